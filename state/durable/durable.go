@@ -1,0 +1,97 @@
+// Package durable replaces files so that a crash never shows half of one.
+//
+// WriteFile writes beside the target, syncs the data, renames over the target
+// and syncs the directory. The invariant: at every instant, and after a kill
+// or a power cut at any instant, the target is absent, the whole old file or
+// the whole new file; once WriteFile has returned nil it is the new one.
+//
+// It does not promise an order between two callers writing the same path (the
+// last rename wins), and a crash may leave a temporary file, which starts with
+// TempPrefix and which the owner of the directory may delete at any time when
+// no writer is alive. A target that is a symbolic link is replaced, never
+// written through.
+package durable
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// TempPrefix begins the name of every temporary file this package creates.
+const TempPrefix = ".tmp-"
+
+// WriteFile makes path hold exactly data with permission bits perm (the umask
+// does not apply), durably. The parent directory must exist. On error the
+// target is as it was and the temporary file is gone; the one exception is an
+// error from the last step, the sync of the directory, after which the new
+// content is in place but may not survive a power cut.
+func WriteFile(path string, data []byte, perm fs.FileMode) error {
+	dir := filepath.Dir(path)
+	temp, err := writeTemp(dir, data, perm)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(temp)))
+	}
+	return SyncDir(dir)
+}
+
+// SyncDir makes the names in the directory path durable: entries created,
+// renamed or removed before the call survive a power cut after it.
+func SyncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("sync directory: %w", err)
+	}
+	err = dir.Sync()
+	if closeErr := dir.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return fmt.Errorf("sync directory %s: %w", path, err)
+	}
+	return nil
+}
+
+// writeTemp writes and syncs data into a new file in dir and returns its name;
+// on error nothing is left behind.
+func writeTemp(dir string, data []byte, perm fs.FileMode) (string, error) {
+	file, err := createTemp(dir)
+	if err != nil {
+		return "", err
+	}
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Chmod(perm.Perm())
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return "", errors.Join(err, os.Remove(file.Name()))
+	}
+	return file.Name(), nil
+}
+
+// createTemp opens a file that did not exist. It is created 0600 and widened
+// only after the data is in, so that a secret is never readable on the way.
+func createTemp(dir string) (*os.File, error) {
+	for {
+		var random [8]byte
+		rand.Read(random[:]) // never fails: the runtime aborts instead
+		name := filepath.Join(dir, TempPrefix+hex.EncodeToString(random[:]))
+		file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if !errors.Is(err, fs.ErrExist) {
+			return file, err
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package durable
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+func TestWriteFile(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		old  []byte
+		data []byte
+		perm fs.FileMode
+	}{
+		{name: "new file", data: []byte("hello"), perm: 0o600},
+		{name: "replaces longer content", old: bytes.Repeat([]byte("x"), 1<<16), data: []byte("short"), perm: 0o644},
+		{name: "empty", old: []byte("x"), data: nil, perm: 0o640},
+		{name: "permissions the umask would take away", data: []byte("x"), perm: 0o666},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "file")
+			if tc.old != nil {
+				if err := os.WriteFile(path, tc.old, 0o444); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := WriteFile(path, tc.data, tc.perm); err != nil {
+				t.Fatal(err)
+			}
+			got, err := os.ReadFile(path)
+			if err != nil || !bytes.Equal(got, tc.data) {
+				t.Fatalf("content = %q, %v; want %q", got, err, tc.data)
+			}
+			info, err := os.Lstat(path)
+			if err != nil || info.Mode() != tc.perm {
+				t.Fatalf("mode = %v, %v; want %v", info.Mode(), err, tc.perm)
+			}
+			onlyEntry(t, dir, "file")
+		})
+	}
+}
+
+func TestWriteFileReplacesSymlink(t *testing.T) {
+	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")
+	if err := os.WriteFile(outside, []byte("keep"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "file")
+	if err := os.Symlink(outside, path); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFile(path, []byte("new"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if kept, _ := os.ReadFile(outside); string(kept) != "keep" {
+		t.Fatalf("the link's target was written: %q", kept)
+	}
+	onlyEntry(t, dir, "file")
+}
+
+func TestWriteFileFailureLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	target := filepath.Join(dir, "target")
+	if err := os.Mkdir(target, 0o755); err != nil { // a file can't be renamed over a directory
+		t.Fatal(err)
+	}
+	if err := WriteFile(target, []byte("x"), 0o600); err == nil {
+		t.Fatal("writing over a directory succeeded")
+	}
+	onlyEntry(t, dir, "target")
+
+	err := WriteFile(filepath.Join(dir, "absent", "file"), nil, 0o600)
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("error = %v, want ErrNotExist", err)
+	}
+}
+
+// A write that fails half way, here by the file size limit of the process as a
+// full disk would, leaves the old content and no temporary file.
+func TestWriteFileDiskFull(t *testing.T) {
+	dir := t.TempDir()
+	target := filepath.Join(dir, "file")
+	if err := WriteFile(target, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	low := limit
+	low.Cur = 4096
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &low); err != nil {
+		t.Fatal(err)
+	}
+	err := WriteFile(target, make([]byte, 1<<20), 0o600)
+	if restoreErr := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); restoreErr != nil {
+		t.Fatal(restoreErr)
+	}
+	if !errors.Is(err, syscall.EFBIG) {
+		t.Fatalf("error = %v, want EFBIG", err)
+	}
+	if kept, _ := os.ReadFile(target); string(kept) != "old" {
+		t.Fatalf("content = %q, want the old one", kept)
+	}
+	onlyEntry(t, dir, "file")
+}
+
+// Readers beside writers see one of the whole contents, never a mixture.
+func TestWriteFileConcurrent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	contents := [][]byte{bytes.Repeat([]byte("a"), 10000), bytes.Repeat([]byte("b"), 20000)}
+	if err := WriteFile(path, contents[0], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var writers sync.WaitGroup
+	done := make(chan struct{})
+	for _, content := range contents {
+		writers.Go(func() {
+			for range 25 {
+				if err := WriteFile(path, content, 0o600); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	go func() { writers.Wait(); close(done) }()
+	for {
+		got, err := os.ReadFile(path)
+		if err != nil || (!bytes.Equal(got, contents[0]) && !bytes.Equal(got, contents[1])) {
+			t.Fatalf("read %d bytes, %v: not one whole content", len(got), err)
+		}
+		select {
+		case <-done:
+			onlyEntry(t, filepath.Dir(path), "file")
+			return
+		default:
+		}
+	}
+}
+
+func onlyEntry(t *testing.T, dir, want string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 1 || entries[0].Name() != want {
+		t.Fatalf("entries = %v, want only %s", entries, want)
+	}
+}

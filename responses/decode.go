@@ -1,0 +1,335 @@
+package responses
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of request fields (Open Responses, CreateResponseBody).
+const (
+	maxInputChars    = 10 << 20
+	maxMetadataPairs = 16
+	maxMetadataKey   = 64
+	maxMetadataValue = 512
+	maxCacheKey      = 64
+	maxToolName      = 64
+	maxTools         = 1024
+)
+
+// wireRequest has the request's keys as they stand on the wire. Pointers tell
+// absent or null, which mean the same here, from zero values.
+type wireRequest struct {
+	Model              string            `json:"model"`
+	Input              json.RawMessage   `json:"input"`
+	PreviousResponseID string            `json:"previous_response_id"`
+	Instructions       *string           `json:"instructions"`
+	Include            []string          `json:"include"`
+	Tools              []json.RawMessage `json:"tools"`
+	ToolChoice         *ToolChoice       `json:"tool_choice"`
+	ParallelToolCalls  *bool             `json:"parallel_tool_calls"`
+	MaxToolCalls       *int              `json:"max_tool_calls"`
+	MaxOutputTokens    *int              `json:"max_output_tokens"`
+	Temperature        *float64          `json:"temperature"`
+	TopP               *float64          `json:"top_p"`
+	PresencePenalty    *float64          `json:"presence_penalty"`
+	FrequencyPenalty   *float64          `json:"frequency_penalty"`
+	TopLogprobs        *int              `json:"top_logprobs"`
+	Reasoning          *ReasoningConfig  `json:"reasoning"`
+	Text               *TextConfig       `json:"text"`
+	Truncation         string            `json:"truncation"`
+	Stream             bool              `json:"stream"`
+	Background         bool              `json:"background"`
+	Store              *bool             `json:"store"`
+	Metadata           map[string]string `json:"metadata"`
+	ServiceTier        string            `json:"service_tier"`
+	PromptCacheKey     *string           `json:"prompt_cache_key"`
+	SafetyIdentifier   *string           `json:"safety_identifier"`
+	Holon              *Holon            `json:"holon"`
+}
+
+// DecodeRequest reads and checks a body of POST /responses. It is tolerant
+// where clients are sloppy (unknown fields, tools and includes, typeless
+// messages) and strict where meaning would be lost. Every error is an *Error
+// that names the field.
+func DecodeRequest(body []byte) (*Request, error) {
+	if err := CheckDepth(body); err != nil {
+		return nil, err
+	}
+	if !utf8.Valid(body) {
+		return nil, Invalid("", CodeInvalidJSON, "the body is not valid UTF-8")
+	}
+	var w wireRequest
+	if err := json.Unmarshal(body, &w); err != nil {
+		return nil, decodeError("", err)
+	}
+	sum, err := digest(body)
+	if err != nil {
+		return nil, err
+	}
+	r := w.request()
+	r.Digest = sum
+	if r.Input, err = decodeInput(w.Input); err != nil {
+		return nil, err
+	}
+	if r.Tools, err = decodeTools(w.Tools); err != nil {
+		return nil, err
+	}
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// request copies the wire form and fills in the documented defaults.
+func (w *wireRequest) request() *Request {
+	r := &Request{
+		Model:              w.Model,
+		PreviousResponseID: w.PreviousResponseID,
+		Instructions:       w.Instructions,
+		Include:            w.Include,
+		ParallelToolCalls:  orDefault(w.ParallelToolCalls, true),
+		MaxToolCalls:       w.MaxToolCalls,
+		MaxOutputTokens:    w.MaxOutputTokens,
+		Temperature:        orDefault(w.Temperature, 1),
+		TopP:               orDefault(w.TopP, 1),
+		PresencePenalty:    orDefault(w.PresencePenalty, 0),
+		FrequencyPenalty:   orDefault(w.FrequencyPenalty, 0),
+		Sampling:           Sampling{w.Temperature != nil, w.TopP != nil, w.PresencePenalty != nil, w.FrequencyPenalty != nil},
+		TopLogprobs:        orDefault(w.TopLogprobs, 0),
+		Reasoning:          w.Reasoning,
+		Text:               orDefault(w.Text, TextConfig{}),
+		ToolChoice:         orDefault(w.ToolChoice, ToolChoice{}),
+		Truncation:         w.Truncation,
+		Stream:             w.Stream,
+		Background:         w.Background,
+		Store:              orDefault(w.Store, true),
+		Metadata:           w.Metadata,
+		ServiceTier:        w.ServiceTier,
+		PromptCacheKey:     w.PromptCacheKey,
+		SafetyIdentifier:   w.SafetyIdentifier,
+		Holon:              orDefault(w.Holon, Holon{}),
+	}
+	if r.Truncation == "" {
+		r.Truncation = "disabled"
+	}
+	if r.ServiceTier == "" {
+		r.ServiceTier = "default"
+	}
+	if r.Metadata == nil {
+		r.Metadata = map[string]string{}
+	}
+	return r
+}
+
+func orDefault[T any](p *T, def T) T {
+	if p == nil {
+		return def
+	}
+	return *p
+}
+
+// decodeInput reads input: a string is one user message. The serve-mode notes
+// also show bare content parts; a run of those is one user message too.
+func decodeInput(raw json.RawMessage) (Items, error) {
+	if isNull(raw) {
+		return nil, nil
+	}
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		if n := utf8.RuneCountInString(text); n > maxInputChars {
+			return nil, Invalid("input", CodeInvalidValue, fmt.Sprintf("input may have at most %d characters, this has %d", maxInputChars, n))
+		}
+		return Items{&Message{Role: RoleUser, Content: []Part{InputText(text)}}}, nil
+	}
+	var raws []json.RawMessage
+	if json.Unmarshal(raw, &raws) != nil {
+		return nil, Invalid("input", CodeInvalidValue, "input must be a string or an array of items")
+	}
+	var items Items
+	var bare *Message
+	for i, elem := range raws {
+		part, ok, err := barePart(elem)
+		if err != nil {
+			return nil, within(fmt.Sprintf("input[%d]", i), err)
+		}
+		if ok {
+			if bare == nil {
+				bare = &Message{Role: RoleUser}
+				items = append(items, bare)
+			}
+			bare.Content = append(bare.Content, part)
+			continue
+		}
+		bare = nil
+		item, err := DecodeItem(elem)
+		if err != nil {
+			return nil, within(fmt.Sprintf("input[%d]", i), err)
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+// barePart reads elem as an input content part that stands where an item is
+// expected; ok is false when it is something else.
+func barePart(elem json.RawMessage) (part Part, ok bool, err error) {
+	var head struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(elem, &head) != nil {
+		return Part{}, false, nil
+	}
+	switch head.Type {
+	case PartInputText, PartInputImage, PartInputFile:
+		err := json.Unmarshal(elem, &part)
+		return part, err == nil, err
+	}
+	return Part{}, false, nil
+}
+
+// decodeTools keeps the function tools and ignores the rest: clients declare
+// hosted tools of other servers as a matter of course.
+func decodeTools(raws []json.RawMessage) ([]Tool, error) {
+	if len(raws) > maxTools {
+		return nil, Invalid("tools", CodeInvalidValue, fmt.Sprintf("tools may list at most %d tools, this lists %d", maxTools, len(raws)))
+	}
+	var tools []Tool
+	seen := make(map[string]bool)
+	for i, raw := range raws {
+		path := fmt.Sprintf("tools[%d]", i)
+		var head struct {
+			Type string `json:"type"`
+		}
+		if err := json.Unmarshal(raw, &head); err != nil {
+			return nil, decodeError(path, err)
+		}
+		if head.Type != "function" {
+			continue
+		}
+		var t Tool
+		if err := json.Unmarshal(raw, &t); err != nil {
+			return nil, decodeError(path, err)
+		}
+		if err := checkToolName(path+".name", t.Name); err != nil {
+			return nil, err
+		}
+		if seen[t.Name] {
+			return nil, Invalid(path+".name", CodeInvalidValue, fmt.Sprintf("the function %q is declared twice", t.Name))
+		}
+		if t.Parameters != nil && t.Parameters[0] != '{' {
+			return nil, Invalid(path+".parameters", CodeInvalidValue, "parameters must be a JSON Schema object")
+		}
+		seen[t.Name] = true
+		tools = append(tools, t)
+	}
+	return tools, nil
+}
+
+func checkToolName(param, name string) error {
+	if len(name) < 1 || len(name) > maxToolName {
+		return Invalid(param, CodeInvalidValue, fmt.Sprintf("a function name must have 1 to %d characters, this has %d", maxToolName, len(name)))
+	}
+	if i := strings.IndexFunc(name, func(r rune) bool { return r > 127 || !isIDByte(byte(r)) }); i >= 0 {
+		return Invalid(param, CodeInvalidValue, fmt.Sprintf("a function name may hold only letters, digits, '_' and '-': %q", name))
+	}
+	return nil
+}
+
+// check enforces the bounds of the fields that DecodeRequest did not check
+// while it read them.
+func (r *Request) check() error {
+	if len(r.Metadata) > maxMetadataPairs {
+		return Invalid("metadata", CodeInvalidValue, fmt.Sprintf("metadata may have at most %d pairs, this has %d", maxMetadataPairs, len(r.Metadata)))
+	}
+	for k, v := range r.Metadata {
+		if utf8.RuneCountInString(k) > maxMetadataKey || utf8.RuneCountInString(v) > maxMetadataValue {
+			return Invalid("metadata", CodeInvalidValue, fmt.Sprintf("a metadata key may have %d characters and a value %d", maxMetadataKey, maxMetadataValue))
+		}
+	}
+	if err := checkMin("max_output_tokens", r.MaxOutputTokens); err != nil {
+		return err
+	}
+	if err := checkMin("max_tool_calls", r.MaxToolCalls); err != nil {
+		return err
+	}
+	if r.TopLogprobs < 0 || r.TopLogprobs > 20 {
+		return Invalid("top_logprobs", CodeInvalidValue, fmt.Sprintf("top_logprobs must be 0 to 20, not %d", r.TopLogprobs))
+	}
+	if r.Truncation != "auto" && r.Truncation != "disabled" {
+		return Invalid("truncation", CodeInvalidValue, fmt.Sprintf("truncation must be auto or disabled, not %q", r.Truncation))
+	}
+	for param, s := range map[string]*string{"prompt_cache_key": r.PromptCacheKey, "safety_identifier": r.SafetyIdentifier} {
+		if s != nil && utf8.RuneCountInString(*s) > maxCacheKey {
+			return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s may have at most %d characters", param, maxCacheKey))
+		}
+	}
+	if r.PreviousResponseID != "" {
+		if CheckID("previous_response_id", r.PreviousResponseID) != nil {
+			return PreviousNotFound(r.PreviousResponseID)
+		}
+	}
+	if r.ToolChoice.Name != "" && !r.declares(r.ToolChoice.Name) {
+		// The name may also be a container tool; the server knows those and
+		// checks again. Here only the form matters.
+		if err := checkToolName("tool_choice.name", r.ToolChoice.Name); err != nil {
+			return err
+		}
+	}
+	return r.Holon.check()
+}
+
+func (r *Request) declares(name string) bool {
+	for _, t := range r.Tools {
+		if t.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// PreviousNotFound is the answer to a previous_response_id that names nothing
+// stored: 404 with the code that the protocol prescribes.
+func PreviousNotFound(id string) *Error {
+	return NotFound("previous_response_id", CodePreviousNotFound, fmt.Sprintf("no stored response has the id %q", clip(id, maxID)))
+}
+
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}
+
+func checkMin(param string, v *int) error {
+	if v != nil && *v < 1 {
+		return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s must be at least 1, not %d", param, *v))
+	}
+	return nil
+}
+
+func (h *Holon) check() error {
+	for _, id := range []struct{ param, value string }{{"holon.session_id", h.SessionID}, {"holon.turn_id", h.TurnID}} {
+		if id.value == "" {
+			continue
+		}
+		if err := CheckID(id.param, id.value); err != nil {
+			return err
+		}
+	}
+	switch h.Isolation {
+	case "", "none":
+	default:
+		return Invalid("holon.isolation", CodeUnsupportedParameter, fmt.Sprintf("holon.isolation %q is not offered by this server; only none is", clip(h.Isolation, 32)))
+	}
+	switch h.OnDisconnect {
+	case "", "continue", "cancel":
+	default:
+		return Invalid("holon.on_disconnect", CodeInvalidValue, fmt.Sprintf("holon.on_disconnect must be continue or cancel, not %q", clip(h.OnDisconnect, 32)))
+	}
+	if l := h.Limits; l != nil && (l.MaxRounds < 0 || l.TimeoutMS < 0) {
+		return Invalid("holon.limits", CodeInvalidValue, "holon.limits must not be negative; leave a limit out to get the server's own")
+	}
+	return nil
+}

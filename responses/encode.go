@@ -1,0 +1,140 @@
+package responses
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// This file encodes events for the Emitter. Deltas are put together by hand
+// into one reused buffer; everything else happens a few times per item and
+// uses encoding/json.
+
+func (e *Emitter) head(eventType string) {
+	e.buf = append(e.buf[:0], `{"type":"`...)
+	e.buf = append(e.buf, eventType...)
+	e.buf = append(e.buf, `","sequence_number":`...)
+	e.buf = strconv.AppendInt(e.buf, e.seq, 10)
+}
+
+// place appends the keys that say which item, and which part of it.
+func (e *Emitter) place() {
+	id := ""
+	switch {
+	case e.open.message != nil:
+		id = e.open.message.ID
+	case e.open.reasoning != nil:
+		id = e.open.reasoning.ID
+	case e.open.call != nil:
+		id = e.open.call.ID
+	}
+	e.buf = append(e.buf, `,"item_id":"`...)
+	e.buf = append(e.buf, id...)
+	e.buf = append(e.buf, `","output_index":`...)
+	e.buf = strconv.AppendInt(e.buf, int64(len(e.resp.Output)), 10)
+	switch e.open.part {
+	case "":
+		return
+	case PartSummaryText:
+		e.buf = append(e.buf, `,"summary_index":`...)
+	default:
+		e.buf = append(e.buf, `,"content_index":`...)
+	}
+	e.buf = strconv.AppendInt(e.buf, int64(len(*e.parts())), 10)
+}
+
+func (e *Emitter) delta(eventType, delta string) error {
+	if e.err != nil {
+		return e.err
+	}
+	e.head(eventType)
+	e.place()
+	e.buf = append(e.buf, `,"delta":`...)
+	e.buf = appendString(e.buf, delta)
+	if eventType == EventTextDelta {
+		e.buf = append(e.buf, `,"logprobs":[]`...)
+	}
+	return e.emit(eventType)
+}
+
+func (e *Emitter) partText(eventType, text string) error {
+	e.head(eventType)
+	e.place()
+	key := `,"text":`
+	if eventType == EventRefusalDone {
+		key = `,"refusal":`
+	}
+	e.buf = append(e.buf, key...)
+	e.buf = appendString(e.buf, text)
+	if eventType == EventTextDone {
+		e.buf = append(e.buf, `,"logprobs":[]`...)
+	}
+	return e.emit(eventType)
+}
+
+func (e *Emitter) argumentsDone(c *FunctionCall) error {
+	e.head(EventArgumentsDone)
+	e.place()
+	e.buf = append(e.buf, `,"name":`...)
+	e.buf = appendString(e.buf, c.Name)
+	e.buf = append(e.buf, `,"arguments":`...)
+	e.buf = appendString(e.buf, c.Arguments)
+	return e.emit(EventArgumentsDone)
+}
+
+func (e *Emitter) partEvent(eventType string, part Part) error {
+	if e.err != nil {
+		return e.err
+	}
+	e.head(eventType)
+	e.place()
+	return e.emitWith(eventType, `,"part":`, part)
+}
+
+func (e *Emitter) annotation(index int, a Annotation) error {
+	e.head(EventAnnotationAdded)
+	e.place()
+	e.buf = append(e.buf, `,"annotation_index":`...)
+	e.buf = strconv.AppendInt(e.buf, int64(index), 10)
+	return e.emitWith(EventAnnotationAdded, `,"annotation":`, a)
+}
+
+func (e *Emitter) item(eventType string, item Item) error {
+	if e.err != nil {
+		return e.err
+	}
+	e.head(eventType)
+	e.buf = append(e.buf, `,"output_index":`...)
+	e.buf = strconv.AppendInt(e.buf, int64(len(e.resp.Output)), 10)
+	return e.emitWith(eventType, `,"item":`, item)
+}
+
+func (e *Emitter) snapshot(eventType string) error {
+	if e.err != nil {
+		return e.err
+	}
+	e.head(eventType)
+	return e.emitWith(eventType, `,"response":`, e.resp)
+}
+
+func (e *Emitter) emitWith(eventType, key string, value any) error {
+	b, err := marshal(value)
+	if err != nil {
+		e.err = fmt.Errorf("encode %s: %w", eventType, err)
+		return e.err
+	}
+	e.buf = append(e.buf, key...)
+	e.buf = append(e.buf, b...)
+	return e.emit(eventType)
+}
+
+// emit hands the finished event over. The number is used up only when the
+// sink took the event, so the numbers of a stream have no gaps.
+func (e *Emitter) emit(eventType string) error {
+	e.buf = append(e.buf, '}')
+	if err := e.sink(eventType, e.buf); err != nil {
+		e.err = err
+		return err
+	}
+	e.seq++
+	return nil
+}

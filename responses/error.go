@@ -1,0 +1,179 @@
+package responses
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+)
+
+// ErrorType is the coarse class of an error (Open Responses, "Errors").
+type ErrorType string
+
+// The error types of the protocol.
+const (
+	TypeInvalidRequest  ErrorType = "invalid_request"
+	TypeNotFound        ErrorType = "not_found"
+	TypeTooManyRequests ErrorType = "too_many_requests"
+	TypeModelError      ErrorType = "model_error"
+	TypeServerError     ErrorType = "server_error"
+)
+
+// Codes say precisely what went wrong. Clients branch on them, so they are
+// part of the wire contract.
+const (
+	CodeInvalidJSON            = "invalid_json"
+	CodeInvalidValue           = "invalid_value"
+	CodeMissingParameter       = "missing_required_parameter"
+	CodeUnsupportedParameter   = "unsupported_parameter"
+	CodeUnsupportedMediaType   = "unsupported_media_type"
+	CodeRequestTooLarge        = "request_too_large"
+	CodeModelNotFound          = "model_not_found"
+	CodeMissingCredentials     = "missing_credentials"
+	CodePathOutsideRoot        = "path_outside_root"
+	CodePreviousNotFound       = "previous_response_not_found"
+	CodeCallNotFound           = "call_not_found"
+	CodeItemNotFound           = "item_not_found"
+	CodeTurnConflict           = "turn_conflict"
+	CodeTurnNotFound           = "turn_not_found"
+	CodeNotFound               = "not_found"
+	CodeMethodNotAllowed       = "method_not_allowed"
+	CodeUnauthorized           = "unauthorized"
+	CodeForbidden              = "forbidden"
+	CodeQueueFull              = "queue_full"
+	CodeDraining               = "server_draining"
+	CodeDiskFull               = "disk_full"
+	CodeInterrupted            = "interrupted"
+	CodeCancelled              = "cancelled"
+	CodeDeadline               = "deadline_exceeded"
+	CodeServerError            = "server_error"
+	CodeModelError             = "model_error"
+	CodeContextLength          = "context_length_exceeded"
+	CodeRateLimit              = "rate_limit_exceeded"
+	CodeScenarioInvalid        = "scenario_invalid"
+	CodeScenarioDiverged       = "scenario_diverged"
+	CodeScenarioNotFound       = "scenario_not_found"
+	CodeProviderUnavailable    = "provider_unavailable"
+	CodeProviderAuthentication = "provider_authentication"
+)
+
+// statusByCode holds the codes whose HTTP status differs from their type's.
+// Server and client read the same table, so an error keeps its meaning across
+// the socket.
+var statusByCode = map[string]int{
+	CodeTurnConflict:         http.StatusConflict,
+	CodeMethodNotAllowed:     http.StatusMethodNotAllowed,
+	CodeUnsupportedMediaType: http.StatusUnsupportedMediaType,
+	CodeRequestTooLarge:      http.StatusRequestEntityTooLarge,
+	CodeUnauthorized:         http.StatusUnauthorized,
+	CodeForbidden:            http.StatusForbidden,
+	CodeDraining:             http.StatusServiceUnavailable,
+	CodeDiskFull:             http.StatusInsufficientStorage,
+}
+
+var statusByType = map[ErrorType]int{
+	TypeInvalidRequest:  http.StatusBadRequest,
+	TypeNotFound:        http.StatusNotFound,
+	TypeTooManyRequests: http.StatusTooManyRequests,
+	TypeModelError:      http.StatusInternalServerError,
+	TypeServerError:     http.StatusInternalServerError,
+}
+
+// Error is the one error type at the protocol boundary. Message is for a
+// person and never holds a secret; Hint says what to do about it; Param names
+// the offending field. Cause is for the log only and never leaves the process.
+type Error struct {
+	Type    ErrorType
+	Code    string
+	Message string
+	Param   string
+	Hint    string
+	Cause   error
+}
+
+// Error returns the message, and the hint where there is one, on one line.
+func (e *Error) Error() string {
+	if e.Hint == "" {
+		return e.Message
+	}
+	return e.Message + "; " + e.Hint
+}
+
+// Unwrap returns the cause, which may be nil.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Status returns the HTTP status that carries e.
+func (e *Error) Status() int {
+	if s, ok := statusByCode[e.Code]; ok {
+		return s
+	}
+	if s, ok := statusByType[e.Type]; ok {
+		return s
+	}
+	return http.StatusInternalServerError
+}
+
+// wireError is the inner object of the error envelope. Code and param are
+// always strings: one client loses the whole message when either is null.
+type wireError struct {
+	Message string    `json:"message"`
+	Type    ErrorType `json:"type"`
+	Param   string    `json:"param"`
+	Code    string    `json:"code"`
+	Hint    string    `json:"hint,omitempty"`
+}
+
+// Envelope returns the JSON body {"error":{message,type,param,code}} of an
+// HTTP error answer (Open Responses, "Errors").
+func (e *Error) Envelope() []byte {
+	body := struct {
+		Error wireError `json:"error"`
+	}{wireError{e.Error(), e.Type, e.Param, e.Code, e.Hint}}
+	return mustMarshal(body)
+}
+
+// DecodeEnvelope reads an error envelope that arrived with an HTTP status. A
+// body that is no envelope yields a server_error that says so.
+func DecodeEnvelope(status int, body []byte) *Error {
+	var env struct {
+		Error *wireError `json:"error"`
+	}
+	if err := json.Unmarshal(body, &env); err != nil || env.Error == nil || env.Error.Message == "" {
+		return &Error{Type: TypeServerError, Code: CodeServerError, Message: "the server answered " + http.StatusText(status) + " without an error envelope"}
+	}
+	w := env.Error
+	e := &Error{Type: w.Type, Code: w.Code, Message: w.Message, Param: w.Param}
+	// The hint travels inside the message for clients that only know the
+	// standard shape; take it out again so that it is not said twice.
+	if n := len(w.Message) - len(w.Hint) - 2; w.Hint != "" && n > 0 && w.Message[n:] == "; "+w.Hint {
+		e.Message, e.Hint = w.Message[:n], w.Hint
+	}
+	return e
+}
+
+// Invalid returns an invalid_request error about the named field.
+func Invalid(param, code, message string) *Error {
+	return &Error{Type: TypeInvalidRequest, Code: code, Message: message, Param: param}
+}
+
+// NotFound returns a not_found error about the named field.
+func NotFound(param, code, message string) *Error {
+	return &Error{Type: TypeNotFound, Code: code, Message: message, Param: param}
+}
+
+// Internal returns a server_error. The message must be fit for a stranger;
+// cause is kept for the log.
+func Internal(message string, cause error) *Error {
+	return &Error{Type: TypeServerError, Code: CodeServerError, Message: message, Cause: cause}
+}
+
+// AsError returns the *Error within err, or wraps err as a server_error whose
+// text does not reveal the cause. AsError(nil) is nil.
+func AsError(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	return Internal("internal error; the server's log has the details", err)
+}

@@ -1,0 +1,56 @@
+package responses
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strings"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// Prefixes of the ids that this project mints. The prefix says what an id
+// names, so that a log line can be read without its context.
+const (
+	PrefixResponse  = "resp_"
+	PrefixTurn      = "turn_"
+	PrefixSession   = "sess_"
+	PrefixMessage   = "msg_"
+	PrefixReasoning = "rs_"
+	PrefixCall      = "fc_"
+	PrefixCallID    = "call_"
+	PrefixToolCall  = "tc_"
+	PrefixRequest   = "req_"
+	PrefixEvent     = "evt_"
+	PrefixRun       = "run_"
+)
+
+// NewID returns prefix followed by a ULID in lower case: 48 bits of time in
+// milliseconds, then 80 random bits. Ids sort by creation time to the
+// millisecond. They name things and grant nothing; never use one as a secret.
+func NewID(prefix string) string {
+	return prefix + strings.ToLower(ulid.MustNew(ulid.Now(), rand.Reader).String())
+}
+
+// maxID bounds every id that a caller may choose. It keeps file names built
+// from ids far below NAME_MAX.
+const maxID = 128
+
+// CheckID reports whether id may name a session, turn or response: 1 to 128
+// characters of [A-Za-z0-9_-]. That excludes separators, dots and control
+// characters, so a valid id is always a safe file name. The error is an
+// *Error that names param.
+func CheckID(param, id string) error {
+	if id == "" || len(id) > maxID {
+		return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s must have 1 to %d characters, this has %d", param, maxID, len(id)))
+	}
+	for i := 0; i < len(id); i++ {
+		if !isIDByte(id[i]) {
+			return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s may hold only letters, digits, '_' and '-', but has %q at offset %d", param, id[i], i))
+		}
+	}
+	return nil
+}
+
+func isIDByte(c byte) bool {
+	return c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}

@@ -1,0 +1,451 @@
+package responses
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Types of items (Open Responses, "Items") and our one extension item.
+const (
+	ItemMessage            = "message"
+	ItemFunctionCall       = "function_call"
+	ItemFunctionCallOutput = "function_call_output"
+	ItemReasoning          = "reasoning"
+	ItemCompaction         = "compaction"
+	ItemReferenceType      = "item_reference"
+	ItemToolCall           = "holon:tool_call"
+)
+
+// ItemStatus is the life-cycle state of an item.
+type ItemStatus string
+
+// Item states. Both of the last two are final; an incomplete item is the last
+// item of an incomplete response.
+const (
+	ItemInProgress ItemStatus = "in_progress"
+	ItemCompleted  ItemStatus = "completed"
+	ItemIncomplete ItemStatus = "incomplete"
+)
+
+// Role says who speaks in a message.
+type Role string
+
+// The roles that a request may use.
+const (
+	RoleUser      Role = "user"
+	RoleAssistant Role = "assistant"
+	RoleSystem    Role = "system"
+	RoleDeveloper Role = "developer"
+)
+
+// Phase labels an assistant message as narration on the way or as the answer.
+type Phase string
+
+// The phases of an assistant message; "" is written as an absent key.
+const (
+	PhaseCommentary  Phase = "commentary"
+	PhaseFinalAnswer Phase = "final_answer"
+)
+
+// Item is one element of input or output: *Message, *FunctionCall,
+// *FunctionCallOutput, *Reasoning, *Compaction, *ItemReference, *ToolCall or
+// *OpaqueItem. The set is closed; decoding gives nothing else.
+type Item interface {
+	// ItemType returns the value of the item's "type" key.
+	ItemType() string
+	// ItemID returns the item's id, "" when the client sent none.
+	ItemID() string
+
+	sealed()
+}
+
+// Message is text or other content with a role.
+type Message struct {
+	ID      string
+	Status  ItemStatus
+	Role    Role
+	Phase   Phase
+	Content []Part
+}
+
+// Text returns the text parts of m, joined.
+func (m *Message) Text() string {
+	var b strings.Builder
+	for _, p := range m.Content {
+		b.WriteString(p.Text)
+	}
+	return b.String()
+}
+
+// FunctionCall asks the client to run one of its functions.
+type FunctionCall struct {
+	ID        string
+	CallID    string // 1 to 64 characters, joins call and output
+	Name      string
+	Arguments string // JSON text as the model wrote it; may be malformed
+	Status    ItemStatus
+}
+
+// FunctionCallOutput is the client's answer to a FunctionCall.
+type FunctionCallOutput struct {
+	ID     string
+	CallID string
+	Output []Part
+	Status ItemStatus
+}
+
+// Reasoning is the model's thinking, in up to three views.
+type Reasoning struct {
+	ID               string
+	Status           ItemStatus
+	Summary          []Part // summary_text parts, safe to show
+	Content          []Part // reasoning_text parts; written only when present
+	EncryptedContent string // opaque to us; "" is written as an absent key
+}
+
+// Compaction stands for older context that was summarised.
+type Compaction struct {
+	ID               string
+	Status           ItemStatus
+	EncryptedContent string
+}
+
+// ItemReference stands in input for a stored item with the same id.
+type ItemReference struct{ ID string }
+
+// ToolCall is the receipt of a tool that ran in the container, our extension
+// item "holon:tool_call". The stored trajectory always holds it; a stream only
+// when the request asked for it (include: "holon:tool_calls").
+type ToolCall struct {
+	ID        string
+	Status    ItemStatus
+	CallID    string
+	Name      string
+	Arguments string          // JSON text as the model wrote it
+	Result    json.RawMessage // canonical result envelope of the tool
+	Output    string          // what the model was shown
+}
+
+// OpaqueItem is an item of a type that this package does not know. It is kept
+// as it came so that a round trip loses nothing; models never see it.
+type OpaqueItem struct {
+	Type string
+	ID   string
+	Raw  json.RawMessage
+}
+
+func (*Message) sealed()            {}
+func (*FunctionCall) sealed()       {}
+func (*FunctionCallOutput) sealed() {}
+func (*Reasoning) sealed()          {}
+func (*Compaction) sealed()         {}
+func (*ItemReference) sealed()      {}
+func (*ToolCall) sealed()           {}
+func (*OpaqueItem) sealed()         {}
+
+// ItemType returns "message".
+func (*Message) ItemType() string { return ItemMessage }
+
+// ItemType returns "function_call".
+func (*FunctionCall) ItemType() string { return ItemFunctionCall }
+
+// ItemType returns "function_call_output".
+func (*FunctionCallOutput) ItemType() string { return ItemFunctionCallOutput }
+
+// ItemType returns "reasoning".
+func (*Reasoning) ItemType() string { return ItemReasoning }
+
+// ItemType returns "compaction".
+func (*Compaction) ItemType() string { return ItemCompaction }
+
+// ItemType returns "item_reference".
+func (*ItemReference) ItemType() string { return ItemReferenceType }
+
+// ItemType returns "holon:tool_call".
+func (*ToolCall) ItemType() string { return ItemToolCall }
+
+// ItemType returns the type the item came with.
+func (i *OpaqueItem) ItemType() string { return i.Type }
+
+// ItemID returns the item's id.
+func (m *Message) ItemID() string { return m.ID }
+
+// ItemID returns the item's id, which differs from its call id.
+func (c *FunctionCall) ItemID() string { return c.ID }
+
+// ItemID returns the item's id, which differs from its call id.
+func (o *FunctionCallOutput) ItemID() string { return o.ID }
+
+// ItemID returns the item's id.
+func (r *Reasoning) ItemID() string { return r.ID }
+
+// ItemID returns the item's id.
+func (c *Compaction) ItemID() string { return c.ID }
+
+// ItemID returns the id of the item referred to.
+func (r *ItemReference) ItemID() string { return r.ID }
+
+// ItemID returns the item's id, which differs from its call id.
+func (c *ToolCall) ItemID() string { return c.ID }
+
+// ItemID returns the item's id.
+func (i *OpaqueItem) ItemID() string { return i.ID }
+
+// MarshalJSON writes the item with its type key.
+func (m *Message) MarshalJSON() ([]byte, error) {
+	return marshal(struct {
+		Type    string     `json:"type"`
+		ID      string     `json:"id,omitempty"`
+		Status  ItemStatus `json:"status"`
+		Role    Role       `json:"role"`
+		Phase   Phase      `json:"phase,omitempty"`
+		Content []Part     `json:"content"`
+	}{ItemMessage, m.ID, done(m.Status), m.Role, m.Phase, nonNil(m.Content)})
+}
+
+// MarshalJSON writes the item with its type key.
+func (c *FunctionCall) MarshalJSON() ([]byte, error) {
+	return marshal(struct {
+		Type      string     `json:"type"`
+		ID        string     `json:"id,omitempty"`
+		CallID    string     `json:"call_id"`
+		Name      string     `json:"name"`
+		Arguments string     `json:"arguments"`
+		Status    ItemStatus `json:"status"`
+	}{ItemFunctionCall, c.ID, c.CallID, c.Name, c.Arguments, done(c.Status)})
+}
+
+// MarshalJSON writes the item with its type key. An output that is one text
+// part is written as a string, the form every client reads.
+func (o *FunctionCallOutput) MarshalJSON() ([]byte, error) {
+	var output any = nonNil(o.Output)
+	if len(o.Output) == 1 && o.Output[0].Type == PartInputText {
+		output = o.Output[0].Text
+	}
+	return marshal(struct {
+		Type   string     `json:"type"`
+		ID     string     `json:"id,omitempty"`
+		CallID string     `json:"call_id"`
+		Output any        `json:"output"`
+		Status ItemStatus `json:"status"`
+	}{ItemFunctionCallOutput, o.ID, o.CallID, output, done(o.Status)})
+}
+
+// MarshalJSON writes the item with its type key; content and encrypted_content
+// are absent, never null, when there are none.
+func (r *Reasoning) MarshalJSON() ([]byte, error) {
+	return marshal(struct {
+		Type             string     `json:"type"`
+		ID               string     `json:"id,omitempty"`
+		Status           ItemStatus `json:"status"`
+		Summary          []Part     `json:"summary"`
+		Content          []Part     `json:"content,omitempty"`
+		EncryptedContent string     `json:"encrypted_content,omitempty"`
+	}{ItemReasoning, r.ID, done(r.Status), nonNil(r.Summary), r.Content, r.EncryptedContent})
+}
+
+// MarshalJSON writes the item with its type key.
+func (c *Compaction) MarshalJSON() ([]byte, error) {
+	return marshal(struct {
+		Type             string     `json:"type"`
+		ID               string     `json:"id,omitempty"`
+		Status           ItemStatus `json:"status"`
+		EncryptedContent string     `json:"encrypted_content"`
+	}{ItemCompaction, c.ID, done(c.Status), c.EncryptedContent})
+}
+
+// MarshalJSON writes the reference with its type key.
+func (r *ItemReference) MarshalJSON() ([]byte, error) {
+	return marshal(struct {
+		Type string `json:"type"`
+		ID   string `json:"id"`
+	}{ItemReferenceType, r.ID})
+}
+
+// MarshalJSON writes the item with its type key.
+func (c *ToolCall) MarshalJSON() ([]byte, error) {
+	result := c.Result
+	if len(result) == 0 {
+		result = json.RawMessage("null")
+	}
+	return marshal(struct {
+		Type      string          `json:"type"`
+		ID        string          `json:"id,omitempty"`
+		Status    ItemStatus      `json:"status"`
+		CallID    string          `json:"call_id"`
+		Name      string          `json:"name"`
+		Arguments string          `json:"arguments"`
+		Result    json.RawMessage `json:"result"`
+		Output    string          `json:"output"`
+	}{ItemToolCall, c.ID, done(c.Status), c.CallID, c.Name, c.Arguments, result, c.Output})
+}
+
+// MarshalJSON writes the item as it came.
+func (i *OpaqueItem) MarshalJSON() ([]byte, error) { return i.Raw, nil }
+
+// done gives items from clients, which may lack a status, the one they have.
+func done(s ItemStatus) ItemStatus {
+	if s == "" {
+		return ItemCompleted
+	}
+	return s
+}
+
+// DecodeItem reads one item as a client or a provider wrote it: a message may
+// lack its type, an item_reference too, content may be a string, and ids and
+// statuses may be missing or null (Open Responses, "Input items", and the
+// habits of its clients). Unknown types become an *OpaqueItem. Errors are
+// *Error values that name the key within the item.
+func DecodeItem(data []byte) (Item, error) {
+	var w wireItem
+	if err := json.Unmarshal(data, &w); err != nil {
+		return nil, decodeError("", err)
+	}
+	switch w.kind() {
+	case ItemMessage:
+		return w.message()
+	case ItemFunctionCall:
+		return w.functionCall()
+	case ItemFunctionCallOutput:
+		return w.functionCallOutput()
+	case ItemReasoning:
+		return w.reasoning()
+	case ItemCompaction:
+		if w.EncryptedContent == "" {
+			return nil, Invalid("encrypted_content", CodeMissingParameter, "a compaction item needs encrypted_content")
+		}
+		return &Compaction{ID: w.ID, Status: w.Status, EncryptedContent: w.EncryptedContent}, nil
+	case ItemReferenceType:
+		if w.ID == "" {
+			return nil, Invalid("id", CodeMissingParameter, "an item_reference needs the id of a stored item")
+		}
+		return &ItemReference{ID: w.ID}, nil
+	case ItemToolCall:
+		var output string
+		if err := json.Unmarshal(w.Output, &output); err != nil && !isNull(w.Output) {
+			return nil, Invalid("output", CodeInvalidValue, "output of a holon:tool_call must be a string")
+		}
+		return &ToolCall{ID: w.ID, Status: w.Status, CallID: w.CallID, Name: w.Name, Arguments: w.Arguments, Result: w.Result, Output: output}, nil
+	case "":
+		return nil, Invalid("type", CodeMissingParameter, "an item needs a type, or a role and content")
+	}
+	return &OpaqueItem{Type: w.Type, ID: w.ID, Raw: json.RawMessage(append([]byte(nil), data...))}, nil
+}
+
+// wireItem has the keys of all item types.
+type wireItem struct {
+	Type             string          `json:"type"`
+	ID               string          `json:"id"`
+	Status           ItemStatus      `json:"status"`
+	Role             Role            `json:"role"`
+	Phase            Phase           `json:"phase"`
+	Content          json.RawMessage `json:"content"`
+	CallID           string          `json:"call_id"`
+	Name             string          `json:"name"`
+	Arguments        string          `json:"arguments"`
+	Output           json.RawMessage `json:"output"`
+	Result           json.RawMessage `json:"result"`
+	Summary          []Part          `json:"summary"`
+	EncryptedContent string          `json:"encrypted_content"`
+}
+
+// kind returns the item's type, inferred where clients leave it out.
+func (w *wireItem) kind() string {
+	switch {
+	case w.Type != "":
+		return w.Type
+	case w.Role != "":
+		return ItemMessage
+	case w.ID != "" && isNull(w.Content):
+		return ItemReferenceType
+	}
+	return ""
+}
+
+func (w *wireItem) message() (Item, error) {
+	textType := PartInputText
+	switch w.Role {
+	case RoleUser, RoleSystem, RoleDeveloper:
+	case RoleAssistant:
+		textType = PartOutputText
+	case "":
+		return nil, Invalid("role", CodeMissingParameter, "a message needs a role: user, assistant, system or developer")
+	default:
+		return nil, Invalid("role", CodeInvalidValue, fmt.Sprintf("role must be user, assistant, system or developer, not %q", w.Role))
+	}
+	switch w.Phase {
+	case "", PhaseCommentary, PhaseFinalAnswer:
+	default:
+		return nil, Invalid("phase", CodeInvalidValue, fmt.Sprintf("phase must be commentary or final_answer, not %q", w.Phase))
+	}
+	content, err := decodeContent(w.Content, textType)
+	if err != nil {
+		return nil, decodeError("content", err)
+	}
+	return &Message{ID: w.ID, Status: w.Status, Role: w.Role, Phase: w.Phase, Content: content}, nil
+}
+
+func (w *wireItem) functionCall() (Item, error) {
+	if err := checkCallID(w.CallID); err != nil {
+		return nil, err
+	}
+	if w.Name == "" {
+		return nil, Invalid("name", CodeMissingParameter, "a function_call needs the name of the function")
+	}
+	return &FunctionCall{ID: w.ID, CallID: w.CallID, Name: w.Name, Arguments: w.Arguments, Status: w.Status}, nil
+}
+
+func (w *wireItem) functionCallOutput() (Item, error) {
+	if err := checkCallID(w.CallID); err != nil {
+		return nil, err
+	}
+	if isNull(w.Output) {
+		return nil, Invalid("output", CodeMissingParameter, "a function_call_output needs an output")
+	}
+	output, err := decodeContent(w.Output, PartInputText)
+	if err != nil {
+		return nil, decodeError("output", err)
+	}
+	return &FunctionCallOutput{ID: w.ID, CallID: w.CallID, Output: output, Status: w.Status}, nil
+}
+
+func (w *wireItem) reasoning() (Item, error) {
+	content, err := decodeContent(w.Content, PartReasoningText)
+	if err != nil {
+		return nil, decodeError("content", err)
+	}
+	return &Reasoning{ID: w.ID, Status: w.Status, Summary: w.Summary, Content: content, EncryptedContent: w.EncryptedContent}, nil
+}
+
+func checkCallID(id string) error {
+	if n := len(id); n < 1 || n > 64 {
+		return Invalid("call_id", CodeInvalidValue, fmt.Sprintf("call_id must have 1 to 64 characters, this has %d", n))
+	}
+	return nil
+}
+
+// Items is a list of items that decodes element by element, so that an error
+// names its index.
+type Items []Item
+
+// UnmarshalJSON reads a list of items with DecodeItem.
+func (l *Items) UnmarshalJSON(data []byte) error {
+	var raws []json.RawMessage
+	if err := json.Unmarshal(data, &raws); err != nil {
+		return decodeError("", err)
+	}
+	items := make(Items, 0, len(raws))
+	for i, raw := range raws {
+		item, err := DecodeItem(raw)
+		if err != nil {
+			return within(fmt.Sprintf("[%d]", i), err)
+		}
+		items = append(items, item)
+	}
+	*l = items
+	return nil
+}
+
+// MarshalJSON writes the list, [] when it is empty.
+func (l Items) MarshalJSON() ([]byte, error) { return marshal(nonNil([]Item(l))) }

@@ -1,0 +1,111 @@
+package responses
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+)
+
+// MaxDepth bounds the nesting of JSON that is accepted from outside. Real
+// requests stay below 30; the limit keeps recursive code within a small stack.
+const MaxDepth = 256
+
+// marshal encodes v without HTML escaping: the wire carries source code, and
+// "<" as six bytes helps nobody.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// mustMarshal encodes a value made of strings and numbers only, for which
+// encoding cannot fail.
+func mustMarshal(v any) []byte {
+	b, err := marshal(v)
+	if err != nil {
+		return []byte(`{"error":{"message":"internal error","type":"server_error","param":"","code":"server_error"}}`)
+	}
+	return b
+}
+
+// CheckDepth refuses JSON nested deeper than MaxDepth without decoding it.
+func CheckDepth(data []byte) error {
+	depth, inString := 0, false
+	for i := 0; i < len(data); i++ {
+		c := data[i]
+		if inString {
+			switch c {
+			case '\\':
+				i++
+			case '"':
+				inString = false
+			}
+			continue
+		}
+		switch c {
+		case '"':
+			inString = true
+		case '{', '[':
+			if depth++; depth > MaxDepth {
+				return Invalid("", CodeInvalidJSON, fmt.Sprintf("the JSON is nested deeper than %d levels", MaxDepth))
+			}
+		case '}', ']':
+			depth--
+		}
+	}
+	return nil
+}
+
+// appendString appends s as a JSON string. It is the hot path of a delta:
+// plain runs are copied whole, and only what must be escaped is.
+func appendString(dst []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			r, n := utf8.DecodeRuneInString(s[i:])
+			if r != utf8.RuneError || n != 1 {
+				i += n
+				continue
+			}
+			dst = append(dst, s[start:i]...)
+			dst = append(dst, "\ufffd"...)
+			i++
+			start = i
+			continue
+		}
+		dst = append(dst, s[start:i]...)
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		}
+		i++
+		start = i
+	}
+	dst = append(dst, s[start:]...)
+	return append(dst, '"')
+}
+
+// isNull reports whether raw is absent or the JSON null.
+func isNull(raw json.RawMessage) bool {
+	return len(raw) == 0 || bytes.Equal(bytes.TrimSpace(raw), []byte("null"))
+}

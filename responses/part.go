@@ -1,0 +1,178 @@
+package responses
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Types of content parts (Open Responses, "Content").
+const (
+	PartInputText     = "input_text"
+	PartInputImage    = "input_image"
+	PartInputFile     = "input_file"
+	PartInputVideo    = "input_video"
+	PartOutputText    = "output_text"
+	PartRefusal       = "refusal"
+	PartReasoningText = "reasoning_text"
+	PartSummaryText   = "summary_text"
+	PartText          = "text"
+)
+
+// Part is one content part of a message, a reasoning item or a call's output.
+// Type decides which of the other fields have a meaning; the rest stay zero.
+type Part struct {
+	Type        string
+	Text        string       // input_text, output_text, reasoning_text, summary_text, text
+	Refusal     string       // refusal
+	Annotations []Annotation // output_text
+
+	ImageURL string // input_image: a URL or a data URL; "" is written as null
+	Detail   string // input_image: low, high or auto (the default)
+	FileName string // input_file
+	FileData string // input_file: a data URL, at most 32 MiB
+	FileURL  string // input_file
+	VideoURL string // input_video
+}
+
+// Annotation is a url_citation, the only annotation the protocol has.
+type Annotation struct {
+	Type       string `json:"type"`
+	URL        string `json:"url"`
+	Title      string `json:"title"`
+	StartIndex int    `json:"start_index"`
+	EndIndex   int    `json:"end_index"`
+}
+
+// OutputText returns a part that carries text said by the model.
+func OutputText(text string) Part { return Part{Type: PartOutputText, Text: text} }
+
+// InputText returns a part that carries text said to the model.
+func InputText(text string) Part { return Part{Type: PartInputText, Text: text} }
+
+// MarshalJSON writes exactly the keys that the part's type has. logprobs is an
+// empty list: this satisfies both Open Responses, where it is optional, and
+// SDKs that require it.
+func (p Part) MarshalJSON() ([]byte, error) {
+	type typ struct {
+		Type string `json:"type"`
+	}
+	switch p.Type {
+	case PartOutputText:
+		return marshal(struct {
+			typ
+			Text        string       `json:"text"`
+			Annotations []Annotation `json:"annotations"`
+			Logprobs    []struct{}   `json:"logprobs"`
+		}{typ{p.Type}, p.Text, nonNil(p.Annotations), []struct{}{}})
+	case PartRefusal:
+		return marshal(struct {
+			typ
+			Refusal string `json:"refusal"`
+		}{typ{p.Type}, p.Refusal})
+	case PartInputImage:
+		detail := p.Detail
+		if detail == "" {
+			detail = "auto"
+		}
+		return marshal(struct {
+			typ
+			ImageURL *string `json:"image_url"`
+			Detail   string  `json:"detail"`
+		}{typ{p.Type}, nullable(p.ImageURL), detail})
+	case PartInputFile:
+		return marshal(struct {
+			typ
+			FileName string `json:"filename,omitempty"`
+			FileData string `json:"file_data,omitempty"`
+			FileURL  string `json:"file_url,omitempty"`
+		}{typ{p.Type}, p.FileName, p.FileData, p.FileURL})
+	case PartInputVideo:
+		return marshal(struct {
+			typ
+			VideoURL string `json:"video_url"`
+		}{typ{p.Type}, p.VideoURL})
+	case PartInputText, PartReasoningText, PartSummaryText, PartText:
+		return marshal(struct {
+			typ
+			Text string `json:"text"`
+		}{typ{p.Type}, p.Text})
+	}
+	return nil, fmt.Errorf("encode content part: unknown type %q", p.Type)
+}
+
+// UnmarshalJSON reads a part of any known type. Keys of other types are
+// ignored; an unknown type is an error, since skipping content would change
+// what the model is told.
+func (p *Part) UnmarshalJSON(data []byte) error {
+	var w struct {
+		Type        string       `json:"type"`
+		Text        string       `json:"text"`
+		Refusal     string       `json:"refusal"`
+		Annotations []Annotation `json:"annotations"`
+		ImageURL    string       `json:"image_url"`
+		Detail      string       `json:"detail"`
+		FileName    string       `json:"filename"`
+		FileData    string       `json:"file_data"`
+		FileURL     string       `json:"file_url"`
+		VideoURL    string       `json:"video_url"`
+	}
+	if err := json.Unmarshal(data, &w); err != nil {
+		return err
+	}
+	switch w.Type {
+	case PartInputText, PartReasoningText, PartSummaryText, PartText:
+		*p = Part{Type: w.Type, Text: w.Text}
+	case PartOutputText:
+		*p = Part{Type: w.Type, Text: w.Text, Annotations: w.Annotations}
+	case PartRefusal:
+		*p = Part{Type: w.Type, Refusal: w.Refusal}
+	case PartInputImage:
+		if w.Detail != "" && w.Detail != "low" && w.Detail != "high" && w.Detail != "auto" {
+			return Invalid("detail", CodeInvalidValue, fmt.Sprintf("detail of an input_image must be low, high or auto, not %q", w.Detail))
+		}
+		*p = Part{Type: w.Type, ImageURL: w.ImageURL, Detail: w.Detail}
+	case PartInputFile:
+		*p = Part{Type: w.Type, FileName: w.FileName, FileData: w.FileData, FileURL: w.FileURL}
+	case PartInputVideo:
+		*p = Part{Type: w.Type, VideoURL: w.VideoURL}
+	case "":
+		return Invalid("type", CodeMissingParameter, "a content part needs a type")
+	default:
+		return Invalid("type", CodeInvalidValue, fmt.Sprintf("content part type %q is unknown", w.Type))
+	}
+	return nil
+}
+
+// decodeContent reads the content of a message or the output of a call: a
+// string becomes one part of type textType, null becomes no parts.
+func decodeContent(raw json.RawMessage, textType string) ([]Part, error) {
+	if isNull(raw) {
+		return nil, nil
+	}
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return []Part{{Type: textType, Text: s}}, nil
+	}
+	var parts []Part
+	if err := json.Unmarshal(raw, &parts); err != nil {
+		return nil, err
+	}
+	return parts, nil
+}
+
+// nullable maps "" to nil, for keys that are null when there is no value.
+func nullable(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// nonNil returns list, or an empty list in its place, so that it is written as
+// [] and never as null.
+func nonNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

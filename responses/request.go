@@ -1,0 +1,364 @@
+package responses
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Request is a checked body of POST /responses (CreateResponseBody). Fields
+// that a client left out hold their documented defaults; unknown fields are
+// ignored, as clients send many.
+type Request struct {
+	Model              string
+	Input              Items
+	PreviousResponseID string
+	Instructions       *string
+	Include            []string
+	Tools              []Tool // function tools only; others are ignored
+	ToolChoice         ToolChoice
+	ParallelToolCalls  bool
+	MaxToolCalls       *int
+	MaxOutputTokens    *int
+	Temperature        float64
+	TopP               float64
+	PresencePenalty    float64
+	FrequencyPenalty   float64
+	Sampling           Sampling // which of the four above the client really set
+	TopLogprobs        int
+	Reasoning          *ReasoningConfig
+	Text               TextConfig
+	Truncation         string
+	Stream             bool
+	Background         bool
+	Store              bool
+	Metadata           map[string]string
+	ServiceTier        string
+	PromptCacheKey     *string
+	SafetyIdentifier   *string
+	Holon              Holon
+
+	// Digest identifies the request's meaning: the SHA-256, in hex, of the body
+	// with sorted keys and without the keys that only choose a transport
+	// (stream, stream_options). Equal digests mean the same request.
+	Digest string
+}
+
+// Sampling tells set values from defaults, because some models refuse a
+// sampling parameter even at its default.
+type Sampling struct{ Temperature, TopP, PresencePenalty, FrequencyPenalty bool }
+
+// Holon is the extension object "holon" of a request. Every field is optional.
+type Holon struct {
+	SessionID    string  `json:"session_id"`
+	TurnID       string  `json:"turn_id"`
+	InputDir     string  `json:"input_dir"`
+	OutputDir    string  `json:"output_dir"`
+	WorkspaceDir string  `json:"workspace_dir"`
+	Isolation    string  `json:"isolation"`
+	OnDisconnect string  `json:"on_disconnect"`
+	Limits       *Limits `json:"limits"`
+}
+
+// Limits bound a turn. Zero means the server's own limit; a request can only
+// tighten that.
+type Limits struct {
+	MaxRounds int   `json:"max_rounds"` // model rounds
+	TimeoutMS int64 `json:"timeout_ms"` // wall time of the turn, milliseconds
+}
+
+// MarshalJSON leaves out the fields that are not set.
+func (h Holon) MarshalJSON() ([]byte, error) {
+	return marshal(struct {
+		SessionID    string  `json:"session_id,omitempty"`
+		TurnID       string  `json:"turn_id,omitempty"`
+		InputDir     string  `json:"input_dir,omitempty"`
+		OutputDir    string  `json:"output_dir,omitempty"`
+		WorkspaceDir string  `json:"workspace_dir,omitempty"`
+		Isolation    string  `json:"isolation,omitempty"`
+		OnDisconnect string  `json:"on_disconnect,omitempty"`
+		Limits       *Limits `json:"limits,omitempty"`
+	}(h))
+}
+
+// Tool is a function that the client runs (FunctionTool). All keys are always
+// written; the nullable ones as null.
+type Tool struct {
+	Name        string
+	Description *string
+	Parameters  json.RawMessage // a JSON Schema object, or nil
+	Strict      *bool
+}
+
+// MarshalJSON writes the five keys of a FunctionTool.
+func (t Tool) MarshalJSON() ([]byte, error) {
+	parameters := t.Parameters
+	if len(parameters) == 0 {
+		parameters = json.RawMessage("null")
+	}
+	return marshal(struct {
+		Type        string          `json:"type"`
+		Name        string          `json:"name"`
+		Description *string         `json:"description"`
+		Parameters  json.RawMessage `json:"parameters"`
+		Strict      *bool           `json:"strict"`
+	}{"function", t.Name, t.Description, parameters, t.Strict})
+}
+
+// UnmarshalJSON reads a FunctionTool as MarshalJSON writes it.
+func (t *Tool) UnmarshalJSON(data []byte) error {
+	var w struct {
+		Name        string          `json:"name"`
+		Description *string         `json:"description"`
+		Parameters  json.RawMessage `json:"parameters"`
+		Strict      *bool           `json:"strict"`
+	}
+	if err := json.Unmarshal(data, &w); err != nil {
+		return err
+	}
+	*t = Tool{Name: w.Name, Description: w.Description, Strict: w.Strict}
+	if !isNull(w.Parameters) {
+		t.Parameters = w.Parameters
+	}
+	return nil
+}
+
+// ToolChoice says which tools the model may or must call. Mode is auto, none
+// or required; Name forces one function; Allowed limits calls to a list.
+type ToolChoice struct {
+	Mode    string
+	Name    string
+	Allowed []string
+}
+
+// MarshalJSON writes the string or object form that fits.
+func (c ToolChoice) MarshalJSON() ([]byte, error) {
+	type function struct {
+		Type string `json:"type"`
+		Name string `json:"name"`
+	}
+	switch {
+	case c.Allowed != nil:
+		tools := make([]function, len(c.Allowed))
+		for i, name := range c.Allowed {
+			tools[i] = function{"function", name}
+		}
+		return marshal(struct {
+			Type  string     `json:"type"`
+			Tools []function `json:"tools"`
+			Mode  string     `json:"mode"`
+		}{"allowed_tools", tools, c.mode()})
+	case c.Name != "":
+		return marshal(function{"function", c.Name})
+	}
+	return marshal(c.mode())
+}
+
+func (c ToolChoice) mode() string {
+	if c.Mode == "" {
+		return "auto"
+	}
+	return c.Mode
+}
+
+// UnmarshalJSON reads the string form, a function or an allowed_tools object.
+func (c *ToolChoice) UnmarshalJSON(data []byte) error {
+	const param = "tool_choice"
+	var mode string
+	if json.Unmarshal(data, &mode) != nil {
+		var w struct {
+			Type  string `json:"type"`
+			Name  string `json:"name"`
+			Mode  string `json:"mode"`
+			Tools []struct {
+				Name string `json:"name"`
+			} `json:"tools"`
+		}
+		if err := json.Unmarshal(data, &w); err != nil {
+			return err
+		}
+		switch w.Type {
+		case "function":
+			if w.Name == "" {
+				return Invalid(param+".name", CodeMissingParameter, "tool_choice of type function needs a name")
+			}
+			*c = ToolChoice{Name: w.Name}
+			return nil
+		case "allowed_tools":
+			if n := len(w.Tools); n < 1 || n > 128 {
+				return Invalid(param+".tools", CodeInvalidValue, fmt.Sprintf("allowed_tools must list 1 to 128 tools, this lists %d", n))
+			}
+			c.Allowed = make([]string, len(w.Tools))
+			for i, t := range w.Tools {
+				c.Allowed[i] = t.Name
+			}
+			mode = w.Mode
+		default:
+			return Invalid(param, CodeInvalidValue, fmt.Sprintf("tool_choice must be none, auto, required, or an object of type function or allowed_tools, not type %q", w.Type))
+		}
+	}
+	switch mode {
+	case "", "auto", "none", "required":
+		c.Mode = mode
+		return nil
+	}
+	return Invalid(param, CodeInvalidValue, fmt.Sprintf("tool_choice must be none, auto or required, not %q", mode))
+}
+
+// ReasoningConfig asks for reasoning effort and summaries. Unknown effort
+// names are passed on: models invent new ones faster than servers learn them.
+type ReasoningConfig struct {
+	Effort  *string `json:"effort"`
+	Summary *string `json:"summary"`
+}
+
+// TextConfig asks for a form of the answer.
+type TextConfig struct {
+	Format    TextFormat
+	Verbosity string
+}
+
+// TextFormat is plain text (the zero value) or JSON that fits a schema.
+type TextFormat struct {
+	Type        string // "", text, json_object or json_schema
+	Name        string
+	Description *string
+	Schema      json.RawMessage
+	Strict      bool
+}
+
+// UnmarshalJSON reads {format, verbosity}; both may be missing.
+func (t *TextConfig) UnmarshalJSON(data []byte) error {
+	var w struct {
+		Format *struct {
+			Type        string          `json:"type"`
+			Name        string          `json:"name"`
+			Description *string         `json:"description"`
+			Schema      json.RawMessage `json:"schema"`
+			Strict      bool            `json:"strict"`
+		} `json:"format"`
+		Verbosity string `json:"verbosity"`
+	}
+	if err := json.Unmarshal(data, &w); err != nil {
+		return err
+	}
+	*t = TextConfig{Verbosity: w.Verbosity}
+	if f := w.Format; f != nil {
+		switch f.Type {
+		case "", "text", "json_object", "json_schema":
+		default:
+			return Invalid("text.format.type", CodeInvalidValue, fmt.Sprintf("text.format.type must be text, json_object or json_schema, not %q", f.Type))
+		}
+		t.Format = TextFormat{Type: f.Type, Name: f.Name, Description: f.Description, Strict: f.Strict}
+		if !isNull(f.Schema) {
+			t.Format.Schema = f.Schema
+		}
+	}
+	return nil
+}
+
+// MarshalJSON writes the form that a response echoes. There the schema of a
+// json_schema format is always null: the protocol's response schema permits
+// nothing else.
+func (t TextConfig) MarshalJSON() ([]byte, error) {
+	var format any = struct {
+		Type string `json:"type"`
+	}{"text"}
+	switch t.Format.Type {
+	case "json_object":
+		format = struct {
+			Type string `json:"type"`
+		}{"json_object"}
+	case "json_schema":
+		format = struct {
+			Type        string    `json:"type"`
+			Name        string    `json:"name"`
+			Description *string   `json:"description"`
+			Schema      *struct{} `json:"schema"`
+			Strict      bool      `json:"strict"`
+		}{"json_schema", t.Format.Name, t.Format.Description, nil, t.Format.Strict}
+	}
+	return marshal(struct {
+		Format    any    `json:"format"`
+		Verbosity string `json:"verbosity,omitempty"`
+	}{format, t.Verbosity})
+}
+
+// within prefixes the field that err names with an outer path.
+func within(path string, err error) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return decodeError(path, err)
+	}
+	out := *e
+	out.Param = joinPath(path, e.Param)
+	return &out
+}
+
+func joinPath(outer, inner string) string {
+	if outer == "" || inner == "" || strings.HasPrefix(inner, "[") {
+		return outer + inner
+	}
+	return outer + "." + inner
+}
+
+// decodeError turns an error of encoding/json into one that names the field.
+func decodeError(path string, err error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return within(path, e)
+	}
+	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		param := joinPath(path, t.Field)
+		return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s must be %s, not %s", orBody(param), jsonName(t.Type.Kind().String()), t.Value))
+	}
+	if s, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return Invalid(path, CodeInvalidJSON, fmt.Sprintf("the JSON is malformed at byte %d: %s", s.Offset, s.Error()))
+	}
+	return Invalid(path, CodeInvalidJSON, "the JSON cannot be read: "+err.Error())
+}
+
+func orBody(param string) string {
+	if param == "" {
+		return "the value"
+	}
+	return param
+}
+
+// jsonName maps a Go kind to the JSON type that was expected.
+func jsonName(kind string) string {
+	switch kind {
+	case "string":
+		return "a string"
+	case "bool":
+		return "a boolean"
+	case "slice", "array":
+		return "an array"
+	case "struct", "map", "ptr", "interface":
+		return "an object"
+	case "float64", "float32":
+		return "a number"
+	}
+	return "an integer"
+}
+
+// digest hashes the body's meaning: keys sorted by encoding/json, numbers as
+// they were written, transport keys left out.
+func digest(body []byte) (string, error) {
+	dec := json.NewDecoder(strings.NewReader(string(body)))
+	dec.UseNumber()
+	var m map[string]any
+	if err := dec.Decode(&m); err != nil {
+		return "", decodeError("", err)
+	}
+	delete(m, "stream")
+	delete(m, "stream_options")
+	b, err := marshal(m)
+	if err != nil {
+		return "", fmt.Errorf("hash request: %w", err)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:]), nil
+}

@@ -1,0 +1,152 @@
+// Package model defines what a turn needs of a model provider: one call that
+// takes the whole conversation and yields what the model does, as it does it.
+//
+// A [Transport] makes exactly one attempt. It neither retries nor falls back
+// nor keeps state between calls; those are decorators and the turn's business,
+// so that every attempt is visible in the record. Transports live in
+// sub-packages, one for each provider protocol.
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"time"
+
+	"holon/responses"
+)
+
+// Transport samples a model.
+//
+// Stream makes one attempt and yields its events in order: any number of
+// deltas and calls, then exactly one Done as the last event. A failure is
+// yielded once, as the last pair, with a zero event and an *Error. Cancelling
+// ctx ends the attempt soon, with an *Error of kind KindCancelled. The caller
+// may stop iterating at any time; the transport then releases what it holds.
+// Implementations are safe for concurrent use.
+type Transport interface {
+	Stream(ctx context.Context, req Request) iter.Seq2[Event, error]
+}
+
+// Request is everything that a model is told. Input is append-only over the
+// rounds of a turn and the turns of a chain, so that providers can cache it.
+type Request struct {
+	Model             string // the provider's name of the model, without our provider prefix
+	Instructions      string
+	Input             []responses.Item // *ToolCall items stand for a call and its output
+	Tools             []Tool
+	ToolChoice        responses.ToolChoice
+	ParallelToolCalls bool
+	MaxOutputTokens   *int
+	Temperature       float64
+	TopP              float64
+	PresencePenalty   float64
+	FrequencyPenalty  float64
+	Sampling          responses.Sampling // which of the four above to send
+	Reasoning         *responses.ReasoningConfig
+	Text              responses.TextConfig
+	ServiceTier       string // "" or "default": leave it to the provider
+	PromptCacheKey    string
+	SafetyIdentifier  string
+	Metadata          map[string]string
+}
+
+// Tool is a function that the model may call, wherever it runs.
+type Tool struct {
+	Name        string
+	Description string
+	Parameters  json.RawMessage // JSON Schema object, or nil for none
+	Strict      *bool
+}
+
+// EventKind says what an Event is.
+type EventKind uint8
+
+// Kinds of events. Items arrive one after the other: a Begin kind opens one and
+// ends the one before it.
+const (
+	// MessageBegin opens an assistant message; Phase may be set.
+	MessageBegin EventKind = iota + 1
+	// TextDelta carries text of the message in Text.
+	TextDelta
+	// RefusalDelta carries refusal text of the message in Text.
+	RefusalDelta
+	// AnnotationAdded carries a citation of the message in Annotation.
+	AnnotationAdded
+	// ReasoningBegin opens a reasoning item.
+	ReasoningBegin
+	// SummaryDelta carries text of a reasoning summary in Text.
+	SummaryDelta
+	// SummaryPartEnd ends a summary part; another may follow.
+	SummaryPartEnd
+	// ReasoningDelta carries raw reasoning in Text.
+	ReasoningDelta
+	// ReasoningEnd closes a reasoning item. Text carries its opaque encrypted
+	// content, "" when the provider gave none.
+	ReasoningEnd
+	// CallBegin opens a tool call; CallID and Name are set.
+	CallBegin
+	// CallDelta carries argument text of the call in Text.
+	CallDelta
+	// CallEnd closes a tool call; Text carries the whole arguments.
+	CallEnd
+	// Done ends the attempt; Usage and Stop are set.
+	Done
+)
+
+// Event is one thing that a model did. It is passed by value: a delta costs no
+// allocation of its own.
+type Event struct {
+	Kind       EventKind
+	Text       string
+	CallID     string
+	Name       string
+	Phase      responses.Phase
+	Annotation *responses.Annotation
+	Stop       Stop
+	Usage      responses.Usage
+	RequestID  string // Done: the provider's id of the request or response
+}
+
+// Stop says why a model stopped.
+type Stop string
+
+// Stop reasons.
+const (
+	StopEnd           Stop = "end"            // it said all it wanted; calls may be open
+	StopMaxTokens     Stop = "max_tokens"     // the output limit was hit
+	StopContentFilter Stop = "content_filter" // the provider cut it short
+)
+
+// ErrorKind classifies a failed attempt, for retry rules and for the record.
+type ErrorKind string
+
+// Kinds of failure.
+const (
+	KindTransport      ErrorKind = "transport"       // no answer, or the stream broke
+	KindProtocol       ErrorKind = "protocol"        // an answer that makes no sense
+	KindAuthentication ErrorKind = "authentication"  // 401, 403
+	KindInvalidRequest ErrorKind = "invalid_request" // 400, 404, 422
+	KindRateLimited    ErrorKind = "rate_limited"    // 429
+	KindOverloaded     ErrorKind = "overloaded"      // 5xx
+	KindContextLength  ErrorKind = "context_length"  // the conversation is too long
+	KindCancelled      ErrorKind = "cancelled"       // ctx ended
+	KindScenario       ErrorKind = "scenario"        // a scripted model and reality diverged
+)
+
+// Error is a failed attempt. Message is fit for a user and holds no secret.
+type Error struct {
+	Kind       ErrorKind
+	Code       string        // code for the response's error, from package responses
+	Status     int           // HTTP status of the provider, 0 when there was none
+	Message    string        // one line
+	RetryAfter time.Duration // the provider's wish, 0 when it has none
+	Err        error         // cause, for the log
+}
+
+// Error returns the kind and the message on one line.
+func (e *Error) Error() string { return fmt.Sprintf("model %s: %s", e.Kind, e.Message) }
+
+// Unwrap returns the cause, which may be nil.
+func (e *Error) Unwrap() error { return e.Err }

@@ -1,0 +1,94 @@
+package process
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Head, omission and tail always add up to what was written, for any split into
+// writes and any bound.
+func FuzzCapture(f *testing.F) {
+	f.Add([]byte("hello world"), 3, 4)
+	f.Add([]byte(""), 1, 1)
+	f.Add(bytes.Repeat([]byte("ab\n"), 100), 7, 16)
+	f.Fuzz(func(t *testing.T, data []byte, step, keep int) {
+		step, keep = 1+abs(step)%64, 1+abs(keep)%128
+		c := capture{keep: keep}
+		for chunk := range slices.Chunk(data, step) {
+			c.Write(chunk)
+		}
+		got := c.result()
+		if got.Total != int64(len(data)) || got.Lines != int64(bytes.Count(data, []byte("\n"))) {
+			t.Fatalf("counted %d bytes %d lines of %d", got.Total, got.Lines, len(data))
+		}
+		if len(got.Head) > keep || len(got.Tail) > keep || got.Omitted() < 0 {
+			t.Fatalf("kept %d and %d with a bound of %d", len(got.Head), len(got.Tail), keep)
+		}
+		if !bytes.HasPrefix(data, got.Head) || !bytes.HasSuffix(data, got.Tail) {
+			t.Fatalf("head %q tail %q of %q", got.Head, got.Tail, data)
+		}
+		if got.Omitted() > 0 && (len(got.Head) < keep || len(got.Tail) < keep) {
+			t.Fatalf("omitted %d bytes with room left", got.Omitted())
+		}
+	})
+}
+
+func abs(n int) int {
+	if n < 0 {
+		return -(n + 1)
+	}
+	return n
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add([]byte("1 (sh) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 42 1000"))
+	f.Add([]byte("1 (a) Z 9 (b) R 7 8 9 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 43 1"))
+	f.Add([]byte(")"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if st, err := parseStat(1, data); err == nil && st.pid != 1 {
+			t.Fatal("wrong pid")
+		}
+	})
+}
+
+func TestParseStatNames(t *testing.T) {
+	st, err := parseStat(5, []byte("5 (evil) Z 1 1 (x) S 11 12 13 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0 0"))
+	if err != nil || st != (procStat{pid: 5, ppid: 11, pgrp: 12, session: 13, state: 'S', start: 99}) {
+		t.Errorf("got %+v, %v", st, err)
+	}
+	if st, err := readStat(os.Getpid()); err != nil || st.ppid != os.Getppid() || st.start == 0 {
+		t.Errorf("own stat %+v, %v", st, err)
+	}
+}
+
+func TestEnviron(t *testing.T) {
+	parent := []string{
+		"PATH=/opt/bin", "HOME=/home/a", "LC_ALL=de_DE.UTF-8", "GOFLAGS=-mod=vendor", "CARGO_HOME=/c",
+		"OPENAI_API_KEY=sk-1", "ANTHROPIC_API_KEY=sk-2", "GITHUB_TOKEN=t", "CARGO_REGISTRY_TOKEN=t", "HOLON_SOCKET=/s",
+		"NPM_CONFIG__AUTH=x", "AWS_SECRET_ACCESS_KEY=x", "GOOGLE_APPLICATION_CREDENTIALS=/k", "EDITOR=vi", "MALFORMED",
+		"GIT_AUTHOR_NAME=A", "TERM=xterm", "PAGER=less", "=C:=x", "MYSTERY=1",
+	}
+	got := Environ(parent, "EXTRA=1", "PATH=/mine:/opt/bin", "MY_API_KEY=wanted")
+	want := map[string]bool{
+		"PATH=/mine:/opt/bin": true, "HOME=/home/a": true, "LC_ALL=de_DE.UTF-8": true, "GOFLAGS=-mod=vendor": true,
+		"CARGO_HOME=/c": true, "GIT_AUTHOR_NAME=A": true, "LANG=C.UTF-8": true, "EXTRA=1": true, "MY_API_KEY=wanted": true,
+	}
+	for _, q := range quiet {
+		want[q] = true
+	}
+	for _, kv := range got {
+		if !want[kv] {
+			t.Errorf("%s must not be passed", kv)
+		}
+		delete(want, kv)
+	}
+	for kv := range want {
+		t.Errorf("%s is missing", kv)
+	}
+	if !slices.IsSorted(got) {
+		t.Error("not sorted:", strings.Join(got, " "))
+	}
+}

@@ -1,0 +1,493 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newTest returns a supervisor that has this program to itself: no test of this
+// package starts a process in another way, and none runs in parallel.
+func newTest(t *testing.T) *Supervisor {
+	t.Helper()
+	s := New(Options{Exclusive: true})
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if left := descendants(); len(left) > 0 {
+			t.Errorf("processes left after Close: %+v", left)
+		}
+	})
+	return s
+}
+
+func descendants() (found []procStat) {
+	all := scan()
+	var walk func(int)
+	walk = func(parent int) {
+		for _, st := range all {
+			if st.ppid == parent {
+				found = append(found, st)
+				walk(st.pid)
+			}
+		}
+	}
+	walk(os.Getpid())
+	return found
+}
+
+func sh(script string) Command {
+	return Command{Argv: []string{"sh", "-c", script}, Dir: "/", Env: Environ(os.Environ()), Timeout: time.Minute, Grace: 5 * time.Second}
+}
+
+func run(t *testing.T, s *Supervisor, c Command) Result {
+	t.Helper()
+	res, err := s.Run(t.Context(), c)
+	if err != nil {
+		t.Fatalf("run %q: %v", c.Argv, err)
+	}
+	return res
+}
+
+// alive reports whether the process whose pid is in the file still runs.
+func alive(t *testing.T, pidFile string) bool {
+	t.Helper()
+	data, err := os.ReadFile(pidFile)
+	if err != nil {
+		t.Fatalf("the process did not say its pid: %v", err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := readStat(pid)
+	return err == nil && st.state != 'Z'
+}
+
+func TestRunStatus(t *testing.T) {
+	tests := []struct {
+		script   string
+		code     int
+		signal   syscall.Signal
+		out, err string
+	}{
+		{script: "true"},
+		{script: "echo out; echo err >&2; exit 3", code: 3, out: "out\n", err: "err\n"},
+		{script: "kill -9 $$", code: 137, signal: syscall.SIGKILL},
+		{script: "kill -TERM $$", code: 143, signal: syscall.SIGTERM},
+		{script: "exit 255", code: 255},
+		{script: "cat; echo end", out: "end\n"}, // stdin is empty, not a terminal that waits
+		{script: "echo $TERM $PAGER", out: "dumb cat\n"},
+		{script: "exec >&- 2>&-; sleep 0.05; exit 4", code: 4}, // closed pipes are not the end
+		{script: `printf 'a\0b'`, out: "a\x00b"},
+	}
+	s := newTest(t)
+	for _, tt := range tests {
+		res := run(t, s, sh(tt.script))
+		if res.ExitCode != tt.code || res.Signal != tt.signal {
+			t.Errorf("%s: exit code %d signal %d, want %d %d", tt.script, res.ExitCode, res.Signal, tt.code, tt.signal)
+		}
+		if got := string(res.Stdout.Head); got != tt.out {
+			t.Errorf("%s: stdout %q, want %q", tt.script, got, tt.out)
+		}
+		if got := string(res.Stderr.Head); got != tt.err {
+			t.Errorf("%s: stderr %q, want %q", tt.script, got, tt.err)
+		}
+		if res.TimedOut || res.Canceled || res.Ended != 0 || res.Survivors != 0 {
+			t.Errorf("%s: unexpected end: %+v", tt.script, res)
+		}
+	}
+}
+
+func TestRunStdin(t *testing.T) {
+	s := newTest(t)
+	c := sh("cat")
+	c.Stdin = []byte("hello")
+	if got := string(run(t, s, c).Stdout.Head); got != "hello" {
+		t.Errorf("stdout %q", got)
+	}
+	c = sh("exit 7") // nobody reads, and the writer must not care
+	c.Stdin = make([]byte, 4<<20)
+	if res := run(t, s, c); res.ExitCode != 7 {
+		t.Errorf("exit code %d, want 7", res.ExitCode)
+	}
+}
+
+func TestStartErrors(t *testing.T) {
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	garbage := filepath.Join(dir, "garbage")
+	if err := os.WriteFile(garbage, []byte("\x00not a program"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	env := Environ(os.Environ())
+	tests := map[string]struct {
+		cmd  Command
+		op   string
+		want error
+	}{
+		"nothing":        {Command{Dir: "/", Env: env}, "find", nil},
+		"unknown":        {Command{Argv: []string{"no-such-program-here"}, Dir: "/", Env: env}, "find", fs.ErrNotExist},
+		"no permission":  {Command{Argv: []string{plain}, Dir: "/", Env: env}, "find", fs.ErrPermission},
+		"not a program":  {Command{Argv: []string{garbage}, Dir: "/", Env: env}, "start", syscall.ENOEXEC},
+		"no directory":   {Command{Argv: []string{"true"}, Dir: dir + "/none", Env: env}, "start", fs.ErrNotExist},
+		"argument bytes": {Command{Argv: []string{"true", strings.Repeat("x", 1<<20)}, Dir: "/", Env: env}, "start", syscall.E2BIG},
+		"tree in PATH":   {Command{Argv: []string{"garbage"}, Dir: dir, Env: []string{"PATH=.:"}}, "find", fs.ErrNotExist},
+	}
+	s := newTest(t)
+	for name, tt := range tests {
+		_, err := s.Run(t.Context(), tt.cmd)
+		se, ok := errors.AsType[*StartError](err)
+		if !ok || se.Op != tt.op || tt.want != nil && !errors.Is(err, tt.want) {
+			t.Errorf("%s: error %v, want %s with %v", name, err, tt.op, tt.want)
+		}
+	}
+}
+
+// Each script leaves a process behind and says its pid in a file. None of them
+// may live when Run returns, whatever it did to be forgotten.
+func TestNothingOutlivesACommand(t *testing.T) {
+	tests := map[string]string{
+		"background":        `sleep 300 & echo $! >$F`,
+		"holds the pipe":    `(sleep 300; echo late) & echo $! >$F`,
+		"nohup":             `nohup sleep 300 >/dev/null 2>&1 & echo $! >$F`,
+		"setsid":            `setsid sh -c 'echo $$ >$F; exec sleep 300' & wait_for_file`,
+		"double fork":       `(setsid sh -c '(echo $$ >$F; exec sleep 300) &' &) ; wait_for_file`,
+		"double setsid":     `setsid sh -c 'setsid sh -c "echo \$\$ >$F; exec sleep 300" &' & wait_for_file`,
+		"no environment":    `env -i F=$F setsid sh -c 'echo $$ >$F; exec sleep 300' >/dev/null 2>&1 & wait_for_file`,
+		"forged id":         `HOLON_COMMAND_ID=someone-else setsid sh -c 'echo $$ >$F; exec sleep 300' & wait_for_file`,
+		"ignores SIGTERM":   `sh -c 'trap "" TERM HUP; echo $$ >$F; while :; do sleep 1; done' & wait_for_file`,
+		"stopped":           `setsid sh -c 'echo $$ >$F; kill -STOP $$' & wait_for_file`,
+		"leaves a child":    `setsid sh -c 'sleep 300 & echo $! >$F; exec sleep 300' & wait_for_file`,
+		"writes for ever":   `setsid sh -c 'echo $$ >$F; exec yes' & wait_for_file`,
+		"leader is killed":  `sleep 300 & echo $! >$F; kill -9 $$`,
+		"forks incessantly": `setsid sh -c 'echo $$ >$F; while :; do (sleep 60 &) ; sleep 0.01; done' & wait_for_file`,
+	}
+	s := newTest(t)
+	for name, script := range tests {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "pid")
+			c := sh("wait_for_file() { while [ ! -s $F ]; do sleep 0.01; done; }\n" + script)
+			c.Env = Environ(os.Environ(), "F="+file)
+			res := run(t, s, c)
+			if alive(t, file) {
+				t.Error("the process lives on")
+			}
+			if res.Ended == 0 || res.Survivors != 0 {
+				t.Errorf("ended %d, survivors %d", res.Ended, res.Survivors)
+			}
+			if left := descendants(); len(left) > 0 {
+				t.Errorf("left: %+v", left)
+			}
+		})
+	}
+}
+
+func TestDeadline(t *testing.T) {
+	tests := map[string]struct {
+		script string
+		grace  time.Duration
+		signal syscall.Signal
+		out    string
+	}{
+		"obeys":            {"echo begun; exec sleep 300", time.Minute, syscall.SIGTERM, "begun\n"},
+		"ignores":          {"trap '' TERM; echo begun; while :; do sleep 1; done", 50 * time.Millisecond, syscall.SIGKILL, "begun\n"},
+		"cleans up":        {"trap 'echo bye; exit 0' TERM; echo begun; while :; do sleep 0.01; done", time.Minute, 0, "begun\nbye\n"},
+		"child cleans up":  {`sh -c 'trap "sleep 0.2; echo child done; exit" TERM; while :; do sleep 0.01; done' & echo begun; wait; exit 1`, time.Minute, syscall.SIGTERM, "begun\nchild done\n"},
+		"stopped":          {"echo begun; kill -STOP $$", time.Minute, syscall.SIGTERM, "begun\n"},
+		"grandchild holds": {"setsid sleep 300 & echo begun; sleep 300", time.Minute, syscall.SIGTERM, "begun\n"},
+	}
+	s := newTest(t)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := sh(tt.script)
+			c.Timeout, c.Grace = 400*time.Millisecond, tt.grace
+			res := run(t, s, c)
+			if !res.TimedOut || res.Canceled {
+				t.Errorf("timed out %v, canceled %v", res.TimedOut, res.Canceled)
+			}
+			if res.Signal != tt.signal {
+				t.Errorf("signal %d, want %d", res.Signal, tt.signal)
+			}
+			if got := string(res.Stdout.Head); got != tt.out {
+				t.Errorf("stdout %q, want %q", got, tt.out)
+			}
+		})
+	}
+}
+
+func TestCancel(t *testing.T) {
+	s := newTest(t)
+	file := filepath.Join(t.TempDir(), "pid")
+	c := sh("echo $$ >$F; exec sleep 300")
+	c.Env = Environ(os.Environ(), "F="+file)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {})
+	defer stop()
+	go func() {
+		for {
+			if data, _ := os.ReadFile(file); len(data) > 0 {
+				cancel()
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	res, err := s.Run(ctx, c)
+	if err != nil || !res.Canceled || res.TimedOut || res.Signal != syscall.SIGTERM {
+		t.Errorf("result %+v, error %v", res, err)
+	}
+	if alive(t, file) {
+		t.Error("the command lives on")
+	}
+	if res, err := s.Run(ctx, sh("true")); err != nil || !res.Canceled {
+		t.Errorf("run under a cancelled context: %+v, %v", res, err)
+	}
+}
+
+func TestCloseEndsCommands(t *testing.T) {
+	s := New(Options{Exclusive: true})
+	file := filepath.Join(t.TempDir(), "pid")
+	c := sh("(setsid sleep 300 &); echo $$ >$F; exec sleep 300")
+	c.Env = Environ(os.Environ(), "F="+file)
+	results := make(chan Result, 1)
+	go func() {
+		res, err := s.Run(context.Background(), c)
+		if err != nil {
+			t.Error(err)
+		}
+		results <- res
+	}()
+	for {
+		if data, _ := os.ReadFile(file); len(data) > 0 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if res := <-results; !res.Canceled {
+		t.Errorf("result %+v, want canceled", res)
+	}
+	if left := descendants(); len(left) > 0 {
+		t.Errorf("left: %+v", left)
+	}
+	if _, err := s.Run(t.Context(), sh("true")); !errors.Is(err, ErrClosed) {
+		t.Errorf("run after close: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("second close: %v", err)
+	}
+}
+
+// A command's leftovers are ended without touching those of another command
+// that is still running, even where both hide who they are.
+func TestLiveCommandsKeepTheirOwn(t *testing.T) {
+	s := newTest(t)
+	dir := t.TempDir()
+	wait := "w() { while [ ! -e $1 ]; do sleep 0.01; done; }\n"
+	long := sh(wait + `(setsid sh -c 'echo $$ >$D/one; exec sleep 300' &)
+		w $D/one; touch $D/ready; w $D/finish; kill -0 $(cat $D/one) && echo still there`)
+	long.Env = Environ(os.Environ(), "D="+dir)
+	results := make(chan Result, 1)
+	go func() {
+		res, err := s.Run(context.Background(), long)
+		if err != nil {
+			t.Error(err)
+		}
+		results <- res
+	}()
+	short := sh(wait + `w $D/ready; (setsid sh -c 'echo $$ >$D/two; exec sleep 300' &); w $D/two`)
+	short.Env = long.Env
+	run(t, s, short)
+	if alive(t, filepath.Join(dir, "two")) {
+		t.Error("the short command's process lives on")
+	}
+	if !alive(t, filepath.Join(dir, "one")) {
+		t.Error("the long command's process was ended with the short one")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "finish"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if res := <-results; string(res.Stdout.Head) != "still there\n" {
+		t.Errorf("stdout %q", res.Stdout.Head)
+	}
+	if alive(t, filepath.Join(dir, "one")) {
+		t.Error("the long command's process lives on")
+	}
+}
+
+// Exit codes survive a reaper that works beside many commands, each of which
+// leaves orphans that end at any moment.
+func TestExitCodesUnderReaping(t *testing.T) {
+	s := newTest(t)
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			for i := range 25 {
+				want := (w*25 + i) % 200
+				c := sh(fmt.Sprintf("(setsid true &); (sleep 0.0%d &); (true &); exit %d", i%10, want))
+				res, err := s.Run(context.Background(), c)
+				if err != nil || res.ExitCode != want || res.Signal != 0 {
+					t.Errorf("exit code %d (%v), want %d", res.ExitCode, err, want)
+				}
+			}
+		})
+	}
+	stop := make(chan struct{})
+	var hammer sync.WaitGroup
+	hammer.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				s.reapZombies()
+			}
+		}
+	})
+	wg.Wait()
+	close(stop)
+	hammer.Wait()
+}
+
+// A supervisor that shares its program leaves other people's children alone.
+func TestSharedLeavesStrangersAlone(t *testing.T) {
+	other := New(Options{})
+	defer other.Close()
+	s := New(Options{})
+	defer s.Close()
+	done := make(chan Result, 1)
+	dir := t.TempDir()
+	c := sh("(env -i sleep 2 &); touch $D/up; while [ ! -e $D/stop ]; do sleep 0.01; done; exit 9")
+	c.Env = Environ(os.Environ(), "D="+dir)
+	go func() {
+		res, err := other.Run(context.Background(), c)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- res
+	}()
+	for {
+		if _, err := os.Stat(dir + "/up"); err == nil {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	for range 5 {
+		if res := run(t, s, sh("setsid sleep 300 & exit 2")); res.ExitCode != 2 || res.Ended != 1 {
+			t.Errorf("exit code %d, ended %d, want 2 and 1", res.ExitCode, res.Ended)
+		}
+		s.reapZombies()
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(dir+"/stop", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if res := <-done; res.ExitCode != 9 {
+		t.Errorf("the other supervisor's command ended with %d, want 9", res.ExitCode)
+	}
+}
+
+func TestReaperCollectsWhileCommandsRun(t *testing.T) {
+	s := newTest(t)
+	done := make(chan struct{})
+	dir := t.TempDir()
+	c := sh("for i in 1 2 3 4 5 6 7 8; do (setsid true &); done; touch $D/up; while [ ! -e $D/stop ]; do sleep 0.01; done")
+	c.Env = Environ(os.Environ(), "D="+dir)
+	go func() {
+		defer close(done)
+		if _, err := s.Run(context.Background(), c); err != nil {
+			t.Error(err)
+		}
+	}()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		_, up := os.Stat(dir + "/up")
+		zombies := 0
+		for _, st := range descendants() {
+			if st.state == 'Z' && st.ppid == os.Getpid() {
+				zombies++
+			}
+		}
+		if up == nil && zombies == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d zombies are not collected", zombies)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := os.WriteFile(dir+"/stop", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+}
+
+// A flood costs the head, the tail and the capped file, and every byte counts.
+func TestFlood(t *testing.T) {
+	const total, limit = 512 << 20, 1 << 20
+	s := newTest(t)
+	path := filepath.Join(t.TempDir(), "out.log")
+	c := sh(fmt.Sprintf("echo first; head -c %d /dev/zero; echo; echo last", total))
+	c.StdoutPath, c.LogBytes, c.KeepBytes = path, limit, 1024
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	res := run(t, s, c)
+	runtime.ReadMemStats(&after)
+	if want := int64(total + len("first\n\nlast\n")); res.Stdout.Total != want {
+		t.Errorf("counted %d bytes, want %d", res.Stdout.Total, want)
+	}
+	if !strings.HasPrefix(string(res.Stdout.Head), "first\n") || !strings.HasSuffix(string(res.Stdout.Tail), "\nlast\n") {
+		t.Error("the beginning or the end is missing")
+	}
+	if len(res.Stdout.Head) != 1024 || len(res.Stdout.Tail) != 1024 || res.Stdout.Lines != 3 {
+		t.Errorf("head %d, tail %d bytes, %d lines", len(res.Stdout.Head), len(res.Stdout.Tail), res.Stdout.Lines)
+	}
+	fi, err := os.Stat(path)
+	if err != nil || fi.Size() != limit || res.Stdout.Logged != limit {
+		t.Errorf("log %v (%v), logged %d, want %d", fi, err, res.Stdout.Logged, limit)
+	}
+	if used := after.TotalAlloc - before.TotalAlloc; used > 4<<20 {
+		t.Errorf("%d bytes were allocated for a flood", used)
+	}
+}
+
+func TestLogFailureIsTold(t *testing.T) {
+	s := newTest(t)
+	path := filepath.Join(t.TempDir(), "out.log")
+	if err := os.Symlink("/tmp/elsewhere", path); err != nil {
+		t.Fatal(err)
+	}
+	c := sh("echo hello")
+	c.StdoutPath = path
+	res := run(t, s, c)
+	if !errors.Is(res.Stdout.LogErr, fs.ErrExist) {
+		t.Errorf("log error %v, want that it exists", res.Stdout.LogErr)
+	}
+	if string(res.Stdout.Head) != "hello\n" || res.Stdout.Logged != 0 {
+		t.Errorf("capture %+v", res.Stdout)
+	}
+}

@@ -40,8 +40,12 @@ type openItem struct {
 	message   *Message
 	reasoning *Reasoning
 	call      *FunctionCall
-	part      string // type of the open part, "" when none is open
-	notes     []Annotation
+	part      string       // type of the open part, "" when none is open
+	notes     []Annotation // annotations of the open part
+
+	// Only a resumed stream has these: how much of the part's end is out already.
+	textDone bool
+	noted    int
 }
 
 // NewEmitter starts the stream of resp: it emits response.created, followed by
@@ -61,13 +65,6 @@ func NewEmitter(resp Response, sink Sink) (*Emitter, error) {
 		return nil, err
 	}
 	return e, nil
-}
-
-// Resume continues a stream whose first next events were emitted by an earlier
-// process, for the one purpose of ending it: resp is the response as far as it
-// is known, and nothing of it is open.
-func Resume(resp Response, next int64, sink Sink) *Emitter {
-	return &Emitter{sink: sink, resp: resp, seq: next}
 }
 
 // Begin marks the end of queueing with response.in_progress. It does nothing
@@ -97,11 +94,11 @@ func (e *Emitter) BeginMessage(phase Phase) error {
 	return e.item(EventItemAdded, m)
 }
 
-// SetPhase gives the open message its phase, which item.done and the final
-// response then carry. Without an open message it does nothing.
-func (e *Emitter) SetPhase(phase Phase) {
-	if e.open.message != nil {
-		e.open.message.Phase = phase
+// DefaultPhase gives the open message a phase if it has none; item.done and
+// the final response then carry it. Without an open message it does nothing.
+func (e *Emitter) DefaultPhase(phase Phase) {
+	if m := e.open.message; m != nil && m.Phase == "" {
+		m.Phase = phase
 	}
 }
 
@@ -313,11 +310,13 @@ func (e *Emitter) endPart() error {
 	case PartSummaryText:
 		textDone, partDone = EventReasoningSummaryTextDone, EventReasoningSummaryPartDone
 	}
-	if err := e.partText(textDone, text); err != nil {
-		return err
+	if !e.open.textDone {
+		if err := e.partText(textDone, text); err != nil {
+			return err
+		}
 	}
-	for i, note := range e.open.notes {
-		if err := e.annotation(i, note); err != nil {
+	for i, note := range e.open.notes[e.open.noted:] {
+		if err := e.annotation(e.open.noted+i, note); err != nil {
 			return err
 		}
 	}
@@ -326,7 +325,7 @@ func (e *Emitter) endPart() error {
 	}
 	list := e.parts()
 	*list = append(*list, part)
-	e.open.part, e.open.notes = "", nil
+	e.open.part, e.open.notes, e.open.textDone, e.open.noted = "", nil, false, 0
 	e.text.Reset()
 	return nil
 }
@@ -363,8 +362,10 @@ func (e *Emitter) endItem(status ItemStatus) error {
 		e.open.call.Status = status
 		e.open.call.Arguments = e.text.String()
 		e.text.Reset()
-		if err := e.argumentsDone(e.open.call); err != nil {
-			return err
+		if !e.open.textDone {
+			if err := e.argumentsDone(e.open.call); err != nil {
+				return err
+			}
 		}
 		item = e.open.call
 	default:

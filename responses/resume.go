@@ -1,0 +1,99 @@
+package responses
+
+import "fmt"
+
+// Resume rebuilds the emitter of a stream from the events that an earlier
+// process emitted, so that the stream can be ended legally: what was open is
+// open again, and the next event gets the next number. The events must be the
+// beginning of a stream made by an Emitter; anything else is an error. A stream
+// that already ended gives an emitter that has ended.
+func Resume(events []Event, sink Sink) (*Emitter, error) {
+	e := &Emitter{sink: sink}
+	for _, ev := range events {
+		if ev.SequenceNumber != e.seq {
+			return nil, fmt.Errorf("resume stream: event %d has the number %d", e.seq, ev.SequenceNumber)
+		}
+		if err := e.replay(ev); err != nil {
+			return nil, fmt.Errorf("resume stream: event %d, %s: %w", e.seq, ev.Type, err)
+		}
+		e.seq++
+	}
+	if e.seq == 0 {
+		return nil, fmt.Errorf("resume stream: there is no event")
+	}
+	if e.Ended() {
+		e.err = ErrStreamEnded
+	}
+	return e, nil
+}
+
+// replay brings the emitter to the state it had after it emitted ev.
+func (e *Emitter) replay(ev Event) error {
+	switch ev.Type {
+	case EventCreated, EventQueued, EventInProgress, EventCompleted, EventFailed, EventIncomplete:
+		if ev.Response == nil {
+			return fmt.Errorf("no response")
+		}
+		output := e.resp.Output
+		e.resp = *ev.Response
+		if !e.Ended() {
+			e.resp.Output = output
+		}
+	case EventItemAdded:
+		return e.replayAdded(ev.Item)
+	case EventItemDone:
+		if ev.Item == nil {
+			return fmt.Errorf("no item")
+		}
+		e.resp.Output = append(e.resp.Output, ev.Item)
+		e.open = openItem{}
+		e.text.Reset()
+	case EventPartAdded, EventReasoningSummaryPartAdded:
+		if ev.Part == nil || e.open.message == nil && e.open.reasoning == nil {
+			return fmt.Errorf("no item is open")
+		}
+		e.open.part = ev.Part.Type
+	case EventTextDelta, EventRefusalDelta, EventReasoningDelta, EventReasoningSummaryTextDelta, EventArgumentsDelta:
+		e.text.WriteString(ev.Delta)
+	case EventPartDone, EventReasoningSummaryPartDone:
+		if ev.Part == nil || e.open.part == "" {
+			return fmt.Errorf("no part is open")
+		}
+		list := e.parts()
+		*list = append(*list, *ev.Part)
+		e.open.part, e.open.notes, e.open.textDone, e.open.noted = "", nil, false, 0
+		e.text.Reset()
+	case EventTextDone, EventRefusalDone, EventReasoningDone, EventReasoningSummaryTextDone, EventArgumentsDone, EventAnnotationAdded:
+		return e.replayDone(ev)
+	default:
+		return fmt.Errorf("unknown type")
+	}
+	return nil
+}
+
+func (e *Emitter) replayAdded(item Item) error {
+	switch item := item.(type) {
+	case *Message:
+		e.open = openItem{message: item}
+	case *Reasoning:
+		e.open = openItem{reasoning: item}
+	case *FunctionCall:
+		e.open = openItem{call: item}
+	default:
+		return fmt.Errorf("an item of type %T", item)
+	}
+	e.text.Reset()
+	return nil
+}
+
+// replayDone notes that the text of the open part was already ended, so that
+// closing the part does not end it twice.
+func (e *Emitter) replayDone(ev Event) error {
+	if ev.Type == EventAnnotationAdded && ev.Annotation != nil {
+		e.open.notes = append(e.open.notes, *ev.Annotation)
+		e.open.noted++
+		return nil
+	}
+	e.open.textDone = true
+	return nil
+}

@@ -1,0 +1,158 @@
+package turns
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"holon/responses"
+)
+
+// EventSchema is the value of "schema_version" in every RuntimeEvent.
+const EventSchema = "holon-profile-1"
+
+// Event classes used now (Agent Runtime, "Event classes").
+const (
+	TurnSubmitted   = "turn.submitted"
+	TurnStarted     = "turn.started"
+	TurnCompleted   = "turn.completed"
+	TurnFailed      = "turn.failed"
+	ModelRequested  = "model.requested"
+	ModelCompleted  = "model.completed"
+	ModelFailed     = "model.failed"
+	ToolStarted     = "tool.started"
+	ToolResult      = "tool.result"
+	ToolFailed      = "tool.failed"
+	RuntimeWarning  = "runtime.warning"
+	RuntimeError    = "runtime.error"
+	ContextResolved = "context.resolved"
+)
+
+// Values of RuntimeEvent.Status.
+const (
+	StatusAccepted  = "accepted"
+	StatusQueued    = "queued"
+	StatusRunning   = "running"
+	StatusCompleted = "completed"
+	StatusFailed    = "failed"
+	StatusCancelled = "cancelled"
+	StatusTimedOut  = "timed_out"
+	StatusLost      = "lost"
+)
+
+// maxPayload bounds the encoded payload of an event. Larger facts belong in a
+// file, with a reference in the payload.
+const maxPayload = 8 << 10
+
+// RuntimeEvent is one line of runtime.ndjson: the envelope of the Agent Runtime
+// profile, snake_case. Ids that are "" are absent.
+type RuntimeEvent struct {
+	Type           string          `json:"type"`
+	EventID        string          `json:"event_id"`
+	Timestamp      Time            `json:"timestamp"` // the producer's clock
+	SchemaVersion  string          `json:"schema_version"`
+	RuntimeID      string          `json:"runtime_id"`
+	SessionID      string          `json:"session_id"`
+	ThreadID       string          `json:"thread_id,omitempty"`
+	TurnID         string          `json:"turn_id"`
+	Sequence       int64           `json:"sequence"` // 1, 2, 3, … within the turn; given by the log
+	StepID         string          `json:"step_id,omitempty"`
+	ToolCallID     string          `json:"tool_call_id,omitempty"`
+	ModelRequestID string          `json:"model_request_id,omitempty"`
+	ProcessID      string          `json:"process_id,omitempty"`
+	Status         string          `json:"status,omitempty"`
+	Payload        json.RawMessage `json:"payload"` // a JSON object
+}
+
+// MarshalJSON writes the envelope with "type" as its first key and a payload
+// that is an object even when there is nothing in it.
+func (e RuntimeEvent) MarshalJSON() ([]byte, error) {
+	type plain RuntimeEvent // without this method
+	if len(e.Payload) == 0 {
+		e.Payload = json.RawMessage("{}")
+	}
+	return marshal(plain(e))
+}
+
+// AppendLine appends e as a line of runtime.ndjson, line end included.
+func (e RuntimeEvent) AppendLine(dst []byte) ([]byte, error) {
+	b, err := e.MarshalJSON()
+	if err != nil {
+		return dst, fmt.Errorf("encode %s: %w", e.Type, err)
+	}
+	return append(append(dst, b...), '\n'), nil
+}
+
+// DecodeRuntimeEvent reads one line of runtime.ndjson. Classes that this
+// package does not know are not an error. Errors are *responses.Error values.
+func DecodeRuntimeEvent(line []byte) (RuntimeEvent, error) {
+	var e RuntimeEvent
+	if err := decode(line, &e); err != nil {
+		return RuntimeEvent{}, err
+	}
+	if e.Type == "" || len(e.Type) > 128 {
+		return RuntimeEvent{}, invalid("type", "a runtime event needs a type of at most 128 characters")
+	}
+	if e.SchemaVersion != EventSchema {
+		return RuntimeEvent{}, invalid("schema_version", fmt.Sprintf("schema_version must be %s, not %.64q", EventSchema, e.SchemaVersion))
+	}
+	if e.Sequence < 1 {
+		return RuntimeEvent{}, invalid("sequence", fmt.Sprintf("sequence must be at least 1, not %d", e.Sequence))
+	}
+	if e.Timestamp.IsZero() {
+		return RuntimeEvent{}, invalid("timestamp", "timestamp must not be null")
+	}
+	if err := e.checkIDs(); err != nil {
+		return RuntimeEvent{}, err
+	}
+	if trimmed := strings.TrimLeft(string(e.Payload[:min(len(e.Payload), 64)]), " \t\r\n"); !strings.HasPrefix(trimmed, "{") {
+		return RuntimeEvent{}, invalid("payload", "payload must be a JSON object")
+	}
+	return e, nil
+}
+
+func (e *RuntimeEvent) checkIDs() error {
+	for _, id := range []struct {
+		key, value string
+		required   bool
+	}{
+		{"event_id", e.EventID, true}, {"runtime_id", e.RuntimeID, true},
+		{"session_id", e.SessionID, true}, {"turn_id", e.TurnID, true},
+		{"thread_id", e.ThreadID, false}, {"step_id", e.StepID, false},
+		{"tool_call_id", e.ToolCallID, false}, {"model_request_id", e.ModelRequestID, false},
+		{"process_id", e.ProcessID, false},
+	} {
+		if id.value == "" && !id.required {
+			continue
+		}
+		if err := responses.CheckID(id.key, id.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clip cuts s to text whose JSON form has at most n bytes, at a character
+// boundary, and marks the cut. It counts encoded bytes because a payload of
+// control characters grows sixfold when it is escaped.
+func clip(s string, n int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	size := 0
+	for i, r := range s {
+		if size += encodedLen(r); size > n {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+func encodedLen(r rune) int {
+	switch {
+	case r == '"' || r == '\\' || r == '\n' || r == '\r' || r == '\t' || r == '\b' || r == '\f':
+		return 2
+	case r < 0x20 || r == '\u2028' || r == '\u2029':
+		return 6
+	}
+	return utf8.RuneLen(r)
+}

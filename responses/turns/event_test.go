@@ -1,0 +1,179 @@
+package turns_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+func scope() turns.Scope {
+	return turns.Scope{RuntimeID: "inst_1", SessionID: "sess_1", TurnID: "turn_1", Now: func() time.Time { return instant }}
+}
+
+// everyEvent returns one event of each class, in the order of a turn.
+func everyEvent() []turns.RuntimeEvent {
+	s, code := scope(), 1
+	usage := responses.Usage{InputTokens: 3, OutputTokens: 2, TotalTokens: 5}
+	return []turns.RuntimeEvent{
+		s.TurnSubmitted(turns.Submitted{Source: "responses", ResponseID: "resp_1", RequestDigest: "d"}, true),
+		s.TurnStarted(turns.Started{QueueWaitMS: 4, Model: "scripted/demo", WorkDir: "/holon/workspaces/main"}),
+		s.ContextResolved(turns.Context{Items: 1, Tools: []string{"ExecCommand"}}),
+		s.ModelRequested("mr_1", turns.Requested{ProviderName: "scripted", ModelName: "demo", ProviderSelector: "scripted/demo", Attempt: 1, MaxAttempts: 3, Round: 1}),
+		s.ModelFailed("mr_1", turns.AttemptFailure{FailureCategory: "rate_limit_exceeded", Message: "slow down", Retryable: true, Outcome: turns.OutcomeRetrying, HTTPStatus: 429, BackoffMS: 500}),
+		s.ModelCompleted("mr_2", turns.Sampled{Usage: usage, StopReason: "tool_calls", DurationMS: 7, OutputChars: 2}),
+		s.ToolStarted("tc_1", turns.Begun{ToolName: "ExecCommand", CallID: "call_1", Kind: "command", Arguments: `{"cmd":"a < b"}`}),
+		s.ToolResult("tc_1", turns.Result{ToolName: "ExecCommand", Summary: "exited with 1", Preview: "no\n", OutputRef: "tools/tc_1.log", DurationMS: 3, ExitCode: &code}),
+		s.ToolStarted("tc_2", turns.Begun{ToolName: "ApplyPatch", CallID: "call_2"}),
+		s.ToolFailed("tc_2", turns.ToolFailure{ToolName: "ApplyPatch", FailureCategory: "invalid_input", Message: "hunk 1 does not apply", RecoveryHint: "read the file again"}),
+		s.Warning(turns.Notice{Code: "disk_low", Message: "little space is left", Component: "record", Recoverable: true}),
+		s.Error(turns.Notice{Code: "server_error", Message: "broken", Component: "record", FailurePhase: "runtime_turn"}),
+		s.TurnCompleted(turns.Completed{ResponseID: "resp_1", DurationMS: 20, Rounds: 2, ToolCalls: 2, Usage: usage}),
+		s.TurnFailed(turns.StatusFailed, turns.Failure{FailureCategory: "incomplete", Message: "ran out of rounds", ResponseID: "resp_1", IncompleteReason: "max_rounds"}),
+	}
+}
+
+func TestRuntimeEventsGolden(t *testing.T) {
+	var all bytes.Buffer
+	all.WriteByte('[')
+	for i, e := range everyEvent() {
+		if e.EventID == "" || !strings.HasPrefix(e.EventID, responses.PrefixEvent) {
+			t.Errorf("%s has the event id %q", e.Type, e.EventID)
+		}
+		e.EventID, e.Sequence = "evt_x", int64(i+1)
+		line, err := e.AppendLine(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := turns.DecodeRuntimeEvent(line)
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if diff := cmp.Diff(e, back); diff != "" {
+			t.Errorf("%s changed in a round trip (-want +got):\n%s", e.Type, diff)
+		}
+		if responses.EventType(line) != e.Type {
+			t.Errorf("type is not the first key of %s", line)
+		}
+		if i > 0 {
+			all.WriteByte(',')
+		}
+		all.Write(line)
+	}
+	all.WriteByte(']')
+	golden(t, "runtime-events.json", all.Bytes())
+}
+
+// Whatever texts a model, tool or provider delivers, a payload stays small and
+// says what it can.
+func TestPayloadsAreBounded(t *testing.T) {
+	for _, text := range []string{strings.Repeat("x", 1<<20), strings.Repeat("\x01", 1<<20), strings.Repeat("\u2028", 1<<18), strings.Repeat("\xff", 1<<20), strings.Repeat("日", 1<<18)} {
+		names := make([]string, 1000)
+		for i := range names {
+			names[i] = text[:2000]
+		}
+		s := scope()
+		for _, e := range []turns.RuntimeEvent{
+			s.TurnSubmitted(turns.Submitted{Source: text, InputRef: text}, false),
+			s.TurnStarted(turns.Started{Model: text, WorkDir: text}),
+			s.TurnFailed(turns.StatusLost, turns.Failure{FailureCategory: text, Message: text, IncompleteReason: text, InterruptedBy: text}),
+			s.ModelRequested("mr", turns.Requested{ProviderName: text, ModelName: text, ProviderSelector: text}),
+			s.ModelCompleted("mr", turns.Sampled{StopReason: text, NativeRequestID: text}),
+			s.ModelFailed("mr", turns.AttemptFailure{FailureCategory: text, Message: text}),
+			s.ToolStarted("tc", turns.Begun{ToolName: text, CallID: text, Kind: text, Arguments: text}),
+			s.ToolResult("tc", turns.Result{ToolName: text, Summary: text, Preview: text, OutputRef: text}),
+			s.ToolFailed("tc", turns.ToolFailure{ToolName: text, FailureCategory: text, Message: text, RecoveryHint: text, OutputRef: text}),
+			s.Warning(turns.Notice{Code: text, Message: text, Component: text, FailurePhase: text}),
+			s.ContextResolved(turns.Context{Instructions: names, Tools: names, Omissions: names, Fingerprint: text}),
+		} {
+			if len(e.Payload) > 8<<10 || strings.Contains(string(e.Payload), "could not be recorded") {
+				t.Errorf("%s: payload of %d bytes for %.8q…: %.80s", e.Type, len(e.Payload), text, e.Payload)
+			}
+		}
+	}
+}
+
+func TestDecodeRuntimeEventRefuses(t *testing.T) {
+	tests := []struct{ key, param, value string }{
+		{"type", "type", `""`},
+		{"type", "type", `7`},
+		{"schema_version", "schema_version", `"other"`},
+		{"sequence", "sequence", `0`},
+		{"timestamp", "timestamp", `null`},
+		{"event_id", "event_id", `"a b"`},
+		{"turn_id", "turn_id", `""`},
+		{"tool_call_id", "tool_call_id", `"../x"`},
+		{"payload", "payload", `"text"`},
+		{"payload", "payload", `null`},
+	}
+	base := everyEvent()[0]
+	base.Sequence = 1
+	for _, tt := range tests {
+		var m map[string]json.RawMessage
+		if err := json.Unmarshal(encode(t, base), &m); err != nil {
+			t.Fatal(err)
+		}
+		m[tt.key] = json.RawMessage(tt.value)
+		_, err := turns.DecodeRuntimeEvent(encode(t, m))
+		if e, ok := errors.AsType[*responses.Error](err); !ok || e.Param != tt.param {
+			t.Errorf("%s = %s: %#v, want an error about %q", tt.key, tt.value, err, tt.param)
+		}
+	}
+}
+
+func FuzzDecodeRecord(f *testing.F) {
+	for _, r := range []turns.Record{accepted(), finished()} {
+		b, err := json.Marshal(r)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Add([]byte(`{"schema":"holon.turn/1"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := turns.DecodeRecord(data)
+		if err != nil {
+			return
+		}
+		once := encode(t, r)
+		again, err := turns.DecodeRecord(once)
+		if err != nil {
+			t.Fatalf("re-reading %s: %v", once, err)
+		}
+		if twice := encode(t, again); !bytes.Equal(once, twice) {
+			t.Fatalf("not stable:\n%s\n%s", once, twice)
+		}
+	})
+}
+
+func FuzzDecodeRuntimeEvent(f *testing.F) {
+	for _, e := range everyEvent() {
+		e.Sequence = 1
+		b, err := json.Marshal(e)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		e, err := turns.DecodeRuntimeEvent(data)
+		if err != nil {
+			return
+		}
+		once := encode(t, e)
+		again, err := turns.DecodeRuntimeEvent(once)
+		if err != nil {
+			t.Fatalf("re-reading %s: %v", once, err)
+		}
+		if twice := encode(t, again); !bytes.Equal(once, twice) {
+			t.Fatalf("not stable:\n%s\n%s", once, twice)
+		}
+	})
+}

@@ -1,0 +1,59 @@
+package turns
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"holon/responses"
+)
+
+// States of a server in Health.
+const (
+	HealthStarting = "starting" // alive, not yet taking turns
+	HealthReady    = "ready"    // taking turns
+	HealthDraining = "draining" // finishing its turns, refusing new ones
+)
+
+// EngineAgentd is the value of Health.Engine: which kind of agent answers.
+const EngineAgentd = "agentd"
+
+// Health is the answer of GET /health. It is made without asking a model or a disk.
+type Health struct {
+	Status      string   `json:"status"`
+	Version     string   `json:"version"`
+	Engine      string   `json:"engine"`
+	Models      []string `json:"models"` // provider/model, the default first
+	Skills      []string `json:"skills"` // names of enabled skills
+	ActiveTurns int      `json:"active_turns"`
+	QueuedTurns int      `json:"queued_turns"`
+	Instance    string   `json:"instance"` // new with every process
+}
+
+// MarshalJSON writes every key, with lists that are never null.
+func (h Health) MarshalJSON() ([]byte, error) {
+	type plain Health // without this method
+	if h.Models == nil {
+		h.Models = []string{}
+	}
+	if h.Skills == nil {
+		h.Skills = []string{}
+	}
+	return json.Marshal(plain(h))
+}
+
+// DecodeHealth reads the answer of GET /health. Errors are *responses.Error values.
+func DecodeHealth(data []byte) (Health, error) {
+	var h Health
+	if err := decode(data, &h); err != nil {
+		return Health{}, err
+	}
+	switch h.Status {
+	case HealthStarting, HealthReady, HealthDraining:
+	default:
+		return Health{}, invalid("status", fmt.Sprintf("health status must be starting, ready or draining, not %.64q", h.Status))
+	}
+	if err := responses.CheckID("instance", h.Instance); err != nil {
+		return Health{}, err
+	}
+	return h, nil
+}

@@ -1,0 +1,220 @@
+package turns
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"holon/responses"
+)
+
+// RecordSchema is the value of "schema" in every turn.json of this version. A
+// change that an older reader would misread gets another number.
+const RecordSchema = "holon.turn/1"
+
+// Names of the files in a turn's output directory.
+const (
+	RecordFile  = "turn.json"      // the Record
+	EventsFile  = "events.ndjson"  // the Open Responses stream, one event a line
+	RuntimeFile = "runtime.ndjson" // RuntimeEvents, one a line
+	ToolsDir    = "tools"          // full outputs of tools
+)
+
+// Record is turn.json: what became of one turn. It is written before the turn
+// is acknowledged and replaced once when the turn is over. A pointer that is
+// nil and a Time that is zero are written as null; every key is always present.
+type Record struct {
+	Schema             string                   `json:"schema"`
+	SessionID          string                   `json:"session_id"`
+	TurnID             string                   `json:"turn_id"`
+	ResponseID         string                   `json:"response_id"`
+	PreviousResponseID *string                  `json:"previous_response_id"`
+	Status             responses.Status         `json:"status"`
+	CreatedAt          Time                     `json:"created_at"`   // the turn was accepted
+	StartedAt          Time                     `json:"started_at"`   // it left the queue
+	CompletedAt        Time                     `json:"completed_at"` // it reached a terminal status, whichever
+	Model              string                   `json:"model"`        // provider/model
+	Usage              *responses.Usage         `json:"usage"`
+	Rounds             int                      `json:"rounds"` // model rounds begun
+	ToolCalls          ToolCalls                `json:"tool_calls"`
+	Error              *responses.ResponseError `json:"error"`
+	IncompleteReason   *string                  `json:"incomplete_reason"`
+	RequestDigest      string                   `json:"request_digest"` // responses.Request.Digest
+	Artifacts          []Artifact               `json:"artifacts"`
+	Instance           string                   `json:"instance"` // the agentd process that owns the turn
+	AgentdVersion      string                   `json:"agentd_version"`
+}
+
+// ToolCalls counts the tools that ran in the container during a turn.
+type ToolCalls struct {
+	Total  int            `json:"total"`
+	Failed int            `json:"failed"`  // of Total; a command that exits non-zero did not fail as a tool
+	ByName map[string]int `json:"by_name"` // Total, split by tool name
+}
+
+// Add counts one finished call.
+func (c *ToolCalls) Add(name string, failed bool) {
+	if c.ByName == nil {
+		c.ByName = make(map[string]int)
+	}
+	c.Total++
+	c.ByName[name]++
+	if failed {
+		c.Failed++
+	}
+}
+
+// MarshalJSON writes the counts with a by_name that is never null.
+func (c ToolCalls) MarshalJSON() ([]byte, error) {
+	type plain ToolCalls // without this method
+	if c.ByName == nil {
+		c.ByName = map[string]int{}
+	}
+	return json.Marshal(plain(c))
+}
+
+// Artifact is one file that a turn left in its output directory.
+type Artifact struct {
+	Path   string `json:"path"` // relative to the turn's output directory, with slashes
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"` // lower-case hex
+}
+
+// NewRecord returns the record of a turn that was just accepted, as resp says
+// it stands: queued or in progress. instance and version name the agentd process.
+func NewRecord(sessionID, turnID string, resp *responses.Response, digest, instance, version string, now time.Time) Record {
+	r := Record{
+		Schema:             RecordSchema,
+		SessionID:          sessionID,
+		TurnID:             turnID,
+		ResponseID:         resp.ID,
+		PreviousResponseID: resp.PreviousResponseID,
+		Status:             resp.Status,
+		CreatedAt:          At(now),
+		Model:              resp.Model,
+		RequestDigest:      digest,
+		Artifacts:          []Artifact{},
+		Instance:           instance,
+		AgentdVersion:      version,
+	}
+	if resp.Status != responses.StatusQueued {
+		r.StartedAt = r.CreatedAt
+	}
+	return r
+}
+
+// Settle copies the end of the turn from its terminal response: status, usage,
+// error and reason. It sets CompletedAt to now.
+func (r *Record) Settle(resp *responses.Response, now time.Time) {
+	r.Status, r.Usage, r.Error = resp.Status, resp.Usage, resp.Error
+	r.IncompleteReason = nil
+	if d := resp.IncompleteDetails; d != nil {
+		reason := d.Reason
+		r.IncompleteReason = &reason
+	}
+	r.CompletedAt = At(now)
+}
+
+// MarshalJSON writes every key, with an artifacts list that is never null.
+func (r Record) MarshalJSON() ([]byte, error) {
+	type plain Record // without this method
+	if r.Artifacts == nil {
+		r.Artifacts = []Artifact{}
+	}
+	return marshal(plain(r))
+}
+
+// Encode returns the text of turn.json: indented, for people read it too.
+func (r Record) Encode() ([]byte, error) {
+	b, err := marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", RecordFile, err)
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, b, "", "  "); err != nil {
+		return nil, fmt.Errorf("indent %s: %w", RecordFile, err)
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}
+
+// maxArtifacts bounds the artifacts that a record may list.
+const maxArtifacts = 100_000
+
+// DecodeRecord reads turn.json and checks all that a reader relies on: the
+// schema, ids that are safe as file names, a known status, and artifact paths
+// that stay within the turn's directory. Errors are *responses.Error values
+// that name the key.
+func DecodeRecord(data []byte) (*Record, error) {
+	var r Record
+	if err := decode(data, &r); err != nil {
+		return nil, err
+	}
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	return &r, nil
+}
+
+func (r *Record) check() error {
+	if r.Schema != RecordSchema {
+		return invalid("schema", fmt.Sprintf("schema must be %s, not %.64q; use the holon that fits this agentd", RecordSchema, r.Schema))
+	}
+	for _, id := range []struct{ key, value string }{{"session_id", r.SessionID}, {"turn_id", r.TurnID}, {"response_id", r.ResponseID}} {
+		if err := responses.CheckID(id.key, id.value); err != nil {
+			return err
+		}
+	}
+	if !knownStatus(r.Status) {
+		return invalid("status", fmt.Sprintf("status %.64q is unknown", r.Status))
+	}
+	if r.CreatedAt.IsZero() {
+		return invalid("created_at", "created_at must not be null")
+	}
+	if r.Status.Terminal() && r.CompletedAt.IsZero() {
+		return invalid("completed_at", fmt.Sprintf("completed_at must not be null when the status is %s", r.Status))
+	}
+	if r.Rounds < 0 || r.ToolCalls.Total < 0 || r.ToolCalls.Failed < 0 || r.ToolCalls.Failed > r.ToolCalls.Total {
+		return invalid("tool_calls", "rounds and tool_calls must be counts, with no more failed than total")
+	}
+	if n := len(r.Artifacts); n > maxArtifacts {
+		return invalid("artifacts", fmt.Sprintf("artifacts may list at most %d files, this lists %d", maxArtifacts, n))
+	}
+	for i, a := range r.Artifacts {
+		if err := a.check(fmt.Sprintf("artifacts[%d]", i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a Artifact) check(key string) error {
+	if a.Path == "." || !fs.ValidPath(a.Path) {
+		return invalid(key+".path", fmt.Sprintf("path %.64q must be relative and stay within the turn's directory", a.Path))
+	}
+	if a.Bytes < 0 {
+		return invalid(key+".bytes", "bytes must not be negative")
+	}
+	if !isDigest(a.SHA256) {
+		return invalid(key+".sha256", "sha256 must be 64 lower-case hex digits")
+	}
+	return nil
+}
+
+func knownStatus(s responses.Status) bool {
+	return s.Terminal() || s == responses.StatusQueued || s == responses.StatusInProgress
+}
+
+func isDigest(s string) bool {
+	if len(s) != 64 {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}

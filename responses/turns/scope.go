@@ -1,0 +1,191 @@
+package turns
+
+import (
+	"encoding/json"
+	"time"
+
+	"holon/responses"
+)
+
+// Scope makes the events of one turn. It fills type, event id, time, schema and
+// ids, and cuts long text so that a payload stays small. Sequence stays zero:
+// the log gives it on append, which alone knows the order. A Scope is a value
+// and may be used by several goroutines if its clock may.
+type Scope struct {
+	RuntimeID string // the agentd instance
+	SessionID string
+	ThreadID  string // "" when there is none
+	TurnID    string
+	Now       func() time.Time // time.Now when nil
+}
+
+// Bounds of texts within payloads, in bytes; together they keep every payload
+// of this package below maxPayload.
+const (
+	maxMessage = 2 << 10
+	maxPreview = 3 << 10
+	maxName    = 256
+)
+
+// Submitted is the payload of turn.submitted.
+type Submitted struct {
+	Source             string `json:"source"` // responses, run or operator
+	InputRef           string `json:"input_ref,omitempty"`
+	ResponseID         string `json:"response_id"`
+	PreviousResponseID string `json:"previous_response_id,omitempty"`
+	RequestDigest      string `json:"request_digest"`
+}
+
+// TurnSubmitted says that a turn was recorded; queued says that it must wait.
+func (s Scope) TurnSubmitted(p Submitted, queued bool) RuntimeEvent {
+	p.Source, p.InputRef = clip(p.Source, maxName), clip(p.InputRef, maxName)
+	status := StatusAccepted
+	if queued {
+		status = StatusQueued
+	}
+	return s.event(TurnSubmitted, status, p)
+}
+
+// Started is the payload of turn.started.
+type Started struct {
+	Attempt     int    `json:"attempt"` // 1: turns are never replayed
+	QueueWaitMS int64  `json:"queue_wait_ms"`
+	Model       string `json:"model"`
+	WorkDir     string `json:"work_dir,omitempty"` // a path inside the container
+}
+
+// TurnStarted says that a turn left the queue.
+func (s Scope) TurnStarted(p Started) RuntimeEvent {
+	p.Model, p.WorkDir = clip(p.Model, maxName), clip(p.WorkDir, maxName)
+	if p.Attempt == 0 {
+		p.Attempt = 1
+	}
+	return s.event(TurnStarted, StatusRunning, p)
+}
+
+// Completed is the payload of turn.completed.
+type Completed struct {
+	TerminalKind string          `json:"terminal_kind"` // answered, or client_tools when function calls wait for the client
+	ResponseID   string          `json:"response_id"`
+	DurationMS   int64           `json:"duration_ms"`
+	Rounds       int             `json:"rounds"`
+	ToolCalls    int             `json:"tool_calls"`
+	Usage        responses.Usage `json:"usage"`
+}
+
+// TurnCompleted says that a turn ended with response.completed.
+func (s Scope) TurnCompleted(p Completed) RuntimeEvent {
+	if p.TerminalKind == "" {
+		p.TerminalKind = "answered"
+	}
+	return s.event(TurnCompleted, StatusCompleted, p)
+}
+
+// Failure is the payload of turn.failed.
+type Failure struct {
+	FailureCategory  string `json:"failure_category"` // a responses error code, or "incomplete"
+	Message          string `json:"message"`
+	Retryable        bool   `json:"retryable"`
+	Phase            string `json:"phase,omitempty"` // queued, model, tool, shutdown, recovery
+	ResponseID       string `json:"response_id"`
+	DurationMS       int64  `json:"duration_ms"`
+	IncompleteReason string `json:"incomplete_reason,omitempty"`
+	InterruptedBy    string `json:"interrupted_by,omitempty"`
+}
+
+// TurnFailed says that a turn ended in any other way. status is StatusFailed,
+// StatusCancelled, StatusTimedOut or StatusLost; a response that ended
+// incomplete is StatusFailed with the category "incomplete".
+func (s Scope) TurnFailed(status string, p Failure) RuntimeEvent {
+	p.FailureCategory, p.Message = clip(p.FailureCategory, maxName), clip(p.Message, maxMessage)
+	p.IncompleteReason, p.InterruptedBy = clip(p.IncompleteReason, maxName), clip(p.InterruptedBy, maxName)
+	return s.event(TurnFailed, status, p)
+}
+
+// Requested is the payload of model.requested: one provider attempt.
+type Requested struct {
+	ProviderName     string `json:"provider_name"`
+	ModelName        string `json:"model_name"`
+	ProviderSelector string `json:"provider_selector"` // the model reference that led here
+	Attempt          int    `json:"attempt"`           // from 1
+	MaxAttempts      int    `json:"max_attempts"`
+	Round            int    `json:"round"` // from 1
+}
+
+// ModelRequested opens the model request with the given id.
+func (s Scope) ModelRequested(requestID string, p Requested) RuntimeEvent {
+	p.ProviderName, p.ModelName = clip(p.ProviderName, maxName), clip(p.ModelName, maxName)
+	p.ProviderSelector = clip(p.ProviderSelector, maxName)
+	e := s.event(ModelRequested, StatusRunning, p)
+	e.ModelRequestID = requestID
+	return e
+}
+
+// Sampled is the payload of model.completed.
+type Sampled struct {
+	Usage           responses.Usage `json:"usage"`
+	StopReason      string          `json:"stop_reason"`
+	DurationMS      int64           `json:"duration_ms"`
+	NativeRequestID string          `json:"native_request_id,omitempty"`
+	OutputChars     int             `json:"output_chars"`
+}
+
+// ModelCompleted closes a model request.
+func (s Scope) ModelCompleted(requestID string, p Sampled) RuntimeEvent {
+	p.StopReason, p.NativeRequestID = clip(p.StopReason, maxName), clip(p.NativeRequestID, maxName)
+	e := s.event(ModelCompleted, StatusCompleted, p)
+	e.ModelRequestID = requestID
+	return e
+}
+
+// Outcomes of a failed model request.
+const (
+	OutcomeRetrying  = "retrying"
+	OutcomeExhausted = "retries_exhausted"
+	OutcomeFailFast  = "fail_fast_aborted"
+)
+
+// AttemptFailure is the payload of model.failed.
+type AttemptFailure struct {
+	FailureCategory    string `json:"failure_category"`
+	Message            string `json:"message"`
+	Retryable          bool   `json:"retryable"`
+	Outcome            string `json:"outcome"`
+	HTTPStatus         int    `json:"http_status,omitempty"`
+	BackoffMS          int64  `json:"backoff_ms,omitempty"`
+	DurationMS         int64  `json:"duration_ms"`
+	AdvancedToFallback bool   `json:"advanced_to_fallback"`
+}
+
+// ModelFailed closes a model request that failed.
+func (s Scope) ModelFailed(requestID string, p AttemptFailure) RuntimeEvent {
+	p.FailureCategory, p.Message = clip(p.FailureCategory, maxName), clip(p.Message, maxMessage)
+	e := s.event(ModelFailed, StatusFailed, p)
+	e.ModelRequestID = requestID
+	return e
+}
+
+// event fills the envelope. Payloads of this package hold text, numbers and
+// booleans only, for which encoding cannot fail.
+func (s Scope) event(class, status string, payload any) RuntimeEvent {
+	now := time.Now
+	if s.Now != nil {
+		now = s.Now
+	}
+	b, err := marshal(payload)
+	if err != nil || len(b) > maxPayload {
+		b = json.RawMessage(`{"message":"the payload could not be recorded"}`)
+	}
+	return RuntimeEvent{
+		Type:          class,
+		EventID:       responses.NewID(responses.PrefixEvent),
+		Timestamp:     At(now()),
+		SchemaVersion: EventSchema,
+		RuntimeID:     s.RuntimeID,
+		SessionID:     s.SessionID,
+		ThreadID:      s.ThreadID,
+		TurnID:        s.TurnID,
+		Status:        status,
+		Payload:       b,
+	}
+}

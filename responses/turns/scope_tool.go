@@ -1,0 +1,122 @@
+package turns
+
+import "fmt"
+
+// Begun is the payload of tool.started.
+type Begun struct {
+	ToolName  string `json:"tool_name"`
+	CallID    string `json:"call_id"` // the model's
+	Host      string `json:"host"`    // server: it runs here; client: the caller runs it
+	Kind      string `json:"kind,omitempty"`
+	Arguments string `json:"arguments"` // JSON text as the model wrote it, cut
+}
+
+// ToolStarted opens the tool call with the given id.
+func (s Scope) ToolStarted(toolCallID string, p Begun) RuntimeEvent {
+	p.ToolName, p.CallID = clip(p.ToolName, maxName), clip(p.CallID, maxName)
+	p.Kind, p.Arguments = clip(p.Kind, maxName), clip(p.Arguments, maxPreview)
+	if p.Host == "" {
+		p.Host = "server"
+	}
+	e := s.event(ToolStarted, StatusRunning, p)
+	e.ToolCallID, e.StepID = toolCallID, toolCallID
+	return e
+}
+
+// Result is the payload of tool.result.
+type Result struct {
+	ToolName   string `json:"tool_name"`
+	Summary    string `json:"summary"`              // one line for a person
+	Preview    string `json:"preview,omitempty"`    // head of what the model was shown, cut
+	OutputRef  string `json:"output_ref,omitempty"` // file with the full output, relative to the turn's directory
+	DurationMS int64  `json:"duration_ms"`
+	ExitCode   *int   `json:"exit_code,omitempty"` // of a command
+	Truncated  bool   `json:"truncated"`           // the model saw less than there was
+}
+
+// ToolResult closes a tool call that worked. A command that exits non-zero
+// worked too: its result says so.
+func (s Scope) ToolResult(toolCallID string, p Result) RuntimeEvent {
+	p.ToolName, p.Summary = clip(p.ToolName, maxName), clip(p.Summary, maxName)
+	p.Preview, p.OutputRef = clip(p.Preview, maxPreview), clip(p.OutputRef, maxName)
+	e := s.event(ToolResult, StatusCompleted, p)
+	e.ToolCallID, e.StepID = toolCallID, toolCallID
+	return e
+}
+
+// ToolFailure is the payload of tool.failed.
+type ToolFailure struct {
+	ToolName        string `json:"tool_name"`
+	FailureCategory string `json:"failure_category"` // invalid_input, permission_denied, not_found, timeout, cancelled, interrupted, execution_error, unavailable
+	Message         string `json:"message"`
+	Retryable       bool   `json:"retryable"`
+	RecoveryHint    string `json:"recovery_hint,omitempty"`
+	OutputRef       string `json:"output_ref,omitempty"`
+	DurationMS      int64  `json:"duration_ms"`
+}
+
+// ToolFailed closes a tool call that did not work.
+func (s Scope) ToolFailed(toolCallID string, p ToolFailure) RuntimeEvent {
+	p.ToolName, p.FailureCategory = clip(p.ToolName, maxName), clip(p.FailureCategory, maxName)
+	p.Message, p.RecoveryHint, p.OutputRef = clip(p.Message, maxMessage), clip(p.RecoveryHint, maxName), clip(p.OutputRef, maxName)
+	e := s.event(ToolFailed, StatusFailed, p)
+	e.ToolCallID, e.StepID = toolCallID, toolCallID
+	return e
+}
+
+// Notice is the payload of runtime.warning and runtime.error.
+type Notice struct {
+	Code         string `json:"code"`
+	Message      string `json:"message"`
+	Component    string `json:"component"`
+	Recoverable  bool   `json:"recoverable"`
+	FailurePhase string `json:"failure_phase,omitempty"` // startup, shutdown, runtime_turn
+}
+
+// Warning says that something is wrong which the turn survives.
+func (s Scope) Warning(p Notice) RuntimeEvent { return s.notice(RuntimeWarning, p) }
+
+// Error says that the runtime itself failed.
+func (s Scope) Error(p Notice) RuntimeEvent { return s.notice(RuntimeError, p) }
+
+func (s Scope) notice(class string, p Notice) RuntimeEvent {
+	p.Code, p.Component = clip(p.Code, maxName), clip(p.Component, maxName)
+	p.Message, p.FailurePhase = clip(p.Message, maxMessage), clip(p.FailurePhase, maxName)
+	return s.event(class, "", p)
+}
+
+// Context is the payload of context.resolved: what a model is about to be told.
+type Context struct {
+	PreviousResponseID string   `json:"previous_response_id,omitempty"`
+	Items              int      `json:"items"`        // items sent, history included
+	Instructions       []string `json:"instructions"` // names of the sources of the instructions, in order
+	Tools              []string `json:"tools"`        // names of the tools offered
+	Omissions          []string `json:"omissions"`    // what was left out, and why
+	Fingerprint        string   `json:"fingerprint,omitempty"`
+}
+
+// Bounds of each list of a Context: how many names, and how long. What is over
+// becomes one last entry that says how many are missing.
+const (
+	maxNames    = 24
+	maxListName = 64
+)
+
+// ContextResolved says what the turn starts from.
+func (s Scope) ContextResolved(p Context) RuntimeEvent {
+	p.Instructions, p.Tools, p.Omissions = clipList(p.Instructions), clipList(p.Tools), clipList(p.Omissions)
+	p.Fingerprint = clip(p.Fingerprint, maxName)
+	return s.event(ContextResolved, "", p)
+}
+
+// clipList returns a copy of names within the bounds, never nil.
+func clipList(names []string) []string {
+	out := make([]string, 0, min(len(names), maxNames+1))
+	for i, name := range names {
+		if i == maxNames {
+			return append(out, fmt.Sprintf("and %d more", len(names)-maxNames))
+		}
+		out = append(out, clip(name, maxListName))
+	}
+	return out
+}

@@ -1,0 +1,187 @@
+package turns_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files in testdata")
+
+var instant = time.Date(2026, 3, 4, 5, 6, 7, 890_999_000, time.FixedZone("", 3600))
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	var out bytes.Buffer
+	if err := json.Indent(&out, got, "", "  "); err != nil {
+		t.Fatalf("indent: %v", err)
+	}
+	out.WriteByte('\n')
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), out.String()); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+func encode(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func accepted() turns.Record {
+	prev := "resp_0"
+	resp := responses.NewResponse("resp_1", "scripted/demo", instant.Unix(), &responses.Request{})
+	resp.Status = responses.StatusQueued
+	resp.PreviousResponseID = &prev
+	return turns.NewRecord("sess_1", "turn_1", &resp, strings.Repeat("ab", 32), "inst_1", "v0.1.0", instant)
+}
+
+func finished() turns.Record {
+	r := accepted()
+	resp := responses.NewResponse("resp_1", "scripted/demo", instant.Unix(), &responses.Request{})
+	resp.Status = responses.StatusFailed
+	resp.Usage = &responses.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15}
+	resp.Error = &responses.ResponseError{Code: responses.CodeModelError, Message: "the model said <no>", Type: responses.TypeModelError}
+	r.StartedAt = turns.At(instant.Add(time.Millisecond))
+	r.Rounds = 2
+	r.ToolCalls.Add("ExecCommand", false)
+	r.ToolCalls.Add("ApplyPatch", true)
+	r.Settle(&resp, instant.Add(2*time.Second))
+	r.Artifacts = []turns.Artifact{{Path: "tools/tc_1.log", Bytes: 12, SHA256: strings.Repeat("0", 64)}}
+	return r
+}
+
+func TestRecordGolden(t *testing.T) {
+	a, f := accepted(), finished()
+	incomplete := responses.NewResponse("resp_1", "scripted/demo", 0, &responses.Request{})
+	incomplete.Status = responses.StatusIncomplete
+	incomplete.IncompleteDetails = &responses.IncompleteDetails{Reason: responses.ReasonMaxRounds}
+	i := accepted()
+	i.Settle(&incomplete, instant)
+	for name, r := range map[string]turns.Record{"record-accepted.json": a, "record-failed.json": f, "record-incomplete.json": i} {
+		b, err := r.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name, b)
+		back, err := turns.DecodeRecord(b)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if again, err := back.Encode(); err != nil || !bytes.Equal(again, b) {
+			t.Errorf("%s changed in a round trip:\n%s\n%s", name, b, again)
+		}
+	}
+}
+
+func TestDecodeRecordRefuses(t *testing.T) {
+	tests := []struct {
+		name, param string
+		edit        func(m map[string]any)
+	}{
+		{"other schema", "schema", func(m map[string]any) { m["schema"] = "holon.turn/2" }},
+		{"id with a separator", "turn_id", func(m map[string]any) { m["turn_id"] = "../x" }},
+		{"empty id", "session_id", func(m map[string]any) { m["session_id"] = "" }},
+		{"unknown status", "status", func(m map[string]any) { m["status"] = "done" }},
+		{"never created", "created_at", func(m map[string]any) { m["created_at"] = nil }},
+		{"terminal without end", "completed_at", func(m map[string]any) { m["completed_at"] = nil }},
+		{"negative rounds", "tool_calls", func(m map[string]any) { m["rounds"] = -1 }},
+		{"more failed than total", "tool_calls", func(m map[string]any) { m["tool_calls"] = map[string]any{"total": 1, "failed": 2} }},
+		{"artifact outside", "artifacts[0].path", artifact("path", "../../etc/passwd")},
+		{"artifact absolute", "artifacts[0].path", artifact("path", "/etc/passwd")},
+		{"artifact is the directory", "artifacts[0].path", artifact("path", ".")},
+		{"artifact of negative size", "artifacts[0].bytes", artifact("bytes", -1)},
+		{"artifact with a short digest", "artifacts[0].sha256", artifact("sha256", "00")},
+		{"wrong type", "rounds", func(m map[string]any) { m["rounds"] = "two" }},
+		{"bad time", "", func(m map[string]any) { m["created_at"] = "yesterday" }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var m map[string]any
+			if err := json.Unmarshal(encode(t, finished()), &m); err != nil {
+				t.Fatal(err)
+			}
+			tt.edit(m)
+			_, err := turns.DecodeRecord(encode(t, m))
+			e, ok := errors.AsType[*responses.Error](err)
+			if !ok || e.Param != tt.param {
+				t.Errorf("DecodeRecord: %#v, want a *responses.Error about %q", err, tt.param)
+			}
+		})
+	}
+}
+
+func artifact(key string, value any) func(map[string]any) {
+	return func(m map[string]any) { m["artifacts"].([]any)[0].(map[string]any)[key] = value }
+}
+
+func TestHealth(t *testing.T) {
+	h := turns.Health{Status: turns.HealthReady, Version: "v0.1.0", Engine: turns.EngineAgentd, Models: []string{"scripted/demo"}, ActiveTurns: 1, Instance: "inst_1"}
+	b := encode(t, h)
+	golden(t, "health.json", b)
+	if _, err := turns.DecodeHealth(b); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{``, `[]`, `null`, `{"status":"fine","instance":"i"}`, `{"status":"ready"}`, `{"status":"ready","instance":"a b"}`, `{"status":1}`} {
+		if _, err := turns.DecodeHealth([]byte(bad)); err == nil {
+			t.Errorf("DecodeHealth(%s) succeeded", bad)
+		}
+	}
+}
+
+func TestTime(t *testing.T) {
+	for in, want := range map[string]string{
+		`null`:                             `null`,
+		`"2026-03-04T05:06:07Z"`:           `"2026-03-04T05:06:07.000Z"`,
+		`"2026-03-04T05:06:07.123456789Z"`: `"2026-03-04T05:06:07.123Z"`,
+		`"2026-03-04T05:06:07.9+01:00"`:    `"2026-03-04T04:06:07.900Z"`,
+	} {
+		var got turns.Time
+		if err := json.Unmarshal([]byte(in), &got); err != nil {
+			t.Errorf("%s: %v", in, err)
+			continue
+		}
+		if b := encode(t, got); string(b) != want {
+			t.Errorf("%s became %s, want %s", in, b, want)
+		}
+	}
+	for _, in := range []string{`""`, `"now"`, `5`, `{}`} {
+		var got turns.Time
+		if err := json.Unmarshal([]byte(in), &got); err == nil {
+			t.Errorf("%s was accepted as %v", in, got)
+		}
+	}
+	if turns.At(instant) != turns.At(instant.UTC()) {
+		t.Error("the same instant in two zones differs")
+	}
+	if d := turns.At(instant).Sub(turns.Time{}); d != 0 {
+		t.Errorf("difference to an unset time is %v", d)
+	}
+}

@@ -1,0 +1,111 @@
+package tools
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Artifact is a file that a result refers to by its index. The path is relative
+// to the turn's output directory: tools/<call>/<name>.
+type Artifact struct {
+	Path string `json:"path"`
+}
+
+// Artifacts is the place for the files of one call. Its directory is made when
+// the first name is reserved. A nil or placeless Artifacts keeps nothing. It is
+// not safe for concurrent use.
+type Artifacts struct {
+	logDir string
+	callID string
+	dir    string // name below logDir once it exists
+	list   []Artifact
+}
+
+// NewArtifacts returns the place for call callID below logDir, the turn's tools/
+// directory. callID may be anything.
+func NewArtifacts(logDir, callID string) *Artifacts {
+	return &Artifacts{logDir: logDir, callID: callID}
+}
+
+// Reserve returns the absolute path at which the caller may create name, or ""
+// when nothing is kept. It adds no artifact; Add does.
+func (a *Artifacts) Reserve(name string) (string, error) {
+	if a == nil || a.logDir == "" {
+		return "", nil
+	}
+	if !plainName(name) {
+		return "", fmt.Errorf("artifact name %q is not a plain file name", name)
+	}
+	if err := a.makeDir(); err != nil {
+		return "", fmt.Errorf("make the directory of call %s: %w", dirName(a.callID), err)
+	}
+	return filepath.Join(a.logDir, a.dir, name), nil
+}
+
+// Add lists the reserved file name and returns its index.
+func (a *Artifacts) Add(name string) int {
+	a.list = append(a.list, Artifact{Path: path.Join(filepath.Base(a.logDir), a.dir, name)})
+	return len(a.list) - 1
+}
+
+// List returns what was added, in order; never nil.
+func (a *Artifacts) List() []Artifact {
+	if a == nil || a.list == nil {
+		return []Artifact{}
+	}
+	return a.list
+}
+
+// makeDir makes a new directory: a model that uses an id twice does not get to
+// overwrite what the first call left.
+func (a *Artifacts) makeDir() error {
+	if a.dir != "" {
+		return nil
+	}
+	root, err := os.OpenRoot(a.logDir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	base := dirName(a.callID)
+	for n := 1; n <= 1000; n++ {
+		dir := base
+		if n > 1 {
+			dir += "-" + strconv.Itoa(n)
+		}
+		err := root.Mkdir(dir, 0o700)
+		if err == nil {
+			a.dir = dir
+			return nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return fmt.Errorf("%q is taken", base)
+}
+
+// dirName makes a file name of an untrusted id: the id itself where it is one
+// already, otherwise a digest.
+func dirName(id string) string {
+	if plainName(id) && len(id) <= 80 {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "call_" + hex.EncodeToString(sum[:8])
+}
+
+func plainName(s string) bool {
+	if s == "" || len(s) > 120 || s[0] == '.' || s[0] == '-' {
+		return false
+	}
+	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == ""
+}

@@ -1,0 +1,184 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Registry is a fixed set of tools. It is safe for concurrent use as far as its
+// tools are.
+type Registry struct {
+	tools map[string]entry
+	names []string // in the order given
+}
+
+type entry struct {
+	tool   Tool
+	def    Definition
+	params *parameters
+}
+
+// NewRegistry returns a registry of the given tools. It refuses a malformed or
+// repeated name and a schema that is not of a closed object.
+func NewRegistry(list ...Tool) (*Registry, error) {
+	valid := regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	r := &Registry{tools: make(map[string]entry)}
+	for _, t := range list {
+		def := t.Definition()
+		if !valid.MatchString(def.Name) {
+			return nil, fmt.Errorf("tool name %q: use 1 to 64 letters, digits, _ and -", def.Name)
+		}
+		if _, taken := r.tools[def.Name]; taken {
+			return nil, fmt.Errorf("tool %s is registered twice", def.Name)
+		}
+		params, err := compile(def.Parameters)
+		if err != nil {
+			return nil, fmt.Errorf("tool %s: %w", def.Name, err)
+		}
+		slices.Sort(params.names)
+		r.tools[def.Name] = entry{tool: t, def: def, params: params}
+		r.names = append(r.names, def.Name)
+	}
+	return r, nil
+}
+
+// Definitions returns what a model is told, in the order of registration.
+func (r *Registry) Definitions() []Definition {
+	defs := make([]Definition, 0, len(r.names))
+	for _, name := range r.names {
+		defs = append(defs, r.tools[name].def)
+	}
+	return defs
+}
+
+// Run carries out call and returns both surfaces of its outcome. It always
+// returns one.
+func (r *Registry) Run(ctx context.Context, env Env, call Call) Outcome {
+	began := time.Now()
+	env.Artifacts = NewArtifacts(env.LogDir, call.ID)
+	name := call.Name
+	e, known := r.tools[call.Name]
+	var out Output
+	var fault error
+	if known {
+		out, fault = e.run(ctx, env, call)
+	} else {
+		name = Clip(call.Name, 64)
+		out = r.unknown(name)
+	}
+	canonical, err := project(name, out, env)
+	o := Outcome{Canonical: canonical, Fault: errors.Join(fault, err), Artifacts: env.Artifacts.List()}
+	o.Rendered, err = r.render(canonical, RenderPolicy{OutputDir: filepath.Dir(env.LogDir)}, env.Policy)
+	o.Fault = errors.Join(o.Fault, err)
+	o.Duration = time.Since(began)
+	return o
+}
+
+// Render derives the model's text from a canonical result, which may come from
+// a record.
+func (r *Registry) Render(canonical Result, policy RenderPolicy) string {
+	text, _ := r.render(canonical, policy, Policy{})
+	return text
+}
+
+func (r *Registry) unknown(name string) Output {
+	return Fail(&Error{
+		Kind:         KindUnknownTool,
+		Message:      fmt.Sprintf("there is no tool named %q", name),
+		Details:      map[string]any{"requested": name, "available": r.names},
+		RecoveryHint: "use one of: " + strings.Join(r.names, ", "),
+	})
+}
+
+func (e entry) run(ctx context.Context, env Env, call Call) (out Output, fault error) {
+	args, bad := e.params.check(call.Arguments)
+	if bad != nil {
+		return Fail(bad), nil
+	}
+	call.Arguments = args
+	defer func() {
+		if v := recover(); v != nil {
+			out, fault = internal(), fmt.Errorf("tool %s panicked: %v\n%s", e.def.Name, v, debug.Stack())
+		}
+	}()
+	return e.tool.Run(ctx, env, call), nil
+}
+
+func internal() Output {
+	return Fail(&Error{
+		Kind:         KindInternal,
+		Message:      "the tool failed in a way it should not have; what it changed so far stays",
+		RecoveryHint: "look at the state of the working tree before going on, or use another tool",
+	})
+}
+
+// project makes the canonical envelope of an output.
+func project(name string, out Output, env Env) (canonical Result, fault error) {
+	broken := failed(name, internal())
+	defer func() {
+		if v := recover(); v != nil {
+			canonical, fault = broken, fmt.Errorf("projection of %s panicked: %v\n%s", name, v, debug.Stack())
+		}
+	}()
+	switch {
+	case (out.Result == nil) == (out.Error == nil):
+		return broken, fmt.Errorf("tool %s returned both or neither of result and error", name)
+	case out.Error != nil:
+		return failed(name, out), nil
+	}
+	value, err := out.Result.Project(env.Policy, env.Artifacts)
+	if err != nil {
+		return broken, fmt.Errorf("project result of %s: %w", name, err)
+	}
+	data, err := encode(value)
+	if err != nil {
+		return broken, fmt.Errorf("encode result of %s: %w", name, err)
+	}
+	return Result{ToolName: name, Status: StatusSuccess, SummaryText: Clip(out.Summary, maxSummaryBytes), Result: data}, nil
+}
+
+// failed is the envelope of an error. Details are bounded here too: the record
+// must not grow by what a tool puts there.
+func failed(name string, out Output) Result {
+	e := *out.Error
+	e.Message, e.RecoveryHint = Clip(e.Message, maxMessageBytes), Clip(e.RecoveryHint, maxHintBytes)
+	if len(e.Details) > 0 {
+		var details map[string]any
+		if err := json.Unmarshal(boundDetails(e.Details), &details); err == nil {
+			e.Details = details
+		}
+	}
+	summary := out.Summary
+	if summary == "" {
+		summary = e.Message
+	}
+	return Result{ToolName: name, Status: StatusError, SummaryText: Clip(summary, maxSummaryBytes), Error: &e}
+}
+
+// render gives the text for the model: the shared receipt for errors, the
+// family's own for successes, plain JSON where a family has none.
+func (r *Registry) render(c Result, policy RenderPolicy, budget Policy) (text string, fault error) {
+	if c.Error != nil {
+		return renderError(c.ToolName, c.Error), nil
+	}
+	if policy.MaxBytes <= 0 {
+		policy.MaxBytes = budget.Budget(1<<30)*BytesPerToken + 8<<10
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			text, fault = c.SummaryText, fmt.Errorf("rendering of %s panicked: %v\n%s", c.ToolName, v, debug.Stack())
+		}
+	}()
+	if f, ok := r.tools[c.ToolName].tool.(Renderer); ok {
+		return Clip(f.Render(c, policy), policy.MaxBytes), nil
+	}
+	return Clip(c.SummaryText+"\n"+string(c.Result), policy.MaxBytes), nil
+}

@@ -1,0 +1,128 @@
+// Package tools runs what a model asks for and gives back two surfaces of every
+// outcome (RFC "Tool Result Envelope"): a canonical structured result, which is
+// the record, and a bounded text derived from it, which is what the model reads.
+//
+// The way of a call is one line: arguments are checked against the schema that
+// the model was told, the tool produces a complete typed output, the output is
+// projected into the canonical envelope with large payloads kept as files, and
+// the envelope is rendered. The invariant: every call has exactly one outcome,
+// whatever the model wrote and whatever the tool did, a panic included, and the
+// same output gives the same two surfaces.
+//
+// It does not promise anything about calls that run side by side; a tool that
+// cannot bear that says so to its caller.
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Definition is what a model is told about a tool.
+type Definition struct {
+	Name        string // ^[A-Za-z0-9_-]{1,64}$
+	Description string
+	Parameters  json.RawMessage // JSON Schema of a closed object; see Derive
+}
+
+// Call is one request of a model. All of it is untrusted.
+type Call struct {
+	ID        string
+	Name      string
+	Arguments json.RawMessage // a JSON object; empty counts as {}
+}
+
+// Env is where a call runs.
+type Env struct {
+	TurnID  string
+	WorkDir string   // absolute root of the working tree
+	LogDir  string   // the turn's tools/ directory, which exists; empty keeps no files
+	Environ []string // the environment of commands, complete
+	Policy  Policy
+	// Artifacts receives what is too large for the result. The registry sets it.
+	Artifacts *Artifacts
+}
+
+// Policy bounds what a call may put in front of the model. Zero fields mean the
+// defaults of the runtime specification ("Repo Inspection Contract").
+type Policy struct {
+	OutputTokens    int // for a tool that is not told otherwise; default 8,000
+	MaxOutputTokens int // whatever it is told; default 64,000
+}
+
+// BytesPerToken is the estimate by which budgets of tokens become bytes.
+const BytesPerToken = 4
+
+// Budget returns the number of tokens granted for a wish; 0 is no wish.
+func (p Policy) Budget(wish int) int {
+	def, limit := p.OutputTokens, p.MaxOutputTokens
+	if limit <= 0 {
+		limit = 64_000
+	}
+	if def <= 0 {
+		def = 8_000
+	}
+	if wish <= 0 {
+		wish = def
+	}
+	return min(wish, limit)
+}
+
+// Tool is one ability. Definition is constant. Run honours ctx, returns when
+// nothing of the call is left, and never fails in Go's sense: a failure is an
+// Output with an Error. Arguments have passed the tool's schema.
+type Tool interface {
+	Definition() Definition
+	Run(ctx context.Context, env Env, call Call) Output
+}
+
+// Renderer is implemented by tools whose results read better as something else
+// than JSON. It is a pure function of its arguments and sees successes only.
+type Renderer interface {
+	Render(canonical Result, policy RenderPolicy) string
+}
+
+// RenderPolicy is what a rendering may depend on beside the canonical result.
+type RenderPolicy struct {
+	OutputDir string // absolute; artifact paths are relative to it
+	MaxBytes  int    // hard bound on the rendered text; 0 means the policy maximum
+}
+
+// Status is the high-level outcome of a call.
+type Status string
+
+// The statuses of the envelope.
+const (
+	StatusSuccess Status = "success"
+	StatusError   Status = "error"
+)
+
+// Output is the complete, typed output of a tool, before anything is cut.
+// Exactly one of Result and Error is set.
+type Output struct {
+	Summary string // one line; an Error's message when empty
+	Result  Projector
+	Error   *Error
+}
+
+// Fail returns the output of a call that failed with e.
+func Fail(e *Error) Output { return Output{Summary: e.Message, Error: e} }
+
+// Projector is a family's complete result. Project returns the bounded value
+// for the envelope's result, which must encode as a JSON object, and hands large
+// payloads to artifacts.
+type Projector interface {
+	Project(policy Policy, artifacts *Artifacts) (any, error)
+}
+
+// Outcome is both surfaces of a call and the facts beside them.
+type Outcome struct {
+	Canonical Result
+	Rendered  string
+	Artifacts []Artifact
+	Duration  time.Duration
+	// Fault is what went wrong in the runtime itself, in full and for the log
+	// only; the model sees an internal_error.
+	Fault error
+}

@@ -1,0 +1,203 @@
+package agentd
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// Config holds every setting of agentd. Each is a flag and an environment
+// variable; a flag wins. Validate turns it into checked values once, at the
+// start; no other code reads the environment.
+type Config struct {
+	Socket       string        `env:"HOLON_SOCKET"`
+	InputDir     string        `env:"HOLON_INPUT_DIR"`
+	OutputDir    string        `env:"HOLON_OUTPUT_DIR"`
+	StateDir     string        `env:"HOLON_STATE_DIR"`
+	WorkspaceDir string        `env:"HOLON_WORKSPACE_DIR"`
+	SkillsDir    string        `env:"HOLON_SKILLS_DIR"`
+	Model        string        `env:"HOLON_MODEL"`
+	Fallbacks    string        `env:"HOLON_MODEL_FALLBACKS"`
+	ModelSocket  string        `env:"HOLON_MODEL_SOCKET"`
+	Listen       string        `env:"HOLON_LISTEN"`
+	TokenFile    string        `env:"HOLON_TOKEN_FILE"`
+	Concurrency  int           `env:"HOLON_CONCURRENCY"`
+	QueueLimit   int           `env:"HOLON_QUEUE_LIMIT"`
+	MaxRounds    int           `env:"HOLON_MAX_ROUNDS"`
+	TurnTimeout  time.Duration `env:"HOLON_TURN_TIMEOUT"`
+	Grace        time.Duration `env:"HOLON_GRACE"`
+	MinFree      int64         `env:"HOLON_MIN_FREE_BYTES"`
+
+	OpenAIKey        string `env:"OPENAI_API_KEY"`
+	OpenAIBaseURL    string `env:"OPENAI_BASE_URL"`
+	AnthropicKey     string `env:"ANTHROPIC_API_KEY"`
+	AnthropicBaseURL string `env:"ANTHROPIC_BASE_URL"`
+}
+
+// Conventional paths inside a container (docs/turn.md).
+const (
+	DefaultSocket      = "/holon/ipc/agent.sock"
+	DefaultModelSocket = "/holon/ipc/model.sock"
+	maxSocketPath      = 107 // sun_path of Linux, less its NUL
+)
+
+// DefaultConfig returns the settings that hold inside a container.
+func DefaultConfig() Config {
+	return Config{
+		Socket:       DefaultSocket,
+		InputDir:     "/holon/input",
+		OutputDir:    "/holon/output",
+		StateDir:     "/holon/state",
+		WorkspaceDir: "/holon/workspaces",
+		SkillsDir:    "/holon/skills",
+		Concurrency:  1,
+		QueueLimit:   64,
+		MaxRounds:    200,
+		TurnTimeout:  2 * time.Hour,
+		Grace:        10 * time.Second,
+		MinFree:      64 << 20,
+	}
+}
+
+// LoadEnv overrides c with what the environment sets. All malformed variables
+// are reported together.
+func (c *Config) LoadEnv() error {
+	err := env.Parse(c)
+	agg, ok := errors.AsType[env.AggregateError](err)
+	if !ok {
+		return err
+	}
+	var p Problems
+	for _, e := range agg.Errors {
+		p = append(p, Problem{"environment", e.Error(), "correct or unset the variable"})
+	}
+	return p
+}
+
+// Bind registers the flags of c on fs, with c's present values as defaults.
+func (c *Config) Bind(fs *flag.FlagSet) {
+	fs.StringVar(&c.Socket, "socket", c.Socket, "Unix `path` to serve on; empty for none")
+	fs.StringVar(&c.InputDir, "input-dir", c.InputDir, "`directory` under which input directories of turns lie")
+	fs.StringVar(&c.OutputDir, "output-dir", c.OutputDir, "`directory` under which turns write their records")
+	fs.StringVar(&c.StateDir, "state-dir", c.StateDir, "`directory` for stored responses")
+	fs.StringVar(&c.WorkspaceDir, "workspace-dir", c.WorkspaceDir, "`directory` that is, or holds, the working trees")
+	fs.StringVar(&c.SkillsDir, "skills-dir", c.SkillsDir, "`directory` of skills")
+	fs.StringVar(&c.Model, "model", c.Model, "default model, as `provider/model`")
+	fs.StringVar(&c.Fallbacks, "model-fallbacks", c.Fallbacks, "comma-separated `models` to try when the model fails before it says anything")
+	fs.StringVar(&c.ModelSocket, "model-socket", c.ModelSocket, "Unix `path` of the model gateway (default "+DefaultModelSocket+" where that exists)")
+	fs.StringVar(&c.Listen, "listen", c.Listen, "also serve on this TCP `address`; loopback only unless --token-file is given")
+	fs.StringVar(&c.TokenFile, "token-file", c.TokenFile, "`file` whose content TCP clients must send as a bearer token")
+	fs.IntVar(&c.Concurrency, "concurrency", c.Concurrency, "turns that may run at once, each in a session of its own")
+	fs.IntVar(&c.QueueLimit, "queue-limit", c.QueueLimit, "turns that may wait before new ones are refused")
+	fs.IntVar(&c.MaxRounds, "max-rounds", c.MaxRounds, "model rounds after which a turn ends as incomplete")
+	fs.DurationVar(&c.TurnTimeout, "turn-timeout", c.TurnTimeout, "wall time after which a turn ends as incomplete")
+	fs.DurationVar(&c.Grace, "grace", c.Grace, "time that running turns get to end after SIGTERM")
+	fs.Int64Var(&c.MinFree, "min-free-bytes", c.MinFree, "free disk space below which new turns are refused")
+}
+
+// Problem is one wrong setting.
+type Problem struct{ Setting, What, Remedy string }
+
+// Problems are all wrong settings of a configuration, reported at once.
+type Problems []Problem
+
+// Error lists the problems, one a line.
+func (p Problems) Error() string {
+	lines := make([]string, len(p))
+	for i, x := range p {
+		lines[i] = fmt.Sprintf("%s: %s; %s", x.Setting, x.What, x.Remedy)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Validate checks every setting and reports all that are wrong together, as a
+// Problems. It makes the directories absolute.
+func (c *Config) Validate() error {
+	var p Problems
+	bad := func(setting, what, remedy string) { p = append(p, Problem{setting, what, remedy}) }
+	for _, d := range []struct {
+		flag string
+		dir  *string
+	}{{"--input-dir", &c.InputDir}, {"--output-dir", &c.OutputDir}, {"--state-dir", &c.StateDir}, {"--workspace-dir", &c.WorkspaceDir}, {"--skills-dir", &c.SkillsDir}} {
+		abs, err := filepath.Abs(*d.dir)
+		switch {
+		case *d.dir == "":
+			bad(d.flag, "is empty", "give a directory")
+		case err != nil:
+			bad(d.flag, err.Error(), "give an absolute path")
+		default:
+			*d.dir = abs
+			if info, err := os.Stat(abs); err == nil && !info.IsDir() {
+				bad(d.flag, fmt.Sprintf("%s is not a directory", abs), "name a directory or a path that does not exist yet")
+			}
+		}
+	}
+	if len(c.Socket) > maxSocketPath {
+		bad("--socket", fmt.Sprintf("the path has %d bytes and a socket's may have %d", len(c.Socket), maxSocketPath), "choose a shorter path")
+	}
+	if c.Socket == "" && c.Listen == "" {
+		bad("--socket", "is empty and --listen is too", "give one of them")
+	}
+	c.checkListen(bad)
+	for _, ref := range append([]string{c.Model}, c.FallbackList()...) {
+		if provider, name, ok := strings.Cut(ref, "/"); ref != "" && (!ok || provider == "" || name == "") {
+			bad("--model", fmt.Sprintf("%q is not a model reference", ref), "write provider/model, for example openai/gpt-5 or scripted/demo")
+		}
+	}
+	if c.Concurrency < 1 || c.Concurrency > 1024 {
+		bad("--concurrency", fmt.Sprintf("%d is not within 1 and 1024", c.Concurrency), "1 is the safe default")
+	}
+	if c.QueueLimit < 0 || c.QueueLimit > 100_000 {
+		bad("--queue-limit", fmt.Sprintf("%d is not within 0 and 100000", c.QueueLimit), "64 is the default")
+	}
+	if c.MaxRounds < 1 {
+		bad("--max-rounds", fmt.Sprintf("%d is less than 1", c.MaxRounds), "200 is the default")
+	}
+	if c.TurnTimeout <= 0 {
+		bad("--turn-timeout", fmt.Sprintf("%s is not positive", c.TurnTimeout), "write a duration such as 30m")
+	}
+	if c.Grace < 0 {
+		bad("--grace", fmt.Sprintf("%s is negative", c.Grace), "write a duration such as 10s")
+	}
+	if c.MinFree < 0 {
+		bad("--min-free-bytes", fmt.Sprintf("%d is negative", c.MinFree), "0 switches the check off")
+	}
+	if len(p) > 0 {
+		return p
+	}
+	return nil
+}
+
+// checkListen refuses a TCP address that others could reach without a token:
+// whoever reaches agentd can run commands.
+func (c *Config) checkListen(bad func(setting, what, remedy string)) {
+	if c.Listen == "" {
+		return
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		bad("--listen", fmt.Sprintf("%q is not host:port", c.Listen), "write for example 127.0.0.1:8080")
+		return
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && c.TokenFile == "" {
+		bad("--listen", fmt.Sprintf("%s can be reached from other machines", c.Listen), "listen on 127.0.0.1, or give --token-file")
+	}
+}
+
+// FallbackList returns the fallback models, in order.
+func (c *Config) FallbackList() []string {
+	var list []string
+	for ref := range strings.SplitSeq(c.Fallbacks, ",") {
+		if ref = strings.TrimSpace(ref); ref != "" {
+			list = append(list, ref)
+		}
+	}
+	return list
+}

@@ -1,0 +1,248 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"sync"
+	"syscall"
+)
+
+// ErrLogClosed is returned by Append after Close.
+var ErrLogClosed = errors.New("the event log is closed")
+
+// maxPending bounds the lines that wait for the disk. A producer that is
+// faster than the disk waits for it rather than filling memory.
+const maxPending = 4 << 20
+
+// noHold lets everything durable become visible.
+const noHold = math.MaxInt64
+
+// Log is an append-only file of JSON lines with one writer and any number of
+// followers. A line becomes visible to followers only once it is on disk, so
+// nobody ever sees an event that a crash could take back.
+//
+// Commits are grouped: while one fdatasync runs, lines pile up and share the
+// next one. A trickle of lines is thus durable at once and a flood in batches.
+// Followers read the file, not memory; a slow one costs nothing.
+type Log struct {
+	file *os.File
+	done chan struct{} // closed when the writer goroutine has ended
+
+	mu      sync.Mutex
+	work    *sync.Cond    // signals the writer: pending lines, or closing
+	change  chan struct{} // closed and replaced when visible, err or ended changes
+	pending []byte        // lines that are not yet handed to the disk
+	durable int64         // bytes on disk
+	visible int64         // bytes that followers may read; below durable while held
+	holdAt  int64         // bytes that may become visible at most; noHold for all
+	closing bool
+	ended   bool // no line will follow
+	err     error
+}
+
+// CreateLog creates the log at path, which must not exist, mode 0600.
+func CreateLog(path string) (*Log, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("create event log: %w", err)
+	}
+	return startLog(f, 0), nil
+}
+
+// ReopenLog opens an existing log to append to it after a crash. A last line
+// without an end, which a crash can leave, is cut off.
+func ReopenLog(path string) (*Log, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("reopen event log: %w", err)
+	}
+	size, err := wholeLines(f)
+	if err == nil {
+		err = f.Truncate(size)
+	}
+	if err == nil {
+		_, err = f.Seek(size, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("reopen event log: %w", err)
+	}
+	return startLog(f, size), nil
+}
+
+// OpenLog opens a finished log for followers only.
+func OpenLog(path string) (*Log, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open event log: %w", err)
+	}
+	size, err := wholeLines(f)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("open event log: %w", err)
+	}
+	done := make(chan struct{})
+	close(done)
+	return &Log{file: f, done: done, change: make(chan struct{}), durable: size, visible: size, holdAt: noHold, closing: true, ended: true}, nil
+}
+
+func startLog(f *os.File, size int64) *Log {
+	l := &Log{file: f, done: make(chan struct{}), change: make(chan struct{}), durable: size, visible: size, holdAt: noHold}
+	l.work = sync.NewCond(&l.mu)
+	go l.write()
+	return l
+}
+
+// Append adds line, which must be one JSON value without a line end. It
+// returns before the line is on disk; an error of the disk is reported by the
+// next Append, by Flush and to followers.
+func (l *Log) Append(line []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.pending) > maxPending && l.err == nil && !l.closing {
+		l.work.Wait()
+	}
+	if l.err != nil {
+		return l.err
+	}
+	if l.closing {
+		return ErrLogClosed
+	}
+	l.pending = append(l.pending, line...)
+	l.pending = append(l.pending, '\n')
+	l.work.Broadcast()
+	return nil
+}
+
+// Hold keeps lines appended from now on invisible until Release. They go to
+// disk as usual: this is how a terminal event becomes durable first, the state
+// that depends on it second, and visible last.
+func (l *Log) Hold() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.holdAt = l.durable + int64(len(l.pending))
+}
+
+// Release makes held lines visible.
+func (l *Log) Release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.holdAt = noHold
+	l.visible = l.durable
+	l.announce()
+}
+
+// Flush returns when all that was appended so far is on disk.
+func (l *Log) Flush() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.pending) > 0 && l.err == nil && !l.ended {
+		l.work.Wait()
+	}
+	return l.err
+}
+
+// End says that no line will follow: followers reach the end instead of
+// waiting. It flushes and stops the writer; reading goes on until Close.
+func (l *Log) End() error {
+	l.mu.Lock()
+	l.closing = true
+	if l.work != nil {
+		l.work.Broadcast()
+	}
+	l.mu.Unlock()
+	<-l.done
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended {
+		l.ended = true
+		l.announce()
+	}
+	return l.err
+}
+
+// Close ends the log and releases the file. Followers that still read get an
+// error, so close only what nobody follows.
+func (l *Log) Close() error {
+	return errors.Join(l.End(), l.file.Close())
+}
+
+// announce wakes the followers. The caller holds mu.
+func (l *Log) announce() {
+	close(l.change)
+	l.change = make(chan struct{})
+}
+
+// write is the writer goroutine: take all that is pending, write, sync, show.
+func (l *Log) write() {
+	defer close(l.done)
+	var batch []byte
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		for len(l.pending) == 0 && !l.closing {
+			l.work.Wait()
+		}
+		if len(l.pending) == 0 || l.err != nil {
+			return
+		}
+		// pending stays set until the batch is on disk, so that Flush and Hold
+		// wait for it; producers append behind it.
+		batch = append(batch[:0], l.pending...)
+		at := l.durable
+		l.mu.Unlock()
+		err := l.commit(batch, at)
+		l.mu.Lock()
+		if err != nil {
+			l.err = err
+			l.pending = nil
+		} else {
+			l.durable += int64(len(batch))
+			l.pending = append(l.pending[:0], l.pending[len(batch):]...)
+			l.visible = min(l.durable, l.holdAt)
+		}
+		l.announce()
+		l.work.Broadcast()
+	}
+}
+
+// commit puts the batch on disk at the given offset. When it fails, what was
+// written of it is cut off again, so the file never ends in half a line.
+func (l *Log) commit(batch []byte, at int64) error {
+	if _, err := l.file.WriteAt(batch, at); err != nil {
+		_ = l.file.Truncate(at) // frees the space; the error that counts is the first
+		return fmt.Errorf("write event log: %w", err)
+	}
+	if err := syscall.Fdatasync(int(l.file.Fd())); err != nil {
+		return fmt.Errorf("sync event log: %w", err)
+	}
+	return nil
+}
+
+// wholeLines returns how many bytes of f are complete lines.
+func wholeLines(f *os.File) (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return 0, fmt.Errorf("%s is not a regular file", f.Name())
+	}
+	buf := make([]byte, 64<<10)
+	for end := info.Size(); end > 0; {
+		n := min(int64(len(buf)), end)
+		if _, err := f.ReadAt(buf[:n], end-n); err != nil {
+			return 0, err
+		}
+		for i := n - 1; i >= 0; i-- {
+			if buf[i] == '\n' {
+				return end - n + i + 1, nil
+			}
+		}
+		end -= n
+	}
+	return 0, nil
+}

@@ -1,0 +1,248 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"holon/agentd/model"
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+// round is what one sampling of the model gave.
+type round struct {
+	calls      []*responses.ToolCall // calls of container tools, to be run
+	handedOver int                   // calls of the client's functions, already on the stream
+	stop       model.Stop
+}
+
+// sample asks the model once and streams what it does. The error is a
+// *model.Error when the attempt failed, anything else when the stream or the
+// journal did.
+func (r *runner) sample(ctx context.Context) (*round, error) {
+	s := &sampler{runner: r, round: &round{}, started: r.Now(), id: responses.NewID("mr_")}
+	provider, name, _ := strings.Cut(r.ModelRef, "/")
+	requested := turns.Requested{ProviderName: provider, ModelName: name, ProviderSelector: r.ModelRef, Attempt: 1, MaxAttempts: 1, Round: r.result.Rounds}
+	if err := r.Journal.Event(r.Scope.ModelRequested(s.id, requested)); err != nil {
+		return nil, err
+	}
+	for ev, err := range r.Model.Stream(ctx, r.modelRequest()) {
+		if err == nil {
+			err = s.take(ev)
+		}
+		if err != nil {
+			return nil, s.failed(err)
+		}
+	}
+	if !s.done {
+		return nil, s.failed(&model.Error{Kind: model.KindProtocol, Message: "the model's answer has no end"})
+	}
+	return s.round, r.Journal.Event(r.Scope.ModelCompleted(s.id, turns.Sampled{
+		Usage: s.usage, StopReason: string(s.round.stop), DurationMS: s.elapsed(), NativeRequestID: s.requestID, OutputChars: s.chars,
+	}))
+}
+
+// failed records a failed attempt and returns its error.
+func (s *sampler) failed(err error) error {
+	cause, ok := errors.AsType[*model.Error](err)
+	if !ok {
+		return err
+	}
+	failure := turns.AttemptFailure{FailureCategory: string(cause.Kind), Message: cause.Message, Outcome: turns.OutcomeFailFast, HTTPStatus: cause.Status, DurationMS: s.elapsed()}
+	if jerr := s.Journal.Event(s.Scope.ModelFailed(s.id, failure)); jerr != nil {
+		return jerr
+	}
+	return err
+}
+
+func (s *sampler) elapsed() int64 { return s.Now().Sub(s.started).Milliseconds() }
+
+// modelRequest builds the next request. Everything in it is the same in every
+// round but for the input, which has grown, and for a tool choice that was met.
+func (r *runner) modelRequest() model.Request {
+	q := r.Request
+	req := model.Request{
+		Model: r.ModelName, Instructions: r.Instructions, Input: r.input,
+		ToolChoice: q.ToolChoice, ParallelToolCalls: q.ParallelToolCalls, MaxOutputTokens: q.MaxOutputTokens,
+		Temperature: q.Temperature, TopP: q.TopP, PresencePenalty: q.PresencePenalty, FrequencyPenalty: q.FrequencyPenalty,
+		Sampling: q.Sampling, Reasoning: q.Reasoning, Text: q.Text, ServiceTier: q.ServiceTier, Metadata: q.Metadata,
+	}
+	if q.PromptCacheKey != nil {
+		req.PromptCacheKey = *q.PromptCacheKey
+	}
+	if q.SafetyIdentifier != nil {
+		req.SafetyIdentifier = *q.SafetyIdentifier
+	}
+	if r.result.Rounds > 1 && (q.ToolChoice.Mode == "required" || q.ToolChoice.Name != "") {
+		req.ToolChoice = responses.ToolChoice{} // the forced call was made; forcing it again would never end
+	}
+	for _, def := range r.Tools.Definitions() {
+		if !r.clientTools[def.Name] {
+			req.Tools = append(req.Tools, model.Tool{Name: def.Name, Description: def.Description, Parameters: def.Parameters})
+		}
+	}
+	for _, tool := range q.Tools {
+		mt := model.Tool{Name: tool.Name, Parameters: tool.Parameters, Strict: tool.Strict}
+		if tool.Description != nil {
+			mt.Description = *tool.Description
+		}
+		req.Tools = append(req.Tools, mt)
+	}
+	return req
+}
+
+// sampler turns the events of one attempt into stream events and items.
+type sampler struct {
+	*runner
+	round     *round
+	call      *responses.ToolCall // container call under construction
+	id        string              // of the model request, in runtime.ndjson
+	started   time.Time
+	usage     responses.Usage
+	requestID string // the provider's
+	chars     int    // bytes of text and arguments so far
+	done      bool
+}
+
+// take handles one model event.
+func (s *sampler) take(ev model.Event) error {
+	if s.done {
+		return &model.Error{Kind: model.KindProtocol, Message: "the model said more after its end"}
+	}
+	em := s.Emitter
+	if ev.Kind != model.CallEnd && ev.Kind != model.ReasoningEnd { // these repeat or hide what was streamed
+		s.chars += len(ev.Text)
+	}
+	switch ev.Kind {
+	case model.TextDelta:
+		return em.Text(ev.Text)
+	case model.RefusalDelta:
+		return em.Refusal(ev.Text)
+	case model.SummaryDelta:
+		return em.Summary(ev.Text)
+	case model.SummaryPartEnd:
+		return em.EndSummaryPart()
+	case model.ReasoningDelta:
+		return nil // raw reasoning stays with the provider: SDKs reject its events
+	case model.AnnotationAdded:
+		if ev.Annotation != nil {
+			em.Annotate(*ev.Annotation)
+		}
+		return nil
+	case model.MessageBegin:
+		if err := s.endItem(""); err != nil {
+			return err
+		}
+		return em.BeginMessage(ev.Phase)
+	case model.ReasoningBegin:
+		if err := s.endItem(""); err != nil {
+			return err
+		}
+		return em.BeginReasoning()
+	case model.ReasoningEnd:
+		return s.endReasoning(ev.Text)
+	case model.CallBegin, model.CallDelta, model.CallEnd:
+		return s.takeCall(ev)
+	case model.Done:
+		return s.finish(ev)
+	}
+	return fmt.Errorf("model event of unknown kind %d", ev.Kind)
+}
+
+// takeCall handles a call. A client's function is streamed for the client to
+// run; a container's tool stays off the stream, where it would be mistaken for
+// a request to the client (decision 5).
+func (s *sampler) takeCall(ev model.Event) error {
+	switch ev.Kind {
+	case model.CallBegin:
+		if err := s.endItem(responses.PhaseCommentary); err != nil {
+			return err
+		}
+		if s.clientTools[ev.Name] {
+			s.round.handedOver++
+			return s.Emitter.BeginFunctionCall(ev.CallID, ev.Name)
+		}
+		s.call = &responses.ToolCall{ID: responses.NewID(responses.PrefixToolCall), CallID: ev.CallID, Name: ev.Name, Status: responses.ItemInProgress}
+	case model.CallDelta:
+		if s.call == nil {
+			return s.Emitter.Arguments(ev.Text)
+		}
+	case model.CallEnd:
+		if s.call == nil {
+			return s.endItem("")
+		}
+		s.call.Arguments = ev.Text
+		s.round.calls = append(s.round.calls, s.call)
+		s.call = nil
+	}
+	return nil
+}
+
+// endItem closes what is open on the stream and takes it into the history. An
+// open message without a phase gets the given one.
+func (s *sampler) endItem(phase responses.Phase) error {
+	if phase != "" {
+		s.Emitter.DefaultPhase(phase)
+	}
+	before := len(s.Emitter.Response().Output)
+	if err := s.Emitter.EndItem(); err != nil {
+		return err
+	}
+	if output := s.Emitter.Response().Output; len(output) > before {
+		return s.add(output[before])
+	}
+	return nil
+}
+
+// endReasoning closes a reasoning item. Its opaque content always goes into
+// the history, because the provider wants it back, but onto the stream only
+// when the client asked for it.
+func (s *sampler) endReasoning(encrypted string) error {
+	em := s.Emitter
+	if s.includes("reasoning.encrypted_content") {
+		em.SetEncryptedReasoning(encrypted)
+	}
+	before := len(em.Response().Output)
+	if err := em.EndItem(); err != nil {
+		return err
+	}
+	output := em.Response().Output
+	if len(output) == before {
+		return nil
+	}
+	reasoning, ok := output[before].(*responses.Reasoning)
+	if !ok {
+		return s.add(output[before])
+	}
+	kept := *reasoning
+	kept.EncryptedContent = encrypted
+	return s.add(&kept)
+}
+
+func (s *sampler) includes(what string) bool {
+	for _, inc := range s.Request.Include {
+		if inc == what {
+			return true
+		}
+	}
+	return false
+}
+
+// finish takes the end of the attempt: the last message is the answer unless
+// calls follow it.
+func (s *sampler) finish(ev model.Event) error {
+	s.done = true
+	s.usage, s.requestID, s.round.stop = ev.Usage, ev.RequestID, ev.Stop
+	s.result.Usage = s.result.Usage.Add(ev.Usage)
+	if ev.Stop == model.StopMaxTokens && len(s.round.calls) == 0 {
+		return nil // the emitter closes the open item as incomplete
+	}
+	phase := responses.PhaseFinalAnswer
+	if len(s.round.calls) > 0 || s.round.handedOver > 0 {
+		phase = responses.PhaseCommentary
+	}
+	return s.endItem(phase)
+}

@@ -1,0 +1,235 @@
+// Package turn runs one turn: sample the model, run the container tools it
+// calls, sample again, until it answers, hands a call to the client, fails or
+// meets a limit. `agentd serve` and `agentd run` share this one function.
+//
+//	history + input ─▶ model ─▶ events ─▶ emitter (the stream)
+//	                     ▲         │
+//	                     │         └─▶ calls ─▶ tools ─▶ journal (the record)
+//	                     └────────────── results ◀──┘
+//
+// The package knows neither HTTP nor a provider nor a disk. It keeps three
+// promises: the stream it emits ends with exactly one terminal event unless the
+// sink itself fails; a tool call is journalled before it runs and never run
+// twice; and what a model is told only ever grows at its end, so that providers
+// can cache it.
+package turn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"holon/agentd/model"
+	"holon/agentd/tools"
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+// Causes that end a turn from outside, for context.WithCancelCause.
+var (
+	ErrCancelled = errors.New("the turn was cancelled")
+	ErrTimeout   = errors.New("the turn ran out of time")
+	ErrShutdown  = errors.New("the server is shutting down")
+)
+
+// Journal keeps a turn's facts. Started must be durable when it returns. An
+// error of the journal ends the turn: facts are not dropped silently.
+type Journal interface {
+	Started(call *responses.ToolCall) error
+	Add(item responses.Item) error
+	Event(ev turns.RuntimeEvent) error
+}
+
+// Toolset is the container's tools.
+type Toolset interface {
+	Definitions() []tools.Definition
+	Run(ctx context.Context, env tools.Env, call tools.Call) tools.Outcome
+}
+
+// Turn is everything one turn needs. All fields are required except those
+// that say otherwise.
+type Turn struct {
+	Request      *responses.Request
+	History      []responses.Item // the chain before this turn; nil for a new one
+	Instructions string           // the assembled system prompt
+	Model        model.Transport
+	ModelName    string // as the transport knows it
+	ModelRef     string // as the user knows it, provider/model
+	Tools        Toolset
+	Env          tools.Env
+	Emitter      *responses.Emitter
+	Journal      Journal
+	Scope        turns.Scope
+	MaxRounds    int
+	Now          func() time.Time
+}
+
+// Result counts what a turn did.
+type Result struct {
+	Rounds    int // model rounds begun
+	ToolCalls turns.ToolCalls
+	Usage     responses.Usage
+	Handed    int // calls that were handed to the client
+}
+
+// Run runs the turn to its terminal event. ctx ends it early; its cause decides
+// how: ErrTimeout and ErrShutdown leave an incomplete response, anything else a
+// cancelled one. The error is not nil only when the sink or the journal failed,
+// and then the stream has no terminal event.
+func (t *Turn) Run(ctx context.Context) (Result, error) {
+	r := &runner{Turn: t, input: append(append([]responses.Item(nil), t.History...), t.Request.Input...)}
+	r.clientTools = make(map[string]bool, len(t.Request.Tools))
+	for _, tool := range t.Request.Tools {
+		r.clientTools[tool.Name] = true
+	}
+	if err := t.Emitter.Begin(); err != nil {
+		return r.result, err
+	}
+	err := r.loop(ctx)
+	return r.result, err
+}
+
+// runner is the state of a running turn.
+type runner struct {
+	*Turn
+	input       []responses.Item // all that the model is told, append-only
+	clientTools map[string]bool  // functions that the client runs
+	result      Result
+}
+
+func (r *runner) loop(ctx context.Context) error {
+	for {
+		if r.result.Rounds >= r.MaxRounds {
+			return r.incomplete(responses.ReasonMaxRounds)
+		}
+		r.result.Rounds++
+		round, err := r.sample(ctx)
+		if err != nil {
+			return r.fail(ctx, err)
+		}
+		done, err := r.settle(ctx, round)
+		if err != nil || done {
+			return err
+		}
+	}
+}
+
+// settle acts on a finished round: it runs the container's calls and decides
+// whether the turn is over. The order of the checks is the order of their
+// weight: what a model already asked for is run even when it ends the turn.
+func (r *runner) settle(ctx context.Context, round *round) (done bool, err error) {
+	if round.stop == model.StopMaxTokens && len(round.calls) == 0 {
+		return true, r.incomplete(responses.ReasonMaxOutputTokens)
+	}
+	if round.stop == model.StopContentFilter {
+		return true, r.incomplete(responses.ReasonContentFilter)
+	}
+	if limit := r.Request.MaxToolCalls; limit != nil && r.result.ToolCalls.Total+r.result.Handed+len(round.calls)+round.handedOver > *limit {
+		return true, r.incomplete(responses.ReasonMaxToolCalls)
+	}
+	r.result.Handed += round.handedOver
+	for _, call := range round.calls {
+		if err := r.runTool(ctx, call); err != nil {
+			return true, err
+		}
+	}
+	if ctx.Err() != nil {
+		return true, r.interrupt(ctx)
+	}
+	if len(round.calls) == 0 || round.handedOver > 0 {
+		return true, r.end(func(em *responses.Emitter) error { return em.Complete(r.result.Usage, r.Now().Unix()) })
+	}
+	return false, nil
+}
+
+// runTool runs one call of a container tool and shows the model its result.
+func (r *runner) runTool(ctx context.Context, call *responses.ToolCall) error {
+	if ctx.Err() != nil {
+		call.Status, call.Output = responses.ItemIncomplete, "Not run: the turn was ended first."
+		return r.add(call)
+	}
+	if err := r.Journal.Started(call); err != nil {
+		return err
+	}
+	if err := r.Journal.Event(r.Scope.ToolStarted(call.ID, turns.Begun{ToolName: call.Name, CallID: call.CallID, Arguments: call.Arguments})); err != nil {
+		return err
+	}
+	outcome := r.Tools.Run(ctx, r.Env, tools.Call{ID: call.CallID, Name: call.Name, Arguments: json.RawMessage(call.Arguments)})
+	canonical, err := json.Marshal(outcome.Canonical)
+	if err != nil {
+		return fmt.Errorf("encode the result of %s: %w", call.Name, err)
+	}
+	call.Status, call.Result, call.Output = responses.ItemCompleted, canonical, outcome.Rendered
+	r.result.ToolCalls.Add(call.Name, outcome.Canonical.Error != nil)
+	if err := r.Journal.Event(r.toolEnded(call.ID, outcome)); err != nil {
+		return err
+	}
+	return r.add(call)
+}
+
+// add appends an item to what the model is told and to the journal.
+func (r *runner) add(item responses.Item) error {
+	r.input = append(r.input, item)
+	return r.Journal.Add(item)
+}
+
+// fail ends the turn after an attempt at the model failed.
+func (r *runner) fail(ctx context.Context, err error) error {
+	failed, ok := errors.AsType[*model.Error](err)
+	if !ok {
+		return err // the sink or the journal
+	}
+	if ctx.Err() != nil {
+		return r.interrupt(ctx)
+	}
+	return r.end(func(em *responses.Emitter) error { return em.Fail(responseError(failed), r.result.Usage) })
+}
+
+// interrupt ends the turn for the reason that ended its context.
+func (r *runner) interrupt(ctx context.Context) error {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, ErrTimeout), errors.Is(cause, context.DeadlineExceeded):
+		return r.incomplete(responses.ReasonTimeout)
+	case errors.Is(cause, ErrShutdown):
+		return r.incomplete(responses.ReasonShutdown)
+	}
+	cancelled := &responses.Error{Type: responses.TypeServerError, Code: responses.CodeCancelled, Message: ErrCancelled.Error()}
+	return r.end(func(em *responses.Emitter) error { return em.Cancel(cancelled, r.result.Usage) })
+}
+
+func (r *runner) incomplete(reason string) error {
+	return r.end(func(em *responses.Emitter) error { return em.Incomplete(reason, r.result.Usage) })
+}
+
+// end emits the terminal event. What it cuts short joins the history, so that
+// the next turn sees what the user saw.
+func (r *runner) end(emit func(*responses.Emitter) error) error {
+	before := len(r.Emitter.Response().Output)
+	if err := emit(r.Emitter); err != nil {
+		return err
+	}
+	for _, item := range r.Emitter.Response().Output[before:] {
+		if err := r.add(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// responseError tells a client why the model failed. Whether the fault is the
+// request's or the provider's decides the type, and with it the HTTP status.
+func responseError(e *model.Error) *responses.Error {
+	out := &responses.Error{Type: responses.TypeModelError, Code: e.Code, Message: e.Message, Cause: e}
+	switch e.Kind {
+	case model.KindRateLimited:
+		out.Type = responses.TypeTooManyRequests
+	case model.KindInvalidRequest, model.KindContextLength, model.KindScenario:
+		out.Type = responses.TypeInvalidRequest
+	}
+	if out.Code == "" {
+		out.Code = responses.CodeModelError
+	}
+	return out
+}

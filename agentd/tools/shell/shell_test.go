@@ -1,0 +1,250 @@
+package shell
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"holon/agentd/process"
+	"holon/agentd/tools"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type harness struct {
+	reg *tools.Registry
+	env tools.Env
+	out string
+	n   int
+}
+
+func newHarness(t *testing.T) *harness {
+	t.Helper()
+	sup := process.New(process.Options{Exclusive: true})
+	t.Cleanup(func() {
+		if err := sup.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	tool, err := New(sup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reg, err := tools.NewRegistry(tool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, tree := t.TempDir(), t.TempDir()
+	for _, dir := range []string{filepath.Join(out, "tools"), filepath.Join(tree, "sub")} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &harness{reg: reg, out: out, env: tools.Env{
+		TurnID: "turn_1", WorkDir: tree, LogDir: filepath.Join(out, "tools"), Environ: process.Environ(os.Environ()),
+	}}
+}
+
+func (h *harness) run(t *testing.T, args map[string]any) tools.Outcome {
+	t.Helper()
+	return h.runCtx(t, t.Context(), args)
+}
+
+func (h *harness) runCtx(t *testing.T, ctx context.Context, args map[string]any) tools.Outcome {
+	t.Helper()
+	raw, err := json.Marshal(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.n++
+	o := h.reg.Run(ctx, h.env, tools.Call{ID: fmt.Sprintf("call_%d", h.n), Name: Name, Arguments: raw})
+	if o.Fault != nil {
+		t.Fatalf("%v: %v", args, o.Fault)
+	}
+	return o
+}
+
+func TestReceipts(t *testing.T) {
+	h := newHarness(t)
+	link := filepath.Join(h.env.WorkDir, "link")
+	if err := os.Symlink("sub", link); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		args map[string]any
+		want string
+	}{
+		{map[string]any{"cmd": "echo hello"}, "Process exited with code 0\nstdout:\nhello"},
+		{map[string]any{"cmd": "true"}, "Process exited with code 0\n(no output)"},
+		{map[string]any{"cmd": "printf a; printf b >&2; exit 3"}, "Process exited with code 3\nstdout:\na\nstderr:\nb"},
+		{map[string]any{"cmd": `echo '{"a": "b"}'`}, "Process exited with code 0\nstdout:\n{\"a\": \"b\"}"},
+		{map[string]any{"cmd": "basename $PWD", "workdir": "sub"}, "Process exited with code 0\nstdout:\nsub"},
+		{map[string]any{"cmd": "basename $PWD", "workdir": "link"}, "Process exited with code 0\nstdout:\nlink"},
+		{map[string]any{"cmd": "basename $PWD", "workdir": filepath.Join(h.env.WorkDir, "sub")}, "Process exited with code 0\nstdout:\nsub"},
+		{map[string]any{"cmd": "kill -9 $$"}, "Process exited with code 137\n(command was killed by signal 9 (SIGKILL))\n(no output)"},
+		{map[string]any{"cmd": "no-such-thing-here", "shell": "sh"}, "Process exited with code 127\nstderr:\nsh: 1: no-such-thing-here: not found"},
+		{map[string]any{"cmd": "sleep 100 & echo $0", "shell": "/bin/sh"}, "Process exited with code 0\nstdout:\n/bin/sh\nNote: 1 process(es) that the command left running were ended"},
+		{map[string]any{"cmd": "cat; tty", "timeout_ms": nil, "login": false}, "Process exited with code 1\nstdout:\nnot a tty"},
+		{map[string]any{"cmd": "printf 'red \\033[31mx\\033[0m\\r\\nNUL \\000 bad \\377'"}, "Process exited with code 0\nstdout:\nred x\nNUL ^@ bad \ufffd"},
+	}
+	for _, tt := range tests {
+		if diff := cmp.Diff(tt.want, h.run(t, tt.args).Rendered); diff != "" {
+			t.Errorf("%v:\n%s", tt.args, diff)
+		}
+	}
+}
+
+func TestCanonical(t *testing.T) {
+	h := newHarness(t)
+	o := h.run(t, map[string]any{"cmd": "echo out; exit 2"})
+	want := `{"tool_name":"ExecCommand","status":"success","summary_text":"command exited with status 2","result":{"disposition":"completed","exit_status":2,"stdout_preview":"out\n","stderr_preview":null,"truncated":false,"artifacts":[{"path":"tools/call_1/stdout.log"}],"stdout_artifact":0},"error":null}`
+	got, err := json.Marshal(o.Canonical)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Error(diff)
+	}
+	if data, err := os.ReadFile(filepath.Join(h.out, "tools/call_1/stdout.log")); err != nil || string(data) != "out\n" {
+		t.Errorf("log %q, %v", data, err)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	h := newHarness(t)
+	for name, target := range map[string]string{"out": "..", "abs": "/etc", "file": "/dev/null"} {
+		if err := os.Symlink(target, filepath.Join(h.env.WorkDir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(h.env.WorkDir, "plain"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		args        map[string]any
+		kind, field string
+	}{
+		{map[string]any{}, tools.KindInvalidInput, "cmd"},
+		{map[string]any{"cmd": ""}, tools.KindInvalidInput, "cmd"},
+		{map[string]any{"cmd": " \n"}, tools.KindInvalidInput, "cmd"},
+		{map[string]any{"cmd": "a\x00b"}, tools.KindInvalidInput, "cmd"},
+		{map[string]any{"cmd": strings.Repeat("x", MaxCommandBytes+1)}, tools.KindInvalidInput, "cmd"},
+		{map[string]any{"cmd": []string{"ls"}}, tools.KindInvalidInput, "cmd"},
+		{map[string]any{"cmd": "ls", "tty": true}, tools.KindInvalidInput, "tty"},
+		{map[string]any{"cmd": "ls", "timeout_ms": 0}, tools.KindInvalidInput, "timeout_ms"},
+		{map[string]any{"cmd": "ls", "timeout_ms": 3_600_001}, tools.KindInvalidInput, "timeout_ms"},
+		{map[string]any{"cmd": "ls", "shell": "python3"}, tools.KindInvalidInput, "shell"},
+		{map[string]any{"cmd": "ls", "shell": "./bash"}, tools.KindInvalidInput, "shell"},
+		{map[string]any{"cmd": "ls", "shell": "/nowhere/bash"}, KindSpawn, "shell"},
+		{map[string]any{"cmd": "ls", "workdir": "../other-repo"}, tools.KindRootViolation, "workdir"},
+		{map[string]any{"cmd": "ls", "workdir": "/etc"}, tools.KindRootViolation, "workdir"},
+		{map[string]any{"cmd": "ls", "workdir": "sub/../.."}, tools.KindRootViolation, "workdir"},
+		{map[string]any{"cmd": "ls", "workdir": "out"}, tools.KindRootViolation, "workdir"},
+		{map[string]any{"cmd": "ls", "workdir": "abs"}, tools.KindRootViolation, "workdir"},
+		{map[string]any{"cmd": "ls", "workdir": "file"}, tools.KindRootViolation, "workdir"},
+		{map[string]any{"cmd": "ls", "workdir": "a\x00b"}, KindWorkdir, "workdir"},
+		{map[string]any{"cmd": "ls", "workdir": "none"}, KindWorkdir, "workdir"},
+		{map[string]any{"cmd": "ls", "workdir": "plain"}, KindWorkdir, "workdir"},
+		{map[string]any{"cmd": "ls", "workdir": "plain/x"}, KindWorkdir, "workdir"},
+	}
+	for _, tt := range tests {
+		o := h.run(t, tt.args)
+		e := o.Canonical.Error
+		if e == nil || e.Kind != tt.kind || e.Details["field"] != tt.field || e.RecoveryHint == "" {
+			t.Errorf("%.80v: %+v, want %s of %s", tt.args, e, tt.kind, tt.field)
+		}
+	}
+}
+
+func TestTimeoutKeepsTheOutput(t *testing.T) {
+	h := newHarness(t)
+	o := h.run(t, map[string]any{"cmd": "echo begun; echo trouble >&2; exec sleep 300", "timeout_ms": 300})
+	e := o.Canonical.Error
+	if e == nil || e.Kind != KindTimeout || o.Canonical.Result != nil {
+		t.Fatalf("%+v", o.Canonical)
+	}
+	if e.Details["stdout_preview"] != "begun\n" || e.Details["stderr_preview"] != "trouble\n" || e.Details["timeout_ms"] != 300.0 {
+		t.Errorf("details %v", e.Details)
+	}
+	if !strings.Contains(o.Rendered, `"stdout_preview":"begun\n"`) || !strings.Contains(o.Rendered, `"kind":"command_timeout"`) {
+		t.Errorf("rendered %s", o.Rendered)
+	}
+	if len(o.Artifacts) != 2 {
+		t.Errorf("artifacts %v", o.Artifacts)
+	}
+	o = h.run(t, map[string]any{"cmd": "yes '\"\\'; sleep 300", "timeout_ms": 300, "max_output_tokens": 60000})
+	if e := o.Canonical.Error; e == nil || e.Details["truncated"] != true || len(o.Rendered) > 64<<10 {
+		t.Errorf("a flood until the deadline: %d bytes rendered, %.300s", len(o.Rendered), o.Rendered)
+	}
+}
+
+func TestCanceled(t *testing.T) {
+	h := newHarness(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	file := filepath.Join(h.env.WorkDir, "up")
+	go func() {
+		for {
+			if _, err := os.Stat(file); err == nil {
+				cancel()
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	o := h.runCtx(t, ctx, map[string]any{"cmd": "echo begun; touch up; exec sleep 300"})
+	if e := o.Canonical.Error; e == nil || e.Kind != tools.KindCanceled || e.Details["stdout_preview"] != "begun\n" {
+		t.Errorf("%+v", o.Canonical)
+	}
+}
+
+func TestLongOutput(t *testing.T) {
+	h := newHarness(t)
+	o := h.run(t, map[string]any{"cmd": "seq 1 100000", "max_output_tokens": 500})
+	if n := len(o.Rendered); n > 2600 {
+		t.Errorf("%d bytes rendered of a budget of 2000", n)
+	}
+	for _, part := range []string{
+		"stdout:\n1\n2\n3\n", "\n99999\n100000\n", "[output truncated: showing first", "lines of 100000, 588895 bytes in all]",
+		"\nFull stdout: " + filepath.Join(h.out, "tools/call_1/stdout.log"),
+	} {
+		if !strings.Contains(o.Rendered, part) {
+			t.Errorf("%q is missing in\n%s", part, o.Rendered)
+		}
+	}
+	if fi, err := os.Stat(filepath.Join(h.out, "tools/call_1/stdout.log")); err != nil || fi.Size() != 588895 {
+		t.Errorf("log: %v, %v", fi, err)
+	}
+	if o := h.run(t, map[string]any{"cmd": "seq 1 100000 >&2; echo short", "max_output_tokens": 500}); !strings.Contains(o.Rendered, "stdout:\nshort\nstderr:\n1\n2\n") {
+		t.Errorf("standard error may not crowd out standard output:\n%.300s", o.Rendered)
+	}
+}
+
+func TestDiagnostics(t *testing.T) {
+	h := newHarness(t)
+	tests := []struct {
+		cmd                   string
+		heredoc, inline, long bool
+	}{
+		{"cat <<EOF\nx\nEOF", true, false, false},
+		{"sh -c 'echo x'", false, true, false},
+		{": " + strings.Repeat("x", softThreshold), false, false, true},
+	}
+	for _, tt := range tests {
+		var r Result
+		if err := json.Unmarshal(h.run(t, map[string]any{"cmd": tt.cmd}).Canonical.Result, &r); err != nil {
+			t.Fatal(err)
+		}
+		d := r.Diagnostics
+		if d == nil || d.ContainsHeredoc != tt.heredoc || d.ContainsInlineScript != tt.inline || d.ExceedsSoftThreshold != tt.long {
+			t.Errorf("%.40q: %+v", tt.cmd, d)
+		}
+	}
+}

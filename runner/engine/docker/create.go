@@ -1,0 +1,222 @@
+package docker
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/client"
+	"github.com/docker/go-units"
+
+	"holon/runner/engine"
+)
+
+// createLabel holds a random word per call of Create, by which a call whose
+// answer was lost recognizes its own container.
+const createLabel = "holon.create"
+
+// Create implements engine.Engine.
+func (e *Engine) Create(ctx context.Context, spec engine.Spec) (engine.Handle, error) {
+	spec, err := spec.Complete()
+	if err != nil {
+		return engine.Handle{}, err
+	}
+	if err := e.checkImageAndSocket(spec); err != nil {
+		return engine.Handle{}, err
+	}
+	config, host := request(spec)
+	nonce := rand.Text()
+	config.Labels[createLabel] = nonce
+
+	// The daemon goes on creating when its client hangs up, so the call is not
+	// cut off at once when ctx ends: its answer says what there is to remove.
+	call, cancel := settling(ctx)
+	defer cancel()
+	created, err := e.api.ContainerCreate(call, config, host, nil, nil, spec.Name)
+	if err == nil {
+		err = errors.Join(ctx.Err(), discarded(created.Warnings, spec))
+	}
+	if err == nil {
+		return engine.Handle{Version: engine.HandleVersion, Engine: name, ID: created.ID, Name: spec.Name}, nil
+	}
+	cleanupErr := e.undoCreate(ctx, created.ID, spec.Name, nonce, err)
+	if ctx.Err() != nil {
+		err = fmt.Errorf("create container %s: %w", spec.Name, context.Cause(ctx))
+	} else {
+		err = wrapCreate(spec, err)
+	}
+	return engine.Handle{}, errors.Join(err, cleanupErr)
+}
+
+// settling returns a context with the values of ctx that ends settleTimeout
+// after ctx does, or after callTimeout.
+func settling(ctx context.Context) (context.Context, context.CancelFunc) {
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-call.Done():
+		case <-time.After(settleTimeout):
+			cancel()
+		}
+	})
+	return call, func() { stop(); cancel() }
+}
+
+// undoCreate removes what a Create that fails with cause may have made. An
+// answer from the daemon with an error means nothing was made; where the
+// answer was lost, the container is known by its name and nonce.
+func (e *Engine) undoCreate(ctx context.Context, id, containerName, nonce string, cause error) error {
+	if id == "" && isAnswer(cause) {
+		return nil
+	}
+	// Cleaning up outlives the request that is being undone.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	if id == "" {
+		found, err := e.api.ContainerInspect(ctx, containerName)
+		if err != nil || found.Config.Labels[createLabel] != nonce {
+			return nil //nolint:nilerr // not ours, not there, or a daemon that is away: cause says so already
+		}
+		id = found.ID
+	}
+	return e.remove(ctx, id, containerName)
+}
+
+// checkImageAndSocket refuses what only this engine can judge. A mount that
+// shows the daemon's socket, itself or in a directory, would hand the machine
+// to the container.
+func (e *Engine) checkImageAndSocket(spec engine.Spec) error {
+	if spec.Image == "" || len(spec.Image) > 4096 || strings.ContainsAny(spec.Image, " \t\r\n\x00") {
+		return &engine.Error{Code: engine.CodeInvalidSpec, Param: "image", Message: fmt.Sprintf("invalid image name %.80q", spec.Image),
+			Hint: "name an image with --image"}
+	}
+	socket := e.socketPath()
+	if socket == "" {
+		return nil
+	}
+	for _, m := range spec.Mounts {
+		source, err := filepath.EvalSymlinks(m.Source)
+		if err != nil {
+			return fmt.Errorf("resolve mount source: %w", err)
+		}
+		rel, err := filepath.Rel(source, socket)
+		if err == nil && filepath.IsLocal(rel) {
+			return &engine.Error{Code: engine.CodeInvalidSpec, Param: "mounts", Hint: "mount a directory that does not hold " + socket,
+				Message: "mount source " + m.Source + " would show the Docker socket to the container"}
+		}
+	}
+	return nil
+}
+
+// request translates a completed spec. Everything that decides isolation is
+// set here; isolation.go reads the same fields back.
+func request(spec engine.Spec) (*container.Config, *container.HostConfig) {
+	labels := map[string]string{}
+	for key, value := range spec.Labels {
+		labels[key] = value
+	}
+	config := &container.Config{
+		Image: spec.Image, Labels: labels,
+		Entrypoint: spec.Args, Env: spec.Env, WorkingDir: spec.WorkDir,
+		User: fmt.Sprintf("%d:%d", spec.User.UID, spec.User.GID),
+		// What an image may say about its own service does not concern our program.
+		StopSignal:  "SIGTERM",
+		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+	}
+	noInit := false // the program is process 1 and reaps; one more process would hide it from signals
+	host := &container.HostConfig{
+		CapDrop:        []string{"ALL"},
+		SecurityOpt:    []string{"no-new-privileges:true"},
+		ReadonlyRootfs: !spec.WritableRoot,
+		NetworkMode:    container.NetworkMode(spec.Network),
+		IpcMode:        container.IPCModePrivate,
+		CgroupnsMode:   container.CgroupnsModePrivate,
+		Init:           &noInit,
+		Tmpfs:          tmpfs(spec.Tmpfs),
+		Mounts:         binds(spec.Mounts),
+		LogConfig:      container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "5m", "max-file": "2"}},
+		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
+		Resources:      resources(spec),
+	}
+	return config, host
+}
+
+func resources(spec engine.Spec) container.Resources {
+	limits := container.Resources{
+		NanoCPUs: spec.NanoCPUs,
+		Ulimits: []*units.Ulimit{
+			{Name: "nofile", Soft: spec.OpenFiles, Hard: spec.OpenFiles},
+			{Name: "core"}, // no core dumps
+		},
+		PidsLimit: &spec.PidsLimit,
+	}
+	if spec.Memory != engine.Unlimited {
+		limits.Memory, limits.MemorySwap = spec.Memory, spec.Memory // no swap on top
+	}
+	return limits
+}
+
+func binds(mounts []engine.Mount) []mount.Mount {
+	out := make([]mount.Mount, 0, len(mounts))
+	for _, m := range mounts {
+		out = append(out, mount.Mount{
+			Type: mount.TypeBind, Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly,
+			BindOptions: &mount.BindOptions{
+				Propagation: mount.PropagationRPrivate,
+				// Engines before 25 make only the top of a read-only mount read-only.
+				NonRecursive: m.ReadOnly,
+			},
+		})
+	}
+	return out
+}
+
+func tmpfs(list []engine.Tmpfs) map[string]string {
+	out := make(map[string]string, len(list))
+	for _, t := range list {
+		exec := "exec"
+		if t.NoExec {
+			exec = "noexec"
+		}
+		out[t.Target] = "rw," + exec + ",nosuid,nodev,mode=1777,size=" + strconv.FormatInt(t.Size, 10)
+	}
+	return out
+}
+
+// discarded turns the daemon's warning that it ignores a limit into an error:
+// a promise that is silently dropped is worse than a refusal.
+func discarded(warnings []string, spec engine.Spec) error {
+	for _, warning := range warnings {
+		text := strings.ToLower(warning)
+		if !strings.Contains(text, "discarded") {
+			continue
+		}
+		param := ""
+		switch {
+		case strings.Contains(text, "pids limit") && spec.PidsLimit != engine.Unlimited:
+			param = "pids"
+		case strings.Contains(text, "memory limit") && spec.Memory != engine.Unlimited:
+			param = "memory"
+		case strings.Contains(text, "cpu") && spec.NanoCPUs != 0:
+			param = "cpus"
+		}
+		if param != "" {
+			return &engine.Error{Code: engine.CodeResourceLimit, Param: param, Message: "the engine cannot limit " + param + ": " + warning,
+				Hint: "enable the cgroup controller in the kernel, or ask for no limit explicitly"}
+		}
+	}
+	return nil
+}
+
+// isAnswer reports whether err came from the daemon, rather than from losing it.
+func isAnswer(err error) bool {
+	return !client.IsErrConnectionFailed(err) && !errors.Is(err, context.Canceled) &&
+		!errors.Is(err, context.DeadlineExceeded) && !isTruncated(err)
+}

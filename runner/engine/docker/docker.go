@@ -1,0 +1,172 @@
+// Package docker runs programs in hardened containers of a Docker engine (API
+// 1.41 or newer: Docker 20.10, or what speaks its API).
+//
+// It is the only importer of the Docker client, whose module has a successor:
+// nothing of the client's types leaves this package.
+//
+// The invariant: every container has the hardening of package engine, set
+// explicitly where an image or the daemon could have another opinion (entry
+// point, stop signal, health check, init, log driver, cgroup namespace). What
+// Inspect reports comes from the daemon's answer alone.
+//
+// It pulls and builds nothing, and does not promise that the daemon is on this
+// machine; bind mounts then fail with the daemon's error.
+package docker
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/api/types/system"
+	"github.com/docker/docker/api/types/versions"
+	"github.com/docker/docker/client"
+
+	"holon/runner/engine"
+)
+
+const (
+	name          = "docker"
+	minAPIVersion = "1.41"
+
+	// callTimeout bounds every call that does not wait for a program. A
+	// daemon with a busy disk takes seconds to create or remove.
+	callTimeout = 60 * time.Second
+	// settleTimeout is how long a cancelled Create waits for the daemon's
+	// answer, without which it cannot know what to clean up.
+	settleTimeout = 10 * time.Second
+)
+
+// Engine is the docker engine. It holds connections and no state of programs.
+type Engine struct {
+	api *client.Client
+
+	mu   sync.Mutex
+	info *system.Info // the last answer; the daemon's own set-up, read once
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+// New makes a client for the daemon at host, such as
+// "unix:///var/run/docker.sock". An empty host means what the Docker tools
+// mean by it: DOCKER_HOST with its TLS variables, or the default socket. It
+// does not connect: the first call does.
+func New(host string) (*Engine, error) {
+	options := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
+	if host != "" {
+		options = append(options, client.WithHost(host))
+	}
+	api, err := client.NewClientWithOpts(options...)
+	if err != nil {
+		return nil, &engine.Error{Code: engine.CodeUnreachable, Param: "engine", Err: err,
+			Message: "the settings for the Docker client are not usable", Hint: "check DOCKER_HOST and the other DOCKER_ variables"}
+	}
+	return &Engine{api: api}, nil
+}
+
+// Name implements engine.Engine.
+func (e *Engine) Name() string { return name }
+
+// Path implements engine.Engine: a container sees the targets of its mounts.
+func (e *Engine) Path(_ []engine.Mount, target string) string { return target }
+
+// Close implements engine.Engine.
+func (e *Engine) Close() error { return e.api.Close() }
+
+// Check implements engine.Engine. A daemon too old for the hardening, or one
+// that runs other than Linux containers, is CodeUnreachable.
+func (e *Engine) Check(ctx context.Context) (engine.Info, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	ping, err := e.api.Ping(ctx)
+	if err != nil {
+		return engine.Info{}, wrap("reach the Docker engine", err)
+	}
+	if versions.LessThan(ping.APIVersion, minAPIVersion) {
+		return engine.Info{}, &engine.Error{Code: engine.CodeUnreachable, Param: "engine",
+			Message: "the Docker engine speaks API " + ping.APIVersion + ", at least " + minAPIVersion + " is needed",
+			Hint:    "install Docker 20.10 or newer"}
+	}
+	if ping.OSType != "" && ping.OSType != "linux" {
+		return engine.Info{}, &engine.Error{Code: engine.CodeUnreachable, Param: "engine",
+			Message: "the Docker engine runs " + ping.OSType + " containers", Hint: "switch it to Linux containers"}
+	}
+	e.forget()
+	info, err := e.daemon(ctx)
+	if err != nil {
+		return engine.Info{}, wrap("ask the Docker engine about itself", err)
+	}
+	return describe(info, e.api.ClientVersion(), e.api.DaemonHost()), nil
+}
+
+// daemon returns what the daemon says of its own set-up, asking once: seccomp
+// profile and runtimes change only with a restart of the daemon, which Check
+// notices.
+func (e *Engine) daemon(ctx context.Context) (*system.Info, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.info == nil {
+		info, err := e.api.Info(ctx)
+		if err != nil {
+			return nil, err
+		}
+		e.info = &info
+	}
+	return e.info, nil
+}
+
+func (e *Engine) forget() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.info = nil
+}
+
+func describe(info *system.Info, apiVersion, host string) engine.Info {
+	runtimes := make([]string, 0, len(info.Runtimes))
+	for runtime := range info.Runtimes {
+		runtimes = append(runtimes, runtime)
+	}
+	slices.Sort(runtimes)
+	_, rootless := securityOption(info, "rootless")
+	return engine.Info{
+		Engine: name, Name: info.Name + " (" + host + ")", Version: info.ServerVersion, APIVersion: apiVersion,
+		CgroupVersion: info.CgroupVersion, Runtime: info.DefaultRuntime, Runtimes: runtimes,
+		CPUs: info.NCPU, Memory: info.MemTotal, Seccomp: seccompProfile(info), Rootless: rootless,
+		Warnings: info.Warnings,
+	}
+}
+
+// securityOption finds an entry of the daemon's SecurityOptions, which look
+// like "name=seccomp,profile=default", and returns what follows its name.
+func securityOption(info *system.Info, option string) (rest string, ok bool) {
+	for _, entry := range info.SecurityOptions {
+		first, rest, _ := strings.Cut(entry, ",")
+		if first == "name="+option {
+			return rest, true
+		}
+	}
+	return "", false
+}
+
+func seccompProfile(info *system.Info) string {
+	rest, ok := securityOption(info, "seccomp")
+	if !ok {
+		return "none"
+	}
+	return strings.TrimPrefix(rest, "profile=")
+}
+
+// socketPath is the daemon's own socket on this machine, or "".
+func (e *Engine) socketPath() string {
+	socket, ok := strings.CutPrefix(e.api.DaemonHost(), "unix://")
+	if !ok {
+		return ""
+	}
+	if resolved, err := filepath.EvalSymlinks(socket); err == nil {
+		return resolved
+	}
+	return socket
+}

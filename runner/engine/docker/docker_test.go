@@ -1,0 +1,107 @@
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/build"
+	"github.com/docker/docker/api/types/image"
+	"go.uber.org/goleak"
+
+	"holon/runner/engine"
+	"holon/runner/engine/enginetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestSuite(t *testing.T) {
+	e := connect(t)
+	program := enginetest.BuildProgram(t)
+	enginetest.Run(t, enginetest.Rig{
+		New:      func(t *testing.T) engine.Engine { return connect(t) },
+		Image:    buildImage(t, e, program),
+		Program:  "/probe",
+		Confines: true,
+	})
+}
+
+// connect returns an engine, or skips the test where none answers.
+func connect(t testing.TB) *Engine {
+	t.Helper()
+	e, err := New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := e.api.Ping(ctx); err != nil {
+		t.Skipf("no Docker engine answers: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// contrary has settings that contradict ours in every way an image can.
+const contrary = `FROM scratch
+COPY probe /probe
+COPY empty /etc/
+ENTRYPOINT ["/nothing"]
+CMD ["nothing"]
+USER 4242:4242
+STOPSIGNAL SIGKILL
+WORKDIR /nowhere
+HEALTHCHECK --interval=1s CMD /nothing
+ENV TEXT=of-the-image
+`
+
+// buildImage makes an image that holds program as /probe. It is removed with
+// the test.
+func buildImage(t testing.TB, e *Engine, program string) string {
+	t.Helper()
+	data, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	for name, content := range map[string][]byte{"Dockerfile": []byte(contrary), "probe": data, "empty": nil} {
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(content))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ref := "holon-enginetest:" + strings.ToLower(rand.Text())
+	answer, err := e.api.ImageBuild(t.Context(), &archive, build.ImageBuildOptions{Tags: []string{ref}, Remove: true, ForceRemove: true, NoCache: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if log, err := io.ReadAll(answer.Body); err != nil || !bytes.Contains(log, []byte("Successfully tagged")) {
+		t.Fatalf("build the suite's image: %v\n%s", err, log)
+	}
+	t.Cleanup(func() {
+		// t.Context is done by now.
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if _, err := e.api.ImageRemove(ctx, ref, image.RemoveOptions{Force: true, PruneChildren: true}); err != nil {
+			t.Error(err)
+		}
+	})
+	return ref
+}

@@ -1,0 +1,195 @@
+package docker
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/system"
+
+	"holon/runner/engine"
+)
+
+// isolation judges what the daemon says of a container. Where the daemon says
+// nothing, or something this code does not know, the axis is not_enforced.
+func isolation(found container.InspectResponse, daemon *system.Info) engine.Isolation {
+	host := found.HostConfig
+	out := engine.Isolation{
+		User:            userAxis(found.Config.User),
+		Capabilities:    capabilitiesAxis(host),
+		NoNewPrivileges: choose(hasNoNewPrivileges(host.SecurityOpt), "true", "false"),
+		Seccomp:         seccompAxis(host, daemon),
+		ReadOnlyRoot:    choose(host.ReadonlyRootfs, "true", "false"),
+		Network:         networkAxis(string(host.NetworkMode)),
+		Pids:            pidsAxis(host.PidsLimit),
+		Memory:          memoryAxis(host.Memory, host.MemorySwap),
+		CPU:             cpuAxis(host.NanoCPUs, host.CPUQuota, host.CPUPeriod),
+		OpenFiles:       openFilesAxis(host),
+		IPC:             ipcAxis(string(host.IpcMode)),
+		Init:            initAxis(host),
+		Devices:         devicesAxis(host),
+		Mounts:          mountsAxis(found.Mounts),
+	}
+	return out
+}
+
+func axis(level engine.Level, value string) engine.Axis {
+	return engine.Axis{Level: level, Value: value}
+}
+
+func choose(enforced bool, yes, no string) engine.Axis {
+	if enforced {
+		return axis(engine.HardEnforced, yes)
+	}
+	return axis(engine.NotEnforced, no)
+}
+
+func userAxis(user string) engine.Axis {
+	uid, _, _ := strings.Cut(user, ":")
+	if n, err := strconv.Atoi(uid); err != nil || n == 0 {
+		if user == "" {
+			user = "0:0"
+		}
+		// Root without capabilities still owns what root owns in a mount.
+		return axis(engine.RuntimeShaped, user)
+	}
+	return axis(engine.HardEnforced, user)
+}
+
+func capabilitiesAxis(host *container.HostConfig) engine.Axis {
+	switch {
+	case host.Privileged:
+		return axis(engine.NotEnforced, "all")
+	case slices.Contains(host.CapDrop, "ALL") && len(host.CapAdd) == 0:
+		return axis(engine.HardEnforced, "none")
+	case slices.Contains(host.CapDrop, "ALL"):
+		return axis(engine.RuntimeShaped, strings.Join(host.CapAdd, ","))
+	}
+	return axis(engine.RuntimeShaped, "the engine's default set")
+}
+
+func hasNoNewPrivileges(options []string) bool {
+	return slices.ContainsFunc(options, func(option string) bool {
+		return option == "no-new-privileges" || option == "no-new-privileges:true" || option == "no-new-privileges=true"
+	})
+}
+
+func seccompAxis(host *container.HostConfig, daemon *system.Info) engine.Axis {
+	profile := seccompProfile(daemon)
+	for _, option := range host.SecurityOpt {
+		if value, ok := strings.CutPrefix(option, "seccomp="); ok {
+			profile = value
+		}
+	}
+	switch {
+	case host.Privileged, profile == "unconfined", profile == "none":
+		return axis(engine.NotEnforced, "none")
+	case profile == "default", profile == "builtin":
+		return axis(engine.HardEnforced, "default")
+	}
+	return axis(engine.RuntimeShaped, "custom")
+}
+
+func networkAxis(mode string) engine.Axis {
+	switch mode {
+	case engine.NetworkNone:
+		return axis(engine.HardEnforced, mode)
+	case "host":
+		return axis(engine.NotEnforced, mode)
+	}
+	return axis(engine.RuntimeShaped, mode)
+}
+
+func pidsAxis(limit *int64) engine.Axis {
+	if limit == nil || *limit <= 0 {
+		return axis(engine.NotEnforced, "unlimited")
+	}
+	return axis(engine.HardEnforced, strconv.FormatInt(*limit, 10))
+}
+
+func memoryAxis(memory, withSwap int64) engine.Axis {
+	switch {
+	case memory <= 0:
+		return axis(engine.NotEnforced, "unlimited")
+	case withSwap == memory:
+		return axis(engine.HardEnforced, fmt.Sprintf("%d", memory))
+	case withSwap <= 0:
+		return axis(engine.RuntimeShaped, fmt.Sprintf("%d, swap unlimited", memory))
+	}
+	return axis(engine.HardEnforced, fmt.Sprintf("%d, swap %d", memory, withSwap-memory))
+}
+
+func cpuAxis(nano, quota, period int64) engine.Axis {
+	if nano == 0 && quota > 0 && period > 0 {
+		nano = quota * 1e9 / period
+	}
+	if nano <= 0 {
+		return axis(engine.NotEnforced, "unlimited")
+	}
+	return axis(engine.HardEnforced, strconv.FormatFloat(float64(nano)/1e9, 'g', -1, 64))
+}
+
+func openFilesAxis(host *container.HostConfig) engine.Axis {
+	for _, limit := range host.Ulimits {
+		if limit.Name == "nofile" && limit.Hard > 0 {
+			return axis(engine.HardEnforced, strconv.FormatInt(limit.Hard, 10))
+		}
+	}
+	return axis(engine.RuntimeShaped, "the engine's default")
+}
+
+func ipcAxis(mode string) engine.Axis {
+	switch mode {
+	case "private", "none":
+		return axis(engine.HardEnforced, mode)
+	case "host":
+		return axis(engine.NotEnforced, mode)
+	}
+	return axis(engine.RuntimeShaped, mode)
+}
+
+// initAxis is about the end of the program: process 1 of a PID namespace takes
+// all others with it.
+func initAxis(host *container.HostConfig) engine.Axis {
+	switch {
+	case host.PidMode != "":
+		return axis(engine.NotEnforced, string(host.PidMode))
+	case host.Init != nil && *host.Init:
+		return axis(engine.HardEnforced, "engine's init")
+	}
+	return axis(engine.HardEnforced, "program")
+}
+
+func devicesAxis(host *container.HostConfig) engine.Axis {
+	switch n := len(host.Devices) + len(host.DeviceRequests) + len(host.DeviceCgroupRules); {
+	case host.Privileged:
+		return axis(engine.NotEnforced, "all")
+	case n > 0:
+		return axis(engine.RuntimeShaped, strconv.Itoa(n))
+	}
+	return axis(engine.HardEnforced, "none")
+}
+
+func mountsAxis(mounts []container.MountPoint) engine.Axis {
+	level, values := engine.HardEnforced, make([]string, 0, len(mounts))
+	for _, m := range mounts {
+		mode := "ro"
+		if m.RW {
+			mode = "rw"
+		}
+		value := m.Destination + " " + mode
+		if m.Type != mount.TypeBind { // a volume that the image declares
+			value += " " + string(m.Type)
+		}
+		// A mount made on one side would appear on the other.
+		if strings.Contains(string(m.Propagation), "shared") || strings.Contains(string(m.Propagation), "slave") {
+			level, value = engine.RuntimeShaped, value+" "+string(m.Propagation)
+		}
+		values = append(values, value)
+	}
+	slices.Sort(values)
+	return axis(level, strings.Join(values, ", "))
+}

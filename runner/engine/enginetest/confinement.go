@@ -1,0 +1,175 @@
+package enginetest
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"holon/runner/engine"
+)
+
+// testConfinement compares what was asked, what the engine reads back and what
+// the program sees.
+func (r Rig) testConfinement(t *testing.T) {
+	t.Run("Defaults", r.testDefaults)
+	t.Run("Loosened", r.testLoosened)
+	t.Run("ReadOnlyMount", r.testReadOnlyMount)
+	t.Run("OutOfMemory", r.testOutOfMemory)
+	t.Run("TooManyProcesses", r.testTooManyProcesses)
+}
+
+func (r Rig) testDefaults(t *testing.T) {
+	b := r.open(t)
+	spec := b.spec("report")
+	ro, rw := openDir(t), openDir(t)
+	spec.User = &engine.User{UID: 12345, GID: 23456}
+	spec.Mounts = []engine.Mount{{Source: ro, Target: "/ro", ReadOnly: true}, {Source: rw, Target: "/rw"}}
+	spec.NanoCPUs = 500_000_000
+	h := b.start(t, spec)
+	b.wait(t, h)
+
+	hard := func(value string) engine.Axis { return engine.Axis{Level: engine.HardEnforced, Value: value} }
+	want := engine.Isolation{
+		User: hard("12345:23456"), Capabilities: hard("none"), NoNewPrivileges: hard("true"), Seccomp: hard("default"),
+		ReadOnlyRoot: hard("true"), Network: hard("none"), Pids: hard(strconv.Itoa(engine.DefaultPids)),
+		Memory: hard(strconv.Itoa(engine.DefaultMemory)), CPU: hard("0.5"), OpenFiles: hard(strconv.Itoa(engine.DefaultOpenFiles)),
+		IPC: hard("private"), Init: hard("program"), Devices: hard("none"), Mounts: hard("/ro ro, /rw rw"),
+	}
+	if got := b.inspect(t, h).Isolation; got != want {
+		t.Errorf("read back:\n%+v\nwant:\n%+v", got, want)
+	}
+
+	seen := b.report(t, renamed(spec))
+	for key, value := range map[string]string{
+		"CapInh": "0000000000000000", "CapPrm": "0000000000000000", "CapEff": "0000000000000000",
+		"CapBnd": "0000000000000000", "CapAmb": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2",
+	} {
+		if seen.Status[key] != value {
+			t.Errorf("%s = %s, want %s", key, seen.Status[key], value)
+		}
+	}
+	for dir, writable := range map[string]bool{"/": false, "/etc": false, "/ro": false, "/rw": true, "/tmp": true, "/run": true, engine.Home: true} {
+		if seen.Writable[dir] != writable {
+			t.Errorf("%s writable = %v, want %v", dir, seen.Writable[dir], writable)
+		}
+	}
+	if !slices.Equal(seen.Interfaces, []string{"lo"}) {
+		t.Errorf("network interfaces = %v, want lo alone", seen.Interfaces)
+	}
+	if seen.PID != 1 || seen.OpenFiles != engine.DefaultOpenFiles || seen.CoreSize != 0 {
+		t.Errorf("pid %d, open files %d, core size %d", seen.PID, seen.OpenFiles, seen.CoreSize)
+	}
+	known := []string{"console", "core", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"}
+	for _, device := range seen.Devices {
+		if !slices.Contains(known, device) {
+			t.Errorf("unexpected device %s", device)
+		}
+	}
+}
+
+func (r Rig) testLoosened(t *testing.T) {
+	b := r.open(t)
+	spec := b.spec("report")
+	spec.WritableRoot, spec.Memory, spec.PidsLimit = true, engine.Unlimited, engine.Unlimited
+	spec.User = &engine.User{}
+	h := b.start(t, spec)
+	b.wait(t, h)
+	loose := map[string]engine.Axis{}
+	for name, axis := range b.inspect(t, h).Isolation.Axes() {
+		if axis.Level != engine.HardEnforced {
+			loose[name] = axis
+		}
+	}
+	want := map[string]engine.Axis{
+		"user": {Level: engine.RuntimeShaped, Value: "0:0"}, "read_only_root": {Level: engine.NotEnforced, Value: "false"},
+		"pids": {Level: engine.NotEnforced, Value: "unlimited"}, "memory": {Level: engine.NotEnforced, Value: "unlimited"},
+		"cpu": {Level: engine.NotEnforced, Value: "unlimited"},
+	}
+	for name, axis := range loose {
+		if want[name] != axis {
+			t.Errorf("%s = %+v, want %+v", name, axis, want[name])
+		}
+	}
+	if len(loose) != len(want) {
+		t.Errorf("%d axes are loose, want %d", len(loose), len(want))
+	}
+	if seen := b.report(t, renamed(spec)); !seen.Writable["/"] || seen.Status["CapEff"] != "0000000000000000" {
+		t.Errorf("writable root = %v, capabilities of root = %s", seen.Writable["/"], seen.Status["CapEff"])
+	}
+}
+
+func (r Rig) testReadOnlyMount(t *testing.T) {
+	b := r.open(t)
+	dir := openDir(t)
+	for _, readOnly := range []bool{false, true} {
+		spec := b.spec("write", "/data/file")
+		spec.Mounts = []engine.Mount{{Source: dir, Target: "/data", ReadOnly: readOnly}}
+		exit, out := b.run(t, spec)
+		_, err := os.Stat(dir + "/file")
+		if written := err == nil; written == readOnly || (exit.Code == 0) == readOnly {
+			t.Errorf("read-only %v: written %v, exit %+v %q", readOnly, written, exit, out)
+		}
+		_ = os.Remove(dir + "/file")
+	}
+}
+
+func (r Rig) testOutOfMemory(t *testing.T) {
+	b := r.open(t)
+	spec := b.spec("hog", strconv.Itoa(256<<20))
+	spec.Memory = 64 << 20
+	h := b.start(t, spec)
+	if exit := b.wait(t, h); exit.Code != 137 || !exit.OOMKilled {
+		t.Errorf("exit = %+v, want 137 for lack of memory", exit)
+	}
+	if exit := b.inspect(t, h).Exit; exit == nil || !exit.OOMKilled {
+		t.Errorf("inspected exit = %+v", exit)
+	}
+	if exit, out := b.run(t, b.spec("hog", strconv.Itoa(256<<20))); exit.Code != 0 || !strings.HasPrefix(out, "got") {
+		t.Errorf("within the limit: %+v %q", exit, out)
+	}
+}
+
+func (r Rig) testTooManyProcesses(t *testing.T) {
+	b := r.open(t)
+	spec := b.spec("fork", "40")
+	spec.PidsLimit = 60 // every process of the program has a few threads
+	_, out := b.run(t, spec)
+	n, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(out, "forked ")))
+	if err != nil || n >= 40 {
+		t.Errorf("%q, want fewer than 40 processes", out)
+	}
+}
+
+// testNoConfinement: an engine that confines nothing says so on every axis.
+func (r Rig) testNoConfinement(t *testing.T) {
+	b := r.open(t)
+	h := b.create(t, b.spec("serve"))
+	axes := 0
+	for name, axis := range b.inspect(t, h).Isolation.Axes() {
+		axes++
+		if axis.Level != engine.NotEnforced || axis.Value == "" {
+			t.Errorf("%s = %+v", name, axis)
+		}
+	}
+	if axes == 0 {
+		t.Error("no axes")
+	}
+}
+
+// openDir makes a directory that any user may write to.
+func openDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// renamed is spec for a second program.
+func renamed(spec engine.Spec) engine.Spec {
+	spec.Name += "-again"
+	return spec
+}

@@ -1,0 +1,211 @@
+// Package enginetest is the suite that every engine passes, against the real
+// thing. It runs a small program of its own in the engine and compares what
+// the engine says with what the program sees.
+package enginetest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holon/runner/engine"
+	"holon/runner/engine/enginetest/internal/report"
+)
+
+// patience bounds every wait for something that should happen at once.
+const patience = 60 * time.Second
+
+// Rig is an engine under test.
+type Rig struct {
+	// New opens the engine; every call sees the same programs, as a restarted
+	// host would. The suite closes what it opens.
+	New func(t *testing.T) engine.Engine
+	// Image holds Program; "" where the engine has no images.
+	Image string
+	// Program is the path of the program that BuildProgram made, as the engine
+	// runs it.
+	Program string
+	// Confines says whether the hardening of package engine is to be checked.
+	Confines bool
+}
+
+// BuildProgram compiles the suite's program, static, and returns its path.
+func BuildProgram(t testing.TB) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "probe")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", out, "holon/runner/engine/enginetest/internal/probe")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build the suite's program: %v\n%s", err, text)
+	}
+	// The directories on the way are private; a program of another user has to reach it.
+	for dir := filepath.Dir(out); dir != os.TempDir() && len(dir) > 1; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// Run runs the suite.
+func Run(t *testing.T, rig Rig) {
+	t.Run("Life", rig.testLife)
+	t.Run("Wait", rig.testWait)
+	t.Run("Stop", rig.testStop)
+	t.Run("Remove", rig.testRemove)
+	t.Run("List", rig.testList)
+	t.Run("Recover", rig.testRecover)
+	t.Run("Logs", rig.testLogs)
+	t.Run("Program", rig.testProgram)
+	t.Run("Refusals", rig.testRefusals)
+	t.Run("Concurrency", rig.testConcurrency)
+	t.Run("Cancel", rig.testCancel)
+	if rig.Confines {
+		t.Run("Confinement", rig.testConfinement)
+	} else {
+		t.Run("NoConfinement", rig.testNoConfinement)
+	}
+}
+
+// bench is one test's view of the rig: an engine, and a label that marks all
+// it creates, so that the end of the test can see that nothing is left.
+type bench struct {
+	engine.Engine
+	rig    Rig
+	labels map[string]string
+}
+
+func (r Rig) open(t *testing.T) *bench {
+	t.Helper()
+	e := r.New(t)
+	b := &bench{Engine: e, rig: r, labels: map[string]string{"holon.enginetest": rand.Text()}}
+	t.Cleanup(func() {
+		// t.Context is done by now.
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		b.removeAll(t, ctx)
+		if err := e.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return b
+}
+
+func (b *bench) removeAll(t *testing.T, ctx context.Context) {
+	t.Helper()
+	left, err := b.List(ctx, b.labels)
+	if err != nil {
+		t.Errorf("List: %v", err)
+	}
+	for _, s := range left {
+		if err := b.Remove(ctx, s.Handle); err != nil {
+			t.Errorf("Remove %s: %v", s.Handle.Name, err)
+		}
+	}
+	if left, err = b.List(ctx, b.labels); err != nil || len(left) != 0 {
+		t.Errorf("left after removing all: %v, %v", left, err)
+	}
+}
+
+// spec is a spec that runs the suite's program with args.
+func (b *bench) spec(args ...string) engine.Spec {
+	return engine.Spec{
+		Name: "enginetest-" + strings.ToLower(rand.Text()), Image: b.rig.Image,
+		Labels: b.labels, Args: append([]string{b.rig.Program}, args...),
+	}
+}
+
+func (b *bench) create(t *testing.T, spec engine.Spec) engine.Handle {
+	t.Helper()
+	h, err := b.Create(t.Context(), spec)
+	if err != nil {
+		t.Fatalf("Create: %v", err)
+	}
+	return h
+}
+
+func (b *bench) start(t *testing.T, spec engine.Spec) engine.Handle {
+	t.Helper()
+	h := b.create(t, spec)
+	if err := b.Start(t.Context(), h); err != nil {
+		t.Fatalf("Start: %v", err)
+	}
+	return h
+}
+
+// startReady starts a program that prints "ready" and waits for that.
+func (b *bench) startReady(t *testing.T, spec engine.Spec) engine.Handle {
+	t.Helper()
+	h := b.start(t, spec)
+	eventually(t, "the program's first line", func() bool { return strings.Contains(b.logs(t, h), "ready") })
+	return h
+}
+
+func (b *bench) wait(t *testing.T, h engine.Handle) engine.Exit {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	exit, err := b.Wait(ctx, h)
+	if err != nil {
+		t.Fatalf("Wait: %v", err)
+	}
+	return exit
+}
+
+func (b *bench) inspect(t *testing.T, h engine.Handle) engine.State {
+	t.Helper()
+	state, err := b.Inspect(t.Context(), h)
+	if err != nil {
+		t.Fatalf("Inspect: %v", err)
+	}
+	return state
+}
+
+func (b *bench) logs(t *testing.T, h engine.Handle) string {
+	t.Helper()
+	logs, err := b.Logs(t.Context(), h, 1<<20)
+	if err != nil {
+		t.Fatalf("Logs: %v", err)
+	}
+	return string(logs)
+}
+
+// run starts spec, waits for its end and returns what it printed.
+func (b *bench) run(t *testing.T, spec engine.Spec) (engine.Exit, string) {
+	t.Helper()
+	h := b.start(t, spec)
+	exit := b.wait(t, h)
+	return exit, b.logs(t, h)
+}
+
+func (b *bench) report(t *testing.T, spec engine.Spec) report.Report {
+	t.Helper()
+	exit, out := b.run(t, spec)
+	var r report.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil || exit.Code != 0 {
+		t.Fatalf("report: exit %+v, %v\n%s", exit, err, out)
+	}
+	return r
+}
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !condition(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s did not come within %v", what, patience)
+		}
+	}
+}
+
+func wantCode(t *testing.T, err error, code engine.Code) {
+	t.Helper()
+	if !engine.IsCode(err, code) {
+		t.Errorf("error = %v, want code %s", err, code)
+	}
+}

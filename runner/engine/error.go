@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code classifies an error of an engine.
+type Code string
+
+// The codes of Error.
+const (
+	CodeUnreachable      Code = "engine_unreachable" // the engine does not answer
+	CodePermissionDenied Code = "permission_denied"  // it answers, but not to this user
+	CodeImageNotFound    Code = "image_not_found"
+	CodeConflict         Code = "engine_conflict" // a name in use, a second start
+	CodeResourceLimit    Code = "resource_limit"  // a limit that cannot be kept, or a full disk
+	CodeInvalidSpec      Code = "invalid_spec"    // Param names the field of Spec
+	CodeNotFound         Code = "not_found"       // the handle's program does not exist
+	CodeCannotRun        Code = "cannot_run"      // the program is not in the image or not executable
+	CodeFailed           Code = "engine_error"    // anything else the engine said
+)
+
+// Error is the error of every engine. Message is one line for a person; Param
+// names the field of Spec (or the flag) at fault, if one is; Hint is the
+// remedy. Err is the cause and may be nil.
+type Error struct {
+	Code    Code
+	Message string
+	Param   string
+	Hint    string
+	Err     error
+}
+
+// Error returns the message and the cause, without the hint.
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return e.Message
+	}
+	return e.Message + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// IsCode reports whether an *Error with the code is in the chain of err.
+func IsCode(err error, code Code) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Code == code
+}
+
+// CheckHandle refuses a handle that the engine named engineName cannot have
+// made, before any part of it is used.
+func CheckHandle(h Handle, engineName string) error {
+	if h.Version != HandleVersion {
+		return invalid("handle", "use the version of holon that stored it", "handle of version %d, this is version %d", h.Version, HandleVersion)
+	}
+	if h.Engine != engineName {
+		return invalid("handle", "use the engine that made it", "handle of engine %.40q given to %s", h.Engine, engineName)
+	}
+	if !ValidName(h.Name) || !ValidName(h.ID) {
+		return invalid("handle", "remove the record that holds it", "malformed handle %.80q", h.ID)
+	}
+	return nil
+}
+
+// CheckLabels refuses an empty selection for List.
+func CheckLabels(labels map[string]string) error {
+	if len(labels) == 0 {
+		return invalid("labels", "name at least one label", "no labels to list by")
+	}
+	return nil
+}
+
+func invalid(param, hint, format string, args ...any) *Error {
+	return &Error{Code: CodeInvalidSpec, Param: param, Hint: hint, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Level says how far an axis of the isolation can be relied on.
+type Level string
+
+// The levels, as the record of a run shows them.
+const (
+	HardEnforced  Level = "hard_enforced"  // the kernel keeps the strict value, whatever the program does
+	RuntimeShaped Level = "runtime_shaped" // the engine narrows it, but less than the strict value
+	NotEnforced   Level = "not_enforced"   // the program has what the host has
+)
+
+// Axis is one aspect of the isolation with the value read back.
+type Axis struct {
+	Level Level  `json:"level"`
+	Value string `json:"value"`
+}
+
+// Isolation is what the engine says is in force for one program, axis by axis.
+type Isolation struct {
+	User            Axis `json:"user"`              // "uid:gid"; uid 0 is runtime_shaped
+	Capabilities    Axis `json:"capabilities"`      // "none", or those that are left
+	NoNewPrivileges Axis `json:"no_new_privileges"` // "true" or "false"
+	Seccomp         Axis `json:"seccomp"`           // the profile
+	ReadOnlyRoot    Axis `json:"read_only_root"`    // "true" or "false"
+	Network         Axis `json:"network"`           // the mode
+	Pids            Axis `json:"pids"`              // the limit
+	Memory          Axis `json:"memory"`            // the limit in bytes, and of swap
+	CPU             Axis `json:"cpu"`               // the limit in CPUs
+	OpenFiles       Axis `json:"open_files"`        // the limit per process
+	IPC             Axis `json:"ipc"`               // the namespace
+	Init            Axis `json:"init"`              // who is process 1; all others end with it
+	Devices         Axis `json:"devices"`           // devices given to the program
+	Mounts          Axis `json:"mounts"`            // "target ro, target rw", sorted
+}
+
+// Confined reports whether every axis but the named exceptions (by JSON name)
+// is hard_enforced.
+func (i Isolation) Confined(except ...string) bool {
+	for name, axis := range i.Axes() {
+		if axis.Level != HardEnforced && !slices.Contains(except, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// Axes yields the axes with their JSON names, in the order of the struct.
+func (i Isolation) Axes() func(yield func(name string, axis Axis) bool) {
+	axes := []struct {
+		name string
+		axis Axis
+	}{
+		{"user", i.User}, {"capabilities", i.Capabilities}, {"no_new_privileges", i.NoNewPrivileges},
+		{"seccomp", i.Seccomp}, {"read_only_root", i.ReadOnlyRoot}, {"network", i.Network},
+		{"pids", i.Pids}, {"memory", i.Memory}, {"cpu", i.CPU}, {"open_files", i.OpenFiles},
+		{"ipc", i.IPC}, {"init", i.Init}, {"devices", i.Devices}, {"mounts", i.Mounts},
+	}
+	return func(yield func(string, Axis) bool) {
+		for _, a := range axes {
+			if !yield(a.name, a.axis) {
+				return
+			}
+		}
+	}
+}
+
+// Unconfined is the isolation of a program that runs on the host as user.
+func Unconfined(user User) Isolation {
+	as := func(value string) Axis { return Axis{NotEnforced, value} }
+	return Isolation{
+		User: as(fmt.Sprintf("%d:%d", user.UID, user.GID)), Capabilities: as("host"), NoNewPrivileges: as("false"),
+		Seccomp: as("none"), ReadOnlyRoot: as("false"), Network: as("host"), Pids: as("unlimited"),
+		Memory: as("unlimited"), CPU: as("unlimited"), OpenFiles: as("host"), IPC: as("host"),
+		Init: as("host"), Devices: as("host"), Mounts: as("host"),
+	}
+}

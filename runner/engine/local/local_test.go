@@ -1,0 +1,164 @@
+package local_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"holon/runner/engine"
+	"holon/runner/engine/enginetest"
+	"holon/runner/engine/local"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestSuite(t *testing.T) {
+	dir := t.TempDir()
+	enginetest.Run(t, enginetest.Rig{
+		New:     func(t *testing.T) engine.Engine { return open(t, dir) },
+		Program: enginetest.BuildProgram(t),
+	})
+}
+
+func open(t *testing.T, dir string) *local.Engine {
+	t.Helper()
+	e, err := local.New(local.Options{Dir: dir, Env: []string{"BASE=1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// start runs the program with args until it has printed something.
+func start(t *testing.T, e *local.Engine, program, name string, args ...string) (engine.Handle, string) {
+	t.Helper()
+	h, err := e.Create(t.Context(), engine.Spec{Name: name, Args: append([]string{program}, args...), Labels: map[string]string{"test": name}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if out, err := e.Logs(t.Context(), h, 1<<20); err != nil || strings.HasSuffix(string(out), "\n") {
+			return h, string(out)
+		}
+	}
+	t.Fatal("the program printed nothing")
+	return h, ""
+}
+
+// What a program leaves running in a session of its own ends with it.
+func TestOrphansEndWithTheProgram(t *testing.T) {
+	e := open(t, t.TempDir())
+	h, out := start(t, e, enginetest.BuildProgram(t), "orphan", "orphan")
+	if exit, err := e.Wait(t.Context(), h); err != nil || exit.Code != 0 {
+		t.Fatalf("Wait = %+v, %v", exit, err)
+	}
+	pid, err := strconv.Atoi(strings.Fields(out)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if err != nil || strings.Contains(string(stat), ") Z ") { // gone, or waiting for process 1 to reap it
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the orphan lives on")
+		}
+	}
+	if err := errors.Join(e.Remove(t.Context(), h), e.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The host's environment may hold keys; it does not reach the program.
+func TestEnvironmentIsNotInherited(t *testing.T) {
+	t.Setenv("HOLON_TEST_SECRET", "key")
+	e := open(t, t.TempDir())
+	_, out := start(t, e, enginetest.BuildProgram(t), "report", "report")
+	if strings.Contains(out, "HOLON_TEST_SECRET") || !strings.Contains(out, "BASE=1") {
+		t.Errorf("environment in %s", out)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCloseKillsAndKeepsRecords(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir)
+	h, _ := start(t, e, enginetest.BuildProgram(t), "stubborn", "stubborn")
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Create(t.Context(), engine.Spec{Name: "late", Args: []string{"/bin/true"}}); !engine.IsCode(err, engine.CodeUnreachable) {
+		t.Errorf("Create after Close = %v", err)
+	}
+	again := open(t, dir)
+	state, err := again.Inspect(t.Context(), h)
+	if err != nil || state.Exit == nil || state.Exit.Code != 128+int(syscall.SIGKILL) {
+		t.Errorf("state after Close = %+v, %v", state, err)
+	}
+	if err := again.Remove(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A record whose leader's number was taken by another process (this one) must
+// not lead to a signal.
+func TestRecycledNumberIsNotSignalled(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir)
+	h, err := e.Create(t.Context(), engine.Spec{Name: "ghost", Args: []string{"/bin/true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := `{"handle":{"version":1,"engine":"local","id":"` + h.ID + `","name":"ghost"},"labels":{"a":"b"},` +
+		`"leader":{"pid":` + strconv.Itoa(os.Getpid()) + `,"start_ticks":1,"boot_id":"` + strings.TrimSpace(string(boot)) + `"}}`
+	if err := os.WriteFile(filepath.Join(dir, "ghost", "record.json"), []byte(record), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := open(t, dir)
+	exit, err := other.Wait(t.Context(), h)
+	if err != nil || exit.Code != -1 || exit.Error == "" {
+		t.Errorf("Wait = %+v, %v", exit, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := errors.Join(other.Stop(ctx, h, 0), other.Remove(ctx, h)); err != nil { // this process survives both
+		t.Fatal(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLogKeepsTheEnd(t *testing.T) {
+	e := open(t, t.TempDir())
+	const size = 23_000_000
+	h, _ := start(t, e, enginetest.BuildProgram(t), "print", "print", strconv.Itoa(size))
+	if _, err := e.Wait(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	logs, err := e.Logs(t.Context(), h, 16<<20)
+	if err != nil || len(logs) < 5<<20 || len(logs) > 11<<20 || !strings.HasSuffix(string(logs), "22999990\ndone") {
+		t.Errorf("%d bytes kept, %v", len(logs), err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

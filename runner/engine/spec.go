@@ -1,0 +1,245 @@
+package engine
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// Spec says what to run. The zero value of every optional field is the strict
+// default of defaults.go.
+type Spec struct {
+	Name   string            // required: letters, digits, "_.-", 2 to 128 characters, unique in the engine
+	Image  string            // required by docker, ignored by local
+	Labels map[string]string // for List
+
+	Args    []string // required: the program and its arguments; the image's own entry point and command are not used
+	Env     []string // KEY=value; the image's variables stay below these
+	User    *User    // nil: the user and group of this process
+	WorkDir string   // "": "/"
+
+	Mounts []Mount
+	Tmpfs  []Tmpfs // nil: DefaultTmpfs; empty and not nil: none
+
+	Memory    int64 // bytes, swap included; 0: DefaultMemory, Unlimited: no limit
+	NanoCPUs  int64 // billionths of a CPU; 0: all CPUs of the machine
+	PidsLimit int64 // processes and threads; 0: DefaultPids, Unlimited: no limit
+	OpenFiles int64 // descriptors per process; 0: DefaultOpenFiles
+
+	Network      string // "": NetworkNone; anything else is looser: a network's name, "bridge", "host", "container:<id>"
+	WritableRoot bool   // the image's files may be changed (the change dies with the container)
+}
+
+// User is a numeric user and group; names are not looked up in the image.
+type User struct {
+	UID int `json:"uid"`
+	GID int `json:"gid"`
+}
+
+// Mount shows the directory, file or socket Source of the host at Target. A
+// read-only mount does not show file systems mounted beneath Source, because
+// older engines would leave those writable.
+type Mount struct {
+	Source   string `json:"source"` // absolute, must exist, not a symbolic link, no device
+	Target   string `json:"target"` // absolute
+	ReadOnly bool   `json:"read_only"`
+}
+
+// Tmpfs is a file system in memory at Target, mode 1777, which counts against
+// the memory limit. Size is in bytes.
+type Tmpfs struct {
+	Target string `json:"target"`
+	Size   int64  `json:"size"`
+	NoExec bool   `json:"no_exec"`
+}
+
+const (
+	maxArgs       = 1024
+	maxEnv        = 1024
+	maxStringSize = 128 << 10 // the kernel's own limit for one argument
+	maxMounts     = 256
+)
+
+var (
+	namePattern    = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{1,127}$`)
+	networkPattern = regexp.MustCompile(`^(container:)?[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
+	envPattern     = regexp.MustCompile(`^[^=\x00]+=[^\x00]*$`)
+)
+
+// ValidName reports whether name may be the name of a Spec. It is safe as one
+// element of a path.
+func ValidName(name string) bool { return namePattern.MatchString(name) }
+
+// Complete checks spec and returns a copy in which every default is filled in.
+// Its errors are *Error with CodeInvalidSpec (CodeResourceLimit for limits
+// that cannot work) and Param naming the field. Engines call it in Create.
+func (s Spec) Complete() (Spec, error) {
+	s = s.withDefaults()
+	for _, check := range []func() error{
+		s.checkProgram, s.checkLimits, s.checkNetwork, s.checkMounts, s.checkTmpfs,
+	} {
+		if err := check(); err != nil {
+			return Spec{}, err
+		}
+	}
+	return s, nil
+}
+
+func (s Spec) checkProgram() error {
+	if !ValidName(s.Name) {
+		return invalid("name", "use 2 to 128 letters, digits, '_', '.' or '-'", "invalid name %q", s.Name)
+	}
+	if len(s.Args) == 0 || s.Args[0] == "" {
+		return invalid("args", "give the program to run", "no program to run")
+	}
+	if len(s.Args) > maxArgs {
+		return invalid("args", "pass long input in a file", "%d arguments, at most %d are allowed", len(s.Args), maxArgs)
+	}
+	for _, arg := range s.Args {
+		if len(arg) > maxStringSize || strings.ContainsRune(arg, 0) {
+			return invalid("args", "pass binary or long input in a file", "an argument has a NUL byte or more than %d bytes", maxStringSize)
+		}
+	}
+	if len(s.Env) > maxEnv {
+		return invalid("env", "pass fewer variables", "%d variables, at most %d are allowed", len(s.Env), maxEnv)
+	}
+	for _, pair := range s.Env {
+		// The value may be a secret: only the name is shown.
+		if name, _, _ := strings.Cut(pair, "="); len(pair) > maxStringSize || !envPattern.MatchString(pair) {
+			return invalid("env", "write KEY=value", "invalid environment variable %.40q", name)
+		}
+	}
+	if s.User.UID < 0 || s.User.GID < 0 {
+		return invalid("user", "give numbers from 0", "invalid user %d:%d", s.User.UID, s.User.GID)
+	}
+	return checkAbsolute("workdir", s.WorkDir)
+}
+
+func (s Spec) checkLimits() error {
+	if s.Memory != Unlimited && s.Memory < MinMemory {
+		return &Error{Code: CodeResourceLimit, Param: "memory",
+			Message: fmt.Sprintf("memory limit of %d bytes is below the minimum of %d", s.Memory, MinMemory),
+			Hint:    "use --memory 64m or more"}
+	}
+	if s.NanoCPUs < 0 || s.NanoCPUs > 0 && s.NanoCPUs < MinNanoCPUs {
+		return &Error{Code: CodeResourceLimit, Param: "cpus",
+			Message: fmt.Sprintf("cpu limit of %g is below the minimum of 0.01", float64(s.NanoCPUs)/1e9),
+			Hint:    "use --cpus 0.01 or more, or leave it out for all CPUs"}
+	}
+	if s.PidsLimit != Unlimited && s.PidsLimit < 1 {
+		return &Error{Code: CodeResourceLimit, Param: "pids", Message: fmt.Sprintf("limit of %d processes", s.PidsLimit), Hint: "use 1 or more"}
+	}
+	if s.OpenFiles < 16 {
+		return &Error{Code: CodeResourceLimit, Param: "open_files", Message: fmt.Sprintf("limit of %d open files", s.OpenFiles), Hint: "use 16 or more"}
+	}
+	return nil
+}
+
+func (s Spec) checkNetwork() error {
+	if !networkPattern.MatchString(s.Network) {
+		return invalid("network", "use none, bridge or the name of a network", "invalid network %q", s.Network)
+	}
+	return nil
+}
+
+func (s Spec) checkMounts() error {
+	if len(s.Mounts) > maxMounts {
+		return invalid("mounts", "mount a common parent directory", "%d mounts, at most %d are allowed", len(s.Mounts), maxMounts)
+	}
+	targets := map[string]bool{}
+	for _, m := range s.Mounts {
+		if err := checkTarget(m.Target, targets); err != nil {
+			return err
+		}
+		if err := checkSource(m.Source); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s Spec) checkTmpfs() error {
+	targets := map[string]bool{}
+	for _, m := range s.Mounts {
+		targets[m.Target] = true
+	}
+	for _, t := range s.Tmpfs {
+		// The engine takes options as one comma-separated string keyed by the path.
+		if strings.ContainsAny(t.Target, ":,") {
+			return invalid("tmpfs", "use a path without ':' and ','", "invalid tmpfs target %q", t.Target)
+		}
+		if err := checkTarget(t.Target, targets); err != nil {
+			return err
+		}
+		if t.Size < 4096 {
+			return &Error{Code: CodeResourceLimit, Param: "tmpfs", Message: fmt.Sprintf("tmpfs %s of %d bytes", t.Target, t.Size), Hint: "use 4096 or more"}
+		}
+	}
+	return nil
+}
+
+// checkTarget refuses what would cover the system directories that confine
+// the program, and two mounts at one place.
+func checkTarget(target string, seen map[string]bool) error {
+	if err := checkAbsolute("mounts", target); err != nil {
+		return err
+	}
+	for _, system := range []string{"/proc", "/sys", "/dev"} {
+		if target == "/" || target == system || strings.HasPrefix(target, system+"/") {
+			return invalid("mounts", "mount below a directory of its own, such as /holon", "cannot mount over %s", target)
+		}
+	}
+	if seen[target] {
+		return invalid("mounts", "give every mount its own target", "two mounts at %s", target)
+	}
+	seen[target] = true
+	return nil
+}
+
+func checkSource(source string) error {
+	if err := checkAbsolute("mounts", source); err != nil {
+		return err
+	}
+	info, err := os.Lstat(source)
+	if err != nil {
+		e := invalid("mounts", "create it before the container", "mount source is not usable")
+		e.Err = err
+		return e
+	}
+	switch info.Mode().Type() {
+	case fs.ModeDir, 0, fs.ModeSocket:
+		return nil
+	case fs.ModeSymlink:
+		return invalid("mounts", "pass the path it points to", "mount source %s is a symbolic link", source)
+	}
+	return invalid("mounts", "mount directories, regular files or sockets", "mount source %s is a device or pipe", source)
+}
+
+func checkAbsolute(param, p string) error {
+	if !path.IsAbs(p) || path.Clean(p) != p || strings.ContainsRune(p, 0) {
+		return invalid(param, "use an absolute path without '..', '//' or a trailing '/'", "invalid path %.200q", p)
+	}
+	return nil
+}
+
+// HostPath translates target to the path on the host that mounts show there:
+// the mount with the longest matching target decides. Without one, ok is
+// false. It compares names only and touches no file.
+func HostPath(mounts []Mount, target string) (hostPath string, ok bool) {
+	target = path.Clean("/" + target) // ".." must not lead out of a source
+	best := -1
+	for i, m := range mounts {
+		within := target == m.Target || strings.HasPrefix(target, strings.TrimSuffix(m.Target, "/")+"/")
+		if within && (best < 0 || len(m.Target) > len(mounts[best].Target)) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return "", false
+	}
+	return filepath.Join(mounts[best].Source, strings.TrimPrefix(target, mounts[best].Target)), true
+}

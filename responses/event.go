@@ -108,5 +108,13 @@ func EventType(data []byte) string {
 	if end < 0 {
 		return ""
 	}
+	switch string(rest[:end]) { // the frequent ones without an allocation
+	case EventTextDelta:
+		return EventTextDelta
+	case EventReasoningSummaryTextDelta:
+		return EventReasoningSummaryTextDelta
+	case EventArgumentsDelta:
+		return EventArgumentsDelta
+	}
 	return string(rest[:end])
 }

@@ -1,0 +1,151 @@
+package stream
+
+import (
+	"bytes"
+	"fmt"
+	"mime"
+	"strings"
+
+	"github.com/tmaxmax/go-sse"
+
+	"holon/responses"
+)
+
+// Framing is a way to put events on a wire.
+type Framing uint8
+
+// The framings. SSE is what a stream has unless the client asked for NDJSON
+// with "Accept: application/x-ndjson".
+const (
+	SSE Framing = iota
+	NDJSON
+)
+
+// Media types of the framings.
+const (
+	TypeSSE    = "text/event-stream"
+	TypeNDJSON = "application/x-ndjson"
+)
+
+// Ping is the heartbeat of an SSE stream: a comment and a single line end. A
+// blank line after it would make some clients dispatch an empty event.
+const Ping = ": ping\n"
+
+// ContentType returns the media type of f.
+func (f Framing) ContentType() string {
+	if f == NDJSON {
+		return TypeNDJSON
+	}
+	return TypeSSE
+}
+
+// String returns the short name of f.
+func (f Framing) String() string {
+	if f == NDJSON {
+		return "ndjson"
+	}
+	return "sse"
+}
+
+// FramingOf returns the framing that a Content-Type header names; parameters
+// are ignored.
+func FramingOf(contentType string) (Framing, error) {
+	media, _, err := mime.ParseMediaType(contentType)
+	if err == nil {
+		switch media {
+		case TypeSSE:
+			return SSE, nil
+		case TypeNDJSON:
+			return NDJSON, nil
+		}
+	}
+	return 0, fmt.Errorf("content type %.80q is no event stream: want %s or %s", contentType, TypeSSE, TypeNDJSON)
+}
+
+// Accepted returns the framing that the Accept header of a streaming request
+// asks for. Only an explicit application/x-ndjson gives NDJSON: SDKs send
+// "application/json" and still expect server-sent events.
+func Accepted(accept string) Framing {
+	for part := range strings.SplitSeq(accept, ",") {
+		media, params, err := mime.ParseMediaType(part)
+		if err != nil || media != TypeNDJSON {
+			continue
+		}
+		if q := params["q"]; q == "" || strings.Trim(q, "0.") != "" {
+			return NDJSON
+		}
+	}
+	return SSE
+}
+
+// Append appends encoded events to dst in framing f. lines holds whole lines of
+// JSON, as an event log has them; the line end after the last is optional.
+func (f Framing) Append(dst, lines []byte) []byte {
+	for line := range bytes.Lines(lines) {
+		line = bytes.TrimSuffix(line, []byte{'\n'})
+		if len(line) == 0 {
+			continue
+		}
+		if f == SSE {
+			dst = AppendSSE(dst, line)
+		} else {
+			dst = append(append(dst, line...), '\n')
+		}
+	}
+	return dst
+}
+
+// AppendEnd appends what follows the terminal event: [DONE] in SSE, nothing in
+// NDJSON.
+func (f Framing) AppendEnd(dst []byte) []byte {
+	if f == SSE {
+		return AppendDone(dst)
+	}
+	return dst
+}
+
+// AppendPing appends a heartbeat: a comment in SSE, nothing in NDJSON, which
+// has no way to say nothing.
+func (f Framing) AppendPing(dst []byte) []byte {
+	if f == SSE {
+		return append(dst, Ping...)
+	}
+	return dst
+}
+
+// AppendSSE appends one encoded event to dst as a server-sent event: an event
+// field with the type, one data field with the JSON, a blank line, LF only, no
+// id. The type is read by responses.EventType. line is not empty and has no line
+// end.
+func AppendSSE(dst, line []byte) []byte {
+	if bytes.IndexByte(line, '\r') >= 0 || bytes.IndexByte(line, '\n') >= 0 {
+		return appendSplit(dst, line)
+	}
+	if t := responses.EventType(line); t != "" {
+		dst = append(dst, "event: "...)
+		dst = append(dst, t...)
+		dst = append(dst, '\n')
+	}
+	dst = append(dst, "data: "...)
+	dst = append(dst, line...)
+	return append(dst, "\n\n"...)
+}
+
+// appendSplit appends an event whose JSON has line ends between its tokens, or
+// which is no JSON at all. Each of its lines becomes a data field, so that
+// nothing in it can pass for another field or event.
+func appendSplit(dst, line []byte) []byte {
+	var m sse.Message
+	if t := responses.EventType(line); t != "" {
+		// A type with a line end in it is left out.
+		m.Type, _ = sse.NewType(t)
+	}
+	m.AppendData(string(line))
+	b := bytes.NewBuffer(dst)
+	// A bytes.Buffer takes every write.
+	_, _ = m.WriteTo(b)
+	return b.Bytes()
+}
+
+// AppendDone appends the literal end of an SSE stream.
+func AppendDone(dst []byte) []byte { return append(dst, "data: [DONE]\n\n"...) }

@@ -1,0 +1,158 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// writeAgentRepository gives the tree a .git of its own: private, disposable,
+// without remotes, hooks or the user's configuration, borrowing objects from
+// read-only directories. The host writes it and never reads it again. A plain
+// directory's tree gets none: tools behave as they do in the user's directory.
+func (t *Tree) writeAgentRepository(ctx context.Context) error {
+	if t.info.Kind == KindCopy {
+		return nil
+	}
+	root, err := os.OpenRoot(t.slot.tree())
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, dir := range []string{"", "info", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags"} {
+		if err := root.Mkdir(path.Join(".git", dir), 0o755); err != nil {
+			return err
+		}
+	}
+	files, err := t.agentFiles(ctx)
+	if err != nil {
+		return err
+	}
+	for name, content := range files {
+		if len(content) == 0 {
+			continue
+		}
+		if err := root.WriteFile(path.Join(".git", name), content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Tree) agentFiles(ctx context.Context) (map[string][]byte, error) {
+	user := &t.source.user
+	head := "ref: refs/heads/main\n"
+	switch {
+	case t.info.Branch != "":
+		head = "ref: refs/heads/" + t.info.Branch + "\n"
+	case t.info.BaseCommit != "":
+		head = t.info.BaseCommit + "\n"
+	}
+	var own []entry
+	for _, e := range t.record.entries {
+		if !e.module {
+			own = append(own, e)
+		}
+	}
+	files := map[string][]byte{
+		"HEAD":         []byte(head),
+		"config":       []byte(t.agentConfig()),
+		"info/exclude": []byte(user.excludes),
+		"index":        encodeIndex(t.source.format, own),
+	}
+	t.objects = t.objectDirs()
+	var alternates bytes.Buffer
+	for _, dir := range t.objects {
+		if !dir.transitive {
+			alternates.WriteString(alternateLine(dir.ContainerPath))
+		}
+	}
+	files["objects/info/alternates"] = alternates.Bytes()
+	references, err := user.references(ctx)
+	if err != nil {
+		return nil, err
+	}
+	files["packed-refs"] = references
+	if t.info.Shallow {
+		if files["shallow"], err = os.ReadFile(filepath.Join(user.commonDir, "shallow")); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("read shallow commits: %w", err)
+		}
+	}
+	return files, nil
+}
+
+func (t *Tree) agentConfig() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "[core]\n\trepositoryformatversion = %s\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n"+
+		"\tautocrlf = false\n\tsafecrlf = false\n%s[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n",
+		t.source.format.version(), t.source.format.extension())
+	if t.source.user.userName != "" || t.source.user.userEmail != "" {
+		fmt.Fprintf(&b, "[user]\n\tname = %s\n\temail = %s\n",
+			configValue(t.source.user.userName), configValue(t.source.user.userEmail))
+	}
+	return b.String()
+}
+
+// configValue quotes a value for a git configuration file.
+func configValue(value string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\x00", "").Replace(value) + `"`
+}
+
+// alternateLine quotes a path that git would take for a comment or a quoted
+// string otherwise.
+func alternateLine(dir string) string {
+	if strings.ContainsAny(dir, "\n\"\\") {
+		return quotePath(dir) + "\n"
+	}
+	return dir + "\n"
+}
+
+// maxAlternates bounds the chain of borrowing, which git follows five deep.
+const maxAlternates = 64
+
+// objectDirs lists the directories to borrow from. The user's repository may
+// itself borrow: its alternates file names paths that git resolves where the
+// agent sees them, so each is mounted at exactly that path.
+func (t *Tree) objectDirs() []ObjectDir {
+	var dirs []ObjectDir
+	add := func(host, container string, transitive bool) {
+		for _, known := range dirs {
+			if known.ContainerPath == container {
+				return
+			}
+		}
+		if len(dirs) < maxAlternates {
+			dirs = append(dirs, ObjectDir{HostPath: host, ContainerPath: container, transitive: transitive})
+		}
+	}
+	direct := []string{t.source.user.objects}
+	if t.info.IncludedDirty {
+		direct = append(direct, t.base.objects())
+	}
+	for i, host := range direct {
+		container := host
+		if t.source.options.ContainerObjects != "" {
+			container = path.Join(t.source.options.ContainerObjects, strconv.Itoa(i))
+		}
+		add(host, container, false)
+	}
+	for i := 0; i < len(dirs); i++ {
+		for line := range strings.Lines(readSmall(filepath.Join(dirs[i].HostPath, "info", "alternates"))) {
+			if line = strings.TrimRight(line, "\n"); line == "" || line[0] == '#' || line[0] == '"' {
+				continue
+			}
+			if filepath.IsAbs(line) {
+				add(filepath.Clean(line), path.Clean(line), true)
+			} else {
+				add(filepath.Join(dirs[i].HostPath, line), path.Join(dirs[i].ContainerPath, line), true)
+			}
+		}
+	}
+	return dirs
+}

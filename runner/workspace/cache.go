@@ -1,0 +1,243 @@
+package workspace
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
+
+	"holon/state/durable"
+)
+
+// maxSlots bounds how many runs use one repository at the same time.
+const maxSlots = 256
+
+// repositoryCache is the directory that holds the trees made from one
+// directory of the user's: <cache>/trees/<hash of the path>/, with the file
+// source naming the path and a numbered directory per slot.
+type repositoryCache struct{ dir string }
+
+func openCache(cacheDir, top string) (repositoryCache, error) {
+	sum := sha256.Sum256([]byte(top))
+	c := repositoryCache{dir: filepath.Join(cacheDir, "trees", hex.EncodeToString(sum[:12]))}
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return c, fmt.Errorf("create cache: %w", err)
+	}
+	if known, err := os.ReadFile(c.source()); err == nil && string(known) == top {
+		return c, nil
+	}
+	return c, durable.WriteFile(c.source(), []byte(top), 0o600)
+}
+
+func (c repositoryCache) source() string { return filepath.Join(c.dir, "source") }
+func (c repositoryCache) lfs() string    { return filepath.Join(c.dir, "lfs") }
+
+// A slot is one recycled working tree and what the host knows of it, locked by
+// this process. Its files: lock; tree, which a container writes; index, the
+// record; git, our objects of the base; result, the repository of the last
+// diff; trash; holder, which names the run.
+type slot struct {
+	dir    string
+	number int
+	lock   *flock.Flock
+}
+
+func (s *slot) tree() string   { return filepath.Join(s.dir, "tree") }
+func (s *slot) record() string { return filepath.Join(s.dir, "index") }
+func (s *slot) source() string { return filepath.Join(s.dir, "source.index") } // record of a plain directory
+func (s *slot) git() string    { return filepath.Join(s.dir, "git") }
+func (s *slot) result() string { return filepath.Join(s.dir, "result") }
+func (s *slot) trash() string  { return filepath.Join(s.dir, "trash") }
+func (s *slot) holder() string { return filepath.Join(s.dir, "holder") }
+
+// acquire locks the first slot that nobody holds. The lock dies with its
+// process, so a slot is never held by the dead.
+func (c repositoryCache) acquire(name string) (*slot, error) {
+	for number := range maxSlots {
+		s, err := c.tryLock(number)
+		if err != nil {
+			return nil, err
+		}
+		if s == nil {
+			continue
+		}
+		if err := os.WriteFile(s.holder(), []byte(name+"\n"), 0o600); err != nil {
+			return nil, errors.Join(fmt.Errorf("write holder: %w", err), s.unlock())
+		}
+		return s, nil
+	}
+	return nil, &Error{Code: CodeBusy, Message: fmt.Sprintf("all %d working trees of the repository are in use", maxSlots),
+		Hint: "wait until a run ends"}
+}
+
+// tryLock returns the locked slot, or nil when someone else holds it.
+func (c repositoryCache) tryLock(number int) (*slot, error) {
+	s := &slot{dir: filepath.Join(c.dir, strconv.Itoa(number)), number: number}
+	lockFile := filepath.Join(s.dir, "lock")
+	for {
+		if err := os.MkdirAll(s.dir, 0o700); err != nil {
+			return nil, fmt.Errorf("create slot: %w", err)
+		}
+		s.lock = flock.New(lockFile, flock.SetPermissions(0o600))
+		locked, err := s.lock.TryLock()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed by Prune between the two steps
+		}
+		if err != nil {
+			return nil, fmt.Errorf("lock slot: %w", err)
+		}
+		if !locked {
+			return nil, nil
+		}
+		held, heldErr := s.lock.Stat()
+		named, namedErr := os.Stat(lockFile)
+		if heldErr == nil && namedErr == nil && os.SameFile(held, named) {
+			return s, nil
+		}
+		if err := s.unlock(); err != nil { // locked a file that Prune had just removed
+			return nil, err
+		}
+	}
+}
+
+func (s *slot) unlock() error { return s.lock.Unlock() }
+
+// clear removes everything but the lock.
+func (s *slot) clear(ctx context.Context) error {
+	bin, err := openTrash(s.trash())
+	if err != nil {
+		return err
+	}
+	defer bin.close()
+	dir, err := openFolder(s.dir)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	names, err := dir.names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name == "lock" || name == "trash" {
+			continue
+		}
+		if err := bin.take(dir, name); err != nil {
+			return fmt.Errorf("clear slot: %w", err)
+		}
+	}
+	if err := bin.empty(ctx); err != nil {
+		return err
+	}
+	return dir.rmdir("trash")
+}
+
+// abandon puts a tree that can't be cleaned aside, for example one with files
+// of another user, so that the slot stays usable. Prune retries the removal.
+func (s *slot) abandon() error {
+	for n := range 1000 {
+		name := filepath.Join(s.dir, "dead-"+strconv.Itoa(n))
+		if err := unix.Renameat2(unix.AT_FDCWD, s.tree(), unix.AT_FDCWD, name, unix.RENAME_NOREPLACE); err != unix.EEXIST {
+			if err != nil {
+				return fmt.Errorf("abandon tree: %w", err)
+			}
+			return nil
+		}
+	}
+	return errors.New("abandon tree: too many abandoned trees")
+}
+
+// Prune deletes the cached trees of directories that no longer exist, and what
+// earlier runs left and couldn't delete. Trees in use stay. It returns the
+// directories that were forgotten.
+func Prune(ctx context.Context, cacheDir string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(cacheDir, "trees"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var forgotten []string
+	for _, e := range entries {
+		c := repositoryCache{dir: filepath.Join(cacheDir, "trees", e.Name())}
+		path, removed, pruneErr := c.prune(ctx)
+		if pruneErr != nil {
+			err = errors.Join(err, fmt.Errorf("prune %s: %w", c.dir, pruneErr))
+		}
+		if removed {
+			forgotten = append(forgotten, path)
+		}
+	}
+	return forgotten, typed("prune workspaces", err)
+}
+
+func (c repositoryCache) prune(ctx context.Context) (path string, removed bool, err error) {
+	source, err := os.ReadFile(c.source())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", false, err
+	}
+	_, statErr := os.Lstat(string(source))
+	vanished := len(source) == 0 || errors.Is(statErr, fs.ErrNotExist)
+	inUse, err := c.pruneSlots(ctx, vanished)
+	if err != nil || !vanished || inUse {
+		return string(source), false, err
+	}
+	return string(source), true, os.RemoveAll(c.dir) // only locks and files of ours are left
+}
+
+func (c repositoryCache) pruneSlots(ctx context.Context, vanished bool) (inUse bool, err error) {
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		return false, err
+	}
+	for _, e := range entries {
+		number, numberErr := strconv.Atoi(e.Name())
+		if numberErr != nil {
+			continue
+		}
+		s, lockErr := c.tryLock(number)
+		if lockErr != nil || s == nil {
+			inUse = true
+			err = errors.Join(err, lockErr)
+			continue
+		}
+		if vanished {
+			err = errors.Join(err, s.clear(ctx))
+		} else {
+			err = errors.Join(err, s.removeDead(ctx))
+		}
+		err = errors.Join(err, s.unlock())
+	}
+	return inUse, err
+}
+
+// removeDead deletes trees that abandon put aside.
+func (s *slot) removeDead(ctx context.Context) error {
+	dir, err := openFolder(s.dir)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	names, err := dir.names()
+	if err != nil {
+		return err
+	}
+	bin, err := openTrash(s.trash())
+	if err != nil {
+		return err
+	}
+	defer bin.close()
+	for _, name := range names {
+		if strings.HasPrefix(name, "dead-") {
+			err = errors.Join(err, bin.take(dir, name))
+		}
+	}
+	return errors.Join(err, bin.empty(ctx))
+}

@@ -1,0 +1,381 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// Codes of Warning: what a diff or a copy leaves out, and why.
+const (
+	WarnSpecialFile      = "special_file"      // a FIFO, device or socket
+	WarnUnreadable       = "unreadable"        // can't be opened or vanished meanwhile
+	WarnFileTooLarge     = "file_too_large"    // Limits.FileBytes
+	WarnDiffTooLarge     = "diff_too_large"    // Limits.DiffBytes
+	WarnTooManyFiles     = "too_many_files"    // Limits.Files
+	WarnTooDeep          = "too_deep"          // nested or named longer than git can hold
+	WarnUnsafeName       = "unsafe_name"       // a name that some system takes for .git
+	WarnNestedRepository = "nested_repository" // a repository within: files taken, history not
+	WarnSubmodule        = "submodule_changed" // files within a submodule, which a patch can't carry
+	WarnOutsideLink      = "outside_link"      // a link that leads out of the tree; it is included
+	WarnMore             = "more"              // further warnings of a kind were not listed
+)
+
+// Warning tells of something in the tree that the result does not show as it
+// is. A path left out stays in the result as it is in the base.
+type Warning struct {
+	Code    string `json:"code"`
+	Path    string `json:"path"` // raw bytes, as hostile as any name in the tree
+	Message string `json:"message"`
+}
+
+// maxWarnings bounds the warnings of one code.
+const maxWarnings = 50
+
+// capture is the comparison of a directory with its record.
+type capture struct {
+	root   folder
+	record *record
+	layout *layout
+	boot   string
+	limits Limits
+
+	have   []bool       // by entry: unchanged; each is set by one goroutine
+	hashed atomic.Int64 // entries known to be unchanged by content alone
+
+	mu       sync.Mutex
+	changed  []found         // paths of the record with other content or mode
+	files    []found         // files that the record doesn't know
+	dirs     []string        // directories that it doesn't know, not looked into
+	ignores  map[string]bool // directories with a .gitignore
+	omitted  map[string]bool // paths that stay as in the base
+	warnings warningList
+}
+
+// found is a file or link to be read.
+type found struct {
+	path string
+	mode uint32
+	size int64
+}
+
+// compareTree walks root and sorts what it finds.
+func compareTree(ctx context.Context, root folder, r *record, boot string, limits Limits) (*capture, error) {
+	c := &capture{root: root, record: r, layout: newLayout(r.entries), boot: boot, limits: limits,
+		have: make([]bool, len(r.entries)), ignores: map[string]bool{}, omitted: map[string]bool{}}
+	if err := walkTree(ctx, root, "", c.visit, c.unreadable); err != nil {
+		return nil, fmt.Errorf("compare tree: %w", err)
+	}
+	return c, nil
+}
+
+func (c *capture) visit(dir folder, path string, names []string) (descend []string, err error) {
+	module := c.inModule(path)
+	for _, name := range names {
+		if c.skipName(path, name) {
+			continue
+		}
+		child := joinPath(path, name)
+		st, err := dir.lstat(name)
+		if err != nil {
+			c.omit(child, WarnUnreadable, err.Error())
+			continue
+		}
+		isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
+		top, known := c.layout.dirs[child]
+		switch {
+		case known && isDir:
+			descend = append(descend, name)
+		case top: // a submodule replaced by a file
+			c.warn(WarnSubmodule, child, "the submodule's directory was replaced; the diff keeps the submodule")
+		case module:
+			c.compareModule(dir, name, child, &st)
+		case isDir:
+			c.add(func() { c.dirs = append(c.dirs, child) })
+		default:
+			c.compareFile(dir, name, child, &st)
+		}
+	}
+	return descend, nil
+}
+
+func (c *capture) inModule(path string) bool {
+	for path != "" {
+		if c.layout.dirs[path] {
+			return true
+		}
+		path, _ = splitPath(path)
+	}
+	return false
+}
+
+// skipName filters names that never are content.
+func (c *capture) skipName(dir, name string) bool {
+	switch {
+	case name == ".git":
+		if dir != "" && !c.layout.dirs[dir] {
+			c.warn(WarnNestedRepository, dir, "a repository within the tree; its files are taken, its history is not")
+		}
+		return true
+	case isDotGit(name):
+		c.omit(joinPath(dir, name), WarnUnsafeName, "some file systems take this name for .git")
+		return true
+	case name == ".gitignore":
+		c.add(func() { c.ignores[dir] = true })
+	}
+	return false
+}
+
+// compareFile judges what is no directory.
+func (c *capture) compareFile(dir folder, name, path string, st *unix.Stat_t) {
+	mode := gitMode(st.Mode)
+	i, known := c.layout.files[path]
+	switch {
+	case known && c.matches(dir, name, i, st):
+		c.have[i] = true
+	case mode == 0 && known: // one that is not known may be ignored, so the warning waits
+		c.omit(path, WarnSpecialFile, "not a file, directory or link")
+	case known:
+		c.add(func() { c.changed = append(c.changed, found{path, mode, st.Size}) })
+	default:
+		c.add(func() { c.files = append(c.files, found{path, mode, st.Size}) })
+	}
+}
+
+// matches compares by stat data, then by content where they leave a doubt and
+// the size does not settle it.
+func (c *capture) matches(dir folder, name string, i int32, st *unix.Stat_t) bool {
+	e := &c.record.entries[i]
+	if c.record.compare(e, st, c.boot) == same {
+		return true
+	}
+	if gitMode(st.Mode) != e.mode || uint32(st.Size) != e.stat.size {
+		return false
+	}
+	oid, found, err := hashFile(c.record.format, dir, name, st)
+	if err != nil || oid != e.oid || gitMode(found.Mode) != e.mode {
+		return false
+	}
+	c.hashed.Add(1)
+	return true
+}
+
+// compareModule notes changes within a submodule, which no patch can carry.
+func (c *capture) compareModule(dir folder, name, path string, st *unix.Stat_t) {
+	if i, known := c.layout.files[path]; known && c.matches(dir, name, i, st) {
+		c.have[i] = true
+		return
+	}
+	c.warn(WarnSubmodule, path, "changed within a submodule, which the diff does not include")
+}
+
+func (c *capture) unreadable(path string, err error) error {
+	if isCancel(err) {
+		return err
+	}
+	c.omit(path, WarnUnreadable, err.Error())
+	return nil
+}
+
+// omit leaves path and what was beneath it as in the base.
+func (c *capture) omit(path, code, message string) {
+	c.add(func() { c.omitted[path] = true })
+	c.warn(code, path, message)
+}
+
+func (c *capture) warn(code, path, message string) {
+	c.add(func() { c.warnings.add(Warning{Code: code, Path: path, Message: message}) })
+}
+
+func (c *capture) add(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+}
+
+// deleted lists the entries that are gone; what became of submodules and
+// unreadable places is not known, so these stay.
+func (c *capture) deleted() []string {
+	gone := make(map[string]bool)
+	for i := range c.record.entries {
+		e := &c.record.entries[i]
+		switch {
+		case c.have[i] || e.mode == modeSubmodule || c.isOmitted(e.path):
+		case e.module:
+			c.warn(WarnSubmodule, e.path, "deleted within a submodule, which the diff does not include")
+		default:
+			gone[e.path] = true
+		}
+	}
+	for _, f := range c.changed {
+		delete(gone, f.path)
+	}
+	list := make([]string, 0, len(gone))
+	for path := range gone {
+		list = append(list, path)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func (c *capture) isOmitted(path string) bool {
+	if len(c.omitted) == 0 {
+		return false
+	}
+	for path != "" {
+		if c.omitted[path] {
+			return true
+		}
+		path, _ = splitPath(path)
+	}
+	return false
+}
+
+// expand looks into unknown directories level by level, so that an ignored one
+// is never entered. ignored judges the paths of one level; nil ignores nothing.
+func (c *capture) expand(ctx context.Context, ignored ignoreJudge) ([]found, error) {
+	var fresh []found
+	files, dirs := c.files, c.dirs
+	at := newCursor(c.root, false)
+	defer at.close()
+	for seen := 0; len(files)+len(dirs) > 0; {
+		if seen += len(files) + len(dirs); seen > c.limits.Files {
+			c.warn(WarnTooManyFiles, "", fmt.Sprintf("more than %d new paths; the rest is left out", c.limits.Files))
+			return fresh, nil
+		}
+		slices.SortFunc(files, func(a, b found) int { return strings.Compare(a.path, b.path) })
+		slices.Sort(dirs)
+		keepFiles, keepDirs, err := filterIgnored(files, dirs, ignored)
+		if err != nil {
+			return nil, err
+		}
+		fresh = append(fresh, c.usable(keepFiles)...)
+		files, dirs = nil, nil
+		for _, dir := range keepDirs {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			newFiles, newDirs := c.list(at, dir)
+			files, dirs = append(files, newFiles...), append(dirs, newDirs...)
+		}
+	}
+	return fresh, nil
+}
+
+// ignoreJudge says of each path whether it is left out. The last dirs of the
+// paths are directories.
+type ignoreJudge func(paths []string, dirs int) ([]bool, error)
+
+func filterIgnored(files []found, dirs []string, ignored ignoreJudge) ([]found, []string, error) {
+	if ignored == nil {
+		return files, dirs, nil
+	}
+	paths := make([]string, 0, len(files)+len(dirs))
+	for _, f := range files {
+		paths = append(paths, f.path)
+	}
+	paths = append(paths, dirs...)
+	skip, err := ignored(paths, len(dirs))
+	if err != nil {
+		return nil, nil, err
+	}
+	var keepFiles []found
+	var keepDirs []string
+	for i := range files {
+		if !skip[i] {
+			keepFiles = append(keepFiles, files[i])
+		}
+	}
+	for i := range dirs {
+		if !skip[len(files)+i] {
+			keepDirs = append(keepDirs, dirs[i])
+		}
+	}
+	return keepFiles, keepDirs, nil
+}
+
+// usable drops what git can't hold.
+func (c *capture) usable(files []found) []found {
+	return slices.DeleteFunc(files, func(f found) bool {
+		if f.mode == 0 {
+			c.omit(f.path, WarnSpecialFile, "not a file, directory or link")
+		}
+		return f.mode == 0
+	})
+}
+
+// list reads one unknown directory.
+func (c *capture) list(at *cursor, dir string) (files []found, dirs []string) {
+	if len(dir) > maxPathLength-256 || strings.Count(dir, "/") >= maxDepth {
+		c.omit(dir, WarnTooDeep, "nested too deeply")
+		return nil, nil
+	}
+	here, _, err := at.parent(joinPath(dir, "."))
+	if err != nil {
+		c.omit(dir, WarnUnreadable, err.Error())
+		return nil, nil
+	}
+	names, err := here.names()
+	if err != nil {
+		c.omit(dir, WarnUnreadable, err.Error())
+		return nil, nil
+	}
+	for _, name := range names {
+		if c.skipName(dir, name) {
+			continue
+		}
+		child := joinPath(dir, name)
+		st, err := here.lstat(name)
+		switch {
+		case err != nil:
+			c.omit(child, WarnUnreadable, err.Error())
+		case st.Mode&unix.S_IFMT == unix.S_IFDIR:
+			dirs = append(dirs, child)
+		default:
+			files = append(files, found{child, gitMode(st.Mode), st.Size})
+		}
+	}
+	return files, dirs
+}
+
+// admit leaves out what a tree can't hold or the limits forbid. Before deleted
+// is asked, so that nothing vanishes in favour of what is left out.
+func (c *capture) admit(files []found) []found {
+	var sum int64
+	return slices.DeleteFunc(files, func(f found) bool {
+		_, name := splitPath(f.path)
+		switch {
+		case len(f.path) > maxPathLength || strings.Count(f.path, "/") > maxDepth:
+			c.omit(f.path, WarnTooDeep, "nested too deeply")
+		case f.mode == modeSymlink && isDotGitmodules(name):
+			c.omit(f.path, WarnUnsafeName, "git refuses .gitmodules as a link")
+		case f.size > c.limits.FileBytes:
+			c.omit(f.path, WarnFileTooLarge, fmt.Sprintf("%d bytes are more than the limit of %d", f.size, c.limits.FileBytes))
+		case sum+f.size > c.limits.DiffBytes:
+			c.omit(f.path, WarnDiffTooLarge, fmt.Sprintf("the changed files are larger than the limit of %d bytes together", c.limits.DiffBytes))
+		default:
+			sum += f.size
+			return false
+		}
+		return true
+	})
+}
+
+// open opens a found file for reading and returns its size.
+func (c *capture) open(at *cursor, f found) (*os.File, int64, error) {
+	dir, name, err := at.parent(f.path)
+	if err != nil {
+		return nil, 0, err
+	}
+	file, st, err := dir.file(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	return file, st.Size, nil
+}

@@ -1,0 +1,305 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// DiffOptions say where Diff writes.
+type DiffOptions struct {
+	// Patch is the file that receives the patch, replaced when it exists. The
+	// patch is empty when nothing changed.
+	Patch string
+	// Objects, when set, becomes an object directory with the contents that
+	// the patch starts from and that the user's repository may lack, such as
+	// uncommitted files. Apply needs them for a three-way merge.
+	Objects string
+}
+
+// Diff is what a run did to its tree.
+type Diff struct {
+	Patch      string       `json:"patch"`       // DiffOptions.Patch: git format, binary, full object ids
+	PatchBytes int64        `json:"patch_bytes"` // 0: no changes
+	Files      []FileChange `json:"files"`       // by path
+	Warnings   []Warning    `json:"warnings,omitempty"`
+	Incomplete bool         `json:"incomplete,omitempty"` // changes were left out; Warnings say which
+	BaseCommit string       `json:"base_commit,omitempty"`
+	BaseTree   string       `json:"base_tree"`
+	ResultTree string       `json:"result_tree"`
+}
+
+// FileChange is one path of a Diff.
+type FileChange struct {
+	Path    string `json:"path"`           // raw bytes, slash-separated
+	From    string `json:"from,omitempty"` // the former path of a renamed file
+	Status  string `json:"status"`         // added, modified, deleted, renamed, type_changed
+	Mode    string `json:"mode,omitempty"` // git's six octal digits; empty when deleted
+	OldMode string `json:"old_mode,omitempty"`
+	Added   int    `json:"added"` // lines; 0 for binary files
+	Deleted int    `json:"deleted"`
+	Binary  bool   `json:"binary,omitempty"`
+
+	oldID string
+}
+
+// Diff compares the tree with its base and writes the patch. What the agent
+// committed, staged or left in files counts alike, as only files are looked
+// at; untracked files count unless git would ignore them. It may be called
+// again and changes nothing in the tree but permissions that kept it from
+// reading. Call it when nothing writes the tree any more.
+func (t *Tree) Diff(ctx context.Context, options DiffOptions) (*Diff, error) {
+	if t.slot.lock == nil {
+		return nil, &Error{Code: CodeReleased, Message: "the working tree was released"}
+	}
+	diff, err := t.diff(ctx, options)
+	return diff, typed("compute diff", err)
+}
+
+func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
+	root, err := openFolder(t.slot.tree())
+	if err != nil {
+		return nil, err
+	}
+	defer root.close()
+	c, err := compareTree(ctx, root, t.record, t.boot, t.source.options.Limits)
+	if err != nil {
+		return nil, err
+	}
+	repo, err := t.resultRepository(ctx)
+	if err != nil {
+		return nil, err
+	}
+	fresh, err := t.freshFiles(ctx, c, repo)
+	if err != nil {
+		return nil, err
+	}
+	files := c.admit(append(c.changed, fresh...))
+	tree, err := c.importChanges(ctx, repo, t.info.BaseTree, c.deleted(), files)
+	if err != nil {
+		return nil, err
+	}
+	diff := &Diff{Patch: options.Patch, BaseCommit: t.info.BaseCommit, BaseTree: t.info.BaseTree, ResultTree: tree,
+		Files: []FileChange{}}
+	diff.Warnings = c.warnings.list()
+	diff.Incomplete = len(c.omitted) > 0 || c.warnings.count[WarnTooManyFiles] > 0 || c.warnings.count[WarnSubmodule] > 0
+	if err := diff.write(ctx, repo); err != nil {
+		return nil, err
+	}
+	return diff, diff.saveBase(ctx, repo, options.Objects)
+}
+
+// resultRepository makes a fresh repository for the objects of this diff.
+func (t *Tree) resultRepository(ctx context.Context) (repository, error) {
+	if err := t.discard(ctx, t.slot.result()); err != nil {
+		return repository{}, err
+	}
+	repo := repository{dir: t.slot.result(), format: t.source.format, alternates: append([]string{t.base.objects()}, t.base.alternates...)}
+	return repo, repo.create()
+}
+
+// freshFiles lists the files that are new and not ignored.
+func (t *Tree) freshFiles(ctx context.Context, c *capture, repo repository) (fresh []found, err error) {
+	if len(c.files)+len(c.dirs) == 0 {
+		return nil, nil
+	}
+	if err := os.WriteFile(filepath.Join(repo.dir, "info", "exclude"), []byte(t.source.user.excludes), 0o600); err != nil {
+		return nil, err
+	}
+	shadow := filepath.Join(repo.dir, "shadow")
+	if err := os.Mkdir(shadow, 0o700); err != nil {
+		return nil, err
+	}
+	checker, err := newIgnoreChecker(ctx, repo, shadow, c)
+	if err != nil {
+		return nil, err
+	}
+	fresh, err = c.expand(ctx, checker.ignored)
+	closeErr := checker.close()
+	if failed, ok := errors.AsType[*gitError](closeErr); ok && failed.exit == 1 {
+		closeErr = nil // nothing was ignored, says check-ignore
+	}
+	if err != nil || closeErr != nil {
+		return nil, errors.Join(closeErr, err)
+	}
+	return fresh, nil
+}
+
+// diffArguments never let git run a program or look at attributes, and pin
+// everything a configuration could change.
+var diffArguments = []string{"diff-tree", "-r", "--find-renames=50%", "-l1000", "--no-ext-diff", "--no-textconv",
+	"--full-index", "--no-abbrev", "--no-color", "--diff-algorithm=myers", "--ignore-submodules=none"}
+
+// write fills in the files and writes the patch, at the same time.
+func (d *Diff) write(ctx context.Context, repo repository) error {
+	return replaceFile(d.Patch, func(w io.Writer) error {
+		if d.BaseTree == d.ResultTree {
+			return nil
+		}
+		count := &countingWriter{to: w}
+		group, ctx := errgroup.WithContext(ctx)
+		group.Go(func() error {
+			arguments := append(diffArguments[:len(diffArguments):len(diffArguments)], "--patch", "--binary", "--unified=3",
+				"--src-prefix=a/", "--dst-prefix=b/", d.BaseTree, d.ResultTree)
+			return repo.git().stream(ctx, nil, count, arguments...)
+		})
+		group.Go(func() error {
+			arguments := append(diffArguments[:len(diffArguments):len(diffArguments)], "-z", "--raw", "--numstat", d.BaseTree, d.ResultTree)
+			out, err := repo.git().run(ctx, nil, arguments...)
+			if err != nil {
+				return err
+			}
+			d.Files, err = parseChanges(out)
+			return err
+		})
+		err := group.Wait()
+		d.PatchBytes = count.n
+		return err
+	})
+}
+
+// replaceFile writes a file beside path and renames it, synced.
+func replaceFile(path string, write func(io.Writer) error) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	if err != nil {
+		return fmt.Errorf("create %s: %w", path, err)
+	}
+	err = write(file)
+	if err == nil {
+		err = file.Sync()
+	}
+	err = errors.Join(err, file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(file.Name()))
+	}
+	return nil
+}
+
+type countingWriter struct {
+	to io.Writer
+	n  int64
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.to.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// parseChanges reads `git diff-tree -z --raw --numstat`: for each file
+// ":oldmode mode oldid id status NUL path NUL", a renamed one with both paths,
+// then for each "added TAB deleted TAB path NUL", a renamed one with an empty
+// path followed by both.
+func parseChanges(out []byte) ([]FileChange, error) {
+	fields := bytes.Split(bytes.TrimSuffix(out, []byte{0}), []byte{0})
+	next := func() string {
+		if len(fields) == 0 {
+			return ""
+		}
+		field := string(fields[0])
+		fields = fields[1:]
+		return field
+	}
+	var changes []FileChange
+	for len(fields) > 0 && bytes.HasPrefix(fields[0], []byte(":")) {
+		change, err := parseRaw(next(), next)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, change)
+	}
+	for i := range changes {
+		if err := parseNumstat(next(), next, &changes[i]); err != nil {
+			return nil, err
+		}
+	}
+	if len(fields) > 0 && len(changes) > 0 {
+		return nil, fmt.Errorf("git's list of changes goes on with %.100q", fields[0])
+	}
+	return changes, nil
+}
+
+var statusNames = map[byte]string{'A': "added", 'M': "modified", 'D': "deleted", 'R': "renamed", 'T': "type_changed"}
+
+func parseRaw(about string, next func() string) (FileChange, error) {
+	field := strings.Fields(strings.TrimPrefix(about, ":"))
+	if len(field) != 5 || statusNames[field[4][0]] == "" {
+		return FileChange{}, fmt.Errorf("git's list of changes has the line %.100q", about)
+	}
+	change := FileChange{Path: next(), OldMode: field[0], Mode: field[1], Status: statusNames[field[4][0]], oldID: field[2]}
+	if field[4][0] == 'R' {
+		change.From, change.Path = change.Path, next()
+	}
+	if strings.Trim(change.Mode, "0") == "" {
+		change.Mode = ""
+	}
+	if strings.Trim(change.OldMode, "0") == "" {
+		change.OldMode, change.oldID = "", ""
+	}
+	if change.Path == "" {
+		return change, fmt.Errorf("git's list of changes lacks a path after %.100q", about)
+	}
+	return change, nil
+}
+
+func parseNumstat(line string, next func() string, change *FileChange) error {
+	field := strings.SplitN(line, "\t", 3)
+	if len(field) != 3 {
+		return fmt.Errorf("git's line counts have the line %.100q", line)
+	}
+	path := field[2]
+	if path == "" {
+		next()
+		path = next()
+	}
+	if path != change.Path {
+		return fmt.Errorf("git's line counts name %.100q where %.100q was expected", path, change.Path)
+	}
+	if field[0] == "-" {
+		change.Binary = true
+		return nil
+	}
+	var addedErr, deletedErr error
+	change.Added, addedErr = strconv.Atoi(field[0])
+	change.Deleted, deletedErr = strconv.Atoi(field[1])
+	return errors.Join(addedErr, deletedErr)
+}
+
+// saveBase keeps the contents the patch starts from that only we have.
+func (d *Diff) saveBase(ctx context.Context, repo repository, objects string) error {
+	if objects == "" {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Join(objects, "pack"), 0o700); err != nil {
+		return fmt.Errorf("save base: %w", err)
+	}
+	var ids strings.Builder
+	for _, change := range d.Files {
+		if _, err := hex.DecodeString(change.oldID); err == nil && change.oldID != "" {
+			ids.WriteString(change.oldID + "\n")
+		}
+	}
+	if ids.Len() == 0 {
+		return nil
+	}
+	// The slot's own objects count as ours here, everything else is borrowed.
+	own := repository{dir: filepath.Join(filepath.Dir(repo.dir), "git"), format: repo.format, alternates: repo.alternates[1:]}
+	_, err := own.git().run(ctx, strings.NewReader(ids.String()), "pack-objects", "--local", "--quiet",
+		"--honor-pack-keep", filepath.Join(objects, "pack", "pack"))
+	if err != nil {
+		return fmt.Errorf("save base: %w", err)
+	}
+	return nil
+}

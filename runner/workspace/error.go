@@ -1,0 +1,96 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+)
+
+// Codes of Error. They are stable and part of the runner's records.
+const (
+	CodeNotADirectory    = "not_a_directory"   // the path is absent or no directory
+	CodeBareRepository   = "bare_repository"   // a repository without a working tree
+	CodeBrokenRepository = "broken_repository" // git refuses to read the repository
+	CodeUnsafeOwnership  = "unsafe_ownership"  // the repository belongs to another user
+	CodeDirtySubmodule   = "dirty_submodule"   // uncommitted changes inside a submodule
+	CodeGitMissing       = "git_missing"       // no git program on the host
+	CodeGitFailed        = "git_failed"        // git failed in a way without a code of its own
+	CodeMissingObjects   = "missing_objects"   // the repository lacks objects of the base
+	CodeUnsafePath       = "unsafe_path"       // a path that must not be written
+	CodeTooLarge         = "too_large"         // a limit of Options.Limits was passed
+	CodeBusy             = "busy"              // every working tree of the repository is in use
+	CodeReleased         = "released"          // the tree was released
+	CodeInvalidOption    = "invalid_option"    // Options or ApplyOptions are unusable
+	CodeInvalidPatch     = "invalid_patch"     // the patch can't be read or names unsafe paths
+	CodePatchConflict    = "patch_conflict"    // the patch does not merge with the user's files
+	CodeWouldOverwrite   = "would_overwrite"   // the patch creates a file that exists untracked
+	CodeChangedMeanwhile = "changed_meanwhile" // the user's files changed while the patch was applied
+	CodeDiskFull         = "disk_full"         // no space or quota left
+	CodePermission       = "permission_denied" // the file system refused
+	CodeCancelled        = "cancelled"         // the context ended first
+	CodeFailed           = "workspace_failed"  // anything else; the cause says what
+)
+
+// Error is what every exported function of this package returns.
+type Error struct {
+	Code    string   // one of the Code constants
+	Message string   // one line: what is wrong
+	Param   string   // the option or path at fault, when there is one
+	Hint    string   // what the caller can do about it
+	Paths   []string // the files concerned, raw bytes, for patch_conflict and would_overwrite
+	Err     error    // the cause, or nil
+}
+
+// Error returns message, remedy and cause in one line.
+func (e *Error) Error() string {
+	text := e.Message
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	if e.Hint != "" {
+		text += " (" + e.Hint + ")"
+	}
+	return text
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// typed gives err the code that callers branch on, unless it has one already.
+func typed(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*Error](err); ok {
+		return err
+	}
+	e := &Error{Code: CodeFailed, Message: doing, Err: err}
+	failed, isGit := errors.AsType[*gitError](err)
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		e.Code, e.Hint = CodeGitMissing, "install git 2.39 or newer and put it on PATH"
+	case isGit && failed.cause != nil:
+		e.Code = CodeCancelled
+	case isFull(err) || isGit && strings.Contains(failed.stderr, syscall.ENOSPC.Error()):
+		e.Code, e.Hint = CodeDiskFull, "free some space, or move the state directory to another disk"
+	case errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM):
+		e.Code, e.Hint = CodePermission, "check the owner and the permissions of the path"
+	case isGit && failed.missesObjects():
+		e.Code, e.Hint = CodeMissingObjects, "fetch the missing objects (a partial clone needs `git fetch --refetch --no-filter`) and run again"
+	case isGit:
+		e.Code = CodeGitFailed
+	case isCancel(err):
+		e.Code = CodeCancelled
+	}
+	return e
+}
+
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+func invalidOption(param, format string, args ...any) *Error {
+	return &Error{Code: CodeInvalidOption, Param: param, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,225 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A folder is an open directory. Its methods take single names and never
+// follow a symbolic link, so that no path of a hostile tree leads out of it.
+type folder struct{ fd int }
+
+// openFolder opens the directory at a path of ours.
+func openFolder(path string) (folder, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return folder{-1}, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return folder{fd}, nil
+}
+
+func (f folder) close() { unix.Close(f.fd) }
+
+// folder opens the directory name. A directory that its owner, a container of
+// the same user, made unreadable is made accessible again.
+func (f folder) folder(name string) (folder, error) {
+	fd, err := f.openRetry(name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if errors.Is(err, unix.EACCES) {
+		if err := f.chmod(name, 0o755); err != nil {
+			return folder{-1}, err
+		}
+		fd, err = f.openRetry(name, unix.O_RDONLY|unix.O_DIRECTORY)
+	}
+	return folder{fd}, err
+}
+
+// file opens the regular file name for reading, never blocking on what only
+// looked like one, and returns its stat data.
+func (f folder) file(name string) (*os.File, unix.Stat_t, error) {
+	var st unix.Stat_t
+	fd, err := f.openRetry(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if errors.Is(err, unix.EACCES) {
+		if err := f.chmod(name, 0o644); err != nil {
+			return nil, st, err
+		}
+		fd, err = f.openRetry(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	}
+	if err != nil {
+		return nil, st, err
+	}
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return nil, st, &os.PathError{Op: "stat", Path: name, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		unix.Close(fd)
+		return nil, st, &os.PathError{Op: "open", Path: name, Err: errNotRegular}
+	}
+	return os.NewFile(uintptr(fd), name), st, nil
+}
+
+var errNotRegular = errors.New("not a regular file")
+
+func (f folder) openRetry(name string, flags int) (int, error) {
+	for {
+		fd, err := unix.Openat(f.fd, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err == nil {
+			return fd, nil
+		}
+		if err != unix.EINTR {
+			return -1, &os.PathError{Op: "open", Path: name, Err: err}
+		}
+	}
+}
+
+func (f folder) lstat(name string) (unix.Stat_t, error) {
+	var st unix.Stat_t
+	for {
+		err := unix.Fstatat(f.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+		if err == nil {
+			return st, nil
+		}
+		if err != unix.EINTR {
+			return st, &os.PathError{Op: "lstat", Path: name, Err: err}
+		}
+	}
+}
+
+// names lists the directory, in no order, without . and ..
+func (f folder) names() ([]string, error) {
+	if _, err := unix.Seek(f.fd, 0, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("list directory: %w", err)
+	}
+	var names []string
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := unix.ReadDirent(f.fd, buffer)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list directory: %w", err)
+		}
+		if n == 0 {
+			return names, nil
+		}
+		_, _, names = unix.ParseDirent(buffer[:n], -1, names)
+	}
+}
+
+func (f folder) readlink(name string) (string, error) {
+	buffer := make([]byte, unix.PathMax+1)
+	n, err := unix.Readlinkat(f.fd, name, buffer)
+	if err != nil {
+		return "", &os.PathError{Op: "readlink", Path: name, Err: err}
+	}
+	return string(buffer[:n]), nil
+}
+
+// chmod changes exactly the inode that name is now, not what it may point to.
+func (f folder) chmod(name string, mode uint32) error {
+	fd, err := f.openRetry(name, unix.O_PATH)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		return &os.PathError{Op: "chmod", Path: name, Err: errors.Join(err, unix.ELOOP)}
+	}
+	if err := unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode); err != nil {
+		return &os.PathError{Op: "chmod", Path: name, Err: err}
+	}
+	return nil
+}
+
+// rmdir removes an empty directory.
+func (f folder) rmdir(name string) error {
+	if err := unix.Unlinkat(f.fd, name, unix.AT_REMOVEDIR); err != nil {
+		return &os.PathError{Op: "rmdir", Path: name, Err: err}
+	}
+	return nil
+}
+
+// A cursor opens the parents of many paths in turn, keeping the last open.
+// With make set it creates what is missing.
+type cursor struct {
+	root folder
+	make bool
+
+	dir  string // the open one, "" for the root
+	last folder
+}
+
+func newCursor(root folder, make bool) *cursor {
+	return &cursor{root: root, make: make, last: root}
+}
+
+func (c *cursor) close() {
+	if c.dir != "" {
+		c.last.close()
+	}
+	c.dir, c.last = "", c.root
+}
+
+// parent returns the directory that holds path and path's last name. The
+// folder stays open until the next call.
+func (c *cursor) parent(path string) (folder, string, error) {
+	dir, name := splitPath(path)
+	if dir == c.dir {
+		return c.last, name, nil
+	}
+	c.close()
+	if dir == "" {
+		return c.root, name, nil
+	}
+	at, err := c.descend(dir)
+	if err != nil {
+		return folder{-1}, "", err
+	}
+	c.dir, c.last = dir, at
+	return at, name, nil
+}
+
+func (c *cursor) descend(dir string) (folder, error) {
+	at := c.root
+	for name := range strings.SplitSeq(dir, "/") {
+		next, err := at.folder(name)
+		if c.make && errors.Is(err, unix.ENOENT) {
+			if err = unix.Mkdirat(at.fd, name, 0o755); err == nil || err == unix.EEXIST {
+				next, err = at.folder(name)
+			}
+		}
+		if at != c.root {
+			at.close()
+		}
+		if err != nil {
+			return folder{-1}, fmt.Errorf("open directory %q: %w", dir, err)
+		}
+		at = next
+	}
+	return at, nil
+}
+
+// splitPath cuts a slash path into its directory ("" at the top) and its last
+// name.
+func splitPath(path string) (dir, name string) {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return "", path
+	}
+	return path[:i], path[i+1:]
+}
+
+func joinPath(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}

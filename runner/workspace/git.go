@@ -1,0 +1,298 @@
+package workspace
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Bounds on what is kept of a git process's output.
+const (
+	maxGitOutput = 1 << 30 // lists of a repository of several million files
+	maxGitStderr = 8 << 10
+)
+
+// hardening holds for every git process: nothing that a configuration names is
+// run, nothing is fetched, nothing is collected in the background.
+var hardening = []string{
+	"core.hooksPath=/dev/null", "core.fsmonitor=false", "core.untrackedCache=false", "core.splitIndex=false",
+	"core.safecrlf=false", "core.pager=cat", "core.askPass=", "credential.helper=", "protocol.allow=never",
+	"diff.external=", "gc.auto=0", "maintenance.auto=false", "rerere.enabled=false", "submodule.recurse=false",
+	"core.looseCompression=1", "pack.compression=1", "core.protectHFS=true", "core.protectNTFS=true",
+}
+
+// git says how a git process is started. The zero value is useless; see
+// userGit and repository.git.
+type git struct {
+	dir    string   // where the process starts
+	env    []string // its whole environment
+	config []string // settings beyond hardening
+}
+
+// userGit runs git as the user would in dir, with the user's configuration.
+// Only for repositories no container could write.
+func userGit(dir string) git {
+	return git{dir: dir, env: append(inherited(keepForUser), fixedEnv...)}
+}
+
+// hostGit runs git in a directory of ours, with no configuration but ours.
+func hostGit(dir string, env ...string) git {
+	isolated := append(inherited(keepForHost), fixedEnv...)
+	isolated = append(isolated, "HOME=/nonexistent", "XDG_CONFIG_HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1")
+	return git{dir: dir, env: append(isolated, env...)}
+}
+
+func (g git) with(env ...string) git {
+	g.env = append(g.env[:len(g.env):len(g.env)], env...)
+	return g
+}
+
+func (g git) withConfig(config ...string) git {
+	g.config = append(g.config[:len(g.config):len(g.config)], config...)
+	return g
+}
+
+var fixedEnv = []string{
+	"LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1",
+	"GIT_NO_LAZY_FETCH=1", "GIT_PAGER=cat", "GIT_EDITOR=false", "GIT_ASKPASS=",
+}
+
+// keepForUser drops variables that point git elsewhere, such as those set
+// while a hook runs, and keeps those that choose the user's configuration.
+func keepForUser(name string) bool {
+	if !strings.HasPrefix(name, "GIT_") {
+		return name != "LC_ALL" && name != "SSH_ASKPASS"
+	}
+	return strings.HasPrefix(name, "GIT_CONFIG_") || name == "GIT_CEILING_DIRECTORIES" ||
+		name == "GIT_DISCOVERY_ACROSS_FILESYSTEM"
+}
+
+func keepForHost(name string) bool { return name == "PATH" || name == "TMPDIR" }
+
+// inherited passes variables on to a child; no setting of ours is read here.
+func inherited(keep func(name string) bool) []string {
+	var kept []string
+	for _, variable := range os.Environ() {
+		if name, _, _ := strings.Cut(variable, "="); keep(name) {
+			kept = append(kept, variable)
+		}
+	}
+	return kept
+}
+
+// run returns what the command printed.
+func (g git) run(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
+	out := &boundedBuffer{limit: maxGitOutput}
+	err := g.stream(ctx, stdin, out, args...)
+	return out.Bytes(), err
+}
+
+// line returns the first line that the command printed, without its end.
+func (g git) line(ctx context.Context, args ...string) (string, error) {
+	out, err := g.run(ctx, nil, args...)
+	first, _, _ := bytes.Cut(out, []byte("\n"))
+	return string(first), err
+}
+
+// stream copies what the command prints to stdout.
+func (g git) stream(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string) error {
+	cmd, stderr := g.command(ctx, args)
+	cmd.Stdin, cmd.Stdout = stdin, stdout
+	return gitResult(ctx, args, cmd.Run(), stderr)
+}
+
+// command prepares a process in a group of its own, which dies as a whole when
+// ctx ends.
+func (g git) command(ctx context.Context, args []string) (*exec.Cmd, *headBuffer) {
+	var full []string
+	for _, setting := range append(hardening[:len(hardening):len(hardening)], g.config...) {
+		full = append(full, "-c", setting)
+	}
+	cmd := exec.CommandContext(ctx, "git", append(full, args...)...)
+	cmd.Dir, cmd.Env = g.dir, g.env
+	stderr := &headBuffer{}
+	cmd.Stderr = stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	return cmd, stderr
+}
+
+// A process is a git command that is talked to while it runs. Not for
+// concurrent use, but one goroutine may write while another reads.
+type process struct {
+	ctx    context.Context // of this process only; its end kills the process
+	args   []string
+	cmd    *exec.Cmd
+	in     *bufio.Writer
+	out    *bufio.Reader
+	stdin  io.Closer
+	stderr *headBuffer
+}
+
+// start begins a command; the caller must call close.
+func (g git) start(ctx context.Context, args ...string) (*process, error) {
+	cmd, stderr := g.command(ctx, args)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start git %s: %w", args[0], err)
+	}
+	return &process{ctx: ctx, args: args, cmd: cmd, in: bufio.NewWriterSize(stdin, 64<<10),
+		out: bufio.NewReaderSize(stdout, 64<<10), stdin: stdin, stderr: stderr}, nil
+}
+
+// finishInput says that nothing more will be written.
+func (p *process) finishInput() error {
+	return errors.Join(p.in.Flush(), p.stdin.Close())
+}
+
+// close ends the process and returns why it failed, if it did. An error of
+// git is worth more than the broken pipe it caused, so callers return close's
+// error before their own.
+func (p *process) close() error {
+	flushed := p.in.Flush()
+	p.stdin.Close() // closing twice is harmless
+	io.Copy(io.Discard, p.out)
+	err := gitResult(p.ctx, p.args, p.cmd.Wait(), p.stderr)
+	if err == nil && flushed != nil && !errors.Is(flushed, os.ErrClosed) {
+		err = flushed
+	}
+	return err
+}
+
+// gitError is a git process that did not end well.
+type gitError struct {
+	command string
+	exit    int    // -1 when a signal ended it
+	stderr  string // its beginning, trimmed
+	cause   error  // the context's, when that is why it ended
+}
+
+func (e *gitError) Error() string {
+	if e.cause != nil {
+		return fmt.Sprintf("git %s: %v", e.command, e.cause)
+	}
+	return fmt.Sprintf("git %s: exit %d: %s", e.command, e.exit, firstLine(e.stderr))
+}
+
+func (e *gitError) Unwrap() error { return e.cause }
+
+func (e *gitError) missesObjects() bool {
+	for _, text := range []string{"unable to read", "bad object", "missing blob", "could not read object", "not a valid object", "promisor"} {
+		if strings.Contains(e.stderr, text) {
+			return true
+		}
+	}
+	return false
+}
+
+func gitResult(ctx context.Context, args []string, err error, stderr *headBuffer) error {
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return &gitError{command: args[0], exit: -1, cause: cause}
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return &gitError{command: args[0], exit: exit.ExitCode(), stderr: stderr.String()}
+	}
+	return fmt.Errorf("git %s: %w", args[0], err)
+}
+
+func isCancel(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+func firstLine(text string) string {
+	first, _, _ := strings.Cut(text, "\n")
+	return first
+}
+
+// boundedBuffer fails rather than grow past its limit.
+type boundedBuffer struct {
+	bytes.Buffer
+	limit int
+}
+
+func (b *boundedBuffer) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > b.limit {
+		return 0, fmt.Errorf("output of git passes %d bytes", b.limit)
+	}
+	return b.Buffer.Write(p)
+}
+
+// headBuffer keeps the beginning and swallows the rest.
+type headBuffer struct{ kept []byte }
+
+func (b *headBuffer) Write(p []byte) (int, error) {
+	b.kept = append(b.kept, p[:min(len(p), maxGitStderr-len(b.kept))]...)
+	return len(p), nil
+}
+
+func (b *headBuffer) String() string { return strings.TrimSpace(string(b.kept)) }
+
+// A repository is a bare git directory that only the host writes.
+type repository struct {
+	dir        string
+	format     objectFormat
+	alternates []string // object directories read besides its own
+}
+
+// create makes the repository's files anew; the directory must not exist.
+// Written by hand because it is on the path of every run.
+func (r repository) create() error {
+	for _, dir := range []string{"", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "info"} {
+		if err := os.Mkdir(filepath.Join(r.dir, dir), 0o700); err != nil {
+			return fmt.Errorf("create repository: %w", err)
+		}
+	}
+	config := "[core]\n\trepositoryformatversion = " + r.format.version() + "\n\tfilemode = true\n\tbare = true\n" + r.format.extension()
+	files := [][2]string{{"HEAD", "ref: refs/heads/holon\n"}, {"config", config}, {formatFile, string(r.format)}}
+	for _, file := range files {
+		if err := os.WriteFile(filepath.Join(r.dir, file[0]), []byte(file[1]), 0o600); err != nil {
+			return fmt.Errorf("create repository: %w", err)
+		}
+	}
+	return nil
+}
+
+// formatFile is written last by create: it says that the repository is whole.
+const formatFile = "holon-format"
+
+// usable reports whether create finished here, for the same object format.
+func (r repository) usable() bool {
+	format, err := os.ReadFile(filepath.Join(r.dir, formatFile))
+	return err == nil && string(format) == string(r.format)
+}
+
+func (r repository) objects() string { return filepath.Join(r.dir, "objects") }
+
+func (r repository) git() git {
+	return hostGit(r.dir, "GIT_DIR="+r.dir, alternatesVariable(r.alternates))
+}
+
+// alternatesVariable quotes paths so that a colon in one stays part of it.
+func alternatesVariable(dirs []string) string {
+	quoted := make([]string, len(dirs))
+	for i, dir := range dirs {
+		quoted[i] = quotePath(dir)
+	}
+	return "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + strings.Join(quoted, ":")
+}

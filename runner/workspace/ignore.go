@@ -1,0 +1,142 @@
+package workspace
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// Bounds on ignore files of a hostile tree; git reads each of them whole.
+const (
+	maxIgnoreFile  = 1 << 20
+	maxIgnoreBytes = 64 << 20
+)
+
+// ignoreChecker asks git which untracked paths are ignored. Git works in a
+// shadow: a directory of ours with copies of the tree's ignore files alone.
+type ignoreChecker struct {
+	process *process
+	capture *capture
+	shadow  *os.Root
+	copied  map[string]bool // directories whose ignore file is in the shadow
+	bytes   int
+}
+
+// newIgnoreChecker starts git in the empty directory shadow; repo's
+// info/exclude holds the patterns from outside the tree.
+func newIgnoreChecker(ctx context.Context, repo repository, shadow string, c *capture) (*ignoreChecker, error) {
+	root, err := os.OpenRoot(shadow)
+	if err != nil {
+		return nil, err
+	}
+	g := repo.git().with("GIT_WORK_TREE=" + shadow)
+	g.dir = shadow
+	process, err := g.start(ctx, "check-ignore", "--no-index", "--stdin", "-z", "--verbose", "--non-matching")
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return &ignoreChecker{process: process, capture: c, shadow: root, copied: map[string]bool{}}, nil
+}
+
+func (k *ignoreChecker) close() error {
+	return errors.Join(k.process.close(), k.shadow.Close())
+}
+
+// ignored answers for each path whether git would leave it out. The last dirs
+// of the paths are directories. Parents must have been asked about before:
+// git remembers a directory's patterns from the first question about a path in
+// it, which therefore comes after its ignore file was found and copied.
+func (k *ignoreChecker) ignored(paths []string, dirs int) ([]bool, error) {
+	for i, path := range paths {
+		err := k.shadowParents(path)
+		if err == nil && i >= len(paths)-dirs {
+			err = k.shadow.MkdirAll(path, 0o700) // tells git that it is a directory
+		}
+		if err != nil {
+			return nil, fmt.Errorf("prepare ignore check: %w", err)
+		}
+	}
+	asked := make(chan error, 1)
+	go func() {
+		for _, path := range paths {
+			// "./" keeps a leading colon from being read as pathspec magic.
+			io.WriteString(k.process.in, "./"+path+"\x00") // an error sticks to the writer
+		}
+		asked <- k.process.in.Flush()
+	}()
+	answers, err := readAnswers(k.process.out, paths)
+	if err != nil {
+		k.process.cmd.Cancel() // it may be blocked in writing, and we in asking
+	}
+	return answers, errors.Join(err, <-asked)
+}
+
+// readAnswers parses "source NUL line NUL pattern NUL path NUL" for each path.
+func readAnswers(out *bufio.Reader, paths []string) ([]bool, error) {
+	answers := make([]bool, len(paths))
+	for i, path := range paths {
+		var field [4]string
+		for k := range field {
+			text, err := out.ReadString(0)
+			if err != nil {
+				return nil, fmt.Errorf("check ignored paths: %w", err)
+			}
+			field[k] = strings.TrimSuffix(text, "\x00")
+		}
+		if field[3] != "./"+path {
+			return nil, fmt.Errorf("check ignored paths: asked about %.100q, answered about %.100q", path, field[3])
+		}
+		answers[i] = field[2] != "" && !strings.HasPrefix(field[2], "!")
+	}
+	return answers, nil
+}
+
+// shadowParents copies the ignore files that can concern path.
+func (k *ignoreChecker) shadowParents(path string) error {
+	for path != "" {
+		path, _ = splitPath(path)
+		if k.copied[path] {
+			return nil
+		}
+		k.copied[path] = true
+		if !k.capture.ignores[path] {
+			continue
+		}
+		if err := k.copy(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copy puts one ignore file into the shadow. Git ignores what is no regular
+// file, and so do we.
+func (k *ignoreChecker) copy(dir string) error {
+	at := newCursor(k.capture.root, false)
+	defer at.close()
+	name := joinPath(dir, ".gitignore")
+	file, size, err := k.capture.open(at, found{path: name})
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	if size > maxIgnoreFile || k.bytes+int(size) > maxIgnoreBytes {
+		k.capture.warn(WarnFileTooLarge, name, "the ignore file is too large and has no effect")
+		return nil
+	}
+	content, err := io.ReadAll(io.LimitReader(file, maxIgnoreFile))
+	if err != nil {
+		return nil
+	}
+	k.bytes += len(content)
+	if dir != "" {
+		if err := k.shadow.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	return k.shadow.WriteFile(name, content, 0o600)
+}

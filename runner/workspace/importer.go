@@ -1,0 +1,176 @@
+package workspace
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+)
+
+// importChanges writes a tree into repo: base without the deleted paths, with
+// the files read from the captured directory. It returns the tree's id.
+// Deletions come first, so that a file may take a directory's place.
+func (c *capture) importChanges(ctx context.Context, repo repository, base string, deleted []string, files []found) (tree string, err error) {
+	if len(deleted)+len(files) == 0 {
+		return base, nil
+	}
+	p, err := repo.git().withConfig("core.fsync=none", "fastimport.unpackLimit=0").start(ctx, "fast-import", "--quiet", "--done", "--force")
+	if err != nil {
+		return "", err
+	}
+	if err = c.writeImport(ctx, p.in, base, deleted, files); err == nil {
+		err = p.finishInput()
+	}
+	if err != nil {
+		p.cmd.Cancel() // never let git finish a stream that broke off
+		return "", errors.Join(fmt.Errorf("import changes: %w", err), p.close())
+	}
+	answer, err := p.out.ReadString('\n')
+	if closeErr := p.close(); closeErr != nil {
+		return "", fmt.Errorf("import changes: %w", closeErr)
+	}
+	return parseListed(repo.format, answer, err)
+}
+
+// parseListed reads fast-import's answer to `ls ""`.
+func parseListed(format objectFormat, answer string, err error) (string, error) {
+	if strings.HasPrefix(answer, "missing") {
+		return format.emptyTree(), nil
+	}
+	fields := strings.Fields(answer)
+	if len(fields) < 3 || fields[1] != "tree" || len(fields[2]) != hex.EncodedLen(format.size()) {
+		return "", errors.Join(fmt.Errorf("import changes: git answered %.100q", answer), err)
+	}
+	return fields[2], nil
+}
+
+func (c *capture) writeImport(ctx context.Context, w io.Writer, base string, deleted []string, files []found) error {
+	fmt.Fprintf(w, "commit refs/holon/result\ncommitter holon <holon> 0 +0000\ndata 0\n")
+	if base != c.record.format.emptyTree() {
+		fmt.Fprintf(w, "M 040000 %s \"\"\n", base)
+	}
+	for _, path := range deleted {
+		fmt.Fprintf(w, "D %s\n", quotePath(path))
+	}
+	at := newCursor(c.root, false)
+	defer at.close()
+	for _, f := range files {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		write := c.writeFile
+		if f.mode == modeSymlink {
+			write = c.writeLink
+		}
+		if err := write(w, at, f); err != nil {
+			return fmt.Errorf("%q: %w", f.path, err)
+		}
+	}
+	_, err := io.WriteString(w, "ls \"\"\n\ndone\n")
+	return err
+}
+
+// writeFile writes one regular file. One that can't be opened is left out; one
+// that can't be read to its end is an error, as the stream can't be mended.
+func (c *capture) writeFile(w io.Writer, at *cursor, f found) error {
+	file, size, err := c.open(at, f)
+	if err != nil {
+		c.omit(f.path, WarnUnreadable, err.Error())
+		return nil
+	}
+	defer file.Close()
+	if size > c.limits.FileBytes {
+		c.omit(f.path, WarnFileTooLarge, "the file grew past the limit while it was compared")
+		return nil
+	}
+	fmt.Fprintf(w, "M %o inline %s\ndata %d\n", f.mode, quotePath(f.path), size)
+	if _, err := io.CopyN(w, file, size); err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, "\n")
+	return err
+}
+
+func (c *capture) writeLink(w io.Writer, at *cursor, f found) error {
+	dir, name, err := at.parent(f.path)
+	var target string
+	if err == nil {
+		target, err = dir.readlink(name)
+	}
+	if err != nil {
+		c.omit(f.path, WarnUnreadable, err.Error())
+		return nil
+	}
+	if inside := path.Join(path.Dir(f.path), target); path.IsAbs(target) || inside == ".." || strings.HasPrefix(inside, "../") {
+		c.warn(WarnOutsideLink, f.path, fmt.Sprintf("the link leads out of the tree, to %.200q", target))
+	}
+	_, err = fmt.Fprintf(w, "M %o inline %s\ndata %d\n%s\n", f.mode, quotePath(f.path), len(target), target)
+	return err
+}
+
+// importSource brings the copy of a plain directory up to date and returns its
+// tree. Only files whose stat data changed since the last time are read.
+func (t *Tree) importSource(ctx context.Context) (string, error) {
+	root, err := openFolder(t.info.Path)
+	if err != nil {
+		return "", err
+	}
+	defer root.close()
+	limits := t.source.options.Limits
+	known := readRecord(t.slot.source(), t.source.format)
+	if !known.header.Complete {
+		known.header.Tree = t.source.format.emptyTree()
+	}
+	started := now()
+	c, err := compareTree(ctx, root, known, t.boot, Limits{FileBytes: limits.SnapshotBytes, DiffBytes: limits.SnapshotBytes, Files: limits.Files})
+	if err != nil {
+		return "", err
+	}
+	fresh, err := c.expand(ctx, nil)
+	if err != nil {
+		return "", err
+	}
+	files := c.admit(append(c.changed, fresh...))
+	tree, err := c.importChanges(ctx, t.base, known.header.Tree, c.deleted(), files)
+	if err != nil {
+		return "", err
+	}
+	for _, w := range c.warnings.list() {
+		switch w.Code {
+		case WarnFileTooLarge, WarnDiffTooLarge, WarnTooManyFiles:
+			return "", &Error{Code: CodeTooLarge, Param: w.Path, Message: "the directory " + t.info.Path + " is too large to copy: " + w.Message,
+				Hint: "name a smaller directory, or make it a git repository and list what is not needed in .gitignore"}
+		}
+		t.info.Warnings = append(t.info.Warnings, w)
+	}
+	if tree == known.header.Tree && known.header.Complete && c.hashed.Load() == 0 {
+		return tree, nil
+	}
+	return tree, t.rememberSource(ctx, root, tree, started)
+}
+
+// rememberSource writes the record of a plain directory as of started: files
+// changed since then are compared by content the next time.
+func (t *Tree) rememberSource(ctx context.Context, root folder, tree string, started int64) error {
+	listed, err := t.listTree(ctx, tree, "")
+	if err != nil {
+		return fmt.Errorf("list copy: %w", err)
+	}
+	at := newCursor(root, false)
+	defer at.close()
+	for i := range listed {
+		dir, name, err := at.parent(listed[i].path)
+		if err != nil {
+			continue // gone since; without stat data it counts as changed
+		}
+		if st, err := dir.lstat(name); err == nil {
+			listed[i].stat = statOf(&st)
+		}
+	}
+	r := &record{format: t.source.format, entries: listed,
+		header: recordHeader{Version: recordVersion, Boot: t.boot, Stamp: started, Tree: tree, Complete: true}}
+	return r.write(t.slot.source())
+}

@@ -1,0 +1,200 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Tree is a private working tree at the base of its Source, held by a lock
+// until Release.
+type Tree struct {
+	source  *Source
+	info    Info
+	slot    *slot
+	base    repository // our own objects of the base, and where the rest is borrowed
+	record  *record
+	objects []ObjectDir
+	boot    string
+}
+
+// ObjectDir is a git object directory that the agent's repository borrows
+// from; the runner mounts it read-only at ContainerPath, which equals HostPath
+// where Options.ContainerObjects is empty.
+type ObjectDir struct {
+	HostPath, ContainerPath string
+
+	transitive bool // named by the alternates of another, not by the agent's repository
+}
+
+// Acquire takes a free working tree and brings it to the base: the user's
+// commit, with the uncommitted changes of this moment when they are included.
+// The caller must Release it.
+func (s *Source) Acquire(ctx context.Context) (*Tree, error) {
+	held, err := s.cache.acquire(s.options.Name)
+	if err != nil {
+		return nil, typed("acquire working tree", err)
+	}
+	tree := &Tree{source: s, slot: held, boot: bootID()}
+	err = tree.prepare(ctx)
+	if isPermission(err) { // a container of another user left files we may not touch
+		if err = held.abandon(); err == nil {
+			err = tree.prepare(ctx)
+		}
+	}
+	if err != nil {
+		return nil, typed("acquire working tree", errors.Join(err, held.unlock()))
+	}
+	return tree, nil
+}
+
+func isPermission(err error) bool {
+	if _, ok := errors.AsType[*Error](err); ok {
+		return false
+	}
+	return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
+}
+
+// Dir is the top of the working tree on the host.
+func (t *Tree) Dir() string { return t.slot.tree() }
+
+// WorkDir is where the agent starts: Dir, or the directory within it that
+// corresponds to Options.Dir.
+func (t *Tree) WorkDir() string { return filepath.Join(t.slot.tree(), t.info.Prefix) }
+
+// Info is the Source's with what Acquire learnt: base tree and submodules.
+func (t *Tree) Info() Info { return t.info }
+
+// ObjectDirs lists what the agent's repository borrows objects from, including
+// what the user's repository borrows itself. None for a plain directory, whose
+// tree has no repository.
+func (t *Tree) ObjectDirs() []ObjectDir { return t.objects }
+
+// prepare makes the tree, the record and the agent's repository agree.
+func (t *Tree) prepare(ctx context.Context) error {
+	t.info = t.source.info
+	t.info.Warnings = slices.Clone(t.info.Warnings)
+	if err := t.openBase(ctx); err != nil {
+		return err
+	}
+	if err := t.chooseBase(ctx); err != nil {
+		return err
+	}
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
+	if err := t.writeAgentRepository(ctx); err != nil {
+		return fmt.Errorf("write the agent's repository: %w", err)
+	}
+	return nil
+}
+
+// openBase makes the slot's own repository ready. A git source's holds only
+// the last snapshot, which is taken anew each time; a copy's holds the files.
+func (t *Tree) openBase(ctx context.Context) error {
+	t.base = repository{dir: t.slot.git(), format: t.source.format}
+	if t.source.info.Kind == KindGit {
+		t.base.alternates = []string{t.source.user.objects}
+		if t.unusedBase() {
+			return nil
+		}
+	} else if !t.worthReplacing() {
+		return nil
+	}
+	if err := t.discard(ctx, t.slot.git(), t.slot.source()); err != nil {
+		return err
+	}
+	return t.base.create()
+}
+
+// unusedBase reports whether the repository holds no objects yet.
+func (t *Tree) unusedBase() bool {
+	entries, err := os.ReadDir(t.base.objects())
+	return err == nil && len(entries) == 2 && t.packs() == 0 && t.base.usable()
+}
+
+// maxCopyPacks is how many imports a copy's repository collects before it is
+// made anew, so that versions nobody needs don't pile up.
+const maxCopyPacks = 20
+
+func (t *Tree) worthReplacing() bool {
+	return !t.base.usable() || t.packs() > maxCopyPacks
+}
+
+func (t *Tree) packs() int {
+	packs, err := filepath.Glob(filepath.Join(t.base.objects(), "pack", "*.pack"))
+	if err != nil {
+		return 0
+	}
+	return len(packs)
+}
+
+// chooseBase decides the base tree and fills the record with its entries.
+func (t *Tree) chooseBase(ctx context.Context) error {
+	tree, err := t.source.headTree, error(nil)
+	switch {
+	case t.source.info.Kind == KindCopy:
+		tree, err = t.importSource(ctx)
+	case t.source.info.IncludedDirty:
+		tree, err = t.source.user.snapshot(ctx, t.base, t.slot.dir, t.source.cache.lfs())
+	}
+	if err != nil {
+		return err
+	}
+	t.info.BaseTree = tree
+	t.record = readRecord(t.slot.record(), t.source.format)
+	return t.loadEntries(ctx, tree)
+}
+
+// Release returns the tree to its base, removes what the agent left, and
+// unlocks the slot. Beyond Options.Keep slots the tree is deleted. The lock is
+// given back even when the rest fails, in which case the next Acquire does it.
+// A second call does nothing.
+func (t *Tree) Release(ctx context.Context) error {
+	if t.slot.lock == nil {
+		return nil
+	}
+	err := t.recycle(ctx)
+	err = errors.Join(err, t.slot.unlock())
+	t.slot.lock = nil
+	return typed("release working tree", err)
+}
+
+func (t *Tree) recycle(ctx context.Context) error {
+	if t.slot.number >= t.source.options.Keep {
+		return t.slot.clear(ctx)
+	}
+	if err := t.discard(ctx, t.slot.result(), t.slot.holder()); err != nil {
+		return err
+	}
+	return t.settle(ctx)
+}
+
+// discard removes files and directories of the slot.
+func (t *Tree) discard(ctx context.Context, paths ...string) error {
+	bin, err := openTrash(t.slot.trash())
+	if err != nil {
+		return err
+	}
+	defer bin.close()
+	dir, err := openFolder(t.slot.dir)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	for _, path := range paths {
+		if err := bin.take(dir, filepath.Base(path)); err != nil {
+			return err
+		}
+	}
+	return bin.empty(ctx)
+}
+
+// now is the instant up to which a record vouches for its tree.
+func now() int64 { return time.Now().UnixNano() }

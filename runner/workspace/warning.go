@@ -1,0 +1,39 @@
+package workspace
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// warningList keeps a bounded number of warnings of each code.
+type warningList struct {
+	kept  []Warning
+	count map[string]int
+}
+
+func (l *warningList) add(w Warning) {
+	if l.count == nil {
+		l.count = map[string]int{}
+	}
+	if l.count[w.Code]++; l.count[w.Code] <= maxWarnings {
+		l.kept = append(l.kept, w)
+	}
+}
+
+// list returns the warnings by path, with a line for those not kept.
+func (l *warningList) list() []Warning {
+	list := slices.Clone(l.kept)
+	for code, n := range l.count {
+		if n > maxWarnings {
+			list = append(list, Warning{Code: WarnMore, Message: fmt.Sprintf("%d more of kind %s", n-maxWarnings, code)})
+		}
+	}
+	slices.SortFunc(list, func(a, b Warning) int {
+		if c := strings.Compare(a.Path, b.Path); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Code+a.Message, b.Code+b.Message)
+	})
+	return list
+}

@@ -46,6 +46,8 @@ const (
 	CodeCancelled              = "cancelled"
 	CodeDeadline               = "deadline_exceeded"
 	CodeServerError            = "server_error"
+	CodeServerUnreachable      = "server_unreachable"  // said by a client, never by a server
+	CodeServerDisconnected     = "server_disconnected" // said by a client, never by a server
 	CodeModelError             = "model_error"
 	CodeContextLength          = "context_length_exceeded"
 	CodeRateLimit              = "rate_limit_exceeded"

@@ -1,0 +1,285 @@
+// Package client calls a server of the Open Responses protocol, and the
+// endpoints that agentd has beside it, over a Unix socket or a URL.
+//
+// Every call ends with a reason. An answer with an error envelope becomes the
+// *responses.Error it was on the server; a server that cannot be reached becomes
+// one with the code server_unreachable; a context that ended gives the context's
+// error, so that a caller can tell "I stopped" from "it broke". A stream is an
+// iterator: it ends without an error only after exactly one terminal event.
+//
+// The server is not trusted: bodies, events and headers are bounded, redirects
+// are not followed, and a client made by [Unix] can reach nothing but its
+// socket. There are no retries, since a repeated request could run an agent
+// twice, and no timeouts other than the caller's context.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"holon/responses"
+	"holon/responses/stream"
+	"holon/responses/turns"
+)
+
+// Bounds of what is sent and of what is read.
+const (
+	MaxRequest  = 64 << 20        // a request body
+	MaxResponse = stream.MaxEvent // a JSON answer
+	maxError    = 256 << 10       // the body of an error answer
+	maxSmall    = 1 << 20         // an answer of fixed form
+)
+
+// Client calls one server. Its methods are safe for concurrent use.
+type Client struct {
+	base   string // without a slash at the end
+	where  string // how messages name the server
+	hint   string // what to do when it cannot be reached
+	http   *http.Client
+	accept stream.Framing
+	header http.Header
+}
+
+// New returns a client for the server at baseURL, which may end in /v1 and
+// names the http or https scheme. Requests go through hc, http.DefaultClient
+// when nil; hc is not modified and its redirect policy not used.
+func New(baseURL string, hc *http.Client) (*Client, error) {
+	u, err := url.Parse(baseURL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, responses.Invalid("base_url", responses.CodeInvalidValue, fmt.Sprintf("%.200q is no base URL; give one like http://127.0.0.1:8080/v1", baseURL))
+	}
+	if hc == nil {
+		hc = http.DefaultClient
+	}
+	return newClient(strings.TrimRight(baseURL, "/"), u.Host, "check that it runs and that the URL is right", *hc), nil
+}
+
+func newClient(base, where, hint string, hc http.Client) *Client {
+	hc.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Client{base: base, where: where, hint: hint, http: &hc, header: http.Header{"User-Agent": {"holon"}}}
+}
+
+// WithToken returns a copy of c that sends token as its bearer token.
+func (c *Client) WithToken(token string) *Client {
+	d := *c
+	d.header = c.header.Clone()
+	d.header.Set("Authorization", "Bearer "+token)
+	return &d
+}
+
+// WithFraming returns a copy of c that asks for streams in framing f. Whatever
+// is asked, the answer's content type decides how it is read.
+func (c *Client) WithFraming(f stream.Framing) *Client {
+	d := *c
+	d.accept = f
+	return &d
+}
+
+// Close closes idle connections. Calls that run are not affected.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Health asks GET /health. A server that is starting or draining answers too.
+func (c *Client) Health(ctx context.Context) (turns.Health, error) {
+	resp, err := c.do(ctx, http.MethodGet, "/health", nil, "application/json")
+	if err != nil {
+		return turns.Health{}, err
+	}
+	defer resp.Body.Close()
+	body, err := c.read(ctx, resp, maxSmall)
+	if err != nil {
+		return turns.Health{}, err
+	}
+	h, err := turns.DecodeHealth(body)
+	switch {
+	case err == nil:
+		return h, nil
+	case resp.StatusCode != http.StatusOK:
+		return turns.Health{}, responses.DecodeEnvelope(resp.StatusCode, body)
+	}
+	return turns.Health{}, c.badAnswer("GET /health", err)
+}
+
+// Create runs a turn and waits for its response. body is the request: a []byte
+// or json.RawMessage as it is, anything else through encoding/json. Its
+// "stream" key is set to false. The response may be of any terminal status;
+// its Error then says what failed.
+func (c *Client) Create(ctx context.Context, body any) (*responses.Response, error) {
+	data, err := requestBody(body, false)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.json(ctx, http.MethodPost, "/responses", data, MaxResponse)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := responses.DecodeResponse(answer)
+	if err != nil {
+		return nil, c.badAnswer("POST /responses", err)
+	}
+	return resp, nil
+}
+
+// Turn reads the record of a turn.
+func (c *Client) Turn(ctx context.Context, turnID string) (*turns.Record, error) {
+	if err := responses.CheckID("turn_id", turnID); err != nil {
+		return nil, err
+	}
+	body, err := c.json(ctx, http.MethodGet, "/turns/"+turnID, nil, MaxResponse)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := turns.DecodeRecord(body)
+	if err != nil {
+		return nil, c.badAnswer("GET /turns/"+turnID, err)
+	}
+	return rec, nil
+}
+
+// Shutdown asks the server to finish its turns and exit. It returns when the
+// server has accepted that, not when it is gone.
+func (c *Client) Shutdown(ctx context.Context) error {
+	resp, err := c.do(ctx, http.MethodPost, "/shutdown", nil, "application/json")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		return c.failure(ctx, resp)
+	}
+	return nil
+}
+
+// json makes a call whose answer is 200 with a JSON body of at most limit bytes.
+func (c *Client) json(ctx context.Context, method, path string, body []byte, limit int64) ([]byte, error) {
+	resp, err := c.do(ctx, method, path, body, "application/json")
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, c.failure(ctx, resp)
+	}
+	return c.read(ctx, resp, limit)
+}
+
+// do sends a request. Its errors are final: the context's, or a *responses.Error.
+func (c *Client) do(ctx context.Context, method, path string, body []byte, accept string) (*http.Response, error) {
+	var r io.Reader
+	if body != nil {
+		r = bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, r)
+	if err != nil {
+		return nil, responses.Internal(fmt.Sprintf("the request %s %s cannot be made", method, path), err)
+	}
+	req.Header = c.header.Clone()
+	req.Header.Set("Accept", accept)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.broken(ctx, method+" "+path, err)
+	}
+	return resp, nil
+}
+
+// read reads a body of at most limit bytes.
+func (c *Client) read(ctx context.Context, resp *http.Response, limit int64) ([]byte, error) {
+	what := resp.Request.Method + " " + resp.Request.URL.Path
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if err != nil {
+		return nil, c.broken(ctx, what, err)
+	}
+	if int64(len(body)) > limit {
+		return nil, c.badAnswer(what, fmt.Errorf("the body exceeds %d bytes", limit))
+	}
+	return body, nil
+}
+
+// failure turns an answer that is no success into the error it carries.
+func (c *Client) failure(ctx context.Context, resp *http.Response) error {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxError))
+	if err != nil {
+		return c.broken(ctx, resp.Request.Method+" "+resp.Request.URL.Path, err)
+	}
+	return responses.DecodeEnvelope(resp.StatusCode, body)
+}
+
+// requestBody encodes body, within its bound, with the stream key set.
+func requestBody(body any, streaming bool) ([]byte, error) {
+	var data []byte
+	switch b := body.(type) {
+	case []byte:
+		data = b
+	case json.RawMessage:
+		data = b
+	default:
+		var err error
+		if data, err = encode(body); err != nil {
+			return nil, responses.Invalid("", responses.CodeInvalidJSON, "the request cannot be encoded: "+err.Error())
+		}
+	}
+	if len(data) > MaxRequest {
+		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeRequestTooLarge,
+			Message: fmt.Sprintf("the request has %d bytes", len(data)), Hint: fmt.Sprintf("the limit is %d MiB; pass large files in the turn's input directory", MaxRequest>>20)}
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(data, &keys); err != nil || keys == nil {
+		return nil, responses.Invalid("", responses.CodeInvalidJSON, "the request is no JSON object")
+	}
+	keys["stream"] = json.RawMessage("false")
+	if streaming {
+		keys["stream"] = json.RawMessage("true")
+	}
+	out, err := encode(keys)
+	if err != nil {
+		return nil, responses.Invalid("", responses.CodeInvalidJSON, "the request cannot be encoded: "+err.Error())
+	}
+	return out, nil
+}
+
+// encode is json.Marshal without HTML escaping: requests carry source code.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// badAnswer is an answer that came whole and makes no sense.
+func (c *Client) badAnswer(what string, cause error) error {
+	return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeServerError,
+		Message: fmt.Sprintf("%s at %s gave an answer that cannot be read: %v", what, c.where, cause),
+		Hint:    "check that both sides have the same version", Cause: cause}
+}
+
+// broken is a request that was not answered whole.
+func (c *Client) broken(ctx context.Context, what string, cause error) error {
+	if err := ctx.Err(); err != nil {
+		if why := context.Cause(ctx); why != err {
+			err = fmt.Errorf("%w: %w", err, why)
+		}
+		return fmt.Errorf("%s at %s: %w", what, c.where, err)
+	}
+	if u, ok := errors.AsType[*url.Error](cause); ok {
+		cause = u.Err // it only repeats the method and the made-up URL
+	}
+	if isDial(cause) {
+		return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeServerUnreachable,
+			Message: fmt.Sprintf("no server answers at %s: %v", c.where, cause), Hint: c.hint, Cause: cause}
+	}
+	return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeServerDisconnected,
+		Message: fmt.Sprintf("%s at %s: the connection broke: %v", what, c.where, cause),
+		Hint:    "the turn may have run; read its record before trying again", Cause: cause}
+}

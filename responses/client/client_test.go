@@ -1,0 +1,354 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"holon/responses"
+	"holon/responses/client"
+	"holon/responses/stream"
+	"holon/responses/turns"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve runs h on a Unix socket and returns a client for it.
+func serve(t *testing.T, h http.Handler) *client.Client {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "client") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, "a.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}}
+	srv.Start()
+	c := client.Unix(path)
+	t.Cleanup(func() { c.Close(); srv.Close() })
+	return c
+}
+
+// lines returns the events of a small turn.
+func lines(t *testing.T) []byte {
+	t.Helper()
+	var out []byte
+	e, err := responses.NewEmitter(response(), func(_ string, data []byte) error {
+		out = append(append(out, data...), '\n')
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(e.Text("hel"), e.Text("lo"), e.Complete(responses.Usage{TotalTokens: 2}, 5)); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func response() responses.Response {
+	return responses.NewResponse("resp_1", "scripted/demo", 1, &responses.Request{Truncation: "disabled", ServiceTier: "default"})
+}
+
+func answer(status int, contentType string, body []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(status)
+		_, _ = w.Write(body)
+	}
+}
+
+func isError(t *testing.T, err error, code string) *responses.Error {
+	t.Helper()
+	e, ok := errors.AsType[*responses.Error](err)
+	if !ok || e.Code != code {
+		t.Fatalf("error is %v (%T), want a *responses.Error with the code %s", err, err, code)
+	}
+	return e
+}
+
+func TestStream(t *testing.T) {
+	for _, f := range []stream.Framing{stream.SSE, stream.NDJSON} {
+		c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if r.URL.Path != "/responses" || !bytes.Contains(body, []byte(`"stream":true`)) || r.Header.Get("Accept") != f.ContentType() {
+				t.Errorf("%s %s with %s and %v", r.Method, r.URL, body, r.Header)
+			}
+			w.Header().Set("Content-Type", f.ContentType())
+			_, _ = w.Write(f.AppendEnd(f.Append(nil, lines(t))))
+		})).WithFraming(f)
+		var text string
+		var last responses.Event
+		for ev, err := range c.Stream(t.Context(), map[string]any{"input": "hi", "stream": false}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ev.Type == responses.EventTextDelta {
+				text += ev.Delta
+			}
+			last = ev
+		}
+		if text != "hello" || last.Type != responses.EventCompleted || last.Response.OutputText() != "hello" {
+			t.Errorf("%v: text %q, last %s", f, text, last.Type)
+		}
+	}
+}
+
+func TestStreamFailures(t *testing.T) {
+	sse := func(s string) http.HandlerFunc { return answer(200, stream.TypeSSE, []byte(s)) }
+	whole := string(stream.SSE.Append(nil, lines(t)))
+	cut := whole[:strings.LastIndex(whole, "event: ")]
+	env := responses.PreviousNotFound("resp_x").Envelope()
+	tests := []struct {
+		name    string
+		handler http.HandlerFunc
+		code    string
+		says    string
+	}{
+		{"refused", answer(404, "application/json", env), responses.CodePreviousNotFound, "resp_x"},
+		{"refused without envelope", answer(502, "text/html", []byte("<html>")), responses.CodeServerError, "Bad Gateway"},
+		{"cut", sse(cut), responses.CodeServerDisconnected, "before its terminal event"},
+		{"done too early", sse(cut + "data: [DONE]\n\n"), responses.CodeServerDisconnected, "before its terminal event"},
+		{"goes on", sse(whole + "data: {\"type\":\"response.completed\"}\n\n"), responses.CodeServerError, "goes on after"},
+		{"wrong content type", answer(200, "application/json", []byte("{}")), responses.CodeServerError, "application/json"},
+		{"error event", sse("event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"server_error\",\"code\":\"disk_full\",\"message\":\"full\"}}\n\n"), responses.CodeDiskFull, "full"},
+		{"error event without error", sse("data: {\"type\":\"error\"}\n\n"), responses.CodeServerError, "without a message"},
+		{"no json", sse("data: hello\n\n"), responses.CodeServerError, "malformed"},
+		{"redirect", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://example.invalid/", http.StatusTemporaryRedirect)
+		}, responses.CodeServerError, "Temporary Redirect"},
+		{"aborted", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", stream.TypeSSE)
+			_, _ = io.WriteString(w, cut)
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}, responses.CodeServerDisconnected, "connection broke"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := serve(t, tt.handler)
+			var last error
+			for _, err := range c.Stream(t.Context(), []byte(`{"input":"hi"}`)) {
+				if last != nil {
+					t.Fatal("the sequence went on after its error")
+				}
+				last = err
+			}
+			if e := isError(t, last, tt.code); !strings.Contains(e.Error(), tt.says) {
+				t.Errorf("error says %q, want %q in it", e, tt.says)
+			}
+		})
+	}
+}
+
+func TestStreamStopsWithItsContext(t *testing.T) {
+	released := make(chan struct{})
+	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(released)
+		w.Header().Set("Content-Type", stream.TypeSSE)
+		_, _ = w.Write(stream.SSE.Append(nil, lines(t)[:bytes.IndexByte(lines(t), '\n')]))
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	why := errors.New("the user pressed a key")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	var last error
+	for ev, err := range c.Stream(ctx, []byte(`{}`)) {
+		if last = err; err == nil && ev.Type == responses.EventCreated {
+			cancel(why)
+		}
+	}
+	if !errors.Is(last, context.Canceled) || !errors.Is(last, why) {
+		t.Errorf("error is %v, want the context's and its cause", last)
+	}
+	select {
+	case <-released:
+	case <-time.After(10 * time.Second):
+		t.Error("the server never saw the client go")
+	}
+}
+
+func TestCreate(t *testing.T) {
+	resp := response()
+	resp.Status = responses.StatusFailed
+	resp.Error = &responses.ResponseError{Code: "model_error", Message: "no"}
+	body, err := json.Marshal(resp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		in, _ := io.ReadAll(r.Body)
+		if string(in) != `{"input":"<hi>","stream":false}` || r.Header.Get("Authorization") != "Bearer secret" {
+			t.Errorf("body %s, header %v", in, r.Header)
+		}
+		answer(200, "application/json", body)(w, r)
+	})).WithToken("secret")
+	got, err := c.Create(t.Context(), json.RawMessage(`{"stream":true,"input":"<hi>"}`))
+	if err != nil || got.Status != responses.StatusFailed || got.Error.Message != "no" {
+		t.Errorf("Create = %+v, %v", got, err)
+	}
+	for _, bad := range []any{[]byte(`[]`), []byte(`null`), []byte(`{`), "text", make(chan int)} {
+		_, err := c.Create(t.Context(), bad)
+		isError(t, err, responses.CodeInvalidJSON)
+	}
+	_, err = c.Create(t.Context(), make([]byte, client.MaxRequest+1))
+	isError(t, err, responses.CodeRequestTooLarge)
+}
+
+func TestAnswersAreBounded(t *testing.T) {
+	endless := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		chunk := bytes.Repeat([]byte(" "), 1<<20)
+		for {
+			if _, err := w.Write(chunk); err != nil {
+				return
+			}
+		}
+	})
+	c := serve(t, endless)
+	_, err := c.Create(t.Context(), []byte(`{}`))
+	isError(t, err, responses.CodeServerError)
+	_, err = c.Health(t.Context())
+	isError(t, err, responses.CodeServerError)
+	_, err = c.Turn(t.Context(), "turn_1")
+	isError(t, err, responses.CodeServerError)
+}
+
+func TestHealthAndTurn(t *testing.T) {
+	h := turns.Health{Status: turns.HealthDraining, Version: "v1", Engine: turns.EngineAgentd, Instance: "i1"}
+	resp := response()
+	rec := turns.NewRecord("sess_1", "turn_1", &resp, "d", "i1", "v1", time.Unix(1, 0))
+	hb, _ := json.Marshal(h)
+	rb, _ := rec.Encode()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health", answer(503, "application/json", hb))
+	mux.HandleFunc("GET /turns/turn_1", answer(200, "application/json", rb))
+	mux.HandleFunc("GET /turns/turn_2", answer(200, "application/json", []byte(`{"schema":"x"}`)))
+	mux.HandleFunc("GET /turns/turn_3", answer(404, "application/json", responses.NotFound("turn_id", responses.CodeTurnNotFound, "no turn").Envelope()))
+	mux.HandleFunc("POST /shutdown", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })
+	c := serve(t, mux)
+	if got, err := c.Health(t.Context()); err != nil || got.Status != turns.HealthDraining {
+		t.Errorf("Health = %+v, %v", got, err)
+	}
+	if got, err := c.Turn(t.Context(), "turn_1"); err != nil || got.TurnID != "turn_1" {
+		t.Errorf("Turn = %+v, %v", got, err)
+	}
+	_, err := c.Turn(t.Context(), "turn_2")
+	isError(t, err, responses.CodeServerError)
+	_, err = c.Turn(t.Context(), "turn_3")
+	isError(t, err, responses.CodeTurnNotFound)
+	_, err = c.Turn(t.Context(), "../health")
+	isError(t, err, responses.CodeInvalidValue)
+	if err := c.Shutdown(t.Context()); err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	other := serve(t, answer(500, "application/json", responses.Internal("broken", nil).Envelope()))
+	isError(t, other.Shutdown(t.Context()), responses.CodeServerError)
+	if _, err := other.Health(t.Context()); err == nil || err.Error() != "broken" {
+		t.Errorf("Health of a broken server: %v", err)
+	}
+}
+
+func TestTurnEvents(t *testing.T) {
+	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if got := r.URL.String(); got != "/turns/turn_1/events?after=3&follow=true" && got != "/turns/turn_1/events?after=3" {
+			answer(404, "application/json", responses.NotFound("turn_id", responses.CodeTurnNotFound, "no turn").Envelope())(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, "{\"sequence\":4}\n{\"sequence\":5}\n")
+		if r.URL.Query().Get("follow") != "" {
+			_, _ = io.WriteString(w, "{\"sequence\":")
+		}
+	}))
+	var got []json.RawMessage
+	for line, err := range c.TurnEvents(t.Context(), "turn_1", 3, false) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, line)
+	}
+	if s := fmt.Sprintf("%s", got); s != `[{"sequence":4} {"sequence":5}]` {
+		t.Errorf("lines are %s", s)
+	}
+	for id, code := range map[string]string{"turn_1": responses.CodeServerDisconnected, "turn_2": responses.CodeTurnNotFound, "a/b": responses.CodeInvalidValue} {
+		var last error
+		for _, err := range c.TurnEvents(t.Context(), id, 3, true) {
+			last = err
+		}
+		isError(t, last, code)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	dir := t.TempDir()
+	stale := filepath.Join(dir, "s")
+	if len(stale) <= 100 {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.SetUnlinkOnClose(false)
+		_ = l.Close()
+	}
+	for _, path := range []string{filepath.Join(dir, "absent"), stale, filepath.Join(dir, strings.Repeat("x", 120))} {
+		c := client.Unix(path)
+		_, err := c.Health(t.Context())
+		e := isError(t, err, responses.CodeServerUnreachable)
+		if !strings.Contains(e.Error(), path) || !strings.Contains(e.Hint, "agentd serve") {
+			t.Errorf("error names neither the socket nor the remedy: %s", e)
+		}
+		if strings.Contains(e.Error(), "http://agentd") {
+			t.Errorf("error shows the made-up URL: %s", e)
+		}
+		c.Close()
+	}
+	if _, err := client.Unix(filepath.Join(dir, "absent")).Create(canceled(), []byte(`{}`)); !errors.Is(err, context.Canceled) {
+		t.Errorf("error of a cancelled call is %v", err)
+	}
+}
+
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+func TestNew(t *testing.T) {
+	for _, bad := range []string{"", "agentd", "ftp://x", "unix:///x", "http://", "http://x?a=b", "http://x#f", "http://x\x7f"} {
+		if _, err := client.New(bad, nil); err == nil {
+			t.Errorf("New(%q) succeeded", bad)
+		}
+	}
+	resp, _ := json.Marshal(response())
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/responses" {
+			t.Errorf("path %s", r.URL.Path)
+		}
+		answer(200, "application/json", resp)(w, r)
+	}))
+	defer srv.Close()
+	c, err := client.New(srv.URL+"/v1/", srv.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Create(t.Context(), map[string]string{"input": "x"}); err != nil {
+		t.Error(err)
+	}
+}

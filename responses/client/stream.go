@@ -1,0 +1,140 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"strconv"
+
+	"holon/responses"
+	"holon/responses/stream"
+)
+
+// Stream runs a turn and yields its events as they come. body is as for Create,
+// with its "stream" key set to true. The sequence ends without an error after
+// exactly one terminal event; a lone error event becomes the error it carries.
+// An error comes with a zero event and is the last pair. Stopping early closes
+// the connection; what that does to the turn is the server's on_disconnect.
+func (c *Client) Stream(ctx context.Context, body any) iter.Seq2[responses.Event, error] {
+	return func(yield func(responses.Event, error) bool) {
+		for data, err := range c.StreamRaw(ctx, body) {
+			if err != nil {
+				yield(responses.Event{}, err)
+				return
+			}
+			ev, err := responses.DecodeEvent(data)
+			if err != nil {
+				yield(responses.Event{}, c.badAnswer("POST /responses", err))
+				return
+			}
+			if ev.Type == responses.EventError {
+				yield(responses.Event{}, errorOf(ev))
+				return
+			}
+			if !yield(ev, nil) {
+				return
+			}
+		}
+	}
+}
+
+// StreamRaw is Stream without decoding: it yields the JSON of each event, an
+// error event included, valid until the next iteration.
+func (c *Client) StreamRaw(ctx context.Context, body any) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		const what = "POST /responses"
+		data, err := requestBody(body, true)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		resp, err := c.do(ctx, http.MethodPost, "/responses", data, c.accept.ContentType())
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			yield(nil, c.failure(ctx, resp))
+			return
+		}
+		framing, err := stream.FramingOf(resp.Header.Get("Content-Type"))
+		if err != nil {
+			yield(nil, c.badAnswer(what, err))
+			return
+		}
+		ended := false
+		for event, err := range stream.Events(resp.Body, framing) {
+			if err != nil {
+				yield(nil, c.streamError(ctx, what, err))
+				return
+			}
+			if ended {
+				yield(nil, c.badAnswer(what, errors.New("the stream goes on after its terminal event")))
+				return
+			}
+			ended = responses.Terminal(responses.EventType(event))
+			if !yield(event, nil) {
+				return
+			}
+		}
+	}
+}
+
+// TurnEvents yields the runtime events of a turn whose sequence number exceeds
+// after, each as its JSON line. With follow it goes on until the turn is over;
+// otherwise it ends with what there is. Lines are the caller's to keep; decode
+// them with turns.DecodeRuntimeEvent.
+func (c *Client) TurnEvents(ctx context.Context, turnID string, after int64, follow bool) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		if err := responses.CheckID("turn_id", turnID); err != nil {
+			yield(nil, err)
+			return
+		}
+		path := "/turns/" + turnID + "/events?after=" + strconv.FormatInt(after, 10)
+		if follow {
+			path += "&follow=true"
+		}
+		resp, err := c.do(ctx, http.MethodGet, path, nil, stream.TypeNDJSON)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			yield(nil, c.failure(ctx, resp))
+			return
+		}
+		for line, err := range stream.Lines(resp.Body) {
+			if err != nil {
+				yield(nil, c.streamError(ctx, "GET "+path, err))
+				return
+			}
+			if !yield(bytes.Clone(line), nil) {
+				return
+			}
+		}
+	}
+}
+
+// streamError says why a stream broke off.
+func (c *Client) streamError(ctx context.Context, what string, err error) error {
+	if ctx.Err() == nil && errors.Is(err, stream.ErrTooLarge) {
+		return c.badAnswer(what, err)
+	}
+	if errors.Is(err, stream.ErrTruncated) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return c.broken(ctx, what, stream.ErrTruncated)
+	}
+	return c.broken(ctx, what, err)
+}
+
+func errorOf(ev responses.Event) error {
+	if ev.Error == nil || ev.Error.Message == "" {
+		return responses.Internal("the server sent an error event without a message", nil)
+	}
+	return ev.Error
+}

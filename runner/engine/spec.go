@@ -62,6 +62,8 @@ const (
 	maxEnv        = 1024
 	maxStringSize = 128 << 10 // the kernel's own limit for one argument
 	maxMounts     = 256
+	maxLabels     = 64
+	maxLabelsSize = 16 << 10 // of all keys and values together
 )
 
 var (
@@ -80,7 +82,7 @@ func ValidName(name string) bool { return namePattern.MatchString(name) }
 func (s Spec) Complete() (Spec, error) {
 	s = s.withDefaults()
 	for _, check := range []func() error{
-		s.checkProgram, s.checkLimits, s.checkNetwork, s.checkMounts, s.checkTmpfs,
+		s.checkProgram, s.checkLabels, s.checkLimits, s.checkNetwork, s.checkMounts, s.checkTmpfs,
 	} {
 		if err := check(); err != nil {
 			return Spec{}, err
@@ -117,6 +119,21 @@ func (s Spec) checkProgram() error {
 		return invalid("user", "give numbers from 0", "invalid user %d:%d", s.User.UID, s.User.GID)
 	}
 	return checkAbsolute("workdir", s.WorkDir)
+}
+
+func (s Spec) checkLabels() error {
+	size := 0
+	for key, value := range s.Labels {
+		size += len(key) + len(value)
+		if key == "" || strings.ContainsAny(key, "=\x00") || strings.ContainsRune(value, 0) {
+			return invalid("labels", "use a key without '='", "invalid label %.80q", key)
+		}
+	}
+	if len(s.Labels) > maxLabels || size > maxLabelsSize {
+		return invalid("labels", "keep long values in a file", "%d labels of %d bytes, at most %d of %d are allowed",
+			len(s.Labels), size, maxLabels, maxLabelsSize)
+	}
+	return nil
 }
 
 func (s Spec) checkLimits() error {

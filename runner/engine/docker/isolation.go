@@ -99,6 +99,8 @@ func networkAxis(mode string) engine.Axis {
 		return axis(engine.HardEnforced, mode)
 	case "host":
 		return axis(engine.NotEnforced, mode)
+	case "":
+		mode = "the engine's default"
 	}
 	return axis(engine.RuntimeShaped, mode)
 }

@@ -1,0 +1,215 @@
+package docker
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holon/runner/engine"
+	"holon/runner/engine/enginetest"
+)
+
+// between is a proxy before the real daemon that may interfere. It returns an
+// engine that goes through it.
+func between(t *testing.T, real *Engine, interfere func(w http.ResponseWriter, r *http.Request, pass http.Handler)) *Engine {
+	t.Helper()
+	socket := real.socketPath()
+	if socket == "" {
+		t.Skip("the Docker engine is not on a socket of this machine")
+	}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}}
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "docker"})
+	proxy.Transport, proxy.FlushInterval = transport, -1
+	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { interfere(w, r, proxy) }), transport.CloseIdleConnections)
+}
+
+// serve returns an engine whose daemon is handler.
+func serve(t *testing.T, handler http.Handler, closing func()) *Engine {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "d.sock")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(handler)
+	server.Listener.Close()
+	server.Listener = listener
+	server.Start()
+	e, err := New("unix://" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+		closing()
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return e
+}
+
+func isCreate(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/containers/create") }
+
+// leftover counts containers with the label, and removes them.
+func leftover(t *testing.T, e *Engine, labels map[string]string) int {
+	t.Helper()
+	found, err := e.List(t.Context(), labels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range found {
+		if err := e.Remove(t.Context(), s.Handle); err != nil {
+			t.Error(err)
+		}
+	}
+	return len(found)
+}
+
+func faultSpec(image string) engine.Spec {
+	return engine.Spec{Name: "enginetest-" + strings.ToLower(rand.Text()), Image: image, Args: []string{"/probe", "serve"},
+		Labels: map[string]string{"holon.enginetest": rand.Text()}}
+}
+
+// The daemon has made the container when the caller gives up.
+func TestCreateCancelledBeforeTheAnswer(t *testing.T) {
+	e := connect(t)
+	spec := faultSpec(buildImage(t, e, enginetest.BuildProgram(t)))
+	ctx, cancel := context.WithCancel(t.Context())
+	slow := between(t, e, func(w http.ResponseWriter, r *http.Request, pass http.Handler) {
+		if isCreate(r) {
+			cancel()
+			time.Sleep(50 * time.Millisecond) // the client has had time to hang up, if it were to
+		}
+		pass.ServeHTTP(w, r)
+	})
+	if _, err := slow.Create(ctx, spec); !errors.Is(err, context.Canceled) {
+		t.Errorf("Create = %v", err)
+	}
+	if n := leftover(t, e, spec.Labels); n != 0 {
+		t.Errorf("%d containers left", n)
+	}
+}
+
+// The daemon has made the container and its answer never comes.
+func TestCreateWithLostAnswer(t *testing.T) {
+	e := connect(t)
+	spec := faultSpec(buildImage(t, e, enginetest.BuildProgram(t)))
+	var lost atomic.Bool
+	cut := between(t, e, func(w http.ResponseWriter, r *http.Request, pass http.Handler) {
+		if !isCreate(r) {
+			pass.ServeHTTP(w, r)
+			return
+		}
+		answer := httptest.NewRecorder()
+		pass.ServeHTTP(answer, r)
+		lost.Store(answer.Code == http.StatusCreated)
+		panic(http.ErrAbortHandler)
+	})
+	_, err := cut.Create(t.Context(), spec)
+	if !engine.IsCode(err, engine.CodeUnreachable) || !lost.Load() {
+		t.Errorf("Create = %v, made by the daemon: %v", err, lost.Load())
+	}
+	if n := leftover(t, e, spec.Labels); n != 0 {
+		t.Errorf("%d containers left", n)
+	}
+}
+
+// A lost answer must not remove the container of somebody else with that name.
+func TestCreateWithLostAnswerSparesOthers(t *testing.T) {
+	e := connect(t)
+	spec := faultSpec(buildImage(t, e, enginetest.BuildProgram(t)))
+	first, err := e.Create(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := between(t, e, func(w http.ResponseWriter, r *http.Request, pass http.Handler) {
+		if isCreate(r) {
+			panic(http.ErrAbortHandler)
+		}
+		pass.ServeHTTP(w, r)
+	})
+	if _, err := cut.Create(t.Context(), spec); !engine.IsCode(err, engine.CodeUnreachable) {
+		t.Errorf("Create = %v", err)
+	}
+	if _, err := e.Inspect(t.Context(), first); err != nil {
+		t.Errorf("the other container: %v", err)
+	}
+	if n := leftover(t, e, spec.Labels); n != 1 {
+		t.Errorf("%d containers, want the other one", n)
+	}
+}
+
+// The connection of a wait drops, as it does when a daemon restarts.
+func TestWaitAfterALostConnection(t *testing.T) {
+	e := connect(t)
+	spec := faultSpec(buildImage(t, e, enginetest.BuildProgram(t)))
+	spec.Args[1] = "stubborn"
+	h, err := e.Create(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var waits atomic.Int32
+	again := make(chan struct{})
+	flaky := between(t, e, func(w http.ResponseWriter, r *http.Request, pass http.Handler) {
+		if strings.HasSuffix(r.URL.Path, "/wait") {
+			switch waits.Add(1) {
+			case 1: // lost while waiting: the headers are out
+				w.WriteHeader(http.StatusOK)
+				_ = http.NewResponseController(w).Flush()
+				panic(http.ErrAbortHandler)
+			case 2: // lost at once
+				panic(http.ErrAbortHandler)
+			case 3:
+				close(again)
+			}
+		}
+		pass.ServeHTTP(w, r)
+	})
+	done := make(chan error, 1)
+	go func() {
+		exit, err := flaky.Wait(t.Context(), h)
+		if err == nil && exit.Code != 137 {
+			err = errors.New("wrong exit code")
+		}
+		done <- err
+	}()
+	<-again
+	if err := errors.Join(e.Start(t.Context(), h), e.Stop(t.Context(), h, 0), <-done); err != nil {
+		t.Error(err)
+	}
+	if n := leftover(t, e, spec.Labels); n != 1 {
+		t.Errorf("%d containers, want 1", n)
+	}
+}
+
+func TestMountOfTheDockerSocketIsRefused(t *testing.T) {
+	e := connect(t)
+	socket := e.socketPath()
+	if socket == "" {
+		t.Skip("the Docker engine is not on a socket of this machine")
+	}
+	for _, source := range []string{socket, filepath.Dir(socket), "/"} {
+		for _, readOnly := range []bool{true, false} {
+			spec := faultSpec("holon-enginetest:none")
+			spec.Mounts = []engine.Mount{{Source: source, Target: "/data", ReadOnly: readOnly}}
+			_, err := e.Create(t.Context(), spec)
+			if typed, ok := errors.AsType[*engine.Error](err); !ok || typed.Param != "mounts" {
+				t.Errorf("mount of %s = %v", source, err)
+			}
+		}
+	}
+}

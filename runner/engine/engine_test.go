@@ -1,0 +1,157 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The zero Spec gets the strict defaults; they are promised to users, so they
+// are spelled out here once more.
+func TestDefaults(t *testing.T) {
+	spec, err := Spec{Name: "run", Args: []string{"/agentd"}}.Complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Spec{
+		Name: "run", Args: []string{"/agentd"}, User: &User{UID: os.Getuid(), GID: os.Getgid()}, WorkDir: "/",
+		Tmpfs: []Tmpfs{
+			{Target: "/tmp", Size: 1073741824}, {Target: "/run", Size: 67108864, NoExec: true}, {Target: "/home/agent", Size: 536870912},
+		},
+		Memory: 2147483648, PidsLimit: 512, OpenFiles: 16384, Network: "none",
+	}
+	if diff := cmp.Diff(want, spec); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestDefaultTmpfsGivesWayToMounts(t *testing.T) {
+	dir := t.TempDir()
+	spec, err := Spec{Name: "run", Args: []string{"/agentd"}, Mounts: []Mount{{Source: dir, Target: "/tmp"}}}.Complete()
+	if err != nil || len(spec.Tmpfs) != 2 || spec.Tmpfs[0].Target != "/run" {
+		t.Errorf("tmpfs = %v, %v", spec.Tmpfs, err)
+	}
+	none, err := Spec{Name: "run", Args: []string{"/agentd"}, Tmpfs: []Tmpfs{}}.Complete()
+	if err != nil || len(none.Tmpfs) != 0 {
+		t.Errorf("tmpfs = %v, %v, want none", none.Tmpfs, err)
+	}
+}
+
+func TestCompleteSharesNothing(t *testing.T) {
+	in := Spec{Name: "run", Args: []string{"/agentd"}, Env: []string{"A=1"}, Labels: map[string]string{"a": "b"}, User: &User{UID: 1}}
+	out, err := in.Complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Args[0], in.Env[0], in.Labels["a"], in.User.UID = "x", "x", "x", 0
+	if out.Args[0] != "/agentd" || out.Env[0] != "A=1" || out.Labels["a"] != "b" || out.User.UID != 1 {
+		t.Errorf("completed spec changed: %+v", out)
+	}
+}
+
+func TestErrorsHideSecrets(t *testing.T) {
+	for _, pair := range []string{"KEY=sec\x00ret", "=secret", "KEY=" + strings.Repeat("secret", 1<<15)} {
+		_, err := Spec{Name: "run", Args: []string{"/agentd"}, Env: []string{pair}}.Complete()
+		if !IsCode(err, CodeInvalidSpec) || strings.Contains(err.Error(), "sec") {
+			t.Errorf("error = %.200v", err)
+		}
+	}
+}
+
+func TestLabels(t *testing.T) {
+	many := map[string]string{}
+	for i := range 65 {
+		many[strings.Repeat("k", i+1)] = ""
+	}
+	for name, labels := range map[string]map[string]string{
+		"empty key": {"": "x"}, "= in key": {"a=b": "c"}, "NUL": {"a": "\x00"}, "many": many, "long": {"a": strings.Repeat("x", 20000)},
+	} {
+		_, err := Spec{Name: "run", Args: []string{"/agentd"}, Labels: labels}.Complete()
+		if typed, ok := errors.AsType[*Error](err); !ok || typed.Param != "labels" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestHostPath(t *testing.T) {
+	mounts := []Mount{{Source: "/h/ws", Target: "/ws"}, {Source: "/h/in", Target: "/ws/in"}, {Source: "/h/sock", Target: "/ipc/a.sock"}}
+	for target, want := range map[string]string{
+		"/ws": "/h/ws", "/ws/a/b": "/h/ws/a/b", "/ws/in/x": "/h/in/x", "/ws/inner": "/h/ws/inner",
+		"/ipc/a.sock": "/h/sock", "/ws/../ws/a": "/h/ws/a",
+		"/wsx": "", "/ipc": "", "/": "", "/ws/../etc/passwd": "", "/ws/in/../../etc": "",
+	} {
+		if got, ok := HostPath(mounts, target); got != want || ok != (want != "") {
+			t.Errorf("HostPath(%q) = %q, %v, want %q", target, got, ok, want)
+		}
+	}
+}
+
+// Whatever the target, the path is within the source of one of the mounts.
+func FuzzHostPath(f *testing.F) {
+	for _, seed := range []string{"/a", "/a/../..", "/a/b/../../../etc", "a/..//", "/a/./b/", "/a\x00/b", ""} {
+		f.Add(seed)
+	}
+	mounts := []Mount{{Source: "/host/a", Target: "/a"}, {Source: "/host/b", Target: "/a/b"}}
+	f.Fuzz(func(t *testing.T, target string) {
+		got, ok := HostPath(mounts, target)
+		if !ok {
+			return
+		}
+		relA, errA := filepath.Rel("/host/a", got)
+		relB, errB := filepath.Rel("/host/b", got)
+		inA, inB := errA == nil && filepath.IsLocal(relA), errB == nil && filepath.IsLocal(relB)
+		if !inA && !inB {
+			t.Errorf("HostPath(%q) = %q", target, got)
+		}
+	})
+}
+
+func FuzzTail(f *testing.F) {
+	f.Add([]byte("hello world"), int64(4), 3)
+	f.Add([]byte("hello"), int64(0), 1)
+	f.Add([]byte("hello"), int64(-7), 2)
+	f.Add(bytes.Repeat([]byte("x"), 100), int64(7), 7)
+	f.Fuzz(func(t *testing.T, data []byte, limit int64, step int) {
+		tail := NewTail(limit)
+		for rest := data; len(rest) > 0; {
+			n := min(max(step, 1), len(rest))
+			if written, err := tail.Write(rest[:n]); written != n || err != nil {
+				t.Fatalf("Write = %d, %v", written, err)
+			}
+			rest = rest[n:]
+		}
+		want := data[max(0, len(data)-int(min(max(limit, 0), maxTail))):]
+		if !bytes.Equal(tail.Bytes(), want) {
+			t.Errorf("tail = %q, want %q", tail.Bytes(), want)
+		}
+	})
+}
+
+func TestErrorChain(t *testing.T) {
+	cause := os.ErrPermission
+	err := error(&Error{Code: CodeFailed, Message: "cannot do it", Err: cause})
+	if !errors.Is(err, cause) || !IsCode(err, CodeFailed) || IsCode(err, CodeConflict) || IsCode(nil, CodeFailed) {
+		t.Errorf("chain of %v", err)
+	}
+	if err.Error() != "cannot do it: permission denied" {
+		t.Errorf("text = %q", err)
+	}
+}
+
+func TestConfined(t *testing.T) {
+	if Unconfined(User{}).Confined() {
+		t.Error("an unconfined program reads as confined")
+	}
+	all := make([]string, 0)
+	for name := range Unconfined(User{}).Axes() {
+		all = append(all, name)
+	}
+	if !Unconfined(User{}).Confined(all...) || len(all) != 14 {
+		t.Errorf("axes = %v", all)
+	}
+}

@@ -1,0 +1,36 @@
+# An image whose entry point is "agentd serve".
+#
+#   docker build -t holon/agentd .
+#
+# builds agentd from source with the Go image. Without a registry, build the
+# base image and the binary first; nothing is then fetched from anywhere:
+#
+#   images/base/build && make build
+#   docker build --build-arg AGENTD=prebuilt --build-arg GO_IMAGE=holon/base:latest -t holon/agentd .
+#
+# Both ways work with BuildKit and with the classic builder, which runs every
+# stage: that is why one stage holds both.
+ARG GO_IMAGE=golang:1.26-bookworm
+ARG BASE_IMAGE=holon/base:latest
+
+FROM ${GO_IMAGE} AS build
+ARG AGENTD=source
+WORKDIR /src
+COPY . .
+# What agentd writes belongs to the user that it runs as by default.
+RUN set -eu; \
+    mkdir -p /out/bin /out/data/ipc /out/data/input /out/data/output /out/data/state /out/data/skills /out/data/workspaces; \
+    chmod 0700 /out/data/ipc /out/data/state; \
+    case "$AGENTD" in \
+    source) CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /out/bin/agentd ./cmd/agentd ;; \
+    prebuilt) install -m 0755 bin/agentd /out/bin/agentd ;; \
+    *) echo "AGENTD must be source or prebuilt, not '$AGENTD'" >&2; exit 2 ;; \
+    esac
+
+FROM ${BASE_IMAGE}
+COPY --from=build /out/bin/agentd /holon/bin/agentd
+COPY --from=build --chown=1000:1000 /out/data/ /holon/
+USER 1000:1000
+WORKDIR /holon/workspaces
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["/holon/bin/agentd", "serve"]

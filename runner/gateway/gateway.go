@@ -1,0 +1,105 @@
+// Package gateway lets a container without network and without keys call its
+// model provider, and nothing else.
+//
+// The host serves a Unix socket in the container's directory. A request for
+// http://model/<provider>/<path> is sent to the provider's endpoint with the
+// key added here. The invariant: a request reaches a provider only if its
+// method and its target, byte for byte, are on the provider's list; it carries
+// only headers named in this package and the key; and no answer, error or log
+// line shows a key, in any of the encodings that redact.go lists. Redirects are
+// never followed, connections never upgraded.
+//
+// It does not judge what the body of an allowed request asks for, does not
+// retry, and promises no order between requests. Streams pass as they come,
+// nothing is collected first. A key of fewer than minStreamSecret bytes is
+// removed from errors only: it could be a word of the answer.
+package gateway
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Options says which providers can be reached. Nothing of it is kept in any
+// place that a container sees.
+type Options struct {
+	// Providers by the name that begins the path: letters, digits, '_', '-'.
+	Providers map[string]Provider
+
+	// Owner is given the sockets, nil leaves them with this process's user.
+	// Only root can give files away.
+	Owner *Owner
+
+	// Logger receives refusals and failures; nil discards them.
+	Logger *slog.Logger
+}
+
+// Owner is the user who may connect to a socket.
+type Owner struct{ UID, GID int }
+
+// Gateway holds the endpoints and keys of the host. One Gateway serves any
+// number of sockets; all methods are safe for concurrent use.
+type Gateway struct {
+	upstreams map[string]*upstream // by provider name
+	routes    map[string]target    // by request target, "/openai/responses"
+	owner     *Owner
+	log       *slog.Logger
+}
+
+// target is where one request target leads.
+type target struct {
+	upstream *upstream
+	method   string
+	url      string
+}
+
+// New checks the options and returns a gateway that has no connection yet.
+// Every error is an *Error that names the setting.
+func New(options Options) (*Gateway, error) {
+	g := &Gateway{
+		upstreams: make(map[string]*upstream, len(options.Providers)),
+		routes:    make(map[string]target),
+		owner:     options.Owner,
+		log:       options.Logger,
+	}
+	if g.log == nil {
+		g.log = slog.New(slog.DiscardHandler)
+	}
+	for _, name := range slices.Sorted(maps.Keys(options.Providers)) {
+		provider, err := options.Providers[name].complete(name)
+		if err != nil {
+			return nil, err
+		}
+		up, err := newUpstream(name, provider)
+		if err != nil {
+			return nil, err
+		}
+		g.upstreams[name] = up
+		for _, route := range provider.Routes {
+			g.routes["/"+name+route.Path] = target{upstream: up, method: route.Method, url: up.base + route.Path}
+		}
+	}
+	return g, nil
+}
+
+// Providers returns the names of the configured providers, sorted.
+func (g *Gateway) Providers() []string {
+	return slices.Sorted(maps.Keys(g.upstreams))
+}
+
+// Close drops idle connections to providers. Servers are closed on their own,
+// before.
+func (g *Gateway) Close() {
+	for _, up := range g.upstreams {
+		up.transport.CloseIdleConnections()
+	}
+}
+
+// providerOf returns the provider that a request target begins with.
+func (g *Gateway) providerOf(uri string) (*upstream, bool) {
+	name, _, _ := strings.Cut(strings.TrimPrefix(uri, "/"), "/")
+	up, ok := g.upstreams[name]
+	return up, ok
+}

@@ -1,0 +1,489 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"holon/runner/gateway"
+)
+
+const sentinel = "sk-proj-S3nt1nel/+key_0123456789~abc"
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestForward(t *testing.T) {
+	for _, tc := range []struct {
+		provider, target, upstreamPath string
+		auth                           http.Header
+	}{
+		{"openai", "/openai/responses", "/v1/responses", http.Header{"Authorization": {"Bearer " + sentinel}}},
+		{"anthropic", "/anthropic/v1/messages", "/v1/v1/messages", http.Header{"X-Api-Key": {sentinel}, "Anthropic-Version": {"2023-06-01"}}},
+	} {
+		t.Run(tc.provider, func(t *testing.T) {
+			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				w.Header().Set("X-Request-Id", "req_1")
+				w.Header().Set("Set-Cookie", "a=b")
+				w.Header().Set("Openai-Organization", "somebody")
+				w.WriteHeader(http.StatusCreated)
+				io.WriteString(w, `{"ok":true}`)
+			})
+			g := serve(t, gateway.Options{Providers: map[string]gateway.Provider{
+				tc.provider: {BaseURL: up.URL + "/v1/", APIKey: gateway.NewSecret(sentinel)},
+			}})
+			req, err := http.NewRequest(http.MethodPost, "http://model"+tc.target, strings.NewReader(`{"model":"m"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{
+				"Authorization", "X-Api-Key", "Cookie", "Proxy-Authorization", "X-Forwarded-For", "X-Forwarded-Host", "Forwarded", "Via",
+				"Te", "Keep-Alive", "Proxy-Connection", "Accept-Encoding", "X-Stainless-Os", "Openai-Organization", "User-Agent", "Traceparent",
+			} {
+				req.Header.Set(name, "from-the-container")
+			}
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set("Accept", "text/event-stream")
+			if tc.provider == "anthropic" {
+				req.Header.Set("Anthropic-Version", "2023-06-01")
+			}
+			req.Host = "evil.example"
+			resp := g.do(t, req)
+			if resp.status != http.StatusCreated || resp.body != `{"ok":true}` {
+				t.Fatalf("answer = %d %s", resp.status, resp.body)
+			}
+			resp.header.Del("Date")
+			resp.header.Del("Content-Length")
+			wantHeader := http.Header{"Content-Type": {"application/json"}, "X-Request-Id": {"req_1"}}
+			if diff := cmp.Diff(wantHeader, resp.header); diff != "" {
+				t.Errorf("answer's headers (-want +got):\n%s", diff)
+			}
+
+			seen := up.only(t)
+			want := http.Header{"Content-Type": {"application/json"}, "Accept": {"text/event-stream"}, "Accept-Encoding": {"identity"},
+				"User-Agent": {"holon-gateway"}, "Content-Length": {"13"}}
+			for name, value := range tc.auth {
+				want[name] = value
+			}
+			if diff := cmp.Diff(want, seen.header); diff != "" {
+				t.Errorf("provider's headers (-want +got):\n%s", diff)
+			}
+			if seen.method != http.MethodPost || seen.uri != tc.upstreamPath || seen.body != `{"model":"m"}` || seen.host != strings.TrimPrefix(up.URL, "http://") {
+				t.Errorf("provider saw %s %s for %s with %s", seen.method, seen.uri, seen.host, seen.body)
+			}
+			wantStats := gateway.Stats{Providers: map[string]gateway.ProviderStats{tc.provider: {Requests: 1, BytesSent: 13, BytesReceived: 11}}}
+			if diff := cmp.Diff(wantStats, g.server.Stats()); diff != "" {
+				t.Errorf("stats (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Every event arrives before the provider sends the next.
+func TestStreamIsNotBuffered(t *testing.T) {
+	next := make(chan struct{})
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.WriteHeader(http.StatusOK)
+		http.NewResponseController(w).Flush()
+		for i := range 3 {
+			select {
+			case <-next:
+			case <-r.Context().Done():
+				return
+			}
+			fmt.Fprintf(w, "data: %d\n\n", i)
+			http.NewResponseController(w).Flush()
+		}
+	})
+	g := serve(t, openAI(up.URL))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://model/openai/responses", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := g.client.Do(req) // returns before the first event exists
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for i := range 3 {
+		next <- struct{}{}
+		event := make([]byte, len("data: 0\n\n"))
+		if _, err := io.ReadFull(resp.Body, event); err != nil || string(event) != fmt.Sprintf("data: %d\n\n", i) {
+			t.Fatalf("event %d = %q, %v", i, event, err)
+		}
+	}
+	if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) > 0 {
+		t.Fatalf("after the last event: %q, %v", rest, err)
+	}
+}
+
+func TestUpstreamFaults(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		handler    http.HandlerFunc
+		wantStatus int
+		wantBody   string // a part of it
+		wantHeader string // "Name: value"
+	}{
+		{
+			name: "an error keeps its status and the advice to wait",
+			handler: func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Retry-After-Ms", "1500")
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusTooManyRequests)
+				io.WriteString(w, `{"error":{"message":"slow down"}}`)
+			},
+			wantStatus: 429, wantBody: `{"error":{"message":"slow down"}}`, wantHeader: "Retry-After-Ms: 1500",
+		}, {
+			name: "a redirect is not followed",
+			handler: func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+			},
+			wantStatus: 502, wantBody: `"code":"provider_unavailable"`,
+		}, {
+			name: "a compressed answer is refused",
+			handler: func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Encoding", "gzip")
+				io.WriteString(w, "not really")
+			},
+			wantStatus: 502, wantBody: "compressed",
+		}, {
+			name: "a huge error becomes a small one",
+			handler: func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusBadRequest)
+				io.WriteString(w, strings.Repeat("x", 1<<20))
+			},
+			wantStatus: 400, wantBody: `"code":"model_error"`,
+		}, {
+			name: "no answer",
+			handler: func(http.ResponseWriter, *http.Request) {
+				panic(http.ErrAbortHandler)
+			},
+			wantStatus: 502, wantBody: `"code":"provider_unavailable"`,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			up := newUpstream(t, tc.handler)
+			g := serve(t, openAI(up.URL))
+			resp := g.post(t, "/openai/responses", "{}")
+			if resp.status != tc.wantStatus || !strings.Contains(resp.body, tc.wantBody) || len(resp.body) > 64<<10 {
+				t.Errorf("answer = %d %.300s", resp.status, resp.body)
+			}
+			if name, value, ok := strings.Cut(tc.wantHeader, ": "); ok && resp.header.Get(name) != value {
+				t.Errorf("%s = %q, want %q", name, resp.header.Get(name), value)
+			}
+			if n := len(up.all()); n != 1 {
+				t.Errorf("the provider was asked %d times", n)
+			}
+			if stats := g.server.Stats().Providers["openai"]; stats.Failed != 1 {
+				t.Errorf("stats = %+v", stats)
+			}
+		})
+	}
+}
+
+// A stream that breaks must not look like one that ended.
+func TestBrokenStreamIsSeen(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "data: 1\n\n")
+		http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	g := serve(t, openAI(up.URL))
+	resp, err := g.client.Post("http://model/openai/responses", "application/json", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if string(body) != "data: 1\n\n" || err == nil {
+		t.Fatalf("body = %q, %v; want the event and an error", body, err)
+	}
+}
+
+// A provider that repeats the key, in whatever encoding, in an error, a header
+// or a stream cut anywhere: the container does not learn it, nor does the log.
+func TestKeyIsNeverPassedOn(t *testing.T) {
+	encodings := map[string]string{
+		"raw":         sentinel,
+		"bearer":      "Bearer " + sentinel,
+		"base64":      base64.StdEncoding.EncodeToString([]byte(sentinel)),
+		"basic auth":  base64.StdEncoding.EncodeToString([]byte("user:" + sentinel + ":x")),
+		"base64url":   base64.URLEncoding.EncodeToString([]byte("k=" + sentinel)),
+		"hex":         hex.EncodeToString([]byte(sentinel)),
+		"upper hex":   strings.ToUpper(hex.EncodeToString([]byte(sentinel))),
+		"query":       strings.NewReplacer("/", "%2F", "+", "%2B").Replace(sentinel),
+		"escaped (/)": strings.ReplaceAll(sentinel, "/", `\/`),
+	}
+	var log lockedBuffer
+	for name, leak := range encodings {
+		for _, status := range []int{http.StatusOK, http.StatusUnauthorized} {
+			t.Run(fmt.Sprintf("%s %d", name, status), func(t *testing.T) {
+				up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("X-Request-Id", leak)
+					w.WriteHeader(status)
+					text := "before " + leak + " after\n"
+					for i := range len(text) {
+						io.WriteString(w, text[i:i+1])
+						http.NewResponseController(w).Flush()
+					}
+				})
+				options := openAI(up.URL)
+				options.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+				g := serve(t, options)
+				resp := g.post(t, "/openai/responses", "{}")
+				got := fmt.Sprint(resp.header) + resp.body
+				for _, secret := range encodings {
+					if strings.Contains(got, secret) {
+						t.Errorf("the container learns %q:\n%s", secret, got)
+					}
+				}
+				if !strings.HasPrefix(resp.body, "before ") || !strings.HasSuffix(resp.body, " after\n") || !strings.Contains(resp.body, "[redacted]") {
+					t.Errorf("body = %q", resp.body)
+				}
+			})
+		}
+	}
+	for _, secret := range encodings {
+		if strings.Contains(log.String(), secret) {
+			t.Errorf("the log shows %q", secret)
+		}
+	}
+}
+
+func TestBodyLimit(t *testing.T) {
+	const limit = 64 << 20
+	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {})
+	g := serve(t, openAI(up.URL))
+	for _, tc := range []struct {
+		name string
+		size int64
+		body io.Reader // hides the size where it is not a *limitedZeros
+		want int
+	}{
+		{"as large as allowed", limit, nil, http.StatusOK},
+		{"declared too large", limit + 1, nil, http.StatusRequestEntityTooLarge},
+		{"too large without a length", -1, io.LimitReader(zeros{}, limit+1), http.StatusRequestEntityTooLarge},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			body := tc.body
+			if body == nil {
+				body = io.LimitReader(zeros{}, tc.size)
+			}
+			req, err := http.NewRequest(http.MethodPost, "http://model/openai/responses", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.ContentLength = tc.size
+			resp, err := g.client.Do(req)
+			if err != nil {
+				// The answer came before the body was written and the
+				// connection is closed: the write may fail first.
+				if tc.want == http.StatusOK {
+					t.Fatal(err)
+				}
+				return
+			}
+			defer resp.Body.Close()
+			if resp.StatusCode != tc.want {
+				t.Errorf("status = %d, want %d", resp.StatusCode, tc.want)
+			}
+		})
+	}
+	stats := g.server.Stats().Providers["openai"]
+	if stats.Refused != 2 || stats.BytesSent > 2*limit+1 {
+		t.Errorf("stats = %+v, want two refused", stats)
+	}
+}
+
+func TestUnixUpstream(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "up.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var uri string
+	up := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { uri = r.Host + r.RequestURI })}
+	done := make(chan error, 1)
+	go func() { done <- up.Serve(l) }()
+	t.Cleanup(func() { up.Close(); <-done })
+
+	g := serve(t, gateway.Options{Providers: map[string]gateway.Provider{
+		"local": {BaseURL: "unix://" + path + ":/v1", Auth: gateway.AuthNone, Routes: []gateway.Route{{Method: "POST", Path: "/responses"}}},
+	}})
+	if resp := g.post(t, "/local/responses", "{}"); resp.status != http.StatusOK || uri != "localhost/v1/responses" {
+		t.Fatalf("status %d, upstream saw %s", resp.status, uri)
+	}
+}
+
+// upstream is a provider that records what it is asked.
+type upstream struct {
+	*httptest.Server
+	mu   sync.Mutex
+	seen []request
+}
+
+type request struct {
+	method, uri, host, body string
+	header                  http.Header
+}
+
+func newUpstream(t testing.TB, handler http.HandlerFunc) *upstream {
+	t.Helper()
+	up := &upstream{}
+	up.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body bytes.Buffer
+		n, err := io.Copy(&body, io.LimitReader(r.Body, 1<<20))
+		if err == nil && n == 1<<20 {
+			_, err = io.Copy(io.Discard, r.Body)
+		}
+		if err != nil {
+			return
+		}
+		header := r.Header.Clone()
+		header.Set("Content-Length", fmt.Sprint(r.ContentLength))
+		up.mu.Lock()
+		up.seen = append(up.seen, request{r.Method, r.RequestURI, r.Host, body.String(), header})
+		up.mu.Unlock()
+		handler(w, r)
+	}))
+	up.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	t.Cleanup(up.Close)
+	return up
+}
+
+func (u *upstream) all() []request {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return append([]request(nil), u.seen...)
+}
+
+func (u *upstream) only(t testing.TB) request {
+	t.Helper()
+	all := u.all()
+	if len(all) != 1 {
+		t.Fatalf("the provider was asked %d times, want 1", len(all))
+	}
+	return all[0]
+}
+
+func openAI(baseURL string) gateway.Options {
+	return gateway.Options{Providers: map[string]gateway.Provider{"openai": {BaseURL: baseURL, APIKey: gateway.NewSecret(sentinel)}}}
+}
+
+// served is a gateway on a socket and a client as a container would have.
+type served struct {
+	gateway *gateway.Gateway
+	server  *gateway.Server
+	client  *http.Client
+}
+
+func serve(t testing.TB, options gateway.Options) *served {
+	t.Helper()
+	g, err := gateway.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "ipc", "model.sock")
+	server, err := g.Serve(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := unixClient(path)
+	t.Cleanup(func() {
+		client.CloseIdleConnections()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := server.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		g.Close()
+		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the socket is still there: %v", err)
+		}
+	})
+	return &served{g, server, client}
+}
+
+func unixClient(path string) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DisableCompression:  true,
+		MaxIdleConnsPerHost: 16,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		},
+	}}
+}
+
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (s *served) do(t testing.TB, req *http.Request) answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	resp, err := s.client.Do(req.WithContext(ctx))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header, string(body)}
+}
+
+func (s *served) post(t testing.TB, target, body string) answer {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodPost, "http://model"+target, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	return s.do(t, req)
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

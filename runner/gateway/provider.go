@@ -1,0 +1,121 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// AuthStyle says how a provider wants its key.
+type AuthStyle string
+
+// The styles of Provider.Auth.
+const (
+	AuthBearer  AuthStyle = "bearer"    // Authorization: Bearer KEY
+	AuthXAPIKey AuthStyle = "x-api-key" // x-api-key: KEY
+	AuthNone    AuthStyle = "none"      // no key: a server of one's own
+)
+
+// Route is one call that a container may make.
+type Route struct {
+	Method string // upper case
+	Path   string // appended to Provider.BaseURL; begins with '/', no escapes, no query
+}
+
+// Provider is one endpoint of the host.
+type Provider struct {
+	// BaseURL is what the path of a route is appended to:
+	// https://host[:port][/path], http://…, or unix:///socket[:/path].
+	BaseURL string
+
+	// APIKey is required unless Auth is AuthNone.
+	APIKey Secret
+
+	// Auth and Routes may be left out for the providers this package knows:
+	// openai and anthropic.
+	Auth   AuthStyle
+	Routes []Route
+
+	// Proxy chooses the proxy of the host for a request, as in http.Transport;
+	// nil means none.
+	Proxy func(*http.Request) (*url.URL, error)
+}
+
+// known returns how a provider is called by its own clients.
+func known(name string) Provider {
+	switch name {
+	case "openai":
+		return Provider{Auth: AuthBearer, Routes: []Route{{http.MethodPost, "/responses"}}}
+	case "anthropic":
+		return Provider{Auth: AuthXAPIKey, Routes: []Route{{http.MethodPost, "/v1/messages"}}}
+	}
+	return Provider{Auth: AuthBearer}
+}
+
+// passedHeaders are the headers of a request that go on to the provider.
+// Everything else stays here, credentials and client telemetry above all.
+func passedHeaders() []string {
+	return []string{"Content-Type", "Accept", "Anthropic-Version", "Anthropic-Beta"}
+}
+
+// returnedHeaders are the headers of an answer that go back.
+func returnedHeaders() []string {
+	return []string{"Content-Type", "Retry-After", "Retry-After-Ms", "X-Request-Id", "Request-Id", "X-Should-Retry"}
+}
+
+var (
+	namePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}$`)
+	pathPattern = regexp.MustCompile(`^(/[a-zA-Z0-9_.~:-]+)+$`)
+)
+
+// complete fills in the defaults of the provider called name and checks all.
+func (p Provider) complete(name string) (Provider, error) {
+	if !namePattern.MatchString(name) {
+		return p, &Error{Code: CodeInvalidProvider, Param: "providers",
+			Message: fmt.Sprintf("invalid provider name %.80q", name), Hint: "use 1 to 64 letters, digits, '_' or '-'"}
+	}
+	defaults := known(name)
+	if p.Auth == "" {
+		p.Auth = defaults.Auth
+	}
+	if p.Routes == nil {
+		p.Routes = defaults.Routes
+	}
+	if len(p.Routes) == 0 {
+		return p, invalid(name, "routes", "list the method and path of each call to allow", "provider %s has no routes", name)
+	}
+	for i, route := range p.Routes {
+		if !slices.Contains([]string{http.MethodPost, http.MethodGet}, route.Method) {
+			return p, invalid(name, fmt.Sprintf("routes[%d].method", i), "use GET or POST", "method %.40q can't be allowed", route.Method)
+		}
+		if !pathPattern.MatchString(route.Path) || path.Clean(route.Path) != route.Path {
+			return p, invalid(name, fmt.Sprintf("routes[%d].path", i), "write a plain path such as /responses", "path %.100q can't be allowed", route.Path)
+		}
+	}
+	return p, p.checkKey(name)
+}
+
+func (p Provider) checkKey(name string) error {
+	if !slices.Contains([]AuthStyle{AuthBearer, AuthXAPIKey, AuthNone}, p.Auth) {
+		return invalid(name, "auth", "use bearer, x-api-key or none", "authentication style %.40q is unknown", string(p.Auth))
+	}
+	if p.Auth == AuthNone {
+		return nil
+	}
+	if p.APIKey.IsZero() {
+		variable := strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "_API_KEY"
+		return &Error{Code: CodeMissingCredentials, Param: "providers." + name + ".api_key",
+			Message: fmt.Sprintf("no API key for provider %s", name), Hint: "set " + variable}
+	}
+	for i, c := range []byte(p.APIKey.Reveal()) {
+		if c <= ' ' || c > '~' {
+			return invalid(name, "api_key", "copy the key again, without spaces or line ends",
+				"the API key of provider %s has a character at offset %d that no key has", name, i)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,256 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"holon/runner/gateway"
+)
+
+func TestSocketIsPrivate(t *testing.T) {
+	g := serve(t, openAI("http://127.0.0.1:9"))
+	for path, want := range map[string]os.FileMode{
+		g.server.Path():               os.ModeSocket | 0o600,
+		filepath.Dir(g.server.Path()): os.ModeDir | 0o700,
+	} {
+		info, err := os.Lstat(path)
+		if err != nil || info.Mode() != want {
+			t.Errorf("%s has mode %v, %v; want %v", filepath.Base(path), info.Mode(), err, want)
+		}
+	}
+}
+
+func TestSocketOwner(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can give a socket away")
+	}
+	options := openAI("http://127.0.0.1:9")
+	options.Owner = &gateway.Owner{UID: 12345, GID: 23456}
+	g := serve(t, options)
+	info, err := os.Lstat(g.server.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := info.Sys().(*syscall.Stat_t); st.Uid != 12345 || st.Gid != 23456 || info.Mode().Perm() != 0o600 {
+		t.Errorf("owner %d:%d mode %v", st.Uid, st.Gid, info.Mode())
+	}
+}
+
+func TestServeOnUsedPath(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		prepare func(t *testing.T, path string)
+		wantErr string
+	}{
+		{"nothing", func(*testing.T, string) {}, ""},
+		{"stale socket", func(t *testing.T, path string) {
+			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.SetUnlinkOnClose(false)
+			l.Close()
+		}, ""},
+		{"live socket", func(t *testing.T, path string) {
+			l, err := net.Listen("unix", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { l.Close() })
+		}, "another server answers"},
+		{"file", func(t *testing.T, path string) {
+			if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "not a socket"},
+		{"link to a stale socket", func(t *testing.T, path string) {
+			if err := os.Symlink("elsewhere", path); err != nil {
+				t.Fatal(err)
+			}
+		}, "not a socket"},
+		{"directory others can write to", func(t *testing.T, path string) {
+			if err := os.Chmod(filepath.Dir(path), 0o777); err != nil {
+				t.Fatal(err)
+			}
+		}, "mode 0777"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "m.sock")
+			if err := os.Chmod(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			tc.prepare(t, path)
+			g, err := gateway.New(openAI("http://127.0.0.1:9"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			server, err := g.Serve(t.Context(), path)
+			if tc.wantErr == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := server.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if !gateway.IsCode(err, gateway.CodeSocketUnusable) || !strings.Contains(err.Error(), tc.wantErr) {
+				t.Fatalf("error = %v, want %s", err, tc.wantErr)
+			}
+			if tc.name == "file" {
+				if kept, _ := os.ReadFile(path); string(kept) != "precious" {
+					t.Errorf("the file is now %q", kept)
+				}
+			}
+		})
+	}
+}
+
+func TestServeLongPath(t *testing.T) {
+	g, err := gateway.New(openAI("http://127.0.0.1:9"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/tmp/" + strings.Repeat("x", 110), "model.sock"} {
+		if _, err := g.Serve(t.Context(), path); !gateway.IsCode(err, gateway.CodeSocketUnusable) {
+			t.Errorf("%.20s: error = %v", path, err)
+		}
+	}
+}
+
+// What the container put in the place of the socket is not ours to remove.
+func TestCloseLeavesWhatIsNotItsOwn(t *testing.T) {
+	g, err := gateway.New(openAI("http://127.0.0.1:9"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "ipc", "m.sock")
+	server, err := g.Serve(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("the file is gone: %v", err)
+	}
+}
+
+// Close lets a running request end, refuses new ones, and cuts off what does
+// not end; no goroutine is left, which TestMain checks.
+func TestClose(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		ends  bool // the provider's answer
+		whole bool // what the client must see
+	}{{"waits for a request", true, true}, {"cuts a request off", false, false}} {
+		t.Run(tc.name, func(t *testing.T) {
+			end := make(chan struct{})
+			up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+				io.WriteString(w, "begun ")
+				http.NewResponseController(w).Flush()
+				select {
+				case <-end:
+					io.WriteString(w, "ended")
+				case <-r.Context().Done():
+				}
+			})
+			g := serve(t, openAI(up.URL))
+			resp, err := g.client.Post("http://model/openai/responses", "", strings.NewReader("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if _, err := io.ReadFull(resp.Body, make([]byte, len("begun "))); err != nil {
+				t.Fatal(err)
+			}
+
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			closed := make(chan error, 1)
+			go func() { closed <- g.server.Close(ctx) }()
+			waitForRefusal(t, g)
+			if tc.ends {
+				close(end)
+			} else {
+				cancel()
+			}
+			rest, err := io.ReadAll(resp.Body)
+			if whole := err == nil && string(rest) == "ended"; whole != tc.whole {
+				t.Errorf("the client saw %q, %v", rest, err)
+			}
+			if err := <-closed; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// waitForRefusal returns when the closing server refuses a new request.
+func waitForRefusal(t *testing.T, g *served) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		resp, err := g.client.Post("http://model/openai/files", "", nil) // never reaches the provider
+		if err != nil {
+			continue
+		}
+		resp.Body.Close()
+		if resp.StatusCode == http.StatusServiceUnavailable {
+			return
+		}
+	}
+	t.Fatal("the closing server goes on accepting")
+}
+
+// Connections beyond the limit wait; they are served when others end.
+func TestConnectionsAreBounded(t *testing.T) {
+	const limit = 128
+	up := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
+	g := serve(t, openAI(up.URL))
+	held := make([]net.Conn, limit)
+	for i := range held {
+		conn, err := net.Dial("unix", g.server.Path())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		held[i] = conn
+		// An answer proves that the connection was accepted; it stays open.
+		if _, err := io.WriteString(conn, "POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Length: 0\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	extra, err := net.Dial("unix", g.server.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer extra.Close()
+	if _, err := io.WriteString(extra, "GET / HTTP/1.1\r\nHost: m\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	extra.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	if n, err := extra.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("the connection beyond the limit was answered: %d, %v", n, err)
+	}
+	held[0].Close()
+	extra.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := extra.Read(make([]byte, 1)); err != nil {
+		t.Fatalf("the waiting connection was not served: %v", err)
+	}
+}

@@ -1,0 +1,141 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	maxAnswerHeader = 64 << 10
+	dialTimeout     = 15 * time.Second
+)
+
+// upstream is a checked provider and the connections to it.
+type upstream struct {
+	name      string
+	base      string // scheme://host[/path], no slash at the end
+	auth      AuthStyle
+	key       Secret
+	errors    *redactor
+	streams   *redactor
+	transport *http.Transport
+}
+
+func newUpstream(name string, p Provider) (*upstream, error) {
+	base, socket, err := parseBaseURL(name, p.BaseURL)
+	if err != nil {
+		return nil, err
+	}
+	key := p.APIKey.Reveal()
+	return &upstream{
+		name:      name,
+		base:      base,
+		auth:      p.Auth,
+		key:       p.APIKey,
+		errors:    newRedactor(key, minErrorSecret),
+		streams:   newRedactor(key, minStreamSecret),
+		transport: newTransport(socket, p.Proxy),
+	}, nil
+}
+
+// newTransport returns a transport to the socket, or to the network where
+// socket is empty. It has no time limit for an answer: models think for long,
+// and the client that waits can go away.
+func newTransport(socket string, proxy func(*http.Request) (*url.URL, error)) *http.Transport {
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
+	t := &http.Transport{
+		DialContext:            dialer.DialContext,
+		ForceAttemptHTTP2:      true,
+		DisableCompression:     true, // what comes is passed on as it is
+		MaxIdleConnsPerHost:    16,
+		IdleConnTimeout:        30 * time.Second,
+		TLSHandshakeTimeout:    dialTimeout,
+		MaxResponseHeaderBytes: maxAnswerHeader,
+		ReadBufferSize:         bufferSize,
+		WriteBufferSize:        bufferSize,
+		Proxy:                  proxy,
+	}
+	if socket != "" {
+		t.Proxy = nil
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", socket)
+		}
+	}
+	return t
+}
+
+// parseBaseURL returns the base URL without a slash at its end and, for a Unix
+// socket, the socket's path.
+func parseBaseURL(name, raw string) (base, socket string, err error) {
+	const remedy = "write https://host/path or unix:///socket:/path"
+	bad := func(what string) error {
+		// The URL itself is not shown: people put passwords in them.
+		return invalid(name, "base_url", remedy, "the base URL of provider %s %s", name, what)
+	}
+	if rest, ok := strings.CutPrefix(raw, "unix://"); ok {
+		socket, prefix, _ := strings.Cut(rest, ":")
+		if !filepath.IsAbs(socket) || strings.ContainsRune(socket, 0) || len(socket) > maxSocketPath {
+			return "", "", bad("names no socket by a short absolute path")
+		}
+		if prefix = strings.TrimRight(prefix, "/"); prefix != "" && !plainPath(prefix) {
+			return "", "", bad("has a path that is not plain")
+		}
+		return "http://localhost" + prefix, socket, nil
+	}
+	u, parseErr := url.Parse(raw)
+	switch {
+	case raw == "":
+		return "", "", bad("is missing")
+	case parseErr != nil:
+		return "", "", bad("can't be read")
+	case u.Scheme != "https" && u.Scheme != "http":
+		return "", "", bad("is neither http, https nor unix")
+	case u.Hostname() == "":
+		return "", "", bad("names no host")
+	case u.User != nil:
+		return "", "", bad("holds a user name or password")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return "", "", bad("has a query or a fragment")
+	}
+	prefix := strings.TrimRight(u.EscapedPath(), "/")
+	if prefix != "" && !plainPath(prefix) {
+		return "", "", bad("has a path that is not plain")
+	}
+	return u.Scheme + "://" + u.Host + prefix, "", nil
+}
+
+func plainPath(p string) bool { return pathPattern.MatchString(p) && path.Clean(p) == p }
+
+// request makes the provider's request from the container's: a new one, so
+// that nothing passes that is not named here.
+func (u *upstream) request(ctx context.Context, t target, from *http.Request, body io.Reader) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, t.method, t.url, body)
+	if err != nil {
+		return nil, err
+	}
+	req.ContentLength = from.ContentLength
+	if from.ContentLength == 0 {
+		req.Body = http.NoBody
+	}
+	for _, name := range passedHeaders() {
+		if value := from.Header.Get(name); value != "" {
+			req.Header.Set(name, value)
+		}
+	}
+	req.Header.Set("Accept-Encoding", "identity")
+	req.Header.Set("User-Agent", "holon-gateway")
+	switch u.auth {
+	case AuthBearer:
+		req.Header.Set("Authorization", "Bearer "+u.key.Reveal())
+	case AuthXAPIKey:
+		req.Header.Set("X-Api-Key", u.key.Reveal())
+	}
+	return req, nil
+}

@@ -66,7 +66,7 @@ func (t *Tree) Diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 }
 
 func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
-	root, err := openFolder(t.slot.tree())
+	root, err := openOurs(t.slot.tree())
 	if err != nil {
 		return nil, err
 	}

@@ -52,19 +52,20 @@ func (e *Error) Error() string {
 	if e.Hint != "" {
 		text += " (" + e.Hint + ")"
 	}
-	return text
+	return strings.ReplaceAll(text, "\n", "; ")
 }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// typed gives err the code that callers branch on, unless it has one already.
+// typed makes err an *Error with the code that callers branch on: the one it
+// wraps, or one for what it is.
 func typed(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[*Error](err); ok {
-		return err
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
 	}
 	e := &Error{Code: CodeFailed, Message: doing, Err: err}
 	failed, isGit := errors.AsType[*gitError](err)

@@ -13,30 +13,43 @@ import (
 
 // A folder is an open directory. Its methods take single names and never
 // follow a symbolic link, so that no path of a hostile tree leads out of it.
-type folder struct{ fd int }
+type folder struct {
+	fd int
 
-// openFolder opens the directory at a path of ours.
+	// Ours to change: what can't be opened is made accessible. Set for trees
+	// of ours, in which a container of the same user may have taken away
+	// permissions; never for a directory of the user's.
+	ours bool
+}
+
+// openFolder opens the directory at a path, for reading as it is.
 func openFolder(path string) (folder, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return folder{-1}, &os.PathError{Op: "open", Path: path, Err: err}
+		return folder{fd: -1}, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	return folder{fd}, nil
+	return folder{fd: fd}, nil
+}
+
+// openOurs opens a directory that we may change the permissions in.
+func openOurs(path string) (folder, error) {
+	f, err := openFolder(path)
+	f.ours = true
+	return f, err
 }
 
 func (f folder) close() { unix.Close(f.fd) }
 
-// folder opens the directory name. A directory that its owner, a container of
-// the same user, made unreadable is made accessible again.
+// folder opens the directory name.
 func (f folder) folder(name string) (folder, error) {
 	fd, err := f.openRetry(name, unix.O_RDONLY|unix.O_DIRECTORY)
-	if errors.Is(err, unix.EACCES) {
+	if f.ours && errors.Is(err, unix.EACCES) {
 		if err := f.chmod(name, 0o755); err != nil {
-			return folder{-1}, err
+			return folder{fd: -1}, err
 		}
 		fd, err = f.openRetry(name, unix.O_RDONLY|unix.O_DIRECTORY)
 	}
-	return folder{fd}, err
+	return folder{fd: fd, ours: f.ours}, err
 }
 
 // file opens the regular file name for reading, never blocking on what only
@@ -44,7 +57,7 @@ func (f folder) folder(name string) (folder, error) {
 func (f folder) file(name string) (*os.File, unix.Stat_t, error) {
 	var st unix.Stat_t
 	fd, err := f.openRetry(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
-	if errors.Is(err, unix.EACCES) {
+	if f.ours && errors.Is(err, unix.EACCES) {
 		if err := f.chmod(name, 0o644); err != nil {
 			return nil, st, err
 		}
@@ -181,7 +194,7 @@ func (c *cursor) parent(path string) (folder, string, error) {
 	}
 	at, err := c.descend(dir)
 	if err != nil {
-		return folder{-1}, "", err
+		return folder{fd: -1}, "", err
 	}
 	c.dir, c.last = dir, at
 	return at, name, nil
@@ -200,7 +213,7 @@ func (c *cursor) descend(dir string) (folder, error) {
 			at.close()
 		}
 		if err != nil {
-			return folder{-1}, fmt.Errorf("open directory %q: %w", dir, err)
+			return folder{fd: -1}, fmt.Errorf("open directory %q: %w", dir, err)
 		}
 		at = next
 	}

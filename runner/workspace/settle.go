@@ -46,7 +46,7 @@ func (t *Tree) settle(ctx context.Context) error {
 	if err := os.Mkdir(t.slot.tree(), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("create tree: %w", err)
 	}
-	root, err := openFolder(t.slot.tree())
+	root, err := openOurs(t.slot.tree())
 	if err != nil {
 		return err
 	}

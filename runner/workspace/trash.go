@@ -25,7 +25,7 @@ func openTrash(path string) (*trash, error) {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("open trash: %w", err)
 	}
-	dir, err := openFolder(path)
+	dir, err := openOurs(path)
 	if err != nil {
 		return nil, fmt.Errorf("open trash: %w", err)
 	}

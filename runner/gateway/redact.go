@@ -21,14 +21,15 @@ const (
 // redactor finds a secret in its usual encodings: as it is, base64 and
 // base64url at any offset within the encoded data, hex, URL- and JSON-escaped.
 type redactor struct {
-	forms [][]byte // longest first, none empty
+	forms  [][]byte // longest first, none empty, none with a line end
+	search *searcher
 }
 
-// newRedactor returns a redactor for secret. One for a secret of fewer than
-// atLeast bytes finds nothing.
+// newRedactor returns a redactor for secret, which has no line end. One for a
+// secret of fewer than atLeast bytes finds nothing.
 func newRedactor(secret string, atLeast int) *redactor {
 	if len(secret) < atLeast {
-		return &redactor{}
+		return &redactor{search: newSearcher(nil)}
 	}
 	forms := []string{secret, url.QueryEscape(secret), url.PathEscape(secret)}
 	for _, escapeHTML := range []bool{false, true} {
@@ -52,6 +53,7 @@ func newRedactor(secret string, atLeast int) *redactor {
 	for _, form := range slices.Compact(forms) {
 		r.forms = append(r.forms, []byte(form))
 	}
+	r.search = newSearcher(r.forms)
 	return r
 }
 
@@ -75,12 +77,17 @@ func base64At(encoding *base64.Encoding, secret string, offset int) string {
 // redact returns data with every form of the secret replaced. It returns data
 // itself, and allocates nothing, where there is none.
 func (r *redactor) redact(data []byte) []byte {
-	for _, form := range r.forms {
-		if bytes.Contains(data, form) {
-			data = bytes.ReplaceAll(data, form, []byte(redacted))
-		}
+	start, end := r.search.find(data)
+	if start < 0 {
+		return data
 	}
-	return data
+	var out []byte
+	for start >= 0 {
+		out = append(append(out, data[:start]...), redacted...)
+		data = data[end:]
+		start, end = r.search.find(data)
+	}
+	return append(out, data...)
 }
 
 // text is redact for strings.
@@ -89,6 +96,9 @@ func (r *redactor) text(s string) string { return string(r.redact([]byte(s))) }
 // partial returns the length of the longest end of data that begins a form.
 func (r *redactor) partial(data []byte) int {
 	longest := 0
+	if len(data) == 0 || data[len(data)-1] == '\n' { // most chunks are whole events
+		return 0
+	}
 	for _, form := range r.forms {
 		tail := data[max(0, len(data)-len(form)+1):]
 		for len(tail) > longest {

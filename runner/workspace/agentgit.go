@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,7 +15,7 @@ import (
 // without remotes, hooks or the user's configuration, borrowing objects from
 // read-only directories. The host writes it and never reads it again. A plain
 // directory's tree gets none: tools behave as they do in the user's directory.
-func (t *Tree) writeAgentRepository(ctx context.Context) error {
+func (t *Tree) writeAgentRepository() error {
 	if t.info.Kind == KindCopy {
 		return nil
 	}
@@ -30,7 +29,7 @@ func (t *Tree) writeAgentRepository(ctx context.Context) error {
 			return err
 		}
 	}
-	files, err := t.agentFiles(ctx)
+	files, err := t.agentFiles()
 	if err != nil {
 		return err
 	}
@@ -45,7 +44,7 @@ func (t *Tree) writeAgentRepository(ctx context.Context) error {
 	return nil
 }
 
-func (t *Tree) agentFiles(ctx context.Context) (map[string][]byte, error) {
+func (t *Tree) agentFiles() (map[string][]byte, error) {
 	user := &t.source.user
 	head := "ref: refs/heads/main\n"
 	switch {
@@ -54,17 +53,11 @@ func (t *Tree) agentFiles(ctx context.Context) (map[string][]byte, error) {
 	case t.info.BaseCommit != "":
 		head = t.info.BaseCommit + "\n"
 	}
-	var own []entry
-	for _, e := range t.record.entries {
-		if !e.module {
-			own = append(own, e)
-		}
-	}
 	files := map[string][]byte{
 		"HEAD":         []byte(head),
 		"config":       []byte(t.agentConfig()),
 		"info/exclude": []byte(user.excludes),
-		"index":        encodeIndex(t.source.format, own),
+		"index":        t.index,
 	}
 	t.objects = t.objectDirs()
 	var alternates bytes.Buffer
@@ -74,12 +67,9 @@ func (t *Tree) agentFiles(ctx context.Context) (map[string][]byte, error) {
 		}
 	}
 	files["objects/info/alternates"] = alternates.Bytes()
-	references, err := user.references(ctx)
-	if err != nil {
-		return nil, err
-	}
-	files["packed-refs"] = references
+	files["packed-refs"] = user.references
 	if t.info.Shallow {
+		var err error
 		if files["shallow"], err = os.ReadFile(filepath.Join(user.commonDir, "shallow")); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, fmt.Errorf("read shallow commits: %w", err)
 		}

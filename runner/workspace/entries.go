@@ -23,14 +23,7 @@ const (
 func (t *Tree) loadEntries(ctx context.Context, tree string) error {
 	old := t.record
 	t.record = &record{format: old.format, header: old.header}
-	var own, modules []entry
-	for _, e := range old.entries {
-		if e.module {
-			modules = append(modules, e)
-		} else {
-			own = append(own, e)
-		}
-	}
+	own, modules := splitModules(old.entries)
 	if old.header.Tree != tree || !old.header.Complete {
 		listed, err := t.listTree(ctx, tree, "")
 		if err != nil {

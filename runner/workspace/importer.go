@@ -172,5 +172,6 @@ func (t *Tree) rememberSource(ctx context.Context, root folder, tree string, sta
 	}
 	r := &record{format: t.source.format, entries: listed,
 		header: recordHeader{Version: recordVersion, Boot: t.boot, Stamp: started, Tree: tree, Complete: true}}
-	return r.write(t.slot.source())
+	_, err = r.write(t.slot.source())
+	return err
 }

@@ -118,30 +118,41 @@ func gitMode(mode uint32) uint32 {
 
 // write stores the record beside name and renames. It isn't synced: after a
 // power cut it may be lost or torn, which read notices, or belong to another
-// boot, which compare notices.
-func (r *record) write(name string) error {
+// boot, which compare notices. It returns the git index of the base, which is
+// part of the record.
+func (r *record) write(name string) (index []byte, err error) {
 	header, err := json.Marshal(r.header)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var own, modules []entry
-	for _, e := range r.entries {
+	own, modules := splitModules(r.entries)
+	data := fmt.Appendf(nil, "%s%s %s\n", recordMagic, r.format, header)
+	index = encodeIndex(r.format, own)
+	data = append(data, index...)
+	data = append(data, encodeIndex(r.format, modules)...)
+	if err := os.WriteFile(name+".new", data, 0o600); err != nil {
+		return nil, fmt.Errorf("write record: %w", err)
+	}
+	if err := os.Rename(name+".new", name); err != nil {
+		return nil, fmt.Errorf("write record: %w", err)
+	}
+	return index, nil
+}
+
+// splitModules separates the files within submodules from the rest, which is
+// usually everything.
+func splitModules(entries []entry) (own, modules []entry) {
+	if !slices.ContainsFunc(entries, func(e entry) bool { return e.module }) {
+		return entries, nil
+	}
+	for _, e := range entries {
 		if e.module {
 			modules = append(modules, e)
 		} else {
 			own = append(own, e)
 		}
 	}
-	data := fmt.Appendf(nil, "%s%s %s\n", recordMagic, r.format, header)
-	data = append(data, encodeIndex(r.format, own)...)
-	data = append(data, encodeIndex(r.format, modules)...)
-	if err := os.WriteFile(name+".new", data, 0o600); err != nil {
-		return fmt.Errorf("write record: %w", err)
-	}
-	if err := os.Rename(name+".new", name); err != nil {
-		return fmt.Errorf("write record: %w", err)
-	}
-	return nil
+	return own, modules
 }
 
 // readRecord returns the stored record, or an empty one when there is none

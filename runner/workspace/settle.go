@@ -71,7 +71,8 @@ func (t *Tree) settle(ctx context.Context) error {
 		return fmt.Errorf("check out base: %w", err)
 	}
 	t.record.header.Version, t.record.header.Boot, t.record.header.Stamp = recordVersion, t.boot, now()
-	return t.record.write(t.slot.record())
+	t.index, err = t.record.write(t.slot.record())
+	return err
 }
 
 // settler removes from a tree what is not the base.
@@ -159,8 +160,7 @@ func restoreDirectory(parent folder, name string, st *unix.Stat_t) error {
 	return parent.chmod(name, 0o755)
 }
 
-// missing lists the entries to write, and marks submodules' directories, which
-// are written as directories.
+// missing lists the entries to write.
 func (s *settler) missing() []int32 {
 	var list []int32
 	for i := range s.have {

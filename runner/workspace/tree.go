@@ -20,6 +20,7 @@ type Tree struct {
 	slot    *slot
 	base    repository // our own objects of the base, and where the rest is borrowed
 	record  *record
+	index   []byte // git index of the base, as of the last settle
 	objects []ObjectDir
 	boot    string
 }
@@ -89,7 +90,7 @@ func (t *Tree) prepare(ctx context.Context) error {
 	if err := t.settle(ctx); err != nil {
 		return err
 	}
-	if err := t.writeAgentRepository(ctx); err != nil {
+	if err := t.writeAgentRepository(); err != nil {
 		return fmt.Errorf("write the agent's repository: %w", err)
 	}
 	return nil

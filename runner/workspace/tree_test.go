@@ -442,6 +442,15 @@ func TestOpenErrors(t *testing.T) {
 			wantCode(t, err, tc.code)
 		})
 	}
+	t.Run("HEAD is missing", func(t *testing.T) {
+		damaged := newRepo(t, map[string]string{"a": "a"})
+		head := strings.TrimSpace(run(t, damaged, "git", "rev-parse", "HEAD"))
+		if err := os.Remove(filepath.Join(damaged, ".git/objects", head[:2], head[2:])); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Open(t.Context(), Options{Dir: damaged, CacheDir: cache})
+		wantCode(t, err, CodeMissingObjects)
+	})
 	t.Run("other owner", func(t *testing.T) {
 		if os.Getuid() != 0 {
 			t.Skip("needs root to give a repository away")

@@ -25,7 +25,10 @@ type userRepository struct {
 	format    objectFormat
 	shallow   bool
 
+	headCommit, headTree string // empty on an unborn branch
+
 	userName, userEmail string
+	references          []byte   // branches, tags and remote branches, as a packed-refs file
 	excludes            string   // ignore patterns that lie outside the tree, lowest precedence first
 	nested              []string // untracked repositories, left out of a snapshot
 }
@@ -37,7 +40,8 @@ const maxSmallFile = 1 << 20
 func locate(ctx context.Context, dir string) (*userRepository, error) {
 	out, err := userGit(dir).run(ctx, nil, "rev-parse", "--path-format=absolute", "--is-bare-repository",
 		"--is-inside-work-tree", "--git-dir", "--git-common-dir", "--git-path", "objects", "--git-path", "index",
-		"--show-object-format", "--is-shallow-repository", "--show-toplevel", "--show-prefix")
+		"--show-object-format", "--is-shallow-repository", "--show-toplevel", "--show-prefix",
+		"--revs-only", "HEAD^{commit}", "HEAD^{tree}") // prints nothing for these on an unborn branch
 	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 	if len(lines) >= 2 && lines[1] == "false" {
 		return nil, &Error{Code: CodeBareRepository, Param: dir, Message: dir + " is a repository without a working tree here",
@@ -46,7 +50,7 @@ func locate(ctx context.Context, dir string) (*userRepository, error) {
 	if err != nil {
 		return nil, locateError(dir, err)
 	}
-	if len(lines) != 10 {
+	if len(lines) != 10 && len(lines) != 12 {
 		return nil, &Error{Code: CodeBrokenRepository, Param: dir, Message: "the repository's paths can't be read",
 			Hint: "a newline in a path is not supported"}
 	}
@@ -54,6 +58,9 @@ func locate(ctx context.Context, dir string) (*userRepository, error) {
 		format: objectFormat(lines[6]), shallow: lines[7] == "true", top: lines[8], prefix: strings.TrimSuffix(lines[9], "/")}
 	if user.format != formatSHA1 && user.format != formatSHA256 {
 		return nil, &Error{Code: CodeBrokenRepository, Param: dir, Message: "the object format " + lines[6] + " is unknown"}
+	}
+	if len(lines) == 12 {
+		user.headCommit, user.headTree = lines[10], lines[11]
 	}
 	return user, nil
 }
@@ -78,26 +85,10 @@ func locateError(dir string, err error) error {
 
 func (u *userRepository) git() git { return userGit(u.top) }
 
-// head returns the ids of HEAD's commit and tree; nil on an unborn branch.
-func (u *userRepository) head(ctx context.Context) ([]string, error) {
-	out, err := u.git().run(ctx, nil, "rev-parse", "--verify", "--quiet", "--end-of-options", "HEAD^{commit}")
-	if failed, ok := errors.AsType[*gitError](err); ok && failed.exit == 1 {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read HEAD: %w", err)
-	}
-	commit := strings.TrimSpace(string(out))
-	tree, err := u.git().line(ctx, "rev-parse", "--verify", "--end-of-options", commit+"^{tree}")
-	if err != nil {
-		return nil, fmt.Errorf("read HEAD: %w", err)
-	}
-	return []string{commit, tree}, nil
-}
-
 // repositoryStatus is what git status tells.
 type repositoryStatus struct {
-	branch     string
+	branch     string // empty when detached
+	unborn     bool
 	dirty      bool
 	untracked  []string // files
 	nested     []string // untracked directories that are repositories
@@ -121,6 +112,9 @@ func parseStatus(out []byte) repositoryStatus {
 		text := string(line)
 		if head, ok := strings.CutPrefix(text, "# branch.head "); ok && head != "(detached)" {
 			s.branch = head
+		}
+		if text == "# branch.oid (initial)" {
+			s.unborn = true
 		}
 		if text == "" || text[0] == '#' {
 			continue
@@ -266,14 +260,15 @@ func copyFile(from, to string) error {
 	return errors.Join(err, target.Close())
 }
 
-// references lists branches, tags and remote branches as a packed-refs file.
-func (u *userRepository) references(ctx context.Context) ([]byte, error) {
+// loadReferences lists what the agent's repository shows of the user's.
+func (u *userRepository) loadReferences(ctx context.Context) error {
 	out, err := u.git().run(ctx, nil, "for-each-ref", "--format=%(objectname) %(refname)",
 		"refs/heads", "refs/tags", "refs/remotes")
 	if err != nil {
-		return nil, fmt.Errorf("list references: %w", err)
+		return fmt.Errorf("list references: %w", err)
 	}
-	return append([]byte("# pack-refs with: sorted \n"), out...), nil
+	u.references = append([]byte("# pack-refs with: sorted \n"), out...)
+	return nil
 }
 
 // submoduleObjects returns the object directory of an initialised submodule of

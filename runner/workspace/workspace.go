@@ -207,17 +207,19 @@ func (s *Source) inspect(ctx context.Context) error {
 	s.info.Kind, s.info.Prefix = KindGit, s.user.prefix
 	s.info.ObjectFormat, s.info.Shallow = string(s.format), s.user.shallow
 	var status repositoryStatus
-	var head []string
 	group, groupContext := errgroup.WithContext(ctx)
 	group.Go(func() (err error) { status, err = s.user.status(groupContext, s.cache.lfs()); return })
-	group.Go(func() (err error) { head, err = s.user.head(groupContext); return })
+	group.Go(func() error { return s.user.loadReferences(groupContext) })
 	group.Go(func() error { return s.user.loadSettings(groupContext) })
 	if err := group.Wait(); err != nil {
 		return err
 	}
 	s.info.Branch = status.branch
-	if head != nil {
-		s.info.BaseCommit, s.headTree = head[0], head[1]
+	if s.user.headCommit != "" {
+		s.info.BaseCommit, s.headTree = s.user.headCommit, s.user.headTree
+	} else if !status.unborn {
+		return &Error{Code: CodeBrokenRepository, Param: s.info.Path, Message: "HEAD of the repository can't be read",
+			Hint: "`git fsck` there shows the fault"}
 	}
 	s.info.Dirty = status.dirty
 	s.info.IncludedDirty = status.dirty && s.options.IncludeDirty

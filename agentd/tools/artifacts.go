@@ -109,3 +109,21 @@ func plainName(s string) bool {
 	}
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == ""
 }
+
+// Write keeps data as name and returns its index, or nil where nothing is kept.
+func (a *Artifacts) Write(name string, data []byte) (*int, error) {
+	path, err := a.Reserve(name)
+	if err != nil || path == "" {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("create artifact: %w", err)
+	}
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("write artifact: %w", err)
+	}
+	index := a.Add(name)
+	return &index, nil
+}

@@ -1,0 +1,135 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A supervisor that shares its program leaves other people's children alone.
+func TestSharedLeavesStrangersAlone(t *testing.T) {
+	other := New(Options{})
+	defer other.Close()
+	s := New(Options{})
+	defer s.Close()
+	done := make(chan Result, 1)
+	dir := t.TempDir()
+	c := sh("(env -i sleep 2 &); touch $D/up; while [ ! -e $D/stop ]; do sleep 0.01; done; exit 9")
+	c.Env = Environ(os.Environ(), "D="+dir)
+	go func() {
+		res, err := other.Run(context.Background(), c)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- res
+	}()
+	for {
+		if _, err := os.Stat(dir + "/up"); err == nil {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	for range 5 {
+		if res := run(t, s, sh("setsid sleep 300 & exit 2")); res.ExitCode != 2 || res.Ended != 1 {
+			t.Errorf("exit code %d, ended %d, want 2 and 1", res.ExitCode, res.Ended)
+		}
+		s.reapZombies()
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(dir+"/stop", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if res := <-done; res.ExitCode != 9 {
+		t.Errorf("the other supervisor's command ended with %d, want 9", res.ExitCode)
+	}
+}
+
+func TestReaperCollectsWhileCommandsRun(t *testing.T) {
+	s := newTest(t)
+	done := make(chan struct{})
+	dir := t.TempDir()
+	c := sh("for i in 1 2 3 4 5 6 7 8; do (setsid true &); done; touch $D/up; while [ ! -e $D/stop ]; do sleep 0.01; done")
+	c.Env = Environ(os.Environ(), "D="+dir)
+	go func() {
+		defer close(done)
+		if _, err := s.Run(context.Background(), c); err != nil {
+			t.Error(err)
+		}
+	}()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		_, up := os.Stat(dir + "/up")
+		zombies := 0
+		for _, st := range descendants() {
+			if st.state == 'Z' && st.ppid == os.Getpid() {
+				zombies++
+			}
+		}
+		if up == nil && zombies == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d zombies are not collected", zombies)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := os.WriteFile(dir+"/stop", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+}
+
+// A flood costs the head, the tail and the capped file, and every byte counts.
+func TestFlood(t *testing.T) {
+	const total, limit = 512 << 20, 1 << 20
+	s := newTest(t)
+	path := filepath.Join(t.TempDir(), "out.log")
+	c := sh(fmt.Sprintf("echo first; head -c %d /dev/zero; echo; echo last", total))
+	c.StdoutPath, c.LogBytes, c.KeepBytes = path, limit, 1024
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	res := run(t, s, c)
+	runtime.ReadMemStats(&after)
+	if want := int64(total + len("first\n\nlast\n")); res.Stdout.Total != want {
+		t.Errorf("counted %d bytes, want %d", res.Stdout.Total, want)
+	}
+	if !strings.HasPrefix(string(res.Stdout.Head), "first\n") || !strings.HasSuffix(string(res.Stdout.Tail), "\nlast\n") {
+		t.Error("the beginning or the end is missing")
+	}
+	if len(res.Stdout.Head) != 1024 || len(res.Stdout.Tail) != 1024 || res.Stdout.Lines != 3 {
+		t.Errorf("head %d, tail %d bytes, %d lines", len(res.Stdout.Head), len(res.Stdout.Tail), res.Stdout.Lines)
+	}
+	fi, err := os.Stat(path)
+	if err != nil || fi.Size() != limit || res.Stdout.Logged != limit {
+		t.Errorf("log %v (%v), logged %d, want %d", fi, err, res.Stdout.Logged, limit)
+	}
+	if used := after.TotalAlloc - before.TotalAlloc; used > 4<<20 {
+		t.Errorf("%d bytes were allocated for a flood", used)
+	}
+}
+
+func TestLogFailureIsTold(t *testing.T) {
+	s := newTest(t)
+	path := filepath.Join(t.TempDir(), "out.log")
+	if err := os.Symlink("/tmp/elsewhere", path); err != nil {
+		t.Fatal(err)
+	}
+	c := sh("echo hello")
+	c.StdoutPath = path
+	res := run(t, s, c)
+	if !errors.Is(res.Stdout.LogErr, fs.ErrExist) {
+		t.Errorf("log error %v, want that it exists", res.Stdout.LogErr)
+	}
+	if string(res.Stdout.Head) != "hello\n" || res.Stdout.Logged != 0 {
+		t.Errorf("capture %+v", res.Stdout)
+	}
+}

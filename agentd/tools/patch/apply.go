@@ -1,0 +1,335 @@
+package patch
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"holon/agentd/tools"
+)
+
+// apply carries out a patch on the tree at dir: everything or nothing.
+func apply(ctx context.Context, dir, text string) (Result, *tools.Error) {
+	doc, bad := parse(text)
+	if bad != nil {
+		return Result{}, bad
+	}
+	t, bad := openTree(dir)
+	if bad != nil {
+		return Result{}, bad
+	}
+	defer t.close()
+	s := stage{tree: t, doc: doc}
+	for i := range doc.files {
+		if ctx.Err() != nil {
+			return Result{}, &tools.Error{Kind: tools.KindCanceled, Message: "the patch was cancelled; nothing was changed"}
+		}
+		if bad := s.file(&doc.files[i]); bad != nil {
+			s.failures = append(s.failures, bad)
+		}
+	}
+	if len(s.failures) > 0 {
+		return Result{}, s.failure()
+	}
+	changed := s.changed()
+	if len(changed) == 0 {
+		return Result{}, &tools.Error{Kind: KindNoChange, Message: "the patch leaves every file as it is", Details: map[string]any{"diagnostics": s.doc.diags},
+			RecoveryHint: "the change may have been made before; look at the files"}
+	}
+	if bad := t.commit(); bad != nil {
+		return Result{}, bad
+	}
+	return s.result(changed), nil
+}
+
+// stage applies file patches to a tree in memory.
+type stage struct {
+	tree     *tree
+	doc      document
+	changes  []ChangedFile
+	failures []*tools.Error
+}
+
+func (s *stage) file(f *filePatch) *tools.Error {
+	path, bad := s.pick(f)
+	if bad != nil {
+		return bad
+	}
+	switch f.action {
+	case ActionAdd:
+		return s.add(f, path)
+	case ActionDelete:
+		return s.remove(f, path)
+	case ActionMove, actionCopy:
+		return s.move(f, path)
+	}
+	return s.modify(f, path)
+}
+
+// pick decides whether a leading a/ or b/ is git's prefix or a directory.
+func (s *stage) pick(f *filePatch) (string, *tools.Error) {
+	path, bad := s.tree.clean(f.path)
+	existing := f.action == ActionModify || f.action == ActionDelete
+	if bad != nil || f.rawPath == "" || f.rawPath == f.path || !existing {
+		return path, bad
+	}
+	if e, err := s.tree.entry(path); err != nil || e.exists {
+		return path, nil // an error comes again, where it is in the way
+	}
+	if raw, bad := s.tree.clean(f.rawPath); bad == nil {
+		if e, bad := s.tree.entry(raw); bad == nil && e.exists {
+			return raw, nil
+		}
+	}
+	return path, nil
+}
+
+func (s *stage) add(f *filePatch, path string) *tools.Error {
+	e, bad := s.tree.entry(path)
+	if bad != nil {
+		return bad
+	}
+	if e.exists {
+		return &tools.Error{Kind: KindExists, Message: path + " exists already", Details: map[string]any{"path": path, "patch_line": f.line},
+			RecoveryHint: "to change it, name it in both header lines (--- a/PATH, +++ b/PATH) and give context; to replace it, delete it first"}
+	}
+	data, bad := content(f)
+	if bad != nil {
+		return bad
+	}
+	e.put(data, 0o644)
+	e.setMode(f.newMode)
+	s.record(ChangedFile{Action: ActionAdd, Path: path})
+	return s.tree.charge(len(data))
+}
+
+// content is what a patch gives a new file.
+func content(f *filePatch) (string, *tools.Error) {
+	var b strings.Builder
+	for _, h := range f.hunks {
+		lines := h.lines[:len(h.lines)-h.blanks]
+		for i, l := range lines {
+			if l.op != '+' && strings.TrimSpace(l.text) != "" {
+				return "", syntax(h.line+i+1, f.path+": this line of a new file does not start with +", "start every line of a new file with +")
+			}
+			b.WriteString(l.text)
+			if !l.noEOL || i < len(lines)-1 {
+				b.WriteByte('\n')
+			}
+		}
+	}
+	return b.String(), nil
+}
+
+func (s *stage) remove(f *filePatch, path string) *tools.Error {
+	e, bad := s.existing(f, path)
+	if bad != nil {
+		return bad
+	}
+	if len(f.hunks) > 0 {
+		rest, bad := s.rewrite(f, path, e)
+		if bad != nil {
+			return bad
+		}
+		if rest != "" {
+			return &tools.Error{Kind: KindMismatch, Message: fmt.Sprintf("%s: the patch deletes the file but removes only part of it; %d bytes would be left", path, len(rest)),
+				Details:      map[string]any{"path": path, "patch_line": f.line},
+				RecoveryHint: "leave out the hunks to delete the file as it is, with the header lines alone, or with *** Delete File: PATH"}
+		}
+	}
+	e.exists, e.data = false, ""
+	s.record(ChangedFile{Action: ActionDelete, Path: path})
+	return nil
+}
+
+func (s *stage) modify(f *filePatch, path string) *tools.Error {
+	if e, bad := s.tree.entry(path); bad == nil && !e.exists && f.createsByHunk() {
+		s.doc.note(path, "created", "the file did not exist; its only hunk starts at nothing, so it was created")
+		return s.add(f, path)
+	}
+	e, bad := s.existing(f, path)
+	if bad != nil {
+		return bad
+	}
+	if bad := s.tree.load(e); bad != nil {
+		return bad
+	}
+	if len(f.hunks) > 0 {
+		data, bad := s.rewrite(f, path, e)
+		if bad != nil {
+			return bad
+		}
+		e.put(data, e.mode)
+	}
+	e.setMode(f.newMode)
+	s.record(ChangedFile{Action: ActionModify, Path: path})
+	return nil
+}
+
+// createsByHunk reports a "change" from nothing to something.
+func (f *filePatch) createsByHunk() bool {
+	return len(f.hunks) == 1 && f.hunks[0].insertAt && f.hunks[0].start == 0 && len(side(f.hunks[0].lines, '+')) == f.hunks[0].blanks
+}
+
+func (s *stage) move(f *filePatch, path string) *tools.Error {
+	from, bad := s.tree.clean(f.from)
+	if bad != nil {
+		return bad
+	}
+	src, bad := s.existing(f, from)
+	if bad != nil {
+		return bad
+	}
+	if bad := s.tree.load(src); bad != nil {
+		return bad
+	}
+	data := src.data
+	if len(f.hunks) > 0 {
+		if data, bad = s.rewrite(f, from, src); bad != nil {
+			return bad
+		}
+	}
+	mode := src.mode
+	if f.action == ActionMove {
+		src.exists, src.data = false, ""
+	}
+	dst, bad := s.tree.entry(path)
+	if bad == nil && dst.exists {
+		bad = &tools.Error{Kind: KindExists, Message: path + " exists already, so " + from + " cannot get its name", Details: map[string]any{"path": path, "patch_line": f.line},
+			RecoveryHint: "delete the file in the way in the same patch, above this part, or choose another name"}
+	}
+	if bad != nil {
+		return bad
+	}
+	dst.put(data, mode)
+	dst.given = true
+	dst.setMode(f.newMode)
+	change := ChangedFile{Action: ActionMove, Path: path, FromPath: from}
+	if f.action == actionCopy {
+		change.Action = ActionAdd
+	}
+	s.record(change)
+	return s.tree.charge(len(data))
+}
+
+func (s *stage) existing(f *filePatch, path string) (*entry, *tools.Error) {
+	e, bad := s.tree.entry(path)
+	if bad != nil {
+		return nil, bad
+	}
+	if !e.exists {
+		return nil, &tools.Error{Kind: KindMissing, Message: path + " does not exist", Details: map[string]any{"path": path, "patch_line": f.line},
+			RecoveryHint: "look up the path, for example with: rg --files; to create a file, write --- /dev/null above +++ b/PATH"}
+	}
+	return e, nil
+}
+
+// rewrite returns e's content with the hunks of f applied.
+func (s *stage) rewrite(f *filePatch, path string, e *entry) (string, *tools.Error) {
+	if bad := s.tree.load(e); bad != nil {
+		return "", bad
+	}
+	if strings.ContainsRune(e.data, 0) {
+		return "", &tools.Error{Kind: KindBinary, Message: path + " is a binary file", Details: map[string]any{"path": path}, RecoveryHint: "change binary files with a command"}
+	}
+	text := newFileText(e.data, &s.tree.spent)
+	if len(text.lines) > maxLines {
+		return "", &tools.Error{Kind: KindTooLarge, Message: fmt.Sprintf("%s has %d lines; the limit is %d", path, len(text.lines), maxLines),
+			Details: map[string]any{"path": path}, RecoveryHint: "change it with a command such as sed"}
+	}
+	list, notes, failed := text.place(f.hunks)
+	if len(failed) > 0 {
+		return "", mismatched(path, failed)
+	}
+	for _, d := range notes {
+		s.doc.note(path, d.Kind, d.Message)
+	}
+	data := text.build(list)
+	return data, s.tree.charge(len(data))
+}
+
+// record notes a change, merging what several parts of a patch do to one path.
+func (s *stage) record(c ChangedFile) {
+	if c.Action == ActionMove {
+		// What happened to the source before is part of the move.
+		if i := slices.IndexFunc(s.changes, func(o ChangedFile) bool { return o.Path == c.FromPath }); i >= 0 {
+			switch source := s.changes[i]; source.Action {
+			case ActionAdd:
+				c.Action, c.FromPath = ActionAdd, ""
+			case ActionMove:
+				c.FromPath = source.FromPath
+			}
+			s.changes = slices.Delete(s.changes, i, i+1)
+		}
+	}
+	i := slices.IndexFunc(s.changes, func(o ChangedFile) bool { return o.Path == c.Path })
+	switch {
+	case i < 0:
+		s.changes = append(s.changes, c)
+	case s.changes[i].Action == ActionDelete && c.Action == ActionAdd && c.FromPath == "":
+		s.changes[i].Action = ActionModify
+	case c.Action != ActionModify:
+		s.changes[i] = c
+	}
+}
+
+// changed returns the changes that make a difference.
+func (s *stage) changed() []ChangedFile {
+	return slices.DeleteFunc(slices.Clone(s.changes), func(c ChangedFile) bool {
+		e := s.tree.entries[c.Path]
+		if e.differs() {
+			return false
+		}
+		if c.Action == ActionModify {
+			s.doc.note(c.Path, "no_change", "the file stays as it is")
+		}
+		return true
+	})
+}
+
+func (s *stage) result(changed []ChangedFile) Result {
+	r := Result{
+		ChangedFiles: changed, ChangedPaths: make([]string, 0, len(changed)), ChangedFileCount: len(changed),
+		IgnoredMetadata: s.doc.ignored, Diagnostics: s.doc.diags,
+	}
+	for _, c := range changed {
+		r.ChangedPaths = append(r.ChangedPaths, c.Path)
+	}
+	if r.IgnoredMetadata == nil {
+		r.IgnoredMetadata = []Metadata{}
+	}
+	if r.Diagnostics == nil {
+		r.Diagnostics = []Diagnostic{}
+	}
+	r.SummaryText = fmt.Sprintf("patch applied: %d files changed", len(changed))
+	if len(changed) == 1 {
+		r.SummaryText = "patch applied: 1 file changed"
+	}
+	return r
+}
+
+func (d *document) note(path, kind, message string) {
+	if len(d.diags) < maxNotes {
+		d.diags = append(d.diags, Diagnostic{Path: path, Kind: kind, Message: message})
+	}
+}
+
+// put stages content for e. A mode it has or had stays.
+func (e *entry) put(data string, mode fs.FileMode) {
+	if !e.exists && e.before == nil {
+		e.mode = mode
+	}
+	e.exists, e.loaded, e.data = true, true, data
+}
+
+// setMode applies git's two modes: executable or not.
+func (e *entry) setMode(git string) {
+	switch git {
+	case "100755":
+		e.mode |= e.mode & 0o444 >> 2
+	case "100644":
+		e.mode &^= 0o111
+	}
+}

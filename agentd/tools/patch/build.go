@@ -1,0 +1,59 @@
+package patch
+
+import "strings"
+
+// build returns the text with the placed hunks, which are in order and do not
+// overlap.
+func (t *fileText) build(list []placed) string {
+	var b strings.Builder
+	next, final := 0, true // the last line written ends with a newline
+	newline := func() {
+		if !final {
+			b.WriteByte('\n')
+		}
+	}
+	write := func(line string, ended bool) {
+		newline()
+		b.WriteString(line)
+		if ended {
+			b.WriteByte('\n')
+		}
+		final = ended
+	}
+	keep := func() {
+		write(t.lines[next], next < len(t.lines)-1 || t.final)
+		next++
+	}
+	for _, p := range list {
+		for next < p.pos {
+			keep()
+		}
+		for _, l := range p.hunkLines {
+			switch l.op {
+			case ' ':
+				keep()
+			case '-':
+				next++
+			case '+':
+				write(t.ending(l.text, p.level), !l.noEOL)
+			}
+		}
+	}
+	for next < len(t.lines) {
+		keep()
+	}
+	return b.String()
+}
+
+// ending gives an added line the file's line ending, if its hunk only fitted
+// without regard to them.
+func (t *fileText) ending(line string, level int) string {
+	if level < anyEnding {
+		return line
+	}
+	line = strings.TrimSuffix(line, "\r")
+	if 2*t.crlf > len(t.lines) {
+		line += "\r"
+	}
+	return line
+}

@@ -1,0 +1,349 @@
+package patch
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"holon/agentd/tools"
+)
+
+const devNull = "/dev/null"
+
+// counts are the lines a hunk header promises; -1 where it does not.
+type counts struct{ old, new int }
+
+func (c counts) stated() bool { return c.old >= 0 && c.new >= 0 }
+
+var (
+	hunkHeader  = regexp.MustCompile(`^@@+\s*-(\d{1,9})(?:,(\d{1,9}))?\s+\+(\d{1,9})(?:,(\d{1,9}))?\s*@@+\s?(.*)$`)
+	hunkNumbers = regexp.MustCompile(`^@@+\s*-(\d{1,9})(?:,\d*)?(?:\s+\+\d*(?:,\d*)?)?\s*(?:@@+)?\s*$`)
+)
+
+// header reads one @@ line into h.
+func (h *hunk) header(l string) counts {
+	l = strings.TrimSuffix(l, "\r")
+	if m := hunkHeader.FindStringSubmatch(l); m != nil {
+		c := counts{old: number(m[2], 1), new: number(m[4], 1)}
+		h.start, h.insertAt = number(m[1], -1), c.old == 0
+		h.anchor(m[5])
+		return c
+	}
+	if m := hunkNumbers.FindStringSubmatch(l); m != nil {
+		h.start = number(m[1], -1)
+		return counts{-1, -1}
+	}
+	h.anchor(strings.Trim(l, "@"))
+	return counts{-1, -1}
+}
+
+// anchor remembers a line that is said to stand above the hunk. "..." and the
+// like say nothing.
+func (h *hunk) anchor(s string) {
+	s = strings.TrimSpace(s)
+	if strings.Trim(s, ".…-+, 0123456789") != "" {
+		h.anchors = append(h.anchors, s)
+	}
+}
+
+func number(s string, absent int) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return absent
+	}
+	return n
+}
+
+// plainFile reads a file that starts with --- or +++ lines.
+func (p *parser) plainFile() *tools.Error {
+	f := filePatch{line: p.i + 1}
+	old, new := p.names()
+	if bad := f.names(old, new); bad != nil {
+		return bad
+	}
+	return p.finish(f)
+}
+
+// names reads the --- and +++ lines at the current position; either may be
+// missing.
+func (p *parser) names() (old, new string) {
+	if l := p.line(); strings.HasPrefix(l, "--- ") {
+		old = p.name(l[4:])
+		p.i++
+	}
+	if l := p.line(); strings.HasPrefix(l, "+++ ") {
+		new = p.name(l[4:])
+		p.i++
+	}
+	return old, new
+}
+
+func (p *parser) line() string {
+	if p.i < len(p.lines) {
+		return p.lines[p.i]
+	}
+	return ""
+}
+
+// name takes a path out of a header line: unquoted, without the time stamp that
+// diff adds behind a tab.
+func (p *parser) name(s string) string {
+	s = strings.TrimRight(s, " \r")
+	if strings.HasPrefix(s, `"`) {
+		if u, _, ok := unquote(s); ok {
+			return u
+		}
+	}
+	path, stamp, found := strings.Cut(s, "\t")
+	if found && strings.TrimSpace(stamp) != "" {
+		p.ignore(path, "timestamp", stamp)
+	}
+	return strings.TrimRight(path, " ")
+}
+
+// names decides the action and the paths from the two sides of a header.
+func (f *filePatch) names(old, new string) *tools.Error {
+	switch {
+	case old == "" && new == "", old == devNull && new == devNull:
+		return syntax(f.line, "no file is named", "write --- a/PATH and +++ b/PATH")
+	case old == devNull && new != "":
+		f.action = ActionAdd
+		f.path, f.rawPath = strip(new), new
+	case new == devNull && old != "":
+		f.action = ActionDelete
+		f.path, f.rawPath = strip(old), old
+	case old == "" || new == "":
+		f.action = ActionModify
+		f.path, f.rawPath = strip(old+new), old+new
+	default:
+		f.action = ActionModify
+		f.bothNames(old, new)
+	}
+	return nil
+}
+
+// bothNames tells a changed file from a renamed one. Prefixes come off in pairs:
+// "c/x.h" on both sides is a directory c.
+func (f *filePatch) bothNames(old, new string) {
+	f.path, f.rawPath = new, new
+	switch {
+	case len(old) > 2 && len(new) > 2 && old[1] == '/' && new[1] == '/' && strings.Contains(prefixPairs, " "+old[:1]+new[:1]+" "):
+		f.path = new[2:]
+		if old[2:] != new[2:] {
+			f.action, f.from = ActionMove, old[2:]
+		}
+	case old == new, strip(new) == old:
+		f.path = strip(new)
+	case strip(old) == new, strings.TrimSuffix(old, ".orig") == new:
+	default:
+		f.action, f.from = ActionMove, old
+	}
+}
+
+// prefixPairs are what git puts before old and new paths: its default, the same
+// reversed, and the pairs of diff.mnemonicPrefix.
+const prefixPairs = " ab ba iw ci cw ow "
+
+// strip takes off the usual prefix of one side, where the other cannot confirm it.
+func strip(path string) string {
+	if len(path) > 2 && (strings.HasPrefix(path, "a/") || strings.HasPrefix(path, "b/")) {
+		return path[2:]
+	}
+	return path
+}
+
+// gitFile reads a file that starts with "diff --git" and git's extended header.
+func (p *parser) gitFile() *tools.Error {
+	f := filePatch{line: p.i + 1}
+	old, new := splitGit(strings.TrimRight(p.lines[p.i][len("diff --git "):], " \r"))
+	p.i++
+	var ext extended
+	for p.i < len(p.lines) && ext.read(p, strings.TrimRight(p.lines[p.i], "\r")) {
+		p.i++
+	}
+	if isBinaryMark(p.line()) {
+		return binary(p.i + 1)
+	}
+	if p.fileHeader(p.i) || strings.HasPrefix(p.line(), "--- ") || strings.HasPrefix(p.line(), "+++ ") {
+		if o, n := p.names(); o != "" || n != "" {
+			old, new = o, n
+		}
+	}
+	if ext.from != "" && ext.to != "" {
+		f.action, f.from, f.path = ActionMove, ext.from, ext.to
+		if ext.copied {
+			f.action = actionCopy
+		}
+	} else if bad := f.names(ext.side(old, ext.added), ext.side(new, ext.deleted)); bad != nil {
+		return bad
+	}
+	f.newMode = ext.mode
+	switch f.newMode {
+	case "", "100644", "100755":
+	case "120000":
+		return &tools.Error{Kind: KindUnsafePath, Message: f.path + " would be a symbolic link", Details: map[string]any{"path": f.path, "patch_line": f.line},
+			RecoveryHint: "make symbolic links with a command"}
+	case "160000":
+		return &tools.Error{Kind: KindUnsafePath, Message: f.path + " is a submodule", Details: map[string]any{"path": f.path, "patch_line": f.line},
+			RecoveryHint: "change submodules with git commands"}
+	default:
+		p.ignore(f.path, "mode", f.newMode)
+		f.newMode = ""
+	}
+	return p.finish(f)
+}
+
+// finish reads the hunks of f and adds it to the document.
+func (p *parser) finish(f filePatch) *tools.Error {
+	hunks, bad := p.body()
+	if bad != nil {
+		return bad
+	}
+	f.hunks = hunks
+	if len(hunks) == 0 && f.action == ActionModify && f.newMode == "" {
+		return syntax(f.line, f.path+": there is no hunk", "follow the file's header with hunks that start with @@")
+	}
+	p.doc.files = append(p.doc.files, f)
+	return nil
+}
+
+// extended is what git says between "diff --git" and the hunks.
+type extended struct {
+	from, to, mode         string
+	added, deleted, copied bool
+}
+
+func (e *extended) side(name string, gone bool) string {
+	if gone {
+		return devNull
+	}
+	return name
+}
+
+// read takes one extended header line and reports whether it was one.
+func (e *extended) read(p *parser, l string) bool {
+	key, value := "", ""
+	for _, k := range []string{
+		"old mode ", "new mode ", "deleted file mode ", "new file mode ", "rename from ", "rename to ", "copy from ", "copy to ",
+		"similarity index ", "dissimilarity index ", "index ",
+	} {
+		if strings.HasPrefix(l, k) {
+			key, value = strings.TrimSpace(k), strings.TrimSpace(l[len(k):])
+			break
+		}
+	}
+	switch key {
+	case "":
+		return false
+	case "new mode":
+		e.mode = value
+	case "new file mode":
+		e.added, e.mode = true, value
+	case "deleted file mode":
+		e.deleted = true
+	case "rename from", "copy from":
+		e.from, e.copied = p.name(value), key == "copy from"
+	case "rename to", "copy to":
+		e.to = p.name(value)
+	default:
+		p.ignore("", strings.ReplaceAll(key, " ", "_"), value)
+	}
+	return true
+}
+
+// splitGit splits "a/x b/x". Paths may hold spaces, so equal halves come first.
+func splitGit(s string) (old, new string) {
+	if strings.HasPrefix(s, `"`) {
+		if u, rest, ok := unquote(s); ok {
+			rest = strings.TrimPrefix(rest, " ")
+			if v, _, ok := unquote(rest); ok {
+				return u, v
+			}
+			return u, rest
+		}
+	}
+	if mid := len(s) / 2; len(s)%2 == 1 && s[mid] == ' ' && len(s) > 5 && s[1:mid] == s[mid+2:] {
+		return s[:mid], s[mid+1:]
+	}
+	if i := strings.Index(s, " b/"); i > 0 {
+		return s[:i], s[i+1:]
+	}
+	old, new, _ = strings.Cut(s, " ")
+	return old, new
+}
+
+// unquote reads a path that git has quoted like a C string.
+func unquote(s string) (path, rest string, ok bool) {
+	if len(s) < 2 || s[0] != '"' {
+		return "", s, false
+	}
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case c == '"':
+			return b.String(), s[i+1:], true
+		case c != '\\':
+			b.WriteByte(c)
+		case i+3 < len(s) && isOctal(s[i+1]) && isOctal(s[i+2]) && isOctal(s[i+3]):
+			b.WriteByte((s[i+1]-'0')<<6 | (s[i+2]-'0')<<3 | (s[i+3] - '0'))
+			i += 3
+		case i+1 < len(s):
+			i++
+			if j := strings.IndexByte("abfnrtv", s[i]); j >= 0 {
+				b.WriteByte("\a\b\f\n\r\t\v"[j])
+			} else {
+				b.WriteByte(s[i])
+			}
+		}
+	}
+	return "", s, false
+}
+
+func isOctal(c byte) bool { return c >= '0' && c <= '7' }
+
+func (p *parser) ignore(path, kind, value string) {
+	if len(p.doc.ignored) < maxNotes {
+		p.doc.ignored = append(p.doc.ignored, Metadata{Path: path, Kind: kind, Value: tools.Clip(value, 200)})
+	}
+}
+
+// boundary reports whether line i cannot belong to the hunk before it.
+func (p *parser) boundary(i int) bool {
+	l := p.lines[i]
+	switch {
+	case strings.HasPrefix(l, "@@"), strings.HasPrefix(l, "diff --git "), isDirective(l), p.fileHeader(i):
+		return true
+	case strings.TrimRight(l, " ") == "--": // the signature of git format-patch
+		rest := p.lines[i+1:]
+		return len(rest) > 0 && len(rest) < 4 && mailSignature.MatchString(rest[0]) && strings.TrimSpace(strings.Join(rest[1:], "")) == ""
+	}
+	return false
+}
+
+var mailSignature = regexp.MustCompile(`^\d+\.\d+`)
+
+// fileHeader reports whether a new file's header starts at line i. A removed
+// line can begin with "--- " too, but is not followed by all of this.
+func (p *parser) fileHeader(i int) bool {
+	if !strings.HasPrefix(p.lines[min(i, len(p.lines)-1)], "--- ") || i+1 >= len(p.lines) || !strings.HasPrefix(p.lines[i+1], "+++ ") {
+		return false
+	}
+	for j := i + 2; j < len(p.lines); j++ {
+		if l := p.lines[j]; strings.TrimSpace(l) != "" {
+			return strings.HasPrefix(l, "@@") || isBinaryMark(l) || looksLikePath(p.lines[i+1][4:])
+		}
+	}
+	return true
+}
+
+// looksLikePath tells the +++ line of a header without @@ from added text.
+func looksLikePath(s string) bool {
+	return strings.HasPrefix(s, "b/") || strings.TrimSpace(s) == devNull
+}
+
+func isBinaryMark(l string) bool {
+	return strings.HasPrefix(l, "GIT binary patch") || strings.HasPrefix(l, "Binary files ") && strings.Contains(l, " differ")
+}
+
+func isBodyLine(l string) bool { return l == "" || l[0] == ' ' || l[0] == '+' || l[0] == '-' }

@@ -1,0 +1,310 @@
+package patch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"holon/agentd/tools"
+)
+
+func create(path string) string {
+	return "--- /dev/null\n+++ b/" + path + "\n@@ -0,0 +1 @@\n+pwned\n"
+}
+
+func change(path string) string {
+	return "--- a/" + path + "\n+++ b/" + path + "\n@@ -1 +1 @@\n-x\n+pwned\n"
+}
+
+// TestStaysInside tries the ways out of the tree and into what is not a file.
+func TestStaysInside(t *testing.T) {
+	outer := t.TempDir()
+	dir := filepath.Join(outer, "tree")
+	files{
+		"secret": "x\n", "tree/f": "x\n", "tree/d/f": "x\n", "tree/.git/config": "x\n", "tree/.git/hooks/post-commit": "x\n",
+		"tree/sub/.git": "gitdir: elsewhere\n", "tree/out": "->..", "tree/abs": "->" + outer, "tree/link": "->f",
+		"tree/dirlink": "->d", "tree/dangling": "->../new", "tree/todev": "->/dev/null", "tree/togit": "->.git",
+	}.make(t, outer)
+	if err := syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := read(t, outer)
+	paths := map[string]string{
+		"../secret": tools.KindRootViolation, "d/../../secret": tools.KindRootViolation, "d/..": tools.KindRootViolation,
+		"/etc/passwd": tools.KindRootViolation, "//etc/passwd": tools.KindRootViolation, outer + "/secret": tools.KindRootViolation, dir + "/../secret": tools.KindRootViolation,
+		"out/secret": KindUnsafePath, "abs/secret": KindUnsafePath, "link": KindUnsafePath, "dirlink/f": KindUnsafePath,
+		"dangling": KindUnsafePath, "todev": KindUnsafePath, "togit/config": KindUnsafePath, "fifo": KindUnsafePath, "fifo/f": KindUnsafePath,
+		"f/g": KindUnsafePath, "d": KindUnsafePath, "d/": KindUnsafePath,
+		".git/config": KindUnsafePath, ".GIT/config": KindUnsafePath, ".Git/hooks/post-commit": KindUnsafePath, "./.git/config": KindUnsafePath,
+		"d/.git/config": KindUnsafePath, "sub/.git": KindUnsafePath, ".git": KindUnsafePath, ".git./config": KindUnsafePath, ".git /config": KindUnsafePath,
+		"git~1/config": KindUnsafePath, ".g\u200cit/config": KindUnsafePath, ".git:stream/config": KindUnsafePath,
+		strings.Repeat("d/", 3000) + "f": KindUnsafePath,
+	}
+	for path, kind := range paths {
+		patches := map[string]string{
+			"create": create(path), "change": change(path),
+			"delete":      "--- a/" + path + "\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n",
+			"rename to":   "diff --git a/f b/g\nrename from f\nrename to " + path + "\n",
+			"rename from": "diff --git a/f b/g\nrename from " + path + "\nrename to g\n",
+			"copy from":   "diff --git a/f b/g\ncopy from " + path + "\ncopy to g\n",
+			"mode":        "diff --git a/" + path + " b/" + path + "\nold mode 100644\nnew mode 100755\n",
+			"envelope":    "*** Begin Patch\n*** Add File: " + path + "\n+pwned\n*** End Patch\n",
+			"move to":     "*** Begin Patch\n*** Update File: f\n*** Move to: " + path + "\n*** End Patch\n",
+		}
+		for how, text := range patches {
+			if strings.HasPrefix(path, "/") && how != "envelope" && !strings.Contains(how, "r") {
+				continue // "b//etc" is another path
+			}
+			if path == "f/g" && (how == "rename to" || how == "move to") {
+				continue // f makes way
+			}
+			_, bad := apply(context.Background(), dir, text)
+			if bad == nil {
+				t.Errorf("%s %.60q: accepted", how, path)
+			} else if bad.Kind != kind && !strings.HasPrefix(path, "/") && !(strings.HasSuffix(path, "/") && bad.Kind == KindSyntax) {
+				t.Errorf("%s %.60q: %s (%s), want %s", how, path, bad.Kind, bad.Message, kind)
+			}
+		}
+	}
+	for _, name := range []string{`"b/d\nf"`, `"b/\033[31m"`, `"b/..\057secret"`, `"b/.gi\164/config"`} {
+		if _, bad := apply(context.Background(), dir, "--- /dev/null\n+++ "+name+"\n@@ -0,0 +1 @@\n+pwned\n"); bad == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if diff := cmp.Diff(before, read(t, outer)); diff != "" {
+		t.Errorf("something changed:\n%s", diff)
+	}
+}
+
+func TestInnocentNamesWork(t *testing.T) {
+	for _, path := range []string{".gitignore", ".github/workflows/x.yml", "git/x", "a.git/x", "..x", "...", "d/..x", ".gitmodules", "-x", "x y", "fä", "+x"} {
+		dir := t.TempDir()
+		if _, bad := apply(context.Background(), dir, create(path)); bad != nil {
+			t.Errorf("%q: %s", path, bad.Message)
+			continue
+		}
+		if diff := cmp.Diff(files{path: "pwned\n"}, read(t, dir)); diff != "" {
+			t.Errorf("%q:\n%s", path, diff)
+		}
+	}
+	dir := t.TempDir()
+	files{"f": "x\n"}.make(t, dir)
+	path := filepath.Join(dir, "f")
+	if _, bad := apply(context.Background(), dir, "--- "+path+"\n+++ "+path+"\n@@ -1 +1 @@\n-x\n+y\n"); bad != nil {
+		t.Errorf("absolute path inside: %s", bad.Message)
+	}
+}
+
+// A failure at the very last step, after other files have changed for real, puts
+// everything back.
+func TestRollback(t *testing.T) {
+	dir := t.TempDir()
+	files{"f!": abc, "g": "x\n", "h/i": "y\n", "m": "z\n"}.make(t, dir)
+	inode := func() uint64 {
+		fi, err := os.Lstat(filepath.Join(dir, "f"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fi.Sys().(*syscall.Stat_t).Ino
+	}
+	before, ino := read(t, dir), inode()
+	// The directory is new, so nothing complains about the name until it is used.
+	text := "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+A\n" +
+		"--- a/g\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n" +
+		"--- a/h/i\n+++ /dev/null\n@@ -1 +0,0 @@\n-y\n" +
+		"diff --git a/m b/deep/er/n\nrename from m\nrename to deep/er/n\n" +
+		create("deep/new") + create("fresh/"+strings.Repeat("n", 300))
+	_, bad := apply(context.Background(), dir, text)
+	if bad == nil || bad.Kind != KindWrite || !strings.Contains(bad.Message, "nothing was changed") {
+		t.Fatalf("error %+v", bad)
+	}
+	if diff := cmp.Diff(before, read(t, dir)); diff != "" {
+		t.Errorf("not put back:\n%s", diff)
+	}
+	if inode() != ino {
+		t.Error("the file that was put back is another one")
+	}
+}
+
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("a small file system cannot be mounted here: %v", err)
+	}
+	defer syscall.Unmount(dir, 0)
+	files{"f": abc, "g": "x\n"}.make(t, dir)
+	before := read(t, dir)
+	text := "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+A\n--- a/g\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n--- /dev/null\n+++ b/big\n@@ -0,0 +1 @@\n+" + strings.Repeat("b", 128<<10) + "\n"
+	_, bad := apply(context.Background(), dir, text)
+	if bad == nil || bad.Kind != KindWrite || !bad.Retryable || !strings.Contains(bad.RecoveryHint, "disk is full") {
+		t.Fatalf("error %+v", bad)
+	}
+	if diff := cmp.Diff(before, read(t, dir)); diff != "" {
+		t.Errorf("not put back:\n%s", diff)
+	}
+}
+
+func TestHardLinksAreNotWrittenThrough(t *testing.T) {
+	outer := t.TempDir()
+	files{"secret": "x\n", "tree/d": "y\n"}.make(t, outer)
+	dir := filepath.Join(outer, "tree")
+	if err := os.Link(filepath.Join(outer, "secret"), filepath.Join(dir, "f")); err != nil {
+		t.Fatal(err)
+	}
+	if _, bad := apply(context.Background(), dir, change("f")); bad != nil {
+		t.Fatal(bad)
+	}
+	want := files{"secret": "x\n", "tree/d": "y\n", "tree/f": "pwned\n"}
+	if diff := cmp.Diff(want, read(t, outer)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestOwnerAndModeStay(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can give a file to somebody")
+	}
+	dir := t.TempDir()
+	files{"f": "x\n"}.make(t, dir)
+	path := filepath.Join(dir, "f")
+	if err := os.Chown(path, 1234, 5678); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, bad := apply(context.Background(), dir, change("f")); bad != nil {
+		t.Fatal(bad)
+	}
+	fi, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := fi.Sys().(*syscall.Stat_t); st.Uid != 1234 || st.Gid != 5678 || fi.Mode() != 0o640 {
+		t.Errorf("owner %d:%d, mode %v", st.Uid, st.Gid, fi.Mode())
+	}
+}
+
+func TestFailureShowsTheFile(t *testing.T) {
+	dir := t.TempDir()
+	var text strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&text, "line number %d\n", i+1)
+	}
+	files{"f": text.String(), "g": abc}.make(t, dir)
+	_, bad := apply(context.Background(), dir, "--- a/f\n+++ b/f\n@@ -10,3 +10,3 @@\n line number 99\n-line number one hundred\n+line number C\n line number 101\n--- a/g\n+++ b/g\n@@ -2 +2 @@\n-x\n+y\n")
+	if bad == nil {
+		t.Fatal("accepted")
+	}
+	data, err := json.Marshal(bad)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{`"99|line number 99"`, `"100|line number 100"`, `"101|line number 101"`, `"failed_files":2`, `g: hunk 1 (patch line 10) has no line in common with the file`, `"2|b"`} {
+		if !strings.Contains(string(data), part) {
+			t.Errorf("%s is missing in %s", part, data)
+		}
+	}
+	_, bad = apply(context.Background(), dir, "--- a/g\n+++ b/g\n@@ -2,2 +2,2 @@\n-z\n+b\n c\n")
+	if bad == nil || bad.Details["hunks"].([]map[string]any)[0]["already_applied_at_line"] != 2 {
+		t.Errorf("an applied change is not recognised: %+v", bad)
+	}
+}
+
+func TestCanceledChangesNothing(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, bad := apply(ctx, dir, create("f")); bad == nil || bad.Kind != tools.KindCanceled {
+		t.Errorf("error %+v", bad)
+	}
+	if got := read(t, dir); len(got) > 0 {
+		t.Errorf("made %v", got)
+	}
+}
+
+// Patches made to be slow end within the bounds of work.
+func TestCostIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	files{"f": strings.Repeat("\n", 1<<20), "g": strings.Repeat("x\n", 1<<20)}.make(t, dir)
+	head := "--- a/f\n+++ b/f\n"
+	for name, text := range map[string]string{
+		"many hunks":         head + strings.Repeat("@@\n-x\n+y\n", 15_000),
+		"all lines alike":    head + "@@\n" + strings.Repeat(" \n", 500_000) + "-x\n",
+		"many places":        "--- a/g\n+++ b/g\n" + strings.Repeat("@@ -5 +5 @@\n-x\n+y\n", 10_000),
+		"signatures":         head + "@@\n" + strings.Repeat("--\n1.0\n", 400_000),
+		"blank lines":        head + strings.Repeat("\n", 3<<20),
+		"headers and blanks": strings.Repeat("--- a\n+++ b\n\n\n\n\n", 100_000),
+		"anchors":            "*** Begin Patch\n*** Update File: f\n" + strings.Repeat("@@ nowhere\n", 100_000) + "-x\n+y\n",
+		"many files":         strings.Repeat(change("f"), maxFiles+1),
+		"quotes":             "--- \"" + strings.Repeat("\\", 1<<20) + "\n+++ b/f\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, bad := apply(t.Context(), dir, text); bad == nil {
+				t.Error("accepted")
+			}
+		})
+	}
+}
+
+func TestLargeResultIsListedInAnArtifact(t *testing.T) {
+	tool, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reg, err := tools.NewRegistry(tool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, dir := t.TempDir(), t.TempDir()
+	if err := os.Mkdir(filepath.Join(out, "tools"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for i := range 500 {
+		text.WriteString(create(fmt.Sprintf("d/f%03d", i)))
+	}
+	run := func(patch string) tools.Outcome {
+		args, err := json.Marshal(Args{Patch: patch})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := reg.Run(t.Context(), tools.Env{WorkDir: dir, LogDir: filepath.Join(out, "tools")}, tools.Call{ID: "c", Name: Name, Arguments: args})
+		if o.Fault != nil {
+			t.Fatal(o.Fault)
+		}
+		return o
+	}
+	o := run(text.String())
+	var r Result
+	if err := json.Unmarshal(o.Canonical.Result, &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.ChangedFileCount != 500 || len(r.ChangedFiles) != maxListed || !r.Truncated || len(r.Artifacts) != 1 {
+		t.Errorf("count %d, listed %d, truncated %v, artifacts %v", r.ChangedFileCount, len(r.ChangedFiles), r.Truncated, r.Artifacts)
+	}
+	data, err := os.ReadFile(filepath.Join(out, o.Artifacts[0].Path))
+	if err != nil || strings.Count(string(data), "\n") != 500 {
+		t.Errorf("artifact: %v", err)
+	}
+	if !strings.Contains(o.Rendered, "... and 450 more") {
+		t.Errorf("rendered %s", o.Rendered)
+	}
+
+	o = run("--- a/d/f000\n+++ b/d/f000\n@@ -7 +7 @@\n-pwned\n+x\ndiff --git a/d/f001 b/g\nrename from d/f001\nrename to g\n")
+	want := "patch applied: 2 files changed\nM d/f000\nR d/f001 -> g\nTolerated:\n- d/f000: hunk 1: found at line 1, not 7"
+	if diff := cmp.Diff(want, o.Rendered); diff != "" {
+		t.Error(diff)
+	}
+	canonical := `{"changed_files":[{"action":"modify","path":"d/f000"},{"action":"move","path":"g","from_path":"d/f001"}],"changed_paths":["d/f000","g"],"changed_file_count":2,"ignored_metadata":[],"diagnostics":[{"path":"d/f000","kind":"wrong_line_number","message":"hunk 1: found at line 1, not 7"}],"summary_text":"patch applied: 2 files changed"}`
+	if diff := cmp.Diff(canonical, string(o.Canonical.Result)); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,113 @@
+package patch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"holon/agentd/tools"
+)
+
+// Bounds of what a failed hunk is answered with.
+const (
+	maxExplained = 5 // hunks a call
+	excerptLines = 15
+	excerptWidth = 160
+)
+
+// explain says what the file has instead of what a hunk expects, unless m
+// gives a reason already.
+func (t *fileText) explain(h *hunk, m *mismatch) {
+	if m.reason != "" {
+		return
+	}
+	m.reason = "does not match the file"
+	if t.spent.explained++; t.spent.explained > maxExplained {
+		return
+	}
+	if len(t.lines) == 0 {
+		m.reason = "expects lines, but the file is empty"
+		return
+	}
+	lines := h.lines[:len(h.lines)-h.blanks]
+	if slices.ContainsFunc(lines, func(l hunkLine) bool { return l.op == '+' }) {
+		want := side(lines, '-')
+		if at := search(t.at(anyEnding), relax(want, anyEnding)); len(at) == 1 {
+			m.applied = at[0] + 1
+		}
+	}
+	old := side(lines, '+')
+	if at, ok := t.nearest(old); ok {
+		m.nearest = t.excerpt(at, len(old))
+	} else {
+		m.reason = "has no line in common with the file"
+		m.nearest = t.excerpt(max(0, h.start-1), excerptLines)
+	}
+}
+
+// nearest returns where most lines of old would stand on equals of themselves,
+// or else the line that has most words in common with the longest of them.
+func (t *fileText) nearest(old []string) (int, bool) {
+	wanted := make(map[string][]int)
+	for i, l := range old {
+		if k := strings.TrimSpace(l); k != "" && len(wanted[k]) < 4 {
+			wanted[k] = append(wanted[k], i)
+		}
+	}
+	votes := make(map[int]int)
+	best, most := 0, 0
+	for i, l := range t.lines {
+		for _, j := range wanted[strings.TrimSpace(l)] {
+			at := max(0, i-j)
+			votes[at]++
+			if n := votes[at]; n > most {
+				best, most = at, n
+			}
+		}
+	}
+	if most > 0 {
+		return best, true
+	}
+	return t.nearestLine(old)
+}
+
+func (t *fileText) nearestLine(old []string) (int, bool) {
+	if len(old) == 0 {
+		return 0, false
+	}
+	longest := slices.MaxFunc(old, func(a, b string) int { return len(strings.TrimSpace(a)) - len(strings.TrimSpace(b)) })
+	words := make(map[string]bool)
+	for _, w := range split(tools.Clip(longest, 500)) {
+		words[w] = true
+	}
+	best, most := 0, 0
+	for i, l := range t.lines {
+		common := make(map[string]bool)
+		for _, w := range split(tools.Clip(l, 500)) {
+			if words[w] {
+				common[w] = true
+			}
+		}
+		if len(common) > most {
+			best, most = i, len(common)
+		}
+	}
+	at := slices.Index(old, longest)
+	return max(0, best-at), most > 0 && 2*most >= len(words)
+}
+
+func split(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' })
+}
+
+// excerpt shows n lines from index at, and one around them, with their numbers.
+func (t *fileText) excerpt(at, n int) []string {
+	from := max(0, min(at, len(t.lines))-1)
+	to := min(len(t.lines), from+min(n+2, excerptLines))
+	var out []string
+	for i := from; i < to; i++ {
+		out = append(out, fmt.Sprintf("%d|%s", i+1, tools.Clip(strings.TrimSuffix(t.lines[i], "\r"), excerptWidth)))
+	}
+	return out
+}

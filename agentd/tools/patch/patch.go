@@ -1,0 +1,235 @@
+// Package patch is the ApplyPatch tool: it changes files of the working tree by
+// a unified diff or a "*** Begin Patch" envelope, as models write them.
+//
+// A hunk is found by its text, not by its line numbers: first exactly, then
+// without regard to spaces at line ends, then to line endings. What fits in two
+// places is refused, what fits nowhere is answered with the lines that come
+// nearest. The invariant: a call changes everything that its patch says or
+// nothing at all, and never anything outside the working tree, behind a
+// symbolic link, inside a .git directory or that is not a regular file.
+//
+// Files keep their mode, line endings and lack of a final newline where the
+// patch does not say otherwise; hard links and extended attributes are not
+// kept, because files are replaced, not rewritten. It does not promise anything
+// against programs that change the same files at the same moment, except to
+// notice where it can.
+package patch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"holon/agentd/tools"
+)
+
+// Name is the tool's public name.
+const Name = "ApplyPatch"
+
+// Kinds of errors of this tool beside those of package tools.
+const (
+	KindSyntax     = "invalid_patch"
+	KindEmpty      = "empty_patch"
+	KindMismatch   = "patch_does_not_apply"
+	KindAmbiguous  = "patch_is_ambiguous"
+	KindNoChange   = "patch_changes_nothing"
+	KindMissing    = "file_not_found"
+	KindExists     = "file_exists"
+	KindUnsafePath = "unsafe_path"
+	KindBinary     = "binary_not_supported"
+	KindTooLarge   = "too_large"
+	KindWrite      = "write_failed"
+)
+
+// Bounds on what a call may ask for.
+const (
+	maxPatchBytes = 4 << 20
+	maxFileBytes  = 16 << 20
+	maxTotalBytes = 256 << 20 // of all files a patch concerns
+	maxFiles      = 2000
+	maxHunks      = 20_000
+	maxNotes      = 100
+	maxListed     = 200 // changed files in the canonical result
+)
+
+// Action is what became of a file.
+type Action string
+
+// The actions of a result.
+const (
+	ActionAdd    Action = "add"
+	ActionModify Action = "modify"
+	ActionDelete Action = "delete"
+	ActionMove   Action = "move"
+
+	actionCopy Action = "copy" // reported as an addition with its source
+)
+
+// ChangedFile is one file that a patch has changed.
+type ChangedFile struct {
+	Action   Action `json:"action"`
+	Path     string `json:"path"`
+	FromPath string `json:"from_path,omitempty"`
+}
+
+// Metadata is a statement of a patch that was not acted on.
+type Metadata struct {
+	Path  string `json:"path"`
+	Kind  string `json:"kind"`
+	Value string `json:"value"`
+}
+
+// Diagnostic is something in a patch that was tolerated.
+type Diagnostic struct {
+	Path    string `json:"path"`
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+}
+
+// Result is ApplyPatch's canonical result (recovered types, 11.4). Of more than
+// 200 files the first are listed and the artifact has them all.
+type Result struct {
+	ChangedFiles     []ChangedFile `json:"changed_files"`
+	ChangedPaths     []string      `json:"changed_paths"`
+	ChangedFileCount int           `json:"changed_file_count"`
+	IgnoredMetadata  []Metadata    `json:"ignored_metadata"`
+	Diagnostics      []Diagnostic  `json:"diagnostics"`
+	SummaryText      string        `json:"summary_text"`
+
+	Truncated    bool             `json:"truncated,omitempty"`
+	Artifacts    []tools.Artifact `json:"artifacts,omitempty"`
+	ListArtifact *int             `json:"changed_files_artifact,omitempty"`
+}
+
+// Args are the arguments of ApplyPatch.
+type Args struct {
+	Patch string `json:"patch" jsonschema:"a unified diff with paths relative to the root of the working tree"`
+}
+
+const description = `Changes files of the working tree by a unified diff: --- a/PATH, +++ b/PATH and hunks that start with @@. Use /dev/null as the old path to create a file and as the new path to delete one; git's rename and mode headers work. The form that starts with "*** Begin Patch" is understood too.
+Hunks are found by their text, so give three unchanged lines before and after each change, exactly as they are in the file; line numbers and counts need not be right. All files are changed or none.`
+
+// Tool is ApplyPatch. Calls on one working tree must not overlap.
+type Tool struct{ def tools.Definition }
+
+// New returns the tool.
+func New() (*Tool, error) {
+	schema, err := tools.Derive[Args](map[string]func(*jsonschema.Schema){
+		"patch": func(s *jsonschema.Schema) { s.MinLength = jsonschema.Ptr(1) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Tool{def: tools.Definition{Name: Name, Description: description, Parameters: schema}}, nil
+}
+
+// Definition implements tools.Tool.
+func (t *Tool) Definition() tools.Definition { return t.def }
+
+// Run implements tools.Tool.
+func (t *Tool) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Output {
+	args, bad := tools.Decode[Args](call)
+	if bad != nil {
+		return tools.Fail(bad)
+	}
+	res, bad := apply(ctx, env.WorkDir, args.Patch)
+	if bad != nil {
+		return tools.Fail(bad)
+	}
+	return tools.Output{Summary: res.SummaryText, Result: res}
+}
+
+// Project implements tools.Projector.
+func (r Result) Project(_ tools.Policy, artifacts *tools.Artifacts) (any, error) {
+	if len(r.ChangedFiles) <= maxListed {
+		return r, nil
+	}
+	var list strings.Builder
+	for _, f := range r.ChangedFiles {
+		list.WriteString(f.line() + "\n")
+	}
+	index, err := artifacts.Write(listArtifact, []byte(list.String()))
+	if err != nil {
+		return nil, err
+	}
+	r.ChangedFiles, r.ChangedPaths, r.Truncated = r.ChangedFiles[:maxListed], r.ChangedPaths[:maxListed], true
+	r.ListArtifact, r.Artifacts = index, artifacts.List()
+	return r, nil
+}
+
+const listArtifact = "changed-files.txt"
+
+// maxShown is how many files the receipt names.
+const maxShown = 50
+
+// line is a file in the receipt, in git's letters.
+func (f ChangedFile) line() string {
+	switch {
+	case f.Action == ActionMove:
+		return fmt.Sprintf("R %s -> %s", visible(f.FromPath), visible(f.Path))
+	case f.Action == ActionAdd && f.FromPath != "":
+		return fmt.Sprintf("A %s (copy of %s)", visible(f.Path), visible(f.FromPath))
+	}
+	return strings.ToUpper(string(f.Action[:1])) + " " + visible(f.Path)
+}
+
+// Render implements tools.Renderer.
+func (t *Tool) Render(canonical tools.Result, _ tools.RenderPolicy) string {
+	var r Result
+	if err := json.Unmarshal(canonical.Result, &r); err != nil {
+		return canonical.SummaryText
+	}
+	var b strings.Builder
+	b.WriteString(r.SummaryText)
+	for i, f := range r.ChangedFiles {
+		if i == maxShown {
+			fmt.Fprintf(&b, "\n... and %d more", r.ChangedFileCount-maxShown)
+			break
+		}
+		if f.Action != "" {
+			b.WriteString("\n" + f.line())
+		}
+	}
+	for i, d := range r.Diagnostics {
+		if i == 0 {
+			b.WriteString("\nTolerated:")
+		}
+		if i == maxShown/2 {
+			fmt.Fprintf(&b, "\n... and %d more", len(r.Diagnostics)-i)
+			break
+		}
+		b.WriteString("\n- ")
+		if d.Path != "" {
+			b.WriteString(visible(d.Path) + ": ")
+		}
+		b.WriteString(d.Message)
+	}
+	return b.String()
+}
+
+// visible quotes a path that would not stay on its line or would show as
+// something else.
+func visible(path string) string {
+	if q := fmt.Sprintf("%q", path); q[1:len(q)-1] != path {
+		return q
+	}
+	return path
+}
+
+func syntax(line int, message, hint string) *tools.Error {
+	return &tools.Error{Kind: KindSyntax, Message: fmt.Sprintf("patch line %d: %s", line, message),
+		Details: map[string]any{"field": "patch", "patch_line": line}, RecoveryHint: hint}
+}
+
+func binary(line int) *tools.Error {
+	return &tools.Error{Kind: KindBinary, Message: fmt.Sprintf("patch line %d: binary changes cannot be applied", line),
+		Details: map[string]any{"field": "patch", "patch_line": line}, RecoveryHint: "write binary files with a command"}
+}
+
+func tooLarge(format string, n, limit int) *tools.Error {
+	return &tools.Error{Kind: KindTooLarge, Message: fmt.Sprintf(format, n, limit), Details: map[string]any{"field": "patch"},
+		RecoveryHint: "split the patch, or make the change with a command"}
+}

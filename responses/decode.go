@@ -3,6 +3,8 @@ package responses
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -21,32 +23,32 @@ const (
 // wireRequest has the request's keys as they stand on the wire. Pointers tell
 // absent or null, which mean the same here, from zero values.
 type wireRequest struct {
-	Model              string            `json:"model"`
-	Input              json.RawMessage   `json:"input"`
-	PreviousResponseID string            `json:"previous_response_id"`
-	Instructions       *string           `json:"instructions"`
-	Include            []string          `json:"include"`
-	Tools              []json.RawMessage `json:"tools"`
-	ToolChoice         *ToolChoice       `json:"tool_choice"`
-	ParallelToolCalls  *bool             `json:"parallel_tool_calls"`
-	MaxToolCalls       *int              `json:"max_tool_calls"`
-	MaxOutputTokens    *int              `json:"max_output_tokens"`
-	Temperature        *float64          `json:"temperature"`
-	TopP               *float64          `json:"top_p"`
-	PresencePenalty    *float64          `json:"presence_penalty"`
-	FrequencyPenalty   *float64          `json:"frequency_penalty"`
-	TopLogprobs        *int              `json:"top_logprobs"`
-	Reasoning          *ReasoningConfig  `json:"reasoning"`
-	Text               *TextConfig       `json:"text"`
-	Truncation         string            `json:"truncation"`
-	Stream             bool              `json:"stream"`
-	Background         bool              `json:"background"`
-	Store              *bool             `json:"store"`
-	Metadata           map[string]string `json:"metadata"`
-	ServiceTier        string            `json:"service_tier"`
-	PromptCacheKey     *string           `json:"prompt_cache_key"`
-	SafetyIdentifier   *string           `json:"safety_identifier"`
-	Holon              *Holon            `json:"holon"`
+	Model              string                     `json:"model"`
+	Input              json.RawMessage            `json:"input"`
+	PreviousResponseID string                     `json:"previous_response_id"`
+	Instructions       *string                    `json:"instructions"`
+	Include            []string                   `json:"include"`
+	Tools              []json.RawMessage          `json:"tools"`
+	ToolChoice         *ToolChoice                `json:"tool_choice"`
+	ParallelToolCalls  *bool                      `json:"parallel_tool_calls"`
+	MaxToolCalls       *int                       `json:"max_tool_calls"`
+	MaxOutputTokens    *int                       `json:"max_output_tokens"`
+	Temperature        *float64                   `json:"temperature"`
+	TopP               *float64                   `json:"top_p"`
+	PresencePenalty    *float64                   `json:"presence_penalty"`
+	FrequencyPenalty   *float64                   `json:"frequency_penalty"`
+	TopLogprobs        *int                       `json:"top_logprobs"`
+	Reasoning          *ReasoningConfig           `json:"reasoning"`
+	Text               *TextConfig                `json:"text"`
+	Truncation         string                     `json:"truncation"`
+	Stream             bool                       `json:"stream"`
+	Background         bool                       `json:"background"`
+	Store              *bool                      `json:"store"`
+	Metadata           map[string]json.RawMessage `json:"metadata"`
+	ServiceTier        string                     `json:"service_tier"`
+	PromptCacheKey     *string                    `json:"prompt_cache_key"`
+	SafetyIdentifier   *string                    `json:"safety_identifier"`
+	Holon              *Holon                     `json:"holon"`
 }
 
 // DecodeRequest reads and checks a body of POST /responses. It is tolerant
@@ -64,6 +66,9 @@ func DecodeRequest(body []byte) (*Request, error) {
 	if err := json.Unmarshal(body, &w); err != nil {
 		return nil, decodeError("", err)
 	}
+	if isNull(body) {
+		return nil, Invalid("", CodeInvalidJSON, "the body must be a JSON object, not null")
+	}
 	sum, err := digest(body)
 	if err != nil {
 		return nil, err
@@ -74,6 +79,9 @@ func DecodeRequest(body []byte) (*Request, error) {
 		return nil, err
 	}
 	if r.Tools, err = decodeTools(w.Tools); err != nil {
+		return nil, err
+	}
+	if r.Metadata, err = decodeMetadata(w.Metadata); err != nil {
 		return nil, err
 	}
 	if err := r.check(); err != nil {
@@ -105,7 +113,6 @@ func (w *wireRequest) request() *Request {
 		Stream:             w.Stream,
 		Background:         w.Background,
 		Store:              orDefault(w.Store, true),
-		Metadata:           w.Metadata,
 		ServiceTier:        w.ServiceTier,
 		PromptCacheKey:     w.PromptCacheKey,
 		SafetyIdentifier:   w.SafetyIdentifier,
@@ -116,9 +123,6 @@ func (w *wireRequest) request() *Request {
 	}
 	if r.ServiceTier == "" {
 		r.ServiceTier = "default"
-	}
-	if r.Metadata == nil {
-		r.Metadata = map[string]string{}
 	}
 	return r
 }
@@ -232,22 +236,33 @@ func checkToolName(param, name string) error {
 		return Invalid(param, CodeInvalidValue, fmt.Sprintf("a function name must have 1 to %d characters, this has %d", maxToolName, len(name)))
 	}
 	if i := strings.IndexFunc(name, func(r rune) bool { return r > 127 || !isIDByte(byte(r)) }); i >= 0 {
-		return Invalid(param, CodeInvalidValue, fmt.Sprintf("a function name may hold only letters, digits, '_' and '-': %q", name))
+		return Invalid(param, CodeInvalidValue, fmt.Sprintf("a function name may hold only letters, digits, '_' and '-': %q", clip(name, maxToolName)))
 	}
 	return nil
+}
+
+// decodeMetadata reads the pairs one by one, so that an error names the key.
+func decodeMetadata(raws map[string]json.RawMessage) (map[string]string, error) {
+	if n := len(raws); n > maxMetadataPairs {
+		return nil, Invalid("metadata", CodeInvalidValue, fmt.Sprintf("metadata may have at most %d pairs, this has %d", maxMetadataPairs, n))
+	}
+	pairs := make(map[string]string, len(raws))
+	for _, k := range slices.Sorted(maps.Keys(raws)) {
+		var v string
+		if err := json.Unmarshal(raws[k], &v); err != nil {
+			return nil, decodeError("metadata."+clip(k, maxMetadataKey), err)
+		}
+		if utf8.RuneCountInString(k) > maxMetadataKey || utf8.RuneCountInString(v) > maxMetadataValue {
+			return nil, Invalid("metadata", CodeInvalidValue, fmt.Sprintf("a metadata key may have %d characters and a value %d", maxMetadataKey, maxMetadataValue))
+		}
+		pairs[k] = v
+	}
+	return pairs, nil
 }
 
 // check enforces the bounds of the fields that DecodeRequest did not check
 // while it read them.
 func (r *Request) check() error {
-	if len(r.Metadata) > maxMetadataPairs {
-		return Invalid("metadata", CodeInvalidValue, fmt.Sprintf("metadata may have at most %d pairs, this has %d", maxMetadataPairs, len(r.Metadata)))
-	}
-	for k, v := range r.Metadata {
-		if utf8.RuneCountInString(k) > maxMetadataKey || utf8.RuneCountInString(v) > maxMetadataValue {
-			return Invalid("metadata", CodeInvalidValue, fmt.Sprintf("a metadata key may have %d characters and a value %d", maxMetadataKey, maxMetadataValue))
-		}
-	}
 	if err := checkMin("max_output_tokens", r.MaxOutputTokens); err != nil {
 		return err
 	}
@@ -258,7 +273,7 @@ func (r *Request) check() error {
 		return Invalid("top_logprobs", CodeInvalidValue, fmt.Sprintf("top_logprobs must be 0 to 20, not %d", r.TopLogprobs))
 	}
 	if r.Truncation != "auto" && r.Truncation != "disabled" {
-		return Invalid("truncation", CodeInvalidValue, fmt.Sprintf("truncation must be auto or disabled, not %q", r.Truncation))
+		return Invalid("truncation", CodeInvalidValue, fmt.Sprintf("truncation must be auto or disabled, not %q", clip(r.Truncation, 32)))
 	}
 	for param, s := range map[string]*string{"prompt_cache_key": r.PromptCacheKey, "safety_identifier": r.SafetyIdentifier} {
 		if s != nil && utf8.RuneCountInString(*s) > maxCacheKey {
@@ -270,23 +285,13 @@ func (r *Request) check() error {
 			return PreviousNotFound(r.PreviousResponseID)
 		}
 	}
-	if r.ToolChoice.Name != "" && !r.declares(r.ToolChoice.Name) {
-		// The name may also be a container tool; the server knows those and
-		// checks again. Here only the form matters.
+	if r.ToolChoice.Name != "" {
+		// Whether there is such a tool only the server knows, which has its own.
 		if err := checkToolName("tool_choice.name", r.ToolChoice.Name); err != nil {
 			return err
 		}
 	}
 	return r.Holon.check()
-}
-
-func (r *Request) declares(name string) bool {
-	for _, t := range r.Tools {
-		if t.Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 // PreviousNotFound is the answer to a previous_response_id that names nothing

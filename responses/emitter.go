@@ -2,6 +2,7 @@ package responses
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -107,7 +108,6 @@ func (e *Emitter) Text(delta string) error {
 	if err := e.openPart(PartOutputText); err != nil || delta == "" {
 		return err
 	}
-	e.text.WriteString(delta)
 	return e.delta(EventTextDelta, delta)
 }
 
@@ -116,7 +116,6 @@ func (e *Emitter) Refusal(delta string) error {
 	if err := e.openPart(PartRefusal); err != nil || delta == "" {
 		return err
 	}
-	e.text.WriteString(delta)
 	return e.delta(EventRefusalDelta, delta)
 }
 
@@ -143,7 +142,6 @@ func (e *Emitter) Summary(delta string) error {
 	if err := e.openReasoningPart(PartSummaryText, EventReasoningSummaryPartAdded); err != nil || delta == "" {
 		return err
 	}
-	e.text.WriteString(delta)
 	return e.delta(EventReasoningSummaryTextDelta, delta)
 }
 
@@ -154,7 +152,6 @@ func (e *Emitter) ReasoningText(delta string) error {
 	if err := e.openReasoningPart(PartReasoningText, EventPartAdded); err != nil || delta == "" {
 		return err
 	}
-	e.text.WriteString(delta)
 	return e.delta(EventReasoningDelta, delta)
 }
 
@@ -175,14 +172,37 @@ func (e *Emitter) SetEncryptedReasoning(blob string) {
 }
 
 // BeginFunctionCall closes what is open and opens a call that the client is to
-// answer. callID must be unique within the response and at most 64 characters.
+// answer. A callID that is not 1 to 64 characters or not unique within the
+// response, or a name that is no function name, is an *Error of type
+// model_error; nothing is emitted then and the emitter can go on.
 func (e *Emitter) BeginFunctionCall(callID, name string) error {
+	if e.err != nil {
+		return e.err
+	}
+	if err := e.checkCall(callID, name); err != nil {
+		return &Error{Type: TypeModelError, Code: CodeModelError, Message: "the model made a function call that cannot be passed on", Cause: err}
+	}
 	if err := e.EndItem(); err != nil {
 		return err
 	}
 	c := &FunctionCall{ID: NewID(PrefixCall), CallID: callID, Name: name, Status: ItemInProgress}
 	e.open.call = c
 	return e.item(EventItemAdded, c)
+}
+
+func (e *Emitter) checkCall(callID, name string) error {
+	if err := checkCallID(callID); err != nil {
+		return err
+	}
+	used := e.open.call != nil && e.open.call.CallID == callID
+	for _, item := range e.resp.Output {
+		c, ok := item.(*FunctionCall)
+		used = used || ok && c.CallID == callID
+	}
+	if used {
+		return fmt.Errorf("the call id %q is used twice", callID)
+	}
+	return checkToolName("name", name)
 }
 
 // Arguments streams argument text of the open call.
@@ -196,7 +216,6 @@ func (e *Emitter) Arguments(delta string) error {
 	if delta == "" {
 		return nil
 	}
-	e.text.WriteString(delta)
 	return e.delta(EventArgumentsDelta, delta)
 }
 
@@ -238,6 +257,9 @@ func (e *Emitter) fail(status Status, cause *Error, usage Usage) error {
 	if err := e.endItem(ItemIncomplete); err != nil {
 		return err
 	}
+	if cause == nil {
+		cause = Internal("the turn failed without saying why", nil)
+	}
 	e.resp.Usage = &usage
 	e.resp.Error = &ResponseError{Code: cause.Code, Message: cause.Error(), Type: cause.Type}
 	return e.end(status, EventFailed)
@@ -249,132 +271,5 @@ func (e *Emitter) end(status Status, event string) error {
 		return err
 	}
 	e.err = ErrStreamEnded
-	return nil
-}
-
-// openPart makes sure that a part of the given type is open in a message.
-func (e *Emitter) openPart(partType string) error {
-	if e.err != nil {
-		return e.err
-	}
-	if e.open.message == nil {
-		if err := e.BeginMessage(""); err != nil {
-			return err
-		}
-	}
-	if e.open.part == partType {
-		return nil
-	}
-	if err := e.endPart(); err != nil {
-		return err
-	}
-	e.open.part = partType
-	return e.partEvent(EventPartAdded, Part{Type: partType})
-}
-
-// openReasoningPart makes sure that a part of the given type is open in a
-// reasoning item; added is the event that opens such a part.
-func (e *Emitter) openReasoningPart(partType, added string) error {
-	if e.err != nil {
-		return e.err
-	}
-	if e.open.reasoning == nil {
-		if err := e.BeginReasoning(); err != nil {
-			return err
-		}
-	}
-	if e.open.part == partType {
-		return nil
-	}
-	if err := e.endPart(); err != nil {
-		return err
-	}
-	e.open.part = partType
-	return e.partEvent(added, Part{Type: partType})
-}
-
-// endPart closes the open part of a message or reasoning item, if there is one.
-func (e *Emitter) endPart() error {
-	if e.err != nil || e.open.part == "" {
-		return e.err
-	}
-	text := e.text.String()
-	part := Part{Type: e.open.part, Text: text, Annotations: e.open.notes}
-	textDone, partDone := EventTextDone, EventPartDone
-	switch e.open.part {
-	case PartRefusal:
-		part = Part{Type: PartRefusal, Refusal: text}
-		textDone = EventRefusalDone
-	case PartReasoningText:
-		textDone = EventReasoningDone
-	case PartSummaryText:
-		textDone, partDone = EventReasoningSummaryTextDone, EventReasoningSummaryPartDone
-	}
-	if !e.open.textDone {
-		if err := e.partText(textDone, text); err != nil {
-			return err
-		}
-	}
-	for i, note := range e.open.notes[e.open.noted:] {
-		if err := e.annotation(e.open.noted+i, note); err != nil {
-			return err
-		}
-	}
-	if err := e.partEvent(partDone, part); err != nil {
-		return err
-	}
-	list := e.parts()
-	*list = append(*list, part)
-	e.open.part, e.open.notes, e.open.textDone, e.open.noted = "", nil, false, 0
-	e.text.Reset()
-	return nil
-}
-
-// parts returns the list that the open part will join. Its length is the
-// part's content or summary index.
-func (e *Emitter) parts() *[]Part {
-	switch {
-	case e.open.message != nil:
-		return &e.open.message.Content
-	case e.open.part == PartReasoningText:
-		return &e.open.reasoning.Content
-	}
-	return &e.open.reasoning.Summary
-}
-
-// endItem closes the open item in the given state and adds it to the output.
-func (e *Emitter) endItem(status ItemStatus) error {
-	if e.err != nil {
-		return e.err
-	}
-	if err := e.endPart(); err != nil {
-		return err
-	}
-	var item Item
-	switch {
-	case e.open.message != nil:
-		e.open.message.Status = status
-		item = e.open.message
-	case e.open.reasoning != nil:
-		e.open.reasoning.Status = status
-		item = e.open.reasoning
-	case e.open.call != nil:
-		e.open.call.Status = status
-		e.open.call.Arguments = e.text.String()
-		e.text.Reset()
-		if !e.open.textDone {
-			if err := e.argumentsDone(e.open.call); err != nil {
-				return err
-			}
-		}
-		item = e.open.call
-	default:
-		return nil
-	}
-	if err := e.item(EventItemDone, item); err != nil {
-		return err
-	}
-	e.open = openItem{}
-	e.resp.Output = append(e.resp.Output, item)
 	return nil
 }

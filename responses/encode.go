@@ -3,6 +3,8 @@ package responses
 import (
 	"fmt"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 )
 
 // This file encodes events for the Emitter. Deltas are put together by hand
@@ -42,10 +44,16 @@ func (e *Emitter) place() {
 	e.buf = strconv.AppendInt(e.buf, int64(len(*e.parts())), 10)
 }
 
+// delta emits text and keeps it for the end of the part, the very same text:
+// what is no UTF-8 is replaced before both.
 func (e *Emitter) delta(eventType, delta string) error {
 	if e.err != nil {
 		return e.err
 	}
+	if !utf8.ValidString(delta) {
+		delta = strings.ToValidUTF8(delta, "\uFFFD")
+	}
+	e.text.WriteString(delta)
 	e.head(eventType)
 	e.place()
 	e.buf = append(e.buf, `,"delta":`...)

@@ -70,6 +70,8 @@ var statusByCode = map[string]int{
 	CodeForbidden:            http.StatusForbidden,
 	CodeDraining:             http.StatusServiceUnavailable,
 	CodeDiskFull:             http.StatusInsufficientStorage,
+	CodeServerUnreachable:    http.StatusBadGateway,
+	CodeServerDisconnected:   http.StatusBadGateway,
 }
 
 var statusByType = map[ErrorType]int{
@@ -143,13 +145,30 @@ func DecodeEnvelope(status int, body []byte) *Error {
 		return &Error{Type: TypeServerError, Code: CodeServerError, Message: "the server answered " + http.StatusText(status) + " without an error envelope"}
 	}
 	w := env.Error
-	e := &Error{Type: w.Type, Code: w.Code, Message: w.Message, Param: w.Param}
+	e := &Error{Type: knownType(w.Type, status), Code: w.Code, Message: w.Message, Param: w.Param}
 	// The hint travels inside the message for clients that only know the
 	// standard shape; take it out again so that it is not said twice.
 	if n := len(w.Message) - len(w.Hint) - 2; w.Hint != "" && n > 0 && w.Message[n:] == "; "+w.Hint {
 		e.Message, e.Hint = w.Message[:n], w.Hint
 	}
 	return e
+}
+
+// knownType maps the type of an envelope to one of ours. Other servers have
+// other names for them; the HTTP status then says what is meant.
+func knownType(t ErrorType, status int) ErrorType {
+	if _, ok := statusByType[t]; ok {
+		return t
+	}
+	switch {
+	case status == http.StatusNotFound:
+		return TypeNotFound
+	case status == http.StatusTooManyRequests:
+		return TypeTooManyRequests
+	case status >= 400 && status < 500:
+		return TypeInvalidRequest
+	}
+	return TypeServerError
 }
 
 // Invalid returns an invalid_request error about the named field.

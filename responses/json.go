@@ -61,8 +61,9 @@ func CheckDepth(data []byte) error {
 	return nil
 }
 
-// appendString appends s as a JSON string. It is the hot path of a delta:
-// plain runs are copied whole, and only what must be escaped is.
+// appendString appends s as a JSON string, byte for byte as encoding/json
+// writes it without HTML escaping. It is the hot path of a delta: plain runs
+// are copied whole, and nothing is allocated.
 func appendString(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
@@ -75,14 +76,16 @@ func appendString(dst []byte, s string) []byte {
 		}
 		if c >= utf8.RuneSelf {
 			r, n := utf8.DecodeRuneInString(s[i:])
-			if r != utf8.RuneError || n != 1 {
-				i += n
-				continue
+			switch {
+			case r == utf8.RuneError && n == 1:
+				dst = append(append(dst, s[start:i]...), `\ufffd`...)
+				start = i + n
+			case r == '\u2028' || r == '\u2029': // line ends to JavaScript
+				dst = append(append(dst, s[start:i]...), `\u202`...)
+				dst = append(dst, hex[r&15])
+				start = i + n
 			}
-			dst = append(dst, s[start:i]...)
-			dst = append(dst, "\ufffd"...)
-			i++
-			start = i
+			i += n
 			continue
 		}
 		dst = append(dst, s[start:i]...)
@@ -95,6 +98,10 @@ func appendString(dst []byte, s string) []byte {
 			dst = append(dst, '\\', 'r')
 		case '\t':
 			dst = append(dst, '\\', 't')
+		case '\b':
+			dst = append(dst, '\\', 'b')
+		case '\f':
+			dst = append(dst, '\\', 'f')
 		default:
 			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		}

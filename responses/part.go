@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 )
@@ -123,12 +124,19 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 	case PartInputText, PartReasoningText, PartSummaryText, PartText:
 		*p = Part{Type: w.Type, Text: w.Text}
 	case PartOutputText:
-		*p = Part{Type: w.Type, Text: w.Text, Annotations: w.Annotations}
+		*p = Part{Type: w.Type, Text: w.Text}
+		if len(w.Annotations) > 0 {
+			p.Annotations = w.Annotations
+		}
 	case PartRefusal:
 		*p = Part{Type: w.Type, Refusal: w.Refusal}
 	case PartInputImage:
-		if w.Detail != "" && w.Detail != "low" && w.Detail != "high" && w.Detail != "auto" {
-			return Invalid("detail", CodeInvalidValue, fmt.Sprintf("detail of an input_image must be low, high or auto, not %q", w.Detail))
+		switch w.Detail {
+		case "low", "high", "auto":
+		case "":
+			w.Detail = "auto"
+		default:
+			return Invalid("detail", CodeInvalidValue, fmt.Sprintf("detail of an input_image must be low, high or auto, not %q", clip(w.Detail, 32)))
 		}
 		*p = Part{Type: w.Type, ImageURL: w.ImageURL, Detail: w.Detail}
 	case PartInputFile:
@@ -138,7 +146,7 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 	case "":
 		return Invalid("type", CodeMissingParameter, "a content part needs a type")
 	default:
-		return Invalid("type", CodeInvalidValue, fmt.Sprintf("content part type %q is unknown", w.Type))
+		return Invalid("type", CodeInvalidValue, fmt.Sprintf("content part type %q is unknown", clip(w.Type, 64)))
 	}
 	return nil
 }
@@ -153,9 +161,29 @@ func decodeContent(raw json.RawMessage, textType string) ([]Part, error) {
 	if json.Unmarshal(raw, &s) == nil {
 		return []Part{{Type: textType, Text: s}}, nil
 	}
+	if trimmed := bytes.TrimSpace(raw); trimmed[0] != '[' {
+		return nil, Invalid("", CodeInvalidValue, "the content must be a string or an array of content parts")
+	}
+	return decodeParts(raw)
+}
+
+// decodeParts reads a list of parts one by one, so that an error names the
+// index. An empty list becomes nil.
+func decodeParts(raw json.RawMessage) ([]Part, error) {
+	if isNull(raw) {
+		return nil, nil
+	}
+	var raws []json.RawMessage
+	if err := json.Unmarshal(raw, &raws); err != nil {
+		return nil, decodeError("", err)
+	}
 	var parts []Part
-	if err := json.Unmarshal(raw, &parts); err != nil {
-		return nil, err
+	for i, elem := range raws {
+		var p Part
+		if err := json.Unmarshal(elem, &p); err != nil {
+			return nil, within(fmt.Sprintf("[%d]", i), err)
+		}
+		parts = append(parts, p)
 	}
 	return parts, nil
 }

@@ -1,11 +1,14 @@
 package responses
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -82,6 +85,26 @@ func (h Holon) MarshalJSON() ([]byte, error) {
 		OnDisconnect string  `json:"on_disconnect,omitempty"`
 		Limits       *Limits `json:"limits,omitempty"`
 	}(h))
+}
+
+// UnmarshalJSON reads the extension object. Unlike elsewhere in a request an
+// unknown key is an error: it is ours alone, so a key that is not known was
+// either misspelt or asks for something that would silently not happen.
+func (h *Holon) UnmarshalJSON(data []byte) error {
+	type plain Holon // without this method
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(data, &keys); err != nil {
+		return decodeError("holon", err)
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		switch key {
+		case "session_id", "turn_id", "input_dir", "output_dir", "workspace_dir", "isolation", "on_disconnect", "limits":
+		default:
+			param := "holon." + clip(key, 64)
+			return Invalid(param, CodeUnsupportedParameter, param+" is not offered by this server")
+		}
+	}
+	return decodeError("holon", json.Unmarshal(data, (*plain)(h)))
 }
 
 // Tool is a function that the client runs (FunctionTool). All keys are always
@@ -178,7 +201,7 @@ func (c *ToolChoice) UnmarshalJSON(data []byte) error {
 			} `json:"tools"`
 		}
 		if err := json.Unmarshal(data, &w); err != nil {
-			return err
+			return decodeError(param, err)
 		}
 		switch w.Type {
 		case "function":
@@ -193,11 +216,14 @@ func (c *ToolChoice) UnmarshalJSON(data []byte) error {
 			}
 			c.Allowed = make([]string, len(w.Tools))
 			for i, t := range w.Tools {
+				if t.Name == "" {
+					return Invalid(fmt.Sprintf("%s.tools[%d].name", param, i), CodeMissingParameter, "an allowed tool needs a name")
+				}
 				c.Allowed[i] = t.Name
 			}
 			mode = w.Mode
 		default:
-			return Invalid(param, CodeInvalidValue, fmt.Sprintf("tool_choice must be none, auto, required, or an object of type function or allowed_tools, not type %q", w.Type))
+			return Invalid(param, CodeInvalidValue, fmt.Sprintf("tool_choice must be none, auto, required, or an object of type function or allowed_tools, not type %q", clip(w.Type, 64)))
 		}
 	}
 	switch mode {
@@ -205,7 +231,7 @@ func (c *ToolChoice) UnmarshalJSON(data []byte) error {
 		c.Mode = mode
 		return nil
 	}
-	return Invalid(param, CodeInvalidValue, fmt.Sprintf("tool_choice must be none, auto or required, not %q", mode))
+	return Invalid(param, CodeInvalidValue, fmt.Sprintf("tool_choice must be none, auto or required, not %q", clip(mode, 64)))
 }
 
 // ReasoningConfig asks for reasoning effort and summaries. Unknown effort
@@ -243,14 +269,14 @@ func (t *TextConfig) UnmarshalJSON(data []byte) error {
 		Verbosity string `json:"verbosity"`
 	}
 	if err := json.Unmarshal(data, &w); err != nil {
-		return err
+		return decodeError("text", err)
 	}
 	*t = TextConfig{Verbosity: w.Verbosity}
 	if f := w.Format; f != nil {
 		switch f.Type {
 		case "", "text", "json_object", "json_schema":
 		default:
-			return Invalid("text.format.type", CodeInvalidValue, fmt.Sprintf("text.format.type must be text, json_object or json_schema, not %q", f.Type))
+			return Invalid("text.format.type", CodeInvalidValue, fmt.Sprintf("text.format.type must be text, json_object or json_schema, not %q", clip(f.Type, 64)))
 		}
 		t.Format = TextFormat{Type: f.Type, Name: f.Name, Description: f.Description, Strict: f.Strict}
 		if !isNull(f.Schema) {
@@ -305,8 +331,12 @@ func joinPath(outer, inner string) string {
 	return outer + "." + inner
 }
 
-// decodeError turns an error of encoding/json into one that names the field.
+// decodeError turns an error of encoding/json into one that names the field; nil
+// stays nil.
 func decodeError(path string, err error) error {
+	if err == nil {
+		return nil
+	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		return within(path, e)
 	}
@@ -347,7 +377,7 @@ func jsonName(kind string) string {
 // digest hashes the body's meaning: keys sorted by encoding/json, numbers as
 // they were written, transport keys left out.
 func digest(body []byte) (string, error) {
-	dec := json.NewDecoder(strings.NewReader(string(body)))
+	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
 	var m map[string]any
 	if err := dec.Decode(&m); err != nil {

@@ -1,0 +1,181 @@
+package conform
+
+import "strings"
+
+// item is the output item that is open.
+type item struct {
+	id, typ, callID, name string
+
+	content, summary []any // done parts, decoded
+	part             *part // nil when none is open
+	arguments        strings.Builder
+	argumentsDone    bool
+}
+
+// part is the content or summary part that is open.
+type part struct {
+	typ     string
+	summary bool // it belongs to the summary, not to the content
+	text    strings.Builder
+	done    bool // its text is done
+	notes   []any
+}
+
+func (c *Checker) itemAdded(ev *event) {
+	if c.state != isRunning {
+		ev.fail(RuleGrammar, "items come after response.in_progress")
+	}
+	if c.open != nil {
+		ev.fail(RuleGrammar, "item %q is still open", c.open.id)
+	}
+	if c.cut {
+		ev.fail(RuleShape, "the item before is incomplete, so it had to be the last")
+	}
+	c.checkOutputIndex(ev)
+	it := ev.obj("item")
+	checkItem(it)
+	if ev.fault != nil {
+		return
+	}
+	c.open = &item{id: it.str("id"), typ: it.str("type")}
+	if s := it.str("status"); s != "in_progress" {
+		it.fail(RuleShape, "a new item's status is %q, want in_progress", s)
+	}
+	if c.ids[c.open.id] {
+		it.fail(RuleItemID, "id %q is used twice", c.open.id)
+	}
+	c.ids = insert(c.ids, c.open.id)
+	switch c.open.typ {
+	case "message":
+		if len(it.list("content")) > 0 {
+			it.fail(RuleShape, "a new message already has content")
+		}
+	case "reasoning":
+		if len(it.list("summary")) > 0 || it.has("content") && len(it.list("content")) > 0 {
+			it.fail(RuleShape, "a new reasoning item already has content")
+		}
+	case "function_call":
+		c.open.name = it.str("name")
+		if it.str("arguments") != "" {
+			it.fail(RuleShape, "a new function call already has arguments")
+		}
+		c.newCallID(it)
+	case "function_call_output":
+		c.newCallID(it)
+	case "compaction":
+	default:
+		if !c.Extensions || !strings.Contains(c.open.typ, ":") {
+			it.fail(RuleShape, "item type %q is none of the protocol", c.open.typ)
+		}
+	}
+}
+
+func (c *Checker) newCallID(it *object) {
+	c.open.callID = it.str("call_id")
+	key := c.open.typ + " " + c.open.callID
+	if c.callIDs[key] {
+		it.fail(RuleCallID, "call_id %q is used twice", c.open.callID)
+	}
+	c.callIDs = insert(c.callIDs, key)
+}
+
+func insert(set map[string]bool, key string) map[string]bool {
+	if set == nil {
+		set = make(map[string]bool)
+	}
+	set[key] = true
+	return set
+}
+
+func (c *Checker) checkOutputIndex(ev *event) {
+	if n := ev.integer("output_index"); n != int64(len(c.output)) {
+		ev.fail(RuleOutput, "output_index is %d, want %d", n, len(c.output))
+	}
+}
+
+func (c *Checker) itemDone(ev *event) {
+	if c.open == nil {
+		ev.fail(RuleGrammar, "no item is open")
+		return
+	}
+	c.checkOutputIndex(ev)
+	it := ev.obj("item")
+	checkItem(it)
+	if ev.fault != nil {
+		return
+	}
+	o := c.open
+	if it.str("id") != o.id || it.str("type") != o.typ {
+		it.fail(RuleItemID, "item %q of type %s is done, open is %q of type %s", it.str("id"), it.str("type"), o.id, o.typ)
+	}
+	if o.part != nil {
+		it.fail(RuleGrammar, "its %s part is still open", o.part.typ)
+	}
+	switch it.str("status") {
+	case "in_progress":
+		it.fail(RuleShape, "a done item is in_progress")
+	case "incomplete":
+		c.cut = true
+	}
+	o.checkFinal(it)
+	c.output = append(c.output, it.keys)
+	c.open = nil
+}
+
+// checkFinal compares a done item with what was streamed of it.
+func (o *item) checkFinal(it *object) {
+	if o.callID != "" && it.str("call_id") != o.callID {
+		it.fail(RuleCallID, "call_id is %q and was %q", it.str("call_id"), o.callID)
+	}
+	switch o.typ {
+	case "message":
+		if !equal(it.list("content"), o.content) {
+			it.fail(RuleFinal, "content is not the parts that were streamed")
+		}
+	case "reasoning":
+		if !equal(it.list("summary"), o.summary) {
+			it.fail(RuleFinal, "summary is not the parts that were streamed")
+		}
+		if content, _ := it.keys["content"].([]any); !equal(content, o.content) {
+			it.fail(RuleFinal, "content is not the parts that were streamed")
+		}
+	case "function_call":
+		if !o.argumentsDone {
+			it.fail(RuleGrammar, "there was no function_call_arguments.done")
+		}
+		if it.str("arguments") != o.arguments.String() {
+			it.fail(RuleFinal, "arguments are not what was streamed")
+		}
+		if it.str("name") != o.name {
+			it.fail(RuleFinal, "name is %q and was %q", it.str("name"), o.name)
+		}
+	}
+}
+
+func (c *Checker) arguments(ev *event, name string) {
+	o := c.open
+	if o == nil || o.typ != "function_call" || o.argumentsDone {
+		ev.fail(RuleGrammar, "no function call with open arguments is there")
+		return
+	}
+	c.checkPlace(ev)
+	if name == "function_call_arguments.delta" {
+		o.arguments.WriteString(ev.str("delta"))
+		return
+	}
+	o.argumentsDone = true
+	if ev.str("arguments") != o.arguments.String() {
+		ev.fail(RuleFinal, "arguments are not the deltas joined")
+	}
+	if ev.has("name") && ev.str("name") != o.name {
+		ev.fail(RuleFinal, "name is %q and was %q", ev.str("name"), o.name)
+	}
+}
+
+// checkPlace checks that an event names the open item.
+func (c *Checker) checkPlace(ev *event) {
+	c.checkOutputIndex(ev)
+	if id := ev.str("item_id"); id != c.open.id {
+		ev.fail(RuleItemID, "item_id is %q, open is %q", id, c.open.id)
+	}
+}

@@ -1,0 +1,147 @@
+package conform
+
+import "strings"
+
+// partEvents maps each event within a part to the type of that part and to
+// what the event does; "" stands for any type that a content part may have.
+var partEvents = map[string]struct{ typ, verb string }{
+	"content_part.added":           {"", "added"},
+	"content_part.done":            {"", "closed"},
+	"output_text.delta":            {"output_text", "delta"},
+	"output_text.done":             {"output_text", "done"},
+	"output_text.annotation.added": {"output_text", "annotation"},
+	"refusal.delta":                {"refusal", "delta"},
+	"refusal.done":                 {"refusal", "done"},
+	"reasoning.delta":              {"reasoning_text", "delta"},
+	"reasoning.done":               {"reasoning_text", "done"},
+	"reasoning_summary_part.added": {"summary_text", "added"},
+	"reasoning_summary_part.done":  {"summary_text", "closed"},
+	"reasoning_summary_text.delta": {"summary_text", "delta"},
+	"reasoning_summary_text.done":  {"summary_text", "done"},
+}
+
+// partEvent checks an event within a part of the open item, and refuses what
+// is no event at all.
+func (c *Checker) partEvent(ev *event, name string) {
+	what, ok := partEvents[name]
+	switch {
+	case !ok && c.Extensions && strings.Contains(ev.typ, ":"):
+		return
+	case !ok:
+		ev.fail(RuleGrammar, "the type is none that a stream may have")
+		return
+	case c.open == nil:
+		ev.fail(RuleGrammar, "no item is open")
+		return
+	}
+	c.checkPlace(ev)
+	summary := what.typ == "summary_text"
+	if what.verb == "added" {
+		c.open.addPart(ev, summary)
+		return
+	}
+	p := c.open.part
+	if p == nil || p.summary != summary || what.typ != "" && what.typ != p.typ {
+		ev.fail(RuleGrammar, "no part that it could belong to is open")
+		return
+	}
+	c.open.checkIndex(ev, summary)
+	switch what.verb {
+	case "delta":
+		if p.done {
+			ev.fail(RuleGrammar, "the part's text is already done")
+		}
+		p.text.WriteString(ev.str("delta"))
+	case "done":
+		p.textDone(ev)
+	case "annotation":
+		if n := ev.integer("annotation_index"); n != int64(len(p.notes)) {
+			ev.fail(RulePart, "annotation_index is %d, want %d", n, len(p.notes))
+		}
+		a := ev.obj("annotation")
+		checkAnnotation(a)
+		p.notes = append(p.notes, a.keys)
+	case "closed":
+		c.open.closePart(ev)
+	}
+}
+
+// checkIndex checks content_index or summary_index: the number of parts before.
+func (o *item) checkIndex(ev *event, summary bool) {
+	key, want := "content_index", len(o.content)
+	if summary {
+		key, want = "summary_index", len(o.summary)
+	}
+	if n := ev.integer(key); n != int64(want) {
+		ev.fail(RulePart, "%s is %d, want %d", key, n, want)
+	}
+}
+
+func (o *item) addPart(ev *event, summary bool) {
+	if o.part != nil {
+		ev.fail(RuleGrammar, "the %s part before is still open", o.part.typ)
+	}
+	o.checkIndex(ev, summary)
+	p := ev.obj("part")
+	checkPart(p)
+	typ := p.str("type")
+	allowed := map[string]string{"message": "output_text refusal", "reasoning": "reasoning_text"}[o.typ]
+	if summary {
+		allowed = map[string]string{"reasoning": "summary_text"}[o.typ]
+	}
+	if !contains(strings.Fields(allowed), typ) {
+		p.fail(RuleGrammar, "a %s item cannot have a %s part here", o.typ, typ)
+	}
+	if text, _ := p.keys["text"].(string); text != "" {
+		p.fail(RuleShape, "a new part already has text")
+	}
+	if refusal, _ := p.keys["refusal"].(string); refusal != "" {
+		p.fail(RuleShape, "a new part already has text")
+	}
+	o.part = &part{typ: typ, summary: summary}
+}
+
+func (p *part) textDone(ev *event) {
+	if p.done {
+		ev.fail(RuleGrammar, "the part's text is already done")
+	}
+	p.done = true
+	key := "text"
+	if p.typ == "refusal" {
+		key = "refusal"
+	}
+	if ev.str(key) != p.text.String() {
+		ev.fail(RuleFinal, "%s is not the deltas joined", key)
+	}
+}
+
+func (o *item) closePart(ev *event) {
+	p, final := o.part, ev.obj("part")
+	checkPart(final)
+	if ev.fault != nil {
+		return
+	}
+	if !p.done {
+		ev.fail(RuleGrammar, "the part's text is not done")
+	}
+	if final.str("type") != p.typ {
+		final.fail(RuleFinal, "type is %q and was %q", final.str("type"), p.typ)
+		return
+	}
+	key := "text"
+	if p.typ == "refusal" {
+		key = "refusal"
+	}
+	if final.str(key) != p.text.String() {
+		final.fail(RuleFinal, "%s is not what was streamed", key)
+	}
+	if p.typ == "output_text" && !equal(final.list("annotations"), p.notes) {
+		final.fail(RuleFinal, "annotations are not those that were streamed")
+	}
+	if p.summary {
+		o.summary = append(o.summary, final.keys)
+	} else {
+		o.content = append(o.content, final.keys)
+	}
+	o.part = nil
+}

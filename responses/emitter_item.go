@@ -1,0 +1,130 @@
+package responses
+
+// This file opens and closes parts and items for the Emitter.
+
+// openPart makes sure that a part of the given type is open in a message.
+func (e *Emitter) openPart(partType string) error {
+	if e.err != nil {
+		return e.err
+	}
+	if e.open.message == nil {
+		if err := e.BeginMessage(""); err != nil {
+			return err
+		}
+	}
+	if e.open.part == partType {
+		return nil
+	}
+	if err := e.endPart(); err != nil {
+		return err
+	}
+	e.open.part = partType
+	return e.partEvent(EventPartAdded, Part{Type: partType})
+}
+
+// openReasoningPart makes sure that a part of the given type is open in a
+// reasoning item; added is the event that opens such a part.
+func (e *Emitter) openReasoningPart(partType, added string) error {
+	if e.err != nil {
+		return e.err
+	}
+	if e.open.reasoning == nil {
+		if err := e.BeginReasoning(); err != nil {
+			return err
+		}
+	}
+	if e.open.part == partType {
+		return nil
+	}
+	if err := e.endPart(); err != nil {
+		return err
+	}
+	e.open.part = partType
+	return e.partEvent(added, Part{Type: partType})
+}
+
+// endPart closes the open part of a message or reasoning item, if there is one.
+func (e *Emitter) endPart() error {
+	if e.err != nil || e.open.part == "" {
+		return e.err
+	}
+	text := e.text.String()
+	part := Part{Type: e.open.part, Text: text, Annotations: e.open.notes}
+	textDone, partDone := EventTextDone, EventPartDone
+	switch e.open.part {
+	case PartRefusal:
+		part = Part{Type: PartRefusal, Refusal: text}
+		textDone = EventRefusalDone
+	case PartReasoningText:
+		textDone = EventReasoningDone
+	case PartSummaryText:
+		textDone, partDone = EventReasoningSummaryTextDone, EventReasoningSummaryPartDone
+	}
+	if !e.open.textDone {
+		if err := e.partText(textDone, text); err != nil {
+			return err
+		}
+	}
+	for i, note := range e.open.notes[e.open.noted:] {
+		if err := e.annotation(e.open.noted+i, note); err != nil {
+			return err
+		}
+	}
+	if err := e.partEvent(partDone, part); err != nil {
+		return err
+	}
+	list := e.parts()
+	*list = append(*list, part)
+	e.open.part, e.open.notes, e.open.textDone, e.open.noted = "", nil, false, 0
+	e.text.Reset()
+	return nil
+}
+
+// parts returns the list that the open part will join. Its length is the
+// part's content or summary index.
+func (e *Emitter) parts() *[]Part {
+	switch {
+	case e.open.message != nil:
+		return &e.open.message.Content
+	case e.open.part == PartReasoningText:
+		return &e.open.reasoning.Content
+	}
+	return &e.open.reasoning.Summary
+}
+
+// endItem closes the open item in the given state and adds it to the output.
+func (e *Emitter) endItem(status ItemStatus) error {
+	if e.err != nil {
+		return e.err
+	}
+	if err := e.endPart(); err != nil {
+		return err
+	}
+	var item Item
+	switch {
+	case e.open.message != nil:
+		e.open.message.Status = status
+		item = e.open.message
+	case e.open.reasoning != nil:
+		e.open.reasoning.Status = status
+		item = e.open.reasoning
+	case e.open.call != nil:
+		e.open.call.Status = status
+		e.open.call.Arguments = e.text.String()
+		e.text.Reset()
+		if !e.open.textDone {
+			if err := e.argumentsDone(e.open.call); err != nil {
+				return err
+			}
+		}
+		item = e.open.call
+	default:
+		return nil
+	}
+	if err := e.item(EventItemDone, item); err != nil {
+		return err
+	}
+	e.open = openItem{}
+	e.resp.Output = append(e.resp.Output, item)
+	return nil
+}

@@ -90,7 +90,7 @@ func TestReceipts(t *testing.T) {
 		{map[string]any{"cmd": "basename $PWD", "workdir": "link"}, "Process exited with code 0\nstdout:\nlink"},
 		{map[string]any{"cmd": "basename $PWD", "workdir": filepath.Join(h.env.WorkDir, "sub")}, "Process exited with code 0\nstdout:\nsub"},
 		{map[string]any{"cmd": "kill -9 $$"}, "Process exited with code 137\n(command was killed by signal 9 (SIGKILL))\n(no output)"},
-		{map[string]any{"cmd": "no-such-thing-here", "shell": "sh"}, "Process exited with code 127\nstderr:\nsh: 1: no-such-thing-here: not found"},
+		{map[string]any{"cmd": "echo missing >&2; exit 127", "shell": "sh"}, "Process exited with code 127\nstderr:\nmissing"},
 		{map[string]any{"cmd": "sleep 100 & echo $0", "shell": "/bin/sh"}, "Process exited with code 0\nstdout:\n/bin/sh\nNote: 1 process(es) that the command left running were ended"},
 		{map[string]any{"cmd": "cat; tty", "timeout_ms": nil, "login": false}, "Process exited with code 1\nstdout:\nnot a tty"},
 		{map[string]any{"cmd": "printf 'red \\033[31mx\\033[0m\\r\\nNUL \\000 bad \\377'"}, "Process exited with code 0\nstdout:\nred x\nNUL ^@ bad \ufffd"},

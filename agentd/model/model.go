@@ -50,6 +50,10 @@ type Request struct {
 	PromptCacheKey    string
 	SafetyIdentifier  string
 	Metadata          map[string]string
+
+	// The rest is not for the provider.
+	Attempt  int      // which attempt at this sampling, from 1; 0 counts as 1. Set by Retry
+	Observer Observer // told of every attempt that a decorator makes; may be nil
 }
 
 // Tool is a function that the model may call, wherever it runs.
@@ -142,7 +146,18 @@ type Error struct {
 	Status     int           // HTTP status of the provider, 0 when there was none
 	Message    string        // one line
 	RetryAfter time.Duration // the provider's wish, 0 when it has none
+	Permanent  bool          // trying again cannot help, although the kind suggests it
 	Err        error         // cause, for the log
+}
+
+// Retryable reports whether the same request may succeed a little later
+// (runtime specification, "Current retry policy").
+func (e *Error) Retryable() bool {
+	switch e.Kind {
+	case KindTransport, KindRateLimited, KindOverloaded:
+		return !e.Permanent
+	}
+	return false
 }
 
 // Error returns the kind and the message on one line.

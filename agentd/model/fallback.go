@@ -1,0 +1,70 @@
+package model
+
+import (
+	"context"
+	"iter"
+	"slices"
+)
+
+// Candidate is one model of a fallback chain.
+type Candidate struct {
+	Ref       string // provider/model, for the record
+	Name      string // the model's name as Transport knows it
+	Transport Transport
+}
+
+// Fallback returns a transport that asks the first candidate and, when that
+// fails before it yielded anything, the next (runtime specification, "Fallback
+// rules"). Errors that no other model would cure end the chain: the conversation
+// is too long, a scenario diverged, the attempt was cancelled. The model named in
+// the request is ignored. candidates must not be empty.
+func Fallback(candidates ...Candidate) Transport {
+	return &fallback{candidates: slices.Clone(candidates)}
+}
+
+type fallback struct{ candidates []Candidate }
+
+// Stream implements Transport.
+func (f *fallback) Stream(ctx context.Context, req Request) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		watch := observer(req)
+		for i, c := range f.candidates {
+			last := i == len(f.candidates)-1
+			req.Model, req.Observer = c.Name, advancing{watch, last}
+			begun, advance := false, false
+			for ev, err := range c.Transport.Stream(ctx, req) {
+				if advance = err != nil && !begun && !last && curable(AsError(err)); advance {
+					break
+				}
+				begun = true
+				if !yield(ev, err) {
+					return
+				}
+			}
+			if !advance {
+				return
+			}
+		}
+	}
+}
+
+// curable reports whether another model may succeed where one failed with e.
+func curable(e *Error) bool {
+	switch e.Kind {
+	case KindContextLength, KindScenario, KindCancelled:
+		return false
+	}
+	return true
+}
+
+// advancing marks the last attempt at a candidate that is given up for the next.
+type advancing struct {
+	Observer
+	last bool // there is no next
+}
+
+// AttemptEnded implements Observer.
+func (o advancing) AttemptEnded(a Attempt) {
+	a.Advanced = !o.last && a.Err != nil && !a.Begun && a.Outcome != OutcomeRetrying && curable(a.Err)
+	o.Observer.AttemptEnded(a)
+}

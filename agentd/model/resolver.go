@@ -1,0 +1,176 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"holon/responses"
+)
+
+// Checker is implemented by transports that can tell, without a call, that a
+// model can't be asked: there is no key, or no such scenario. The error is a
+// *responses.Error about the field model.
+type Checker interface{ Check(name string) error }
+
+// Lister is implemented by transports whose models are known beforehand. A
+// transport without it takes any name.
+type Lister interface{ Models() []string }
+
+// Options configure a Resolver.
+type Options struct {
+	Transports map[string]Transport // by provider, the part of a reference before the first slash
+	Default    string               // reference that stands for ""; may be ""
+	Fallbacks  []string             // references to try after Default
+	Retry      Policy
+}
+
+// Resolver maps model references, "provider/model", to transports with retries
+// and, for the default model, fallbacks around them. It is immutable.
+type Resolver struct {
+	opts     Options
+	fallback Transport // for the default model
+}
+
+// NewResolver checks that the default model and the fallbacks name configured
+// providers. What a model needs beyond that (a key, a file) is only checked when
+// it is asked for, so that a server starts without. Errors are *responses.Error
+// values.
+func NewResolver(opts Options) (*Resolver, error) {
+	r := &Resolver{opts: opts}
+	r.opts.Transports = maps.Clone(opts.Transports)
+	if opts.Default == "" {
+		if len(opts.Fallbacks) > 0 {
+			return nil, responses.Invalid("model", responses.CodeMissingParameter, "there are fallback models but there is no model; set --model")
+		}
+		return r, nil
+	}
+	var chain []Candidate
+	for _, ref := range append([]string{opts.Default}, opts.Fallbacks...) {
+		provider, name, ok := strings.Cut(ref, "/")
+		if !ok || name == "" || r.opts.Transports[provider] == nil {
+			return nil, r.notFound(ref)
+		}
+		chain = append(chain, Candidate{Ref: ref, Name: name, Transport: Retry(r.opts.Transports[provider], ref, opts.Retry)})
+	}
+	if r.fallback = chain[0].Transport; len(chain) > 1 {
+		r.fallback = Fallback(chain...)
+	}
+	return r, nil
+}
+
+// Resolve returns the transport for a reference, the model's name as the
+// transport knows it, and the full reference; "" is the default model. A name
+// without a provider is completed when only the default model's provider can be
+// meant. Errors are *responses.Error values about the field model.
+func (r *Resolver) Resolve(ref string) (t Transport, name, full string, err error) {
+	if full, err = r.complete(ref); err != nil {
+		return nil, "", "", err
+	}
+	provider, name, _ := strings.Cut(full, "/")
+	transport := r.opts.Transports[provider]
+	if full == r.opts.Default && len(r.opts.Fallbacks) > 0 {
+		return r.fallback, name, full, nil // what one candidate lacks, the next may have
+	}
+	if c, ok := transport.(Checker); ok {
+		if err := c.Check(name); err != nil {
+			return nil, "", "", err
+		}
+	}
+	return Retry(transport, full, r.opts.Retry), name, full, nil
+}
+
+// complete returns the full form of a reference whose provider is configured.
+func (r *Resolver) complete(ref string) (string, error) {
+	if ref == "" {
+		if r.opts.Default == "" {
+			return "", responses.Invalid("model", responses.CodeMissingParameter, "no model was named and the server has no default; name one as provider/model, or start the server with --model")
+		}
+		return r.opts.Default, nil
+	}
+	provider, name, ok := strings.Cut(ref, "/")
+	if ok && name != "" && r.opts.Transports[provider] != nil {
+		return ref, nil
+	}
+	home, defaultName, _ := strings.Cut(r.opts.Default, "/")
+	if home == "" {
+		return "", r.notFound(ref)
+	}
+	if ref == defaultName {
+		return r.opts.Default, nil
+	}
+	if ok {
+		return "", r.notFound(ref) // it names a provider, which is not configured
+	}
+	takers := r.takers(ref)
+	switch {
+	case !slices.Contains(takers, home):
+		return "", r.notFound(ref)
+	case len(takers) > 1:
+		return "", responses.Invalid("model", responses.CodeModelNotFound, fmt.Sprintf("the model name %q fits several providers; write it as %s", clip(ref), strings.Join(spell(takers, clip(ref)), " or ")))
+	}
+	return home + "/" + ref, nil
+}
+
+// takers returns the providers that may have a model of that name.
+func (r *Resolver) takers(name string) (list []string) {
+	for _, provider := range r.providers() {
+		l, closed := r.opts.Transports[provider].(Lister)
+		if !closed || slices.Contains(l.Models(), name) {
+			list = append(list, provider)
+		}
+	}
+	return list
+}
+
+func spell(providers []string, name string) []string {
+	refs := make([]string, len(providers))
+	for i, p := range providers {
+		refs[i] = p + "/" + name
+	}
+	return refs
+}
+
+// Models lists the references that are known beforehand: the default first,
+// then the fallbacks, then what the providers list.
+func (r *Resolver) Models() []string {
+	var list []string
+	add := func(ref string) {
+		if !slices.Contains(list, ref) {
+			list = append(list, ref)
+		}
+	}
+	if r.opts.Default != "" {
+		add(r.opts.Default)
+	}
+	for _, ref := range r.opts.Fallbacks {
+		add(ref)
+	}
+	for _, provider := range r.providers() {
+		if l, ok := r.opts.Transports[provider].(Lister); ok {
+			for _, name := range l.Models() {
+				add(provider + "/" + name)
+			}
+		}
+	}
+	return list
+}
+
+func (r *Resolver) providers() []string {
+	return slices.Sorted(maps.Keys(r.opts.Transports))
+}
+
+func (r *Resolver) notFound(ref string) *responses.Error {
+	e := responses.Invalid("model", responses.CodeModelNotFound, fmt.Sprintf("the model %q belongs to no configured provider", clip(ref)))
+	e.Hint = "write provider/model with one of the providers " + strings.Join(r.providers(), ", ")
+	return e
+}
+
+// clip bounds what an error repeats of a request.
+func clip(ref string) string {
+	if len(ref) > 100 {
+		return strings.ToValidUTF8(ref[:100], "") + "…"
+	}
+	return ref
+}

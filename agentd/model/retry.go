@@ -1,0 +1,140 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math/rand/v2"
+	"time"
+)
+
+// Policy bounds retries.
+type Policy struct {
+	Retries  int           // attempts beyond the first
+	Base     time.Duration // pause before the first retry; it doubles with each
+	MaxPause time.Duration // longest pause; a provider that wishes for more is not retried
+}
+
+// DefaultPolicy returns the retry policy of the runtime specification.
+func DefaultPolicy() Policy {
+	return Policy{Retries: 2, Base: 500 * time.Millisecond, MaxPause: 30 * time.Second}
+}
+
+// Retry returns a transport that repeats failed attempts of t, which is known to
+// the user as ref. It repeats only what is worth it (see [Error.Retryable]), and
+// only as long as nothing of the answer was yielded: a turn never sees the
+// beginning of two answers. The pause before a retry grows and is jittered; a
+// provider's own wish is a lower bound.
+func Retry(t Transport, ref string, policy Policy) Transport {
+	return &retry{next: t, ref: ref, policy: policy}
+}
+
+type retry struct {
+	next   Transport
+	ref    string
+	policy Policy
+}
+
+// Stream implements Transport.
+func (r *retry) Stream(ctx context.Context, req Request) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		watch := observer(req)
+		for n := 1; ; n++ {
+			req.Attempt = n
+			a := Attempt{Ref: r.ref, Number: n, Max: r.policy.Retries + 1, Started: time.Now()}
+			watch.AttemptStarted(a)
+			r.attempt(ctx, req, yield, &a)
+			a.Ended = time.Now()
+			r.judge(ctx, &a)
+			watch.AttemptEnded(a)
+			switch {
+			case a.Outcome == OutcomeRetrying:
+				if err := pause(ctx, a.Backoff); err != nil {
+					yield(Event{}, err)
+					return
+				}
+				continue
+			case a.Err != nil && !errors.Is(a.Err, errStopped):
+				yield(Event{}, a.Err)
+			}
+			return
+		}
+	}
+}
+
+// errStopped marks an attempt whose consumer did not want more.
+var errStopped = errors.New("the caller stopped reading")
+
+// attempt makes one attempt and fills in how it ended. It yields everything but
+// the error.
+func (r *retry) attempt(ctx context.Context, req Request, yield func(Event, error) bool, a *Attempt) {
+	for ev, err := range r.next.Stream(ctx, req) {
+		if err != nil {
+			a.Err = AsError(err)
+			return
+		}
+		a.Begun = true
+		more := yield(ev, nil)
+		switch {
+		case ev.Kind == Done:
+			a.Usage, a.Stop, a.RequestID = ev.Usage, ev.Stop, ev.RequestID
+			return
+		case !more:
+			a.Err = &Error{Kind: KindCancelled, Message: errStopped.Error(), Err: errStopped}
+			return
+		}
+	}
+	a.Err = &Error{Kind: KindProtocol, Message: "the model's answer has no end"}
+}
+
+// judge decides what follows an attempt.
+func (r *retry) judge(ctx context.Context, a *Attempt) {
+	switch {
+	case a.Err == nil:
+		a.Outcome = OutcomeSucceeded
+	case a.Begun || !a.Err.Retryable() || ctx.Err() != nil:
+		a.Outcome = OutcomeFailFast
+	case a.Number >= a.Max || a.Err.RetryAfter > r.policy.MaxPause:
+		a.Outcome = OutcomeExhausted
+	default:
+		a.Outcome, a.Backoff = OutcomeRetrying, r.policy.backoff(a.Number, a.Err.RetryAfter)
+	}
+}
+
+// backoff returns the pause after the n-th attempt: Base doubled n-1 times,
+// give or take a quarter so that many clients do not come back at once, at
+// most MaxPause, and not less than the provider's wish.
+func (p Policy) backoff(n int, wish time.Duration) time.Duration {
+	d := p.Base
+	for range n - 1 {
+		d = min(2*d, p.MaxPause)
+	}
+	d += time.Duration((rand.Float64() - 0.5) / 2 * float64(d))
+	return max(min(d, p.MaxPause), wish)
+}
+
+// pause waits for d or the end of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return Cancelled(ctx)
+	}
+}
+
+// Cancelled returns the error of an attempt that the end of ctx cut short.
+func Cancelled(ctx context.Context) *Error {
+	return &Error{Kind: KindCancelled, Message: "the attempt was cancelled", Err: context.Cause(ctx)}
+}
+
+// AsError returns the *Error within err; anything else is a defect of a
+// transport and becomes a protocol error.
+func AsError(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	return &Error{Kind: KindProtocol, Message: "the model's transport failed unexpectedly", Err: err}
+}

@@ -1,0 +1,167 @@
+package scripted
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"holon/responses"
+)
+
+// view is what conditions and placeholders may look at: the user's last message
+// and the calls of the round before.
+type view struct {
+	user  string
+	calls []result
+}
+
+// result is a finished call.
+type result struct {
+	tool     string
+	output   string          // what the model was shown
+	envelope json.RawMessage // canonical result; nil for functions of the client
+}
+
+// facts are read from the canonical envelope only when a condition asks.
+func (r result) facts() (status string, exit *int, kind string) {
+	var env struct {
+		Status string `json:"status"`
+		Result struct {
+			ExitStatus *int `json:"exit_status"`
+		} `json:"result"`
+		Error *struct {
+			Kind string `json:"kind"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(r.envelope, &env) != nil {
+		return "", nil, "" // the client's own function, or a call that was cut short
+	}
+	if env.Error != nil {
+		kind = env.Error.Kind
+	}
+	return env.Status, env.Result.ExitStatus, kind
+}
+
+// mismatch says how reality differs from the condition, "" when it does not. A
+// nil condition always holds.
+func (c *condition) mismatch(v view) string {
+	if c == nil {
+		return ""
+	}
+	if c.User != nil {
+		if why := c.User.mismatch("the user's message", v.user); why != "" {
+			return why
+		}
+	}
+	if !c.wantsCall() {
+		return ""
+	}
+	if len(v.calls) == 0 {
+		return fmt.Sprintf("expected %s, but no tool was called before", c.subject())
+	}
+	if c.Call > len(v.calls) {
+		return fmt.Sprintf("expected a call %d in the round before, but it made %d", c.Call, len(v.calls))
+	}
+	r := v.calls[len(v.calls)-1]
+	if c.Call > 0 {
+		r = v.calls[c.Call-1]
+	}
+	return c.against(r)
+}
+
+func (c *condition) wantsCall() bool {
+	o := c.Output
+	return c.Call > 0 || c.Tool != "" || c.Status != "" || c.ExitStatus != nil || c.Error != "" ||
+		len(o.Contains)+len(o.NotContains)+len(o.Matches) > 0
+}
+
+func (c *condition) subject() string {
+	if c.Tool != "" {
+		return "a result of " + c.Tool
+	}
+	return "the result of a tool"
+}
+
+// against compares the condition with one call.
+func (c *condition) against(r result) string {
+	if c.Tool != "" && c.Tool != r.tool {
+		return fmt.Sprintf("expected a result of %s, but it is one of %s", c.Tool, r.tool)
+	}
+	if c.Status != "" || c.ExitStatus != nil || c.Error != "" {
+		status, exit, kind := r.facts()
+		switch {
+		case c.Status != "" && c.Status != status:
+			return fmt.Sprintf("expected status %s of %s, got %s; its output is %s", c.Status, r.tool, orNone(status), excerpt(r.output))
+		case c.Error != "" && c.Error != kind:
+			return fmt.Sprintf("expected error %s of %s, got %s; its output is %s", c.Error, r.tool, orNone(kind), excerpt(r.output))
+		case c.ExitStatus != nil && !c.ExitStatus.has(exit):
+			got := "none"
+			if exit != nil {
+				got = strconv.Itoa(*exit)
+			}
+			return fmt.Sprintf("expected exit status %s of %s, got %s; its output is %s", c.ExitStatus, r.tool, got, excerpt(r.output))
+		}
+	}
+	return c.Output.mismatch("the output of "+r.tool, r.output)
+}
+
+func (m *textMatch) mismatch(what, text string) string {
+	for _, want := range m.Contains {
+		if !strings.Contains(text, want) {
+			return fmt.Sprintf("expected %s to contain %s, but it is %s", what, excerpt(want), excerpt(text))
+		}
+	}
+	for _, bad := range m.NotContains {
+		if i := strings.Index(text, bad); i >= 0 {
+			return fmt.Sprintf("expected %s not to contain %s, but at byte %d it does", what, excerpt(bad), i)
+		}
+	}
+	for _, re := range m.compiled {
+		if !re.MatchString(text) {
+			return fmt.Sprintf("expected %s to match %s, but it is %s", what, excerpt(re.String()), excerpt(text))
+		}
+	}
+	return ""
+}
+
+func (e *exitStatus) has(v *int) bool {
+	if v == nil {
+		return false
+	}
+	return e.nonzero && *v != 0 || slices.Contains(e.values, *v)
+}
+
+// String returns the set as an error shows it.
+func (e *exitStatus) String() string {
+	if e.nonzero {
+		return "nonzero"
+	}
+	list := make([]string, len(e.values))
+	for i, v := range e.values {
+		list[i] = strconv.Itoa(v)
+	}
+	return joinWords(list)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// joinWords lists alternatives.
+func joinWords(list []string) string {
+	if n := len(list); n > 1 {
+		return strings.Join(list[:n-1], ", ") + " or " + list[n-1]
+	}
+	return strings.Join(list, "")
+}
+
+// partsText joins the texts of parts.
+func partsText(parts []responses.Part) string {
+	m := responses.Message{Content: parts}
+	return m.Text()
+}

@@ -1,0 +1,214 @@
+package scripted
+
+import (
+	"fmt"
+
+	"holon/agentd/model"
+	"holon/responses"
+)
+
+const (
+	maxPlayed    = 10_000 // rounds of one turn
+	defaultTimes = 100    // jumps of one goto
+)
+
+// position is the round that answers a request.
+type position struct {
+	scenario *scenario
+	turn     int // from 1
+	number   int // rounds of this turn so far, this one included
+	round    *round
+	step     *step
+	view     view
+}
+
+// locate replays the conversation. A turn of the scenario begins after each
+// message of the user (several in a row count as one); within it, every round
+// played so far is chosen again from what was known then, and accounts for the
+// calls that it made.
+func (sc *scenario) locate(input []responses.Item) (*position, error) {
+	count, start, user := userTurns(input)
+	p := &position{scenario: sc, turn: count, view: view{user: user}}
+	if count > len(sc.Turns) {
+		if sc.AfterLastTurn == "diverge" {
+			p.number = 1
+			return nil, p.diverged(fmt.Sprintf("the user speaks for the %d. time, but the scenario has only %d turn(s)", count, len(sc.Turns)))
+		}
+		count = len(sc.Turns)
+	}
+	rounds, rest := sc.Turns[count-1].Rounds, input[start:]
+	jumps := make(map[*step]int)
+	for at := 0; p.number < maxPlayed; {
+		p.number++
+		p.round = &rounds[at]
+		if err := p.choose(); err != nil {
+			return nil, err
+		}
+		if len(rest) == 0 {
+			return p, nil
+		}
+		var err error
+		if rest, err = p.consume(rest); err != nil {
+			return nil, err
+		}
+		if at = next(rounds, at, p.step, jumps); at == len(rounds) {
+			p.number, p.round = p.number+1, nil
+			return nil, p.diverged(fmt.Sprintf("the scenario has only %d round(s) in this turn, but the turn goes on; its last output is %s", len(rounds), excerpt(p.view.texts(0).output)))
+		}
+	}
+	return nil, p.diverged(fmt.Sprintf("more than %d rounds were played in one turn", maxPlayed))
+}
+
+// userTurns counts the user's turns. start is the index behind the last one's
+// message, and user its text.
+func userTurns(input []responses.Item) (count, start int, user string) {
+	speaking := false // within a run of messages to the model
+	for i, item := range input {
+		m, ok := item.(*responses.Message)
+		if !ok || m.Role == responses.RoleAssistant {
+			speaking = false
+			continue
+		}
+		if m.Role == responses.RoleUser {
+			if !speaking {
+				count++
+			}
+			speaking, user = true, m.Text()
+		}
+		if speaking {
+			start = i + 1
+		}
+	}
+	return max(count, 1), start, user
+}
+
+// choose picks the step of the round by what is known before it.
+func (p *position) choose() error {
+	if len(p.round.Cases) == 0 {
+		p.step = &p.round.Step
+		return nil
+	}
+	why := ""
+	for i := range p.round.Cases {
+		c := &p.round.Cases[i]
+		miss := c.When.mismatch(p.view)
+		if miss == "" {
+			p.step = &c.Step
+			return nil
+		}
+		why += fmt.Sprintf("; case %d: %s", i+1, miss)
+	}
+	return p.diverged("none of its cases fits" + why)
+}
+
+// consume takes from the conversation what the round left in it and makes its
+// calls the view of the next round. Calls are known by their ids.
+func (p *position) consume(items []responses.Item) (rest []responses.Item, err error) {
+	calls := make([]result, len(p.step.Calls))
+	index := make(map[string]int, len(calls))
+	for i, c := range p.step.Calls {
+		calls[i].tool = c.Tool
+		index[p.callID(i)] = i
+	}
+	seen, n := make(map[string]bool), 0
+	for ; n < len(items); n++ {
+		id := ""
+		switch item := items[n].(type) {
+		case *responses.ToolCall:
+			id = item.CallID
+			if i, ok := index[id]; ok {
+				calls[i].output, calls[i].envelope = item.Output, item.Result
+			}
+		case *responses.FunctionCall:
+			id = item.CallID
+		case *responses.FunctionCallOutput:
+			if i, ok := index[item.CallID]; ok {
+				calls[i].output = partsText(item.Output)
+			}
+			continue
+		}
+		if _, ours := index[id]; ours && !seen[id] { // a loop may bring the same id again
+			seen[id] = true
+		} else if len(seen) > 0 || id != "" {
+			break // text after calls, or another call, begins the next round
+		}
+	}
+	if rest = items[n:]; len(rest) > 0 && len(seen) < len(calls) {
+		return nil, p.diverged(fmt.Sprintf("the conversation has %d of the %d calls of this round and then goes on; was it begun with another scenario or model?", len(seen), len(calls)))
+	}
+	p.view.calls = calls
+	return rest, nil
+}
+
+// next returns the index of the round after a step, len(rounds) when there is
+// none.
+func next(rounds []round, at int, s *step, jumps map[*step]int) int {
+	times := s.Times
+	if times == 0 {
+		times = defaultTimes
+	}
+	if s.Goto != "" && jumps[s] < times {
+		jumps[s]++
+		for i := range rounds {
+			if rounds[i].ID == s.Goto {
+				return i
+			}
+		}
+	}
+	return at + 1
+}
+
+// callID is the id of the i-th call of the round: the same whenever the round
+// is played, and different from that of every other call of the conversation.
+func (p *position) callID(i int) string {
+	if id := p.step.Calls[i].ID; id != "" {
+		return id
+	}
+	return fmt.Sprintf("call_t%d_r%d_%d", p.turn, p.number, i+1)
+}
+
+// fails reports whether the step fails in the given attempt, from 1.
+func (s *step) fails(attempt int) bool {
+	return s.Error != nil && (s.Error.Attempts == 0 || max(attempt, 1) <= s.Error.Attempts)
+}
+
+// error returns the failure as a model error.
+func (f *failure) error() *model.Error {
+	e := &model.Error{Kind: model.ErrorKind(f.Kind), Status: f.Status, Code: f.Code, Message: f.Message, RetryAfter: f.RetryAfter}
+	if e.Kind == "" {
+		e.Kind = kindOf(f.Status)
+	}
+	if e.Code == "" {
+		e.Code = codeOf(e.Kind)
+	}
+	if e.Message == "" {
+		e.Message = "the scenario says that the model fails here"
+	}
+	return e
+}
+
+func kindOf(status int) model.ErrorKind {
+	switch {
+	case status == 401 || status == 403:
+		return model.KindAuthentication
+	case status == 429:
+		return model.KindRateLimited
+	case status >= 500:
+		return model.KindOverloaded
+	}
+	return model.KindInvalidRequest
+}
+
+func codeOf(kind model.ErrorKind) string {
+	switch kind {
+	case model.KindRateLimited:
+		return responses.CodeRateLimit
+	case model.KindTransport, model.KindOverloaded:
+		return responses.CodeProviderUnavailable
+	case model.KindAuthentication:
+		return responses.CodeProviderAuthentication
+	case model.KindContextLength:
+		return responses.CodeContextLength
+	}
+	return responses.CodeModelError
+}

@@ -1,0 +1,143 @@
+// Package scripted is a model that plays a scenario file: what it says and
+// which tools it calls is written down beforehand, and what it expects of
+// reality is checked. It serves tests, CI and demonstrations; docs/scripted-model.md
+// describes the file.
+//
+//	scenario file ─▶ parse, check ─┐
+//	history of the request ────────┴▶ locate the round ─▶ match ─▶ play
+//
+// The invariant: what is played follows from the scenario and the request
+// alone. The transport keeps no place in a scenario; it finds it by replaying
+// the conversation so far. A restart, a retry and a previous_response_id
+// therefore change nothing, and the same request gives the same events.
+// Only their timing is not promised.
+package scripted
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"holon/agentd/model"
+	"holon/responses"
+)
+
+// Options say where scenario files lie.
+type Options struct {
+	// Dirs are searched, in order, for scripted/<file>. An absolute <file> must
+	// lie in one of them.
+	Dirs []string
+	// Files are absolute paths that may be played although they lie elsewhere:
+	// those that the operator, not a request, has named.
+	Files []string
+}
+
+// Transport plays scenarios. It is safe for concurrent use.
+type Transport struct {
+	dirs    []string
+	files   []string
+	builtin map[string]*scenario
+
+	mu    sync.Mutex
+	cache map[string]cached // by path
+}
+
+// New returns the transport. Relative directories are taken relative to the
+// present working directory, once.
+func New(opts Options) (*Transport, error) {
+	t := &Transport{builtin: make(map[string]*scenario), cache: make(map[string]cached)}
+	for _, dir := range opts.Dirs {
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, fmt.Errorf("find scenario directory %q: %w", dir, err)
+		}
+		t.dirs = append(t.dirs, abs)
+	}
+	for _, file := range opts.Files {
+		if !filepath.IsAbs(file) {
+			return nil, fmt.Errorf("scenario file %q: the path is not absolute", file)
+		}
+		t.files = append(t.files, filepath.Clean(file))
+	}
+	for name, data := range embedded() {
+		sc, err := parse(name, data)
+		if err != nil {
+			return nil, fmt.Errorf("read built-in scenario %q: %w", name, err)
+		}
+		t.builtin[name] = sc
+	}
+	return t, nil
+}
+
+// Stream implements model.Transport. req.Model is the scenario: the name of a
+// built-in one or a file.
+func (t *Transport) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Event, error] {
+	return func(yield func(model.Event, error) bool) {
+		pos, err := t.locate(req)
+		if err == nil {
+			p := &player{ctx: ctx, yield: yield, req: req, pos: pos, view: pos.view.texts(pos.number)}
+			err = p.play()
+		}
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(model.Event{}, err)
+		}
+	}
+}
+
+// locate finds the round that answers req and checks what it expects.
+func (t *Transport) locate(req model.Request) (*position, error) {
+	sc, err := t.load(req.Model)
+	if err != nil {
+		e := responses.AsError(err)
+		return nil, &model.Error{Kind: model.KindScenario, Code: e.Code, Message: e.Error(), Err: err}
+	}
+	pos, err := sc.locate(req.Input)
+	if err != nil {
+		return nil, err
+	}
+	if why := pos.step.Expect.mismatch(pos.view); why != "" {
+		return nil, pos.diverged(why)
+	}
+	return pos, nil
+}
+
+// Check reports whether the scenario exists and is valid. The error is a
+// *responses.Error with code scenario_not_found or scenario_invalid.
+func (t *Transport) Check(name string) error {
+	_, err := t.load(name)
+	return err
+}
+
+// Models returns the names of the built-in scenarios.
+func (t *Transport) Models() []string {
+	var names []string
+	for name := range t.builtin {
+		names = append(names, name)
+	}
+	return names
+}
+
+// diverged returns the error of a scenario that reality left.
+func (p *position) diverged(why string) *model.Error {
+	label := fmt.Sprintf("round %d", p.number)
+	if p.round != nil && p.round.ID != "" {
+		label += fmt.Sprintf(" (%s)", p.round.ID)
+	}
+	return &model.Error{
+		Kind: model.KindScenario, Code: responses.CodeScenarioDiverged,
+		Message: fmt.Sprintf("scenario %s, turn %d, %s: %s", p.scenario.file, p.turn, label, why),
+	}
+}
+
+// excerpt quotes the beginning of s.
+func excerpt(s string) string {
+	const limit = 200
+	if len(s) > limit {
+		return fmt.Sprintf("%q and %d bytes more", strings.ToValidUTF8(s[:limit], ""), len(s)-limit)
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,178 @@
+package scripted
+
+import (
+	_ "embed" // for the demo
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"holon/responses"
+)
+
+//go:embed demo.yaml
+var demo []byte
+
+// embedded returns the built-in scenarios.
+func embedded() map[string][]byte { return map[string][]byte{"demo": demo} }
+
+const (
+	maxFile  = 1 << 20 // bytes of a scenario file
+	maxCache = 32      // parsed files that are kept
+)
+
+// cached is a parsed file, valid while the file has this size and time.
+type cached struct {
+	size     int64
+	modified time.Time
+	scenario *scenario
+}
+
+// load returns the scenario that name stands for. Errors are *responses.Error
+// values.
+func (t *Transport) load(name string) (*scenario, error) {
+	if sc := t.builtin[name]; sc != nil {
+		return sc, nil
+	}
+	if name == "" || len(name) > 1024 || strings.ContainsRune(name, 0) {
+		return nil, responses.Invalid("model", responses.CodeScenarioNotFound, "scripted/ needs the name of a scenario, for example scripted/demo")
+	}
+	if filepath.IsAbs(name) {
+		return t.loadAbsolute(filepath.Clean(name))
+	}
+	if !filepath.IsLocal(name) {
+		return nil, responses.Invalid("model", responses.CodeScenarioNotFound, fmt.Sprintf("the scenario path %s leaves its directory; name a file beneath %s", excerpt(name), t.places()))
+	}
+	for _, dir := range t.dirs {
+		if sc, err := t.loadFrom(dir, name); sc != nil || err != nil {
+			return sc, err
+		}
+	}
+	return nil, t.notFound(name)
+}
+
+// loadAbsolute loads a file that the operator named or that lies in one of the
+// directories. Requests may not name others: an error would show what is in them.
+func (t *Transport) loadAbsolute(path string) (*scenario, error) {
+	if slices.Contains(t.files, path) {
+		if sc, err := t.loadFrom(filepath.Dir(path), filepath.Base(path)); sc != nil || err != nil {
+			return sc, err
+		}
+		return nil, t.notFound(path)
+	}
+	for _, dir := range t.dirs {
+		rel, err := filepath.Rel(dir, path)
+		if err != nil || !filepath.IsLocal(rel) {
+			continue
+		}
+		if sc, err := t.loadFrom(dir, rel); sc != nil || err != nil {
+			return sc, err
+		}
+	}
+	return nil, t.notFound(path)
+}
+
+// loadFrom loads name, with or without its extension, from dir. It returns nil
+// and no error when there is no such file.
+func (t *Transport) loadFrom(dir, name string) (*scenario, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, nil // a directory that cannot be read holds no scenario
+	}
+	defer func() { _ = root.Close() }() // only read from
+	names := []string{name}
+	if ext := filepath.Ext(name); ext != ".yaml" && ext != ".yml" {
+		names = append(names, name+".yaml", name+".yml")
+	}
+	for _, n := range names {
+		// Not blocking, for a name that turns out to be a pipe.
+		f, err := root.OpenFile(n, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, t.unreadable(filepath.Join(dir, n), err)
+		}
+		info, err := f.Stat()
+		if err == nil && info.IsDir() {
+			_ = f.Close() // only looked at
+			continue
+		}
+		sc, err := t.read(f, filepath.Join(dir, n), info, err)
+		_ = f.Close() // only read from
+		return sc, err
+	}
+	return nil, nil
+}
+
+// read parses an open file, or returns what it was parsed to before.
+func (t *Transport) read(f *os.File, path string, info fs.FileInfo, err error) (*scenario, error) {
+	switch {
+	case err != nil:
+		return nil, t.unreadable(path, err)
+	case !info.Mode().IsRegular():
+		return nil, t.unreadable(path, errors.New("it is no regular file"))
+	case info.Size() > maxFile:
+		return nil, invalid(path, fmt.Sprintf("the file has %d bytes, a scenario may have %d", info.Size(), maxFile))
+	}
+	t.mu.Lock()
+	c, ok := t.cache[path]
+	t.mu.Unlock()
+	if ok && c.size == info.Size() && c.modified.Equal(info.ModTime()) {
+		return c.scenario, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile))
+	if err != nil {
+		return nil, t.unreadable(path, err)
+	}
+	sc, err := parse(path, data)
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.cache) >= maxCache {
+		clear(t.cache)
+	}
+	t.cache[path] = cached{info.Size(), info.ModTime(), sc}
+	return sc, nil
+}
+
+func (t *Transport) notFound(name string) *responses.Error {
+	return &responses.Error{
+		Type: responses.TypeInvalidRequest, Code: responses.CodeScenarioNotFound, Param: "model",
+		Message: fmt.Sprintf("there is no scenario %s in %s", excerpt(name), t.places()),
+		Hint:    "name a YAML file relative to one of these directories, or the built-in scripted/demo",
+	}
+}
+
+func (t *Transport) places() string {
+	if len(t.dirs) == 0 {
+		return "the built-in scenarios (no directory is configured)"
+	}
+	return strings.Join(t.dirs, " or ")
+}
+
+func (t *Transport) unreadable(path string, err error) *responses.Error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err // its path is relative to a root that the reader does not know
+	}
+	e := invalid(path, "the file can't be read: "+err.Error())
+	e.Hint = "make it a readable file that does not lead out of its directory"
+	return e
+}
+
+// invalid returns the error for a scenario file that cannot be played.
+func invalid(file, what string) *responses.Error {
+	return &responses.Error{
+		Type: responses.TypeInvalidRequest, Code: responses.CodeScenarioInvalid, Param: "model",
+		Message: fmt.Sprintf("scenario %s: %s", file, what),
+	}
+}

@@ -1,0 +1,505 @@
+package files_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"holon/responses/turns"
+	"holon/state"
+	"holon/state/files"
+)
+
+// As a helper, the test binary holds a run until it is killed.
+func TestMain(m *testing.M) {
+	if home := os.Getenv("HOLON_TEST_HOLD_RUN_IN"); home != "" {
+		hold(home, os.Getenv("HOLON_TEST_RUN"))
+	}
+	os.Exit(m.Run())
+}
+
+func hold(dir, id string) {
+	home, err := state.MakeHome(dir, "")
+	if err != nil {
+		panic(err)
+	}
+	if _, err := files.New(home).Create(context.Background(), files.NewRun{ID: id, CreatedAt: time.Now()}); err != nil {
+		panic(err)
+	}
+	fmt.Println("held")
+	select {}
+}
+
+func newRuns(t testing.TB) (*files.Runs, state.Home) {
+	t.Helper()
+	home, err := state.MakeHome(filepath.Join(t.TempDir(), "home"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files.New(home), home
+}
+
+func create(t testing.TB, runs *files.Runs, n files.NewRun) *files.Run {
+	t.Helper()
+	if n.CreatedAt.IsZero() {
+		n.CreatedAt = time.Now()
+	}
+	run, err := runs.Create(t.Context(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { run.Close() })
+	return run
+}
+
+func manifest(id string) *state.Manifest {
+	now := turns.At(time.Now())
+	return &state.Manifest{Schema: state.ManifestSchema, RunID: id, Status: state.StatusFailed, Outcome: state.OutcomeFailure, ExitCode: 1, StartedAt: now, CompletedAt: now}
+}
+
+func TestLifeOfARun(t *testing.T) {
+	for _, withOutput := range []bool{false, true} {
+		t.Run(fmt.Sprintf("own output directory %t", withOutput), func(t *testing.T) {
+			runs, home := newRuns(t)
+			n := files.NewRun{ID: state.NewRunID(), Name: "a name", Source: "/src", CreatedAt: time.Now()}
+			wantOutput := home.RunDir(n.ID)
+			if withOutput {
+				n.OutputDir = filepath.Join(t.TempDir(), "out")
+				wantOutput = n.OutputDir
+			}
+			run := create(t, runs, n)
+			if info, err := os.Lstat(run.Dir()); err != nil || info.Mode() != fs.ModeDir|0o700 || run.Dir() != home.RunDir(n.ID) {
+				t.Fatalf("run's directory %s: %v, %v", run.Dir(), info, err)
+			}
+
+			e := open(t, runs, n.ID)
+			if !e.Live || e.Status() != state.StatusRunning || e.Manifest != nil || e.Problem != nil || e.OutputDir() != wantOutput || run.OutputDir() != wantOutput {
+				t.Fatalf("while it runs: %+v", e)
+			}
+			want := &state.Start{Schema: state.StartSchema, RunID: n.ID, Name: "a name", CreatedAt: turns.At(n.CreatedAt), OutputDir: wantOutput, Source: "/src", PID: os.Getpid()}
+			if diff := cmp.Diff(want, e.Start); diff != "" {
+				t.Errorf("start (-want +got):\n%s", diff)
+			}
+
+			if err := run.WriteManifest(manifest(state.NewRunID())); !state.IsCode(err, state.CodeManifestInvalid) {
+				t.Errorf("manifest of another run: %v", err)
+			}
+			if err := run.WriteManifest(manifest(n.ID)); err != nil {
+				t.Fatal(err)
+			}
+			if e := open(t, runs, n.ID); !e.Live || e.Status() != state.StatusFailed {
+				t.Errorf("with its record, before it is closed: %+v", e)
+			}
+			if err := errors.Join(run.Close(), run.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if e := open(t, runs, n.ID); e.Live || e.Status() != state.StatusFailed || e.Problem != nil {
+				t.Errorf("after its end: %+v", e)
+			}
+			if err := run.WriteManifest(manifest(n.ID)); !state.IsCode(err, state.CodeNotHeld) {
+				t.Errorf("manifest after Close: %v", err)
+			}
+			own, err := os.ReadFile(filepath.Join(run.Dir(), state.ManifestFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if other, err := os.ReadFile(filepath.Join(wantOutput, state.ManifestFile)); err != nil || string(other) != string(own) {
+				t.Errorf("the output's manifest differs: %v", err)
+			}
+		})
+	}
+}
+
+// The lease of a killed process is free at once; its run is interrupted.
+func TestCrash(t *testing.T) {
+	runs, home := newRuns(t)
+	id := state.NewRunID()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "HOLON_TEST_HOLD_RUN_IN="+home.Dir(), "HOLON_TEST_RUN="+id)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || line != "held\n" {
+		t.Errorf("helper said %q, %v", line, err)
+	}
+	if e := open(t, runs, id); !e.Live || e.Status() != state.StatusRunning {
+		t.Errorf("held by another process: %+v", e)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	if e := open(t, runs, id); e.Live || e.Status() != state.StatusInterrupted || e.Problem != nil || e.Start == nil {
+		t.Errorf("after the kill: %+v", e)
+	}
+}
+
+// A program that the holder starts does not keep the lease.
+func TestLeaseIsNotInherited(t *testing.T) {
+	runs, _ := newRuns(t)
+	run := create(t, runs, files.NewRun{ID: state.NewRunID()})
+	cmd := exec.Command("sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	if err := run.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if e := open(t, runs, run.ID()); e.Live {
+		t.Error("the run is live while only a program it started is")
+	}
+}
+
+// Many at once, also with the same id: each id has one winner, and whoever
+// looks meanwhile sees whole runs only.
+func TestConcurrentCreate(t *testing.T) {
+	runs, _ := newRuns(t)
+	const ids, rivals = 20, 4
+	var won sync.Map
+	var writers sync.WaitGroup
+	for i := range ids {
+		for range rivals {
+			writers.Go(func() {
+				id := fmt.Sprintf("run_%02d", i)
+				run, err := runs.Create(t.Context(), files.NewRun{ID: id, CreatedAt: time.Now()})
+				switch {
+				case err == nil:
+					if _, twice := won.LoadOrStore(id, run); twice {
+						t.Errorf("%s was made twice", id)
+					}
+				case !state.IsCode(err, state.CodeRunExists):
+					t.Error(err)
+				}
+			})
+		}
+	}
+	done := make(chan struct{})
+	go func() { writers.Wait(); close(done) }()
+	for waiting := true; waiting; {
+		select {
+		case <-done:
+			waiting = false
+		default:
+		}
+		entries, err := runs.List(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if e.Problem != nil || !e.Live || e.Start == nil {
+				t.Fatalf("half a run: %+v", e)
+			}
+		}
+	}
+	entries, err := runs.List(t.Context(), 0)
+	if err != nil || len(entries) != ids {
+		t.Fatalf("%d runs, %v", len(entries), err)
+	}
+	won.Range(func(_, run any) bool {
+		if err := run.(*files.Run).Close(); err != nil {
+			t.Error(err)
+		}
+		return true
+	})
+	left, err := os.ReadDir(filepath.Dir(entries[0].Dir))
+	if err != nil || len(left) != ids {
+		t.Errorf("%d directories left, %v", len(left), err)
+	}
+}
+
+func TestCreateRefuses(t *testing.T) {
+	runs, home := newRuns(t)
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "x"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	existing := create(t, runs, files.NewRun{ID: state.NewRunID()})
+	fresh := filepath.Join(t.TempDir(), "fresh")
+	for _, tc := range []struct {
+		name string
+		n    files.NewRun
+		code state.Code
+	}{
+		{"id", files.NewRun{ID: "../x"}, state.CodeInvalidRunID},
+		{"id in use", files.NewRun{ID: existing.ID(), OutputDir: fresh}, state.CodeRunExists},
+		{"relative output", files.NewRun{ID: "run_1", OutputDir: "out"}, state.CodeOutputUnusable},
+		{"output with files", files.NewRun{ID: "run_1", OutputDir: full}, state.CodeOutputUnusable},
+		{"output is a file", files.NewRun{ID: "run_1", OutputDir: filepath.Join(full, "x")}, state.CodeOutputUnusable},
+		{"output without parent", files.NewRun{ID: "run_1", OutputDir: filepath.Join(full, "a", "b")}, state.CodeOutputUnusable},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := runs.Create(t.Context(), tc.n)
+			e, ok := errors.AsType[*state.Error](err)
+			if !ok || e.Code != tc.code || e.Param == "" || e.Hint == "" {
+				t.Fatalf("error = %#v", err)
+			}
+		})
+	}
+	if _, err := os.Lstat(fresh); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the output directory of a refused run is left: %v", err)
+	}
+	if entries, err := os.ReadDir(home.RunsDir()); err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+func TestOpen(t *testing.T) {
+	runs, home := newRuns(t)
+	if _, err := runs.Open(t.Context(), "last"); !state.IsCode(err, state.CodeRunNotFound) {
+		t.Fatalf("without runs: %v", err)
+	}
+	for _, id := range []string{"run_0aaa", "run_0aab", "run_0b", "run_0b0"} {
+		create(t, runs, files.NewRun{ID: id})
+	}
+	// Not runs, whatever they are.
+	for _, name := range []string{".new-1", "other", "run_"} {
+		if err := os.Mkdir(filepath.Join(home.RunsDir(), name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.WriteFile(filepath.Join(home.RunsDir(), "run_9file"), nil, 0o600), os.Symlink("/", filepath.Join(home.RunsDir(), "run_9link"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		ref, want string
+		code      state.Code
+		hint      string
+	}{
+		{ref: "last", want: "run_0b0"},
+		{ref: "run_0aaa", want: "run_0aaa"},
+		{ref: "0aaa", want: "run_0aaa"},
+		{ref: "run_0b", want: "run_0b"},
+		{ref: "0aab", want: "run_0aab"},
+		{ref: "run_0b0", want: "run_0b0"},
+		{ref: "run_0aa", code: state.CodeRunAmbiguous, hint: "run_0aab, run_0aaa"},
+		{ref: "run_", code: state.CodeRunAmbiguous, hint: "run_0b0"},
+		{ref: "run_0aac", code: state.CodeRunNotFound, hint: "run_0aab, run_0aaa"},
+		{ref: "zzz", code: state.CodeRunNotFound, hint: "run_0b0"},
+		{ref: "run_9file", code: state.CodeRunNotFound},
+		{ref: "run_9link", code: state.CodeRunNotFound},
+		{ref: "", code: state.CodeInvalidRunID},
+		{ref: "../runs", code: state.CodeInvalidRunID},
+		{ref: "run_0aaa/../run_0b", code: state.CodeInvalidRunID},
+		{ref: strings.Repeat("x", 500), code: state.CodeInvalidRunID},
+	} {
+		t.Run(tc.ref[:min(len(tc.ref), 20)], func(t *testing.T) {
+			e, err := runs.Open(t.Context(), tc.ref)
+			if tc.code == "" {
+				if err != nil || e.ID != tc.want {
+					t.Fatalf("%v, %v; want %s", e, err, tc.want)
+				}
+				return
+			}
+			se, ok := errors.AsType[*state.Error](err)
+			if !ok || se.Code != tc.code || !strings.Contains(se.Hint, tc.hint) || se.Hint == "" {
+				t.Fatalf("error = %#v", err)
+			}
+		})
+	}
+	entries, err := runs.List(t.Context(), 3)
+	var ids []string
+	for _, e := range entries {
+		ids = append(ids, e.ID)
+	}
+	if err != nil || !slices.Equal(ids, []string{"run_0b0", "run_0b", "run_0aab"}) {
+		t.Errorf("list = %v, %v", ids, err)
+	}
+}
+
+// Looking for runs in a home that does not exist makes nothing.
+func TestReadingWritesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "absent")
+	home, err := state.FindHome(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := files.New(home).List(t.Context(), 0); err != nil || len(entries) > 0 {
+		t.Errorf("list = %v, %v", entries, err)
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the home was made: %v", err)
+	}
+}
+
+// What stands in the place of the host's files is neither followed nor waited
+// for, and does not hide the other runs.
+func TestHostileRunDirectory(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "outside.json")
+	for name, plant := range map[string]func(path string) error{
+		"link":      func(path string) error { return os.Symlink(outside, path) },
+		"fifo":      func(path string) error { return unix.Mkfifo(path, 0o600) },
+		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
+		"socket":    func(path string) error { return unix.Mknod(path, unix.S_IFSOCK|0o600, 0) },
+		"huge": func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, state.MaxManifest+1))
+		},
+		"garbage": func(path string) error { return os.WriteFile(path, []byte("{"), 0o600) },
+		"other run": func(path string) error {
+			text, err := manifest("run_other").Encode()
+			return errors.Join(err, os.WriteFile(path, text, 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runs, _ := newRuns(t)
+			good := create(t, runs, files.NewRun{ID: "run_good"})
+			bad := create(t, runs, files.NewRun{ID: "run_hostile"})
+			text, err := manifest(bad.ID()).Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(outside, text, 0o600); err != nil { // would be valid if followed
+				t.Fatal(err)
+			}
+			path := filepath.Join(bad.Dir(), state.ManifestFile)
+			if err := plant(path); err != nil {
+				t.Fatal(err)
+			}
+			e := open(t, runs, bad.ID())
+			if e.Manifest != nil || e.Problem == nil || e.Status() != state.StatusRunning {
+				t.Errorf("entry = %+v", e)
+			}
+			if entries, err := runs.List(t.Context(), 0); err != nil || len(entries) != 2 {
+				t.Errorf("list = %v, %v", entries, err)
+			}
+			if err := good.WriteManifest(manifest(good.ID())); err != nil {
+				t.Error(err)
+			}
+			// Writing replaces the name and does not touch what a link names.
+			if err := bad.WriteManifest(manifest(bad.ID())); err != nil && name != "directory" {
+				t.Error(err)
+			}
+			if kept, err := os.ReadFile(outside); err != nil || string(kept) != string(text) {
+				t.Errorf("the link's target was written: %v", err)
+			}
+		})
+	}
+}
+
+func TestArtifacts(t *testing.T) {
+	dir := t.TempDir()
+	outside := filepath.Join(t.TempDir(), "secret")
+	digest := func(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:]) }
+	write := func(path, text string) {
+		t.Helper()
+		path = filepath.Join(dir, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{"b.txt", "a/z", "a/manifest.json", "a.txt", "line\nend", "empty"} {
+		write(path, path)
+	}
+	for _, path := range []string{"manifest.json", "run.json", "lease", ".tmp-0123"} {
+		write(path, "the host's own")
+	}
+	write("bad\xff", "x")
+	if err := errors.Join(
+		os.WriteFile(outside, []byte("secret"), 0o600),
+		os.Symlink(outside, filepath.Join(dir, "link")),
+		os.Symlink(filepath.Dir(outside), filepath.Join(dir, "a", "dirlink")),
+		unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600),
+		os.WriteFile(filepath.Join(dir, "sparse"), nil, 0o600),
+		os.Truncate(filepath.Join(dir, "sparse"), 10<<30),
+	); err != nil {
+		t.Fatal(err)
+	}
+	var want []state.Artifact
+	for _, path := range []string{"a.txt", "a/manifest.json", "a/z", "b.txt", "empty", "line\nend"} {
+		want = append(want, state.Artifact{Path: path, Bytes: int64(len(path)), SHA256: digest(path)})
+	}
+	got, warnings, err := files.Artifacts(t.Context(), dir, files.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("artifacts (-want +got):\n%s", diff)
+	}
+	for _, name := range []string{`"bad\xff"`, `"link"`, `"a/dirlink"`, `"fifo"`, `"sparse"`} {
+		if !slices.ContainsFunc(warnings, func(w string) bool { return strings.HasPrefix(w, name) }) {
+			t.Errorf("no warning of %s in %q", name, warnings)
+		}
+	}
+	if len(warnings) != 5 {
+		t.Errorf("warnings = %q", warnings)
+	}
+	m := manifest("run_1")
+	m.Artifacts = got
+	if _, err := m.Encode(); err != nil {
+		t.Errorf("the manifest refuses what was listed: %v", err)
+	}
+}
+
+func TestArtifactLimits(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 50 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("f%02d", i)), make([]byte, 100), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deep := filepath.Join(dir, "deep")
+	for range 100 {
+		deep = filepath.Join(deep, "d")
+	}
+	if err := errors.Join(os.MkdirAll(deep, 0o700), os.WriteFile(filepath.Join(deep, "x"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name   string
+		limits files.Limits
+		want   int
+	}{
+		{"none reached but depth", files.Limits{}, 50},
+		{"files", files.Limits{Files: 20}, 20},
+		{"bytes", files.Limits{Bytes: 1050}, 10},
+		{"bytes of a file", files.Limits{FileBytes: 99}, 0},
+		{"entries", files.Limits{Files: 5}, 5},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, warnings, err := files.Artifacts(t.Context(), dir, tc.limits)
+			if err != nil || len(got) != tc.want {
+				t.Errorf("%d artifacts, %v; want %d", len(got), err, tc.want)
+			}
+			if len(warnings) == 0 || len(warnings) > 101 {
+				t.Errorf("%d warnings", len(warnings))
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := files.Artifacts(ctx, dir, files.Limits{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if _, _, err := files.Artifacts(t.Context(), filepath.Join(dir, "absent"), files.Limits{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("absent: %v", err)
+	}
+}
+
+func open(t testing.TB, runs *files.Runs, ref string) *files.Entry {
+	t.Helper()
+	e, err := runs.Open(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}

@@ -1,0 +1,288 @@
+// Package files keeps the runs of the host in files, one directory a run:
+//
+//	<home>/runs/<run_id>/
+//	  lease          locked by the process that holds the run; dies with it
+//	  run.json       state.Start, written before anything is started
+//	  manifest.json  state.Manifest, written when the run is over
+//	  …              results, unless the user chose another directory for them
+//
+// The invariant: a run's directory appears whole, with its lease taken and its
+// run.json durable, under an id that no other run has; and it is running
+// exactly while some process holds the lease. A run that is neither held nor
+// has a manifest was interrupted. Reading takes no lock, writes nothing and
+// follows no symbolic link: results may have been written by a container.
+//
+// It does not promise that two runs given the same output directory at the
+// same instant notice each other. A crash while a run is made leaves a
+// directory that begins with newPrefix and belongs to nobody.
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"holon/responses/turns"
+	"holon/state"
+	"holon/state/durable"
+)
+
+const newPrefix = ".new-"
+
+// Runs is the store of a home. It keeps nothing open; all methods are safe for
+// concurrent use, by several processes too.
+type Runs struct{ home state.Home }
+
+// New returns the store of home.
+func New(home state.Home) *Runs { return &Runs{home} }
+
+// NewRun says what is known before a run begins.
+type NewRun struct {
+	ID        string    // of state.NewRunID
+	Name      string    // given by the user, may be empty
+	Source    string    // absolute path of what is worked on, may be empty
+	OutputDir string    // absolute; missing or empty. "": the run's own directory
+	CreatedAt time.Time // required
+}
+
+// Create makes the run and takes its lease. On error nothing is left behind.
+// Errors about the input are *state.Error (CodeInvalidRunID, CodeRunExists,
+// CodeOutputUnusable). The home must have been made by state.MakeHome.
+func (r *Runs) Create(ctx context.Context, n NewRun) (*Run, error) {
+	if err := ctx.Err(); err != nil { // what follows is quick and is not broken off
+		return nil, fmt.Errorf("create the run: %w", err)
+	}
+	if err := state.CheckRunID(n.ID); err != nil {
+		return nil, err
+	}
+	dir := r.home.RunDir(n.ID)
+	output, undo, err := makeOutput(n.OutputDir, dir)
+	if err != nil {
+		return nil, err
+	}
+	start := state.Start{
+		Schema: state.StartSchema, RunID: n.ID, Name: n.Name, CreatedAt: turns.At(n.CreatedAt),
+		OutputDir: output, Source: n.Source, PID: os.Getpid(),
+	}
+	lease, err := r.place(start, dir)
+	if err != nil {
+		return nil, errors.Join(err, undo())
+	}
+	return &Run{start: start, dir: dir, lease: lease}, nil
+}
+
+// place makes the run's directory beside, whole, and renames it to dir.
+func (r *Runs) place(start state.Start, dir string) (lease *os.File, err error) {
+	text, err := start.Encode()
+	if err != nil {
+		return nil, err
+	}
+	temp, err := os.MkdirTemp(r.home.RunsDir(), newPrefix)
+	if err != nil {
+		return nil, fmt.Errorf("make the run's directory: %w", err)
+	}
+	defer func() {
+		if err == nil {
+			return
+		}
+		if lease != nil {
+			err = errors.Join(err, lease.Close())
+		}
+		lease, err = nil, errors.Join(err, os.RemoveAll(temp))
+	}()
+	if lease, err = takeLease(filepath.Join(temp, state.LeaseFile)); err != nil {
+		return lease, err
+	}
+	if err = durable.WriteFile(filepath.Join(temp, state.StartFile), text, 0o600); err != nil {
+		return lease, err
+	}
+	if err = os.Rename(temp, dir); err != nil {
+		if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) {
+			err = &state.Error{Code: state.CodeRunExists, Param: "run", Message: "there is a run " + start.RunID + " already", Hint: "use another id"}
+		}
+		return lease, err
+	}
+	temp = dir // what an error from here on must remove
+	return lease, durable.SyncDir(r.home.RunsDir())
+}
+
+// makeOutput makes or checks the directory that the user chose. undo removes
+// what was made. Results mixed with other files would be listed as results.
+func makeOutput(output, dir string) (path string, undo func() error, err error) {
+	if output == "" {
+		return dir, func() error { return nil }, nil
+	}
+	bad := func(hint, format string, args ...any) error {
+		return &state.Error{Code: state.CodeOutputUnusable, Param: "--output", Hint: hint, Message: fmt.Sprintf(format, args...)}
+	}
+	const remedy = "choose a directory that is empty or does not exist"
+	if !filepath.IsAbs(output) {
+		return "", nil, bad("give an absolute path", "the output directory %.200q is not an absolute path", output)
+	}
+	made := false
+	err = os.Mkdir(output, 0o755)
+	switch {
+	case err == nil:
+		made = true
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil, bad("make its parent first", "the parent of the output directory %.200q does not exist", output)
+	case !errors.Is(err, fs.ErrExist):
+		return "", nil, bad(remedy, "the output directory can't be made: %v", err)
+	}
+	entries, err := os.ReadDir(output)
+	if err != nil {
+		return "", nil, bad(remedy, "the output directory can't be read: %v", err)
+	}
+	if len(entries) > 0 {
+		return "", nil, bad(remedy, "the output directory %.200q holds %q", output, entries[0].Name())
+	}
+	resolved, err := filepath.EvalSymlinks(output) // engines mount no links
+	if err != nil {
+		return "", nil, bad(remedy, "the output directory can't be read: %v", err)
+	}
+	return resolved, func() error {
+		if !made {
+			return nil
+		}
+		return os.Remove(resolved)
+	}, nil
+}
+
+// IDs returns the ids of all runs, the newest first. No home means no runs.
+func (r *Runs) IDs(context.Context) ([]string, error) {
+	entries, err := os.ReadDir(r.home.RunsDir())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the runs: %w", err)
+	}
+	var ids []string
+	for _, entry := range entries {
+		if entry.IsDir() && state.CheckRunID(entry.Name()) == nil {
+			ids = append(ids, entry.Name())
+		}
+	}
+	slices.Sort(ids)
+	slices.Reverse(ids)
+	return ids, nil
+}
+
+// List returns the newest runs, at most limit (0: all), the newest first. A run
+// that can't be read is in the list, with its Problem.
+func (r *Runs) List(ctx context.Context, limit int) ([]*Entry, error) {
+	ids, err := r.IDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if limit > 0 {
+		ids = ids[:min(limit, len(ids))]
+	}
+	entries := make([]*Entry, 0, len(ids))
+	for _, id := range ids {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("list the runs: %w", err)
+		}
+		entry, err := readEntry(id, r.home.RunDir(id))
+		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, entry)
+	}
+	return entries, nil
+}
+
+// Open returns the run that ref names: "last", an id, or the beginning of one,
+// with or without "run_". Errors are *state.Error (CodeInvalidRunID,
+// CodeRunNotFound, CodeRunAmbiguous) and name runs that could be meant.
+func (r *Runs) Open(ctx context.Context, ref string) (*Entry, error) {
+	ids, err := r.IDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id, err := resolve(ref, ids)
+	if err != nil {
+		return nil, err
+	}
+	entry, err := readEntry(id, r.home.RunDir(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, notFound(ref, slices.DeleteFunc(ids, func(other string) bool { return other == id }))
+	}
+	return entry, err
+}
+
+// resolve finds ref in ids, which are sorted, the newest first.
+func resolve(ref string, ids []string) (string, error) {
+	if ref == "last" {
+		if len(ids) == 0 {
+			return "", notFound(ref, nil)
+		}
+		return ids[0], nil
+	}
+	prefix := ref
+	if !strings.HasPrefix(ref, "run_") {
+		prefix = "run_" + ref
+	}
+	if ref == "" || prefix != "run_" && state.CheckRunID(prefix) != nil {
+		return "", &state.Error{Code: state.CodeInvalidRunID, Param: "run", Message: fmt.Sprintf("%.80q is no id of a run", ref),
+			Hint: "give an id, the beginning of one, or 'last'"}
+	}
+	var matches []string
+	for _, id := range ids {
+		if id == prefix {
+			return id, nil
+		}
+		if strings.HasPrefix(id, prefix) {
+			matches = append(matches, id)
+		}
+	}
+	switch len(matches) {
+	case 0:
+		return "", notFound(ref, nearest(prefix, ids))
+	case 1:
+		return matches[0], nil
+	}
+	return "", &state.Error{Code: state.CodeRunAmbiguous, Param: "run", Message: fmt.Sprintf("%q begins the ids of %d runs", ref, len(matches)),
+		Hint: "give more of one: " + few(matches)}
+}
+
+func notFound(ref string, others []string) error {
+	e := &state.Error{Code: state.CodeRunNotFound, Param: "run", Message: fmt.Sprintf("there is no run %q", ref), Hint: "there are no runs yet; start one with holon run"}
+	if len(others) > 0 {
+		e.Hint = "there are " + few(others)
+	}
+	return e
+}
+
+// nearest sorts ids by how much of prefix they begin with; the newest first
+// among equals.
+func nearest(prefix string, ids []string) []string {
+	common := func(id string) int {
+		n := 0
+		for n < min(len(id), len(prefix)) && id[n] == prefix[n] {
+			n++
+		}
+		return n
+	}
+	ids = slices.Clone(ids)
+	slices.SortStableFunc(ids, func(a, b string) int { return common(b) - common(a) })
+	return ids
+}
+
+func few(ids []string) string {
+	const shown = 3
+	if len(ids) > shown {
+		return strings.Join(ids[:shown], ", ") + ", …"
+	}
+	return strings.Join(ids, ", ")
+}

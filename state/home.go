@@ -1,0 +1,124 @@
+// Package state holds the nouns of what the host keeps: where it lies (Home),
+// how a run is called (RunID) and what became of it (Manifest). Stores that
+// keep them are in packages beneath.
+//
+// The invariant: a stored Manifest tells an end. That a run is going on is
+// never written down; it is a lease that dies with its holder, so nothing can
+// be stuck as running after a crash.
+//
+// It does no locking and promises nothing about two processes at once; that is
+// the stores' part.
+package state
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Home is the directory in which the host keeps everything: HOLON_HOME, or
+// .holon in the user's home directory.
+//
+//	runs/<run_id>/   one run: lease, record and results (state/files)
+//	cache/           what can be made again
+//	ipc/<run_id>/    sockets shared with the run's container
+//
+// The zero Home is not usable.
+type Home struct{ dir string }
+
+// FindHome returns the home that HOLON_HOME (may be empty) and the user's home
+// directory name. It writes nothing: a home that does not exist yet is fine
+// for reading, it holds nothing. Errors are *Error with CodeHomeUnusable.
+func FindHome(holonHome, userHome string) (Home, error) {
+	dir, err := homeDir(holonHome, userHome)
+	if err != nil {
+		return Home{}, err
+	}
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Home{dir}, nil
+	}
+	if err != nil {
+		return Home{}, unusable("give a directory that can be read", dir, err)
+	}
+	if !info.IsDir() {
+		return Home{}, unusable("name a directory", dir, errors.New("it is not a directory"))
+	}
+	// Engines don't mount what lies behind a symbolic link.
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return Home{}, unusable("give a directory that can be read", dir, err)
+	}
+	return Home{dir}, nil
+}
+
+// MakeHome is FindHome for those who write: it makes the directories that are
+// missing, with mode 0700, and checks that files can be made.
+func MakeHome(holonHome, userHome string) (Home, error) {
+	dir, err := homeDir(holonHome, userHome)
+	if err != nil {
+		return Home{}, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return Home{}, unusable("give a directory that can be written to", dir, err)
+	}
+	h, err := FindHome(dir, userHome)
+	if err != nil {
+		return Home{}, err
+	}
+	for _, sub := range []string{h.RunsDir(), h.CacheDir(), h.ipcDir()} {
+		if err := os.MkdirAll(sub, 0o700); err != nil {
+			return Home{}, unusable("give a directory that can be written to", dir, err)
+		}
+	}
+	// Permission bits don't tell for root, nor on a read-only file system.
+	probe, err := os.CreateTemp(h.RunsDir(), ".probe-*")
+	if err != nil {
+		return Home{}, unusable("give a directory that can be written to", dir, err)
+	}
+	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
+		return Home{}, unusable("give a directory that can be written to", dir, err)
+	}
+	return h, nil
+}
+
+func homeDir(holonHome, userHome string) (string, error) {
+	dir := holonHome
+	if dir == "" {
+		if userHome == "" {
+			return "", &Error{Code: CodeHomeUnusable, Param: "HOLON_HOME",
+				Message: "there is no home directory to keep runs in", Hint: "set HOLON_HOME to an absolute path"}
+		}
+		dir = filepath.Join(userHome, ".holon")
+	}
+	if !filepath.IsAbs(dir) {
+		return "", &Error{Code: CodeHomeUnusable, Param: "HOLON_HOME",
+			Message: fmt.Sprintf("the state home %.200q is not an absolute path", dir), Hint: "set HOLON_HOME to an absolute path"}
+	}
+	return filepath.Clean(dir), nil
+}
+
+func unusable(hint, dir string, err error) *Error {
+	return &Error{Code: CodeHomeUnusable, Param: "HOLON_HOME", Message: fmt.Sprintf("the state home %.200q can't be used", dir), Hint: hint, Err: err}
+}
+
+// Dir returns the home's absolute path, with symbolic links resolved where it
+// exists.
+func (h Home) Dir() string { return h.dir }
+
+// RunsDir is the directory that holds the directories of runs.
+func (h Home) RunsDir() string { return filepath.Join(h.dir, "runs") }
+
+// RunDir is the directory of one run. The id must have passed CheckRunID.
+func (h Home) RunDir(id string) string { return filepath.Join(h.RunsDir(), id) }
+
+// CacheDir holds what can be made again, working trees for one.
+func (h Home) CacheDir() string { return filepath.Join(h.dir, "cache") }
+
+// IPCDir is where the sockets of one run lie. It is beside the run's directory
+// rather than within to keep their paths short: they may have 107 bytes. The
+// id must have passed CheckRunID.
+func (h Home) IPCDir(id string) string { return filepath.Join(h.ipcDir(), id) }
+
+func (h Home) ipcDir() string { return filepath.Join(h.dir, "ipc") }

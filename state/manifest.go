@@ -1,0 +1,253 @@
+package state
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+// ManifestSchema is the value of "schema" in every manifest.json of this
+// version. A change that an older reader would misread gets another number.
+const ManifestSchema = "holon.run/1"
+
+// Names of the host's files in a run's directories.
+const (
+	ManifestFile = "manifest.json" // the Manifest
+	StartFile    = "run.json"      // the Start, in the run's own directory only
+	LeaseFile    = "lease"         // held while the run is live, in its own directory only
+)
+
+const (
+	// MaxManifest bounds manifest.json, in bytes.
+	MaxManifest = 32 << 20
+	// MaxArtifacts bounds the results that a manifest lists.
+	MaxArtifacts = 50_000
+
+	maxWarnings = 1000
+)
+
+// Artifact is one file among the results: path relative to the output
+// directory with slashes, size in bytes, digest in lower-case hex.
+type Artifact = turns.Artifact
+
+// Manifest is manifest.json: what became of a run. It is written when the run
+// is over. Every key is always present; a nil pointer, nil RawMessage and zero
+// Time are null.
+type Manifest struct {
+	Schema       string           `json:"schema"`
+	RunID        string           `json:"run_id"`
+	Name         string           `json:"name"`
+	Status       Status           `json:"status"`
+	Outcome      Outcome          `json:"outcome"`
+	ExitCode     int              `json:"exit_code"` // Outcome.ExitCode
+	StartedAt    turns.Time       `json:"started_at"`
+	CompletedAt  turns.Time       `json:"completed_at"`
+	Timings      Timings          `json:"timings"`
+	Model        string           `json:"model"` // provider/model
+	Usage        *responses.Usage `json:"usage"`
+	Engine       Engine           `json:"engine"`
+	Image        string           `json:"image"` // empty where the engine has no images
+	Limits       Limits           `json:"limits"`
+	Isolation    json.RawMessage  `json:"isolation"` // as read back from the engine: runner/engine.Isolation
+	Workspace    json.RawMessage  `json:"workspace"` // runner/workspace.Info and what changed
+	Turn         *TurnRef         `json:"turn"`      // null when no turn was accepted
+	Artifacts    []Artifact       `json:"artifacts"`
+	Warnings     []string         `json:"warnings"`
+	Error        *Failure         `json:"error"`
+	HolonVersion string           `json:"holon_version"`
+}
+
+// Timings are the durations of the phases of a run in milliseconds; 0 for a
+// phase that was not reached.
+type Timings struct {
+	PrepareMS int64 `json:"prepare_ms"`
+	StartMS   int64 `json:"start_ms"`
+	TurnMS    int64 `json:"turn_ms"`
+	CollectMS int64 `json:"collect_ms"`
+	StopMS    int64 `json:"stop_ms"`
+	TotalMS   int64 `json:"total_ms"`
+}
+
+// Engine names what ran the container.
+type Engine struct {
+	Name        string `json:"name"`
+	Version     string `json:"version"`
+	ContainerID string `json:"container_id"` // empty when none was made
+}
+
+// Limits are those that were in force; 0 means none.
+type Limits struct {
+	TimeoutMS   int64   `json:"timeout_ms"`
+	MaxRounds   int     `json:"max_rounds"`
+	MemoryBytes int64   `json:"memory_bytes"`
+	CPUs        float64 `json:"cpus"`
+	Pids        int64   `json:"pids"`
+}
+
+// TurnRef names the turn of a run in agentd's records.
+type TurnRef struct {
+	TurnID     string `json:"turn_id"`
+	ResponseID string `json:"response_id"`
+	SessionID  string `json:"session_id"`
+}
+
+// Failure is why a run did not succeed.
+type Failure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Param   string `json:"param"`
+	Hint    string `json:"hint"`
+}
+
+// Check reports the first key whose value no manifest may have, as an *Error
+// with CodeManifestInvalid.
+func (m *Manifest) Check() error {
+	if m.Schema != ManifestSchema {
+		return invalid("schema", "use the holon that wrote it, or a newer one", "schema is %.64q, not %s", m.Schema, ManifestSchema)
+	}
+	if err := CheckRunID(m.RunID); err != nil {
+		return invalid("run_id", "", "run_id %.80q is no id of a run", m.RunID)
+	}
+	if !m.Status.Terminal() {
+		return invalid("status", "write a manifest when the run is over", "status %.64q is not an end", string(m.Status))
+	}
+	if !m.Outcome.known() || m.ExitCode != m.Outcome.ExitCode() {
+		return invalid("outcome", "", "outcome %.64q with exit code %d does not exist", string(m.Outcome), m.ExitCode)
+	}
+	if m.StartedAt.IsZero() || m.CompletedAt.IsZero() {
+		return invalid("completed_at", "", "started_at and completed_at must be set")
+	}
+	if len(m.Isolation) > 0 && !json.Valid(m.Isolation) {
+		return invalid("isolation", "", "isolation is not JSON")
+	}
+	if len(m.Workspace) > 0 && !json.Valid(m.Workspace) {
+		return invalid("workspace", "", "workspace is not JSON")
+	}
+	if len(m.Warnings) > maxWarnings {
+		return invalid("warnings", "", "%d warnings, at most %d are allowed", len(m.Warnings), maxWarnings)
+	}
+	return m.checkArtifacts()
+}
+
+func (m *Manifest) checkArtifacts() error {
+	if len(m.Artifacts) > MaxArtifacts {
+		return invalid("artifacts", "", "%d artifacts, at most %d are allowed", len(m.Artifacts), MaxArtifacts)
+	}
+	for i, a := range m.Artifacts {
+		key := fmt.Sprintf("artifacts[%d]", i)
+		if !fs.ValidPath(a.Path) || a.Path == "." {
+			return invalid(key+".path", "", "path %.80q does not stay within the output directory", a.Path)
+		}
+		if a.Bytes < 0 {
+			return invalid(key+".bytes", "", "size %d is negative", a.Bytes)
+		}
+		if !isDigest(a.SHA256) {
+			return invalid(key+".sha256", "", "digest %.80q is not 64 lower-case hex digits", a.SHA256)
+		}
+	}
+	return nil
+}
+
+// Encode checks m and returns the text of manifest.json: indented, for people
+// read it too.
+func (m *Manifest) Encode() ([]byte, error) {
+	if err := m.Check(); err != nil {
+		return nil, err
+	}
+	whole := *m
+	if whole.Artifacts == nil {
+		whole.Artifacts = []Artifact{}
+	}
+	if whole.Warnings == nil {
+		whole.Warnings = []string{}
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(&whole); err != nil {
+		return nil, fmt.Errorf("encode %s: %w", ManifestFile, err)
+	}
+	if b.Len() > MaxManifest {
+		return nil, invalid("", "keep fewer results", "%s would have %d bytes, at most %d are allowed", ManifestFile, b.Len(), MaxManifest)
+	}
+	return b.Bytes(), nil
+}
+
+// DecodeManifest reads and checks manifest.json. Keys it does not know are
+// those of a newer version and are ignored. Errors are *Error with
+// CodeManifestInvalid.
+func DecodeManifest(data []byte) (*Manifest, error) {
+	if len(data) > MaxManifest {
+		return nil, invalid("", "", "%s has %d bytes, at most %d are allowed", ManifestFile, len(data), MaxManifest)
+	}
+	var m Manifest
+	if err := decode(data, ManifestFile, &m); err != nil {
+		return nil, err
+	}
+	for _, raw := range []*json.RawMessage{&m.Isolation, &m.Workspace} {
+		if string(*raw) == "null" {
+			*raw = nil
+		}
+	}
+	if err := m.Check(); err != nil {
+		return nil, err
+	}
+	return &m, nil
+}
+
+// Encode returns the text of run.json.
+func (s Start) Encode() ([]byte, error) {
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", StartFile, err)
+	}
+	return append(b, '\n'), nil
+}
+
+// DecodeStart reads run.json and checks what a reader relies on. Errors are
+// *Error with CodeManifestInvalid.
+func DecodeStart(data []byte) (*Start, error) {
+	var s Start
+	if err := decode(data, StartFile, &s); err != nil {
+		return nil, err
+	}
+	if s.Schema != StartSchema {
+		return nil, invalid("schema", "use the holon that wrote it, or a newer one", "schema is %.64q, not %s", s.Schema, StartSchema)
+	}
+	if CheckRunID(s.RunID) != nil {
+		return nil, invalid("run_id", "", "run_id %.80q is no id of a run", s.RunID)
+	}
+	return &s, nil
+}
+
+// decode reads one JSON object; null and lists are none.
+func decode(data []byte, file string, into any) error {
+	if data = bytes.TrimSpace(data); len(data) == 0 || data[0] != '{' {
+		return invalid("", "", "%s is not a JSON object", file)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return &Error{Code: CodeManifestInvalid, Message: "can't read " + file, Err: err}
+	}
+	return nil
+}
+
+func isDigest(s string) bool {
+	if len(s) != 64 {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+func invalid(param, hint, format string, args ...any) *Error {
+	return &Error{Code: CodeManifestInvalid, Param: param, Hint: hint, Message: "manifest: " + fmt.Sprintf(format, args...)}
+}

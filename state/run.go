@@ -1,0 +1,99 @@
+package state
+
+import (
+	"fmt"
+	"strings"
+
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+// NewRunID returns an id that no other run has. Ids sort by creation time, to
+// the millisecond.
+func NewRunID() string { return responses.NewID(responses.PrefixRun) }
+
+// CheckRunID reports whether id can be a run's: "run_" and at least one more
+// letter, digit, '_' or '-', 128 in all at most. A valid id is a safe file
+// name. The error is an *Error with CodeInvalidRunID.
+func CheckRunID(id string) error {
+	if err := responses.CheckID("run", id); err != nil {
+		return &Error{Code: CodeInvalidRunID, Param: "run", Message: fmt.Sprintf("%.80q is no id of a run", id), Hint: "'last' names the latest run", Err: err}
+	}
+	if len(id) <= len(responses.PrefixRun) || !strings.HasPrefix(id, responses.PrefixRun) {
+		return &Error{Code: CodeInvalidRunID, Param: "run", Message: fmt.Sprintf("%.80q is no id of a run", id), Hint: "ids begin with " + responses.PrefixRun + "; 'last' names the latest run"}
+	}
+	return nil
+}
+
+// StartSchema is the value of "schema" in every run.json of this version.
+const StartSchema = "holon.run-start/1"
+
+// Start is run.json: what is known of a run before it begins. It is written
+// once, before anything is started, so that whoever finds the run after a
+// crash knows what it was and where its results would be.
+type Start struct {
+	Schema    string     `json:"schema"`
+	RunID     string     `json:"run_id"`
+	Name      string     `json:"name"` // given by the user, may be empty
+	CreatedAt turns.Time `json:"created_at"`
+	OutputDir string     `json:"output_dir"` // absolute; the run's own directory unless the user chose one
+	Source    string     `json:"source"`     // absolute path of what is worked on, may be empty
+	PID       int        `json:"pid"`        // of the process that began it, for people only
+}
+
+// Status says how a run ended. Being live is not among the stored ones.
+type Status string
+
+// The statuses of a Manifest.
+const (
+	StatusCompleted   Status = "completed"   // the turn came to its end
+	StatusIncomplete  Status = "incomplete"  // a limit ended the turn; its work so far is kept
+	StatusFailed      Status = "failed"      // an error ended it
+	StatusCancelled   Status = "cancelled"   // the user ended it
+	StatusInterrupted Status = "interrupted" // it was cut off: by a crash, a kill or a lost container
+)
+
+// StatusRunning is what a live lease means. It is shown and never stored.
+const StatusRunning Status = "running"
+
+// Terminal reports whether s may stand in a Manifest.
+func (s Status) Terminal() bool {
+	switch s {
+	case StatusCompleted, StatusIncomplete, StatusFailed, StatusCancelled, StatusInterrupted:
+		return true
+	}
+	return false
+}
+
+// Outcome says what a run means to whoever started it. Each has one exit code.
+type Outcome string
+
+// The outcomes of a Manifest.
+const (
+	OutcomeSuccess     Outcome = "success"     // exit code 0
+	OutcomeFailure     Outcome = "failure"     // 1
+	OutcomeWaiting     Outcome = "waiting"     // 3: it needs the operator
+	OutcomeRefused     Outcome = "refused"     // 4: it was refused or could not start
+	OutcomeDeadline    Outcome = "deadline"    // 124
+	OutcomeInterrupted Outcome = "interrupted" // 130
+)
+
+// ExitCode returns the exit code of holon run for o; an unknown outcome is a
+// failure.
+func (o Outcome) ExitCode() int {
+	switch o {
+	case OutcomeSuccess:
+		return 0
+	case OutcomeWaiting:
+		return 3
+	case OutcomeRefused:
+		return 4
+	case OutcomeDeadline:
+		return 124
+	case OutcomeInterrupted:
+		return 130
+	}
+	return 1
+}
+
+func (o Outcome) known() bool { return o.ExitCode() != 1 || o == OutcomeFailure }

@@ -1,0 +1,338 @@
+package state_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"holon/responses"
+	"holon/responses/turns"
+	"holon/state"
+)
+
+func TestHome(t *testing.T) {
+	user := t.TempDir()
+	file := filepath.Join(user, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	real := filepath.Join(user, "real")
+	link := filepath.Join(user, "link")
+	if err := errors.Join(os.Mkdir(real, 0o700), os.Symlink(real, link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name, holonHome, userHome string
+		want                      string // empty: an error
+	}{
+		{"default", "", user, filepath.Join(user, ".holon")},
+		{"given", filepath.Join(user, "other"), user, filepath.Join(user, "other")},
+		{"given without a user", filepath.Join(user, "third"), "", filepath.Join(user, "third")},
+		{"nested", filepath.Join(user, "a", "b", "c"), user, filepath.Join(user, "a", "b", "c")},
+		{"link", link, user, real},
+		{"relative", "holon", user, ""},
+		{"file", file, user, ""},
+		{"beneath a file", filepath.Join(file, "x"), user, ""},
+		{"nothing known", "", "", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			// Looking writes nothing.
+			if found, err := state.FindHome(tc.holonHome, tc.userHome); err == nil && tc.name != "link" {
+				if _, err := os.Lstat(found.Dir()); !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("FindHome made the directory: %v", err)
+				}
+			}
+			h, err := state.MakeHome(tc.holonHome, tc.userHome)
+			if tc.want == "" {
+				e, ok := errors.AsType[*state.Error](err)
+				if !ok || e.Code != state.CodeHomeUnusable || e.Param != "HOLON_HOME" || e.Hint == "" {
+					t.Fatalf("error = %#v", err)
+				}
+				return
+			}
+			if err != nil || h.Dir() != tc.want {
+				t.Fatalf("home = %q, %v; want %q", h.Dir(), err, tc.want)
+			}
+			for _, dir := range []string{h.Dir(), h.RunsDir(), h.CacheDir(), filepath.Dir(h.IPCDir("run_1"))} {
+				if info, err := os.Stat(dir); err != nil || info.Mode() != os.ModeDir|0o700 {
+					t.Errorf("%s: %v, %v", dir, info, err)
+				}
+			}
+			if entries, err := os.ReadDir(h.RunsDir()); err != nil || len(entries) > 0 {
+				t.Errorf("left in the home: %v, %v", entries, err)
+			}
+			if again, err := state.FindHome(tc.holonHome, tc.userHome); err != nil || again != h {
+				t.Errorf("found again: %v, %v", again, err)
+			}
+		})
+	}
+}
+
+func TestHomeWithoutPermission(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("permissions don't bind root")
+	}
+	dir := filepath.Join(t.TempDir(), "home")
+	if err := os.Mkdir(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := state.MakeHome(dir, ""); !state.IsCode(err, state.CodeHomeUnusable) {
+		t.Fatalf("error = %v", err)
+	}
+}
+
+func TestCheckRunID(t *testing.T) {
+	for id, want := range map[string]bool{
+		state.NewRunID(): true, "run_1": true, "run_": false, "": false, "turn_1": false, "run_../x": false, "run_a/b": false,
+		"run_a b": false, "run_\n": false, "RUN_1": false, ".run_1": false, "run_" + strings.Repeat("x", 124): true, "run_" + strings.Repeat("x", 125): false,
+	} {
+		err := state.CheckRunID(id)
+		if (err == nil) != want || err != nil && !state.IsCode(err, state.CodeInvalidRunID) {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+}
+
+func TestOutcomeExitCodes(t *testing.T) {
+	for outcome, want := range map[state.Outcome]int{
+		state.OutcomeSuccess: 0, state.OutcomeFailure: 1, state.OutcomeWaiting: 3, state.OutcomeRefused: 4,
+		state.OutcomeDeadline: 124, state.OutcomeInterrupted: 130, "": 1, "other": 1,
+	} {
+		if got := outcome.ExitCode(); got != want {
+			t.Errorf("%q: %d, want %d", outcome, got, want)
+		}
+	}
+}
+
+func manifest() *state.Manifest {
+	at := turns.At(time.Date(2026, 11, 21, 10, 0, 0, 123e6, time.UTC))
+	return &state.Manifest{
+		Schema: state.ManifestSchema, RunID: "run_01kahx", Name: "fix <it>", Status: state.StatusCompleted, Outcome: state.OutcomeSuccess,
+		StartedAt: at, CompletedAt: at, Model: "scripted/demo", HolonVersion: "1.2.3", Image: "holon/base:latest",
+		Timings: state.Timings{PrepareMS: 1, StartMS: 2, TurnMS: 3, CollectMS: 4, StopMS: 5, TotalMS: 15},
+		Usage:   &responses.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15},
+		Engine:  state.Engine{Name: "docker", Version: "20.10", ContainerID: "abc"},
+		Limits:  state.Limits{TimeoutMS: 1000, MaxRounds: 200, MemoryBytes: 1 << 30, CPUs: 1.5, Pids: 512},
+		// Indented as Encode does, so that it comes back the same.
+		Isolation: json.RawMessage("{\n    \"network\": \"none\"\n  }"),
+		Workspace: json.RawMessage("{\n    \"kind\": \"git\"\n  }"),
+		Turn:      &state.TurnRef{TurnID: "turn_1", ResponseID: "resp_1", SessionID: "sess_1"},
+		Artifacts: []state.Artifact{{Path: "diff.patch", Bytes: 3, SHA256: strings.Repeat("0a", 32)}},
+		Warnings:  []string{"a warning"},
+		Error:     &state.Failure{Code: "c", Message: "m", Param: "p", Hint: "h"},
+	}
+}
+
+// The keys are a contract: others read manifest.json.
+func TestManifestWire(t *testing.T) {
+	const want = `{
+  "schema": "holon.run/1",
+  "run_id": "run_01kahx",
+  "name": "fix <it>",
+  "status": "completed",
+  "outcome": "success",
+  "exit_code": 0,
+  "started_at": "2026-11-21T10:00:00.123Z",
+  "completed_at": "2026-11-21T10:00:00.123Z",
+  "timings": {
+    "prepare_ms": 1,
+    "start_ms": 2,
+    "turn_ms": 3,
+    "collect_ms": 4,
+    "stop_ms": 5,
+    "total_ms": 15
+  },
+  "model": "scripted/demo",
+  "usage": {
+    "input_tokens": 10,
+    "output_tokens": 5,
+    "total_tokens": 15,
+    "input_tokens_details": {
+      "cached_tokens": 0
+    },
+    "output_tokens_details": {
+      "reasoning_tokens": 0
+    }
+  },
+  "engine": {
+    "name": "docker",
+    "version": "20.10",
+    "container_id": "abc"
+  },
+  "image": "holon/base:latest",
+  "limits": {
+    "timeout_ms": 1000,
+    "max_rounds": 200,
+    "memory_bytes": 1073741824,
+    "cpus": 1.5,
+    "pids": 512
+  },
+  "isolation": {
+    "network": "none"
+  },
+  "workspace": {
+    "kind": "git"
+  },
+  "turn": {
+    "turn_id": "turn_1",
+    "response_id": "resp_1",
+    "session_id": "sess_1"
+  },
+  "artifacts": [
+    {
+      "path": "diff.patch",
+      "bytes": 3,
+      "sha256": "0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a"
+    }
+  ],
+  "warnings": [
+    "a warning"
+  ],
+  "error": {
+    "code": "c",
+    "message": "m",
+    "param": "p",
+    "hint": "h"
+  },
+  "holon_version": "1.2.3"
+}
+`
+	got, err := manifest().Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("manifest.json (-want +got):\n%s", diff)
+	}
+	back, err := state.DecodeManifest(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(manifest(), back); diff != "" {
+		t.Errorf("read back (-want +got):\n%s", diff)
+	}
+}
+
+// A run that never got far has every key too.
+func TestManifestEmpty(t *testing.T) {
+	m := &state.Manifest{Schema: state.ManifestSchema, RunID: "run_1", Status: state.StatusFailed, Outcome: state.OutcomeRefused, ExitCode: 4,
+		StartedAt: turns.At(time.Now()), CompletedAt: turns.At(time.Now())}
+	text, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(text, &keys); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"usage": "null", "isolation": "null", "workspace": "null", "turn": "null", "error": "null", "artifacts": "[]", "warnings": "[]"} {
+		if string(keys[key]) != want {
+			t.Errorf("%s = %s, want %s", key, keys[key], want)
+		}
+	}
+	if len(keys) != 21 {
+		t.Errorf("%d keys", len(keys))
+	}
+	if back, err := state.DecodeManifest(text); err != nil || back.Isolation != nil || back.Workspace != nil {
+		t.Errorf("read back: %+v, %v", back, err)
+	}
+}
+
+func TestManifestCheck(t *testing.T) {
+	digest := strings.Repeat("0", 64)
+	for _, tc := range []struct {
+		name   string
+		change func(m *state.Manifest)
+		param  string
+	}{
+		{"schema", func(m *state.Manifest) { m.Schema = "holon.run/2" }, "schema"},
+		{"run id", func(m *state.Manifest) { m.RunID = "../x" }, "run_id"},
+		{"running is never stored", func(m *state.Manifest) { m.Status = state.StatusRunning }, "status"},
+		{"no status", func(m *state.Manifest) { m.Status = "" }, "status"},
+		{"outcome", func(m *state.Manifest) { m.Outcome = "fine" }, "outcome"},
+		{"exit code of another outcome", func(m *state.Manifest) { m.ExitCode = 1 }, "outcome"},
+		{"no end", func(m *state.Manifest) { m.CompletedAt = turns.Time{} }, "completed_at"},
+		{"isolation", func(m *state.Manifest) { m.Isolation = json.RawMessage("{") }, "isolation"},
+		{"workspace", func(m *state.Manifest) { m.Workspace = json.RawMessage("x") }, "workspace"},
+		{"absolute artifact", func(m *state.Manifest) { m.Artifacts = []state.Artifact{{Path: "/etc/passwd", SHA256: digest}} }, "artifacts[0].path"},
+		{"artifact outside", func(m *state.Manifest) { m.Artifacts = []state.Artifact{{Path: "a/../../b", SHA256: digest}} }, "artifacts[0].path"},
+		{"artifact of the directory", func(m *state.Manifest) { m.Artifacts = []state.Artifact{{Path: ".", SHA256: digest}} }, "artifacts[0].path"},
+		{"negative size", func(m *state.Manifest) { m.Artifacts = []state.Artifact{{Path: "a", Bytes: -1, SHA256: digest}} }, "artifacts[0].bytes"},
+		{"digest", func(m *state.Manifest) {
+			m.Artifacts = []state.Artifact{{Path: "a", SHA256: digest}, {Path: "b", SHA256: strings.ToUpper("ab" + digest[2:])}}
+		}, "artifacts[1].sha256"},
+		{"too many artifacts", func(m *state.Manifest) { m.Artifacts = make([]state.Artifact, state.MaxArtifacts+1) }, "artifacts"},
+		{"too many warnings", func(m *state.Manifest) { m.Warnings = make([]string, 1001) }, "warnings"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := manifest()
+			tc.change(m)
+			_, err := m.Encode()
+			e, ok := errors.AsType[*state.Error](err)
+			if !ok || e.Code != state.CodeManifestInvalid || e.Param != tc.param {
+				t.Fatalf("error = %v (param %q), want %s", err, e.Param, tc.param)
+			}
+		})
+	}
+}
+
+// A manifest that can be read is valid, and is the same when it is written and
+// read again.
+func FuzzDecodeManifest(f *testing.F) {
+	valid, err := manifest().Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(valid)
+	f.Add([]byte(`{"schema":"holon.run/1"}`))
+	f.Add([]byte(`null`))
+	f.Add([]byte(`[]`))
+	f.Add([]byte(`{"schema":"holon.run/1","run_id":"run_1","status":"failed","outcome":"failure","exit_code":1,"started_at":"2026-11-21T10:00:00Z","completed_at":"2026-11-21T10:00:00Z","artifacts":[{"path":"../x"}],"isolation":null,"new_key":{}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := state.DecodeManifest(data)
+		if err != nil {
+			if !state.IsCode(err, state.CodeManifestInvalid) {
+				t.Fatalf("error = %v", err)
+			}
+			return
+		}
+		once, err := m.Encode()
+		if err != nil {
+			t.Fatalf("what was read can't be written: %v", err)
+		}
+		again, err := state.DecodeManifest(once)
+		if err != nil {
+			t.Fatalf("what was written can't be read: %v", err)
+		}
+		if twice, err := again.Encode(); err != nil || string(twice) != string(once) {
+			t.Fatalf("%s, %v; want %s", twice, err, once)
+		}
+	})
+}
+
+func FuzzDecodeStart(f *testing.F) {
+	valid, err := state.Start{Schema: state.StartSchema, RunID: "run_1", CreatedAt: turns.At(time.Now()), OutputDir: "/x", PID: 1}.Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(valid)
+	f.Add([]byte(`{"schema":"holon.run-start/1","run_id":"../x"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := state.DecodeStart(data)
+		if err != nil {
+			if !state.IsCode(err, state.CodeManifestInvalid) {
+				t.Fatalf("error = %v", err)
+			}
+			return
+		}
+		if state.CheckRunID(s.RunID) != nil {
+			t.Fatalf("run id %q", s.RunID)
+		}
+	})
+}

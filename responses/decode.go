@@ -145,7 +145,7 @@ func decodeInput(raw json.RawMessage) (Items, error) {
 		if n := utf8.RuneCountInString(text); n > maxInputChars {
 			return nil, Invalid("input", CodeInvalidValue, fmt.Sprintf("input may have at most %d characters, this has %d", maxInputChars, n))
 		}
-		return Items{&Message{Role: RoleUser, Content: []Part{InputText(text)}}}, nil
+		return Items{&Message{Status: ItemCompleted, Role: RoleUser, Content: []Part{InputText(text)}}}, nil
 	}
 	var raws []json.RawMessage
 	if json.Unmarshal(raw, &raws) != nil {
@@ -160,7 +160,7 @@ func decodeInput(raw json.RawMessage) (Items, error) {
 		}
 		if ok {
 			if bare == nil {
-				bare = &Message{Role: RoleUser}
+				bare = &Message{Status: ItemCompleted, Role: RoleUser}
 				items = append(items, bare)
 			}
 			bare.Content = append(bare.Content, part)

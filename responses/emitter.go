@@ -69,9 +69,9 @@ func NewEmitter(resp Response, sink Sink) (*Emitter, error) {
 }
 
 // Begin marks the end of queueing with response.in_progress. It does nothing
-// for a response that was not queued.
+// for a response that was not queued. The first item and Complete imply it.
 func (e *Emitter) Begin() error {
-	if e.resp.Status != StatusQueued {
+	if e.err != nil || e.resp.Status != StatusQueued {
 		return e.err
 	}
 	e.resp.Status = StatusInProgress
@@ -82,17 +82,13 @@ func (e *Emitter) Begin() error {
 func (e *Emitter) Response() Response { return e.resp }
 
 // Ended reports whether the terminal event was emitted.
-func (e *Emitter) Ended() bool { return e.resp.Status.Terminal() }
+func (e *Emitter) Ended() bool { return e.err == ErrStreamEnded }
 
 // BeginMessage closes what is open and opens an assistant message. phase may
 // be "" when it is not known yet.
 func (e *Emitter) BeginMessage(phase Phase) error {
-	if err := e.EndItem(); err != nil {
-		return err
-	}
 	m := &Message{ID: NewID(PrefixMessage), Status: ItemInProgress, Role: RoleAssistant, Phase: phase}
-	e.open.message = m
-	return e.item(EventItemAdded, m)
+	return e.beginItem(openItem{message: m}, m)
 }
 
 // DefaultPhase gives the open message a phase if it has none; item.done and
@@ -129,12 +125,8 @@ func (e *Emitter) Annotate(a Annotation) {
 
 // BeginReasoning closes what is open and opens a reasoning item.
 func (e *Emitter) BeginReasoning() error {
-	if err := e.EndItem(); err != nil {
-		return err
-	}
 	r := &Reasoning{ID: NewID(PrefixReasoning), Status: ItemInProgress}
-	e.open.reasoning = r
-	return e.item(EventItemAdded, r)
+	return e.beginItem(openItem{reasoning: r}, r)
 }
 
 // Summary streams summary text of the open reasoning item, opening one if none is open.
@@ -182,12 +174,8 @@ func (e *Emitter) BeginFunctionCall(callID, name string) error {
 	if err := e.checkCall(callID, name); err != nil {
 		return &Error{Type: TypeModelError, Code: CodeModelError, Message: "the model made a function call that cannot be passed on", Cause: err}
 	}
-	if err := e.EndItem(); err != nil {
-		return err
-	}
 	c := &FunctionCall{ID: NewID(PrefixCall), CallID: callID, Name: name, Status: ItemInProgress}
-	e.open.call = c
-	return e.item(EventItemAdded, c)
+	return e.beginItem(openItem{call: c}, c)
 }
 
 func (e *Emitter) checkCall(callID, name string) error {
@@ -210,7 +198,7 @@ func (e *Emitter) Arguments(delta string) error {
 	if e.err != nil {
 		return e.err
 	}
-	if e.open.call == nil {
+	if e.open.call == nil || e.open.textDone {
 		return errors.New("emit arguments: no function call is open")
 	}
 	if delta == "" {
@@ -228,8 +216,12 @@ func (e *Emitter) Complete(usage Usage, now int64) error {
 	if err := e.EndItem(); err != nil {
 		return err
 	}
-	e.resp.Usage, e.resp.CompletedAt = &usage, &now
-	return e.end(StatusCompleted, EventCompleted)
+	if err := e.Begin(); err != nil {
+		return err
+	}
+	final := e.resp
+	final.Status, final.Usage, final.CompletedAt = StatusCompleted, &usage, &now
+	return e.end(EventCompleted, final)
 }
 
 // Incomplete ends the stream early for a reason; an open item is closed as
@@ -238,8 +230,9 @@ func (e *Emitter) Incomplete(reason string, usage Usage) error {
 	if err := e.endItem(ItemIncomplete); err != nil {
 		return err
 	}
-	e.resp.Usage, e.resp.IncompleteDetails = &usage, &IncompleteDetails{reason}
-	return e.end(StatusIncomplete, EventIncomplete)
+	final := e.resp
+	final.Status, final.Usage, final.IncompleteDetails = StatusIncomplete, &usage, &IncompleteDetails{reason}
+	return e.end(EventIncomplete, final)
 }
 
 // Fail ends the stream with response.failed alone: clients stop reading at an
@@ -260,14 +253,19 @@ func (e *Emitter) fail(status Status, cause *Error, usage Usage) error {
 	if cause == nil {
 		cause = Internal("the turn failed without saying why", nil)
 	}
-	e.resp.Usage = &usage
-	e.resp.Error = &ResponseError{Code: cause.Code, Message: cause.Error(), Type: cause.Type}
-	return e.end(status, EventFailed)
+	final := e.resp
+	final.Status, final.Usage = status, &usage
+	final.Error = &ResponseError{Code: cause.Code, Message: cause.Error(), Type: cause.Type}
+	return e.end(EventFailed, final)
 }
 
-func (e *Emitter) end(status Status, event string) error {
-	e.resp.Status = status
+// end emits the terminal event. A response whose end the sink did not take has
+// not ended, so it stays as it was.
+func (e *Emitter) end(event string, final Response) error {
+	before := e.resp
+	e.resp = final
 	if err := e.snapshot(event); err != nil {
+		e.resp = before
 		return err
 	}
 	e.err = ErrStreamEnded

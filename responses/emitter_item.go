@@ -2,6 +2,18 @@ package responses
 
 // This file opens and closes parts and items for the Emitter.
 
+// beginItem closes what is open and announces a new item.
+func (e *Emitter) beginItem(open openItem, item Item) error {
+	if err := e.EndItem(); err != nil {
+		return err
+	}
+	if err := e.Begin(); err != nil {
+		return err
+	}
+	e.open = open
+	return e.item(EventItemAdded, item)
+}
+
 // openPart makes sure that a part of the given type is open in a message.
 func (e *Emitter) openPart(partType string) error {
 	if e.err != nil {
@@ -12,7 +24,7 @@ func (e *Emitter) openPart(partType string) error {
 			return err
 		}
 	}
-	if e.open.part == partType {
+	if e.open.part == partType && !e.open.textDone {
 		return nil
 	}
 	if err := e.endPart(); err != nil {
@@ -33,7 +45,7 @@ func (e *Emitter) openReasoningPart(partType, added string) error {
 			return err
 		}
 	}
-	if e.open.part == partType {
+	if e.open.part == partType && !e.open.textDone {
 		return nil
 	}
 	if err := e.endPart(); err != nil {

@@ -11,17 +11,19 @@ import (
 // Prefixes of the ids that this project mints. The prefix says what an id
 // names, so that a log line can be read without its context.
 const (
-	PrefixResponse  = "resp_"
-	PrefixTurn      = "turn_"
-	PrefixSession   = "sess_"
-	PrefixMessage   = "msg_"
-	PrefixReasoning = "rs_"
-	PrefixCall      = "fc_"
-	PrefixCallID    = "call_"
-	PrefixToolCall  = "tc_"
-	PrefixRequest   = "req_"
-	PrefixEvent     = "evt_"
-	PrefixRun       = "run_"
+	PrefixResponse     = "resp_"
+	PrefixTurn         = "turn_"
+	PrefixSession      = "sess_"
+	PrefixMessage      = "msg_"
+	PrefixReasoning    = "rs_"
+	PrefixCall         = "fc_"
+	PrefixCallID       = "call_"
+	PrefixToolCall     = "tc_"
+	PrefixRequest      = "req_"
+	PrefixEvent        = "evt_"
+	PrefixRun          = "run_"
+	PrefixModelRequest = "mr_"
+	PrefixInstance     = "inst_"
 )
 
 // NewID returns prefix followed by a ULID in lower case: 48 bits of time in

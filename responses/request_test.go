@@ -33,7 +33,7 @@ func TestDecodeRequestInput(t *testing.T) {
 	}{
 		{"absent", ``, nil},
 		{"null", `null`, nil},
-		{"string", `"hi"`, responses.Items{&responses.Message{Role: responses.RoleUser, Content: []responses.Part{responses.InputText("hi")}}}},
+		{"string", `"hi"`, responses.Items{&responses.Message{Status: responses.ItemCompleted, Role: responses.RoleUser, Content: []responses.Part{responses.InputText("hi")}}}},
 		{"empty list", `[]`, nil},
 		{"message", `[{"type":"message","role":"user","content":"hi"}]`, user("hi")},
 		{"typeless message", `[{"role":"user","content":[{"type":"input_text","text":"hi"}]}]`, user("hi")},
@@ -44,7 +44,7 @@ func TestDecodeRequestInput(t *testing.T) {
 		{"image", `[{"role":"user","content":[{"type":"input_text","text":"look"},{"type":"input_image","image_url":"data:image/png;base64,AA=="}]}]`,
 			responses.Items{&responses.Message{Status: responses.ItemCompleted, Role: responses.RoleUser, Content: []responses.Part{responses.InputText("look"), image}}}},
 		{"bare parts become one message", `[{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]`,
-			responses.Items{&responses.Message{Role: responses.RoleUser, Content: []responses.Part{responses.InputText("a"), responses.InputText("b")}}}},
+			responses.Items{&responses.Message{Status: responses.ItemCompleted, Role: responses.RoleUser, Content: []responses.Part{responses.InputText("a"), responses.InputText("b")}}}},
 		{"call and output", `[{"type":"function_call","id":null,"call_id":"c1","name":"f","arguments":"{"},{"type":"function_call_output","call_id":"c1","output":"42","status":null}]`,
 			responses.Items{&responses.FunctionCall{Status: responses.ItemCompleted, CallID: "c1", Name: "f", Arguments: "{"},
 				&responses.FunctionCallOutput{Status: responses.ItemCompleted, CallID: "c1", Output: []responses.Part{responses.InputText("42")}}}},
@@ -112,7 +112,7 @@ func TestDecodeRequestFields(t *testing.T) {
 	description, strict, effort, instructions, three, one := "d", true, "minimal", "be brief", 3, 1
 	want := &responses.Request{
 		Model: "scripted/demo", PreviousResponseID: "resp_1", Instructions: &instructions, Include: []string{"holon:tool_calls", "unknown.value"},
-		Tools: []responses.Tool{{Name: "f", Description: &description, Parameters: []byte(`{"type":"object"}`), Strict: &strict}, {Name: "g"}},
+		Tools:      []responses.Tool{{Name: "f", Description: &description, Parameters: []byte(`{"type":"object"}`), Strict: &strict}, {Name: "g"}},
 		ToolChoice: responses.ToolChoice{Mode: "required", Allowed: []string{"f"}}, MaxToolCalls: &three, MaxOutputTokens: &one,
 		Temperature: 1, TopP: 1, Sampling: responses.Sampling{Temperature: true}, TopLogprobs: 2, Reasoning: &responses.ReasoningConfig{Effort: &effort},
 		Text:       responses.TextConfig{Verbosity: "low", Format: responses.TextFormat{Type: "json_schema", Name: "n", Schema: []byte(`{"type":"object"}`)}},

@@ -21,7 +21,7 @@ func Resume(events []Event, sink Sink) (*Emitter, error) {
 	if e.seq == 0 {
 		return nil, fmt.Errorf("resume stream: there is no event")
 	}
-	if e.Ended() {
+	if e.resp.Status.Terminal() {
 		e.err = ErrStreamEnded
 	}
 	return e, nil
@@ -36,7 +36,7 @@ func (e *Emitter) replay(ev Event) error {
 		}
 		output := e.resp.Output
 		e.resp = *ev.Response
-		if !e.Ended() {
+		if !e.resp.Status.Terminal() {
 			e.resp.Output = output
 		}
 	case EventItemAdded:

@@ -1,0 +1,394 @@
+package responses_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"holon/responses"
+	"holon/responses/conform"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files in testdata")
+
+var mintedID = regexp.MustCompile(`"(resp|msg|rs|fc)_[0-9a-z]{26}"`)
+
+// golden compares a stream, one event a line, with testdata/name. Minted ids
+// are replaced by the order in which they appear.
+func golden(t *testing.T, name string, lines []byte) {
+	t.Helper()
+	seen := make(map[string]string)
+	got := mintedID.ReplaceAllFunc(lines, func(id []byte) []byte {
+		if _, ok := seen[string(id)]; !ok {
+			prefix, _, _ := bytes.Cut(id, []byte{'_'})
+			seen[string(id)] = fmt.Sprintf("%s_%d\"", prefix, len(seen)+1)
+		}
+		return []byte(seen[string(id)])
+	})
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+// recorder is a sink that keeps what it takes and fails at a chosen event.
+type recorder struct {
+	lines  [][]byte
+	failAt int // -1: never
+}
+
+var errSink = errors.New("the disk is full")
+
+func (r *recorder) take(eventType string, data []byte) error {
+	if len(r.lines) == r.failAt {
+		return errSink
+	}
+	if got := responses.EventType(data); got != eventType {
+		return fmt.Errorf("the sink got %q and data of type %q", eventType, got)
+	}
+	r.lines = append(r.lines, bytes.Clone(data))
+	return nil
+}
+
+func (r *recorder) joined() []byte { return append(bytes.Join(r.lines, []byte{'\n'}), '\n') }
+
+// check holds the recorded events against the protocol; ended says whether
+// they must be a whole stream.
+func check(lines [][]byte, ended bool) error {
+	var c conform.Checker
+	for _, line := range lines {
+		if err := c.Event(line); err != nil {
+			return err
+		}
+	}
+	if ended {
+		return c.End()
+	}
+	return nil
+}
+
+func request(t testing.TB, body string) *responses.Request {
+	t.Helper()
+	r, err := responses.DecodeRequest([]byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func newResponse(t testing.TB, status responses.Status) responses.Response {
+	resp := responses.NewResponse("resp_1", "scripted/demo", 1_700_000_000, request(t, `{"model":"m","input":"hi"}`))
+	resp.Status = status
+	return resp
+}
+
+var usage = responses.Usage{InputTokens: 11, OutputTokens: 7, TotalTokens: 18,
+	InputTokenDetails: responses.InputTokenDetails{CachedTokens: 3}, OutputTokenDetails: responses.OutputTokenDetails{ReasoningTokens: 2}}
+
+// streams are scenes that together show every event an Emitter can make.
+var streams = map[string]func(e *responses.Emitter) error{
+	"text": func(e *responses.Emitter) error {
+		return errors.Join(e.Text("Hel"), e.Text("lo"), e.Complete(usage, 1_700_000_001))
+	},
+	"everything": func(e *responses.Emitter) error {
+		err := errors.Join(e.Begin(), e.BeginReasoning(), e.Summary("think"), e.Summary("ing"), e.EndSummaryPart(), e.Summary("more"))
+		e.SetEncryptedReasoning("opaque")
+		err = errors.Join(err, e.BeginMessage(responses.PhaseCommentary), e.Text("I look at <it>.\n"))
+		e.Annotate(responses.Annotation{Type: "url_citation", URL: "https://example.com/", Title: "t", StartIndex: 2, EndIndex: 6})
+		e.Annotate(responses.Annotation{Type: "url_citation", URL: "https://example.com/2", Title: "u"})
+		err = errors.Join(err, e.BeginMessage(""), e.Text(""), e.Refusal("I will "), e.Refusal("not"))
+		e.DefaultPhase(responses.PhaseFinalAnswer)
+		return errors.Join(err, e.BeginFunctionCall("call_1", "get_weather"), e.Arguments(`{"city":`), e.Arguments(`"Köln"}`),
+			e.BeginFunctionCall("call_2", "noop"), e.Complete(usage, 1_700_000_001))
+	},
+	"raw-reasoning": func(e *responses.Emitter) error {
+		return errors.Join(e.ReasoningText("raw"), e.Summary("short"), e.ReasoningText("again"), e.Complete(usage, 1))
+	},
+	"incomplete": func(e *responses.Emitter) error {
+		return errors.Join(e.Text("half an ans"), e.Incomplete(responses.ReasonMaxOutputTokens, usage))
+	},
+	"failed": func(e *responses.Emitter) error {
+		return errors.Join(e.BeginFunctionCall("call_1", "f"), e.Arguments("{"), e.Fail(&responses.Error{Type: responses.TypeModelError, Code: responses.CodeRateLimit, Message: "slow down", Hint: "wait"}, usage))
+	},
+	"cancelled": func(e *responses.Emitter) error {
+		return e.Cancel(&responses.Error{Type: responses.TypeServerError, Code: responses.CodeCancelled, Message: "stopped"}, responses.Usage{})
+	},
+	"empty": func(e *responses.Emitter) error {
+		return errors.Join(e.BeginMessage(responses.PhaseFinalAnswer), e.Complete(usage, 1))
+	},
+	"failed-without-cause": func(e *responses.Emitter) error { return e.Fail(nil, usage) },
+}
+
+func record(t testing.TB, name string) *recorder {
+	t.Helper()
+	status := responses.StatusInProgress
+	if name == "everything" || name == "cancelled" {
+		status = responses.StatusQueued
+	}
+	rec := &recorder{failAt: -1}
+	e, err := responses.NewEmitter(newResponse(t, status), rec.take)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := streams[name](e); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	if !e.Ended() {
+		t.Errorf("%s: the stream has not ended", name)
+	}
+	return rec
+}
+
+func TestEmitterGolden(t *testing.T) {
+	types := make(map[string]bool)
+	for _, name := range slices.Sorted(maps.Keys(streams)) {
+		rec := record(t, name)
+		if err := check(rec.lines, true); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, line := range rec.lines {
+			types[responses.EventType(line)] = true
+		}
+		golden(t, "stream-"+name+".ndjson", rec.joined())
+	}
+	if len(types) != 23 {
+		t.Errorf("%d types of events were made, want all 23 but error: %v", len(types), slices.Sorted(maps.Keys(types)))
+	}
+}
+
+// What was decoded from a stream says what was emitted.
+func TestDecodeEventOfEveryKind(t *testing.T) {
+	for name := range streams {
+		for i, line := range record(t, name).lines {
+			ev, err := responses.DecodeEvent(line)
+			if err != nil {
+				t.Fatalf("%s: %s: %v", name, line, err)
+			}
+			if ev.SequenceNumber != int64(i) || ev.Type != responses.EventType(line) {
+				t.Errorf("%s: event %d decoded as %d, %s", name, i, ev.SequenceNumber, ev.Type)
+			}
+			if strings.Contains(ev.Type, "item.") && ev.Item == nil || strings.Contains(ev.Type, "part.") && ev.Part == nil ||
+				strings.HasSuffix(ev.Type, ".delta") && ev.Delta == "" || strings.HasSuffix(ev.Type, "annotation.added") && ev.Annotation == nil {
+				t.Errorf("%s: %s decoded to %+v", name, line, ev)
+			}
+			if responses.Terminal(ev.Type) && ev.Response == nil {
+				t.Errorf("%s: %s has no response", name, line)
+			}
+		}
+	}
+}
+
+func TestEmitterRefuses(t *testing.T) {
+	rec := &recorder{failAt: -1}
+	e, err := responses.NewEmitter(newResponse(t, responses.StatusInProgress), rec.take)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Arguments("{}"); err == nil {
+		t.Error("arguments without a call were taken")
+	}
+	if err := e.BeginFunctionCall("call_1", "f"); err != nil {
+		t.Fatal(err)
+	}
+	before := len(rec.lines)
+	for _, bad := range [][2]string{{"call_1", "g"}, {"", "g"}, {strings.Repeat("c", 65), "g"}, {"call_2", ""}, {"call_2", "a b"}, {"call_2", strings.Repeat("n", 65)}} {
+		err := e.BeginFunctionCall(bad[0], bad[1])
+		if r, ok := errors.AsType[*responses.Error](err); !ok || r.Type != responses.TypeModelError {
+			t.Errorf("BeginFunctionCall(%q, %q): %v", bad[0], bad[1], err)
+		}
+	}
+	if len(rec.lines) != before {
+		t.Error("a refused call left events")
+	}
+	if err := errors.Join(e.BeginFunctionCall("call_2", "g"), e.Complete(usage, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := check(rec.lines, true); err != nil {
+		t.Error(err)
+	}
+	for name, err := range map[string]error{"Text": e.Text("x"), "Summary": e.Summary("x"), "BeginMessage": e.BeginMessage(""), "EndItem": e.EndItem(), "EndSummaryPart": e.EndSummaryPart(),
+		"BeginFunctionCall": e.BeginFunctionCall("call_3", "f"), "Arguments": e.Arguments("x"), "Begin": e.Begin(), "Complete": e.Complete(usage, 1), "Fail": e.Fail(nil, usage)} {
+		if !errors.Is(err, responses.ErrStreamEnded) {
+			t.Errorf("%s after the end: %v", name, err)
+		}
+	}
+	resp := e.Response()
+	if len(resp.Output) != 2 || resp.Status != responses.StatusCompleted {
+		t.Errorf("response at the end: %+v", resp)
+	}
+}
+
+func TestEmitterSinkErrorIsFinal(t *testing.T) {
+	whole := len(record(t, "everything").lines)
+	for at := range whole {
+		rec := &recorder{failAt: at}
+		e, err := responses.NewEmitter(newResponse(t, responses.StatusQueued), rec.take)
+		if at < 2 {
+			if !errors.Is(err, errSink) || e != nil {
+				t.Fatalf("NewEmitter with a sink that fails at %d: %v", at, err)
+			}
+			continue
+		}
+		if err := streams["everything"](e); !errors.Is(err, errSink) {
+			t.Errorf("failing at %d: %v", at, err)
+		}
+		if len(rec.lines) != at || e.Ended() || e.Response().Status.Terminal() {
+			t.Errorf("failing at %d: %d events, ended %v, status %s", at, len(rec.lines), e.Ended(), e.Response().Status)
+		}
+		if err := e.Fail(nil, usage); !errors.Is(err, errSink) {
+			t.Errorf("failing at %d, then Fail: %v", at, err)
+		}
+	}
+}
+
+// A stream can be cut after any event and ended legally by another process.
+func TestResumeAnywhere(t *testing.T) {
+	for name := range streams {
+		lines := record(t, name).lines
+		for n := 1; n <= len(lines); n++ {
+			if err := resume(t, lines[:n]); err != nil {
+				t.Errorf("%s cut after %d events: %v", name, n, err)
+			}
+		}
+	}
+	if _, err := responses.Resume(nil, nil); err == nil {
+		t.Error("a stream without events was resumed")
+	}
+	events := decodeAll(t, record(t, "text").lines)
+	if _, err := responses.Resume(events[1:], nil); err == nil {
+		t.Error("a stream without its beginning was resumed")
+	}
+	events[3] = responses.Event{Type: "acme:thing", SequenceNumber: 3}
+	if _, err := responses.Resume(events, nil); err == nil {
+		t.Error("a stream with a foreign event was resumed")
+	}
+}
+
+func decodeAll(t testing.TB, lines [][]byte) []responses.Event {
+	t.Helper()
+	var events []responses.Event
+	for _, line := range lines {
+		ev, err := responses.DecodeEvent(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, ev)
+	}
+	return events
+}
+
+// resume ends the cut stream and checks the whole.
+func resume(t testing.TB, lines [][]byte) error {
+	t.Helper()
+	rec := &recorder{lines: slices.Clone(lines), failAt: -1}
+	e, err := responses.Resume(decodeAll(t, lines), rec.take)
+	if err != nil {
+		return err
+	}
+	if !e.Ended() {
+		if err := e.Fail(&responses.Error{Type: responses.TypeServerError, Code: responses.CodeInterrupted, Message: "interrupted"}, usage); err != nil {
+			return err
+		}
+	}
+	if err := check(rec.lines, true); err != nil {
+		return fmt.Errorf("%w\n%s", err, rec.joined())
+	}
+	return nil
+}
+
+func TestEventType(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"type":"response.output_text.delta","x":1}`: responses.EventTextDelta, `{"type":"acme:x"}`: "acme:x",
+		`{"a":1,"type":"x"}`: "", `{"type":"x`: "", ``: "", `null`: "", `{"type": "x"}`: "",
+	} {
+		if got := responses.EventType([]byte(data)); got != want {
+			t.Errorf("EventType(%s) = %q, want %q", data, got, want)
+		}
+	}
+}
+
+func TestOutputText(t *testing.T) {
+	msg := func(phase responses.Phase, s string) responses.Item {
+		return &responses.Message{Role: responses.RoleAssistant, Phase: phase, Content: []responses.Part{responses.OutputText(s)}}
+	}
+	for _, tt := range []struct {
+		output responses.Items
+		want   string
+	}{
+		{nil, ""},
+		{responses.Items{msg("", "a"), &responses.Reasoning{}, msg("", "b")}, "ab"},
+		{responses.Items{msg(responses.PhaseCommentary, "a"), msg("", "b")}, "b"},
+		{responses.Items{msg(responses.PhaseCommentary, "a"), msg("", "b"), msg(responses.PhaseFinalAnswer, "c")}, "c"},
+		{responses.Items{&responses.Message{Role: responses.RoleUser, Content: []responses.Part{responses.InputText("q")}}}, ""},
+	} {
+		r := responses.Response{Output: tt.output}
+		if got := r.OutputText(); got != tt.want {
+			t.Errorf("OutputText = %q, want %q", got, tt.want)
+		}
+	}
+	sum := usage.Add(usage)
+	if sum.TotalTokens != 36 || sum.InputTokenDetails.CachedTokens != 6 || sum.OutputTokenDetails.ReasoningTokens != 4 {
+		t.Errorf("usage sums to %+v", sum)
+	}
+}
+
+// The 31 keys, null where null is allowed and absent where it is not.
+func TestResponseGolden(t *testing.T) {
+	full := request(t, `{"model":"scripted/demo","input":"x","previous_response_id":"resp_0","instructions":"brief","metadata":{"k":"v"},"max_output_tokens":100,"max_tool_calls":2,
+		"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}],"tool_choice":{"type":"function","name":"f"},"temperature":0.5,"reasoning":{"effort":"low"},
+		"text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"},"strict":true},"verbosity":"low"},"truncation":"auto","prompt_cache_key":"k","safety_identifier":"s","store":false}`)
+	for name, r := range map[string]responses.Response{
+		"response-minimal.json": {ID: "resp_1", Object: "response", Status: responses.StatusInProgress, Model: "m", Truncation: "disabled", ServiceTier: "default"},
+		"response-full.json":    responses.NewResponse("resp_1", "scripted/demo", 1_700_000_000, full),
+	} {
+		b, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var keys map[string]json.RawMessage
+		if err := json.Unmarshal(b, &keys); err != nil || len(keys) != 31 {
+			t.Errorf("%s has %d keys, want 31 (%v)", name, len(keys), err)
+		}
+		var out bytes.Buffer
+		if err := json.Indent(&out, b, "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name, append(out.Bytes(), '\n'))
+		back, err := responses.DecodeResponse(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := json.Marshal(back); err != nil || !bytes.Equal(again, b) {
+			t.Errorf("%s changed in a round trip:\n%s\n%s", name, b, again)
+		}
+	}
+	for _, bad := range []string{``, `{}`, `null`, `{"id":"x"}`, `{"id":"x","object":"list"}`, `{"id":1,"object":"response"}`, `{"id":"x","object":"response","output":[{"type":"message"}]}`} {
+		_, err := responses.DecodeResponse([]byte(bad))
+		if _, ok := errors.AsType[*responses.Error](err); !ok {
+			t.Errorf("DecodeResponse(%s): %v", bad, err)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package responses
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func FuzzAppendString(f *testing.F) {
+	for _, s := range []string{"", "plain", "a\"b\\c/", "\x00\b\f\n\r\t\x1f\x7f", "日本\u2028\u2029", "\xff\xe6\x97", "<>&", "\ufffd"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		want, err := marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := appendString(nil, s); !bytes.Equal(got, want) {
+			t.Fatalf("appendString(%q)\n  is %s\nwant %s", s, got, want)
+		}
+	})
+}
+
+func TestCheckDepth(t *testing.T) {
+	at := strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth)
+	for data, ok := range map[string]bool{at: true, "[" + at + "]": false, `"` + strings.Repeat("[", 1000) + `"`: true, `"\"` + strings.Repeat("{", 1000) + `"`: true, strings.Repeat(`{"a":`, 300): false, "": true} {
+		if err := CheckDepth([]byte(data)); (err == nil) != ok {
+			t.Errorf("CheckDepth(%.20s…): %v", data, err)
+		}
+	}
+	if json.Valid([]byte(at)) != true {
+		t.Error("the deepest JSON that is allowed is no JSON")
+	}
+}

@@ -3,7 +3,6 @@ package workspace
 import (
 	"bytes"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -71,12 +70,15 @@ func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 		return nil, err
 	}
 	defer root.close()
-	c, err := compareTree(ctx, root, t.record, t.boot, t.source.options.Limits)
-	if err != nil {
-		return nil, err
-	}
-	repo, err := t.resultRepository(ctx)
-	if err != nil {
+	var c *capture
+	var repo repository
+	group, groupContext := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		c, err = compareTree(groupContext, root, t.record, t.boot, t.source.options.Limits)
+		return err
+	})
+	group.Go(func() (err error) { repo, err = t.resultRepository(groupContext); return err })
+	if err := group.Wait(); err != nil {
 		return nil, err
 	}
 	fresh, err := t.freshFiles(ctx, c, repo)
@@ -95,7 +97,7 @@ func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 	if err := diff.write(ctx, repo); err != nil {
 		return nil, err
 	}
-	return diff, diff.saveBase(ctx, repo, options.Objects)
+	return diff, diff.saveBase(ctx, t.base, options.Objects)
 }
 
 // resultRepository makes a fresh repository for the objects of this diff.
@@ -277,8 +279,9 @@ func parseNumstat(line string, next func() string, change *FileChange) error {
 	return errors.Join(addedErr, deletedErr)
 }
 
-// saveBase keeps the contents the patch starts from that only we have.
-func (d *Diff) saveBase(ctx context.Context, repo repository, objects string) error {
+// saveBase packs the contents the patch starts from as far as they are ours
+// alone; what base borrows stays where it is.
+func (d *Diff) saveBase(ctx context.Context, base repository, objects string) error {
 	if objects == "" {
 		return nil
 	}
@@ -287,17 +290,15 @@ func (d *Diff) saveBase(ctx context.Context, repo repository, objects string) er
 	}
 	var ids strings.Builder
 	for _, change := range d.Files {
-		if _, err := hex.DecodeString(change.oldID); err == nil && change.oldID != "" {
+		if change.oldID != "" {
 			ids.WriteString(change.oldID + "\n")
 		}
 	}
 	if ids.Len() == 0 {
 		return nil
 	}
-	// The slot's own objects count as ours here, everything else is borrowed.
-	own := repository{dir: filepath.Join(filepath.Dir(repo.dir), "git"), format: repo.format, alternates: repo.alternates[1:]}
-	_, err := own.git().run(ctx, strings.NewReader(ids.String()), "pack-objects", "--local", "--quiet",
-		"--honor-pack-keep", filepath.Join(objects, "pack", "pack"))
+	_, err := base.git().run(ctx, strings.NewReader(ids.String()), "pack-objects", "--local", "--non-empty", "--quiet",
+		filepath.Join(objects, "pack", "pack"))
 	if err != nil {
 		return fmt.Errorf("save base: %w", err)
 	}

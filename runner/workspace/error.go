@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -74,9 +75,9 @@ func typed(doing string, err error) error {
 		e.Code, e.Hint = CodeGitMissing, "install git 2.39 or newer and put it on PATH"
 	case isGit && failed.cause != nil:
 		e.Code = CodeCancelled
-	case isFull(err) || isGit && strings.Contains(failed.stderr, syscall.ENOSPC.Error()):
+	case isFull(err):
 		e.Code, e.Hint = CodeDiskFull, "free some space, or move the state directory to another disk"
-	case errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM):
+	case errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM) || isGit && strings.Contains(failed.stderr, "Permission denied"):
 		e.Code, e.Hint = CodePermission, "check the owner and the permissions of the path"
 	case isGit && failed.missesObjects():
 		e.Code, e.Hint = CodeMissingObjects, "fetch the missing objects (a partial clone needs `git fetch --refetch --no-filter`) and run again"
@@ -88,8 +89,14 @@ func typed(doing string, err error) error {
 	return e
 }
 
+// isFull recognises a full disk in our own calls and in what git says of one.
 func isFull(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return true
+	}
+	failed, ok := errors.AsType[*gitError](err)
+	return ok && slices.ContainsFunc([]string{"no space left on device", "out of diskspace", "disk quota exceeded"},
+		func(text string) bool { return strings.Contains(strings.ToLower(failed.stderr), text) })
 }
 
 func invalidOption(param, format string, args ...any) *Error {

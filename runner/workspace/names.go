@@ -50,18 +50,22 @@ func isDotGitmodules(name string) bool {
 }
 
 // dropIgnored removes the code points that HFS+ leaves out when it compares
-// names.
+// names. A name ends where it stops being UTF-8, as it does for git.
 func dropIgnored(name string) string {
-	for i := range len(name) {
-		if name[i] >= utf8.RuneSelf {
-			return strings.Map(func(r rune) rune {
-				switch {
-				case r >= 0x200c && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x206a && r <= 0x206f, r == 0xfeff:
-					return -1
-				}
-				return r
-			}, name)
-		}
+	if !strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		return name // nearly every name; a stray byte counts as U+FFFD
 	}
-	return name
+	kept := make([]byte, 0, len(name))
+	for i := 0; i < len(name); {
+		r, size := utf8.DecodeRuneInString(name[i:])
+		switch {
+		case r == utf8.RuneError && size <= 1, r == 0xfffe, r == 0xffff:
+			return string(kept)
+		case r >= 0x200c && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x206a && r <= 0x206f, r == 0xfeff:
+		default:
+			kept = append(kept, name[i:i+size]...)
+		}
+		i += size
+	}
+	return string(kept)
 }

@@ -156,7 +156,8 @@ func (t *Tree) chooseBase(ctx context.Context) error {
 // Release returns the tree to its base, removes what the agent left, and
 // unlocks the slot. Beyond Options.Keep slots the tree is deleted. The lock is
 // given back even when the rest fails, in which case the next Acquire does it.
-// A second call does nothing.
+// A second call does nothing. When a run was cancelled, pass a context that
+// was not.
 func (t *Tree) Release(ctx context.Context) error {
 	if t.slot.lock == nil {
 		return nil

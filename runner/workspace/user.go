@@ -120,18 +120,17 @@ func parseStatus(out []byte) repositoryStatus {
 			continue
 		}
 		s.dirty = true
-		switch text[0] {
-		case '?':
-			if path := text[2:]; strings.HasSuffix(path, "/") {
-				s.nested = append(s.nested, strings.TrimSuffix(path, "/"))
+		if path, untracked := strings.CutPrefix(text, "? "); untracked {
+			if nested, ok := strings.CutSuffix(path, "/"); ok {
+				s.nested = append(s.nested, nested)
 			} else {
 				s.untracked = append(s.untracked, path)
 			}
-		case '1': // "1 XY sub mH mI mW hH hI path"; sub is "S" and three flags, M and U for changes within
-			if fields := strings.SplitN(text, " ", 9); len(fields) == 9 && strings.HasPrefix(fields[2], "S") &&
-				strings.ContainsAny(fields[2], "MU") {
-				s.submodules = append(s.submodules, fields[8])
-			}
+		}
+		// "1 XY sub mH mI mW hH hI path"; sub is S and three flags, M and U for changes within.
+		if fields := strings.SplitN(text, " ", 9); len(fields) == 9 && fields[0] == "1" &&
+			strings.HasPrefix(fields[2], "S") && strings.ContainsAny(fields[2], "MU") {
+			s.submodules = append(s.submodules, fields[8])
 		}
 	}
 	return s

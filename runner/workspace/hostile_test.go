@@ -1,0 +1,162 @@
+package workspace
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Hostile trees: nothing outside is read or written, nothing planted is run.
+func TestHostileTree(t *testing.T) {
+	isolate(t)
+	outside := t.TempDir()
+	write(t, outside, map[string]string{"secret": "secret\n", "d/b.txt": "outside\n"})
+	marker := filepath.Join(t.TempDir(), "marker")
+	plant := "echo run >> " + marker + "; cat"
+	for _, tc := range []struct {
+		name     string
+		do       func(t *testing.T, dir string)
+		want     []string
+		warnings []string // "code path"
+	}{
+		{name: "git replaced by a link", do: func(t *testing.T, dir string) {
+			run(t, dir, "rm", "-rf", ".git")
+			write(t, dir, map[string]string{".git": "-> " + outside})
+		}},
+		{name: "git replaced by a FIFO", do: func(t *testing.T, dir string) {
+			run(t, dir, "rm", "-rf", ".git")
+			run(t, dir, "mkfifo", ".git")
+		}},
+		{name: "directory swapped for a link", do: func(t *testing.T, dir string) {
+			run(t, dir, "rm", "-r", "d")
+			write(t, dir, map[string]string{"d": "-> " + outside + "/d"})
+		}, want: []string{"A d", "D d/b.txt"}, warnings: []string{WarnOutsideLink + " d"}},
+		{name: "file swapped for a link", do: func(t *testing.T, dir string) {
+			write(t, dir, map[string]string{"a.txt": "-> " + outside + "/secret"})
+		}, want: []string{"T a.txt"}, warnings: []string{WarnOutsideLink + " a.txt"}},
+		{name: "special files", do: func(t *testing.T, dir string) {
+			run(t, dir, "sh", "-ec", "rm a.txt; mkfifo a.txt; mkfifo new; mkfifo x.log; mkdir n; mkfifo n/f; mknod dev c 1 3 || mkfifo dev")
+			if err := unix.Mknod(filepath.Join(dir, "sock"), unix.S_IFSOCK|0o600, 0); err != nil {
+				t.Fatal(err)
+			}
+		}, warnings: []string{WarnSpecialFile + " a.txt", WarnSpecialFile + " dev", WarnSpecialFile + " n/f", WarnSpecialFile + " new", WarnSpecialFile + " sock"}},
+		{name: "filters, hooks and monitors", do: func(t *testing.T, dir string) {
+			write(t, dir, map[string]string{
+				".gitattributes":               "* filter=x diff=x merge=x\n",
+				".git/hooks/post-index-change": "#!/bin/sh\n" + plant, ".git/hooks/pre-commit": "#!/bin/sh\n" + plant, ".git/hooks/reference-transaction": "#!/bin/sh\n" + plant,
+				".git/config": "[core]\n\tfsmonitor = " + plant + "\n\tpager = " + plant + "\n\tsshCommand = " + plant + "\n\teditor = " + plant + "\n\tattributesFile = .gitattributes\n" +
+					"[filter \"x\"]\n\tclean = " + plant + "\n\tsmudge = " + plant + "\n\tprocess = " + plant + "\n\trequired = true\n" +
+					"[diff \"x\"]\n\ttextconv = " + plant + "\n\tcommand = " + plant + "\n[diff]\n\texternal = " + plant + "\n[credential]\n\thelper = \"!" + plant + "\"\n",
+				".git/info/attributes": "* filter=x diff=x\n",
+				".git/info/exclude":    "*\n",
+				"a.txt":                "changed\n",
+			})
+		}, want: []string{"A .gitattributes", "M a.txt"}},
+		{name: "disguises of .git", do: func(t *testing.T, dir string) {
+			write(t, dir, map[string]string{".GIT/config": "x", "git~1": "x", ".git. /x": "x", ".g\u200cit/x": "x", ".git::$INDEX": "x",
+				".gitx": "fine", "d/.Git": "x", `.git\x`: "x", ".GITMODULES": "-> a.txt"})
+		}, want: []string{"A .gitx"}, warnings: []string{WarnUnsafeName + " .GIT", WarnUnsafeName + " git~1", WarnUnsafeName + " .g\u200cit",
+			WarnUnsafeName + " d/.Git", WarnUnsafeName + ` .git\x`, WarnUnsafeName + " .GITMODULES"}},
+		{name: "nested repositories", do: func(t *testing.T, dir string) {
+			run(t, dir, "sh", "-ec", "mkdir n; cd n; git init -q; echo 1 > f; git add .; git -c user.name=x -c user.email=x commit -qm x; cd ..; git -C d init -q; mkdir m; echo gitdir: /etc > m/.git; echo 2 > m/f")
+		}, want: []string{"A m/f", "A n/f"}, warnings: []string{WarnNestedRepository + " n", WarnNestedRepository + " m", WarnNestedRepository + " d"}},
+		{name: "ignore file is a link", do: func(t *testing.T, dir string) {
+			write(t, outside, map[string]string{"patterns": "*\n"})
+			write(t, dir, map[string]string{".gitignore": "-> " + outside + "/patterns", "new": "x", "x.log": "x"})
+		}, want: []string{"T .gitignore", "A new", "A x.log"}, warnings: []string{WarnOutsideLink + " .gitignore"}},
+		{name: "too deep", do: func(t *testing.T, dir string) {
+			deep(t, dir, "deep", 3000)
+			write(t, dir, map[string]string{"new": "x"})
+		}, want: []string{"A new"}},
+		{name: "sparse", do: func(t *testing.T, dir string) {
+			run(t, dir, "truncate", "-s", "10G", "big")
+			run(t, dir, "truncate", "-s", "10G", "a.txt")
+			write(t, dir, map[string]string{"new": "x"})
+		}, want: []string{"A new"}, warnings: []string{WarnFileTooLarge + " big", WarnFileTooLarge + " a.txt"}},
+		{name: "hard links", do: func(t *testing.T, dir string) {
+			run(t, dir, "sh", "-ec", "ln a.txt hard; echo more >> hard")
+		}, want: []string{"M a.txt", "A hard"}},
+		{name: "permissions", do: func(t *testing.T, dir string) {
+			run(t, dir, "sh", "-ec", "echo x > d/new; chmod 000 d/new a.txt; mkdir n; echo x > n/f; chmod 000 n d; chmod 4755 link.sh; chmod 1777 .")
+		}, want: []string{"A d/new", "A n/f"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			repo := newRepo(t, map[string]string{"a.txt": "a\n", "d/b.txt": "b\n", "link.sh": "#!/bin/sh\n", ".gitignore": "*.log\n"})
+			before, outsideBefore := fingerprint(t, repo), ""
+			tree := acquire(t, Options{Dir: repo})
+			tc.do(t, tree.Dir())
+			outsideBefore = fingerprint(t, outside)
+			diff, patch := diffOf(t, tree)
+			wantChanges(t, diff, tc.want...)
+			for _, w := range tc.warnings {
+				code, path, _ := strings.Cut(w, " ")
+				wantWarning(t, diff, code, path)
+			}
+			if strings.Contains(patch, "secret\n+") || strings.Contains(patch, "+outside") {
+				t.Errorf("the patch shows content from outside:\n%s", patch)
+			}
+			roundTrip(t, repo, patch, diff)
+			recycled(t, tree)
+			if _, err := os.Lstat(marker); err == nil {
+				t.Error("something planted in the tree was run")
+			}
+			wantUntouched(t, outsideBefore, fingerprint(t, outside))
+			wantUntouched(t, before, fingerprint(t, repo))
+		})
+	}
+}
+
+// deep makes a chain of directories longer than any path may be.
+func deep(t *testing.T, dir, name string, levels int) {
+	t.Helper()
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range levels {
+		if err := unix.Mkdirat(fd, name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		next, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		unix.Close(fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fd = next
+	}
+	file, err := unix.Openat(fd, "bottom", unix.O_CREAT|unix.O_WRONLY, 0o644)
+	unix.Close(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(file)
+}
+
+func TestLimits(t *testing.T) {
+	isolate(t)
+	repo := newRepo(t, map[string]string{"a.txt": "a\n", "d/x": "x\n"})
+	tree := acquire(t, Options{Dir: repo, Limits: Limits{FileBytes: 100, DiffBytes: 150, Files: 50}})
+	write(t, tree.Dir(), map[string]string{"a.txt": strings.Repeat("x", 101), "b": strings.Repeat("x", 90), "c": strings.Repeat("x", 90)})
+	run(t, tree.Dir(), "rm", "-r", "d")
+	write(t, tree.Dir(), map[string]string{"d": strings.Repeat("x", 200)})
+	diff, _ := diffOf(t, tree)
+	wantChanges(t, diff, "A b") // d/x stays, as what took its place is left out
+	wantWarning(t, diff, WarnFileTooLarge, "a.txt")
+	wantWarning(t, diff, WarnFileTooLarge, "d")
+	wantWarning(t, diff, WarnDiffTooLarge, "c")
+	if !diff.Incomplete {
+		t.Fatal("the diff says it is complete")
+	}
+	for i := range 60 {
+		write(t, tree.Dir(), map[string]string{fmt.Sprint("n/", i): "x"})
+	}
+	diff, _ = diffOf(t, tree)
+	wantWarning(t, diff, WarnTooManyFiles, "")
+	if !diff.Incomplete {
+		t.Fatal("the diff says it is complete")
+	}
+}

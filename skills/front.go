@@ -1,0 +1,147 @@
+package skills
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	maxFrontMatter = 64 << 10 // bytes
+	maxName        = 64       // bytes
+	maxDescription = 1024     // characters
+)
+
+// Front is the front matter of a SKILL.md. Other keys are allowed and ignored.
+type Front struct {
+	Name        string
+	Description string // white space made single spaces
+}
+
+var namePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
+
+// Parse reads the front matter that text begins with: YAML between two lines
+// of three dashes. The body that follows is not looked at. Errors are *Problem
+// without a path.
+func Parse(text []byte) (Front, error) {
+	front, problem := parseAt(text, File)
+	if problem != nil {
+		return Front{}, problem
+	}
+	return front, nil
+}
+
+func parseAt(text []byte, path string) (Front, *Problem) {
+	yamlText, problem := split(text)
+	if problem == nil {
+		var front Front
+		if front, problem = decode(yamlText); problem == nil {
+			return front, nil
+		}
+	}
+	problem.Path = path
+	return Front{}, problem
+}
+
+// split returns what lies between the first line and the next, which both must
+// be "---".
+func split(text []byte) ([]byte, *Problem) {
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // a byte order mark
+	first, rest, found := bytes.Cut(text, []byte("\n"))
+	if !isFence(first) || !found {
+		return nil, &Problem{Code: CodeFrontMatter, Message: "the file does not begin with front matter", Hint: "begin it with a line ---, name, description and another line ---"}
+	}
+	for at := 0; at < len(rest) && at <= maxFrontMatter; {
+		line, _, more := bytes.Cut(rest[at:], []byte("\n"))
+		if isFence(line) {
+			return rest[:at], nil
+		}
+		if !more {
+			break
+		}
+		at += len(line) + 1
+	}
+	if len(text) > maxFrontMatter {
+		return nil, &Problem{Code: CodeTooLarge, Message: fmt.Sprintf("the front matter has more than %d bytes", maxFrontMatter), Hint: "move text to the body, below the second line ---"}
+	}
+	return nil, &Problem{Code: CodeFrontMatter, Message: "the front matter has no end", Hint: "close it with a line ---"}
+}
+
+func isFence(line []byte) bool { return string(bytes.TrimRight(line, " \t\r")) == "---" }
+
+// decode reads the two keys we need from the YAML tree. Decoding into a struct
+// would name Go types in its errors.
+func decode(text []byte) (Front, *Problem) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		// yaml counts lines from the text's first; the file has a fence above.
+		return Front{}, &Problem{Code: CodeFrontMatter, Message: "the front matter is not YAML (lines are counted below the first ---)",
+			Hint: "quote values that hold a colon", Err: errors.New(oneLine(err.Error()))}
+	}
+	if len(document.Content) == 0 || document.Content[0].Kind != yaml.MappingNode {
+		return Front{}, &Problem{Code: CodeFrontMatter, Field: "name", Message: "the front matter has no keys", Hint: "write name: and description:"}
+	}
+	name, problem := field(document.Content[0], "name")
+	if problem != nil {
+		return Front{}, problem
+	}
+	if len(name) > maxName || !namePattern.MatchString(name) {
+		return Front{}, &Problem{Code: CodeFrontMatter, Field: "name", Message: fmt.Sprintf("%.80q is no name of a skill", name),
+			Hint: fmt.Sprintf("use at most %d letters, digits, '-', '_' or '.'", maxName)}
+	}
+	description, problem := field(document.Content[0], "description")
+	if problem != nil {
+		return Front{}, problem
+	}
+	description = oneLine(description)
+	if utf8.RuneCountInString(description) > maxDescription {
+		return Front{}, &Problem{Code: CodeFrontMatter, Field: "description", Message: fmt.Sprintf("it has more than %d characters", maxDescription),
+			Hint: "say in a sentence what the skill is for and when to use it"}
+	}
+	return Front{Name: name, Description: description}, nil
+}
+
+// field returns the text of one key, which must be there once and not empty.
+func field(mapping *yaml.Node, key string) (string, *Problem) {
+	var value *yaml.Node
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value != key || mapping.Content[i].Kind != yaml.ScalarNode {
+			continue
+		}
+		if value != nil {
+			return "", &Problem{Code: CodeFrontMatter, Field: key, Message: "it is there twice", Hint: "remove one"}
+		}
+		value = mapping.Content[i+1]
+	}
+	if value == nil {
+		return "", &Problem{Code: CodeFrontMatter, Field: key, Message: "it is missing", Hint: "add a line " + key + ": …"}
+	}
+	if value.Kind != yaml.ScalarNode {
+		return "", &Problem{Code: CodeFrontMatter, Field: key, Message: "it is not a text", Hint: "write one text, in quotes if need be"}
+	}
+	if value.Tag == "!!null" || oneLine(value.Value) == "" {
+		return "", &Problem{Code: CodeFrontMatter, Field: key, Message: "it is empty", Hint: "write a text"}
+	}
+	return value.Value, nil
+}
+
+// oneLine makes s one line that a prompt or a terminal can show: white space
+// becomes single spaces, and what can't be seen is left out.
+func oneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r) || r == utf8.RuneError:
+			return -1
+		}
+		return r
+	}, s)
+	return strings.Join(strings.Fields(s), " ")
+}

@@ -1,0 +1,207 @@
+// Package skills finds and reads skills: folders with a SKILL.md whose front
+// matter says in a line what the skill is for, and whose body an agent opens
+// when a task fits.
+//
+//	---
+//	name: pdf-forms
+//	description: Fill in and check PDF forms.
+//	---
+//	…
+//
+// The invariant: nothing outside the folder given is read, whatever links lie
+// in it, and what ends in a prompt is one bounded line a skill, never a body.
+// The result depends on the files alone: names are sorted.
+//
+// It promises nothing about files that change while they are read, and does not
+// judge what a skill says.
+package skills
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// File is the name of the file that makes a folder a skill.
+const File = "SKILL.md"
+
+// maxSkills bounds the skills of one root, so that a catalogue fits a prompt.
+const maxSkills = 256
+
+// Skill is one skill that was found.
+type Skill struct {
+	Name        string // the folder's name
+	Description string // one line
+	Path        string // of its SKILL.md: beneath the root as it was given
+}
+
+// Problem is a skill that can't be used, and why. It is an error.
+type Problem struct {
+	Code    Code
+	Path    string // of the file or folder at fault
+	Field   string // of the front matter, if one is at fault
+	Message string
+	Hint    string
+	Err     error // the cause, may be nil
+}
+
+// Code classifies a Problem.
+type Code string
+
+// The codes of Problem.
+const (
+	CodeUnreadable  Code = "skill_unreadable"   // a file or folder can't be read
+	CodeNoSkill     Code = "skill_file_missing" // the folder has no SKILL.md
+	CodeFrontMatter Code = "skill_invalid"      // Field names what is wrong
+	CodeUnsafe      Code = "skill_unsafe"       // a link that leads out, or a special file
+	CodeTooLarge    Code = "skill_too_large"
+	CodeDuplicate   Code = "skill_duplicate" // two skills of one name
+)
+
+// Error returns the path, the field, the message and the cause on one line,
+// without the hint.
+func (p *Problem) Error() string {
+	text := fmt.Sprintf("skill %q: ", p.Path)
+	if p.Field != "" {
+		text += p.Field + ": "
+	}
+	text += p.Message
+	if p.Err != nil {
+		text += ": " + p.Err.Error()
+	}
+	return text
+}
+
+// Unwrap returns the cause.
+func (p *Problem) Unwrap() error { return p.Err }
+
+// Discover returns the skills in the folders of root, sorted by name, and what
+// is wrong with the others. A root that does not exist has none. Hidden folders
+// and files beside the folders are no skills.
+func Discover(root string) ([]Skill, []Problem) {
+	dir, err := os.OpenRoot(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, []Problem{{Code: CodeUnreadable, Path: root, Message: "the folder can't be read", Hint: "give a readable folder", Err: err}}
+	}
+	defer dir.Close()
+	names, err := candidates(dir)
+	if err != nil {
+		return nil, []Problem{{Code: CodeUnreadable, Path: root, Message: "the folder can't be read", Hint: "give a readable folder", Err: err}}
+	}
+	var skills []Skill
+	var problems []Problem
+	for i, name := range names {
+		if i == maxSkills {
+			problems = append(problems, Problem{Code: CodeTooLarge, Path: root, Hint: "remove those that are not needed",
+				Message: fmt.Sprintf("%d folders, only the first %d are used", len(names), maxSkills)})
+			break
+		}
+		skill, problem := read(dir, root, name)
+		if problem != nil {
+			problems = append(problems, *problem)
+			continue
+		}
+		skills = append(skills, skill)
+	}
+	return skills, problems
+}
+
+// candidates returns the sorted names that are folders, or links: what a link
+// leads to shows when it is read.
+func candidates(dir *os.Root) ([]string, error) {
+	entries, err := fs.ReadDir(dir.FS(), ".") // sorted
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, entry := range entries {
+		if (entry.IsDir() || entry.Type() == fs.ModeSymlink) && !strings.HasPrefix(entry.Name(), ".") {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, nil
+}
+
+// read reads the skill in the folder name of dir, which is root.
+func read(dir *os.Root, root, name string) (Skill, *Problem) {
+	path := filepath.Join(root, name, File)
+	text, problem := readFile(dir, filepath.Join(name, File), path)
+	if problem != nil {
+		return Skill{}, problem
+	}
+	front, problem := parseAt(text, path)
+	if problem != nil {
+		return Skill{}, problem
+	}
+	if front.Name != name {
+		return Skill{}, &Problem{Code: CodeFrontMatter, Path: path, Field: "name", Message: fmt.Sprintf("%q is not the folder's name %q", front.Name, name), Hint: "rename one of them"}
+	}
+	return Skill{Name: front.Name, Description: front.Description, Path: path}, nil
+}
+
+// readFile reads as much of the file as front matter may take. path is how it
+// is called in problems.
+func readFile(dir *os.Root, name, path string) ([]byte, *Problem) {
+	// Not to wait for the writer of a FIFO.
+	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, openProblem(dir, name, path, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		return nil, &Problem{Code: CodeUnsafe, Path: path, Message: "it is not a regular file", Hint: "replace it by a text file"}
+	}
+	var text []byte
+	if err == nil {
+		text, err = io.ReadAll(io.LimitReader(f, maxFrontMatter+1))
+	}
+	if err != nil {
+		return nil, &Problem{Code: CodeUnreadable, Path: path, Message: "the file can't be read", Hint: "look at its permissions", Err: err}
+	}
+	return text, nil
+}
+
+func openProblem(dir *os.Root, name, path string, err error) *Problem {
+	folder := filepath.Dir(name)
+	_, linkErr := dir.Stat(folder)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && linkErr == nil:
+		p := &Problem{Code: CodeNoSkill, Path: path, Message: "there is no such file", Hint: "add a " + File + " that begins with a name and a description"}
+		if other := inAnotherCase(dir, folder); other != "" {
+			p.Hint = "rename " + other + " to " + File
+		}
+		return p
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ELOOP):
+		return &Problem{Code: CodeUnreadable, Path: path, Message: "a link leads nowhere", Hint: "remove the link or copy what it should name"}
+	case errors.Is(err, fs.ErrPermission):
+		return &Problem{Code: CodeUnreadable, Path: path, Message: "the file can't be read", Hint: "look at its permissions", Err: err}
+	case errors.Is(err, syscall.ENOTDIR): // a link to a file beside the folders
+		return &Problem{Code: CodeNoSkill, Path: path, Message: "it does not lie in a folder", Hint: "remove the link"}
+	case errors.Is(err, syscall.ENXIO):
+		return &Problem{Code: CodeUnsafe, Path: path, Message: "it is not a regular file", Hint: "replace it by a text file"}
+	}
+	// What is left is the refusal of os.Root to leave dir.
+	return &Problem{Code: CodeUnsafe, Path: path, Message: "a link leads out of the folder", Hint: "copy what it names into the folder", Err: err}
+}
+
+func inAnotherCase(dir *os.Root, folder string) string {
+	entries, err := fs.ReadDir(dir.FS(), filepath.ToSlash(folder))
+	if err != nil {
+		return ""
+	}
+	for _, entry := range entries {
+		if strings.EqualFold(entry.Name(), File) {
+			return entry.Name()
+		}
+	}
+	return ""
+}

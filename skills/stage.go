@@ -1,0 +1,228 @@
+package skills
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+const (
+	maxFiles = 4096      // of one skill, folders included
+	maxBytes = 128 << 20 // of one skill
+	maxDepth = 32
+
+	newPrefix = ".new-"
+)
+
+// Stage copies the skills that sources name (folders, or the SKILL.md in one)
+// into the folder dst, which is made if need be, and returns them as Discover
+// would find them there, in the order of the sources. Links are kept if they
+// stay within the skill; folders called .git are left out. A skill that can't
+// be used is a *Problem. On error dst is as it was.
+func Stage(ctx context.Context, sources []string, dst string) (staged []Skill, err error) {
+	madeDst := false
+	if err := os.Mkdir(dst, 0o755); err == nil {
+		madeDst = true
+		if err := os.Chmod(dst, 0o755); err != nil {
+			return nil, fmt.Errorf("make the folder for skills: %w", errors.Join(err, os.Remove(dst)))
+		}
+	} else if !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("make the folder for skills: %w", err)
+	}
+	to, err := os.OpenRoot(dst)
+	if err != nil {
+		return nil, fmt.Errorf("open the folder for skills: %w", err)
+	}
+	defer to.Close()
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, skill := range staged {
+			err = errors.Join(err, to.RemoveAll(skill.Name))
+		}
+		if staged = nil; madeDst {
+			err = errors.Join(err, os.Remove(dst))
+		}
+	}()
+	for _, source := range sources {
+		name, err := stageOne(ctx, source, to)
+		if err != nil {
+			return staged, err
+		}
+		skill, problem := read(to, dst, name)
+		staged = append(staged, Skill{Name: name})
+		if problem != nil {
+			return staged, problem
+		}
+		staged[len(staged)-1] = skill
+	}
+	return staged, nil
+}
+
+// stageOne copies one skill beside and renames it, so that a skill is there
+// whole or not at all.
+func stageOne(ctx context.Context, source string, to *os.Root) (name string, err error) {
+	folder, err := filepath.Abs(source)
+	if err != nil {
+		return "", fmt.Errorf("find skill %q: %w", source, err)
+	}
+	if filepath.Base(folder) == File {
+		folder = filepath.Dir(folder)
+	}
+	name = filepath.Base(folder)
+	from, err := os.OpenRoot(folder)
+	if err != nil {
+		return "", &Problem{Code: CodeUnreadable, Path: source, Message: "the folder can't be read", Hint: "give the folder that holds a " + File, Err: err}
+	}
+	defer from.Close()
+	if problem := check(from, folder, name); problem != nil {
+		return "", problem
+	}
+	if _, err := to.Lstat(name); err == nil {
+		return "", &Problem{Code: CodeDuplicate, Path: source, Field: "name", Message: fmt.Sprintf("there is a skill %q already", name), Hint: "name each skill once"}
+	}
+	temp := newPrefix + name
+	if err := to.RemoveAll(temp); err != nil { // of a crash
+		return "", fmt.Errorf("stage skill %q: %w", source, err)
+	}
+	c := &copying{from: from, to: to, source: folder}
+	err = c.folder(ctx, ".", temp, 0)
+	if err == nil {
+		err = to.Rename(temp, name)
+	}
+	if err != nil {
+		return "", errors.Join(err, to.RemoveAll(temp))
+	}
+	return name, nil
+}
+
+// check reads the SKILL.md before anything is copied.
+func check(from *os.Root, folder, name string) *Problem {
+	path := filepath.Join(folder, File)
+	text, problem := readFile(from, File, path)
+	if problem != nil {
+		return problem
+	}
+	front, problem := parseAt(text, path)
+	if problem == nil && front.Name != name {
+		problem = &Problem{Code: CodeFrontMatter, Path: path, Field: "name", Message: fmt.Sprintf("%q is not the folder's name %q", front.Name, name), Hint: "rename one of them"}
+	}
+	return problem
+}
+
+// copying is the copy of one skill.
+type copying struct {
+	from, to *os.Root
+	source   string // for problems
+	files    int
+	bytes    int64
+}
+
+func (c *copying) folder(ctx context.Context, src, dst string, depth int) error {
+	// The container's user may be another than ours, so the umask must not count.
+	if err := errors.Join(c.to.Mkdir(dst, 0o755), c.to.Chmod(dst, 0o755)); err != nil {
+		return fmt.Errorf("copy skill: %w", err)
+	}
+	dir, err := c.from.Open(src)
+	if err != nil {
+		return c.problem(CodeUnreadable, src, "the folder can't be read", err)
+	}
+	entries, err := dir.ReadDir(maxFiles + 1)
+	if closeErr := dir.Close(); err == nil || errors.Is(err, io.EOF) {
+		err = closeErr
+	}
+	if err != nil {
+		return c.problem(CodeUnreadable, src, "the folder can't be read", err)
+	}
+	for _, entry := range entries {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("copy skill: %w", err)
+		}
+		if c.files++; c.files > maxFiles || depth > maxDepth {
+			return c.problem(CodeTooLarge, src, fmt.Sprintf("it has more than %d files, or folders deeper than %d", maxFiles, maxDepth), nil)
+		}
+		if entry.Name() == ".git" { // history and configuration are no part of a skill
+			continue
+		}
+		if err := c.entry(ctx, entry, filepath.Join(src, entry.Name()), filepath.Join(dst, entry.Name()), depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *copying) entry(ctx context.Context, entry fs.DirEntry, src, dst string, depth int) error {
+	switch entry.Type() {
+	case fs.ModeDir:
+		return c.folder(ctx, src, dst, depth+1)
+	case fs.ModeSymlink:
+		return c.link(src, dst)
+	case 0:
+		return c.file(src, dst)
+	}
+	return c.problem(CodeUnsafe, src, "it is a special file", nil)
+}
+
+// link copies a link that stays within the skill; os.Root follows no other.
+func (c *copying) link(src, dst string) error {
+	target, err := c.from.Readlink(src)
+	if err == nil {
+		_, err = c.from.Stat(src)
+	}
+	if err != nil {
+		return c.problem(CodeUnsafe, src, "a link leads out of the skill, or nowhere", err)
+	}
+	// A link that passes through ".git" or outside and back would not lead to
+	// the same place in the copy.
+	if !filepath.IsLocal(filepath.Join(filepath.Dir(src), target)) || strings.Contains("/"+target+"/", "/.git/") {
+		return c.problem(CodeUnsafe, src, "a link leads out of the skill", nil)
+	}
+	if err := c.to.Symlink(target, dst); err != nil {
+		return fmt.Errorf("copy skill: %w", err)
+	}
+	return nil
+}
+
+func (c *copying) file(src, dst string) error {
+	from, err := c.from.OpenFile(src, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return c.problem(CodeUnreadable, src, "the file can't be read", err)
+	}
+	defer from.Close()
+	info, err := from.Stat()
+	if err != nil || !info.Mode().IsRegular() { // it was one when the folder was read
+		return c.problem(CodeUnsafe, src, "it is not a regular file", err)
+	}
+	if info.Size() > maxBytes-c.bytes {
+		return c.problem(CodeTooLarge, src, fmt.Sprintf("the skill has more than %d bytes", maxBytes), nil)
+	}
+	perm := fs.FileMode(0o644)
+	if info.Mode()&0o111 != 0 {
+		perm = 0o755
+	}
+	to, err := c.to.OpenFile(dst, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return fmt.Errorf("copy skill: %w", err)
+	}
+	n, err := io.Copy(to, io.LimitReader(from, info.Size())) // it may grow meanwhile
+	c.bytes += n
+	if err = errors.Join(err, to.Chmod(perm), to.Close()); err != nil {
+		return fmt.Errorf("copy skill: %w", err)
+	}
+	return nil
+}
+
+func (c *copying) problem(code Code, src, message string, err error) error {
+	hint := "copy what is needed into the skill and remove the rest"
+	if code == CodeUnreadable {
+		hint = "look at its permissions"
+	}
+	return &Problem{Code: code, Path: filepath.Join(c.source, src), Message: message, Hint: hint, Err: err}
+}

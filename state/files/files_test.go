@@ -3,8 +3,6 @@ package files_test
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -393,105 +391,6 @@ func TestHostileRunDirectory(t *testing.T) {
 				t.Errorf("the link's target was written: %v", err)
 			}
 		})
-	}
-}
-
-func TestArtifacts(t *testing.T) {
-	dir := t.TempDir()
-	outside := filepath.Join(t.TempDir(), "secret")
-	digest := func(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:]) }
-	write := func(path, text string) {
-		t.Helper()
-		path = filepath.Join(dir, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, path := range []string{"b.txt", "a/z", "a/manifest.json", "a.txt", "line\nend", "empty"} {
-		write(path, path)
-	}
-	for _, path := range []string{"manifest.json", "run.json", "lease", ".tmp-0123"} {
-		write(path, "the host's own")
-	}
-	write("bad\xff", "x")
-	if err := errors.Join(
-		os.WriteFile(outside, []byte("secret"), 0o600),
-		os.Symlink(outside, filepath.Join(dir, "link")),
-		os.Symlink(filepath.Dir(outside), filepath.Join(dir, "a", "dirlink")),
-		unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600),
-		os.WriteFile(filepath.Join(dir, "sparse"), nil, 0o600),
-		os.Truncate(filepath.Join(dir, "sparse"), 10<<30),
-	); err != nil {
-		t.Fatal(err)
-	}
-	var want []state.Artifact
-	for _, path := range []string{"a.txt", "a/manifest.json", "a/z", "b.txt", "empty", "line\nend"} {
-		want = append(want, state.Artifact{Path: path, Bytes: int64(len(path)), SHA256: digest(path)})
-	}
-	got, warnings, err := files.Artifacts(t.Context(), dir, files.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("artifacts (-want +got):\n%s", diff)
-	}
-	for _, name := range []string{`"bad\xff"`, `"link"`, `"a/dirlink"`, `"fifo"`, `"sparse"`} {
-		if !slices.ContainsFunc(warnings, func(w string) bool { return strings.HasPrefix(w, name) }) {
-			t.Errorf("no warning of %s in %q", name, warnings)
-		}
-	}
-	if len(warnings) != 5 {
-		t.Errorf("warnings = %q", warnings)
-	}
-	m := manifest("run_1")
-	m.Artifacts = got
-	if _, err := m.Encode(); err != nil {
-		t.Errorf("the manifest refuses what was listed: %v", err)
-	}
-}
-
-func TestArtifactLimits(t *testing.T) {
-	dir := t.TempDir()
-	for i := range 50 {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("f%02d", i)), make([]byte, 100), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	deep := filepath.Join(dir, "deep")
-	for range 100 {
-		deep = filepath.Join(deep, "d")
-	}
-	if err := errors.Join(os.MkdirAll(deep, 0o700), os.WriteFile(filepath.Join(deep, "x"), nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	for _, tc := range []struct {
-		name   string
-		limits files.Limits
-		want   int
-	}{
-		{"none reached but depth", files.Limits{}, 50},
-		{"files", files.Limits{Files: 20}, 20},
-		{"bytes", files.Limits{Bytes: 1050}, 10},
-		{"bytes of a file", files.Limits{FileBytes: 99}, 0},
-		{"entries", files.Limits{Files: 5}, 5},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			got, warnings, err := files.Artifacts(t.Context(), dir, tc.limits)
-			if err != nil || len(got) != tc.want {
-				t.Errorf("%d artifacts, %v; want %d", len(got), err, tc.want)
-			}
-			if len(warnings) == 0 || len(warnings) > 101 {
-				t.Errorf("%d warnings", len(warnings))
-			}
-		})
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, _, err := files.Artifacts(ctx, dir, files.Limits{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
-	if _, _, err := files.Artifacts(t.Context(), filepath.Join(dir, "absent"), files.Limits{}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("absent: %v", err)
 	}
 }
 

@@ -317,7 +317,7 @@ func TestBodyLimit(t *testing.T) {
 }
 
 func TestUnixUpstream(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "up.sock")
+	path := filepath.Join(shortDir(t), "up.sock")
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
@@ -404,7 +404,7 @@ func serve(t testing.TB, options gateway.Options) *served {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "ipc", "model.sock")
+	path := filepath.Join(shortDir(t), "ipc", "model.sock")
 	server, err := g.Serve(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
@@ -423,6 +423,21 @@ func serve(t testing.TB, options gateway.Options) *served {
 		}
 	})
 	return &served{g, server, client}
+}
+
+// shortDir is t.TempDir with a path that leaves room for a socket's.
+func shortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "gw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 func unixClient(path string) *http.Client {

@@ -84,7 +84,7 @@ func TestServeOnUsedPath(t *testing.T) {
 		}, "mode 0777"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "m.sock")
+			path := filepath.Join(shortDir(t), "m.sock")
 			if err := os.Chmod(filepath.Dir(path), 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +133,7 @@ func TestCloseLeavesWhatIsNotItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "ipc", "m.sock")
+	path := filepath.Join(shortDir(t), "ipc", "m.sock")
 	server, err := g.Serve(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)

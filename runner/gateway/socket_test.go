@@ -199,6 +199,39 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// A container that floods and does not read can't keep the host from closing.
+func TestCloseWithStalledReader(t *testing.T) {
+	blocked := make(chan struct{})
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		for i := 0; r.Context().Err() == nil; i++ {
+			if i == 1000 { // far beyond what sockets hold, were it read up to here
+				t.Error("the answer was read although nobody reads it")
+			}
+			http.NewResponseController(w).SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+			if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+				break
+			}
+		}
+		close(blocked)
+		<-r.Context().Done()
+	})
+	g := serve(t, openAI(up.URL))
+	conn, err := net.Dial("unix", g.server.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Length: 2\r\n\r\n{}"); err != nil {
+		t.Fatal(err)
+	}
+	<-blocked
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := g.server.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
 // waitForRefusal returns when the closing server refuses a new request.
 func waitForRefusal(t *testing.T, g *served) {
 	t.Helper()

@@ -1,0 +1,188 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holon/runner/gateway"
+)
+
+// upstream is a provider that records what it is asked.
+type upstream struct {
+	*httptest.Server
+	mu   sync.Mutex
+	seen []request
+}
+
+type request struct {
+	method, uri, host, body string
+	header                  http.Header
+}
+
+func newUpstream(t testing.TB, handler http.HandlerFunc) *upstream {
+	t.Helper()
+	up := &upstream{}
+	up.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body bytes.Buffer
+		n, err := io.Copy(&body, io.LimitReader(r.Body, 1<<20))
+		if err == nil && n == 1<<20 {
+			_, err = io.Copy(io.Discard, r.Body)
+		}
+		if err != nil {
+			return
+		}
+		header := r.Header.Clone()
+		header.Set("Content-Length", fmt.Sprint(r.ContentLength))
+		up.mu.Lock()
+		up.seen = append(up.seen, request{r.Method, r.RequestURI, r.Host, body.String(), header})
+		up.mu.Unlock()
+		handler(w, r)
+	}))
+	up.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	t.Cleanup(up.Close)
+	return up
+}
+
+func (u *upstream) all() []request {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return append([]request(nil), u.seen...)
+}
+
+func (u *upstream) only(t testing.TB) request {
+	t.Helper()
+	all := u.all()
+	if len(all) != 1 {
+		t.Fatalf("the provider was asked %d times, want 1", len(all))
+	}
+	return all[0]
+}
+
+func openAI(baseURL string) gateway.Options {
+	return gateway.Options{Providers: map[string]gateway.Provider{"openai": {BaseURL: baseURL, APIKey: gateway.NewSecret(sentinel)}}}
+}
+
+// served is a gateway on a socket and a client as a container would have.
+type served struct {
+	gateway *gateway.Gateway
+	server  *gateway.Server
+	client  *http.Client
+}
+
+func serve(t testing.TB, options gateway.Options) *served {
+	t.Helper()
+	g, err := gateway.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(shortDir(t), "ipc", "model.sock")
+	server, err := g.Serve(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := unixClient(path)
+	t.Cleanup(func() {
+		client.CloseIdleConnections()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := server.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		g.Close()
+		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the socket is still there: %v", err)
+		}
+	})
+	return &served{g, server, client}
+}
+
+// shortDir is t.TempDir with a path that leaves room for a socket's.
+func shortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "gw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func unixClient(path string) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DisableCompression:  true,
+		MaxIdleConnsPerHost: 16,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		},
+	}}
+}
+
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (s *served) do(t testing.TB, req *http.Request) answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	resp, err := s.client.Do(req.WithContext(ctx))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header, string(body)}
+}
+
+func (s *served) post(t testing.TB, target, body string) answer {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodPost, "http://model"+target, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	return s.do(t, req)
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

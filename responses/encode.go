@@ -124,14 +124,13 @@ func (e *Emitter) snapshot(eventType string) error {
 	return e.emitWith(eventType, `,"response":`, e.resp)
 }
 
-func (e *Emitter) emitWith(eventType, key string, value any) error {
-	b, err := marshal(value)
+func (e *Emitter) emitWith(eventType, key string, value jsonAppender) error {
+	buf, err := value.appendJSON(append(e.buf, key...))
 	if err != nil {
 		e.err = fmt.Errorf("encode %s: %w", eventType, err)
 		return e.err
 	}
-	e.buf = append(e.buf, key...)
-	e.buf = append(e.buf, b...)
+	e.buf = buf
 	return e.emit(eventType)
 }
 

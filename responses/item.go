@@ -57,7 +57,7 @@ type Item interface {
 	// ItemID returns the item's id, "" when the client sent none.
 	ItemID() string
 
-	sealed()
+	jsonAppender // closes the set
 }
 
 // Message is text or other content with a role.
@@ -135,15 +135,6 @@ type OpaqueItem struct {
 	Raw  json.RawMessage
 }
 
-func (*Message) sealed()            {}
-func (*FunctionCall) sealed()       {}
-func (*FunctionCallOutput) sealed() {}
-func (*Reasoning) sealed()          {}
-func (*Compaction) sealed()         {}
-func (*ItemReference) sealed()      {}
-func (*ToolCall) sealed()           {}
-func (*OpaqueItem) sealed()         {}
-
 // ItemType returns "message".
 func (*Message) ItemType() string { return ItemMessage }
 
@@ -192,106 +183,6 @@ func (c *ToolCall) ItemID() string { return c.ID }
 // ItemID returns the item's id.
 func (i *OpaqueItem) ItemID() string { return i.ID }
 
-// MarshalJSON writes the item with its type key.
-func (m *Message) MarshalJSON() ([]byte, error) {
-	return marshal(struct {
-		Type    string     `json:"type"`
-		ID      string     `json:"id,omitempty"`
-		Status  ItemStatus `json:"status"`
-		Role    Role       `json:"role"`
-		Phase   Phase      `json:"phase,omitempty"`
-		Content []Part     `json:"content"`
-	}{ItemMessage, m.ID, done(m.Status), m.Role, m.Phase, nonNil(m.Content)})
-}
-
-// MarshalJSON writes the item with its type key.
-func (c *FunctionCall) MarshalJSON() ([]byte, error) {
-	return marshal(struct {
-		Type      string     `json:"type"`
-		ID        string     `json:"id,omitempty"`
-		CallID    string     `json:"call_id"`
-		Name      string     `json:"name"`
-		Arguments string     `json:"arguments"`
-		Status    ItemStatus `json:"status"`
-	}{ItemFunctionCall, c.ID, c.CallID, c.Name, c.Arguments, done(c.Status)})
-}
-
-// MarshalJSON writes the item with its type key. An output that is one text
-// part is written as a string, the form every client reads.
-func (o *FunctionCallOutput) MarshalJSON() ([]byte, error) {
-	var output any = nonNil(o.Output)
-	if len(o.Output) == 1 && o.Output[0].Type == PartInputText {
-		output = o.Output[0].Text
-	}
-	return marshal(struct {
-		Type   string     `json:"type"`
-		ID     string     `json:"id,omitempty"`
-		CallID string     `json:"call_id"`
-		Output any        `json:"output"`
-		Status ItemStatus `json:"status"`
-	}{ItemFunctionCallOutput, o.ID, o.CallID, output, done(o.Status)})
-}
-
-// MarshalJSON writes the item with its type key; content and encrypted_content
-// are absent, never null, when there are none.
-func (r *Reasoning) MarshalJSON() ([]byte, error) {
-	return marshal(struct {
-		Type             string     `json:"type"`
-		ID               string     `json:"id,omitempty"`
-		Status           ItemStatus `json:"status"`
-		Summary          []Part     `json:"summary"`
-		Content          []Part     `json:"content,omitempty"`
-		EncryptedContent string     `json:"encrypted_content,omitempty"`
-	}{ItemReasoning, r.ID, done(r.Status), nonNil(r.Summary), r.Content, r.EncryptedContent})
-}
-
-// MarshalJSON writes the item with its type key.
-func (c *Compaction) MarshalJSON() ([]byte, error) {
-	return marshal(struct {
-		Type             string     `json:"type"`
-		ID               string     `json:"id,omitempty"`
-		Status           ItemStatus `json:"status"`
-		EncryptedContent string     `json:"encrypted_content"`
-	}{ItemCompaction, c.ID, done(c.Status), c.EncryptedContent})
-}
-
-// MarshalJSON writes the reference with its type key.
-func (r *ItemReference) MarshalJSON() ([]byte, error) {
-	return marshal(struct {
-		Type string `json:"type"`
-		ID   string `json:"id"`
-	}{ItemReferenceType, r.ID})
-}
-
-// MarshalJSON writes the item with its type key.
-func (c *ToolCall) MarshalJSON() ([]byte, error) {
-	result := c.Result
-	if len(result) == 0 {
-		result = json.RawMessage("null")
-	}
-	return marshal(struct {
-		Type      string          `json:"type"`
-		ID        string          `json:"id,omitempty"`
-		Status    ItemStatus      `json:"status"`
-		CallID    string          `json:"call_id"`
-		Name      string          `json:"name"`
-		Arguments string          `json:"arguments"`
-		Result    json.RawMessage `json:"result"`
-		Output    string          `json:"output"`
-	}{ItemToolCall, c.ID, done(c.Status), c.CallID, c.Name, c.Arguments, result, c.Output})
-}
-
-// MarshalJSON writes the item as it came.
-func (i *OpaqueItem) MarshalJSON() ([]byte, error) { return i.Raw, nil }
-
-// done gives items that lack a status, as items of clients do, the one they have.
-func done(s ItemStatus) ItemStatus {
-	if s == "" {
-		return ItemCompleted
-	}
-	return s
-}
-
 // Items is a list of items that decodes element by element, so that an error
 // names its index.
 type Items []Item
@@ -315,4 +206,4 @@ func (l *Items) UnmarshalJSON(data []byte) error {
 }
 
 // MarshalJSON writes the list, [] when it is empty.
-func (l Items) MarshalJSON() ([]byte, error) { return marshal(nonNil([]Item(l))) }
+func (l Items) MarshalJSON() ([]byte, error) { return appendList(nil, l) }

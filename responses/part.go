@@ -44,6 +44,11 @@ type Annotation struct {
 	EndIndex   int    `json:"end_index"`
 }
 
+func (a Annotation) appendJSON(dst []byte) ([]byte, error) {
+	b, err := marshal(a)
+	return append(dst, b...), err
+}
+
 // OutputText returns a part that carries text said by the model.
 func OutputText(text string) Part { return Part{Type: PartOutputText, Text: text} }
 
@@ -53,52 +58,36 @@ func InputText(text string) Part { return Part{Type: PartInputText, Text: text} 
 // MarshalJSON writes exactly the keys that the part's type has. logprobs is an
 // empty list: this satisfies both Open Responses, where it is optional, and
 // SDKs that require it.
-func (p Part) MarshalJSON() ([]byte, error) {
-	type typ struct {
-		Type string `json:"type"`
-	}
+func (p Part) MarshalJSON() ([]byte, error) { return p.appendJSON(nil) }
+
+func (p Part) appendJSON(dst []byte) ([]byte, error) {
+	o := begin(dst)
+	o.str("type", p.Type)
 	switch p.Type {
 	case PartOutputText:
-		return marshal(struct {
-			typ
-			Text        string       `json:"text"`
-			Annotations []Annotation `json:"annotations"`
-			Logprobs    []struct{}   `json:"logprobs"`
-		}{typ{p.Type}, p.Text, nonNil(p.Annotations), []struct{}{}})
+		o.str("text", p.Text)
+		list(o, "annotations", p.Annotations)
+		o.raw("logprobs", "[]")
 	case PartRefusal:
-		return marshal(struct {
-			typ
-			Refusal string `json:"refusal"`
-		}{typ{p.Type}, p.Refusal})
+		o.str("refusal", p.Refusal)
 	case PartInputImage:
-		detail := p.Detail
-		if detail == "" {
-			detail = "auto"
+		o.nullable("image_url", nullable(p.ImageURL))
+		if p.Detail == "" {
+			p.Detail = "auto"
 		}
-		return marshal(struct {
-			typ
-			ImageURL *string `json:"image_url"`
-			Detail   string  `json:"detail"`
-		}{typ{p.Type}, nullable(p.ImageURL), detail})
+		o.str("detail", p.Detail)
 	case PartInputFile:
-		return marshal(struct {
-			typ
-			FileName string `json:"filename,omitempty"`
-			FileData string `json:"file_data,omitempty"`
-			FileURL  string `json:"file_url,omitempty"`
-		}{typ{p.Type}, p.FileName, p.FileData, p.FileURL})
+		o.optional("filename", p.FileName)
+		o.optional("file_data", p.FileData)
+		o.optional("file_url", p.FileURL)
 	case PartInputVideo:
-		return marshal(struct {
-			typ
-			VideoURL string `json:"video_url"`
-		}{typ{p.Type}, p.VideoURL})
+		o.str("video_url", p.VideoURL)
 	case PartInputText, PartReasoningText, PartSummaryText, PartText:
-		return marshal(struct {
-			typ
-			Text string `json:"text"`
-		}{typ{p.Type}, p.Text})
+		o.str("text", p.Text)
+	default:
+		return dst, fmt.Errorf("encode content part: unknown type %q", p.Type)
 	}
-	return nil, fmt.Errorf("encode content part: unknown type %q", p.Type)
+	return o.end()
 }
 
 // UnmarshalJSON reads a part of any known type. Keys of other types are

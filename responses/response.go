@@ -152,13 +152,45 @@ func NewResponse(id, model string, created int64, r *Request) Response {
 }
 
 // MarshalJSON writes all 31 keys, with lists and maps that are never null.
-func (r Response) MarshalJSON() ([]byte, error) {
-	type plain Response // without this method
-	r.Tools, r.Output = nonNil(r.Tools), nonNil(r.Output)
+func (r Response) MarshalJSON() ([]byte, error) { return r.appendJSON(nil) }
+
+func (r Response) appendJSON(dst []byte) ([]byte, error) {
+	o := begin(dst)
+	o.str("id", r.ID)
+	o.str("object", r.Object)
+	o.integer("created_at", r.CreatedAt)
+	o.value("completed_at", r.CompletedAt)
+	o.str("status", string(r.Status))
+	o.value("incomplete_details", r.IncompleteDetails)
+	o.str("model", r.Model)
+	o.nullable("previous_response_id", r.PreviousResponseID)
+	o.nullable("instructions", r.Instructions)
+	list(o, "output", r.Output)
+	o.value("error", r.Error)
+	o.value("tools", nonNil(r.Tools))
+	o.value("tool_choice", r.ToolChoice)
+	o.str("truncation", r.Truncation)
+	o.boolean("parallel_tool_calls", r.ParallelToolCalls)
+	o.value("text", r.Text)
+	o.value("top_p", r.TopP)
+	o.value("presence_penalty", r.PresencePenalty)
+	o.value("frequency_penalty", r.FrequencyPenalty)
+	o.integer("top_logprobs", int64(r.TopLogprobs))
+	o.value("temperature", r.Temperature)
+	o.value("reasoning", r.Reasoning)
+	o.value("usage", r.Usage)
+	o.value("max_output_tokens", r.MaxOutputTokens)
+	o.value("max_tool_calls", r.MaxToolCalls)
+	o.boolean("store", r.Store)
+	o.boolean("background", r.Background)
+	o.str("service_tier", r.ServiceTier)
 	if r.Metadata == nil {
 		r.Metadata = map[string]string{}
 	}
-	return marshal(plain(r))
+	o.value("metadata", r.Metadata)
+	o.nullable("safety_identifier", r.SafetyIdentifier)
+	o.nullable("prompt_cache_key", r.PromptCacheKey)
+	return o.end()
 }
 
 // OutputText returns the text of the assistant messages of r that are its

@@ -1,0 +1,53 @@
+package turns_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"holon/responses/turns"
+)
+
+// The page that describes these files shows a real record, and names every
+// key and every class there is.
+func TestDocumentation(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "turn.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```json\n")
+	example, _, ok := strings.Cut(rest, "```")
+	if !ok {
+		t.Fatal("the page has no example")
+	}
+	if _, err := turns.DecodeRecord([]byte(example)); err != nil {
+		t.Errorf("the example is no record: %v", err)
+	}
+	names := []string{"sequence", "event_id", "runtime_id", "thread_id", "process_id", "model_request_id"}
+	for _, v := range []any{finished(), turns.Artifact{}, turns.ToolCalls{}} {
+		var m map[string]json.RawMessage
+		if err := json.Unmarshal(encode(t, v), &m); err != nil {
+			t.Fatal(err)
+		}
+		for key := range m {
+			names = append(names, key)
+		}
+	}
+	for _, e := range everyEvent() {
+		names = append(names, e.Type)
+		var m map[string]json.RawMessage
+		if err := json.Unmarshal(e.Payload, &m); err != nil {
+			t.Fatal(err)
+		}
+		for key := range m {
+			names = append(names, key)
+		}
+	}
+	for _, name := range names {
+		if !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("the page does not name %s", name)
+		}
+	}
+}

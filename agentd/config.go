@@ -34,6 +34,7 @@ type Config struct {
 	TurnTimeout  time.Duration `env:"HOLON_TURN_TIMEOUT"`
 	Grace        time.Duration `env:"HOLON_GRACE"`
 	MinFree      int64         `env:"HOLON_MIN_FREE_BYTES"`
+	PassEnv      string        `env:"HOLON_PASS_ENV"`
 
 	OpenAIKey        string `env:"OPENAI_API_KEY"`
 	OpenAIBaseURL    string `env:"OPENAI_BASE_URL"`
@@ -99,6 +100,7 @@ func (c *Config) Bind(fs *flag.FlagSet) {
 	fs.IntVar(&c.MaxRounds, "max-rounds", c.MaxRounds, "model rounds after which a turn ends as incomplete")
 	fs.DurationVar(&c.TurnTimeout, "turn-timeout", c.TurnTimeout, "wall time after which a turn ends as incomplete")
 	fs.DurationVar(&c.Grace, "grace", c.Grace, "time that running turns get to end after SIGTERM")
+	fs.StringVar(&c.PassEnv, "pass-env", c.PassEnv, "comma-separated `names` of variables that commands get although they are not on the list of harmless ones")
 	fs.Int64Var(&c.MinFree, "min-free-bytes", c.MinFree, "free disk space below which new turns are refused")
 }
 
@@ -141,9 +143,6 @@ func (c *Config) Validate() error {
 	}
 	if len(c.Socket) > maxSocketPath {
 		bad("--socket", fmt.Sprintf("the path has %d bytes and a socket's may have %d", len(c.Socket), maxSocketPath), "choose a shorter path")
-	}
-	if c.Socket == "" && c.Listen == "" {
-		bad("--socket", "is empty and --listen is too", "give one of them")
 	}
 	c.checkListen(bad)
 	for _, ref := range append([]string{c.Model}, c.FallbackList()...) {

@@ -85,6 +85,13 @@ func (l *lanes) close() {
 	l.closed = true
 }
 
+// draining reports whether turns are refused.
+func (l *lanes) draining() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
 // load returns how many turns run and wait.
 func (l *lanes) load() (running, queued int) {
 	l.mu.Lock()

@@ -2,8 +2,11 @@ package turn
 
 import (
 	"encoding/json"
+	"strings"
 
+	"holon/agentd/model"
 	"holon/agentd/tools"
+	"holon/responses"
 	"holon/responses/turns"
 )
 
@@ -30,4 +33,44 @@ func (r *runner) toolEnded(id string, o tools.Outcome) turns.RuntimeEvent {
 		ToolName: c.ToolName, Summary: c.SummaryText, Preview: o.Rendered, OutputRef: ref,
 		DurationMS: o.Duration.Milliseconds(), ExitCode: known.ExitStatus, Truncated: known.Truncated,
 	})
+}
+
+// attempts records every attempt at the model, retries and fallbacks included.
+// An observer cannot fail, so the journal's error waits here for the sampler.
+type attempts struct {
+	runner  *runner
+	sampler *sampler
+	id      string // of the present model request
+	err     error
+}
+
+// AttemptStarted records model.requested.
+func (w *attempts) AttemptStarted(a model.Attempt) {
+	w.id = responses.NewID(responses.PrefixModelRequest)
+	provider, name, _ := strings.Cut(a.Ref, "/")
+	w.record(w.runner.Scope.ModelRequested(w.id, turns.Requested{
+		ProviderName: provider, ModelName: name, ProviderSelector: w.runner.ModelRef,
+		Attempt: a.Number, MaxAttempts: a.Max, Round: w.runner.result.Rounds,
+	}))
+}
+
+// AttemptEnded records model.completed or model.failed.
+func (w *attempts) AttemptEnded(a model.Attempt) {
+	took := a.Ended.Sub(a.Started).Milliseconds()
+	if a.Err == nil {
+		w.record(w.runner.Scope.ModelCompleted(w.id, turns.Sampled{
+			Usage: a.Usage, StopReason: string(a.Stop), DurationMS: took, NativeRequestID: a.RequestID, OutputChars: w.sampler.chars,
+		}))
+		return
+	}
+	w.record(w.runner.Scope.ModelFailed(w.id, turns.AttemptFailure{
+		FailureCategory: string(a.Err.Kind), Message: a.Err.Message, Retryable: a.Err.Retryable(), Outcome: string(a.Outcome),
+		HTTPStatus: a.Err.Status, BackoffMS: a.Backoff.Milliseconds(), DurationMS: took, AdvancedToFallback: a.Advanced,
+	}))
+}
+
+func (w *attempts) record(ev turns.RuntimeEvent) {
+	if w.err == nil {
+		w.err = w.runner.Journal.Event(ev)
+	}
 }

@@ -2,14 +2,10 @@ package turn
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
-	"time"
 
 	"holon/agentd/model"
 	"holon/responses"
-	"holon/responses/turns"
 )
 
 // round is what one sampling of the model gave.
@@ -20,45 +16,32 @@ type round struct {
 }
 
 // sample asks the model once and streams what it does. The error is a
-// *model.Error when the attempt failed, anything else when the stream or the
+// *model.Error when the model failed, anything else when the stream or the
 // journal did.
 func (r *runner) sample(ctx context.Context) (*round, error) {
-	s := &sampler{runner: r, round: &round{}, started: r.Now(), id: responses.NewID("mr_")}
-	provider, name, _ := strings.Cut(r.ModelRef, "/")
-	requested := turns.Requested{ProviderName: provider, ModelName: name, ProviderSelector: r.ModelRef, Attempt: 1, MaxAttempts: 1, Round: r.result.Rounds}
-	if err := r.Journal.Event(r.Scope.ModelRequested(s.id, requested)); err != nil {
-		return nil, err
-	}
-	for ev, err := range r.Model.Stream(ctx, r.modelRequest()) {
+	s := &sampler{runner: r, round: &round{}}
+	watch := &attempts{runner: r, sampler: s}
+	req := r.modelRequest()
+	req.Observer = watch
+	for ev, err := range r.Model.Stream(ctx, req) {
 		if err == nil {
 			err = s.take(ev)
 		}
+		if err == nil {
+			err = watch.err
+		}
 		if err != nil {
-			return nil, s.failed(err)
+			return nil, err
 		}
 	}
+	if watch.err != nil {
+		return nil, watch.err
+	}
 	if !s.done {
-		return nil, s.failed(&model.Error{Kind: model.KindProtocol, Message: "the model's answer has no end"})
+		return nil, &model.Error{Kind: model.KindProtocol, Message: "the model's answer has no end"}
 	}
-	return s.round, r.Journal.Event(r.Scope.ModelCompleted(s.id, turns.Sampled{
-		Usage: s.usage, StopReason: string(s.round.stop), DurationMS: s.elapsed(), NativeRequestID: s.requestID, OutputChars: s.chars,
-	}))
+	return s.round, nil
 }
-
-// failed records a failed attempt and returns its error.
-func (s *sampler) failed(err error) error {
-	cause, ok := errors.AsType[*model.Error](err)
-	if !ok {
-		return err
-	}
-	failure := turns.AttemptFailure{FailureCategory: string(cause.Kind), Message: cause.Message, Outcome: turns.OutcomeFailFast, HTTPStatus: cause.Status, DurationMS: s.elapsed()}
-	if jerr := s.Journal.Event(s.Scope.ModelFailed(s.id, failure)); jerr != nil {
-		return jerr
-	}
-	return err
-}
-
-func (s *sampler) elapsed() int64 { return s.Now().Sub(s.started).Milliseconds() }
 
 // modelRequest builds the next request. Everything in it is the same in every
 // round but for the input, which has grown, and for a tool choice that was met.
@@ -97,14 +80,10 @@ func (r *runner) modelRequest() model.Request {
 // sampler turns the events of one attempt into stream events and items.
 type sampler struct {
 	*runner
-	round     *round
-	call      *responses.ToolCall // container call under construction
-	id        string              // of the model request, in runtime.ndjson
-	started   time.Time
-	usage     responses.Usage
-	requestID string // the provider's
-	chars     int    // bytes of text and arguments so far
-	done      bool
+	round *round
+	call  *responses.ToolCall // container call under construction
+	chars int                 // bytes of text and arguments so far
+	done  bool
 }
 
 // take handles one model event.
@@ -235,7 +214,7 @@ func (s *sampler) includes(what string) bool {
 // calls follow it.
 func (s *sampler) finish(ev model.Event) error {
 	s.done = true
-	s.usage, s.requestID, s.round.stop = ev.Usage, ev.RequestID, ev.Stop
+	s.round.stop = ev.Stop
 	s.result.Usage = s.result.Usage.Add(ev.Usage)
 	if ev.Stop == model.StopMaxTokens && len(s.round.calls) == 0 {
 		return nil // the emitter closes the open item as incomplete

@@ -177,14 +177,16 @@ func (r *runner) add(item responses.Item) error {
 
 // fail ends the turn after an attempt at the model failed.
 func (r *runner) fail(ctx context.Context, err error) error {
-	failed, ok := errors.AsType[*model.Error](err)
-	if !ok {
-		return err // the sink or the journal
+	var cause *responses.Error
+	if failed, ok := errors.AsType[*model.Error](err); ok {
+		cause = responseError(failed)
+	} else if cause, ok = errors.AsType[*responses.Error](err); !ok || cause.Type != responses.TypeModelError {
+		return err // the sink or the journal; a model_error is the emitter refusing what the model made
 	}
 	if ctx.Err() != nil {
 		return r.interrupt(ctx)
 	}
-	return r.end(func(em *responses.Emitter) error { return em.Fail(responseError(failed), r.result.Usage) })
+	return r.end(func(em *responses.Emitter) error { return em.Fail(cause, r.result.Usage) })
 }
 
 // interrupt ends the turn for the reason that ended its context.

@@ -1,0 +1,263 @@
+package agentd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"holon/agentd/model"
+	"holon/agentd/record"
+	"holon/agentd/tools"
+	"holon/agentd/turn"
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+// plan is a checked request: everything a turn needs, nothing done yet.
+type plan struct {
+	req       *responses.Request
+	turnID    string
+	sessionID string
+	turnDir   string
+	inputDir  string // "" for none
+	workDir   string
+	transport model.Transport
+	modelName string
+	modelRef  string
+	history   []responses.Item
+}
+
+// accept takes a request in: it returns the turn that answers it, running or
+// queued, or, when the request repeats an earlier one with the same turn_id,
+// the turn of that one. When accept returns a new turn, its record is on disk.
+// The caller must release the view.
+func (s *Server) accept(req *responses.Request, source string) (*view, error) {
+	turnID, chosen := req.Holon.TurnID, true
+	if turnID == "" {
+		turnID, chosen = responses.NewID(responses.PrefixTurn), false
+	}
+	for {
+		lt, owner := s.claim(turnID, req.Digest)
+		if !owner {
+			if v, err := lt.await(req.Digest); v != nil || err != nil {
+				return v, err
+			}
+			continue // it ended in this moment and is on disk now
+		}
+		v, err := s.begin(lt, req, source, chosen)
+		if err != nil || v.events != lt.events() {
+			s.forget(lt) // there is no new turn
+		}
+		lt.began(err)
+		return v, err
+	}
+}
+
+// begin checks the request, records the turn and starts it. When the caller
+// chose the turn's id and the turn is on disk already, it returns that one.
+func (s *Server) begin(lt *liveTurn, req *responses.Request, source string, chosen bool) (*view, error) {
+	if chosen {
+		if v, err := s.onDisk(lt.id, req.Digest); v != nil || err != nil {
+			return v, err
+		}
+	}
+	p, err := s.plan(lt.id, req)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkDisk(); err != nil {
+		return nil, err
+	}
+	ticket, err := s.lanes.admit(p.sessionID)
+	if err != nil {
+		return nil, err
+	}
+	job, err := s.record(p, ticket, source)
+	if err != nil {
+		s.giveUp(ticket)
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(s.base)
+	lt.turn, lt.response, lt.cancel = job.rec, job.emitter.Response(), cancel
+	v := lt.view() // before the turn can end and close its files
+	s.running.Add(1)
+	go func() {
+		defer s.running.Done()
+		defer cancel(nil)
+		s.run(ctx, lt, job)
+	}()
+	return v, nil
+}
+
+// giveUp returns a ticket whose turn could not begin.
+func (s *Server) giveUp(t *ticket) {
+	done, cancel := context.WithCancel(context.Background())
+	cancel()
+	if s.lanes.wait(done, t) == nil {
+		s.lanes.leave(t)
+	}
+}
+
+// plan resolves all that the request names. It changes nothing.
+func (s *Server) plan(turnID string, req *responses.Request) (*plan, error) {
+	p := &plan{req: req, turnID: turnID, sessionID: req.Holon.SessionID}
+	var err error
+	if p.transport, p.modelName, p.modelRef, err = s.parts.Models.Resolve(req.Model); err != nil {
+		return nil, err
+	}
+	if req.PreviousResponseID != "" {
+		items, head, err := s.store.Chain(req.PreviousResponseID)
+		if err == record.ErrNotFound {
+			return nil, responses.PreviousNotFound(req.PreviousResponseID)
+		}
+		if err != nil {
+			return nil, responses.Internal("the stored conversation cannot be read", err)
+		}
+		p.history = items
+		if p.sessionID == "" {
+			p.sessionID = head.SessionID
+		}
+	}
+	if p.sessionID == "" {
+		p.sessionID = responses.NewID(responses.PrefixSession)
+	}
+	if req.Input, err = resolveInput(p.history, req.Input); err != nil {
+		return nil, err
+	}
+	return p, s.planDirs(p)
+}
+
+// planDirs finds the turn's directories. Named ones must lie under the
+// configured roots.
+func (s *Server) planDirs(p *plan) (err error) {
+	h := p.req.Holon
+	p.turnDir = filepath.Join(s.cfg.OutputDir, "turns", p.turnID)
+	if h.OutputDir != "" {
+		if p.turnDir, err = confine("holon.output_dir", s.cfg.OutputDir, h.OutputDir); err != nil {
+			return err
+		}
+	}
+	if h.InputDir != "" {
+		if p.inputDir, err = confine("holon.input_dir", s.cfg.InputDir, h.InputDir); err != nil {
+			return err
+		}
+		if !isDir(p.inputDir) {
+			return responses.Invalid("holon.input_dir", responses.CodeInvalidValue, fmt.Sprintf("there is no directory %s", p.inputDir))
+		}
+	} else if dir := filepath.Join(s.cfg.InputDir, "turns", p.turnID); isDir(dir) {
+		p.inputDir = dir
+	}
+	if h.WorkspaceDir != "" {
+		if p.workDir, err = confine("holon.workspace_dir", s.cfg.WorkspaceDir, h.WorkspaceDir); err != nil {
+			return err
+		}
+		if !isDir(p.workDir) {
+			return responses.Invalid("holon.workspace_dir", responses.CodeInvalidValue, fmt.Sprintf("there is no directory %s", p.workDir))
+		}
+		return nil
+	}
+	if p.workDir = s.cfg.WorkspaceDir; !isDir(p.workDir) {
+		p.workDir = p.turnDir
+	}
+	return nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
+}
+
+// checkDisk refuses a turn while it could still be refused cleanly.
+func (s *Server) checkDisk() error {
+	for _, dir := range []string{s.cfg.OutputDir, s.cfg.StateDir} {
+		var st syscall.Statfs_t
+		if err := syscall.Statfs(dir, &st); err != nil {
+			return responses.Internal("the disk cannot be examined", err)
+		}
+		if free := int64(st.Bavail) * int64(st.Bsize); free < s.cfg.MinFree {
+			return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeDiskFull,
+				Message: fmt.Sprintf("only %d MiB are free on the disk of %s", free>>20, dir), Hint: "free some space, then send the request again"}
+		}
+	}
+	return nil
+}
+
+// job is a recorded turn, ready to run.
+type job struct {
+	*plan
+	ticket  *ticket
+	rec     *record.Turn
+	emitter *responses.Emitter
+	scope   turns.Scope
+	created time.Time
+}
+
+// record writes the turn down and opens its stream. After it, the turn exists.
+func (s *Server) record(p *plan, t *ticket, source string) (*job, error) {
+	now := s.parts.Now()
+	resp := responses.NewResponse(responses.NewID(responses.PrefixResponse), p.modelRef, now.Unix(), p.req)
+	if !t.started() {
+		resp.Status = responses.StatusQueued
+	}
+	rec := turns.NewRecord(p.sessionID, p.turnID, &resp, p.req.Digest, s.instance, s.parts.Version, now)
+	header := record.Header{
+		ResponseID: resp.ID, PreviousResponseID: p.req.PreviousResponseID, SessionID: p.sessionID, TurnID: p.turnID,
+		TurnDir: p.turnDir, CreatedAt: now, RequestDigest: p.req.Digest, Instance: s.instance, Version: s.parts.Version, Response: resp,
+	}
+	if err := s.remember(p); err != nil {
+		return nil, recordError(err)
+	}
+	written, err := s.store.Begin(p.turnDir, rec, header, p.req.Input, s.parts.Now)
+	if err != nil {
+		return nil, recordError(err)
+	}
+	j := &job{plan: p, ticket: t, rec: written, created: now}
+	j.scope = turns.Scope{RuntimeID: s.instance, SessionID: p.sessionID, TurnID: p.turnID, Now: s.parts.Now}
+	submitted := turns.Submitted{Source: source, ResponseID: resp.ID, PreviousResponseID: p.req.PreviousResponseID, RequestDigest: p.req.Digest}
+	if err = written.Event(j.scope.TurnSubmitted(submitted, !t.started())); err == nil {
+		j.emitter, err = responses.NewEmitter(resp, written.Sink())
+	}
+	if err != nil {
+		return nil, recordError(err) // the turn is settled at the next start
+	}
+	return j, nil
+}
+
+// environ is the environment of the turn's commands.
+func (s *Server) environ(p *plan) []string {
+	env := append(append([]string(nil), s.parts.Environ...), "HOLON_TURN_ID="+p.turnID, "HOLON_SESSION_ID="+p.sessionID, "HOLON_OUTPUT_DIR="+p.turnDir)
+	if p.inputDir != "" {
+		env = append(env, "HOLON_INPUT_DIR="+p.inputDir)
+	}
+	return env
+}
+
+// turn assembles the turn loop's view of the job.
+func (s *Server) turn(j *job) *turn.Turn {
+	prompt := turn.Prompt{WorkDir: j.workDir, Input: j.inputDir != "", Skills: s.parts.Catalog}
+	if j.req.Instructions != nil {
+		prompt.Instructions = *j.req.Instructions
+	}
+	maxRounds := s.cfg.MaxRounds
+	if l := j.req.Holon.Limits; l != nil && l.MaxRounds > 0 {
+		maxRounds = min(maxRounds, l.MaxRounds)
+	}
+	return &turn.Turn{
+		Request: j.req, History: j.history, Instructions: prompt.System(),
+		Model: j.transport, ModelName: j.modelName, ModelRef: j.modelRef,
+		Tools: s.parts.Tools, Env: tools.Env{TurnID: j.turnID, WorkDir: j.workDir, LogDir: filepath.Join(j.turnDir, turns.ToolsDir), Environ: s.environ(j.plan)},
+		Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: maxRounds, Now: s.parts.Now,
+	}
+}
+
+// timeout is the turn's wall time.
+func (s *Server) timeout(req *responses.Request) time.Duration {
+	d := s.cfg.TurnTimeout
+	if l := req.Holon.Limits; l != nil && l.TimeoutMS > 0 {
+		d = min(d, time.Duration(l.TimeoutMS)*time.Millisecond)
+	}
+	return d
+}

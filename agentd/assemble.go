@@ -1,0 +1,114 @@
+package agentd
+
+import (
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"holon/agentd/model"
+	"holon/agentd/model/openai"
+	"holon/agentd/model/scripted"
+	"holon/agentd/process"
+	"holon/agentd/tools"
+	"holon/agentd/tools/patch"
+	"holon/agentd/tools/shell"
+	"holon/skills"
+)
+
+// Assemble makes the real parts of a server from a valid configuration: the
+// process supervisor, the container's tools, the model transports and the
+// skills. environ is the process's own environment; commands get the harmless
+// part of it and what --pass-env names, never a key.
+func Assemble(cfg Config, environ []string, log *slog.Logger) (Parts, error) {
+	models, err := transports(cfg)
+	if err != nil {
+		return Parts{}, err
+	}
+	found, problems := skills.Discover(cfg.SkillsDir)
+	for _, p := range problems {
+		log.Warn("a skill is left out", "err", p.Error(), "hint", p.Hint)
+	}
+	names := make([]string, len(found))
+	for i, s := range found {
+		names[i] = s.Name
+	}
+	// Nothing else in this program starts processes, so the supervisor may own them all.
+	supervisor := process.New(process.Options{Logger: log, Exclusive: true})
+	registry, err := toolset(supervisor)
+	if err != nil {
+		return Parts{}, fmt.Errorf("assemble the tools: %w", err)
+	}
+	return Parts{
+		Models: models, Tools: registry, Skills: names, Catalog: skills.Catalogue(found),
+		Log: log, Version: Version(), Environ: process.Environ(environ, passed(environ, cfg.PassEnv)...), Now: time.Now,
+		Close: supervisor.Close,
+	}, nil
+}
+
+// toolset is the one list of container tools.
+func toolset(supervisor *process.Supervisor) (*tools.Registry, error) {
+	exec, err := shell.New(supervisor)
+	if err != nil {
+		return nil, err
+	}
+	apply, err := patch.New()
+	if err != nil {
+		return nil, err
+	}
+	return tools.NewRegistry(exec, apply)
+}
+
+// transports configures the providers. Behind a gateway there is no key here:
+// the host adds it.
+func transports(cfg Config) (*model.Resolver, error) {
+	opts := scripted.Options{Dirs: []string{cfg.WorkspaceDir, cfg.InputDir}}
+	for _, ref := range append([]string{cfg.Model}, cfg.FallbackList()...) {
+		if file, ok := strings.CutPrefix(ref, "scripted/"); ok && filepath.IsAbs(file) {
+			opts.Files = append(opts.Files, file)
+		}
+	}
+	script, err := scripted.New(opts)
+	if err != nil {
+		return nil, err
+	}
+	direct := openai.Options{BaseURL: cfg.OpenAIBaseURL, APIKey: cfg.OpenAIKey}
+	if socket := cfg.gateway(); socket != "" {
+		direct = openai.Options{SocketPath: socket}
+	}
+	remote, err := openai.New(direct)
+	if err != nil {
+		return nil, err
+	}
+	return model.NewResolver(model.Options{
+		Transports: map[string]model.Transport{"openai": remote, "scripted": script},
+		Default:    cfg.Model, Fallbacks: cfg.FallbackList(), Retry: model.DefaultPolicy(),
+	})
+}
+
+// gateway returns the socket of the model gateway, "" when there is none.
+func (c *Config) gateway() string {
+	if c.ModelSocket != "" {
+		return c.ModelSocket
+	}
+	if info, err := os.Stat(DefaultModelSocket); err == nil && info.Mode().Type() == fs.ModeSocket {
+		return DefaultModelSocket
+	}
+	return ""
+}
+
+// passed picks the variables that the operator wants commands to have.
+func passed(environ []string, names string) []string {
+	wanted := strings.FieldsFunc(names, func(r rune) bool { return r == ',' || r == ' ' })
+	var list []string
+	for _, kv := range environ {
+		if name, _, ok := strings.Cut(kv, "="); ok && slices.Contains(wanted, name) {
+			list = append(list, kv)
+		}
+	}
+	return list
+}

@@ -1,0 +1,108 @@
+package agentd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"holon/agentd/record"
+	"holon/agentd/turn"
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+// run waits for the turn's lane, runs it and commits it.
+func (s *Server) run(ctx context.Context, lt *liveTurn, j *job) {
+	log := s.log.With("turn", j.turnID, "session", j.sessionID)
+	result, err := s.execute(ctx, j)
+	if err == nil {
+		resp := j.emitter.Response()
+		err = j.rec.Commit(resp, record.Totals{Rounds: result.Rounds, ToolCalls: result.ToolCalls}, j.closing(&resp, result, s))
+		if err == nil {
+			log.Info("turn ended", "status", resp.Status, "rounds", result.Rounds, "tool_calls", result.ToolCalls.Total, "took", s.parts.Now().Sub(j.created))
+			lt.finish(&resp, nil)
+		}
+	}
+	if err != nil {
+		log.Error("the turn could not be recorded", "err", err)
+		lt.finish(nil, recordError(err))
+		_ = errors.Join(j.rec.Events.End(), j.rec.Runtime.End()) // readers must not wait; the cause is logged
+	}
+	s.forget(lt)
+	lt.release()
+}
+
+// execute runs the turn loop within the turn's lane and limits. The error is
+// not nil only when the turn could not be recorded any further.
+func (s *Server) execute(ctx context.Context, j *job) (turn.Result, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout(j.req), turn.ErrTimeout)
+	defer cancel()
+	waited := s.parts.Now()
+	if err := s.lanes.wait(ctx, j.ticket); err != nil {
+		return turn.Result{}, j.endQueued(err)
+	}
+	defer s.lanes.leave(j.ticket)
+	j.rec.Running()
+	if err := os.MkdirAll(filepath.Join(j.turnDir, turns.ToolsDir), 0o700); err != nil {
+		return turn.Result{}, fmt.Errorf("make the tools directory: %w", err)
+	}
+	started := turns.Started{QueueWaitMS: s.parts.Now().Sub(waited).Milliseconds(), Model: j.modelRef, WorkDir: j.workDir}
+	if err := j.rec.Event(j.scope.TurnStarted(started)); err != nil {
+		return turn.Result{}, err
+	}
+	return s.turn(j).Run(ctx)
+}
+
+// endQueued ends a turn that never left the queue.
+func (j *job) endQueued(cause error) error {
+	switch {
+	case errors.Is(cause, turn.ErrTimeout):
+		return j.emitter.Incomplete(responses.ReasonTimeout, responses.Usage{})
+	case errors.Is(cause, turn.ErrShutdown):
+		return j.emitter.Incomplete(responses.ReasonShutdown, responses.Usage{})
+	}
+	return j.emitter.Cancel(&responses.Error{Type: responses.TypeServerError, Code: responses.CodeCancelled, Message: turn.ErrCancelled.Error()}, responses.Usage{})
+}
+
+// closing is the runtime event that ends the turn's facts.
+func (j *job) closing(resp *responses.Response, result turn.Result, s *Server) turns.RuntimeEvent {
+	took := s.parts.Now().Sub(j.created).Milliseconds()
+	if resp.Status == responses.StatusCompleted {
+		kind := ""
+		if result.Handed > 0 {
+			kind = "client_tools"
+		}
+		return j.scope.TurnCompleted(turns.Completed{
+			TerminalKind: kind, ResponseID: resp.ID, DurationMS: took, Rounds: result.Rounds, ToolCalls: result.ToolCalls.Total, Usage: result.Usage,
+		})
+	}
+	status, failure := turns.StatusFailed, turns.Failure{ResponseID: resp.ID, DurationMS: took, FailureCategory: "incomplete"}
+	if d := resp.IncompleteDetails; d != nil {
+		failure.IncompleteReason, failure.Message = d.Reason, "the turn ended early: "+d.Reason
+		if d.Reason == responses.ReasonTimeout {
+			status = turns.StatusTimedOut
+		}
+	}
+	if e := resp.Error; e != nil {
+		failure.FailureCategory, failure.Message = e.Code, e.Message
+	}
+	if resp.Status == responses.StatusCancelled {
+		status = turns.StatusCancelled
+	}
+	return j.scope.TurnFailed(status, failure)
+}
+
+// recordError explains why a turn could not be written down.
+func recordError(err error) *responses.Error {
+	if e, ok := errors.AsType[*responses.Error](err); ok {
+		return e
+	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeDiskFull,
+			Message: "the disk is full", Hint: "free some space; what was recorded until then is kept", Cause: err}
+	}
+	return responses.Internal("the turn cannot be recorded; the server's log has the details", err)
+}

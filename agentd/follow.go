@@ -1,0 +1,204 @@
+package agentd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"holon/agentd/record"
+	"holon/responses"
+	"holon/responses/stream"
+	"holon/responses/turns"
+)
+
+// How long a stream may be silent before a heartbeat, and how long a write to
+// a stalled reader may take before the reader is given up. The turn goes on
+// either way, and the reader can come back for the rest.
+const (
+	heartbeatEvery = 15 * time.Second
+	writeTimeout   = 2 * time.Minute
+)
+
+// serveStream sends the turn's events from the first on, as they become durable.
+func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, v *view, framing stream.Framing) {
+	h := w.Header()
+	h.Set("Content-Type", framing.ContentType())
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
+	out := newWriter(w)
+	sent, err := out.events(r.Context(), v.events, framing)
+	if err == nil || r.Context().Err() != nil || errors.Is(err, errReader) {
+		return
+	}
+	// The log broke (a full disk): the reader still gets a legal end.
+	s.log.Error("the event log broke off", "err", err)
+	_ = out.breakOff(v, sent, framing, recordError(err))
+}
+
+// errReader marks a failed write to the client.
+var errReader = errors.New("the reader is gone")
+
+// writer sends lines to a client: one write for all that is there, and a flush
+// when nothing more is waiting.
+type writer struct {
+	w   http.ResponseWriter
+	rc  *http.ResponseController
+	buf []byte
+}
+
+func newWriter(w http.ResponseWriter) *writer {
+	return &writer{w: w, rc: http.NewResponseController(w)}
+}
+
+// events sends a whole event log with its end mark and returns how many events
+// the reader got. A nil error means that the log was sent to its end.
+func (o *writer) events(ctx context.Context, log *record.Log, framing stream.Framing) (sent int64, err error) {
+	f := log.Follow()
+	for {
+		lines, err := o.next(ctx, f, framing)
+		if errors.Is(err, io.EOF) {
+			o.buf = framing.AppendEnd(o.buf[:0])
+			return sent, o.send(true)
+		}
+		if err != nil {
+			return sent, err
+		}
+		o.buf = framing.Append(o.buf[:0], lines)
+		if err := o.send(f.Waiting()); err != nil {
+			return sent, err
+		}
+		sent += int64(bytes.Count(lines, []byte{'\n'}))
+	}
+}
+
+// next waits for lines and keeps the connection alive meanwhile.
+func (o *writer) next(ctx context.Context, f *record.Follower, framing stream.Framing) ([]byte, error) {
+	if !f.Waiting() {
+		return f.Next(ctx)
+	}
+	for {
+		wait, cancel := context.WithTimeout(ctx, heartbeatEvery)
+		lines, err := f.Next(wait)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return lines, err
+		}
+		o.buf = framing.AppendPing(o.buf[:0])
+		if err := o.send(true); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// breakOff ends a stream whose log cannot be written any more. The event is
+// not durable, which is what it says.
+func (o *writer) breakOff(v *view, sent int64, framing stream.Framing, cause *responses.Error) error {
+	var events []responses.Event
+	f := v.events.Follow()
+	for int64(len(events)) < sent {
+		lines, err := f.Next(context.Background()) // these were visible before, so this does not wait
+		if err != nil {
+			return err
+		}
+		for line := range bytes.Lines(lines) {
+			ev, err := responses.DecodeEvent(bytes.TrimRight(line, "\n"))
+			if err != nil {
+				return err
+			}
+			events = append(events, ev)
+		}
+	}
+	o.buf = o.buf[:0]
+	sink := func(_ string, data []byte) error {
+		o.buf = framing.Append(o.buf, append(data, '\n'))
+		return nil
+	}
+	em, err := responses.Resume(events, sink)
+	if err == nil && !em.Ended() {
+		err = em.Fail(cause, responses.Usage{})
+	}
+	if err != nil {
+		return err
+	}
+	o.buf = framing.AppendEnd(o.buf)
+	return o.send(true)
+}
+
+// lines sends the runtime events numbered above after; with follow those to
+// come as well.
+func (o *writer) lines(ctx context.Context, log *record.Log, follow bool, after int64) error {
+	f := log.Follow()
+	if err := o.rc.Flush(); err != nil { // the head, so that the reader knows it is heard
+		return err
+	}
+	for follow || !f.Waiting() {
+		lines, err := f.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		o.buf = o.buf[:0]
+		for line := range bytes.Lines(lines) {
+			if after == 0 || sequenceOf(line) > after {
+				o.buf = append(o.buf, line...)
+			}
+		}
+		if err := o.send(f.Waiting()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sequenceOf returns the number of a runtime event, 0 when it has none.
+func sequenceOf(line []byte) int64 {
+	ev, err := turns.DecodeRuntimeEvent(line)
+	if err != nil {
+		return 0
+	}
+	return ev.Sequence
+}
+
+func (o *writer) send(flush bool) error {
+	_ = o.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // a recorder in a test has none
+	if len(o.buf) > 0 {
+		if _, err := o.w.Write(o.buf); err != nil {
+			return errors.Join(errReader, err)
+		}
+	}
+	if !flush {
+		return nil
+	}
+	if err := o.rc.Flush(); err != nil {
+		return errors.Join(errReader, err)
+	}
+	return nil
+}
+
+// requestID names every request, so that a client's report can be found in the log.
+func requestID(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Request-Id", responses.NewID(responses.PrefixRequest))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// recover turns a panic of a handler into an error answer. The turn itself runs
+// elsewhere; a panic there is a bug that must be seen.
+func (s *Server) recover(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if p := recover(); p != nil {
+				s.log.Error("a request handler panicked", "path", strconv.Quote(r.URL.Path), "panic", p)
+				writeError(w, responses.Internal("internal error; the server's log has the details", nil))
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,241 @@
+package agentd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"holon/agentd/record"
+	"holon/responses"
+	"holon/responses/turns"
+	"holon/state/durable"
+)
+
+// liveTurn is a turn of this process, from its first request until the last
+// reader has left it.
+type liveTurn struct {
+	id     string
+	digest string
+	start  chan struct{} // closed when it is known whether the turn exists
+	done   chan struct{} // closed when the turn is over
+
+	// Set before start is closed.
+	err      error // why there is no turn
+	turn     *record.Turn
+	response responses.Response // as it was acknowledged
+	cancel   context.CancelCauseFunc
+
+	mu      sync.Mutex
+	refs    int // the running turn and its readers
+	final   *responses.Response
+	failure *responses.Error // why final is missing
+}
+
+// view is what a request sees of a turn, live or finished.
+type view struct {
+	events   *record.Log
+	runtime  *record.Log
+	done     <-chan struct{}
+	response responses.Response                             // when it was acknowledged
+	result   func() (*responses.Response, *responses.Error) // after done
+	cancel   func(cause error)
+	release  func()
+}
+
+// claim makes turnID this process's, or returns the turn that already has it.
+func (s *Server) claim(turnID, digest string) (lt *liveTurn, owner bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if lt, ok := s.live[turnID]; ok {
+		return lt, false
+	}
+	lt = &liveTurn{id: turnID, digest: digest, start: make(chan struct{}), done: make(chan struct{}), refs: 1}
+	s.live[turnID] = lt
+	return lt, true
+}
+
+func (s *Server) forget(lt *liveTurn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.live, lt.id)
+}
+
+func (s *Server) lookup(turnID string) *liveTurn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live[turnID]
+}
+
+// began tells those who wait whether the turn exists.
+func (lt *liveTurn) began(err error) {
+	lt.err = err
+	close(lt.start)
+}
+
+// await returns a view of a turn that another request began, or nil when that
+// turn is over and must be looked up on disk.
+func (lt *liveTurn) await(digest string) (*view, error) {
+	if digest != "" && lt.digest != digest {
+		return nil, conflict(lt.id)
+	}
+	<-lt.start
+	if lt.err != nil {
+		return nil, lt.err
+	}
+	return lt.view(), nil
+}
+
+// events returns the turn's event log, nil when the turn did not begin.
+func (lt *liveTurn) events() *record.Log {
+	if lt.turn == nil {
+		return nil
+	}
+	return lt.turn.Events
+}
+
+func conflict(turnID string) error {
+	return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeTurnConflict, Param: "holon.turn_id",
+		Message: fmt.Sprintf("the turn %s exists and was made by another request", turnID), Hint: "choose another turn_id"}
+}
+
+// view adds a reader. It returns nil when there are no open files to read.
+func (lt *liveTurn) view() *view {
+	lt.mu.Lock()
+	defer lt.mu.Unlock()
+	if lt.refs == 0 || lt.turn == nil {
+		return nil
+	}
+	lt.refs++
+	return &view{
+		events: lt.turn.Events, runtime: lt.turn.Runtime, done: lt.done, response: lt.response,
+		result: lt.result, cancel: lt.cancel, release: sync.OnceFunc(lt.release),
+	}
+}
+
+// release drops the turn's or a reader's hold on the files.
+func (lt *liveTurn) release() {
+	lt.mu.Lock()
+	defer lt.mu.Unlock()
+	if lt.refs--; lt.refs == 0 {
+		_ = lt.turn.Close() // the logs have ended; their errors were reported then
+	}
+}
+
+func (lt *liveTurn) finish(final *responses.Response, failure *responses.Error) {
+	lt.mu.Lock()
+	lt.final, lt.failure = final, failure
+	lt.mu.Unlock()
+	close(lt.done)
+}
+
+func (lt *liveTurn) result() (*responses.Response, *responses.Error) {
+	lt.mu.Lock()
+	defer lt.mu.Unlock()
+	return lt.final, lt.failure
+}
+
+// find returns a view of the turn turnID, live or on disk, or nil.
+func (s *Server) find(turnID string) (*view, error) {
+	if lt := s.lookup(turnID); lt != nil {
+		if v, err := lt.await(""); v != nil || err != nil {
+			return v, err
+		}
+	}
+	return s.onDisk(turnID, "")
+}
+
+// onDisk returns a view of a finished turn, nil when there is none, and a
+// conflict when another request made it. An empty digest fits any request.
+func (s *Server) onDisk(turnID, digest string) (*view, error) {
+	dir := s.dirOf(turnID)
+	rec, err := readRecord(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, responses.Internal("the turn's record cannot be read", err)
+	}
+	if digest != "" && rec.RequestDigest != digest {
+		return nil, conflict(turnID)
+	}
+	return openFinished(dir)
+}
+
+// readRecord reads and checks turn.json.
+func readRecord(dir string) (*turns.Record, error) {
+	data, err := os.ReadFile(filepath.Join(dir, turns.RecordFile))
+	if err != nil {
+		return nil, err
+	}
+	return turns.DecodeRecord(data)
+}
+
+// openFinished returns a view of a turn whose process is gone or done.
+func openFinished(dir string) (*view, error) {
+	events, err := record.OpenLog(filepath.Join(dir, turns.EventsFile))
+	if err != nil {
+		return nil, responses.Internal("the turn's events cannot be read", err)
+	}
+	runtime, err := record.OpenLog(filepath.Join(dir, turns.RuntimeFile))
+	if err != nil {
+		return nil, responses.Internal("the turn's events cannot be read", errors.Join(err, events.Close()))
+	}
+	final, err := lastResponse(events)
+	if err != nil {
+		return nil, responses.Internal("the turn's events cannot be read", errors.Join(err, events.Close(), runtime.Close()))
+	}
+	done := make(chan struct{})
+	close(done)
+	return &view{
+		events: events, runtime: runtime, done: done, response: *final,
+		result:  func() (*responses.Response, *responses.Error) { return final, nil },
+		cancel:  func(error) {},
+		release: sync.OnceFunc(func() { _ = errors.Join(events.Close(), runtime.Close()) }),
+	}, nil
+}
+
+// lastResponse decodes the response that the last event of a stream carries.
+func lastResponse(events *record.Log) (*responses.Response, error) {
+	var last []byte
+	if err := events.Lines(func(line []byte) error {
+		last = append(last[:0], line...)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	ev, err := responses.DecodeEvent(last)
+	if err != nil {
+		return nil, err
+	}
+	if ev.Response == nil {
+		return nil, fmt.Errorf("the stream ends with %s", ev.Type)
+	}
+	return ev.Response, nil
+}
+
+// remember notes where a turn is whose directory cannot be derived from its id.
+func (s *Server) remember(p *plan) error {
+	if p.turnDir == filepath.Join(s.cfg.OutputDir, "turns", p.turnID) {
+		return nil
+	}
+	dir := filepath.Join(s.cfg.StateDir, "turns")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("remember the turn's directory: %w", err)
+	}
+	return durable.WriteFile(filepath.Join(dir, p.turnID), []byte(p.turnDir+"\n"), 0o600)
+}
+
+// dirOf returns where the turn's record is, if there is one.
+func (s *Server) dirOf(turnID string) string {
+	data, err := os.ReadFile(filepath.Join(s.cfg.StateDir, "turns", turnID))
+	if dir := strings.TrimSuffix(string(bytes.TrimSpace(data)), "/"); err == nil && filepath.IsAbs(dir) {
+		return dir
+	}
+	return filepath.Join(s.cfg.OutputDir, "turns", turnID)
+}

@@ -1,0 +1,229 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"holon/agentd/model"
+	"holon/responses"
+)
+
+// Bounds of one answer, far above what models do.
+const (
+	maxItems     = 4096
+	maxArguments = 16 << 20 // bytes of one call's
+	maxQueued    = 32 << 20 // bytes that wait for an earlier item to end
+)
+
+// eventSize is about what a waiting event costs beside its text.
+const eventSize = 256
+
+// errStopped ends an attempt whose reader wants no more.
+var errStopped = errors.New("the reader stopped")
+
+// assembly turns a provider's events into ours. The provider numbers its items
+// and may interleave them; ours come one after the other. The oldest item that
+// has not ended is passed on as it comes, later ones wait. What a server tells
+// only at the end of a part, an item or the answer, instead of in deltas, is
+// said then.
+type assembly struct {
+	yield     func(model.Event) bool
+	requestID string
+
+	items  map[int]*item // by output index; nil for those of no interest
+	open   []*item       // not yet passed on to their end, in order of their beginning
+	calls  map[string]bool
+	queued int
+}
+
+func newAssembly(yield func(model.Event) bool) *assembly {
+	return &assembly{yield: yield, items: make(map[int]*item), calls: make(map[string]bool)}
+}
+
+// take handles one event. done is true after the provider's terminal event.
+// Errors are *model.Error values or errStopped.
+func (a *assembly) take(data []byte) (done bool, err error) {
+	if d, ok := scanDelta(data); ok {
+		return false, a.delta(d)
+	}
+	eventType := typeOf(data)
+	if eventType == "error" {
+		return false, eventError(decodeFailure(data))
+	}
+	if eventType == "" {
+		return false, protocolError("the provider sent an event that is no JSON object with a type")
+	}
+	if !known(eventType) {
+		return false, nil // servers may add events
+	}
+	var ev wireEvent
+	if err := json.Unmarshal(data, &ev); err != nil {
+		return false, protocolError(fmt.Sprintf("the provider's %s event can't be read: %v", eventType, err))
+	}
+	if kind := deltaKind(eventType); kind != 0 {
+		return false, a.delta(delta{kind, ev.OutputIndex, ev.Delta})
+	}
+	return a.event(eventType, &ev)
+}
+
+// known reports whether the assembly acts on events of the type. Only those are
+// decoded, so that others may have any shape.
+func known(eventType string) bool {
+	switch eventType {
+	case "response.output_item.added", "response.output_item.done",
+		"response.content_part.done", "response.reasoning_summary_part.done",
+		"response.output_text.done", "response.refusal.done", "response.reasoning_summary_text.done",
+		"response.reasoning_text.done", "response.reasoning.done",
+		"response.function_call_arguments.done", "response.custom_tool_call_input.done",
+		"response.output_text.annotation.added",
+		"response.completed", "response.incomplete", "response.failed":
+		return true
+	}
+	return deltaKind(eventType) != 0
+}
+
+func (a *assembly) event(eventType string, ev *wireEvent) (done bool, err error) {
+	switch eventType {
+	case "response.output_item.added":
+		return false, a.added(ev.OutputIndex, ev.Item)
+	case "response.output_item.done":
+		return false, a.ended(ev.OutputIndex, ev.Item)
+	case "response.content_part.done", "response.reasoning_summary_part.done":
+		return false, a.partEnded(ev.OutputIndex, eventType == "response.reasoning_summary_part.done")
+	case "response.output_text.done":
+		return false, a.rest(ev.OutputIndex, model.TextDelta, ev.Text)
+	case "response.refusal.done":
+		return false, a.rest(ev.OutputIndex, model.RefusalDelta, ev.Refusal)
+	case "response.reasoning_summary_text.done":
+		return false, a.rest(ev.OutputIndex, model.SummaryDelta, ev.Text)
+	case "response.reasoning_text.done", "response.reasoning.done":
+		return false, a.rest(ev.OutputIndex, model.ReasoningDelta, ev.Text)
+	case "response.function_call_arguments.done":
+		return false, a.rest(ev.OutputIndex, model.CallDelta, ev.Arguments)
+	case "response.custom_tool_call_input.done":
+		return false, a.rest(ev.OutputIndex, model.CallDelta, ev.Input)
+	case "response.output_text.annotation.added":
+		return false, a.annotation(ev.OutputIndex, ev.Annotation)
+	}
+	if ev.Response == nil {
+		return false, protocolError("the provider's terminal event has no response")
+	}
+	return true, a.terminal(eventType, ev.Response)
+}
+
+// push passes an event of an item on, or keeps it until the items before have
+// ended.
+func (a *assembly) push(it *item, ev model.Event) error {
+	if a.open[0] == it {
+		return a.emit(ev)
+	}
+	if a.queued += eventSize + len(ev.Text); a.queued > maxQueued {
+		return protocolError("the provider interleaves its items too much")
+	}
+	it.waiting = append(it.waiting, ev)
+	return nil
+}
+
+// advance drops ended items from the front and passes on what the next has
+// gathered.
+func (a *assembly) advance() error {
+	for len(a.open) > 0 && a.open[0].ended {
+		a.open = a.open[1:]
+		if len(a.open) == 0 {
+			return nil
+		}
+		it := a.open[0]
+		if err := a.emit(it.begin); err != nil {
+			return err
+		}
+		for _, ev := range it.waiting {
+			a.queued -= eventSize + len(ev.Text)
+			if err := a.emit(ev); err != nil {
+				return err
+			}
+		}
+		it.waiting = nil
+	}
+	return nil
+}
+
+func (a *assembly) emit(ev model.Event) error {
+	if !a.yield(ev) {
+		return errStopped
+	}
+	return nil
+}
+
+// terminal handles the event that ends the answer.
+func (a *assembly) terminal(eventType string, r *wireResponse) error {
+	if eventType == "response.failed" {
+		if r.Error == nil {
+			return eventError(wireFailure{})
+		}
+		return eventError(*r.Error)
+	}
+	done := model.Event{Kind: model.Done, Stop: model.StopEnd, RequestID: r.ID}
+	if done.RequestID == "" {
+		done.RequestID = a.requestID
+	}
+	if r.Usage != nil {
+		done.Usage = *r.Usage
+	}
+	if eventType == "response.incomplete" {
+		var err error
+		if done.Stop, err = stopReason(r); err != nil {
+			return err
+		}
+	}
+	if eventType == "response.completed" {
+		for index, raw := range r.Output { // for servers that say everything only here
+			if err := a.ended(index, raw); err != nil {
+				return err
+			}
+		}
+	}
+	if err := a.finish(eventType == "response.completed"); err != nil {
+		return err
+	}
+	return a.emit(done)
+}
+
+// stopReason returns why an answer is incomplete.
+func stopReason(r *wireResponse) (model.Stop, error) {
+	reason := ""
+	if r.IncompleteDetails != nil {
+		reason = r.IncompleteDetails.Reason
+	}
+	switch reason {
+	case responses.ReasonMaxOutputTokens, "max_tokens":
+		return model.StopMaxTokens, nil
+	case responses.ReasonContentFilter:
+		return model.StopContentFilter, nil
+	}
+	return "", protocolError(fmt.Sprintf("the provider left its answer incomplete for the reason %.64q", reason))
+}
+
+// finish passes on what is left of items that were never ended. Only in a
+// complete answer are calls among them whole, to be run.
+func (a *assembly) finish(complete bool) error {
+	for _, it := range a.open {
+		var err error
+		switch {
+		case it.ended || !complete:
+		case it.kind == reasoning:
+			err = a.push(it, model.Event{Kind: model.ReasoningEnd})
+		case it.kind == call:
+			err = a.push(it, it.callEnd())
+		}
+		if err != nil {
+			return err
+		}
+		it.ended = true
+	}
+	return a.advance()
+}
+
+func protocolError(msg string) *model.Error {
+	return &model.Error{Kind: model.KindProtocol, Code: responses.CodeModelError, Message: msg}
+}

@@ -1,0 +1,341 @@
+package openai_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holon/agentd/model"
+	"holon/agentd/model/openai"
+	"holon/responses"
+)
+
+const (
+	added     = `{"type":"response.output_item.added","output_index":0,"item":{"type":"message","role":"assistant","content":[]}}`
+	hello     = `{"type":"response.output_text.delta","output_index":0,"content_index":0,"item_id":"m","delta":"hel\u006co","logprobs":[]}`
+	completed = `{"type":"response.completed","response":{"id":"resp_1","output":[],"usage":{"input_tokens":1,"output_tokens":2,"total_tokens":3}}}`
+	incident  = `{"type":"response.%s","response":{"id":"r","output":[],%s}}`
+)
+
+func TestStatuses(t *testing.T) {
+	tests := []struct {
+		status    int
+		header    string // Name: value
+		body      string
+		kind      model.ErrorKind
+		code      string
+		says      string
+		wait      time.Duration
+		retryable bool
+	}{
+		{401, "", `{"error":{"message":"Incorrect API key provided: ` + sentinel + `.","code":"invalid_api_key"}}`, model.KindAuthentication, responses.CodeProviderAuthentication, "Incorrect API key provided: [redacted]", 0, false},
+		{403, "", `{"error":{"message":"no Bearer abc.def"}}`, model.KindAuthentication, responses.CodeProviderAuthentication, "no [redacted]", 0, false},
+		{404, "", `{"error":{"message":"no such model","code":"model_not_found"}}`, model.KindInvalidRequest, responses.CodeModelNotFound, "404 Not Found: no such model", 0, false},
+		{400, "", `{"error":{"message":"too long","code":"context_length_exceeded"}}`, model.KindContextLength, responses.CodeContextLength, "too long", 0, false},
+		{400, "", `{"error":{"message":"This model's maximum context length is 8 tokens"}}`, model.KindContextLength, responses.CodeContextLength, "maximum context", 0, false},
+		{422, "", `{"detail":"bad field"}`, model.KindInvalidRequest, responses.CodeModelError, "bad field", 0, false},
+		{429, "Retry-After-Ms: 1500", `{"error":{"message":"slow down","code":"rate_limit_exceeded"}}`, model.KindRateLimited, responses.CodeRateLimit, "slow down", 1500 * time.Millisecond, true},
+		{429, "Retry-After: 2", `{"error":"slow"}`, model.KindRateLimited, responses.CodeRateLimit, "slow", 2 * time.Second, true},
+		{429, "", `{"error":{"message":"pay","code":"insufficient_quota"}}`, model.KindRateLimited, responses.CodeRateLimit, "pay", 0, false},
+		{500, "", `{"error":{"message":null,"code":17}}`, model.KindOverloaded, responses.CodeProviderUnavailable, "500 Internal Server Error", 0, true},
+		{502, "Content-Type: text/html", "<html>secret page</html>", model.KindOverloaded, responses.CodeProviderUnavailable, "502 Bad Gateway", 0, true},
+		{503, "", strings.Repeat("x", 1<<20), model.KindOverloaded, responses.CodeProviderUnavailable, "503 Service Unavailable", 0, true},
+		{500, "", `{"error":{"message":"line\none\u0007 ` + strings.Repeat("é", 5000) + `"}}`, model.KindOverloaded, responses.CodeProviderUnavailable, "line one", 0, true},
+		{408, "", ``, model.KindTransport, responses.CodeProviderUnavailable, "408", 0, true},
+		{307, "Location: /v1/elsewhere", ``, model.KindProtocol, responses.CodeModelError, "307", 0, false},
+		{204, "", ``, model.KindProtocol, responses.CodeModelError, "204", 0, false},
+		{200, "Content-Type: application/json", `{}`, model.KindProtocol, responses.CodeModelError, "application/json", 0, false},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprint(tt.status, " ", tt.code), func(t *testing.T) {
+			var calls atomic.Int32
+			tr := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
+				calls.Add(1)
+				w.Header().Set("Content-Type", "application/json")
+				if name, value, ok := strings.Cut(tt.header, ": "); ok {
+					w.Header().Set(name, value)
+				}
+				w.WriteHeader(tt.status)
+				_, _ = io.WriteString(w, tt.body) // a client that has enough hangs up
+			})
+			_, e := ask(t.Context(), t, tr, model.Request{})
+			if e == nil {
+				t.Fatal("succeeded")
+			}
+			status := tt.status
+			if status == 200 {
+				status = 0
+			}
+			if e.Kind != tt.kind || e.Code != tt.code || e.Status != status || e.RetryAfter != tt.wait || e.Retryable() != tt.retryable {
+				t.Errorf("%#v (retryable %v)", e, e.Retryable())
+			}
+			if !strings.Contains(e.Message, tt.says) || strings.Contains(e.Message, "<") {
+				t.Errorf("says %q, want %q", e.Message, tt.says)
+			}
+			if n := calls.Load(); n != 1 {
+				t.Errorf("the provider was called %d times", n)
+			}
+		})
+	}
+}
+
+func TestStreamFaults(t *testing.T) {
+	tests := []struct {
+		name   string
+		events []string
+		text   string
+		kind   model.ErrorKind
+		says   string
+	}{
+		{"no terminal event", []string{added, hello}, "hello", model.KindTransport, "ended before"},
+		{"nothing at all", nil, "", model.KindTransport, "ended before"},
+		{"garbage", []string{added, hello, `{"type":`}, "hello", model.KindProtocol, "no JSON object"},
+		{"no type", []string{`{"delta":"x"}`}, "", model.KindProtocol, "no JSON object with a type"},
+		{"a wrong type of a key", []string{added, `{"type":"response.output_text.delta","output_index":0,"delta":7}`}, "", model.KindProtocol, "can't be read"},
+		{"an item twice", []string{added, added}, "", model.KindProtocol, "twice"},
+		{"a call without a name", []string{`{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call"}}`}, "", model.KindProtocol, "names no tool"},
+		{"terminal without response", []string{`{"type":"response.completed"}`}, "", model.KindProtocol, "no response"},
+		{"error, nested", []string{`{"type":"error","error":{"code":"server_error","message":"oops"}}`}, "", model.KindOverloaded, "oops"},
+		{"error, flat", []string{added, hello, `{"type":"error","code":"rate_limit_exceeded","message":"slow"}`}, "hello", model.KindRateLimited, "slow"},
+		{"failed: too long", []string{fmt.Sprintf(incident, "failed", `"error":{"code":"context_length_exceeded","message":"long"}`)}, "", model.KindContextLength, "long"},
+		{"failed: policy", []string{fmt.Sprintf(incident, "failed", `"error":{"code":"cyber_policy","message":"no"}`)}, "", model.KindInvalidRequest, "no"},
+		{"failed for no reason", []string{fmt.Sprintf(incident, "failed", `"error":null`)}, "", model.KindOverloaded, "failed"},
+		{"incomplete for no reason", []string{fmt.Sprintf(incident, "incomplete", `"incomplete_details":null`)}, "", model.KindProtocol, "incomplete"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a, e := ask(t.Context(), t, serve(t, false, replay(tt.events, false)), model.Request{})
+			if e == nil || e.Kind != tt.kind || !strings.Contains(e.Message, tt.says) || a.Text != tt.text {
+				t.Errorf("got %q and %v, want %q and %s: %s", a.Text, e, tt.text, tt.kind, tt.says)
+			}
+		})
+	}
+}
+
+// What servers of the API do differently, or will do, does no harm.
+func TestTolerance(t *testing.T) {
+	call := func(index int, id, rest string) string {
+		return fmt.Sprintf(`{"type":"response.output_item.added","output_index":%d,"item":{"type":"function_call","call_id":%q,"name":"f","arguments":""%s}}`, index, id, rest)
+	}
+	args := func(index int, text string) string {
+		return fmt.Sprintf(`{"type":"response.function_call_arguments.delta","output_index":%d,"delta":%q}`, index, text)
+	}
+	doneCall := func(index int, status, text string) string {
+		return fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":{"type":"function_call","call_id":"c","name":"f","status":%q,"arguments":%q}}`, index, status, text)
+	}
+	tests := []struct {
+		name   string
+		events []string
+		want   answer
+	}{
+		{"unknown events, items and parts", []string{
+			`{"type":"response.new_thing","delta":{"a":1},"output_index":"x"}`, `{"type":"keepalive","sequence_number":3}`,
+			`{"type":"response.output_item.added","output_index":1,"item":{"type":"tool_search_call","arguments":{"a":1}}}`,
+			`{"type":"response.output_text.delta","output_index":1,"delta":"lost"}`,
+			`{"type":"response.output_item.done","output_index":1,"item":{"type":"tool_search_call","arguments":{"a":1}}}`,
+			added, hello, completed,
+		}, answer{Text: "hello"}},
+		{"everything in the terminal event", []string{
+			`{"type":"response.completed","response":{"id":"resp_1","output":[{"type":"reasoning","encrypted_content":"abc","summary":[{"type":"summary_text","text":"s"}]},{"type":"message","content":[{"type":"output_text","text":"a"},{"type":"refusal","refusal":"b"}]},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}]}}`,
+		}, answer{Text: "a", Refusal: "b", Summary: []string{"s"}, Encrypted: 3, Calls: []string{"c f {}"}}},
+		{"text only in done events", []string{added, `{"type":"response.output_text.done","output_index":0,"text":"all"}`, `{"type":"response.output_text.done","output_index":0,"text":"all"}`, completed}, answer{Text: "all"}},
+		{"interleaved calls", []string{
+			call(0, "c0", ""), call(1, "c1", ""), args(1, `{"b"`), args(0, `{"a"`), args(1, `:1}`), doneCall(1, "completed", `{"b":1}`), args(0, `:1}`), doneCall(0, "completed", `{"a":1}`), completed,
+		}, answer{Calls: []string{`c0 f {"a":1}`, `c1 f {"b":1}`}}},
+		{"malformed arguments", []string{call(0, "c0", ""), args(0, `{"a": nope`), doneCall(0, "completed", `{"a": nope`), completed}, answer{Calls: []string{`c0 f {"a": nope`}}},
+		{"arguments that the end completes", []string{call(0, "c0", ""), args(0, `{"a"`), doneCall(0, "completed", `{"a":1}`), completed}, answer{Calls: []string{`c0 f {"a":1}`}}},
+		{"arguments that the end contradicts", []string{call(0, "c0", ""), args(0, `{"a":1}`), doneCall(0, "completed", `{ "a": 1 }`), completed}, answer{Calls: []string{`c0 f {"a":1}`}}},
+		{"calls that never end", []string{call(0, "c0", ""), args(0, `{}`), call(1, "c1", ""), args(1, `[]`), completed}, answer{Calls: []string{`c0 f {}`, `c1 f []`}}},
+		{"phases and citations", []string{
+			`{"type":"response.output_item.added","output_index":0,"item":{"type":"message","phase":"odd"}}`, hello,
+			`{"type":"response.output_text.annotation.added","output_index":0,"annotation":{"type":"url_citation","url":"https://x","title":"t","start_index":0,"end_index":2}}`,
+			`{"type":"response.output_text.annotation.added","output_index":0,"annotation":{"type":"file_citation","index":"odd"}}`, completed,
+		}, answer{Text: "hello", Notes: []string{"https://x"}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, e := ask(t.Context(), t, serve(t, false, replay(tt.events, true)), model.Request{})
+			if e != nil || got.Stop != model.StopEnd || got.RequestID != "resp_1" {
+				t.Errorf("%v, stop %q, request %q", e, got.Stop, got.RequestID)
+			}
+			got.Stop, got.RequestID, got.Usage = "", "", responses.Usage{}
+			if fmt.Sprint(got) != fmt.Sprint(tt.want) {
+				t.Errorf("got %+v\nwant %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+// A call id that cannot tell calls apart is replaced.
+func TestCallIDs(t *testing.T) {
+	var events []string
+	for i, id := range []string{"same", "same", "", strings.Repeat("x", 65)} {
+		events = append(events, fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":{"type":"function_call","call_id":%q,"name":"f","arguments":"{}"}}`, i, id))
+	}
+	a, e := ask(t.Context(), t, serve(t, false, replay(append(events, completed), false)), model.Request{})
+	seen := make(map[string]bool)
+	for _, call := range a.Calls {
+		id, _, _ := strings.Cut(call, " ")
+		if id == "" || len(id) > 64 || seen[id] {
+			t.Errorf("id %q in %v", id, a.Calls)
+		}
+		seen[id] = true
+	}
+	if e != nil || len(a.Calls) != 4 || !seen["same"] {
+		t.Errorf("%v %v", a.Calls, e)
+	}
+}
+
+// What the output limit cut off is no call to run.
+func TestIncomplete(t *testing.T) {
+	cut := `{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","call_id":"c","name":"f"}}`
+	half := `{"type":"response.function_call_arguments.delta","output_index":1,"delta":"{\"a"}`
+	for _, end := range []string{"", `{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","call_id":"c","name":"f","status":"incomplete","arguments":"{\"a"}}`} {
+		events := []string{added, hello, cut, half}
+		if end != "" {
+			events = append(events, end)
+		}
+		events = append(events, fmt.Sprintf(incident, "incomplete", `"incomplete_details":{"reason":"max_output_tokens"}`))
+		a, e := ask(t.Context(), t, serve(t, false, replay(events, false)), model.Request{})
+		if e != nil || a.Stop != model.StopMaxTokens || len(a.Calls) != 0 || a.Text != "hello" {
+			t.Errorf("%+v %v", a, e)
+		}
+	}
+	a, e := ask(t.Context(), t, serve(t, false, replay([]string{fmt.Sprintf(incident, "incomplete", `"incomplete_details":{"reason":"content_filter"}`)}, false)), model.Request{})
+	if e != nil || a.Stop != model.StopContentFilter || a.RequestID != "r" {
+		t.Errorf("%+v %v", a, e)
+	}
+}
+
+// stall sends the beginning of an answer and then nothing until the client goes.
+func stall(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body) // else the server does not see the client go
+	w.Header().Set("Content-Type", "text/event-stream")
+	_, _ = fmt.Fprintf(w, "data: %s\n\ndata: %s\n\n", added, hello)
+	w.(http.Flusher).Flush()
+	<-r.Context().Done()
+}
+
+func TestSilence(t *testing.T) {
+	tr := serve(t, false, stall, func(o *openai.Options) { o.IdleTimeout = 50 * time.Millisecond })
+	a, e := ask(t.Context(), t, tr, model.Request{})
+	if e == nil || e.Kind != model.KindTransport || !strings.Contains(e.Message, "no event for 50ms") || a.Text != "hello" {
+		t.Errorf("%+v %v", a, e)
+	}
+	never := serve(t, true, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else the server does not see the client go
+		<-r.Context().Done()
+	}, func(o *openai.Options) { o.IdleTimeout = 50 * time.Millisecond })
+	if _, e := ask(t.Context(), t, never, model.Request{}); e == nil || e.Kind != model.KindTransport || !strings.Contains(e.Message, "no event for 50ms") {
+		t.Errorf("before the headers: %v", e)
+	}
+}
+
+// A reader that takes its time does not make the provider silent.
+func TestSlowReader(t *testing.T) {
+	// Each event is larger than what one read takes in.
+	large := strings.Replace(hello, `"logprobs":[]`, `"obfuscation":"`+strings.Repeat("x", 1<<18)+`"`, 1)
+	tr := serve(t, false, replay([]string{added, large, large, large, completed}, false), func(o *openai.Options) { o.IdleTimeout = 40 * time.Millisecond })
+	for _, err := range tr.Stream(t.Context(), model.Request{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(60 * time.Millisecond)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	tr := serve(t, false, stall)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var last error
+	for ev, err := range tr.Stream(ctx, model.Request{}) {
+		if ev.Kind == model.TextDelta {
+			cancel()
+		}
+		last = err
+	}
+	if e, ok := errors.AsType[*model.Error](last); !ok || e.Kind != model.KindCancelled || !errors.Is(e, context.Canceled) {
+		t.Errorf("%#v", last)
+	}
+	if _, e := ask(ctx, t, tr, model.Request{}); e == nil || e.Kind != model.KindCancelled {
+		t.Errorf("begun when it was over: %v", e)
+	}
+}
+
+func TestReaderMayStop(t *testing.T) {
+	tr := serve(t, false, stall)
+	for ev, err := range tr.Stream(t.Context(), model.Request{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Kind == model.TextDelta {
+			break
+		}
+	}
+}
+
+func TestBrokenConnections(t *testing.T) {
+	reset := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprintf(w, "data: %s\n\ndata: %s\n\ndata: {\"type\":\"response.comp", added, hello)
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	a, e := ask(t.Context(), t, reset, model.Request{})
+	if e == nil || e.Kind != model.KindTransport || a.Text != "hello" || !e.Retryable() {
+		t.Errorf("reset: %+v %v", a, e)
+	}
+	gone, err := openai.New(openai.Options{SocketPath: filepath.Join(t.TempDir(), "gone.sock"), ExtraHeaders: map[string]string{"X-Token": sentinel}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, e := ask(t.Context(), t, gone, model.Request{}); e == nil || e.Kind != model.KindTransport || !strings.Contains(e.Message, "gone.sock") {
+		t.Errorf("no socket: %v", e)
+	}
+}
+
+// An event that exceeds the limit is refused without being kept whole, in time
+// that does not grow with its square.
+func TestHugeEvent(t *testing.T) {
+	tr := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: ")
+		for piece := strings.Repeat("x", 1<<16); ; {
+			if _, err := io.WriteString(w, piece); err != nil {
+				return
+			}
+		}
+	})
+	if _, e := ask(t.Context(), t, tr, model.Request{}); e == nil || e.Kind != model.KindProtocol || !strings.Contains(e.Message, "32 MiB") {
+		t.Errorf("%v", e)
+	}
+}
+
+func TestMissingKey(t *testing.T) {
+	tr, err := openai.New(openai.Options{BaseURL: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check, ok := errors.AsType[*responses.Error](tr.Check("gpt-5"))
+	if !ok || check.Code != responses.CodeMissingCredentials || !strings.Contains(check.Error(), "OPENAI_API_KEY") {
+		t.Errorf("%#v", check)
+	}
+	_, e := ask(t.Context(), t, tr, model.Request{})
+	if e == nil || e.Code != responses.CodeMissingCredentials || !strings.Contains(e.Message, "OPENAI_API_KEY") || e.Retryable() {
+		t.Errorf("%#v", e)
+	}
+	for _, bad := range []string{"api.openai.com", "ftp://x/", "http://", "http://%zz"} {
+		_, err := openai.New(openai.Options{BaseURL: bad})
+		if e, ok := errors.AsType[*responses.Error](err); !ok || e.Param != "OPENAI_BASE_URL" {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package openai
+
+import (
+	"fmt"
+
+	"holon/agentd/model"
+	"holon/responses"
+)
+
+// The items of a conversation as the provider is told them. None has an id: the
+// provider stores nothing of ours and refuses ids that it does not know.
+type (
+	wireMessage struct {
+		Type    string          `json:"type"`
+		Role    responses.Role  `json:"role"`
+		Phase   responses.Phase `json:"phase,omitempty"`
+		Content []any           `json:"content"`
+	}
+	wireCall struct {
+		Type      string `json:"type"`
+		CallID    string `json:"call_id"`
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	}
+	wireOutput struct {
+		Type   string `json:"type"`
+		CallID string `json:"call_id"`
+		Output any    `json:"output"` // a string or parts
+	}
+	wireThought struct {
+		Type             string           `json:"type"`
+		Summary          []responses.Part `json:"summary"`
+		EncryptedContent string           `json:"encrypted_content"`
+	}
+	wireCompaction struct {
+		Type             string `json:"type"`
+		EncryptedContent string `json:"encrypted_content"`
+	}
+	wireTextPart struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+)
+
+// unanswered is told to the model in the place of an output that never came:
+// the API refuses a call without one, and then the conversation would be stuck.
+const unanswered = "There is no output: the call was not answered."
+
+// encodeInput returns the conversation in the provider's terms.
+func encodeInput(items []responses.Item) ([]any, error) {
+	answered := make(map[string]bool)
+	for _, item := range items {
+		if o, ok := item.(*responses.FunctionCallOutput); ok {
+			answered[o.CallID] = true
+		}
+	}
+	list := make([]any, 0, len(items)+8)
+	for i, item := range items {
+		var err error
+		switch item := item.(type) {
+		case *responses.Message:
+			list, err = appendMessage(list, item)
+		case *responses.ToolCall:
+			list = append(list, wireCall{responses.ItemFunctionCall, item.CallID, item.Name, item.Arguments},
+				wireOutput{responses.ItemFunctionCallOutput, item.CallID, item.Output})
+		case *responses.FunctionCall:
+			list = append(list, wireCall{responses.ItemFunctionCall, item.CallID, item.Name, item.Arguments})
+			if !answered[item.CallID] {
+				list = append(list, wireOutput{responses.ItemFunctionCallOutput, item.CallID, unanswered})
+			}
+		case *responses.FunctionCallOutput:
+			list, err = appendOutput(list, item)
+		case *responses.Reasoning:
+			// Without its encrypted form a thought means nothing to a provider that
+			// stored none.
+			if item.EncryptedContent != "" {
+				list = append(list, wireThought{responses.ItemReasoning, nonNil(item.Summary), item.EncryptedContent})
+			}
+		case *responses.Compaction:
+			list = append(list, wireCompaction{responses.ItemCompaction, item.EncryptedContent})
+		case *responses.ItemReference:
+			err = fmt.Errorf("the item %.64q is only referred to, not given", item.ID)
+		}
+		if err != nil {
+			return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: fmt.Sprintf("item %d of the conversation: %v", i, err)}
+		}
+	}
+	return list, nil
+}
+
+func nonNil(parts []responses.Part) []responses.Part {
+	if parts == nil {
+		return []responses.Part{}
+	}
+	return parts
+}
+
+func appendMessage(list []any, m *responses.Message) ([]any, error) {
+	w := wireMessage{Type: responses.ItemMessage, Role: m.Role, Content: make([]any, 0, len(m.Content))}
+	text := responses.PartInputText
+	if m.Role == responses.RoleAssistant {
+		text, w.Phase = responses.PartOutputText, m.Phase
+	}
+	for _, p := range m.Content {
+		part, err := encodePart(p, text)
+		if err != nil {
+			return nil, err
+		}
+		w.Content = append(w.Content, part)
+	}
+	if len(w.Content) == 0 {
+		return list, nil // a message that was cut short before its first word
+	}
+	return append(list, w), nil
+}
+
+func appendOutput(list []any, o *responses.FunctionCallOutput) ([]any, error) {
+	w := wireOutput{Type: responses.ItemFunctionCallOutput, CallID: o.CallID}
+	switch {
+	case len(o.Output) == 0:
+		w.Output = ""
+	case len(o.Output) == 1 && isText(o.Output[0]):
+		w.Output = o.Output[0].Text
+	default:
+		parts := make([]any, len(o.Output))
+		for i, p := range o.Output {
+			var err error
+			if parts[i], err = encodePart(p, responses.PartInputText); err != nil {
+				return nil, err
+			}
+		}
+		w.Output = parts
+	}
+	return append(list, w), nil
+}
+
+func isText(p responses.Part) bool {
+	switch p.Type {
+	case responses.PartInputText, responses.PartOutputText, responses.PartText:
+		return true
+	}
+	return false
+}
+
+// encodePart returns a content part. Which type a text has depends on who
+// speaks, whatever it was sent as.
+func encodePart(p responses.Part, text string) (any, error) {
+	switch {
+	case isText(p):
+		return wireTextPart{text, p.Text}, nil
+	case p.Type == responses.PartRefusal, p.Type == responses.PartInputImage, p.Type == responses.PartInputFile:
+		return p, nil
+	}
+	return nil, fmt.Errorf("content of type %q cannot be sent to this provider; leave it out", p.Type)
+}

@@ -1,0 +1,227 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"holon/agentd/model"
+	"holon/responses"
+)
+
+// itemKind is what the assembly knows items as.
+type itemKind uint8
+
+const (
+	message itemKind = iota + 1
+	reasoning
+	call
+)
+
+type item struct {
+	kind    itemKind
+	begin   model.Event
+	waiting []model.Event // while an earlier item is open
+	ended   bool
+	said    bool            // something of the item was passed on
+	part    bool            // something of the open part was
+	args    strings.Builder // call: what was passed on
+}
+
+// added begins an item.
+func (a *assembly) added(index int, raw json.RawMessage) error {
+	if _, again := a.items[index]; again {
+		return protocolError(fmt.Sprintf("the provider began item %d twice", index))
+	}
+	if len(a.items) >= maxItems {
+		return protocolError(fmt.Sprintf("the provider's answer has more than %d items", maxItems))
+	}
+	a.items[index] = nil
+	itemType := typeOf(raw)
+	it := &item{}
+	switch itemType {
+	case responses.ItemMessage:
+		it.kind, it.begin.Kind = message, model.MessageBegin
+	case responses.ItemReasoning:
+		it.kind, it.begin.Kind = reasoning, model.ReasoningBegin
+	case responses.ItemFunctionCall, "custom_tool_call":
+		// A custom tool is none of ours; as a call it gets an answer that says so.
+		it.kind, it.begin.Kind = call, model.CallBegin
+	default:
+		return nil // a tool of the provider's own, or something newer than this code
+	}
+	w, err := decodeItem(index, raw)
+	if err != nil {
+		return err
+	}
+	switch it.kind {
+	case message:
+		if w.Phase == responses.PhaseCommentary || w.Phase == responses.PhaseFinalAnswer {
+			it.begin.Phase = w.Phase
+		}
+	case call:
+		if w.Name == "" {
+			return protocolError(fmt.Sprintf("the provider's call in item %d names no tool", index))
+		}
+		it.begin.CallID, it.begin.Name = a.callID(w.CallID), w.Name
+	}
+	a.items[index] = it
+	a.open = append(a.open, it)
+	if len(a.open) == 1 {
+		return a.emit(it.begin)
+	}
+	return nil
+}
+
+// callID returns the call's id, or a new one where the provider's cannot serve
+// to tell calls apart.
+func (a *assembly) callID(id string) string {
+	if id == "" || len(id) > 64 || a.calls[id] {
+		id = responses.NewID(responses.PrefixCallID)
+	}
+	a.calls[id] = true
+	return id
+}
+
+func decodeItem(index int, raw json.RawMessage) (*wireItem, error) {
+	var w wireItem
+	if err := json.Unmarshal(raw, &w); err != nil {
+		return nil, protocolError(fmt.Sprintf("the provider's item %d can't be read: %v", index, err))
+	}
+	return &w, nil
+}
+
+// delta passes a piece of an item on. Pieces of items that are of no interest,
+// have ended, or are of another kind are dropped.
+func (a *assembly) delta(d delta) error {
+	it := a.items[d.index]
+	if it == nil || it.ended || it.kind != kindOf(d.kind) || d.text == "" {
+		return nil
+	}
+	it.said, it.part = true, true
+	if it.kind == call {
+		if it.args.Len()+len(d.text) > maxArguments {
+			return protocolError(fmt.Sprintf("the provider's call has more than %d MiB of arguments", maxArguments>>20))
+		}
+		it.args.WriteString(d.text)
+	}
+	return a.push(it, model.Event{Kind: d.kind, Text: d.text})
+}
+
+func kindOf(kind model.EventKind) itemKind {
+	switch kind {
+	case model.TextDelta, model.RefusalDelta:
+		return message
+	case model.SummaryDelta, model.ReasoningDelta:
+		return reasoning
+	}
+	return call
+}
+
+// rest takes the whole text of a part, or of a call's arguments, and passes on
+// what no delta brought. What was passed on already stands, even if it differs.
+func (a *assembly) rest(index int, kind model.EventKind, whole string) error {
+	it := a.items[index]
+	if it == nil {
+		return nil
+	}
+	if it.kind == call {
+		tail, extends := strings.CutPrefix(whole, it.args.String())
+		if !extends {
+			return nil
+		}
+		whole = tail
+	} else if it.part {
+		return nil
+	}
+	return a.delta(delta{kind, index, whole})
+}
+
+func (a *assembly) partEnded(index int, summary bool) error {
+	it := a.items[index]
+	if it == nil || it.ended {
+		return nil
+	}
+	spoke := it.part
+	it.part = false
+	if summary && it.kind == reasoning && spoke {
+		return a.push(it, model.Event{Kind: model.SummaryPartEnd})
+	}
+	return nil
+}
+
+func (a *assembly) annotation(index int, raw json.RawMessage) error {
+	it := a.items[index]
+	if it == nil || it.ended || it.kind != message || typeOf(raw) != "url_citation" {
+		return nil // files and containers of the provider's mean nothing outside
+	}
+	var note responses.Annotation
+	if err := json.Unmarshal(raw, &note); err != nil {
+		return protocolError("the provider's citation can't be read: " + err.Error())
+	}
+	return a.push(it, model.Event{Kind: model.AnnotationAdded, Annotation: &note})
+}
+
+// ended ends an item, after saying what of it was not said yet.
+func (a *assembly) ended(index int, raw json.RawMessage) error {
+	it, begun := a.items[index]
+	if !begun {
+		if err := a.added(index, raw); err != nil {
+			return err
+		}
+		it = a.items[index]
+	}
+	if it == nil || it.ended {
+		return nil
+	}
+	w, err := decodeItem(index, raw)
+	if err != nil {
+		return err
+	}
+	if err := a.unsaid(index, it, w); err != nil {
+		return err
+	}
+	switch {
+	case it.kind == reasoning:
+		err = a.push(it, model.Event{Kind: model.ReasoningEnd, Text: w.EncryptedContent})
+	case it.kind == call && w.Status != "incomplete": // half a call is never run
+		err = a.push(it, it.callEnd())
+	}
+	if err != nil {
+		return err
+	}
+	it.ended = true
+	return a.advance()
+}
+
+func (it *item) callEnd() model.Event {
+	return model.Event{Kind: model.CallEnd, CallID: it.begin.CallID, Name: it.begin.Name, Text: it.args.String()}
+}
+
+// unsaid passes on the content of a whole item unless its deltas did.
+func (a *assembly) unsaid(index int, it *item, w *wireItem) error {
+	if it.kind == call {
+		return a.rest(index, model.CallDelta, w.Arguments+w.Input) // an item has one of them
+	}
+	if it.said {
+		return nil
+	}
+	for _, p := range append(w.Summary, w.Content...) {
+		kind, text := model.TextDelta, p.Text
+		switch p.Type {
+		case responses.PartRefusal:
+			kind, text = model.RefusalDelta, p.Refusal
+		case responses.PartSummaryText:
+			kind = model.SummaryDelta
+		case responses.PartReasoningText:
+			kind = model.ReasoningDelta
+		}
+		if err := a.delta(delta{kind, index, text}); err != nil {
+			return err
+		}
+		if err := a.partEnded(index, kind == model.SummaryDelta); err != nil {
+			return err
+		}
+	}
+	return nil
+}

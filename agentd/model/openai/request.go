@@ -1,0 +1,154 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"holon/agentd/model"
+	"holon/responses"
+)
+
+// wireRequest is the body of POST /responses. The client's own parameter type
+// is not used: the conversation is most of the body, and this way it is encoded
+// once, by us, to the same bytes in every round, as prompt caches want it.
+type wireRequest struct {
+	Model             string            `json:"model"`
+	Instructions      string            `json:"instructions,omitempty"`
+	Input             []any             `json:"input"`
+	Tools             []wireTool        `json:"tools,omitempty"`
+	ToolChoice        any               `json:"tool_choice,omitempty"`
+	ParallelToolCalls *bool             `json:"parallel_tool_calls,omitempty"`
+	MaxOutputTokens   *int              `json:"max_output_tokens,omitempty"`
+	Temperature       *float64          `json:"temperature,omitempty"`
+	TopP              *float64          `json:"top_p,omitempty"`
+	PresencePenalty   *float64          `json:"presence_penalty,omitempty"`
+	FrequencyPenalty  *float64          `json:"frequency_penalty,omitempty"`
+	Reasoning         *wireReasoning    `json:"reasoning,omitempty"`
+	Text              *wireText         `json:"text,omitempty"`
+	ServiceTier       string            `json:"service_tier,omitempty"`
+	PromptCacheKey    string            `json:"prompt_cache_key,omitempty"`
+	SafetyIdentifier  string            `json:"safety_identifier,omitempty"`
+	Metadata          map[string]string `json:"metadata,omitempty"`
+	Include           []string          `json:"include,omitempty"`
+	Store             bool              `json:"store"`
+	Stream            bool              `json:"stream"`
+}
+
+type wireTool struct {
+	Type        string          `json:"type"`
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"`
+	Strict      bool            `json:"strict"` // the API's default is true, which optional parameters do not survive
+}
+
+type wireReasoning struct {
+	Effort  *string `json:"effort,omitempty"`
+	Summary *string `json:"summary,omitempty"`
+}
+
+type wireText struct {
+	Format    *wireFormat `json:"format,omitempty"`
+	Verbosity string      `json:"verbosity,omitempty"`
+}
+
+type wireFormat struct {
+	Type        string          `json:"type"`
+	Name        string          `json:"name,omitempty"`
+	Description *string         `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"schema,omitempty"`
+	Strict      *bool           `json:"strict,omitempty"`
+}
+
+// encodeRequest returns the body for req. Errors are *model.Error values about
+// items that the provider cannot be told.
+func encodeRequest(req model.Request) ([]byte, error) {
+	input, err := encodeInput(req.Input)
+	if err != nil {
+		return nil, err
+	}
+	w := wireRequest{
+		Model: req.Model, Instructions: req.Instructions, Input: input, MaxOutputTokens: req.MaxOutputTokens,
+		Text: encodeText(req.Text), PromptCacheKey: req.PromptCacheKey, SafetyIdentifier: req.SafetyIdentifier,
+		Metadata: req.Metadata, Stream: true,
+		Temperature: sent(req.Sampling.Temperature, req.Temperature), TopP: sent(req.Sampling.TopP, req.TopP),
+		PresencePenalty:  sent(req.Sampling.PresencePenalty, req.PresencePenalty),
+		FrequencyPenalty: sent(req.Sampling.FrequencyPenalty, req.FrequencyPenalty),
+	}
+	if req.ServiceTier != "default" {
+		w.ServiceTier = req.ServiceTier
+	}
+	if r := req.Reasoning; r != nil && (r.Effort != nil || r.Summary != nil) {
+		w.Reasoning = &wireReasoning{r.Effort, r.Summary}
+	}
+	if reasons(req) {
+		w.Include = []string{"reasoning.encrypted_content"}
+	}
+	if len(req.Tools) > 0 {
+		w.ToolChoice, w.ParallelToolCalls = req.ToolChoice, &req.ParallelToolCalls
+		w.Tools = encodeTools(req.Tools)
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(w); err != nil {
+		return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: "the request has no form in JSON: " + err.Error(), Err: err}
+	}
+	return b.Bytes(), nil
+}
+
+// sent returns v where the caller set it: some models refuse a sampling
+// parameter even at its default.
+func sent(set bool, v float64) *float64 {
+	if !set {
+		return nil
+	}
+	return &v
+}
+
+func encodeTools(tools []model.Tool) []wireTool {
+	list := make([]wireTool, len(tools))
+	for i, t := range tools {
+		list[i] = wireTool{Type: "function", Name: t.Name, Description: t.Description, Parameters: t.Parameters, Strict: t.Strict != nil && *t.Strict}
+		if len(t.Parameters) == 0 {
+			list[i].Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
+		}
+	}
+	return list
+}
+
+func encodeText(t responses.TextConfig) *wireText {
+	w := &wireText{Verbosity: t.Verbosity}
+	switch f := t.Format; f.Type {
+	case "json_object":
+		w.Format = &wireFormat{Type: f.Type}
+	case "json_schema":
+		w.Format = &wireFormat{Type: f.Type, Name: f.Name, Description: f.Description, Schema: f.Schema, Strict: &f.Strict}
+	}
+	if w.Format == nil && w.Verbosity == "" {
+		return nil
+	}
+	return w
+}
+
+// reasons reports whether the model thinks before it answers and so has
+// encrypted reasoning to give; others refuse to be asked for it.
+func reasons(req model.Request) bool {
+	if r := req.Reasoning; r != nil && r.Effort != nil {
+		return *r.Effort != "none"
+	}
+	name := req.Model[strings.LastIndexByte(req.Model, '/')+1:]
+	if strings.Contains(name, "-chat") {
+		return false
+	}
+	if len(name) >= 2 && name[0] == 'o' && '1' <= name[1] && name[1] <= '9' || strings.Contains(name, "codex") {
+		return true
+	}
+	var generation int
+	if n, err := fmt.Sscanf(name, "gpt-%d", &generation); err == nil && n == 1 {
+		return generation >= 5
+	}
+	return strings.HasPrefix(name, "gpt-oss")
+}

@@ -1,0 +1,148 @@
+package openai_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"holon/agentd/model"
+	"holon/agentd/model/openai"
+	"holon/responses"
+)
+
+// sentFor returns the body that is sent for a request, and its headers.
+func sentFor(t *testing.T, unix bool, req model.Request, change ...func(*openai.Options)) (body string, header http.Header, target string) {
+	t.Helper()
+	tr := serve(t, unix, func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		body, header, target = string(b), r.Header, r.Method+" "+r.Host+r.URL.Path
+		replay([]string{completed}, false)(w, r)
+	}, change...)
+	if _, e := ask(t.Context(), t, tr, req); e != nil {
+		t.Fatal(e)
+	}
+	return body, header, target
+}
+
+func TestHeaders(t *testing.T) {
+	_, h, target := sentFor(t, false, model.Request{}, func(o *openai.Options) { o.ExtraHeaders = map[string]string{"X-Extra": "e"} })
+	if h.Get("Authorization") != "Bearer "+sentinel || h.Get("Accept") != "text/event-stream" || h.Get("X-Extra") != "e" || !strings.HasSuffix(target, "/v1/responses") {
+		t.Errorf("%v %v", target, h)
+	}
+	_, h, target = sentFor(t, true, model.Request{}, func(o *openai.Options) { o.APIKey = "" })
+	if h.Get("Authorization") != "" || target != "POST model/openai/responses" {
+		t.Errorf("to a gateway: %v %v", target, h)
+	}
+}
+
+func text(role responses.Role, s string) *responses.Message {
+	return &responses.Message{ID: "msg_ours", Role: role, Content: []responses.Part{{Type: responses.PartText, Text: s}}}
+}
+
+func TestInput(t *testing.T) {
+	answer := &responses.Message{ID: "msg_ours", Role: responses.RoleAssistant, Phase: responses.PhaseCommentary, Content: []responses.Part{responses.OutputText("a <b>"), {Type: responses.PartRefusal, Refusal: "no"}}}
+	input := []responses.Item{
+		text(responses.RoleDeveloper, "d"), text(responses.RoleUser, "u"),
+		&responses.Message{Role: responses.RoleUser, Content: []responses.Part{{Type: responses.PartInputImage, ImageURL: "data:x"}, {Type: responses.PartInputFile, FileName: "f", FileData: "data:y"}}},
+		&responses.Reasoning{ID: "rs_ours", Summary: []responses.Part{{Type: responses.PartSummaryText, Text: "s"}}, EncryptedContent: "opaque"},
+		&responses.Reasoning{ID: "rs_ours", Content: []responses.Part{{Type: responses.PartReasoningText, Text: "dropped"}}},
+		answer,
+		&responses.ToolCall{ID: "tc_ours", CallID: "c1", Name: "ExecCommand", Arguments: `{"cmd":"ls"}`, Output: "out", Result: json.RawMessage(`{"secret":1}`)},
+		&responses.FunctionCall{ID: "fc_ours", CallID: "c2", Name: "weather", Arguments: `{`},
+		&responses.FunctionCallOutput{ID: "fco_ours", CallID: "c2", Output: []responses.Part{responses.InputText("sunny")}},
+		&responses.FunctionCall{CallID: "c3", Name: "left"},
+		&responses.FunctionCallOutput{CallID: "c4", Output: []responses.Part{responses.InputText("a"), {Type: responses.PartInputImage, ImageURL: "https://i"}}},
+		&responses.Compaction{ID: "cmp_ours", EncryptedContent: "z"},
+		&responses.OpaqueItem{Type: "x:y", Raw: json.RawMessage(`{"type":"x:y"}`)},
+		&responses.Message{Role: responses.RoleAssistant},
+	}
+	body, _, _ := sentFor(t, false, model.Request{Model: "gpt-4.1", Instructions: "i", Input: input})
+	want := `{"model":"gpt-4.1","instructions":"i","input":[` + strings.Join([]string{
+		`{"type":"message","role":"developer","content":[{"type":"input_text","text":"d"}]}`,
+		`{"type":"message","role":"user","content":[{"type":"input_text","text":"u"}]}`,
+		`{"type":"message","role":"user","content":[{"type":"input_image","image_url":"data:x","detail":"auto"},{"type":"input_file","filename":"f","file_data":"data:y"}]}`,
+		`{"type":"reasoning","summary":[{"type":"summary_text","text":"s"}],"encrypted_content":"opaque"}`,
+		`{"type":"message","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"a <b>"},{"type":"refusal","refusal":"no"}]}`,
+		`{"type":"function_call","call_id":"c1","name":"ExecCommand","arguments":"{\"cmd\":\"ls\"}"}`,
+		`{"type":"function_call_output","call_id":"c1","output":"out"}`,
+		`{"type":"function_call","call_id":"c2","name":"weather","arguments":"{"}`,
+		`{"type":"function_call_output","call_id":"c2","output":"sunny"}`,
+		`{"type":"function_call","call_id":"c3","name":"left","arguments":""}`,
+		`{"type":"function_call_output","call_id":"c3","output":"There is no output: the call was not answered."}`,
+		`{"type":"function_call_output","call_id":"c4","output":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"https://i","detail":"auto"}]}`,
+		`{"type":"compaction","encrypted_content":"z"}`,
+	}, ",") + `],"store":false,"stream":true}` + "\n"
+	if diff := cmp.Diff(want, body); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	// What was sent once is sent again, byte for byte, in the next round.
+	next, _, _ := sentFor(t, false, model.Request{Model: "gpt-4.1", Instructions: "i", Input: append(input, text(responses.RoleUser, "more"))})
+	if prefix := strings.TrimSuffix(want, `],"store":false,"stream":true}`+"\n"); !strings.HasPrefix(next, prefix+",") {
+		t.Errorf("the conversation is not append-only: %s", next)
+	}
+}
+
+func TestParameters(t *testing.T) {
+	ptr := func(s string) *string { return &s }
+	limit, strict := 100, true
+	req := model.Request{
+		Model: "gpt-5", MaxOutputTokens: &limit, Temperature: 0, TopP: 1, Sampling: responses.Sampling{Temperature: true},
+		Tools: []model.Tool{
+			{Name: "a", Description: "does a", Parameters: json.RawMessage(`{"type":"object","z":1,"b":2}`)},
+			{Name: "b", Strict: &strict},
+		},
+		ToolChoice: responses.ToolChoice{Allowed: []string{"a"}, Mode: "required"}, ParallelToolCalls: false,
+		Reasoning:   &responses.ReasoningConfig{Summary: ptr("auto")},
+		Text:        responses.TextConfig{Verbosity: "low", Format: responses.TextFormat{Type: "json_schema", Name: "n", Schema: json.RawMessage(`{"type":"object"}`), Strict: true}},
+		ServiceTier: "flex", PromptCacheKey: "k", SafetyIdentifier: "s", Metadata: map[string]string{"m": "v"},
+	}
+	body, _, _ := sentFor(t, false, req)
+	want := `{"model":"gpt-5","input":[],"tools":[` +
+		`{"type":"function","name":"a","description":"does a","parameters":{"type":"object","z":1,"b":2},"strict":false},` +
+		`{"type":"function","name":"b","parameters":{"type":"object","properties":{}},"strict":true}],` +
+		`"tool_choice":{"type":"allowed_tools","tools":[{"type":"function","name":"a"}],"mode":"required"},"parallel_tool_calls":false,` +
+		`"max_output_tokens":100,"temperature":0,"reasoning":{"summary":"auto"},` +
+		`"text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"},"strict":true},"verbosity":"low"},` +
+		`"service_tier":"flex","prompt_cache_key":"k","safety_identifier":"s","metadata":{"m":"v"},` +
+		`"include":["reasoning.encrypted_content"],"store":false,"stream":true}` + "\n"
+	if diff := cmp.Diff(want, body); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAsksForReasoningWhereThereIsSome(t *testing.T) {
+	for name, want := range map[string]bool{
+		"gpt-5": true, "gpt-5.1-codex-max": true, "o3": true, "o4-mini": true, "gpt-5-mini-2025": true, "openai/gpt-oss-120b": true, "codex-mini-latest": true, "gpt-10": true,
+		"gpt-4o": false, "gpt-4.1": false, "gpt-5-chat-latest": false, "llama-3": false, "o": false, "omni": false, "gpt-": false,
+	} {
+		body, _, _ := sentFor(t, false, model.Request{Model: name})
+		if got := strings.Contains(body, "reasoning.encrypted_content"); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	none := "none"
+	if body, _, _ := sentFor(t, false, model.Request{Model: "gpt-5.1", Reasoning: &responses.ReasoningConfig{Effort: &none}}); strings.Contains(body, "encrypted") {
+		t.Errorf("without effort: %s", body)
+	}
+}
+
+func TestItemsThatCannotBeSent(t *testing.T) {
+	tr := serve(t, false, func(http.ResponseWriter, *http.Request) { t.Error("the provider was called") })
+	for _, item := range []responses.Item{
+		&responses.ItemReference{ID: "msg_1"},
+		&responses.Message{Role: responses.RoleUser, Content: []responses.Part{{Type: responses.PartInputVideo, VideoURL: "v"}}},
+		&responses.FunctionCallOutput{CallID: "c", Output: []responses.Part{{Type: responses.PartInputVideo}}},
+	} {
+		_, e := ask(t.Context(), t, tr, model.Request{Input: []responses.Item{item}})
+		if e == nil || e.Kind != model.KindInvalidRequest || !strings.Contains(e.Message, "item 0") {
+			t.Errorf("%T: %v", item, e)
+		}
+	}
+}

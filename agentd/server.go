@@ -1,0 +1,190 @@
+// Package agentd is the agent server that lives in a container: Open Responses
+// over a Unix socket in front of one turn loop with container tools.
+//
+//	client ─▶ routes ─▶ accept ─▶ lanes ─▶ turn ─▶ model, tools
+//	   ▲                  │                  │
+//	   └── follow ◀── events.ndjson ◀── record
+//
+// A request is checked, recorded and only then acknowledged; its turn runs in a
+// goroutine of the server, not of the connection; and what a client reads is
+// always the turn's event log, from its beginning. Losing a client, two clients
+// on one turn, and coming back later are therefore the same thing.
+//
+// The package does not authenticate on the Unix socket: its mode 0600 does.
+package agentd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"holon/agentd/model"
+	"holon/agentd/record"
+	"holon/agentd/turn"
+	"holon/responses"
+)
+
+// Models finds the transport for a model reference ("provider/model").
+type Models interface {
+	// Resolve returns the transport, the model's name as the transport knows it,
+	// and the full reference. "" means the default model. Errors are
+	// *responses.Error values about the field model.
+	Resolve(ref string) (t model.Transport, name, full string, err error)
+	// Models lists the references that are known beforehand, the default first.
+	Models() []string
+}
+
+// Parts are what a Server is made of. All but the skills and Close are required.
+type Parts struct {
+	Models  Models
+	Tools   turn.Toolset
+	Skills  []string // names of the enabled skills
+	Catalog string   // what the model is told of them
+	Log     *slog.Logger
+	Version string
+	Environ []string         // the environment of commands, complete
+	Now     func() time.Time // the clock
+	Close   func() error     // releases what the parts hold
+}
+
+// Server runs turns. Open it, serve it, close it.
+type Server struct {
+	cfg      Config
+	parts    Parts
+	log      *slog.Logger
+	instance string
+	store    *record.Store
+	lanes    *lanes
+
+	base     context.Context // of every turn; outlives requests on purpose
+	stop     context.CancelCauseFunc
+	running  sync.WaitGroup // goroutines of turns
+	shutdown chan struct{}  // closed by POST /shutdown
+	once     sync.Once
+
+	mu    sync.Mutex
+	live  map[string]*liveTurn // by turn id
+	ready bool
+}
+
+// Open prepares the directories, settles turns that an earlier process left in
+// flight, and returns a server that may take requests. cfg must be valid.
+func Open(cfg Config, parts Parts) (*Server, error) {
+	s := &Server{
+		cfg: cfg, parts: parts, log: parts.Log, instance: responses.NewID(responses.PrefixInstance),
+		lanes: newLanes(cfg.Concurrency, cfg.QueueLimit), shutdown: make(chan struct{}), live: make(map[string]*liveTurn),
+	}
+	s.base, s.stop = context.WithCancelCause(context.Background())
+	if err := os.MkdirAll(cfg.OutputDir, 0o700); err != nil {
+		return nil, fmt.Errorf("prepare --output-dir: %w", err)
+	}
+	_ = os.MkdirAll(cfg.WorkspaceDir, 0o700) // a turn without a working tree works in its output directory
+	store, err := record.OpenStore(cfg.StateDir)
+	if err != nil {
+		return nil, fmt.Errorf("prepare --state-dir: %w", err)
+	}
+	s.store = store
+	settled, err := store.Settle(parts.Now)
+	if err != nil {
+		s.log.Error("some interrupted turns could not be settled", "err", err)
+	}
+	for _, id := range settled {
+		s.log.Warn("settled a turn that a crash interrupted", "turn", id)
+	}
+	s.ready = true
+	return s, nil
+}
+
+// Serve listens where the configuration says and serves until ctx ends or
+// POST /shutdown asks for the end. Then it takes no new turns, gives the running
+// ones the configured grace, ends those that remain, and removes its socket.
+func (s *Server) Serve(ctx context.Context) error {
+	if s.cfg.Socket == "" && s.cfg.Listen == "" {
+		return Problems{{"--socket", "is empty and --listen is too", "give one of them"}}
+	}
+	token, err := s.cfg.token()
+	if err != nil {
+		return err
+	}
+	var servers []*http.Server
+	failed := make(chan error, 2)
+	start := func(l net.Listener, h http.Handler) {
+		srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 10 * time.Minute, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+		servers = append(servers, srv)
+		go func() { failed <- srv.Serve(l) }()
+		s.log.Info("serving", "network", l.Addr().Network(), "address", l.Addr().String(), "version", s.parts.Version)
+	}
+	if s.cfg.Socket != "" {
+		l, err := listenUnix(s.cfg.Socket)
+		if err != nil {
+			return err
+		}
+		defer os.Remove(s.cfg.Socket)
+		start(l, s.Handler())
+	}
+	if s.cfg.Listen != "" {
+		l, err := net.Listen("tcp", s.cfg.Listen)
+		if err != nil {
+			return fmt.Errorf("listen on %s: %w", s.cfg.Listen, err)
+		}
+		start(l, guard(s.Handler(), token))
+	}
+	select {
+	case <-ctx.Done():
+	case <-s.shutdown:
+	case err = <-failed:
+	}
+	s.drain()
+	// The turns are over; answers that are still being read get a moment.
+	closing, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	for _, srv := range servers {
+		if srv.Shutdown(closing) != nil {
+			_ = srv.Close()
+		}
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	return err
+}
+
+// drain refuses new turns and waits for the running ones: for the grace as they
+// are, after that ended with ErrShutdown.
+func (s *Server) drain() {
+	s.lanes.close()
+	done := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return
+	case <-time.After(s.cfg.Grace):
+	}
+	running, queued := s.lanes.load()
+	s.log.Warn("ending turns at the end of the grace", "running", running, "queued", queued)
+	s.stop(turn.ErrShutdown)
+	<-done
+}
+
+// Close ends what still runs and releases everything.
+func (s *Server) Close() error {
+	s.lanes.close()
+	s.stop(turn.ErrShutdown)
+	s.running.Wait()
+	if s.parts.Close != nil {
+		return s.parts.Close()
+	}
+	return nil
+}
+
+// Shutdown asks Serve to end gracefully and returns at once.
+func (s *Server) Shutdown() { s.once.Do(func() { close(s.shutdown) }) }

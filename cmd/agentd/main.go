@@ -1,0 +1,163 @@
+// Command agentd is the agent server that lives in a container. It turns flags
+// and environment into a checked configuration and runs it; all else is in
+// package agentd.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"holon/agentd"
+	"holon/responses"
+)
+
+// Exit codes, the same for `holon run` and `agentd run` (docs/exit-codes.md).
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitRefused     = 4
+	exitDeadline    = 124
+	exitInterrupted = 130
+)
+
+const usage = `agentd is an agent server that speaks Open Responses.
+
+Usage:
+  agentd serve [flags]    serve the API until SIGTERM
+  agentd run   [flags]    run the one turn of --request and exit
+  agentd probe [flags]    ask a running server how it is; exit 0 when it is ready
+  agentd version          print the version
+
+"agentd COMMAND --help" lists the flags. Each flag can also be set by an
+environment variable: --socket by HOLON_SOCKET, --state-dir by HOLON_STATE_DIR,
+and so on.
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run is main without the process: it returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		fmt.Fprint(stderr, usage)
+		return exitUsage
+	}
+	name, args := args[0], args[1:]
+	var err error
+	switch name {
+	case "serve":
+		err = serve(ctx, args, stdout, stderr)
+	case "run":
+		err = runOnce(ctx, args, stdin, stdout, stderr)
+	case "probe":
+		err = probe(ctx, args, stdout, stderr)
+	case "version", "--version":
+		fmt.Fprintln(stdout, "agentd", agentd.Version())
+	case "help", "-h", "--help":
+		fmt.Fprint(stdout, usage)
+	default:
+		err = usageError{fmt.Errorf("there is no command %q; see agentd help", name)}
+	}
+	return report(err, stderr)
+}
+
+// usageError is a mistake on the command line.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// exitError ends the program with a code after everything was said.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// report prints err for a person and returns its exit code: this is the one
+// table from errors to codes.
+func report(err error, stderr io.Writer) int {
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return exitOK
+	}
+	if code, ok := errors.AsType[exitError](err); ok {
+		return int(code)
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		fmt.Fprintln(stderr, "agentd:", line)
+	}
+	if problems, ok := errors.AsType[agentd.Problems](err); ok && len(problems) > 0 {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[usageError](err); ok {
+		return exitUsage
+	}
+	if e, ok := errors.AsType[*responses.Error](err); ok {
+		return exitCode(e)
+	}
+	return exitRefused
+}
+
+// exitCode is the exit code of a request that was refused or failed.
+func exitCode(e *responses.Error) int {
+	switch e.Code {
+	case responses.CodeMissingCredentials, responses.CodeDiskFull, responses.CodeDraining, responses.CodeQueueFull:
+		return exitRefused
+	case responses.CodeCancelled:
+		return exitInterrupted
+	}
+	if e.Type == responses.TypeInvalidRequest || e.Type == responses.TypeNotFound {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// configure builds the configuration from defaults, environment and flags, in
+// rising order of weight, and checks it. extra adds the flags of one command and
+// returns what is to be done between parsing and checking.
+func configure(name string, cfg *agentd.Config, args []string, stderr io.Writer, extra func(*flag.FlagSet) func()) error {
+	envErr := cfg.LoadEnv()
+	fs := flag.NewFlagSet("agentd "+name, flag.ContinueOnError)
+	var out strings.Builder
+	fs.SetOutput(&out)
+	cfg.Bind(fs)
+	parsed := extra(fs)
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(stderr, out.String())
+			return err
+		}
+		return usageError{fmt.Errorf("%w; see agentd %s --help", err, name)}
+	}
+	if fs.NArg() > 0 {
+		return usageError{fmt.Errorf("unexpected argument %q; see agentd %s --help", fs.Arg(0), name)}
+	}
+	parsed()
+	// One report of everything that is wrong, wherever it was set.
+	var all agentd.Problems
+	for _, err := range []error{envErr, cfg.Validate()} {
+		problems, ok := errors.AsType[agentd.Problems](err)
+		if err != nil && !ok {
+			return err
+		}
+		all = append(all, problems...)
+	}
+	if len(all) > 0 {
+		return all
+	}
+	return nil
+}
+
+// newLog logs to stderr; stdout carries results only.
+func newLog(stderr io.Writer, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"holon/agentd"
+	"holon/responses"
+)
+
+// maxRequest bounds the request file, as the server bounds a request body.
+const maxRequest = 96 << 20
+
+// runOnce runs one turn without a server. The input and output directories are
+// the turn's own, so that a CI job can mount exactly two folders.
+func runOnce(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	cfg := agentd.DefaultConfig()
+	cfg.InputDir, cfg.OutputDir, cfg.StateDir, cfg.WorkspaceDir = "", "", "", "."
+	request, asJSON, hasInput := "", false, false
+	err := configure("run", &cfg, args, stderr, func(fs *flag.FlagSet) func() {
+		fs.StringVar(&request, "request", "", "`file` with the request, a body of POST /responses; - for standard input")
+		fs.BoolVar(&asJSON, "json", false, "print the response object instead of the answer's text")
+		return func() {
+			cfg.Socket, cfg.Listen = "", "" // there is no server
+			if hasInput = cfg.InputDir != ""; !hasInput {
+				cfg.InputDir = "."
+			}
+			if cfg.StateDir == "" && cfg.OutputDir != "" {
+				cfg.StateDir = filepath.Join(cfg.OutputDir, "state")
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	req, err := readRequest(request, stdin)
+	if err != nil {
+		return err
+	}
+	req.Holon.OutputDir = cfg.OutputDir
+	if req.Holon.InputDir == "" && hasInput {
+		req.Holon.InputDir = cfg.InputDir
+	}
+	server, err := open(cfg, newLog(stderr, slog.LevelWarn))
+	if err != nil {
+		return err
+	}
+	resp, err := server.Once(ctx, req)
+	if err = errors.Join(err, server.Close()); err != nil {
+		return err
+	}
+	return answer(resp, asJSON, stdout, stderr)
+}
+
+func readRequest(path string, stdin io.Reader) (*responses.Request, error) {
+	if path == "" {
+		return nil, usageError{errors.New("--request: is missing; name a file with a body of POST /responses, or - for standard input")}
+	}
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--request: %w", err)}
+		}
+		defer f.Close()
+		stdin = f
+	}
+	body, err := io.ReadAll(io.LimitReader(stdin, maxRequest+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the request: %w", err)
+	}
+	if len(body) > maxRequest {
+		return nil, usageError{fmt.Errorf("--request: is larger than %d MiB; give large files through --input-dir", maxRequest>>20)}
+	}
+	return responses.DecodeRequest(body)
+}
+
+// answer prints the result and chooses the exit code.
+func answer(resp *responses.Response, asJSON bool, stdout, stderr io.Writer) error {
+	if asJSON {
+		enc := json.NewEncoder(stdout)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(resp); err != nil {
+			return err
+		}
+	} else if text := resp.OutputText(); text != "" {
+		fmt.Fprintln(stdout, text)
+	}
+	switch resp.Status {
+	case responses.StatusCompleted:
+		return nil
+	case responses.StatusIncomplete:
+		reason := resp.IncompleteDetails.Reason
+		fmt.Fprintf(stderr, "agentd: the turn ended early: %s\n", reason)
+		switch reason {
+		case responses.ReasonTimeout:
+			return exitError(exitDeadline)
+		case responses.ReasonShutdown:
+			return exitError(exitInterrupted)
+		}
+		return exitError(exitFailed)
+	case responses.StatusCancelled:
+		return exitError(exitInterrupted)
+	}
+	e := &responses.Error{Type: resp.Error.Type, Code: resp.Error.Code, Message: resp.Error.Message}
+	fmt.Fprintf(stderr, "agentd: %s\n", e)
+	return exitError(exitCode(e))
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"holon/agentd"
+)
+
+// serve runs the server until ctx ends.
+func serve(ctx context.Context, args []string, _, stderr io.Writer) error {
+	cfg := agentd.DefaultConfig()
+	debug := false
+	err := configure("serve", &cfg, args, stderr, func(fs *flag.FlagSet) func() {
+		fs.BoolVar(&debug, "debug", debug, "log what only a developer wants to know")
+		return func() {}
+	})
+	if err != nil {
+		return err
+	}
+	level := slog.LevelInfo
+	if debug {
+		level = slog.LevelDebug
+	}
+	server, err := open(cfg, newLog(stderr, level))
+	if err != nil {
+		return err
+	}
+	return errors.Join(server.Serve(ctx), server.Close())
+}
+
+// open assembles and opens a server for this process.
+func open(cfg agentd.Config, log *slog.Logger) (*agentd.Server, error) {
+	parts, err := agentd.Assemble(cfg, os.Environ(), log)
+	if err != nil {
+		return nil, fmt.Errorf("start: %w", err)
+	}
+	server, err := agentd.Open(cfg, parts)
+	if err != nil {
+		return nil, errors.Join(err, parts.Close())
+	}
+	return server, nil
+}

@@ -1,0 +1,218 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"holon/responses"
+	"holon/responses/turns"
+	"holon/state/durable"
+)
+
+// Bounds of what is taken from a turn directory. What exceeds them is left out
+// with a warning; the rest of a run can always be recorded.
+const (
+	maxCollectFiles = 20_000
+	maxCollectBytes = 4 << 30
+	maxCollectDepth = 32
+)
+
+// collectTurn copies the turn directory out of what the container wrote, into
+// dst. It follows no link, opens only regular files, without waiting for any,
+// and stays within bounds. It returns what was left out and why.
+func (s *Session) collectTurn(ctx context.Context, turnID, dst string) (warnings []string, err error) {
+	output, err := os.OpenRoot(filepath.Join(s.cfg.Dir, "output"))
+	if err != nil {
+		return nil, fmt.Errorf("open the container's output: %w", err)
+	}
+	defer output.Close()
+	src, err := output.OpenRoot("turns/" + turnID)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // no turn was accepted
+	}
+	if err != nil {
+		return []string{"the turn directory cannot be opened: " + oneLine(err.Error(), 200)}, nil
+	}
+	defer src.Close()
+	to, err := os.OpenRoot(dst)
+	if err != nil {
+		return nil, fmt.Errorf("open the output directory: %w", err)
+	}
+	defer to.Close()
+	c := &collector{src: src, dst: to}
+	if err := c.folder(ctx, ".", 0); err != nil {
+		return c.warnings, fmt.Errorf("collect the turn directory: %w", err)
+	}
+	return c.warnings, nil
+}
+
+type collector struct {
+	src, dst *os.Root
+	files    int
+	bytes    int64
+	warnings []string
+}
+
+func (c *collector) warn(format string, args ...any) {
+	const most = 50
+	if len(c.warnings) < most {
+		c.warnings = append(c.warnings, oneLine(fmt.Sprintf(format, args...), 300))
+	}
+}
+
+func (c *collector) folder(ctx context.Context, dir string, depth int) error {
+	if depth > maxCollectDepth {
+		c.warn("%q is nested too deep and was left out", dir)
+		return nil
+	}
+	d, err := c.src.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		c.warn("%q cannot be read and was left out", dir)
+		return nil
+	}
+	defer d.Close()
+	for {
+		entries, err := d.ReadDir(256)
+		for _, e := range entries {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if c.files++; c.files > maxCollectFiles {
+				c.warn("the turn left more than %d files; the rest was left out", maxCollectFiles)
+				return nil
+			}
+			if err := c.entry(ctx, filepath.Join(dir, e.Name()), e, depth); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return nil // the end, or a folder that cannot be read further
+		}
+	}
+}
+
+func (c *collector) entry(ctx context.Context, path string, e fs.DirEntry, depth int) error {
+	switch {
+	case e.IsDir():
+		if err := c.dst.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		return c.folder(ctx, path, depth+1)
+	case e.Type().IsRegular():
+		return c.file(path)
+	}
+	c.warn("%q is a link or a special file and was left out", path)
+	return nil
+}
+
+// file copies one file. An error means that the host's side failed.
+func (c *collector) file(path string) error {
+	// O_NONBLOCK: a FIFO that took the file's place must not hold the host.
+	in, err := c.src.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		c.warn("%q cannot be read and was left out", path)
+		return nil
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		c.warn("%q is not a regular file and was left out", path)
+		return nil
+	}
+	if c.bytes += info.Size(); c.bytes > maxCollectBytes {
+		c.bytes -= info.Size()
+		c.warn("%q was left out: the turn's files have more than %d GiB", path, maxCollectBytes>>30)
+		return nil
+	}
+	out, err := c.dst.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, io.LimitReader(in, info.Size()))
+	return errors.Join(err, out.Close())
+}
+
+// settleTurn completes the record of a turn whose container ended before the
+// turn did: the stream gets its terminal event and turn.json its end. It never
+// changes a record that has an end. gone says why there is none.
+func settleTurn(dir string, gone *responses.Error) error {
+	rec, err := readTurnRecord(dir)
+	if err != nil || rec.Status.Terminal() {
+		return err
+	}
+	resp, err := endStream(filepath.Join(dir, turns.EventsFile), gone)
+	if err != nil {
+		return err
+	}
+	rec.Settle(resp, time.Now())
+	data, err := indented(rec)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(dir, turns.RecordFile), data, 0o600)
+}
+
+// maxRecordFile bounds what is read of turn.json and of the event file.
+const (
+	maxRecordFile = 32 << 20
+	maxEventsFile = 1 << 30
+)
+
+func readTurnRecord(dir string) (*turns.Record, error) {
+	data, err := readBounded(filepath.Join(dir, turns.RecordFile), maxRecordFile)
+	if err != nil {
+		return nil, fmt.Errorf("read the turn's record: %w", err)
+	}
+	return turns.DecodeRecord(data)
+}
+
+// endStream appends the terminal event to an event file that lacks it and
+// returns the final response. Half a line at its end is cut off.
+func endStream(path string, gone *responses.Error) (*responses.Response, error) {
+	data, err := readBounded(path, maxEventsFile)
+	if err != nil {
+		return nil, fmt.Errorf("read the turn's events: %w", err)
+	}
+	data = data[:bytes.LastIndexByte(data, '\n')+1]
+	var events []responses.Event
+	for line := range bytes.Lines(data) {
+		ev, err := responses.DecodeEvent(bytes.TrimSuffix(line, []byte{'\n'}))
+		if err != nil {
+			return nil, fmt.Errorf("read the turn's events: %w", err)
+		}
+		events = append(events, ev)
+	}
+	em, err := responses.Resume(events, func(_ string, event []byte) error {
+		data = append(append(data, event...), '\n')
+		return nil
+	})
+	if err == nil && !em.Ended() {
+		err = em.Fail(gone, responses.Usage{})
+	}
+	if err != nil {
+		return nil, err
+	}
+	resp := em.Response()
+	return &resp, durable.WriteFile(path, data, 0o600)
+}
+
+func readBounded(path string, limit int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("%s has more than %d bytes", filepath.Base(path), limit)
+	}
+	return data, err
+}

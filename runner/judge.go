@@ -1,0 +1,150 @@
+package runner
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"holon/responses"
+	"holon/state"
+)
+
+// judge decides status, outcome and exit code of the run. err is what went
+// wrong outside the turn, nil if nothing did.
+func (r *oneShot) judge(err error) {
+	m := r.manifest
+	set := func(status state.Status, outcome state.Outcome, failure *state.Failure) {
+		m.Status, m.Outcome, m.ExitCode, m.Error = status, outcome, outcome.ExitCode(), failure
+	}
+	failed := func(err error) *state.Failure { f := Describe(err); return &f }
+
+	if starting := (*startError)(nil); errors.As(err, &starting) {
+		if errors.Is(err, ErrInterrupted) {
+			set(state.StatusCancelled, state.OutcomeInterrupted, failed(ErrInterrupted))
+			return
+		}
+		set(state.StatusFailed, state.OutcomeRefused, failed(starting.error))
+		return
+	}
+	switch turnErr := r.turn.Err; {
+	case errors.Is(turnErr, ErrInterrupted):
+		set(state.StatusCancelled, state.OutcomeInterrupted, failed(ErrInterrupted))
+	case errors.Is(turnErr, ErrDeadline):
+		set(state.StatusIncomplete, state.OutcomeDeadline, failed(ErrDeadline))
+	case turnErr != nil && r.turn.Response == nil: // agentd refused the request
+		set(state.StatusFailed, refusal(turnErr), failed(turnErr))
+	case turnErr != nil:
+		set(state.StatusInterrupted, state.OutcomeFailure, failed(turnErr))
+	default:
+		r.judgeResponse(set)
+	}
+	if err != nil && m.Outcome == state.OutcomeSuccess {
+		set(state.StatusFailed, state.OutcomeFailure, failed(err)) // it worked, but its result could not be collected
+	} else if err != nil {
+		m.Warnings = append(m.Warnings, failed(err).Message)
+	}
+}
+
+// refusal is the outcome of a turn that agentd did not accept.
+func refusal(err error) state.Outcome {
+	if e, ok := errors.AsType[*responses.Error](err); ok && e.Type != responses.TypeServerError {
+		return state.OutcomeRefused
+	}
+	return state.OutcomeFailure
+}
+
+func (r *oneShot) judgeResponse(set func(state.Status, state.Outcome, *state.Failure)) {
+	resp := r.turn.Response
+	switch resp.Status {
+	case responses.StatusCompleted:
+		set(state.StatusCompleted, state.OutcomeSuccess, nil)
+	case responses.StatusIncomplete:
+		reason := resp.IncompleteDetails.Reason
+		failure := &state.Failure{Code: reason, Message: "the turn ended early: " + oneLine(reason, 100)}
+		switch reason {
+		case responses.ReasonTimeout:
+			failure.Hint = "raise --timeout"
+			set(state.StatusIncomplete, state.OutcomeDeadline, failure)
+		case responses.ReasonShutdown:
+			set(state.StatusInterrupted, state.OutcomeFailure, failure)
+		case responses.ReasonMaxRounds:
+			failure.Hint = "raise --max-rounds"
+			set(state.StatusIncomplete, state.OutcomeFailure, failure)
+		default:
+			set(state.StatusIncomplete, state.OutcomeFailure, failure)
+		}
+	case responses.StatusCancelled:
+		set(state.StatusCancelled, state.OutcomeInterrupted, &state.Failure{Code: responses.CodeCancelled, Message: ErrInterrupted.Error()})
+	default:
+		failure := &state.Failure{Code: responses.CodeServerError, Message: "the turn failed"}
+		if e := resp.Error; e != nil {
+			failure = &state.Failure{Code: oneLine(e.Code, 100), Message: oneLine(e.Message, 2000)}
+		}
+		set(state.StatusFailed, state.OutcomeFailure, failure)
+	}
+}
+
+// Answer returns the text that the turn answered with, "" if it did not. It is
+// the model's: print it only after cleaning it for a terminal.
+func (t TurnResult) Answer() string {
+	if t.Response == nil {
+		return ""
+	}
+	return t.Response.OutputText()
+}
+
+// summary is summary.md: what a person wants to know of a run first.
+func (r *oneShot) summary() []byte {
+	m := r.manifest
+	var b bytes.Buffer
+	title := m.Name
+	if title == "" {
+		title = m.RunID
+	}
+	fmt.Fprintf(&b, "# Run %s: %s\n\n", title, m.Outcome)
+	fmt.Fprintf(&b, "## Task\n\n%s\n", quote(r.Turn.Prompt))
+	if m.Error != nil {
+		fmt.Fprintf(&b, "\n## Error\n\n%s (`%s`)\n", m.Error.Message, m.Error.Code)
+	}
+	if answer := r.turn.Answer(); answer != "" {
+		fmt.Fprintf(&b, "\n## Answer\n\n%s\n", strings.TrimSpace(answer))
+	}
+	fmt.Fprint(&b, "\n## Changes\n\n")
+	switch {
+	case r.diff == nil:
+		fmt.Fprintln(&b, "None were collected.")
+	case len(r.diff.Files) == 0:
+		fmt.Fprintln(&b, "No file was changed.")
+	default:
+		for _, f := range r.diff.Files {
+			from := ""
+			if f.From != "" {
+				from = fmt.Sprintf(" (was %q)", f.From)
+			}
+			fmt.Fprintf(&b, "- %s %q%s, +%d −%d\n", f.Status, f.Path, from, f.Added, f.Deleted)
+		}
+		fmt.Fprintf(&b, "\nApply them with `holon apply %s`.\n", m.RunID)
+	}
+	for i, w := range m.Warnings {
+		if i == 0 {
+			fmt.Fprint(&b, "\n## Warnings\n\n")
+		}
+		fmt.Fprintf(&b, "- %s\n", w)
+	}
+	return b.Bytes()
+}
+
+// quote makes text a Markdown quotation, so that it cannot pass for ours.
+func quote(text string) string {
+	return "> " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n> ")
+}
+
+func indented(v any) ([]byte, error) {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	return append(data, '\n'), nil
+}

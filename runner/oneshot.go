@@ -1,0 +1,239 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"holon/responses"
+	"holon/responses/turns"
+	"holon/runner/workspace"
+	"holon/state"
+	"holon/state/files"
+)
+
+// Names of the files that a run adds to what its turn left.
+const (
+	DiffFile    = "diff.patch"
+	SummaryFile = "summary.md"
+	objectsDir  = "objects" // contents that the patch starts from; in the run's own directory
+	sessionDir  = "session"
+)
+
+// OneShot is a session with one turn: what `holon run` does.
+type OneShot struct {
+	Session   Config // ID, Dir, SocketDir and Source are filled in here
+	Workspace workspace.Options
+	Turn      TurnRequest
+	Home      state.Home
+	Name      string
+	OutputDir string // "": the run's own directory
+	Keep      bool   // keep the session's directory and the container's log
+	Version   string
+	Watch     Watcher
+}
+
+// Watcher is an Observer that is also told of the phases of a run.
+type Watcher interface {
+	Observer
+	// Phase is called when a phase begins: prepare, start, turn, stop, collect.
+	Phase(name string)
+}
+
+// Run runs the pipeline once and returns the run's manifest, which is also in
+// the output directory. The error is not nil only when there is no manifest:
+// the run could not be recorded at all. Whatever else fails is in the manifest.
+// When ctx ends, the turn is cancelled and what exists is collected.
+func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
+	started := time.Now()
+	id := state.NewRunID()
+	source, err := workspace.Open(ctx, o.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	run, err := files.New(o.Home).Create(ctx, files.NewRun{ID: id, Name: o.Name, Source: source.Info().Path, OutputDir: o.OutputDir, CreatedAt: started})
+	if err != nil {
+		return nil, err
+	}
+	defer run.Close() // frees the lease; the manifest is written by then
+	r := &oneShot{OneShot: o, run: run, manifest: &state.Manifest{
+		Schema: state.ManifestSchema, RunID: id, Name: o.Name, StartedAt: turns.At(started),
+		Model: o.Session.Model, Image: o.Session.Image, HolonVersion: o.Version,
+		Engine: state.Engine{Name: o.Session.Engine.Name()},
+		Limits: state.Limits{TimeoutMS: o.Turn.Timeout.Milliseconds(), MaxRounds: o.Turn.MaxRounds},
+	}}
+	r.Session.ID, r.Session.Source = id, source
+	r.Session.Dir, r.Session.SocketDir = filepath.Join(run.Dir(), sessionDir), o.Home.IPCDir(id)
+	r.Session.TreeName = treeName(source.Info())
+	err = r.execute(ctx)
+	return r.manifest, r.finish(ctx, err)
+}
+
+// treeName names the tree inside the container after the user's directory, so
+// that paths in the agent's output look familiar.
+func treeName(info workspace.Info) string {
+	name := strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r == '.' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, filepath.Base(info.Path))
+	if name = strings.Trim(name, ".-"); name == "" || len(name) > 64 {
+		return "workspace"
+	}
+	return name
+}
+
+// oneShot is the state of a running OneShot.
+type oneShot struct {
+	*OneShot
+	run      *files.Run
+	manifest *state.Manifest
+	turn     TurnResult
+	diff     *workspace.Diff
+	info     workspace.Info
+}
+
+// execute runs the phases. Its error is that of the phase that failed; what
+// came before is in r all the same.
+func (r *oneShot) execute(ctx context.Context) (err error) {
+	r.Watch.Phase("prepare")
+	session, err := Start(ctx, r.Session)
+	if err != nil {
+		return &startError{err}
+	}
+	// From here on everything is undone and collected even if the user has had
+	// enough: nothing may be left behind or lost. Each step has its own bound.
+	finishing := context.WithoutCancel(ctx)
+	defer func() { err = errors.Join(err, session.Close(finishing), r.removeSession()) }()
+	r.manifest.Timings.PrepareMS, r.manifest.Timings.StartMS = session.Prepared.Milliseconds(), session.Started.Milliseconds()
+	r.manifest.Engine.ContainerID = session.handle.ID
+	if r.manifest.Isolation, err = json.Marshal(session.Isolation); err != nil {
+		return err
+	}
+	r.info = session.tree.Info()
+
+	r.Watch.Phase("turn")
+	timed(&r.manifest.Timings.TurnMS, func() { r.turn = session.Turn(ctx, r.Turn, r.Watch) })
+
+	r.Watch.Phase("stop")
+	timed(&r.manifest.Timings.StopMS, func() { err = r.stop(finishing, session) })
+	if err != nil {
+		return err
+	}
+	r.Watch.Phase("collect")
+	timed(&r.manifest.Timings.CollectMS, func() { err = r.collect(finishing, session) })
+	return err
+}
+
+// startError marks that the run could not start.
+type startError struct{ error }
+
+func (e *startError) Unwrap() error { return e.error }
+
+func timed(ms *int64, step func()) {
+	begin := time.Now()
+	step()
+	*ms = time.Since(begin).Milliseconds()
+}
+
+// stop ends the container. A container that cannot be stopped must not be
+// collected from, since it could still write.
+func (r *oneShot) stop(ctx context.Context, s *Session) error {
+	ctx, cancel := context.WithTimeout(ctx, stopGrace+20*time.Second)
+	defer cancel()
+	if r.Keep {
+		if logs, err := s.cfg.Engine.Logs(ctx, s.handle, 1<<20); err == nil {
+			_ = os.WriteFile(filepath.Join(r.run.OutputDir(), "container.log"), logs, 0o600) // for a person who looks; not part of the result
+		}
+	}
+	return s.Stop(ctx)
+}
+
+// collect takes what the turn left: its directory and the change of the tree.
+func (r *oneShot) collect(ctx context.Context, s *Session) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	out := r.run.OutputDir()
+	warnings, err := s.collectTurn(ctx, r.turn.TurnID, out)
+	r.manifest.Warnings = append(r.manifest.Warnings, warnings...)
+	if err != nil {
+		return err
+	}
+	if r.turn.Err != nil {
+		gone := responses.Internal(Describe(r.turn.Err).Message, nil)
+		gone.Code = responses.CodeInterrupted
+		if err := settleTurn(out, gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			r.manifest.Warnings = append(r.manifest.Warnings, "the turn's record could not be completed: "+oneLine(err.Error(), 300))
+		}
+	}
+	r.diff, err = s.tree.Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(out, DiffFile), Objects: filepath.Join(r.run.Dir(), objectsDir)})
+	if err != nil {
+		return err
+	}
+	for _, w := range append(r.info.Warnings, r.diff.Warnings...) {
+		r.manifest.Warnings = append(r.manifest.Warnings, oneLine(fmt.Sprintf("%s: %s", w.Path, w.Message), 300))
+	}
+	return nil
+}
+
+// removeSession removes the directories that only the container needed.
+func (r *oneShot) removeSession() error {
+	if r.Keep {
+		return nil
+	}
+	return os.RemoveAll(r.Session.Dir)
+}
+
+// finish records how the run ended.
+func (r *oneShot) finish(ctx context.Context, err error) error {
+	m := r.manifest
+	r.judge(err)
+	m.Turn = r.turnRef()
+	if resp := r.turn.Response; resp != nil {
+		m.Usage = resp.Usage
+	}
+	if err := r.describeWorkspace(); err != nil {
+		return err
+	}
+	m.CompletedAt = turns.At(time.Now())
+	m.Timings.TotalMS = m.CompletedAt.Sub(m.StartedAt).Milliseconds()
+	out := r.run.OutputDir()
+	if err := os.WriteFile(filepath.Join(out, SummaryFile), r.summary(), 0o600); err != nil {
+		return fmt.Errorf("write the summary: %w", err)
+	}
+	artifacts, warnings, err := files.Artifacts(context.WithoutCancel(ctx), out, files.Limits{})
+	if err != nil {
+		return err
+	}
+	m.Artifacts = artifacts
+	m.Warnings = append(m.Warnings, warnings...)
+	return r.run.WriteManifest(m)
+}
+
+func (r *oneShot) turnRef() *state.TurnRef {
+	if r.turn.Response == nil {
+		return nil
+	}
+	return &state.TurnRef{TurnID: r.turn.TurnID, ResponseID: r.turn.Response.ID, SessionID: r.turn.SessionID}
+}
+
+// describeWorkspace puts into the manifest what the run started from and what
+// it changed.
+func (r *oneShot) describeWorkspace() (err error) {
+	info := r.info
+	if info.Kind == "" {
+		info = r.Session.Source.Info()
+	}
+	r.manifest.Workspace, err = json.Marshal(struct {
+		workspace.Info
+		Changes *workspace.Diff `json:"changes"`
+	}{info, r.diff})
+	return err
+}

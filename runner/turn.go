@@ -1,0 +1,180 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+// Causes that end a turn from outside, for context.WithCancelCause.
+var (
+	ErrInterrupted = errors.New("interrupted by the user")
+	ErrDeadline    = errors.New("the time for the run is over")
+)
+
+// What a turn gets to end in good order after it was cancelled, and beyond its
+// own time limit, before the host stops waiting for it.
+const (
+	cancelGrace   = 5 * time.Second
+	deadlineGrace = 15 * time.Second
+)
+
+// TurnRequest is one turn of a session.
+type TurnRequest struct {
+	Prompt             string
+	PreviousResponseID string
+	MaxRounds          int           // 0: agentd's limit
+	Timeout            time.Duration // 0: agentd's limit
+}
+
+// Observer watches a turn. Its methods are called from two goroutines, never
+// for the same kind of event at once, and must return quickly.
+type Observer interface {
+	// Event is called for every event of the response stream.
+	Event(ev responses.Event)
+	// Fact is called for every runtime event of the turn.
+	Fact(ev turns.RuntimeEvent)
+}
+
+// TurnResult is how a turn ended.
+type TurnResult struct {
+	TurnID    string
+	SessionID string
+	// Response is the last snapshot that arrived: the final response when Err
+	// is nil, else what is known of it, nil when nothing arrived.
+	Response *responses.Response
+	Err      error // why the final response is missing
+}
+
+// Turn runs one turn and returns when it is over. When ctx ends first, the turn
+// is cancelled, given a moment to end in good order, and then left to Stop.
+func (s *Session) Turn(ctx context.Context, req TurnRequest, watch Observer) TurnResult {
+	result := TurnResult{TurnID: responses.NewID(responses.PrefixTurn), SessionID: s.id}
+	// The stream must outlive ctx: the end of a cancelled turn is read from it.
+	streaming, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+	if req.Timeout > 0 {
+		var cancel context.CancelFunc
+		streaming, cancel = context.WithTimeoutCause(streaming, req.Timeout+deadlineGrace, ErrDeadline)
+		defer cancel()
+	}
+	var group sync.WaitGroup
+	defer group.Wait()
+	var begun sync.Once
+	for ev, err := range s.client.Stream(streaming, s.body(result.TurnID, req)) {
+		if err != nil {
+			result.Err = s.turnError(ctx, streaming, err)
+			break
+		}
+		if ev.Response != nil {
+			result.Response = ev.Response
+		}
+		begun.Do(func() {
+			group.Go(func() { s.follow(streaming, result.TurnID, watch) })
+			group.Go(func() { s.cancelWith(ctx, streaming, stop, result.Response.ID) })
+		})
+		watch.Event(ev)
+	}
+	if result.Err == nil && result.Response == nil {
+		result.Err = &Error{Code: CodeBadStream, Message: "agentd's stream had no response in it"}
+	}
+	stop(nil)
+	return result
+}
+
+// body is the request to agentd.
+func (s *Session) body(turnID string, req TurnRequest) map[string]any {
+	holon := map[string]any{"session_id": s.id, "turn_id": turnID, "on_disconnect": "continue"}
+	if s.cfg.InputDir != "" {
+		holon["input_dir"] = s.inside(inputPath)
+	}
+	limits := map[string]any{}
+	if req.MaxRounds > 0 {
+		limits["max_rounds"] = req.MaxRounds
+	}
+	if req.Timeout > 0 {
+		limits["timeout_ms"] = req.Timeout.Milliseconds()
+	}
+	if len(limits) > 0 {
+		holon["limits"] = limits
+	}
+	body := map[string]any{"model": s.cfg.Model, "input": req.Prompt, "holon": holon}
+	if req.PreviousResponseID != "" {
+		body["previous_response_id"] = req.PreviousResponseID
+	}
+	if s.tree != nil {
+		holon["workspace_dir"] = s.inside(s.workDir())
+	}
+	return body
+}
+
+// workDir is where the agent starts within the tree: the user may have run
+// holon in a folder below the top of the repository.
+func (s *Session) workDir() string {
+	dir := s.treePath()
+	if prefix := s.tree.Info().Prefix; prefix != "" {
+		dir += "/" + prefix
+	}
+	return dir
+}
+
+// follow hands the turn's runtime events to watch until the turn is over. They
+// are for show; the record of them is in the turn directory.
+func (s *Session) follow(ctx context.Context, turnID string, watch Observer) {
+	for line, err := range s.client.TurnEvents(ctx, turnID, 0, true) {
+		if err != nil {
+			if ctx.Err() == nil {
+				s.cfg.Log.Debug("runtime events broke off", "turn", turnID, "err", err)
+			}
+			return
+		}
+		ev, err := turns.DecodeRuntimeEvent(line)
+		if err != nil {
+			s.cfg.Log.Debug("a runtime event is malformed", "turn", turnID, "err", err)
+			continue
+		}
+		watch.Fact(ev)
+	}
+}
+
+// cancelWith cancels the turn when ctx ends, and gives up on its stream if the
+// turn does not end soon after.
+func (s *Session) cancelWith(ctx, streaming context.Context, stop context.CancelCauseFunc, responseID string) {
+	select {
+	case <-streaming.Done():
+		return
+	case <-ctx.Done():
+	}
+	asking, cancel := context.WithTimeout(streaming, cancelGrace)
+	defer cancel()
+	if _, err := s.client.Cancel(asking, responseID); err != nil {
+		s.cfg.Log.Debug("the turn did not end when it was cancelled", "err", err)
+		stop(context.Cause(ctx))
+	}
+}
+
+// turnError says why a stream broke off, by the cause that lies deepest.
+func (s *Session) turnError(ctx, streaming context.Context, err error) error {
+	if cause := context.Cause(streaming); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if e, ok := errors.AsType[*responses.Error](err); ok && e.Code != responses.CodeServerUnreachable && e.Code != responses.CodeServerDisconnected {
+		return err // the server's own refusal
+	}
+	// A broken connection usually means that the container is going down; its
+	// exit tells more than the connection does.
+	select {
+	case exit := <-s.exited:
+		s.exit = &exit
+		return s.diedError(ctx, "the container ended during the turn")
+	case <-time.After(2 * time.Second):
+		return err
+	}
+}

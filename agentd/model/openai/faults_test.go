@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -337,5 +338,28 @@ func TestMissingKey(t *testing.T) {
 		if e, ok := errors.AsType[*responses.Error](err); !ok || e.Param != "OPENAI_BASE_URL" {
 			t.Errorf("%s: %v", bad, err)
 		}
+	}
+}
+
+// The rounds of a turn share a connection.
+func TestConnectionIsKept(t *testing.T) {
+	var mu sync.Mutex
+	peers := make(map[string]bool)
+	answer := replay([]string{added, hello, completed}, false)
+	tr := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		peers[r.RemoteAddr] = true
+		mu.Unlock()
+		answer(w, r)
+	})
+	for range 5 {
+		if _, e := ask(t.Context(), t, tr, model.Request{}); e != nil {
+			t.Fatal(e)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(peers) != 1 {
+		t.Errorf("5 requests took %d connections", len(peers))
 	}
 }

@@ -39,7 +39,7 @@ func (s *Session) collectTurn(ctx context.Context, turnID, dst string) (warnings
 		return nil, nil // no turn was accepted
 	}
 	if err != nil {
-		return []string{"the turn directory cannot be opened: " + oneLine(err.Error(), 200)}, nil
+		return []string{"the turn directory cannot be opened: " + OneLine(err.Error(), 200)}, nil
 	}
 	defer src.Close()
 	to, err := os.OpenRoot(dst)
@@ -64,7 +64,7 @@ type collector struct {
 func (c *collector) warn(format string, args ...any) {
 	const most = 50
 	if len(c.warnings) < most {
-		c.warnings = append(c.warnings, oneLine(fmt.Sprintf(format, args...), 300))
+		c.warnings = append(c.warnings, OneLine(fmt.Sprintf(format, args...), 300))
 	}
 }
 

@@ -71,13 +71,13 @@ func Describe(err error) state.Failure {
 	} else if e, ok := errors.AsType[*responses.Error](err); ok {
 		f = state.Failure{Code: e.Code, Message: e.Message, Param: e.Param, Hint: e.Hint}
 	}
-	f.Message = oneLine(f.Message, 2000)
+	f.Message = OneLine(f.Message, 2000)
 	return f
 }
 
-// oneLine makes text from anywhere fit to be printed: one line, no control
+// OneLine makes text from anywhere fit to be printed: one line, no control
 // characters or terminal escapes, at most limit bytes.
-func oneLine(s string, limit int) string {
+func OneLine(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':
@@ -97,5 +97,5 @@ func oneLine(s string, limit int) string {
 // lastLine returns the last line of a program's output that is not empty.
 func lastLine(logs []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(logs)), "\n")
-	return oneLine(lines[len(lines)-1], 300)
+	return OneLine(lines[len(lines)-1], 300)
 }

@@ -62,7 +62,7 @@ func (r *oneShot) judgeResponse(set func(state.Status, state.Outcome, *state.Fai
 		set(state.StatusCompleted, state.OutcomeSuccess, nil)
 	case responses.StatusIncomplete:
 		reason := resp.IncompleteDetails.Reason
-		failure := &state.Failure{Code: reason, Message: "the turn ended early: " + oneLine(reason, 100)}
+		failure := &state.Failure{Code: reason, Message: "the turn ended early: " + OneLine(reason, 100)}
 		switch reason {
 		case responses.ReasonTimeout:
 			failure.Hint = "raise --timeout"
@@ -80,7 +80,7 @@ func (r *oneShot) judgeResponse(set func(state.Status, state.Outcome, *state.Fai
 	default:
 		failure := &state.Failure{Code: responses.CodeServerError, Message: "the turn failed"}
 		if e := resp.Error; e != nil {
-			failure = &state.Failure{Code: oneLine(e.Code, 100), Message: oneLine(e.Message, 2000)}
+			failure = &state.Failure{Code: OneLine(e.Code, 100), Message: OneLine(e.Message, 2000)}
 		}
 		set(state.StatusFailed, state.OutcomeFailure, failure)
 	}

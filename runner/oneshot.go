@@ -170,7 +170,7 @@ func (r *oneShot) collect(ctx context.Context, s *Session) error {
 		gone := responses.Internal(Describe(r.turn.Err).Message, nil)
 		gone.Code = responses.CodeInterrupted
 		if err := settleTurn(out, gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			r.manifest.Warnings = append(r.manifest.Warnings, "the turn's record could not be completed: "+oneLine(err.Error(), 300))
+			r.manifest.Warnings = append(r.manifest.Warnings, "the turn's record could not be completed: "+OneLine(err.Error(), 300))
 		}
 	}
 	r.diff, err = s.tree.Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(out, DiffFile), Objects: filepath.Join(r.run.Dir(), objectsDir)})
@@ -178,7 +178,7 @@ func (r *oneShot) collect(ctx context.Context, s *Session) error {
 		return err
 	}
 	for _, w := range append(r.info.Warnings, r.diff.Warnings...) {
-		r.manifest.Warnings = append(r.manifest.Warnings, oneLine(fmt.Sprintf("%s: %s", w.Path, w.Message), 300))
+		r.manifest.Warnings = append(r.manifest.Warnings, OneLine(fmt.Sprintf("%s: %s", w.Path, w.Message), 300))
 	}
 	return nil
 }

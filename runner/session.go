@@ -46,6 +46,7 @@ const (
 	statePath     = "/holon/state"
 	skillsPath    = "/holon/skills"
 	workspacePath = "/holon/workspaces"
+	scenarioPath  = "/holon/scenario.yaml"
 	// ObjectsPath is where borrowed git objects are mounted; it is given to
 	// workspace.Options for engines that mount.
 	ObjectsPath = "/holon/objects"
@@ -75,6 +76,7 @@ type Config struct {
 	Dir       string            // private directory of the session, made by the caller
 	SocketDir string            // where sockets go; replaced when its path is too long for one
 	Model     string            // provider/model
+	Scenario  string            // file of the host that a scripted model plays, "" for none; it replaces Model
 	Fallbacks []string
 	Gateway   *gateway.Gateway // nil when no provider is called
 	Skills    []string         // directories, each with a SKILL.md
@@ -189,6 +191,9 @@ func (s *Session) planMounts() []engine.Mount {
 		{Source: filepath.Join(s.cfg.Dir, "state"), Target: statePath},
 		{Source: filepath.Join(s.cfg.Dir, "skills"), Target: skillsPath, ReadOnly: true},
 	}
+	if s.cfg.Scenario != "" {
+		mounts = append(mounts, engine.Mount{Source: s.cfg.Scenario, Target: scenarioPath, ReadOnly: true})
+	}
 	if s.tree != nil {
 		mounts = append(mounts, engine.Mount{Source: s.tree.Dir(), Target: s.treePath()})
 		for _, dir := range s.tree.ObjectDirs() {
@@ -203,6 +208,14 @@ func (s *Session) treePath() string { return workspacePath + "/" + s.cfg.TreeNam
 // inside returns how the program sees a path of the container.
 func (s *Session) inside(path string) string { return s.cfg.Engine.Path(s.mounts, path) }
 
+// model is the reference by which agentd knows the model.
+func (s *Session) model() string {
+	if s.cfg.Scenario != "" {
+		return "scripted/" + s.inside(scenarioPath)
+	}
+	return s.cfg.Model
+}
+
 // spec is the container. Limits and isolation that it leaves out are the
 // strict defaults of package engine.
 func (s *Session) spec() engine.Spec {
@@ -216,7 +229,7 @@ func (s *Session) spec() engine.Spec {
 	}
 	args := []string{s.inside(agentdPath), "serve",
 		"--socket", s.inside(ipcPath) + "/agent.sock", "--input-dir", s.inside(inputPath), "--output-dir", s.inside(outputPath),
-		"--state-dir", s.inside(statePath), "--skills-dir", s.inside(skillsPath), "--workspace-dir", workspaces, "--model", s.cfg.Model}
+		"--state-dir", s.inside(statePath), "--skills-dir", s.inside(skillsPath), "--workspace-dir", workspaces, "--model", s.model()}
 	if s.gateway != nil {
 		args = append(args, "--model-socket", s.inside(ipcPath)+"/model.sock")
 	}

@@ -102,7 +102,7 @@ func (s *Session) body(turnID string, req TurnRequest) map[string]any {
 	if len(limits) > 0 {
 		holon["limits"] = limits
 	}
-	body := map[string]any{"model": s.cfg.Model, "input": req.Prompt, "holon": holon}
+	body := map[string]any{"model": s.model(), "input": req.Prompt, "holon": holon}
 	if req.PreviousResponseID != "" {
 		body["previous_response_id"] = req.PreviousResponseID
 	}

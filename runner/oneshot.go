@@ -22,7 +22,7 @@ import (
 const (
 	DiffFile    = "diff.patch"
 	SummaryFile = "summary.md"
-	objectsDir  = "objects" // contents that the patch starts from; in the run's own directory
+	ObjectsDir  = "objects" // contents that the patch starts from; in the run's own directory
 	sessionDir  = "session"
 )
 
@@ -37,7 +37,12 @@ type OneShot struct {
 	Keep      bool   // keep the session's directory and the container's log
 	Version   string
 	Watch     Watcher
+
+	results string // the output directory, once there is a run
 }
+
+// ResultDir returns where the results of the run are, "" before there is a run.
+func (o *OneShot) ResultDir() string { return o.results }
 
 // Watcher is an Observer that is also told of the phases of a run.
 type Watcher interface {
@@ -62,6 +67,7 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 		return nil, err
 	}
 	defer run.Close() // frees the lease; the manifest is written by then
+	o.results = run.OutputDir()
 	r := &oneShot{OneShot: o, run: run, manifest: &state.Manifest{
 		Schema: state.ManifestSchema, RunID: id, Name: o.Name, StartedAt: turns.At(started),
 		Model: o.Session.Model, Image: o.Session.Image, HolonVersion: o.Version,
@@ -173,7 +179,7 @@ func (r *oneShot) collect(ctx context.Context, s *Session) error {
 			r.manifest.Warnings = append(r.manifest.Warnings, "the turn's record could not be completed: "+OneLine(err.Error(), 300))
 		}
 	}
-	r.diff, err = s.tree.Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(out, DiffFile), Objects: filepath.Join(r.run.Dir(), objectsDir)})
+	r.diff, err = s.tree.Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(out, DiffFile), Objects: filepath.Join(r.run.Dir(), ObjectsDir)})
 	if err != nil {
 		return err
 	}

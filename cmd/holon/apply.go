@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"holon/runner"
+	"holon/runner/workspace"
+	"holon/state"
+	"holon/state/files"
+)
+
+// applyOptions are what `holon apply` was asked to do.
+type applyOptions struct {
+	streams Streams
+	host
+	Run       string
+	Workspace string
+	JSON      bool
+}
+
+// newApplyCommand makes `holon apply`.
+func newApplyCommand(streams Streams, do func(context.Context, *applyOptions) error) *cobra.Command {
+	opts := &applyOptions{streams: streams}
+	cmd := &cobra.Command{
+		Use:   "apply [flags] RUN",
+		Short: "Apply the change of a run to your files",
+		Long: `Apply the change of a run to the files it was made from, merging three ways with
+what you changed since. All of it is applied, or, when something conflicts,
+nothing: then the files at fault are listed and nothing was touched.
+
+RUN is a run's id, the beginning of one, or "last". The change is left
+uncommitted, for you to review.`,
+		Example: "  holon apply last",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{errors.New(`RUN: give one run: its id, the beginning of it, or "last"`)}
+			}
+			opts.Run = args[0]
+			err := loadEnv(&opts.host)
+			if err == nil {
+				err = do(cmd.Context(), opts)
+			}
+			if err != nil && opts.JSON {
+				return jsonError{err}
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&opts.Workspace, "workspace", "", "`directory` to apply to (default the one that the run was made from)")
+	cmd.Flags().BoolVar(&opts.JSON, "json", false, "print what was written as JSON")
+	return cmd
+}
+
+// runApply does what `holon apply` was asked to do.
+func runApply(ctx context.Context, o *applyOptions) error {
+	home, err := state.FindHome(o.Home, o.UserHome)
+	if err != nil {
+		return err
+	}
+	entry, err := files.New(home).Open(ctx, o.Run)
+	if err != nil {
+		return err
+	}
+	if entry.Manifest == nil {
+		return &runner.Error{Code: "run_not_finished", Param: "RUN", Message: fmt.Sprintf("run %s is %s and has no result", entry.ID, entry.Status()), Hint: "wait for its end, or start it again"}
+	}
+	dir := o.Workspace
+	if dir == "" {
+		var info workspace.Info
+		if err := json.Unmarshal(entry.Manifest.Workspace, &info); err != nil || info.Path == "" {
+			return usageError{errors.New("--workspace: the run does not say what it was made from; name the directory")}
+		}
+		dir = info.Path
+	}
+	if len(changes(entry.Manifest)) == 0 {
+		fmt.Fprintf(o.streams.Err, "holon: run %s changed no file\n", entry.ID)
+		return nil
+	}
+	result, err := workspace.Apply(ctx, workspace.ApplyOptions{
+		Dir: dir, Patch: filepath.Join(entry.OutputDir(), runner.DiffFile), Objects: filepath.Join(entry.Dir, runner.ObjectsDir),
+	})
+	if err != nil {
+		if e, ok := errors.AsType[*workspace.Error](err); ok {
+			for _, path := range e.Paths {
+				fmt.Fprintf(o.streams.Err, "  conflict  %s\n", runner.OneLine(path, 500))
+			}
+		}
+		return err
+	}
+	return o.show(entry.ID, result)
+}
+
+func (o *applyOptions) show(id string, result *workspace.ApplyResult) error {
+	if o.JSON {
+		enc := json.NewEncoder(o.streams.Out)
+		enc.SetEscapeHTML(false)
+		return enc.Encode(result)
+	}
+	for _, path := range result.Written {
+		fmt.Fprintf(o.streams.Out, "  written  %s\n", runner.OneLine(path, 500))
+	}
+	for _, path := range result.Deleted {
+		fmt.Fprintf(o.streams.Out, "  deleted  %s\n", runner.OneLine(path, 500))
+	}
+	fmt.Fprintf(o.streams.Err, "applied %s to %s; nothing is committed\n", id, result.Path)
+	return nil
+}

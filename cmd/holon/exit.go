@@ -1,0 +1,111 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"holon/responses"
+	"holon/runner"
+	"holon/runner/engine"
+	"holon/runner/gateway"
+	"holon/runner/workspace"
+	"holon/state"
+)
+
+// usageError is a mistake on the command line or in the configuration.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// exitError ends the program with a code after everything was said.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// jsonError is an error that a command with --json reports as an object.
+type jsonError struct{ error }
+
+func (e jsonError) Unwrap() error { return e.error }
+
+// report says what went wrong, on one line with the remedy, and returns the
+// exit code (docs/run.md, "Exit codes").
+func report(err error, streams Streams) int {
+	if err == nil {
+		return 0
+	}
+	if code, ok := errors.AsType[exitError](err); ok {
+		return int(code)
+	}
+	failure := describe(err)
+	if _, ok := errors.AsType[jsonError](err); ok {
+		enc := json.NewEncoder(streams.Out)
+		enc.SetEscapeHTML(false)
+		_ = enc.Encode(struct {
+			Error state.Failure `json:"error"`
+		}{failure}) // stdout is gone: the exit code still tells
+	}
+	fmt.Fprintln(streams.Err, "holon: "+line(failure))
+	return exitCode(err)
+}
+
+func describe(err error) state.Failure {
+	if usage, ok := errors.AsType[usageError](err); ok {
+		if _, typed := errors.AsType[*runner.Error](err); !typed {
+			return state.Failure{Code: "usage", Message: runner.OneLine(usage.Error(), 1000)}
+		}
+	}
+	return runner.Describe(err)
+}
+
+// line is a failure as a person reads it: field, message, remedy.
+func line(f state.Failure) string {
+	var b strings.Builder
+	if f.Param != "" && !strings.Contains(f.Message, f.Param) {
+		b.WriteString(runner.OneLine(f.Param, 200) + ": ")
+	}
+	b.WriteString(f.Message)
+	if f.Hint != "" {
+		b.WriteString("; " + runner.OneLine(f.Hint, 500))
+	}
+	return b.String()
+}
+
+// exitCode is the one table from errors to exit codes for commands that end
+// without a manifest; with one, the manifest's exit_code counts.
+func exitCode(err error) int {
+	if errors.Is(err, runner.ErrInterrupted) {
+		return state.OutcomeInterrupted.ExitCode()
+	}
+	const usage = 2
+	if _, ok := errors.AsType[usageError](err); ok {
+		return usage
+	}
+	if e, ok := errors.AsType[*workspace.Error](err); ok {
+		switch e.Code {
+		case workspace.CodeNotADirectory, workspace.CodeBareRepository, workspace.CodeInvalidOption:
+			return usage
+		case workspace.CodePatchConflict, workspace.CodeWouldOverwrite, workspace.CodeInvalidPatch:
+			return state.OutcomeFailure.ExitCode()
+		}
+		return state.OutcomeRefused.ExitCode()
+	}
+	if e, ok := errors.AsType[*state.Error](err); ok {
+		switch e.Code {
+		case state.CodeInvalidRunID, state.CodeRunNotFound, state.CodeOutputUnusable:
+			return usage
+		}
+		return state.OutcomeRefused.ExitCode()
+	}
+	if e, ok := errors.AsType[*engine.Error](err); ok && e.Code == engine.CodeInvalidSpec {
+		return usage
+	}
+	if _, ok := errors.AsType[*gateway.Error](err); ok {
+		return state.OutcomeRefused.ExitCode()
+	}
+	if e, ok := errors.AsType[*responses.Error](err); ok && e.Type == responses.TypeInvalidRequest && e.Code != responses.CodeMissingCredentials {
+		return usage
+	}
+	return state.OutcomeRefused.ExitCode()
+}

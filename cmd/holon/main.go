@@ -1,0 +1,114 @@
+// Command holon runs agents in containers on behalf of the person at the
+// terminal. Each command is one file: options, flags to options, and a function
+// that does the work with the options; exit codes are in one table (exit.go).
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"holon/runner"
+)
+
+// version is set by the build: -ldflags "-X main.version=v1.2.3".
+var version string
+
+func main() {
+	os.Exit(run(os.Args[1:], systemStreams()))
+}
+
+// run is main without the process: it returns the exit code.
+func run(args []string, streams Streams) int {
+	ctx, stop := interruptible(streams)
+	defer stop()
+	root := newRoot(streams)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	return report(err, streams)
+}
+
+// interruptible returns a context that the first SIGINT or SIGTERM ends with
+// runner.ErrInterrupted. Later ones only say that the end is under way: it is
+// bounded, and what it removes would stay behind otherwise.
+func interruptible(streams Streams) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range signals {
+			if ctx.Err() != nil {
+				fmt.Fprintln(streams.Err, "holon: still stopping; what exists is being collected")
+				continue
+			}
+			fmt.Fprintln(streams.Err, "holon: stopping")
+			cancel(runner.ErrInterrupted)
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(signals)
+		<-done
+		cancel(nil)
+	}
+}
+
+func newRoot(streams Streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "holon",
+		Short: "Run coding agents in containers and review what they change",
+		Long: `holon runs an agent in a container on a private copy of your files and hands
+back its change as a patch. Nothing of yours is touched until you apply it.`,
+		Example: `  holon run "fix the failing test"
+  holon apply last`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.Err)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+	})
+	root.AddCommand(newRunCommand(streams, runRun), newApplyCommand(streams, runApply), newVersionCommand(streams))
+	return root
+}
+
+func newVersionCommand(streams Streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(streams.Out, "holon", buildVersion())
+			return err
+		},
+	}
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())}
+	}
+	return nil
+}
+
+// buildVersion returns what the linker was told, else what Go recorded.
+func buildVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "devel"
+}

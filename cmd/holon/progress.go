@@ -1,0 +1,249 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"holon/responses"
+	"holon/responses/turns"
+	"holon/runner"
+	"holon/state"
+)
+
+// progress shows a run on stderr: one line for each thing that was done, and on
+// a terminal a last line that says what is being done now. It is calm: a line,
+// once printed, does not change.
+type progress struct {
+	streams Streams
+	quiet   bool
+	started time.Time
+
+	mu     sync.Mutex
+	phase  string
+	doing  string
+	since  time.Time
+	calls  map[string]string // what running tool calls do, by id
+	final  *responses.Response
+	drawn  bool // the status line is on the screen
+	ticker chan struct{}
+	ended  sync.WaitGroup
+}
+
+func newProgress(streams Streams, quiet bool) *progress {
+	p := &progress{streams: streams, quiet: quiet, started: time.Now(), since: time.Now(), calls: make(map[string]string), ticker: make(chan struct{})}
+	if streams.ErrTTY && !quiet {
+		p.ended.Go(p.tick)
+	}
+	return p
+}
+
+// begin says what is about to run.
+func (p *progress) begin(engineName string, shot *runner.OneShot) {
+	where := engineName
+	if engineName == "docker" {
+		where += " " + shot.Session.Image
+	}
+	p.println(fmt.Sprintf("running %s in %s", runner.OneLine(shot.Session.Model, 100), runner.OneLine(where, 200)))
+}
+
+// Phase notes the phase for the status line.
+func (p *progress) Phase(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.phase, p.doing, p.since = name, "", time.Now()
+	p.draw()
+}
+
+// Event keeps the response, whose text is the answer.
+func (p *progress) Event(ev responses.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ev.Response != nil {
+		p.final = ev.Response
+	}
+	if m, ok := ev.Item.(*responses.Message); ok && ev.Type == responses.EventItemDone && m.Phase == responses.PhaseCommentary {
+		p.printLocked("  " + runner.OneLine(m.Text(), 500))
+	}
+}
+
+// Fact shows rounds and tool calls.
+func (p *progress) Fact(ev turns.RuntimeEvent) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch ev.Type {
+	case turns.ModelRequested:
+		var f turns.Requested
+		if json.Unmarshal(ev.Payload, &f) == nil {
+			p.doing, p.since = fmt.Sprintf("round %d: thinking", f.Round), time.Now()
+		}
+	case turns.ModelFailed:
+		var f turns.AttemptFailure
+		if json.Unmarshal(ev.Payload, &f) == nil {
+			p.printLocked("  ! model: " + runner.OneLine(f.Message, 200))
+		}
+	case turns.ToolStarted:
+		var f turns.Begun
+		if json.Unmarshal(ev.Payload, &f) == nil {
+			what := describeCall(f)
+			p.calls[ev.ToolCallID] = what
+			p.doing, p.since = what, time.Now()
+		}
+	case turns.ToolResult:
+		var f turns.Result
+		if json.Unmarshal(ev.Payload, &f) == nil {
+			note := ""
+			if f.ExitCode != nil && *f.ExitCode != 0 {
+				note = fmt.Sprintf("  exit %d", *f.ExitCode)
+			}
+			if f.ExitCode == nil {
+				note = "  " + runner.OneLine(f.Summary, 120)
+			}
+			p.finishCall(ev.ToolCallID, f.DurationMS, note)
+		}
+	case turns.ToolFailed:
+		var f turns.ToolFailure
+		if json.Unmarshal(ev.Payload, &f) == nil {
+			p.finishCall(ev.ToolCallID, f.DurationMS, "  failed: "+runner.OneLine(f.Message, 160))
+		}
+	}
+	p.draw()
+}
+
+// describeCall says in a few words what a call does.
+func describeCall(f turns.Begun) string {
+	var args struct {
+		Cmd string `json:"cmd"`
+	}
+	if json.Unmarshal([]byte(f.Arguments), &args) == nil && args.Cmd != "" {
+		return "$ " + runner.OneLine(args.Cmd, 160)
+	}
+	if f.ToolName == "ApplyPatch" {
+		return "edit"
+	}
+	return runner.OneLine(f.ToolName, 60)
+}
+
+func (p *progress) finishCall(id string, ms int64, note string) {
+	what := p.calls[id]
+	delete(p.calls, id)
+	took := (time.Duration(ms) * time.Millisecond).Round(100 * time.Millisecond)
+	p.printLocked(fmt.Sprintf("  %s  (%.1fs)%s", what, took.Seconds(), note))
+	p.doing, p.since = "", time.Now()
+}
+
+// answer is the text that the turn ended with.
+func (p *progress) answer() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.final == nil {
+		return ""
+	}
+	return p.final.OutputText()
+}
+
+// summary ends the view with what a person does next.
+func (p *progress) summary(m *state.Manifest, dir string) {
+	if p.quiet {
+		return
+	}
+	files := changes(m)
+	took := time.Duration(m.Timings.TotalMS) * time.Millisecond
+	p.println(fmt.Sprintf("%s in %.1fs: %s", m.Status, took.Seconds(), count(len(files), "file")+" changed"))
+	for i, f := range files {
+		if i == 20 {
+			p.println(fmt.Sprintf("  … and %d more", len(files)-i))
+			break
+		}
+		size := fmt.Sprintf("+%d −%d", f.Added, f.Deleted)
+		if f.Binary {
+			size = "binary"
+		}
+		p.println(fmt.Sprintf("  %-8s %s  %s", f.Status, runner.OneLine(f.Path, 300), size))
+	}
+	for i, w := range m.Warnings {
+		if i == 5 {
+			p.println(fmt.Sprintf("  … and %d more warnings, see %s", len(m.Warnings)-i, state.ManifestFile))
+			break
+		}
+		p.println("  warning: " + runner.OneLine(w, 300))
+	}
+	p.println("results  " + dir)
+	if len(files) > 0 {
+		p.println("apply    holon apply " + m.RunID)
+	}
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func (p *progress) println(s string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.printLocked(s)
+}
+
+// printLocked prints a line above the status line. The caller holds mu.
+func (p *progress) printLocked(s string) {
+	if p.quiet {
+		return
+	}
+	p.erase()
+	fmt.Fprintln(p.streams.Err, s)
+	p.draw()
+}
+
+// draw shows the status line on a terminal. The caller holds mu.
+func (p *progress) draw() {
+	if !p.streams.ErrTTY || p.quiet || p.phase == "" {
+		return
+	}
+	doing := p.doing
+	if doing == "" {
+		doing = p.phase
+	}
+	text := fmt.Sprintf("%s  %ds", doing, int(time.Since(p.since).Seconds()))
+	if width := p.streams.Width() - 1; len([]rune(text)) > width {
+		text = string([]rune(text)[:width-1]) + "…"
+	}
+	fmt.Fprintf(p.streams.Err, "\r\x1b[K\x1b[2m%s\x1b[0m", text)
+	p.drawn = true
+}
+
+func (p *progress) erase() {
+	if p.drawn {
+		fmt.Fprint(p.streams.Err, "\r\x1b[K")
+		p.drawn = false
+	}
+}
+
+// tick redraws the status line, so that its clock goes on.
+func (p *progress) tick() {
+	for {
+		select {
+		case <-p.ticker:
+			return
+		case <-time.After(time.Second):
+			p.mu.Lock()
+			p.draw()
+			p.mu.Unlock()
+		}
+	}
+}
+
+// end removes the status line and stops the clock.
+func (p *progress) end() {
+	close(p.ticker)
+	p.ended.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.erase()
+	p.phase = ""
+}
+
+var _ runner.Watcher = (*progress)(nil)

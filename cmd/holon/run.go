@@ -1,0 +1,375 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"holon/runner"
+	"holon/runner/engine"
+	"holon/runner/engine/docker"
+	"holon/runner/engine/local"
+	"holon/runner/gateway"
+	"holon/runner/workspace"
+	"holon/state"
+)
+
+// runOptions are what `holon run` was asked to do.
+type runOptions struct {
+	streams Streams
+	settings
+	host
+	Prompt    string
+	Workspace string
+	Output    string
+	Input     string
+	Name      string
+	Env       []string
+	Keep      bool
+	JSON      bool
+	Quiet     bool
+}
+
+// newRunCommand makes `holon run`. Tests replace do to look at the options.
+func newRunCommand(streams Streams, do func(context.Context, *runOptions) error) *cobra.Command {
+	opts := &runOptions{streams: streams}
+	flags := defaultSettings()
+	cmd := &cobra.Command{
+		Use:   "run [flags] PROMPT",
+		Short: "Run an agent on a private copy of the workspace",
+		Long: `Run an agent in a container on a private copy of the workspace and collect its
+change as a patch. The workspace itself is not touched.
+
+PROMPT is the task; "-" reads it from standard input. Settings come from flags,
+then HOLON_* variables, then ` + configFile + ` of the workspace.
+
+Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
+4 refused or could not start, 124 out of time, 130 interrupted.`,
+		Example: `  holon run "fix the failing test"
+  holon run --model scripted/demo --json "try it without a key"
+  git diff | holon run -`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := opts.complete(cmd, flags, args)
+			if err == nil {
+				err = do(cmd.Context(), opts)
+			}
+			if err != nil && opts.JSON {
+				if _, said := errors.AsType[exitError](err); !said {
+					return jsonError{err}
+				}
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&flags.Model, "model", "", "model as `provider/name` (default "+defaultModel+" where there is a key for it)")
+	f.StringVar(&flags.Image, "image", flags.Image, "container `image`")
+	f.StringVar(&flags.Engine, "engine", flags.Engine, "auto, docker, or local, which confines nothing")
+	f.StringVar(&opts.Workspace, "workspace", "", "`directory` to work on (default the current one)")
+	f.BoolVar(&flags.IncludeDirty, "include-dirty", flags.IncludeDirty, "start from the files as they are, with uncommitted changes")
+	f.StringVar(&opts.Output, "output", "", "`directory` for the results (default below HOLON_HOME)")
+	f.StringVar(&opts.Input, "input", "", "`directory` of files that the agent may read")
+	f.StringArrayVar(&opts.Env, "env", nil, "`NAME=VALUE` for the agent's commands; a bare NAME takes your value")
+	f.DurationVar(&flags.Timeout, "timeout", flags.Timeout, "wall `time` of the turn")
+	f.IntVar(&flags.MaxRounds, "max-rounds", 0, "model rounds after which the turn ends (default 200)")
+	f.StringVar(&flags.Memory, "memory", "", "memory of the container, such as 4g (default 2g)")
+	f.Float64Var(&flags.CPUs, "cpus", 0, "CPUs of the container (default all)")
+	f.StringVar(&flags.Network, "network", flags.Network, "`network` of the container; anything but none is recorded as looser")
+	f.StringArrayVar(&flags.Skills, "skill", nil, "`directory` of a skill that the agent may use")
+	f.StringVar(&opts.Name, "name", "", "`name` for the run, for people")
+	f.BoolVar(&opts.Keep, "keep", false, "keep the session's directories and the container's log")
+	f.BoolVar(&opts.JSON, "json", false, "print the run's manifest instead of the answer")
+	f.BoolVar(&opts.Quiet, "quiet", false, "show no progress")
+	return cmd
+}
+
+// complete merges the layers of settings and checks the arguments.
+func (o *runOptions) complete(cmd *cobra.Command, flags settings, args []string) (err error) {
+	if err := loadEnv(&o.host); err != nil {
+		return err
+	}
+	if o.Workspace == "" {
+		o.Workspace = "."
+	}
+	if o.Workspace, err = filepath.Abs(o.Workspace); err != nil {
+		return usageError{fmt.Errorf("--workspace: %w", err)}
+	}
+	o.settings = defaultSettings()
+	if err := o.loadFile(o.Workspace); err != nil {
+		return err
+	}
+	if err := loadEnv(&o.settings); err != nil {
+		return err
+	}
+	o.override(cmd, flags)
+	if err := o.check(); err != nil {
+		return err
+	}
+	if o.Prompt, err = readPrompt(args, o.streams.In); err != nil {
+		return err
+	}
+	if o.Env, err = environ(o.Env); err != nil {
+		return err
+	}
+	for _, dir := range []struct {
+		flag string
+		path *string
+		must bool
+	}{{"--output", &o.Output, false}, {"--input", &o.Input, true}} {
+		if *dir.path == "" {
+			continue
+		}
+		if *dir.path, err = filepath.Abs(*dir.path); err == nil && dir.must {
+			*dir.path, err = existingDir(*dir.path)
+		}
+		if err != nil {
+			return usageError{fmt.Errorf("%s: %w", dir.flag, err)}
+		}
+	}
+	return nil
+}
+
+// override takes the flags that were given.
+func (o *runOptions) override(cmd *cobra.Command, flags settings) {
+	given := cmd.Flags().Changed
+	set := func(name string, take func()) {
+		if given(name) {
+			take()
+		}
+	}
+	set("model", func() { o.Model = flags.Model })
+	set("image", func() { o.Image = flags.Image })
+	set("engine", func() { o.settings.Engine = flags.Engine })
+	set("include-dirty", func() { o.IncludeDirty = flags.IncludeDirty })
+	set("timeout", func() { o.Timeout = flags.Timeout })
+	set("max-rounds", func() { o.MaxRounds = flags.MaxRounds })
+	set("memory", func() { o.Memory = flags.Memory })
+	set("cpus", func() { o.CPUs = flags.CPUs })
+	set("network", func() { o.Network = flags.Network })
+	set("skill", func() { o.Skills = flags.Skills })
+}
+
+// existingDir resolves links: an engine does not mount what lies behind one.
+func existingDir(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", err
+	}
+	if info, err := os.Stat(real); err != nil || !info.IsDir() {
+		return "", fmt.Errorf("%s is not a directory", path)
+	}
+	return real, nil
+}
+
+// maxPrompt bounds a prompt; larger material belongs into files.
+const maxPrompt = 8 << 20
+
+func readPrompt(args []string, stdin io.Reader) (string, error) {
+	if len(args) == 0 {
+		return "", usageError{errors.New(`PROMPT: is missing; write the task in quotes, or "-" to read it from standard input`)}
+	}
+	if len(args) > 1 {
+		return "", usageError{fmt.Errorf("PROMPT: there are %d arguments; put the task in quotes", len(args))}
+	}
+	prompt := args[0]
+	if prompt == "-" {
+		data, err := io.ReadAll(io.LimitReader(stdin, maxPrompt+1))
+		if err != nil {
+			return "", fmt.Errorf("read the prompt: %w", err)
+		}
+		prompt = string(data)
+	}
+	if len(prompt) > maxPrompt {
+		return "", usageError{fmt.Errorf("PROMPT: is larger than %d MiB; put it into a file and name its folder with --input", maxPrompt>>20)}
+	}
+	if strings.TrimSpace(prompt) == "" {
+		return "", usageError{errors.New("PROMPT: is empty; say what is to be done")}
+	}
+	return strings.ToValidUTF8(prompt, "\uFFFD"), nil
+}
+
+// runRun does what `holon run` was asked to do.
+func runRun(ctx context.Context, o *runOptions) error {
+	home, err := state.MakeHome(o.Home, o.UserHome)
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(o.streams.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	shot := &runner.OneShot{
+		Home: home, Name: o.Name, OutputDir: o.Output, Keep: o.Keep, Version: buildVersion(),
+		Turn:      runner.TurnRequest{Prompt: o.Prompt, MaxRounds: o.MaxRounds, Timeout: o.Timeout},
+		Workspace: workspace.Options{Dir: o.Workspace, IncludeDirty: o.IncludeDirty, CacheDir: home.CacheDir(), Name: o.Name},
+		Session: runner.Config{
+			Image: o.Image, Skills: o.Skills, InputDir: o.Input, Env: o.Env, Network: o.Network,
+			NanoCPUs: int64(o.CPUs * 1e9), Labels: map[string]string{runner.LabelHome: home.Dir()}, Log: log,
+		},
+	}
+	if shot.Session.Memory, err = o.memory(); err != nil {
+		return err
+	}
+	if shot.Session.Agentd, err = findAgentd(o.Agentd); err != nil {
+		return err
+	}
+	if err := o.chooseModel(&shot.Session, log); err != nil {
+		return err
+	}
+	if g := shot.Session.Gateway; g != nil {
+		defer g.Close()
+	}
+	eng, err := o.openEngine(home)
+	if err != nil {
+		return err
+	}
+	defer eng.Close()
+	shot.Session.Engine = eng
+	if eng.Name() == "docker" {
+		shot.Workspace.ContainerObjects = runner.ObjectsPath
+	}
+	view := newProgress(o.streams, o.Quiet)
+	view.begin(eng.Name(), shot)
+	shot.Watch = view
+	manifest, err := shot.Run(ctx)
+	view.end()
+	if err != nil {
+		return err
+	}
+	return o.show(shot, manifest, view)
+}
+
+// chooseModel resolves the model on the host's side: which gateway it needs, or
+// which scenario file.
+func (o *runOptions) chooseModel(cfg *runner.Config, log *slog.Logger) error {
+	if o.Model == "" {
+		if o.OpenAIKey == "" {
+			return &runner.Error{Code: runner.CodeCredentials, Param: "--model", Message: "no model is chosen and there is no OPENAI_API_KEY for the default one",
+				Hint: "set OPENAI_API_KEY, or try --model scripted/demo"}
+		}
+		o.Model = defaultModel
+	}
+	provider, name, ok := strings.Cut(o.Model, "/")
+	if !ok || name == "" {
+		return usageError{fmt.Errorf("--model: %q is not a model reference; write provider/name, for example %s", o.Model, defaultModel)}
+	}
+	cfg.Model = o.Model
+	switch provider {
+	case "scripted":
+		return o.findScenario(cfg, name)
+	case "openai":
+		if o.OpenAIKey == "" {
+			return &runner.Error{Code: runner.CodeCredentials, Param: "OPENAI_API_KEY", Message: "OPENAI_API_KEY is not set and " + o.Model + " needs it",
+				Hint: "set it in the environment; it stays on the host"}
+		}
+		base := o.OpenAIBaseURL
+		if base == "" {
+			base = "https://api.openai.com/v1"
+		}
+		g, err := gateway.New(gateway.Options{Logger: log, Providers: map[string]gateway.Provider{
+			"openai": {BaseURL: base, APIKey: gateway.NewSecret(o.OpenAIKey), Proxy: http.ProxyFromEnvironment},
+		}})
+		if err != nil {
+			return err
+		}
+		cfg.Gateway = g
+		return nil
+	}
+	return usageError{fmt.Errorf("--model: the provider %q is unknown; choose openai or scripted", runner.OneLine(provider, 60))}
+}
+
+// findScenario finds the file that a scripted model plays; "demo" is built in.
+func (o *runOptions) findScenario(cfg *runner.Config, name string) error {
+	if name == "demo" {
+		return nil
+	}
+	path, err := filepath.Abs(name)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return usageError{fmt.Errorf("--model: there is no scenario file %q; name a YAML file, or use scripted/demo", runner.OneLine(name, 200))}
+	}
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return usageError{fmt.Errorf("--model: %q is not a file; name a YAML scenario, or use scripted/demo", runner.OneLine(name, 200))}
+	}
+	cfg.Scenario = path
+	return nil
+}
+
+// findAgentd returns the agentd that goes into containers: HOLON_AGENTD, or the
+// one beside this program.
+func findAgentd(named string) (string, error) {
+	path := named
+	if path == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return "", fmt.Errorf("find this program: %w", err)
+		}
+		if self, err = filepath.EvalSymlinks(self); err != nil {
+			return "", fmt.Errorf("find this program: %w", err)
+		}
+		path = filepath.Join(filepath.Dir(self), "agentd")
+	}
+	path, err := filepath.Abs(path)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return "", &runner.Error{Code: "agentd_missing", Param: "HOLON_AGENTD", Message: "there is no agentd beside holon", Hint: "run make build, or set HOLON_AGENTD to its path", Err: err}
+	}
+	return path, nil
+}
+
+// openEngine opens the engine that was asked for. auto means Docker: without it
+// holon stops rather than run unconfined (decision 13).
+func (o *runOptions) openEngine(home state.Home) (engine.Engine, error) {
+	if o.settings.Engine == "local" {
+		fmt.Fprintln(o.streams.Err, "holon: the local engine confines nothing: the agent's commands run as you, on this machine")
+		return local.New(local.Options{Dir: filepath.Join(home.Dir(), "local"), Env: []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}})
+	}
+	return docker.New(o.DockerHost)
+}
+
+// show prints the result: the answer on stdout, where things are on stderr.
+func (o *runOptions) show(shot *runner.OneShot, m *state.Manifest, view *progress) error {
+	if o.JSON {
+		data, err := m.Encode()
+		if err != nil {
+			return err
+		}
+		if _, err := o.streams.Out.Write(data); err != nil {
+			return err
+		}
+	} else if answer := strings.TrimSpace(view.answer()); answer != "" {
+		if _, err := fmt.Fprintln(o.streams.Out, printable(answer)); err != nil {
+			return err
+		}
+	}
+	view.summary(m, shot.ResultDir())
+	if m.ExitCode != 0 {
+		if m.Error != nil {
+			fmt.Fprintln(o.streams.Err, "holon: "+line(*m.Error))
+		}
+		return exitError(m.ExitCode)
+	}
+	return nil
+}
+
+// changes reads from a manifest what the run changed.
+func changes(m *state.Manifest) (files []workspace.FileChange) {
+	var ws struct {
+		Changes *workspace.Diff `json:"changes"`
+	}
+	if json.Unmarshal(m.Workspace, &ws) != nil || ws.Changes == nil {
+		return nil
+	}
+	return ws.Changes.Files
+}

@@ -18,7 +18,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -114,11 +116,7 @@ func (t *Transport) Check(name string) error {
 
 // Models returns the names of the built-in scenarios.
 func (t *Transport) Models() []string {
-	var names []string
-	for name := range t.builtin {
-		names = append(names, name)
-	}
-	return names
+	return slices.Sorted(maps.Keys(t.builtin))
 }
 
 // diverged returns the error of a scenario that reality left.

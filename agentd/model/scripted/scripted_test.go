@@ -23,7 +23,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // open returns a transport with the given scenario files.
-func open(t *testing.T, files map[string]string) (*scripted.Transport, string) {
+func open(t testing.TB, files map[string]string) (*scripted.Transport, string) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {

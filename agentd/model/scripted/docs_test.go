@@ -1,0 +1,26 @@
+package scripted_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// The examples of the documentation are valid scenarios.
+func TestDocumentedExamples(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "scripted-model.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
+	if len(examples) < 3 {
+		t.Fatalf("the page has %d examples", len(examples))
+	}
+	for i, example := range examples {
+		tr, _ := open(t, map[string]string{"e.yaml": string(example[1])})
+		if err := tr.Check("e"); err != nil {
+			t.Errorf("example %d: %v", i+1, err)
+		}
+	}
+}

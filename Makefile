@@ -1,0 +1,45 @@
+# What developers and CI run. `make help` lists it.
+#
+# demo, test, bench and image set up what they need on a Debian machine as root:
+# missing packages and, for as long as they run, a Docker engine. Elsewhere they
+# say what is missing. Building needs nothing but Go.
+
+GO         ?= go
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+
+LDFLAGS = -s -w -X holon/agentd.version=$(VERSION) -X main.version=$(VERSION)
+STATIC  = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+
+.PHONY: help build demo test lint bench image clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+build: ## bin/agentd and bin/holon, static and stripped
+	$(STATIC) -o bin/agentd ./cmd/agentd
+	$(STATIC) -o bin/holon ./cmd/holon
+
+demo: build ## fix a failing test in a real container and show the change
+	@.ci/need git:git
+	@.ci/with-engine sh -c 'images/base/build && cmd/holon/demo/run'
+
+test: build ## all tests, with the race detector and against a real engine
+	@.ci/need git:git gcc:gcc,libc6-dev
+	@.ci/with-engine sh -c 'images/base/build && $(GO) vet ./... && CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) ./...'
+
+lint: ## gofmt, go vet, staticcheck
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+bench: build ## measure against floors in the same run; BENCHFLAGS=... for more
+	@.ci/need git:git
+	@.ci/with-engine sh -c 'images/base/build && $(GO) run ./test/bench $(BENCHFLAGS)'
+
+image: ## the base image holon/base:latest, from a registry or offline
+	@.ci/with-engine images/base/build
+
+clean: ## remove what building made in this directory
+	rm -rf bin

@@ -78,7 +78,28 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 	r.Session.Dir, r.Session.SocketDir = filepath.Join(run.Dir(), sessionDir), o.Home.IPCDir(id)
 	r.Session.TreeName = treeName(source.Info())
 	err = r.execute(ctx)
+	if starting, ok := errors.AsType[*startError](err); ok && !o.Keep {
+		return nil, errors.Join(r.discard(), r.refused(ctx, starting))
+	}
 	return r.manifest, r.finish(ctx, err)
+}
+
+// refused is the error of a run that could not start. Such a run leaves no
+// record: there is nothing in it that the error does not say.
+func (r *oneShot) refused(ctx context.Context, err *startError) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err.error
+}
+
+// discard removes the directories of a run that did not start.
+func (r *oneShot) discard() error {
+	err := os.RemoveAll(r.run.Dir())
+	if out := r.run.OutputDir(); out != r.run.Dir() {
+		err = errors.Join(err, os.Remove(out)) // made by us or empty before; never more than that
+	}
+	return err
 }
 
 // treeName names the tree inside the container after the user's directory, so

@@ -8,8 +8,7 @@ GO         ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
-LDFLAGS = -s -w -X holon/agentd.version=$(VERSION) -X main.version=$(VERSION)
-STATIC  = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+STATIC = CGO_ENABLED=0 $(GO) build -trimpath -ldflags
 
 .PHONY: help build demo test lint bench image clean
 
@@ -17,8 +16,8 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 build: ## bin/agentd and bin/holon, static and stripped
-	$(STATIC) -o bin/agentd ./cmd/agentd
-	$(STATIC) -o bin/holon ./cmd/holon
+	$(STATIC) '-s -w -X holon/agentd.version=$(VERSION)' -o bin/agentd ./cmd/agentd
+	$(STATIC) '-s -w -X main.version=$(VERSION)' -o bin/holon ./cmd/holon
 
 demo: build ## fix a failing test in a real container and show the change
 	@.ci/need git:git

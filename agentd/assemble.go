@@ -1,6 +1,7 @@
 package agentd
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -25,7 +26,7 @@ import (
 // skills. environ is the process's own environment; commands get the harmless
 // part of it and what --pass-env names, never a key.
 func Assemble(cfg Config, environ []string, log *slog.Logger) (Parts, error) {
-	models, err := transports(cfg)
+	models, release, err := transports(cfg)
 	if err != nil {
 		return Parts{}, err
 	}
@@ -46,7 +47,7 @@ func Assemble(cfg Config, environ []string, log *slog.Logger) (Parts, error) {
 	return Parts{
 		Models: models, Tools: registry, Skills: names, Catalog: skills.Catalogue(found),
 		Log: log, Version: Version(), Environ: process.Environ(environ, passed(environ, cfg.PassEnv)...), Now: time.Now,
-		Close: supervisor.Close,
+		Close: func() error { return errors.Join(supervisor.Close(), release()) },
 	}, nil
 }
 
@@ -65,8 +66,8 @@ func toolset(supervisor *process.Supervisor) (*tools.Registry, error) {
 
 // transports configures the providers. Behind a gateway there is no key here:
 // the host adds it.
-func transports(cfg Config) (*model.Resolver, error) {
-	opts := scripted.Options{Dirs: []string{cfg.WorkspaceDir, cfg.InputDir}}
+func transports(cfg Config) (resolver *model.Resolver, release func() error, err error) {
+	opts := scripted.Options{Dirs: []string{".", cfg.WorkspaceDir}}
 	for _, ref := range append([]string{cfg.Model}, cfg.FallbackList()...) {
 		if file, ok := strings.CutPrefix(ref, "scripted/"); ok && filepath.IsAbs(file) {
 			opts.Files = append(opts.Files, file)
@@ -74,7 +75,7 @@ func transports(cfg Config) (*model.Resolver, error) {
 	}
 	script, err := scripted.New(opts)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	direct := openai.Options{BaseURL: cfg.OpenAIBaseURL, APIKey: cfg.OpenAIKey}
 	if socket := cfg.gateway(); socket != "" {
@@ -82,12 +83,13 @@ func transports(cfg Config) (*model.Resolver, error) {
 	}
 	remote, err := openai.New(direct)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return model.NewResolver(model.Options{
+	resolver, err = model.NewResolver(model.Options{
 		Transports: map[string]model.Transport{"openai": remote, "scripted": script},
 		Default:    cfg.Model, Fallbacks: cfg.FallbackList(), Retry: model.DefaultPolicy(),
 	})
+	return resolver, remote.Close, err
 }
 
 // gateway returns the socket of the model gateway, "" when there is none.

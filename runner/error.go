@@ -6,15 +6,13 @@ import (
 	"unicode"
 
 	"holon/responses"
-	"holon/runner/engine"
-	"holon/runner/gateway"
 	"holon/runner/workspace"
 	"holon/skills"
 	"holon/state"
 )
 
 // Code classifies an error of the pipeline itself.
-type Code string
+type Code = state.Code
 
 // The codes of Error.
 const (
@@ -25,44 +23,17 @@ const (
 	CodeCredentials   Code = responses.CodeMissingCredentials
 )
 
-// Error is an error of the pipeline: one line for a person, the option at
-// fault where there is one, and the remedy.
-type Error struct {
-	Code    Code
-	Message string
-	Param   string
-	Hint    string
-	Err     error
-}
-
-// Error returns the message and the cause, without the hint.
-func (e *Error) Error() string {
-	if e.Err == nil {
-		return e.Message
-	}
-	return e.Message + ": " + e.Err.Error()
-}
-
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
+// Error is an error of the pipeline; Param names the option at fault.
+type Error = state.Error
 
 // Describe returns what a person should read of err, whichever part it came
 // from: one line of message, the option at fault, the remedy.
 func Describe(err error) state.Failure {
 	f := state.Failure{Code: "internal_error", Message: err.Error()}
-	if e, ok := errors.AsType[*Error](err); ok {
-		f = state.Failure{Code: string(e.Code), Message: e.Error(), Param: e.Param, Hint: e.Hint}
-	} else if e, ok := errors.AsType[*engine.Error](err); ok {
+	if e, ok := errors.AsType[*state.Error](err); ok {
 		f = state.Failure{Code: string(e.Code), Message: e.Error(), Param: e.Param, Hint: e.Hint}
 	} else if e, ok := errors.AsType[*workspace.Error](err); ok {
 		f = state.Failure{Code: e.Code, Message: e.Message, Param: e.Param, Hint: e.Hint}
-		if e.Err != nil {
-			f.Message += ": " + e.Err.Error()
-		}
-	} else if e, ok := errors.AsType[*gateway.Error](err); ok {
-		f = state.Failure{Code: string(e.Code), Message: e.Error(), Param: e.Param, Hint: e.Hint}
-	} else if e, ok := errors.AsType[*state.Error](err); ok {
-		f = state.Failure{Code: string(e.Code), Message: e.Message, Param: e.Param, Hint: e.Hint}
 		if e.Err != nil {
 			f.Message += ": " + e.Err.Error()
 		}

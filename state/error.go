@@ -2,7 +2,8 @@ package state
 
 import "errors"
 
-// Code classifies an error of this package and of its stores.
+// Code classifies an Error. The codes of this package and its stores are below;
+// packages that use the type define theirs.
 type Code string
 
 // The codes of Error.
@@ -17,9 +18,10 @@ const (
 	CodeNotHeld         Code = "run_not_held"     // writing to a run of another process
 )
 
-// Error is the error of this package and of its stores. Message is one line for
-// a person; Param names the setting, flag or key at fault, if one is; Hint is
-// the remedy. Err is the cause and may be nil.
+// Error is the one error type of the host's side: of this package and its
+// stores, and of the engines and the gateway, which add codes of their own.
+// Message is one line for a person; Param names the setting, flag or key at
+// fault, if one is; Hint is the remedy. Err is the cause and may be nil.
 type Error struct {
 	Code    Code
 	Message string

@@ -9,7 +9,6 @@ import (
 	"holon/responses"
 	"holon/runner"
 	"holon/runner/engine"
-	"holon/runner/gateway"
 	"holon/runner/workspace"
 	"holon/state"
 )
@@ -93,15 +92,9 @@ func exitCode(err error) int {
 	}
 	if e, ok := errors.AsType[*state.Error](err); ok {
 		switch e.Code {
-		case state.CodeInvalidRunID, state.CodeRunNotFound, state.CodeOutputUnusable:
+		case state.CodeInvalidRunID, state.CodeRunNotFound, state.CodeRunAmbiguous, state.CodeOutputUnusable, engine.CodeInvalidSpec:
 			return usage
 		}
-		return state.OutcomeRefused.ExitCode()
-	}
-	if e, ok := errors.AsType[*engine.Error](err); ok && e.Code == engine.CodeInvalidSpec {
-		return usage
-	}
-	if _, ok := errors.AsType[*gateway.Error](err); ok {
 		return state.OutcomeRefused.ExitCode()
 	}
 	if e, ok := errors.AsType[*responses.Error](err); ok && e.Type == responses.TypeInvalidRequest && e.Code != responses.CodeMissingCredentials {

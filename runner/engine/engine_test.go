@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"holon/state"
 )
 
 // The zero Spec gets the strict defaults; they are promised to users, so they
@@ -57,7 +59,7 @@ func TestCompleteSharesNothing(t *testing.T) {
 func TestErrorsHideSecrets(t *testing.T) {
 	for _, pair := range []string{"KEY=sec\x00ret", "=secret", "KEY=" + strings.Repeat("secret", 1<<15)} {
 		_, err := Spec{Name: "run", Args: []string{"/agentd"}, Env: []string{pair}}.Complete()
-		if !IsCode(err, CodeInvalidSpec) || strings.Contains(err.Error(), "sec") {
+		if !state.IsCode(err, CodeInvalidSpec) || strings.Contains(err.Error(), "sec") {
 			t.Errorf("error = %.200v", err)
 		}
 	}
@@ -135,7 +137,7 @@ func FuzzTail(f *testing.F) {
 func TestErrorChain(t *testing.T) {
 	cause := os.ErrPermission
 	err := error(&Error{Code: CodeFailed, Message: "cannot do it", Err: cause})
-	if !errors.Is(err, cause) || !IsCode(err, CodeFailed) || IsCode(err, CodeConflict) || IsCode(nil, CodeFailed) {
+	if !errors.Is(err, cause) || !state.IsCode(err, CodeFailed) || state.IsCode(err, CodeConflict) || state.IsCode(nil, CodeFailed) {
 		t.Errorf("chain of %v", err)
 	}
 	if err.Error() != "cannot do it: permission denied" {

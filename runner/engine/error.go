@@ -1,12 +1,13 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
+
+	"holon/state"
 )
 
 // Code classifies an error of an engine.
-type Code string
+type Code = state.Code
 
 // The codes of Error.
 const (
@@ -21,33 +22,9 @@ const (
 	CodeFailed           Code = "engine_error"    // anything else the engine said
 )
 
-// Error is the error of every engine. Message is one line for a person; Param
-// names the field of Spec (or the flag) at fault, if one is; Hint is the
-// remedy. Err is the cause and may be nil.
-type Error struct {
-	Code    Code
-	Message string
-	Param   string
-	Hint    string
-	Err     error
-}
-
-// Error returns the message and the cause, without the hint.
-func (e *Error) Error() string {
-	if e.Err == nil {
-		return e.Message
-	}
-	return e.Message + ": " + e.Err.Error()
-}
-
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
-
-// IsCode reports whether an *Error with the code is in the chain of err.
-func IsCode(err error, code Code) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && e.Code == code
-}
+// Error is the error of every engine; Param names the field of Spec, or the
+// flag, at fault.
+type Error = state.Error
 
 // CheckHandle refuses a handle that the engine named engineName cannot have
 // made, before any part of it is used.

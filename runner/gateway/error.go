@@ -1,12 +1,13 @@
 package gateway
 
 import (
-	"errors"
 	"fmt"
+
+	"holon/state"
 )
 
 // Code classifies an error of this package.
-type Code string
+type Code = state.Code
 
 // The codes of Error.
 const (
@@ -15,33 +16,9 @@ const (
 	CodeSocketUnusable     Code = "socket_unusable"     // the socket can't be served
 )
 
-// Error is the error of New and Serve. Message is one line for a person and
-// holds no secret; Param names the setting at fault; Hint is the remedy. Err is
-// the cause and may be nil.
-type Error struct {
-	Code    Code
-	Message string
-	Param   string
-	Hint    string
-	Err     error
-}
-
-// Error returns the message and the cause, without the hint.
-func (e *Error) Error() string {
-	if e.Err == nil {
-		return e.Message
-	}
-	return e.Message + ": " + e.Err.Error()
-}
-
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
-
-// IsCode reports whether an *Error with the code is in the chain of err.
-func IsCode(err error, code Code) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && e.Code == code
-}
+// Error is the error of New and Serve. Its message holds no secret; Param names
+// the setting at fault.
+type Error = state.Error
 
 // invalid returns the error about one setting of a provider.
 func invalid(provider, setting, hint, format string, args ...any) *Error {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holon/runner/gateway"
+	"holon/state"
 )
 
 func TestSocketIsPrivate(t *testing.T) {
@@ -103,7 +104,7 @@ func TestServeOnUsedPath(t *testing.T) {
 				}
 				return
 			}
-			if !gateway.IsCode(err, gateway.CodeSocketUnusable) || !strings.Contains(err.Error(), tc.wantErr) {
+			if !state.IsCode(err, gateway.CodeSocketUnusable) || !strings.Contains(err.Error(), tc.wantErr) {
 				t.Fatalf("error = %v, want %s", err, tc.wantErr)
 			}
 			if tc.name == "file" {
@@ -121,7 +122,7 @@ func TestServeLongPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/tmp/" + strings.Repeat("x", 110), "model.sock"} {
-		if _, err := g.Serve(t.Context(), path); !gateway.IsCode(err, gateway.CodeSocketUnusable) {
+		if _, err := g.Serve(t.Context(), path); !state.IsCode(err, gateway.CodeSocketUnusable) {
 			t.Errorf("%.20s: error = %v", path, err)
 		}
 	}

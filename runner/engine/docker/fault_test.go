@@ -17,6 +17,7 @@ import (
 
 	"holon/runner/engine"
 	"holon/runner/engine/enginetest"
+	"holon/state"
 )
 
 // between is a proxy before the real daemon that may interfere. It returns an
@@ -120,7 +121,7 @@ func TestCreateWithLostAnswer(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	_, err := cut.Create(t.Context(), spec)
-	if !engine.IsCode(err, engine.CodeUnreachable) || !lost.Load() {
+	if !state.IsCode(err, engine.CodeUnreachable) || !lost.Load() {
 		t.Errorf("Create = %v, made by the daemon: %v", err, lost.Load())
 	}
 	if n := leftover(t, e, spec.Labels); n != 0 {
@@ -142,7 +143,7 @@ func TestCreateWithLostAnswerSparesOthers(t *testing.T) {
 		}
 		pass.ServeHTTP(w, r)
 	})
-	if _, err := cut.Create(t.Context(), spec); !engine.IsCode(err, engine.CodeUnreachable) {
+	if _, err := cut.Create(t.Context(), spec); !state.IsCode(err, engine.CodeUnreachable) {
 		t.Errorf("Create = %v", err)
 	}
 	if _, err := e.Inspect(t.Context(), first); err != nil {

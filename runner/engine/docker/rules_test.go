@@ -15,6 +15,7 @@ import (
 	"github.com/docker/docker/api/types/system"
 
 	"holon/runner/engine"
+	"holon/state"
 )
 
 func TestRefusalsOfTheDaemon(t *testing.T) {
@@ -70,7 +71,7 @@ func TestUnreachable(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := New("nonsense"); !engine.IsCode(err, engine.CodeUnreachable) {
+	if _, err := New("nonsense"); !state.IsCode(err, engine.CodeUnreachable) {
 		t.Errorf("New(nonsense) = %v", err)
 	}
 }
@@ -94,7 +95,7 @@ func TestUnsuitableDaemon(t *testing.T) {
 				w.Header().Set(key, value)
 			}
 		}), func() {})
-		if _, err := e.Check(t.Context()); !engine.IsCode(err, engine.CodeUnreachable) {
+		if _, err := e.Check(t.Context()); !state.IsCode(err, engine.CodeUnreachable) {
 			t.Errorf("%s: Check = %v", name, err)
 		}
 	}

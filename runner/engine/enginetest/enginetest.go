@@ -16,6 +16,7 @@ import (
 
 	"holon/runner/engine"
 	"holon/runner/engine/enginetest/internal/report"
+	"holon/state"
 )
 
 // patience bounds every wait for something that should happen at once.
@@ -205,7 +206,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 
 func wantCode(t *testing.T, err error, code engine.Code) {
 	t.Helper()
-	if !engine.IsCode(err, code) {
+	if !state.IsCode(err, code) {
 		t.Errorf("error = %v, want code %s", err, code)
 	}
 }

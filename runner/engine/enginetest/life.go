@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holon/runner/engine"
+	"holon/state"
 )
 
 func (r Rig) testLife(t *testing.T) {
@@ -161,7 +162,7 @@ func (b *bench) testRemoveWakes(t *testing.T, h engine.Handle) {
 	if err := b.Remove(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-waited; err != nil && !engine.IsCode(err, engine.CodeNotFound) {
+	if err := <-waited; err != nil && !state.IsCode(err, engine.CodeNotFound) {
 		t.Errorf("Wait during Remove = %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/runner/engine"
+	"holon/state"
 )
 
 func (r Rig) testProgram(t *testing.T) {
@@ -129,7 +130,7 @@ func (r Rig) testRefusals(t *testing.T) {
 		_, logsErr := b.Logs(t.Context(), bad, 1)
 		for verb, err := range map[string]error{"Start": b.Start(t.Context(), bad), "Stop": b.Stop(t.Context(), bad, 0),
 			"Remove": b.Remove(t.Context(), bad), "Inspect": inspectErr, "Wait": waitErr, "Logs": logsErr} {
-			if !engine.IsCode(err, engine.CodeInvalidSpec) {
+			if !state.IsCode(err, engine.CodeInvalidSpec) {
 				t.Errorf("%s with handle of %s: %v", verb, name, err)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"holon/runner/engine"
 	"holon/runner/engine/enginetest"
 	"holon/runner/engine/local"
+	"holon/state"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -101,7 +102,7 @@ func TestCloseKillsAndKeepsRecords(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Create(t.Context(), engine.Spec{Name: "late", Args: []string{"/bin/true"}}); !engine.IsCode(err, engine.CodeUnreachable) {
+	if _, err := e.Create(t.Context(), engine.Spec{Name: "late", Args: []string{"/bin/true"}}); !state.IsCode(err, engine.CodeUnreachable) {
 		t.Errorf("Create after Close = %v", err)
 	}
 	again := open(t, dir)

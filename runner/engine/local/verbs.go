@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holon/runner/engine"
+	"holon/state"
 )
 
 // pollInterval is for programs of other processes, whose exit cannot be waited for.
@@ -74,7 +75,7 @@ func exitSeen(r record) *engine.Exit {
 // to process 1 of a container: what the leader started is the leader's to end.
 func (e *Engine) Stop(ctx context.Context, h engine.Handle, grace time.Duration) error {
 	r, err := e.find(h)
-	if engine.IsCode(err, engine.CodeNotFound) {
+	if state.IsCode(err, engine.CodeNotFound) {
 		return nil
 	}
 	if err != nil {
@@ -86,7 +87,7 @@ func (e *Engine) Stop(ctx context.Context, h engine.Handle, grace time.Duration)
 	e.signal(h, r, syscall.SIGTERM)
 	graceful, cancel := context.WithTimeout(ctx, max(grace, 0))
 	defer cancel()
-	if _, err = e.Wait(graceful, h); err == nil || engine.IsCode(err, engine.CodeNotFound) {
+	if _, err = e.Wait(graceful, h); err == nil || state.IsCode(err, engine.CodeNotFound) {
 		return nil
 	}
 	if ctx.Err() != nil {
@@ -94,7 +95,7 @@ func (e *Engine) Stop(ctx context.Context, h engine.Handle, grace time.Duration)
 	}
 	e.signal(h, r, syscall.SIGKILL)
 	_, err = e.Wait(ctx, h)
-	if engine.IsCode(err, engine.CodeNotFound) {
+	if state.IsCode(err, engine.CodeNotFound) {
 		return nil
 	}
 	return err
@@ -114,7 +115,7 @@ func (e *Engine) Remove(ctx context.Context, h engine.Handle) error {
 		return err
 	}
 	r, err := e.find(h)
-	if err != nil && !engine.IsCode(err, engine.CodeNotFound) {
+	if err != nil && !state.IsCode(err, engine.CodeNotFound) {
 		return err
 	}
 	gone := err != nil

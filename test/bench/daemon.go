@@ -1,0 +1,171 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+)
+
+// daemon talks to a Docker engine without a client library, so that the floor
+// has no cost but the engine's.
+type daemon struct{ client *http.Client }
+
+func newDaemon(socket string) *daemon {
+	return &daemon{client: unixClient(socket)}
+}
+
+func unixClient(socket string) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		MaxIdleConnsPerHost: 8, DisableCompression: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+	}}
+}
+
+// errNotFound is an answer 404.
+var errNotFound = errors.New("not found")
+
+// call makes one call of the API and decodes its answer into out, unless that
+// is nil.
+func (d *daemon) call(ctx context.Context, method, path, kind string, body io.Reader, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, "http://docker/v1.41"+path, body)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", kind)
+	resp, err := d.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("docker engine: %w", err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return fmt.Errorf("docker engine: %w", err)
+	}
+	if resp.StatusCode == http.StatusNotFound {
+		return fmt.Errorf("docker engine: %s: %w", bytes.TrimSpace(answer), errNotFound)
+	}
+	if resp.StatusCode >= 400 {
+		return fmt.Errorf("docker engine: %s %s: %s: %s", method, path, resp.Status, bytes.TrimSpace(answer))
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(answer, out)
+}
+
+// importImage makes an image from scratch that holds program as /floor.
+func (d *daemon) importImage(ctx context.Context, name, program string) error {
+	data, err := os.ReadFile(program)
+	if err != nil {
+		return err
+	}
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	if err := w.WriteHeader(&tar.Header{Name: "floor", Mode: 0o755, Size: int64(len(data))}); err != nil {
+		return err
+	}
+	if _, err := w.Write(data); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return d.call(ctx, http.MethodPost, "/images/create?fromSrc=-&repo="+name, "application/x-tar", &archive, nil)
+}
+
+func (d *daemon) removeImage(ctx context.Context, name string) error {
+	err := d.call(ctx, http.MethodDelete, "/images/"+name+"?force=1", "", nil, nil)
+	if errors.Is(err, errNotFound) {
+		return nil
+	}
+	return err
+}
+
+// create creates the floor's container: network none and a directory with its
+// socket, nothing else.
+func (d *daemon) create(ctx context.Context, image, mark, dir string) (id string, err error) {
+	key, value, _ := bytes.Cut([]byte(mark), []byte("="))
+	config, err := json.Marshal(map[string]any{
+		"Image": image, "Entrypoint": []string{"/floor", "serve", "/ipc/floor.sock"},
+		"Labels":     map[string]string{string(key): string(value)},
+		"HostConfig": map[string]any{"NetworkMode": "none", "Binds": []string{dir + ":/ipc"}},
+	})
+	if err != nil {
+		return "", err
+	}
+	var created struct{ ID string }
+	err = d.call(ctx, http.MethodPost, "/containers/create", "application/json", bytes.NewReader(config), &created)
+	return created.ID, err
+}
+
+func (d *daemon) start(ctx context.Context, id string) error {
+	return d.call(ctx, http.MethodPost, "/containers/"+id+"/start", "", nil, nil)
+}
+
+func (d *daemon) stop(ctx context.Context, id string) error {
+	return d.call(ctx, http.MethodPost, "/containers/"+id+"/stop?t=10", "", nil, nil)
+}
+
+func (d *daemon) remove(ctx context.Context, id string) error {
+	err := d.call(ctx, http.MethodDelete, "/containers/"+id+"?force=1&v=1", "", nil, nil)
+	if errors.Is(err, errNotFound) {
+		return nil
+	}
+	return err
+}
+
+// removeLabelled removes every container with a label, "key=value".
+func (d *daemon) removeLabelled(ctx context.Context, mark string) error {
+	filter, err := json.Marshal(map[string][]string{"label": {mark}})
+	if err != nil {
+		return err
+	}
+	var found []struct{ ID string }
+	if err := d.call(ctx, http.MethodGet, "/containers/json?all=1&filters="+url.QueryEscape(string(filter)), "", nil, &found); err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range found {
+		errs = append(errs, d.remove(ctx, c.ID))
+	}
+	return errors.Join(errs...)
+}
+
+// awaitAnswer asks the server at socket for path until it answers 200.
+func awaitAnswer(ctx context.Context, socket, path string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer at %s", socket))
+	defer cancel()
+	client := unixClient(socket)
+	defer client.CloseIdleConnections()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://server"+path, nil)
+		if err != nil {
+			return err
+		}
+		if resp, err := client.Do(req); err == nil {
+			_, err = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			if err == nil && resp.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(200 * time.Microsecond):
+		}
+	}
+}

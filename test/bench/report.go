@@ -1,0 +1,197 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Units of a row's figures.
+const (
+	unitMS = "ms"
+	unitMB = "MB" // of a million bytes
+)
+
+// row is one line of the result. Either MaxRatio or MaxOurs is the goal; with
+// neither the row is there for information.
+type row struct {
+	ID       string             `json:"id"`
+	What     string             `json:"what"`
+	Unit     string             `json:"unit"`
+	Against  string             `json:"against"` // what the floor is
+	Floor    float64            `json:"floor"`
+	Ours     float64            `json:"ours"`
+	Ratio    float64            `json:"ratio"`
+	MaxRatio float64            `json:"max_ratio,omitempty"`
+	MaxOurs  float64            `json:"max_ours,omitempty"`
+	Met      *bool              `json:"met,omitempty"`
+	Parts    map[string]float64 `json:"parts,omitempty"` // of ours and of the floor, in the same unit
+}
+
+// timed is a row about one part of what compare measured.
+func timed(id, what, against string, ours, floor medians, part int) row {
+	return row{
+		ID: id, What: what, Against: against, Unit: unitMS,
+		Floor: ms(floor.of(part)), Ours: ms(ours.of(part)), Ratio: ratio(ours[part], floor[part]),
+	}
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func (r row) ratioGoal(most float64) row {
+	met := r.Ratio <= most
+	r.MaxRatio, r.Met = most, &met
+	return r
+}
+
+func (r row) absoluteGoal(most float64) row {
+	met := r.Ours <= most
+	r.MaxOurs, r.Met = most, &met
+	return r
+}
+
+// parts adds named figures of a subject to the row.
+func (r row) parts(prefix string, m medians, first int, names ...string) row {
+	all := make(map[string]float64, len(r.Parts)+len(names))
+	for name, value := range r.Parts {
+		all[name] = value
+	}
+	for i, name := range names {
+		all[prefix+name] = ms(m.of(first + i))
+	}
+	r.Parts = all
+	return r
+}
+
+// report is the whole result.
+type report struct {
+	Machine machine `json:"machine"`
+	Quick   bool    `json:"quick"`
+	Rounds  int     `json:"rounds"`
+	Rows    []row   `json:"rows"`
+}
+
+// machine says where and when the figures were taken.
+type machine struct {
+	At         time.Time `json:"at"`
+	CPUs       int       `json:"cpus"`
+	CPU        string    `json:"cpu"`
+	MemoryGB   float64   `json:"memory_gb"`
+	Kernel     string    `json:"kernel"`
+	FileSystem string    `json:"file_system"`
+	Go         string    `json:"go"`
+	LoadBefore string    `json:"load_before"` // 1, 5 and 15 minutes
+	LoadAfter  string    `json:"load_after"`
+}
+
+func (r report) writeJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+// writeTable prints a table that is also Markdown.
+func (r report) writeTable(w io.Writer) error {
+	m := r.Machine
+	fmt.Fprintf(w, "%s · %d × %s · %.0f GB · %s · %s · %s · %d rounds\n", m.At.Format("2006-01-02 15:04 MST"), m.CPUs, m.CPU, m.MemoryGB, m.Kernel, m.FileSystem, m.Go, r.Rounds)
+	fmt.Fprintf(w, "load %s before, %s after\n", m.LoadBefore, m.LoadAfter)
+	if r.Quick {
+		fmt.Fprintln(w, "quick: too few samples for the record")
+	}
+	fmt.Fprintln(w)
+	table := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
+	fmt.Fprintln(table, "| metric\t| what\t| floor\t| floor is\t| ours\t| ratio\t| goal\t| met\t|")
+	fmt.Fprintln(table, "|---\t|---\t|---\t|---\t|---\t|---\t|---\t|---\t|")
+	for _, row := range r.Rows {
+		fmt.Fprintf(table, "| %s\t| %s\t| %s\t| %s\t| %s\t| %.2f\t| %s\t| %s\t|\n",
+			row.ID, row.What, figure(row.Floor, row.Unit), row.Against, figure(row.Ours, row.Unit), row.Ratio, row.goal(), row.verdict())
+	}
+	return table.Flush()
+}
+
+func figure(value float64, unit string) string {
+	switch {
+	case value >= 100:
+		return fmt.Sprintf("%.0f %s", value, unit)
+	case value >= 10:
+		return fmt.Sprintf("%.1f %s", value, unit)
+	}
+	return fmt.Sprintf("%.2f %s", value, unit)
+}
+
+func (r row) goal() string {
+	switch {
+	case r.MaxRatio > 0:
+		return fmt.Sprintf("≤ %g×", r.MaxRatio)
+	case r.MaxOurs > 0:
+		return fmt.Sprintf("≤ %g %s", r.MaxOurs, r.Unit)
+	}
+	return "–"
+}
+
+func (r row) verdict() string {
+	switch {
+	case r.Met == nil:
+		return "–"
+	case *r.Met:
+		return "yes"
+	}
+	return "no"
+}
+
+func describeMachine(dir string) machine {
+	m := machine{At: time.Now(), CPUs: runtime.NumCPU(), CPU: "unknown CPU", Go: runtime.Version(), LoadBefore: loadAverage(), FileSystem: "unknown"}
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+				m.CPU = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	var name unix.Utsname
+	if unix.Uname(&name) == nil {
+		m.Kernel = "Linux " + unix.ByteSliceToString(name.Release[:])
+	}
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		m.MemoryGB = float64(info.Totalram) * float64(info.Unit) / 1e9
+	}
+	var disk unix.Statfs_t
+	if unix.Statfs(dir, &disk) == nil {
+		m.FileSystem = fileSystem(int64(disk.Type))
+	}
+	return m
+}
+
+func fileSystem(magic int64) string {
+	switch magic {
+	case unix.EXT4_SUPER_MAGIC:
+		return "ext4"
+	case unix.XFS_SUPER_MAGIC:
+		return "xfs"
+	case unix.BTRFS_SUPER_MAGIC:
+		return "btrfs"
+	case unix.TMPFS_MAGIC:
+		return "tmpfs"
+	case unix.OVERLAYFS_SUPER_MAGIC:
+		return "overlayfs"
+	}
+	return fmt.Sprintf("file system %#x", magic)
+}
+
+func loadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	fields := strings.Fields(string(text))
+	return strings.Join(fields[:min(3, len(fields))], " ")
+}

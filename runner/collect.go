@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -28,10 +29,12 @@ const (
 // collectTurn copies the turn directory out of what the container wrote, into
 // dst. It follows no link, opens only regular files, without waiting for any,
 // and stays within bounds. It returns what was left out and why.
-func (s *Session) collectTurn(ctx context.Context, turnID, dst string) (warnings []string, err error) {
+// reserved names top-level entries of dst that are the host's own: what a turn
+// left under such a name is left out.
+func (s *Session) collectTurn(ctx context.Context, turnID, dst string, reserved []string) (warnings []string, err error) {
 	output, err := os.OpenRoot(filepath.Join(s.cfg.Dir, "output"))
-	if err != nil {
-		return nil, fmt.Errorf("open the container's output: %w", err)
+	if err != nil { // the container may have closed it to its owner
+		return []string{"the container's output cannot be opened: " + OneLine(err.Error(), 200)}, nil
 	}
 	defer output.Close()
 	src, err := output.OpenRoot("turns/" + turnID)
@@ -47,7 +50,7 @@ func (s *Session) collectTurn(ctx context.Context, turnID, dst string) (warnings
 		return nil, fmt.Errorf("open the output directory: %w", err)
 	}
 	defer to.Close()
-	c := &collector{src: src, dst: to}
+	c := &collector{src: src, dst: to, reserved: reserved}
 	if err := c.folder(ctx, ".", 0); err != nil {
 		return c.warnings, fmt.Errorf("collect the turn directory: %w", err)
 	}
@@ -56,6 +59,7 @@ func (s *Session) collectTurn(ctx context.Context, turnID, dst string) (warnings
 
 type collector struct {
 	src, dst *os.Root
+	reserved []string
 	files    int
 	bytes    int64
 	warnings []string
@@ -101,6 +105,9 @@ func (c *collector) folder(ctx context.Context, dir string, depth int) error {
 
 func (c *collector) entry(ctx context.Context, path string, e fs.DirEntry, depth int) error {
 	switch {
+	case slices.Contains(c.reserved, path):
+		c.warn("%q was left out: the run's own record has that name", path)
+		return nil
 	case e.IsDir():
 		if err := c.dst.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
@@ -142,22 +149,23 @@ func (c *collector) file(path string) error {
 
 // settleTurn completes the record of a turn whose container ended before the
 // turn did: the stream gets its terminal event and turn.json its end. It never
-// changes a record that has an end. gone says why there is none.
-func settleTurn(dir string, gone *responses.Error) error {
+// changes a record that has an end. gone says why there is none. It returns the
+// response as it was settled, nil when there was nothing to settle.
+func settleTurn(dir string, gone *responses.Error) (*responses.Response, error) {
 	rec, err := readTurnRecord(dir)
 	if err != nil || rec.Status.Terminal() {
-		return err
+		return nil, err
 	}
 	resp, err := endStream(filepath.Join(dir, turns.EventsFile), gone)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	rec.Settle(resp, time.Now())
 	data, err := indented(rec)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return durable.WriteFile(filepath.Join(dir, turns.RecordFile), data, 0o600)
+	return resp, durable.WriteFile(filepath.Join(dir, turns.RecordFile), data, 0o600)
 }
 
 // maxRecordFile bounds what is read of turn.json and of the event file.

@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"strings"
+	"syscall"
 	"unicode"
 
 	"holon/responses"
@@ -19,6 +20,9 @@ const (
 	CodeNotReady      Code = "agent_not_ready"
 	CodeContainerGone Code = "container_gone"
 	CodeBadStream     Code = "bad_stream"
+	CodeInterrupted   Code = "interrupted"
+	CodeDeadline      Code = "deadline_exceeded"
+	CodeDiskFull      Code = responses.CodeDiskFull
 	CodeUsage         Code = "invalid_option"
 	CodeCredentials   Code = responses.CodeMissingCredentials
 )
@@ -41,6 +45,13 @@ func Describe(err error) state.Failure {
 		f = state.Failure{Code: string(e.Code), Message: e.Error(), Param: "--skill"}
 	} else if e, ok := errors.AsType[*responses.Error](err); ok {
 		f = state.Failure{Code: e.Code, Message: e.Message, Param: e.Param, Hint: e.Hint}
+	} else if errors.Is(err, ErrInterrupted) {
+		f.Code = string(CodeInterrupted)
+	} else if errors.Is(err, ErrDeadline) {
+		f.Code, f.Hint = string(CodeDeadline), "raise --timeout"
+	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		f.Code, f.Param, f.Hint = string(CodeDiskFull), "HOLON_HOME", "free space on its disk, or set HOLON_HOME to a directory elsewhere"
 	}
 	f.Message = OneLine(f.Message, 2000)
 	return f
@@ -65,8 +76,14 @@ func OneLine(s string, limit int) string {
 	return s
 }
 
-// lastLine returns the last line of a program's output that is not empty.
-func lastLine(logs []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(logs)), "\n")
-	return OneLine(lines[len(lines)-1], 300)
+// lastComplaint returns the last line of agentd's log that is not about its
+// ordinary course, "" if there is none.
+func lastComplaint(logs []byte) string {
+	last := ""
+	for line := range strings.Lines(string(logs)) {
+		if line = OneLine(line, 300); line != "" && !strings.Contains(line, " level=INFO ") && !strings.Contains(line, " level=DEBUG ") {
+			last = line
+		}
+	}
+	return last
 }

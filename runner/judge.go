@@ -29,7 +29,7 @@ func (r *oneShot) judge(err error) {
 		return
 	}
 	switch turnErr := r.turn.Err; {
-	case errors.Is(turnErr, ErrInterrupted):
+	case r.turn.Interrupted: // whatever the turn made of it
 		set(state.StatusCancelled, state.OutcomeInterrupted, failed(ErrInterrupted))
 	case errors.Is(turnErr, ErrDeadline):
 		set(state.StatusIncomplete, state.OutcomeDeadline, failed(ErrDeadline))

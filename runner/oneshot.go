@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/runner/engine"
 	"holon/runner/workspace"
 	"holon/state"
 	"holon/state/files"
@@ -22,9 +24,20 @@ import (
 const (
 	DiffFile    = "diff.patch"
 	SummaryFile = "summary.md"
-	ObjectsDir  = "objects" // contents that the patch starts from; in the run's own directory
+	LogFile     = "container.log" // with Keep only
+	ObjectsDir  = "objects"       // contents that the patch starts from; in the run's own directory
 	sessionDir  = "session"
 )
+
+// reservedNames are those that nothing of a turn may have: the turn directory
+// is written by a container, and what the host reads back must be the host's.
+var reservedNames = []string{
+	DiffFile, SummaryFile, LogFile, ObjectsDir, sessionDir, state.ManifestFile, state.StartFile, state.LeaseFile,
+}
+
+// DefaultMaxRounds is how often a model may be asked in a turn that sets no
+// limit of its own.
+const DefaultMaxRounds = 200
 
 // OneShot is a session with one turn: what `holon run` does.
 type OneShot struct {
@@ -60,11 +73,11 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 	id := state.NewRunID()
 	source, err := workspace.Open(ctx, o.Workspace)
 	if err != nil {
-		return nil, err
+		return nil, interruption(ctx, err)
 	}
 	run, err := files.New(o.Home).Create(ctx, files.NewRun{ID: id, Name: o.Name, Source: source.Info().Path, OutputDir: o.OutputDir, CreatedAt: started})
 	if err != nil {
-		return nil, err
+		return nil, interruption(ctx, err)
 	}
 	defer run.Close() // frees the lease; the manifest is written by then
 	o.results = run.OutputDir()
@@ -72,30 +85,31 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 		Schema: state.ManifestSchema, RunID: id, Name: o.Name, StartedAt: turns.At(started),
 		Model: o.Session.Model, Image: o.Session.Image, HolonVersion: o.Version,
 		Engine: state.Engine{Name: o.Session.Engine.Name()},
-		Limits: state.Limits{TimeoutMS: o.Turn.Timeout.Milliseconds(), MaxRounds: o.Turn.MaxRounds},
+		Limits: state.Limits{TimeoutMS: o.Turn.Timeout.Milliseconds(), MaxRounds: cmp.Or(o.Turn.MaxRounds, DefaultMaxRounds)},
 	}}
+	r.Turn.MaxRounds = r.manifest.Limits.MaxRounds // said to agentd, so that the record cannot differ from what holds
 	r.Session.ID, r.Session.Source = id, source
 	r.Session.Dir, r.Session.SocketDir = filepath.Join(run.Dir(), sessionDir), o.Home.IPCDir(id)
 	r.Session.TreeName = treeName(source.Info())
 	err = r.execute(ctx)
 	if starting, ok := errors.AsType[*startError](err); ok && !o.Keep {
-		return nil, errors.Join(r.discard(), r.refused(ctx, starting))
+		return nil, errors.Join(interruption(ctx, starting.error), r.discard())
 	}
 	return r.manifest, r.finish(ctx, err)
 }
 
-// refused is the error of a run that could not start. Such a run leaves no
-// record: there is nothing in it that the error does not say.
-func (r *oneShot) refused(ctx context.Context, err *startError) error {
+// interruption returns why ctx ended, which is then the reason for err.
+func interruption(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return err.error
+	return err
 }
 
-// discard removes the directories of a run that did not start.
+// discard removes the directories of a run that did not start. Such a run
+// leaves no record: there is nothing in it that its error does not say.
 func (r *oneShot) discard() error {
-	err := os.RemoveAll(r.run.Dir())
+	err := removeAll(r.run.Dir())
 	if out := r.run.OutputDir(); out != r.run.Dir() {
 		err = errors.Join(err, os.Remove(out)) // made by us or empty before; never more than that
 	}
@@ -125,6 +139,7 @@ type oneShot struct {
 	turn     TurnResult
 	diff     *workspace.Diff
 	info     workspace.Info
+	version  chan string // of the engine; receives once
 }
 
 // execute runs the phases. Its error is that of the phase that failed; what
@@ -140,12 +155,9 @@ func (r *oneShot) execute(ctx context.Context) (err error) {
 	finishing := context.WithoutCancel(ctx)
 	defer func() { err = errors.Join(err, session.Close(finishing), r.removeSession()) }()
 	r.manifest.Timings.PrepareMS, r.manifest.Timings.StartMS = session.Prepared.Milliseconds(), session.Started.Milliseconds()
-	r.manifest.Engine.ContainerID = session.handle.ID
-	if r.manifest.Isolation, err = json.Marshal(session.Isolation); err != nil {
+	if err := r.describeSession(finishing, session); err != nil {
 		return err
 	}
-	r.info = session.tree.Info()
-
 	r.Watch.Phase("turn")
 	timed(&r.manifest.Timings.TurnMS, func() { r.turn = session.Turn(ctx, r.Turn, r.Watch) })
 
@@ -159,6 +171,37 @@ func (r *oneShot) execute(ctx context.Context) (err error) {
 	return err
 }
 
+// describeSession puts into the manifest what runs and what confines it. The
+// engine's version is asked for beside the turn: nothing waits for it.
+func (r *oneShot) describeSession(ctx context.Context, s *Session) (err error) {
+	m := r.manifest
+	m.Engine.ContainerID = s.handle.ID
+	if m.Isolation, err = json.Marshal(s.Isolation); err != nil {
+		return fmt.Errorf("describe the isolation: %w", err)
+	}
+	// A limit is in force when the engine says so, not when it was asked for.
+	inForce := func(axis engine.Axis) bool { return axis.Level != engine.NotEnforced }
+	if inForce(s.Isolation.Memory) {
+		m.Limits.MemoryBytes = max(s.Spec.Memory, 0)
+	}
+	if inForce(s.Isolation.Pids) {
+		m.Limits.Pids = max(s.Spec.PidsLimit, 0)
+	}
+	if inForce(s.Isolation.CPU) {
+		m.Limits.CPUs = float64(s.Spec.NanoCPUs) / 1e9
+	}
+	r.info = s.tree.Info()
+	r.version = make(chan string, 1)
+	go func() { // finish receives from it; Check has its own bound
+		info, err := s.cfg.Engine.Check(ctx)
+		if err != nil {
+			s.cfg.Log.Debug("the engine does not say its version", "err", err)
+		}
+		r.version <- info.Version
+	}()
+	return nil
+}
+
 // startError marks that the run could not start.
 type startError struct{ error }
 
@@ -170,17 +213,22 @@ func timed(ms *int64, step func()) {
 	*ms = time.Since(begin).Milliseconds()
 }
 
-// stop ends the container. A container that cannot be stopped must not be
-// collected from, since it could still write.
+// stop ends the container. One that cannot be ended is not collected from,
+// since it could still write.
 func (r *oneShot) stop(ctx context.Context, s *Session) error {
 	ctx, cancel := context.WithTimeout(ctx, stopGrace+20*time.Second)
 	defer cancel()
-	if r.Keep {
-		if logs, err := s.cfg.Engine.Logs(ctx, s.handle, 1<<20); err == nil {
-			_ = os.WriteFile(filepath.Join(r.run.OutputDir(), "container.log"), logs, 0o600) // for a person who looks; not part of the result
-		}
+	if err := s.Stop(ctx); err != nil || !r.Keep {
+		return err
 	}
-	return s.Stop(ctx)
+	logs, err := s.cfg.Engine.Logs(ctx, s.handle, 1<<20)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(r.run.OutputDir(), LogFile), logs, 0o600)
+	}
+	if err != nil {
+		r.manifest.Warnings = append(r.manifest.Warnings, "the container's log could not be kept: "+OneLine(err.Error(), 300))
+	}
+	return nil
 }
 
 // collect takes what the turn left: its directory and the change of the tree.
@@ -188,7 +236,7 @@ func (r *oneShot) collect(ctx context.Context, s *Session) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	out := r.run.OutputDir()
-	warnings, err := s.collectTurn(ctx, r.turn.TurnID, out)
+	warnings, err := s.collectTurn(ctx, r.turn.TurnID, out, reservedNames)
 	r.manifest.Warnings = append(r.manifest.Warnings, warnings...)
 	if err != nil {
 		return err
@@ -196,8 +244,12 @@ func (r *oneShot) collect(ctx context.Context, s *Session) error {
 	if r.turn.Err != nil {
 		gone := responses.Internal(Describe(r.turn.Err).Message, nil)
 		gone.Code = responses.CodeInterrupted
-		if err := settleTurn(out, gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		settled, err := settleTurn(out, gone)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			r.manifest.Warnings = append(r.manifest.Warnings, "the turn's record could not be completed: "+OneLine(err.Error(), 300))
+		}
+		if settled != nil {
+			r.turn.Response = settled
 		}
 	}
 	r.diff, err = s.tree.Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(out, DiffFile), Objects: filepath.Join(r.run.Dir(), ObjectsDir)})
@@ -215,13 +267,41 @@ func (r *oneShot) removeSession() error {
 	if r.Keep {
 		return nil
 	}
-	return os.RemoveAll(r.Session.Dir)
+	return removeAll(r.Session.Dir)
+}
+
+// removeAll removes a directory that a container wrote, in which folders may
+// deny even their owner.
+func removeAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	// A folder is opened up before it is read; links are not followed.
+	_ = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() && err == nil {
+			return root.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
 }
 
 // finish records how the run ended.
 func (r *oneShot) finish(ctx context.Context, err error) error {
 	m := r.manifest
 	r.judge(err)
+	if r.version != nil {
+		m.Engine.Version = <-r.version
+	}
 	m.Turn = r.turnRef()
 	if resp := r.turn.Response; resp != nil {
 		m.Usage = resp.Usage
@@ -257,6 +337,9 @@ func (r *oneShot) describeWorkspace() (err error) {
 	info := r.info
 	if info.Kind == "" {
 		info = r.Session.Source.Info()
+	}
+	if r.diff != nil {
+		r.diff.Patch = DiffFile // among the artifacts, wherever they are moved
 	}
 	r.manifest.Workspace, err = json.Marshal(struct {
 		workspace.Info

@@ -25,7 +25,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"holon/responses"
@@ -35,28 +34,6 @@ import (
 	"holon/runner/gateway"
 	"holon/runner/workspace"
 	"holon/skills"
-)
-
-// Paths inside the container (architecture: "Directories in the container").
-const (
-	agentdPath    = "/holon/bin/agentd"
-	ipcPath       = "/holon/ipc"
-	inputPath     = "/holon/input"
-	outputPath    = "/holon/output"
-	statePath     = "/holon/state"
-	skillsPath    = "/holon/skills"
-	workspacePath = "/holon/workspaces"
-	scenarioPath  = "/holon/scenario.yaml"
-	// ObjectsPath is where borrowed git objects are mounted; it is given to
-	// workspace.Options for engines that mount.
-	ObjectsPath = "/holon/objects"
-)
-
-// Labels on every container of ours.
-const (
-	LabelRole = "holon.role" // "agent"
-	LabelRun  = "holon.run"  // the run's id
-	LabelHome = "holon.home" // the state home that owns it
 )
 
 // How long starting and stopping may take.
@@ -104,6 +81,8 @@ type Session struct {
 	client  *client.Client
 	id      string // session id for agentd
 
+	// Spec is what the container was made from, with every default filled in.
+	Spec engine.Spec
 	// Isolation is what the engine says is in force, read back after the start.
 	Isolation engine.Isolation
 	// Timings of the phases so far.
@@ -178,85 +157,12 @@ func (s *Session) makeSocketDir() error {
 	return nil
 }
 
-func (s *Session) planMounts() []engine.Mount {
-	input := filepath.Join(s.cfg.Dir, "input")
-	if s.cfg.InputDir != "" {
-		input = s.cfg.InputDir
-	}
-	mounts := []engine.Mount{
-		{Source: s.cfg.Agentd, Target: agentdPath, ReadOnly: true},
-		{Source: s.sockets, Target: ipcPath},
-		{Source: input, Target: inputPath, ReadOnly: true},
-		{Source: filepath.Join(s.cfg.Dir, "output"), Target: outputPath},
-		{Source: filepath.Join(s.cfg.Dir, "state"), Target: statePath},
-		{Source: filepath.Join(s.cfg.Dir, "skills"), Target: skillsPath, ReadOnly: true},
-	}
-	if s.cfg.Scenario != "" {
-		mounts = append(mounts, engine.Mount{Source: s.cfg.Scenario, Target: scenarioPath, ReadOnly: true})
-	}
-	if s.tree != nil {
-		mounts = append(mounts, engine.Mount{Source: s.tree.Dir(), Target: s.treePath()})
-		for _, dir := range s.tree.ObjectDirs() {
-			mounts = append(mounts, engine.Mount{Source: dir.HostPath, Target: dir.ContainerPath, ReadOnly: true})
-		}
-	}
-	return mounts
-}
-
-func (s *Session) treePath() string { return workspacePath + "/" + s.cfg.TreeName }
-
-// inside returns how the program sees a path of the container.
-func (s *Session) inside(path string) string { return s.cfg.Engine.Path(s.mounts, path) }
-
-// model is the reference by which agentd knows the model.
-func (s *Session) model() string {
-	if s.cfg.Scenario != "" {
-		return "scripted/" + s.inside(scenarioPath)
-	}
-	return s.cfg.Model
-}
-
-// spec is the container. Limits and isolation that it leaves out are the
-// strict defaults of package engine.
-func (s *Session) spec() engine.Spec {
-	labels := map[string]string{LabelRole: "agent", LabelRun: s.cfg.ID}
-	for k, v := range s.cfg.Labels {
-		labels[k] = v
-	}
-	workspaces := s.inside(outputPath)
-	if s.tree != nil {
-		workspaces = s.inside(s.treePath())
-	}
-	args := []string{s.inside(agentdPath), "serve",
-		"--socket", s.inside(ipcPath) + "/agent.sock", "--input-dir", s.inside(inputPath), "--output-dir", s.inside(outputPath),
-		"--state-dir", s.inside(statePath), "--skills-dir", s.inside(skillsPath), "--workspace-dir", workspaces, "--model", s.model()}
-	if s.gateway != nil {
-		args = append(args, "--model-socket", s.inside(ipcPath)+"/model.sock")
-	}
-	if len(s.cfg.Fallbacks) > 0 {
-		args = append(args, "--model-fallbacks", strings.Join(s.cfg.Fallbacks, ","))
-	}
-	env := append([]string{"HOME=" + engine.Home}, s.cfg.Env...)
-	if names := envNames(s.cfg.Env); names != "" {
-		env = append(env, "HOLON_PASS_ENV="+names)
-	}
-	return engine.Spec{
-		Name: "holon-" + s.cfg.ID, Image: s.cfg.Image, Labels: labels, Args: args, Env: env, Mounts: s.mounts,
-		Memory: s.cfg.Memory, NanoCPUs: s.cfg.NanoCPUs, Network: s.cfg.Network,
-	}
-}
-
-func envNames(env []string) string {
-	names := make([]string, len(env))
-	for i, kv := range env {
-		names[i], _, _ = strings.Cut(kv, "=")
-	}
-	return strings.Join(names, ",")
-}
-
 // start creates the container, starts it and waits until agentd answers.
 func (s *Session) start(ctx context.Context) (err error) {
-	if s.handle, err = s.cfg.Engine.Create(ctx, s.spec()); err != nil {
+	if s.Spec, err = s.spec().Complete(); err != nil {
+		return err
+	}
+	if s.handle, err = s.cfg.Engine.Create(ctx, s.Spec); err != nil {
 		return err
 	}
 	s.created = true
@@ -334,21 +240,26 @@ func (s *Session) diedError(ctx context.Context, message string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if logs, err := s.cfg.Engine.Logs(ctx, s.handle, 4<<10); err == nil {
-		if line := lastLine(logs); line != "" {
+		if line := lastComplaint(logs); line != "" {
 			e.Message += ": " + line
 		}
 	}
 	return e
 }
 
-// Stop ends the container and waits until it is gone. What it wrote stays.
+// Stop ends the container and waits until it is gone. What it wrote stays. When
+// the engine cannot stop it, it is removed by force, with its log.
 func (s *Session) Stop(ctx context.Context) error {
 	if !s.created || s.stopped {
 		return nil
 	}
 	s.stopped = true
 	if err := s.cfg.Engine.Stop(ctx, s.handle, stopGrace); err != nil {
-		return err
+		if removeErr := s.cfg.Engine.Remove(context.WithoutCancel(ctx), s.handle); removeErr != nil {
+			return errors.Join(err, removeErr)
+		}
+		s.created = false
+		return nil
 	}
 	if s.exit == nil {
 		select {
@@ -377,7 +288,7 @@ func (s *Session) Close(ctx context.Context) error {
 		s.gateway = nil
 	}
 	if s.sockets != "" {
-		errs = append(errs, os.RemoveAll(s.sockets))
+		errs = append(errs, removeAll(s.sockets))
 		s.sockets = ""
 	}
 	if s.tree != nil {

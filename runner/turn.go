@@ -48,12 +48,14 @@ type TurnResult struct {
 	// is nil, else what is known of it, nil when nothing arrived.
 	Response *responses.Response
 	Err      error // why the final response is missing
+	// Interrupted is set when the turn's context ended before the turn did.
+	Interrupted bool
 }
 
 // Turn runs one turn and returns when it is over. When ctx ends first, the turn
 // is cancelled, given a moment to end in good order, and then left to Stop.
-func (s *Session) Turn(ctx context.Context, req TurnRequest, watch Observer) TurnResult {
-	result := TurnResult{TurnID: responses.NewID(responses.PrefixTurn), SessionID: s.id}
+func (s *Session) Turn(ctx context.Context, req TurnRequest, watch Observer) (result TurnResult) {
+	result = TurnResult{TurnID: responses.NewID(responses.PrefixTurn), SessionID: s.id}
 	// The stream must outlive ctx: the end of a cancelled turn is read from it.
 	streaming, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
@@ -65,6 +67,7 @@ func (s *Session) Turn(ctx context.Context, req TurnRequest, watch Observer) Tur
 	var group sync.WaitGroup
 	defer group.Wait()
 	var begun sync.Once
+	defer func() { result.Interrupted = errors.Is(context.Cause(ctx), ErrInterrupted) && !completed(result) }()
 	for ev, err := range s.client.Stream(streaming, s.body(result.TurnID, req)) {
 		if err != nil {
 			result.Err = s.turnError(ctx, streaming, err)
@@ -84,6 +87,11 @@ func (s *Session) Turn(ctx context.Context, req TurnRequest, watch Observer) Tur
 	}
 	stop(nil)
 	return result
+}
+
+// completed reports whether the turn came to its own end.
+func completed(r TurnResult) bool {
+	return r.Err == nil && r.Response != nil && r.Response.Status == responses.StatusCompleted
 }
 
 // body is the request to agentd.

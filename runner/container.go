@@ -1,0 +1,111 @@
+package runner
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"holon/runner/engine"
+)
+
+// Paths inside the container (architecture: "Directories in the container").
+const (
+	agentdPath    = "/holon/bin/agentd"
+	ipcPath       = "/holon/ipc"
+	inputPath     = "/holon/input"
+	outputPath    = "/holon/output"
+	statePath     = "/holon/state"
+	skillsPath    = "/holon/skills"
+	workspacePath = "/holon/workspaces"
+	scenarioPath  = "/holon/scenario.yaml"
+	// ObjectsPath is where borrowed git objects are mounted; it is given to
+	// workspace.Options for engines that mount.
+	ObjectsPath = "/holon/objects"
+)
+
+// Labels on every container of ours.
+const (
+	LabelRole = "holon.role" // "agent"
+	LabelRun  = "holon.run"  // the run's id
+	LabelHome = "holon.home" // the state home that owns it
+)
+
+// planMounts lists what the container sees of the host.
+func (s *Session) planMounts() []engine.Mount {
+	input := filepath.Join(s.cfg.Dir, "input")
+	if s.cfg.InputDir != "" {
+		input = s.cfg.InputDir
+	}
+	mounts := []engine.Mount{
+		{Source: s.cfg.Agentd, Target: agentdPath, ReadOnly: true},
+		{Source: s.sockets, Target: ipcPath},
+		{Source: input, Target: inputPath, ReadOnly: true},
+		{Source: filepath.Join(s.cfg.Dir, "output"), Target: outputPath},
+		{Source: filepath.Join(s.cfg.Dir, "state"), Target: statePath},
+		{Source: filepath.Join(s.cfg.Dir, "skills"), Target: skillsPath, ReadOnly: true},
+	}
+	if s.cfg.Scenario != "" {
+		mounts = append(mounts, engine.Mount{Source: s.cfg.Scenario, Target: scenarioPath, ReadOnly: true})
+	}
+	if s.tree != nil {
+		mounts = append(mounts, engine.Mount{Source: s.tree.Dir(), Target: s.treePath()})
+		for _, dir := range s.tree.ObjectDirs() {
+			mounts = append(mounts, engine.Mount{Source: dir.HostPath, Target: dir.ContainerPath, ReadOnly: true})
+		}
+	}
+	return mounts
+}
+
+func (s *Session) treePath() string { return workspacePath + "/" + s.cfg.TreeName }
+
+// inside returns how the program sees a path of the container.
+func (s *Session) inside(path string) string { return s.cfg.Engine.Path(s.mounts, path) }
+
+// model is the reference by which agentd knows the model.
+func (s *Session) model() string {
+	if s.cfg.Scenario != "" {
+		return "scripted/" + s.inside(scenarioPath)
+	}
+	return s.cfg.Model
+}
+
+// spec is the container. Limits and isolation that it leaves out are the
+// strict defaults of package engine.
+func (s *Session) spec() engine.Spec {
+	labels := map[string]string{LabelRole: "agent", LabelRun: s.cfg.ID}
+	for k, v := range s.cfg.Labels {
+		labels[k] = v
+	}
+	workspaces := s.inside(outputPath)
+	if s.tree != nil {
+		workspaces = s.inside(s.treePath())
+	}
+	args := []string{s.inside(agentdPath), "serve",
+		"--socket", s.inside(ipcPath) + "/agent.sock", "--input-dir", s.inside(inputPath), "--output-dir", s.inside(outputPath),
+		"--state-dir", s.inside(statePath), "--skills-dir", s.inside(skillsPath), "--workspace-dir", workspaces, "--model", s.model()}
+	if s.gateway != nil {
+		args = append(args, "--model-socket", s.inside(ipcPath)+"/model.sock")
+	}
+	if len(s.cfg.Fallbacks) > 0 {
+		args = append(args, "--model-fallbacks", strings.Join(s.cfg.Fallbacks, ","))
+	}
+	env := slices.Clone(s.cfg.Env)
+	if s.inside(agentdPath) == agentdPath { // a file system of its own, which has that directory
+		env = append([]string{"HOME=" + engine.Home}, env...)
+	}
+	if names := envNames(s.cfg.Env); names != "" {
+		env = append(env, "HOLON_PASS_ENV="+names)
+	}
+	return engine.Spec{
+		Name: "holon-" + s.cfg.ID, Image: s.cfg.Image, Labels: labels, Args: args, Env: env, Mounts: s.mounts,
+		Memory: s.cfg.Memory, NanoCPUs: s.cfg.NanoCPUs, Network: s.cfg.Network,
+	}
+}
+
+func envNames(env []string) string {
+	names := make([]string, len(env))
+	for i, kv := range env {
+		names[i], _, _ = strings.Cut(kv, "=")
+	}
+	return strings.Join(names, ",")
+}

@@ -75,7 +75,7 @@ func ReopenLog(path string) (*Log, error) {
 
 // OpenLog opens a finished log for followers only.
 func OpenLog(path string) (*Log, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	f, err := openRegular(path)
 	if err != nil {
 		return nil, fmt.Errorf("open event log: %w", err)
 	}
@@ -164,6 +164,39 @@ func (l *Log) End() error {
 	return l.err
 }
 
+// Abort ends the log because of cause: what is held or still on its way to the
+// disk is dropped, and followers get cause after what they could see already.
+// A reader is thus never shown an end that did not come to be. On a log that
+// failed by itself, or has ended, the first reason stands.
+func (l *Log) Abort(cause error) {
+	l.mu.Lock()
+	if l.err == nil && !l.ended {
+		l.err = cause
+	}
+	l.closing = true
+	l.work.Broadcast()
+	l.mu.Unlock()
+	<-l.done
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended {
+		l.pending, l.durable, l.ended = nil, l.visible, true
+		_ = l.file.Truncate(l.visible) // frees the space; settling cuts what remains
+		l.announce()
+	}
+}
+
+// cut shortens a log that nobody follows yet to size bytes.
+func (l *Log) cut(size int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.file.Truncate(size); err != nil {
+		return fmt.Errorf("cut event log: %w", err)
+	}
+	l.durable, l.visible = size, size
+	return nil
+}
+
 // Close ends the log and releases the file. Followers that still read get an
 // error, so close only what nobody follows.
 func (l *Log) Close() error {
@@ -186,7 +219,7 @@ func (l *Log) write() {
 		for len(l.pending) == 0 && !l.closing {
 			l.work.Wait()
 		}
-		if len(l.pending) == 0 || l.err != nil {
+		if len(l.pending) == 0 || l.err != nil { // ended, or aborted
 			return
 		}
 		// pending stays set until the batch is on disk, so that Flush and Hold
@@ -210,16 +243,35 @@ func (l *Log) write() {
 }
 
 // commit puts the batch on disk at the given offset. When it fails, what was
-// written of it is cut off again, so the file never ends in half a line.
+// written of it is cut off again: the file never ends in half a line, and never
+// holds an event that readers were told did not make it.
 func (l *Log) commit(batch []byte, at int64) error {
-	if _, err := l.file.WriteAt(batch, at); err != nil {
-		_ = l.file.Truncate(at) // frees the space; the error that counts is the first
+	_, err := l.file.WriteAt(batch, at)
+	if err == nil {
+		err = syscall.Fdatasync(int(l.file.Fd()))
+	}
+	if err != nil {
+		_ = l.file.Truncate(at) // the error that counts is the first
 		return fmt.Errorf("write event log: %w", err)
 	}
-	if err := syscall.Fdatasync(int(l.file.Fd())); err != nil {
-		return fmt.Errorf("sync event log: %w", err)
-	}
 	return nil
+}
+
+// openRegular opens a file for reading that commands of the turn could have
+// replaced: it neither follows a link nor waits for the writer of a pipe.
+func openRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // wholeLines returns how many bytes of f are complete lines.

@@ -1,10 +1,9 @@
 package record
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -26,17 +25,17 @@ var Interrupted = responses.Error{
 // again. It returns the ids of the settled turns. A turn that cannot be settled
 // is reported in err and stays under open/; the others are settled all the same.
 func (s *Store) Settle(now func() time.Time) (settled []string, err error) {
-	ids, err := s.Open()
+	ids, err := s.unfinished()
 	if err != nil {
 		return nil, err
 	}
 	var errs []error
 	for _, id := range ids {
-		turnID, err := s.settle(id, now)
+		turnID, err := s.SettleTurn(id, &Interrupted, now)
 		switch {
 		case errors.Is(err, ErrNotFound): // never acknowledged
 		case err != nil:
-			errs = append(errs, fmt.Errorf("settle response %s: %w", id, err))
+			errs = append(errs, err)
 		default:
 			settled = append(settled, turnID)
 		}
@@ -44,137 +43,191 @@ func (s *Store) Settle(now func() time.Time) (settled []string, err error) {
 	return settled, errors.Join(errs...)
 }
 
-func (s *Store) settle(id string, now func() time.Time) (turnID string, err error) {
-	trajectory, stored, err := s.Resume(id)
+// SettleTurn ends the turn of the response id, which nothing runs any more,
+// because of cause, unless its stream has its end already. It may be repeated
+// until it succeeds. It returns the turn's id.
+func (s *Store) SettleTurn(id string, cause *responses.Error, now func() time.Time) (turnID string, err error) {
+	trajectory, stored, err := s.resume(id)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("settle response %s: %w", id, err)
 	}
 	h := stored.Header
-	if err := os.MkdirAll(h.TurnDir, 0o700); err != nil {
-		return "", fmt.Errorf("make the output directory: %w", err)
-	}
-	resp, err := endStream(h)
-	if err != nil {
-		return "", err
-	}
-	if stored.Response == nil {
-		if err := trajectory.Finish(resp); err != nil {
-			return "", err
-		}
-	}
-	if err := settleRecord(h, resp, now()); err != nil {
-		return "", err
+	if err := s.settle(trajectory, stored, cause, now()); err != nil {
+		return "", fmt.Errorf("settle response %s: %w", id, errors.Join(err, trajectory.Close()))
 	}
 	return h.TurnID, trajectory.Publish(h.Response.Store)
 }
 
+// settle completes the files of a turn in the order in which Commit does.
+func (s *Store) settle(t *Trajectory, stored *Stored, cause *responses.Error, now time.Time) error {
+	h := stored.Header
+	if err := os.MkdirAll(h.TurnDir, 0o700); err != nil {
+		return fmt.Errorf("make the output directory: %w", err)
+	}
+	resp, err := endStream(h, cause)
+	if err != nil {
+		return err
+	}
+	// The stream decides: a final response that no stream ends with was never
+	// shown to anybody.
+	if stored.Response == nil || stored.Response.Status != resp.Status {
+		if err := t.Finish(resp); err != nil {
+			return err
+		}
+	}
+	return s.settleRecord(h, resp, now)
+}
+
 // endStream gives the turn's stream its terminal event, unless it has one, and
 // returns the response that the stream ends with.
-func endStream(h Header) (responses.Response, error) {
+func endStream(h Header, cause *responses.Error) (responses.Response, error) {
 	log, err := ReopenLog(filepath.Join(h.TurnDir, turns.EventsFile))
 	if err != nil {
 		return responses.Response{}, err
 	}
 	defer log.Close()
-	var events []responses.Event
-	err = log.Lines(func(line []byte) error {
-		ev, err := responses.DecodeEvent(line)
-		events = append(events, ev)
-		return err
-	})
-	if err != nil {
-		return responses.Response{}, fmt.Errorf("read the stream: %w", err)
-	}
 	sink := func(_ string, data []byte) error { return log.Append(data) }
-	var em *responses.Emitter
-	if len(events) == 0 {
-		em, err = responses.NewEmitter(h.Response, sink)
-	} else {
-		em, err = responses.Resume(events, sink)
-	}
+	em, err := resumeStream(h, log, sink)
 	if err != nil {
 		return responses.Response{}, err
 	}
 	if !em.Ended() {
-		if err := em.Fail(&Interrupted, responses.Usage{}); err != nil {
+		if err := em.Fail(cause, responses.Usage{}); err != nil {
 			return responses.Response{}, err
 		}
 	}
 	return em.Response(), log.Flush()
 }
 
+// resumeStream returns an emitter that goes on where the log ends. What was
+// written but not yet synced can be damaged by a power cut in any place, so the
+// log is cut at the first event that cannot be read; nobody has seen it. A log
+// that is no stream at all is begun anew.
+func resumeStream(h Header, log *Log, sink responses.Sink) (*responses.Emitter, error) {
+	var events []responses.Event
+	var good int64
+	err := log.Lines(func(line []byte) error {
+		ev, err := responses.DecodeEvent(line)
+		if err != nil || ev.SequenceNumber != int64(len(events)) {
+			return errStop
+		}
+		events, good = append(events, ev), good+int64(len(line))+1
+		return nil
+	})
+	if err != nil && err != errStop {
+		return nil, fmt.Errorf("read the stream: %w", err)
+	}
+	if err == errStop {
+		if err := log.cut(good); err != nil {
+			return nil, err
+		}
+	}
+	if len(events) > 0 {
+		if em, err := responses.Resume(events, sink); err == nil {
+			return em, nil
+		}
+		if err := log.cut(0); err != nil {
+			return nil, err
+		}
+	}
+	return responses.NewEmitter(h.Response, sink)
+}
+
 // settleRecord completes turn.json, or makes it again from the header when the
 // crash came before it was on disk.
-func settleRecord(h Header, resp responses.Response, now time.Time) error {
-	path := filepath.Join(h.TurnDir, turns.RecordFile)
+func (s *Store) settleRecord(h Header, resp responses.Response, now time.Time) error {
 	rec := turns.NewRecord(h.SessionID, h.TurnID, &h.Response, h.RequestDigest, h.Instance, h.Version, h.CreatedAt)
-	data, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read the turn record: %w", err)
-	}
-	if old, err := turns.DecodeRecord(data); err == nil && old.TurnID == h.TurnID {
-		if old.Status.Terminal() {
+	// Commands could write the old record, so a broken one is no reason to give up.
+	if old, err := ReadRecord(h.TurnDir); err == nil && old.TurnID == h.TurnID {
+		if old.Status == resp.Status && old.Status.Terminal() {
 			return nil
 		}
 		rec = *old
 	}
-	facts, err := countFacts(h.TurnDir)
+	totals, err := endFacts(h, resp)
 	if err != nil {
 		return err
 	}
 	rec.Settle(&resp, now)
-	rec.Rounds, rec.ToolCalls = facts.Rounds, facts.ToolCalls
-	if rec.Artifacts, err = Artifacts(h.TurnDir); err != nil {
+	rec.Rounds, rec.ToolCalls = totals.Rounds, totals.ToolCalls
+	if rec.Artifacts, err = s.artifacts(h.TurnDir); err != nil {
 		return err
 	}
-	if data, err = encodeRecord(rec); err != nil {
+	data, err := rec.Encode()
+	if err != nil {
 		return err
 	}
-	return durable.WriteFile(path, data, 0o600)
+	return durable.WriteFile(filepath.Join(h.TurnDir, turns.RecordFile), data, 0o600)
 }
 
-// countFacts counts rounds and tool calls from runtime.ndjson and closes it
-// with what is known of the end.
-func countFacts(dir string) (Totals, error) {
-	log, err := ReopenLog(filepath.Join(dir, turns.RuntimeFile))
+// endFacts counts rounds and tool calls from runtime.ndjson and closes it with
+// what is known of the end.
+func endFacts(h Header, resp responses.Response) (Totals, error) {
+	log, err := ReopenLog(filepath.Join(h.TurnDir, turns.RuntimeFile))
 	if err != nil {
 		return Totals{}, err
 	}
 	defer log.Close()
 	var totals Totals
-	var last turns.RuntimeEvent
+	var seq, good int64 // of the last event, and where the facts end that stay
+	ended := false
 	err = log.Lines(func(line []byte) error {
 		ev, err := turns.DecodeRuntimeEvent(line)
-		if err != nil {
-			return nil // a damaged fact must not keep the turn from being settled
+		switch {
+		case err != nil || ev.Sequence != seq+1 || ended:
+			return errStop
+		case ev.Type == turns.TurnCompleted && resp.Status != responses.StatusCompleted:
+			return errStop // it was held back, as the end of the stream was
 		}
-		last = ev
-		switch ev.Type {
-		case turns.ModelRequested:
-			totals.Rounds++
-		case turns.ToolResult, turns.ToolFailed:
-			var p struct {
-				ToolName string `json:"tool_name"`
-			}
-			_ = json.Unmarshal(ev.Payload, &p) // a call without a name counts all the same
-			totals.ToolCalls.Add(p.ToolName, ev.Type == turns.ToolFailed)
-		}
+		totals.count(ev)
+		ended = ev.Type == turns.TurnCompleted || ev.Type == turns.TurnFailed
+		seq, good = ev.Sequence, good+int64(len(line))+1
 		return nil
 	})
-	if err != nil || last.Sequence == 0 || last.Type == turns.TurnCompleted || last.Type == turns.TurnFailed {
+	if err != nil && err != errStop {
 		return totals, err
 	}
-	scope := turns.Scope{RuntimeID: last.RuntimeID, SessionID: last.SessionID, ThreadID: last.ThreadID, TurnID: last.TurnID}
-	end := scope.TurnFailed(turns.StatusLost, turns.Failure{
-		FailureCategory: Interrupted.Code, Message: Interrupted.Message, Phase: "recovery", InterruptedBy: "process_end",
-	})
-	end.Sequence = last.Sequence + 1
-	data, err := json.Marshal(end)
+	if err := log.cut(good); err != nil || ended {
+		return totals, err
+	}
+	ev := closingFact(h, resp)
+	ev.Sequence = seq + 1
+	line, err := ev.AppendLine(nil)
 	if err != nil {
 		return totals, err
 	}
-	if err := log.Append(data); err != nil {
+	if err := log.Append(line[:len(line)-1]); err != nil {
 		return totals, err
 	}
 	return totals, log.Flush()
+}
+
+// errStop ends a reading of lines early.
+var errStop = errors.New("stop")
+
+// closingFact says how a settled turn ended. A turn whose stream was whole
+// ended as the stream says; the process was lost only afterwards.
+func closingFact(h Header, resp responses.Response) turns.RuntimeEvent {
+	scope := turns.Scope{RuntimeID: h.Instance, SessionID: h.SessionID, TurnID: h.TurnID}
+	failure := turns.Failure{FailureCategory: "incomplete", Phase: "recovery", ResponseID: resp.ID}
+	switch {
+	case resp.Status == responses.StatusCompleted:
+		return scope.TurnCompleted(turns.Completed{ResponseID: resp.ID, Usage: *cmp.Or(resp.Usage, &responses.Usage{})})
+	case resp.IncompleteDetails != nil:
+		failure.IncompleteReason = resp.IncompleteDetails.Reason
+		failure.Message = "the turn ended early: " + failure.IncompleteReason
+		if failure.IncompleteReason == responses.ReasonTimeout {
+			return scope.TurnFailed(turns.StatusTimedOut, failure)
+		}
+	case resp.Error != nil:
+		failure.FailureCategory, failure.Message = resp.Error.Code, resp.Error.Message
+	}
+	switch {
+	case resp.Status == responses.StatusCancelled:
+		return scope.TurnFailed(turns.StatusCancelled, failure)
+	case failure.FailureCategory == Interrupted.Code:
+		failure.InterruptedBy = "process_end"
+		return scope.TurnFailed(turns.StatusLost, failure)
+	}
+	return scope.TurnFailed(turns.StatusFailed, failure)
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -33,7 +32,10 @@ const maxStoredLine = 96 << 20
 // The rename from one to the other is the commit. A file that is still under
 // open/ when a process starts belongs to a turn that a crash interrupted, so
 // recovery looks there and nowhere else, however many turns there ever were.
-type Store struct{ dir string }
+type Store struct {
+	dir  string
+	lock *os.File // held as long as the process may write here
+}
 
 // Header is the first line of a trajectory: what a turn needs to be settled
 // and a chain to be followed.
@@ -67,15 +69,34 @@ type Stored struct {
 	Response *responses.Response // nil while the turn is open
 }
 
-// OpenStore opens the store in dir and creates its folders, mode 0700.
+// ErrInUse is returned by OpenStore when another process has the store.
+var ErrInUse = errors.New("another agentd uses this directory; stop it or choose another one")
+
+// OpenStore opens the store in dir, which is absolute, and creates its folders,
+// mode 0700. The store belongs to one process at a time: another one would take
+// its running turns for crashed ones. A lock of the kernel's says so, which
+// ends with the process however that ends.
 func OpenStore(dir string) (*Store, error) {
 	for _, sub := range []string{"open", "responses"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("open response store: %w", err)
 		}
 	}
-	return &Store{dir: dir}, nil
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open response store: %w", err)
+	}
+	switch err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return nil, errors.Join(fmt.Errorf("%s: %w", dir, ErrInUse), lock.Close())
+	case err != nil:
+		return nil, errors.Join(fmt.Errorf("lock response store: %w", err), lock.Close())
+	}
+	return &Store{dir: dir, lock: lock}, nil
 }
+
+// Close gives the store up. No turn may be running.
+func (s *Store) Close() error { return s.lock.Close() }
 
 func (s *Store) openPath(id string) string { return filepath.Join(s.dir, "open", id+".ndjson") }
 func (s *Store) donePath(id string) string { return filepath.Join(s.dir, "responses", id+".ndjson") }
@@ -110,8 +131,7 @@ func (s *Store) begin(h Header, input []responses.Item) (*Trajectory, error) {
 		err = t.write()
 	}
 	if err != nil {
-		t.Discard()
-		return nil, fmt.Errorf("create trajectory: %w", err)
+		return nil, fmt.Errorf("create trajectory: %w", errors.Join(err, t.Discard()))
 	}
 	return t, nil
 }
@@ -183,6 +203,9 @@ func (t *Trajectory) Publish(store bool) error {
 	return t.file.Close()
 }
 
+// Close releases the file of a trajectory that stays open on disk.
+func (t *Trajectory) Close() error { return t.file.Close() }
+
 // Discard removes the trajectory.
 func (t *Trajectory) Discard() error {
 	return errors.Join(t.file.Close(), os.Remove(t.store.openPath(t.id)))
@@ -217,7 +240,11 @@ func (s *Store) Load(id string) (*Stored, error) {
 	if responses.CheckID("response_id", id) != nil {
 		return nil, ErrNotFound
 	}
-	return readTrajectory(s.donePath(id))
+	stored, _, err := readTrajectory(s.donePath(id))
+	if err != nil {
+		return nil, err
+	}
+	return stored, nil
 }
 
 // Chain returns the items of the response id and of all its ancestors, oldest
@@ -251,8 +278,8 @@ func (s *Store) Chain(id string) ([]responses.Item, Header, error) {
 // damaged store could hold.
 const maxChain = 100_000
 
-// Open returns the ids of the responses whose turns were never committed.
-func (s *Store) Open() ([]string, error) {
+// unfinished returns the ids of the responses whose turns were never committed.
+func (s *Store) unfinished() ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(s.dir, "open"))
 	if err != nil {
 		return nil, fmt.Errorf("list open responses: %w", err)
@@ -266,27 +293,31 @@ func (s *Store) Open() ([]string, error) {
 	return ids, nil
 }
 
-// Resume opens the trajectory of an interrupted turn to finish it and returns
-// what it holds. A torn last line is cut off. When not even the header is
-// whole, the turn was never acknowledged: the file is removed and ErrNotFound
-// returned.
-func (s *Store) Resume(id string) (*Trajectory, *Stored, error) {
+// resume opens the trajectory of an interrupted turn to finish it and returns
+// what it holds. What a crash can damage, the lines behind the last that was
+// synced, is cut off from the first line that cannot be read. When not even the
+// header can, the turn was never acknowledged: the file is removed and
+// ErrNotFound returned.
+func (s *Store) resume(id string) (*Trajectory, *Stored, error) {
 	path := s.openPath(id)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("resume trajectory: %w", err)
 	}
 	t := &Trajectory{store: s, id: id, file: f}
-	size, err := wholeLines(f)
+	whole, err := wholeLines(f)
 	if err == nil {
-		err = f.Truncate(size)
+		err = f.Truncate(whole)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("resume trajectory: %w", errors.Join(err, f.Close()))
 	}
-	stored, err := readTrajectory(path)
-	if errors.Is(err, ErrNotFound) {
-		return nil, nil, errors.Join(err, t.Discard())
+	stored, good, err := readTrajectory(path)
+	if errors.Is(err, errDamaged) {
+		if stored.Header.ResponseID == "" {
+			return nil, nil, errors.Join(ErrNotFound, t.Discard())
+		}
+		err = f.Truncate(good)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
@@ -294,31 +325,37 @@ func (s *Store) Resume(id string) (*Trajectory, *Stored, error) {
 	return t, stored, nil
 }
 
-func readTrajectory(path string) (*Stored, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+// errDamaged marks a trajectory whose bytes make no sense.
+var errDamaged = errors.New("the file is damaged")
+
+// readTrajectory reads a trajectory. After errDamaged, stored holds what came
+// before the line that makes no sense, which begins at the offset good.
+func readTrajectory(path string) (stored *Stored, good int64, err error) {
+	f, err := openRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ErrNotFound
+		return nil, 0, ErrNotFound
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open trajectory: %w", err)
+		return nil, 0, fmt.Errorf("open trajectory: %w", err)
 	}
 	defer f.Close()
-	stored := &Stored{}
+	stored = &Stored{}
 	started := make(map[string]*responses.ToolCall)
 	scan := bufio.NewScanner(f)
 	scan.Buffer(make([]byte, 0, 64<<10), maxStoredLine)
 	for n := 1; scan.Scan(); n++ {
 		if err := stored.add(scan.Bytes(), started); err != nil {
-			return nil, fmt.Errorf("read trajectory %s, line %d: %w", filepath.Base(path), n, err)
+			return stored, good, fmt.Errorf("read trajectory %s, line %d: %w: %w", filepath.Base(path), n, errDamaged, err)
 		}
+		good += int64(len(scan.Bytes())) + 1
 	}
-	if err := scan.Err(); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, fmt.Errorf("read trajectory %s: %w", filepath.Base(path), err)
+	if err := scan.Err(); err != nil {
+		return stored, good, fmt.Errorf("read trajectory %s: %w", filepath.Base(path), err)
 	}
 	if stored.Header.ResponseID == "" {
-		return nil, ErrNotFound
+		return stored, good, fmt.Errorf("read trajectory %s: %w: it has no header", filepath.Base(path), errDamaged)
 	}
-	return stored, nil
+	return stored, good, nil
 }
 
 // add takes in one line. started holds the calls that have no result yet; a
@@ -362,6 +399,8 @@ func (s *Stored) add(data []byte, started map[string]*responses.ToolCall) error 
 		s.Items = append(s.Items, item)
 	case l.Response != nil:
 		s.Response = l.Response
+	default:
+		return errors.New("an empty line")
 	}
 	return nil
 }

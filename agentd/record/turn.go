@@ -18,16 +18,11 @@
 package record
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
 	"sync"
 	"time"
 
@@ -44,47 +39,53 @@ type Turn struct {
 	Events  *Log
 	Runtime *Log
 
+	store      *Store
 	trajectory *Trajectory
 	now        func() time.Time
+	made       bool     // Begin made Dir
+	wrote      []string // files of Dir that Begin made
 
 	mu     sync.Mutex
 	record turns.Record
 	seq    int64 // of runtime.ndjson
+	buf    []byte
 }
 
 // Begin creates the turn's directory, record and trajectory. When it returns
 // without an error, they are on disk; the turn may be acknowledged. dir must
 // not exist yet or be empty; its parent is created. On error nothing is left.
 func (s *Store) Begin(dir string, rec turns.Record, h Header, input []responses.Item, now func() time.Time) (t *Turn, err error) {
-	t = &Turn{Dir: dir, record: rec, now: now}
-	made, err := makeTurnDir(dir)
-	if err != nil {
+	t = &Turn{Dir: dir, store: s, record: rec, now: now}
+	if t.made, err = makeTurnDir(dir); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, t.abandon(made))
-		}
-	}()
-	if t.trajectory, err = s.begin(h, input); err != nil {
-		return nil, err
+	if err := t.create(h, input); err != nil {
+		return nil, errors.Join(err, t.Discard())
+	}
+	return t, nil
+}
+
+// create makes the files of a turn, durably.
+func (t *Turn) create(h Header, input []responses.Item) (err error) {
+	if t.trajectory, err = t.store.begin(h, input); err != nil {
+		return err
 	}
 	// The durable fact is the trajectory's header; turn.json can be made again
 	// from it, so it is written now and need not be synced before the answer.
-	if err = writeRecord(dir, rec); err != nil {
-		return nil, err
+	if err := t.writeRecord(); err != nil {
+		return err
 	}
-	if t.Events, err = CreateLog(filepath.Join(dir, turns.EventsFile)); err != nil {
-		return nil, err
+	if t.Events, err = t.createLog(turns.EventsFile); err != nil {
+		return err
 	}
-	if t.Runtime, err = CreateLog(filepath.Join(dir, turns.RuntimeFile)); err != nil {
-		return nil, err
+	if t.Runtime, err = t.createLog(turns.RuntimeFile); err != nil {
+		return err
 	}
 	var group errgroup.Group // side by side, so that the file system commits once
 	group.Go(t.trajectory.Sync)
-	group.Go(func() error { return durable.SyncDir(dir) })
-	group.Go(func() error { return durable.SyncDir(filepath.Dir(dir)) })
-	return t, group.Wait()
+	group.Go(func() error { return durable.SyncDir(t.Dir) })
+	group.Go(func() error { return durable.SyncDir(filepath.Dir(t.Dir)) })
+	return group.Wait()
 }
 
 // makeTurnDir creates dir, or accepts it when it is an empty directory, and
@@ -100,6 +101,9 @@ func makeTurnDir(dir string) (made bool, err error) {
 	if !errors.Is(err, fs.ErrExist) {
 		return false, fmt.Errorf("make the output directory: %w", err)
 	}
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		return false, responses.Invalid("holon.output_dir", responses.CodeInvalidValue, "the output directory exists and is not a directory; choose another one")
+	}
 	for _, name := range []string{turns.RecordFile, turns.EventsFile, turns.RuntimeFile} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			return false, responses.Invalid("holon.output_dir", responses.CodeInvalidValue,
@@ -110,38 +114,50 @@ func makeTurnDir(dir string) (made bool, err error) {
 }
 
 // writeRecord creates turn.json without syncing it.
-func writeRecord(dir string, rec turns.Record) error {
-	data, err := encodeRecord(rec)
+func (t *Turn) writeRecord() error {
+	data, err := t.record.Encode()
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, turns.RecordFile), data, 0o600); err != nil {
+	path := filepath.Join(t.Dir, turns.RecordFile)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the turn record: %w", err)
+	}
+	t.wrote = append(t.wrote, path)
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write the turn record: %w", err)
 	}
 	return nil
 }
 
-func encodeRecord(rec turns.Record) ([]byte, error) {
-	data, err := json.MarshalIndent(rec, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("encode the turn record: %w", err)
+func (t *Turn) createLog(name string) (*Log, error) {
+	path := filepath.Join(t.Dir, name)
+	l, err := CreateLog(path)
+	if err == nil {
+		t.wrote = append(t.wrote, path)
 	}
-	return append(data, '\n'), nil
+	return l, err
 }
 
-// abandon undoes a Begin that failed half way.
-func (t *Turn) abandon(made bool) error {
+// Discard undoes Begin: nothing is left of a turn that was not acknowledged.
+func (t *Turn) Discard() error {
 	var errs []error
 	if t.trajectory != nil {
 		errs = append(errs, t.trajectory.Discard())
 	}
 	for _, l := range []*Log{t.Events, t.Runtime} {
 		if l != nil {
-			errs = append(errs, l.Close())
+			l.Abort(ErrLogClosed)
+			errs = append(errs, l.file.Close())
 		}
 	}
-	if made {
-		errs = append(errs, os.RemoveAll(t.Dir))
+	for _, path := range t.wrote {
+		errs = append(errs, os.Remove(path))
+	}
+	if t.made {
+		errs = append(errs, os.Remove(t.Dir))
 	}
 	return errors.Join(errs...)
 }
@@ -183,40 +199,45 @@ func (t *Turn) Event(ev turns.RuntimeEvent) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	ev.Sequence = t.seq + 1
-	data, err := json.Marshal(ev)
+	line, err := ev.AppendLine(t.buf[:0])
 	if err != nil {
-		return fmt.Errorf("encode runtime event: %w", err)
-	}
-	if err := t.Runtime.Append(data); err != nil {
 		return err
 	}
-	t.seq++
+	if err := t.Runtime.Append(line[:len(line)-1]); err != nil {
+		return err
+	}
+	t.buf, t.seq = line, ev.Sequence
 	return nil
-}
-
-// Totals are what only the end of a turn knows.
-type Totals struct {
-	Rounds    int
-	ToolCalls turns.ToolCalls
 }
 
 // Commit ends a turn whose terminal event was emitted, in the order that the
 // package comment promises, and makes that event visible. final is the runtime
-// event that closes runtime.ndjson.
+// event that closes runtime.ndjson. After an error the turn is still open: end
+// it with Abort.
 func (t *Turn) Commit(resp responses.Response, totals Totals, final turns.RuntimeEvent) error {
-	err := t.commit(resp, totals, final)
-	// Visible or failed, the readers must not wait for ever.
-	if err == nil {
-		t.Events.Release()
+	if err := t.commit(resp, totals, final); err != nil {
+		return err
 	}
-	return errors.Join(err, t.Events.End(), t.Runtime.End())
+	t.Runtime.Release()
+	t.Events.Release()
+	return errors.Join(t.Events.End(), t.Runtime.End())
+}
+
+// Abort ends a turn that cannot be recorded any further. Readers get cause
+// after what was visible; nothing that they did not see stays in the logs.
+// The turn is then like one that a crash cut, for Store.SettleTurn.
+func (t *Turn) Abort(cause error) {
+	t.Events.Abort(cause)
+	t.Runtime.Abort(cause)
+	_ = t.trajectory.Close() // it is opened again to be settled
 }
 
 func (t *Turn) commit(resp responses.Response, totals Totals, final turns.RuntimeEvent) error {
+	t.Runtime.Hold()
 	if err := t.Event(final); err != nil {
 		return err
 	}
-	artifacts, err := Artifacts(t.Dir)
+	artifacts, err := t.store.artifacts(t.Dir)
 	if err != nil {
 		return err
 	}
@@ -225,7 +246,7 @@ func (t *Turn) commit(resp responses.Response, totals Totals, final turns.Runtim
 	t.record.Rounds, t.record.ToolCalls, t.record.Artifacts = totals.Rounds, totals.ToolCalls, artifacts
 	rec := t.record
 	t.mu.Unlock()
-	data, err := encodeRecord(rec)
+	data, err := rec.Encode()
 	if err != nil {
 		return err
 	}
@@ -242,67 +263,6 @@ func (t *Turn) commit(resp responses.Response, totals Totals, final turns.Runtim
 	return t.trajectory.Publish(resp.Store)
 }
 
-// Close releases the files. Nobody may follow the logs any more.
-func (t *Turn) Close() error { return errors.Join(t.Events.Close(), t.Runtime.Close()) }
-
-// Bounds of the artifacts that a record lists. What is over them stays on disk
-// and is not listed.
-const (
-	maxArtifacts     = 10_000
-	maxArtifactBytes = 256 << 20
-)
-
-// Artifacts lists the regular files of a turn directory other than its own
-// three, with digests, sorted by path. Links and special files are left out: a
-// command that the turn ran may have put anything there.
-func Artifacts(dir string) ([]turns.Artifact, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, fmt.Errorf("list artifacts: %w", err)
-	}
-	defer root.Close()
-	list := []turns.Artifact{}
-	var total int64
-	err = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || own(path) {
-			return nil // an unreadable folder is the tool's own doing
-		}
-		info, err := d.Info()
-		if err != nil || total+info.Size() > maxArtifactBytes {
-			return nil
-		}
-		if len(list) == maxArtifacts {
-			return fs.SkipAll
-		}
-		a, err := digest(root, path)
-		if err != nil {
-			return nil
-		}
-		total += a.Bytes
-		list = append(list, a)
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list artifacts: %w", err)
-	}
-	sort.Slice(list, func(i, j int) bool { return list[i].Path < list[j].Path })
-	return list, nil
-}
-
-func own(path string) bool {
-	return path == turns.RecordFile || path == turns.EventsFile || path == turns.RuntimeFile
-}
-
-func digest(root *os.Root, path string) (turns.Artifact, error) {
-	f, err := root.Open(path)
-	if err != nil {
-		return turns.Artifact{}, err
-	}
-	defer f.Close()
-	h := sha256.New()
-	n, err := io.Copy(h, io.LimitReader(f, maxArtifactBytes))
-	if err != nil {
-		return turns.Artifact{}, err
-	}
-	return turns.Artifact{Path: path, Bytes: n, SHA256: hex.EncodeToString(h.Sum(nil))}, nil
-}
+// Close releases the files of a turn that was committed or aborted. Nobody may
+// follow the logs any more.
+func (t *Turn) Close() error { return errors.Join(t.Events.file.Close(), t.Runtime.file.Close()) }

@@ -1,0 +1,83 @@
+package record
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"syscall"
+
+	"holon/responses/turns"
+)
+
+// Bounds of the artifacts that a record lists. What is over them stays on disk
+// and is not listed.
+const (
+	maxArtifacts     = 10_000
+	maxArtifactBytes = 256 << 20
+)
+
+// artifacts lists the regular files of a turn directory other than its own
+// three, with digests, sorted by path. Links and special files are left out: a
+// command that the turn ran may have put anything there.
+func (s *Store) artifacts(dir string) ([]turns.Artifact, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list artifacts: %w", err)
+	}
+	defer root.Close()
+	list := []turns.Artifact{}
+	var total int64
+	err = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil { // an unreadable folder is the tool's own doing
+			return nil
+		}
+		if d.IsDir() && filepath.Join(dir, path) == s.dir {
+			return fs.SkipDir // `agentd run` keeps its state beside the turn
+		}
+		if !d.Type().IsRegular() || own(path) {
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil || total+info.Size() > maxArtifactBytes {
+			return nil
+		}
+		if len(list) == maxArtifacts {
+			return fs.SkipAll
+		}
+		a, err := digest(root, path)
+		if err != nil {
+			return nil
+		}
+		total += a.Bytes
+		list = append(list, a)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list artifacts: %w", err)
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].Path < list[j].Path })
+	return list, nil
+}
+
+func own(path string) bool {
+	return path == turns.RecordFile || path == turns.EventsFile || path == turns.RuntimeFile
+}
+
+func digest(root *os.Root, path string) (turns.Artifact, error) {
+	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return turns.Artifact{}, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, io.LimitReader(f, maxArtifactBytes))
+	if err != nil {
+		return turns.Artifact{}, err
+	}
+	return turns.Artifact{Path: path, Bytes: n, SHA256: hex.EncodeToString(h.Sum(nil))}, nil
+}

@@ -3,6 +3,7 @@ package turn
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"holon/agentd/model"
 	"holon/responses"
@@ -60,7 +61,8 @@ func (r *runner) modelRequest() model.Request {
 		req.SafetyIdentifier = *q.SafetyIdentifier
 	}
 	if r.result.Rounds > 1 && (q.ToolChoice.Mode == "required" || q.ToolChoice.Name != "") {
-		req.ToolChoice = responses.ToolChoice{} // the forced call was made; forcing it again would never end
+		// The forced call was made; forcing it again would never end. What is allowed stays so.
+		req.ToolChoice = responses.ToolChoice{Allowed: q.ToolChoice.Allowed}
 	}
 	for _, def := range r.Tools.Definitions() {
 		if !r.clientTools[def.Name] {
@@ -81,15 +83,18 @@ func (r *runner) modelRequest() model.Request {
 type sampler struct {
 	*runner
 	round *round
+	open  model.EventKind     // the Begin kind of the item that is open, 0 for none
 	call  *responses.ToolCall // container call under construction
+	args  int                 // bytes of arguments streamed of a client's call
 	chars int                 // bytes of text and arguments so far
 	done  bool
 }
 
-// take handles one model event.
+// take handles one model event. A transport is not trusted to send them in a
+// legal order: what has no place is a failure of the model.
 func (s *sampler) take(ev model.Event) error {
-	if s.done {
-		return &model.Error{Kind: model.KindProtocol, Message: "the model said more after its end"}
+	if err := s.check(ev); err != nil {
+		return err
 	}
 	em := s.Emitter
 	if ev.Kind != model.CallEnd && ev.Kind != model.ReasoningEnd { // these repeat or hide what was streamed
@@ -123,40 +128,91 @@ func (s *sampler) take(ev model.Event) error {
 		return em.BeginReasoning()
 	case model.ReasoningEnd:
 		return s.endReasoning(ev.Text)
-	case model.CallBegin, model.CallDelta, model.CallEnd:
-		return s.takeCall(ev)
-	case model.Done:
-		return s.finish(ev)
+	case model.CallBegin:
+		return s.beginCall(ev)
+	case model.CallDelta:
+		return s.arguments(ev.Text)
+	case model.CallEnd:
+		return s.endCall(ev.Text)
 	}
-	return fmt.Errorf("model event of unknown kind %d", ev.Kind)
+	return s.finish(ev) // model.Done: check lets nothing else through
 }
 
-// takeCall handles a call. A client's function is streamed for the client to
+// check keeps track of the open item and refuses events that have no place.
+func (s *sampler) check(ev model.Event) error {
+	was, now := s.open, s.open
+	fits := !s.done
+	switch ev.Kind {
+	case model.TextDelta, model.RefusalDelta, model.AnnotationAdded:
+		now = model.MessageBegin
+		fits = fits && (was == 0 || was == now)
+	case model.SummaryDelta, model.SummaryPartEnd, model.ReasoningDelta:
+		now = model.ReasoningBegin
+		fits = fits && (was == 0 || was == now)
+	case model.ReasoningEnd:
+		fits, now = fits && was == model.ReasoningBegin, 0
+	case model.CallDelta:
+		fits = fits && was == model.CallBegin
+	case model.CallEnd:
+		fits, now = fits && was == model.CallBegin, 0
+	case model.MessageBegin, model.ReasoningBegin, model.CallBegin: // only a call must be ended by its own event
+		fits, now = fits && was != model.CallBegin, ev.Kind
+	case model.Done:
+		fits = fits && (was != model.CallBegin || ev.Stop == model.StopMaxTokens || ev.Stop == model.StopContentFilter)
+	default:
+		fits = false
+	}
+	if !fits {
+		return malformed(fmt.Sprintf("the model's events have no legal order: kind %d while %d is open", ev.Kind, was))
+	}
+	s.open = now
+	return nil
+}
+
+func malformed(message string) error {
+	return &model.Error{Kind: model.KindProtocol, Message: message}
+}
+
+// beginCall opens a call. A client's function is streamed for the client to
 // run; a container's tool stays off the stream, where it would be mistaken for
 // a request to the client (decision 5).
-func (s *sampler) takeCall(ev model.Event) error {
-	switch ev.Kind {
-	case model.CallBegin:
-		if err := s.endItem(responses.PhaseCommentary); err != nil {
-			return err
-		}
-		if s.clientTools[ev.Name] {
-			s.round.handedOver++
-			return s.Emitter.BeginFunctionCall(ev.CallID, ev.Name)
-		}
-		s.call = &responses.ToolCall{ID: responses.NewID(responses.PrefixToolCall), CallID: ev.CallID, Name: ev.Name, Status: responses.ItemInProgress}
-	case model.CallDelta:
-		if s.call == nil {
-			return s.Emitter.Arguments(ev.Text)
-		}
-	case model.CallEnd:
-		if s.call == nil {
-			return s.endItem("")
-		}
-		s.call.Arguments = ev.Text
-		s.round.calls = append(s.round.calls, s.call)
-		s.call = nil
+func (s *sampler) beginCall(ev model.Event) error {
+	if err := s.endItem(responses.PhaseCommentary); err != nil {
+		return err
 	}
+	if ev.CallID == "" {
+		return malformed("the model made a call without an id")
+	}
+	if s.clientTools[ev.Name] {
+		s.args = 0
+		return s.Emitter.BeginFunctionCall(ev.CallID, ev.Name)
+	}
+	s.call = &responses.ToolCall{ID: responses.NewID(responses.PrefixToolCall), CallID: ev.CallID, Name: ev.Name, Status: responses.ItemInProgress}
+	return nil
+}
+
+func (s *sampler) arguments(delta string) error {
+	if s.call != nil {
+		return nil // its end repeats them
+	}
+	s.args += len(delta)
+	return s.Emitter.Arguments(delta)
+}
+
+// endCall closes a call, whose whole arguments it gets.
+func (s *sampler) endCall(arguments string) error {
+	if s.call == nil {
+		if s.args == 0 { // the provider sent no deltas
+			if err := s.Emitter.Arguments(arguments); err != nil {
+				return err
+			}
+		}
+		s.round.handedOver++
+		return s.endItem("")
+	}
+	s.call.Arguments = arguments
+	s.round.calls = append(s.round.calls, s.call)
+	s.call = nil
 	return nil
 }
 
@@ -181,7 +237,7 @@ func (s *sampler) endItem(phase responses.Phase) error {
 // when the client asked for it.
 func (s *sampler) endReasoning(encrypted string) error {
 	em := s.Emitter
-	if s.includes("reasoning.encrypted_content") {
+	if slices.Contains(s.Request.Include, "reasoning.encrypted_content") {
 		em.SetEncryptedReasoning(encrypted)
 	}
 	before := len(em.Response().Output)
@@ -201,22 +257,16 @@ func (s *sampler) endReasoning(encrypted string) error {
 	return s.add(&kept)
 }
 
-func (s *sampler) includes(what string) bool {
-	for _, inc := range s.Request.Include {
-		if inc == what {
-			return true
-		}
-	}
-	return false
-}
-
 // finish takes the end of the attempt: the last message is the answer unless
 // calls follow it.
 func (s *sampler) finish(ev model.Event) error {
 	s.done = true
 	s.round.stop = ev.Stop
 	s.result.Usage = s.result.Usage.Add(ev.Usage)
-	if ev.Stop == model.StopMaxTokens && len(s.round.calls) == 0 {
+	if s.open == model.CallBegin && s.call == nil {
+		s.round.calls = nil // a client's call that was cut short ends the turn
+	}
+	if ev.Stop != model.StopEnd && len(s.round.calls) == 0 {
 		return nil // the emitter closes the open item as incomplete
 	}
 	phase := responses.PhaseFinalAnswer

@@ -135,10 +135,10 @@ func (r *runner) settle(ctx context.Context, round *round) (done bool, err error
 			return true, err
 		}
 	}
-	if ctx.Err() != nil {
+	switch {
+	case len(round.calls) > 0 && ctx.Err() != nil:
 		return true, r.interrupt(ctx)
-	}
-	if len(round.calls) == 0 || round.handedOver > 0 {
+	case len(round.calls) == 0 || round.handedOver > 0: // a finished answer counts, however late
 		return true, r.end(func(em *responses.Emitter) error { return em.Complete(r.result.Usage, r.Now().Unix()) })
 	}
 	return false, nil
@@ -206,13 +206,17 @@ func (r *runner) incomplete(reason string) error {
 }
 
 // end emits the terminal event. What it cuts short joins the history, so that
-// the next turn sees what the user saw.
+// the next turn sees what the user saw; a call that was cut short does not, since
+// nobody can answer it and a provider refuses a call without an answer.
 func (r *runner) end(emit func(*responses.Emitter) error) error {
 	before := len(r.Emitter.Response().Output)
 	if err := emit(r.Emitter); err != nil {
 		return err
 	}
 	for _, item := range r.Emitter.Response().Output[before:] {
+		if call, ok := item.(*responses.FunctionCall); ok && call.Status == responses.ItemIncomplete {
+			continue
+		}
 		if err := r.add(item); err != nil {
 			return err
 		}

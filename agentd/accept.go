@@ -2,6 +2,7 @@ package agentd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,6 +72,16 @@ func (s *Server) begin(lt *liveTurn, req *responses.Request, source string, chos
 	if err := s.checkDisk(); err != nil {
 		return nil, err
 	}
+	s.settle()
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	begun := false
+	defer func() {
+		if !begun {
+			s.running.Done()
+		}
+	}()
 	ticket, err := s.lanes.admit(p.sessionID)
 	if err != nil {
 		return nil, err
@@ -83,7 +94,7 @@ func (s *Server) begin(lt *liveTurn, req *responses.Request, source string, chos
 	ctx, cancel := context.WithCancelCause(s.base)
 	lt.turn, lt.response, lt.cancel = job.rec, job.emitter.Response(), cancel
 	v := lt.view() // before the turn can end and close its files
-	s.running.Add(1)
+	begun = true
 	go func() {
 		defer s.running.Done()
 		defer cancel(nil)
@@ -110,7 +121,7 @@ func (s *Server) plan(turnID string, req *responses.Request) (*plan, error) {
 	}
 	if req.PreviousResponseID != "" {
 		items, head, err := s.store.Chain(req.PreviousResponseID)
-		if err == record.ErrNotFound {
+		if errors.Is(err, record.ErrNotFound) {
 			return nil, responses.PreviousNotFound(req.PreviousResponseID)
 		}
 		if err != nil {
@@ -134,7 +145,7 @@ func (s *Server) plan(turnID string, req *responses.Request) (*plan, error) {
 // configured roots.
 func (s *Server) planDirs(p *plan) (err error) {
 	h := p.req.Holon
-	p.turnDir = filepath.Join(s.cfg.OutputDir, "turns", p.turnID)
+	p.turnDir = s.defaultDir(p.turnID)
 	if h.OutputDir != "" {
 		if p.turnDir, err = confine("holon.output_dir", s.cfg.OutputDir, h.OutputDir); err != nil {
 			return err
@@ -159,7 +170,8 @@ func (s *Server) planDirs(p *plan) (err error) {
 		}
 		return nil
 	}
-	if p.workDir = s.cfg.WorkspaceDir; !isDir(p.workDir) {
+	p.workDir = s.cfg.WorkspaceDir
+	if info, err := os.Stat(p.workDir); err != nil || !info.IsDir() { // the operator may have named a link
 		p.workDir = p.turnDir
 	}
 	return nil
@@ -207,7 +219,7 @@ func (s *Server) record(p *plan, t *ticket, source string) (*job, error) {
 		ResponseID: resp.ID, PreviousResponseID: p.req.PreviousResponseID, SessionID: p.sessionID, TurnID: p.turnID,
 		TurnDir: p.turnDir, CreatedAt: now, RequestDigest: p.req.Digest, Instance: s.instance, Version: s.parts.Version, Response: resp,
 	}
-	if err := s.remember(p); err != nil {
+	if err := s.remember(p.turnID, p.turnDir); err != nil {
 		return nil, recordError(err)
 	}
 	written, err := s.store.Begin(p.turnDir, rec, header, p.req.Input, s.parts.Now)
@@ -221,7 +233,7 @@ func (s *Server) record(p *plan, t *ticket, source string) (*job, error) {
 		j.emitter, err = responses.NewEmitter(resp, written.Sink())
 	}
 	if err != nil {
-		return nil, recordError(err) // the turn is settled at the next start
+		return nil, recordError(errors.Join(err, written.Discard()))
 	}
 	return j, nil
 }

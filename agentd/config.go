@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"time"
 
@@ -77,7 +78,13 @@ func (c *Config) LoadEnv() error {
 	}
 	var p Problems
 	for _, e := range agg.Errors {
-		p = append(p, Problem{"environment", e.Error(), "correct or unset the variable"})
+		wrong, ok := errors.AsType[env.ParseError](e)
+		if !ok {
+			p = append(p, Problem{"environment", e.Error(), "correct or unset the variable"})
+			continue
+		}
+		field, _ := reflect.TypeFor[Config]().FieldByName(wrong.Name)
+		p = append(p, Problem{field.Tag.Get("env"), fmt.Sprintf("cannot be read as %s", wrong.Type), "correct or unset the variable"})
 	}
 	return p
 }

@@ -28,11 +28,36 @@ func (s *Server) run(ctx context.Context, lt *liveTurn, j *job) {
 	}
 	if err != nil {
 		log.Error("the turn could not be recorded", "err", err)
-		lt.finish(nil, recordError(err))
-		_ = errors.Join(j.rec.Events.End(), j.rec.Runtime.End()) // readers must not wait; the cause is logged
+		cause := recordError(err)
+		j.rec.Abort(cause)
+		s.settleLater(j.emitter.Response().ID, cause)
+		s.settle()
+		lt.finish(nil, cause)
 	}
 	s.forget(lt)
 	lt.release()
+}
+
+// settleLater notes a turn that broke off. Its record says so as soon as it
+// can be written again, or at the next start.
+func (s *Server) settleLater(responseID string, cause *responses.Error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsettled[responseID] = cause
+}
+
+// settle tries to end the records of the turns that broke off.
+func (s *Server) settle() {
+	s.mu.Lock()
+	list := s.unsettled
+	s.unsettled = make(map[string]*responses.Error)
+	s.mu.Unlock()
+	for id, cause := range list {
+		if _, err := s.store.SettleTurn(id, cause, s.parts.Now); err != nil {
+			s.log.Warn("a turn that broke off could not be settled yet", "response", id, "err", err)
+			s.settleLater(id, cause)
+		}
+	}
 }
 
 // execute runs the turn loop within the turn's lane and limits. The error is

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -189,16 +190,44 @@ func requestID(next http.Handler) http.Handler {
 	})
 }
 
-// recover turns a panic of a handler into an error answer. The turn itself runs
-// elsewhere; a panic there is a bug that must be seen.
+// recover turns a panic of a handler into an error answer, or, when an answer
+// has begun, cuts the connection so that nobody takes it for whole. The turn
+// itself runs elsewhere; a panic there is a bug that must be seen.
 func (s *Server) recover(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := &watched{ResponseWriter: w}
 		defer func() {
-			if p := recover(); p != nil {
-				s.log.Error("a request handler panicked", "path", strconv.Quote(r.URL.Path), "panic", p)
-				writeError(w, responses.Internal("internal error; the server's log has the details", nil))
+			p := recover()
+			if p == nil {
+				return
 			}
+			s.log.Error("a request handler panicked", "path", strconv.Quote(r.URL.Path), "panic", p, "stack", string(debug.Stack()))
+			if answer.begun {
+				panic(http.ErrAbortHandler)
+			}
+			writeError(w, responses.Internal("internal error; the server's log has the details", nil))
 		}()
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(answer, r)
 	})
 }
+
+// watched notes whether an answer has begun.
+type watched struct {
+	http.ResponseWriter
+	begun bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *watched) WriteHeader(status int) {
+	w.begun = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *watched) Write(p []byte) (int, error) {
+	w.begun = true
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -2,6 +2,8 @@ package agentd
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"holon/responses"
 )
@@ -35,7 +37,7 @@ func resolveInput(history []responses.Item, input responses.Items) (responses.It
 			if !ok {
 				return nil, responses.NotFound(param+".id", responses.CodeItemNotFound, fmt.Sprintf("no item of this conversation has the id %q", clipID(ref.ID)))
 			}
-			if contains(history, known) {
+			if slices.Contains(history, known) {
 				continue // the conversation holds it already
 			}
 			item = known
@@ -48,21 +50,12 @@ func resolveInput(history []responses.Item, input responses.Items) (responses.It
 		note(item)
 		resolved = append(resolved, item)
 	}
-	for callID, unanswered := range open {
-		if unanswered {
+	for _, callID := range slices.Sorted(maps.Keys(open)) {
+		if open[callID] {
 			return nil, responses.Invalid("input", responses.CodeMissingParameter, fmt.Sprintf("the function_call with call_id %q has no function_call_output", clipID(callID)))
 		}
 	}
 	return resolved, nil
-}
-
-func contains(items []responses.Item, item responses.Item) bool {
-	for _, x := range items {
-		if x == item {
-			return true
-		}
-	}
-	return false
 }
 
 // clipID bounds an id from outside that goes into an error text.

@@ -19,7 +19,6 @@ type lanes struct {
 	busy    map[string]bool // sessions with a running turn
 	queue   []*ticket
 	running int
-	closed  bool
 }
 
 // ticket is a turn's place in the queue. start is closed when it may run.
@@ -33,14 +32,10 @@ func newLanes(limit, maxQueue int) *lanes {
 }
 
 // admit takes a turn of session in. The ticket's start is closed at once when
-// the turn need not wait. It refuses with queue_full or server_draining.
+// the turn need not wait. It refuses with queue_full.
 func (l *lanes) admit(session string) (*ticket, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
-		return nil, &responses.Error{Type: responses.TypeServerError, Code: responses.CodeDraining,
-			Message: "the server is shutting down and takes no new turns", Hint: "send the request to a new instance"}
-	}
 	t := &ticket{session: session, start: make(chan struct{})}
 	l.queue = append(l.queue, t)
 	l.dispatch()
@@ -76,20 +71,6 @@ func (l *lanes) leave(t *ticket) {
 	delete(l.busy, t.session)
 	l.running--
 	l.dispatch()
-}
-
-// close refuses turns from now on. Those in the queue keep their places.
-func (l *lanes) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-}
-
-// draining reports whether turns are refused.
-func (l *lanes) draining() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.closed
 }
 
 // load returns how many turns run and wait.

@@ -1,7 +1,6 @@
 package agentd
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -43,9 +42,20 @@ type view struct {
 	runtime  *record.Log
 	done     <-chan struct{}
 	response responses.Response                             // when it was acknowledged
+	status   func() responses.Status                        // now
 	result   func() (*responses.Response, *responses.Error) // after done
 	cancel   func(cause error)
 	release  func()
+}
+
+// present returns the response of a turn that is not over, without the output
+// so far.
+func (v *view) present() responses.Response {
+	resp := v.response
+	if now := v.status(); !now.Terminal() { // its end is not visible yet
+		resp.Status = now
+	}
+	return resp
 }
 
 // claim makes turnID this process's, or returns the turn that already has it.
@@ -114,6 +124,7 @@ func (lt *liveTurn) view() *view {
 	lt.refs++
 	return &view{
 		events: lt.turn.Events, runtime: lt.turn.Runtime, done: lt.done, response: lt.response,
+		status: func() responses.Status { return lt.turn.Record().Status },
 		result: lt.result, cancel: lt.cancel, release: sync.OnceFunc(lt.release),
 	}
 }
@@ -153,27 +164,14 @@ func (s *Server) find(turnID string) (*view, error) {
 // onDisk returns a view of a finished turn, nil when there is none, and a
 // conflict when another request made it. An empty digest fits any request.
 func (s *Server) onDisk(turnID, digest string) (*view, error) {
-	dir := s.dirOf(turnID)
-	rec, err := readRecord(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, responses.Internal("the turn's record cannot be read", err)
+	dir, rec, err := s.locate(turnID)
+	if rec == nil || err != nil {
+		return nil, err
 	}
 	if digest != "" && rec.RequestDigest != digest {
 		return nil, conflict(turnID)
 	}
 	return openFinished(dir)
-}
-
-// readRecord reads and checks turn.json.
-func readRecord(dir string) (*turns.Record, error) {
-	data, err := os.ReadFile(filepath.Join(dir, turns.RecordFile))
-	if err != nil {
-		return nil, err
-	}
-	return turns.DecodeRecord(data)
 }
 
 // openFinished returns a view of a turn whose process is gone or done.
@@ -194,6 +192,7 @@ func openFinished(dir string) (*view, error) {
 	close(done)
 	return &view{
 		events: events, runtime: runtime, done: done, response: *final,
+		status:  func() responses.Status { return final.Status },
 		result:  func() (*responses.Response, *responses.Error) { return final, nil },
 		cancel:  func(error) {},
 		release: sync.OnceFunc(func() { _ = errors.Join(events.Close(), runtime.Close()) }),
@@ -204,7 +203,7 @@ func openFinished(dir string) (*view, error) {
 func lastResponse(events *record.Log) (*responses.Response, error) {
 	var last []byte
 	if err := events.Lines(func(line []byte) error {
-		last = append(last[:0], line...)
+		last = append(last[:0], line...) // the slice is the log's
 		return nil
 	}); err != nil {
 		return nil, err
@@ -213,29 +212,46 @@ func lastResponse(events *record.Log) (*responses.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if ev.Response == nil {
-		return nil, fmt.Errorf("the stream ends with %s", ev.Type)
+	if ev.Response == nil || !responses.Terminal(ev.Type) {
+		return nil, fmt.Errorf("the stream breaks off with %s", ev.Type)
 	}
 	return ev.Response, nil
 }
 
-// remember notes where a turn is whose directory cannot be derived from its id.
-func (s *Server) remember(p *plan) error {
-	if p.turnDir == filepath.Join(s.cfg.OutputDir, "turns", p.turnID) {
+// A turn whose directory the caller chose is found by a note in the state
+// directory; all others by their id.
+
+// remember notes where a turn is whose directory does not follow from its id.
+func (s *Server) remember(turnID, dir string) error {
+	if dir == s.defaultDir(turnID) {
 		return nil
 	}
-	dir := filepath.Join(s.cfg.StateDir, "turns")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	notes := filepath.Join(s.cfg.StateDir, "turns")
+	if err := os.MkdirAll(notes, 0o700); err != nil {
 		return fmt.Errorf("remember the turn's directory: %w", err)
 	}
-	return durable.WriteFile(filepath.Join(dir, p.turnID), []byte(p.turnDir+"\n"), 0o600)
+	return durable.WriteFile(filepath.Join(notes, turnID), []byte(dir+"\n"), 0o600)
 }
 
-// dirOf returns where the turn's record is, if there is one.
-func (s *Server) dirOf(turnID string) string {
-	data, err := os.ReadFile(filepath.Join(s.cfg.StateDir, "turns", turnID))
-	if dir := strings.TrimSuffix(string(bytes.TrimSpace(data)), "/"); err == nil && filepath.IsAbs(dir) {
-		return dir
+// locate returns a turn's directory and record, or nil when there is no such
+// turn. A note is only a hint: its turn may have been refused after all.
+func (s *Server) locate(turnID string) (dir string, rec *turns.Record, err error) {
+	dirs := []string{s.defaultDir(turnID)}
+	if data, err := os.ReadFile(filepath.Join(s.cfg.StateDir, "turns", turnID)); err == nil {
+		dirs = append(dirs, strings.TrimSuffix(string(data), "\n"))
 	}
+	for _, dir := range dirs {
+		rec, err := record.ReadRecord(dir)
+		switch {
+		case err == nil && rec.TurnID == turnID:
+			return dir, rec, nil
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return "", nil, responses.Internal("the turn's record cannot be read", err)
+		}
+	}
+	return "", nil, nil
+}
+
+func (s *Server) defaultDir(turnID string) string {
 	return filepath.Join(s.cfg.OutputDir, "turns", turnID)
 }

@@ -25,7 +25,7 @@ const maxBody = 96 << 20
 // Handler returns the API. Every route exists under / and under /v1.
 func (s *Server) Handler() http.Handler {
 	r := chi.NewRouter()
-	r.Use(s.recover, requestID)
+	r.Use(requestID, s.recover)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, responses.NotFound("", responses.CodeNotFound, fmt.Sprintf("there is no %s", r.URL.Path)))
 	})
@@ -55,7 +55,9 @@ func (s *Server) getHealth(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) Health() turns.Health {
 	h := turns.Health{Status: turns.HealthReady, Version: s.parts.Version, Engine: turns.EngineAgentd, Models: s.parts.Models.Models(), Instance: s.instance, Skills: s.parts.Skills}
 	h.ActiveTurns, h.QueuedTurns = s.lanes.load()
-	if s.lanes.draining() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
 		h.Status = turns.HealthDraining
 	}
 	return h
@@ -128,11 +130,15 @@ func (s *Server) getResponse(w http.ResponseWriter, r *http.Request) {
 	if lt := s.byResponse(id); lt != nil {
 		if v := lt.view(); v != nil {
 			defer v.release()
-			resp, _ := v.result()
-			if resp == nil {
-				resp = &v.response
+			resp, failure := v.result()
+			switch {
+			case failure != nil:
+				writeError(w, failure)
+			case resp != nil:
+				writeJSON(w, http.StatusOK, resp)
+			default:
+				writeJSON(w, http.StatusOK, v.present())
 			}
-			writeJSON(w, http.StatusOK, resp)
 			return
 		}
 	}
@@ -178,17 +184,20 @@ func (s *Server) getTurn(w http.ResponseWriter, r *http.Request) {
 	}
 	if lt := s.lookup(id); lt != nil {
 		<-lt.start
-		if lt.err == nil {
+		if lt.err == nil && lt.turn != nil {
 			writeJSON(w, http.StatusOK, lt.turn.Record())
 			return
 		}
 	}
-	rec, err := readRecord(s.dirOf(id))
-	if err != nil {
+	_, rec, err := s.locate(id)
+	switch {
+	case err != nil:
+		writeError(w, s.logged(err))
+	case rec == nil:
 		writeError(w, turnNotFound(id))
-		return
+	default:
+		writeJSON(w, http.StatusOK, rec)
 	}
-	writeJSON(w, http.StatusOK, rec)
 }
 
 func turnNotFound(id string) *responses.Error {

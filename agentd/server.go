@@ -64,13 +64,14 @@ type Server struct {
 
 	base     context.Context // of every turn; outlives requests on purpose
 	stop     context.CancelCauseFunc
-	running  sync.WaitGroup // goroutines of turns
+	running  sync.WaitGroup // turns, from their admission to their commit
 	shutdown chan struct{}  // closed by POST /shutdown
 	once     sync.Once
 
-	mu    sync.Mutex
-	live  map[string]*liveTurn // by turn id
-	ready bool
+	mu        sync.Mutex
+	draining  bool                        // no turn is admitted any more
+	live      map[string]*liveTurn        // by turn id
+	unsettled map[string]*responses.Error // by response id: turns that broke off and could not be settled yet
 }
 
 // Open prepares the directories, settles turns that an earlier process left in
@@ -78,7 +79,8 @@ type Server struct {
 func Open(cfg Config, parts Parts) (*Server, error) {
 	s := &Server{
 		cfg: cfg, parts: parts, log: parts.Log, instance: responses.NewID(responses.PrefixInstance),
-		lanes: newLanes(cfg.Concurrency, cfg.QueueLimit), shutdown: make(chan struct{}), live: make(map[string]*liveTurn),
+		lanes: newLanes(cfg.Concurrency, cfg.QueueLimit), shutdown: make(chan struct{}),
+		live: make(map[string]*liveTurn), unsettled: make(map[string]*responses.Error),
 	}
 	s.base, s.stop = context.WithCancelCause(context.Background())
 	if err := os.MkdirAll(cfg.OutputDir, 0o700); err != nil {
@@ -97,7 +99,6 @@ func Open(cfg Config, parts Parts) (*Server, error) {
 	for _, id := range settled {
 		s.log.Warn("settled a turn that a crash interrupted", "turn", id)
 	}
-	s.ready = true
 	return s, nil
 }
 
@@ -112,53 +113,80 @@ func (s *Server) Serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var servers []*http.Server
-	failed := make(chan error, 2)
-	start := func(l net.Listener, h http.Handler) {
-		srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 10 * time.Minute, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
-		servers = append(servers, srv)
-		go func() { failed <- srv.Serve(l) }()
-		s.log.Info("serving", "network", l.Addr().Network(), "address", l.Addr().String(), "version", s.parts.Version)
-	}
-	if s.cfg.Socket != "" {
-		l, err := listenUnix(s.cfg.Socket)
-		if err != nil {
-			return err
-		}
-		defer os.Remove(s.cfg.Socket)
-		start(l, s.Handler())
-	}
+	var tcp net.Listener // first, since it leaves nothing behind when the socket is refused
 	if s.cfg.Listen != "" {
-		l, err := net.Listen("tcp", s.cfg.Listen)
-		if err != nil {
+		if tcp, err = net.Listen("tcp", s.cfg.Listen); err != nil {
 			return fmt.Errorf("listen on %s: %w", s.cfg.Listen, err)
 		}
-		start(l, guard(s.Handler(), token))
+		defer tcp.Close()
+	}
+	var unix *socket
+	if s.cfg.Socket != "" {
+		if unix, err = listenUnix(s.cfg.Socket); err != nil {
+			return err
+		}
+		defer unix.remove()
+	}
+	failed := make(chan error, 2)
+	start := func(l net.Listener, h http.Handler) *http.Server {
+		srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 10 * time.Minute, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+		go func() { failed <- srv.Serve(l) }()
+		s.log.Info("serving", "network", l.Addr().Network(), "address", l.Addr().String(), "version", s.parts.Version)
+		return srv
+	}
+	var servers []*http.Server
+	if unix != nil {
+		servers = append(servers, start(unix, s.Handler()))
+	}
+	if tcp != nil {
+		servers = append(servers, start(tcp, guard(s.Handler(), token)))
 	}
 	select {
 	case <-ctx.Done():
 	case <-s.shutdown:
-	case err = <-failed:
+	case err = <-failed: // a listener broke
 	}
 	s.drain()
-	// The turns are over; answers that are still being read get a moment.
-	closing, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	s.closeServers(servers)
+	return err
+}
+
+// closeServers ends the HTTP servers after the turns are over. Answers that
+// are still being read get a moment.
+func (s *Server) closeServers(servers []*http.Server) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // the one of Serve has ended
 	defer cancel()
 	for _, srv := range servers {
-		if srv.Shutdown(closing) != nil {
-			_ = srv.Close()
+		if srv.Shutdown(ctx) != nil {
+			_ = srv.Close() // what is still open is cut off
 		}
 	}
-	if errors.Is(err, http.ErrServerClosed) {
-		err = nil
+}
+
+// enter counts a turn that is about to begin; s.running.Done ends it. From the
+// moment in which draining is set, drain and Close wait for all that entered
+// and nothing else can.
+func (s *Server) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeDraining,
+			Message: "the server is shutting down and takes no new turns", Hint: "send the request to a new instance"}
 	}
-	return err
+	s.running.Add(1)
+	return nil
+}
+
+func (s *Server) refuseTurns() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draining = true
 }
 
 // drain refuses new turns and waits for the running ones: for the grace as they
 // are, after that ended with ErrShutdown.
 func (s *Server) drain() {
-	s.lanes.close()
+	s.refuseTurns()
 	done := make(chan struct{})
 	go func() {
 		s.running.Wait()
@@ -177,13 +205,14 @@ func (s *Server) drain() {
 
 // Close ends what still runs and releases everything.
 func (s *Server) Close() error {
-	s.lanes.close()
+	s.refuseTurns()
 	s.stop(turn.ErrShutdown)
 	s.running.Wait()
+	err := s.store.Close()
 	if s.parts.Close != nil {
-		return s.parts.Close()
+		err = errors.Join(err, s.parts.Close())
 	}
-	return nil
+	return err
 }
 
 // Shutdown asks Serve to end gracefully and returns at once.

@@ -7,14 +7,22 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
+
+// socket is a listener on a Unix socket that knows its file.
+type socket struct {
+	net.Listener
+	path string
+	file fs.FileInfo
+}
 
 // listenUnix serves on a Unix socket at path, mode 0600, in a directory it
 // creates with mode 0700 if need be. A socket that nobody answers on is a
 // leftover of a crash and is replaced; one that answers, and anything that is
 // not a socket, is refused.
-func listenUnix(path string) (net.Listener, error) {
+func listenUnix(path string) (*socket, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("make the socket's directory: %w", err)
 	}
@@ -33,13 +41,26 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
 	l.SetUnlinkOnClose(false)
+	s := &socket{Listener: l, path: path}
 	if err = os.Chmod(temp, 0o600); err == nil {
+		s.file, err = os.Lstat(temp)
+	}
+	if err == nil {
 		err = os.Rename(temp, path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, errors.Join(err, l.Close(), os.Remove(temp)))
 	}
-	return l, nil
+	return s, nil
+}
+
+// remove closes the listener and removes its file, unless another server has
+// put its own there.
+func (s *socket) remove() {
+	_ = s.Close() // the HTTP server has closed it already, as a rule
+	if now, err := os.Lstat(s.path); err == nil && os.SameFile(now, s.file) {
+		_ = os.Remove(s.path) // what remains is replaced as stale
+	}
 }
 
 // removeStale removes the socket at path if nobody listens on it.
@@ -58,6 +79,9 @@ func removeStale(path string) error {
 	if err == nil {
 		conn.Close()
 		return fmt.Errorf("another server answers on %s; stop it or choose another --socket", path)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) { // only that says that nobody listens; a busy server gives other errors
+		return fmt.Errorf("look at the socket: %w; stop the server or choose another --socket", err)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the stale socket: %w", err)

@@ -32,7 +32,7 @@ func runOnce(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 			if hasInput = cfg.InputDir != ""; !hasInput {
 				cfg.InputDir = "."
 			}
-			if cfg.StateDir == "" && cfg.OutputDir != "" {
+			if cfg.StateDir == "" { // an empty --output-dir is one mistake, not two
 				cfg.StateDir = filepath.Join(cfg.OutputDir, "state")
 			}
 		}
@@ -109,7 +109,6 @@ func answer(resp *responses.Response, asJSON bool, stdout, stderr io.Writer) err
 	case responses.StatusCancelled:
 		return exitError(exitInterrupted)
 	}
-	e := &responses.Error{Type: resp.Error.Type, Code: resp.Error.Code, Message: resp.Error.Message}
-	fmt.Fprintf(stderr, "agentd: %s\n", e)
-	return exitError(exitCode(e))
+	fmt.Fprintf(stderr, "agentd: %s\n", resp.Error.Message)
+	return exitError(exitFailed) // whatever the reason: the request was accepted and the turn ran
 }

@@ -136,13 +136,17 @@ func (s *Session) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// longestSocket is the longest name within the socket directory, with its slash.
-const longestSocket = len("/egress.sock.12345678")
+// longestSocket is the longest name within the socket directory, with its slash;
+// longestPath is what the kernel takes as the whole.
+const (
+	longestSocket = len("/egress.sock.12345678")
+	longestPath   = 107
+)
 
 // makeSocketDir makes the directory for the sockets, elsewhere when the path
 // would exceed the 107 bytes that a socket's may have.
 func (s *Session) makeSocketDir() error {
-	if len(s.cfg.SocketDir)+longestSocket <= 107 {
+	if len(s.cfg.SocketDir)+longestSocket <= longestPath {
 		s.sockets = s.cfg.SocketDir
 		if err := os.MkdirAll(s.sockets, 0o700); err != nil {
 			return fmt.Errorf("make the socket directory: %w", err)
@@ -154,6 +158,10 @@ func (s *Session) makeSocketDir() error {
 		return fmt.Errorf("make the socket directory: %w", err)
 	}
 	s.sockets = dir
+	if len(dir)+longestSocket > longestPath {
+		return &Error{Code: CodeUsage, Param: "HOLON_HOME", Message: fmt.Sprintf("neither %.200q nor %.200q can hold a socket: the path may have %d bytes", s.cfg.SocketDir, dir, longestPath),
+			Hint: "set HOLON_HOME or TMPDIR to a shorter path"}
+	}
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"holon/runner"
 	"holon/runner/engine"
 	"holon/runner/workspace"
+	"holon/skills"
 	"holon/state"
 )
 
@@ -52,16 +53,42 @@ func report(err error, streams Streams) int {
 func describe(err error) state.Failure {
 	if usage, ok := errors.AsType[usageError](err); ok {
 		if _, typed := errors.AsType[*runner.Error](err); !typed {
-			return state.Failure{Code: "usage", Message: runner.OneLine(usage.Error(), 1000)}
+			return usage.failure()
 		}
 	}
-	return runner.Describe(err)
+	f := runner.Describe(err)
+	if _, ok := errors.AsType[*workspace.Error](err); ok && !strings.HasPrefix(f.Param, "--") {
+		f.Param = "--workspace" // a path, which the message names
+	}
+	if flag, ok := flagsOfFields[f.Param]; ok {
+		f.Param = flag
+	}
+	return f
+}
+
+// flagsOfFields are the options by which a person sets what an engine or a
+// store calls by other names.
+var flagsOfFields = map[string]string{
+	"image": "--image", "memory": "--memory", "cpus": "--cpus", "network": "--network", "env": "--env",
+	"engine": "--engine", "run": "RUN", "disk": "HOLON_HOME",
+}
+
+// failure takes the text apart, which reads "FIELD: what; remedy".
+func (e usageError) failure() state.Failure {
+	f := state.Failure{Code: "usage", Message: runner.OneLine(e.Error(), 1000)}
+	if param, rest, ok := strings.Cut(f.Message, ": "); ok && !strings.Contains(param, " ") {
+		f.Param, f.Message = param, rest
+	}
+	if i := strings.LastIndex(f.Message, "; "); i >= 0 {
+		f.Message, f.Hint = f.Message[:i], f.Message[i+2:]
+	}
+	return f
 }
 
 // line is a failure as a person reads it: field, message, remedy.
 func line(f state.Failure) string {
 	var b strings.Builder
-	if f.Param != "" && !strings.Contains(f.Message, f.Param) {
+	if f.Param != "" && !strings.HasPrefix(f.Message, f.Param) {
 		b.WriteString(runner.OneLine(f.Param, 200) + ": ")
 	}
 	b.WriteString(f.Message)
@@ -94,8 +121,15 @@ func exitCode(err error) int {
 		switch e.Code {
 		case state.CodeInvalidRunID, state.CodeRunNotFound, state.CodeRunAmbiguous, state.CodeOutputUnusable, engine.CodeInvalidSpec:
 			return usage
+		case engine.CodeResourceLimit:
+			if e.Param != "disk" { // a limit that was asked for
+				return usage
+			}
 		}
 		return state.OutcomeRefused.ExitCode()
+	}
+	if _, ok := errors.AsType[*skills.Problem](err); ok {
+		return usage
 	}
 	if e, ok := errors.AsType[*responses.Error](err); ok && e.Type == responses.TypeInvalidRequest && e.Code != responses.CodeMissingCredentials {
 		return usage

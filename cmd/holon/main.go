@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -12,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"holon/runner"
 )
@@ -33,17 +35,22 @@ func run(args []string, streams Streams) int {
 	return report(err, streams)
 }
 
-// interruptible returns a context that the first SIGINT or SIGTERM ends with
-// runner.ErrInterrupted. Later ones only say that the end is under way: it is
+// interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP ends
+// with runner.ErrInterrupted. Later ones only say that the end is under way: it is
 // bounded, and what it removes would stay behind otherwise.
 func interruptible(streams Streams) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	// A terminal that closes, or a reader of our output that leaves, must not
+	// end the process before the container is gone.
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for range signals {
+		for sig := range signals {
+			if sig == syscall.SIGPIPE {
+				continue // the write that caused it reports the error
+			}
 			if ctx.Err() != nil {
 				fmt.Fprintln(streams.Err, "holon: still stopping; what exists is being collected")
 				continue
@@ -70,17 +77,41 @@ back its change as a patch. Nothing of yours is touched until you apply it.`,
   holon apply last`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("COMMAND: there is no command %q; see holon --help", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+		return flagError(cmd, err)
 	})
 	root.AddCommand(newRunCommand(streams, runRun), newApplyCommand(streams, runApply), newVersionCommand(streams))
 	return root
+}
+
+// flagError begins with the flag at fault, as all our errors do.
+func flagError(cmd *cobra.Command, err error) error {
+	flag, what := "", err.Error()
+	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		flag, what = "--"+e.GetSpecifiedName(), "there is no such flag"
+		if e.GetSpecifiedShortnames() != "" {
+			flag = "-" + e.GetSpecifiedName()
+		}
+	} else if e, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		flag, what = "--"+e.GetSpecifiedName(), "needs a value"
+	} else if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		flag, what = "--"+e.GetFlag().Name, fmt.Sprintf("%q is not valid: %v", e.GetValue(), e.Unwrap())
+	}
+	if flag != "" {
+		what = flag + ": " + what
+	}
+	return usageError{fmt.Errorf("%s; see %s --help", what, cmd.CommandPath())}
 }
 
 func newVersionCommand(streams Streams) *cobra.Command {
@@ -97,7 +128,7 @@ func newVersionCommand(streams Streams) *cobra.Command {
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageError{fmt.Errorf("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())}
+		return usageError{fmt.Errorf("ARGUMENT: %q is not expected; see %s --help", args[0], cmd.CommandPath())}
 	}
 	return nil
 }

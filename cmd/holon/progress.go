@@ -18,6 +18,7 @@ import (
 type progress struct {
 	streams Streams
 	quiet   bool
+	opening string
 	started time.Time
 
 	mu     sync.Mutex
@@ -39,13 +40,14 @@ func newProgress(streams Streams, quiet bool) *progress {
 	return p
 }
 
-// begin says what is about to run.
-func (p *progress) begin(engineName string, shot *runner.OneShot) {
+// announce notes what is to be said when the agent runs: a run that cannot start
+// has its error to say and nothing else.
+func (p *progress) announce(engineName string, shot *runner.OneShot) {
 	where := engineName
 	if engineName == "docker" {
 		where += " " + shot.Session.Image
 	}
-	p.println(fmt.Sprintf("running %s in %s", runner.OneLine(shot.Session.Model, 100), runner.OneLine(where, 200)))
+	p.opening = fmt.Sprintf("running %s in %s", runner.OneLine(shot.Session.Model, 100), runner.OneLine(where, 200))
 }
 
 // Phase notes the phase for the status line.
@@ -53,6 +55,9 @@ func (p *progress) Phase(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.phase, p.doing, p.since = name, "", time.Now()
+	if name == "turn" {
+		p.printLocked(p.opening)
+	}
 	p.draw()
 }
 

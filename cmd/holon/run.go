@@ -81,7 +81,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringVar(&opts.Input, "input", "", "`directory` of files that the agent may read")
 	f.StringArrayVar(&opts.Env, "env", nil, "`NAME=VALUE` for the agent's commands; a bare NAME takes your value")
 	f.DurationVar(&flags.Timeout, "timeout", flags.Timeout, "wall `time` of the turn")
-	f.IntVar(&flags.MaxRounds, "max-rounds", 0, "model rounds after which the turn ends (default 200)")
+	f.IntVar(&flags.MaxRounds, "max-rounds", flags.MaxRounds, "model rounds after which the turn ends")
 	f.StringVar(&flags.Memory, "memory", "", "memory of the container, such as 4g (default 2g)")
 	f.Float64Var(&flags.CPUs, "cpus", 0, "CPUs of the container (default all)")
 	f.StringVar(&flags.Network, "network", flags.Network, "`network` of the container; anything but none is recorded as looser")
@@ -115,7 +115,7 @@ func (o *runOptions) complete(cmd *cobra.Command, flags settings, args []string)
 	if err := o.check(); err != nil {
 		return err
 	}
-	if o.Prompt, err = readPrompt(args, o.streams.In); err != nil {
+	if o.Prompt, err = readPrompt(cmd.Context(), args, o.streams.In); err != nil {
 		return err
 	}
 	if o.Env, err = environ(o.Env); err != nil {
@@ -133,7 +133,7 @@ func (o *runOptions) complete(cmd *cobra.Command, flags settings, args []string)
 			*dir.path, err = existingDir(*dir.path)
 		}
 		if err != nil {
-			return usageError{fmt.Errorf("%s: %w", dir.flag, err)}
+			return usageError{fmt.Errorf("%s: %w; name an existing directory", dir.flag, err)}
 		}
 	}
 	return nil
@@ -174,7 +174,7 @@ func existingDir(path string) (string, error) {
 // maxPrompt bounds a prompt; larger material belongs into files.
 const maxPrompt = 8 << 20
 
-func readPrompt(args []string, stdin io.Reader) (string, error) {
+func readPrompt(ctx context.Context, args []string, stdin io.Reader) (string, error) {
 	if len(args) == 0 {
 		return "", usageError{errors.New(`PROMPT: is missing; write the task in quotes, or "-" to read it from standard input`)}
 	}
@@ -183,9 +183,9 @@ func readPrompt(args []string, stdin io.Reader) (string, error) {
 	}
 	prompt := args[0]
 	if prompt == "-" {
-		data, err := io.ReadAll(io.LimitReader(stdin, maxPrompt+1))
+		data, err := readAll(ctx, io.LimitReader(stdin, maxPrompt+1))
 		if err != nil {
-			return "", fmt.Errorf("read the prompt: %w", err)
+			return "", err
 		}
 		prompt = string(data)
 	}
@@ -196,6 +196,29 @@ func readPrompt(args []string, stdin io.Reader) (string, error) {
 		return "", usageError{errors.New("PROMPT: is empty; say what is to be done")}
 	}
 	return strings.ToValidUTF8(prompt, "\uFFFD"), nil
+}
+
+// readAll is io.ReadAll that ends with ctx. A read of a terminal or a pipe cannot
+// be broken off, so it is left behind then: the process is about to end.
+func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
+	type result struct {
+		data []byte
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		data, err := io.ReadAll(r)
+		done <- result{data, err}
+	}()
+	select {
+	case got := <-done:
+		if got.err != nil {
+			return nil, fmt.Errorf("read the prompt: %w", got.err)
+		}
+		return got.data, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // runRun does what `holon run` was asked to do.
@@ -236,7 +259,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 		shot.Workspace.ContainerObjects = runner.ObjectsPath
 	}
 	view := newProgress(o.streams, o.Quiet)
-	view.begin(eng.Name(), shot)
+	view.announce(eng.Name(), shot)
 	shot.Watch = view
 	manifest, err := shot.Run(ctx)
 	view.end()
@@ -287,7 +310,7 @@ func (o *runOptions) chooseModel(cfg *runner.Config, log *slog.Logger) error {
 
 // findScenario finds the file that a scripted model plays; "demo" is built in.
 func (o *runOptions) findScenario(cfg *runner.Config, name string) error {
-	if name == "demo" {
+	if name == demoScenario {
 		return nil
 	}
 	path, err := filepath.Abs(name)
@@ -333,7 +356,7 @@ func findAgentd(named string) (string, error) {
 func (o *runOptions) openEngine(home state.Home) (engine.Engine, error) {
 	if o.settings.Engine == "local" {
 		fmt.Fprintln(o.streams.Err, "holon: the local engine confines nothing: the agent's commands run as you, on this machine")
-		return local.New(local.Options{Dir: filepath.Join(home.Dir(), "local"), Env: []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}})
+		return local.New(local.Options{Dir: filepath.Join(home.Dir(), "local"), Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + o.UserHome, "LANG=C.UTF-8"}})
 	}
 	return docker.New(o.DockerHost)
 }

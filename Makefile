@@ -27,11 +27,12 @@ test: build ## all tests, with the race detector and against a real engine
 	@.ci/need git:git gcc:gcc,libc6-dev
 	@.ci/with-engine sh -c 'images/base/build && $(GO) vet ./... && CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) ./...'
 
-lint: ## gofmt, go vet, staticcheck
+lint: ## gofmt, go vet, staticcheck, links of the documents
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
+	@.ci/links
 
 bench: build ## measure against floors in the same run; BENCHFLAGS=... for more
 	@.ci/need git:git

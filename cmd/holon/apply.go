@@ -39,7 +39,7 @@ uncommitted, for you to review.`,
 		Example: "  holon apply last",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError{errors.New(`RUN: give one run: its id, the beginning of it, or "last"`)}
+				return usageError{errors.New(`RUN: is one argument; give a run's id, the beginning of it, or "last"`)}
 			}
 			opts.Run = args[0]
 			err := loadEnv(&opts.host)

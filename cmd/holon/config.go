@@ -112,7 +112,7 @@ func (s *settings) loadFile(workspace string) error {
 	top := repositoryTop(workspace)
 	path := filepath.Join(top, configFile)
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
 	}
 	if err != nil {
@@ -206,7 +206,8 @@ func (s *settings) check() error {
 	case s.CPUs < 0 || s.CPUs > 4096:
 		return usageError{fmt.Errorf("--cpus: %g is out of range; leave it out for all", s.CPUs)}
 	}
-	return nil
+	_, err := s.memory()
+	return err
 }
 
 // environ turns the --env values into K=V: a bare name takes the caller's value.

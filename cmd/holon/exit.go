@@ -71,6 +71,7 @@ func describe(err error) state.Failure {
 var flagsOfFields = map[string]string{
 	"image": "--image", "memory": "--memory", "cpus": "--cpus", "network": "--network", "env": "--env",
 	"engine": "--engine", "run": "RUN", "disk": "HOLON_HOME",
+	"providers.openai.base_url": "OPENAI_BASE_URL", "providers.openai.api_key": "OPENAI_API_KEY",
 }
 
 // failure takes the text apart, which reads "FIELD: what; remedy".
@@ -88,7 +89,7 @@ func (e usageError) failure() state.Failure {
 // line is a failure as a person reads it: field, message, remedy.
 func line(f state.Failure) string {
 	var b strings.Builder
-	if f.Param != "" && !strings.HasPrefix(f.Message, f.Param) {
+	if f.Param != "" && !strings.HasPrefix(f.Message, f.Param+":") {
 		b.WriteString(runner.OneLine(f.Param, 200) + ": ")
 	}
 	b.WriteString(f.Message)

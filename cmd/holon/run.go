@@ -289,7 +289,7 @@ func (o *runOptions) chooseModel(cfg *runner.Config, log *slog.Logger) error {
 		return o.findScenario(cfg, name)
 	case "openai":
 		if o.OpenAIKey == "" {
-			return &runner.Error{Code: runner.CodeCredentials, Param: "OPENAI_API_KEY", Message: "OPENAI_API_KEY is not set and " + o.Model + " needs it",
+			return &runner.Error{Code: runner.CodeCredentials, Param: "OPENAI_API_KEY", Message: "is not set and " + o.Model + " needs it",
 				Hint: "set it in the environment; it stays on the host"}
 		}
 		base := o.OpenAIBaseURL

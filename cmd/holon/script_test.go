@@ -1,0 +1,146 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"holon/runner/engine/docker"
+)
+
+// TestMain lets the test binary be the program: scripts run it as "holon".
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"holon": main})
+}
+
+// Every script of testdata/script is a test of the command line. Besides the
+// usual commands they have
+//
+//	fails CODE COMMAND...   ends with CODE and one line of error: FIELD: what; remedy
+//	repo DIR                makes DIR a git repository with one commit of all that is in it
+//	demo DIR                makes DIR a repository with the project of the demo
+//	same A B                the directory trees A and B have the same files
+//
+// and the condition [engine]: a Docker engine answers.
+func TestScripts(t *testing.T) {
+	agentd := buildAgentd(t)
+	project, err := filepath.Abs("demo/project")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			for name, value := range map[string]string{
+				"HOLON_HOME": filepath.Join(env.WorkDir, "home"), "HOLON_AGENTD": agentd, "PROJECT": project,
+				"GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_SYSTEM": os.DevNull,
+				"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.org",
+			} {
+				env.Setenv(name, value)
+			}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"fails": cmdFails, "repo": cmdRepo, "demo": cmdDemo, "same": cmdSame,
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "engine" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			eng, err := docker.New("")
+			if err != nil {
+				return false, nil //nolint:nilerr // that is the answer
+			}
+			_, err = eng.Check(t.Context())
+			return err == nil, eng.Close()
+		},
+	})
+}
+
+// buildAgentd builds the agentd that runs of the local engine start.
+func buildAgentd(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "agentd")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "holon/cmd/agentd")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build agentd: %v\n%s", err, out)
+	}
+	return path
+}
+
+var errorLine = regexp.MustCompile(`^holon: [^ :]+: [^\n]+; [^\n]+\n$`)
+
+func cmdFails(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: fails CODE COMMAND...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	code := 0
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		code = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if code != want {
+		ts.Fatalf("exit code %d, want %d", code, want)
+	}
+	if stderr := ts.ReadFile("stderr"); !errorLine.MatchString(stderr) {
+		ts.Fatalf("stderr is not one line \"holon: FIELD: what; remedy\":\n%s", stderr)
+	}
+}
+
+func cmdRepo(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: repo DIR")
+	}
+	for _, git := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A"}, {"commit", "-q", "--allow-empty", "-m", "all"}} {
+		ts.Check(ts.Exec("git", append([]string{"-C", ts.MkAbs(args[0])}, git...)...))
+	}
+}
+
+func cmdDemo(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: demo DIR")
+	}
+	ts.Check(os.CopyFS(ts.MkAbs(args[0]), os.DirFS(ts.Getenv("PROJECT"))))
+	cmdRepo(ts, false, args)
+}
+
+func cmdSame(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: same A B")
+	}
+	a, b := listing(ts, args[0]), listing(ts, args[1])
+	if slices.Equal(a, b) == neg {
+		ts.Fatalf("%s has\n%s\n%s has\n%s", args[0], strings.Join(a, "\n"), args[1], strings.Join(b, "\n"))
+	}
+}
+
+// listing describes every file of a directory tree, with its content.
+func listing(ts *testscript.TestScript, dir string) (lines []string) {
+	dir = ts.MkAbs(dir)
+	ts.Check(filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		lines = append(lines, fmt.Sprintf("%s %s %q", strings.TrimPrefix(path, dir), info.Mode(), data))
+		return err
+	}))
+	return lines
+}

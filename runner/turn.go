@@ -75,11 +75,12 @@ func (s *Session) Turn(ctx context.Context, req TurnRequest, watch Observer) (re
 		}
 		if ev.Response != nil {
 			result.Response = ev.Response
+			begun.Do(func() {
+				turnID, responseID := result.TurnID, ev.Response.ID
+				group.Go(func() { s.follow(streaming, turnID, watch) })
+				group.Go(func() { s.cancelWith(ctx, streaming, stop, responseID) })
+			})
 		}
-		begun.Do(func() {
-			group.Go(func() { s.follow(streaming, result.TurnID, watch) })
-			group.Go(func() { s.cancelWith(ctx, streaming, stop, result.Response.ID) })
-		})
 		watch.Event(ev)
 	}
 	if result.Err == nil && result.Response == nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	gogit "github.com/go-git/go-git/v5"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,7 +26,9 @@ type userRepository struct {
 	format    objectFormat
 	shallow   bool
 
-	headCommit, headTree string // empty on an unborn branch
+	claimed              *gogit.Repository // where this was read with go-git and git has yet to agree
+	branch               string            // claimed; empty when detached
+	headCommit, headTree string            // empty on an unborn branch
 
 	userName, userEmail string
 	references          []byte   // branches, tags and remote branches, as a packed-refs file
@@ -87,6 +90,7 @@ func (u *userRepository) git() git { return userGit(u.top) }
 
 // repositoryStatus is what git status tells.
 type repositoryStatus struct {
+	commit     string // of HEAD, empty when unborn
 	branch     string // empty when detached
 	unborn     bool
 	dirty      bool
@@ -113,8 +117,10 @@ func parseStatus(out []byte) repositoryStatus {
 		if head, ok := strings.CutPrefix(text, "# branch.head "); ok && head != "(detached)" {
 			s.branch = head
 		}
-		if text == "# branch.oid (initial)" {
-			s.unborn = true
+		if commit, ok := strings.CutPrefix(text, "# branch.oid "); ok {
+			if s.unborn = commit == "(initial)"; !s.unborn {
+				s.commit = commit
+			}
 		}
 		if text == "" || text[0] == '#' {
 			continue
@@ -266,28 +272,18 @@ func (u *userRepository) loadReferences(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list references: %w", err)
 	}
-	u.references = append([]byte("# pack-refs with: sorted \n"), out...)
+	u.references = append([]byte(packedHeader), out...)
 	return nil
 }
+
+// packedHeader begins a packed-refs file whose lines are sorted.
+const packedHeader = "# pack-refs with: sorted \n"
 
 // submoduleObjects returns the object directory of an initialised submodule of
 // the user's, empty when there is none.
 func (u *userRepository) submoduleObjects(path string) string {
-	dir := filepath.Join(u.top, path)
-	gitDir := filepath.Join(dir, ".git")
-	if link, ok := strings.CutPrefix(readSmall(gitDir), "gitdir: "); ok {
-		gitDir = strings.TrimRight(link, "\n")
-		if !filepath.IsAbs(gitDir) {
-			gitDir = filepath.Join(dir, gitDir)
-		}
-	}
-	if common := strings.TrimRight(readSmall(filepath.Join(gitDir, "commondir")), "\n"); common != "" {
-		if !filepath.IsAbs(common) {
-			common = filepath.Join(gitDir, common)
-		}
-		gitDir = common
-	}
-	objects := filepath.Join(gitDir, "objects")
+	_, commonDir := gitDirectories(filepath.Join(u.top, path))
+	objects := filepath.Join(commonDir, "objects")
 	if info, err := os.Stat(objects); err != nil || !info.IsDir() {
 		return ""
 	}

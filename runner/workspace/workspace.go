@@ -127,10 +127,21 @@ func open(ctx context.Context, options Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
+	if user, err := readMetadata(dir); err == nil {
+		if source, err := newSource(ctx, options, dir, user); err == nil {
+			return source, nil
+		}
+	}
+	// Whatever was wrong, the git program's word is the one to pass on.
 	user, err := locate(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
+	return newSource(ctx, options, dir, user)
+}
+
+// newSource inspects a repository, or a plain directory where user is nil.
+func newSource(ctx context.Context, options Options, dir string, user *userRepository) (*Source, error) {
 	top := dir
 	if user != nil {
 		top = user.top
@@ -199,7 +210,7 @@ func within(top, path string) bool {
 
 var errNotDirectory = errors.New("not a directory")
 
-// inspect learns the state of the user's repository, in parallel because each
+// inspect learns the rest about the user's repository, in parallel because each
 // question is a process.
 func (s *Source) inspect(ctx context.Context) error {
 	s.format = s.user.format
@@ -209,9 +220,16 @@ func (s *Source) inspect(ctx context.Context) error {
 	var status repositoryStatus
 	group, groupContext := errgroup.WithContext(ctx)
 	group.Go(func() (err error) { status, err = s.user.status(groupContext, s.cache.lfs()); return })
-	group.Go(func() error { return s.user.loadReferences(groupContext) })
 	group.Go(func() error { return s.user.loadSettings(groupContext) })
+	if s.user.claimed != nil {
+		group.Go(func() error { return s.user.loadClaimed(groupContext) })
+	} else {
+		group.Go(func() error { return s.user.loadReferences(groupContext) })
+	}
 	if err := group.Wait(); err != nil {
+		return err
+	}
+	if err := s.user.confirm(status); err != nil {
 		return err
 	}
 	s.info.Branch = status.branch

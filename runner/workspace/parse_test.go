@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	gogitindex "github.com/go-git/go-git/v5/plumbing/format/index"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -40,6 +41,28 @@ func TestIndexRoundTrip(t *testing.T) {
 		}
 		if _, _, err := decodeIndex(formatSHA1, data[:i]); err == nil {
 			t.Fatalf("%d of %d bytes were accepted", i, len(data))
+		}
+	}
+}
+
+// An implementation that isn't ours reads the index as it was meant.
+func TestIndexIsRead(t *testing.T) {
+	var got gogitindex.Index
+	if err := gogitindex.NewDecoder(bytes.NewReader(encodeIndex(formatSHA1, sample()))).Decode(&got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Entries) != len(sample()) {
+		t.Fatalf("%d entries", len(got.Entries))
+	}
+	for i, want := range sample() {
+		e := got.Entries[i]
+		stat := fileStat{uint32(e.CreatedAt.Unix()), uint32(e.CreatedAt.Nanosecond()), uint32(e.ModifiedAt.Unix()), uint32(e.ModifiedAt.Nanosecond()),
+			e.Dev, e.Inode, e.UID, e.GID, e.Size}
+		if want.stat == (fileStat{}) { // which is a time to go-git
+			stat = want.stat
+		}
+		if e.Name != want.path || uint32(e.Mode) != want.mode || string(e.Hash[:]) != want.oid || stat != want.stat {
+			t.Errorf("%+v was read as %+v", want, e)
 		}
 	}
 }

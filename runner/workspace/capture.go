@@ -23,6 +23,7 @@ const (
 	WarnUnsafeName       = "unsafe_name"       // a name that some system takes for .git
 	WarnNestedRepository = "nested_repository" // a repository within: files taken, history not
 	WarnSubmodule        = "submodule_changed" // files within a submodule, which a patch can't carry
+	WarnLeftover         = "leftover"          // a temporary file of a patch that was cut off; not part of the change
 	WarnOutsideLink      = "outside_link"      // a link that leads out of the tree; it is included
 	WarnMore             = "more"              // further warnings of a kind were not listed
 )
@@ -300,13 +301,19 @@ func filterIgnored(files []found, dirs []string, ignored ignoreJudge) ([]found, 
 	return keepFiles, keepDirs, nil
 }
 
-// usable drops what git can't hold.
+// usable drops what git can't hold and what no one meant to be there.
 func (c *capture) usable(files []found) []found {
 	return slices.DeleteFunc(files, func(f found) bool {
-		if f.mode == 0 {
+		_, name := splitPath(f.path)
+		switch {
+		case isLeftover(name):
+			c.warn(WarnLeftover, f.path, "left by a patch that was cut off; the diff does not include it")
+		case f.mode == 0:
 			c.omit(f.path, WarnSpecialFile, "not a file, directory or link")
+		default:
+			return false
 		}
-		return f.mode == 0
+		return true
 	})
 }
 

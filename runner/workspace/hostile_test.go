@@ -44,6 +44,12 @@ func TestHostileTree(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, warnings: []string{WarnSpecialFile + " a.txt", WarnSpecialFile + " dev", WarnSpecialFile + " n/f", WarnSpecialFile + " new", WarnSpecialFile + " sock"}},
+		{name: "cut-off patch", do: func(t *testing.T, dir string) {
+			write(t, dir, map[string]string{".holon-0123456789ab-1": "x", "d/.holon-0123456789ab-20": "-> b.txt", "n/.holon-abcdefabcdef-3": "x", ".holon-abcdefabcdef-9.log": "",
+				".holon-notes": "kept", ".holon-0123456789ab-": "kept", ".holon-0123456789AB-1": "kept", "n/.holon-0123456789ab-1/f": "kept"})
+			run(t, dir, "mv", "a.txt", "d/.holon-0123456789ab-3")
+		}, want: []string{"A .holon-0123456789AB-1", "A .holon-0123456789ab-", "A .holon-notes", "D a.txt", "A n/.holon-0123456789ab-1/f"},
+			warnings: []string{WarnLeftover + " .holon-0123456789ab-1", WarnLeftover + " d/.holon-0123456789ab-20", WarnLeftover + " d/.holon-0123456789ab-3", WarnLeftover + " n/.holon-abcdefabcdef-3"}},
 		{name: "filters, hooks and monitors", do: func(t *testing.T, dir string) {
 			write(t, dir, map[string]string{
 				".gitattributes":               "* filter=x diff=x merge=x\n",
@@ -108,6 +114,18 @@ func TestHostileTree(t *testing.T) {
 			wantUntouched(t, before, fingerprint(t, repo))
 		})
 	}
+}
+
+// A file that the user tracks is content, whatever its name.
+func TestTrackedLeftover(t *testing.T) {
+	isolate(t)
+	const name = ".holon-0123456789ab-1"
+	tree := acquire(t, Options{Dir: newRepo(t, map[string]string{name: "a\n"})})
+	diff, _ := diffOf(t, tree)
+	wantChanges(t, diff)
+	write(t, tree.Dir(), map[string]string{name: "b\n"})
+	diff, _ = diffOf(t, tree)
+	wantChanges(t, diff, "M "+name)
 }
 
 // deep makes a chain of directories longer than any path may be.

@@ -49,6 +49,16 @@ func isDotGitmodules(name string) bool {
 	return base == ".gitmodules" || strings.HasPrefix(base, "gitmod~") || strings.HasPrefix(base, "gi7eba~")
 }
 
+// isLeftover reports whether name is one that the patch tool gives to files
+// while it commits a patch: .holon-<12 hex digits>-<number>. A tool killed in
+// between leaves them behind.
+func isLeftover(name string) bool {
+	rest, ok := strings.CutPrefix(name, ".holon-")
+	id, number, two := strings.Cut(rest, "-")
+	return ok && two && len(id) == 12 && strings.Trim(id, "0123456789abcdef") == "" &&
+		number != "" && strings.Trim(number, "0123456789") == ""
+}
+
 // dropIgnored removes the code points that HFS+ leaves out when it compares
 // names. A name ends where it stops being UTF-8, as it does for git.
 func dropIgnored(name string) string {

@@ -161,10 +161,10 @@ func (u *userRepository) loadClaimed(ctx context.Context) (err error) {
 	return nil
 }
 
-// maxPackIndexes bounds the pack indexes that go-git reads whole, about 30
-// bytes an object, before it finds anything in a pack. Beyond it, asking the
-// program is faster.
-const maxPackIndexes = 256 << 10
+// maxPackIndexes bounds the pack indexes, about 30 bytes an object, that go-git
+// reads whole before it finds anything in a pack. At this size that takes as
+// long as a process, and in a large repository seconds.
+const maxPackIndexes = 128 << 10
 
 // nearCommit reports whether go-git finds the commit, and without much ado.
 func (u *userRepository) nearCommit() bool {

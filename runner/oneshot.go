@@ -315,7 +315,7 @@ func (r *oneShot) finish(ctx context.Context, err error) error {
 	if err := os.WriteFile(filepath.Join(out, SummaryFile), r.summary(), 0o600); err != nil {
 		return fmt.Errorf("write the summary: %w", err)
 	}
-	artifacts, warnings, err := files.Artifacts(context.WithoutCancel(ctx), out, files.Limits{})
+	artifacts, warnings, err := files.Artifacts(context.WithoutCancel(ctx), out, files.Limits{Skip: []string{ObjectsDir, sessionDir}})
 	if err != nil {
 		return err
 	}

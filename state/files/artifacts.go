@@ -24,6 +24,9 @@ type Limits struct {
 	Files     int   // files listed; default state.MaxArtifacts
 	Bytes     int64 // bytes read in all; default 8 GiB
 	FileBytes int64 // bytes of one file; default 2 GiB
+
+	// Skip names entries at the top that are no results.
+	Skip []string
 }
 
 const (
@@ -86,7 +89,7 @@ func (w *walk) directory(ctx context.Context, d *os.File, prefix string, depth i
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if depth == 0 && isOwn(name) {
+		if depth == 0 && (isOwn(name) || slices.Contains(w.limits.Skip, name)) {
 			continue
 		}
 		if len(w.artifacts) >= w.limits.Files {

@@ -49,10 +49,18 @@ func (r *oneShot) judge(err error) {
 
 // refusal is the outcome of a turn that agentd did not accept.
 func refusal(err error) state.Outcome {
-	if e, ok := errors.AsType[*responses.Error](err); ok && e.Type != responses.TypeServerError {
+	e, ok := errors.AsType[*responses.Error](err)
+	if !ok {
+		return state.OutcomeFailure
+	}
+	switch e.Code {
+	case responses.CodeDiskFull, responses.CodeQueueFull, responses.CodeDraining:
 		return state.OutcomeRefused
 	}
-	return state.OutcomeFailure
+	if e.Type == responses.TypeServerError {
+		return state.OutcomeFailure
+	}
+	return state.OutcomeRefused
 }
 
 func (r *oneShot) judgeResponse(set func(state.Status, state.Outcome, *state.Failure)) {

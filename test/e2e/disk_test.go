@@ -1,0 +1,80 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A full disk under the state home is said so, with the remedy, at every point
+// at which it can be met; what was begun is taken back.
+func TestFullDisk(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounting a small file system needs root")
+	}
+	for _, tc := range []struct {
+		name string
+		free int64 // bytes left for the run
+	}{
+		{"nothing left", 0},
+		{"a little left", 64 << 10},
+		{"too little for a turn", 8 << 20},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			repo := repository(t, "echo a > a")
+			dir, err := os.MkdirTemp("", "holon-e2e-")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.Remove(dir) })
+			if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"); err != nil {
+				t.Skipf("no file system can be mounted: %v", err)
+			}
+			t.Cleanup(func() {
+				if err := syscall.Unmount(dir, 0); err != nil {
+					t.Error(err)
+				}
+			})
+			h := homeIn(t, filepath.Join(dir, "home"))
+			fill(t, filepath.Join(dir, "filler"), 16<<20-tc.free)
+			r := h.run(repo, "run", "--model", "scripted/demo", "x")
+			if r.code != 4 || !strings.Contains(r.stderr, "holon: ") {
+				t.Errorf("exit code %d\n%s", r.code, r.stderr)
+			}
+			last := r.stderr[strings.LastIndex(strings.TrimSpace(r.stderr), "\n")+1:]
+			if !strings.Contains(last, "; ") || !(strings.Contains(last, "space") || strings.Contains(last, "full")) {
+				t.Errorf("the error does not say that the disk is full, and what to do: %s", last)
+			}
+			if r.manifest != nil {
+				if f := r.failure(t); f.Code != "disk_full" {
+					t.Errorf("%+v", f)
+				}
+			}
+		})
+	}
+}
+
+// fill writes a file of about size bytes, less where the disk is full before.
+func fill(t *testing.T, path string, size int64) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.CopyN(f, zeros{}, size)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil && !strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
+		t.Fatal(fmt.Errorf("fill the disk: %w", err))
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }

@@ -1,0 +1,195 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"holon/runner/workspace"
+)
+
+// applyHere applies the last run in dir.
+func (h *home) applyHere(dir string) {
+	h.t.Helper()
+	if r := h.run(dir, "apply", "last"); r.code != 0 {
+		h.t.Fatalf("apply: exit code %d\n%s", r.code, r.stderr)
+	}
+}
+
+// wantUntouched fails when the user's directory is not byte for byte as before.
+func wantUntouched(t *testing.T, dir string, before map[string]string) {
+	t.Helper()
+	if diff := cmp.Diff(before, snapshot(t, dir)); diff != "" {
+		t.Errorf("the user's directory was touched:\n%s", diff)
+	}
+}
+
+// Two runs at once in one repository do not meet.
+func TestTwoRunsAtOnce(t *testing.T) {
+	t.Parallel()
+	h, project := newHome(t), demoProject(t)
+	before := snapshot(t, project)
+	gate := h.begin(project, "run", "--model", scripted(t, "gate"), "wait")
+	started := func() bool { return exists(h, "cache/trees/*/*/tree/started") }
+	await(t, "the first run's command", started)
+	demo := h.run(project, "run", "--model", "scripted/demo", "fix the failing test")
+	if demo.code != 0 {
+		t.Fatalf("exit code %d\n%s", demo.code, demo.stderr)
+	}
+	checkRecord(t, demo)
+	checkChanged(t, demo, "modified src/slug.sh")
+	trees, err := filepath.Glob(filepath.Join(h.dir, "cache/trees/*/*/tree/started"))
+	if err != nil || len(trees) != 1 {
+		t.Fatal(trees, err)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(trees[0]), "go"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	r := gate.wait()
+	if r.code != 0 {
+		t.Fatalf("exit code %d\n%s", r.code, r.stderr)
+	}
+	checkRecord(t, r)
+	checkChanged(t, r)
+	wantUntouched(t, project, before)
+}
+
+// A large repository is borrowed, not copied.
+func TestFiveThousandFiles(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	repo := repository(t, `for d in $(seq 0 49); do mkdir d$d; (cd d$d; for f in $(seq 0 99); do echo "$d $f" > f$f.txt; done); done`)
+	before := snapshot(t, repo)
+	r := h.play(0, repo, "count")
+	checkRecord(t, r)
+	checkChanged(t, r, "modified d7/f42.txt")
+	wantUntouched(t, repo, before)
+	packs, _ := filepath.Glob(filepath.Join(h.dir, "cache/trees/*/*/git/objects/pack/*")) // the pattern is right
+	if len(packs) > 0 {
+		t.Errorf("objects were copied: %v", packs)
+	}
+}
+
+// A repository with a submodule: its files are there to be read.
+func TestSubmodule(t *testing.T) {
+	t.Parallel()
+	h, lib := newHome(t), repository(t, "echo from-the-submodule > inside.txt")
+	repo := repository(t, "echo outer > outer.txt; git submodule --quiet add '"+lib+"' lib")
+	before := snapshot(t, repo)
+	r := h.play(0, repo, "submodule")
+	checkRecord(t, r)
+	checkChanged(t, r, "modified outer.txt")
+	wantUntouched(t, repo, before)
+	h.applyHere(repo)
+	if got := sh(t, repo, "cat outer.txt; git status --porcelain"); got != "outer\nouter\n M outer.txt\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// LFS pointers, line endings and names that are no text pass as they are.
+func TestRawBytes(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	repo := repository(t, `printf '*.bin filter=lfs diff=lfs merge=lfs -text\n*.txt text=auto\n' > .gitattributes
+git config filter.lfs.required false
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n' > model.bin
+git config core.autocrlf false
+printf '*.bin filter=lfs diff=lfs merge=lfs -text\n' > .gitattributes
+printf 'one\r\ntwo\r\n' > crlf.txt
+printf 'latin\n' > "$(printf 'caf\351')"`)
+	before := snapshot(t, repo)
+	r := h.play(0, repo, "raw")
+	checkRecord(t, r)
+	wantUntouched(t, repo, before)
+
+	want := files(t, repo)
+	sh(t, repo, `cp -a . ../expected; cd ../expected
+printf 'three\r\n' >> crlf.txt; echo agent >> "$(printf 'caf\351')"; printf 'x' > "$(printf 'neu\377')"; printf 'tab' > "$(printf 'a\tb "quoted"')"`)
+	expected := filepath.Join(filepath.Dir(repo), "expected")
+	t.Cleanup(func() { _ = os.RemoveAll(expected) })
+	h.applyHere(repo)
+	if diff := cmp.Diff(files(t, expected), files(t, repo)); diff != "" {
+		t.Errorf("applied:\n%s", diff)
+	}
+	if cmp.Equal(want, files(t, repo)) {
+		t.Error("nothing was applied")
+	}
+}
+
+// A directory that is no repository works by copy.
+func TestPlainDirectory(t *testing.T) {
+	t.Parallel()
+	h, dir := newHome(t), t.TempDir()
+	sh(t, dir, "echo plain-note > note.txt")
+	before := snapshot(t, dir)
+	r := h.play(0, dir, "plain")
+	checkRecord(t, r)
+	checkChanged(t, r, "added sub/new.txt", "modified note.txt")
+	if info := into[workspace.Info](t, r.manifest.Workspace); info.Kind != workspace.KindCopy {
+		t.Errorf("workspace: %+v", info)
+	}
+	wantUntouched(t, dir, before)
+	h.applyHere(dir)
+	if got := sh(t, dir, "cat note.txt sub/new.txt"); got != "plain-note\nagent\nn\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// Uncommitted changes are part of what the agent sees, unless they are not
+// wanted; they are never part of its change.
+func TestDirtyTree(t *testing.T) {
+	for _, tc := range []struct {
+		name, flag     string
+		included       bool
+		sees, seesNone string
+	}{
+		{"included", "--include-dirty=true", true, "edited", "committed"},
+		{"left out", "--include-dirty=false", false, "committed", "fresh"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			h, repo := newHome(t), repository(t, "echo committed > tracked.txt; echo base > other.txt")
+			sh(t, repo, "echo edited > tracked.txt; echo fresh > untracked.txt")
+			before := snapshot(t, repo)
+			r := h.play(0, repo, "dirty", tc.flag)
+			checkRecord(t, r)
+			if !strings.Contains(r.stdout, tc.sees) || strings.Contains(r.stdout, tc.seesNone) {
+				t.Errorf("the agent saw:\n%s", r.stdout)
+			}
+			if info := into[workspace.Info](t, r.manifest.Workspace); !info.Dirty || info.IncludedDirty != tc.included {
+				t.Errorf("workspace: %+v", info)
+			}
+			checkChanged(t, r, "modified other.txt")
+			wantUntouched(t, repo, before)
+			h.applyHere(repo)
+			if got := sh(t, repo, "cat tracked.txt untracked.txt other.txt"); got != "edited\nfresh\nagent\n" {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
+
+// Commits, renames, modes, links and untracked files of the agent are all in
+// the patch, and applying it makes the user's files the agent's.
+func TestEveryKindOfChange(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	repo := repository(t, `echo '*.log' > .gitignore; printf '1\n2\n3\n' > edited.txt; seq 40 > moved.txt; echo x > removed.txt
+printf '#!/bin/sh\n' > script.sh; echo p > pointer`)
+	before := snapshot(t, repo)
+	r := h.play(0, repo, "changes")
+	checkRecord(t, r)
+	wantUntouched(t, repo, before)
+	h.applyHere(repo)
+	got := sh(t, repo, `git add -A; git diff --cached -M --name-status HEAD | sort; readlink link; readlink pointer; test -x script.sh; tail -n 1 edited.txt; git log --oneline | wc -l`)
+	want := strings.Join([]string{
+		"A\tbare.txt", "A\tdeep/er/file.bin", "A\tempty", "A\tlink", "D\tremoved.txt", "M\tedited.txt", "M\tscript.sh",
+		"R100\tmoved.txt\tnew name.txt", "T\tpointer", "edited.txt", "script.sh", "more", "1", "",
+	}, "\n")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("applied:\n%s", diff)
+	}
+}

@@ -144,23 +144,17 @@ func (d *daemon) removeLabelled(ctx context.Context, mark string) error {
 	return errors.Join(errs...)
 }
 
-// awaitAnswer asks the server at socket for path until it answers 200.
+// awaitAnswer waits until somebody listens at socket, and then for the answer to
+// one request for path. Looking costs next to nothing, so that it does not
+// disturb what it waits for.
 func awaitAnswer(ctx context.Context, socket, path string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer at %s", socket))
 	defer cancel()
-	client := unixClient(socket)
-	defer client.CloseIdleConnections()
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://server"+path, nil)
-		if err != nil {
-			return err
-		}
-		if resp, err := client.Do(req); err == nil {
-			_, err = io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-			if err == nil && resp.StatusCode == http.StatusOK {
-				return nil
-			}
+		conn, err := net.Dial("unix", socket)
+		if err == nil {
+			conn.Close()
+			break
 		}
 		select {
 		case <-ctx.Done():
@@ -168,4 +162,20 @@ func awaitAnswer(ctx context.Context, socket, path string) error {
 		case <-time.After(200 * time.Microsecond):
 		}
 	}
+	client := unixClient(socket)
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://server"+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask %s at %s: %w", path, socket, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("ask %s at %s: %s", path, socket, resp.Status)
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
 }

@@ -78,7 +78,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.close(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, r.close()) }()
 	for _, m := range metrics() {
 		if !m.wanted(opts.only) {
 			continue

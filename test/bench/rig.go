@@ -51,7 +51,7 @@ func openRig(ctx context.Context, opts options) (_ *rig, err error) {
 	r := &rig{opts: opts, id: strings.ToLower(rand.Text()[:8]), daemon: newDaemon(opts.docker)}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, r.close(context.WithoutCancel(ctx)))
+			err = errors.Join(err, r.close())
 		}
 	}()
 	// The user's git settings would change what is measured, ours and floor alike.
@@ -170,10 +170,11 @@ func (r *rig) unwind(depth int) error {
 	return errors.Join(errs...)
 }
 
-func (r *rig) close(context.Context) error { return r.unwind(0) }
+// close undoes everything.
+func (r *rig) close() error { return r.unwind(0) }
 
 // cleanupContext is for calls that must be made although the run was
-// interrupted; the daemon answers them within its own limits.
+// interrupted; each has its own time limit.
 func cleanupContext() context.Context { return context.Background() }
 
 // newDir makes a directory for one sample.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,12 +45,16 @@ func TestImage(t *testing.T) {
 	}
 	sh(t, source, "mkdir bin; cp '"+filepath.Join(programs, "agentd")+"' bin/agentd")
 	image := fmt.Sprintf("holon/e2e:%d", os.Getpid())
-	docker(t, "build", "-q", "-t", image, "--build-arg", "AGENTD=prebuilt", "--build-arg", "GO_IMAGE="+baseImage, "--build-arg", "BASE_IMAGE="+baseImage, source)
-	t.Cleanup(func() { docker(t, "rmi", "--force", image) })
+	// The first stage gets a name too, or the classic builder would leave it behind.
+	stage := image + "-stage"
+	t.Cleanup(func() { docker(t, "rmi", "--force", image, stage) })
+	for _, tag := range [][]string{{"-t", stage, "--target", "build"}, {"-t", image}} {
+		docker(t, slices.Concat([]string{"build", "-q"}, tag, []string{"--build-arg", "AGENTD=prebuilt", "--build-arg", "GO_IMAGE=" + baseImage, "--build-arg", "BASE_IMAGE=" + baseImage, source})...)
+	}
 
 	dirs := mounted(t)
-	sh(t, dirs, "cp -R '"+demoProject(t)+"/.' ws; chmod -R a+rwX ws; chmod 777 ipc")
-	container(t, image, "-v", dirs+"/ipc:/holon/ipc", "-v", dirs+"/ws:/holon/workspaces", "-e", "HOLON_MODEL=scripted/demo", image)
+	sh(t, dirs, "cp -R '"+demoProject(t)+"/.' ws; chmod -R a+rwX ws; chmod 777 ipc out state")
+	container(t, image, "-v", dirs+"/ipc:/holon/ipc", "-v", dirs+"/out:/holon/output", "-v", dirs+"/state:/holon/state", "-v", dirs+"/ws:/holon/workspaces", "-e", "HOLON_MODEL=scripted/demo", image)
 	converse(t, filepath.Join(dirs, "ipc/agent.sock"))
 	sh(t, dirs, "sh ws/test.sh")
 }
@@ -70,9 +75,13 @@ func mounted(t *testing.T) string {
 	return dir
 }
 
-// container starts a container, and removes it when the test is over.
+// container starts a container, and removes it when the test is over. It runs as
+// the user of the test, who may then use its socket; for root, as the image says.
 func container(t *testing.T, image string, args ...string) {
 	t.Helper()
+	if uid := os.Getuid(); uid != 0 {
+		args = append([]string{"--user", fmt.Sprintf("%d:%d", uid, os.Getgid())}, args...)
+	}
 	id := strings.TrimSpace(docker(t, append([]string{"run", "-d", "--network", "none"}, args...)...))
 	t.Cleanup(func() {
 		if t.Failed() {

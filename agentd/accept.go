@@ -48,13 +48,21 @@ func (s *Server) accept(req *responses.Request, source string) (*view, error) {
 			}
 			continue // it ended in this moment and is on disk now
 		}
-		v, err := s.begin(lt, req, source, chosen)
+		return s.settleClaim(lt, func() (*view, error) { return s.begin(lt, req, source, chosen) })
+	}
+}
+
+// settleClaim begins the turn that lt claims and tells those who wait for it,
+// even when begin panics: a claim that nobody settles would block its id.
+func (s *Server) settleClaim(lt *liveTurn, begin func() (*view, error)) (v *view, err error) {
+	err = responses.Internal("the turn could not be begun", nil)
+	defer func() {
 		if err != nil || v.events != lt.events() {
 			s.forget(lt) // there is no new turn
 		}
 		lt.began(err)
-		return v, err
-	}
+	}()
+	return begin()
 }
 
 // begin checks the request, records the turn and starts it. When the caller

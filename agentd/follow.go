@@ -118,7 +118,13 @@ func (o *writer) breakOff(v *view, sent int64, framing stream.Framing, cause *re
 		o.buf = framing.Append(o.buf, append(data, '\n'))
 		return nil
 	}
-	em, err := responses.Resume(events, sink)
+	var em *responses.Emitter
+	var err error
+	if len(events) > 0 {
+		em, err = responses.Resume(events, sink)
+	} else { // not even the first event reached the disk
+		em, err = responses.NewEmitter(v.response, sink)
+	}
 	if err == nil && !em.Ended() {
 		err = em.Fail(cause, responses.Usage{})
 	}

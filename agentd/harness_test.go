@@ -1,0 +1,380 @@
+package agentd_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"holon/agentd"
+	"holon/agentd/model"
+	"holon/agentd/model/openai"
+	"holon/agentd/model/scripted"
+	"holon/agentd/process"
+	"holon/agentd/tools"
+	"holon/agentd/tools/patch"
+	"holon/agentd/tools/shell"
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds every wait. No test takes that long unless it fails.
+const patience = 30 * time.Second
+
+// harness is a server as a container has it, except that the supervisor shares
+// the process with the test.
+type harness struct {
+	t      *testing.T
+	dir    string
+	cfg    agentd.Config
+	server *agentd.Server
+	gate   *gate
+	http   *http.Client // over the Unix socket
+	tcp    string       // address of the TCP listener
+	stop   func() error // ends Serve as SIGTERM does and waits for it
+}
+
+// gate is a model that says a little and then waits to be let on.
+type gate struct {
+	started chan struct{} // one for each sampling that waits
+	release chan struct{}
+}
+
+// Stream implements model.Transport.
+func (g *gate) Stream(ctx context.Context, _ model.Request) iter.Seq2[model.Event, error] {
+	return func(yield func(model.Event, error) bool) {
+		if !yield(model.Event{Kind: model.MessageBegin}, nil) || !yield(model.Event{Kind: model.TextDelta, Text: "Working."}, nil) {
+			return
+		}
+		g.started <- struct{}{}
+		select {
+		case <-g.release:
+		case <-ctx.Done():
+			yield(model.Event{}, model.Cancelled(ctx))
+			return
+		}
+		if yield(model.Event{Kind: model.TextDelta, Text: " Done."}, nil) {
+			yield(model.Event{Kind: model.Done, Stop: model.StopEnd, Usage: responses.Usage{InputTokens: 1, OutputTokens: 2, TotalTokens: 3}}, nil)
+		}
+	}
+}
+
+// wait waits until n samplings wait at the gate.
+func (g *gate) wait(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		select {
+		case <-g.started:
+		case <-time.After(patience):
+			t.Fatal("no turn came to the gate")
+		}
+	}
+}
+
+// start serves on a Unix socket, and on TCP when change sets an address.
+func start(t *testing.T, change ...func(*agentd.Config, *agentd.Parts)) *harness {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "agentd") // t.TempDir's paths are too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return startIn(t, dir, change...)
+}
+
+func startIn(t *testing.T, dir string, change ...func(*agentd.Config, *agentd.Parts)) *harness {
+	t.Helper()
+	h := &harness{t: t, dir: dir, cfg: agentd.DefaultConfig(), gate: &gate{make(chan struct{}, 64), make(chan struct{})}}
+	h.cfg.Socket = filepath.Join(dir, "ipc", "agent.sock")
+	for name, at := range map[string]*string{"input": &h.cfg.InputDir, "output": &h.cfg.OutputDir, "state": &h.cfg.StateDir, "tree": &h.cfg.WorkspaceDir, "skills": &h.cfg.SkillsDir} {
+		*at = filepath.Join(dir, name)
+		if err := os.MkdirAll(*at, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.cfg.Model, h.cfg.MinFree, h.cfg.Concurrency, h.cfg.Grace = "gate/any", 0, 4, time.Second
+	address := make(chan string, 2)
+	parts := h.parts(slog.New(&addresses{slog.DiscardHandler, address}))
+	for _, f := range change {
+		f(&h.cfg, &parts)
+	}
+	if err := h.cfg.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	server, err := agentd.Open(h.cfg, parts)
+	if err != nil {
+		t.Fatal(errors.Join(err, parts.Close()))
+	}
+	h.server = server
+	h.serve(address)
+	return h
+}
+
+// parts are the real ones beside two fake providers.
+func (h *harness) parts(log *slog.Logger) agentd.Parts {
+	h.t.Helper()
+	script, err := scripted.New(scripted.Options{Dirs: []string{h.cfg.WorkspaceDir}})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	remote, err := openai.New(openai.Options{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	models, err := model.NewResolver(model.Options{
+		Transports: map[string]model.Transport{"scripted": script, "openai": remote, "gate": h.gate, "flood": flood{}},
+		Default:    h.cfg.Model, Retry: model.Policy{},
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	supervisor := process.New(process.Options{Logger: log})
+	exec, err := shell.New(supervisor)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	apply, err := patch.New()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	registry, err := tools.NewRegistry(exec, apply)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return agentd.Parts{Models: models, Tools: registry, Skills: []string{"notes"}, Log: log, Version: "test",
+		Environ: process.Environ(os.Environ()), Now: time.Now, Close: supervisor.Close}
+}
+
+// serve runs the server until stop, and at the latest until the test ends.
+func (h *harness) serve(address <-chan string) {
+	h.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- h.server.Serve(ctx) }()
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", h.cfg.Socket)
+	}}
+	h.http = &http.Client{Transport: &validator{h.t, transport}}
+	h.stop = sync.OnceValue(func() error {
+		cancel()
+		err := <-done
+		transport.CloseIdleConnections()
+		return errors.Join(err, h.server.Close())
+	})
+	h.t.Cleanup(func() {
+		if err := h.stop(); err != nil {
+			h.t.Errorf("serve: %v", err)
+		}
+	})
+	listeners := 0
+	for _, at := range []string{h.cfg.Socket, h.cfg.Listen} {
+		if at != "" {
+			listeners++
+		}
+	}
+	for range listeners {
+		select {
+		case a := <-address:
+			if a != h.cfg.Socket && !strings.HasPrefix(a, h.cfg.Socket+".") {
+				h.tcp = a
+			}
+		case err := <-done:
+			done <- err
+			h.t.Fatalf("serve: %v", err)
+		case <-time.After(patience):
+			h.t.Fatal("the server does not listen")
+		}
+	}
+}
+
+// addresses passes on where the server listens.
+type addresses struct {
+	slog.Handler
+	at chan<- string
+}
+
+func (a *addresses) Enabled(context.Context, slog.Level) bool { return true }
+
+func (a *addresses) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(attr slog.Attr) bool {
+		if attr.Key == "address" {
+			a.at <- attr.Value.String()
+		}
+		return true
+	})
+	return nil
+}
+
+// With attributes it is the same handler: the address comes without any.
+func (a *addresses) WithAttrs([]slog.Attr) slog.Handler { return a }
+
+// answer is an answer read whole.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// response decodes a response object.
+func (a answer) response(t *testing.T) *responses.Response {
+	t.Helper()
+	resp, err := responses.DecodeResponse(a.body)
+	if err != nil {
+		t.Fatalf("status %d, %v: %.500s", a.status, err, a.body)
+	}
+	return resp
+}
+
+// failure decodes an error envelope.
+func (a answer) failure(t *testing.T) *responses.Error {
+	t.Helper()
+	if a.status < 400 {
+		t.Fatalf("status %d, want an error: %.500s", a.status, a.body)
+	}
+	return responses.DecodeEnvelope(a.status, a.body)
+}
+
+func (h *harness) do(method, path string, body string, header ...string) answer {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
+	defer cancel()
+	a, err := h.try(ctx, method, path, body, header...)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return a
+}
+
+func (h *harness) try(ctx context.Context, method, path, body string, header ...string) (answer, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://agentd"+path, strings.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := h.http.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header, data}, err
+}
+
+func (h *harness) post(body string, header ...string) answer {
+	h.t.Helper()
+	return h.do(http.MethodPost, "/v1/responses", body, header...)
+}
+
+// later posts in the background; the result waits in the channel.
+func (h *harness) later(ctx context.Context, body string) <-chan answer {
+	done := make(chan answer, 1)
+	go func() {
+		a, err := h.try(ctx, http.MethodPost, "/responses", body)
+		if err != nil {
+			a.body = []byte(err.Error())
+		}
+		done <- a
+	}()
+	return done
+}
+
+// get waits for an answer posted in the background.
+func get(t *testing.T, from <-chan answer) answer {
+	t.Helper()
+	select {
+	case a := <-from:
+		return a
+	case <-time.After(patience):
+		t.Fatal("there is no answer")
+		return answer{}
+	}
+}
+
+// record reads turn.json from disk.
+func (h *harness) record(turnID string) *turns.Record {
+	h.t.Helper()
+	data, err := os.ReadFile(h.file(turnID, turns.RecordFile))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	rec, err := turns.DecodeRecord(data)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return rec
+}
+
+func (h *harness) file(turnID, name string) string {
+	return filepath.Join(h.cfg.OutputDir, "turns", turnID, name)
+}
+
+// scenario writes a scripted model and returns its reference.
+func (h *harness) scenario(name, yaml string) string {
+	h.t.Helper()
+	if err := os.WriteFile(filepath.Join(h.cfg.WorkspaceDir, name+".yaml"), []byte(yaml), 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+	return "scripted/" + name
+}
+
+// eventually waits for a condition that another goroutine will bring about.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %s: %s", patience, what)
+		}
+	}
+}
+
+func (h *harness) health() turns.Health {
+	h.t.Helper()
+	health, err := turns.DecodeHealth(h.do(http.MethodGet, "/health", "").body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return health
+}
+
+// lines returns the data lines of a stream of server-sent events.
+func lines(body []byte) []byte {
+	var out bytes.Buffer
+	for line := range bytes.Lines(body) {
+		if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok && !bytes.HasPrefix(data, []byte("[DONE]")) {
+			out.Write(data)
+		}
+	}
+	return out.Bytes()
+}
+
+// quote writes s as a JSON string.
+func quote(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(fmt.Sprintf("a string that is no JSON: %v", err))
+	}
+	return string(b)
+}
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -1,0 +1,312 @@
+package agentd_test
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"holon/agentd"
+	"holon/agentd/model"
+	"holon/agentd/record"
+	"holon/responses"
+)
+
+func TestBadRequests(t *testing.T) {
+	h := start(t)
+	close(h.gate.release) // whatever is let through ends
+	outside := t.TempDir()
+	for _, dir := range []string{h.cfg.InputDir, h.cfg.OutputDir, h.cfg.WorkspaceDir} {
+		if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(filepath.Join(outside, "nowhere"), filepath.Join(dir, "dangling")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	type testCase struct {
+		name, body string
+		status     int
+		code       string
+		param      string
+		says       string
+	}
+	cases := []testCase{
+		{"input of a wrong type", `{"input":5}`, 400, "", "input", ""},
+		{"orphan output", `{"input":[{"type":"function_call_output","call_id":"call_x","output":"y"}]}`, 400, responses.CodeCallNotFound, "input[0].call_id", "call_x"},
+		{"unanswered call", `{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"role":"user","content":"x"}]}`, 400, responses.CodeMissingParameter, "input", `"c"`},
+		{"unknown item", `{"input":[{"type":"item_reference","id":"msg_x"}]}`, 404, responses.CodeItemNotFound, "input[0].id", "msg_x"},
+		{"unknown previous", `{"input":"x","previous_response_id":"resp_x"}`, 404, responses.CodePreviousNotFound, "previous_response_id", "resp_x"},
+		{"unknown provider", `{"model":"acme/x","input":"x"}`, 400, responses.CodeModelNotFound, "model", "acme/x"},
+		{"unknown scenario", `{"model":"scripted/none","input":"x"}`, 400, responses.CodeScenarioNotFound, "model", "none"},
+		{"no key", `{"model":"openai/gpt-5","input":"x"}`, 400, responses.CodeMissingCredentials, "model", "OPENAI_API_KEY"},
+		{"turn id", `{"input":"x","holon":{"turn_id":"../x"}}`, 400, responses.CodeInvalidValue, "holon.turn_id", ""},
+		{"session id", `{"input":"x","holon":{"session_id":"a/b"}}`, 400, responses.CodeInvalidValue, "holon.session_id", ""},
+		{"unknown extension", `{"input":"x","holon":{"colour":"red"}}`, 400, responses.CodeUnsupportedParameter, "holon.colour", ""},
+		{"output file", `{"input":"x","holon":{"output_dir":"file"}}`, 400, responses.CodeInvalidValue, "holon.output_dir", "not a directory"},
+		{"absent input", `{"input":"x","holon":{"input_dir":"absent"}}`, 400, responses.CodeInvalidValue, "holon.input_dir", "absent"},
+		{"absent tree", `{"input":"x","holon":{"workspace_dir":"absent"}}`, 400, responses.CodeInvalidValue, "holon.workspace_dir", "absent"},
+		{"input file", `{"input":"x","holon":{"input_dir":"file"}}`, 400, responses.CodeInvalidValue, "holon.input_dir", ""},
+	}
+	for _, field := range []string{"input_dir", "output_dir", "workspace_dir"} {
+		for name, path := range map[string]string{"dots": "../x", "dots within": "a/../../x", "absolute": "/etc", "link": "link", "beyond a link": "link/x"} {
+			cases = append(cases, testCase{field + " " + name, `{"input":"x","holon":{"` + field + `":` + quote(path) + `}}`, 400, responses.CodePathOutsideRoot, "holon." + field, "must lie under"})
+		}
+		for name, path := range map[string]string{"NUL": "a\x00b", "dangling link": "dangling", "long": strings.Repeat("x", 5000)} {
+			cases = append(cases, testCase{field + " " + name, `{"input":"x","holon":{"` + field + `":` + quote(path) + `}}`, 400, responses.CodeInvalidValue, "holon." + field, ""})
+		}
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			a := h.post(c.body)
+			e := a.failure(t)
+			if a.status != c.status || c.code != "" && e.Code != c.code || e.Param != c.param || !strings.Contains(e.Error(), c.says) {
+				t.Errorf("%d %s %s: %s", a.status, e.Code, e.Param, e)
+			}
+			if strings.Contains(e.Error(), "\n") || e.Message == "" {
+				t.Errorf("the message is not one line: %q", e)
+			}
+		})
+	}
+	for _, dir := range []string{filepath.Join(h.cfg.OutputDir, "turns"), filepath.Join(h.cfg.StateDir, "open"), outside} {
+		if left, err := os.ReadDir(dir); len(left) > 0 {
+			t.Errorf("%s holds %v (%v)", dir, left, err)
+		}
+	}
+}
+
+func TestBodies(t *testing.T) {
+	h := start(t)
+	for name, c := range map[string]struct {
+		body, contentType string
+		status            int
+	}{
+		"empty":            {" ", "application/json", 400},
+		"a list":           {"[]", "application/json", 400},
+		"wrong type":       {"<x/>", "text/xml", 415},
+		"malformed header": {"{}", ";;", 415},
+	} {
+		if a := h.post(c.body, "Content-Type", c.contentType); a.status != c.status || a.failure(t).Message == "" {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
+		}
+	}
+	// One byte more than is taken; the server stops reading there.
+	chunks := []io.Reader{strings.NewReader(`{"input":"`)}
+	chunk := make([]byte, 1<<20)
+	for range 96 {
+		chunks = append(chunks, bytes.NewReader(chunk))
+	}
+	body := io.MultiReader(chunks...)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://agentd/responses", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := h.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge || !bytes.Contains(data, []byte(responses.CodeRequestTooLarge)) {
+		t.Errorf("too large: %d %s (%v)", resp.StatusCode, data, err)
+	}
+	if e := h.do(http.MethodDelete, "/health", "").failure(t); e.Code != responses.CodeMethodNotAllowed {
+		t.Errorf("a wrong method: %v", e)
+	}
+}
+
+// panicking panics when a model is resolved, which a handler does.
+type panicking struct{ models agentd.Models }
+
+func (p panicking) Models() []string { return p.models.Models() }
+
+func (p panicking) Resolve(ref string) (model.Transport, string, string, error) {
+	if ref == "panic" {
+		panic("a defect")
+	}
+	return p.models.Resolve(ref)
+}
+
+func TestPanicInAHandler(t *testing.T) {
+	h := start(t, func(_ *agentd.Config, p *agentd.Parts) { p.Models = panicking{p.Models} })
+	a := h.post(`{"model":"panic","input":"x","holon":{"turn_id":"turn_a"}}`)
+	if e := a.failure(t); a.status != http.StatusInternalServerError || e.Code != responses.CodeServerError || strings.Contains(string(a.body), "defect") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	ref := h.scenario("hello", hello)
+	if resp := h.post(`{"model":"` + ref + `","input":"x","holon":{"turn_id":"turn_a"}}`).response(t); resp.Status != responses.StatusCompleted {
+		t.Errorf("the next turn is %s", resp.Status)
+	}
+}
+
+func TestGuardOfTCP(t *testing.T) {
+	token := strings.Repeat("t", 40)
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tokenFile := range map[string]string{"without a token": "", "with a token": file} {
+		t.Run(name, func(t *testing.T) {
+			h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Listen, c.TokenFile = "127.0.0.1:0", tokenFile })
+			transport := &http.Transport{}
+			defer transport.CloseIdleConnections()
+			get := func(header ...string) int {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+h.tcp+"/health", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := 0; i+1 < len(header); i += 2 {
+					req.Header.Set(header[i], header[i+1])
+					if header[i] == "Host" {
+						req.Host = header[i+1]
+					}
+				}
+				resp, err := transport.RoundTrip(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer resp.Body.Close()
+				if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+					t.Error(err)
+				}
+				return resp.StatusCode
+			}
+			_, port, err := net.SplitHostPort(h.tcp)
+			if err != nil {
+				t.Fatal(err)
+			}
+			type check struct {
+				what   string
+				header []string
+				status int
+			}
+			checks := []check{
+				{"nothing", nil, 200}, {"localhost", []string{"Host", "localhost:" + port}, 200}, {"a rebound name", []string{"Host", "evil.example:" + port}, 403},
+				{"a web page", []string{"Origin", "http://localhost"}, 403},
+			}
+			if tokenFile != "" {
+				good := "Bearer " + token
+				checks = []check{
+					{"nothing", nil, 401}, {"the token", []string{"Authorization", good}, 200}, {"half of it", []string{"Authorization", good[:20]}, 401},
+					{"a web page", []string{"Authorization", good, "Origin", "http://localhost"}, 403}, {"the token by any name", []string{"Authorization", good, "Host", "box.example"}, 200},
+				}
+			}
+			for _, c := range checks {
+				if got := get(c.header...); got != c.status {
+					t.Errorf("%s: %d, want %d", c.what, got, c.status)
+				}
+			}
+		})
+	}
+}
+
+func TestSocketPath(t *testing.T) {
+	open := func(t *testing.T, prepare func(path string)) error {
+		t.Helper()
+		dir := t.TempDir()
+		path := filepath.Join(dir, "s")
+		if len(path) > 90 {
+			t.Skip("the temporary directory's path is too long for a socket")
+		}
+		prepare(path)
+		h := &harness{t: t, dir: dir, cfg: agentd.DefaultConfig(), gate: &gate{}}
+		h.cfg.Socket = path
+		h.cfg.InputDir, h.cfg.OutputDir, h.cfg.StateDir, h.cfg.WorkspaceDir, h.cfg.Model = dir, dir, dir, dir, "gate/any"
+		server, err := agentd.Open(h.cfg, h.parts(discard()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.Shutdown() // Serve then ends as soon as it listens
+		if err := server.Serve(t.Context()); err != nil {
+			_ = server.Close()
+			return err
+		}
+		if _, err := os.Lstat(path); err == nil {
+			t.Error("the socket is left")
+		}
+		return server.Close()
+	}
+	t.Run("stale", func(t *testing.T) {
+		if err := open(t, func(path string) {
+			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.SetUnlinkOnClose(false)
+			_ = l.Close()
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a file", func(t *testing.T) {
+		var at string
+		err := open(t, func(path string) {
+			at = path
+			if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if err == nil || !strings.Contains(err.Error(), "is not a socket") {
+			t.Errorf("error %v", err)
+		}
+		if data, err := os.ReadFile(at); err != nil || string(data) != "mine" {
+			t.Errorf("the file holds %q (%v)", data, err)
+		}
+	})
+	t.Run("a live server", func(t *testing.T) {
+		err := open(t, func(path string) {
+			l, err := net.Listen("unix", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = l.Close() })
+		})
+		if err == nil || !strings.Contains(err.Error(), "another server answers") {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// A second server would take the running turns of the first for crashed ones.
+func TestStateBelongsToOneServer(t *testing.T) {
+	h := start(t)
+	turn := h.later(t.Context(), `{"input":"go","holon":{"turn_id":"turn_a"}}`)
+	h.gate.wait(t, 1)
+	parts := h.parts(discard())
+	if second, err := agentd.Open(h.cfg, parts); err == nil {
+		t.Errorf("a second server was opened (%v)", second.Close())
+	} else if !strings.Contains(err.Error(), record.ErrInUse.Error()) {
+		t.Errorf("error %v", err)
+	}
+	if err := parts.Close(); err != nil {
+		t.Error(err)
+	}
+	close(h.gate.release)
+	if resp := get(t, turn).response(t); resp.Status != responses.StatusCompleted {
+		t.Errorf("the turn is %s", resp.Status)
+	}
+}
+
+func TestServeNeedsAnAddress(t *testing.T) {
+	h := &harness{t: t, cfg: agentd.DefaultConfig(), gate: &gate{}}
+	dir := t.TempDir()
+	h.cfg.Socket, h.cfg.OutputDir, h.cfg.StateDir, h.cfg.WorkspaceDir, h.cfg.Model = "", dir, dir, dir, "gate/any"
+	server, err := agentd.Open(h.cfg, h.parts(discard()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Serve(t.Context()); err == nil || !strings.Contains(err.Error(), "--socket") {
+		t.Errorf("error %v", err)
+	}
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+}

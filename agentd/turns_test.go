@@ -1,0 +1,302 @@
+package agentd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holon/agentd"
+	"holon/responses"
+)
+
+func TestSameTurnIDIsTheSameTurn(t *testing.T) {
+	h := start(t)
+	ref := h.scenario("hello", hello)
+	body := `{"model":"` + ref + `","input":"hi","holon":{"turn_id":"turn_a"}}`
+	first := h.post(body).response(t)
+	if again := h.post(body).response(t); again.ID != first.ID {
+		t.Errorf("the same request gave %s and %s", first.ID, again.ID)
+	}
+	other := h.post(strings.Replace(body, "hi", "ho", 1))
+	if e := other.failure(t); other.status != http.StatusConflict || e.Code != responses.CodeTurnConflict || e.Param != "holon.turn_id" {
+		t.Errorf("another request with the same id: %d, %v", other.status, e)
+	}
+	if err := h.stop(); err != nil {
+		t.Fatal(err)
+	}
+	h2 := startIn(t, h.dir) // the answer survives the process
+	if again := h2.post(body).response(t); again.ID != first.ID {
+		t.Errorf("after a restart the same request gave %s and %s", first.ID, again.ID)
+	}
+	next := h2.post(`{"model":"` + ref + `","input":"hi","previous_response_id":"` + first.ID + `"}`).response(t)
+	if next.PreviousResponseID == nil || *next.PreviousResponseID != first.ID {
+		t.Errorf("after a restart %s continues %v", next.ID, next.PreviousResponseID)
+	}
+}
+
+func TestSameTurnIDAtOnce(t *testing.T) {
+	h := start(t)
+	body := `{"input":"hi","holon":{"turn_id":"turn_a"}}`
+	var answers []<-chan answer
+	for range 8 {
+		answers = append(answers, h.later(t.Context(), body))
+	}
+	h.gate.wait(t, 1)
+	if e := h.post(strings.Replace(body, "hi", "ho", 1)).failure(t); e.Code != responses.CodeTurnConflict {
+		t.Errorf("another request with the same id: %v", e)
+	}
+	close(h.gate.release)
+	ids := make(map[string]bool)
+	for _, a := range answers {
+		ids[get(t, a).response(t).ID] = true
+	}
+	if len(ids) != 1 || len(h.gate.started) != 0 {
+		t.Errorf("eight equal requests made the responses %v, %d more samplings", ids, len(h.gate.started))
+	}
+}
+
+func TestOutputDirOfTheCaller(t *testing.T) {
+	h := start(t)
+	ref := h.scenario("hello", hello)
+	body := `{"model":"` + ref + `","input":"hi","holon":{"turn_id":"%s","output_dir":%s}}`
+	dir := filepath.Join(h.cfg.OutputDir, "mine", "deep")
+	first := h.post(fmt.Sprintf(body, "turn_a", quote(dir))).response(t)
+	if _, err := os.Stat(filepath.Join(dir, "turn.json")); err != nil {
+		t.Error(err)
+	}
+	if again := h.post(fmt.Sprintf(body, "turn_a", quote(dir))).response(t); again.ID != first.ID {
+		t.Errorf("the same request gave %s and %s", first.ID, again.ID)
+	}
+	// Another turn is refused there, again and again, and is no alias of the first.
+	for range 2 {
+		if e := h.post(fmt.Sprintf(body, "turn_b", quote(dir))).failure(t); e.Code != responses.CodeInvalidValue || e.Param != "holon.output_dir" {
+			t.Errorf("a second turn in one directory: %v", e)
+		}
+	}
+	if e := h.do(http.MethodGet, "/turns/turn_b", "").failure(t); e.Code != responses.CodeTurnNotFound {
+		t.Errorf("the refused turn: %v", e)
+	}
+	second := h.post(`{"model":"` + ref + `","input":"hi","holon":{"turn_id":"turn_b"}}`).response(t)
+	if again := h.post(`{"model":"` + ref + `","input":"hi","holon":{"turn_id":"turn_b"}}`).response(t); again.ID != second.ID {
+		t.Errorf("the same request gave %s and %s", second.ID, again.ID)
+	}
+	for _, id := range []string{"turn_a", "turn_b"} {
+		if a := h.do(http.MethodGet, "/turns/"+id, ""); a.status != http.StatusOK || !strings.Contains(string(a.body), id) {
+			t.Errorf("%s: %d %s", id, a.status, a.body)
+		}
+	}
+}
+
+func TestQueue(t *testing.T) {
+	h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Concurrency, c.QueueLimit = 1, 1 })
+	first := h.later(t.Context(), `{"input":"1"}`)
+	h.gate.wait(t, 1)
+	second := h.later(t.Context(), `{"input":"2","holon":{"turn_id":"turn_2"}}`)
+	eventually(t, "the second turn waits", func() bool { return h.health().QueuedTurns == 1 })
+	third := h.post(`{"input":"3"}`)
+	if e := third.failure(t); e.Code != responses.CodeQueueFull || third.status != http.StatusTooManyRequests || e.Hint == "" {
+		t.Errorf("the third turn: %d, %v", third.status, e)
+	}
+	h.gate.release <- struct{}{}
+	if resp := get(t, first).response(t); resp.OutputText() != "Working. Done." {
+		t.Errorf("the first turn says %q", resp.OutputText())
+	}
+	h.gate.wait(t, 1)
+	h.gate.release <- struct{}{}
+	if resp := get(t, second).response(t); resp.Status != responses.StatusCompleted {
+		t.Errorf("the second turn is %s", resp.Status)
+	}
+}
+
+// A session's turns run one after the other, other sessions beside them.
+func TestSessions(t *testing.T) {
+	h := start(t)
+	turn := func(session, id string) <-chan answer {
+		return h.later(t.Context(), fmt.Sprintf(`{"input":"go","holon":{"session_id":%q,"turn_id":%q}}`, session, id))
+	}
+	a1 := turn("a", "turn_a1")
+	h.gate.wait(t, 1)
+	a2 := turn("a", "turn_a2")
+	eventually(t, "the session's second turn waits", func() bool { return h.health().QueuedTurns == 1 })
+	b1 := turn("b", "turn_b1")
+	h.gate.wait(t, 1)
+	if got := h.health(); got.ActiveTurns != 2 || got.QueuedTurns != 1 {
+		t.Errorf("%d run and %d wait, want 2 and 1", got.ActiveTurns, got.QueuedTurns)
+	}
+	if rec := h.do(http.MethodGet, "/turns/turn_a2", ""); !strings.Contains(string(rec.body), `"queued"`) {
+		t.Errorf("the waiting turn: %s", rec.body)
+	}
+	close(h.gate.release)
+	for _, done := range []<-chan answer{a1, a2, b1} {
+		if resp := get(t, done).response(t); resp.Status != responses.StatusCompleted {
+			t.Errorf("%s is %s", resp.ID, resp.Status)
+		}
+	}
+	if one, two := h.record("turn_a1"), h.record("turn_a2"); two.StartedAt.Sub(one.CreatedAt) < 0 || two.SessionID != "a" {
+		t.Errorf("the second turn started at %s, the first came at %s", two.StartedAt, one.CreatedAt)
+	}
+}
+
+func TestDisconnect(t *testing.T) {
+	for _, c := range []struct {
+		name, keys string
+		want       responses.Status
+	}{
+		{"a stored turn goes on", ``, responses.StatusCompleted},
+		{"an unstored one is cancelled", `"store":false,`, responses.StatusCancelled},
+		{"as asked: cancel", `"on":"cancel",`, responses.StatusCancelled},
+		{"as asked: continue", `"store":false,"on":"continue",`, responses.StatusCompleted},
+	} {
+		for _, streaming := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, stream %t", c.name, streaming), func(t *testing.T) {
+				h := start(t)
+				policy := ""
+				for _, p := range []string{"cancel", "continue"} {
+					if strings.Contains(c.keys, `"on":"`+p) {
+						policy = `,"on_disconnect":"` + p + `"`
+					}
+				}
+				keys, _, _ := strings.Cut(c.keys, `"on"`)
+				ctx, leave := context.WithCancel(t.Context())
+				gone := h.later(ctx, fmt.Sprintf(`{"input":"go",%s"stream":%t,"holon":{"turn_id":"turn_a"%s}}`, keys, streaming, policy))
+				h.gate.wait(t, 1)
+				leave()
+				get(t, gone)
+				if c.want == responses.StatusCompleted {
+					h.gate.release <- struct{}{}
+				}
+				eventually(t, "the turn ends", func() bool { return h.record("turn_a").Status.Terminal() })
+				if got := h.record("turn_a").Status; got != c.want {
+					t.Errorf("the turn is %s, want %s", got, c.want)
+				}
+			})
+		}
+	}
+}
+
+func TestCancel(t *testing.T) {
+	h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Concurrency = 1 })
+	running := h.later(t.Context(), `{"input":"go","stream":true,"holon":{"turn_id":"turn_a"}}`)
+	h.gate.wait(t, 1)
+	waiting := h.later(t.Context(), `{"input":"go","holon":{"turn_id":"turn_b"}}`)
+	eventually(t, "the second turn waits", func() bool { return h.health().QueuedTurns == 1 })
+	for _, id := range []string{"turn_b", "turn_a"} {
+		resp := h.record(id).ResponseID
+		eventually(t, "the turn is acknowledged", func() bool { return h.do(http.MethodGet, "/responses/"+resp, "").status == http.StatusOK })
+		if got := h.do(http.MethodGet, "/responses/"+resp, "").response(t); got.Status.Terminal() || got.ID != resp {
+			t.Errorf("before: %s is %s", id, got.Status)
+		}
+		got := h.do(http.MethodPost, "/responses/"+resp+"/cancel", "").response(t)
+		if got.Status != responses.StatusCancelled || got.Error == nil || got.Error.Code != responses.CodeCancelled {
+			t.Errorf("%s is %s, %+v", id, got.Status, got.Error)
+		}
+		if again := h.do(http.MethodPost, "/responses/"+resp+"/cancel", "").response(t); again.Status != responses.StatusCancelled {
+			t.Errorf("again: %s is %s", id, again.Status)
+		}
+	}
+	if resp := get(t, waiting).response(t); resp.Status != responses.StatusCancelled || len(resp.Output) != 0 {
+		t.Errorf("the waiting turn: %s with %d items", resp.Status, len(resp.Output))
+	}
+	if body := get(t, running).body; !strings.Contains(string(body), `"Working."`) || !strings.Contains(string(body), responses.EventFailed) {
+		t.Errorf("the running turn's stream: %s", body)
+	}
+	if e := h.do(http.MethodPost, "/responses/resp_none/cancel", "").failure(t); e.Code != responses.CodeNotFound {
+		t.Errorf("cancel of nothing: %v", e)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	h := start(t)
+	loop := h.scenario("loop", "rounds:\n  - id: again\n    calls: [{tool: ExecCommand, arguments: {cmd: 'true'}}]\n    goto: again\n")
+	resp := h.post(`{"model":"` + loop + `","input":"go","holon":{"turn_id":"turn_a","limits":{"max_rounds":3}}}`).response(t)
+	if resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonMaxRounds || h.record("turn_a").Rounds != 3 {
+		t.Errorf("rounds: %s, %+v, %d", resp.Status, resp.IncompleteDetails, h.record("turn_a").Rounds)
+	}
+	resp = h.post(`{"input":"go","holon":{"turn_id":"turn_b","limits":{"timeout_ms":50}}}`).response(t)
+	if resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonTimeout {
+		t.Errorf("time: %s, %+v", resp.Status, resp.IncompleteDetails)
+	}
+	if rec := h.record("turn_b"); rec.IncompleteReason == nil || *rec.IncompleteReason != responses.ReasonTimeout {
+		t.Errorf("the record is %+v", rec)
+	}
+	sleep := h.scenario("sleep", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'sleep 600'}}]\n  - text: Never.\n")
+	resp = h.post(`{"model":"` + sleep + `","input":"go","holon":{"turn_id":"turn_c","limits":{"timeout_ms":300}}}`).response(t)
+	if resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonTimeout {
+		t.Errorf("time of a command: %s, %+v", resp.Status, resp.IncompleteDetails)
+	}
+}
+
+func TestShutdown(t *testing.T) {
+	t.Run("a turn is given its grace", func(t *testing.T) {
+		h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Grace = patience })
+		turn := h.later(t.Context(), `{"input":"go","stream":true,"holon":{"turn_id":"turn_a"}}`)
+		h.gate.wait(t, 1)
+		if a := h.do(http.MethodPost, "/shutdown", ""); a.status != http.StatusAccepted {
+			t.Errorf("shutdown: %d %s", a.status, a.body)
+		}
+		eventually(t, "the server drains", func() bool { return h.health().Status == "draining" })
+		refused := h.post(`{"input":"go"}`)
+		if e := refused.failure(t); e.Code != responses.CodeDraining || refused.status != http.StatusServiceUnavailable {
+			t.Errorf("a new turn: %d, %v", refused.status, e)
+		}
+		close(h.gate.release)
+		if body := get(t, turn).body; !strings.Contains(string(body), responses.EventCompleted) {
+			t.Errorf("the turn's stream: %s", body)
+		}
+		if err := h.stop(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Lstat(h.cfg.Socket); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the socket: %v", err)
+		}
+	})
+	t.Run("and ended after it", func(t *testing.T) {
+		h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Grace, c.Concurrency = time.Millisecond, 1 })
+		running := h.later(t.Context(), `{"input":"go","stream":true,"holon":{"turn_id":"turn_a"}}`)
+		h.gate.wait(t, 1)
+		queued := h.later(t.Context(), `{"input":"go","holon":{"turn_id":"turn_b"}}`)
+		eventually(t, "the second turn waits", func() bool { return h.health().QueuedTurns == 1 })
+		if err := h.stop(); err != nil {
+			t.Error(err)
+		}
+		get(t, running)
+		get(t, queued)
+		for _, id := range []string{"turn_a", "turn_b"} {
+			if rec := h.record(id); rec.Status != responses.StatusIncomplete || *rec.IncompleteReason != responses.ReasonShutdown {
+				t.Errorf("%s is %s, %v", id, rec.Status, rec.IncompleteReason)
+			}
+		}
+	})
+}
+
+// Nothing of many turns stays open.
+func TestNoDescriptorIsLeft(t *testing.T) {
+	open := func() int {
+		fds, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skipf("descriptors cannot be counted: %v", err)
+		}
+		return len(fds)
+	}
+	h := start(t)
+	ref := h.scenario("work", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: echo hi}}]\n  - text: Done.\n")
+	run := func(n int) {
+		for range n {
+			h.post(`{"model":"` + ref + `","input":"go","stream":true}`)
+			h.post(`{"model":"` + ref + `","input":"go","store":false}`)
+			h.post(`{"model":"openai/gpt","input":"go"}`)
+			h.post(`{"input":"go","holon":{"output_dir":"/elsewhere"}}`)
+			h.post(`{"model":"` + ref + `","input":"go","holon":{"turn_id":"turn_same"}}`)
+		}
+	}
+	run(2)
+	before := open()
+	run(10)
+	eventually(t, fmt.Sprintf("no more than %d descriptors are open", before), func() bool { return open() <= before })
+}

@@ -20,9 +20,21 @@ const maxPending = 4 << 20
 // noHold lets everything durable become visible.
 const noHold = math.MaxInt64
 
+// Durability says when the lines of a log are synced to disk.
+type Durability uint8
+
+const (
+	// Synced lines are on disk before anybody sees them.
+	Synced Durability = iota
+	// Written lines are with the kernel before anybody sees them, which a kill
+	// cannot undo but a power cut can; Flush syncs them. It is for facts that
+	// settling can do without.
+	Written
+)
+
 // Log is an append-only file of JSON lines with one writer and any number of
-// followers. A line becomes visible to followers only once it is on disk, so
-// nobody ever sees an event that a crash could take back.
+// followers. A line becomes visible to followers only once it is as durable as
+// the log promises, so nobody ever sees an event that a crash could take back.
 //
 // Commits are grouped: while one fdatasync runs, lines pile up and share the
 // next one. A trickle of lines is thus durable at once and a flood in batches.
@@ -32,10 +44,11 @@ type Log struct {
 	done chan struct{} // closed when the writer goroutine has ended
 
 	mu      sync.Mutex
+	promise Durability
 	work    *sync.Cond    // signals the writer: pending lines, or closing
 	change  chan struct{} // closed and replaced when visible, err or ended changes
 	pending []byte        // lines that are not yet handed to the disk
-	durable int64         // bytes on disk
+	durable int64         // bytes as durable as promised
 	visible int64         // bytes that followers may read; below durable while held
 	holdAt  int64         // bytes that may become visible at most; noHold for all
 	closing bool
@@ -44,12 +57,12 @@ type Log struct {
 }
 
 // CreateLog creates the log at path, which must not exist, mode 0600.
-func CreateLog(path string) (*Log, error) {
+func CreateLog(path string, promise Durability) (*Log, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("create event log: %w", err)
 	}
-	return startLog(f, 0), nil
+	return startLog(f, 0, promise), nil
 }
 
 // ReopenLog opens an existing log to append to it after a crash. A last line
@@ -70,7 +83,7 @@ func ReopenLog(path string) (*Log, error) {
 		f.Close()
 		return nil, fmt.Errorf("reopen event log: %w", err)
 	}
-	return startLog(f, size), nil
+	return startLog(f, size, Synced), nil
 }
 
 // OpenLog opens a finished log for followers only.
@@ -89,8 +102,8 @@ func OpenLog(path string) (*Log, error) {
 	return &Log{file: f, done: done, change: make(chan struct{}), durable: size, visible: size, holdAt: noHold, closing: true, ended: true}, nil
 }
 
-func startLog(f *os.File, size int64) *Log {
-	l := &Log{file: f, done: make(chan struct{}), change: make(chan struct{}), durable: size, visible: size, holdAt: noHold}
+func startLog(f *os.File, size int64, promise Durability) *Log {
+	l := &Log{file: f, promise: promise, done: make(chan struct{}), change: make(chan struct{}), durable: size, visible: size, holdAt: noHold}
 	l.work = sync.NewCond(&l.mu)
 	go l.write()
 	return l
@@ -115,6 +128,16 @@ func (l *Log) Append(line []byte) error {
 	l.pending = append(l.pending, '\n')
 	l.work.Broadcast()
 	return nil
+}
+
+// Promise changes what the log promises of the lines appended from now on.
+func (l *Log) Promise(p Durability) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.pending) > 0 && l.err == nil && !l.ended {
+		l.work.Wait()
+	}
+	l.promise = p
 }
 
 // Hold keeps lines appended from now on invisible until Release. They go to
@@ -142,7 +165,13 @@ func (l *Log) Flush() error {
 	for len(l.pending) > 0 && l.err == nil && !l.ended {
 		l.work.Wait()
 	}
-	return l.err
+	if l.err != nil || l.promise == Synced {
+		return l.err
+	}
+	if err := syscall.Fdatasync(int(l.file.Fd())); err != nil {
+		return fmt.Errorf("sync event log: %w", err)
+	}
+	return nil
 }
 
 // End says that no line will follow: followers reach the end instead of
@@ -225,9 +254,9 @@ func (l *Log) write() {
 		// pending stays set until the batch is on disk, so that Flush and Hold
 		// wait for it; producers append behind it.
 		batch = append(batch[:0], l.pending...)
-		at := l.durable
+		at, promise := l.durable, l.promise
 		l.mu.Unlock()
-		err := l.commit(batch, at)
+		err := l.commit(batch, at, promise)
 		l.mu.Lock()
 		if err != nil {
 			l.err = err
@@ -245,9 +274,9 @@ func (l *Log) write() {
 // commit puts the batch on disk at the given offset. When it fails, what was
 // written of it is cut off again: the file never ends in half a line, and never
 // holds an event that readers were told did not make it.
-func (l *Log) commit(batch []byte, at int64) error {
+func (l *Log) commit(batch []byte, at int64, promise Durability) error {
 	_, err := l.file.WriteAt(batch, at)
-	if err == nil {
+	if err == nil && promise == Synced {
 		err = syscall.Fdatasync(int(l.file.Fd()))
 	}
 	if err != nil {

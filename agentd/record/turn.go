@@ -7,8 +7,9 @@
 //	<turn dir>/tools/          full outputs of tools
 //	<state dir>/open|responses/<response_id>.ndjson   the trajectory (see Store)
 //
-// Order on the way in: trajectory header and turn.json, synced, then the first
-// event, then the acknowledgement. Order on the way out: the terminal event
+// Order on the way in: trajectory header, turn.json and the first events are
+// written and held; the trajectory is synced; only then the first event becomes
+// visible, which is the acknowledgement. Order on the way out: the terminal event
 // durable but invisible, the trajectory with the final response, turn.json,
 // the trajectory's move to responses/, and only then the terminal event becomes
 // visible. Whoever has seen a response complete can therefore continue it.
@@ -51,9 +52,9 @@ type Turn struct {
 	buf    []byte
 }
 
-// Begin creates the turn's directory, record and trajectory. When it returns
-// without an error, they are on disk; the turn may be acknowledged. dir must
-// not exist yet or be empty; its parent is created. On error nothing is left.
+// Begin creates the turn's directory, record and trajectory. Its events stay
+// invisible until Acknowledge. dir must not exist yet or be empty; its parent is
+// created. On error nothing is left.
 func (s *Store) Begin(dir string, rec turns.Record, h Header, input []responses.Item, now func() time.Time) (t *Turn, err error) {
 	t = &Turn{Dir: dir, store: s, record: rec, now: now}
 	if t.made, err = makeTurnDir(dir); err != nil {
@@ -65,7 +66,7 @@ func (s *Store) Begin(dir string, rec turns.Record, h Header, input []responses.
 	return t, nil
 }
 
-// create makes the files of a turn, durably.
+// create makes the files of a turn.
 func (t *Turn) create(h Header, input []responses.Item) (err error) {
 	if t.trajectory, err = t.store.begin(h, input); err != nil {
 		return err
@@ -75,17 +76,25 @@ func (t *Turn) create(h Header, input []responses.Item) (err error) {
 	if err := t.writeRecord(); err != nil {
 		return err
 	}
-	if t.Events, err = t.createLog(turns.EventsFile); err != nil {
+	if t.Events, err = t.createLog(turns.EventsFile, Written); err != nil {
 		return err
 	}
-	if t.Runtime, err = t.createLog(turns.RuntimeFile); err != nil {
+	t.Events.Hold()
+	t.Runtime, err = t.createLog(turns.RuntimeFile, Written)
+	return err
+}
+
+// Acknowledge makes the turn durable and its first events visible. Until then
+// the turn can be discarded; from then on it exists. Only the trajectory is
+// synced: the first events follow from its header, so settling can make them
+// again, and one sync before the answer is half the time of two.
+func (t *Turn) Acknowledge() error {
+	if err := t.trajectory.Sync(); err != nil {
 		return err
 	}
-	var group errgroup.Group // side by side, so that the file system commits once
-	group.Go(t.trajectory.Sync)
-	group.Go(func() error { return durable.SyncDir(t.Dir) })
-	group.Go(func() error { return durable.SyncDir(filepath.Dir(t.Dir)) })
-	return group.Wait()
+	t.Events.Promise(Synced)
+	t.Events.Release()
+	return nil
 }
 
 // makeTurnDir creates dir, or accepts it when it is an empty directory, and
@@ -132,9 +141,9 @@ func (t *Turn) writeRecord() error {
 	return nil
 }
 
-func (t *Turn) createLog(name string) (*Log, error) {
+func (t *Turn) createLog(name string, promise Durability) (*Log, error) {
 	path := filepath.Join(t.Dir, name)
-	l, err := CreateLog(path)
+	l, err := CreateLog(path, promise)
 	if err == nil {
 		t.wrote = append(t.wrote, path)
 	}
@@ -250,14 +259,20 @@ func (t *Turn) commit(resp responses.Response, totals Totals, final turns.Runtim
 	if err != nil {
 		return err
 	}
-	var group errgroup.Group
+	staged, err := durable.Stage(filepath.Join(t.Dir, turns.RecordFile), data, 0o600)
+	if err != nil {
+		return err
+	}
+	defer staged.Discard()
+	var group errgroup.Group // side by side, as above
 	group.Go(t.Events.Flush)
 	group.Go(t.Runtime.Flush)
+	group.Go(staged.Sync)
 	group.Go(func() error { return t.trajectory.Finish(resp) })
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if err := durable.WriteFile(filepath.Join(t.Dir, turns.RecordFile), data, 0o600); err != nil {
+	if err := staged.Replace(); err != nil {
 		return err
 	}
 	return t.trajectory.Publish(resp.Store)

@@ -31,15 +31,74 @@ const TempPrefix = ".tmp-"
 // error from the last step, the sync of the directory, after which the new
 // content is in place but may not survive a power cut.
 func WriteFile(path string, data []byte, perm fs.FileMode) error {
-	dir := filepath.Dir(path)
-	temp, err := writeTemp(dir, data, perm)
+	staged, err := Stage(path, data, perm)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return err
 	}
-	if err := os.Rename(temp, path); err != nil {
-		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(temp)))
+	defer staged.Discard()
+	if err := staged.Sync(); err != nil {
+		return err
 	}
-	return SyncDir(dir)
+	return staged.Replace()
+}
+
+// Staged is a replacement that lies beside its target. It is for callers who
+// have more to sync than this one file and want to do it side by side: WriteFile
+// is Stage, Sync and Replace.
+type Staged struct {
+	path string
+	file *os.File // nil when replaced or discarded
+}
+
+// Stage writes data into a new file beside path.
+func Stage(path string, data []byte, perm fs.FileMode) (*Staged, error) {
+	file, err := createTemp(filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", path, err)
+	}
+	s := &Staged{path: path, file: file}
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Chmod(perm.Perm())
+	}
+	if err != nil {
+		s.Discard()
+		return nil, fmt.Errorf("write %s: %w", path, err)
+	}
+	return s, nil
+}
+
+// Sync makes the content durable.
+func (s *Staged) Sync() error {
+	if err := s.file.Sync(); err != nil {
+		return fmt.Errorf("write %s: %w", s.path, err)
+	}
+	return nil
+}
+
+// Replace puts the new file in the target's place and syncs the directory. Call
+// it after Sync.
+func (s *Staged) Replace() error {
+	file := s.file
+	err := file.Close()
+	if err == nil {
+		err = os.Rename(file.Name(), s.path)
+	}
+	s.file = nil
+	if err != nil {
+		return fmt.Errorf("write %s: %w", s.path, errors.Join(err, os.Remove(file.Name())))
+	}
+	return SyncDir(filepath.Dir(s.path))
+}
+
+// Discard removes what was staged. After Replace it does nothing.
+func (s *Staged) Discard() {
+	if s.file == nil {
+		return
+	}
+	_ = s.file.Close()
+	_ = os.Remove(s.file.Name()) // what cannot be removed is named TempPrefix and harmless
+	s.file = nil
 }
 
 // SyncDir makes the names in the directory path durable: entries created,
@@ -57,29 +116,6 @@ func SyncDir(path string) error {
 		return fmt.Errorf("sync directory %s: %w", path, err)
 	}
 	return nil
-}
-
-// writeTemp writes and syncs data into a new file in dir and returns its name;
-// on error nothing is left behind.
-func writeTemp(dir string, data []byte, perm fs.FileMode) (string, error) {
-	file, err := createTemp(dir)
-	if err != nil {
-		return "", err
-	}
-	_, err = file.Write(data)
-	if err == nil {
-		err = file.Chmod(perm.Perm())
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return "", errors.Join(err, os.Remove(file.Name()))
-	}
-	return file.Name(), nil
 }
 
 // createTemp opens a file that did not exist. It is created 0600 and widened

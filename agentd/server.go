@@ -128,18 +128,18 @@ func (s *Server) Serve(ctx context.Context) error {
 		defer unix.remove()
 	}
 	failed := make(chan error, 2)
-	start := func(l net.Listener, h http.Handler) *http.Server {
+	start := func(l net.Listener, address string, h http.Handler) *http.Server {
 		srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 10 * time.Minute, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 		go func() { failed <- srv.Serve(l) }()
-		s.log.Info("serving", "network", l.Addr().Network(), "address", l.Addr().String(), "version", s.parts.Version)
+		s.log.Info("serving", "network", l.Addr().Network(), "address", address, "version", s.parts.Version)
 		return srv
 	}
 	var servers []*http.Server
 	if unix != nil {
-		servers = append(servers, start(unix, s.Handler()))
+		servers = append(servers, start(unix, s.cfg.Socket, s.Handler()))
 	}
 	if tcp != nil {
-		servers = append(servers, start(tcp, guard(s.Handler(), token)))
+		servers = append(servers, start(tcp, tcp.Addr().String(), guard(s.Handler(), token)))
 	}
 	select {
 	case <-ctx.Done():

@@ -1,0 +1,423 @@
+package record
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holon/responses"
+	"holon/responses/conform"
+	"holon/responses/stream"
+	"holon/responses/turns"
+)
+
+func now() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
+
+func newStore(t *testing.T, dir string) *Store {
+	t.Helper()
+	s, err := OpenStore(filepath.Join(dir, "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// begin begins a turn as the server does.
+func begin(t *testing.T, s *Store, dir, body string) (*Turn, *responses.Emitter, turns.Scope) {
+	t.Helper()
+	req, err := responses.DecodeRequest([]byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp := responses.NewResponse("resp_1", "scripted/x", now().Unix(), req)
+	rec := turns.NewRecord("sess_1", "turn_1", &resp, req.Digest, "inst_1", "test", now())
+	h := Header{ResponseID: resp.ID, SessionID: "sess_1", TurnID: "turn_1", TurnDir: filepath.Join(dir, "turn"), CreatedAt: now(), RequestDigest: req.Digest, Instance: "inst_1", Version: "test", Response: resp}
+	turn, err := s.Begin(h.TurnDir, rec, h, req.Input, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scope := turns.Scope{RuntimeID: "inst_1", SessionID: "sess_1", TurnID: "turn_1", Now: now}
+	must(t, turn.Event(scope.TurnSubmitted(turns.Submitted{Source: "test", ResponseID: resp.ID}, false)))
+	em, err := responses.NewEmitter(resp, turn.Sink())
+	must(t, err)
+	return turn, em, scope
+}
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// play is a turn with text, a tool call, a client's call and an answer.
+func play(t *testing.T, turn *Turn, em *responses.Emitter, scope turns.Scope) {
+	t.Helper()
+	last := func() responses.Item { out := em.Response().Output; return out[len(out)-1] }
+	must(t, turn.Event(scope.ModelRequested("mr_1", turns.Requested{Round: 1})))
+	must(t, em.BeginReasoning(), em.Summary("think"), em.EndItem(), turn.Add(last()))
+	must(t, em.BeginMessage(""), em.Text("I'll "), em.Text("look."), em.EndItem(), turn.Add(last()))
+	must(t, turn.Event(scope.ModelCompleted("mr_1", turns.Sampled{})))
+	call := &responses.ToolCall{ID: "tc_1", CallID: "call_1", Name: "ExecCommand", Arguments: `{"cmd":"ls"}`, Status: responses.ItemInProgress}
+	must(t, turn.Started(call), turn.Event(scope.ToolStarted(call.ID, turns.Begun{ToolName: call.Name})))
+	call.Status, call.Output, call.Result = responses.ItemCompleted, "a file", json.RawMessage(`{"tool_name":"ExecCommand"}`)
+	must(t, turn.Event(scope.ToolResult(call.ID, turns.Result{ToolName: call.Name})), turn.Add(call))
+	must(t, turn.Event(scope.ModelRequested("mr_2", turns.Requested{Round: 2, Attempt: 1})), turn.Event(scope.ModelFailed("mr_2", turns.AttemptFailure{})))
+	must(t, turn.Event(scope.ModelRequested("mr_3", turns.Requested{Round: 2, Attempt: 2})))
+	must(t, em.BeginFunctionCall("call_2", "ask"), em.Arguments(`{}`), em.EndItem(), turn.Add(last()))
+	must(t, em.Text("There is <a file>."), em.Refusal("no more"), em.EndItem(), turn.Add(last()))
+	must(t, em.Complete(responses.Usage{OutputTokens: 7}, now().Unix()))
+}
+
+func TestCommit(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	turn, em, scope := begin(t, s, dir, `{"input":"hi"}`)
+	events := turn.Events.Follow()
+	play(t, turn, em, scope)
+	must(t, turn.Events.Flush())
+	if seen, _ := events.Next(t.Context()); bytes.Contains(seen, []byte(responses.EventCompleted)) {
+		t.Error("the end is visible before it is committed")
+	}
+	if _, err := s.Load("resp_1"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("the response is stored before it is committed: %v", err)
+	}
+	must(t, turn.Commit(em.Response(), Totals{Rounds: 2}, scope.TurnCompleted(turns.Completed{})))
+	if seen, err := events.Next(t.Context()); !bytes.Contains(seen, []byte(responses.EventCompleted)) {
+		t.Errorf("the end is not visible: %s (%v)", seen, err)
+	}
+	must(t, turn.Close())
+	items, head, err := s.Chain("resp_1")
+	if err != nil || len(items) != 6 || head.TurnID != "turn_1" {
+		t.Errorf("the chain has %d items, %+v, %v", len(items), head, err)
+	}
+	rec, err := ReadRecord(turn.Dir)
+	if err != nil || rec.Status != responses.StatusCompleted || rec.Rounds != 2 {
+		t.Errorf("the record is %+v, %v", rec, err)
+	}
+	if settled, err := s.Settle(now); len(settled) != 0 || err != nil {
+		t.Errorf("a committed turn is settled again: %v, %v", settled, err)
+	}
+}
+
+func TestAnUnstoredResponseLeavesNoTrajectory(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	turn, em, scope := begin(t, s, dir, `{"input":"hi","store":false}`)
+	play(t, turn, em, scope)
+	must(t, turn.Commit(em.Response(), Totals{}, scope.TurnCompleted(turns.Completed{})), turn.Close())
+	if _, err := s.Load("resp_1"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("load: %v", err)
+	}
+}
+
+func TestBeginRefusesAndLeavesNothing(t *testing.T) {
+	for name, prepare := range map[string]func(dir string) error{
+		"a record":  func(dir string) error { return os.WriteFile(filepath.Join(dir, turns.RecordFile), nil, 0o600) },
+		"a log":     func(dir string) error { return os.WriteFile(filepath.Join(dir, turns.RuntimeFile), nil, 0o600) },
+		"a link":    func(dir string) error { return os.Symlink("/nowhere", filepath.Join(dir, turns.EventsFile)) },
+		"no folder": func(dir string) error { return errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o600)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := newStore(t, dir)
+			out := filepath.Join(dir, "out")
+			must(t, os.Mkdir(out, 0o700), prepare(out))
+			before := tree(t, dir)
+			resp := responses.Response{ID: "resp_1", Status: responses.StatusInProgress}
+			_, err := s.Begin(out, turns.Record{}, Header{ResponseID: "resp_1", Response: resp}, nil, now)
+			if e, ok := errors.AsType[*responses.Error](err); !ok || e.Param != "holon.output_dir" {
+				t.Errorf("error %v", err)
+			}
+			if after := tree(t, dir); !slices.Equal(before, after) {
+				t.Errorf("before %v, after %v", before, after)
+			}
+		})
+	}
+}
+
+func TestDiscardLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	before := tree(t, dir)
+	turn, _, _ := begin(t, s, dir, `{"input":"hi"}`)
+	must(t, turn.Discard())
+	if after := tree(t, dir); !slices.Equal(before, after) {
+		t.Errorf("before %v, after %v", before, after)
+	}
+}
+
+func tree(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	must(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		names = append(names, path)
+		return err
+	}))
+	return names
+}
+
+func TestArtifacts(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir) // `agentd run` has its state in the turn's directory
+	must(t,
+		os.WriteFile(filepath.Join(dir, "report.md"), []byte("x"), 0o600), os.Symlink("/etc/passwd", filepath.Join(dir, "link")),
+		os.WriteFile(filepath.Join(dir, turns.EventsFile), nil, 0o600), os.Mkdir(filepath.Join(dir, "b"), 0o700), os.WriteFile(filepath.Join(dir, "b", "a"), nil, 0o600))
+	list, err := s.artifacts(dir)
+	if err != nil || len(list) != 2 || list[0].Path != "b/a" || list[1].Path != "report.md" || list[1].Bytes != 1 {
+		t.Errorf("artifacts %+v, %v", list, err)
+	}
+}
+
+// A turn is cut wherever a crash can cut it, each file at each line, in the
+// middle of each line, and altogether. Whatever is left is settled, and settled
+// the same when recovery itself is killed and repeated.
+func TestSettleAtEveryCut(t *testing.T) {
+	base := t.TempDir()
+	s := newStore(t, base)
+	turn, em, scope := begin(t, s, base, `{"input":"hi"}`)
+	play(t, turn, em, scope)
+	must(t, turn.Event(scope.TurnCompleted(turns.Completed{})), turn.Events.Flush(), turn.Runtime.Flush(), turn.trajectory.Finish(em.Response()))
+	files := map[string]string{
+		"trajectory": s.openPath("resp_1"), turns.EventsFile: filepath.Join(turn.Dir, turns.EventsFile),
+		turns.RuntimeFile: filepath.Join(turn.Dir, turns.RuntimeFile), turns.RecordFile: filepath.Join(turn.Dir, turns.RecordFile),
+	}
+	whole := make(map[string][]byte)
+	for name, path := range files {
+		data, err := os.ReadFile(path)
+		must(t, err)
+		whole[name] = data
+	}
+	must(t, turn.trajectory.Close(), turn.Events.End(), turn.Runtime.End(), turn.Close())
+	try := func(name, file string, content []byte) {
+		t.Run(file+" "+name, func(t *testing.T) {
+			for f, path := range files {
+				data := whole[f]
+				if f == file {
+					data = content
+				}
+				must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+				if data == nil {
+					if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+						t.Fatal(err)
+					}
+					continue
+				}
+				must(t, os.WriteFile(path, data, 0o600))
+			}
+			_ = os.Remove(s.donePath("resp_1"))
+			checkSettled(t, s, turn.Dir, content, file == "trajectory")
+		})
+	}
+	for file, data := range whole {
+		at := 0
+		for i, line := range bytes.SplitAfter(data, []byte("\n")) {
+			try(fmt.Sprintf("before line %d", i), file, data[:at])
+			try(fmt.Sprintf("within line %d", i), file, data[:at+len(line)/2])
+			if len(line) > 0 { // blocks may come to the disk in any order
+				try(fmt.Sprintf("zeros in line %d", i), file, slices.Concat(data[:at], make([]byte, len(line)-1), []byte("\n"), data[at+len(line):]))
+			}
+			at += len(line)
+		}
+		try("whole", file, data)
+		if file != "trajectory" {
+			try("missing", file, nil)
+		}
+	}
+}
+
+// checkSettled settles twice and checks what is left on disk.
+func checkSettled(t *testing.T, s *Store, dir string, content []byte, trajectory bool) {
+	t.Helper()
+	head, _, _ := bytes.Cut(content, []byte("\n"))
+	acknowledged := !trajectory || json.Valid(head) && bytes.Contains(content, []byte("\n"))
+	settled, err := s.Settle(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !acknowledged {
+		if len(settled) != 0 {
+			t.Errorf("settled %v", settled)
+		}
+		return
+	}
+	if !slices.Equal(settled, []string{"turn_1"}) {
+		t.Fatalf("settled %v", settled)
+	}
+	stream1 := checkStream(t, dir)
+	rec, err := ReadRecord(dir)
+	if err != nil || !rec.Status.Terminal() {
+		t.Fatalf("the record is %+v, %v", rec, err)
+	}
+	stored, err := s.Load("resp_1")
+	if err != nil || stored.Response == nil || stored.Response.Status != rec.Status {
+		t.Fatalf("stored is %+v, %v, the record says %s", stored, err, rec.Status)
+	}
+	if rec.Status != responses.StatusCompleted && (rec.Error == nil || rec.Error.Code != responses.CodeInterrupted) {
+		t.Errorf("the record is %s, %+v", rec.Status, rec.Error)
+	}
+	items, _, err := s.Chain("resp_1")
+	if err != nil || len(items) == 0 && len(stored.Input) > 0 {
+		t.Errorf("the chain has %d items, %v", len(items), err)
+	}
+	for _, item := range items {
+		call, ok := item.(*responses.ToolCall)
+		if ok && call.Status == responses.ItemIncomplete && call.Output != InterruptedCall {
+			t.Errorf("the cut call shows %q", call.Output)
+		}
+		if ok && call.Status == responses.ItemInProgress {
+			t.Error("a call still runs")
+		}
+	}
+	checkFacts(t, dir, rec)
+	// Killed before the last step, recovery is repeated and changes nothing.
+	must(t, os.Rename(s.donePath("resp_1"), s.openPath("resp_1")))
+	if again, err := s.Settle(now); err != nil || len(again) != 1 {
+		t.Fatalf("again: %v, %v", again, err)
+	}
+	if !bytes.Equal(checkStream(t, dir), stream1) {
+		t.Error("settling again changed the stream")
+	}
+}
+
+func checkStream(t *testing.T, dir string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, turns.EventsFile))
+	must(t, err)
+	if err := conform.CheckStream(bytes.NewReader(data), stream.NDJSON); err != nil { // exactly one terminal event, too
+		t.Fatalf("%v\n%s", err, data)
+	}
+	return data
+}
+
+// checkFacts checks that runtime.ndjson has no gap and ends, once, as the record.
+func checkFacts(t *testing.T, dir string, rec *turns.Record) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, turns.RuntimeFile))
+	must(t, err)
+	var ends []string
+	n := int64(0)
+	for line := range strings.Lines(string(data)) {
+		ev, err := turns.DecodeRuntimeEvent([]byte(strings.TrimSuffix(line, "\n")))
+		if n++; err != nil || ev.Sequence != n {
+			t.Fatalf("fact %d has the number %d (%v)", n, ev.Sequence, err)
+		}
+		if ev.Type == turns.TurnCompleted || ev.Type == turns.TurnFailed {
+			ends = append(ends, ev.Type)
+		}
+	}
+	want := turns.TurnFailed
+	if rec.Status == responses.StatusCompleted {
+		want = turns.TurnCompleted
+	}
+	if !slices.Equal(ends, []string{want}) {
+		t.Errorf("the facts end with %v, the record is %s", ends, rec.Status)
+	}
+}
+
+func TestACallInFlightIsShownAsInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	turn, _, scope := begin(t, s, dir, `{"input":"hi"}`)
+	call := &responses.ToolCall{ID: "tc_1", CallID: "call_1", Name: "ExecCommand", Arguments: `{"cmd":"rm x"}`, Status: responses.ItemInProgress}
+	must(t, turn.Event(scope.ModelRequested("mr_1", turns.Requested{Round: 1})), turn.Started(call))
+	turn.Abort(errors.New("killed"))
+	must(t, turn.Close())
+	if settled, err := s.Settle(now); err != nil || len(settled) != 1 {
+		t.Fatalf("%v, %v", settled, err)
+	}
+	items, _, err := s.Chain("resp_1")
+	must(t, err)
+	got, ok := items[len(items)-1].(*responses.ToolCall)
+	if !ok || got.Status != responses.ItemIncomplete || got.Output != InterruptedCall || got.Arguments != call.Arguments {
+		t.Errorf("the chain ends with %+v", items[len(items)-1])
+	}
+}
+
+// A turn that broke off alive is settled with its own cause.
+func TestSettleTurnWithItsCause(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	turn, em, _ := begin(t, s, dir, `{"input":"hi"}`)
+	must(t, em.Text("half a sen"), turn.Events.Flush())
+	turn.Abort(errors.New("the disk is full"))
+	must(t, turn.Close())
+	cause := &responses.Error{Type: responses.TypeServerError, Code: responses.CodeDiskFull, Message: "the disk is full"}
+	id, err := s.SettleTurn("resp_1", cause, now)
+	if err != nil || id != "turn_1" {
+		t.Fatalf("%s, %v", id, err)
+	}
+	rec, err := ReadRecord(turn.Dir)
+	if err != nil || rec.Error == nil || rec.Error.Code != responses.CodeDiskFull {
+		t.Errorf("the record is %+v, %v", rec, err)
+	}
+	checkFacts(t, turn.Dir, rec)
+	checkStream(t, turn.Dir)
+}
+
+func TestChain(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	link := func(id, previous string) {
+		tr, err := s.begin(Header{ResponseID: id, PreviousResponseID: previous, Response: responses.Response{ID: id}}, []responses.Item{&responses.Message{ID: "msg_" + id, Role: responses.RoleUser}})
+		must(t, err)
+		must(t, tr.Finish(responses.Response{ID: id, Object: "response", Status: responses.StatusCompleted}), tr.Publish(true))
+	}
+	link("a", "")
+	link("b", "a")
+	link("c", "b")
+	link("orphan", "gone")
+	items, head, err := s.Chain("c")
+	if err != nil || head.ResponseID != "c" || len(items) != 3 || items[0].ItemID() != "msg_a" || items[2].ItemID() != "msg_c" {
+		t.Errorf("%v, %+v, %v", items, head, err)
+	}
+	for _, id := range []string{"orphan", "gone", "", "../a", "a/../a"} {
+		if _, _, err := s.Chain(id); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	must(t, os.WriteFile(s.donePath("bad"), []byte("{}\n"), 0o600))
+	if _, err := s.Load("bad"); err == nil || errors.Is(err, ErrNotFound) {
+		t.Errorf("a damaged response: %v", err)
+	}
+}
+
+func TestStoreBelongsToOneProcess(t *testing.T) {
+	dir := t.TempDir()
+	s, err := OpenStore(dir)
+	must(t, err)
+	if _, err := OpenStore(dir); !errors.Is(err, ErrInUse) {
+		t.Errorf("error %v", err)
+	}
+	must(t, s.Close())
+	again, err := OpenStore(dir)
+	must(t, err)
+	must(t, again.Close())
+}
+
+func FuzzReadTrajectory(f *testing.F) {
+	f.Add([]byte(`{"header":{"response_id":"r"}}` + "\n" + `{"input":{"type":"message","role":"user","content":"x"}}` + "\n"))
+	f.Add([]byte(`{"header":{"response_id":"r"}}` + "\n" + `{"started":{"type":"holon:tool_call","id":"t","call_id":"c","name":"n"}}` + "\n{"))
+	f.Add([]byte("{}\n\x00\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		path := filepath.Join(t.TempDir(), "x")
+		must(t, os.WriteFile(path, data, 0o600))
+		stored, good, err := readTrajectory(path)
+		switch {
+		case err == nil && stored.Header.ResponseID == "":
+			t.Error("a trajectory without a header")
+		case good > int64(len(data))+1:
+			t.Errorf("%d good bytes of %d", good, len(data))
+		case errors.Is(err, errDamaged) && stored == nil:
+			t.Error("nothing of a damaged trajectory")
+		}
+	})
+}

@@ -1,0 +1,449 @@
+package turn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"holon/agentd/model"
+	"holon/agentd/tools"
+	"holon/responses"
+	"holon/responses/conform"
+	"holon/responses/turns"
+)
+
+// play is a model that says what it is given, one list of events a round.
+type play struct {
+	rounds [][]model.Event
+	fail   error           // after the last event of the last round
+	asked  []model.Request // what it was told, with a copy of the input
+}
+
+// Stream implements model.Transport.
+func (p *play) Stream(_ context.Context, req model.Request) iter.Seq2[model.Event, error] {
+	return func(yield func(model.Event, error) bool) {
+		req.Input = slices.Clone(req.Input)
+		n := len(p.asked)
+		p.asked = append(p.asked, req)
+		for _, ev := range p.rounds[n] {
+			if !yield(ev, nil) {
+				return
+			}
+		}
+		if n == len(p.rounds)-1 && p.fail != nil {
+			yield(model.Event{}, p.fail)
+		}
+	}
+}
+
+// journal keeps a turn's facts in memory, in one order.
+type journal struct {
+	lines []string
+	items []responses.Item
+	fail  string // the line at which it breaks
+}
+
+var errJournal = errors.New("the journal broke")
+
+func (j *journal) note(line string) error {
+	j.lines = append(j.lines, line)
+	if j.fail != "" && strings.HasPrefix(line, j.fail) {
+		return errJournal
+	}
+	return nil
+}
+
+func (j *journal) Started(call *responses.ToolCall) error { return j.note("started " + call.CallID) }
+func (j *journal) Add(item responses.Item) error {
+	j.items = append(j.items, item)
+	return j.note("add " + item.ItemType())
+}
+func (j *journal) Event(ev turns.RuntimeEvent) error { return j.note(ev.Type) }
+
+// box is a set of one tool that says what it was called with.
+type box struct {
+	journal *journal
+	ran     []string
+	cancel  context.CancelCauseFunc // called by the first call when set
+}
+
+func (b *box) Definitions() []tools.Definition {
+	return []tools.Definition{{Name: "Run", Description: "d", Parameters: json.RawMessage(`{"type":"object"}`)}}
+}
+
+func (b *box) Run(_ context.Context, _ tools.Env, call tools.Call) tools.Outcome {
+	b.ran = append(b.ran, call.ID)
+	_ = b.journal.note("ran " + call.ID)
+	if b.cancel != nil {
+		b.cancel(ErrTimeout)
+	}
+	return tools.Outcome{Canonical: tools.Result{ToolName: call.Name, Status: tools.StatusSuccess, Result: json.RawMessage(`{}`)}, Rendered: "out of " + call.ID}
+}
+
+// stage is one turn and all that can be seen of it.
+type stage struct {
+	model   *play
+	journal *journal
+	box     *box
+	stream  []string
+	em      *responses.Emitter
+	turn    *Turn
+}
+
+// fataler is a test or a property.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+func newStage(t fataler, body string, rounds ...[]model.Event) *stage {
+	t.Helper()
+	req, err := responses.DecodeRequest([]byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{model: &play{rounds: rounds}, journal: &journal{}}
+	s.box = &box{journal: s.journal}
+	sink := func(_ string, data []byte) error { s.stream = append(s.stream, string(data)); return nil }
+	if s.em, err = responses.NewEmitter(responses.NewResponse("resp_1", "m", 1, req), sink); err != nil {
+		t.Fatal(err)
+	}
+	s.turn = &Turn{Request: req, Model: model.Retry(s.model, "fake/m", model.Policy{}), ModelName: "m", ModelRef: "fake/m", Tools: s.box,
+		Emitter: s.em, Journal: s.journal, Scope: turns.Scope{RuntimeID: "inst_1", SessionID: "s", TurnID: "t"}, MaxRounds: 10, Now: time.Now}
+	return s
+}
+
+// run runs the turn, which must end legally, and returns its response.
+func (s *stage) run(t *testing.T, ctx context.Context) (responses.Response, Result) {
+	t.Helper()
+	result, err := s.turn.Run(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c conform.Checker
+	for _, line := range s.stream {
+		if err := c.Event([]byte(line)); err != nil {
+			t.Fatalf("%v\n%s", err, strings.Join(s.stream, "\n"))
+		}
+	}
+	if err := c.End(); err != nil {
+		t.Fatal(err)
+	}
+	return s.em.Response(), result
+}
+
+// Short forms of model events.
+func ev(kind model.EventKind, text ...string) model.Event {
+	return model.Event{Kind: kind, Text: strings.Join(text, "")}
+}
+
+func call(id, name, args string) []model.Event {
+	return []model.Event{{Kind: model.CallBegin, CallID: id, Name: name}, ev(model.CallDelta, args), {Kind: model.CallEnd, CallID: id, Name: name, Text: args}}
+}
+
+func done(stop model.Stop) model.Event {
+	return model.Event{Kind: model.Done, Stop: stop, Usage: responses.Usage{OutputTokens: 2, TotalTokens: 2}}
+}
+
+func join(parts ...any) (list []model.Event) {
+	for _, p := range parts {
+		switch p := p.(type) {
+		case model.Event:
+			list = append(list, p)
+		case []model.Event:
+			list = append(list, p...)
+		}
+	}
+	return list
+}
+
+var answer = []model.Event{ev(model.MessageBegin), ev(model.TextDelta, "Done."), done(model.StopEnd)}
+
+const clientTool = `,"tools":[{"type":"function","name":"ask"}]`
+
+func TestEveryKindOfEvent(t *testing.T) {
+	s := newStage(t, `{"input":"hi"}`, join(
+		ev(model.ReasoningBegin), ev(model.SummaryDelta, "a"), ev(model.SummaryPartEnd), ev(model.SummaryDelta, "b"), ev(model.ReasoningDelta, "raw"), ev(model.ReasoningEnd, "secret"),
+		ev(model.MessageBegin), ev(model.TextDelta, "Look."), call("call_1", "Run", `{"x":1}`), call("call_2", "Run", `{}`), done(model.StopEnd)),
+		join(ev(model.MessageBegin), ev(model.TextDelta, "Yes"), model.Event{Kind: model.AnnotationAdded, Annotation: &responses.Annotation{URL: "https://example.com"}}, ev(model.RefusalDelta, "No"), done(model.StopEnd)))
+	resp, result := s.run(t, t.Context())
+	if resp.Status != responses.StatusCompleted || result.Rounds != 2 || result.ToolCalls.Total != 2 || resp.Usage.OutputTokens != 4 {
+		t.Errorf("%s, %+v, %+v", resp.Status, result, resp.Usage)
+	}
+	wire := strings.Join(s.stream, "\n")
+	for _, hidden := range []string{"secret", "raw", "Run", "call_1"} {
+		if strings.Contains(wire, hidden) {
+			t.Errorf("%s is on the stream", hidden)
+		}
+	}
+	if len(resp.Output) != 3 {
+		t.Fatalf("%d items", len(resp.Output))
+	}
+	if r := resp.Output[0].(*responses.Reasoning); len(r.Summary) != 2 {
+		t.Errorf("the summary has %d parts", len(r.Summary))
+	}
+	if kept := s.journal.items[0].(*responses.Reasoning); kept.EncryptedContent != "secret" {
+		t.Errorf("the journal keeps %q", kept.EncryptedContent)
+	}
+	if a, b := resp.Output[1].(*responses.Message).Phase, resp.Output[2].(*responses.Message).Phase; a != responses.PhaseCommentary || b != responses.PhaseFinalAnswer {
+		t.Errorf("the phases are %q and %q", a, b)
+	}
+	want := "model.requested add reasoning add message model.completed started call_1 tool.started ran call_1 tool.result add holon:tool_call started call_2 tool.started ran call_2 tool.result add holon:tool_call model.requested model.completed add message"
+	// The last item is added as the attempt ends; either order is right.
+	got := strings.Join(s.journal.lines, " ")
+	if got != want && got != strings.Replace(want, "model.completed add message", "add message model.completed", 1) {
+		t.Errorf("the journal is\n%s", got)
+	}
+}
+
+func TestEncryptedReasoningWhenAsked(t *testing.T) {
+	s := newStage(t, `{"input":"hi","include":["reasoning.encrypted_content"]}`, join(ev(model.ReasoningBegin), ev(model.ReasoningEnd, "secret"), answer))
+	resp, _ := s.run(t, t.Context())
+	if r := resp.Output[0].(*responses.Reasoning); r.EncryptedContent != "secret" {
+		t.Errorf("the response has %q", r.EncryptedContent)
+	}
+}
+
+func TestEnds(t *testing.T) {
+	cut := []model.Event{{Kind: model.CallBegin, CallID: "call_9", Name: "ask"}, ev(model.CallDelta, `{"a`)}
+	for _, c := range []struct {
+		name   string
+		body   string
+		rounds [][]model.Event
+		fail   error
+		status responses.Status
+		reason string // of an incomplete response, or the code of an error
+		ran    int
+		output int
+	}{
+		{"answer", `{"input":"x"}`, [][]model.Event{answer}, nil, responses.StatusCompleted, "", 0, 1},
+		{"nothing said", `{"input":"x"}`, [][]model.Event{{done(model.StopEnd)}}, nil, responses.StatusCompleted, "", 0, 0},
+		{"text without a begin", `{"input":"x"}`, [][]model.Event{{ev(model.TextDelta, "a"), done(model.StopEnd)}}, nil, responses.StatusCompleted, "", 0, 1},
+		{"client's call", `{"input":"x"` + clientTool + `}`, [][]model.Event{join(call("call_1", "ask", "{}"), done(model.StopEnd))}, nil, responses.StatusCompleted, "", 0, 1},
+		{"both kinds of calls", `{"input":"x"` + clientTool + `}`, [][]model.Event{join(call("call_1", "ask", "{}"), call("call_2", "Run", "{}"), done(model.StopEnd))}, nil, responses.StatusCompleted, "", 1, 1},
+		{"output limit", `{"input":"x"}`, [][]model.Event{{ev(model.MessageBegin), ev(model.TextDelta, "a"), done(model.StopMaxTokens)}}, nil, responses.StatusIncomplete, responses.ReasonMaxOutputTokens, 0, 1},
+		{"output limit within a call", `{"input":"x"` + clientTool + `}`, [][]model.Event{join(cut, done(model.StopMaxTokens))}, nil, responses.StatusIncomplete, responses.ReasonMaxOutputTokens, 0, 1},
+		{"output limit after a call", `{"input":"x"}`, [][]model.Event{join(call("call_1", "Run", "{}"), done(model.StopMaxTokens)), answer}, nil, responses.StatusCompleted, "", 1, 1},
+		{"filter", `{"input":"x"}`, [][]model.Event{{ev(model.MessageBegin), ev(model.TextDelta, "a"), done(model.StopContentFilter)}}, nil, responses.StatusIncomplete, responses.ReasonContentFilter, 0, 1},
+		{"too many calls", `{"input":"x","max_tool_calls":1}`, [][]model.Event{join(call("call_1", "Run", "{}"), done(model.StopEnd)), join(call("call_2", "Run", "{}"), done(model.StopEnd))}, nil, responses.StatusIncomplete, responses.ReasonMaxToolCalls, 1, 0},
+		{"failure at once", `{"input":"x"}`, [][]model.Event{nil}, &model.Error{Kind: model.KindAuthentication, Code: responses.CodeProviderAuthentication, Message: "no"}, responses.StatusFailed, responses.CodeProviderAuthentication, 0, 0},
+		{"failure in the middle", `{"input":"x"}`, [][]model.Event{{ev(model.MessageBegin), ev(model.TextDelta, "a")}}, &model.Error{Kind: model.KindTransport, Message: "broke"}, responses.StatusFailed, responses.CodeModelError, 0, 1},
+		{"an unknown failure", `{"input":"x"}`, [][]model.Event{nil}, errors.New("x"), responses.StatusFailed, responses.CodeModelError, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStage(t, c.body, c.rounds...)
+			s.model.fail = c.fail
+			resp, _ := s.run(t, t.Context())
+			got := ""
+			if resp.Error != nil {
+				got = resp.Error.Code
+			} else if resp.IncompleteDetails != nil {
+				got = resp.IncompleteDetails.Reason
+			}
+			if resp.Status != c.status || got != c.reason || len(s.box.ran) != c.ran || len(resp.Output) != c.output {
+				t.Errorf("%s %q, %d calls ran, %d items", resp.Status, got, len(s.box.ran), len(resp.Output))
+			}
+			for _, item := range s.journal.items {
+				if f, ok := item.(*responses.FunctionCall); ok && f.Status != responses.ItemCompleted {
+					t.Error("a call that nobody can answer is in the history")
+				}
+			}
+		})
+	}
+}
+
+func TestMalformedModelEvents(t *testing.T) {
+	begin := model.Event{Kind: model.CallBegin, CallID: "call_1", Name: "Run"}
+	ask := model.Event{Kind: model.CallBegin, CallID: "call_1", Name: "ask"}
+	for name, events := range map[string][]model.Event{
+		"no end":                      {ev(model.TextDelta, "a")},
+		"unknown kind":                {ev(99), done(model.StopEnd)},
+		"delta without a call":        {ev(model.CallDelta, "a"), done(model.StopEnd)},
+		"end without a call":          {ev(model.MessageBegin), ev(model.CallEnd, "{}"), done(model.StopEnd)},
+		"end without reasoning":       {ev(model.MessageBegin), ev(model.ReasoningEnd), done(model.StopEnd)},
+		"text within reasoning":       {ev(model.ReasoningBegin), ev(model.TextDelta, "a"), done(model.StopEnd)},
+		"summary within text":         {ev(model.MessageBegin), ev(model.SummaryDelta, "a"), done(model.StopEnd)},
+		"text within a call":          {ask, ev(model.TextDelta, "a"), done(model.StopEnd)},
+		"call within a call":          {begin, begin, done(model.StopEnd)},
+		"message within a call":       {ask, ev(model.MessageBegin), done(model.StopEnd)},
+		"call without an end":         {begin, done(model.StopEnd)},
+		"client call without an end":  {ask, done(model.StopEnd)},
+		"call without an id":          {{Kind: model.CallBegin, Name: "Run"}, done(model.StopEnd)},
+		"the same client call twice":  join(call("call_1", "ask", "{}"), call("call_1", "ask", "{}"), done(model.StopEnd)),
+		"client call of a hostile id": join(call(strings.Repeat("x", 1000), "ask", "{}"), done(model.StopEnd)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, `{"input":"x"`+clientTool+`}`, events)
+			resp, _ := s.run(t, t.Context())
+			if resp.Status != responses.StatusFailed || resp.Error.Type != responses.TypeModelError || len(s.box.ran) != 0 {
+				t.Errorf("%s, %+v, ran %v", resp.Status, resp.Error, s.box.ran)
+			}
+		})
+	}
+}
+
+func TestArgumentsWithoutDeltasReachTheClient(t *testing.T) {
+	s := newStage(t, `{"input":"x"`+clientTool+`}`, []model.Event{{Kind: model.CallBegin, CallID: "call_1", Name: "ask"}, {Kind: model.CallEnd, Text: `{"q":1}`}, done(model.StopEnd)})
+	resp, _ := s.run(t, t.Context())
+	if got := resp.Output[0].(*responses.FunctionCall).Arguments; got != `{"q":1}` {
+		t.Errorf("the arguments are %q", got)
+	}
+}
+
+func TestToolChoiceIsForcedOnce(t *testing.T) {
+	for choice, want := range map[string]string{
+		`"required"`: `"auto"`, `"auto"`: `"auto"`, `"none"`: `"none"`, `{"type":"function","name":"Run"}`: `"auto"`,
+		`{"type":"allowed_tools","mode":"required","tools":[{"type":"function","name":"Run"}]}`: `{"type":"allowed_tools","tools":[{"type":"function","name":"Run"}],"mode":"auto"}`,
+	} {
+		s := newStage(t, `{"input":"x","tool_choice":`+choice+`}`, join(call("call_1", "Run", "{}"), done(model.StopEnd)), answer)
+		s.run(t, t.Context())
+		for i, want := range []string{choice, want} {
+			got, err := json.Marshal(s.model.asked[i].ToolChoice)
+			var a, b any
+			if err = errors.Join(err, json.Unmarshal(got, &a), json.Unmarshal([]byte(want), &b)); err != nil || fmt.Sprint(a) != fmt.Sprint(b) {
+				t.Errorf("%s in round %d is %s, want %s (%v)", choice, i+1, got, want, err)
+			}
+		}
+	}
+}
+
+func TestAClientToolReplacesTheContainers(t *testing.T) {
+	s := newStage(t, `{"input":"x","tools":[{"type":"function","name":"Run","description":"mine"}]}`, join(call("call_1", "Run", "{}"), done(model.StopEnd)))
+	resp, result := s.run(t, t.Context())
+	if asked := s.model.asked[0].Tools; len(asked) != 1 || asked[0].Description != "mine" {
+		t.Errorf("the model is offered %+v", asked)
+	}
+	if len(resp.Output) != 1 || result.Handed != 1 || len(s.box.ran) != 0 {
+		t.Errorf("%d items, %+v, ran %v", len(resp.Output), result, s.box.ran)
+	}
+}
+
+func TestInterruptions(t *testing.T) {
+	for cause, want := range map[error]string{ErrTimeout: responses.ReasonTimeout, ErrShutdown: responses.ReasonShutdown, ErrCancelled: "", errors.New("other"): ""} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		s := newStage(t, `{"input":"x"}`, nil)
+		s.model.fail = model.Cancelled(ctx)
+		resp, _ := s.run(t, ctx)
+		if want == "" {
+			if resp.Status != responses.StatusCancelled || resp.Error.Code != responses.CodeCancelled {
+				t.Errorf("%v: %s, %+v", cause, resp.Status, resp.Error)
+			}
+		} else if resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != want {
+			t.Errorf("%v: %s, %+v", cause, resp.Status, resp.IncompleteDetails)
+		}
+	}
+	t.Run("between two calls", func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		s := newStage(t, `{"input":"x"}`, join(call("call_1", "Run", "{}"), call("call_2", "Run", "{}"), done(model.StopEnd)))
+		s.box.cancel = cancel
+		resp, _ := s.run(t, ctx)
+		if resp.Status != responses.StatusIncomplete || !slices.Equal(s.box.ran, []string{"call_1"}) {
+			t.Errorf("%s, ran %v", resp.Status, s.box.ran)
+		}
+		if last := s.journal.items[1].(*responses.ToolCall); last.Status != responses.ItemIncomplete || last.Output == "" {
+			t.Errorf("the second call is %+v", last)
+		}
+	})
+	t.Run("after the answer", func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		s := newStage(t, `{"input":"x"}`, answer)
+		cancel(ErrTimeout) // the model does not look
+		if resp, _ := s.run(t, ctx); resp.Status != responses.StatusCompleted {
+			t.Errorf("a whole answer became %s", resp.Status)
+		}
+	})
+}
+
+func TestMaxRounds(t *testing.T) {
+	round := join(call("call_1", "Run", "{}"), done(model.StopEnd))
+	s := newStage(t, `{"input":"x"}`, round, round, round)
+	s.turn.MaxRounds = 2
+	resp, result := s.run(t, t.Context())
+	if resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonMaxRounds || result.Rounds != 2 || len(s.box.ran) != 2 {
+		t.Errorf("%s, %+v, ran %v", resp.Status, result, s.box.ran)
+	}
+}
+
+// A turn whose facts cannot be kept ends there, without a terminal event.
+func TestJournalErrors(t *testing.T) {
+	rounds := [][]model.Event{join(ev(model.MessageBegin), ev(model.TextDelta, "a"), call("call_1", "Run", "{}"), done(model.StopEnd)), answer}
+	for _, line := range []string{"model.requested", "model.completed", "add message", "started", "tool.started", "tool.result", "add holon:tool_call"} {
+		s := newStage(t, `{"input":"x"}`, rounds...)
+		s.journal.fail = line
+		if _, err := s.turn.Run(t.Context()); !errors.Is(err, errJournal) {
+			t.Errorf("%s: error %v", line, err)
+		}
+		if s.em.Ended() {
+			t.Errorf("%s: the stream has an end", line)
+		}
+		if ran := slices.Contains(s.journal.lines, "ran call_1"); ran != (line == "tool.result" || line == "add holon:tool_call") {
+			t.Errorf("%s: the call ran: %t", line, ran)
+		}
+	}
+	s := newStage(t, `{"input":"x"}`, answer)
+	broken := errors.New("the sink broke")
+	n := 0
+	em, err := responses.NewEmitter(responses.NewResponse("resp_1", "m", 1, s.turn.Request), func(string, []byte) error {
+		if n++; n > 3 {
+			return broken
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.turn.Emitter = em
+	if _, err := s.turn.Run(t.Context()); !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// What a model is told only ever grows at its end, and every call it made has
+// run exactly once.
+func TestHistoryIsAppendOnly(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var rounds [][]model.Event
+		calls := 0
+		for range rapid.IntRange(0, 5).Draw(t, "rounds") {
+			var events []model.Event
+			if rapid.Bool().Draw(t, "reasoning") {
+				events = join(events, ev(model.ReasoningBegin), ev(model.SummaryDelta, "r"), ev(model.ReasoningEnd, "e"))
+			}
+			if rapid.Bool().Draw(t, "text") {
+				events = join(events, ev(model.MessageBegin), ev(model.TextDelta, "t"))
+			}
+			for range rapid.IntRange(1, 3).Draw(t, "calls") {
+				calls++
+				events = join(events, call(fmt.Sprintf("call_%d", calls), "Run", "{}"))
+			}
+			rounds = append(rounds, join(events, done(model.StopEnd)))
+		}
+		s := newStage(t, `{"input":[{"role":"user","content":"x"}]}`, append(rounds, answer)...)
+		s.turn.History = []responses.Item{&responses.Message{ID: "msg_0", Role: responses.RoleUser}}
+		if _, err := s.turn.Run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		for i := 1; i < len(s.model.asked); i++ {
+			before, after := s.model.asked[i-1].Input, s.model.asked[i].Input
+			if len(after) <= len(before) || !slices.Equal(before, after[:len(before)]) {
+				t.Fatalf("round %d is told %d items, the one before %d", i+1, len(after), len(before))
+			}
+		}
+		if len(s.box.ran) != calls || len(slices.Compact(slices.Sorted(slices.Values(s.box.ran)))) != calls {
+			t.Fatalf("%d calls were made and these ran: %v", calls, s.box.ran)
+		}
+		told := s.model.asked[len(s.model.asked)-1].Input
+		if kept := s.journal.items; !slices.Equal(told[2:], kept[:len(kept)-1]) {
+			t.Fatal("the journal does not keep what the model was told")
+		}
+	})
+}

@@ -3,6 +3,7 @@ package runner
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -156,7 +157,15 @@ func settleTurn(dir string, gone *responses.Error) (*responses.Response, error) 
 	if err != nil || rec.Status.Terminal() {
 		return nil, err
 	}
-	resp, err := endStream(filepath.Join(dir, turns.EventsFile), gone)
+	path := filepath.Join(dir, turns.EventsFile)
+	events, err := readBounded(path, maxEventsFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the turn's events: %w", err)
+	}
+	events, resp, err := endStream(events, rec, gone)
+	if err == nil {
+		err = durable.WriteFile(path, events, 0o600)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -182,15 +191,49 @@ func readTurnRecord(dir string) (*turns.Record, error) {
 	return turns.DecodeRecord(data)
 }
 
-// endStream appends the terminal event to an event file that lacks it and
-// returns the final response. Half a line at its end is cut off.
-func endStream(path string, gone *responses.Error) (*responses.Response, error) {
-	data, err := readBounded(path, maxEventsFile)
-	if err != nil {
-		return nil, fmt.Errorf("read the turn's events: %w", err)
-	}
+// endStream appends the terminal event to the events of a turn if they lack it,
+// and returns the final response too. Half a line at the end is cut off. A turn
+// that ended before its first event was written gets a stream of its own.
+func endStream(data []byte, rec *turns.Record, gone *responses.Error) ([]byte, *responses.Response, error) {
 	data = data[:bytes.LastIndexByte(data, '\n')+1]
-	var events []responses.Event
+	events, err := decodeEvents(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	sink := func(_ string, event []byte) error {
+		data = append(append(data, event...), '\n')
+		return nil
+	}
+	var em *responses.Emitter
+	if len(events) > 0 {
+		em, err = responses.Resume(events, sink)
+	} else {
+		em, err = newStream(rec, sink)
+	}
+	if err == nil && !em.Ended() {
+		err = em.Fail(gone, responses.Usage{})
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("end the turn's events: %w", err)
+	}
+	resp := em.Response()
+	return data, &resp, nil
+}
+
+// newStream begins the stream of a turn of which only the record is known.
+func newStream(rec *turns.Record, sink responses.Sink) (*responses.Emitter, error) {
+	body, err := json.Marshal(map[string]any{"model": rec.Model, "input": "unknown", "previous_response_id": rec.PreviousResponseID})
+	if err != nil {
+		return nil, err
+	}
+	req, err := responses.DecodeRequest(body) // which fills in the defaults that a response echoes
+	if err != nil {
+		return nil, err
+	}
+	return responses.NewEmitter(responses.NewResponse(rec.ResponseID, rec.Model, rec.CreatedAt.Time().Unix(), req), sink)
+}
+
+func decodeEvents(data []byte) (events []responses.Event, err error) {
 	for line := range bytes.Lines(data) {
 		ev, err := responses.DecodeEvent(bytes.TrimSuffix(line, []byte{'\n'}))
 		if err != nil {
@@ -198,18 +241,7 @@ func endStream(path string, gone *responses.Error) (*responses.Response, error) 
 		}
 		events = append(events, ev)
 	}
-	em, err := responses.Resume(events, func(_ string, event []byte) error {
-		data = append(append(data, event...), '\n')
-		return nil
-	})
-	if err == nil && !em.Ended() {
-		err = em.Fail(gone, responses.Usage{})
-	}
-	if err != nil {
-		return nil, err
-	}
-	resp := em.Response()
-	return &resp, durable.WriteFile(path, data, 0o600)
+	return events, nil
 }
 
 func readBounded(path string, limit int64) ([]byte, error) {

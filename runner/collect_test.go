@@ -1,0 +1,256 @@
+package runner
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"holon/responses"
+	"holon/responses/conform"
+	"holon/responses/stream"
+	"holon/responses/turns"
+)
+
+// What a container left is copied without following a link, waiting for a pipe,
+// or taking the names of the host's own files.
+func TestCollectTurn(t *testing.T) {
+	dir, dst := t.TempDir(), t.TempDir()
+	turn := filepath.Join(dir, "output/turns/turn_1")
+	for _, sub := range []string{"tools/call_1", "objects/pack", "locked", strings.Repeat("d/", maxCollectDepth+2)} {
+		mkdir(t, filepath.Join(turn, sub))
+	}
+	for name, data := range map[string]string{"turn.json": "{}", "tools/call_1/stdout.log": "out", "manifest.json": "planted", "objects/pack/p": "planted", "a\xff": "raw"} {
+		write(t, filepath.Join(turn, name), data)
+	}
+	secret := filepath.Join(dir, "secret")
+	write(t, secret, "secret")
+	for link, target := range map[string]string{"absolute": secret, "relative": "../../../secret", "folder": dir} {
+		if err := os.Symlink(target, filepath.Join(turn, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(turn, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &Session{cfg: Config{Dir: dir}}
+	warnings, err := s.collectTurn(t.Context(), "turn_1", dst, reservedNames)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	err = filepath.WalkDir(dst, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			rel, _ := filepath.Rel(dst, path) // path is beneath dst
+			got = append(got, rel)
+		}
+		return err
+	})
+	if want := []string{"a\xff", "tools/call_1/stdout.log", "turn.json"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("collected %q, want %q (%v)", got, want, err)
+	}
+	said := strings.Join(warnings, "\n")
+	for _, want := range []string{`"absolute"`, `"relative"`, `"folder"`, `"pipe"`, `"manifest.json"`, `"objects"`, "nested too deep"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no warning says %s:\n%s", want, said)
+		}
+	}
+}
+
+// A turn that was never accepted left nothing; an output that cannot be opened
+// costs the turn's files and nothing else.
+func TestCollectNothing(t *testing.T) {
+	dir := t.TempDir()
+	s := &Session{cfg: Config{Dir: dir}}
+	if warnings, err := s.collectTurn(t.Context(), "turn_1", t.TempDir(), nil); err != nil || len(warnings) != 1 {
+		t.Errorf("without an output: %q, %v", warnings, err)
+	}
+	mkdir(t, filepath.Join(dir, "output/turns"))
+	if warnings, err := s.collectTurn(t.Context(), "turn_1", t.TempDir(), nil); err != nil || len(warnings) != 0 {
+		t.Errorf("without a turn: %q, %v", warnings, err)
+	}
+	if err := os.Symlink("/etc", filepath.Join(dir, "output/turns/turn_2")); err != nil {
+		t.Fatal(err)
+	}
+	if warnings, err := s.collectTurn(t.Context(), "turn_2", t.TempDir(), nil); err != nil || len(warnings) != 1 {
+		t.Errorf("a link for a turn: %q, %v", warnings, err)
+	}
+}
+
+// A record without an end gets one, with a legal stream, wherever it broke off.
+func TestSettleTurn(t *testing.T) {
+	whole := openStream(t)
+	lines := slices.Collect(bytes.Lines(whole))
+	gone := responses.Internal("the container ended", nil)
+	gone.Code = responses.CodeInterrupted
+	for _, tc := range []struct {
+		name   string
+		events []byte // nil: no file
+	}{
+		{"no events", nil},
+		{"an empty file", []byte{}},
+		{"half of the first line", lines[0][:20]},
+		{"one line", lines[0]},
+		{"between lines", bytes.Join(lines[:4], nil)},
+		{"within a line", whole[:len(whole)-7]},
+		{"all but the end", whole},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			writeRecord(t, dir, responses.StatusInProgress)
+			if tc.events != nil {
+				write(t, filepath.Join(dir, turns.EventsFile), string(tc.events))
+			}
+			resp, err := settleTurn(dir, gone)
+			if err != nil || resp == nil || resp.Status != responses.StatusFailed || resp.Error.Code != responses.CodeInterrupted {
+				t.Fatalf("%+v, %v", resp, err)
+			}
+			checkSettled(t, dir)
+			if again, err := settleTurn(dir, gone); again != nil || err != nil {
+				t.Errorf("settled twice: %+v, %v", again, err)
+			}
+		})
+	}
+}
+
+func checkSettled(t *testing.T, dir string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, turns.EventsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conform.CheckStream(bytes.NewReader(data), stream.NDJSON); err != nil {
+		t.Errorf("%v\n%s", err, data)
+	}
+	rec, err := readTurnRecord(dir)
+	if err != nil || rec.Status != responses.StatusFailed || rec.CompletedAt.IsZero() || rec.Error == nil {
+		t.Errorf("record: %+v, %v", rec, err)
+	}
+}
+
+// What is no record of a turn is not made one.
+func TestSettleRefuses(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := settleTurn(dir, responses.Internal("x", nil)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no record: %v", err)
+	}
+	writeRecord(t, dir, responses.StatusInProgress)
+	write(t, filepath.Join(dir, turns.EventsFile), "not an event\n")
+	if _, err := settleTurn(dir, responses.Internal("x", nil)); err == nil {
+		t.Error("garbage was taken for events")
+	}
+	if err := os.Remove(filepath.Join(dir, turns.EventsFile)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc/passwd", filepath.Join(dir, turns.EventsFile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := settleTurn(dir, responses.Internal("x", nil)); err == nil {
+		t.Error("a link was followed")
+	}
+}
+
+// Whatever a container wrote as its events, ending them gives a legal stream or
+// an error, and never touches a stream that has an end.
+func FuzzEndStream(f *testing.F) {
+	whole := openStream(f)
+	f.Add(whole)
+	f.Add(whole[:len(whole)/2])
+	f.Add([]byte(`{"type":"response.created","sequence_number":0,"response":{}}` + "\n"))
+	f.Add([]byte("\n"))
+	f.Fuzz(func(t *testing.T, events []byte) {
+		rec := newRecord(responses.StatusInProgress)
+		ended, resp, err := endStream(bytes.Clone(events), &rec, responses.Internal("gone", nil))
+		if err != nil {
+			return
+		}
+		if !resp.Status.Terminal() {
+			t.Errorf("status %s", resp.Status)
+		}
+		again, _, err := endStream(bytes.Clone(ended), &rec, responses.Internal("gone", nil))
+		if err != nil {
+			t.Fatalf("what was written cannot be read: %v\n%s", err, ended)
+		}
+		if !bytes.Equal(ended, again) {
+			t.Errorf("a stream with an end was changed:\n%s\n%s", ended, again)
+		}
+	})
+}
+
+// A tree in which folders deny even their owner is removed.
+func TestRemoveAll(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "session")
+	mkdir(t, filepath.Join(dir, "a/b/c"))
+	write(t, filepath.Join(dir, "a/b/c/f"), "x")
+	for _, sub := range []string{"a/b/c", "a/b", "a", "."} {
+		if err := os.Chmod(filepath.Join(dir, sub), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := removeAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// openStream is a stream with a message and no end.
+func openStream(t testing.TB) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	rec := newRecord(responses.StatusInProgress)
+	em, err := newStream(&rec, func(_ string, event []byte) error {
+		b.Write(append(event, '\n'))
+		return nil
+	})
+	for _, step := range []func() error{
+		func() error { return err },
+		func() error { return em.BeginMessage(responses.PhaseCommentary) },
+		func() error { return em.Text("one moment") },
+		em.EndItem,
+		func() error { return em.BeginMessage("") },
+		func() error { return em.Text("and then") },
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Bytes()
+}
+
+func newRecord(status responses.Status) turns.Record {
+	resp := responses.Response{ID: "resp_1", Model: "scripted/demo", Status: status}
+	rec := turns.NewRecord("sess_1", "turn_1", &resp, strings.Repeat("a", 64), "inst_1", "v1", time.Unix(1_700_000_000, 0))
+	rec.Status = status
+	return rec
+}
+
+func writeRecord(t *testing.T, dir string, status responses.Status) {
+	t.Helper()
+	data, err := indented(newRecord(status))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, turns.RecordFile), string(data))
+}
+
+func mkdir(t *testing.T, path string) {
+	t.Helper()
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, path, data string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

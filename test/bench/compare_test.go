@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fixed is a subject that gives the listed times, one a sample, and writes down
+// that it was asked.
+func fixed(name string, order *strings.Builder, times ...time.Duration) subject {
+	n := 0
+	return subject{name, func(context.Context) ([]time.Duration, error) {
+		order.WriteString(name)
+		if n == len(times) {
+			return nil, errors.New("no more samples")
+		}
+		n++
+		return []time.Duration{times[n-1], 2 * times[n-1]}, nil
+	}}
+}
+
+func TestCompareTakesTurns(t *testing.T) {
+	var order strings.Builder
+	// The first of each is the uncounted one; then three rounds of four in blocks of two.
+	a := fixed("a", &order, 1000, 1, 2, 3, 4, 10, 10, 10, 10, 5, 5, 5, 5)
+	b := fixed("b", &order, 1000, 2, 2, 2, 2, 30, 30, 30, 30, 5, 5, 5, 5)
+	got, err := compare(t.Context(), plan{rounds: 3, samples: 4, block: 2}, a, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "ab" + strings.Repeat("aabb", 6); order.String() != want {
+		t.Errorf("order %s, want %s", order.String(), want)
+	}
+	if got[0].of(0) != 5 || got[1].of(0) != 5 || got[1].of(1) != 10 {
+		t.Errorf("medians %v %v %v, want 5 5 10", got[0].of(0), got[1].of(0), got[1].of(1))
+	}
+	// Rounds of a: 2 (of 2.5, in whole nanoseconds), 10, 5; of b: 2, 30, 5.
+	if r := ratio(got[1][0], got[0][0]); r != 1 {
+		t.Errorf("ratio %v, want 1, the middle of 1, 3 and 1", r)
+	}
+}
+
+func TestCompareReportsWhoFailed(t *testing.T) {
+	var order strings.Builder
+	_, err := compare(t.Context(), plan{rounds: 3, samples: 1, block: 1}, fixed("floor", &order, 1, 1), fixed("ours", &order, 1, 1, 1, 1))
+	if err == nil || !strings.HasPrefix(err.Error(), "floor: ") {
+		t.Errorf("error %v, want one of the floor", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := compare(ctx, plan{rounds: 3, samples: 1, block: 1}, fixed("a", &order, 1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want that of the context", err)
+	}
+}
+
+func TestRatioIsWithinRounds(t *testing.T) {
+	// The machine was ten times slower in the second round: no matter.
+	floor, ours := []time.Duration{10, 100, 10}, []time.Duration{20, 210, 19}
+	if r := ratio(ours, floor); r != 2 {
+		t.Errorf("ratio %v, want 2", r)
+	}
+}
+
+func TestGoals(t *testing.T) {
+	for _, c := range []struct {
+		row     row
+		goal    string
+		verdict string
+	}{
+		{row{Ratio: 1.2}.ratioGoal(1.2), "≤ 1.2×", "yes"},
+		{row{Ratio: 1.21}.ratioGoal(1.2), "≤ 1.2×", "no"},
+		{row{Ours: 20, Ratio: 9, Unit: unitMB}.absoluteGoal(20), "≤ 20 MB", "yes"},
+		{row{Ours: 20.1, Ratio: 0.1, Unit: unitMB}.absoluteGoal(20), "≤ 20 MB", "no"},
+		{row{Ratio: 9}, "–", "–"},
+	} {
+		if c.row.goal() != c.goal || c.row.verdict() != c.verdict {
+			t.Errorf("%s %s, want %s %s", c.row.goal(), c.row.verdict(), c.goal, c.verdict)
+		}
+	}
+}
+
+func TestFlags(t *testing.T) {
+	o, err := parse([]string{"-only", "p1, P16", "-rounds", "3"}, &strings.Builder{})
+	if err != nil || strings.Join(o.only, " ") != "P1 P16" {
+		t.Errorf("%v, %v", o.only, err)
+	}
+	for _, args := range [][]string{{"-only", "P99"}, {"-rounds", "2"}, {"-nope"}, {"P1"}} {
+		if _, err := parse(args, &strings.Builder{}); err == nil {
+			t.Errorf("%v was taken", args)
+		}
+	}
+}

@@ -66,7 +66,8 @@ func (s *Session) Turn(ctx context.Context, req TurnRequest, watch Observer) (re
 	}
 	var group sync.WaitGroup
 	defer group.Wait()
-	var begun sync.Once
+	known := make(chan string, 1)
+	group.Go(func() { s.cancelWith(ctx, streaming, stop, known) })
 	defer func() { result.Interrupted = errors.Is(context.Cause(ctx), ErrInterrupted) && !completed(result) }()
 	for ev, err := range s.client.Stream(streaming, s.body(result.TurnID, req)) {
 		if err != nil {
@@ -74,12 +75,12 @@ func (s *Session) Turn(ctx context.Context, req TurnRequest, watch Observer) (re
 			break
 		}
 		if ev.Response != nil {
-			result.Response = ev.Response
-			begun.Do(func() {
-				turnID, responseID := result.TurnID, ev.Response.ID
+			if result.Response == nil {
+				known <- ev.Response.ID
+				turnID := result.TurnID
 				group.Go(func() { s.follow(streaming, turnID, watch) })
-				group.Go(func() { s.cancelWith(ctx, streaming, stop, responseID) })
-			})
+			}
+			result.Response = ev.Response
 		}
 		watch.Event(ev)
 	}
@@ -151,19 +152,26 @@ func (s *Session) follow(ctx context.Context, turnID string, watch Observer) {
 }
 
 // cancelWith cancels the turn when ctx ends, and gives up on its stream if the
-// turn does not end soon after.
-func (s *Session) cancelWith(ctx, streaming context.Context, stop context.CancelCauseFunc, responseID string) {
+// turn does not end soon after, whether or not agentd has answered at all. known
+// gives the response's id once it is.
+func (s *Session) cancelWith(ctx, streaming context.Context, stop context.CancelCauseFunc, known <-chan string) {
 	select {
 	case <-streaming.Done():
 		return
 	case <-ctx.Done():
 	}
-	asking, cancel := context.WithTimeout(streaming, cancelGrace)
+	grace, cancel := context.WithTimeout(streaming, cancelGrace)
 	defer cancel()
-	if _, err := s.client.Cancel(asking, responseID); err != nil {
-		s.cfg.Log.Debug("the turn did not end when it was cancelled", "err", err)
-		stop(context.Cause(ctx))
+	select {
+	case id := <-known:
+		if _, err := s.client.Cancel(grace, id); err != nil {
+			s.cfg.Log.Debug("the turn did not end when it was cancelled", "err", err)
+			cancel()
+		}
+	case <-grace.Done():
 	}
+	<-grace.Done() // at once when the stream has come to its end
+	stop(context.Cause(ctx))
 }
 
 // turnError says why a stream broke off, by the cause that lies deepest.

@@ -240,6 +240,9 @@ func (s *Server) record(p *plan, t *ticket, source string) (*job, error) {
 	if err = written.Event(j.scope.TurnSubmitted(submitted, !t.started())); err == nil {
 		j.emitter, err = responses.NewEmitter(resp, written.Sink())
 	}
+	if err == nil {
+		err = written.Acknowledge()
+	}
 	if err != nil {
 		return nil, recordError(errors.Join(err, written.Discard()))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -208,6 +209,40 @@ func TestCancel(t *testing.T) {
 	}
 	if e := h.do(http.MethodPost, "/responses/resp_none/cancel", "").failure(t); e.Code != responses.CodeNotFound {
 		t.Errorf("cancel of nothing: %v", e)
+	}
+}
+
+// Events reach a client as they happen, in either framing.
+func TestStreamsWhileTheTurnRuns(t *testing.T) {
+	h := start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for _, accept := range []string{"text/event-stream", "application/x-ndjson"} {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://agentd/responses", strings.NewReader(`{"input":"go","stream":true}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", accept)
+		resp, err := h.http.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The model waits until its first words were read, so this would block
+		// for ever if they were kept back.
+		heard, buf := "", make([]byte, 4096)
+		for !strings.Contains(heard, `"delta":"Working."`) {
+			n, err := resp.Body.Read(buf)
+			if heard += string(buf[:n]); err != nil {
+				t.Fatalf("%s: %v after %s", accept, err, heard)
+			}
+		}
+		h.gate.wait(t, 1)
+		h.gate.release <- struct{}{}
+		if _, err := io.ReadAll(resp.Body); err != nil {
+			t.Error(err)
+		}
+		_ = resp.Body.Close() // read to its end
 	}
 }
 

@@ -21,6 +21,7 @@ var (
 const (
 	cancelGrace   = 5 * time.Second
 	deadlineGrace = 15 * time.Second
+	factsGrace    = 2 * time.Second
 )
 
 // TurnRequest is one turn of a session.
@@ -67,6 +68,7 @@ func (s *Session) Turn(ctx context.Context, req TurnRequest, watch Observer) (re
 	var group sync.WaitGroup
 	defer group.Wait()
 	known := make(chan string, 1)
+	var facts chan struct{} // closed when there are no more, nil before the turn has begun
 	group.Go(func() { s.cancelWith(ctx, streaming, stop, known) })
 	defer func() { result.Interrupted = errors.Is(context.Cause(ctx), ErrInterrupted) && !completed(result) }()
 	for ev, err := range s.client.Stream(streaming, s.body(result.TurnID, req)) {
@@ -77,8 +79,12 @@ func (s *Session) Turn(ctx context.Context, req TurnRequest, watch Observer) (re
 		if ev.Response != nil {
 			if result.Response == nil {
 				known <- ev.Response.ID
-				turnID := result.TurnID
-				group.Go(func() { s.follow(streaming, turnID, watch) })
+				turnID, ended := result.TurnID, make(chan struct{})
+				facts = ended
+				group.Go(func() {
+					defer close(ended)
+					s.follow(streaming, turnID, watch)
+				})
 			}
 			result.Response = ev.Response
 		}
@@ -86,6 +92,12 @@ func (s *Session) Turn(ctx context.Context, req TurnRequest, watch Observer) (re
 	}
 	if result.Err == nil && result.Response == nil {
 		result.Err = &Error{Code: CodeBadStream, Message: "agentd's stream had no response in it"}
+	}
+	if facts != nil && result.Err == nil {
+		select { // the facts end with the turn, on a connection of their own
+		case <-facts:
+		case <-time.After(factsGrace):
+		}
 	}
 	stop(nil)
 	return result

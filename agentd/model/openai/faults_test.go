@@ -243,12 +243,13 @@ func TestSilence(t *testing.T) {
 func TestSlowReader(t *testing.T) {
 	// Each event is larger than what one read takes in.
 	large := strings.Replace(hello, `"logprobs":[]`, `"obfuscation":"`+strings.Repeat("x", 1<<18)+`"`, 1)
-	tr := serve(t, false, replay([]string{added, large, large, large, completed}, false), func(o *openai.Options) { o.IdleTimeout = 40 * time.Millisecond })
+	tr := serve(t, false, replay([]string{added, large, large, large, completed}, false), func(o *openai.Options) { o.IdleTimeout = time.Second })
+	slow := sync.OnceFunc(func() { time.Sleep(1500 * time.Millisecond) })
 	for _, err := range tr.Stream(t.Context(), model.Request{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(60 * time.Millisecond)
+		slow()
 	}
 }
 

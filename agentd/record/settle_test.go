@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,7 +50,18 @@ func begin(t *testing.T, s *Store, dir, body string) (*Turn, *responses.Emitter,
 	must(t, turn.Event(scope.TurnSubmitted(turns.Submitted{Source: "test", ResponseID: resp.ID}, false)))
 	em, err := responses.NewEmitter(resp, turn.Sink())
 	must(t, err)
+	if lines, err := turn.Events.Follow().Next(done(t)); err == nil {
+		t.Errorf("events are visible before the turn is acknowledged: %s", lines)
+	}
+	must(t, turn.Acknowledge())
 	return turn, em, scope
+}
+
+// done is a context that has ended: what would wait fails instead.
+func done(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
 }
 
 func must(t *testing.T, errs ...error) {

@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case "run":
 		err = runOnce(ctx, args, stdin, stdout, stderr)
 	case "probe":
-		err = probe(ctx, args, stdout, stderr)
+		err = probe(ctx, args, stdout)
 	case "version", "--version":
 		fmt.Fprintln(stdout, "agentd", agentd.Version())
 	case "help", "-h", "--help":
@@ -123,8 +123,9 @@ func exitCode(e *responses.Error) int {
 
 // configure builds the configuration from defaults, environment and flags, in
 // rising order of weight, and checks it. extra adds the flags of one command and
-// returns what is to be done between parsing and checking.
-func configure(name string, cfg *agentd.Config, args []string, stderr io.Writer, extra func(*flag.FlagSet) func()) error {
+// returns what is to be done between parsing and checking. Help that was asked
+// for goes to stdout.
+func configure(name string, cfg *agentd.Config, args []string, stdout io.Writer, extra func(*flag.FlagSet) func()) error {
 	envErr := cfg.LoadEnv()
 	fs := flag.NewFlagSet("agentd "+name, flag.ContinueOnError)
 	var out strings.Builder
@@ -133,7 +134,7 @@ func configure(name string, cfg *agentd.Config, args []string, stderr io.Writer,
 	parsed := extra(fs)
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(stderr, out.String())
+			fmt.Fprint(stdout, out.String())
 			return err
 		}
 		return usageError{fmt.Errorf("%w; see agentd %s --help", err, name)}

@@ -24,7 +24,7 @@ func runOnce(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	cfg := agentd.DefaultConfig()
 	cfg.InputDir, cfg.OutputDir, cfg.StateDir, cfg.WorkspaceDir = "", "", "", "."
 	request, asJSON, hasInput := "", false, false
-	err := configure("run", &cfg, args, stderr, func(fs *flag.FlagSet) func() {
+	err := configure("run", &cfg, args, stdout, func(fs *flag.FlagSet) func() {
 		fs.StringVar(&request, "request", "", "`file` with the request, a body of POST /responses; - for standard input")
 		fs.BoolVar(&asJSON, "json", false, "print the response object instead of the answer's text")
 		return func() {

@@ -15,10 +15,10 @@ import (
 
 // probe asks a server how it is. It is the health check of a container: exit 0
 // when the server takes turns, 1 when it answers that it does not.
-func probe(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func probe(ctx context.Context, args []string, stdout io.Writer) error {
 	cfg := agentd.DefaultConfig()
 	timeout := 5 * time.Second
-	err := configure("probe", &cfg, args, stderr, func(fs *flag.FlagSet) func() {
+	err := configure("probe", &cfg, args, stdout, func(fs *flag.FlagSet) func() {
 		fs.DurationVar(&timeout, "timeout", timeout, "time to wait for the answer")
 		return func() {}
 	})

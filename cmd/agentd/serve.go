@@ -13,10 +13,10 @@ import (
 )
 
 // serve runs the server until ctx ends.
-func serve(ctx context.Context, args []string, _, stderr io.Writer) error {
+func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	cfg := agentd.DefaultConfig()
 	debug := false
-	err := configure("serve", &cfg, args, stderr, func(fs *flag.FlagSet) func() {
+	err := configure("serve", &cfg, args, stdout, func(fs *flag.FlagSet) func() {
 		fs.BoolVar(&debug, "debug", debug, "log what only a developer wants to know")
 		return func() {}
 	})

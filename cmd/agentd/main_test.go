@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"holon/responses/client"
+)
+
+var update = flag.Bool("update", false, "write testdata/modules.txt anew")
+
+func TestMain(m *testing.M) {
+	if os.Getenv("AGENTD_TEST_EXEC") != "" { // this binary, as agentd
+		main()
+	}
+	testscript.Main(m, map[string]func(){"agentd": main})
+}
+
+// TestScripts runs the program as people do; the scripts are its manual of
+// behaviour. They have two commands of their own: "exits N command…" for exact
+// exit codes and "ready SOCKET" to wait for a server.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script"),
+		Setup: func(env *testscript.Env) error {
+			for _, name := range []string{"OPENAI_API_KEY", "OPENAI_BASE_URL"} {
+				env.Setenv(name, "")
+			}
+			demo := os.DirFS(filepath.Join("..", "holon", "demo", "project"))
+			return os.CopyFS(filepath.Join(env.WorkDir, "project"), demo)
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "ready": ready},
+	})
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits N command args...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	err = ts.Exec(args[1], args[2:]...)
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		got = failed.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+func ready(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(awaitReady(ts.MkAbs(args[0])))
+}
+
+// awaitReady waits until a server answers on the socket.
+func awaitReady(socket string) error {
+	c := client.Unix(socket)
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for {
+		_, err := c.Health(ctx)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// TestModules shows, in review, what a change links into agentd.
+func TestModules(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	list := slices.Compact(slices.Sorted(strings.FieldsSeq(string(out))))
+	got := strings.Join(list, "\n") + "\n"
+	golden := filepath.Join("testdata", "modules.txt")
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("agentd links\n%s\nand %s lists\n%s\nIf that is meant, run go test ./cmd/agentd -update", got, golden, want)
+	}
+}

@@ -1,0 +1,180 @@
+package cmd_test
+
+import (
+	"encoding/json"
+	"errors"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// module is the path of this module.
+const module = "holon/"
+
+// own says which packages of ours a package may import. The first pattern that
+// fits a package counts, so the narrow ones come first; every package needs one.
+var own = []struct {
+	pkg string
+	may []string
+	why string
+}{
+	{"responses/...", []string{"responses/..."}, "both sides meet in the protocol, so it knows neither"},
+	{"skills", nil, "both sides use it, so it knows neither"},
+	{"state/durable", nil, "a leaf that both sides write files with"},
+	{"state/...", []string{"state/...", "responses", "responses/turns"}, "the ledger knows the protocol's nouns and no process"},
+
+	{"agentd/process", nil, "it starts programs and knows nothing of what they are for"},
+	{"agentd/model/...", []string{"agentd/model", "responses/..."}, "a provider knows the protocol and no tool, disk or turn"},
+	{"agentd/tools", nil, "a result's shape depends on no tool"},
+	{"agentd/tools/...", []string{"agentd/tools", "agentd/process"}, "a tool knows its envelope and how to run programs"},
+	{"agentd/record", []string{"responses/...", "state/durable"}, "what is written down depends on no model or tool"},
+	{"agentd/turn", []string{"agentd/model", "agentd/tools", "responses", "responses/turns"}, "the loop knows neither HTTP nor a provider nor a disk"},
+	{"agentd", []string{"agentd/...", "responses/...", "skills", "state/durable"}, "the container's side never sees the host's"},
+
+	{"runner/engine/...", []string{"runner/engine/...", "state", "state/durable"}, "engines run containers and know no turn"},
+	{"runner/workspace", []string{"state/durable"}, "trees know no engine and no turn"},
+	{"runner/gateway", []string{"responses", "state"}, "the gateway knows the protocol's errors and no session"},
+	{"runner/...", []string{"runner/...", "responses/...", "skills", "state/..."}, "the host's side never sees the container's"},
+
+	{"cmd/agentd", []string{"agentd", "responses/..."}, "a command turns flags into options and knows one side"},
+	{"cmd/holon", []string{"runner/...", "responses/...", "skills", "state/..."}, "a command turns flags into options and knows one side"},
+	{"test/...", []string{"..."}, "end-to-end tests and drivers of measurements use what they measure"},
+}
+
+// foreign says who alone may import a package that is not ours.
+var foreign = []struct {
+	pkg    string
+	within string // the rule holds for these packages of ours
+	only   []string
+	why    string
+}{
+	{"os/exec", "agentd/...", []string{"agentd/process"}, "whoever starts a program must end it, so one package does"},
+	{"os/exec", "runner/...", []string{"runner/workspace", "runner/engine/local", "runner/engine/enginetest/..."}, "git is run in one place, where its environment is made safe, and children by the engine that owns them"},
+	{"os/exec", "cmd/...", nil, "commands call packages"},
+	{"os/exec", "responses/...", nil, "the protocol starts nothing"},
+	{"os/exec", "state/...", nil, "the ledger starts nothing"},
+	{"github.com/docker/docker/...", "...", []string{"runner/engine/docker", "test/..."}, "its module has a successor; the move must stay a day's work"},
+	{"github.com/go-git/go-git/v5/...", "...", []string{"runner/workspace", "test/..."}, "hostile repositories are parsed in one place"},
+	{"github.com/openai/openai-go/v3/...", "...", []string{"agentd/model/openai"}, "a provider's types stay with its transport"},
+	{"github.com/tmaxmax/go-sse/...", "...", []string{"responses/stream"}, "framing is one package's business"},
+	{"net/http/...", "agentd/turn", nil, "the loop knows no HTTP"},
+	{"testing", "...", []string{"responses/conform", "runner/engine/enginetest/...", "test/..."}, "only suites that tests import are made of tests"},
+}
+
+// listed is what the go command says of a package.
+type listed struct {
+	ImportPath string
+	Dir        string
+	GoFiles    []string
+	Imports    []string
+}
+
+func packages(t *testing.T) (list []listed) {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports", "./...")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return list
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		p.ImportPath = strings.TrimPrefix(p.ImportPath, module)
+		list = append(list, p)
+	}
+}
+
+// fits reports whether pattern, which may end in /..., names the package.
+func fits(pattern, pkg string) bool {
+	if pattern == "..." {
+		return true
+	}
+	prefix, all := strings.CutSuffix(pattern, "/...")
+	return pkg == prefix || all && strings.HasPrefix(pkg, prefix+"/")
+}
+
+func fitsAny(patterns []string, pkg string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return fits(p, pkg) })
+}
+
+// offences returns what is wrong with a package's imports.
+func offences(p listed) (list []string) {
+	at := slices.IndexFunc(own, func(r struct {
+		pkg string
+		may []string
+		why string
+	}) bool {
+		return fits(r.pkg, p.ImportPath)
+	})
+	if at < 0 {
+		return []string{p.ImportPath + " has no rule: say what it may import, and why"}
+	}
+	for _, imp := range p.Imports {
+		if ours, ok := strings.CutPrefix(imp, module); ok && !fitsAny(own[at].may, ours) {
+			list = append(list, p.ImportPath+" must not import "+ours+": "+own[at].why)
+		}
+		for _, r := range foreign {
+			if fits(r.pkg, imp) && fits(r.within, p.ImportPath) && !fitsAny(r.only, p.ImportPath) {
+				list = append(list, p.ImportPath+" must not import "+imp+": "+r.why)
+			}
+		}
+	}
+	return list
+}
+
+func TestImports(t *testing.T) {
+	for _, p := range packages(t) {
+		if len(p.GoFiles) == 0 {
+			continue // tests only
+		}
+		for _, offence := range offences(p) {
+			t.Error(offence)
+		}
+	}
+}
+
+// The rules themselves must be able to fail.
+func TestImportRulesBite(t *testing.T) {
+	for pkg, imp := range map[string]string{
+		"responses": module + "state", "skills": module + "responses", "state": module + "runner", "agentd": module + "runner/engine",
+		"agentd/turn": module + "agentd/record", "agentd/record": module + "agentd", "agentd/model/openai": module + "agentd/tools", "agentd/process": module + "responses",
+		"runner": module + "agentd/process", "runner/workspace": module + "runner/engine", "cmd/agentd": module + "agentd/turn", "agentd/tools/shell": "os/exec",
+		"runner/gateway": "os/exec", "runner/engine": "github.com/docker/docker/client", "agentd/tools/patch": "github.com/go-git/go-git/v5", "nowhere": "fmt",
+	} {
+		if len(offences(listed{ImportPath: pkg, Imports: []string{imp}})) == 0 {
+			t.Errorf("%s may import %s", pkg, imp)
+		}
+	}
+	if bad := offences(listed{ImportPath: "agentd/record", Imports: []string{module + "state/durable", "os"}}); len(bad) != 0 {
+		t.Errorf("refused: %v", bad)
+	}
+}
+
+// A reader finds what a package does, keeps and does not promise in one place.
+func TestEveryPackageHasOneComment(t *testing.T) {
+	for _, p := range packages(t) {
+		var with []string
+		for _, name := range p.GoFiles {
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.PackageClauseOnly|parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Doc != nil {
+				with = append(with, name)
+			}
+		}
+		if len(p.GoFiles) > 0 && len(with) != 1 {
+			t.Errorf("%s has its comment in %v, want one file", p.ImportPath, with)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package turn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holon/agentd/model"
+	"holon/agentd/tools"
+	"holon/responses"
+	"holon/responses/conform"
+	"holon/responses/turns"
+)
+
+// play is a model that says what it is given, one list of events a round.
+type play struct {
+	rounds [][]model.Event
+	fail   error           // after the last event of the last round
+	asked  []model.Request // what it was told, with a copy of the input
+}
+
+// Stream implements model.Transport.
+func (p *play) Stream(_ context.Context, req model.Request) iter.Seq2[model.Event, error] {
+	return func(yield func(model.Event, error) bool) {
+		req.Input = slices.Clone(req.Input)
+		n := len(p.asked)
+		p.asked = append(p.asked, req)
+		for _, ev := range p.rounds[n] {
+			if !yield(ev, nil) {
+				return
+			}
+		}
+		if n == len(p.rounds)-1 && p.fail != nil {
+			yield(model.Event{}, p.fail)
+		}
+	}
+}
+
+// journal keeps a turn's facts in memory, in one order.
+type journal struct {
+	lines []string
+	items []responses.Item
+	fail  string // the line at which it breaks
+}
+
+var errJournal = errors.New("the journal broke")
+
+func (j *journal) note(line string) error {
+	j.lines = append(j.lines, line)
+	if j.fail != "" && strings.HasPrefix(line, j.fail) {
+		return errJournal
+	}
+	return nil
+}
+
+func (j *journal) Started(call *responses.ToolCall) error { return j.note("started " + call.CallID) }
+func (j *journal) Add(item responses.Item) error {
+	j.items = append(j.items, item)
+	return j.note("add " + item.ItemType())
+}
+func (j *journal) Event(ev turns.RuntimeEvent) error { return j.note(ev.Type) }
+
+// box is a set of one tool that says what it was called with.
+type box struct {
+	journal *journal
+	ran     []string
+	cancel  context.CancelCauseFunc // called by the first call when set
+}
+
+func (b *box) Definitions() []tools.Definition {
+	return []tools.Definition{{Name: "Run", Description: "d", Parameters: json.RawMessage(`{"type":"object"}`)}}
+}
+
+func (b *box) Run(_ context.Context, _ tools.Env, call tools.Call) tools.Outcome {
+	b.ran = append(b.ran, call.ID)
+	_ = b.journal.note("ran " + call.ID)
+	if b.cancel != nil {
+		b.cancel(ErrTimeout)
+	}
+	return tools.Outcome{Canonical: tools.Result{ToolName: call.Name, Status: tools.StatusSuccess, Result: json.RawMessage(`{}`)}, Rendered: "out of " + call.ID}
+}
+
+// stage is one turn and all that can be seen of it.
+type stage struct {
+	model   *play
+	journal *journal
+	box     *box
+	stream  []string
+	em      *responses.Emitter
+	turn    *Turn
+}
+
+// fataler is a test or a property.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+func newStage(t fataler, body string, rounds ...[]model.Event) *stage {
+	t.Helper()
+	req, err := responses.DecodeRequest([]byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{model: &play{rounds: rounds}, journal: &journal{}}
+	s.box = &box{journal: s.journal}
+	sink := func(_ string, data []byte) error { s.stream = append(s.stream, string(data)); return nil }
+	if s.em, err = responses.NewEmitter(responses.NewResponse("resp_1", "m", 1, req), sink); err != nil {
+		t.Fatal(err)
+	}
+	s.turn = &Turn{Request: req, Model: model.Retry(s.model, "fake/m", model.Policy{}), ModelName: "m", ModelRef: "fake/m", Tools: s.box,
+		Emitter: s.em, Journal: s.journal, Scope: turns.Scope{RuntimeID: "inst_1", SessionID: "s", TurnID: "t"}, MaxRounds: 10, Now: time.Now}
+	return s
+}
+
+// run runs the turn, which must end legally, and returns its response.
+func (s *stage) run(t *testing.T, ctx context.Context) (responses.Response, Result) {
+	t.Helper()
+	result, err := s.turn.Run(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c conform.Checker
+	for _, line := range s.stream {
+		if err := c.Event([]byte(line)); err != nil {
+			t.Fatalf("%v\n%s", err, strings.Join(s.stream, "\n"))
+		}
+	}
+	if err := c.End(); err != nil {
+		t.Fatal(err)
+	}
+	return s.em.Response(), result
+}
+
+// Short forms of model events.
+func ev(kind model.EventKind, text ...string) model.Event {
+	return model.Event{Kind: kind, Text: strings.Join(text, "")}
+}
+
+func call(id, name, args string) []model.Event {
+	return []model.Event{{Kind: model.CallBegin, CallID: id, Name: name}, ev(model.CallDelta, args), {Kind: model.CallEnd, CallID: id, Name: name, Text: args}}
+}
+
+func done(stop model.Stop) model.Event {
+	return model.Event{Kind: model.Done, Stop: stop, Usage: responses.Usage{OutputTokens: 2, TotalTokens: 2}}
+}
+
+func join(parts ...any) (list []model.Event) {
+	for _, p := range parts {
+		switch p := p.(type) {
+		case model.Event:
+			list = append(list, p)
+		case []model.Event:
+			list = append(list, p...)
+		}
+	}
+	return list
+}
+
+var answer = []model.Event{ev(model.MessageBegin), ev(model.TextDelta, "Done."), done(model.StopEnd)}
+
+const clientTool = `,"tools":[{"type":"function","name":"ask"}]`

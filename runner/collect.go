@@ -170,7 +170,7 @@ func settleTurn(dir string, gone *responses.Error) (*responses.Response, error) 
 		return nil, err
 	}
 	rec.Settle(resp, time.Now())
-	data, err := indented(rec)
+	data, err := rec.Encode()
 	if err != nil {
 		return nil, err
 	}

@@ -234,7 +234,7 @@ func newRecord(status responses.Status) turns.Record {
 
 func writeRecord(t *testing.T, dir string, status responses.Status) {
 	t.Helper()
-	data, err := indented(newRecord(status))
+	data, err := newRecord(status).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

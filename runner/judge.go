@@ -2,7 +2,6 @@ package runner
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -147,12 +146,4 @@ func (r *oneShot) summary() []byte {
 // quote makes text a Markdown quotation, so that it cannot pass for ours.
 func quote(text string) string {
 	return "> " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n> ")
-}
-
-func indented(v any) ([]byte, error) {
-	data, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("encode: %w", err)
-	}
-	return append(data, '\n'), nil
 }

@@ -50,6 +50,8 @@ const (
 	CodeServerDisconnected     = "server_disconnected" // said by a client, never by a server
 	CodeModelError             = "model_error"
 	CodeContextLength          = "context_length_exceeded"
+	CodeCompactionUnreadable   = "compaction_unreadable"
+	CodeConnectionLimit        = "websocket_connection_limit_reached"
 	CodeRateLimit              = "rate_limit_exceeded"
 	CodeScenarioInvalid        = "scenario_invalid"
 	CodeScenarioDiverged       = "scenario_diverged"

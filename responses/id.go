@@ -19,6 +19,7 @@ const (
 	PrefixCall         = "fc_"
 	PrefixCallID       = "call_"
 	PrefixToolCall     = "tc_"
+	PrefixCompaction   = "cmp_"
 	PrefixRequest      = "req_"
 	PrefixEvent        = "evt_"
 	PrefixRun          = "run_"

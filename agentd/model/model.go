@@ -52,9 +52,21 @@ type Request struct {
 	Metadata          map[string]string
 
 	// The rest is not for the provider.
+	Purpose  Purpose  // why the model is asked
 	Attempt  int      // which attempt at this sampling, from 1; 0 counts as 1. Set by Retry
 	Observer Observer // told of every attempt that a decorator makes; may be nil
 }
+
+// Purpose says why a model is asked. Providers are not told, but a model that
+// plays a scenario must know whether it is its turn.
+type Purpose uint8
+
+const (
+	// PurposeTurn is a round of a turn.
+	PurposeTurn Purpose = iota
+	// PurposeSummary is the summary of a conversation, outside any turn.
+	PurposeSummary
+)
 
 // Tool is a function that the model may call, wherever it runs.
 type Tool struct {

@@ -40,7 +40,21 @@ func (sc *scenario) check() error {
 			}
 		}
 	}
+	if err := sc.checkSummary(); err != nil {
+		return err
+	}
 	return oneOf("after_last_turn", sc.AfterLastTurn, "", "repeat", "diverge")
+}
+
+func (sc *scenario) checkSummary() error {
+	s := sc.Summary
+	switch {
+	case s == nil:
+		return nil
+	case len(s.Calls) > 0 || s.Expect != nil:
+		return errors.New("summary: no tool can be called in a summary and nothing expected of one; remove calls and expect")
+	}
+	return s.check("summary", nil)
 }
 
 func checkRounds(path string, rounds []round) error {

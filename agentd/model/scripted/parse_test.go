@@ -61,6 +61,8 @@ func TestInvalidScenarios(t *testing.T) {
 		{"failure of an unknown kind", "rounds: [{error: {kind: odd}}]", "rounds[0].error.kind"},
 		{"failure that is none", "rounds: [{error: {status: 200}}]", "rounds[0].error.status"},
 		{"endless repeat", "rounds: [{repeat: {text: x, count: 100000000}}]", "rounds[0].repeat.count"},
+		{"summary with calls", "rounds: [{text: x}]\nsummary: {calls: [{tool: f}]}", "summary: no tool"},
+		{"summary of nothing", "rounds: [{text: x}]\nsummary: {}", "summary: the round does nothing"},
 		{"after_last_turn", "after_last_turn: stop\nrounds: [{text: x}]", "after_last_turn"},
 	}
 	for _, tt := range tests {

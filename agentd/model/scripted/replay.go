@@ -2,6 +2,7 @@ package scripted
 
 import (
 	"fmt"
+	"strings"
 
 	"holon/agentd/model"
 	"holon/responses"
@@ -57,6 +58,23 @@ func (sc *scenario) locate(input []responses.Item) (*position, error) {
 		}
 	}
 	return nil, p.diverged(fmt.Sprintf("more than %d rounds were played in one turn", maxPlayed))
+}
+
+// summarize is the place of a summary, which lies outside all turns: the
+// conversation to be summarised is the user's message.
+func (sc *scenario) summarize(input []responses.Item) *position {
+	_, _, user := userTurns(input)
+	s := sc.Summary
+	if s == nil {
+		s = &step{Text: fmt.Sprintf("Scripted summary of %d bytes, which end with: %s", len(user), ending(user))}
+	}
+	return &position{scenario: sc, turn: 1, number: 1, step: s, view: view{user: user}}
+}
+
+// ending returns the last characters of a text.
+func ending(text string) string {
+	const limit = 300
+	return strings.ToValidUTF8(text[max(0, len(text)-limit):], "")
 }
 
 // userTurns counts the user's turns. start is the index behind the last one's

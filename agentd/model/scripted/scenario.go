@@ -23,7 +23,8 @@ type scenario struct {
 	Description   string  `yaml:"description"`
 	AfterLastTurn string  `yaml:"after_last_turn"`
 	Turns         []turn  `yaml:"turns"`
-	Rounds        []round `yaml:"rounds"` // short for a single turn
+	Rounds        []round `yaml:"rounds"`  // short for a single turn
+	Summary       *step   `yaml:"summary"` // what it says when it is asked for a summary
 }
 
 // turn is what the model does after one message of the user.

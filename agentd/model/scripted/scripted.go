@@ -97,6 +97,9 @@ func (t *Transport) locate(req model.Request) (*position, error) {
 		e := responses.AsError(err)
 		return nil, &model.Error{Kind: model.KindScenario, Code: e.Code, Message: e.Error(), Err: err}
 	}
+	if req.Purpose == model.PurposeSummary {
+		return sc.summarize(req.Input), nil
+	}
 	pos, err := sc.locate(req.Input)
 	if err != nil {
 		return nil, err

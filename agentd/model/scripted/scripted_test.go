@@ -326,3 +326,26 @@ func TestReaderMayStop(t *testing.T) {
 		t.Errorf("read %d events", n)
 	}
 }
+
+func TestSummary(t *testing.T) {
+	tr, _ := open(t, map[string]string{
+		"plain.yaml": "rounds: [{text: never}]",
+		"own.yaml":   "after_last_turn: diverge\nrounds: [{text: never}]\nsummary: {text: 'They said {{last_user}}', usage: {input_tokens: 5, output_tokens: 7}}",
+		"fails.yaml": "rounds: [{text: never}]\nsummary: {error: {status: 503}}",
+	})
+	ask := func(name string) (answer, error) {
+		said := &responses.Message{Role: responses.RoleUser, Content: []responses.Part{responses.InputText("hello")}}
+		events, err := collect(t.Context(), tr, model.Request{Model: name, Purpose: model.PurposeSummary, Input: []responses.Item{said}})
+		return summarise(events), err
+	}
+	if a, err := ask("plain"); err != nil || a.Text != "Scripted summary of 5 bytes, which end with: hello" {
+		t.Errorf("by default: %+v, %v", a, err)
+	}
+	if a, err := ask("own"); err != nil || a.Text != "They said hello" || a.Usage.OutputTokens != 7 {
+		t.Errorf("as written: %+v, %v", a, err)
+	}
+	_, err := ask("fails")
+	if e, ok := errors.AsType[*model.Error](err); !ok || e.Kind != model.KindOverloaded {
+		t.Errorf("a failure: %v", err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -18,7 +19,8 @@ const (
 )
 
 // check validates raw and returns it in normal form: an object, without the
-// nulls that models send for optional arguments they leave out.
+// nulls that models send for optional arguments they leave out, as a strict
+// schema makes them do.
 func (p *parameters) check(raw json.RawMessage) (json.RawMessage, *Error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		raw = json.RawMessage("{}")
@@ -41,47 +43,89 @@ func (p *parameters) check(raw json.RawMessage) (json.RawMessage, *Error) {
 		}
 		normal = data
 	}
-	if err := p.validate(args); err != nil {
+	if err := p.validate("", args); err != nil {
 		return nil, err
 	}
 	return normal, nil
 }
 
-func (p *parameters) dropNulls(args map[string]any) (dropped bool) {
-	for name, v := range args {
-		if v == nil && p.props[name] != nil && !p.required[name] {
-			delete(args, name)
-			dropped = true
+// dropNulls takes the nulls of optional members out of v, at any depth.
+func (p *parameters) dropNulls(v any) (dropped bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, member := range v {
+			prop := p.props[name]
+			switch {
+			case prop == nil:
+			case member == nil && !p.required[name]:
+				delete(v, name)
+				dropped = true
+			default:
+				dropped = prop.dropNulls(member) || dropped
+			}
+		}
+	case []any:
+		if p.items == nil {
+			return false
+		}
+		for _, elem := range v {
+			dropped = p.items.dropNulls(elem) || dropped
 		}
 	}
 	return dropped
 }
 
 // validate names the first argument that is wrong, in an order that does not
-// depend on Go's maps.
-func (p *parameters) validate(args map[string]any) *Error {
-	given := make([]string, 0, len(args))
-	for name := range args {
-		given = append(given, name)
+// depend on Go's maps. path is where v lies, "" for the arguments themselves.
+func (p *parameters) validate(path string, v any) *Error {
+	switch v := v.(type) {
+	case map[string]any:
+		if p.props == nil {
+			break
+		}
+		if err := p.validateMembers(path, v); err != nil {
+			return err
+		}
+	case []any:
+		if p.items == nil {
+			break
+		}
+		for i, elem := range v {
+			if err := p.items.validate(fmt.Sprintf("%s[%d]", path, i), elem); err != nil {
+				return err
+			}
+		}
 	}
-	slices.Sort(given)
+	err := p.schema.Validate(v)
+	switch {
+	case err == nil:
+		return nil
+	case path == "":
+		return InvalidInput("", "the arguments do not match the schema: "+reason(err), "send arguments that match the published schema")
+	}
+	return InvalidInput(path, fmt.Sprintf("argument %q does not match the schema: %s", path, reason(err)), "correct this argument and call again")
+}
+
+func (p *parameters) validateMembers(path string, v map[string]any) *Error {
+	if path != "" {
+		path += "."
+	}
+	given := slices.Sorted(maps.Keys(v))
 	for _, name := range given {
 		if p.props[name] == nil {
-			return InvalidInput(Clip(name, 100), fmt.Sprintf("unknown argument %q", Clip(name, 100)), p.suggest(name))
+			name = Clip(name, 100)
+			return InvalidInput(path+name, fmt.Sprintf("unknown argument %q", path+name), p.suggest(name))
 		}
 	}
 	for _, name := range p.names {
-		if _, ok := args[name]; !ok && p.required[name] {
-			return InvalidInput(name, fmt.Sprintf("argument %q is missing", name), "add it; required are: "+strings.Join(p.requiredNames(), ", "))
+		if _, ok := v[name]; !ok && p.required[name] {
+			return InvalidInput(path+name, fmt.Sprintf("argument %q is missing", path+name), "add it; required are: "+strings.Join(p.requiredNames(), ", "))
 		}
 	}
 	for _, name := range given {
-		if err := p.props[name].Validate(args[name]); err != nil {
-			return InvalidInput(name, fmt.Sprintf("argument %q does not match the schema: %s", name, reason(err)), "correct this argument and call again")
+		if err := p.props[name].validate(path+name, v[name]); err != nil {
+			return err
 		}
-	}
-	if err := p.whole.Validate(args); err != nil {
-		return InvalidInput("", "the arguments do not match the schema: "+reason(err), "send arguments that match the published schema")
 	}
 	return nil
 }

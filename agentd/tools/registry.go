@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 )
@@ -43,11 +42,29 @@ func NewRegistry(list ...Tool) (*Registry, error) {
 		if err != nil {
 			return nil, fmt.Errorf("tool %s: %w", def.Name, err)
 		}
-		slices.Sort(params.names)
 		r.tools[def.Name] = entry{tool: t, def: def, params: params}
 		r.names = append(r.names, def.Name)
 	}
 	return r, nil
+}
+
+// Subset returns a registry of the named tools alone, in the order of
+// registration. A name that is not registered is an error.
+func (r *Registry) Subset(names []string) (*Registry, error) {
+	sub := &Registry{tools: make(map[string]entry)}
+	for _, name := range names {
+		e, ok := r.tools[name]
+		if !ok {
+			return nil, fmt.Errorf("there is no tool named %q; there are %s", Clip(name, 64), strings.Join(r.names, ", "))
+		}
+		sub.tools[name] = e
+	}
+	for _, name := range r.names {
+		if _, ok := sub.tools[name]; ok {
+			sub.names = append(sub.names, name)
+		}
+	}
+	return sub, nil
 }
 
 // Definitions returns what a model is told, in the order of registration.
@@ -76,6 +93,9 @@ func (r *Registry) Run(ctx context.Context, env Env, call Call) Outcome {
 	}
 	canonical, err := project(name, out, env)
 	o := Outcome{Canonical: canonical, Fault: errors.Join(fault, err), Artifacts: env.Artifacts.List()}
+	if canonical.Error == nil {
+		o.Images = out.Images
+	}
 	o.Rendered, err = r.render(canonical, RenderPolicy{OutputDir: filepath.Dir(env.LogDir)}, env.Policy)
 	o.Fault = errors.Join(o.Fault, err)
 	o.Duration = time.Since(began)

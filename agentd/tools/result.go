@@ -46,6 +46,16 @@ type Error struct {
 	Retryable    bool           `json:"retryable"`
 }
 
+// Encode returns the bytes that are kept of r: keys in a fixed order, no HTML
+// escapes. What Encode wrote, decoded and encoded again, is the same bytes.
+func (r Result) Encode() ([]byte, error) {
+	data, err := encode(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode the result of %s: %w", r.ToolName, err)
+	}
+	return data, nil
+}
+
 func (e *Error) Error() string { return e.Kind + ": " + e.Message }
 
 // InvalidInput returns the error for an argument that does not fit. Field names

@@ -3,6 +3,7 @@ package tools
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -17,6 +18,7 @@ func Derive[T any](adjust map[string]func(*jsonschema.Schema)) (json.RawMessage,
 	if err != nil {
 		return nil, fmt.Errorf("derive schema of %T: %w", *new(T), err)
 	}
+	dropNullTypes(schema)
 	for name, f := range adjust {
 		prop := schema.Properties[name]
 		if prop == nil {
@@ -31,6 +33,20 @@ func Derive[T any](adjust map[string]func(*jsonschema.Schema)) (json.RawMessage,
 	return data, nil
 }
 
+// dropNullTypes says "array" where the derivation says "null or array", which
+// follows from Go's nil and not from what a tool means.
+func dropNullTypes(s *jsonschema.Schema) {
+	if len(s.Types) == 2 && s.Types[0] == "null" {
+		s.Type, s.Types = s.Types[1], nil
+	}
+	for _, prop := range s.Properties {
+		dropNullTypes(prop)
+	}
+	if s.Items != nil {
+		dropNullTypes(s.Items)
+	}
+}
+
 // Decode returns the arguments of a call that has passed the schema of T.
 func Decode[T any](call Call) (T, *Error) {
 	var args T
@@ -43,41 +59,58 @@ func Decode[T any](call Call) (T, *Error) {
 	return args, nil
 }
 
-// parameters is a compiled schema of arguments.
+// parameters is the compiled schema of the arguments, or of a value in them:
+// each is also compiled alone, so that a complaint can name it.
 type parameters struct {
-	whole    *jsonschema.Resolved
-	props    map[string]*jsonschema.Resolved
-	names    []string // of properties, sorted
+	schema   *jsonschema.Resolved
+	props    map[string]*parameters // of an object, otherwise nil
+	names    []string               // of properties, sorted
 	required map[string]bool
+	items    *parameters // of a list, otherwise nil
 }
 
-// compile checks that raw is the schema of a closed object and prepares it.
+// compile checks that raw is the schema of a closed object, all objects within
+// it included, and prepares it.
 func compile(raw json.RawMessage) (*parameters, error) {
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(raw, &schema); err != nil {
 		return nil, fmt.Errorf("decode schema: %w", err)
 	}
-	closed := schema.AdditionalProperties != nil && schema.AdditionalProperties.Not != nil
-	if schema.Type != "object" || !closed {
+	if schema.Type != "object" {
 		return nil, fmt.Errorf("the schema must be of a closed object")
 	}
-	p := &parameters{props: make(map[string]*jsonschema.Resolved), required: make(map[string]bool)}
-	for name, prop := range schema.Properties {
-		// Each property is also compiled alone, so that a complaint can name it.
-		one, err := prop.CloneSchemas().Resolve(nil)
-		if err != nil {
-			return nil, fmt.Errorf("compile property %q: %w", name, err)
-		}
-		p.props[name] = one
-		p.names = append(p.names, name)
-	}
-	for _, name := range schema.Required {
-		p.required[name] = true
-	}
-	whole, err := schema.Resolve(nil)
+	return compileValue(&schema)
+}
+
+func compileValue(s *jsonschema.Schema) (*parameters, error) {
+	whole, err := s.CloneSchemas().Resolve(nil)
 	if err != nil {
 		return nil, fmt.Errorf("compile schema: %w", err)
 	}
-	p.whole = whole
+	p := &parameters{schema: whole}
+	switch s.Type {
+	case "object":
+		if s.AdditionalProperties == nil || s.AdditionalProperties.Not == nil {
+			return nil, fmt.Errorf("the schema must be of a closed object")
+		}
+		p.props, p.required = make(map[string]*parameters), make(map[string]bool)
+		for name, prop := range s.Properties {
+			if p.props[name], err = compileValue(prop); err != nil {
+				return nil, fmt.Errorf("property %q: %w", name, err)
+			}
+			p.names = append(p.names, name)
+		}
+		slices.Sort(p.names)
+		for _, name := range s.Required {
+			p.required[name] = true
+		}
+	case "array":
+		if s.Items == nil {
+			return nil, fmt.Errorf("a list must say what it holds")
+		}
+		if p.items, err = compileValue(s.Items); err != nil {
+			return nil, fmt.Errorf("items: %w", err)
+		}
+	}
 	return p, nil
 }

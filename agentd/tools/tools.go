@@ -24,6 +24,18 @@ type Definition struct {
 	Name        string // ^[A-Za-z0-9_-]{1,64}$
 	Description string
 	Parameters  json.RawMessage // JSON Schema of a closed object; see Derive
+	// Freeform is the tool's other form, for transports that can offer it; nil
+	// where there is only the one in JSON.
+	Freeform *Grammar
+}
+
+// Grammar lets a model write one argument as plain text, without the quoting of
+// JSON. A transport that offers it hands the call on in the JSON form: an object
+// whose only member is Argument.
+type Grammar struct {
+	Argument   string // name of the string argument that the text becomes
+	Syntax     string // "lark" or "regex"
+	Definition string
 }
 
 // Call is one request of a model. All of it is untrusted.
@@ -35,11 +47,13 @@ type Call struct {
 
 // Env is where a call runs.
 type Env struct {
-	TurnID  string
-	WorkDir string   // absolute root of the working tree
-	LogDir  string   // the turn's tools/ directory, which exists; empty keeps no files
-	Environ []string // the environment of commands, complete
-	Policy  Policy
+	TurnID    string
+	SessionID string   // owner of the tasks that calls start
+	WorkDir   string   // absolute root of the working tree
+	LogDir    string   // the turn's tools/ directory, which exists; empty keeps no files
+	Environ   []string // the environment of commands, complete
+	Policy    Policy
+	Images    bool // the model can be shown pictures
 	// Artifacts receives what is too large for the result. The registry sets it.
 	Artifacts *Artifacts
 }
@@ -104,6 +118,14 @@ type Output struct {
 	Summary string // one line; an Error's message when empty
 	Result  Projector
 	Error   *Error
+	Images  []Image // what a successful call shows the model beside the text
+}
+
+// Image is a picture for the model.
+type Image struct {
+	MediaType string // image/png, image/jpeg, image/gif or image/webp
+	Detail    string // low, high or auto
+	Data      []byte
 }
 
 // Fail returns the output of a call that failed with e.
@@ -120,6 +142,7 @@ type Projector interface {
 type Outcome struct {
 	Canonical Result
 	Rendered  string
+	Images    []Image
 	Artifacts []Artifact
 	Duration  time.Duration
 	// Fault is what went wrong in the runtime itself, in full and for the log

@@ -17,10 +17,15 @@ func (r *runner) toolEnded(id string, o tools.Outcome) turns.RuntimeEvent {
 		ref = o.Artifacts[0].Path
 	}
 	c := o.Canonical
+	// What does not fit into an event is in the stored response.
+	compact, err := c.Compact(turns.MaxCanonical).Encode()
+	if err != nil {
+		compact = nil
+	}
 	if c.Error != nil {
 		return r.Scope.ToolFailed(id, turns.ToolFailure{
-			ToolName: c.ToolName, FailureCategory: c.Error.Kind, Message: c.Error.Message, Retryable: c.Error.Retryable,
-			RecoveryHint: c.Error.RecoveryHint, OutputRef: ref, DurationMS: o.Duration.Milliseconds(),
+			ToolName: c.ToolName, FailureCategory: failureCategory(c.Error.Kind), Kind: c.Error.Kind, Message: c.Error.Message, Retryable: c.Error.Retryable,
+			RecoveryHint: c.Error.RecoveryHint, OutputRef: ref, DurationMS: o.Duration.Milliseconds(), Preview: o.Rendered, Canonical: compact,
 		})
 	}
 	// Of a family's result only what every host wants to show is looked at.
@@ -31,8 +36,25 @@ func (r *runner) toolEnded(id string, o tools.Outcome) turns.RuntimeEvent {
 	_ = json.Unmarshal(c.Result, &known) // another shape just has neither
 	return r.Scope.ToolResult(id, turns.Result{
 		ToolName: c.ToolName, Summary: c.SummaryText, Preview: o.Rendered, OutputRef: ref,
-		DurationMS: o.Duration.Milliseconds(), ExitCode: known.ExitStatus, Truncated: known.Truncated,
+		DurationMS: o.Duration.Milliseconds(), ExitCode: known.ExitStatus, Truncated: known.Truncated, Canonical: compact,
 	})
+}
+
+// failureCategory maps a tool's kind of error to the categories of tool.failed.
+func failureCategory(kind string) string {
+	switch {
+	case kind == tools.KindInvalidInput, strings.HasPrefix(kind, "invalid_"), strings.HasPrefix(kind, "empty_"):
+		return "invalid_input"
+	case kind == tools.KindRootViolation, kind == "unsafe_path":
+		return "sandbox_violation"
+	case kind == tools.KindUnknownTool, strings.HasSuffix(kind, "_not_found"):
+		return "not_found"
+	case strings.HasSuffix(kind, "_timeout"):
+		return "timeout"
+	case kind == tools.KindCanceled:
+		return "cancelled"
+	}
+	return "execution_error"
 }
 
 // attempts records every attempt at the model, retries and fallbacks included.

@@ -18,7 +18,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"holon/agentd/model"
@@ -157,9 +156,9 @@ func (r *runner) runTool(ctx context.Context, call *responses.ToolCall) error {
 		return err
 	}
 	outcome := r.Tools.Run(ctx, r.Env, tools.Call{ID: call.CallID, Name: call.Name, Arguments: json.RawMessage(call.Arguments)})
-	canonical, err := json.Marshal(outcome.Canonical)
+	canonical, err := outcome.Canonical.Encode()
 	if err != nil {
-		return fmt.Errorf("encode the result of %s: %w", call.Name, err)
+		return err
 	}
 	call.Status, call.Result, call.Output = responses.ItemCompleted, canonical, outcome.Rendered
 	r.result.ToolCalls.Add(call.Name, outcome.Canonical.Error != nil)

@@ -1,6 +1,9 @@
 package turns
 
-import "fmt"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // Begun is the payload of tool.started.
 type Begun struct {
@@ -32,13 +35,20 @@ type Result struct {
 	DurationMS int64  `json:"duration_ms"`
 	ExitCode   *int   `json:"exit_code,omitempty"` // of a command
 	Truncated  bool   `json:"truncated"`           // the model saw less than there was
+	// Canonical is the canonical result in its compact form; the stored response
+	// has the whole one. Absent over MaxCanonical.
+	Canonical json.RawMessage `json:"canonical,omitempty"`
 }
+
+// MaxCanonical bounds the canonical result within an event, in bytes.
+const MaxCanonical = 2 << 10
 
 // ToolResult closes a tool call that worked. A command that exits non-zero
 // worked too: its result says so.
 func (s Scope) ToolResult(toolCallID string, p Result) RuntimeEvent {
 	p.ToolName, p.Summary = clip(p.ToolName, maxName), clip(p.Summary, maxName)
 	p.Preview, p.OutputRef = clip(p.Preview, maxPreview), clip(p.OutputRef, maxName)
+	p.Canonical = withinBound(p.Canonical)
 	e := s.event(ToolResult, StatusCompleted, p)
 	e.ToolCallID, e.StepID = toolCallID, toolCallID
 	return e
@@ -47,21 +57,36 @@ func (s Scope) ToolResult(toolCallID string, p Result) RuntimeEvent {
 // ToolFailure is the payload of tool.failed.
 type ToolFailure struct {
 	ToolName        string `json:"tool_name"`
-	FailureCategory string `json:"failure_category"` // invalid_input, permission_denied, not_found, timeout, cancelled, interrupted, execution_error, unavailable
+	FailureCategory string `json:"failure_category"` // invalid_input, permission_denied, sandbox_violation, not_found, timeout, cancelled, interrupted, execution_error, unavailable
+	Kind            string `json:"kind,omitempty"`   // the tool's own name for it
 	Message         string `json:"message"`
 	Retryable       bool   `json:"retryable"`
 	RecoveryHint    string `json:"recovery_hint,omitempty"`
 	OutputRef       string `json:"output_ref,omitempty"`
 	DurationMS      int64  `json:"duration_ms"`
+
+	Preview   string          `json:"preview,omitempty"`   // head of what the model was shown, cut
+	Canonical json.RawMessage `json:"canonical,omitempty"` // as in Result
 }
 
 // ToolFailed closes a tool call that did not work.
 func (s Scope) ToolFailed(toolCallID string, p ToolFailure) RuntimeEvent {
 	p.ToolName, p.FailureCategory = clip(p.ToolName, maxName), clip(p.FailureCategory, maxName)
 	p.Message, p.RecoveryHint, p.OutputRef = clip(p.Message, maxMessage), clip(p.RecoveryHint, maxName), clip(p.OutputRef, maxName)
+	p.Kind, p.Preview, p.Canonical = clip(p.Kind, maxName), clip(p.Preview, maxFailurePreview), withinBound(p.Canonical)
 	e := s.event(ToolFailed, StatusFailed, p)
 	e.ToolCallID, e.StepID = toolCallID, toolCallID
 	return e
+}
+
+// maxFailurePreview leaves room for the message of a failure.
+const maxFailurePreview = 2 << 10
+
+func withinBound(canonical json.RawMessage) json.RawMessage {
+	if len(canonical) > MaxCanonical {
+		return nil
+	}
+	return canonical
 }
 
 // Notice is the payload of runtime.warning and runtime.error.

@@ -35,6 +35,9 @@ const (
 	CodeItemNotFound           = "item_not_found"
 	CodeTurnConflict           = "turn_conflict"
 	CodeTurnNotFound           = "turn_not_found"
+	CodeIdempotencyConflict    = "idempotency_conflict"
+	CodeResponseInProgress     = "response_in_progress"
+	CodeRequestTimeout         = "request_timeout"
 	CodeNotFound               = "not_found"
 	CodeMethodNotAllowed       = "method_not_allowed"
 	CodeUnauthorized           = "unauthorized"
@@ -65,6 +68,9 @@ const (
 // the socket.
 var statusByCode = map[string]int{
 	CodeTurnConflict:         http.StatusConflict,
+	CodeIdempotencyConflict:  http.StatusConflict,
+	CodeResponseInProgress:   http.StatusConflict,
+	CodeRequestTimeout:       http.StatusRequestTimeout,
 	CodeMethodNotAllowed:     http.StatusMethodNotAllowed,
 	CodeUnsupportedMediaType: http.StatusUnsupportedMediaType,
 	CodeRequestTooLarge:      http.StatusRequestEntityTooLarge,

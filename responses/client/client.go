@@ -31,10 +31,10 @@ import (
 
 // Bounds of what is sent and of what is read.
 const (
-	MaxRequest  = 64 << 20        // a request body
-	MaxResponse = stream.MaxEvent // a JSON answer
-	maxError    = 256 << 10       // the body of an error answer
-	maxSmall    = 1 << 20         // an answer of fixed form
+	MaxRequest  = responses.MaxRequest // a request body
+	MaxResponse = stream.MaxEvent      // a JSON answer
+	maxError    = 256 << 10            // the body of an error answer
+	maxSmall    = 1 << 20              // an answer of fixed form
 )
 
 // Client calls one server. Its methods are safe for concurrent use.

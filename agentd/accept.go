@@ -101,6 +101,7 @@ func (s *Server) begin(lt *liveTurn, req *responses.Request, source string, chos
 	}
 	ctx, cancel := context.WithCancelCause(s.base)
 	lt.turn, lt.response, lt.cancel = job.rec, job.emitter.Response(), cancel
+	lt.input, lt.fragile = req.Input, cancelOnDisconnect(req)
 	v := lt.view() // before the turn can end and close its files
 	begun = true
 	go func() {
@@ -123,7 +124,10 @@ func (s *Server) giveUp(t *ticket) {
 // plan resolves all that the request names. It changes nothing.
 func (s *Server) plan(turnID string, req *responses.Request) (*plan, error) {
 	p := &plan{req: req, turnID: turnID, sessionID: req.Holon.SessionID}
-	var err error
+	err := checkBackground(req)
+	if err != nil {
+		return nil, err
+	}
 	if p.transport, p.modelName, p.modelRef, err = s.parts.Models.Resolve(req.Model); err != nil {
 		return nil, err
 	}
@@ -276,7 +280,8 @@ func (s *Server) turn(j *job) *turn.Turn {
 	}
 }
 
-// timeout is the turn's wall time.
+// timeout is the turn's wall time, from the moment it leaves the queue: how
+// long others take is not its fault.
 func (s *Server) timeout(req *responses.Request) time.Duration {
 	d := s.cfg.TurnTimeout
 	if l := req.Holon.Limits; l != nil && l.TimeoutMS > 0 {

@@ -63,13 +63,13 @@ func (s *Server) settle() {
 // execute runs the turn loop within the turn's lane and limits. The error is
 // not nil only when the turn could not be recorded any further.
 func (s *Server) execute(ctx context.Context, j *job) (turn.Result, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout(j.req), turn.ErrTimeout)
-	defer cancel()
 	waited := s.parts.Now()
 	if err := s.lanes.wait(ctx, j.ticket); err != nil {
 		return turn.Result{}, j.endQueued(err)
 	}
 	defer s.lanes.leave(j.ticket)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout(j.req), turn.ErrTimeout)
+	defer cancel()
 	j.rec.Running()
 	if err := os.MkdirAll(filepath.Join(j.turnDir, turns.ToolsDir), 0o700); err != nil {
 		return turn.Result{}, fmt.Errorf("make the tools directory: %w", err)
@@ -83,10 +83,7 @@ func (s *Server) execute(ctx context.Context, j *job) (turn.Result, error) {
 
 // endQueued ends a turn that never left the queue.
 func (j *job) endQueued(cause error) error {
-	switch {
-	case errors.Is(cause, turn.ErrTimeout):
-		return j.emitter.Incomplete(responses.ReasonTimeout, responses.Usage{})
-	case errors.Is(cause, turn.ErrShutdown):
+	if errors.Is(cause, turn.ErrShutdown) {
 		return j.emitter.Incomplete(responses.ReasonShutdown, responses.Usage{})
 	}
 	return j.emitter.Cancel(&responses.Error{Type: responses.TypeServerError, Code: responses.CodeCancelled, Message: turn.ErrCancelled.Error()}, responses.Usage{})

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"runtime/debug"
-	"strconv"
 	"time"
 
 	"holon/agentd/record"
@@ -22,21 +20,26 @@ import (
 const (
 	heartbeatEvery = 15 * time.Second
 	writeTimeout   = 2 * time.Minute
+	maxWrite       = 1 << 20
 )
 
-// serveStream sends the turn's events from the first on, as they become durable.
-func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, v *view, framing stream.Framing) {
+// serveStream sends the turn's events after the one numbered after, as they
+// become durable.
+func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, v *view, framing stream.Framing, after int64) {
 	h := w.Header()
 	h.Set("Content-Type", framing.ContentType())
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
+	if r.Method == http.MethodHead {
+		return
+	}
 	out := newWriter(w)
-	sent, err := out.events(r.Context(), v.events, framing)
+	sent, err := out.events(r.Context(), v.events, framing, after)
 	if err == nil || r.Context().Err() != nil || errors.Is(err, errReader) {
 		return
 	}
 	// The log broke (a full disk): the reader still gets a legal end.
-	s.log.Error("the event log broke off", "err", err)
+	s.log.Error("the event log broke off", "request", h.Get(headerRequestID), "err", err)
 	_ = out.breakOff(v, sent, framing, recordError(err))
 }
 
@@ -55,25 +58,42 @@ func newWriter(w http.ResponseWriter) *writer {
 	return &writer{w: w, rc: http.NewResponseController(w)}
 }
 
-// events sends a whole event log with its end mark and returns how many events
-// the reader got. A nil error means that the log was sent to its end.
-func (o *writer) events(ctx context.Context, log *record.Log, framing stream.Framing) (sent int64, err error) {
+// events sends the part of an event log that follows the event numbered after,
+// with its end mark, and returns how many events of the log were dealt with. A
+// nil error means that the log was sent to its end. The head of the answer goes
+// out at once, so that the reader knows it is heard.
+func (o *writer) events(ctx context.Context, log *record.Log, framing stream.Framing, after int64) (passed int64, err error) {
 	f := log.Follow()
+	if f.Waiting() || after >= 0 {
+		if err := o.send(true); err != nil {
+			return 0, err
+		}
+	}
 	for {
 		lines, err := o.next(ctx, f, framing)
 		if errors.Is(err, io.EOF) {
 			o.buf = framing.AppendEnd(o.buf[:0])
-			return sent, o.send(true)
+			return passed, o.send(true)
 		}
 		if err != nil {
-			return sent, err
+			return passed, err
 		}
-		o.buf = framing.Append(o.buf[:0], lines)
+		n := int64(bytes.Count(lines, []byte{'\n'}))
+		o.buf = framing.Append(o.buf[:0], skipLines(lines, after+1-passed))
 		if err := o.send(f.Waiting()); err != nil {
-			return sent, err
+			return passed, err
 		}
-		sent += int64(bytes.Count(lines, []byte{'\n'}))
+		passed += n
 	}
+}
+
+// skipLines returns lines without the first n of them. The line of an event is
+// at the place that its sequence number says.
+func skipLines(lines []byte, n int64) []byte {
+	for ; n > 0 && len(lines) > 0; n-- {
+		lines = lines[bytes.IndexByte(lines, '\n')+1:]
+	}
+	return lines
 }
 
 // next waits for lines and keeps the connection alive meanwhile.
@@ -172,10 +192,16 @@ func sequenceOf(line []byte) int64 {
 	return ev.Sequence
 }
 
+// send writes what is buffered. The reader is given its time for each part of
+// bounded size, so that a slow line is no reason to lose it.
 func (o *writer) send(flush bool) error {
-	_ = o.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // a recorder in a test has none
-	if len(o.buf) > 0 {
-		if _, err := o.w.Write(o.buf); err != nil {
+	for rest := o.buf; ; {
+		_ = o.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // a recorder in a test has none
+		part := rest[:min(len(rest), maxWrite)]
+		if rest = rest[len(part):]; len(part) == 0 {
+			break
+		}
+		if _, err := o.w.Write(part); err != nil {
 			return errors.Join(errReader, err)
 		}
 	}
@@ -187,53 +213,3 @@ func (o *writer) send(flush bool) error {
 	}
 	return nil
 }
-
-// requestID names every request, so that a client's report can be found in the log.
-func requestID(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Request-Id", responses.NewID(responses.PrefixRequest))
-		next.ServeHTTP(w, r)
-	})
-}
-
-// recover turns a panic of a handler into an error answer, or, when an answer
-// has begun, cuts the connection so that nobody takes it for whole. The turn
-// itself runs elsewhere; a panic there is a bug that must be seen.
-func (s *Server) recover(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer := &watched{ResponseWriter: w}
-		defer func() {
-			p := recover()
-			if p == nil {
-				return
-			}
-			s.log.Error("a request handler panicked", "path", strconv.Quote(r.URL.Path), "panic", p, "stack", string(debug.Stack()))
-			if answer.begun {
-				panic(http.ErrAbortHandler)
-			}
-			writeError(w, responses.Internal("internal error; the server's log has the details", nil))
-		}()
-		next.ServeHTTP(answer, r)
-	})
-}
-
-// watched notes whether an answer has begun.
-type watched struct {
-	http.ResponseWriter
-	begun bool
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (w *watched) WriteHeader(status int) {
-	w.begun = true
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Write implements http.ResponseWriter.
-func (w *watched) Write(p []byte) (int, error) {
-	w.begun = true
-	return w.ResponseWriter.Write(p)
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }

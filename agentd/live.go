@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"holon/agentd/record"
+	"holon/agentd/turn"
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/state/durable"
@@ -28,12 +29,17 @@ type liveTurn struct {
 	err      error // why there is no turn
 	turn     *record.Turn
 	response responses.Response // as it was acknowledged
+	input    []responses.Item   // of the request
+	fragile  bool               // the turn ends when the last client that waits for it goes
 	cancel   context.CancelCauseFunc
 
 	mu      sync.Mutex
 	refs    int // the running turn and its readers
+	clients int // that wait for the turn's end
 	final   *responses.Response
 	failure *responses.Error // why final is missing
+
+	progress progress
 }
 
 // view is what a request sees of a turn, live or finished.
@@ -42,20 +48,12 @@ type view struct {
 	runtime  *record.Log
 	done     <-chan struct{}
 	response responses.Response                             // when it was acknowledged
-	status   func() responses.Status                        // now
+	input    []responses.Item                               // of the request; nil for what was opened from disk
 	result   func() (*responses.Response, *responses.Error) // after done
+	present  func(ctx context.Context) (responses.Response, error)
+	attach   func() (leave func()) // a client waits for the turn, until leave
 	cancel   func(cause error)
 	release  func()
-}
-
-// present returns the response of a turn that is not over, without the output
-// so far.
-func (v *view) present() responses.Response {
-	resp := v.response
-	if now := v.status(); !now.Terminal() { // its end is not visible yet
-		resp.Status = now
-	}
-	return resp
 }
 
 // claim makes turnID this process's, or returns the turn that already has it.
@@ -73,7 +71,9 @@ func (s *Server) claim(turnID, digest string) (lt *liveTurn, owner bool) {
 func (s *Server) forget(lt *liveTurn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.live, lt.id)
+	if s.live[lt.id] == lt {
+		delete(s.live, lt.id)
+	}
 }
 
 func (s *Server) lookup(turnID string) *liveTurn {
@@ -123,10 +123,26 @@ func (lt *liveTurn) view() *view {
 	}
 	lt.refs++
 	return &view{
-		events: lt.turn.Events, runtime: lt.turn.Runtime, done: lt.done, response: lt.response,
-		status: func() responses.Status { return lt.turn.Record().Status },
-		result: lt.result, cancel: lt.cancel, release: sync.OnceFunc(lt.release),
+		events: lt.turn.Events, runtime: lt.turn.Runtime, done: lt.done, response: lt.response, input: lt.input,
+		result: lt.result, present: lt.present, attach: lt.attach, cancel: lt.cancel, release: sync.OnceFunc(lt.release),
 	}
+}
+
+// attach counts a client that waits for the turn. When the last one goes before
+// the end, a fragile turn is cancelled.
+func (lt *liveTurn) attach() (leave func()) {
+	lt.mu.Lock()
+	lt.clients++
+	lt.mu.Unlock()
+	return sync.OnceFunc(func() {
+		lt.mu.Lock()
+		lt.clients--
+		abandoned := lt.fragile && lt.clients == 0
+		lt.mu.Unlock()
+		if abandoned {
+			lt.cancel(turn.ErrCancelled) // a turn that is over does not mind
+		}
+	})
 }
 
 // release drops the turn's or a reader's hold on the files.
@@ -188,15 +204,23 @@ func openFinished(dir string) (*view, error) {
 	if err != nil {
 		return nil, responses.Internal("the turn's events cannot be read", errors.Join(err, events.Close(), runtime.Close()))
 	}
+	v := finished(events, final)
+	v.runtime, v.release = runtime, sync.OnceFunc(func() { _ = errors.Join(events.Close(), runtime.Close()) })
+	return v, nil
+}
+
+// finished returns a view of a turn that is over, without its runtime events.
+func finished(events *record.Log, final *responses.Response) *view {
 	done := make(chan struct{})
 	close(done)
 	return &view{
-		events: events, runtime: runtime, done: done, response: *final,
-		status:  func() responses.Status { return final.Status },
+		events: events, done: done, response: *final,
 		result:  func() (*responses.Response, *responses.Error) { return final, nil },
+		present: func(context.Context) (responses.Response, error) { return *final, nil },
+		attach:  func() func() { return func() {} },
 		cancel:  func(error) {},
-		release: sync.OnceFunc(func() { _ = errors.Join(events.Close(), runtime.Close()) }),
-	}, nil
+		release: sync.OnceFunc(func() { _ = events.Close() }), // it was only read
+	}
 }
 
 // lastResponse decodes the response that the last event of a stream carries.

@@ -59,6 +59,7 @@ type Server struct {
 	parts    Parts
 	log      *slog.Logger
 	instance string
+	opened   time.Time
 	store    *record.Store
 	lanes    *lanes
 
@@ -80,7 +81,7 @@ func Open(cfg Config, parts Parts) (*Server, error) {
 	s := &Server{
 		cfg: cfg, parts: parts, log: parts.Log, instance: responses.NewID(responses.PrefixInstance),
 		lanes: newLanes(cfg.Concurrency, cfg.QueueLimit), shutdown: make(chan struct{}),
-		live: make(map[string]*liveTurn), unsettled: make(map[string]*responses.Error),
+		opened: parts.Now(), live: make(map[string]*liveTurn), unsettled: make(map[string]*responses.Error),
 	}
 	s.base, s.stop = context.WithCancelCause(context.Background())
 	if err := os.MkdirAll(cfg.OutputDir, 0o700); err != nil {
@@ -139,7 +140,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		servers = append(servers, start(unix, s.cfg.Socket, s.Handler()))
 	}
 	if tcp != nil {
-		servers = append(servers, start(tcp, tcp.Addr().String(), guard(s.Handler(), token)))
+		servers = append(servers, start(tcp, tcp.Addr().String(), requestID(guard(s.Handler(), token))))
 	}
 	select {
 	case <-ctx.Done():

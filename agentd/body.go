@@ -1,0 +1,91 @@
+package agentd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"time"
+
+	"holon/responses"
+)
+
+// How slowly a request body may come: it is given bodyGrace, and a second more
+// for every bodyRate bytes that have come. A large upload over a slow line is
+// never cut off while it moves, and who sends nothing holds no connection.
+const (
+	bodyGrace = 30 * time.Second
+	bodyRate  = 1 << 10
+)
+
+// readBody reads a bounded JSON body.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if ct := r.Header.Get("Content-Type"); ct != "" {
+		if kind, _, err := mime.ParseMediaType(ct); err != nil || kind != "application/json" {
+			return nil, responses.Invalid("Content-Type", responses.CodeUnsupportedMediaType, fmt.Sprintf("the body must be application/json, not %.80q", ct))
+		}
+	}
+	body, err := readBounded(w, r, responses.MaxRequest)
+	if err == nil && len(body) == 0 {
+		return nil, responses.Invalid("", responses.CodeInvalidJSON, "the body is empty; send a JSON object")
+	}
+	return body, err
+}
+
+// readBounded reads a body of at most limit bytes, whatever its type.
+func readBounded(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
+		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeUnsupportedMediaType, Param: "Content-Encoding",
+			Message: fmt.Sprintf("bodies with the encoding %.80q are not read", enc), Hint: "send the body uncompressed"}
+	}
+	if r.ContentLength > limit { // said beforehand, so nothing need be read
+		return nil, tooLarge(limit)
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, &paced{r: r.Body, rc: http.NewResponseController(w), began: time.Now()}, limit))
+	if err == nil {
+		return body, nil
+	}
+	if _, over := errors.AsType[*http.MaxBytesError](err); over {
+		return nil, tooLarge(limit)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeRequestTimeout,
+			Message: "the body came too slowly", Hint: fmt.Sprintf("send at least %d bytes a second", bodyRate)}
+	}
+	return nil, responses.Invalid("", responses.CodeInvalidJSON, "the body could not be read to its end")
+}
+
+func tooLarge(limit int64) error {
+	e := &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeRequestTooLarge, Message: fmt.Sprintf("the body is larger than %d KiB", limit>>10)}
+	if limit == responses.MaxRequest {
+		e.Message, e.Hint = fmt.Sprintf("the body is larger than %d MiB", limit>>20), "give large files through the turn's input directory"
+	}
+	return e
+}
+
+// paced is a body that must keep coming. At its end the connection has no read
+// deadline any more: the server goes on reading to notice when the client goes.
+type paced struct {
+	r     io.ReadCloser
+	rc    *http.ResponseController
+	began time.Time
+	n     int64
+}
+
+// Read implements io.Reader.
+func (p *paced) Read(b []byte) (int, error) {
+	p.deadline(p.began.Add(bodyGrace + time.Duration(p.n/bodyRate)*time.Second))
+	n, err := p.r.Read(b)
+	p.n += int64(n)
+	if errors.Is(err, io.EOF) {
+		p.deadline(time.Time{})
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (p *paced) Close() error { return p.r.Close() }
+
+func (p *paced) deadline(t time.Time) { _ = p.rc.SetReadDeadline(t) } // a recorder in a test has none

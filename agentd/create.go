@@ -1,0 +1,148 @@
+package agentd
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+
+	"holon/responses"
+	"holon/responses/stream"
+)
+
+// createResponse is POST /responses: JSON, or a stream when the body says so.
+// A request in the background is answered at once unless it streams.
+func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
+	body, err := readBody(w, r)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	req, err := responses.DecodeRequest(body)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	keyed, err := applyIdempotencyKey(r.Header, req)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	v, err := s.accept(req, "responses")
+	if err != nil {
+		if keyed {
+			err = keyConflict(err)
+		}
+		s.fail(w, err)
+		return
+	}
+	defer v.release()
+	defer v.attach()()
+	s.log.Debug("a request has its turn", "request", w.Header().Get(headerRequestID), "response", v.response.ID)
+	// Work has begun: a client that sends the request again would start it again.
+	w.Header().Set(headerShouldRetry, "false")
+	switch {
+	case req.Stream:
+		s.serveStream(w, r, v, stream.Accepted(r.Header.Get("Accept")), fromStart)
+	case req.Background:
+		s.servePresent(w, r, v)
+	default:
+		s.serveJSON(w, r, v)
+	}
+}
+
+// cancelOnDisconnect tells whether the turn ends when the last client that
+// waits for it goes. A stored response goes on by default, since it can be
+// fetched later; one in the background goes on in any case.
+func cancelOnDisconnect(req *responses.Request) bool {
+	switch req.Holon.OnDisconnect {
+	case "cancel":
+		return true
+	case "continue":
+		return false
+	}
+	return !req.Store
+}
+
+// checkBackground refuses what contradicts a background response: nobody could
+// fetch it, or it would end with the very request that only asks for it.
+func checkBackground(req *responses.Request) error {
+	if !req.Background {
+		return nil
+	}
+	if !req.Store {
+		return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeUnsupportedParameter, Param: "background",
+			Message: "a background response must be stored", Hint: "leave store out, or wait for the response"}
+	}
+	if req.Holon.OnDisconnect == "cancel" {
+		return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeInvalidValue, Param: "holon.on_disconnect",
+			Message: "a background response does not end with its client", Hint: "leave one of background and on_disconnect out"}
+	}
+	return nil
+}
+
+// serveJSON answers with the finished response, or with the error envelope
+// when the turn failed.
+func (s *Server) serveJSON(w http.ResponseWriter, r *http.Request, v *view) {
+	select {
+	case <-v.done:
+	case <-r.Context().Done():
+		return
+	}
+	resp, failure := v.result()
+	if failure != nil {
+		writeError(w, failure)
+		return
+	}
+	if e := resp.Error; resp.Status == responses.StatusFailed && e != nil {
+		writeError(w, &responses.Error{Type: e.Type, Code: e.Code, Message: e.Message})
+		return
+	}
+	writeJSON(w, http.StatusOK, resp)
+}
+
+const (
+	headerIdempotencyKey = "Idempotency-Key"
+	maxIdempotencyKey    = 255
+)
+
+// applyIdempotencyKey gives the request the turn id that follows from its
+// Idempotency-Key header, if it has one. A key is thus as durable as the turn
+// it made, needs no memory of its own, and goes when the turn's files go.
+func applyIdempotencyKey(h http.Header, req *responses.Request) (keyed bool, err error) {
+	keys := h.Values(headerIdempotencyKey)
+	if len(keys) == 0 {
+		return false, nil
+	}
+	invalid := func(message, hint string) error {
+		return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeInvalidValue, Param: headerIdempotencyKey, Message: message, Hint: hint}
+	}
+	key := keys[0]
+	if len(keys) > 1 || len(key) == 0 || len(key) > maxIdempotencyKey || !printable(key) {
+		return false, invalid(fmt.Sprintf("%s must be one value of 1 to %d printable ASCII characters", headerIdempotencyKey, maxIdempotencyKey), "use a UUID")
+	}
+	if req.Holon.TurnID != "" {
+		return false, invalid("a request has either an "+headerIdempotencyKey+" or a holon.turn_id", "leave the header out: the turn_id does the same")
+	}
+	sum := sha256.Sum256([]byte(key))
+	req.Holon.TurnID = responses.PrefixTurn + "key_" + hex.EncodeToString(sum[:20])
+	return true, nil
+}
+
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// keyConflict makes a conflict about the turn one about the key it came from.
+func keyConflict(err error) error {
+	if e := responses.AsError(err); e.Code != responses.CodeTurnConflict {
+		return err
+	}
+	return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeIdempotencyConflict, Param: headerIdempotencyKey,
+		Message: "the " + headerIdempotencyKey + " was used with another request", Hint: "use a new key for a new request"}
+}

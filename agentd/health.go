@@ -1,0 +1,33 @@
+package agentd
+
+import (
+	"net/http"
+
+	"holon/responses/turns"
+)
+
+func (s *Server) getHealth(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, s.Health())
+}
+
+// Health tells what state the server is in, without asking a model or a disk.
+func (s *Server) Health() turns.Health {
+	h := turns.Health{Status: turns.HealthReady, Version: s.parts.Version, Engine: turns.EngineAgentd, Models: s.parts.Models.Models(), Instance: s.instance, Skills: s.parts.Skills}
+	h.ActiveTurns, h.QueuedTurns = s.lanes.load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		h.Status = turns.HealthDraining
+	}
+	return h
+}
+
+func (s *Server) postShutdown(w http.ResponseWriter, _ *http.Request) {
+	running, queued := s.lanes.load()
+	writeJSON(w, http.StatusAccepted, struct {
+		Status  string `json:"status"`
+		Running int    `json:"active_turns"`
+		Queued  int    `json:"queued_turns"`
+	}{turns.HealthDraining, running, queued})
+	s.Shutdown()
+}

@@ -1,0 +1,97 @@
+package agentd
+
+import (
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"holon/responses"
+)
+
+// requestID names every request, so that a client's report can be found in the log.
+func requestID(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h := w.Header(); h.Get(headerRequestID) == "" {
+			h.Set(headerRequestID, responses.NewID(responses.PrefixRequest))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// observe logs every request and turns a panic of a handler into an error
+// answer, or, when an answer has begun, cuts the connection so that nobody takes
+// it for whole. The turn itself runs elsewhere; a panic there is a bug that must
+// be seen.
+func (s *Server) observe(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := &watched{ResponseWriter: w}
+		log := s.log.With("request", w.Header().Get(headerRequestID), "method", strconv.Quote(r.Method), "path", strconv.Quote(clipID(r.URL.Path)))
+		began := time.Now()
+		defer func() {
+			p := recover()
+			if p == nil {
+				log.Debug("answered", "status", answer.status, "took", time.Since(began))
+				return
+			}
+			if p == http.ErrAbortHandler {
+				panic(p)
+			}
+			log.Error("a request handler panicked", "panic", p, "stack", string(debug.Stack()))
+			if answer.status != 0 {
+				panic(http.ErrAbortHandler)
+			}
+			writeError(answer, responses.Internal("internal error; the server's log has the details", nil))
+		}()
+		if r.ContentLength != 0 { // a body that no handler reads is not waited for either
+			_ = http.NewResponseController(w).SetReadDeadline(began.Add(bodyGrace))
+		}
+		next.ServeHTTP(answer, r)
+	})
+}
+
+// watched notes the status of an answer, 0 while there is none.
+type watched struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *watched) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *watched) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// methods answers HEAD as GET without its body, and OPTIONS with the methods of
+// the path. No header of the answer invites web pages: they have no business
+// here.
+func methods(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method {
+		case http.MethodHead:
+			chi.RouteContext(r.Context()).RouteMethod = http.MethodGet
+		case http.MethodOptions:
+			if list := allowed(r); list != "" {
+				w.Header().Set("Allow", list)
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,119 @@
+package agentd
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"holon/agentd/record"
+	"holon/agentd/turn"
+	"holon/responses"
+)
+
+// maxAside bounds the bodies of requests that need none.
+const maxAside = 64 << 10
+
+// getResponse is GET /responses/{id}: the response as it is, in any state, or
+// its stream.
+func (s *Server) getResponse(w http.ResponseWriter, r *http.Request) {
+	q, err := readReplay(w, r)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	if q.stream {
+		s.replay(w, r, q)
+		return
+	}
+	v, stored, err := s.stored(chi.URLParam(r, "id"))
+	switch {
+	case err != nil:
+		s.fail(w, err)
+	case v != nil:
+		defer v.release()
+		s.servePresent(w, r, v)
+	default:
+		writeJSON(w, http.StatusOK, stored.Response)
+	}
+}
+
+// stored finds a response that may be fetched: of a turn of this process, whose
+// view the caller must release, or else in the store.
+func (s *Server) stored(id string) (*view, *record.Stored, error) {
+	if lt := s.byResponse(id); lt != nil && lt.response.Store {
+		if v := lt.view(); v != nil {
+			return v, nil, nil
+		}
+	}
+	stored, err := s.store.Load(id)
+	if err != nil {
+		return nil, nil, storeError(id, err)
+	}
+	return nil, stored, nil
+}
+
+// storeError explains why the store does not have a response.
+func storeError(id string, err error) error {
+	if errors.Is(err, record.ErrNotFound) {
+		return responses.NotFound("id", responses.CodeNotFound, fmt.Sprintf("no stored response has the id %q", clipID(id)))
+	}
+	return responses.Internal("the stored response cannot be read", err)
+}
+
+// servePresent answers with the response as it is now, with the output so far.
+func (s *Server) servePresent(w http.ResponseWriter, r *http.Request, v *view) {
+	resp, err := v.present(r.Context())
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, resp)
+}
+
+// cancelResponse is POST /responses/{id}/cancel: it ends a running turn, stored
+// or not, and answers with its final response. Cancelling what is over changes
+// nothing and answers the same, so that a client need not win a race.
+func (s *Server) cancelResponse(w http.ResponseWriter, r *http.Request) {
+	if _, err := readBounded(w, r, maxAside); err != nil {
+		s.fail(w, err)
+		return
+	}
+	id := chi.URLParam(r, "id")
+	if lt := s.byResponse(id); lt != nil {
+		if v := lt.view(); v != nil {
+			defer v.release()
+			v.cancel(turn.ErrCancelled)
+			select {
+			case <-v.done:
+			case <-r.Context().Done():
+				return
+			}
+			s.servePresent(w, r, v)
+			return
+		}
+	}
+	stored, err := s.store.Load(id)
+	if err != nil {
+		s.fail(w, storeError(id, err))
+		return
+	}
+	writeJSON(w, http.StatusOK, stored.Response)
+}
+
+// byResponse returns the live turn that makes the response id, or nil.
+func (s *Server) byResponse(id string) *liveTurn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, lt := range s.live {
+		select {
+		case <-lt.start:
+			if lt.err == nil && lt.response.ID == id {
+				return lt
+			}
+		default: // not yet acknowledged, so nobody can know its id
+		}
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package agentd
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/go-chi/chi/v5"
+
+	"holon/responses"
+)
+
+func (s *Server) getTurn(w http.ResponseWriter, r *http.Request) {
+	id := chi.URLParam(r, "id")
+	if err := responses.CheckID("turn_id", id); err != nil {
+		writeError(w, err)
+		return
+	}
+	if lt := s.lookup(id); lt != nil {
+		<-lt.start
+		if lt.err == nil && lt.turn != nil {
+			writeJSON(w, http.StatusOK, lt.turn.Record())
+			return
+		}
+	}
+	_, rec, err := s.locate(id)
+	switch {
+	case err != nil:
+		s.fail(w, err)
+	case rec == nil:
+		writeError(w, turnNotFound(id))
+	default:
+		writeJSON(w, http.StatusOK, rec)
+	}
+}
+
+func turnNotFound(id string) *responses.Error {
+	return responses.NotFound("turn_id", responses.CodeTurnNotFound, fmt.Sprintf("there is no turn %s", clipID(id)))
+}
+
+// getTurnEvents serves runtime.ndjson: the events numbered above after, and
+// with follow=true those to come, until the turn is over.
+func (s *Server) getTurnEvents(w http.ResponseWriter, r *http.Request) {
+	id := chi.URLParam(r, "id")
+	if err := responses.CheckID("turn_id", id); err != nil {
+		writeError(w, err)
+		return
+	}
+	var after int64
+	if q := r.URL.Query().Get("after"); q != "" {
+		var err error
+		if after, err = strconv.ParseInt(q, 10, 64); err != nil || after < 0 {
+			writeError(w, responses.Invalid("after", responses.CodeInvalidValue, "after must be a number of at least 0"))
+			return
+		}
+	}
+	v, err := s.find(id)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	if v == nil {
+		writeError(w, turnNotFound(id))
+		return
+	}
+	defer v.release()
+	follow := r.URL.Query().Get("follow") == "true"
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Cache-Control", "no-store")
+	if r.Method == http.MethodHead {
+		return
+	}
+	out := newWriter(w)
+	_ = out.lines(r.Context(), v.runtime, follow, after) // the reader is gone, or the disk is: nobody to tell
+}

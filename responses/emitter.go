@@ -20,6 +20,7 @@ type Sink func(eventType string, data []byte) error
 //	message   := item.added ( part.added delta* done part.done )* item.done
 //	reasoning := item.added ( summary_part.added delta* done summary_part.done )* item.done
 //	call      := item.added arguments.delta* arguments.done item.done
+//	tool call := item.added item.done (holon:tool_call, for requests that asked)
 //
 // The caller says what happened; ids, indices, sequence numbers, the pairing of
 // added and done, and the closing of what is open are the emitter's business
@@ -41,8 +42,12 @@ type openItem struct {
 	message   *Message
 	reasoning *Reasoning
 	call      *FunctionCall
+	tool      *ToolCall
 	part      string       // type of the open part, "" when none is open
 	notes     []Annotation // annotations of the open part
+	probs     []LogProb    // log probabilities of the open part
+	sent      int          // how many of them went out with a delta
+	torn      []byte       // the beginning of a character whose rest has not come yet
 
 	// Only a resumed stream has these: how much of the part's end is out already.
 	textDone bool
@@ -103,6 +108,18 @@ func (e *Emitter) DefaultPhase(phase Phase) {
 func (e *Emitter) Text(delta string) error {
 	if err := e.openPart(PartOutputText); err != nil || delta == "" {
 		return err
+	}
+	return e.delta(EventTextDelta, delta)
+}
+
+// TextLogprobs is Text with the log probabilities of its tokens.
+func (e *Emitter) TextLogprobs(delta string, probs []LogProb) error {
+	if err := e.openPart(PartOutputText); err != nil {
+		return err
+	}
+	e.open.probs = append(e.open.probs, probs...)
+	if delta == "" {
+		return nil // they go out with the next text, or with the end of the part
 	}
 	return e.delta(EventTextDelta, delta)
 }

@@ -1,5 +1,7 @@
 package responses
 
+import "fmt"
+
 // This file opens and closes parts and items for the Emitter.
 
 // beginItem closes what is open and announces a new item.
@@ -60,17 +62,22 @@ func (e *Emitter) endPart() error {
 	if e.err != nil || e.open.part == "" {
 		return e.err
 	}
-	text := e.text.String()
-	part := Part{Type: e.open.part, Text: text, Annotations: e.open.notes}
-	textDone, partDone := EventTextDone, EventPartDone
+	delta, textDone, partDone := EventTextDelta, EventTextDone, EventPartDone
 	switch e.open.part {
 	case PartRefusal:
-		part = Part{Type: PartRefusal, Refusal: text}
-		textDone = EventRefusalDone
+		delta, textDone = EventRefusalDelta, EventRefusalDone
 	case PartReasoningText:
-		textDone = EventReasoningDone
+		delta, textDone = EventReasoningDelta, EventReasoningDone
 	case PartSummaryText:
-		textDone, partDone = EventReasoningSummaryTextDone, EventReasoningSummaryPartDone
+		delta, textDone, partDone = EventReasoningSummaryTextDelta, EventReasoningSummaryTextDone, EventReasoningSummaryPartDone
+	}
+	if err := e.mend(delta); err != nil {
+		return err
+	}
+	text := e.text.String()
+	part := Part{Type: e.open.part, Text: text, Annotations: e.open.notes, Logprobs: e.open.probs}
+	if e.open.part == PartRefusal {
+		part = Part{Type: PartRefusal, Refusal: text}
 	}
 	if !e.open.textDone {
 		if err := e.partText(textDone, text); err != nil {
@@ -87,9 +94,14 @@ func (e *Emitter) endPart() error {
 	}
 	list := e.parts()
 	*list = append(*list, part)
-	e.open.part, e.open.notes, e.open.textDone, e.open.noted = "", nil, false, 0
-	e.text.Reset()
+	e.closePart()
 	return nil
+}
+
+func (e *Emitter) closePart() {
+	e.open.part, e.open.notes, e.open.textDone, e.open.noted = "", nil, false, 0
+	e.open.probs, e.open.sent = nil, 0
+	e.text.Reset()
 }
 
 // parts returns the list that the open part will join. Its length is the
@@ -121,6 +133,9 @@ func (e *Emitter) endItem(status ItemStatus) error {
 		e.open.reasoning.Status = status
 		item = e.open.reasoning
 	case e.open.call != nil:
+		if err := e.mend(EventArgumentsDelta); err != nil {
+			return err
+		}
 		e.open.call.Status = status
 		e.open.call.Arguments = e.text.String()
 		e.text.Reset()
@@ -130,13 +145,41 @@ func (e *Emitter) endItem(status ItemStatus) error {
 			}
 		}
 		item = e.open.call
+	case e.open.tool != nil: // only the end of the process leaves one open
+		e.open.tool.Status, e.open.tool.Output = ItemIncomplete, InterruptedCall
+		item = e.open.tool
 	default:
 		return nil
 	}
+	return e.closeItem(item)
+}
+
+// closeItem announces that the open item is done and takes it into the output.
+func (e *Emitter) closeItem(item Item) error {
 	if err := e.item(EventItemDone, item); err != nil {
 		return err
 	}
 	e.open = openItem{}
 	e.resp.Output = append(e.resp.Output, item)
 	return nil
+}
+
+// BeginToolCall closes what is open and announces that a tool of the container
+// was called: its id, call id, name and arguments. It is for requests that
+// asked to see such calls; others must never get one.
+func (e *Emitter) BeginToolCall(c *ToolCall) error {
+	begun := &ToolCall{ID: c.ID, CallID: c.CallID, Name: c.Name, Arguments: c.Arguments, Status: ItemInProgress}
+	return e.beginItem(openItem{tool: begun}, begun)
+}
+
+// EndToolCall closes the call that BeginToolCall announced, with its result. c
+// must not be changed afterwards.
+func (e *Emitter) EndToolCall(c *ToolCall) error {
+	if e.err != nil {
+		return e.err
+	}
+	if e.open.tool == nil || e.open.tool.ID != c.ID {
+		return fmt.Errorf("emit tool call: the call %.64q is not open", c.ID)
+	}
+	return e.closeItem(c)
 }

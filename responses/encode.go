@@ -28,7 +28,7 @@ func (e *Emitter) place() {
 		id = e.open.reasoning.ID
 	case e.open.call != nil:
 		id = e.open.call.ID
-	}
+	} // a tool call has no events of its own
 	e.buf = append(e.buf, `,"item_id":"`...)
 	e.buf = append(e.buf, id...)
 	e.buf = append(e.buf, `","output_index":`...)
@@ -44,22 +44,69 @@ func (e *Emitter) place() {
 	e.buf = strconv.AppendInt(e.buf, int64(len(*e.parts())), 10)
 }
 
-// delta emits text and keeps it for the end of the part, the very same text:
-// what is no UTF-8 is replaced before both.
+// delta emits text and keeps it for the end of the part, the very same text. A
+// character that a provider tore apart waits for its rest; what is no UTF-8 at
+// all is replaced.
 func (e *Emitter) delta(eventType, delta string) error {
 	if e.err != nil {
 		return e.err
 	}
-	if !utf8.ValidString(delta) {
-		delta = strings.ToValidUTF8(delta, "\uFFFD")
+	if len(e.open.torn) > 0 || !utf8.ValidString(delta) {
+		if delta = e.whole(delta); delta == "" {
+			return nil
+		}
 	}
+	return e.wholeDelta(eventType, delta)
+}
+
+// whole joins what was torn off before with delta and tears off what is not
+// whole yet.
+func (e *Emitter) whole(delta string) string {
+	s := string(e.open.torn) + delta
+	end := len(s)
+	for i := max(0, end-utf8.UTFMax+1); i < end; i++ {
+		if utf8.RuneStart(s[i]) && !utf8.FullRuneInString(s[i:]) {
+			end = i
+			break
+		}
+	}
+	e.open.torn = append(e.open.torn[:0], s[end:]...)
+	return strings.ToValidUTF8(s[:end], "\uFFFD")
+}
+
+// mend gives up waiting for the rest of a torn character.
+func (e *Emitter) mend(eventType string) error {
+	if len(e.open.torn) == 0 {
+		return nil
+	}
+	e.open.torn = e.open.torn[:0]
+	return e.wholeDelta(eventType, "\uFFFD")
+}
+
+func (e *Emitter) wholeDelta(eventType, delta string) error {
 	e.text.WriteString(delta)
 	e.head(eventType)
 	e.place()
 	e.buf = append(e.buf, `,"delta":`...)
 	e.buf = appendString(e.buf, delta)
 	if eventType == EventTextDelta {
+		return e.emitLogprobs(eventType, e.open.probs[e.open.sent:])
+	}
+	return e.emit(eventType)
+}
+
+// emitLogprobs ends an event of output_text. Those that were given now stay
+// given, also when the sink fails: the stream is over then.
+func (e *Emitter) emitLogprobs(eventType string, probs []LogProb) error {
+	e.open.sent = len(e.open.probs)
+	if len(probs) == 0 {
 		e.buf = append(e.buf, `,"logprobs":[]`...)
+		return e.emit(eventType)
+	}
+	var err error
+	if e.buf, err = appendList(append(e.buf, `,"logprobs":`...), probs); err != nil {
+		e.err = fmt.Errorf("encode %s: %w", eventType, err)
+		return e.err
 	}
 	return e.emit(eventType)
 }
@@ -74,7 +121,7 @@ func (e *Emitter) partText(eventType, text string) error {
 	e.buf = append(e.buf, key...)
 	e.buf = appendString(e.buf, text)
 	if eventType == EventTextDone {
-		e.buf = append(e.buf, `,"logprobs":[]`...)
+		return e.emitLogprobs(eventType, e.open.probs)
 	}
 	return e.emit(eventType)
 }

@@ -56,6 +56,7 @@ type Event struct {
 	Item            Item        `json:"-"`
 	Part            *Part       `json:"part"`
 	Delta           string      `json:"delta"`
+	Logprobs        []LogProb   `json:"logprobs"`
 	Text            string      `json:"text"`
 	Refusal         string      `json:"refusal"`
 	Name            string      `json:"name"`

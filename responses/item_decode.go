@@ -57,6 +57,7 @@ type wireItem struct {
 	Arguments        string          `json:"arguments"`
 	Output           json.RawMessage `json:"output"`
 	Result           json.RawMessage `json:"result"`
+	Media            json.RawMessage `json:"media"`
 	Summary          json.RawMessage `json:"summary"`
 	EncryptedContent string          `json:"encrypted_content"`
 }
@@ -140,6 +141,10 @@ func (w *wireItem) toolCall() (Item, error) {
 	}
 	if err := json.Unmarshal(w.Output, &c.Output); err != nil && !isNull(w.Output) {
 		return nil, Invalid("output", CodeInvalidValue, "output of a holon:tool_call must be a string")
+	}
+	var err error
+	if c.Media, err = decodeParts(w.Media); err != nil {
+		return nil, within("media", err)
 	}
 	return c, nil
 }

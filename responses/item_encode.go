@@ -89,6 +89,9 @@ func (c *ToolCall) appendJSON(dst []byte) ([]byte, error) {
 	o.str("arguments", c.Arguments)
 	o.value("result", rawOr(c.Result, nullJSON))
 	o.str("output", c.Output)
+	if len(c.Media) > 0 {
+		list(o, "media", c.Media)
+	}
 	return o.end()
 }
 

@@ -26,6 +26,7 @@ type Part struct {
 	Text        string       // input_text, output_text, reasoning_text, summary_text, text
 	Refusal     string       // refusal
 	Annotations []Annotation // output_text
+	Logprobs    []LogProb    // output_text: only when the request asked for them
 
 	ImageURL string // input_image: a URL or a data URL; "" is written as null
 	Detail   string // input_image: low, high or auto (the default)
@@ -44,6 +45,38 @@ type Annotation struct {
 	EndIndex   int    `json:"end_index"`
 }
 
+// LogProb tells how likely a token was and which others were.
+type LogProb struct {
+	Token       string       `json:"token"`
+	Logprob     float64      `json:"logprob"`
+	Bytes       []int        `json:"bytes"` // the token's UTF-8
+	TopLogprobs []TopLogProb `json:"top_logprobs"`
+}
+
+// TopLogProb is a token that could have stood in the place of another.
+type TopLogProb struct {
+	Token   string  `json:"token"`
+	Logprob float64 `json:"logprob"`
+	Bytes   []int   `json:"bytes"`
+}
+
+func (l LogProb) appendJSON(dst []byte) ([]byte, error) {
+	o := begin(dst)
+	o.str("token", l.Token)
+	o.value("logprob", l.Logprob)
+	o.value("bytes", nonNil(l.Bytes))
+	list(o, "top_logprobs", l.TopLogprobs)
+	return o.end()
+}
+
+func (l TopLogProb) appendJSON(dst []byte) ([]byte, error) {
+	o := begin(dst)
+	o.str("token", l.Token)
+	o.value("logprob", l.Logprob)
+	o.value("bytes", nonNil(l.Bytes))
+	return o.end()
+}
+
 func (a Annotation) appendJSON(dst []byte) ([]byte, error) {
 	b, err := marshal(a)
 	return append(dst, b...), err
@@ -55,9 +88,9 @@ func OutputText(text string) Part { return Part{Type: PartOutputText, Text: text
 // InputText returns a part that carries text said to the model.
 func InputText(text string) Part { return Part{Type: PartInputText, Text: text} }
 
-// MarshalJSON writes exactly the keys that the part's type has. logprobs is an
-// empty list: this satisfies both Open Responses, where it is optional, and
-// SDKs that require it.
+// MarshalJSON writes exactly the keys that the part's type has. Without logprobs
+// there is an empty list: this satisfies both Open Responses, where the key is
+// optional, and SDKs that require it.
 func (p Part) MarshalJSON() ([]byte, error) { return p.appendJSON(nil) }
 
 func (p Part) appendJSON(dst []byte) ([]byte, error) {
@@ -67,7 +100,7 @@ func (p Part) appendJSON(dst []byte) ([]byte, error) {
 	case PartOutputText:
 		o.str("text", p.Text)
 		list(o, "annotations", p.Annotations)
-		o.raw("logprobs", "[]")
+		list(o, "logprobs", p.Logprobs)
 	case PartRefusal:
 		o.str("refusal", p.Refusal)
 	case PartInputImage:
@@ -105,6 +138,7 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 		FileData    string       `json:"file_data"`
 		FileURL     string       `json:"file_url"`
 		VideoURL    string       `json:"video_url"`
+		Logprobs    []LogProb    `json:"logprobs"`
 	}
 	if err := json.Unmarshal(data, &w); err != nil {
 		return err
@@ -116,6 +150,9 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 		*p = Part{Type: w.Type, Text: w.Text}
 		if len(w.Annotations) > 0 {
 			p.Annotations = w.Annotations
+		}
+		if len(w.Logprobs) > 0 {
+			p.Logprobs = w.Logprobs
 		}
 	case PartRefusal:
 		*p = Part{Type: w.Type, Refusal: w.Refusal}

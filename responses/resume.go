@@ -53,7 +53,11 @@ func (e *Emitter) replay(ev Event) error {
 			return fmt.Errorf("no item is open")
 		}
 		e.open.part = ev.Part.Type
-	case EventTextDelta, EventRefusalDelta, EventReasoningDelta, EventReasoningSummaryTextDelta, EventArgumentsDelta:
+	case EventTextDelta:
+		e.text.WriteString(ev.Delta)
+		e.open.probs = append(e.open.probs, ev.Logprobs...)
+		e.open.sent = len(e.open.probs)
+	case EventRefusalDelta, EventReasoningDelta, EventReasoningSummaryTextDelta, EventArgumentsDelta:
 		e.text.WriteString(ev.Delta)
 	case EventPartDone, EventReasoningSummaryPartDone:
 		if ev.Part == nil || e.open.part == "" {
@@ -61,8 +65,7 @@ func (e *Emitter) replay(ev Event) error {
 		}
 		list := e.parts()
 		*list = append(*list, *ev.Part)
-		e.open.part, e.open.notes, e.open.textDone, e.open.noted = "", nil, false, 0
-		e.text.Reset()
+		e.closePart()
 	case EventTextDone, EventRefusalDone, EventReasoningDone, EventReasoningSummaryTextDone, EventArgumentsDone, EventAnnotationAdded:
 		return e.replayDone(ev)
 	default:
@@ -79,6 +82,8 @@ func (e *Emitter) replayAdded(item Item) error {
 		e.open = openItem{reasoning: item}
 	case *FunctionCall:
 		e.open = openItem{call: item}
+	case *ToolCall:
+		e.open = openItem{tool: item}
 	default:
 		return fmt.Errorf("an item of type %T", item)
 	}
@@ -95,5 +100,9 @@ func (e *Emitter) replayDone(ev Event) error {
 		return nil
 	}
 	e.open.textDone = true
+	if ev.Type == EventTextDone { // with what no delta carried
+		e.open.probs = ev.Logprobs
+		e.open.sent = len(e.open.probs)
+	}
 	return nil
 }

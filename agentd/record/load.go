@@ -186,4 +186,4 @@ func (s *Stored) add(data []byte, started map[string]*responses.ToolCall) error 
 
 // InterruptedCall is what a model is shown as the output of a tool call whose
 // process ended before the call did.
-const InterruptedCall = "The agent process ended before this call returned. It may have had effects; look before running it again."
+const InterruptedCall = responses.InterruptedCall

@@ -9,17 +9,6 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of request fields (Open Responses, CreateResponseBody).
-const (
-	maxInputChars    = 10 << 20
-	maxMetadataPairs = 16
-	maxMetadataKey   = 64
-	maxMetadataValue = 512
-	maxCacheKey      = 64
-	maxToolName      = 64
-	maxTools         = 1024
-)
-
 // wireRequest has the request's keys as they stand on the wire. Pointers tell
 // absent or null, which mean the same here, from zero values.
 type wireRequest struct {
@@ -78,9 +67,11 @@ func DecodeRequest(body []byte) (*Request, error) {
 	if r.Input, err = decodeInput(w.Input); err != nil {
 		return nil, err
 	}
-	if r.Tools, err = decodeTools(w.Tools); err != nil {
+	var show bool
+	if r.Tools, show, err = decodeTools(w.Tools); err != nil {
 		return nil, err
 	}
+	r.ShowToolCalls = show || slices.Contains(r.Include, IncludeToolCalls)
 	if r.Metadata, err = decodeMetadata(w.Metadata); err != nil {
 		return nil, err
 	}
@@ -142,8 +133,8 @@ func decodeInput(raw json.RawMessage) (Items, error) {
 	}
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
-		if n := utf8.RuneCountInString(text); n > maxInputChars {
-			return nil, Invalid("input", CodeInvalidValue, fmt.Sprintf("input may have at most %d characters, this has %d", maxInputChars, n))
+		if err := checkChars("input", text, maxInputChars); err != nil {
+			return nil, err
 		}
 		return Items{&Message{Status: ItemCompleted, Role: RoleUser, Content: []Part{InputText(text)}}}, nil
 	}
@@ -153,8 +144,12 @@ func decodeInput(raw json.RawMessage) (Items, error) {
 	}
 	var items Items
 	var bare *Message
+	var called calls
 	for i, elem := range raws {
 		part, ok, err := barePart(elem)
+		if err == nil && ok {
+			err = checkPart(part)
+		}
 		if err != nil {
 			return nil, within(fmt.Sprintf("input[%d]", i), err)
 		}
@@ -168,6 +163,9 @@ func decodeInput(raw json.RawMessage) (Items, error) {
 		}
 		bare = nil
 		item, err := DecodeItem(elem)
+		if err == nil {
+			err = firstError(checkItem(item), called.note(item))
+		}
 		if err != nil {
 			return nil, within(fmt.Sprintf("input[%d]", i), err)
 		}
@@ -194,41 +192,47 @@ func barePart(elem json.RawMessage) (part Part, ok bool, err error) {
 }
 
 // decodeTools keeps the function tools and ignores the rest: clients declare
-// hosted tools of other servers as a matter of course.
-func decodeTools(raws []json.RawMessage) ([]Tool, error) {
+// hosted tools of other servers as a matter of course. show is true when a tool
+// of ours is among them, which asks to see the container's calls.
+func decodeTools(raws []json.RawMessage) (tools []Tool, show bool, err error) {
 	if len(raws) > maxTools {
-		return nil, Invalid("tools", CodeInvalidValue, fmt.Sprintf("tools may list at most %d tools, this lists %d", maxTools, len(raws)))
+		return nil, false, Invalid("tools", CodeInvalidValue, fmt.Sprintf("tools may list at most %d tools, this lists %d", maxTools, len(raws)))
 	}
-	var tools []Tool
 	seen := make(map[string]bool)
 	for i, raw := range raws {
 		path := fmt.Sprintf("tools[%d]", i)
 		var head struct {
 			Type string `json:"type"`
+			Name string `json:"name"`
 		}
 		if err := json.Unmarshal(raw, &head); err != nil {
-			return nil, decodeError(path, err)
+			return nil, false, decodeError(path, err)
 		}
-		if head.Type != "function" {
+		switch {
+		case head.Type == "function", head.Type == "" && head.Name != "":
+		case head.Type == "":
+			return nil, false, Invalid(path+".type", CodeMissingParameter, "a tool needs a type; only function tools are the client's to declare")
+		default:
+			show = show || strings.HasPrefix(head.Type, extension)
 			continue
 		}
 		var t Tool
 		if err := json.Unmarshal(raw, &t); err != nil {
-			return nil, decodeError(path, err)
+			return nil, false, decodeError(path, err)
 		}
 		if err := checkToolName(path+".name", t.Name); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if seen[t.Name] {
-			return nil, Invalid(path+".name", CodeInvalidValue, fmt.Sprintf("the function %q is declared twice", t.Name))
+			return nil, false, Invalid(path+".name", CodeInvalidValue, fmt.Sprintf("the function %q is declared twice", t.Name))
 		}
 		if t.Parameters != nil && t.Parameters[0] != '{' {
-			return nil, Invalid(path+".parameters", CodeInvalidValue, "parameters must be a JSON Schema object")
+			return nil, false, Invalid(path+".parameters", CodeInvalidValue, "parameters must be a JSON Schema object")
 		}
 		seen[t.Name] = true
 		tools = append(tools, t)
 	}
-	return tools, nil
+	return tools, show, nil
 }
 
 func checkToolName(param, name string) error {
@@ -260,40 +264,6 @@ func decodeMetadata(raws map[string]json.RawMessage) (map[string]string, error) 
 	return pairs, nil
 }
 
-// check enforces the bounds of the fields that DecodeRequest did not check
-// while it read them.
-func (r *Request) check() error {
-	if err := checkMin("max_output_tokens", r.MaxOutputTokens); err != nil {
-		return err
-	}
-	if err := checkMin("max_tool_calls", r.MaxToolCalls); err != nil {
-		return err
-	}
-	if r.TopLogprobs < 0 || r.TopLogprobs > 20 {
-		return Invalid("top_logprobs", CodeInvalidValue, fmt.Sprintf("top_logprobs must be 0 to 20, not %d", r.TopLogprobs))
-	}
-	if r.Truncation != "auto" && r.Truncation != "disabled" {
-		return Invalid("truncation", CodeInvalidValue, fmt.Sprintf("truncation must be auto or disabled, not %q", clip(r.Truncation, 32)))
-	}
-	for param, s := range map[string]*string{"prompt_cache_key": r.PromptCacheKey, "safety_identifier": r.SafetyIdentifier} {
-		if s != nil && utf8.RuneCountInString(*s) > maxCacheKey {
-			return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s may have at most %d characters", param, maxCacheKey))
-		}
-	}
-	if r.PreviousResponseID != "" {
-		if CheckID("previous_response_id", r.PreviousResponseID) != nil {
-			return PreviousNotFound(r.PreviousResponseID)
-		}
-	}
-	if r.ToolChoice.Name != "" {
-		// Whether there is such a tool only the server knows, which has its own.
-		if err := checkToolName("tool_choice.name", r.ToolChoice.Name); err != nil {
-			return err
-		}
-	}
-	return r.Holon.check()
-}
-
 // PreviousNotFound is the answer to a previous_response_id that names nothing
 // stored: 404 with the code that the protocol prescribes.
 func PreviousNotFound(id string) *Error {
@@ -305,36 +275,4 @@ func clip(s string, n int) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:n], "") + "…"
-}
-
-func checkMin(param string, v *int) error {
-	if v != nil && *v < 1 {
-		return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s must be at least 1, not %d", param, *v))
-	}
-	return nil
-}
-
-func (h *Holon) check() error {
-	for _, id := range []struct{ param, value string }{{"holon.session_id", h.SessionID}, {"holon.turn_id", h.TurnID}} {
-		if id.value == "" {
-			continue
-		}
-		if err := CheckID(id.param, id.value); err != nil {
-			return err
-		}
-	}
-	switch h.Isolation {
-	case "", "none":
-	default:
-		return Invalid("holon.isolation", CodeUnsupportedParameter, fmt.Sprintf("holon.isolation %q is not offered by this server; only none is", clip(h.Isolation, 32)))
-	}
-	switch h.OnDisconnect {
-	case "", "continue", "cancel":
-	default:
-		return Invalid("holon.on_disconnect", CodeInvalidValue, fmt.Sprintf("holon.on_disconnect must be continue or cancel, not %q", clip(h.OnDisconnect, 32)))
-	}
-	if l := h.Limits; l != nil && (l.MaxRounds < 0 || l.TimeoutMS < 0) {
-		return Invalid("holon.limits", CodeInvalidValue, "holon.limits must not be negative; leave a limit out to get the server's own")
-	}
-	return nil
 }

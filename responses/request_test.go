@@ -112,8 +112,8 @@ func TestDecodeRequestFields(t *testing.T) {
 	description, strict, effort, instructions, three, one := "d", true, "minimal", "be brief", 3, 1
 	want := &responses.Request{
 		Model: "scripted/demo", PreviousResponseID: "resp_1", Instructions: &instructions, Include: []string{"holon:tool_calls", "unknown.value"},
-		Tools:      []responses.Tool{{Name: "f", Description: &description, Parameters: []byte(`{"type":"object"}`), Strict: &strict}, {Name: "g"}},
-		ToolChoice: responses.ToolChoice{Mode: "required", Allowed: []string{"f"}}, MaxToolCalls: &three, MaxOutputTokens: &one,
+		Tools:         []responses.Tool{{Name: "f", Description: &description, Parameters: []byte(`{"type":"object"}`), Strict: &strict}, {Name: "g"}},
+		ShowToolCalls: true, ToolChoice: responses.ToolChoice{Mode: "required", Allowed: []string{"f"}}, MaxToolCalls: &three, MaxOutputTokens: &one,
 		Temperature: 1, TopP: 1, Sampling: responses.Sampling{Temperature: true}, TopLogprobs: 2, Reasoning: &responses.ReasoningConfig{Effort: &effort},
 		Text:       responses.TextConfig{Verbosity: "low", Format: responses.TextFormat{Type: "json_schema", Name: "n", Schema: []byte(`{"type":"object"}`)}},
 		Truncation: "auto", Stream: true, Metadata: map[string]string{"a": "b"}, ServiceTier: "flex",

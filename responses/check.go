@@ -1,0 +1,152 @@
+package responses
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// This file holds the bounds that a request must keep.
+
+// Bounds of request fields (Open Responses, CreateResponseBody and the schemas
+// of its items), in characters unless it says otherwise.
+const (
+	maxInputChars    = 10 << 20 // of one text, wherever it stands
+	maxMetadataPairs = 16
+	maxMetadataKey   = 64
+	maxMetadataValue = 512
+	maxCacheKey      = 64
+	maxShortName     = 64 // characters of service_tier, reasoning.effort and the like
+	maxImageChars    = 20 << 20
+	maxFileChars     = 32 << 20
+	maxToolName      = 64
+	maxTools         = 1024
+)
+
+// check enforces the bounds of the fields that DecodeRequest did not check
+// while it read them.
+func (r *Request) check() error {
+	if err := checkMin("max_output_tokens", r.MaxOutputTokens); err != nil {
+		return err
+	}
+	if err := checkMin("max_tool_calls", r.MaxToolCalls); err != nil {
+		return err
+	}
+	if r.TopLogprobs < 0 || r.TopLogprobs > 20 {
+		return Invalid("top_logprobs", CodeInvalidValue, fmt.Sprintf("top_logprobs must be 0 to 20, not %d", r.TopLogprobs))
+	}
+	if r.Truncation != "auto" && r.Truncation != "disabled" {
+		return Invalid("truncation", CodeInvalidValue, fmt.Sprintf("truncation must be auto or disabled, not %q", clip(r.Truncation, 32)))
+	}
+	if r.Background && !r.Store {
+		e := Invalid("background", CodeUnsupportedParameter, "a background response can only be fetched when it is stored")
+		e.Hint = "leave out store:false, or background"
+		return e
+	}
+	if err := r.checkNames(); err != nil {
+		return err
+	}
+	if r.PreviousResponseID != "" {
+		if CheckID("previous_response_id", r.PreviousResponseID) != nil {
+			return PreviousNotFound(r.PreviousResponseID)
+		}
+	}
+	if r.ToolChoice.Name != "" {
+		// Whether there is such a tool only the server knows, which has its own.
+		if err := checkToolName("tool_choice.name", r.ToolChoice.Name); err != nil {
+			return err
+		}
+	}
+	return r.Holon.check()
+}
+
+// checkNames checks the short strings and the words from fixed lists.
+func (r *Request) checkNames() error {
+	deref := func(s *string) string { return orDefault(s, "") }
+	reasoning := orDefault(r.Reasoning, ReasoningConfig{})
+	for _, short := range []struct {
+		param, value string
+		limit        int
+	}{
+		{"prompt_cache_key", deref(r.PromptCacheKey), maxCacheKey},
+		{"safety_identifier", deref(r.SafetyIdentifier), maxCacheKey},
+		{"service_tier", r.ServiceTier, maxShortName},
+		{"reasoning.effort", deref(reasoning.Effort), maxShortName},
+	} {
+		if err := checkChars(short.param, short.value, short.limit); err != nil {
+			return err
+		}
+	}
+	if err := checkWord("reasoning.summary", deref(reasoning.Summary), "", "auto", "concise", "detailed"); err != nil {
+		return err
+	}
+	if err := checkWord("text.verbosity", r.Text.Verbosity, "", "low", "medium", "high"); err != nil {
+		return err
+	}
+	f := r.Text.Format
+	if f.Name != "" {
+		if err := checkToolName("text.format.name", f.Name); err != nil {
+			return err
+		}
+	}
+	if f.Schema != nil && bytes.TrimSpace(f.Schema)[0] != '{' {
+		return Invalid("text.format.schema", CodeInvalidValue, "schema must be a JSON Schema object")
+	}
+	for i, v := range r.Include {
+		if strings.HasPrefix(v, extension) && v != IncludeToolCalls { // of other values clients send many
+			return Invalid(fmt.Sprintf("include[%d]", i), CodeUnsupportedParameter, fmt.Sprintf("%q is not offered by this server; only %s is", clip(v, 64), IncludeToolCalls))
+		}
+	}
+	return nil
+}
+
+func checkWord(param, value string, allowed ...string) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s must be %s, not %q", param, strings.Join(allowed[1:], ", "), clip(value, 32)))
+}
+
+func checkChars(param, s string, limit int) error {
+	if len(s) <= limit { // most are, and need not be counted
+		return nil
+	}
+	if n := utf8.RuneCountInString(s); n > limit {
+		return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s may have at most %d characters, this has %d", orBody(param), limit, n))
+	}
+	return nil
+}
+
+func checkMin(param string, v *int) error {
+	if v != nil && *v < 1 {
+		return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s must be at least 1, not %d", param, *v))
+	}
+	return nil
+}
+
+func (h *Holon) check() error {
+	for _, id := range []struct{ param, value string }{{"holon.session_id", h.SessionID}, {"holon.turn_id", h.TurnID}} {
+		if id.value == "" {
+			continue
+		}
+		if err := CheckID(id.param, id.value); err != nil {
+			return err
+		}
+	}
+	switch h.Isolation {
+	case "", "none":
+	default:
+		return Invalid("holon.isolation", CodeUnsupportedParameter, fmt.Sprintf("holon.isolation %q is not offered by this server; only none is", clip(h.Isolation, 32)))
+	}
+	switch h.OnDisconnect {
+	case "", "continue", "cancel":
+	default:
+		return Invalid("holon.on_disconnect", CodeInvalidValue, fmt.Sprintf("holon.on_disconnect must be continue or cancel, not %q", clip(h.OnDisconnect, 32)))
+	}
+	if l := h.Limits; l != nil && (l.MaxRounds < 0 || l.TimeoutMS < 0) {
+		return Invalid("holon.limits", CodeInvalidValue, "holon.limits must not be negative; leave a limit out to get the server's own")
+	}
+	return nil
+}

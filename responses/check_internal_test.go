@@ -1,0 +1,39 @@
+package responses
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// The bounds of large content, without a body of that size.
+func TestBoundsOfContent(t *testing.T) {
+	const mib = 1 << 20
+	message := func(p Part) Item { return &Message{Role: RoleUser, Content: []Part{InputText("x"), p}} }
+	for param, tt := range map[string]struct {
+		edge int
+		item func(s string) Item
+	}{
+		"content[1].text":      {10 * mib, func(s string) Item { return message(InputText(s)) }},
+		"content[1].refusal":   {10 * mib, func(s string) Item { return message(Part{Type: PartRefusal, Refusal: s}) }},
+		"content[1].image_url": {20 * mib, func(s string) Item { return message(Part{Type: PartInputImage, ImageURL: s}) }},
+		"content[1].file_data": {32 * mib, func(s string) Item { return message(Part{Type: PartInputFile, FileData: s}) }},
+		"output[0].text":       {10 * mib, func(s string) Item { return &FunctionCallOutput{Output: []Part{InputText(s)}} }},
+		"output[0].image_url": {20 * mib, func(s string) Item {
+			return &FunctionCallOutput{Output: []Part{{Type: PartInputImage, ImageURL: s}}}
+		}},
+		"summary[0].text":   {10 * mib, func(s string) Item { return &Reasoning{Summary: []Part{{Type: PartSummaryText, Text: s}}} }},
+		"encrypted_content": {10 * mib, func(s string) Item { return &Compaction{EncryptedContent: s} }},
+		"output":            {10 * mib, func(s string) Item { return &ToolCall{CallID: "c", Name: "f", Output: s} }},
+	} {
+		for _, char := range []string{"x", "ä"} {
+			if err := checkItem(tt.item(strings.Repeat(char, tt.edge))); err != nil {
+				t.Errorf("%s at the edge: %v", param, err)
+			}
+			e, _ := errors.AsType[*Error](checkItem(tt.item(strings.Repeat(char, tt.edge+1))))
+			if e == nil || e.Param != param || len(e.Message) > 400 {
+				t.Errorf("%s over the edge: %v", param, e)
+			}
+		}
+	}
+}

@@ -172,6 +172,22 @@ func (e *Error) Retryable() bool {
 	return false
 }
 
+// Response tells a client why the model failed. Whether the fault is the
+// request's or the provider's decides the type, and with it the HTTP status.
+func (e *Error) Response() *responses.Error {
+	out := &responses.Error{Type: responses.TypeModelError, Code: e.Code, Message: e.Message, Cause: e}
+	switch e.Kind {
+	case KindRateLimited:
+		out.Type = responses.TypeTooManyRequests
+	case KindInvalidRequest, KindContextLength, KindScenario:
+		out.Type = responses.TypeInvalidRequest
+	}
+	if out.Code == "" {
+		out.Code = responses.CodeModelError
+	}
+	return out
+}
+
 // Error returns the kind and the message on one line.
 func (e *Error) Error() string { return fmt.Sprintf("model %s: %s", e.Kind, e.Message) }
 

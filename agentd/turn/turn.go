@@ -178,7 +178,7 @@ func (r *runner) add(item responses.Item) error {
 func (r *runner) fail(ctx context.Context, err error) error {
 	var cause *responses.Error
 	if failed, ok := errors.AsType[*model.Error](err); ok {
-		cause = responseError(failed)
+		cause = failed.Response()
 	} else if cause, ok = errors.AsType[*responses.Error](err); !ok || cause.Type != responses.TypeModelError {
 		return err // the sink or the journal; a model_error is the emitter refusing what the model made
 	}
@@ -221,20 +221,4 @@ func (r *runner) end(emit func(*responses.Emitter) error) error {
 		}
 	}
 	return nil
-}
-
-// responseError tells a client why the model failed. Whether the fault is the
-// request's or the provider's decides the type, and with it the HTTP status.
-func responseError(e *model.Error) *responses.Error {
-	out := &responses.Error{Type: responses.TypeModelError, Code: e.Code, Message: e.Message, Cause: e}
-	switch e.Kind {
-	case model.KindRateLimited:
-		out.Type = responses.TypeTooManyRequests
-	case model.KindInvalidRequest, model.KindContextLength, model.KindScenario:
-		out.Type = responses.TypeInvalidRequest
-	}
-	if out.Code == "" {
-		out.Code = responses.CodeModelError
-	}
-	return out
 }

@@ -2,7 +2,6 @@ package agentd_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -13,52 +12,20 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/getkin/kin-openapi/openapi3"
-
-	"holon/responses"
 	"holon/responses/conform"
+	"holon/responses/conform/schema"
 	"holon/responses/stream"
 )
 
 // document is the protocol's own OpenAPI document, which lies beside the
 // module; nil where it does not.
-var document = sync.OnceValues(func() (*openapi3.T, error) {
+var document = sync.OnceValues(func() (*schema.Document, error) {
 	path := filepath.Join("..", "..", "shared", "openresponses", "openapi.json")
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return openapi3.NewLoader().LoadFromFile(path)
+	return schema.Load(path)
 })
-
-func schemas(t *testing.T) (event map[string]*openapi3.Schema, response *openapi3.Schema) {
-	t.Helper()
-	doc, err := document()
-	if err != nil {
-		t.Error(err)
-	}
-	if doc == nil {
-		return nil, nil
-	}
-	event = make(map[string]*openapi3.Schema)
-	for name, ref := range doc.Components.Schemas {
-		if strings.HasSuffix(name, "StreamingEvent") {
-			event[ref.Value.Properties["type"].Value.Enum[0].(string)] = ref.Value
-		}
-	}
-	return event, doc.Components.Schemas["ResponseResource"].Value
-}
-
-func validate(t *testing.T, schema *openapi3.Schema, data []byte) {
-	t.Helper()
-	var v any
-	if err := json.Unmarshal(data, &v); err != nil {
-		t.Errorf("%v: %.500s", err, data)
-		return
-	}
-	if err := schema.VisitJSON(v, openapi3.EnableJSONSchema2020(), openapi3.MultiErrors()); err != nil {
-		t.Errorf("%.1000s\n%v", data, err)
-	}
-}
 
 // validator checks every answer of POST /responses that a test reads to its
 // end: streams by the rules of package conform, and all JSON by the OpenAPI
@@ -95,11 +62,16 @@ func (b *tee) Read(p []byte) (int, error) {
 }
 
 func (v *validator) check(contentType string, body []byte) {
-	events, response := schemas(v.t)
+	doc, err := document()
+	if err != nil {
+		v.t.Error(err)
+	}
 	framing, err := stream.FramingOf(contentType)
 	if err != nil { // JSON
-		if response != nil {
-			validate(v.t, response, body)
+		if doc != nil {
+			if err := doc.Object("ResponseResource", body); err != nil {
+				v.t.Error(err)
+			}
 		}
 		return
 	}
@@ -107,14 +79,12 @@ func (v *validator) check(contentType string, body []byte) {
 		v.t.Errorf("%v\n%.3000s", err, body)
 	}
 	for data, err := range stream.Events(bytes.NewReader(body), framing) {
+		if err == nil && doc != nil {
+			err = doc.Event(data)
+		}
 		if err != nil {
 			v.t.Error(err)
 			return
-		}
-		if schema := events[responses.EventType(data)]; schema != nil {
-			validate(v.t, schema, data)
-		} else if events != nil {
-			v.t.Errorf("the document has no event %q", responses.EventType(data))
 		}
 	}
 }

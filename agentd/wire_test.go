@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,16 +28,25 @@ rounds:
     usage: {input_tokens: 10, output_tokens: 3, cached_tokens: 4, reasoning_tokens: 1}
 `
 
+// The cases of package conform that need no more than a model that talks; the
+// others are run against the program itself, in test/clients.
 func TestConformance(t *testing.T) {
 	h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Listen = "127.0.0.1:0" })
 	ref := h.scenario("hello", hello)
-	t.Run("unix", func(t *testing.T) { conform.Run(t, "http://agentd", h.http, ref) })
-	t.Run("unix, v1", func(t *testing.T) { conform.Run(t, "http://agentd/v1", h.http, ref) })
-	t.Run("tcp", func(t *testing.T) {
-		transport := &http.Transport{}
-		defer transport.CloseIdleConnections()
-		conform.Run(t, "http://"+h.tcp+"/v1", &http.Client{Transport: &validator{t, transport}}, ref)
+	cases := slices.DeleteFunc(conform.Cases(), func(c conform.Case) bool {
+		return c.ID != "streaming-response" && !strings.HasPrefix(c.ID, "accepts/") && !strings.HasPrefix(c.ID, "streams/ndjson") && !strings.HasPrefix(c.ID, "errors/unknown")
 	})
+	target := conform.Target{BaseURL: "http://agentd", Socket: h.cfg.Socket, Model: ref}
+	if doc, err := document(); err != nil {
+		t.Fatal(err)
+	} else if doc != nil {
+		target.Schemas = doc
+	}
+	t.Run("unix", func(t *testing.T) { conform.Run(t, target, cases) })
+	target.BaseURL = "http://agentd/v1"
+	t.Run("unix, v1", func(t *testing.T) { conform.Run(t, target, cases) })
+	target.BaseURL, target.Socket = "http://"+h.tcp+"/v1", ""
+	t.Run("tcp", func(t *testing.T) { conform.Run(t, target, cases) })
 }
 
 func TestOpenAIClient(t *testing.T) {

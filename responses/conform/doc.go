@@ -1,6 +1,7 @@
 // Package conform checks servers of the Open Responses protocol from outside:
 // [Checker] and [CheckStream] decide whether a sequence of events is legal, and
-// [Run] puts a server through the shapes that every client relies on.
+// the [Cases] of a [Suite] put a server through what clients rely on: the cases
+// of the official compliance suite under their own ids, and more.
 //
 // A legal sequence follows the working grammar and keeps the invariants that
 // some client breaks without (Open Responses, "Streaming"):
@@ -18,4 +19,9 @@
 // suite. The package shares no code with the Emitter it is used to test: it
 // reads plain JSON. It is meant for tests, bounds each event but not their
 // number, and says nothing about what a model answered.
+//
+// A model suits the cases when it calls get_weather where that is offered and
+// the user asks for the weather, runs a command when told to, and talks
+// otherwise. Any good one does; for scripted models there is
+// test/clients/testdata/conformance.yaml.
 package conform

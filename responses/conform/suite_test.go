@@ -3,8 +3,11 @@ package conform_test
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -95,8 +98,88 @@ func (s *server) check(req *responses.Request) error {
 	return nil
 }
 
+// alone are the cases that need no model that calls functions, and no path but
+// POST /responses.
+func alone(t *testing.T) []conform.Case {
+	t.Helper()
+	later := []string{"tool-calling", "compact-response", "compact-missing-model", "streams/call", "streams/limit", "streams/headers", "item reference",
+		"continuation/not stored", "continuation/open call", "compact/input",
+		"errors/choice of a tool that is not there", "errors/background without store", "errors/unknown item reference"}
+	cases := slices.DeleteFunc(conform.Cases(), func(c conform.Case) bool {
+		return c.Kind == conform.Service || c.Kind == conform.Extension && c.ID != "streams/ndjson" ||
+			strings.HasPrefix(c.ID, "websocket-") || strings.HasPrefix(c.ID, "tools/") || slices.Contains(later, c.ID)
+	})
+	if len(cases) < 30 {
+		t.Fatalf("only %d cases", len(cases))
+	}
+	return cases
+}
+
 func TestSuite(t *testing.T) {
 	srv := httptest.NewServer(&server{stored: make(map[string]bool)})
 	defer srv.Close()
-	conform.Run(t, srv.URL+"/v1/", srv.Client(), "any")
+	conform.Run(t, conform.Target{BaseURL: srv.URL + "/v1/", Model: "any"}, alone(t))
+}
+
+func TestCasesHaveTheirOfficialNames(t *testing.T) {
+	var ids []string
+	seen := make(map[string]bool)
+	for _, c := range conform.Cases() {
+		if seen[c.ID] || c.About == "" {
+			t.Errorf("%q: used twice, or it does not say what must hold", c.ID)
+		}
+		seen[c.ID] = true
+		if c.Kind == conform.Official {
+			ids = append(ids, c.ID)
+		}
+	}
+	want := "basic-response assistant-phase streaming-response system-prompt tool-calling image-input multi-turn compact-response compact-missing-model " +
+		"response-output-phase-schema websocket-response websocket-sequential-responses websocket-continuation websocket-reconnect-store-false-recovery " +
+		"websocket-previous-response-not-found websocket-failed-continuation-evicts-cache websocket-compact-new-chain"
+	if got := strings.Join(ids, " "); got != want {
+		t.Errorf("the official cases are\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A server that breaks one thing must fail the cases that are about it.
+func TestSuiteFindsBrokenServers(t *testing.T) {
+	for _, test := range []struct {
+		name, old, new string
+		fails          []string // among others
+	}{
+		{"line ends", "\n", "\r\n", []string{"streaming-response", "streams/sse", "continuation/streamed"}},
+		{"null logprobs", `"logprobs":[]`, `"logprobs":null`, []string{"basic-response", "multi-turn", "streams/sse"}},
+		{"no phase key but null", `"role":"assistant"`, `"role":"assistant","phase":null`, []string{"basic-response", "image-input"}},
+		{"no usage", `"usage":{`, `"usage":null,"x":{`, []string{"basic-response", "accepts/string"}},
+		{"failed", `"status":"completed"`, `"status":"failed"`, []string{"basic-response", "streaming-response"}},
+		{"foreign event", `"response.output_text.done"`, `"acme:trace"`, []string{"streams/sse", "streams/ndjson"}},
+		{"no end mark", "data: [DONE]\n", "", []string{"streams/sse"}},
+		{"schema echoed", `"schema":null`, `"schema":{"type":"object"}`, []string{"echo/schema"}},
+		{"errors without a param", `"param":`, `"parameter":`, []string{"errors/no object", "errors/unknown path"}},
+		{"other code", `previous_response_not_found`, `not_found`, []string{"errors/hostile previous response"}},
+		{"nothing echoed", `"instructions":"Be brief."`, `"instructions":null`, []string{"echo"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			good := &server{stored: make(map[string]bool)}
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				rec := httptest.NewRecorder()
+				good.ServeHTTP(rec, r)
+				maps.Copy(w.Header(), rec.Header())
+				w.WriteHeader(rec.Code)
+				_, _ = io.WriteString(w, strings.ReplaceAll(rec.Body.String(), test.old, test.new))
+			}))
+			defer srv.Close()
+			suite := conform.New(conform.Target{BaseURL: srv.URL + "/v1", Model: "any"})
+			defer suite.Close()
+			failed := make(map[string]bool)
+			for _, r := range suite.All(t.Context(), alone(t)) {
+				failed[r.Case.ID] = r.Err != nil
+			}
+			for _, id := range test.fails {
+				if !failed[id] {
+					t.Errorf("%s passed", id)
+				}
+			}
+		})
+	}
 }

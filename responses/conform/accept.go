@@ -1,0 +1,135 @@
+package conform
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"holon/responses/stream"
+)
+
+// accepted are requests that clients send and a server must complete.
+var accepted = map[string]string{
+	"message":            `{"input":[{"type":"message","role":"user","content":"Say hello."}]}`,
+	"string":             `{"input":"Say hello."}`,
+	"parts":              `{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"Say hello."}]}]}`,
+	"typeless messages":  `{"input":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi."},{"role":"assistant","content":"Hello."},{"role":"user","content":[{"type":"input_text","text":"Again."}]}]}`,
+	"developer message":  `{"input":[{"type":"message","role":"developer","content":"Be brief."},{"type":"message","role":"user","content":"Hi."}]}`,
+	"phases in history":  `{"input":[{"type":"message","role":"assistant","phase":"commentary","content":"Looking."},{"type":"message","role":"assistant","phase":"final_answer","content":"Done."},{"type":"message","role":"user","content":"Thanks."}]}`,
+	"tools in history":   `{"input":[{"role":"user","content":"Weather?"},{"type":"function_call","call_id":"call_1","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"call_1","output":"rain"},{"role":"user","content":"And?"}]}`,
+	"reasoning in input": `{"input":[{"type":"reasoning","summary":[],"content":null,"encrypted_content":null},{"role":"user","content":"Hi."}]}`,
+	"unknown fields":     `{"input":"Hi.","user":"u","prompt":null,"conversation":null,"context_management":[],"something_new":{"a":1},"include":["web_search_call.results"]}`,
+	"unknown tools":      `{"input":"Hi.","tools":[{"type":"web_search"},{"type":"acme:tool","x":1},{"type":"function","name":"f"}]}`,
+	"nulls":              `{"input":"Hi.","instructions":null,"tools":null,"tool_choice":null,"temperature":null,"metadata":null,"reasoning":null,"text":null,"previous_response_id":null,"max_output_tokens":null}`,
+	"small output limit": `{"input":"Hi.","max_output_tokens":16,"stream":false}`,
+}
+
+func acceptance() (cases []Case) {
+	for _, name := range slices.Sorted(maps.Keys(accepted)) {
+		cases = append(cases, Case{"accepts/" + name, Protocol, "a sloppy or unusual request is completed", func(ctx context.Context, s *Suite) error {
+			_, err := s.completes(ctx, s.request("%s", accepted[name]))
+			return err
+		}})
+	}
+	return append(cases,
+		Case{"echo", Protocol, "a response repeats what was asked for", echo},
+		Case{"echo/schema", Protocol, "the schema of structured output is echoed as null, which is all that the protocol allows", echoSchema})
+}
+
+func echo(ctx context.Context, s *Suite) error {
+	got, err := s.completes(ctx, s.request(`{"input":"Hi.","instructions":"Be brief.","metadata":{"k":"v"},"temperature":0.5,"truncation":"auto","parallel_tool_calls":false,`+
+		`"max_output_tokens":64,"prompt_cache_key":"key","safety_identifier":"user","tool_choice":"auto",`+
+		`"tools":[{"type":"function","name":"f","description":"d","parameters":{"type":"object"}}]}`))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for key, want := range map[string]any{
+		"instructions": "Be brief.", "truncation": "auto", "parallel_tool_calls": false, "tool_choice": "auto",
+		"prompt_cache_key": "key", "safety_identifier": "user", "temperature": json.Number("0.5"), "max_output_tokens": json.Number("64"),
+		"metadata": map[string]any{"k": "v"},
+		"tools":    []any{map[string]any{"type": "function", "name": "f", "description": "d", "parameters": map[string]any{"type": "object"}, "strict": nil}},
+	} {
+		errs = append(errs, expect(equal(got[key], want), "%s is %v, want %v", key, got[key], want))
+	}
+	return errors.Join(errs...)
+}
+
+// echoSchema asks for JSON that a model which only talks does not give; how the
+// response ends is not its subject.
+func echoSchema(ctx context.Context, s *Suite) error {
+	a, err := s.post(ctx, s.request(`{"input":"Answer in JSON.","stream":true,"text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"},"strict":true}}}`))
+	if err != nil {
+		return err
+	}
+	got, _, err := s.checkStream(a, stream.SSE, new(Checker))
+	if err != nil {
+		return err
+	}
+	text, _ := got["text"].(map[string]any)
+	want := map[string]any{"type": "json_schema", "name": "n", "description": nil, "schema": nil, "strict": true}
+	return expect(equal(text["format"], want), "text.format is %v, want %v", text["format"], want)
+}
+
+type refusal struct {
+	name, body string
+	statuses   []int
+	code       string // "" for any
+	param      string // "" for any
+}
+
+// refused are requests that a server must not run.
+var refused = []refusal{
+	{"bounds", `{"input":"x","top_logprobs":21}`, []int{400}, "", "top_logprobs"},
+	{"too much metadata", `{"input":"x","metadata":{"k":"` + strings.Repeat("v", 513) + `"}}`, []int{400}, "", ""},
+	{"choice of a tool that is not there", `{"input":"x","tool_choice":{"type":"function","name":"nowhere"}}`, []int{400}, "", "tool_choice"},
+	{"background without store", `{"input":"x","background":true,"store":false}`, []int{400}, "unsupported_parameter", "background"},
+	{"unknown item reference", `{"input":[{"type":"item_reference","id":"msg_nowhere"},{"role":"user","content":"x"}]}`, []int{400, 404}, "", ""},
+	{"malformed json", `{"input":`, []int{400}, "", ""},
+	{"no object", `["input"]`, []int{400}, "", ""},
+	{"input of a wrong type", `{"input":5}`, []int{400}, "", "input"},
+	{"role unknown", `{"input":[{"type":"message","role":"wizard","content":"x"}]}`, []int{400}, "", ""},
+	{"temperature of a wrong type", `{"input":"x","temperature":"hot"}`, []int{400}, "", "temperature"},
+	{"unknown previous response", `{"input":"x","previous_response_id":"resp_000000000000000000000000000"}`, []int{404}, "previous_response_not_found", "previous_response_id"},
+	{"unknown previous response, streamed", `{"input":"x","previous_response_id":"resp_000000000000000000000000000","stream":true}`, []int{404}, "previous_response_not_found", "previous_response_id"},
+	{"hostile previous response", `{"input":"x","previous_response_id":"../../../etc/passwd"}`, []int{404}, "previous_response_not_found", "previous_response_id"},
+	{"output of an unknown call", `{"input":[{"type":"function_call_output","call_id":"call_never_made","output":"x"}]}`, []int{400, 404}, "", ""},
+}
+
+func refusals() []Case {
+	cases := []Case{
+		{"errors/unknown path", Protocol, "an unknown path has the error envelope", func(ctx context.Context, s *Suite) error {
+			a, err := s.do(ctx, http.MethodGet, "/no/such/path", nil)
+			return failed(a, err, http.StatusNotFound)
+		}},
+		{"errors/content type", Protocol, "a body that is no JSON is refused", func(ctx context.Context, s *Suite) error {
+			a, err := s.post(ctx, []byte(`{"input":"hi"}`), "Content-Type", "text/plain")
+			return failed(a, err, 400, 415)
+		}},
+	}
+	for _, r := range refused {
+		cases = append(cases, Case{"errors/" + r.name, Protocol, "a request that cannot be understood or done is refused by name", func(ctx context.Context, s *Suite) error {
+			a, err := s.post(ctx, s.request("%s", r.body))
+			if err != nil {
+				return err
+			}
+			e, err := fails(a, r.statuses...)
+			return errors.Join(err,
+				expect(r.code == "" || e["code"] == r.code, "code %q, want %q", e["code"], r.code),
+				expect(r.param == "" || e["param"] == r.param, "param %q, want %q", e["param"], r.param))
+		}})
+	}
+	return cases
+}
+
+// failed is fails where only the envelope matters; err is that of the exchange.
+func failed(a answer, err error, statuses ...int) error {
+	if err == nil {
+		_, err = fails(a, statuses...)
+	}
+	return err
+}

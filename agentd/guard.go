@@ -4,65 +4,115 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"strings"
+	"syscall"
 
 	"holon/responses"
 )
 
-// minToken is the shortest bearer token that is accepted, in bytes: 32 bytes of
-// base64 or hex are at least 128 bits.
-const minToken = 32
+// Length of a bearer token, in bytes. 32 of base64 or hex are at least 128 bits.
+const (
+	minToken = 32
+	maxToken = 4096
+)
 
 // token reads the bearer token that TCP clients must send, "" for none.
 func (c *Config) token() (string, error) {
 	if c.TokenFile == "" {
 		return "", nil
 	}
-	data, err := os.ReadFile(c.TokenFile)
+	bad := func(what, remedy string) error { return Problems{{"--token-file", what, remedy}} }
+	f, err := os.OpenFile(c.TokenFile, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer must not block
 	if err != nil {
-		return "", Problems{{"--token-file", fmt.Sprintf("cannot be read: %v", unwrapPath(err)), "name a file that holds the token"}}
+		return "", bad(fmt.Sprintf("cannot be read: %v", unwrapPath(err)), "name a file that holds the token")
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return "", bad("is no regular file", "name a file that holds the token")
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return "", bad(fmt.Sprintf("others may use it (mode %04o)", info.Mode().Perm()), "chmod 600 it and, if they could read it, make a new token")
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxToken+2))
+	if err != nil {
+		return "", bad(fmt.Sprintf("cannot be read: %v", unwrapPath(err)), "name a file that holds the token")
 	}
 	token := strings.TrimSpace(string(data))
-	if len(token) < minToken {
-		return "", Problems{{"--token-file", fmt.Sprintf("holds %d characters", len(token)), fmt.Sprintf("use a random token of at least %d", minToken)}}
+	if len(token) < minToken || len(token) > maxToken {
+		return "", bad(fmt.Sprintf("holds %d characters", len(token)), fmt.Sprintf("use a random token of %d to %d", minToken, maxToken))
+	}
+	if strings.ContainsRune(token, ' ') || !printable(token) {
+		return "", bad("holds more than one word, or characters that no header can carry", "use letters and digits")
 	}
 	return token, nil
 }
 
 // guard protects the TCP listener: a browser must not reach it, not even by a
 // name that was rebound to loopback, and a token is demanded where there is one.
+// It stands before every route, the upgrade to WebSocket included.
 func guard(next http.Handler, token string) http.Handler {
 	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Origin") != "" {
-			writeError(w, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeForbidden, Message: "requests of web pages are refused", Param: "Origin"})
-			return
-		}
-		if token == "" && !localHost(r.Host) {
-			writeError(w, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeForbidden, Message: "the Host header must name the loopback address", Param: "Host"})
-			return
-		}
-		if token != "" {
-			// Hashes have one length, so the comparison takes the same time for any token.
-			got := sha256.Sum256([]byte(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")))
-			if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+		if err := admit(r, token != "", want); err != nil {
+			if err.Code == responses.CodeUnauthorized {
 				w.Header().Set("WWW-Authenticate", "Bearer")
-				writeError(w, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeUnauthorized, Message: "the bearer token is missing or wrong", Param: "Authorization"})
-				return
 			}
+			writeError(w, err)
+			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
+// admit says why a request is refused, or nil.
+func admit(r *http.Request, hasToken bool, want [sha256.Size]byte) *responses.Error {
+	refuse := func(code, param, message string) *responses.Error {
+		return &responses.Error{Type: responses.TypeInvalidRequest, Code: code, Message: message, Param: param}
+	}
+	if len(r.Header.Values("Origin")) > 0 {
+		return refuse(responses.CodeForbidden, "Origin", "requests of web pages are refused")
+	}
+	// A page can make a browser fetch without an Origin, an image for one; this
+	// header it always sends, and no page can change. "none" is a person who
+	// typed the address.
+	for _, site := range r.Header.Values("Sec-Fetch-Site") {
+		if site != "none" {
+			return refuse(responses.CodeForbidden, "Sec-Fetch-Site", "requests of web pages are refused")
+		}
+	}
+	if !hasToken {
+		if !localHost(r.Host) {
+			return refuse(responses.CodeForbidden, "Host", "the Host header must name the loopback address")
+		}
+		return nil
+	}
+	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	// Hashes have one length, so the comparison takes the same time for any token.
+	got := sha256.Sum256([]byte(strings.TrimSpace(given)))
+	if subtle.ConstantTimeCompare(got[:], want[:]) != 1 || !strings.EqualFold(scheme, "Bearer") {
+		return refuse(responses.CodeUnauthorized, "Authorization", "the bearer token is missing or wrong")
+	}
+	return nil
+}
+
+// localHost reports whether a Host header names loopback in a way that no name
+// server can change: a numeric address, or localhost itself.
 func localHost(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		host = h
 	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
+		return true
+	}
+	if inner, ok := strings.CutPrefix(host, "["); ok { // an IPv6 address without a port
+		host, _ = strings.CutSuffix(inner, "]")
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
 }

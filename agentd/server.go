@@ -116,8 +116,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	var tcp net.Listener // first, since it leaves nothing behind when the socket is refused
 	if s.cfg.Listen != "" {
-		if tcp, err = net.Listen("tcp", s.cfg.Listen); err != nil {
-			return fmt.Errorf("listen on %s: %w", s.cfg.Listen, err)
+		if tcp, err = listenTCP(ctx, s.cfg.Listen, token != ""); err != nil {
+			return err
 		}
 		defer tcp.Close()
 	}
@@ -130,7 +130,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	failed := make(chan error, 2)
 	start := func(l net.Listener, address string, h http.Handler) *http.Server {
-		srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 10 * time.Minute, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+		srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 10 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 		go func() { failed <- srv.Serve(l) }()
 		s.log.Info("serving", "network", l.Addr().Network(), "address", address, "version", s.parts.Version)
 		return srv

@@ -71,7 +71,7 @@ func (s *Session) Turn(ctx context.Context, req TurnRequest, watch Observer) (re
 	var facts chan struct{} // closed when there are no more, nil before the turn has begun
 	group.Go(func() { s.cancelWith(ctx, streaming, stop, known) })
 	defer func() { result.Interrupted = errors.Is(context.Cause(ctx), ErrInterrupted) && !completed(result) }()
-	for ev, err := range s.client.Stream(streaming, s.body(result.TurnID, req)) {
+	for ev, err := range s.client.Follow(streaming, s.body(result.TurnID, req)) {
 		if err != nil {
 			result.Err = s.turnError(ctx, streaming, err)
 			break

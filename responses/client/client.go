@@ -22,6 +22,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"holon/responses"
@@ -111,19 +112,11 @@ func (c *Client) Health(ctx context.Context) (turns.Health, error) {
 // "stream" key is set to false. The response may be of any terminal status;
 // its Error then says what failed.
 func (c *Client) Create(ctx context.Context, body any) (*responses.Response, error) {
-	data, err := requestBody(body, false)
+	data, err := requestBody(body, map[string]bool{"stream": false})
 	if err != nil {
 		return nil, err
 	}
-	answer, err := c.json(ctx, http.MethodPost, "/responses", data, MaxResponse)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := responses.DecodeResponse(answer)
-	if err != nil {
-		return nil, c.badAnswer("POST /responses", err)
-	}
-	return resp, nil
+	return c.response(ctx, http.MethodPost, "/responses", data)
 }
 
 // Turn reads the record of a turn.
@@ -213,8 +206,8 @@ func (c *Client) failure(ctx context.Context, resp *http.Response) error {
 	return responses.DecodeEnvelope(resp.StatusCode, body)
 }
 
-// requestBody encodes body, within its bound, with the stream key set.
-func requestBody(body any, streaming bool) ([]byte, error) {
+// requestBody encodes body, within its bound, with some keys set.
+func requestBody(body any, set map[string]bool) ([]byte, error) {
 	var data []byte
 	switch b := body.(type) {
 	case []byte:
@@ -235,9 +228,8 @@ func requestBody(body any, streaming bool) ([]byte, error) {
 	if err := json.Unmarshal(data, &keys); err != nil || keys == nil {
 		return nil, responses.Invalid("", responses.CodeInvalidJSON, "the request is no JSON object")
 	}
-	keys["stream"] = json.RawMessage("false")
-	if streaming {
-		keys["stream"] = json.RawMessage("true")
+	for key, value := range set {
+		keys[key] = strconv.AppendBool(nil, value)
 	}
 	out, err := encode(keys)
 	if err != nil {

@@ -20,15 +20,20 @@ import (
 // An error comes with a zero event and is the last pair. Stopping early closes
 // the connection; what that does to the turn is the server's on_disconnect.
 func (c *Client) Stream(ctx context.Context, body any) iter.Seq2[responses.Event, error] {
+	return c.decoded("POST /responses", c.StreamRaw(ctx, body))
+}
+
+// decoded decodes the events of the call named what.
+func (c *Client) decoded(what string, events iter.Seq2[[]byte, error]) iter.Seq2[responses.Event, error] {
 	return func(yield func(responses.Event, error) bool) {
-		for data, err := range c.StreamRaw(ctx, body) {
+		for data, err := range events {
 			if err != nil {
 				yield(responses.Event{}, err)
 				return
 			}
 			ev, err := responses.DecodeEvent(data)
 			if err != nil {
-				yield(responses.Event{}, c.badAnswer("POST /responses", err))
+				yield(responses.Event{}, c.badAnswer(what, err))
 				return
 			}
 			if ev.Type == responses.EventError {
@@ -46,13 +51,24 @@ func (c *Client) Stream(ctx context.Context, body any) iter.Seq2[responses.Event
 // error event included, valid until the next iteration.
 func (c *Client) StreamRaw(ctx context.Context, body any) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		const what = "POST /responses"
-		data, err := requestBody(body, true)
+		data, err := requestBody(body, map[string]bool{"stream": true})
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		resp, err := c.do(ctx, http.MethodPost, "/responses", data, c.accept.ContentType())
+		for event, err := range c.raw(ctx, http.MethodPost, "/responses", data) {
+			if !yield(event, err) {
+				return
+			}
+		}
+	}
+}
+
+// raw makes a call whose answer is an event stream.
+func (c *Client) raw(ctx context.Context, method, path string, body []byte) iter.Seq2[[]byte, error] {
+	what := method + " " + path
+	return func(yield func([]byte, error) bool) {
+		resp, err := c.do(ctx, method, path, body, c.accept.ContentType())
 		if err != nil {
 			yield(nil, err)
 			return

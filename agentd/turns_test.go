@@ -188,6 +188,7 @@ func TestCancel(t *testing.T) {
 	waiting := h.later(t.Context(), `{"input":"go","holon":{"turn_id":"turn_b"}}`)
 	eventually(t, "the second turn waits", func() bool { return h.health().QueuedTurns == 1 })
 	for _, id := range []string{"turn_b", "turn_a"} {
+		h.do(http.MethodGet, "/turns/"+id, "") // answers when the turn is acknowledged
 		resp := h.record(id).ResponseID
 		eventually(t, "the turn is acknowledged", func() bool { return h.do(http.MethodGet, "/responses/"+resp, "").status == http.StatusOK })
 		if got := h.do(http.MethodGet, "/responses/"+resp, "").response(t); got.Status.Terminal() || got.ID != resp {

@@ -30,6 +30,7 @@ var own = []struct {
 
 	{"agentd/process", nil, "it starts programs and knows nothing of what they are for"},
 	{"agentd/model/...", []string{"agentd/model", "responses/..."}, "a provider knows the protocol and no tool, disk or turn"},
+	{"agentd/compaction", []string{"agentd/model", "responses", "state/durable"}, "a summary is made of a conversation, outside any turn"},
 	{"agentd/tools", nil, "a result's shape depends on no tool"},
 	{"agentd/tools/...", []string{"agentd/tools", "agentd/process"}, "a tool knows its envelope and how to run programs"},
 	{"agentd/record", []string{"responses/...", "state/durable"}, "what is written down depends on no model or tool"},

@@ -1,0 +1,140 @@
+// Package compaction makes a long conversation short: a model writes a summary
+// of it, some items are kept word for word, and the summary can be handed to a
+// client as an opaque blob that only this server opens again.
+//
+//	items ─▶ Split ─▶ Kept ────────────────────────────▶ shorter conversation
+//	              ├─▶ Told ─▶ Summarizer ─▶ Summary ───▶    in this order
+//	              └─▶ After ───────────────────────────▶
+//	Summary ─▶ Sealer.Seal ─▶ compaction item ─▶ client ─▶ Sealer.Expand ─▶ message
+//
+// Two things hold: a call and its output are never separated, and a call that
+// still waits for its output is kept, since whoever has the output must be able
+// to hand it in. Nothing else is promised to survive word for word. A summary
+// is made of what tools and users said, so a model is shown it as something a
+// user says, never as an instruction of higher rank.
+package compaction
+
+import (
+	"strings"
+
+	"holon/agentd/model"
+	"holon/responses"
+)
+
+// Budget says how much of a conversation is kept word for word, in tokens as
+// package model estimates them.
+type Budget struct {
+	Messages int // the user's latest messages, before the summary
+	Tail     int // the latest items of all kinds, behind the summary
+}
+
+// Parts are a conversation that was split. Kept, a summary of Told, and After
+// make the shorter conversation.
+type Parts struct {
+	Kept  []responses.Item // instructions and messages of the user
+	Told  []responses.Item // all but the tail; the kept messages are among it, for their place in the story
+	After []responses.Item // calls that wait for their output, then the tail
+}
+
+// Split divides a conversation. Messages of the system and of developers are
+// always kept; of the user's, the latest that fit, and none before the first
+// that does not. It changes nothing in items and shares them.
+//
+// What agentd itself tells a model is left out, since every conversation begins
+// with it anew; so are items that models never see.
+func Split(items []responses.Item, budget Budget) Parts {
+	items = spoken(items)
+	at := cut(items, budget.Tail)
+	parts := Parts{Told: items[:at]}
+	keep := make([]bool, at)
+	left := budget.Messages
+	for i := at - 1; i >= 0; i-- {
+		m, ok := items[i].(*responses.Message)
+		switch {
+		case !ok || m.Role == responses.RoleAssistant || isSummary(m):
+		case m.Role != responses.RoleUser:
+			keep[i] = true
+		default:
+			if left -= model.EstimateItem(m); left >= 0 {
+				keep[i] = true
+			}
+		}
+	}
+	open := waiting(items)
+	for i, item := range parts.Told {
+		switch {
+		case open[i]:
+			parts.After = append(parts.After, item)
+		case keep[i]:
+			parts.Kept = append(parts.Kept, item)
+		}
+	}
+	parts.After = append(parts.After, items[at:]...)
+	return parts
+}
+
+// spoken returns the items that are part of what was said.
+func spoken(items []responses.Item) []responses.Item {
+	list := make([]responses.Item, 0, len(items))
+	for _, item := range items {
+		if _, opaque := item.(*responses.OpaqueItem); !opaque && !responses.IsContext(item) {
+			list = append(list, item)
+		}
+	}
+	return list
+}
+
+// waiting returns the indices of the calls that no output answers. Ids are not
+// trusted to be unique: an output answers the last call before it.
+func waiting(items []responses.Item) map[int]bool {
+	open := make(map[int]bool)
+	outputs := make(map[string]int) // by call id, those that come later
+	for i := len(items) - 1; i >= 0; i-- {
+		switch item := items[i].(type) {
+		case *responses.FunctionCallOutput:
+			outputs[item.CallID]++
+		case *responses.FunctionCall:
+			if outputs[item.CallID] == 0 {
+				open[i] = true
+			} else {
+				outputs[item.CallID]--
+			}
+		}
+	}
+	return open
+}
+
+// cut returns where the longest tail of at most budget tokens begins that
+// starts with neither the output of an earlier call nor the item behind a
+// thought, which belongs to it.
+func cut(items []responses.Item, budget int) int {
+	best := len(items)
+	outputs := make(map[string]int) // in the tail without their calls, by call id
+	size := 0
+	for i := len(items) - 1; i >= 0; i-- {
+		if size += model.EstimateItem(items[i]); size > budget {
+			break
+		}
+		switch item := items[i].(type) {
+		case *responses.FunctionCallOutput:
+			outputs[item.CallID]++
+		case *responses.FunctionCall:
+			if outputs[item.CallID]--; outputs[item.CallID] <= 0 {
+				delete(outputs, item.CallID)
+			}
+		}
+		thought := false
+		if i > 0 {
+			_, thought = items[i-1].(*responses.Reasoning)
+		}
+		if len(outputs) == 0 && !thought {
+			best = i
+		}
+	}
+	return best
+}
+
+// isSummary reports whether m is what Expand makes of a compaction item.
+func isSummary(m *responses.Message) bool {
+	return strings.HasPrefix(m.ID, responses.PrefixCompaction)
+}

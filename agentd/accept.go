@@ -29,13 +29,16 @@ type plan struct {
 	modelName string
 	modelRef  string
 	history   []responses.Item
+	input     []responses.Item // the request's, as the model is told it
+	base      base             // what the history is made of
 }
 
 // accept takes a request in: it returns the turn that answers it, running or
 // queued, or, when the request repeats an earlier one with the same turn_id,
 // the turn of that one. When accept returns a new turn, its record is on disk.
-// The caller must release the view.
-func (s *Server) accept(req *responses.Request, source string) (*view, error) {
+// The caller must release the view. mem is a conversation that the request may
+// continue although it is not stored, or nil.
+func (s *Server) accept(req *responses.Request, source string, mem *memory) (*view, error) {
 	turnID, chosen := req.Holon.TurnID, true
 	if turnID == "" {
 		turnID, chosen = responses.NewID(responses.PrefixTurn), false
@@ -48,7 +51,7 @@ func (s *Server) accept(req *responses.Request, source string) (*view, error) {
 			}
 			continue // it ended in this moment and is on disk now
 		}
-		return s.settleClaim(lt, func() (*view, error) { return s.begin(lt, req, source, chosen) })
+		return s.settleClaim(lt, func() (*view, error) { return s.begin(lt, req, source, chosen, mem) })
 	}
 }
 
@@ -67,13 +70,13 @@ func (s *Server) settleClaim(lt *liveTurn, begin func() (*view, error)) (v *view
 
 // begin checks the request, records the turn and starts it. When the caller
 // chose the turn's id and the turn is on disk already, it returns that one.
-func (s *Server) begin(lt *liveTurn, req *responses.Request, source string, chosen bool) (*view, error) {
+func (s *Server) begin(lt *liveTurn, req *responses.Request, source string, chosen bool, mem *memory) (*view, error) {
 	if chosen {
 		if v, err := s.onDisk(lt.id, req.Digest); v != nil || err != nil {
 			return v, err
 		}
 	}
-	p, err := s.plan(lt.id, req)
+	p, err := s.plan(lt.id, req, mem)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +104,7 @@ func (s *Server) begin(lt *liveTurn, req *responses.Request, source string, chos
 	}
 	ctx, cancel := context.WithCancelCause(s.base)
 	lt.turn, lt.response, lt.cancel = job.rec, job.emitter.Response(), cancel
-	lt.input, lt.fragile = req.Input, cancelOnDisconnect(req)
+	lt.input, lt.fragile, lt.base = req.Input, cancelOnDisconnect(req), p.base
 	v := lt.view() // before the turn can end and close its files
 	begun = true
 	go func() {
@@ -122,8 +125,8 @@ func (s *Server) giveUp(t *ticket) {
 }
 
 // plan resolves all that the request names. It changes nothing.
-func (s *Server) plan(turnID string, req *responses.Request) (*plan, error) {
-	p := &plan{req: req, turnID: turnID, sessionID: req.Holon.SessionID}
+func (s *Server) plan(turnID string, req *responses.Request, mem *memory) (*plan, error) {
+	p := &plan{req: req, turnID: turnID}
 	err := checkBackground(req)
 	if err != nil {
 		return nil, err
@@ -131,26 +134,58 @@ func (s *Server) plan(turnID string, req *responses.Request) (*plan, error) {
 	if p.transport, p.modelName, p.modelRef, err = s.parts.Models.Resolve(req.Model); err != nil {
 		return nil, err
 	}
-	if req.PreviousResponseID != "" {
-		items, head, err := s.store.Chain(req.PreviousResponseID)
-		if errors.Is(err, record.ErrNotFound) {
-			return nil, responses.PreviousNotFound(req.PreviousResponseID)
+	if err := s.planInput(p, mem); err != nil {
+		return nil, err
+	}
+	return p, s.planDirs(p)
+}
+
+// planInput finds the conversation that the request continues and checks its
+// input against it.
+func (s *Server) planInput(p *plan, mem *memory) error {
+	history, session, from, err := s.recall(p.req.PreviousResponseID, mem)
+	if err != nil {
+		return err
+	}
+	if from.response != p.req.PreviousResponseID && p.req.Store { // what is stored anew may rest on nothing that was deleted
+		if _, _, err := s.store.Chain(from.response); err != nil {
+			from = base{}
 		}
-		if err != nil {
-			return nil, responses.Internal("the stored conversation cannot be read", err)
-		}
-		p.history = items
-		if p.sessionID == "" {
-			p.sessionID = head.SessionID
-		}
+	}
+	p.base, p.sessionID = from, p.req.Holon.SessionID
+	if p.sessionID == "" {
+		p.sessionID = session
 	}
 	if p.sessionID == "" {
 		p.sessionID = responses.NewID(responses.PrefixSession)
 	}
-	if req.Input, err = resolveInput(p.history, req.Input); err != nil {
-		return nil, err
+	if p.req.Input, err = resolveInput(history, p.req.Input); err != nil {
+		return err
 	}
-	return p, s.planDirs(p)
+	if p.history, err = s.sealer.Expand("previous_response_id", history); err != nil {
+		return err
+	}
+	p.input, err = s.sealer.Expand("input", p.req.Input)
+	return err
+}
+
+// recall returns the conversation up to the response id, its session, and what
+// of it is stored: from mem where that holds it, else from the store.
+func (s *Server) recall(id string, mem *memory) (items []responses.Item, session string, from base, err error) {
+	if id == "" {
+		return nil, "", base{}, nil
+	}
+	if mem.holds(id) {
+		return mem.items, mem.session, mem.base, nil
+	}
+	items, head, err := s.store.Chain(id)
+	if errors.Is(err, record.ErrNotFound) {
+		return nil, "", base{}, responses.PreviousNotFound(id)
+	}
+	if err != nil {
+		return nil, "", base{}, responses.Internal("the stored conversation cannot be read", err)
+	}
+	return items, head.SessionID, base{id, len(items)}, nil
 }
 
 // planDirs finds the turn's directories. Named ones must lie under the
@@ -228,13 +263,13 @@ func (s *Server) record(p *plan, t *ticket, source string) (*job, error) {
 	}
 	rec := turns.NewRecord(p.sessionID, p.turnID, &resp, p.req.Digest, s.instance, s.parts.Version, now)
 	header := record.Header{
-		ResponseID: resp.ID, PreviousResponseID: p.req.PreviousResponseID, SessionID: p.sessionID, TurnID: p.turnID,
+		ResponseID: resp.ID, PreviousResponseID: p.base.response, SessionID: p.sessionID, TurnID: p.turnID,
 		TurnDir: p.turnDir, CreatedAt: now, RequestDigest: p.req.Digest, Instance: s.instance, Version: s.parts.Version, Response: resp,
 	}
 	if err := s.remember(p.turnID, p.turnDir); err != nil {
 		return nil, recordError(err)
 	}
-	written, err := s.store.Begin(p.turnDir, rec, header, p.req.Input, s.parts.Now)
+	written, err := s.store.Begin(p.turnDir, rec, header, p.stored(), s.parts.Now)
 	if err != nil {
 		return nil, recordError(err)
 	}
@@ -272,8 +307,10 @@ func (s *Server) turn(j *job) *turn.Turn {
 	if l := j.req.Holon.Limits; l != nil && l.MaxRounds > 0 {
 		maxRounds = min(maxRounds, l.MaxRounds)
 	}
+	req := *j.req
+	req.Input = j.input
 	return &turn.Turn{
-		Request: j.req, History: j.history, Instructions: prompt.System(),
+		Request: &req, History: j.history, Instructions: prompt.System(),
 		Model: j.transport, ModelName: j.modelName, ModelRef: j.modelRef,
 		Tools: s.parts.Tools, Env: tools.Env{TurnID: j.turnID, WorkDir: j.workDir, LogDir: filepath.Join(j.turnDir, turns.ToolsDir), Environ: s.environ(j.plan)},
 		Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: maxRounds, Now: s.parts.Now,

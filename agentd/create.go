@@ -28,7 +28,7 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	v, err := s.accept(req, "responses")
+	v, err := s.accept(req, "responses", nil)
 	if err != nil {
 		if keyed {
 			err = keyConflict(err)

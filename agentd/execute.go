@@ -23,7 +23,7 @@ func (s *Server) run(ctx context.Context, lt *liveTurn, j *job) {
 		err = j.rec.Commit(resp, record.Totals{Rounds: result.Rounds, ToolCalls: result.ToolCalls}, j.closing(&resp, result, s))
 		if err == nil {
 			log.Info("turn ended", "status", resp.Status, "rounds", result.Rounds, "tool_calls", result.ToolCalls.Total, "took", s.parts.Now().Sub(j.created))
-			lt.finish(&resp, nil)
+			lt.finish(&resp, nil, result.Conversation)
 		}
 	}
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *Server) run(ctx context.Context, lt *liveTurn, j *job) {
 		j.rec.Abort(cause)
 		s.settleLater(j.emitter.Response().ID, cause)
 		s.settle()
-		lt.finish(nil, cause)
+		lt.finish(nil, cause, nil)
 	}
 	s.forget(lt)
 	lt.release()

@@ -30,6 +30,7 @@ type liveTurn struct {
 	turn     *record.Turn
 	response responses.Response // as it was acknowledged
 	input    []responses.Item   // of the request
+	base     base               // of the conversation that it continues
 	fragile  bool               // the turn ends when the last client that waits for it goes
 	cancel   context.CancelCauseFunc
 
@@ -38,6 +39,7 @@ type liveTurn struct {
 	clients int // that wait for the turn's end
 	final   *responses.Response
 	failure *responses.Error // why final is missing
+	told    []responses.Item // the conversation with the turn, when it ran to its end
 
 	progress progress
 }
@@ -51,6 +53,7 @@ type view struct {
 	input    []responses.Item                               // of the request; nil for what was opened from disk
 	result   func() (*responses.Response, *responses.Error) // after done
 	present  func(ctx context.Context) (responses.Response, error)
+	memory   func() *memory        // after done: the conversation with this turn; nil when it is not at hand
 	attach   func() (leave func()) // a client waits for the turn, until leave
 	cancel   func(cause error)
 	release  func()
@@ -124,7 +127,7 @@ func (lt *liveTurn) view() *view {
 	lt.refs++
 	return &view{
 		events: lt.turn.Events, runtime: lt.turn.Runtime, done: lt.done, response: lt.response, input: lt.input,
-		result: lt.result, present: lt.present, attach: lt.attach, cancel: lt.cancel, release: sync.OnceFunc(lt.release),
+		result: lt.result, present: lt.present, memory: lt.memory, attach: lt.attach, cancel: lt.cancel, release: sync.OnceFunc(lt.release),
 	}
 }
 
@@ -154,9 +157,9 @@ func (lt *liveTurn) release() {
 	}
 }
 
-func (lt *liveTurn) finish(final *responses.Response, failure *responses.Error) {
+func (lt *liveTurn) finish(final *responses.Response, failure *responses.Error, told []responses.Item) {
 	lt.mu.Lock()
-	lt.final, lt.failure = final, failure
+	lt.final, lt.failure, lt.told = final, failure, told
 	lt.mu.Unlock()
 	close(lt.done)
 }
@@ -217,6 +220,7 @@ func finished(events *record.Log, final *responses.Response) *view {
 		events: events, done: done, response: *final,
 		result:  func() (*responses.Response, *responses.Error) { return final, nil },
 		present: func(context.Context) (responses.Response, error) { return *final, nil },
+		memory:  func() *memory { return nil },
 		attach:  func() func() { return func() {} },
 		cancel:  func(error) {},
 		release: sync.OnceFunc(func() { _ = events.Close() }), // it was only read

@@ -24,6 +24,7 @@ import (
 	"sync"
 	"time"
 
+	"holon/agentd/compaction"
 	"holon/agentd/model"
 	"holon/agentd/record"
 	"holon/agentd/turn"
@@ -61,6 +62,7 @@ type Server struct {
 	instance string
 	opened   time.Time
 	store    *record.Store
+	sealer   *compaction.Sealer
 	lanes    *lanes
 
 	base     context.Context // of every turn; outlives requests on purpose
@@ -80,7 +82,7 @@ type Server struct {
 func Open(cfg Config, parts Parts) (*Server, error) {
 	s := &Server{
 		cfg: cfg, parts: parts, log: parts.Log, instance: responses.NewID(responses.PrefixInstance),
-		lanes: newLanes(cfg.Concurrency, cfg.QueueLimit), shutdown: make(chan struct{}),
+		sealer: compaction.NewSealer(cfg.StateDir), lanes: newLanes(cfg.Concurrency, cfg.QueueLimit), shutdown: make(chan struct{}),
 		opened: parts.Now(), live: make(map[string]*liveTurn), unsettled: make(map[string]*responses.Error),
 	}
 	s.base, s.stop = context.WithCancelCause(context.Background())

@@ -65,12 +65,16 @@ type Turn struct {
 	Now          func() time.Time
 }
 
-// Result counts what a turn did.
+// Result says what a turn did.
 type Result struct {
 	Rounds    int // model rounds begun
 	ToolCalls turns.ToolCalls
 	Usage     responses.Usage
 	Handed    int // calls that were handed to the client
+
+	// Conversation is all that the model would be told next: the history, the
+	// request's input, and what the turn added. Nobody may change it.
+	Conversation []responses.Item
 }
 
 // Run runs the turn to its terminal event. ctx ends it early; its cause decides
@@ -78,16 +82,26 @@ type Result struct {
 // cancelled one. The error is not nil only when the sink or the journal failed,
 // and then the stream has no terminal event.
 func (t *Turn) Run(ctx context.Context) (Result, error) {
+	r := t.runner()
+	if err := t.Emitter.Begin(); err != nil {
+		return r.result, err
+	}
+	err := r.loop(ctx)
+	r.result.Conversation = r.input
+	return r.result, err
+}
+
+// FirstRequest returns what the turn would ask the model first. It needs no
+// Emitter, Journal or Env, and changes nothing.
+func (t *Turn) FirstRequest() model.Request { return t.runner().modelRequest() }
+
+func (t *Turn) runner() *runner {
 	r := &runner{Turn: t, input: append(append([]responses.Item(nil), t.History...), t.Request.Input...)}
 	r.clientTools = make(map[string]bool, len(t.Request.Tools))
 	for _, tool := range t.Request.Tools {
 		r.clientTools[tool.Name] = true
 	}
-	if err := t.Emitter.Begin(); err != nil {
-		return r.result, err
-	}
-	err := r.loop(ctx)
-	return r.result, err
+	return r
 }
 
 // runner is the state of a running turn.

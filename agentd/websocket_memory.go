@@ -1,0 +1,45 @@
+package agentd
+
+import "holon/responses"
+
+// memory is the conversation that ends with the latest response of a
+// connection. It lets a response that is not stored be continued there, and
+// only there.
+type memory struct {
+	response string // the response's id
+	session  string
+	items    []responses.Item // all that a model was told; shared, never changed
+	base     base
+}
+
+// base says how much of a conversation is stored: the first n items are those
+// of the chain of a stored response, none when response is "".
+type base struct {
+	response string
+	n        int
+}
+
+// holds reports whether m, which may be nil, ends with the response id.
+func (m *memory) holds(id string) bool { return m != nil && m.response == id }
+
+// stored returns the items that the turn's trajectory must hold beside what is
+// stored already: the request's input and, for a response that others can find
+// later, what came before it on a connection without being stored.
+func (p *plan) stored() []responses.Item {
+	if !p.req.Store || p.base.n == len(p.history) {
+		return p.req.Input
+	}
+	return append(append([]responses.Item(nil), p.history[p.base.n:]...), p.req.Input...)
+}
+
+// memory returns the conversation with the turn. It is nil when the turn has
+// not run to its end in this process, and for a stored response, which the
+// store knows better: it may have been deleted there.
+func (lt *liveTurn) memory() *memory {
+	lt.mu.Lock()
+	defer lt.mu.Unlock()
+	if lt.final == nil || lt.final.Store || lt.told == nil {
+		return nil
+	}
+	return &memory{response: lt.final.ID, session: lt.turn.Record().SessionID, items: lt.told, base: lt.base}
+}

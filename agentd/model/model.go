@@ -50,6 +50,8 @@ type Request struct {
 	PromptCacheKey    string
 	SafetyIdentifier  string
 	Metadata          map[string]string
+	Logprobs          bool // give the log probabilities of the text
+	TopLogprobs       int  // 0 to 20 alternatives for each token
 
 	// The rest is not for the provider.
 	Purpose  Purpose  // why the model is asked
@@ -120,6 +122,7 @@ type Event struct {
 	Name       string
 	Phase      responses.Phase
 	Annotation *responses.Annotation
+	Logprobs   []responses.LogProb // TextDelta: of its tokens, when they were asked for
 	Stop       Stop
 	Usage      responses.Usage
 	RequestID  string // Done: the provider's id of the request or response

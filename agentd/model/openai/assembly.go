@@ -62,7 +62,7 @@ func (a *assembly) take(data []byte) (done bool, err error) {
 		return false, protocolError(fmt.Sprintf("the provider's %s event can't be read: %v", eventType, err))
 	}
 	if kind := deltaKind(eventType); kind != 0 {
-		return false, a.delta(delta{kind, ev.OutputIndex, ev.Delta})
+		return false, a.delta(delta{kind, ev.OutputIndex, ev.Delta, logprobs(ev.Logprobs)})
 	}
 	return a.event(eventType, &ev)
 }
@@ -118,7 +118,7 @@ func (a *assembly) push(it *item, ev model.Event) error {
 	if a.open[0] == it {
 		return a.emit(ev)
 	}
-	if a.queued += eventSize + len(ev.Text); a.queued > maxQueued {
+	if a.queued += sizeOf(ev); a.queued > maxQueued {
 		return protocolError("the provider interleaves its items too much")
 	}
 	it.waiting = append(it.waiting, ev)
@@ -138,7 +138,7 @@ func (a *assembly) advance() error {
 			return err
 		}
 		for _, ev := range it.waiting {
-			a.queued -= eventSize + len(ev.Text)
+			a.queued -= sizeOf(ev)
 			if err := a.emit(ev); err != nil {
 				return err
 			}
@@ -146,6 +146,15 @@ func (a *assembly) advance() error {
 		it.waiting = nil
 	}
 	return nil
+}
+
+// sizeOf returns about how much memory a waiting event takes.
+func sizeOf(ev model.Event) int {
+	n := eventSize + len(ev.Text)
+	for _, p := range ev.Logprobs {
+		n += eventSize * (1 + len(p.TopLogprobs))
+	}
+	return n
 }
 
 func (a *assembly) emit(ev model.Event) error {

@@ -36,6 +36,7 @@ type wireEvent struct {
 	Input       string          `json:"input"`
 	Item        json.RawMessage `json:"item"`
 	Annotation  json.RawMessage `json:"annotation"`
+	Logprobs    json.RawMessage `json:"logprobs"`
 	Response    *wireResponse   `json:"response"`
 }
 
@@ -63,9 +64,19 @@ type wireItem struct {
 }
 
 type wirePart struct {
-	Type    string `json:"type"`
-	Text    string `json:"text"`
-	Refusal string `json:"refusal"`
+	Type     string          `json:"type"`
+	Text     string          `json:"text"`
+	Refusal  string          `json:"refusal"`
+	Logprobs json.RawMessage `json:"logprobs"`
+}
+
+// logprobs reads log probabilities. What cannot be read is left out: an answer
+// does not fail for what only accompanies it.
+func logprobs(raw json.RawMessage) (list []responses.LogProb) {
+	if len(raw) == 0 || json.Unmarshal(raw, &list) != nil {
+		return nil
+	}
+	return list
 }
 
 // typeOf returns the type of a JSON object, "" when it has none or data is no
@@ -88,6 +99,7 @@ type delta struct {
 	kind  model.EventKind
 	index int // of the item in the output
 	text  string
+	probs []responses.LogProb
 }
 
 // scanDelta reads a delta event of ordinary form in one pass. It gives up, with

@@ -61,15 +61,18 @@ func encodeInput(items []responses.Item) ([]any, error) {
 		case *responses.Message:
 			list, err = appendMessage(list, item)
 		case *responses.ToolCall:
-			list = append(list, wireCall{responses.ItemFunctionCall, item.CallID, item.Name, item.Arguments},
-				wireOutput{responses.ItemFunctionCallOutput, item.CallID, item.Output})
+			var w wireOutput
+			w, err = encodeOutput(item.CallID, append([]responses.Part{responses.InputText(item.Output)}, item.Media...))
+			list = append(list, wireCall{responses.ItemFunctionCall, item.CallID, item.Name, item.Arguments}, w)
 		case *responses.FunctionCall:
 			list = append(list, wireCall{responses.ItemFunctionCall, item.CallID, item.Name, item.Arguments})
 			if !answered[item.CallID] {
 				list = append(list, wireOutput{responses.ItemFunctionCallOutput, item.CallID, unanswered})
 			}
 		case *responses.FunctionCallOutput:
-			list, err = appendOutput(list, item)
+			var w wireOutput
+			w, err = encodeOutput(item.CallID, item.Output)
+			list = append(list, w)
 		case *responses.Reasoning:
 			// Without its encrypted form a thought means nothing to a provider that
 			// stored none.
@@ -114,24 +117,26 @@ func appendMessage(list []any, m *responses.Message) ([]any, error) {
 	return append(list, w), nil
 }
 
-func appendOutput(list []any, o *responses.FunctionCallOutput) ([]any, error) {
-	w := wireOutput{Type: responses.ItemFunctionCallOutput, CallID: o.CallID}
+// encodeOutput returns what a call gave: text alone as a string, the form that
+// every server of this API reads, else a list of parts.
+func encodeOutput(callID string, output []responses.Part) (wireOutput, error) {
+	w := wireOutput{Type: responses.ItemFunctionCallOutput, CallID: callID}
 	switch {
-	case len(o.Output) == 0:
+	case len(output) == 0:
 		w.Output = ""
-	case len(o.Output) == 1 && isText(o.Output[0]):
-		w.Output = o.Output[0].Text
+	case len(output) == 1 && isText(output[0]):
+		w.Output = output[0].Text
 	default:
-		parts := make([]any, len(o.Output))
-		for i, p := range o.Output {
+		parts := make([]any, len(output))
+		for i, p := range output {
 			var err error
 			if parts[i], err = encodePart(p, responses.PartInputText); err != nil {
-				return nil, err
+				return w, err
 			}
 		}
 		w.Output = parts
 	}
-	return append(list, w), nil
+	return w, nil
 }
 
 func isText(p responses.Part) bool {

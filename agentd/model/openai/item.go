@@ -105,7 +105,7 @@ func (a *assembly) delta(d delta) error {
 		}
 		it.args.WriteString(d.text)
 	}
-	return a.push(it, model.Event{Kind: d.kind, Text: d.text})
+	return a.push(it, model.Event{Kind: d.kind, Text: d.text, Logprobs: d.probs})
 }
 
 func kindOf(kind model.EventKind) itemKind {
@@ -134,7 +134,7 @@ func (a *assembly) rest(index int, kind model.EventKind, whole string) error {
 	} else if it.part {
 		return nil
 	}
-	return a.delta(delta{kind, index, whole})
+	return a.delta(delta{kind: kind, index: index, text: whole})
 }
 
 func (a *assembly) partEnded(index int, summary bool) error {
@@ -216,7 +216,7 @@ func (a *assembly) unsaid(index int, it *item, w *wireItem) error {
 		case responses.PartReasoningText:
 			kind = model.ReasoningDelta
 		}
-		if err := a.delta(delta{kind, index, text}); err != nil {
+		if err := a.delta(delta{kind, index, text, logprobs(p.Logprobs)}); err != nil {
 			return err
 		}
 		if err := a.partEnded(index, kind == model.SummaryDelta); err != nil {

@@ -165,6 +165,12 @@ func (t *Transport) Check(string) error {
 	}
 }
 
+// Capabilities implements model.Capable. Which of its models take images and
+// files only the provider knows for sure; it refuses what does not fit.
+func (t *Transport) Capabilities(string) model.Capabilities {
+	return model.Capabilities{Images: true, Files: true}
+}
+
 // errIdle ends an attempt whose provider fell silent.
 var errIdle = errors.New("the provider is silent")
 

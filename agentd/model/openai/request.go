@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -31,6 +32,7 @@ type wireRequest struct {
 	PromptCacheKey    string            `json:"prompt_cache_key,omitempty"`
 	SafetyIdentifier  string            `json:"safety_identifier,omitempty"`
 	Metadata          map[string]string `json:"metadata,omitempty"`
+	TopLogprobs       int               `json:"top_logprobs,omitempty"`
 	Include           []string          `json:"include,omitempty"`
 	Store             bool              `json:"store"`
 	Stream            bool              `json:"stream"`
@@ -70,7 +72,7 @@ func encodeRequest(req model.Request) ([]byte, error) {
 		return nil, err
 	}
 	w := wireRequest{
-		Model: req.Model, Instructions: req.Instructions, Input: input, MaxOutputTokens: req.MaxOutputTokens,
+		Model: req.Model, Instructions: req.Instructions, Input: input, MaxOutputTokens: atLeast(minOutputTokens, req.MaxOutputTokens),
 		Text: encodeText(req.Text), PromptCacheKey: req.PromptCacheKey, SafetyIdentifier: req.SafetyIdentifier,
 		Metadata: req.Metadata, Stream: true,
 		Temperature: sent(req.Sampling.Temperature, req.Temperature), TopP: sent(req.Sampling.TopP, req.TopP),
@@ -84,7 +86,10 @@ func encodeRequest(req model.Request) ([]byte, error) {
 		w.Reasoning = &wireReasoning{r.Effort, r.Summary}
 	}
 	if reasons(req) {
-		w.Include = []string{"reasoning.encrypted_content"}
+		w.Include = []string{responses.IncludeReasoning}
+	}
+	if req.Logprobs {
+		w.Include, w.TopLogprobs = append(w.Include, responses.IncludeLogprobs), req.TopLogprobs
 	}
 	if len(req.Tools) > 0 {
 		w.ToolChoice, w.ParallelToolCalls = req.ToolChoice, &req.ParallelToolCalls
@@ -97,6 +102,17 @@ func encodeRequest(req model.Request) ([]byte, error) {
 		return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: "the request has no form in JSON: " + err.Error(), Err: err}
 	}
 	return b.Bytes(), nil
+}
+
+// minOutputTokens is the smallest limit that the API takes. Clients that probe
+// a server ask for less.
+const minOutputTokens = 16
+
+func atLeast(low int, v *int) *int {
+	if v == nil || *v >= low {
+		return v
+	}
+	return &low
 }
 
 // sent returns v where the caller set it: some models refuse a sampling
@@ -125,7 +141,11 @@ func encodeText(t responses.TextConfig) *wireText {
 	case "json_object":
 		w.Format = &wireFormat{Type: f.Type}
 	case "json_schema":
-		w.Format = &wireFormat{Type: f.Type, Name: f.Name, Description: f.Description, Schema: f.Schema, Strict: &f.Strict}
+		if len(f.Schema) == 0 { // a client's way to ask for any JSON
+			w.Format = &wireFormat{Type: "json_object"}
+			break
+		}
+		w.Format = &wireFormat{Type: f.Type, Name: cmp.Or(f.Name, "answer"), Description: f.Description, Schema: f.Schema, Strict: &f.Strict}
 	}
 	if w.Format == nil && w.Verbosity == "" {
 		return nil

@@ -59,6 +59,7 @@ func TestInput(t *testing.T) {
 		&responses.FunctionCallOutput{ID: "fco_ours", CallID: "c2", Output: []responses.Part{responses.InputText("sunny")}},
 		&responses.FunctionCall{CallID: "c3", Name: "left"},
 		&responses.FunctionCallOutput{CallID: "c4", Output: []responses.Part{responses.InputText("a"), {Type: responses.PartInputImage, ImageURL: "https://i"}}},
+		&responses.ToolCall{CallID: "c5", Name: "ViewImage", Arguments: `{}`, Output: "a picture", Media: []responses.Part{{Type: responses.PartInputImage, ImageURL: "data:i", Detail: "low"}}},
 		&responses.Compaction{ID: "cmp_ours", EncryptedContent: "z"},
 		&responses.OpaqueItem{Type: "x:y", Raw: json.RawMessage(`{"type":"x:y"}`)},
 		&responses.Message{Role: responses.RoleAssistant},
@@ -77,6 +78,8 @@ func TestInput(t *testing.T) {
 		`{"type":"function_call","call_id":"c3","name":"left","arguments":""}`,
 		`{"type":"function_call_output","call_id":"c3","output":"There is no output: the call was not answered."}`,
 		`{"type":"function_call_output","call_id":"c4","output":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"https://i","detail":"auto"}]}`,
+		`{"type":"function_call","call_id":"c5","name":"ViewImage","arguments":"{}"}`,
+		`{"type":"function_call_output","call_id":"c5","output":[{"type":"input_text","text":"a picture"},{"type":"input_image","image_url":"data:i","detail":"low"}]}`,
 		`{"type":"compaction","encrypted_content":"z"}`,
 	}, ",") + `],"store":false,"stream":true}` + "\n"
 	if diff := cmp.Diff(want, body); diff != "" {
@@ -114,6 +117,81 @@ func TestParameters(t *testing.T) {
 		`"include":["reasoning.encrypted_content"],"store":false,"stream":true}` + "\n"
 	if diff := cmp.Diff(want, body); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Every form of content that the transport declares reaches the provider, in a
+// message and in the output of a call.
+func TestMedia(t *testing.T) {
+	tr := serve(t, false, func(http.ResponseWriter, *http.Request) {})
+	if got := model.CapabilitiesOf(tr, "gpt-5"); got != (model.Capabilities{Images: true, Files: true}) {
+		t.Errorf("it declares %+v", got)
+	}
+	for _, tt := range []struct {
+		part responses.Part
+		want string
+	}{
+		{responses.Part{Type: responses.PartInputImage, ImageURL: "https://x/i.png", Detail: "high"}, `{"type":"input_image","image_url":"https://x/i.png","detail":"high"}`},
+		{responses.Part{Type: responses.PartInputImage, ImageURL: "data:image/png;base64,AA=="}, `{"type":"input_image","image_url":"data:image/png;base64,AA==","detail":"auto"}`},
+		{responses.Part{Type: responses.PartInputFile, FileURL: "https://x/f.pdf"}, `{"type":"input_file","file_url":"https://x/f.pdf"}`},
+		{responses.Part{Type: responses.PartInputFile, FileName: "f.pdf", FileData: "data:application/pdf;base64,AA=="}, `{"type":"input_file","filename":"f.pdf","file_data":"data:application/pdf;base64,AA=="}`},
+	} {
+		body, _, _ := sentFor(t, false, model.Request{Input: []responses.Item{
+			&responses.Message{Role: responses.RoleUser, Content: []responses.Part{responses.InputText("look"), tt.part}},
+			&responses.FunctionCall{CallID: "c", Name: "f"},
+			&responses.FunctionCallOutput{CallID: "c", Output: []responses.Part{tt.part}},
+		}})
+		for _, want := range []string{`"content":[{"type":"input_text","text":"look"},` + tt.want + `]`, `"call_id":"c","output":[` + tt.want + `]`} {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s is not in %s", want, body)
+			}
+		}
+	}
+}
+
+// What a provider of this API would refuse is said in the form that it takes.
+func TestFormsThatTheProviderTakes(t *testing.T) {
+	one := 1
+	for want, req := range map[string]model.Request{
+		`"max_output_tokens":16`:                                      {MaxOutputTokens: &one},
+		`"text":{"format":{"type":"json_object"}}`:                    {Text: responses.TextConfig{Format: responses.TextFormat{Type: "json_schema"}}},
+		`"format":{"type":"json_schema","name":"answer","schema":{}`:  {Text: responses.TextConfig{Format: responses.TextFormat{Type: "json_schema", Schema: json.RawMessage(`{}`)}}},
+		`"top_logprobs":3,"include":["message.output_text.logprobs"]`: {Logprobs: true, TopLogprobs: 3},
+		`"include":["message.output_text.logprobs"],"store"`:          {Logprobs: true},
+	} {
+		if body, _, _ := sentFor(t, false, req); !strings.Contains(body, want) {
+			t.Errorf("%s is not in %s", want, body)
+		}
+	}
+	if one != 1 {
+		t.Error("the request was changed")
+	}
+}
+
+func TestLogprobs(t *testing.T) {
+	const probs = `[{"token":"Hi","logprob":-0.5,"bytes":[72,105],"top_logprobs":[{"token":"Yo","logprob":-1,"bytes":null}]}]`
+	added := `{"type":"response.output_item.added","output_index":0,"item":{"type":"message","role":"assistant","content":[]}}`
+	for name, events := range map[string][]string{
+		"in deltas":         {added, `{"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"Hi","logprobs":` + probs + `}`, completed},
+		"with a whole item": {`{"type":"response.output_item.done","output_index":0,"item":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Hi","logprobs":` + probs + `}]}}`, completed},
+		"malformed":         {added, `{"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"Hi","logprobs":{"x":1}}`, completed},
+	} {
+		tr := serve(t, false, replay(events, false))
+		var got []responses.LogProb
+		said := ""
+		for ev, err := range tr.Stream(t.Context(), model.Request{}) {
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			got, said = append(got, ev.Logprobs...), said+ev.Text
+		}
+		want := []responses.LogProb{{Token: "Hi", Logprob: -0.5, Bytes: []int{72, 105}, TopLogprobs: []responses.TopLogProb{{Token: "Yo", Logprob: -1}}}}
+		if name == "malformed" {
+			want = nil
+		}
+		if diff := cmp.Diff(want, got); diff != "" || said != "Hi" {
+			t.Errorf("%s: %q, (-want +got):\n%s", name, said, diff)
+		}
 	}
 }
 

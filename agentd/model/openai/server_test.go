@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -117,7 +118,7 @@ func ask(ctx context.Context, t testing.TB, tr model.Transport, req model.Reques
 		}
 		if err != nil {
 			e, ok := errors.AsType[*model.Error](err)
-			if !ok || ev != (model.Event{}) {
+			if !ok || !reflect.DeepEqual(ev, model.Event{}) {
 				t.Fatalf("ends with %+v and %#v", ev, err)
 			}
 			if strings.Contains(e.Error(), "sentinel") || strings.ContainsAny(e.Message, "\n\x00") || len(e.Message) > 450 {

@@ -117,6 +117,11 @@ func (t *Transport) Check(name string) error {
 	return err
 }
 
+// Capabilities implements model.Capable: a scenario can be played whatever it is told.
+func (t *Transport) Capabilities(string) model.Capabilities {
+	return model.Capabilities{Images: true, Files: true, Video: true}
+}
+
 // Models returns the names of the built-in scenarios.
 func (t *Transport) Models() []string {
 	return slices.Sorted(maps.Keys(t.builtin))

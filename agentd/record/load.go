@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"syscall"
 
 	"holon/responses"
@@ -19,58 +19,87 @@ func (s *Store) Load(id string) (*Stored, error) {
 	if responses.CheckID("response_id", id) != nil {
 		return nil, ErrNotFound
 	}
-	stored, _, err := readTrajectory(s.donePath(id))
-	if err != nil {
+	stored := &Stored{}
+	if _, err := stored.read(s.donePath(id)); err != nil {
 		return nil, err
 	}
 	return stored, nil
 }
 
+// InputItems returns the items that the request of the response id gave, in its
+// order and without the conversation before. It returns ErrNotFound when the
+// response is not stored.
+func (s *Store) InputItems(id string) ([]responses.Item, error) {
+	stored, err := s.Load(id)
+	if err != nil {
+		return nil, err
+	}
+	return stored.Input, nil
+}
+
 // Chain returns the items of the response id and of all its ancestors, oldest
-// first, each with its input before its output, and the header of id itself
-// (Open Responses, "previous_response_id"). It returns ErrNotFound when any
-// link is missing: a chain with a hole would silently change meaning.
-func (s *Store) Chain(id string) ([]responses.Item, Header, error) {
-	var links []*Stored
-	size := 0
-	for at := id; at != "" || len(links) == 0; {
-		stored, err := s.Load(at)
+// first, each with its input before its output, and the session of id (Open
+// Responses, "previous_response_id"). It returns ErrNotFound when id is not
+// stored or any link is missing: a chain with a hole would silently change
+// meaning. The items are shared: they must not be changed.
+func (s *Store) Chain(id string) (items []responses.Item, session string, err error) {
+	if responses.CheckID("response_id", id) != nil {
+		return nil, "", ErrNotFound
+	}
+	if s.catalog.isHidden(id) {
+		return nil, "", ErrNotFound
+	}
+	if items, session, ok := s.cache.get(id); ok {
+		return items, session, nil
+	}
+	links, items, err := s.links(id)
+	if err != nil {
+		return nil, "", err
+	}
+	parent := links[len(links)-1].Header.parent()
+	for _, stored := range slices.Backward(links) {
+		l := link{id: stored.Header.ResponseID, session: stored.Header.SessionID, items: slices.Concat(stored.History, stored.Input, stored.Items), bytes: stored.size}
+		l.bytes += itemOverhead * int64(len(l.items))
+		items = append(items, l.items...)
+		s.cache.extend(parent, l)
+		parent = l.id
+	}
+	return slices.Clip(items), links[0].Header.SessionID, nil
+}
+
+// links reads the response id and its ancestors up to the first whose
+// conversation is in memory, latest first. It returns that conversation as well.
+func (s *Store) links(id string) (links []*Stored, before []responses.Item, err error) {
+	for at := id; ; {
+		stored := &Stored{brief: true}
+		_, err := stored.read(s.donePath(at))
+		if errors.Is(err, ErrNotFound) && len(links) > 0 { // deleted, but not for us
+			_, err = stored.read(s.deletedPath(at))
+		}
 		if err != nil {
-			return nil, Header{}, err
+			return nil, nil, err
 		}
-		links = append(links, stored)
-		size += len(stored.Input) + len(stored.Items)
-		at = stored.Header.PreviousResponseID
-		if len(links) > maxChain {
-			return nil, Header{}, fmt.Errorf("the chain of response %s is longer than %d", id, maxChain)
+		if stored.Header.ResponseID != at {
+			return nil, nil, fmt.Errorf("read trajectory %s: %w: it is that of another response", at, errDamaged)
+		}
+		if links = append(links, stored); len(links) > maxChain {
+			return nil, nil, fmt.Errorf("the chain of response %s is longer than %d", id, maxChain)
+		}
+		if at = stored.Header.parent(); at == "" {
+			return links, nil, nil
+		}
+		if before, _, ok := s.cache.get(at); ok {
+			return links, before, nil
+		}
+		if responses.CheckID("previous_response_id", at) != nil {
+			return nil, nil, ErrNotFound
 		}
 	}
-	items := make([]responses.Item, 0, size)
-	for i := len(links) - 1; i >= 0; i-- {
-		items = append(items, links[i].Input...)
-		items = append(items, links[i].Items...)
-	}
-	return items, links[0].Header, nil
 }
 
 // maxChain bounds how far a chain is followed; it also ends a cycle that a
 // damaged store could hold.
 const maxChain = 100_000
-
-// unfinished returns the ids of the responses whose turns were never committed.
-func (s *Store) unfinished() ([]string, error) {
-	entries, err := os.ReadDir(filepath.Join(s.dir, "open"))
-	if err != nil {
-		return nil, fmt.Errorf("list open responses: %w", err)
-	}
-	var ids []string
-	for _, e := range entries {
-		if id, ok := strings.CutSuffix(e.Name(), ".ndjson"); ok && e.Type().IsRegular() {
-			ids = append(ids, id)
-		}
-	}
-	return ids, nil
-}
 
 // resume opens the trajectory of an interrupted turn to finish it and returns
 // what it holds. What a crash can damage, the lines behind the last that was
@@ -83,7 +112,7 @@ func (s *Store) resume(id string) (*Trajectory, *Stored, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("resume trajectory: %w", err)
 	}
-	t := &Trajectory{store: s, id: id, file: f}
+	t := &Trajectory{store: s, header: Header{ResponseID: id}, file: f}
 	whole, err := wholeLines(f)
 	if err == nil {
 		err = f.Truncate(whole)
@@ -91,7 +120,8 @@ func (s *Store) resume(id string) (*Trajectory, *Stored, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("resume trajectory: %w", errors.Join(err, f.Close()))
 	}
-	stored, good, err := readTrajectory(path)
+	stored := &Stored{}
+	good, err := stored.read(path)
 	if errors.Is(err, errDamaged) {
 		if stored.Header.ResponseID == "" {
 			return nil, nil, errors.Join(ErrNotFound, t.Discard())
@@ -101,52 +131,91 @@ func (s *Store) resume(id string) (*Trajectory, *Stored, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
 	}
+	t.header, t.size, t.given = stored.Header, good, len(stored.History)+len(stored.Input)
+	t.items = slices.Concat(stored.History, stored.Input, stored.Items)
 	return t, stored, nil
 }
 
 // errDamaged marks a trajectory whose bytes make no sense.
 var errDamaged = errors.New("the file is damaged")
 
-// readTrajectory reads a trajectory. After errDamaged, stored holds what came
-// before the line that makes no sense, which begins at the offset good.
-func readTrajectory(path string) (stored *Stored, good int64, err error) {
+// read reads a trajectory. After errDamaged, s holds what came before the line
+// that makes no sense, which begins at the offset good.
+func (s *Stored) read(path string) (good int64, err error) {
 	f, err := openRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, ErrNotFound
+		return 0, ErrNotFound
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("open trajectory: %w", err)
+		return 0, fmt.Errorf("open trajectory: %w", err)
 	}
 	defer f.Close()
-	stored = &Stored{}
 	started := make(map[string]*responses.ToolCall)
 	scan := bufio.NewScanner(f)
-	scan.Buffer(make([]byte, 0, 64<<10), maxStoredLine)
+	scan.Buffer(make([]byte, 0, 4<<10), maxStoredLine)
 	for n := 1; scan.Scan(); n++ {
-		if err := stored.add(scan.Bytes(), started); err != nil {
-			return stored, good, fmt.Errorf("read trajectory %s, line %d: %w: %w", filepath.Base(path), n, errDamaged, err)
+		if err := s.add(scan.Bytes(), started); err != nil {
+			return good, fmt.Errorf("read trajectory %s, line %d: %w: %w", filepath.Base(path), n, errDamaged, err)
 		}
 		good += int64(len(scan.Bytes())) + 1
 	}
 	if err := scan.Err(); err != nil {
-		return stored, good, fmt.Errorf("read trajectory %s: %w", filepath.Base(path), err)
+		return good, fmt.Errorf("read trajectory %s: %w", filepath.Base(path), err)
 	}
-	if stored.Header.ResponseID == "" {
-		return stored, good, fmt.Errorf("read trajectory %s: %w: it has no header", filepath.Base(path), errDamaged)
+	s.size = good
+	if s.Header.ResponseID == "" {
+		return good, fmt.Errorf("read trajectory %s: %w: it has no header", filepath.Base(path), errDamaged)
 	}
-	return stored, good, nil
+	return good, nil
+}
+
+// decode reads a line, of a brief trajectory only what a chain is made of.
+func (s *Stored) decode(data []byte) (line, error) {
+	if !s.brief {
+		var l line
+		err := json.Unmarshal(data, &l)
+		return l, err
+	}
+	var brief struct {
+		Header *struct {
+			ResponseID         string `json:"response_id"`
+			PreviousResponseID string `json:"previous_response_id"`
+			Detached           bool   `json:"detached"`
+			SessionID          string `json:"session_id"`
+		} `json:"header"`
+		History  json.RawMessage `json:"history"`
+		Input    json.RawMessage `json:"input"`
+		Started  json.RawMessage `json:"started"`
+		Item     json.RawMessage `json:"item"`
+		Response *struct{}       `json:"response"`
+	}
+	err := json.Unmarshal(data, &brief)
+	l := line{History: brief.History, Input: brief.Input, Started: brief.Started, Item: brief.Item}
+	if h := brief.Header; h != nil {
+		l.Header = &Header{ResponseID: h.ResponseID, PreviousResponseID: h.PreviousResponseID, Detached: h.Detached, SessionID: h.SessionID}
+	}
+	if brief.Response != nil {
+		l.Response = &responses.Response{}
+	}
+	return l, err
 }
 
 // add takes in one line. started holds the calls that have no result yet; a
 // call whose result never came stands at the end as interrupted.
 func (s *Stored) add(data []byte, started map[string]*responses.ToolCall) error {
-	var l line
-	if err := json.Unmarshal(data, &l); err != nil {
+	l, err := s.decode(data)
+	if err != nil {
 		return err
 	}
 	switch {
 	case l.Header != nil:
 		s.Header = *l.Header
+	case l.History != nil:
+		item, err := responses.DecodeItem(l.History)
+		if err != nil {
+			return err
+		}
+		s.History = append(s.History, item)
 	case l.Input != nil:
 		item, err := responses.DecodeItem(l.Input)
 		if err != nil {

@@ -25,7 +25,7 @@ var Interrupted = responses.Error{
 // again. It returns the ids of the settled turns. A turn that cannot be settled
 // is reported in err and stays under open/; the others are settled all the same.
 func (s *Store) Settle(now func() time.Time) (settled []string, err error) {
-	ids, err := s.unfinished()
+	ids, err := s.list("open")
 	if err != nil {
 		return nil, err
 	}

@@ -24,13 +24,22 @@ const maxStoredLine = 96 << 20
 //
 //	<dir>/open/<response_id>.ndjson       while the turn runs
 //	<dir>/responses/<response_id>.ndjson  once its final response is in it
+//	<dir>/deleted/<response_id>.ndjson    deleted, but the history of another
 //
-// The rename from one to the other is the commit. A file that is still under
-// open/ when a process starts belongs to a turn that a crash interrupted, so
-// recovery looks there and nowhere else, however many turns there ever were.
+// The rename from the first to the second is the commit. A file that is still
+// under open/ when a process starts belongs to a turn that a crash interrupted,
+// so recovery looks there and nowhere else, however many turns there ever were.
+//
+// A file holds its own turn and names the response before it: history is stored
+// once, whatever continues it. The conversations that were used last are in
+// memory, so a turn reads its history from the files only after a restart, or
+// when it comes back to an old conversation; each file is then opened once.
 type Store struct {
-	dir  string
-	lock *os.File // held as long as the process may write here
+	dir     string
+	lock    *os.File // held as long as the process may write here
+	cache   *conversations
+	catalog *catalog
+	wake    chan struct{} // tells Maintain that there is something to do
 }
 
 // Header is the first line of a trajectory: what a turn needs to be settled
@@ -38,6 +47,7 @@ type Store struct {
 type Header struct {
 	ResponseID         string             `json:"response_id"`
 	PreviousResponseID string             `json:"previous_response_id,omitempty"`
+	Detached           bool               `json:"detached,omitempty"` // the conversation before is in this trajectory; see Begin
 	SessionID          string             `json:"session_id"`
 	TurnID             string             `json:"turn_id"`
 	TurnDir            string             `json:"turn_dir"`
@@ -51,6 +61,7 @@ type Header struct {
 // line is one line of a trajectory. Exactly one field is set.
 type line struct {
 	Header   *Header             `json:"header,omitempty"`
+	History  json.RawMessage     `json:"history,omitempty"` // an item before the request, of a detached response
 	Input    json.RawMessage     `json:"input,omitempty"`   // an item of the request
 	Started  json.RawMessage     `json:"started,omitempty"` // a tool call that is about to run
 	Item     json.RawMessage     `json:"item,omitempty"`    // an item that the turn produced
@@ -60,9 +71,13 @@ type line struct {
 // Stored is a trajectory read back.
 type Stored struct {
 	Header   Header
+	History  []responses.Item // of a detached response: the conversation before it
 	Input    []responses.Item
 	Items    []responses.Item    // what the model said and the tools returned, in order
 	Response *responses.Response // nil while the turn is open
+
+	size  int64 // of the file
+	brief bool  // read for a chain: without the response, also in the header
 }
 
 // ErrInUse is returned by OpenStore when another process has the store.
@@ -73,7 +88,7 @@ var ErrInUse = errors.New("another agentd uses this directory; stop it or choose
 // its running turns for crashed ones. A lock of the kernel's says so, which
 // ends with the process however that ends.
 func OpenStore(dir string) (*Store, error) {
-	for _, sub := range []string{"open", "responses"} {
+	for _, sub := range []string{"open", "responses", "deleted"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("open response store: %w", err)
 		}
@@ -88,40 +103,64 @@ func OpenStore(dir string) (*Store, error) {
 	case err != nil:
 		return nil, errors.Join(fmt.Errorf("lock response store: %w", err), lock.Close())
 	}
-	return &Store{dir: dir, lock: lock}, nil
+	s := &Store{dir: dir, lock: lock, cache: newConversations(maxCached), catalog: newCatalog(), wake: make(chan struct{}, 1)}
+	hidden, err := s.list("deleted")
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	for _, id := range hidden {
+		s.catalog.hidden[id] = true
+	}
+	return s, nil
 }
 
-// Close gives the store up. No turn may be running.
+// Close gives the store up. No turn may be running, and Maintain has returned.
 func (s *Store) Close() error { return s.lock.Close() }
 
 func (s *Store) openPath(id string) string { return filepath.Join(s.dir, "open", id+".ndjson") }
 func (s *Store) donePath(id string) string { return filepath.Join(s.dir, "responses", id+".ndjson") }
+func (s *Store) deletedPath(id string) string {
+	return filepath.Join(s.dir, "deleted", id+".ndjson")
+}
 
 // Trajectory is the file of a running turn. It belongs to one goroutine.
 type Trajectory struct {
-	store *Store
-	id    string
-	file  *os.File
-	buf   bytes.Buffer
+	store  *Store
+	header Header
+	file   *os.File
+	buf    bytes.Buffer
+	size   int64            // bytes written
+	items  []responses.Item // the conversation that the file holds: history, input, what was added
+	given  int              // of items: those that the turn began with
 }
 
-// begin creates the trajectory of a turn with its header and input. It is on
-// disk only after Sync.
-func (s *Store) begin(h Header, input []responses.Item) (*Trajectory, error) {
+// begin creates the trajectory of a turn with its header, history and input. It
+// is on disk only after Sync. Until it is published or discarded, what it
+// continues stays.
+func (s *Store) begin(h Header, history, input []responses.Item) (*Trajectory, error) {
 	if err := responses.CheckID("response_id", h.ResponseID); err != nil {
+		return nil, err
+	}
+	h.Detached = len(history) > 0
+	if err := s.pin(h); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(s.openPath(h.ResponseID), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
+		s.unpin(h)
 		return nil, fmt.Errorf("create trajectory: %w", err)
 	}
-	t := &Trajectory{store: s, id: h.ResponseID, file: f}
+	t := &Trajectory{store: s, header: h, file: f}
 	err = t.encode(line{Header: &h})
-	for _, item := range input {
-		if err != nil {
-			break
+	for _, item := range history {
+		if err == nil {
+			err = t.keep(item, func(raw json.RawMessage) line { return line{History: raw} })
 		}
-		err = t.encodeItem(item, func(raw json.RawMessage) line { return line{Input: raw} })
+	}
+	for _, item := range input {
+		if err == nil {
+			err = t.keep(item, func(raw json.RawMessage) line { return line{Input: raw} })
+		}
 	}
 	if err == nil {
 		err = t.write()
@@ -129,7 +168,48 @@ func (s *Store) begin(h Header, input []responses.Item) (*Trajectory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create trajectory: %w", errors.Join(err, t.Discard()))
 	}
+	t.given = len(t.items)
 	return t, nil
+}
+
+// parent returns the response in the store that h's continues, "" for none.
+func (h Header) parent() string {
+	if h.Detached {
+		return ""
+	}
+	return h.PreviousResponseID
+}
+
+// pin notes a running turn, whose parent must still be there and may not be
+// removed from now on.
+func (s *Store) pin(h Header) error {
+	c := s.catalog
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if parent := h.parent(); parent != "" {
+		if c.hidden[parent] {
+			return ErrNotFound
+		}
+		if _, err := os.Lstat(s.donePath(parent)); err != nil {
+			return ErrNotFound
+		}
+		c.children[parent]++
+	}
+	c.running[h.ResponseID] = h.parent()
+	return nil
+}
+
+// unpin takes a pin back.
+func (s *Store) unpin(h Header) {
+	c := s.catalog
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if parent, ok := c.running[h.ResponseID]; ok {
+		delete(c.running, h.ResponseID)
+		if parent != "" {
+			c.unlink(parent)
+		}
+	}
 }
 
 // Sync makes what was written durable. The name of the file, and of the turn's
@@ -163,7 +243,7 @@ func (t *Trajectory) Started(call *responses.ToolCall) error {
 // Add records an item that the turn produced. It becomes durable with the
 // next Started or Commit.
 func (t *Trajectory) Add(item responses.Item) error {
-	err := t.encodeItem(item, func(raw json.RawMessage) line { return line{Item: raw} })
+	err := t.keep(item, func(raw json.RawMessage) line { return line{Item: raw} })
 	if err == nil {
 		err = t.write()
 	}
@@ -196,10 +276,27 @@ func (t *Trajectory) Publish(store bool) error {
 	if !store {
 		return t.Discard()
 	}
-	if err := os.Rename(t.store.openPath(t.id), t.store.donePath(t.id)); err != nil {
+	s, id := t.store, t.header.ResponseID
+	if err := os.Rename(s.openPath(id), s.donePath(id)); err != nil {
 		return fmt.Errorf("commit response: %w", errors.Join(err, t.file.Close()))
 	}
+	s.published(t)
 	return t.file.Close()
+}
+
+// published makes a committed response known to chains, retention and
+// references.
+func (s *Store) published(t *Trajectory) {
+	h := t.header
+	s.cache.extend(h.parent(), link{id: h.ResponseID, session: h.SessionID, items: t.items, bytes: t.size + itemOverhead*int64(len(t.items))})
+	s.unpin(h)
+	c := s.catalog
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.add(h.ResponseID, entry{previous: h.parent(), turnID: h.TurnID, created: h.CreatedAt, bytes: t.size})
+	for i, item := range t.items {
+		c.index(item.ItemID(), owner{h.ResponseID, i >= t.given})
+	}
 }
 
 // Close releases the file of a trajectory that stays open on disk.
@@ -207,7 +304,17 @@ func (t *Trajectory) Close() error { return t.file.Close() }
 
 // Discard removes the trajectory.
 func (t *Trajectory) Discard() error {
-	return errors.Join(t.file.Close(), os.Remove(t.store.openPath(t.id)))
+	t.store.unpin(t.header)
+	return errors.Join(t.file.Close(), os.Remove(t.store.openPath(t.header.ResponseID)))
+}
+
+// keep encodes an item that belongs to the conversation.
+func (t *Trajectory) keep(item responses.Item, wrap func(json.RawMessage) line) error {
+	if err := t.encodeItem(item, wrap); err != nil {
+		return err
+	}
+	t.items = append(t.items, item)
+	return nil
 }
 
 func (t *Trajectory) encode(l line) error {
@@ -226,7 +333,8 @@ func (t *Trajectory) encodeItem(item responses.Item, wrap func(json.RawMessage) 
 
 // write hands the encoded lines to the kernel in one call.
 func (t *Trajectory) write() error {
-	_, err := t.file.Write(t.buf.Bytes())
+	n, err := t.file.Write(t.buf.Bytes())
+	t.size += int64(n)
 	t.buf.Reset()
 	if t.buf.Cap() > 1<<20 {
 		t.buf = bytes.Buffer{} // one huge input must not pin its buffer for the whole turn

@@ -24,6 +24,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,21 +55,24 @@ type Turn struct {
 
 // Begin creates the turn's directory, record and trajectory. Its events stay
 // invisible until Acknowledge. dir must not exist yet or be empty; its parent is
-// created. On error nothing is left.
-func (s *Store) Begin(dir string, rec turns.Record, h Header, input []responses.Item, now func() time.Time) (t *Turn, err error) {
+// created. history is the conversation before the input where that is not in the
+// store under h.PreviousResponseID, else nil; it makes the response detached: its
+// trajectory stands alone. Begin returns ErrNotFound when the response to continue
+// is not stored (any more). On error nothing is left.
+func (s *Store) Begin(dir string, rec turns.Record, h Header, history, input []responses.Item, now func() time.Time) (t *Turn, err error) {
 	t = &Turn{Dir: dir, store: s, record: rec, now: now}
 	if t.made, err = makeTurnDir(dir); err != nil {
 		return nil, err
 	}
-	if err := t.create(h, input); err != nil {
+	if err := t.create(h, history, input); err != nil {
 		return nil, errors.Join(err, t.Discard())
 	}
 	return t, nil
 }
 
 // create makes the files of a turn.
-func (t *Turn) create(h Header, input []responses.Item) (err error) {
-	if t.trajectory, err = t.store.begin(h, input); err != nil {
+func (t *Turn) create(h Header, history, input []responses.Item) (err error) {
+	if t.trajectory, err = t.store.begin(h, history, input); err != nil {
 		return err
 	}
 	// The durable fact is the trajectory's header; turn.json can be made again
@@ -170,6 +174,11 @@ func (t *Turn) Discard() error {
 	}
 	return errors.Join(errs...)
 }
+
+// Items returns the turn's part of the conversation: what was given to Begin and
+// what was added since. It is whole after Commit, whether or not the response is
+// stored. The items must not be changed.
+func (t *Turn) Items() []responses.Item { return slices.Clip(t.trajectory.items) }
 
 // Record returns the record as it stands.
 func (t *Turn) Record() turns.Record {

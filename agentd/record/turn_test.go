@@ -32,7 +32,7 @@ func TestCommit(t *testing.T) {
 	}
 	must(t, turn.Close())
 	items, head, err := s.Chain("resp_1")
-	if err != nil || len(items) != 6 || head.TurnID != "turn_1" {
+	if err != nil || len(items) != 6 || head != "sess_1" {
 		t.Errorf("the chain has %d items, %+v, %v", len(items), head, err)
 	}
 	rec, err := ReadRecord(turn.Dir)
@@ -69,7 +69,7 @@ func TestBeginRefusesAndLeavesNothing(t *testing.T) {
 			must(t, os.Mkdir(out, 0o700), prepare(out))
 			before := tree(t, dir)
 			resp := responses.Response{ID: "resp_1", Status: responses.StatusInProgress}
-			_, err := s.Begin(out, turns.Record{}, Header{ResponseID: "resp_1", Response: resp}, nil, now)
+			_, err := s.Begin(out, turns.Record{}, Header{ResponseID: "resp_1", Response: resp}, nil, nil, now)
 			if e, ok := errors.AsType[*responses.Error](err); !ok || e.Param != "holon.output_dir" {
 				t.Errorf("error %v", err)
 			}

@@ -1,0 +1,322 @@
+package record
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"holon/responses"
+)
+
+// Bounds of the index of items: how many ids it holds, and how many bytes of
+// trajectories are read for it when a store is opened, newest first.
+const (
+	maxIndexedItems = 50_000
+	maxIndexedBytes = 64 << 20
+)
+
+// catalog knows every stored response and who continues whom. It is built from
+// the files once, newest first, and kept up to date by commits. Retention
+// depends on it being whole; all else works without.
+type catalog struct {
+	building sync.Mutex // held while the files are read
+	whole    bool       // guarded by building
+
+	mu       sync.Mutex
+	entries  map[string]entry
+	children map[string]int    // stored and running responses that continue this one
+	running  map[string]string // response id → the one it continues
+	hidden   map[string]bool   // deleted, but a descendant's history
+	items    map[string]owner  // item id → response
+	order    []string          // ids of items, a ring once it is full
+	next     int               // where the ring goes on
+}
+
+// entry is what is known of a stored response.
+type entry struct {
+	previous string
+	turnID   string
+	created  time.Time
+	bytes    int64
+}
+
+// owner is the response in which an item is found.
+type owner struct {
+	response string
+	output   bool // rather than input, which a client may have made up
+}
+
+func newCatalog() *catalog {
+	return &catalog{
+		entries: make(map[string]entry), children: make(map[string]int), running: make(map[string]string),
+		hidden: make(map[string]bool), items: make(map[string]owner),
+	}
+}
+
+// add takes in a stored response. The caller holds mu.
+func (c *catalog) add(id string, e entry) {
+	if _, known := c.entries[id]; known {
+		return
+	}
+	c.entries[id] = e
+	if e.previous != "" {
+		c.children[e.previous]++
+	}
+}
+
+// remove takes a response out that nobody continues. The caller holds mu.
+func (c *catalog) remove(id string) {
+	if e, known := c.entries[id]; known {
+		c.unlink(e.previous)
+	}
+	delete(c.entries, id)
+	delete(c.hidden, id)
+}
+
+// unlink takes back that a response continues previous. The caller holds mu.
+func (c *catalog) unlink(previous string) {
+	if c.children[previous]--; c.children[previous] <= 0 {
+		delete(c.children, previous)
+	}
+}
+
+// isHidden tells whether the response id was deleted and is kept as history only.
+func (c *catalog) isHidden(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hidden[id]
+}
+
+// turns returns the ids of the turns whose responses are stored.
+func (c *catalog) turns() map[string]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ids := make(map[string]bool, len(c.entries))
+	for _, e := range c.entries {
+		ids[e.turnID] = true
+	}
+	return ids
+}
+
+// index notes in which response an item is. What a response put out weighs more
+// than what a client sent in under the same id; else the first stays. The
+// caller holds mu.
+func (c *catalog) index(item string, o owner) {
+	if item == "" {
+		return
+	}
+	if known, ok := c.items[item]; ok {
+		if o.output && !known.output {
+			c.items[item] = o
+		}
+		return
+	}
+	if len(c.order) < maxIndexedItems {
+		c.order = append(c.order, item)
+	} else {
+		delete(c.items, c.order[c.next])
+		c.order[c.next] = item
+		c.next = (c.next + 1) % maxIndexedItems
+	}
+	c.items[item] = o
+}
+
+// hasRoom tells whether the index of items could still grow.
+func (c *catalog) hasRoom() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.order) < maxIndexedItems
+}
+
+// Catalog reads what is stored, unless that was done already: afterwards every
+// response is known to retention and the newest items to Item. It may take
+// seconds when there are many, and is done in the background by Maintain.
+// Responses that are committed meanwhile are not missed. When ctx ends it stops,
+// and the next call begins anew.
+func (s *Store) Catalog(ctx context.Context) error {
+	c := s.catalog
+	c.building.Lock()
+	defer c.building.Unlock()
+	if c.whole {
+		return nil
+	}
+	budget := int64(maxIndexedBytes)
+	for _, sub := range []string{"responses", "deleted"} {
+		ids, err := s.list(sub)
+		if err != nil {
+			return err
+		}
+		slices.Sort(ids) // ids begin with their time
+		slices.Reverse(ids)
+		for _, id := range ids {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err := s.catalogue(filepath.Join(s.dir, sub, id+".ndjson"), id, sub == "responses", &budget); err != nil {
+				return err
+			}
+		}
+	}
+	c.whole = true
+	return nil
+}
+
+// list returns the ids of the trajectories in a folder of the store.
+func (s *Store) list(sub string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(s.dir, sub))
+	if err != nil {
+		return nil, fmt.Errorf("list %s responses: %w", sub, err)
+	}
+	var ids []string
+	for _, e := range entries {
+		id, ok := strings.CutSuffix(e.Name(), ".ndjson")
+		if ok && e.Type().IsRegular() && responses.CheckID("response_id", id) == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// catalogue takes in one file, with its items while budget lasts. A damaged
+// file is left out: it is nobody's history, and nothing removes it.
+func (s *Store) catalogue(path, id string, visible bool, budget *int64) error {
+	sum, err := summarize(path, visible && *budget > 0 && s.catalog.hasRoom())
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errDamaged):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read trajectory %s: %w", filepath.Base(path), err)
+	}
+	*budget -= sum.read
+	c := s.catalog
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, err := os.Lstat(path); err != nil { // it was removed or deleted meanwhile
+		return nil
+	}
+	c.add(id, sum.entry)
+	for item, output := range sum.items {
+		c.index(item, owner{id, output})
+	}
+	return nil
+}
+
+// summary is what the catalog wants to know of a trajectory.
+type summary struct {
+	entry entry
+	items map[string]bool // by id: whether it is output
+	read  int64           // bytes that were looked at
+}
+
+// summarize reads the header of a trajectory and, when asked, the ids of its items.
+func summarize(path string, items bool) (summary, error) {
+	var sum summary
+	f, err := openRegular(path)
+	if err != nil {
+		return sum, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return sum, err
+	}
+	sum.entry.bytes, sum.items = info.Size(), make(map[string]bool)
+	scan := bufio.NewScanner(f)
+	scan.Buffer(make([]byte, 0, 8<<10), maxStoredLine)
+	for first := true; scan.Scan() && (first || items); first = false {
+		sum.read += int64(len(scan.Bytes()))
+		if err := sum.add(scan.Bytes(), first); err != nil {
+			return sum, err
+		}
+	}
+	if sum.read == 0 {
+		return sum, errDamaged
+	}
+	return sum, scan.Err()
+}
+
+// add takes in one line, of which the first is the header.
+func (sum *summary) add(data []byte, first bool) error {
+	type item struct {
+		ID string `json:"id"`
+	}
+	var l struct {
+		Header *struct {
+			PreviousResponseID string    `json:"previous_response_id"`
+			Detached           bool      `json:"detached"`
+			TurnID             string    `json:"turn_id"`
+			CreatedAt          time.Time `json:"created_at"`
+		} `json:"header"`
+		Input   item `json:"input"`
+		Started item `json:"started"`
+		Item    item `json:"item"`
+	}
+	if err := json.Unmarshal(data, &l); err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	if first {
+		if l.Header == nil {
+			return errDamaged
+		}
+		sum.entry.turnID, sum.entry.created = l.Header.TurnID, l.Header.CreatedAt
+		if !l.Header.Detached {
+			sum.entry.previous = l.Header.PreviousResponseID
+		}
+	}
+	if l.Input.ID != "" && !sum.items[l.Input.ID] {
+		sum.items[l.Input.ID] = false
+	}
+	for _, id := range []string{l.Started.ID, l.Item.ID} {
+		if id != "" {
+			sum.items[id] = true
+		}
+	}
+	return nil
+}
+
+// Item returns a stored item by its id, from whichever stored response holds
+// it; that of a deleted response is not found. Known are the newest items, up
+// to 50,000 and, of those stored by an earlier process, as many as the newest
+// 64 MiB of responses hold. It returns ErrNotFound for any other.
+func (s *Store) Item(ctx context.Context, id string) (responses.Item, error) {
+	for range 2 {
+		if item, err := s.item(id); !errors.Is(err, ErrNotFound) {
+			return item, err
+		}
+		if err := s.Catalog(ctx); err != nil { // returns at once when it was read before
+			return nil, err
+		}
+	}
+	return nil, ErrNotFound
+}
+
+func (s *Store) item(id string) (responses.Item, error) {
+	c := s.catalog
+	c.mu.Lock()
+	o, ok := c.items[id]
+	c.mu.Unlock()
+	if !ok {
+		return nil, ErrNotFound
+	}
+	// A client names several items of one response, so its conversation is kept;
+	// of equal ids the last is that of this response.
+	items, _, err := s.Chain(o.response)
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range slices.Backward(items) {
+		if item.ItemID() == id {
+			return item, nil
+		}
+	}
+	return nil, ErrNotFound
+}

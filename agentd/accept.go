@@ -31,6 +31,7 @@ type plan struct {
 	history   []responses.Item
 	input     []responses.Item // the request's, as the model is told it
 	base      base             // what the history is made of
+	unstored  []responses.Item // of the history: what a stored response has to bring along
 }
 
 // accept takes a request in: it returns the turn that answers it, running or
@@ -159,8 +160,13 @@ func (s *Server) planInput(p *plan, mem *memory) error {
 	if p.sessionID == "" {
 		p.sessionID = responses.NewID(responses.PrefixSession)
 	}
-	if p.req.Input, err = resolveInput(history, p.req.Input); err != nil {
+	known := conversation{items: history, find: func(id string) (responses.Item, error) { return s.store.Item(s.base, id) }}
+	if p.req.Input, err = known.resolve(p.req.Input); err != nil {
 		return err
+	}
+	identify(p.req.Input)
+	if p.req.Store {
+		p.unstored = history[from.n:]
 	}
 	if p.history, err = s.sealer.Expand("previous_response_id", history); err != nil {
 		return err
@@ -178,14 +184,14 @@ func (s *Server) recall(id string, mem *memory) (items []responses.Item, session
 	if mem.holds(id) {
 		return mem.items, mem.session, mem.base, nil
 	}
-	items, head, err := s.store.Chain(id)
+	items, session, err = s.store.Chain(id)
 	if errors.Is(err, record.ErrNotFound) {
 		return nil, "", base{}, responses.PreviousNotFound(id)
 	}
 	if err != nil {
 		return nil, "", base{}, responses.Internal("the stored conversation cannot be read", err)
 	}
-	return items, head.SessionID, base{id, len(items)}, nil
+	return items, session, base{id, len(items)}, nil
 }
 
 // planDirs finds the turn's directories. Named ones must lie under the
@@ -269,7 +275,10 @@ func (s *Server) record(p *plan, t *ticket, source string) (*job, error) {
 	if err := s.remember(p.turnID, p.turnDir); err != nil {
 		return nil, recordError(err)
 	}
-	written, err := s.store.Begin(p.turnDir, rec, header, p.stored(), s.parts.Now)
+	written, err := s.store.Begin(p.turnDir, rec, header, p.unstored, p.req.Input, s.parts.Now)
+	if errors.Is(err, record.ErrNotFound) { // it was deleted in this moment
+		return nil, responses.PreviousNotFound(p.req.PreviousResponseID)
+	}
 	if err != nil {
 		return nil, recordError(err)
 	}

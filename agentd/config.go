@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/caarlos0/env/v11"
+
+	"holon/agentd/record"
 )
 
 // Config holds every setting of agentd. Each is a flag and an environment
@@ -35,6 +37,9 @@ type Config struct {
 	TurnTimeout  time.Duration `env:"HOLON_TURN_TIMEOUT"`
 	Grace        time.Duration `env:"HOLON_GRACE"`
 	MinFree      int64         `env:"HOLON_MIN_FREE_BYTES"`
+	RetainAge    time.Duration `env:"HOLON_RETAIN_AGE"`
+	RetainCount  int           `env:"HOLON_RETAIN_COUNT"`
+	RetainBytes  int64         `env:"HOLON_RETAIN_BYTES"`
 	PassEnv      string        `env:"HOLON_PASS_ENV"`
 
 	OpenAIKey        string `env:"OPENAI_API_KEY"`
@@ -65,6 +70,9 @@ func DefaultConfig() Config {
 		TurnTimeout:  2 * time.Hour,
 		Grace:        10 * time.Second,
 		MinFree:      64 << 20,
+		RetainAge:    30 * 24 * time.Hour,
+		RetainCount:  10_000,
+		RetainBytes:  1 << 30,
 	}
 }
 
@@ -108,6 +116,9 @@ func (c *Config) Bind(fs *flag.FlagSet) {
 	fs.DurationVar(&c.TurnTimeout, "turn-timeout", c.TurnTimeout, "wall time after which a turn ends as incomplete")
 	fs.DurationVar(&c.Grace, "grace", c.Grace, "time that running turns get to end after SIGTERM")
 	fs.StringVar(&c.PassEnv, "pass-env", c.PassEnv, "comma-separated `names` of variables that commands get although they are not on the list of harmless ones")
+	fs.DurationVar(&c.RetainAge, "retain-age", c.RetainAge, "time after which stored responses that nothing continues are removed; 0 for never")
+	fs.IntVar(&c.RetainCount, "retain-count", c.RetainCount, "stored responses beyond which the least recent conversations are removed; 0 for no bound")
+	fs.Int64Var(&c.RetainBytes, "retain-bytes", c.RetainBytes, "size of the stored responses beyond which the least recent conversations are removed; 0 for no bound")
 	fs.Int64Var(&c.MinFree, "min-free-bytes", c.MinFree, "free disk space below which new turns are refused")
 }
 
@@ -175,6 +186,7 @@ func (c *Config) Validate() error {
 	if c.MinFree < 0 {
 		bad("--min-free-bytes", fmt.Sprintf("%d is negative", c.MinFree), "0 switches the check off")
 	}
+	c.checkRetention(bad)
 	if len(p) > 0 {
 		return p
 	}
@@ -206,4 +218,22 @@ func (c *Config) FallbackList() []string {
 		}
 	}
 	return list
+}
+
+// checkRetention refuses negative bounds.
+func (c *Config) checkRetention(bad func(setting, what, remedy string)) {
+	if c.RetainAge < 0 {
+		bad("--retain-age", fmt.Sprintf("%s is negative", c.RetainAge), "write a duration such as 720h, or 0 to keep responses of any age")
+	}
+	if c.RetainCount < 0 {
+		bad("--retain-count", fmt.Sprintf("%d is negative", c.RetainCount), "0 is no bound")
+	}
+	if c.RetainBytes < 0 {
+		bad("--retain-bytes", fmt.Sprintf("%d is negative", c.RetainBytes), "0 is no bound")
+	}
+}
+
+// retention is how long responses are stored.
+func (c *Config) retention() record.Retention {
+	return record.Retention{MaxAge: c.RetainAge, MaxCount: c.RetainCount, MaxBytes: c.RetainBytes}
 }

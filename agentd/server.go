@@ -68,6 +68,7 @@ type Server struct {
 	base     context.Context // of every turn; outlives requests on purpose
 	stop     context.CancelCauseFunc
 	running  sync.WaitGroup // turns, from their admission to their commit
+	keepers  sync.WaitGroup // what runs beside the turns until Close
 	shutdown chan struct{}  // closed by POST /shutdown
 	once     sync.Once
 
@@ -102,6 +103,7 @@ func Open(cfg Config, parts Parts) (*Server, error) {
 	for _, id := range settled {
 		s.log.Warn("settled a turn that a crash interrupted", "turn", id)
 	}
+	s.keepers.Go(func() { store.Maintain(s.base, cfg.retention(), parts.Now, s.log) })
 	return s, nil
 }
 
@@ -211,6 +213,7 @@ func (s *Server) Close() error {
 	s.refuseTurns()
 	s.stop(turn.ErrShutdown)
 	s.running.Wait()
+	s.keepers.Wait()
 	err := s.store.Close()
 	if s.parts.Close != nil {
 		err = errors.Join(err, s.parts.Close())

@@ -22,16 +22,6 @@ type base struct {
 // holds reports whether m, which may be nil, ends with the response id.
 func (m *memory) holds(id string) bool { return m != nil && m.response == id }
 
-// stored returns the items that the turn's trajectory must hold beside what is
-// stored already: the request's input and, for a response that others can find
-// later, what came before it on a connection without being stored.
-func (p *plan) stored() []responses.Item {
-	if !p.req.Store || p.base.n == len(p.history) {
-		return p.req.Input
-	}
-	return append(append([]responses.Item(nil), p.history[p.base.n:]...), p.req.Input...)
-}
-
 // memory returns the conversation with the turn. It is nil when the turn has
 // not run to its end in this process, and for a stored response, which the
 // store knows better: it may have been deleted there.

@@ -18,6 +18,7 @@ const (
 	PrefixReasoning    = "rs_"
 	PrefixCall         = "fc_"
 	PrefixCallID       = "call_"
+	PrefixCallOutput   = "fco_"
 	PrefixToolCall     = "tc_"
 	PrefixCompaction   = "cmp_"
 	PrefixRequest      = "req_"

@@ -252,7 +252,6 @@ func (sum *summary) add(data []byte, first bool) error {
 	var l struct {
 		Header *struct {
 			PreviousResponseID string    `json:"previous_response_id"`
-			Detached           bool      `json:"detached"`
 			TurnID             string    `json:"turn_id"`
 			CreatedAt          time.Time `json:"created_at"`
 		} `json:"header"`
@@ -268,9 +267,7 @@ func (sum *summary) add(data []byte, first bool) error {
 			return errDamaged
 		}
 		sum.entry.turnID, sum.entry.created = l.Header.TurnID, l.Header.CreatedAt
-		if !l.Header.Detached {
-			sum.entry.previous = l.Header.PreviousResponseID
-		}
+		sum.entry.previous = l.Header.PreviousResponseID
 	}
 	if l.Input.ID != "" && !sum.items[l.Input.ID] {
 		sum.items[l.Input.ID] = false

@@ -165,15 +165,21 @@ func TestHistoryIsStoredOnce(t *testing.T) {
 	}
 }
 
-// A detached response brings its conversation with it.
-func TestADetachedResponseStandsAlone(t *testing.T) {
+// What was not stored before it comes with the response.
+func TestAResponseBringsUnstoredHistory(t *testing.T) {
 	s := openStore(t)
-	tr, err := s.begin(header("x", "unstored"), []responses.Item{text("h1", responses.RoleUser), text("h2", responses.RoleAssistant)}, []responses.Item{text("in_x", responses.RoleUser)})
-	must(t, err)
-	must(t, tr.Add(text("out_x", responses.RoleAssistant)), tr.Finish(final("x")), tr.Publish(true))
-	put(t, s, "y", "x")
+	put(t, s, "a", "")
+	for id, previous := range map[string]string{"x": "", "y": "a"} {
+		tr, err := s.begin(header(id, previous), []responses.Item{text("h1", responses.RoleUser), text("h2", responses.RoleAssistant)}, []responses.Item{text("in_"+id, responses.RoleUser)})
+		must(t, err)
+		must(t, tr.Add(text("out_"+id, responses.RoleAssistant)), tr.Finish(final(id)), tr.Publish(true))
+	}
+	put(t, s, "z", "y")
 	for range 2 {
-		if got := names(t, s, "y"); got != "h1 h2 in_x out_x in_y out_y " {
+		if got := names(t, s, "x"); got != "h1 h2 in_x out_x " {
+			t.Error(got)
+		}
+		if got := names(t, s, "z"); got != "in_a out_a h1 h2 in_y out_y in_z out_z " {
 			t.Error(got)
 		}
 		input, err := s.InputItems("x")
@@ -182,6 +188,12 @@ func TestADetachedResponseStandsAlone(t *testing.T) {
 		}
 		s = cold(t, s)
 	}
+	must(t, s.Delete("a"))
+	h := header("u", "a") // an unstored turn has its history already
+	h.Response.Store = false
+	tr, err := s.begin(h, nil, nil)
+	must(t, err)
+	must(t, tr.Publish(false))
 }
 
 func TestItemsAreFoundInAnyStoredResponse(t *testing.T) {

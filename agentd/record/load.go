@@ -56,7 +56,7 @@ func (s *Store) Chain(id string) (items []responses.Item, session string, err er
 	if err != nil {
 		return nil, "", err
 	}
-	parent := links[len(links)-1].Header.parent()
+	parent := links[len(links)-1].Header.PreviousResponseID
 	for _, stored := range slices.Backward(links) {
 		l := link{id: stored.Header.ResponseID, session: stored.Header.SessionID, items: slices.Concat(stored.History, stored.Input, stored.Items), bytes: stored.size}
 		l.bytes += itemOverhead * int64(len(l.items))
@@ -85,7 +85,7 @@ func (s *Store) links(id string) (links []*Stored, before []responses.Item, err 
 		if links = append(links, stored); len(links) > maxChain {
 			return nil, nil, fmt.Errorf("the chain of response %s is longer than %d", id, maxChain)
 		}
-		if at = stored.Header.parent(); at == "" {
+		if at = stored.Header.PreviousResponseID; at == "" {
 			return links, nil, nil
 		}
 		if before, _, ok := s.cache.get(at); ok {
@@ -180,7 +180,6 @@ func (s *Stored) decode(data []byte) (line, error) {
 		Header *struct {
 			ResponseID         string `json:"response_id"`
 			PreviousResponseID string `json:"previous_response_id"`
-			Detached           bool   `json:"detached"`
 			SessionID          string `json:"session_id"`
 		} `json:"header"`
 		History  json.RawMessage `json:"history"`
@@ -192,7 +191,7 @@ func (s *Stored) decode(data []byte) (line, error) {
 	err := json.Unmarshal(data, &brief)
 	l := line{History: brief.History, Input: brief.Input, Started: brief.Started, Item: brief.Item}
 	if h := brief.Header; h != nil {
-		l.Header = &Header{ResponseID: h.ResponseID, PreviousResponseID: h.PreviousResponseID, Detached: h.Detached, SessionID: h.SessionID}
+		l.Header = &Header{ResponseID: h.ResponseID, PreviousResponseID: h.PreviousResponseID, SessionID: h.SessionID}
 	}
 	if brief.Response != nil {
 		l.Response = &responses.Response{}

@@ -46,8 +46,7 @@ type Store struct {
 // and a chain to be followed.
 type Header struct {
 	ResponseID         string             `json:"response_id"`
-	PreviousResponseID string             `json:"previous_response_id,omitempty"`
-	Detached           bool               `json:"detached,omitempty"` // the conversation before is in this trajectory; see Begin
+	PreviousResponseID string             `json:"previous_response_id,omitempty"` // in the store, which Response's need not be
 	SessionID          string             `json:"session_id"`
 	TurnID             string             `json:"turn_id"`
 	TurnDir            string             `json:"turn_dir"`
@@ -61,7 +60,7 @@ type Header struct {
 // line is one line of a trajectory. Exactly one field is set.
 type line struct {
 	Header   *Header             `json:"header,omitempty"`
-	History  json.RawMessage     `json:"history,omitempty"` // an item before the request, of a detached response
+	History  json.RawMessage     `json:"history,omitempty"` // an item before the request that is stored nowhere else
 	Input    json.RawMessage     `json:"input,omitempty"`   // an item of the request
 	Started  json.RawMessage     `json:"started,omitempty"` // a tool call that is about to run
 	Item     json.RawMessage     `json:"item,omitempty"`    // an item that the turn produced
@@ -71,7 +70,7 @@ type line struct {
 // Stored is a trajectory read back.
 type Stored struct {
 	Header   Header
-	History  []responses.Item // of a detached response: the conversation before it
+	History  []responses.Item // what came between the previous response and the input, stored nowhere else
 	Input    []responses.Item
 	Items    []responses.Item    // what the model said and the tools returned, in order
 	Response *responses.Response // nil while the turn is open
@@ -141,7 +140,6 @@ func (s *Store) begin(h Header, history, input []responses.Item) (*Trajectory, e
 	if err := responses.CheckID("response_id", h.ResponseID); err != nil {
 		return nil, err
 	}
-	h.Detached = len(history) > 0
 	if err := s.pin(h); err != nil {
 		return nil, err
 	}
@@ -172,21 +170,17 @@ func (s *Store) begin(h Header, history, input []responses.Item) (*Trajectory, e
 	return t, nil
 }
 
-// parent returns the response in the store that h's continues, "" for none.
-func (h Header) parent() string {
-	if h.Detached {
-		return ""
-	}
-	return h.PreviousResponseID
-}
-
-// pin notes a running turn, whose parent must still be there and may not be
-// removed from now on.
+// pin notes a running turn. What a stored response continues must still be there
+// and may not be removed from now on; what is not stored needs its history no more.
 func (s *Store) pin(h Header) error {
 	c := s.catalog
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if parent := h.parent(); parent != "" {
+	parent := h.PreviousResponseID
+	if !h.Response.Store {
+		parent = ""
+	}
+	if parent != "" {
 		if c.hidden[parent] {
 			return ErrNotFound
 		}
@@ -195,7 +189,7 @@ func (s *Store) pin(h Header) error {
 		}
 		c.children[parent]++
 	}
-	c.running[h.ResponseID] = h.parent()
+	c.running[h.ResponseID] = parent
 	return nil
 }
 
@@ -288,12 +282,12 @@ func (t *Trajectory) Publish(store bool) error {
 // references.
 func (s *Store) published(t *Trajectory) {
 	h := t.header
-	s.cache.extend(h.parent(), link{id: h.ResponseID, session: h.SessionID, items: t.items, bytes: t.size + itemOverhead*int64(len(t.items))})
+	s.cache.extend(h.PreviousResponseID, link{id: h.ResponseID, session: h.SessionID, items: t.items, bytes: t.size + itemOverhead*int64(len(t.items))})
 	s.unpin(h)
 	c := s.catalog
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.add(h.ResponseID, entry{previous: h.parent(), turnID: h.TurnID, created: h.CreatedAt, bytes: t.size})
+	c.add(h.ResponseID, entry{previous: h.PreviousResponseID, turnID: h.TurnID, created: h.CreatedAt, bytes: t.size})
 	for i, item := range t.items {
 		c.index(item.ItemID(), owner{h.ResponseID, i >= t.given})
 	}

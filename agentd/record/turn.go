@@ -24,7 +24,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -55,10 +54,10 @@ type Turn struct {
 
 // Begin creates the turn's directory, record and trajectory. Its events stay
 // invisible until Acknowledge. dir must not exist yet or be empty; its parent is
-// created. history is the conversation before the input where that is not in the
-// store under h.PreviousResponseID, else nil; it makes the response detached: its
-// trajectory stands alone. Begin returns ErrNotFound when the response to continue
-// is not stored (any more). On error nothing is left.
+// created. history is what came between the response h.PreviousResponseID and the
+// input without being stored, nil for none. Begin returns ErrNotFound when a
+// response that is to be stored continues one that is not (any more). On error
+// nothing is left.
 func (s *Store) Begin(dir string, rec turns.Record, h Header, history, input []responses.Item, now func() time.Time) (t *Turn, err error) {
 	t = &Turn{Dir: dir, store: s, record: rec, now: now}
 	if t.made, err = makeTurnDir(dir); err != nil {
@@ -174,11 +173,6 @@ func (t *Turn) Discard() error {
 	}
 	return errors.Join(errs...)
 }
-
-// Items returns the turn's part of the conversation: what was given to Begin and
-// what was added since. It is whole after Commit, whether or not the response is
-// stored. The items must not be changed.
-func (t *Turn) Items() []responses.Item { return slices.Clip(t.trajectory.items) }
 
 // Record returns the record as it stands.
 func (t *Turn) Record() turns.Record {

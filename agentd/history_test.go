@@ -1,0 +1,140 @@
+package agentd_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"holon/agentd"
+	"holon/agentd/model"
+	"holon/responses"
+)
+
+// attentive is a model that thinks, answers with a number, and remembers what
+// it was told.
+type attentive struct {
+	asked int
+	told  []responses.Item // the last time
+}
+
+// Stream implements model.Transport.
+func (a *attentive) Stream(_ context.Context, req model.Request) iter.Seq2[model.Event, error] {
+	a.asked++
+	a.told = req.Input
+	return func(yield func(model.Event, error) bool) {
+		for _, ev := range []model.Event{
+			{Kind: model.ReasoningBegin}, {Kind: model.SummaryDelta, Text: "hm"}, {Kind: model.ReasoningEnd, Text: "sealed"},
+			{Kind: model.MessageBegin}, {Kind: model.TextDelta, Text: fmt.Sprint("answer ", a.asked)},
+			{Kind: model.Done, Stop: model.StopEnd, Usage: responses.Usage{InputTokens: 1, OutputTokens: 1, TotalTokens: 2}},
+		} {
+			if !yield(ev, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Resolve implements agentd.Models: there is only this one.
+func (a *attentive) Resolve(string) (model.Transport, string, string, error) {
+	return a, "attentive", "test/attentive", nil
+}
+
+// Models implements agentd.Models.
+func (a *attentive) Models() []string { return []string{"test/attentive"} }
+
+// heard describes what the model was told, item by item.
+func (a *attentive) heard() string {
+	var list []string
+	for _, item := range a.told {
+		switch item := item.(type) {
+		case *responses.Message:
+			list = append(list, string(item.Role)+": "+item.Text())
+		case *responses.Reasoning:
+			list = append(list, "reasoning "+item.EncryptedContent)
+		default:
+			list = append(list, item.ItemType())
+		}
+	}
+	return strings.Join(list, " | ")
+}
+
+func startAttentive(t *testing.T, dir string) (*harness, *attentive) {
+	a := &attentive{}
+	return startIn(t, dir, func(_ *agentd.Config, p *agentd.Parts) { p.Models = a }), a
+}
+
+// A client may send the last answer as references and no previous_response_id,
+// as the AI SDK does. They are found after a restart as well.
+func TestReferencesWithoutPreviousResponse(t *testing.T) {
+	dir := shortDir(t)
+	h, model := startAttentive(t, dir)
+	first := h.post(`{"input":[{"role":"user","content":"one"}]}`).response(t)
+	if len(first.Output) != 2 {
+		t.Fatalf("output %v", first.Output)
+	}
+	body := fmt.Sprintf(`{"input":[{"role":"user","content":"one"},{"type":"item_reference","id":%q},{"type":"item_reference","id":%q},{"role":"user","content":"two"}]}`,
+		first.Output[0].ItemID(), first.Output[1].ItemID())
+	const want = "user: one | reasoning sealed | assistant: answer 1 | user: two"
+	second := h.post(body).response(t)
+	if got := model.heard(); got != want {
+		t.Errorf("the model was told %s", got)
+	}
+	if err := h.stop(); err != nil {
+		t.Fatal(err)
+	}
+	h, model = startAttentive(t, dir)
+	h.post(body).response(t)
+	if got := model.heard(); got != want {
+		t.Errorf("after a restart the model was told %s", got)
+	}
+	// Within a chain nothing is repeated.
+	third := h.post(fmt.Sprintf(`{"previous_response_id":%q,"input":[{"type":"item_reference","id":%q},{"role":"user","content":"three"}]}`, second.ID, second.Output[1].ItemID()))
+	if third.status != http.StatusOK || model.heard() != want+" | reasoning sealed | assistant: answer 2 | user: three" {
+		t.Errorf("status %d, the model was told %s", third.status, model.heard())
+	}
+}
+
+func TestReferencesToNothing(t *testing.T) {
+	h, model := startAttentive(t, shortDir(t))
+	unstored := h.post(`{"input":"secret","store":false}`).response(t)
+	for _, id := range []string{"msg_nobody", unstored.Output[1].ItemID()} {
+		err := h.post(fmt.Sprintf(`{"input":[{"role":"user","content":"x"},{"type":"item_reference","id":%q}]}`, id)).failure(t)
+		if err.Code != responses.CodeItemNotFound || err.Param != "input[1].id" || err.Status() != http.StatusNotFound {
+			t.Errorf("%s: %+v", id, err)
+		}
+	}
+	if model.asked != 1 {
+		t.Errorf("the model was asked %d times", model.asked)
+	}
+}
+
+// Items that come without an id get one, and keep it.
+func TestInputItemsGetIDs(t *testing.T) {
+	h, _ := startAttentive(t, shortDir(t))
+	resp := h.post(`{"input":[{"role":"user","content":"a"},{"id":"msg_mine","role":"user","content":"b"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"r"}]}`).response(t)
+	first := h.do(http.MethodGet, "/responses/"+resp.ID+"/input_items?order=asc", "").body
+	second := h.do(http.MethodGet, "/responses/"+resp.ID+"/input_items?order=asc", "").body
+	if string(first) != string(second) {
+		t.Errorf("the items changed:\n%s\n%s", first, second)
+	}
+	for _, want := range []string{`"id":"msg_mine"`, `"id":"` + responses.PrefixMessage, `"id":"` + responses.PrefixCall, `"id":"` + responses.PrefixCallOutput} {
+		if !strings.Contains(string(first), want) {
+			t.Errorf("there is no %s in %s", want, first)
+		}
+	}
+}
+
+// shortDir is a directory whose path is short enough for a socket.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "agentd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}

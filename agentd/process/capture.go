@@ -2,10 +2,8 @@ package process
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
-	"time"
 )
 
 // Capture is what remains of one output stream: its beginning, its end and the
@@ -16,7 +14,8 @@ type Capture struct {
 	Total      int64 // bytes the command wrote
 	Lines      int64 // newlines among them
 	Logged     int64 // bytes in the log file
-	LogErr     error // why the log file ends early, if not for its limit
+	LogErr     error // why the log file ends early, if not for a limit
+	OverBudget bool  // the log file ends early because Command.Budget was used up
 	Cut        bool  // the stream was still open, or full, when the drain bound passed
 }
 
@@ -24,8 +23,9 @@ type Capture struct {
 func (c Capture) Omitted() int64 { return c.Total - int64(len(c.Head)) - int64(len(c.Tail)) }
 
 // capture keeps the first and the last keep bytes of what is written to it and
-// copies the first limit bytes to a file. It never fails and never blocks on
-// anything but the disk: a command must not notice that nobody reads.
+// copies the first limit bytes, within the budget, to a file. It never fails and
+// never blocks on anything but the disk: a command must not notice that nobody
+// reads.
 type capture struct {
 	keep  int
 	head  []byte
@@ -37,6 +37,8 @@ type capture struct {
 	path   string
 	file   *os.File
 	limit  int64
+	budget *Budget // nil is without end
+	broke  bool    // the budget ended before the limit
 	logged int64
 	logErr error
 }
@@ -73,9 +75,25 @@ func (c *capture) push(b []byte) {
 }
 
 func (c *capture) logBytes(b []byte) {
-	if c.path == "" || c.logErr != nil || c.logged >= c.limit || len(b) == 0 {
+	if c.path == "" || c.logErr != nil || c.broke || c.logged >= c.limit || len(b) == 0 {
 		return
 	}
+	b = b[:min(int64(len(b)), c.limit-c.logged)]
+	if c.budget != nil {
+		granted := c.budget.Take(int64(len(b)))
+		c.broke = granted < int64(len(b))
+		if b = b[:granted]; granted == 0 {
+			return // and leave no empty file
+		}
+	}
+	before := c.logged
+	c.appendLog(b)
+	if unused := int64(len(b)) - (c.logged - before); unused > 0 && c.budget != nil {
+		c.budget.Give(unused)
+	}
+}
+
+func (c *capture) appendLog(b []byte) {
 	if c.file == nil {
 		f, err := os.OpenFile(c.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
@@ -84,72 +102,30 @@ func (c *capture) logBytes(b []byte) {
 		}
 		c.file = f
 	}
-	n, err := c.file.Write(b[:min(int64(len(b)), c.limit-c.logged)])
+	n, err := c.file.Write(b)
 	c.logged += int64(n)
 	if err != nil {
 		c.logErr = fmt.Errorf("write log: %w", err)
 	}
 }
 
+// result copies what is held.
 func (c *capture) result() Capture {
-	if c.file != nil {
-		if err := c.file.Close(); err != nil && c.logErr == nil {
-			c.logErr = fmt.Errorf("close log: %w", err)
-		}
+	tail := make([]byte, 0, len(c.tail))
+	tail = append(append(tail, c.tail[c.next:]...), c.tail[:c.next]...)
+	return Capture{
+		Head: bytes.Clone(c.head), Tail: tail, Total: c.total, Lines: c.lines,
+		Logged: c.logged, LogErr: c.logErr, OverBudget: c.broke,
 	}
-	tail := append(bytes.Clone(c.tail[c.next:]), c.tail[:c.next]...)
-	return Capture{Head: c.head, Tail: tail, Total: c.total, Lines: c.lines, Logged: c.logged, LogErr: c.logErr}
 }
 
-// stream is the reading end of a command's pipe and what has come through it.
-type stream struct {
-	r    *os.File
-	sink capture
-	done chan error // the copying goroutine's last word
-}
-
-// newStream returns a stream and the end for the child to write to.
-func newStream(keep int, path string, limit int64) (*stream, *os.File, error) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, nil, err
+// close ends the log file.
+func (c *capture) close() {
+	if c.file == nil {
+		return
 	}
-	s := &stream{r: r, done: make(chan error, 1)}
-	s.sink = capture{keep: keep, path: path, limit: limit}
-	return s, w, nil
-}
-
-// abandon closes a stream whose command never started.
-func (s *stream) abandon(w *os.File) {
-	s.r.Close()
-	w.Close()
-}
-
-// copy starts reading. It ends at the end of the stream or at the deadline that
-// finish sets.
-func (s *stream) copy() {
-	go func() {
-		buf := make([]byte, 32<<10)
-		for {
-			n, err := s.r.Read(buf)
-			if n > 0 {
-				s.sink.Write(buf[:n])
-			}
-			if err != nil {
-				s.done <- err
-				return
-			}
-		}
-	}()
-}
-
-// finish waits for the end of the stream, but not past deadline: a pipe that
-// somebody else still holds open must not hold the caller.
-func (s *stream) finish(deadline time.Time) Capture {
-	s.r.SetReadDeadline(deadline)
-	err := <-s.done
-	s.r.Close()
-	c := s.sink.result()
-	c.Cut = errors.Is(err, os.ErrDeadlineExceeded)
-	return c
+	if err := c.file.Close(); err != nil && c.logErr == nil {
+		c.logErr = fmt.Errorf("close log: %w", err)
+	}
+	c.file = nil
 }

@@ -304,9 +304,9 @@ func TestCloseEndsCommands(t *testing.T) {
 func TestLiveCommandsKeepTheirOwn(t *testing.T) {
 	s := newTest(t)
 	dir := t.TempDir()
-	wait := "w() { while [ ! -e $1 ]; do sleep 0.01; done; }\n"
+	wait := "w() { while [ ! -s $1 ]; do sleep 0.01; done; }\n"
 	long := sh(wait + `(setsid sh -c 'echo $$ >$D/one; exec sleep 300' &)
-		w $D/one; touch $D/ready; w $D/finish; kill -0 $(cat $D/one) && echo still there`)
+		w $D/one; echo >$D/ready; w $D/finish; kill -0 $(cat $D/one) && echo still there`)
 	long.Env = Environ(os.Environ(), "D="+dir)
 	results := make(chan Result, 1)
 	go func() {
@@ -325,7 +325,7 @@ func TestLiveCommandsKeepTheirOwn(t *testing.T) {
 	if !alive(t, filepath.Join(dir, "one")) {
 		t.Error("the long command's process was ended with the short one")
 	}
-	if err := os.WriteFile(filepath.Join(dir, "finish"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "finish"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if res := <-results; string(res.Stdout.Head) != "still there\n" {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // commandIDVar marks every process of a command, unless the process hides it.
@@ -18,6 +20,17 @@ type procStat struct {
 	pid, ppid, pgrp, session int
 	state                    byte   // 'Z' is a zombie
 	start                    uint64 // clock ticks since boot
+}
+
+// kernelTicks is the time in the unit and from the beginning that the start of
+// a process is given in.
+func kernelTicks() uint64 {
+	const hz = 100 // what the kernel shows to programs, whatever it runs at
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) != nil {
+		return 0
+	}
+	return uint64(t.Nano()) / (1_000_000_000 / hz)
 }
 
 func readStat(pid int) (procStat, error) {

@@ -1,0 +1,83 @@
+package process
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+)
+
+// Defaults of [Command].
+const (
+	DefaultGrace     = 5 * time.Second
+	DefaultDrain     = 500 * time.Millisecond
+	DefaultKeepBytes = 32 << 10
+	DefaultLogBytes  = 64 << 20
+	DefaultRows      = 24
+	DefaultCols      = 80
+)
+
+// Command describes one command.
+type Command struct {
+	Argv []string // program and arguments; a bare name is looked up in Env's PATH
+	Dir  string   // absolute working directory; must exist
+	Env  []string // the complete environment; see Environ. Of equal names the last counts
+
+	// Stdin is written to the command, whose input then ends; nil means
+	// /dev/null. Input keeps it open after that, for [Process.Write].
+	Stdin []byte
+	Input bool
+
+	// TTY gives the command a terminal of Rows by Cols (0 means the defaults) as
+	// its input, output and controlling terminal. Its output is one stream, in
+	// Stdout, as a terminal would receive it. Its input stays open.
+	TTY        bool
+	Rows, Cols uint16
+
+	Timeout time.Duration // 0 means none
+	Grace   time.Duration // between SIGTERM and SIGKILL; 0 means DefaultGrace
+	Drain   time.Duration // for output still in the pipes after the end; 0 means DefaultDrain
+
+	// KeepBytes is how much of the beginning and, again, how much of the end of
+	// each stream stays in memory; 0 means DefaultKeepBytes.
+	KeepBytes int
+	// StdoutPath and StderrPath are files that receive the raw bytes, up to
+	// LogBytes each (0 means DefaultLogBytes) and as far as Budget reaches, where
+	// there is one. A file is created with its first byte and must not exist
+	// before. Empty means no file.
+	StdoutPath, StderrPath string
+	LogBytes               int64
+	Budget                 *Budget
+}
+
+// Result tells how a command ended.
+type Result struct {
+	ExitCode int            // as a shell reports it: 128+n after signal n
+	Signal   syscall.Signal // the signal that ended the leader, or 0
+	// At most one of these is set: what made the supervisor end the command.
+	TimedOut bool // the deadline passed
+	Canceled bool // the context of Run ended, or the supervisor was closed
+	Stopped  bool // Stop or Kill was called
+	Duration time.Duration
+	// Ended counts processes that the command had left running and that were ended.
+	Ended int
+	// Survivors counts processes that SIGKILL could not end in time.
+	Survivors      int
+	Stdout, Stderr Capture
+}
+
+// StartError says why a command could not be started. Nothing is left of it.
+type StartError struct {
+	Op   string // what was tried: "find", "open", "start"
+	Path string // the program, file or directory concerned
+	Err  error
+}
+
+func (e *StartError) Error() string { return fmt.Sprintf("%s %s: %v", e.Op, e.Path, e.Err) }
+func (e *StartError) Unwrap() error { return e.Err }
+
+func orDefault[T int | int64 | uint16 | time.Duration](v, def T) T {
+	if v <= 0 {
+		return def
+	}
+	return v
+}

@@ -1,0 +1,171 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// inputWait bounds how long Write waits for a command that does not read.
+const inputWait = 5 * time.Second
+
+// endOfInput is the character that ends a terminal's input (VEOF).
+const endOfInput = 0x04
+
+var (
+	// ErrInputClosed is returned for a command that never had an input that can
+	// be written to, closed it, had it closed, or has ended.
+	ErrInputClosed = errors.New("the command's input is closed")
+	// ErrNotReading is returned when the command's input is full and the
+	// command does not read from it.
+	ErrNotReading = errors.New("the command does not read its input")
+)
+
+// Write sends b to the command's input, after what earlier calls sent. It
+// returns when the kernel has taken all of it, and otherwise how much of it: with
+// ErrNotReading after some seconds without progress, with ErrInputClosed, or
+// with the context's error.
+func (p *Process) Write(ctx context.Context, b []byte) (int, error) {
+	if p.in == nil {
+		return 0, ErrInputClosed
+	}
+	return p.in.write(ctx, b, inputWait)
+}
+
+// CloseInput ends the command's input after what was written. On a terminal it
+// types ^D, which ends the input of the program that reads at that moment, if
+// the line is empty, and leaves the terminal open.
+func (p *Process) CloseInput() error {
+	switch {
+	case p.in == nil:
+		return ErrInputClosed
+	case p.in.tty:
+		_, err := p.in.write(context.Background(), []byte{endOfInput}, inputWait)
+		return err
+	}
+	return p.in.close()
+}
+
+// input is our end of a command's standard input.
+type input struct {
+	w   *os.File
+	tty bool // w is a terminal, and closed by the stream that reads from it
+
+	first sync.WaitGroup // the writing of Command.Stdin
+	turn  chan struct{}  // holds one token, taken by whoever writes
+
+	mu     sync.Mutex
+	closed bool
+}
+
+func newInput(w *os.File, tty bool) *input {
+	in := &input{w: w, tty: tty, turn: make(chan struct{}, 1)}
+	in.turn <- struct{}{}
+	return in
+}
+
+// begin writes what the command was started with, for as long as it takes, and
+// closes the input if nothing is to follow.
+func (in *input) begin(b []byte, last bool) {
+	if len(b) == 0 {
+		if last {
+			in.close()
+		}
+		return
+	}
+	<-in.turn // before any Write
+	in.first.Go(func() {
+		_, _ = in.w.Write(b) // a command may end without having read everything
+		in.turn <- struct{}{}
+		if last {
+			in.close()
+		}
+	})
+}
+
+func (in *input) write(ctx context.Context, b []byte, patience time.Duration) (n int, err error) {
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	select {
+	case <-in.turn:
+		defer func() { in.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-timeout.C:
+		return 0, ErrNotReading
+	}
+	for n < len(b) {
+		var more int
+		more, err = in.writeSome(ctx, b[n:], patience)
+		n += more
+		// A slow reader is a reader: only silence for the whole time is none.
+		if err != nil && (more == 0 || !errors.Is(err, ErrNotReading)) {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// writeSome writes until the deadline that patience sets.
+func (in *input) writeSome(ctx context.Context, b []byte, patience time.Duration) (int, error) {
+	in.mu.Lock()
+	if in.closed {
+		in.mu.Unlock()
+		return 0, ErrInputClosed
+	}
+	err := in.w.SetWriteDeadline(time.Now().Add(patience))
+	in.mu.Unlock()
+	if err != nil {
+		return 0, in.failure(err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = in.w.SetWriteDeadline(time.Unix(1, 0)) })
+	defer stop()
+	n, err := in.w.Write(b)
+	switch {
+	case err == nil:
+		return n, nil
+	case ctx.Err() != nil:
+		return n, ctx.Err()
+	}
+	return n, in.failure(err)
+}
+
+// failure puts an error of the kernel in our words.
+func (in *input) failure(err error) error {
+	in.mu.Lock()
+	closed := in.closed
+	in.mu.Unlock()
+	switch {
+	case closed, errors.Is(err, os.ErrClosed), errors.Is(err, unix.EPIPE), errors.Is(err, unix.EIO):
+		return ErrInputClosed
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return ErrNotReading
+	}
+	return fmt.Errorf("write the command's input: %w", err)
+}
+
+// close ends the input. It waits for nobody: a write in progress fails.
+func (in *input) close() error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.closed {
+		return ErrInputClosed
+	}
+	in.closed = true
+	_ = in.w.SetWriteDeadline(time.Unix(1, 0))
+	if in.tty {
+		return nil
+	}
+	return in.w.Close()
+}
+
+// end closes the input of a command that is gone and waits for its writer.
+func (in *input) end() {
+	_ = in.close() // it may be closed already
+	in.first.Wait()
+}

@@ -1,0 +1,221 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// start starts c and makes sure that it does not outlive the test.
+func start(t *testing.T, s *Supervisor, c Command) *Process {
+	t.Helper()
+	p, err := s.Start(c)
+	if err != nil {
+		t.Fatalf("start %q: %v", c.Argv, err)
+	}
+	t.Cleanup(p.Kill)
+	return p
+}
+
+// awaitOutput waits until standard output holds text, at most until the command
+// has ended.
+func awaitOutput(t *testing.T, p *Process, text string) {
+	t.Helper()
+	for {
+		out, _ := p.Snapshot()
+		if bytes.Contains(append(out.Head, out.Tail...), []byte(text)) {
+			return
+		}
+		select {
+		case <-p.Done():
+			if out, _ := p.Snapshot(); !bytes.Contains(append(out.Head, out.Tail...), []byte(text)) {
+				t.Fatalf("the command ended without %q: %q", text, out.Head)
+			}
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+func write(t *testing.T, p *Process, text string) {
+	t.Helper()
+	if n, err := p.Write(t.Context(), []byte(text)); n != len(text) || err != nil {
+		t.Fatalf("write %q: %d, %v", text, n, err)
+	}
+}
+
+func TestInput(t *testing.T) {
+	s := newTest(t)
+	c := sh("while read line; do echo got $line; done; echo end; exit 3")
+	c.Stdin, c.Input = []byte("zero\n"), true
+	p := start(t, s, c)
+	awaitOutput(t, p, "got zero\n")
+	write(t, p, "one\n")
+	awaitOutput(t, p, "got one\n")
+	write(t, p, "two\nthree\n")
+	awaitOutput(t, p, "got three\n")
+	if err := p.CloseInput(); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.Write(t.Context(), []byte("x")); !errors.Is(err, ErrInputClosed) {
+		t.Errorf("write after the end: %v", err)
+	}
+	res := p.Result()
+	if res.ExitCode != 3 || string(res.Stdout.Head) != "got zero\ngot one\ngot two\ngot three\nend\n" {
+		t.Errorf("exit code %d, stdout %q", res.ExitCode, res.Stdout.Head)
+	}
+}
+
+func TestInputRefused(t *testing.T) {
+	s := newTest(t)
+	p := start(t, s, sh("exec sleep 300"))
+	if _, err := p.Write(t.Context(), []byte("x")); !errors.Is(err, ErrInputClosed) {
+		t.Errorf("write to /dev/null: %v", err)
+	}
+	if err := p.CloseInput(); !errors.Is(err, ErrInputClosed) {
+		t.Errorf("close /dev/null: %v", err)
+	}
+	if err := p.Resize(10, 10); !errors.Is(err, ErrNoTerminal) {
+		t.Errorf("resize a pipe: %v", err)
+	}
+
+	c := sh("exec sleep 300")
+	c.Input = true
+	p = start(t, s, c)
+	n, err := p.in.write(t.Context(), make([]byte, 1<<20), 50*time.Millisecond)
+	if !errors.Is(err, ErrNotReading) || n == 0 || n >= 1<<20 {
+		t.Errorf("write to a command that does not read: %d, %v", n, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Write(ctx, []byte("x")); !errors.Is(err, context.Canceled) {
+		t.Errorf("write with a cancelled context: %v", err)
+	}
+	p.Kill()
+	if res := p.Result(); !res.Stopped || res.ExitCode != 137 {
+		t.Errorf("killed: %+v", res)
+	}
+	if _, err := p.Write(t.Context(), []byte("x")); !errors.Is(err, ErrInputClosed) {
+		t.Errorf("write to a command that has ended: %v", err)
+	}
+
+	c = sh("exec <&-; echo closed; exec sleep 300")
+	c.Input = true
+	p = start(t, s, c)
+	awaitOutput(t, p, "closed")
+	if _, err := p.Write(t.Context(), []byte("x")); !errors.Is(err, ErrInputClosed) {
+		t.Errorf("write to a command that closed its input: %v", err)
+	}
+}
+
+func terminal(script string) Command {
+	c := sh(script)
+	c.TTY = true
+	return c
+}
+
+func TestTerminal(t *testing.T) {
+	tests := map[string]struct {
+		script, typed string
+		code          int
+		out           string
+	}{
+		"is one":        {"test -t 0 && test -t 1 && test -t 2 && tty >/dev/null && echo yes </dev/tty >/dev/tty", "", 0, "yes\r\n"},
+		"size":          {"stty size", "", 0, "24 80\r\n"},
+		"read":          {"read a; echo [$a]", "hello\n", 0, "hello\r\n[hello]\r\n"},
+		"end of input":  {"cat; echo end", "line\n\x04", 0, "line\r\nline\r\nend\r\n"},
+		"interrupt":     {"trap 'exit 9' INT; echo up; while :; do sleep 0.01; done", "\x03", 9, "up\r\n^C"},
+		"both streams":  {"echo out; echo err >&2", "", 0, "out\r\nerr\r\n"},
+		"last words":    {"printf 'no newline'; exit 4", "", 4, "no newline"},
+		"large":         {"head -c 300000 /dev/zero | tr '\\0' x", "", 0, strings.Repeat("x", 300000)},
+		"blocking":      {`head -c 1 >/dev/null; echo ok`, "z\n", 0, "z\r\nok\r\n"},
+		"leaves a hold": {"(trap '' HUP; sleep 300) & echo bye", "", 0, "bye\r\n"},
+	}
+	s := newTest(t)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := terminal(tt.script)
+			c.KeepBytes = 1 << 20
+			p := start(t, s, c)
+			if name == "interrupt" {
+				awaitOutput(t, p, "up")
+			}
+			if tt.typed != "" {
+				write(t, p, tt.typed)
+			}
+			res := p.Result()
+			if res.ExitCode != tt.code || string(res.Stdout.Head) != tt.out || res.Stdout.Cut {
+				t.Errorf("exit code %d, output %q (cut %v), want %d %q", res.ExitCode, res.Stdout.Head, res.Stdout.Cut, tt.code, tt.out)
+			}
+			if res.Stderr.Total != 0 {
+				t.Errorf("stderr %q", res.Stderr.Head)
+			}
+		})
+	}
+}
+
+func TestTerminalResize(t *testing.T) {
+	s := newTest(t)
+	c := terminal("trap 'stty size; exit' WINCH; stty size; while :; do sleep 0.01; done")
+	c.Rows, c.Cols = 50, 132
+	p := start(t, s, c)
+	awaitOutput(t, p, "50 132\r\n")
+	if err := p.Resize(0, 10); err == nil {
+		t.Error("a terminal without rows")
+	}
+	if err := p.Resize(12, 34); err != nil {
+		t.Error(err)
+	}
+	if res := p.Result(); string(res.Stdout.Head) != "50 132\r\n12 34\r\n" {
+		t.Errorf("output %q", res.Stdout.Head)
+	}
+	if err := p.Resize(1, 1); !errors.Is(err, ErrInputClosed) {
+		t.Errorf("resize after the end: %v", err)
+	}
+}
+
+func TestTerminalCloseInput(t *testing.T) {
+	s := newTest(t)
+	p := start(t, s, terminal("cat; echo first; cat; echo second"))
+	write(t, p, "a\n")
+	awaitOutput(t, p, "a\r\na\r\n")
+	for _, word := range []string{"first", "second"} {
+		if err := p.CloseInput(); err != nil {
+			t.Fatal(err)
+		}
+		awaitOutput(t, p, word)
+	}
+	if res := p.Result(); res.ExitCode != 0 {
+		t.Errorf("%+v", res)
+	}
+}
+
+// A terminal that nobody reads from is full at some time, and says so.
+func TestTerminalFull(t *testing.T) {
+	s := newTest(t)
+	p := start(t, s, terminal("stty raw -echo; echo up; exec sleep 300"))
+	awaitOutput(t, p, "up")
+	n, err := p.in.write(t.Context(), make([]byte, 1<<20), 50*time.Millisecond)
+	if !errors.Is(err, ErrNotReading) || n >= 1<<20 {
+		t.Errorf("wrote %d, %v", n, err)
+	}
+	p.Stop(0)
+	if res := p.Result(); !res.Stopped {
+		t.Errorf("%+v", res)
+	}
+}
+
+// An interactive shell ignores SIGTERM but not the end of its terminal.
+func TestTerminalStop(t *testing.T) {
+	s := newTest(t)
+	c := Command{Argv: []string{"bash", "--norc", "-i"}, Dir: "/", Env: sh("").Env, TTY: true, Grace: time.Minute}
+	p := start(t, s, c)
+	write(t, p, "echo re''ady; sleep 300\n")
+	awaitOutput(t, p, "ready\r\n")
+	p.Stop(0)
+	if res := p.Result(); !res.Stopped || res.Survivors != 0 {
+		t.Errorf("%+v", res)
+	}
+}

@@ -1,0 +1,191 @@
+package process
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// spawn starts c. It calls fork itself rather than through os/exec, because it
+// waits, reaps and copies in its own way and os/exec would do each once more.
+func (s *Supervisor) spawn(c *Command, id string) (_ *Process, err error) {
+	if len(c.Argv) == 0 || c.Argv[0] == "" {
+		return nil, &StartError{"find", "program", errors.New("no program is given")}
+	}
+	path, err := lookPath(c.Argv[0], c.Dir, c.Env)
+	if err != nil {
+		return nil, &StartError{"find", c.Argv[0], err}
+	}
+	p := &Process{
+		s: s, id: id,
+		timeout: c.Timeout, grace: orDefault(c.Grace, DefaultGrace), drain: orDefault(c.Drain, DefaultDrain),
+		exited: make(chan struct{}), ending: make(chan struct{}), killing: make(chan struct{}), done: make(chan struct{}),
+	}
+	files, err := p.connect(c)
+	if err != nil {
+		return nil, err
+	}
+	pidfd := -1
+	attr := &syscall.ProcAttr{
+		Dir: c.Dir, Env: childEnv(c.Env, id), Files: files.child[:],
+		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: c.TTY, PidFD: &pidfd},
+	}
+	err = s.fork(p, path, c.Argv, attr)
+	files.closeChild()
+	if err != nil {
+		p.disconnect()
+		return nil, startError(path, c.Dir, err)
+	}
+	p.out.copy(&s.buffers)
+	if p.err != nil {
+		p.err.copy(&s.buffers)
+	}
+	if p.in != nil {
+		p.in.begin(c.Stdin, !c.Input && !c.TTY)
+	}
+	go p.watch(pollable(pidfd, "pidfd"))
+	return p, nil
+}
+
+// fork starts the leader and registers it before anyone may judge it.
+func (s *Supervisor) fork(p *Process, path string, argv []string, attr *syscall.ProcAttr) error {
+	s.starting.RLock()
+	defer s.starting.RUnlock()
+	p.began, p.start = time.Now(), kernelTicks()
+	pid, _, err := syscall.StartProcess(path, argv, attr)
+	if err != nil {
+		return err
+	}
+	p.pid = pid
+	s.mu.Lock()
+	s.live[pid] = p
+	if s.firstStart == 0 {
+		s.firstStart = p.start
+	}
+	s.mu.Unlock()
+	return nil
+}
+
+// startError blames the directory where it is the cause, since the kernel says
+// the same of both.
+func startError(path, dir string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		if fi, statErr := os.Stat(dir); statErr != nil || !fi.IsDir() {
+			path = dir
+		}
+	}
+	return &StartError{"start", path, err}
+}
+
+// childEnv returns env with the command's id, and each name once: programs
+// disagree on which of two equal names counts. The id comes first, because it is
+// read back from /proc within a bound.
+func childEnv(env []string, id string) []string {
+	last := make(map[string]int, len(env))
+	for i, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		last[name] = i
+	}
+	out := make([]string, 1, len(env)+1)
+	out[0] = commandIDVar + "=" + id
+	for i, kv := range env {
+		if name, _, ok := strings.Cut(kv, "="); ok && last[name] == i && name != commandIDVar {
+			out = append(out, kv)
+		}
+	}
+	return out
+}
+
+// files are what a command gets as its descriptors 0, 1 and 2.
+type files struct {
+	child [3]uintptr
+	owned []int // to be closed on our side once the command has them
+}
+
+func (f *files) closeChild() {
+	for _, fd := range f.owned {
+		unix.Close(fd)
+	}
+}
+
+// connect opens the command's input and output.
+func (p *Process) connect(c *Command) (f files, err error) {
+	defer func() {
+		if err != nil {
+			f.closeChild()
+			p.disconnect()
+		}
+	}()
+	keep, limit := orDefault(c.KeepBytes, DefaultKeepBytes), orDefault(c.LogBytes, DefaultLogBytes)
+	newSink := func(path string) capture { return capture{keep: keep, path: path, limit: limit, budget: c.Budget} }
+	if c.TTY {
+		return p.connectTerminal(c, newSink(c.StdoutPath))
+	}
+	stdin, err := p.openInput(c)
+	if err != nil {
+		return f, &StartError{"open", "standard input", err}
+	}
+	f.child[0], f.owned = stdin, append(f.owned, int(stdin))
+	for i, path := range []string{c.StdoutPath, c.StderrPath} {
+		r, w, err := pipe()
+		if err != nil {
+			return f, &StartError{"open", "pipe", err}
+		}
+		f.child[1+i], f.owned = uintptr(w), append(f.owned, w)
+		st := newStream(pollable(r, "output"), newSink(path))
+		if i == 0 {
+			p.out = st
+		} else {
+			p.err = st
+		}
+	}
+	return f, nil
+}
+
+// openInput returns the end of standard input that the command reads.
+func (p *Process) openInput(c *Command) (uintptr, error) {
+	if c.Stdin == nil && !c.Input {
+		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		return uintptr(fd), err
+	}
+	r, w, err := pipe()
+	if err != nil {
+		return 0, err
+	}
+	p.in = newInput(pollable(w, "input"), false)
+	return uintptr(r), nil
+}
+
+// disconnect closes our ends of a command that never started.
+func (p *Process) disconnect() {
+	for _, s := range []*stream{p.out, p.err} {
+		if s != nil {
+			s.r.Close()
+		}
+	}
+	if p.in != nil {
+		p.in.w.Close()
+	}
+}
+
+// pipe returns both ends of a pipe; no other command inherits them.
+func pipe() (r, w int, err error) {
+	var fds [2]int
+	err = unix.Pipe2(fds[:], unix.O_CLOEXEC)
+	return fds[0], fds[1], err
+}
+
+// pollable returns fd as a file whose reads and writes need no thread and have
+// deadlines, or nil if there is no fd. Only our end of a pipe is made so.
+func pollable(fd int, name string) *os.File {
+	if fd < 0 {
+		return nil
+	}
+	_ = unix.SetNonblock(fd, true) // it would still work, with a thread
+	return os.NewFile(uintptr(fd), name)
+}

@@ -1,0 +1,95 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// readSize is how much is read at once: all that a pipe holds by default.
+const readSize = 64 << 10
+
+// stream is our end of a command's output and what has come through it.
+type stream struct {
+	r    *os.File
+	done chan struct{} // closed when copying has ended
+
+	mu   sync.Mutex
+	sink capture
+	cut  bool
+}
+
+func newStream(r *os.File, sink capture) *stream {
+	return &stream{r: r, sink: sink, done: make(chan struct{})}
+}
+
+// copy starts reading. It ends at the end of the stream or at the deadline that
+// finish sets.
+func (s *stream) copy(buffers *sync.Pool) {
+	go func() {
+		defer close(s.done)
+		err := s.readAll(buffers)
+		s.mu.Lock()
+		s.cut = errors.Is(err, os.ErrDeadlineExceeded)
+		s.mu.Unlock()
+	}()
+}
+
+// readAll holds a buffer only while there is something to read, so that a
+// thousand silent commands cost none.
+func (s *stream) readAll(buffers *sync.Pool) error {
+	conn, err := s.r.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("read output: %w", err)
+	}
+	var n int
+	var failed error
+	readSome := func(fd uintptr) bool {
+		buf := buffers.Get().(*[]byte)
+		defer buffers.Put(buf)
+		for {
+			if n, failed = unix.Read(int(fd), *buf); !errors.Is(failed, unix.EINTR) {
+				break
+			}
+		}
+		if errors.Is(failed, unix.EAGAIN) {
+			return false
+		}
+		if n > 0 {
+			s.mu.Lock()
+			s.sink.Write((*buf)[:n])
+			s.mu.Unlock()
+		}
+		return true
+	}
+	for {
+		// A terminal that nobody has open any more reads as an error, EIO.
+		if err := conn.Read(readSome); err != nil || failed != nil || n <= 0 {
+			return err
+		}
+	}
+}
+
+func (s *stream) snapshot() Capture {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.sink.result()
+	c.Cut = s.cut
+	return c
+}
+
+// finish waits for the end of the stream, but not past deadline: a pipe that
+// somebody else still holds open must not hold the caller.
+func (s *stream) finish(deadline time.Time) Capture {
+	_ = s.r.SetReadDeadline(deadline)
+	<-s.done
+	s.r.Close()
+	s.mu.Lock()
+	s.sink.close()
+	s.mu.Unlock()
+	return s.snapshot()
+}

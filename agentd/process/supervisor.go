@@ -1,0 +1,154 @@
+package process
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrClosed is returned by Start and Run after Close has begun.
+var ErrClosed = errors.New("the process supervisor is closed")
+
+// Options configure a Supervisor. The zero value is usable.
+type Options struct {
+	// Logger receives what no caller can be told; nil discards it.
+	Logger *slog.Logger
+	// Exclusive says that nothing else in this program starts processes. The
+	// supervisor then reaps every child it does not know and ends every
+	// orphan that belongs to no live command. Leave it false inside a program
+	// (such as a test) that also uses os/exec.
+	Exclusive bool
+}
+
+// Supervisor runs commands and owns every process that comes of them. It is
+// safe for concurrent use. Make one with New and end it with Close.
+type Supervisor struct {
+	log       *slog.Logger
+	exclusive bool
+	prefix    string // first part of every command id of this supervisor
+
+	// starting is held for reading from fork until the child is registered
+	// and for writing while unknown children are looked at, so that a child
+	// between the two is never mistaken for an orphan.
+	starting sync.RWMutex
+
+	mu     sync.Mutex
+	closed bool
+	seq    uint64
+	// firstStart is when the first command began, in the kernel's clock: what is
+	// older than that cannot be ours.
+	firstStart uint64
+	live       map[int]*Process // by pid of the leader
+
+	buffers sync.Pool // *[]byte to read output with
+	closing chan struct{}
+	tasks   sync.WaitGroup // commands and the goroutines they started
+	reaper  sync.WaitGroup
+}
+
+// New returns a running Supervisor. It makes this program the reaper of its
+// descendants' orphans, if it is not PID 1 and the kernel allows it.
+func New(opts Options) *Supervisor {
+	log := opts.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	if os.Getpid() != 1 {
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			log.Warn("orphans of commands cannot be adopted; only process groups are ended", "err", err)
+		}
+	}
+	var id [8]byte
+	rand.Read(id[:]) // never fails
+	s := &Supervisor{
+		log:       log,
+		exclusive: opts.Exclusive,
+		prefix:    hex.EncodeToString(id[:]) + "-",
+		live:      make(map[int]*Process),
+		buffers:   sync.Pool{New: func() any { b := make([]byte, readSize); return &b }},
+		closing:   make(chan struct{}),
+	}
+	s.startReaper()
+	return s
+}
+
+// Close ends every command, waits until nothing of them is left and ends what
+// escaped. Further starts are refused. It may be called more than once.
+func (s *Supervisor) Close() error {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.closing)
+	}
+	s.mu.Unlock()
+	s.tasks.Wait()
+	s.reaper.Wait()
+	if n := s.endTree(nil); n.survivors > 0 {
+		return fmt.Errorf("%d processes could not be ended", n.survivors)
+	}
+	return nil
+}
+
+// Run runs c to its end and returns when nothing of it is left: Start, and Stop
+// when ctx ends. A command that fails, times out or is cancelled is a Result;
+// the error is a *StartError when it never ran, or ErrClosed.
+func (s *Supervisor) Run(ctx context.Context, c Command) (Result, error) {
+	if err := ctx.Err(); err != nil {
+		return Result{Canceled: true, ExitCode: -1}, nil
+	}
+	p, err := s.Start(c)
+	if err != nil {
+		return Result{}, err
+	}
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		p.end(canceled, p.grace)
+		<-p.done
+	}
+	return p.result, nil
+}
+
+// Start starts c and returns at once. From then on the process belongs to the
+// supervisor, which ends it with its whole tree when its leader exits, its
+// deadline passes, it is stopped, or Close is called. The error is a
+// *StartError, and then nothing is left of it, or ErrClosed.
+func (s *Supervisor) Start(c Command) (*Process, error) {
+	id, err := s.admit()
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.spawn(&c, id)
+	if err != nil {
+		s.tasks.Done()
+		return nil, err
+	}
+	go p.supervise()
+	return p, nil
+}
+
+// admit counts a command in, so that Close waits for it.
+func (s *Supervisor) admit() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return "", ErrClosed
+	}
+	s.seq++
+	s.tasks.Add(1)
+	return s.prefix + strconv.FormatUint(s.seq, 10), nil
+}
+
+func (s *Supervisor) forget(p *Process) {
+	s.mu.Lock()
+	delete(s.live, p.pid)
+	s.mu.Unlock()
+}

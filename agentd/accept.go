@@ -135,7 +135,14 @@ func (s *Server) plan(turnID string, req *responses.Request, mem *memory) (*plan
 	if p.transport, p.modelName, p.modelRef, err = s.parts.Models.Resolve(req.Model); err != nil {
 		return nil, err
 	}
+	takes := model.CapabilitiesOf(p.transport, p.modelName)
+	if err := turn.Check(req, s.parts.Tools.Definitions(), takes); err != nil {
+		return nil, err
+	}
 	if err := s.planInput(p, mem); err != nil {
+		return nil, err
+	}
+	if err := turn.CheckMedia("previous_response_id", p.history, takes); err != nil {
 		return nil, err
 	}
 	return p, s.planDirs(p)

@@ -54,6 +54,9 @@ func (c *conversation) resolve(input responses.Items) (responses.Items, error) {
 				return nil, responses.Invalid(param+".call_id", responses.CodeCallNotFound, fmt.Sprintf("no function_call of this conversation has the call_id %q", clipID(out.CallID)))
 			}
 		}
+		if cut, ok := item.(*responses.FunctionCall); ok && cut.Status == responses.ItemIncomplete {
+			continue // a call that was cut short can't be answered; no conversation holds one
+		}
 		c.note(item)
 		if id := item.ItemID(); id != "" {
 			c.input[id] = true

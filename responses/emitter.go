@@ -86,6 +86,12 @@ func (e *Emitter) Begin() error {
 // Response returns the response as it stands. Its output holds closed items only.
 func (e *Emitter) Response() Response { return e.resp }
 
+// Open reports whether an item is being streamed.
+func (e *Emitter) Open() bool {
+	o := &e.open
+	return o.message != nil || o.reasoning != nil || o.call != nil || o.tool != nil
+}
+
 // Ended reports whether the terminal event was emitted.
 func (e *Emitter) Ended() bool { return e.err == ErrStreamEnded }
 

@@ -56,6 +56,9 @@ const (
 	CodeCompactionUnreadable   = "compaction_unreadable"
 	CodeConnectionLimit        = "websocket_connection_limit_reached"
 	CodeRateLimit              = "rate_limit_exceeded"
+	CodeToolChoiceUnmet        = "tool_choice_unmet"         // the model did not call what it had to
+	CodeToolNotAllowed         = "tool_not_allowed"          // the model would not stop calling what it may not
+	CodeStructuredOutput       = "structured_output_invalid" // the answer does not fit text.format
 	CodeScenarioInvalid        = "scenario_invalid"
 	CodeScenarioDiverged       = "scenario_diverged"
 	CodeScenarioNotFound       = "scenario_not_found"

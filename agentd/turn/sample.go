@@ -1,26 +1,38 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
+	"strings"
 
 	"holon/agentd/model"
+	"holon/agentd/tools"
 	"holon/responses"
+	"holon/responses/turns"
 )
 
 // round is what one sampling of the model gave.
 type round struct {
-	calls      []*responses.ToolCall // calls of container tools, to be run
-	handedOver int                   // calls of the client's functions, already on the stream
+	calls      []*ownCall // that stay in the container
+	handedOver int        // calls of the client's functions, already on the stream
+	overLimit  bool       // a call was over max_tool_calls
+	from       int        // where the round's items begin in the output
 	stop       model.Stop
+}
+
+// ownCall is a call that the container answers.
+type ownCall struct {
+	responses.ToolCall
+	why *tools.Error // why it is not run; nil when it is
 }
 
 // sample asks the model once and streams what it does. The error is a
 // *model.Error when the model failed, anything else when the stream or the
 // journal did.
 func (r *runner) sample(ctx context.Context) (*round, error) {
-	s := &sampler{runner: r, round: &round{}}
+	s := &sampler{runner: r, round: &round{from: len(r.Emitter.Response().Output)}}
+	r.rules.round = 0
 	watch := &attempts{runner: r, sampler: s}
 	req := r.modelRequest()
 	req.Observer = watch
@@ -50,19 +62,16 @@ func (r *runner) modelRequest() model.Request {
 	q := r.Request
 	req := model.Request{
 		Model: r.ModelName, Instructions: r.Instructions, Input: r.input,
-		ToolChoice: q.ToolChoice, ParallelToolCalls: q.ParallelToolCalls, MaxOutputTokens: q.MaxOutputTokens,
+		ToolChoice: r.rules.told(), ParallelToolCalls: q.ParallelToolCalls, MaxOutputTokens: q.MaxOutputTokens,
 		Temperature: q.Temperature, TopP: q.TopP, PresencePenalty: q.PresencePenalty, FrequencyPenalty: q.FrequencyPenalty,
 		Sampling: q.Sampling, Reasoning: q.Reasoning, Text: q.Text, ServiceTier: q.ServiceTier, Metadata: q.Metadata,
+		Logprobs: q.Includes(responses.IncludeLogprobs), TopLogprobs: q.TopLogprobs,
 	}
 	if q.PromptCacheKey != nil {
 		req.PromptCacheKey = *q.PromptCacheKey
 	}
 	if q.SafetyIdentifier != nil {
 		req.SafetyIdentifier = *q.SafetyIdentifier
-	}
-	if r.result.Rounds > 1 && (q.ToolChoice.Mode == "required" || q.ToolChoice.Name != "") {
-		// The forced call was made; forcing it again would never end. What is allowed stays so.
-		req.ToolChoice = responses.ToolChoice{Allowed: q.ToolChoice.Allowed}
 	}
 	for _, def := range r.Tools.Definitions() {
 		if !r.clientTools[def.Name] {
@@ -83,10 +92,11 @@ func (r *runner) modelRequest() model.Request {
 type sampler struct {
 	*runner
 	round *round
-	open  model.EventKind     // the Begin kind of the item that is open, 0 for none
-	call  *responses.ToolCall // container call under construction
-	args  int                 // bytes of arguments streamed of a client's call
-	chars int                 // bytes of text and arguments so far
+	open  model.EventKind // the Begin kind of the item that is open, 0 for none
+	call  *ownCall        // call under construction that the container answers
+	drop  bool            // the open call is surplus
+	args  int             // bytes of arguments streamed of a client's call
+	chars int             // bytes of text and arguments so far
 	done  bool
 }
 
@@ -102,6 +112,9 @@ func (s *sampler) take(ev model.Event) error {
 	}
 	switch ev.Kind {
 	case model.TextDelta:
+		if len(ev.Logprobs) > 0 && s.Request.Includes(responses.IncludeLogprobs) {
+			return em.TextLogprobs(ev.Text, ev.Logprobs)
+		}
 		return em.Text(ev.Text)
 	case model.RefusalDelta:
 		return em.Refusal(ev.Text)
@@ -117,7 +130,7 @@ func (s *sampler) take(ev model.Event) error {
 		}
 		return nil
 	case model.MessageBegin:
-		if err := s.endItem(""); err != nil {
+		if err := s.endItem(responses.PhaseCommentary); err != nil { // the answer is the last message
 			return err
 		}
 		return em.BeginMessage(ev.Phase)
@@ -174,25 +187,46 @@ func malformed(message string) error {
 }
 
 // beginCall opens a call. A client's function is streamed for the client to
-// run; a container's tool stays off the stream, where it would be mistaken for
-// a request to the client (decision 5).
+// run; everything else, also a call that may not be made, stays off the stream,
+// where it would be mistaken for a request to the client (decision 5).
 func (s *sampler) beginCall(ev model.Event) error {
 	if err := s.endItem(responses.PhaseCommentary); err != nil {
 		return err
 	}
-	if ev.CallID == "" {
-		return malformed("the model made a call without an id")
+	if n := len(ev.CallID); n < 1 || n > 64 {
+		return malformed("the model made a call whose id does not have 1 to 64 characters")
 	}
-	if s.clientTools[ev.Name] {
+	v, why := s.rules.judge(ev.Name)
+	if v == surplus {
+		s.drop = true
+		return s.Journal.Event(s.Scope.Warning(turns.Notice{Code: "surplus_tool_call", Component: "turn", Recoverable: true,
+			Message: "a call of " + tools.Clip(ev.Name, 64) + " was left out: parallel_tool_calls is false"}))
+	}
+	s.round.overLimit = s.round.overLimit || v == overLimit
+	if v == admitted && s.clientTools[ev.Name] {
 		s.args = 0
 		return s.Emitter.BeginFunctionCall(ev.CallID, ev.Name)
 	}
-	s.call = &responses.ToolCall{ID: responses.NewID(responses.PrefixToolCall), CallID: ev.CallID, Name: ev.Name, Status: responses.ItemInProgress}
+	s.call = &ownCall{why: why}
+	s.call.ToolCall = responses.ToolCall{ID: responses.NewID(responses.PrefixToolCall), CallID: ev.CallID, Name: toolName(ev.Name), Status: responses.ItemInProgress}
 	return nil
 }
 
+// toolName makes a name that a model invented fit for the history: a provider
+// refuses a conversation with any other.
+func toolName(name string) string {
+	valid := func(r rune) rune {
+		if r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}
+	name = strings.Map(valid, name)
+	return cmp.Or(name[:min(len(name), 64)], "_")
+}
+
 func (s *sampler) arguments(delta string) error {
-	if s.call != nil {
+	if s.call != nil || s.drop {
 		return nil // its end repeats them
 	}
 	s.args += len(delta)
@@ -201,6 +235,10 @@ func (s *sampler) arguments(delta string) error {
 
 // endCall closes a call, whose whole arguments it gets.
 func (s *sampler) endCall(arguments string) error {
+	if s.drop {
+		s.drop = false
+		return nil
+	}
 	if s.call == nil {
 		if s.args == 0 { // the provider sent no deltas
 			if err := s.Emitter.Arguments(arguments); err != nil {
@@ -210,7 +248,7 @@ func (s *sampler) endCall(arguments string) error {
 		s.round.handedOver++
 		return s.endItem("")
 	}
-	s.call.Arguments = arguments
+	s.call.Arguments = strings.ToValidUTF8(arguments, "\uFFFD")
 	s.round.calls = append(s.round.calls, s.call)
 	s.call = nil
 	return nil
@@ -237,7 +275,7 @@ func (s *sampler) endItem(phase responses.Phase) error {
 // when the client asked for it.
 func (s *sampler) endReasoning(encrypted string) error {
 	em := s.Emitter
-	if slices.Contains(s.Request.Include, "reasoning.encrypted_content") {
+	if s.Request.Includes(responses.IncludeReasoning) {
 		em.SetEncryptedReasoning(encrypted)
 	}
 	before := len(em.Response().Output)
@@ -263,7 +301,7 @@ func (s *sampler) finish(ev model.Event) error {
 	s.done = true
 	s.round.stop = ev.Stop
 	s.result.Usage = s.result.Usage.Add(ev.Usage)
-	if s.open == model.CallBegin && s.call == nil {
+	if s.open == model.CallBegin && s.call == nil && !s.drop {
 		s.round.calls = nil // a client's call that was cut short ends the turn
 	}
 	if ev.Stop != model.StopEnd && len(s.round.calls) == 0 {

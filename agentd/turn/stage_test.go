@@ -20,6 +20,7 @@ import (
 // play is a model that says what it is given, one list of events a round.
 type play struct {
 	rounds [][]model.Event
+	always []model.Event   // said in every round when there are no rounds
 	fail   error           // after the last event of the last round
 	asked  []model.Request // what it was told, with a copy of the input
 }
@@ -30,12 +31,16 @@ func (p *play) Stream(_ context.Context, req model.Request) iter.Seq2[model.Even
 		req.Input = slices.Clone(req.Input)
 		n := len(p.asked)
 		p.asked = append(p.asked, req)
-		for _, ev := range p.rounds[n] {
+		events := p.always
+		if len(p.rounds) > 0 {
+			events = p.rounds[n]
+		}
+		for _, ev := range events {
 			if !yield(ev, nil) {
 				return
 			}
 		}
-		if n == len(p.rounds)-1 && p.fail != nil {
+		if (n == len(p.rounds)-1 || len(p.rounds) == 0) && p.fail != nil {
 			yield(model.Event{}, p.fail)
 		}
 	}

@@ -7,7 +7,8 @@
 //	                     │         └─▶ calls ─▶ tools ─▶ journal (the record)
 //	                     └────────────── results ◀──┘
 //
-// The package knows neither HTTP nor a provider nor a disk. It keeps three
+// What the request lets the model call is decided here, not by the provider: see
+// rules. The package knows neither HTTP nor a provider nor a disk. It keeps three
 // promises: the stream it emits ends with exactly one terminal event unless the
 // sink itself fails; a tool call is journalled before it runs and never run
 // twice; and what a model is told only ever grows at its end, so that providers
@@ -16,7 +17,6 @@ package turn
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -63,6 +63,11 @@ type Turn struct {
 	Scope        turns.Scope
 	MaxRounds    int
 	Now          func() time.Time
+
+	// Shorten makes a conversation shorter that the model finds too long, for
+	// requests whose truncation is auto. It may be nil; without it, as with
+	// truncation disabled, such a turn fails and nothing is dropped.
+	Shorten func(ctx context.Context, items []responses.Item) ([]responses.Item, error)
 }
 
 // Result says what a turn did.
@@ -83,6 +88,7 @@ type Result struct {
 // and then the stream has no terminal event.
 func (t *Turn) Run(ctx context.Context) (Result, error) {
 	r := t.runner()
+	r.env.Images = model.CapabilitiesOf(t.Model, t.ModelName).Images
 	if err := t.Emitter.Begin(); err != nil {
 		return r.result, err
 	}
@@ -96,7 +102,7 @@ func (t *Turn) Run(ctx context.Context) (Result, error) {
 func (t *Turn) FirstRequest() model.Request { return t.runner().modelRequest() }
 
 func (t *Turn) runner() *runner {
-	r := &runner{Turn: t, input: append(append([]responses.Item(nil), t.History...), t.Request.Input...)}
+	r := &runner{Turn: t, env: t.Env, rules: newRules(t.Request), input: append(append([]responses.Item(nil), t.History...), t.Request.Input...)}
 	r.clientTools = make(map[string]bool, len(t.Request.Tools))
 	for _, tool := range t.Request.Tools {
 		r.clientTools[tool.Name] = true
@@ -109,6 +115,9 @@ type runner struct {
 	*Turn
 	input       []responses.Item // all that the model is told, append-only
 	clientTools map[string]bool  // functions that the client runs
+	rules       rules
+	env         tools.Env // as the model's abilities have it
+	idle        int       // rounds in a row of nothing but rejected calls
 	result      Result
 }
 
@@ -119,6 +128,9 @@ func (r *runner) loop(ctx context.Context) error {
 		}
 		r.result.Rounds++
 		round, err := r.sample(ctx)
+		if r.shorten(ctx, err) {
+			continue
+		}
 		if err != nil {
 			return r.fail(ctx, err)
 		}
@@ -127,59 +139,6 @@ func (r *runner) loop(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// settle acts on a finished round: it runs the container's calls and decides
-// whether the turn is over. The order of the checks is the order of their
-// weight: what a model already asked for is run even when it ends the turn.
-func (r *runner) settle(ctx context.Context, round *round) (done bool, err error) {
-	if round.stop == model.StopMaxTokens && len(round.calls) == 0 {
-		return true, r.incomplete(responses.ReasonMaxOutputTokens)
-	}
-	if round.stop == model.StopContentFilter {
-		return true, r.incomplete(responses.ReasonContentFilter)
-	}
-	if limit := r.Request.MaxToolCalls; limit != nil && r.result.ToolCalls.Total+r.result.Handed+len(round.calls)+round.handedOver > *limit {
-		return true, r.incomplete(responses.ReasonMaxToolCalls)
-	}
-	r.result.Handed += round.handedOver
-	for _, call := range round.calls {
-		if err := r.runTool(ctx, call); err != nil {
-			return true, err
-		}
-	}
-	switch {
-	case len(round.calls) > 0 && ctx.Err() != nil:
-		return true, r.interrupt(ctx)
-	case len(round.calls) == 0 || round.handedOver > 0: // a finished answer counts, however late
-		return true, r.end(func(em *responses.Emitter) error { return em.Complete(r.result.Usage, r.Now().Unix()) })
-	}
-	return false, nil
-}
-
-// runTool runs one call of a container tool and shows the model its result.
-func (r *runner) runTool(ctx context.Context, call *responses.ToolCall) error {
-	if ctx.Err() != nil {
-		call.Status, call.Output = responses.ItemIncomplete, "Not run: the turn was ended first."
-		return r.add(call)
-	}
-	if err := r.Journal.Started(call); err != nil {
-		return err
-	}
-	if err := r.Journal.Event(r.Scope.ToolStarted(call.ID, turns.Begun{ToolName: call.Name, CallID: call.CallID, Arguments: call.Arguments})); err != nil {
-		return err
-	}
-	outcome := r.Tools.Run(ctx, r.Env, tools.Call{ID: call.CallID, Name: call.Name, Arguments: json.RawMessage(call.Arguments)})
-	canonical, err := outcome.Canonical.Encode()
-	if err != nil {
-		return err
-	}
-	call.Status, call.Result, call.Output = responses.ItemCompleted, canonical, outcome.Rendered
-	r.result.ToolCalls.Add(call.Name, outcome.Canonical.Error != nil)
-	if err := r.Journal.Event(r.toolEnded(call.ID, outcome)); err != nil {
-		return err
-	}
-	return r.add(call)
 }
 
 // add appends an item to what the model is told and to the journal.

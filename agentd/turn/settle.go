@@ -1,0 +1,188 @@
+package turn
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"holon/agentd/model"
+	"holon/agentd/structured"
+	"holon/agentd/tools"
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+// settle acts on a finished round: it runs the container's calls and decides
+// whether the turn is over. The order of the checks is the order of their
+// weight: what a model already asked for is run even when it ends the turn.
+func (r *runner) settle(ctx context.Context, round *round) (done bool, err error) {
+	if round.stop == model.StopMaxTokens && len(round.calls) == 0 {
+		return true, r.incomplete(responses.ReasonMaxOutputTokens)
+	}
+	if round.stop == model.StopContentFilter {
+		return true, r.incomplete(responses.ReasonContentFilter)
+	}
+	r.result.Handed += round.handedOver
+	ran := false
+	for _, call := range round.calls {
+		ran = ran || call.why == nil
+		if err := r.runCall(ctx, call); err != nil {
+			return true, err
+		}
+	}
+	switch {
+	case len(round.calls) > 0 && ctx.Err() != nil:
+		return true, r.interrupt(ctx)
+	case round.handedOver > 0: // the client's calls end the turn, whatever else the round held
+		return true, r.complete()
+	case round.overLimit:
+		return true, r.incomplete(responses.ReasonMaxToolCalls)
+	case len(round.calls) == 0: // a finished answer counts, however late
+		return true, r.answer(round)
+	}
+	if r.idle++; ran {
+		r.idle = 0
+	}
+	if r.idle >= maxRejectedRounds {
+		return true, r.modelFault(responses.CodeToolNotAllowed, "the model kept calling tools that it may not call")
+	}
+	return false, nil
+}
+
+// answer ends a turn whose model called nothing more.
+func (r *runner) answer(round *round) error {
+	said, refused := r.said(round)
+	if refused { // the one answer that fits every form
+		return r.complete()
+	}
+	if r.rules.forced() && !r.rules.met() {
+		return r.modelFault(responses.CodeToolChoiceUnmet, "the model answered without the tool call that tool_choice demands")
+	}
+	format, err := structured.Compile(r.Request.Text.Format)
+	if err != nil { // Check let it through, so this is no surprise to anybody
+		return r.end(func(em *responses.Emitter) error { return em.Fail(responses.AsError(err), r.result.Usage) })
+	}
+	if format != nil {
+		if err := format.Check(said); err != nil {
+			return r.modelFault(responses.CodeStructuredOutput, "the model's answer does not have the form that text.format asks for: "+tools.Clip(err.Error(), 400))
+		}
+	}
+	return r.complete()
+}
+
+// said returns the text of the round's last message, and whether it refuses.
+func (r *runner) said(round *round) (text string, refused bool) {
+	output := r.Emitter.Response().Output
+	for i := len(output) - 1; i >= round.from; i-- {
+		m, ok := output[i].(*responses.Message)
+		if !ok {
+			continue
+		}
+		for _, p := range m.Content {
+			refused = refused || p.Type == responses.PartRefusal
+		}
+		return m.Text(), refused
+	}
+	return "", false
+}
+
+func (r *runner) complete() error {
+	return r.end(func(em *responses.Emitter) error { return em.Complete(r.result.Usage, r.Now().Unix()) })
+}
+
+// modelFault fails the turn for something that the model did.
+func (r *runner) modelFault(code, message string) error {
+	cause := &responses.Error{Type: responses.TypeModelError, Code: code, Message: message}
+	return r.end(func(em *responses.Emitter) error { return em.Fail(cause, r.result.Usage) })
+}
+
+// runCall gives a call that stays in the container its result: by running it,
+// or by saying why it is not run.
+func (r *runner) runCall(ctx context.Context, c *ownCall) error {
+	switch {
+	case c.why != nil:
+		warning := turns.Notice{Code: c.why.Kind, Message: fmt.Sprintf("a call of %s was not run: %s", c.Name, c.why.Message), Component: "turn", Recoverable: true}
+		if err := r.Journal.Event(r.Scope.Warning(warning)); err != nil {
+			return err
+		}
+		return r.refuse(c, c.why)
+	case ctx.Err() != nil:
+		return r.refuse(c, &tools.Error{Kind: tools.KindCanceled, Message: "not run: the turn was ended first"})
+	}
+	if err := r.Journal.Started(&c.ToolCall); err != nil {
+		return err
+	}
+	if err := r.show(c); err != nil {
+		return err
+	}
+	if err := r.Journal.Event(r.Scope.ToolStarted(c.ID, turns.Begun{ToolName: c.Name, CallID: c.CallID, Arguments: c.Arguments})); err != nil {
+		return err
+	}
+	outcome := r.Tools.Run(ctx, r.env, tools.Call{ID: c.CallID, Name: c.Name, Arguments: json.RawMessage(c.Arguments)})
+	r.result.ToolCalls.Add(c.Name, outcome.Canonical.Error != nil)
+	if err := r.Journal.Event(r.toolEnded(c.ID, outcome)); err != nil {
+		return err
+	}
+	return r.conclude(c, outcome)
+}
+
+// refuse gives a call that is not run its result.
+func (r *runner) refuse(c *ownCall, why *tools.Error) error {
+	if err := r.show(c); err != nil {
+		return err
+	}
+	return r.conclude(c, tools.Refuse(c.Name, why))
+}
+
+// show announces a call on the stream of a request that asked for it. To others
+// it would be noise at best (decision 5).
+func (r *runner) show(c *ownCall) error {
+	if !r.Request.ShowToolCalls {
+		return nil
+	}
+	return r.Emitter.BeginToolCall(&c.ToolCall)
+}
+
+// conclude shows the model the result of a call, and the client where it asked.
+func (r *runner) conclude(c *ownCall, o tools.Outcome) error {
+	canonical, err := o.Canonical.Encode()
+	if err != nil {
+		return err
+	}
+	ended := c.ToolCall
+	ended.Status, ended.Result, ended.Output, ended.Media = responses.ItemCompleted, canonical, o.Rendered, media(o.Images)
+	if err := r.add(&ended); err != nil {
+		return err
+	}
+	if !r.Request.ShowToolCalls {
+		return nil
+	}
+	return r.Emitter.EndToolCall(&ended)
+}
+
+// media returns the pictures of a result as the model is sent them.
+func media(images []tools.Image) (parts []responses.Part) {
+	for _, i := range images {
+		url := "data:" + i.MediaType + ";base64," + base64.StdEncoding.EncodeToString(i.Data)
+		parts = append(parts, responses.Part{Type: responses.PartInputImage, ImageURL: url, Detail: i.Detail})
+	}
+	return parts
+}
+
+// shorten makes room in a conversation that the model found too long, where the
+// request allows that. Asking again must then have a chance: the conversation
+// became shorter, and nothing of an answer is out.
+func (r *runner) shorten(ctx context.Context, err error) bool {
+	failed, ok := errors.AsType[*model.Error](err)
+	if !ok || failed.Kind != model.KindContextLength || r.Request.Truncation != "auto" || r.Shorten == nil || r.Emitter.Open() {
+		return false
+	}
+	items, err := r.Shorten(ctx, r.input)
+	if err != nil || len(items) >= len(r.input) {
+		return false // the model's own error says more
+	}
+	r.input = items
+	return true
+}

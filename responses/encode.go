@@ -74,13 +74,18 @@ func (e *Emitter) whole(delta string) string {
 	return strings.ToValidUTF8(s[:end], "\uFFFD")
 }
 
-// mend gives up waiting for the rest of a torn character.
+// mend gives up waiting for the rest of a torn character and sends what
+// waited with it.
 func (e *Emitter) mend(eventType string) error {
-	if len(e.open.torn) == 0 {
+	text := ""
+	switch {
+	case len(e.open.torn) > 0:
+		text = "\uFFFD"
+	case e.open.sent == len(e.open.probs):
 		return nil
 	}
 	e.open.torn = e.open.torn[:0]
-	return e.wholeDelta(eventType, "\uFFFD")
+	return e.wholeDelta(eventType, text)
 }
 
 func (e *Emitter) wholeDelta(eventType, delta string) error {

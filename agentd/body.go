@@ -12,22 +12,20 @@ import (
 	"holon/responses"
 )
 
-// How slowly a request body may come: it is given bodyGrace, and a second more
-// for every bodyRate bytes that have come. A large upload over a slow line is
-// never cut off while it moves, and who sends nothing holds no connection.
-const (
-	bodyGrace = 30 * time.Second
-	bodyRate  = 1 << 10
-)
+// bodyRate is how slowly a request body may come, in bytes a second: it is given
+// waits.body, and a second more for every so many bytes that have come. A large
+// upload over a slow line is never cut off while it moves, and who sends nothing
+// holds no connection.
+const bodyRate = 1 << 10
 
 // readBody reads a bounded JSON body.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if ct := r.Header.Get("Content-Type"); ct != "" {
 		if kind, _, err := mime.ParseMediaType(ct); err != nil || kind != "application/json" {
 			return nil, responses.Invalid("Content-Type", responses.CodeUnsupportedMediaType, fmt.Sprintf("the body must be application/json, not %.80q", ct))
 		}
 	}
-	body, err := readBounded(w, r, responses.MaxRequest)
+	body, err := s.readBounded(w, r, responses.MaxRequest)
 	if err == nil && len(body) == 0 {
 		return nil, responses.Invalid("", responses.CodeInvalidJSON, "the body is empty; send a JSON object")
 	}
@@ -35,7 +33,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 }
 
 // readBounded reads a body of at most limit bytes, whatever its type.
-func readBounded(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+func (s *Server) readBounded(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeUnsupportedMediaType, Param: "Content-Encoding",
 			Message: fmt.Sprintf("bodies with the encoding %.80q are not read", enc), Hint: "send the body uncompressed"}
@@ -43,7 +41,7 @@ func readBounded(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, e
 	if r.ContentLength > limit { // said beforehand, so nothing need be read
 		return nil, tooLarge(limit)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, &paced{r: r.Body, rc: http.NewResponseController(w), began: time.Now()}, limit))
+	body, err := io.ReadAll(http.MaxBytesReader(w, &paced{r: r.Body, rc: http.NewResponseController(w), until: time.Now().Add(s.waits.body)}, limit))
 	if err == nil {
 		return body, nil
 	}
@@ -70,13 +68,13 @@ func tooLarge(limit int64) error {
 type paced struct {
 	r     io.ReadCloser
 	rc    *http.ResponseController
-	began time.Time
+	until time.Time // without the time for what has come
 	n     int64
 }
 
 // Read implements io.Reader.
 func (p *paced) Read(b []byte) (int, error) {
-	p.deadline(p.began.Add(bodyGrace + time.Duration(p.n/bodyRate)*time.Second))
+	p.deadline(p.until.Add(time.Duration(p.n/bodyRate) * time.Second))
 	n, err := p.r.Read(b)
 	p.n += int64(n)
 	if errors.Is(err, io.EOF) {

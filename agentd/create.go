@@ -13,7 +13,7 @@ import (
 // createResponse is POST /responses: JSON, or a stream when the body says so.
 // A request in the background is answered at once unless it streams.
 func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
-	body, err := readBody(w, r)
+	body, err := s.readBody(w, r)
 	if err != nil {
 		s.fail(w, err)
 		return

@@ -14,13 +14,21 @@ import (
 	"holon/responses/turns"
 )
 
-// How long a stream may be silent before a heartbeat, and how long a write to
-// a stalled reader may take before the reader is given up. The turn goes on
-// either way, and the reader can come back for the rest.
+// waits says how long the server has patience with a connection. The turn goes
+// on when it runs out, and the reader can come back for the rest.
+type waits struct {
+	heartbeat time.Duration // a stream may be silent before a heartbeat
+	write     time.Duration // a write to a stalled reader may take
+	body      time.Duration // a body may take before its first bytes are there
+}
+
+func defaultWaits() waits {
+	return waits{heartbeat: 15 * time.Second, write: writeTimeout, body: 30 * time.Second}
+}
+
 const (
-	heartbeatEvery = 15 * time.Second
-	writeTimeout   = 2 * time.Minute
-	maxWrite       = 1 << 20
+	writeTimeout = 2 * time.Minute
+	maxWrite     = 1 << 20 // bytes of one write
 )
 
 // serveStream sends the turn's events after the one numbered after, as they
@@ -33,7 +41,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, v *view, fr
 	if r.Method == http.MethodHead {
 		return
 	}
-	out := newWriter(w)
+	out := newWriter(w, s.waits)
 	sent, err := out.events(r.Context(), v.events, framing, after)
 	if err == nil || r.Context().Err() != nil || errors.Is(err, errReader) {
 		return
@@ -49,13 +57,14 @@ var errReader = errors.New("the reader is gone")
 // writer sends lines to a client: one write for all that is there, and a flush
 // when nothing more is waiting.
 type writer struct {
-	w   http.ResponseWriter
-	rc  *http.ResponseController
-	buf []byte
+	w     http.ResponseWriter
+	rc    *http.ResponseController
+	waits waits
+	buf   []byte
 }
 
-func newWriter(w http.ResponseWriter) *writer {
-	return &writer{w: w, rc: http.NewResponseController(w)}
+func newWriter(w http.ResponseWriter, limits waits) *writer {
+	return &writer{w: w, rc: http.NewResponseController(w), waits: limits}
 }
 
 // events sends the part of an event log that follows the event numbered after,
@@ -102,7 +111,7 @@ func (o *writer) next(ctx context.Context, f *record.Follower, framing stream.Fr
 		return f.Next(ctx)
 	}
 	for {
-		wait, cancel := context.WithTimeout(ctx, heartbeatEvery)
+		wait, cancel := context.WithTimeout(ctx, o.waits.heartbeat)
 		lines, err := f.Next(wait)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
@@ -196,7 +205,7 @@ func sequenceOf(line []byte) int64 {
 // bounded size, so that a slow line is no reason to lose it.
 func (o *writer) send(flush bool) error {
 	for rest := o.buf; ; {
-		_ = o.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // a recorder in a test has none
+		_ = o.rc.SetWriteDeadline(time.Now().Add(o.waits.write)) // a recorder in a test has none
 		part := rest[:min(len(rest), maxWrite)]
 		if rest = rest[len(part):]; len(part) == 0 {
 			break

@@ -48,17 +48,23 @@ type harness struct {
 	http   *http.Client // over the Unix socket
 	tcp    string       // address of the TCP listener
 	stop   func() error // ends Serve as SIGTERM does and waits for it
+
+	address chan string // where it listens
 }
 
-// gate is a model that says a little and then waits to be let on.
+// gate is a model that says a little and then waits to be let on. As
+// gate/thinker it thinks first.
 type gate struct {
 	started chan struct{} // one for each sampling that waits
 	release chan struct{}
 }
 
 // Stream implements model.Transport.
-func (g *gate) Stream(ctx context.Context, _ model.Request) iter.Seq2[model.Event, error] {
+func (g *gate) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Event, error] {
 	return func(yield func(model.Event, error) bool) {
+		if req.Model == "thinker" && (!yield(model.Event{Kind: model.ReasoningBegin}, nil) || !yield(model.Event{Kind: model.SummaryDelta, Text: "Hm."}, nil) || !yield(model.Event{Kind: model.ReasoningEnd}, nil)) {
+			return
+		}
 		if !yield(model.Event{Kind: model.MessageBegin}, nil) || !yield(model.Event{Kind: model.TextDelta, Text: "Working."}, nil) {
 			return
 		}
@@ -90,15 +96,38 @@ func (g *gate) wait(t *testing.T, n int) {
 // start serves on a Unix socket, and on TCP when change sets an address.
 func start(t *testing.T, change ...func(*agentd.Config, *agentd.Parts)) *harness {
 	t.Helper()
+	return startIn(t, shortDir(t), change...)
+}
+
+// shortDir makes a directory whose path leaves room for a socket's.
+func shortDir(t *testing.T) string {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "agentd") // t.TempDir's paths are too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return startIn(t, dir, change...)
+	return dir
 }
 
 func startIn(t *testing.T, dir string, change ...func(*agentd.Config, *agentd.Parts)) *harness {
+	t.Helper()
+	h := prepare(t, dir, change...)
+	h.serve()
+	return h
+}
+
+// impatient serves with little patience for slow connections.
+func impatient(t *testing.T, heartbeat, write, body time.Duration, change ...func(*agentd.Config, *agentd.Parts)) *harness {
+	t.Helper()
+	h := prepare(t, shortDir(t), change...)
+	h.server.SetWaits(heartbeat, write, body)
+	h.serve()
+	return h
+}
+
+// prepare opens a server that does not serve yet.
+func prepare(t *testing.T, dir string, change ...func(*agentd.Config, *agentd.Parts)) *harness {
 	t.Helper()
 	h := &harness{t: t, dir: dir, cfg: agentd.DefaultConfig(), gate: &gate{make(chan struct{}, 64), make(chan struct{})}}
 	h.cfg.Socket = filepath.Join(dir, "ipc", "agent.sock")
@@ -109,8 +138,8 @@ func startIn(t *testing.T, dir string, change ...func(*agentd.Config, *agentd.Pa
 		}
 	}
 	h.cfg.Model, h.cfg.MinFree, h.cfg.Concurrency, h.cfg.Grace = "gate/any", 0, 4, time.Second
-	address := make(chan string, 2)
-	parts := h.parts(slog.New(&addresses{slog.DiscardHandler, address}))
+	h.address = make(chan string, 2)
+	parts := h.parts(slog.New(&addresses{slog.DiscardHandler, h.address}))
 	for _, f := range change {
 		f(&h.cfg, &parts)
 	}
@@ -122,7 +151,6 @@ func startIn(t *testing.T, dir string, change ...func(*agentd.Config, *agentd.Pa
 		t.Fatal(errors.Join(err, parts.Close()))
 	}
 	h.server = server
-	h.serve(address)
 	return h
 }
 
@@ -162,7 +190,7 @@ func (h *harness) parts(log *slog.Logger) agentd.Parts {
 }
 
 // serve runs the server until stop, and at the latest until the test ends.
-func (h *harness) serve(address <-chan string) {
+func (h *harness) serve() {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -190,7 +218,7 @@ func (h *harness) serve(address <-chan string) {
 	}
 	for range listeners {
 		select {
-		case a := <-address:
+		case a := <-h.address:
 			if a != h.cfg.Socket && !strings.HasPrefix(a, h.cfg.Socket+".") {
 				h.tcp = a
 			}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 
@@ -126,15 +125,4 @@ func TestInputItemsGetIDs(t *testing.T) {
 			t.Errorf("there is no %s in %s", want, first)
 		}
 	}
-}
-
-// shortDir is a directory whose path is short enough for a socket.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "agentd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
 }

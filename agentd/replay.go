@@ -32,9 +32,9 @@ type replayQuery struct {
 // query, or, as one SDK does, in the JSON body of the GET. The query outweighs
 // the body; include, include[] and include_obfuscation ask for nothing that a
 // stored stream could still change, so they are let pass.
-func readReplay(w http.ResponseWriter, r *http.Request) (replayQuery, error) {
+func (s *Server) readReplay(w http.ResponseWriter, r *http.Request) (replayQuery, error) {
 	q := replayQuery{after: fromStart}
-	body, err := readBounded(w, r, maxAside)
+	body, err := s.readBounded(w, r, maxAside)
 	if err != nil {
 		return q, err
 	}

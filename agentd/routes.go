@@ -27,6 +27,7 @@ func (s *Server) routes(r chi.Router) {
 	r.Get("/models/*", s.getModel)
 	r.Post("/responses", s.createResponse)
 	r.Get("/responses/{id}", s.getResponse)
+	r.Delete("/responses/{id}", s.deleteResponse)
 	r.Post("/responses/{id}/cancel", s.cancelResponse)
 	r.Get("/responses/{id}/input_items", s.getInputItems)
 	r.Get("/turns/{id}", s.getTurn)

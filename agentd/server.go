@@ -61,6 +61,7 @@ type Server struct {
 	log      *slog.Logger
 	instance string
 	opened   time.Time
+	waits    waits
 	store    *record.Store
 	sealer   *compaction.Sealer
 	lanes    *lanes
@@ -84,7 +85,7 @@ func Open(cfg Config, parts Parts) (*Server, error) {
 	s := &Server{
 		cfg: cfg, parts: parts, log: parts.Log, instance: responses.NewID(responses.PrefixInstance),
 		sealer: compaction.NewSealer(cfg.StateDir), lanes: newLanes(cfg.Concurrency, cfg.QueueLimit), shutdown: make(chan struct{}),
-		opened: parts.Now(), live: make(map[string]*liveTurn), unsettled: make(map[string]*responses.Error),
+		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn), unsettled: make(map[string]*responses.Error),
 	}
 	s.base, s.stop = context.WithCancelCause(context.Background())
 	if err := os.MkdirAll(cfg.OutputDir, 0o700); err != nil {

@@ -18,7 +18,7 @@ const maxAside = 64 << 10
 // getResponse is GET /responses/{id}: the response as it is, in any state, or
 // its stream.
 func (s *Server) getResponse(w http.ResponseWriter, r *http.Request) {
-	q, err := readReplay(w, r)
+	q, err := s.readReplay(w, r)
 	if err != nil {
 		s.fail(w, err)
 		return
@@ -72,11 +72,47 @@ func (s *Server) servePresent(w http.ResponseWriter, r *http.Request, v *view) {
 	writeJSON(w, http.StatusOK, resp)
 }
 
+// deleteResponse is DELETE /responses/{id}. The files of its turn stay: they
+// are the caller's.
+func (s *Server) deleteResponse(w http.ResponseWriter, r *http.Request) {
+	id := chi.URLParam(r, "id")
+	if err := s.delete(id); err != nil {
+		s.fail(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, struct {
+		ID      string `json:"id"`
+		Object  string `json:"object"`
+		Deleted bool   `json:"deleted"`
+	}{id, "response", true})
+}
+
+func (s *Server) delete(id string) error {
+	if lt := s.byResponse(id); lt != nil {
+		if !lt.response.Store {
+			return storeError(id, record.ErrNotFound)
+		}
+		if lt.turn.Record().Status.Terminal() {
+			<-lt.done    // its end may be visible already; the rest is a moment
+			s.forget(lt) // so that nobody finds it here afterwards
+		}
+	}
+	err := s.store.Delete(id)
+	if errors.Is(err, record.ErrRunning) {
+		return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeResponseInProgress, Param: "id",
+			Message: fmt.Sprintf("the response %s is not over", clipID(id)), Hint: "cancel it first"}
+	}
+	if err != nil {
+		return storeError(id, err)
+	}
+	return nil
+}
+
 // cancelResponse is POST /responses/{id}/cancel: it ends a running turn, stored
 // or not, and answers with its final response. Cancelling what is over changes
 // nothing and answers the same, so that a client need not win a race.
 func (s *Server) cancelResponse(w http.ResponseWriter, r *http.Request) {
-	if _, err := readBounded(w, r, maxAside); err != nil {
+	if _, err := s.readBounded(w, r, maxAside); err != nil {
 		s.fail(w, err)
 		return
 	}

@@ -70,6 +70,6 @@ func (s *Server) getTurnEvents(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	out := newWriter(w)
+	out := newWriter(w, s.waits)
 	_ = out.lines(r.Context(), v.runtime, follow, after) // the reader is gone, or the disk is: nobody to tell
 }

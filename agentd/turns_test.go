@@ -182,7 +182,7 @@ func TestDisconnect(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Concurrency = 1 })
+	h := start(t, one)
 	running := h.later(t.Context(), `{"input":"go","stream":true,"holon":{"turn_id":"turn_a"}}`)
 	h.gate.wait(t, 1)
 	waiting := h.later(t.Context(), `{"input":"go","holon":{"turn_id":"turn_b"}}`)
@@ -336,3 +336,6 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 	run(10)
 	eventually(t, fmt.Sprintf("no more than %d descriptors are open", before), func() bool { return open() <= before })
 }
+
+// one lets a single turn run at a time.
+func one(c *agentd.Config, _ *agentd.Parts) { c.Concurrency = 1 }

@@ -1,0 +1,357 @@
+package agentd_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+// begin starts a turn in the background that waits at the gate.
+func (h *harness) begin(body string) *responses.Response {
+	h.t.Helper()
+	a := h.post(body)
+	if a.status != http.StatusOK || a.header.Get("X-Should-Retry") != "false" {
+		h.t.Fatalf("%d, X-Should-Retry %q: %s", a.status, a.header.Get("X-Should-Retry"), a.body)
+	}
+	h.gate.wait(h.t, 1)
+	return a.response(h.t)
+}
+
+func (h *harness) fetch(id string) *responses.Response {
+	h.t.Helper()
+	return h.do(http.MethodGet, "/responses/"+id, "").response(h.t)
+}
+
+func TestBackground(t *testing.T) {
+	h := start(t)
+	resp := h.begin(`{"model":"gate/thinker","input":"go","background":true}`)
+	if resp.Status.Terminal() || !resp.Background {
+		t.Errorf("at first the response is %s, background %t", resp.Status, resp.Background)
+	}
+	var now *responses.Response
+	eventually(t, "the output so far is shown", func() bool { now = h.fetch(resp.ID); return len(now.Output) == 1 })
+	if r, ok := now.Output[0].(*responses.Reasoning); !ok || now.Status != responses.StatusInProgress || r.Status != responses.ItemCompleted {
+		t.Errorf("while it runs: %s with %+v", now.Status, now.Output[0])
+	}
+	h.gate.release <- struct{}{}
+	eventually(t, "the response is complete", func() bool { return h.fetch(resp.ID).Status == responses.StatusCompleted })
+	if done := h.fetch(resp.ID); done.OutputText() != "Working. Done." || len(done.Output) != 2 {
+		t.Errorf("the response is %+v", done)
+	}
+	cancelled := h.begin(`{"input":"go","background":true}`)
+	for range 2 {
+		if got := h.do(http.MethodPost, "/responses/"+cancelled.ID+"/cancel", "").response(t); got.Status != responses.StatusCancelled {
+			t.Errorf("after cancel it is %s", got.Status)
+		}
+	}
+	if got := h.fetch(cancelled.ID); got.Status != responses.StatusCancelled {
+		t.Errorf("a cancelled response is fetched as %s", got.Status)
+	}
+	if got := h.do(http.MethodPost, "/responses/"+resp.ID+"/cancel", `{}`).response(t); got.Status != responses.StatusCompleted {
+		t.Errorf("cancel of what is complete answers %s", got.Status)
+	}
+	for body, param := range map[string]string{
+		`{"input":"go","background":true,"store":false}`:                         "background",
+		`{"input":"go","background":true,"holon":{"on_disconnect":"cancel"}}`:    "holon.on_disconnect",
+		`{"input":"go","background":true,"store":false,"stream":true}`:           "background",
+		`{"input":"go","background":true,"holon":{"output_dir":"../elsewhere"}}`: "holon.output_dir",
+	} {
+		if a := h.post(body); a.status != http.StatusBadRequest || a.failure(t).Param != param {
+			t.Errorf("%s: %d %s", body, a.status, a.body)
+		}
+	}
+}
+
+// A response in the background waits in the queue like any other.
+func TestBackgroundInTheQueue(t *testing.T) {
+	h := start(t, one)
+	h.begin(`{"input":"go","background":true}`)
+	waiting := h.post(`{"input":"go","background":true}`).response(t)
+	if waiting.Status != responses.StatusQueued || h.fetch(waiting.ID).Status != responses.StatusQueued {
+		t.Errorf("the second response is %s", waiting.Status)
+	}
+	if got := h.do(http.MethodPost, "/responses/"+waiting.ID+"/cancel", "").response(t); got.Status != responses.StatusCancelled {
+		t.Errorf("it is %s", got.Status)
+	}
+	h.gate.release <- struct{}{}
+}
+
+// What a client missed it gets later, byte for byte.
+func TestResumeInTheMiddle(t *testing.T) {
+	for _, accept := range []string{"text/event-stream", "application/x-ndjson"} {
+		h := start(t)
+		ctx, leave := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://agentd/responses", strings.NewReader(`{"input":"go","background":true,"stream":true,"holon":{"turn_id":"turn_a"}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", accept)
+		resp, err := h.http.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var heard bytes.Buffer
+		var last responses.Event
+		in := bufio.NewReader(io.TeeReader(resp.Body, &heard))
+		for last.Type != responses.EventTextDelta {
+			line, err := in.ReadBytes('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			if line = bytes.TrimPrefix(line, []byte("data: ")); line[0] == '{' {
+				if last, err = responses.DecodeEvent(line); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		leave()
+		_ = resp.Body.Close()
+		h.gate.wait(t, 1)
+		id := h.record("turn_a").ResponseID
+		rest := h.laterGet(fmt.Sprintf("/responses/%s?stream=true&starting_after=%d", id, last.SequenceNumber), accept)
+		whole := h.laterGet("/responses/"+id+"?stream=true", accept)
+		h.gate.release <- struct{}{}
+		all := get(t, whole).body
+		file, err := os.ReadFile(h.file("turn_a", turns.EventsFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if accept == "text/event-stream" {
+			if !bytes.HasSuffix(all, []byte("\n\ndata: [DONE]\n\n")) {
+				t.Errorf("the stream ends with %.60q", all[max(0, len(all)-60):])
+			}
+			all = lines(all)
+		}
+		if !bytes.Equal(all, file) {
+			t.Errorf("the whole stream is\n%s\nand the file\n%s", all, file)
+		}
+		tail := get(t, rest).body
+		if accept == "text/event-stream" {
+			tail = lines(tail)
+		}
+		if want := after(file, last.SequenceNumber); !bytes.Equal(tail, want) || len(tail) == 0 {
+			t.Errorf("after event %d came\n%s\nwant\n%s", last.SequenceNumber, tail, want)
+		}
+	}
+}
+
+// laterGet fetches in the background.
+func (h *harness) laterGet(path, accept string) <-chan answer {
+	done := make(chan answer, 1)
+	go func() {
+		a, err := h.try(h.t.Context(), http.MethodGet, path, "", "Accept", accept)
+		if err != nil {
+			a.body = []byte(err.Error())
+		}
+		done <- a
+	}()
+	return done
+}
+
+// after returns the lines behind the one numbered n.
+func after(file []byte, n int64) []byte {
+	for range n + 1 {
+		_, file, _ = bytes.Cut(file, []byte{'\n'})
+	}
+	return file
+}
+
+func TestReplay(t *testing.T) {
+	h := start(t)
+	ref := h.scenario("hello", hello)
+	first := h.post(`{"model":"` + ref + `","input":"hi","stream":true,"holon":{"turn_id":"turn_a"}}`)
+	id := h.record("turn_a").ResponseID
+	path := "/v1/responses/" + id
+	events := lines(first.body)
+	count := bytes.Count(events, []byte{'\n'})
+	check := func(what string, a answer, want []byte) {
+		t.Helper()
+		if a.status != http.StatusOK || !bytes.Equal(a.body, want) {
+			t.Errorf("%s: %d\n%s\nwant\n%s", what, a.status, a.body, want)
+		}
+	}
+	for what, query := range map[string]string{
+		"all": "?stream=true", "with noise": "?stream=1&include[]=a&include=b&include=c&include_obfuscation=true&colour=red",
+	} {
+		check(what, h.do(http.MethodGet, path+query, ""), first.body)
+		check(what+", NDJSON", h.do(http.MethodGet, path+query, "", "Accept", "application/x-ndjson"), events)
+	}
+	check("asked for in the body", h.do(http.MethodGet, path, `{"stream":true,"include":["x"]}`, "Content-Type", ""), first.body)
+	for n := range count + 3 {
+		want := []byte("data: [DONE]\n\n")
+		for at := n + 1; at < count; at++ {
+			_, rest, _ := bytes.Cut(first.body, fmt.Appendf(nil, `"sequence_number":%d,`, at-1))
+			_, want, _ = bytes.Cut(rest, []byte("\n\n"))
+			break
+		}
+		check(fmt.Sprintf("after %d", n), h.do(http.MethodGet, fmt.Sprintf("%s?stream=true&starting_after=%d", path, n), ""), want)
+		check(fmt.Sprintf("after %d, in the body", n), h.do(http.MethodGet, path, fmt.Sprintf(`{"stream":true,"starting_after":%d}`, n)), want)
+	}
+	if a := h.do(http.MethodGet, path+"?stream=false", `{"stream":true}`); a.response(t).ID != id {
+		t.Errorf("the query does not outweigh the body: %.100s", a.body)
+	}
+	for _, bad := range []struct{ query, body, param string }{
+		{"?stream=true&starting_after=-1", "", "starting_after"}, {"?stream=true&starting_after=x", "", "starting_after"},
+		{"?stream=true&starting_after=99999999999999999999", "", "starting_after"}, {"?stream=true&starting_after=9223372036854775807", "", "starting_after"},
+		{"?stream=maybe", "", "stream"}, {"", `{"stream":true,"starting_after":1.5}`, "starting_after"}, {"", `{"stream":"yes"}`, ""}, {"", `[]`, ""},
+		{"", strings.Repeat("[", 20000), ""}, {"?a=%zz", "", ""},
+	} {
+		if a := h.do(http.MethodGet, path+bad.query, bad.body); a.status != http.StatusBadRequest || a.failure(t).Param != bad.param {
+			t.Errorf("%v: %d %s", bad, a.status, a.body)
+		}
+	}
+	unstored := h.post(`{"model":"` + ref + `","input":"hi","store":false}`).response(t)
+	for _, other := range []string{"resp_none", unstored.ID, "..", "a%2Fb", "x.y"} {
+		for _, query := range []string{"", "?stream=true", "/input_items"} {
+			if a := h.do(http.MethodGet, "/responses/"+other+query, ""); a.status != http.StatusNotFound || a.failure(t).Message == "" {
+				t.Errorf("%s%s: %d %s", other, query, a.status, a.body)
+			}
+		}
+	}
+	// The turn's directory is the caller's, and commands can write there.
+	foreign, err := os.ReadFile(h.file(h.only(unstored.ID), turns.EventsFile))
+	if err == nil {
+		err = os.WriteFile(h.file("turn_a", turns.EventsFile), foreign, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := h.do(http.MethodGet, path+"?stream=true", ""); a.status != http.StatusNotFound || a.failure(t).Hint == "" {
+		t.Errorf("another turn's events: %d %.300s", a.status, a.body)
+	}
+	if err := os.RemoveAll(h.file("turn_a", "")); err != nil {
+		t.Fatal(err)
+	}
+	if a := h.do(http.MethodGet, path+"?stream=true", ""); a.status != http.StatusNotFound || a.failure(t).Param != "stream" {
+		t.Errorf("no events: %d %.300s", a.status, a.body)
+	}
+	if h.fetch(id).Status != responses.StatusCompleted {
+		t.Error("without its events the response is not to be fetched")
+	}
+}
+
+// only returns the turn that made the response.
+func (h *harness) only(responseID string) string {
+	h.t.Helper()
+	dirs, err := os.ReadDir(h.file("", ""))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, d := range dirs {
+		if h.record(d.Name()).ResponseID == responseID {
+			return d.Name()
+		}
+	}
+	h.t.Fatalf("no turn made %s", responseID)
+	return ""
+}
+
+// A running response that is not stored cannot be fetched, but it can be ended.
+func TestUnstoredWhileItRuns(t *testing.T) {
+	h := start(t)
+	done := h.later(t.Context(), `{"input":"go","store":false,"holon":{"turn_id":"turn_a"}}`)
+	h.gate.wait(t, 1)
+	id := h.record("turn_a").ResponseID
+	for _, path := range []string{"", "?stream=true", "/input_items"} {
+		if a := h.do(http.MethodGet, "/responses/"+id+path, ""); a.status != http.StatusNotFound {
+			t.Errorf("%q: %d %s", path, a.status, a.body)
+		}
+	}
+	if got := h.do(http.MethodPost, "/responses/"+id+"/cancel", "").response(t); got.Status != responses.StatusCancelled {
+		t.Errorf("it is %s", got.Status)
+	}
+	get(t, done)
+}
+
+func TestInputItems(t *testing.T) {
+	h := start(t)
+	var input []string
+	for i := range 45 {
+		input = append(input, fmt.Sprintf(`{"role":"user","content":"word %02d"}`, i))
+	}
+	body := `{"input":[` + strings.Join(input, ",") + `],"background":true}`
+	resp := h.begin(body)
+	type list struct {
+		Object  string  `json:"object"`
+		FirstID *string `json:"first_id"`
+		LastID  *string `json:"last_id"`
+		HasMore *bool   `json:"has_more"`
+		Data    []struct {
+			ID      string `json:"id"`
+			Type    string `json:"type"`
+			Role    string `json:"role"`
+			Content []struct{ Type, Text string }
+		}
+	}
+	read := func(query string) (l list, texts []string) {
+		t.Helper()
+		a := h.do(http.MethodGet, "/responses/"+resp.ID+"/input_items"+query, "")
+		if err := json.Unmarshal(a.body, &l); err != nil || a.status != http.StatusOK || l.Object != "list" || l.HasMore == nil {
+			t.Fatalf("%s: %d %v %s", query, a.status, err, a.body)
+		}
+		for i, item := range l.Data {
+			texts = append(texts, strings.TrimPrefix(item.Content[0].Text, "word "))
+			if item.ID == "" || item.Type != "message" || item.Role != "user" || item.Content[0].Type != "input_text" {
+				t.Errorf("%s: item %d is %+v", query, i, item)
+			}
+		}
+		if n := len(l.Data); n > 0 && (*l.FirstID != l.Data[0].ID || *l.LastID != l.Data[n-1].ID) {
+			t.Errorf("%s: first %s, last %s", query, *l.FirstID, *l.LastID)
+		}
+		return l, texts
+	}
+	whole := func() {
+		t.Helper()
+		for order, ends := range map[string][2]string{"": {"44", "00"}, "&order=desc": {"44", "00"}, "&order=asc": {"00", "44"}} {
+			seen := make(map[string]bool)
+			cursor, pages := "", 0
+			for more := true; more && pages < 5; pages++ {
+				l, texts := read("?limit=20" + order + cursor)
+				if pages == 0 && texts[0] != ends[0] || len(texts) > 20 {
+					t.Errorf("%s: the page begins with %s and has %d", order, texts[0], len(texts))
+				}
+				for _, item := range l.Data {
+					seen[item.ID] = true
+				}
+				cursor, more = "&after="+*l.LastID, *l.HasMore
+				if !more && texts[len(texts)-1] != ends[1] {
+					t.Errorf("%s: the last is %s", order, texts[len(texts)-1])
+				}
+			}
+			if len(seen) != 45 || pages != 3 {
+				t.Errorf("%s: %d items on %d pages", order, len(seen), pages)
+			}
+		}
+	}
+	whole()
+	while, _ := read("?limit=100&order=asc")
+	h.gate.release <- struct{}{}
+	eventually(t, "the response is complete", func() bool { return h.fetch(resp.ID).Status == responses.StatusCompleted })
+	whole()
+	if l, texts := read(""); len(texts) != 20 || !*l.HasMore {
+		t.Errorf("by default there are %d, more %t", len(texts), *l.HasMore)
+	}
+	if l, texts := read("?order=asc&limit=3&before=" + while.Data[10].ID); strings.Join(texts, " ") != "07 08 09" || !*l.HasMore {
+		t.Errorf("before the tenth: %v, more %t", texts, *l.HasMore)
+	}
+	if l, _ := read("?order=asc&after=" + while.Data[44].ID); len(l.Data) != 0 || l.FirstID != nil || l.LastID != nil || *l.HasMore {
+		t.Errorf("after the last: %+v", l)
+	}
+	for query, param := range map[string]string{"limit=0": "limit", "limit=101": "limit", "limit=x": "limit", "order=up": "order", "after=msg_none": "after", "before=msg_none": "before"} {
+		a := h.do(http.MethodGet, "/responses/"+resp.ID+"/input_items?"+query, "")
+		if e := a.failure(t); a.status != http.StatusBadRequest || e.Param != param {
+			t.Errorf("%s: %d %+v", query, a.status, e)
+		}
+	}
+}

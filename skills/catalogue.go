@@ -1,10 +1,17 @@
 package skills
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
+
+// maxCatalogue bounds the text of a catalogue: a prompt has other things to
+// say, and a repository may bring any number of skills.
+const maxCatalogue = 32 << 10
 
 // Catalogue returns the text that tells a model which skills there are: name,
 // description and path of each, never a body. It is empty where there are
-// none, and the same for the same skills.
+// none, at most 32 KiB long, and the same for the same skills.
 func Catalogue(skills []Skill) string {
 	if len(skills) == 0 {
 		return ""
@@ -14,8 +21,13 @@ func Catalogue(skills []Skill) string {
 		"A skill is a folder of instructions for one kind of task. When a task fits the description of a skill, " +
 		"read its " + File + " before you begin and follow it; paths in it are relative to its folder. " +
 		"Do not read skills that do not fit.\n\n")
-	for _, skill := range skills {
-		b.WriteString("- " + skill.Name + ": " + skill.Description + " (" + skill.Path + ")\n")
+	for i, skill := range skills {
+		line := "- " + skill.Name + ": " + skill.Description + " (" + oneLine(skill.Path) + ")\n"
+		if b.Len()+len(line) > maxCatalogue {
+			fmt.Fprintf(&b, "- and %d more, which are not listed; they lie beside these\n", len(skills)-i)
+			break
+		}
+		b.WriteString(line)
 	}
 	return b.String()
 }

@@ -38,7 +38,14 @@ type Skill struct {
 	Name        string // the folder's name
 	Description string // one line
 	Path        string // of its SKILL.md: beneath the root as it was given
+	Scope       Scope  // where it was found; "" outside of [Roots.Discover]
 }
+
+// ID names a skill among those of all scopes: "<scope>/<name>".
+func (s Skill) ID() string { return string(s.Scope) + "/" + s.Name }
+
+// Dir is the skill's folder.
+func (s Skill) Dir() string { return filepath.Dir(s.Path) }
 
 // Problem is a skill that can't be used, and why. It is an error.
 type Problem struct {
@@ -92,12 +99,15 @@ func Discover(root string) ([]Skill, []Problem) {
 		return nil, []Problem{{Code: CodeUnreadable, Path: root, Message: "the folder can't be read", Hint: "give a readable folder", Err: err}}
 	}
 	defer dir.Close()
+	return discover(dir, root)
+}
+
+// discover finds the skills of dir, which is called root.
+func discover(dir *os.Root, root string) (skills []Skill, problems []Problem) {
 	names, err := candidates(dir)
 	if err != nil {
 		return nil, []Problem{{Code: CodeUnreadable, Path: root, Message: "the folder can't be read", Hint: "give a readable folder", Err: err}}
 	}
-	var skills []Skill
-	var problems []Problem
 	for i, name := range names {
 		if i == maxSkills {
 			problems = append(problems, Problem{Code: CodeTooLarge, Path: root, Hint: "remove those that are not needed",

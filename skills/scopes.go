@@ -1,0 +1,164 @@
+package skills
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+)
+
+// Scope says whom a skill belongs to.
+type Scope string
+
+// The scopes (runtime specification, "Skill Discovery And Activation Contract").
+const (
+	ScopeUser      Scope = "user"
+	ScopeAgent     Scope = "agent"
+	ScopeWorkspace Scope = "workspace"
+)
+
+// Role says which agent looks: it decides which scopes it sees.
+type Role string
+
+// The roles. Only the default agent sees the user's skills.
+const (
+	RoleDefault Role = "default"
+	RoleNamed   Role = "named"
+	RoleChild   Role = "child"
+)
+
+// Known reports whether r is one of the roles.
+func (r Role) Known() bool { return r == RoleDefault || r == RoleNamed || r == RoleChild }
+
+// Roots say where skills are looked for. An empty path has none.
+type Roots struct {
+	Role        Role
+	UserHome    string // the user's home directory
+	AgentSkills string // looked at before the folders of AgentHome
+	AgentHome   string
+	Workspace   string // the top of the working tree
+}
+
+// The folders of each scope. The first that exists is the scope's only one:
+// folders of one scope are never merged.
+var (
+	userFolders      = []string{".agents/skills", ".codex/skills", ".claude/skills"}
+	agentFolders     = []string{"skills", ".agents/skills", ".codex/skills", ".claude/skills"}
+	workspaceFolders = userFolders
+)
+
+// Root is the folder that a scope's skills come from.
+type Root struct {
+	Scope Scope
+	Path  string
+}
+
+// Catalog is what was found: the root of each scope that has one, the skills by
+// scope and name, and what is wrong with others.
+type Catalog struct {
+	Roots    []Root
+	Skills   []Skill
+	Problems []Problem
+}
+
+// Discover finds the skills that the role may see, in the order user, agent,
+// workspace. Skills of one name in two scopes are two skills.
+func (r Roots) Discover() Catalog { return r.DiscoverAgent().With(r.DiscoverWorkspace()) }
+
+// DiscoverAgent finds those of Discover that do not depend on the workspace.
+func (r Roots) DiscoverAgent() Catalog {
+	var c Catalog
+	if r.UserHome != "" && r.Role == RoleDefault {
+		c = c.With(first(ScopeUser, under(r.UserHome, userFolders)))
+	}
+	var agent []string
+	if r.AgentSkills != "" {
+		agent = append(agent, r.AgentSkills)
+	}
+	if r.AgentHome != "" {
+		agent = append(agent, under(r.AgentHome, agentFolders)...)
+	}
+	return c.With(first(ScopeAgent, agent))
+}
+
+// DiscoverWorkspace finds the skills of the working tree. Nothing outside the
+// tree is read, whatever links lie in it.
+func (r Roots) DiscoverWorkspace() Catalog {
+	if r.Workspace == "" {
+		return Catalog{}
+	}
+	tree, err := os.OpenRoot(r.Workspace)
+	if err != nil {
+		return Catalog{} // a turn may have no working tree
+	}
+	defer tree.Close()
+	for _, folder := range workspaceFolders {
+		path := filepath.Join(r.Workspace, folder)
+		dir, err := tree.OpenRoot(folder)
+		if absent(err) {
+			if _, linked := tree.Lstat(folder); linked != nil {
+				continue
+			}
+		}
+		c := Catalog{Roots: []Root{{ScopeWorkspace, path}}}
+		if err != nil {
+			c.Problems = []Problem{{Code: CodeUnsafe, Path: path, Message: "it is no folder within the working tree", Hint: "replace it by a folder, or remove it", Err: err}}
+			return c
+		}
+		c.Skills, c.Problems = discover(dir, path)
+		_ = dir.Close() // it was read only
+		return c.mark(ScopeWorkspace)
+	}
+	return Catalog{}
+}
+
+// first returns what the first folder that exists holds.
+func first(scope Scope, folders []string) Catalog {
+	for _, folder := range folders {
+		if _, err := os.Stat(folder); absent(err) {
+			continue
+		}
+		c := Catalog{Roots: []Root{{scope, folder}}}
+		c.Skills, c.Problems = Discover(folder)
+		return c.mark(scope)
+	}
+	return Catalog{}
+}
+
+// absent reports whether err says that there is no such folder.
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+func under(dir string, folders []string) []string {
+	paths := make([]string, len(folders))
+	for i, folder := range folders {
+		paths[i] = filepath.Join(dir, folder)
+	}
+	return paths
+}
+
+func (c Catalog) mark(scope Scope) Catalog {
+	for i := range c.Skills {
+		c.Skills[i].Scope = scope
+	}
+	return c
+}
+
+// With returns c and more in one catalogue, and changes neither.
+func (c Catalog) With(more Catalog) Catalog {
+	return Catalog{slices.Concat(c.Roots, more.Roots), slices.Concat(c.Skills, more.Skills), slices.Concat(c.Problems, more.Problems)}
+}
+
+// Names returns the names of the skills, each once, in the order found.
+func (c Catalog) Names() []string {
+	names := make([]string, 0, len(c.Skills))
+	for _, skill := range c.Skills {
+		if !slices.Contains(names, skill.Name) {
+			names = append(names, skill.Name)
+		}
+	}
+	return names
+}

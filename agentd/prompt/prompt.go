@@ -1,0 +1,173 @@
+package prompt
+
+import (
+	"slices"
+	"strings"
+
+	"holon/responses"
+	"holon/skills"
+)
+
+// Input is what a turn's prompt depends on.
+type Input struct {
+	Mode         TurnMode
+	AgentHome    string // directory with the agent's AGENTS.md
+	WorkDir      string // the working tree, "" when the turn has none
+	HasInput     bool   // the caller gave files for this turn
+	Skills       []skills.Skill
+	Active       []skills.Skill // those that the session has in use
+	Tools        []string       // names of the container's tools that are offered
+	Instructions string         // the request's own
+}
+
+// Prompt is what a model is told besides the conversation, in order.
+type Prompt struct {
+	Sources []Source // one for each name in Order
+}
+
+// Assemble reads the files and returns the prompt of a turn. The same input and
+// files give the same prompt.
+func Assemble(in Input) Prompt {
+	request := ""
+	if strings.TrimSpace(in.Instructions) != "" { // the caller's own words, as they are
+		request = "# Instructions of the request\n\n" + in.Instructions
+	}
+	return Prompt{[]Source{
+		newSource(Policy, KindBuiltin, Stable, policy),
+		newSource(Execution, KindBuiltin, TurnScoped, execution(in.WorkDir, in.HasInput)),
+		newSource(Mode, KindBuiltin, AgentScoped, modes[in.Mode]),
+		agentInstructions(in.AgentHome),
+		workspaceInstructions(in.WorkDir),
+		newSource(Skills, KindCatalog, AgentScoped, skills.Catalogue(in.Skills)),
+		newSource(ActiveSkills, KindCatalog, TurnScoped, activeSkills(in.Active)),
+		newSource(Tools, KindBuiltin, Stable, toolGuidance(in.Tools)),
+		newSource(Request, KindRequest, TurnScoped, request),
+	}}
+}
+
+// Text returns the prompt as a new conversation gets it.
+func (p Prompt) Text() string {
+	lead, _ := Split(p.Items(nil))
+	return lead.Text()
+}
+
+// Fingerprint tells one prompt from another.
+func (p Prompt) Fingerprint() string {
+	var b strings.Builder
+	for _, src := range p.Sources {
+		b.WriteString(src.Name + " " + src.Digest + "\n")
+	}
+	return digest(b.String())
+}
+
+// Notes returns what was cut or left out, one line a source.
+func (p Prompt) Notes() []string {
+	var notes []string
+	for _, src := range p.Sources {
+		if src.Note != "" {
+			notes = append(notes, src.Name+": "+src.Note)
+		}
+	}
+	return notes
+}
+
+// Told returns the names of the sources that have something to say, in order.
+func (p Prompt) Told() []string {
+	var names []string
+	for _, src := range p.Sources {
+		if src.Text != "" {
+			names = append(names, src.Name)
+		}
+	}
+	return names
+}
+
+// Items returns the context items that bring a conversation up to date: all of
+// the prompt when history holds none of it, otherwise what has changed since,
+// and nothing when nothing has. They belong behind history and before what the
+// model is to answer.
+func (p Prompt) Items(history []responses.Item) []responses.Item {
+	told := make(map[string]string) // digest by name
+	for _, item := range history {
+		if name, sum, ok := parseID(item); ok {
+			told[name] = sum
+		}
+	}
+	var items []responses.Item
+	for _, src := range p.Sources {
+		before, known := told[src.Name]
+		switch {
+		case !known && src.Text == "", before == src.Digest:
+		case len(told) == 0:
+			items = append(items, item(src, src.Text))
+		case src.Text == "":
+			items = append(items, item(src, "What was said before about "+titles[src.Name]+" no longer holds; there is nothing in its place."))
+		case known:
+			items = append(items, item(src, "This replaces what was said before about "+titles[src.Name]+".\n\n"+src.Text))
+		default:
+			items = append(items, item(src, src.Text))
+		}
+	}
+	return items
+}
+
+// titles say what a source is about.
+var titles = map[string]string{
+	Policy: "how to work", Execution: "the working tree and files", Mode: "the mode of the turn", Agent: "the instructions of the agent",
+	Workspace: "the instructions of the workspace", Skills: "the list of skills", ActiveSkills: "the skills in use",
+	Tools: "the use of tools", Request: "the instructions of the request",
+}
+
+func item(src Source, text string) responses.Item {
+	return &responses.Message{
+		ID: responses.PrefixContext + src.Name + "_" + src.Digest, Status: responses.ItemCompleted, Role: responses.RoleDeveloper,
+		Content: []responses.Part{{Type: responses.PartInputText, Text: text}},
+	}
+}
+
+// parseID returns the name and the digest that a context item carries.
+func parseID(item responses.Item) (name, sum string, ok bool) {
+	if !responses.IsContext(item) {
+		return "", "", false
+	}
+	return strings.Cut(strings.TrimPrefix(item.ItemID(), responses.PrefixContext), "_")
+}
+
+// Lead is the first run of context items of a conversation: what a model was
+// told at the beginning.
+type Lead struct {
+	at    int
+	items []responses.Item
+}
+
+// Split takes a conversation apart into its lead, which a transport sends as
+// instructions, and the rest. As a conversation grows at its end, its lead stays
+// the same and the rest grows at its end. The conversation is not changed.
+func Split(conversation []responses.Item) (Lead, []responses.Item) {
+	var l Lead
+	for l.at < len(conversation) && !responses.IsContext(conversation[l.at]) {
+		l.at++
+	}
+	end := l.at
+	for end < len(conversation) && responses.IsContext(conversation[end]) {
+		end++
+	}
+	l.items = conversation[l.at:end:end]
+	return l, slices.Concat(conversation[:l.at], conversation[end:])
+}
+
+// Text returns the instructions.
+func (l Lead) Text() string {
+	var parts []string
+	for _, item := range l.items {
+		if message, ok := item.(*responses.Message); ok {
+			parts = append(parts, message.Text())
+		}
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// Restore puts the lead back into a rest that has grown at its end since Split.
+func (l Lead) Restore(rest []responses.Item) []responses.Item {
+	return slices.Concat(rest[:l.at], l.items, rest[l.at:])
+}

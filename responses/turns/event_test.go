@@ -25,12 +25,14 @@ func everyEvent() []turns.RuntimeEvent {
 	return []turns.RuntimeEvent{
 		s.TurnSubmitted(turns.Submitted{Source: "responses", ResponseID: "resp_1", RequestDigest: "d"}, true),
 		s.TurnStarted(turns.Started{QueueWaitMS: 4, Model: "scripted/demo", WorkDir: "/holon/workspaces/main"}),
-		s.ContextResolved(turns.Context{Items: 1, Tools: []string{"ExecCommand"}}),
+		s.ContextResolved(turns.Context{Items: 1, Tools: []string{"ExecCommand"}, ActiveSkills: []string{"agent/pdf session_active"}}),
 		s.ModelRequested("mr_1", turns.Requested{ProviderName: "scripted", ModelName: "demo", ProviderSelector: "scripted/demo", Attempt: 1, MaxAttempts: 3, Round: 1}),
 		s.ModelFailed("mr_1", turns.AttemptFailure{FailureCategory: "rate_limit_exceeded", Message: "slow down", Retryable: true, Outcome: turns.OutcomeRetrying, HTTPStatus: 429, BackoffMS: 500}),
 		s.ModelCompleted("mr_2", turns.Sampled{Usage: usage, StopReason: "tool_calls", DurationMS: 7, OutputChars: 2}),
 		s.ToolStarted("tc_1", turns.Begun{ToolName: "ExecCommand", CallID: "call_1", Kind: "command", Arguments: `{"cmd":"a < b"}`}),
 		s.ToolResult("tc_1", turns.Result{ToolName: "ExecCommand", Summary: "exited with 1", Preview: "no\n", OutputRef: "tools/tc_1.log", DurationMS: 3, ExitCode: &code}),
+		s.SkillActivated("tc_1", turns.Skill{SkillID: "agent/pdf", Name: "pdf", Scope: "agent", LoadReason: "run_skill_script", Path: "/holon/skills/pdf/scripts/fill.py",
+			EntrypointPath: "/holon/skills/pdf/SKILL.md", ActivationSource: "implicit_from_catalog", ActivationState: "turn_active", Digest: "sha256:00"}),
 		s.ToolStarted("tc_2", turns.Begun{ToolName: "ApplyPatch", CallID: "call_2"}),
 		s.ToolFailed("tc_2", turns.ToolFailure{ToolName: "ApplyPatch", FailureCategory: "invalid_input", Message: "hunk 1 does not apply", RecoveryHint: "read the file again"}),
 		s.Warning(turns.Notice{Code: "disk_low", Message: "little space is left", Component: "record", Recoverable: true}),
@@ -91,7 +93,8 @@ func TestPayloadsAreBounded(t *testing.T) {
 			s.ToolResult("tc", turns.Result{ToolName: text, Summary: text, Preview: text, OutputRef: text}),
 			s.ToolFailed("tc", turns.ToolFailure{ToolName: text, FailureCategory: text, Message: text, RecoveryHint: text, OutputRef: text}),
 			s.Warning(turns.Notice{Code: text, Message: text, Component: text, FailurePhase: text}),
-			s.ContextResolved(turns.Context{Instructions: names, Tools: names, Omissions: names, Fingerprint: text}),
+			s.ContextResolved(turns.Context{Instructions: names, Tools: names, Omissions: names, ActiveSkills: names, Fingerprint: text}),
+			s.SkillActivated("tc", turns.Skill{SkillID: text, Name: text, Scope: text, LoadReason: text, Path: text, EntrypointPath: text, ActivationSource: text, ActivationState: text, Digest: text}),
 		} {
 			if len(e.Payload) > 8<<10 || strings.Contains(string(e.Payload), "could not be recorded") {
 				t.Errorf("%s: payload of %d bytes for %.8q…: %.80s", e.Type, len(e.Payload), text, e.Payload)

@@ -113,10 +113,11 @@ func (s Scope) notice(class string, p Notice) RuntimeEvent {
 // Context is the payload of context.resolved: what a model is about to be told.
 type Context struct {
 	PreviousResponseID string   `json:"previous_response_id,omitempty"`
-	Items              int      `json:"items"`        // items sent, history included
-	Instructions       []string `json:"instructions"` // names of the sources of the instructions, in order
-	Tools              []string `json:"tools"`        // names of the tools offered
-	Omissions          []string `json:"omissions"`    // what was left out, and why
+	Items              int      `json:"items"`         // items sent, history included
+	Instructions       []string `json:"instructions"`  // names of the sources of the instructions, in order
+	Tools              []string `json:"tools"`         // names of the tools offered
+	Omissions          []string `json:"omissions"`     // what was left out, and why
+	ActiveSkills       []string `json:"active_skills"` // skills that the session has in use: id and state
 	Fingerprint        string   `json:"fingerprint,omitempty"`
 }
 
@@ -130,7 +131,7 @@ const (
 // ContextResolved says what the turn starts from.
 func (s Scope) ContextResolved(p Context) RuntimeEvent {
 	p.Instructions, p.Tools, p.Omissions = clipList(p.Instructions), clipList(p.Tools), clipList(p.Omissions)
-	p.Fingerprint = clip(p.Fingerprint, maxName)
+	p.ActiveSkills, p.Fingerprint = clipList(p.ActiveSkills), clip(p.Fingerprint, maxName)
 	return s.event(ContextResolved, "", p)
 }
 

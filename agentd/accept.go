@@ -9,7 +9,9 @@ import (
 	"syscall"
 	"time"
 
+	"holon/agentd/activation"
 	"holon/agentd/model"
+	"holon/agentd/prompt"
 	"holon/agentd/record"
 	"holon/agentd/tools"
 	"holon/agentd/turn"
@@ -32,6 +34,7 @@ type plan struct {
 	input     []responses.Item // the request's, as the model is told it
 	base      base             // what the history is made of
 	unstored  []responses.Item // of the history: what a stored response has to bring along
+	telling
 }
 
 // accept takes a request in: it returns the turn that answers it, running or
@@ -145,7 +148,11 @@ func (s *Server) plan(turnID string, req *responses.Request, mem *memory) (*plan
 	if err := turn.CheckMedia("previous_response_id", p.history, takes); err != nil {
 		return nil, err
 	}
-	return p, s.planDirs(p)
+	if err := s.planDirs(p); err != nil {
+		return nil, err
+	}
+	s.tell(p)
+	return p, nil
 }
 
 // planInput finds the conversation that the request continues and checks its
@@ -166,6 +173,9 @@ func (s *Server) planInput(p *plan, mem *memory) error {
 	}
 	if p.sessionID == "" {
 		p.sessionID = responses.NewID(responses.PrefixSession)
+	}
+	if err := refuseContext(p.req.Input); err != nil {
+		return err
 	}
 	known := conversation{items: history, find: func(id string) (responses.Item, error) { return s.store.Item(s.base, id) }}
 	if p.req.Input, err = known.resolve(p.req.Input); err != nil {
@@ -265,6 +275,9 @@ type job struct {
 	emitter *responses.Emitter
 	scope   turns.Scope
 	created time.Time
+
+	watch *activation.Watch // once the turn runs
+	lead  prompt.Lead
 }
 
 // record writes the turn down and opens its stream. After it, the turn exists.
@@ -282,7 +295,7 @@ func (s *Server) record(p *plan, t *ticket, source string) (*job, error) {
 	if err := s.remember(p.turnID, p.turnDir); err != nil {
 		return nil, recordError(err)
 	}
-	written, err := s.store.Begin(p.turnDir, rec, header, p.unstored, p.req.Input, s.parts.Now)
+	written, err := s.store.Begin(p.turnDir, rec, header, p.unstored, p.adding(p.req.Input), s.parts.Now)
 	if errors.Is(err, record.ErrNotFound) { // it was deleted in this moment
 		return nil, responses.PreviousNotFound(p.req.PreviousResponseID)
 	}
@@ -315,18 +328,20 @@ func (s *Server) environ(p *plan) []string {
 
 // turn assembles the turn loop's view of the job.
 func (s *Server) turn(j *job) *turn.Turn {
-	prompt := turn.Prompt{WorkDir: j.workDir, Input: j.inputDir != "", Skills: s.parts.Catalog}
-	if j.req.Instructions != nil {
-		prompt.Instructions = *j.req.Instructions
-	}
+	// What the model was told at the beginning goes where a transport wants it;
+	// all else stays in its place.
+	lead, conversation := prompt.Split(append(append([]responses.Item(nil), j.history...), j.adding(j.input)...))
+	j.lead = lead
+	_, history := prompt.Split(j.history)
+	j.watch = activation.NewWatch(j.skills, j.scope, j.workDir, home(s.parts.Environ))
 	maxRounds := s.cfg.MaxRounds
 	if l := j.req.Holon.Limits; l != nil && l.MaxRounds > 0 {
 		maxRounds = min(maxRounds, l.MaxRounds)
 	}
 	req := *j.req
-	req.Input = j.input
+	req.Input = conversation[len(history):]
 	return &turn.Turn{
-		Request: &req, History: j.history, Instructions: prompt.System(),
+		Request: &req, History: history, Instructions: lead.Text(), CacheKey: cacheKey(j.sessionID), Watcher: j.watch,
 		Model: j.transport, ModelName: j.modelName, ModelRef: j.modelRef,
 		Tools: s.parts.Tools, Env: tools.Env{TurnID: j.turnID, WorkDir: j.workDir, LogDir: filepath.Join(j.turnDir, turns.ToolsDir), Environ: s.environ(j.plan)},
 		Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: maxRounds, Now: s.parts.Now,

@@ -18,7 +18,6 @@ import (
 	"holon/agentd/tools"
 	"holon/agentd/tools/patch"
 	"holon/agentd/tools/shell"
-	"holon/skills"
 )
 
 // Assemble makes the real parts of a server from a valid configuration: the
@@ -30,13 +29,9 @@ func Assemble(cfg Config, environ []string, log *slog.Logger) (Parts, error) {
 	if err != nil {
 		return Parts{}, err
 	}
-	found, problems := skills.Discover(cfg.SkillsDir)
-	for _, p := range problems {
+	found := cfg.roots("").DiscoverAgent()
+	for _, p := range found.Problems {
 		log.Warn("a skill is left out", "err", p.Error(), "hint", p.Hint)
-	}
-	names := make([]string, len(found))
-	for i, s := range found {
-		names[i] = s.Name
 	}
 	// Nothing else in this program starts processes, so the supervisor may own them all.
 	supervisor := process.New(process.Options{Logger: log, Exclusive: true})
@@ -45,7 +40,7 @@ func Assemble(cfg Config, environ []string, log *slog.Logger) (Parts, error) {
 		return Parts{}, fmt.Errorf("assemble the tools: %w", err)
 	}
 	return Parts{
-		Models: models, Tools: registry, Skills: names, Catalog: skills.Catalogue(found),
+		Models: models, Tools: registry, Skills: found,
 		Log: log, Version: Version(), Environ: process.Environ(environ, passed(environ, cfg.PassEnv)...), Now: time.Now,
 		Close: func() error { return errors.Join(supervisor.Close(), release()) },
 	}, nil

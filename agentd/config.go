@@ -14,6 +14,7 @@ import (
 	"github.com/caarlos0/env/v11"
 
 	"holon/agentd/record"
+	"holon/skills"
 )
 
 // Config holds every setting of agentd. Each is a flag and an environment
@@ -26,6 +27,9 @@ type Config struct {
 	StateDir     string        `env:"HOLON_STATE_DIR"`
 	WorkspaceDir string        `env:"HOLON_WORKSPACE_DIR"`
 	SkillsDir    string        `env:"HOLON_SKILLS_DIR"`
+	AgentHome    string        `env:"HOLON_AGENT_HOME"`
+	AgentRole    string        `env:"HOLON_AGENT_ROLE"`
+	UserHome     string        `env:"HOME"`
 	Model        string        `env:"HOLON_MODEL"`
 	Fallbacks    string        `env:"HOLON_MODEL_FALLBACKS"`
 	ModelSocket  string        `env:"HOLON_MODEL_SOCKET"`
@@ -64,6 +68,8 @@ func DefaultConfig() Config {
 		StateDir:     "/holon/state",
 		WorkspaceDir: "/holon/workspaces",
 		SkillsDir:    "/holon/skills",
+		AgentHome:    "/holon",
+		AgentRole:    string(skills.RoleDefault),
 		Concurrency:  1,
 		QueueLimit:   64,
 		MaxRounds:    200,
@@ -105,6 +111,8 @@ func (c *Config) Bind(fs *flag.FlagSet) {
 	fs.StringVar(&c.StateDir, "state-dir", c.StateDir, "`directory` for stored responses")
 	fs.StringVar(&c.WorkspaceDir, "workspace-dir", c.WorkspaceDir, "`directory` that is, or holds, the working trees")
 	fs.StringVar(&c.SkillsDir, "skills-dir", c.SkillsDir, "`directory` of skills")
+	fs.StringVar(&c.AgentHome, "agent-home", c.AgentHome, "`directory` with the agent's AGENTS.md; empty for none")
+	fs.StringVar(&c.AgentRole, "agent-role", c.AgentRole, "default, named or child: only the default agent sees the skills in the user's home")
 	fs.StringVar(&c.Model, "model", c.Model, "default model, as `provider/model`")
 	fs.StringVar(&c.Fallbacks, "model-fallbacks", c.Fallbacks, "comma-separated `models` to try when the model fails before it says anything")
 	fs.StringVar(&c.ModelSocket, "model-socket", c.ModelSocket, "Unix `path` of the model gateway (default "+DefaultModelSocket+" where that exists)")
@@ -167,6 +175,12 @@ func (c *Config) Validate() error {
 		if provider, name, ok := strings.Cut(ref, "/"); ref != "" && (!ok || provider == "" || name == "") {
 			bad("--model", fmt.Sprintf("%q is not a model reference", ref), "write provider/model, for example openai/gpt-5 or scripted/demo")
 		}
+	}
+	if !skills.Role(c.AgentRole).Known() {
+		bad("--agent-role", fmt.Sprintf("%q is not a role", c.AgentRole), "choose default, named or child")
+	}
+	if c.AgentHome != "" && !filepath.IsAbs(c.AgentHome) {
+		bad("--agent-home", fmt.Sprintf("%q is not an absolute path", c.AgentHome), "give an absolute path, or nothing for none")
 	}
 	if c.Concurrency < 1 || c.Concurrency > 1024 {
 		bad("--concurrency", fmt.Sprintf("%d is not within 1 and 1024", c.Concurrency), "1 is the safe default")

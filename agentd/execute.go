@@ -20,6 +20,7 @@ func (s *Server) run(ctx context.Context, lt *liveTurn, j *job) {
 	result, err := s.execute(ctx, j)
 	if err == nil {
 		resp := j.emitter.Response()
+		s.promote(j, resp.Status)
 		err = j.rec.Commit(resp, record.Totals{Rounds: result.Rounds, ToolCalls: result.ToolCalls}, j.closing(&resp, result, s))
 		if err == nil {
 			log.Info("turn ended", "status", resp.Status, "rounds", result.Rounds, "tool_calls", result.ToolCalls.Total, "took", s.parts.Now().Sub(j.created))
@@ -36,6 +37,17 @@ func (s *Server) run(ctx context.Context, lt *liveTurn, j *job) {
 	}
 	s.forget(lt)
 	lt.release()
+}
+
+// promote makes the skills that a completed turn used part of its session,
+// before anybody can see that it is complete and go on.
+func (s *Server) promote(j *job, status responses.Status) {
+	if status != responses.StatusCompleted || j.watch == nil {
+		return
+	}
+	if err := s.sessions.Promote(j.sessionID, j.turnID, j.watch.Active()); err != nil {
+		s.log.Warn("the skills of the turn are not noted for its session", "turn", j.turnID, "session", j.sessionID, "err", err)
+	}
 }
 
 // settleLater notes a turn that broke off. Its record says so as soon as it
@@ -78,7 +90,14 @@ func (s *Server) execute(ctx context.Context, j *job) (turn.Result, error) {
 	if err := j.rec.Event(j.scope.TurnStarted(started)); err != nil {
 		return turn.Result{}, err
 	}
-	return s.turn(j).Run(ctx)
+	if err := j.rec.Event(j.scope.ContextResolved(j.resolved())); err != nil {
+		return turn.Result{}, err
+	}
+	result, err := s.turn(j).Run(ctx)
+	if err == nil {
+		result.Conversation = j.lead.Restore(result.Conversation)
+	}
+	return result, err
 }
 
 // endQueued ends a turn that never left the queue.

@@ -30,6 +30,7 @@ import (
 	"holon/agentd/tools/shell"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/skills"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -185,7 +186,7 @@ func (h *harness) parts(log *slog.Logger) agentd.Parts {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return agentd.Parts{Models: models, Tools: registry, Skills: []string{"notes"}, Log: log, Version: "test",
+	return agentd.Parts{Models: models, Tools: registry, Skills: skills.Catalog{Skills: []skills.Skill{{Name: "notes"}}}, Log: log, Version: "test",
 		Environ: process.Environ(os.Environ()), Now: time.Now, Close: supervisor.Close}
 }
 

@@ -121,5 +121,5 @@ func (s *Server) inputItems(id string) ([]responses.Item, error) {
 		defer v.release()
 		return v.input, nil
 	}
-	return stored.Input, nil
+	return slices.DeleteFunc(slices.Clone(stored.Input), responses.IsContext), nil
 }

@@ -21,14 +21,17 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
+	"holon/agentd/activation"
 	"holon/agentd/compaction"
 	"holon/agentd/model"
 	"holon/agentd/record"
 	"holon/agentd/turn"
 	"holon/responses"
+	"holon/skills"
 )
 
 // Models finds the transport for a model reference ("provider/model").
@@ -45,8 +48,7 @@ type Models interface {
 type Parts struct {
 	Models  Models
 	Tools   turn.Toolset
-	Skills  []string // names of the enabled skills
-	Catalog string   // what the model is told of them
+	Skills  skills.Catalog // of the user and the agent; those of a workspace are found with each turn
 	Log     *slog.Logger
 	Version string
 	Environ []string         // the environment of commands, complete
@@ -62,7 +64,9 @@ type Server struct {
 	instance string
 	opened   time.Time
 	waits    waits
+	enabled  []string // names of skills, for /health
 	store    *record.Store
+	sessions *activation.Sessions
 	sealer   *compaction.Sealer
 	lanes    *lanes
 
@@ -97,6 +101,10 @@ func Open(cfg Config, parts Parts) (*Server, error) {
 		return nil, fmt.Errorf("prepare --state-dir: %w", err)
 	}
 	s.store = store
+	if s.sessions, err = activation.OpenSessions(filepath.Join(cfg.StateDir, "skills"), s.instance); err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare --state-dir: %w", err), store.Close())
+	}
+	s.enabled = parts.Skills.With(cfg.roots(cfg.WorkspaceDir).DiscoverWorkspace()).Names()
 	settled, err := store.Settle(parts.Now)
 	if err != nil {
 		s.log.Error("some interrupted turns could not be settled", "err", err)

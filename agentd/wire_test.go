@@ -142,7 +142,7 @@ func TestRuntimeEvents(t *testing.T) {
 		return len(classes)
 	}
 	n := read("?follow=true")
-	want := "turn.submitted turn.started model.requested model.completed tool.started tool.result tool.started tool.failed model.requested model.completed turn.completed"
+	want := "turn.submitted turn.started context.resolved model.requested model.completed tool.started tool.result tool.started tool.failed model.requested model.completed turn.completed"
 	if strings.Join(classes, " ") != want {
 		t.Errorf("the facts are %v", classes)
 	}

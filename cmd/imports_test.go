@@ -34,6 +34,8 @@ var own = []struct {
 	{"agentd/tools", nil, "a result's shape depends on no tool"},
 	{"agentd/tools/...", []string{"agentd/tools", "agentd/process"}, "a tool knows its envelope and how to run programs"},
 	{"agentd/record", []string{"responses/...", "state/durable"}, "what is written down depends on no model or tool"},
+	{"agentd/prompt", []string{"responses", "skills"}, "what a model is told depends on no provider and no tool"},
+	{"agentd/activation", []string{"agentd/tools", "responses", "responses/turns", "skills", "state/durable"}, "it reads results of tools and runs none"},
 	{"agentd/structured", []string{"responses"}, "whether an answer fits its schema depends on no turn"},
 	{"agentd/turn", []string{"agentd/model", "agentd/structured", "agentd/tools", "responses", "responses/turns"}, "the loop knows neither HTTP nor a provider nor a disk"},
 	{"agentd", []string{"agentd/...", "responses/...", "skills", "state/durable"}, "the container's side never sees the host's"},

@@ -67,6 +67,7 @@ func (r *runner) modelRequest() model.Request {
 		Sampling: q.Sampling, Reasoning: q.Reasoning, Text: q.Text, ServiceTier: q.ServiceTier, Metadata: q.Metadata,
 		Logprobs: q.Includes(responses.IncludeLogprobs), TopLogprobs: q.TopLogprobs,
 	}
+	req.PromptCacheKey = r.CacheKey
 	if q.PromptCacheKey != nil {
 		req.PromptCacheKey = *q.PromptCacheKey
 	}

@@ -122,8 +122,14 @@ func (r *runner) runCall(ctx context.Context, c *ownCall) error {
 	}
 	outcome := r.Tools.Run(ctx, r.env, tools.Call{ID: c.CallID, Name: c.Name, Arguments: json.RawMessage(c.Arguments)})
 	r.result.ToolCalls.Add(c.Name, outcome.Canonical.Error != nil)
-	if err := r.Journal.Event(r.toolEnded(c.ID, outcome)); err != nil {
-		return err
+	facts := []turns.RuntimeEvent{r.toolEnded(c.ID, outcome)}
+	if r.Watcher != nil {
+		facts = append(facts, r.Watcher.ToolEnded(&c.ToolCall, outcome)...)
+	}
+	for _, fact := range facts {
+		if err := r.Journal.Event(fact); err != nil {
+			return err
+		}
 	}
 	return r.conclude(c, outcome)
 }

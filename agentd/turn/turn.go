@@ -47,6 +47,12 @@ type Toolset interface {
 	Run(ctx context.Context, env tools.Env, call tools.Call) tools.Outcome
 }
 
+// Watcher sees every tool call that ended. The facts that it returns follow the
+// call's own in the record.
+type Watcher interface {
+	ToolEnded(call *responses.ToolCall, outcome tools.Outcome) []turns.RuntimeEvent
+}
+
 // Turn is everything one turn needs. All fields are required except those
 // that say otherwise.
 type Turn struct {
@@ -58,6 +64,8 @@ type Turn struct {
 	ModelRef     string // as the user knows it, provider/model
 	Tools        Toolset
 	Env          tools.Env
+	Watcher      Watcher // may be nil
+	CacheKey     string  // cache identity for the provider when the request names none
 	Emitter      *responses.Emitter
 	Journal      Journal
 	Scope        turns.Scope

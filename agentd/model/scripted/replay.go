@@ -2,6 +2,7 @@ package scripted
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"holon/agentd/model"
@@ -26,8 +27,11 @@ type position struct {
 // locate replays the conversation. A turn of the scenario begins after each
 // message of the user (several in a row count as one); within it, every round
 // played so far is chosen again from what was known then, and accounts for the
-// calls that it made.
+// calls that it made. What agentd tells a model itself is no part of that.
 func (sc *scenario) locate(input []responses.Item) (*position, error) {
+	if slices.ContainsFunc(input, responses.IsContext) {
+		input = slices.DeleteFunc(slices.Clone(input), responses.IsContext)
+	}
 	count, start, user := userTurns(input)
 	p := &position{scenario: sc, turn: count, view: view{user: user}}
 	if count > len(sc.Turns) {

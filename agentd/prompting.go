@@ -1,0 +1,156 @@
+package agentd
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"holon/agentd/activation"
+	"holon/agentd/prompt"
+	"holon/responses"
+	"holon/responses/turns"
+	"holon/skills"
+)
+
+// roots says where skills are looked for. The agent's home in a container is
+// /holon, so that --skills-dir is by default what the runtime specification
+// calls <agent_home>/skills.
+func (c *Config) roots(tree string) skills.Roots {
+	return skills.Roots{Role: skills.Role(c.AgentRole), UserHome: c.UserHome, AgentSkills: c.SkillsDir, AgentHome: c.AgentHome, Workspace: tree}
+}
+
+// telling is what a turn's model is told besides the conversation.
+type telling struct {
+	tree    string           // the working tree, "" for none
+	skills  skills.Catalog   // those that the turn may use
+	active  []string         // what the session has in use: id and state
+	prompt  prompt.Prompt    // as it is now
+	context []responses.Item // what of it the conversation does not say yet
+	tools   []string         // names of all tools that are offered
+}
+
+// tell assembles the prompt of a planned turn. What cannot be read is left out
+// with a note: a broken file of the workspace must not stop its repair.
+func (s *Server) tell(p *plan) {
+	if p.workDir != p.turnDir {
+		p.tree = p.workDir
+	}
+	p.skills = s.parts.Skills.With(s.cfg.roots(p.tree).DiscoverWorkspace())
+	for _, problem := range p.skills.Problems[len(s.parts.Skills.Problems):] { // the others were logged at the start
+		s.log.Debug("a skill is left out", "err", problem.Error(), "hint", problem.Hint)
+	}
+	active, err := s.sessions.Load(p.sessionID)
+	if err != nil {
+		s.log.Warn("the session's skills are forgotten", "session", p.sessionID, "err", err)
+	}
+	for _, a := range active {
+		p.active = append(p.active, a.SkillID+" "+a.ActivationState)
+	}
+	p.assemble(&s.cfg, p.req, s.containerTools(p.req), inUse(p.skills, active), p.inputDir != "")
+	p.context = p.prompt.Items(p.history)
+}
+
+// assemble is the part that `agentd debug prompt` shares.
+func (t *telling) assemble(cfg *Config, req *responses.Request, container []string, active []skills.Skill, hasInput bool) {
+	mode := prompt.ModeConversation
+	if cfg.Socket == "" && cfg.Listen == "" { // nobody can ask for another turn
+		mode = prompt.ModeOnce
+	}
+	in := prompt.Input{Mode: mode, AgentHome: cfg.AgentHome, WorkDir: t.tree, HasInput: hasInput, Skills: t.skills.Skills, Active: active, Tools: container}
+	if req.Instructions != nil {
+		in.Instructions = *req.Instructions
+	}
+	t.prompt = prompt.Assemble(in)
+	t.tools = container
+	for _, tool := range req.Tools {
+		t.tools = append(t.tools, tool.Name)
+	}
+}
+
+// containerTools returns the names of the container's tools that the request
+// does not replace by functions of the client.
+func (s *Server) containerTools(req *responses.Request) []string {
+	var names []string
+	for _, def := range s.parts.Tools.Definitions() {
+		names = append(names, def.Name)
+	}
+	return unshadowed(names, req)
+}
+
+func unshadowed(names []string, req *responses.Request) []string {
+	client := make(map[string]bool, len(req.Tools))
+	for _, tool := range req.Tools {
+		client[tool.Name] = true
+	}
+	var left []string
+	for _, name := range names {
+		if !client[name] {
+			left = append(left, name)
+		}
+	}
+	return left
+}
+
+// inUse returns the skills of the catalogue that the session has in use.
+func inUse(catalog skills.Catalog, active []activation.Active) []skills.Skill {
+	paths := make(map[string]bool, len(active))
+	for _, a := range active {
+		paths[a.Path] = true
+	}
+	var list []skills.Skill
+	for _, skill := range catalog.Skills {
+		if paths[skill.Path] {
+			list = append(list, skill)
+		}
+	}
+	return list
+}
+
+// adding is what the turn adds to the conversation: what is told anew and input,
+// the request's. Outputs of calls come first, since providers want them right
+// behind the calls.
+func (p *plan) adding(input []responses.Item) []responses.Item {
+	at := 0
+	for at < len(input) && input[at].ItemType() == responses.ItemFunctionCallOutput {
+		at++
+	}
+	return slices.Concat(input[:at], p.context, input[at:])
+}
+
+// resolved says what the turn starts from, for its record.
+func (p *plan) resolved() turns.Context {
+	return turns.Context{
+		PreviousResponseID: p.req.PreviousResponseID, Items: len(p.history) + len(p.req.Input), Instructions: p.prompt.Told(),
+		Tools: p.tools, Omissions: p.prompt.Notes(), ActiveSkills: p.active, Fingerprint: p.prompt.Fingerprint(),
+	}
+}
+
+// cacheKey is the cache identity of a session at a provider. It is the same for
+// all turns of the session, and says nothing about it.
+func cacheKey(sessionID string) string {
+	sum := sha256.Sum256([]byte(sessionID))
+	return "holon-" + hex.EncodeToString(sum[:16])
+}
+
+// home returns the home directory that commands have.
+func home(environ []string) string {
+	for _, kv := range environ {
+		if dir, ok := strings.CutPrefix(kv, "HOME="); ok {
+			return dir
+		}
+	}
+	return ""
+}
+
+// refuseContext refuses input that claims to be what agentd itself tells models.
+func refuseContext(input []responses.Item) error {
+	for i, item := range input {
+		if responses.IsContext(item) {
+			return responses.Invalid(fmt.Sprintf("input[%d].id", i), responses.CodeInvalidValue,
+				fmt.Sprintf("ids that begin with %s are reserved; leave the id out", responses.PrefixContext))
+		}
+	}
+	return nil
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -58,6 +59,12 @@ func FuzzDecodeRequest(f *testing.F) {
 		`{"tools":[{"type":"function","name":"f","parameters":{},"strict":false},{"type":"x"}],"tool_choice":{"type":"allowed_tools","tools":[{"name":"f"}]}}`,
 		`{"text":{"format":{"type":"json_schema","name":"n","schema":{}}},"reasoning":{"effort":null},"metadata":{"a":"b"}}`,
 		`{"holon":{"turn_id":"t","limits":{"max_rounds":1}},"previous_response_id":"resp_1","stream":true}`, `{"INPUT":"x","input":"y","input":"z"}`,
+		`{"stream":true,"stream":false,"metadata":{"a":"b","a":"c"}}`, `{"temperature":1e400}`, `{"max_output_tokens":99999999999999999999}`, `{"top_logprobs":-0,"x":1e999999999}`,
+		"{\"input\":\"\xff\xfe\"}", `{"input":"\ud800\udc00\ud800"}`, "{\"input\":\"\x00\"}", strings.Repeat(`{"input":[`, 300), `{"input":` + strings.Repeat(`[`, 200) + strings.Repeat(`]`, 200) + `}`,
+		`{"include":["holon:tool_calls","x"],"tools":[{"type":"holon:tool_call"},{"name":"f"}],"parallel_tool_calls":false,"max_tool_calls":1}`,
+		`{"input":[{"type":"holon:tool_call","id":"tc_1","call_id":"c","name":"Run","arguments":"{}","result":{"a":1},"output":"o","media":[{"type":"input_image","image_url":"data:,"}]}]}`,
+		`{"input":[{"role":"user","content":[{"type":"input_image","image_url":"u","detail":"low"},{"type":"input_file","file_data":"d","filename":"f"},{"type":"input_video","video_url":"v"}]},{"type":"compaction","encrypted_content":"e"}]}`,
+		`{"input":[{"role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"t","logprobs":[{"token":"t","logprob":-1,"bytes":[116],"top_logprobs":[{"token":"u","logprob":-2,"bytes":null}]}]}]}]}`,
 	} {
 		f.Add([]byte(s))
 	}

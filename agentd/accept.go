@@ -13,7 +13,6 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/prompt"
 	"holon/agentd/record"
-	"holon/agentd/tools"
 	"holon/agentd/turn"
 	"holon/responses"
 	"holon/responses/turns"
@@ -343,7 +342,7 @@ func (s *Server) turn(j *job) *turn.Turn {
 	return &turn.Turn{
 		Request: &req, History: history, Instructions: lead.Text(), CacheKey: cacheKey(j.sessionID), Watcher: j.watch,
 		Model: j.transport, ModelName: j.modelName, ModelRef: j.modelRef,
-		Tools: s.parts.Tools, Env: tools.Env{TurnID: j.turnID, WorkDir: j.workDir, LogDir: filepath.Join(j.turnDir, turns.ToolsDir), Environ: s.environ(j.plan)},
+		Tools: s.parts.Tools, Env: s.toolEnv(j), Notices: s.notices(j),
 		Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: maxRounds, Now: s.parts.Now,
 	}
 }

@@ -15,9 +15,10 @@ import (
 	"holon/agentd/model/openai"
 	"holon/agentd/model/scripted"
 	"holon/agentd/process"
+	"holon/agentd/tasks"
 	"holon/agentd/tools"
+	"holon/agentd/tools/command"
 	"holon/agentd/tools/patch"
-	"holon/agentd/tools/shell"
 )
 
 // Assemble makes the real parts of a server from a valid configuration: the
@@ -35,28 +36,46 @@ func Assemble(cfg Config, environ []string, log *slog.Logger) (Parts, error) {
 	}
 	// Nothing else in this program starts processes, so the supervisor may own them all.
 	supervisor := process.New(process.Options{Logger: log, Exclusive: true})
-	registry, err := toolset(supervisor)
+	managed := tasks.New(tasks.Options{Dir: filepath.Join(cfg.StateDir, "tasks"), Logger: log})
+	registry, err := toolset(cfg, supervisor, managed)
 	if err != nil {
-		return Parts{}, fmt.Errorf("assemble the tools: %w", err)
+		return Parts{}, err
 	}
 	return Parts{
-		Models: models, Tools: registry, Skills: found,
+		Models: models, Tools: registry, Tasks: managed, Skills: found,
 		Log: log, Version: Version(), Environ: process.Environ(environ, passed(environ, cfg.PassEnv)...), Now: time.Now,
-		Close: func() error { return errors.Join(supervisor.Close(), release()) },
+		Close: func() error { return errors.Join(managed.Close(), supervisor.Close(), release()) },
 	}, nil
 }
 
-// toolset is the one list of container tools.
-func toolset(supervisor *process.Supervisor) (*tools.Registry, error) {
-	exec, err := shell.New(supervisor)
+// toolset is the one list of container tools, less those that the profile
+// leaves out. Without the tools to go on with a task there are no tasks.
+func toolset(cfg Config, supervisor *process.Supervisor, managed *tasks.Manager) (*tools.Registry, error) {
+	profile := cfg.ToolList()
+	options := command.Options{Starter: supervisor, Tasks: managed, TaskTime: cfg.TaskTimeout}
+	if len(profile) > 0 && !(slices.Contains(profile, command.OutputName) && slices.Contains(profile, command.StopName)) {
+		options.Tasks = nil
+	}
+	list, err := command.New(options)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("assemble the tools: %w", err)
 	}
 	apply, err := patch.New()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("assemble the tools: %w", err)
 	}
-	return tools.NewRegistry(exec, apply)
+	registry, err := tools.NewRegistry(append(list, apply)...)
+	if err != nil {
+		return nil, fmt.Errorf("assemble the tools: %w", err)
+	}
+	if len(profile) == 0 {
+		return registry, nil
+	}
+	chosen, err := registry.Subset(profile)
+	if err != nil {
+		return nil, Problems{{"--tools", err.Error(), "name tools of this list, or leave the setting out for all"}}
+	}
+	return chosen, nil
 }
 
 // transports configures the providers. Behind a gateway there is no key here:

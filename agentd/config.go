@@ -45,6 +45,11 @@ type Config struct {
 	RetainCount  int           `env:"HOLON_RETAIN_COUNT"`
 	RetainBytes  int64         `env:"HOLON_RETAIN_BYTES"`
 	PassEnv      string        `env:"HOLON_PASS_ENV"`
+	Tools        string        `env:"HOLON_TOOLS"`
+	TaskTimeout  time.Duration `env:"HOLON_TASK_TIMEOUT"`
+	OutputTokens int           `env:"HOLON_DEFAULT_TOOL_OUTPUT_TOKENS"`
+	MaxTokens    int           `env:"HOLON_MAX_TOOL_OUTPUT_TOKENS"`
+	TurnLogBytes int64         `env:"HOLON_TURN_LOG_BYTES"`
 
 	OpenAIKey        string `env:"OPENAI_API_KEY"`
 	OpenAIBaseURL    string `env:"OPENAI_BASE_URL"`
@@ -79,6 +84,10 @@ func DefaultConfig() Config {
 		RetainAge:    30 * 24 * time.Hour,
 		RetainCount:  10_000,
 		RetainBytes:  1 << 30,
+		TaskTimeout:  24 * time.Hour,
+		OutputTokens: 8_000,
+		MaxTokens:    64_000,
+		TurnLogBytes: 1 << 30,
 	}
 }
 
@@ -127,6 +136,11 @@ func (c *Config) Bind(fs *flag.FlagSet) {
 	fs.DurationVar(&c.RetainAge, "retain-age", c.RetainAge, "time after which stored responses that nothing continues are removed; 0 for never")
 	fs.IntVar(&c.RetainCount, "retain-count", c.RetainCount, "stored responses beyond which the least recent conversations are removed; 0 for no bound")
 	fs.Int64Var(&c.RetainBytes, "retain-bytes", c.RetainBytes, "size of the stored responses beyond which the least recent conversations are removed; 0 for no bound")
+	fs.StringVar(&c.Tools, "tools", c.Tools, "comma-separated `names` of the container tools that models get; empty for all")
+	fs.DurationVar(&c.TaskTimeout, "task-timeout", c.TaskTimeout, "time after which a command that became a task is ended")
+	fs.IntVar(&c.OutputTokens, "default-tool-output-tokens", c.OutputTokens, "how much of a tool's output a model is shown when it does not say, in `tokens`")
+	fs.IntVar(&c.MaxTokens, "max-tool-output-tokens", c.MaxTokens, "how much of a tool's output a model is shown at most, in `tokens`")
+	fs.Int64Var(&c.TurnLogBytes, "turn-log-bytes", c.TurnLogBytes, "`bytes` of output that the commands of one turn may leave in files")
 	fs.Int64Var(&c.MinFree, "min-free-bytes", c.MinFree, "free disk space below which new turns are refused")
 }
 
@@ -201,6 +215,18 @@ func (c *Config) Validate() error {
 		bad("--min-free-bytes", fmt.Sprintf("%d is negative", c.MinFree), "0 switches the check off")
 	}
 	c.checkRetention(bad)
+	if c.TaskTimeout <= 0 {
+		bad("--task-timeout", fmt.Sprintf("%s is not positive", c.TaskTimeout), "write a duration such as 24h")
+	}
+	if c.MaxTokens < 1 || c.MaxTokens > 1_000_000 {
+		bad("--max-tool-output-tokens", fmt.Sprintf("%d is not within 1 and 1000000", c.MaxTokens), "64000 is the default")
+	}
+	if c.OutputTokens < 1 || c.OutputTokens > c.MaxTokens {
+		bad("--default-tool-output-tokens", fmt.Sprintf("%d is not within 1 and --max-tool-output-tokens", c.OutputTokens), "8000 is the default")
+	}
+	if c.TurnLogBytes < 0 {
+		bad("--turn-log-bytes", fmt.Sprintf("%d is negative", c.TurnLogBytes), "0 keeps no output in files")
+	}
 	if len(p) > 0 {
 		return p
 	}
@@ -224,11 +250,16 @@ func (c *Config) checkListen(bad func(setting, what, remedy string)) {
 }
 
 // FallbackList returns the fallback models, in order.
-func (c *Config) FallbackList() []string {
+func (c *Config) FallbackList() []string { return commaList(c.Fallbacks) }
+
+// ToolList returns the tools that models get; empty for all.
+func (c *Config) ToolList() []string { return commaList(c.Tools) }
+
+func commaList(s string) []string {
 	var list []string
-	for ref := range strings.SplitSeq(c.Fallbacks, ",") {
-		if ref = strings.TrimSpace(ref); ref != "" {
-			list = append(list, ref)
+	for name := range strings.SplitSeq(s, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			list = append(list, name)
 		}
 	}
 	return list

@@ -25,9 +25,10 @@ import (
 	"holon/agentd/model/openai"
 	"holon/agentd/model/scripted"
 	"holon/agentd/process"
+	"holon/agentd/tasks"
 	"holon/agentd/tools"
+	"holon/agentd/tools/command"
 	"holon/agentd/tools/patch"
-	"holon/agentd/tools/shell"
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/skills"
@@ -174,7 +175,8 @@ func (h *harness) parts(log *slog.Logger) agentd.Parts {
 		h.t.Fatal(err)
 	}
 	supervisor := process.New(process.Options{Logger: log})
-	exec, err := shell.New(supervisor)
+	managed := tasks.New(tasks.Options{Dir: filepath.Join(h.cfg.StateDir, "tasks")})
+	family, err := command.New(command.Options{Starter: supervisor, Tasks: managed})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -182,12 +184,12 @@ func (h *harness) parts(log *slog.Logger) agentd.Parts {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	registry, err := tools.NewRegistry(exec, apply)
+	registry, err := tools.NewRegistry(append(family, apply)...)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return agentd.Parts{Models: models, Tools: registry, Skills: skills.Catalog{Skills: []skills.Skill{{Name: "notes"}}}, Log: log, Version: "test",
-		Environ: process.Environ(os.Environ()), Now: time.Now, Close: supervisor.Close}
+	return agentd.Parts{Models: models, Tools: registry, Tasks: managed, Skills: skills.Catalog{Skills: []skills.Skill{{Name: "notes"}}}, Log: log, Version: "test",
+		Environ: process.Environ(os.Environ()), Now: time.Now, Close: func() error { return errors.Join(managed.Close(), supervisor.Close()) }}
 }
 
 // serve runs the server until stop, and at the latest until the test ends.

@@ -29,6 +29,7 @@ import (
 	"holon/agentd/compaction"
 	"holon/agentd/model"
 	"holon/agentd/record"
+	"holon/agentd/tasks"
 	"holon/agentd/turn"
 	"holon/responses"
 	"holon/skills"
@@ -48,6 +49,7 @@ type Models interface {
 type Parts struct {
 	Models  Models
 	Tools   turn.Toolset
+	Tasks   *tasks.Manager // of the commands that outlive their calls
 	Skills  skills.Catalog // of the user and the agent; those of a workspace are found with each turn
 	Log     *slog.Logger
 	Version string
@@ -111,6 +113,9 @@ func Open(cfg Config, parts Parts) (*Server, error) {
 	}
 	for _, id := range settled {
 		s.log.Warn("settled a turn that a crash interrupted", "turn", id)
+	}
+	if err := parts.Tasks.Load(); err != nil {
+		return nil, errors.Join(err, store.Close())
 	}
 	s.keepers.Go(func() { store.Maintain(s.base, cfg.retention(), parts.Now, s.log) })
 	return s, nil

@@ -29,10 +29,12 @@ var own = []struct {
 	{"state/...", []string{"state/...", "responses", "responses/turns"}, "the ledger knows the protocol's nouns and no process"},
 
 	{"agentd/process", nil, "it starts programs and knows nothing of what they are for"},
+	{"agentd/preview", []string{"agentd/process"}, "it shows what was captured"},
+	{"agentd/tasks", []string{"agentd/process", "agentd/preview", "responses/...", "state/durable"}, "a task is a process and a record, whoever asks for it"},
 	{"agentd/model/...", []string{"agentd/model", "responses/..."}, "a provider knows the protocol and no tool, disk or turn"},
 	{"agentd/compaction", []string{"agentd/model", "responses", "state/durable"}, "a summary is made of a conversation, outside any turn"},
 	{"agentd/tools", nil, "a result's shape depends on no tool"},
-	{"agentd/tools/...", []string{"agentd/tools", "agentd/process"}, "a tool knows its envelope and how to run programs"},
+	{"agentd/tools/...", []string{"agentd/tools", "agentd/process", "agentd/preview", "agentd/tasks", "responses", "responses/tasks"}, "a tool knows its envelope and how to run programs"},
 	{"agentd/record", []string{"responses/...", "state/durable"}, "what is written down depends on no model or tool"},
 	{"agentd/prompt", []string{"responses", "skills"}, "what a model is told depends on no provider and no tool"},
 	{"agentd/activation", []string{"agentd/tools", "responses", "responses/turns", "skills", "state/durable"}, "it reads results of tools and runs none"},
@@ -152,7 +154,7 @@ func TestImportRulesBite(t *testing.T) {
 	for pkg, imp := range map[string]string{
 		"responses": module + "state", "skills": module + "responses", "state": module + "runner", "agentd": module + "runner/engine",
 		"agentd/turn": module + "agentd/record", "agentd/record": module + "agentd", "agentd/model/openai": module + "agentd/tools", "agentd/process": module + "responses",
-		"runner": module + "agentd/process", "runner/workspace": module + "runner/engine", "cmd/agentd": module + "agentd/turn", "agentd/tools/shell": "os/exec",
+		"runner": module + "agentd/process", "runner/workspace": module + "runner/engine", "cmd/agentd": module + "agentd/turn", "agentd/tools/command": "os/exec",
 		"runner/gateway": "os/exec", "runner/engine": "github.com/docker/docker/client", "agentd/tools/patch": "github.com/go-git/go-git/v5", "nowhere": "fmt",
 	} {
 		if len(offences(listed{ImportPath: pkg, Imports: []string{imp}})) == 0 {

@@ -54,8 +54,15 @@ type Env struct {
 	Environ   []string // the environment of commands, complete
 	Policy    Policy
 	Images    bool // the model can be shown pictures
+	Disk      Disk // what the turn's files may still take; nil for no bound
 	// Artifacts receives what is too large for the result. The registry sets it.
 	Artifacts *Artifacts
+}
+
+// Disk is a number of bytes that the files of a turn share.
+type Disk interface {
+	Take(n int64) int64 // takes up to n bytes and returns how many it got
+	Give(n int64)       // gives back what was taken and not used
 }
 
 // Policy bounds what a call may put in front of the model. Zero fields mean the

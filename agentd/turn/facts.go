@@ -40,6 +40,22 @@ func (r *runner) toolEnded(id string, o tools.Outcome) turns.RuntimeEvent {
 	})
 }
 
+// taskBegun are the runtime events of a call that left a task behind.
+func (r *runner) taskBegun(call *responses.ToolCall, o tools.Outcome) []turns.RuntimeEvent {
+	var known struct {
+		Disposition string `json:"disposition"`
+		TaskHandle  struct {
+			TaskID string `json:"task_id"`
+			Kind   string `json:"kind"`
+		} `json:"task_handle"`
+	}
+	if o.Canonical.Error != nil || json.Unmarshal(o.Canonical.Result, &known) != nil || known.Disposition != "promoted_to_task" {
+		return nil
+	}
+	p := turns.TaskBegun{TaskKind: known.TaskHandle.Kind, Objective: call.Arguments, Source: o.Canonical.ToolName, ToolCallID: call.ID}
+	return []turns.RuntimeEvent{r.Scope.TaskCreated(known.TaskHandle.TaskID, p), r.Scope.TaskStarted(known.TaskHandle.TaskID, p)}
+}
+
 // failureCategory maps a tool's kind of error to the categories of tool.failed.
 func failureCategory(kind string) string {
 	switch {

@@ -122,7 +122,7 @@ func (r *runner) runCall(ctx context.Context, c *ownCall) error {
 	}
 	outcome := r.Tools.Run(ctx, r.env, tools.Call{ID: c.CallID, Name: c.Name, Arguments: json.RawMessage(c.Arguments)})
 	r.result.ToolCalls.Add(c.Name, outcome.Canonical.Error != nil)
-	facts := []turns.RuntimeEvent{r.toolEnded(c.ID, outcome)}
+	facts := append([]turns.RuntimeEvent{r.toolEnded(c.ID, outcome)}, r.taskBegun(&c.ToolCall, outcome)...)
 	if r.Watcher != nil {
 		facts = append(facts, r.Watcher.ToolEnded(&c.ToolCall, outcome)...)
 	}

@@ -76,6 +76,10 @@ type Turn struct {
 	// requests whose truncation is auto. It may be nil; without it, as with
 	// truncation disabled, such a turn fails and nothing is dropped.
 	Shorten func(ctx context.Context, items []responses.Item) ([]responses.Item, error)
+
+	// Notices returns what the model has to learn before it is asked again, and a
+	// function that is called once that is in the journal. It may be nil.
+	Notices func() ([]Notice, func())
 }
 
 // Result says what a turn did.
@@ -135,6 +139,9 @@ func (r *runner) loop(ctx context.Context) error {
 			return r.incomplete(responses.ReasonMaxRounds)
 		}
 		r.result.Rounds++
+		if err := r.notice(); err != nil {
+			return err
+		}
 		round, err := r.sample(ctx)
 		if r.shorten(ctx, err) {
 			continue

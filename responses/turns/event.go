@@ -27,6 +27,13 @@ const (
 	RuntimeWarning  = "runtime.warning"
 	RuntimeError    = "runtime.error"
 	ContextResolved = "context.resolved"
+	TaskCreated     = "task.created"
+	TaskStarted     = "task.started"
+	TaskCompleted   = "task.completed"
+	TaskFailed      = "task.failed"
+	TaskTimedOut    = "task.timed_out"
+	TaskCancelled   = "task.cancelled"
+	TaskLost        = "task.lost"
 )
 
 // Values of RuntimeEvent.Status.
@@ -57,6 +64,7 @@ type RuntimeEvent struct {
 	ThreadID       string          `json:"thread_id,omitempty"`
 	TurnID         string          `json:"turn_id"`
 	Sequence       int64           `json:"sequence"` // 1, 2, 3, … within the turn; given by the log
+	TaskID         string          `json:"task_id,omitempty"`
 	StepID         string          `json:"step_id,omitempty"`
 	ToolCallID     string          `json:"tool_call_id,omitempty"`
 	ModelRequestID string          `json:"model_request_id,omitempty"`
@@ -121,7 +129,7 @@ func (e *RuntimeEvent) checkIDs() error {
 		{"session_id", e.SessionID, true}, {"turn_id", e.TurnID, true},
 		{"thread_id", e.ThreadID, false}, {"step_id", e.StepID, false},
 		{"tool_call_id", e.ToolCallID, false}, {"model_request_id", e.ModelRequestID, false},
-		{"process_id", e.ProcessID, false},
+		{"process_id", e.ProcessID, false}, {"task_id", e.TaskID, false},
 	} {
 		if id.value == "" && !id.required {
 			continue

@@ -233,7 +233,7 @@ func serveProvider(t *testing.T, network string, answer []string) *provider {
 
 // lookAround calls a command that shows all that it can see.
 func lookAround(callID string) []string {
-	args, _ := json.Marshal(map[string]any{"timeout_ms": 100_000, "cmd": `env; for p in /proc/[0-9]*; do tr '\0' '\n' < $p/environ; tr '\0' ' ' < $p/cmdline; done 2>/dev/null
+	args, _ := json.Marshal(map[string]any{"yield_time_ms": 100_000, "cmd": `env; for p in /proc/[0-9]*; do tr '\0' '\n' < $p/environ; tr '\0' ' ' < $p/cmdline; done 2>/dev/null
 cat /proc/mounts; find /holon /run /tmp /home -type f -size -100k -exec cat {} + 2>/dev/null | tr -d '\0' | tail -c 200000
 touch started; until [ -e go ]; do sleep 0.02; done; rm go started`})
 	quoted, _ := json.Marshal(string(args)) // strings and numbers: neither fails

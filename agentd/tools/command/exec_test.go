@@ -1,9 +1,8 @@
-package shell
+package command
 
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,66 +10,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
-	"holon/agentd/process"
 	"holon/agentd/tools"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-type harness struct {
-	reg *tools.Registry
-	env tools.Env
-	out string
-	n   int
-}
-
-func newHarness(t *testing.T) *harness {
-	t.Helper()
-	sup := process.New(process.Options{Exclusive: true})
-	t.Cleanup(func() {
-		if err := sup.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	tool, err := New(sup)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reg, err := tools.NewRegistry(tool)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, tree := t.TempDir(), t.TempDir()
-	for _, dir := range []string{filepath.Join(out, "tools"), filepath.Join(tree, "sub")} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return &harness{reg: reg, out: out, env: tools.Env{
-		TurnID: "turn_1", WorkDir: tree, LogDir: filepath.Join(out, "tools"), Environ: process.Environ(os.Environ()),
-	}}
-}
-
-func (h *harness) run(t *testing.T, args map[string]any) tools.Outcome {
-	t.Helper()
-	return h.runCtx(t, t.Context(), args)
-}
-
-func (h *harness) runCtx(t *testing.T, ctx context.Context, args map[string]any) tools.Outcome {
-	t.Helper()
-	raw, err := json.Marshal(args)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.n++
-	o := h.reg.Run(ctx, h.env, tools.Call{ID: fmt.Sprintf("call_%d", h.n), Name: Name, Arguments: raw})
-	if o.Fault != nil {
-		t.Fatalf("%v: %v", args, o.Fault)
-	}
-	return o
-}
 
 func TestReceipts(t *testing.T) {
 	h := newHarness(t)
@@ -92,7 +34,7 @@ func TestReceipts(t *testing.T) {
 		{map[string]any{"cmd": "kill -9 $$"}, "Process exited with code 137\n(command was killed by signal 9 (SIGKILL))\n(no output)"},
 		{map[string]any{"cmd": "echo missing >&2; exit 127", "shell": "sh"}, "Process exited with code 127\nstderr:\nmissing"},
 		{map[string]any{"cmd": "sleep 100 & echo $0", "shell": "/bin/sh"}, "Process exited with code 0\nstdout:\n/bin/sh\nNote: 1 process(es) that the command left running were ended"},
-		{map[string]any{"cmd": "cat; tty", "timeout_ms": nil, "login": false}, "Process exited with code 1\nstdout:\nnot a tty"},
+		{map[string]any{"cmd": "cat; tty", "yield_time_ms": nil, "login": false}, "Process exited with code 1\nstdout:\nnot a tty"},
 		{map[string]any{"cmd": "printf 'red \\033[31mx\\033[0m\\r\\nNUL \\000 bad \\377'"}, "Process exited with code 0\nstdout:\nred x\nNUL ^@ bad \ufffd"},
 	}
 	for _, tt := range tests {
@@ -138,9 +80,11 @@ func TestErrors(t *testing.T) {
 		{map[string]any{"cmd": "a\x00b"}, tools.KindInvalidInput, "cmd"},
 		{map[string]any{"cmd": strings.Repeat("x", MaxCommandBytes+1)}, tools.KindInvalidInput, "cmd"},
 		{map[string]any{"cmd": []string{"ls"}}, tools.KindInvalidInput, "cmd"},
-		{map[string]any{"cmd": "ls", "tty": true}, tools.KindInvalidInput, "tty"},
-		{map[string]any{"cmd": "ls", "timeout_ms": 0}, tools.KindInvalidInput, "timeout_ms"},
-		{map[string]any{"cmd": "ls", "timeout_ms": 3_600_001}, tools.KindInvalidInput, "timeout_ms"},
+		{map[string]any{"cmd": "ls", "tty": "yes"}, tools.KindInvalidInput, "tty"},
+		{map[string]any{"cmd": "ls", "timeout_ms": 1000}, tools.KindInvalidInput, "timeout_ms"},
+		{map[string]any{"cmd": "ls", "yield_time_ms": 0}, tools.KindInvalidInput, "yield_time_ms"},
+		{map[string]any{"cmd": "ls", "yield_time_ms": 3_600_001}, tools.KindInvalidInput, "yield_time_ms"},
+		{map[string]any{"cmd": "ls", "duplicate_policy": "never"}, tools.KindInvalidInput, "duplicate_policy"},
 		{map[string]any{"cmd": "ls", "shell": "python3"}, tools.KindInvalidInput, "shell"},
 		{map[string]any{"cmd": "ls", "shell": "./bash"}, tools.KindInvalidInput, "shell"},
 		{map[string]any{"cmd": "ls", "shell": "/nowhere/bash"}, KindSpawn, "shell"},
@@ -164,9 +108,10 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// Without tasks, a command that is not done in time is ended.
 func TestTimeoutKeepsTheOutput(t *testing.T) {
-	h := newHarness(t)
-	o := h.run(t, map[string]any{"cmd": "echo begun; echo trouble >&2; exec sleep 300", "timeout_ms": 300})
+	h := newHarness(t, withoutTasks)
+	o := h.run(t, map[string]any{"cmd": "echo begun; echo trouble >&2; exec sleep 300", "yield_time_ms": 300})
 	e := o.Canonical.Error
 	if e == nil || e.Kind != KindTimeout || o.Canonical.Result != nil {
 		t.Fatalf("%+v", o.Canonical)
@@ -180,9 +125,9 @@ func TestTimeoutKeepsTheOutput(t *testing.T) {
 	if len(o.Artifacts) != 2 {
 		t.Errorf("artifacts %v", o.Artifacts)
 	}
-	o = h.run(t, map[string]any{"cmd": "yes '\"\\'; sleep 300", "timeout_ms": 300, "max_output_tokens": 60000})
+	o = h.run(t, map[string]any{"cmd": "yes '\"\\'; sleep 300", "yield_time_ms": 300, "max_output_tokens": 60000})
 	if e := o.Canonical.Error; e == nil || e.Details["truncated"] != true || len(o.Rendered) > 64<<10 {
-		t.Errorf("a flood until the deadline: %d bytes rendered, %.300s", len(o.Rendered), o.Rendered)
+		t.Errorf("a flood until the deadline: %d bytes rendered, %.1000s", len(o.Rendered), o.Rendered)
 	}
 }
 
@@ -238,7 +183,7 @@ func TestDiagnostics(t *testing.T) {
 		{": " + strings.Repeat("x", softThreshold), false, false, true},
 	}
 	for _, tt := range tests {
-		var r Result
+		var r Completed
 		if err := json.Unmarshal(h.run(t, map[string]any{"cmd": tt.cmd}).Canonical.Result, &r); err != nil {
 			t.Fatal(err)
 		}

@@ -1,16 +1,17 @@
-package shell
+package command
 
 import (
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
+	"holon/agentd/preview"
 	"holon/agentd/process"
 	"holon/agentd/tools"
+	wire "holon/responses/tasks"
 )
 
 const (
@@ -18,19 +19,25 @@ const (
 	stderrLog = "stderr.log"
 )
 
-// Disposition says what became of a command.
+// Disposition says what became of a command. It decides which of the three
+// results follows; their fields are never mixed.
 type Disposition string
 
-// Completed means that the command ran to its own end.
-const Completed Disposition = "completed"
+// The dispositions of ExecCommand.
+const (
+	CompletedRun   Disposition = "completed"        // Completed: it ran to its own end
+	PromotedToTask Disposition = "promoted_to_task" // Promoted: it still runs, as a task
+	AlreadyRunning Disposition = "already_running"  // Already: a task runs the same command
+)
 
-// Result is ExecCommand's canonical result (recovered types, 11.4). Previews
-// are null where nothing was printed. An artifact is named by its index.
-type Result struct {
+// Completed is the canonical result of a command that has ended (recovered types,
+// 11.4). Previews are null where nothing was printed. An artifact is named by its
+// index.
+type Completed struct {
 	Disposition    Disposition      `json:"disposition"`
 	ExitStatus     int              `json:"exit_status"` // 128+n after signal n
 	Signal         int              `json:"signal,omitempty"`
-	StdoutPreview  *string          `json:"stdout_preview"`
+	StdoutPreview  *string          `json:"stdout_preview"` // with a terminal, of both streams
 	StderrPreview  *string          `json:"stderr_preview"`
 	Truncated      bool             `json:"truncated"`
 	Artifacts      []tools.Artifact `json:"artifacts"`
@@ -38,6 +45,23 @@ type Result struct {
 	StderrArtifact *int             `json:"stderr_artifact,omitempty"`
 	Notes          []string         `json:"notes,omitempty"`
 	Diagnostics    *Diagnostics     `json:"command_diagnostics,omitempty"`
+}
+
+// Promoted is the canonical result of a command that became a task.
+type Promoted struct {
+	Disposition            Disposition `json:"disposition"`
+	TaskHandle             wire.Handle `json:"task_handle"`
+	InitialOutputPreview   *string     `json:"initial_output_preview"`
+	InitialOutputTruncated bool        `json:"initial_output_truncated"`
+}
+
+// Already is the canonical result of a command that a task runs already.
+type Already struct {
+	Disposition  Disposition   `json:"disposition"`
+	TaskHandle   wire.Handle   `json:"task_handle"`
+	Command      *wire.Command `json:"command"`
+	Summary      string        `json:"summary"`
+	Instructions string        `json:"instructions"`
 }
 
 // Diagnostics describe a command that is better written another way; absent for
@@ -64,32 +88,36 @@ var inlineScript = regexp.MustCompile(`\b(python[0-9.]*|node|ruby|perl|php|bash|
 
 // complete is the full output of a command: everything the capture kept.
 type complete struct {
-	args   Args
-	tokens int
+	launch
 	result process.Result
 }
 
 func (c complete) output(env tools.Env) tools.Output {
+	if e := c.failure(env); e != nil {
+		return tools.Fail(e)
+	}
+	return tools.Output{Summary: c.summary(), Result: c}
+}
+
+// failure is the error of a command that did not end by itself, nil for others.
+func (c complete) failure(env tools.Env) *tools.Error {
 	switch {
 	case c.result.TimedOut:
-		limit := DefaultTimeout.Milliseconds()
-		if c.args.TimeoutMS > 0 {
-			limit = int64(c.args.TimeoutMS)
-		}
-		return tools.Fail(&tools.Error{
+		limit := c.timeout.Milliseconds()
+		return &tools.Error{
 			Kind:    KindTimeout,
 			Message: fmt.Sprintf("the command was ended after %d ms; everything it started is gone", limit),
 			Details: c.details(env, map[string]any{"timeout_ms": limit}),
-			RecoveryHint: "raise timeout_ms if it needs longer, make it do less, or make sure that it neither waits for input " +
+			RecoveryHint: "raise yield_time_ms if it needs longer, make it do less, or make sure that it neither waits for input " +
 				"nor stays in the foreground like a server",
-		})
+		}
 	case c.result.Canceled:
-		return tools.Fail(&tools.Error{
+		return &tools.Error{
 			Kind: tools.KindCanceled, Message: "the command was cancelled with its turn; everything it started is gone",
 			Details: c.details(env, map[string]any{}),
-		})
+		}
 	}
-	return tools.Output{Summary: c.summary(), Result: c}
+	return nil
 }
 
 func (c complete) summary() string {
@@ -103,7 +131,7 @@ func (c complete) summary() string {
 func (c complete) details(env tools.Env, d map[string]any) map[string]any {
 	c.tokens = min(c.tokens, errorTokens)
 	r := c.project(env.Artifacts)
-	d["cmd"] = tools.Clip(c.args.Cmd, 300)
+	d["cmd"] = tools.Clip(c.cmd, 300)
 	d["stdout_preview"], d["stderr_preview"] = r.StdoutPreview, r.StderrPreview
 	d["truncated"], d["artifacts"] = r.Truncated, r.Artifacts
 	if r.StdoutArtifact != nil {
@@ -120,30 +148,22 @@ func (c complete) Project(_ tools.Policy, artifacts *tools.Artifacts) (any, erro
 	return c.project(artifacts), nil
 }
 
-func (c complete) project(artifacts *tools.Artifacts) Result {
-	r := Result{Disposition: Completed, ExitStatus: c.result.ExitCode, Signal: int(c.result.Signal), Diagnostics: c.diagnostics()}
-	stdout, stderr := newText(c.result.Stdout), newText(c.result.Stderr)
-	budget := previewBytes(c.tokens)
-	// Standard error is short and important as a rule; it may have a quarter, or
-	// whatever the other leaves.
-	errBudget := min(stderr.size(), max(budget/4, budget-stdout.size()))
-	var cut bool
-	r.StdoutPreview, cut = stdout.preview(budget - errBudget)
-	r.StderrPreview, r.Truncated = stderr.preview(errBudget)
-	r.Truncated = r.Truncated || cut
-	r.StdoutArtifact = keep(artifacts, stdoutLog, c.result.Stdout)
-	r.StderrArtifact = keep(artifacts, stderrLog, c.result.Stderr)
-	r.Artifacts = artifacts.List()
+func (c complete) project(artifacts *tools.Artifacts) Completed {
+	r := Completed{Disposition: CompletedRun, ExitStatus: c.result.ExitCode, Signal: int(c.result.Signal), Diagnostics: c.diagnostics(), Artifacts: []tools.Artifact{}}
+	r.StdoutPreview, r.StderrPreview, r.Truncated = preview.Streams(c.result.Stdout, c.result.Stderr, previewBytes(c.tokens))
+	// The list is of this command alone, also within a batch.
+	keep := func(name string, s process.Capture) *int {
+		if s.Logged == 0 {
+			return nil
+		}
+		at := artifacts.Add(name)
+		r.Artifacts = append(r.Artifacts, artifacts.List()[at])
+		return new(len(r.Artifacts) - 1)
+	}
+	r.StdoutArtifact = keep(c.log+stdoutLog, c.result.Stdout)
+	r.StderrArtifact = keep(c.log+stderrLog, c.result.Stderr)
 	r.Notes = c.notes()
 	return r
-}
-
-func keep(artifacts *tools.Artifacts, name string, c process.Capture) *int {
-	if c.Logged == 0 {
-		return nil
-	}
-	i := artifacts.Add(name)
-	return &i
 }
 
 // notes are facts that the numbers do not tell.
@@ -161,7 +181,7 @@ func (c complete) notes() (notes []string) {
 		switch {
 		case s.LogErr != nil:
 			notes = append(notes, fmt.Sprintf("%s: the log file ends after %d of %d bytes: %v", s.name, s.Logged, s.Total, s.LogErr))
-		case s.Logged > 0 && s.Logged < s.Total:
+		case c.stdout != "" && s.Logged < s.Total:
 			notes = append(notes, fmt.Sprintf("%s: the log file holds the first %d of %d bytes", s.name, s.Logged, s.Total))
 		}
 		if s.Cut {
@@ -172,7 +192,7 @@ func (c complete) notes() (notes []string) {
 }
 
 func (c complete) diagnostics() *Diagnostics {
-	cmd := c.args.Cmd
+	cmd := c.cmd
 	d := Diagnostics{
 		CmdPreview: tools.Clip(cmd, 200), CmdCharCount: utf8.RuneCountInString(cmd), CmdEstimatedTokens: (len(cmd) + 3) / 4,
 		ContainsHeredoc: strings.Contains(cmd, "<<") && !strings.Contains(cmd, "<<<"), ContainsInlineScript: inlineScript.MatchString(cmd),
@@ -183,42 +203,4 @@ func (c complete) diagnostics() *Diagnostics {
 		return nil
 	}
 	return &d
-}
-
-// render is the textual receipt of the command family: the outcome first, then
-// the output, then where the rest is.
-func (r Result) render(summary string, policy tools.RenderPolicy) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Process exited with code %d\n", r.ExitStatus)
-	if r.Signal != 0 {
-		fmt.Fprintf(&b, "(%s)\n", summary)
-	}
-	section := func(name string, preview *string) {
-		if preview == nil {
-			return
-		}
-		fmt.Fprintf(&b, "%s:\n%s", name, *preview)
-		if !strings.HasSuffix(*preview, "\n") {
-			b.WriteByte('\n')
-		}
-	}
-	section("stdout", r.StdoutPreview)
-	section("stderr", r.StderrPreview)
-	if r.StdoutPreview == nil && r.StderrPreview == nil {
-		b.WriteString("(no output)\n")
-	}
-	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "Note: %s\n", n)
-	}
-	if r.Truncated {
-		r.renderLog(&b, "stdout", r.StdoutArtifact, policy)
-		r.renderLog(&b, "stderr", r.StderrArtifact, policy)
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-func (r Result) renderLog(b *strings.Builder, name string, index *int, policy tools.RenderPolicy) {
-	if index != nil && *index >= 0 && *index < len(r.Artifacts) {
-		fmt.Fprintf(b, "Full %s: %s\n", name, filepath.Join(policy.OutputDir, r.Artifacts[*index].Path))
-	}
 }

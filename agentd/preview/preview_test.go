@@ -1,4 +1,4 @@
-package shell
+package preview
 
 import (
 	"bytes"
@@ -43,7 +43,7 @@ func TestPreviewCuts(t *testing.T) {
 	for name, tt := range tests {
 		for _, keep := range []int{400, 1 << 20} { // with and without a gap in the capture
 			c := capture([]byte(tt.in), keep)
-			got, cut := newText(c).preview(400)
+			got, cut := Of(c).Cut(400)
 			if !cut || !strings.Contains(*got, tt.contains) || !utf8.ValidString(*got) || strings.Contains(*got, "\ufffd") {
 				t.Errorf("%s, keep %d: cut %v\n%s", name, keep, cut, *got)
 			}
@@ -67,7 +67,7 @@ func FuzzPreview(f *testing.F) {
 	f.Add([]byte("\x1b]0;"), 1)
 	f.Fuzz(func(t *testing.T, data []byte, keep int) {
 		keep = 400 + max(0, keep%4096)
-		p, cut := newText(capture(data, keep)).preview(keep)
+		p, cut := Of(capture(data, keep)).Cut(keep)
 		if (p == nil) != (len(data) == 0) {
 			t.Fatal("a preview must be null exactly when nothing was printed")
 		}

@@ -1,0 +1,269 @@
+package tasks
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"holon/agentd/preview"
+	"holon/agentd/process"
+	"holon/responses"
+	wire "holon/responses/tasks"
+	"holon/responses/turns"
+	"holon/state/durable"
+)
+
+const (
+	recordVersion = 1
+	recordSuffix  = ".json"
+	maxRecord     = 256 << 10 // of a record file
+	maxCmd        = 32 << 10  // of a command line in a record; the digest is of all of it
+	maxExcerpt    = 4 << 10
+	maxPreview    = 200
+)
+
+// record is a task on disk.
+type record struct {
+	Version    int         `json:"version"`
+	TaskID     string      `json:"task_id"`
+	SessionID  string      `json:"session_id"`
+	TurnID     string      `json:"turn_id"`
+	Status     wire.Status `json:"status"`
+	CreatedAt  turns.Time  `json:"created_at"`
+	UpdatedAt  turns.Time  `json:"updated_at"`
+	Spec       Spec        `json:"spec"`
+	Digest     string      `json:"cmd_digest"`
+	StdoutPath string      `json:"stdout_path,omitempty"`
+	StderrPath string      `json:"stderr_path,omitempty"`
+	Told       bool        `json:"told"` // the session knows that it has ended
+	End        *end        `json:"end,omitempty"`
+}
+
+// end is what is known of a task that has ended.
+type end struct {
+	Summary    string `json:"summary"`
+	Failure    string `json:"failure,omitempty"` // kind of a wire.Failure
+	ExitStatus *int   `json:"exit_status,omitempty"`
+	Signal     int    `json:"signal,omitempty"`
+	DurationMS int64  `json:"duration_ms,omitempty"`
+	Stdout     stream `json:"stdout"`
+	Stderr     stream `json:"stderr"`
+}
+
+// stream is what is known of the output of an ended task. The excerpt is for the
+// day on which the file is gone.
+type stream struct {
+	Total   int64  `json:"total"`
+	Lines   int64  `json:"lines"`
+	Logged  int64  `json:"logged"`
+	Excerpt string `json:"excerpt,omitempty"`
+}
+
+// Digest is the comparable form of a command's identity.
+func (s Spec) Digest() string {
+	id, err := json.Marshal([]any{s.Cmd, s.Workdir, s.Shell, s.Login, s.TTY})
+	if err != nil { // strings and booleans only
+		panic(fmt.Sprintf("encode a command's identity: %v", err))
+	}
+	sum := sha256.Sum256(id)
+	return hex.EncodeToString(sum[:])
+}
+
+// clip bounds what the record keeps.
+func (s Spec) clip() Spec {
+	s.Cmd, s.Workdir, s.Shell = clip(s.Cmd, maxCmd), clip(s.Workdir, 4096), clip(s.Shell, 4096)
+	return s
+}
+
+// clip returns valid UTF-8 of at most about limit bytes.
+func clip(s string, limit int) string {
+	s = strings.ToValidUTF8(s, "\ufffd")
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit] + "…"
+}
+
+// finish makes the record terminal.
+func (r *record) finish(res process.Result, now turns.Time, closing bool) {
+	code := res.ExitCode
+	e := &end{
+		ExitStatus: &code, Signal: int(res.Signal), DurationMS: res.Duration.Milliseconds(),
+		Stdout: streamOf(res.Stdout), Stderr: streamOf(res.Stderr),
+	}
+	how := fmt.Sprintf("exited with status %d", code)
+	if res.Signal != 0 {
+		how = fmt.Sprintf("was killed by signal %d (%s)", int(res.Signal), unix.SignalName(res.Signal))
+	}
+	r.Status, r.UpdatedAt, r.End = wire.Failed, now, e
+	switch {
+	case closing && (res.Stopped || res.Canceled), res.Canceled:
+		r.Status, e.Failure, e.Summary = wire.Cancelled, "shutdown", "command was ended with the runtime and "+how
+	case res.Stopped:
+		r.Status, e.Failure, e.Summary = wire.Cancelled, "stopped", "command was stopped and "+how
+	case res.TimedOut:
+		e.Failure, e.Summary = "time_limit", "command was ended at its time limit and "+how
+	case res.Signal != 0:
+		e.Failure, e.Summary = "signal", "command "+how
+	case code != 0:
+		e.Failure, e.Summary = "nonzero_exit", "command "+how
+	default:
+		r.Status, e.Summary = wire.Completed, "command "+how
+	}
+	if res.Survivors > 0 {
+		e.Summary += fmt.Sprintf("; %d process(es) could not be ended", res.Survivors)
+	}
+}
+
+func streamOf(c process.Capture) stream {
+	s := stream{Total: c.Total, Lines: c.Lines, Logged: c.Logged}
+	if text, _ := preview.Of(c).Cut(maxExcerpt); text != nil {
+		s.Excerpt = *text
+	}
+	return s
+}
+
+// interrupt makes the record of a task terminal whose end nobody saw.
+func (r *record) interrupt(now turns.Time) {
+	r.Status, r.UpdatedAt = wire.Interrupted, now
+	r.End = &end{Failure: "lost", Summary: "the task is lost: the runtime that watched it ended, and nobody saw how the command ended"}
+}
+
+// store is the directory of the records.
+type store struct{ dir string }
+
+func (s store) path(id string) string { return filepath.Join(s.dir, id+recordSuffix) }
+
+func (s store) write(r record) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode the record of %s: %w", r.TaskID, err)
+	}
+	data = append(data, '\n')
+	err = durable.WriteFile(s.path(r.TaskID), data, 0o600)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// The first task of all.
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	if err := durable.SyncDir(filepath.Dir(s.dir)); err != nil {
+		return err
+	}
+	return durable.WriteFile(s.path(r.TaskID), data, 0o600)
+}
+
+func (s store) remove(id string) error {
+	if err := os.Remove(s.path(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// load reads every record. What is no record is reported and left alone.
+func (s store) load() (list []record, broken []error, err error) {
+	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if strings.HasPrefix(name, durable.TempPrefix) {
+			_ = os.Remove(filepath.Join(s.dir, name)) // a write that a crash cut off
+			continue
+		}
+		id, ok := strings.CutSuffix(name, recordSuffix)
+		if !ok {
+			continue
+		}
+		r, err := readRecord(filepath.Join(s.dir, name), id)
+		if err != nil {
+			broken = append(broken, fmt.Errorf("%s: %w", name, err))
+			continue
+		}
+		list = append(list, r)
+	}
+	return list, broken, nil
+}
+
+func readRecord(path, id string) (record, error) {
+	f, size, err := openRegular(path)
+	if err != nil {
+		return record{}, err
+	}
+	defer f.Close()
+	if size > maxRecord {
+		return record{}, fmt.Errorf("the file has %d bytes and may have %d", size, maxRecord)
+	}
+	data := make([]byte, size)
+	if _, err := f.ReadAt(data, 0); err != nil {
+		return record{}, err
+	}
+	return decodeRecord(data, id)
+}
+
+// decodeRecord reads a record that lies under the name of id. The directory can
+// be written by commands, so that nothing in it is taken on trust.
+func decodeRecord(data []byte, id string) (record, error) {
+	var r record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return record{}, err
+	}
+	if err := responses.CheckID("task_id", id); err != nil {
+		return record{}, err
+	}
+	switch {
+	case r.Version != recordVersion:
+		return record{}, fmt.Errorf("version %d is not %d", r.Version, recordVersion)
+	case r.TaskID != id || !strings.HasPrefix(id, wire.Prefix):
+		return record{}, fmt.Errorf("the record is of the task %.80q", r.TaskID)
+	case r.CreatedAt.IsZero() || r.UpdatedAt.IsZero():
+		return record{}, errors.New("the times are missing")
+	case r.Status == wire.Running || r.Status == wire.Cancelling:
+		r.End = nil
+	case !r.Status.Terminal():
+		return record{}, fmt.Errorf("the status %.40q is unknown", r.Status)
+	case r.End == nil:
+		return record{}, errors.New("the end of an ended task is missing")
+	}
+	for _, path := range []string{r.StdoutPath, r.StderrPath} {
+		if path != "" && !filepath.IsAbs(path) {
+			return record{}, errors.New("the path of an output file is not absolute")
+		}
+	}
+	return r, nil
+}
+
+// openRegular opens a file for reading that is a plain file, and waits for
+// nothing else: no pipe, no device, no link.
+func openRegular(path string) (*os.File, int64, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a plain file")
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}

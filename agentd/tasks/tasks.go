@@ -1,0 +1,377 @@
+// Package tasks manages commands that outlive the call that started them.
+//
+// The way of a task: a running process is adopted, its record is written, and
+// only then is it announced; its end is written before anybody sees it; and what
+// a crash left as running is settled as interrupted when the next process loads
+// the records, because nobody saw its end. The invariant: a record that is
+// terminal stays as it is, and a task that is reported as running is running
+// under this Manager.
+//
+// A task belongs to a session and outlives its turn, never this process: Close
+// ends every task. The package does not confine commands and promises no order
+// between the two streams of a command without a terminal.
+package tasks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"holon/agentd/process"
+	"holon/responses"
+	wire "holon/responses/tasks"
+	"holon/responses/turns"
+)
+
+// Defaults of Options.
+const (
+	DefaultMaxRunning = 128
+	DefaultMaxRecords = 1000
+)
+
+// closeGrace is how long commands get to end when the runtime does. It is short
+// because whoever stops the container waits.
+const closeGrace = 2 * time.Second
+
+// Errors of Adopt.
+var (
+	ErrClosed  = errors.New("the runtime is shutting down")
+	ErrTooMany = errors.New("too many tasks are running")
+)
+
+// Options configure a Manager.
+type Options struct {
+	Dir        string // of the records; made when it is missing
+	MaxRunning int    // tasks that may run at once; 0 means DefaultMaxRunning
+	MaxRecords int    // records kept; the oldest ended ones go first; 0 means DefaultMaxRecords
+	Now        func() time.Time
+	Logger     *slog.Logger // receives what no caller can be told; nil discards it
+}
+
+// Spec is what a task runs.
+type Spec struct {
+	Cmd             string `json:"cmd"`
+	Workdir         string `json:"workdir"` // absolute
+	Shell           string `json:"shell,omitempty"`
+	Login           bool   `json:"login"`
+	TTY             bool   `json:"tty"`
+	YieldTimeMS     int64  `json:"yield_time_ms,omitempty"`
+	MaxOutputTokens int    `json:"max_output_tokens,omitempty"`
+	AcceptsInput    bool   `json:"accepts_input"`
+}
+
+// Owner is the turn that starts a task.
+type Owner struct{ SessionID, TurnID string }
+
+// Manager owns the tasks of this process. It is safe for concurrent use. Make
+// one with Open and end it with Close, before the supervisor of its processes.
+type Manager struct {
+	store      store
+	maxRunning int
+	maxRecords int
+	now        func() time.Time
+	log        *slog.Logger
+	watching   sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	tasks  map[string]*task // by id
+}
+
+// task is a record and, while it runs, its process.
+type task struct {
+	ended chan struct{} // closed when the record is terminal and kept
+
+	saving sync.Mutex // held while the record changes, over the write
+
+	// Under the Manager's mu.
+	rec     record
+	proc    *process.Process // nil once ended
+	noInput bool             // its input was closed
+}
+
+// New returns a Manager without tasks. It touches nothing.
+func New(opts Options) *Manager {
+	m := &Manager{
+		store: store{opts.Dir}, now: opts.Now, log: opts.Logger, tasks: make(map[string]*task),
+		maxRunning: cmp.Or(opts.MaxRunning, DefaultMaxRunning), maxRecords: cmp.Or(opts.MaxRecords, DefaultMaxRecords),
+	}
+	if m.now == nil {
+		m.now = time.Now
+	}
+	if m.log == nil {
+		m.log = slog.New(slog.DiscardHandler)
+	}
+	return m
+}
+
+// Load reads the records and settles those of an earlier process that still say
+// running.
+func (m *Manager) Load() error {
+	records, broken, err := m.store.load()
+	if err != nil {
+		return fmt.Errorf("load the task records: %w", err)
+	}
+	for _, err := range broken {
+		m.log.Warn("a task record is left out", "err", err)
+	}
+	for _, rec := range records {
+		if !rec.Status.Terminal() {
+			rec.interrupt(turns.At(m.now()))
+			m.log.Warn("a task was lost when the runtime ended", "task", rec.TaskID, "session", rec.SessionID)
+			if err := m.store.write(rec); err != nil {
+				m.log.Error("the end of a task could not be recorded", "task", rec.TaskID, "err", err)
+			}
+		}
+		t := &task{ended: make(chan struct{}), rec: rec}
+		close(t.ended)
+		m.mu.Lock()
+		m.tasks[rec.TaskID] = t
+		m.mu.Unlock()
+	}
+	m.prune()
+	return nil
+}
+
+// Close ends every running task, waits for their ends to be recorded and lets
+// no more in.
+func (m *Manager) Close() error {
+	m.mu.Lock()
+	m.closed = true
+	for _, t := range m.tasks {
+		if t.proc != nil {
+			t.proc.Stop(closeGrace)
+		}
+	}
+	m.mu.Unlock()
+	m.watching.Wait()
+	return nil
+}
+
+// Adopt makes a task of a running process, whose command spec describes and
+// whose output goes to the given files ("" for none; with a terminal both
+// streams go to stdout). When Adopt returns an error, the process is still the
+// caller's.
+func (m *Manager) Adopt(owner Owner, spec Spec, p *process.Process, stdout, stderr string) (wire.Snapshot, error) {
+	now := turns.At(m.now())
+	t := &task{ended: make(chan struct{}), proc: p, rec: record{
+		Version: recordVersion, TaskID: responses.NewID(wire.Prefix), SessionID: owner.SessionID, TurnID: owner.TurnID,
+		Status: wire.Running, CreatedAt: now, UpdatedAt: now,
+		Spec: spec.clip(), Digest: spec.Digest(), StdoutPath: stdout, StderrPath: stderr,
+	}}
+	if err := m.admit(t); err != nil {
+		return wire.Snapshot{}, err
+	}
+	if err := m.store.write(t.rec); err != nil {
+		m.withdraw(t)
+		return wire.Snapshot{}, fmt.Errorf("record the task: %w", err)
+	}
+	go m.watch(t, p)
+	m.prune()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return t.snapshot(), nil
+}
+
+// admit counts t in and its watcher, so that Close waits for it.
+func (m *Manager) admit(t *task) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return ErrClosed
+	}
+	running := 0
+	for _, other := range m.tasks {
+		if other.proc != nil {
+			running++
+		}
+	}
+	if running >= m.maxRunning {
+		return fmt.Errorf("%w: %d", ErrTooMany, running)
+	}
+	m.watching.Add(1)
+	m.tasks[t.rec.TaskID] = t
+	return nil
+}
+
+// withdraw takes back what admit let in.
+func (m *Manager) withdraw(t *task) {
+	m.mu.Lock()
+	delete(m.tasks, t.rec.TaskID)
+	m.mu.Unlock()
+	m.watching.Done()
+}
+
+// watch records the end of a task.
+func (m *Manager) watch(t *task, p *process.Process) {
+	defer m.watching.Done()
+	res := p.Result() // waits
+	now := turns.At(m.now())
+	m.update(t, func(t *task) {
+		t.rec.finish(res, now, m.closed)
+		t.proc = nil
+	})
+	close(t.ended)
+}
+
+// update changes a task: the record is on disk before the change is seen. An
+// end that cannot be written is seen all the same, since it happened; after a
+// crash the task counts as interrupted.
+func (m *Manager) update(t *task, change func(*task)) {
+	t.saving.Lock()
+	defer t.saving.Unlock()
+	m.mu.Lock()
+	next := task{rec: t.rec, proc: t.proc}
+	change(&next)
+	m.mu.Unlock()
+	if err := m.store.write(next.rec); err != nil {
+		m.log.Error("a task could not be recorded", "task", next.rec.TaskID, "err", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t.rec, t.proc = next.rec, next.proc
+}
+
+// prune removes the oldest records of ended tasks over the bound.
+func (m *Manager) prune() {
+	m.mu.Lock()
+	var old []string
+	if over := len(m.tasks) - m.maxRecords; over > 0 {
+		for _, t := range m.sorted() {
+			if over > 0 && t.proc == nil && t.rec.Status.Terminal() {
+				old = append(old, t.rec.TaskID)
+				delete(m.tasks, t.rec.TaskID)
+				over--
+			}
+		}
+	}
+	m.mu.Unlock()
+	for _, id := range old {
+		if err := m.store.remove(id); err != nil {
+			m.log.Warn("an old task record could not be removed", "task", id, "err", err)
+		}
+	}
+}
+
+// sorted returns the tasks, the oldest first. The caller holds mu.
+func (m *Manager) sorted() []*task {
+	return slices.SortedFunc(maps.Values(m.tasks), func(a, b *task) int {
+		return cmp.Or(a.rec.CreatedAt.Time().Compare(b.rec.CreatedAt.Time()), cmp.Compare(a.rec.TaskID, b.rec.TaskID))
+	})
+}
+
+// find returns the task id, of any session when session is "".
+func (m *Manager) find(session, id string) (*task, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t, ok := m.tasks[id]; ok && (session == "" || t.rec.SessionID == session) {
+		return t, nil
+	}
+	return nil, notFound(id)
+}
+
+// notFound does not say whether another session has such a task.
+func notFound(id string) error {
+	if len(id) > 80 {
+		id = id[:80] + "…"
+	}
+	e := responses.NotFound("task_id", responses.CodeNotFound, fmt.Sprintf("there is no task with the id %q", id))
+	e.Hint = "list the tasks to see their ids"
+	return e
+}
+
+// Get returns the state of a task. An empty session finds the tasks of all. The
+// error is a not_found *responses.Error.
+func (m *Manager) Get(session, id string) (wire.Snapshot, error) {
+	t, err := m.find(session, id)
+	if err != nil {
+		return wire.Snapshot{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return t.snapshot(), nil
+}
+
+// List returns at most limit tasks of a session, or of all when session is "",
+// the newest first.
+func (m *Manager) List(session string, limit int) wire.List {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := wire.List{Tasks: []wire.Entry{}}
+	for _, t := range slices.Backward(m.sorted()) {
+		switch {
+		case session != "" && t.rec.SessionID != session:
+		case len(list.Tasks) >= limit:
+			list.Omitted++
+		default:
+			list.Tasks = append(list.Tasks, t.entry())
+		}
+	}
+	return list
+}
+
+// Active returns the running task of a session that has the given digest.
+func (m *Manager) Active(session, digest string) (wire.Snapshot, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, t := range m.sorted() {
+		if t.proc != nil && t.rec.SessionID == session && t.rec.Digest == digest && t.rec.Status == wire.Running {
+			return t.snapshot(), true
+		}
+	}
+	return wire.Snapshot{}, false
+}
+
+// maxEnded bounds how many ends a session is told of at once.
+const maxEnded = 16
+
+// Ended returns the tasks of a session whose end it has not been told, the
+// oldest first, a few at a time. Told marks them.
+func (m *Manager) Ended(session string) []wire.Snapshot {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []wire.Snapshot
+	for _, t := range m.sorted() {
+		if t.rec.SessionID == session && t.proc == nil && t.rec.Status.Terminal() && !t.rec.Told && len(list) < maxEnded {
+			list = append(list, t.snapshot())
+		}
+	}
+	return list
+}
+
+// Told notes that the session of an ended task knows of its end. It does nothing
+// for a task that runs or is gone.
+func (m *Manager) Told(id string) {
+	t, err := m.find("", id)
+	if err != nil {
+		return
+	}
+	m.mu.Lock()
+	news := t.rec.Status.Terminal() && !t.rec.Told
+	m.mu.Unlock()
+	if news {
+		m.update(t, func(t *task) { t.rec.Told = true })
+	}
+}
+
+// await waits until t has ended, but not longer than wait.
+func (t *task) await(ctx context.Context, wait time.Duration) error {
+	if wait <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-t.ended:
+	case <-timer.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}

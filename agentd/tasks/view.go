@@ -1,0 +1,191 @@
+package tasks
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"time"
+
+	"holon/agentd/preview"
+	"holon/agentd/process"
+	wire "holon/responses/tasks"
+)
+
+// snapshot is the task as others see it. The caller holds the Manager's mu.
+func (t *task) snapshot() wire.Snapshot {
+	r := &t.rec
+	c := &wire.Command{
+		Cmd: r.Spec.Cmd, CmdPreview: r.preview(), CmdDigest: r.Digest, Workdir: r.Spec.Workdir, Shell: r.Spec.Shell, Login: r.Spec.Login, TTY: r.Spec.TTY,
+		OutputPath: r.StdoutPath, TerminalReentry: true, PromotedFromExecCommand: true,
+	}
+	if !r.Spec.TTY {
+		c.StderrPath = r.StderrPath
+	}
+	if r.Spec.AcceptsInput && t.proc != nil && !t.noInput {
+		c.AcceptsInput, c.InputTarget = true, t.target()
+	}
+	if e := r.End; e != nil {
+		c.ExitStatus, c.Signal, c.ResultSummary = e.ExitStatus, e.Signal, e.Summary
+	}
+	failure := ""
+	if r.End != nil {
+		failure = r.End.Failure
+	}
+	return wire.Snapshot{
+		TaskID: r.TaskID, Kind: wire.KindCommand, Status: r.Status, Summary: r.summary(), CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		WaitPolicy: wire.WaitBackground, SessionID: r.SessionID, TurnID: r.TurnID, Failure: failure, Command: c,
+	}
+}
+
+func (t *task) entry() wire.Entry {
+	r := &t.rec
+	return wire.Entry{
+		ID: r.TaskID, Kind: wire.KindCommand, Status: r.Status, Summary: r.summary(), UpdatedAt: r.UpdatedAt,
+		WaitPolicy: wire.WaitBackground, SessionID: r.SessionID, Command: r.preview(),
+	}
+}
+
+func (t *task) target() string {
+	if t.rec.Spec.TTY {
+		return wire.TargetTTY
+	}
+	return wire.TargetStdin
+}
+
+func (r *record) summary() string {
+	if r.End != nil {
+		return r.End.Summary
+	}
+	if r.Status == wire.Cancelling {
+		return "command is being stopped"
+	}
+	return "command is running"
+}
+
+// preview is the command line on one short line.
+func (r *record) preview() string {
+	line, rest, more := strings.Cut(strings.TrimSpace(r.Spec.Cmd), "\n")
+	line = clip(line, maxPreview)
+	if more && strings.TrimSpace(rest) != "" && !strings.HasSuffix(line, "…") {
+		line += " …"
+	}
+	text, _ := preview.Of(process.Capture{Head: []byte(line), Total: int64(len(line))}).Cut(2 * maxPreview)
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
+// Output returns a preview of about budget bytes of what a task has printed. It
+// first waits until the task has ended, but not longer than wait. An empty
+// session finds the tasks of all. The error is a not_found *responses.Error, or
+// ctx's cause.
+func (m *Manager) Output(ctx context.Context, session, id string, wait time.Duration, budget int) (wire.OutputResult, error) {
+	t, err := m.find(session, id)
+	if err != nil {
+		return wire.OutputResult{}, err
+	}
+	if err := t.await(ctx, wait); err != nil {
+		return wire.OutputResult{}, err
+	}
+	m.mu.Lock()
+	rec, proc := t.rec, t.proc
+	m.mu.Unlock()
+	out := wire.OutputResult{RetrievalStatus: wire.Success, Task: wire.Output{
+		TaskID: rec.TaskID, Kind: wire.KindCommand, Status: rec.Status, Summary: rec.summary(), Artifacts: []wire.Artifact{},
+	}}
+	switch {
+	case rec.Status.Terminal():
+	case wait > 0:
+		out.RetrievalStatus = wire.Timeout
+	default:
+		out.RetrievalStatus = wire.NotReady
+	}
+	task := &out.Task
+	var stdout, stderr process.Capture
+	var short bool
+	if proc != nil {
+		stdout, stderr = proc.Snapshot()
+		task.OutputBytes = stdout.Total + stderr.Total
+	} else {
+		var short1, short2 bool
+		stdout, short1 = rec.End.Stdout.capture(rec.StdoutPath, budget)
+		stderr, short2 = rec.End.Stderr.capture(rec.StderrPath, budget)
+		short = short1 || short2
+		task.OutputBytes = max(rec.End.Stdout.Total, stdout.Total) + max(rec.End.Stderr.Total, stderr.Total)
+	}
+	task.OutputPreview, task.OutputTruncated = preview.Joined(stdout, stderr, budget)
+	task.OutputTruncated = task.OutputTruncated || short
+	rec.addArtifacts(task, stdout, stderr)
+	if e := rec.End; e != nil {
+		task.ExitStatus, task.ResultSummary = e.ExitStatus, e.Summary
+		if e.Failure != "" {
+			task.FailureArtifact = &wire.Failure{Category: "task", Kind: e.Failure, Summary: e.Summary, TaskID: rec.TaskID, ExitStatus: e.ExitStatus}
+		}
+	}
+	return out, nil
+}
+
+// addArtifacts lists the files that hold output.
+func (r *record) addArtifacts(o *wire.Output, stdout, stderr process.Capture) {
+	add := func(path string) *int {
+		o.Artifacts = append(o.Artifacts, wire.Artifact{Path: path})
+		return new(len(o.Artifacts) - 1)
+	}
+	if stdout.Logged > 0 && r.StdoutPath != "" {
+		i := add(r.StdoutPath)
+		if r.Spec.TTY || stderr.Total == 0 {
+			o.OutputArtifact = i
+		} else {
+			o.StdoutArtifact = i
+		}
+	}
+	if stderr.Logged > 0 && r.StderrPath != "" {
+		i := add(r.StderrPath)
+		if stdout.Total == 0 {
+			o.OutputArtifact = i
+		} else {
+			o.StderrArtifact = i
+		}
+	}
+}
+
+// capture returns the output of an ended task as its file has it, or, when the
+// file is gone or has less than was printed, what the record has of it, which
+// may be short of the whole.
+func (s stream) capture(path string, budget int) (_ process.Capture, short bool) {
+	f, size, err := openRegular(path)
+	if err != nil {
+		return s.excerpt()
+	}
+	defer f.Close()
+	lost := s.Total == 0 && s.Logged == 0 // the end was not seen: the file is all there is
+	if !lost && (s.Logged < s.Total || size < s.Logged) {
+		return s.excerpt()
+	}
+	if lost {
+		s.Total, s.Logged = size, size
+	}
+	keep := min(s.Total, int64(max(budget, preview.MinBytes)))
+	c := process.Capture{Head: make([]byte, keep), Total: s.Total, Lines: s.Lines, Logged: s.Logged}
+	if _, err := f.ReadAt(c.Head, 0); err != nil {
+		return s.excerpt()
+	}
+	if rest := min(s.Total-keep, keep); rest > 0 {
+		c.Tail = make([]byte, rest)
+		if _, err := f.ReadAt(c.Tail, s.Total-rest); err != nil {
+			return s.excerpt()
+		}
+	}
+	if lost {
+		c.Lines = int64(bytes.Count(c.Head, []byte("\n")) + bytes.Count(c.Tail, []byte("\n")))
+	}
+	return c, false
+}
+
+// excerpt is a capture of what the record has. Where it was cut, its text says so.
+func (s stream) excerpt() (_ process.Capture, short bool) {
+	text := []byte(s.Excerpt)
+	c := process.Capture{Head: text, Total: int64(len(text)), Lines: int64(bytes.Count(text, []byte("\n")))}
+	return c, s.Total > maxExcerpt
+}

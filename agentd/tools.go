@@ -1,0 +1,59 @@
+package agentd
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"holon/agentd/model"
+	"holon/agentd/process"
+	"holon/agentd/tools"
+	"holon/agentd/turn"
+	"holon/responses"
+	"holon/responses/tasks"
+	"holon/responses/turns"
+)
+
+// toolEnv is where the turn's tools run, and what they may use up.
+func (s *Server) toolEnv(j *job) tools.Env {
+	return tools.Env{
+		TurnID: j.turnID, SessionID: j.sessionID, WorkDir: j.workDir, LogDir: filepath.Join(j.turnDir, turns.ToolsDir), Environ: s.environ(j.plan),
+		Policy: tools.Policy{OutputTokens: s.cfg.OutputTokens, MaxOutputTokens: s.cfg.MaxTokens},
+		Images: model.CapabilitiesOf(j.transport, j.modelName).Images,
+		Disk:   process.NewBudget(s.cfg.TurnLogBytes, nil),
+	}
+}
+
+// notices tells the session of the tasks that have ended since it last heard of
+// them (runtime specification, "Background Task Recovery"). They are said as
+// what they are, facts of the runtime: nothing that a task printed is in them.
+func (s *Server) notices(j *job) func() ([]turn.Notice, func()) {
+	return func() ([]turn.Notice, func()) {
+		ended := s.parts.Tasks.Ended(j.sessionID)
+		list := make([]turn.Notice, len(ended))
+		for i, t := range ended {
+			list[i] = turn.Notice{Item: taskNotice(t), Event: j.scope.TaskEnded(t.TaskID, portable(t))}
+		}
+		return list, func() {
+			for _, t := range ended {
+				s.parts.Tasks.Told(t.TaskID)
+			}
+		}
+	}
+}
+
+func taskNotice(t tasks.Snapshot) responses.Item {
+	text := fmt.Sprintf("Notice of the runtime, not of the user: the task %s has ended with the status %s: %s.\nIts command was: %s\nTaskOutput shows what it printed.",
+		t.TaskID, t.Status, t.Summary, t.Command.CmdPreview)
+	return &responses.Message{
+		ID: responses.NewID(responses.PrefixMessage), Status: responses.ItemCompleted, Role: responses.RoleDeveloper,
+		Content: []responses.Part{responses.InputText(text)},
+	}
+}
+
+// portable is the end of a task in the terms of runtime events.
+func portable(t tasks.Snapshot) turns.TaskEnd {
+	return turns.TaskEnd{
+		NativeStatus: string(t.Status), FailureCategory: t.Failure, Message: t.Summary, Objective: t.Command.CmdPreview,
+		ExitStatus: t.Command.ExitStatus, OutputRef: t.Command.OutputPath, DurationMS: t.UpdatedAt.Sub(t.CreatedAt).Milliseconds(),
+	}
+}

@@ -1,0 +1,229 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"holon/agentd/tools"
+)
+
+// BatchArgs are the arguments of ExecCommandBatch.
+type BatchArgs struct {
+	Items       []BatchItem `json:"items" jsonschema:"the commands, run one after the other; at most 12"`
+	StopOnError bool        `json:"stop_on_error,omitempty" jsonschema:"skip the rest after a command that does not exit with 0; default false"`
+}
+
+// BatchItem is one command of a batch: an ExecCommand without terminal, input
+// and task.
+type BatchItem struct {
+	Cmd             string `json:"cmd" jsonschema:"the shell command; several lines are allowed"`
+	Workdir         string `json:"workdir,omitempty" jsonschema:"directory to run in, relative to the root of the working tree (the default)"`
+	Shell           string `json:"shell,omitempty" jsonschema:"shell to use; default bash, or sh where there is no bash"`
+	Login           bool   `json:"login,omitempty" jsonschema:"start the shell as a login shell"`
+	YieldTimeMS     int    `json:"yield_time_ms,omitempty" jsonschema:"end the command after this many milliseconds; default 30000"`
+	MaxOutputTokens int    `json:"max_output_tokens,omitempty" jsonschema:"how much of the output to show, in tokens; default is an equal share of 8000"`
+}
+
+const batchDescription = `Runs up to 12 shell commands one after the other and returns the outcome of each. Use it for short independent commands, such as looking at several files.
+Each runs in a shell of its own; cd and variables do not carry over. No command of a batch becomes a task: one that runs longer than its yield_time_ms is ended. For a terminal, input or a long run use ExecCommand.`
+
+// ItemStatus is what became of a command of a batch.
+type ItemStatus string
+
+// The states of an item.
+const (
+	ItemCompleted ItemStatus = "completed" // exit status 0
+	ItemFailed    ItemStatus = "failed"    // another status, not started, or not ended by itself
+	ItemRejected  ItemStatus = "rejected"  // its arguments are wrong; it was not started
+	ItemSkipped   ItemStatus = "skipped"   // an item before it stopped the batch
+)
+
+// KindNonzeroExit is the error kind of an item that ended with another status
+// than 0. It has a result all the same.
+const KindNonzeroExit = "nonzero_exit"
+
+// Batch is the canonical result of ExecCommandBatch (recovered types, 11.4).
+type Batch struct {
+	ItemCount      int    `json:"item_count"`
+	CompletedCount int    `json:"completed_count"`
+	FailedCount    int    `json:"failed_count"`
+	RejectedCount  int    `json:"rejected_count"`
+	SkippedCount   int    `json:"skipped_count"`
+	StopOnError    bool   `json:"stop_on_error"`
+	Items          []Item `json:"items"`
+}
+
+// Item is the outcome of one command of a batch.
+type Item struct {
+	Index        int            `json:"index"` // from 0
+	Cmd          string         `json:"cmd"`
+	Status       ItemStatus     `json:"status"`
+	Result       *Completed     `json:"result,omitempty"`
+	ErrorKind    string         `json:"error_kind,omitempty"`
+	ErrorMessage string         `json:"error_message,omitempty"`
+	ErrorDetails map[string]any `json:"error_details,omitempty"`
+	DurationMS   *int64         `json:"duration_ms,omitempty"`
+}
+
+type batchTool struct {
+	*commands
+	def tools.Definition
+}
+
+func newBatch(c *commands) (tools.Tool, error) {
+	def, err := define[BatchArgs](BatchName, batchDescription, map[string]func(*jsonschema.Schema){
+		"items": func(s *jsonschema.Schema) {
+			s.MinItems, s.MaxItems = new(1), new(MaxBatch)
+			item := s.Items.Properties
+			notEmpty(item["cmd"])
+			between(1, float64(MaxYield.Milliseconds()))(item["yield_time_ms"])
+			atLeast(1)(item["max_output_tokens"])
+		},
+	})
+	return &batchTool{c, def}, err
+}
+
+// Definition implements tools.Tool.
+func (t *batchTool) Definition() tools.Definition { return t.def }
+
+// Run implements tools.Tool.
+func (t *batchTool) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Output {
+	args, bad := tools.Decode[BatchArgs](call)
+	if bad != nil {
+		return tools.Fail(bad)
+	}
+	share := max(env.Policy.Budget(0)/len(args.Items), minShare)
+	most := max(env.Policy.Budget(1<<30)/len(args.Items), minShare)
+	b := Batch{ItemCount: len(args.Items), StopOnError: args.StopOnError}
+	stopped := false
+	for i, it := range args.Items {
+		out := Item{Index: i, Cmd: tools.Clip(it.Cmd, maxItemCmd), Status: ItemSkipped}
+		if !stopped {
+			tokens := share
+			if it.MaxOutputTokens > 0 {
+				tokens = min(it.MaxOutputTokens, most)
+			}
+			t.item(ctx, env, it, tokens, &out)
+		}
+		b.count(out)
+		stopped = stopped || args.StopOnError && out.Status != ItemCompleted || ctx.Err() != nil
+	}
+	if ctx.Err() != nil {
+		return tools.Fail(&tools.Error{
+			Kind: tools.KindCanceled, Message: "the batch was cancelled with its turn; everything it started is gone",
+			Details: map[string]any{"items": b.Items},
+		})
+	}
+	return tools.Output{Summary: b.summary(), Result: plain{b}}
+}
+
+// minShare is the least that an item may print, in tokens.
+const minShare = 200
+
+// maxItemCmd bounds a command within the result.
+const maxItemCmd = 2000
+
+// item runs one command and fills in its outcome.
+func (t *batchTool) item(ctx context.Context, env tools.Env, it BatchItem, tokens int, out *Item) {
+	r := request{
+		cmd: it.Cmd, workdir: it.Workdir, shell: it.Shell, login: it.Login, tokens: tokens,
+		timeout: milliseconds(it.YieldTimeMS, DefaultYield), log: fmt.Sprintf("%d-", out.Index),
+	}
+	l, bad := r.resolve(env)
+	if bad != nil {
+		out.fail(ItemRejected, bad)
+		return
+	}
+	began := time.Now()
+	p, bad := t.start(env, &l)
+	if bad != nil {
+		out.fail(ItemFailed, bad)
+		return
+	}
+	done := complete{l, wait(ctx, p)}
+	out.DurationMS = new(time.Since(began).Milliseconds())
+	if e := done.failure(env); e != nil {
+		out.fail(ItemFailed, e)
+		return
+	}
+	result := done.project(env.Artifacts)
+	out.Status, out.Result = ItemCompleted, &result
+	if result.ExitStatus != 0 {
+		out.Status, out.ErrorKind, out.ErrorMessage = ItemFailed, KindNonzeroExit, done.summary()
+	}
+}
+
+func (i *Item) fail(status ItemStatus, e *tools.Error) {
+	i.Status, i.ErrorKind, i.ErrorMessage, i.ErrorDetails = status, e.Kind, e.Message, e.Details
+}
+
+func (b *Batch) count(i Item) {
+	b.Items = append(b.Items, i)
+	switch i.Status {
+	case ItemCompleted:
+		b.CompletedCount++
+	case ItemFailed:
+		b.FailedCount++
+	case ItemRejected:
+		b.RejectedCount++
+	case ItemSkipped:
+		b.SkippedCount++
+	}
+}
+
+func (b *Batch) summary() string {
+	text := fmt.Sprintf("%d of %s completed", b.CompletedCount, counted(b.ItemCount, "command"))
+	for _, c := range []struct {
+		n    int
+		what string
+	}{{b.FailedCount, "failed"}, {b.RejectedCount, "rejected"}, {b.SkippedCount, "skipped"}} {
+		if c.n > 0 {
+			text += fmt.Sprintf(", %d %s", c.n, c.what)
+		}
+	}
+	return text
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Render implements tools.Renderer.
+func (t *batchTool) Render(canonical tools.Result, policy tools.RenderPolicy) string {
+	batch, ok := decoded[Batch](canonical)
+	if !ok {
+		return canonical.SummaryText
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", batch.summary())
+	for _, i := range batch.Items {
+		i.render(&b, policy)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// render keeps the boundaries between items visible.
+func (i *Item) render(b *strings.Builder, policy tools.RenderPolicy) {
+	fmt.Fprintf(b, "\n[%d] %s\n", i.Index+1, tools.Clip(i.Cmd, 300))
+	switch {
+	case i.Result != nil:
+		fmt.Fprintf(b, "Process exited with code %d\n", i.Result.ExitStatus)
+		i.Result.renderOutput(b, policy)
+	case i.Status == ItemSkipped:
+		b.WriteString("skipped\n")
+	default:
+		fmt.Fprintf(b, "%s, %s: %s\n", i.Status, i.ErrorKind, i.ErrorMessage)
+		for _, stream := range []string{"stdout", "stderr"} {
+			if text, ok := i.ErrorDetails[stream+"_preview"].(string); ok {
+				section(b, stream, &text)
+			}
+		}
+	}
+}

@@ -1,0 +1,141 @@
+// Package command is the command family of tools: ExecCommand runs one shell
+// command, ExecCommandBatch several, and TaskList, TaskStatus, TaskOutput,
+// TaskInput and TaskStop go on with a command that became a task because it was
+// still running when its caller stopped waiting.
+//
+// A command that fails is a completed command: its exit status is a result. An
+// error means that it did not run or did not end by itself. The invariant: the
+// raw bytes of both streams are in the log files (within the caps), and previews
+// say what they leave out and what they replaced, so that a model is never shown
+// something that was not printed.
+//
+// It does not confine the command and does not promise an order between the two
+// streams. Nothing that a completed command leaves running outlives it; a task
+// belongs to its session and is seen by no other.
+package command
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"holon/agentd/process"
+	"holon/agentd/tasks"
+	"holon/agentd/tools"
+)
+
+// Names of the tools.
+const (
+	ExecName   = "ExecCommand"
+	BatchName  = "ExecCommandBatch"
+	ListName   = "TaskList"
+	StatusName = "TaskStatus"
+	OutputName = "TaskOutput"
+	InputName  = "TaskInput"
+	StopName   = "TaskStop"
+)
+
+// Kinds of errors of this family beside those of package tools.
+const (
+	KindTimeout      = "command_timeout"
+	KindSpawn        = "command_spawn_failed"
+	KindWorkdir      = "workdir_not_found"
+	KindTaskNotFound = "task_not_found"
+	KindTaskLimit    = "task_limit_reached"
+)
+
+// Bounds of the arguments.
+const (
+	DefaultYield = 30 * time.Second
+	MaxYield     = time.Hour
+	DefaultWait  = 30 * time.Second // of TaskOutput
+	MaxWait      = time.Hour
+	// MaxCommandBytes stays below the kernel's limit of 128 KiB for one argument.
+	MaxCommandBytes = 120_000
+	MaxBatch        = 12
+)
+
+// DefaultTaskTime is how long a task may run.
+const DefaultTaskTime = 24 * time.Hour
+
+// Starter starts commands; *process.Supervisor is one.
+type Starter interface {
+	Start(c process.Command) (*process.Process, error)
+}
+
+// Options are what the family works with.
+type Options struct {
+	Starter Starter
+	// Tasks takes over what still runs when its caller stops waiting. Without it
+	// there are no tasks: such a command is ended, and the task tools are missing.
+	Tasks    *tasks.Manager
+	TaskTime time.Duration // 0 means DefaultTaskTime
+}
+
+// New returns the tools of the family.
+func New(o Options) ([]tools.Tool, error) {
+	c := &commands{starter: o.Starter, tasks: o.Tasks, taskTime: o.TaskTime}
+	if c.taskTime <= 0 {
+		c.taskTime = DefaultTaskTime
+	}
+	makers := []func(*commands) (tools.Tool, error){newExec, newBatch}
+	if c.tasks != nil {
+		makers = append(makers, newList, newStatus, newOutput, newInput, newStop)
+	}
+	list := make([]tools.Tool, len(makers))
+	for i, make := range makers {
+		var err error
+		if list[i], err = make(c); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// commands is what the tools of the family share.
+type commands struct {
+	starter  Starter
+	tasks    *tasks.Manager // nil where there are none
+	taskTime time.Duration
+}
+
+// define derives the definition of a tool from the type of its arguments.
+func define[T any](name, description string, adjust map[string]func(*jsonschema.Schema)) (tools.Definition, error) {
+	schema, err := tools.Derive[T](adjust)
+	if err != nil {
+		return tools.Definition{}, err
+	}
+	return tools.Definition{Name: name, Description: description, Parameters: schema}, nil
+}
+
+func between(low, high float64) func(*jsonschema.Schema) {
+	return func(s *jsonschema.Schema) { s.Minimum, s.Maximum = &low, &high }
+}
+
+func atLeast(low float64) func(*jsonschema.Schema) {
+	return func(s *jsonschema.Schema) { s.Minimum = &low }
+}
+
+func notEmpty(s *jsonschema.Schema) { s.MinLength = new(1) }
+
+// milliseconds returns a wish of a model as a duration, def where there is none.
+func milliseconds(wish int, def time.Duration) time.Duration {
+	if wish <= 0 {
+		return def
+	}
+	return time.Duration(wish) * time.Millisecond
+}
+
+// plain is the complete output of a tool whose result needs no cutting.
+type plain struct{ value any }
+
+// Project implements tools.Projector.
+func (p plain) Project(tools.Policy, *tools.Artifacts) (any, error) { return p.value, nil }
+
+// decoded returns a canonical result of type T, false when it has another shape.
+func decoded[T any](canonical tools.Result) (T, bool) {
+	var v T
+	err := json.Unmarshal(canonical.Result, &v)
+	return v, err == nil
+}

@@ -1,0 +1,204 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"holon/agentd/preview"
+	"holon/agentd/process"
+	"holon/agentd/tasks"
+	"holon/agentd/tools"
+	wire "holon/responses/tasks"
+)
+
+// Policies for a command that is already running as a task.
+const (
+	reuseRunning = "reuse_running"
+	startNew     = "start_new"
+)
+
+// ExecArgs are the arguments of ExecCommand.
+type ExecArgs struct {
+	Cmd             string `json:"cmd" jsonschema:"the shell command; several lines are allowed"`
+	Workdir         string `json:"workdir,omitempty" jsonschema:"directory to run in, relative to the root of the working tree (the default)"`
+	Shell           string `json:"shell,omitempty" jsonschema:"shell to use, such as sh, bash or zsh, by name or absolute path; default bash, or sh where there is no bash"`
+	Login           bool   `json:"login,omitempty" jsonschema:"start the shell as a login shell, which reads the profile"`
+	TTY             bool   `json:"tty,omitempty" jsonschema:"give the command a terminal; both streams are then one"`
+	YieldTimeMS     int    `json:"yield_time_ms,omitempty" jsonschema:"how long to wait for the command, in milliseconds; one that still runs then goes on as a task; default 30000; use 1 for a server"`
+	MaxOutputTokens int    `json:"max_output_tokens,omitempty" jsonschema:"how much of the output to show, in tokens; the middle is left out of more; default 8000"`
+	AcceptsInput    bool   `json:"accepts_input,omitempty" jsonschema:"keep the command's input open for TaskInput; otherwise it is empty"`
+	DuplicatePolicy string `json:"duplicate_policy,omitempty" jsonschema:"when the same command already runs as a task: reuse_running (the default) returns that task, start_new starts another"`
+}
+
+const execDescription = `Runs a shell command in the working tree and returns its exit status and output.
+A command that still runs after yield_time_ms becomes a task: you get its task id and go on with TaskOutput, TaskInput and TaskStop. Start servers and watchers this way, not with &: processes left in the background are ended when their command completes.
+Standard input is empty unless accepts_input is set. Nobody answers prompts.
+Prefer rg --files, rg -n, sed -n START,ENDp, head and tail over printing whole files. Long output is shown by its beginning and end; the result names the file with all of it.`
+
+const execAloneDescription = `Runs a shell command in the working tree and returns its exit status and output.
+A command that still runs after yield_time_ms is ended. Standard input is empty, and nobody answers prompts. Processes left in the background are ended when the command completes.
+Prefer rg --files, rg -n, sed -n START,ENDp, head and tail over printing whole files. Long output is shown by its beginning and end; the result names the file with all of it.`
+
+type execTool struct {
+	*commands
+	def tools.Definition
+}
+
+func newExec(c *commands) (tools.Tool, error) {
+	description := execDescription
+	if c.tasks == nil {
+		description = execAloneDescription
+	}
+	def, err := define[ExecArgs](ExecName, description, map[string]func(*jsonschema.Schema){
+		"cmd": notEmpty, "yield_time_ms": between(1, float64(MaxYield.Milliseconds())), "max_output_tokens": atLeast(1),
+		"duplicate_policy": func(s *jsonschema.Schema) { s.Enum = []any{reuseRunning, startNew} },
+	})
+	return &execTool{c, def}, err
+}
+
+// Definition implements tools.Tool.
+func (t *execTool) Definition() tools.Definition { return t.def }
+
+// Run implements tools.Tool.
+func (t *execTool) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Output {
+	args, bad := tools.Decode[ExecArgs](call)
+	if bad != nil {
+		return tools.Fail(bad)
+	}
+	r := request{
+		cmd: args.Cmd, workdir: args.Workdir, shell: args.Shell, login: args.Login, tty: args.TTY, input: args.AcceptsInput,
+		yield: milliseconds(args.YieldTimeMS, DefaultYield), tokens: env.Policy.Budget(args.MaxOutputTokens), timeout: t.taskTime,
+	}
+	l, bad := r.resolve(env)
+	if bad != nil {
+		return tools.Fail(bad)
+	}
+	if t.tasks == nil {
+		return t.runToEnd(ctx, env, l)
+	}
+	if args.DuplicatePolicy != startNew {
+		if task, ok := t.tasks.Active(env.SessionID, l.spec().Digest()); ok {
+			return alreadyRunning(task)
+		}
+	}
+	return t.runOrPromote(ctx, env, l)
+}
+
+// runToEnd runs a command where there are no tasks.
+func (t *execTool) runToEnd(ctx context.Context, env tools.Env, l launch) tools.Output {
+	l.timeout = l.yield
+	p, bad := t.start(env, &l)
+	if bad != nil {
+		return tools.Fail(bad)
+	}
+	return complete{l, wait(ctx, p)}.output(env)
+}
+
+// wait waits for the end of p, and ends it when ctx ends first.
+func wait(ctx context.Context, p *process.Process) process.Result {
+	select {
+	case <-p.Done():
+		return p.Result()
+	case <-ctx.Done():
+	}
+	p.Stop(0)
+	res := p.Result()
+	res.Canceled = res.Canceled || res.Stopped
+	return res
+}
+
+// runOrPromote waits for the command as long as the caller wants to, and makes a
+// task of it when it is still running then.
+func (t *execTool) runOrPromote(ctx context.Context, env tools.Env, l launch) tools.Output {
+	p, bad := t.start(env, &l)
+	if bad != nil {
+		return tools.Fail(bad)
+	}
+	yield := time.NewTimer(l.yield)
+	defer yield.Stop()
+	select {
+	case <-p.Done():
+		return complete{l, p.Result()}.output(env)
+	case <-ctx.Done():
+		return complete{l, wait(ctx, p)}.output(env)
+	case <-yield.C:
+	}
+	task, err := t.tasks.Adopt(tasks.Owner{SessionID: env.SessionID, TurnID: env.TurnID}, l.spec(), p, l.stdout, l.stderr)
+	if err != nil {
+		p.Stop(0)
+		return complete{l, p.Result()}.notAdopted(env, err)
+	}
+	stdout, stderr := p.Snapshot()
+	return tools.Output{Summary: "command promoted to managed task", Result: promoted{task, stdout, stderr, l.tokens}}
+}
+
+// promoted is the complete output of a command that became a task.
+type promoted struct {
+	task           wire.Snapshot
+	stdout, stderr process.Capture
+	tokens         int
+}
+
+// Project implements tools.Projector.
+func (p promoted) Project(tools.Policy, *tools.Artifacts) (any, error) {
+	r := Promoted{Disposition: PromotedToTask, TaskHandle: handle(p.task)}
+	if text, cut := preview.Joined(p.stdout, p.stderr, previewBytes(p.tokens)); text != "" {
+		r.InitialOutputPreview, r.InitialOutputTruncated = &text, cut
+	}
+	return r, nil
+}
+
+func handle(s wire.Snapshot) wire.Handle {
+	return wire.Handle{TaskID: s.TaskID, Kind: s.Kind, Status: s.Status}
+}
+
+func alreadyRunning(task wire.Snapshot) tools.Output {
+	return tools.Output{Summary: "the same command is already running as a task", Result: plain{Already{
+		Disposition: AlreadyRunning, TaskHandle: handle(task), Command: task.Command, Summary: task.Summary,
+		Instructions: "Read it with TaskOutput or stop it with TaskStop; pass duplicate_policy start_new to start another.",
+	}}}
+}
+
+// notAdopted is the outcome of a command that could not become a task.
+func (c complete) notAdopted(env tools.Env, err error) tools.Output {
+	e := &tools.Error{
+		Kind: tools.KindInternal, Message: "the command still ran and could not become a task: " + err.Error() + "; it was ended",
+		Details: c.details(env, map[string]any{}), RecoveryHint: "report this to the operator if it stays", Retryable: true,
+	}
+	switch {
+	case errors.Is(err, tasks.ErrTooMany):
+		e.Kind, e.RecoveryHint = KindTaskLimit, fmt.Sprintf("stop tasks that are not needed with %s, then call again", StopName)
+	case errors.Is(err, tasks.ErrClosed):
+		e.Kind, e.RecoveryHint, e.Retryable = tools.KindCanceled, "the runtime is shutting down; do not start anything", false
+	}
+	return tools.Fail(e)
+}
+
+// Render implements tools.Renderer.
+func (t *execTool) Render(canonical tools.Result, policy tools.RenderPolicy) string {
+	r, ok := decoded[struct {
+		Disposition Disposition `json:"disposition"`
+	}](canonical)
+	if !ok {
+		return canonical.SummaryText
+	}
+	switch r.Disposition {
+	case PromotedToTask:
+		if p, ok := decoded[Promoted](canonical); ok {
+			return p.render()
+		}
+	case AlreadyRunning:
+		if a, ok := decoded[Already](canonical); ok {
+			return a.render()
+		}
+	case CompletedRun:
+		if c, ok := decoded[Completed](canonical); ok {
+			return c.render(policy)
+		}
+	}
+	return canonical.SummaryText
+}

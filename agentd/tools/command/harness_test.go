@@ -1,0 +1,110 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"holon/agentd/process"
+	"holon/agentd/tasks"
+	"holon/agentd/tools"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds every wait. No test takes that long unless it fails.
+const patience = 30 * time.Second
+
+// harness is the family as a session has it.
+type harness struct {
+	reg   *tools.Registry
+	env   tools.Env
+	tasks *tasks.Manager // nil without tasks
+	out   string
+	n     int
+}
+
+type option int
+
+const withoutTasks option = 1
+
+func newHarness(t testing.TB, options ...option) *harness {
+	t.Helper()
+	sup := process.New(process.Options{Exclusive: true})
+	h := &harness{out: t.TempDir()}
+	o := Options{Starter: sup}
+	if len(options) == 0 {
+		h.tasks = tasks.New(tasks.Options{Dir: filepath.Join(t.TempDir(), "tasks")})
+		o.Tasks = h.tasks
+	}
+	t.Cleanup(func() {
+		if h.tasks != nil {
+			if err := h.tasks.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := sup.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	list, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.reg, err = tools.NewRegistry(list...); err != nil {
+		t.Fatal(err)
+	}
+	tree := t.TempDir()
+	for _, dir := range []string{filepath.Join(h.out, "tools"), filepath.Join(tree, "sub")} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.env = tools.Env{
+		TurnID: "turn_1", SessionID: "sess_1", WorkDir: tree, LogDir: filepath.Join(h.out, "tools"), Environ: process.Environ(os.Environ()),
+	}
+	return h
+}
+
+func (h *harness) run(t testing.TB, args map[string]any) tools.Outcome {
+	t.Helper()
+	return h.call(t, t.Context(), ExecName, args)
+}
+
+func (h *harness) runCtx(t testing.TB, ctx context.Context, args map[string]any) tools.Outcome {
+	t.Helper()
+	return h.call(t, ctx, ExecName, args)
+}
+
+func (h *harness) call(t testing.TB, ctx context.Context, name string, args map[string]any) tools.Outcome {
+	t.Helper()
+	raw, err := json.Marshal(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.n++
+	o := h.reg.Run(ctx, h.env, tools.Call{ID: fmt.Sprintf("call_%d", h.n), Name: name, Arguments: raw})
+	if o.Fault != nil {
+		t.Fatalf("%v: %v", args, o.Fault)
+	}
+	return o
+}
+
+// result decodes the canonical result of a call that worked.
+func result[T any](t testing.TB, o tools.Outcome) T {
+	t.Helper()
+	if o.Canonical.Error != nil {
+		t.Fatalf("%+v", o.Canonical.Error)
+	}
+	v, ok := decoded[T](o.Canonical)
+	if !ok {
+		t.Fatalf("result %s", o.Canonical.Result)
+	}
+	return v
+}

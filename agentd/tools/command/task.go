@@ -1,0 +1,206 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"holon/agentd/tools"
+	"holon/responses"
+	wire "holon/responses/tasks"
+)
+
+// maxListed bounds TaskList.
+const maxListed = 50
+
+// ListArgs are the arguments of TaskList.
+type ListArgs struct{}
+
+// StatusArgs are the arguments of TaskStatus.
+type StatusArgs struct {
+	TaskID string `json:"task_id" jsonschema:"id of the task"`
+}
+
+// OutputArgs are the arguments of TaskOutput.
+type OutputArgs struct {
+	TaskID          string `json:"task_id" jsonschema:"id of the task"`
+	Block           *bool  `json:"block,omitempty" jsonschema:"wait for the task to end (the default); false returns what there is at once"`
+	TimeoutMS       int    `json:"timeout_ms,omitempty" jsonschema:"how long to wait, in milliseconds; default 30000"`
+	MaxOutputTokens int    `json:"max_output_tokens,omitempty" jsonschema:"how much of the output to show, in tokens; the middle is left out of more; default 8000"`
+}
+
+// InputArgs are the arguments of TaskInput.
+type InputArgs struct {
+	TaskID     string `json:"task_id" jsonschema:"id of the task"`
+	Input      string `json:"input,omitempty" jsonschema:"text to write, as it is: end a line with \\n; on a terminal \\u0003 is Ctrl-C"`
+	CloseInput bool   `json:"close_input,omitempty" jsonschema:"end the command's input, after the text"`
+}
+
+// StopArgs are the arguments of TaskStop.
+type StopArgs struct {
+	TaskID string `json:"task_id" jsonschema:"id of the task"`
+	Force  bool   `json:"force,omitempty" jsonschema:"kill it at once; otherwise it is asked to end and killed when it does not within 5 seconds"`
+}
+
+// taskTool is a tool that works on tasks. Which one is decided by its functions.
+type taskTool struct {
+	def    tools.Definition
+	run    func(ctx context.Context, env tools.Env, call tools.Call) (summary string, result any, err error)
+	render func(canonical tools.Result, policy tools.RenderPolicy) (string, bool)
+}
+
+// Definition implements tools.Tool.
+func (t *taskTool) Definition() tools.Definition { return t.def }
+
+// Run implements tools.Tool.
+func (t *taskTool) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Output {
+	summary, result, err := t.run(ctx, env, call)
+	if err != nil {
+		return tools.Fail(taskError(err))
+	}
+	return tools.Output{Summary: summary, Result: plain{result}}
+}
+
+// Render implements tools.Renderer.
+func (t *taskTool) Render(canonical tools.Result, policy tools.RenderPolicy) string {
+	if text, ok := t.render(canonical, policy); ok {
+		return text
+	}
+	return canonical.SummaryText
+}
+
+// rendered makes a renderer of a function on a result's own type.
+func rendered[T any](f func(T, tools.RenderPolicy) string) func(tools.Result, tools.RenderPolicy) (string, bool) {
+	return func(canonical tools.Result, policy tools.RenderPolicy) (string, bool) {
+		v, ok := decoded[T](canonical)
+		if !ok {
+			return "", false
+		}
+		return f(v, policy), true
+	}
+}
+
+// taskError is an error of the tasks as a model reads it.
+func taskError(err error) *tools.Error {
+	if e, ok := errors.AsType[*tools.Error](err); ok {
+		return e
+	}
+	e, ok := errors.AsType[*responses.Error](err)
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), !ok:
+		return &tools.Error{Kind: tools.KindCanceled, Message: "the wait was ended with its turn; the task goes on"}
+	case e.Type == responses.TypeNotFound:
+		return &tools.Error{Kind: KindTaskNotFound, Message: e.Message, Details: map[string]any{"field": e.Param},
+			RecoveryHint: "call " + ListName + " to see the tasks of this session"}
+	}
+	return tools.InvalidInput(e.Param, e.Message, e.Hint)
+}
+
+func newList(c *commands) (tools.Tool, error) {
+	def, err := define[ListArgs](ListName, "Lists the tasks of this session with their states, the newest first.", nil)
+	return &taskTool{def: def,
+		run: func(_ context.Context, env tools.Env, _ tools.Call) (string, any, error) {
+			list := c.tasks.List(env.SessionID, maxListed)
+			for _, t := range list.Tasks {
+				c.saw(t.ID, t.Status)
+			}
+			return counted(len(list.Tasks)+list.Omitted, "task"), list, nil
+		},
+		render: rendered(func(l wire.List, _ tools.RenderPolicy) string { return renderList(l) }),
+	}, err
+}
+
+func newStatus(c *commands) (tools.Tool, error) {
+	def, err := define[StatusArgs](StatusName, "Tells the state of a task, what it runs and how it ended. It shows no output; TaskOutput does.", withID)
+	return &taskTool{def: def,
+		run: func(_ context.Context, env tools.Env, call tools.Call) (string, any, error) {
+			args, bad := tools.Decode[StatusArgs](call)
+			if bad != nil {
+				return "", nil, bad
+			}
+			s, err := c.tasks.Get(env.SessionID, args.TaskID)
+			if err != nil {
+				return "", nil, err
+			}
+			c.saw(s.TaskID, s.Status)
+			return "task is " + string(s.Status) + ": " + s.Summary, wire.StatusResult{Task: s}, nil
+		},
+		render: rendered(func(r wire.StatusResult, _ tools.RenderPolicy) string { return renderSnapshot(r.Task) }),
+	}, err
+}
+
+const outputDescription = `Shows the output of a task, and how it ended. By default it waits until the task has ended, for timeout_ms at most.
+It always shows the whole output, by its beginning and end when it is long; the result names the file with all of it.`
+
+func newOutput(c *commands) (tools.Tool, error) {
+	def, err := define[OutputArgs](OutputName, outputDescription, map[string]func(*jsonschema.Schema){
+		"task_id": notEmpty, "timeout_ms": between(1, float64(MaxWait.Milliseconds())), "max_output_tokens": atLeast(1),
+	})
+	return &taskTool{def: def,
+		run: func(ctx context.Context, env tools.Env, call tools.Call) (string, any, error) {
+			args, bad := tools.Decode[OutputArgs](call)
+			if bad != nil {
+				return "", nil, bad
+			}
+			var wait time.Duration
+			if args.Block == nil || *args.Block {
+				wait = milliseconds(args.TimeoutMS, DefaultWait)
+			}
+			r, err := c.tasks.Output(ctx, env.SessionID, args.TaskID, wait, previewBytes(env.Policy.Budget(args.MaxOutputTokens)))
+			if err != nil {
+				return "", nil, err
+			}
+			c.saw(r.Task.TaskID, r.Task.Status)
+			return "task is " + string(r.Task.Status) + ": " + r.Task.Summary, r, nil
+		},
+		render: rendered(renderTaskOutput),
+	}, err
+}
+
+func newInput(c *commands) (tools.Tool, error) {
+	def, err := define[InputArgs](InputName, "Writes to the input of a task that was started with accepts_input. Read what it answers with TaskOutput and block false.", withID)
+	return &taskTool{def: def,
+		run: func(ctx context.Context, env tools.Env, call tools.Call) (string, any, error) {
+			args, bad := tools.Decode[InputArgs](call)
+			if bad != nil {
+				return "", nil, bad
+			}
+			r, err := c.tasks.Input(ctx, env.SessionID, args.TaskID, wire.Input{Input: args.Input, Close: args.CloseInput})
+			if err != nil {
+				return "", nil, err
+			}
+			return r.SummaryText, r, nil
+		},
+		render: rendered(func(r wire.InputResult, _ tools.RenderPolicy) string { return renderInput(r) }),
+	}, err
+}
+
+func newStop(c *commands) (tools.Tool, error) {
+	def, err := define[StopArgs](StopName, "Ends a task and everything that it started.", withID)
+	return &taskTool{def: def,
+		run: func(ctx context.Context, env tools.Env, call tools.Call) (string, any, error) {
+			args, bad := tools.Decode[StopArgs](call)
+			if bad != nil {
+				return "", nil, bad
+			}
+			r, err := c.tasks.Stop(ctx, env.SessionID, args.TaskID, args.Force)
+			if err != nil {
+				return "", nil, err
+			}
+			c.saw(r.Task.TaskID, r.Task.Status)
+			return r.SummaryText, r, nil
+		},
+		render: rendered(func(r wire.StopResult, _ tools.RenderPolicy) string { return renderStop(r) }),
+	}, err
+}
+
+var withID = map[string]func(*jsonschema.Schema){"task_id": notEmpty}
+
+// saw notes that the model has seen the end of a task and need not be told of it.
+func (c *commands) saw(id string, status wire.Status) {
+	if status.Terminal() {
+		c.tasks.Told(id)
+	}
+}

@@ -144,7 +144,7 @@ func (s *Server) plan(turnID string, req *responses.Request, mem *memory) (*plan
 	if err := s.planInput(p, mem); err != nil {
 		return nil, err
 	}
-	if err := turn.CheckMedia("previous_response_id", p.history, takes); err != nil {
+	if err := turn.CheckHistory(p.history, takes); err != nil {
 		return nil, err
 	}
 	if err := s.planDirs(p); err != nil {

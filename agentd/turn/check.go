@@ -22,7 +22,19 @@ func Check(q *responses.Request, offered []tools.Definition, takes model.Capabil
 	if _, err := structured.Compile(q.Text.Format); err != nil {
 		return err
 	}
-	return CheckMedia("input", q.Input, takes)
+	return checkMedia("input", q.Input, takes)
+}
+
+// CheckHistory refuses to go on with a conversation that holds content which the
+// model cannot be told: it began with another model.
+func CheckHistory(items []responses.Item, takes model.Capabilities) error {
+	err := checkMedia("", items, takes)
+	if err == nil {
+		return nil
+	}
+	e := responses.Invalid("previous_response_id", responses.CodeInvalidValue, "the conversation cannot go on with this model: "+responses.AsError(err).Message)
+	e.Hint = "name a model that takes it"
+	return e
 }
 
 // checkChoice checks that the tools which tool_choice names are there. A name
@@ -57,9 +69,9 @@ func checkChoice(q *responses.Request, offered []tools.Definition) error {
 	return nil
 }
 
-// CheckMedia refuses items with content that the model cannot be told. The error
+// checkMedia refuses items with content that the model cannot be told. The error
 // names the part below param, as param[i].content[j].
-func CheckMedia(param string, items []responses.Item, takes model.Capabilities) error {
+func checkMedia(param string, items []responses.Item, takes model.Capabilities) error {
 	for i, item := range items {
 		key, parts := "content", []responses.Part(nil)
 		switch item := item.(type) {

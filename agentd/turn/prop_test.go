@@ -14,13 +14,13 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"holon/agentd/model"
 	"holon/responses"
 	"holon/responses/conform"
+	"holon/responses/conform/schema"
 )
 
 // moody is a model that does anything a provider may do, and stops anywhere.
@@ -116,7 +116,7 @@ func drawBody(t *rapid.T) string {
 // fits the protocol's own schemas; its deltas alone rebuild the final response;
 // and the output, sent back, is what the turn left in its history.
 func TestEveryTurn(t *testing.T) {
-	schemas := eventSchemas(t)
+	doc := document(t)
 	rapid.Check(t, func(t *rapid.T) {
 		calls := 0
 		m := &moody{cut: -1}
@@ -146,8 +146,11 @@ func TestEveryTurn(t *testing.T) {
 			t.Fatalf("something of ours is on a standard stream:\n%s", strings.Join(s.stream, "\n"))
 		}
 		for _, line := range s.stream {
-			if err := fits(schemas, line); err != nil && !show {
-				t.Fatalf("%s\n%v", line, err)
+			if show || doc == nil {
+				break // the protocol's schemas know no items of ours
+			}
+			if err := doc.Event([]byte(line)); err != nil {
+				t.Fatal(err)
 			}
 		}
 		if diff := rebuild(t, s.stream); diff != "" {
@@ -288,41 +291,20 @@ func sameHistory(t *rapid.T, s *stage) {
 	}
 }
 
-// eventSchemas returns the protocol's own schema of each event, nil where its
-// document is not beside the module.
-func eventSchemas(t *testing.T) map[string]*openapi3.Schema {
+// document loads the protocol's own document, nil where it is not beside the
+// module.
+func document(t *testing.T) *schema.Document {
 	t.Helper()
 	path := filepath.Join("..", "..", "..", "shared", "openresponses", "openapi.json")
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		t.Logf("events are not held against the protocol's schemas, which are absent: %s", path)
 		return nil
 	}
-	doc, err := openapi3.NewLoader().LoadFromFile(path)
+	doc, err := schema.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	schemas := make(map[string]*openapi3.Schema)
-	for name, ref := range doc.Components.Schemas {
-		if strings.HasSuffix(name, "StreamingEvent") {
-			schemas[ref.Value.Properties["type"].Value.Enum[0].(string)] = ref.Value
-		}
-	}
-	return schemas
-}
-
-func fits(schemas map[string]*openapi3.Schema, line string) error {
-	if schemas == nil {
-		return nil
-	}
-	var v any
-	if err := json.Unmarshal([]byte(line), &v); err != nil {
-		return err
-	}
-	schema := schemas[responses.EventType([]byte(line))]
-	if schema == nil {
-		return errors.New("there is no such event")
-	}
-	return schema.VisitJSON(v, openapi3.EnableJSONSchema2020())
+	return doc
 }
 
 // However a provider tears its text apart, every byte arrives.

@@ -48,7 +48,7 @@ func (s *Server) tell(p *plan) {
 	for _, a := range active {
 		p.active = append(p.active, a.SkillID+" "+a.ActivationState)
 	}
-	p.assemble(&s.cfg, p.req, s.containerTools(p.req), inUse(p.skills, active), p.inputDir != "")
+	p.assemble(&s.cfg, p.req, unshadowed(toolNames(s.parts.Tools.Definitions()), p.req), inUse(p.skills, active), p.inputDir != "")
 	p.context = p.prompt.Items(p.history)
 }
 
@@ -69,16 +69,8 @@ func (t *telling) assemble(cfg *Config, req *responses.Request, container []stri
 	}
 }
 
-// containerTools returns the names of the container's tools that the request
-// does not replace by functions of the client.
-func (s *Server) containerTools(req *responses.Request) []string {
-	var names []string
-	for _, def := range s.parts.Tools.Definitions() {
-		names = append(names, def.Name)
-	}
-	return unshadowed(names, req)
-}
-
+// unshadowed returns the names of the container's tools that the request does
+// not replace by functions of the client.
 func unshadowed(names []string, req *responses.Request) []string {
 	client := make(map[string]bool, len(req.Tools))
 	for _, tool := range req.Tools {

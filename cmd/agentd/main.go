@@ -35,6 +35,7 @@ Usage:
   agentd serve [flags]    serve the API until SIGTERM
   agentd run   [flags]    run the one turn of --request and exit
   agentd probe [flags]    ask a running server how it is; exit 0 when it is ready
+  agentd debug prompt     show what a model is told, and where it comes from
   agentd version          print the version
 
 "agentd COMMAND --help" lists the flags. Each flag can also be set by an
@@ -63,6 +64,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err = runOnce(ctx, args, stdin, stdout, stderr)
 	case "probe":
 		err = probe(ctx, args, stdout)
+	case "debug":
+		err = debugPrompt(args, stdin, stdout)
 	case "version", "--version":
 		fmt.Fprintln(stdout, "agentd", agentd.Version())
 	case "help", "-h", "--help":

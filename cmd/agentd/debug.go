@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+
+	"holon/agentd"
+	"holon/responses"
+)
+
+// debugPrompt shows what a model would be told besides the conversation. It
+// asks no model and no server.
+func debugPrompt(args []string, stdin io.Reader, stdout io.Writer) error {
+	if len(args) == 0 || args[0] != "prompt" {
+		return usageError{errors.New("debug: there is only agentd debug prompt")}
+	}
+	cfg := agentd.DefaultConfig()
+	request, asJSON := "", false
+	err := configure("debug prompt", &cfg, args[1:], stdout, func(fs *flag.FlagSet) func() {
+		fs.StringVar(&request, "request", "", "`file` with a request, a body of POST /responses; - for standard input; none: a request that says nothing")
+		fs.BoolVar(&asJSON, "json", false, "print an object with the sources and the exact text")
+		return func() {}
+	})
+	if err != nil {
+		return err
+	}
+	req := &responses.Request{}
+	if request != "" {
+		if req, err = readRequest(request, stdin); err != nil {
+			return err
+		}
+	}
+	report, err := agentd.DebugPrompt(cfg, req)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		enc := json.NewEncoder(stdout)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		return enc.Encode(report)
+	}
+	_, err = io.WriteString(stdout, visible(promptText(report)))
+	return err
+}
+
+// promptText is the report for a person.
+func promptText(r *agentd.PromptReport) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "agent home      %s (role %s)\nworkspace       %s\nexecution root  %s\nconfinement     %s\ntools           %s\nfingerprint     %s\n\n",
+		orNone(r.AgentHome), r.AgentRole, orNone(r.Workspace), orNone(r.ExecutionRoot), r.Confinement, strings.Join(r.Tools, ", "), r.Fingerprint)
+	table := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(table, "SOURCE\tKIND\tSTABILITY\tBYTES\tDIGEST\tPATH")
+	for _, src := range r.Sources {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", src.Name, src.Kind, src.Stability, src.Bytes, src.Digest, orNone(src.Path))
+	}
+	_ = table.Flush() // a strings.Builder takes everything
+	for _, root := range r.SkillRoots {
+		fmt.Fprintf(&b, "\nskills of the %s in %s: %s", root.Scope, root.Path, orNone(strings.Join(root.Skills, ", ")))
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(&b, "\nnote: %s", note)
+	}
+	fmt.Fprintf(&b, "\n\n--- %d bytes ---\n%s\n", r.Bytes, r.Text)
+	return b.String()
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// visible drops what would act on a terminal instead of being shown on it.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+			return -1
+		}
+		return r
+	}, s)
+}

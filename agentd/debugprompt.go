@@ -3,7 +3,9 @@ package agentd
 import (
 	"path/filepath"
 
+	"holon/agentd/process"
 	"holon/agentd/prompt"
+	"holon/agentd/tasks"
 	"holon/agentd/tools"
 	"holon/responses"
 	"holon/skills"
@@ -41,7 +43,7 @@ func DebugPrompt(cfg Config, req *responses.Request) (*PromptReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	registry, err := toolset(nil) // to be asked what there is, not to be run
+	registry, err := toolset(cfg, new(process.Supervisor), new(tasks.Manager)) // to be asked what there is, not to be run
 	if err != nil {
 		return nil, err
 	}

@@ -115,6 +115,13 @@ func (s *Server) begin(lt *liveTurn, req *responses.Request, source string, chos
 		defer cancel(nil)
 		s.run(ctx, lt, job)
 	}()
+	// The model is asked meanwhile; nothing is shown and no tool starts before.
+	if err := job.rec.Acknowledge(); err != nil {
+		cancel(record.ErrUnacknowledged)
+		<-lt.done
+		v.release()
+		return nil, recordError(err)
+	}
 	return v, nil
 }
 
@@ -279,7 +286,8 @@ type job struct {
 	lead  prompt.Lead
 }
 
-// record writes the turn down and opens its stream. After it, the turn exists.
+// record writes the turn down and opens its stream. Once that is acknowledged, the
+// turn exists.
 func (s *Server) record(p *plan, t *ticket, source string) (*job, error) {
 	now := s.parts.Now()
 	resp := responses.NewResponse(responses.NewID(responses.PrefixResponse), p.modelRef, now.Unix(), p.req)
@@ -308,7 +316,7 @@ func (s *Server) record(p *plan, t *ticket, source string) (*job, error) {
 		j.emitter, err = responses.NewEmitter(resp, written.Sink())
 	}
 	if err == nil {
-		err = written.Acknowledge()
+		err = written.Prepare()
 	}
 	if err != nil {
 		return nil, recordError(errors.Join(err, written.Discard()))

@@ -30,9 +30,7 @@ func (s *Server) run(ctx context.Context, lt *liveTurn, j *job) {
 	if err != nil {
 		log.Error("the turn could not be recorded", "err", err)
 		cause := recordError(err)
-		j.rec.Abort(cause)
-		s.settleLater(j.emitter.Response().ID, cause)
-		s.settle()
+		s.breakOff(j, cause)
 		lt.finish(nil, cause, nil)
 	}
 	s.forget(lt)
@@ -48,6 +46,18 @@ func (s *Server) promote(j *job, status responses.Status) {
 	if err := s.sessions.Promote(j.sessionID, j.turnID, j.watch.Active()); err != nil {
 		s.log.Warn("the skills of the turn are not noted for its session", "turn", j.turnID, "session", j.sessionID, "err", err)
 	}
+}
+
+// breakOff ends a turn that cannot be recorded any further. Nothing is left of
+// one that was not even acknowledged.
+func (s *Server) breakOff(j *job, cause *responses.Error) {
+	if j.rec.Acknowledged() != nil {
+		_ = j.rec.Discard() // the disk does not write: what it keeps is released at the next start
+		return
+	}
+	j.rec.Abort(cause)
+	s.settleLater(j.emitter.Response().ID, cause)
+	s.settle()
 }
 
 // settleLater notes a turn that broke off. Its record says so as soon as it

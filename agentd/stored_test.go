@@ -262,6 +262,7 @@ func TestUnstoredWhileItRuns(t *testing.T) {
 	h := start(t)
 	done := h.later(t.Context(), `{"input":"go","store":false,"holon":{"turn_id":"turn_a"}}`)
 	h.gate.wait(t, 1)
+	h.do(http.MethodGet, "/turns/turn_a", "") // returns once it is acknowledged, which the model does not wait for
 	id := h.record("turn_a").ResponseID
 	for _, path := range []string{"", "?stream=true", "/input_items"} {
 		if a := h.do(http.MethodGet, "/responses/"+id+path, ""); a.status != http.StatusNotFound {

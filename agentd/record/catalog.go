@@ -173,6 +173,9 @@ func (s *Store) Catalog(ctx context.Context) error {
 // list returns the ids of the trajectories in a folder of the store.
 func (s *Store) list(sub string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(s.dir, sub))
+	if errors.Is(err, fs.ErrNotExist) { // deleted/ is made with the first
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list %s responses: %w", sub, err)
 	}

@@ -17,7 +17,7 @@ func put(t *testing.T, s *Store, id, previous string) {
 	tr, err := s.begin(header(id, previous), nil, []responses.Item{text("in_"+id, responses.RoleUser)})
 	must(t, err)
 	must(t, tr.Add(text("out_"+id, responses.RoleAssistant)))
-	must(t, tr.Finish(final(id)), tr.Publish(true))
+	must(t, tr.Finish(final(id)), tr.Sync(), tr.Publish(true))
 }
 
 func header(id, previous string) Header {

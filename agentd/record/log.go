@@ -40,29 +40,34 @@ const (
 // next one. A trickle of lines is thus durable at once and a flood in batches.
 // Followers read the file, not memory; a slow one costs nothing.
 type Log struct {
-	file *os.File
-	done chan struct{} // closed when the writer goroutine has ended
-
-	mu      sync.Mutex
+	file    *os.File
 	promise Durability
-	work    *sync.Cond    // signals the writer: pending lines, or closing
-	change  chan struct{} // closed and replaced when visible, err or ended changes
-	pending []byte        // lines that are not yet handed to the disk
-	durable int64         // bytes as durable as promised
-	visible int64         // bytes that followers may read; below durable while held
-	holdAt  int64         // bytes that may become visible at most; noHold for all
-	closing bool
-	ended   bool // no line will follow
-	err     error
+	journal *journal      // shares syncs; nil where the file is synced itself
+	done    chan struct{} // closed when the writer goroutine has ended
+
+	mu       sync.Mutex
+	work     *sync.Cond    // signals the writer: pending lines, or closing
+	change   chan struct{} // closed and replaced when visible, err or ended changes
+	pending  []byte        // lines that are not yet handed to the disk
+	written  int64         // bytes that are with the kernel
+	synced   int64         // bytes that are on disk
+	visible  int64         // bytes that followers may read; less than durable while held
+	holdAt   int64         // bytes that may become visible at most; noHold for all
+	deferred bool          // lines are written now and synced by whoever deferred them
+	closing  bool
+	ended    bool // no line will follow
+	err      error
 }
 
 // CreateLog creates the log at path, which must not exist, mode 0600.
-func CreateLog(path string, promise Durability) (*Log, error) {
+func CreateLog(path string, promise Durability) (*Log, error) { return createLog(path, promise, nil) }
+
+func createLog(path string, promise Durability, j *journal) (*Log, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("create event log: %w", err)
 	}
-	return startLog(f, 0, promise), nil
+	return startLog(f, 0, promise, j), nil
 }
 
 // ReopenLog opens an existing log to append to it after a crash. A last line
@@ -83,7 +88,7 @@ func ReopenLog(path string) (*Log, error) {
 		f.Close()
 		return nil, fmt.Errorf("reopen event log: %w", err)
 	}
-	return startLog(f, size, Synced), nil
+	return startLog(f, size, Synced, nil), nil
 }
 
 // OpenLog opens a finished log for followers only.
@@ -99,11 +104,11 @@ func OpenLog(path string) (*Log, error) {
 	}
 	done := make(chan struct{})
 	close(done)
-	return &Log{file: f, done: done, change: make(chan struct{}), durable: size, visible: size, holdAt: noHold, closing: true, ended: true}, nil
+	return &Log{file: f, done: done, change: make(chan struct{}), written: size, synced: size, visible: size, holdAt: noHold, closing: true, ended: true}, nil
 }
 
-func startLog(f *os.File, size int64, promise Durability) *Log {
-	l := &Log{file: f, promise: promise, done: make(chan struct{}), change: make(chan struct{}), durable: size, visible: size, holdAt: noHold}
+func startLog(f *os.File, size int64, promise Durability, j *journal) *Log {
+	l := &Log{file: f, promise: promise, journal: j, done: make(chan struct{}), change: make(chan struct{}), written: size, synced: size, visible: size, holdAt: noHold}
 	l.work = sync.NewCond(&l.mu)
 	go l.write()
 	return l
@@ -130,14 +135,71 @@ func (l *Log) Append(line []byte) error {
 	return nil
 }
 
-// Promise changes what the log promises of the lines appended from now on.
-func (l *Log) Promise(p Durability) {
+// postpone leaves the lines appended from now on to take: they are written at
+// once, but neither synced nor visible.
+func (l *Log) postpone() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.deferred = true
+}
+
+// take waits until all lines are with the kernel and returns what of them has
+// to be synced, for the caller to commit and confirm. Lines that come after are
+// synced by the log itself again. ok is false when there is nothing to commit,
+// also because it was too much to share a journal and was synced here.
+func (l *Log) take() (f frame, ok bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.drain(); err != nil {
+		return frame{}, false, err
+	}
+	l.deferred = false
+	n := l.written - l.synced
+	if n == 0 {
+		return frame{}, false, nil
+	}
+	if n > maxShared {
+		if err := l.file.Sync(); err != nil {
+			return frame{}, false, fmt.Errorf("sync event log: %w", err)
+		}
+		l.confirmed(l.written)
+		return frame{}, false, nil
+	}
+	f = frame{kind: frameWrite, path: l.file.Name(), offset: l.synced, data: make([]byte, n)}
+	if _, err := l.file.ReadAt(f.data, f.offset); err != nil {
+		return frame{}, false, fmt.Errorf("read event log: %w", err)
+	}
+	return f, true, nil
+}
+
+// confirm says that the frame that take returned is on disk.
+func (l *Log) confirm(f frame) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.confirmed(f.offset + int64(len(f.data)))
+}
+
+func (l *Log) confirmed(end int64) {
+	l.synced = max(l.synced, end)
+	l.show()
+	l.announce()
+}
+
+// drain waits until nothing is pending. The caller holds mu.
+func (l *Log) drain() error {
 	for len(l.pending) > 0 && l.err == nil && !l.ended {
 		l.work.Wait()
 	}
-	l.promise = p
+	return l.err
+}
+
+// show makes visible what may be. The caller holds mu.
+func (l *Log) show() {
+	ready := l.written
+	if l.promise == Synced {
+		ready = l.synced
+	}
+	l.visible = max(l.visible, min(ready, l.holdAt))
 }
 
 // Hold keeps lines appended from now on invisible until Release. They go to
@@ -146,7 +208,7 @@ func (l *Log) Promise(p Durability) {
 func (l *Log) Hold() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.holdAt = l.durable + int64(len(l.pending))
+	l.holdAt = l.written + int64(len(l.pending))
 }
 
 // Release makes held lines visible.
@@ -154,23 +216,24 @@ func (l *Log) Release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.holdAt = noHold
-	l.visible = l.durable
+	l.show()
 	l.announce()
 }
 
 // Flush returns when all that was appended so far is on disk.
 func (l *Log) Flush() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for len(l.pending) > 0 && l.err == nil && !l.ended {
-		l.work.Wait()
+	f, ok, err := l.take()
+	if err != nil || !ok {
+		return err
 	}
-	if l.err != nil || l.promise == Synced {
-		return l.err
+	if l.journal == nil {
+		if err := l.file.Sync(); err != nil {
+			return fmt.Errorf("sync event log: %w", err)
+		}
+	} else if err := l.journal.commit(f); err != nil {
+		return err
 	}
-	if err := syscall.Fdatasync(int(l.file.Fd())); err != nil {
-		return fmt.Errorf("sync event log: %w", err)
-	}
+	l.confirm(f)
 	return nil
 }
 
@@ -209,7 +272,7 @@ func (l *Log) Abort(cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.ended {
-		l.pending, l.durable, l.ended = nil, l.visible, true
+		l.pending, l.written, l.synced, l.ended = nil, l.visible, l.visible, true
 		_ = l.file.Truncate(l.visible) // frees the space; settling cuts what remains
 		l.announce()
 	}
@@ -222,7 +285,7 @@ func (l *Log) cut(size int64) error {
 	if err := l.file.Truncate(size); err != nil {
 		return fmt.Errorf("cut event log: %w", err)
 	}
-	l.durable, l.visible = size, size
+	l.written, l.synced, l.visible = size, size, size
 	return nil
 }
 
@@ -254,17 +317,20 @@ func (l *Log) write() {
 		// pending stays set until the batch is on disk, so that Flush and Hold
 		// wait for it; producers append behind it.
 		batch = append(batch[:0], l.pending...)
-		at, promise := l.durable, l.promise
+		at, sync := l.written, l.promise == Synced && !l.deferred
 		l.mu.Unlock()
-		err := l.commit(batch, at, promise)
+		err := l.commit(batch, at, sync)
 		l.mu.Lock()
 		if err != nil {
 			l.err = err
 			l.pending = nil
 		} else {
-			l.durable += int64(len(batch))
+			l.written += int64(len(batch))
+			if sync {
+				l.synced = l.written
+			}
 			l.pending = append(l.pending[:0], l.pending[len(batch):]...)
-			l.visible = min(l.durable, l.holdAt)
+			l.show()
 		}
 		l.announce()
 		l.work.Broadcast()
@@ -274,10 +340,14 @@ func (l *Log) write() {
 // commit puts the batch on disk at the given offset. When it fails, what was
 // written of it is cut off again: the file never ends in half a line, and never
 // holds an event that readers were told did not make it.
-func (l *Log) commit(batch []byte, at int64, promise Durability) error {
+func (l *Log) commit(batch []byte, at int64, sync bool) error {
 	_, err := l.file.WriteAt(batch, at)
-	if err == nil && promise == Synced {
-		err = syscall.Fdatasync(int(l.file.Fd()))
+	switch {
+	case err != nil || !sync:
+	case l.journal != nil && len(batch) <= maxShared:
+		err = l.journal.commit(frame{kind: frameWrite, path: l.file.Name(), offset: at, data: batch})
+	default:
+		err = l.file.Sync()
 	}
 	if err != nil {
 		_ = l.file.Truncate(at) // the error that counts is the first

@@ -84,7 +84,7 @@ func TestDeleteIsCrashSafe(t *testing.T) {
 	s := openStore(t)
 	put(t, s, "a", "")
 	put(t, s, "b", "a")
-	must(t, os.Rename(s.donePath("b"), s.deletedPath("b"))) // killed right after the rename
+	must(t, os.Mkdir(filepath.Join(s.dir, "deleted"), 0o700), os.Rename(s.donePath("b"), s.deletedPath("b"))) // killed right after the rename
 	s = cold(t, s)
 	if _, _, err := s.Chain("b"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("b: %v", err)
@@ -212,7 +212,7 @@ func TestMaintainSweepsUntilItIsStopped(t *testing.T) {
 	put(t, s, "b", "")
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		s.wake = make(chan struct{}, 1) // of this bubble
+		s.wake, s.journal.full = make(chan struct{}, 1), make(chan struct{}, 1) // of this bubble
 		ended := make(chan struct{})
 		go func() {
 			s.Maintain(ctx, Retention{}, now, slog.New(slog.DiscardHandler))
@@ -227,6 +227,7 @@ func TestMaintainSweepsUntilItIsStopped(t *testing.T) {
 		cancel()
 		<-ended
 	})
+	s.wake, s.journal.full = make(chan struct{}, 1), make(chan struct{}, 1)
 	if got := files(t, s); got != "b" {
 		t.Errorf("stored are %s", got)
 	}

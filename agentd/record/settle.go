@@ -52,6 +52,9 @@ func (s *Store) SettleTurn(id string, cause *responses.Error, now func() time.Ti
 		return "", fmt.Errorf("settle response %s: %w", id, err)
 	}
 	h := stored.Header
+	if err := s.release(s.openPath(id), filepath.Join(h.TurnDir, turns.EventsFile), filepath.Join(h.TurnDir, turns.RuntimeFile), filepath.Join(h.TurnDir, turns.RecordFile)); err != nil {
+		return "", fmt.Errorf("settle response %s: %w", id, errors.Join(err, trajectory.Close()))
+	}
 	if err := s.settle(trajectory, stored, cause, now()); err != nil {
 		return "", fmt.Errorf("settle response %s: %w", id, errors.Join(err, trajectory.Close()))
 	}
@@ -73,6 +76,9 @@ func (s *Store) settle(t *Trajectory, stored *Stored, cause *responses.Error, no
 	if stored.Response == nil || stored.Response.Status != resp.Status {
 		if err := t.Finish(resp); err != nil {
 			return err
+		}
+		if err := t.file.Sync(); err != nil {
+			return fmt.Errorf("sync trajectory: %w", err)
 		}
 	}
 	return s.settleRecord(h, resp, now)

@@ -53,7 +53,7 @@ func begin(t *testing.T, s *Store, dir, body string) (*Turn, *responses.Emitter,
 	if lines, err := turn.Events.Follow().Next(done(t)); err == nil {
 		t.Errorf("events are visible before the turn is acknowledged: %s", lines)
 	}
-	must(t, turn.Acknowledge())
+	must(t, turn.Prepare(), turn.Acknowledge())
 	return turn, em, scope
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -39,7 +40,10 @@ type Store struct {
 	lock    *os.File // held as long as the process may write here
 	cache   *conversations
 	catalog *catalog
+	journal *journal
 	wake    chan struct{} // tells Maintain that there is something to do
+
+	checkpointing sync.Mutex
 }
 
 // Header is the first line of a trajectory: what a turn needs to be settled
@@ -86,8 +90,11 @@ var ErrInUse = errors.New("another agentd uses this directory; stop it or choose
 // mode 0700. The store belongs to one process at a time: another one would take
 // its running turns for crashed ones. A lock of the kernel's says so, which
 // ends with the process however that ends.
-func OpenStore(dir string) (*Store, error) {
-	for _, sub := range []string{"open", "responses", "deleted"} {
+func OpenStore(dir string) (*Store, error) { return openStoreIn(dir, bootID()) }
+
+// openStoreIn opens a store in the given run of the kernel.
+func openStoreIn(dir, boot string) (*Store, error) {
+	for _, sub := range []string{"open", "responses"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("open response store: %w", err)
 		}
@@ -102,7 +109,10 @@ func OpenStore(dir string) (*Store, error) {
 	case err != nil:
 		return nil, errors.Join(fmt.Errorf("lock response store: %w", err), lock.Close())
 	}
-	s := &Store{dir: dir, lock: lock, cache: newConversations(maxCached), catalog: newCatalog(), wake: make(chan struct{}, 1)}
+	s := &Store{dir: dir, lock: lock, cache: newConversations(maxCached), catalog: newCatalog(), journal: newJournal(filepath.Join(dir, "journal"), boot), wake: make(chan struct{}, 1)}
+	if err := s.recover(); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
 	hidden, err := s.list("deleted")
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
@@ -114,7 +124,8 @@ func OpenStore(dir string) (*Store, error) {
 }
 
 // Close gives the store up. No turn may be running, and Maintain has returned.
-func (s *Store) Close() error { return s.lock.Close() }
+// Everything is on disk afterwards, without the journal.
+func (s *Store) Close() error { return errors.Join(s.checkpoint(), s.lock.Close()) }
 
 func (s *Store) openPath(id string) string { return filepath.Join(s.dir, "open", id+".ndjson") }
 func (s *Store) donePath(id string) string { return filepath.Join(s.dir, "responses", id+".ndjson") }
@@ -129,6 +140,8 @@ type Trajectory struct {
 	file   *os.File
 	buf    bytes.Buffer
 	size   int64            // bytes written
+	fresh  []byte           // those that are not on disk yet, unless they are more than a journal takes
+	synced int64            // bytes on disk
 	items  []responses.Item // the conversation that the file holds: history, input, what was added
 	given  int              // of items: those that the turn began with
 }
@@ -206,12 +219,30 @@ func (s *Store) unpin(h Header) {
 	}
 }
 
-// Sync makes what was written durable. The name of the file, and of the turn's
-// directory, become durable with it: the file systems of Linux commit the names
-// of a new file together with its content. Syncing the directories as well
-// would double the time to the first event.
+// take returns what was written and is not on disk, for the caller to commit to
+// the journal. ok is false when there is nothing, or it was so much that it was
+// synced here. The names of the file, and of the turn's directory, become durable
+// with it: the file systems of Linux commit the names of a new file together with
+// its content.
+func (t *Trajectory) take() (f frame, ok bool, err error) {
+	n := t.size - t.synced
+	f = frame{kind: frameWrite, path: t.file.Name(), offset: t.synced, data: t.fresh}
+	t.synced, t.fresh = t.size, nil
+	if n > maxShared {
+		if err := t.file.Sync(); err != nil {
+			return frame{}, false, fmt.Errorf("sync trajectory: %w", err)
+		}
+	}
+	return f, n > 0 && n <= maxShared, nil
+}
+
+// Sync makes what was written durable.
 func (t *Trajectory) Sync() error {
-	if err := t.file.Sync(); err != nil {
+	f, ok, err := t.take()
+	if err != nil || !ok {
+		return err
+	}
+	if err := t.store.journal.commit(f); err != nil {
 		return fmt.Errorf("sync trajectory: %w", err)
 	}
 	return nil
@@ -226,7 +257,7 @@ func (t *Trajectory) Started(call *responses.ToolCall) error {
 		err = t.write()
 	}
 	if err == nil {
-		err = syscall.Fdatasync(int(t.file.Fd()))
+		err = t.Sync()
 	}
 	if err != nil {
 		return fmt.Errorf("record tool call: %w", err)
@@ -247,16 +278,12 @@ func (t *Trajectory) Add(item responses.Item) error {
 	return nil
 }
 
-// Finish appends the final response and makes the trajectory durable. The turn
-// is committed by Publish; in between, a crash leaves a trajectory that
-// recovery can complete without guessing.
+// Finish appends the final response. Once it is durable, a crash leaves a
+// trajectory that recovery can complete without guessing; Publish commits it.
 func (t *Trajectory) Finish(resp responses.Response) error {
 	err := t.encode(line{Response: &resp})
 	if err == nil {
 		err = t.write()
-	}
-	if err == nil {
-		err = syscall.Fdatasync(int(t.file.Fd()))
 	}
 	if err != nil {
 		return fmt.Errorf("record final response: %w", err)
@@ -299,7 +326,11 @@ func (t *Trajectory) Close() error { return t.file.Close() }
 // Discard removes the trajectory.
 func (t *Trajectory) Discard() error {
 	t.store.unpin(t.header)
-	return errors.Join(t.file.Close(), os.Remove(t.store.openPath(t.header.ResponseID)))
+	path := t.store.openPath(t.header.ResponseID)
+	if t.store.journal.covers(path) {
+		t.store.journal.note(frame{kind: frameRelease, path: path})
+	}
+	return errors.Join(t.file.Close(), os.Remove(path))
 }
 
 // keep encodes an item that belongs to the conversation.
@@ -329,6 +360,11 @@ func (t *Trajectory) encodeItem(item responses.Item, wrap func(json.RawMessage) 
 func (t *Trajectory) write() error {
 	n, err := t.file.Write(t.buf.Bytes())
 	t.size += int64(n)
+	if t.size-t.synced <= maxShared {
+		t.fresh = append(t.fresh, t.buf.Bytes()[:n]...)
+	} else {
+		t.fresh = nil
+	}
 	t.buf.Reset()
 	if t.buf.Cap() > 1<<20 {
 		t.buf = bytes.Buffer{} // one huge input must not pin its buffer for the whole turn

@@ -5,13 +5,19 @@
 //	<turn dir>/events.ndjson   exactly the turn's Open Responses stream
 //	<turn dir>/runtime.ndjson  facts that the stream does not carry
 //	<turn dir>/tools/          full outputs of tools
-//	<state dir>/open|responses/<response_id>.ndjson   the trajectory (see Store)
+//	<state dir>/open|responses|deleted/<response_id>.ndjson   the trajectory (see Store)
+//	<state dir>/journal/                                      what is not yet on disk elsewhere
+//
+// A write is with the kernel at once, which no kill can undo, and on disk, which
+// no power cut can undo, with the next commit of the journal: that one file is
+// synced for all files of all turns (see journal).
 //
 // Order on the way in: trajectory header, turn.json and the first events are
-// written and held; the trajectory is synced; only then the first event becomes
-// visible, which is the acknowledgement. Order on the way out: the terminal event
-// durable but invisible, the trajectory with the final response, turn.json,
-// the trajectory's move to responses/, and only then the terminal event becomes
+// written; one commit makes header and events durable; only then the first event
+// becomes visible, which is the acknowledgement. The turn runs meanwhile, but no
+// tool starts before. Order on the way out: one commit makes the terminal event,
+// the rest of runtime.ndjson, the final response and the new turn.json durable;
+// the trajectory moves to responses/; and only then the terminal event becomes
 // visible. Whoever has seen a response complete can therefore continue it.
 //
 // A turn that was in flight when the process died is found under open/ and
@@ -43,8 +49,12 @@ type Turn struct {
 	store      *Store
 	trajectory *Trajectory
 	now        func() time.Time
+	opening    *unsynced
 	made       bool     // Begin made Dir
 	wrote      []string // files of Dir that Begin made
+
+	acknowledged chan struct{} // closed at the end of Acknowledge
+	refused      error         // why it failed; set before
 
 	mu     sync.Mutex
 	record turns.Record
@@ -59,7 +69,7 @@ type Turn struct {
 // response that is to be stored continues one that is not (any more). On error
 // nothing is left.
 func (s *Store) Begin(dir string, rec turns.Record, h Header, history, input []responses.Item, now func() time.Time) (t *Turn, err error) {
-	t = &Turn{Dir: dir, store: s, record: rec, now: now}
+	t = &Turn{Dir: dir, store: s, record: rec, now: now, acknowledged: make(chan struct{})}
 	if t.made, err = makeTurnDir(dir); err != nil {
 		return nil, err
 	}
@@ -79,24 +89,82 @@ func (t *Turn) create(h Header, history, input []responses.Item) (err error) {
 	if err := t.writeRecord(); err != nil {
 		return err
 	}
-	if t.Events, err = t.createLog(turns.EventsFile, Written); err != nil {
+	if t.Events, err = t.createLog(turns.EventsFile, Synced); err != nil {
 		return err
 	}
 	t.Events.Hold()
+	t.Events.postpone()
 	t.Runtime, err = t.createLog(turns.RuntimeFile, Written)
 	return err
 }
 
-// Acknowledge makes the turn durable and its first events visible. Until then
-// the turn can be discarded; from then on it exists. Only the trajectory is
-// synced: the first events follow from its header, so settling can make them
-// again, and one sync before the answer is half the time of two.
+// Prepare ends what Acknowledge makes durable. After it the turn may run, beside
+// Acknowledge: what it emits stays invisible, and Started and Commit wait, so no
+// tool starts before the turn is durable.
+func (t *Turn) Prepare() (err error) {
+	t.opening, err = t.take(t.Events)
+	return err
+}
+
+// Acknowledge makes the prepared turn durable, with one sync, and its first
+// events visible. After an error the turn does not exist: end what runs, then
+// Discard.
 func (t *Turn) Acknowledge() error {
-	if err := t.trajectory.Sync(); err != nil {
+	err := t.opening.commit(t.store.journal)
+	if err == nil {
+		t.Events.Release()
+	} else {
+		t.refused = fmt.Errorf("%w: %w", ErrUnacknowledged, err)
+	}
+	close(t.acknowledged)
+	return err
+}
+
+// ErrUnacknowledged is returned by Started and Commit when Acknowledge failed.
+var ErrUnacknowledged = errors.New("the turn was not acknowledged")
+
+// Acknowledged waits for the end of Acknowledge and returns its error.
+func (t *Turn) Acknowledged() error {
+	<-t.acknowledged
+	return t.refused
+}
+
+// unsynced is what several files of a turn need to be durable.
+type unsynced struct {
+	frames []frame
+	logs   map[*Log]frame
+}
+
+// take collects what of the trajectory and the logs is not on disk.
+func (t *Turn) take(logs ...*Log) (*unsynced, error) {
+	u := &unsynced{logs: make(map[*Log]frame)}
+	f, ok, err := t.trajectory.take()
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		u.frames = append(u.frames, f)
+	}
+	for _, l := range logs {
+		f, ok, err := l.take()
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			u.frames, u.logs[l] = append(u.frames, f), f
+		}
+	}
+	return u, nil
+}
+
+// commit makes it durable with one sync.
+func (u *unsynced) commit(j *journal) error {
+	if err := j.commit(u.frames...); err != nil {
 		return err
 	}
-	t.Events.Promise(Synced)
-	t.Events.Release()
+	for l, f := range u.logs {
+		l.confirm(f)
+	}
 	return nil
 }
 
@@ -146,7 +214,7 @@ func (t *Turn) writeRecord() error {
 
 func (t *Turn) createLog(name string, promise Durability) (*Log, error) {
 	path := filepath.Join(t.Dir, name)
-	l, err := CreateLog(path, promise)
+	l, err := createLog(path, promise, t.store.journal)
 	if err == nil {
 		t.wrote = append(t.wrote, path)
 	}
@@ -166,6 +234,9 @@ func (t *Turn) Discard() error {
 		}
 	}
 	for _, path := range t.wrote {
+		if t.store.journal.covers(path) {
+			t.store.journal.note(frame{kind: frameRelease, path: path})
+		}
 		errs = append(errs, os.Remove(path))
 	}
 	if t.made {
@@ -195,13 +266,19 @@ func (t *Turn) Sink() responses.Sink {
 	return func(eventType string, data []byte) error {
 		if responses.Terminal(eventType) {
 			t.Events.Hold()
+			t.Events.postpone() // Commit syncs it, with all that belongs to it
 		}
 		return t.Events.Append(data)
 	}
 }
 
 // Started records durably that a tool call is about to run.
-func (t *Turn) Started(call *responses.ToolCall) error { return t.trajectory.Started(call) }
+func (t *Turn) Started(call *responses.ToolCall) error {
+	if err := t.Acknowledged(); err != nil {
+		return err
+	}
+	return t.trajectory.Started(call)
+}
 
 // Add records an item that the turn produced.
 func (t *Turn) Add(item responses.Item) error { return t.trajectory.Add(item) }
@@ -227,6 +304,9 @@ func (t *Turn) Event(ev turns.RuntimeEvent) error {
 // event that closes runtime.ndjson. After an error the turn is still open: end
 // it with Abort.
 func (t *Turn) Commit(resp responses.Response, totals Totals, final turns.RuntimeEvent) error {
+	if err := t.Acknowledged(); err != nil {
+		return err
+	}
 	if err := t.commit(resp, totals, final); err != nil {
 		return err
 	}
@@ -262,23 +342,56 @@ func (t *Turn) commit(resp responses.Response, totals Totals, final turns.Runtim
 	if err != nil {
 		return err
 	}
-	staged, err := durable.Stage(filepath.Join(t.Dir, turns.RecordFile), data, 0o600)
-	if err != nil {
+	if err := t.trajectory.Finish(resp); err != nil {
 		return err
 	}
-	defer staged.Discard()
-	var group errgroup.Group // side by side, as above
-	group.Go(t.Events.Flush)
-	group.Go(t.Runtime.Flush)
-	group.Go(staged.Sync)
-	group.Go(func() error { return t.trajectory.Finish(resp) })
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	if err := staged.Replace(); err != nil {
+	if err := t.settleFiles(data); err != nil {
 		return err
 	}
 	return t.trajectory.Publish(resp.Store)
+}
+
+// settleFiles makes the end of the turn durable, in one commit, with record as
+// the new turn.json.
+func (t *Turn) settleFiles(record []byte) error {
+	path := filepath.Join(t.Dir, turns.RecordFile)
+	if len(record) > maxShared {
+		if err := durable.WriteFile(path, record, 0o600); err != nil {
+			return err
+		}
+		u, err := t.take(t.Events, t.Runtime)
+		if err != nil {
+			return err
+		}
+		return u.commit(t.store.journal)
+	}
+	t.store.journal.filing.RLock()
+	defer t.store.journal.filing.RUnlock()
+	var group errgroup.Group
+	group.Go(func() error { return replaceFile(path, record) })
+	u, err := t.take(t.Events, t.Runtime)
+	if err == nil {
+		u.frames = append(u.frames, frame{kind: frameReplace, path: path, data: record})
+		err = u.commit(t.store.journal)
+	}
+	return errors.Join(err, group.Wait())
+}
+
+// replaceFile replaces a file as a whole, for readers of this run of the kernel;
+// the journal does so for those after a power cut.
+func replaceFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), durable.TempPrefix+"*")
+	if err != nil {
+		return fmt.Errorf("write the turn record: %w", err)
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("write the turn record: %w", errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
 }
 
 // Close releases the files of a turn that was committed or aborted. Nobody may

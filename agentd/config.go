@@ -51,6 +51,10 @@ type Config struct {
 	MaxTokens    int           `env:"HOLON_MAX_TOOL_OUTPUT_TOKENS"`
 	TurnLogBytes int64         `env:"HOLON_TURN_LOG_BYTES"`
 
+	// What the protocol and not the operator settles; tests shorten it.
+	WebSocketLifetime time.Duration // of a connection
+	WebSocketPing     time.Duration // silence after which a peer is asked whether it is there
+
 	OpenAIKey        string `env:"OPENAI_API_KEY"`
 	OpenAIBaseURL    string `env:"OPENAI_BASE_URL"`
 	AnthropicKey     string `env:"ANTHROPIC_API_KEY"`
@@ -88,6 +92,9 @@ func DefaultConfig() Config {
 		OutputTokens: 8_000,
 		MaxTokens:    64_000,
 		TurnLogBytes: 1 << 30,
+
+		WebSocketLifetime: time.Hour,
+		WebSocketPing:     30 * time.Second,
 	}
 }
 
@@ -226,6 +233,9 @@ func (c *Config) Validate() error {
 	}
 	if c.TurnLogBytes < 0 {
 		bad("--turn-log-bytes", fmt.Sprintf("%d is negative", c.TurnLogBytes), "0 keeps no output in files")
+	}
+	if c.WebSocketLifetime <= 0 || c.WebSocketPing <= 0 {
+		bad("WebSocketLifetime, WebSocketPing", "one of them is not positive", "begin with DefaultConfig")
 	}
 	if len(p) > 0 {
 		return p

@@ -124,31 +124,40 @@ func (o *writer) next(ctx context.Context, f *record.Follower, framing stream.Fr
 	}
 }
 
-// breakOff ends a stream whose log cannot be written any more. The event is
-// not durable, which is what it says.
+// breakOff ends a stream whose log cannot be written any more.
 func (o *writer) breakOff(v *view, sent int64, framing stream.Framing, cause *responses.Error) error {
+	lines, err := brokenEnd(v, sent, cause)
+	if err != nil {
+		return err
+	}
+	o.buf = framing.AppendEnd(framing.Append(o.buf[:0], lines))
+	return o.send(true)
+}
+
+// brokenEnd returns the lines that end a stream whose log cannot be written any
+// more, after the first sent ones of it. The event is not durable, which is
+// what it says.
+func brokenEnd(v *view, sent int64, cause *responses.Error) (lines []byte, err error) {
 	var events []responses.Event
 	f := v.events.Follow()
 	for int64(len(events)) < sent {
-		lines, err := f.Next(context.Background()) // these were visible before, so this does not wait
+		seen, err := f.Next(context.Background()) // these were visible before, so this does not wait
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for line := range bytes.Lines(lines) {
+		for line := range bytes.Lines(seen) {
 			ev, err := responses.DecodeEvent(bytes.TrimRight(line, "\n"))
 			if err != nil {
-				return err
+				return nil, err
 			}
 			events = append(events, ev)
 		}
 	}
-	o.buf = o.buf[:0]
 	sink := func(_ string, data []byte) error {
-		o.buf = framing.Append(o.buf, append(data, '\n'))
+		lines = append(append(lines, data...), '\n')
 		return nil
 	}
 	var em *responses.Emitter
-	var err error
 	if len(events) > 0 {
 		em, err = responses.Resume(events, sink)
 	} else { // not even the first event reached the disk
@@ -157,11 +166,7 @@ func (o *writer) breakOff(v *view, sent int64, framing stream.Framing, cause *re
 	if err == nil && !em.Ended() {
 		err = em.Fail(cause, responses.Usage{})
 	}
-	if err != nil {
-		return err
-	}
-	o.buf = framing.AppendEnd(o.buf)
-	return o.send(true)
+	return lines, err
 }
 
 // lines sends the runtime events numbered above after; with follow those to

@@ -26,6 +26,7 @@ func (s *Server) routes(r chi.Router) {
 	r.Get("/models", s.getModels)
 	r.Get("/models/*", s.getModel)
 	r.Post("/responses", s.createResponse)
+	r.Get("/responses", s.getWebSocket)
 	r.Get("/responses/{id}", s.getResponse)
 	r.Delete("/responses/{id}", s.deleteResponse)
 	r.Post("/responses/{id}/cancel", s.cancelResponse)

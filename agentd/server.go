@@ -71,6 +71,7 @@ type Server struct {
 	sessions *activation.Sessions
 	sealer   *compaction.Sealer
 	lanes    *lanes
+	sockets  *sockets
 
 	base     context.Context // of every turn; outlives requests on purpose
 	stop     context.CancelCauseFunc
@@ -90,7 +91,7 @@ type Server struct {
 func Open(cfg Config, parts Parts) (*Server, error) {
 	s := &Server{
 		cfg: cfg, parts: parts, log: parts.Log, instance: responses.NewID(responses.PrefixInstance),
-		sealer: compaction.NewSealer(cfg.StateDir), lanes: newLanes(cfg.Concurrency, cfg.QueueLimit), shutdown: make(chan struct{}),
+		sockets: newSockets(), sealer: compaction.NewSealer(cfg.StateDir), lanes: newLanes(cfg.Concurrency, cfg.QueueLimit), shutdown: make(chan struct{}),
 		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn), unsettled: make(map[string]*responses.Error),
 	}
 	s.base, s.stop = context.WithCancelCause(context.Background())
@@ -166,14 +167,17 @@ func (s *Server) Serve(ctx context.Context) error {
 	case err = <-failed: // a listener broke
 	}
 	s.drain()
+	s.sockets.close(closeGrace)
 	s.closeServers(servers)
 	return err
 }
 
-// closeServers ends the HTTP servers after the turns are over. Answers that
-// are still being read get a moment.
+// closeGrace is what answers that are still being read get after the turns are over.
+const closeGrace = 2 * time.Second
+
+// closeServers ends the HTTP servers after the turns are over.
 func (s *Server) closeServers(servers []*http.Server) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // the one of Serve has ended
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace) // the one of Serve has ended
 	defer cancel()
 	for _, srv := range servers {
 		if srv.Shutdown(ctx) != nil {
@@ -189,8 +193,7 @@ func (s *Server) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining {
-		return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeDraining,
-			Message: "the server is shutting down and takes no new turns", Hint: "send the request to a new instance"}
+		return draining()
 	}
 	s.running.Add(1)
 	return nil
@@ -228,6 +231,7 @@ func (s *Server) Close() error {
 	s.stop(turn.ErrShutdown)
 	s.running.Wait()
 	s.keepers.Wait()
+	s.sockets.close(closeGrace)
 	err := s.store.Close()
 	if s.parts.Close != nil {
 		err = errors.Join(err, s.parts.Close())

@@ -1,0 +1,175 @@
+package agentd
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"holon/agentd/compaction"
+	"holon/agentd/model"
+	"holon/agentd/turn"
+	"holon/responses"
+)
+
+// keptMessages is how much of the user's own words a compaction keeps, in
+// tokens: enough for every task that was typed, too little for pasted logs.
+const keptMessages = 20_000
+
+// maxCompactions bounds the compactions that ask a model at once. They wait for
+// no turn: a conversation is compacted between its turns, whatever others do.
+const maxCompactions = 4
+
+// compacted is the answer of POST /responses/compact (CompactResource). Its
+// output is the beginning of a new conversation.
+type compacted struct {
+	ID        string          `json:"id"`
+	Object    string          `json:"object"`
+	CreatedAt int64           `json:"created_at"` // seconds since the epoch
+	Output    responses.Items `json:"output"`
+	Usage     responses.Usage `json:"usage"`
+}
+
+// compactConversation is POST /responses/compact. It stores nothing: what was
+// compacted, if stored, stays as it is.
+func (s *Server) compactConversation(w http.ResponseWriter, r *http.Request) {
+	body, err := readBody(w, r)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	req, err := responses.DecodeRequest(body)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	answer, err := s.compact(r.Context(), req, w.Header())
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, answer)
+}
+
+// compact checks the request and compacts its conversation when its turn has
+// come. Once a model is asked, h tells the client not to try again by itself.
+func (s *Server) compact(ctx context.Context, req *responses.Request, h http.Header) (*compacted, error) {
+	if req.Model == "" {
+		return nil, responses.Invalid("model", responses.CodeMissingParameter, "a compaction needs a model")
+	}
+	transport, name, _, err := s.parts.Models.Resolve(req.Model)
+	if err != nil {
+		return nil, err
+	}
+	items, err := s.conversation(req)
+	if err != nil {
+		return nil, err
+	}
+	parts := compaction.Split(items, compaction.Budget{Messages: keptMessages})
+	if len(parts.Told) == 0 {
+		return nil, responses.Invalid("input", responses.CodeMissingParameter, "there is nothing to compact: give input or previous_response_id")
+	}
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.running.Done()
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.TurnTimeout, turn.ErrTimeout)
+	defer cancel()
+	defer context.AfterFunc(s.base, cancel)() // at the end of the grace of a shutdown
+	ticket, err := s.compactions.admit(responses.NewID(responses.PrefixCompaction))
+	if err != nil {
+		return nil, err
+	}
+	if err := s.compactions.wait(ctx, ticket); err != nil {
+		return nil, s.interrupted(ctx)
+	}
+	defer s.compactions.leave(ticket)
+	h.Set(headerShouldRetry, "false")
+	return s.shorten(ctx, compaction.Summarizer{Transport: transport, Model: name, Guidance: value(req.Instructions), CacheKey: value(req.PromptCacheKey)}, parts)
+}
+
+// value is what p points to, "" for nothing.
+func value(p *string) string {
+	if p == nil {
+		return ""
+	}
+	return *p
+}
+
+// shorten makes the shorter conversation.
+func (s *Server) shorten(ctx context.Context, model compaction.Summarizer, parts compaction.Parts) (*compacted, error) {
+	summary, usage, err := model.Summarize(ctx, parts.Told)
+	if err != nil {
+		return nil, s.uncompacted(ctx, err)
+	}
+	blob, err := s.sealer.Seal(summary)
+	if err != nil {
+		return nil, responses.Internal("the summary cannot be sealed; the server's log has the details", err)
+	}
+	c := &compacted{ID: responses.NewID(responses.PrefixCompaction), Object: "response.compaction", CreatedAt: s.parts.Now().Unix(), Usage: usage}
+	for _, item := range parts.Kept {
+		c.Output = append(c.Output, named(item))
+	}
+	c.Output = append(c.Output, &responses.Compaction{ID: responses.NewID(responses.PrefixCompaction), Status: responses.ItemCompleted, EncryptedContent: blob})
+	for _, item := range parts.After {
+		c.Output = append(c.Output, named(item))
+	}
+	return c, nil
+}
+
+// conversation returns all that a request's conversation holds, with summaries
+// of earlier compactions opened. Calls may wait for their output.
+func (s *Server) conversation(req *responses.Request) ([]responses.Item, error) {
+	history, _, _, err := s.recall(req.PreviousResponseID, nil)
+	if err != nil {
+		return nil, err
+	}
+	input, _, err := resolveItems(history, req.Input)
+	if err != nil {
+		return nil, err
+	}
+	if history, err = s.sealer.Expand("previous_response_id", history); err != nil {
+		return nil, err
+	}
+	if input, err = s.sealer.Expand("input", input); err != nil {
+		return nil, err
+	}
+	return append(append([]responses.Item(nil), history...), input...), nil
+}
+
+// named returns item with an id, as output items must have. Items of a stored conversation are shared, so
+// it is a copy that gets one.
+func named(item responses.Item) responses.Item {
+	if item.ItemID() != "" {
+		return item
+	}
+	switch item := item.(type) {
+	case *responses.Message:
+		m := *item
+		m.ID = responses.NewID(responses.PrefixMessage)
+		return &m
+	case *responses.FunctionCall:
+		c := *item
+		c.ID = responses.NewID(responses.PrefixCall)
+		return &c
+	}
+	return item
+}
+
+// uncompacted says why a model gave no summary.
+func (s *Server) uncompacted(ctx context.Context, err error) error {
+	if failed, ok := errors.AsType[*model.Error](err); ok && ctx.Err() == nil {
+		return failed.Response()
+	}
+	return s.interrupted(ctx)
+}
+
+// interrupted says why the end of ctx left a compaction undone.
+func (s *Server) interrupted(ctx context.Context) error {
+	switch {
+	case s.base.Err() != nil:
+		return draining()
+	case errors.Is(context.Cause(ctx), turn.ErrTimeout):
+		return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeDeadline, Message: "the compaction ran out of time"}
+	}
+	return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeCancelled, Message: "the compaction was cancelled"} // its client is gone
+}

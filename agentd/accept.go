@@ -183,7 +183,7 @@ func (s *Server) planInput(p *plan, mem *memory) error {
 	if err := refuseContext(p.req.Input); err != nil {
 		return err
 	}
-	known := conversation{items: history, find: func(id string) (responses.Item, error) { return s.store.Item(s.base, id) }}
+	known := conversation{items: history, find: s.findItem}
 	if p.req.Input, err = known.resolve(p.req.Input); err != nil {
 		return err
 	}
@@ -216,6 +216,10 @@ func (s *Server) recall(id string, mem *memory) (items []responses.Item, session
 	}
 	return items, session, base{id, len(items)}, nil
 }
+
+// findItem returns a stored item, for references. record.ErrNotFound says that
+// there is none.
+func (s *Server) findItem(id string) (responses.Item, error) { return s.store.Item(s.base, id) }
 
 // planDirs finds the turn's directories. Named ones must lie under the
 // configured roots.

@@ -60,7 +60,7 @@ func (s *Server) compact(ctx context.Context, req *responses.Request, h http.Hea
 	if err != nil {
 		return nil, err
 	}
-	items, err := s.conversation(req)
+	items, err := s.whole(req)
 	if err != nil {
 		return nil, err
 	}
@@ -106,27 +106,24 @@ func (s *Server) shorten(ctx context.Context, model compaction.Summarizer, parts
 		return nil, responses.Internal("the summary cannot be sealed; the server's log has the details", err)
 	}
 	c := &compacted{ID: responses.NewID(responses.PrefixCompaction), Object: "response.compaction", CreatedAt: s.parts.Now().Unix(), Usage: usage}
-	for _, item := range parts.Kept {
-		c.Output = append(c.Output, named(item))
-	}
-	c.Output = append(c.Output, &responses.Compaction{ID: responses.NewID(responses.PrefixCompaction), Status: responses.ItemCompleted, EncryptedContent: blob})
-	for _, item := range parts.After {
-		c.Output = append(c.Output, named(item))
-	}
+	sealed := &responses.Compaction{ID: responses.NewID(responses.PrefixCompaction), Status: responses.ItemCompleted, EncryptedContent: blob}
+	c.Output = append(append(append(c.Output, parts.Kept...), sealed), parts.After...)
 	return c, nil
 }
 
-// conversation returns all that a request's conversation holds, with summaries
-// of earlier compactions opened. Calls may wait for their output.
-func (s *Server) conversation(req *responses.Request) ([]responses.Item, error) {
+// whole returns all that a request's conversation holds, with the summaries of
+// earlier compactions opened. Calls may wait for their output.
+func (s *Server) whole(req *responses.Request) ([]responses.Item, error) {
 	history, _, _, err := s.recall(req.PreviousResponseID, nil)
 	if err != nil {
 		return nil, err
 	}
-	input, _, err := resolveItems(history, req.Input)
+	known := conversation{items: history, find: s.findItem, waits: true}
+	input, err := known.resolve(req.Input)
 	if err != nil {
 		return nil, err
 	}
+	identify(input)
 	if history, err = s.sealer.Expand("previous_response_id", history); err != nil {
 		return nil, err
 	}
@@ -134,25 +131,6 @@ func (s *Server) conversation(req *responses.Request) ([]responses.Item, error) 
 		return nil, err
 	}
 	return append(append([]responses.Item(nil), history...), input...), nil
-}
-
-// named returns item with an id, as output items must have. Items of a stored conversation are shared, so
-// it is a copy that gets one.
-func named(item responses.Item) responses.Item {
-	if item.ItemID() != "" {
-		return item
-	}
-	switch item := item.(type) {
-	case *responses.Message:
-		m := *item
-		m.ID = responses.NewID(responses.PrefixMessage)
-		return &m
-	case *responses.FunctionCall:
-		c := *item
-		c.ID = responses.NewID(responses.PrefixCall)
-		return &c
-	}
-	return item
 }
 
 // uncompacted says why a model gave no summary.

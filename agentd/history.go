@@ -15,6 +15,7 @@ import (
 type conversation struct {
 	items []responses.Item                        // before the input, in order
 	find  func(id string) (responses.Item, error) // any stored item; record.ErrNotFound
+	waits bool                                    // calls may go on waiting for their output: nothing is asked yet
 	byID  map[string]responses.Item               // of items, made when it is needed
 	input map[string]bool                         // ids in the resolved input so far
 	open  map[string]bool                         // calls of the client's functions: whether they lack an output
@@ -64,7 +65,7 @@ func (c *conversation) resolve(input responses.Items) (responses.Items, error) {
 		resolved = append(resolved, item)
 	}
 	for _, callID := range slices.Sorted(maps.Keys(c.open)) {
-		if c.open[callID] {
+		if c.open[callID] && !c.waits {
 			return nil, responses.Invalid("input", responses.CodeMissingParameter, fmt.Sprintf("the function_call with call_id %q has no function_call_output", clipID(callID)))
 		}
 	}

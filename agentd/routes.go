@@ -27,6 +27,8 @@ func (s *Server) routes(r chi.Router) {
 	r.Get("/models/*", s.getModel)
 	r.Post("/responses", s.createResponse)
 	r.Get("/responses", s.getWebSocket)
+	r.Post("/responses/compact", s.compactConversation)
+	r.Post("/responses/input_tokens", s.countTokens)
 	r.Get("/responses/{id}", s.getResponse)
 	r.Delete("/responses/{id}", s.deleteResponse)
 	r.Post("/responses/{id}/cancel", s.cancelResponse)

@@ -73,6 +73,8 @@ type Server struct {
 	lanes    *lanes
 	sockets  *sockets
 
+	compactions *lanes // apart from turns
+
 	base     context.Context // of every turn; outlives requests on purpose
 	stop     context.CancelCauseFunc
 	running  sync.WaitGroup // turns, from their admission to their commit
@@ -90,8 +92,8 @@ type Server struct {
 // flight, and returns a server that may take requests. cfg must be valid.
 func Open(cfg Config, parts Parts) (*Server, error) {
 	s := &Server{
-		cfg: cfg, parts: parts, log: parts.Log, instance: responses.NewID(responses.PrefixInstance),
-		sockets: newSockets(), sealer: compaction.NewSealer(cfg.StateDir), lanes: newLanes(cfg.Concurrency, cfg.QueueLimit), shutdown: make(chan struct{}),
+		cfg: cfg, parts: parts, log: parts.Log, instance: responses.NewID(responses.PrefixInstance), sealer: compaction.NewSealer(cfg.StateDir),
+		lanes: newLanes(cfg.Concurrency, cfg.QueueLimit), compactions: newLanes(maxCompactions, cfg.QueueLimit), sockets: newSockets(), shutdown: make(chan struct{}),
 		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn), unsettled: make(map[string]*responses.Error),
 	}
 	s.base, s.stop = context.WithCancelCause(context.Background())

@@ -156,6 +156,8 @@ const (
 func (c *wsConn) next(old <-chan struct{}) (m message, why wake) {
 	closing := c.server.sockets.closing
 	select {
+	case <-c.ctx.Done():
+		return m, ended
 	case <-closing:
 		return m, shutdown
 	case <-old:

@@ -32,7 +32,7 @@ type compacted struct {
 // compactConversation is POST /responses/compact. It stores nothing: what was
 // compacted, if stored, stays as it is.
 func (s *Server) compactConversation(w http.ResponseWriter, r *http.Request) {
-	body, err := readBody(w, r)
+	body, err := s.readBody(w, r)
 	if err != nil {
 		s.fail(w, err)
 		return

@@ -96,10 +96,10 @@ func (c *wsConn) refuse(err error) {
 func (c *wsConn) send(lines []byte) error {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
-	stalled := time.AfterFunc(writeTimeout, cancel)
+	stalled := time.AfterFunc(c.server.waits.write, cancel)
 	defer stalled.Stop()
 	for line := range bytes.Lines(lines) {
-		stalled.Reset(writeTimeout)
+		stalled.Reset(c.server.waits.write)
 		c.writing.Store(time.Now().UnixNano())
 		err := c.write(ctx, stalled, bytes.TrimSuffix(line, []byte{'\n'}))
 		c.writing.Store(0)
@@ -122,7 +122,7 @@ func (c *wsConn) write(ctx context.Context, stalled *time.Timer, text []byte) er
 		return err
 	}
 	for part := range slices.Chunk(text, maxWrite) {
-		stalled.Reset(writeTimeout)
+		stalled.Reset(c.server.waits.write)
 		if _, err := w.Write(part); err != nil {
 			return err
 		}

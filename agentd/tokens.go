@@ -35,6 +35,7 @@ func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
+	s.tell(p)
 	first := s.turn(&job{plan: p}).FirstRequest()
 	writeJSON(w, http.StatusOK, tokenCount{"response.input_tokens", model.Estimate(first)})
 }

@@ -49,6 +49,17 @@ type Command struct {
 	Budget                 *Budget
 }
 
+// Tracking is a way to know the processes of a command; see the package comment
+// for what each way misses.
+type Tracking string
+
+// The ways, the surest first.
+const (
+	TrackedByGroup   Tracking = "cgroup"  // a control group of its own
+	TrackedByMark    Tracking = "mark"    // a resource limit that all inherit
+	TrackedBySession Tracking = "session" // session, environment and parents
+)
+
 // Result tells how a command ended.
 type Result struct {
 	ExitCode int            // as a shell reports it: 128+n after signal n
@@ -61,7 +72,9 @@ type Result struct {
 	// Ended counts processes that the command had left running and that were ended.
 	Ended int
 	// Survivors counts processes that SIGKILL could not end in time.
-	Survivors      int
+	Survivors int
+	// Tracking says how the processes of the command were known as its own.
+	Tracking       Tracking
 	Stdout, Stderr Capture
 }
 

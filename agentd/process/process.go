@@ -31,6 +31,8 @@ type Process struct {
 	pid   int    // leader, and the id of its session and group
 	start uint64 // when it was begun, in the kernel's clock; no process of it is older
 	began time.Time
+	group *group // nil where there are none
+	mark  mark   // 0 where there are none
 
 	timeout, grace, drain time.Duration
 
@@ -39,6 +41,7 @@ type Process struct {
 	err *stream // nil with a terminal
 
 	exited chan struct{} // closed when the leader can be reaped
+	reaped bool          // guarded by Supervisor.starting
 
 	mu      sync.Mutex
 	cause   cause
@@ -72,13 +75,13 @@ func (p *Process) Stop(grace time.Duration) { p.end(stopped, orDefault(grace, p.
 
 // Kill ends the command's whole tree with SIGKILL and returns at once.
 func (p *Process) Kill() {
-	p.end(stopped, p.grace)
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if !p.killed {
 		p.killed = true
 		close(p.killing)
 	}
+	p.mu.Unlock()
+	p.end(stopped, p.grace)
 }
 
 // Snapshot returns what the command has written so far. Of a command with a
@@ -111,6 +114,8 @@ func (p *Process) supervise() {
 		res.TimedOut, res.Canceled, res.Stopped = p.cause == timedOut, p.cause == canceled, p.cause == stopped
 	}
 	ended := p.s.endTree(p)
+	p.s.groups.give(p.group)
+	res.Tracking = p.tracking()
 	res.Ended, res.Survivors = ended.killed, ended.survivors
 	res.ExitCode, res.Signal = exitCode(ended.status)
 	res.Duration = time.Since(p.began)
@@ -219,6 +224,17 @@ func awaitReadable(f *os.File) error {
 		}
 	})
 	return errors.Join(err, polled)
+}
+
+func (p *Process) tracking() Tracking {
+	switch {
+	case p.group != nil:
+		return TrackedByGroup
+	case p.mark != 0:
+		return TrackedByMark
+	default:
+		return TrackedBySession
+	}
 }
 
 // exitCode puts a status the way a shell does.

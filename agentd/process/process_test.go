@@ -23,7 +23,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // package starts a process in another way, and none runs in parallel.
 func newTest(t *testing.T) *Supervisor {
 	t.Helper()
-	s := New(Options{Exclusive: true})
+	return newTestOf(t, Options{Exclusive: true})
+}
+
+func newTestOf(t *testing.T, opts Options) *Supervisor {
+	t.Helper()
+	s := New(opts)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -158,45 +163,6 @@ func TestStartErrors(t *testing.T) {
 		if !ok || se.Op != tt.op || tt.want != nil && !errors.Is(err, tt.want) {
 			t.Errorf("%s: error %v, want %s with %v", name, err, tt.op, tt.want)
 		}
-	}
-}
-
-// Each script leaves a process behind and says its pid in a file. None of them
-// may live when Run returns, whatever it did to be forgotten.
-func TestNothingOutlivesACommand(t *testing.T) {
-	tests := map[string]string{
-		"background":        `sleep 300 & echo $! >$F`,
-		"holds the pipe":    `(sleep 300; echo late) & echo $! >$F`,
-		"nohup":             `nohup sleep 300 >/dev/null 2>&1 & echo $! >$F`,
-		"setsid":            `setsid sh -c 'echo $$ >$F; exec sleep 300' & wait_for_file`,
-		"double fork":       `(setsid sh -c '(echo $$ >$F; exec sleep 300) &' &) ; wait_for_file`,
-		"double setsid":     `setsid sh -c 'setsid sh -c "echo \$\$ >$F; exec sleep 300" &' & wait_for_file`,
-		"no environment":    `env -i F=$F setsid sh -c 'echo $$ >$F; exec sleep 300' >/dev/null 2>&1 & wait_for_file`,
-		"forged id":         `HOLON_COMMAND_ID=someone-else setsid sh -c 'echo $$ >$F; exec sleep 300' & wait_for_file`,
-		"ignores SIGTERM":   `sh -c 'trap "" TERM HUP; echo $$ >$F; while :; do sleep 1; done' & wait_for_file`,
-		"stopped":           `setsid sh -c 'echo $$ >$F; kill -STOP $$' & wait_for_file`,
-		"leaves a child":    `setsid sh -c 'sleep 300 & echo $! >$F; exec sleep 300' & wait_for_file`,
-		"writes for ever":   `setsid sh -c 'echo $$ >$F; exec yes' & wait_for_file`,
-		"leader is killed":  `sleep 300 & echo $! >$F; kill -9 $$`,
-		"forks incessantly": `setsid sh -c 'echo $$ >$F; while :; do (sleep 60 &) ; sleep 0.01; done' & wait_for_file`,
-	}
-	s := newTest(t)
-	for name, script := range tests {
-		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "pid")
-			c := sh("wait_for_file() { while [ ! -s $F ]; do sleep 0.01; done; }\n" + script)
-			c.Env = Environ(os.Environ(), "F="+file)
-			res := run(t, s, c)
-			if alive(t, file) {
-				t.Error("the process lives on")
-			}
-			if res.Ended == 0 || res.Survivors != 0 {
-				t.Errorf("ended %d, survivors %d", res.Ended, res.Survivors)
-			}
-			if left := descendants(); len(left) > 0 {
-				t.Errorf("left: %+v", left)
-			}
-		})
 	}
 }
 

@@ -34,6 +34,9 @@ func (s *Supervisor) endTree(p *Process) (r sweep) {
 	if p != nil {
 		if !p.hasExited() {
 			_ = unix.Kill(-p.pid, unix.SIGKILL)
+			if p.group != nil {
+				p.group.kill()
+			}
 		}
 		select {
 		case <-p.exited:
@@ -41,37 +44,63 @@ func (s *Supervisor) endTree(p *Process) (r sweep) {
 			s.abandon(p)
 			return sweep{survivors: 1, status: syscall.WaitStatus(unix.SIGKILL)}
 		}
-		if status, gone := s.reapLast(p); gone {
-			return sweep{status: status}
+		status, gone := s.reapLast(p)
+		if r.status = status; gone {
+			return r
 		}
 	}
 	r.killed, r.survivors = s.endRounds(p, deadline.C)
 	if p != nil {
-		r.status = s.reapLeader(p)
+		s.starting.Lock()
+		defer s.starting.Unlock()
+		if !p.reaped {
+			r.status = reap(p.pid)
+		}
+		s.forget(p)
 	}
 	return r
 }
 
-// reapLast reaps the exited leader p if it is the only child there is. What has
-// no child has no descendant either, so the most frequent end of a command takes
-// two system calls.
-func (s *Supervisor) reapLast(p *Process) (_ syscall.WaitStatus, gone bool) {
+// reapLast reaps the exited leader p and reports true if nothing else of it can
+// be left: if this program then has no child that it does not know. What has no
+// child has no descendant either.
+func (s *Supervisor) reapLast(p *Process) (status syscall.WaitStatus, gone bool) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
-	if len(s.orphans()) > 0 {
+	if s.only(p) {
+		// The most frequent end of a command, in two system calls. Its number may
+		// be used again from here on, but not while its session has members.
+		status = reap(p.pid)
+		p.reaped = true
+		if childless() {
+			s.forget(p)
+			return status, true
+		}
+		return status, false
+	}
+	if s.strangers() {
 		return 0, false
 	}
-	status := reap(p.pid)
+	status = reap(p.pid)
 	s.forget(p)
 	return status, true
 }
 
-func (s *Supervisor) reapLeader(p *Process) syscall.WaitStatus {
-	s.starting.Lock()
-	defer s.starting.Unlock()
-	status := reap(p.pid)
-	s.forget(p)
-	return status
+// only reports whether p is the one command and this program starts nothing else.
+func (s *Supervisor) only(p *Process) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.exclusive && len(s.live) == 1 && s.live[p.pid] == p
+}
+
+// childless reports whether this program has no child, dead or alive.
+func childless() bool {
+	for {
+		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG|unix.WALL, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return errors.Is(err, unix.ECHILD)
+		}
+	}
 }
 
 // abandon leaves a leader that outlived SIGKILL, so hangs in the kernel, to a
@@ -102,47 +131,110 @@ func (s *Supervisor) endRounds(p *Process, deadline <-chan time.Time) (ended, su
 }
 
 // endRound kills and reaps once, and returns how many were still there.
-func (s *Supervisor) endRound(p *Process, killed map[birth]bool) (left int) {
+func (s *Supervisor) endRound(p *Process, killed map[birth]bool) int {
 	s.starting.Lock()
 	defer s.starting.Unlock()
-	orphans := s.orphans()
-	if p != nil {
-		// The unreaped leader keeps the number of the group ours.
-		defer unix.Kill(-p.pid, unix.SIGKILL)
+	first := len(killed) == 0
+	left := s.leftovers(p, killed)
+	if p != nil && p.group != nil {
+		p.group.kill()
 	}
-	for _, o := range orphans {
-		key := birth{o.pid, o.start}
-		if o.state == 'Z' {
-			if o.child && (s.exclusive || o.owner != "" || killed[key]) {
-				reap(o.pid)
-			}
-			continue
-		}
-		if !s.doomed(o, p) {
-			continue
-		}
-		left++
+	if p != nil && !p.reaped {
+		// The unreaped leader keeps the number of the group ours.
+		_ = unix.Kill(-p.pid, unix.SIGKILL)
+	}
+	if !first && fresh(left, killed) {
+		left = s.freeze(p, left, killed)
+	}
+	for key, st := range left {
 		killed[key] = true
-		signalExactly(o.procStat, unix.SIGKILL)
+		signalGroup(st, unix.SIGKILL)
+	}
+	return len(left)
+}
+
+// maxFreeze bounds the looks for what was born while its parents were stopped.
+const maxFreeze = 64
+
+// freeze stops processes that fork while they are killed until no new one
+// appears. What is stopped forks no more but still counts against the limit on
+// processes, so a fork bomb runs out of either.
+func (s *Supervisor) freeze(p *Process, left map[birth]procStat, killed map[birth]bool) map[birth]procStat {
+	frozen := make(map[birth]procStat)
+	for range maxFreeze {
+		grown := false
+		for key, st := range left {
+			if _, ok := frozen[key]; !ok {
+				frozen[key], grown = st, true
+				signalGroup(st, unix.SIGSTOP)
+			}
+		}
+		if !grown {
+			break
+		}
+		left = s.leftovers(p, killed)
+	}
+	return frozen
+}
+
+func fresh(left map[birth]procStat, killed map[birth]bool) bool {
+	for key := range left {
+		if !killed[key] {
+			return true
+		}
+	}
+	return false
+}
+
+// leftovers lists what runs and is to end with p, and reaps what has ended. The
+// caller holds starting.
+func (s *Supervisor) leftovers(p *Process, killed map[birth]bool) map[birth]procStat {
+	left := make(map[birth]procStat)
+	if p != nil && p.group != nil {
+		for _, st := range p.group.members() {
+			left[birth{st.pid, st.start}] = st
+		}
+	}
+	for _, o := range s.orphans() {
+		key := birth{o.pid, o.start}
+		switch {
+		case o.state != 'Z':
+			if s.doomed(o, p) {
+				left[key] = o.procStat
+			}
+		case o.child && (s.exclusive || o.owner != "" || killed[key]):
+			reap(o.pid)
+		}
 	}
 	return left
 }
 
+// signalGroup signals the process that was looked at and the rest of its process
+// group: a session belongs to one command, so a group within it does. A group is
+// signalled as one, before any of it can fork again.
+func signalGroup(st procStat, sig unix.Signal) {
+	if signalExactly(st, sig) && st.pgrp > 1 && st.pgrp != unix.Getpgrp() {
+		_ = unix.Kill(-st.pgrp, sig)
+	}
+}
+
 // signalExactly signals the process that was looked at, not one that has its
-// number by now.
-func signalExactly(st procStat, sig unix.Signal) {
+// number by now. It reports whether that was still there, in the same group.
+func signalExactly(st procStat, sig unix.Signal) bool {
 	fd, err := unix.PidfdOpen(st.pid, 0)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
 		_ = unix.Kill(st.pid, sig)
-		return
+		return false
 	}
 	if err != nil {
-		return
+		return false
 	}
 	defer unix.Close(fd)
-	if now, err := readStat(st.pid); err == nil && now.start == st.start {
-		_ = unix.PidfdSendSignal(fd, sig, nil, 0)
+	now, err := readStat(st.pid)
+	if err != nil || now.start != st.start {
+		return false
 	}
+	return unix.PidfdSendSignal(fd, sig, nil, 0) == nil && now.pgrp == st.pgrp
 }
 
 // reap collects the child pid if it has ended.

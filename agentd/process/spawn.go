@@ -35,15 +35,25 @@ func (s *Supervisor) spawn(c *Command, id string) (_ *Process, err error) {
 		Dir: c.Dir, Env: childEnv(c.Env, id), Files: files.child[:],
 		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: c.TTY, PidFD: &pidfd},
 	}
+	p.group = s.groups.take()
 	err = s.fork(p, path, c.Argv, attr)
+	if s.groups.refused(p.group, err) {
+		withGroup := p.group
+		p.group = nil
+		if err = s.fork(p, path, c.Argv, attr); err == nil {
+			s.groups.distrust()
+		}
+		s.groups.give(withGroup)
+	}
 	files.closeChild()
 	if err != nil {
+		s.groups.give(p.group)
 		p.disconnect()
 		return nil, startError(path, c.Dir, err)
 	}
-	p.out.copy(&s.buffers)
+	p.out.copy(s.buffers)
 	if p.err != nil {
-		p.err.copy(&s.buffers)
+		p.err.copy(s.buffers)
 	}
 	if p.in != nil {
 		p.in.begin(c.Stdin, !c.Input && !c.TTY)
@@ -56,6 +66,15 @@ func (s *Supervisor) spawn(c *Command, id string) (_ *Process, err error) {
 func (s *Supervisor) fork(p *Process, path string, argv []string, attr *syscall.ProcAttr) error {
 	s.starting.RLock()
 	defer s.starting.RUnlock()
+	attr.Sys.UseCgroupFD = p.group != nil
+	if p.group != nil {
+		attr.Sys.CgroupFD = int(p.group.dir.Fd())
+	}
+	s.forking.Lock()
+	defer s.forking.Unlock()
+	if s.marks {
+		p.mark = nextMark()
+	}
 	p.began, p.start = time.Now(), kernelTicks()
 	pid, _, err := syscall.StartProcess(path, argv, attr)
 	if err != nil {

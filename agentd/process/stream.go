@@ -13,6 +13,26 @@ import (
 // readSize is how much is read at once: all that a pipe holds by default.
 const readSize = 64 << 10
 
+// buffers lends buffers of readSize and keeps those that are not in use, up to
+// its capacity.
+type buffers chan []byte
+
+func (b buffers) get() []byte {
+	select {
+	case buf := <-b:
+		return buf
+	default:
+		return make([]byte, readSize)
+	}
+}
+
+func (b buffers) put(buf []byte) {
+	select {
+	case b <- buf:
+	default:
+	}
+}
+
 // stream is our end of a command's output and what has come through it.
 type stream struct {
 	r    *os.File
@@ -29,10 +49,10 @@ func newStream(r *os.File, sink capture) *stream {
 
 // copy starts reading. It ends at the end of the stream or at the deadline that
 // finish sets.
-func (s *stream) copy(buffers *sync.Pool) {
+func (s *stream) copy(b buffers) {
 	go func() {
 		defer close(s.done)
-		err := s.readAll(buffers)
+		err := s.readAll(b)
 		s.mu.Lock()
 		s.cut = errors.Is(err, os.ErrDeadlineExceeded)
 		s.mu.Unlock()
@@ -41,7 +61,7 @@ func (s *stream) copy(buffers *sync.Pool) {
 
 // readAll holds a buffer only while there is something to read, so that a
 // thousand silent commands cost none.
-func (s *stream) readAll(buffers *sync.Pool) error {
+func (s *stream) readAll(b buffers) error {
 	conn, err := s.r.SyscallConn()
 	if err != nil {
 		return fmt.Errorf("read output: %w", err)
@@ -49,10 +69,10 @@ func (s *stream) readAll(buffers *sync.Pool) error {
 	var n int
 	var failed error
 	readSome := func(fd uintptr) bool {
-		buf := buffers.Get().(*[]byte)
-		defer buffers.Put(buf)
+		buf := b.get()
+		defer b.put(buf)
 		for {
-			if n, failed = unix.Read(int(fd), *buf); !errors.Is(failed, unix.EINTR) {
+			if n, failed = unix.Read(int(fd), buf); !errors.Is(failed, unix.EINTR) {
 				break
 			}
 		}
@@ -61,7 +81,7 @@ func (s *stream) readAll(buffers *sync.Pool) error {
 		}
 		if n > 0 {
 			s.mu.Lock()
-			s.sink.Write((*buf)[:n])
+			s.sink.Write(buf[:n])
 			s.mu.Unlock()
 		}
 		return true

@@ -26,6 +26,8 @@ type Options struct {
 	// orphan that belongs to no live command. Leave it false inside a program
 	// (such as a test) that also uses os/exec.
 	Exclusive bool
+	// NoGroups keeps commands out of control groups where they could have them.
+	NoGroups bool
 }
 
 // Supervisor runs commands and owns every process that comes of them. It is
@@ -33,12 +35,15 @@ type Options struct {
 type Supervisor struct {
 	log       *slog.Logger
 	exclusive bool
+	marks     bool   // commands get marks, where the kernel lets them
 	prefix    string // first part of every command id of this supervisor
 
 	// starting is held for reading from fork until the child is registered
 	// and for writing while unknown children are looked at, so that a child
 	// between the two is never mistaken for an orphan.
 	starting sync.RWMutex
+	forking  sync.Mutex // held from giving this program a mark to the fork
+	groups   *groups    // nil where there are none
 
 	mu     sync.Mutex
 	closed bool
@@ -48,7 +53,7 @@ type Supervisor struct {
 	firstStart uint64
 	live       map[int]*Process // by pid of the leader
 
-	buffers sync.Pool // *[]byte to read output with
+	buffers buffers
 	closing chan struct{}
 	tasks   sync.WaitGroup // commands and the goroutines they started
 	reaper  sync.WaitGroup
@@ -71,10 +76,17 @@ func New(opts Options) *Supervisor {
 	s := &Supervisor{
 		log:       log,
 		exclusive: opts.Exclusive,
+		marks:     opts.Exclusive,
 		prefix:    hex.EncodeToString(id[:]) + "-",
 		live:      make(map[int]*Process),
-		buffers:   sync.Pool{New: func() any { b := make([]byte, readSize); return &b }},
+		buffers:   make(buffers, 16),
 		closing:   make(chan struct{}),
+	}
+	if !opts.NoGroups {
+		var err error
+		if s.groups, err = openGroups(); err != nil {
+			log.Debug("commands get no control groups", "err", err)
+		}
 	}
 	s.startReaper()
 	return s
@@ -93,6 +105,9 @@ func (s *Supervisor) Close() error {
 	s.reaper.Wait()
 	if n := s.endTree(nil); n.survivors > 0 {
 		return fmt.Errorf("%d processes could not be ended", n.survivors)
+	}
+	if err := s.groups.close(); err != nil {
+		return fmt.Errorf("remove the control group: %w", err)
 	}
 	return nil
 }
@@ -149,6 +164,8 @@ func (s *Supervisor) admit() (string, error) {
 
 func (s *Supervisor) forget(p *Process) {
 	s.mu.Lock()
-	delete(s.live, p.pid)
+	if s.live[p.pid] == p {
+		delete(s.live, p.pid)
+	}
 	s.mu.Unlock()
 }

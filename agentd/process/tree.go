@@ -24,8 +24,8 @@ func (s *Supervisor) askTree(p *Process) {
 	_ = unix.Kill(-p.pid, unix.SIGCONT) // a stopped process acts on SIGTERM only when continued
 	for _, m := range s.members(p) {
 		if m.pgrp != p.pid {
-			signalExactly(m.procStat, unix.SIGTERM)
-			signalExactly(m.procStat, unix.SIGCONT)
+			signalExactly(m, unix.SIGTERM)
+			signalExactly(m, unix.SIGCONT)
 		}
 	}
 }
@@ -34,37 +34,53 @@ func (s *Supervisor) askTree(p *Process) {
 func (s *Supervisor) treeAlive(p *Process) bool { return len(s.members(p)) > 0 }
 
 // members lists the processes of p that run.
-func (s *Supervisor) members(p *Process) (found []relative) {
+func (s *Supervisor) members(p *Process) (found []procStat) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
+	if p.group != nil {
+		return p.group.members()
+	}
 	for _, r := range s.relatives(true) {
 		if r.owner == p.id && r.state != 'Z' {
-			found = append(found, r)
+			found = append(found, r.procStat)
 		}
 	}
 	return found
 }
 
 // orphans lists what is under us and not under a live leader. The caller holds
-// starting. A look costs tens of microseconds when there are none.
+// starting.
 func (s *Supervisor) orphans() []relative {
-	leaders := s.leaders()
-	if pids, ok := ownChildren(); ok {
-		known := true
-		for _, pid := range pids {
-			known = known && leaders[pid] != ""
-		}
-		if known {
-			return nil
-		}
+	if !s.strangers() {
+		return nil
 	}
 	return s.relatives(false)
+}
+
+// strangers reports whether this program has a child that leads no command. It
+// takes tens of microseconds, more with many threads. The caller holds starting.
+func (s *Supervisor) strangers() bool {
+	if childless() {
+		return false
+	}
+	pids, ok := ownChildren()
+	if !ok {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, pid := range pids {
+		if s.live[pid] == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // relatives lists the processes under us; those under a live leader and the
 // leader itself only if attached is set. The caller holds starting.
 func (s *Supervisor) relatives(attached bool) (found []relative) {
-	leaders := s.leaders()
+	reg := s.register()
 	byParent := make(map[int][]procStat)
 	for _, st := range scan() {
 		byParent[st.ppid] = append(byParent[st.ppid], st)
@@ -73,13 +89,13 @@ func (s *Supervisor) relatives(attached bool) (found []relative) {
 	walk = func(parent int, owner string, depth int) {
 		for _, st := range byParent[parent] {
 			r := relative{procStat: st, child: depth == 0}
-			if id := leaders[st.pid]; depth == 0 && id != "" {
+			if id := reg.leaders[st.pid]; depth == 0 && id != "" {
 				if !attached {
 					continue
 				}
 				r.owner = id
 			} else {
-				r.owner = s.ownerOf(st, leaders, owner)
+				r.owner = s.ownerOf(st, reg, owner)
 			}
 			found = append(found, r)
 			if depth < maxTreeDepth {
@@ -95,22 +111,37 @@ func (s *Supervisor) relatives(attached bool) (found []relative) {
 // ended from the top, a layer of parents a round.
 const maxTreeDepth = 10_000
 
-// leaders maps the pid of each live command's leader to the command's id.
-func (s *Supervisor) leaders() map[int]string {
+// register is who is who among the commands that run: their ids by what their
+// processes are known by.
+type register struct {
+	leaders map[int]string // by pid, which is also the session
+	marks   map[mark]string
+}
+
+func (s *Supervisor) register() register {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ids := make(map[int]string, len(s.live))
+	r := register{make(map[int]string, len(s.live)), make(map[mark]string, len(s.live))}
 	for pid, p := range s.live {
-		ids[pid] = p.id
+		r.leaders[pid] = p.id
+		if p.mark != 0 {
+			r.marks[p.mark] = p.id
+		}
 	}
-	return ids
+	return r
 }
 
 // ownerOf tells whose process st is. A session cannot be entered from outside,
-// so it is the best witness; the environment is the next, the parent the last.
-func (s *Supervisor) ownerOf(st procStat, leaders map[int]string, parent string) string {
-	if id := leaders[st.session]; id != "" {
+// so it is the best witness; a mark is not lost by accident; the environment is
+// the next, and the parent the last.
+func (s *Supervisor) ownerOf(st procStat, reg register, parent string) string {
+	if id := reg.leaders[st.session]; id != "" {
 		return id
+	}
+	if len(reg.marks) > 0 {
+		if id := reg.marks[readMark(st.pid)]; id != "" {
+			return id
+		}
 	}
 	if id := readCommandID(st.pid); strings.HasPrefix(id, s.prefix) {
 		return id

@@ -1,0 +1,197 @@
+package process
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// eachTracking runs test once for each way to know a command's processes that
+// this machine has.
+func eachTracking(t *testing.T, test func(t *testing.T, s *Supervisor)) {
+	for _, way := range []Tracking{TrackedByGroup, TrackedByMark, TrackedBySession} {
+		t.Run(string(way), func(t *testing.T) {
+			s := newTestOf(t, Options{Exclusive: true, NoGroups: way != TrackedByGroup})
+			s.marks = way == TrackedByMark
+			if res := run(t, s, sh("true")); res.Tracking != way {
+				if way == TrackedBySession || res.Tracking != TrackedBySession && res.Tracking != TrackedByMark {
+					t.Fatalf("tracked by %s, want %s", res.Tracking, way)
+				}
+				t.Skipf("commands cannot be tracked by %s here", way)
+			}
+			test(t, s)
+		})
+	}
+}
+
+// Each script leaves a process behind and says its pid in a file. None of them
+// may live when Run returns, whatever it did to be forgotten.
+func TestNothingOutlivesACommand(t *testing.T) {
+	tests := map[string]string{
+		"background":        `sleep 300 & echo $! >$F`,
+		"holds the pipe":    `(sleep 300; echo late) & echo $! >$F`,
+		"nohup":             `nohup sleep 300 >/dev/null 2>&1 & echo $! >$F`,
+		"setsid":            `setsid sh -c 'echo $$ >$F; exec sleep 300' & wait_for_file`,
+		"double fork":       `(setsid sh -c '(echo $$ >$F; exec sleep 300) &' &) ; wait_for_file`,
+		"double setsid":     `setsid sh -c 'setsid sh -c "echo \$\$ >$F; exec sleep 300" &' & wait_for_file`,
+		"no environment":    `env -i F=$F setsid sh -c 'echo $$ >$F; exec sleep 300' >/dev/null 2>&1 & wait_for_file`,
+		"forged id":         `HOLON_COMMAND_ID=someone-else setsid sh -c 'echo $$ >$F; exec sleep 300' & wait_for_file`,
+		"ignores SIGTERM":   `sh -c 'trap "" TERM HUP; echo $$ >$F; while :; do sleep 1; done' & wait_for_file`,
+		"stopped":           `setsid sh -c 'echo $$ >$F; kill -STOP $$' & wait_for_file`,
+		"leaves a child":    `setsid sh -c 'sleep 300 & echo $! >$F; exec sleep 300' & wait_for_file`,
+		"writes for ever":   `setsid sh -c 'echo $$ >$F; exec yes' & wait_for_file`,
+		"leader is killed":  `sleep 300 & echo $! >$F; kill -9 $$`,
+		"forks incessantly": `setsid sh -c 'echo $$ >$F; while :; do (sleep 60 &) ; sleep 0.01; done' & wait_for_file`,
+	}
+	eachTracking(t, func(t *testing.T, s *Supervisor) {
+		for name, script := range tests {
+			t.Run(name, func(t *testing.T) {
+				file := filepath.Join(t.TempDir(), "pid")
+				c := sh("wait_for_file() { while [ ! -s $F ]; do sleep 0.01; done; }\n" + script)
+				c.Env = Environ(os.Environ(), "F="+file)
+				res := run(t, s, c)
+				if alive(t, file) {
+					t.Error("the process lives on")
+				}
+				if res.Ended == 0 || res.Survivors != 0 {
+					t.Errorf("ended %d, survivors %d", res.Ended, res.Survivors)
+				}
+				if left := descendants(); len(left) > 0 {
+					t.Errorf("left: %+v", left)
+				}
+			})
+		}
+	})
+}
+
+// hide starts what follows in a session of its own, without environment and
+// without parents, and waits until its pid is in the file $1.
+const hide = `hide() { (env -i setsid sh -c 'echo $$ >'$1'; exec sleep 300' >/dev/null 2>&1 &); while [ ! -s $1 ]; do sleep 0.01; done; }
+`
+
+// A process that hid everything is ended with its own command, and only with
+// it, also while others run: before it, after it and at the same time.
+func TestHiddenAmongOthers(t *testing.T) {
+	eachTracking(t, func(t *testing.T, s *Supervisor) {
+		dir := t.TempDir()
+		task := func(name string) *Process {
+			c := sh(hide + "hide $D/" + name + "; echo up; exec sleep 300")
+			c.Env = Environ(os.Environ(), "D="+dir)
+			p := start(t, s, c)
+			awaitOutput(t, p, "up")
+			return p
+		}
+		older := task("older")
+		short := sh(hide + "hide $D/short; echo up; read line")
+		short.Env, short.Input = Environ(os.Environ(), "D="+dir), true
+		p := start(t, s, short)
+		awaitOutput(t, p, "up")
+		younger := task("younger")
+		if err := p.CloseInput(); err != nil {
+			t.Fatal(err)
+		}
+		res := p.Result()
+
+		sound := res.Tracking != TrackedBySession
+		if lives := alive(t, dir+"/short"); lives == sound {
+			t.Errorf("the hidden process lives: %v, with tracking by %s", lives, res.Tracking)
+		}
+		if sound && res.Ended != 1 {
+			t.Errorf("ended %d processes, want 1", res.Ended)
+		}
+		if !alive(t, dir+"/older") || !alive(t, dir+"/younger") {
+			t.Error("what belongs to another command was ended")
+		}
+		younger.Stop(0)
+		younger.Result()
+		if lives := alive(t, dir+"/younger"); lives == sound || !alive(t, dir+"/older") {
+			t.Errorf("after the younger: its own lives: %v", lives)
+		}
+		older.Stop(0)
+		older.Result()
+		for _, name := range []string{"older", "short", "younger"} {
+			if alive(t, dir+"/"+name) {
+				t.Errorf("the hidden process of %q lives on", name)
+			}
+		}
+	})
+}
+
+// Stop reaches every process with SIGTERM, not only those of the group, and
+// gives each of them the grace.
+func TestStopAsksTheWholeTree(t *testing.T) {
+	eachTracking(t, func(t *testing.T, s *Supervisor) {
+		c := sh(`setsid sh -c 'trap "sleep 0.1; echo put away; exit" TERM; echo up; while :; do sleep 0.01; done' & wait`)
+		c.Grace = time.Minute
+		p := start(t, s, c)
+		awaitOutput(t, p, "up")
+		p.Stop(0)
+		p.Stop(time.Nanosecond) // changes nothing
+		res := p.Result()
+		if !res.Stopped || res.TimedOut || res.Canceled || !strings.HasSuffix(string(res.Stdout.Head), "put away\n") {
+			t.Errorf("%+v, stdout %q", res, res.Stdout.Head)
+		}
+	})
+}
+
+// Kill insists where Stop was patient.
+func TestKillAfterStop(t *testing.T) {
+	s := newTest(t)
+	p := start(t, s, sh("trap '' TERM; echo up; while :; do sleep 0.01; done"))
+	awaitOutput(t, p, "up")
+	p.Stop(time.Hour)
+	p.Kill()
+	p.Kill()
+	if res := p.Result(); !res.Stopped || res.ExitCode != 137 {
+		t.Errorf("%+v", res)
+	}
+	p.Stop(0) // of a process that is gone
+	p.Kill()
+}
+
+// A bomb that forks into ever new sessions as fast as it can is put out, and
+// nothing of it is left.
+func TestForkBomb(t *testing.T) {
+	bombs := map[string]string{
+		"one group": `bomb() { while [ -e $F ]; do bomb & bomb & wait; done; }; bomb 2>/dev/null`,
+		"sessions":  `eval "$B"`,
+	}
+	eachTracking(t, func(t *testing.T, s *Supervisor) {
+		for name, script := range bombs {
+			t.Run(name, func(t *testing.T) {
+				dir, err := os.MkdirTemp("", "bomb")
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = os.RemoveAll(dir) })
+				file := filepath.Join(dir, "fuse")
+				if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(file, nil, 0o644)); err != nil {
+					t.Fatal(err)
+				}
+				// As another user, whose processes are limited here as they are in
+				// a container; without the fuse the bomb goes out by itself.
+				c := sh("")
+				c.Argv = []string{"setpriv", "--reuid=54321", "--clear-groups", "prlimit", "--nproc=150", "sh", "-c", script}
+				c.Env = Environ(os.Environ(), "F="+file, `B=while [ -e $F ]; do setsid -f sh -c "$B" 2>/dev/null; done`)
+				p := start(t, s, c)
+				for grown := 0; grown < 100; grown = len(descendants()) {
+					if p.hasExited() && grown > 0 {
+						break
+					}
+					time.Sleep(time.Millisecond)
+				}
+				p.Kill()
+				res := p.Result()
+				if res.Survivors != 0 { // a shell that cannot fork may have ended by itself
+					t.Errorf("%+v", res)
+				}
+				if left := descendants(); len(left) > 0 {
+					t.Errorf("%d processes are left: %+v", len(left), left)
+				}
+			})
+		}
+	})
+}

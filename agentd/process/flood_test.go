@@ -1,0 +1,213 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Commands that share a budget write no more than it allows between them, count
+// on, and say why the file ends.
+func TestBudget(t *testing.T) {
+	s := newTest(t)
+	state := NewBudget(1<<20, nil)
+	turn := NewBudget(300_000, state)
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	results := make([]Result, 8)
+	for i := range results {
+		c := sh("head -c 100000 /dev/zero")
+		c.StdoutPath, c.Budget = filepath.Join(dir, fmt.Sprint(i)), turn
+		wg.Go(func() {
+			var err error
+			if results[i], err = s.Run(context.Background(), c); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	var logged, onDisk int64
+	for i, res := range results {
+		logged += res.Stdout.Logged
+		if fi, err := os.Stat(filepath.Join(dir, fmt.Sprint(i))); err == nil {
+			onDisk += fi.Size()
+		}
+		if short := res.Stdout.Logged < res.Stdout.Total; res.Stdout.Total != 100_000 || res.Stdout.OverBudget != short || res.Stdout.LogErr != nil {
+			t.Errorf("%d: %d of %d bytes logged, over budget %v, %v", i, res.Stdout.Logged, res.Stdout.Total, res.Stdout.OverBudget, res.Stdout.LogErr)
+		}
+	}
+	if logged != 300_000 || onDisk != logged || turn.Left() != 0 || state.Left() != 1<<20-300_000 {
+		t.Errorf("logged %d, on disk %d, left %d and %d", logged, onDisk, turn.Left(), state.Left())
+	}
+	turn.Give(1000)
+	if turn.Left() != 1000 || state.Left() != 1<<20-299_000 || turn.Take(5000) != 1000 {
+		t.Errorf("left %d and %d", turn.Left(), state.Left())
+	}
+	wide := NewBudget(1<<40, NewBudget(10, nil))
+	if got := wide.Take(100); got != 10 || wide.Left() != 0 || wide.left.Load() != 1<<40-10 {
+		t.Errorf("took %d of a parent's 10", got)
+	}
+	if NewBudget(-1, nil).Take(1) != 0 || NewBudget(5, nil).Take(-1) != 0 {
+		t.Error("less than nothing was taken")
+	}
+}
+
+// A file that cannot be written costs no budget.
+func TestBudgetIsGivenBack(t *testing.T) {
+	b := NewBudget(100, nil)
+	c := capture{keep: 10, path: filepath.Join(t.TempDir(), "none", "out"), limit: 1000, budget: b}
+	c.Write([]byte("hello"))
+	if got := c.result(); b.Left() != 100 || got.LogErr == nil || got.OverBudget {
+		t.Errorf("left %d after %v", b.Left(), got.LogErr)
+	}
+}
+
+// Bytes that are no text, one endless line and a stream closed early arrive as
+// they are.
+func TestRawBytes(t *testing.T) {
+	tests := map[string]struct {
+		script string
+		total  int64
+		prefix string
+	}{
+		"nothing":       {":", 0, ""},
+		"NULs":          {`head -c 1000 /dev/zero`, 1000, "\x00\x00"},
+		"invalid UTF-8": {`printf '\377\376\303('; printf '\303'`, 5, "\xff\xfe\xc3(\xc3"},
+		"one line":      {"head -c 33554432 /dev/zero | tr '\\0' x", 32 << 20, "xxx"},
+		"closed early":  {"echo a; exec >&- 2>&-; (sleep 0.05); exit 0", 2, "a\n"},
+	}
+	s := newTest(t)
+	for name, tt := range tests {
+		c := sh(tt.script)
+		c.StdoutPath = filepath.Join(t.TempDir(), "out")
+		out := run(t, s, c).Stdout
+		if out.Total != tt.total || !strings.HasPrefix(string(out.Head), tt.prefix) || out.Logged != tt.total {
+			t.Errorf("%s: total %d, logged %d, head %.20q", name, out.Total, out.Logged, out.Head)
+		}
+		if data, err := os.ReadFile(c.StdoutPath); tt.total > 0 && (err != nil || !bytes.HasPrefix(data, []byte(tt.prefix))) {
+			t.Errorf("%s: the file begins %.20q, %v", name, data, err)
+		}
+	}
+}
+
+// A hundred commands that wait cost neither a thread nor a buffer each.
+func TestManyAtOnce(t *testing.T) {
+	s := newTest(t)
+	const n = 100
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	threads := len(dirNames(t, "/proc/self/task"))
+	var all []*Process
+	for range n {
+		c := sh("echo up; read line; echo $line; exit 5")
+		c.Input = true
+		all = append(all, start(t, s, c))
+	}
+	for _, p := range all {
+		awaitOutput(t, p, "up")
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	heap := int64(after.HeapAlloc+after.StackInuse) - int64(before.HeapAlloc+before.StackInuse)
+	more := len(dirNames(t, "/proc/self/task")) - threads
+	t.Logf("%d commands: %d KiB of memory, %d threads more", n, heap>>10, more)
+	if heap > 8<<20 {
+		t.Errorf("%d commands cost %d bytes", n, heap)
+	}
+	if more > 40 {
+		t.Errorf("%d commands cost %d threads", n, more)
+	}
+	for _, p := range all {
+		write(t, p, "bye\n")
+	}
+	for _, p := range all {
+		if res := p.Result(); res.ExitCode != 5 || string(res.Stdout.Head) != "up\nbye\n" {
+			t.Errorf("exit code %d, %q", res.ExitCode, res.Stdout.Head)
+		}
+	}
+}
+
+func dirNames(t *testing.T, path string) []string {
+	t.Helper()
+	d, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// BenchmarkFlood reads as much as HOLON_FLOOD_MB says, 512 MB otherwise, and
+// reports the speed and how far the peak of this program's memory rose.
+func BenchmarkFlood(b *testing.B) {
+	megabytes := 512
+	if v := os.Getenv("HOLON_FLOOD_MB"); v != "" {
+		if _, err := fmt.Sscan(v, &megabytes); err != nil {
+			b.Fatal(err)
+		}
+	}
+	s := New(Options{Exclusive: true})
+	defer s.Close()
+	c := sh(fmt.Sprintf("head -c %dM /dev/zero", megabytes))
+	c.Timeout, c.LogBytes = 0, 64<<20
+	b.SetBytes(int64(megabytes) << 20)
+	before := peak(b)
+	for b.Loop() {
+		c.StdoutPath = filepath.Join(b.TempDir(), "out")
+		res, err := s.Run(b.Context(), c)
+		if err != nil || res.Stdout.Total != int64(megabytes)<<20 || res.Stdout.Logged != c.LogBytes {
+			b.Fatal(res.Stdout.Total, res.Stdout.Logged, err)
+		}
+		_ = os.Remove(c.StdoutPath)
+	}
+	b.ReportMetric(float64(peak(b)-before)/1024, "peak-MiB")
+}
+
+// peak is the most memory this program has had, in KiB.
+func peak(tb testing.TB) (kib int) {
+	data, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(data), "VmHWM:")
+	if _, err := fmt.Sscan(rest, &kib); err != nil {
+		tb.Fatal(err)
+	}
+	return kib
+}
+
+// BenchmarkTerminalEcho is the time from a typed character to its echo.
+func BenchmarkTerminalEcho(b *testing.B) {
+	s := New(Options{Exclusive: true})
+	defer s.Close()
+	p, err := s.Start(terminal("stty -icanon; echo up; exec sleep 300"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	total := func() int64 { out, _ := p.Snapshot(); return out.Total }
+	for total() < 4 {
+		runtime.Gosched()
+	}
+	benchmarkPercentiles(b, func() {
+		seen := total()
+		if _, err := p.Write(b.Context(), []byte("x")); err != nil {
+			b.Fatal(err)
+		}
+		for total() == seen {
+			runtime.Gosched()
+		}
+	})
+	p.Kill()
+	p.Result()
+}

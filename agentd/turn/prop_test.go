@@ -145,10 +145,16 @@ func TestEveryTurn(t *testing.T) {
 		if !show && strings.Contains(strings.Join(s.stream, ""), "holon:") {
 			t.Fatalf("something of ours is on a standard stream:\n%s", strings.Join(s.stream, "\n"))
 		}
+		seen := make(map[string]bool)
 		for _, line := range s.stream {
 			if show || doc == nil {
 				break // the protocol's schemas know no items of ours
 			}
+			typ := responses.EventType([]byte(line))
+			if seen[typ] && typ != responses.EventItemDone || typ == responses.EventInProgress {
+				continue // this is the slow part, and others of the type differ in their text only
+			}
+			seen[typ] = true
 			if err := doc.Event([]byte(line)); err != nil {
 				t.Fatal(err)
 			}

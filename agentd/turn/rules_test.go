@@ -133,6 +133,21 @@ func TestBothKindsOfCallsInOneRound(t *testing.T) {
 	}
 }
 
+// max_output_tokens is a limit of the response, whatever number of rounds it has.
+func TestOutputLimitOverRounds(t *testing.T) {
+	round := join(call("r", "Run", "{}"), done(model.StopEnd)) // of two tokens
+	s := newStage(t, `{"input":"x","max_output_tokens":3}`, round, round, answer)
+	resp, result := s.run(t, t.Context())
+	if outcome(resp) != "incomplete max_output_tokens" || result.Rounds != 2 || *resp.MaxOutputTokens != 3 {
+		t.Errorf("%s after %d rounds", outcome(resp), result.Rounds)
+	}
+	for i, want := range []int{3, 1} {
+		if got := s.model.asked[i].MaxOutputTokens; got == nil || *got != want {
+			t.Errorf("round %d may say %v tokens, want %d", i+1, got, want)
+		}
+	}
+}
+
 func TestStructuredOutput(t *testing.T) {
 	const schema = `{"type":"json_schema","name":"n","schema":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false}`
 	said := func(text string) []model.Event {

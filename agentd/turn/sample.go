@@ -62,7 +62,7 @@ func (r *runner) modelRequest() model.Request {
 	q := r.Request
 	req := model.Request{
 		Model: r.ModelName, Instructions: r.Instructions, Input: r.input,
-		ToolChoice: r.rules.told(), ParallelToolCalls: q.ParallelToolCalls, MaxOutputTokens: q.MaxOutputTokens,
+		ToolChoice: r.rules.told(), ParallelToolCalls: q.ParallelToolCalls, MaxOutputTokens: r.tokensLeft(),
 		Temperature: q.Temperature, TopP: q.TopP, PresencePenalty: q.PresencePenalty, FrequencyPenalty: q.FrequencyPenalty,
 		Sampling: q.Sampling, Reasoning: q.Reasoning, Text: q.Text, ServiceTier: q.ServiceTier, Metadata: q.Metadata,
 		Logprobs: q.Includes(responses.IncludeLogprobs), TopLogprobs: q.TopLogprobs,

@@ -138,6 +138,9 @@ func (r *runner) loop(ctx context.Context) error {
 		if r.result.Rounds >= r.MaxRounds {
 			return r.incomplete(responses.ReasonMaxRounds)
 		}
+		if left := r.tokensLeft(); left != nil && *left < 1 {
+			return r.incomplete(responses.ReasonMaxOutputTokens)
+		}
 		r.result.Rounds++
 		if err := r.notice(); err != nil {
 			return err
@@ -154,6 +157,17 @@ func (r *runner) loop(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// tokensLeft returns what the model may still say: max_output_tokens is a limit
+// of the response, not of a round. It is nil without a limit.
+func (r *runner) tokensLeft() *int {
+	limit := r.Request.MaxOutputTokens
+	if limit == nil {
+		return nil
+	}
+	left := *limit - int(min(r.result.Usage.OutputTokens, int64(*limit)))
+	return &left
 }
 
 // add appends an item to what the model is told and to the journal.

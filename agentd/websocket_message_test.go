@@ -1,0 +1,50 @@
+package agentd
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"holon/responses"
+)
+
+// The same request by POST and on a WebSocket is the same request.
+func TestMessageHasTheDigestOfItsRequest(t *testing.T) {
+	const fields = `"input":"x","metadata":{"a":"<b>"},"temperature":0.50`
+	posted, err := responses.DecodeRequest([]byte("{" + fields + "}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent, _, err := decodeCreate([]byte(`{"type":"response.create",` + fields + `}`))
+	if err != nil || sent.Digest != posted.Digest {
+		t.Errorf("the digests are %s and %s (%v)", posted.Digest, sent.Digest, err)
+	}
+}
+
+// Whatever a client sends, it becomes a request or an error that can be framed.
+func FuzzMessage(f *testing.F) {
+	for _, seed := range []string{
+		``, `null`, `{}`, `[`, `{"type":"response.create","input":"x"}`, `{"type":"response.create","previous_response_id":"resp_1","input":[]}`,
+		`{"type":"response.create","STREAM":null}`, `{"type":"response.create","background":false}`, `{"type":7}`, "{\"type\":\"\xff\"}",
+		`{"type":"response.create","input":[{"type":"compaction","encrypted_content":"x"}],"holon":{"turn_id":"turn_a"}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		req, _, err := decodeCreate(text)
+		if err == nil {
+			if req.Stream || req.Background || req.Digest == "" {
+				t.Errorf("%q becomes %+v", text, req)
+			}
+			return
+		}
+		e := responses.AsError(err)
+		if e.Status() >= 500 {
+			t.Errorf("%q is the server's fault: %v", text, err)
+		}
+		frame := errorFrame(e)
+		if !json.Valid(frame) || bytes.ContainsAny(frame, "\r\n") {
+			t.Errorf("%q gives the frame %q", text, frame)
+		}
+	})
+}

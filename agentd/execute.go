@@ -3,9 +3,6 @@ package agentd
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"syscall"
 
 	"holon/agentd/record"
@@ -93,9 +90,6 @@ func (s *Server) execute(ctx context.Context, j *job) (turn.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout(j.req), turn.ErrTimeout)
 	defer cancel()
 	j.rec.Running()
-	if err := os.MkdirAll(filepath.Join(j.turnDir, turns.ToolsDir), 0o700); err != nil {
-		return turn.Result{}, fmt.Errorf("make the tools directory: %w", err)
-	}
 	started := turns.Started{QueueWaitMS: s.parts.Now().Sub(waited).Milliseconds(), Model: j.modelRef, WorkDir: j.workDir}
 	if err := j.rec.Event(j.scope.TurnStarted(started)); err != nil {
 		return turn.Result{}, err

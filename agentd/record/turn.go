@@ -81,9 +81,15 @@ func (s *Store) Begin(dir string, rec turns.Record, h Header, history, input []r
 
 // create makes the files of a turn.
 func (t *Turn) create(h Header, history, input []responses.Item) (err error) {
-	if t.trajectory, err = t.store.begin(h, history, input); err != nil {
+	var group errgroup.Group // two folders, so neither waits for the other
+	group.Go(func() (err error) {
+		t.trajectory, err = t.store.begin(h, history, input)
 		return err
-	}
+	})
+	return errors.Join(t.createFiles(), group.Wait())
+}
+
+func (t *Turn) createFiles() (err error) {
 	// The durable fact is the trajectory's header; turn.json can be made again
 	// from it, so it is written now and need not be synced before the answer.
 	if err := t.writeRecord(); err != nil {
@@ -272,10 +278,14 @@ func (t *Turn) Sink() responses.Sink {
 	}
 }
 
-// Started records durably that a tool call is about to run.
+// Started records durably that a tool call is about to run, and makes the
+// directory of the tools' files, which a turn without tools does not have.
 func (t *Turn) Started(call *responses.ToolCall) error {
 	if err := t.Acknowledged(); err != nil {
 		return err
+	}
+	if err := os.Mkdir(filepath.Join(t.Dir, turns.ToolsDir), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make the tools directory: %w", err)
 	}
 	return t.trajectory.Started(call)
 }

@@ -6,3 +6,14 @@ import "time"
 func (s *Server) SetWaits(heartbeat, write, body time.Duration) {
 	s.waits = waits{heartbeat: heartbeat, write: write, body: body}
 }
+
+// Clients returns how many clients wait for a running turn.
+func (s *Server) Clients(turnID string) int {
+	lt := s.lookup(turnID)
+	if lt == nil {
+		return 0
+	}
+	lt.mu.Lock()
+	defer lt.mu.Unlock()
+	return lt.clients
+}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -76,6 +77,18 @@ func (w *watched) Write(p []byte) (int, error) {
 
 // Unwrap lets http.ResponseController reach the connection.
 func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// versions routes what is asked for under /v1 like what is asked for under /.
+func versions(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := r.URL.EscapedPath()
+		if rest, ok := strings.CutPrefix(path, "/v1/"); ok {
+			path = "/" + rest
+		}
+		chi.RouteContext(r.Context()).RoutePath = path
+		next.ServeHTTP(w, r)
+	})
+}
 
 // methods answers HEAD as GET without its body, and OPTIONS with the methods of
 // the path. No header of the answer invites web pages: they have no business

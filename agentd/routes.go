@@ -13,11 +13,10 @@ import (
 // Handler returns the API. Every route exists under / and under /v1.
 func (s *Server) Handler() http.Handler {
 	r := chi.NewRouter()
-	r.Use(requestID, s.observe, methods)
+	r.Use(requestID, s.observe, versions, methods)
 	r.NotFound(notFound)
 	r.MethodNotAllowed(methodNotAllowed)
 	s.routes(r)
-	r.Route("/v1", s.routes)
 	return r
 }
 
@@ -52,14 +51,10 @@ func methodNotAllowed(w http.ResponseWriter, r *http.Request) {
 
 // allowed lists the methods that the path of r takes, "" when there is no such path.
 func allowed(r *http.Request) string {
-	path := r.URL.RawPath
-	if path == "" {
-		path = r.URL.Path
-	}
-	routes := chi.RouteContext(r.Context()).Routes
+	route := chi.RouteContext(r.Context())
 	var list []string
 	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
-		if !routes.Match(chi.NewRouteContext(), m, path) {
+		if !route.Routes.Match(chi.NewRouteContext(), m, route.RoutePath) {
 			continue
 		}
 		if list = append(list, m); m == http.MethodGet {

@@ -1,0 +1,363 @@
+package agentd_test
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holon/agentd"
+	"holon/responses"
+	"holon/responses/client"
+	"holon/responses/turns"
+)
+
+// raw writes text to a new connection of the socket and reads one answer.
+func (h *harness) raw(text string) answer {
+	h.t.Helper()
+	conn := h.dial()
+	defer conn.Close()
+	if _, err := io.WriteString(conn, text); err != nil {
+		h.t.Fatal(err)
+	}
+	return h.answerOn(bufio.NewReader(conn))
+}
+
+func (h *harness) dial() net.Conn {
+	h.t.Helper()
+	conn, err := net.Dial("unix", h.cfg.Socket)
+	if err == nil {
+		err = conn.SetDeadline(time.Now().Add(patience))
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return conn
+}
+
+func (h *harness) answerOn(in *bufio.Reader) answer {
+	h.t.Helper()
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header, body}
+}
+
+func TestMethods(t *testing.T) {
+	h := start(t)
+	for _, prefix := range []string{"", "/v1"} {
+		for path, allow := range map[string]string{
+			"/health": "GET, HEAD, OPTIONS", "/responses/resp_x": "GET, HEAD, DELETE, OPTIONS", "/responses/resp_x/cancel": "POST, OPTIONS",
+			"/responses/resp_x/input_items": "GET, HEAD, OPTIONS", "/models": "GET, HEAD, OPTIONS", "/models/a/b": "GET, HEAD, OPTIONS", "/shutdown": "POST, OPTIONS",
+		} {
+			if a := h.do(http.MethodOptions, prefix+path, ""); a.status != http.StatusNoContent || a.header.Get("Allow") != allow || len(a.header.Values("Access-Control-Allow-Origin")) > 0 {
+				t.Errorf("OPTIONS %s: %d %v", path, a.status, a.header)
+			}
+			a := h.do(http.MethodPatch, prefix+path, `{}`)
+			if e := a.failure(t); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != allow || e.Code != responses.CodeMethodNotAllowed || a.header.Get("X-Request-Id") == "" {
+				t.Errorf("PATCH %s: %d %v %s", path, a.status, a.header, a.body)
+			}
+		}
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodOptions, "BREW"} {
+			for _, path := range []string{"/", "/response", "/responses/", "/responses/a/b/c", "/v2/responses", "/v1/v1/health"} {
+				if a := h.do(method, prefix+path, ""); a.status != http.StatusNotFound && a.status != http.StatusMethodNotAllowed || a.failure(t).Message == "" || a.header.Get("X-Request-Id") == "" {
+					t.Errorf("%s %s: %d %s", method, path, a.status, a.body)
+				}
+			}
+		}
+		if a := h.do(http.MethodHead, prefix+"/health", ""); a.status != http.StatusOK || len(a.body) != 0 || a.header.Get("Content-Type") != "application/json" {
+			t.Errorf("HEAD: %d %v", a.status, a.header)
+		}
+		if a := h.do(http.MethodHead, prefix+"/shutdown", ""); a.status != http.StatusMethodNotAllowed {
+			t.Errorf("HEAD of a POST: %d", a.status)
+		}
+	}
+	running := h.begin(`{"input":"go","background":true,"holon":{"turn_id":"turn_a"}}`)
+	for _, path := range []string{"/responses/" + running.ID + "?stream=true", "/turns/turn_a/events?follow=true"} {
+		if a := h.do(http.MethodHead, path, ""); a.status != http.StatusOK || len(a.body) != 0 { // it would not return before the turn's end
+			t.Errorf("HEAD %s: %d %v", path, a.status, a.header)
+		}
+	}
+	h.gate.release <- struct{}{}
+}
+
+func TestModels(t *testing.T) {
+	h := start(t)
+	var list struct {
+		Object string
+		Data   []struct {
+			ID, Object string
+			Created    *int64
+			OwnedBy    string `json:"owned_by"`
+		}
+	}
+	a := h.do(http.MethodGet, "/v1/models", "")
+	if err := json.Unmarshal(a.body, &list); err != nil || list.Object != "list" || len(list.Data) == 0 || list.Data[0].ID != "gate/any" {
+		t.Fatalf("%v %s", err, a.body)
+	}
+	seen := make(map[string]bool)
+	for _, m := range list.Data {
+		seen[m.ID] = true
+		provider, _, _ := strings.Cut(m.ID, "/")
+		if m.Object != "model" || m.Created == nil || m.OwnedBy != provider {
+			t.Errorf("%+v", m)
+		}
+	}
+	if !seen["scripted/demo"] {
+		t.Errorf("the scripted model is not in %s", a.body)
+	}
+	for path, id := range map[string]string{"gate/any": "gate/any", "gate%2Fany": "gate/any", "any": "gate/any", "scripted/demo": "scripted/demo"} {
+		if a := h.do(http.MethodGet, "/v1/models/"+path, ""); a.status != http.StatusOK || !strings.Contains(string(a.body), `"id":"`+id+`"`) {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+	for _, path := range []string{"acme/x", "scripted/none", "%20", "a/../../health", ""} {
+		if a := h.do(http.MethodGet, "/models/"+path, ""); a.status != http.StatusNotFound || a.failure(t).Code == "" {
+			t.Errorf("%q: %d %s", path, a.status, a.body)
+		}
+	}
+}
+
+// A body that does not come is not waited for, one that comes slowly is read.
+func TestSlowBodies(t *testing.T) {
+	h := impatient(t, time.Hour, time.Hour, 300*time.Millisecond)
+	for name, head := range map[string]string{
+		"create":             "POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+		"create, in chunks":  "POST /responses HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+		"cancel":             "POST /responses/resp_x/cancel HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+		"get":                "GET /responses/resp_x HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+		"expected, not sent": "POST /responses HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := h.raw(head)
+			if e := a.failure(t); a.status != http.StatusRequestTimeout || e.Code != responses.CodeRequestTimeout || a.header.Get("X-Should-Retry") != "true" {
+				t.Errorf("%d %s", a.status, a.body)
+			}
+		})
+	}
+	t.Run("a body that nobody reads", func(t *testing.T) {
+		conn := h.dial()
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"); err != nil {
+			t.Fatal(err)
+		}
+		in := bufio.NewReader(conn)
+		if a := h.answerOn(in); a.status != http.StatusOK {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+		if _, err := in.ReadByte(); err == nil {
+			t.Error("the connection goes on after half a request")
+		}
+	})
+	t.Run("slow but steady", func(t *testing.T) {
+		ref := h.scenario("hello", hello)
+		body := `{"model":"` + ref + `","input":"` + strings.Repeat("x", 4<<10) + `"}`
+		conn := h.dial()
+		defer conn.Close()
+		fmt.Fprintf(conn, "POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", len(body))
+		for part := range slices.Chunk([]byte(body), len(body)/8+1) { // in all more than the patience for the first bytes
+			if _, err := conn.Write(part); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(60 * time.Millisecond)
+		}
+		if a := h.answerOn(bufio.NewReader(conn)); a.status != http.StatusOK {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	})
+}
+
+// A turn may take longer than a body may: the patience ends with the body.
+func TestPatienceEndsWithTheBody(t *testing.T) {
+	h := impatient(t, time.Hour, time.Hour, 100*time.Millisecond)
+	turn := h.later(t.Context(), `{"input":"go","store":false}`) // cancelled when its client seems gone
+	h.gate.wait(t, 1)
+	time.Sleep(250 * time.Millisecond)
+	h.gate.release <- struct{}{}
+	if got := get(t, turn).response(t); got.Status != responses.StatusCompleted {
+		t.Errorf("the turn is %s", got.Status)
+	}
+}
+
+func TestExpectContinue(t *testing.T) {
+	h := start(t)
+	ref := h.scenario("hello", hello)
+	body := `{"model":"` + ref + `","input":"hi"}`
+	conn := h.dial()
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	fmt.Fprintf(conn, "POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
+	if line, err := in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 100 ") {
+		t.Fatalf("%q %v", line, err)
+	}
+	if _, err := in.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, body); err != nil {
+		t.Fatal(err)
+	}
+	if a := h.answerOn(in); a.response(t).Status != responses.StatusCompleted {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	// What is refused by its head is refused before the body is sent.
+	for head, status := range map[string]int{
+		"Content-Type: text/plain\r\nContent-Length: 10": 415, "Content-Encoding: br\r\nContent-Length: 10": 415, "Content-Length: 1000000000000": 413,
+	} {
+		if a := h.raw("POST /responses HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n" + head + "\r\n\r\n"); a.status != status || a.failure(t).Code == "" {
+			t.Errorf("%s: %d %s", head, a.status, a.body)
+		}
+	}
+	chunked := fmt.Sprintf("POST /responses HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", body[:5], len(body)-5, body[5:])
+	if a := h.raw(chunked); a.response(t).Status != responses.StatusCompleted {
+		t.Errorf("in chunks: %d %s", a.status, a.body)
+	}
+}
+
+// The largest file that the protocol allows passes client and server.
+func TestLargestInput(t *testing.T) {
+	h := start(t)
+	ref := h.scenario("hello", hello)
+	data := make([]byte, 24<<20-1024)
+	if _, err := rand.Read(data); err != nil {
+		t.Fatal(err)
+	}
+	file := "data:application/pdf;base64," + base64.StdEncoding.EncodeToString(data)
+	body := map[string]any{"model": ref, "input": []any{map[string]any{"role": "user", "content": []any{
+		map[string]any{"type": "input_file", "filename": "a.pdf", "file_data": file}, map[string]any{"type": "input_text", "text": "Read it."}}}}}
+	c := client.Unix(h.cfg.Socket)
+	defer c.Close()
+	resp, err := c.Create(t.Context(), body)
+	if err != nil || resp.Status != responses.StatusCompleted {
+		t.Fatalf("%+v, %v", resp, err)
+	}
+	list, err := c.InputItems(t.Context(), resp.ID, client.ItemPage{})
+	if err != nil || len(list.Data) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	back, err := json.Marshal(list.Data[0])
+	if err != nil || !bytes.Contains(back, []byte(file)) {
+		t.Errorf("the file does not come back from %d bytes (%v)", len(back), err)
+	}
+}
+
+// Heartbeats keep a silent stream alive, and only where the framing has a way
+// to say nothing.
+func TestHeartbeats(t *testing.T) {
+	h := impatient(t, 20*time.Millisecond, time.Minute, time.Minute)
+	for accept, want := range map[string]bool{"text/event-stream": true, "application/x-ndjson": false} {
+		done := make(chan answer, 1)
+		go func() {
+			a, err := h.try(t.Context(), http.MethodPost, "/responses", `{"input":"go","stream":true}`, "Accept", accept)
+			if err != nil {
+				a.body = []byte(err.Error())
+			}
+			done <- a
+		}()
+		h.gate.wait(t, 1)
+		time.Sleep(200 * time.Millisecond)
+		h.gate.release <- struct{}{}
+		body := get(t, done).body
+		if got := bytes.Contains(body, []byte("\n: ping\n: ping\n")); got != want {
+			t.Errorf("%s: heartbeats %t\n%s", accept, got, body)
+		}
+		if bytes.Contains(body, []byte(": ping\n\n")) || !bytes.Contains(body, []byte(responses.EventCompleted)) {
+			t.Errorf("%s: %s", accept, body)
+		}
+	}
+}
+
+// A reader that stands still is given up; the turn and the other readers go on.
+func TestStalledReader(t *testing.T) {
+	h := impatient(t, time.Hour, 50*time.Millisecond, time.Minute)
+	conn := h.dial()
+	defer conn.Close()
+	body := `{"model":"flood/any","input":"go","stream":true,"holon":{"turn_id":"turn_a"}}`
+	fmt.Fprintf(conn, "POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	eventually(t, "the turn goes on without its reader", func() bool {
+		info, err := os.Stat(h.file("turn_a", turns.EventsFile))
+		return err == nil && info.Size() > 4<<20 && h.server.Clients("turn_a") == 0
+	})
+	id := h.record("turn_a").ResponseID
+	if got := h.do(http.MethodPost, "/responses/"+id+"/cancel", "").response(t); got.Status != responses.StatusCancelled {
+		t.Errorf("the turn is %s", got.Status)
+	}
+	replays := []<-chan answer{h.laterGet("/responses/"+id+"?stream=true", "application/x-ndjson"), h.laterGet("/responses/"+id+"?stream=true", "application/x-ndjson")}
+	a, b := get(t, replays[0]).body, get(t, replays[1]).body
+	if !bytes.Equal(a, b) || len(a) < 4<<20 {
+		t.Errorf("the replays have %d and %d bytes", len(a), len(b))
+	}
+	seen, err := io.ReadAll(conn)
+	if err == nil && len(seen) > len(a) {
+		t.Errorf("a reader that stood still got all %d bytes", len(seen))
+	}
+}
+
+// one answer on TCP, with the request line and headers as given.
+func (h *harness) tcpStatus(text string) answer {
+	h.t.Helper()
+	conn, err := net.Dial("tcp", h.tcp)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		h.t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, text); err != nil {
+		h.t.Fatal(err)
+	}
+	return h.answerOn(bufio.NewReader(conn))
+}
+
+func TestHostHeaders(t *testing.T) {
+	h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Listen = "127.0.0.1:0" })
+	get := func(host string, more ...string) answer {
+		return h.tcpStatus("GET /health HTTP/1.1\r\nConnection: close\r\nHost: " + host + "\r\n" + strings.Join(append(more, ""), "\r\n") + "\r\n")
+	}
+	for _, host := range []string{"127.0.0.1", "127.0.0.1:80", "127.9.9.9", "localhost", "LocalHost:9", "localhost.", "[::1]", "[::1]:9", "[::ffff:127.0.0.1]:9"} {
+		if a := get(host); a.status != http.StatusOK {
+			t.Errorf("%q: %d %s", host, a.status, a.body)
+		}
+	}
+	for _, host := range []string{"", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "evil.example:127", "0.0.0.0", "[::]", "10.0.0.1", "127.1", "2130706433", "0x7f000001", "[::1%25lo]", "[fe80::1]", "xlocalhost", "app.localhost"} {
+		if a := get(host); a.status != http.StatusForbidden && a.status != http.StatusBadRequest {
+			t.Errorf("%q: %d %s", host, a.status, a.body)
+		} else if a.status == http.StatusForbidden && (a.failure(t).Param != "Host" || a.header.Get("X-Request-Id") == "") {
+			t.Errorf("%q: %v %s", host, a.header, a.body)
+		}
+	}
+	for _, more := range []string{"Origin: null", "Origin: ", "Origin: http://127.0.0.1", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-origin"} {
+		if a := get("localhost", more); a.status != http.StatusForbidden || a.failure(t).Code != responses.CodeForbidden {
+			t.Errorf("%s: %d %s", more, a.status, a.body)
+		}
+	}
+	if a := get("localhost", "Sec-Fetch-Site: none"); a.status != http.StatusOK {
+		t.Errorf("an address that was typed: %d", a.status)
+	}
+	for name, text := range map[string]string{
+		"no host":            "GET /health HTTP/1.0\r\n\r\n",
+		"an absolute target": "GET http://evil.example/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+		"an upgrade":         "GET /v1/responses HTTP/1.1\r\nHost: evil.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+		"a page's upgrade":   "GET /v1/responses HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+	} {
+		if a := h.tcpStatus(text); a.status != http.StatusForbidden {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
+		}
+	}
+}

@@ -17,14 +17,19 @@ import (
 	"holon/responses/turns"
 )
 
-// flood is a model that talks until somebody stops it.
+// flood is a model that talks until somebody stops it. As flood/some it says
+// 8 MiB and then waits to be stopped.
 type flood struct{}
 
 // Stream implements model.Transport.
-func (flood) Stream(ctx context.Context, _ model.Request) iter.Seq2[model.Event, error] {
+func (flood) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Event, error] {
 	return func(yield func(model.Event, error) bool) {
 		text := strings.Repeat("x", 16<<10)
-		for ctx.Err() == nil {
+		for n := 0; ctx.Err() == nil; n++ {
+			if req.Model == "some" && n == 512 {
+				<-ctx.Done()
+				break
+			}
 			if !yield(model.Event{Kind: model.TextDelta, Text: text}, nil) {
 				return
 			}

@@ -284,14 +284,14 @@ func TestHeartbeats(t *testing.T) {
 
 // A reader that stands still is given up; the turn and the other readers go on.
 func TestStalledReader(t *testing.T) {
-	h := impatient(t, time.Hour, 50*time.Millisecond, time.Minute)
+	h := impatient(t, time.Hour, 2*time.Second, time.Minute)
 	conn := h.dial()
 	defer conn.Close()
-	body := `{"model":"flood/any","input":"go","stream":true,"holon":{"turn_id":"turn_a"}}`
+	body := `{"model":"flood/some","input":"go","stream":true,"holon":{"turn_id":"turn_a"}}`
 	fmt.Fprintf(conn, "POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	eventually(t, "the turn goes on without its reader", func() bool {
 		info, err := os.Stat(h.file("turn_a", turns.EventsFile))
-		return err == nil && info.Size() > 4<<20 && h.server.Clients("turn_a") == 0
+		return err == nil && info.Size() > 8<<20 && h.server.Clients("turn_a") == 0
 	})
 	id := h.record("turn_a").ResponseID
 	if got := h.do(http.MethodPost, "/responses/"+id+"/cancel", "").response(t); got.Status != responses.StatusCancelled {
@@ -299,12 +299,12 @@ func TestStalledReader(t *testing.T) {
 	}
 	replays := []<-chan answer{h.laterGet("/responses/"+id+"?stream=true", "application/x-ndjson"), h.laterGet("/responses/"+id+"?stream=true", "application/x-ndjson")}
 	a, b := get(t, replays[0]).body, get(t, replays[1]).body
-	if !bytes.Equal(a, b) || len(a) < 4<<20 {
+	if !bytes.Equal(a, b) || len(a) < 8<<20 {
 		t.Errorf("the replays have %d and %d bytes", len(a), len(b))
 	}
 	seen, err := io.ReadAll(conn)
-	if err == nil && len(seen) > len(a) {
-		t.Errorf("a reader that stood still got all %d bytes", len(seen))
+	if len(seen) >= len(a) {
+		t.Errorf("a reader that stood still got all %d bytes (%v)", len(seen), err)
 	}
 }
 

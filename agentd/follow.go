@@ -117,7 +117,8 @@ func (o *writer) next(ctx context.Context, f *record.Follower, framing stream.Fr
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 			return lines, err
 		}
-		o.buf = framing.AppendPing(o.buf[:0])
+		f.Rest() // many streams that are silent hold next to nothing
+		o.buf = framing.AppendPing(nil)
 		if err := o.send(true); err != nil {
 			return nil, err
 		}

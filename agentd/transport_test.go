@@ -25,7 +25,7 @@ import (
 // raw writes text to a new connection of the socket and reads one answer.
 func (h *harness) raw(text string) answer {
 	h.t.Helper()
-	conn := h.dial()
+	conn := h.connect()
 	defer conn.Close()
 	if _, err := io.WriteString(conn, text); err != nil {
 		h.t.Fatal(err)
@@ -33,7 +33,7 @@ func (h *harness) raw(text string) answer {
 	return h.answerOn(bufio.NewReader(conn))
 }
 
-func (h *harness) dial() net.Conn {
+func (h *harness) connect() net.Conn {
 	h.t.Helper()
 	conn, err := net.Dial("unix", h.cfg.Socket)
 	if err == nil {
@@ -152,7 +152,7 @@ func TestSlowBodies(t *testing.T) {
 		})
 	}
 	t.Run("a body that nobody reads", func(t *testing.T) {
-		conn := h.dial()
+		conn := h.connect()
 		defer conn.Close()
 		if _, err := io.WriteString(conn, "GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"); err != nil {
 			t.Fatal(err)
@@ -168,7 +168,7 @@ func TestSlowBodies(t *testing.T) {
 	t.Run("slow but steady", func(t *testing.T) {
 		ref := h.scenario("hello", hello)
 		body := `{"model":"` + ref + `","input":"` + strings.Repeat("x", 4<<10) + `"}`
-		conn := h.dial()
+		conn := h.connect()
 		defer conn.Close()
 		fmt.Fprintf(conn, "POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", len(body))
 		for part := range slices.Chunk([]byte(body), len(body)/8+1) { // in all more than the patience for the first bytes
@@ -199,7 +199,7 @@ func TestExpectContinue(t *testing.T) {
 	h := start(t)
 	ref := h.scenario("hello", hello)
 	body := `{"model":"` + ref + `","input":"hi"}`
-	conn := h.dial()
+	conn := h.connect()
 	defer conn.Close()
 	in := bufio.NewReader(conn)
 	fmt.Fprintf(conn, "POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
@@ -285,7 +285,7 @@ func TestHeartbeats(t *testing.T) {
 // A reader that stands still is given up; the turn and the other readers go on.
 func TestStalledReader(t *testing.T) {
 	h := impatient(t, time.Hour, 2*time.Second, time.Minute)
-	conn := h.dial()
+	conn := h.connect()
 	defer conn.Close()
 	body := `{"model":"flood/some","input":"go","stream":true,"holon":{"turn_id":"turn_a"}}`
 	fmt.Fprintf(conn, "POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)

@@ -8,11 +8,13 @@ import (
 	"io"
 )
 
-// Buffer sizes of a follower: it reads in steps of the first and grows to at
-// most the second for a single line, which no event of ours exceeds.
+// Buffer sizes of a follower: it reads as much as there is within the first two,
+// so that one which waits for a trickle holds little, and grows to at most the
+// third for a single line, which no event of ours exceeds.
 const (
-	followStep = 64 << 10
-	followMax  = 64 << 20
+	followLeast = 4 << 10
+	followStep  = 64 << 10
+	followMax   = 64 << 20
 )
 
 // Follower reads a log from its beginning as it grows. It belongs to one goroutine.
@@ -53,6 +55,10 @@ func (f *Follower) Next(ctx context.Context) ([]byte, error) {
 	}
 }
 
+// Rest gives the buffer back until there is something to read again. The slice
+// that Next returned last is no longer valid.
+func (f *Follower) Rest() { f.buf = nil }
+
 // Waiting reports whether Next would have to wait: everything visible was
 // returned. A writer flushes when there is nothing more to send.
 func (f *Follower) Waiting() bool {
@@ -69,7 +75,7 @@ func (l *Log) state() (visible int64, ended bool, change <-chan struct{}, err er
 // read returns whole lines from the file, at most up to limit. Because limit
 // always falls on a line end, a buffer without one only needs to grow.
 func (f *Follower) read(limit int64) ([]byte, error) {
-	want := max(followStep, len(f.buf))
+	want := max(followLeast, int(min(followStep, limit-f.off)), len(f.buf))
 	for {
 		if len(f.buf) < want {
 			f.buf = make([]byte, want)

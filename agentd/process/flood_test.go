@@ -211,3 +211,12 @@ func BenchmarkTerminalEcho(b *testing.B) {
 	p.Kill()
 	p.Result()
 }
+
+// The threads that a fork bomb would leave no room for are there before it.
+func TestThreadsAreReserved(t *testing.T) {
+	s := newTest(t)
+	run(t, s, sh("true"))
+	if n := len(dirNames(t, "/proc/self/task")); n < spareThreads {
+		t.Errorf("%d threads, want at least %d", n, spareThreads)
+	}
+}

@@ -44,6 +44,7 @@ type Supervisor struct {
 	starting sync.RWMutex
 	forking  sync.Mutex // held from giving this program a mark to the fork
 	groups   *groups    // nil where there are none
+	reserve  sync.Once
 
 	mu     sync.Mutex
 	closed bool
@@ -140,6 +141,9 @@ func (s *Supervisor) Start(c Command) (*Process, error) {
 	id, err := s.admit()
 	if err != nil {
 		return nil, err
+	}
+	if s.exclusive {
+		s.reserve.Do(func() { reserveThreads(spareThreads) })
 	}
 	p, err := s.spawn(&c, id)
 	if err != nil {

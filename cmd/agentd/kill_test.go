@@ -22,13 +22,20 @@ import (
 // startServer starts this binary as `agentd serve` in dir and waits until it answers.
 func startServer(t *testing.T, dir string) (*exec.Cmd, *client.Client) {
 	t.Helper()
+	return startServerUnder(t, dir)
+}
+
+// startServerUnder starts it by a program that runs what follows its arguments.
+func startServerUnder(t *testing.T, dir string, wrapper ...string) (*exec.Cmd, *client.Client) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	socket := filepath.Join(dir, "s")
-	cmd := exec.Command(self, "serve", "--socket", socket, "--input-dir", filepath.Join(dir, "in"), "--output-dir", filepath.Join(dir, "out"),
+	args := append(wrapper, self, "serve", "--socket", socket, "--input-dir", filepath.Join(dir, "in"), "--output-dir", filepath.Join(dir, "out"),
 		"--state-dir", filepath.Join(dir, "state"), "--workspace-dir", dir, "--skills-dir", filepath.Join(dir, "skills"))
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), "AGENTD_TEST_EXEC=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var log bytes.Buffer

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"holon/responses"
+)
+
+// As the first process of a container, agentd reaps whatever is re-parented to
+// it, ends with a command what hid from it, and ends everything when it is told
+// to, whoever ignores that.
+func TestInit(t *testing.T) {
+	unshare := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
+	if out, err := exec.Command(unshare[0], append(unshare[1:], "true")...).CombinedOutput(); err != nil {
+		t.Skipf("no pid namespace can be made here: %v: %s", err, out)
+	}
+	t.Setenv("HOLON_GRACE", "100ms")
+	commands := map[syscall.Signal]string{
+		syscall.SIGTERM: `trap "" TERM HUP INT; (setsid sh -c "while :; do sleep 1; done" &); touch ran; while :; do sleep 1; done`,
+		syscall.SIGINT:  `touch ran; sleep 300`,
+		syscall.SIGHUP:  `(setsid sleep 300 &); touch ran; sleep 300`,
+	}
+	for sig, command := range commands {
+		t.Run(sig.String(), func(t *testing.T) {
+			dir, err := os.MkdirTemp("", "agentd")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.RemoveAll(dir) })
+			scenario := `
+turns:
+  - rounds:
+      - calls: [{tool: ExecCommand, arguments: {cmd: '(env -i setsid sh -c "sleep 300" >/dev/null 2>&1 &); for i in 1 2 3 4; do (setsid sleep 0.0$i &); done; echo left'}}]
+      - text: Done.
+  - rounds:
+      - calls: [{tool: ExecCommand, arguments: {cmd: '` + command + `'}}]
+      - text: Never said.
+`
+			if err := os.WriteFile(filepath.Join(dir, "x.yaml"), []byte(scenario), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd, c := startServerUnder(t, dir, unshare...)
+			children := childrenOf(t, cmd.Process.Pid)
+			if len(children) != 1 {
+				t.Fatalf("the program in the namespace is one of %v", children)
+			}
+			agentd := children[0]
+			status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", agentd))
+			if err != nil || !strings.Contains(string(status), fmt.Sprintf("NSpid:\t%d\t1\n", agentd)) {
+				t.Fatalf("agentd is not the first process: %v\n%s", err, status)
+			}
+			first, err := c.Create(t.Context(), json.RawMessage(`{"model":"scripted/x","input":"go"}`))
+			if err != nil || first.OutputText() != "Done." {
+				t.Fatalf("%+v, %v", first, err)
+			}
+			if left := childrenOf(t, agentd); len(left) > 0 {
+				t.Errorf("%d processes are left of a command", len(left))
+			}
+			// What nobody started here is reaped, too: an orphan of an `exec` into
+			// the container.
+			if out, err := exec.Command("nsenter", "-t", strconv.Itoa(agentd), "-p", "sh", "-c", "(sleep 0.1 &)").CombinedOutput(); err != nil {
+				t.Logf("nsenter: %v: %s", err, out)
+			}
+			await(t, "a stranger is reaped", func() bool { return len(childrenOf(t, agentd)) == 0 })
+
+			ended := make(chan error, 1)
+			go func() {
+				body := fmt.Sprintf(`{"model":"scripted/x","input":"go on","previous_response_id":%q}`, first.ID)
+				resp, err := c.Create(t.Context(), json.RawMessage(body))
+				if err == nil && resp.Status == responses.StatusCompleted {
+					err = errors.New("it was completed")
+				} else {
+					err = nil // the answer may not get through the end of the server
+				}
+				ended <- err
+			}()
+			await(t, "the command runs", func() bool { _, err := os.Stat(filepath.Join(dir, "ran")); return err == nil })
+			if err := syscall.Kill(agentd, sig); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("the end: %v", err)
+			}
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Lstat(filepath.Join(dir, "s")); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the socket: %v", err)
+			}
+		})
+	}
+}
+
+// childrenOf lists the children of a process, dead ones included.
+func childrenOf(t *testing.T, pid int) (children []int) {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range stats {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+		if len(fields) > 1 && fields[1] == strconv.Itoa(pid) {
+			child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			children = append(children, child)
+		}
+	}
+	return children
+}

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
+	"time"
 
 	"holon/responses/stream"
 )
@@ -17,6 +19,7 @@ func extensionCases() []Case {
 	return []Case{
 		{"extensions/hidden", Extension, "what the server does itself is not on the standard stream", hidden},
 		{"extensions/tool calls", Extension, "a request that asks sees the server's own tool calls", toolCalls},
+		{"extensions/idempotency key", Extension, "a request that is sent again with its key is the same turn", idempotent},
 		{"extensions/round trip", Extension, "tool calls are accepted back as input", toolCallsBack},
 	}
 }
@@ -69,4 +72,24 @@ func toolCallsBack(ctx context.Context, s *Suite) error {
 		return fmt.Errorf("the conversation sent back: %w", err)
 	}
 	return nil
+}
+
+func idempotent(ctx context.Context, s *Suite) error {
+	key := fmt.Sprintf("conformance-%d", time.Now().UnixNano())
+	send := func(input string) (answer, error) {
+		return s.post(ctx, s.request(`{"input":%s}`, quote(input)), "Idempotency-Key", key)
+	}
+	first, err := send("Say hello.")
+	if err != nil {
+		return err
+	}
+	again, err := send("Say hello.")
+	if err != nil {
+		return err
+	}
+	if first.status != http.StatusOK || !bytes.Equal(first.body, again.body) {
+		return fmt.Errorf("answered %d: %.300s, and then %d: %.300s", first.status, first.body, again.status, again.body)
+	}
+	other, err := send("Say something else.")
+	return failed(other, err, http.StatusConflict)
 }

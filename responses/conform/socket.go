@@ -21,6 +21,7 @@ type message map[string]any
 // turn is what came back for one message.
 type turn struct {
 	events   int
+	frames   [][]byte
 	errs     []error // events that are not valid, or no end
 	code     string  // of an error
 	status   int     // of an error event
@@ -29,8 +30,9 @@ type turn struct {
 
 // session is one WebSocket connection.
 type session struct {
-	s    *Suite
-	conn *websocket.Conn
+	s      *Suite
+	conn   *websocket.Conn
+	broken error // why it cannot be used any more
 }
 
 // dial opens a WebSocket on /responses. The caller must close it.
@@ -46,7 +48,7 @@ func (s *Suite) dial(ctx context.Context) (*session, error) {
 		return nil, fmt.Errorf("open a WebSocket: %w", err)
 	}
 	conn.SetReadLimit(maxBody)
-	return &session{s, conn}, nil
+	return &session{s: s, conn: conn}, nil
 }
 
 func (c *session) close() { _ = c.conn.Close(websocket.StatusNormalClosure, "") } // the server may have gone first
@@ -63,15 +65,21 @@ func (c *session) create(ctx context.Context, m message) turn {
 // exchange sends a text frame and reads up to a terminal event, an error event,
 // or an event that carries an error code.
 func (c *session) exchange(ctx context.Context, frame []byte) (t turn) {
+	if c.broken != nil {
+		t.errs = append(t.errs, fmt.Errorf("the connection had failed: %w", c.broken))
+		return t
+	}
 	ctx, cancel := context.WithTimeout(ctx, turnLimit)
 	defer cancel()
 	if err := c.conn.Write(ctx, websocket.MessageText, frame); err != nil {
+		c.broken = err
 		t.errs = append(t.errs, fmt.Errorf("send: %w", err))
 		return t
 	}
 	for {
 		kind, data, err := c.conn.Read(ctx)
 		if err != nil {
+			c.broken = err
 			t.errs = append(t.errs, fmt.Errorf("the turn has no end after %d events: %w", t.events, err))
 			return t
 		}
@@ -92,6 +100,7 @@ func (c *session) exchange(ctx context.Context, frame []byte) (t turn) {
 // take notes one event and reports whether it ends the turn.
 func (t *turn) take(s *Suite, data []byte) (ends bool) {
 	t.events++
+	t.frames = append(t.frames, data)
 	typ, response, err := s.officialEvent(data)
 	if err != nil {
 		t.errs = append(t.errs, err)

@@ -10,10 +10,10 @@ VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo d
 
 STATIC = CGO_ENABLED=0 $(GO) build -trimpath -ldflags
 
-.PHONY: help build demo test lint bench image clean
+.PHONY: help build demo test test-clients lint bench image clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 build: ## bin/agentd and bin/holon, static and stripped
 	$(STATIC) '-s -w -X holon/agentd.version=$(VERSION)' -o bin/agentd ./cmd/agentd
@@ -26,6 +26,9 @@ demo: build ## fix a failing test in a real container and show the change
 test: build ## all tests, with the race detector and against a real engine
 	@.ci/need git:git gcc:gcc,libc6-dev
 	@.ci/with-engine sh -c 'images/base/build && $(GO) vet ./... && CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) ./...'
+
+test-clients: ## only the conformance suite and the clients of others, against agentd
+	$(GO) test -count=1 -v $(TESTFLAGS) ./test/clients
 
 lint: ## gofmt, go vet, staticcheck, links of the documents
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \

@@ -51,7 +51,9 @@ async function socketTurns(f) {
   const events = ws.stream()
   const turn = async (event) => {
     ws.send({ type: 'response.create', model, store: false, ...event })
-    for await (const m of events) {
+    // Not for await, which would end the iterator with the first turn.
+    for (let next = await events.next(); !next.done; next = await events.next()) {
+      const m = next.value
       if (m.type === 'error') return { error: m.error }
       if (m.type === 'close') assert.fail(`closed: ${m.code} ${m.reason}`)
       if (m.type === 'message' && /^response\.(completed|failed|incomplete)$/.test(m.message.type)) return m.message.response

@@ -1,0 +1,99 @@
+package clients
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+
+	"holon/responses/conform"
+)
+
+// transports are the ways to a server.
+func (s *server) transports(t *testing.T) map[string]conform.Target {
+	t.Helper()
+	doc := document(t)
+	return map[string]conform.Target{
+		"tcp":  {BaseURL: s.tcp, Model: "scripted/conformance", Schemas: doc},
+		"unix": {BaseURL: "http://agentd", Socket: s.socket, Model: "scripted/conformance", Schemas: doc},
+	}
+}
+
+// All cases, started at once as the official suite starts its own.
+func TestConformance(t *testing.T) {
+	s := serve(t, "--concurrency", "16", "--queue-limit", "1000")
+	for name, target := range s.transports(t) {
+		t.Run(name, func(t *testing.T) {
+			suite := conform.New(target)
+			defer suite.Close()
+			for _, r := range suite.All(t.Context(), conform.Cases()) {
+				t.Run(string(r.Case.Kind)+"/"+r.Case.ID, func(t *testing.T) {
+					if r.Err != nil {
+						t.Errorf("%s: %v", r.Case.About, r.Err)
+					}
+				})
+			}
+		})
+	}
+}
+
+// The official cases against a server as it is started by default: one turn at
+// a time, and everything else waits its turn.
+func TestOfficialCasesOneAtATime(t *testing.T) {
+	s := serve(t)
+	for name, target := range s.transports(t) {
+		t.Run(name, func(t *testing.T) {
+			suite := conform.New(target)
+			defer suite.Close()
+			n := 0
+			for _, r := range suite.All(t.Context(), official()) {
+				n++
+				if r.Err != nil {
+					t.Errorf("%s: %v", r.Case.ID, r.Err)
+				}
+			}
+			if n != 17 {
+				t.Errorf("%d official cases, want 17", n)
+			}
+		})
+	}
+}
+
+func official() (cases []conform.Case) {
+	for _, c := range conform.Cases() {
+		if c.Kind == conform.Official {
+			cases = append(cases, c)
+		}
+	}
+	return cases
+}
+
+// Sixteen suites at once, half of them over TCP. Each waits for its answers, so
+// the test ends only if every one of them does.
+func TestSixteenSuitesAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a while")
+	}
+	const suites = 16
+	s := serve(t, "--concurrency", "16", "--queue-limit", "4000")
+	targets := slices.Collect(maps.Values(s.transports(t)))
+	var running sync.WaitGroup
+	errs := make(chan error, suites*len(conform.Cases()))
+	for i := range suites {
+		running.Go(func() {
+			suite := conform.New(targets[i%len(targets)])
+			defer suite.Close()
+			for _, r := range suite.All(t.Context(), conform.Cases()) {
+				if r.Err != nil {
+					errs <- fmt.Errorf("suite %d, %s: %w", i, r.Case.ID, r.Err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	close(errs)
+	for err := range errs {
+		t.Error(err)
+	}
+}

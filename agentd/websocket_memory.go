@@ -12,6 +12,41 @@ type memory struct {
 	base     base
 }
 
+// maxMemory bounds what one connection keeps, in bytes of texts and media. A
+// request that carries as much itself is refused too.
+const maxMemory = responses.MaxRequest
+
+// weight is about how many bytes items keep.
+func weight(items []responses.Item) int {
+	n := 0
+	for _, item := range items {
+		switch item := item.(type) {
+		case *responses.Message:
+			n += weightOf(item.Content)
+		case *responses.FunctionCall:
+			n += len(item.Arguments)
+		case *responses.FunctionCallOutput:
+			n += weightOf(item.Output)
+		case *responses.ToolCall:
+			n += len(item.Arguments) + len(item.Result) + len(item.Output)
+		case *responses.Reasoning:
+			n += weightOf(item.Summary) + weightOf(item.Content) + len(item.EncryptedContent)
+		case *responses.OpaqueItem:
+			n += len(item.Raw)
+		}
+		n += 256 // what an item costs beside its texts
+	}
+	return n
+}
+
+func weightOf(parts []responses.Part) int {
+	n := 0
+	for _, p := range parts {
+		n += len(p.Text) + len(p.Refusal) + len(p.ImageURL) + len(p.FileData) + len(p.FileURL) + len(p.VideoURL) + 128
+	}
+	return n
+}
+
 // base says how much of a conversation is stored: the first n items are those
 // of the chain of a stored response, none when response is "".
 type base struct {
@@ -23,12 +58,13 @@ type base struct {
 func (m *memory) holds(id string) bool { return m != nil && m.response == id }
 
 // memory returns the conversation with the turn. It is nil when the turn has
-// not run to its end in this process, and for a stored response, which the
-// store knows better: it may have been deleted there.
+// not run to its end in this process, for a conversation that is too large to
+// be kept, and for a stored response, which the store knows better: it may have
+// been deleted there.
 func (lt *liveTurn) memory() *memory {
 	lt.mu.Lock()
 	defer lt.mu.Unlock()
-	if lt.final == nil || lt.final.Store || lt.told == nil {
+	if lt.final == nil || lt.final.Store || lt.told == nil || weight(lt.told) > maxMemory {
 		return nil
 	}
 	return &memory{response: lt.final.ID, session: lt.turn.Record().SessionID, items: lt.told, base: lt.base}

@@ -24,7 +24,7 @@ var own = []struct {
 	why string
 }{
 	{"responses/...", []string{"responses/..."}, "both sides meet in the protocol, so it knows neither"},
-	{"skills", nil, "both sides use it, so it knows neither"},
+	{"skills", []string{"state/durable"}, "both sides use it, so it knows neither"},
 	{"state/durable", nil, "a leaf that both sides write files with"},
 	{"state/...", []string{"state/...", "responses", "responses/turns"}, "the ledger knows the protocol's nouns and no process"},
 

@@ -68,6 +68,7 @@ const (
 	CodeUnsafe      Code = "skill_unsafe"       // a link that leads out, or a special file
 	CodeTooLarge    Code = "skill_too_large"
 	CodeDuplicate   Code = "skill_duplicate" // two skills of one name
+	CodeDigest      Code = "skill_digest"    // not what was pinned
 )
 
 // Error returns the path, the field, the message and the cause on one line,

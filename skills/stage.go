@@ -24,7 +24,7 @@ const (
 // into the folder dst, which is made if need be, and returns them as Discover
 // would find them there, in the order of the sources. Links are kept if they
 // stay within the skill; folders called .git are left out. A skill that can't
-// be used is a *Problem. On error dst is as it was.
+// be used, or an installed one that is not as its pin says, is a *Problem. On error dst is as it was.
 func Stage(ctx context.Context, sources []string, dst string) (staged []Skill, err error) {
 	madeDst := false
 	if err := os.Mkdir(dst, 0o755); err == nil {
@@ -94,6 +94,9 @@ func stageOne(ctx context.Context, source string, to *os.Root) (name string, err
 	}
 	c := &copying{from: from, to: to, source: folder}
 	err = c.folder(ctx, ".", temp, 0)
+	if err == nil {
+		err = checkPin(to, temp, folder)
+	}
 	if err == nil {
 		err = to.Rename(temp, name)
 	}

@@ -22,6 +22,7 @@ import (
 // .holon in the user's home directory.
 //
 //	runs/<run_id>/   one run: lease, record and results (state/files)
+//	skills/          installed skills and their pins
 //	cache/           what can be made again
 //	ipc/<run_id>/    sockets shared with the run's container
 //
@@ -112,6 +113,9 @@ func (h Home) RunsDir() string { return filepath.Join(h.dir, "runs") }
 
 // RunDir is the directory of one run. The id must have passed CheckRunID.
 func (h Home) RunDir(id string) string { return filepath.Join(h.RunsDir(), id) }
+
+// SkillsDir holds the skills that were installed.
+func (h Home) SkillsDir() string { return filepath.Join(h.dir, "skills") }
 
 // CacheDir holds what can be made again, working trees for one.
 func (h Home) CacheDir() string { return filepath.Join(h.dir, "cache") }

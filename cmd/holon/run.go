@@ -85,7 +85,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringVar(&flags.Memory, "memory", "", "memory of the container, such as 4g (default 2g)")
 	f.Float64Var(&flags.CPUs, "cpus", 0, "CPUs of the container (default all)")
 	f.StringVar(&flags.Network, "network", flags.Network, "`network` of the container; anything but none is recorded as looser")
-	f.StringArrayVar(&flags.Skills, "skill", nil, "`directory` of a skill that the agent may use")
+	f.StringArrayVar(&flags.Skills, "skill", nil, "`directory`, or name of an installed skill, that the agent may use")
 	f.StringVar(&opts.Name, "name", "", "`name` for the run, for people")
 	f.BoolVar(&opts.Keep, "keep", false, "keep the session's directories and the container's log")
 	f.BoolVar(&opts.JSON, "json", false, "print the run's manifest instead of the answer")
@@ -113,6 +113,9 @@ func (o *runOptions) complete(cmd *cobra.Command, flags settings, args []string)
 	}
 	o.override(cmd, flags)
 	if err := o.check(); err != nil {
+		return err
+	}
+	if err := o.findSkills(); err != nil {
 		return err
 	}
 	if o.Prompt, err = readPrompt(cmd.Context(), args, o.streams.In); err != nil {

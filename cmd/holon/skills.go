@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holon/runner"
+	"holon/runner/workspace"
+	"holon/skills"
+	"holon/state"
+)
+
+// skillOptions are what a command of `holon skills` was asked to do.
+type skillOptions struct {
+	streams Streams
+	host
+	Source string // or the name
+	Ref    string
+	Path   string
+	Digest string
+	Update bool
+	JSON   bool
+}
+
+// Bounds of what is fetched for one skill.
+const (
+	maxSkillFiles = 4096
+	maxSkillBytes = 128 << 20
+	maxSkillPack  = 1 << 30
+)
+
+// newSkillsCommand makes `holon skills`.
+func newSkillsCommand(streams Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "skills",
+		Short: "Install skills, and see what is installed",
+		Long: `Skills are folders with a SKILL.md that tell an agent how to do one kind of task.
+An installed skill is pinned: a run refuses it when its files are not those that
+were installed. Give it to a run with "holon run --skill NAME".`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("COMMAND: there is no command %q; see holon skills --help", runner.OneLine(args[0], 80))}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	install := skillCommand(streams, "install [flags] SOURCE", "Install a skill from a folder or a git repository", 1, runSkillsInstall)
+	install.cmd.Long = `Install a skill and pin the digest of its files. SOURCE is a folder, the URL of a
+git repository (https, ssh or file), or a folder on GitHub as
+https://github.com/OWNER/REPO/tree/REF/PATH.
+
+A skill that is installed already must be the same, unless --update is given.`
+	f := install.cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&install.opts.Ref, "ref", "", "`branch`, tag or commit of the repository (default its own default branch)")
+	f.StringVar(&install.opts.Path, "path", "", "`directory` of the skill in the repository")
+	f.StringVar(&install.opts.Digest, "digest", "", "refuse anything but this `digest` (sha256:…)")
+	f.BoolVar(&install.opts.Update, "update", false, "replace what is installed, and pin the new digest")
+	list := skillCommand(streams, "list [flags]", "List the installed skills", 0, runSkillsList)
+	remove := skillCommand(streams, "remove [flags] NAME", "Remove an installed skill", 1, runSkillsRemove)
+	cmd.AddCommand(install.cmd, list.cmd, remove.cmd)
+	return cmd
+}
+
+type skillsSubcommand struct {
+	cmd  *cobra.Command
+	opts *skillOptions
+}
+
+// skillCommand makes a command of `holon skills` with n arguments.
+func skillCommand(streams Streams, use, short string, n int, do func(context.Context, *skillOptions) error) skillsSubcommand {
+	opts := &skillOptions{streams: streams}
+	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usageError{fmt.Errorf("ARGUMENTS: there are %d and should be %d; see %s --help", len(args), n, cmd.CommandPath())}
+		}
+		if n == 1 {
+			opts.Source = args[0]
+		}
+		err := loadEnv(&opts.host)
+		if err == nil {
+			err = do(cmd.Context(), opts)
+		}
+		if err = skillError(err); err != nil && opts.JSON {
+			return jsonError{err}
+		}
+		return err
+	}}
+	cmd.Flags().BoolVar(&opts.JSON, "json", false, "print the result as JSON")
+	return skillsSubcommand{cmd, opts}
+}
+
+// skillError names the argument at fault where a package below speaks of paths.
+func skillError(err error) error {
+	problem, ok := errors.AsType[*skills.Problem](err)
+	if ok {
+		return usageError{fmt.Errorf("SKILL: %s; %s", strings.ReplaceAll(problem.Error(), "; ", ", "), problem.Hint)}
+	}
+	if e, ok := errors.AsType[*workspace.Error](err); ok {
+		param := e.Param
+		if param != "SOURCE" && !strings.HasPrefix(param, "--") {
+			param = "SOURCE"
+		}
+		message := e.Message
+		if e.Err != nil {
+			message += ": " + e.Err.Error()
+		}
+		if e.Code == workspace.CodeInvalidOption {
+			return usageError{fmt.Errorf("%s: %s; %s", param, strings.ReplaceAll(message, "; ", ", "), e.Hint)}
+		}
+		return &runner.Error{Code: runner.Code(e.Code), Param: param, Message: message, Hint: orHint(e.Hint)}
+	}
+	return err
+}
+
+func orHint(hint string) string {
+	if hint == "" {
+		return "look at the source"
+	}
+	return hint
+}
+
+func runSkillsInstall(ctx context.Context, o *skillOptions) error {
+	if o.Digest != "" && !strings.HasPrefix(o.Digest, "sha256:") {
+		return usageError{errors.New("--digest: it is not sha256:…; give what holon skills list shows")}
+	}
+	home, err := state.MakeHome(o.Home, o.UserHome)
+	if err != nil {
+		return err
+	}
+	in := skills.Install{Folder: o.Source, Update: o.Update, Now: time.Now(), Pin: skills.Pin{Source: o.Source, Digest: o.Digest}}
+	if workspace.IsRemote(o.Source) {
+		dir, err := os.MkdirTemp(home.CacheDir(), "skill-")
+		if err != nil {
+			return fmt.Errorf("fetch the skill: %w", err)
+		}
+		defer os.RemoveAll(dir)
+		if err := fetchSkill(ctx, o, filepath.Join(dir, "files"), &in); err != nil {
+			return err
+		}
+	} else if o.Ref != "" || o.Path != "" {
+		return usageError{errors.New("--ref: a folder has no refs and no path; name the folder itself")}
+	} else if in.Folder, err = filepath.Abs(o.Source); err != nil {
+		return usageError{fmt.Errorf("SOURCE: %w; name a folder", err)}
+	}
+	in.Pin.Source = runner.OneLine(in.Pin.Source, 2048)
+	pin, err := skills.NewStore(home.SkillsDir()).Install(ctx, in)
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		return o.print(pin)
+	}
+	_, err = fmt.Fprintf(o.streams.Out, "installed  %s  %s\n", pin.Name, pin.Digest)
+	return err
+}
+
+// fetchSkill gets the skill's folder from a repository.
+func fetchSkill(ctx context.Context, o *skillOptions, dir string, in *skills.Install) error {
+	remote, err := workspace.ParseRemote(o.Source, o.Ref, o.Path)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return fmt.Errorf("fetch the skill: %w", err)
+	}
+	got, err := remote.Fetch(ctx, workspace.FetchOptions{Dir: dir, Files: maxSkillFiles, Bytes: maxSkillBytes, Pack: maxSkillPack})
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(filepath.Join(dir, skills.File)); err != nil {
+		return usageError{fmt.Errorf("--path: there is no %s in %s of the repository; %s", skills.File, orTop(got.Path), candidatesHint(got))}
+	}
+	in.Folder, in.Pin.Commit, in.Pin.Path = dir, got.Commit, got.Path
+	return nil
+}
+
+func orTop(path string) string {
+	if path == "" {
+		return "the top"
+	}
+	return runner.OneLine(path, 200)
+}
+
+// candidatesHint names the folders that hold skills.
+func candidatesHint(got *workspace.Fetched) string {
+	var dirs []string
+	for _, file := range got.Files {
+		if dir, ok := strings.CutSuffix(file, "/"+skills.File); ok && len(dirs) < 10 {
+			dirs = append(dirs, runner.OneLine(filepath.ToSlash(filepath.Join(got.Path, dir)), 100))
+		}
+	}
+	if len(dirs) == 0 {
+		return "give the folder of a skill"
+	}
+	return "there is one in " + strings.Join(dirs, ", ")
+}
+
+func runSkillsList(_ context.Context, o *skillOptions) error {
+	home, err := state.FindHome(o.Home, o.UserHome)
+	if err != nil {
+		return err
+	}
+	list, err := skills.NewStore(home.SkillsDir()).List()
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		if list == nil {
+			list = []skills.Installed{}
+		}
+		return o.print(list)
+	}
+	table := tabwriter.NewWriter(o.streams.Out, 0, 8, 2, ' ', 0)
+	for _, skill := range list {
+		fmt.Fprintf(table, "%s\t%s\t%.19s\t%s\n", skill.Name, skill.State, skill.Digest, runner.OneLine(skill.Source, 200))
+	}
+	return table.Flush()
+}
+
+func runSkillsRemove(_ context.Context, o *skillOptions) error {
+	home, err := state.FindHome(o.Home, o.UserHome)
+	if err != nil {
+		return err
+	}
+	if err := skills.NewStore(home.SkillsDir()).Remove(o.Source); err != nil {
+		return err
+	}
+	if o.JSON {
+		return o.print(map[string]string{"removed": o.Source})
+	}
+	_, err = fmt.Fprintf(o.streams.Out, "removed  %s\n", o.Source)
+	return err
+}
+
+func (o *skillOptions) print(v any) error {
+	enc := json.NewEncoder(o.streams.Out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// findSkills turns names of installed skills into their folders. What is no
+// plain name, or names a folder here, stays.
+func (o *runOptions) findSkills() error {
+	for i, skill := range o.Skills {
+		if strings.ContainsRune(skill, filepath.Separator) {
+			continue
+		}
+		if _, err := os.Stat(skill); err == nil {
+			continue
+		}
+		home, err := state.FindHome(o.Home, o.UserHome)
+		if err != nil {
+			return err
+		}
+		if dir := filepath.Join(home.SkillsDir(), skill); skill != "" && filepath.IsLocal(skill) {
+			if _, err := os.Stat(dir); err == nil {
+				o.Skills[i] = dir
+			}
+		}
+	}
+	return nil
+}

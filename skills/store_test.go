@@ -1,0 +1,140 @@
+package skills_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holon/skills"
+)
+
+func TestDigest(t *testing.T) {
+	base := func(t *testing.T) string {
+		dir := t.TempDir()
+		addSkill(t, dir, "a", "x")
+		write(t, dir+"/a/scripts/run", "one")
+		symlink(t, "scripts/run", dir+"/a/run")
+		return dir + "/a"
+	}
+	digest := func(t *testing.T, dir string) string {
+		t.Helper()
+		sum, err := skills.Digest(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	want := digest(t, base(t))
+	if !strings.HasPrefix(want, "sha256:") || len(want) != 71 {
+		t.Errorf("digest %q", want)
+	}
+	for name, same := range map[string]func(dir string) error{
+		"times":           func(dir string) error { return os.Chtimes(dir+"/SKILL.md", time.Unix(1, 0), time.Unix(1, 0)) },
+		"other modes":     func(dir string) error { return os.Chmod(dir+"/SKILL.md", 0o600) },
+		"history":         func(dir string) error { return os.MkdirAll(dir+"/.git/objects", 0o700) },
+		"an empty folder": func(dir string) error { return os.Mkdir(dir+"/empty", 0o700) },
+	} {
+		dir := base(t)
+		if err := same(dir); err != nil || digest(t, dir) != want {
+			t.Errorf("%s counts (%v)", name, err)
+		}
+	}
+	seen := map[string]string{want: "nothing"}
+	for name, change := range map[string]func(dir string) error{
+		"content":    func(dir string) error { return os.WriteFile(dir+"/scripts/run", []byte("two"), 0o600) },
+		"a name":     func(dir string) error { return os.Rename(dir+"/scripts/run", dir+"/scripts/ran") },
+		"executable": func(dir string) error { return os.Chmod(dir+"/scripts/run", 0o755) },
+		"a link":     func(dir string) error { return errors.Join(os.Remove(dir+"/run"), os.Symlink("SKILL.md", dir+"/run")) },
+		"one more":   func(dir string) error { return os.WriteFile(dir+"/more", nil, 0o600) },
+		"one less":   func(dir string) error { return os.Remove(dir + "/run") },
+	} {
+		dir := base(t)
+		if err := change(dir); err != nil {
+			t.Fatal(err)
+		}
+		if before, twice := seen[digest(t, dir)]; twice {
+			t.Errorf("%s and %s have one digest", name, before)
+		}
+		seen[digest(t, dir)] = name
+	}
+}
+
+// What a crash can leave is repaired by installing again, and never used.
+func TestStoreAfterACrash(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	for name, crash := range map[string]func(t *testing.T, dir string){
+		"half a copy":              func(t *testing.T, dir string) { write(t, dir+"/.new-a/SKILL.md", "half") },
+		"a pin without its folder": func(t *testing.T, dir string) { must(t, os.RemoveAll(dir+"/a")) },
+		"the former one moved away": func(t *testing.T, dir string) {
+			must(t, os.Rename(dir+"/a", dir+"/.old-a"))
+		},
+		"a pin of the next version": func(t *testing.T, dir string) { write(t, dir+"/a/SKILL.md", "---\nname: a\ndescription: older\n---\n") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, dir := t.TempDir(), filepath.Join(t.TempDir(), "skills")
+			addSkill(t, from, "a", "x")
+			store := skills.NewStore(dir)
+			in := skills.Install{Folder: from + "/a", Pin: skills.Pin{Source: "a"}, Now: now}
+			if _, err := store.Install(t.Context(), in); err != nil {
+				t.Fatal(err)
+			}
+			crash(t, dir)
+			if _, err := store.Install(t.Context(), in); err != nil {
+				t.Fatal(err)
+			}
+			list, err := store.List()
+			if err != nil || len(list) != 1 || list[0].State != skills.StateOK {
+				t.Errorf("%+v, %v", list, err)
+			}
+			entries, err := os.ReadDir(dir)
+			for _, entry := range entries {
+				if strings.HasPrefix(entry.Name(), ".new-") || strings.HasPrefix(entry.Name(), ".old-") {
+					t.Errorf("left behind: %s (%v)", entry.Name(), err)
+				}
+			}
+			if _, err := skills.Stage(t.Context(), []string{dir + "/a"}, filepath.Join(t.TempDir(), "s")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestStoreRefuses(t *testing.T) {
+	from, dir := t.TempDir(), t.TempDir()
+	addSkill(t, from, "a", "x")
+	addSkill(t, dir, "a", "put there by hand")
+	store := skills.NewStore(dir)
+	_, err := store.Install(t.Context(), skills.Install{Folder: from + "/a", Now: time.Unix(0, 0)})
+	if p, ok := errors.AsType[*skills.Problem](err); !ok || p.Code != skills.CodeDuplicate {
+		t.Errorf("%#v", err)
+	}
+	if list, err := store.List(); err != nil || len(list) != 1 || list[0].State != skills.StateUnpinned {
+		t.Errorf("%+v, %v", list, err)
+	}
+	for name, text := range map[string]string{"cut": `{"schema":`, "another schema": `{"schema":"x"}`, "an unsafe name": `{"schema":"holon.skills/1","skills":{"../x":{"digest":"sha256:0"}}}`, "no digest": `{"schema":"holon.skills/1","skills":{"x":{}}}`} {
+		write(t, dir+"/"+skills.LockFile, text)
+		for doing, do := range map[string]func() error{
+			"install": func() error { _, err := store.Install(t.Context(), skills.Install{Folder: from + "/a"}); return err },
+			"list":    func() error { _, err := store.List(); return err },
+			"remove":  func() error { return store.Remove("a") },
+			"stage": func() error {
+				_, err := skills.Stage(t.Context(), []string{dir + "/a"}, filepath.Join(t.TempDir(), "s"))
+				return err
+			},
+		} {
+			if p, ok := errors.AsType[*skills.Problem](do()); !ok || p.Code != skills.CodeDigest || p.Hint == "" {
+				t.Errorf("%s with a lock file that is %s: %v", doing, name, p)
+			}
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -34,6 +34,7 @@ func (s *Server) routes(r chi.Router) {
 	r.Get("/responses/{id}/input_items", s.getInputItems)
 	r.Get("/turns/{id}", s.getTurn)
 	r.Get("/turns/{id}/events", s.getTurnEvents)
+	s.taskRoutes(r)
 	r.Post("/shutdown", s.postShutdown)
 }
 

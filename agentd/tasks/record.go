@@ -68,6 +68,8 @@ type stream struct {
 	Excerpt string `json:"excerpt,omitempty"`
 }
 
+func (s stream) sane() bool { return 0 <= s.Logged && s.Logged <= s.Total && s.Lines >= 0 }
+
 // Digest is the comparable form of a command's identity.
 func (s Spec) Digest() string {
 	id, err := json.Marshal([]any{s.Cmd, s.Workdir, s.Shell, s.Login, s.TTY})
@@ -241,6 +243,9 @@ func decodeRecord(data []byte, id string) (record, error) {
 		return record{}, fmt.Errorf("the status %.40q is unknown", r.Status)
 	case r.End == nil:
 		return record{}, errors.New("the end of an ended task is missing")
+	}
+	if e := r.End; e != nil && !(e.Stdout.sane() && e.Stderr.sane()) {
+		return record{}, errors.New("the size of the output makes no sense")
 	}
 	for _, path := range []string{r.StdoutPath, r.StderrPath} {
 		if path != "" && !filepath.IsAbs(path) {

@@ -1,0 +1,164 @@
+package agentd
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"holon/agentd/tools"
+	"holon/responses"
+	"holon/responses/tasks"
+)
+
+// Bounds of the task routes.
+const (
+	listedTasks     = 100 // tasks in a list, when the request does not say
+	maxListedTasks  = 1000
+	maxOutputWait   = time.Hour
+	defaultTaskWait = 30 * time.Second
+	maxTaskBody     = 1 << 20
+)
+
+func (s *Server) taskRoutes(r chi.Router) {
+	r.Get("/tasks", s.getTasks)
+	r.Get("/tasks/{id}", s.getTask)
+	r.Get("/tasks/{id}/output", s.getTaskOutput)
+	r.Post("/tasks/{id}/input", s.postTaskInput)
+	r.Post("/tasks/{id}/stop", s.postTaskStop)
+}
+
+// getTasks lists the tasks of all sessions, or of the one that is named.
+func (s *Server) getTasks(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	limit, err := number(query, "limit", listedTasks, 1, maxListedTasks)
+	if err == nil && query.Get("session_id") != "" {
+		err = responses.CheckID("session_id", query.Get("session_id"))
+	}
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, s.parts.Tasks.List(query.Get("session_id"), limit))
+}
+
+func (s *Server) getTask(w http.ResponseWriter, r *http.Request) {
+	snapshot, err := s.parts.Tasks.Get("", chi.URLParam(r, "id"))
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, tasks.StatusResult{Task: snapshot})
+}
+
+// getTaskOutput shows what a task has printed; with block=true it first waits
+// for its end, timeout_ms at most.
+func (s *Server) getTaskOutput(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	block, err := boolean(query, "block")
+	wait, errWait := number(query, "timeout_ms", int(defaultTaskWait.Milliseconds()), 1, int(maxOutputWait.Milliseconds()))
+	tokens, errTokens := number(query, "max_output_tokens", s.cfg.OutputTokens, 1, s.cfg.MaxTokens)
+	if err = errors.Join(err, errWait, errTokens); err != nil {
+		s.fail(w, err)
+		return
+	}
+	var patience time.Duration
+	if block {
+		patience = time.Duration(wait) * time.Millisecond
+	}
+	out, err := s.parts.Tasks.Output(r.Context(), "", chi.URLParam(r, "id"), patience, tokens*tools.BytesPerToken)
+	switch {
+	case r.Context().Err() != nil: // nobody reads the answer
+	case err != nil:
+		s.fail(w, err)
+	default:
+		writeJSON(w, http.StatusOK, out)
+	}
+}
+
+func (s *Server) postTaskInput(w http.ResponseWriter, r *http.Request) {
+	var in tasks.Input
+	if err := s.readTaskBody(w, r, &in); err != nil {
+		s.fail(w, err)
+		return
+	}
+	res, err := s.parts.Tasks.Input(r.Context(), "", chi.URLParam(r, "id"), in)
+	switch {
+	case r.Context().Err() != nil:
+	case err != nil:
+		s.fail(w, err)
+	default:
+		writeJSON(w, http.StatusOK, res)
+	}
+}
+
+// postTaskStop ends a task. The body is optional.
+func (s *Server) postTaskStop(w http.ResponseWriter, r *http.Request) {
+	var stop tasks.Stop
+	if err := s.readTaskBody(w, r, &stop); err != nil {
+		s.fail(w, err)
+		return
+	}
+	res, err := s.parts.Tasks.Stop(r.Context(), "", chi.URLParam(r, "id"), stop.Force)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, res)
+}
+
+// readTaskBody reads a small JSON object into v; no body is an empty object.
+func (s *Server) readTaskBody(w http.ResponseWriter, r *http.Request, v any) error {
+	body, err := s.readBounded(w, r, maxTaskBody)
+	if err != nil || len(bytes.TrimSpace(body)) == 0 {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	err = dec.Decode(v)
+	if err == nil && dec.More() {
+		err = errors.New("there is more than one value")
+	}
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &wrong):
+		return responses.Invalid(wrong.Field, responses.CodeInvalidValue, fmt.Sprintf("%q must not be a JSON %s", wrong.Field, wrong.Value))
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return responses.Invalid("", responses.CodeInvalidJSON, "the body ends within a value")
+	}
+	return responses.Invalid("", responses.CodeInvalidJSON, "the body cannot be read: "+tools.Clip(err.Error(), 300))
+}
+
+// number reads a bounded number of a query.
+func number(query url.Values, name string, def, low, high int) (int, error) {
+	text := query.Get(name)
+	if text == "" {
+		return def, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < low || n > high {
+		return 0, responses.Invalid(name, responses.CodeInvalidValue, fmt.Sprintf("%s must be a number of %d to %d", name, low, high))
+	}
+	return n, nil
+}
+
+func boolean(query url.Values, name string) (bool, error) {
+	text := query.Get(name)
+	if text == "" {
+		return false, nil
+	}
+	v, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, responses.Invalid(name, responses.CodeInvalidValue, name+" must be true or false")
+	}
+	return v, nil
+}

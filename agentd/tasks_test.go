@@ -1,0 +1,187 @@
+package agentd_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"holon/agentd"
+	"holon/responses"
+	"holon/responses/tasks"
+	"holon/responses/turns"
+)
+
+// task makes a task by a turn of the session sess_t and returns it.
+func (h *harness) task(args string) tasks.Entry {
+	h.t.Helper()
+	model := h.scenario("task", "rounds:\n  - calls: [{tool: ExecCommand, arguments: "+args+"}]\n  - text: Started.\n")
+	h.post(`{"model":"` + model + `","input":"go","holon":{"session_id":"sess_t"}}`).response(h.t)
+	var list tasks.List
+	h.see("/tasks?session_id=sess_t", &list)
+	if len(list.Tasks) == 0 {
+		h.t.Fatal("there is no task")
+	}
+	return list.Tasks[0]
+}
+
+func (h *harness) see(path string, v any) {
+	h.t.Helper()
+	decode(h.t, h.do(http.MethodGet, path, ""), v)
+}
+
+func decode(t *testing.T, a answer, v any) {
+	t.Helper()
+	if a.status != http.StatusOK {
+		t.Fatalf("status %d: %s", a.status, a.body)
+	}
+	if err := json.Unmarshal(a.body, v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTaskRoutes(t *testing.T) {
+	h := start(t)
+	var empty tasks.List
+	h.see("/v1/tasks", &empty)
+	if empty.Tasks == nil || len(empty.Tasks) != 0 {
+		t.Errorf("list %+v", empty)
+	}
+	entry := h.task(`{cmd: 'echo up; read x; echo got $x; sleep 600', accepts_input: true, yield_time_ms: 1}`)
+	if entry.Status != tasks.Running || entry.SessionID != "sess_t" || !strings.HasPrefix(entry.Command, "echo up") {
+		t.Errorf("%+v", entry)
+	}
+	path := "/tasks/" + entry.ID
+	var status tasks.StatusResult
+	h.see(path, &status)
+	if !status.Task.Command.AcceptsInput || status.Task.TurnID == "" {
+		t.Errorf("%+v", status.Task)
+	}
+	var in tasks.InputResult
+	decode(t, h.do(http.MethodPost, path+"/input", `{"input":"word\n"}`), &in)
+	if !in.AcceptedInput || in.BytesWritten != 5 {
+		t.Errorf("%+v", in)
+	}
+	eventually(t, "the command answers", func() bool {
+		var out tasks.OutputResult
+		h.see(path+"/output", &out)
+		return out.RetrievalStatus == tasks.NotReady && strings.Contains(out.Task.OutputPreview, "got word\n")
+	})
+	var out tasks.OutputResult
+	h.see(path+"/output?block=true&timeout_ms=1&max_output_tokens=100", &out)
+	if out.RetrievalStatus != tasks.Timeout {
+		t.Errorf("%+v", out)
+	}
+	var stop tasks.StopResult
+	decode(t, h.do(http.MethodPost, path+"/stop", ``), &stop)
+	if !stop.StopRequested || stop.Task.Status != tasks.Cancelled {
+		t.Errorf("%+v", stop)
+	}
+	h.see(path+"/output?block=true", &out)
+	if out.RetrievalStatus != tasks.Success || out.Task.FailureArtifact == nil || out.Task.FailureArtifact.Kind != "stopped" {
+		t.Errorf("%+v", out)
+	}
+}
+
+func TestTaskRoutesRefuse(t *testing.T) {
+	h := start(t)
+	entry := h.task(`{cmd: 'sleep 600', accepts_input: true, yield_time_ms: 1}`)
+	path := "/tasks/" + entry.ID
+	tests := []struct {
+		method, path, body string
+		status             int
+		code, param        string
+	}{
+		{"GET", "/tasks/task_none", "", 404, responses.CodeNotFound, "task_id"},
+		{"GET", "/tasks/task_none/output", "", 404, responses.CodeNotFound, "task_id"},
+		{"POST", "/tasks/task_none/stop", "", 404, responses.CodeNotFound, "task_id"},
+		{"POST", "/tasks/task_none/input", `{"input":"x"}`, 404, responses.CodeNotFound, "task_id"},
+		{"GET", "/tasks?limit=0", "", 400, responses.CodeInvalidValue, "limit"},
+		{"GET", "/tasks?limit=x", "", 400, responses.CodeInvalidValue, "limit"},
+		{"GET", "/tasks?session_id=a%2Fb", "", 400, responses.CodeInvalidValue, "session_id"},
+		{"GET", path + "/output?block=maybe", "", 400, responses.CodeInvalidValue, "block"},
+		{"GET", path + "/output?timeout_ms=-1", "", 400, responses.CodeInvalidValue, "timeout_ms"},
+		{"GET", path + "/output?max_output_tokens=9999999", "", 400, responses.CodeInvalidValue, "max_output_tokens"},
+		{"POST", path + "/input", ``, 400, responses.CodeMissingParameter, "input"},
+		{"POST", path + "/input", `{"input":1}`, 400, responses.CodeInvalidValue, "input"},
+		{"POST", path + "/input", `{"text":"x"}`, 400, responses.CodeInvalidJSON, ""},
+		{"POST", path + "/input", `{"input":"x"} {}`, 400, responses.CodeInvalidJSON, ""},
+		{"POST", path + "/input", `{"input":"x`, 400, responses.CodeInvalidJSON, ""},
+		{"POST", path + "/input", `{"input":"` + strings.Repeat("x", 65<<10) + `"}`, 400, responses.CodeInvalidValue, "input"},
+		{"POST", path + "/input", `{"input":"` + strings.Repeat("x", 2<<20) + `"}`, 413, responses.CodeRequestTooLarge, ""},
+		{"POST", path + "/stop", `{"force":"yes"}`, 400, responses.CodeInvalidValue, "force"},
+		{"DELETE", path, ``, 405, responses.CodeMethodNotAllowed, ""},
+	}
+	for _, tt := range tests {
+		a := h.do(tt.method, tt.path, tt.body)
+		if e := a.failure(t); a.status != tt.status || e.Code != tt.code || e.Param != tt.param {
+			t.Errorf("%s %s %.30s: %d %+v", tt.method, tt.path, tt.body, a.status, e)
+		}
+	}
+}
+
+// The next turn of the session is told of a task that has ended, once, and the
+// turn's facts say so; what the task printed is not in the notice.
+func TestSessionIsToldOfEndedTasks(t *testing.T) {
+	h := start(t)
+	entry := h.task(`{cmd: 'read x; echo SECRET; exit 3', accepts_input: true, yield_time_ms: 1}`)
+	decode(t, h.do(http.MethodPost, "/tasks/"+entry.ID+"/input", `{"input":"go\n"}`), &tasks.InputResult{})
+	h.do(http.MethodGet, "/tasks/"+entry.ID+"/output?block=true", "") // clients may look without the model knowing
+	answer := h.scenario("answer", "rounds:\n  - text: Yes.\n")
+	first := h.post(`{"model":"` + answer + `","input":"and?","holon":{"session_id":"sess_t","turn_id":"turn_told"}}`).response(t)
+	facts, err := os.ReadFile(h.file("turn_told", turns.RuntimeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(facts), `"type":"task.failed"`); n != 1 || !strings.Contains(string(facts), `"task_id":"`+entry.ID+`"`) {
+		t.Errorf("%d facts about the task:\n%s", n, facts)
+	}
+	h.post(`{"model":"` + answer + `","input":"and now?","previous_response_id":"` + first.ID + `","holon":{"turn_id":"turn_later"}}`).response(t)
+	facts, err = os.ReadFile(h.file("turn_later", turns.RuntimeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(facts), "task.failed") {
+		t.Error("the session is told twice")
+	}
+}
+
+// A restart reports what ran as interrupted, and the session hears of it.
+func TestTasksAfterAKill(t *testing.T) {
+	h := start(t)
+	entry := h.task(`{cmd: 'sleep 600', yield_time_ms: 1}`)
+	state := t.TempDir()
+	if err := os.CopyFS(state, os.DirFS(h.cfg.StateDir)); err != nil {
+		t.Fatal(err)
+	}
+	again := start(t, func(c *agentd.Config, p *agentd.Parts) {
+		if err := os.CopyFS(c.StateDir, os.DirFS(state)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	var status tasks.StatusResult
+	again.see("/tasks/"+entry.ID, &status)
+	if status.Task.Status != tasks.Interrupted || status.Task.Failure != "lost" {
+		t.Errorf("%+v", status.Task)
+	}
+	answer := again.scenario("answer", "rounds:\n  - text: Yes.\n")
+	again.post(`{"model":"` + answer + `","input":"and?","holon":{"session_id":"sess_t","turn_id":"turn_told"}}`).response(t)
+	facts, err := os.ReadFile(again.file("turn_told", turns.RuntimeFile))
+	if err != nil || !strings.Contains(string(facts), `"type":"task.lost"`) {
+		t.Errorf("%v\n%s", err, facts)
+	}
+}
+
+// A task ends with the server, and its record says so.
+func TestTasksEndWithTheServer(t *testing.T) {
+	h := start(t)
+	entry := h.task(`{cmd: 'sleep 600', yield_time_ms: 1}`)
+	if err := h.stop(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(h.cfg.StateDir + "/tasks/" + entry.ID + ".json")
+	if err != nil || !strings.Contains(string(data), `"status":"cancelled"`) || !strings.Contains(string(data), `"failure":"shutdown"`) {
+		t.Errorf("%v\n%s", err, data)
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"holon/agentd/tasks"
 	"holon/agentd/tools"
 	"holon/agentd/tools/command"
+	"holon/agentd/tools/image"
 	"holon/agentd/tools/patch"
 )
 
@@ -64,7 +65,11 @@ func toolset(cfg Config, supervisor *process.Supervisor, managed *tasks.Manager)
 	if err != nil {
 		return nil, fmt.Errorf("assemble the tools: %w", err)
 	}
-	registry, err := tools.NewRegistry(append(list, apply)...)
+	view, err := image.New()
+	if err != nil {
+		return nil, fmt.Errorf("assemble the tools: %w", err)
+	}
+	registry, err := tools.NewRegistry(append(list, apply, view)...)
 	if err != nil {
 		return nil, fmt.Errorf("assemble the tools: %w", err)
 	}

@@ -36,7 +36,7 @@ func (d Definition) Emit(mode Mode) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("strict schema of %s: %w", d.Name, err)
 	}
-	data, err := encode(strict)
+	data, err := encodeSchema(strict)
 	if err != nil {
 		return nil, fmt.Errorf("encode strict schema of %s: %w", d.Name, err)
 	}

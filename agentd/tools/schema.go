@@ -26,11 +26,20 @@ func Derive[T any](adjust map[string]func(*jsonschema.Schema)) (json.RawMessage,
 		}
 		f(prop)
 	}
-	data, err := encode(schema)
+	data, err := encodeSchema(schema)
 	if err != nil {
 		return nil, fmt.Errorf("encode schema of %T: %w", *new(T), err)
 	}
 	return data, nil
+}
+
+// encodeSchema writes the schema of the arguments. Providers want the keys of an
+// object also when it has no properties.
+func encodeSchema(s *jsonschema.Schema) (json.RawMessage, error) {
+	if len(s.Properties) == 0 {
+		return json.RawMessage(`{"type":"object","properties":{},"required":[],"additionalProperties":false}`), nil
+	}
+	return encode(s)
 }
 
 // dropNullTypes says "array" where the derivation says "null or array", which

@@ -1,0 +1,197 @@
+// Package image is the ViewImage tool: it shows the model a picture of the
+// working tree.
+//
+// The invariant: what is shown is a regular file within the working tree, also
+// behind every symbolic link, of a bounded size, and of a format that its first
+// bytes, not its name, say. A model that takes no pictures is told so and gets
+// the facts instead. Pictures are not decoded beyond their headers.
+package image
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"golang.org/x/sys/unix"
+
+	"holon/agentd/tools"
+)
+
+// Name is the tool's public name.
+const Name = "ViewImage"
+
+// Kinds of errors of this tool beside those of package tools.
+const (
+	KindMissing     = "file_not_found"
+	KindNotRegular  = "not_a_file"
+	KindTooLarge    = "image_too_large"
+	KindUnsupported = "unsupported_image"
+	KindRead        = "read_failed"
+)
+
+// MaxBytes bounds a picture. In base64 it stays below the 5 MiB that the
+// strictest provider takes.
+const MaxBytes = 3750 << 10
+
+// Args are the arguments of ViewImage.
+type Args struct {
+	Path   string `json:"path" jsonschema:"file to look at, relative to the root of the working tree"`
+	Detail string `json:"detail,omitempty" jsonschema:"low is cheap and coarse, high is fine; default auto"`
+}
+
+const description = `Shows you a picture file of the working tree: png, jpeg, gif or webp, at most 3.6 MiB.
+Use it to look at screenshots, plots and designs. It does not show text files; use ExecCommand for those.`
+
+// Result is the canonical result.
+type Result struct {
+	Path      string `json:"path"` // relative to the working tree
+	MediaType string `json:"media_type"`
+	Bytes     int64  `json:"bytes"`
+	Width     int    `json:"width,omitempty"` // in pixels; absent where the header does not say
+	Height    int    `json:"height,omitempty"`
+	Detail    string `json:"detail"`
+	Shown     bool   `json:"shown"` // the model takes pictures and got this one
+}
+
+// Tool is ViewImage. It is safe for concurrent use.
+type Tool struct{ def tools.Definition }
+
+// New returns the tool.
+func New() (*Tool, error) {
+	schema, err := tools.Derive[Args](map[string]func(*jsonschema.Schema){
+		"path":   func(s *jsonschema.Schema) { s.MinLength = new(1) },
+		"detail": func(s *jsonschema.Schema) { s.Enum = []any{"low", "high", "auto"} },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Tool{tools.Definition{Name: Name, Description: description, Parameters: schema}}, nil
+}
+
+// Definition implements tools.Tool.
+func (t *Tool) Definition() tools.Definition { return t.def }
+
+// Run implements tools.Tool.
+func (t *Tool) Run(_ context.Context, env tools.Env, call tools.Call) tools.Output {
+	args, bad := tools.Decode[Args](call)
+	if bad != nil {
+		return tools.Fail(bad)
+	}
+	data, rel, bad := read(env.WorkDir, args.Path)
+	if bad != nil {
+		return tools.Fail(bad)
+	}
+	r := Result{Path: rel, Bytes: int64(len(data)), Detail: args.Detail, Shown: env.Images}
+	if r.Detail == "" {
+		r.Detail = "auto"
+	}
+	if r.MediaType = sniff(data); r.MediaType == "" {
+		return tools.Fail(failure(KindUnsupported, "the file is not a picture that can be shown", args.Path,
+			"convert it to png, jpeg, gif or webp first; look at text with ExecCommand"))
+	}
+	r.Width, r.Height = size(data, r.MediaType)
+	out := tools.Output{Summary: r.summary(), Result: complete{r}}
+	if env.Images {
+		out.Images = []tools.Image{{MediaType: r.MediaType, Detail: r.Detail, Data: data}}
+	}
+	return out
+}
+
+// read returns a file of the tree. It opens without waiting and looks at what it
+// got, so that neither a pipe nor a swapped file can hold or mislead it.
+func read(tree, path string) ([]byte, string, *tools.Error) {
+	rel := filepath.Clean(path)
+	if filepath.IsAbs(rel) {
+		if r, err := filepath.Rel(tree, rel); err == nil {
+			rel = r
+		}
+	}
+	if !filepath.IsLocal(rel) {
+		return nil, "", outside(path)
+	}
+	root, err := os.OpenRoot(tree)
+	if err != nil {
+		return nil, "", failure(KindRead, "the working tree cannot be opened: "+err.Error(), path, "report this to the operator")
+	}
+	defer root.Close()
+	f, err := root.OpenFile(rel, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, "", openError(err, path)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, "", failure(KindRead, "the file cannot be examined: "+err.Error(), path, "check the path")
+	case !info.Mode().IsRegular():
+		return nil, "", failure(KindNotRegular, "the path is not a plain file", path, "name a picture file")
+	case info.Size() > MaxBytes:
+		return nil, "", tooLarge(path, info.Size())
+	}
+	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
+	if err != nil {
+		return nil, "", failure(KindRead, "the file cannot be read: "+err.Error(), path, "check the path")
+	}
+	if len(data) > MaxBytes {
+		return nil, "", tooLarge(path, int64(len(data)))
+	}
+	return data, filepath.ToSlash(rel), nil
+}
+
+func openError(err error, path string) *tools.Error {
+	_, system := errors.AsType[unix.Errno](err)
+	switch {
+	case !system: // os.Root does not say so by a value, but only its refusals are not the system's
+		return outside(path)
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
+		return failure(KindMissing, "there is no such file", path, "list the files that exist, for example with: rg --files")
+	}
+	return failure(KindRead, "the file cannot be opened: "+errors.Unwrap(err).Error(), path, "check the path")
+}
+
+func outside(path string) *tools.Error {
+	return failure(tools.KindRootViolation, "the file is outside the working tree", path, "copy it into the working tree first, or name another file")
+}
+
+func tooLarge(path string, size int64) *tools.Error {
+	e := failure(KindTooLarge, fmt.Sprintf("the file has %d bytes and may have %d", size, MaxBytes), path, "make a smaller version of it and look at that")
+	e.Details["bytes"] = size
+	return e
+}
+
+func failure(kind, message, path, hint string) *tools.Error {
+	return &tools.Error{Kind: kind, Message: message, Details: map[string]any{"field": "path", "path": tools.Clip(path, 300)}, RecoveryHint: hint}
+}
+
+func (r Result) summary() string {
+	kind := strings.TrimPrefix(r.MediaType, "image/")
+	if r.Width > 0 {
+		kind += fmt.Sprintf(", %d×%d", r.Width, r.Height)
+	}
+	return fmt.Sprintf("%s (%s, %d bytes)", r.Path, kind, r.Bytes)
+}
+
+// complete is the output: the picture itself goes beside the result.
+type complete struct{ Result }
+
+// Project implements tools.Projector.
+func (c complete) Project(tools.Policy, *tools.Artifacts) (any, error) { return c.Result, nil }
+
+// Render implements tools.Renderer.
+func (t *Tool) Render(canonical tools.Result, _ tools.RenderPolicy) string {
+	var r Result
+	if err := json.Unmarshal(canonical.Result, &r); err != nil {
+		return canonical.SummaryText
+	}
+	if !r.Shown {
+		return "Picture not shown, because this model takes no pictures: " + r.summary()
+	}
+	return "Picture shown: " + r.summary()
+}

@@ -1,0 +1,214 @@
+package image
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"image"
+	"image/gif"
+	"image/jpeg"
+	"image/png"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"holon/agentd/tools"
+)
+
+// Two WebP files of one pixel, lossy and lossless.
+const (
+	webpLossy    = "UklGRiIAAABXRUJQVlA4IBYAAAAwAQCdASoBAAEADsD+JaQAA3AAAAAA"
+	webpLossless = "UklGRhoAAABXRUJQVlA4TA0AAAAvAAAAEAcQERGIiP4HAA=="
+)
+
+type harness struct {
+	t   *testing.T
+	reg *tools.Registry
+	env tools.Env
+}
+
+func newHarness(t *testing.T) *harness {
+	t.Helper()
+	tool, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reg, err := tools.NewRegistry(tool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &harness{t, reg, tools.Env{WorkDir: t.TempDir(), Images: true}}
+}
+
+func (h *harness) file(name string, data []byte) {
+	h.t.Helper()
+	path := filepath.Join(h.env.WorkDir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *harness) view(args map[string]any) tools.Outcome {
+	h.t.Helper()
+	raw, err := json.Marshal(args)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	o := h.reg.Run(h.t.Context(), h.env, tools.Call{ID: "c", Name: Name, Arguments: raw})
+	if o.Fault != nil {
+		h.t.Fatal(o.Fault)
+	}
+	return o
+}
+
+func picture(t *testing.T, encode func(*bytes.Buffer, image.Image) error) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := encode(&b, image.NewGray(image.Rect(0, 0, 7, 5))); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func unbase64(t *testing.T, s string) []byte {
+	t.Helper()
+	b, err := base64.StdEncoding.DecodeString(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestShows(t *testing.T) {
+	h := newHarness(t)
+	pngData := picture(t, func(b *bytes.Buffer, i image.Image) error { return png.Encode(b, i) })
+	h.file("a/plot.txt", pngData) // the name does not matter
+	h.file("b.jpg", picture(t, func(b *bytes.Buffer, i image.Image) error { return jpeg.Encode(b, i, nil) }))
+	h.file("c.gif", picture(t, func(b *bytes.Buffer, i image.Image) error { return gif.Encode(b, i, nil) }))
+	h.file("d.webp", unbase64(t, webpLossy))
+	h.file("e.webp", unbase64(t, webpLossless))
+	if err := os.Symlink("a/plot.txt", filepath.Join(h.env.WorkDir, "link.png")); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		path, mediaType string
+		width, height   int
+	}{
+		{"a/plot.txt", "image/png", 7, 5}, {"link.png", "image/png", 7, 5}, {filepath.Join(h.env.WorkDir, "a", "plot.txt"), "image/png", 7, 5},
+		{"b.jpg", "image/jpeg", 7, 5}, {"./c.gif", "image/gif", 7, 5}, {"d.webp", "image/webp", 1, 1}, {"e.webp", "image/webp", 1, 1},
+	}
+	for _, tt := range tests {
+		o := h.view(map[string]any{"path": tt.path})
+		var r Result
+		if err := json.Unmarshal(o.Canonical.Result, &r); err != nil {
+			t.Fatalf("%s: %+v", tt.path, o.Canonical)
+		}
+		if r.MediaType != tt.mediaType || r.Width != tt.width || r.Height != tt.height || !r.Shown {
+			t.Errorf("%s: %+v", tt.path, r)
+		}
+		if len(o.Images) != 1 || o.Images[0].MediaType != tt.mediaType || o.Images[0].Detail != "auto" || int64(len(o.Images[0].Data)) != r.Bytes {
+			t.Errorf("%s: %d pictures", tt.path, len(o.Images))
+		}
+	}
+	o := h.view(map[string]any{"path": "a/plot.txt", "detail": "low"})
+	if !bytes.Equal(o.Images[0].Data, pngData) || o.Images[0].Detail != "low" {
+		t.Error("another picture or detail")
+	}
+	if diff := cmp.Diff("Picture shown: a/plot.txt (png, 7×5, 70 bytes)", o.Rendered); diff != "" && len(pngData) == 70 {
+		t.Error(diff)
+	}
+}
+
+// A model that takes no pictures gets text, and nothing else.
+func TestModelWithoutPictures(t *testing.T) {
+	h := newHarness(t)
+	h.env.Images = false
+	h.file("d.webp", unbase64(t, webpLossy))
+	o := h.view(map[string]any{"path": "d.webp"})
+	if want := "Picture not shown, because this model takes no pictures: d.webp (webp, 1×1, 42 bytes)"; o.Rendered != want || len(o.Images) != 0 {
+		t.Errorf("%q with %d pictures", o.Rendered, len(o.Images))
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	h := newHarness(t)
+	outside := filepath.Join(t.TempDir(), "secret.png")
+	if err := os.WriteFile(outside, picture(t, func(b *bytes.Buffer, i image.Image) error { return png.Encode(b, i) }), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.file("text.png", []byte("no picture"))
+	h.file("empty.png", nil)
+	h.file("short.webp", []byte("RIFF"))
+	h.file("dir/x", nil)
+	for name, target := range map[string]string{"abs.png": outside, "up": "..", "loop": "loop", "null": "/dev/null"} {
+		if err := os.Symlink(target, filepath.Join(h.env.WorkDir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mkfifo(filepath.Join(h.env.WorkDir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := os.Create(filepath.Join(h.env.WorkDir, "big.png")); err != nil || f.Truncate(MaxBytes+1) != nil || f.Close() != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		args  map[string]any
+		kind  string
+		field string
+	}{
+		{map[string]any{}, tools.KindInvalidInput, "path"},
+		{map[string]any{"path": ""}, tools.KindInvalidInput, "path"},
+		{map[string]any{"path": 1}, tools.KindInvalidInput, "path"},
+		{map[string]any{"path": "text.png", "detail": "huge"}, tools.KindInvalidInput, "detail"},
+		{map[string]any{"path": "text.png", "url": "x"}, tools.KindInvalidInput, "url"},
+		{map[string]any{"path": "none.png"}, KindMissing, "path"},
+		{map[string]any{"path": "text.png/x"}, KindMissing, "path"},
+		{map[string]any{"path": outside}, tools.KindRootViolation, "path"},
+		{map[string]any{"path": "../x.png"}, tools.KindRootViolation, "path"},
+		{map[string]any{"path": "abs.png"}, tools.KindRootViolation, "path"},
+		{map[string]any{"path": "up/x.png"}, tools.KindRootViolation, "path"},
+		{map[string]any{"path": "null"}, tools.KindRootViolation, "path"},
+		{map[string]any{"path": "dir"}, KindNotRegular, "path"},
+		{map[string]any{"path": "pipe"}, KindNotRegular, "path"},
+		{map[string]any{"path": "big.png"}, KindTooLarge, "path"},
+		{map[string]any{"path": "text.png"}, KindUnsupported, "path"},
+		{map[string]any{"path": "empty.png"}, KindUnsupported, "path"},
+		{map[string]any{"path": "short.webp"}, KindUnsupported, "path"},
+	}
+	for _, tt := range tests {
+		o := h.view(tt.args)
+		e := o.Canonical.Error
+		if e == nil || e.Kind != tt.kind || e.Details["field"] != tt.field || e.RecoveryHint == "" || len(o.Images) != 0 {
+			t.Errorf("%v: %+v, want %s of %s", tt.args, e, tt.kind, tt.field)
+		}
+	}
+	if o := h.view(map[string]any{"path": "loop"}); o.Canonical.Error == nil {
+		t.Error("a loop of links is a picture")
+	}
+}
+
+func FuzzHeader(f *testing.F) {
+	for _, s := range []string{webpLossy, webpLossless} {
+		b, err := base64.StdEncoding.DecodeString(s)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Add([]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR"))
+	f.Add([]byte("\xff\xd8\xff\xe0"))
+	f.Add([]byte("GIF89a"))
+	f.Add([]byte("RIFF....WEBPVP8X"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		kind := sniff(data)
+		if w, h := size(data, kind); w < 0 || h < 0 {
+			t.Fatalf("%d×%d", w, h)
+		}
+	})
+}

@@ -1,0 +1,358 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"holon/agentd/process"
+	"holon/agentd/tools"
+	wire "holon/responses/tasks"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// promote makes a task of a command.
+func (h *harness) promote(t testing.TB, args map[string]any) Promoted {
+	t.Helper()
+	args["yield_time_ms"] = 1
+	p := result[Promoted](t, h.run(t, args))
+	if p.Disposition != PromotedToTask || p.TaskHandle.Kind != wire.KindCommand || p.TaskHandle.Status != wire.Running {
+		t.Fatalf("%+v", p)
+	}
+	return p
+}
+
+func (h *harness) output(t testing.TB, id string, block bool) wire.OutputResult {
+	t.Helper()
+	return result[wire.OutputResult](t, h.call(t, t.Context(), OutputName, map[string]any{"task_id": id, "block": block}))
+}
+
+// until waits until a task has printed what is asked for.
+func (h *harness) until(t testing.TB, id, want string) {
+	t.Helper()
+	for end := time.Now().Add(patience); !strings.Contains(h.output(t, id, false).Task.OutputPreview, want); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("no %q", want)
+		}
+	}
+}
+
+func TestPromotion(t *testing.T) {
+	h := newHarness(t)
+	p := h.promote(t, map[string]any{"cmd": "echo up; read x; echo got $x; exit 7", "accepts_input": true})
+	id := p.TaskHandle.TaskID
+	h.until(t, id, "up\n")
+	in := result[wire.InputResult](t, h.call(t, t.Context(), InputName, map[string]any{"task_id": id, "input": "word\n"}))
+	if !in.AcceptedInput || in.InputTarget != wire.TargetStdin {
+		t.Errorf("%+v", in)
+	}
+	o := h.call(t, t.Context(), OutputName, map[string]any{"task_id": id})
+	want := "Task " + id + ": failed\ncommand exited with status 7\nOutput:\nup\ngot word"
+	if diff := cmp.Diff(want, o.Rendered); diff != "" {
+		t.Error(diff)
+	}
+	// The log goes on in the directory of the call that started it.
+	out := result[wire.OutputResult](t, o)
+	data, err := os.ReadFile(out.Task.Artifacts[*out.Task.OutputArtifact].Path)
+	if err != nil || string(data) != "up\ngot word\n" || !strings.HasPrefix(out.Task.Artifacts[0].Path, filepath.Join(h.out, "tools", "call_1")) {
+		t.Errorf("log %q, %v, %+v", data, err, out.Task.Artifacts)
+	}
+	if ended := h.tasks.Ended("sess_1"); len(ended) != 0 {
+		t.Errorf("the model has seen the end and would be told again: %+v", ended)
+	}
+}
+
+func TestDuplicates(t *testing.T) {
+	h := newHarness(t)
+	args := map[string]any{"cmd": "sleep 600"}
+	first := h.promote(t, args)
+	o := h.run(t, args)
+	a := result[Already](t, o)
+	if a.Disposition != AlreadyRunning || a.TaskHandle.TaskID != first.TaskHandle.TaskID || a.Command.Cmd != "sleep 600" {
+		t.Errorf("%+v", a)
+	}
+	if !strings.HasPrefix(o.Rendered, "Command is already running as a task\nTask: "+first.TaskHandle.TaskID) {
+		t.Error(o.Rendered)
+	}
+	args["duplicate_policy"] = "start_new"
+	if second := h.promote(t, args); second.TaskHandle.TaskID == first.TaskHandle.TaskID {
+		t.Error("start_new started nothing")
+	}
+	delete(args, "duplicate_policy")
+	args["workdir"] = "sub"
+	if other := h.promote(t, args); other.TaskHandle.TaskID == first.TaskHandle.TaskID {
+		t.Error("another directory is the same command")
+	}
+	h.env.SessionID = "sess_2"
+	delete(args, "workdir")
+	if other := h.promote(t, args); other.TaskHandle.TaskID == first.TaskHandle.TaskID {
+		t.Error("another session's task is returned")
+	}
+	list := result[wire.List](t, h.call(t, t.Context(), ListName, map[string]any{}))
+	if len(list.Tasks) != 1 {
+		t.Errorf("another session's tasks are listed: %+v", list)
+	}
+}
+
+// A task outlives its turn; a command that is not one does not.
+func TestTaskOutlivesItsTurn(t *testing.T) {
+	h := newHarness(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	o := h.runCtx(t, ctx, map[string]any{"cmd": "sleep 600", "yield_time_ms": 1})
+	id := result[Promoted](t, o).TaskHandle.TaskID
+	cancel()
+	if s, err := h.tasks.Get("sess_1", id); err != nil || s.Status != wire.Running {
+		t.Errorf("%+v, %v", s, err)
+	}
+	o = h.call(t, ctx, OutputName, map[string]any{"task_id": id})
+	if e := o.Canonical.Error; e == nil || e.Kind != tools.KindCanceled {
+		t.Errorf("%+v", o.Canonical)
+	}
+	h.env.TurnID = "turn_2"
+	stop := result[wire.StopResult](t, h.call(t, t.Context(), StopName, map[string]any{"task_id": id}))
+	if !stop.StopRequested || stop.Task.Status != wire.Cancelled || stop.Task.TurnID != "turn_1" {
+		t.Errorf("%+v", stop)
+	}
+}
+
+func TestTerminalTask(t *testing.T) {
+	h := newHarness(t)
+	p := h.promote(t, map[string]any{"cmd": "trap 'echo interrupted; exit 0' INT; echo ready; while :; do sleep 0.01; done", "tty": true, "accepts_input": true})
+	h.until(t, p.TaskHandle.TaskID, "ready\n")
+	h.call(t, t.Context(), InputName, map[string]any{"task_id": p.TaskHandle.TaskID, "input": "\x03"})
+	if out := h.output(t, p.TaskHandle.TaskID, true); out.Task.Status != wire.Completed || !strings.Contains(out.Task.OutputPreview, "interrupted\n") {
+		t.Errorf("%+v", out)
+	}
+	// One that ends in time is an ordinary command with one stream.
+	c := result[Completed](t, h.run(t, map[string]any{"cmd": "tty >/dev/null && echo yes; echo no >&2", "tty": true}))
+	if c.StdoutPreview == nil || *c.StdoutPreview != "yes\nno\n" || c.StderrPreview != nil {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestTaskErrors(t *testing.T) {
+	h := newHarness(t)
+	id := h.promote(t, map[string]any{"cmd": "sleep 600"}).TaskHandle.TaskID
+	tests := []struct {
+		tool        string
+		args        map[string]any
+		kind, field string
+	}{
+		{StatusName, map[string]any{}, tools.KindInvalidInput, "task_id"},
+		{StatusName, map[string]any{"task_id": ""}, tools.KindInvalidInput, "task_id"},
+		{StatusName, map[string]any{"task_id": 7}, tools.KindInvalidInput, "task_id"},
+		{StatusName, map[string]any{"task_id": "task_none"}, KindTaskNotFound, "task_id"},
+		{StatusName, map[string]any{"task_id": "../../etc/passwd"}, KindTaskNotFound, "task_id"},
+		{OutputName, map[string]any{"task_id": "task_none"}, KindTaskNotFound, "task_id"},
+		{OutputName, map[string]any{"task_id": id, "timeout_ms": 0}, tools.KindInvalidInput, "timeout_ms"},
+		{OutputName, map[string]any{"task_id": id, "block": "no"}, tools.KindInvalidInput, "block"},
+		{InputName, map[string]any{"task_id": "task_none", "input": "x"}, KindTaskNotFound, "task_id"},
+		{InputName, map[string]any{"task_id": id}, tools.KindInvalidInput, "input"},
+		{InputName, map[string]any{"task_id": id, "input": strings.Repeat("x", 70_000)}, tools.KindInvalidInput, "input"},
+		{InputName, map[string]any{"task_id": id, "text": "x"}, tools.KindInvalidInput, "text"},
+		{StopName, map[string]any{"task_id": "task_none"}, KindTaskNotFound, "task_id"},
+		{StopName, map[string]any{"task_id": id, "force": 1}, tools.KindInvalidInput, "force"},
+		{ListName, map[string]any{"all": true}, tools.KindInvalidInput, "all"},
+	}
+	for _, tt := range tests {
+		e := h.call(t, t.Context(), tt.tool, tt.args).Canonical.Error
+		if e == nil || e.Kind != tt.kind || e.Details["field"] != tt.field || e.RecoveryHint == "" {
+			t.Errorf("%s %.60v: %+v, want %s of %s", tt.tool, tt.args, e, tt.kind, tt.field)
+		}
+	}
+	o := h.call(t, t.Context(), InputName, map[string]any{"task_id": id, "input": "x"})
+	if in := result[wire.InputResult](t, o); in.AcceptedInput || !strings.Contains(o.Rendered, "accepts_input") {
+		t.Errorf("%+v\n%s", in, o.Rendered)
+	}
+}
+
+func TestBatch(t *testing.T) {
+	h := newHarness(t)
+	items := []map[string]any{
+		{"cmd": "echo one"}, {"cmd": "echo bad >&2; exit 2"}, {"cmd": "x", "workdir": "../.."}, {"cmd": "echo begun; sleep 600", "yield_time_ms": 500}, {"cmd": "pwd", "workdir": "sub"},
+	}
+	b := result[Batch](t, h.call(t, t.Context(), BatchName, map[string]any{"items": items}))
+	if b.ItemCount != 5 || b.CompletedCount != 2 || b.FailedCount != 2 || b.RejectedCount != 1 || b.SkippedCount != 0 {
+		t.Errorf("%+v", b)
+	}
+	kinds := []string{"", KindNonzeroExit, tools.KindRootViolation, KindTimeout, ""}
+	for i, item := range b.Items {
+		if item.Index != i || item.ErrorKind != kinds[i] || (item.ErrorMessage == "") != (kinds[i] == "") || (item.DurationMS == nil) != (item.Status == ItemRejected) {
+			t.Errorf("item %d: %+v", i, item)
+		}
+	}
+	if r := b.Items[0].Result; r == nil || *r.StdoutPreview != "one\n" || len(r.Artifacts) != 1 || r.Artifacts[0].Path != "tools/call_1/0-stdout.log" {
+		t.Errorf("%+v", b.Items[0].Result)
+	}
+	if l := h.tasks.List("", 10); len(l.Tasks) != 0 {
+		t.Errorf("a batch made tasks: %+v", l)
+	}
+	b = result[Batch](t, h.call(t, t.Context(), BatchName, map[string]any{"items": items[:3], "stop_on_error": true}))
+	if b.CompletedCount != 1 || b.FailedCount != 1 || b.SkippedCount != 1 || b.Items[2].Status != ItemSkipped {
+		t.Errorf("%+v", b)
+	}
+	for _, tt := range []struct {
+		args  map[string]any
+		field string
+	}{
+		{map[string]any{"items": []any{}}, "items"},
+		{map[string]any{"items": make([]map[string]any, 13)}, "items[0]"},
+		{map[string]any{"items": []any{map[string]any{"cmd": "x", "tty": true}}}, "items[0].tty"},
+		{map[string]any{"items": []any{map[string]any{"cmd": "x", "accepts_input": true}}}, "items[0].accepts_input"},
+		{map[string]any{"items": []any{map[string]any{"cmd": 1}}}, "items[0].cmd"},
+	} {
+		e := h.call(t, t.Context(), BatchName, tt.args).Canonical.Error
+		if e == nil || e.Kind != tools.KindInvalidInput || e.Details["field"] != tt.field {
+			t.Errorf("%v: %+v", tt.args, e)
+		}
+	}
+	// The outputs of twelve floods share one budget.
+	flood := make([]map[string]any, MaxBatch)
+	for i := range flood {
+		flood[i] = map[string]any{"cmd": "seq 1 50000"}
+	}
+	if o := h.call(t, t.Context(), BatchName, map[string]any{"items": flood}); len(o.Rendered) > 48<<10 || strings.Count(o.Rendered, "Full stdout: ") != MaxBatch {
+		t.Errorf("%d bytes", len(o.Rendered))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if o := h.call(t, ctx, BatchName, map[string]any{"items": items[:1]}); o.Canonical.Error == nil || o.Canonical.Error.Kind != tools.KindCanceled {
+		t.Errorf("%+v", o.Canonical)
+	}
+}
+
+// Commands that behave badly have one bounded outcome each.
+func TestHostileCommands(t *testing.T) {
+	h := newHarness(t)
+	h.env.Disk = process.NewBudget(1<<20, nil)
+	tests := []struct{ cmd, part string }{
+		{"true", "(no output)"},
+		{"printf '\\000\\000\\000'", "^@^@^@"},
+		{"head -c 50000000 /dev/zero", "[^@ ×"},
+		{"printf '\\377\\376'; printf '\\303'", "\ufffd"},
+		{"exec >&- 2>&-; sleep 0.05", "(no output)"},
+		{"(sleep 0.2; echo late) & echo early", "early"},
+		{"(setsid sh -c 'sleep 600' &) ; echo left", "were ended"},
+		{"yes | head -c 3000000; exit 9", "Process exited with code 9"},
+	}
+	for _, tt := range tests {
+		o := h.run(t, map[string]any{"cmd": tt.cmd})
+		if o.Canonical.Error != nil || !strings.Contains(o.Rendered, tt.part) || len(o.Rendered) > 40<<10 {
+			t.Errorf("%s: %d bytes, %+v\n%.400s", tt.cmd, len(o.Rendered), o.Canonical.Error, o.Rendered)
+		}
+		if strings.Contains(o.Rendered, "late") && strings.Contains(tt.cmd, "early") {
+			t.Errorf("%s: waited for what was left behind", tt.cmd)
+		}
+	}
+	// A megabyte was allowed; everything was counted all the same.
+	var size int64
+	err := filepath.WalkDir(h.out, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		size += info.Size()
+		return err
+	})
+	if err != nil || size > 1<<20 {
+		t.Errorf("%d bytes of logs, %v", size, err)
+	}
+	if o := h.run(t, map[string]any{"cmd": "seq 1 100000"}); !strings.Contains(o.Rendered, "588895 bytes in all") || !strings.Contains(o.Rendered, "the log file holds the first 0 of") {
+		t.Errorf("with nothing left to write:\n%.300s", o.Rendered)
+	}
+}
+
+// varying is what differs from run to run in an outcome.
+var varying = regexp.MustCompile(`task_[0-9a-z]{26}|call_[0-9]+|` + regexp.QuoteMeta(os.TempDir()) + `/[A-Za-z0-9_./-]*|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|"(duration_ms)": [0-9]+|"(cmd_digest)": "[0-9a-f]{64}"`)
+
+// Both surfaces of every family and kind of outcome, byte for byte; and the
+// second can be made again from the first.
+func TestGolden(t *testing.T) {
+	h := newHarness(t)
+	id := h.promote(t, map[string]any{"cmd": "echo out; echo err >&2; read x; exit 3", "accepts_input": true}).TaskHandle.TaskID
+	h.until(t, id, "out\n")
+	h.until(t, id, "err\n")
+	h.promote(t, map[string]any{"cmd": "exec sleep 600"})
+	cases := []struct {
+		file, tool string
+		args       map[string]any
+	}{
+		{"exec_completed", ExecName, map[string]any{"cmd": "echo out; echo err >&2; exit 2"}},
+		{"exec_truncated", ExecName, map[string]any{"cmd": "seq 1 5000", "max_output_tokens": 1}},
+		{"exec_already_running", ExecName, map[string]any{"cmd": "exec sleep 600"}},
+		{"exec_error_root", ExecName, map[string]any{"cmd": "ls", "workdir": "../other-repo"}},
+		{"exec_error_input", ExecName, map[string]any{}},
+		{"exec_error_spawn", ExecName, map[string]any{"cmd": "ls", "shell": "/nowhere/sh"}},
+		{"batch", BatchName, map[string]any{"stop_on_error": true, "items": []any{map[string]any{"cmd": "echo one"}, map[string]any{"cmd": "exit 4"}, map[string]any{"cmd": "echo never"}}}},
+		{"batch_rejected", BatchName, map[string]any{"items": []any{map[string]any{"cmd": "ls", "workdir": "none"}}}},
+		{"task_status", StatusName, map[string]any{"task_id": id}},
+		{"task_output_not_ready", OutputName, map[string]any{"task_id": id, "block": false}},
+		{"task_output_timeout", OutputName, map[string]any{"task_id": id, "timeout_ms": 1}},
+		{"task_input", InputName, map[string]any{"task_id": id, "input": "x\n"}},
+		{"task_output_success", OutputName, map[string]any{"task_id": id}},
+		{"task_input_refused", InputName, map[string]any{"task_id": id, "input": "x\n"}},
+		{"task_stop_ended", StopName, map[string]any{"task_id": id}},
+		{"task_status_ended", StatusName, map[string]any{"task_id": id}},
+		{"task_list", ListName, map[string]any{}},
+		{"task_error_not_found", StatusName, map[string]any{"task_id": "task_none"}},
+	}
+	for _, tt := range cases {
+		o := h.call(t, t.Context(), tt.tool, tt.args)
+		canonical, err := o.Canonical.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back tools.Result
+		if err := json.Unmarshal(canonical, &back); err != nil {
+			t.Fatal(err)
+		}
+		if again := h.reg.Render(back, tools.RenderPolicy{OutputDir: h.out}); again != o.Rendered {
+			t.Errorf("%s: rendered again\n%s\nfirst\n%s", tt.file, again, o.Rendered)
+		}
+		if again, err := back.Encode(); err != nil || string(again) != string(canonical) {
+			t.Errorf("%s: encoded again\n%s\nfirst\n%s", tt.file, again, canonical)
+		}
+		indented, err := json.MarshalIndent(json.RawMessage(canonical), "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := varying.ReplaceAllStringFunc(string(indented)+"\n---\n"+o.Rendered+"\n", func(s string) string {
+			switch {
+			case strings.HasPrefix(s, "task_"):
+				return "task_ID"
+			case strings.HasPrefix(s, "call_"):
+				return "call_ID"
+			case strings.HasPrefix(s, os.TempDir()):
+				return "/DIR/" + filepath.Base(s)
+			case strings.HasPrefix(s, `"duration_ms`):
+				return `"duration_ms": 0`
+			case strings.HasPrefix(s, `"cmd_digest`):
+				return `"cmd_digest": "DIGEST"`
+			}
+			return "TIME"
+		})
+		got = regexp.MustCompile(`/DIR/00[0-9]`).ReplaceAllString(got, "/DIR/TREE")
+		path := filepath.Join("testdata", tt.file+".golden")
+		if *update {
+			if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), got); diff != "" {
+			t.Errorf("%s:\n%s", tt.file, diff)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"holon/responses"
@@ -12,12 +13,12 @@ import (
 )
 
 // broken serves a stream that breaks after some events of each connection.
-func broken(t *testing.T, events int, gets *int) http.Handler {
+func broken(t *testing.T, events int, gets *atomic.Int32) http.Handler {
 	all := bytes.SplitAfter(bytes.TrimSuffix(lines(t), []byte{'\n'}), []byte{'\n'})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from := 0
 		if r.Method == http.MethodGet {
-			*gets++
+			gets.Add(1)
 			for n := range all {
 				if r.URL.Path == "/responses/resp_1" && strings.HasSuffix(r.URL.RawQuery, "starting_after="+string(rune('0'+n))) {
 					from = n + 1
@@ -38,7 +39,8 @@ func broken(t *testing.T, events int, gets *int) http.Handler {
 func TestFollowTakesUpABrokenStream(t *testing.T) {
 	total := bytes.Count(lines(t), []byte{'\n'})
 	for events := 1; events <= total; events++ {
-		gets, next := 0, int64(0)
+		var gets atomic.Int32
+		next := int64(0)
 		c := serve(t, broken(t, events, &gets))
 		var last string
 		for ev, err := range c.Follow(t.Context(), []byte(`{}`)) {
@@ -51,20 +53,20 @@ func TestFollowTakesUpABrokenStream(t *testing.T) {
 			last = ev.Type
 			next++
 		}
-		if last != responses.EventCompleted || next != int64(total) || gets != (total-1)/events {
-			t.Errorf("%d at a time: %d events, the last %s, %d times taken up", events, next, last, gets)
+		if last != responses.EventCompleted || next != int64(total) || int(gets.Load()) != (total-1)/events {
+			t.Errorf("%d at a time: %d events, the last %s, %d times taken up", events, next, last, gets.Load())
 		}
 	}
 }
 
 func TestFollowGivesUp(t *testing.T) {
-	gets := 0
-	first := broken(t, 2, new(int))
+	var gets atomic.Int32
+	first := broken(t, 2, new(atomic.Int32))
 	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			first.ServeHTTP(w, r)
 		}
-		gets++
+		gets.Add(1)
 		panic(http.ErrAbortHandler)
 	}))
 	var last error
@@ -72,8 +74,8 @@ func TestFollowGivesUp(t *testing.T) {
 		last = err
 	}
 	isError(t, last, responses.CodeServerDisconnected)
-	if gets < 2 || gets > 10 {
-		t.Errorf("it was tried %d times", gets)
+	if n := gets.Load(); n < 2 || n > 10 {
+		t.Errorf("it was tried %d times", n)
 	}
 }
 

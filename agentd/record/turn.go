@@ -231,6 +231,10 @@ func (t *Turn) Running() {
 func (t *Turn) Sink() responses.Sink {
 	return func(eventType string, data []byte) error {
 		if responses.Terminal(eventType) {
+			// Acknowledge lets go of what was held before: it must not let go of this.
+			if err := t.Acknowledged(); err != nil {
+				return err
+			}
 			t.Events.Hold()
 			t.Events.postpone() // Commit syncs it, with all that belongs to it
 		}

@@ -115,7 +115,7 @@ func (o *runOptions) complete(cmd *cobra.Command, flags settings, args []string)
 	if err := o.check(); err != nil {
 		return err
 	}
-	if err := o.findSkills(); err != nil {
+	if err = o.findSkills(); err != nil {
 		return err
 	}
 	if o.Prompt, err = readPrompt(cmd.Context(), args, o.streams.In); err != nil {

@@ -2,6 +2,7 @@ package agentd_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -144,6 +145,43 @@ func TestPanicInAHandler(t *testing.T) {
 	ref := h.scenario("hello", hello)
 	if resp := h.post(`{"model":"` + ref + `","input":"x","holon":{"turn_id":"turn_a"}}`).response(t); resp.Status != responses.StatusCompleted {
 		t.Errorf("the next turn is %s", resp.Status)
+	}
+}
+
+// A token that others could know, or that no client could send, is refused
+// before anything listens.
+func TestTokenFile(t *testing.T) {
+	good := strings.Repeat("t", 40)
+	for _, tc := range []struct {
+		name, text string
+		mode       os.FileMode
+		want       string // in the error
+	}{
+		{"others can read it", good, 0o644, "mode 0644"},
+		{"the group can write it", good, 0o620, "mode 0620"},
+		{"short", "hunter2", 0o600, "7 characters"},
+		{"empty", "\n", 0o600, "0 characters"},
+		{"long", strings.Repeat("t", 5000), 0o600, "use a random token"},
+		{"two words", good + " " + good, 0o600, "more than one word"},
+		{"a line end within", good + "\n" + good, 0o600, "no header can carry"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "token")
+			if err := os.WriteFile(file, []byte(tc.text), tc.mode); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(file, tc.mode); err != nil { // whatever the umask took away
+				t.Fatal(err)
+			}
+			h := prepare(t, shortDir(t), func(c *agentd.Config, _ *agentd.Parts) { c.Listen, c.TokenFile = "127.0.0.1:0", file })
+			err := errors.Join(h.server.Serve(t.Context()), h.server.Close())
+			if _, ok := errors.AsType[agentd.Problems](err); !ok || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "--token-file") {
+				t.Errorf("the error is %v", err)
+			}
+			if _, err := os.Lstat(h.cfg.Socket); err == nil {
+				t.Error("it served all the same")
+			}
+		})
 	}
 }
 

@@ -268,6 +268,23 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// The time that others take is not counted against a turn that waits for them.
+func TestTimeInTheQueueIsNotCounted(t *testing.T) {
+	h := start(t, one)
+	h.begin(`{"input":"go","background":true}`)
+	quick := h.scenario("quick", "rounds: [{text: Here.}]\n")
+	waiting := h.post(`{"model":"` + quick + `","input":"go","background":true,"holon":{"limits":{"timeout_ms":1500}}}`).response(t)
+	time.Sleep(2 * time.Second) // longer than the limit
+	h.gate.release <- struct{}{}
+	var last responses.Response
+	for end := time.Now().Add(patience); !last.Status.Terminal() && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		last = *h.fetch(waiting.ID)
+	}
+	if last.Status != responses.StatusCompleted {
+		t.Errorf("the second turn is %s, %+v", last.Status, last.IncompleteDetails)
+	}
+}
+
 func TestShutdown(t *testing.T) {
 	t.Run("a turn is given its grace", func(t *testing.T) {
 		h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Grace = patience })

@@ -141,6 +141,49 @@ turns:
 	}
 }
 
+// A response in the background has no client that would hear of the kill. It is
+// settled all the same, and its stream can be replayed to a legal end.
+func TestKilledWithATurnInTheBackground(t *testing.T) {
+	dir, err := os.MkdirTemp("", "agentd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	scenario := `rounds: [{calls: [{tool: ExecCommand, arguments: {cmd: 'touch runs; while [ -e runs ]; do sleep 0.02; done'}}]}]`
+	if err := os.WriteFile(filepath.Join(dir, "x.yaml"), []byte(scenario), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server, c := startServer(t, dir)
+	begun, err := c.Background(t.Context(), json.RawMessage(`{"model":"scripted/x","input":"go"}`))
+	if err != nil || begun.Status.Terminal() {
+		t.Fatalf("%+v, %v", begun, err)
+	}
+	await(t, "the command runs", func() bool { _, err := os.Stat(filepath.Join(dir, "runs")); return err == nil })
+	if err := server.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = server.Wait() // it says that it was killed
+
+	server, c = startServer(t, dir)
+	got, err := c.GetResponse(t.Context(), begun.ID)
+	if err != nil || got.Status != responses.StatusFailed || got.Error == nil || got.Error.Code != responses.CodeInterrupted {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	var last string
+	for ev, err := range c.Replay(t.Context(), begun.ID, client.FromStart) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = ev.Type
+	}
+	if last != responses.EventFailed {
+		t.Errorf("the stream ends with %s", last)
+	}
+	if err := errors.Join(server.Process.Signal(syscall.SIGTERM), server.Wait()); err != nil {
+		t.Errorf("the end: %v", err)
+	}
+}
+
 // await waits for a condition that another process will bring about.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()

@@ -28,6 +28,7 @@ import (
 	"holon/agentd/tasks"
 	"holon/agentd/tools"
 	"holon/agentd/tools/command"
+	"holon/agentd/tools/image"
 	"holon/agentd/tools/patch"
 	"holon/responses"
 	"holon/responses/turns"
@@ -184,7 +185,11 @@ func (h *harness) parts(log *slog.Logger) agentd.Parts {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	registry, err := tools.NewRegistry(append(family, apply)...)
+	view, err := image.New()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	registry, err := tools.NewRegistry(append(family, apply, view)...)
 	if err != nil {
 		h.t.Fatal(err)
 	}

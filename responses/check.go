@@ -10,21 +10,6 @@ import (
 
 // This file holds the bounds that a request must keep.
 
-// Bounds of request fields (Open Responses, CreateResponseBody and the schemas
-// of its items), in characters unless it says otherwise.
-const (
-	maxInputChars    = 10 << 20 // of one text, wherever it stands
-	maxMetadataPairs = 16
-	maxMetadataKey   = 64
-	maxMetadataValue = 512
-	maxCacheKey      = 64
-	maxShortName     = 64 // characters of service_tier, reasoning.effort and the like
-	maxImageChars    = 20 << 20
-	maxFileChars     = 32 << 20
-	maxToolName      = 64
-	maxTools         = 1024
-)
-
 // check enforces the bounds of the fields that DecodeRequest did not check
 // while it read them.
 func (r *Request) check() error {
@@ -34,8 +19,8 @@ func (r *Request) check() error {
 	if err := checkMin("max_tool_calls", r.MaxToolCalls); err != nil {
 		return err
 	}
-	if r.TopLogprobs < 0 || r.TopLogprobs > 20 {
-		return Invalid("top_logprobs", CodeInvalidValue, fmt.Sprintf("top_logprobs must be 0 to 20, not %d", r.TopLogprobs))
+	if r.TopLogprobs < 0 || r.TopLogprobs > MaxLogprobs {
+		return Invalid("top_logprobs", CodeInvalidValue, fmt.Sprintf("top_logprobs must be 0 to %d, not %d", MaxLogprobs, r.TopLogprobs))
 	}
 	if r.Truncation != "auto" && r.Truncation != "disabled" {
 		return Invalid("truncation", CodeInvalidValue, fmt.Sprintf("truncation must be auto or disabled, not %q", clip(r.Truncation, 32)))
@@ -70,10 +55,10 @@ func (r *Request) checkNames() error {
 		param, value string
 		limit        int
 	}{
-		{"prompt_cache_key", deref(r.PromptCacheKey), maxCacheKey},
-		{"safety_identifier", deref(r.SafetyIdentifier), maxCacheKey},
-		{"service_tier", r.ServiceTier, maxShortName},
-		{"reasoning.effort", deref(reasoning.Effort), maxShortName},
+		{"prompt_cache_key", deref(r.PromptCacheKey), MaxCacheKey},
+		{"safety_identifier", deref(r.SafetyIdentifier), MaxCacheKey},
+		{"service_tier", r.ServiceTier, MaxShortName},
+		{"reasoning.effort", deref(reasoning.Effort), MaxShortName},
 	} {
 		if err := checkChars(short.param, short.value, short.limit); err != nil {
 			return err

@@ -56,10 +56,10 @@ func checkItem(item Item) error {
 	case *Reasoning:
 		return firstError(checkStatus(item.Status), checkParts("summary", item.Summary, partsOfSummary), checkParts("content", item.Content, partsOfThought))
 	case *Compaction:
-		return checkChars("encrypted_content", item.EncryptedContent, maxInputChars)
+		return checkChars("encrypted_content", item.EncryptedContent, MaxInputChars)
 	case *ToolCall:
 		return firstError(checkStatus(item.Status), checkCallID(item.CallID), checkToolName("name", item.Name),
-			checkChars("output", item.Output, maxInputChars), checkParts("media", item.Media, partsOfOutput))
+			checkChars("output", item.Output, MaxInputChars), checkParts("media", item.Media, partsOfOutput))
 	case *OpaqueItem:
 		if strings.HasPrefix(item.Type, extension) { // of others' items we know that they are not for us
 			return Invalid("type", CodeInvalidValue, fmt.Sprintf("there is no item of type %q", clip(item.Type, 64)))
@@ -103,19 +103,19 @@ func checkPart(p Part) error {
 		if p.ImageURL == "" {
 			return missing("image_url", "an input_image needs image_url, a URL or a data URL; uploaded files are not offered by this server")
 		}
-		return checkChars("image_url", p.ImageURL, maxImageChars)
+		return checkChars("image_url", p.ImageURL, MaxImageChars)
 	case PartInputFile:
 		if p.FileData == "" && p.FileURL == "" {
 			return missing("file_data", "an input_file needs file_data or file_url; uploaded files are not offered by this server")
 		}
-		return checkChars("file_data", p.FileData, maxFileChars)
+		return checkChars("file_data", p.FileData, MaxFileChars)
 	case PartInputVideo:
 		if p.VideoURL == "" {
 			return missing("video_url", "an input_video needs video_url")
 		}
 		return nil
 	case PartRefusal:
-		return checkChars("refusal", p.Refusal, maxInputChars)
+		return checkChars("refusal", p.Refusal, MaxInputChars)
 	}
-	return checkChars("text", p.Text, maxInputChars)
+	return checkChars("text", p.Text, MaxInputChars)
 }

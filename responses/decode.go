@@ -133,7 +133,7 @@ func decodeInput(raw json.RawMessage) (Items, error) {
 	}
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
-		if err := checkChars("input", text, maxInputChars); err != nil {
+		if err := checkChars("input", text, MaxInputChars); err != nil {
 			return nil, err
 		}
 		return Items{&Message{Status: ItemCompleted, Role: RoleUser, Content: []Part{InputText(text)}}}, nil
@@ -195,8 +195,8 @@ func barePart(elem json.RawMessage) (part Part, ok bool, err error) {
 // hosted tools of other servers as a matter of course. show is true when a tool
 // of ours is among them, which asks to see the container's calls.
 func decodeTools(raws []json.RawMessage) (tools []Tool, show bool, err error) {
-	if len(raws) > maxTools {
-		return nil, false, Invalid("tools", CodeInvalidValue, fmt.Sprintf("tools may list at most %d tools, this lists %d", maxTools, len(raws)))
+	if len(raws) > MaxTools {
+		return nil, false, Invalid("tools", CodeInvalidValue, fmt.Sprintf("tools may list at most %d tools, this lists %d", MaxTools, len(raws)))
 	}
 	seen := make(map[string]bool)
 	for i, raw := range raws {
@@ -236,28 +236,28 @@ func decodeTools(raws []json.RawMessage) (tools []Tool, show bool, err error) {
 }
 
 func checkToolName(param, name string) error {
-	if len(name) < 1 || len(name) > maxToolName {
-		return Invalid(param, CodeInvalidValue, fmt.Sprintf("a function name must have 1 to %d characters, this has %d", maxToolName, len(name)))
+	if len(name) < 1 || len(name) > MaxToolName {
+		return Invalid(param, CodeInvalidValue, fmt.Sprintf("a function name must have 1 to %d characters, this has %d", MaxToolName, len(name)))
 	}
 	if i := strings.IndexFunc(name, func(r rune) bool { return r > 127 || !isIDByte(byte(r)) }); i >= 0 {
-		return Invalid(param, CodeInvalidValue, fmt.Sprintf("a function name may hold only letters, digits, '_' and '-': %q", clip(name, maxToolName)))
+		return Invalid(param, CodeInvalidValue, fmt.Sprintf("a function name may hold only letters, digits, '_' and '-': %q", clip(name, MaxToolName)))
 	}
 	return nil
 }
 
 // decodeMetadata reads the pairs one by one, so that an error names the key.
 func decodeMetadata(raws map[string]json.RawMessage) (map[string]string, error) {
-	if n := len(raws); n > maxMetadataPairs {
-		return nil, Invalid("metadata", CodeInvalidValue, fmt.Sprintf("metadata may have at most %d pairs, this has %d", maxMetadataPairs, n))
+	if n := len(raws); n > MaxMetadataPairs {
+		return nil, Invalid("metadata", CodeInvalidValue, fmt.Sprintf("metadata may have at most %d pairs, this has %d", MaxMetadataPairs, n))
 	}
 	pairs := make(map[string]string, len(raws))
 	for _, k := range slices.Sorted(maps.Keys(raws)) {
 		var v string
 		if err := json.Unmarshal(raws[k], &v); err != nil {
-			return nil, decodeError("metadata."+clip(k, maxMetadataKey), err)
+			return nil, decodeError("metadata."+clip(k, MaxMetadataKey), err)
 		}
-		if utf8.RuneCountInString(k) > maxMetadataKey || utf8.RuneCountInString(v) > maxMetadataValue {
-			return nil, Invalid("metadata", CodeInvalidValue, fmt.Sprintf("a metadata key may have %d characters and a value %d", maxMetadataKey, maxMetadataValue))
+		if utf8.RuneCountInString(k) > MaxMetadataKey || utf8.RuneCountInString(v) > MaxMetadataValue {
+			return nil, Invalid("metadata", CodeInvalidValue, fmt.Sprintf("a metadata key may have %d characters and a value %d", MaxMetadataKey, MaxMetadataValue))
 		}
 		pairs[k] = v
 	}
@@ -267,7 +267,7 @@ func decodeMetadata(raws map[string]json.RawMessage) (map[string]string, error) 
 // PreviousNotFound is the answer to a previous_response_id that names nothing
 // stored: 404 with the code that the protocol prescribes.
 func PreviousNotFound(id string) *Error {
-	return NotFound("previous_response_id", CodePreviousNotFound, fmt.Sprintf("no stored response has the id %q", clip(id, maxID)))
+	return NotFound("previous_response_id", CodePreviousNotFound, fmt.Sprintf("no stored response has the id %q", clip(id, MaxID)))
 }
 
 func clip(s string, n int) string {

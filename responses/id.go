@@ -35,17 +35,13 @@ func NewID(prefix string) string {
 	return prefix + strings.ToLower(ulid.MustNew(ulid.Now(), rand.Reader).String())
 }
 
-// maxID bounds every id that a caller may choose. It keeps file names built
-// from ids far below NAME_MAX.
-const maxID = 128
-
 // CheckID reports whether id may name a session, turn or response: 1 to 128
 // characters of [A-Za-z0-9_-]. That excludes separators, dots and control
 // characters, so a valid id is always a safe file name. The error is an
 // *Error that names param.
 func CheckID(param, id string) error {
-	if id == "" || len(id) > maxID {
-		return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s must have 1 to %d characters, this has %d", param, maxID, len(id)))
+	if id == "" || len(id) > MaxID {
+		return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s must have 1 to %d characters, this has %d", param, MaxID, len(id)))
 	}
 	for i := 0; i < len(id); i++ {
 		if !isIDByte(id[i]) {

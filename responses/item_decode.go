@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"unicode/utf8"
 )
 
 // DecodeItem reads one item as a client or a provider wrote it: a message may
@@ -158,8 +159,8 @@ func (w *wireItem) opaque(data []byte) (Item, error) {
 }
 
 func checkCallID(id string) error {
-	if n := len(id); n < 1 || n > 64 {
-		return Invalid("call_id", CodeInvalidValue, fmt.Sprintf("call_id must have 1 to 64 characters, this has %d", n))
+	if n := utf8.RuneCountInString(id); n < 1 || n > MaxCallID {
+		return Invalid("call_id", CodeInvalidValue, fmt.Sprintf("call_id must have 1 to %d characters, this has %d", MaxCallID, n))
 	}
 	return nil
 }

@@ -4,3 +4,23 @@ package responses
 // client alike: the largest input_file is 32 MiB of base64, and a request may
 // hold more than one.
 const MaxRequest = 96 << 20
+
+// Bounds of request fields (Open Responses, CreateResponseBody and the schemas
+// of its items), in characters unless it says otherwise. They are what the
+// server's OpenAPI document says too.
+const (
+	MaxInputChars    = 10 << 20 // of one text, wherever it stands
+	MaxImageChars    = 20 << 20 // of an image_url
+	MaxFileChars     = 32 << 20 // of a file_data
+	MaxMetadataPairs = 16       // pairs
+	MaxMetadataKey   = 64
+	MaxMetadataValue = 512
+	MaxCacheKey      = 64   // of prompt_cache_key and safety_identifier
+	MaxShortName     = 64   // of service_tier, reasoning.effort and the like
+	MaxToolName      = 64   // of the name of a function
+	MaxTools         = 1024 // functions and others
+	MaxAllowedTools  = 128  // names
+	MaxCallID        = 64
+	MaxLogprobs      = 20  // top_logprobs
+	MaxID            = 128 // of every id that a caller may choose: file names built from ids stay far below NAME_MAX
+)

@@ -109,8 +109,8 @@ func (c *ToolChoice) UnmarshalJSON(data []byte) error {
 			*c = ToolChoice{Name: w.Name}
 			return nil
 		case "allowed_tools":
-			if n := len(w.Tools); n < 1 || n > 128 {
-				return Invalid(param+".tools", CodeInvalidValue, fmt.Sprintf("allowed_tools must list 1 to 128 tools, this lists %d", n))
+			if n := len(w.Tools); n < 1 || n > MaxAllowedTools {
+				return Invalid(param+".tools", CodeInvalidValue, fmt.Sprintf("allowed_tools must list 1 to %d tools, this lists %d", MaxAllowedTools, n))
 			}
 			c.Allowed = make([]string, len(w.Tools))
 			for i, t := range w.Tools {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -114,6 +115,10 @@ func (s *Server) postTaskStop(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, res)
 }
 
+// unknownField is how encoding/json, which has no type for it, begins the error
+// about a key that the value has no field for.
+const unknownField = "json: unknown field "
+
 // readTaskBody reads a small JSON object into v; no body is an empty object.
 func (s *Server) readTaskBody(w http.ResponseWriter, r *http.Request, v any) error {
 	body, err := s.readBounded(w, r, maxTaskBody)
@@ -130,6 +135,9 @@ func (s *Server) readTaskBody(w http.ResponseWriter, r *http.Request, v any) err
 	switch {
 	case err == nil:
 		return nil
+	case strings.HasPrefix(err.Error(), unknownField):
+		name := clipID(strings.Trim(strings.TrimPrefix(err.Error(), unknownField), `"`))
+		return responses.Invalid(name, responses.CodeUnsupportedParameter, name+" is not offered by this server")
 	case errors.As(err, &wrong):
 		return responses.Invalid(wrong.Field, responses.CodeInvalidValue, fmt.Sprintf("%q must not be a JSON %s", wrong.Field, wrong.Value))
 	case errors.Is(err, io.ErrUnexpectedEOF):

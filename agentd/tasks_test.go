@@ -105,7 +105,7 @@ func TestTaskRoutesRefuse(t *testing.T) {
 		{"GET", path + "/output?max_output_tokens=9999999", "", 400, responses.CodeInvalidValue, "max_output_tokens"},
 		{"POST", path + "/input", ``, 400, responses.CodeMissingParameter, "input"},
 		{"POST", path + "/input", `{"input":1}`, 400, responses.CodeInvalidValue, "input"},
-		{"POST", path + "/input", `{"text":"x"}`, 400, responses.CodeInvalidJSON, ""},
+		{"POST", path + "/input", `{"text":"x"}`, 400, responses.CodeUnsupportedParameter, "text"},
 		{"POST", path + "/input", `{"input":"x"} {}`, 400, responses.CodeInvalidJSON, ""},
 		{"POST", path + "/input", `{"input":"x`, 400, responses.CodeInvalidJSON, ""},
 		{"POST", path + "/input", `{"input":"` + strings.Repeat("x", 65<<10) + `"}`, 400, responses.CodeInvalidValue, "input"},

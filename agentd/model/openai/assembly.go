@@ -217,8 +217,9 @@ func stopReason(r *wireResponse) (model.Stop, error) {
 // complete answer are calls among them whole, to be run.
 func (a *assembly) finish(complete bool) error {
 	for _, it := range a.open {
-		var err error
+		err := a.endText(it)
 		switch {
+		case err != nil:
 		case it.ended || !complete:
 		case it.kind == reasoning:
 			err = a.push(it, model.Event{Kind: model.ReasoningEnd})

@@ -29,7 +29,7 @@ func deltaKind(eventType string) model.EventKind {
 // wireEvent has the keys of the other events that are read.
 type wireEvent struct {
 	OutputIndex int             `json:"output_index"`
-	Delta       string          `json:"delta"`
+	Delta       model.WireText  `json:"delta"`
 	Text        string          `json:"text"`
 	Refusal     string          `json:"refusal"`
 	Arguments   string          `json:"arguments"`
@@ -98,7 +98,7 @@ func typeOf(data []byte) string {
 type delta struct {
 	kind  model.EventKind
 	index int // of the item in the output
-	text  string
+	text  model.WireText
 	probs []responses.LogProb
 }
 
@@ -201,11 +201,11 @@ func (s *scanner) plain() ([]byte, bool) {
 }
 
 // text consumes a string and returns its value.
-func (s *scanner) text() (string, bool) {
+func (s *scanner) text() (model.WireText, bool) {
 	s.space()
 	start := s.at
 	if v, ok := s.plain(); ok {
-		return string(v), utf8.Valid(v)
+		return model.WireText(v), utf8.Valid(v)
 	}
 	for s.at < len(s.data) && s.data[s.at] != '"' { // plain stopped at an escape, or at what is no string
 		if s.data[s.at] == '\\' {
@@ -217,7 +217,7 @@ func (s *scanner) text() (string, bool) {
 		return "", false
 	}
 	s.at++
-	var v string
+	var v model.WireText
 	err := json.Unmarshal(s.data[start:s.at], &v)
 	return v, err == nil
 }

@@ -31,9 +31,9 @@ func FuzzScanDelta(f *testing.F) {
 			return
 		}
 		var want struct {
-			Type        string `json:"type"`
-			OutputIndex int    `json:"output_index"`
-			Delta       string `json:"delta"`
+			Type        string         `json:"type"`
+			OutputIndex int            `json:"output_index"`
+			Delta       model.WireText `json:"delta"`
 		}
 		if err := json.Unmarshal(data, &want); err != nil {
 			t.Fatalf("accepted %q: %v", data, err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -362,5 +363,45 @@ func TestConnectionIsKept(t *testing.T) {
 	defer mu.Unlock()
 	if len(peers) != 1 {
 		t.Errorf("5 requests took %d connections", len(peers))
+	}
+}
+
+// A character that the provider cuts in two arrives whole, in texts, in
+// arguments, and at an end where its other half never comes.
+func TestSplitCharacters(t *testing.T) {
+	message := []string{
+		`{"type":"response.output_item.added","output_index":0,"item":{"type":"message"}}`,
+		`{"type":"response.output_text.delta","output_index":0,"delta":"a\ud83d"}`,
+		`{"type":"response.output_text.delta","output_index":0,"delta":"\ude00b"}`,
+		`{"type":"response.output_text.delta","output_index":0,"delta":"\ud83d","logprobs":[],"extra":1}`,
+		`{"type":"response.output_text.delta","output_index":0,"delta":"\ude01","extra":1}`,
+		`{"type":"response.output_text.delta","output_index":0,"delta":"\ud83d"}`,
+		`{"type":"response.output_text.done","output_index":0,"text":"a😀b😁?"}`,
+		`{"type":"response.content_part.done","output_index":0}`,
+		`{"type":"response.output_text.delta","output_index":0,"delta":"\ud83d"}`,
+		`{"type":"response.refusal.delta","output_index":0,"delta":"\ude00no"}`,
+		`{"type":"response.output_item.done","output_index":0,"item":{"type":"message"}}`,
+	}
+	call := []string{
+		`{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","call_id":"c","name":"f"}}`,
+		`{"type":"response.function_call_arguments.delta","output_index":1,"delta":"{\"a\":\"\ud83d"}`,
+		`{"type":"response.function_call_arguments.delta","output_index":1,"delta":"\ude00\"}"}`,
+		`{"type":"response.output_item.added","output_index":2,"item":{"type":"function_call","call_id":"d","name":"f"}}`,
+		`{"type":"response.function_call_arguments.delta","output_index":2,"delta":"{\"a\":\"\ud83d"}`,
+		`{"type":"response.function_call_arguments.done","output_index":2,"arguments":"{\"a\":\"😀\"}"}`,
+		`{"type":"response.output_item.added","output_index":3,"item":{"type":"message"}}`,
+		`{"type":"response.output_text.delta","output_index":3,"delta":"\ud83d"}`,
+		`{"type":"response.completed","response":{"id":"r","output":[]}}`,
+	}
+	tr := serve(t, false, replay(append(message, call...), true))
+	got, failed := ask(t.Context(), t, tr, model.Request{})
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	if got.Text != "a😀b😁\ufffd\ufffd\ufffd" || got.Refusal != "\ufffdno" {
+		t.Errorf("the text is %q, the refusal %q", got.Text, got.Refusal)
+	}
+	if want := []string{`c f {"a":"😀"}`, `d f {"a":"😀"}`}; !slices.Equal(got.Calls, want) {
+		t.Errorf("the calls are %q", got.Calls)
 	}
 }

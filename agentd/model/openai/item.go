@@ -26,6 +26,14 @@ type item struct {
 	said    bool            // something of the item was passed on
 	part    bool            // something of the open part was
 	args    strings.Builder // call: what was passed on
+	joins   joins
+}
+
+// joins is the text that a piece of an item continues.
+type joins struct {
+	model.Joiner
+	kind  model.EventKind
+	probs []responses.LogProb // of a piece that was kept back
 }
 
 // added begins an item.
@@ -98,14 +106,43 @@ func (a *assembly) delta(d delta) error {
 	if it == nil || it.ended || it.kind != kindOf(d.kind) || d.text == "" {
 		return nil
 	}
+	if it.joins.kind != d.kind {
+		if err := a.endText(it); err != nil {
+			return err
+		}
+		it.joins.kind = d.kind
+	}
+	text := it.joins.Join(d.text)
+	if text == "" { // half a character, so far
+		it.joins.probs = append(it.joins.probs, d.probs...)
+		return nil
+	}
+	if it.joins.probs != nil {
+		d.probs, it.joins.probs = append(it.joins.probs, d.probs...), nil
+	}
+	return a.say(it, d.kind, text, d.probs)
+}
+
+// endText ends the text that the pieces of an item so far belong to.
+func (a *assembly) endText(it *item) error {
+	if !it.joins.Holds() {
+		return nil
+	}
+	probs := it.joins.probs
+	it.joins.probs = nil
+	return a.say(it, it.joins.kind, it.joins.End(), probs)
+}
+
+// say passes text of an item on.
+func (a *assembly) say(it *item, kind model.EventKind, text string, probs []responses.LogProb) error {
 	it.said, it.part = true, true
 	if it.kind == call {
-		if it.args.Len()+len(d.text) > maxArguments {
+		if it.args.Len()+len(text) > maxArguments {
 			return protocolError(fmt.Sprintf("the provider's call has more than %d MiB of arguments", maxArguments>>20))
 		}
-		it.args.WriteString(d.text)
+		it.args.WriteString(text)
 	}
-	return a.push(it, model.Event{Kind: d.kind, Text: d.text, Logprobs: d.probs})
+	return a.push(it, model.Event{Kind: kind, Text: text, Logprobs: probs})
 }
 
 func kindOf(kind model.EventKind) itemKind {
@@ -134,13 +171,17 @@ func (a *assembly) rest(index int, kind model.EventKind, whole string) error {
 	} else if it.part {
 		return nil
 	}
-	return a.delta(delta{kind: kind, index: index, text: whole})
+	it.joins = joins{} // what was kept back is in the whole
+	return a.delta(delta{kind: kind, index: index, text: model.WireText(whole)})
 }
 
 func (a *assembly) partEnded(index int, summary bool) error {
 	it := a.items[index]
 	if it == nil || it.ended {
 		return nil
+	}
+	if err := a.endText(it); err != nil {
+		return err
 	}
 	spoke := it.part
 	it.part = false
@@ -181,6 +222,9 @@ func (a *assembly) ended(index int, raw json.RawMessage) error {
 	if err := a.unsaid(index, it, w); err != nil {
 		return err
 	}
+	if err := a.endText(it); err != nil {
+		return err
+	}
 	switch {
 	case it.kind == reasoning:
 		err = a.push(it, model.Event{Kind: model.ReasoningEnd, Text: w.EncryptedContent})
@@ -206,6 +250,7 @@ func (a *assembly) unsaid(index int, it *item, w *wireItem) error {
 	if it.said {
 		return nil
 	}
+	it.joins = joins{}
 	for _, p := range append(w.Summary, w.Content...) {
 		kind, text := model.TextDelta, p.Text
 		switch p.Type {
@@ -216,7 +261,7 @@ func (a *assembly) unsaid(index int, it *item, w *wireItem) error {
 		case responses.PartReasoningText:
 			kind = model.ReasoningDelta
 		}
-		if err := a.delta(delta{kind, index, text, logprobs(p.Logprobs)}); err != nil {
+		if err := a.delta(delta{kind, index, model.WireText(text), logprobs(p.Logprobs)}); err != nil {
 			return err
 		}
 		if err := a.partEnded(index, kind == model.SummaryDelta); err != nil {

@@ -152,6 +152,8 @@ const (
 	KindContextLength  ErrorKind = "context_length"  // the conversation is too long
 	KindCancelled      ErrorKind = "cancelled"       // ctx ended
 	KindScenario       ErrorKind = "scenario"        // a scripted model and reality diverged
+	KindTimeout        ErrorKind = "timeout"         // the attempt took longer than it may
+	KindUnsupported    ErrorKind = "unsupported"     // the transport cannot do what the request needs
 )
 
 // Error is a failed attempt. Message is fit for a user and holds no secret.
@@ -163,13 +165,15 @@ type Error struct {
 	RetryAfter time.Duration // the provider's wish, 0 when it has none
 	Permanent  bool          // trying again cannot help, although the kind suggests it
 	Err        error         // cause, for the log
+
+	Diagnostics *Diagnostics // how a transport found out; nil when it was no matter of transport
 }
 
 // Retryable reports whether the same request may succeed a little later
 // (runtime specification, "Current retry policy").
 func (e *Error) Retryable() bool {
 	switch e.Kind {
-	case KindTransport, KindRateLimited, KindOverloaded:
+	case KindTransport, KindTimeout, KindRateLimited, KindOverloaded:
 		return !e.Permanent
 	}
 	return false
@@ -182,7 +186,7 @@ func (e *Error) Response() *responses.Error {
 	switch e.Kind {
 	case KindRateLimited:
 		out.Type = responses.TypeTooManyRequests
-	case KindInvalidRequest, KindContextLength, KindScenario:
+	case KindInvalidRequest, KindContextLength, KindScenario, KindUnsupported:
 		out.Type = responses.TypeInvalidRequest
 	}
 	if out.Code == "" {

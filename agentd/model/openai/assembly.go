@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/responses"
 )
 
@@ -49,7 +50,7 @@ func (a *assembly) take(data []byte) (done bool, err error) {
 	}
 	eventType := typeOf(data)
 	if eventType == "error" {
-		return false, eventError(decodeFailure(data))
+		return false, endpoint.EventError(endpoint.DecodeFailure(data))
 	}
 	if eventType == "" {
 		return false, protocolError("the provider sent an event that is no JSON object with a type")
@@ -168,9 +169,9 @@ func (a *assembly) emit(ev model.Event) error {
 func (a *assembly) terminal(eventType string, r *wireResponse) error {
 	if eventType == "response.failed" {
 		if r.Error == nil {
-			return eventError(wireFailure{})
+			return endpoint.EventError(endpoint.Failure{})
 		}
-		return eventError(*r.Error)
+		return endpoint.EventError(*r.Error)
 	}
 	done := model.Event{Kind: model.Done, Stop: model.StopEnd, RequestID: r.ID}
 	if done.RequestID == "" {

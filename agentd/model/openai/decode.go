@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/responses"
 )
 
@@ -42,9 +43,10 @@ type wireEvent struct {
 
 type wireResponse struct {
 	ID                string            `json:"id"`
+	Status            string            `json:"status"`
 	Output            []json.RawMessage `json:"output"`
 	Usage             *responses.Usage  `json:"usage"`
-	Error             *wireFailure      `json:"error"`
+	Error             *endpoint.Failure `json:"error"`
 	IncompleteDetails *struct {
 		Reason string `json:"reason"`
 	} `json:"incomplete_details"`

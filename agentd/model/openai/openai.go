@@ -15,122 +15,142 @@
 package openai
 
 import (
+	"cmp"
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"net"
+	"maps"
+	"mime"
 	"net/http"
-	"net/url"
+	"strings"
 	"time"
 
 	"github.com/openai/openai-go/v3/option"
 	sdk "github.com/openai/openai-go/v3/responses"
 
 	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/responses"
 	"holon/responses/stream"
 )
 
 // Endpoints that are used when none is configured.
 const (
-	DefaultBaseURL = "https://api.openai.com/v1"
-	GatewayBaseURL = "http://model/openai" // on the gateway's socket
+	DefaultBaseURL      = "https://api.openai.com/v1"
+	DefaultCodexBaseURL = "https://chatgpt.com/backend-api/codex"
+	gatewayHost         = "http://model/" // on the gateway's socket; the provider follows
 )
 
 // DefaultIdleTimeout is how long a provider may be silent.
-const DefaultIdleTimeout = 5 * time.Minute
+const DefaultIdleTimeout = endpoint.DefaultIdleTimeout
 
-const (
-	// maxErrorBody bounds what is read of an answer that is no stream.
-	maxErrorBody = 64 << 10
-	// drainTime is how long the end of a stream may take after its last event. A
-	// connection that was read to its end serves the next round too.
-	drainTime = 20 * time.Millisecond
-)
+// maxJSON bounds an answer that is no stream, in bytes.
+const maxJSON = stream.MaxEvent
 
 // Options configure a Transport. Zero fields mean their defaults.
 type Options struct {
-	BaseURL      string            // endpoint without /responses; GatewayBaseURL when there is a SocketPath
-	APIKey       string            // required unless there is a SocketPath
+	Provider     string            // "openai" when empty; the first part of references
+	BaseURL      string            // endpoint without /responses; the gateway's when there is a SocketPath
+	APIKey       string            // required unless there is a SocketPath or KeyOptional
+	KeyOptional  bool              // the server may want no key
 	SocketPath   string            // Unix socket to dial instead of BaseURL's host
 	HTTPClient   *http.Client      // used as it is but for redirects, which are never followed
 	ExtraHeaders map[string]string // sent with every request
 	IdleTimeout  time.Duration     // longest silence between events, from the request on
+	Whole        bool              // ask for the answer as one JSON object instead of a stream
+	Codex        bool              // the request has the shape that ChatGPT's Codex backend takes
 }
 
 // Transport implements model.Transport. It is safe for concurrent use.
 type Transport struct {
-	service sdk.ResponseService
-	client  *http.Client
-	owned   *http.Transport // nil when the caller brought a client
-	idle    time.Duration
-	secrets []string // never shown
-	ready   bool     // there is a key or a socket
+	service  sdk.ResponseService
+	endpoint *endpoint.Endpoint
+	whole    bool
+	codex    bool
 }
 
 // New returns a transport. It does not connect. A missing key is not an error
 // here but of every call and of [Transport.Check], so that a server starts
-// without. The error, a *responses.Error, is about a malformed BaseURL.
+// without. The error, a *responses.Error, is about a malformed BaseURL, or about
+// options that contradict each other.
 func New(opts Options) (*Transport, error) {
-	if opts.BaseURL == "" {
-		opts.BaseURL = DefaultBaseURL
-		if opts.SocketPath != "" {
-			opts.BaseURL = GatewayBaseURL
-		}
-	}
-	if u, err := url.Parse(opts.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		e := responses.Invalid("OPENAI_BASE_URL", responses.CodeInvalidValue, "the OpenAI endpoint is no http or https URL")
-		e.Hint = "write for example " + DefaultBaseURL
+	opts.Provider = cmp.Or(opts.Provider, "openai")
+	if opts.Codex && opts.Whole {
+		e := responses.Invalid(endpoint.Setting(opts.Provider, "STREAM"), responses.CodeInvalidValue, "the Codex backend only streams")
+		e.Hint = "leave the setting out"
 		return nil, e
 	}
-	t := &Transport{idle: opts.IdleTimeout, ready: opts.APIKey != "" || opts.SocketPath != ""}
-	if t.idle <= 0 {
-		t.idle = DefaultIdleTimeout
+	if opts.BaseURL == "" {
+		opts.BaseURL = defaultBase(opts)
 	}
-	t.client, t.owned = newClient(opts)
+	headers := maps.Clone(opts.ExtraHeaders)
+	if account := chatGPTAccount(opts.APIKey); opts.Codex && account != "" {
+		if headers == nil {
+			headers = make(map[string]string)
+		}
+		headers["Chatgpt-Account-Id"] = account
+	}
+	e, err := endpoint.New(endpoint.Options{
+		Provider: opts.Provider, BaseURL: opts.BaseURL, APIKey: opts.APIKey, KeyOptional: opts.KeyOptional, SocketPath: opts.SocketPath,
+		HTTPClient: opts.HTTPClient, Headers: headers, IdleTimeout: opts.IdleTimeout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	t := &Transport{endpoint: e, whole: opts.Whole, codex: opts.Codex}
 	requestOptions := []option.RequestOption{
-		option.WithBaseURL(opts.BaseURL), option.WithHTTPClient(t.client), option.WithMaxRetries(0),
-		option.WithMiddleware(boundErrors), option.WithHeader("Accept", stream.TypeSSE),
+		option.WithBaseURL(e.Base()), option.WithHTTPClient(e.Client()), option.WithMaxRetries(0),
+		option.WithMiddleware(boundErrors), option.WithHeader("Accept", t.accepts()),
 	}
-	if opts.APIKey != "" {
-		requestOptions = append(requestOptions, option.WithAPIKey(opts.APIKey))
-		t.secrets = append(t.secrets, opts.APIKey)
-	}
-	for name, value := range opts.ExtraHeaders {
-		requestOptions = append(requestOptions, option.WithHeader(name, value))
-		t.secrets = append(t.secrets, value)
+	for name, values := range e.Headers() {
+		requestOptions = append(requestOptions, option.WithHeader(name, values[0]))
 	}
 	t.service = sdk.NewResponseService(requestOptions...)
 	return t, nil
 }
 
-// newClient returns the HTTP client for opts, and its transport when that is
-// ours to close.
-func newClient(opts Options) (*http.Client, *http.Transport) {
-	client := &http.Client{}
-	var owned *http.Transport
-	if opts.HTTPClient != nil {
-		*client = *opts.HTTPClient
-	} else {
-		owned = &http.Transport{
-			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 15 * time.Second,
-			MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second,
-			DisableCompression: true, // a compressed stream arrives in lumps
-		}
-		dialer := &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}
-		owned.DialContext = dialer.DialContext
-		if opts.SocketPath != "" {
-			owned.Proxy = nil
-			owned.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return dialer.DialContext(ctx, "unix", opts.SocketPath)
-			}
-		}
-		client.Transport = owned
+func defaultBase(opts Options) string {
+	switch {
+	case opts.SocketPath != "":
+		return gatewayHost + opts.Provider
+	case opts.Codex:
+		return DefaultCodexBaseURL
 	}
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return client, owned
+	return DefaultBaseURL
+}
+
+// chatGPTAccount returns the account that a ChatGPT access token is for, which
+// the Codex backend wants named; "" when the key is no such token. The token is
+// read and not trusted: its issuer checks it.
+func chatGPTAccount(token string) string {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	claims, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return ""
+	}
+	var c struct {
+		Auth struct {
+			Account string `json:"chatgpt_account_id"`
+		} `json:"https://api.openai.com/auth"`
+	}
+	if json.Unmarshal(claims, &c) != nil {
+		return ""
+	}
+	return c.Auth.Account
+}
+
+func (t *Transport) accepts() string {
+	if t.whole {
+		return "application/json"
+	}
+	return stream.TypeSSE
 }
 
 // boundErrors cuts the body of an error answer, which the client reads whole.
@@ -140,39 +160,23 @@ func boundErrors(req *http.Request, next option.MiddlewareNext) (*http.Response,
 		resp.Body = struct {
 			io.Reader
 			io.Closer
-		}{io.LimitReader(resp.Body, maxErrorBody), resp.Body}
+		}{io.LimitReader(resp.Body, endpoint.MaxErrorBody), resp.Body}
 	}
 	return resp, err
 }
 
 // Close drops idle connections. Streams that are being read go on.
-func (t *Transport) Close() error {
-	if t.owned != nil {
-		t.owned.CloseIdleConnections()
-	}
-	return nil
-}
+func (t *Transport) Close() error { return t.endpoint.Close() }
 
 // Check reports whether there is a key, or a gateway that has one. The error is
 // a *responses.Error with code missing_credentials.
-func (t *Transport) Check(string) error {
-	if t.ready {
-		return nil
-	}
-	return &responses.Error{
-		Type: responses.TypeInvalidRequest, Code: responses.CodeMissingCredentials, Param: "model",
-		Message: "models of openai need a key and there is none", Hint: "set OPENAI_API_KEY",
-	}
-}
+func (t *Transport) Check(string) error { return t.endpoint.Check() }
 
 // Capabilities implements model.Capable. Which of its models take images and
 // files only the provider knows for sure; it refuses what does not fit.
 func (t *Transport) Capabilities(string) model.Capabilities {
 	return model.Capabilities{Images: true, Files: true}
 }
-
-// errIdle ends an attempt whose provider fell silent.
-var errIdle = errors.New("the provider is silent")
 
 // Stream implements model.Transport.
 func (t *Transport) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Event, error] {
@@ -185,48 +189,79 @@ func (t *Transport) Stream(ctx context.Context, req model.Request) iter.Seq2[mod
 
 // attempt makes the call and yields what comes. Its errors are *model.Error
 // values, or errStopped when the reader wants no more.
-func (t *Transport) attempt(parent context.Context, req model.Request, yield func(model.Event, error) bool) error {
+func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(model.Event, error) bool) error {
 	if err := t.Check(req.Model); err != nil {
 		return &model.Error{Kind: model.KindAuthentication, Code: responses.CodeMissingCredentials, Message: err.Error(), Permanent: true}
 	}
-	body, err := encodeRequest(req)
+	body, err := t.encode(req)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(parent)
-	defer cancel(nil)
-	idle := time.AfterFunc(t.idle, func() { cancel(errIdle) })
-	defer idle.Stop()
-	resp, err := t.call(ctx, body)
+	watch := t.endpoint.Begin(ctx)
+	defer watch.End()
+	resp, err := t.call(watch.Context(), body)
 	if err != nil {
-		return t.broken(parent, ctx, err)
+		return watch.Broken(model.StageSend, err)
 	}
 	defer func() { _ = resp.Body.Close() }() // what matters of it was read
-	if err := t.checkAnswer(resp); err != nil {
+	if err := t.endpoint.Answered(resp); err != nil {
 		return err
 	}
-	a := newAssembly(func(ev model.Event) bool {
-		// How long the reader takes is not the provider's silence.
-		idle.Stop()
-		more := yield(ev, nil)
-		idle.Reset(t.idle)
-		return more
-	})
+	a := newAssembly(func(ev model.Event) bool { return watch.Yield(yield, ev) })
 	a.requestID = resp.Header.Get("X-Request-Id")
-	for data, err := range stream.Events(resp.Body, stream.SSE) {
+	switch {
+	case isType(resp, stream.TypeSSE):
+		return t.streamed(watch, resp.Body, a)
+	case t.whole && isType(resp, "application/json"):
+		return t.wholeAnswer(watch, resp.Body, a)
+	}
+	return t.endpoint.Garbled(protocolError(fmt.Sprintf("the provider answered with content type %.80q where %s was asked for", resp.Header.Get("Content-Type"), t.asked())))
+}
+
+func (t *Transport) asked() string {
+	if t.whole {
+		return "JSON"
+	}
+	return "an event stream"
+}
+
+func isType(resp *http.Response, want string) bool {
+	got, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return err == nil && got == want
+}
+
+// streamed reads an answer that comes in events.
+func (t *Transport) streamed(watch *endpoint.Attempt, body io.Reader, a *assembly) error {
+	for data, err := range stream.Events(body, stream.SSE) {
 		if err != nil {
-			return t.broken(parent, ctx, err)
+			return watch.Broken(model.StageBody, err)
 		}
-		idle.Reset(t.idle)
+		watch.Alive()
 		if done, err := a.take(data); err != nil {
-			return t.clean(err)
+			return t.garbled(err)
 		} else if done {
-			idle.Reset(drainTime)
-			_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // only for the connection's sake
+			watch.Drain(body)
 			return nil
 		}
 	}
-	return &model.Error{Kind: model.KindTransport, Code: responses.CodeProviderUnavailable, Message: "the provider's stream ended before its answer did"}
+	return watch.Broken(model.StageBody, stream.ErrTruncated)
+}
+
+// wholeAnswer reads an answer that comes as one JSON object.
+func (t *Transport) wholeAnswer(watch *endpoint.Attempt, body io.Reader, a *assembly) error {
+	data, err := endpoint.ReadAll(body, maxJSON)
+	if err != nil {
+		return watch.Broken(model.StageBody, err)
+	}
+	return t.garbled(a.whole(data))
+}
+
+// garbled adds to an error of an assembly how it was found.
+func (t *Transport) garbled(err error) error {
+	if failed, ok := errors.AsType[*model.Error](err); ok {
+		return t.endpoint.Garbled(failed)
+	}
+	return err
 }
 
 // call sends the request and returns the answer, whatever its status.
@@ -241,42 +276,4 @@ func (t *Transport) call(ctx context.Context, body []byte) (*http.Response, erro
 		return nil, err
 	}
 	return resp, nil // the client's own error for a status tells less than the answer
-}
-
-// checkAnswer returns the error that an answer is unless it is an event stream.
-func (t *Transport) checkAnswer(resp *http.Response) error {
-	if resp.StatusCode != http.StatusOK {
-		body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-		if err != nil {
-			body = nil // the status says what is needed
-		}
-		return t.clean(statusError(resp.StatusCode, resp.Header, body))
-	}
-	if f, err := stream.FramingOf(resp.Header.Get("Content-Type")); err != nil || f != stream.SSE {
-		return t.clean(&model.Error{Kind: model.KindProtocol, Code: responses.CodeModelError,
-			Message: fmt.Sprintf("the provider answered with content type %.80q where an event stream was asked for", resp.Header.Get("Content-Type"))})
-	}
-	return nil
-}
-
-// broken returns the error of a connection that could not be made or broke.
-func (t *Transport) broken(parent, ctx context.Context, err error) error {
-	e := &model.Error{Kind: model.KindTransport, Code: responses.CodeProviderUnavailable}
-	var u *url.Error
-	if errors.As(err, &u) {
-		err = u.Err // the address may hold a secret
-	}
-	switch {
-	case parent.Err() != nil:
-		return model.Cancelled(parent)
-	case errors.Is(context.Cause(ctx), errIdle):
-		e.Message = fmt.Sprintf("the provider sent no event for %s", t.idle)
-	case errors.Is(err, stream.ErrTruncated):
-		e.Message = "the provider's stream ended before its answer did"
-	case errors.Is(err, stream.ErrTooLarge):
-		e.Kind, e.Code, e.Message = model.KindProtocol, responses.CodeModelError, err.Error()
-	default:
-		e.Message = "the connection to the provider failed: " + err.Error()
-	}
-	return t.clean(e)
 }

@@ -64,17 +64,36 @@ type wireFormat struct {
 	Strict      *bool           `json:"strict,omitempty"`
 }
 
-// encodeRequest returns the body for req. Errors are *model.Error values about
-// items that the provider cannot be told.
-func encodeRequest(req model.Request) ([]byte, error) {
+// encode returns the body for req. Errors are *model.Error values about items
+// that the provider cannot be told.
+func (t *Transport) encode(req model.Request) ([]byte, error) {
+	w, err := newRequest(req)
+	if err != nil {
+		return nil, err
+	}
+	w.Stream = !t.whole
+	var body any = w
+	if t.codex {
+		body = w.codex()
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(body); err != nil {
+		return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: "the request has no form in JSON: " + err.Error(), Err: err}
+	}
+	return b.Bytes(), nil
+}
+
+func newRequest(req model.Request) (*wireRequest, error) {
 	input, err := encodeInput(req.Input)
 	if err != nil {
 		return nil, err
 	}
-	w := wireRequest{
+	w := &wireRequest{
 		Model: req.Model, Instructions: req.Instructions, Input: input, MaxOutputTokens: atLeast(minOutputTokens, req.MaxOutputTokens),
 		Text: encodeText(req.Text), PromptCacheKey: req.PromptCacheKey, SafetyIdentifier: req.SafetyIdentifier,
-		Metadata: req.Metadata, Stream: true,
+		Metadata:    req.Metadata,
 		Temperature: sent(req.Sampling.Temperature, req.Temperature), TopP: sent(req.Sampling.TopP, req.TopP),
 		PresencePenalty:  sent(req.Sampling.PresencePenalty, req.PresencePenalty),
 		FrequencyPenalty: sent(req.Sampling.FrequencyPenalty, req.FrequencyPenalty),
@@ -95,13 +114,7 @@ func encodeRequest(req model.Request) ([]byte, error) {
 		w.ToolChoice, w.ParallelToolCalls = req.ToolChoice, &req.ParallelToolCalls
 		w.Tools = encodeTools(req.Tools)
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(w); err != nil {
-		return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: "the request has no form in JSON: " + err.Error(), Err: err}
-	}
-	return b.Bytes(), nil
+	return w, nil
 }
 
 // minOutputTokens is the smallest limit that the API takes. Clients that probe

@@ -1,8 +1,7 @@
-package openai
+package endpoint
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -17,26 +16,49 @@ import (
 // maxMessage bounds what an error repeats of a provider's words, in bytes.
 const maxMessage = 400
 
-// wireFailure is a provider's error: in an error answer, in an error event, and
-// in a failed response. Providers leave out or null what they please.
-type wireFailure struct {
+// Failure is a provider's error: in an error answer, in an error event, and in
+// a failed response. Providers leave out or null what they please.
+type Failure struct {
 	Type    string `json:"type"`
 	Code    any    `json:"code"` // a string; a number with some servers
 	Message string `json:"message"`
 }
 
-func (f wireFailure) code() string {
+func (f Failure) code() string {
 	if s, ok := f.Code.(string); ok {
 		return s
 	}
 	return ""
 }
 
-// statusError classifies an answer with an error status (runtime
+// status returns the HTTP status that servers without other codes put there, 0
+// for none.
+func (f Failure) status() int {
+	var n int
+	switch code := f.Code.(type) {
+	case float64:
+		n = int(code)
+	case string:
+		n, _ = strconv.Atoi(code) // a word is no status
+	}
+	if n < 400 || n > 599 {
+		return 0
+	}
+	return n
+}
+
+// StatusError classifies an answer with an error status (runtime
 // specification, "Current retry policy").
-func statusError(status int, header http.Header, body []byte) *model.Error {
-	f := decodeFailure(body)
-	e := &model.Error{Status: status, RetryAfter: retryAfter(header)}
+func StatusError(status int, header http.Header, body []byte) *model.Error {
+	f := DecodeFailure(body)
+	e := ofStatus(status)
+	e.RetryAfter = retryAfter(header)
+	refine(e, f)
+	return finish(e, fmt.Sprintf("the provider answered %d %s", status, http.StatusText(status)), f.Message)
+}
+
+func ofStatus(status int) *model.Error {
+	e := &model.Error{Status: status}
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		e.Kind, e.Code = model.KindAuthentication, responses.CodeProviderAuthentication
@@ -46,18 +68,24 @@ func statusError(status int, header http.Header, body []byte) *model.Error {
 		e.Kind, e.Code = model.KindTransport, responses.CodeProviderUnavailable
 	case status >= 500:
 		e.Kind, e.Code = model.KindOverloaded, responses.CodeProviderUnavailable
+		// These say that it will never work.
+		e.Permanent = status == http.StatusNotImplemented || status == http.StatusHTTPVersionNotSupported
 	case status >= 400:
 		e.Kind, e.Code = model.KindInvalidRequest, responses.CodeModelError
-	default: // a redirect, or a success that is no stream
+	default: // a redirect, or a success without content
 		e.Kind, e.Code = model.KindProtocol, responses.CodeModelError
 	}
-	refine(e, f)
-	return finish(e, fmt.Sprintf("the provider answered %d %s", status, http.StatusText(status)), f.Message)
+	return e
 }
 
-// eventError classifies a failure that a stream reports.
-func eventError(f wireFailure) *model.Error {
+// EventError classifies a failure that a stream reports.
+func EventError(f Failure) *model.Error {
 	e := &model.Error{Kind: model.KindOverloaded, Code: responses.CodeProviderUnavailable}
+	if status := f.status(); status != 0 {
+		e = ofStatus(status)
+		refine(e, f)
+		return finish(e, "the provider failed while it answered", f.Message)
+	}
 	switch code := f.code(); {
 	case code == "rate_limit_exceeded" || f.Type == "too_many_requests":
 		e.Kind, e.Code = model.KindRateLimited, responses.CodeRateLimit
@@ -72,10 +100,9 @@ func eventError(f wireFailure) *model.Error {
 }
 
 // refine lets a provider's code override what the status says.
-func refine(e *model.Error, f wireFailure) {
-	text := strings.ToLower(f.Message)
+func refine(e *model.Error, f Failure) {
 	switch code := f.code(); {
-	case code == "context_length_exceeded" || strings.Contains(text, "context length") || strings.Contains(text, "context window"):
+	case code == "context_length_exceeded" || f.Type == "exceed_context_size_error" || tooLong.MatchString(f.Message):
 		e.Kind, e.Code = model.KindContextLength, responses.CodeContextLength
 	case code == "insufficient_quota" || f.Type == "insufficient_quota":
 		e.Kind, e.Code, e.Permanent = model.KindRateLimited, responses.CodeRateLimit, true // no pause brings money
@@ -83,6 +110,10 @@ func refine(e *model.Error, f wireFailure) {
 		e.Kind, e.Code = model.KindInvalidRequest, responses.CodeModelNotFound
 	}
 }
+
+// tooLong matches how providers without a code for it say that a conversation
+// does not fit.
+var tooLong = regexp.MustCompile(`(?i)context (length|window|size)|maximum prompt length|(prompt|input) is too long`)
 
 func finish(e *model.Error, what, words string) *model.Error {
 	e.Message = what
@@ -92,10 +123,8 @@ func finish(e *model.Error, what, words string) *model.Error {
 	return e
 }
 
-// decodeFailure reads the shapes of error bodies and error events that servers
-// of this API have.
-// A body of another kind, such as a proxy's HTML, is not shown.
-func decodeFailure(body []byte) (f wireFailure) {
+// DecodeFailure reads the shapes that error bodies and error events have. A body of another kind, such as a proxy's HTML, is not shown.
+func DecodeFailure(body []byte) (f Failure) {
 	var env struct {
 		Error   json.RawMessage `json:"error"`
 		Code    any             `json:"code"` // of the flat form that error events have
@@ -135,26 +164,26 @@ func retryAfter(h http.Header) time.Duration {
 // credential matches what looks like a key in a provider's words.
 var credential = regexp.MustCompile(`(?i)\b(sk|rk|pk|sess|key)-[a-z0-9_*-]{6,}|\bbearer\s+\S+`)
 
-// clean makes an error fit for a user: one bounded line without secrets. Errors
-// of other types pass.
-func (t *Transport) clean(err error) error {
-	var e *model.Error
-	if !errors.As(err, &e) {
-		return err
-	}
-	msg := e.Message
-	for _, secret := range t.secrets {
+// Clean makes an error fit for a user, in place: one bounded line without
+// secrets.
+func (e *Endpoint) Clean(failed *model.Error) *model.Error {
+	failed.Message = e.line(failed.Message)
+	return failed
+}
+
+// line returns text as one bounded line without secrets.
+func (e *Endpoint) line(text string) string {
+	for _, secret := range e.secrets {
 		if len(secret) >= 4 { // less is no secret and may be part of any word
-			msg = strings.ReplaceAll(msg, secret, "[redacted]")
+			text = strings.ReplaceAll(text, secret, "[redacted]")
 		}
 	}
-	msg = credential.ReplaceAllString(msg, "[redacted]")
-	msg = strings.Join(strings.Fields(strings.Map(printable, strings.ToValidUTF8(msg, "\uFFFD"))), " ")
-	if len(msg) > maxMessage {
-		msg = strings.ToValidUTF8(msg[:maxMessage], "") + "…"
+	text = credential.ReplaceAllString(text, "[redacted]")
+	text = strings.Join(strings.Fields(strings.Map(printable, strings.ToValidUTF8(text, "\uFFFD"))), " ")
+	if len(text) > maxMessage {
+		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
 	}
-	e.Message = msg
-	return e
+	return text
 }
 
 func printable(r rune) rune {

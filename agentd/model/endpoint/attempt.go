@@ -1,0 +1,114 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"holon/agentd/model"
+	"holon/responses"
+	"holon/responses/stream"
+)
+
+// errIdle ends an attempt whose provider fell silent.
+var errIdle = errors.New("the provider is silent")
+
+// drainTime is how long the end of a stream may take after its last event. A
+// connection that was read to its end serves the next round too.
+const drainTime = 20 * time.Millisecond
+
+// Attempt watches over one request: it ends the request when its context ends
+// and when the provider is silent for too long. Use it from one goroutine.
+type Attempt struct {
+	endpoint *Endpoint
+	parent   context.Context
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	idle     *time.Timer
+}
+
+// Begin starts to watch. Call End when nothing of the answer is read any more.
+func (e *Endpoint) Begin(parent context.Context) *Attempt {
+	ctx, cancel := context.WithCancelCause(parent)
+	return &Attempt{e, parent, ctx, cancel, time.AfterFunc(e.idle, func() { cancel(errIdle) })}
+}
+
+// Context is the context of the request.
+func (a *Attempt) Context() context.Context { return a.ctx }
+
+// Alive says that something came.
+func (a *Attempt) Alive() { a.idle.Reset(a.endpoint.idle) }
+
+// Yield passes an event to the reader. How long the reader takes is not the
+// provider's silence.
+func (a *Attempt) Yield(yield func(model.Event, error) bool, ev model.Event) bool {
+	a.idle.Stop()
+	more := yield(ev, nil)
+	a.Alive()
+	return more
+}
+
+// Drain reads what follows the last event, for the connection's sake only.
+func (a *Attempt) Drain(body io.Reader) {
+	a.idle.Reset(drainTime)
+	_, _ = io.CopyN(io.Discard, body, MaxErrorBody)
+}
+
+// End releases what the attempt holds.
+func (a *Attempt) End() {
+	a.idle.Stop()
+	a.cancel(nil)
+}
+
+// Broken returns the error of a connection that could not be made or broke, at
+// a stage of model.Diagnostics.
+func (a *Attempt) Broken(stage string, err error) *model.Error {
+	e := &model.Error{Kind: model.KindTransport, Code: responses.CodeProviderUnavailable}
+	e.Diagnostics = a.endpoint.diagnose(stage, err)
+	err = withoutAddress(err)
+	switch {
+	case a.parent.Err() != nil:
+		cancelled := model.Cancelled(a.parent)
+		cancelled.Diagnostics = e.Diagnostics
+		return cancelled
+	case errors.Is(context.Cause(a.ctx), errIdle):
+		e.Diagnostics.Timeout = true
+		e.Message = fmt.Sprintf("the provider sent no event for %s", a.endpoint.idle)
+	case errors.Is(err, stream.ErrTruncated):
+		e.Message = "the provider's stream ended before its answer did"
+	case errors.Is(err, stream.ErrTooLarge), errors.Is(err, ErrTooLarge):
+		e.Kind, e.Code, e.Message = model.KindProtocol, responses.CodeModelError, err.Error()
+	default:
+		e.Message = "the connection to the provider failed: " + err.Error()
+	}
+	return a.endpoint.Clean(e)
+}
+
+// Answered returns the error that an answer with another status than 200 is,
+// and nil for 200. It reads the body of an error.
+func (e *Endpoint) Answered(resp *http.Response) *model.Error {
+	if resp.StatusCode == http.StatusOK {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxErrorBody))
+	if err != nil {
+		body = nil // the status says what is needed
+	}
+	failed := StatusError(resp.StatusCode, resp.Header, body)
+	failed.Diagnostics = e.diagnose(model.StageStatus, nil)
+	failed.Diagnostics.Redirect = resp.StatusCode >= 300 && resp.StatusCode < 400
+	return e.Clean(failed)
+}
+
+// Garbled adds to an error about what an answer says how it was found, and
+// makes it fit for a user.
+func (e *Endpoint) Garbled(failed *model.Error) *model.Error {
+	if failed.Diagnostics == nil {
+		failed.Diagnostics = e.diagnose(model.StageDecode, failed.Err)
+		failed.Diagnostics.Decode = failed.Kind == model.KindProtocol
+	}
+	return e.Clean(failed)
+}

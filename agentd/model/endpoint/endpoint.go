@@ -1,0 +1,194 @@
+// Package endpoint is what transports of providers that speak HTTP have in
+// common: where a provider is, the client and the key that reach it, how long it
+// may be silent, and what its failures mean.
+//
+// The invariant: no key and no header of the configuration is in an error, and
+// an error's text is one bounded line. Redirects are never followed, nothing is
+// asked for compressed, and nothing is repeated: an attempt is one request.
+package endpoint
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"holon/responses"
+)
+
+// DefaultIdleTimeout is how long a provider may be silent.
+const DefaultIdleTimeout = 5 * time.Minute
+
+// MaxErrorBody bounds what is read of an answer that is an error, in bytes.
+const MaxErrorBody = 64 << 10
+
+// Options configure an Endpoint. Zero fields mean their defaults.
+type Options struct {
+	Provider    string            // the first part of its model references; names its settings
+	BaseURL     string            // http, https, or unix:///SOCKET:/PREFIX
+	APIKey      string            // sent as a bearer token
+	KeyOptional bool              // the provider may want no key
+	SocketPath  string            // Unix socket to dial instead of BaseURL's host
+	HTTPClient  *http.Client      // used as it is but for redirects, which are never followed
+	Headers     map[string]string // sent with every request
+	IdleTimeout time.Duration     // longest silence, from the request on
+}
+
+// Endpoint is one provider. It is safe for concurrent use.
+type Endpoint struct {
+	provider string
+	base     string
+	client   *http.Client
+	owned    *http.Transport // nil when the caller brought a client
+	header   http.Header
+	idle     time.Duration
+	secrets  []string // never shown
+	ready    bool     // it can be asked without a key, or there is one
+}
+
+// New returns an endpoint. It does not connect. A missing key is not an error
+// here but of [Endpoint.Check], so that a server starts without. The error, a
+// *responses.Error, is about a malformed BaseURL or header.
+func New(opts Options) (*Endpoint, error) {
+	base, password, err := parseBase(&opts)
+	if err != nil {
+		return nil, err
+	}
+	e := &Endpoint{
+		provider: opts.Provider, base: base, header: make(http.Header), idle: opts.IdleTimeout,
+		ready: opts.APIKey != "" || opts.SocketPath != "" || opts.KeyOptional,
+	}
+	if e.idle <= 0 {
+		e.idle = DefaultIdleTimeout
+	}
+	if opts.APIKey != "" {
+		e.header.Set("Authorization", "Bearer "+opts.APIKey)
+		e.secrets = append(e.secrets, opts.APIKey)
+	}
+	if password != "" {
+		e.secrets = append(e.secrets, password)
+	}
+	for name, value := range opts.Headers {
+		e.header.Set(name, value)
+		e.secrets = append(e.secrets, value)
+	}
+	e.client, e.owned = newClient(opts)
+	return e, nil
+}
+
+// parseBase checks the base URL. One that names a socket becomes a SocketPath.
+func parseBase(opts *Options) (base, password string, err error) {
+	bad := func(message string) (string, string, error) {
+		e := responses.Invalid(Setting(opts.Provider, "BASE_URL"), responses.CodeInvalidValue, message)
+		e.Hint = "write for example https://host/v1, or unix:///socket:/v1"
+		return "", "", e
+	}
+	if rest, ok := strings.CutPrefix(opts.BaseURL, "unix://"); ok {
+		path, prefix, _ := strings.Cut(rest, ":")
+		if !strings.HasPrefix(path, "/") || prefix != "" && !strings.HasPrefix(prefix, "/") {
+			return bad(fmt.Sprintf("the endpoint of %s names no socket", opts.Provider))
+		}
+		if opts.SocketPath == "" {
+			opts.SocketPath, opts.KeyOptional = path, true
+		}
+		return "http://" + opts.Provider + strings.TrimSuffix(prefix, "/"), "", nil
+	}
+	u, err := url.Parse(opts.BaseURL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return bad(fmt.Sprintf("the endpoint of %s is no http or https URL", opts.Provider))
+	}
+	password, _ = u.User.Password()
+	return strings.TrimSuffix(opts.BaseURL, "/"), password, nil
+}
+
+// Setting returns the name of a provider's variable: X_BASE_URL, X_API_KEY.
+func Setting(provider, what string) string {
+	return strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(provider)) + "_" + what
+}
+
+// newClient returns the HTTP client for opts, and its transport when that is
+// ours to close.
+func newClient(opts Options) (*http.Client, *http.Transport) {
+	client := &http.Client{}
+	var owned *http.Transport
+	if opts.HTTPClient != nil {
+		*client = *opts.HTTPClient
+	} else {
+		owned = &http.Transport{
+			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 15 * time.Second,
+			MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second, ReadBufferSize: 32 << 10,
+			DisableCompression: true, // a compressed stream arrives in lumps
+		}
+		dialer := &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}
+		owned.DialContext = dialer.DialContext
+		if opts.SocketPath != "" {
+			owned.Proxy = nil
+			owned.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return dialer.DialContext(ctx, "unix", opts.SocketPath)
+			}
+		}
+		client.Transport = owned
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return client, owned
+}
+
+// Client returns the client that reaches the provider, without its headers.
+func (e *Endpoint) Client() *http.Client { return e.client }
+
+// Base returns the base URL, without a slash at its end.
+func (e *Endpoint) Base() string { return e.base }
+
+// Headers returns what every request carries, the key included.
+func (e *Endpoint) Headers() http.Header { return e.header.Clone() }
+
+// Close drops idle connections. Streams that are being read go on.
+func (e *Endpoint) Close() error {
+	if e.owned != nil {
+		e.owned.CloseIdleConnections()
+	}
+	return nil
+}
+
+// Check reports whether there is a key, or no need of one. The error is a
+// *responses.Error with code missing_credentials.
+func (e *Endpoint) Check() error {
+	if e.ready {
+		return nil
+	}
+	return &responses.Error{
+		Type: responses.TypeInvalidRequest, Code: responses.CodeMissingCredentials, Param: "model",
+		Message: fmt.Sprintf("models of %s need a key and there is none", e.provider), Hint: "set " + Setting(e.provider, "API_KEY"),
+	}
+}
+
+// Post sends a JSON body to the path below the base URL and returns the answer,
+// whatever its status. accept is the media type that is asked for.
+func (e *Endpoint) Post(ctx context.Context, path, accept string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("make the request: %w", err)
+	}
+	req.Header = e.Headers()
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", accept)
+	return e.client.Do(req)
+}
+
+// ReadAll reads an answer that is no stream, up to max bytes.
+func ReadAll(r io.Reader, max int64) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r, max+1))
+	if err == nil && int64(len(body)) > max {
+		return nil, ErrTooLarge
+	}
+	return body, err
+}
+
+// ErrTooLarge says that an answer that is no stream exceeds its bound.
+var ErrTooLarge = errors.New("the provider's answer is too large")

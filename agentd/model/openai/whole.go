@@ -1,0 +1,41 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"holon/responses"
+)
+
+// whole takes an answer that came as one response object, and says of it what
+// a stream would have said.
+func (a *assembly) whole(data []byte) error {
+	var r wireResponse
+	if err := json.Unmarshal(data, &r); err != nil {
+		return protocolError("the provider's answer can't be read: " + err.Error())
+	}
+	switch responses.Status(r.Status) {
+	case responses.StatusCompleted, responses.StatusFailed:
+	case responses.StatusIncomplete:
+		if err := a.incomplete(r.Output); err != nil {
+			return err
+		}
+	default:
+		return protocolError(fmt.Sprintf("the provider's answer has the status %.64q", r.Status))
+	}
+	return a.terminal("response."+r.Status, &r)
+}
+
+// incomplete says what there is of an answer that was cut short. Its last item
+// may be half of one, so a call there is never run.
+func (a *assembly) incomplete(output []json.RawMessage) error {
+	for index, raw := range output {
+		if index == len(output)-1 && typeOf(raw) != responses.ItemMessage {
+			return nil
+		}
+		if err := a.ended(index, raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -22,12 +22,15 @@ func (s *Server) Health() turns.Health {
 	return h
 }
 
+// stopping is the answer of POST /shutdown.
+type stopping struct {
+	Status  string `json:"status"`
+	Running int    `json:"active_turns"`
+	Queued  int    `json:"queued_turns"`
+}
+
 func (s *Server) postShutdown(w http.ResponseWriter, _ *http.Request) {
 	running, queued := s.lanes.load()
-	writeJSON(w, http.StatusAccepted, struct {
-		Status  string `json:"status"`
-		Running int    `json:"active_turns"`
-		Queued  int    `json:"queued_turns"`
-	}{turns.HealthDraining, running, queued})
+	writeJSON(w, http.StatusAccepted, stopping{turns.HealthDraining, running, queued})
 	s.Shutdown()
 }

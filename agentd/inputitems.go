@@ -12,20 +12,26 @@ import (
 	"holon/responses"
 )
 
+// Items in a page.
+const (
+	defaultPage = 20
+	maxPage     = 100
+)
+
 // page is what of a list a request asks for.
 type page struct {
-	limit         int  // 1 to 100
+	limit         int  // 1 to maxPage
 	ascending     bool // the newest item first otherwise
 	after, before string
 }
 
 // readPage reads limit, order, after and before of a query.
 func readPage(q url.Values) (page, error) {
-	p := page{limit: 20, after: q.Get("after"), before: q.Get("before")}
+	p := page{limit: defaultPage, after: q.Get("after"), before: q.Get("before")}
 	if v := q.Get("limit"); v != "" {
 		var err error
-		if p.limit, err = strconv.Atoi(v); err != nil || p.limit < 1 || p.limit > 100 {
-			return p, responses.Invalid("limit", responses.CodeInvalidValue, "limit must be a number from 1 to 100")
+		if p.limit, err = strconv.Atoi(v); err != nil || p.limit < 1 || p.limit > maxPage {
+			return p, responses.Invalid("limit", responses.CodeInvalidValue, fmt.Sprintf("limit must be a number from 1 to %d", maxPage))
 		}
 	}
 	switch v := q.Get("order"); v {

@@ -19,6 +19,12 @@ type modelObject struct {
 	OwnedBy string `json:"owned_by"`
 }
 
+// modelList is the answer of GET /models.
+type modelList struct {
+	Object string        `json:"object"`
+	Data   []modelObject `json:"data"`
+}
+
 func (s *Server) model(ref string) modelObject {
 	provider, _, _ := strings.Cut(ref, "/")
 	return modelObject{ref, "model", s.opened.Unix(), provider}
@@ -27,10 +33,7 @@ func (s *Server) model(ref string) modelObject {
 // getModels lists the models that are known beforehand, the default first.
 // Providers may take other names as well.
 func (s *Server) getModels(w http.ResponseWriter, _ *http.Request) {
-	list := struct {
-		Object string        `json:"object"`
-		Data   []modelObject `json:"data"`
-	}{"list", []modelObject{}}
+	list := modelList{"list", []modelObject{}}
 	for _, ref := range s.parts.Models.Models() {
 		list.Data = append(list.Data, s.model(ref))
 	}

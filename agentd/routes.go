@@ -3,6 +3,7 @@ package agentd
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
@@ -16,26 +17,23 @@ func (s *Server) Handler() http.Handler {
 	r.Use(requestID, s.observe, versions, methods)
 	r.NotFound(notFound)
 	r.MethodNotAllowed(methodNotAllowed)
-	s.routes(r)
+	for _, one := range s.routes() {
+		r.Method(one.method, one.path, one.handle)
+	}
 	return r
 }
 
-func (s *Server) routes(r chi.Router) {
-	r.Get("/health", s.getHealth)
-	r.Get("/models", s.getModels)
-	r.Get("/models/*", s.getModel)
-	r.Post("/responses", s.createResponse)
-	r.Get("/responses", s.getWebSocket)
-	r.Post("/responses/compact", s.compactConversation)
-	r.Post("/responses/input_tokens", s.countTokens)
-	r.Get("/responses/{id}", s.getResponse)
-	r.Delete("/responses/{id}", s.deleteResponse)
-	r.Post("/responses/{id}/cancel", s.cancelResponse)
-	r.Get("/responses/{id}/input_items", s.getInputItems)
-	r.Get("/turns/{id}", s.getTurn)
-	r.Get("/turns/{id}/events", s.getTurnEvents)
-	s.taskRoutes(r)
-	r.Post("/shutdown", s.postShutdown)
+// route is one way into the API, with what the OpenAPI document says of it.
+type route struct {
+	method, path string
+	handle       http.HandlerFunc
+	about        about
+}
+
+// routes are all ways into the API. A test finds handlers that are registered
+// in another way.
+func (s *Server) routes() []route {
+	return slices.Concat(s.serverRoutes(), s.responseRoutes(), s.turnRoutes(), s.taskRoutes())
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {

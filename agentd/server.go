@@ -75,6 +75,8 @@ type Server struct {
 
 	compactions *lanes // apart from turns
 
+	describe func() (*description, error) // the OpenAPI document, made when it is first asked for
+
 	base     context.Context // of every turn; outlives requests on purpose
 	stop     context.CancelCauseFunc
 	running  sync.WaitGroup // turns, from their admission to their commit
@@ -97,6 +99,7 @@ func Open(cfg Config, parts Parts) (*Server, error) {
 		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn), unsettled: make(map[string]*responses.Error),
 	}
 	s.base, s.stop = context.WithCancelCause(context.Background())
+	s.describe = sync.OnceValues(s.description)
 	if err := os.MkdirAll(cfg.OutputDir, 0o700); err != nil {
 		return nil, fmt.Errorf("prepare --output-dir: %w", err)
 	}

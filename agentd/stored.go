@@ -72,6 +72,13 @@ func (s *Server) servePresent(w http.ResponseWriter, r *http.Request, v *view) {
 	writeJSON(w, http.StatusOK, resp)
 }
 
+// deleted is the answer of DELETE /responses/{id}.
+type deleted struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Deleted bool   `json:"deleted"`
+}
+
 // deleteResponse is DELETE /responses/{id}. The files of its turn stay: they
 // are the caller's.
 func (s *Server) deleteResponse(w http.ResponseWriter, r *http.Request) {
@@ -80,11 +87,7 @@ func (s *Server) deleteResponse(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, struct {
-		ID      string `json:"id"`
-		Object  string `json:"object"`
-		Deleted bool   `json:"deleted"`
-	}{id, "response", true})
+	writeJSON(w, http.StatusOK, deleted{id, "response", true})
 }
 
 func (s *Server) delete(id string) error {

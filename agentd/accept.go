@@ -148,7 +148,7 @@ func (s *Server) plan(turnID string, req *responses.Request, mem *memory) (*plan
 	if err := turn.Check(req, s.parts.Tools.Definitions(), takes); err != nil {
 		return nil, err
 	}
-	if err := s.planInput(p, mem); err != nil {
+	if err := s.planInput(p, mem, takes); err != nil {
 		return nil, err
 	}
 	if err := turn.CheckHistory(p.history, takes); err != nil {
@@ -162,8 +162,8 @@ func (s *Server) plan(turnID string, req *responses.Request, mem *memory) (*plan
 }
 
 // planInput finds the conversation that the request continues and checks its
-// input against it.
-func (s *Server) planInput(p *plan, mem *memory) error {
+// input against it and against what the model takes.
+func (s *Server) planInput(p *plan, mem *memory, takes model.Capabilities) error {
 	history, session, from, err := s.recall(p.req.PreviousResponseID, mem)
 	if err != nil {
 		return err
@@ -183,7 +183,9 @@ func (s *Server) planInput(p *plan, mem *memory) error {
 	if err := refuseContext(p.req.Input); err != nil {
 		return err
 	}
-	known := conversation{items: history, find: s.findItem}
+	known := conversation{items: history, find: s.findItem, accept: func(param string, item responses.Item) error {
+		return turn.CheckReferred(param, item, takes)
+	}}
 	if p.req.Input, err = known.resolve(p.req.Input); err != nil {
 		return err
 	}

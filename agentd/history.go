@@ -16,9 +16,15 @@ type conversation struct {
 	items []responses.Item                        // before the input, in order
 	find  func(id string) (responses.Item, error) // any stored item; record.ErrNotFound
 	waits bool                                    // calls may go on waiting for their output: nothing is asked yet
-	byID  map[string]responses.Item               // of items, made when it is needed
-	input map[string]bool                         // ids in the resolved input so far
-	open  map[string]bool                         // calls of the client's functions: whether they lack an output
+
+	// accept refuses an item that the input only refers to; those that are in the
+	// input were looked at before. It may be nil. param is the item's place.
+	accept func(param string, item responses.Item) error
+
+	byID  map[string]responses.Item // of items, made when it is needed
+	input map[string]bool           // ids in the resolved input so far
+	open  map[string]bool           // calls of the client's functions: whether they lack an output
+	calls map[string]bool           // ids of all calls, the container's included
 }
 
 // resolve checks the request's input against the conversation before it:
@@ -30,14 +36,16 @@ type conversation struct {
 // last answer as references and no previous_response_id. What the conversation
 // holds already is not repeated.
 func (c *conversation) resolve(input responses.Items) (responses.Items, error) {
-	c.open, c.input = make(map[string]bool), make(map[string]bool)
+	c.open, c.input, c.calls = make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	for _, item := range c.items {
 		c.note(item)
 	}
 	resolved := make(responses.Items, 0, len(input))
 	for i, item := range input {
 		param := fmt.Sprintf("input[%d]", i)
+		idField := param + ".call_id"
 		if ref, ok := item.(*responses.ItemReference); ok {
+			idField = param + ".id"
 			known, err := c.refer(ref.ID)
 			if errors.Is(err, record.ErrNotFound) {
 				return nil, responses.NotFound(param+".id", responses.CodeItemNotFound, fmt.Sprintf("no stored item has the id %q; send the item itself", clipID(ref.ID)))
@@ -48,15 +56,18 @@ func (c *conversation) resolve(input responses.Items) (responses.Items, error) {
 			if known == nil {
 				continue
 			}
-			item = known
-		}
-		if out, ok := item.(*responses.FunctionCallOutput); ok {
-			if _, known := c.open[out.CallID]; !known {
-				return nil, responses.Invalid(param+".call_id", responses.CodeCallNotFound, fmt.Sprintf("no function_call of this conversation has the call_id %q", clipID(out.CallID)))
+			if c.accept != nil {
+				if err := c.accept(param, known); err != nil {
+					return nil, err
+				}
 			}
+			item = known
 		}
 		if cut, ok := item.(*responses.FunctionCall); ok && cut.Status == responses.ItemIncomplete {
 			continue // a call that was cut short can't be answered; no conversation holds one
+		}
+		if err := c.pair(idField, item); err != nil {
+			return nil, err
 		}
 		c.note(item)
 		if id := item.ItemID(); id != "" {
@@ -72,10 +83,43 @@ func (c *conversation) resolve(input responses.Items) (responses.Items, error) {
 	return resolved, nil
 }
 
+// pair refuses a call and an output that leave open what belongs together; field
+// is where the item has its call_id. What was stored before is not judged: nobody
+// could mend it.
+func (c *conversation) pair(field string, item responses.Item) error {
+	repeated := func(callID, hint string) error {
+		e := responses.Invalid(field, responses.CodeInvalidValue, fmt.Sprintf("the call_id %q is used twice", clipID(callID)))
+		e.Hint = hint
+		return e
+	}
+	const leaveOut = "give each call an id of its own, and leave out what previous_response_id brings along"
+	switch item := item.(type) {
+	case *responses.FunctionCall:
+		if c.calls[item.CallID] {
+			return repeated(item.CallID, leaveOut)
+		}
+	case *responses.ToolCall:
+		if c.calls[item.CallID] {
+			return repeated(item.CallID, leaveOut)
+		}
+	case *responses.FunctionCallOutput:
+		waits, known := c.open[item.CallID]
+		if !known {
+			return responses.Invalid(field, responses.CodeCallNotFound, fmt.Sprintf("no function_call of this conversation has the call_id %q", clipID(item.CallID)))
+		}
+		if !waits {
+			return repeated(item.CallID, "the call has its output already; send each output once")
+		}
+	}
+	return nil
+}
+
 func (c *conversation) note(item responses.Item) {
 	switch item := item.(type) {
 	case *responses.FunctionCall:
-		c.open[item.CallID] = true
+		c.open[item.CallID], c.calls[item.CallID] = true, true
+	case *responses.ToolCall:
+		c.calls[item.CallID] = true
 	case *responses.FunctionCallOutput:
 		c.open[item.CallID] = false
 	}

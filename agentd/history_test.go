@@ -16,6 +16,7 @@ import (
 // attentive is a model that thinks, answers with a number, and remembers what
 // it was told.
 type attentive struct {
+	takes model.Capabilities
 	asked int
 	told  []responses.Item // the last time
 }
@@ -36,6 +37,9 @@ func (a *attentive) Stream(_ context.Context, req model.Request) iter.Seq2[model
 		}
 	}
 }
+
+// Capabilities implements model.Capable.
+func (a *attentive) Capabilities(string) model.Capabilities { return a.takes }
 
 // Resolve implements agentd.Models: there is only this one.
 func (a *attentive) Resolve(string) (model.Transport, string, string, error) {
@@ -124,5 +128,56 @@ func TestInputItemsGetIDs(t *testing.T) {
 		if !strings.Contains(string(first), want) {
 			t.Errorf("there is no %s in %s", want, first)
 		}
+	}
+}
+
+// What a reference brings is checked as what the input holds itself.
+func TestReferencesToMedia(t *testing.T) {
+	h, model := startAttentive(t, shortDir(t))
+	model.takes.Images = true
+	const picture = `{"type":"input_image","image_url":"data:image/png;base64,AAAA"}`
+	h.post(`{"input":[{"id":"msg_pic","role":"user","content":[` + picture + `]}]}`).response(t)
+	h.post(`{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"id":"fco_pic","type":"function_call_output","call_id":"c","output":[` + picture + `]}]}`).response(t)
+	model.takes.Images = false
+	asked := model.asked
+	for input, param := range map[string]string{
+		`{"role":"user","content":"x"},{"type":"item_reference","id":"msg_pic"}`:                                      "input[1].id",
+		`{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"item_reference","id":"fco_pic"}`: "input[1].id",
+	} {
+		if err := h.post(`{"input":[` + input + `]}`).failure(t); err.Code != responses.CodeInvalidValue || err.Param != param || err.Hint == "" {
+			t.Errorf("%s: %+v", input, err)
+		}
+	}
+	if model.asked != asked {
+		t.Error("the model was asked")
+	}
+	model.takes.Images = true
+	h.post(`{"input":[{"type":"item_reference","id":"msg_pic"}]}`).response(t)
+	if len(model.told) != 1 {
+		t.Errorf("the model was told %d items", len(model.told))
+	}
+}
+
+// A call_id stays one call's over a stored chain, also when a reference brings
+// the second.
+func TestCallIDsOverAChain(t *testing.T) {
+	h, _ := startAttentive(t, shortDir(t))
+	const pair = `{"id":"fc_%[1]s","type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"id":"fco_%[1]s","type":"function_call_output","call_id":"c","output":"r"}`
+	first := h.post(`{"input":[` + fmt.Sprintf(pair, "one") + `]}`).response(t)
+	h.post(`{"input":[` + fmt.Sprintf(pair, "two") + `]}`).response(t) // another conversation
+	for input, param := range map[string]string{
+		fmt.Sprintf(pair, "three"):                                                         "input[0].call_id",
+		`{"type":"function_call_output","call_id":"c","output":"again"}`:                   "input[0].call_id",
+		`{"role":"user","content":"x"},{"type":"item_reference","id":"fc_two"}`:            "input[1].id",
+		`{"type":"holon:tool_call","call_id":"c","name":"f","arguments":"{}","output":""}`: "",
+	} {
+		err := h.post(fmt.Sprintf(`{"previous_response_id":%q,"input":[%s]}`, first.ID, input)).failure(t)
+		if param != "" && (err.Code != responses.CodeInvalidValue || err.Param != param || err.Hint == "") {
+			t.Errorf("%s: %+v", input, err)
+		}
+	}
+	again := h.post(fmt.Sprintf(`{"previous_response_id":%q,"input":[{"type":"item_reference","id":"fc_one"},{"role":"user","content":"x"}]}`, first.ID))
+	if again.status != http.StatusOK {
+		t.Errorf("what the chain holds may be referred to: %d %s", again.status, again.body)
 	}
 }

@@ -43,6 +43,8 @@ func TestBadRequests(t *testing.T) {
 		{"input of a wrong type", `{"input":5}`, 400, "", "input", ""},
 		{"orphan output", `{"input":[{"type":"function_call_output","call_id":"call_x","output":"y"}]}`, 400, responses.CodeCallNotFound, "input[0].call_id", "call_x"},
 		{"unanswered call", `{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"role":"user","content":"x"}]}`, 400, responses.CodeMissingParameter, "input", `"c"`},
+		{"a call_id twice", `{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"x"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"y"}]}`, 400, responses.CodeInvalidValue, "input[2].call_id", `"c"`},
+		{"an output twice", `{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"x"},{"type":"function_call_output","call_id":"c","output":"y"}]}`, 400, responses.CodeInvalidValue, "input[2].call_id", `"c"`},
 		{"unknown item", `{"input":[{"type":"item_reference","id":"msg_x"}]}`, 404, responses.CodeItemNotFound, "input[0].id", "msg_x"},
 		{"unknown previous", `{"input":"x","previous_response_id":"resp_x"}`, 404, responses.CodePreviousNotFound, "previous_response_id", "resp_x"},
 		{"unknown provider", `{"model":"acme/x","input":"x"}`, 400, responses.CodeModelNotFound, "model", "acme/x"},

@@ -28,7 +28,8 @@ func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := &plan{req: req, turnID: responses.NewID(responses.PrefixTurn)}
-	if err = s.planInput(p, nil); err == nil {
+	anything := model.Capabilities{Images: true, Files: true, Video: true} // which model is meant is open
+	if err = s.planInput(p, nil, anything); err == nil {
 		err = s.planDirs(p)
 	}
 	if err != nil {

@@ -69,27 +69,49 @@ func checkChoice(q *responses.Request, offered []tools.Definition) error {
 	return nil
 }
 
+// CheckReferred refuses an item that a request's input only refers to, at param,
+// when the model cannot be told it.
+func CheckReferred(param string, item responses.Item, takes model.Capabilities) error {
+	err := checkItem(item, takes)
+	if err == nil {
+		return nil
+	}
+	e := responses.Invalid(param+".id", responses.CodeInvalidValue, "the item that is referred to does not fit: "+responses.AsError(err).Message)
+	e.Hint = "leave it out, or name a model that takes it"
+	return e
+}
+
 // checkMedia refuses items with content that the model cannot be told. The error
 // names the part below param, as param[i].content[j].
 func checkMedia(param string, items []responses.Item, takes model.Capabilities) error {
 	for i, item := range items {
-		key, parts := "content", []responses.Part(nil)
-		switch item := item.(type) {
-		case *responses.Message:
-			parts = item.Content
-		case *responses.FunctionCallOutput:
-			key, parts = "output", item.Output
-		case *responses.ToolCall:
-			key, parts = "media", item.Media
+		if err := checkItem(item, takes); err != nil {
+			e := *responses.AsError(err)
+			e.Param = fmt.Sprintf("%s[%d]%s", param, i, e.Param)
+			return &e
 		}
-		for j, p := range parts {
-			if takes.Take(p) {
-				continue
-			}
-			e := responses.Invalid(fmt.Sprintf("%s[%d].%s[%d]", param, i, key, j), responses.CodeInvalidValue, fmt.Sprintf("the model cannot be given content of type %s", p.Type))
-			e.Hint = "leave it out, or name a model that takes it"
-			return e
+	}
+	return nil
+}
+
+// checkItem names the part as .content[j].
+func checkItem(item responses.Item, takes model.Capabilities) error {
+	key, parts := "content", []responses.Part(nil)
+	switch item := item.(type) {
+	case *responses.Message:
+		parts = item.Content
+	case *responses.FunctionCallOutput:
+		key, parts = "output", item.Output
+	case *responses.ToolCall:
+		key, parts = "media", item.Media
+	}
+	for j, p := range parts {
+		if takes.Take(p) {
+			continue
 		}
+		e := responses.Invalid(fmt.Sprintf(".%s[%d]", key, j), responses.CodeInvalidValue, fmt.Sprintf("the model cannot be given content of type %s", p.Type))
+		e.Hint = "leave it out, or name a model that takes it"
+		return e
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func TestWhatMayBeCalled(t *testing.T) {
 		{"a tool of the container outside the list", choice + only("auto", "ask"), [][]model.Event{join(run, end), join(ask, end)}, "completed", "", "a", "r"},
 		{"an unknown tool outside the list", choice + only("auto", "ask"), [][]model.Event{join(call("x", "../x y", "{}"), end), answer}, "completed", "", "", "x"},
 		{"both outside and inside in one round", choice + only("auto", "ask"), [][]model.Event{join(run, ask, end)}, "completed", "", "a", "r"},
-		{"only calls outside the list", choice + only("auto", "ask"), [][]model.Event{join(run, end), join(run2, end), join(run, end)}, "failed tool_not_allowed", "", "", "r r2 r"},
+		{"only calls outside the list", choice + only("auto", "ask"), [][]model.Event{join(run, end), join(run2, end), join(call("r3", "Run", "{}"), end)}, "failed tool_not_allowed", "", "", "r r2 r3"},
 		{"allowed and required", choice + only("required", "Run"), [][]model.Event{join(run, end), answer}, "completed", "r", "", ""},
 		{"allowed, required and unmet", choice + only("required", "Run"), [][]model.Event{join(ask, end), answer}, "failed tool_choice_unmet", "", "", "a"},
 		{"allowed and none", choice + only("none", "Run"), [][]model.Event{join(run, end), answer}, "completed", "", "", "r"},

@@ -197,6 +197,7 @@ func (s *sampler) beginCall(ev model.Event) error {
 	if n := len(ev.CallID); n < 1 || n > 64 {
 		return malformed("the model made a call whose id does not have 1 to 64 characters")
 	}
+	callID := s.ownCallID(ev.CallID)
 	v, why := s.rules.judge(ev.Name)
 	if v == surplus {
 		s.drop = true
@@ -206,11 +207,33 @@ func (s *sampler) beginCall(ev model.Event) error {
 	s.round.overLimit = s.round.overLimit || v == overLimit
 	if v == admitted && s.clientTools[ev.Name] {
 		s.args = 0
-		return s.Emitter.BeginFunctionCall(ev.CallID, ev.Name)
+		return s.Emitter.BeginFunctionCall(callID, ev.Name)
 	}
 	s.call = &ownCall{why: why}
-	s.call.ToolCall = responses.ToolCall{ID: responses.NewID(responses.PrefixToolCall), CallID: ev.CallID, Name: toolName(ev.Name), Status: responses.ItemInProgress}
+	s.call.ToolCall = responses.ToolCall{ID: responses.NewID(responses.PrefixToolCall), CallID: callID, Name: toolName(ev.Name), Status: responses.ItemInProgress}
 	return nil
+}
+
+// ownCallID returns an id that no other call of the conversation has: the
+// model's, or a new one where that was used before. Some providers count their
+// calls from the beginning in every answer, and an output must answer one call.
+func (r *runner) ownCallID(id string) string {
+	if r.callIDs == nil {
+		r.callIDs = make(map[string]bool)
+		for _, item := range r.input {
+			switch item := item.(type) {
+			case *responses.FunctionCall:
+				r.callIDs[item.CallID] = true
+			case *responses.ToolCall:
+				r.callIDs[item.CallID] = true
+			}
+		}
+	}
+	if r.callIDs[id] {
+		id = responses.NewID(responses.PrefixCallID)
+	}
+	r.callIDs[id] = true
+	return id
 }
 
 // toolName makes a name that a model invented fit for the history: a provider

@@ -128,8 +128,9 @@ type runner struct {
 	input       []responses.Item // all that the model is told, append-only
 	clientTools map[string]bool  // functions that the client runs
 	rules       rules
-	env         tools.Env // as the model's abilities have it
-	idle        int       // rounds in a row of nothing but rejected calls
+	env         tools.Env       // as the model's abilities have it
+	callIDs     map[string]bool // of all calls of the conversation; made with the first
+	idle        int             // rounds in a row of nothing but rejected calls
 	result      Result
 }
 

@@ -1,45 +1,55 @@
 package stream
 
-import "io"
+import (
+	"bytes"
+	"io"
+)
 
-// blockReader hands on whole server-sent events: it holds bytes back until the
-// blank line that ends their event. The parser behind it looks at everything it
-// holds whenever more arrives, so a peer that sends a large event in small
-// pieces would otherwise cost time in the square of its size. What follows the
-// last blank line is dropped at the end, as the standard demands.
+// blockReader cuts a stream of server-sent events into blocks: an event with
+// the blank line that ends it. Every byte is looked at once, however small the
+// pieces are in which a large event comes. What follows the last blank line is
+// dropped at the end, as the standard demands.
 type blockReader struct {
 	r   io.Reader
-	err error // sticky error of r, given out after what is ready
+	err error // sticky error of r, given out after the blocks that are whole
 
 	buf     []byte
-	off     int  // handed on up to here
-	ready   int  // whole events up to here
+	off     int  // given out up to here
+	scanned int  // looked at up to here
 	inLine  bool // the current line is not empty
 	afterCR bool // the last byte was CR, so an LF belongs to it
 	blank   bool // that CR ended an empty line
+	ready   int  // end of the next block, 0 when it is not known
 }
 
-// Read implements io.Reader. It returns data or an error, never both.
-func (b *blockReader) Read(p []byte) (int, error) {
-	for b.off == b.ready {
+// next returns the next block. It is valid until the call after.
+func (b *blockReader) next() ([]byte, error) {
+	for !b.more() {
 		if b.err != nil {
-			return 0, b.err
+			return nil, b.err
 		}
-		if err := b.fill(); err != nil {
-			b.err = err
-		}
+		b.err = b.fill()
 	}
-	n := copy(p, b.buf[b.off:b.ready])
-	b.off += n
-	return n, nil
+	block := b.buf[b.off:b.ready]
+	b.off, b.ready = b.ready, 0
+	return block, nil
 }
 
-// fill reads once from r and looks for ends of events in what came.
+// more reports whether next would not have to read.
+func (b *blockReader) more() bool {
+	if b.ready == 0 {
+		b.scan()
+	}
+	return b.ready > 0
+}
+
+// fill reads once from r.
 func (b *blockReader) fill() error {
 	const step = 16 << 10
-	if b.off > 0 { // copying an event onto itself, read by read, would be quadratic too
+	if b.off > 0 { // copying an event onto itself, read by read, would be quadratic
 		b.buf = b.buf[:copy(b.buf, b.buf[b.off:])]
-		b.off, b.ready = 0, 0
+		b.scanned -= b.off
+		b.off = 0
 	}
 	if len(b.buf) >= MaxEvent {
 		return ErrTooLarge
@@ -48,10 +58,8 @@ func (b *blockReader) fill() error {
 		b.buf = append(make([]byte, 0, 2*len(b.buf)+step), b.buf...)
 	}
 	for range 100 {
-		start := len(b.buf)
-		n, err := b.r.Read(b.buf[start:cap(b.buf)])
-		b.buf = b.buf[:start+n]
-		b.scan(start)
+		n, err := b.r.Read(b.buf[len(b.buf):cap(b.buf)])
+		b.buf = b.buf[:len(b.buf)+n]
 		if n > 0 || err != nil {
 			return err
 		}
@@ -59,24 +67,45 @@ func (b *blockReader) fill() error {
 	return io.ErrNoProgress
 }
 
-// scan looks at b.buf[from:] and moves ready behind the last blank line.
-func (b *blockReader) scan(from int) {
-	for i := from; i < len(b.buf); i++ {
-		c := b.buf[i]
+// scan looks for the blank line that ends the next block. An LF after the CR of
+// a blank line belongs to the block, when it is there.
+func (b *blockReader) scan() {
+	for b.scanned < len(b.buf) {
+		c := b.buf[b.scanned]
 		switch {
 		case c == '\n' && b.afterCR:
 			b.afterCR = false
-			if b.blank {
-				b.ready = i + 1
+			b.scanned++
+			if b.blank && b.scanned-1 == b.off { // it came after its block was given out
+				b.off++
 			}
 		case c == '\n' || c == '\r':
-			b.afterCR, b.blank = c == '\r', !b.inLine
-			if b.blank {
-				b.ready = i + 1
+			ended := !b.inLine
+			b.afterCR, b.blank, b.inLine = c == '\r', ended, false
+			b.scanned++
+			if !ended {
+				break
 			}
-			b.inLine = false
+			if b.afterCR && b.scanned < len(b.buf) && b.buf[b.scanned] == '\n' {
+				b.afterCR = false
+				b.scanned++
+			}
+			b.ready = b.scanned
+			return
 		default:
 			b.inLine, b.afterCR = true, false
+			b.scanned += lineLength(b.buf[b.scanned:])
 		}
 	}
+}
+
+// lineLength returns how many bytes come before the first line end.
+func lineLength(s []byte) int {
+	if n := bytes.IndexByte(s, '\n'); n >= 0 {
+		s = s[:n]
+	}
+	if n := bytes.IndexByte(s, '\r'); n >= 0 {
+		return n
+	}
+	return len(s)
 }

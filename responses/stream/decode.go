@@ -36,10 +36,30 @@ const done = "[DONE]"
 // .incomplete or an error event, ErrTooLarge, or the error of r.
 //
 // Events does not close r.
-func Events(r io.Reader, f Framing) iter.Seq2[[]byte, error] {
-	frames := sseData(r)
-	if f == NDJSON {
-		frames = Lines(r)
+func Events(r io.Reader, f Framing) iter.Seq2[[]byte, error] { return NewDecoder(r, f).Events() }
+
+// Decoder reads one stream, for a reader that wants to know whether it has all
+// that has come. It belongs to one goroutine.
+type Decoder struct {
+	framing Framing
+	r       io.Reader
+	blocks  blockReader // of server-sent events
+}
+
+// NewDecoder returns a decoder of the stream that r holds in framing f.
+func NewDecoder(r io.Reader, f Framing) *Decoder {
+	return &Decoder{framing: f, r: r, blocks: blockReader{r: r}}
+}
+
+// More reports whether the event after the present one has come already, as far
+// as that is known without reading. In NDJSON it never is.
+func (d *Decoder) More() bool { return d.framing == SSE && d.blocks.more() }
+
+// Events returns the sequence that [Events] describes. It can be iterated once.
+func (d *Decoder) Events() iter.Seq2[[]byte, error] {
+	frames := d.sseData()
+	if d.framing == NDJSON {
+		frames = Lines(d.r)
 	}
 	return func(yield func([]byte, error) bool) {
 		ended := false
@@ -54,7 +74,7 @@ func Events(r io.Reader, f Framing) iter.Seq2[[]byte, error] {
 				yield(nil, err)
 				return
 			}
-			if f == SSE && string(data) == done {
+			if d.framing == SSE && string(data) == done {
 				break
 			}
 			ended = ended || ends(data)
@@ -72,6 +92,9 @@ func Events(r io.Reader, f Framing) iter.Seq2[[]byte, error] {
 func ends(data []byte) bool {
 	t := responses.EventType(data)
 	if t == "" { // an encoder of others, which put the type elsewhere
+		if !mayEnd(data) {
+			return false
+		}
 		var head struct {
 			Type string `json:"type"`
 		}
@@ -83,24 +106,80 @@ func ends(data []byte) bool {
 	return responses.Terminal(t) || t == responses.EventError
 }
 
+// mayEnd reports whether data could have the type of an event that ends a
+// stream. It saves most events a decoding: of a text with many deltas that was
+// a third of all that is done with them.
+func mayEnd(data []byte) bool {
+	for _, t := range endings {
+		if bytes.Contains(data, t) {
+			return true
+		}
+	}
+	return bytes.IndexByte(data, '\\') >= 0 // a type can be spelt with escapes
+}
+
+var endings = [][]byte{[]byte(responses.EventCompleted), []byte(responses.EventFailed), []byte(responses.EventIncomplete), []byte(`"` + responses.EventError + `"`)}
+
 // sseData yields the data of each server-sent event.
-func sseData(r io.Reader) iter.Seq2[[]byte, error] {
+func (d *Decoder) sseData() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		var buf []byte
-		for ev, err := range sse.Read(&blockReader{r: r}, &sse.ReadConfig{MaxEventSize: MaxEvent + 4096}) {
+		first := true
+		for {
+			block, err := d.blocks.next()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err == nil && len(block) > MaxEvent {
+				err = ErrTooLarge
+			}
 			if err != nil {
 				yield(nil, fmt.Errorf("read event stream: %w", err))
 				return
 			}
-			if ev.Data == "" {
-				continue
+			data, ok := plainData(block)
+			if !ok {
+				if data, err = parsedData(block, first); err != nil {
+					yield(nil, fmt.Errorf("read event stream: %w", err))
+					return
+				}
 			}
-			buf = append(buf[:0], ev.Data...)
-			if !yield(buf, nil) {
+			first = first && len(bytes.Trim(block, "\r\n")) == 0 // go-sse does not count empty lines
+			if len(data) > 0 && !yield(data, nil) {
 				return
 			}
 		}
 	}
+}
+
+// plainData returns the data of an event of the form that nearly all have: an
+// event field or none, one data field, LF as line end. It is a part of block.
+func plainData(block []byte) (data []byte, ok bool) {
+	if bytes.IndexByte(block, '\r') >= 0 {
+		return nil, false
+	}
+	if bytes.HasPrefix(block, []byte("event: ")) {
+		block = block[bytes.IndexByte(block, '\n')+1:]
+	}
+	data, ok = bytes.CutPrefix(block, []byte("data: "))
+	if !ok || len(data) < 2 || data[len(data)-1] != '\n' || data[len(data)-2] != '\n' {
+		return nil, false
+	}
+	data = data[:len(data)-2]
+	return data, bytes.IndexByte(data, '\n') < 0
+}
+
+// parsedData returns the data of any event, nil when it has none.
+func parsedData(block []byte, first bool) (data []byte, err error) {
+	if !first { // so that only the stream can begin with a byte order mark
+		block = append([]byte(":\n"), block...)
+	}
+	for ev, err := range sse.Read(bytes.NewReader(block), &sse.ReadConfig{MaxEventSize: MaxEvent + 4096}) {
+		if err != nil {
+			return nil, err
+		}
+		data = append(data, ev.Data...) // a block is one event
+	}
+	return data, nil
 }
 
 // Lines yields the lines of r without their line ends, LF or CRLF, skipping

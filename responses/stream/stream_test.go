@@ -228,7 +228,8 @@ func TestNegotiation(t *testing.T) {
 // Events must not depend on how the bytes arrive, whatever they are, and agree
 // with go-sse on what the whole events are.
 func FuzzEvents(f *testing.F) {
-	for _, s := range []string{sseOf(created, delta, completed), "data: a\r\n\r\ndata: b\r\rdata", "\n\n\r\n: c\n\ndata\n\nevent: x\n\n", "id: 1\n\ndata:\n\n", created + "\n" + completed} {
+	for _, s := range []string{sseOf(created, delta, completed), "data: a\r\n\r\ndata: b\r\rdata", "\n\n\r\n: c\n\ndata\n\nevent: x\n\n", "id: 1\n\ndata:\n\n", created + "\n" + completed,
+		"event: a\rdata: b\ndata: c\n\n", "data: a\n\n\ufeffdata: b\n\n", "event: \n\ndata: x\n\n", "\ufeffdata: a\n\n", "\n\n\ufeffdata: a\n\n", "event: x\ndata: a\ndata: b\n\n", "data: a\r\n\r\n\ndata: b\n\n"} {
 		f.Add([]byte(s), true)
 		f.Add([]byte(s), false)
 	}
@@ -258,6 +259,36 @@ func FuzzEvents(f *testing.F) {
 			t.Fatalf("events of %q are %q, go-sse reads %q", data, whole, want)
 		}
 	})
+}
+
+// More tells what has come, event by event, and nothing else.
+func TestDecoderKnowsWhetherMoreHasCome(t *testing.T) {
+	r, w := io.Pipe()
+	go func() {
+		_, _ = io.WriteString(w, "data: 1\n\ndata: 2\r\n\r\ndata: 3") // the reader takes it all
+		_, _ = io.WriteString(w, "\n\ndata: "+completed+"\n\n")
+		_ = w.Close()
+	}()
+	d := stream.NewDecoder(r, stream.SSE)
+	var more []bool
+	for _, err := range d.Events() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		more = append(more, d.More())
+	}
+	if want := []bool{true, false, true, false}; !slices.Equal(more, want) {
+		t.Errorf("more had come: %v, want %v", more, want)
+	}
+}
+
+// The type that ends a stream is found wherever it stands and however it is spelt.
+func TestStreamEndsWithTheTypeAnywhere(t *testing.T) {
+	for _, last := range []string{`{"a":1,"type":"response.completed"}`, `{"a":1,"type":"response.\u0063ompleted"}`, `{"a":1, "type" : "error"}`} {
+		if got, err := collect(strings.NewReader("data: "+last+"\n\n"), stream.SSE); err != nil || len(got) != 1 {
+			t.Errorf("%s gives %q, %v", last, got, err)
+		}
+	}
 }
 
 func FuzzRoundTrip(f *testing.F) {

@@ -46,6 +46,8 @@ type record struct {
 	StderrPath string      `json:"stderr_path,omitempty"`
 	Told       bool        `json:"told"` // the session knows that it has ended
 	End        *end        `json:"end,omitempty"`
+
+	Process process.Trace `json:"process"` // by which a later runtime finds what is left
 }
 
 // end is what is known of a task that has ended.
@@ -137,10 +139,37 @@ func streamOf(c process.Capture) stream {
 	return s
 }
 
-// interrupt makes the record of a task terminal whose end nobody saw.
-func (r *record) interrupt(now turns.Time) {
+// interrupt makes the record of a task terminal whose end nobody saw, and of
+// which left was still there.
+func (r *record) interrupt(now turns.Time, left process.Strays) {
 	r.Status, r.UpdatedAt = wire.Interrupted, now
 	r.End = &end{Failure: "lost", Summary: "the task is lost: the runtime that watched it ended, and nobody saw how the command ended"}
+	if left.Ended > 0 {
+		r.End.Summary += fmt.Sprintf("; %d process(es) that it had left running were ended", left.Ended)
+	}
+	if left.Survivors > 0 {
+		r.End.Summary += fmt.Sprintf("; %d process(es) that it had left running could not be ended", left.Survivors)
+	}
+}
+
+// endLost ends what is left of tasks whose runtime was killed, and returns how
+// much that was, by task.
+func endLost(records []record) map[string]process.Strays {
+	var ids []string
+	var traces []process.Trace
+	for _, rec := range records {
+		if !rec.Status.Terminal() {
+			ids, traces = append(ids, rec.TaskID), append(traces, rec.Process)
+		}
+	}
+	left := make(map[string]process.Strays, len(ids))
+	if len(traces) == 0 {
+		return left
+	}
+	for i, strays := range process.EndStrays(traces) {
+		left[ids[i]] = strays
+	}
+	return left
 }
 
 // store is the directory of the records.

@@ -112,7 +112,7 @@ func New(opts Options) *Manager {
 }
 
 // Load reads the records and settles those of an earlier process that still say
-// running.
+// running: what that left of them is ended first.
 func (m *Manager) Load() error {
 	records, broken, err := m.store.load()
 	if err != nil {
@@ -121,10 +121,11 @@ func (m *Manager) Load() error {
 	for _, err := range broken {
 		m.log.Warn("a task record is left out", "err", err)
 	}
+	left := endLost(records)
 	for _, rec := range records {
 		if !rec.Status.Terminal() {
-			rec.interrupt(turns.At(m.now()))
-			m.log.Warn("a task was lost when the runtime ended", "task", rec.TaskID, "session", rec.SessionID)
+			rec.interrupt(turns.At(m.now()), left[rec.TaskID])
+			m.log.Warn("a task was lost when the runtime ended", "task", rec.TaskID, "session", rec.SessionID, "ended", left[rec.TaskID].Ended)
 			if err := m.store.write(rec); err != nil {
 				m.log.Error("the end of a task could not be recorded", "task", rec.TaskID, "err", err)
 			}
@@ -163,7 +164,7 @@ func (m *Manager) Adopt(owner Owner, spec Spec, p *process.Process, stdout, stde
 	t := &task{ended: make(chan struct{}), proc: p, rec: record{
 		Version: recordVersion, TaskID: responses.NewID(wire.Prefix), SessionID: owner.SessionID, TurnID: owner.TurnID,
 		Status: wire.Running, CreatedAt: now, UpdatedAt: now,
-		Spec: spec.clip(), Digest: spec.Digest(), StdoutPath: stdout, StderrPath: stderr,
+		Spec: spec.clip(), Digest: spec.Digest(), StdoutPath: stdout, StderrPath: stderr, Process: p.Trace(),
 	}}
 	if err := m.admit(t); err != nil {
 		return wire.Snapshot{}, err

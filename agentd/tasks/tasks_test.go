@@ -515,7 +515,7 @@ func FuzzRecord(f *testing.F) {
 	now := turns.At(time.UnixMilli(1_700_000_000_000))
 	good := record{Version: recordVersion, TaskID: "task_1", SessionID: "s", TurnID: "t", Status: wire.Running, CreatedAt: now, UpdatedAt: now, Spec: Spec{Cmd: "x\ny"}}
 	ended := good
-	ended.interrupt(now)
+	ended.interrupt(now, process.Strays{})
 	for _, r := range []record{good, ended} {
 		data, err := json.Marshal(r)
 		if err != nil {
@@ -530,7 +530,7 @@ func FuzzRecord(f *testing.F) {
 			return
 		}
 		if !r.Status.Terminal() {
-			r.interrupt(now)
+			r.interrupt(now, process.Strays{})
 		}
 		task := &task{rec: r}
 		if s := task.snapshot(); s.Status == wire.Running || s.TaskID != "task_1" || s.Command.AcceptsInput {

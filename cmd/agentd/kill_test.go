@@ -2,12 +2,17 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +21,7 @@ import (
 	"holon/responses/client"
 	"holon/responses/conform"
 	"holon/responses/stream"
+	"holon/responses/tasks"
 	"holon/responses/turns"
 )
 
@@ -192,4 +198,99 @@ func await(t *testing.T, what string, holds func() bool) {
 			t.Fatalf("not within 30s: %s", what)
 		}
 	}
+}
+
+// A task whose agentd is killed outlives it where no container ends both. The
+// next agentd ends what is left of it, whatever that did to get away, before it
+// says that the task is lost.
+func TestKilledWithATask(t *testing.T) {
+	t.Run("as the machine is", func(t *testing.T) { killedWithATask(t) })
+	t.Run("without control groups", func(t *testing.T) {
+		hidden := []string{"unshare", "--mount", "sh", "-c", `umount -l /sys/fs/cgroup/unified 2>/dev/null; umount -l /sys/fs/cgroup 2>/dev/null; exec "$@"`, "sh"}
+		if out, err := exec.Command(hidden[0], append(hidden[1:], "true")...).CombinedOutput(); err != nil {
+			t.Skipf("control groups cannot be hidden here: %v %s", err, out)
+		}
+		if summary := killedWithATask(t, hidden...); !strings.Contains(summary, "process(es) that it had left running were ended") {
+			t.Errorf("the task says %q", summary)
+		}
+	})
+}
+
+// killedWithATask returns the summary of the lost task.
+func killedWithATask(t *testing.T, wrapper ...string) string {
+	dir, err := os.MkdirTemp("", "agentd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	scenario := `
+turns:
+  - rounds:
+      - calls: [{tool: ExecCommand, arguments: {yield_time_ms: 1, cmd: 'echo $$ > leader; sh -c "trap \"\" TERM HUP; echo \$\$ > child; while [ -e child ]; do sleep 0.05; done" & setsid sh -c "echo \$\$ > escaped; while [ -e escaped ]; do sleep 0.05; done" & while [ -e leader ]; do sleep 0.05; done'}}]
+      - text: It runs.
+`
+	if err := os.WriteFile(filepath.Join(dir, "x.yaml"), []byte(scenario), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server, c := startServerUnder(t, dir, wrapper...)
+	if resp, err := c.Create(t.Context(), json.RawMessage(`{"model":"scripted/x","input":"go","holon":{"session_id":"sess_a"}}`)); err != nil || resp.OutputText() != "It runs." {
+		t.Fatalf("%+v, %v", resp, err)
+	}
+	pids := make(map[string]int)
+	for _, name := range []string{"leader", "child", "escaped"} {
+		await(t, "the task started "+name, func() bool {
+			data, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil || !bytes.HasSuffix(data, []byte("\n")) {
+				return false
+			}
+			_, err = fmt.Sscan(string(data), new(int))
+			pids[name], _ = strconv.Atoi(strings.TrimSpace(string(data)))
+			return err == nil
+		})
+	}
+	if err := server.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = server.Wait() // it says that it was killed
+	for name, pid := range pids {
+		if !running(pid) {
+			t.Skipf("%s ended with agentd: something else ends processes here", name)
+		}
+	}
+
+	server, _ = startServerUnder(t, dir, wrapper...)
+	for name, pid := range pids {
+		await(t, name+" is gone", func() bool { return !running(pid) })
+	}
+	var list tasks.List
+	if err := get(filepath.Join(dir, "s"), "/tasks?session_id=sess_a", &list); err != nil || len(list.Tasks) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if task := list.Tasks[0]; task.Status != tasks.Interrupted || !strings.Contains(task.Summary, "lost") {
+		t.Errorf("%+v", task)
+	}
+	if err := errors.Join(server.Process.Signal(syscall.SIGTERM), server.Wait()); err != nil {
+		t.Errorf("the end: %v", err)
+	}
+	return list.Tasks[0].Summary
+}
+
+// get fetches a JSON document of the server at socket.
+func get(socket, path string, v any) error {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}
+	c := http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
+	resp, err := c.Get("http://agentd" + path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(json.NewDecoder(resp.Body).Decode(v), resp.Body.Close())
+}
+
+// running reports whether a process runs. A zombie does not.
+func running(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := bytes.Cut(stat, []byte(") "))
+	return err == nil && !bytes.HasPrefix(rest, []byte("Z"))
 }

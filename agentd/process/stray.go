@@ -1,0 +1,205 @@
+package process
+
+import (
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Trace is what is written down of a command so that a later program can find
+// what is left of it after this one was killed. Nothing in it is a secret, and
+// nothing of it is taken on trust: see [EndStrays].
+type Trace struct {
+	Boot    string `json:"boot_id"`       // of the kernel
+	Space   string `json:"pid_namespace"` // in which PID counts
+	PID     int    `json:"pid"`           // of the leader, and of its session
+	Start   uint64 `json:"start_ticks"`   // when the leader started, in the kernel's clock
+	Command string `json:"command_id,omitempty"`
+	Mark    uint64 `json:"mark,omitempty"`
+}
+
+// Trace returns the trace of a command. It is the zero Trace, which finds
+// nothing, once the command has ended.
+func (p *Process) Trace() Trace {
+	st, err := readStat(p.pid)
+	if err != nil || p.ended() {
+		return Trace{}
+	}
+	boot, space := place()
+	return Trace{Boot: boot, Space: space, PID: p.pid, Start: st.start, Command: p.id, Mark: uint64(p.mark)}
+}
+
+func (p *Process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// place names the kernel and the pid namespace that this program runs in.
+func place() (boot, space string) {
+	id, err := readProc("/proc/sys/kernel/random/boot_id", 128)
+	if err != nil {
+		return "", ""
+	}
+	space, err = os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return "", ""
+	}
+	return strings.TrimSpace(string(id)), space
+}
+
+// Strays says what was left of a command.
+type Strays struct {
+	Ended     int // processes that were killed
+	Survivors int // processes that could not be
+}
+
+// EndStrays ends what is left of commands whose supervisor was killed, and
+// returns, for each trace, how much that was. A process is taken for a stray of a
+// command only on a witness that no other process can have by accident: it is the
+// leader, by pid and time of start; it is in the session of the living leader; or
+// it has inherited the command's mark or its HOLON_COMMAND_ID. A number that is
+// used again is none of these. This program, what it descends from and what
+// descends from it are spared, and so is everything when the machine or the pid
+// namespace is another.
+func EndStrays(traces []Trace) []Strays {
+	h := hunt{spare: relation(scan(), os.Getpid())}
+	return h.end(traces)
+}
+
+// relation lists a process, those it descends from and those that descend from it.
+func relation(all []procStat, pid int) map[int]bool {
+	parents, children := make(map[int]int, len(all)), make(map[int][]int)
+	for _, st := range all {
+		parents[st.pid] = st.ppid
+		children[st.ppid] = append(children[st.ppid], st.pid)
+	}
+	related := make(map[int]bool)
+	for up := pid; up > 0 && !related[up]; up = parents[up] {
+		related[up] = true
+	}
+	for next := children[pid]; len(next) > 0; next = next[1:] {
+		if !related[next[0]] {
+			related[next[0]] = true
+			next = append(next, children[next[0]]...)
+		}
+	}
+	return related
+}
+
+// hunt is one search for strays.
+type hunt struct {
+	spare map[int]bool
+
+	leaders  map[birth]int // traces by what they are of
+	marks    map[mark]int
+	commands map[string]int
+}
+
+func (h *hunt) end(traces []Trace) []Strays {
+	result := make([]Strays, len(traces))
+	if !h.know(traces) {
+		return result
+	}
+	killed := make(map[birth]bool)
+	deadline := time.Now().Add(killWait)
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		left := h.freeze(traces)
+		if len(left) == 0 {
+			return result
+		}
+		for key, s := range left {
+			if !killed[key] {
+				killed[key] = true
+				result[s.trace].Ended++
+			}
+			signalExactly(s.procStat, unix.SIGKILL)
+		}
+		if time.Now().After(deadline) {
+			for _, s := range left {
+				result[s.trace].Ended--
+				result[s.trace].Survivors++
+			}
+			return result
+		}
+		time.Sleep(pause)
+	}
+}
+
+// know takes in the traces that can be of processes here. It reports false when
+// there is none.
+func (h *hunt) know(traces []Trace) bool {
+	h.leaders, h.marks, h.commands = make(map[birth]int), make(map[mark]int), make(map[string]int)
+	boot, space := place()
+	for i, t := range traces {
+		if boot == "" || t.Boot != boot || t.Space != space || t.PID <= 1 {
+			continue
+		}
+		h.leaders[birth{t.PID, t.Start}] = i
+		if t.Mark != 0 {
+			h.marks[mark(t.Mark)] = i
+		}
+		if t.Command != "" {
+			h.commands[t.Command] = i
+		}
+	}
+	return len(h.leaders) > 0
+}
+
+// stray is a process and the trace that it belongs to.
+type stray struct {
+	procStat
+	trace int
+}
+
+// freeze stops all strays, so that none forks or outlives its leader unseen, and
+// returns them.
+func (h *hunt) freeze(traces []Trace) map[birth]stray {
+	frozen := make(map[birth]stray)
+	for range maxFreeze {
+		grown := false
+		for _, s := range h.look(traces) {
+			key := birth{s.pid, s.start}
+			if _, ok := frozen[key]; !ok {
+				frozen[key], grown = s, true
+				signalExactly(s.procStat, unix.SIGSTOP)
+			}
+		}
+		if !grown {
+			break
+		}
+	}
+	return frozen
+}
+
+// look lists the strays that run.
+func (h *hunt) look(traces []Trace) (found []stray) {
+	all := scan()
+	sessions := make(map[int]int) // of living leaders
+	for _, st := range all {
+		if i, ok := h.leaders[birth{st.pid, st.start}]; ok {
+			sessions[st.pid] = i
+		}
+	}
+	for _, st := range all {
+		if st.state == 'Z' || st.pid <= 1 || h.spare[st.pid] {
+			continue
+		}
+		i, ok := sessions[st.session]
+		if !ok {
+			i, ok = h.marks[readMark(st.pid)]
+		}
+		if !ok {
+			i, ok = h.commands[readCommandID(st.pid)]
+		}
+		if ok && st.start >= traces[i].Start {
+			found = append(found, stray{st, i})
+		}
+	}
+	return found
+}

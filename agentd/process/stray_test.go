@@ -1,0 +1,107 @@
+package process
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// startStray starts a command that writes "ready" when all of it runs.
+func startStray(t *testing.T, s *Supervisor, script string) (*Process, string) {
+	t.Helper()
+	dir := t.TempDir()
+	c := sh(script + "\ntouch ready; sleep 600")
+	c.Dir = dir
+	p, err := s.Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(dir, "ready")); err == nil {
+			return p, dir
+		}
+		if p.hasExited() || time.Now().After(end) {
+			t.Fatal("the command did not get ready")
+		}
+	}
+}
+
+// What is left of a command is found by its trace alone: the leader, what is in
+// its session, and what has left that.
+func TestEndStrays(t *testing.T) {
+	s := newTestOf(t, Options{Exclusive: true, NoGroups: true})
+	one, dir := startStray(t, s, `setsid sh -c 'echo $$ > escaped; exec sleep 600' &
+env -i setsid sh -c 'echo $$ > bare; exec sleep 600' &
+sh -c 'trap "" TERM HUP; echo $$ > deaf; while :; do sleep 600; done' &
+while [ ! -s escaped ] || [ ! -s bare ] || [ ! -s deaf ]; do sleep 0.01; done`)
+	other, otherDir := startStray(t, s, `sh -c 'echo $$ > child; exec sleep 600' & while [ ! -s child ]; do sleep 0.01; done`)
+	if one.mark == 0 {
+		t.Log("commands have no marks here: what clears its environment is not found")
+	}
+	h := hunt{}
+	got := h.end([]Trace{one.Trace(), {}})
+	if len(got) != 2 || got[0].Ended < 5 || got[0].Survivors != 0 || got[1] != (Strays{}) {
+		t.Errorf("%+v", got)
+	}
+	for _, name := range []string{"escaped", "bare", "deaf"} {
+		if (name != "bare" || one.mark != 0) && alive(t, filepath.Join(dir, name)) {
+			t.Errorf("%s lives", name)
+		}
+	}
+	if other.hasExited() || !alive(t, filepath.Join(otherDir, "child")) {
+		t.Error("another command was ended")
+	}
+	if one.Result().Signal != unix.SIGKILL {
+		t.Errorf("%+v", one.Result())
+	}
+	if one.Trace() != (Trace{}) {
+		t.Errorf("an ended command has the trace %+v", one.Trace())
+	}
+}
+
+// A trace that does not fit in every point finds nothing: neither a number that
+// is used again, nor another boot or namespace, nor this program's own children.
+func TestStraysAreNotMistaken(t *testing.T) {
+	s := newTestOf(t, Options{Exclusive: true, NoGroups: true})
+	p, dir := startStray(t, s, `sh -c 'echo $$ > child; exec sleep 600' & while [ ! -s child ]; do sleep 0.01; done`)
+	good := p.Trace()
+	self, err := readStat(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Trace){
+		"an older process of that number":  func(t *Trace) { t.Start-- },
+		"a younger process of that number": func(t *Trace) { t.Start++ },
+		"another boot":                     func(t *Trace) { t.Boot = "8e8a5d5c-0000-4000-8000-000000000000" },
+		"another namespace":                func(t *Trace) { t.Space = "pid:[1]" },
+		"no boot":                          func(t *Trace) { t.Boot = "" },
+		"the first process":                func(t *Trace) { t.PID = 1; t.Start = 0 },
+		"a negative number":                func(t *Trace) { t.PID = -p.pid },
+		"a command that is over":           func(t *Trace) { t.PID, t.Start = 1<<22+1, 0 },
+	} {
+		trace := good
+		trace.Command, trace.Mark = "", 0 // the number alone
+		change(&trace)
+		h := hunt{spare: map[int]bool{os.Getpid(): true}}
+		if got := h.end([]Trace{trace}); got[0] != (Strays{}) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	late := good
+	late.PID, late.Start = 1<<22+1, kernelTicks()+1000 // what is older than a command is none of it
+	h := hunt{spare: map[int]bool{os.Getpid(): true}}
+	if got := h.end([]Trace{late}); got[0] != (Strays{}) {
+		t.Errorf("an older process with the id: %+v", got)
+	}
+	if got := EndStrays([]Trace{good, {Boot: good.Boot, Space: good.Space, PID: self.pid, Start: self.start}}); got[0] != (Strays{}) || got[1] != (Strays{}) {
+		t.Errorf("of this program: %+v", got)
+	}
+	if p.hasExited() || !alive(t, filepath.Join(dir, "child")) {
+		t.Fatal("the command was ended")
+	}
+	p.Kill()
+	p.Result()
+}

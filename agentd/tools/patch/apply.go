@@ -35,8 +35,11 @@ func apply(ctx context.Context, dir, text string) (Result, *tools.Error) {
 	}
 	changed := s.changed()
 	if len(changed) == 0 {
-		return Result{}, &tools.Error{Kind: KindNoChange, Message: "the patch leaves every file as it is", Details: map[string]any{"diagnostics": s.doc.diags},
-			RecoveryHint: "the change may have been made before; look at the files"}
+		e := &tools.Error{Kind: KindNoChange, Message: "the patch leaves every file as it is", RecoveryHint: "the change may have been made before; look at the files"}
+		if len(s.doc.diags) > 0 {
+			e.Details = map[string]any{"diagnostics": s.doc.diags}
+		}
+		return Result{}, e
 	}
 	if bad := t.commit(); bad != nil {
 		return Result{}, bad
@@ -71,6 +74,9 @@ func (s *stage) file(f *filePatch) *tools.Error {
 // pick decides whether a leading a/ or b/ is git's prefix or a directory.
 func (s *stage) pick(f *filePatch) (string, *tools.Error) {
 	path, bad := s.tree.clean(f.path)
+	if f.common != "" && bad == nil && s.sameFile(f) {
+		return f.path, nil
+	}
 	existing := f.action == ActionModify || f.action == ActionDelete
 	if bad != nil || f.rawPath == "" || f.rawPath == f.path || !existing {
 		return path, bad
@@ -86,18 +92,44 @@ func (s *stage) pick(f *filePatch) (string, *tools.Error) {
 	return path, nil
 }
 
+// sameFile takes a move between two first directories that do not exist for the
+// change of one file: "old/x" and "new/x" are x before and after.
+func (s *stage) sameFile(f *filePatch) bool {
+	from, bad := s.tree.clean(f.from)
+	if bad != nil {
+		return false
+	}
+	path, bad := s.tree.clean(f.common)
+	if bad != nil {
+		return false
+	}
+	if e, bad := s.tree.entry(from); bad != nil || e.exists {
+		return false
+	}
+	if e, bad := s.tree.entry(path); bad != nil || !e.exists {
+		return false
+	}
+	s.doc.note(path, "path_prefix", "the first directories of both paths were left out")
+	f.action, f.path, f.rawPath, f.from = ActionModify, path, path, ""
+	return true
+}
+
 func (s *stage) add(f *filePatch, path string) *tools.Error {
 	e, bad := s.tree.entry(path)
 	if bad != nil {
 		return bad
 	}
-	if e.exists {
-		return &tools.Error{Kind: KindExists, Message: path + " exists already", Details: map[string]any{"path": path, "patch_line": f.line},
-			RecoveryHint: "to change it, name it in both header lines (--- a/PATH, +++ b/PATH) and give context; to replace it, delete it first"}
-	}
 	data, bad := content(f)
 	if bad != nil {
 		return bad
+	}
+	if e.exists && e.before != nil && e.before.Size() == int64(len(data)) && s.tree.load(e) == nil && e.data == data {
+		return &tools.Error{Kind: KindApplied, Message: path + " exists already, with the same content", Details: map[string]any{"path": path, "patch_line": f.line},
+			RecoveryHint: "the change seems to be made already; leave this file out; nothing was changed"}
+	}
+	if e.exists {
+		return &tools.Error{Kind: KindExists, Message: path + " exists already", Details: map[string]any{"path": path, "patch_line": f.line},
+			RecoveryHint: "to change it, name it in both header lines (--- a/PATH, +++ b/PATH) and give context; to replace it, delete it first"}
 	}
 	e.put(data, 0o644)
 	e.setMode(f.newMode)

@@ -14,13 +14,19 @@ import (
 )
 
 // files maps a path to content; "->x" is a symbolic link to x, and a key that
-// ends in ! is executable.
+// ends in ! is executable; one that ends in / is an empty directory.
 type files map[string]string
 
-func (f files) make(t testing.TB, dir string) {
+func (f files) make(t testing.TB, top string) {
 	t.Helper()
 	for name, data := range f {
-		path, mode := filepath.Join(dir, strings.TrimSuffix(name, "!")), fs.FileMode(0o644)
+		if dir, ok := strings.CutSuffix(name, "/"); ok {
+			if err := os.MkdirAll(filepath.Join(top, dir), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		path, mode := filepath.Join(top, strings.TrimSuffix(name, "!")), fs.FileMode(0o644)
 		if strings.HasSuffix(name, "!") {
 			mode = 0o755
 		}
@@ -166,7 +172,7 @@ func TestGitExtensions(t *testing.T) {
 		{name: "create executable", patch: "diff --git a/new b/new\nnew file mode 100755\n--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+x\n", after: files{"new!": "x\n"}},
 		{name: "create without newline at end", patch: "--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n", after: files{"new": "x"}},
 		{name: "create with an unprefixed blank line", patch: "--- /dev/null\n+++ b/new\n@@ -0,0 +1,3 @@\n+x\n\n+y\n\n", after: files{"new": "x\n\ny\n"}, diags: []string{"wrong_counts"}},
-		{name: "create what exists", before: files{"f": "x\n"}, patch: "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+x\n", kind: KindExists},
+		{name: "create what exists", before: files{"f": "y\n"}, patch: "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+x\n", kind: KindExists},
 		{name: "create with context", patch: "--- /dev/null\n+++ b/new\n@@ -0,0 +1,2 @@\n+x\n y\n", kind: KindSyntax},
 		{name: "create by a modification of nothing", patch: "--- a/new\n+++ b/new\n@@ -0,0 +1 @@\n+x\n", after: files{"new": "x\n"}, diags: []string{"created"}},
 		{name: "delete", before: files{"d/e/f": "x\n", "d/g": "y\n"}, patch: "diff --git a/d/e/f b/d/e/f\ndeleted file mode 100644\n--- a/d/e/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n", after: files{"d/e/f": ""}},
@@ -236,7 +242,7 @@ func TestTolerance(t *testing.T) {
 		{name: "exact beats loose", before: files{"f": "x \nx\n"}, patch: head + "@@\n-x\n+y\n", after: files{"f": "x \ny\n"}},
 		{name: "insertion without a place", before: one, patch: head + "@@\n+new\n", kind: KindMismatch},
 		{name: "does not match", before: one, patch: head + "@@ -2,3 +2,3 @@\n b\n-X\n+C\n d\n", kind: KindMismatch},
-		{name: "already applied", before: changed, patch: head + "@@ -2,3 +2,3 @@\n b\n-c\n+C\n d\n", kind: KindMismatch},
+		{name: "already applied", before: changed, patch: head + "@@ -2,3 +2,3 @@\n b\n-c\n+C\n d\n", kind: KindApplied},
 		{name: "hunks overlap", before: one, patch: head + "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n@@ -2,3 +2,3 @@\n b\n-c\n+C\n d\n", kind: KindMismatch},
 		{name: "nothing but context", before: one, patch: head + "@@ -1,2 +1,2 @@\n a\n b\n", kind: KindNoChange},
 		{name: "empty file, hunk with context", before: files{"f": ""}, patch: head + "@@ -1 +1 @@\n-a\n+b\n", kind: KindMismatch},

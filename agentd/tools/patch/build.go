@@ -20,8 +20,13 @@ func (t *fileText) build(list []placed) string {
 		}
 		final = ended
 	}
+	marked := len(list) > 0 && t.marked(list[0])
 	keep := func() {
-		write(t.lines[next], next < len(t.lines)-1 || t.final)
+		line := t.lines[next]
+		if marked && next == 0 {
+			line = line[len(bom):]
+		}
+		write(line, next < len(t.lines)-1 || t.final)
 		next++
 	}
 	for _, p := range list {
@@ -41,6 +46,9 @@ func (t *fileText) build(list []placed) string {
 	}
 	for next < len(t.lines) {
 		keep()
+	}
+	if marked && b.Len() > 0 {
+		return bom + strings.TrimPrefix(b.String(), bom)
 	}
 	return b.String()
 }

@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"regexp"
 	"strings"
 
 	"holon/agentd/tools"
@@ -17,61 +18,85 @@ const (
 	directiveEOF    = "*** End of File"
 )
 
-func isDirective(l string) bool {
-	if !strings.HasPrefix(l, "*** ") {
-		return false
-	}
-	t := strings.TrimRight(l, " \r")
-	if t == directiveBegin || t == directiveEnd || t == directiveEOF {
-		return true
-	}
-	for _, d := range []string{directiveAdd, directiveUpdate, directiveDelete, directiveMove} {
-		if strings.HasPrefix(l, d) {
-			return true
-		}
-	}
-	return false
+// directive is a line of the envelope form.
+type directive struct {
+	kind    string // one of the constants
+	path    string
+	literal bool // written as in the constant
 }
 
-// envelope reads the form that starts with "*** Begin Patch". Its paths have no
-// prefixes, and its hunks no numbers.
-func (p *parser) envelope() *tools.Error {
-	for p.i < len(p.lines) {
-		l := p.lines[p.i]
-		f := filePatch{line: p.i + 1}
-		p.i++
-		var bad *tools.Error
-		switch {
-		case strings.TrimRight(l, " \r") == directiveEnd:
-			return nil
-		case strings.HasPrefix(l, directiveAdd):
-			f.action, f.path = ActionAdd, strings.TrimSpace(l[len(directiveAdd):])
-			bad = p.added(&f)
-		case strings.HasPrefix(l, directiveDelete):
-			f.action, f.path = ActionDelete, strings.TrimSpace(l[len(directiveDelete):])
-			f.rawPath = strip(f.path)
-			bad = p.finish(f)
-		case strings.HasPrefix(l, directiveUpdate):
-			f.action, f.path = ActionModify, strings.TrimSpace(l[len(directiveUpdate):])
-			f.rawPath = strip(f.path)
-			bad = p.updated(&f)
-		case strings.HasPrefix(l, directiveMove):
-			bad = syntax(f.line, `"*** Move to:" does not follow "*** Update File:"`, `put it directly below "*** Update File: OLDPATH"`)
+var looseDirective = regexp.MustCompile(`(?i)^\*\*\*\s*(?:(begin|end)\s+patch|(end)\s+of\s+file|(add|create|update|modify|edit|delete|remove)\s+file\s*:\s*(.*?)|(move|rename)\s+to\s*:\s*(.*?))\s*$`)
+
+// readDirective reads a directive, also one in other words than the form's own.
+func readDirective(l string) (directive, bool) {
+	if !strings.HasPrefix(l, "***") {
+		return directive{}, false
+	}
+	t := strings.TrimRight(l, " \r")
+	for _, kind := range []string{directiveBegin, directiveEnd, directiveEOF} {
+		if t == kind {
+			return directive{kind: kind, literal: true}, true
 		}
-		if bad != nil {
-			return bad
+	}
+	for _, kind := range []string{directiveAdd, directiveUpdate, directiveDelete, directiveMove} {
+		if path, ok := strings.CutPrefix(l, kind); ok {
+			return directive{kind: kind, path: strings.TrimSpace(path), literal: true}, true
 		}
-		if len(p.doc.files) > maxFiles {
-			return tooLarge("the patch changes more than %d files (%d)", maxFiles, len(p.doc.files))
-		}
+	}
+	m := looseDirective.FindStringSubmatch(l)
+	if m == nil {
+		return directive{}, false
+	}
+	kind := map[string]string{
+		"begin": directiveBegin, "end": directiveEnd, "add": directiveAdd, "create": directiveAdd, "update": directiveUpdate, "modify": directiveUpdate,
+		"edit": directiveUpdate, "delete": directiveDelete, "remove": directiveDelete, "move": directiveMove, "rename": directiveMove,
+	}[strings.ToLower(m[1]+m[3]+m[5])]
+	if m[2] != "" {
+		kind = directiveEOF
+	}
+	return directive{kind: kind, path: m[4] + m[6]}, true
+}
+
+func isDirective(l string) bool {
+	_, ok := readDirective(l)
+	return ok
+}
+
+// directive reads what a line of the form "*** Begin Patch" starts. Its paths
+// have no prefixes, and its hunks no numbers.
+func (p *parser) directive() *tools.Error {
+	d := p.take()
+	f := filePatch{line: p.i, path: d.path}
+	switch d.kind {
+	case directiveAdd:
+		f.action = ActionAdd
+		return p.added(&f)
+	case directiveDelete:
+		f.action, f.rawPath = ActionDelete, strip(f.path)
+		return p.finish(f)
+	case directiveUpdate:
+		f.action, f.rawPath = ActionModify, strip(f.path)
+		return p.updated(&f)
+	case directiveMove:
+		return syntax(f.line, `"*** Move to:" does not follow "*** Update File:"`, `put it directly below "*** Update File: OLDPATH"`)
 	}
 	return nil
 }
 
+// take reads the directive at the current line and goes past it.
+func (p *parser) take() directive {
+	d, _ := readDirective(p.line())
+	p.i++
+	d.path = p.plain(d.path)
+	if !d.literal {
+		p.note(d.path, "directive", "a directive was not written as the form has it")
+	}
+	return d
+}
+
 func (p *parser) updated(f *filePatch) *tools.Error {
-	if l := p.line(); strings.HasPrefix(l, directiveMove) {
-		f.action, f.from, f.path = ActionMove, f.path, strings.TrimSpace(l[len(directiveMove):])
-		p.i++
+	if d, ok := readDirective(p.line()); ok && d.kind == directiveMove {
+		f.action, f.from, f.path = ActionMove, f.path, p.take().path
 	}
 	if p.i < len(p.lines) && p.fileHeader(p.i) { // both forms at once
 		p.i += 2
@@ -87,7 +112,8 @@ func (p *parser) added(f *filePatch) *tools.Error {
 	first := 0
 	for ; p.i < len(p.lines); p.i++ {
 		l := p.lines[p.i]
-		if isDirective(l) && strings.TrimSpace(l) != directiveEOF {
+		d, is := readDirective(l)
+		if is && d.kind != directiveEOF || strings.HasPrefix(l, "diff --git ") || plus > 0 && p.fileHeader(p.i) {
 			break
 		}
 		switch {
@@ -96,7 +122,7 @@ func (p *parser) added(f *filePatch) *tools.Error {
 			plus++
 		case strings.HasPrefix(l, `\ `):
 			markNoEOL(h.lines)
-		case strings.HasPrefix(l, "@@") && plain+plus == 0, strings.TrimSpace(l) == directiveEOF:
+		case strings.HasPrefix(l, "@@") && plain+plus == 0, is:
 		default:
 			h.lines = append(h.lines, hunkLine{op: '+', text: l, raw: true})
 			if strings.TrimSpace(l) != "" {

@@ -2,6 +2,7 @@ package patch
 
 import (
 	"fmt"
+	"slices"
 
 	"holon/agentd/tools"
 )
@@ -19,6 +20,9 @@ func mismatched(path string, failed []mismatch) *tools.Error {
 	if len(first.candidates) > 0 {
 		e.Kind = KindAmbiguous
 		e.RecoveryHint = "give more unchanged lines around the change, or the line numbers, so that it fits in one place; nothing was changed"
+	}
+	if !slices.ContainsFunc(failed, func(m mismatch) bool { return m.applied == 0 }) {
+		e.Kind = KindApplied
 	}
 	if first.applied > 0 {
 		e.Message += fmt.Sprintf("; its result already stands at line %d", first.applied)

@@ -16,8 +16,8 @@ type counts struct{ old, new int }
 func (c counts) stated() bool { return c.old >= 0 && c.new >= 0 }
 
 var (
-	hunkHeader  = regexp.MustCompile(`^@@+\s*-(\d{1,9})(?:,(\d{1,9}))?\s+\+(\d{1,9})(?:,(\d{1,9}))?\s*@@+\s?(.*)$`)
-	hunkNumbers = regexp.MustCompile(`^@@+\s*-(\d{1,9})(?:,\d*)?(?:\s+\+\d*(?:,\d*)?)?\s*(?:@@+)?\s*$`)
+	hunkHeader  = regexp.MustCompile(`^@@+\s*-(\d+)(?:,(\d+))?\s+\+(\d+)(?:,(\d+))?\s*@@+\s?(.*)$`)
+	hunkNumbers = regexp.MustCompile(`^@@+\s*-?(\d+)(?:,\d*)?(?:\s+\+\d*(?:,\d*)?)?\s*(?:@@+)?\s*$`)
 )
 
 // header reads one @@ line into h.
@@ -25,12 +25,12 @@ func (h *hunk) header(l string) counts {
 	l = strings.TrimSuffix(l, "\r")
 	if m := hunkHeader.FindStringSubmatch(l); m != nil {
 		c := counts{old: number(m[2], 1), new: number(m[4], 1)}
-		h.start, h.insertAt = number(m[1], -1), c.old == 0
+		h.start, h.insertAt, h.numbered = number(m[1], -1), c.old == 0, true
 		h.anchor(m[5])
 		return c
 	}
 	if m := hunkNumbers.FindStringSubmatch(l); m != nil {
-		h.start = number(m[1], -1)
+		h.start, h.numbered = number(m[1], -1), true
 		return counts{-1, -1}
 	}
 	h.anchor(strings.Trim(l, "@"))
@@ -46,10 +46,17 @@ func (h *hunk) anchor(s string) {
 	}
 }
 
+// farAway is a line number that no file has.
+const farAway = 1 << 30
+
+// number reads an optional number. One that is too large is farAway.
 func number(s string, absent int) int {
-	n, err := strconv.Atoi(s)
-	if err != nil {
+	if s == "" {
 		return absent
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n > farAway {
+		return farAway
 	}
 	return n
 }
@@ -58,6 +65,9 @@ func number(s string, absent int) int {
 func (p *parser) plainFile() *tools.Error {
 	f := filePatch{line: p.i + 1}
 	old, new := p.names()
+	if p.bad != nil {
+		return p.bad
+	}
 	if bad := f.names(old, new); bad != nil {
 		return bad
 	}
@@ -85,20 +95,44 @@ func (p *parser) line() string {
 	return ""
 }
 
+// stamp is the time that diff puts behind a path, where spaces replaced the tab.
+var stamp = regexp.MustCompile(`\s+\d{4}-\d\d-\d\d[ T]\d\d:\d\d.*$`)
+
 // name takes a path out of a header line: unquoted, without the time stamp that
 // diff adds behind a tab.
 func (p *parser) name(s string) string {
 	s = strings.TrimRight(s, " \r")
 	if strings.HasPrefix(s, `"`) {
-		if u, _, ok := unquote(s); ok {
-			return u
+		u, _, ok := unquote(s)
+		if !ok {
+			p.bad = syntax(p.i+1, "the quoted path "+tools.Clip(s, 80)+" has no end or an unknown escape", "write the path without quotes")
+		}
+		return u
+	}
+	path, rest, found := strings.Cut(s, "\t")
+	if !found {
+		if at := stamp.FindStringIndex(s); at != nil {
+			path, rest = s[:at[0]], s[at[0]:]
 		}
 	}
-	path, stamp, found := strings.Cut(s, "\t")
-	if found && strings.TrimSpace(stamp) != "" {
-		p.ignore(path, "timestamp", stamp)
+	if path = p.plain(path); strings.TrimSpace(rest) != "" {
+		p.ignore(path, "timestamp", strings.TrimSpace(rest))
 	}
-	return strings.TrimRight(path, " ")
+	return path
+}
+
+// plain is a path as a model wrote it by hand: with the separators of another
+// system, perhaps, or in back quotes.
+func (p *parser) plain(path string) string {
+	if n := len(path); n > 2 && path[0] == '`' && path[n-1] == '`' {
+		path = path[1 : n-1]
+		p.note(path, "quoted_path", "the quotes around the path were left out")
+	}
+	if strings.Contains(path, `\`) {
+		path = strings.ReplaceAll(path, `\`, "/")
+		p.note(path, "path_separators", "the backslashes of the path were taken for /")
+	}
+	return path
 }
 
 // names decides the action and the paths from the two sides of a header.
@@ -137,6 +171,10 @@ func (f *filePatch) bothNames(old, new string) {
 	case strip(old) == new, strings.TrimSuffix(old, ".orig") == new:
 	default:
 		f.action, f.from = ActionMove, old
+		_, o, _ := strings.Cut(old, "/")
+		if _, n, ok := strings.Cut(new, "/"); ok && o == n {
+			f.common = n
+		}
 	}
 }
 
@@ -169,6 +207,9 @@ func (p *parser) gitFile() *tools.Error {
 			old, new = o, n
 		}
 	}
+	if p.bad != nil {
+		return p.bad
+	}
 	if ext.from != "" && ext.to != "" {
 		f.action, f.from, f.path = ActionMove, ext.from, ext.to
 		if ext.copied {
@@ -177,29 +218,23 @@ func (p *parser) gitFile() *tools.Error {
 	} else if bad := f.names(ext.side(old, ext.added), ext.side(new, ext.deleted)); bad != nil {
 		return bad
 	}
-	f.newMode = ext.mode
-	switch f.newMode {
-	case "", "100644", "100755":
-	case "120000":
-		return &tools.Error{Kind: KindUnsafePath, Message: f.path + " would be a symbolic link", Details: map[string]any{"path": f.path, "patch_line": f.line},
-			RecoveryHint: "make symbolic links with a command"}
-	case "160000":
-		return &tools.Error{Kind: KindUnsafePath, Message: f.path + " is a submodule", Details: map[string]any{"path": f.path, "patch_line": f.line},
-			RecoveryHint: "change submodules with git commands"}
-	default:
-		p.ignore(f.path, "mode", f.newMode)
-		f.newMode = ""
+	if bad := p.modes(&f, ext); bad != nil {
+		return bad
 	}
 	return p.finish(f)
 }
 
 // finish reads the hunks of f and adds it to the document.
 func (p *parser) finish(f filePatch) *tools.Error {
+	p.path = f.path
 	hunks, bad := p.body()
 	if bad != nil {
 		return bad
 	}
 	f.hunks = hunks
+	if len(hunks) == 0 && strings.HasPrefix(p.line(), "***************") {
+		return contextForm(p.i + 1)
+	}
 	if len(hunks) == 0 && f.action == ActionModify && f.newMode == "" {
 		return syntax(f.line, f.path+": there is no hunk", "follow the file's header with hunks that start with @@")
 	}
@@ -210,6 +245,7 @@ func (p *parser) finish(f filePatch) *tools.Error {
 // extended is what git says between "diff --git" and the hunks.
 type extended struct {
 	from, to, mode         string
+	others                 []string // modes of what was there
 	added, deleted, copied bool
 }
 
@@ -239,8 +275,16 @@ func (e *extended) read(p *parser, l string) bool {
 		e.mode = value
 	case "new file mode":
 		e.added, e.mode = true, value
+	case "old mode":
+		e.others = append(e.others, value)
+		p.ignore("", "old_mode", value)
 	case "deleted file mode":
-		e.deleted = true
+		e.deleted, e.others = true, append(e.others, value)
+	case "index":
+		if _, mode, ok := strings.Cut(value, " "); ok {
+			e.others = append(e.others, mode)
+		}
+		p.ignore("", "index", value)
 	case "rename from", "copy from":
 		e.from, e.copied = p.name(value), key == "copy from"
 	case "rename to", "copy to":
@@ -290,11 +334,11 @@ func unquote(s string) (path, rest string, ok bool) {
 			i += 3
 		case i+1 < len(s):
 			i++
-			if j := strings.IndexByte("abfnrtv", s[i]); j >= 0 {
-				b.WriteByte("\a\b\f\n\r\t\v"[j])
-			} else {
-				b.WriteByte(s[i])
+			j := strings.IndexByte(`abfnrtv"\`, s[i])
+			if j < 0 {
+				return "", s, false
 			}
+			b.WriteByte("\a\b\f\n\r\t\v\"\\"[j])
 		}
 	}
 	return "", s, false
@@ -312,16 +356,21 @@ func (p *parser) ignore(path, kind, value string) {
 func (p *parser) boundary(i int) bool {
 	l := p.lines[i]
 	switch {
-	case strings.HasPrefix(l, "@@"), strings.HasPrefix(l, "diff --git "), isDirective(l), p.fileHeader(i):
+	case strings.HasPrefix(l, "@@"), strings.HasPrefix(l, "diff --git "), isCombined(l), isDirective(l), p.fileHeader(i), mailStart.MatchString(l):
 		return true
 	case strings.TrimRight(l, " ") == "--": // the signature of git format-patch
 		rest := p.lines[i+1:]
-		return len(rest) > 0 && len(rest) < 4 && mailSignature.MatchString(rest[0]) && strings.TrimSpace(strings.Join(rest[1:], "")) == ""
+		return len(rest) > 0 && mailSignature.MatchString(rest[0]) &&
+			(len(rest) < 2 || strings.TrimSpace(rest[1]) == "" && (len(rest) < 3 || strings.TrimSpace(rest[2]) == "" || mailStart.MatchString(rest[2])))
 	}
 	return false
 }
 
-var mailSignature = regexp.MustCompile(`^\d+\.\d+`)
+// What git format-patch writes at the end and at the start of a mail.
+var (
+	mailSignature = regexp.MustCompile(`^\d+\.\d+`)
+	mailStart     = regexp.MustCompile(`^From [0-9a-f]{40} `)
+)
 
 // fileHeader reports whether a new file's header starts at line i. A removed
 // line can begin with "--- " too, but is not followed by all of this.

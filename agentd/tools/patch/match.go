@@ -7,62 +7,6 @@ import (
 	"strings"
 )
 
-// fileText is a file as lines. A line keeps its \r; the last one may lack the
-// newline.
-type fileText struct {
-	lines   []string
-	final   bool // the last line has a newline; true for an empty file
-	crlf    int  // lines that end in \r
-	relaxed [levels][]string
-	spent   *spent
-}
-
-// The levels at which lines are compared, strictest first.
-const (
-	exact = iota
-	anySpace
-	anyEnding
-	levels
-)
-
-func newFileText(s string, used *spent) *fileText {
-	t := &fileText{spent: used, final: s == "" || strings.HasSuffix(s, "\n")}
-	if s != "" {
-		t.lines = strings.Split(strings.TrimSuffix(s, "\n"), "\n")
-	}
-	for _, l := range t.lines {
-		if strings.HasSuffix(l, "\r") {
-			t.crlf++
-		}
-	}
-	return t
-}
-
-func (t *fileText) at(level int) []string {
-	if level == exact {
-		return t.lines
-	}
-	if t.relaxed[level] == nil {
-		t.relaxed[level] = relax(t.lines, level)
-	}
-	return t.relaxed[level]
-}
-
-func relax(lines []string, level int) []string {
-	if level == exact {
-		return lines
-	}
-	cut := " \t"
-	if level == anyEnding {
-		cut = " \t\r"
-	}
-	out := make([]string, len(lines))
-	for i, l := range lines {
-		out[i] = strings.TrimRight(l, cut)
-	}
-	return out
-}
-
 // maxFailedHunks ends the search for the places of one file's hunks.
 const maxFailedHunks = 20
 
@@ -72,6 +16,8 @@ type placed struct {
 	pos       int // index of the first line concerned
 	old       int // how many lines it replaces or keeps
 	level     int
+	hunk      int    // from 1
+	note      string // the reading by which it fits, if not to the letter
 }
 
 // mismatch says why a hunk has no place.
@@ -82,17 +28,22 @@ type mismatch struct {
 	candidates []int // line numbers where it would fit
 	nearest    []string
 	applied    int // line number where its result already stands, or 0
+	repeats    int // hunk that has taken the only place, or 0
 }
 
 // place finds where each hunk belongs, all in the file as it is now.
 func (t *fileText) place(hunks []hunk) (list []placed, notes []Diagnostic, bad []mismatch) {
-	end := 0
+	after := order{}
 	for i := range hunks {
 		h := &hunks[i]
 		if len(h.lines) == 0 {
 			continue
 		}
-		p, failed := t.locate(h, list, end)
+		found, failed := t.locate(h, list, after)
+		if failed != nil && failed.repeats > 0 && h.equal(&hunks[failed.repeats-1]) {
+			notes = append(notes, Diagnostic{Kind: "repeated_hunk", Message: fmt.Sprintf("hunk %d: is the same as hunk %d and was left out", i+1, failed.repeats)})
+			continue
+		}
 		if failed != nil {
 			t.explain(h, failed)
 			failed.hunk, failed.line = i+1, h.line
@@ -101,51 +52,112 @@ func (t *fileText) place(hunks []hunk) (list []placed, notes []Diagnostic, bad [
 			}
 			continue
 		}
-		list = append(list, p)
-		end = p.pos + p.old
-		notes = append(notes, p.notes(h, i+1)...)
+		for _, p := range found {
+			p.hunk = i + 1
+			list = append(list, p)
+			after = order{end: p.pos + p.old, start: h.start}
+		}
+		notes = append(notes, t.notes(h, found, i+1)...)
 	}
 	slices.SortStableFunc(list, func(a, b placed) int { return cmp.Compare(a.pos, b.pos) })
 	return list, notes, bad
 }
 
+// order is where the hunk before ended, and which line it named.
+type order struct{ end, start int }
+
 // locate finds the one place of a hunk, trying its readings from the most to
-// the least literal.
-func (t *fileText) locate(h *hunk, taken []placed, end int) (placed, *mismatch) {
+// the least literal. Only one that leaves lines out has several parts.
+func (t *fileText) locate(h *hunk, taken []placed, after order) ([]placed, *mismatch) {
 	if len(h.old(h.lines)) == 0 {
-		return t.locateInsertion(h, end)
+		p, failed := t.locateInsertion(h, after.end)
+		return []placed{p}, failed
 	}
-	var ambiguous *mismatch
-	for _, lines := range h.readings() {
-		old := h.old(lines)
-		if len(old) == 0 {
+	repeats := 0
+	for _, r := range h.readings() {
+		p, failed := t.fit(h, r, taken, after)
+		if failed != nil && failed.repeats > 0 {
+			repeats = failed.repeats
+		} else if failed != nil && failed.reason != "" {
+			return nil, failed
+		}
+		if failed != nil {
 			continue
 		}
-		for level := range levels {
-			if !t.afford(len(t.lines) + len(old)) {
-				return placed{}, &mismatch{reason: "cannot be looked for: the patch and its files are too large together"}
+		if other, ok := h.otherMeaning(r); ok {
+			if q, failed := t.fit(h, other, taken, after); failed == nil || len(failed.candidates) > 0 {
+				return nil, &mismatch{reason: "can be understood in two ways", candidates: lineNumbers([]int{p.pos, q.pos})}
 			}
-			found := search(t.at(level), relax(old, level))
-			if !t.afford(len(found) * (8 + len(taken))) {
-				return placed{}, &mismatch{reason: fmt.Sprintf("fits in %d places", len(found)), candidates: lineNumbers(found)}
-			}
-			found = slices.DeleteFunc(found, func(pos int) bool { return overlaps(taken, pos, len(old)) })
-			if len(found) == 0 {
-				continue
-			}
-			if pos, ok := t.choose(h, found, len(old), end); ok {
-				return placed{hunkLines: lines, pos: pos, old: len(old), level: level}, nil
-			}
-			if ambiguous == nil {
-				ambiguous = &mismatch{reason: fmt.Sprintf("fits in %d places", len(found)), candidates: lineNumbers(found)}
-			}
-			break
 		}
-		if ambiguous != nil {
-			return placed{}, ambiguous
+		return []placed{p}, nil
+	}
+	if parts := h.parts(); repeats == 0 && len(parts) > 0 {
+		return t.locateParts(parts, taken, after)
+	}
+	return nil, &mismatch{repeats: repeats}
+}
+
+// fit finds the one place of a reading at the strictest level that has any. A
+// mismatch without a reason means that there is none.
+func (t *fileText) fit(h *hunk, r reading, taken []placed, after order) (placed, *mismatch) {
+	old := h.old(r.lines)
+	if len(old) == 0 {
+		return placed{}, &mismatch{}
+	}
+	for level := range levels {
+		if !t.afford(len(t.lines) + len(old)) {
+			return placed{}, &mismatch{reason: "cannot be looked for: the patch and its files are too large together"}
 		}
+		found := search(t.at(level), relax(old, level))
+		if len(found) == 0 {
+			continue
+		}
+		if !t.afford(len(found) * (8 + len(taken))) {
+			return placed{}, &mismatch{reason: fmt.Sprintf("fits in %d places", len(found)), candidates: lineNumbers(found)}
+		}
+		free := slices.DeleteFunc(slices.Clone(found), func(pos int) bool { return overlaps(taken, pos, len(old)) })
+		if len(free) == 0 {
+			i := slices.IndexFunc(taken, func(p placed) bool { return p.pos == found[0] && p.old == len(old) })
+			if len(found) == 1 && i >= 0 {
+				return placed{}, &mismatch{repeats: taken[i].hunk}
+			}
+			continue
+		}
+		pos, ok := t.choose(h, free, len(old), after)
+		if !ok {
+			return placed{}, &mismatch{reason: fmt.Sprintf("fits in %d places", len(free)), candidates: lineNumbers(free)}
+		}
+		if above, ok := t.anchored(h); ok && !h.numbered && pos+len(old) <= above {
+			return placed{}, &mismatch{reason: fmt.Sprintf("fits at line %d only, which is above line %d that its header names", pos+1, above+1), nearest: t.excerpt(pos, len(old))}
+		}
+		return placed{hunkLines: r.lines, pos: pos, old: len(old), level: level, note: r.note}, nil
 	}
 	return placed{}, &mismatch{}
+}
+
+// locateParts finds the places of a hunk that leaves lines out. Parts that
+// change nothing only have to be there.
+func (t *fileText) locateParts(parts []hunk, taken []placed, after order) (list []placed, failed *mismatch) {
+	for i := range parts {
+		part := &parts[i]
+		found, bad := t.locate(part, slices.Concat(taken, list), after)
+		switch {
+		case bad == nil && !part.changes() && len(list) > 0 && found[0].pos < after.end:
+			return nil, &mismatch{}
+		case bad == nil:
+			for _, p := range found {
+				p.note = "elided_context"
+				list = append(list, p)
+				after.end = p.pos + p.old
+			}
+		case part.changes() || len(bad.candidates) == 0:
+			return nil, bad
+		}
+	}
+	if !slices.IsSortedFunc(list, func(a, b placed) int { return cmp.Compare(a.pos, b.pos) }) {
+		return nil, &mismatch{reason: `has parts around "..." that stand in another order in the file`}
+	}
+	return list, nil
 }
 
 // afford counts work and reports whether there is any left to do.
@@ -177,7 +189,7 @@ func (t *fileText) locateInsertion(h *hunk, end int) (placed, *mismatch) {
 }
 
 // choose picks one of several places, if there is proof for it.
-func (t *fileText) choose(h *hunk, found []int, n, end int) (int, bool) {
+func (t *fileText) choose(h *hunk, found []int, n int, after order) (int, bool) {
 	if len(found) == 1 {
 		return found[0], true
 	}
@@ -194,11 +206,11 @@ func (t *fileText) choose(h *hunk, found []int, n, end int) (int, bool) {
 			}
 		}
 	}
-	if end > 0 {
-		// Hunks come in the order of the file.
-		after := slices.DeleteFunc(slices.Clone(found), func(pos int) bool { return pos < end })
-		if len(after) == 1 {
-			return after[0], true
+	if after.end > 0 && (h.start < 0 || h.start > after.start) {
+		// Hunks come in the order of the file, if their numbers do not deny it.
+		below := slices.DeleteFunc(slices.Clone(found), func(pos int) bool { return pos < after.end })
+		if len(below) == 1 {
+			return below[0], true
 		}
 	}
 	return 0, false
@@ -225,77 +237,8 @@ func (t *fileText) anchored(h *hunk) (int, bool) {
 	return at, at >= 0
 }
 
-// readings are the ways to understand a hunk: as it stands, without empty lines
-// that may only separate it from what follows, and with context whose first
-// character is text because all leading spaces were forgotten.
-func (h *hunk) readings() [][]hunkLine {
-	list := [][]hunkLine{h.lines}
-	if h.blanks > 0 {
-		list = append(list, h.lines[:len(h.lines)-h.blanks])
-	}
-	for _, lines := range list {
-		var restored []hunkLine
-		changed := false
-		for _, l := range lines {
-			if l.op == ' ' && !l.raw {
-				l.text, changed = " "+l.text, true
-			}
-			restored = append(restored, l)
-		}
-		if changed {
-			list = append(list, restored)
-		}
-	}
-	return list
-}
-
-// old is what the hunk expects to find.
-func (h *hunk) old(lines []hunkLine) []string { return side(lines, '+') }
-
-// side returns the texts of the lines that are not of kind without.
-func side(lines []hunkLine, without byte) []string {
-	var texts []string
-	for _, l := range lines {
-		if l.op != without {
-			texts = append(texts, l.text)
-		}
-	}
-	return texts
-}
-
 func overlaps(taken []placed, pos, n int) bool {
 	return slices.ContainsFunc(taken, func(p placed) bool { return pos < p.pos+p.old && p.pos < pos+n })
-}
-
-// search returns every index of lines at which want stands, in linear time
-// (Knuth, Morris and Pratt), because both come from strangers.
-func search(lines, want []string) (found []int) {
-	if len(want) == 0 || len(want) > len(lines) {
-		return nil
-	}
-	fail := make([]int, len(want))
-	for i, k := 1, 0; i < len(want); i++ {
-		for k > 0 && want[i] != want[k] {
-			k = fail[k-1]
-		}
-		if want[i] == want[k] {
-			k++
-		}
-		fail[i] = k
-	}
-	for i, k := 0, 0; i < len(lines); i++ {
-		for k > 0 && lines[i] != want[k] {
-			k = fail[k-1]
-		}
-		if lines[i] == want[k] {
-			k++
-		}
-		if k == len(want) {
-			found = append(found, i-k+1)
-			k = fail[k-1]
-		}
-	}
-	return found
 }
 
 func lineNumbers(found []int) []int {
@@ -304,29 +247,4 @@ func lineNumbers(found []int) []int {
 		numbers = append(numbers, pos+1)
 	}
 	return numbers
-}
-
-// notes tells what was tolerated to place a hunk.
-func (p placed) notes(h *hunk, n int) (notes []Diagnostic) {
-	add := func(kind, format string, args ...any) {
-		notes = append(notes, Diagnostic{Kind: kind, Message: fmt.Sprintf("hunk %d: ", n) + fmt.Sprintf(format, args...)})
-	}
-	switch p.level {
-	case anySpace:
-		add("trailing_space", "spaces at line ends differ")
-	case anyEnding:
-		add("line_endings", "line endings differ; the file keeps its own")
-	}
-	if h.start > 0 && p.old > 0 && h.start != p.pos+1 {
-		add("wrong_line_number", "found at line %d, not %d", p.pos+1, h.start)
-	}
-	if slices.ContainsFunc(p.hunkLines, func(l hunkLine) bool { return l.raw && strings.TrimSpace(l.text) != "" }) || len(p.hunkLines) > 0 && !sameText(p.hunkLines, h.lines) {
-		add("context_prefix", "context lines had no leading space")
-	}
-	return notes
-}
-
-// sameText reports whether b begins with the lines of a.
-func sameText(a, b []hunkLine) bool {
-	return len(a) <= len(b) && slices.Equal(a, b[:len(a)])
 }

@@ -38,12 +38,24 @@ func (t *fileText) explain(h *hunk, m *mismatch) {
 		}
 	}
 	old := side(lines, '+')
-	if at, ok := t.nearest(old); ok {
+	if at := search(squeezed(t.lines), squeezed(old)); len(at) > 0 {
+		m.reason = fmt.Sprintf("differs from the file only in spaces and tabs inside its lines, at line %d", at[0]+1)
+		m.nearest = t.excerpt(at[0], len(old))
+	} else if at, ok := t.nearest(old); ok {
 		m.nearest = t.excerpt(at, len(old))
 	} else {
 		m.reason = "has no line in common with the file"
 		m.nearest = t.excerpt(max(0, h.start-1), excerptLines)
 	}
+}
+
+// squeezed takes all spaces and tabs out of lines.
+func squeezed(lines []string) []string {
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		out[i] = strings.Join(strings.Fields(l), "")
+	}
+	return out
 }
 
 // nearest returns where most lines of old would stand on equals of themselves,

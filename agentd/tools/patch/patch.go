@@ -35,6 +35,7 @@ const (
 	KindEmpty      = "empty_patch"
 	KindMismatch   = "patch_does_not_apply"
 	KindAmbiguous  = "patch_is_ambiguous"
+	KindApplied    = "patch_already_applied"
 	KindNoChange   = "patch_changes_nothing"
 	KindMissing    = "file_not_found"
 	KindExists     = "file_exists"

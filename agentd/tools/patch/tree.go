@@ -8,8 +8,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -18,6 +21,7 @@ import (
 
 const (
 	maxPathBytes = 4000
+	maxDepth     = 100 // directories above a file
 	maxLines     = 2_000_000
 	// maxWork bounds the comparing of lines in one call to a second or so.
 	maxWork = 300_000_000
@@ -92,17 +96,25 @@ func (t *tree) clean(p string) (string, *tools.Error) {
 	switch {
 	case p == "" || strings.HasSuffix(p, "/") || len(p) > maxPathBytes:
 		return unsafe("is not the path of a file")
-	case strings.ContainsFunc(p, unicode.IsControl):
+	case strings.ContainsFunc(p, func(r rune) bool { return unicode.IsControl(r) && r != '\t' }):
 		return unsafe("contains control characters")
+	case !utf8.ValidString(p):
+		return unsafe("is not UTF-8")
+	case len(p) > 2 && p[1] == ':' && (p[2] == '/' || p[2] == '\\'): // a drive of another system
+		return "", outside
 	}
 	var parts []string
 	for part := range strings.SplitSeq(p, "/") {
 		switch {
 		case part == "" || part == ".":
-		case part == "..":
+		case slices.Contains(strings.Split(part, `\`), ".."): // also where \ separates
 			return "", outside
-		case isGit(part):
+		case slices.ContainsFunc(strings.Split(part, `\`), isGit):
 			return unsafe("belongs to git's own data")
+		case leftover.MatchString(part):
+			return unsafe("has a name that this tool uses for a moment")
+		case len(parts) == maxDepth:
+			return unsafe("lies too deep")
 		default:
 			parts = append(parts, part)
 		}
@@ -112,6 +124,9 @@ func (t *tree) clean(p string) (string, *tools.Error) {
 	}
 	return path.Join(parts...), nil
 }
+
+// leftover are the names of files that exist while a patch is applied.
+var leftover = regexp.MustCompile(`^\.holon-[0-9a-f]{12}-\d+$`)
 
 // isGit reports a name that some file system takes for .git: in any case, with
 // characters that HFS+ ignores, or with what NTFS drops or abbreviates.

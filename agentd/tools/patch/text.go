@@ -1,0 +1,95 @@
+package patch
+
+import "strings"
+
+// fileText is a file as lines. A line keeps its \r; the last one may lack the
+// newline.
+type fileText struct {
+	lines   []string
+	final   bool // the last line has a newline; true for an empty file
+	bom     bool // the first line starts with a byte order mark
+	crlf    int  // lines that end in \r
+	relaxed [levels][]string
+	spent   *spent
+}
+
+// The levels at which lines are compared, strictest first. All but the first
+// leave out a byte order mark.
+const (
+	exact = iota
+	anySpace
+	anyEnding
+	levels
+)
+
+func newFileText(s string, used *spent) *fileText {
+	t := &fileText{spent: used, final: s == "" || strings.HasSuffix(s, "\n"), bom: strings.HasPrefix(s, bom)}
+	if s != "" {
+		t.lines = strings.Split(strings.TrimSuffix(s, "\n"), "\n")
+	}
+	for _, l := range t.lines {
+		if strings.HasSuffix(l, "\r") {
+			t.crlf++
+		}
+	}
+	return t
+}
+
+func (t *fileText) at(level int) []string {
+	if level == exact {
+		return t.lines
+	}
+	if t.relaxed[level] == nil {
+		t.relaxed[level] = relax(t.lines, level)
+	}
+	return t.relaxed[level]
+}
+
+func relax(lines []string, level int) []string {
+	if level == exact {
+		return lines
+	}
+	cut := " \t"
+	if level == anyEnding {
+		cut = " \t\r"
+	}
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		out[i] = strings.TrimRight(l, cut)
+	}
+	if len(out) > 0 {
+		out[0] = strings.TrimPrefix(out[0], bom)
+	}
+	return out
+}
+
+// search returns every index of lines at which want stands, in linear time
+// (Knuth, Morris and Pratt), because both come from strangers.
+func search(lines, want []string) (found []int) {
+	if len(want) == 0 || len(want) > len(lines) {
+		return nil
+	}
+	fail := make([]int, len(want))
+	for i, k := 1, 0; i < len(want); i++ {
+		for k > 0 && want[i] != want[k] {
+			k = fail[k-1]
+		}
+		if want[i] == want[k] {
+			k++
+		}
+		fail[i] = k
+	}
+	for i, k := 0, 0; i < len(lines); i++ {
+		for k > 0 && lines[i] != want[k] {
+			k = fail[k-1]
+		}
+		if lines[i] == want[k] {
+			k++
+		}
+		if k == len(want) {
+			found = append(found, i-k+1)
+			k = fail[k-1]
+		}
+	}
+	return found
+}

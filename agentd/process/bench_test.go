@@ -1,68 +1,118 @@
 package process
 
 import (
-	"bytes"
 	"os"
-	"os/exec"
 	"slices"
 	"testing"
 	"time"
 )
 
-// BenchmarkTrue against BenchmarkBareTrue is what supervision costs a command.
-func BenchmarkTrue(b *testing.B) {
-	s := New(Options{Exclusive: true})
-	defer s.Close()
-	c := Command{Argv: []string{"true"}, Dir: "/", Env: Environ(os.Environ())}
-	benchmarkPercentiles(b, func() {
-		if res, err := s.Run(b.Context(), c); err != nil || res.ExitCode != 0 {
-			b.Fatal(res, err)
-		}
-	})
-}
-
-// BenchmarkTrueBesideTask is BenchmarkTrue while another command runs.
-func BenchmarkTrueBesideTask(b *testing.B) {
-	s := New(Options{Exclusive: true})
-	defer s.Close()
-	c := Command{Argv: []string{"sleep", "300"}, Dir: "/", Env: Environ(os.Environ())}
-	if _, err := s.Start(c); err != nil {
-		b.Fatal(err)
+// BenchmarkOverhead is what supervision costs a command that does nothing: the
+// median of ours over that of a bare fork, exec and wait with both streams read,
+// one after the other in one loop, so that both meet the same machine. The floor
+// has a process of its own, since whoever starts processes beside an exclusive
+// supervisor loses their exit codes to it.
+func BenchmarkOverhead(b *testing.B) {
+	for _, how := range []struct {
+		name string
+		opts Options
+		task bool
+	}{
+		{"shared", Options{NoGroups: true}, false},
+		{"mark", Options{Exclusive: true, NoGroups: true}, false},
+		{"group", Options{Exclusive: true}, false},
+		{"mark beside a task", Options{Exclusive: true, NoGroups: true}, true},
+		{"group beside a task", Options{Exclusive: true}, true},
+	} {
+		b.Run(how.name, func(b *testing.B) {
+			floors := []*floor{startFloor(b, "exec"), startFloor(b, "syscalls"), startFloor(b, "session")}
+			s := New(how.opts)
+			defer s.Close()
+			if !how.opts.NoGroups && s.groups == nil {
+				b.Skip("there are no control groups here")
+			}
+			c := Command{Argv: []string{"sleep", "300"}, Dir: "/", Env: Environ(os.Environ())}
+			if how.task {
+				if _, err := s.Start(c); err != nil {
+					b.Fatal(err)
+				}
+			}
+			c.Argv = []string{"true"}
+			took := make([][]time.Duration, 1+len(floors))
+			for b.Loop() {
+				began := time.Now()
+				if _, err := s.Run(b.Context(), c); err != nil {
+					b.Fatal(err)
+				}
+				took[0] = append(took[0], time.Since(began))
+				for i, f := range floors {
+					took[1+i] = append(took[1+i], f.run(b))
+				}
+			}
+			ours := median(took[0])
+			b.ReportMetric(float64(ours.Microseconds()), "p50-us")
+			for i, f := range floors {
+				m := median(took[1+i])
+				b.ReportMetric(float64(m.Microseconds()), f.name+"-p50-us")
+				b.ReportMetric(float64(ours)/float64(m), "ratio-to-"+f.name)
+			}
+		})
 	}
-	c.Argv = []string{"true"}
-	benchmarkPercentiles(b, func() {
-		if _, err := s.Run(b.Context(), c); err != nil {
-			b.Fatal(err)
+}
+
+func median(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	return d[len(d)/2]
+}
+
+// BenchmarkParts is what the parts of a start and an end cost that not every
+// command needs.
+func BenchmarkParts(b *testing.B) {
+	b.Run("mark", func(b *testing.B) {
+		for b.Loop() {
+			nextMark()
+		}
+	})
+	b.Run("group made and removed", func(b *testing.B) {
+		benchmarkGroup(b, func(g *groups) { g.take().remove() })
+	})
+	b.Run("group used again", func(b *testing.B) {
+		benchmarkGroup(b, func(g *groups) { g.give(g.take()) })
+	})
+	b.Run("group killed", func(b *testing.B) {
+		benchmarkGroup(b, func(g *groups) {
+			c := g.take()
+			c.kill()
+			g.give(c)
+		})
+	})
+	b.Run("children of every thread", func(b *testing.B) {
+		reserveThreads(spareThreads)
+		for b.Loop() {
+			ownChildren()
+		}
+	})
+	b.Run("scan", func(b *testing.B) {
+		for b.Loop() {
+			b.ReportMetric(float64(len(scan())), "processes")
 		}
 	})
 }
 
-// BenchmarkBareTrue is the floor: fork, exec and wait, with no output kept.
-func BenchmarkBareTrue(b *testing.B) { benchmarkBare(b, false) }
-
-// BenchmarkBareTruePipes is the floor with the output read.
-func BenchmarkBareTruePipes(b *testing.B) { benchmarkBare(b, true) }
-
-func benchmarkBare(b *testing.B, pipes bool) {
-	path, err := exec.LookPath("true")
+func benchmarkGroup(b *testing.B, do func(*groups)) {
+	g, err := openGroups()
 	if err != nil {
-		b.Fatal(err)
+		b.Skip("there are no control groups here: ", err)
 	}
-	env := Environ(os.Environ())
-	benchmarkPercentiles(b, func() {
-		cmd := &exec.Cmd{Path: path, Args: []string{"true"}, Dir: "/", Env: env}
-		if pipes {
-			var out, err bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &out, &err
-		}
-		if err := cmd.Run(); err != nil {
-			b.Fatal(err)
-		}
-	})
+	for b.Loop() {
+		do(g)
+	}
+	if err := g.close(); err != nil {
+		b.Error(err)
+	}
 }
 
-// benchmarkPercentiles times each call of do: where processes are scheduled, the
-// mean says more about the machine than about the code.
+// benchmarkPercentiles times each call of do.
 func benchmarkPercentiles(b *testing.B, do func()) {
 	var took []time.Duration
 	for b.Loop() {

@@ -17,7 +17,19 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// This binary can be a program that a test needs beside itself.
+	for name, serve := range map[string]func(string) error{floorVar: serveFloor, victimVar: serveVictim} {
+		if how := os.Getenv(name); how != "" {
+			if err := serve(how); err != nil {
+				fmt.Fprintln(os.Stderr, name, err)
+				os.Exit(1)
+			}
+			return
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // newTest returns a supervisor that has this program to itself: no test of this
 // package starts a process in another way, and none runs in parallel.

@@ -78,7 +78,7 @@ func (s *Supervisor) reapLast(p *Process) (status syscall.WaitStatus, gone bool)
 		}
 		return status, false
 	}
-	if s.strangers() {
+	if s.strangers(adopted) {
 		return 0, false
 	}
 	status = reap(p.pid)

@@ -51,19 +51,19 @@ func (s *Supervisor) members(p *Process) (found []procStat) {
 // orphans lists what is under us and not under a live leader. The caller holds
 // starting.
 func (s *Supervisor) orphans() []relative {
-	if !s.strangers() {
+	if !s.strangers(ownChildren) {
 		return nil
 	}
 	return s.relatives(false)
 }
 
-// strangers reports whether this program has a child that leads no command. It
-// takes tens of microseconds, more with many threads. The caller holds starting.
-func (s *Supervisor) strangers() bool {
+// strangers reports whether this program has a child, among those that list
+// finds, that leads no command. The caller holds starting.
+func (s *Supervisor) strangers(list func() (pids []int, ok bool)) bool {
 	if childless() {
 		return false
 	}
-	pids, ok := ownChildren()
+	pids, ok := list()
 	if !ok {
 		return true
 	}

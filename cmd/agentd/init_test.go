@@ -66,9 +66,20 @@ turns:
 				t.Errorf("%d processes are left of a command", len(left))
 			}
 			// What nobody started here is reaped, too: an orphan of an `exec` into
-			// the container.
-			if out, err := exec.Command("nsenter", "-t", strconv.Itoa(agentd), "-p", "sh", "-c", "(sleep 0.1 &)").CombinedOutput(); err != nil {
-				t.Logf("nsenter: %v: %s", err, out)
+			// the container, which is seen first and then allowed to end.
+			stay := filepath.Join(dir, "stay")
+			if err := os.WriteFile(stay, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			script := "(while [ -e " + stay + " ]; do sleep 0.01; done >/dev/null 2>&1 &)"
+			if out, err := exec.Command("nsenter", "-t", strconv.Itoa(agentd), "-p", "sh", "-c", script).CombinedOutput(); err != nil {
+				t.Fatalf("nsenter: %v: %s", err, out)
+			}
+			if got := childrenOf(t, agentd); len(got) != 1 {
+				t.Errorf("the children are %v, and should be the stranger", got)
+			}
+			if err := os.Remove(stay); err != nil {
+				t.Fatal(err)
 			}
 			await(t, "a stranger is reaped", func() bool { return len(childrenOf(t, agentd)) == 0 })
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"log/slog"
 	"net"
@@ -347,13 +348,18 @@ func get(t *testing.T, from <-chan answer) answer {
 	}
 }
 
-// record reads turn.json from disk.
+// record reads turn.json from disk. A turn has one from its acknowledgement on,
+// which a model that is asked does not wait for.
 func (h *harness) record(turnID string) *turns.Record {
 	h.t.Helper()
-	data, err := os.ReadFile(h.file(turnID, turns.RecordFile))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	var data []byte
+	eventually(h.t, "the turn has its record", func() (there bool) {
+		var err error
+		if data, err = os.ReadFile(h.file(turnID, turns.RecordFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			h.t.Fatal(err)
+		}
+		return err == nil
+	})
 	rec, err := turns.DecodeRecord(data)
 	if err != nil {
 		h.t.Fatal(err)

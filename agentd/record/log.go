@@ -17,6 +17,9 @@ var ErrLogClosed = errors.New("the event log is closed")
 // faster than the disk waits for it rather than filling memory.
 const maxPending = 4 << 20
 
+// maxGathered bounds the lines that wait for more to follow.
+const maxGathered = 64 << 10
+
 // noHold lets everything durable become visible.
 const noHold = math.MaxInt64
 
@@ -39,21 +42,30 @@ const (
 // Commits are grouped: while one fdatasync runs, lines pile up and share the
 // next one. A trickle of lines is thus durable at once and a flood in batches.
 // Followers read the file, not memory; a slow one costs nothing.
+//
+// Who appends never waits for a sync: a goroutine of the log's does, which
+// begins with the first line that needs one. Lines that need none, or whose sync
+// is another's, are written by whoever wants them written: to wake a goroutine
+// takes longer than to write a line.
 type Log struct {
-	file    *os.File
+	path    string
 	promise Durability
 	journal *journal      // shares syncs; nil where the file is synced itself
-	done    chan struct{} // closed when the writer goroutine has ended
+	done    chan struct{} // closed when the writer goroutine has ended; nil when there is none
 
 	mu       sync.Mutex
-	work     *sync.Cond    // signals the writer: pending lines, or closing
+	file     *os.File      // nil until it was created
+	work     *sync.Cond    // pending lines for the writer, the end of a write, or closing
 	change   chan struct{} // closed and replaced when visible, err or ended changes
-	pending  []byte        // lines that are not yet handed to the disk
+	pending  []byte        // lines that nobody writes yet
+	writing  int           // bytes that somebody writes at the moment
+	spare    []byte        // the buffer that was written last
 	written  int64         // bytes that are with the kernel
 	synced   int64         // bytes that are on disk
 	visible  int64         // bytes that followers may read; less than durable while held
 	holdAt   int64         // bytes that may become visible at most; noHold for all
-	deferred bool          // lines are written now and synced by whoever deferred them
+	gather   bool          // more lines follow at once, so those that are here wait for them
+	deferred bool          // lines are written and synced by whoever deferred them
 	closing  bool
 	ended    bool // no line will follow
 	err      error
@@ -63,11 +75,28 @@ type Log struct {
 func CreateLog(path string, promise Durability) (*Log, error) { return createLog(path, promise, nil) }
 
 func createLog(path string, promise Durability, j *journal) (*Log, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	l := planLog(path, promise, j)
+	return l, l.create()
+}
+
+// planLog returns a log without a file. It takes lines, which wait for create.
+func planLog(path string, promise Durability, j *journal) *Log {
+	l := &Log{path: path, promise: promise, journal: j, change: make(chan struct{}), holdAt: noHold}
+	l.work = sync.NewCond(&l.mu)
+	return l
+}
+
+// create creates the file of a planned log and writes the lines that waited.
+func (l *Log) create() error {
+	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("create event log: %w", err)
+		return fmt.Errorf("create event log: %w", err)
 	}
-	return startLog(f, 0, promise, j), nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.file = f
+	l.wake()
+	return nil
 }
 
 // ReopenLog opens an existing log to append to it after a crash. A last line
@@ -88,7 +117,9 @@ func ReopenLog(path string) (*Log, error) {
 		f.Close()
 		return nil, fmt.Errorf("reopen event log: %w", err)
 	}
-	return startLog(f, size, Synced, nil), nil
+	l := planLog(path, Synced, nil)
+	l.file, l.written, l.synced, l.visible = f, size, size, size
+	return l, nil
 }
 
 // OpenLog opens a finished log for followers only.
@@ -102,16 +133,7 @@ func OpenLog(path string) (*Log, error) {
 		f.Close()
 		return nil, fmt.Errorf("open event log: %w", err)
 	}
-	done := make(chan struct{})
-	close(done)
-	return &Log{file: f, done: done, change: make(chan struct{}), written: size, synced: size, visible: size, holdAt: noHold, closing: true, ended: true}, nil
-}
-
-func startLog(f *os.File, size int64, promise Durability, j *journal) *Log {
-	l := &Log{file: f, promise: promise, journal: j, done: make(chan struct{}), change: make(chan struct{}), written: size, synced: size, visible: size, holdAt: noHold}
-	l.work = sync.NewCond(&l.mu)
-	go l.write()
-	return l
+	return &Log{path: path, file: f, change: make(chan struct{}), written: size, synced: size, visible: size, holdAt: noHold, closing: true, ended: true}, nil
 }
 
 // Append adds line, which must be one JSON value without a line end. It
@@ -120,7 +142,13 @@ func startLog(f *os.File, size int64, promise Durability, j *journal) *Log {
 func (l *Log) Append(line []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.pending) > maxPending && l.err == nil && !l.closing {
+	for len(l.pending) > maxPending && l.file != nil && l.err == nil && !l.closing {
+		l.gather = false
+		if l.writing == 0 && !l.syncs() {
+			l.flush(false)
+			continue
+		}
+		l.wake()
 		l.work.Wait()
 	}
 	if l.err != nil {
@@ -131,66 +159,21 @@ func (l *Log) Append(line []byte) error {
 	}
 	l.pending = append(l.pending, line...)
 	l.pending = append(l.pending, '\n')
-	l.work.Broadcast()
+	if len(l.pending) > maxGathered {
+		l.gather = false
+	}
+	l.wake()
 	return nil
 }
 
-// postpone leaves the lines appended from now on to take: they are written at
-// once, but neither synced nor visible.
-func (l *Log) postpone() {
+// Gather tells whether more lines follow at once. As long as they do, those that
+// are here may wait, to share a write and a sync.
+func (l *Log) Gather(more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.deferred = true
-}
-
-// take waits until all lines are with the kernel and returns what of them has
-// to be synced, for the caller to commit and confirm. Lines that come after are
-// synced by the log itself again. ok is false when there is nothing to commit,
-// also because it was too much to share a journal and was synced here.
-func (l *Log) take() (f frame, ok bool, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.drain(); err != nil {
-		return frame{}, false, err
+	if l.gather = more; !more {
+		l.wake()
 	}
-	l.deferred = false
-	n := l.written - l.synced
-	if n == 0 {
-		return frame{}, false, nil
-	}
-	if n > maxShared {
-		if err := l.file.Sync(); err != nil {
-			return frame{}, false, fmt.Errorf("sync event log: %w", err)
-		}
-		l.confirmed(l.written)
-		return frame{}, false, nil
-	}
-	f = frame{kind: frameWrite, path: l.file.Name(), offset: l.synced, data: make([]byte, n)}
-	if _, err := l.file.ReadAt(f.data, f.offset); err != nil {
-		return frame{}, false, fmt.Errorf("read event log: %w", err)
-	}
-	return f, true, nil
-}
-
-// confirm says that the frame that take returned is on disk.
-func (l *Log) confirm(f frame) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.confirmed(f.offset + int64(len(f.data)))
-}
-
-func (l *Log) confirmed(end int64) {
-	l.synced = max(l.synced, end)
-	l.show()
-	l.announce()
-}
-
-// drain waits until nothing is pending. The caller holds mu.
-func (l *Log) drain() error {
-	for len(l.pending) > 0 && l.err == nil && !l.ended {
-		l.work.Wait()
-	}
-	return l.err
 }
 
 // show makes visible what may be. The caller holds mu.
@@ -208,7 +191,7 @@ func (l *Log) show() {
 func (l *Log) Hold() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.holdAt = l.written + int64(len(l.pending))
+	l.holdAt = l.written + int64(l.writing+len(l.pending))
 }
 
 // Release makes held lines visible.
@@ -238,17 +221,15 @@ func (l *Log) Flush() error {
 }
 
 // End says that no line will follow: followers reach the end instead of
-// waiting. It flushes and stops the writer; reading goes on until Close.
+// waiting. What is pending is written, and synced where the log promises that;
+// reading goes on until Close.
 func (l *Log) End() error {
 	l.mu.Lock()
-	l.closing = true
-	if l.work != nil {
-		l.work.Broadcast()
-	}
-	l.mu.Unlock()
-	<-l.done
-	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.stop()
+	for l.err == nil && len(l.pending) > 0 && !l.ended {
+		l.flush(l.promise == Synced && !l.deferred)
+	}
 	if !l.ended {
 		l.ended = true
 		l.announce()
@@ -262,19 +243,35 @@ func (l *Log) End() error {
 // failed by itself, or has ended, the first reason stands.
 func (l *Log) Abort(cause error) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.err == nil && !l.ended {
 		l.err = cause
 	}
-	l.closing = true
-	l.work.Broadcast()
-	l.mu.Unlock()
-	<-l.done
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.stop()
 	if !l.ended {
 		l.pending, l.written, l.synced, l.ended = nil, l.visible, l.visible, true
-		_ = l.file.Truncate(l.visible) // frees the space; settling cuts what remains
+		if l.file != nil {
+			_ = l.file.Truncate(l.visible) // frees the space; settling cuts what remains
+		}
 		l.announce()
+	}
+}
+
+// stop ends the writer goroutine and waits for it, and for who else writes. The
+// caller holds mu.
+func (l *Log) stop() {
+	l.closing = true
+	if l.work == nil { // it was only opened for followers
+		return
+	}
+	l.work.Broadcast()
+	if done := l.done; done != nil {
+		l.mu.Unlock()
+		<-done
+		l.mu.Lock()
+	}
+	for l.writing > 0 {
+		l.work.Wait()
 	}
 }
 
@@ -292,108 +289,19 @@ func (l *Log) cut(size int64) error {
 // Close ends the log and releases the file. Followers that still read get an
 // error, so close only what nobody follows.
 func (l *Log) Close() error {
-	return errors.Join(l.End(), l.file.Close())
+	return errors.Join(l.End(), l.release())
+}
+
+// release closes the file, if there is one.
+func (l *Log) release() error {
+	if l.file == nil {
+		return nil
+	}
+	return l.file.Close()
 }
 
 // announce wakes the followers. The caller holds mu.
 func (l *Log) announce() {
 	close(l.change)
 	l.change = make(chan struct{})
-}
-
-// write is the writer goroutine: take all that is pending, write, sync, show.
-func (l *Log) write() {
-	defer close(l.done)
-	var batch []byte
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for {
-		for len(l.pending) == 0 && !l.closing {
-			l.work.Wait()
-		}
-		if len(l.pending) == 0 || l.err != nil { // ended, or aborted
-			return
-		}
-		// pending stays set until the batch is on disk, so that Flush and Hold
-		// wait for it; producers append behind it.
-		batch = append(batch[:0], l.pending...)
-		at, sync := l.written, l.promise == Synced && !l.deferred
-		l.mu.Unlock()
-		err := l.commit(batch, at, sync)
-		l.mu.Lock()
-		if err != nil {
-			l.err = err
-			l.pending = nil
-		} else {
-			l.written += int64(len(batch))
-			if sync {
-				l.synced = l.written
-			}
-			l.pending = append(l.pending[:0], l.pending[len(batch):]...)
-			l.show()
-		}
-		l.announce()
-		l.work.Broadcast()
-	}
-}
-
-// commit puts the batch on disk at the given offset. When it fails, what was
-// written of it is cut off again: the file never ends in half a line, and never
-// holds an event that readers were told did not make it.
-func (l *Log) commit(batch []byte, at int64, sync bool) error {
-	_, err := l.file.WriteAt(batch, at)
-	switch {
-	case err != nil || !sync:
-	case l.journal != nil && len(batch) <= maxShared:
-		err = l.journal.commit(frame{kind: frameWrite, path: l.file.Name(), offset: at, data: batch})
-	default:
-		err = l.file.Sync()
-	}
-	if err != nil {
-		_ = l.file.Truncate(at) // the error that counts is the first
-		return fmt.Errorf("write event log: %w", err)
-	}
-	return nil
-}
-
-// openRegular opens a file for reading that commands of the turn could have
-// replaced: it neither follows a link nor waits for the writer of a pipe.
-func openRegular(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", path)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
-// wholeLines returns how many bytes of f are complete lines.
-func wholeLines(f *os.File) (int64, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	if !info.Mode().IsRegular() {
-		return 0, fmt.Errorf("%s is not a regular file", f.Name())
-	}
-	buf := make([]byte, 64<<10)
-	for end := info.Size(); end > 0; {
-		n := min(int64(len(buf)), end)
-		if _, err := f.ReadAt(buf[:n], end-n); err != nil {
-			return 0, err
-		}
-		for i := n - 1; i >= 0; i-- {
-			if buf[i] == '\n' {
-				return end - n + i + 1, nil
-			}
-		}
-		end -= n
-	}
-	return 0, nil
 }

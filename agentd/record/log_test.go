@@ -297,3 +297,81 @@ func TestDiskErrorReachesEverybody(t *testing.T) {
 		t.Errorf("follow: %v", err)
 	}
 }
+
+func TestGatheredLinesWaitForMore(t *testing.T) {
+	l := newLog(t)
+	l.Gather(true)
+	add(t, l, "a", "b")
+	if data, err := os.ReadFile(l.path); len(data) > 0 || err != nil {
+		t.Errorf("%q (%v) is written although more follows", data, err)
+	}
+	l.Gather(false)
+	if lines, err := l.Follow().Next(t.Context()); string(lines) != "a\nb\n" || err != nil {
+		t.Errorf("%q, %v", lines, err)
+	}
+	l.Gather(true)
+	add(t, l, "c")
+	if err := l.Flush(); err != nil { // who needs it now does not wait for more
+		t.Fatal(err)
+	}
+	l.Gather(true)
+	big := strings.Repeat("x", maxGathered+1)
+	add(t, l, big) // nor does what is too much to wait
+	want := "a\nb\nc\n" + big + "\n"
+	f := l.Follow()
+	for got := ""; got != want; {
+		lines, err := f.Next(t.Context())
+		if got += string(lines); err != nil {
+			t.Fatalf("%d bytes, %v", len(got), err)
+		}
+	}
+	l.Gather(true)
+	add(t, l, "d")
+	if err := l.End(); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(l.path); string(data) != want+"d\n" {
+		t.Errorf("the end left %d bytes (%v)", len(data), err)
+	}
+}
+
+func TestAPlannedLogKeepsItsLinesForItsFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	l := planLog(path, Written, nil)
+	add(t, l, "a")
+	f := l.Follow()
+	if !f.Waiting() {
+		t.Error("there is something to read before there is a file")
+	}
+	if err := l.create(); err != nil {
+		t.Fatal(err)
+	}
+	add(t, l, "b")
+	if data, err := os.ReadFile(path); string(data) != "a\nb\n" { // with the kernel when Append returns
+		t.Errorf("the file has %q (%v)", data, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	never := planLog(filepath.Join(t.TempDir(), "never"), Written, nil)
+	add(t, never, "a")
+	never.Abort(ErrLogClosed)
+	if err := never.release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A log takes lines that are larger than what may wait, also when their sync is
+// somebody else's.
+func TestPostponedLinesMayBeMany(t *testing.T) {
+	l := newLog(t)
+	l.postpone()
+	big := strings.Repeat("x", maxPending+1)
+	add(t, l, big, big, "a")
+	if err := l.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(l.path); err != nil || info.Size() != int64(2*len(big)+2+2) {
+		t.Errorf("%v, %v", info, err)
+	}
+}

@@ -12,10 +12,10 @@
 // no power cut can undo, with the next commit of the journal: that one file is
 // synced for all files of all turns (see journal).
 //
-// Order on the way in: trajectory header, turn.json and the first events are
-// written; one commit makes header and events durable; only then the first event
-// becomes visible, which is the acknowledgement. The turn runs meanwhile, but no
-// tool starts before. Order on the way out: one commit makes the terminal event,
+// Order on the way in: trajectory header and the first events are written; one
+// commit makes them durable, while turn.json and runtime.ndjson are made; only
+// then the first event becomes visible, which is the acknowledgement. The turn
+// runs meanwhile, but no tool starts before. Order on the way out: one commit makes the terminal event,
 // the rest of runtime.ndjson, the final response and the new turn.json durable;
 // the trajectory moves to responses/; and only then the terminal event becomes
 // visible. Whoever has seen a response complete can therefore continue it.
@@ -78,29 +78,29 @@ func (s *Store) Begin(dir string, rec turns.Record, h Header, history, input []r
 	return t, nil
 }
 
-// create makes the files of a turn.
+// create makes what a turn begins with: the trajectory, whose header is the
+// durable fact, and the log of its events. The rest can be made again from that
+// and comes with Acknowledge.
 func (t *Turn) create(h Header, history, input []responses.Item) (err error) {
-	var group errgroup.Group // two folders, so neither waits for the other
-	group.Go(func() (err error) {
-		t.trajectory, err = t.store.begin(h, history, input)
-		return err
-	})
-	return errors.Join(t.createFiles(), group.Wait())
-}
-
-func (t *Turn) createFiles() (err error) {
-	// The durable fact is the trajectory's header; turn.json can be made again
-	// from it, so it is written now and need not be synced before the answer.
-	if err := t.writeRecord(); err != nil {
+	if t.trajectory, err = t.store.begin(h, history, input); err != nil {
 		return err
 	}
-	if t.Events, err = t.createLog(turns.EventsFile, Synced); err != nil {
+	t.Events = t.planLog(turns.EventsFile, Synced)
+	t.Runtime = t.planLog(turns.RuntimeFile, Written)
+	if err := t.createLog(t.Events); err != nil {
 		return err
 	}
 	t.Events.Hold()
 	t.Events.postpone()
-	t.Runtime, err = t.createLog(turns.RuntimeFile, Written)
-	return err
+	return nil
+}
+
+// createRest makes the files that a turn has from its acknowledgement on.
+func (t *Turn) createRest() error {
+	if err := t.writeRecord(); err != nil {
+		return err
+	}
+	return t.createLog(t.Runtime)
 }
 
 // Prepare ends what Acknowledge makes durable. After it the turn may run, beside
@@ -115,8 +115,10 @@ func (t *Turn) Prepare() (err error) {
 // events visible. After an error the turn does not exist: end what runs, then
 // Discard.
 func (t *Turn) Acknowledge() error {
+	var group errgroup.Group
+	group.Go(t.createRest) // while the disk works
 	err := t.opening.commit(t.store.journal)
-	if err == nil {
+	if err = errors.Join(err, group.Wait()); err == nil {
 		t.Events.Release()
 	} else {
 		t.refused = fmt.Errorf("%w: %w", ErrUnacknowledged, err)
@@ -161,7 +163,7 @@ func makeTurnDir(dir string) (made bool, err error) {
 
 // writeRecord creates turn.json without syncing it.
 func (t *Turn) writeRecord() error {
-	data, err := t.record.Encode()
+	data, err := t.Record().Encode()
 	if err != nil {
 		return err
 	}
@@ -178,13 +180,16 @@ func (t *Turn) writeRecord() error {
 	return nil
 }
 
-func (t *Turn) createLog(name string, promise Durability) (*Log, error) {
-	path := filepath.Join(t.Dir, name)
-	l, err := createLog(path, promise, t.store.journal)
+func (t *Turn) planLog(name string, promise Durability) *Log {
+	return planLog(filepath.Join(t.Dir, name), promise, t.store.journal)
+}
+
+func (t *Turn) createLog(l *Log) error {
+	err := l.create()
 	if err == nil {
-		t.wrote = append(t.wrote, path)
+		t.wrote = append(t.wrote, l.path)
 	}
-	return l, err
+	return err
 }
 
 // Discard undoes Begin: nothing is left of a turn that was not acknowledged.
@@ -196,7 +201,7 @@ func (t *Turn) Discard() error {
 	for _, l := range []*Log{t.Events, t.Runtime} {
 		if l != nil {
 			l.Abort(ErrLogClosed)
-			errs = append(errs, l.file.Close())
+			errs = append(errs, l.release())
 		}
 	}
 	for _, path := range t.wrote {
@@ -241,6 +246,10 @@ func (t *Turn) Sink() responses.Sink {
 		return t.Events.Append(data)
 	}
 }
+
+// Gather tells whether more events follow at once, so that those that were
+// emitted may wait to be made durable with them.
+func (t *Turn) Gather(more bool) { t.Events.Gather(more) }
 
 // Started records durably that a tool call is about to run, and makes the
 // directory of the tools' files, which a turn without tools does not have.
@@ -327,4 +336,4 @@ func (t *Turn) commit(resp responses.Response, totals Totals, final turns.Runtim
 
 // Close releases the files of a turn that was committed or aborted. Nobody may
 // follow the logs any more.
-func (t *Turn) Close() error { return errors.Join(t.Events.file.Close(), t.Runtime.file.Close()) }
+func (t *Turn) Close() error { return errors.Join(t.Events.release(), t.Runtime.release()) }

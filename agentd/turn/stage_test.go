@@ -23,6 +23,7 @@ type play struct {
 	always []model.Event   // said in every round when there are no rounds
 	fail   error           // after the last event of the last round
 	asked  []model.Request // what it was told, with a copy of the input
+	before func()          // called before each event, if set
 }
 
 // Stream implements model.Transport.
@@ -36,6 +37,9 @@ func (p *play) Stream(_ context.Context, req model.Request) iter.Seq2[model.Even
 			events = p.rounds[n]
 		}
 		for _, ev := range events {
+			if p.before != nil {
+				p.before()
+			}
 			if !yield(ev, nil) {
 				return
 			}
@@ -51,6 +55,7 @@ type journal struct {
 	lines []string
 	items []responses.Item
 	fail  string // the line at which it breaks
+	more  bool   // what Gather was told last
 }
 
 var errJournal = errors.New("the journal broke")
@@ -69,12 +74,14 @@ func (j *journal) Add(item responses.Item) error {
 	return j.note("add " + item.ItemType())
 }
 func (j *journal) Event(ev turns.RuntimeEvent) error { return j.note(ev.Type) }
+func (j *journal) Gather(more bool)                  { j.more = more }
 
 // box is a set of one tool that says what it was called with.
 type box struct {
 	journal *journal
 	ran     []string
 	cancel  context.CancelCauseFunc // called by the first call when set
+	before  func()                  // called before each call, if set
 }
 
 func (b *box) Definitions() []tools.Definition {
@@ -83,6 +90,9 @@ func (b *box) Definitions() []tools.Definition {
 
 func (b *box) Run(_ context.Context, _ tools.Env, call tools.Call) tools.Outcome {
 	b.ran = append(b.ran, call.ID)
+	if b.before != nil {
+		b.before()
+	}
 	_ = b.journal.note("ran " + call.ID)
 	if b.cancel != nil {
 		b.cancel(ErrTimeout)

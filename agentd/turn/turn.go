@@ -39,6 +39,10 @@ type Journal interface {
 	Started(call *responses.ToolCall) error
 	Add(item responses.Item) error
 	Event(ev turns.RuntimeEvent) error
+
+	// Gather tells whether more is emitted at once, so that what was emitted may
+	// wait to be made durable, and visible, with it.
+	Gather(more bool)
 }
 
 // Toolset is the container's tools.
@@ -131,6 +135,7 @@ type runner struct {
 	env         tools.Env       // as the model's abilities have it
 	callIDs     map[string]bool // of all calls of the conversation; made with the first
 	idle        int             // rounds in a row of nothing but rejected calls
+	gathering   bool            // what was last told to Journal.Gather
 	result      Result
 }
 
@@ -169,6 +174,14 @@ func (r *runner) tokensLeft() *int {
 	}
 	left := *limit - int(min(r.result.Usage.OutputTokens, int64(*limit)))
 	return &left
+}
+
+// gather tells the journal whether more is emitted at once.
+func (r *runner) gather(more bool) {
+	if more != r.gathering {
+		r.gathering = more
+		r.Journal.Gather(more)
+	}
 }
 
 // add appends an item to what the model is told and to the journal.

@@ -31,6 +31,7 @@ var errStopped = errors.New("the reader stopped")
 type assembly struct {
 	yield     func(model.Event) bool
 	requestID string
+	more      bool // the provider's next event has come already
 
 	items  map[int]*item // by output index; nil for those of no interest
 	open   []*item       // not yet passed on to their end, in order of their beginning
@@ -159,6 +160,7 @@ func sizeOf(ev model.Event) int {
 }
 
 func (a *assembly) emit(ev model.Event) error {
+	ev.More = a.more && ev.Kind != model.Done
 	if !a.yield(ev) {
 		return errStopped
 	}

@@ -232,11 +232,13 @@ func isType(resp *http.Response, want string) bool {
 
 // streamed reads an answer that comes in events.
 func (t *Transport) streamed(watch *endpoint.Attempt, body io.Reader, a *assembly) error {
-	for data, err := range stream.Events(body, stream.SSE) {
+	events := stream.NewDecoder(body, stream.SSE)
+	for data, err := range events.Events() {
 		if err != nil {
 			return watch.Broken(model.StageBody, err)
 		}
 		watch.Alive()
+		a.more = events.More()
 		if done, err := a.take(data); err != nil {
 			return t.garbled(err)
 		} else if done {

@@ -173,3 +173,16 @@ func Joined(stdout, stderr process.Capture, budget int) (text string, truncated 
 	}
 	return text + "stderr:\n" + *errs, truncated
 }
+
+// Kept says what a log file lacks of the stream that it is of, "" for nothing.
+func Kept(name string, c process.Capture) string {
+	switch {
+	case c.LogErr != nil:
+		return fmt.Sprintf("%s: the log file ends after %d of %d bytes: %v", name, c.Logged, c.Total, c.LogErr)
+	case c.Logged >= c.Total:
+		return ""
+	case c.OverBudget:
+		return fmt.Sprintf("%s: the log file holds the first %d of %d bytes: the files of the turn may take no more of the disk", name, c.Logged, c.Total)
+	}
+	return fmt.Sprintf("%s: the log file holds the first %d of %d bytes", name, c.Logged, c.Total)
+}

@@ -68,6 +68,8 @@ type stream struct {
 	Lines   int64  `json:"lines"`
 	Logged  int64  `json:"logged"`
 	Excerpt string `json:"excerpt,omitempty"`
+
+	OverBudget bool `json:"over_budget,omitempty"` // the file ends early because of the turn's bound
 }
 
 func (s stream) sane() bool { return 0 <= s.Logged && s.Logged <= s.Total && s.Lines >= 0 }
@@ -132,7 +134,7 @@ func (r *record) finish(res process.Result, now turns.Time, closing bool) {
 }
 
 func streamOf(c process.Capture) stream {
-	s := stream{Total: c.Total, Lines: c.Lines, Logged: c.Logged}
+	s := stream{Total: c.Total, Lines: c.Lines, Logged: c.Logged, OverBudget: c.OverBudget}
 	if text, _ := preview.Of(c).Cut(maxExcerpt); text != nil {
 		s.Excerpt = *text
 	}

@@ -117,6 +117,7 @@ func (m *Manager) Output(ctx context.Context, session, id string, wait time.Dura
 	task.OutputPreview, task.OutputTruncated = preview.Joined(stdout, stderr, budget)
 	task.OutputTruncated = task.OutputTruncated || short
 	rec.addArtifacts(task, stdout, stderr)
+	rec.addNotes(task, stdout, stderr)
 	if e := rec.End; e != nil {
 		task.ExitStatus, task.ResultSummary = e.ExitStatus, e.Summary
 		if e.Failure != "" {
@@ -148,6 +149,25 @@ func (r *record) addArtifacts(o *wire.Output, stdout, stderr process.Capture) {
 			o.StderrArtifact = i
 		}
 	}
+}
+
+// addNotes says what the files lack of the output.
+func (r *record) addNotes(o *wire.Output, stdout, stderr process.Capture) {
+	if r.End != nil { // an excerpt knows nothing of the file
+		stdout, stderr = r.End.Stdout.sizes(), r.End.Stderr.sizes()
+	}
+	for _, s := range []struct {
+		name, path string
+		process.Capture
+	}{{"stdout", r.StdoutPath, stdout}, {"stderr", r.StderrPath, stderr}} {
+		if lacks := preview.Kept(s.name, s.Capture); lacks != "" && s.path != "" {
+			o.Notes = append(o.Notes, lacks)
+		}
+	}
+}
+
+func (s stream) sizes() process.Capture {
+	return process.Capture{Total: s.Total, Logged: s.Logged, OverBudget: s.OverBudget}
 }
 
 // capture returns the output of an ended task as its file has it, or, when the

@@ -25,14 +25,19 @@ type Artifact struct {
 type Artifacts struct {
 	logDir string
 	callID string
+	disk   Disk   // nil for no bound
 	dir    string // name below logDir once it exists
 	list   []Artifact
 }
 
+// ErrNoRoom says that the files of the turn may take no more of the disk.
+var ErrNoRoom = errors.New("the turn's files may take no more of the disk")
+
 // NewArtifacts returns the place for call callID below logDir, the turn's tools/
-// directory. callID may be anything.
-func NewArtifacts(logDir, callID string) *Artifacts {
-	return &Artifacts{logDir: logDir, callID: callID}
+// directory. callID may be anything. What is written is taken from disk, unless
+// that is nil.
+func NewArtifacts(logDir, callID string, disk Disk) *Artifacts {
+	return &Artifacts{logDir: logDir, callID: callID, disk: disk}
 }
 
 // Reserve returns the absolute path at which the caller may create name, or ""
@@ -111,17 +116,33 @@ func plainName(s string) bool {
 }
 
 // Write keeps data as name and returns its index, or nil where nothing is kept.
-func (a *Artifacts) Write(name string, data []byte) (*int, error) {
+// On an error nothing of it is kept, ErrNoRoom included; the result has to say
+// so, and the call is no failure for that.
+func (a *Artifacts) Write(name string, data []byte) (_ *int, err error) {
 	path, err := a.Reserve(name)
 	if err != nil || path == "" {
 		return nil, err
+	}
+	if a.disk != nil {
+		size := int64(len(data))
+		got := a.disk.Take(size)
+		if got < size {
+			a.disk.Give(got)
+			return nil, ErrNoRoom
+		}
+		defer func() {
+			if err != nil {
+				a.disk.Give(size)
+			}
+		}()
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("create artifact: %w", err)
 	}
 	_, err = f.Write(data)
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(path) // half of it would pass for the whole
 		return nil, fmt.Errorf("write artifact: %w", err)
 	}
 	index := a.Add(name)

@@ -80,7 +80,7 @@ func (r *Registry) Definitions() []Definition {
 // returns one.
 func (r *Registry) Run(ctx context.Context, env Env, call Call) Outcome {
 	began := time.Now()
-	env.Artifacts = NewArtifacts(env.LogDir, call.ID)
+	env.Artifacts = NewArtifacts(env.LogDir, call.ID, env.Disk)
 	name := call.Name
 	e, known := r.tools[call.Name]
 	var out Output

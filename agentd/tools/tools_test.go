@@ -238,7 +238,7 @@ func TestArtifacts(t *testing.T) {
 	if paths[0] != "tools/call_1/full.txt" || paths[1] != "tools/call_1-2/full.txt" {
 		t.Errorf("paths %q", paths[:2])
 	}
-	a := NewArtifacts(logs, "c")
+	a := NewArtifacts(logs, "c", nil)
 	for _, name := range []string{"../x", "a/b", "", ".", "..", "-x"} {
 		if path, err := a.Reserve(name); err == nil {
 			t.Errorf("reserved %q as %q", name, path)
@@ -293,4 +293,42 @@ func FuzzRun(f *testing.F) {
 			t.Fatalf("accepted what cannot be decoded: %q", args)
 		}
 	})
+}
+
+// purse is a Disk.
+type purse struct{ left int64 }
+
+func (p *purse) Take(n int64) int64 {
+	got := min(n, p.left)
+	p.left -= got
+	return got
+}
+
+func (p *purse) Give(n int64) { p.left += n }
+
+// What is written draws on the turn's disk, whole or not at all, and what is not
+// written is given back.
+func TestArtifactsDrawOnTheDisk(t *testing.T) {
+	logs := filepath.Join(t.TempDir(), "tools")
+	if err := os.Mkdir(logs, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	disk := &purse{left: 10}
+	a := NewArtifacts(logs, "c", disk)
+	if at, err := a.Write("six", []byte("123456")); err != nil || at == nil || *at != 0 || disk.left != 4 {
+		t.Fatalf("%v, %v, %d left", at, err, disk.left)
+	}
+	if at, err := a.Write("five", []byte("12345")); !errors.Is(err, ErrNoRoom) || at != nil || disk.left != 4 {
+		t.Errorf("%v, %v, %d left", at, err, disk.left)
+	}
+	if at, err := a.Write("six", []byte("1")); err == nil || at != nil || disk.left != 4 {
+		t.Errorf("a name twice: %v, %v, %d left", at, err, disk.left)
+	}
+	if at, err := a.Write("four", []byte("1234")); err != nil || at == nil || *at != 1 || disk.left != 0 {
+		t.Errorf("%v, %v, %d left", at, err, disk.left)
+	}
+	entries, err := os.ReadDir(filepath.Join(logs, "c"))
+	if err != nil || len(entries) != 2 || len(a.List()) != 2 {
+		t.Errorf("%v, %v, listed %v", entries, err, a.List())
+	}
 }

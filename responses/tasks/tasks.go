@@ -153,6 +153,7 @@ type Output struct {
 	OutputArtifact  *int       `json:"output_artifact,omitempty"` // the file with all of the output
 	StdoutArtifact  *int       `json:"stdout_artifact,omitempty"` // where there are two
 	StderrArtifact  *int       `json:"stderr_artifact,omitempty"`
+	Notes           []string   `json:"notes,omitempty"` // what the files lack of the output
 	ResultSummary   string     `json:"result_summary,omitempty"`
 	ExitStatus      *int       `json:"exit_status,omitempty"`
 	FailureArtifact *Failure   `json:"failure_artifact,omitempty"`

@@ -143,6 +143,9 @@ func renderTaskOutput(r wire.OutputResult, policy tools.RenderPolicy) string {
 		b.WriteString("Output:\n")
 		block(&b, t.OutputPreview)
 	}
+	for _, n := range t.Notes {
+		fmt.Fprintf(&b, "Note: %s\n", n)
+	}
 	if t.OutputTruncated {
 		for _, f := range []struct {
 			name  string

@@ -178,11 +178,8 @@ func (c complete) notes() (notes []string) {
 		name string
 		process.Capture
 	}{{"stdout", c.result.Stdout}, {"stderr", c.result.Stderr}} {
-		switch {
-		case s.LogErr != nil:
-			notes = append(notes, fmt.Sprintf("%s: the log file ends after %d of %d bytes: %v", s.name, s.Logged, s.Total, s.LogErr))
-		case c.stdout != "" && s.Logged < s.Total:
-			notes = append(notes, fmt.Sprintf("%s: the log file holds the first %d of %d bytes", s.name, s.Logged, s.Total))
+		if lacks := preview.Kept(s.name, s.Capture); lacks != "" && c.stdout != "" {
+			notes = append(notes, lacks)
 		}
 		if s.Cut {
 			notes = append(notes, s.name+": still open after the command ended; what came later is lost")

@@ -298,6 +298,17 @@ func TestLargeResultIsListedInAnArtifact(t *testing.T) {
 		t.Errorf("rendered %s", o.Rendered)
 	}
 
+	full := func() (o tools.Outcome) { // a second time, with no room left
+		args, err := json.Marshal(Args{Patch: strings.ReplaceAll(text.String(), "b/d/", "b/e/")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reg.Run(t.Context(), tools.Env{WorkDir: dir, LogDir: filepath.Join(out, "tools"), Disk: nothing{}}, tools.Call{ID: "c", Name: Name, Arguments: args})
+	}()
+	if full.Canonical.Error != nil || full.Fault != nil || len(full.Artifacts) != 0 || !strings.Contains(full.Rendered, "\n- the list of all changed files was not kept: the turn's files may take no more of the disk") {
+		t.Errorf("with no room left: %v %v\n%s", full.Fault, full.Artifacts, full.Rendered)
+	}
+
 	o = run("--- a/d/f000\n+++ b/d/f000\n@@ -7 +7 @@\n-pwned\n+x\ndiff --git a/d/f001 b/g\nrename from d/f001\nrename to g\n")
 	want := "patch applied: 2 files changed\nM d/f000\nR d/f001 -> g\nTolerated:\n- d/f000: hunk 1: found at line 1, not 7"
 	if diff := cmp.Diff(want, o.Rendered); diff != "" {
@@ -308,3 +319,9 @@ func TestLargeResultIsListedInAnArtifact(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// nothing is a disk without room.
+type nothing struct{}
+
+func (nothing) Take(int64) int64 { return 0 }
+func (nothing) Give(int64)       {}

@@ -153,8 +153,8 @@ func (r Result) Project(_ tools.Policy, artifacts *tools.Artifacts) (any, error)
 		list.WriteString(f.line() + "\n")
 	}
 	index, err := artifacts.Write(listArtifact, []byte(list.String()))
-	if err != nil {
-		return nil, err
+	if err != nil { // the files are changed all the same
+		r.Diagnostics = append(r.Diagnostics, Diagnostic{Kind: "list_not_kept", Message: "the list of all changed files was not kept: " + err.Error()})
 	}
 	r.ChangedFiles, r.ChangedPaths, r.Truncated = r.ChangedFiles[:maxListed], r.ChangedPaths[:maxListed], true
 	r.ListArtifact, r.Artifacts = index, artifacts.List()

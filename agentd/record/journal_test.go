@@ -290,3 +290,27 @@ func FuzzDecodeSegment(f *testing.F) {
 		}
 	})
 }
+
+// A segment of many files is settled too: by their file systems, or one by one
+// where that fails, and whatever became of the files and their folders.
+func TestASegmentOfManyFilesIsSettled(t *testing.T) {
+	dir := t.TempDir()
+	s := openBooted(t, filepath.Join(dir, "state"), 1)
+	for i := range 2 * manyFiles {
+		turn := filepath.Join(dir, fmt.Sprint(i))
+		path := filepath.Join(turn, turns.EventsFile)
+		must(t, os.Mkdir(turn, 0o700), os.WriteFile(path, []byte("a\n"), 0o600), s.journal.commit(frame{kind: frameWrite, path: path, data: []byte("a\n")}))
+		switch i % 4 {
+		case 1:
+			must(t, os.Remove(path))
+		case 2:
+			must(t, os.RemoveAll(turn))
+		case 3:
+			must(t, os.RemoveAll(turn), os.Symlink(os.DevNull, turn)) // a folder that cannot be opened as one
+		}
+	}
+	must(t, s.checkpoint())
+	if left, err := os.ReadDir(s.journal.dir); len(left) > 0 || err != nil {
+		t.Errorf("%d segments are left (%v)", len(left), err)
+	}
+}

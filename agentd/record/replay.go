@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"holon/responses"
 	"holon/responses/turns"
@@ -170,9 +171,67 @@ func (s *Store) checkpoint() error {
 	return nil
 }
 
+// manyFiles is the number of files from which on a whole file system is synced
+// instead: each file by itself makes the disk empty its cache.
+const manyFiles = 64
+
 // settleSegment makes what a segment holds durable where it belongs. A segment
 // goes only after those before it, so that none can undo a later one.
 func (s *Store) settleSegment(seg *segment) error {
+	if len(seg.paths) < manyFiles || s.syncDevices(seg) != nil { // its error may be that of any file, of anybody's
+		if err := s.syncFiles(seg); err != nil {
+			return err
+		}
+	}
+	if seg.file != nil {
+		if err := seg.file.Close(); err != nil {
+			return err
+		}
+	}
+	return os.Remove(seg.path)
+}
+
+// syncDevices syncs the file systems that hold the files of a segment.
+func (s *Store) syncDevices(seg *segment) error {
+	dirs := map[string]bool{filepath.Join(s.dir, "open"): true}
+	for path := range seg.paths {
+		if s.owns(path) {
+			dirs[filepath.Dir(path)] = true
+		}
+	}
+	synced := make(map[uint64]bool)
+	for dir := range dirs {
+		err := withDir(dir, func(f *os.File) error {
+			var st unix.Stat_t
+			if err := unix.Fstat(int(f.Fd()), &st); err != nil || synced[st.Dev] {
+				return err
+			}
+			synced[st.Dev] = true
+			return unix.Syncfs(int(f.Fd()))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withDir calls fn with an open directory, unless there is none at path any
+// more: commands of a turn could have removed or replaced it, and what is not a
+// directory of ours is not ours to keep.
+func withDir(path string, fn func(*os.File) error) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(f), f.Close())
+}
+
+// syncFiles syncs each file of a segment, and the directories that name them.
+func (s *Store) syncFiles(seg *segment) error {
 	var group errgroup.Group
 	group.SetLimit(8) // syncs that run side by side share the disk's commit
 	dirs := map[string]bool{filepath.Join(s.dir, "responses"): true, filepath.Join(s.dir, "deleted"): true}
@@ -187,22 +246,9 @@ func (s *Store) settleSegment(seg *segment) error {
 		return err
 	}
 	for dir := range dirs {
-		group.Go(func() error {
-			if err := durable.SyncDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-			return nil
-		})
+		group.Go(func() error { return withDir(dir, (*os.File).Sync) })
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	if seg.file != nil {
-		if err := seg.file.Close(); err != nil {
-			return err
-		}
-	}
-	return os.Remove(seg.path)
+	return group.Wait()
 }
 
 // syncFile syncs a file that commands of a turn could have removed or replaced.

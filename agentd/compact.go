@@ -19,16 +19,6 @@ const keptMessages = 20_000
 // no turn: a conversation is compacted between its turns, whatever others do.
 const maxCompactions = 4
 
-// compacted is the answer of POST /responses/compact (CompactResource). Its
-// output is the beginning of a new conversation.
-type compacted struct {
-	ID        string          `json:"id"`
-	Object    string          `json:"object"`
-	CreatedAt int64           `json:"created_at"` // seconds since the epoch
-	Output    responses.Items `json:"output"`
-	Usage     responses.Usage `json:"usage"`
-}
-
 // compactConversation is POST /responses/compact. It stores nothing: what was
 // compacted, if stored, stays as it is.
 func (s *Server) compactConversation(w http.ResponseWriter, r *http.Request) {
@@ -52,7 +42,7 @@ func (s *Server) compactConversation(w http.ResponseWriter, r *http.Request) {
 
 // compact checks the request and compacts its conversation when its turn has
 // come. Once a model is asked, h tells the client not to try again by itself.
-func (s *Server) compact(ctx context.Context, req *responses.Request, h http.Header) (*compacted, error) {
+func (s *Server) compact(ctx context.Context, req *responses.Request, h http.Header) (*responses.Compacted, error) {
 	if req.Model == "" {
 		return nil, responses.Invalid("model", responses.CodeMissingParameter, "a compaction needs a model")
 	}
@@ -96,7 +86,7 @@ func value(p *string) string {
 }
 
 // shorten makes the shorter conversation.
-func (s *Server) shorten(ctx context.Context, model compaction.Summarizer, parts compaction.Parts) (*compacted, error) {
+func (s *Server) shorten(ctx context.Context, model compaction.Summarizer, parts compaction.Parts) (*responses.Compacted, error) {
 	summary, usage, err := model.Summarize(ctx, parts.Told)
 	if err != nil {
 		return nil, s.uncompacted(ctx, err)
@@ -105,7 +95,7 @@ func (s *Server) shorten(ctx context.Context, model compaction.Summarizer, parts
 	if err != nil {
 		return nil, responses.Internal("the summary cannot be sealed; the server's log has the details", err)
 	}
-	c := &compacted{ID: responses.NewID(responses.PrefixCompaction), Object: "response.compaction", CreatedAt: s.parts.Now().Unix(), Usage: usage}
+	c := &responses.Compacted{ID: responses.NewID(responses.PrefixCompaction), Object: "response.compaction", CreatedAt: s.parts.Now().Unix(), Usage: usage}
 	sealed := &responses.Compaction{ID: responses.NewID(responses.PrefixCompaction), Status: responses.ItemCompleted, EncryptedContent: blob}
 	c.Output = append(append(append(c.Output, parts.Kept...), sealed), parts.After...)
 	return c, nil

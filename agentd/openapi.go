@@ -111,7 +111,7 @@ func schemas() (*openapi.Set, error) {
 		return nil, err
 	}
 	for name, t := range map[string]reflect.Type{
-		"CompactResource": reflect.TypeFor[compacted](), "InputItemList": reflect.TypeFor[itemList](), "DeletedResponse": reflect.TypeFor[deleted](),
+		"InputItemList": reflect.TypeFor[itemList](), "DeletedResponse": reflect.TypeFor[deleted](),
 		"TokenCount": reflect.TypeFor[tokenCount](), "Model": reflect.TypeFor[modelObject](), "ModelList": reflect.TypeFor[modelList](), "Stopping": reflect.TypeFor[stopping](),
 	} {
 		if err := set.Add(name, t); err != nil {
@@ -122,7 +122,6 @@ func schemas() (*openapi.Set, error) {
 		component, key string
 		schema         *openapi.Schema
 	}{
-		{"CompactResource", "object", openapi.Exactly("response.compaction")},
 		{"InputItemList", "object", openapi.Exactly("list")},
 		{"InputItemList", "data", openapi.Array(openapi.Ref("InputItem"))},
 		{"DeletedResponse", "object", openapi.Exactly("response")},

@@ -33,7 +33,7 @@ func (s *Server) responseRoutes() []route {
 		{http.MethodPost, "/responses/compact", s.compactConversation, about{
 			id: "compactResponse", tag: tagResponses, summary: "Make a conversation short",
 			text:  "The output is, as it stands, the beginning of the input of a new conversation.",
-			takes: "CompactResponseMethodPublicBody", gives: reflect.TypeFor[compacted](), turns: true,
+			takes: "CompactResponseMethodPublicBody", gives: reflect.TypeFor[responses.Compacted](), turns: true,
 			errors: []int{400, 404, 408, 413, 415, 429, 503},
 		}},
 		{http.MethodPost, "/responses/input_tokens", s.countTokens, about{

@@ -117,6 +117,16 @@ func (u Usage) Add(v Usage) Usage {
 	return u
 }
 
+// Compacted is the answer of POST /responses/compact (CompactResource). Its
+// output is the beginning of a new conversation.
+type Compacted struct {
+	ID        string `json:"id"`
+	Object    string `json:"object"`     // response.compaction
+	CreatedAt int64  `json:"created_at"` // seconds since the epoch
+	Output    Items  `json:"output"`
+	Usage     Usage  `json:"usage"`
+}
+
 // NewResponse returns the response that echoes r: in progress, without output.
 // created is in seconds since the epoch.
 func NewResponse(id, model string, created int64, r *Request) Response {

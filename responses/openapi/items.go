@@ -87,7 +87,8 @@ func (p Property) Says(description string) Property {
 // foreign is the type of an item that is not one of ours.
 func foreign() *Schema {
 	known := Text()
-	for _, kind := range []string{responses.ItemMessage, responses.ItemFunctionCall, responses.ItemFunctionCallOutput, responses.ItemReasoning, responses.ItemCompaction, responses.ItemReferenceType} {
+	for _, kind := range []string{responses.ItemMessage, responses.ItemFunctionCall, responses.ItemFunctionCallOutput, responses.ItemReasoning, responses.ItemCompaction, responses.ItemReferenceType,
+		responses.PartInputText, responses.PartInputImage, responses.PartInputFile} { // parts stand for a message
 		known.Enum = append(known.Enum, kind)
 	}
 	return &Schema{Type: types{"string"}, MinLength: 1, Not: &Schema{AnyOf: []*Schema{{Enum: known.Enum}, {Pattern: "^holon:"}}}}

@@ -40,6 +40,7 @@ func Protocol() (*Set, error) {
 func described() []reflect.Type {
 	return []reflect.Type{
 		reflect.TypeFor[responses.Response](),
+		reflect.TypeFor[responses.Compacted](),
 		reflect.TypeFor[responses.LogProb](),
 		reflect.TypeFor[responses.Annotation](),
 		reflect.TypeFor[turns.Record](),
@@ -58,6 +59,7 @@ func described() []reflect.Type {
 func (s *Set) names() {
 	for t, name := range map[reflect.Type]string{
 		reflect.TypeFor[responses.Response]():           "ResponseResource",
+		reflect.TypeFor[responses.Compacted]():          "CompactResource",
 		reflect.TypeFor[responses.Tool]():               "Tool",
 		reflect.TypeFor[responses.TextConfig]():         "TextField",
 		reflect.TypeFor[responses.ReasoningConfig]():    "Reasoning",
@@ -119,6 +121,8 @@ func (s *Set) constrain() {
 	at(response, "usage").Says("Over all model rounds of the turn.")
 	at(response, "metadata").Says("As the request gave it.")
 	at(response, "service_tier").Says("As the request gave it; it has no effect.")
+	set("CompactResource", "object", Exactly("response.compaction"))
+	at("CompactResource", "output").Says("As it stands, the beginning of the input of a new conversation.")
 	at("IncompleteDetails", "reason").Examples = []any{responses.ReasonMaxOutputTokens, responses.ReasonContentFilter, responses.ReasonMaxRounds,
 		responses.ReasonMaxToolCalls, responses.ReasonTimeout, responses.ReasonShutdown, responses.ReasonCancelled}
 	set("UrlCitationBody", "type", Exactly("url_citation"))

@@ -24,7 +24,7 @@ func (s *Set) toolParams() {
 	s.define("ResponsesToolParam", anyOf("FunctionToolParam", "OtherToolParam"))
 	s.define("SpecificFunctionParam", Object(kind("function"), Key("name", toolName())))
 	s.define("SpecificToolChoiceParam", anyOf("SpecificFunctionParam"))
-	names := Array(Object(Key("name", Chars(1, 0))).With(maybe("type", Text())))
+	names := Array(Object(Key("name", Chars(1, 0))).With(Key("type", Anything().Says("Not read: what has a name is a function."))))
 	names.MinItems, names.MaxItems = 1, responses.MaxAllowedTools
 	s.define("AllowedToolsParam", Object(kind("allowed_tools"), Key("tools", names)).With(maybe("mode", Words("", "none", "auto", "required"))).
 		Says("Calls to other tools are not run."))
@@ -107,7 +107,7 @@ func (s *Set) refinements() map[string]*Schema {
 	atLeastOne := func() *Schema { return Nullable(Integer().AtLeast(1)) }
 	tools := Array(Ref("ResponsesToolParam"))
 	tools.MaxItems = responses.MaxTools
-	include := &Schema{Type: types{"string", "null"}, AnyOf: []*Schema{{Enum: []any{responses.IncludeToolCalls}}, {Not: &Schema{Pattern: "^holon:"}}},
+	include := &Schema{Type: types{"string", "null"}, AnyOf: []*Schema{{Enum: []any{responses.IncludeToolCalls}}, {Not: &Schema{Type: types{"string"}, Pattern: "^holon:"}}},
 		Examples: []any{responses.IncludeReasoning, responses.IncludeLogprobs, responses.IncludeToolCalls}}
 	s.define("IncludeEnum", include)
 	previous := Nullable(identifier())

@@ -1,40 +1,52 @@
-// Package schema validates what a server sends by the protocol's own OpenAPI
-// document. It is apart from package conform because the document is not part
-// of this module; both are for tests alone.
+// Package schema validates what a server sends by an OpenAPI document: the
+// protocol's own, which is not part of this module, or the one that the server
+// gives of itself. It is for tests alone.
 package schema
 
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Document is a loaded OpenAPI document, whose schemas are compiled once: that
+// Document is a loaded OpenAPI document. What is compiled of it is kept: that
 // takes many times as long as validating. It is safe for concurrent use.
 type Document struct {
-	components map[string]*jsonschema.Schema
-	events     map[string]*jsonschema.Schema // by the type that they fix
+	events map[string]string // components by the event type that they fix
+
+	mu       sync.Mutex
+	compiler *jsonschema.Compiler
+	compiled map[string]*jsonschema.Schema // by pointer
 }
 
-// Load reads the document at path, which is OpenAPI 3.1: its schemas are JSON
-// Schema 2020-12.
+const (
+	location   = "file:///openapi.json" // a name, nothing is read from there
+	components = "/components/schemas/"
+)
+
+// Load reads the document at path.
 func Load(path string) (*Document, error) {
-	d, err := load(path)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("load the OpenAPI document: %w", err)
+	}
+	d, err := Parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("load the OpenAPI document %s: %w", path, err)
 	}
 	return d, nil
 }
 
-func load(path string) (*Document, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
+// Parse reads a document, which is OpenAPI 3.1: its schemas are JSON Schema
+// 2020-12.
+func Parse(data []byte) (*Document, error) {
 	whole, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
 		return nil, err
@@ -43,7 +55,10 @@ func load(path string) (*Document, error) {
 		Components struct {
 			Schemas map[string]struct {
 				Properties struct {
-					Type struct{ Enum []string }
+					Type struct {
+						Const string
+						Enum  []any
+					}
 				}
 			}
 		}
@@ -51,31 +66,56 @@ func load(path string) (*Document, error) {
 	if err := json.Unmarshal(data, &names); err != nil {
 		return nil, err
 	}
-	const location = "file:///openapi.json" // a name, nothing is read from there
-	compiler := jsonschema.NewCompiler()
-	compiler.DefaultDraft(jsonschema.Draft2020)
-	if err := compiler.AddResource(location, whole); err != nil {
+	d := &Document{events: make(map[string]string), compiler: jsonschema.NewCompiler(), compiled: make(map[string]*jsonschema.Schema)}
+	d.compiler.DefaultDraft(jsonschema.Draft2020)
+	if err := d.compiler.AddResource(location, whole); err != nil {
 		return nil, err
 	}
-	d := &Document{components: make(map[string]*jsonschema.Schema), events: make(map[string]*jsonschema.Schema)}
 	for name, component := range names.Components.Schemas {
-		s, err := compiler.Compile(location + "#/components/schemas/" + name)
-		if err != nil {
+		if _, err := d.schema(components + name); err != nil {
 			return nil, err
 		}
-		d.components[name] = s
 		if !strings.HasSuffix(name, "StreamingEvent") {
 			continue
 		}
-		if len(component.Properties.Type.Enum) != 1 {
-			return nil, fmt.Errorf("%s does not fix its type", name)
+		word := component.Properties.Type.Const
+		if one := component.Properties.Type.Enum; len(one) == 1 {
+			word, _ = one[0].(string)
 		}
-		d.events[component.Properties.Type.Enum[0]] = s
+		if word != "" { // the union of them all has none
+			d.events[word] = name
+		}
 	}
 	if len(d.events) == 0 {
-		return nil, fmt.Errorf("it has no streaming events")
+		return nil, errors.New("it has no streaming events")
 	}
 	return d, nil
+}
+
+// schema returns the schema at a pointer.
+func (d *Document) schema(pointer string) (*jsonschema.Schema, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.compiled[pointer]; s != nil {
+		return s, nil
+	}
+	s, err := d.compiler.Compile(location + "#" + pointer)
+	if err == nil {
+		d.compiled[pointer] = s
+	}
+	return s, err
+}
+
+// At validates data by the schema at a JSON pointer (RFC 6901) of the document.
+func (d *Document) At(pointer string, data []byte) error {
+	s, err := d.schema((&url.URL{Path: pointer}).EscapedPath())
+	if err != nil {
+		return fmt.Errorf("the OpenAPI document has no schema at %s: %w", pointer, err)
+	}
+	if err := validate(s, data); err != nil {
+		return fmt.Errorf("it does not fit %s: %w: %.1000s", pointer, err, data)
+	}
+	return nil
 }
 
 // Events returns the number of event types that the document has.
@@ -83,14 +123,7 @@ func (d *Document) Events() int { return len(d.events) }
 
 // Object validates data by the component of that name.
 func (d *Document) Object(component string, data []byte) error {
-	s := d.components[component]
-	if s == nil {
-		return fmt.Errorf("the OpenAPI document has no %s", component)
-	}
-	if err := validate(s, data); err != nil {
-		return fmt.Errorf("it is no %s: %w: %.1000s", component, err, data)
-	}
-	return nil
+	return d.At(components+component, data)
 }
 
 // Event validates data by the component of the event's type. An error event may
@@ -102,18 +135,15 @@ func (d *Document) Event(data []byte) error {
 	if err := json.Unmarshal(data, &head); err != nil {
 		return fmt.Errorf("the event is no JSON object: %w", err)
 	}
-	s := d.events[head.Type]
-	if s == nil {
+	name, ok := d.events[head.Type]
+	if !ok {
 		return fmt.Errorf("the OpenAPI document has no event %q", head.Type)
 	}
-	err := validate(s, data)
+	err := d.Object(name, data)
 	if err != nil && head.Type == "error" && d.Object("WebSocketErrorEvent", data) == nil {
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("event %s: %w: %.1000s", head.Type, err, data)
-	}
-	return nil
+	return err
 }
 
 func validate(s *jsonschema.Schema, data []byte) error {

@@ -1,0 +1,86 @@
+package openapi_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"holon/responses"
+)
+
+// stream drives an emitter as a turn could, in random order, and returns its
+// events; those of tools in the container are part of them when asked for.
+func (m maker) stream(req *responses.Request, tools bool) [][]byte {
+	resp := responses.NewResponse("resp_1", "m", 1, req)
+	resp.Status = pick(m, responses.StatusInProgress, responses.StatusQueued)
+	var events [][]byte
+	e, err := responses.NewEmitter(resp, func(_ string, data []byte) error {
+		events = append(events, bytes.Clone(data))
+		return nil
+	})
+	if err != nil {
+		m.Fatal(err)
+	}
+	prob := []responses.LogProb{{Token: "t", Bytes: []int{2}}}
+	acts := []func(int) error{
+		func(int) error { return e.BeginMessage(pick(m, "", responses.PhaseCommentary)) },
+		func(int) error { return e.Text(m.text()) },
+		func(int) error { e.Annotate(m.annotation()); return e.TextLogprobs(m.text(), prob) },
+		func(int) error { return e.Refusal(m.text()) },
+		func(int) error { return e.BeginReasoning() },
+		func(int) error { return e.Summary(m.text()) },
+		func(int) error { return e.ReasoningText(m.text()) },
+		func(int) error { e.SetEncryptedReasoning(m.text()); return nil },
+		func(i int) error { return e.BeginFunctionCall(fmt.Sprint("call_", i), "f") },
+		func(int) error { _ = e.Arguments(m.text()); return nil },
+		func(i int) error {
+			if !tools {
+				return nil
+			}
+			c := &responses.ToolCall{ID: m.id(), CallID: fmt.Sprint("call_", i), Name: "ExecCommand", Arguments: "{}"}
+			if err := e.BeginToolCall(c); err != nil {
+				return err
+			}
+			c.Output, c.Result = m.text(), json.RawMessage(`{}`)
+			return e.EndToolCall(c)
+		},
+		func(int) error { return e.EndItem() },
+	}
+	for i := range rapid.IntRange(0, 30).Draw(m.T, "acts") {
+		_ = rapid.SampledFrom(acts).Draw(m.T, "act")(i) // what makes no sense is refused
+	}
+	end := []func() error{
+		func() error { return e.Complete(responses.Usage{}, 5) },
+		func() error { return e.Incomplete(responses.ReasonTimeout, responses.Usage{}) },
+		func() error { return e.Fail(responses.Internal("broken", nil), responses.Usage{}) },
+		func() error { return e.Cancel(nil, responses.Usage{}) },
+	}
+	_ = rapid.SampledFrom(end).Draw(m.T, "end")()
+	return events
+}
+
+func TestEventsAreWhatIsDescribed(t *testing.T) {
+	doc := strict(t)
+	seen := map[string]bool{}
+	req, err := responses.DecodeRequest([]byte(`{"tools":[{"type":"function","name":"f"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		for _, data := range (maker{rt}).stream(req, true) {
+			if err := doc.Event(data); err != nil {
+				rt.Fatal(err)
+			}
+			if err := doc.Object("StreamingEvent", data); err != nil {
+				rt.Fatal(err)
+			}
+			seen[responses.EventType(data)] = true
+		}
+	})
+	if len(seen) != doc.Events()-1 { // all but the error event, which is not sent
+		t.Errorf("%d events were seen: %v", len(seen), seen)
+	}
+}

@@ -18,7 +18,7 @@ func (s *Server) run(ctx context.Context, lt *liveTurn, j *job) {
 	if err == nil {
 		resp := j.emitter.Response()
 		s.promote(j, resp.Status)
-		err = j.rec.Commit(resp, record.Totals{Rounds: result.Rounds, ToolCalls: result.ToolCalls}, j.closing(&resp, result, s))
+		err = j.rec.Commit(resp, record.Totals{Rounds: result.Rounds, ToolCalls: result.ToolCalls, Attempts: result.Attempts, Failure: result.Failure}, j.closing(&resp, result, s))
 		if err == nil {
 			log.Info("turn ended", "status", resp.Status, "rounds", result.Rounds, "tool_calls", result.ToolCalls.Total, "took", s.parts.Now().Sub(j.created))
 			lt.finish(&resp, nil, result.Conversation)

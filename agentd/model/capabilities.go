@@ -1,13 +1,20 @@
 package model
 
-import "holon/responses"
+import (
+	"fmt"
 
-// Capabilities say what a model can be told beside text. The zero value is
-// text alone.
+	"holon/responses"
+)
+
+// Capabilities say what a model can be told beside text, and what it cannot do
+// that most can. The zero value is text alone, with tools and forms.
 type Capabilities struct {
 	Images bool // input_image parts, in messages and in outputs of calls
 	Files  bool // input_file parts, likewise
 	Video  bool // input_video parts, likewise
+
+	NoTools      bool // functions cannot be offered
+	NoStructured bool // an answer cannot be given a form
 }
 
 // Capable is implemented by transports whose models take more than text. name is
@@ -41,8 +48,62 @@ func (c Capabilities) Take(p responses.Part) bool {
 // Capabilities implements Capable.
 func (r *retry) Capabilities(name string) Capabilities { return CapabilitiesOf(r.next, name) }
 
-// Capabilities implements Capable: those of the first candidate, since the others
-// may never be asked. One that lacks something says so itself.
+// Capabilities implements Capable: what any of the candidates can do. One that
+// lacks something says so when it is asked.
 func (f *fallback) Capabilities(string) Capabilities {
-	return CapabilitiesOf(f.candidates[0].Transport, f.candidates[0].Name)
+	sum := Capabilities{NoTools: true, NoStructured: true}
+	for _, c := range f.candidates {
+		one := CapabilitiesOf(c.Transport, c.Name)
+		sum.Images, sum.Files, sum.Video = sum.Images || one.Images, sum.Files || one.Files, sum.Video || one.Video
+		sum.NoTools, sum.NoStructured = sum.NoTools && one.NoTools, sum.NoStructured && one.NoStructured
+	}
+	return sum
+}
+
+// unsupported returns the error of a request that needs more than there is, nil
+// when there is enough. Candidates are chosen by it: what a transport cannot do
+// is not asked of it (runtime specification, "Provider Transport Contract").
+func (c Capabilities) unsupported(req Request) *Error {
+	lack := ""
+	switch {
+	case c.NoTools && len(req.Tools) > 0:
+		lack = "it cannot be offered tools"
+	case c.NoStructured && (req.Text.Format.Type == "json_schema" || req.Text.Format.Type == "json_object"):
+		lack = "its answers cannot be given a form"
+	default:
+		p := c.refused(req.Input)
+		if p == "" {
+			return nil
+		}
+		lack = fmt.Sprintf("it takes no content of type %.32q", p)
+	}
+	return &Error{
+		Kind: KindUnsupported, Code: responses.CodeUnsupportedParameter, Message: "the model cannot be asked this: " + lack,
+		Diagnostics: &Diagnostics{Stage: StageSelect},
+	}
+}
+
+// refused returns the type of the first content part that cannot be passed on,
+// "" when all can.
+func (c Capabilities) refused(input []responses.Item) string {
+	if c.Images && c.Files && c.Video {
+		return ""
+	}
+	for _, item := range input {
+		var parts []responses.Part
+		switch item := item.(type) {
+		case *responses.Message:
+			parts = item.Content
+		case *responses.FunctionCallOutput:
+			parts = item.Output
+		case *responses.ToolCall:
+			parts = item.Media
+		}
+		for _, p := range parts {
+			if !c.Take(p) {
+				return p.Type
+			}
+		}
+	}
+	return ""
 }

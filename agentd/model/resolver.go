@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"holon/responses"
 )
@@ -24,6 +25,11 @@ type Options struct {
 	Default    string               // reference that stands for ""; may be ""
 	Fallbacks  []string             // references to try after Default
 	Retry      Policy
+	Totals     map[string]time.Duration // by provider: Retry.Total where it is another
+
+	// Unlisted are providers that can be named and are not offered: nothing says
+	// that they are wanted, so a name without a provider never means them.
+	Unlisted map[string]Transport
 }
 
 // Resolver maps model references, "provider/model", to transports with retries
@@ -39,7 +45,7 @@ type Resolver struct {
 // values.
 func NewResolver(opts Options) (*Resolver, error) {
 	r := &Resolver{opts: opts}
-	r.opts.Transports = maps.Clone(opts.Transports)
+	r.opts.Transports, r.opts.Unlisted = maps.Clone(opts.Transports), maps.Clone(opts.Unlisted)
 	if opts.Default == "" {
 		if len(opts.Fallbacks) > 0 {
 			return nil, responses.Invalid("model", responses.CodeMissingParameter, "there are fallback models but there is no model; set --model")
@@ -49,10 +55,10 @@ func NewResolver(opts Options) (*Resolver, error) {
 	var chain []Candidate
 	for _, ref := range append([]string{opts.Default}, opts.Fallbacks...) {
 		provider, name, ok := strings.Cut(ref, "/")
-		if !ok || name == "" || r.opts.Transports[provider] == nil {
+		if !ok || name == "" || r.transport(provider) == nil {
 			return nil, r.notFound(ref)
 		}
-		chain = append(chain, Candidate{Ref: ref, Name: name, Transport: Retry(r.opts.Transports[provider], ref, opts.Retry)})
+		chain = append(chain, Candidate{Ref: ref, Name: name, Transport: r.retrying(provider, ref)})
 	}
 	if r.fallback = chain[0].Transport; len(chain) > 1 {
 		r.fallback = Fallback(chain...)
@@ -69,7 +75,7 @@ func (r *Resolver) Resolve(ref string) (t Transport, name, full string, err erro
 		return nil, "", "", err
 	}
 	provider, name, _ := strings.Cut(full, "/")
-	transport := r.opts.Transports[provider]
+	transport := r.transport(provider)
 	if full == r.opts.Default && len(r.opts.Fallbacks) > 0 {
 		return r.fallback, name, full, nil // what one candidate lacks, the next may have
 	}
@@ -78,7 +84,24 @@ func (r *Resolver) Resolve(ref string) (t Transport, name, full string, err erro
 			return nil, "", "", err
 		}
 	}
-	return Retry(transport, full, r.opts.Retry), name, full, nil
+	return r.retrying(provider, full), name, full, nil
+}
+
+// transport returns the transport of a provider, nil when there is none.
+func (r *Resolver) transport(provider string) Transport {
+	if t := r.opts.Transports[provider]; t != nil {
+		return t
+	}
+	return r.opts.Unlisted[provider]
+}
+
+// retrying returns the transport of a provider with retries around it.
+func (r *Resolver) retrying(provider, ref string) Transport {
+	policy := r.opts.Retry
+	if total, ok := r.opts.Totals[provider]; ok {
+		policy.Total = total
+	}
+	return Retry(r.transport(provider), ref, policy)
 }
 
 // complete returns the full form of a reference whose provider is configured.
@@ -90,7 +113,7 @@ func (r *Resolver) complete(ref string) (string, error) {
 		return r.opts.Default, nil
 	}
 	provider, name, ok := strings.Cut(ref, "/")
-	if ok && name != "" && r.opts.Transports[provider] != nil {
+	if ok && name != "" && r.transport(provider) != nil {
 		return ref, nil
 	}
 	home, defaultName, _ := strings.Cut(r.opts.Default, "/")

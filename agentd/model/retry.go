@@ -3,9 +3,12 @@ package model
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math/rand/v2"
 	"time"
+
+	"holon/responses"
 )
 
 // Policy bounds retries.
@@ -13,6 +16,7 @@ type Policy struct {
 	Retries  int           // attempts beyond the first
 	Base     time.Duration // pause before the first retry; it doubles with each
 	MaxPause time.Duration // longest pause; a provider that wishes for more is not retried
+	Total    time.Duration // longest time of one attempt; 0 for no bound
 }
 
 // DefaultPolicy returns the retry policy of the runtime specification.
@@ -67,7 +71,20 @@ var errStopped = errors.New("the caller stopped reading")
 
 // attempt makes one attempt and fills in how it ended. It yields everything but
 // the error.
-func (r *retry) attempt(ctx context.Context, req Request, yield func(Event, error) bool, a *Attempt) {
+func (r *retry) attempt(parent context.Context, req Request, yield func(Event, error) bool, a *Attempt) {
+	if a.Err = CapabilitiesOf(r.next, req.Model).unsupported(req); a.Err != nil {
+		return
+	}
+	ctx, cancel := parent, context.CancelFunc(func() {})
+	if r.policy.Total > 0 {
+		ctx, cancel = context.WithTimeoutCause(parent, r.policy.Total, errTotal)
+	}
+	defer cancel()
+	defer func() {
+		if a.Err != nil && parent.Err() == nil && errors.Is(context.Cause(ctx), errTotal) {
+			a.Err = r.late(a.Err)
+		}
+	}()
 	for ev, err := range r.next.Stream(ctx, req) {
 		if err != nil {
 			a.Err = AsError(err)
@@ -85,6 +102,22 @@ func (r *retry) attempt(ctx context.Context, req Request, yield func(Event, erro
 		}
 	}
 	a.Err = &Error{Kind: KindProtocol, Message: "the model's answer has no end"}
+}
+
+// errTotal ends an attempt that takes too long.
+var errTotal = errors.New("the attempt took too long")
+
+// late returns the error of an attempt that took too long.
+func (r *retry) late(cause *Error) *Error {
+	d := Diagnostics{}
+	if cause.Diagnostics != nil {
+		d = *cause.Diagnostics
+	}
+	d.Timeout = true
+	return &Error{
+		Kind: KindTimeout, Code: responses.CodeProviderUnavailable, Err: errTotal, Diagnostics: &d,
+		Message: fmt.Sprintf("the model did not end its answer within %s", r.policy.Total),
+	}
 }
 
 // judge decides what follows an attempt.

@@ -22,7 +22,7 @@ const (
 )
 
 // artifacts lists the regular files of a turn directory other than its own
-// three, with digests, sorted by path. Links and special files are left out: a
+// files, with digests, sorted by path. Links and special files are left out: a
 // command that the turn ran may have put anything there.
 func (s *Store) artifacts(dir string) ([]turns.Artifact, error) {
 	root, err := os.OpenRoot(dir)
@@ -65,7 +65,7 @@ func (s *Store) artifacts(dir string) ([]turns.Artifact, error) {
 }
 
 func own(path string) bool {
-	return path == turns.RecordFile || path == turns.EventsFile || path == turns.RuntimeFile
+	return path == turns.RecordFile || path == turns.EventsFile || path == turns.RuntimeFile || path == turns.FailureFile
 }
 
 func digest(root *os.Root, path string) (turns.Artifact, error) {

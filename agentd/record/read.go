@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"time"
 
+	"holon/responses"
 	"holon/responses/turns"
+	"holon/state/durable"
 )
 
 // maxRecord bounds turn.json, which lists at most maxArtifacts files.
@@ -31,19 +34,53 @@ func ReadRecord(dir string) (*turns.Record, error) {
 type Totals struct {
 	Rounds    int
 	ToolCalls turns.ToolCalls
+	Attempts  turns.ProviderTimeline // at models
+	Failure   *turns.FailureArtifact // nil: what the response's error says
 }
 
 // count takes in one fact.
 func (t *Totals) count(ev turns.RuntimeEvent) {
 	var p struct {
-		ToolName string `json:"tool_name"`
-		Round    int    `json:"round"`
+		ToolName string                 `json:"tool_name"`
+		Round    int                    `json:"round"`
+		Attempt  *turns.ProviderAttempt `json:"provider_attempt"`
 	}
 	_ = json.Unmarshal(ev.Payload, &p) // a call without a name counts all the same
 	switch ev.Type {
+	case turns.ModelCompleted, turns.ModelFailed:
+		if p.Attempt != nil {
+			t.Attempts.Add(*p.Attempt)
+		}
 	case turns.ModelRequested: // one attempt of possibly several in its round
 		t.Rounds = max(t.Rounds, p.Round)
 	case turns.ToolResult, turns.ToolFailed:
 		t.ToolCalls.Add(p.ToolName, ev.Type == turns.ToolFailed)
 	}
+}
+
+// settle completes a record with the end of its turn.
+func (t *Totals) settle(rec *turns.Record, resp *responses.Response, now time.Time) {
+	rec.Settle(resp, now)
+	rec.Rounds, rec.ToolCalls = t.Rounds, t.ToolCalls
+	if timeline := t.Attempts; len(timeline.Attempts) > 0 {
+		timeline.RequestedModelRef = resp.Model
+		rec.ProviderAttempts = &timeline
+	}
+	if t.Failure != nil && rec.FailureArtifact != nil {
+		rec.FailureArtifact = t.Failure
+	}
+}
+
+// writeFailure writes the failure file of a turn that failed. It comes before
+// the record, so that whoever reads there of a failure finds it.
+func writeFailure(dir string, rec *turns.Record) error {
+	report := rec.FailureReport()
+	if report == nil {
+		return nil
+	}
+	data, err := json.MarshalIndent(report, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the failure: %w", err)
+	}
+	return durable.WriteFile(filepath.Join(dir, turns.FailureFile), append(data, '\n'), 0o600)
 }

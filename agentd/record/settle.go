@@ -154,13 +154,15 @@ func (s *Store) settleRecord(h Header, resp responses.Response, now time.Time) e
 	if err != nil {
 		return err
 	}
-	rec.Settle(&resp, now)
-	rec.Rounds, rec.ToolCalls = totals.Rounds, totals.ToolCalls
+	totals.settle(&rec, &resp, now)
 	if rec.Artifacts, err = s.artifacts(h.TurnDir); err != nil {
 		return err
 	}
 	data, err := rec.Encode()
 	if err != nil {
+		return err
+	}
+	if err := writeFailure(h.TurnDir, &rec); err != nil {
 		return err
 	}
 	return durable.WriteFile(filepath.Join(h.TurnDir, turns.RecordFile), data, 0o600)

@@ -4,6 +4,7 @@
 //	<turn dir>/turn.json       the record, replaced as a whole
 //	<turn dir>/events.ndjson   exactly the turn's Open Responses stream
 //	<turn dir>/runtime.ndjson  facts that the stream does not carry
+//	<turn dir>/failure.json    why a turn failed that did
 //	<turn dir>/tools/          full outputs of tools
 //	<state dir>/open|responses|deleted/<response_id>.ndjson   the trajectory (see Store)
 //	<state dir>/journal/                                      what is not yet on disk elsewhere
@@ -152,7 +153,7 @@ func makeTurnDir(dir string) (made bool, err error) {
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
 		return false, responses.Invalid("holon.output_dir", responses.CodeInvalidValue, "the output directory exists and is not a directory; choose another one")
 	}
-	for _, name := range []string{turns.RecordFile, turns.EventsFile, turns.RuntimeFile} {
+	for _, name := range []string{turns.RecordFile, turns.EventsFile, turns.RuntimeFile, turns.FailureFile} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			return false, responses.Invalid("holon.output_dir", responses.CodeInvalidValue,
 				fmt.Sprintf("the output directory already holds %s of another turn; choose another directory", name))
@@ -317,10 +318,13 @@ func (t *Turn) commit(resp responses.Response, totals Totals, final turns.Runtim
 		return err
 	}
 	t.mu.Lock()
-	t.record.Settle(&resp, t.now())
-	t.record.Rounds, t.record.ToolCalls, t.record.Artifacts = totals.Rounds, totals.ToolCalls, artifacts
+	totals.settle(&t.record, &resp, t.now())
+	t.record.Artifacts = artifacts
 	rec := t.record
 	t.mu.Unlock()
+	if err := writeFailure(t.Dir, &rec); err != nil {
+		return err
+	}
 	data, err := rec.Encode()
 	if err != nil {
 		return err

@@ -95,15 +95,17 @@ func (w *attempts) AttemptStarted(a model.Attempt) {
 // AttemptEnded records model.completed or model.failed.
 func (w *attempts) AttemptEnded(a model.Attempt) {
 	took := a.Ended.Sub(a.Started).Milliseconds()
+	made := w.attempt(a)
+	w.runner.result.Attempts.Add(made)
 	if a.Err == nil {
 		w.record(w.runner.Scope.ModelCompleted(w.id, turns.Sampled{
-			Usage: a.Usage, StopReason: string(a.Stop), DurationMS: took, NativeRequestID: a.RequestID, OutputChars: w.sampler.chars,
+			Usage: a.Usage, StopReason: string(a.Stop), DurationMS: took, NativeRequestID: a.RequestID, OutputChars: w.sampler.chars, ProviderAttempt: &made,
 		}))
 		return
 	}
 	w.record(w.runner.Scope.ModelFailed(w.id, turns.AttemptFailure{
 		FailureCategory: string(a.Err.Kind), Message: a.Err.Message, Retryable: a.Err.Retryable(), Outcome: string(a.Outcome),
-		HTTPStatus: a.Err.Status, BackoffMS: a.Backoff.Milliseconds(), DurationMS: took, AdvancedToFallback: a.Advanced,
+		HTTPStatus: a.Err.Status, BackoffMS: a.Backoff.Milliseconds(), DurationMS: took, AdvancedToFallback: a.Advanced, ProviderAttempt: &made,
 	}))
 }
 

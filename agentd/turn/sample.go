@@ -32,7 +32,7 @@ type ownCall struct {
 // journal did.
 func (r *runner) sample(ctx context.Context) (*round, error) {
 	s := &sampler{runner: r, round: &round{from: len(r.Emitter.Response().Output)}}
-	r.rules.round = 0
+	r.rules.round, r.lastFailure = 0, nil
 	watch := &attempts{runner: r, sampler: s}
 	req := r.modelRequest()
 	req.Observer = watch

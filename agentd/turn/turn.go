@@ -92,6 +92,8 @@ type Result struct {
 	ToolCalls turns.ToolCalls
 	Usage     responses.Usage
 	Handed    int // calls that were handed to the client
+	Attempts  turns.ProviderTimeline
+	Failure   *turns.FailureArtifact // set when a model's failure ended the turn
 
 	// Conversation is all that the model would be told next: the history, the
 	// request's input, and what the turn added. Nobody may change it.
@@ -137,6 +139,8 @@ type runner struct {
 	idle        int             // rounds in a row of nothing but rejected calls
 	gathering   bool            // what was last told to Journal.Gather
 	result      Result
+
+	lastFailure *turns.ProviderAttempt // of the present round
 }
 
 func (r *runner) loop(ctx context.Context) error {
@@ -200,6 +204,9 @@ func (r *runner) fail(ctx context.Context, err error) error {
 	}
 	if ctx.Err() != nil {
 		return r.interrupt(ctx)
+	}
+	if failed, ok := errors.AsType[*model.Error](err); ok {
+		r.result.Failure = failure(failed, r.lastFailure)
 	}
 	return r.end(func(em *responses.Emitter) error { return em.Fail(cause, r.result.Usage) })
 }

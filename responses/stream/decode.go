@@ -88,6 +88,12 @@ func (d *Decoder) Events() iter.Seq2[[]byte, error] {
 	}
 }
 
+// Data returns the data of server-sent events of whatever protocol, [DONE]
+// included, until the reader ends. Each slice is only valid until the next
+// iteration. The error ends the sequence and comes with no data: ErrTooLarge or
+// the reader's. It can be iterated once, instead of Events.
+func (d *Decoder) Data() iter.Seq2[[]byte, error] { return d.sseData() }
+
 // ends reports whether nothing but the end may follow the event.
 func ends(data []byte) bool {
 	t := responses.EventType(data)

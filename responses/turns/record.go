@@ -19,6 +19,7 @@ const (
 	RecordFile  = "turn.json"      // the Record
 	EventsFile  = "events.ndjson"  // the Open Responses stream, one event a line
 	RuntimeFile = "runtime.ndjson" // RuntimeEvents, one a line
+	FailureFile = "failure.json"   // the FailureReport of a turn that failed
 	ToolsDir    = "tools"          // full outputs of tools
 )
 
@@ -42,6 +43,8 @@ type Record struct {
 	Error              *responses.ResponseError `json:"error"`
 	IncompleteReason   *string                  `json:"incomplete_reason"`
 	RequestDigest      string                   `json:"request_digest"` // responses.Request.Digest
+	ProviderAttempts   *ProviderTimeline        `json:"provider_attempts"`
+	FailureArtifact    *FailureArtifact         `json:"failure_artifact"` // set when the turn failed
 	Artifacts          []Artifact               `json:"artifacts"`
 	Instance           string                   `json:"instance"` // the agentd process that owns the turn
 	AgentdVersion      string                   `json:"agentd_version"`
@@ -114,6 +117,10 @@ func (r *Record) Settle(resp *responses.Response, now time.Time) {
 		reason := d.Reason
 		r.IncompleteReason = &reason
 	}
+	r.FailureArtifact = nil
+	if resp.Status == responses.StatusFailed {
+		r.FailureArtifact = failureOf(resp.Error)
+	}
 	r.CompletedAt = At(now)
 }
 
@@ -178,6 +185,9 @@ func (r *Record) check() error {
 	}
 	if r.Rounds < 0 || r.ToolCalls.Total < 0 || r.ToolCalls.Failed < 0 || r.ToolCalls.Failed > r.ToolCalls.Total {
 		return invalid("tool_calls", "rounds and tool_calls must be counts, with no more failed than total")
+	}
+	if l := r.ProviderAttempts; l != nil && len(l.Attempts) > maxTimeline {
+		return invalid("provider_attempts", fmt.Sprintf("provider_attempts may list at most %d attempts, this lists %d", maxTimeline, len(l.Attempts)))
 	}
 	if n := len(r.Artifacts); n > maxArtifacts {
 		return invalid("artifacts", fmt.Sprintf("artifacts may list at most %d files, this lists %d", maxArtifacts, n))

@@ -128,22 +128,18 @@ type Sampled struct {
 	DurationMS      int64           `json:"duration_ms"`
 	NativeRequestID string          `json:"native_request_id,omitempty"`
 	OutputChars     int             `json:"output_chars"`
+
+	ProviderAttempt *ProviderAttempt `json:"provider_attempt,omitempty"`
 }
 
 // ModelCompleted closes a model request.
 func (s Scope) ModelCompleted(requestID string, p Sampled) RuntimeEvent {
 	p.StopReason, p.NativeRequestID = clip(p.StopReason, maxName), clip(p.NativeRequestID, maxName)
+	p.ProviderAttempt = p.ProviderAttempt.bounded()
 	e := s.event(ModelCompleted, StatusCompleted, p)
 	e.ModelRequestID = requestID
 	return e
 }
-
-// Outcomes of a failed model request.
-const (
-	OutcomeRetrying  = "retrying"
-	OutcomeExhausted = "retries_exhausted"
-	OutcomeFailFast  = "fail_fast_aborted"
-)
 
 // AttemptFailure is the payload of model.failed.
 type AttemptFailure struct {
@@ -155,11 +151,14 @@ type AttemptFailure struct {
 	BackoffMS          int64  `json:"backoff_ms,omitempty"`
 	DurationMS         int64  `json:"duration_ms"`
 	AdvancedToFallback bool   `json:"advanced_to_fallback"`
+
+	ProviderAttempt *ProviderAttempt `json:"provider_attempt,omitempty"`
 }
 
 // ModelFailed closes a model request that failed.
 func (s Scope) ModelFailed(requestID string, p AttemptFailure) RuntimeEvent {
 	p.FailureCategory, p.Message = clip(p.FailureCategory, maxName), clip(p.Message, maxMessage)
+	p.ProviderAttempt = p.ProviderAttempt.bounded()
 	e := s.event(ModelFailed, StatusFailed, p)
 	e.ModelRequestID = requestID
 	return e

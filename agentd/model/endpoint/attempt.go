@@ -51,6 +51,24 @@ func (a *Attempt) Yield(yield func(model.Event, error) bool, ev model.Event) boo
 	return more
 }
 
+// Body returns r such that all that comes from it counts as a sign of life, also
+// what a provider sends only to say that it is there.
+func (a *Attempt) Body(r io.Reader) io.Reader { return &lively{r, a} }
+
+type lively struct {
+	r io.Reader
+	a *Attempt
+}
+
+// Read implements io.Reader.
+func (l *lively) Read(p []byte) (int, error) {
+	n, err := l.r.Read(p)
+	if n > 0 {
+		l.a.Alive()
+	}
+	return n, err
+}
+
 // Drain reads what follows the last event, for the connection's sake only.
 func (a *Attempt) Drain(body io.Reader) {
 	a.idle.Reset(drainTime)

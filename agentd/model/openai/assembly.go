@@ -29,6 +29,7 @@ var errStopped = errors.New("the reader stopped")
 // only at the end of a part, an item or the answer, instead of in deltas, is
 // said then.
 type assembly struct {
+	provider  string
 	yield     func(model.Event) bool
 	requestID string
 	more      bool // the provider's next event has come already
@@ -39,8 +40,8 @@ type assembly struct {
 	queued int
 }
 
-func newAssembly(yield func(model.Event) bool) *assembly {
-	return &assembly{yield: yield, items: make(map[int]*item), calls: make(map[string]bool)}
+func newAssembly(provider string, yield func(model.Event) bool) *assembly {
+	return &assembly{provider: provider, yield: yield, items: make(map[int]*item), calls: make(map[string]bool)}
 }
 
 // take handles one event. done is true after the provider's terminal event.

@@ -72,7 +72,7 @@ func FuzzAssembly(f *testing.F) {
 	f.Add([]byte(`{"type":"response.output_item.added","output_index":0,"item":null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		open := model.EventKind(0)
-		a := newAssembly(func(ev model.Event) bool {
+		a := newAssembly(openAI, func(ev model.Event) bool {
 			switch ev.Kind {
 			case model.MessageBegin, model.ReasoningBegin, model.CallBegin:
 				open = ev.Kind

@@ -47,7 +47,7 @@ type (
 const unanswered = "There is no output: the call was not answered."
 
 // encodeInput returns the conversation in the provider's terms.
-func encodeInput(items []responses.Item) ([]any, error) {
+func encodeInput(provider string, items []responses.Item) ([]any, error) {
 	answered := make(map[string]bool)
 	for _, item := range items {
 		if o, ok := item.(*responses.FunctionCallOutput); ok {
@@ -76,8 +76,8 @@ func encodeInput(items []responses.Item) ([]any, error) {
 		case *responses.Reasoning:
 			// Without its encrypted form a thought means nothing to a provider that
 			// stored none.
-			if item.EncryptedContent != "" {
-				list = append(list, wireThought{responses.ItemReasoning, nonNil(item.Summary), item.EncryptedContent})
+			if content := unseal(provider, item.EncryptedContent); content != "" {
+				list = append(list, wireThought{responses.ItemReasoning, nonNil(item.Summary), content})
 			}
 		case *responses.Compaction:
 			list = append(list, wireCompaction{responses.ItemCompaction, item.EncryptedContent})
@@ -157,4 +157,25 @@ func encodePart(p responses.Part, text string) (any, error) {
 		return p, nil
 	}
 	return nil, fmt.Errorf("content of type %q cannot be sent to this provider; leave it out", p.Type)
+}
+
+// seal marks opaque reasoning with the provider that can read it. OpenAI's own
+// stays as it is, so that clients may bring it from elsewhere.
+func seal(provider, content string) string {
+	if provider == openAI || content == "" {
+		return content
+	}
+	return model.Seal(provider, content)
+}
+
+// unseal returns opaque reasoning for its provider, "" for what is another's.
+func unseal(provider, content string) string {
+	if provider != openAI {
+		content, _ = model.Unseal(provider, content)
+		return content
+	}
+	if model.Sealed(content) {
+		return ""
+	}
+	return content
 }

@@ -227,7 +227,7 @@ func (a *assembly) ended(index int, raw json.RawMessage) error {
 	}
 	switch {
 	case it.kind == reasoning:
-		err = a.push(it, model.Event{Kind: model.ReasoningEnd, Text: w.EncryptedContent})
+		err = a.push(it, model.Event{Kind: model.ReasoningEnd, Text: seal(a.provider, w.EncryptedContent)})
 	case it.kind == call && w.Status != "incomplete": // half a call is never run
 		err = a.push(it, it.callEnd())
 	}

@@ -45,6 +45,9 @@ const (
 	gatewayHost         = "http://model/" // on the gateway's socket; the provider follows
 )
 
+// openAI is the provider whose name needs no setting.
+const openAI = "openai"
+
 // DefaultIdleTimeout is how long a provider may be silent.
 const DefaultIdleTimeout = endpoint.DefaultIdleTimeout
 
@@ -67,6 +70,7 @@ type Options struct {
 
 // Transport implements model.Transport. It is safe for concurrent use.
 type Transport struct {
+	provider string
 	service  sdk.ResponseService
 	endpoint *endpoint.Endpoint
 	whole    bool
@@ -78,7 +82,7 @@ type Transport struct {
 // without. The error, a *responses.Error, is about a malformed BaseURL, or about
 // options that contradict each other.
 func New(opts Options) (*Transport, error) {
-	opts.Provider = cmp.Or(opts.Provider, "openai")
+	opts.Provider = cmp.Or(opts.Provider, openAI)
 	if opts.Codex && opts.Whole {
 		e := responses.Invalid(endpoint.Setting(opts.Provider, "STREAM"), responses.CodeInvalidValue, "the Codex backend only streams")
 		e.Hint = "leave the setting out"
@@ -101,7 +105,7 @@ func New(opts Options) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Transport{endpoint: e, whole: opts.Whole, codex: opts.Codex}
+	t := &Transport{provider: opts.Provider, endpoint: e, whole: opts.Whole, codex: opts.Codex}
 	requestOptions := []option.RequestOption{
 		option.WithBaseURL(e.Base()), option.WithHTTPClient(e.Client()), option.WithMaxRetries(0),
 		option.WithMiddleware(boundErrors), option.WithHeader("Accept", t.accepts()),
@@ -207,7 +211,7 @@ func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(m
 	if err := t.endpoint.Answered(resp); err != nil {
 		return err
 	}
-	a := newAssembly(func(ev model.Event) bool { return watch.Yield(yield, ev) })
+	a := newAssembly(t.provider, func(ev model.Event) bool { return watch.Yield(yield, ev) })
 	a.requestID = resp.Header.Get("X-Request-Id")
 	switch {
 	case isType(resp, stream.TypeSSE):
@@ -232,12 +236,11 @@ func isType(resp *http.Response, want string) bool {
 
 // streamed reads an answer that comes in events.
 func (t *Transport) streamed(watch *endpoint.Attempt, body io.Reader, a *assembly) error {
-	events := stream.NewDecoder(body, stream.SSE)
+	events := stream.NewDecoder(watch.Body(body), stream.SSE)
 	for data, err := range events.Events() {
 		if err != nil {
 			return watch.Broken(model.StageBody, err)
 		}
-		watch.Alive()
 		a.more = events.More()
 		if done, err := a.take(data); err != nil {
 			return t.garbled(err)
@@ -251,7 +254,7 @@ func (t *Transport) streamed(watch *endpoint.Attempt, body io.Reader, a *assembl
 
 // wholeAnswer reads an answer that comes as one JSON object.
 func (t *Transport) wholeAnswer(watch *endpoint.Attempt, body io.Reader, a *assembly) error {
-	data, err := endpoint.ReadAll(body, maxJSON)
+	data, err := endpoint.ReadAll(watch.Body(body), maxJSON)
 	if err != nil {
 		return watch.Broken(model.StageBody, err)
 	}

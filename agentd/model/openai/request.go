@@ -67,7 +67,7 @@ type wireFormat struct {
 // encode returns the body for req. Errors are *model.Error values about items
 // that the provider cannot be told.
 func (t *Transport) encode(req model.Request) ([]byte, error) {
-	w, err := newRequest(req)
+	w, err := newRequest(t.provider, req)
 	if err != nil {
 		return nil, err
 	}
@@ -85,8 +85,8 @@ func (t *Transport) encode(req model.Request) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func newRequest(req model.Request) (*wireRequest, error) {
-	input, err := encodeInput(req.Input)
+func newRequest(provider string, req model.Request) (*wireRequest, error) {
+	input, err := encodeInput(provider, req.Input)
 	if err != nil {
 		return nil, err
 	}

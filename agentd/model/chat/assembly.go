@@ -1,0 +1,279 @@
+package chat
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
+	"holon/responses"
+)
+
+// Bounds of one answer, far above what models do.
+const (
+	maxItems     = 4096
+	maxArguments = 16 << 20 // bytes, of all calls
+	maxQueued    = 32 << 20 // bytes that wait for an earlier item to end
+	maxDetails   = 8 << 20  // bytes of reasoning details
+)
+
+// eventSize is about what a waiting event costs beside its text.
+const eventSize = 256
+
+// errStopped ends an attempt whose reader wants no more.
+var errStopped = errors.New("the reader stopped")
+
+// assembly turns chunks into events. Chunks have no items: text, reasoning and
+// calls come in deltas of one message, in any mixture. Each change of kind begins
+// an item here, and a call stays open until the answer ends, since more of it may
+// come at any time. The oldest open item is passed on as it comes, later ones
+// wait.
+type assembly struct {
+	provider  string
+	yield     func(model.Event) bool
+	requestID string
+
+	items   int
+	open    []*item       // not yet passed on to their end, in order of their beginning
+	last    *item         // the open message or reasoning that deltas go to, nil for none
+	calls   []*item       // all calls, in order of their beginning
+	byIndex map[int]*item // the latest call with an index of the provider's
+	ids     map[string]bool
+	queued  int // bytes
+	details int // bytes
+	argued  int // bytes
+	said    bool
+	more    bool   // the next chunk is here already
+	finish  string // why the model stopped, once it said so
+	usage   responses.Usage
+}
+
+type item struct {
+	begin    model.Event
+	waiting  []model.Event // while an earlier item is open
+	ended    bool
+	id       string          // call: the provider's
+	args     strings.Builder // call: what came
+	begun    bool            // call: it has a name
+	key      string          // reasoning: where its text came from
+	thoughts []json.RawMessage
+}
+
+func newAssembly(provider string, yield func(model.Event) bool) *assembly {
+	return &assembly{provider: provider, yield: yield, byIndex: make(map[int]*item), ids: make(map[string]bool)}
+}
+
+// take handles one chunk. Errors are *model.Error values or errStopped.
+func (a *assembly) take(data []byte) error {
+	var c chunk
+	if err := json.Unmarshal(data, &c); err != nil {
+		return protocolError("the provider's chunk can't be read: " + err.Error())
+	}
+	if len(c.Error) > 0 && string(c.Error) != "null" {
+		return endpoint.EventError(endpoint.DecodeFailure(data))
+	}
+	if a.requestID == "" {
+		a.requestID = c.ID
+	}
+	if c.Usage != nil {
+		a.usage = c.Usage.usage()
+	} else if c.Groq != nil && c.Groq.Usage != nil {
+		a.usage = c.Groq.Usage.usage()
+	}
+	for i := range c.Choices {
+		if c.Choices[i].Index != 0 {
+			continue // one was asked for
+		}
+		if err := a.choice(&c.Choices[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *assembly) choice(c *choice) error {
+	if c.Usage != nil {
+		a.usage = c.Usage.usage()
+	}
+	d := c.Delta
+	if d == nil {
+		d = c.Message
+	}
+	if d != nil && a.finish == "" { // nothing counts after the end
+		if err := a.delta(d, c); err != nil {
+			return err
+		}
+	}
+	if c.FinishReason != "" && a.finish == "" {
+		a.finish = c.FinishReason
+	}
+	return nil
+}
+
+func (a *assembly) delta(d *delta, c *choice) error {
+	text, thinking := contentOf(d.Content)
+	if err := a.thought(d, thinking); err != nil {
+		return err
+	}
+	if err := a.say(model.TextDelta, text, c.logprobs()); err != nil {
+		return err
+	}
+	if err := a.say(model.RefusalDelta, d.Refusal, nil); err != nil {
+		return err
+	}
+	for i := range d.Annotations {
+		if note := d.Annotations[i].URLCitation; note != nil && d.Annotations[i].Type == "url_citation" && a.last != nil && a.last.begin.Kind == model.MessageBegin {
+			note.Type = d.Annotations[i].Type
+			if err := a.push(a.last, model.Event{Kind: model.AnnotationAdded, Annotation: note}); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range d.ToolCalls {
+		if err := a.call(&d.ToolCalls[i]); err != nil {
+			return err
+		}
+	}
+	if f := d.FunctionCall; f != nil && (f.Name != "" || len(f.Arguments) > 0) {
+		index := -1 // of no other call
+		return a.call(&callDelta{Index: &index, Function: *f})
+	}
+	return nil
+}
+
+// thought passes reasoning on as a summary, the form that every client shows.
+func (a *assembly) thought(d *delta, thinking string) error {
+	key, text := "", thinking
+	if d.ReasoningContent != "" {
+		key, text = keyContent, d.ReasoningContent
+	} else if s, _ := textOf(d.Reasoning); s != "" {
+		key, text = keyReasoning, s
+	}
+	if text == "" && len(d.ReasoningDetails) == 0 {
+		return nil
+	}
+	it, err := a.current(model.ReasoningBegin)
+	if err != nil {
+		return err
+	}
+	if key != "" {
+		it.key = key
+	}
+	for _, detail := range d.ReasoningDetails {
+		if a.details += len(detail); a.details > maxDetails {
+			return protocolError(fmt.Sprintf("the provider's reasoning has more than %d MiB of details", maxDetails>>20))
+		}
+		it.thoughts = append(it.thoughts, detail)
+	}
+	if text == "" {
+		return nil
+	}
+	return a.push(it, model.Event{Kind: model.SummaryDelta, Text: text})
+}
+
+func (a *assembly) say(kind model.EventKind, text string, probs []responses.LogProb) error {
+	if text == "" {
+		return nil
+	}
+	it, err := a.current(model.MessageBegin)
+	if err != nil {
+		return err
+	}
+	return a.push(it, model.Event{Kind: kind, Text: text, Logprobs: probs})
+}
+
+// current returns the open message or reasoning, beginning one if need be.
+func (a *assembly) current(kind model.EventKind) (*item, error) {
+	if a.last != nil && a.last.begin.Kind == kind {
+		return a.last, nil
+	}
+	if err := a.close(); err != nil {
+		return nil, err
+	}
+	it := &item{begin: model.Event{Kind: kind}}
+	a.last = it
+	return it, a.begin(it)
+}
+
+// close ends the open message or reasoning.
+func (a *assembly) close() error {
+	it := a.last
+	if it == nil {
+		return nil
+	}
+	a.last = nil
+	if it.begin.Kind == model.ReasoningBegin {
+		opaque := seal{it.key, it.thoughts}.encode()
+		if opaque != "" {
+			opaque = model.Seal(a.provider, opaque)
+		}
+		if err := a.push(it, model.Event{Kind: model.ReasoningEnd, Text: opaque}); err != nil {
+			return err
+		}
+	}
+	it.ended = true
+	return a.advance()
+}
+
+// begin opens an item, after those that are open.
+func (a *assembly) begin(it *item) error {
+	if a.items++; a.items > maxItems {
+		return protocolError(fmt.Sprintf("the provider's answer has more than %d items", maxItems))
+	}
+	a.said = true
+	a.open = append(a.open, it)
+	if len(a.open) == 1 {
+		return a.emit(it.begin)
+	}
+	return nil
+}
+
+// push passes an event of an open item on, or keeps it until the items before
+// have ended.
+func (a *assembly) push(it *item, ev model.Event) error {
+	if a.open[0] == it {
+		return a.emit(ev)
+	}
+	if a.queued += eventSize + len(ev.Text); a.queued > maxQueued {
+		return protocolError("the provider mixes its calls too much")
+	}
+	it.waiting = append(it.waiting, ev)
+	return nil
+}
+
+// advance drops ended items from the front and passes on what the next has
+// gathered.
+func (a *assembly) advance() error {
+	for len(a.open) > 0 && a.open[0].ended {
+		a.open = a.open[1:]
+		if len(a.open) == 0 {
+			return nil
+		}
+		it := a.open[0]
+		if err := a.emit(it.begin); err != nil {
+			return err
+		}
+		for _, ev := range it.waiting {
+			a.queued -= eventSize + len(ev.Text)
+			if err := a.emit(ev); err != nil {
+				return err
+			}
+		}
+		it.waiting = nil
+	}
+	return nil
+}
+
+func (a *assembly) emit(ev model.Event) error {
+	ev.More = a.more && ev.Kind != model.Done
+	if !a.yield(ev) {
+		return errStopped
+	}
+	return nil
+}
+
+func protocolError(msg string) *model.Error {
+	return &model.Error{Kind: model.KindProtocol, Code: responses.CodeModelError, Message: msg}
+}

@@ -1,0 +1,139 @@
+package chat
+
+import (
+	"fmt"
+
+	"holon/agentd/model"
+	"holon/responses"
+)
+
+// call takes a piece of a call.
+func (a *assembly) call(d *callDelta) error {
+	it := a.callOf(d)
+	if it == nil {
+		if err := a.close(); err != nil {
+			return err
+		}
+		it = &item{id: d.ID}
+		a.calls = append(a.calls, it)
+		if len(a.calls) > maxItems {
+			return protocolError(fmt.Sprintf("the provider's answer has more than %d calls", maxItems))
+		}
+	}
+	if d.Index != nil {
+		a.byIndex[*d.Index] = it
+	}
+	if it.id == "" {
+		it.id = d.ID
+	}
+	if !it.begun && d.Function.Name != "" {
+		it.begun = true
+		it.begin = model.Event{Kind: model.CallBegin, CallID: a.callID(it.id), Name: d.Function.Name}
+		if err := a.begin(it); err != nil {
+			return err
+		}
+		if early := it.args.String(); early != "" {
+			if err := a.push(it, model.Event{Kind: model.CallDelta, Text: early}); err != nil {
+				return err
+			}
+		}
+	}
+	text := d.Function.arguments()
+	if text == "" {
+		return nil
+	}
+	if a.argued += len(text); a.argued > maxArguments {
+		return protocolError(fmt.Sprintf("the provider's calls have more than %d MiB of arguments", maxArguments>>20))
+	}
+	it.args.WriteString(text)
+	if !it.begun {
+		return nil
+	}
+	return a.push(it, model.Event{Kind: model.CallDelta, Text: text})
+}
+
+// callOf returns the call that a piece belongs to, nil for a new one. Pieces
+// name an index; some providers leave it out, and some give every call the same,
+// so that only another id tells a new call.
+func (a *assembly) callOf(d *callDelta) *item {
+	var it *item
+	switch {
+	case d.Index != nil:
+		it = a.byIndex[*d.Index]
+	case d.ID != "":
+		for _, known := range a.calls {
+			if known.id == d.ID {
+				it = known
+			}
+		}
+	case len(a.calls) > 0 && d.Function.Name == "":
+		it = a.calls[len(a.calls)-1]
+	}
+	if it != nil && it.begun && d.ID != "" && it.id != "" && d.ID != it.id && d.Function.Name != "" {
+		return nil
+	}
+	return it
+}
+
+// callID returns the call's id, or a new one where the provider's cannot serve
+// to tell calls apart.
+func (a *assembly) callID(id string) string {
+	if id == "" || len(id) > 64 || a.ids[id] {
+		id = responses.NewID(responses.PrefixCallID)
+	}
+	a.ids[id] = true
+	return id
+}
+
+// end ends the answer. marked says that the stream had its end mark. When the
+// answer was cut short and its last item is a call, that is half a call and never
+// run.
+func (a *assembly) end(marked bool) error {
+	stop, err := a.stop(marked)
+	if err != nil {
+		return err
+	}
+	if err := a.close(); err != nil {
+		return err
+	}
+	var half *item
+	if stop != model.StopEnd && len(a.open) > 0 {
+		half = a.open[len(a.open)-1] // what is closed is not open, so this is a call or text behind one
+	}
+	for _, it := range a.calls {
+		switch {
+		case !it.begun && stop == model.StopEnd:
+			return protocolError("the provider's call names no tool")
+		case !it.begun, it == half:
+			continue
+		}
+		if err := a.push(it, model.Event{Kind: model.CallEnd, CallID: it.begin.CallID, Name: it.begin.Name, Text: it.args.String()}); err != nil {
+			return err
+		}
+		it.ended = true
+		if err := a.advance(); err != nil {
+			return err
+		}
+	}
+	return a.emit(model.Event{Kind: model.Done, Stop: stop, Usage: a.usage, RequestID: a.requestID})
+}
+
+// stop maps the reason for which the model stopped.
+func (a *assembly) stop(marked bool) (model.Stop, error) {
+	switch a.finish {
+	case "stop", "tool_calls", "function_call", "stop_sequence", "end_turn", "eos", "eos_token", "tool_use", "tool-calls", "STOP":
+		return model.StopEnd, nil
+	case "length", "max_tokens", "model_length", "max_output_tokens", "MAX_TOKENS":
+		return model.StopMaxTokens, nil
+	case "content_filter", "content-filter", "sensitive", "safety", "SAFETY", "refusal":
+		return model.StopContentFilter, nil
+	case "error", "network_error", "insufficient_system_resource", "abort":
+		return "", &model.Error{Kind: model.KindOverloaded, Code: responses.CodeProviderUnavailable, Message: fmt.Sprintf("the provider gave up on its answer: %s", a.finish)}
+	case "":
+		if marked && a.said {
+			return model.StopEnd, nil // some servers say only that they are done
+		}
+		return "", protocolError("the provider's answer is empty")
+	}
+	return "", protocolError(fmt.Sprintf("the provider stopped for the reason %.64q", a.finish))
+}

@@ -1,0 +1,183 @@
+// Package chat asks models through the OpenAI Chat Completions API, which most
+// providers and local servers speak in some dialect.
+//
+//	request ─▶ messages ─▶ POST /chat/completions ─▶ chunks ─▶ model.Event
+//
+// The wire types are our own: the official client's are made for one provider,
+// and its package is larger than the rest of this program's transports.
+//
+// The invariant: an attempt that ends with Done saw the provider say why it
+// stopped, or the stream's own end mark after something was said; whatever else
+// ends a stream is an error. A conversation that grows only at its end becomes
+// messages that grow only at their end. The package neither retries nor
+// remembers: those are decorators' business.
+package chat
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"mime"
+	"net/http"
+	"time"
+
+	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
+	"holon/responses"
+	"holon/responses/stream"
+)
+
+const (
+	gatewayHost = "http://model/" // on the gateway's socket; the provider follows
+	path        = "/chat/completions"
+	maxJSON     = stream.MaxEvent // bytes of an answer that is no stream
+)
+
+// Options configure a Transport. Zero fields mean their defaults.
+type Options struct {
+	Provider     string            // the first part of its model references
+	BaseURL      string            // endpoint without /chat/completions; the gateway's when there is a SocketPath
+	APIKey       string            // required unless there is a SocketPath or KeyOptional
+	KeyOptional  bool              // the server may want no key
+	SocketPath   string            // Unix socket to dial instead of BaseURL's host
+	HTTPClient   *http.Client      // used as it is but for redirects, which are never followed
+	ExtraHeaders map[string]string // sent with every request
+	IdleTimeout  time.Duration     // longest silence between events, from the request on
+	Whole        bool              // ask for the answer as one JSON object instead of a stream
+	Dialect      Dialect
+}
+
+// Transport implements model.Transport. It is safe for concurrent use.
+type Transport struct {
+	provider string
+	endpoint *endpoint.Endpoint
+	dialect  Dialect
+	whole    bool
+}
+
+// New returns a transport. It does not connect. A missing key is not an error
+// here but of every call and of [Transport.Check], so that a server starts
+// without. The error, a *responses.Error, is about a malformed BaseURL.
+func New(opts Options) (*Transport, error) {
+	if opts.SocketPath != "" && opts.BaseURL == "" {
+		opts.BaseURL = gatewayHost + opts.Provider
+	}
+	e, err := endpoint.New(endpoint.Options{
+		Provider: opts.Provider, BaseURL: opts.BaseURL, APIKey: opts.APIKey, KeyOptional: opts.KeyOptional, SocketPath: opts.SocketPath,
+		HTTPClient: opts.HTTPClient, Headers: opts.ExtraHeaders, IdleTimeout: opts.IdleTimeout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Transport{provider: opts.Provider, endpoint: e, dialect: opts.Dialect, whole: opts.Whole}, nil
+}
+
+// Close drops idle connections. Streams that are being read go on.
+func (t *Transport) Close() error { return t.endpoint.Close() }
+
+// Check reports whether there is a key, or no need of one. The error is a
+// *responses.Error with code missing_credentials.
+func (t *Transport) Check(string) error { return t.endpoint.Check() }
+
+// Capabilities implements model.Capable, as the dialect declares them.
+func (t *Transport) Capabilities(string) model.Capabilities {
+	d := t.dialect
+	return model.Capabilities{Images: d.Images, Files: d.Files, NoTools: d.NoTools, NoStructured: d.Structured == StructuredNone}
+}
+
+// Stream implements model.Transport.
+func (t *Transport) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Event, error] {
+	return func(yield func(model.Event, error) bool) {
+		if err := t.attempt(ctx, req, yield); err != nil && !errors.Is(err, errStopped) {
+			yield(model.Event{}, err)
+		}
+	}
+}
+
+// attempt makes the call and yields what comes. Its errors are *model.Error
+// values, or errStopped when the reader wants no more.
+func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(model.Event, error) bool) error {
+	if err := t.Check(req.Model); err != nil {
+		return &model.Error{Kind: model.KindAuthentication, Code: responses.CodeMissingCredentials, Message: err.Error(), Permanent: true}
+	}
+	body, err := t.encode(req)
+	if err != nil {
+		return err
+	}
+	watch := t.endpoint.Begin(ctx)
+	defer watch.End()
+	accept := stream.TypeSSE
+	if t.whole {
+		accept = "application/json"
+	}
+	resp, err := t.endpoint.Post(watch.Context(), path, accept, body)
+	if err != nil {
+		return watch.Broken(model.StageSend, err)
+	}
+	defer func() { _ = resp.Body.Close() }() // what matters of it was read
+	if err := t.endpoint.Answered(resp); err != nil {
+		return err
+	}
+	a := newAssembly(t.provider, func(ev model.Event) bool { return watch.Yield(yield, ev) })
+	a.requestID = cmp.Or(resp.Header.Get("X-Request-Id"), resp.Header.Get("X-Ds-Trace-Id"))
+	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind {
+	case stream.TypeSSE:
+		return t.streamed(watch, resp.Body, a)
+	case "application/json": // also from servers that do not stream what they are asked to
+		return t.wholeAnswer(watch, resp.Body, a)
+	}
+	return t.endpoint.Garbled(protocolError(fmt.Sprintf("the provider answered with content type %.80q where an event stream was asked for", resp.Header.Get("Content-Type"))))
+}
+
+// streamed reads an answer that comes in chunks. After the chunk that says why
+// the model stopped there may come one with the usage, so the stream is read to
+// its end.
+func (t *Transport) streamed(watch *endpoint.Attempt, body io.Reader, a *assembly) error {
+	events := stream.NewDecoder(watch.Body(body), stream.SSE)
+	for data, err := range events.Data() {
+		if err != nil {
+			if a.finish != "" { // the answer is whole; how the connection died says nothing
+				break
+			}
+			return watch.Broken(model.StageBody, err)
+		}
+		if string(data) == "[DONE]" {
+			if err := a.end(true); err != nil {
+				return t.garbled(err)
+			}
+			watch.Drain(body)
+			return nil
+		}
+		a.more = events.More()
+		if err := a.take(data); err != nil {
+			return t.garbled(err)
+		}
+	}
+	if a.finish == "" {
+		return watch.Broken(model.StageBody, stream.ErrTruncated)
+	}
+	return t.garbled(a.end(false))
+}
+
+// wholeAnswer reads an answer that comes as one JSON object.
+func (t *Transport) wholeAnswer(watch *endpoint.Attempt, body io.Reader, a *assembly) error {
+	data, err := endpoint.ReadAll(watch.Body(body), maxJSON)
+	if err != nil {
+		return watch.Broken(model.StageBody, err)
+	}
+	if err := a.take(data); err != nil {
+		return t.garbled(err)
+	}
+	return t.garbled(a.end(true))
+}
+
+// garbled adds to an error of an assembly how it was found.
+func (t *Transport) garbled(err error) error {
+	if failed, ok := errors.AsType[*model.Error](err); ok {
+		return t.endpoint.Garbled(failed)
+	}
+	return err
+}

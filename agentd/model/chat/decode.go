@@ -1,0 +1,156 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"holon/responses"
+)
+
+// chunk has the keys of a chunk, or of a whole answer, that are read.
+type chunk struct {
+	ID      string          `json:"id"`
+	Choices []choice        `json:"choices"`
+	Usage   *usage          `json:"usage"`
+	Error   json.RawMessage `json:"error"`
+	Groq    *struct {
+		Usage *usage `json:"usage"`
+	} `json:"x_groq"`
+}
+
+type choice struct {
+	Index        int             `json:"index"`
+	Delta        *delta          `json:"delta"`
+	Message      *delta          `json:"message"` // of a whole answer
+	FinishReason string          `json:"finish_reason"`
+	Usage        *usage          `json:"usage"` // some put it here
+	Logprobs     json.RawMessage `json:"logprobs"`
+}
+
+// logprobs reads log probabilities. What cannot be read is left out: an answer
+// does not fail for what only accompanies it.
+func (c *choice) logprobs() []responses.LogProb {
+	var list struct {
+		Content []responses.LogProb `json:"content"`
+	}
+	if len(c.Logprobs) == 0 || json.Unmarshal(c.Logprobs, &list) != nil {
+		return nil
+	}
+	return list.Content
+}
+
+type delta struct {
+	Content          json.RawMessage   `json:"content"` // a string, or parts
+	Refusal          string            `json:"refusal"`
+	ReasoningContent string            `json:"reasoning_content"`
+	Reasoning        json.RawMessage   `json:"reasoning"` // a string; some put an object
+	ReasoningDetails []json.RawMessage `json:"reasoning_details"`
+	ToolCalls        []callDelta       `json:"tool_calls"`
+	FunctionCall     *functionDelta    `json:"function_call"` // before tool_calls
+	Annotations      []struct {
+		Type        string                `json:"type"`
+		URLCitation *responses.Annotation `json:"url_citation"`
+	} `json:"annotations"`
+}
+
+type callDelta struct {
+	Index    *int          `json:"index"` // some leave it out
+	ID       string        `json:"id"`
+	Function functionDelta `json:"function"`
+}
+
+type functionDelta struct {
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"` // a string; some put the object itself
+}
+
+// arguments returns the text of arguments however they came.
+func (f *functionDelta) arguments() string {
+	text, ok := textOf(f.Arguments)
+	if ok || len(f.Arguments) == 0 || string(f.Arguments) == "null" {
+		return text
+	}
+	var b bytes.Buffer
+	if json.Compact(&b, f.Arguments) != nil {
+		return string(f.Arguments)
+	}
+	return b.String()
+}
+
+// textOf reads a JSON string.
+func textOf(raw json.RawMessage) (text string, ok bool) {
+	if len(raw) == 0 || raw[0] != '"' {
+		return "", false
+	}
+	return text, json.Unmarshal(raw, &text) == nil
+}
+
+// contentOf reads content: a string, or parts of text and of thinking.
+func contentOf(raw json.RawMessage) (text, thinking string) {
+	if s, ok := textOf(raw); ok {
+		return s, ""
+	}
+	var parts []struct {
+		Type     string          `json:"type"`
+		Text     string          `json:"text"`
+		Thinking json.RawMessage `json:"thinking"`
+	}
+	if len(raw) == 0 || json.Unmarshal(raw, &parts) != nil {
+		return "", ""
+	}
+	var said, thought strings.Builder
+	for _, p := range parts {
+		said.WriteString(p.Text)
+		if p.Type == "thinking" {
+			inner, _ := contentOf(p.Thinking)
+			thought.WriteString(inner)
+		}
+	}
+	return said.String(), thought.String()
+}
+
+// usage has the keys in which providers count tokens.
+type usage struct {
+	Prompt        int64 `json:"prompt_tokens"`
+	Completion    int64 `json:"completion_tokens"`
+	Total         int64 `json:"total_tokens"`
+	Cached        int64 `json:"cached_tokens"`           // some put it here
+	CacheHit      int64 `json:"prompt_cache_hit_tokens"` // DeepSeek
+	PromptDetails *struct {
+		Cached int64 `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+	CompletionDetails *struct {
+		Reasoning int64 `json:"reasoning_tokens"`
+	} `json:"completion_tokens_details"`
+}
+
+// UnmarshalJSON reads what can be read: an answer does not fail for a count.
+func (u *usage) UnmarshalJSON(data []byte) error {
+	type plain usage // without this method
+	var p plain
+	_ = json.Unmarshal(data, &p) // a field of another type stays 0
+	*u = usage(p)
+	return nil
+}
+
+func (u *usage) usage() responses.Usage {
+	out := responses.Usage{InputTokens: count(u.Prompt), OutputTokens: count(u.Completion)}
+	cached := max(u.Cached, u.CacheHit)
+	if d := u.PromptDetails; d != nil {
+		cached = max(cached, d.Cached)
+	}
+	out.InputTokenDetails.CachedTokens = min(count(cached), out.InputTokens)
+	if d := u.CompletionDetails; d != nil {
+		reasoning := count(d.Reasoning)
+		if u.Total == out.InputTokens+out.OutputTokens+reasoning { // some count it beside the completion
+			out.OutputTokens += reasoning
+		}
+		out.OutputTokenDetails.ReasoningTokens = min(reasoning, out.OutputTokens)
+	}
+	out.TotalTokens = out.InputTokens + out.OutputTokens
+	return out
+}
+
+// count bounds what a provider claims, so that sums stay sums.
+func count(n int64) int64 { return min(max(0, n), 1<<40) }

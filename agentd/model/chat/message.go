@@ -1,0 +1,360 @@
+package chat
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"strings"
+
+	"holon/agentd/model"
+	"holon/responses"
+)
+
+// The messages of a conversation as the provider is told them.
+type (
+	wireMessage struct {
+		Role             responses.Role    `json:"role"`
+		Content          any               `json:"content"` // a string, parts, or null beside calls
+		ReasoningContent string            `json:"reasoning_content,omitempty"`
+		Reasoning        string            `json:"reasoning,omitempty"`
+		ReasoningDetails []json.RawMessage `json:"reasoning_details,omitempty"`
+		ToolCalls        []wireCall        `json:"tool_calls,omitempty"`
+		ToolCallID       string            `json:"tool_call_id,omitempty"`
+
+		thought *responses.Reasoning
+	}
+	wireCall struct {
+		ID       string           `json:"id"`
+		Type     string           `json:"type"`
+		Function wireCallFunction `json:"function"`
+	}
+	wireCallFunction struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	}
+	wirePart struct {
+		Type     string     `json:"type"`
+		Text     string     `json:"text,omitempty"`
+		ImageURL *wireImage `json:"image_url,omitempty"`
+		File     *wireFile  `json:"file,omitempty"`
+	}
+	wireImage struct {
+		URL    string `json:"url"`
+		Detail string `json:"detail,omitempty"`
+	}
+	wireFile struct {
+		Name string `json:"filename,omitempty"`
+		Data string `json:"file_data"`
+	}
+)
+
+const roleTool responses.Role = "tool"
+
+// unanswered is told to the model in the place of an output that never came:
+// providers refuse a call without one, and then the conversation would be stuck.
+const unanswered = "There is no output: the call was not answered."
+
+// conversation builds messages. Items that come later change only the last
+// message of an assistant, and only as long as nothing follows it, so what grows
+// at its end stays as it was before.
+type conversation struct {
+	*Transport
+	list    []*wireMessage
+	thought *responses.Reasoning                       // of the assistant's next message
+	outputs map[string][]*responses.FunctionCallOutput // not yet told, by call
+	open    []*responses.FunctionCall                  // made together, not yet told
+}
+
+// encodeMessages returns the conversation in the provider's terms. told is added
+// to the instructions.
+func (t *Transport) encodeMessages(req model.Request, told string) ([]*wireMessage, error) {
+	c := &conversation{Transport: t, outputs: make(map[string][]*responses.FunctionCallOutput)}
+	if system := join(req.Instructions, told); system != "" {
+		c.list = append(c.list, &wireMessage{Role: responses.RoleSystem, Content: system})
+	}
+	for _, item := range req.Input {
+		if o, ok := item.(*responses.FunctionCallOutput); ok {
+			c.outputs[o.CallID] = append(c.outputs[o.CallID], o)
+		}
+	}
+	for i, item := range req.Input {
+		if err := c.add(item); err != nil {
+			return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: fmt.Sprintf("item %d of the conversation: %v", i, err)}
+		}
+	}
+	if err := c.tellCalls(); err != nil {
+		return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: "the last calls of the conversation: " + err.Error()}
+	}
+	for _, m := range c.list {
+		t.think(m)
+	}
+	return c.list, nil
+}
+
+func (c *conversation) add(item responses.Item) error {
+	if call, ok := item.(*responses.FunctionCall); ok {
+		c.open = append(c.open, call)
+		return nil
+	}
+	if err := c.tellCalls(); err != nil {
+		return err
+	}
+	switch item := item.(type) {
+	case *responses.Message:
+		return c.message(item)
+	case *responses.Reasoning:
+		c.thought = item
+	case *responses.ToolCall:
+		m := c.assistant()
+		m.ToolCalls = append(m.ToolCalls, c.call(item.CallID, item.Name, item.Arguments))
+		return c.output(item.CallID, append([]responses.Part{responses.InputText(item.Output)}, item.Media...))
+	case *responses.FunctionCallOutput:
+		return c.orphan(item)
+	case *responses.Compaction:
+		return fmt.Errorf("this provider cannot read a compaction")
+	case *responses.ItemReference:
+		return fmt.Errorf("the item %.64q is only referred to, not given", item.ID)
+	}
+	return nil
+}
+
+// assistant returns the message that a call joins: what the assistant said just
+// before, or a new one.
+func (c *conversation) assistant() *wireMessage {
+	if n := len(c.list); n > 0 && c.thought == nil {
+		if m := c.list[n-1]; m.Role == responses.RoleAssistant && len(m.ToolCalls) == 0 {
+			return m
+		}
+	}
+	m := &wireMessage{Role: responses.RoleAssistant, thought: c.thought}
+	c.thought = nil
+	c.list = append(c.list, m)
+	return m
+}
+
+func (c *conversation) message(m *responses.Message) error {
+	if m.Role == responses.RoleAssistant {
+		if text := said(m); text != "" {
+			w := c.assistant()
+			before, _ := w.Content.(string)
+			w.Content = join(before, text)
+		}
+		return nil
+	}
+	c.thought = nil // nothing came of it
+	role := responses.RoleUser
+	if m.Role != responses.RoleUser {
+		role = responses.RoleSystem // only OpenAI knows developers
+	}
+	content, err := c.content(m.Content)
+	if err != nil || content == nil {
+		return err
+	}
+	c.list = append(c.list, &wireMessage{Role: role, Content: content})
+	return nil
+}
+
+// said is the text of an assistant's message, refusals included.
+func said(m *responses.Message) string {
+	var b strings.Builder
+	for _, p := range m.Content {
+		b.WriteString(p.Text)
+		b.WriteString(p.Refusal)
+	}
+	return b.String()
+}
+
+// content returns text alone as a string, the form that every server reads, else
+// a list of parts; nil for nothing.
+func (c *conversation) content(list []responses.Part) (any, error) {
+	var parts []wirePart
+	text, plain := "", true
+	for _, p := range list {
+		w, err := c.part(p)
+		if err != nil {
+			return nil, err
+		}
+		plain = plain && w.Type == "text"
+		if w.Type == "text" && w.Text == "" {
+			continue
+		}
+		text = join(text, w.Text)
+		parts = append(parts, w)
+	}
+	switch {
+	case len(parts) == 0:
+		return nil, nil
+	case plain:
+		return text, nil
+	}
+	return parts, nil
+}
+
+func (c *conversation) part(p responses.Part) (wirePart, error) {
+	switch p.Type {
+	case responses.PartInputText, responses.PartOutputText, responses.PartText:
+		return wirePart{Type: "text", Text: p.Text}, nil
+	case responses.PartRefusal:
+		return wirePart{Type: "text", Text: p.Refusal}, nil
+	case responses.PartInputImage:
+		if c.dialect.Images && p.ImageURL != "" {
+			image := &wireImage{URL: p.ImageURL}
+			if p.Detail != "auto" {
+				image.Detail = p.Detail
+			}
+			return wirePart{Type: "image_url", ImageURL: image}, nil
+		}
+	case responses.PartInputFile:
+		if c.dialect.Files && p.FileData != "" {
+			return wirePart{Type: "file", File: &wireFile{p.FileName, p.FileData}}, nil
+		}
+	}
+	return wirePart{}, fmt.Errorf("content of type %q cannot be sent to this provider in this form; leave it out", p.Type)
+}
+
+// tellCalls tells of calls that were made together, and then of their outputs,
+// which have to follow.
+func (c *conversation) tellCalls() error {
+	calls := c.open
+	if len(calls) == 0 {
+		return nil
+	}
+	c.open = nil
+	m := c.assistant()
+	for _, call := range calls {
+		m.ToolCalls = append(m.ToolCalls, c.call(call.CallID, call.Name, call.Arguments))
+	}
+	var media []wirePart
+	for _, call := range calls {
+		output := []responses.Part{responses.InputText(unanswered)}
+		if waiting := c.outputs[call.CallID]; len(waiting) > 0 {
+			output, c.outputs[call.CallID] = waiting[0].Output, waiting[1:]
+		}
+		more, err := c.result(call.CallID, output)
+		if err != nil {
+			return err
+		}
+		media = append(media, more...)
+	}
+	c.show(media)
+	return nil
+}
+
+// orphan tells of an output whose call was not in the conversation.
+func (c *conversation) orphan(o *responses.FunctionCallOutput) error {
+	waiting := c.outputs[o.CallID]
+	if len(waiting) == 0 || waiting[0] != o {
+		return nil // told with its call
+	}
+	c.outputs[o.CallID] = waiting[1:]
+	content, err := c.content(append([]responses.Part{responses.InputText("The output of an earlier tool call:")}, o.Output...))
+	if err == nil {
+		c.list = append(c.list, &wireMessage{Role: responses.RoleUser, Content: content})
+	}
+	return err
+}
+
+func (c *conversation) output(callID string, parts []responses.Part) error {
+	media, err := c.result(callID, parts)
+	c.show(media)
+	return err
+}
+
+// result tells of a call's output. Its pictures and files are returned: the API
+// takes them only from users.
+func (c *conversation) result(callID string, output []responses.Part) (media []wirePart, err error) {
+	text := ""
+	for _, p := range output {
+		w, err := c.part(p)
+		if err != nil {
+			return nil, err
+		}
+		if w.Type == "text" {
+			text = join(text, w.Text)
+			continue
+		}
+		if len(media) == 0 {
+			media = append(media, wirePart{Type: "text", Text: "Shown by the tool call " + c.callID(callID) + ":"})
+		}
+		media = append(media, w)
+	}
+	c.list = append(c.list, &wireMessage{Role: roleTool, Content: text, ToolCallID: c.callID(callID)})
+	return media, nil
+}
+
+func (c *conversation) show(media []wirePart) {
+	if len(media) > 0 {
+		c.list = append(c.list, &wireMessage{Role: responses.RoleUser, Content: media})
+	}
+}
+
+// call returns a call as the model made it. Arguments that are no JSON object
+// are wrapped in one: many servers fail on others.
+func (c *conversation) call(id, name, arguments string) wireCall {
+	if strings.TrimSpace(arguments) == "" {
+		arguments = "{}"
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal([]byte(arguments), &object) != nil || object == nil {
+		b, err := json.Marshal(map[string]string{"malformed_arguments": arguments})
+		if err == nil { // a string always has a form
+			arguments = string(b)
+		}
+	}
+	return wireCall{c.callID(id), "function", wireCallFunction{name, arguments}}
+}
+
+// callID returns the id of a call in the form that the endpoint wants, always
+// the same for the same id.
+func (c *conversation) callID(id string) string {
+	if !c.dialect.ShortCallIDs || len(id) == 9 && strings.IndexFunc(id, notAlphanumeric) < 0 {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	text := new(big.Int).SetBytes(sum[:]).Text(62)
+	return (text + "000000000")[:9]
+}
+
+func notAlphanumeric(r rune) bool {
+	return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+}
+
+// think gives a message of the assistant back what it thought. The text goes
+// with calls only, of which it is the reason; the provider's details always.
+func (t *Transport) think(m *wireMessage) {
+	if m.Role != responses.RoleAssistant || t.dialect.Thoughts == ThoughtsDropped {
+		return
+	}
+	var kept seal
+	text := ""
+	if r := m.thought; r != nil {
+		text = thoughtText(r)
+		if content, ours := model.Unseal(t.provider, r.EncryptedContent); ours {
+			kept, _ = openSeal(content) // what a client changed keeps nothing
+		}
+	}
+	m.ReasoningDetails = kept.Details
+	if len(m.ToolCalls) == 0 {
+		return
+	}
+	switch {
+	case t.dialect.Thoughts == ThoughtsDemanded:
+		m.ReasoningContent = text
+		if text == "" {
+			m.ReasoningContent = " " // demanded of calls without thoughts, too
+		}
+	case kept.Key == keyContent:
+		m.ReasoningContent = text
+	case kept.Key == keyReasoning:
+		m.Reasoning = text
+	}
+}
+
+// join puts two texts one after the other.
+func join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "\n\n" + b
+}

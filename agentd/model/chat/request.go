@@ -1,0 +1,172 @@
+package chat
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"holon/agentd/model"
+	"holon/responses"
+)
+
+// body writes the keys of a JSON object in the order in which they are added,
+// leaving out those that the endpoint refuses.
+type body struct {
+	dialect *Dialect
+	buf     bytes.Buffer
+	err     error
+}
+
+func (b *body) add(key string, value any) {
+	if b.err != nil || b.dialect.omits(key) {
+		return
+	}
+	if b.buf.Len() == 0 {
+		b.buf.WriteByte('{')
+	} else {
+		b.buf.WriteByte(',')
+	}
+	fmt.Fprintf(&b.buf, "%q:", key)
+	enc := json.NewEncoder(&b.buf)
+	enc.SetEscapeHTML(false)
+	if b.err = enc.Encode(value); b.err == nil {
+		b.buf.Truncate(b.buf.Len() - 1) // the line end
+	}
+}
+
+// addSet adds a sampling parameter that the caller set: some models refuse one
+// even at its default.
+func (b *body) addSet(key string, set bool, v float64) {
+	if set {
+		b.add(key, v)
+	}
+}
+
+func (b *body) bytes() ([]byte, error) {
+	if b.err != nil {
+		return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: "the request has no form in JSON: " + b.err.Error(), Err: b.err}
+	}
+	b.buf.WriteByte('}')
+	return b.buf.Bytes(), nil
+}
+
+// encode returns the body for req. What is not set is not sent, since some
+// endpoints refuse keys that they do not know. Errors are *model.Error values
+// about items that the provider cannot be told.
+func (t *Transport) encode(req model.Request) ([]byte, error) {
+	d := &t.dialect
+	format, told := d.format(req.Text.Format)
+	messages, err := t.encodeMessages(req, told)
+	if err != nil {
+		return nil, err
+	}
+	b := &body{dialect: d}
+	b.add("model", req.Model)
+	b.add("messages", messages)
+	if tools := d.tools(req); len(tools) > 0 {
+		b.add("tools", tools)
+		if choice := toolChoice(req.ToolChoice); choice != nil {
+			b.add("tool_choice", choice)
+		}
+		if !req.ParallelToolCalls {
+			b.add("parallel_tool_calls", false)
+		}
+	}
+	if req.MaxOutputTokens != nil {
+		b.add(cmp.Or(d.MaxTokensKey, "max_tokens"), *req.MaxOutputTokens)
+	}
+	b.addSet("temperature", req.Sampling.Temperature, req.Temperature)
+	b.addSet("top_p", req.Sampling.TopP, req.TopP)
+	b.addSet("presence_penalty", req.Sampling.PresencePenalty, req.PresencePenalty)
+	b.addSet("frequency_penalty", req.Sampling.FrequencyPenalty, req.FrequencyPenalty)
+	if r := req.Reasoning; r != nil && r.Effort != nil {
+		if d.EffortKey == keyReasoning {
+			b.add(keyReasoning, map[string]string{"effort": *r.Effort})
+		} else {
+			b.add(cmp.Or(d.EffortKey, "reasoning_effort"), *r.Effort)
+		}
+	}
+	if format != nil {
+		b.add("response_format", format)
+	}
+	if req.ServiceTier != "" && req.ServiceTier != "default" {
+		b.add("service_tier", req.ServiceTier)
+	}
+	if req.Logprobs {
+		b.add("logprobs", true)
+		b.add("top_logprobs", req.TopLogprobs)
+	}
+	b.add("stream", !t.whole)
+	if !t.whole {
+		b.add("stream_options", map[string]bool{"include_usage": true})
+	}
+	return b.bytes()
+}
+
+type wireTool struct {
+	Type     string       `json:"type"`
+	Function wireFunction `json:"function"`
+}
+
+type wireFunction struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"`
+	Strict      bool            `json:"strict,omitempty"` // false is the API's default, and a word some refuse
+}
+
+// tools returns the functions that may be called. The API has no way to offer a
+// function that may not.
+func (d *Dialect) tools(req model.Request) (list []wireTool) {
+	for _, tool := range req.Tools {
+		if allowed := req.ToolChoice.Allowed; allowed != nil && !slices.Contains(allowed, tool.Name) {
+			continue
+		}
+		f := wireFunction{Name: tool.Name, Description: tool.Description, Parameters: tool.Parameters}
+		f.Strict = tool.Strict != nil && *tool.Strict && !d.omits("strict")
+		if len(f.Parameters) == 0 {
+			f.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
+		}
+		list = append(list, wireTool{"function", f})
+	}
+	return list
+}
+
+// toolChoice returns the choice, nil for the default.
+func toolChoice(c responses.ToolChoice) any {
+	switch {
+	case c.Name != "":
+		return map[string]any{"type": "function", "function": map[string]string{"name": c.Name}}
+	case c.Mode == "none" || c.Mode == "required":
+		return c.Mode
+	}
+	return nil
+}
+
+type wireFormat struct {
+	Type   string      `json:"type"`
+	Schema *wireSchema `json:"json_schema,omitempty"`
+}
+
+type wireSchema struct {
+	Name        string          `json:"name"`
+	Description *string         `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"schema"`
+	Strict      bool            `json:"strict,omitempty"`
+}
+
+// format returns the form of the answer, nil for text, and what the model is
+// told of it in words where the endpoint knows no schemas.
+func (d *Dialect) format(f responses.TextFormat) (format *wireFormat, told string) {
+	switch {
+	case f.Type == "json_schema" && len(f.Schema) > 0 && d.Structured == StructuredSchema:
+		return &wireFormat{f.Type, &wireSchema{cmp.Or(f.Name, "answer"), f.Description, f.Schema, f.Strict}}, ""
+	case f.Type == "json_schema" && len(f.Schema) > 0 && d.Structured == StructuredObject:
+		return &wireFormat{Type: "json_object"}, "Answer with one JSON object, and nothing else, that fits this JSON Schema:\n" + string(f.Schema)
+	case f.Type == "json_schema" || f.Type == "json_object":
+		return &wireFormat{Type: "json_object"}, ""
+	}
+	return nil, ""
+}

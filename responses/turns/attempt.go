@@ -1,0 +1,196 @@
+package turns
+
+import "holon/responses"
+
+// Outcomes of an attempt at a model (runtime specification, "Provider attempt
+// timeline contract").
+const (
+	OutcomeSucceeded = "succeeded"
+	OutcomeRetrying  = "retrying"
+	OutcomeExhausted = "retries_exhausted"
+	OutcomeFailFast  = "fail_fast_aborted"
+)
+
+// ProviderAttempt is one request that was made of a provider, or that a provider
+// was spared because it cannot do what was wanted. Its times leave out the pause
+// before the next attempt.
+type ProviderAttempt struct {
+	Provider             string                `json:"provider"`
+	ModelRef             string                `json:"model_ref"` // provider/model
+	Round                int                   `json:"round"`     // of the turn, from 1
+	Attempt              int                   `json:"attempt"`   // at this model in this round, from 1
+	MaxAttempts          int                   `json:"max_attempts"`
+	StartedAt            Time                  `json:"started_at"`
+	CompletedAt          Time                  `json:"completed_at"`
+	DurationMS           int64                 `json:"duration_ms"`
+	FailureKind          string                `json:"failure_kind,omitempty"`
+	Disposition          string                `json:"disposition,omitempty"` // retryable or fail_fast, of a failure
+	Outcome              string                `json:"outcome"`
+	AdvancedToFallback   bool                  `json:"advanced_to_fallback"`
+	BackoffMS            int64                 `json:"backoff_ms,omitempty"`
+	TokenUsage           *TokenUsage           `json:"token_usage,omitempty"`
+	TransportDiagnostics *TransportDiagnostics `json:"transport_diagnostics,omitempty"`
+}
+
+// bounded returns a copy of a whose texts are cut.
+func (a *ProviderAttempt) bounded() *ProviderAttempt {
+	if a == nil {
+		return nil
+	}
+	b := *a
+	b.Provider, b.ModelRef, b.FailureKind = clip(b.Provider, maxName), clip(b.ModelRef, maxName), clip(b.FailureKind, maxName)
+	if b.TransportDiagnostics != nil {
+		d := *b.TransportDiagnostics
+		d.Stage, d.Provider, d.ModelRef, d.URL = clip(d.Stage, maxName), clip(d.Provider, maxName), clip(d.ModelRef, maxName), clip(d.URL, maxName)
+		d.SourceChain = clipChain(d.SourceChain)
+		b.TransportDiagnostics = &d
+	}
+	return &b
+}
+
+// maxChain bounds the causes of a failure that are told.
+const maxChain = 6
+
+func clipChain(chain []string) []string {
+	var list []string
+	for _, cause := range chain[:min(len(chain), maxChain)] {
+		list = append(list, clip(cause, maxName))
+	}
+	return list
+}
+
+// TokenUsage counts tokens.
+type TokenUsage struct {
+	InputTokens  int64 `json:"input_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+	TotalTokens  int64 `json:"total_tokens"`
+}
+
+// Tokens returns the counts of u, nil when there are none.
+func Tokens(u responses.Usage) *TokenUsage {
+	if u == (responses.Usage{}) {
+		return nil
+	}
+	return &TokenUsage{u.InputTokens, u.OutputTokens, u.TotalTokens}
+}
+
+// TransportDiagnostics tell where between here and a provider an attempt failed.
+type TransportDiagnostics struct {
+	Stage       string   `json:"stage"`
+	Provider    string   `json:"provider,omitempty"`
+	ModelRef    string   `json:"model_ref,omitempty"`
+	URL         string   `json:"url,omitempty"`
+	Status      int      `json:"status,omitempty"`
+	Reqwest     *Reqwest `json:"reqwest,omitempty"` // the specification's name for the HTTP client's view
+	SourceChain []string `json:"source_chain,omitempty"`
+}
+
+// Reqwest says what the HTTP client knows of a failure.
+type Reqwest struct {
+	IsTimeout  bool `json:"is_timeout"`
+	IsConnect  bool `json:"is_connect"`
+	IsRequest  bool `json:"is_request"`
+	IsBody     bool `json:"is_body"`
+	IsDecode   bool `json:"is_decode"`
+	IsRedirect bool `json:"is_redirect"`
+	Status     int  `json:"status,omitempty"`
+}
+
+// maxTimeline bounds the attempts of a Timeline.
+const maxTimeline = 64
+
+// ProviderTimeline is what was tried to get the turn's answers, in order. It
+// holds a bounded number of attempts: of too many, the oldest plain successes go
+// first. runtime.ndjson has them all.
+type ProviderTimeline struct {
+	Attempts             []ProviderAttempt `json:"attempts"`
+	Omitted              int               `json:"omitted,omitempty"` // attempts that are not listed
+	RequestedModelRef    string            `json:"requested_model_ref"`
+	ActiveModelRef       string            `json:"active_model_ref,omitempty"`  // of the last attempt
+	WinningModelRef      string            `json:"winning_model_ref,omitempty"` // of the last success
+	AggregatedTokenUsage *TokenUsage       `json:"aggregated_token_usage,omitempty"`
+}
+
+// Add appends an attempt.
+func (l *ProviderTimeline) Add(a ProviderAttempt) {
+	a = *a.bounded()
+	l.ActiveModelRef = a.ModelRef
+	if a.Outcome == OutcomeSucceeded {
+		l.WinningModelRef = a.ModelRef
+	}
+	if u := a.TokenUsage; u != nil {
+		if l.AggregatedTokenUsage == nil {
+			l.AggregatedTokenUsage = &TokenUsage{}
+		}
+		sum := l.AggregatedTokenUsage
+		sum.InputTokens += u.InputTokens
+		sum.OutputTokens += u.OutputTokens
+		sum.TotalTokens += u.TotalTokens
+	}
+	l.Attempts = append(l.Attempts, a)
+	if len(l.Attempts) <= maxTimeline {
+		return
+	}
+	drop := 0
+	for i, old := range l.Attempts[:maxTimeline] {
+		if old.Outcome == OutcomeSucceeded && old.Attempt == 1 {
+			drop = i
+			break
+		}
+	}
+	l.Attempts = append(l.Attempts[:drop:drop], l.Attempts[drop+1:]...)
+	l.Omitted++
+}
+
+// Categories of a FailureArtifact (runtime specification, "Failure Artifact
+// Envelope").
+const (
+	FailureTransport = "transport"
+	FailureProtocol  = "protocol"
+	FailureRuntime   = "runtime"
+	FailureUnknown   = "unknown"
+)
+
+// FailureArtifact says why a turn failed, for operators. With the timeline it is
+// also a file of the turn, FailureFile.
+type FailureArtifact struct {
+	Category    string            `json:"category"`
+	Kind        string            `json:"kind"`
+	Summary     string            `json:"summary"`
+	Provider    string            `json:"provider,omitempty"`
+	ModelRef    string            `json:"model_ref,omitempty"`
+	Status      int               `json:"status,omitempty"` // HTTP status of the provider
+	TaskID      string            `json:"task_id,omitempty"`
+	ExitStatus  *int              `json:"exit_status,omitempty"`
+	SourceChain []string          `json:"source_chain,omitempty"`
+	Metadata    map[string]string `json:"metadata,omitempty"`
+}
+
+// Bounded returns a copy of f whose texts are cut.
+func (f FailureArtifact) Bounded() *FailureArtifact {
+	f.Category, f.Kind, f.Summary = clip(f.Category, maxName), clip(f.Kind, maxName), clip(f.Summary, maxMessage)
+	f.Provider, f.ModelRef, f.SourceChain = clip(f.Provider, maxName), clip(f.ModelRef, maxName), clipChain(f.SourceChain)
+	return &f
+}
+
+// FailureReport is the content of FailureFile.
+type FailureReport struct {
+	FailureArtifact
+	ProviderAttempts *ProviderTimeline `json:"provider_attempts"`
+}
+
+// FailureReport returns the content of FailureFile, nil when r did not fail.
+func (r *Record) FailureReport() *FailureReport {
+	if r.FailureArtifact == nil {
+		return nil
+	}
+	return &FailureReport{*r.FailureArtifact, r.ProviderAttempts}
+}
+
+// failureOf is the artifact of a response that failed for a reason of its own.
+func failureOf(e *responses.ResponseError) *FailureArtifact {
+	if e == nil {
+		return nil
+	}
+	return FailureArtifact{Category: FailureRuntime, Kind: e.Code, Summary: e.Message}.Bounded()
+}

@@ -16,15 +16,25 @@ func apply(ctx context.Context, dir, text string) (Result, *tools.Error) {
 	if bad != nil {
 		return Result{}, bad
 	}
-	t, bad := openTree(dir)
+	t, bad := openTree(ctx, dir)
 	if bad != nil {
 		return Result{}, bad
 	}
 	defer t.close()
+	return t.apply(ctx, doc)
+}
+
+func (t *tree) apply(ctx context.Context, doc document) (Result, *tools.Error) {
+	notes, err := t.recover()
+	if err != nil {
+		return Result{}, &tools.Error{Kind: KindWrite, Message: "an earlier patch was interrupted and could not be undone: " + tools.Clip(err.Error(), 500),
+			RecoveryHint: "look at git status, put the files in order and remove " + journalName}
+	}
+	doc.diags = append(notes, doc.diags...)
 	s := stage{tree: t, doc: doc}
 	for i := range doc.files {
 		if ctx.Err() != nil {
-			return Result{}, &tools.Error{Kind: tools.KindCanceled, Message: "the patch was cancelled; nothing was changed"}
+			return Result{}, canceled()
 		}
 		if bad := s.file(&doc.files[i]); bad != nil {
 			s.failures = append(s.failures, bad)
@@ -123,7 +133,7 @@ func (s *stage) add(f *filePatch, path string) *tools.Error {
 	if bad != nil {
 		return bad
 	}
-	if e.exists && e.before != nil && e.before.Size() == int64(len(data)) && s.tree.load(e) == nil && e.data == data {
+	if e.exists && e.before != nil && e.before.Size == int64(len(data)) && s.tree.load(e) == nil && e.data == data {
 		return &tools.Error{Kind: KindApplied, Message: path + " exists already, with the same content", Details: map[string]any{"path": path, "patch_line": f.line},
 			RecoveryHint: "the change seems to be made already; leave this file out; nothing was changed"}
 	}

@@ -6,221 +6,228 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"strconv"
 	"strings"
-	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"holon/agentd/tools"
 )
 
-// commit makes the staged state real. Files that go are renamed aside, new
-// content is written beside its place, and only then does anything change under
-// its own name. Each step says how it is undone; the first failure undoes all.
+// commit makes the staged state real. A journal says what is going to happen;
+// then files that go are renamed aside, new content is written beside its place,
+// and only then does anything change under its own name. The last step is one
+// rename, of the journal. The first failure undoes everything; so does the next
+// call where this one is killed.
 func (t *tree) commit() *tools.Error {
-	var id [6]byte
-	rand.Read(id[:]) // never fails
-	c := &committing{tree: t, prefix: ".holon-" + hex.EncodeToString(id[:]) + "-"}
-	if bad := c.run(); bad != nil {
-		if left := c.rollback(); len(left) > 0 {
-			bad.Message += "; the tree could not be put back in order: " + tools.Clip(errors.Join(left...).Error(), 500)
-			bad.RecoveryHint = "look at git status before going on"
-		} else {
-			bad.Message += "; nothing was changed"
-		}
+	r, bad := t.plan()
+	if bad != nil {
 		return bad
 	}
-	c.finish()
-	return nil
+	journaled, err := t.begin(r)
+	if err != nil {
+		bad = writeError(journalName, err)
+		bad.Message += "; nothing was changed"
+		return bad
+	}
+	bad = t.carryOut(r, journaled)
+	if bad == nil && journaled {
+		if err := t.root.replace(journalName, doneName); err != nil {
+			bad = writeError(doneName, err)
+		}
+	}
+	if bad == nil {
+		t.finish(r)
+		return nil
+	}
+	kept, err := t.undo(r)
+	switch {
+	case err != nil:
+		bad.Message += "; the tree could not be put back in order: " + tools.Clip(err.Error(), 500)
+		bad.RecoveryHint = "look at git status before going on"
+	case len(kept) > 0:
+		bad.Message += fmt.Sprintf("; something else has changed %s at the same moment, so that what it was before is in %s", visible(kept[0].Path), r.name(kept[0], kept[0].Aside))
+		bad.RecoveryHint = "look at both files before going on"
+	default:
+		bad.Message += "; nothing was changed"
+	}
+	if err == nil && journaled {
+		_ = t.root.remove(journalName)
+	}
+	return bad
 }
 
-type committing struct {
-	*tree
-	prefix string // of temporary names
-	n      int
-	undo   []func() error
-	aside  []string // names of what was replaced or removed, to delete at the end
-	gone   []string // paths that were removed
-}
-
-func (c *committing) run() *tools.Error {
-	var writes []*entry
-	for _, e := range c.order {
+// plan says what is to be done, and checks that every file is still what was
+// read.
+func (t *tree) plan() (*record, *tools.Error) {
+	var id [6]byte
+	rand.Read(id[:]) // never fails
+	id[0] |= 1       // not the journal's name
+	r := &record{Version: 1, Prefix: ".holon-" + hex.EncodeToString(id[:]) + "-"}
+	n := 0
+	next := func() int { n++; return n }
+	known := make(map[string]bool)
+	for _, e := range t.order {
 		if !e.differs() {
 			continue
 		}
-		if bad := c.unchanged(e); bad != nil {
-			return bad
+		if bad := t.unchanged(e); bad != nil {
+			return nil, bad
+		}
+		s := step{Path: e.path}
+		if e.before != nil {
+			s.Aside = next()
 		}
 		if e.exists {
-			writes = append(writes, e)
-		} else if err := c.remove(e); err != nil {
-			return writeError(e.path, err)
+			s.Temp = next()
+			if err := t.missingDirs(r, e.path, known); err != nil {
+				return nil, unreadable(e.path, err)
+			}
+		}
+		r.Steps = append(r.Steps, s)
+	}
+	return r, nil
+}
+
+// missingDirs adds the directories to r that p needs and that are not there, or
+// whose name a file has that goes.
+func (t *tree) missingDirs(r *record, p string, known map[string]bool) error {
+	for i, c := range p {
+		if c != '/' || known[p[:i]] {
+			continue
+		}
+		dir := p[:i]
+		known[dir] = true
+		if fi, err := t.root.lstat(dir); err != nil && !missing(err) {
+			return err
+		} else if err != nil || !fi.is(unix.S_IFDIR) {
+			r.Dirs = append(r.Dirs, dir)
 		}
 	}
-	temps := make([]string, len(writes))
-	for i, e := range writes {
-		temp, err := c.write(e)
-		if err != nil {
-			return writeError(e.path, err)
-		}
-		temps[i] = temp
+	return nil
+}
+
+// begin writes the journal. A tree whose top cannot be written to goes without.
+func (t *tree) begin(r *record) (bool, error) {
+	err := t.save(r)
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EPERM) {
+		return false, nil
 	}
-	for i, e := range writes {
-		if err := c.replace(e, temps[i]); err != nil {
-			return writeError(e.path, err)
+	return err == nil, err
+}
+
+func (t *tree) carryOut(r *record, journaled bool) *tools.Error {
+	for _, s := range r.Steps {
+		if s.Temp == 0 {
+			if err := t.putAside(r, s); err != nil {
+				return writeError(s.Path, err)
+			}
+		}
+	}
+	for _, dir := range r.Dirs {
+		if err := t.root.mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
+			return writeError(dir, err)
+		}
+	}
+	for i := range r.Steps {
+		if s := &r.Steps[i]; s.Temp != 0 {
+			if err := t.write(r, s); err != nil {
+				return writeError(s.Path, err)
+			}
+		}
+	}
+	if journaled {
+		if err := t.save(r); err != nil {
+			return writeError(journalName, err)
+		}
+	}
+	for _, s := range r.Steps {
+		if s.Temp == 0 {
+			continue
+		}
+		if bad := t.unchanged(t.entries[s.Path]); bad != nil {
+			return writeError(s.Path, errors.New("it was changed by something else at the same moment"))
+		}
+		if err := t.replace(r, s); err != nil {
+			return writeError(s.Path, err)
 		}
 	}
 	return nil
 }
 
 // unchanged checks that e is still what was read.
-func (c *committing) unchanged(e *entry) *tools.Error {
-	fi, err := c.root.Lstat(e.path)
+func (t *tree) unchanged(e *entry) *tools.Error {
+	now, err := t.root.lstat(e.path)
 	switch {
-	case e.before == nil && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)):
-		return nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	case err != nil && !missing(err):
 		return unreadable(e.path, err)
-	case err != nil || e.before == nil || !os.SameFile(fi, e.before) || fi.Size() != e.before.Size() || !fi.ModTime().Equal(e.before.ModTime()):
+	case (err == nil) != (e.before != nil), err == nil && *identify(now) != *identify(e.before):
 		return changedMeanwhile(e.path)
 	}
 	return nil
 }
 
-func (c *committing) name(p string) string {
-	c.n++
-	return path.Join(path.Dir(p), c.prefix+strconv.Itoa(c.n))
+// putAside takes the name from what is to go.
+func (t *tree) putAside(r *record, s step) error {
+	aside := r.name(s, s.Aside)
+	return t.root.rename(path.Base(s.Path), aside)
 }
 
-func (c *committing) remove(e *entry) error {
-	aside := c.name(e.path)
-	if err := c.root.Rename(e.path, aside); err != nil {
-		return err
-	}
-	c.undo = append(c.undo, func() error { return c.root.Rename(aside, e.path) })
-	c.aside = append(c.aside, aside)
-	c.gone = append(c.gone, e.path)
-	return nil
-}
-
-// write puts the new content of e into a file beside it.
-func (c *committing) write(e *entry) (temp string, err error) {
-	if err := c.makeDirs(path.Dir(e.path)); err != nil {
-		return "", err
-	}
-	temp = c.name(e.path)
+// write puts new content into a file beside its place.
+func (t *tree) write(r *record, s *step) error {
+	e := t.entries[s.Path]
 	// A new file gets its permissions by way of the umask, as if an editor had
 	// made it.
 	perm := fs.FileMode(0o666)
 	if e.mode&0o111 != 0 {
 		perm = 0o777
 	}
-	f, err := c.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	temp := r.name(*s, s.Temp)
+	f, err := t.root.create(temp, perm)
 	if err != nil {
-		return "", err
+		return err
 	}
-	c.undo = append(c.undo, func() error {
-		if err := c.root.Remove(temp); !errors.Is(err, fs.ErrNotExist) { // it may have got its final name
-			return err
-		}
-		return nil
-	})
 	_, err = f.WriteString(e.data)
 	if e.before != nil {
-		if st, ok := e.before.Sys().(*syscall.Stat_t); ok {
-			_ = f.Chown(int(st.Uid), int(st.Gid)) // ours already, or not ours to give
-		}
+		_ = f.Chown(int(e.before.Uid), int(e.before.Gid)) // ours already, or not ours to give
 	}
 	if err == nil && e.given {
 		err = f.Chmod(e.mode)
 	}
-	return temp, errors.Join(err, f.Close())
-}
-
-// makeDirs makes the missing directories down to dir, one by one, so that they
-// can be taken back.
-func (c *committing) makeDirs(dir string) error {
-	if dir == "." {
-		return nil
-	}
-	for i := 0; i <= len(dir); i++ {
-		if i < len(dir) && dir[i] != '/' {
-			continue
-		}
-		d := dir[:i]
-		err := c.root.Mkdir(d, 0o777)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		c.undo = append(c.undo, func() error { return c.root.Remove(d) })
-	}
-	return nil
-}
-
-// replace gives temp the name of e. What has the name so far keeps a second one
-// until the end.
-func (c *committing) replace(e *entry, temp string) error {
-	if bad := c.unchanged(e); bad != nil {
-		return errors.New("it was changed by something else at the same moment")
-	}
-	if e.before != nil {
-		aside := c.name(e.path)
-		if err := c.root.Link(e.path, aside); err != nil {
-			// No hard links here. The name is missing for an instant then.
-			if err := c.root.Rename(e.path, aside); err != nil {
-				return err
-			}
-		}
-		c.undo = append(c.undo, func() error { return c.root.Rename(aside, e.path) })
-		c.aside = append(c.aside, aside)
-	}
-	if err := c.root.Rename(temp, e.path); err != nil {
+	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if e.before == nil {
-		c.undo = append(c.undo, func() error { return c.root.Remove(e.path) })
+	now, err := t.root.lstat(temp)
+	if err == nil {
+		s.New = identify(now)
 	}
-	return nil
+	return err
 }
 
-func (c *committing) rollback() (left []error) {
-	for i := len(c.undo) - 1; i >= 0; i-- {
-		if err := c.undo[i](); err != nil {
-			left = append(left, err)
+// replace gives new content its name. What has the name so far keeps a second
+// one until the end.
+func (t *tree) replace(r *record, s step) error {
+	if s.Aside == 0 {
+		return t.root.rename(r.base(s.Temp), s.Path)
+	}
+	if err := t.root.link(s.Path, r.base(s.Aside)); err != nil {
+		// No hard links here. The name is missing for an instant then.
+		if err := t.putAside(r, s); err != nil {
+			return err
 		}
 	}
-	return left
-}
-
-// finish takes away what is no longer needed. The change is made, so what cannot
-// be taken away is only untidy.
-func (c *committing) finish() {
-	for _, name := range c.aside {
-		_ = c.root.Remove(name)
-	}
-	for _, p := range c.gone {
-		// Like git: a directory goes with its last file.
-		for dir := path.Dir(p); dir != "."; dir = path.Dir(dir) {
-			if c.root.Remove(dir) != nil {
-				break
-			}
-		}
-	}
+	return t.root.replace(r.base(s.Temp), s.Path)
 }
 
 func writeError(p string, err error) *tools.Error {
 	e := &tools.Error{Kind: KindWrite, Message: fmt.Sprintf("%s cannot be written: %v", visible(p), cause(err)), Details: map[string]any{"path": p},
 		RecoveryHint: "check the permissions of the file and its directory"}
 	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		e.RecoveryHint = "the disk is full; remove files that are not needed, then repeat the call"
 		e.Retryable = true
-	case errors.Is(err, syscall.ENAMETOOLONG):
+	case errors.Is(err, unix.ENAMETOOLONG):
 		e.RecoveryHint = "use a shorter name than " + strconv.Itoa(strings.Count(path.Base(p), "")-1) + " characters"
 	}
 	return e

@@ -2,6 +2,7 @@ package patch
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -202,10 +203,11 @@ func (p *parser) gitFile() *tools.Error {
 	if isBinaryMark(p.line()) {
 		return binary(p.i + 1)
 	}
-	if p.fileHeader(p.i) || strings.HasPrefix(p.line(), "--- ") || strings.HasPrefix(p.line(), "+++ ") {
-		if o, n := p.names(); o != "" || n != "" {
-			old, new = o, n
-		}
+	at := p.i
+	if o, n := p.names(); agrees(o, n, old, new, ext.from, ext.to) {
+		old, new = o, n
+	} else {
+		p.i = at // the next file's
 	}
 	if p.bad != nil {
 		return p.bad
@@ -222,6 +224,13 @@ func (p *parser) gitFile() *tools.Error {
 		return bad
 	}
 	return p.finish(f)
+}
+
+// agrees reports whether --- and +++ lines name one of the files of a header.
+func agrees(old, new string, header ...string) bool {
+	return slices.ContainsFunc(header, func(h string) bool {
+		return h != "" && (h == old || h == new || strip(h) == strip(old) || strip(h) == strip(new))
+	})
 }
 
 // finish reads the hunks of f and adds it to the document.

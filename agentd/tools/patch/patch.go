@@ -6,13 +6,17 @@
 // places is refused, what fits nowhere is answered with the lines that come
 // nearest. The invariant: a call changes everything that its patch says or
 // nothing at all, and never anything outside the working tree, behind a
-// symbolic link, inside a .git directory or that is not a regular file.
+// symbolic link, inside a .git directory or that is not a regular file. A call
+// that is killed is completed or undone by the next one on the same tree, by a
+// journal; a loss of power may leave more. Calls on one tree take turns, also
+// those of several processes.
 //
-// Files keep their mode, line endings and lack of a final newline where the
-// patch does not say otherwise; hard links and extended attributes are not
-// kept, because files are replaced, not rewritten. It does not promise anything
-// against programs that change the same files at the same moment, except to
-// notice where it can.
+// Files keep their mode, line endings, byte order mark and lack of a final
+// newline where the patch does not say otherwise; hard links, extended
+// attributes and setuid bits are not kept, because files are replaced, not
+// rewritten. It does not promise anything against programs that change the same
+// files at the same moment, except to notice where it can. docs/patch.md has the
+// table of what is tolerated and what is refused.
 package patch
 
 import (
@@ -113,7 +117,7 @@ type Args struct {
 const description = `Changes files of the working tree by a unified diff: --- a/PATH, +++ b/PATH and hunks that start with @@. Use /dev/null as the old path to create a file and as the new path to delete one; git's rename and mode headers work. The form that starts with "*** Begin Patch" is understood too.
 Hunks are found by their text, so give three unchanged lines before and after each change, exactly as they are in the file; line numbers and counts need not be right. All files are changed or none.`
 
-// Tool is ApplyPatch. Calls on one working tree must not overlap.
+// Tool is ApplyPatch. Calls on one working tree take turns.
 type Tool struct{ def tools.Definition }
 
 // New returns the tool.

@@ -1,16 +1,17 @@
 package patch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -30,7 +31,7 @@ const (
 // tree is the working tree and what a patch wants to make of it.
 type tree struct {
 	dir     string
-	root    *os.Root
+	root    *beneath
 	entries map[string]*entry
 	order   []*entry
 	bytes   int // staged so far
@@ -46,9 +47,9 @@ type spent struct {
 // entry is one path, as it was and as it shall be.
 type entry struct {
 	path   string
-	before fs.FileInfo // nil where there was nothing
-	exists bool        // after the patch so far
-	loaded bool        // data holds the content
+	before *status // nil where there was nothing
+	exists bool    // after the patch so far
+	loaded bool    // data holds the content
 	data   string
 	mode   fs.FileMode // permission bits
 	given  bool        // mode is that of an existing file, which no umask concerns
@@ -60,21 +61,56 @@ func (e *entry) differs() bool {
 	switch {
 	case e.before == nil || !e.exists:
 		return (e.before != nil) != e.exists
-	case e.mode != e.before.Mode().Perm():
+	case e.mode != e.before.perm():
 		return true
 	}
 	return e.loaded && e.data != e.was
 }
 
-func openTree(dir string) (*tree, *tools.Error) {
-	root, err := os.OpenRoot(dir)
+// openTree opens the tree at dir for one call at a time and settles what an
+// earlier one has left.
+func openTree(ctx context.Context, dir string) (*tree, *tools.Error) {
+	root, err := openBeneath(dir)
 	if err != nil {
 		return nil, &tools.Error{Kind: KindWrite, Message: "the working tree cannot be opened: " + err.Error(), RecoveryHint: "report this to the operator"}
 	}
-	return &tree{dir: dir, root: root, entries: make(map[string]*entry)}, nil
+	t := &tree{dir: dir, root: root, entries: make(map[string]*entry)}
+	if bad := t.lock(ctx); bad != nil {
+		t.close()
+		return nil, bad
+	}
+	return t, nil
 }
 
-func (t *tree) close() { t.root.Close() }
+// close ends the lock too.
+func (t *tree) close() { t.root.close() }
+
+// lockPatience is how long a call waits for others on the same tree.
+const lockPatience = 10 * time.Second
+
+// lock waits until no other call works on the tree, in whatever process.
+func (t *tree) lock(ctx context.Context) *tools.Error {
+	ctx, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		err := unix.Flock(t.root.fd, unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return nil // held, or a file system without locks
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return canceled()
+			}
+			return &tools.Error{Kind: KindWrite, Message: "the working tree is locked by something else; nothing was changed", Retryable: true, RecoveryHint: "repeat the call; if that does not help, see who holds a lock: lslocks"}
+		}
+	}
+}
+
+func canceled() *tools.Error {
+	return &tools.Error{Kind: tools.KindCanceled, Message: "the patch was cancelled; nothing was changed"}
+}
 
 // clean turns a path of a patch into one below the tree that may be changed, as
 // far as its text tells.
@@ -152,13 +188,13 @@ func (t *tree) entry(p string) (*entry, *tools.Error) {
 		return nil, bad
 	}
 	e := &entry{path: p}
-	fi, err := t.root.Lstat(p)
+	fi, err := t.root.lstat(p)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
+	case err != nil && missing(err):
 	case err != nil:
 		return nil, unreadable(p, err)
-	case fi.Mode().IsRegular():
-		e.before, e.exists, e.mode, e.given = fi, true, fi.Mode().Perm(), true
+	case fi.is(unix.S_IFREG):
+		e.before, e.exists, e.mode, e.given = fi, true, fi.perm(), true
 	default:
 		return nil, special(p, fi)
 	}
@@ -181,13 +217,13 @@ func (t *tree) ancestors(p string) *tools.Error {
 			}
 			return nil // a file goes, so nothing is below it yet
 		}
-		fi, err := t.root.Lstat(dir)
+		fi, err := t.root.lstat(dir)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil
 		case err != nil:
 			return unreadable(p, err)
-		case !fi.IsDir():
+		case !fi.is(unix.S_IFDIR):
 			return special(dir, fi)
 		}
 	}
@@ -199,18 +235,18 @@ func (t *tree) load(e *entry) *tools.Error {
 	if e.loaded {
 		return nil
 	}
-	if e.before.Size() > maxFileBytes {
-		return &tools.Error{Kind: KindTooLarge, Message: fmt.Sprintf("%s is %d bytes; the limit is %d", visible(e.path), e.before.Size(), maxFileBytes),
+	if e.before.Size > maxFileBytes {
+		return &tools.Error{Kind: KindTooLarge, Message: fmt.Sprintf("%s is %d bytes; the limit is %d", visible(e.path), e.before.Size, maxFileBytes),
 			Details: map[string]any{"path": e.path}, RecoveryHint: "change it with a command such as sed or git mv"}
 	}
-	// Not to block on a FIFO that took the file's place.
-	f, err := t.root.OpenFile(e.path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	f, err := t.root.open(e.path)
 	if err != nil {
 		return unreadable(e.path, err)
 	}
 	defer f.Close()
-	fi, err := f.Stat()
-	if err == nil && !os.SameFile(fi, e.before) {
+	var now status
+	err = unix.Fstat(int(f.Fd()), &now.Stat_t)
+	if err == nil && !now.same(e.before) {
 		return changedMeanwhile(e.path)
 	}
 	data, rerr := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
@@ -232,14 +268,14 @@ func (t *tree) charge(n int) *tools.Error {
 	return nil
 }
 
-func special(p string, fi fs.FileInfo) *tools.Error {
+func special(p string, fi *status) *tools.Error {
 	what := "a special file"
 	switch {
-	case fi.Mode()&fs.ModeSymlink != 0:
+	case fi.is(unix.S_IFLNK):
 		what = "a symbolic link"
-	case fi.IsDir():
+	case fi.is(unix.S_IFDIR):
 		what = "a directory"
-	case fi.Mode().IsRegular():
+	case fi.is(unix.S_IFREG):
 		what = "a file, not a directory"
 	}
 	return &tools.Error{Kind: KindUnsafePath, Message: visible(p) + " is " + what, Details: map[string]any{"path": p},
@@ -260,9 +296,6 @@ func changedMeanwhile(p string) *tools.Error {
 func cause(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
-	}
-	if le, ok := errors.AsType[*os.LinkError](err); ok {
-		return le.Err
 	}
 	return err
 }

@@ -28,15 +28,20 @@ type Text struct {
 	lines      int64
 }
 
-// Of makes the captured stream readable.
+// Of makes the captured stream readable. Of one that is still open it leaves out
+// the beginning of a last character whose rest has not arrived.
 func Of(c process.Capture) Text {
 	t := Text{bytes: c.Total, lines: c.Lines, gap: c.Omitted() > 0}
+	arrived := func(b []byte) []byte { return b }
+	if c.Open {
+		arrived = trimPartialEnd
+	}
 	if !t.gap {
-		t.head = readable(append(append([]byte{}, c.Head...), c.Tail...))
+		t.head = readable(arrived(append(append([]byte{}, c.Head...), c.Tail...)))
 		return t
 	}
 	// The gap may have cut characters in two; that is not the command's fault.
-	t.head, t.tail = readable(trimPartialEnd(c.Head)), readable(trimPartialStart(c.Tail))
+	t.head, t.tail = readable(trimPartialEnd(c.Head)), readable(arrived(trimPartialStart(c.Tail)))
 	return t
 }
 

@@ -51,6 +51,38 @@ func TestPreviewCuts(t *testing.T) {
 	}
 }
 
+// However a character is cut by the moment of a look, it is not shown in part:
+// neither at the end of what has arrived nor where head and tail meet.
+func TestPreviewWhileOpen(t *testing.T) {
+	const text = "aä€😀"
+	for n := range len(text) + 1 {
+		for keep := range n + 1 {
+			c := process.Capture{Head: []byte(text[:keep]), Tail: []byte(text[keep:n]), Total: int64(n), Open: true}
+			got := ""
+			if p, cut := Of(c).Cut(400); cut {
+				t.Errorf("%q is cut", text[:n])
+			} else if p != nil {
+				got = *p
+			}
+			if !strings.HasPrefix(text, got) || len(text[:n])-len(got) >= utf8.UTFMax {
+				t.Errorf("%q: %q", text[:n], got)
+			}
+			c.Open = false
+			if p, _ := Of(c).Cut(400); n > 0 && strings.Contains(*p, "\ufffd") == utf8.ValidString(text[:n]) {
+				t.Errorf("%q, which is all there is: %q", text[:n], *p)
+			}
+		}
+	}
+	long := []byte(strings.Repeat("😀", 1000))
+	for n := range 4 {
+		end := len(long) - n
+		c := process.Capture{Head: long[:401], Tail: long[end-402 : end], Total: int64(end), Open: true}
+		if p, cut := Of(c).Cut(400); !cut || strings.Contains(*p, "\ufffd") || !utf8.ValidString(*p) {
+			t.Errorf("%d bytes before the end: %v, %q", n, cut, *p)
+		}
+	}
+}
+
 func capture(data []byte, keep int) process.Capture {
 	c := process.Capture{Head: data, Total: int64(len(data)), Lines: int64(bytes.Count(data, []byte("\n")))}
 	if len(data) > 2*keep {

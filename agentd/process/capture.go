@@ -16,6 +16,7 @@ type Capture struct {
 	Logged     int64 // bytes in the log file
 	LogErr     error // why the log file ends early, if not for a limit
 	OverBudget bool  // the log file ends early because Command.Budget was used up
+	Open       bool  // the stream has not ended: what follows may complete the last character
 	Cut        bool  // the stream was still open, or full, when the drain bound passed
 }
 

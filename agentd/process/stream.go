@@ -38,9 +38,10 @@ type stream struct {
 	r    *os.File
 	done chan struct{} // closed when copying has ended
 
-	mu   sync.Mutex
-	sink capture
-	cut  bool
+	mu    sync.Mutex
+	sink  capture
+	ended bool
+	cut   bool
 }
 
 func newStream(r *os.File, sink capture) *stream {
@@ -54,7 +55,7 @@ func (s *stream) copy(b buffers) {
 		defer close(s.done)
 		err := s.readAll(b)
 		s.mu.Lock()
-		s.cut = errors.Is(err, os.ErrDeadlineExceeded)
+		s.ended, s.cut = true, errors.Is(err, os.ErrDeadlineExceeded)
 		s.mu.Unlock()
 	}()
 }
@@ -98,7 +99,7 @@ func (s *stream) snapshot() Capture {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.sink.result()
-	c.Cut = s.cut
+	c.Open, c.Cut = !s.ended, s.cut
 	return c
 }
 

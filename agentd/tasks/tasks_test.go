@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
@@ -231,6 +232,51 @@ func TestInput(t *testing.T) {
 	in, err = b.Input(t.Context(), "", deaf.TaskID, wire.Input{Input: "x"})
 	if err != nil || in.AcceptedInput || !strings.Contains(in.SummaryText, "accepts_input") {
 		t.Errorf("%+v, %v", in, err)
+	}
+}
+
+// Whoever looks while a character is on its way sees it later, not in part; what
+// no rest ever comes to is shown for what it is.
+func TestOutputTearsNoCharacter(t *testing.T) {
+	b := newBench(t, Options{})
+	task := b.start(Spec{Cmd: "exec cat", AcceptsInput: true})
+	const text, torn = "ä€😀", "\xf0\x9f"
+	written := int64(0)
+	look := func(part string) string {
+		t.Helper()
+		if _, err := b.Input(t.Context(), "", task.TaskID, wire.Input{Input: part}); err != nil {
+			t.Fatal(err)
+		}
+		written += int64(len(part))
+		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			out, err := b.Output(t.Context(), "", task.TaskID, 0, 4000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out.Task.OutputBytes == written {
+				return out.Task.OutputPreview
+			}
+		}
+		t.Fatalf("%d bytes did not come back", written)
+		return ""
+	}
+	for i := range len(text) {
+		whole := text[:i+1]
+		for !utf8.ValidString(whole) {
+			whole = whole[:len(whole)-1]
+		}
+		if got := look(text[i : i+1]); got != whole {
+			t.Errorf("after %d bytes the output is %q, want %q", i+1, got, whole)
+		}
+	}
+	if got := look(torn); got != text {
+		t.Errorf("the output is %q", got)
+	}
+	if _, err := b.Input(t.Context(), "", task.TaskID, wire.Input{Close: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.ended(task.TaskID).Task.OutputPreview; got != text+"\ufffd\ufffd" {
+		t.Errorf("at the end the output is %q", got)
 	}
 }
 

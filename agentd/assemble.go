@@ -53,7 +53,7 @@ func Assemble(cfg Config, environ []string, log *slog.Logger) (Parts, error) {
 // leaves out. Without the tools to go on with a task there are no tasks.
 func toolset(cfg Config, supervisor *process.Supervisor, managed *tasks.Manager) (*tools.Registry, error) {
 	profile := cfg.ToolList()
-	options := command.Options{Starter: supervisor, Tasks: managed, TaskTime: cfg.TaskTimeout}
+	options := command.Options{Starter: supervisor, Tasks: managed, TaskTime: cfg.TaskTimeout, StreamBytes: cfg.StreamBytes}
 	if len(profile) > 0 && !(slices.Contains(profile, command.OutputName) && slices.Contains(profile, command.StopName)) {
 		options.Tasks = nil
 	}

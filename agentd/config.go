@@ -13,6 +13,7 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
+	"holon/agentd/process"
 	"holon/agentd/record"
 	"holon/skills"
 )
@@ -49,7 +50,9 @@ type Config struct {
 	TaskTimeout  time.Duration `env:"HOLON_TASK_TIMEOUT"`
 	OutputTokens int           `env:"HOLON_DEFAULT_TOOL_OUTPUT_TOKENS"`
 	MaxTokens    int           `env:"HOLON_MAX_TOOL_OUTPUT_TOKENS"`
+	StreamBytes  int64         `env:"HOLON_STREAM_LOG_BYTES"`
 	TurnLogBytes int64         `env:"HOLON_TURN_LOG_BYTES"`
+	LogBytes     int64         `env:"HOLON_LOG_BYTES"`
 
 	// What the protocol and not the operator settles; tests shorten it.
 	WebSocketLifetime time.Duration // of a connection
@@ -91,7 +94,9 @@ func DefaultConfig() Config {
 		TaskTimeout:  24 * time.Hour,
 		OutputTokens: 8_000,
 		MaxTokens:    64_000,
+		StreamBytes:  process.DefaultLogBytes,
 		TurnLogBytes: 1 << 30,
+		LogBytes:     8 << 30,
 
 		WebSocketLifetime: time.Hour,
 		WebSocketPing:     30 * time.Second,
@@ -147,7 +152,9 @@ func (c *Config) Bind(fs *flag.FlagSet) {
 	fs.DurationVar(&c.TaskTimeout, "task-timeout", c.TaskTimeout, "time after which a command that became a task is ended")
 	fs.IntVar(&c.OutputTokens, "default-tool-output-tokens", c.OutputTokens, "how much of a tool's output a model is shown when it does not say, in `tokens`")
 	fs.IntVar(&c.MaxTokens, "max-tool-output-tokens", c.MaxTokens, "how much of a tool's output a model is shown at most, in `tokens`")
+	fs.Int64Var(&c.StreamBytes, "stream-log-bytes", c.StreamBytes, "`bytes` of each output stream of a command that are kept in a file")
 	fs.Int64Var(&c.TurnLogBytes, "turn-log-bytes", c.TurnLogBytes, "`bytes` of output that the commands of one turn may leave in files")
+	fs.Int64Var(&c.LogBytes, "log-bytes", c.LogBytes, "`bytes` of output that the commands of all turns may leave in files under --output-dir")
 	fs.Int64Var(&c.MinFree, "min-free-bytes", c.MinFree, "free disk space below which new turns are refused")
 }
 
@@ -231,9 +238,7 @@ func (c *Config) Validate() error {
 	if c.OutputTokens < 1 || c.OutputTokens > c.MaxTokens {
 		bad("--default-tool-output-tokens", fmt.Sprintf("%d is not within 1 and --max-tool-output-tokens", c.OutputTokens), "8000 is the default")
 	}
-	if c.TurnLogBytes < 0 {
-		bad("--turn-log-bytes", fmt.Sprintf("%d is negative", c.TurnLogBytes), "0 keeps no output in files")
-	}
+	c.checkLogs(bad)
 	if c.WebSocketLifetime <= 0 || c.WebSocketPing <= 0 {
 		bad("WebSocketLifetime, WebSocketPing", "one of them is not positive", "begin with DefaultConfig")
 	}
@@ -273,6 +278,19 @@ func commaList(s string) []string {
 		}
 	}
 	return list
+}
+
+// checkLogs refuses bounds of the files with output that say nothing.
+func (c *Config) checkLogs(bad func(setting, what, remedy string)) {
+	if c.StreamBytes < 1 {
+		bad("--stream-log-bytes", fmt.Sprintf("%d is less than 1", c.StreamBytes), "67108864 is the default; --turn-log-bytes 0 keeps no output in files")
+	}
+	if c.TurnLogBytes < 0 {
+		bad("--turn-log-bytes", fmt.Sprintf("%d is negative", c.TurnLogBytes), "0 keeps no output in files")
+	}
+	if c.LogBytes < 0 {
+		bad("--log-bytes", fmt.Sprintf("%d is negative", c.LogBytes), "0 keeps no output in files")
+	}
 }
 
 // checkRetention refuses negative bounds.

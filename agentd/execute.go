@@ -97,6 +97,7 @@ func (s *Server) execute(ctx context.Context, j *job) (turn.Result, error) {
 	if err := j.rec.Event(j.scope.ContextResolved(j.resolved())); err != nil {
 		return turn.Result{}, err
 	}
+	s.logs.await(ctx)
 	result, err := s.turn(j).Run(ctx)
 	if err == nil {
 		result.Conversation = j.lead.Restore(result.Conversation)

@@ -73,6 +73,7 @@ type Server struct {
 	lanes    *lanes
 	sockets  *sockets
 
+	logs        *logBytes
 	compactions *lanes // apart from turns
 
 	describe func() (*description, error) // the OpenAPI document, made when it is first asked for
@@ -98,6 +99,7 @@ func Open(cfg Config, parts Parts) (*Server, error) {
 		lanes: newLanes(cfg.Concurrency, cfg.QueueLimit), compactions: newLanes(maxCompactions, cfg.QueueLimit), sockets: newSockets(), shutdown: make(chan struct{}),
 		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn), unsettled: make(map[string]*responses.Error),
 	}
+	s.logs = newLogBytes(cfg.OutputDir, cfg.LogBytes, s.log)
 	s.base, s.stop = context.WithCancelCause(context.Background())
 	s.describe = sync.OnceValues(s.description)
 	if err := os.MkdirAll(cfg.OutputDir, 0o700); err != nil {
@@ -123,6 +125,7 @@ func Open(cfg Config, parts Parts) (*Server, error) {
 	if err := parts.Tasks.Load(); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
+	s.keepers.Go(func() { s.logs.keep(s.base) })
 	s.keepers.Go(func() { store.Maintain(s.base, cfg.retention(), parts.Now, s.log) })
 	return s, nil
 }

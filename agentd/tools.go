@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 
 	"holon/agentd/model"
-	"holon/agentd/process"
 	"holon/agentd/tools"
 	"holon/agentd/turn"
 	"holon/responses"
@@ -19,7 +18,7 @@ func (s *Server) toolEnv(j *job) tools.Env {
 		TurnID: j.turnID, SessionID: j.sessionID, WorkDir: j.workDir, LogDir: filepath.Join(j.turnDir, turns.ToolsDir), Environ: s.environ(j.plan),
 		Policy: tools.Policy{OutputTokens: s.cfg.OutputTokens, MaxOutputTokens: s.cfg.MaxTokens},
 		Images: model.CapabilitiesOf(j.transport, j.modelName).Images,
-		Disk:   process.NewBudget(s.cfg.TurnLogBytes, nil),
+		Disk:   s.logs.turn(s.cfg.TurnLogBytes),
 	}
 }
 

@@ -6,7 +6,7 @@ import "sync/atomic"
 // turn, or those of everything under one directory. It is safe for concurrent
 // use. When it is used up, logging stops and counting goes on.
 type Budget struct {
-	left   atomic.Int64
+	left   atomic.Int64 // below zero when Recount finds more than there may be
 	parent *Budget
 }
 
@@ -20,7 +20,7 @@ func NewBudget(bytes int64, parent *Budget) *Budget {
 
 // Left is how many bytes can still be taken.
 func (b *Budget) Left() int64 {
-	left := b.left.Load()
+	left := max(b.left.Load(), 0)
 	if b.parent != nil {
 		left = min(left, b.parent.Left())
 	}
@@ -46,6 +46,20 @@ func (b *Budget) takeOwn(n int64) int64 {
 			return max(got, 0)
 		}
 	}
+}
+
+// Recount sets the budget to what of bytes is not in use, which used finds out
+// and which may take its time. What is taken meanwhile stays taken, so that for
+// a while too little may be left, but never too much. When used fails, nothing
+// changes.
+func (b *Budget) Recount(bytes int64, used func() (int64, error)) error {
+	before := b.left.Load()
+	n, err := used()
+	if err != nil {
+		return err
+	}
+	b.left.Add(bytes - n - before)
+	return nil
 }
 
 // Give puts n bytes back that were taken: a file was not written, or removed.

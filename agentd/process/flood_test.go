@@ -3,6 +3,7 @@ package process
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -55,6 +56,37 @@ func TestBudget(t *testing.T) {
 	}
 	if NewBudget(-1, nil).Take(1) != 0 || NewBudget(5, nil).Take(-1) != 0 {
 		t.Error("less than nothing was taken")
+	}
+}
+
+// A budget is set right by what is found in use, whatever is taken meanwhile.
+func TestRecount(t *testing.T) {
+	b := NewBudget(100, nil)
+	b.Take(30)
+	tests := []struct {
+		bytes, used, taken, left int64
+		err                      error
+	}{
+		{100, 30, 0, 70, nil},
+		{100, 10, 0, 90, nil},  // files were removed
+		{100, 10, 20, 70, nil}, // twenty bytes that the count may have missed
+		{100, 95, 0, 5, nil},
+		{100, 95, 4, 1, nil},
+		{100, 400, 0, 0, nil}, // there is more than there may be
+		{100, 1, 0, 0, errors.New("nothing was counted")},
+		{100, 60, 0, 40, nil},
+		{50, 60, 0, 0, nil},
+	}
+	for i, tt := range tests {
+		err := b.Recount(tt.bytes, func() (int64, error) {
+			if got := b.Take(tt.taken); got != tt.taken {
+				t.Errorf("%d: took %d", i, got)
+			}
+			return tt.used, tt.err
+		})
+		if !errors.Is(err, tt.err) || b.Left() != tt.left || b.Take(1) != min(tt.left, 1) {
+			t.Errorf("%d: %d bytes are left, want %d; %v", i, b.Left(), tt.left, err)
+		}
 	}
 }
 

@@ -71,11 +71,14 @@ type Options struct {
 	// there are no tasks: such a command is ended, and the task tools are missing.
 	Tasks    *tasks.Manager
 	TaskTime time.Duration // 0 means DefaultTaskTime
+	// StreamBytes is how much of each stream a log file holds; 0 means
+	// process.DefaultLogBytes.
+	StreamBytes int64
 }
 
 // New returns the tools of the family.
 func New(o Options) ([]tools.Tool, error) {
-	c := &commands{starter: o.Starter, tasks: o.Tasks, taskTime: o.TaskTime}
+	c := &commands{starter: o.Starter, tasks: o.Tasks, taskTime: o.TaskTime, streamBytes: o.StreamBytes}
 	if c.taskTime <= 0 {
 		c.taskTime = DefaultTaskTime
 	}
@@ -95,9 +98,10 @@ func New(o Options) ([]tools.Tool, error) {
 
 // commands is what the tools of the family share.
 type commands struct {
-	starter  Starter
-	tasks    *tasks.Manager // nil where there are none
-	taskTime time.Duration
+	starter     Starter
+	tasks       *tasks.Manager // nil where there are none
+	taskTime    time.Duration
+	streamBytes int64
 }
 
 // define derives the definition of a tool from the type of its arguments.

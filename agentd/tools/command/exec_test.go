@@ -11,8 +11,26 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"holon/agentd/process"
 	"holon/agentd/tools"
 )
+
+// What is kept of a stream in a file is bounded, and the result says where the
+// file ends and why.
+func TestLogsAreBounded(t *testing.T) {
+	h := newHarness(t, shortLogs)
+	h.env.Disk = process.NewBudget(70_000, nil)
+	for _, want := range []string{
+		"stdout: the log file holds the first 50000 of 100000 bytes\n",
+		"stdout: the log file holds the first 20000 of 100000 bytes: the files of the turn may take no more of the disk\n",
+		"stdout: the log file holds the first 0 of 100000 bytes: the files of the turn may take no more of the disk",
+	} {
+		o := h.run(t, map[string]any{"cmd": "head -c 100000 /dev/zero"})
+		if o.Canonical.Error != nil || !strings.Contains(o.Rendered, "Note: "+want) {
+			t.Errorf("%+v\n%s\nlacks %q", o.Canonical.Error, o.Rendered, want)
+		}
+	}
+}
 
 func TestReceipts(t *testing.T) {
 	h := newHarness(t)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,14 +33,20 @@ type harness struct {
 
 type option int
 
-const withoutTasks option = 1
+const (
+	withoutTasks option = iota
+	shortLogs           // of 50,000 bytes
+)
 
 func newHarness(t testing.TB, options ...option) *harness {
 	t.Helper()
 	sup := process.New(process.Options{Exclusive: true})
 	h := &harness{out: t.TempDir()}
 	o := Options{Starter: sup}
-	if len(options) == 0 {
+	if slices.Contains(options, shortLogs) {
+		o.StreamBytes = 50_000
+	}
+	if !slices.Contains(options, withoutTasks) {
 		h.tasks = tasks.New(tasks.Options{Dir: filepath.Join(t.TempDir(), "tasks")})
 		o.Tasks = h.tasks
 	}

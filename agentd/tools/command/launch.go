@@ -136,6 +136,7 @@ func (c *commands) start(env tools.Env, l *launch) (*process.Process, *tools.Err
 		return nil, &tools.Error{Kind: tools.KindInternal, Message: "the log files of the command cannot be made: " + err.Error(), Retryable: true,
 			RecoveryHint: "the output directory may be full or gone; report this to the operator if it stays"}
 	}
+	cmd.LogBytes = c.streamBytes
 	flag := "-c"
 	if l.login {
 		flag = "-lc"

@@ -1,0 +1,128 @@
+package agentd
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"holon/agentd/process"
+	"holon/responses/turns"
+)
+
+// How often what commands left in files is counted, how long a count rests until
+// the next one, and how many files and folders it looks at: a command may have
+// put any number of them beside its turn's.
+const (
+	recountEvery = 10 * time.Minute
+	recountRest  = time.Second
+	maxCounted   = 2_000_000
+	readAtOnce   = 256
+)
+
+// logBytes bounds what the commands of all turns leave in files. The directories
+// of turns are the caller's, who adds and removes them without a word, so what is
+// in use is counted: at the start, from time to time, and when little is left.
+type logBytes struct {
+	dir     string
+	limit   int64
+	log     *slog.Logger
+	budget  *process.Budget
+	counted chan struct{} // closed after the first count
+	wake    chan struct{}
+}
+
+func newLogBytes(dir string, limit int64, log *slog.Logger) *logBytes {
+	return &logBytes{
+		dir: dir, limit: limit, log: log, budget: process.NewBudget(limit, nil),
+		counted: make(chan struct{}), wake: make(chan struct{}, 1),
+	}
+}
+
+// turn returns the budget of a turn, which is part of that of all.
+func (l *logBytes) turn(limit int64) *process.Budget {
+	if l.budget.Left() < limit {
+		select {
+		case l.wake <- struct{}{}:
+		default: // it was woken before
+		}
+	}
+	return process.NewBudget(limit, l.budget)
+}
+
+// await waits for the first count, which no start of the server waits for: a
+// turn before it could use bytes that are not there.
+func (l *logBytes) await(ctx context.Context) {
+	select {
+	case <-l.counted:
+	case <-ctx.Done():
+	}
+}
+
+// keep counts until ctx ends.
+func (l *logBytes) keep(ctx context.Context) {
+	for first := true; ; first = false {
+		err := l.budget.Recount(l.limit, func() (int64, error) { return loggedUnder(ctx, l.dir) })
+		if err != nil && ctx.Err() == nil {
+			l.log.Warn("the output that commands left in files could not be counted", "err", err)
+		}
+		if first {
+			close(l.counted)
+		}
+		select {
+		case <-time.After(recountRest):
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-time.After(recountEvery):
+		case <-l.wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// loggedUnder adds up the files of tool calls, tools/<call>/<file>, in the
+// directories of turns under dir. It follows no link, holds no more than a few
+// names at once, and counts what it cannot read as nothing.
+func loggedUnder(ctx context.Context, dir string) (total int64, err error) {
+	seen := 0
+	var walk func(dir string, calls, files bool) error
+	walk = func(dir string, calls, files bool) error {
+		d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if err != nil {
+			return nil
+		}
+		defer d.Close()
+		for {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			entries, err := d.ReadDir(readAtOnce)
+			for _, e := range entries {
+				if seen++; seen > maxCounted {
+					return fmt.Errorf("%s holds more than %d files", dir, maxCounted)
+				}
+				switch {
+				case e.IsDir() && !files:
+					if err := walk(filepath.Join(dir, e.Name()), e.Name() == turns.ToolsDir, calls); err != nil {
+						return err
+					}
+				case e.Type().IsRegular() && files:
+					if info, err := e.Info(); err == nil {
+						total += info.Size()
+					}
+				}
+			}
+			if err != nil { // the end, as a rule
+				return nil
+			}
+		}
+	}
+	return total, walk(dir, false, false)
+}

@@ -61,6 +61,10 @@ func CheckDepth(data []byte) error {
 	return nil
 }
 
+// AppendString appends s as a JSON string, as encoding/json writes it without
+// HTML escaping. What is no UTF-8 is replaced.
+func AppendString(dst []byte, s string) []byte { return appendString(dst, s) }
+
 // appendString appends s as a JSON string, byte for byte as encoding/json
 // writes it without HTML escaping. It is the hot path of a delta: plain runs
 // are copied whole, and nothing is allocated.

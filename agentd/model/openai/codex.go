@@ -7,7 +7,7 @@ package openai
 type codexRequest struct {
 	Model             string         `json:"model"`
 	Instructions      string         `json:"instructions"`
-	Input             []any          `json:"input"`
+	Input             apart          `json:"input"`
 	Tools             []wireTool     `json:"tools"`
 	ToolChoice        any            `json:"tool_choice"`
 	ParallelToolCalls bool           `json:"parallel_tool_calls"`
@@ -29,7 +29,7 @@ type codexRequest struct {
 // and stores nothing.
 func (w *wireRequest) codex() codexRequest {
 	c := codexRequest{
-		Model: w.Model, Instructions: w.Instructions, Input: w.Input, Tools: w.Tools, ToolChoice: w.ToolChoice,
+		Model: w.Model, Instructions: w.Instructions, Tools: w.Tools, ToolChoice: w.ToolChoice,
 		ParallelToolCalls: w.ParallelToolCalls != nil && *w.ParallelToolCalls, Reasoning: w.Reasoning, Stream: true, Include: w.Include,
 		Temperature: w.Temperature, TopP: w.TopP, PresencePenalty: w.PresencePenalty, FrequencyPenalty: w.FrequencyPenalty,
 		Text: w.Text, ServiceTier: w.ServiceTier, PromptCacheKey: w.PromptCacheKey, TopLogprobs: w.TopLogprobs,

@@ -7,136 +7,188 @@ import (
 	"holon/responses"
 )
 
-// The items of a conversation as the provider is told them. None has an id: the
-// provider stores nothing of ours and refuses ids that it does not know.
-type (
-	wireMessage struct {
-		Type    string          `json:"type"`
-		Role    responses.Role  `json:"role"`
-		Phase   responses.Phase `json:"phase,omitempty"`
-		Content []any           `json:"content"`
-	}
-	wireCall struct {
-		Type      string `json:"type"`
-		CallID    string `json:"call_id"`
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"`
-	}
-	wireOutput struct {
-		Type   string `json:"type"`
-		CallID string `json:"call_id"`
-		Output any    `json:"output"` // a string or parts
-	}
-	wireThought struct {
-		Type             string           `json:"type"`
-		Summary          []responses.Part `json:"summary"`
-		EncryptedContent string           `json:"encrypted_content"`
-	}
-	wireCompaction struct {
-		Type             string `json:"type"`
-		EncryptedContent string `json:"encrypted_content"`
-	}
-	wireTextPart struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
-	}
-)
-
 // unanswered is told to the model in the place of an output that never came:
 // the API refuses a call without one, and then the conversation would be stuck.
 const unanswered = "There is no output: the call was not answered."
 
-// encodeInput returns the conversation in the provider's terms.
-func encodeInput(provider string, items []responses.Item) ([]any, error) {
+// encodeInput returns the conversation in the provider's terms, a list in JSON.
+// No item has an id: the provider stores nothing of ours and refuses ids that it
+// does not know.
+func encodeInput(provider string, items []responses.Item) ([]byte, error) {
 	answered := make(map[string]bool)
 	for _, item := range items {
 		if o, ok := item.(*responses.FunctionCallOutput); ok {
 			answered[o.CallID] = true
 		}
 	}
-	list := make([]any, 0, len(items)+8)
+	l := &list{provider: provider, buf: make([]byte, 0, 128*len(items))}
+	l.open()
 	for i, item := range items {
-		var err error
-		switch item := item.(type) {
-		case *responses.Message:
-			list, err = appendMessage(list, item)
-		case *responses.ToolCall:
-			var w wireOutput
-			w, err = encodeOutput(item.CallID, append([]responses.Part{responses.InputText(item.Output)}, item.Media...))
-			list = append(list, wireCall{responses.ItemFunctionCall, item.CallID, item.Name, item.Arguments}, w)
-		case *responses.FunctionCall:
-			list = append(list, wireCall{responses.ItemFunctionCall, item.CallID, item.Name, item.Arguments})
-			if !answered[item.CallID] {
-				list = append(list, wireOutput{responses.ItemFunctionCallOutput, item.CallID, unanswered})
-			}
-		case *responses.FunctionCallOutput:
-			var w wireOutput
-			w, err = encodeOutput(item.CallID, item.Output)
-			list = append(list, w)
-		case *responses.Reasoning:
-			// Without its encrypted form a thought means nothing to a provider that
-			// stored none.
-			if content := unseal(provider, item.EncryptedContent); content != "" {
-				list = append(list, wireThought{responses.ItemReasoning, nonNil(item.Summary), content})
-			}
-		case *responses.Compaction:
-			list = append(list, wireCompaction{responses.ItemCompaction, item.EncryptedContent})
-		case *responses.ItemReference:
-			err = fmt.Errorf("the item %.64q is only referred to, not given", item.ID)
-		}
-		if err != nil {
+		if err := l.item(item, answered); err != nil {
 			return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: fmt.Sprintf("item %d of the conversation: %v", i, err)}
 		}
 	}
-	return list, nil
+	l.shut()
+	return l.buf, nil
 }
 
-func nonNil(parts []responses.Part) []responses.Part {
-	if parts == nil {
-		return []responses.Part{}
+// list is a list of objects in JSON under construction. It writes the few
+// shapes of items by hand: a conversation is encoded anew in every round, and
+// encoding/json takes several times as long.
+type list struct {
+	provider string
+	buf      []byte
+	fresh    bool // the innermost open list is empty so far
+}
+
+func (l *list) open() { l.buf, l.fresh = append(l.buf, '['), true }
+func (l *list) shut() { l.buf, l.fresh = append(l.buf, ']'), false }
+
+// next separates an element from the one before.
+func (l *list) next() {
+	if !l.fresh {
+		l.buf = append(l.buf, ',')
 	}
-	return parts
+	l.fresh = false
 }
 
-func appendMessage(list []any, m *responses.Message) ([]any, error) {
-	w := wireMessage{Type: responses.ItemMessage, Role: m.Role, Content: make([]any, 0, len(m.Content))}
+// begin opens an object of the given type.
+func (l *list) begin(itemType string) {
+	l.next()
+	l.buf = append(append(append(l.buf, `{"type":"`...), itemType...), '"')
+}
+
+// str adds a key with a string.
+func (l *list) str(key, value string) {
+	l.key(key)
+	l.buf = responses.AppendString(l.buf, value)
+}
+
+func (l *list) key(key string) {
+	l.buf = append(append(append(l.buf, ',', '"'), key...), '"', ':')
+}
+
+func (l *list) close() { l.buf = append(l.buf, '}') }
+
+func (l *list) item(item responses.Item, answered map[string]bool) error {
+	switch item := item.(type) {
+	case *responses.Message:
+		return l.message(item)
+	case *responses.ToolCall:
+		l.call(item.CallID, item.Name, item.Arguments)
+		return l.output(item.CallID, append([]responses.Part{responses.InputText(item.Output)}, item.Media...))
+	case *responses.FunctionCall:
+		l.call(item.CallID, item.Name, item.Arguments)
+		if !answered[item.CallID] {
+			return l.output(item.CallID, []responses.Part{responses.InputText(unanswered)})
+		}
+	case *responses.FunctionCallOutput:
+		return l.output(item.CallID, item.Output)
+	case *responses.Reasoning:
+		// Without its encrypted form a thought means nothing to a provider that
+		// stored none.
+		content := unseal(l.provider, item.EncryptedContent)
+		if content == "" {
+			return nil
+		}
+		l.begin(responses.ItemReasoning)
+		l.key("summary")
+		if err := l.parts(item.Summary, ""); err != nil {
+			return err
+		}
+		l.str("encrypted_content", content)
+		l.close()
+	case *responses.Compaction:
+		l.begin(responses.ItemCompaction)
+		l.str("encrypted_content", item.EncryptedContent)
+		l.close()
+	case *responses.ItemReference:
+		return fmt.Errorf("the item %.64q is only referred to, not given", item.ID)
+	}
+	return nil
+}
+
+func (l *list) message(m *responses.Message) error {
+	if len(m.Content) == 0 {
+		return nil // it was cut short before its first word
+	}
+	l.begin(responses.ItemMessage)
+	l.str("role", string(m.Role))
 	text := responses.PartInputText
 	if m.Role == responses.RoleAssistant {
-		text, w.Phase = responses.PartOutputText, m.Phase
-	}
-	for _, p := range m.Content {
-		part, err := encodePart(p, text)
-		if err != nil {
-			return nil, err
+		text = responses.PartOutputText
+		if m.Phase != "" {
+			l.str("phase", string(m.Phase))
 		}
-		w.Content = append(w.Content, part)
 	}
-	if len(w.Content) == 0 {
-		return list, nil // a message that was cut short before its first word
+	l.key("content")
+	if err := l.parts(m.Content, text); err != nil {
+		return err
 	}
-	return append(list, w), nil
+	l.close()
+	return nil
 }
 
-// encodeOutput returns what a call gave: text alone as a string, the form that
-// every server of this API reads, else a list of parts.
-func encodeOutput(callID string, output []responses.Part) (wireOutput, error) {
-	w := wireOutput{Type: responses.ItemFunctionCallOutput, CallID: callID}
+func (l *list) call(callID, name, arguments string) {
+	l.begin(responses.ItemFunctionCall)
+	l.str("call_id", callID)
+	l.str("name", name)
+	l.str("arguments", arguments)
+	l.close()
+}
+
+// output adds what a call gave: text alone as a string, the form that every
+// server of this API reads, else a list of parts.
+func (l *list) output(callID string, output []responses.Part) error {
+	l.begin(responses.ItemFunctionCallOutput)
+	l.str("call_id", callID)
 	switch {
 	case len(output) == 0:
-		w.Output = ""
+		l.str("output", "")
 	case len(output) == 1 && isText(output[0]):
-		w.Output = output[0].Text
+		l.str("output", output[0].Text)
 	default:
-		parts := make([]any, len(output))
-		for i, p := range output {
-			var err error
-			if parts[i], err = encodePart(p, responses.PartInputText); err != nil {
-				return w, err
-			}
+		l.key("output")
+		if err := l.parts(output, responses.PartInputText); err != nil {
+			return err
 		}
-		w.Output = parts
 	}
-	return w, nil
+	l.close()
+	return nil
+}
+
+// parts adds a list of content. Which type a text has depends on who speaks,
+// whatever it was sent as; "" leaves every part as it is.
+func (l *list) parts(parts []responses.Part, text string) error {
+	l.open()
+	for _, p := range parts {
+		if err := l.part(p, text); err != nil {
+			return err
+		}
+	}
+	l.shut()
+	return nil
+}
+
+func (l *list) part(p responses.Part, text string) error {
+	if text != "" && isText(p) {
+		l.begin(text)
+		l.str("text", p.Text)
+		l.close()
+		return nil
+	}
+	switch {
+	case text == "", p.Type == responses.PartRefusal, p.Type == responses.PartInputImage, p.Type == responses.PartInputFile:
+	default:
+		return fmt.Errorf("content of type %q cannot be sent to this provider; leave it out", p.Type)
+	}
+	raw, err := p.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	l.next()
+	l.buf = append(l.buf, raw...)
+	return nil
 }
 
 func isText(p responses.Part) bool {
@@ -145,18 +197,6 @@ func isText(p responses.Part) bool {
 		return true
 	}
 	return false
-}
-
-// encodePart returns a content part. Which type a text has depends on who
-// speaks, whatever it was sent as.
-func encodePart(p responses.Part, text string) (any, error) {
-	switch {
-	case isText(p):
-		return wireTextPart{text, p.Text}, nil
-	case p.Type == responses.PartRefusal, p.Type == responses.PartInputImage, p.Type == responses.PartInputFile:
-		return p, nil
-	}
-	return nil, fmt.Errorf("content of type %q cannot be sent to this provider; leave it out", p.Type)
 }
 
 // seal marks opaque reasoning with the provider that can read it. OpenAI's own

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"holon/agentd/model"
@@ -17,7 +18,7 @@ import (
 type wireRequest struct {
 	Model             string            `json:"model"`
 	Instructions      string            `json:"instructions,omitempty"`
-	Input             []any             `json:"input"`
+	Input             apart             `json:"input"`
 	Tools             []wireTool        `json:"tools,omitempty"`
 	ToolChoice        any               `json:"tool_choice,omitempty"`
 	ParallelToolCalls *bool             `json:"parallel_tool_calls,omitempty"`
@@ -37,6 +38,16 @@ type wireRequest struct {
 	Store             bool              `json:"store"`
 	Stream            bool              `json:"stream"`
 }
+
+// apart stands in a body for what is encoded apart from it.
+type apart struct{}
+
+// MarshalJSON implements json.Marshaler.
+func (apart) MarshalJSON() ([]byte, error) { return []byte(`0`), nil }
+
+// apartInput is how the input that is encoded apart looks within its body. No
+// string before it can hold these bytes, since quotes within strings are escaped.
+const apartInput = `,"input":0,`
 
 type wireTool struct {
 	Type        string          `json:"type"`
@@ -67,10 +78,11 @@ type wireFormat struct {
 // encode returns the body for req. Errors are *model.Error values about items
 // that the provider cannot be told.
 func (t *Transport) encode(req model.Request) ([]byte, error) {
-	w, err := newRequest(t.provider, req)
+	input, err := encodeInput(t.provider, req.Input)
 	if err != nil {
 		return nil, err
 	}
+	w := newRequest(req)
 	w.Stream = !t.whole
 	var body any = w
 	if t.codex {
@@ -82,16 +94,15 @@ func (t *Transport) encode(req model.Request) ([]byte, error) {
 	if err := enc.Encode(body); err != nil {
 		return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: "the request has no form in JSON: " + err.Error(), Err: err}
 	}
-	return b.Bytes(), nil
+	// encoding/json would look at every byte of the input three times, and of a
+	// long conversation it is nearly all there is.
+	at := bytes.Index(b.Bytes(), []byte(apartInput)) + len(apartInput) - len(`0,`)
+	return slices.Concat(b.Bytes()[:at], input, b.Bytes()[at+1:]), nil
 }
 
-func newRequest(provider string, req model.Request) (*wireRequest, error) {
-	input, err := encodeInput(provider, req.Input)
-	if err != nil {
-		return nil, err
-	}
+func newRequest(req model.Request) *wireRequest {
 	w := &wireRequest{
-		Model: req.Model, Instructions: req.Instructions, Input: input, MaxOutputTokens: atLeast(minOutputTokens, req.MaxOutputTokens),
+		Model: req.Model, Instructions: req.Instructions, MaxOutputTokens: atLeast(minOutputTokens, req.MaxOutputTokens),
 		Text: encodeText(req.Text), PromptCacheKey: req.PromptCacheKey, SafetyIdentifier: req.SafetyIdentifier,
 		Metadata:    req.Metadata,
 		Temperature: sent(req.Sampling.Temperature, req.Temperature), TopP: sent(req.Sampling.TopP, req.TopP),
@@ -114,7 +125,7 @@ func newRequest(provider string, req model.Request) (*wireRequest, error) {
 		w.ToolChoice, w.ParallelToolCalls = req.ToolChoice, &req.ParallelToolCalls
 		w.Tools = encodeTools(req.Tools)
 	}
-	return w, nil
+	return w
 }
 
 // minOutputTokens is the smallest limit that the API takes. Clients that probe

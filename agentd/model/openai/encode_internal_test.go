@@ -1,0 +1,60 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"holon/agentd/model"
+	"holon/responses"
+)
+
+// The input takes its place in the body whatever stands before and after it.
+func TestInputTakesItsPlace(t *testing.T) {
+	marked := `","input":0,"x":"` + apartInput
+	req := model.Request{
+		Model: marked, Instructions: marked, Metadata: map[string]string{marked: marked}, PromptCacheKey: marked,
+		Input: []responses.Item{&responses.Message{Role: responses.RoleUser, Content: []responses.Part{responses.InputText(marked)}}},
+		Tools: []model.Tool{{Name: "t", Description: marked, Parameters: json.RawMessage(`{"a":1,"input":0,"b":2}`)}},
+	}
+	for name, tr := range map[string]*Transport{"the API": {}, "the Codex backend": {codex: true}} {
+		body, err := tr.encode(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Model        string
+			Instructions string
+			Input        []struct{ Content []struct{ Text string } }
+			Tools        []struct{ Parameters map[string]int }
+		}
+		if err := json.Unmarshal(body, &got); err != nil {
+			t.Fatalf("%s: %v: %s", name, err, body)
+		}
+		if got.Model != marked || got.Instructions != marked || len(got.Input) != 1 || got.Input[0].Content[0].Text != marked || len(got.Tools[0].Parameters) != 3 {
+			t.Errorf("%s: %s", name, body)
+		}
+		req.Input = nil
+		if body, err := tr.encode(req); err != nil || !strings.Contains(string(body), `,"input":[],`) {
+			t.Errorf("%s without input: %v: %s", name, err, body)
+		}
+		req.Input = []responses.Item{&responses.Message{Role: responses.RoleUser, Content: []responses.Part{responses.InputText(marked)}}}
+	}
+}
+
+// BenchmarkEncode encodes a conversation of a thousand short turns.
+func BenchmarkEncode(b *testing.B) {
+	var req model.Request
+	for i := range 1000 {
+		req.Input = append(req.Input,
+			&responses.Message{Role: responses.RoleUser, Content: []responses.Part{responses.InputText(fmt.Sprintf("Question %d, please.", i))}},
+			&responses.Message{Role: responses.RoleAssistant, Content: []responses.Part{responses.OutputText(strings.Repeat("word ", 10))}})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := (&Transport{}).encode(req); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -17,3 +17,12 @@ func (s *Server) Clients(turnID string) int {
 	defer lt.mu.Unlock()
 	return lt.clients
 }
+
+// Description returns the OpenAPI document of a server with the default configuration.
+func Description() ([]byte, error) {
+	d, err := (&Server{cfg: DefaultConfig()}).description()
+	if err != nil {
+		return nil, err
+	}
+	return d.text, nil
+}

@@ -27,8 +27,9 @@ var document = sync.OnceValues(func() (*schema.Document, error) {
 	return schema.Load(path)
 })
 
-// validator checks every answer of POST /responses that a test reads to its
-// end: streams by the rules of package conform, and all JSON by the OpenAPI
+// validator checks every answer that a test reads to its end by the document
+// that the server gives of itself. Those of POST /responses it checks further:
+// streams by the rules of package conform, and all JSON by the protocol's own
 // document where that is at hand.
 type validator struct {
 	t    *testing.T
@@ -37,26 +38,38 @@ type validator struct {
 
 // RoundTrip implements http.RoundTripper.
 func (v *validator) RoundTrip(req *http.Request) (*http.Response, error) {
+	sent := sentBy(req)
 	resp, err := v.next.RoundTrip(req)
-	if err == nil && req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/responses") && resp.StatusCode == http.StatusOK {
-		resp.Body = &tee{ReadCloser: resp.Body, v: v, contentType: resp.Header.Get("Content-Type")}
+	if err != nil || resp.StatusCode == http.StatusSwitchingProtocols {
+		return resp, err
 	}
-	return resp, err
+	resp.Body = &tee{ReadCloser: resp.Body, done: func(answer []byte) {
+		if req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/responses") && resp.StatusCode == http.StatusOK {
+			v.check(resp.Header.Get("Content-Type"), answer)
+		}
+		own, err := ours()
+		if err == nil {
+			err = own.check(exchange{req, resp, sent, answer})
+		}
+		if err != nil {
+			v.t.Errorf("by /openapi.json: %v", err)
+		}
+	}}
+	return resp, nil
 }
 
 type tee struct {
 	io.ReadCloser
-	v           *validator
-	contentType string
-	seen        bytes.Buffer
-	once        sync.Once
+	done func(seen []byte) // called once, at the end
+	seen bytes.Buffer
+	once sync.Once
 }
 
 func (b *tee) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.seen.Write(p[:n])
 	if errors.Is(err, io.EOF) {
-		b.once.Do(func() { b.v.check(b.contentType, b.seen.Bytes()) })
+		b.once.Do(func() { b.done(b.seen.Bytes()) })
 	}
 	return n, err
 }

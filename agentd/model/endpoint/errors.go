@@ -53,8 +53,9 @@ func StatusError(status int, header http.Header, body []byte) *model.Error {
 	f := DecodeFailure(body)
 	e := ofStatus(status)
 	e.RetryAfter = retryAfter(header)
+	e.Permanent = e.Permanent || header.Get("X-Should-Retry") == "false"
 	refine(e, f)
-	return finish(e, fmt.Sprintf("the provider answered %d %s", status, http.StatusText(status)), f.Message)
+	return finish(e, strings.TrimSpace(fmt.Sprintf("the provider answered %d %s", status, http.StatusText(status))), f.Message)
 }
 
 func ofStatus(status int) *model.Error {
@@ -64,6 +65,10 @@ func ofStatus(status int) *model.Error {
 		e.Kind, e.Code = model.KindAuthentication, responses.CodeProviderAuthentication
 	case status == http.StatusTooManyRequests:
 		e.Kind, e.Code = model.KindRateLimited, responses.CodeRateLimit
+	case status == http.StatusPaymentRequired:
+		e.Kind, e.Code, e.Permanent = model.KindRateLimited, responses.CodeRateLimit, true // no pause brings money
+	case status == http.StatusRequestEntityTooLarge:
+		e.Kind, e.Code = model.KindContextLength, responses.CodeContextLength
 	case status == http.StatusRequestTimeout:
 		e.Kind, e.Code = model.KindTransport, responses.CodeProviderUnavailable
 	case status >= 500:
@@ -87,11 +92,14 @@ func EventError(f Failure) *model.Error {
 		return finish(e, "the provider failed while it answered", f.Message)
 	}
 	switch code := f.code(); {
-	case code == "rate_limit_exceeded" || f.Type == "too_many_requests":
+	case code == "rate_limit_exceeded" || f.Type == "too_many_requests" || f.Type == "rate_limit_error":
 		e.Kind, e.Code = model.KindRateLimited, responses.CodeRateLimit
-	case f.Type == "invalid_request_error" || f.Type == "invalid_request" || strings.HasPrefix(code, "invalid_") || strings.HasSuffix(code, "_policy"):
+	case f.Type == "authentication_error" || f.Type == "permission_error":
+		e.Kind, e.Code = model.KindAuthentication, responses.CodeProviderAuthentication
+	case f.Type == "not_found_error" || f.Type == "invalid_request_error" || f.Type == "invalid_request" || strings.HasPrefix(code, "invalid_") || strings.HasSuffix(code, "_policy"):
 		e.Kind, e.Code = model.KindInvalidRequest, responses.CodeModelError
 	case code == "server_error" || code == "server_is_overloaded" || code == "slow_down" || f.Type == "server_error":
+	case f.Type == "overloaded_error" || f.Type == "api_error" || f.Type == "timeout_error": // Anthropic's
 	default:
 		e.Code, e.Permanent = responses.CodeModelError, true // unknown: do not make it worse
 	}
@@ -104,16 +112,19 @@ func refine(e *model.Error, f Failure) {
 	switch code := f.code(); {
 	case code == "context_length_exceeded" || f.Type == "exceed_context_size_error" || tooLong.MatchString(f.Message):
 		e.Kind, e.Code = model.KindContextLength, responses.CodeContextLength
-	case code == "insufficient_quota" || f.Type == "insufficient_quota":
+	case code == "insufficient_quota" || f.Type == "insufficient_quota" || f.Type == "billing_error" || noMoney.MatchString(f.Message):
 		e.Kind, e.Code, e.Permanent = model.KindRateLimited, responses.CodeRateLimit, true // no pause brings money
-	case code == "model_not_found":
+	case code == "model_not_found" || f.Type == "not_found_error" && strings.HasPrefix(f.Message, "model:"):
 		e.Kind, e.Code = model.KindInvalidRequest, responses.CodeModelNotFound
 	}
 }
 
 // tooLong matches how providers without a code for it say that a conversation
 // does not fit.
-var tooLong = regexp.MustCompile(`(?i)context (length|window|size)|maximum prompt length|(prompt|input) is too long`)
+var tooLong = regexp.MustCompile(`(?i)context (length|limit|window|size)|maximum prompt length|(prompt|input) is too long`)
+
+// noMoney matches how a provider without a code for it says that it wants paying.
+var noMoney = regexp.MustCompile(`(?i)credit balance is too low`)
 
 func finish(e *model.Error, what, words string) *model.Error {
 	e.Message = what

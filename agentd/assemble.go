@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holon/agentd/model"
+	"holon/agentd/model/anthropic"
 	"holon/agentd/model/openai"
 	"holon/agentd/model/scripted"
 	"holon/agentd/process"
@@ -96,19 +97,24 @@ func transports(cfg Config) (resolver *model.Resolver, release func() error, err
 	if err != nil {
 		return nil, nil, err
 	}
-	direct := openai.Options{BaseURL: cfg.OpenAIBaseURL, APIKey: cfg.OpenAIKey}
+	openaiOptions := openai.Options{BaseURL: cfg.OpenAIBaseURL, APIKey: cfg.OpenAIKey}
+	anthropicOptions := anthropic.Options{BaseURL: cfg.AnthropicBaseURL, APIKey: cfg.AnthropicKey}
 	if socket := cfg.gateway(); socket != "" {
-		direct = openai.Options{SocketPath: socket}
+		openaiOptions, anthropicOptions = openai.Options{SocketPath: socket}, anthropic.Options{SocketPath: socket}
 	}
-	remote, err := openai.New(direct)
+	gpt, err := openai.New(openaiOptions)
+	if err != nil {
+		return nil, nil, err
+	}
+	claude, err := anthropic.New(anthropicOptions)
 	if err != nil {
 		return nil, nil, err
 	}
 	resolver, err = model.NewResolver(model.Options{
-		Transports: map[string]model.Transport{"openai": remote, "scripted": script},
+		Transports: map[string]model.Transport{"anthropic": claude, "openai": gpt, "scripted": script},
 		Default:    cfg.Model, Fallbacks: cfg.FallbackList(), Retry: model.DefaultPolicy(),
 	})
-	return resolver, remote.Close, err
+	return resolver, func() error { return errors.Join(gpt.Close(), claude.Close()) }, err
 }
 
 // gateway returns the socket of the model gateway, "" when there is none.

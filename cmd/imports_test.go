@@ -67,9 +67,10 @@ var foreign = []struct {
 	{"github.com/docker/docker/...", "...", []string{"runner/engine/docker", "test/..."}, "its module has a successor; the move must stay a day's work"},
 	{"github.com/go-git/go-git/v5/...", "...", []string{"runner/workspace", "test/..."}, "hostile repositories are parsed in one place"},
 	{"github.com/openai/openai-go/v3/...", "...", []string{"agentd/model/openai", "test/..."}, "a provider's types stay with its transport"},
+	{"github.com/anthropics/anthropic-sdk-go/...", "...", []string{"agentd/model/anthropic", "test/..."}, "a provider's types stay with its transport"},
 	{"github.com/tmaxmax/go-sse/...", "...", []string{"responses/stream"}, "framing is one package's business"},
 	{"net/http/...", "agentd/turn", nil, "the loop knows no HTTP"},
-	{"testing", "...", []string{"responses/conform", "runner/engine/enginetest/...", "test/..."}, "only suites that tests import are made of tests"},
+	{"testing", "...", []string{"responses/conform", "agentd/model/modeltest", "runner/engine/enginetest/...", "test/..."}, "only suites that tests import are made of tests"},
 }
 
 // listed is what the go command says of a package.

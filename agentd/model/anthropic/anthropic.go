@@ -1,0 +1,194 @@
+// Package anthropic asks models through the Anthropic Messages API, or any
+// server that speaks it, with the official client.
+//
+//	request ─▶ system, tools, messages ─▶ POST /v1/messages ─▶ events ─▶ model.Event
+//
+// A conversation of items becomes messages that take turns (see conversation),
+// with markers where a provider may cache what stays the same (see markCache).
+// What models of the API take differs from one to the next: see contract. The
+// client's types are used for the call, not for the body or the stream, so that a
+// conversation is encoded once and to the same bytes in every round; the tests
+// hold every body against them.
+//
+// The invariants: an attempt that ends with Done saw message_stop and a reason to
+// stop; a call is only ended when the model ended it; and the body of a round
+// begins, but for the markers, with that of the round before. Keys and headers
+// appear in no error. The package neither retries nor remembers: those are
+// decorators' business.
+package anthropic
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"maps"
+	"net/http"
+	"time"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
+
+	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
+	"holon/responses"
+	"holon/responses/stream"
+)
+
+// Endpoints that are used when none is configured.
+const (
+	DefaultBaseURL = "https://api.anthropic.com"
+	GatewayBaseURL = "http://model/anthropic" // on the gateway's socket
+)
+
+// provider is the name that opaque content carries.
+const provider = "anthropic"
+
+// attemptTime is above what any turn may take. The client has a limit of its own
+// that is too short for a long answer; the end of the context is what counts.
+const attemptTime = 7 * 24 * time.Hour
+
+// Options configure a Transport. Zero fields mean their defaults.
+type Options struct {
+	BaseURL      string            // endpoint without /v1/messages; the gateway's when there is a SocketPath
+	APIKey       string            // required unless there is a SocketPath
+	SocketPath   string            // Unix socket to dial instead of BaseURL's host
+	HTTPClient   *http.Client      // used as it is but for redirects, which are never followed
+	ExtraHeaders map[string]string // sent with every request
+	IdleTimeout  time.Duration     // longest silence between events, from the request on
+}
+
+// Transport implements model.Transport. It is safe for concurrent use.
+type Transport struct {
+	service  sdk.MessageService
+	endpoint *endpoint.Endpoint
+}
+
+// New returns a transport. It does not connect, and reads nothing from the
+// environment. A missing key is not an error here but of every call and of
+// [Transport.Check], so that a server starts without. The error, a
+// *responses.Error, is about a malformed BaseURL.
+func New(opts Options) (*Transport, error) {
+	if opts.BaseURL == "" {
+		opts.BaseURL = DefaultBaseURL
+		if opts.SocketPath != "" {
+			opts.BaseURL = GatewayBaseURL
+		}
+	}
+	headers := maps.Clone(opts.ExtraHeaders)
+	if opts.APIKey != "" {
+		if headers == nil {
+			headers = make(map[string]string)
+		}
+		headers["X-Api-Key"] = opts.APIKey
+	}
+	e, err := endpoint.New(endpoint.Options{
+		Provider: provider, BaseURL: opts.BaseURL, KeyOptional: opts.APIKey != "", SocketPath: opts.SocketPath,
+		HTTPClient: opts.HTTPClient, Headers: headers, IdleTimeout: opts.IdleTimeout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	requestOptions := []option.RequestOption{
+		option.WithBaseURL(e.Base()), option.WithHTTPClient(e.Client()), option.WithMaxRetries(0), option.WithRequestTimeout(attemptTime),
+		option.WithMiddleware(boundErrors), option.WithHeader("Accept", stream.TypeSSE),
+	}
+	for name, values := range e.Headers() {
+		requestOptions = append(requestOptions, option.WithHeader(name, values[0]))
+	}
+	return &Transport{service: sdk.NewMessageService(requestOptions...), endpoint: e}, nil
+}
+
+// boundErrors cuts the body of an error answer, which the client reads whole.
+func boundErrors(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	resp, err := next(req)
+	if err == nil && resp.StatusCode >= 400 {
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, endpoint.MaxErrorBody), resp.Body}
+	}
+	return resp, err
+}
+
+// Close drops idle connections. Streams that are being read go on.
+func (t *Transport) Close() error { return t.endpoint.Close() }
+
+// Check reports whether there is a key, or a gateway that has one. The error is
+// a *responses.Error with code missing_credentials.
+func (t *Transport) Check(string) error { return t.endpoint.Check() }
+
+// Capabilities implements model.Capable: images and documents, no video. A form
+// of the answer is asked for in words where a model cannot be held to one.
+func (t *Transport) Capabilities(string) model.Capabilities {
+	return model.Capabilities{Images: true, Files: true}
+}
+
+// Stream implements model.Transport.
+func (t *Transport) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Event, error] {
+	return func(yield func(model.Event, error) bool) {
+		if err := t.attempt(ctx, req, yield); err != nil && !errors.Is(err, errStopped) {
+			yield(model.Event{}, err)
+		}
+	}
+}
+
+// attempt makes the call and yields what comes. Its errors are *model.Error
+// values, or errStopped when the reader wants no more.
+func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(model.Event, error) bool) error {
+	if err := t.Check(req.Model); err != nil {
+		return &model.Error{Kind: model.KindAuthentication, Code: responses.CodeMissingCredentials, Message: err.Error(), Permanent: true}
+	}
+	body, beta, err := encodeRequest(req)
+	if err != nil {
+		return err
+	}
+	watch := t.endpoint.Begin(ctx)
+	defer watch.End()
+	resp, err := t.send(watch.Context(), body, beta)
+	if err != nil {
+		return watch.Broken(model.StageSend, err)
+	}
+	defer func() { _ = resp.Body.Close() }() // what matters of it was read
+	if err := t.endpoint.Answered(resp); err != nil {
+		return err
+	}
+	if f, err := stream.FramingOf(resp.Header.Get("Content-Type")); err != nil || f != stream.SSE {
+		return t.endpoint.Garbled(protocolError("the provider answered with content type %.80q where an event stream was asked for", resp.Header.Get("Content-Type")))
+	}
+	a := newAssembly(contractOf(req.Model), resp.Header.Get("Request-Id"), func(ev model.Event) bool { return watch.Yield(yield, ev) })
+	for data, err := range stream.Events(watch.Body(resp.Body), stream.SSE) {
+		if err != nil {
+			return watch.Broken(model.StageBody, err)
+		}
+		done, err := a.take(data)
+		if failed, ok := errors.AsType[*model.Error](err); ok {
+			return t.endpoint.Garbled(failed)
+		}
+		if err != nil {
+			return err
+		}
+		if done {
+			watch.Drain(resp.Body)
+			return nil
+		}
+	}
+	return watch.Broken(model.StageBody, stream.ErrTruncated)
+}
+
+// send makes the request and returns the answer, whatever its status.
+func (t *Transport) send(ctx context.Context, body []byte, beta string) (*http.Response, error) {
+	var resp *http.Response
+	options := []option.RequestOption{option.WithRequestBody("application/json", body), option.WithResponseBodyInto(&resp)}
+	if beta != "" {
+		options = append(options, option.WithHeader("Anthropic-Beta", beta))
+	}
+	_, err := t.service.New(ctx, sdk.MessageNewParams{}, options...)
+	if resp == nil && err == nil {
+		err = errors.New("the client returned neither an answer nor an error")
+	}
+	if err != nil && (resp == nil || resp.StatusCode < 400) {
+		return nil, err
+	}
+	return resp, nil // the client's own error for a status tells less than the answer
+}

@@ -1,0 +1,330 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
+	"holon/responses"
+)
+
+// Bounds of one answer, far above what models do.
+const (
+	maxBlocks = 4096
+	maxBlock  = 16 << 20 // bytes of one call's arguments, or of one thought
+	maxNotes  = 1024     // citations
+	maxURL    = 8 << 10  // bytes of a citation's address, and of its title
+)
+
+// assembly turns a provider's events into ours. Blocks come one after the other.
+// Text blocks in a row are one message: the API begins another for each citation.
+type assembly struct {
+	emit      func(model.Event) bool
+	contract  contract
+	requestID string
+
+	message string          // the answer's id; "" before message_start
+	tag     string          // of its calls
+	calls   map[string]bool // their ids
+	usage   usage
+	stop    string // stop_reason
+	details *stopDetails
+
+	began   int    // blocks
+	kind    string // type of the open block, "" when none is
+	index   int    // of the block that began last
+	said    bool   // something of the answer was passed on
+	text    bool   // a message is open
+	runes   int    // of the open message, so far
+	from    int    // runes before the open block
+	notes   []responses.Annotation
+	noted   int
+	thought thought
+	signed  strings.Builder // of a thought's signature
+	buffer  strings.Builder // of a call's arguments or of a thought
+	halves  model.Joiner    // of the open block's text
+	callID  string
+	name    string
+	held    bool // the call has ended, unless the answer turns out to be cut there
+}
+
+func newAssembly(c contract, requestID string, emit func(model.Event) bool) *assembly {
+	return &assembly{contract: c, requestID: requestID, emit: emit, calls: make(map[string]bool)}
+}
+
+// take handles one event. done is true after the provider's last. Errors are
+// *model.Error values or errStopped.
+func (a *assembly) take(data []byte) (done bool, err error) {
+	eventType := typeOf(data)
+	if eventType == "" {
+		return false, protocolError("the provider sent an event that is no JSON object with a type")
+	}
+	if !known(eventType) {
+		return false, nil // ping, and what servers may add
+	}
+	if eventType == "error" {
+		return false, endpoint.EventError(endpoint.DecodeFailure(data))
+	}
+	var ev wireEvent
+	if err := json.Unmarshal(data, &ev); err != nil {
+		return false, protocolError("the provider's %s event can't be read: %v", eventType, err)
+	}
+	switch {
+	case eventType == "message_start":
+		return false, a.start(ev.Message)
+	case a.message == "":
+		return false, protocolError("the provider's %s event came before message_start", eventType)
+	}
+	switch eventType {
+	case "content_block_start":
+		return false, a.begin(ev.Index, ev.ContentBlock)
+	case "content_block_delta":
+		return false, a.delta(ev.Index, ev.Delta)
+	case "content_block_stop":
+		if a.began > 0 && ev.Index == a.index {
+			return false, a.endBlock()
+		}
+		return false, nil
+	case "message_delta":
+		a.usage.take(ev.Usage)
+		if ev.Delta != nil && ev.Delta.StopReason != "" {
+			a.stop, a.details = ev.Delta.StopReason, ev.Delta.StopDetails
+		}
+		return false, nil
+	}
+	return true, a.finish()
+}
+
+func (a *assembly) start(m *wireMessage) error {
+	if a.message != "" {
+		return protocolError("the provider began its answer twice")
+	}
+	if m != nil {
+		a.message = m.ID
+		a.usage.take(m.Usage)
+	}
+	if a.message == "" { // servers that give none
+		a.message = responses.NewID(responses.PrefixMessage)
+	}
+	a.tag = tagOf(a.message)
+	if a.requestID == "" {
+		a.requestID = a.message
+	}
+	return nil
+}
+
+// begin begins a block. Those of the provider's own tools are of no interest.
+func (a *assembly) begin(index int, b *wireBlock) error {
+	switch {
+	case b == nil || b.Type == "":
+		return protocolError("the provider began a block without saying what it is")
+	case a.began > 0 && index <= a.index:
+		return protocolError("the provider began block %d after block %d", index, a.index)
+	case a.began >= maxBlocks:
+		return protocolError("the provider's answer has more than %d blocks", maxBlocks)
+	}
+	if err := a.endBlock(); err != nil { // servers may leave out its end
+		return err
+	}
+	if err := a.endCall(); err != nil { // what follows a call shows that it was whole
+		return err
+	}
+	a.began, a.index, a.kind = a.began+1, index, b.Type
+	a.buffer.Reset()
+	switch b.Type {
+	case typeText:
+		return a.beginText(b)
+	case typeThinking, typeRedacted:
+		a.thought = thought{Type: b.Type, Data: b.Data}
+		a.signed.Reset()
+		a.signed.WriteString(b.Signature)
+		return a.beginItem(model.Event{Kind: model.ReasoningBegin}, model.SummaryDelta, b.Thinking)
+	case typeToolUse:
+		return a.beginCall(b)
+	}
+	a.kind = "other"
+	return nil
+}
+
+func (a *assembly) beginText(b *wireBlock) error {
+	if a.text {
+		a.from = a.runes
+		return a.piece(model.TextDelta, b.Text)
+	}
+	return a.beginItem(model.Event{Kind: model.MessageBegin}, model.TextDelta, b.Text)
+}
+
+func (a *assembly) beginCall(b *wireBlock) error {
+	if b.Name == "" {
+		return protocolError("the provider's call in block %d names no tool", a.index)
+	}
+	a.callID, a.name = a.newCallID(b.ID), b.Name
+	input := model.WireText(b.Input)
+	if input == "{}" || input == "null" {
+		input = "" // it follows in deltas, or is empty
+	}
+	return a.beginItem(model.Event{Kind: model.CallBegin, CallID: a.callID, Name: a.name}, model.CallDelta, input)
+}
+
+// newCallID returns the id of a call, with the tag of the answer: a new one where
+// the provider's cannot serve to tell calls apart.
+func (a *assembly) newCallID(id string) string {
+	tagged := id + tagMark + a.tag
+	if id == "" || len(tagged) > maxCallID || a.calls[tagged] {
+		tagged = responses.NewID(responses.PrefixCallID) + tagMark + a.tag
+	}
+	a.calls[tagged] = true
+	return tagged
+}
+
+// beginItem begins an item with what of it came along.
+func (a *assembly) beginItem(begin model.Event, kind model.EventKind, text model.WireText) error {
+	a.text = begin.Kind == model.MessageBegin
+	a.runes, a.from, a.said = 0, 0, true
+	if err := a.pass(begin); err != nil {
+		return err
+	}
+	return a.piece(kind, text)
+}
+
+// delta takes a piece of the open block.
+func (a *assembly) delta(index int, d *wireDelta) error {
+	switch {
+	case d == nil:
+		return protocolError("the provider's delta of block %d is empty", index)
+	case a.began == 0 || index != a.index || a.kind == "":
+		return protocolError("the provider sent a piece of block %d, which is not open", index)
+	case a.kind == "other":
+		return nil
+	case d.Type == "signature_delta" && a.kind == typeThinking:
+		if a.signed.Len()+len(d.Signature) > maxBlock {
+			return protocolError("the provider's thought has more than %d MiB", maxBlock>>20)
+		}
+		a.signed.WriteString(d.Signature)
+		return nil
+	case d.Type == "citations_delta" && a.kind == typeText:
+		a.note(d.Citation)
+		return nil
+	}
+	kind, text := deltaKind(d)
+	if kind == 0 || kind != kindOf(a.kind) {
+		return nil // something newer than this code
+	}
+	return a.piece(kind, text)
+}
+
+// kindOf returns what pieces of a block become.
+func kindOf(blockType string) model.EventKind {
+	switch blockType {
+	case typeText:
+		return model.TextDelta
+	case typeThinking:
+		return model.SummaryDelta
+	case typeToolUse:
+		return model.CallDelta
+	}
+	return 0
+}
+
+// piece passes a text on, and keeps what is needed of it at the end.
+func (a *assembly) piece(kind model.EventKind, wire model.WireText) error {
+	return a.whole(kind, a.halves.Join(wire))
+}
+
+func (a *assembly) whole(kind model.EventKind, text string) error {
+	if text == "" {
+		return nil
+	}
+	if kind == model.TextDelta {
+		a.runes += utf8.RuneCountInString(text)
+	} else {
+		if a.buffer.Len()+len(text) > maxBlock {
+			return protocolError("the provider's block %d has more than %d MiB", a.index, maxBlock>>20)
+		}
+		a.buffer.WriteString(text)
+	}
+	return a.pass(model.Event{Kind: kind, Text: text})
+}
+
+// note keeps a citation until its text has ended. Only those of the web mean
+// something outside the conversation.
+func (a *assembly) note(c *wireCitation) {
+	if c == nil || len(c.URL) > maxURL || len(c.Title) > maxURL || a.noted >= maxNotes {
+		return
+	}
+	if u, err := url.Parse(c.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return
+	}
+	a.noted++
+	a.notes = append(a.notes, responses.Annotation{Type: "url_citation", URL: c.URL, Title: c.Title})
+}
+
+// endBlock ends the open block, if there is one. A call is only held ready to end:
+// whether it was cut short is said after the block's own end.
+func (a *assembly) endBlock() error {
+	kind := a.kind
+	a.kind = ""
+	if err := a.whole(kindOf(kind), a.halves.End()); err != nil {
+		return err
+	}
+	switch kind {
+	case typeText:
+		for _, n := range a.notes {
+			n.StartIndex, n.EndIndex = a.from, a.runes
+			if err := a.pass(model.Event{Kind: model.AnnotationAdded, Annotation: &n}); err != nil {
+				return err
+			}
+		}
+		a.notes = nil
+	case typeThinking, typeRedacted:
+		return a.endThought(true)
+	case typeToolUse:
+		a.held = true
+	}
+	return nil
+}
+
+// endThought ends a reasoning item with what the provider wants back. One of its
+// own models refuses thoughts that it did not sign; those of others sign nothing.
+func (a *assembly) endThought(whole bool) error {
+	ev := model.Event{Kind: model.ReasoningEnd}
+	t := a.thought
+	if t.Type == typeThinking {
+		thinking, signature := a.buffer.String(), a.signed.String()
+		t.Thinking, t.Signature = &thinking, &signature
+		whole = whole && (signature != "" || !a.contract.claude)
+	} else {
+		whole = whole && t.Data != ""
+	}
+	if whole {
+		sealed, err := t.seal()
+		if err != nil {
+			return protocolError("the provider's thought has no form in JSON: %v", err)
+		}
+		ev.Text = sealed
+	}
+	return a.pass(ev)
+}
+
+// endCall ends the call that is held, if there is one.
+func (a *assembly) endCall() error {
+	if !a.held {
+		return nil
+	}
+	a.held = false
+	arguments := a.buffer.String()
+	if arguments == "" {
+		arguments = "{}"
+	}
+	return a.pass(model.Event{Kind: model.CallEnd, CallID: a.callID, Name: a.name, Text: arguments})
+}
+
+func (a *assembly) pass(ev model.Event) error {
+	if !a.emit(ev) {
+		return errStopped
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package anthropic
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// contract says what a model takes. Models of the API refuse what older or
+// newer ones need, so every request is made for one of them. The rules are those
+// of Anthropic's pages about its models and of the refusals of its API, as of
+// October 2026.
+type contract struct {
+	maxOutput int          // tokens that an answer may have; 0: not known
+	thinking  thinkingMode // how it is told to think
+	always    bool         // it thinks unless it is told not to
+	off       offSwitch    // how it is told not to
+	highest   string       // the highest effort it knows: high, max, or xhigh for both
+	sampling  bool         // it takes temperature and top_p
+	either    bool         // but not both
+	forced    bool         // tool_choice may force a call
+	system    bool         // the conversation may hold messages of the system
+	schema    bool         // it can be held to a schema: output_config.format, strict tools
+	bound     bool         // its thoughts are bound to what came before them
+	claude    bool         // it is one of Anthropic's own
+}
+
+type thinkingMode uint8
+
+const (
+	noThinking thinkingMode = iota
+	budgetThinking
+	adaptiveThinking
+)
+
+type offSwitch uint8
+
+const (
+	offDisabled offSwitch = iota
+	offBetweenTools
+	offLowEffort // there is none: the least is a low effort
+)
+
+// defaultOutput bounds an answer when the request does not, in tokens: room for
+// long thoughts and a large file. unknownOutput is for models of others, which
+// refuse what exceeds their own limit.
+const (
+	defaultOutput = 64_000
+	unknownOutput = 8_192
+)
+
+var (
+	// current matches claude-FAMILY-MAJOR[-MINOR], also within a longer name such
+	// as us.anthropic.claude-opus-4-5-20251101. A date is no minor version.
+	current = regexp.MustCompile(`claude-([a-z]+)-(\d{1,2})(?:[.-](\d{1,2}))?(?:\D|$)`)
+	// early matches claude-3[-MINOR]-FAMILY.
+	early = regexp.MustCompile(`claude-(\d)(?:[.-](\d))?-[a-z]`)
+)
+
+// newest is a version above all known ones: a model whose name says nothing is
+// taken for a new one.
+const newest = 9999
+
+// contractOf returns what the model of that name takes.
+func contractOf(name string) contract {
+	name = strings.ToLower(name)
+	if !strings.Contains(name, "claude-") {
+		return contract{thinking: budgetThinking, highest: "high", sampling: true, forced: true}
+	}
+	family, version := "", newest
+	if m := current.FindStringSubmatch(name); m != nil {
+		family, version = m[1], versionOf(m[2], m[3])
+	} else if m := early.FindStringSubmatch(name); m != nil {
+		version = versionOf(m[1], m[2])
+	}
+	unbreakable := family == "fable" || family == "mythos" || version == newest
+	c := contract{
+		claude:   true,
+		always:   version >= 500,
+		sampling: version < 407, either: version >= 401,
+		forced: version < 501 || family == "haiku" || family != "fable" && family != "mythos" && version < 505,
+		system: version >= 408,
+		schema: version >= 405 || family == "opus" && version == 401,
+		bound:  version >= 501,
+	}
+	switch {
+	case version < 305:
+		c.maxOutput = 4_096
+	case version < 307:
+		c.maxOutput = 8_192
+	case family == "opus" && version < 405:
+		c.maxOutput = 32_000
+	case version < 406:
+		c.maxOutput = 64_000
+	default:
+		c.maxOutput = 128_000
+	}
+	switch {
+	case version >= 406:
+		c.thinking = adaptiveThinking
+	case version >= 307:
+		c.thinking = budgetThinking
+	}
+	switch {
+	case version >= 407:
+		c.highest = "xhigh"
+	case family == "opus" && version == 406:
+		c.highest = "max"
+	default:
+		c.highest = "high"
+	}
+	switch {
+	case unbreakable || family == "opus" && version >= 505:
+		c.off = offLowEffort
+	case family == "sonnet" && version >= 505:
+		c.off = offBetweenTools
+	}
+	return c
+}
+
+func versionOf(major, minor string) int {
+	n, _ := strconv.Atoi(major) // digits, as matched
+	m, _ := strconv.Atoi(minor) // likewise, or ""
+	return 100*n + m
+}
+
+// output returns the limit of an answer in tokens. limit is the request's.
+func (c contract) output(limit *int) int {
+	switch {
+	case limit == nil && c.maxOutput == 0:
+		return unknownOutput
+	case limit == nil:
+		return min(defaultOutput, c.maxOutput)
+	case c.maxOutput == 0:
+		return max(1, *limit)
+	}
+	return min(max(1, *limit), c.maxOutput)
+}
+
+// effort returns the provider's name of an effort: the nearest one that the model
+// knows, and "" for one that means nothing here.
+func (c contract) effort(asked string) string {
+	switch asked {
+	case "minimal", "low":
+		return "low"
+	case "medium", "high":
+		return asked
+	case "xhigh", "max":
+		switch c.highest {
+		case "xhigh":
+			return asked
+		case "max":
+			return "max"
+		}
+		return "high"
+	}
+	return ""
+}
+
+// budget returns how many tokens a model may think that is told a number, out of
+// the limit of its answer; 0 when the limit leaves no room.
+func budget(effort string, limit int) int {
+	const least = 1024 // the API's
+	n := map[string]int{"low": 4_096, "medium": 10_240, "high": 24_576}[effort]
+	if n = min(n, limit-least); n < least {
+		return 0
+	}
+	return n
+}

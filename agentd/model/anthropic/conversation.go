@@ -1,0 +1,312 @@
+package anthropic
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"holon/agentd/model"
+	"holon/responses"
+)
+
+const (
+	// unanswered is told to the model in the place of an output that never came:
+	// the API refuses a call without one.
+	unanswered = "There is no output: the call was not answered."
+	// opening and onward stand where the API wants the user to speak and the user
+	// said nothing: before the model's first message, and after its last.
+	opening = "(The conversation begins here.)"
+	onward  = "Continue."
+)
+
+// conversation turns items into messages. The user and the model take turns in
+// the API, and its rules are stricter than those of items:
+//
+//   - What was said in a row by one side is one message.
+//   - The calls of an answer are in one message, and the results of all of them
+//     are the first thing in the next.
+//   - What the system said at the beginning is not a message at all. Later it
+//     follows what the user said; models that don't know that are told by the
+//     user, in a frame.
+//
+// Items only ever come at the end, and so do messages, provided that the model
+// answered in between.
+type conversation struct {
+	contract contract
+	system   []block
+	messages []message
+
+	ids     wireIDs
+	calls   []*call // by item; nil for other items
+	outputs []*call // the call that the output at the index answers
+
+	speech []block  // what the model says at the moment
+	made   []*call  // calls in speech
+	heard  []spoken // what it is told after that
+}
+
+// call is one call of a function with its output, which may be far behind it in
+// the list of items.
+type call struct {
+	id       string // on the wire
+	tag      string // of the answer that it is part of, "" when that is not known
+	name     string
+	input    json.RawMessage
+	output   []responses.Part
+	answered bool // there is an output somewhere
+	passed   bool // and it was met
+}
+
+// spoken is a block of the user, or of the system.
+type spoken struct {
+	block  block
+	system bool
+}
+
+// converse returns the system's blocks and the messages. Errors are *model.Error
+// values about items that the provider cannot be told.
+func converse(items []responses.Item, c contract) (system []block, messages []message, err error) {
+	conv := &conversation{contract: c, ids: make(wireIDs), calls: make([]*call, len(items)), outputs: make([]*call, len(items))}
+	conv.match(items)
+	for i, item := range items {
+		if err := conv.add(i, item); err != nil {
+			return nil, nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: fmt.Sprintf("item %d of the conversation: %v", i, err), Err: err}
+		}
+	}
+	if err := conv.end(); err != nil {
+		return nil, nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: "the conversation: " + err.Error(), Err: err}
+	}
+	return conv.system, conv.messages, nil
+}
+
+// match finds the output of every call. An id may be used again once it was
+// answered.
+func (v *conversation) match(items []responses.Item) {
+	open := make(map[string]*call)
+	for i, item := range items {
+		switch item := item.(type) {
+		case *responses.ToolCall:
+			v.calls[i] = v.newCall(item.CallID, item.Name, item.Arguments)
+			v.calls[i].answered, v.calls[i].passed = true, true
+			v.calls[i].output = append([]responses.Part{responses.InputText(item.Output)}, item.Media...)
+		case *responses.FunctionCall:
+			v.calls[i] = v.newCall(item.CallID, item.Name, item.Arguments)
+			open[item.CallID] = v.calls[i]
+		case *responses.FunctionCallOutput:
+			if c := open[item.CallID]; c != nil {
+				c.answered, c.output, v.outputs[i] = true, item.Output, c
+				delete(open, item.CallID)
+			}
+		}
+	}
+}
+
+func (v *conversation) newCall(id, name, arguments string) *call {
+	_, tag := splitCallID(id)
+	return &call{id: v.ids.next(id), tag: tag, name: plainName(name), input: encodeArguments(arguments)}
+}
+
+// encodeArguments returns arguments as the object that the API demands. What a
+// model wrote that is none is shown to it as it was.
+func encodeArguments(arguments string) json.RawMessage {
+	raw := json.RawMessage(strings.TrimSpace(arguments))
+	if len(raw) == 0 {
+		return json.RawMessage(`{}`)
+	}
+	if raw[0] == '{' && json.Valid(raw) {
+		return raw
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(map[string]string{"malformed_arguments": arguments}) // a string always has a form
+	return bytes.TrimSpace(b.Bytes())
+}
+
+func (v *conversation) add(i int, item responses.Item) error {
+	switch item := item.(type) {
+	case *responses.Message:
+		return v.say(item)
+	case *responses.Reasoning:
+		if b, ok := unsealThought(item.EncryptedContent); ok {
+			return v.speak(b)
+		}
+	case *responses.ToolCall, *responses.FunctionCall:
+		return v.call(v.calls[i])
+	case *responses.FunctionCallOutput:
+		if c := v.outputs[i]; c != nil {
+			c.passed = true
+			return nil
+		}
+		return v.orphan(item)
+	case *responses.Compaction:
+		return fmt.Errorf("a compacted conversation of another provider cannot be read by this one; begin a new one")
+	case *responses.ItemReference:
+		return fmt.Errorf("the item %.64q is only referred to, not given", item.ID)
+	}
+	return nil
+}
+
+// say takes a message of any role.
+func (v *conversation) say(m *responses.Message) error {
+	blocks, err := encodeParts(m.Content, m.Role == responses.RoleUser)
+	if err != nil {
+		return err
+	}
+	if m.Role == responses.RoleAssistant {
+		return v.speak(blocks...)
+	}
+	if len(blocks) == 0 {
+		return nil
+	}
+	if err := v.pause(); err != nil {
+		return err
+	}
+	system := m.Role != responses.RoleUser
+	if system && len(v.messages) == 0 && len(v.heard) == 0 {
+		v.system = append(v.system, blocks...)
+		return nil
+	}
+	for _, b := range blocks {
+		v.heard = append(v.heard, spoken{b, system})
+	}
+	return nil
+}
+
+// speak takes what the model said. After calls that were answered it is another
+// answer.
+func (v *conversation) speak(blocks ...block) error {
+	if len(blocks) == 0 {
+		return nil
+	}
+	if len(v.made) > 0 && v.settled() {
+		if err := v.pause(); err != nil {
+			return err
+		}
+	}
+	v.listen()
+	v.speech = append(v.speech, blocks...)
+	return nil
+}
+
+// call takes a call of the model. It belongs to the answer of the call before it
+// when both say so, or, where neither says anything, when that has no output yet.
+func (v *conversation) call(c *call) error {
+	if n := len(v.made); n > 0 {
+		last := v.made[n-1]
+		if last.tag != c.tag || c.tag == "" && v.settled() {
+			if err := v.pause(); err != nil {
+				return err
+			}
+		}
+	}
+	v.listen()
+	v.speech = append(v.speech, block{Type: typeToolUse, ID: c.id, Name: c.name, Input: c.input})
+	v.made = append(v.made, c)
+	return nil
+}
+
+// settled reports whether no call of the present answer waits for an output that
+// follows.
+func (v *conversation) settled() bool {
+	for _, c := range v.made {
+		if c.answered && !c.passed {
+			return false
+		}
+	}
+	return true
+}
+
+// pause ends what the model says. The results of its calls are the first that it
+// is told then.
+func (v *conversation) pause() error {
+	if len(v.speech) == 0 {
+		return nil
+	}
+	if len(v.messages) == 0 {
+		v.messages = append(v.messages, message{roleUser, []block{textBlock(opening)}})
+	}
+	v.messages = append(v.messages, message{roleAssistant, v.speech})
+	for _, c := range v.made {
+		b := block{Type: typeToolResult, ToolUseID: c.id, Content: unanswered, IsError: true}
+		if c.answered {
+			content, err := encodeOutput(c.output)
+			if err != nil {
+				return err
+			}
+			b.Content, b.IsError = content, false
+		}
+		v.heard = append(v.heard, spoken{block: b})
+	}
+	v.speech, v.made = nil, nil
+	return nil
+}
+
+// listen ends what the model is told.
+func (v *conversation) listen() {
+	if len(v.heard) == 0 {
+		return
+	}
+	var user, system []block
+	for _, s := range v.heard {
+		switch {
+		case !s.system:
+			user = append(user, s.block)
+		case v.contract.system:
+			system = append(system, s.block)
+		default:
+			user = append(user, framed(s.block))
+		}
+	}
+	if len(user) == 0 { // the system's message has to follow one of the user
+		for _, b := range system {
+			user = append(user, framed(b))
+		}
+		system = nil
+	}
+	v.messages = append(v.messages, message{roleUser, user})
+	if len(system) > 0 {
+		v.messages = append(v.messages, message{roleSystem, system})
+	}
+	v.heard = nil
+}
+
+// framed returns a text of the system as one that the user hands on.
+func framed(b block) block {
+	return textBlock("<system>\n" + b.Text + "\n</system>")
+}
+
+// orphan takes an output without a call. The API has no place for it, but the
+// model shall know what it says.
+func (v *conversation) orphan(o *responses.FunctionCallOutput) error {
+	blocks, err := encodeParts(o.Output, true)
+	if err != nil {
+		return err
+	}
+	if err := v.pause(); err != nil {
+		return err
+	}
+	v.heard = append(v.heard, spoken{block: textBlock(fmt.Sprintf("Output of the call %s:", plainName(o.CallID)))})
+	for _, b := range blocks {
+		v.heard = append(v.heard, spoken{block: b})
+	}
+	return nil
+}
+
+// end ends the conversation with the user, since the model is to speak next.
+func (v *conversation) end() error {
+	spoke := len(v.speech) > 0
+	if err := v.pause(); err != nil {
+		return err
+	}
+	if len(v.heard) == 0 && (spoke || len(v.messages) == 0) {
+		text := onward
+		if !spoke {
+			text = opening
+		}
+		v.heard = append(v.heard, spoken{block: textBlock(text)})
+	}
+	v.listen()
+	return nil
+}

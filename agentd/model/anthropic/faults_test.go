@@ -1,0 +1,362 @@
+package anthropic_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"holon/agentd/model"
+	"holon/agentd/model/anthropic"
+	"holon/agentd/model/modeltest"
+	"holon/responses"
+)
+
+func TestStatuses(t *testing.T) {
+	failure := func(kind, message string) string {
+		b, err := json.Marshal(message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf(`{"type":"error","error":{"type":%q,"message":%s},"request_id":"req_1"}`, kind, b)
+	}
+	tests := []struct {
+		status    int
+		header    string // Name: value
+		body      string
+		kind      model.ErrorKind
+		code      string
+		says      string
+		wait      time.Duration
+		retryable bool
+	}{
+		{401, "", failure("authentication_error", "invalid x-api-key "+modeltest.Sentinel), model.KindAuthentication, responses.CodeProviderAuthentication, "invalid x-api-key [redacted]", 0, false},
+		{403, "", failure("permission_error", "not yours"), model.KindAuthentication, responses.CodeProviderAuthentication, "not yours", 0, false},
+		{402, "", failure("billing_error", "pay"), model.KindRateLimited, responses.CodeRateLimit, "pay", 0, false},
+		{400, "", failure("invalid_request_error", "Your credit balance is too low to access the API"), model.KindRateLimited, responses.CodeRateLimit, "balance", 0, false},
+		{404, "", failure("not_found_error", "model: claude-nine"), model.KindInvalidRequest, responses.CodeModelNotFound, "404 Not Found: model: claude-nine", 0, false},
+		{400, "", failure("invalid_request_error", "prompt is too long: 200001 tokens > 200000 maximum"), model.KindContextLength, responses.CodeContextLength, "too long", 0, false},
+		{400, "", failure("invalid_request_error", "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000"), model.KindContextLength, responses.CodeContextLength, "exceed", 0, false},
+		{413, "", failure("request_too_large", "Request exceeds the maximum size"), model.KindContextLength, responses.CodeContextLength, "maximum size", 0, false},
+		{400, "", failure("invalid_request_error", "messages.0: bad"), model.KindInvalidRequest, responses.CodeModelError, "messages.0: bad", 0, false},
+		{429, "Retry-After: 2", failure("rate_limit_error", "slow down"), model.KindRateLimited, responses.CodeRateLimit, "slow down", 2 * time.Second, true},
+		{429, "X-Should-Retry: false", failure("rate_limit_error", "enough"), model.KindRateLimited, responses.CodeRateLimit, "enough", 0, false},
+		{500, "", failure("api_error", "Internal server error"), model.KindOverloaded, responses.CodeProviderUnavailable, "500 Internal Server Error", 0, true},
+		{502, "Content-Type: text/html", "<html>secret page</html>", model.KindOverloaded, responses.CodeProviderUnavailable, "502 Bad Gateway", 0, true},
+		{503, "", strings.Repeat("x", 1<<20), model.KindOverloaded, responses.CodeProviderUnavailable, "503 Service Unavailable", 0, true},
+		{504, "", failure("timeout_error", "Request timed out"), model.KindOverloaded, responses.CodeProviderUnavailable, "timed out", 0, true},
+		{529, "", failure("overloaded_error", "Overloaded"), model.KindOverloaded, responses.CodeProviderUnavailable, "answered 529: Overloaded", 0, true},
+		{408, "", ``, model.KindTransport, responses.CodeProviderUnavailable, "408", 0, true},
+		{500, "", failure("api_error", "line\none\u0007 "+strings.Repeat("é", 5000)), model.KindOverloaded, responses.CodeProviderUnavailable, "line one", 0, true},
+		{307, "Location: /v1/elsewhere", ``, model.KindProtocol, responses.CodeModelError, "307", 0, false},
+		{204, "", ``, model.KindProtocol, responses.CodeModelError, "204", 0, false},
+		{200, "Content-Type: application/json", `{}`, model.KindProtocol, responses.CodeModelError, "application/json", 0, false},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprint(tt.status, " ", tt.says), func(t *testing.T) {
+			var calls atomic.Int32
+			tr := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
+				calls.Add(1)
+				w.Header().Set("Content-Type", "application/json")
+				if name, value, ok := strings.Cut(tt.header, ": "); ok {
+					w.Header().Set(name, value)
+				}
+				w.WriteHeader(tt.status)
+				_, _ = io.WriteString(w, tt.body) // a client that has enough hangs up
+			})
+			_, e := modeltest.Ask(t.Context(), t, tr, model.Request{Model: "claude-opus-4-5"})
+			if e == nil {
+				t.Fatal("succeeded")
+			}
+			status := tt.status
+			if status == 200 {
+				status = 0
+			}
+			if e.Kind != tt.kind || e.Code != tt.code || e.Status != status || e.RetryAfter != tt.wait || e.Retryable() != tt.retryable {
+				t.Errorf("%#v (retryable %v)", e, e.Retryable())
+			}
+			if !strings.Contains(e.Message, tt.says) || strings.Contains(e.Message, "<") {
+				t.Errorf("says %q, want %q", e.Message, tt.says)
+			}
+			if n := calls.Load(); n != 1 {
+				t.Errorf("the provider was called %d times", n)
+			}
+		})
+	}
+}
+
+func TestStreamFaults(t *testing.T) {
+	failure := func(kind string) string {
+		return fmt.Sprintf(`{"type":"error","error":{"type":%q,"message":"oops"}}`, kind)
+	}
+	call := `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"f","input":{}}}`
+	tests := []struct {
+		name   string
+		events []string
+		text   string
+		kind   model.ErrorKind
+		says   string
+	}{
+		{"no end", []string{begin, text0, hello}, "hello", model.KindTransport, "ended before"},
+		{"no message_stop", []string{begin, text0, hello, stop0, endTurn}, "hello", model.KindTransport, "ended before"},
+		{"nothing at all", nil, "", model.KindTransport, "ended before"},
+		{"no reason to stop", []string{begin, text0, hello, stop0, stopped}, "hello", model.KindProtocol, "without a reason"},
+		{"an unknown reason to stop", answer("bored", text0, hello, stop0), "hello", model.KindProtocol, `"bored"`},
+		{"garbage", []string{begin, text0, hello, `{"type":`}, "hello", model.KindProtocol, "no JSON object"},
+		{"no type", []string{`{"index":0}`}, "", model.KindProtocol, "no JSON object with a type"},
+		{"a wrong type of a key", []string{begin, text0, `{"type":"content_block_delta","index":"x"}`}, "", model.KindProtocol, "can't be read"},
+		{"begun twice", []string{begin, begin}, "", model.KindProtocol, "twice"},
+		{"not begun", []string{text0}, "", model.KindProtocol, "before message_start"},
+		{"ended before it began", []string{stopped}, "", model.KindProtocol, "before message_start"},
+		{"a block twice", []string{begin, text0, stop0, text0}, "", model.KindProtocol, "block 0 after block 0"},
+		{"blocks out of order", []string{begin, strings.Replace(text0, `"index":0`, `"index":2`, 1), strings.Replace(text0, `"index":0`, `"index":1`, 1)}, "", model.KindProtocol, "block 1 after block 2"},
+		{"a piece of a block that did not begin", []string{begin, hello}, "", model.KindProtocol, "not open"},
+		{"a piece of a block that ended", []string{begin, text0, stop0, hello}, "", model.KindProtocol, "not open"},
+		{"a piece of another block", []string{begin, text0, strings.Replace(hello, `"index":0`, `"index":1`, 1)}, "", model.KindProtocol, "not open"},
+		{"a piece without content", []string{begin, text0, `{"type":"content_block_delta","index":0}`}, "", model.KindProtocol, "empty"},
+		{"a block without content", []string{begin, `{"type":"content_block_start","index":0}`}, "", model.KindProtocol, "without saying"},
+		{"a call without a name", []string{begin, strings.Replace(call, `"name":"f"`, `"name":""`, 1)}, "", model.KindProtocol, "names no tool"},
+		{"overloaded", []string{begin, text0, hello, failure("overloaded_error")}, "hello", model.KindOverloaded, "oops"},
+		{"overloaded at once", []string{failure("overloaded_error")}, "", model.KindOverloaded, "oops"},
+		{"broken", []string{failure("api_error")}, "", model.KindOverloaded, "oops"},
+		{"limited", []string{failure("rate_limit_error")}, "", model.KindRateLimited, "oops"},
+		{"refused", []string{failure("invalid_request_error")}, "", model.KindInvalidRequest, "oops"},
+		{"locked out", []string{failure("permission_error")}, "", model.KindAuthentication, "oops"},
+		{"unknown failure", []string{failure("moon_error")}, "", model.KindOverloaded, "oops"},
+		{"malformed failure", []string{`{"type":"error","error":"odd"}`}, "", model.KindOverloaded, "failed"},
+		{"no failure", []string{`{"type":"error"}`}, "", model.KindOverloaded, "failed"},
+		{"no room", answer("model_context_window_exceeded"), "", model.KindContextLength, "no room"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a, e := modeltest.Ask(t.Context(), t, serve(t, false, replay(tt.events)), model.Request{Model: "claude-opus-5"})
+			if e == nil || e.Kind != tt.kind || !strings.Contains(e.Message, tt.says) || a.Text != tt.text {
+				t.Errorf("got %q and %v, want %q and %s: %s", a.Text, e, tt.text, tt.kind, tt.says)
+			}
+			if wrong := tt.name == "unknown failure"; wrong && e.Retryable() {
+				t.Error("it would be tried again")
+			}
+		})
+	}
+}
+
+// Whatever order, number and cut of events a provider sends, an attempt ends,
+// once, and its own events are in order: modeltest.Ask checks them.
+func TestAnyOrderOfEvents(t *testing.T) {
+	pool := []string{
+		begin, text0, hello, stop0, endTurn, stopped, `{"type":"ping"}`, `{"type":"error","error":{"type":"api_error"}}`, `{"type":"new"}`,
+		`{"type":"content_block_start","index":1,"content_block":{"type":"thinking","thinking":"","signature":""}}`,
+		`{"type":"content_block_delta","index":1,"delta":{"type":"thinking_delta","thinking":"hm"}}`,
+		`{"type":"content_block_delta","index":1,"delta":{"type":"signature_delta","signature":"sig"}}`,
+		`{"type":"content_block_stop","index":1}`,
+		`{"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"toolu_1","name":"f","input":{}}}`,
+		`{"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":"{\"a\":"}}`,
+		`{"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":"1}"}}`,
+		`{"type":"content_block_stop","index":2}`,
+		`{"type":"content_block_start","index":3,"content_block":{"type":"redacted_thinking","data":"d"}}`,
+		`{"type":"content_block_start","index":4,"content_block":{"type":"server_tool_use","id":"s","name":"web_search","input":{}}}`,
+		ending("tool_use")[0], ending("max_tokens")[0], ending("refusal")[0], ending("model_context_window_exceeded")[0],
+	}
+	events := make(chan []string, 1)
+	tr := serve(t, true, func(w http.ResponseWriter, r *http.Request) { replay(<-events)(w, r) })
+	rapid.Check(t, func(rt *rapid.T) {
+		list := rapid.SliceOfN(rapid.SampledFrom(pool), 0, 25).Draw(rt, "events")
+		if rapid.Bool().Draw(rt, "begun") {
+			list = slices.Insert(slices.DeleteFunc(list, func(ev string) bool { return ev == begin }), 0, begin)
+		}
+		if rapid.Bool().Draw(rt, "sorted") { // a legal order, mostly
+			slices.SortStableFunc(list, func(a, b string) int { return slices.Index(pool, a) - slices.Index(pool, b) })
+		}
+		events <- list
+		modeltest.Ask(t.Context(), t, tr, model.Request{Model: "claude-opus-5"})
+	})
+}
+
+// stall sends the beginning of an answer and then nothing until the client goes.
+func stall(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body) // else the server does not see the client go
+	w.Header().Set("Content-Type", "text/event-stream")
+	_, _ = io.WriteString(w, stream(begin, text0, hello))
+	w.(http.Flusher).Flush()
+	<-r.Context().Done()
+}
+
+func TestSilence(t *testing.T) {
+	impatient := func(o *anthropic.Options) { o.IdleTimeout = 50 * time.Millisecond }
+	a, e := modeltest.Ask(t.Context(), t, serve(t, false, stall, impatient), model.Request{})
+	if e == nil || e.Kind != model.KindTransport || !strings.Contains(e.Message, "no event for 50ms") || a.Text != "hello" {
+		t.Errorf("%+v %v", a, e)
+	}
+	never := serve(t, true, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else the server does not see the client go
+		<-r.Context().Done()
+	}, impatient)
+	if _, e := modeltest.Ask(t.Context(), t, never, model.Request{}); e == nil || e.Kind != model.KindTransport || !strings.Contains(e.Message, "no event for 50ms") {
+		t.Errorf("before the headers: %v", e)
+	}
+}
+
+// An attempt can be cancelled at any of its events, before them and before there
+// is an answer.
+func TestCancelAtAnyMoment(t *testing.T) {
+	tr := serve(t, false, stall)
+	for at := range 3 { // message_start makes no event; then there are two
+		ctx, cancel := context.WithCancel(t.Context())
+		if at == 0 {
+			cancel()
+		}
+		n := 0
+		var last error
+		for _, err := range tr.Stream(ctx, model.Request{Model: "claude-opus-5"}) {
+			if n++; n == at {
+				cancel()
+			}
+			last = err
+		}
+		cancel()
+		if e, ok := errors.AsType[*model.Error](last); !ok || e.Kind != model.KindCancelled || !errors.Is(e, context.Canceled) {
+			t.Errorf("at event %d: %#v", at, last)
+		}
+	}
+	waiting := make(chan struct{})
+	silent := serve(t, true, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else the server does not see the client go
+		close(waiting)
+		<-r.Context().Done()
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-waiting; cancel() }()
+	if _, e := modeltest.Ask(ctx, t, silent, model.Request{}); e == nil || e.Kind != model.KindCancelled {
+		t.Errorf("before an answer: %v", e)
+	}
+}
+
+func TestReaderMayStop(t *testing.T) {
+	tr := serve(t, false, stall)
+	for ev, err := range tr.Stream(t.Context(), model.Request{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Kind == model.TextDelta {
+			break
+		}
+	}
+}
+
+func TestBrokenConnections(t *testing.T) {
+	reset := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, stream(begin, text0, hello)+"event: message_stop\ndata: {\"type\":\"mess")
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	a, e := modeltest.Ask(t.Context(), t, reset, model.Request{})
+	if e == nil || e.Kind != model.KindTransport || a.Text != "hello" || !e.Retryable() {
+		t.Errorf("reset: %+v %v", a, e)
+	}
+	gone, err := anthropic.New(anthropic.Options{SocketPath: filepath.Join(t.TempDir(), "gone.sock"), ExtraHeaders: map[string]string{"X-Token": modeltest.Sentinel}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, e := modeltest.Ask(t.Context(), t, gone, model.Request{}); e == nil || e.Kind != model.KindTransport || !e.Retryable() {
+		t.Errorf("no socket: %v", e)
+	}
+}
+
+// An event that exceeds the limit is refused without being kept whole.
+func TestHugeEvent(t *testing.T) {
+	tr := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "event: content_block_delta\ndata: ")
+		for piece, n := strings.Repeat("x", 1<<16), 0; n < 100<<20; n += len(piece) {
+			if _, err := io.WriteString(w, piece); err != nil {
+				return
+			}
+		}
+		_, _ = io.WriteString(w, "\n\n") // the client has gone by now
+	})
+	if _, e := modeltest.Ask(t.Context(), t, tr, model.Request{}); e == nil || e.Kind != model.KindProtocol || !strings.Contains(e.Message, "32 MiB") {
+		t.Errorf("%v", e)
+	}
+}
+
+// Arguments, thoughts and signatures without end are refused.
+func TestHugeBlocks(t *testing.T) {
+	piece := strings.Repeat("x", 1<<20)
+	for name, events := range map[string][2]string{
+		"arguments": {`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"f"}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"` + piece + `"}}`},
+		"thinking":  {`{"type":"content_block_start","index":0,"content_block":{"type":"thinking"}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"` + piece + `"}}`},
+		"signature": {`{"type":"content_block_start","index":0,"content_block":{"type":"thinking"}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"` + piece + `"}}`},
+	} {
+		tr := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, stream(begin, events[0]))
+			for more := stream(events[1]); ; {
+				if _, err := io.WriteString(w, more); err != nil {
+					return
+				}
+			}
+		})
+		if _, e := modeltest.Ask(t.Context(), t, tr, model.Request{}); e == nil || e.Kind != model.KindProtocol || !strings.Contains(e.Message, "16 MiB") {
+			t.Errorf("%s: %v", name, e)
+		}
+	}
+}
+
+func TestMissingKey(t *testing.T) {
+	t.Setenv("ANTHROPIC_API_KEY", "sk-of-the-environment") // nobody reads it here
+	t.Setenv("ANTHROPIC_AUTH_TOKEN", "token-of-the-environment")
+	t.Setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:1")
+	tr, err := anthropic.New(anthropic.Options{BaseURL: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check, ok := errors.AsType[*responses.Error](tr.Check("claude-opus-5"))
+	if !ok || check.Code != responses.CodeMissingCredentials || !strings.Contains(check.Error(), "ANTHROPIC_API_KEY") {
+		t.Errorf("%#v", check)
+	}
+	_, e := modeltest.Ask(t.Context(), t, tr, model.Request{})
+	if e == nil || e.Code != responses.CodeMissingCredentials || !strings.Contains(e.Message, "ANTHROPIC_API_KEY") || e.Retryable() {
+		t.Errorf("%#v", e)
+	}
+	for _, bad := range []string{"api.anthropic.com", "ftp://x/", "http://", "http://%zz"} {
+		_, err := anthropic.New(anthropic.Options{BaseURL: bad})
+		if e, ok := errors.AsType[*responses.Error](err); !ok || e.Param != "ANTHROPIC_BASE_URL" {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// The rounds of a turn share a connection.
+func TestConnectionIsKept(t *testing.T) {
+	var mu sync.Mutex
+	peers := make(map[string]bool)
+	whole := replay(answer("end_turn", text0, hello, stop0))
+	tr := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		peers[r.RemoteAddr] = true
+		mu.Unlock()
+		whole(w, r)
+	})
+	for range 5 {
+		if _, e := modeltest.Ask(t.Context(), t, tr, model.Request{}); e != nil {
+			t.Fatal(e)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(peers) != 1 {
+		t.Errorf("5 requests took %d connections", len(peers))
+	}
+}

@@ -1,0 +1,47 @@
+package anthropic
+
+import (
+	"encoding/json"
+
+	"holon/agentd/model"
+)
+
+// thought is a block of thinking as it was streamed. The API wants it back as it
+// was, to the byte, or refuses the conversation; so all of it is kept in the
+// opaque content of a reasoning item, and the summary that a client sees, and may
+// change, is never sent.
+type thought struct {
+	Type      string  `json:"type"` // thinking or redacted_thinking
+	Thinking  *string `json:"thinking,omitempty"`
+	Signature *string `json:"signature,omitempty"`
+	Data      string  `json:"data,omitempty"`
+}
+
+// Types of blocks that hold thoughts.
+const (
+	typeThinking = "thinking"
+	typeRedacted = "redacted_thinking"
+)
+
+// seal returns the opaque content for a thought.
+func (t thought) seal() (string, error) {
+	b, err := json.Marshal(t)
+	return model.Seal(provider, string(b)), err
+}
+
+// unsealThought returns the block that opaque content holds, and false for what
+// another provider or nobody wrote. A client may send anything.
+func unsealThought(sealed string) (block, bool) {
+	content, ok := model.Unseal(provider, sealed)
+	var t thought
+	if !ok || json.Unmarshal([]byte(content), &t) != nil {
+		return block{}, false
+	}
+	switch {
+	case t.Type == typeThinking && t.Thinking != nil && t.Signature != nil:
+		return block{Type: typeThinking, Thinking: t.Thinking, Signature: t.Signature}, true
+	case t.Type == typeRedacted && t.Data != "":
+		return block{Type: typeRedacted, Data: t.Data}, true
+	}
+	return block{}, false
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,8 @@ type server struct {
 	ready  time.Duration // from the spawn to the first answer
 	pid    int
 	stop   func() error
+	state  string // agentd: its directories
+	output string
 }
 
 // serve starts cmd and waits until it answers path at socket.
@@ -78,7 +81,7 @@ func (r *rig) newSkills() (string, error) {
 }
 
 // serveAgentd starts agentd as a process of the host, in front of the model.
-func (r *rig) serveAgentd(ctx context.Context, skills string) (*server, error) {
+func (r *rig) serveAgentd(ctx context.Context, skills string, flags ...string) (*server, error) {
 	dir, err := r.newDir()
 	if err != nil {
 		return nil, err
@@ -87,6 +90,7 @@ func (r *rig) serveAgentd(ctx context.Context, skills string) (*server, error) {
 	cmd := exec.CommandContext(ctx, r.agentd, "serve", "--socket", socket, "--input-dir", filepath.Join(dir, "input"),
 		"--output-dir", filepath.Join(dir, "output"), "--state-dir", filepath.Join(dir, "state"),
 		"--workspace-dir", filepath.Join(dir, "workspace"), "--skills-dir", skills, "--model", "openai/"+modelName)
+	cmd.Args = append(cmd.Args, flags...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "OPENAI_BASE_URL=" + r.model, "OPENAI_API_KEY=sk-bench-0123456789abcdef"}
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
@@ -99,6 +103,7 @@ func (r *rig) serveAgentd(ctx context.Context, skills string) (*server, error) {
 		text, _ := os.ReadFile(log.Name()) // explains err, if it is there
 		return nil, fmt.Errorf("start agentd: %w\n%s", err, text)
 	}
+	s.state, s.output = filepath.Join(dir, "state"), filepath.Join(dir, "output")
 	return s, nil
 }
 
@@ -184,12 +189,61 @@ func (r *rig) useAndRest(ctx context.Context, s *server) error {
 			return err
 		}
 	}
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(2 * time.Second):
-		return nil
+	return rest(ctx, 2*time.Second)
+}
+
+// measureIdle is the memory of a stream whose model is silent: a thousand of
+// them are open at once.
+func measureIdle(ctx context.Context, r *rig) (_ []row, err error) {
+	end := r.scope()
+	defer func() { err = errors.Join(err, end()) }()
+	n := r.samples(1000, 100)
+	relay, agentd, err := r.pair(ctx, n)
+	if err != nil {
+		return nil, err
 	}
+	floor, err := relay.idleStreams(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	ours, err := agentd.idleStreams(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	return []row{{ID: "P10", What: fmt.Sprintf("resident memory for each of %d idle streams", n), Against: "relay, durable", Unit: unitKB, Floor: floor, Ours: ours, Ratio: ours / floor}}, nil
+}
+
+// idleStreams returns how much memory a stream takes that waits for its model,
+// in kilobytes.
+func (t *target) idleStreams(ctx context.Context, n int) (each float64, err error) {
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	if _, err := t.stream(ctx, ask{Model: modelName, Input: "Say something."}, false); err != nil {
+		return 0, err
+	}
+	before, err := t.resident()
+	if err != nil {
+		return 0, err
+	}
+	_, _, err = parallel(ctx, n, 16, func(_ context.Context, _ int) error { // the streams outlive this
+		resp, err := t.do(ctx, http.MethodPost, "/responses", ask{Model: "fake-1-600000000", Input: "Say something.", Stream: true, Holon: map[string]any{"on_disconnect": "cancel"}})
+		if err != nil {
+			return err
+		}
+		if _, err := resp.Body.Read(make([]byte, 1)); err != nil {
+			return err
+		}
+		context.AfterFunc(ctx, func() { _ = resp.Body.Close() })
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	if err := rest(ctx, 2*time.Second); err != nil {
+		return 0, err
+	}
+	after, err := t.resident()
+	return (after - before) * 1000 / float64(n), err
 }
 
 // resident returns VmRSS in megabytes.

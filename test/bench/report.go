@@ -17,10 +17,14 @@ import (
 const (
 	unitMS = "ms"
 	unitMB = "MB" // of a million bytes
+	unitKB = "KB" // of a thousand
+
+	unitRate  = "/s"
+	unitCount = ""
 )
 
-// row is one line of the result. Either MaxRatio or MaxOurs is the goal; with
-// neither the row is there for information.
+// row is one line of the result. One of MaxRatio, MinRatio and MaxOurs is the
+// goal; with none the row is there for information. A Floor of zero is none.
 type row struct {
 	ID       string             `json:"id"`
 	What     string             `json:"what"`
@@ -30,7 +34,8 @@ type row struct {
 	Ours     float64            `json:"ours"`
 	Ratio    float64            `json:"ratio"`
 	MaxRatio float64            `json:"max_ratio,omitempty"`
-	MaxOurs  float64            `json:"max_ours,omitempty"`
+	MinRatio float64            `json:"min_ratio,omitempty"` // of a rate
+	MaxOurs  *float64           `json:"max_ours,omitempty"`
 	Met      *bool              `json:"met,omitempty"`
 	Parts    map[string]float64 `json:"parts,omitempty"` // of ours and of the floor, in the same unit
 }
@@ -51,9 +56,16 @@ func (r row) ratioGoal(most float64) row {
 	return r
 }
 
+// leastGoal is the goal of a rate.
+func (r row) leastGoal(least float64) row {
+	met := r.Ratio >= least
+	r.MinRatio, r.Met = least, &met
+	return r
+}
+
 func (r row) absoluteGoal(most float64) row {
 	met := r.Ours <= most
-	r.MaxOurs, r.Met = most, &met
+	r.MaxOurs, r.Met = &most, &met
 	return r
 }
 
@@ -110,14 +122,21 @@ func (r report) writeTable(w io.Writer) error {
 	fmt.Fprintln(table, "| metric\t| what\t| floor\t| floor is\t| ours\t| ratio\t| goal\t| met\t|")
 	fmt.Fprintln(table, "|---\t|---\t|---\t|---\t|---\t|---\t|---\t|---\t|")
 	for _, row := range r.Rows {
-		fmt.Fprintf(table, "| %s\t| %s\t| %s\t| %s\t| %s\t| %.2f\t| %s\t| %s\t|\n",
-			row.ID, row.What, figure(row.Floor, row.Unit), row.Against, figure(row.Ours, row.Unit), row.Ratio, row.goal(), row.verdict())
+		floor, against, ratio := "–", "–", "–"
+		if row.Floor != 0 {
+			floor, against, ratio = figure(row.Floor, row.Unit), row.Against, fmt.Sprintf("%.2f", row.Ratio)
+		}
+		fmt.Fprintf(table, "| %s\t| %s\t| %s\t| %s\t| %s\t| %s\t| %s\t| %s\t|\n", row.ID, row.What, floor, against, figure(row.Ours, row.Unit), ratio, row.goal(), row.verdict())
 	}
 	return table.Flush()
 }
 
 func figure(value float64, unit string) string {
 	switch {
+	case unit == unitCount:
+		return fmt.Sprint(int(value))
+	case unit == unitRate && value >= 10_000:
+		return fmt.Sprintf("%.0f k%s", value/1000, unit)
 	case value >= 100:
 		return fmt.Sprintf("%.0f %s", value, unit)
 	case value >= 10:
@@ -130,8 +149,10 @@ func (r row) goal() string {
 	switch {
 	case r.MaxRatio > 0:
 		return fmt.Sprintf("≤ %g×", r.MaxRatio)
-	case r.MaxOurs > 0:
-		return fmt.Sprintf("≤ %g %s", r.MaxOurs, r.Unit)
+	case r.MinRatio > 0:
+		return fmt.Sprintf("≥ %g×", r.MinRatio)
+	case r.MaxOurs != nil:
+		return strings.TrimSpace(fmt.Sprintf("≤ %g %s", *r.MaxOurs, r.Unit))
 	}
 	return "–"
 }

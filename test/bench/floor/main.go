@@ -31,7 +31,7 @@ func main() {
 func run(args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "serve":
-		return serve("unix", args[1], http.HandlerFunc(answer))
+		return serve("unix", args[1], http.HandlerFunc(ok))
 	case len(args) == 4 && args[0] == "relay":
 		return serve("unix", args[1], newRelay(args[2], args[3]))
 	case len(args) == 1 && args[0] == "model":
@@ -40,7 +40,7 @@ func run(args []string) error {
 	return errors.New("usage: floor serve SOCKET | relay SOCKET DIR MODEL | model")
 }
 
-func answer(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
+func ok(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
 
 // serve serves h until SIGTERM and prints where. As process 1 of a container
 // it would otherwise ignore the signal.

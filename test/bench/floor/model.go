@@ -1,24 +1,27 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
 	"sync"
+	"time"
 )
 
-// model speaks as much of the Responses API as a client that streams needs. The
-// name fake-N means an answer of N text deltas, sent in one piece, so that what
-// is measured in front of it is never the model.
+// model speaks as much of the Responses API as a client needs. The name fake-N
+// means an answer of N text deltas, sent in one piece, so that what is measured
+// in front of it is never the model. fake-N-GAP sends a delta every GAP
+// microseconds, each with the time at which it was sent.
 type model struct {
 	mu      sync.Mutex
-	answers map[string][]byte // by model name
+	answers map[string]*answer // by model name
 }
 
 func newModel() http.Handler {
-	m := &model{answers: make(map[string][]byte)}
+	m := &model{answers: make(map[string]*answer)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/responses", m.create)
 	return mux
@@ -30,40 +33,74 @@ func (m *model) create(w http.ResponseWriter, r *http.Request) {
 		Stream bool   `json:"stream"`
 	}
 	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<20)).Decode(&request)
-	if err != nil || !request.Stream {
-		http.Error(w, "send a JSON object with stream: true", http.StatusBadRequest)
-		return
-	}
-	answer, err := m.answer(request.Model)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusNotFound)
+		http.Error(w, "send a JSON object", http.StatusBadRequest)
 		return
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	_, _ = w.Write(answer) // a client that left is not our business
+	match := namePattern.FindStringSubmatch(request.Model)
+	if match == nil {
+		http.Error(w, fmt.Sprintf("no model %.80q; the models are fake-N and fake-N-GAP", request.Model), http.StatusNotFound)
+		return
+	}
+	deltas, _ := strconv.Atoi(match[1])
+	a := m.answer(request.Model, deltas)
+	switch {
+	case !request.Stream:
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(a.whole) // a client that left is not our business
+	case match[2] == "":
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = w.Write(a.frames)
+	default:
+		gap, _ := strconv.Atoi(match[2])
+		w.Header().Set("Content-Type", "text/event-stream")
+		a.pace(r.Context(), w, deltas, time.Duration(gap)*time.Microsecond)
+	}
 }
 
-var namePattern = regexp.MustCompile(`^fake-(\d{1,6})$`)
+var namePattern = regexp.MustCompile(`^fake-(\d{1,6})(?:-(\d{1,9}))?$`)
 
-// answer returns the whole stream of a model, made once.
-func (m *model) answer(name string) ([]byte, error) {
-	match := namePattern.FindStringSubmatch(name)
-	if match == nil {
-		return nil, fmt.Errorf("no model %.80q; the models are fake-N", name)
-	}
+// answer is what a model says.
+type answer struct {
+	frames []byte // as a stream
+	head   int    // frames before the first delta
+	tail   int    // where frames go on after the last
+	whole  []byte // as one JSON object
+}
+
+// answer returns the answer of a model, made once.
+func (m *model) answer(name string, deltas int) *answer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.answers[name] == nil {
-		deltas, _ := strconv.Atoi(match[1])
 		m.answers[name] = answerOf(name, deltas)
 	}
-	return m.answers[name], nil
+	return m.answers[name]
+}
+
+// pace sends the answer with its deltas at regular times.
+func (a *answer) pace(ctx context.Context, w http.ResponseWriter, deltas int, gap time.Duration) {
+	flush := http.NewResponseController(w).Flush
+	_, _ = w.Write(a.frames[:a.head])
+	_ = flush()
+	ticks := time.NewTicker(gap)
+	defer ticks.Stop()
+	for n := range deltas {
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return
+		}
+		_, _ = fmt.Fprintf(w, `data: {"type":"response.output_text.delta","sequence_number":%d,"item_id":"msg_floor","output_index":0,"content_index":0,"delta":"t%d ","logprobs":[]}`+"\n\n", 4+n, time.Now().UnixNano())
+		_ = flush()
+	}
+	_, _ = w.Write(a.frames[a.tail:])
 }
 
 type object = map[string]any
 
 // answerOf is the event sequence of one message of the given number of deltas.
-func answerOf(name string, deltas int) []byte {
+func answerOf(name string, deltas int) *answer {
 	const delta = "word "
 	s := &sequence{}
 	var text string
@@ -86,15 +123,26 @@ func answerOf(name string, deltas int) []byte {
 	s.add("response.in_progress", object{"response": response("in_progress", []any{})})
 	s.add("response.output_item.added", object{"output_index": 0, "item": item("in_progress")})
 	s.add("response.content_part.added", at(object{"part": part("")}))
+	a := &answer{head: len(s.frames)}
 	for range deltas {
 		text += delta
 		s.add("response.output_text.delta", at(object{"delta": delta, "logprobs": []any{}}))
 	}
+	a.tail = len(s.frames)
 	s.add("response.output_text.done", at(object{"text": text, "logprobs": []any{}}))
 	s.add("response.content_part.done", at(object{"part": part(text)}))
 	s.add("response.output_item.done", object{"output_index": 0, "item": item("completed", part(text))})
 	s.add("response.completed", object{"response": response("completed", []any{item("completed", part(text))})})
-	return s.frames
+	a.frames, a.whole = s.frames, encoded(response("completed", []any{item("completed", part(text))}))
+	return a
+}
+
+func encoded(v object) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // maps of strings and numbers always marshal
+	}
+	return data
 }
 
 // sequence collects numbered events as server-sent events.
@@ -106,9 +154,5 @@ type sequence struct {
 func (s *sequence) add(kind string, fields object) {
 	fields["type"], fields["sequence_number"] = kind, s.next
 	s.next++
-	data, err := json.Marshal(fields)
-	if err != nil {
-		panic(err) // maps of strings and numbers always marshal
-	}
-	s.frames = fmt.Appendf(s.frames, "event: %s\ndata: %s\n\n", kind, data)
+	s.frames = fmt.Appendf(s.frames, "event: %s\ndata: %s\n\n", kind, encoded(fields))
 }

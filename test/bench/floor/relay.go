@@ -28,9 +28,9 @@ type relay struct {
 
 func newRelay(dir, model string) http.Handler {
 	r := &relay{dir: dir, model: model}
-	r.client.Transport = &http.Transport{MaxIdleConnsPerHost: 16, DisableCompression: true, ReadBufferSize: 64 << 10}
+	r.client.Transport = &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true, ReadBufferSize: 64 << 10}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /health", answer)
+	mux.HandleFunc("GET /health", ok)
 	mux.HandleFunc("POST /responses", r.create)
 	return mux
 }
@@ -72,9 +72,30 @@ func (r *relay) turn(w http.ResponseWriter, req *http.Request) error {
 	if answered.StatusCode != http.StatusOK {
 		return fmt.Errorf("the model answers %s", answered.Status)
 	}
+	if !request.Stream {
+		return whole(w, log, answered.Body)
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := &relayed{log: log, client: w, control: http.NewResponseController(w)}
 	return out.all(answered.Body)
+}
+
+// whole passes an answer on that comes in one piece.
+func whole(w http.ResponseWriter, log *os.File, body io.Reader) error {
+	var response object
+	if err := json.NewDecoder(body).Decode(&response); err != nil {
+		return err
+	}
+	data := append(encoded(response), '\n')
+	if _, err := log.Write(data); err != nil {
+		return err
+	}
+	if err := syscall.Fdatasync(int(log.Fd())); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, err := w.Write(data)
+	return err
 }
 
 func (r *relay) newLog() (*os.File, error) {
@@ -119,7 +140,7 @@ func (o *relayed) all(body io.Reader) error {
 				return err
 			}
 		}
-		if in.Buffered() == 0 || err != nil {
+		if in.Buffered() == 0 || len(o.frames) > 256<<10 || err != nil {
 			if err := o.flush(); err != nil {
 				return err
 			}

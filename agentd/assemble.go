@@ -102,6 +102,7 @@ func transports(cfg Config) (resolver *model.Resolver, release func() error, err
 	if socket := cfg.gateway(); socket != "" {
 		openaiOptions, anthropicOptions = openai.Options{SocketPath: socket}, anthropic.Options{SocketPath: socket}
 	}
+	openaiOptions.Freeform = cfg.Freeform
 	gpt, err := openai.New(openaiOptions)
 	if err != nil {
 		return nil, nil, err

@@ -53,6 +53,7 @@ type Config struct {
 	StreamBytes  int64         `env:"HOLON_STREAM_LOG_BYTES"`
 	TurnLogBytes int64         `env:"HOLON_TURN_LOG_BYTES"`
 	LogBytes     int64         `env:"HOLON_LOG_BYTES"`
+	Freeform     bool          `env:"HOLON_FREEFORM_TOOLS"`
 
 	// What the protocol and not the operator settles; tests shorten it.
 	WebSocketLifetime time.Duration // of a connection
@@ -155,6 +156,7 @@ func (c *Config) Bind(fs *flag.FlagSet) {
 	fs.Int64Var(&c.StreamBytes, "stream-log-bytes", c.StreamBytes, "`bytes` of each output stream of a command that are kept in a file")
 	fs.Int64Var(&c.TurnLogBytes, "turn-log-bytes", c.TurnLogBytes, "`bytes` of output that the commands of one turn may leave in files")
 	fs.Int64Var(&c.LogBytes, "log-bytes", c.LogBytes, "`bytes` of output that the commands of all turns may leave in files under --output-dir")
+	fs.BoolVar(&c.Freeform, "freeform-tools", c.Freeform, "let models of openai/ that may know it write patches as plain text, by a grammar, instead of as JSON")
 	fs.Int64Var(&c.MinFree, "min-free-bytes", c.MinFree, "free disk space below which new turns are refused")
 }
 

@@ -15,6 +15,7 @@ type Capabilities struct {
 
 	NoTools      bool // functions cannot be offered
 	NoStructured bool // an answer cannot be given a form
+	Freeform     bool // tools in free form
 }
 
 // Capable is implemented by transports whose models take more than text. name is

@@ -76,6 +76,17 @@ type Tool struct {
 	Description string
 	Parameters  json.RawMessage // JSON Schema object, or nil for none
 	Strict      *bool
+	Freeform    *Freeform // its other form, for transports that declare it; nil for none
+}
+
+// Freeform lets a model write one argument as plain text, without the quoting of
+// JSON. The events of such a call, and its item, have the argument in JSON all
+// the same.
+type Freeform struct {
+	Argument    string // name of the string argument that the text becomes
+	Description string // of the tool in this form
+	Syntax      string // of Definition: "lark" or "regex"
+	Definition  string
 }
 
 // EventKind says what an Event is.

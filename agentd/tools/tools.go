@@ -33,9 +33,10 @@ type Definition struct {
 // JSON. A transport that offers it hands the call on in the JSON form: an object
 // whose only member is Argument.
 type Grammar struct {
-	Argument   string // name of the string argument that the text becomes
-	Syntax     string // "lark" or "regex"
-	Definition string
+	Argument    string // name of the string argument that the text becomes
+	Description string // what a model is told in the place of the Definition's
+	Syntax      string // of Definition: "lark" or "regex"
+	Definition  string
 }
 
 // Call is one request of a model. All of it is untrusted.

@@ -85,7 +85,11 @@ func (r *runner) modelRequest() model.Request {
 	}
 	for _, def := range r.Tools.Definitions() {
 		if !r.clientTools[def.Name] {
-			req.Tools = append(req.Tools, model.Tool{Name: def.Name, Description: def.Description, Parameters: def.Parameters})
+			mt := model.Tool{Name: def.Name, Description: def.Description, Parameters: def.Parameters}
+			if g := def.Freeform; g != nil {
+				mt.Freeform = &model.Freeform{Argument: g.Argument, Description: g.Description, Syntax: g.Syntax, Definition: g.Definition}
+			}
+			req.Tools = append(req.Tools, mt)
 		}
 	}
 	for _, tool := range q.Tools {

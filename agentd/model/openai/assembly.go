@@ -30,6 +30,7 @@ var errStopped = errors.New("the reader stopped")
 // said then.
 type assembly struct {
 	provider  string
+	forms     freeform
 	yield     func(model.Event) bool
 	requestID string
 	more      bool // the provider's next event has come already
@@ -40,8 +41,8 @@ type assembly struct {
 	queued int
 }
 
-func newAssembly(provider string, yield func(model.Event) bool) *assembly {
-	return &assembly{provider: provider, yield: yield, items: make(map[int]*item), calls: make(map[string]bool)}
+func newAssembly(provider string, forms freeform, yield func(model.Event) bool) *assembly {
+	return &assembly{provider: provider, forms: forms, yield: yield, items: make(map[int]*item), calls: make(map[string]bool)}
 }
 
 // take handles one event. done is true after the provider's terminal event.
@@ -228,7 +229,7 @@ func (a *assembly) finish(complete bool) error {
 		case it.kind == reasoning:
 			err = a.push(it, model.Event{Kind: model.ReasoningEnd})
 		case it.kind == call:
-			err = a.push(it, it.callEnd())
+			err = a.endCall(it)
 		}
 		if err != nil {
 			return err

@@ -68,11 +68,15 @@ func FuzzAssembly(f *testing.F) {
 	f.Add([]byte(`{"type":"response.output_item.done","output_index":-1,"item":{"type":"reasoning","summary":[{"type":"summary_text","text":"a"}]}}
 {"type":"response.reasoning_summary_part.done","output_index":-1}
 {"type":"response.incomplete","response":{"incomplete_details":{"reason":"max_output_tokens"}}}`))
+	f.Add([]byte(`{"type":"response.output_item.added","output_index":0,"item":{"type":"custom_tool_call","name":"f","call_id":"c"}}
+{"type":"response.custom_tool_call_input.delta","output_index":0,"delta":"a\"\ud83d"}
+{"type":"response.custom_tool_call_input.done","output_index":0,"input":"a\"😀"}
+{"type":"response.completed","response":{"output":[]}}`))
 	f.Add([]byte(`{"type":"error","error":"x"}`))
 	f.Add([]byte(`{"type":"response.output_item.added","output_index":0,"item":null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		open := model.EventKind(0)
-		a := newAssembly(openAI, func(ev model.Event) bool {
+		a := newAssembly(openAI, freeform{"f": "text"}, func(ev model.Event) bool {
 			switch ev.Kind {
 			case model.MessageBegin, model.ReasoningBegin, model.CallBegin:
 				open = ev.Kind

@@ -14,14 +14,14 @@ const unanswered = "There is no output: the call was not answered."
 // encodeInput returns the conversation in the provider's terms, a list in JSON.
 // No item has an id: the provider stores nothing of ours and refuses ids that it
 // does not know.
-func encodeInput(provider string, items []responses.Item) ([]byte, error) {
+func encodeInput(provider string, forms freeform, items []responses.Item) ([]byte, error) {
 	answered := make(map[string]bool)
 	for _, item := range items {
 		if o, ok := item.(*responses.FunctionCallOutput); ok {
 			answered[o.CallID] = true
 		}
 	}
-	l := &list{provider: provider, buf: make([]byte, 0, 128*len(items))}
+	l := &list{provider: provider, forms: forms, buf: make([]byte, 0, 128*len(items))}
 	l.open()
 	for i, item := range items {
 		if err := l.item(item, answered); err != nil {
@@ -37,6 +37,7 @@ func encodeInput(provider string, items []responses.Item) ([]byte, error) {
 // encoding/json takes several times as long.
 type list struct {
 	provider string
+	forms    freeform
 	buf      []byte
 	fresh    bool // the innermost open list is empty so far
 }
@@ -75,15 +76,21 @@ func (l *list) item(item responses.Item, answered map[string]bool) error {
 	case *responses.Message:
 		return l.message(item)
 	case *responses.ToolCall:
-		l.call(item.CallID, item.Name, item.Arguments)
-		return l.output(item.CallID, append([]responses.Part{responses.InputText(item.Output)}, item.Media...))
+		output := responses.ItemFunctionCallOutput
+		if text, ok := l.forms.text(item.Name, item.Arguments); ok {
+			output = itemCustomOutput
+			l.call(itemCustomCall, item.CallID, item.Name, "input", text)
+		} else {
+			l.call(responses.ItemFunctionCall, item.CallID, item.Name, "arguments", item.Arguments)
+		}
+		return l.output(output, item.CallID, append([]responses.Part{responses.InputText(item.Output)}, item.Media...))
 	case *responses.FunctionCall:
-		l.call(item.CallID, item.Name, item.Arguments)
+		l.call(responses.ItemFunctionCall, item.CallID, item.Name, "arguments", item.Arguments)
 		if !answered[item.CallID] {
-			return l.output(item.CallID, []responses.Part{responses.InputText(unanswered)})
+			return l.output(responses.ItemFunctionCallOutput, item.CallID, []responses.Part{responses.InputText(unanswered)})
 		}
 	case *responses.FunctionCallOutput:
-		return l.output(item.CallID, item.Output)
+		return l.output(responses.ItemFunctionCallOutput, item.CallID, item.Output)
 	case *responses.Reasoning:
 		// Without its encrypted form a thought means nothing to a provider that
 		// stored none.
@@ -129,18 +136,19 @@ func (l *list) message(m *responses.Message) error {
 	return nil
 }
 
-func (l *list) call(callID, name, arguments string) {
-	l.begin(responses.ItemFunctionCall)
+// call adds a call, which says what it says under key.
+func (l *list) call(itemType, callID, name, key, said string) {
+	l.begin(itemType)
 	l.str("call_id", callID)
 	l.str("name", name)
-	l.str("arguments", arguments)
+	l.str(key, said)
 	l.close()
 }
 
 // output adds what a call gave: text alone as a string, the form that every
 // server of this API reads, else a list of parts.
-func (l *list) output(callID string, output []responses.Part) error {
-	l.begin(responses.ItemFunctionCallOutput)
+func (l *list) output(itemType, callID string, output []responses.Part) error {
+	l.begin(itemType)
 	l.str("call_id", callID)
 	switch {
 	case len(output) == 0:

@@ -27,6 +27,7 @@ type item struct {
 	part    bool            // something of the open part was
 	args    strings.Builder // call: what was passed on
 	joins   joins
+	opening string // call in free form: the JSON before its text
 }
 
 // joins is the text that a piece of an item continues.
@@ -52,8 +53,8 @@ func (a *assembly) added(index int, raw json.RawMessage) error {
 		it.kind, it.begin.Kind = message, model.MessageBegin
 	case responses.ItemReasoning:
 		it.kind, it.begin.Kind = reasoning, model.ReasoningBegin
-	case responses.ItemFunctionCall, "custom_tool_call":
-		// A custom tool is none of ours; as a call it gets an answer that says so.
+	case responses.ItemFunctionCall, itemCustomCall:
+		// A custom tool that was not offered gets, as a call, an answer that says so.
 		it.kind, it.begin.Kind = call, model.CallBegin
 	default:
 		return nil // a tool of the provider's own, or something newer than this code
@@ -72,6 +73,9 @@ func (a *assembly) added(index int, raw json.RawMessage) error {
 			return protocolError(fmt.Sprintf("the provider's call in item %d names no tool", index))
 		}
 		it.begin.CallID, it.begin.Name = a.callID(w.CallID), w.Name
+		if itemType == itemCustomCall {
+			it.opening = a.forms.opening(w.Name)
+		}
 	}
 	a.items[index] = it
 	a.open = append(a.open, it)
@@ -135,6 +139,16 @@ func (a *assembly) endText(it *item) error {
 
 // say passes text of an item on.
 func (a *assembly) say(it *item, kind model.EventKind, text string, probs []responses.LogProb) error {
+	if it.opening != "" {
+		text = escaped(text)
+		if it.args.Len() == 0 {
+			text = it.opening + text
+		}
+	}
+	return a.pass(it, kind, text, probs)
+}
+
+func (a *assembly) pass(it *item, kind model.EventKind, text string, probs []responses.LogProb) error {
 	it.said, it.part = true, true
 	if it.kind == call {
 		if it.args.Len()+len(text) > maxArguments {
@@ -159,16 +173,21 @@ func kindOf(kind model.EventKind) itemKind {
 // what no delta brought. What was passed on already stands, even if it differs.
 func (a *assembly) rest(index int, kind model.EventKind, whole string) error {
 	it := a.items[index]
-	if it == nil {
+	if it == nil || it.ended || it.kind != kindOf(kind) {
 		return nil
 	}
 	if it.kind == call {
+		if it.opening != "" {
+			whole = it.opening + escaped(whole)
+		}
 		tail, extends := strings.CutPrefix(whole, it.args.String())
-		if !extends {
+		if !extends || tail == "" {
 			return nil
 		}
-		whole = tail
-	} else if it.part {
+		it.joins = joins{} // what was kept back is in the whole
+		return a.pass(it, kind, tail, nil)
+	}
+	if it.part {
 		return nil
 	}
 	it.joins = joins{} // what was kept back is in the whole
@@ -229,7 +248,7 @@ func (a *assembly) ended(index int, raw json.RawMessage) error {
 	case it.kind == reasoning:
 		err = a.push(it, model.Event{Kind: model.ReasoningEnd, Text: seal(a.provider, w.EncryptedContent)})
 	case it.kind == call && w.Status != "incomplete": // half a call is never run
-		err = a.push(it, it.callEnd())
+		err = a.endCall(it)
 	}
 	if err != nil {
 		return err
@@ -238,8 +257,18 @@ func (a *assembly) ended(index int, raw json.RawMessage) error {
 	return a.advance()
 }
 
-func (it *item) callEnd() model.Event {
-	return model.Event{Kind: model.CallEnd, CallID: it.begin.CallID, Name: it.begin.Name, Text: it.args.String()}
+// endCall passes on the end of a call that is whole.
+func (a *assembly) endCall(it *item) error {
+	if it.opening != "" {
+		end := closing
+		if it.args.Len() == 0 {
+			end = it.opening + closing
+		}
+		if err := a.pass(it, model.CallDelta, end, nil); err != nil {
+			return err
+		}
+	}
+	return a.push(it, model.Event{Kind: model.CallEnd, CallID: it.begin.CallID, Name: it.begin.Name, Text: it.args.String()})
 }
 
 // unsaid passes on the content of a whole item unless its deltas did.

@@ -66,6 +66,7 @@ type Options struct {
 	IdleTimeout  time.Duration     // longest silence between events, from the request on
 	Whole        bool              // ask for the answer as one JSON object instead of a stream
 	Codex        bool              // the request has the shape that ChatGPT's Codex backend takes
+	Freeform     bool              // offer tools in free form to models that may know it
 }
 
 // Transport implements model.Transport. It is safe for concurrent use.
@@ -75,6 +76,7 @@ type Transport struct {
 	endpoint *endpoint.Endpoint
 	whole    bool
 	codex    bool
+	freeform bool
 }
 
 // New returns a transport. It does not connect. A missing key is not an error
@@ -105,7 +107,7 @@ func New(opts Options) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Transport{provider: opts.Provider, endpoint: e, whole: opts.Whole, codex: opts.Codex}
+	t := &Transport{provider: opts.Provider, endpoint: e, whole: opts.Whole, codex: opts.Codex, freeform: opts.Freeform}
 	requestOptions := []option.RequestOption{
 		option.WithBaseURL(e.Base()), option.WithHTTPClient(e.Client()), option.WithMaxRetries(0),
 		option.WithMiddleware(boundErrors), option.WithHeader("Accept", t.accepts()),
@@ -178,8 +180,8 @@ func (t *Transport) Check(string) error { return t.endpoint.Check() }
 
 // Capabilities implements model.Capable. Which of its models take images and
 // files only the provider knows for sure; it refuses what does not fit.
-func (t *Transport) Capabilities(string) model.Capabilities {
-	return model.Capabilities{Images: true, Files: true}
+func (t *Transport) Capabilities(name string) model.Capabilities {
+	return model.Capabilities{Images: true, Files: true, Freeform: t.freeform && takesGrammars(name)}
 }
 
 // Stream implements model.Transport.
@@ -211,7 +213,7 @@ func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(m
 	if err := t.endpoint.Answered(resp); err != nil {
 		return err
 	}
-	a := newAssembly(t.provider, func(ev model.Event) bool { return watch.Yield(yield, ev) })
+	a := newAssembly(t.provider, t.freeformOf(req), func(ev model.Event) bool { return watch.Yield(yield, ev) })
 	a.requestID = resp.Header.Get("X-Request-Id")
 	switch {
 	case isType(resp, stream.TypeSSE):

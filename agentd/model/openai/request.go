@@ -53,8 +53,15 @@ type wireTool struct {
 	Type        string          `json:"type"`
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
-	Parameters  json.RawMessage `json:"parameters"`
-	Strict      bool            `json:"strict"` // the API's default is true, which optional parameters do not survive
+	Parameters  json.RawMessage `json:"parameters,omitempty"`
+	Strict      *bool           `json:"strict,omitempty"` // the API's default is true, which optional parameters do not survive
+	Format      *wireGrammar    `json:"format,omitempty"` // of a tool in free form, which has neither of the two
+}
+
+type wireGrammar struct {
+	Type       string `json:"type"`
+	Syntax     string `json:"syntax"`
+	Definition string `json:"definition"`
 }
 
 type wireReasoning struct {
@@ -78,11 +85,12 @@ type wireFormat struct {
 // encode returns the body for req. Errors are *model.Error values about items
 // that the provider cannot be told.
 func (t *Transport) encode(req model.Request) ([]byte, error) {
-	input, err := encodeInput(t.provider, req.Input)
+	forms := t.freeformOf(req)
+	input, err := encodeInput(t.provider, forms, req.Input)
 	if err != nil {
 		return nil, err
 	}
-	w := newRequest(req)
+	w := newRequest(req, forms)
 	w.Stream = !t.whole
 	var body any = w
 	if t.codex {
@@ -100,7 +108,7 @@ func (t *Transport) encode(req model.Request) ([]byte, error) {
 	return slices.Concat(b.Bytes()[:at], input, b.Bytes()[at+1:]), nil
 }
 
-func newRequest(req model.Request) *wireRequest {
+func newRequest(req model.Request, forms freeform) *wireRequest {
 	w := &wireRequest{
 		Model: req.Model, Instructions: req.Instructions, MaxOutputTokens: atLeast(minOutputTokens, req.MaxOutputTokens),
 		Text: encodeText(req.Text), PromptCacheKey: req.PromptCacheKey, SafetyIdentifier: req.SafetyIdentifier,
@@ -122,8 +130,8 @@ func newRequest(req model.Request) *wireRequest {
 		w.Include, w.TopLogprobs = append(w.Include, responses.IncludeLogprobs), req.TopLogprobs
 	}
 	if len(req.Tools) > 0 {
-		w.ToolChoice, w.ParallelToolCalls = req.ToolChoice, &req.ParallelToolCalls
-		w.Tools = encodeTools(req.Tools)
+		w.ToolChoice, w.ParallelToolCalls = forms.choice(req.ToolChoice), &req.ParallelToolCalls
+		w.Tools = encodeTools(req.Tools, forms)
 	}
 	return w
 }
@@ -148,10 +156,15 @@ func sent(set bool, v float64) *float64 {
 	return &v
 }
 
-func encodeTools(tools []model.Tool) []wireTool {
+func encodeTools(tools []model.Tool, forms freeform) []wireTool {
 	list := make([]wireTool, len(tools))
 	for i, t := range tools {
-		list[i] = wireTool{Type: "function", Name: t.Name, Description: t.Description, Parameters: t.Parameters, Strict: t.Strict != nil && *t.Strict}
+		if _, ok := forms[t.Name]; ok {
+			list[i] = wireTool{Type: typeCustom, Name: t.Name, Description: cmp.Or(t.Freeform.Description, t.Description),
+				Format: &wireGrammar{"grammar", t.Freeform.Syntax, t.Freeform.Definition}}
+			continue
+		}
+		list[i] = wireTool{Type: "function", Name: t.Name, Description: t.Description, Parameters: t.Parameters, Strict: new(t.Strict != nil && *t.Strict)}
 		if len(t.Parameters) == 0 {
 			list[i].Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 		}

@@ -128,7 +128,7 @@ func New() (*Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tool{def: tools.Definition{Name: Name, Description: description, Parameters: schema}}, nil
+	return &Tool{def: tools.Definition{Name: Name, Description: description, Parameters: schema, Freeform: freeform()}}, nil
 }
 
 // Definition implements tools.Tool.

@@ -155,9 +155,10 @@ func TestReceiptsOfHostileCommands(t *testing.T) {
 func TestTaskOutputThatWasNotKept(t *testing.T) {
 	h := newHarness(t)
 	h.env.Disk = process.NewBudget(1000, nil)
-	id := h.promote(t, map[string]any{"cmd": "seq 1 10000; echo done >&2; read x", "accepts_input": true}).TaskHandle.TaskID
+	id := h.promote(t, map[string]any{"cmd": "seq 1 10000; read x; echo done >&2; read x", "accepts_input": true}).TaskHandle.TaskID
+	h.until(t, id, "\n10000\n") // before the other stream can take a byte of the budget
+	h.call(t, t.Context(), InputName, map[string]any{"task_id": id, "input": "\n"})
 	h.until(t, id, "done\n")
-	h.until(t, id, "\n10000\n")
 	const note = "Note: stdout: the log file holds the first 1000 of 48894 bytes: the files of the turn may take no more of the disk\n"
 	if o := h.call(t, t.Context(), OutputName, map[string]any{"task_id": id, "block": false}); !strings.Contains(o.Rendered, note) {
 		t.Errorf("while it runs: %s", o.Rendered[max(0, len(o.Rendered)-600):])

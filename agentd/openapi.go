@@ -110,13 +110,11 @@ func schemas() (*openapi.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, t := range map[string]reflect.Type{
-		"InputItemList": reflect.TypeFor[itemList](), "DeletedResponse": reflect.TypeFor[deleted](),
-		"TokenCount": reflect.TypeFor[tokenCount](), "Model": reflect.TypeFor[modelObject](), "ModelList": reflect.TypeFor[modelList](), "Stopping": reflect.TypeFor[stopping](),
-	} {
-		if err := set.Add(name, t); err != nil {
-			return nil, err
-		}
+	if err := set.Add(map[string]reflect.Type{
+		"InputItemList": reflect.TypeFor[itemList](), "DeletedResponse": reflect.TypeFor[deleted](), "TokenCount": reflect.TypeFor[tokenCount](),
+		"Model": reflect.TypeFor[modelObject](), "ModelList": reflect.TypeFor[modelList](), "Stopping": reflect.TypeFor[stopping](),
+	}); err != nil {
+		return nil, err
 	}
 	for _, refined := range []struct {
 		component, key string

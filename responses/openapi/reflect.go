@@ -125,13 +125,21 @@ func encodesItself(t reflect.Type) bool {
 	return t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface && (t.Implements(marshaler) || reflect.PointerTo(t).Implements(marshaler))
 }
 
-// Add gives t the component of that name, made by reflection.
-func (s *Set) Add(component string, t reflect.Type) error {
-	if s.components[component] != nil {
-		return fmt.Errorf("describe %s: there is another component %s", t, component)
+// Add makes components of types by reflection. All have their names before one
+// is made, since they may hold each other.
+func (s *Set) Add(types map[string]reflect.Type) error {
+	for component, t := range types {
+		if s.components[component] != nil {
+			return fmt.Errorf("describe %s: there is another component %s", t, component)
+		}
+		s.name(t, component)
 	}
-	s.name(t, component)
-	return s.reflect(component, t)
+	for component, t := range types {
+		if err := s.reflect(component, t); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Refine replaces the schema of a key of a component.

@@ -3,6 +3,7 @@ package openapi_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -80,7 +81,42 @@ func TestEventsAreWhatIsDescribed(t *testing.T) {
 			seen[responses.EventType(data)] = true
 		}
 	})
+	for _, data := range everything(t, req) {
+		if err := doc.Event(data); err != nil {
+			t.Error(err)
+		}
+		seen[responses.EventType(data)] = true
+	}
 	if len(seen) != doc.Events()-1 { // all but the error event, which is not sent
 		t.Errorf("%d events were seen: %v", len(seen), seen)
 	}
+}
+
+// everything is streams that together have every event.
+func everything(t *testing.T, req *responses.Request) (events [][]byte) {
+	t.Helper()
+	sink := func(_ string, data []byte) error {
+		events = append(events, bytes.Clone(data))
+		return nil
+	}
+	for _, end := range []func(e *responses.Emitter) error{
+		func(e *responses.Emitter) error { return e.Complete(responses.Usage{}, 5) },
+		func(e *responses.Emitter) error { return e.Incomplete(responses.ReasonTimeout, responses.Usage{}) },
+		func(e *responses.Emitter) error { return e.Cancel(nil, responses.Usage{}) },
+	} {
+		resp := responses.NewResponse("resp_1", "m", 1, req)
+		resp.Status = responses.StatusQueued
+		e, err := responses.NewEmitter(resp, sink)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = errors.Join(e.BeginMessage(""), e.Text("a"))
+		e.Annotate(responses.Annotation{Type: "url_citation", URL: "u"})
+		err = errors.Join(err, e.Refusal("b"), e.BeginReasoning(), e.Summary("c"), e.EndItem(), e.BeginReasoning(), e.ReasoningText("d"),
+			e.BeginFunctionCall("call_1", "f"), e.Arguments("{}"), e.EndItem(), end(e))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return events
 }

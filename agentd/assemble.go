@@ -13,7 +13,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/anthropic"
-	"holon/agentd/model/openai"
+	"holon/agentd/model/catalogue"
 	"holon/agentd/model/scripted"
 	"holon/agentd/process"
 	"holon/agentd/tasks"
@@ -28,7 +28,7 @@ import (
 // skills. environ is the process's own environment; commands get the harmless
 // part of it and what --pass-env names, never a key.
 func Assemble(cfg Config, environ []string, log *slog.Logger) (Parts, error) {
-	models, release, err := transports(cfg)
+	models, release, err := transports(cfg, environ)
 	if err != nil {
 		return Parts{}, err
 	}
@@ -86,9 +86,10 @@ func toolset(cfg Config, supervisor *process.Supervisor, managed *tasks.Manager)
 
 // transports configures the providers. Behind a gateway there is no key here:
 // the host adds it.
-func transports(cfg Config) (resolver *model.Resolver, release func() error, err error) {
+func transports(cfg Config, environ []string) (resolver *model.Resolver, release func() error, err error) {
+	refs := append([]string{cfg.Model}, cfg.FallbackList()...)
 	opts := scripted.Options{Dirs: []string{".", cfg.WorkspaceDir}}
-	for _, ref := range append([]string{cfg.Model}, cfg.FallbackList()...) {
+	for _, ref := range refs {
 		if file, ok := strings.CutPrefix(ref, "scripted/"); ok && filepath.IsAbs(file) {
 			opts.Files = append(opts.Files, file)
 		}
@@ -97,25 +98,60 @@ func transports(cfg Config) (resolver *model.Resolver, release func() error, err
 	if err != nil {
 		return nil, nil, err
 	}
-	openaiOptions := openai.Options{BaseURL: cfg.OpenAIBaseURL, APIKey: cfg.OpenAIKey}
-	anthropicOptions := anthropic.Options{BaseURL: cfg.AnthropicBaseURL, APIKey: cfg.AnthropicKey}
-	if socket := cfg.gateway(); socket != "" {
-		openaiOptions, anthropicOptions = openai.Options{SocketPath: socket}, anthropic.Options{SocketPath: socket}
-	}
-	openaiOptions.Freeform = cfg.Freeform
-	gpt, err := openai.New(openaiOptions)
-	if err != nil {
-		return nil, nil, err
-	}
-	claude, err := anthropic.New(anthropicOptions)
-	if err != nil {
-		return nil, nil, err
-	}
-	resolver, err = model.NewResolver(model.Options{
-		Transports: map[string]model.Transport{"anthropic": claude, "openai": gpt, "scripted": script},
-		Default:    cfg.Model, Fallbacks: cfg.FallbackList(), Retry: model.DefaultPolicy(),
+	set, err := catalogue.Open(catalogue.Options{
+		Configured: commaList(cfg.Providers), References: refs, Taken: []string{"anthropic", "scripted"},
+		Setting: cfg.provider(environ), Socket: cfg.gateway(), IdleTimeout: cfg.ModelIdle, Freeform: cfg.Freeform,
 	})
-	return resolver, func() error { return errors.Join(gpt.Close(), claude.Close()) }, err
+	if err != nil {
+		return nil, nil, err
+	}
+	set.Offered["scripted"] = script
+	if err := cfg.addAnthropic(set); err != nil {
+		return nil, nil, errors.Join(err, set.Close())
+	}
+	policy := model.DefaultPolicy()
+	policy.Total = cfg.ModelTimeout
+	resolver, err = model.NewResolver(model.Options{
+		Transports: set.Offered, Unlisted: set.Unlisted, Default: cfg.Model, Fallbacks: cfg.FallbackList(), Retry: policy, Totals: set.Totals,
+	})
+	if err != nil {
+		return nil, nil, errors.Join(err, set.Close())
+	}
+	return resolver, set.Close, nil
+}
+
+// addAnthropic adds the one provider that has a protocol of its own.
+func (c *Config) addAnthropic(set *catalogue.Set) error {
+	opts := anthropic.Options{BaseURL: c.AnthropicBaseURL, APIKey: c.AnthropicKey, IdleTimeout: c.ModelIdle}
+	wanted := slices.Contains(commaList(c.Providers), "anthropic")
+	for _, ref := range append([]string{c.Model}, c.FallbackList()...) {
+		wanted = wanted || strings.HasPrefix(ref, "anthropic/")
+	}
+	if socket := c.gateway(); socket != "" {
+		if !wanted {
+			return nil
+		}
+		opts = anthropic.Options{SocketPath: socket, IdleTimeout: c.ModelIdle}
+	}
+	t, err := anthropic.New(opts)
+	if err != nil {
+		return err
+	}
+	set.Add("anthropic", t, wanted || c.AnthropicKey != "" || c.AnthropicBaseURL != "")
+	return nil
+}
+
+// provider returns how settings of providers are looked up: those that Config
+// names there, all others in the environment, since there may be any.
+func (c *Config) provider(environ []string) func(name string) string {
+	values := make(map[string]string)
+	for _, kv := range environ {
+		if name, value, ok := strings.Cut(kv, "="); ok {
+			values[name] = value
+		}
+	}
+	values["OPENAI_API_KEY"], values["OPENAI_BASE_URL"] = c.OpenAIKey, c.OpenAIBaseURL
+	return func(name string) string { return values[name] }
 }
 
 // gateway returns the socket of the model gateway, "" when there is none.

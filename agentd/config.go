@@ -34,6 +34,9 @@ type Config struct {
 	Model        string        `env:"HOLON_MODEL"`
 	Fallbacks    string        `env:"HOLON_MODEL_FALLBACKS"`
 	ModelSocket  string        `env:"HOLON_MODEL_SOCKET"`
+	Providers    string        `env:"HOLON_PROVIDERS"`
+	ModelIdle    time.Duration `env:"HOLON_MODEL_IDLE_TIMEOUT"`
+	ModelTimeout time.Duration `env:"HOLON_MODEL_TIMEOUT"`
 	Listen       string        `env:"HOLON_LISTEN"`
 	TokenFile    string        `env:"HOLON_TOKEN_FILE"`
 	Concurrency  int           `env:"HOLON_CONCURRENCY"`
@@ -93,6 +96,8 @@ func DefaultConfig() Config {
 		RetainCount:  10_000,
 		RetainBytes:  1 << 30,
 		TaskTimeout:  24 * time.Hour,
+		ModelIdle:    5 * time.Minute,
+		ModelTimeout: time.Hour,
 		OutputTokens: 8_000,
 		MaxTokens:    64_000,
 		StreamBytes:  process.DefaultLogBytes,
@@ -138,6 +143,9 @@ func (c *Config) Bind(fs *flag.FlagSet) {
 	fs.StringVar(&c.Model, "model", c.Model, "default model, as `provider/model`")
 	fs.StringVar(&c.Fallbacks, "model-fallbacks", c.Fallbacks, "comma-separated `models` to try when the model fails before it says anything")
 	fs.StringVar(&c.ModelSocket, "model-socket", c.ModelSocket, "Unix `path` of the model gateway (default "+DefaultModelSocket+" where that exists)")
+	fs.StringVar(&c.Providers, "providers", c.Providers, "comma-separated providers beside the built-in ones, as `name` or name=contract; behind a gateway: all there are")
+	fs.DurationVar(&c.ModelIdle, "model-idle-timeout", c.ModelIdle, "how long a provider may be silent")
+	fs.DurationVar(&c.ModelTimeout, "model-timeout", c.ModelTimeout, "how long one attempt at a model may take; 0 for no bound")
 	fs.StringVar(&c.Listen, "listen", c.Listen, "also serve on this TCP `address`; loopback only unless --token-file is given")
 	fs.StringVar(&c.TokenFile, "token-file", c.TokenFile, "`file` whose content TCP clients must send as a bearer token")
 	fs.IntVar(&c.Concurrency, "concurrency", c.Concurrency, "turns that may run at once, each in a session of its own")
@@ -231,6 +239,12 @@ func (c *Config) Validate() error {
 		bad("--min-free-bytes", fmt.Sprintf("%d is negative", c.MinFree), "0 switches the check off")
 	}
 	c.checkRetention(bad)
+	if c.ModelIdle <= 0 {
+		bad("--model-idle-timeout", fmt.Sprintf("%s is not positive", c.ModelIdle), "write a duration such as 5m")
+	}
+	if c.ModelTimeout < 0 {
+		bad("--model-timeout", fmt.Sprintf("%s is negative", c.ModelTimeout), "write a duration such as 30m, or 0 for no bound")
+	}
 	if c.TaskTimeout <= 0 {
 		bad("--task-timeout", fmt.Sprintf("%s is not positive", c.TaskTimeout), "write a duration such as 24h")
 	}

@@ -1,0 +1,189 @@
+package catalogue
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"holon/agentd/model"
+	"holon/agentd/model/chat"
+	"holon/agentd/model/endpoint"
+	"holon/agentd/model/openai"
+	"holon/responses"
+)
+
+// Options say which providers there are beside the built-in ones.
+type Options struct {
+	// Configured lists providers as NAME or NAME=CONTRACT. One that is not
+	// built in speaks Chat Completions unless it says otherwise.
+	Configured []string
+
+	// References are models that will be asked. Their providers are offered, and
+	// configured by that when they are not built in.
+	References []string
+
+	// Taken are providers that somebody else makes.
+	Taken []string
+
+	// Setting returns the value of a variable, "" when it is not set.
+	Setting func(name string) string
+
+	// Socket is the gateway's. With it the host holds endpoints and keys, and
+	// there are no providers but those that Configured and References name.
+	Socket string
+
+	IdleTimeout time.Duration // of providers that set no other
+	Freeform    bool          // offer OpenAI's models tools with free input
+}
+
+// Set are the transports of the providers, by name.
+type Set struct {
+	Offered  map[string]model.Transport // configured, or with a key or an endpoint of their own
+	Unlisted map[string]model.Transport // built in, and waiting for a key
+	Totals   map[string]time.Duration   // bounds of an attempt, where one is set
+	closers  []func() error
+}
+
+// Close drops idle connections.
+func (s *Set) Close() error {
+	var errs []error
+	for _, c := range s.closers {
+		errs = append(errs, c())
+	}
+	return errors.Join(errs...)
+}
+
+// Add adds a transport that somebody else made. offered says whether it is one
+// of those that are offered. The set closes it.
+func (s *Set) Add(name string, t model.Transport, offered bool) {
+	if closer, ok := t.(interface{ Close() error }); ok {
+		s.closers = append(s.closers, closer.Close)
+	}
+	if offered {
+		s.Offered[name] = t
+	} else {
+		s.Unlisted[name] = t
+	}
+}
+
+// Open makes the transports. A provider x reads
+//
+//	X_BASE_URL      where it is; http, https, or unix:///SOCKET:/PREFIX
+//	X_API_KEY       its key
+//	X_STREAM        false: ask for answers as one JSON object
+//	X_IDLE_TIMEOUT  how long it may be silent
+//	X_TIMEOUT       how long one attempt may take
+//	X_IMAGES        whether it takes pictures (Chat Completions)
+//	X_OMIT          keys that it refuses, separated by commas (Chat Completions)
+//
+// Errors are *responses.Error values that name the setting.
+func Open(opts Options) (*Set, error) {
+	s := &Set{Offered: make(map[string]model.Transport), Unlisted: make(map[string]model.Transport), Totals: make(map[string]time.Duration)}
+	list, wanted, err := opts.providers()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range list {
+		if err := s.add(p, opts, wanted[p.Name]); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	return s, nil
+}
+
+var validName = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,63}$`)
+
+// providers returns all providers, and which of them are wanted.
+func (o *Options) providers() (list []Provider, wanted map[string]bool, err error) {
+	list, wanted = Builtin(), make(map[string]bool)
+	find := func(name string) *Provider {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
+		}
+		list = append(list, Provider{Name: name, Contract: ChatCompletions})
+		return &list[len(list)-1]
+	}
+	for _, entry := range o.Configured {
+		name, contract, _ := strings.Cut(entry, "=")
+		if !validName.MatchString(name) || slices.Contains(o.Taken, name) && contract != "" {
+			e := responses.Invalid("HOLON_PROVIDERS", responses.CodeInvalidValue, fmt.Sprintf("%.100q cannot be a provider", entry))
+			e.Hint = "write NAME or NAME=CONTRACT, with a name of lower-case letters, digits, _, - and ."
+			return nil, nil, e
+		}
+		if slices.Contains(o.Taken, name) {
+			continue
+		}
+		if p := find(name); contract != "" && p.Contract != Contract(contract) {
+			*p = Provider{Name: name, Contract: Contract(contract), KeyOptional: Contract(contract) == OpenResponses}
+		}
+		wanted[name] = true
+	}
+	for _, ref := range o.References {
+		name, _, ok := strings.Cut(ref, "/")
+		if !ok || !validName.MatchString(name) || slices.Contains(o.Taken, name) {
+			continue // the resolver says what is wrong with it
+		}
+		known := slices.ContainsFunc(list, func(p Provider) bool { return p.Name == name })
+		if known || o.Socket != "" || o.Setting(endpoint.Setting(name, "BASE_URL")) != "" {
+			find(name)
+			wanted[name] = true
+		}
+	}
+	if o.Socket != "" && len(wanted) == 0 {
+		wanted[openaiName] = true // what a host has that says nothing
+	}
+	return list, wanted, nil
+}
+
+const openaiName = "openai"
+
+// add makes the transport of a provider.
+func (s *Set) add(p Provider, opts Options, wanted bool) error {
+	if opts.Socket != "" && !wanted {
+		return nil
+	}
+	c, err := readSettings(p, opts)
+	if err != nil {
+		return err
+	}
+	t, err := c.transport()
+	if err != nil {
+		return err
+	}
+	if c.total > 0 {
+		s.Totals[p.Name] = c.total
+	}
+	// OpenAI is the provider that people expect to be there.
+	s.Add(p.Name, t, wanted || c.own || p.Name == openaiName)
+	return nil
+}
+
+// transport returns what speaks the provider's contract.
+func (c *settings) transport() (model.Transport, error) {
+	p := c.Provider
+	if p.BaseURL == "" && c.socket == "" && (p.Contract == ChatCompletions || p.Contract == OpenResponses) {
+		e := responses.Invalid("model", responses.CodeModelNotFound, fmt.Sprintf("the provider %s has no endpoint", p.Name))
+		e.Hint = "set " + endpoint.Setting(p.Name, "BASE_URL")
+		return refusing{e}, nil
+	}
+	switch p.Contract {
+	case OpenAIResponses, OpenAICodexResponses, OpenResponses:
+		return openai.New(openai.Options{
+			Provider: p.Name, BaseURL: p.BaseURL, APIKey: c.key, KeyOptional: p.KeyOptional, SocketPath: c.socket, IdleTimeout: c.idle,
+			Whole: c.whole, Codex: p.Contract == OpenAICodexResponses, Freeform: c.freeform && p.Contract == OpenAIResponses,
+		})
+	case ChatCompletions:
+		return chat.New(chat.Options{
+			Provider: p.Name, BaseURL: p.BaseURL, APIKey: c.key, KeyOptional: p.KeyOptional, SocketPath: c.socket, IdleTimeout: c.idle,
+			Whole: c.whole, Dialect: p.Dialect,
+		})
+	}
+	e := responses.Invalid("model", responses.CodeModelNotFound, fmt.Sprintf("the provider %s has the transport contract %.64q, which is not supported", p.Name, p.Contract))
+	e.Hint = fmt.Sprintf("choose one of %s, %s, %s, %s", ChatCompletions, OpenResponses, OpenAIResponses, OpenAICodexResponses)
+	return refusing{e}, nil
+}

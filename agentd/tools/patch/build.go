@@ -7,13 +7,11 @@ import "strings"
 func (t *fileText) build(list []placed) string {
 	var b strings.Builder
 	next, final := 0, true // the last line written ends with a newline
-	newline := func() {
-		if !final {
-			b.WriteByte('\n')
-		}
-	}
+	newline := "\n"        // what a last line gets when others come behind it
 	write := func(line string, ended bool) {
-		newline()
+		if !final {
+			b.WriteString(newline)
+		}
 		b.WriteString(line)
 		if ended {
 			b.WriteByte('\n')
@@ -33,6 +31,7 @@ func (t *fileText) build(list []placed) string {
 		for next < p.pos {
 			keep()
 		}
+		newline = t.ending("", p.level) + "\n"
 		for _, l := range p.hunkLines {
 			switch l.op {
 			case ' ':
@@ -40,7 +39,11 @@ func (t *fileText) build(list []placed) string {
 			case '-':
 				next++
 			case '+':
-				write(t.ending(l.text, p.level), !l.noEOL)
+				if l.noEOL {
+					write(strings.TrimSuffix(l.text, "\r"), false)
+				} else {
+					write(t.ending(l.text, p.level), true)
+				}
 			}
 		}
 	}
@@ -60,7 +63,11 @@ func (t *fileText) ending(line string, level int) string {
 		return line
 	}
 	line = strings.TrimSuffix(line, "\r")
-	if 2*t.crlf > len(t.lines) {
+	ended := len(t.lines)
+	if !t.final {
+		ended--
+	}
+	if 2*t.crlf > ended {
 		line += "\r"
 	}
 	return line

@@ -15,6 +15,11 @@ func FuzzParse(f *testing.F) {
 	for _, s := range seeds {
 		f.Add(s)
 	}
+	for _, c := range corpus(f) {
+		if len(c.patch) < 4<<10 {
+			f.Add(c.patch)
+		}
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		doc, bad := parse(text)
 		if (bad == nil) != (len(doc.files) > 0) {

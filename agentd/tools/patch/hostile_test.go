@@ -234,11 +234,15 @@ func TestCanceledChangesNothing(t *testing.T) {
 func TestCostIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	files{"f": strings.Repeat("\n", 1<<20), "g": strings.Repeat("x\n", 1<<20)}.make(t, dir)
+	var places strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&places, "@@ -%d +%d @@\n-x \n+y\n", i+1, i+1)
+	}
 	head := "--- a/f\n+++ b/f\n"
 	for name, text := range map[string]string{
 		"many hunks":         head + strings.Repeat("@@\n-x\n+y\n", 15_000),
 		"all lines alike":    head + "@@\n" + strings.Repeat(" \n", 500_000) + "-x\n",
-		"many places":        "--- a/g\n+++ b/g\n" + strings.Repeat("@@ -5 +5 @@\n-x\n+y\n", 10_000),
+		"many places":        "--- a/g\n+++ b/g\n" + places.String(),
 		"signatures":         head + "@@\n" + strings.Repeat("--\n1.0\n", 400_000),
 		"blank lines":        head + strings.Repeat("\n", 3<<20),
 		"headers and blanks": strings.Repeat("--- a\n+++ b\n\n\n\n\n", 100_000),

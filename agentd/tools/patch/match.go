@@ -28,20 +28,25 @@ type mismatch struct {
 	candidates []int // line numbers where it would fit
 	nearest    []string
 	applied    int // line number where its result already stands, or 0
-	repeats    int // hunk that has taken the only place, or 0
+	taken      int // hunk that has taken the place, or 0
 }
 
 // place finds where each hunk belongs, all in the file as it is now.
 func (t *fileText) place(hunks []hunk) (list []placed, notes []Diagnostic, bad []mismatch) {
-	after := order{}
+	after, seen := order{}, make(map[string]int, len(hunks))
 	for i := range hunks {
 		h := &hunks[i]
 		if len(h.lines) == 0 {
 			continue
 		}
+		if first := seen[h.key()]; first > 0 && slices.ContainsFunc(list, func(p placed) bool { return p.hunk == first }) {
+			notes = append(notes, Diagnostic{Kind: "repeated_hunk", Message: fmt.Sprintf("hunk %d: is the same as hunk %d and was left out", i+1, first)})
+			continue
+		}
+		seen[h.key()] = i + 1
 		found, failed := t.locate(h, list, after)
-		if failed != nil && failed.repeats > 0 && h.equal(&hunks[failed.repeats-1]) {
-			notes = append(notes, Diagnostic{Kind: "repeated_hunk", Message: fmt.Sprintf("hunk %d: is the same as hunk %d and was left out", i+1, failed.repeats)})
+		if failed != nil && failed.taken > 0 && h.equal(&hunks[failed.taken-1]) {
+			notes = append(notes, Diagnostic{Kind: "repeated_hunk", Message: fmt.Sprintf("hunk %d: is the same as hunk %d and was left out", i+1, failed.taken)})
 			continue
 		}
 		if failed != nil {
@@ -73,11 +78,11 @@ func (t *fileText) locate(h *hunk, taken []placed, after order) ([]placed, *mism
 		p, failed := t.locateInsertion(h, after.end)
 		return []placed{p}, failed
 	}
-	repeats := 0
+	taker := 0
 	for _, r := range h.readings() {
 		p, failed := t.fit(h, r, taken, after)
-		if failed != nil && failed.repeats > 0 {
-			repeats = failed.repeats
+		if failed != nil && failed.taken > 0 {
+			taker = failed.taken
 		} else if failed != nil && failed.reason != "" {
 			return nil, failed
 		}
@@ -91,10 +96,10 @@ func (t *fileText) locate(h *hunk, taken []placed, after order) ([]placed, *mism
 		}
 		return []placed{p}, nil
 	}
-	if parts := h.parts(); repeats == 0 && len(parts) > 0 {
+	if parts := h.parts(); taker == 0 && len(parts) > 0 {
 		return t.locateParts(parts, taken, after)
 	}
-	return nil, &mismatch{repeats: repeats}
+	return nil, &mismatch{taken: taker}
 }
 
 // fit finds the one place of a reading at the strictest level that has any. A
@@ -108,24 +113,24 @@ func (t *fileText) fit(h *hunk, r reading, taken []placed, after order) (placed,
 		if !t.afford(len(t.lines) + len(old)) {
 			return placed{}, &mismatch{reason: "cannot be looked for: the patch and its files are too large together"}
 		}
-		found := search(t.at(level), relax(old, level))
+		var found []int
+		if level == exact && t.stands(old, h.start-1) {
+			found = []int{h.start - 1} // which would be chosen among others too
+		} else {
+			found = search(t.at(level), relax(old, level))
+		}
 		if len(found) == 0 {
 			continue
 		}
 		if !t.afford(len(found) * (8 + len(taken))) {
 			return placed{}, &mismatch{reason: fmt.Sprintf("fits in %d places", len(found)), candidates: lineNumbers(found)}
 		}
-		free := slices.DeleteFunc(slices.Clone(found), func(pos int) bool { return overlaps(taken, pos, len(old)) })
-		if len(free) == 0 {
-			i := slices.IndexFunc(taken, func(p placed) bool { return p.pos == found[0] && p.old == len(old) })
-			if len(found) == 1 && i >= 0 {
-				return placed{}, &mismatch{repeats: taken[i].hunk}
-			}
-			continue
-		}
-		pos, ok := t.choose(h, free, len(old), after)
+		pos, ok := t.choose(h, found, len(old), after)
 		if !ok {
-			return placed{}, &mismatch{reason: fmt.Sprintf("fits in %d places", len(free)), candidates: lineNumbers(free)}
+			return placed{}, &mismatch{reason: fmt.Sprintf("fits in %d places", len(found)), candidates: lineNumbers(found)}
+		}
+		if i := slices.IndexFunc(taken, func(p placed) bool { return overlaps(p, pos, len(old)) }); i >= 0 {
+			return placed{}, &mismatch{taken: taken[i].hunk} // that other places are free proves nothing
 		}
 		if above, ok := t.anchored(h); ok && !h.numbered && pos+len(old) <= above {
 			return placed{}, &mismatch{reason: fmt.Sprintf("fits at line %d only, which is above line %d that its header names", pos+1, above+1), nearest: t.excerpt(pos, len(old))}
@@ -133,6 +138,11 @@ func (t *fileText) fit(h *hunk, r reading, taken []placed, after order) (placed,
 		return placed{hunkLines: r.lines, pos: pos, old: len(old), level: level, note: r.note}, nil
 	}
 	return placed{}, &mismatch{}
+}
+
+// stands reports whether lines stand at an index of the file.
+func (t *fileText) stands(lines []string, at int) bool {
+	return at >= 0 && at+len(lines) <= len(t.lines) && slices.Equal(t.lines[at:at+len(lines)], lines)
 }
 
 // locateParts finds the places of a hunk that leaves lines out. Parts that
@@ -237,9 +247,7 @@ func (t *fileText) anchored(h *hunk) (int, bool) {
 	return at, at >= 0
 }
 
-func overlaps(taken []placed, pos, n int) bool {
-	return slices.ContainsFunc(taken, func(p placed) bool { return pos < p.pos+p.old && p.pos < pos+n })
-}
+func overlaps(p placed, pos, n int) bool { return pos < p.pos+p.old && p.pos < pos+n }
 
 func lineNumbers(found []int) []int {
 	numbers := make([]int, 0, 10)

@@ -23,6 +23,10 @@ func (t *fileText) explain(h *hunk, m *mismatch) {
 		return
 	}
 	m.reason = "does not match the file"
+	if m.taken > 0 {
+		m.reason = fmt.Sprintf("concerns the same lines as hunk %d; make one of both", m.taken)
+		return
+	}
 	if t.spent.explained++; t.spent.explained > maxExplained {
 		return
 	}

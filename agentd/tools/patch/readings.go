@@ -109,8 +109,21 @@ func (h *hunk) changes() bool {
 	return slices.ContainsFunc(h.lines, func(l hunkLine) bool { return l.op != ' ' })
 }
 
+// key is the same for hunks that say the same, header included.
+func (h *hunk) key() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d %q", h.start, h.anchors)
+	for _, l := range h.lines[:len(h.lines)-h.blanks] {
+		b.WriteString("\n" + string(l.op) + l.text)
+	}
+	return b.String()
+}
+
+// equal reports whether o says the same but for white space at line ends.
 func (h *hunk) equal(o *hunk) bool {
-	return slices.Equal(h.lines[:len(h.lines)-h.blanks], o.lines[:len(o.lines)-o.blanks])
+	return slices.EqualFunc(h.lines[:len(h.lines)-h.blanks], o.lines[:len(o.lines)-o.blanks], func(a, b hunkLine) bool {
+		return a.op == b.op && strings.TrimRight(a.text, " \t\r") == strings.TrimRight(b.text, " \t\r")
+	})
 }
 
 // old is what the hunk expects to find.

@@ -26,6 +26,7 @@ const patience = 30 * time.Second
 type harness struct {
 	reg   *tools.Registry
 	env   tools.Env
+	sup   *process.Supervisor
 	tasks *tasks.Manager // nil without tasks
 	out   string
 	n     int
@@ -36,12 +37,13 @@ type option int
 const (
 	withoutTasks option = iota
 	shortLogs           // of 50,000 bytes
+	beside              // other code of the test starts processes too
 )
 
 func newHarness(t testing.TB, options ...option) *harness {
 	t.Helper()
-	sup := process.New(process.Options{Exclusive: true})
-	h := &harness{out: t.TempDir()}
+	sup := process.New(process.Options{Exclusive: !slices.Contains(options, beside)})
+	h := &harness{out: t.TempDir(), sup: sup}
 	o := Options{Starter: sup}
 	if slices.Contains(options, shortLogs) {
 		o.StreamBytes = 50_000

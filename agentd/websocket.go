@@ -37,7 +37,8 @@ func (s *Server) getWebSocket(w http.ResponseWriter, r *http.Request) {
 	ctx, end := context.WithCancel(s.sockets.ctx)
 	defer end()
 	c := &wsConn{server: s, ctx: ctx, end: end, queue: newWaiting()}
-	c.conn, err = websocket.Accept(w, r, &websocket.AcceptOptions{
+	wiring := &wiring{ResponseWriter: w}
+	c.conn, err = websocket.Accept(wiring, r, &websocket.AcceptOptions{
 		CompressionMode:    websocket.CompressionDisabled, // a small frame could hold a large message
 		InsecureSkipVerify: true,                          // checkUpgrade lets no web page in
 		OnPingReceived:     c.pinged,
@@ -46,6 +47,7 @@ func (s *Server) getWebSocket(w http.ResponseWriter, r *http.Request) {
 		s.log.Debug("no WebSocket came to be", "request", w.Header().Get(headerRequestID), "err", err)
 		return
 	}
+	c.wire = wiring.wire
 	c.conn.SetReadLimit(responses.MaxRequest)
 	c.run()
 }
@@ -93,6 +95,7 @@ func hasToken(h http.Header, name, token string) bool {
 type wsConn struct {
 	server *Server
 	conn   *websocket.Conn
+	wire   *wire           // beneath conn
 	ctx    context.Context // of the connection
 	end    context.CancelFunc
 	queue  waiting

@@ -90,7 +90,8 @@ func (c *wsConn) refuse(err error) {
 	}
 }
 
-// send sends lines, each in a text frame of its own. The reader is given its
+// send sends lines, each in a text frame of its own, as many in one write as
+// there are. The reader is given its
 // time for each part of bounded size, so that a slow line is no reason to lose
 // it; a reader that takes nothing is lost, and its connection with it.
 func (c *wsConn) send(lines []byte) error {
@@ -98,14 +99,19 @@ func (c *wsConn) send(lines []byte) error {
 	defer cancel()
 	stalled := time.AfterFunc(c.server.waits.write, cancel)
 	defer stalled.Stop()
+	const frameHead = 10 // bytes at most
+	c.wire.hold(len(lines) + frameHead*bytes.Count(lines, []byte{'\n'}))
+	defer c.writing.Store(0)
 	for line := range bytes.Lines(lines) {
-		stalled.Reset(c.server.waits.write)
 		c.writing.Store(time.Now().UnixNano())
-		err := c.write(ctx, stalled, bytes.TrimSuffix(line, []byte{'\n'}))
-		c.writing.Store(0)
-		if err != nil {
-			return errors.Join(errReader, err)
+		if err := c.write(ctx, stalled, bytes.TrimSuffix(line, []byte{'\n'})); err != nil {
+			return errors.Join(errReader, err, c.wire.release(ctx))
 		}
+	}
+	stalled.Reset(c.server.waits.write)
+	c.writing.Store(time.Now().UnixNano())
+	if err := c.wire.release(ctx); err != nil {
+		return errors.Join(errReader, err)
 	}
 	c.wrote.Store(time.Now().UnixNano())
 	return nil
@@ -115,6 +121,7 @@ func (c *wsConn) send(lines []byte) error {
 // protocol joins again.
 func (c *wsConn) write(ctx context.Context, stalled *time.Timer, text []byte) error {
 	if len(text) <= maxWrite {
+		stalled.Reset(c.server.waits.write)
 		return c.conn.Write(ctx, websocket.MessageText, text)
 	}
 	w, err := c.conn.Writer(ctx, websocket.MessageText)

@@ -63,7 +63,7 @@ func (t *target) flood(ctx context.Context, n, c, deltas int) ([]float64, error)
 	events := 0
 	var mu sync.Mutex
 	took, all, err := parallel(ctx, n, c, func(ctx context.Context, _ int) error {
-		s, err := t.stream(ctx, ask{Model: fmt.Sprintf("fake-%d", deltas), Input: "Say something."}, false)
+		s, err := t.stream(ctx, ask{Model: fmt.Sprintf("openai/fake-%d", deltas), Input: "Say something."}, false)
 		if err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (t *target) flood(ctx context.Context, n, c, deltas int) ([]float64, error)
 // durable checks that what a client read is what is on disk.
 func (t *target) durable(ctx context.Context, deltas int) error {
 	const turnID = "turn_bench_durable"
-	s, err := t.stream(ctx, ask{Model: fmt.Sprintf("fake-%d", deltas), Input: "Say something.", Holon: map[string]any{"turn_id": turnID}}, true)
+	s, err := t.stream(ctx, ask{Model: fmt.Sprintf("openai/fake-%d", deltas), Input: "Say something.", Holon: map[string]any{"turn_id": turnID}}, true)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (t *target) socketFlood(ctx context.Context, n, deltas int) ([]float64, err
 	events := 0
 	began := time.Now()
 	for range n {
-		if err := conn.Write(ctx, websocket.MessageText, fmt.Appendf(nil, `{"type":"response.create","model":"fake-%d","input":"Say something."}`, deltas)); err != nil {
+		if err := conn.Write(ctx, websocket.MessageText, fmt.Appendf(nil, `{"type":"response.create","model":"openai/fake-%d","input":"Say something."}`, deltas)); err != nil {
 			return nil, err
 		}
 		s := &streamed{}
@@ -167,7 +167,7 @@ func measureAge(ctx context.Context, r *rig) (_ []row, err error) {
 			var ages []time.Duration
 			n := r.samples(1000, 200)
 			_, _, err := parallel(ctx, c, c, func(ctx context.Context, _ int) error {
-				s, err := t.stream(ctx, ask{Model: fmt.Sprintf("fake-%d-1000", n), Input: "Say something."}, false)
+				s, err := t.stream(ctx, ask{Model: fmt.Sprintf("openai/fake-%d-1000", n), Input: "Say something."}, false)
 				if err != nil {
 					return err
 				}

@@ -66,7 +66,7 @@ func (t *target) readThrice(ctx context.Context, turnID string, deltas int, wron
 	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
 	resp, err := t.do(ctx, http.MethodPost, "/responses", ask{
-		Model: fmt.Sprintf("fake-%d", deltas), Input: "Say something.", Stream: true, Holon: map[string]any{"turn_id": turnID},
+		Model: fmt.Sprintf("openai/fake-%d", deltas), Input: "Say something.", Stream: true, Holon: map[string]any{"turn_id": turnID},
 	})
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (t *target) readInHalves(ctx context.Context, path string, deltas int, wron
 // slowReaders returns how much memory agentd needs for each of n readers that
 // take nothing of a long stream, in megabytes.
 func (t *target) slowReaders(ctx context.Context, n, deltas int) (each float64, err error) {
-	resp, err := t.do(ctx, http.MethodPost, "/responses", ask{Model: fmt.Sprintf("fake-%d", deltas), Input: "Say something."})
+	resp, err := t.do(ctx, http.MethodPost, "/responses", ask{Model: fmt.Sprintf("openai/fake-%d", deltas), Input: "Say something."})
 	if err != nil {
 		return 0, err
 	}

@@ -89,7 +89,7 @@ func (r *rig) serveAgentd(ctx context.Context, skills string, flags ...string) (
 	socket := filepath.Join(dir, "agent.sock")
 	cmd := exec.CommandContext(ctx, r.agentd, "serve", "--socket", socket, "--input-dir", filepath.Join(dir, "input"),
 		"--output-dir", filepath.Join(dir, "output"), "--state-dir", filepath.Join(dir, "state"),
-		"--workspace-dir", filepath.Join(dir, "workspace"), "--skills-dir", skills, "--model", "openai/"+modelName)
+		"--workspace-dir", filepath.Join(dir, "workspace"), "--skills-dir", skills, "--model", modelName)
 	cmd.Args = append(cmd.Args, flags...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "OPENAI_BASE_URL=" + r.model, "OPENAI_API_KEY=sk-bench-0123456789abcdef"}
 	log, err := os.Create(filepath.Join(dir, "log"))
@@ -226,7 +226,7 @@ func (t *target) idleStreams(ctx context.Context, n int) (each float64, err erro
 		return 0, err
 	}
 	_, _, err = parallel(ctx, n, 16, func(_ context.Context, _ int) error { // the streams outlive this
-		resp, err := t.do(ctx, http.MethodPost, "/responses", ask{Model: "fake-1-600000000", Input: "Say something.", Stream: true, Holon: map[string]any{"on_disconnect": "cancel"}})
+		resp, err := t.do(ctx, http.MethodPost, "/responses", ask{Model: "openai/fake-1-600000000", Input: "Say something.", Stream: true, Holon: map[string]any{"on_disconnect": "cancel"}})
 		if err != nil {
 			return err
 		}

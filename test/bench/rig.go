@@ -24,7 +24,7 @@ import (
 const label = "holon.bench"
 
 // modelName is the model of every measured turn: ten text deltas at once.
-const modelName = "fake-10"
+const modelName = "openai/fake-10"
 
 // patience bounds every wait for something that should happen at once.
 const patience = 30 * time.Second
@@ -213,7 +213,7 @@ func (r *rig) session(gw *gateway.Gateway) (runner.Config, error) {
 	}
 	return runner.Config{
 		ID: fmt.Sprintf("bench-%s-%d", r.id, r.next), Engine: r.engine, Agentd: r.agentd, Image: r.image, TreeName: "repository",
-		Dir: dir, SocketDir: filepath.Join(dir, "ipc"), Model: "openai/" + modelName, Gateway: gw,
+		Dir: dir, SocketDir: filepath.Join(dir, "ipc"), Model: modelName, Gateway: gw,
 		Labels: map[string]string{label: r.id}, Log: slog.New(slog.DiscardHandler),
 	}, nil
 }

@@ -14,7 +14,8 @@ import (
 // model speaks as much of the Responses API as a client needs. The name fake-N
 // means an answer of N text deltas, sent in one piece, so that what is measured
 // in front of it is never the model. fake-N-GAP sends a delta every GAP
-// microseconds, each with the time at which it was sent.
+// microseconds, each with the time at which it was sent. Either may be preceded by
+// openai/, as agentd wants it.
 type model struct {
 	mu      sync.Mutex
 	answers map[string]*answer // by model name
@@ -58,7 +59,7 @@ func (m *model) create(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-var namePattern = regexp.MustCompile(`^fake-(\d{1,6})(?:-(\d{1,9}))?$`)
+var namePattern = regexp.MustCompile(`^(?:openai/)?fake-(\d{1,6})(?:-(\d{1,9}))?$`)
 
 // answer is what a model says.
 type answer struct {

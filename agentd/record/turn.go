@@ -162,22 +162,18 @@ func makeTurnDir(dir string) (made bool, err error) {
 	return false, nil
 }
 
-// writeRecord creates turn.json without syncing it.
+// writeRecord creates turn.json without syncing it. It appears as a whole:
+// whoever waits for the file to come must not find half of it.
 func (t *Turn) writeRecord() error {
 	data, err := t.Record().Encode()
 	if err != nil {
 		return err
 	}
 	path := filepath.Join(t.Dir, turns.RecordFile)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("write the turn record: %w", err)
+	if err := replaceFile(path, data); err != nil {
+		return err
 	}
 	t.wrote = append(t.wrote, path)
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("write the turn record: %w", err)
-	}
 	return nil
 }
 

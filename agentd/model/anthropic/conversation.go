@@ -195,7 +195,7 @@ func (v *conversation) speak(blocks ...block) error {
 func (v *conversation) call(c *call) error {
 	if n := len(v.made); n > 0 {
 		last := v.made[n-1]
-		if last.tag != c.tag || c.tag == "" && v.settled() {
+		if last.tag != c.tag || c.tag == "" && last.passed {
 			if err := v.pause(); err != nil {
 				return err
 			}

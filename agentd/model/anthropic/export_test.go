@@ -2,10 +2,20 @@ package anthropic
 
 // For tests of the package from outside.
 var (
-	ContractOf    = contractOf
 	EncodeRequest = encodeRequest
 	ClosedSchema  = closedSchema
 )
 
 // TagCallID returns the id of ours for a call of an answer.
 func TagCallID(id, messageID string) string { return id + tagMark + tagOf(messageID) }
+
+// ContractOf returns what the model of that name takes.
+func ContractOf(name string) exported { return exported{contractOf(name)} }
+
+type exported struct{ contract }
+
+// Output returns the limit of an answer.
+func (e exported) Output(limit *int) int { return e.output(limit) }
+
+// RefusesSampling reports whether the model takes no temperature.
+func RefusesSampling(name string) bool { return !contractOf(name).sampling }

@@ -1,5 +1,7 @@
 package anthropic
 
+import "holon/agentd/model"
+
 // For tests of the package from outside.
 var (
 	EncodeRequest = encodeRequest
@@ -19,3 +21,8 @@ func (e exported) Output(limit *int) int { return e.output(limit) }
 
 // RefusesSampling reports whether the model takes no temperature.
 func RefusesSampling(name string) bool { return !contractOf(name).sampling }
+
+// Take returns what takes the events of an answer.
+func Take(name string, emit func(model.Event) bool) func([]byte) (bool, error) {
+	return newAssembly(contractOf(name), "", emit).take
+}

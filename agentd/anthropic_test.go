@@ -1,0 +1,277 @@
+package agentd_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holon/agentd"
+	"holon/agentd/model"
+	"holon/agentd/model/anthropic"
+	"holon/responses"
+)
+
+// claude is a provider that speaks the Messages API. It refuses what the real one
+// refuses, and answers one request after the other.
+type claude struct {
+	mu      sync.Mutex
+	answers []func(w http.ResponseWriter, r *http.Request)
+	bodies  []string
+	faults  []string
+}
+
+// claudeRequest is what the provider reads of a request.
+type claudeRequest struct {
+	MaxTokens int `json:"max_tokens"`
+	Tools     []struct{ Name string }
+	Messages  []struct {
+		Role    string
+		Content []claudeBlock
+	}
+}
+
+type claudeBlock struct {
+	Type, Text, ID, Thinking, Signature string
+	ToolUseID                           string `json:"tool_use_id"`
+}
+
+func (c *claude) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	c.mu.Lock()
+	c.bodies = append(c.bodies, string(body))
+	fault := c.check(r, body)
+	if err != nil || len(c.answers) == 0 {
+		fault = fmt.Sprint("not expected: ", err)
+	}
+	if fault != "" {
+		c.faults = append(c.faults, fault)
+		c.mu.Unlock()
+		http.Error(w, `{"type":"error","error":{"type":"invalid_request_error","message":"`+fault+`"}}`, http.StatusBadRequest)
+		return
+	}
+	next := c.answers[0]
+	c.answers = c.answers[1:]
+	c.mu.Unlock()
+	next(w, r)
+}
+
+// check returns what the API would say against a request.
+func (c *claude) check(r *http.Request, body []byte) string {
+	var q claudeRequest
+	if err := json.Unmarshal(body, &q); err != nil {
+		return err.Error()
+	}
+	switch {
+	case r.URL.Path != "/v1/messages" || r.Header.Get("X-Api-Key") == "" || r.Header.Get("Anthropic-Version") == "":
+		return "no such call, or no key"
+	case q.MaxTokens < 1 || len(q.Messages) == 0 || q.Messages[0].Role != "user":
+		return "max_tokens and a first message of the user are needed"
+	case bytes.Count(body, []byte("cache_control")) > 4:
+		return "a maximum of 4 blocks with cache_control may be provided"
+	}
+	ids := make(map[string]bool)
+	var open []string // calls of the message before
+	for i, m := range q.Messages {
+		before := "assistant"
+		if i > 0 {
+			before = q.Messages[i-1].Role
+		}
+		last := i == len(q.Messages)-1
+		if m.Role == "user" && before != "assistant" || m.Role == "assistant" && (before == "assistant" || last) || m.Role == "system" && (before != "user" || !last && q.Messages[i+1].Role != "assistant") {
+			return fmt.Sprintf("messages.%d: a message of %s after one of %s", i, m.Role, before)
+		}
+		for j, b := range m.Content {
+			switch {
+			case b.Type == "text" && strings.TrimSpace(b.Text) == "":
+				return fmt.Sprintf("messages.%d: text content blocks must contain non-whitespace text", i)
+			case b.Type == "thinking" && b.Signature != "signed:"+b.Thinking:
+				return fmt.Sprintf("messages.%d: invalid signature in thinking block", i)
+			case b.Type == "tool_use" && ids[b.ID]:
+				return fmt.Sprintf("messages.%d: tool_use ids must be unique", i)
+			case b.Type == "tool_result" && (j >= len(open) || open[j] != b.ToolUseID):
+				return fmt.Sprintf("messages.%d: unexpected tool_result", i)
+			case len(open) > j && b.Type != "tool_result":
+				return fmt.Sprintf("messages.%d: tool_use ids were found without tool_result blocks immediately after", i)
+			}
+		}
+		if len(open) > len(m.Content) {
+			return fmt.Sprintf("messages.%d: a tool_result is missing", i)
+		}
+		open = nil
+		for _, b := range m.Content {
+			if b.Type == "tool_use" {
+				open, ids[b.ID] = append(open, b.ID), true
+			}
+		}
+	}
+	return ""
+}
+
+// says queues an answer: blocks in JSON, each whole.
+func (c *claude) says(stop string, blocks ...string) {
+	c.answers = append(c.answers, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		send := func(event string) {
+			name, _, _ := strings.Cut(strings.TrimPrefix(event, `{"type":"`), `"`)
+			_, _ = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, event) // a client that is gone fails the test
+		}
+		send(fmt.Sprintf(`{"type":"message_start","message":{"id":"msg_%d","usage":{"input_tokens":10,"cache_read_input_tokens":90,"output_tokens":1}}}`, len(c.bodies)))
+		for i, b := range blocks {
+			send(fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":%s}`, i, b))
+			send(fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, i))
+		}
+		send(`{"type":"message_delta","delta":{"stop_reason":"` + stop + `"},"usage":{"output_tokens":20,"output_tokens_details":{"thinking_tokens":5}}}`)
+		send(`{"type":"message_stop"}`)
+	})
+}
+
+// startClaude serves with a model of the provider's as the default.
+func startClaude(t *testing.T, c *claude) *harness {
+	t.Helper()
+	server := httptest.NewServer(c)
+	t.Cleanup(server.Close)
+	transport, err := anthropic.New(anthropic.Options{BaseURL: server.URL, APIKey: "sk-test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := transport.Close(); err != nil {
+			t.Error(err)
+		}
+		for _, fault := range c.faults {
+			t.Errorf("the provider refused a request: %s", fault)
+		}
+	})
+	return start(t, func(cfg *agentd.Config, parts *agentd.Parts) {
+		cfg.Model = "anthropic/claude-opus-5"
+		parts.Models, err = model.NewResolver(model.Options{
+			Transports: map[string]model.Transport{"anthropic": transport}, Default: cfg.Model, Retry: model.Policy{Retries: 2, Base: time.Millisecond, MaxPause: time.Second},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+const (
+	claudeThinks = `{"type":"thinking","thinking":"I must look.","signature":"signed:I must look."}`
+	claudeTalks  = `{"type":"text","text":"I look."}`
+)
+
+func claudeCalls(id, name, input string) string {
+	return fmt.Sprintf(`{"type":"tool_use","id":%q,"name":%q,"input":%s}`, id, name, input)
+}
+
+// A whole turn with thoughts, calls of the container and of the client, over two
+// requests, as the provider wants it; whether the client names the response before
+// or sends everything back itself.
+func TestTurnWithAnthropic(t *testing.T) {
+	c := &claude{}
+	h := startClaude(t, c)
+	h.http.Transport = h.http.Transport.(*validator).next // the protocol's schemas know no items of ours
+	const fields = `"tools":[{"type":"function","name":"ask"}],"include":["holon:tool_calls","reasoning.encrypted_content"]`
+	const input = `{"role":"user","content":"go"}`
+	script := func() {
+		c.says("tool_use", claudeThinks, claudeTalks, claudeCalls("toolu_1", "ExecCommand", `{"cmd":"echo one"}`), claudeCalls("toolu_2", "ExecCommand", `{"cmd":"echo two"}`))
+		c.says("tool_use", claudeThinks, claudeCalls("toolu_3", "ask", `{"q":1}`), claudeCalls("toolu_4", "ExecCommand", `{"cmd":"echo three"}`))
+		c.says("end_turn", `{"type":"text","text":"Done."}`)
+	}
+	send := func(body string) *responses.Response {
+		t.Helper()
+		resp, err := responses.DecodeResponse(h.post(body).body)
+		if err != nil || resp.Status != responses.StatusCompleted {
+			t.Fatalf("%+v, %v", resp, err)
+		}
+		return resp
+	}
+	outputTo := func(resp *responses.Response) string {
+		for _, item := range resp.Output {
+			if call, ok := item.(*responses.FunctionCall); ok {
+				return `{"type":"function_call_output","call_id":"` + call.CallID + `","output":"42"}`
+			}
+		}
+		t.Fatal("the client was not asked")
+		return ""
+	}
+
+	script()
+	first := send(`{"input":[` + input + `],` + fields + `}`)
+	if kinds := types(first.Output); kinds != "reasoning message holon:tool_call holon:tool_call reasoning function_call holon:tool_call" {
+		t.Errorf("the output is %s", kinds)
+	}
+	if u := first.Usage; u.InputTokens != 200 || u.OutputTokens != 40 || u.InputTokenDetails.CachedTokens != 180 || u.OutputTokenDetails.ReasoningTokens != 10 {
+		t.Errorf("usage %+v", u)
+	}
+	last := send(`{"input":[` + outputTo(first) + `],"previous_response_id":"` + first.ID + `",` + fields + `}`)
+	if m, ok := last.Output[0].(*responses.Message); !ok || m.Text() != "Done." || m.Phase != responses.PhaseFinalAnswer {
+		t.Errorf("the answer is %+v", last.Output)
+	}
+
+	script()
+	alone := send(`{"store":false,"input":[` + input + `],` + fields + `}`)
+	back, err := json.Marshal(alone.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	send(`{"store":false,"input":[` + input + `,` + strings.Trim(string(back), "[]") + `,` + outputTo(alone) + `],` + fields + `}`)
+
+	var bodies []string
+	for _, b := range c.bodies {
+		bodies = append(bodies, strings.TrimSuffix(strings.ReplaceAll(b, `,"cache_control":{"type":"ephemeral"}`, ""), "]}\n"))
+	}
+	if len(bodies) != 6 {
+		t.Fatalf("the provider was asked %d times", len(bodies))
+	}
+	if !strings.HasPrefix(bodies[1], bodies[0]) || !strings.HasPrefix(bodies[2], bodies[1]) {
+		t.Errorf("a round does not begin with the one before:\n%s", strings.Join(bodies[:3], "\n"))
+	}
+	for _, want := range []string{`"name":"ExecCommand","input":{"cmd":"echo two"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"`, `{"type":"tool_result","tool_use_id":"toolu_3","content":"42"},{"type":"tool_result","tool_use_id":"toolu_4"`} {
+		if !strings.Contains(bodies[2], want) {
+			t.Errorf("%s is not in %s", want, bodies[2])
+		}
+	}
+}
+
+// What the provider refuses for a moment is asked again; what it refuses for good
+// is told to the client.
+func TestAnthropicFailures(t *testing.T) {
+	fail := func(status int, kind, message string) func(http.ResponseWriter, *http.Request) {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = fmt.Fprintf(w, `{"type":"error","error":{"type":%q,"message":%q}}`, kind, message) // as above
+		}
+	}
+	c := &claude{}
+	h := startClaude(t, c)
+	c.answers = append(c.answers, fail(529, "overloaded_error", "Overloaded"), fail(500, "api_error", "oops"))
+	c.says("end_turn", claudeTalks)
+	if resp := h.post(`{"input":"go"}`).response(t); resp.Status != responses.StatusCompleted {
+		t.Errorf("after two failures: %+v", resp.Error)
+	}
+	for code, answer := range map[string]func(http.ResponseWriter, *http.Request){
+		responses.CodeContextLength:          fail(400, "invalid_request_error", "prompt is too long: 9 tokens > 8 maximum"),
+		responses.CodeProviderAuthentication: fail(401, "authentication_error", "invalid x-api-key"),
+		responses.CodeModelNotFound:          fail(404, "not_found_error", "model: claude-opus-5"),
+	} {
+		c.answers = append(c.answers, answer)
+		if e := h.post(`{"input":"go"}`).failure(t); e.Code != code {
+			t.Errorf("%s: %+v", code, e)
+		}
+	}
+	c.says("refusal")
+	resp := h.post(`{"input":"go"}`).response(t)
+	if m, ok := resp.Output[0].(*responses.Message); !ok || resp.Status != responses.StatusCompleted || m.Content[0].Type != responses.PartRefusal {
+		t.Errorf("a refusal: %+v", resp)
+	}
+	c.says("max_tokens", claudeTalks)
+	if resp := h.post(`{"input":"go"}`).response(t); resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonMaxOutputTokens {
+		t.Errorf("a cut: %+v", resp)
+	}
+}

@@ -2,8 +2,11 @@ package process
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 )
 
 // Capture is what remains of one output stream: its beginning, its end and the
@@ -96,18 +99,32 @@ func (c *capture) logBytes(b []byte) {
 
 func (c *capture) appendLog(b []byte) {
 	if c.file == nil {
-		f, err := os.OpenFile(c.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			c.logErr = fmt.Errorf("create log: %w", err)
+		if c.file, c.logErr = createLog(c.path); c.logErr != nil {
 			return
 		}
-		c.file = f
 	}
 	n, err := c.file.Write(b)
 	c.logged += int64(n)
 	if err != nil {
 		c.logErr = fmt.Errorf("write log: %w", err)
 	}
+}
+
+// createLog creates the file at path, and its directory where that is missing:
+// a command that prints nothing is to cost no file system anything.
+func createLog(path string) (*os.File, error) {
+	const create = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	f, err := os.OpenFile(path, create, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) { // the other stream may have made it
+			return nil, fmt.Errorf("make the directory of a log: %w", err)
+		}
+		f, err = os.OpenFile(path, create, 0o600)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create log: %w", err)
+	}
+	return f, nil
 }
 
 // result copies what is held.

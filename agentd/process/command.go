@@ -42,8 +42,8 @@ type Command struct {
 	KeepBytes int
 	// StdoutPath and StderrPath are files that receive the raw bytes, up to
 	// LogBytes each (0 means DefaultLogBytes) and as far as Budget reaches, where
-	// there is one. A file is created with its first byte and must not exist
-	// before. Empty means no file.
+	// there is one. A file is created with its first byte, its directory too if
+	// that is missing, and must not exist before. Empty means no file.
 	StdoutPath, StderrPath string
 	LogBytes               int64
 	Budget                 *Budget

@@ -93,7 +93,7 @@ func TestRecount(t *testing.T) {
 // A file that cannot be written costs no budget.
 func TestBudgetIsGivenBack(t *testing.T) {
 	b := NewBudget(100, nil)
-	c := capture{keep: 10, path: filepath.Join(t.TempDir(), "none", "out"), limit: 1000, budget: b}
+	c := capture{keep: 10, path: filepath.Join(t.TempDir(), "none", "none", "out"), limit: 1000, budget: b}
 	c.Write([]byte("hello"))
 	if got := c.result(); b.Left() != 100 || got.LogErr == nil || got.OverBudget {
 		t.Errorf("left %d after %v", b.Left(), got.LogErr)
@@ -250,5 +250,21 @@ func TestThreadsAreReserved(t *testing.T) {
 	run(t, s, sh("true"))
 	if n := len(dirNames(t, "/proc/self/task")); n < spareThreads {
 		t.Errorf("%d threads, want at least %d", n, spareThreads)
+	}
+}
+
+// The directory of a log comes with its first byte, whichever stream is first.
+func TestDirectoryOfALogIsMade(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "call")
+	out, errs := capture{keep: 10, path: filepath.Join(dir, "out"), limit: 1000}, capture{keep: 10, path: filepath.Join(dir, "err"), limit: 1000}
+	if _, err := os.Lstat(dir); err == nil {
+		t.Error("the directory was made before there was a byte")
+	}
+	for _, c := range []*capture{&out, &errs} {
+		c.Write([]byte("hello"))
+		c.close()
+		if got := c.result(); got.LogErr != nil || got.Logged != 5 {
+			t.Errorf("%+v", got)
+		}
 	}
 }

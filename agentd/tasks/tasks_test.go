@@ -113,7 +113,8 @@ func TestEnds(t *testing.T) {
 	}
 	for _, tt := range tests {
 		s := b.start(Spec{Cmd: tt.cmd})
-		if s.Status != wire.Running || s.Kind != wire.KindCommand || s.SessionID != "sess_1" || s.Command.Cmd != tt.cmd || s.Command.CmdDigest == "" {
+		// A short command may have ended before anybody looked.
+		if (s.Status != wire.Running && s.Status != tt.status) || s.Kind != wire.KindCommand || s.SessionID != "sess_1" || s.Command.Cmd != tt.cmd || s.Command.CmdDigest == "" {
 			t.Errorf("%s: announced as %+v %+v", tt.cmd, s, s.Command)
 		}
 		out := b.ended(s.TaskID).Task

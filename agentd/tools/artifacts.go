@@ -19,14 +19,15 @@ type Artifact struct {
 	Path string `json:"path"`
 }
 
-// Artifacts is the place for the files of one call. Its directory is made when
-// the first name is reserved. A nil or placeless Artifacts keeps nothing. It is
-// not safe for concurrent use.
+// Artifacts is the place for the files of one call. Its directory is chosen when
+// the first name is reserved and made with the first file, since most calls
+// leave none. A nil or placeless Artifacts keeps nothing. It is not safe for
+// concurrent use.
 type Artifacts struct {
 	logDir string
 	callID string
 	disk   Disk   // nil for no bound
-	dir    string // name below logDir once it exists
+	dir    string // name below logDir once it is chosen
 	list   []Artifact
 }
 
@@ -41,7 +42,8 @@ func NewArtifacts(logDir, callID string, disk Disk) *Artifacts {
 }
 
 // Reserve returns the absolute path at which the caller may create name, or ""
-// when nothing is kept. It adds no artifact; Add does.
+// when nothing is kept. The caller makes its directory, in one that exists. It
+// adds no artifact; Add does.
 func (a *Artifacts) Reserve(name string) (string, error) {
 	if a == nil || a.logDir == "" {
 		return "", nil
@@ -49,8 +51,8 @@ func (a *Artifacts) Reserve(name string) (string, error) {
 	if !plainName(name) {
 		return "", fmt.Errorf("artifact name %q is not a plain file name", name)
 	}
-	if err := a.makeDir(); err != nil {
-		return "", fmt.Errorf("make the directory of call %s: %w", dirName(a.callID), err)
+	if err := a.choose(); err != nil {
+		return "", fmt.Errorf("choose the directory of call %s: %w", dirName(a.callID), err)
 	}
 	return filepath.Join(a.logDir, a.dir, name), nil
 }
@@ -69,29 +71,24 @@ func (a *Artifacts) List() []Artifact {
 	return a.list
 }
 
-// makeDir makes a new directory: a model that uses an id twice does not get to
-// overwrite what the first call left.
-func (a *Artifacts) makeDir() error {
+// choose finds a name that no other call has: a model that uses an id twice does
+// not get to overwrite what the first call left.
+func (a *Artifacts) choose() error {
 	if a.dir != "" {
 		return nil
 	}
-	root, err := os.OpenRoot(a.logDir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
 	base := dirName(a.callID)
 	for n := 1; n <= 1000; n++ {
 		dir := base
 		if n > 1 {
 			dir += "-" + strconv.Itoa(n)
 		}
-		err := root.Mkdir(dir, 0o700)
-		if err == nil {
+		_, err := os.Lstat(filepath.Join(a.logDir, dir))
+		if errors.Is(err, fs.ErrNotExist) {
 			a.dir = dir
 			return nil
 		}
-		if !errors.Is(err, fs.ErrExist) {
+		if err != nil {
 			return err
 		}
 	}
@@ -135,6 +132,9 @@ func (a *Artifacts) Write(name string, data []byte) (_ *int, err error) {
 				a.disk.Give(size)
 			}
 		}()
+	}
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("make the directory of call %s: %w", dirName(a.callID), err)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

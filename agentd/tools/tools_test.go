@@ -35,14 +35,9 @@ func (r echoResult) Project(_ Policy, a *Artifacts) (any, error) {
 		return nil, errors.New("no")
 	}
 	if r.full != "" {
-		path, err := a.Reserve("full.txt")
-		if err != nil || path == "" {
+		if _, err := a.Write("full.txt", []byte(r.full)); err != nil {
 			return nil, err
 		}
-		if err := os.WriteFile(path, []byte(r.full), 0o600); err != nil {
-			return nil, err
-		}
-		a.Add("full.txt")
 	}
 	return r, nil
 }

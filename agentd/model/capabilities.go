@@ -55,7 +55,7 @@ func (f *fallback) Capabilities(string) Capabilities {
 	sum := Capabilities{NoTools: true, NoStructured: true}
 	for _, c := range f.candidates {
 		one := CapabilitiesOf(c.Transport, c.Name)
-		sum.Images, sum.Files, sum.Video = sum.Images || one.Images, sum.Files || one.Files, sum.Video || one.Video
+		sum.Images, sum.Files, sum.Video, sum.Freeform = sum.Images || one.Images, sum.Files || one.Files, sum.Video || one.Video, sum.Freeform || one.Freeform
 		sum.NoTools, sum.NoStructured = sum.NoTools && one.NoTools, sum.NoStructured && one.NoStructured
 	}
 	return sum

@@ -69,7 +69,7 @@ type conversation struct {
 // encodeMessages returns the conversation in the provider's terms. told is added
 // to the instructions.
 func (t *Transport) encodeMessages(req model.Request, told string) ([]*wireMessage, error) {
-	c := &conversation{Transport: t, outputs: make(map[string][]*responses.FunctionCallOutput)}
+	c := &conversation{Transport: t, list: []*wireMessage{}, outputs: make(map[string][]*responses.FunctionCallOutput)}
 	if system := join(req.Instructions, told); system != "" {
 		c.list = append(c.list, &wireMessage{Role: responses.RoleSystem, Content: system})
 	}

@@ -219,8 +219,10 @@ func seal(provider, content string) string {
 // unseal returns opaque reasoning for its provider, "" for what is another's.
 func unseal(provider, content string) string {
 	if provider != openAI {
-		content, _ = model.Unseal(provider, content)
-		return content
+		if own, ok := model.Unseal(provider, content); ok {
+			return own
+		}
+		return ""
 	}
 	if model.Sealed(content) {
 		return ""

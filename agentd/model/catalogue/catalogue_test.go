@@ -1,0 +1,143 @@
+package catalogue_test
+
+import (
+	"errors"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"holon/agentd/model"
+	"holon/agentd/model/catalogue"
+	"holon/responses"
+)
+
+func open(t *testing.T, env map[string]string, opts catalogue.Options) (*catalogue.Set, error) {
+	t.Helper()
+	opts.Setting = func(name string) string { return env[name] }
+	opts.Taken = append(opts.Taken, "scripted")
+	set, err := catalogue.Open(opts)
+	if err == nil {
+		t.Cleanup(func() {
+			if err := set.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return set, err
+}
+
+func names(m map[string]model.Transport) string {
+	return strings.Join(slices.Sorted(maps.Keys(m)), " ")
+}
+
+func TestBuiltin(t *testing.T) {
+	var last string
+	for _, p := range catalogue.Builtin() {
+		if p.Name <= last {
+			t.Errorf("%s after %s", p.Name, last)
+		}
+		last = p.Name
+		u, err := url.Parse(p.BaseURL)
+		loopback := err == nil && u.Hostname() == "127.0.0.1"
+		if err != nil || p.BaseURL != "" && !loopback && u.Scheme != "https" || strings.HasSuffix(p.BaseURL, "/") {
+			t.Errorf("%s: %s", p.Name, p.BaseURL)
+		}
+		if p.KeyOptional != (loopback || p.Name == "responses") {
+			t.Errorf("%s: a server on this machine wants no key, all others do", p.Name)
+		}
+	}
+	set, err := open(t, nil, catalogue.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names(set.Offered) != "openai" || len(set.Unlisted) != len(catalogue.Builtin())-1 {
+		t.Errorf("without settings: %s beside %s", names(set.Offered), names(set.Unlisted))
+	}
+	for name, tr := range set.Unlisted {
+		err := tr.(model.Checker).Check("m")
+		p := catalogue.Builtin()[slices.IndexFunc(catalogue.Builtin(), func(p catalogue.Provider) bool { return p.Name == name })]
+		prefix := strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		switch {
+		case name == "responses":
+			if err == nil || !strings.Contains(err.Error(), "RESPONSES_BASE_URL") {
+				t.Errorf("%s: %v", name, err)
+			}
+		case p.KeyOptional != (err == nil), err != nil && !strings.Contains(err.Error(), "set "+prefix+"_API_KEY"):
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestConfigured(t *testing.T) {
+	env := map[string]string{
+		"DEEPSEEK_API_KEY": "k", "OLLAMA_BASE_URL": "http://127.0.0.1:9/v1", "ACME_BASE_URL": "http://127.0.0.1:9/v1", "MY_LAB_BASE_URL": "unix:///run/lab.sock:/v1",
+		"RESPONSES_BASE_URL": "http://127.0.0.1:9", "ACME_TIMEOUT": "90s", "OPENROUTER_STREAM": "false", "PLAIN_BASE_URL": "http://127.0.0.1:9",
+	}
+	set, err := open(t, env, catalogue.Options{
+		Configured: []string{"my-lab=responses", "old=aws_bedrock", "empty"}, References: []string{"acme/m", "openrouter/a/b", "plain", "nowhere/m", "scripted/demo"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := names(set.Offered); got != "acme deepseek empty my-lab old ollama openai openrouter responses" {
+		t.Errorf("offered: %s", got)
+	}
+	if set.Totals["acme"].Seconds() != 90 || len(set.Totals) != 1 {
+		t.Errorf("%v", set.Totals)
+	}
+	for name, want := range map[string]string{"old": "aws_bedrock", "empty": "EMPTY_BASE_URL", "openrouter": "OPENROUTER_API_KEY"} {
+		check, ok := errors.AsType[*responses.Error](set.Offered[name].(model.Checker).Check("m"))
+		if !ok || !strings.Contains(check.Error(), want) {
+			t.Errorf("%s: %v", name, check)
+		}
+	}
+	for _, name := range []string{"acme", "my-lab", "responses", "deepseek"} {
+		if err := set.Offered[name].(model.Checker).Check("m"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// What cannot be asked refuses as a candidate that another may follow.
+	for _, err := range set.Offered["old"].Stream(t.Context(), model.Request{}) {
+		if e, ok := errors.AsType[*model.Error](err); !ok || e.Kind != model.KindUnsupported || e.Retryable() || e.Diagnostics.Stage != model.StageSelect {
+			t.Errorf("%#v", err)
+		}
+	}
+}
+
+// Behind a gateway there are the providers that are named, and neither keys nor
+// endpoints.
+func TestGateway(t *testing.T) {
+	env := map[string]string{"DEEPSEEK_API_KEY": "k", "OPENAI_API_KEY": "k", "GROQ_BASE_URL": "ftp://nonsense"}
+	set, err := open(t, env, catalogue.Options{Socket: "/run/model.sock", Configured: []string{"groq", "acme"}, References: []string{"lab/m"}})
+	if err != nil || names(set.Offered) != "acme groq lab" || len(set.Unlisted) != 0 {
+		t.Fatalf("%v beside %v, %v", set, names(set.Unlisted), err)
+	}
+	for name, tr := range set.Offered {
+		if err := tr.(model.Checker).Check("m"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if set, err = open(t, env, catalogue.Options{Socket: "/run/model.sock"}); err != nil || names(set.Offered) != "openai" {
+		t.Errorf("named nothing: %v, %v", names(set.Offered), err)
+	}
+}
+
+func TestWrongSettings(t *testing.T) {
+	for param, env := range map[string]map[string]string{
+		"GROQ_BASE_URL": {"GROQ_BASE_URL": "api.groq.com"}, "GROQ_STREAM": {"GROQ_STREAM": "maybe"}, "GROQ_TIMEOUT": {"GROQ_TIMEOUT": "-1s"},
+		"GROQ_IDLE_TIMEOUT": {"GROQ_IDLE_TIMEOUT": "5"}, "GROQ_IMAGES": {"GROQ_IMAGES": "2"}, "OPENAI_CODEX_STREAM": {"OPENAI_CODEX_STREAM": "false"},
+	} {
+		_, err := open(t, env, catalogue.Options{})
+		if e, ok := errors.AsType[*responses.Error](err); !ok || e.Param != param || e.Hint == "" {
+			t.Errorf("%s: %v", param, err)
+		}
+	}
+	for _, entry := range []string{"Acme", "a b", "=x", "scripted=responses"} {
+		_, err := open(t, nil, catalogue.Options{Configured: []string{entry}})
+		if e, ok := errors.AsType[*responses.Error](err); !ok || e.Param != "HOLON_PROVIDERS" {
+			t.Errorf("%s: %v", entry, err)
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package chat_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"holon/agentd/model"
+	"holon/agentd/model/chat"
+	"holon/agentd/model/modeltest"
+	"holon/responses"
+)
+
+// sentFor returns the body that is sent for a request, and its headers.
+func sentFor(t testing.TB, req model.Request, change ...func(*chat.Options)) (body string, header http.Header, target string) {
+	t.Helper()
+	tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		body, header, target = string(b), r.Header, r.Method+" "+r.URL.Path
+		sse(streamOf(hello, end("stop"), done))(w, r)
+	}, change...)
+	if _, e := ask(t.Context(), t, tr, req); e != nil {
+		t.Fatal(e)
+	}
+	return body, header, target
+}
+
+func text(role responses.Role, s string) *responses.Message {
+	return &responses.Message{Role: role, Content: []responses.Part{responses.InputText(s)}}
+}
+
+func thought(provider, s, opaque string) *responses.Reasoning {
+	return &responses.Reasoning{Summary: []responses.Part{{Type: responses.PartSummaryText, Text: s}}, EncryptedContent: model.Seal(provider, opaque)}
+}
+
+func TestHeaders(t *testing.T) {
+	body, h, target := sentFor(t, model.Request{Model: "m"}, func(o *chat.Options) { o.ExtraHeaders = map[string]string{"X-Extra": "e"} })
+	if h.Get("Authorization") != "Bearer "+modeltest.Sentinel || h.Get("Accept") != "text/event-stream" || h.Get("X-Extra") != "e" || target != "POST /v1/chat/completions" {
+		t.Errorf("%v %v", target, h)
+	}
+	if want := `{"model":"m","messages":[],"stream":true,"stream_options":{"include_usage":true}}`; body != want {
+		t.Errorf("the least request is %s", body)
+	}
+}
+
+// conversation has an item of every kind that is told.
+func conversationOf() []responses.Item {
+	image := responses.Part{Type: responses.PartInputImage, ImageURL: "data:image/png;base64,AA==", Detail: "low"}
+	return []responses.Item{
+		text(responses.RoleDeveloper, "d"), text(responses.RoleUser, "look"),
+		&responses.Message{Role: responses.RoleUser, Content: []responses.Part{responses.InputText("at"), image, {Type: responses.PartInputFile, FileName: "f.pdf", FileData: "data:y"}}},
+		thought("lab", "hm", "eyJrIjoicmVhc29uaW5nX2NvbnRlbnQifQ"), // {"k":"reasoning_content"}
+		&responses.Message{Role: responses.RoleAssistant, Content: []responses.Part{responses.OutputText("I look <here>."), {Type: responses.PartRefusal, Refusal: "No."}}},
+		&responses.ToolCall{CallID: "c1", Name: "ViewImage", Arguments: `{"path":"a"}`, Output: "shown", Media: []responses.Part{image}},
+		thought("lab", "so", "eyJkIjpbeyJ0eXBlIjoicmVhc29uaW5nLmVuY3J5cHRlZCIsImRhdGEiOiJ4In1dfQ"), // {"d":[{"type":"reasoning.encrypted","data":"x"}]}
+		&responses.ToolCall{CallID: "c2", Name: "ExecCommand", Arguments: `{"cmd": nope`, Output: "the arguments are malformed"},
+		&responses.FunctionCall{CallID: "c3", Name: "weather", Arguments: ""},
+		&responses.FunctionCall{CallID: "c4", Name: "weather", Arguments: `{}`},
+		&responses.ToolCall{CallID: "c5", Name: "ExecCommand", Arguments: `{"cmd":"ls"}`, Output: "out"},
+		&responses.FunctionCallOutput{CallID: "c3", Output: []responses.Part{responses.InputText("sunny"), image}},
+		thought("another", "theirs", "zzz"),
+		&responses.Message{Role: responses.RoleAssistant, Content: []responses.Part{responses.OutputText("Sunny.")}},
+		&responses.FunctionCallOutput{CallID: "lost", Output: []responses.Part{responses.InputText("late")}},
+		text(responses.RoleUser, "thanks"),
+	}
+}
+
+func fullRequest() model.Request {
+	limit, effort, strict, yes := 100, "high", true, "what it is"
+	return model.Request{
+		Model: "m", Instructions: "Be brief.", Input: conversationOf(), MaxOutputTokens: &limit, Temperature: 0.5, Sampling: responses.Sampling{Temperature: true},
+		Tools:      []model.Tool{{Name: "f", Description: "d", Parameters: json.RawMessage(`{"type":"object"}`), Strict: &strict}, {Name: "g"}, {Name: "hidden"}},
+		ToolChoice: responses.ToolChoice{Mode: "required", Allowed: []string{"f", "g"}}, Reasoning: &responses.ReasoningConfig{Effort: &effort},
+		Text:        responses.TextConfig{Format: responses.TextFormat{Type: "json_schema", Name: "n", Description: &yes, Schema: json.RawMessage(`{"type":"object"}`), Strict: true}},
+		ServiceTier: "flex", Logprobs: true, TopLogprobs: 2, Metadata: map[string]string{"k": "v"}, PromptCacheKey: "p",
+	}
+}
+
+func TestRequests(t *testing.T) {
+	dialects := map[string]chat.Dialect{
+		"request-plain.json":     {Images: true, Files: true},
+		"request-strict.json":    {Images: true, Files: true, Thoughts: chat.ThoughtsDropped, ShortCallIDs: true, Omit: []string{"stream_options", "strict", "logprobs", "top_logprobs"}, MaxTokensKey: "max_completion_tokens"},
+		"request-demanding.json": {Images: true, Files: true, Thoughts: chat.ThoughtsDemanded, Structured: chat.StructuredObject, EffortKey: "reasoning"},
+	}
+	for name, d := range dialects {
+		body, _, _ := sentFor(t, fullRequest(), func(o *chat.Options) { o.Dialect = d })
+		golden(t, name, json.RawMessage(body))
+	}
+}
+
+// What a provider cannot be told is an error that says so, and nothing is sent.
+func TestRequestRefusals(t *testing.T) {
+	tr := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("it was asked") })
+	for _, item := range []responses.Item{
+		&responses.Message{Role: responses.RoleUser, Content: []responses.Part{{Type: responses.PartInputImage, ImageURL: "data:x"}}},
+		&responses.Message{Role: responses.RoleUser, Content: []responses.Part{{Type: responses.PartInputFile, FileURL: "https://x"}}},
+		&responses.Compaction{EncryptedContent: "z"}, &responses.ItemReference{ID: "msg_1"},
+	} {
+		_, e := ask(t.Context(), t, tr, model.Request{Input: []responses.Item{item}})
+		if e == nil || e.Kind != model.KindInvalidRequest || !strings.Contains(e.Message, "item 0") {
+			t.Errorf("%T: %v", item, e)
+		}
+	}
+	keyless := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("it was asked") }, func(o *chat.Options) { o.APIKey = "" })
+	if _, e := ask(t.Context(), t, keyless, model.Request{}); e == nil || e.Kind != model.KindAuthentication || e.Code != responses.CodeMissingCredentials || !strings.Contains(e.Message, "LAB_API_KEY") {
+		t.Errorf("without a key: %v", e)
+	}
+	if _, err := chat.New(chat.Options{Provider: "my-lab", BaseURL: "ftp://x"}); err == nil || responses.AsError(err).Param != "MY_LAB_BASE_URL" {
+		t.Errorf("%v", err)
+	}
+}
+
+// A conversation that grows at its end, round by round, becomes messages that
+// grow at their end, so that a provider's cache holds.
+func TestMessagesAreAppendOnly(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var input []responses.Item
+		var before []json.RawMessage
+		calls := 0
+		for range rapid.IntRange(1, 5).Draw(rt, "rounds") {
+			if len(input) == 0 || rapid.Bool().Draw(rt, "user") {
+				input = append(input, text(responses.RoleUser, "u"))
+			}
+			if rapid.Bool().Draw(rt, "thinks") {
+				input = append(input, thought("lab", "hm", "eyJrIjoicmVhc29uaW5nIn0"))
+			}
+			if rapid.Bool().Draw(rt, "says") {
+				input = append(input, &responses.Message{Role: responses.RoleAssistant, Content: []responses.Part{responses.OutputText("t")}})
+			}
+			var waiting []responses.Item
+			for range rapid.IntRange(1, 3).Draw(rt, "calls") {
+				calls++
+				id := fmt.Sprint("c", calls)
+				if rapid.Bool().Draw(rt, "own") {
+					input = append(input, &responses.ToolCall{CallID: id, Name: "f", Arguments: "{}", Output: "o"})
+				} else {
+					input = append(input, &responses.FunctionCall{CallID: id, Name: "f", Arguments: "{}"})
+					waiting = append(waiting, &responses.FunctionCallOutput{CallID: id, Output: []responses.Part{responses.InputText("o")}})
+				}
+			}
+			input = append(input, waiting...)
+			body, _, _ := sentFor(t, model.Request{Input: input})
+			var sent struct{ Messages []json.RawMessage }
+			if err := json.Unmarshal([]byte(body), &sent); err != nil {
+				rt.Fatal(err)
+			}
+			for i, m := range before {
+				if string(sent.Messages[i]) != string(m) {
+					rt.Fatalf("message %d was %s and is %s", i, m, sent.Messages[i])
+				}
+			}
+			checkAdjacent(rt, sent.Messages)
+			before = sent.Messages
+		}
+	})
+}
+
+// checkAdjacent checks that every message with calls is followed by their
+// results, and that there are no others.
+func checkAdjacent(rt *rapid.T, messages []json.RawMessage) {
+	open := map[string]bool{}
+	for _, raw := range messages {
+		var m struct {
+			Role       string
+			ToolCallID string                `json:"tool_call_id"`
+			ToolCalls  []struct{ ID string } `json:"tool_calls"`
+		}
+		if err := json.Unmarshal(raw, &m); err != nil {
+			rt.Fatal(err)
+		}
+		if m.Role == "tool" {
+			if !open[m.ToolCallID] {
+				rt.Fatalf("the result of %s has no place", m.ToolCallID)
+			}
+			delete(open, m.ToolCallID)
+			continue
+		}
+		if len(open) > 0 {
+			rt.Fatalf("calls without results before %s", raw)
+		}
+		for _, c := range m.ToolCalls {
+			open[c.ID] = true
+		}
+	}
+	if len(open) > 0 {
+		rt.Fatal("calls without results at the end")
+	}
+}
+
+// What a provider thought comes back to it as it wants it, and to no other.
+func TestThoughtsComeBack(t *testing.T) {
+	chunks := []string{said(`{"reasoning":"hm","reasoning_details":[{"type":"x","data":"d"}]}`), said(`{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]}`), end("tool_calls"), done}
+	a, e := ask(t.Context(), t, serve(t, sse(streamOf(chunks...))), model.Request{})
+	if e != nil || len(a.Opaque) != 1 {
+		t.Fatalf("%+v %v", a, e)
+	}
+	kept := &responses.Reasoning{Summary: []responses.Part{{Type: responses.PartSummaryText, Text: a.Summary[0]}}, EncryptedContent: a.Opaque[0]}
+	input := []responses.Item{kept, &responses.ToolCall{CallID: "c", Name: "f", Arguments: "{}"}}
+	body, _, _ := sentFor(t, model.Request{Input: input})
+	if want := `"reasoning":"hm","reasoning_details":[{"type":"x","data":"d"}],"tool_calls"`; !strings.Contains(body, want) {
+		t.Errorf("%s lacks %s", body, want)
+	}
+	if body, _, _ = sentFor(t, model.Request{Input: input}, func(o *chat.Options) { o.Provider = "other" }); strings.Contains(body, "reasoning") {
+		t.Errorf("another provider is told %s", body)
+	}
+}
+
+func FuzzChunks(f *testing.F) {
+	f.Add(hello + "\n" + end("stop"))
+	f.Add(said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}},{"index":-1,"function":{"arguments":{}}}]}`) + "\n" + end("length"))
+	f.Add(said(`{"content":[{"type":"thinking","thinking":[{"thinking":[]}]}],"reasoning_details":[1,null]}`) + "\n" + `{"error":[]}`)
+	f.Add(`{"choices":[{"delta":{"function_call":{"arguments":7}},"finish_reason":"stop","usage":{"total_tokens":1e30}}]}`)
+	f.Fuzz(func(t *testing.T, chunks string) {
+		tr := serve(t, sse(streamOf(append(strings.Split(chunks, "\n"), done)...)))
+		a, _ := ask(t.Context(), t, tr, model.Request{}) // which checks that the events are legal
+		if a.Usage.TotalTokens < 0 {
+			t.Errorf("%+v", a.Usage)
+		}
+	})
+}

@@ -1,0 +1,157 @@
+package openai_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"holon/agentd/model"
+	"holon/agentd/model/openai"
+	"holon/responses"
+)
+
+func asJSON(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // a handler of a test that looks at nothing
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, body) // a client that has enough hangs up
+	}
+}
+
+func whole(o *openai.Options) { o.Whole = true }
+
+// Recorded answers that came as one object are read as streams are.
+func TestRecordedWhole(t *testing.T) {
+	for name, calls := range map[string]int{"lmstudio-tool-call.1": 1, "openai-reasoning-encrypted-content.1": -1, "openai-error.1": 0} {
+		data, err := os.ReadFile(filepath.FromSlash("../../../../shared/fixtures/provider-streams/" + name + ".json"))
+		if err != nil {
+			t.Skip("the recorded streams (../shared/fixtures/provider-streams) are not here")
+		}
+		a, e := ask(t.Context(), t, serve(t, false, asJSON(string(data)), whole), model.Request{})
+		if name == "openai-error.1" {
+			if e == nil || e.Message == "" {
+				t.Errorf("%s: %+v", name, a)
+			}
+			continue
+		}
+		var want struct {
+			Usage  responses.Usage
+			Output []struct {
+				Type, Name string
+				Content    []struct{ Text string }
+			}
+		}
+		if err := json.Unmarshal(data, &want); err != nil {
+			t.Fatal(err)
+		}
+		text, made := "", 0
+		for _, item := range want.Output {
+			if item.Type == "function_call" {
+				made++
+			}
+			for _, p := range item.Content {
+				if item.Type == "message" {
+					text += p.Text
+				}
+			}
+		}
+		if e != nil || a.Usage != want.Usage || a.Text != text || len(a.Calls) != made || calls >= 0 && made != calls {
+			t.Errorf("%s: %+v, %v", name, a, e)
+		}
+	}
+}
+
+func TestWholeAnswers(t *testing.T) {
+	call := `{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}`
+	message := `{"type":"message","content":[{"type":"output_text","text":"hello"}]}`
+	tests := []struct {
+		name, body string
+		text       string
+		calls      int
+		stop       model.Stop
+		kind       model.ErrorKind
+	}{
+		{"complete", `{"id":"r","status":"completed","output":[` + message + `,` + call + `]}`, "hello", 1, model.StopEnd, ""},
+		{"cut short in a call", `{"id":"r","status":"incomplete","output":[` + message + `,` + call + `],"incomplete_details":{"reason":"max_output_tokens"}}`, "hello", 0, model.StopMaxTokens, ""},
+		{"cut short in the text", `{"id":"r","status":"incomplete","output":[` + call + `,` + message + `],"incomplete_details":{"reason":"content_filter"}}`, "hello", 1, model.StopContentFilter, ""},
+		{"failed", `{"id":"r","status":"failed","output":[],"error":{"code":"server_error","message":"oops"}}`, "", 0, "", model.KindOverloaded},
+		{"still at it", `{"id":"r","status":"in_progress","output":[]}`, "", 0, "", model.KindProtocol},
+		{"garbage", `{"id":`, "", 0, "", model.KindProtocol},
+		{"cut off", strings.Repeat(" ", 33<<20), "", 0, "", model.KindProtocol},
+	}
+	for _, tt := range tests {
+		a, e := ask(t.Context(), t, serve(t, true, asJSON(tt.body), whole), model.Request{})
+		if a.Text != tt.text || len(a.Calls) != tt.calls || a.Stop != tt.stop || (e == nil) != (tt.kind == "") || e != nil && e.Kind != tt.kind {
+			t.Errorf("%s: %+v, %v", tt.name, a, e)
+		}
+	}
+	body, h, _ := sentWhole(t)
+	if h.Get("Accept") != "application/json" || !strings.Contains(body, `"stream":false`) {
+		t.Errorf("asked with %s %s", h.Get("Accept"), body)
+	}
+}
+
+func sentWhole(t *testing.T) (body string, header http.Header, target string) {
+	tr := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		body, header = string(b), r.Header
+		asJSON(`{"status":"completed","output":[]}`)(w, r)
+	}, whole)
+	if _, e := ask(t.Context(), t, tr, model.Request{}); e != nil {
+		t.Fatal(e)
+	}
+	return body, header, target
+}
+
+// The Codex backend gets the keys that it wants and none that it refuses, and is
+// told which account a ChatGPT token is for.
+func TestCodex(t *testing.T) {
+	limit := 100
+	// {"https://api.openai.com/auth":{"chatgpt_account_id":"acct-1"}}
+	const token = "e30.eyJodHRwczovL2FwaS5vcGVuYWkuY29tL2F1dGgiOnsiY2hhdGdwdF9hY2NvdW50X2lkIjoiYWNjdC0xIn19.c2ln"
+	codex := func(o *openai.Options) { o.Provider, o.Codex, o.APIKey = "openai-codex", true, token }
+	body, h, _ := sentFor(t, false, model.Request{Model: "gpt-4.1", Instructions: "i", MaxOutputTokens: &limit, Metadata: map[string]string{"a": "b"}, SafetyIdentifier: "s"}, codex)
+	want := `{"model":"gpt-4.1","instructions":"i","input":[],"tools":[],"tool_choice":"auto","parallel_tool_calls":false,"reasoning":null,"store":false,"stream":true,"include":[]}`
+	if strings.TrimSpace(body) != want {
+		t.Errorf("sent %s\nwant %s", body, want)
+	}
+	if h.Get("Chatgpt-Account-Id") != "acct-1" || h.Get("Authorization") != "Bearer "+token {
+		t.Errorf("headers %v", h)
+	}
+	if _, err := openai.New(openai.Options{Codex: true, Whole: true}); err == nil {
+		t.Error("it does not only stream")
+	}
+	// Its terminal event may say nothing of the output.
+	events := []string{added, hello, `{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}}`, completed}
+	if a, e := ask(t.Context(), t, serve(t, false, replay(events, true), codex), model.Request{}); e != nil || a.Text != "hello" || len(a.Calls) != 1 {
+		t.Errorf("%+v %v", a, e)
+	}
+}
+
+// Opaque reasoning goes back to the provider that made it alone.
+func TestReasoningIsMarked(t *testing.T) {
+	item := func(content string) model.Request {
+		return model.Request{Input: []responses.Item{&responses.Reasoning{EncryptedContent: content}}}
+	}
+	lab := func(o *openai.Options) { o.Provider = "lab" }
+	for _, tt := range []struct {
+		content string
+		change  func(*openai.Options)
+		sent    bool
+	}{
+		{"raw", func(*openai.Options) {}, true}, {model.Seal("lab", "raw"), func(*openai.Options) {}, false},
+		{"raw", lab, false}, {model.Seal("lab", "raw"), lab, true}, {model.Seal("other", "raw"), lab, false},
+	} {
+		body, _, _ := sentFor(t, false, item(tt.content), tt.change)
+		if strings.Contains(body, `"encrypted_content":"raw"`) != tt.sent {
+			t.Errorf("%s: %s", tt.content, body)
+		}
+	}
+}

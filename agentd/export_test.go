@@ -26,3 +26,6 @@ func Description() ([]byte, error) {
 	}
 	return d.text, nil
 }
+
+// Transports is how Assemble configures the providers.
+var Transports = transports

@@ -1,0 +1,125 @@
+package model_test
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"holon/agentd/model"
+	"holon/responses"
+)
+
+// able is a transport that declares what it can do.
+type able struct {
+	attempts
+	can model.Capabilities
+}
+
+func (a *able) Capabilities(string) model.Capabilities { return a.can }
+
+// A candidate that cannot do what the request needs is not asked, and the next
+// one is.
+func TestSelection(t *testing.T) {
+	image := responses.Part{Type: responses.PartInputImage, ImageURL: "data:x"}
+	form := responses.TextConfig{Format: responses.TextFormat{Type: "json_schema"}}
+	for name, tt := range map[string]struct {
+		can  model.Capabilities
+		req  model.Request
+		says string
+	}{
+		"pictures of users":  {model.Capabilities{}, model.Request{Input: []responses.Item{&responses.Message{Content: []responses.Part{image}}}}, "input_image"},
+		"pictures of tools":  {model.Capabilities{Files: true}, model.Request{Input: []responses.Item{&responses.ToolCall{Media: []responses.Part{image}}}}, "input_image"},
+		"outputs of clients": {model.Capabilities{}, model.Request{Input: []responses.Item{&responses.FunctionCallOutput{Output: []responses.Part{image}}}}, "input_image"},
+		"tools":              {model.Capabilities{NoTools: true}, model.Request{Tools: []model.Tool{{Name: "f"}}}, "tools"},
+		"forms":              {model.Capabilities{NoStructured: true}, model.Request{Text: form}, "form"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &able{can: tt.can}
+			b := &able{attempts: attempts{plays: []play{{text: "b"}}}, can: model.Capabilities{Images: true, Files: true, Video: true}}
+			w := &watch{}
+			tt.req.Observer = w
+			chain := model.Fallback(model.Candidate{Ref: "p/a", Transport: model.Retry(a, "p/a", model.DefaultPolicy())}, model.Candidate{Ref: "q/b", Transport: model.Retry(b, "q/b", model.DefaultPolicy())})
+			text, err := read(t.Context(), chain, tt.req)
+			if diff := cmp.Diff([]string{"p/a 1/3 fail_fast_aborted unsupported advanced", "q/b 1/3 succeeded"}, w.lines); text != "b." || err != nil || diff != "" || len(a.made) > 0 {
+				t.Errorf("%q %v (-want +got):\n%s", text, err, diff)
+			}
+			_, err = read(t.Context(), model.Retry(a, "p/a", model.DefaultPolicy()), tt.req)
+			if e := model.AsError(err); e.Kind != model.KindUnsupported || !strings.Contains(e.Message, tt.says) || e.Diagnostics.Stage != model.StageSelect || e.Response().Type != responses.TypeInvalidRequest {
+				t.Errorf("%v", err)
+			}
+			if can := model.CapabilitiesOf(chain, ""); !can.Images || can.NoTools || can.NoStructured {
+				t.Errorf("the chain can do %+v", can)
+			}
+		})
+	}
+}
+
+// mute says something, if it is told to, and then nothing until its context ends.
+type mute struct{ says string }
+
+func (m mute) Stream(ctx context.Context, _ model.Request) iter.Seq2[model.Event, error] {
+	return func(yield func(model.Event, error) bool) {
+		if m.says != "" && (!yield(model.Event{Kind: model.MessageBegin}, nil) || !yield(model.Event{Kind: model.TextDelta, Text: m.says}, nil)) {
+			return
+		}
+		<-ctx.Done()
+		yield(model.Event{}, model.Cancelled(ctx))
+	}
+}
+
+// An attempt that takes too long is a failure like others: it is repeated as
+// long as nothing was said.
+func TestTotalTime(t *testing.T) {
+	policy := model.DefaultPolicy()
+	policy.Total = time.Minute
+	for says, want := range map[string][]string{
+		"":  {"p/m 1/3 retrying timeout", "p/m 2/3 retrying timeout", "p/m 3/3 retries_exhausted timeout"},
+		"a": {"p/m 1/3 fail_fast_aborted timeout"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &watch{}
+			start := time.Now()
+			_, err := read(t.Context(), model.Retry(mute{says}, "p/m", policy), model.Request{Observer: w})
+			if e := model.AsError(err); e.Kind != model.KindTimeout || !e.Diagnostics.Timeout || !strings.Contains(e.Message, "1m0s") {
+				t.Errorf("%v", err)
+			}
+			if diff := cmp.Diff(want, w.lines); diff != "" {
+				t.Errorf("%q after %s (-want +got):\n%s", says, time.Since(start), diff)
+			}
+		})
+	}
+	// The end of the turn is no fault of the model's.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := read(ctx, model.Retry(mute{}, "p/m", policy), model.Request{}); model.AsError(err).Kind != model.KindCancelled {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestUnlistedProviders(t *testing.T) {
+	r, err := model.NewResolver(model.Options{
+		Transports: map[string]model.Transport{"openai": &attempts{}}, Unlisted: map[string]model.Transport{"rare": &attempts{plays: []play{{text: "r"}}}},
+		Default: "openai/m", Fallbacks: []string{"rare/x"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, full, err := r.Resolve("other"); err != nil || full != "openai/other" {
+		t.Errorf("%s %v", full, err)
+	}
+	tr, name, _, err := r.Resolve("rare/x/y")
+	if err != nil || name != "x/y" {
+		t.Fatalf("%s %v", name, err)
+	}
+	if text, err := read(t.Context(), tr, model.Request{}); text != "r." {
+		t.Errorf("%q %v", text, err)
+	}
+	if _, _, _, err := r.Resolve("absent/x"); err == nil || strings.Contains(err.Error(), "rare") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,246 @@
+package agentd_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"holon/agentd"
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+var updateTimelines = flag.Bool("update-timelines", false, "rewrite the golden files of attempts")
+
+// assembled serves with the models of Assemble, configured by variables.
+func assembled(t *testing.T, env []string, change func(*agentd.Config)) *harness {
+	t.Helper()
+	return start(t, func(c *agentd.Config, p *agentd.Parts) {
+		change(c)
+		cfg := *c
+		cfg.ModelSocket = ""
+		models, release, err := agentd.Transports(cfg, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Models = models
+		before := p.Close
+		p.Close = func() error { defer before(); return release() }
+	})
+}
+
+// provider plays a script: the n-th request gets the n-th answer, later ones the
+// last.
+func provider(t *testing.T, answers ...http.HandlerFunc) (base string, asked *atomic.Int32) {
+	t.Helper()
+	asked = new(atomic.Int32)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // a handler of a test that looks at nothing
+		answers[min(int(asked.Add(1)), len(answers))-1](w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, asked
+}
+
+func answers(contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		_, _ = io.WriteString(w, body) // a client that has enough hangs up
+	}
+}
+
+func fails(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Retry-After-Ms", "1")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body) // a client that has enough hangs up
+	}
+}
+
+func events(list ...string) string { return "data: " + strings.Join(list, "\n\ndata: ") + "\n\n" }
+
+const (
+	chatText = `{"choices":[{"index":0,"delta":{"content":"Done."}}]}`
+	chatEnd  = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":1,"total_tokens":3}}`
+	chatCall = `{"choices":[{"index":0,"delta":{"reasoning_content":"I run it.","tool_calls":[{"index":0,"id":"c1","function":{"name":"ExecCommand","arguments":"{\"cmd\":\"echo from-the-tool\"}"}}]},"finish_reason":"tool_calls"}]}`
+
+	wholeCall = `{"id":"r1","status":"completed","output":[{"type":"function_call","call_id":"c1","name":"ExecCommand","arguments":"{\"cmd\":\"echo from-the-tool\"}"}],"usage":{"input_tokens":2,"output_tokens":1,"total_tokens":3}}`
+	wholeText = `{"id":"r2","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"Done."}]}],"usage":{"input_tokens":2,"output_tokens":1,"total_tokens":3}}`
+)
+
+func chatAnswer(list ...string) http.HandlerFunc {
+	return answers("text/event-stream", events(append(list, "[DONE]")...))
+}
+
+func streamed(whole string) http.HandlerFunc {
+	return answers("text/event-stream", events(`{"type":"response.completed","response":`+whole+`}`))
+}
+
+// A whole turn with a tool runs through every transport.
+func TestTurnThroughEveryTransport(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ref     string
+		env     string
+		answers []http.HandlerFunc
+	}{
+		"chat completions":       {"acme/m", "ACME_BASE_URL=%s", []http.HandlerFunc{chatAnswer(chatCall), chatAnswer(chatText, chatEnd)}},
+		"a provider in the list": {"deepseek/m", "DEEPSEEK_API_KEY=k,DEEPSEEK_BASE_URL=%s", []http.HandlerFunc{chatAnswer(chatCall), chatAnswer(chatText, chatEnd)}},
+		"responses, JSON":        {"lab/m", "LAB_BASE_URL=%s,LAB_STREAM=false", []http.HandlerFunc{answers("application/json", wholeCall), answers("application/json", wholeText)}},
+		"responses, streamed":    {"responses/m", "RESPONSES_BASE_URL=%s", []http.HandlerFunc{streamed(wholeCall), streamed(wholeText)}},
+		"codex":                  {"openai-codex/gpt-5", "OPENAI_CODEX_API_KEY=k,OPENAI_CODEX_BASE_URL=%s", []http.HandlerFunc{streamed(wholeCall), streamed(wholeText)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			base, asked := provider(t, tt.answers...)
+			h := assembled(t, strings.Split(fmt.Sprintf(tt.env, base), ","), func(c *agentd.Config) {
+				c.Model = tt.ref
+				if strings.HasPrefix(tt.ref, "lab/") {
+					c.Providers = "lab=responses"
+				}
+			})
+			resp := h.post(`{"input":"go","holon":{"turn_id":"turn_a"}}`).response(t)
+			if resp.Status != responses.StatusCompleted || resp.OutputText() != "Done." || asked.Load() != 2 {
+				t.Fatalf("%s %q after %d requests: %+v", resp.Status, resp.OutputText(), asked.Load(), resp.Error)
+			}
+			rec := h.record("turn_a")
+			if l := rec.ProviderAttempts; l == nil || len(l.Attempts) != 2 || l.WinningModelRef != tt.ref || rec.FailureArtifact != nil || rec.ToolCalls.Total != 1 || rec.ToolCalls.Failed != 0 {
+				t.Errorf("%+v, %+v", rec.ProviderAttempts, rec.ToolCalls)
+			}
+		})
+	}
+}
+
+// Any Open Responses server is a provider, another agentd for one.
+func TestAnotherAgentdIsAProvider(t *testing.T) {
+	behind := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Listen = "" })
+	ref := behind.scenario("hello", "turns: [{rounds: [{reasoning: Hm., text: Hello from behind.}]}, {rounds: [{text: And again.}]}]")
+	h := assembled(t, []string{"RESPONSES_BASE_URL=unix://" + behind.cfg.Socket + ":/v1"}, func(c *agentd.Config) { c.Model = "responses/" + ref })
+	first := h.post(`{"input":"hi"}`).response(t)
+	if first.Status != responses.StatusCompleted || first.OutputText() != "Hello from behind." {
+		t.Fatalf("%s %q %+v", first.Status, first.OutputText(), first.Error)
+	}
+}
+
+// What is tried when providers fail is on the record, with how it failed.
+func TestTimelines(t *testing.T) {
+	abort := func(body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, body) // a client that has enough hangs up
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}
+	}
+	silence := func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	tests := []struct {
+		name      string
+		first     []http.HandlerFunc
+		fallback  bool
+		providers string // contract of the first
+		status    responses.Status
+	}{
+		{"rate-limited-then-answers", []http.HandlerFunc{fails(429, `{"error":{"message":"slow down"}}`), chatAnswer(chatText, chatEnd)}, false, "", responses.StatusCompleted},
+		{"overloaded-then-fallback", []http.HandlerFunc{fails(503, ``)}, true, "", responses.StatusCompleted},
+		{"unauthorized-then-fallback", []http.HandlerFunc{fails(401, `{"error":{"message":"no"}}`)}, true, "", responses.StatusCompleted},
+		{"garbage-then-fallback", []http.HandlerFunc{chatAnswer(`{"choices":`)}, true, "", responses.StatusCompleted},
+		{"unsupported-then-fallback", []http.HandlerFunc{fails(500, ``)}, true, "first=aws_bedrock", responses.StatusCompleted},
+		{"reset-in-the-middle", []http.HandlerFunc{abort(events(chatText))}, true, "", responses.StatusFailed},
+		{"reset-before", []http.HandlerFunc{abort("")}, false, "", responses.StatusFailed},
+		{"silence", []http.HandlerFunc{silence}, false, "", responses.StatusFailed},
+		{"too-long", []http.HandlerFunc{fails(400, `{"error":{"message":"maximum context length is 8","code":"context_length_exceeded"}}`)}, true, "", responses.StatusFailed},
+		{"bad-request", []http.HandlerFunc{fails(400, `{"error":{"message":"no such field"}}`)}, false, "", responses.StatusFailed},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			base, _ := provider(t, tt.first...)
+			second, _ := provider(t, chatAnswer(chatText, chatEnd))
+			env := []string{"FIRST_BASE_URL=" + base, "SECOND_BASE_URL=" + second, "FIRST_IDLE_TIMEOUT=200ms"}
+			h := assembled(t, env, func(c *agentd.Config) {
+				c.Model, c.Providers = "first/m", tt.providers
+				if tt.fallback {
+					c.Fallbacks = "second/m"
+				}
+			})
+			h.post(`{"input":"go","holon":{"turn_id":"turn_a"}}`)
+			rec := h.record("turn_a")
+			if rec.Status != tt.status {
+				t.Fatalf("%s %+v", rec.Status, rec.Error)
+			}
+			got := struct {
+				Attempts *turns.ProviderTimeline `json:"provider_attempts"`
+				Failure  *turns.FailureArtifact  `json:"failure_artifact"`
+			}{rec.ProviderAttempts, rec.FailureArtifact}
+			b, err := json.MarshalIndent(got, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := timelineFile(t, tt.name, string(b))
+			report, err := os.ReadFile(h.file("turn_a", turns.FailureFile))
+			if failed := tt.status == responses.StatusFailed; failed != (err == nil) {
+				t.Errorf("%s: %v", turns.FailureFile, err)
+			} else if failed && !(strings.Contains(string(report), `"category"`) && strings.Contains(string(report), `"provider_attempts"`)) {
+				t.Errorf("%s: %s", turns.FailureFile, report)
+			}
+			runtime, err := os.ReadFile(h.file("turn_a", turns.RuntimeFile))
+			if n := strings.Count(string(runtime), `"provider_attempt":`); err != nil || n != len(rec.ProviderAttempts.Attempts) {
+				t.Errorf("runtime.ndjson has %d attempts and %s %d, %v", n, file, len(rec.ProviderAttempts.Attempts), err)
+			}
+		})
+	}
+}
+
+// timelineFile compares with a golden file, in which nothing is that changes from
+// run to run.
+func timelineFile(t *testing.T, name, got string) string {
+	t.Helper()
+	for pattern, with := range map[string]string{
+		`"(started_at|completed_at)": "[^"]*"`: `"$1": "T"`, `"(duration_ms|backoff_ms)": \d+`: `"$1": 1`, `127\.0\.0\.1:\d+(->127\.0\.0\.1:\d+)?`: "HOST",
+	} {
+		got = regexp.MustCompile(pattern).ReplaceAllString(got, with)
+	}
+	path := filepath.Join("testdata", "timelines", name+".json")
+	if *updateTimelines {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got+"\n"); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+	return path
+}
+
+// A provider is configured by variables, and what is missing is named.
+func TestProvidersFromVariables(t *testing.T) {
+	cfg := agentd.DefaultConfig()
+	cfg.StateDir, cfg.WorkspaceDir, cfg.Model, cfg.Providers = t.TempDir(), t.TempDir(), "acme/m", "lab=responses"
+	models, release, err := agentd.Transports(cfg, []string{"ACME_BASE_URL=http://127.0.0.1:1", "GROQ_API_KEY=k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if _, _, full, err := models.Resolve("groq/x"); err != nil || full != "groq/x" {
+		t.Errorf("%s %v", full, err)
+	}
+	if _, _, _, err := models.Resolve("lab/x"); err == nil || !strings.Contains(err.Error(), "LAB_BASE_URL") {
+		t.Errorf("%v", err)
+	}
+}

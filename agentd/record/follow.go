@@ -13,7 +13,7 @@ import (
 // third for a single line, which no event of ours exceeds.
 const (
 	followLeast = 4 << 10
-	followStep  = 64 << 10
+	followStep  = 32 << 10
 	followMax   = 64 << 20
 )
 

@@ -18,7 +18,7 @@ var ErrLogClosed = errors.New("the event log is closed")
 const maxPending = 4 << 20
 
 // maxGathered bounds the lines that wait for more to follow.
-const maxGathered = 64 << 10
+const maxGathered = 32 << 10
 
 // noHold lets everything durable become visible.
 const noHold = math.MaxInt64

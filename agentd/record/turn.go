@@ -51,6 +51,7 @@ type Turn struct {
 	now        func() time.Time
 	opening    *unsynced
 	made       bool     // Begin made Dir
+	ran        bool     // a tool was started
 	wrote      []string // files of Dir that Begin made
 
 	acknowledged chan struct{} // closed at the end of Acknowledge
@@ -257,6 +258,7 @@ func (t *Turn) Started(call *responses.ToolCall) error {
 	if err := os.Mkdir(filepath.Join(t.Dir, turns.ToolsDir), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make the tools directory: %w", err)
 	}
+	t.ran = true
 	return t.trajectory.Started(call)
 }
 
@@ -309,9 +311,12 @@ func (t *Turn) commit(resp responses.Response, totals Totals, final turns.Runtim
 	if err := t.Event(final); err != nil {
 		return err
 	}
-	artifacts, err := t.store.artifacts(t.Dir)
-	if err != nil {
-		return err
+	artifacts := []turns.Artifact{}
+	if t.ran || !t.made { // else nobody could have left any
+		var err error
+		if artifacts, err = t.store.artifacts(t.Dir); err != nil {
+			return err
+		}
 	}
 	t.mu.Lock()
 	totals.settle(&t.record, &resp, t.now())

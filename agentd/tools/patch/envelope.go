@@ -1,7 +1,6 @@
 package patch
 
 import (
-	"regexp"
 	"strings"
 
 	"holon/agentd/tools"
@@ -25,7 +24,7 @@ type directive struct {
 	literal bool // written as in the constant
 }
 
-var looseDirective = regexp.MustCompile(`(?i)^\*\*\*\s*(?:(begin|end)\s+patch|(end)\s+of\s+file|(add|create|update|modify|edit|delete|remove)\s+file\s*:\s*(.*?)|(move|rename)\s+to\s*:\s*(.*?))\s*$`)
+var looseDirective = lazy(`(?i)^\*\*\*\s*(?:(begin|end)\s+patch|(end)\s+of\s+file|(add|create|update|modify|edit|delete|remove)\s+file\s*:\s*(.*?)|(move|rename)\s+to\s*:\s*(.*?))\s*$`)
 
 // readDirective reads a directive, also one in other words than the form's own.
 func readDirective(l string) (directive, bool) {
@@ -43,7 +42,7 @@ func readDirective(l string) (directive, bool) {
 			return directive{kind: kind, path: strings.TrimSpace(path), literal: true}, true
 		}
 	}
-	m := looseDirective.FindStringSubmatch(l)
+	m := looseDirective().FindStringSubmatch(l)
 	if m == nil {
 		return directive{}, false
 	}

@@ -1,7 +1,6 @@
 package patch
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,20 +16,20 @@ type counts struct{ old, new int }
 func (c counts) stated() bool { return c.old >= 0 && c.new >= 0 }
 
 var (
-	hunkHeader  = regexp.MustCompile(`^@@+\s*-(\d+)(?:,(\d+))?\s+\+(\d+)(?:,(\d+))?\s*@@+\s?(.*)$`)
-	hunkNumbers = regexp.MustCompile(`^@@+\s*-?(\d+)(?:,\d*)?(?:\s+\+\d*(?:,\d*)?)?\s*(?:@@+)?\s*$`)
+	hunkHeader  = lazy(`^@@+\s*-(\d+)(?:,(\d+))?\s+\+(\d+)(?:,(\d+))?\s*@@+\s?(.*)$`)
+	hunkNumbers = lazy(`^@@+\s*-?(\d+)(?:,\d*)?(?:\s+\+\d*(?:,\d*)?)?\s*(?:@@+)?\s*$`)
 )
 
 // header reads one @@ line into h.
 func (h *hunk) header(l string) counts {
 	l = strings.TrimSuffix(l, "\r")
-	if m := hunkHeader.FindStringSubmatch(l); m != nil {
+	if m := hunkHeader().FindStringSubmatch(l); m != nil {
 		c := counts{old: number(m[2], 1), new: number(m[4], 1)}
 		h.start, h.insertAt, h.numbered = number(m[1], -1), c.old == 0, true
 		h.anchor(m[5])
 		return c
 	}
-	if m := hunkNumbers.FindStringSubmatch(l); m != nil {
+	if m := hunkNumbers().FindStringSubmatch(l); m != nil {
 		h.start, h.numbered = number(m[1], -1), true
 		return counts{-1, -1}
 	}
@@ -97,7 +96,7 @@ func (p *parser) line() string {
 }
 
 // stamp is the time that diff puts behind a path, where spaces replaced the tab.
-var stamp = regexp.MustCompile(`\s+\d{4}-\d\d-\d\d[ T]\d\d:\d\d.*$`)
+var stamp = lazy(`\s+\d{4}-\d\d-\d\d[ T]\d\d:\d\d.*$`)
 
 // name takes a path out of a header line: unquoted, without the time stamp that
 // diff adds behind a tab.
@@ -112,7 +111,7 @@ func (p *parser) name(s string) string {
 	}
 	path, rest, found := strings.Cut(s, "\t")
 	if !found {
-		if at := stamp.FindStringIndex(s); at != nil {
+		if at := stamp().FindStringIndex(s); at != nil {
 			path, rest = s[:at[0]], s[at[0]:]
 		}
 	}
@@ -314,20 +313,20 @@ func (p *parser) ignore(path, kind, value string) {
 func (p *parser) boundary(i int) bool {
 	l := p.lines[i]
 	switch {
-	case strings.HasPrefix(l, "@@"), strings.HasPrefix(l, "diff --git "), isCombined(l), isDirective(l), p.fileHeader(i), mailStart.MatchString(l):
+	case strings.HasPrefix(l, "@@"), strings.HasPrefix(l, "diff --git "), isCombined(l), isDirective(l), p.fileHeader(i), mailStart().MatchString(l):
 		return true
 	case strings.TrimRight(l, " ") == "--": // the signature of git format-patch
 		rest := p.lines[i+1:]
-		return len(rest) > 0 && mailSignature.MatchString(rest[0]) &&
-			(len(rest) < 2 || strings.TrimSpace(rest[1]) == "" && (len(rest) < 3 || strings.TrimSpace(rest[2]) == "" || mailStart.MatchString(rest[2])))
+		return len(rest) > 0 && mailSignature().MatchString(rest[0]) &&
+			(len(rest) < 2 || strings.TrimSpace(rest[1]) == "" && (len(rest) < 3 || strings.TrimSpace(rest[2]) == "" || mailStart().MatchString(rest[2])))
 	}
 	return false
 }
 
 // What git format-patch writes at the end and at the start of a mail.
 var (
-	mailSignature = regexp.MustCompile(`^\d+\.\d+`)
-	mailStart     = regexp.MustCompile(`^From [0-9a-f]{40} `)
+	mailSignature = lazy(`^\d+\.\d+`)
+	mailStart     = lazy(`^From [0-9a-f]{40} `)
 )
 
 // fileHeader reports whether a new file's header starts at line i. A removed

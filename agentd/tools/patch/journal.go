@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"path"
-	"regexp"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -55,7 +54,7 @@ func identify(s *status) *identity {
 
 func (id *identity) is(s *status) bool { return id != nil && *id == *identify(s) }
 
-var momentPrefix = regexp.MustCompile(`^\.holon-[0-9a-f]{12}-$`)
+var momentPrefix = lazy(`^\.holon-[0-9a-f]{12}-$`)
 
 // base is the name of the moment with number n, name its path.
 func (r *record) base(n int) string { return r.Prefix + strconv.Itoa(n) }
@@ -103,7 +102,7 @@ func (t *tree) read(p string) *record {
 	var r record
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
-	if dec.Decode(&r) != nil || r.Version != 1 || !momentPrefix.MatchString(r.Prefix) || r.Prefix == journalName[:len(r.Prefix)] {
+	if dec.Decode(&r) != nil || r.Version != 1 || !momentPrefix().MatchString(r.Prefix) || r.Prefix == journalName[:len(r.Prefix)] {
 		return nil
 	}
 	for _, dir := range r.Dirs {

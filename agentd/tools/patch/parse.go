@@ -70,7 +70,7 @@ func parse(text string) (document, *tools.Error) {
 		return document{}, syntax(1, "the patch contains a NUL character", "patches are text; write binary files with a command")
 	}
 	p.lines = strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if len(p.lines) == 1 && strings.Contains(text, `\n`) && startsFile.MatchString(text) {
+	if len(p.lines) == 1 && strings.Contains(text, `\n`) && startsFile().MatchString(text) {
 		return document{}, syntax(1, "its newlines are escaped, and its backslashes can be read in two ways", "send the patch with newlines, not with \\n")
 	}
 	p.dropReturns()

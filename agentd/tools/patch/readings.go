@@ -2,7 +2,6 @@ package patch
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -75,7 +74,7 @@ func (h *hunk) blanksAdded(lines []hunkLine) ([]hunkLine, bool) {
 }
 
 // elision is a line that stands for lines left out, as a comment or bare.
-var elision = regexp.MustCompile(`^(?:#|//|--|;|%|/\*|<!--|\{/\*)?\s*(?:\.\.\.|…)(?:.{0,80}(?:\.\.\.|…))?\s*(?:\*/\}?|-->)?$`)
+var elision = lazy(`^(?:#|//|--|;|%|/\*|<!--|\{/\*)?\s*(?:\.\.\.|…)(?:.{0,80}(?:\.\.\.|…))?\s*(?:\*/\}?|-->)?$`)
 
 // parts splits a hunk at context lines that stand for lines left out; it returns
 // nothing if there is none. The stated line number is that of the first part.
@@ -89,7 +88,7 @@ func (h *hunk) parts() []hunk {
 		}
 	}
 	for i := 0; i < len(lines); i++ {
-		if l := lines[i]; l.op == ' ' && elision.MatchString(strings.TrimSpace(l.text)) {
+		if l := lines[i]; l.op == ' ' && elision().MatchString(strings.TrimSpace(l.text)) {
 			add(i)
 			lines, i = lines[i+1:], -1
 		}

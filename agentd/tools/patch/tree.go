@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -147,7 +146,7 @@ func (t *tree) clean(p string) (string, *tools.Error) {
 			return "", outside
 		case slices.ContainsFunc(strings.Split(part, `\`), isGit):
 			return unsafe("belongs to git's own data")
-		case leftover.MatchString(part):
+		case leftover().MatchString(part):
 			return unsafe("has a name that this tool uses for a moment")
 		case len(parts) == maxDepth:
 			return unsafe("lies too deep")
@@ -162,7 +161,7 @@ func (t *tree) clean(p string) (string, *tools.Error) {
 }
 
 // leftover are the names of files that exist while a patch is applied.
-var leftover = regexp.MustCompile(`^\.holon-[0-9a-f]{12}-\d+$`)
+var leftover = lazy(`^\.holon-[0-9a-f]{12}-\d+$`)
 
 // isGit reports a name that some file system takes for .git: in any case, with
 // characters that HFS+ ignores, or with what NTFS drops or abbreviates.

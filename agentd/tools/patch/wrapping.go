@@ -2,7 +2,6 @@ package patch
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
 )
 
@@ -63,7 +62,7 @@ func (p *parser) dropReturns() {
 }
 
 // startsFile recognises the lines that name a file, or announce that.
-var startsFile = regexp.MustCompile(`^(diff --(git|cc|combined) |--- \S|\+\+\+ \S|\*\*\* ?(?i:begin patch|(add|create|update|modify|edit|delete|remove) file))`)
+var startsFile = lazy(`^(diff --(git|cc|combined) |--- \S|\+\+\+ \S|\*\*\* ?(?i:begin patch|(add|create|update|modify|edit|delete|remove) file))`)
 
 // dropIndent takes off the spaces before a patch all of whose lines are indented
 // alike, as in a list.
@@ -71,7 +70,7 @@ func (p *parser) dropIndent() {
 	first, indent := -1, ""
 	for i, l := range p.lines {
 		text := strings.TrimLeft(l, " \t")
-		if !startsFile.MatchString(text) {
+		if !startsFile().MatchString(text) {
 			continue
 		}
 		if len(text) == len(l) {
@@ -98,28 +97,28 @@ func (p *parser) dropIndent() {
 	p.note("", "indented_patch", "the indentation of the whole patch was left out")
 }
 
-var fence = regexp.MustCompile("^(`{3,}|~{3,})[ \t]*([\\w.+-]*)[ \t\r]*$")
+var fence = lazy("^(`{3,}|~{3,})[ \t]*([\\w.+-]*)[ \t\r]*$")
 
 // dropFences takes off Markdown code fences around the patch or its parts, and
 // the prose outside of them.
 func (p *parser) dropFences() {
 	open := -1
 	start := 0
-	for ; start < len(p.lines) && !startsFile.MatchString(p.lines[start]); start++ {
-		if fence.MatchString(p.lines[start]) {
+	for ; start < len(p.lines) && !startsFile().MatchString(p.lines[start]); start++ {
+		if fence().MatchString(p.lines[start]) {
 			open = start
 		}
 	}
 	if open < 0 {
 		return
 	}
-	mark := fence.FindStringSubmatch(p.lines[open])[1]
+	mark := fence().FindStringSubmatch(p.lines[open])[1]
 	for i := range start {
 		p.lines[i] = ""
 	}
 	inside := true
 	for i := start; i < len(p.lines); i++ {
-		m := fence.FindStringSubmatch(p.lines[i])
+		m := fence().FindStringSubmatch(p.lines[i])
 		switch is := m != nil && strings.HasPrefix(m[1], mark); {
 		case inside && is && m[2] == "" && p.closes(i):
 			inside = false
@@ -138,9 +137,9 @@ func (p *parser) dropFences() {
 func (p *parser) closes(i int) bool {
 	for _, l := range p.lines[i+1:] {
 		switch {
-		case fence.MatchString(l):
+		case fence().MatchString(l):
 			return true
-		case strings.HasPrefix(l, "+"), strings.HasPrefix(l, "-"), strings.HasPrefix(l, "@@"), startsFile.MatchString(l), isDirective(l):
+		case strings.HasPrefix(l, "+"), strings.HasPrefix(l, "-"), strings.HasPrefix(l, "@@"), startsFile().MatchString(l), isDirective(l):
 			return false
 		}
 	}

@@ -217,9 +217,17 @@ func (*closed) Check(name string) error {
 	return nil
 }
 
+// keyless is a provider without a key.
+type keyless struct{ attempts }
+
+func (*keyless) Check(string) error {
+	return responses.Invalid("model", responses.CodeMissingCredentials, "no key")
+}
+
 func TestResolver(t *testing.T) {
 	all := map[string]model.Transport{"openai": &attempts{}, "scripted": &closed{}}
 	two := map[string]model.Transport{"openai": &attempts{}, "other": &attempts{}, "scripted": &closed{}}
+	spare := map[string]model.Transport{"openai": &attempts{}, "anthropic": &keyless{}, "scripted": &closed{}}
 	tests := []struct {
 		transports     map[string]model.Transport
 		def, ref, full string
@@ -237,6 +245,8 @@ func TestResolver(t *testing.T) {
 		{all, "scripted/x", "gpt-4", "", responses.CodeModelNotFound, "providers openai, scripted"},
 		{two, "openai/gpt-5", "gpt-4", "", responses.CodeModelNotFound, "openai/gpt-4 or other/gpt-4"},
 		{two, "openai/gpt-5", "gpt-5", "openai/gpt-5", "", ""},
+		{spare, "openai/gpt-5", "gpt-4", "openai/gpt-4", "", ""},
+		{spare, "anthropic/claude", "claude-2", "", responses.CodeModelNotFound, "anthropic/claude-2 or openai/claude-2"},
 		{all, "openai/gpt-5", "anthropic/claude", "", responses.CodeModelNotFound, `"anthropic/claude" belongs to no configured provider; write provider/model with one of the providers openai, scripted`},
 		{all, "openai/gpt-5", "openai/", "", responses.CodeModelNotFound, "no configured provider"},
 		{all, "openai/gpt-5", strings.Repeat("x/", 1000), "", responses.CodeModelNotFound, "no configured provider"},

@@ -126,7 +126,7 @@ func (r *Resolver) complete(ref string) (string, error) {
 	if ok {
 		return "", r.notFound(ref) // it names a provider, which is not configured
 	}
-	takers := r.takers(ref)
+	takers := r.takers(home, ref)
 	switch {
 	case !slices.Contains(takers, home):
 		return "", r.notFound(ref)
@@ -136,10 +136,14 @@ func (r *Resolver) complete(ref string) (string, error) {
 	return home + "/" + ref, nil
 }
 
-// takers returns the providers that may have a model of that name.
-func (r *Resolver) takers(name string) (list []string) {
+// takers returns the providers that may have a model of that name. One that
+// cannot be asked, for want of a key, is not meant, unless it is the default's.
+func (r *Resolver) takers(home, name string) (list []string) {
 	for _, provider := range r.providers() {
 		l, closed := r.opts.Transports[provider].(Lister)
+		if c, ok := r.opts.Transports[provider].(Checker); ok && !closed && provider != home && c.Check(name) != nil {
+			continue
+		}
 		if !closed || slices.Contains(l.Models(), name) {
 			list = append(list, provider)
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 // flood is a model that talks until somebody stops it. As flood/some it says
-// 8 MiB and then waits to be stopped.
+// 2 MiB and then waits to be stopped.
 type flood struct{}
 
 // Stream implements model.Transport.
@@ -26,7 +26,7 @@ func (flood) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Even
 	return func(yield func(model.Event, error) bool) {
 		text := strings.Repeat("x", 16<<10)
 		for n := 0; ctx.Err() == nil; n++ {
-			if req.Model == "some" && n == 512 {
+			if req.Model == "some" && n == 128 {
 				<-ctx.Done()
 				break
 			}
@@ -54,7 +54,7 @@ func small(t *testing.T) string {
 		t.Skipf("a small disk cannot be mounted here: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
 			t.Error(err)
 		}
 		_ = os.Remove(dir)

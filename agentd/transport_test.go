@@ -291,7 +291,7 @@ func TestStalledReader(t *testing.T) {
 	fmt.Fprintf(conn, "POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	eventually(t, "the turn goes on without its reader", func() bool {
 		info, err := os.Stat(h.file("turn_a", turns.EventsFile))
-		return err == nil && info.Size() > 8<<20 && h.server.Clients("turn_a") == 0
+		return err == nil && info.Size() > 2<<20 && h.server.Clients("turn_a") == 0
 	})
 	id := h.record("turn_a").ResponseID
 	if got := h.do(http.MethodPost, "/responses/"+id+"/cancel", "").response(t); got.Status != responses.StatusCancelled {
@@ -299,7 +299,7 @@ func TestStalledReader(t *testing.T) {
 	}
 	replays := []<-chan answer{h.laterGet("/responses/"+id+"?stream=true", "application/x-ndjson"), h.laterGet("/responses/"+id+"?stream=true", "application/x-ndjson")}
 	a, b := get(t, replays[0]).body, get(t, replays[1]).body
-	if !bytes.Equal(a, b) || len(a) < 8<<20 {
+	if !bytes.Equal(a, b) || len(a) < 2<<20 {
 		t.Errorf("the replays have %d and %d bytes", len(a), len(b))
 	}
 	seen, err := io.ReadAll(conn)

@@ -138,7 +138,7 @@ func TestFullDisk(t *testing.T) {
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
 		t.Skipf("a small file system cannot be mounted here: %v", err)
 	}
-	defer syscall.Unmount(dir, 0)
+	defer syscall.Unmount(dir, syscall.MNT_DETACH)
 	files{"f": abc, "g": "x\n"}.make(t, dir)
 	before := read(t, dir)
 	text := "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+A\n--- a/g\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n--- /dev/null\n+++ b/big\n@@ -0,0 +1 @@\n+" + strings.Repeat("b", 128<<10) + "\n"

@@ -1,0 +1,110 @@
+package endpoint_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
+	"holon/responses"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestBases(t *testing.T) {
+	for base, want := range map[string]string{
+		"https://host/v1/": "https://host/v1", "http://127.0.0.1:1": "http://127.0.0.1:1", "unix:///run/a.sock:/v1/": "http://lab/v1", "unix:///run/a.sock": "http://lab",
+		"": "", "host/v1": "", "ftp://host": "", "unix://relative": "", "unix:///run/a.sock:v1": "", "http://%zz": "",
+	} {
+		e, err := endpoint.New(endpoint.Options{Provider: "lab", BaseURL: base})
+		if want == "" {
+			if failed, ok := errors.AsType[*responses.Error](err); !ok || failed.Param != "LAB_BASE_URL" || failed.Hint == "" {
+				t.Errorf("%q: %v", base, err)
+			}
+			continue
+		}
+		if err != nil || e.Base() != want {
+			t.Errorf("%q: %v, %v", base, e, err)
+			continue
+		}
+		if err := e.Check(); (err == nil) != strings.HasPrefix(base, "unix:") {
+			t.Errorf("%q without a key: %v", base, err)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := endpoint.Setting("my-lab.two", "API_KEY"); got != "MY_LAB_TWO_API_KEY" {
+		t.Error(got)
+	}
+}
+
+// A server on a Unix socket is asked at its own path, and a redirect of its is
+// an error and never followed.
+func TestSocket(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/ask" {
+			t.Errorf("asked for %s", r.URL.Path)
+		}
+		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+	})}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	defer func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		<-served
+	}()
+	e, err := endpoint.New(endpoint.Options{Provider: "lab", BaseURL: "unix://" + socket + ":/v1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	resp, err := e.Post(t.Context(), "/ask", "application/json", []byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	failed := e.Answered(resp)
+	if failed == nil || failed.Kind != model.KindProtocol || failed.Status != 307 || !failed.Diagnostics.Redirect || failed.Diagnostics.Stage != model.StageStatus {
+		t.Errorf("%+v", failed)
+	}
+}
+
+// Whatever an error says, it is one bounded line without secrets.
+func TestErrorsAreClean(t *testing.T) {
+	e, err := endpoint.New(endpoint.Options{Provider: "lab", BaseURL: "http://user:hidden-word@host", APIKey: "my-long-key", Headers: map[string]string{"X-Token": "in-a-header"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	a := e.Begin(context.Background())
+	defer a.End()
+	cause := errors.New("line\none\x1b[31m my-long-key in-a-header hidden-word sk-abcdefgh " + strings.Repeat("é", 1000) + "\xff")
+	failed := a.Broken(model.StageBody, cause)
+	for _, text := range append(failed.Diagnostics.Chain, failed.Message, failed.Diagnostics.URL) {
+		if len(text) > 450 || strings.ContainsAny(text, "\n\x1b\xff") || strings.Contains(text, "key") || strings.Contains(text, "in-a-header") || strings.Contains(text, "hidden-word") || strings.Contains(text, "sk-abc") {
+			t.Errorf("not fit for a user: %q", text)
+		}
+	}
+	if _, err := endpoint.ReadAll(strings.NewReader("12345"), 4); !errors.Is(err, endpoint.ErrTooLarge) {
+		t.Error(err)
+	}
+	if b, err := endpoint.ReadAll(io.LimitReader(strings.NewReader("12345"), 4), 4); err != nil || string(b) != "1234" {
+		t.Error(b, err)
+	}
+}

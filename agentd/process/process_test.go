@@ -45,9 +45,7 @@ func newTestOf(t *testing.T, opts Options) *Supervisor {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if left := descendants(); len(left) > 0 {
-			t.Errorf("processes left after Close: %+v", left)
-		}
+		nothingIsLeft(t)
 	})
 	return s
 }
@@ -266,9 +264,7 @@ func TestCloseEndsCommands(t *testing.T) {
 	if res := <-results; !res.Canceled {
 		t.Errorf("result %+v, want canceled", res)
 	}
-	if left := descendants(); len(left) > 0 {
-		t.Errorf("left: %+v", left)
-	}
+	nothingIsLeft(t)
 	if _, err := s.Run(t.Context(), sh("true")); !errors.Is(err, ErrClosed) {
 		t.Errorf("run after close: %v", err)
 	}

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"holon/responses"
 )
@@ -31,6 +33,9 @@ func TestInit(t *testing.T) {
 	}
 	for sig, command := range commands {
 		t.Run(sig.String(), func(t *testing.T) {
+			if signal.Ignored(sig) {
+				t.Skip("the signal is ignored here (nohup does that), and so it is in agentd")
+			}
 			dir, err := os.MkdirTemp("", "agentd")
 			if err != nil {
 				t.Fatal(err)
@@ -98,9 +103,11 @@ turns:
 			if err := syscall.Kill(agentd, sig); err != nil {
 				t.Fatal(err)
 			}
+			overdue := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 			if err := cmd.Wait(); err != nil {
 				t.Errorf("the end: %v", err)
 			}
+			overdue.Stop()
 			if err := <-ended; err != nil {
 				t.Error(err)
 			}

@@ -1,6 +1,7 @@
 package agentd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -39,15 +40,61 @@ func Assemble(cfg Config, environ []string, log *slog.Logger) (Parts, error) {
 	// Nothing else in this program starts processes, so the supervisor may own them all.
 	supervisor := process.New(process.Options{Logger: log, Exclusive: true})
 	managed := tasks.New(tasks.Options{Dir: filepath.Join(cfg.StateDir, "tasks"), Logger: log})
-	registry, err := toolset(cfg, supervisor, managed)
+	container, err := beside(len(cfg.ToolList()) > 0, func() (*tools.Registry, error) { return toolset(cfg, supervisor, managed) })
 	if err != nil {
 		return Parts{}, err
 	}
 	return Parts{
-		Models: models, Tools: registry, Tasks: managed, Skills: found,
+		Models: models, Tools: container, Tasks: managed, Skills: found,
 		Log: log, Version: Version(), Environ: process.Environ(environ, passed(environ, cfg.PassEnv)...), Now: time.Now,
-		Close: func() error { return errors.Join(managed.Close(), supervisor.Close(), release()) },
+		Close: func() error { return errors.Join(container.wait(), managed.Close(), supervisor.Close(), release()) },
 	}, nil
+}
+
+// besideTools are container tools that are made while the server starts:
+// deriving and compiling their schemas takes longer than all else there, and
+// nobody needs them before the first turn.
+type besideTools struct {
+	made     chan struct{} // closed when the rest is set
+	registry *tools.Registry
+	err      error
+}
+
+// beside makes a toolset, and waits for it when making it may fail for a reason
+// that the operator has to be told.
+func beside(wait bool, build func() (*tools.Registry, error)) (*besideTools, error) {
+	b := &besideTools{made: make(chan struct{})}
+	go func() {
+		defer close(b.made)
+		b.registry, b.err = build()
+	}()
+	if wait {
+		return b, b.wait()
+	}
+	return b, nil
+}
+
+// wait returns when the tools are made, and why they are not.
+func (b *besideTools) wait() error {
+	<-b.made
+	return b.err
+}
+
+// ready returns the tools. That there are none is a defect of the program,
+// which its tests would show: there was nothing to be told of.
+func (b *besideTools) ready() *tools.Registry {
+	if err := b.wait(); err != nil {
+		panic(err)
+	}
+	return b.registry
+}
+
+// Definitions implements turn.Toolset.
+func (b *besideTools) Definitions() []tools.Definition { return b.ready().Definitions() }
+
+// Run implements turn.Toolset.
+func (b *besideTools) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Outcome {
+	return b.ready().Run(ctx, env, call)
 }
 
 // toolset is the one list of container tools, less those that the profile

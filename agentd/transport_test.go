@@ -289,6 +289,9 @@ func TestStalledReader(t *testing.T) {
 	defer conn.Close()
 	body := `{"model":"flood/some","input":"go","stream":true,"holon":{"turn_id":"turn_a"}}`
 	fmt.Fprintf(conn, "POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil { // it is being served, and now it stands still
+		t.Fatal(err)
+	}
 	eventually(t, "the turn goes on without its reader", func() bool {
 		info, err := os.Stat(h.file("turn_a", turns.EventsFile))
 		return err == nil && info.Size() > 2<<20 && h.server.Clients("turn_a") == 0

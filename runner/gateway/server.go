@@ -19,6 +19,7 @@ const (
 	headerTimeout  = 10 * time.Second
 	idleTimeout    = 5 * time.Minute
 	maxGrace       = 30 * time.Second
+	flushGrace     = time.Second // for the ends of answers, when the server closes
 )
 
 // Server is one socket on which a gateway is served. All methods are safe for
@@ -112,6 +113,7 @@ func (s *Server) close(ctx context.Context) error {
 	idle := s.active.drain()
 	select {
 	case <-idle:
+		s.flush(ctx)
 	case <-ctx.Done():
 	}
 	// Both ends of what is left are cut, so that no handler can block.
@@ -123,6 +125,15 @@ func (s *Server) close(ctx context.Context) error {
 		return fmt.Errorf("close the gateway: %w", err)
 	}
 	return nil
+}
+
+// flush lets answers whose handlers are done reach their readers: package
+// http writes the end of an answer after its handler. Who reads too slowly for
+// that, or holds a connection open without a request, is not waited for.
+func (s *Server) flush(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, flushGrace)
+	defer cancel()
+	_ = s.http.Shutdown(ctx) // what is left is cut off
 }
 
 // Path returns the socket's path.

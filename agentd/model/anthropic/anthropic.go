@@ -20,7 +20,6 @@ package anthropic
 import (
 	"context"
 	"errors"
-	"io"
 	"iter"
 	"maps"
 	"net/http"
@@ -31,7 +30,6 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
-	"holon/responses"
 	"holon/responses/stream"
 )
 
@@ -91,24 +89,12 @@ func New(opts Options) (*Transport, error) {
 	}
 	requestOptions := []option.RequestOption{
 		option.WithBaseURL(e.Base()), option.WithHTTPClient(e.Client()), option.WithMaxRetries(0), option.WithRequestTimeout(attemptTime),
-		option.WithMiddleware(boundErrors), option.WithHeader("Accept", stream.TypeSSE),
+		option.WithMiddleware(endpoint.BoundErrors), option.WithHeader("Accept", stream.TypeSSE),
 	}
 	for name, values := range e.Headers() {
 		requestOptions = append(requestOptions, option.WithHeader(name, values[0]))
 	}
 	return &Transport{service: sdk.NewMessageService(requestOptions...), endpoint: e}, nil
-}
-
-// boundErrors cuts the body of an error answer, which the client reads whole.
-func boundErrors(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	resp, err := next(req)
-	if err == nil && resp.StatusCode >= 400 {
-		resp.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(resp.Body, endpoint.MaxErrorBody), resp.Body}
-	}
-	return resp, err
 }
 
 // Close drops idle connections. Streams that are being read go on.
@@ -126,19 +112,12 @@ func (t *Transport) Capabilities(string) model.Capabilities {
 
 // Stream implements model.Transport.
 func (t *Transport) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Event, error] {
-	return func(yield func(model.Event, error) bool) {
-		if err := t.attempt(ctx, req, yield); err != nil && !errors.Is(err, errStopped) {
-			yield(model.Event{}, err)
-		}
-	}
+	return t.endpoint.Stream(func(yield func(model.Event, error) bool) error { return t.attempt(ctx, req, yield) })
 }
 
 // attempt makes the call and yields what comes. Its errors are *model.Error
-// values, or errStopped when the reader wants no more.
+// values, or endpoint.ErrStopped when the reader wants no more.
 func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(model.Event, error) bool) error {
-	if err := t.Check(req.Model); err != nil {
-		return &model.Error{Kind: model.KindAuthentication, Code: responses.CodeMissingCredentials, Message: err.Error(), Permanent: true}
-	}
 	body, beta, err := encodeRequest(req)
 	if err != nil {
 		return err
@@ -162,11 +141,8 @@ func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(m
 			return watch.Broken(model.StageBody, err)
 		}
 		done, err := a.take(data)
-		if failed, ok := errors.AsType[*model.Error](err); ok {
-			return t.endpoint.Garbled(failed)
-		}
 		if err != nil {
-			return err
+			return t.endpoint.Garbled(err)
 		}
 		if done {
 			watch.Drain(resp.Body)

@@ -56,9 +56,9 @@ func newAssembly(c contract, requestID string, emit func(model.Event) bool) *ass
 }
 
 // take handles one event. done is true after the provider's last. Errors are
-// *model.Error values or errStopped.
+// *model.Error values or endpoint.ErrStopped.
 func (a *assembly) take(data []byte) (done bool, err error) {
-	eventType := typeOf(data)
+	eventType := endpoint.EventType(data)
 	if eventType == "" {
 		return false, protocolError("the provider sent an event that is no JSON object with a type")
 	}
@@ -324,7 +324,7 @@ func (a *assembly) endCall() error {
 
 func (a *assembly) pass(ev model.Event) error {
 	if !a.emit(ev) {
-		return errStopped
+		return endpoint.ErrStopped
 	}
 	return nil
 }

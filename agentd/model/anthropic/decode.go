@@ -98,21 +98,6 @@ func (u usage) sum() responses.Usage {
 	}
 }
 
-// typeOf returns the type of a JSON object, "" when it has none or data is no
-// JSON object at all.
-func typeOf(data []byte) string {
-	if t := responses.EventType(data); t != "" {
-		return t
-	}
-	var head struct {
-		Type string `json:"type"`
-	}
-	if json.Unmarshal(data, &head) != nil {
-		return ""
-	}
-	return head.Type
-}
-
 // known reports whether the assembly acts on events of the type. Only those are
 // decoded, so that others may have any shape.
 func known(eventType string) bool {

@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"errors"
 	"fmt"
 
 	"holon/agentd/model"
@@ -79,9 +78,6 @@ func (a *assembly) explanation() string {
 	}
 	return "The model declined to answer."
 }
-
-// errStopped ends an attempt whose reader wants no more.
-var errStopped = errors.New("the reader stopped")
 
 func protocolError(format string, args ...any) *model.Error {
 	return &model.Error{Kind: model.KindProtocol, Code: responses.CodeModelError, Message: fmt.Sprintf(format, args...)}

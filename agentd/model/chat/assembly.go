@@ -2,7 +2,6 @@ package chat
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -21,9 +20,6 @@ const (
 
 // eventSize is about what a waiting event costs beside its text.
 const eventSize = 256
-
-// errStopped ends an attempt whose reader wants no more.
-var errStopped = errors.New("the reader stopped")
 
 // assembly turns chunks into events. Chunks have no items: text, reasoning and
 // calls come in deltas of one message, in any mixture. Each change of kind begins
@@ -65,7 +61,7 @@ func newAssembly(provider string, yield func(model.Event) bool) *assembly {
 	return &assembly{provider: provider, yield: yield, byIndex: make(map[int]*item), ids: make(map[string]bool)}
 }
 
-// take handles one chunk. Errors are *model.Error values or errStopped.
+// take handles one chunk. Errors are *model.Error values or endpoint.ErrStopped.
 func (a *assembly) take(data []byte) error {
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
@@ -269,7 +265,7 @@ func (a *assembly) advance() error {
 func (a *assembly) emit(ev model.Event) error {
 	ev.More = a.more && ev.Kind != model.Done
 	if !a.yield(ev) {
-		return errStopped
+		return endpoint.ErrStopped
 	}
 	return nil
 }

@@ -16,7 +16,6 @@ package chat
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -26,7 +25,6 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
-	"holon/responses"
 	"holon/responses/stream"
 )
 
@@ -90,19 +88,12 @@ func (t *Transport) Capabilities(string) model.Capabilities {
 
 // Stream implements model.Transport.
 func (t *Transport) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Event, error] {
-	return func(yield func(model.Event, error) bool) {
-		if err := t.attempt(ctx, req, yield); err != nil && !errors.Is(err, errStopped) {
-			yield(model.Event{}, err)
-		}
-	}
+	return t.endpoint.Stream(func(yield func(model.Event, error) bool) error { return t.attempt(ctx, req, yield) })
 }
 
 // attempt makes the call and yields what comes. Its errors are *model.Error
-// values, or errStopped when the reader wants no more.
+// values, or endpoint.ErrStopped when the reader wants no more.
 func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(model.Event, error) bool) error {
-	if err := t.Check(req.Model); err != nil {
-		return &model.Error{Kind: model.KindAuthentication, Code: responses.CodeMissingCredentials, Message: err.Error(), Permanent: true}
-	}
 	body, err := t.encode(req)
 	if err != nil {
 		return err
@@ -146,20 +137,20 @@ func (t *Transport) streamed(watch *endpoint.Attempt, body io.Reader, a *assembl
 		}
 		if string(data) == "[DONE]" {
 			if err := a.end(true); err != nil {
-				return t.garbled(err)
+				return t.endpoint.Garbled(err)
 			}
 			watch.Drain(body)
 			return nil
 		}
 		a.more = events.More()
 		if err := a.take(data); err != nil {
-			return t.garbled(err)
+			return t.endpoint.Garbled(err)
 		}
 	}
 	if a.finish == "" {
 		return watch.Broken(model.StageBody, stream.ErrTruncated)
 	}
-	return t.garbled(a.end(false))
+	return t.endpoint.Garbled(a.end(false))
 }
 
 // wholeAnswer reads an answer that comes as one JSON object.
@@ -169,15 +160,7 @@ func (t *Transport) wholeAnswer(watch *endpoint.Attempt, body io.Reader, a *asse
 		return watch.Broken(model.StageBody, err)
 	}
 	if err := a.take(data); err != nil {
-		return t.garbled(err)
+		return t.endpoint.Garbled(err)
 	}
-	return t.garbled(a.end(true))
-}
-
-// garbled adds to an error of an assembly how it was found.
-func (t *Transport) garbled(err error) error {
-	if failed, ok := errors.AsType[*model.Error](err); ok {
-		return t.endpoint.Garbled(failed)
-	}
-	return err
+	return t.endpoint.Garbled(a.end(true))
 }

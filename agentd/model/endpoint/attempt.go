@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"time"
 
@@ -19,6 +20,24 @@ var errIdle = errors.New("the provider is silent")
 // drainTime is how long the end of a stream may take after its last event. A
 // connection that was read to its end serves the next round too.
 const drainTime = 20 * time.Millisecond
+
+// ErrStopped ends an attempt whose reader wants no more: there is nobody to tell.
+var ErrStopped = errors.New("the reader stopped")
+
+// Stream is what a transport's Stream returns: all that attempt yields and, as
+// the last pair, its error, a *model.Error, unless that is ErrStopped. Without a
+// key nothing is attempted.
+func (e *Endpoint) Stream(attempt func(yield func(model.Event, error) bool) error) iter.Seq2[model.Event, error] {
+	return func(yield func(model.Event, error) bool) {
+		if err := e.Check(); err != nil {
+			yield(model.Event{}, &model.Error{Kind: model.KindAuthentication, Code: responses.CodeMissingCredentials, Message: err.Error(), Permanent: true})
+			return
+		}
+		if err := attempt(yield); err != nil && !errors.Is(err, ErrStopped) {
+			yield(model.Event{}, err)
+		}
+	}
+}
 
 // Attempt watches over one request: it ends the request when its context ends
 // and when the provider is silent for too long. Use it from one goroutine.
@@ -121,9 +140,13 @@ func (e *Endpoint) Answered(resp *http.Response) *model.Error {
 	return e.Clean(failed)
 }
 
-// Garbled adds to an error about what an answer says how it was found, and
-// makes it fit for a user.
-func (e *Endpoint) Garbled(failed *model.Error) *model.Error {
+// Garbled adds to a *model.Error about what an answer says how it was found, and
+// makes it fit for a user. Other errors, such as ErrStopped, stay as they are.
+func (e *Endpoint) Garbled(err error) error {
+	failed, ok := errors.AsType[*model.Error](err)
+	if !ok {
+		return err
+	}
 	if failed.Diagnostics == nil {
 		failed.Diagnostics = e.diagnose(model.StageDecode, failed.Err)
 		failed.Diagnostics.Decode = failed.Kind == model.KindProtocol

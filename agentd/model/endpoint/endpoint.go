@@ -10,6 +10,7 @@ package endpoint
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -192,3 +193,32 @@ func ReadAll(r io.Reader, max int64) ([]byte, error) {
 
 // ErrTooLarge says that an answer that is no stream exceeds its bound.
 var ErrTooLarge = errors.New("the provider's answer is too large")
+
+// BoundErrors cuts the body of an error answer. It is for the middleware of
+// official clients, which read such a body whole.
+func BoundErrors(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+	resp, err := next(req)
+	if err == nil && resp.StatusCode >= 400 {
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, MaxErrorBody), resp.Body}
+	}
+	return resp, err
+}
+
+// EventType returns the type of a JSON object, "" when it has none or data is no
+// JSON object at all. It is [responses.EventType] for events of others, which
+// may have their type in any place.
+func EventType(data []byte) string {
+	if t := responses.EventType(data); t != "" {
+		return t
+	}
+	var head struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(data, &head) != nil {
+		return ""
+	}
+	return head.Type
+}

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"holon/agentd/model"
@@ -19,9 +18,6 @@ const (
 
 // eventSize is about what a waiting event costs beside its text.
 const eventSize = 256
-
-// errStopped ends an attempt whose reader wants no more.
-var errStopped = errors.New("the reader stopped")
 
 // assembly turns a provider's events into ours. The provider numbers its items
 // and may interleave them; ours come one after the other. The oldest item that
@@ -46,12 +42,12 @@ func newAssembly(provider string, forms freeform, yield func(model.Event) bool) 
 }
 
 // take handles one event. done is true after the provider's terminal event.
-// Errors are *model.Error values or errStopped.
+// Errors are *model.Error values or endpoint.ErrStopped.
 func (a *assembly) take(data []byte) (done bool, err error) {
 	if d, ok := scanDelta(data); ok {
 		return false, a.delta(d)
 	}
-	eventType := typeOf(data)
+	eventType := endpoint.EventType(data)
 	if eventType == "error" {
 		return false, endpoint.EventError(endpoint.DecodeFailure(data))
 	}
@@ -164,7 +160,7 @@ func sizeOf(ev model.Event) int {
 func (a *assembly) emit(ev model.Event) error {
 	ev.More = a.more && ev.Kind != model.Done
 	if !a.yield(ev) {
-		return errStopped
+		return endpoint.ErrStopped
 	}
 	return nil
 }

@@ -81,21 +81,6 @@ func logprobs(raw json.RawMessage) (list []responses.LogProb) {
 	return list
 }
 
-// typeOf returns the type of a JSON object, "" when it has none or data is no
-// JSON object at all.
-func typeOf(data []byte) string {
-	if t := responses.EventType(data); t != "" {
-		return t
-	}
-	var head struct {
-		Type string `json:"type"`
-	}
-	if json.Unmarshal(data, &head) != nil {
-		return ""
-	}
-	return head.Type
-}
-
 // delta is what a delta event says.
 type delta struct {
 	kind  model.EventKind

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/responses"
 )
 
@@ -46,7 +47,7 @@ func (a *assembly) added(index int, raw json.RawMessage) error {
 		return protocolError(fmt.Sprintf("the provider's answer has more than %d items", maxItems))
 	}
 	a.items[index] = nil
-	itemType := typeOf(raw)
+	itemType := endpoint.EventType(raw)
 	it := &item{}
 	switch itemType {
 	case responses.ItemMessage:
@@ -212,7 +213,7 @@ func (a *assembly) partEnded(index int, summary bool) error {
 
 func (a *assembly) annotation(index int, raw json.RawMessage) error {
 	it := a.items[index]
-	if it == nil || it.ended || it.kind != message || typeOf(raw) != "url_citation" {
+	if it == nil || it.ended || it.kind != message || endpoint.EventType(raw) != "url_citation" {
 		return nil // files and containers of the provider's mean nothing outside
 	}
 	var note responses.Annotation

@@ -110,7 +110,7 @@ func New(opts Options) (*Transport, error) {
 	t := &Transport{provider: opts.Provider, endpoint: e, whole: opts.Whole, codex: opts.Codex, freeform: opts.Freeform}
 	requestOptions := []option.RequestOption{
 		option.WithBaseURL(e.Base()), option.WithHTTPClient(e.Client()), option.WithMaxRetries(0),
-		option.WithMiddleware(boundErrors), option.WithHeader("Accept", t.accepts()),
+		option.WithMiddleware(endpoint.BoundErrors), option.WithHeader("Accept", t.accepts()),
 	}
 	for name, values := range e.Headers() {
 		requestOptions = append(requestOptions, option.WithHeader(name, values[0]))
@@ -159,18 +159,6 @@ func (t *Transport) accepts() string {
 	return stream.TypeSSE
 }
 
-// boundErrors cuts the body of an error answer, which the client reads whole.
-func boundErrors(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	resp, err := next(req)
-	if err == nil && resp.StatusCode >= 400 {
-		resp.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(resp.Body, endpoint.MaxErrorBody), resp.Body}
-	}
-	return resp, err
-}
-
 // Close drops idle connections. Streams that are being read go on.
 func (t *Transport) Close() error { return t.endpoint.Close() }
 
@@ -186,19 +174,12 @@ func (t *Transport) Capabilities(name string) model.Capabilities {
 
 // Stream implements model.Transport.
 func (t *Transport) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Event, error] {
-	return func(yield func(model.Event, error) bool) {
-		if err := t.attempt(ctx, req, yield); err != nil && !errors.Is(err, errStopped) {
-			yield(model.Event{}, err)
-		}
-	}
+	return t.endpoint.Stream(func(yield func(model.Event, error) bool) error { return t.attempt(ctx, req, yield) })
 }
 
 // attempt makes the call and yields what comes. Its errors are *model.Error
-// values, or errStopped when the reader wants no more.
+// values, or endpoint.ErrStopped when the reader wants no more.
 func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(model.Event, error) bool) error {
-	if err := t.Check(req.Model); err != nil {
-		return &model.Error{Kind: model.KindAuthentication, Code: responses.CodeMissingCredentials, Message: err.Error(), Permanent: true}
-	}
 	body, err := t.encode(req)
 	if err != nil {
 		return err
@@ -245,7 +226,7 @@ func (t *Transport) streamed(watch *endpoint.Attempt, body io.Reader, a *assembl
 		}
 		a.more = events.More()
 		if done, err := a.take(data); err != nil {
-			return t.garbled(err)
+			return t.endpoint.Garbled(err)
 		} else if done {
 			watch.Drain(body)
 			return nil
@@ -260,15 +241,7 @@ func (t *Transport) wholeAnswer(watch *endpoint.Attempt, body io.Reader, a *asse
 	if err != nil {
 		return watch.Broken(model.StageBody, err)
 	}
-	return t.garbled(a.whole(data))
-}
-
-// garbled adds to an error of an assembly how it was found.
-func (t *Transport) garbled(err error) error {
-	if failed, ok := errors.AsType[*model.Error](err); ok {
-		return t.endpoint.Garbled(failed)
-	}
-	return err
+	return t.endpoint.Garbled(a.whole(data))
 }
 
 // call sends the request and returns the answer, whatever its status.

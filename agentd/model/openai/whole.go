@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"holon/agentd/model/endpoint"
 	"holon/responses"
 )
 
@@ -30,7 +31,7 @@ func (a *assembly) whole(data []byte) error {
 // may be half of one, so a call there is never run.
 func (a *assembly) incomplete(output []json.RawMessage) error {
 	for index, raw := range output {
-		if index == len(output)-1 && typeOf(raw) != responses.ItemMessage {
+		if index == len(output)-1 && endpoint.EventType(raw) != responses.ItemMessage {
 			return nil
 		}
 		if err := a.ended(index, raw); err != nil {

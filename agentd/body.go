@@ -32,6 +32,15 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	return body, err
 }
 
+// readRequest reads and decodes the body of a request for a response.
+func (s *Server) readRequest(w http.ResponseWriter, r *http.Request) (*responses.Request, error) {
+	body, err := s.readBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+	return responses.DecodeRequest(body)
+}
+
 // readBounded reads a body of at most limit bytes, whatever its type.
 func (s *Server) readBounded(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {

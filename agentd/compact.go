@@ -22,12 +22,7 @@ const maxCompactions = 4
 // compactConversation is POST /responses/compact. It stores nothing: what was
 // compacted, if stored, stays as it is.
 func (s *Server) compactConversation(w http.ResponseWriter, r *http.Request) {
-	body, err := s.readBody(w, r)
-	if err != nil {
-		s.fail(w, err)
-		return
-	}
-	req, err := responses.DecodeRequest(body)
+	req, err := s.readRequest(w, r)
 	if err != nil {
 		s.fail(w, err)
 		return

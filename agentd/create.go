@@ -13,12 +13,7 @@ import (
 // createResponse is POST /responses: JSON, or a stream when the body says so.
 // A request in the background is answered at once unless it streams.
 func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
-	body, err := s.readBody(w, r)
-	if err != nil {
-		s.fail(w, err)
-		return
-	}
-	req, err := responses.DecodeRequest(body)
+	req, err := s.readRequest(w, r)
 	if err != nil {
 		s.fail(w, err)
 		return
@@ -64,17 +59,10 @@ func cancelOnDisconnect(req *responses.Request) bool {
 	return !req.Store
 }
 
-// checkBackground refuses what contradicts a background response: nobody could
-// fetch it, or it would end with the very request that only asks for it.
+// checkBackground refuses a background response that would end with the very
+// request that only asks for it. That it is stored was checked when it was decoded.
 func checkBackground(req *responses.Request) error {
-	if !req.Background {
-		return nil
-	}
-	if !req.Store {
-		return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeUnsupportedParameter, Param: "background",
-			Message: "a background response must be stored", Hint: "leave store out, or wait for the response"}
-	}
-	if req.Holon.OnDisconnect == "cancel" {
+	if req.Background && req.Holon.OnDisconnect == "cancel" {
 		return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeInvalidValue, Param: "holon.on_disconnect",
 			Message: "a background response does not end with its client", Hint: "leave one of background and on_disconnect out"}
 	}

@@ -17,12 +17,7 @@ type tokenCount struct {
 // would be told first if the same body were sent to POST /responses, with all
 // that agentd adds. It asks no model and needs none.
 func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) {
-	body, err := s.readBody(w, r)
-	if err != nil {
-		s.fail(w, err)
-		return
-	}
-	req, err := responses.DecodeRequest(body)
+	req, err := s.readRequest(w, r)
 	if err != nil {
 		s.fail(w, err)
 		return

@@ -243,7 +243,7 @@ func (s *Session) diedError(ctx context.Context, message string) error {
 	case s.exit.OOMKilled:
 		e.Message, e.Hint = "the container ran out of memory", "raise --memory"
 	case s.exit.Code == 137:
-		e.Hint = "something killed the container"
+		e.Hint = "something killed the container; if its memory was short, raise --memory"
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

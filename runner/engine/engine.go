@@ -103,7 +103,9 @@ type Handle struct {
 
 // Exit says how a program ended. Code is its exit code, 128+n when signal n
 // ended it, and -1 when the end was not observed (Error then says why).
-// OOMKilled is set when the kernel killed for lack of memory inside it.
+// OOMKilled is set when the engine knows that the kernel killed for lack of
+// memory inside it; an engine may lose that notice, so false with a Code of 137
+// leaves the cause open.
 type Exit struct {
 	Code      int    `json:"code"`
 	OOMKilled bool   `json:"oom_killed"`

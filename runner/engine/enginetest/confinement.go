@@ -115,16 +115,25 @@ func (r Rig) testReadOnlyMount(t *testing.T) {
 	}
 }
 
+// testOutOfMemory: the limit kills every time; that the engine says why is
+// asked of one end in five, for the kernel's notice of the want of memory can
+// be lost when the group it belongs to goes with its only process.
 func (r Rig) testOutOfMemory(t *testing.T) {
 	b := r.open(t)
-	spec := b.spec("hog", strconv.Itoa(256<<20))
-	spec.Memory = 64 << 20
-	h := b.start(t, spec)
-	if exit := b.wait(t, h); exit.Code != 137 || !exit.OOMKilled {
-		t.Errorf("exit = %+v, want 137 for lack of memory", exit)
-	}
-	if exit := b.inspect(t, h).Exit; exit == nil || !exit.OOMKilled {
-		t.Errorf("inspected exit = %+v", exit)
+	for attempt, known := 1, false; !known; attempt++ {
+		spec := b.spec("hog", strconv.Itoa(256<<20))
+		spec.Memory = 64 << 20
+		h := b.start(t, spec)
+		exit, inspected := b.wait(t, h), b.inspect(t, h).Exit
+		if exit.Code != 137 {
+			t.Fatalf("exit = %+v, want 137", exit)
+		}
+		if inspected == nil || *inspected != exit {
+			t.Fatalf("inspected exit = %+v, waited for %+v", inspected, exit)
+		}
+		if known = exit.OOMKilled; !known && attempt == 5 {
+			t.Fatal("no end of five is known to be for lack of memory")
+		}
 	}
 	if exit, out := b.run(t, b.spec("hog", strconv.Itoa(256<<20))); exit.Code != 0 || !strings.HasPrefix(out, "got") {
 		t.Errorf("within the limit: %+v %q", exit, out)

@@ -45,7 +45,8 @@ var own = []struct {
 
 	{"runner/engine/...", []string{"runner/engine/...", "state", "state/durable"}, "engines run containers and know no turn"},
 	{"runner/workspace", []string{"state/durable"}, "trees know no engine and no turn"},
-	{"runner/gateway", []string{"responses", "state"}, "the gateway knows the protocol's errors and no session"},
+	{"runner/socket", []string{"state"}, "it makes sockets and does not know what answers on them"},
+	{"runner/gateway", []string{"runner/socket", "responses", "state"}, "the gateway knows the protocol's errors and no session"},
 	{"runner/...", []string{"runner/...", "responses/...", "skills", "state/..."}, "the host's side never sees the container's"},
 
 	{"cmd/agentd", []string{"agentd", "responses/..."}, "a command turns flags into options and knows one side"},

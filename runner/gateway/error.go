@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 
+	"holon/runner/socket"
 	"holon/state"
 )
 
@@ -13,7 +14,7 @@ type Code = state.Code
 const (
 	CodeInvalidProvider    Code = "invalid_provider"    // Param names the setting
 	CodeMissingCredentials Code = "missing_credentials" // a provider that needs a key has none
-	CodeSocketUnusable     Code = "socket_unusable"     // the socket can't be served
+	CodeSocketUnusable          = socket.CodeUnusable   // the socket can't be served
 )
 
 // Error is the error of New and Serve. Its message holds no secret; Param names

@@ -20,6 +20,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"holon/runner/socket"
 )
 
 // Options says which providers can be reached. Nothing of it is kept in any
@@ -37,7 +39,7 @@ type Options struct {
 }
 
 // Owner is the user who may connect to a socket.
-type Owner struct{ UID, GID int }
+type Owner = socket.Owner
 
 // Gateway holds the endpoints and keys of the host. One Gateway serves any
 // number of sockets; all methods are safe for concurrent use.

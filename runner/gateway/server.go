@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"holon/runner/socket"
 )
 
 const (
@@ -28,7 +30,7 @@ type Server struct {
 	gateway *Gateway
 	log     *slog.Logger
 	http    *http.Server
-	socket  *socket
+	socket  *socket.Socket
 	cancel  context.CancelFunc // ends the requests that Close does not wait for
 	served  chan struct{}      // closed when the accept loop is gone
 	active  activity
@@ -61,7 +63,7 @@ type meter struct{ requests, refused, failed, sent, received atomic.Int64 }
 // nobody answers on is replaced. The context covers the call only. Every error
 // is an *Error with CodeSocketUnusable.
 func (g *Gateway) Serve(ctx context.Context, path string) (*Server, error) {
-	sock, err := listen(ctx, path, g.owner)
+	sock, err := socket.Listen(ctx, path, "model gateway", g.owner)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +92,7 @@ func (g *Gateway) Serve(ctx context.Context, path string) (*Server, error) {
 	}
 	go func() {
 		defer close(s.served)
-		listener := newBoundedListener(sock.listener, maxConnections)
+		listener := sock.Bounded(maxConnections)
 		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("gateway stopped", "err", err)
 		}
@@ -121,7 +123,7 @@ func (s *Server) close(ctx context.Context) error {
 	err := s.http.Close()
 	<-s.served
 	<-idle
-	if err = errors.Join(err, s.socket.remove()); err != nil {
+	if err = errors.Join(err, s.socket.Remove()); err != nil {
 		return fmt.Errorf("close the gateway: %w", err)
 	}
 	return nil
@@ -137,7 +139,7 @@ func (s *Server) flush(ctx context.Context) {
 }
 
 // Path returns the socket's path.
-func (s *Server) Path() string { return s.socket.path }
+func (s *Server) Path() string { return s.socket.Path() }
 
 // Stats returns the counts so far, with an entry for each provider.
 func (s *Server) Stats() Stats {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"holon/runner/socket"
 )
 
 const (
@@ -73,21 +75,21 @@ func newTransport(socket string, proxy func(*http.Request) (*url.URL, error)) *h
 
 // parseBaseURL returns the base URL without a slash at its end and, for a Unix
 // socket, the socket's path.
-func parseBaseURL(name, raw string) (base, socket string, err error) {
+func parseBaseURL(name, raw string) (base, sock string, err error) {
 	const remedy = "write https://host/path or unix:///socket:/path"
 	bad := func(what string) error {
 		// The URL itself is not shown: people put passwords in them.
 		return invalid(name, "base_url", remedy, "the base URL of provider %s %s", name, what)
 	}
 	if rest, ok := strings.CutPrefix(raw, "unix://"); ok {
-		socket, prefix, _ := strings.Cut(rest, ":")
-		if !filepath.IsAbs(socket) || strings.ContainsRune(socket, 0) || len(socket) > maxSocketPath {
+		sock, prefix, _ := strings.Cut(rest, ":")
+		if !filepath.IsAbs(sock) || strings.ContainsRune(sock, 0) || len(sock) > socket.MaxPath {
 			return "", "", bad("names no socket by a short absolute path")
 		}
 		if prefix = strings.TrimRight(prefix, "/"); prefix != "" && !plainPath(prefix) {
 			return "", "", bad("has a path that is not plain")
 		}
-		return "http://localhost" + prefix, socket, nil
+		return "http://localhost" + prefix, sock, nil
 	}
 	u, parseErr := url.Parse(raw)
 	switch {

@@ -1,4 +1,9 @@
-package gateway
+// Package socket serves Unix sockets in directories that a container can write to.
+//
+// The invariant: only its owner can ever connect to a socket, nothing here
+// follows a link in the directory, and a socket that is removed is the one that
+// was made. What answers on it is the business of the package that listens.
+package socket
 
 import (
 	"context"
@@ -12,28 +17,37 @@ import (
 	"syscall"
 	"time"
 
+	"holon/state"
+
 	"golang.org/x/sys/unix"
 )
 
-// maxSocketPath is the size of sun_path on Linux, less its NUL.
-const maxSocketPath = 107
+// MaxPath is the size of sun_path on Linux in bytes, less its NUL.
+const MaxPath = 107
 
-// socket is a listening Unix socket and the file that stands for it.
-type socket struct {
+// CodeUnusable is the code of the errors of Listen.
+const CodeUnusable state.Code = "socket_unusable"
+
+// Owner is the user who may connect to a socket.
+type Owner struct{ UID, GID int }
+
+// Socket is a listening Unix socket and the file that stands for it.
+type Socket struct {
 	path     string
 	listener *net.UnixListener
 	file     fs.FileInfo
 }
 
-// listen serves on a Unix socket at path. The container can write to the
-// directory, so nothing here follows a link in it: a socket is not bound
-// beside and renamed, nor given its mode by name.
-func listen(ctx context.Context, path string, owner *Owner) (*socket, error) {
+// Listen listens on a Unix socket at path, mode 0600. Its directory is made with
+// mode 0700 if it is missing; a socket on which nobody answers is replaced. what
+// names the service in errors. A nil owner leaves the socket with this process's
+// user; only root can give it away. Errors are *state.Error with CodeUnusable.
+func Listen(ctx context.Context, path, what string, owner *Owner) (*Socket, error) {
 	unusable := func(hint string, err error) error {
-		return &Error{Code: CodeSocketUnusable, Param: "socket", Message: fmt.Sprintf("can't serve the model gateway on %.200q", path), Hint: hint, Err: err}
+		return &state.Error{Code: CodeUnusable, Param: "socket", Message: fmt.Sprintf("can't serve the %s on %.200q", what, path), Hint: hint, Err: err}
 	}
-	if !filepath.IsAbs(path) || len(path) > maxSocketPath {
-		return nil, unusable("choose a shorter state directory", fmt.Errorf("the path must be absolute and have at most %d bytes", maxSocketPath))
+	if !filepath.IsAbs(path) || len(path) > MaxPath {
+		return nil, unusable("choose a shorter state directory", fmt.Errorf("the path must be absolute and have at most %d bytes", MaxPath))
 	}
 	if err := prepareDir(filepath.Dir(path)); err != nil {
 		return nil, unusable("give a directory that only its owner can write to", err)
@@ -45,12 +59,12 @@ func listen(ctx context.Context, path string, owner *Owner) (*socket, error) {
 	if err != nil {
 		return nil, unusable("look at the directory's permissions", err)
 	}
-	s := &socket{path: path, listener: listener}
+	s := &Socket{path: path, listener: listener}
 	if s.file, err = os.Lstat(path); err == nil && owner != nil {
 		err = os.Lchown(path, owner.UID, owner.GID)
 	}
 	if err != nil {
-		return nil, unusable("run as root, or as the container's user", errors.Join(err, listener.Close(), s.remove()))
+		return nil, unusable("run as root, or as the container's user", errors.Join(err, listener.Close(), s.Remove()))
 	}
 	return s, nil
 }
@@ -116,12 +130,16 @@ func bind(ctx context.Context, path string) (*net.UnixListener, error) {
 		return nil, err
 	}
 	listener := l.(*net.UnixListener) // what Listen returns for this network
-	listener.SetUnlinkOnClose(false)  // remove looks first
+	listener.SetUnlinkOnClose(false)  // Remove looks first
 	return listener, nil
 }
 
-// remove removes the socket's file if it is still the one that was made.
-func (s *socket) remove() error {
+// Path returns the socket's path.
+func (s *Socket) Path() string { return s.path }
+
+// Remove removes the socket's file if it is still the one that was made. The
+// listener is closed on its own.
+func (s *Socket) Remove() error {
 	found, err := os.Lstat(s.path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(found, s.file) {
 		return nil
@@ -130,9 +148,15 @@ func (s *socket) remove() error {
 		err = os.Remove(s.path)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove the gateway's socket: %w", err)
+		return fmt.Errorf("remove the socket: %w", err)
 	}
 	return nil
+}
+
+// Bounded returns the socket's listener, which accepts no more than limit
+// connections at a time.
+func (s *Socket) Bounded(limit int) net.Listener {
+	return &boundedListener{Listener: s.listener, slots: make(chan struct{}, limit), closed: make(chan struct{})}
 }
 
 // boundedListener accepts no more than a number of connections at a time; the
@@ -142,10 +166,6 @@ type boundedListener struct {
 	slots  chan struct{}
 	closed chan struct{}
 	once   sync.Once
-}
-
-func newBoundedListener(l net.Listener, limit int) *boundedListener {
-	return &boundedListener{Listener: l, slots: make(chan struct{}, limit), closed: make(chan struct{})}
 }
 
 // Accept waits for a free slot, then for a connection.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"holon/agentd/model"
-	"holon/agentd/model/anthropic"
 	"holon/agentd/model/catalogue"
 	"holon/agentd/model/scripted"
 	"holon/agentd/process"
@@ -22,6 +21,7 @@ import (
 	"holon/agentd/tools/command"
 	"holon/agentd/tools/image"
 	"holon/agentd/tools/patch"
+	"holon/responses/models"
 )
 
 // Assemble makes the real parts of a server from a valid configuration: the
@@ -146,16 +146,13 @@ func transports(cfg Config, environ []string) (resolver *model.Resolver, release
 		return nil, nil, err
 	}
 	set, err := catalogue.Open(catalogue.Options{
-		Configured: commaList(cfg.Providers), References: refs, Taken: []string{"anthropic", "scripted"},
+		Configured: commaList(cfg.Providers), References: refs, Taken: []string{models.Scripted},
 		Setting: cfg.provider(environ), Socket: cfg.gateway(), IdleTimeout: cfg.ModelIdle, Freeform: cfg.Freeform,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	set.Offered["scripted"] = script
-	if err := cfg.addAnthropic(set); err != nil {
-		return nil, nil, errors.Join(err, set.Close())
-	}
+	set.Offered[models.Scripted] = script
 	policy := model.DefaultPolicy()
 	policy.Total = cfg.ModelTimeout
 	resolver, err = model.NewResolver(model.Options{
@@ -165,27 +162,6 @@ func transports(cfg Config, environ []string) (resolver *model.Resolver, release
 		return nil, nil, errors.Join(err, set.Close())
 	}
 	return resolver, set.Close, nil
-}
-
-// addAnthropic adds the one provider that has a protocol of its own.
-func (c *Config) addAnthropic(set *catalogue.Set) error {
-	opts := anthropic.Options{BaseURL: c.AnthropicBaseURL, APIKey: c.AnthropicKey, IdleTimeout: c.ModelIdle}
-	wanted := slices.Contains(commaList(c.Providers), "anthropic")
-	for _, ref := range append([]string{c.Model}, c.FallbackList()...) {
-		wanted = wanted || strings.HasPrefix(ref, "anthropic/")
-	}
-	if socket := c.gateway(); socket != "" {
-		if !wanted {
-			return nil
-		}
-		opts = anthropic.Options{SocketPath: socket, IdleTimeout: c.ModelIdle}
-	}
-	t, err := anthropic.New(opts)
-	if err != nil {
-		return err
-	}
-	set.Add("anthropic", t, wanted || c.AnthropicKey != "" || c.AnthropicBaseURL != "")
-	return nil
 }
 
 // provider returns how settings of providers are looked up: those that Config
@@ -198,6 +174,7 @@ func (c *Config) provider(environ []string) func(name string) string {
 		}
 	}
 	values["OPENAI_API_KEY"], values["OPENAI_BASE_URL"] = c.OpenAIKey, c.OpenAIBaseURL
+	values["ANTHROPIC_API_KEY"], values["ANTHROPIC_BASE_URL"] = c.AnthropicKey, c.AnthropicBaseURL
 	return func(name string) string { return values[name] }
 }
 

@@ -23,6 +23,7 @@ var own = []struct {
 	may []string
 	why string
 }{
+	{"responses/models", nil, "both sides need the table of providers, and it knows neither"},
 	{"responses/...", []string{"responses/..."}, "both sides meet in the protocol, so it knows neither"},
 	{"skills", []string{"state/durable"}, "both sides use it, so it knows neither"},
 	{"state/durable", nil, "a leaf that both sides write files with"},
@@ -31,7 +32,7 @@ var own = []struct {
 	{"agentd/process", nil, "it starts programs and knows nothing of what they are for"},
 	{"agentd/preview", []string{"agentd/process"}, "it shows what was captured"},
 	{"agentd/tasks", []string{"agentd/process", "agentd/preview", "responses/...", "state/durable"}, "a task is a process and a record, whoever asks for it"},
-	{"agentd/model/catalogue", []string{"agentd/model/...", "responses"}, "it makes transports of names and speaks no protocol"},
+	{"agentd/model/catalogue", []string{"agentd/model/...", "responses", "responses/models"}, "it makes transports of names and speaks no protocol"},
 	{"agentd/model/...", []string{"agentd/model", "agentd/model/endpoint", "responses/..."}, "a provider knows the protocol and no tool, disk or turn"},
 	{"agentd/compaction", []string{"agentd/model", "responses", "state/durable"}, "a summary is made of a conversation, outside any turn"},
 	{"agentd/tools", nil, "a result's shape depends on no tool"},

@@ -18,6 +18,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -30,17 +31,11 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
+	"holon/responses/models"
 	"holon/responses/stream"
 )
 
-// Endpoints that are used when none is configured.
-const (
-	DefaultBaseURL = "https://api.anthropic.com"
-	GatewayBaseURL = "http://model/anthropic" // on the gateway's socket
-)
-
-// provider is the name that opaque content carries.
-const provider = "anthropic"
+const gatewayHost = "http://model/" // on the gateway's socket; the provider follows
 
 // attemptTime is above what any turn may take. The client has a limit of its own
 // that is too short for a long answer; the end of the context is what counts.
@@ -48,8 +43,10 @@ const attemptTime = 7 * 24 * time.Hour
 
 // Options configure a Transport. Zero fields mean their defaults.
 type Options struct {
+	Provider     string            // models.Anthropic when empty; the first part of references
 	BaseURL      string            // endpoint without /v1/messages; the gateway's when there is a SocketPath
-	APIKey       string            // required unless there is a SocketPath
+	APIKey       string            // required unless there is a SocketPath or KeyOptional
+	KeyOptional  bool              // the server may want no key
 	SocketPath   string            // Unix socket to dial instead of BaseURL's host
 	HTTPClient   *http.Client      // used as it is but for redirects, which are never followed
 	ExtraHeaders map[string]string // sent with every request
@@ -58,6 +55,7 @@ type Options struct {
 
 // Transport implements model.Transport. It is safe for concurrent use.
 type Transport struct {
+	provider string // whose thoughts these are
 	service  sdk.MessageService
 	endpoint *endpoint.Endpoint
 }
@@ -67,11 +65,12 @@ type Transport struct {
 // [Transport.Check], so that a server starts without. The error, a
 // *responses.Error, is about a malformed BaseURL.
 func New(opts Options) (*Transport, error) {
-	if opts.BaseURL == "" {
-		opts.BaseURL = DefaultBaseURL
-		if opts.SocketPath != "" {
-			opts.BaseURL = GatewayBaseURL
-		}
+	opts.Provider = cmp.Or(opts.Provider, models.Anthropic)
+	if opts.BaseURL == "" && opts.SocketPath != "" {
+		opts.BaseURL = gatewayHost + opts.Provider
+	} else if opts.BaseURL == "" {
+		known, _ := models.Find(models.Anthropic)
+		opts.BaseURL = known.BaseURL
 	}
 	headers := maps.Clone(opts.ExtraHeaders)
 	if opts.APIKey != "" {
@@ -81,7 +80,7 @@ func New(opts Options) (*Transport, error) {
 		headers["X-Api-Key"] = opts.APIKey
 	}
 	e, err := endpoint.New(endpoint.Options{
-		Provider: provider, BaseURL: opts.BaseURL, KeyOptional: opts.APIKey != "", SocketPath: opts.SocketPath,
+		Provider: opts.Provider, BaseURL: opts.BaseURL, KeyOptional: opts.KeyOptional || opts.APIKey != "", SocketPath: opts.SocketPath,
 		HTTPClient: opts.HTTPClient, Headers: headers, IdleTimeout: opts.IdleTimeout,
 	})
 	if err != nil {
@@ -94,7 +93,7 @@ func New(opts Options) (*Transport, error) {
 	for name, values := range e.Headers() {
 		requestOptions = append(requestOptions, option.WithHeader(name, values[0]))
 	}
-	return &Transport{service: sdk.NewMessageService(requestOptions...), endpoint: e}, nil
+	return &Transport{provider: opts.Provider, service: sdk.NewMessageService(requestOptions...), endpoint: e}, nil
 }
 
 // Close drops idle connections. Streams that are being read go on.
@@ -118,7 +117,7 @@ func (t *Transport) Stream(ctx context.Context, req model.Request) iter.Seq2[mod
 // attempt makes the call and yields what comes. Its errors are *model.Error
 // values, or endpoint.ErrStopped when the reader wants no more.
 func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(model.Event, error) bool) error {
-	body, beta, err := encodeRequest(req)
+	body, beta, err := encodeRequest(t.provider, req)
 	if err != nil {
 		return err
 	}
@@ -135,7 +134,7 @@ func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(m
 	if f, err := stream.FramingOf(resp.Header.Get("Content-Type")); err != nil || f != stream.SSE {
 		return t.endpoint.Garbled(protocolError("the provider answered with content type %.80q where an event stream was asked for", resp.Header.Get("Content-Type")))
 	}
-	a := newAssembly(contractOf(req.Model), resp.Header.Get("Request-Id"), func(ev model.Event) bool { return watch.Yield(yield, ev) })
+	a := newAssembly(t.provider, contractOf(req.Model), resp.Header.Get("Request-Id"), func(ev model.Event) bool { return watch.Yield(yield, ev) })
 	for data, err := range stream.Events(watch.Body(resp.Body), stream.SSE) {
 		if err != nil {
 			return watch.Broken(model.StageBody, err)

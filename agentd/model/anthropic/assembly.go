@@ -22,6 +22,7 @@ const (
 // assembly turns a provider's events into ours. Blocks come one after the other.
 // Text blocks in a row are one message: the API begins another for each citation.
 type assembly struct {
+	provider  string
 	emit      func(model.Event) bool
 	contract  contract
 	requestID string
@@ -51,8 +52,8 @@ type assembly struct {
 	held    bool // the call has ended, unless the answer turns out to be cut there
 }
 
-func newAssembly(c contract, requestID string, emit func(model.Event) bool) *assembly {
-	return &assembly{contract: c, requestID: requestID, emit: emit, calls: make(map[string]bool)}
+func newAssembly(provider string, c contract, requestID string, emit func(model.Event) bool) *assembly {
+	return &assembly{provider: provider, contract: c, requestID: requestID, emit: emit, calls: make(map[string]bool)}
 }
 
 // take handles one event. done is true after the provider's last. Errors are
@@ -300,7 +301,7 @@ func (a *assembly) endThought(whole bool) error {
 		whole = whole && t.Data != ""
 	}
 	if whole {
-		sealed, err := t.seal()
+		sealed, err := t.seal(a.provider)
 		if err != nil {
 			return protocolError("the provider's thought has no form in JSON: %v", err)
 		}

@@ -33,6 +33,7 @@ const (
 // Items only ever come at the end, and so do messages, provided that the model
 // answered in between.
 type conversation struct {
+	provider string // whose thoughts can be sent back
 	contract contract
 	system   []block
 	messages []message
@@ -66,8 +67,8 @@ type spoken struct {
 
 // converse returns the system's blocks and the messages. Errors are *model.Error
 // values about items that the provider cannot be told.
-func converse(items []responses.Item, c contract) (system []block, messages []message, err error) {
-	conv := &conversation{contract: c, ids: make(wireIDs), calls: make([]*call, len(items)), outputs: make([]*call, len(items))}
+func converse(provider string, items []responses.Item, c contract) (system []block, messages []message, err error) {
+	conv := &conversation{provider: provider, contract: c, ids: make(wireIDs), calls: make([]*call, len(items)), outputs: make([]*call, len(items))}
 	conv.match(items)
 	for i, item := range items {
 		if err := conv.add(i, item); err != nil {
@@ -129,7 +130,7 @@ func (v *conversation) add(i int, item responses.Item) error {
 	case *responses.Message:
 		return v.say(item)
 	case *responses.Reasoning:
-		if b, ok := unsealThought(item.EncryptedContent); ok {
+		if b, ok := unsealThought(v.provider, item.EncryptedContent); ok {
 			return v.speak(b)
 		}
 	case *responses.ToolCall, *responses.FunctionCall:

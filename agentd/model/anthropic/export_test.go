@@ -1,12 +1,17 @@
 package anthropic
 
-import "holon/agentd/model"
+import (
+	"holon/agentd/model"
+	"holon/responses/models"
+)
 
 // For tests of the package from outside.
-var (
-	EncodeRequest = encodeRequest
-	ClosedSchema  = closedSchema
-)
+var ClosedSchema = closedSchema
+
+// EncodeRequest returns the body for Anthropic's own endpoint.
+func EncodeRequest(req model.Request) ([]byte, string, error) {
+	return encodeRequest(models.Anthropic, req)
+}
 
 // TagCallID returns the id of ours for a call of an answer.
 func TagCallID(id, messageID string) string { return id + tagMark + tagOf(messageID) }
@@ -24,5 +29,5 @@ func RefusesSampling(name string) bool { return !contractOf(name).sampling }
 
 // Take returns what takes the events of an answer.
 func Take(name string, emit func(model.Event) bool) func([]byte) (bool, error) {
-	return newAssembly(contractOf(name), "", emit).take
+	return newAssembly(models.Anthropic, contractOf(name), "", emit).take
 }

@@ -72,9 +72,9 @@ const bindingBeta = "thinking-binding-controls-2026-08-01"
 
 // encodeRequest returns the body for req and the value of the header
 // Anthropic-Beta, which may be "". Errors are *model.Error values.
-func encodeRequest(req model.Request) (body []byte, beta string, err error) {
+func encodeRequest(provider string, req model.Request) (body []byte, beta string, err error) {
 	c := contractOf(req.Model)
-	system, messages, err := converse(req.Input, c)
+	system, messages, err := converse(provider, req.Input, c)
 	if err != nil {
 		return nil, "", err
 	}

@@ -23,15 +23,15 @@ const (
 	typeRedacted = "redacted_thinking"
 )
 
-// seal returns the opaque content for a thought.
-func (t thought) seal() (string, error) {
+// seal returns the opaque content for a thought of a provider's model.
+func (t thought) seal(provider string) (string, error) {
 	b, err := json.Marshal(t)
 	return model.Seal(provider, string(b)), err
 }
 
 // unsealThought returns the block that opaque content holds, and false for what
 // another provider or nobody wrote. A client may send anything.
-func unsealThought(sealed string) (block, bool) {
+func unsealThought(provider, sealed string) (block, bool) {
 	content, ok := model.Unseal(provider, sealed)
 	var t thought
 	if !ok || json.Unmarshal([]byte(content), &t) != nil {

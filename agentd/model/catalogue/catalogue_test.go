@@ -3,7 +3,6 @@ package catalogue_test
 import (
 	"errors"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/catalogue"
 	"holon/responses"
+	"holon/responses/models"
 )
 
 func open(t *testing.T, env map[string]string, opts catalogue.Options) (*catalogue.Set, error) {
@@ -33,31 +33,16 @@ func names(m map[string]model.Transport) string {
 }
 
 func TestBuiltin(t *testing.T) {
-	var last string
-	for _, p := range catalogue.Builtin() {
-		if p.Name <= last {
-			t.Errorf("%s after %s", p.Name, last)
-		}
-		last = p.Name
-		u, err := url.Parse(p.BaseURL)
-		loopback := err == nil && u.Hostname() == "127.0.0.1"
-		if err != nil || p.BaseURL != "" && !loopback && u.Scheme != "https" || strings.HasSuffix(p.BaseURL, "/") {
-			t.Errorf("%s: %s", p.Name, p.BaseURL)
-		}
-		if p.KeyOptional != (loopback || p.Name == "responses") {
-			t.Errorf("%s: a server on this machine wants no key, all others do", p.Name)
-		}
-	}
 	set, err := open(t, nil, catalogue.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if names(set.Offered) != "openai" || len(set.Unlisted) != len(catalogue.Builtin())-1 {
+	if names(set.Offered) != "openai" || len(set.Unlisted) != len(models.Builtin())-1 {
 		t.Errorf("without settings: %s beside %s", names(set.Offered), names(set.Unlisted))
 	}
 	for name, tr := range set.Unlisted {
 		err := tr.(model.Checker).Check("m")
-		p := catalogue.Builtin()[slices.IndexFunc(catalogue.Builtin(), func(p catalogue.Provider) bool { return p.Name == name })]
+		p := models.Builtin()[slices.IndexFunc(models.Builtin(), func(p models.Provider) bool { return p.Name == name })]
 		prefix := strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 		switch {
 		case name == "responses":
@@ -110,7 +95,7 @@ func TestConfigured(t *testing.T) {
 // endpoints.
 func TestGateway(t *testing.T) {
 	env := map[string]string{"DEEPSEEK_API_KEY": "k", "OPENAI_API_KEY": "k", "GROQ_BASE_URL": "ftp://nonsense"}
-	set, err := open(t, env, catalogue.Options{Socket: "/run/model.sock", Configured: []string{"groq", "acme"}, References: []string{"lab/m"}})
+	set, err := open(t, env, catalogue.Options{Socket: "/run/model.sock", Configured: []string{"groq", "acme=anthropic_messages"}, References: []string{"lab/m"}})
 	if err != nil || names(set.Offered) != "acme groq lab" || len(set.Unlisted) != 0 {
 		t.Fatalf("%v beside %v, %v", set, names(set.Unlisted), err)
 	}

@@ -3,16 +3,16 @@ package catalogue
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"holon/agentd/model"
+	"holon/agentd/model/anthropic"
 	"holon/agentd/model/chat"
-	"holon/agentd/model/endpoint"
 	"holon/agentd/model/openai"
 	"holon/responses"
+	"holon/responses/models"
 )
 
 // Options say which providers there are beside the built-in ones.
@@ -94,23 +94,21 @@ func Open(opts Options) (*Set, error) {
 	return s, nil
 }
 
-var validName = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,63}$`)
-
 // providers returns all providers, and which of them are wanted.
-func (o *Options) providers() (list []Provider, wanted map[string]bool, err error) {
-	list, wanted = Builtin(), make(map[string]bool)
-	find := func(name string) *Provider {
+func (o *Options) providers() (list []models.Provider, wanted map[string]bool, err error) {
+	list, wanted = models.Builtin(), make(map[string]bool)
+	find := func(name string) *models.Provider {
 		for i := range list {
 			if list[i].Name == name {
 				return &list[i]
 			}
 		}
-		list = append(list, Provider{Name: name, Contract: ChatCompletions})
+		list = append(list, models.Provider{Name: name, Contract: models.ChatCompletions})
 		return &list[len(list)-1]
 	}
 	for _, entry := range o.Configured {
 		name, contract, _ := strings.Cut(entry, "=")
-		if !validName.MatchString(name) || slices.Contains(o.Taken, name) && contract != "" {
+		if !models.ValidName(name) || slices.Contains(o.Taken, name) && contract != "" {
 			e := responses.Invalid("HOLON_PROVIDERS", responses.CodeInvalidValue, fmt.Sprintf("%.100q cannot be a provider", entry))
 			e.Hint = "write NAME or NAME=CONTRACT, with a name of lower-case letters, digits, _, - and ."
 			return nil, nil, e
@@ -118,32 +116,30 @@ func (o *Options) providers() (list []Provider, wanted map[string]bool, err erro
 		if slices.Contains(o.Taken, name) {
 			continue
 		}
-		if p := find(name); contract != "" && p.Contract != Contract(contract) {
-			*p = Provider{Name: name, Contract: Contract(contract), KeyOptional: Contract(contract) == OpenResponses}
+		if p := find(name); contract != "" && p.Contract != models.Contract(contract) {
+			*p = models.Provider{Name: name, Contract: models.Contract(contract), KeyOptional: models.Contract(contract) == models.OpenResponses}
 		}
 		wanted[name] = true
 	}
 	for _, ref := range o.References {
 		name, _, ok := strings.Cut(ref, "/")
-		if !ok || !validName.MatchString(name) || slices.Contains(o.Taken, name) {
+		if !ok || !models.ValidName(name) || slices.Contains(o.Taken, name) {
 			continue // the resolver says what is wrong with it
 		}
-		known := slices.ContainsFunc(list, func(p Provider) bool { return p.Name == name })
-		if known || o.Socket != "" || o.Setting(endpoint.Setting(name, "BASE_URL")) != "" {
+		known := slices.ContainsFunc(list, func(p models.Provider) bool { return p.Name == name })
+		if known || o.Socket != "" || o.Setting(models.Setting(name, "BASE_URL")) != "" {
 			find(name)
 			wanted[name] = true
 		}
 	}
 	if o.Socket != "" && len(wanted) == 0 {
-		wanted[openaiName] = true // what a host has that says nothing
+		wanted[models.OpenAI] = true // what a host has that says nothing
 	}
 	return list, wanted, nil
 }
 
-const openaiName = "openai"
-
 // add makes the transport of a provider.
-func (s *Set) add(p Provider, opts Options, wanted bool) error {
+func (s *Set) add(p models.Provider, opts Options, wanted bool) error {
 	if opts.Socket != "" && !wanted {
 		return nil
 	}
@@ -159,31 +155,42 @@ func (s *Set) add(p Provider, opts Options, wanted bool) error {
 		s.Totals[p.Name] = c.total
 	}
 	// OpenAI is the provider that people expect to be there.
-	s.Add(p.Name, t, wanted || c.own || p.Name == openaiName)
+	s.Add(p.Name, t, wanted || c.own || p.Name == models.OpenAI)
 	return nil
 }
 
 // transport returns what speaks the provider's contract.
 func (c *settings) transport() (model.Transport, error) {
 	p := c.Provider
-	if p.BaseURL == "" && c.socket == "" && (p.Contract == ChatCompletions || p.Contract == OpenResponses) {
+	if p.BaseURL == "" && c.socket == "" && p.Contract.Known() {
 		e := responses.Invalid("model", responses.CodeModelNotFound, fmt.Sprintf("the provider %s has no endpoint", p.Name))
-		e.Hint = "set " + endpoint.Setting(p.Name, "BASE_URL")
+		e.Hint = "set " + models.Setting(p.Name, "BASE_URL")
 		return refusing{e}, nil
 	}
 	switch p.Contract {
-	case OpenAIResponses, OpenAICodexResponses, OpenResponses:
+	case models.OpenAIResponses, models.OpenAICodexResponses, models.OpenResponses:
 		return openai.New(openai.Options{
 			Provider: p.Name, BaseURL: p.BaseURL, APIKey: c.key, KeyOptional: p.KeyOptional, SocketPath: c.socket, IdleTimeout: c.idle,
-			Whole: c.whole, Codex: p.Contract == OpenAICodexResponses, Freeform: c.freeform && p.Contract == OpenAIResponses,
+			Whole: c.whole, Codex: p.Contract == models.OpenAICodexResponses, Freeform: c.freeform && p.Contract == models.OpenAIResponses,
 		})
-	case ChatCompletions:
+	case models.ChatCompletions:
 		return chat.New(chat.Options{
 			Provider: p.Name, BaseURL: p.BaseURL, APIKey: c.key, KeyOptional: p.KeyOptional, SocketPath: c.socket, IdleTimeout: c.idle,
 			Whole: c.whole, Dialect: p.Dialect,
 		})
+	case models.AnthropicMessages:
+		return anthropic.New(anthropic.Options{
+			Provider: p.Name, BaseURL: p.BaseURL, APIKey: c.key, KeyOptional: p.KeyOptional, SocketPath: c.socket, IdleTimeout: c.idle,
+		})
 	}
 	e := responses.Invalid("model", responses.CodeModelNotFound, fmt.Sprintf("the provider %s has the transport contract %.64q, which is not supported", p.Name, p.Contract))
-	e.Hint = fmt.Sprintf("choose one of %s, %s, %s, %s", ChatCompletions, OpenResponses, OpenAIResponses, OpenAICodexResponses)
+	e.Hint = fmt.Sprintf("choose one of %s", strings.Join(contractNames(), ", "))
 	return refusing{e}, nil
+}
+
+func contractNames() (names []string) {
+	for _, c := range models.Contracts() {
+		names = append(names, string(c))
+	}
+	return names
 }

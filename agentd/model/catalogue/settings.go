@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"holon/agentd/model"
-	"holon/agentd/model/endpoint"
 	"holon/responses"
+	"holon/responses/models"
 )
 
 // settings are a provider as it is configured.
 type settings struct {
-	Provider
+	models.Provider
 	key    string
 	socket string
 	whole  bool
@@ -25,14 +25,14 @@ type settings struct {
 	freeform bool
 }
 
-func readSettings(p Provider, opts Options) (*settings, error) {
+func readSettings(p models.Provider, opts Options) (*settings, error) {
 	c := &settings{Provider: p, socket: opts.Socket, idle: opts.IdleTimeout, freeform: opts.Freeform}
-	setting := func(what string) string { return strings.TrimSpace(opts.Setting(endpoint.Setting(p.Name, what))) }
+	setting := func(what string) string { return strings.TrimSpace(opts.Setting(models.Setting(p.Name, what))) }
 	if opts.Socket == "" {
 		c.key = setting("API_KEY")
 		if base := setting("BASE_URL"); base != "" {
-			// A server of one's own may want no key, OpenAI itself does.
-			c.BaseURL, c.KeyOptional, c.own = base, c.KeyOptional || p.BaseURL == "" && p.Contract == ChatCompletions, true
+			// A server of one's own may want no key.
+			c.BaseURL, c.KeyOptional, c.own = base, c.KeyOptional || p.BaseURL == "", true
 		}
 		c.own = c.own || c.key != ""
 	} else {
@@ -40,7 +40,7 @@ func readSettings(p Provider, opts Options) (*settings, error) {
 	}
 	var bad error
 	refuse := func(what, remedy string) {
-		e := responses.Invalid(endpoint.Setting(p.Name, what), responses.CodeInvalidValue, "cannot be read")
+		e := responses.Invalid(models.Setting(p.Name, what), responses.CodeInvalidValue, "cannot be read")
 		e.Hint = remedy
 		bad = e
 	}

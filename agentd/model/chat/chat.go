@@ -25,6 +25,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
+	"holon/responses/models"
 	"holon/responses/stream"
 )
 
@@ -45,14 +46,14 @@ type Options struct {
 	ExtraHeaders map[string]string // sent with every request
 	IdleTimeout  time.Duration     // longest silence between events, from the request on
 	Whole        bool              // ask for the answer as one JSON object instead of a stream
-	Dialect      Dialect
+	Dialect      models.Dialect
 }
 
 // Transport implements model.Transport. It is safe for concurrent use.
 type Transport struct {
 	provider string
 	endpoint *endpoint.Endpoint
-	dialect  Dialect
+	dialect  dialect
 	whole    bool
 }
 
@@ -70,7 +71,7 @@ func New(opts Options) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Transport{provider: opts.Provider, endpoint: e, dialect: opts.Dialect, whole: opts.Whole}, nil
+	return &Transport{provider: opts.Provider, endpoint: e, dialect: dialect(opts.Dialect), whole: opts.Whole}, nil
 }
 
 // Close drops idle connections. Streams that are being read go on.
@@ -83,7 +84,7 @@ func (t *Transport) Check(string) error { return t.endpoint.Check() }
 // Capabilities implements model.Capable, as the dialect declares them.
 func (t *Transport) Capabilities(string) model.Capabilities {
 	d := t.dialect
-	return model.Capabilities{Images: d.Images, Files: d.Files, NoTools: d.NoTools, NoStructured: d.Structured == StructuredNone}
+	return model.Capabilities{Images: d.Images, Files: d.Files, NoTools: d.NoTools, NoStructured: d.Structured == models.StructuredNone}
 }
 
 // Stream implements model.Transport.

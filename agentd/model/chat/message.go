@@ -9,6 +9,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/responses"
+	"holon/responses/models"
 )
 
 // The messages of a conversation as the provider is told them.
@@ -323,7 +324,7 @@ func notAlphanumeric(r rune) bool {
 // think gives a message of the assistant back what it thought. The text goes
 // with calls only, of which it is the reason; the provider's details always.
 func (t *Transport) think(m *wireMessage) {
-	if m.Role != responses.RoleAssistant || t.dialect.Thoughts == ThoughtsDropped {
+	if m.Role != responses.RoleAssistant || t.dialect.Thoughts == models.ThoughtsDropped {
 		return
 	}
 	var kept seal
@@ -339,7 +340,7 @@ func (t *Transport) think(m *wireMessage) {
 		return
 	}
 	switch {
-	case t.dialect.Thoughts == ThoughtsDemanded:
+	case t.dialect.Thoughts == models.ThoughtsDemanded:
 		m.ReasoningContent = text
 		if text == "" {
 			m.ReasoningContent = " " // demanded of calls without thoughts, too

@@ -9,12 +9,13 @@ import (
 
 	"holon/agentd/model"
 	"holon/responses"
+	"holon/responses/models"
 )
 
 // body writes the keys of a JSON object in the order in which they are added,
 // leaving out those that the endpoint refuses.
 type body struct {
-	dialect *Dialect
+	dialect *dialect
 	buf     bytes.Buffer
 	err     error
 }
@@ -119,7 +120,7 @@ type wireFunction struct {
 
 // tools returns the functions that may be called. The API has no way to offer a
 // function that may not.
-func (d *Dialect) tools(req model.Request) (list []wireTool) {
+func (d *dialect) tools(req model.Request) (list []wireTool) {
 	for _, tool := range req.Tools {
 		if allowed := req.ToolChoice.Allowed; allowed != nil && !slices.Contains(allowed, tool.Name) {
 			continue
@@ -159,11 +160,11 @@ type wireSchema struct {
 
 // format returns the form of the answer, nil for text, and what the model is
 // told of it in words where the endpoint knows no schemas.
-func (d *Dialect) format(f responses.TextFormat) (format *wireFormat, told string) {
+func (d *dialect) format(f responses.TextFormat) (format *wireFormat, told string) {
 	switch {
-	case f.Type == "json_schema" && len(f.Schema) > 0 && d.Structured == StructuredSchema:
+	case f.Type == "json_schema" && len(f.Schema) > 0 && d.Structured == models.StructuredSchema:
 		return &wireFormat{f.Type, &wireSchema{cmp.Or(f.Name, "answer"), f.Description, f.Schema, f.Strict}}, ""
-	case f.Type == "json_schema" && len(f.Schema) > 0 && d.Structured == StructuredObject:
+	case f.Type == "json_schema" && len(f.Schema) > 0 && d.Structured == models.StructuredObject:
 		return &wireFormat{Type: "json_object"}, "Answer with one JSON object, and nothing else, that fits this JSON Schema:\n" + string(f.Schema)
 	case f.Type == "json_schema" || f.Type == "json_object":
 		return &wireFormat{Type: "json_object"}, ""

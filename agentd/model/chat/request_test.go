@@ -14,6 +14,7 @@ import (
 	"holon/agentd/model/chat"
 	"holon/agentd/model/modeltest"
 	"holon/responses"
+	"holon/responses/models"
 )
 
 // sentFor returns the body that is sent for a request, and its headers.
@@ -85,10 +86,10 @@ func fullRequest() model.Request {
 }
 
 func TestRequests(t *testing.T) {
-	dialects := map[string]chat.Dialect{
+	dialects := map[string]models.Dialect{
 		"request-plain.json":     {Images: true, Files: true},
-		"request-strict.json":    {Images: true, Files: true, Thoughts: chat.ThoughtsDropped, ShortCallIDs: true, Omit: []string{"stream_options", "strict", "logprobs", "top_logprobs"}, MaxTokensKey: "max_completion_tokens"},
-		"request-demanding.json": {Images: true, Files: true, Thoughts: chat.ThoughtsDemanded, Structured: chat.StructuredObject, EffortKey: "reasoning"},
+		"request-strict.json":    {Images: true, Files: true, Thoughts: models.ThoughtsDropped, ShortCallIDs: true, Omit: []string{"stream_options", "strict", "logprobs", "top_logprobs"}, MaxTokensKey: "max_completion_tokens"},
+		"request-demanding.json": {Images: true, Files: true, Thoughts: models.ThoughtsDemanded, Structured: models.StructuredObject, EffortKey: "reasoning"},
 	}
 	for name, d := range dialects {
 		body, _, _ := sentFor(t, fullRequest(), func(o *chat.Options) { o.Dialect = d })

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/responses/models"
 )
 
 // DefaultIdleTimeout is how long a provider may be silent.
@@ -86,7 +87,7 @@ func New(opts Options) (*Endpoint, error) {
 // parseBase checks the base URL. One that names a socket becomes a SocketPath.
 func parseBase(opts *Options) (base, password string, err error) {
 	bad := func(message string) (string, string, error) {
-		e := responses.Invalid(Setting(opts.Provider, "BASE_URL"), responses.CodeInvalidValue, message)
+		e := responses.Invalid(models.Setting(opts.Provider, "BASE_URL"), responses.CodeInvalidValue, message)
 		e.Hint = "write for example https://host/v1, or unix:///socket:/v1"
 		return "", "", e
 	}
@@ -106,11 +107,6 @@ func parseBase(opts *Options) (base, password string, err error) {
 	}
 	password, _ = u.User.Password()
 	return strings.TrimSuffix(opts.BaseURL, "/"), password, nil
-}
-
-// Setting returns the name of a provider's variable: X_BASE_URL, X_API_KEY.
-func Setting(provider, what string) string {
-	return strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(provider)) + "_" + what
 }
 
 // newClient returns the HTTP client for opts, and its transport when that is
@@ -165,7 +161,7 @@ func (e *Endpoint) Check() error {
 	}
 	return &responses.Error{
 		Type: responses.TypeInvalidRequest, Code: responses.CodeMissingCredentials, Param: "model",
-		Message: fmt.Sprintf("models of %s need a key and there is none", e.provider), Hint: "set " + Setting(e.provider, "API_KEY"),
+		Message: fmt.Sprintf("models of %s need a key and there is none", e.provider), Hint: "set " + models.Setting(e.provider, "API_KEY"),
 	}
 }
 

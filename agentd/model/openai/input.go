@@ -5,6 +5,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/responses"
+	"holon/responses/models"
 )
 
 // unanswered is told to the model in the place of an output that never came:
@@ -210,7 +211,7 @@ func isText(p responses.Part) bool {
 // seal marks opaque reasoning with the provider that can read it. OpenAI's own
 // stays as it is, so that clients may bring it from elsewhere.
 func seal(provider, content string) string {
-	if provider == openAI || content == "" {
+	if provider == models.OpenAI || content == "" {
 		return content
 	}
 	return model.Seal(provider, content)
@@ -218,7 +219,7 @@ func seal(provider, content string) string {
 
 // unseal returns opaque reasoning for its provider, "" for what is another's.
 func unseal(provider, content string) string {
-	if provider != openAI {
+	if provider != models.OpenAI {
 		if own, ok := model.Unseal(provider, content); ok {
 			return own
 		}

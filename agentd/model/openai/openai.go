@@ -17,8 +17,6 @@ package openai
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -26,7 +24,6 @@ import (
 	"maps"
 	"mime"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/openai/openai-go/v3/option"
@@ -35,18 +32,11 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
 	"holon/responses"
+	"holon/responses/models"
 	"holon/responses/stream"
 )
 
-// Endpoints that are used when none is configured.
-const (
-	DefaultBaseURL      = "https://api.openai.com/v1"
-	DefaultCodexBaseURL = "https://chatgpt.com/backend-api/codex"
-	gatewayHost         = "http://model/" // on the gateway's socket; the provider follows
-)
-
-// openAI is the provider whose name needs no setting.
-const openAI = "openai"
+const gatewayHost = "http://model/" // on the gateway's socket; the provider follows
 
 // DefaultIdleTimeout is how long a provider may be silent.
 const DefaultIdleTimeout = endpoint.DefaultIdleTimeout
@@ -84,9 +74,9 @@ type Transport struct {
 // without. The error, a *responses.Error, is about a malformed BaseURL, or about
 // options that contradict each other.
 func New(opts Options) (*Transport, error) {
-	opts.Provider = cmp.Or(opts.Provider, openAI)
+	opts.Provider = cmp.Or(opts.Provider, models.OpenAI)
 	if opts.Codex && opts.Whole {
-		e := responses.Invalid(endpoint.Setting(opts.Provider, "STREAM"), responses.CodeInvalidValue, "the Codex backend only streams")
+		e := responses.Invalid(models.Setting(opts.Provider, "STREAM"), responses.CodeInvalidValue, "the Codex backend only streams")
 		e.Hint = "leave the setting out"
 		return nil, e
 	}
@@ -94,7 +84,7 @@ func New(opts Options) (*Transport, error) {
 		opts.BaseURL = defaultBase(opts)
 	}
 	headers := maps.Clone(opts.ExtraHeaders)
-	if account := chatGPTAccount(opts.APIKey); opts.Codex && account != "" {
+	if account := models.ChatGPTAccount(opts.APIKey); opts.Codex && account != "" {
 		if headers == nil {
 			headers = make(map[string]string)
 		}
@@ -120,36 +110,15 @@ func New(opts Options) (*Transport, error) {
 }
 
 func defaultBase(opts Options) string {
+	name := models.OpenAI
 	switch {
 	case opts.SocketPath != "":
 		return gatewayHost + opts.Provider
 	case opts.Codex:
-		return DefaultCodexBaseURL
+		name = models.OpenAICodex
 	}
-	return DefaultBaseURL
-}
-
-// chatGPTAccount returns the account that a ChatGPT access token is for, which
-// the Codex backend wants named; "" when the key is no such token. The token is
-// read and not trusted: its issuer checks it.
-func chatGPTAccount(token string) string {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return ""
-	}
-	claims, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return ""
-	}
-	var c struct {
-		Auth struct {
-			Account string `json:"chatgpt_account_id"`
-		} `json:"https://api.openai.com/auth"`
-	}
-	if json.Unmarshal(claims, &c) != nil {
-		return ""
-	}
-	return c.Auth.Account
+	known, _ := models.Find(name)
+	return known.BaseURL
 }
 
 func (t *Transport) accepts() string {

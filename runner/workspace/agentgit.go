@@ -24,8 +24,18 @@ func (t *Tree) writeAgentRepository() error {
 		return err
 	}
 	defer root.Close()
+	own := func(name string) error {
+		if owner := t.source.options.Owner; owner != nil {
+			return root.Lchown(name, owner.UID, owner.GID)
+		}
+		return nil
+	}
 	for _, dir := range []string{"", "info", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags"} {
-		if err := root.Mkdir(path.Join(".git", dir), 0o755); err != nil {
+		name := path.Join(".git", dir)
+		if err := root.Mkdir(name, 0o755); err != nil {
+			return err
+		}
+		if err := own(name); err != nil {
 			return err
 		}
 	}
@@ -37,7 +47,11 @@ func (t *Tree) writeAgentRepository() error {
 		if len(content) == 0 {
 			continue
 		}
-		if err := root.WriteFile(path.Join(".git", name), content, 0o644); err != nil {
+		name = path.Join(".git", name)
+		if err := root.WriteFile(name, content, 0o644); err != nil {
+			return err
+		}
+		if err := own(name); err != nil {
 			return err
 		}
 	}

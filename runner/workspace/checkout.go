@@ -21,7 +21,7 @@ import (
 // in their stat data. Content is what the objects hold, byte for byte.
 func (t *Tree) checkout(ctx context.Context, root folder, missing []int32) error {
 	var files []int32
-	dirs := newCursor(root, true)
+	dirs := newMakingCursor(root, t.source.options.Owner)
 	defer dirs.close()
 	for _, i := range missing {
 		e := &t.record.entries[i]
@@ -36,6 +36,9 @@ func (t *Tree) checkout(ctx context.Context, root folder, missing []int32) error
 		}
 		if err := unix.Mkdirat(dir.fd, name, 0o755); err != nil && err != unix.EEXIST {
 			return &os.PathError{Op: "mkdir", Path: e.path, Err: err}
+		}
+		if err := give(dir, name, t.source.options.Owner); err != nil {
+			return err
 		}
 	}
 	const perWorker = 300 // below this a second process costs more than it brings
@@ -74,7 +77,8 @@ func (t *Tree) checkoutPart(ctx context.Context, root folder, part []int32) (err
 			err = closeErr
 		}
 	}()
-	w := &fileWriter{dirs: newCursor(root, true), blobs: blobs.out}
+	owner := t.source.options.Owner
+	w := &fileWriter{dirs: newMakingCursor(root, owner), blobs: blobs.out, owner: owner}
 	// In the past, so that git in the tree, which compares whole seconds, sees
 	// that the index is younger than the files and need not read them.
 	w.mtime = unix.NsecToTimespec(time.Now().Add(-2 * time.Second).UnixNano())
@@ -92,6 +96,7 @@ type fileWriter struct {
 	dirs  *cursor
 	blobs *bufio.Reader
 	mtime unix.Timespec
+	owner *Owner
 }
 
 func (w *fileWriter) write(e *entry) error {
@@ -143,6 +148,9 @@ func (w *fileWriter) symlink(dir folder, name string, size int64, e *entry) erro
 	if err := unix.Symlinkat(string(target), dir.fd, name); err != nil {
 		return &os.LinkError{Op: "symlink", New: e.path, Err: err}
 	}
+	if err := give(dir, name, w.owner); err != nil {
+		return err
+	}
 	times := []unix.Timespec{w.mtime, w.mtime}
 	if err := unix.UtimesNanoAt(dir.fd, name, times, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return &os.PathError{Op: "utimes", Path: e.path, Err: err}
@@ -164,6 +172,11 @@ func (w *fileWriter) file(dir folder, name string, size int64, e *entry) error {
 	defer unix.Close(fd)
 	if _, err := io.CopyN(descriptor(fd), w.blobs, size); err != nil {
 		return err
+	}
+	if w.owner != nil {
+		if err := unix.Fchown(fd, w.owner.UID, w.owner.GID); err != nil {
+			return &os.PathError{Op: "chown", Path: e.path, Err: err}
+		}
 	}
 	times := []unix.Timeval{{Sec: w.mtime.Sec, Usec: w.mtime.Nsec / 1000}, {Sec: w.mtime.Sec, Usec: w.mtime.Nsec / 1000}}
 	if err := unix.Futimes(fd, times); err != nil {

@@ -163,8 +163,9 @@ func (f folder) rmdir(name string) error {
 // A cursor opens the parents of many paths in turn, keeping the last open.
 // With make set it creates what is missing.
 type cursor struct {
-	root folder
-	make bool
+	root  folder
+	make  bool
+	owner *Owner // of what is created; nil: this process's user
 
 	dir  string // the open one, "" for the root
 	last folder
@@ -172,6 +173,13 @@ type cursor struct {
 
 func newCursor(root folder, make bool) *cursor {
 	return &cursor{root: root, make: make, last: root}
+}
+
+// newMakingCursor is a cursor that creates what is missing, for owner.
+func newMakingCursor(root folder, owner *Owner) *cursor {
+	c := newCursor(root, true)
+	c.owner = owner
+	return c
 }
 
 func (c *cursor) close() {
@@ -205,7 +213,10 @@ func (c *cursor) descend(dir string) (folder, error) {
 	for name := range strings.SplitSeq(dir, "/") {
 		next, err := at.folder(name)
 		if c.make && errors.Is(err, unix.ENOENT) {
-			if err = unix.Mkdirat(at.fd, name, 0o755); err == nil || err == unix.EEXIST {
+			if err = unix.Mkdirat(at.fd, name, 0o755); err == nil {
+				err = give(at, name, c.owner)
+			}
+			if err == nil || err == unix.EEXIST {
 				next, err = at.folder(name)
 			}
 		}

@@ -258,12 +258,18 @@ type repository struct {
 // create makes the repository's files anew; the directory must not exist.
 // Written by hand because it is on the path of every run.
 func (r repository) create() error {
+	// Objects are shown to the container, whose user may be another, so the
+	// umask must not count. The directory itself is private.
 	for _, dir := range []string{"", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "info"} {
-		if err := os.Mkdir(filepath.Join(r.dir, dir), 0o700); err != nil {
+		path, mode := filepath.Join(r.dir, dir), os.FileMode(0o700)
+		if strings.HasPrefix(dir, "objects") {
+			mode = 0o755
+		}
+		if err := errors.Join(os.Mkdir(path, mode), os.Chmod(path, mode)); err != nil {
 			return fmt.Errorf("create repository: %w", err)
 		}
 	}
-	config := "[core]\n\trepositoryformatversion = " + r.format.version() + "\n\tfilemode = true\n\tbare = true\n" + r.format.extension()
+	config := "[core]\n\trepositoryformatversion = " + r.format.version() + "\n\tfilemode = true\n\tbare = true\n\tsharedRepository = 0644\n" + r.format.extension()
 	files := [][2]string{{"HEAD", "ref: refs/heads/holon\n"}, {"config", config}, {formatFile, string(r.format)}}
 	for _, file := range files {
 		if err := os.WriteFile(filepath.Join(r.dir, file[0]), []byte(file[1]), 0o600); err != nil {

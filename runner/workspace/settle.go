@@ -56,6 +56,9 @@ func (t *Tree) settle(ctx context.Context) error {
 		return err
 	}
 	defer bin.close()
+	if err := t.giveFolder(root, ".", nil); err != nil {
+		return err
+	}
 	s := &settler{tree: t, layout: newLayout(t.record.entries), trash: bin, have: make([]bool, len(t.record.entries))}
 	if err := restoreDirectory(root, ".", nil); err != nil {
 		return err
@@ -91,7 +94,7 @@ func (s *settler) visit(dir folder, path string, names []string) (descend []stri
 			return nil, fmt.Errorf("clean %q: %w", child, err)
 		}
 		if _, belongs := s.layout.dirs[child]; belongs && st.Mode&unix.S_IFMT == unix.S_IFDIR {
-			if err := restoreDirectory(dir, name, &st); err != nil {
+			if err := errors.Join(restoreDirectory(dir, name, &st), s.tree.giveFolder(dir, name, &st)); err != nil {
 				return nil, fmt.Errorf("clean %q: %w", child, err)
 			}
 			descend = append(descend, name)
@@ -109,6 +112,9 @@ func (s *settler) visit(dir folder, path string, names []string) (descend []stri
 }
 
 func (s *settler) unchanged(dir folder, name string, st *unix.Stat_t, i int32) bool {
+	if !s.tree.owned(st) { // written anew, which is how it gets its owner
+		return false
+	}
 	e := &s.layout.entries[i]
 	switch s.tree.record.compare(e, st, s.tree.boot) {
 	case same:

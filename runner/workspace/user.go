@@ -239,7 +239,7 @@ func (u *userRepository) snapshot(ctx context.Context, into repository, scratch,
 		add = append(add, ":(top,exclude,literal)"+path)
 	}
 	g := u.git().with("GIT_INDEX_FILE="+index, "GIT_OBJECT_DIRECTORY="+into.objects(), alternatesVariable([]string{u.objects})).
-		withConfig("lfs.storage=" + lfs)
+		withConfig("lfs.storage="+lfs, "core.sharedRepository=0644") // readable for the container's user, whatever the umask
 	if _, err := g.run(ctx, nil, add...); err != nil {
 		return "", fmt.Errorf("take snapshot: %w", err)
 	}

@@ -44,7 +44,15 @@ type Options struct {
 	ContainerObjects string
 	Keep             int // trees kept per repository between runs; 0 means 4
 	Limits           Limits
+
+	// Owner is who the tree is for: every file and folder in it is theirs. nil
+	// leaves them with this process's user; only root can give files away. A
+	// tree that was another's before is given over file by file, once.
+	Owner *Owner
 }
+
+// Owner is a numeric user and group.
+type Owner struct{ UID, GID int }
 
 // Limits bound what is taken from a directory. A zero field means its default.
 type Limits struct {

@@ -33,6 +33,11 @@ type Command struct {
 	TTY        bool
 	Rows, Cols uint16
 
+	// Piped hands the standard output to the caller as [Process.Output], which
+	// holds the command up while nobody reads, instead of capturing it. It has no
+	// meaning with TTY.
+	Piped bool
+
 	Timeout time.Duration // 0 means none
 	Grace   time.Duration // between SIGTERM and SIGKILL; 0 means DefaultGrace
 	Drain   time.Duration // for output still in the pipes after the end; 0 means DefaultDrain

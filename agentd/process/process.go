@@ -2,6 +2,7 @@ package process
 
 import (
 	"errors"
+	"io"
 	"os"
 	"sync"
 	"syscall"
@@ -39,6 +40,8 @@ type Process struct {
 	in  *input  // nil without input
 	out *stream // with a terminal, both streams
 	err *stream // nil with a terminal
+
+	piped *output // nil unless the caller reads out
 
 	exited chan struct{} // closed when the leader can be reaped
 	reaped bool          // guarded by Supervisor.starting
@@ -84,6 +87,11 @@ func (p *Process) Kill() {
 	p.end(stopped, p.grace)
 }
 
+// Output returns the standard output of a command that was started Piped. Read
+// it to its end, or Close it; both may be called at once. Reads end with the
+// command at the latest, with an error or io.EOF.
+func (p *Process) Output() io.ReadCloser { return p.piped }
+
 // Snapshot returns what the command has written so far. Of a command with a
 // terminal stderr is empty.
 func (p *Process) Snapshot() (stdout, stderr Capture) {
@@ -123,6 +131,9 @@ func (p *Process) supervise() {
 		p.in.end()
 	}
 	deadline := time.Now().Add(p.drain)
+	if p.piped != nil {
+		p.piped.abandon(deadline)
+	}
 	res.Stdout = p.out.finish(deadline)
 	if p.err != nil {
 		res.Stderr = p.err.finish(deadline)

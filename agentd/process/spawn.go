@@ -51,7 +51,11 @@ func (s *Supervisor) spawn(c *Command, id string) (_ *Process, err error) {
 		p.disconnect()
 		return nil, startError(path, c.Dir, err)
 	}
-	p.out.copy(s.buffers)
+	if c.Piped && !c.TTY {
+		p.piped = p.out.reader()
+	} else {
+		p.out.copy(s.buffers)
+	}
 	if p.err != nil {
 		p.err.copy(s.buffers)
 	}

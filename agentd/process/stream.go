@@ -48,6 +48,45 @@ func newStream(r *os.File, sink capture) *stream {
 	return &stream{r: r, sink: sink, done: make(chan struct{})}
 }
 
+// output is what the caller of a piped command reads.
+type output struct {
+	s   *stream
+	end func() // tells finish that nothing more is read
+}
+
+func (s *stream) reader() *output {
+	return &output{s, sync.OnceFunc(func() { close(s.done) })}
+}
+
+// Read reads until the end of the stream, the end of the command and its drain
+// bound, or Close.
+func (o *output) Read(b []byte) (int, error) {
+	n, err := o.s.r.Read(b)
+	if err != nil {
+		o.end()
+	}
+	return n, err
+}
+
+// Close makes Read return. What the command still writes is lost to it: it gets
+// SIGPIPE or an error.
+func (o *output) Close() error {
+	defer o.end()
+	return o.s.r.Close()
+}
+
+// abandon ends a stream that the caller does not read to its end.
+func (o *output) abandon(deadline time.Time) {
+	_ = o.s.r.SetReadDeadline(deadline) // it may be closed
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case <-o.s.done:
+	case <-timer.C:
+		_ = o.Close()
+	}
+}
+
 // copy starts reading. It ends at the end of the stream or at the deadline that
 // finish sets.
 func (s *stream) copy(b buffers) {

@@ -33,7 +33,10 @@ func (p *parameters) check(raw json.RawMessage) (json.RawMessage, *Error) {
 	}
 	var args map[string]any
 	if err := json.Unmarshal(raw, &args); err != nil || args == nil {
-		return nil, InvalidInput("", "the arguments must be a JSON object", "send an object with these keys: "+strings.Join(p.names, ", "))
+		return nil, InvalidInput("", "the arguments must be a JSON object", p.wanted())
+	}
+	if p.foreign {
+		return raw, nil
 	}
 	normal := raw
 	if p.dropNulls(args) {
@@ -47,6 +50,13 @@ func (p *parameters) check(raw json.RawMessage) (json.RawMessage, *Error) {
 		return nil, err
 	}
 	return normal, nil
+}
+
+func (p *parameters) wanted() string {
+	if p.foreign {
+		return "send a JSON object"
+	}
+	return "send an object with these keys: " + strings.Join(p.names, ", ")
 }
 
 // dropNulls takes the nulls of optional members out of v, at any depth.

@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
-	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 )
@@ -28,24 +29,58 @@ type entry struct {
 // NewRegistry returns a registry of the given tools. It refuses a malformed or
 // repeated name and a schema that is not of a closed object.
 func NewRegistry(list ...Tool) (*Registry, error) {
-	valid := regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 	r := &Registry{tools: make(map[string]entry)}
 	for _, t := range list {
-		def := t.Definition()
-		if !valid.MatchString(def.Name) {
-			return nil, fmt.Errorf("tool name %q: use 1 to 64 letters, digits, _ and -", def.Name)
-		}
-		if _, taken := r.tools[def.Name]; taken {
-			return nil, fmt.Errorf("tool %s is registered twice", def.Name)
-		}
-		params, err := compile(def.Parameters)
+		e, err := newEntry(t)
 		if err != nil {
-			return nil, fmt.Errorf("tool %s: %w", def.Name, err)
+			return nil, err
 		}
-		r.tools[def.Name] = entry{tool: t, def: def, params: params}
-		r.names = append(r.names, def.Name)
+		if _, taken := r.tools[e.def.Name]; taken {
+			return nil, fmt.Errorf("tool %s is registered twice", e.def.Name)
+		}
+		r.tools[e.def.Name] = e
+		r.names = append(r.names, e.def.Name)
 	}
 	return r, nil
+}
+
+// ValidName reports whether a tool can have the name: 1 to 64 letters, digits,
+// '_' and '-', which every provider takes.
+func ValidName(name string) bool {
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+	return name != "" && len(name) <= 64 && strings.Trim(name, allowed) == ""
+}
+
+func newEntry(t Tool) (entry, error) {
+	def := t.Definition()
+	if !ValidName(def.Name) {
+		return entry{}, fmt.Errorf("tool name %q: use 1 to 64 letters, digits, _ and -", def.Name)
+	}
+	if def.Foreign {
+		return entry{tool: t, def: def, params: &parameters{foreign: true}}, nil
+	}
+	params, err := compile(def.Parameters)
+	if err != nil {
+		return entry{}, fmt.Errorf("tool %s: %w", def.Name, err)
+	}
+	return entry{tool: t, def: def, params: params}, nil
+}
+
+// With returns a registry of these tools and more: a tool whose name is taken
+// replaces the one that has it, in its place, and others follow in their order.
+func (r *Registry) With(more ...Tool) (*Registry, error) {
+	all := &Registry{tools: maps.Clone(r.tools), names: slices.Clone(r.names)}
+	for _, t := range more {
+		e, err := newEntry(t)
+		if err != nil {
+			return nil, err
+		}
+		if _, taken := all.tools[e.def.Name]; !taken {
+			all.names = append(all.names, e.def.Name)
+		}
+		all.tools[e.def.Name] = e
+	}
+	return all, nil
 }
 
 // Subset returns a registry of the named tools alone, in the order of

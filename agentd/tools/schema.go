@@ -71,6 +71,7 @@ func Decode[T any](call Call) (T, *Error) {
 // parameters is the compiled schema of the arguments, or of a value in them:
 // each is also compiled alone, so that a complaint can name it.
 type parameters struct {
+	foreign  bool // there is nothing to check
 	schema   *jsonschema.Resolved
 	props    map[string]*parameters // of an object, otherwise nil
 	names    []string               // of properties, sorted

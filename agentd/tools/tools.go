@@ -24,6 +24,10 @@ type Definition struct {
 	Name        string // ^[A-Za-z0-9_-]{1,64}$
 	Description string
 	Parameters  json.RawMessage // JSON Schema of a closed object; see Derive
+	// Foreign says that the schema is another party's, which checks the arguments
+	// itself: it may be any schema of an object, and only that a call has an object
+	// is checked here.
+	Foreign bool
 	// Freeform is the tool's other form, for transports that can offer it; nil
 	// where there is only the one in JSON.
 	Freeform *Grammar

@@ -44,8 +44,11 @@ func (s *Session) planMounts() []engine.Mount {
 		{Source: filepath.Join(s.cfg.Dir, "state"), Target: statePath},
 		{Source: filepath.Join(s.cfg.Dir, "skills"), Target: skillsPath, ReadOnly: true},
 	}
-	if s.cfg.Scenario != "" {
-		mounts = append(mounts, engine.Mount{Source: s.cfg.Scenario, Target: scenarioPath, ReadOnly: true})
+	if s.scenario != "" {
+		mounts = append(mounts, engine.Mount{Source: s.scenario, Target: scenarioPath, ReadOnly: true})
+	}
+	if ownFiles(s.cfg.Engine) {
+		mounts = append(mounts, accountMounts(s.cfg.Dir)...)
 	}
 	if s.tree != nil {
 		mounts = append(mounts, engine.Mount{Source: s.tree.Dir(), Target: s.treePath()})
@@ -90,7 +93,7 @@ func (s *Session) spec() engine.Spec {
 		args = append(args, "--model-fallbacks", strings.Join(s.cfg.Fallbacks, ","))
 	}
 	env := slices.Clone(s.cfg.Env)
-	if s.inside(agentdPath) == agentdPath { // a file system of its own, which has that directory
+	if ownFiles(s.cfg.Engine) { // which have that directory
 		env = append([]string{"HOME=" + engine.Home}, env...)
 	}
 	if names := envNames(s.cfg.Env); names != "" {
@@ -98,7 +101,7 @@ func (s *Session) spec() engine.Spec {
 	}
 	return engine.Spec{
 		Name: "holon-" + s.cfg.ID, Image: s.cfg.Image, Labels: labels, Args: args, Env: env, Mounts: s.mounts,
-		Memory: s.cfg.Memory, NanoCPUs: s.cfg.NanoCPUs, Network: s.cfg.Network,
+		User: s.cfg.User, Memory: s.cfg.Memory, NanoCPUs: s.cfg.NanoCPUs, Network: s.cfg.Network,
 	}
 }
 

@@ -71,6 +71,11 @@ type Watcher interface {
 func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 	started := time.Now()
 	id := state.NewRunID()
+	user, err := runAs(o.Session.User, o.Session.Engine)
+	if err != nil {
+		return nil, err
+	}
+	o.Session.User, o.Workspace.Owner = user, treeOwner(user)
 	source, err := workspace.Open(ctx, o.Workspace)
 	if err != nil {
 		return nil, interruption(ctx, err)
@@ -190,6 +195,7 @@ func (r *oneShot) describeSession(ctx context.Context, s *Session) (err error) {
 	if inForce(s.Isolation.CPU) {
 		m.Limits.CPUs = float64(s.Spec.NanoCPUs) / 1e9
 	}
+	r.manifest.Warnings = append(r.manifest.Warnings, s.Warnings...)
 	r.info = s.tree.Info()
 	r.version = make(chan string, 1)
 	go func() { // finish receives from it; Check has its own bound

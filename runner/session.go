@@ -22,7 +22,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -63,6 +62,7 @@ type Config struct {
 	Memory    int64 // bytes; 0: the default
 	NanoCPUs  int64 // 0: all
 	Network   string
+	User      *engine.User // nil: this process's user, or DefaultUser when that is root
 	Log       *slog.Logger
 }
 
@@ -81,6 +81,10 @@ type Session struct {
 	client  *client.Client
 	id      string // session id for agentd
 
+	scenario string // cfg.Scenario, where the container's user can read it
+
+	// Warnings tell what the container's user can't reach.
+	Warnings []string
 	// Spec is what the container was made from, with every default filled in.
 	Spec engine.Spec
 	// Isolation is what the engine says is in force, read back after the start.
@@ -109,15 +113,16 @@ func Start(ctx context.Context, cfg Config) (*Session, error) {
 
 // prepare makes what the container will see: tree, directories, sockets.
 func (s *Session) prepare(ctx context.Context) (err error) {
+	if s.cfg.User, err = runAs(s.cfg.User, s.cfg.Engine); err != nil {
+		return err
+	}
 	if s.cfg.Source != nil {
 		if s.tree, err = s.cfg.Source.Acquire(ctx); err != nil {
 			return err
 		}
 	}
-	for _, sub := range []string{"input", "output", "state", "skills"} {
-		if err := os.MkdirAll(filepath.Join(s.cfg.Dir, sub), 0o700); err != nil {
-			return fmt.Errorf("prepare the session's directories: %w", err)
-		}
+	if err := s.makeDirs(); err != nil {
+		return err
 	}
 	if err := s.makeSocketDir(); err != nil {
 		return err
@@ -131,6 +136,9 @@ func (s *Session) prepare(ctx context.Context) (err error) {
 		if s.gateway, err = s.cfg.Gateway.Serve(ctx, filepath.Join(s.sockets, "model.sock")); err != nil {
 			return err
 		}
+	}
+	if err := s.handOver(); err != nil {
+		return err
 	}
 	s.mounts = s.planMounts()
 	return nil
@@ -208,7 +216,7 @@ func (s *Session) awaitReady(ctx context.Context) error {
 	retry := time.NewTicker(time.Millisecond)
 	defer retry.Stop()
 	for {
-		conn, err := net.Dial("unix", path)
+		conn, err := client.DialSocket(ctx, path)
 		if err == nil {
 			conn.Close()
 			break

@@ -37,6 +37,7 @@ type settings struct {
 	CPUs         float64       `env:"HOLON_CPUS" yaml:"cpus"`
 	Network      string        `env:"HOLON_NETWORK" yaml:"network"`
 	Skills       []string      `env:"HOLON_SKILLS" yaml:"skills"`
+	Confinement  confinement   `yaml:"-"` // a repository may not decide it
 }
 
 // Defaults of a run.
@@ -205,6 +206,9 @@ func (s *settings) check() error {
 		return usageError{fmt.Errorf("--max-rounds: %d is less than 1; leave it out for the default", s.MaxRounds)}
 	case s.CPUs < 0 || s.CPUs > 4096:
 		return usageError{fmt.Errorf("--cpus: %g is out of range; leave it out for all", s.CPUs)}
+	}
+	if _, err := s.Confinement.user(); err != nil {
+		return err
 	}
 	_, err := s.memory()
 	return err

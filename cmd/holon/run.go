@@ -85,6 +85,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringVar(&flags.Memory, "memory", "", "memory of the container, such as 4g (default 2g)")
 	f.Float64Var(&flags.CPUs, "cpus", 0, "CPUs of the container (default all)")
 	f.StringVar(&flags.Network, "network", flags.Network, "`network` of the container; anything but none is recorded as looser")
+	flags.Confinement.define(f)
 	f.StringArrayVar(&flags.Skills, "skill", nil, "`directory`, or name of an installed skill, that the agent may use")
 	f.StringVar(&opts.Name, "name", "", "`name` for the run, for people")
 	f.BoolVar(&opts.Keep, "keep", false, "keep the session's directories and the container's log")
@@ -160,6 +161,7 @@ func (o *runOptions) override(cmd *cobra.Command, flags settings) {
 	set("cpus", func() { o.CPUs = flags.CPUs })
 	set("network", func() { o.Network = flags.Network })
 	set("skill", func() { o.Skills = flags.Skills })
+	o.Confinement.override(given, flags.Confinement)
 }
 
 // existingDir resolves links: an engine does not mount what lies behind one.
@@ -241,6 +243,9 @@ func runRun(ctx context.Context, o *runOptions) error {
 		},
 	}
 	if shot.Session.Memory, err = o.memory(); err != nil {
+		return err
+	}
+	if err := o.Confinement.confine(&shot.Session); err != nil {
 		return err
 	}
 	if shot.Session.Agentd, err = findAgentd(o.Agentd); err != nil {

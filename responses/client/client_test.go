@@ -352,3 +352,34 @@ func TestNew(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A link in the socket's place leads nowhere, whoever answers at its end.
+func TestSocketIsNoLink(t *testing.T) {
+	dir, err := os.MkdirTemp("", "client")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	real := filepath.Join(dir, "real")
+	l, err := net.Listen("unix", real)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if conn, err := client.DialSocket(t.Context(), real); err != nil {
+		t.Fatal(err)
+	} else if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	link, file := filepath.Join(dir, "link"), filepath.Join(dir, "file")
+	if err := errors.Join(os.Symlink(real, link), os.WriteFile(file, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{link, file, filepath.Join(dir, "none")} {
+		conn, err := client.DialSocket(t.Context(), path)
+		op, ok := errors.AsType[*net.OpError](err)
+		if conn != nil || !ok || op.Op != "dial" || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v, %v", path, conn, err)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"holon/runner/engine"
+	"holon/runner/workspace"
+)
+
+// DefaultUID and DefaultGID are who runs in the container when root runs holon:
+// numbers that nobody on the host has, so that what comes out of a container
+// owns nothing there. A real person's number would own that person's files.
+const (
+	DefaultUID = 65532
+	DefaultGID = 65532
+)
+
+// accountName is what the container calls its user.
+const accountName = "agent"
+
+// runAs decides who runs in the container. Only root can give the container's
+// files to somebody else; everyone else's containers run as they do. nil where
+// the engine has no files of its own: a program there is the caller's.
+func runAs(asked *engine.User, e engine.Engine) (*engine.User, error) {
+	self := engine.User{UID: os.Geteuid(), GID: os.Getegid()}
+	switch {
+	case asked != nil && *asked != self && (self.UID != 0 || !ownFiles(e)):
+		return nil, &Error{Code: CodeUsage, Param: "--user", Message: fmt.Sprintf("%d:%d cannot run a container as %d:%d", self.UID, self.GID, asked.UID, asked.GID),
+			Hint: "leave it out, or run holon as root with an engine that confines"}
+	case !ownFiles(e):
+		return nil, nil
+	case asked != nil:
+		return asked, nil
+	case self.UID == 0:
+		return &engine.User{UID: DefaultUID, GID: DefaultGID}, nil
+	}
+	return &self, nil
+}
+
+// ownFiles reports whether a program of e has a file system of its own.
+func ownFiles(e engine.Engine) bool {
+	const inside = "/inside"
+	return e.Path([]engine.Mount{{Source: "/outside", Target: inside}}, inside) == inside
+}
+
+// treeOwner is to whom a working tree has to be given, nil where it is theirs
+// from the start.
+func treeOwner(user *engine.User) *workspace.Owner {
+	if user == nil || os.Geteuid() != 0 {
+		return nil
+	}
+	return &workspace.Owner{UID: user.UID, GID: user.GID}
+}
+
+// makeDirs makes the directories that the container sees. What it only reads
+// stays the host's own. All lie within a directory that is private to the host's
+// user.
+func (s *Session) makeDirs() error {
+	for sub, mode := range map[string]fs.FileMode{"input": 0o755, "skills": 0o755, "output": 0o700, "state": 0o700, "etc": 0o755} {
+		dir := filepath.Join(s.cfg.Dir, sub)
+		if err := errors.Join(os.MkdirAll(dir, mode), os.Chmod(dir, mode)); err != nil { // whatever the umask
+			return fmt.Errorf("prepare the session's directories: %w", err)
+		}
+	}
+	return nil
+}
+
+// handOver gives the container's user what it writes, and checks that it can
+// read the rest. It runs before the container exists; the user's own files never
+// change.
+func (s *Session) handOver() error {
+	s.scenario = s.cfg.Scenario
+	if s.cfg.User == nil {
+		return nil
+	}
+	if err := writeAccounts(s.cfg.Dir, *s.cfg.User); err != nil {
+		return fmt.Errorf("write the container's accounts: %w", err)
+	}
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	give := []string{filepath.Join(s.cfg.Dir, "output"), filepath.Join(s.cfg.Dir, "state"), s.sockets}
+	served, err := os.ReadDir(s.sockets)
+	if err != nil {
+		return fmt.Errorf("look at the sockets: %w", err)
+	}
+	for _, e := range served {
+		give = append(give, filepath.Join(s.sockets, e.Name()))
+	}
+	for _, path := range give {
+		if err := os.Lchown(path, s.cfg.User.UID, s.cfg.User.GID); err != nil {
+			return fmt.Errorf("give the container's user its files: %w", err)
+		}
+	}
+	return s.checkReadable()
+}
+
+// maxScenario bounds the copy of a scenario file.
+const maxScenario = 64 << 20
+
+// checkReadable looks at what the user gave, which may be private to root: a
+// scenario is copied, input that can't be read is refused, and objects that can't
+// be read are only missed by git in the container.
+func (s *Session) checkReadable() error {
+	if s.cfg.Scenario != "" {
+		s.scenario = filepath.Join(s.cfg.Dir, "scenario.yaml")
+		if err := copyReadable(s.cfg.Scenario, s.scenario); err != nil {
+			return fmt.Errorf("copy the scenario: %w", err)
+		}
+	}
+	if dir := s.cfg.InputDir; dir != "" && !mayEnter(*s.cfg.User, dir) {
+		return &Error{Code: CodeUsage, Param: "--input", Message: fmt.Sprintf("the container's user %d:%d cannot read %.200q", s.cfg.User.UID, s.cfg.User.GID, dir),
+			Hint: "open it (chmod o+rx), or choose who runs with --user"}
+	}
+	if s.tree != nil {
+		for _, dir := range s.tree.ObjectDirs() {
+			if !mayEnter(*s.cfg.User, dir.HostPath) {
+				s.Warnings = append(s.Warnings, OneLine(fmt.Sprintf("git in the container could not read %s, which is closed to its user %d:%d; see --user", dir.HostPath, s.cfg.User.UID, s.cfg.User.GID), 300))
+			}
+		}
+	}
+	return nil
+}
+
+// mayEnter reports whether the permissions of dir let user list and enter it.
+func mayEnter(user engine.User, dir string) bool {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return false
+	}
+	perm := info.Mode().Perm()
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) == user.UID {
+		perm >>= 6
+	} else if ok && int(st.Gid) == user.GID {
+		perm >>= 3
+	}
+	return perm&0o5 == 0o5
+}
+
+func copyReadable(from, to string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(out, io.LimitReader(in, maxScenario+1))
+	if n > maxScenario {
+		err = fmt.Errorf("it has more than %d MiB", maxScenario>>20)
+	}
+	return errors.Join(err, out.Chmod(0o644), out.Close())
+}
+
+// writeAccounts writes the passwd and group files of the container, which name
+// its user, whatever image it is: whoami, ssh, git and npm ask for one. The
+// image's own accounts could not be used without privileges anyway.
+func writeAccounts(dir string, user engine.User) error {
+	var passwd, group strings.Builder
+	line := func(name string, uid, gid int, home, shell string) {
+		fmt.Fprintf(&passwd, "%s:x:%d:%d::%s:%s\n", name, uid, gid, home, shell)
+	}
+	line(accountName, user.UID, user.GID, engine.Home, "/bin/sh")
+	fmt.Fprintf(&group, "%s:x:%d:\n", accountName, user.GID)
+	for _, other := range []struct {
+		name, group string
+		id          int
+	}{{"root", "root", 0}, {"nobody", "nogroup", 65534}} {
+		if other.id != user.UID {
+			line(other.name, other.id, other.id, "/", "/usr/sbin/nologin")
+		}
+		if other.id != user.GID {
+			fmt.Fprintf(&group, "%s:x:%d:\n", other.group, other.id)
+		}
+	}
+	for name, text := range map[string]string{"passwd": passwd.String(), "group": group.String()} {
+		path := filepath.Join(dir, "etc", name)
+		if err := errors.Join(os.WriteFile(path, []byte(text), 0o644), os.Chmod(path, 0o644)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func accountMounts(dir string) []engine.Mount {
+	return []engine.Mount{
+		{Source: filepath.Join(dir, "etc", "passwd"), Target: "/etc/passwd", ReadOnly: true},
+		{Source: filepath.Join(dir, "etc", "group"), Target: "/etc/group", ReadOnly: true},
+	}
+}

@@ -1,0 +1,109 @@
+package runner
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"holon/runner/engine"
+	"holon/runner/engine/local"
+	"holon/state"
+)
+
+// boxed is an engine whose programs have their own file system, as far as runAs
+// asks.
+type boxed struct{ engine.Engine }
+
+func (boxed) Path(_ []engine.Mount, target string) string { return target }
+
+func TestRunAs(t *testing.T) {
+	open, err := local.New(local.Options{Dir: filepath.Join(t.TempDir(), "local")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	self := engine.User{UID: os.Geteuid(), GID: os.Getegid()}
+	standard, other := self, engine.User{UID: 4711, GID: 4712}
+	if self.UID == 0 {
+		standard = engine.User{UID: DefaultUID, GID: DefaultGID}
+	}
+	for name, test := range map[string]struct {
+		engine engine.Engine
+		asked  *engine.User
+		want   *engine.User
+		fails  bool
+	}{
+		"default":           {boxed{}, nil, &standard, false},
+		"self":              {boxed{}, &self, &self, false},
+		"other":             {boxed{}, &other, &other, self.UID != 0},
+		"unconfined":        {open, nil, nil, false},
+		"self, unconfined":  {open, &self, nil, false},
+		"other, unconfined": {open, &other, nil, true},
+	} {
+		got, err := runAs(test.asked, test.engine)
+		if test.fails {
+			if !state.IsCode(err, CodeUsage) || got != nil {
+				t.Errorf("%s: %v, %v", name, got, err)
+			}
+		} else if err != nil || (got == nil) != (test.want == nil) || got != nil && *got != *test.want {
+			t.Errorf("%s: %v, %v, want %v", name, got, err, test.want)
+		}
+	}
+}
+
+// Every number and name stands once, whoever runs.
+func TestAccounts(t *testing.T) {
+	for _, user := range []engine.User{{UID: 65532, GID: 65532}, {}, {UID: 1000}, {UID: 65534, GID: 65534}, {UID: 501, GID: 20}} {
+		dir := t.TempDir()
+		if err := os.Mkdir(filepath.Join(dir, "etc"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := writeAccounts(dir, user); err != nil {
+			t.Fatal(err)
+		}
+		for file, wantFields := range map[string]int{"passwd": 7, "group": 4} {
+			data, err := os.ReadFile(filepath.Join(dir, "etc", file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := map[string]bool{}
+			for line := range strings.Lines(string(data)) {
+				fields := strings.Split(strings.TrimSuffix(line, "\n"), ":")
+				if len(fields) != wantFields || seen[fields[0]] || seen[fields[2]] {
+					t.Errorf("%+v: %s: %q", user, file, line)
+					continue
+				}
+				seen[fields[0]], seen[fields[2]] = true, true
+			}
+			if !strings.HasPrefix(string(data), accountName+":") || !seen["0"] {
+				t.Errorf("%+v: %s: %s", user, file, data)
+			}
+		}
+	}
+}
+
+func TestMayEnter(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	dir := t.TempDir()
+	for _, test := range []struct {
+		mode     os.FileMode
+		uid, gid int
+		want     bool
+	}{
+		{0o755, 0, 0, true}, {0o700, 0, 0, false}, {0o700, 4711, 0, true}, {0o050, 0, 4712, true},
+		{0o077, 4711, 0, false}, {0o001, 0, 0, false}, {0o705, 0, 4712, false},
+	} {
+		if err := os.Chmod(dir, test.mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Lchown(dir, test.uid, test.gid); err != nil {
+			t.Fatal(err)
+		}
+		if got := mayEnter(engine.User{UID: 4711, GID: 4712}, dir); got != test.want {
+			t.Errorf("%v of %d:%d: %v", test.mode, test.uid, test.gid, got)
+		}
+	}
+}

@@ -44,7 +44,8 @@ func (c repositoryCache) lfs() string    { return filepath.Join(c.dir, "lfs") }
 // A slot is one recycled working tree and what the host knows of it, locked by
 // this process. Its files: lock; tree, which a container writes; index, the
 // record; git, our objects of the base; result, the repository of the last
-// diff; trash; holder, which names the run.
+// diff; trash; holder, which names the run; claim, which names the owner whose
+// work may be in the tree although the lock is free.
 type slot struct {
 	dir    string
 	number int
@@ -58,10 +59,12 @@ func (s *slot) git() string    { return filepath.Join(s.dir, "git") }
 func (s *slot) result() string { return filepath.Join(s.dir, "result") }
 func (s *slot) trash() string  { return filepath.Join(s.dir, "trash") }
 func (s *slot) holder() string { return filepath.Join(s.dir, "holder") }
+func (s *slot) claim() string  { return filepath.Join(s.dir, "claim") }
 
-// acquire locks the first slot that nobody holds. The lock dies with its
-// process, so a slot is never held by the dead.
-func (c repositoryCache) acquire(name string) (*slot, error) {
+// acquire locks the first slot that nobody holds or claims. The lock dies with
+// its process; a claim does not, since what is in the tree may be nowhere else
+// yet, and a container may still write there.
+func (c repositoryCache) acquire(name, owner string) (*slot, error) {
 	for number := range maxSlots {
 		s, err := c.tryLock(number)
 		if err != nil {
@@ -70,8 +73,15 @@ func (c repositoryCache) acquire(name string) (*slot, error) {
 		if s == nil {
 			continue
 		}
-		if err := os.WriteFile(s.holder(), []byte(name+"\n"), 0o600); err != nil {
-			return nil, errors.Join(fmt.Errorf("write holder: %w", err), s.unlock())
+		claimed, err := s.claimedBy()
+		if err != nil || claimed != "" {
+			if err = errors.Join(err, s.unlock()); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err := s.sign(name, owner); err != nil {
+			return nil, errors.Join(err, s.unlock())
 		}
 		return s, nil
 	}
@@ -111,6 +121,42 @@ func (c repositoryCache) tryLock(number int) (*slot, error) {
 
 func (s *slot) unlock() error { return s.lock.Unlock() }
 
+// sign says in the slot who holds it, and durably who owns what it will hold.
+func (s *slot) sign(name, owner string) error {
+	if err := os.WriteFile(s.holder(), []byte(name+"\n"), 0o600); err != nil {
+		return fmt.Errorf("write holder: %w", err)
+	}
+	if owner == "" {
+		return nil
+	}
+	if err := durable.WriteFile(s.claim(), []byte(owner), 0o600); err != nil {
+		return fmt.Errorf("claim the slot: %w", err)
+	}
+	return nil
+}
+
+const maxClaim = 256
+
+// claimedBy returns the owner that claims the slot, "" if none does.
+func (s *slot) claimedBy() (string, error) {
+	data, err := os.ReadFile(s.claim())
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the slot's claim: %w", err)
+	}
+	return string(data[:min(len(data), maxClaim)]), nil
+}
+
+// disclaim gives the claim up.
+func (s *slot) disclaim() error {
+	if err := os.Remove(s.claim()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("give up the slot's claim: %w", err)
+	}
+	return nil
+}
+
 // clear removes everything but the lock.
 func (s *slot) clear(ctx context.Context) error {
 	bin, err := openTrash(s.trash())
@@ -128,7 +174,7 @@ func (s *slot) clear(ctx context.Context) error {
 		return err
 	}
 	for _, name := range names {
-		if name == "lock" || name == "trash" {
+		if name == "lock" || name == "trash" || name == "claim" { // the claim goes last, with the lock still held
 			continue
 		}
 		if err := bin.take(dir, name); err != nil {
@@ -208,7 +254,10 @@ func (c repositoryCache) pruneSlots(ctx context.Context, vanished bool) (inUse b
 			err = errors.Join(err, lockErr)
 			continue
 		}
-		if vanished {
+		if claimed, claimErr := s.claimedBy(); claimErr != nil || claimed != "" {
+			inUse = true
+			err = errors.Join(err, claimErr)
+		} else if vanished {
 			err = errors.Join(err, s.clear(ctx))
 		} else {
 			err = errors.Join(err, s.removeDead(ctx))

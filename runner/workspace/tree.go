@@ -38,7 +38,7 @@ type ObjectDir struct {
 // commit, with the uncommitted changes of this moment when they are included.
 // The caller must Release it.
 func (s *Source) Acquire(ctx context.Context) (*Tree, error) {
-	held, err := s.cache.acquire(s.options.Name)
+	held, err := s.cache.acquire(s.options.Name, s.options.Owner)
 	if err != nil {
 		return nil, typed("acquire working tree", err)
 	}
@@ -50,7 +50,7 @@ func (s *Source) Acquire(ctx context.Context) (*Tree, error) {
 		}
 	}
 	if err != nil {
-		return nil, typed("acquire working tree", errors.Join(err, held.unlock()))
+		return nil, typed("acquire working tree", errors.Join(err, held.disclaim(), held.unlock()))
 	}
 	return tree, nil
 }
@@ -163,9 +163,20 @@ func (t *Tree) Release(ctx context.Context) error {
 		return nil
 	}
 	err := t.recycle(ctx)
-	err = errors.Join(err, t.slot.unlock())
+	err = errors.Join(err, t.slot.disclaim(), t.slot.unlock())
 	t.slot.lock = nil
 	return typed("release working tree", err)
+}
+
+// Leave unlocks the tree as it is. With Options.Owner it stays claimed: nobody
+// else gets it until the owner resumes and releases it.
+func (t *Tree) Leave() error {
+	if t.slot.lock == nil {
+		return nil
+	}
+	err := t.slot.unlock()
+	t.slot.lock = nil
+	return typed("leave working tree", err)
 }
 
 func (t *Tree) recycle(ctx context.Context) error {

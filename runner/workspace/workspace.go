@@ -37,7 +37,8 @@ type Options struct {
 	Dir          string // the user's directory: a git working tree, a directory within one, or a plain directory
 	IncludeDirty bool   // start from the files as they are now, not from HEAD; always so for a plain directory
 	CacheDir     string // absolute; the host's, never visible in a container except the trees themselves
-	Name         string // who will hold the tree, e.g. the run's id; shown in the slot's holder file
+	Name         string // who will hold the tree, for people; shown in the slot's holder file
+	Owner        string // claims the tree beyond the life of the process, e.g. the run's id; "": no claim
 
 	// ContainerObjects is where the runner mounts the object directories,
 	// e.g. "/holon/objects"; empty when the agent sees the host's paths.

@@ -1,0 +1,148 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// Held names a tree so that another process can take it up: what Tree.Held
+// returned, stored, and given to Resume. Paths are the host's.
+type Held struct {
+	Slot  string `json:"slot"`  // the slot's directory
+	Info  Info   `json:"info"`  // Tree.Info
+	Owner string `json:"owner"` // Options.Owner
+}
+
+// Held describes the tree for Resume.
+func (t *Tree) Held() Held {
+	return Held{Slot: t.slot.dir, Info: t.info, Owner: t.source.options.Owner}
+}
+
+// Resume takes up a tree whose process ended without releasing it, with what
+// was written there since. Of options only CacheDir, Keep and Limits count. A
+// tree that is locked is CodeBusy, one that its owner no longer claims
+// CodeReleased: then its content is gone, or saved.
+func Resume(ctx context.Context, options Options, held Held) (*Tree, error) {
+	tree, err := resume(ctx, options, held)
+	return tree, typed("take up working tree", err)
+}
+
+func resume(ctx context.Context, options Options, held Held) (_ *Tree, err error) {
+	s, err := lockHeld(options.CacheDir, held)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.unlock())
+		}
+	}()
+	options.Limits, options.Keep, options.Owner = options.Limits.withDefaults(), orDefault(options.Keep, 4), held.Owner
+	source := &Source{options: options, info: held.Info, format: objectFormat(held.Info.ObjectFormat), cache: repositoryCache{dir: filepath.Dir(held.Slot)}}
+	tree := &Tree{source: source, info: held.Info, slot: s, boot: bootID()}
+	tree.info.Submodules = nil // found again with the entries
+	tree.base = repository{dir: s.git(), format: source.format}
+	if held.Info.Kind == KindGit {
+		if err = source.findObjects(ctx); err != nil {
+			return nil, err
+		}
+		tree.base.alternates = []string{source.user.objects}
+	}
+	tree.record = readRecord(s.record(), source.format)
+	return tree, tree.loadEntries(ctx, held.Info.BaseTree)
+}
+
+// lockHeld locks the slot that held names, if it is one of the cache and still
+// claimed by its owner.
+func lockHeld(cacheDir string, held Held) (*slot, error) {
+	number, err := strconv.Atoi(filepath.Base(held.Slot))
+	trees := filepath.Join(cacheDir, "trees")
+	if err != nil || number < 0 || number >= maxSlots || filepath.Dir(filepath.Dir(held.Slot)) != trees || filepath.Clean(held.Slot) != held.Slot {
+		return nil, invalidOption("Slot", "%.200q is no working tree of the cache %.200q", held.Slot, cacheDir)
+	}
+	released := &Error{Code: CodeReleased, Message: "the working tree " + held.Slot + " is not held any more"}
+	if _, err := os.Lstat(held.Slot); errors.Is(err, fs.ErrNotExist) {
+		return nil, released
+	}
+	s, err := repositoryCache{dir: filepath.Dir(held.Slot)}.tryLock(number)
+	if err != nil {
+		return nil, err
+	}
+	if s == nil {
+		return nil, &Error{Code: CodeBusy, Message: "the working tree " + held.Slot + " is in use", Hint: "wait until its run ends"}
+	}
+	owner, err := s.claimedBy()
+	if err == nil && (owner == "" || owner != held.Owner) {
+		err = released
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.unlock())
+	}
+	return s, nil
+}
+
+// findObjects finds again the repository that the tree borrows from. Its HEAD
+// may have moved on since, its objects are what counts.
+func (s *Source) findObjects(ctx context.Context) error {
+	user, err := locate(ctx, s.info.Path)
+	if err != nil {
+		return err
+	}
+	if user == nil || user.format != s.format {
+		return &Error{Code: CodeBrokenRepository, Param: s.info.Path, Message: "the repository that the tree was made from is not there any more",
+			Hint: "put it back at " + s.info.Path}
+	}
+	s.user = *user
+	return s.user.loadSettings(ctx)
+}
+
+// Claim is a tree that an owner claims and no process holds.
+type Claim struct {
+	Slot  string `json:"slot"` // the slot's directory
+	Owner string `json:"owner"`
+}
+
+// Claims lists what is claimed in the cache, held by a process or not.
+func Claims(ctx context.Context, cacheDir string) ([]Claim, error) {
+	files, err := filepath.Glob(filepath.Join(cacheDir, "trees", "*", "*", "claim"))
+	if err != nil {
+		return nil, typed("list working trees", err)
+	}
+	var claims []Claim
+	for _, file := range files {
+		if err := ctx.Err(); err != nil {
+			return nil, typed("list working trees", err)
+		}
+		s := &slot{dir: filepath.Dir(file)}
+		owner, err := s.claimedBy()
+		if err != nil {
+			return nil, typed("list working trees", err)
+		}
+		if owner != "" {
+			claims = append(claims, Claim{Slot: s.dir, Owner: owner})
+		}
+	}
+	return claims, nil
+}
+
+// Disclaim gives a claim up whose tree holds nothing that is needed: the next
+// who acquires the slot brings it to its own base. A tree that is in use or
+// claimed by another meanwhile is left alone.
+func Disclaim(_ context.Context, cacheDir string, claim Claim) error {
+	s, err := lockHeld(cacheDir, Held{Slot: claim.Slot, Owner: claim.Owner})
+	if e, ok := errors.AsType[*Error](err); ok && (e.Code == CodeReleased || e.Code == CodeBusy) {
+		return nil
+	}
+	if err == nil {
+		err = errors.Join(s.disclaim(), s.unlock())
+	}
+	if err != nil {
+		err = fmt.Errorf("give up %s: %w", claim.Slot, err)
+	}
+	return typed("give up working tree", err)
+}

@@ -1,0 +1,148 @@
+package workspace
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// die is what the kernel does for a holder that was killed.
+func die(t *testing.T, tree *Tree) {
+	t.Helper()
+	if err := tree.slot.unlock(); err != nil {
+		t.Fatal(err)
+	}
+	tree.slot.lock = nil
+}
+
+// What a dead owner's container wrote stays until it is saved: the next run
+// gets another tree, and the owner's diff can be made by another process, even
+// when the user's repository moved on meanwhile.
+func TestResume(t *testing.T) {
+	for kind, make := range map[string]func(t *testing.T) string{
+		KindGit: func(t *testing.T) string { return newRepo(t, map[string]string{"a.txt": "a\n", "gone.txt": "g\n"}) },
+		KindCopy: func(t *testing.T) string {
+			dir := t.TempDir()
+			write(t, dir, map[string]string{"a.txt": "a\n", "gone.txt": "g\n"})
+			return dir
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			isolate(t)
+			dir, cache := make(t), filepath.Join(t.TempDir(), "cache")
+			options := Options{Dir: dir, CacheDir: cache, Owner: "run_1", IncludeDirty: true}
+			write(t, dir, map[string]string{"a.txt": "uncommitted\n"})
+			first := acquire(t, options)
+			held := first.Held()
+			_, err := Resume(t.Context(), options, held)
+			wantCode(t, err, CodeBusy)
+			write(t, first.Dir(), map[string]string{"a.txt": "work\n", "new.txt": "n\n"})
+			die(t, first)
+			write(t, first.Dir(), map[string]string{"later.txt": "the container lives on\n"})
+			write(t, dir, map[string]string{"a.txt": "the user goes on\n"})
+
+			second := acquire(t, Options{Dir: dir, CacheDir: cache, Owner: "run_2"})
+			if second.Dir() == first.Dir() {
+				t.Fatal("a run got the tree of another that was not saved")
+			}
+			if forgotten, err := Prune(t.Context(), cache); err != nil || len(forgotten) > 0 {
+				t.Fatalf("pruned %v, %v", forgotten, err)
+			}
+			claims, err := Claims(t.Context(), cache)
+			if err != nil || len(claims) != 2 || claims[0] != (Claim{held.Slot, "run_1"}) || claims[1].Owner != "run_2" {
+				t.Fatalf("claims %v, %v", claims, err)
+			}
+
+			resumed, err := Resume(t.Context(), options, held)
+			if err != nil {
+				t.Fatal(err)
+			}
+			diff, patch := diffOf(t, resumed)
+			wantChanges(t, diff, "M a.txt", "A later.txt", "A new.txt")
+			if diff.BaseTree != held.Info.BaseTree || patch == "" {
+				t.Errorf("base %s, want %s", diff.BaseTree, held.Info.BaseTree)
+			}
+			if err := resumed.Leave(); err != nil {
+				t.Fatal(err)
+			}
+			if resumed, err = Resume(t.Context(), options, held); err != nil {
+				t.Fatalf("after Leave: %v", err)
+			}
+			if err := resumed.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			_, err = Resume(t.Context(), options, held)
+			wantCode(t, err, CodeReleased)
+			third := acquire(t, options)
+			if third.Dir() != first.Dir() {
+				t.Error("the tree that was released is not used again")
+			}
+		})
+	}
+}
+
+// A tree is found again although the repository is gone, but not lost: it can
+// be taken up when the repository is back.
+func TestResumeWithoutRepository(t *testing.T) {
+	isolate(t)
+	repo, cache := newRepo(t, map[string]string{"a.txt": "a\n"}), filepath.Join(t.TempDir(), "cache")
+	options := Options{Dir: repo, CacheDir: cache, Owner: "run_1"}
+	tree := acquire(t, options)
+	held := tree.Held()
+	write(t, tree.Dir(), map[string]string{"a.txt": "work\n"})
+	die(t, tree)
+	if err := os.Rename(repo, repo+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Resume(t.Context(), options, held); err == nil {
+		t.Fatal("a tree was taken up without its objects")
+	}
+	if forgotten, err := Prune(t.Context(), cache); err != nil || len(forgotten) > 0 {
+		t.Fatalf("unsaved work was pruned: %v, %v", forgotten, err)
+	}
+	if err := os.Rename(repo+".away", repo); err != nil {
+		t.Fatal(err)
+	}
+	resumed, err := Resume(t.Context(), options, held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff, _ := diffOf(t, resumed)
+	wantChanges(t, diff, "M a.txt")
+	if err := resumed.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDisclaim(t *testing.T) {
+	isolate(t)
+	repo, cache := newRepo(t, map[string]string{"a.txt": "a\n"}), filepath.Join(t.TempDir(), "cache")
+	tree := acquire(t, Options{Dir: repo, CacheDir: cache, Owner: "run_1"})
+	claim := Claim{tree.Held().Slot, "run_1"}
+	if err := Disclaim(t.Context(), cache, claim); err != nil {
+		t.Fatal(err)
+	}
+	if claims, _ := Claims(t.Context(), cache); len(claims) != 1 {
+		t.Fatal("the claim of a live holder was given up")
+	}
+	die(t, tree)
+	if err := Disclaim(t.Context(), cache, Claim{claim.Slot, "run_2"}); err != nil {
+		t.Fatal(err)
+	}
+	if claims, _ := Claims(t.Context(), cache); len(claims) != 1 {
+		t.Fatal("the claim of another was given up")
+	}
+	if err := Disclaim(t.Context(), cache, claim); err != nil {
+		t.Fatal(err)
+	}
+	if claims, err := Claims(t.Context(), cache); err != nil || len(claims) != 0 {
+		t.Fatalf("claims %v, %v", claims, err)
+	}
+	for _, slot := range []string{"", "/", cache, filepath.Join(cache, "trees", "x"), claim.Slot + "/../../../../0", "/etc/0"} {
+		_, err := Resume(t.Context(), Options{CacheDir: cache}, Held{Slot: slot, Owner: "run_1"})
+		if e, ok := errors.AsType[*Error](err); !ok || e.Code != CodeInvalidOption {
+			t.Errorf("slot %q: %v", slot, err)
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"holon/responses/conform"
 	"holon/responses/stream"
 	"holon/responses/turns"
+	"holon/state/files"
 )
 
 // What a container left is copied without following a link, waiting for a pipe,
@@ -193,7 +194,7 @@ func TestRemoveAll(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := removeAll(dir); err != nil {
+	if err := files.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {

@@ -114,7 +114,7 @@ func interruption(ctx context.Context, err error) error {
 // discard removes the directories of a run that did not start. Such a run
 // leaves no record: there is nothing in it that its error does not say.
 func (r *oneShot) discard() error {
-	err := removeAll(r.run.Dir())
+	err := files.RemoveAll(r.run.Dir())
 	if out := r.run.OutputDir(); out != r.run.Dir() {
 		err = errors.Join(err, os.Remove(out)) // made by us or empty before; never more than that
 	}
@@ -273,32 +273,7 @@ func (r *oneShot) removeSession() error {
 	if r.Keep {
 		return nil
 	}
-	return removeAll(r.Session.Dir)
-}
-
-// removeAll removes a directory that a container wrote, in which folders may
-// deny even their owner.
-func removeAll(dir string) error {
-	err := os.RemoveAll(dir)
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	if err := os.Chmod(dir, 0o700); err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	// A folder is opened up before it is read; links are not followed.
-	_ = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
-		if d != nil && d.IsDir() && err == nil {
-			return root.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
+	return files.RemoveAll(r.Session.Dir)
 }
 
 // finish records how the run ended.

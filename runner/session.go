@@ -33,6 +33,7 @@ import (
 	"holon/runner/gateway"
 	"holon/runner/workspace"
 	"holon/skills"
+	"holon/state/files"
 )
 
 // How long starting and stopping may take.
@@ -304,7 +305,7 @@ func (s *Session) Close(ctx context.Context) error {
 		s.gateway = nil
 	}
 	if s.sockets != "" {
-		errs = append(errs, removeAll(s.sockets))
+		errs = append(errs, files.RemoveAll(s.sockets))
 		s.sockets = ""
 	}
 	if s.tree != nil {

@@ -16,6 +16,7 @@ const (
 	CodeManifestInvalid Code = "manifest_invalid" // Param names the key
 	CodeOutputUnusable  Code = "output_unusable"  // the directory given for results
 	CodeNotHeld         Code = "run_not_held"     // writing to a run of another process
+	CodeRunLive         Code = "run_live"         // another process holds the run
 )
 
 // Error is the one error type of the host's side: of this package and its

@@ -19,6 +19,7 @@ const (
 	ManifestFile = "manifest.json" // the Manifest
 	StartFile    = "run.json"      // the Start, in the run's own directory only
 	LeaseFile    = "lease"         // held while the run is live, in its own directory only
+	SessionFile  = "session.json"  // what a live run holds beside it (runner.Record), in its own directory only
 )
 
 const (

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,21 +28,46 @@ func takeLease(path string) (*os.File, error) {
 	return f, nil
 }
 
-// leaseHeld reports whether a process holds the lease in dir.
-func leaseHeld(dir *os.File) (bool, error) {
-	f, _, err := openRegular(dir, state.LeaseFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+// retakeLease locks the lease of a run that another process made, in its open
+// directory. It returns nil without an error when some process holds it.
+func retakeLease(dir *os.File) (*os.File, error) {
+	f, err := openAt(dir, state.LeaseFile, unix.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errNotRegular
+	}
+	if err == nil {
+		err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, wholeFile())
 	}
 	if err != nil {
-		return false, err
+		closeErr := f.Close()
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+			return nil, closeErr
+		}
+		return nil, fmt.Errorf("take the run's lease: %w", errors.Join(err, closeErr))
+	}
+	return f, nil
+}
+
+// leaseHeld reports whether a process holds the lease in dir, and when its
+// holder last said that it lives. Without a lease the answer is no.
+func leaseHeld(dir *os.File) (held bool, seen time.Time, err error) {
+	f, info, err := openRegular(dir, state.LeaseFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, time.Time{}, nil
+	}
+	if err != nil {
+		return false, time.Time{}, err
 	}
 	defer f.Close()
 	lock := wholeFile()
 	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, lock); err != nil {
-		return false, fmt.Errorf("ask for the lock: %w", err)
+		return false, info.ModTime(), fmt.Errorf("ask for the lock: %w", err)
 	}
-	return lock.Type != unix.F_UNLCK, nil
+	return lock.Type != unix.F_UNLCK, info.ModTime(), nil
 }
 
 func wholeFile() *unix.Flock_t {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"holon/state"
 	"holon/state/durable"
@@ -43,7 +44,7 @@ func (r *Run) WriteManifest(m *state.Manifest) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.lease == nil {
-		return &state.Error{Code: state.CodeNotHeld, Param: "run", Message: "run " + r.ID() + " is not held any more", Hint: "write the record before the run is closed"}
+		return notHeld(r.ID())
 	}
 	if m.RunID != r.ID() {
 		return &state.Error{Code: state.CodeManifestInvalid, Param: "run_id", Message: fmt.Sprintf("manifest of run %.80q given to run %s", m.RunID, r.ID()), Hint: "write it to its own run"}
@@ -60,6 +61,10 @@ func (r *Run) WriteManifest(m *state.Manifest) error {
 	return durable.WriteFile(filepath.Join(r.dir, state.ManifestFile), text, 0o600)
 }
 
+func notHeld(id string) error {
+	return &state.Error{Code: state.CodeNotHeld, Param: "run", Message: "run " + id + " is not held any more", Hint: "write the record before the run is closed"}
+}
+
 // Close releases the lease. A run that has no manifest by then shows as
 // interrupted. Further calls do nothing.
 func (r *Run) Close() error {
@@ -73,11 +78,49 @@ func (r *Run) Close() error {
 	return err
 }
 
+// Beat notes that the holder lives: Entry.Seen tells when it did last. The time
+// is the file system's.
+func (r *Run) Beat() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lease == nil {
+		return nil
+	}
+	if err := unix.Futimes(int(r.lease.Fd()), nil); err != nil {
+		return fmt.Errorf("touch the run's lease: %w", err)
+	}
+	return nil
+}
+
+// Remove deletes the run's own directory with all that is in it, and closes the
+// run. Results in a directory that the user chose stay. The directory vanishes
+// from the list at once; a crash meanwhile leaves one that begins with "."
+// and that Runs.Sweep deletes.
+func (r *Run) Remove() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lease == nil {
+		return notHeld(r.start.RunID)
+	}
+	away := filepath.Join(filepath.Dir(r.dir), removedPrefix+r.start.RunID)
+	err := os.Rename(r.dir, away)
+	if err == nil {
+		err = RemoveAll(away)
+	}
+	err = errors.Join(err, r.lease.Close())
+	r.lease = nil
+	if err != nil {
+		return fmt.Errorf("remove run %s: %w", r.start.RunID, err)
+	}
+	return nil
+}
+
 // Entry is what the files of a run said when they were read.
 type Entry struct {
 	ID       string
 	Dir      string
 	Live     bool            // a process holds it
+	Seen     time.Time       // when its holder was last known to live
 	Start    *state.Start    // nil where run.json can't be read
 	Manifest *state.Manifest // nil where there is none or it can't be read
 	Problem  error           // what can't be read, nil if all is well
@@ -114,7 +157,7 @@ func readEntry(id, dir string) (*Entry, error) {
 
 	// The lease first: a run that is found released has written its manifest.
 	var problems []error
-	if e.Live, err = leaseHeld(d); err != nil {
+	if e.Live, e.Seen, err = leaseHeld(d); err != nil {
 		problems = append(problems, fmt.Errorf("look at the lease of run %s: %w", id, err))
 	}
 	text, err := readFile(d, state.StartFile, maxStart)
@@ -174,9 +217,10 @@ func openRegular(dir *os.File, name string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
+// openAt opens name, one element of a path, for reading unless flags say more.
 func openAt(dir *os.File, name string, flags int) (*os.File, error) {
 	for {
-		fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|flags, 0)
+		fd, err := unix.Openat(int(dir.Fd()), name, unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|flags, 0)
 		switch err {
 		case nil:
 			return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), name)), nil

@@ -3,18 +3,19 @@
 //	<home>/runs/<run_id>/
 //	  lease          locked by the process that holds the run; dies with it
 //	  run.json       state.Start, written before anything is started
+//	  session.json   what the run holds beside this directory, until it is given up
 //	  manifest.json  state.Manifest, written when the run is over
 //	  …              results, unless the user chose another directory for them
 //
 // The invariant: a run's directory appears whole, with its lease taken and its
 // run.json durable, under an id that no other run has; and it is running
 // exactly while some process holds the lease. A run that is neither held nor
-// has a manifest was interrupted. Reading takes no lock, writes nothing and
+// has a manifest was interrupted; another process may take its lease to settle it. Reading takes no lock, writes nothing and
 // follows no symbolic link: results may have been written by a container.
 //
 // It does not promise that two runs given the same output directory at the
-// same instant notice each other. A crash while a run is made leaves a
-// directory that begins with newPrefix and belongs to nobody.
+// same instant notice each other. A crash while a run is made or removed leaves
+// a directory that begins with a dot and belongs to nobody, until Sweep.
 package files
 
 import (

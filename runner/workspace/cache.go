@@ -44,7 +44,7 @@ func (c repositoryCache) lfs() string    { return filepath.Join(c.dir, "lfs") }
 // A slot is one recycled working tree and what the host knows of it, locked by
 // this process. Its files: lock; tree, which a container writes; index, the
 // record; git, our objects of the base; result, the repository of the last
-// diff; trash; holder, which names the run; claim, which names the owner whose
+// diff; trash; holder, which names the run; claim, which names the run whose
 // work may be in the tree although the lock is free.
 type slot struct {
 	dir    string
@@ -64,7 +64,7 @@ func (s *slot) claim() string  { return filepath.Join(s.dir, "claim") }
 // acquire locks the first slot that nobody holds or claims. The lock dies with
 // its process; a claim does not, since what is in the tree may be nowhere else
 // yet, and a container may still write there.
-func (c repositoryCache) acquire(name, owner string) (*slot, error) {
+func (c repositoryCache) acquire(name, claim string) (*slot, error) {
 	for number := range maxSlots {
 		s, err := c.tryLock(number)
 		if err != nil {
@@ -80,7 +80,7 @@ func (c repositoryCache) acquire(name, owner string) (*slot, error) {
 			}
 			continue
 		}
-		if err := s.sign(name, owner); err != nil {
+		if err := s.sign(name, claim); err != nil {
 			return nil, errors.Join(err, s.unlock())
 		}
 		return s, nil
@@ -121,15 +121,15 @@ func (c repositoryCache) tryLock(number int) (*slot, error) {
 
 func (s *slot) unlock() error { return s.lock.Unlock() }
 
-// sign says in the slot who holds it, and durably who owns what it will hold.
-func (s *slot) sign(name, owner string) error {
+// sign says in the slot who holds it, and durably whose its content will be.
+func (s *slot) sign(name, claim string) error {
 	if err := os.WriteFile(s.holder(), []byte(name+"\n"), 0o600); err != nil {
 		return fmt.Errorf("write holder: %w", err)
 	}
-	if owner == "" {
+	if claim == "" {
 		return nil
 	}
-	if err := durable.WriteFile(s.claim(), []byte(owner), 0o600); err != nil {
+	if err := durable.WriteFile(s.claim(), []byte(claim), 0o600); err != nil {
 		return fmt.Errorf("claim the slot: %w", err)
 	}
 	return nil
@@ -137,7 +137,7 @@ func (s *slot) sign(name, owner string) error {
 
 const maxClaim = 256
 
-// claimedBy returns the owner that claims the slot, "" if none does.
+// claimedBy returns who claims the slot, "" if none does.
 func (s *slot) claimedBy() (string, error) {
 	data, err := os.ReadFile(s.claim())
 	if errors.Is(err, fs.ErrNotExist) {

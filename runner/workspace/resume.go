@@ -15,17 +15,18 @@ import (
 type Held struct {
 	Slot  string `json:"slot"`  // the slot's directory
 	Info  Info   `json:"info"`  // Tree.Info
-	Owner string `json:"owner"` // Options.Owner
+	Claim string `json:"claim"` // Options.Claim
+	Owner *Owner `json:"owner"` // Options.Owner
 }
 
 // Held describes the tree for Resume.
 func (t *Tree) Held() Held {
-	return Held{Slot: t.slot.dir, Info: t.info, Owner: t.source.options.Owner}
+	return Held{Slot: t.slot.dir, Info: t.info, Claim: t.source.options.Claim, Owner: t.source.options.Owner}
 }
 
 // Resume takes up a tree whose process ended without releasing it, with what
 // was written there since. Of options only CacheDir, Keep and Limits count. A
-// tree that is locked is CodeBusy, one that its owner no longer claims
+// tree that is locked is CodeBusy, one that is not claimed any more
 // CodeReleased: then its content is gone, or saved.
 func Resume(ctx context.Context, options Options, held Held) (*Tree, error) {
 	tree, err := resume(ctx, options, held)
@@ -42,7 +43,8 @@ func resume(ctx context.Context, options Options, held Held) (_ *Tree, err error
 			err = errors.Join(err, s.unlock())
 		}
 	}()
-	options.Limits, options.Keep, options.Owner = options.Limits.withDefaults(), orDefault(options.Keep, 4), held.Owner
+	options.Limits, options.Keep = options.Limits.withDefaults(), orDefault(options.Keep, 4)
+	options.Claim, options.Owner = held.Claim, held.Owner
 	source := &Source{options: options, info: held.Info, format: objectFormat(held.Info.ObjectFormat), cache: repositoryCache{dir: filepath.Dir(held.Slot)}}
 	tree := &Tree{source: source, info: held.Info, slot: s, boot: bootID()}
 	tree.info.Submodules = nil // found again with the entries
@@ -58,7 +60,7 @@ func resume(ctx context.Context, options Options, held Held) (_ *Tree, err error
 }
 
 // lockHeld locks the slot that held names, if it is one of the cache and still
-// claimed by its owner.
+// claimed by the same.
 func lockHeld(cacheDir string, held Held) (*slot, error) {
 	number, err := strconv.Atoi(filepath.Base(held.Slot))
 	trees := filepath.Join(cacheDir, "trees")
@@ -76,8 +78,8 @@ func lockHeld(cacheDir string, held Held) (*slot, error) {
 	if s == nil {
 		return nil, &Error{Code: CodeBusy, Message: "the working tree " + held.Slot + " is in use", Hint: "wait until its run ends"}
 	}
-	owner, err := s.claimedBy()
-	if err == nil && (owner == "" || owner != held.Owner) {
+	claim, err := s.claimedBy()
+	if err == nil && (claim == "" || claim != held.Claim) {
 		err = released
 	}
 	if err != nil {
@@ -101,10 +103,10 @@ func (s *Source) findObjects(ctx context.Context) error {
 	return s.user.loadSettings(ctx)
 }
 
-// Claim is a tree that an owner claims and no process holds.
+// Claim is a tree that is claimed: Options.Claim of whoever acquired it.
 type Claim struct {
-	Slot  string `json:"slot"` // the slot's directory
-	Owner string `json:"owner"`
+	Slot string `json:"slot"` // the slot's directory
+	By   string `json:"by"`
 }
 
 // Claims lists what is claimed in the cache, held by a process or not.
@@ -119,12 +121,12 @@ func Claims(ctx context.Context, cacheDir string) ([]Claim, error) {
 			return nil, typed("list working trees", err)
 		}
 		s := &slot{dir: filepath.Dir(file)}
-		owner, err := s.claimedBy()
+		by, err := s.claimedBy()
 		if err != nil {
 			return nil, typed("list working trees", err)
 		}
-		if owner != "" {
-			claims = append(claims, Claim{Slot: s.dir, Owner: owner})
+		if by != "" {
+			claims = append(claims, Claim{Slot: s.dir, By: by})
 		}
 	}
 	return claims, nil
@@ -134,7 +136,7 @@ func Claims(ctx context.Context, cacheDir string) ([]Claim, error) {
 // who acquires the slot brings it to its own base. A tree that is in use or
 // claimed by another meanwhile is left alone.
 func Disclaim(_ context.Context, cacheDir string, claim Claim) error {
-	s, err := lockHeld(cacheDir, Held{Slot: claim.Slot, Owner: claim.Owner})
+	s, err := lockHeld(cacheDir, Held{Slot: claim.Slot, Claim: claim.By})
 	if e, ok := errors.AsType[*Error](err); ok && (e.Code == CodeReleased || e.Code == CodeBusy) {
 		return nil
 	}

@@ -16,8 +16,8 @@ func die(t *testing.T, tree *Tree) {
 	tree.slot.lock = nil
 }
 
-// What a dead owner's container wrote stays until it is saved: the next run
-// gets another tree, and the owner's diff can be made by another process, even
+// What the container of a dead run wrote stays until it is saved: the next run
+// gets another tree, and the dead one's diff can be made by another process, even
 // when the user's repository moved on meanwhile.
 func TestResume(t *testing.T) {
 	for kind, make := range map[string]func(t *testing.T) string{
@@ -31,7 +31,7 @@ func TestResume(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			isolate(t)
 			dir, cache := make(t), filepath.Join(t.TempDir(), "cache")
-			options := Options{Dir: dir, CacheDir: cache, Owner: "run_1", IncludeDirty: true}
+			options := Options{Dir: dir, CacheDir: cache, Claim: "run_1", IncludeDirty: true}
 			write(t, dir, map[string]string{"a.txt": "uncommitted\n"})
 			first := acquire(t, options)
 			held := first.Held()
@@ -42,7 +42,7 @@ func TestResume(t *testing.T) {
 			write(t, first.Dir(), map[string]string{"later.txt": "the container lives on\n"})
 			write(t, dir, map[string]string{"a.txt": "the user goes on\n"})
 
-			second := acquire(t, Options{Dir: dir, CacheDir: cache, Owner: "run_2"})
+			second := acquire(t, Options{Dir: dir, CacheDir: cache, Claim: "run_2"})
 			if second.Dir() == first.Dir() {
 				t.Fatal("a run got the tree of another that was not saved")
 			}
@@ -50,7 +50,7 @@ func TestResume(t *testing.T) {
 				t.Fatalf("pruned %v, %v", forgotten, err)
 			}
 			claims, err := Claims(t.Context(), cache)
-			if err != nil || len(claims) != 2 || claims[0] != (Claim{held.Slot, "run_1"}) || claims[1].Owner != "run_2" {
+			if err != nil || len(claims) != 2 || claims[0] != (Claim{held.Slot, "run_1"}) || claims[1].By != "run_2" {
 				t.Fatalf("claims %v, %v", claims, err)
 			}
 
@@ -87,7 +87,7 @@ func TestResume(t *testing.T) {
 func TestResumeWithoutRepository(t *testing.T) {
 	isolate(t)
 	repo, cache := newRepo(t, map[string]string{"a.txt": "a\n"}), filepath.Join(t.TempDir(), "cache")
-	options := Options{Dir: repo, CacheDir: cache, Owner: "run_1"}
+	options := Options{Dir: repo, CacheDir: cache, Claim: "run_1"}
 	tree := acquire(t, options)
 	held := tree.Held()
 	write(t, tree.Dir(), map[string]string{"a.txt": "work\n"})
@@ -118,7 +118,7 @@ func TestResumeWithoutRepository(t *testing.T) {
 func TestDisclaim(t *testing.T) {
 	isolate(t)
 	repo, cache := newRepo(t, map[string]string{"a.txt": "a\n"}), filepath.Join(t.TempDir(), "cache")
-	tree := acquire(t, Options{Dir: repo, CacheDir: cache, Owner: "run_1"})
+	tree := acquire(t, Options{Dir: repo, CacheDir: cache, Claim: "run_1"})
 	claim := Claim{tree.Held().Slot, "run_1"}
 	if err := Disclaim(t.Context(), cache, claim); err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func TestDisclaim(t *testing.T) {
 		t.Fatalf("claims %v, %v", claims, err)
 	}
 	for _, slot := range []string{"", "/", cache, filepath.Join(cache, "trees", "x"), claim.Slot + "/../../../../0", "/etc/0"} {
-		_, err := Resume(t.Context(), Options{CacheDir: cache}, Held{Slot: slot, Owner: "run_1"})
+		_, err := Resume(t.Context(), Options{CacheDir: cache}, Held{Slot: slot, Claim: "run_1"})
 		if e, ok := errors.AsType[*Error](err); !ok || e.Code != CodeInvalidOption {
 			t.Errorf("slot %q: %v", slot, err)
 		}

@@ -38,7 +38,7 @@ type ObjectDir struct {
 // commit, with the uncommitted changes of this moment when they are included.
 // The caller must Release it.
 func (s *Source) Acquire(ctx context.Context) (*Tree, error) {
-	held, err := s.cache.acquire(s.options.Name, s.options.Owner)
+	held, err := s.cache.acquire(s.options.Name, s.options.Claim)
 	if err != nil {
 		return nil, typed("acquire working tree", err)
 	}
@@ -168,8 +168,8 @@ func (t *Tree) Release(ctx context.Context) error {
 	return typed("release working tree", err)
 }
 
-// Leave unlocks the tree as it is. With Options.Owner it stays claimed: nobody
-// else gets it until the owner resumes and releases it.
+// Leave unlocks the tree as it is. With Options.Claim it stays claimed: nobody
+// else gets it until whoever claims it resumes and releases it.
 func (t *Tree) Leave() error {
 	if t.slot.lock == nil {
 		return nil

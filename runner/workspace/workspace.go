@@ -38,7 +38,7 @@ type Options struct {
 	IncludeDirty bool   // start from the files as they are now, not from HEAD; always so for a plain directory
 	CacheDir     string // absolute; the host's, never visible in a container except the trees themselves
 	Name         string // who will hold the tree, for people; shown in the slot's holder file
-	Owner        string // claims the tree beyond the life of the process, e.g. the run's id; "": no claim
+	Claim        string // claims the tree beyond the life of the process, e.g. the run's id; "": no claim
 
 	// ContainerObjects is where the runner mounts the object directories,
 	// e.g. "/holon/objects"; empty when the agent sees the host's paths.

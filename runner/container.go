@@ -101,7 +101,7 @@ func (s *Session) spec() engine.Spec {
 	}
 	return engine.Spec{
 		Name: "holon-" + s.cfg.ID, Image: s.cfg.Image, Labels: labels, Args: args, Env: env, Mounts: s.mounts,
-		User: s.cfg.User, Memory: s.cfg.Memory, NanoCPUs: s.cfg.NanoCPUs, Network: s.cfg.Network,
+		User: s.cfg.User, Runtime: s.cfg.Runtime, Memory: s.cfg.Memory, NanoCPUs: s.cfg.NanoCPUs, Network: s.cfg.Network,
 	}
 }
 

@@ -18,6 +18,7 @@ type Code = state.Code
 // The codes of Error.
 const (
 	CodeNotReady      Code = "agent_not_ready"
+	CodeNotConfined   Code = "not_confined" // Param is --accept-weaker
 	CodeContainerGone Code = "container_gone"
 	CodeBadStream     Code = "bad_stream"
 	CodeInterrupted   Code = "interrupted"

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -180,7 +181,7 @@ func (r *oneShot) execute(ctx context.Context) (err error) {
 // engine's version is asked for beside the turn: nothing waits for it.
 func (r *oneShot) describeSession(ctx context.Context, s *Session) (err error) {
 	m := r.manifest
-	m.Engine.ContainerID = s.handle.ID
+	m.Engine.ContainerID, m.Engine.Runtime = s.handle.ID, s.Runtime
 	if m.Isolation, err = json.Marshal(s.Isolation); err != nil {
 		return fmt.Errorf("describe the isolation: %w", err)
 	}
@@ -192,8 +193,8 @@ func (r *oneShot) describeSession(ctx context.Context, s *Session) (err error) {
 	if inForce(s.Isolation.Pids) {
 		m.Limits.Pids = max(s.Spec.PidsLimit, 0)
 	}
-	if inForce(s.Isolation.CPU) {
-		m.Limits.CPUs = float64(s.Spec.NanoCPUs) / 1e9
+	if inForce(s.Isolation.CPU) { // which the engine may have chosen
+		m.Limits.CPUs, _ = strconv.ParseFloat(s.Isolation.CPU.Value, 64)
 	}
 	r.manifest.Warnings = append(r.manifest.Warnings, s.Warnings...)
 	r.info = s.tree.Info()

@@ -63,7 +63,9 @@ type Config struct {
 	Memory    int64 // bytes; 0: the default
 	NanoCPUs  int64 // 0: all
 	Network   string
-	User      *engine.User // nil: this process's user, or DefaultUser when that is root
+	User      *engine.User // nil: this process's user, or DefaultUID:DefaultGID when that is root
+	Runtime   string       // of the engine, "" for its default
+	Accept    []string     // axes of the isolation that may be weaker than asked for
 	Log       *slog.Logger
 }
 
@@ -90,6 +92,8 @@ type Session struct {
 	Spec engine.Spec
 	// Isolation is what the engine says is in force, read back after the start.
 	Isolation engine.Isolation
+	// Runtime is what runs the container in the engine.
+	Runtime string
 	// Timings of the phases so far.
 	Prepared, Started time.Duration
 }
@@ -183,6 +187,9 @@ func (s *Session) start(ctx context.Context) (err error) {
 		return err
 	}
 	s.created = true
+	if err := s.checkConfined(ctx); err != nil {
+		return err
+	}
 	go func() {
 		// The container may outlive the caller's context; its end must be seen
 		// all the same. Close removes it, which ends this wait.
@@ -203,7 +210,7 @@ func (s *Session) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.Isolation = state.Isolation
+	s.Isolation, s.Runtime = state.Isolation, state.Runtime
 	return nil
 }
 

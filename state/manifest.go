@@ -77,6 +77,7 @@ type Timings struct {
 type Engine struct {
 	Name        string `json:"name"`
 	Version     string `json:"version"`
+	Runtime     string `json:"runtime"`      // what runs containers in it; empty when none was made, or there are none
 	ContainerID string `json:"container_id"` // empty when none was made
 }
 

@@ -163,6 +163,7 @@ func TestManifestWire(t *testing.T) {
   "engine": {
     "name": "docker",
     "version": "20.10",
+    "runtime": "",
     "container_id": "abc"
   },
   "image": "holon/base:latest",

@@ -207,7 +207,7 @@ func (s *settings) check() error {
 	case s.CPUs < 0 || s.CPUs > 4096:
 		return usageError{fmt.Errorf("--cpus: %g is out of range; leave it out for all", s.CPUs)}
 	}
-	if _, err := s.Confinement.user(); err != nil {
+	if err := s.Confinement.check(s.Engine); err != nil {
 		return err
 	}
 	_, err := s.memory()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,17 +15,43 @@ import (
 // confinement is what a person, and nobody else, may say about how the container
 // is confined.
 type confinement struct {
-	User string `env:"HOLON_USER"`
+	User         string   `env:"HOLON_USER"`
+	Runtime      string   `env:"HOLON_RUNTIME"`
+	AcceptWeaker []string `env:"HOLON_ACCEPT_WEAKER"`
 }
 
 func (c *confinement) define(f *pflag.FlagSet) {
 	f.StringVar(&c.User, "user", "", "`UID:GID` of the container (default yours; root's containers run as "+fmt.Sprintf("%d:%d", runner.DefaultUID, runner.DefaultGID)+")")
+	f.StringVar(&c.Runtime, "runtime", "", "`name` of what runs containers in the engine, such as runsc (default the engine's)")
+	f.StringSliceVar(&c.AcceptWeaker, "accept-weaker", nil, "`axes` of the isolation that the engine may enforce less strictly than asked for")
 }
 
 func (c *confinement) override(given func(string) bool, flags confinement) {
 	if given("user") {
 		c.User = flags.User
 	}
+	if given("runtime") {
+		c.Runtime = flags.Runtime
+	}
+	if given("accept-weaker") {
+		c.AcceptWeaker = flags.AcceptWeaker
+	}
+}
+
+// check refuses what no engine could be asked for.
+func (c *confinement) check(engineName string) error {
+	for flag, value := range map[string]string{"--user": c.User, "--runtime": c.Runtime} {
+		if value != "" && engineName == "local" {
+			return usageError{fmt.Errorf("%s: the local engine runs everything as you; leave %s out, or use --engine docker", flag, flag)}
+		}
+	}
+	for _, name := range c.AcceptWeaker {
+		if !slices.Contains(runner.AxisNames(), name) {
+			return usageError{fmt.Errorf("--accept-weaker: there is no axis %q; choose of %s", runner.OneLine(name, 60), strings.Join(runner.AxisNames(), ", "))}
+		}
+	}
+	_, err := c.user()
+	return err
 }
 
 // user returns who runs in the container, nil for the default.
@@ -47,6 +74,7 @@ func (c *confinement) user() (*engine.User, error) {
 
 // confine puts it into a session.
 func (c *confinement) confine(cfg *runner.Config) (err error) {
+	cfg.Runtime, cfg.Accept = c.Runtime, c.AcceptWeaker
 	cfg.User, err = c.user()
 	return err
 }

@@ -83,7 +83,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.DurationVar(&flags.Timeout, "timeout", flags.Timeout, "wall `time` of the turn")
 	f.IntVar(&flags.MaxRounds, "max-rounds", flags.MaxRounds, "model rounds after which the turn ends")
 	f.StringVar(&flags.Memory, "memory", "", "memory of the container, such as 4g (default 2g)")
-	f.Float64Var(&flags.CPUs, "cpus", 0, "CPUs of the container (default all)")
+	f.Float64Var(&flags.CPUs, "cpus", 0, "CPUs of the container (default 4, or all of a smaller machine)")
 	f.StringVar(&flags.Network, "network", flags.Network, "`network` of the container; anything but none is recorded as looser")
 	flags.Confinement.define(f)
 	f.StringArrayVar(&flags.Skills, "skill", nil, "`directory`, or name of an installed skill, that the agent may use")

@@ -9,17 +9,25 @@ import (
 // The defaults of a Spec, in one place. Besides these, every container has all
 // capabilities dropped, no-new-privileges, the engine's default seccomp
 // profile, a read-only root, a private IPC, PID and cgroup namespace, no
-// devices and none of the engine's own sockets; no field makes those looser,
-// except WritableRoot.
+// devices, no core dumps and none of the engine's own sockets; no field makes
+// those looser, except WritableRoot. There is no limit on a user's processes:
+// the kernel counts those of all containers and of the host together, so
+// PidsLimit does it for each container.
 const (
 	// Unlimited turns a limit off. It has to be asked for.
 	Unlimited = -1
 
 	DefaultMemory    = 2 << 30 // bytes, memory and swap together
 	DefaultPids      = 512
-	DefaultOpenFiles = 16384  // a daemon can only hand on what it has itself, often not much more
-	NetworkNone      = "none" // a loopback interface and nothing else
+	DefaultOpenFiles = 16384    // a daemon can only hand on what it has itself, often not much more
+	DefaultFileSize  = 10 << 30 // bytes of one file; a larger one can't be collected either
+	// DefaultNanoCPUs is four CPUs, or all of a smaller machine: one agent, or
+	// what it left running, can't take a large machine for itself.
+	DefaultNanoCPUs = 4e9
+	ShmSize         = 64 << 20 // bytes of /dev/shm
+	NetworkNone     = "none"   // a loopback interface and nothing else
 
+	minFileSize = 1 << 20
 	MinMemory   = 6 << 20 // what the docker engine accepts
 	MinNanoCPUs = 1e7
 
@@ -54,6 +62,12 @@ func (s Spec) withDefaults() Spec {
 	if s.Tmpfs == nil {
 		s.Tmpfs = unmounted(DefaultTmpfs(), s.Mounts)
 	}
+	s.Tmpfs = slices.Clone(s.Tmpfs)
+	for i := range s.Tmpfs {
+		if t := &s.Tmpfs[i]; t.Inodes == 0 {
+			t.Inodes = max(t.Size/bytesPerInode, minInodes)
+		}
+	}
 	if s.Memory == 0 {
 		s.Memory = DefaultMemory
 	}
@@ -63,11 +77,21 @@ func (s Spec) withDefaults() Spec {
 	if s.OpenFiles == 0 {
 		s.OpenFiles = DefaultOpenFiles
 	}
+	if s.FileSize == 0 {
+		s.FileSize = DefaultFileSize
+	}
 	if s.Network == "" {
 		s.Network = NetworkNone
 	}
 	return s
 }
+
+// A file system in memory may have a file for every page of it: what is beyond
+// would be empty files, which cost the kernel more than they hold.
+const (
+	bytesPerInode = 4 << 10
+	minInodes     = 16
+)
 
 // unmounted leaves out the default file systems where the caller mounts
 // something of its own.

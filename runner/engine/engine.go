@@ -133,7 +133,8 @@ type Summary struct {
 }
 
 // State is what Inspect reads back. Exit is nil until the program has ended;
-// times that have not come are zero. ImageID is the digest of the image.
+// times that have not come are zero. ImageID is the digest of the image, Runtime
+// what runs the program in the engine, such as "runc".
 type State struct {
 	Handle     Handle            `json:"handle"`
 	Status     Status            `json:"status"`
@@ -143,6 +144,7 @@ type State struct {
 	FinishedAt time.Time         `json:"finished_at"`
 	Image      string            `json:"image,omitempty"`
 	ImageID    string            `json:"image_id,omitempty"`
+	Runtime    string            `json:"runtime,omitempty"`
 	Labels     map[string]string `json:"labels,omitempty"`
 	Isolation  Isolation         `json:"isolation"`
 }

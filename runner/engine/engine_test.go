@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,9 +24,9 @@ func TestDefaults(t *testing.T) {
 	want := Spec{
 		Name: "run", Args: []string{"/agentd"}, User: &User{UID: os.Getuid(), GID: os.Getgid()}, WorkDir: "/",
 		Tmpfs: []Tmpfs{
-			{Target: "/tmp", Size: 1073741824}, {Target: "/run", Size: 67108864, NoExec: true}, {Target: "/home/agent", Size: 536870912},
+			{Target: "/tmp", Size: 1073741824, Inodes: 262144}, {Target: "/run", Size: 67108864, Inodes: 16384, NoExec: true}, {Target: "/home/agent", Size: 536870912, Inodes: 131072},
 		},
-		Memory: 2147483648, PidsLimit: 512, OpenFiles: 16384, Network: "none",
+		Memory: 2147483648, PidsLimit: 512, OpenFiles: 16384, FileSize: 10737418240, Network: "none",
 	}
 	if diff := cmp.Diff(want, spec); diff != "" {
 		t.Error(diff)
@@ -153,7 +154,28 @@ func TestConfined(t *testing.T) {
 	for name := range Unconfined(User{}).Axes() {
 		all = append(all, name)
 	}
-	if !Unconfined(User{}).Confined(all...) || len(all) != 14 {
+	if !Unconfined(User{}).Confined(all...) || len(all) != 19 {
 		t.Errorf("axes = %v", all)
+	}
+}
+
+// An axis is weak where it is looser than what was asked for, not where looser
+// was asked for.
+func TestWeak(t *testing.T) {
+	loose := Unconfined(User{})
+	if weak := loose.Weak(Spec{}); len(weak) != 19 {
+		t.Errorf("weak = %v, want all", weak)
+	}
+	asked := Spec{User: &User{}, WritableRoot: true, Network: "bridge", PidsLimit: Unlimited, Memory: Unlimited, FileSize: Unlimited}
+	for _, name := range []string{"user", "read_only_root", "network", "pids", "memory", "file_size"} {
+		if slices.Contains(loose.Weak(asked), name) {
+			t.Errorf("%s was asked for", name)
+		}
+	}
+	if weak := loose.Weak(asked); len(weak) != 13 {
+		t.Errorf("weak = %v", weak)
+	}
+	if weak := loose.Weak(Spec{User: &User{UID: 1}, Network: NetworkNone}); len(weak) != 19 {
+		t.Errorf("weak = %v, want all", weak)
 	}
 }

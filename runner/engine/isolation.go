@@ -33,7 +33,12 @@ type Isolation struct {
 	Memory          Axis `json:"memory"`            // the limit in bytes, and of swap
 	CPU             Axis `json:"cpu"`               // the limit in CPUs
 	OpenFiles       Axis `json:"open_files"`        // the limit per process
+	FileSize        Axis `json:"file_size"`         // the limit in bytes of one file
+	CoreDumps       Axis `json:"core_dumps"`        // "none", or the limit in bytes
+	Tmpfs           Axis `json:"tmpfs"`             // "target bytes/inodes" of what is in memory, sorted
 	IPC             Axis `json:"ipc"`               // the namespace
+	Cgroup          Axis `json:"cgroup"`            // the namespace
+	MaskedPaths     Axis `json:"masked_paths"`      // how much of /proc and /sys is hidden or read-only
 	Init            Axis `json:"init"`              // who is process 1; all others end with it
 	Devices         Axis `json:"devices"`           // devices given to the program
 	Mounts          Axis `json:"mounts"`            // "target ro, target rw", sorted
@@ -50,6 +55,22 @@ func (i Isolation) Confined(except ...string) bool {
 	return true
 }
 
+// Weak names the axes, by JSON name, that are not hard_enforced although spec
+// asks for nothing looser there.
+func (i Isolation) Weak(spec Spec) (names []string) {
+	asked := map[string]bool{
+		"user": spec.User != nil && spec.User.UID == 0, "read_only_root": spec.WritableRoot,
+		"network": spec.Network != "" && spec.Network != NetworkNone, "pids": spec.PidsLimit == Unlimited,
+		"memory": spec.Memory == Unlimited, "file_size": spec.FileSize == Unlimited,
+	}
+	for name, axis := range i.Axes() {
+		if axis.Level != HardEnforced && !asked[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Axes yields the axes with their JSON names, in the order of the struct.
 func (i Isolation) Axes() func(yield func(name string, axis Axis) bool) {
 	axes := []struct {
@@ -59,7 +80,8 @@ func (i Isolation) Axes() func(yield func(name string, axis Axis) bool) {
 		{"user", i.User}, {"capabilities", i.Capabilities}, {"no_new_privileges", i.NoNewPrivileges},
 		{"seccomp", i.Seccomp}, {"read_only_root", i.ReadOnlyRoot}, {"network", i.Network},
 		{"pids", i.Pids}, {"memory", i.Memory}, {"cpu", i.CPU}, {"open_files", i.OpenFiles},
-		{"ipc", i.IPC}, {"init", i.Init}, {"devices", i.Devices}, {"mounts", i.Mounts},
+		{"file_size", i.FileSize}, {"core_dumps", i.CoreDumps}, {"tmpfs", i.Tmpfs},
+		{"ipc", i.IPC}, {"cgroup", i.Cgroup}, {"masked_paths", i.MaskedPaths}, {"init", i.Init}, {"devices", i.Devices}, {"mounts", i.Mounts},
 	}
 	return func(yield func(string, Axis) bool) {
 		for _, a := range axes {
@@ -76,7 +98,7 @@ func Unconfined(user User) Isolation {
 	return Isolation{
 		User: as(fmt.Sprintf("%d:%d", user.UID, user.GID)), Capabilities: as("host"), NoNewPrivileges: as("false"),
 		Seccomp: as("none"), ReadOnlyRoot: as("false"), Network: as("host"), Pids: as("unlimited"),
-		Memory: as("unlimited"), CPU: as("unlimited"), OpenFiles: as("host"), IPC: as("host"),
-		Init: as("host"), Devices: as("host"), Mounts: as("host"),
+		Memory: as("unlimited"), CPU: as("unlimited"), OpenFiles: as("host"), FileSize: as("host"),
+		CoreDumps: as("host"), Tmpfs: as("host"), IPC: as("host"), Cgroup: as("host"), MaskedPaths: as("host"), Init: as("host"), Devices: as("host"), Mounts: as("host"),
 	}
 }

@@ -26,10 +26,12 @@ type Spec struct {
 	Tmpfs  []Tmpfs // nil: DefaultTmpfs; empty and not nil: none
 
 	Memory    int64 // bytes, swap included; 0: DefaultMemory, Unlimited: no limit
-	NanoCPUs  int64 // billionths of a CPU; 0: all CPUs of the machine
+	NanoCPUs  int64 // billionths of a CPU; 0: DefaultNanoCPUs, or all CPUs of a smaller machine
 	PidsLimit int64 // processes and threads; 0: DefaultPids, Unlimited: no limit
 	OpenFiles int64 // descriptors per process; 0: DefaultOpenFiles
+	FileSize  int64 // bytes of one file; 0: DefaultFileSize, Unlimited: no limit
 
+	Runtime      string // name of what runs containers in the engine, such as "runsc"; "": the engine's default
 	Network      string // "": NetworkNone; anything else is looser: a network's name, "bridge", "host", "container:<id>"
 	WritableRoot bool   // the image's files may be changed (the change dies with the container)
 }
@@ -50,10 +52,12 @@ type Mount struct {
 }
 
 // Tmpfs is a file system in memory at Target, mode 1777, which counts against
-// the memory limit. Size is in bytes.
+// the memory limit. Size is in bytes; Inodes bounds the files, 0: one for each
+// 4 KiB.
 type Tmpfs struct {
 	Target string `json:"target"`
 	Size   int64  `json:"size"`
+	Inodes int64  `json:"inodes"`
 	NoExec bool   `json:"no_exec"`
 }
 
@@ -68,6 +72,7 @@ const (
 
 var (
 	namePattern    = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{1,127}$`)
+	runtimePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_./-]{0,127}$`)
 	networkPattern = regexp.MustCompile(`^(container:)?[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
 	envPattern     = regexp.MustCompile(`^[^=\x00]+=[^\x00]*$`)
 )
@@ -145,7 +150,7 @@ func (s Spec) checkLimits() error {
 	if s.NanoCPUs < 0 || s.NanoCPUs > 0 && s.NanoCPUs < MinNanoCPUs {
 		return &Error{Code: CodeResourceLimit, Param: "cpus",
 			Message: fmt.Sprintf("cpu limit of %g is below the minimum of 0.01", float64(s.NanoCPUs)/1e9),
-			Hint:    "use --cpus 0.01 or more, or leave it out for all CPUs"}
+			Hint:    "use --cpus 0.01 or more, or leave it out for the default"}
 	}
 	if s.PidsLimit != Unlimited && s.PidsLimit < 1 {
 		return &Error{Code: CodeResourceLimit, Param: "pids", Message: fmt.Sprintf("limit of %d processes", s.PidsLimit), Hint: "use 1 or more"}
@@ -153,12 +158,18 @@ func (s Spec) checkLimits() error {
 	if s.OpenFiles < 16 {
 		return &Error{Code: CodeResourceLimit, Param: "open_files", Message: fmt.Sprintf("limit of %d open files", s.OpenFiles), Hint: "use 16 or more"}
 	}
+	if s.FileSize != Unlimited && s.FileSize < minFileSize {
+		return &Error{Code: CodeResourceLimit, Param: "file_size", Message: fmt.Sprintf("files of at most %d bytes", s.FileSize), Hint: fmt.Sprintf("use %d or more", minFileSize)}
+	}
 	return nil
 }
 
 func (s Spec) checkNetwork() error {
 	if !networkPattern.MatchString(s.Network) {
 		return invalid("network", "use none, bridge or the name of a network", "invalid network %q", s.Network)
+	}
+	if s.Runtime != "" && !runtimePattern.MatchString(s.Runtime) {
+		return invalid("runtime", "name a runtime of the engine, such as runc", "invalid runtime %.80q", s.Runtime)
 	}
 	return nil
 }
@@ -191,6 +202,9 @@ func (s Spec) checkTmpfs() error {
 		}
 		if err := checkTarget(t.Target, targets); err != nil {
 			return err
+		}
+		if t.Inodes < minInodes {
+			return &Error{Code: CodeResourceLimit, Param: "tmpfs", Message: fmt.Sprintf("tmpfs %s of %d inodes", t.Target, t.Inodes), Hint: fmt.Sprintf("use %d or more", minInodes)}
 		}
 		if t.Size < 4096 {
 			return &Error{Code: CodeResourceLimit, Param: "tmpfs", Message: fmt.Sprintf("tmpfs %s of %d bytes", t.Target, t.Size), Hint: "use 4096 or more"}

@@ -31,6 +31,11 @@ func (e *Engine) Create(ctx context.Context, spec engine.Spec) (engine.Handle, e
 	if err := e.checkImageAndSocket(spec); err != nil {
 		return engine.Handle{}, err
 	}
+	if spec.NanoCPUs == 0 {
+		if spec.NanoCPUs, err = e.defaultCPUs(ctx, spec.Name); err != nil {
+			return engine.Handle{}, err
+		}
+	}
 	config, host := request(spec)
 	nonce := rand.Text()
 	config.Labels[createLabel] = nonce
@@ -53,6 +58,20 @@ func (e *Engine) Create(ctx context.Context, spec engine.Spec) (engine.Handle, e
 		err = wrapCreate(spec, err)
 	}
 	return engine.Handle{}, errors.Join(err, cleanupErr)
+}
+
+// defaultCPUs is as many as the engine takes: more than the machine has are refused.
+func (e *Engine) defaultCPUs(ctx context.Context, containerName string) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	info, err := e.daemon(ctx)
+	if err != nil {
+		return 0, wrap("create container "+containerName, err)
+	}
+	if info.NCPU <= 0 {
+		return engine.DefaultNanoCPUs, nil
+	}
+	return min(engine.DefaultNanoCPUs, int64(info.NCPU)*1e9), nil
 }
 
 // settling returns a context with the values of ctx that ends settleTimeout
@@ -139,6 +158,8 @@ func request(spec engine.Spec) (*container.Config, *container.HostConfig) {
 		IpcMode:        container.IPCModePrivate,
 		CgroupnsMode:   container.CgroupnsModePrivate,
 		Init:           &noInit,
+		Runtime:        spec.Runtime,
+		ShmSize:        engine.ShmSize,
 		Tmpfs:          tmpfs(spec.Tmpfs),
 		Mounts:         binds(spec.Mounts),
 		LogConfig:      container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "5m", "max-file": "2"}},
@@ -156,6 +177,9 @@ func resources(spec engine.Spec) container.Resources {
 			{Name: "core"}, // no core dumps
 		},
 		PidsLimit: &spec.PidsLimit,
+	}
+	if spec.FileSize != engine.Unlimited {
+		limits.Ulimits = append(limits.Ulimits, &units.Ulimit{Name: "fsize", Soft: spec.FileSize, Hard: spec.FileSize})
 	}
 	if spec.Memory != engine.Unlimited {
 		limits.Memory, limits.MemorySwap = spec.Memory, spec.Memory // no swap on top
@@ -185,7 +209,7 @@ func tmpfs(list []engine.Tmpfs) map[string]string {
 		if t.NoExec {
 			exec = "noexec"
 		}
-		out[t.Target] = "rw," + exec + ",nosuid,nodev,mode=1777,size=" + strconv.FormatInt(t.Size, 10)
+		out[t.Target] = "rw," + exec + ",nosuid,nodev,mode=1777,size=" + strconv.FormatInt(t.Size, 10) + ",nr_inodes=" + strconv.FormatInt(t.Inodes, 10)
 	}
 	return out
 }

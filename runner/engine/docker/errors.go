@@ -44,6 +44,8 @@ func wrap(doing string, err error) error {
 		out.Code = engine.CodeConflict
 	case mentions(err, "no space left on device"):
 		out.Code, out.Param, out.Hint = engine.CodeResourceLimit, "disk", "free space where the engine keeps its data"
+	case mentions(err, "unknown runtime", "runtime not found", "invalid runtime name"):
+		out.Code, out.Param, out.Hint = engine.CodeInvalidSpec, "runtime", "name one that the engine has (docker info lists them), or leave --runtime out"
 	case mentions(err, "setting rlimit"):
 		out.Code, out.Param, out.Hint = engine.CodeResourceLimit, "open_files", "the engine's own limit is lower: raise LimitNOFILE of its service"
 	case mentions(err, "executable file not found", "no such file or directory: unknown", "exec format error", "permission denied: unknown"):

@@ -28,7 +28,12 @@ func isolation(found container.InspectResponse, daemon *system.Info) engine.Isol
 		Memory:          memoryAxis(host.Memory, host.MemorySwap),
 		CPU:             cpuAxis(host.NanoCPUs, host.CPUQuota, host.CPUPeriod),
 		OpenFiles:       openFilesAxis(host),
+		FileSize:        fileSizeAxis(host),
+		CoreDumps:       coreDumpsAxis(host),
+		Tmpfs:           tmpfsAxis(host),
 		IPC:             ipcAxis(string(host.IpcMode)),
+		Cgroup:          cgroupAxis(host.CgroupnsMode),
+		MaskedPaths:     maskedPathsAxis(host),
 		Init:            initAxis(host),
 		Devices:         devicesAxis(host),
 		Mounts:          mountsAxis(found.Mounts),
@@ -135,12 +140,93 @@ func cpuAxis(nano, quota, period int64) engine.Axis {
 }
 
 func openFilesAxis(host *container.HostConfig) engine.Axis {
-	for _, limit := range host.Ulimits {
-		if limit.Name == "nofile" && limit.Hard > 0 {
-			return axis(engine.HardEnforced, strconv.FormatInt(limit.Hard, 10))
-		}
+	if hard, ok := ulimit(host, "nofile"); ok && hard > 0 {
+		return axis(engine.HardEnforced, strconv.FormatInt(hard, 10))
 	}
 	return axis(engine.RuntimeShaped, "the engine's default")
+}
+
+func fileSizeAxis(host *container.HostConfig) engine.Axis {
+	if hard, ok := ulimit(host, "fsize"); ok && hard > 0 {
+		return axis(engine.HardEnforced, strconv.FormatInt(hard, 10))
+	}
+	return axis(engine.NotEnforced, "unlimited")
+}
+
+func coreDumpsAxis(host *container.HostConfig) engine.Axis {
+	switch hard, ok := ulimit(host, "core"); {
+	case ok && hard == 0:
+		return axis(engine.HardEnforced, "none")
+	case ok && hard > 0:
+		return axis(engine.RuntimeShaped, strconv.FormatInt(hard, 10))
+	}
+	return axis(engine.NotEnforced, "unlimited")
+}
+
+// ulimit returns the hard limit that the container has by its own settings; a
+// negative one is no limit.
+func ulimit(host *container.HostConfig, name string) (hard int64, ok bool) {
+	for _, limit := range host.Ulimits {
+		if limit.Name == name {
+			return limit.Hard, true
+		}
+	}
+	return 0, false
+}
+
+func tmpfsAxis(host *container.HostConfig) engine.Axis {
+	level, values := engine.HardEnforced, make([]string, 0, len(host.Tmpfs)+1)
+	for target, options := range host.Tmpfs {
+		size, inodes := "unlimited", "unlimited"
+		for option := range strings.SplitSeq(options, ",") {
+			if value, ok := strings.CutPrefix(option, "size="); ok && value != "0" {
+				size = value
+			} else if value, ok := strings.CutPrefix(option, "nr_inodes="); ok && value != "0" {
+				inodes = value
+			}
+		}
+		if size == "unlimited" || inodes == "unlimited" {
+			level = engine.RuntimeShaped // the memory limit still bounds it
+		}
+		values = append(values, target+" "+size+"/"+inodes)
+	}
+	if host.ShmSize > 0 { // whose inodes only the memory limit bounds
+		values = append(values, "/dev/shm "+strconv.FormatInt(host.ShmSize, 10))
+	}
+	slices.Sort(values)
+	if len(values) == 0 {
+		values = append(values, "none")
+	}
+	return axis(level, strings.Join(values, ", "))
+}
+
+func cgroupAxis(mode container.CgroupnsMode) engine.Axis {
+	if mode.IsPrivate() {
+		return axis(engine.HardEnforced, string(mode))
+	}
+	return axis(engine.NotEnforced, "host")
+}
+
+// What a container could learn of the machine from /proc and /sys, or change
+// there.
+var (
+	mustMask     = []string{"/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware"}
+	mustReadOnly = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+)
+
+func maskedPathsAxis(host *container.HostConfig) engine.Axis {
+	value := fmt.Sprintf("%d hidden, %d read-only", len(host.MaskedPaths), len(host.ReadonlyPaths))
+	switch {
+	case host.Privileged || len(host.MaskedPaths)+len(host.ReadonlyPaths) == 0:
+		return axis(engine.NotEnforced, value)
+	case containsAll(host.MaskedPaths, mustMask) && containsAll(host.ReadonlyPaths, mustReadOnly):
+		return axis(engine.HardEnforced, value)
+	}
+	return axis(engine.RuntimeShaped, value)
+}
+
+func containsAll(list, wanted []string) bool {
+	return !slices.ContainsFunc(wanted, func(one string) bool { return !slices.Contains(list, one) })
 }
 
 func ipcAxis(mode string) engine.Axis {

@@ -13,6 +13,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/system"
+	"github.com/docker/go-units"
 
 	"holon/runner/engine"
 	"holon/state"
@@ -162,6 +163,14 @@ func TestIsolationOfLooseContainers(t *testing.T) {
 		"swap unlimited":  {host: container.HostConfig{Resources: container.Resources{Memory: 1 << 30, MemorySwap: -1}}, axis: func(i engine.Isolation) engine.Axis { return i.Memory }, want: engine.RuntimeShaped},
 		"no cpu limit":    {axis: func(i engine.Isolation) engine.Axis { return i.CPU }, want: engine.NotEnforced},
 		"no file limit":   {axis: func(i engine.Isolation) engine.Axis { return i.OpenFiles }, want: engine.RuntimeShaped},
+		"no file size":    {axis: func(i engine.Isolation) engine.Axis { return i.FileSize }, want: engine.NotEnforced},
+		"core dumps":      {axis: func(i engine.Isolation) engine.Axis { return i.CoreDumps }, want: engine.NotEnforced},
+		"some core dumps": {host: container.HostConfig{Resources: container.Resources{Ulimits: []*units.Ulimit{{Name: "core", Hard: 1}}}}, axis: func(i engine.Isolation) engine.Axis { return i.CoreDumps }, want: engine.RuntimeShaped},
+		"endless tmpfs":   {host: container.HostConfig{Tmpfs: map[string]string{"/tmp": "rw,nr_inodes=9"}}, axis: func(i engine.Isolation) engine.Axis { return i.Tmpfs }, want: engine.RuntimeShaped},
+		"endless inodes":  {host: container.HostConfig{Tmpfs: map[string]string{"/tmp": "size=9", "/run": "size=1,nr_inodes=1"}}, axis: func(i engine.Isolation) engine.Axis { return i.Tmpfs }, want: engine.RuntimeShaped},
+		"host cgroup":     {host: container.HostConfig{CgroupnsMode: "host"}, axis: func(i engine.Isolation) engine.Axis { return i.Cgroup }, want: engine.NotEnforced},
+		"nothing masked":  {axis: func(i engine.Isolation) engine.Axis { return i.MaskedPaths }, want: engine.NotEnforced},
+		"little masked":   {host: container.HostConfig{MaskedPaths: []string{"/proc/kcore"}, ReadonlyPaths: mustReadOnly}, axis: func(i engine.Isolation) engine.Axis { return i.MaskedPaths }, want: engine.RuntimeShaped},
 		"shareable ipc":   {host: container.HostConfig{IpcMode: "shareable"}, axis: func(i engine.Isolation) engine.Axis { return i.IPC }, want: engine.RuntimeShaped},
 		"host ipc":        {host: container.HostConfig{IpcMode: "host"}, axis: func(i engine.Isolation) engine.Axis { return i.IPC }, want: engine.NotEnforced},
 		"host processes":  {host: container.HostConfig{PidMode: "host", Init: &yes}, axis: func(i engine.Isolation) engine.Axis { return i.Init }, want: engine.NotEnforced},

@@ -35,10 +35,17 @@ func (r Rig) testDefaults(t *testing.T) {
 		User: hard("12345:23456"), Capabilities: hard("none"), NoNewPrivileges: hard("true"), Seccomp: hard("default"),
 		ReadOnlyRoot: hard("true"), Network: hard("none"), Pids: hard(strconv.Itoa(engine.DefaultPids)),
 		Memory: hard(strconv.Itoa(engine.DefaultMemory)), CPU: hard("0.5"), OpenFiles: hard(strconv.Itoa(engine.DefaultOpenFiles)),
-		IPC: hard("private"), Init: hard("program"), Devices: hard("none"), Mounts: hard("/ro ro, /rw rw"),
+		FileSize: hard(strconv.Itoa(engine.DefaultFileSize)), CoreDumps: hard("none"),
+		Tmpfs: hard("/dev/shm 67108864, /home/agent 536870912/131072, /run 67108864/16384, /tmp 1073741824/262144"),
+		IPC:   hard("private"), Cgroup: hard("private"), Init: hard("program"), Devices: hard("none"), Mounts: hard("/ro ro, /rw rw"),
 	}
-	if got := b.inspect(t, h).Isolation; got != want {
+	got := b.inspect(t, h).Isolation
+	want.MaskedPaths = hard(got.MaskedPaths.Value) // how many there are depends on the engine
+	if got != want {
 		t.Errorf("read back:\n%+v\nwant:\n%+v", got, want)
+	}
+	if weak := got.Weak(spec); len(weak) > 0 {
+		t.Errorf("weaker than asked for: %v", weak)
 	}
 
 	seen := b.report(t, renamed(spec))
@@ -58,8 +65,13 @@ func (r Rig) testDefaults(t *testing.T) {
 	if !slices.Equal(seen.Interfaces, []string{"lo"}) {
 		t.Errorf("network interfaces = %v, want lo alone", seen.Interfaces)
 	}
-	if seen.PID != 1 || seen.OpenFiles != engine.DefaultOpenFiles || seen.CoreSize != 0 {
-		t.Errorf("pid %d, open files %d, core size %d", seen.PID, seen.OpenFiles, seen.CoreSize)
+	if seen.PID != 1 || seen.OpenFiles != engine.DefaultOpenFiles || seen.CoreSize != 0 || seen.FileSize != engine.DefaultFileSize {
+		t.Errorf("pid %d, open files %d, core size %d, file size %d", seen.PID, seen.OpenFiles, seen.CoreSize, seen.FileSize)
+	}
+	for target, inodes := range map[string]uint64{"/tmp": 262144, "/run": 16384, engine.Home: 131072} {
+		if seen.Inodes[target] != inodes {
+			t.Errorf("%s has %d inodes, want %d", target, seen.Inodes[target], inodes)
+		}
 	}
 	known := []string{"console", "core", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"}
 	for _, device := range seen.Devices {
@@ -73,11 +85,18 @@ func (r Rig) testLoosened(t *testing.T) {
 	b := r.open(t)
 	spec := b.spec("report")
 	spec.WritableRoot, spec.Memory, spec.PidsLimit = true, engine.Unlimited, engine.Unlimited
-	spec.User = &engine.User{}
+	spec.User, spec.FileSize = &engine.User{}, engine.Unlimited
 	h := b.start(t, spec)
 	b.wait(t, h)
 	loose := map[string]engine.Axis{}
-	for name, axis := range b.inspect(t, h).Isolation.Axes() {
+	got := b.inspect(t, h).Isolation
+	if weak := got.Weak(spec); len(weak) > 0 {
+		t.Errorf("weaker than asked for: %v", weak)
+	}
+	if cpus, err := strconv.ParseFloat(got.CPU.Value, 64); err != nil || cpus <= 0 || cpus > engine.DefaultNanoCPUs/1e9 {
+		t.Errorf("CPUs without being asked for any: %+v", got.CPU)
+	}
+	for name, axis := range got.Axes() {
 		if axis.Level != engine.HardEnforced {
 			loose[name] = axis
 		}
@@ -85,7 +104,7 @@ func (r Rig) testLoosened(t *testing.T) {
 	want := map[string]engine.Axis{
 		"user": {Level: engine.RuntimeShaped, Value: "0:0"}, "read_only_root": {Level: engine.NotEnforced, Value: "false"},
 		"pids": {Level: engine.NotEnforced, Value: "unlimited"}, "memory": {Level: engine.NotEnforced, Value: "unlimited"},
-		"cpu": {Level: engine.NotEnforced, Value: "unlimited"},
+		"file_size": {Level: engine.NotEnforced, Value: "unlimited"},
 	}
 	for name, axis := range loose {
 		if want[name] != axis {

@@ -119,6 +119,15 @@ func describe() report.Report {
 	r.OpenFiles = limit.Max
 	check(syscall.Getrlimit(syscall.RLIMIT_CORE, &limit))
 	r.CoreSize = limit.Max
+	check(syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
+	r.FileSize = limit.Max
+	r.Inodes = map[string]uint64{}
+	for _, dir := range []string{"/tmp", "/run", "/home/agent"} {
+		var fs syscall.Statfs_t
+		if syscall.Statfs(dir, &fs) == nil {
+			r.Inodes[dir] = fs.Files
+		}
+	}
 	devices, _ := os.ReadDir("/dev")
 	for _, d := range devices {
 		r.Devices = append(r.Devices, d.Name())

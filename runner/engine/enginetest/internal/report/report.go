@@ -13,5 +13,7 @@ type Report struct {
 	Writable      map[string]bool   // by directory
 	OpenFiles     uint64
 	CoreSize      uint64
-	Devices       []string // names in /dev
+	FileSize      uint64
+	Inodes        map[string]uint64 // of the file system at a directory
+	Devices       []string          // names in /dev
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,9 +20,9 @@ type DiffOptions struct {
 	// Patch is the file that receives the patch, replaced when it exists. The
 	// patch is empty when nothing changed.
 	Patch string
-	// Objects, when set, becomes an object directory with the contents that
-	// the patch starts from and that the user's repository may lack, such as
-	// uncommitted files. Apply needs them for a three-way merge.
+	// Objects, when set, becomes an object directory with what the user's
+	// repository may lack of the base, such as uncommitted files, which Apply
+	// needs for a three-way merge, and of the result, which Checkout needs.
 	Objects string
 }
 
@@ -35,6 +36,14 @@ type Diff struct {
 	BaseCommit string       `json:"base_commit,omitempty"`
 	BaseTree   string       `json:"base_tree"`
 	ResultTree string       `json:"result_tree"`
+	History    *History     `json:"history,omitempty"` // the agent's own commits, when it made some
+}
+
+// History is what the agent committed itself, on the branch that it left
+// checked out.
+type History struct {
+	Commit  string `json:"commit,omitempty"` // the last one; empty when they were not kept
+	Commits int    `json:"commits"`          // above the base
 }
 
 // FileChange is one path of a Diff.
@@ -97,7 +106,8 @@ func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 	if err := diff.write(ctx, repo); err != nil {
 		return nil, err
 	}
-	return diff, diff.saveBase(ctx, t.base, options.Objects)
+	diff.warnExecuted()
+	return diff, t.saveObjects(ctx, diff, repo, options.Objects)
 }
 
 // resultRepository makes a fresh repository for the objects of this diff.
@@ -279,15 +289,61 @@ func parseNumstat(line string, next func() string, change *FileChange) error {
 	return errors.Join(addedErr, deletedErr)
 }
 
-// saveBase packs the contents the patch starts from as far as they are ours
-// alone; what base borrows stays where it is.
-func (d *Diff) saveBase(ctx context.Context, base repository, objects string) error {
-	if objects == "" {
+// saveObjects keeps what the patch starts from and, of a repository, all that
+// Checkout makes a commit of. Only a plain directory's base is packed anew: it
+// holds every file of the directory, of which the changed ones are enough.
+func (t *Tree) saveObjects(ctx context.Context, d *Diff, result repository, objects string) error {
+	if objects == "" || len(d.Files) == 0 {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Join(objects, "pack"), 0o700); err != nil {
-		return fmt.Errorf("save base: %w", err)
+		return fmt.Errorf("save objects: %w", err)
 	}
+	if t.info.Kind == KindCopy {
+		return d.saveBase(ctx, t.base, objects)
+	}
+	for _, from := range []repository{t.base, result} {
+		if err := linkObjects(from.objects(), objects); err != nil {
+			return fmt.Errorf("save objects: %w", err)
+		}
+	}
+	return nil
+}
+
+// linkObjects gives the objects of a repository of ours a second place.
+// Objects never change, so a link is as good as a copy and costs no space.
+func linkObjects(from, to string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, relative)
+		switch {
+		case relative == "info":
+			return filepath.SkipDir
+		case d.IsDir():
+			return os.MkdirAll(target, 0o700)
+		case !d.Type().IsRegular() || strings.HasPrefix(d.Name(), "tmp_"):
+			return nil
+		}
+		err = os.Link(path, target)
+		if errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+		if err != nil { // another disk, or one without links
+			return copyFile(path, target)
+		}
+		return nil
+	})
+}
+
+// saveBase packs the contents the patch starts from as far as they are ours
+// alone; what base borrows stays where it is.
+func (d *Diff) saveBase(ctx context.Context, base repository, objects string) error {
 	var ids strings.Builder
 	for _, change := range d.Files {
 		if change.oldID != "" {

@@ -25,6 +25,7 @@ import (
 //	skills/          installed skills and their pins
 //	cache/           what can be made again
 //	ipc/<run_id>/    sockets shared with the run's container
+//	worktrees/       working trees that `holon checkout` made
 //
 // The zero Home is not usable.
 type Home struct{ dir string }
@@ -119,6 +120,10 @@ func (h Home) SkillsDir() string { return filepath.Join(h.dir, "skills") }
 
 // CacheDir holds what can be made again, working trees for one.
 func (h Home) CacheDir() string { return filepath.Join(h.dir, "cache") }
+
+// WorktreesDir holds the working trees of runs that were checked out. They are
+// registered in the user's repositories and hold the user's work: never a cache.
+func (h Home) WorktreesDir() string { return filepath.Join(h.dir, "worktrees") }
 
 // IPCDir is where the sockets of one run lie. It is beside the run's directory
 // rather than within to keep their paths short: they may have 107 bytes. The

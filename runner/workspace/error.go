@@ -28,6 +28,13 @@ const (
 	CodePatchConflict    = "patch_conflict"    // the patch does not merge with the user's files
 	CodeWouldOverwrite   = "would_overwrite"   // the patch creates a file that exists untracked
 	CodeChangedMeanwhile = "changed_meanwhile" // the user's files changed while the patch was applied
+	CodeNotARepository   = "not_a_repository"  // a plain directory where a branch is asked for
+	CodeNothingChanged   = "nothing_changed"   // a run without a result to check out
+	CodeBranchExists     = "branch_exists"     // the branch to make exists
+	CodePathExists       = "path_exists"       // something is where the working tree should go
+	CodeCheckedOut       = "checked_out"       // the run's result is checked out elsewhere
+	CodeUnsafeObjects    = "unsafe_objects"    // objects that don't pass git's strict checks
+	CodeWorktreeInUse    = "worktree_in_use"   // a working tree that must not be removed; the message says why
 	CodeDiskFull         = "disk_full"         // no space or quota left
 	CodePermission       = "permission_denied" // the file system refused
 	CodeCancelled        = "cancelled"         // the context ended first
@@ -98,6 +105,8 @@ func isFull(err error) bool {
 	return ok && slices.ContainsFunc([]string{"no space left on device", "out of diskspace", "disk quota exceeded"},
 		func(text string) bool { return strings.Contains(strings.ToLower(failed.stderr), text) })
 }
+
+func asGitError(err error) (*gitError, bool) { return errors.AsType[*gitError](err) }
 
 func invalidOption(param, format string, args ...any) *Error {
 	return &Error{Code: CodeInvalidOption, Param: param, Message: fmt.Sprintf(format, args...)}

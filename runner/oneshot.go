@@ -88,7 +88,7 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 	defer run.Close() // frees the lease; the manifest is written by then
 	o.results = run.OutputDir()
 	r := &oneShot{OneShot: o, run: run, manifest: &state.Manifest{
-		Schema: state.ManifestSchema, RunID: id, Name: o.Name, StartedAt: turns.At(started),
+		Schema: state.ManifestSchema, RunID: id, Name: o.Name, Task: title(o.Turn.Prompt), StartedAt: turns.At(started),
 		Model: o.Session.Model, Image: o.Session.Image, HolonVersion: o.Version,
 		Engine: state.Engine{Name: o.Session.Engine.Name()},
 		Limits: state.Limits{TimeoutMS: o.Turn.Timeout.Milliseconds(), MaxRounds: cmp.Or(o.Turn.MaxRounds, DefaultMaxRounds)},
@@ -120,6 +120,16 @@ func (r *oneShot) discard() error {
 		err = errors.Join(err, os.Remove(out)) // made by us or empty before; never more than that
 	}
 	return err
+}
+
+// title is the first line of a prompt that says something.
+func title(prompt string) string {
+	for line := range strings.Lines(prompt) {
+		if line = OneLine(line, 72); line != "" {
+			return line
+		}
+	}
+	return ""
 }
 
 // treeName names the tree inside the container after the user's directory, so

@@ -42,6 +42,7 @@ type Manifest struct {
 	Schema       string           `json:"schema"`
 	RunID        string           `json:"run_id"`
 	Name         string           `json:"name"`
+	Task         string           `json:"task"` // first line of the prompt, shortened
 	Status       Status           `json:"status"`
 	Outcome      Outcome          `json:"outcome"`
 	ExitCode     int              `json:"exit_code"` // Outcome.ExitCode

@@ -113,7 +113,7 @@ func TestOutcomeExitCodes(t *testing.T) {
 func manifest() *state.Manifest {
 	at := turns.At(time.Date(2026, 11, 21, 10, 0, 0, 123e6, time.UTC))
 	return &state.Manifest{
-		Schema: state.ManifestSchema, RunID: "run_01kahx", Name: "fix <it>", Status: state.StatusCompleted, Outcome: state.OutcomeSuccess,
+		Schema: state.ManifestSchema, RunID: "run_01kahx", Name: "fix <it>", Task: "fix it all", Status: state.StatusCompleted, Outcome: state.OutcomeSuccess,
 		StartedAt: at, CompletedAt: at, Model: "scripted/demo", HolonVersion: "1.2.3", Image: "holon/base:latest",
 		Timings: state.Timings{PrepareMS: 1, StartMS: 2, TurnMS: 3, CollectMS: 4, StopMS: 5, TotalMS: 15},
 		Usage:   &responses.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15},
@@ -135,6 +135,7 @@ func TestManifestWire(t *testing.T) {
   "schema": "holon.run/1",
   "run_id": "run_01kahx",
   "name": "fix <it>",
+  "task": "fix it all",
   "status": "completed",
   "outcome": "success",
   "exit_code": 0,
@@ -237,7 +238,7 @@ func TestManifestEmpty(t *testing.T) {
 			t.Errorf("%s = %s, want %s", key, keys[key], want)
 		}
 	}
-	if len(keys) != 21 {
+	if len(keys) != 22 {
 		t.Errorf("%d keys", len(keys))
 	}
 	if back, err := state.DecodeManifest(text); err != nil || back.Isolation != nil || back.Workspace != nil {

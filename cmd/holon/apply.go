@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -70,15 +70,12 @@ func runApply(ctx context.Context, o *applyOptions) error {
 	if entry.Manifest == nil {
 		return &runner.Error{Code: "run_not_finished", Param: "RUN", Message: fmt.Sprintf("run %s is %s and has no result", entry.ID, entry.Status()), Hint: "wait for its end, or start it again"}
 	}
-	dir := o.Workspace
+	info, diff := collected(entry.Manifest)
+	dir := cmp.Or(o.Workspace, info.Path)
 	if dir == "" {
-		var info workspace.Info
-		if err := json.Unmarshal(entry.Manifest.Workspace, &info); err != nil || info.Path == "" {
-			return usageError{errors.New("--workspace: the run does not say what it was made from; name the directory")}
-		}
-		dir = info.Path
+		return usageError{errors.New("--workspace: the run does not say what it was made from; name the directory")}
 	}
-	if len(changes(entry.Manifest)) == 0 {
+	if diff == nil || len(diff.Files) == 0 {
 		fmt.Fprintf(o.streams.Err, "holon: run %s changed no file\n", entry.ID)
 		return nil
 	}
@@ -93,14 +90,12 @@ func runApply(ctx context.Context, o *applyOptions) error {
 		}
 		return err
 	}
-	return o.show(entry.ID, result)
+	return o.show(entry.ID, result, diff.Warnings)
 }
 
-func (o *applyOptions) show(id string, result *workspace.ApplyResult) error {
+func (o *applyOptions) show(id string, result *workspace.ApplyResult, warnings []workspace.Warning) error {
 	if o.JSON {
-		enc := json.NewEncoder(o.streams.Out)
-		enc.SetEscapeHTML(false)
-		return enc.Encode(result)
+		return printJSON(o.streams, result)
 	}
 	for _, path := range result.Written {
 		fmt.Fprintf(o.streams.Out, "  written  %s\n", runner.OneLine(path, 500))
@@ -108,6 +103,7 @@ func (o *applyOptions) show(id string, result *workspace.ApplyResult) error {
 	for _, path := range result.Deleted {
 		fmt.Fprintf(o.streams.Out, "  deleted  %s\n", runner.OneLine(path, 500))
 	}
+	showExecuted(o.streams, warnings)
 	fmt.Fprintf(o.streams.Err, "applied %s to %s; nothing is committed\n", id, result.Path)
 	return nil
 }

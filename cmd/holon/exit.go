@@ -57,7 +57,7 @@ func describe(err error) state.Failure {
 		}
 	}
 	f := runner.Describe(err)
-	if _, ok := errors.AsType[*workspace.Error](err); ok && !strings.HasPrefix(f.Param, "--") {
+	if _, ok := errors.AsType[*workspace.Error](err); ok && !strings.HasPrefix(f.Param, "--") && f.Param != "RUN" {
 		f.Param = "--workspace" // a path, which the message names
 	}
 	if flag, ok := flagsOfFields[f.Param]; ok {
@@ -111,9 +111,10 @@ func exitCode(err error) int {
 	}
 	if e, ok := errors.AsType[*workspace.Error](err); ok {
 		switch e.Code {
-		case workspace.CodeNotADirectory, workspace.CodeBareRepository, workspace.CodeInvalidOption:
+		case workspace.CodeNotADirectory, workspace.CodeBareRepository, workspace.CodeInvalidOption, workspace.CodeNotARepository, workspace.CodeNothingChanged:
 			return usage
-		case workspace.CodePatchConflict, workspace.CodeWouldOverwrite, workspace.CodeInvalidPatch:
+		case workspace.CodePatchConflict, workspace.CodeWouldOverwrite, workspace.CodeInvalidPatch, workspace.CodeBranchExists, workspace.CodePathExists,
+			workspace.CodeCheckedOut, workspace.CodeUnsafeObjects, workspace.CodeWorktreeInUse:
 			return state.OutcomeFailure.ExitCode()
 		}
 		return state.OutcomeRefused.ExitCode()

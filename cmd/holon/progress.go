@@ -9,6 +9,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner"
+	"holon/runner/workspace"
 	"holon/state"
 )
 
@@ -177,6 +178,9 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 	p.println("results  " + dir)
 	if len(files) > 0 {
 		p.println("apply    holon apply " + m.RunID)
+		if info, _ := collected(m); info.Kind == workspace.KindGit {
+			p.println("branch   holon checkout " + m.RunID)
+		}
 	}
 }
 

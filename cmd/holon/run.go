@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -396,11 +395,8 @@ func (o *runOptions) show(shot *runner.OneShot, m *state.Manifest, view *progres
 
 // changes reads from a manifest what the run changed.
 func changes(m *state.Manifest) (files []workspace.FileChange) {
-	var ws struct {
-		Changes *workspace.Diff `json:"changes"`
+	if _, diff := collected(m); diff != nil {
+		return diff.Files
 	}
-	if json.Unmarshal(m.Workspace, &ws) != nil || ws.Changes == nil {
-		return nil
-	}
-	return ws.Changes.Files
+	return nil
 }

@@ -56,7 +56,7 @@ func checkKeys(t *testing.T, r result) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{
-		"schema", "run_id", "name", "status", "outcome", "exit_code", "started_at", "completed_at", "timings", "model", "usage",
+		"schema", "run_id", "name", "task", "status", "outcome", "exit_code", "started_at", "completed_at", "timings", "model", "usage",
 		"engine", "image", "limits", "isolation", "workspace", "turn", "artifacts", "warnings", "error", "holon_version",
 	} {
 		if _, ok := m[key]; !ok {

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"holon/runner"
+	"holon/runner/workspace"
+	"holon/state"
+	"holon/state/files"
+)
+
+// checkoutOptions are what `holon checkout` was asked to do.
+type checkoutOptions struct {
+	streams Streams
+	host
+	Run       string
+	Workspace string
+	Branch    string
+	Path      string
+	History   bool
+	JSON      bool
+
+	Remove       bool
+	Save         bool
+	DeleteBranch bool
+}
+
+// newCheckoutCommand makes `holon checkout`.
+func newCheckoutCommand(streams Streams, do func(context.Context, *checkoutOptions) error) *cobra.Command {
+	opts := &checkoutOptions{streams: streams}
+	cmd := &cobra.Command{
+		Use:   "checkout [flags] RUN",
+		Short: "Make the result of a run a branch with a working tree",
+		Long: `Make the result of a run a branch of the repository that it was made from, on the
+commit it started from, and a working tree of that branch (git worktree). Your
+own files, index, branches and configuration are not touched.
+
+RUN is a run's id, the beginning of one, or "last". The path of the working tree
+is printed; asked again, the same. With --remove the working tree goes, unless
+something in it would be lost; the branch stays.`,
+		Example: `  cd "$(holon checkout last)"
+  holon checkout --branch fix-login --path ../fix-login last
+  holon checkout --remove last`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := opts.complete(cmd, args)
+			if err == nil {
+				err = do(cmd.Context(), opts)
+			}
+			if err != nil && opts.JSON {
+				return jsonError{err}
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&opts.Branch, "branch", "", "`name` of the new branch (default holon/ and the run's name or id)")
+	f.StringVar(&opts.Path, "path", "", "`directory` for the working tree (default below HOLON_HOME/worktrees)")
+	f.StringVar(&opts.Workspace, "workspace", "", "`directory` in another clone of the repository (default where the run was made)")
+	f.BoolVar(&opts.History, "history", false, "keep the agent's own commits below the result; default is one commit")
+	f.BoolVar(&opts.Remove, "remove", false, "remove the working tree; the branch stays")
+	f.BoolVar(&opts.Save, "save", false, "with --remove: keep uncommitted changes as a patch in the run's directory")
+	f.BoolVar(&opts.DeleteBranch, "delete-branch", false, "with --remove: delete the branch if nothing is lost by it")
+	f.BoolVar(&opts.JSON, "json", false, "print what was made as JSON")
+	return cmd
+}
+
+// complete checks the arguments.
+func (o *checkoutOptions) complete(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usageError{errors.New(`RUN: is one argument; give a run's id, the beginning of it, or "last"`)}
+	}
+	o.Run = args[0]
+	for _, name := range []string{"branch", "path", "workspace", "history"} {
+		if o.Remove && cmd.Flags().Changed(name) {
+			return usageError{fmt.Errorf("--%s: goes not with --remove; leave one of them out", name)}
+		}
+	}
+	for _, name := range []string{"save", "delete-branch"} {
+		if !o.Remove && cmd.Flags().Changed(name) {
+			return usageError{fmt.Errorf("--%s: is about removing; give --remove too", name)}
+		}
+	}
+	if cmd.Flags().Changed("branch") && o.Branch == "" {
+		return usageError{errors.New("--branch: is empty; name a branch, or leave it out")}
+	}
+	if o.Path != "" {
+		path, err := filepath.Abs(o.Path)
+		if err != nil {
+			return usageError{fmt.Errorf("--path: %w; name a directory", err)}
+		}
+		o.Path = path
+	}
+	return loadEnv(&o.host)
+}
+
+// runCheckout does what `holon checkout` was asked to do.
+func runCheckout(ctx context.Context, o *checkoutOptions) error {
+	home, err := state.FindHome(o.Home, o.UserHome)
+	if err != nil {
+		return err
+	}
+	entry, err := files.New(home).Open(ctx, o.Run)
+	if err != nil {
+		return err
+	}
+	if o.Remove {
+		return o.remove(ctx, entry)
+	}
+	m := entry.Manifest
+	if m == nil {
+		return &runner.Error{Code: "run_not_finished", Param: "RUN", Message: fmt.Sprintf("run %s is %s and has no result", entry.ID, entry.Status()), Hint: "wait for its end, or start it again"}
+	}
+	info, diff := collected(m)
+	if diff == nil {
+		return &runner.Error{Code: "nothing_collected", Param: "RUN", Message: "no change of run " + entry.ID + " was collected", Hint: "its summary says why; start it again"}
+	}
+	if len(diff.Files) == 0 {
+		fmt.Fprintf(o.streams.Err, "holon: run %s changed no file; there is nothing to check out\n", entry.ID)
+		return nil
+	}
+	result, err := workspace.Checkout(ctx, workspace.CheckoutOptions{
+		Run: entry.ID, RunDir: entry.Dir, Objects: filepath.Join(entry.Dir, runner.ObjectsDir), Info: info, Diff: *diff,
+		Dir: cmp.Or(o.Workspace, info.Path), Name: m.Name, Title: cmp.Or(m.Task, m.Name, "Run "+entry.ID), At: m.CompletedAt.Time(), History: o.History,
+		Branch: o.Branch, Path: o.Path, Default: home.WorktreesDir(),
+	})
+	if err != nil {
+		return err
+	}
+	return o.show(result)
+}
+
+// collected reads from a manifest what the run started from and what it
+// changed; nil when nothing was collected.
+func collected(m *state.Manifest) (workspace.Info, *workspace.Diff) {
+	var ws struct {
+		workspace.Info
+		Changes *workspace.Diff `json:"changes"`
+	}
+	if json.Unmarshal(m.Workspace, &ws) != nil {
+		return workspace.Info{}, nil
+	}
+	return ws.Info, ws.Changes
+}
+
+// show prints the path of the working tree, for the shell, and the rest for the
+// person.
+func (o *checkoutOptions) show(r *workspace.CheckoutResult) error {
+	if o.JSON {
+		return printJSON(o.streams, r)
+	}
+	say := func(format string, args ...any) { fmt.Fprintf(o.streams.Err, format+"\n", args...) }
+	base := "a new root"
+	if r.Base != "" {
+		base = r.Base[:12]
+	}
+	was := ""
+	if r.Existing {
+		was = "  (already checked out)"
+	}
+	say("branch   %s: %s on %s%s", runner.OneLine(r.Branch, 300), count(r.Commits, "commit"), base, was)
+	showExecuted(o.streams, r.Warnings)
+	say("remove   holon checkout --remove %s", r.Run)
+	_, err := fmt.Fprintln(o.streams.Out, runner.OneLine(r.Path, 5000))
+	return err
+}
+
+// showExecuted names the changed files that programs act on by themselves.
+func showExecuted(streams Streams, warnings []workspace.Warning) {
+	shown := 0
+	for _, w := range warnings {
+		if w.Code != workspace.WarnExecuted {
+			continue
+		}
+		if shown++; shown > 10 {
+			fmt.Fprintln(streams.Err, "  … and more, see the run's summary")
+			return
+		}
+		if shown == 1 {
+			fmt.Fprintln(streams.Err, "this change contains files that programs execute; read them first:")
+		}
+		fmt.Fprintf(streams.Err, "  %s\n", runner.OneLine(w.Path, 300))
+	}
+}
+
+func (o *checkoutOptions) remove(ctx context.Context, entry *files.Entry) error {
+	result, err := workspace.Remove(ctx, workspace.RemoveOptions{RunDir: entry.Dir, Save: o.Save, DeleteBranch: o.DeleteBranch})
+	if err != nil {
+		return err
+	}
+	if result == nil {
+		fmt.Fprintf(o.streams.Err, "holon: run %s is not checked out\n", entry.ID)
+		return nil
+	}
+	if o.JSON {
+		return printJSON(o.streams, result)
+	}
+	kept := "kept"
+	if result.BranchDeleted {
+		kept = "deleted"
+	}
+	fmt.Fprintf(o.streams.Err, "removed %s; the branch %s is %s\n", runner.OneLine(result.Path, 5000), runner.OneLine(result.Branch, 300), kept)
+	if result.Saved != "" {
+		fmt.Fprintf(o.streams.Err, "uncommitted changes are in %s\n", result.Saved)
+	}
+	return nil
+}
+
+func printJSON(streams Streams, v any) error {
+	enc := json.NewEncoder(streams.Out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}

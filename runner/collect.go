@@ -51,7 +51,7 @@ func (s *Session) collectTurn(ctx context.Context, turnID, dst string, reserved 
 		return nil, fmt.Errorf("open the output directory: %w", err)
 	}
 	defer to.Close()
-	c := &collector{src: src, dst: to, reserved: reserved}
+	c := &collector{src: src, dst: to, reserved: reserved, again: s.resumed}
 	if err := c.folder(ctx, ".", 0); err != nil {
 		return c.warnings, fmt.Errorf("collect the turn directory: %w", err)
 	}
@@ -61,6 +61,7 @@ func (s *Session) collectTurn(ctx context.Context, turnID, dst string, reserved 
 type collector struct {
 	src, dst *os.Root
 	reserved []string
+	again    bool // files that a broken-off attempt copied are replaced
 	files    int
 	bytes    int64
 	warnings []string
@@ -141,6 +142,11 @@ func (c *collector) file(path string) error {
 		return nil
 	}
 	out, err := c.dst.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if c.again && errors.Is(err, fs.ErrExist) {
+		if err = c.dst.Remove(path); err == nil {
+			out, err = c.dst.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -175,6 +181,28 @@ func settleTurn(dir string, gone *responses.Error) (*responses.Response, error) 
 		return nil, err
 	}
 	return resp, durable.WriteFile(filepath.Join(dir, turns.RecordFile), data, 0o600)
+}
+
+// readEnd returns the final response of a turn whose record has an end, from the
+// directory that was collected; nil when there is none.
+func readEnd(dir string) (*responses.Response, error) {
+	rec, err := readTurnRecord(dir)
+	if err != nil || !rec.Status.Terminal() {
+		return nil, err
+	}
+	data, err := readBounded(filepath.Join(dir, turns.EventsFile), maxEventsFile)
+	if err != nil {
+		return nil, fmt.Errorf("read the turn's events: %w", err)
+	}
+	data = bytes.TrimSuffix(data, []byte{'\n'})
+	ev, err := responses.DecodeEvent(data[bytes.LastIndexByte(data, '\n')+1:])
+	if err != nil {
+		return nil, fmt.Errorf("read the turn's last event: %w", err)
+	}
+	if ev.Response == nil || ev.Response.ID != rec.ResponseID || !ev.Response.Status.Terminal() {
+		return nil, errors.New("the turn's last event is no end")
+	}
+	return ev.Response, nil
 }
 
 // maxRecordFile bounds what is read of turn.json and of the event file.

@@ -23,6 +23,7 @@ const (
 	CodeBadStream     Code = "bad_stream"
 	CodeInterrupted   Code = "interrupted"
 	CodeDeadline      Code = "deadline_exceeded"
+	CodeNotStarted    Code = "not_started" // of a run that was killed before its turn was accepted
 	CodeDiskFull      Code = responses.CodeDiskFull
 	CodeUsage         Code = "invalid_option"
 	CodeCredentials   Code = responses.CodeMissingCredentials

@@ -28,10 +28,15 @@ func (r *oneShot) judge(err error) {
 		return
 	}
 	switch turnErr := r.turn.Err; {
+	case r.recovered && turnErr != nil && !r.accepted && r.turn.Response == nil:
+		set(state.StatusInterrupted, state.OutcomeRefused, &state.Failure{Code: string(CodeNotStarted),
+			Message: "holon was killed before the turn began; nothing of it was run", Hint: "start it again"})
 	case r.turn.Interrupted: // whatever the turn made of it
 		set(state.StatusCancelled, state.OutcomeInterrupted, failed(ErrInterrupted))
 	case errors.Is(turnErr, ErrDeadline):
 		set(state.StatusIncomplete, state.OutcomeDeadline, failed(ErrDeadline))
+	case r.recovered && turnErr != nil:
+		set(state.StatusInterrupted, state.OutcomeInterrupted, failed(turnErr))
 	case turnErr != nil && r.turn.Response == nil: // agentd refused the request
 		set(state.StatusFailed, refusal(turnErr), failed(turnErr))
 	case turnErr != nil:
@@ -75,7 +80,11 @@ func (r *oneShot) judgeResponse(set func(state.Status, state.Outcome, *state.Fai
 			failure.Hint = "raise --timeout"
 			set(state.StatusIncomplete, state.OutcomeDeadline, failure)
 		case responses.ReasonShutdown:
-			set(state.StatusInterrupted, state.OutcomeFailure, failure)
+			outcome := state.OutcomeFailure
+			if r.recovered {
+				outcome = state.OutcomeInterrupted
+			}
+			set(state.StatusInterrupted, outcome, failure)
 		case responses.ReasonMaxRounds:
 			failure.Hint = "raise --max-rounds"
 			set(state.StatusIncomplete, state.OutcomeFailure, failure)

@@ -33,7 +33,7 @@ const (
 // reservedNames are those that nothing of a turn may have: the turn directory
 // is written by a container, and what the host reads back must be the host's.
 var reservedNames = []string{
-	DiffFile, SummaryFile, LogFile, ObjectsDir, sessionDir, state.ManifestFile, state.StartFile, state.LeaseFile,
+	DiffFile, SummaryFile, LogFile, ObjectsDir, sessionDir, state.ManifestFile, state.StartFile, state.LeaseFile, state.SessionFile,
 }
 
 // DefaultMaxRounds is how often a model may be asked in a turn that sets no
@@ -76,7 +76,7 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Session.User, o.Workspace.Owner = user, treeOwner(user)
+	o.Session.User, o.Workspace.Owner, o.Workspace.Claim = user, treeOwner(user), id
 	source, err := workspace.Open(ctx, o.Workspace)
 	if err != nil {
 		return nil, interruption(ctx, err)
@@ -97,12 +97,22 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 	r.Session.ID, r.Session.Source = id, source
 	r.Session.Dir, r.Session.SocketDir = filepath.Join(run.Dir(), sessionDir), o.Home.IPCDir(id)
 	r.Session.TreeName = treeName(source.Info())
-	err = r.execute(ctx)
+	r.Session.Mark, r.Turn.ID = r.record, responses.NewID(responses.PrefixTurn)
+	err = r.execute(ctx,
+		func(ctx context.Context) (*Session, error) { return Start(ctx, r.Session) },
+		func(ctx context.Context, s *Session) TurnResult { return s.Turn(ctx, r.Turn, r.Watch) })
 	if starting, ok := errors.AsType[*startError](err); ok && !o.Keep {
 		return nil, errors.Join(interruption(ctx, starting.error), r.discard())
 	}
-	return r.manifest, r.finish(ctx, err)
+	return r.manifest, r.conclude(ctx, err)
 }
+
+// unwatched is the Watcher of a run that nobody watches.
+type unwatched struct{}
+
+func (unwatched) Event(responses.Event)   {}
+func (unwatched) Fact(turns.RuntimeEvent) {}
+func (unwatched) Phase(string)            {}
 
 // interruption returns why ctx ended, which is then the reason for err.
 func interruption(ctx context.Context, err error) error {
@@ -115,7 +125,7 @@ func interruption(ctx context.Context, err error) error {
 // discard removes the directories of a run that did not start. Such a run
 // leaves no record: there is nothing in it that its error does not say.
 func (r *oneShot) discard() error {
-	err := files.RemoveAll(r.run.Dir())
+	err := r.run.Remove()
 	if out := r.run.OutputDir(); out != r.run.Dir() {
 		err = errors.Join(err, os.Remove(out)) // made by us or empty before; never more than that
 	}
@@ -152,45 +162,133 @@ type oneShot struct {
 	*OneShot
 	run      *files.Run
 	manifest *state.Manifest
+	session  *Session // nil before there is one
 	turn     TurnResult
 	diff     *workspace.Diff
 	info     workspace.Info
 	version  chan string // of the engine; receives once
+
+	recovered bool            // another process began the run
+	prior     *state.Manifest // what that process said of its end, nil if nothing
+	accepted  bool            // with recovered: agentd accepted the turn
 }
 
-// execute runs the phases. Its error is that of the phase that failed; what
-// came before is in r all the same.
-func (r *oneShot) execute(ctx context.Context) (err error) {
+// record writes down what the session holds by now, for whoever has to go on
+// when this process is killed.
+func (r *oneShot) record(s *Session) error {
+	rec := &Record{
+		Owner: thisProcess(), Engine: s.cfg.Engine.Name(), User: s.cfg.User, Dir: s.cfg.Dir, Sockets: s.sockets,
+		SessionID: s.id, TurnID: r.Turn.ID, Prompt: clip(r.Turn.Prompt, maxRecordedPrompt), Keep: r.Keep, Manifest: r.manifest,
+	}
+	if s.created {
+		rec.Handle = &s.handle
+	}
+	if s.tree != nil {
+		held := s.tree.Held()
+		rec.Tree = &held
+	}
+	return rec.write(r.run.Dir())
+}
+
+// clip shortens text to at most limit bytes of whole characters.
+func clip(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "…"
+}
+
+// execute runs the phases, with a session that begin makes or takes up and the
+// turn that it runs or joins. The session stays for conclude. The error is that
+// of the phase that failed; what came before is in r all the same.
+func (r *oneShot) execute(ctx context.Context, begin func(context.Context) (*Session, error), turn func(context.Context, *Session) TurnResult) (err error) {
 	r.Watch.Phase("prepare")
-	session, err := Start(ctx, r.Session)
-	if err != nil {
+	if r.session, err = begin(ctx); err != nil {
 		return &startError{err}
 	}
 	// From here on everything is undone and collected even if the user has had
 	// enough: nothing may be left behind or lost. Each step has its own bound.
 	finishing := context.WithoutCancel(ctx)
-	defer func() { err = errors.Join(err, session.Close(finishing), r.removeSession()) }()
-	r.manifest.Timings.PrepareMS, r.manifest.Timings.StartMS = session.Prepared.Milliseconds(), session.Started.Milliseconds()
-	if err := r.describeSession(finishing, session); err != nil {
+	if err := r.describeSession(finishing, r.session); err != nil {
 		return err
 	}
 	r.Watch.Phase("turn")
-	timed(&r.manifest.Timings.TurnMS, func() { r.turn = session.Turn(ctx, r.Turn, r.Watch) })
+	timed(&r.manifest.Timings.TurnMS, func() { r.turn = turn(ctx, r.session) })
 
 	r.Watch.Phase("stop")
-	timed(&r.manifest.Timings.StopMS, func() { err = r.stop(finishing, session) })
+	timed(&r.manifest.Timings.StopMS, func() { err = r.stop(finishing, r.session) })
 	if err != nil {
 		return err
 	}
 	r.Watch.Phase("collect")
-	timed(&r.manifest.Timings.CollectMS, func() { err = r.collect(finishing, session) })
+	timed(&r.manifest.Timings.CollectMS, func() { err = r.collect(finishing, r.session) })
 	return err
+}
+
+// conclude records how the run ended, and only then gives up what it holds: a
+// crash in between leaves things to be tidied up, but no run without an end. What
+// could not be collected is kept, for another attempt.
+func (r *oneShot) conclude(ctx context.Context, err error) error {
+	unsaved := r.session != nil && r.session.tree != nil && r.diff == nil
+	if unsaved {
+		r.manifest.Warnings = append(r.manifest.Warnings, OneLine("what was changed is not saved yet, and kept in "+r.session.tree.Dir()+"; holon gc tries again", 500))
+	}
+	finishing := context.WithoutCancel(ctx)
+	finishErr := r.finish(ctx, err)
+	err = nil
+	if keep := unsaved || finishErr != nil; r.session != nil && keep {
+		err = errors.Join(r.session.leaveTree(), r.session.Close(finishing))
+	} else if r.session != nil {
+		err = errors.Join(r.session.Close(finishing), r.removeSession())
+	}
+	switch {
+	case finishErr != nil:
+		return errors.Join(finishErr, err)
+	case err != nil: // session.json stays: there is something left for gc
+		return r.amend(err)
+	case unsaved:
+		return nil
+	}
+	return removeRecord(r.run.Dir())
+}
+
+// amend corrects the manifest of a run that could not give up what it held.
+func (r *oneShot) amend(err error) error {
+	m, f := r.manifest, Describe(err)
+	m.Warnings = append(m.Warnings, f.Message)
+	if m.Outcome == state.OutcomeSuccess {
+		m.Status, m.Outcome, m.ExitCode, m.Error = state.StatusFailed, state.OutcomeFailure, state.OutcomeFailure.ExitCode(), &f
+	}
+	return r.run.WriteManifest(m)
 }
 
 // describeSession puts into the manifest what runs and what confines it. The
 // engine's version is asked for beside the turn: nothing waits for it.
-func (r *oneShot) describeSession(ctx context.Context, s *Session) (err error) {
+func (r *oneShot) describeSession(ctx context.Context, s *Session) error {
+	if s.tree != nil {
+		r.info = s.tree.Info()
+	}
+	r.manifest.Warnings = append(r.manifest.Warnings, s.Warnings...)
+	if err := r.describeContainer(s); err != nil {
+		return err
+	}
+	r.version = make(chan string, 1)
+	go func() { // finish receives from it; Check has its own bound
+		info, err := s.cfg.Engine.Check(ctx)
+		if err != nil {
+			s.cfg.Log.Debug("the engine does not say its version", "err", err)
+		}
+		r.version <- info.Version
+	}()
+	return r.record(s)
+}
+
+func (r *oneShot) describeContainer(s *Session) (err error) {
 	m := r.manifest
+	if s.resumed && (len(m.Isolation) > 0 || !s.created) { // it was said by whoever started it, or nobody knows
+		return nil
+	}
+	m.Timings.PrepareMS, m.Timings.StartMS = s.Prepared.Milliseconds(), s.Started.Milliseconds()
 	m.Engine.ContainerID, m.Engine.Runtime = s.handle.ID, s.Runtime
 	if m.Isolation, err = json.Marshal(s.Isolation); err != nil {
 		return fmt.Errorf("describe the isolation: %w", err)
@@ -206,16 +304,6 @@ func (r *oneShot) describeSession(ctx context.Context, s *Session) (err error) {
 	if inForce(s.Isolation.CPU) { // which the engine may have chosen
 		m.Limits.CPUs, _ = strconv.ParseFloat(s.Isolation.CPU.Value, 64)
 	}
-	r.manifest.Warnings = append(r.manifest.Warnings, s.Warnings...)
-	r.info = s.tree.Info()
-	r.version = make(chan string, 1)
-	go func() { // finish receives from it; Check has its own bound
-		info, err := s.cfg.Engine.Check(ctx)
-		if err != nil {
-			s.cfg.Log.Debug("the engine does not say its version", "err", err)
-		}
-		r.version <- info.Version
-	}()
 	return nil
 }
 
@@ -267,7 +355,12 @@ func (r *oneShot) collect(ctx context.Context, s *Session) error {
 		}
 		if settled != nil {
 			r.turn.Response = settled
+		} else if r.recovered {
+			r.findEnd(s, out)
 		}
+	}
+	if s.tree == nil {
+		return nil
 	}
 	r.diff, err = s.tree.Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(out, DiffFile), Objects: filepath.Join(r.run.Dir(), ObjectsDir)})
 	if err != nil {
@@ -290,18 +383,26 @@ func (r *oneShot) removeSession() error {
 // finish records how the run ended.
 func (r *oneShot) finish(ctx context.Context, err error) error {
 	m := r.manifest
-	r.judge(err)
+	if r.prior == nil {
+		r.judge(err)
+	} else if err != nil {
+		return err // the manifest that is there says more
+	}
 	if r.version != nil {
 		m.Engine.Version = <-r.version
 	}
-	m.Turn = r.turnRef()
+	if r.prior == nil || r.turn.Response != nil {
+		m.Turn = r.turnRef()
+	}
 	if resp := r.turn.Response; resp != nil {
 		m.Usage = resp.Usage
 	}
 	if err := r.describeWorkspace(); err != nil {
 		return err
 	}
-	m.CompletedAt = turns.At(time.Now())
+	if r.prior == nil {
+		m.CompletedAt = turns.At(time.Now())
+	}
 	m.Timings.TotalMS = m.CompletedAt.Sub(m.StartedAt).Milliseconds()
 	out := r.run.OutputDir()
 	if err := os.WriteFile(filepath.Join(out, SummaryFile), r.summary(), 0o600); err != nil {
@@ -327,7 +428,7 @@ func (r *oneShot) turnRef() *state.TurnRef {
 // it changed.
 func (r *oneShot) describeWorkspace() (err error) {
 	info := r.info
-	if info.Kind == "" {
+	if info.Kind == "" && r.Session.Source != nil {
 		info = r.Session.Source.Info()
 	}
 	if r.diff != nil {
@@ -338,4 +439,16 @@ func (r *oneShot) describeWorkspace() (err error) {
 		Changes *workspace.Diff `json:"changes"`
 	}{info, r.diff})
 	return err
+}
+
+// Changes reads from a manifest what the run changed, nil when that was not
+// collected.
+func Changes(m *state.Manifest) *workspace.Diff {
+	var ws struct {
+		Changes *workspace.Diff `json:"changes"`
+	}
+	if json.Unmarshal(m.Workspace, &ws) != nil {
+		return nil
+	}
+	return ws.Changes
 }

@@ -19,6 +19,8 @@ package runner
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -67,6 +69,10 @@ type Config struct {
 	Runtime   string       // of the engine, "" for its default
 	Accept    []string     // axes of the isolation that may be weaker than asked for
 	Log       *slog.Logger
+
+	// Mark is called with a session that made something or is about to: before
+	// its container is made and after. An error ends the start.
+	Mark func(*Session) error
 }
 
 // Session is a running container with its tree. It belongs to one goroutine.
@@ -78,8 +84,11 @@ type Session struct {
 	mounts  []engine.Mount
 	handle  engine.Handle
 	created bool
+	resumed bool  // another process made it
+	gone    error // why a session that was taken up has no turn to join
 	stopped bool
 	exited  chan engine.Exit // receives once, when the container is gone
+	forget  func()           // ends the wait for that; nil before there is one
 	exit    *engine.Exit
 	client  *client.Client
 	id      string // session id for agentd
@@ -137,15 +146,24 @@ func (s *Session) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if s.cfg.Gateway != nil {
-		if s.gateway, err = s.cfg.Gateway.Serve(ctx, filepath.Join(s.sockets, "model.sock")); err != nil {
-			return err
-		}
+	if err := s.serve(ctx); err != nil {
+		return err
 	}
 	if err := s.handOver(); err != nil {
 		return err
 	}
 	s.mounts = s.planMounts()
+	return nil
+}
+
+// serve serves what the container reaches of the host, each on its socket. A
+// session that is taken up again is served at the same paths.
+func (s *Session) serve(ctx context.Context) (err error) {
+	if s.cfg.Gateway != nil {
+		if s.gateway, err = s.cfg.Gateway.Serve(ctx, filepath.Join(s.sockets, "model.sock")); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -157,7 +175,8 @@ const (
 )
 
 // makeSocketDir makes the directory for the sockets, elsewhere when the path
-// would exceed the 107 bytes that a socket's may have.
+// would exceed the 107 bytes that a socket's may have. The name of the other
+// follows from the run, so that it is found again.
 func (s *Session) makeSocketDir() error {
 	if len(s.cfg.SocketDir)+longestSocket <= longestPath {
 		s.sockets = s.cfg.SocketDir
@@ -166,16 +185,22 @@ func (s *Session) makeSocketDir() error {
 		}
 		return nil
 	}
-	dir, err := os.MkdirTemp("", "holon-ipc-")
-	if err != nil {
-		return fmt.Errorf("make the socket directory: %w", err)
-	}
-	s.sockets = dir
+	dir := otherSocketDir(s.cfg.SocketDir)
 	if len(dir)+longestSocket > longestPath {
 		return &Error{Code: CodeUsage, Param: "HOLON_HOME", Message: fmt.Sprintf("neither %.200q nor %.200q can hold a socket: the path may have %d bytes", s.cfg.SocketDir, dir, longestPath),
 			Hint: "set HOLON_HOME or TMPDIR to a shorter path"}
 	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return fmt.Errorf("make the socket directory: %w", err)
+	}
+	s.sockets = dir
 	return nil
+}
+
+// otherSocketDir is where the sockets go whose proper directory is too long.
+func otherSocketDir(proper string) string {
+	sum := sha256.Sum256([]byte(proper))
+	return filepath.Join(os.TempDir(), "holon-ipc-"+hex.EncodeToString(sum[:6]))
 }
 
 // start creates the container, starts it and waits until agentd answers.
@@ -183,22 +208,20 @@ func (s *Session) start(ctx context.Context) (err error) {
 	if s.Spec, err = s.spec().Complete(); err != nil {
 		return err
 	}
+	if err := s.mark(); err != nil {
+		return err
+	}
 	if s.handle, err = s.cfg.Engine.Create(ctx, s.Spec); err != nil {
 		return err
 	}
 	s.created = true
+	s.awaitExit(ctx)
+	if err := s.mark(); err != nil {
+		return err
+	}
 	if err := s.checkConfined(ctx); err != nil {
 		return err
 	}
-	go func() {
-		// The container may outlive the caller's context; its end must be seen
-		// all the same. Close removes it, which ends this wait.
-		exit, err := s.cfg.Engine.Wait(context.WithoutCancel(ctx), s.handle)
-		if err != nil {
-			exit = engine.Exit{Code: -1, Error: err.Error()}
-		}
-		s.exited <- exit
-	}()
 	if err := s.cfg.Engine.Start(ctx, s.handle); err != nil {
 		return err
 	}
@@ -212,6 +235,28 @@ func (s *Session) start(ctx context.Context) (err error) {
 	}
 	s.Isolation, s.Runtime = state.Isolation, state.Runtime
 	return nil
+}
+
+// mark tells the caller what the session holds by now.
+func (s *Session) mark() error {
+	if s.cfg.Mark == nil {
+		return nil
+	}
+	return s.cfg.Mark(s)
+}
+
+// awaitExit waits for the container's end beside everything else.
+func (s *Session) awaitExit(ctx context.Context) {
+	// The container may outlive the caller's context; its end must be seen all
+	// the same. Close removes it, which ends this wait; Leave gives it up.
+	ctx, s.forget = context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		exit, err := s.cfg.Engine.Wait(ctx, s.handle)
+		if err != nil {
+			exit = engine.Exit{Code: -1, Error: err.Error()}
+		}
+		s.exited <- exit
+	}()
 }
 
 // awaitReady waits for the socket and then for /health. The socket appears
@@ -306,6 +351,7 @@ func (s *Session) Close(ctx context.Context) error {
 	if s.created {
 		errs = append(errs, s.cfg.Engine.Remove(ctx, s.handle))
 		s.created, s.stopped = false, true
+		s.forget()
 	}
 	if s.gateway != nil {
 		errs = append(errs, s.gateway.Close(ctx))
@@ -320,4 +366,32 @@ func (s *Session) Close(ctx context.Context) error {
 		s.tree = nil
 	}
 	return errors.Join(errs...)
+}
+
+// leaveTree keeps the tree as it is, for another to take up, whatever becomes of
+// the rest.
+func (s *Session) leaveTree() error {
+	if s.tree == nil {
+		return nil
+	}
+	err := s.tree.Leave()
+	s.tree = nil
+	return err
+}
+
+// Leave lets go of the session and leaves container, sockets and tree as they
+// are, for another to take up.
+func (s *Session) Leave(ctx context.Context) error {
+	var errs []error
+	if s.client != nil {
+		s.client.Close()
+	}
+	if s.gateway != nil {
+		errs = append(errs, s.gateway.Close(ctx))
+		s.gateway = nil
+	}
+	if s.forget != nil {
+		s.forget()
+	}
+	return errors.Join(append(errs, s.leaveTree())...)
 }

@@ -3,10 +3,12 @@ package runner
 import (
 	"context"
 	"errors"
+	"iter"
 	"sync"
 	"time"
 
 	"holon/responses"
+	"holon/responses/client"
 	"holon/responses/turns"
 )
 
@@ -26,6 +28,7 @@ const (
 
 // TurnRequest is one turn of a session.
 type TurnRequest struct {
+	ID                 string // "": a new one
 	Prompt             string
 	PreviousResponseID string
 	MaxRounds          int           // 0: agentd's limit
@@ -55,8 +58,31 @@ type TurnResult struct {
 
 // Turn runs one turn and returns when it is over. When ctx ends first, the turn
 // is cancelled, given a moment to end in good order, and then left to Stop.
-func (s *Session) Turn(ctx context.Context, req TurnRequest, watch Observer) (result TurnResult) {
-	result = TurnResult{TurnID: responses.NewID(responses.PrefixTurn), SessionID: s.id}
+func (s *Session) Turn(ctx context.Context, req TurnRequest, watch Observer) TurnResult {
+	if req.ID == "" {
+		req.ID = responses.NewID(responses.PrefixTurn)
+	}
+	return s.watchTurn(ctx, req, watch, func(ctx context.Context) iter.Seq2[responses.Event, error] {
+		return s.client.Follow(ctx, s.body(req.ID, req))
+	})
+}
+
+// Rejoin watches a turn that another process began, from its first event on. It
+// asks for nothing to be done: a turn that agentd never accepted is an error of
+// agentd's with code turn_not_found.
+func (s *Session) Rejoin(ctx context.Context, req TurnRequest, watch Observer) TurnResult {
+	rec, err := s.client.Turn(ctx, req.ID)
+	if err != nil {
+		return TurnResult{TurnID: req.ID, SessionID: s.id, Err: s.turnError(ctx, ctx, err)}
+	}
+	return s.watchTurn(ctx, req, watch, func(ctx context.Context) iter.Seq2[responses.Event, error] {
+		return s.client.Rejoin(ctx, rec.ResponseID, client.FromStart)
+	})
+}
+
+// watchTurn reads the events of the turn to their end.
+func (s *Session) watchTurn(ctx context.Context, req TurnRequest, watch Observer, events func(context.Context) iter.Seq2[responses.Event, error]) (result TurnResult) {
+	result = TurnResult{TurnID: req.ID, SessionID: s.id}
 	// The stream must outlive ctx: the end of a cancelled turn is read from it.
 	streaming, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
@@ -71,7 +97,7 @@ func (s *Session) Turn(ctx context.Context, req TurnRequest, watch Observer) (re
 	var facts chan struct{} // closed when there are no more, nil before the turn has begun
 	group.Go(func() { s.cancelWith(ctx, streaming, stop, known) })
 	defer func() { result.Interrupted = errors.Is(context.Cause(ctx), ErrInterrupted) && !completed(result) }()
-	for ev, err := range s.client.Follow(streaming, s.body(result.TurnID, req)) {
+	for ev, err := range events(streaming) {
 		if err != nil {
 			result.Err = s.turnError(ctx, streaming, err)
 			break

@@ -86,20 +86,40 @@ func (s *Session) handOver() error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	give := []string{filepath.Join(s.cfg.Dir, "output"), filepath.Join(s.cfg.Dir, "state"), s.sockets}
+	for _, dir := range []string{"output", "state"} {
+		if err := s.give(filepath.Join(s.cfg.Dir, dir)); err != nil {
+			return err
+		}
+	}
+	if err := s.giveSockets(); err != nil {
+		return err
+	}
+	return s.checkReadable()
+}
+
+// giveSockets gives the container's user the directory of the sockets and those
+// that are served.
+func (s *Session) giveSockets() error {
 	served, err := os.ReadDir(s.sockets)
 	if err != nil {
 		return fmt.Errorf("look at the sockets: %w", err)
 	}
-	for _, e := range served {
-		give = append(give, filepath.Join(s.sockets, e.Name()))
+	if err := s.give(s.sockets); err != nil {
+		return err
 	}
-	for _, path := range give {
-		if err := os.Lchown(path, s.cfg.User.UID, s.cfg.User.GID); err != nil {
-			return fmt.Errorf("give the container's user its files: %w", err)
+	for _, e := range served {
+		if err := s.give(filepath.Join(s.sockets, e.Name())); err != nil {
+			return err
 		}
 	}
-	return s.checkReadable()
+	return nil
+}
+
+func (s *Session) give(path string) error {
+	if err := os.Lchown(path, s.cfg.User.UID, s.cfg.User.GID); err != nil {
+		return fmt.Errorf("give the container's user its files: %w", err)
+	}
+	return nil
 }
 
 // maxScenario bounds the copy of a scenario file.

@@ -47,9 +47,19 @@ const maxResumes = 3
 // Follow runs a turn like Stream, and when the connection breaks in between it
 // takes the stream up where it was left. The response must be stored.
 func (c *Client) Follow(ctx context.Context, body any) iter.Seq2[responses.Event, error] {
+	return c.resuming(ctx, "", FromStart, c.Stream(ctx, body))
+}
+
+// Rejoin is Replay that takes the stream up again when the connection breaks.
+func (c *Client) Rejoin(ctx context.Context, id string, after int64) iter.Seq2[responses.Event, error] {
+	return c.resuming(ctx, id, after, c.Replay(ctx, id, after))
+}
+
+// resuming yields events, and when they break off, those that follow. id is the
+// response's, "" until an event tells it; last is the number of the last event.
+func (c *Client) resuming(ctx context.Context, id string, last int64, events iter.Seq2[responses.Event, error]) iter.Seq2[responses.Event, error] {
 	return func(yield func(responses.Event, error) bool) {
-		id, last := "", FromStart
-		events := c.Stream(ctx, body)
+		id, last, events := id, last, events // of this iteration
 		for idle := 0; ; {
 			broken := error(nil)
 			for ev, err := range events {

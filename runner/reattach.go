@@ -1,0 +1,117 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"holon/responses/client"
+	"holon/runner/engine"
+	"holon/runner/workspace"
+	"holon/state"
+)
+
+// Reattach takes up a session that a killed process left, as rec describes it.
+// A container that runs goes on: with serve, its sockets are served again at the
+// same paths, and its turn can be joined with Rejoin. One that does not run is
+// removed at once, with all that it left running; then the session has only what
+// was written, and Gone says why. Of cfg it needs ID, Engine, Gateway, Labels and
+// Log. On error everything is as it was.
+func Reattach(ctx context.Context, cfg Config, cacheDir string, rec *Record, serve bool) (_ *Session, err error) {
+	cfg.Dir, cfg.User, cfg.Model, cfg.Image = rec.Dir, rec.User, rec.Manifest.Model, rec.Manifest.Image
+	s := &Session{cfg: cfg, id: rec.SessionID, sockets: rec.Sockets, resumed: true, exited: make(chan engine.Exit, 1)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Leave(context.WithoutCancel(ctx)))
+		}
+	}()
+	if rec.Tree != nil {
+		s.tree, err = workspace.Resume(ctx, workspace.Options{CacheDir: cacheDir}, *rec.Tree)
+		if e, ok := errors.AsType[*workspace.Error](err); err != nil && !(ok && e.Code == workspace.CodeReleased) {
+			return nil, err
+		}
+	}
+	found, err := s.findContainer(ctx, rec)
+	if err != nil {
+		return nil, err
+	}
+	if found == nil {
+		s.gone = &Error{Code: CodeContainerGone, Message: "the container vanished while no holon watched it"}
+		return s, nil
+	}
+	s.handle, s.created, s.Isolation = found.Handle, true, found.Isolation
+	if found.Status != engine.StatusRunning && found.Status != engine.StatusPaused {
+		return s, s.bury(ctx, found)
+	}
+	s.awaitExit(ctx)
+	if !serve {
+		s.gone = &Error{Code: CodeInterrupted, Message: "holon was killed during the turn, which was stopped later"}
+		return s, nil
+	}
+	if err := s.serveAgain(ctx); err != nil {
+		return nil, err
+	}
+	s.client = client.Unix(filepath.Join(s.sockets, "agent.sock"))
+	return s, nil
+}
+
+// findContainer returns the session's container as the engine knows it, nil if
+// there is none. A process that died while it made the container knew no handle.
+func (s *Session) findContainer(ctx context.Context, rec *Record) (*engine.State, error) {
+	handle := rec.Handle
+	if handle == nil {
+		list, err := s.cfg.Engine.List(ctx, ownLabels(s.cfg))
+		if err != nil || len(list) == 0 {
+			return nil, err
+		}
+		handle = &list[0].Handle
+	}
+	found, err := s.cfg.Engine.Inspect(ctx, *handle)
+	if state.IsCode(err, engine.CodeNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if found.Labels[LabelRun] != s.cfg.ID {
+		return nil, &Error{Code: CodeContainerGone, Param: "run", Message: fmt.Sprintf("container %.12s is not that of run %s", handle.ID, s.cfg.ID), Hint: "look at " + state.SessionFile + " of the run"}
+	}
+	return &found, nil
+}
+
+// ownLabels select what belongs to the run alone.
+func ownLabels(cfg Config) map[string]string {
+	labels := map[string]string{LabelRun: cfg.ID}
+	if home, ok := cfg.Labels[LabelHome]; ok {
+		labels[LabelHome] = home
+	}
+	return labels
+}
+
+// bury removes a container that does not run, so that nothing it left behind
+// writes any more, and notes how it ended.
+func (s *Session) bury(ctx context.Context, found *engine.State) error {
+	s.exit = found.Exit
+	s.gone = s.diedError(ctx, "the container ended while no holon watched it")
+	if found.Status == engine.StatusCreated {
+		s.gone = &Error{Code: CodeContainerGone, Message: "holon was killed before it started the container"}
+	}
+	if err := s.cfg.Engine.Remove(ctx, s.handle); err != nil {
+		return err
+	}
+	s.created, s.stopped = false, true
+	return nil
+}
+
+// serveAgain serves the sockets anew for the container's user.
+func (s *Session) serveAgain(ctx context.Context) error {
+	if err := s.serve(ctx); err != nil {
+		return err
+	}
+	if s.cfg.User == nil || os.Geteuid() != 0 {
+		return nil
+	}
+	return s.giveSockets()
+}

@@ -1,0 +1,133 @@
+package runner
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"holon/responses"
+	"holon/runner/engine"
+	"holon/runner/workspace"
+	"holon/state"
+	"holon/state/durable"
+)
+
+// RecordSchema is the value of "schema" in every session.json of this version.
+const RecordSchema = "holon.session/1"
+
+// Record is session.json: what a live run holds beside its directory, for
+// whoever has to take it up or settle it when its holon was killed. It is
+// written durably before the container is made, mode 0600, in the run's own
+// directory, and removed when all that it names is given up. No container sees it.
+type Record struct {
+	Schema  string          `json:"schema"`
+	Owner   Process         `json:"owner"`   // the holon that holds the run
+	Engine  string          `json:"engine"`  // engine.Engine.Name
+	Handle  *engine.Handle  `json:"handle"`  // null before the container is made
+	User    *engine.User    `json:"user"`    // of the container; null for the host's own
+	Dir     string          `json:"dir"`     // the session's directory
+	Sockets string          `json:"sockets"` // directory of the sockets
+	Tree    *workspace.Held `json:"tree"`    // null when there is none
+
+	SessionID string `json:"session_id"`
+	TurnID    string `json:"turn_id"`    // chosen before the turn is posted
+	Prompt    string `json:"prompt"`     // its beginning, for the summary
+	DiskBytes int64  `json:"disk_bytes"` // quota; 0: none
+	Keep      bool   `json:"keep"`
+	// GrantHash is the digest of the token by which the container's gateway
+	// knows it, "" where it has none.
+	GrantHash string `json:"grant_hash,omitempty"`
+
+	Manifest *state.Manifest `json:"manifest"` // as far as it was known
+}
+
+const (
+	maxRecord         = 4 << 20
+	maxRecordedPrompt = 64 << 10
+)
+
+// ReadRecord reads the record of the run in dir; fs.ErrNotExist when the run
+// holds nothing, or held nothing yet.
+func ReadRecord(dir string) (*Record, error) {
+	data, err := readBounded(filepath.Join(dir, state.SessionFile), maxRecord)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", state.SessionFile, err)
+	}
+	var r Record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, fmt.Errorf("read %s: %w", state.SessionFile, err)
+	}
+	if r.Schema != RecordSchema {
+		return nil, &Error{Code: state.CodeManifestInvalid, Param: "schema", Message: fmt.Sprintf("%s has the schema %.64q, not %s", state.SessionFile, r.Schema, RecordSchema), Hint: "use the holon that wrote it, or a newer one"}
+	}
+	if r.Manifest == nil || responses.CheckID("turn_id", r.TurnID) != nil || !filepath.IsAbs(r.Dir) || !filepath.IsAbs(r.Sockets) {
+		return nil, &Error{Code: state.CodeManifestInvalid, Message: state.SessionFile + " lacks what a run cannot be settled without", Hint: "look at " + dir}
+	}
+	return &r, nil
+}
+
+func (r *Record) write(dir string) error {
+	r.Schema = RecordSchema
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(r); err != nil {
+		return fmt.Errorf("encode %s: %w", state.SessionFile, err)
+	}
+	return durable.WriteFile(filepath.Join(dir, state.SessionFile), b.Bytes(), 0o600)
+}
+
+func removeRecord(dir string) error {
+	if err := os.Remove(filepath.Join(dir, state.SessionFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove %s: %w", state.SessionFile, err)
+	}
+	return nil
+}
+
+// Process names a process of this machine such that no later one with the same
+// number is taken for it.
+type Process struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // in clock ticks since boot
+	Boot  string `json:"boot"`  // id of the boot
+}
+
+// thisProcess returns the name of this process; without /proc one that is no
+// process's.
+func thisProcess() Process {
+	p, err := processOf(os.Getpid())
+	if err != nil {
+		return Process{PID: os.Getpid()}
+	}
+	return p
+}
+
+// processOf reads the name of the process that has the number pid now.
+func processOf(pid int) (Process, error) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return Process{}, fmt.Errorf("read the boot's id: %w", err)
+	}
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return Process{}, fmt.Errorf("look at process %d: %w", pid, err)
+	}
+	// The second field is the program's name in brackets, and may hold any of both.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	const startTime = 22 - 3 // proc(5) counts from 1, and two fields are cut off
+	if len(fields) <= startTime {
+		return Process{}, fmt.Errorf("process %d has no start time", pid)
+	}
+	start, err := strconv.ParseUint(fields[startTime], 10, 64)
+	if err != nil {
+		return Process{}, fmt.Errorf("read the start time of process %d: %w", pid, err)
+	}
+	return Process{PID: pid, Start: start, Boot: strings.TrimSpace(string(boot))}, nil
+}

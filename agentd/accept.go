@@ -358,6 +358,7 @@ func (s *Server) turn(j *job) *turn.Turn {
 		Model: j.transport, ModelName: j.modelName, ModelRef: j.modelRef,
 		Tools: s.parts.Tools, Env: s.toolEnv(j), Notices: s.notices(j),
 		Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: maxRounds, Now: s.parts.Now,
+		Window: s.cfg.windows.Of(j.modelRef), Memory: s.learned.of(j), Dir: j.turnDir,
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"holon/agentd/process"
 	"holon/agentd/record"
+	"holon/responses/models"
 	"holon/skills"
 )
 
@@ -57,6 +58,7 @@ type Config struct {
 	TurnLogBytes int64         `env:"HOLON_TURN_LOG_BYTES"`
 	LogBytes     int64         `env:"HOLON_LOG_BYTES"`
 	Freeform     bool          `env:"HOLON_FREEFORM_TOOLS"`
+	ModelWindows string        `env:"HOLON_MODEL_WINDOWS"`
 
 	// What the protocol and not the operator settles; tests shorten it.
 	WebSocketLifetime time.Duration // of a connection
@@ -66,6 +68,8 @@ type Config struct {
 	OpenAIBaseURL    string `env:"OPENAI_BASE_URL"`
 	AnthropicKey     string `env:"ANTHROPIC_API_KEY"`
 	AnthropicBaseURL string `env:"ANTHROPIC_BASE_URL"`
+
+	windows models.Windows // of ModelWindows, once it is checked
 }
 
 // Conventional paths inside a container (docs/turn.md).
@@ -146,6 +150,7 @@ func (c *Config) Bind(fs *flag.FlagSet) {
 	fs.StringVar(&c.Providers, "providers", c.Providers, "comma-separated providers beside the built-in ones, as `name` or name=contract; behind a gateway: all there are")
 	fs.DurationVar(&c.ModelIdle, "model-idle-timeout", c.ModelIdle, "how long a provider may be silent")
 	fs.DurationVar(&c.ModelTimeout, "model-timeout", c.ModelTimeout, "how long one attempt at a model may take; 0 for no bound")
+	fs.StringVar(&c.ModelWindows, "model-windows", c.ModelWindows, "comma-separated windows of models in tokens, as `PREFIX=CONTEXT` or PREFIX=CONTEXT/OUTPUT, where what is known of them is wrong; 0 for no bound")
 	fs.StringVar(&c.Listen, "listen", c.Listen, "also serve on this TCP `address`; loopback only unless --token-file is given")
 	fs.StringVar(&c.TokenFile, "token-file", c.TokenFile, "`file` whose content TCP clients must send as a bearer token")
 	fs.IntVar(&c.Concurrency, "concurrency", c.Concurrency, "turns that may run at once, each in a session of its own")
@@ -244,6 +249,10 @@ func (c *Config) Validate() error {
 	}
 	if c.ModelTimeout < 0 {
 		bad("--model-timeout", fmt.Sprintf("%s is negative", c.ModelTimeout), "write a duration such as 30m, or 0 for no bound")
+	}
+	var err error
+	if c.windows, err = models.ParseWindows(c.ModelWindows); err != nil {
+		bad("--model-windows", err.Error(), "write for example openai/gpt-5=400000/128000,lab/=32768")
 	}
 	if c.TaskTimeout <= 0 {
 		bad("--task-timeout", fmt.Sprintf("%s is not positive", c.TaskTimeout), "write a duration such as 24h")

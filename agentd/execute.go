@@ -100,6 +100,7 @@ func (s *Server) execute(ctx context.Context, j *job) (turn.Result, error) {
 	s.logs.await(ctx)
 	result, err := s.turn(j).Run(ctx)
 	if err == nil {
+		s.learned.keep(j, result.Memory)
 		result.Conversation = j.lead.Restore(result.Conversation)
 	}
 	return result, err

@@ -205,7 +205,7 @@ func TestTimelines(t *testing.T) {
 func timelineFile(t *testing.T, name, got string) string {
 	t.Helper()
 	for pattern, with := range map[string]string{
-		`"(started_at|completed_at)": "[^"]*"`: `"$1": "T"`, `"(duration_ms|backoff_ms)": \d+`: `"$1": 1`, `127\.0\.0\.1:\d+(->127\.0\.0\.1:\d+)?`: "HOST",
+		`"(started_at|completed_at)": "[^"]*"`: `"$1": "T"`, `"(duration_ms|backoff_ms)": \d+`: `"$1": 1`, `"((frame_)?fingerprint)": "[0-9a-f]{16}"`: `"$1": "F"`, `"(estimated_tokens|bytes)": \d+`: `"$1": 1`, `127\.0\.0\.1:\d+(->127\.0\.0\.1:\d+)?`: "HOST",
 	} {
 		got = regexp.MustCompile(pattern).ReplaceAllString(got, with)
 	}

@@ -72,6 +72,7 @@ type Server struct {
 	sealer   *compaction.Sealer
 	lanes    *lanes
 	sockets  *sockets
+	learned  learned
 
 	logs        *logBytes
 	compactions *lanes // apart from turns

@@ -69,8 +69,15 @@ func withoutIDs(items responses.Items) []byte {
 	if err := json.Unmarshal(data, &list); err != nil {
 		return []byte(err.Error())
 	}
+	rounds := make(map[any]int)
 	for _, item := range list {
-		delete(item, "id") // models do not see it
+		delete(item, "id")                  // models do not see it
+		if round, ok := item["round"]; ok { // nor that, but for which calls have the same
+			if rounds[round] == 0 {
+				rounds[round] = len(rounds) + 1
+			}
+			item["round"] = rounds[round]
+		}
 	}
 	if data, err = json.MarshalIndent(list, "", " "); err != nil {
 		return []byte(err.Error())

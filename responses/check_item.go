@@ -59,7 +59,7 @@ func checkItem(item Item) error {
 		return checkChars("encrypted_content", item.EncryptedContent, MaxInputChars)
 	case *ToolCall:
 		return firstError(checkStatus(item.Status), checkCallID(item.CallID), checkToolName("name", item.Name),
-			checkChars("output", item.Output, MaxInputChars), checkParts("media", item.Media, partsOfOutput))
+			checkChars("output", item.Output, MaxInputChars), checkParts("media", item.Media, partsOfOutput), checkChars("round", item.Round, MaxCallID))
 	case *OpaqueItem:
 		if strings.HasPrefix(item.Type, extension) { // of others' items we know that they are not for us
 			return Invalid("type", CodeInvalidValue, fmt.Sprintf("there is no item of type %q", clip(item.Type, 64)))

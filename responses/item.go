@@ -126,6 +126,7 @@ type ToolCall struct {
 	Result    json.RawMessage // canonical result envelope of the tool
 	Output    string          // what the model was shown
 	Media     []Part          // images and files that it was shown beside Output; written only when present
+	Round     string          // names the answer of the model that made the call; calls side by side with the same one were made together. "" is written as an absent key
 }
 
 // InterruptedCall is the output of a call whose process ended before it did.

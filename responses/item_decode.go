@@ -58,6 +58,7 @@ type wireItem struct {
 	Arguments        string          `json:"arguments"`
 	Output           json.RawMessage `json:"output"`
 	Result           json.RawMessage `json:"result"`
+	Round            json.RawMessage `json:"round"`
 	Media            json.RawMessage `json:"media"`
 	Summary          json.RawMessage `json:"summary"`
 	EncryptedContent string          `json:"encrypted_content"`
@@ -142,6 +143,9 @@ func (w *wireItem) toolCall() (Item, error) {
 	}
 	if err := json.Unmarshal(w.Output, &c.Output); err != nil && !isNull(w.Output) {
 		return nil, Invalid("output", CodeInvalidValue, "output of a holon:tool_call must be a string")
+	}
+	if err := json.Unmarshal(w.Round, &c.Round); err != nil && !isNull(w.Round) {
+		return nil, Invalid("round", CodeInvalidValue, "round of a holon:tool_call must be a string")
 	}
 	var err error
 	if c.Media, err = decodeParts(w.Media); err != nil {

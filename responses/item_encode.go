@@ -92,6 +92,7 @@ func (c *ToolCall) appendJSON(dst []byte) ([]byte, error) {
 	if len(c.Media) > 0 {
 		list(o, "media", c.Media)
 	}
+	o.optional("round", c.Round)
 	return o.end()
 }
 

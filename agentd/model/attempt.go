@@ -35,6 +35,7 @@ type Attempt struct {
 	Usage     responses.Usage
 	Stop      Stop
 	RequestID string // the provider's
+	Lowering  Lowering
 }
 
 // Observer is told of every attempt as it begins and as it ends, in order, on

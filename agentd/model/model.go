@@ -57,6 +57,10 @@ type Request struct {
 	Purpose  Purpose  // why the model is asked
 	Attempt  int      // which attempt at this sampling, from 1; 0 counts as 1. Set by Retry
 	Observer Observer // told of every attempt that a decorator makes; may be nil
+
+	// Lowering, when it is not nil, is filled in by the transport before it sends
+	// anything.
+	Lowering *Lowering
 }
 
 // Purpose says why a model is asked. Providers are not told, but a model that

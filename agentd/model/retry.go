@@ -80,6 +80,7 @@ func (r *retry) attempt(parent context.Context, req Request, yield func(Event, e
 		ctx, cancel = context.WithTimeoutCause(parent, r.policy.Total, errTotal)
 	}
 	defer cancel()
+	req.Lowering = &a.Lowering
 	defer func() {
 		if a.Err != nil && parent.Err() == nil && errors.Is(context.Cause(ctx), errTotal) {
 			a.Err = r.late(a.Err)

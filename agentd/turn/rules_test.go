@@ -1,7 +1,6 @@
 package turn
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -186,44 +185,6 @@ func TestStructuredOutput(t *testing.T) {
 	s := newStage(t, `{"input":"x","text":{"format":{"type":"json_schema","schema":{"$ref":"#"}}}}`, said("{}"))
 	if resp, _ := s.run(t, t.Context()); outcome(resp) != "failed invalid_value" {
 		t.Errorf("a schema that nobody checked: %s", outcome(resp))
-	}
-}
-
-func TestTruncation(t *testing.T) {
-	tooLong := &model.Error{Kind: model.KindContextLength, Code: responses.CodeContextLength, Message: "too long"}
-	history := []responses.Item{&responses.Message{ID: "msg_1", Role: responses.RoleUser}, &responses.Message{ID: "msg_2", Role: responses.RoleUser}}
-	shorter := func(_ context.Context, items []responses.Item) ([]responses.Item, error) { return items[1:], nil }
-	for _, tt := range []struct {
-		name, truncation string
-		shorten          func(context.Context, []responses.Item) ([]responses.Item, error)
-		before           []model.Event // said before the failure
-		asked            int
-	}{
-		{"disabled", "disabled", shorter, nil, 1},
-		{"auto, and nothing can shorten", "auto", nil, nil, 1},
-		{"auto", "auto", shorter, nil, 3},
-		{"auto, and it cannot be shorter", "auto", func(_ context.Context, items []responses.Item) ([]responses.Item, error) { return items, nil }, nil, 1},
-		{"auto, and that fails", "auto", func(context.Context, []responses.Item) ([]responses.Item, error) { return nil, errors.New("x") }, nil, 1},
-		{"auto, but part of an answer is out", "auto", shorter, []model.Event{ev(model.TextDelta, "a")}, 1},
-	} {
-		s := newStage(t, `{"input":"x","truncation":"`+tt.truncation+`"}`)
-		s.turn.History, s.turn.Shorten = history, tt.shorten
-		s.model.always, s.model.fail = tt.before, tooLong
-		s.turn.MaxRounds = 3
-		resp, _ := s.run(t, t.Context())
-		want := "failed " + responses.CodeContextLength
-		if tt.asked == 3 {
-			want = "incomplete " + responses.ReasonMaxRounds
-		}
-		if outcome(resp) != want || len(s.model.asked) != tt.asked || resp.Truncation != tt.truncation {
-			t.Errorf("%s: %s after %d requests", tt.name, outcome(resp), len(s.model.asked))
-		}
-		if first := s.model.asked[0].Input; len(first) != 3 {
-			t.Errorf("%s: %d of 3 items were sent at first", tt.name, len(first))
-		}
-		if resp.Error != nil && resp.Error.Type != responses.TypeInvalidRequest {
-			t.Errorf("%s: %+v", tt.name, resp.Error)
-		}
 	}
 }
 

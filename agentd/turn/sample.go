@@ -19,6 +19,7 @@ type round struct {
 	overLimit  bool       // a call was over max_tool_calls
 	from       int        // where the round's items begin in the output
 	stop       model.Stop
+	mark       string // what the calls that stay have in common
 }
 
 // ownCall is a call that the container answers.
@@ -36,6 +37,8 @@ func (r *runner) sample(ctx context.Context) (*round, error) {
 	watch := &attempts{runner: r, sampler: s}
 	req := r.modelRequest()
 	req.Observer = watch
+	r.view.ask(req)
+	r.view.sent = frameOf(req)
 	r.gather(false)
 	for ev, err := range r.Model.Stream(ctx, req) {
 		// What follows the model's end follows at once, too: the turn's, most often.
@@ -70,7 +73,7 @@ func (r *runner) sample(ctx context.Context) (*round, error) {
 func (r *runner) modelRequest() model.Request {
 	q := r.Request
 	req := model.Request{
-		Model: r.ModelName, Instructions: r.Instructions, Input: r.input,
+		Model: r.ModelName, Instructions: r.Instructions, Input: r.view.told,
 		ToolChoice: r.rules.told(), ParallelToolCalls: q.ParallelToolCalls, MaxOutputTokens: r.tokensLeft(),
 		Temperature: q.Temperature, TopP: q.TopP, PresencePenalty: q.PresencePenalty, FrequencyPenalty: q.FrequencyPenalty,
 		Sampling: q.Sampling, Reasoning: q.Reasoning, Text: q.Text, ServiceTier: q.ServiceTier, Metadata: q.Metadata,
@@ -223,7 +226,9 @@ func (s *sampler) beginCall(ev model.Event) error {
 		return s.Emitter.BeginFunctionCall(callID, ev.Name)
 	}
 	s.call = &ownCall{why: why}
-	s.call.ToolCall = responses.ToolCall{ID: responses.NewID(responses.PrefixToolCall), CallID: callID, Name: toolName(ev.Name), Status: responses.ItemInProgress}
+	id := responses.NewID(responses.PrefixToolCall)
+	s.round.mark = cmp.Or(s.round.mark, id)
+	s.call.ToolCall = responses.ToolCall{ID: id, CallID: callID, Name: toolName(ev.Name), Status: responses.ItemInProgress, Round: s.round.mark}
 	return nil
 }
 

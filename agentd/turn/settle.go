@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"holon/agentd/model"
@@ -178,20 +177,4 @@ func media(images []tools.Image) (parts []responses.Part) {
 		parts = append(parts, responses.Part{Type: responses.PartInputImage, ImageURL: url, Detail: i.Detail})
 	}
 	return parts
-}
-
-// shorten makes room in a conversation that the model found too long, where the
-// request allows that. Asking again must then have a chance: the conversation
-// became shorter, and nothing of an answer is out.
-func (r *runner) shorten(ctx context.Context, err error) bool {
-	failed, ok := errors.AsType[*model.Error](err)
-	if !ok || failed.Kind != model.KindContextLength || r.Request.Truncation != "auto" || r.Shorten == nil || r.Emitter.Open() {
-		return false
-	}
-	items, err := r.Shorten(ctx, r.input)
-	if err != nil || len(items) >= len(r.input) {
-		return false // the model's own error says more
-	}
-	r.input = items
-	return true
 }

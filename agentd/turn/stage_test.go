@@ -24,17 +24,36 @@ type play struct {
 	fail   error           // after the last event of the last round
 	asked  []model.Request // what it was told, with a copy of the input
 	before func()          // called before each event, if set
+	refuse error           // how rounds without events fail; nil for not at all
+	digest []model.Event   // said when a summary is asked for, which is no round
+	sums   int             // summaries that were asked for
 }
 
 // Stream implements model.Transport.
 func (p *play) Stream(_ context.Context, req model.Request) iter.Seq2[model.Event, error] {
 	return func(yield func(model.Event, error) bool) {
+		if req.Purpose == model.PurposeSummary {
+			p.sums++
+			for _, ev := range p.digest {
+				if !yield(ev, nil) {
+					return
+				}
+			}
+			if p.digest == nil {
+				yield(model.Event{}, p.refuse)
+			}
+			return
+		}
 		req.Input = slices.Clone(req.Input)
 		n := len(p.asked)
 		p.asked = append(p.asked, req)
 		events := p.always
 		if len(p.rounds) > 0 {
 			events = p.rounds[n]
+		}
+		if len(events) == 0 && p.refuse != nil {
+			yield(model.Event{}, p.refuse)
+			return
 		}
 		for _, ev := range events {
 			if p.before != nil {
@@ -52,10 +71,11 @@ func (p *play) Stream(_ context.Context, req model.Request) iter.Seq2[model.Even
 
 // journal keeps a turn's facts in memory, in one order.
 type journal struct {
-	lines []string
-	items []responses.Item
-	fail  string // the line at which it breaks
-	more  bool   // what Gather was told last
+	lines  []string
+	items  []responses.Item
+	events []turns.RuntimeEvent
+	fail   string // the line at which it breaks
+	more   bool   // what Gather was told last
 }
 
 var errJournal = errors.New("the journal broke")
@@ -73,8 +93,11 @@ func (j *journal) Add(item responses.Item) error {
 	j.items = append(j.items, item)
 	return j.note("add " + item.ItemType())
 }
-func (j *journal) Event(ev turns.RuntimeEvent) error { return j.note(ev.Type) }
-func (j *journal) Gather(more bool)                  { j.more = more }
+func (j *journal) Event(ev turns.RuntimeEvent) error {
+	j.events = append(j.events, ev)
+	return j.note(ev.Type)
+}
+func (j *journal) Gather(more bool) { j.more = more }
 
 // box is a set of one tool that says what it was called with.
 type box struct {
@@ -82,6 +105,8 @@ type box struct {
 	ran     []string
 	cancel  context.CancelCauseFunc // called by the first call when set
 	before  func()                  // called before each call, if set
+
+	say func(id string) tools.Outcome // what a call gives, if set
 }
 
 func (b *box) Definitions() []tools.Definition {
@@ -96,6 +121,9 @@ func (b *box) Run(_ context.Context, _ tools.Env, call tools.Call) tools.Outcome
 	_ = b.journal.note("ran " + call.ID)
 	if b.cancel != nil {
 		b.cancel(ErrTimeout)
+	}
+	if b.say != nil {
+		return b.say(call.ID)
 	}
 	return tools.Outcome{Canonical: tools.Result{ToolName: call.Name, Status: tools.StatusSuccess, Result: json.RawMessage(`{}`)}, Rendered: "out of " + call.ID}
 }

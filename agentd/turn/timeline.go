@@ -17,6 +17,7 @@ func (w *attempts) attempt(a model.Attempt) turns.ProviderAttempt {
 		StartedAt: turns.At(a.Started), CompletedAt: turns.At(a.Ended), DurationMS: a.Ended.Sub(a.Started).Milliseconds(),
 		Outcome: string(a.Outcome), AdvancedToFallback: a.Advanced, BackoffMS: a.Backoff.Milliseconds(), TokenUsage: turns.Tokens(a.Usage),
 	}
+	made.Prompt = w.runner.view.prompt(a)
 	if a.Err == nil {
 		return made
 	}

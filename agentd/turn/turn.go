@@ -12,7 +12,7 @@
 // promises: the stream it emits ends with exactly one terminal event unless the
 // sink itself fails; a tool call is journalled before it runs and never run
 // twice; and what a model is told only ever grows at its end, so that providers
-// can cache it.
+// can cache it, but for compactions, each of which is recorded (see view).
 package turn
 
 import (
@@ -23,6 +23,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/tools"
 	"holon/responses"
+	"holon/responses/models"
 	"holon/responses/turns"
 )
 
@@ -76,10 +77,10 @@ type Turn struct {
 	MaxRounds    int
 	Now          func() time.Time
 
-	// Shorten makes a conversation shorter that the model finds too long, for
-	// requests whose truncation is auto. It may be nil; without it, as with
-	// truncation disabled, such a turn fails and nothing is dropped.
-	Shorten func(ctx context.Context, items []responses.Item) ([]responses.Item, error)
+	// Window is what the model takes. The zero value has no bound.
+	Window models.Window
+	Memory Memory // what the turn before left, at the same model; zero for nothing
+	Dir    string // the turn's output directory, for the paths of receipts; "" for none
 
 	// Notices returns what the model has to learn before it is asked again, and a
 	// function that is called once that is in the journal. It may be nil.
@@ -95,9 +96,11 @@ type Result struct {
 	Attempts  turns.ProviderTimeline
 	Failure   *turns.FailureArtifact // set when a model's failure ended the turn
 
-	// Conversation is all that the model would be told next: the history, the
-	// request's input, and what the turn added. Nobody may change it.
+	// Conversation is all that was said: the history, the request's input, and what
+	// the turn added. Nobody may change it.
 	Conversation []responses.Item
+
+	Memory Memory // for the next turn of the conversation
 }
 
 // Run runs the turn to its terminal event. ctx ends it early; its cause decides
@@ -111,7 +114,7 @@ func (t *Turn) Run(ctx context.Context) (Result, error) {
 		return r.result, err
 	}
 	err := r.loop(ctx)
-	r.result.Conversation = r.input
+	r.result.Conversation, r.result.Memory = r.input, r.view.memory()
 	return r.result, err
 }
 
@@ -121,6 +124,7 @@ func (t *Turn) FirstRequest() model.Request { return t.runner().modelRequest() }
 
 func (t *Turn) runner() *runner {
 	r := &runner{Turn: t, env: t.Env, rules: newRules(t.Request), input: append(append([]responses.Item(nil), t.History...), t.Request.Input...)}
+	r.view = newView(r)
 	r.clientTools = make(map[string]bool, len(t.Request.Tools))
 	for _, tool := range t.Request.Tools {
 		r.clientTools[tool.Name] = true
@@ -131,7 +135,8 @@ func (t *Turn) runner() *runner {
 // runner is the state of a running turn.
 type runner struct {
 	*Turn
-	input       []responses.Item // all that the model is told, append-only
+	input       []responses.Item // the whole conversation, append-only
+	view        *view            // what of it the model is told
 	clientTools map[string]bool  // functions that the client runs
 	rules       rules
 	env         tools.Env       // as the model's abilities have it
@@ -155,8 +160,15 @@ func (r *runner) loop(ctx context.Context) error {
 		if err := r.notice(); err != nil {
 			return err
 		}
-		round, err := r.sample(ctx)
-		if r.shorten(ctx, err) {
+		err := r.fit(ctx)
+		var round *round
+		if err == nil {
+			round, err = r.sample(ctx)
+		}
+		if again, broken := r.shorten(ctx, err); broken != nil {
+			return broken
+		} else if again {
+			r.result.Rounds--
 			continue
 		}
 		if err != nil {
@@ -191,6 +203,7 @@ func (r *runner) gather(more bool) {
 // add appends an item to what the model is told and to the journal.
 func (r *runner) add(item responses.Item) error {
 	r.input = append(r.input, item)
+	r.view.add(item)
 	return r.Journal.Add(item)
 }
 

@@ -69,7 +69,7 @@ func (m maker) item() responses.Item {
 	case 4:
 		return &responses.Compaction{ID: id, Status: status, EncryptedContent: m.text()}
 	}
-	return &responses.ToolCall{ID: id, Status: status, CallID: m.text(), Name: m.text(), Arguments: m.text(), Output: m.text(), Media: m.parts(),
+	return &responses.ToolCall{ID: id, Status: status, CallID: m.text(), Name: m.text(), Arguments: m.text(), Output: m.text(), Media: m.parts(), Round: pick(m, "", "tc_1"),
 		Result: pick(m, nil, json.RawMessage(`{"a":[1]}`), json.RawMessage(`null`))}
 }
 

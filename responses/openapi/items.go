@@ -64,7 +64,8 @@ func (s *Set) items() {
 	s.define("HolonToolCall", item(responses.ItemToolCall, Key("status", Ref("MessageStatus")), Key("call_id", Text()), Key("name", Text()),
 		Key("arguments", Text().Says("JSON text as the model wrote it.")), Key("result", Anything().Says("The canonical result of the tool; null while it runs.")),
 		Key("output", Text().Says("What the model was shown."))).
-		With(Key("media", content.clone().Says("Images and files that the model was shown beside the output."))).
+		With(Key("media", content.clone().Says("Images and files that the model was shown beside the output.")),
+			Key("round", Text().Says("Calls side by side with the same round were made in one answer of the model."))).
 		Says("The receipt of a tool that ran in the container: an extension, only in responses to requests that include holon:tool_calls."))
 	kind := func(name string) string { return s.constant(name, "type") }
 	s.define("ItemField", union("type", []string{"Message", "FunctionCall", "FunctionCallOutput", "ReasoningBody", "CompactionBody", "HolonToolCall"}, kind).Says("An item of a response."))

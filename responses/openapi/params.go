@@ -93,7 +93,7 @@ func (s *Set) itemParams() {
 	}
 	add("ItemReferenceParam", reference)
 	add("HolonToolCallParam", Object(kind(responses.ItemToolCall), callID, Key("name", toolName())).With(id, status, maybe("arguments", Text()), Key("result", Anything()),
-		maybe("output", Chars(0, responses.MaxInputChars)), maybe("media", outputParts())))
+		maybe("output", Chars(0, responses.MaxInputChars)), maybe("media", outputParts()), maybe("round", Chars(0, responses.MaxCallID))))
 	add("ForeignItemParam", Object(Key("type", foreign())).With(id).Says("An item of a type that this server does not know. It is kept as it is; no model sees it."))
 	members.Description = "An item of input. One without a type is a message if it has a role, else a reference."
 	s.define("ItemParam", members)

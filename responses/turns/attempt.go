@@ -30,6 +30,37 @@ type ProviderAttempt struct {
 	BackoffMS            int64                 `json:"backoff_ms,omitempty"`
 	TokenUsage           *TokenUsage           `json:"token_usage,omitempty"`
 	TransportDiagnostics *TransportDiagnostics `json:"transport_diagnostics,omitempty"`
+	Prompt               *Prompt               `json:"prompt,omitempty"`
+}
+
+// Why a provider could not find what it was told before in its cache.
+const (
+	CacheFirst     = "first_request"   // it was told nothing of the conversation before
+	CacheModel     = "model_changed"   // another model was
+	CacheFrame     = "frame_changed"   // instructions, tools or the form of the answer are others
+	CacheCompacted = "compacted"       // the conversation was shortened
+	CacheHistory   = "history_changed" // it is another conversation
+	CacheShort     = "too_short"       // what it was told is less than providers cache
+	CacheMissed    = "missed"          // it could have: the entry is gone, or it has no cache
+)
+
+// Prompt says what an attempt told a provider, and how much of it the provider
+// had in its cache (runtime specification, "Provider Prompt Frame").
+type Prompt struct {
+	Fingerprint      string  `json:"fingerprint"`       // of all that was told
+	FrameFingerprint string  `json:"frame_fingerprint"` // of what is the same in every round: instructions, tools, form
+	EstimatedTokens  int     `json:"estimated_tokens"`
+	Epoch            int     `json:"epoch"`                  // compactions before it
+	ExpectedTokens   int64   `json:"expected_cached_tokens"` // of the prefix that was told before
+	CachedTokens     int64   `json:"cached_tokens"`          // as the provider says
+	HitRatio         float64 `json:"hit_ratio"`              // of the two, at most 1; 0 when nothing was expected
+	Broken           string  `json:"cache_broken,omitempty"` // why nothing was found, or nothing expected
+	Mode             string  `json:"mode,omitempty"`         // full or incremental
+	ModeReason       string  `json:"mode_reason,omitempty"`  // why it was full where it need not be
+	Items            int     `json:"items,omitempty"`        // of the conversation, that were sent
+	Bytes            int     `json:"bytes,omitempty"`        // of the request's body
+	CacheKey         bool    `json:"cache_key,omitempty"`    // a cache key was sent
+	Breakpoints      int     `json:"breakpoints,omitempty"`  // markers of cacheable prefixes that were sent
 }
 
 // bounded returns a copy of a whose texts are cut.

@@ -18,6 +18,7 @@
 package anthropic
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -121,6 +122,7 @@ func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(m
 	if err != nil {
 		return err
 	}
+	req.Lowered(model.Lowering{Mode: model.LoweredFull, Items: len(req.Input), Bytes: len(body), Breakpoints: bytes.Count(body, cacheMark)})
 	watch := t.endpoint.Begin(ctx)
 	defer watch.End()
 	resp, err := t.send(watch.Context(), body, beta)

@@ -5,6 +5,10 @@ type cacheControl struct {
 	Type string `json:"type"`
 }
 
+// cacheMark is a marker as it stands in a body. No string can hold these bytes,
+// since quotes within strings are escaped.
+var cacheMark = []byte(`"cache_control":{`)
+
 // markCache marks where what stays the same ends, in the order in which the
 // provider reads a request: the tools, which no turn changes; the system's text,
 // which a conversation keeps; what the model was told before its last answer; and

@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -91,6 +92,7 @@ func (v *conversation) match(items []responses.Item) {
 			v.calls[i] = v.newCall(item.CallID, item.Name, item.Arguments)
 			v.calls[i].answered, v.calls[i].passed = true, true
 			v.calls[i].output = append([]responses.Part{responses.InputText(item.Output)}, item.Media...)
+			v.calls[i].tag = cmp.Or(v.calls[i].tag, item.Round) // which every answer has that was made here
 		case *responses.FunctionCall:
 			v.calls[i] = v.newCall(item.CallID, item.Name, item.Arguments)
 			open[item.CallID] = v.calls[i]
@@ -196,7 +198,8 @@ func (v *conversation) speak(blocks ...block) error {
 func (v *conversation) call(c *call) error {
 	if n := len(v.made); n > 0 {
 		last := v.made[n-1]
-		if last.tag != c.tag || c.tag == "" && last.passed {
+		waits := last.tag == "" && !last.passed // only calls of its own answer follow one of the client's at once
+		if last.tag != c.tag && !waits || c.tag == "" && last.passed {
 			if err := v.pause(); err != nil {
 				return err
 			}

@@ -99,6 +99,7 @@ func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(m
 	if err != nil {
 		return err
 	}
+	req.Lowered(model.Lowering{Mode: model.LoweredFull, Items: len(req.Input), Bytes: len(body)})
 	watch := t.endpoint.Begin(ctx)
 	defer watch.End()
 	accept := stream.TypeSSE

@@ -64,7 +64,26 @@ type conversation struct {
 	list    []*wireMessage
 	thought *responses.Reasoning                       // of the assistant's next message
 	outputs map[string][]*responses.FunctionCallOutput // not yet told, by call
-	open    []*responses.FunctionCall                  // made together, not yet told
+	open    []madeCall                                 // made together, not yet told
+}
+
+// madeCall is a call of the model.
+type madeCall struct {
+	id, name, arguments string
+	round               string           // of a call of the container's
+	own                 bool             // output is what it gave
+	output              []responses.Part // else that is in outputs, or nowhere
+}
+
+// together reports whether a call was made in the same answer as the last open
+// one. The client's calls end a turn, so what follows them at once is of their
+// answer.
+func (c *conversation) together(call madeCall) bool {
+	if len(c.open) == 0 {
+		return false
+	}
+	last := c.open[len(c.open)-1]
+	return !last.own || call.own && call.round != "" && call.round == last.round
 }
 
 // encodeMessages returns the conversation in the provider's terms. told is added
@@ -94,9 +113,12 @@ func (t *Transport) encodeMessages(req model.Request, told string) ([]*wireMessa
 }
 
 func (c *conversation) add(item responses.Item) error {
-	if call, ok := item.(*responses.FunctionCall); ok {
-		c.open = append(c.open, call)
-		return nil
+	switch item := item.(type) {
+	case *responses.FunctionCall:
+		return c.made(madeCall{id: item.CallID, name: item.Name, arguments: item.Arguments})
+	case *responses.ToolCall:
+		output := append([]responses.Part{responses.InputText(item.Output)}, item.Media...)
+		return c.made(madeCall{id: item.CallID, name: item.Name, arguments: item.Arguments, round: item.Round, own: true, output: output})
 	}
 	if err := c.tellCalls(); err != nil {
 		return err
@@ -106,10 +128,6 @@ func (c *conversation) add(item responses.Item) error {
 		return c.message(item)
 	case *responses.Reasoning:
 		c.thought = item
-	case *responses.ToolCall:
-		m := c.assistant()
-		m.ToolCalls = append(m.ToolCalls, c.call(item.CallID, item.Name, item.Arguments))
-		return c.output(item.CallID, append([]responses.Part{responses.InputText(item.Output)}, item.Media...))
 	case *responses.FunctionCallOutput:
 		return c.orphan(item)
 	case *responses.Compaction:
@@ -118,6 +136,16 @@ func (c *conversation) add(item responses.Item) error {
 		return fmt.Errorf("the item %.64q is only referred to, not given", item.ID)
 	}
 	return nil
+}
+
+// made takes a call. Those of one answer are told in one message.
+func (c *conversation) made(call madeCall) error {
+	var err error
+	if !c.together(call) {
+		err = c.tellCalls()
+	}
+	c.open = append(c.open, call)
+	return err
 }
 
 // assistant returns the message that a call joins: what the assistant said just
@@ -224,15 +252,18 @@ func (c *conversation) tellCalls() error {
 	c.open = nil
 	m := c.assistant()
 	for _, call := range calls {
-		m.ToolCalls = append(m.ToolCalls, c.call(call.CallID, call.Name, call.Arguments))
+		m.ToolCalls = append(m.ToolCalls, c.call(call.id, call.name, call.arguments))
 	}
 	var media []wirePart
 	for _, call := range calls {
-		output := []responses.Part{responses.InputText(unanswered)}
-		if waiting := c.outputs[call.CallID]; len(waiting) > 0 {
-			output, c.outputs[call.CallID] = waiting[0].Output, waiting[1:]
+		output := call.output
+		if !call.own {
+			output = []responses.Part{responses.InputText(unanswered)}
+			if waiting := c.outputs[call.id]; len(waiting) > 0 {
+				output, c.outputs[call.id] = waiting[0].Output, waiting[1:]
+			}
 		}
-		more, err := c.result(call.CallID, output)
+		more, err := c.result(call.id, output)
 		if err != nil {
 			return err
 		}
@@ -253,12 +284,6 @@ func (c *conversation) orphan(o *responses.FunctionCallOutput) error {
 	if err == nil {
 		c.list = append(c.list, &wireMessage{Role: responses.RoleUser, Content: content})
 	}
-	return err
-}
-
-func (c *conversation) output(callID string, parts []responses.Part) error {
-	media, err := c.result(callID, parts)
-	c.show(media)
 	return err
 }
 

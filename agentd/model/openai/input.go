@@ -25,9 +25,12 @@ func encodeInput(provider string, forms freeform, items []responses.Item) ([]byt
 	l := &list{provider: provider, forms: forms, buf: make([]byte, 0, 128*len(items))}
 	l.open()
 	for i, item := range items {
-		if err := l.item(item, answered); err != nil {
+		if err := l.add(item, answered); err != nil {
 			return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: fmt.Sprintf("item %d of the conversation: %v", i, err)}
 		}
+	}
+	if err := l.settle(); err != nil {
+		return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: "the last calls of the conversation: " + err.Error()}
 	}
 	l.shut()
 	return l.buf, nil
@@ -40,7 +43,8 @@ type list struct {
 	provider string
 	forms    freeform
 	buf      []byte
-	fresh    bool // the innermost open list is empty so far
+	fresh    bool                  // the innermost open list is empty so far
+	owed     []*responses.ToolCall // of one answer, told without their outputs so far
 }
 
 func (l *list) open() { l.buf, l.fresh = append(l.buf, '['), true }
@@ -72,19 +76,51 @@ func (l *list) key(key string) {
 
 func (l *list) close() { l.buf = append(l.buf, '}') }
 
+// add tells of an item. The calls of one answer come one after the other and
+// their outputs behind them, as the provider itself tells them.
+func (l *list) add(item responses.Item, answered map[string]bool) error {
+	call, ok := item.(*responses.ToolCall)
+	if n := len(l.owed); n > 0 && (!ok || call.Round == "" || call.Round != l.owed[n-1].Round) {
+		if err := l.settle(); err != nil {
+			return err
+		}
+	}
+	if !ok {
+		return l.item(item, answered)
+	}
+	if text, ok := l.forms.text(call.Name, call.Arguments); ok {
+		l.call(itemCustomCall, call.CallID, call.Name, "input", text)
+	} else {
+		l.call(responses.ItemFunctionCall, call.CallID, call.Name, "arguments", call.Arguments)
+	}
+	l.owed = append(l.owed, call)
+	return nil
+}
+
+// settle tells of the outputs that are owed.
+func (l *list) settle() error {
+	for _, call := range l.owed {
+		if err := l.result(call); err != nil {
+			return err
+		}
+	}
+	l.owed = nil
+	return nil
+}
+
+// result tells what a call of the container's gave.
+func (l *list) result(call *responses.ToolCall) error {
+	output := responses.ItemFunctionCallOutput
+	if _, ok := l.forms.text(call.Name, call.Arguments); ok {
+		output = itemCustomOutput
+	}
+	return l.output(output, call.CallID, append([]responses.Part{responses.InputText(call.Output)}, call.Media...))
+}
+
 func (l *list) item(item responses.Item, answered map[string]bool) error {
 	switch item := item.(type) {
 	case *responses.Message:
 		return l.message(item)
-	case *responses.ToolCall:
-		output := responses.ItemFunctionCallOutput
-		if text, ok := l.forms.text(item.Name, item.Arguments); ok {
-			output = itemCustomOutput
-			l.call(itemCustomCall, item.CallID, item.Name, "input", text)
-		} else {
-			l.call(responses.ItemFunctionCall, item.CallID, item.Name, "arguments", item.Arguments)
-		}
-		return l.output(output, item.CallID, append([]responses.Part{responses.InputText(item.Output)}, item.Media...))
 	case *responses.FunctionCall:
 		l.call(responses.ItemFunctionCall, item.CallID, item.Name, "arguments", item.Arguments)
 		if !answered[item.CallID] {

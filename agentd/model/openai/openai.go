@@ -153,6 +153,7 @@ func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(m
 	if err != nil {
 		return err
 	}
+	req.Lowered(model.Lowering{Mode: model.LoweredFull, Items: len(req.Input), Bytes: len(body), CacheKey: req.PromptCacheKey != ""})
 	watch := t.endpoint.Begin(ctx)
 	defer watch.End()
 	resp, err := t.call(watch.Context(), body)

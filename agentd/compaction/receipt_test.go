@@ -1,0 +1,145 @@
+package compaction
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"holon/agentd/model"
+	"holon/agentd/tools"
+	"holon/responses"
+)
+
+// ran returns the call number n whose command printed size bytes.
+func ran(t testing.TB, n, size int) *responses.ToolCall {
+	t.Helper()
+	out := strings.Repeat("x", size)
+	result, err := json.Marshal(map[string]any{
+		"disposition": "completed", "exit_status": 0, "stdout_preview": out, "truncated": true,
+		"artifacts": []tools.Artifact{{Path: fmt.Sprintf("tools/call_%d/stdout.log", n)}}, "stdout_artifact": 0,
+		"task_handle": map[string]string{"task_id": fmt.Sprintf("task_%d", n)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	canonical, err := tools.Result{ToolName: "ExecCommand", Status: tools.StatusSuccess, SummaryText: "exited with 0", Result: result}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &responses.ToolCall{ID: fmt.Sprintf("tc_%d", n), CallID: fmt.Sprintf("call_%d", n), Name: "ExecCommand", Arguments: `{"cmd":"make"}`, Result: canonical,
+		Output: "Process exited with code 0\nstdout:\n" + out + fmt.Sprintf("\nFull stdout: /holon/output/turns/t/tools/call_%d/stdout.log", n), Media: []responses.Part{{Type: responses.PartInputImage}}}
+}
+
+func isReceipt(item responses.Item) bool {
+	call, ok := item.(*responses.ToolCall)
+	return ok && strings.HasPrefix(call.Output, receiptHead)
+}
+
+func TestReceiptsKeepWhatMatters(t *testing.T) {
+	call := ran(t, 1, 40_000)
+	short, gain := Receipts{}.receipt(call)
+	if short == nil || gain != model.EstimateItem(call)-model.EstimateItem(short) {
+		t.Fatalf("saves %d", gain)
+	}
+	for _, want := range []string{"exited with 0", `"exit_status":0`, "task_1", "All of it: /holon/output/turns/t/tools/call_1/stdout.log"} {
+		if !strings.Contains(short.Output, want) {
+			t.Errorf("%q is missing in\n%s", want, short.Output)
+		}
+	}
+	if len(short.Output) > 2*receiptBytes || short.Media != nil || short.CallID != call.CallID || short.Arguments != call.Arguments || string(short.Result) != string(call.Result) {
+		t.Errorf("%d bytes: %+v", len(short.Output), short)
+	}
+	if again, _ := (Receipts{}).receipt(short); again != nil {
+		t.Error("a receipt is shortened again")
+	}
+	if isReceipt(call) {
+		t.Error("the call itself was changed")
+	}
+}
+
+func TestReceiptsFindFiles(t *testing.T) {
+	r := Receipts{Dir: "/out/t"}
+	for _, tt := range []struct{ shown, path, want string }{
+		{"Full: /a/b/tools/c/x.log\n", "tools/c/x.log", "/a/b/tools/c/x.log"},
+		{"nothing", "tools/c/x.log", "/out/t/tools/c/x.log"},
+		{"relative/tools/c/x.log", "tools/c/x.log", "/out/t/tools/c/x.log"},
+		{"", "/tasks/1.log", "/tasks/1.log"},
+		{"", "../../etc/passwd", ""},
+		{"", "", ""},
+	} {
+		if got := r.locate(tt.shown, tt.path); got != tt.want {
+			t.Errorf("%q in %q: %q, want %q", tt.path, tt.shown, got, tt.want)
+		}
+	}
+}
+
+func TestShorten(t *testing.T) {
+	failed, err := tools.Result{ToolName: "X", Status: tools.StatusError, SummaryText: "no", Error: &tools.Error{Kind: "x", Message: strings.Repeat("why ", 2000)}}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := []responses.Item{
+		&responses.Message{Role: responses.RoleUser, Content: []responses.Part{responses.InputText(strings.Repeat("task ", 1000))}},
+		&responses.ToolCall{CallID: "bad", Name: "X", Result: failed, Output: strings.Repeat("why ", 2000)},
+		&responses.ToolCall{CallID: "odd", Name: "X", Output: strings.Repeat("odd ", 2000)}, // without a canonical result
+		&responses.ToolCall{CallID: "small", Name: "X", Result: json.RawMessage(`{"tool_name":"X","result":{}}`), Output: "ok"},
+	}
+	for n := range 12 {
+		call := ran(t, n, 8_000)
+		call.Round = fmt.Sprint("round", n/2)
+		items = append(items, call)
+	}
+	one := model.EstimateItem(items[4]) // about what one receipt saves
+	before := slices.Clone(items)
+	for _, tt := range []struct {
+		need, calls int
+		spare       bool
+	}{{0, 0, false}, {1, 1, false}, {2 * one, 3, false}, {3 * one, 4, false}, {5 * one, 6, false}, {1 << 30, 10, false}, {1 << 30, 0, true}} {
+		r := Receipts{}
+		if tt.spare {
+			r.Spare = func(*responses.ToolCall) bool { return true }
+		}
+		got, calls, saved := r.Shorten(items, tt.need)
+		if calls != tt.calls || model.EstimateItems(items)-model.EstimateItems(got) != saved {
+			t.Errorf("need %d: %d calls are shortened and %d tokens saved", tt.need, calls, saved)
+		}
+		for i, item := range got {
+			if old := i-4 >= 0 && i-4 < tt.calls; isReceipt(item) != old {
+				t.Errorf("need %d: item %d: %v", tt.need, i, isReceipt(item))
+			}
+		}
+		if !slices.Equal(items, before) {
+			t.Fatal("the conversation was changed")
+		}
+	}
+}
+
+// TestReceiptsAreTheSame holds receipts to what a provider's cache needs: the
+// same conversation gives the same bytes.
+func TestReceiptsAreTheSame(t *testing.T) {
+	var first string
+	for range 10 {
+		short, _ := Receipts{Dir: "/x"}.receipt(ran(t, 1, 9_000))
+		if first == "" {
+			first = short.Output
+		}
+		if short.Output != first {
+			t.Fatal("two receipts of one call differ")
+		}
+	}
+}
+
+func FuzzReceipt(f *testing.F) {
+	f.Add([]byte(`{"tool_name":"x","status":"success","summary_text":"s","result":{"artifacts":[{"path":"tools/a"}]}}`), "shown /a/tools/a")
+	f.Add([]byte(`{"result":{"artifacts":{}}}`), "")
+	f.Add([]byte(`{"result":[[[[1]]]],"error":null}`), strings.Repeat("x", 5000))
+	f.Fuzz(func(t *testing.T, result []byte, shown string) {
+		call := &responses.ToolCall{CallID: "c", Name: "x", Result: result, Output: shown}
+		short, gain := Receipts{Dir: "/d"}.receipt(call)
+		if short != nil && (gain < 1 || len(short.Output) >= len(shown)) {
+			t.Errorf("%d bytes became %d", len(shown), len(short.Output))
+		}
+	})
+}

@@ -1,0 +1,136 @@
+package turn
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+
+	"holon/agentd/model"
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+// cacheable is the shortest prefix, in tokens, that providers keep.
+const cacheable = 1024
+
+// Memory is what one turn learned of a model and its provider that the next of
+// the conversation has use for. It is about estimates and caches alone: without
+// it a turn does the same.
+type Memory struct {
+	gauge model.Gauge
+	known cached
+}
+
+// cached is what a provider was told last, and so may have in its cache.
+type cached struct {
+	ref    string // of the model; "" for nothing
+	tokens int64  // as the provider counted them
+	items  int
+	epoch  int
+	frame  string
+	prefix string // fingerprint of the items
+}
+
+func (v *view) memory() Memory {
+	m := Memory{v.gauge, v.known}
+	m.known.epoch = 0 // as the next turn counts; what it is told shows by itself
+	return m
+}
+
+// fingerprint tells one prefix of a conversation from another. It is made of the
+// ids and sizes of items, which never change: their content would cost more than
+// a diagnosis is worth.
+type fingerprint struct {
+	sum   hash.Hash
+	items int
+	epoch int
+}
+
+// of returns the fingerprint of told, and of its first n items: "" when there are
+// not so many.
+func (f *fingerprint) of(told []responses.Item, epoch, n int) (all, first string) {
+	if f.sum == nil || f.epoch != epoch || n < f.items {
+		*f = fingerprint{sum: sha256.New(), epoch: epoch}
+	}
+	for {
+		if f.items == n {
+			first = f.digest()
+		}
+		if f.items == len(told) {
+			return f.digest(), first
+		}
+		item := told[f.items]
+		f.items++
+		f.sum.Write(binary.LittleEndian.AppendUint64(nil, uint64(model.EstimateItem(item))))
+		f.sum.Write([]byte(item.ItemID() + "\x00"))
+	}
+}
+
+func (f *fingerprint) digest() string { return hex.EncodeToString(f.sum.Sum(nil)[:8]) }
+
+// frameOf is the fingerprint of what is the same in every round.
+func frameOf(req model.Request) string {
+	sum := sha256.New()
+	for _, text := range []string{req.Instructions, req.Text.Format.Type, string(req.Text.Format.Schema)} {
+		sum.Write([]byte(text + "\x00"))
+	}
+	for _, tool := range req.Tools {
+		sum.Write([]byte(tool.Name + "\x00" + tool.Description + "\x00" + string(tool.Parameters) + "\x00"))
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
+}
+
+// question is what a request tells, taken down before anything is answered.
+type question struct {
+	items     int
+	estimated int // uncorrected
+	tokens    int
+	frame     string
+	all       string // fingerprint of the items
+	before    string // and of as many as the provider was told before
+}
+
+// ask takes down the request that follows.
+func (v *view) ask(req model.Request) {
+	q := question{items: len(v.told), estimated: v.frame + v.size, tokens: v.tokens(), frame: frameOf(req)}
+	q.all, q.before = v.mark.of(v.told, v.epoch, v.known.items)
+	v.now = q
+}
+
+// prompt says what an attempt told its provider and what of it was cached, and
+// notes what the provider has from now on.
+func (v *view) prompt(a model.Attempt) *turns.Prompt {
+	q, known, l := v.now, v.known, a.Lowering
+	p := &turns.Prompt{
+		Fingerprint: q.all, FrameFingerprint: q.frame, EstimatedTokens: q.tokens, Epoch: v.epoch, CachedTokens: a.Usage.InputTokenDetails.CachedTokens,
+		Mode: l.Mode, ModeReason: l.Reason, Items: l.Items, Bytes: l.Bytes, CacheKey: l.CacheKey, Breakpoints: l.Breakpoints,
+	}
+	switch {
+	case known.ref == "":
+		p.Broken = turns.CacheFirst
+	case known.ref != a.Ref:
+		p.Broken = turns.CacheModel
+	case known.frame != q.frame:
+		p.Broken = turns.CacheFrame
+	case known.prefix != q.before && v.epoch > known.epoch:
+		p.Broken = turns.CacheCompacted
+	case known.prefix != q.before:
+		p.Broken = turns.CacheHistory
+	case known.tokens < cacheable:
+		p.Broken = turns.CacheShort
+	default:
+		p.ExpectedTokens = known.tokens
+		p.HitRatio = min(1, max(0, float64(p.CachedTokens)/float64(known.tokens)))
+		if a.Err == nil && p.CachedTokens == 0 {
+			p.Broken = turns.CacheMissed
+		}
+	}
+	if a.Err == nil {
+		v.known = cached{ref: a.Ref, tokens: a.Usage.InputTokens, items: q.items, epoch: v.epoch, frame: q.frame, prefix: q.all}
+		if a.Ref == v.r.ModelRef {
+			v.gauge.Report(q.estimated, a.Usage.InputTokens)
+		}
+	}
+	return p
+}

@@ -1,0 +1,262 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"holon/agentd/compaction"
+	"holon/agentd/model"
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+// When a conversation is compacted and how far, in parts of the room that the
+// window leaves for it. Below the trigger there is a margin for what an estimate
+// is wrong by; far below it, so that compactions are rare and caches live long.
+const (
+	triggerPart = 0.9
+	targetPart  = 0.6
+	tailPart    = 0.2  // of a summarised conversation: its latest items, word for word
+	wordsPart   = 0.15 // likewise: what the user said before
+	keptWords   = 20_000
+)
+
+// certainly is by how much an estimate has to exceed a firm window before a
+// request is not even sent: more than estimates are wrong by.
+const certainly = 1.3
+
+// view is what of a conversation the model is told. It is append-only between
+// compactions; the conversation itself stays whole, and every turn derives its
+// view from that anew: the same conversation gives the same view, after a
+// restart too.
+//
+// A compaction shortens what nobody outside ever saw: results of the container's
+// tools. Only when truncation is auto, and that was not enough, does it replace
+// old items of all kinds by a summary (Open Responses, "truncation").
+type view struct {
+	r     *runner
+	told  []responses.Item
+	size  int // estimate of told
+	frame int // estimate of the rest of a request
+	gauge model.Gauge
+	epoch int // compactions so far
+	mark  fingerprint
+	known cached   // what the provider has of earlier requests
+	now   question // the present request
+	sent  string   // fingerprint of the frame of the present request
+	again int      // the round that a provider found too long
+	given map[*responses.ToolCall]bool
+
+	restored *turns.Compaction // what newView did, until it is recorded
+}
+
+// newView derives the view of the conversation so far.
+func newView(r *runner) *view {
+	v := &view{r: r, gauge: r.Memory.gauge, known: r.Memory.known}
+	if v.gauge == (model.Gauge{}) {
+		v.gauge = model.NewGauge(r.Window.Scale)
+	}
+	for _, item := range r.Request.Input {
+		if call, ok := item.(*responses.ToolCall); ok { // the client's words, whatever they say
+			if v.given == nil {
+				v.given = make(map[*responses.ToolCall]bool)
+			}
+			v.given[call] = true
+		}
+	}
+	v.told = append(v.told, r.input...)
+	v.size = model.EstimateItems(v.told)
+	r.view = v
+	v.frame = model.Estimate(r.modelRequest()) - v.size
+	if room := v.room(); room > 0 && v.tokens() > part(room, triggerPart) {
+		v.restore(room)
+	}
+	return v
+}
+
+// restore goes through the conversation again as it grew, and compacts it where
+// that was due then, so that the view of the next turn begins with the one of
+// this.
+func (v *view) restore(room int) {
+	done := &turns.Compaction{Trigger: turns.TriggerBudget, Restored: true, TokensBefore: v.tokens()}
+	v.told, v.size = v.told[:0:0], 0
+	for i, item := range v.r.input {
+		if i > 0 && asked(v.r.input[i-1], item) && v.tokens() > part(room, triggerPart) {
+			done.ToolResults += v.shortenResults(v.gauge.Estimated(v.tokens() - part(room, targetPart)))
+		}
+		v.add(item)
+	}
+	if done.ToolResults > 0 {
+		v.restored = v.counted(done, room)
+	}
+}
+
+// asked reports whether a model was asked between two items.
+func asked(before, item responses.Item) bool {
+	if call, ok := item.(*responses.ToolCall); ok {
+		last, ok := before.(*responses.ToolCall)
+		return ok && (call.Round == "" || call.Round != last.Round)
+	}
+	switch before := before.(type) {
+	case *responses.ToolCall, *responses.FunctionCallOutput:
+	case *responses.Message:
+		if before.Role == responses.RoleAssistant {
+			return false
+		}
+	default:
+		return false
+	}
+	switch item := item.(type) {
+	case *responses.Reasoning, *responses.FunctionCall:
+		return true
+	case *responses.Message:
+		return item.Role == responses.RoleAssistant
+	}
+	return false
+}
+
+func (v *view) add(item responses.Item) {
+	v.told = append(v.told, item)
+	v.size += model.EstimateItem(item)
+}
+
+// tokens is the estimate of the next request.
+func (v *view) tokens() int { return v.gauge.Tokens(v.frame + v.size) }
+
+// room is how many tokens the next request may have, 0 for any number.
+func (v *view) room() int { return v.r.Window.Room(v.r.tokensLeft()) }
+
+func part(room int, p float64) int { return int(p * float64(room)) }
+
+// fit makes room for the next round before the model is asked. The error is a
+// *model.Error of kind context_length when the request cannot but be refused,
+// and anything else when the journal failed.
+func (r *runner) fit(ctx context.Context) error {
+	v := r.view
+	if done := v.restored; done != nil {
+		v.restored = nil
+		if err := v.record(done); err != nil {
+			return err
+		}
+	}
+	room := v.room()
+	if room == 0 || v.tokens() <= part(room, triggerPart) {
+		return nil
+	}
+	if _, err := v.compact(ctx, turns.TriggerBudget, room, part(room, targetPart)); err != nil {
+		return err
+	}
+	if w := r.Window; r.Request.Truncation != "auto" && w.Firm && float64(v.tokens()) > certainly*float64(w.Context) {
+		return &model.Error{
+			Kind: model.KindContextLength, Code: responses.CodeContextLength,
+			Message:     fmt.Sprintf("the conversation has about %d tokens and the model takes %d; send less of it, compact it with POST /responses/compact, or allow that by \"truncation\":\"auto\"", v.tokens(), w.Context),
+			Diagnostics: &model.Diagnostics{Stage: model.StageSelect},
+		}
+	}
+	return nil
+}
+
+// shorten makes room in a conversation that the provider found too long, where
+// the request allows that, and reports whether to ask again: once a round, when
+// the conversation became shorter and nothing of an answer is out.
+func (r *runner) shorten(ctx context.Context, err error) (again bool, broken error) {
+	v := r.view
+	failed, ok := errors.AsType[*model.Error](err)
+	if !ok || failed.Kind != model.KindContextLength || r.Request.Truncation != "auto" || r.Emitter.Open() || v.again == r.result.Rounds {
+		return false, nil
+	}
+	v.again = r.result.Rounds
+	// What the provider said counts more than what is known of its model.
+	room := v.tokens()
+	if known := v.room(); known > 0 {
+		room = min(room, known)
+	}
+	return v.compact(ctx, turns.TriggerRemote, room, part(room, targetPart))
+}
+
+// compact shortens the view to about target tokens, or as far as it may, and
+// records that. It reports whether the view became shorter. The error is the
+// journal's.
+func (v *view) compact(ctx context.Context, trigger string, room, target int) (shorter bool, err error) {
+	done := &turns.Compaction{Trigger: trigger, TokensBefore: v.tokens()}
+	done.ToolResults = v.shortenResults(v.gauge.Estimated(v.tokens() - target))
+	if limit := part(room, triggerPart); v.r.Request.Truncation == "auto" && (v.tokens() > limit || trigger == turns.TriggerRemote && v.tokens() > target) {
+		if err := v.summarize(ctx, done, room); err != nil {
+			if err := v.r.Journal.Event(v.failed(trigger, err)); err != nil {
+				return false, err
+			}
+		}
+	}
+	if done.ToolResults == 0 && done.SummarizedItems == 0 {
+		return false, nil
+	}
+	return true, v.record(v.counted(done, room))
+}
+
+// shortenResults replaces old results of tools by receipts and returns how many.
+func (v *view) shortenResults(need int) int {
+	if need <= 0 {
+		return 0
+	}
+	r := compaction.Receipts{Dir: v.r.Dir, Spare: func(c *responses.ToolCall) bool { return v.given[c] && v.r.Request.Truncation != "auto" }}
+	told, calls, saved := r.Shorten(v.told, need)
+	if calls > 0 {
+		v.told, v.size = told, v.size-saved
+	}
+	return calls
+}
+
+// summarize replaces all but the latest items by a summary. What agentd itself
+// told the model stays: nobody says it again.
+func (v *view) summarize(ctx context.Context, done *turns.Compaction, room int) error {
+	var context []responses.Item
+	for _, item := range v.told {
+		if responses.IsContext(item) {
+			context = append(context, item)
+		}
+	}
+	parts := compaction.Split(v.told, compaction.Budget{
+		Messages: v.gauge.Estimated(min(keptWords, part(room, wordsPart))), Tail: v.gauge.Estimated(part(room, tailPart)),
+	})
+	if len(parts.Told) == 0 {
+		return nil
+	}
+	s := compaction.Summarizer{Transport: v.r.Model, Model: v.r.ModelName, Window: v.gauge.Estimated(room / 2)}
+	s.Window = min(s.Window, compaction.DefaultWindow)
+	summary, usage, err := s.Summarize(ctx, parts.Told)
+	v.r.result.Usage = v.r.result.Usage.Add(usage)
+	if err != nil {
+		return err
+	}
+	told := append(context, parts.Kept...)
+	told = append(append(told, compaction.Message("", summary)), parts.After...)
+	size := model.EstimateItems(told)
+	if size >= v.size {
+		return &model.Error{Kind: model.KindProtocol, Code: responses.CodeModelError, Message: "the summary is no shorter than what it stands for"}
+	}
+	done.SummarizedItems, done.SummaryUsage = len(parts.Told), turns.Tokens(usage)
+	v.told, v.size = told, size
+	return nil
+}
+
+// counted fills in what is known after a compaction.
+func (v *view) counted(done *turns.Compaction, room int) *turns.Compaction {
+	v.epoch++
+	done.Epoch, done.Round, done.ContextWindow = v.epoch, max(1, v.r.result.Rounds), v.r.Window.Context
+	done.TokensAllowed, done.TokensAfter = room, v.tokens()
+	return done
+}
+
+func (v *view) record(done *turns.Compaction) error {
+	return v.r.Journal.Event(v.r.Scope.ContextCompacted(*done))
+}
+
+// failed is the event of a summary that could not be made.
+func (v *view) failed(trigger string, err error) turns.RuntimeEvent {
+	p := turns.CompactionFailure{Trigger: trigger, Round: v.r.result.Rounds, FailureCategory: "unknown", Message: err.Error()}
+	if failed, ok := errors.AsType[*model.Error](err); ok {
+		p.FailureCategory, p.Message = string(failed.Kind), failed.Message
+	}
+	return v.r.Scope.CompactionFailed(p)
+}

@@ -1,0 +1,44 @@
+package turns
+
+// Triggers of a compaction.
+const (
+	TriggerBudget = "budget" // an estimate came near the model's window
+	TriggerRemote = "remote" // the provider found the conversation too long
+)
+
+// Compaction is the payload of context.compaction.completed: what of a
+// conversation a model is told in a shorter form from now on. The stored
+// conversation stays whole. Counts of tokens are estimates.
+type Compaction struct {
+	Trigger         string      `json:"trigger"`
+	Epoch           int         `json:"epoch"`          // compactions of the turn so far, this one included
+	Round           int         `json:"round"`          // the round that it makes room for
+	ContextWindow   int         `json:"context_window"` // of the model
+	TokensAllowed   int         `json:"tokens_allowed"` // of the conversation; the rest is for the answer
+	TokensBefore    int         `json:"tokens_before"`
+	TokensAfter     int         `json:"tokens_after"`
+	Restored        bool        `json:"restored,omitempty"`         // the shorter form of an earlier turn, made again
+	ToolResults     int         `json:"tool_results"`               // results of tools that became receipts
+	SummarizedItems int         `json:"summarized_items,omitempty"` // items that a summary stands for
+	SummaryUsage    *TokenUsage `json:"summary_usage,omitempty"`
+}
+
+// ContextCompacted says that a conversation became shorter for the model.
+func (s Scope) ContextCompacted(p Compaction) RuntimeEvent {
+	return s.event(ContextCompacted, StatusCompleted, p)
+}
+
+// CompactionFailure is the payload of context.compaction.failed.
+type CompactionFailure struct {
+	Trigger         string `json:"trigger"`
+	Round           int    `json:"round"`
+	FailureCategory string `json:"failure_category"`
+	Message         string `json:"message"`
+}
+
+// CompactionFailed says that a summary could not be made. The turn goes on with
+// what there is.
+func (s Scope) CompactionFailed(p CompactionFailure) RuntimeEvent {
+	p.FailureCategory, p.Message = clip(p.FailureCategory, maxName), clip(p.Message, maxMessage)
+	return s.event(CompactionFailed, StatusFailed, p)
+}

@@ -48,6 +48,8 @@ var own = []struct {
 	{"runner/workspace", []string{"state/durable"}, "trees know no engine and no turn"},
 	{"runner/socket", []string{"state"}, "it makes sockets and does not know what answers on them"},
 	{"runner/gateway", []string{"runner/socket", "responses", "state"}, "the gateway knows the protocol's errors and no session"},
+	{"runner/settings", []string{"responses/models", "runner/engine", "state", "state/durable"}, "what is set starts nothing and holds no key"},
+	{"runner/credentials", []string{"responses/models", "runner/gateway", "runner/settings", "state", "state/durable"}, "whose key it is depends on no run"},
 	{"runner/...", []string{"runner/...", "responses/...", "skills", "state/..."}, "the host's side never sees the container's"},
 
 	{"cmd/agentd", []string{"agentd", "responses/..."}, "a command turns flags into options and knows one side"},
@@ -63,7 +65,7 @@ var foreign = []struct {
 	why    string
 }{
 	{"os/exec", "agentd/...", []string{"agentd/process"}, "whoever starts a program must end it, so one package does"},
-	{"os/exec", "runner/...", []string{"runner/workspace", "runner/engine/local", "runner/engine/enginetest/..."}, "git is run in one place, where its environment is made safe, and children by the engine that owns them"},
+	{"os/exec", "runner/...", []string{"runner/workspace", "runner/engine/local", "runner/engine/enginetest/...", "runner/credentials"}, "git is run in one place, where its environment is made safe, children by the engine that owns them, and programs that give keys by what bounds them"},
 	{"os/exec", "cmd/...", nil, "commands call packages"},
 	{"os/exec", "responses/...", nil, "the protocol starts nothing"},
 	{"os/exec", "state/...", nil, "the ledger starts nothing"},

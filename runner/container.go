@@ -92,7 +92,10 @@ func (s *Session) spec() engine.Spec {
 	if len(s.cfg.Fallbacks) > 0 {
 		args = append(args, "--model-fallbacks", strings.Join(s.cfg.Fallbacks, ","))
 	}
-	env := slices.Clone(s.cfg.Env)
+	if len(s.cfg.Providers) > 0 {
+		args = append(args, "--providers", strings.Join(s.cfg.Providers, ","))
+	}
+	env := append(slices.Clone(s.cfg.Env), s.cfg.AgentEnv...)
 	if ownFiles(s.cfg.Engine) { // which have that directory
 		env = append([]string{"HOME=" + engine.Home}, env...)
 	}

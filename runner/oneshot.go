@@ -16,6 +16,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner/engine"
+	"holon/runner/settings"
 	"holon/runner/workspace"
 	"holon/state"
 	"holon/state/files"
@@ -38,7 +39,7 @@ var reservedNames = []string{
 
 // DefaultMaxRounds is how often a model may be asked in a turn that sets no
 // limit of its own.
-const DefaultMaxRounds = 200
+const DefaultMaxRounds = settings.DefaultMaxRounds
 
 // OneShot is a session with one turn: what `holon run` does.
 type OneShot struct {

@@ -58,6 +58,8 @@ type Config struct {
 	Scenario  string            // file of the host that a scripted model plays, "" for none; it replaces Model
 	Fallbacks []string
 	Gateway   *gateway.Gateway // nil when no provider is called
+	Providers []string         // NAME=CONTRACT of those that the gateway leads to
+	AgentEnv  []string         // K=V for agentd, which its commands do not get
 	Skills    []string         // directories, each with a SKILL.md
 	InputDir  string           // the user's files for the turn, "" for none
 	Env       []string         // K=V for the container and its commands

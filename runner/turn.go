@@ -33,6 +33,7 @@ type TurnRequest struct {
 	PreviousResponseID string
 	MaxRounds          int           // 0: agentd's limit
 	Timeout            time.Duration // 0: agentd's limit
+	MaxOutputTokens    int           // of one answer; 0: what the model allows
 }
 
 // Observer watches a turn. Its methods are called from two goroutines, never
@@ -151,6 +152,9 @@ func (s *Session) body(turnID string, req TurnRequest) map[string]any {
 		holon["limits"] = limits
 	}
 	body := map[string]any{"model": s.model(), "input": req.Prompt, "holon": holon}
+	if req.MaxOutputTokens > 0 {
+		body["max_output_tokens"] = req.MaxOutputTokens
+	}
 	if req.PreviousResponseID != "" {
 		body["previous_response_id"] = req.PreviousResponseID
 	}

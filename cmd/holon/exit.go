@@ -7,8 +7,12 @@ import (
 	"strings"
 
 	"holon/responses"
+	"holon/responses/models"
 	"holon/runner"
+	"holon/runner/credentials"
 	"holon/runner/engine"
+	"holon/runner/providers"
+	"holon/runner/settings"
 	"holon/runner/workspace"
 	"holon/skills"
 	"holon/state"
@@ -63,6 +67,13 @@ func describe(err error) state.Failure {
 	if flag, ok := flagsOfFields[f.Param]; ok {
 		f.Param = flag
 	}
+	if rest, ok := strings.CutPrefix(f.Param, "providers."); ok { // as the gateway calls a provider's settings
+		if name, ok := strings.CutSuffix(rest, ".base_url"); ok {
+			f.Param = models.Setting(name, "BASE_URL")
+		} else if name, ok := strings.CutSuffix(rest, ".api_key"); ok {
+			f.Param = models.Setting(name, "API_KEY")
+		}
+	}
 	return f
 }
 
@@ -71,7 +82,6 @@ func describe(err error) state.Failure {
 var flagsOfFields = map[string]string{
 	"image": "--image", "memory": "--memory", "cpus": "--cpus", "network": "--network", "env": "--env",
 	"engine": "--engine", "run": "RUN", "disk": "HOLON_HOME",
-	"providers.openai.base_url": "OPENAI_BASE_URL", "providers.openai.api_key": "OPENAI_API_KEY",
 }
 
 // failure takes the text apart, which reads "FIELD: what; remedy".
@@ -121,6 +131,8 @@ func exitCode(err error) int {
 	}
 	if e, ok := errors.AsType[*state.Error](err); ok {
 		switch e.Code {
+		case settings.CodeInvalid, settings.CodeUnknownKey, credentials.CodeUnknown, credentials.CodeInvalidKey, providers.CodeUnknownProvider, providers.CodeInvalidReference:
+			return usage
 		case state.CodeInvalidRunID, state.CodeRunNotFound, state.CodeRunAmbiguous, state.CodeOutputUnusable, engine.CodeInvalidSpec:
 			return usage
 		case engine.CodeResourceLimit:

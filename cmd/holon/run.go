@@ -13,11 +13,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holon/responses/models"
 	"holon/runner"
+	"holon/runner/credentials"
 	"holon/runner/engine"
 	"holon/runner/engine/docker"
 	"holon/runner/engine/local"
-	"holon/runner/gateway"
+	"holon/runner/providers"
+	"holon/runner/settings"
 	"holon/runner/workspace"
 	"holon/state"
 )
@@ -25,7 +28,7 @@ import (
 // runOptions are what `holon run` was asked to do.
 type runOptions struct {
 	streams Streams
-	settings
+	configured
 	host
 	Prompt    string
 	Workspace string
@@ -41,7 +44,7 @@ type runOptions struct {
 // newRunCommand makes `holon run`. Tests replace do to look at the options.
 func newRunCommand(streams Streams, do func(context.Context, *runOptions) error) *cobra.Command {
 	opts := &runOptions{streams: streams}
-	flags := defaultSettings()
+	flags, defaults := configured{}, settings.Default()
 	cmd := &cobra.Command{
 		Use:   "run [flags] PROMPT",
 		Short: "Run an agent on a private copy of the workspace",
@@ -49,7 +52,8 @@ func newRunCommand(streams Streams, do func(context.Context, *runOptions) error)
 change as a patch. The workspace itself is not touched.
 
 PROMPT is the task; "-" reads it from standard input. Settings come from flags,
-then HOLON_* variables, then ` + configFile + ` of the workspace.
+then HOLON_* variables, then ` + settings.ProjectFile + ` of the
+workspace, then config.json of HOLON_HOME (see holon config).
 
 Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 4 refused or could not start, 124 out of time, 130 interrupted.`,
@@ -71,21 +75,22 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&flags.Model, "model", "", "model as `provider/name` (default "+defaultModel+" where there is a key for it)")
-	f.StringVar(&flags.Image, "image", flags.Image, "container `image`")
-	f.StringVar(&flags.Engine, "engine", flags.Engine, "auto, docker, or local, which confines nothing")
+	f.String("model", "", "model as `provider/name` (default "+settings.DefaultModel+" where there is a key for it)")
+	f.StringSlice("model-fallbacks", nil, "`models` to ask, in order, when the first fails before it says anything")
+	f.String("image", defaults.Image, "container `image`")
+	f.String("engine", defaults.Engine, "auto, docker, or local, which confines nothing")
 	f.StringVar(&opts.Workspace, "workspace", "", "`directory` to work on (default the current one)")
-	f.BoolVar(&flags.IncludeDirty, "include-dirty", flags.IncludeDirty, "start from the files as they are, with uncommitted changes")
+	f.Bool("include-dirty", defaults.IncludeDirty, "start from the files as they are, with uncommitted changes")
 	f.StringVar(&opts.Output, "output", "", "`directory` for the results (default below HOLON_HOME)")
 	f.StringVar(&opts.Input, "input", "", "`directory` of files that the agent may read")
 	f.StringArrayVar(&opts.Env, "env", nil, "`NAME=VALUE` for the agent's commands; a bare NAME takes your value")
-	f.DurationVar(&flags.Timeout, "timeout", flags.Timeout, "wall `time` of the turn")
-	f.IntVar(&flags.MaxRounds, "max-rounds", flags.MaxRounds, "model rounds after which the turn ends")
-	f.StringVar(&flags.Memory, "memory", "", "memory of the container, such as 4g (default 2g)")
-	f.Float64Var(&flags.CPUs, "cpus", 0, "CPUs of the container (default 4, or all of a smaller machine)")
-	f.StringVar(&flags.Network, "network", flags.Network, "`network` of the container; anything but none is recorded as looser")
+	f.Duration("timeout", defaults.Timeout, "wall `time` of the turn")
+	f.Int("max-rounds", defaults.MaxRounds, "model rounds after which the turn ends")
+	f.String("memory", "", "memory of the container, such as 4g (default 2g)")
+	f.Float64("cpus", 0, "CPUs of the container (default all)")
+	f.String("network", defaults.Network, "`network` of the container; anything but none is recorded as looser")
 	flags.Confinement.define(f)
-	f.StringArrayVar(&flags.Skills, "skill", nil, "`directory`, or name of an installed skill, that the agent may use")
+	f.StringArray("skill", nil, "`directory`, or name of an installed skill, that the agent may use")
 	f.StringVar(&opts.Name, "name", "", "`name` for the run, for people")
 	f.BoolVar(&opts.Keep, "keep", false, "keep the session's directories and the container's log")
 	f.BoolVar(&opts.JSON, "json", false, "print the run's manifest instead of the answer")
@@ -94,7 +99,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 }
 
 // complete merges the layers of settings and checks the arguments.
-func (o *runOptions) complete(cmd *cobra.Command, flags settings, args []string) (err error) {
+func (o *runOptions) complete(cmd *cobra.Command, flags configured, args []string) (err error) {
 	if err := loadEnv(&o.host); err != nil {
 		return err
 	}
@@ -104,15 +109,22 @@ func (o *runOptions) complete(cmd *cobra.Command, flags settings, args []string)
 	if o.Workspace, err = filepath.Abs(o.Workspace); err != nil {
 		return usageError{fmt.Errorf("--workspace: %w", err)}
 	}
-	o.settings = defaultSettings()
-	if err := o.loadFile(o.Workspace); err != nil {
+	home, err := state.FindHome(o.Home, o.UserHome)
+	if err != nil {
 		return err
 	}
-	if err := loadEnv(&o.settings); err != nil {
+	o.Loaded = o.load(home, o.Workspace)
+	if err := loadEnv(&o.Confinement); err != nil {
 		return err
 	}
-	o.override(cmd, flags)
-	if err := o.check(); err != nil {
+	if err := override(o.Loaded, cmd.Flags()); err != nil {
+		return err
+	}
+	o.Confinement.override(cmd.Flags().Changed, flags.Confinement)
+	if err := o.Err(); err != nil {
+		return err
+	}
+	if err := o.Confinement.check(o.Loaded.Engine); err != nil {
 		return err
 	}
 	if err = o.findSkills(); err != nil {
@@ -140,27 +152,6 @@ func (o *runOptions) complete(cmd *cobra.Command, flags settings, args []string)
 		}
 	}
 	return nil
-}
-
-// override takes the flags that were given.
-func (o *runOptions) override(cmd *cobra.Command, flags settings) {
-	given := cmd.Flags().Changed
-	set := func(name string, take func()) {
-		if given(name) {
-			take()
-		}
-	}
-	set("model", func() { o.Model = flags.Model })
-	set("image", func() { o.Image = flags.Image })
-	set("engine", func() { o.settings.Engine = flags.Engine })
-	set("include-dirty", func() { o.IncludeDirty = flags.IncludeDirty })
-	set("timeout", func() { o.Timeout = flags.Timeout })
-	set("max-rounds", func() { o.MaxRounds = flags.MaxRounds })
-	set("memory", func() { o.Memory = flags.Memory })
-	set("cpus", func() { o.CPUs = flags.CPUs })
-	set("network", func() { o.Network = flags.Network })
-	set("skill", func() { o.Skills = flags.Skills })
-	o.Confinement.override(given, flags.Confinement)
 }
 
 // existingDir resolves links: an engine does not mount what lies behind one.
@@ -234,14 +225,14 @@ func runRun(ctx context.Context, o *runOptions) error {
 	log := slog.New(slog.NewTextHandler(o.streams.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	shot := &runner.OneShot{
 		Home: home, Name: o.Name, OutputDir: o.Output, Keep: o.Keep, Version: buildVersion(),
-		Turn:      runner.TurnRequest{Prompt: o.Prompt, MaxRounds: o.MaxRounds, Timeout: o.Timeout},
+		Turn:      runner.TurnRequest{Prompt: o.Prompt, MaxRounds: o.MaxRounds, Timeout: o.Timeout, MaxOutputTokens: o.MaxOutputTokens},
 		Workspace: workspace.Options{Dir: o.Workspace, IncludeDirty: o.IncludeDirty, CacheDir: home.CacheDir(), Name: o.Name},
 		Session: runner.Config{
 			Image: o.Image, Skills: o.Skills, InputDir: o.Input, Env: o.Env, Network: o.Network,
 			NanoCPUs: int64(o.CPUs * 1e9), Labels: map[string]string{runner.LabelHome: home.Dir()}, Log: log,
 		},
 	}
-	if shot.Session.Memory, err = o.memory(); err != nil {
+	if shot.Session.Memory, err = o.Memory.Bytes(); err != nil {
 		return err
 	}
 	if err := o.Confinement.confine(&shot.Session); err != nil {
@@ -250,12 +241,13 @@ func runRun(ctx context.Context, o *runOptions) error {
 	if shot.Session.Agentd, err = findAgentd(o.Agentd); err != nil {
 		return err
 	}
-	if err := o.chooseModel(&shot.Session, log); err != nil {
+	keys := &credentials.Keys{Store: credentials.StoreIn(home), Environ: os.Environ()}
+	access, err := o.chooseModel(ctx, keys, &shot.Session, log)
+	if err != nil {
 		return err
 	}
-	if g := shot.Session.Gateway; g != nil {
-		defer g.Close()
-	}
+	defer access.Close()
+	shot.Session.AgentEnv = append(shot.Session.AgentEnv, o.agentLimits()...)
 	eng, err := o.openEngine(home)
 	if err != nil {
 		return err
@@ -276,43 +268,39 @@ func runRun(ctx context.Context, o *runOptions) error {
 	return o.show(shot, manifest, view)
 }
 
-// chooseModel resolves the model on the host's side: which gateway it needs, or
-// which scenario file.
-func (o *runOptions) chooseModel(cfg *runner.Config, log *slog.Logger) error {
+// chooseModel resolves the models on the host's side: which gateway they need,
+// or which scenario file.
+func (o *runOptions) chooseModel(ctx context.Context, keys *credentials.Keys, cfg *runner.Config, log *slog.Logger) (*providers.Access, error) {
+	host := &providers.Host{Settings: &o.Settings, Keys: keys, Proxy: http.ProxyFromEnvironment, Log: log}
 	if o.Model == "" {
-		if o.OpenAIKey == "" {
-			return &runner.Error{Code: runner.CodeCredentials, Param: "--model", Message: "no model is chosen and there is no OPENAI_API_KEY for the default one",
-				Hint: "set OPENAI_API_KEY, or try --model scripted/demo"}
+		o.Model = settings.DefaultModel
+		if _, err := host.Ready(o.Model); err != nil {
+			return nil, &runner.Error{Code: runner.CodeCredentials, Param: "--model", Message: "no model is chosen and there is no key for the default one, " + settings.DefaultModel,
+				Hint: "set OPENAI_API_KEY or store a key with: holon credentials set openai; choose a model with: holon config set model.default PROVIDER/NAME; or try --model scripted/demo"}
 		}
-		o.Model = defaultModel
 	}
-	provider, name, ok := strings.Cut(o.Model, "/")
-	if !ok || name == "" {
-		return usageError{fmt.Errorf("--model: %q is not a model reference; write provider/name, for example %s", o.Model, defaultModel)}
+	refs := o.Refs()
+	access, err := host.Open(ctx, refs, "--model")
+	if err != nil {
+		return nil, err
 	}
-	cfg.Model = o.Model
-	switch provider {
-	case "scripted":
-		return o.findScenario(cfg, name)
-	case "openai":
-		if o.OpenAIKey == "" {
-			return &runner.Error{Code: runner.CodeCredentials, Param: "OPENAI_API_KEY", Message: "is not set and " + o.Model + " needs it",
-				Hint: "set it in the environment; it stays on the host"}
+	cfg.Model, cfg.Fallbacks, cfg.Gateway, cfg.Providers, cfg.AgentEnv = refs[0], refs[1:], access.Gateway, access.Contracts, access.Env
+	for i, ref := range refs {
+		provider, name, _ := models.SplitRef(ref)
+		if provider != models.Scripted {
+			continue
 		}
-		base := o.OpenAIBaseURL
-		if base == "" {
-			base = "https://api.openai.com/v1"
+		if i > 0 && name != demoScenario {
+			err = usageError{fmt.Errorf("--model-fallbacks: %q is a file; a scenario can only be the first model", runner.OneLine(ref, 200))}
+		} else if i == 0 {
+			err = o.findScenario(cfg, name)
 		}
-		g, err := gateway.New(gateway.Options{Logger: log, Providers: map[string]gateway.Provider{
-			"openai": {BaseURL: base, APIKey: gateway.NewSecret(o.OpenAIKey), Proxy: http.ProxyFromEnvironment},
-		}})
 		if err != nil {
-			return err
+			access.Close()
+			return nil, err
 		}
-		cfg.Gateway = g
-		return nil
 	}
-	return usageError{fmt.Errorf("--model: the provider %q is unknown; choose openai or scripted", runner.OneLine(provider, 60))}
+	return access, nil
 }
 
 // findScenario finds the file that a scripted model plays; "demo" is built in.
@@ -361,7 +349,7 @@ func findAgentd(named string) (string, error) {
 // openEngine opens the engine that was asked for. auto means Docker: without it
 // holon stops rather than run unconfined (decision 13).
 func (o *runOptions) openEngine(home state.Home) (engine.Engine, error) {
-	if o.settings.Engine == "local" {
+	if o.Loaded.Engine == settings.EngineLocal {
 		fmt.Fprintln(o.streams.Err, "holon: the local engine confines nothing: the agent's commands run as you, on this machine")
 		return local.New(local.Options{Dir: filepath.Join(home.Dir(), "local"), Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + o.UserHome, "LANG=C.UTF-8"}})
 	}

@@ -1,0 +1,241 @@
+// Package credentials finds the keys of providers: in a variable, in the
+// credentials file, or by asking a program.
+//
+// The invariants: a key is in no error, no log and no argument of a program;
+// the file is read only while nobody but its owner can; looking at what there
+// is starts no program. A program is run without a shell, with few variables,
+// for a bounded time and output.
+package credentials
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"holon/responses/models"
+	"holon/runner/gateway"
+	"holon/runner/settings"
+	"holon/state"
+)
+
+// The codes of errors.
+const (
+	CodeMissing       state.Code = gateway.CodeMissingCredentials
+	CodeInvalidKey    state.Code = "invalid_credential"         // what was found can be no key
+	CodeExposed       state.Code = "credentials_exposed"        // others can read the file
+	CodeUnusable      state.Code = "credentials_unusable"       // the file cannot be read or written
+	CodeCommandFailed state.Code = "credential_command_failed"  // the program gave no key
+	CodeUnknown       state.Code = "credential_profile_unknown" // there is no such profile
+)
+
+// Error is the error type of this package.
+type Error = state.Error
+
+const maxKey = 8 << 10
+
+// Check says what is wrong with a key, nil for nothing. Its error does not show
+// the key.
+func Check(key gateway.Secret) error {
+	text := key.Reveal()
+	switch {
+	case text == "":
+		return &Error{Code: CodeInvalidKey, Param: "KEY", Message: "is empty", Hint: "give the key on standard input"}
+	case len(text) > maxKey:
+		return &Error{Code: CodeInvalidKey, Param: "KEY", Message: fmt.Sprintf("is longer than %d bytes", maxKey), Hint: "give the key alone"}
+	}
+	for i, c := range []byte(text) {
+		if c <= ' ' || c > '~' {
+			return &Error{Code: CodeInvalidKey, Param: "KEY", Message: fmt.Sprintf("has a character at offset %d that no key has", i), Hint: "copy it again, without spaces or line ends"}
+		}
+	}
+	return nil
+}
+
+// Mask shows a key so that its owner can tell it from others: the last four
+// characters of a long one, nothing of a short one.
+func Mask(key gateway.Secret) string {
+	if text := key.Reveal(); len(text) >= 16 {
+		return "…" + text[len(text)-4:]
+	}
+	return "…"
+}
+
+// Keys finds the keys of providers. It is safe for concurrent use.
+type Keys struct {
+	Store   Store
+	Environ []string // of this process
+}
+
+// Where says where a key comes from.
+type Where struct {
+	Source string `json:"source"`         // one of settings.Source…, never SourceAuto
+	Name   string `json:"name,omitempty"` // variable, profile, or program
+}
+
+// String says it in a few words.
+func (w Where) String() string {
+	switch w.Source {
+	case settings.SourceEnv:
+		return w.Name
+	case settings.SourceFile:
+		return "profile " + w.Name
+	case settings.SourceCommand:
+		return "command " + w.Name
+	}
+	return "none"
+}
+
+// Locate says where the key of a provider comes from, and whether there is one;
+// whether a command gives one only running it would tell. The error is about a
+// credentials file that can't be used.
+func (k *Keys) Locate(p settings.Provider) (w Where, found bool, err error) {
+	variable := cmp.Or(p.Credential.Env, models.Setting(p.Name, "API_KEY"))
+	profile := cmp.Or(p.Credential.Profile, p.Name)
+	env := Where{settings.SourceEnv, variable}
+	file := Where{settings.SourceFile, profile}
+	switch source := sourceOf(p.Credential); source {
+	case settings.SourceNone:
+		return Where{Source: source}, true, nil
+	case settings.SourceCommand:
+		if len(p.Credential.Command) == 0 {
+			return Where{Source: source}, false, nil
+		}
+		return Where{source, p.Credential.Command[0]}, true, nil
+	case settings.SourceEnv:
+		return env, k.variable(variable) != "", nil
+	case settings.SourceFile:
+		found, err := k.Store.Has(profile)
+		return file, found, err
+	}
+	if k.variable(variable) != "" {
+		return env, true, nil
+	}
+	if found, err := k.Store.Has(profile); err != nil || found {
+		return file, found, err
+	}
+	if p.KeyOptional {
+		return Where{Source: settings.SourceNone}, true, nil
+	}
+	return env, false, nil
+}
+
+// sourceOf returns the source that is set, or that what is set means.
+func sourceOf(c settings.Credential) string {
+	switch {
+	case c.Source != settings.SourceAuto:
+		return c.Source
+	case len(c.Command) > 0:
+		return settings.SourceCommand
+	case c.Profile != "":
+		return settings.SourceFile
+	case c.Env != "":
+		return settings.SourceEnv
+	}
+	return settings.SourceAuto
+}
+
+func (k *Keys) variable(name string) string {
+	value := ""
+	for _, kv := range k.Environ {
+		if n, v, ok := strings.Cut(kv, "="); ok && n == name {
+			value = strings.TrimSpace(v)
+		}
+	}
+	return value
+}
+
+// Source returns what gives the provider's key, nil when it wants none. That
+// there is no key is an error here, that a command gives none is one of its Key.
+func (k *Keys) Source(p settings.Provider) (Source, error) {
+	w, found, err := k.Locate(p)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, missing(p, w)
+	}
+	switch w.Source {
+	case settings.SourceNone:
+		return nil, nil
+	case settings.SourceCommand:
+		return newCommand(p.Name, p.Credential.Command, k.Environ), nil
+	case settings.SourceFile:
+		return &profile{store: k.Store, name: w.Name}, nil
+	}
+	key := gateway.NewSecret(k.variable(w.Name))
+	if err := Check(key); err != nil {
+		return nil, about(w.Name, err)
+	}
+	return fixed{key}, nil
+}
+
+// Source gives a key, and another one when that was refused. It implements what
+// the gateway wants of a credential.
+type Source interface {
+	// Key returns the key to use now.
+	Key(ctx context.Context) (gateway.Secret, error)
+	// Renew returns the key to use instead of one that was refused, that one
+	// where there is no other.
+	Renew(ctx context.Context, refused gateway.Secret) (gateway.Secret, error)
+}
+
+// about makes an error of a key name where the key came from.
+func about(param string, err error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		named := *e
+		named.Param = param
+		return &named
+	}
+	return err
+}
+
+// missing says both ways to give a key.
+func missing(p settings.Provider, w Where) error {
+	e := &Error{Code: CodeMissing, Param: w.Name}
+	switch {
+	case w.Source == settings.SourceCommand:
+		e.Param, e.Message = "providers."+p.Name+".credential.command", "is not set, and the key of "+p.Name+" is to come from it"
+		e.Hint = fmt.Sprintf(`holon config set providers.%s.credential.command '["PROGRAM", "ARGUMENT"]'`, p.Name)
+	case w.Source == settings.SourceFile:
+		e.Message = fmt.Sprintf("there is no profile %s in the credentials file, and models of %s need it", w.Name, p.Name)
+		e.Hint = "holon credentials set " + w.Name + ", which reads the key from standard input"
+	default:
+		e.Message = fmt.Sprintf("is not set, there is no stored key either, and models of %s need one", p.Name)
+		if p.Credential.Source == settings.SourceEnv || p.Credential.Env != "" {
+			e.Message = fmt.Sprintf("is not set and models of %s need it", p.Name)
+		}
+		e.Hint = fmt.Sprintf("set it in the environment, or store a key with: holon credentials set %s", p.Name)
+	}
+	return e
+}
+
+// fixed is a key that never changes.
+type fixed struct{ key gateway.Secret }
+
+func (f fixed) Key(context.Context) (gateway.Secret, error) { return f.key, nil }
+
+func (f fixed) Renew(_ context.Context, refused gateway.Secret) (gateway.Secret, error) {
+	return refused, nil
+}
+
+// profile is a key of the credentials file. The file is read whenever the key is
+// asked for: somebody may have replaced it, and a container asks rarely.
+type profile struct {
+	store Store
+	name  string
+}
+
+func (p *profile) Key(context.Context) (gateway.Secret, error) {
+	key, err := p.store.Get(p.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return gateway.Secret{}, &Error{Code: CodeMissing, Param: p.name, Message: "the profile is no longer in the credentials file", Hint: "holon credentials set " + p.name}
+	}
+	return key, err
+}
+
+func (p *profile) Renew(ctx context.Context, _ gateway.Secret) (gateway.Secret, error) {
+	return p.Key(ctx)
+}

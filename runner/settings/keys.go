@@ -1,0 +1,269 @@
+package settings
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"holon/responses/models"
+	"holon/runner/engine"
+)
+
+// projectRule says whether the file of a project may hold a key.
+type projectRule uint8
+
+const (
+	never      projectRule = iota // it chooses who is asked or paid, or loosens
+	free                          //
+	strictOnly                    // only the value that confines
+	ownFolder                     // a path, which stays within the repository
+	ownModel                      // a model of a provider that the person chose
+)
+
+// key is an entry of the table of settings.
+type key struct {
+	name    string // segments joined by dots; "*" is a provider's name or a model's reference
+	env     string // variable; for a provider x: what follows X_
+	doc     string
+	project projectRule
+	strict  string   // for strictOnly
+	choices []string // the only values, for strings
+
+	// field returns where the value is kept: a pointer to a string, bool, int,
+	// int64, float64, time.Duration, []string, Money, *Money, Size or Contract.
+	field func(s *Settings, name string) any
+	// check returns what is wrong with the value and how to write it, "" for nothing.
+	check func(s *Settings, name string) (what, remedy string)
+}
+
+// group says what a "*" stands for.
+type group uint8
+
+const (
+	plain group = iota
+	ofProvider
+	ofModel
+)
+
+func (k *key) group() group {
+	switch {
+	case strings.HasPrefix(k.name, "providers.*."):
+		return ofProvider
+	case strings.HasPrefix(k.name, "models.catalog.*."):
+		return ofModel
+	}
+	return plain
+}
+
+func (k *key) segments() []string { return strings.Split(k.name, ".") }
+
+// full returns the key's name for one provider or model.
+func (k *key) full(name string) string { return strings.Replace(k.name, "*", name, 1) }
+
+// keys is the table. Its order is that in which settings are shown.
+var keys = []*key{
+	{name: "model.default", env: "HOLON_MODEL", project: ownModel, doc: "The model, as provider/model. A scripted/FILE plays a scenario.",
+		field: func(s *Settings, _ string) any { return &s.Model }, check: func(s *Settings, _ string) (string, string) { return checkRef(s.Model) }},
+	{name: "model.fallbacks", env: "HOLON_MODEL_FALLBACKS", doc: "Models to ask, in order, when the default one fails before it says anything.",
+		field: func(s *Settings, _ string) any { return &s.Fallbacks }, check: checkFallbacks},
+	{name: "model.unknown_fallback.context_window_tokens", doc: "Context window that is assumed of models of which nothing is known, in tokens.",
+		field: func(s *Settings, _ string) any { return &s.Unknown.ContextWindow }, check: positive(func(s *Settings, _ string) int64 { return int64(s.Unknown.ContextWindow) })},
+	{name: "model.unknown_fallback.runtime_max_output_tokens", doc: "Limit of an answer that is assumed of such models, in tokens.",
+		field: func(s *Settings, _ string) any { return &s.Unknown.MaxOutputTokens }, check: positive(func(s *Settings, _ string) int64 { return int64(s.Unknown.MaxOutputTokens) })},
+	{name: "models.catalog.*.context_window", doc: "Context window of the model, in tokens.",
+		field: func(s *Settings, m string) any { return &s.facts(m).ContextWindow }, check: positive(func(s *Settings, m string) int64 { return int64(s.facts(m).ContextWindow) })},
+	{name: "models.catalog.*.max_output_tokens", doc: "Longest answer of the model, in tokens.",
+		field: func(s *Settings, m string) any { return &s.facts(m).MaxOutputTokens }, check: positive(func(s *Settings, m string) int64 { return int64(s.facts(m).MaxOutputTokens) })},
+	{name: "models.catalog.*.price.input", doc: "Price of a million tokens that the model is sent.",
+		field: func(s *Settings, m string) any { return &s.facts(m).Input }},
+	{name: "models.catalog.*.price.cached_input", doc: "Price of a million of them that the provider had cached; that of input by default.",
+		field: func(s *Settings, m string) any { return &s.facts(m).CachedInput }},
+	{name: "models.catalog.*.price.cache_write", doc: "Price of a million tokens that the provider is to cache; that of input by default.",
+		field: func(s *Settings, m string) any { return &s.facts(m).CacheWrite }},
+	{name: "models.catalog.*.price.output", doc: "Price of a million tokens that the model answers with, thoughts included.",
+		field: func(s *Settings, m string) any { return &s.facts(m).Output }},
+
+	{name: "image", env: "HOLON_IMAGE", project: free, doc: "Image of the container. It is never pulled.",
+		field: func(s *Settings, _ string) any { return &s.Image }},
+	{name: "engine", env: "HOLON_ENGINE", project: strictOnly, strict: EngineDocker, choices: []string{EngineAuto, EngineDocker, EngineLocal},
+		doc: "auto and docker are Docker; local runs agentd as a child process and confines nothing.", field: func(s *Settings, _ string) any { return &s.Engine }},
+	{name: "include_dirty", env: "HOLON_INCLUDE_DIRTY", project: free, doc: "Start from the files as they are, uncommitted changes included.",
+		field: func(s *Settings, _ string) any { return &s.IncludeDirty }},
+	{name: "timeout", env: "HOLON_TIMEOUT", project: free, doc: "Wall time of a turn.",
+		field: func(s *Settings, _ string) any { return &s.Timeout }, check: checkTimeout},
+	{name: "max_rounds", env: "HOLON_MAX_ROUNDS", project: free, doc: "How often the model is asked at most.",
+		field: func(s *Settings, _ string) any { return &s.MaxRounds }, check: func(s *Settings, _ string) (string, string) {
+			if s.MaxRounds < 1 {
+				return fmt.Sprintf("%d is less than 1", s.MaxRounds), "leave it out for the default"
+			}
+			return "", ""
+		}},
+	{name: "memory", env: "HOLON_MEMORY", project: free, doc: "Memory of the container, such as 4g; 2g by default.",
+		field: func(s *Settings, _ string) any { return &s.Memory }, check: func(s *Settings, _ string) (string, string) {
+			if _, err := s.Memory.Bytes(); err != nil {
+				return fmt.Sprintf("%q is not a size", string(s.Memory)), "write for example 512m or 4g"
+			}
+			return "", ""
+		}},
+	{name: "cpus", env: "HOLON_CPUS", project: free, doc: "CPUs of the container, such as 1.5; all by default.",
+		field: func(s *Settings, _ string) any { return &s.CPUs }, check: func(s *Settings, _ string) (string, string) {
+			if !(s.CPUs >= 0 && s.CPUs <= 4096) {
+				return fmt.Sprintf("%g is out of range", s.CPUs), "leave it out for all"
+			}
+			return "", ""
+		}},
+	{name: "network", env: "HOLON_NETWORK", project: strictOnly, strict: engine.NetworkNone, doc: "Network of the container; anything but none confines less.",
+		field: func(s *Settings, _ string) any { return &s.Network }},
+	{name: "skills", env: "HOLON_SKILLS", project: ownFolder, doc: "Folders with a SKILL.md, or names of installed skills.",
+		field: func(s *Settings, _ string) any { return &s.Skills }},
+
+	{name: "runtime.max_output_tokens", env: "HOLON_MAX_OUTPUT_TOKENS", doc: "Longest answer that a model is asked for, in tokens; what the model allows by default.",
+		field: func(s *Settings, _ string) any { return &s.MaxOutputTokens }, check: positive(func(s *Settings, _ string) int64 { return int64(s.MaxOutputTokens) })},
+	{name: "runtime.default_tool_output_tokens", env: "HOLON_DEFAULT_TOOL_OUTPUT_TOKENS", doc: "How much of a tool's output a model is shown when it does not say, in tokens; 8000 by default.",
+		field: func(s *Settings, _ string) any { return &s.DefaultToolOutputTokens }, check: positive(func(s *Settings, _ string) int64 { return int64(s.DefaultToolOutputTokens) })},
+	{name: "runtime.max_tool_output_tokens", env: "HOLON_MAX_TOOL_OUTPUT_TOKENS", doc: "How much of it at most; 64000 by default.",
+		field: func(s *Settings, _ string) any { return &s.MaxToolOutputTokens }, check: positive(func(s *Settings, _ string) int64 { return int64(s.MaxToolOutputTokens) })},
+	{name: "runtime.disable_provider_fallback", env: "HOLON_DISABLE_PROVIDER_FALLBACK", doc: "Ask the default model only.",
+		field: func(s *Settings, _ string) any { return &s.DisableFallback }},
+
+	{name: "budget.max_tokens", env: "HOLON_MAX_TOKENS", doc: "Tokens that a run may use of its models, sent and answered; no bound by default.",
+		field: func(s *Settings, _ string) any { return &s.Budget.MaxTokens }, check: positive(func(s *Settings, _ string) int64 { return s.Budget.MaxTokens })},
+	{name: "budget.max_requests", env: "HOLON_MAX_REQUESTS", doc: "Requests that a run may make; no bound by default.",
+		field: func(s *Settings, _ string) any { return &s.Budget.MaxRequests }, check: positive(func(s *Settings, _ string) int64 { return s.Budget.MaxRequests })},
+	{name: "budget.max_cost", env: "HOLON_MAX_COST", doc: "What a run may cost by the prices of models.catalog; no bound by default.",
+		field: func(s *Settings, _ string) any { return &s.Budget.MaxCost }},
+
+	{name: "providers.*.contract", doc: "Which API it speaks.", choices: contracts(),
+		field: func(s *Settings, p string) any { return &s.provider(p).Contract }},
+	{name: "providers.*.base_url", env: "BASE_URL", doc: "Its endpoint: http, https, or unix:///SOCKET:/PREFIX.",
+		field: func(s *Settings, p string) any { return &s.provider(p).BaseURL }, check: checkBaseURL},
+	{name: "providers.*.credential.source", choices: []string{SourceEnv, SourceFile, SourceCommand, SourceNone},
+		doc:   "Where its key comes from; by default the environment where it is there, else the credentials file.",
+		field: func(s *Settings, p string) any { return &s.provider(p).Credential.Source }},
+	{name: "providers.*.credential.env", doc: "Variable with the key; X_API_KEY of provider x by default.",
+		field: func(s *Settings, p string) any { return &s.provider(p).Credential.Env }, check: checkVariable},
+	{name: "providers.*.credential.profile", doc: "Profile of the credentials file; the provider's name by default.",
+		field: func(s *Settings, p string) any { return &s.provider(p).Credential.Profile }, check: checkProfile},
+	{name: "providers.*.credential.command", doc: "Program, and its arguments, that prints the key. No shell is involved.",
+		field: func(s *Settings, p string) any { return &s.provider(p).Credential.Command }, check: checkCommand},
+	{name: "providers.*.credential.kind", choices: []string{KindAPIKey, KindBearer}, doc: "How the key is sent: as the contract has it, or as a bearer token.",
+		field: func(s *Settings, p string) any { return &s.provider(p).Credential.Kind }},
+	{name: "providers.*.stream", env: "STREAM", doc: "Ask for answers as a stream; false: as one JSON object.",
+		field: func(s *Settings, p string) any { return (*not)(&s.provider(p).Whole) }},
+	{name: "providers.*.images", env: "IMAGES", doc: "Whether its models take pictures (Chat Completions).",
+		field: func(s *Settings, p string) any { return &s.provider(p).Images }},
+	{name: "providers.*.omit", env: "OMIT", doc: "Keys of a request that it refuses (Chat Completions).",
+		field: func(s *Settings, p string) any { return &s.provider(p).Omit }, check: checkOmit},
+	{name: "providers.*.idle_timeout", env: "IDLE_TIMEOUT", doc: "How long it may be silent; 5m by default.",
+		field: func(s *Settings, p string) any { return &s.provider(p).IdleTimeout }, check: positive(func(s *Settings, p string) int64 { return int64(s.provider(p).IdleTimeout) })},
+	{name: "providers.*.timeout", env: "TIMEOUT", doc: "How long one attempt may take; 1h by default.",
+		field: func(s *Settings, p string) any { return &s.provider(p).Timeout }, check: positive(func(s *Settings, p string) int64 { return int64(s.provider(p).Timeout) })},
+}
+
+// not is a bool that is set by its contrary.
+type not bool
+
+func contracts() (names []string) {
+	for _, c := range models.Contracts() {
+		names = append(names, string(c))
+	}
+	return names
+}
+
+func positive(value func(s *Settings, name string) int64) func(*Settings, string) (string, string) {
+	return func(s *Settings, name string) (string, string) {
+		if value(s, name) <= 0 {
+			return "is not positive", "leave it out for the default"
+		}
+		return "", ""
+	}
+}
+
+const maxRef = 256
+
+func checkRef(ref string) (what, remedy string) {
+	provider, _, ok := models.SplitRef(ref)
+	if !ok || !models.ValidName(provider) || len(ref) > maxRef || strings.ContainsFunc(ref, func(r rune) bool { return r <= ' ' && provider != models.Scripted || r == 0x7f }) {
+		return fmt.Sprintf("%.100q is not a model reference", ref), "write provider/name, for example " + DefaultModel
+	}
+	return "", ""
+}
+
+func checkFallbacks(s *Settings, _ string) (what, remedy string) {
+	for _, ref := range s.Fallbacks {
+		if what, remedy := checkRef(ref); what != "" {
+			return what, remedy
+		}
+	}
+	if len(s.Fallbacks) > 16 {
+		return "there are more than 16", "name fewer"
+	}
+	return "", ""
+}
+
+func checkTimeout(s *Settings, _ string) (what, remedy string) {
+	if s.Timeout < time.Second { // a number without a unit is nanoseconds
+		return fmt.Sprintf("%s is less than a second", s.Timeout), "write for example 30m"
+	}
+	return "", ""
+}
+
+func checkBaseURL(s *Settings, name string) (what, remedy string) {
+	raw := s.provider(name).BaseURL
+	remedy = "write for example https://host/v1, or unix:///socket:/v1"
+	if rest, ok := strings.CutPrefix(raw, "unix://"); ok {
+		if path, prefix, _ := strings.Cut(rest, ":"); !strings.HasPrefix(path, "/") || prefix != "" && !strings.HasPrefix(prefix, "/") {
+			return "names no socket by an absolute path", remedy
+		}
+		return "", ""
+	}
+	u, err := url.Parse(raw)
+	switch { // the URL itself is not shown: people put passwords in them
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return "is no http, https or unix URL", remedy
+	case u.User != nil:
+		return "holds a user name or password", "give the key as a credential"
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return "has a query or a fragment", remedy
+	}
+	return "", ""
+}
+
+var (
+	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+	omitPattern     = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+)
+
+func checkVariable(s *Settings, name string) (what, remedy string) {
+	if v := s.provider(name).Credential.Env; !variablePattern.MatchString(v) {
+		return "is no name of a variable", "write the variable's name, not the key"
+	}
+	return "", ""
+}
+
+func checkProfile(s *Settings, name string) (what, remedy string) {
+	if p := s.provider(name).Credential.Profile; !models.ValidName(p) {
+		return fmt.Sprintf("%.100q is no name of a profile", p), "use lower-case letters, digits, _, - and ."
+	}
+	return "", ""
+}
+
+func checkCommand(s *Settings, name string) (what, remedy string) {
+	command := s.provider(name).Credential.Command
+	if len(command) == 0 || len(command) > 64 || command[0] == "" || slices.ContainsFunc(command, func(a string) bool { return len(a) > 4096 || strings.ContainsRune(a, 0) }) {
+		return "is no command", `write a list of program and arguments, for example ["pass", "show", "acme"]`
+	}
+	return "", ""
+}
+
+func checkOmit(s *Settings, name string) (what, remedy string) {
+	for _, k := range s.provider(name).Omit {
+		if !omitPattern.MatchString(k) {
+			return fmt.Sprintf("%.60q is no key of a request", k), "write for example stream_options,parallel_tool_calls,strict"
+		}
+	}
+	return "", ""
+}

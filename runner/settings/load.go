@@ -1,0 +1,321 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"holon/responses/models"
+	"holon/state"
+)
+
+// Layer is where a setting was made, in rising order of weight.
+type Layer string
+
+// The layers.
+const (
+	LayerDefault Layer = "default"
+	LayerUser    Layer = "user"    // config.json of HOLON_HOME
+	LayerProject Layer = "project" // .holon/config.yaml
+	LayerEnv     Layer = "environment"
+	LayerFlag    Layer = "flag"
+)
+
+// Origin is where a value comes from: the layer, and the file, variable or flag.
+type Origin struct {
+	Layer Layer  `json:"layer"`
+	Name  string `json:"name,omitempty"`
+}
+
+// String returns the name, or that it is the default.
+func (o Origin) String() string {
+	if o.Name == "" {
+		return string(o.Layer)
+	}
+	return o.Name
+}
+
+// Names of the files.
+const (
+	UserFile    = "config.json"
+	ProjectFile = ".holon/config.yaml"
+)
+
+// Sources are where settings are read from. Empty ones are left out.
+type Sources struct {
+	File    string // the person's file
+	Project string // top of the repository, or the directory, that is worked on
+	Environ []string
+}
+
+// Problem is something that is wrong with a source.
+type Problem struct {
+	Origin Origin // of the source
+	Line   int    // of a file; 0: all of it
+	Key    string // "" when no key is at fault
+	What   string
+	Remedy string
+
+	decided bool // it is no problem once a person decides what a project may not
+}
+
+// CodeInvalid is the code of errors about what a person set.
+const CodeInvalid state.Code = "usage"
+
+// Err returns the problem as an error that names the source and the key.
+func (p Problem) Err() *state.Error {
+	what := p.What
+	if p.Key != "" && p.Origin.Layer != LayerEnv && p.Origin.Layer != LayerFlag {
+		what = p.Key + ": " + what
+	}
+	if p.Line > 0 {
+		what = fmt.Sprintf("line %d: %s", p.Line, what)
+	}
+	return &state.Error{Code: CodeInvalid, Param: p.Origin.Name, Message: what, Hint: p.Remedy}
+}
+
+// assignment is a value that a layer set, whether or not another outweighs it.
+type assignment struct {
+	key    *key
+	name   string // what "*" stands for
+	origin Origin
+	text   string
+}
+
+// Loaded are merged settings and where each comes from.
+type Loaded struct {
+	Settings
+	Problems []Problem
+
+	sources     Sources
+	origins     map[string]Origin // by full key
+	assignments []assignment
+}
+
+// Load reads the sources and merges them. What is wrong is left out and is in
+// Problems; see [Loaded.Err].
+func Load(src Sources) *Loaded {
+	l := &Loaded{Settings: Default(), sources: src, origins: make(map[string]Origin)}
+	if src.File != "" {
+		l.user(src.File)
+	}
+	if src.Project != "" {
+		l.project(src.Project)
+	}
+	l.environment(src.Environ)
+	return l
+}
+
+// Err returns what is wrong with the sources as one error, a *state.Error. Call
+// it when flags have been taken: a flag can decide what a project may not. What
+// is wrong with variables is told together, since it is easily mended together; a
+// file is mended line by line.
+func (l *Loaded) Err() error {
+	problems := l.Problems
+	if len(problems) == 0 {
+		return nil
+	}
+	first := problems[0].Err()
+	if problems[0].Origin.Layer != LayerEnv {
+		return first
+	}
+	for _, p := range problems[1:] {
+		first.Message += ", " + p.Origin.Name + ": " + p.What
+		first.Hint = "correct or unset them"
+	}
+	return first
+}
+
+func (l *Loaded) bad(origin Origin, line int, key, what, remedy string) {
+	l.Problems = append(l.Problems, Problem{Origin: origin, Line: line, Key: key, What: what, Remedy: remedy})
+}
+
+// user reads the person's own file. One that others may write could run
+// programs of theirs, so it is refused.
+func (l *Loaded) user(path string) {
+	origin := Origin{LayerUser, path}
+	data, info, err := readFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		l.bad(origin, 0, "", err.Error(), "make it a file of yours that can be read")
+		return
+	}
+	if remedy := writableByOthers(path, info); remedy != "" {
+		l.bad(origin, 0, "", "others may write it", remedy)
+		return
+	}
+	tree, err := parseJSON(data)
+	if err != nil {
+		l.syntax(origin, err)
+		return
+	}
+	l.walk(origin, nil, tree, func(k *key, name string, n node) bool { return true })
+}
+
+func (l *Loaded) syntax(origin Origin, err error) {
+	line := 0
+	what := err.Error()
+	if e, ok := errors.AsType[*syntaxError](err); ok {
+		line, what = e.line, e.what
+	}
+	l.bad(origin, line, "", what, "correct the file")
+}
+
+// readFile reads a small regular file without following a link in its place.
+func readFile(path string) ([]byte, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, nil, fs.ErrNotExist
+	}
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, nil, errors.New("it is a symbolic link")
+	}
+	if err != nil {
+		return nil, nil, errors.New("it cannot be read")
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, nil, errors.New("it is not a regular file")
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, nil, errors.New("it cannot be read")
+	}
+	if len(data) > maxFile {
+		return nil, nil, fmt.Errorf("it is larger than %d KiB", maxFile>>10)
+	}
+	return data, info, nil
+}
+
+// writableByOthers returns the command that mends it, "" where there is no need.
+func writableByOthers(path string, info fs.FileInfo) string {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+		return fmt.Sprintf("make it yours: chown %d %s", os.Geteuid(), path)
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return "chmod 600 " + path
+	}
+	return ""
+}
+
+// walk takes the values of a file. allow decides about each; it reports what it
+// refuses itself.
+func (l *Loaded) walk(origin Origin, path []string, n node, allow func(k *key, name string, n node) bool) {
+	if n.kind != kindObject {
+		l.bad(origin, n.line, strings.Join(path, "."), n.describe(), "write an object with settings")
+		return
+	}
+	for _, f := range n.fields {
+		below := append(path[:len(path):len(path)], f.name)
+		k, name, match := lookup(below)
+		switch {
+		case match == matchGroup && len(below) == 1 && f.name == "model" && f.value.kind == kindString:
+			k, name, _ = lookup([]string{"model", "default"}) // model: NAME is the short form
+			fallthrough
+		case match == matchKey:
+			if allow(k, name, f.value) {
+				l.take(origin, k, name, f.value)
+			}
+		case match == matchGroup:
+			l.walk(origin, below, f.value, allow)
+		case match == matchBadName:
+			l.bad(origin, f.line, strings.Join(below, "."), "is no name of a provider or model", "use a provider's name in lower case, or provider/model")
+		default:
+			l.bad(origin, f.line, "", unknown(below), nearest(below))
+		}
+	}
+}
+
+func unknown(path []string) string {
+	return fmt.Sprintf("%.100s is no key here", strings.Join(path, "."))
+}
+
+// take assigns one value.
+func (l *Loaded) take(origin Origin, k *key, name string, n node) {
+	// A wrong value must leave no trace, and the field may be shared.
+	probe := Default()
+	if what, remedy := k.assign(&probe, name, n); what != "" {
+		shown := k.full(name)
+		l.bad(origin, n.line, shown, what, remedy)
+		return
+	}
+	k.assign(&l.Settings, name, n)
+	l.origins[k.full(name)] = origin
+	if origin.Layer == LayerEnv || origin.Layer == LayerFlag {
+		l.Problems = slices.DeleteFunc(l.Problems, func(p Problem) bool { return p.decided && p.Key == k.full(name) })
+	}
+	l.assignments = append(l.assignments, assignment{k, name, origin, k.text(&l.Settings, name)})
+}
+
+// environment takes the variables of the table, and those of all providers that
+// are known or that a model names.
+func (l *Loaded) environment(environ []string) {
+	values := make(map[string]string, len(environ))
+	for _, kv := range environ {
+		if name, value, ok := strings.Cut(kv, "="); ok {
+			values[name] = value
+		}
+	}
+	take := func(k *key, name, variable string) {
+		text := strings.TrimSpace(values[variable])
+		if text == "" {
+			return
+		}
+		origin := Origin{LayerEnv, variable}
+		n, err := k.parseText(text)
+		if err != nil {
+			l.bad(origin, 0, k.full(name), err.Error(), "correct or unset it")
+			return
+		}
+		l.take(origin, k, name, n)
+	}
+	for _, k := range keys {
+		if k.env != "" && k.group() == plain {
+			take(k, "", k.env)
+		}
+	}
+	l.ofProviders(take)
+}
+
+// ofProviders takes the variables of providers: X_BASE_URL and the like.
+func (l *Loaded) ofProviders(take func(k *key, name, variable string)) {
+	names := l.ProviderNames()
+	for _, ref := range l.Refs() {
+		if provider, _, ok := models.SplitRef(ref); ok && models.ValidName(provider) && provider != models.Scripted {
+			names = append(names, provider)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		for _, k := range keys {
+			if k.env != "" && k.group() == ofProvider {
+				take(k, name, models.Setting(name, k.env))
+			}
+		}
+	}
+}
+
+// RepositoryTop returns the top of the repository that dir lies in, else dir. It
+// only looks for .git: git itself, which runs what a repository configures, is
+// left to package workspace.
+func RepositoryTop(dir string) string {
+	for top := dir; ; {
+		if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
+			return top
+		}
+		parent := filepath.Dir(top)
+		if parent == top {
+			return dir
+		}
+		top = parent
+	}
+}

@@ -1,0 +1,154 @@
+package settings
+
+import (
+	"slices"
+	"strings"
+
+	"holon/responses/models"
+)
+
+// match is how a path stands to the table.
+type match uint8
+
+const (
+	matchNone match = iota
+	matchKey
+	matchGroup   // keys lie below it
+	matchBadName // it would be one, but for the name of its provider or model
+)
+
+// lookup finds what a path of segments is, and what its "*" stands for.
+func lookup(path []string) (k *key, name string, found match) {
+	for _, candidate := range keys {
+		pattern := candidate.segments()
+		if len(path) > len(pattern) {
+			continue
+		}
+		name := ""
+		fits := true
+		for i, segment := range path {
+			if pattern[i] == "*" {
+				name = segment
+			} else if pattern[i] != segment {
+				fits = false
+				break
+			}
+		}
+		if !fits {
+			continue
+		}
+		if name != "" && !validName(candidate.group(), name) {
+			return nil, name, matchBadName
+		}
+		if len(path) == len(pattern) {
+			return candidate, name, matchKey
+		}
+		found = matchGroup
+	}
+	return nil, "", found
+}
+
+func validName(g group, name string) bool {
+	if g == ofModel {
+		what, _ := checkRef(name)
+		return what == ""
+	}
+	return models.ValidName(name) && name != models.Scripted
+}
+
+// split takes a key that a person wrote apart. The names of providers and models
+// may hold dots, so the table says where one ends: the longest rest counts.
+func split(text string) []string {
+	if prefix, rest := "providers.", ""; strings.HasPrefix(text, prefix) {
+		rest = text[len(prefix):]
+		return append([]string{"providers"}, splitNamed(rest, ofProvider)...)
+	}
+	if rest, ok := strings.CutPrefix(text, "models.catalog."); ok {
+		return append([]string{"models", "catalog"}, splitNamed(rest, ofModel)...)
+	}
+	return strings.Split(text, ".")
+}
+
+func splitNamed(rest string, g group) []string {
+	best := []string{rest}
+	for _, k := range keys {
+		if k.group() != g {
+			continue
+		}
+		_, tail, _ := strings.Cut(k.name, "*")
+		for tail != "" { // groups within the entry too
+			if name, ok := strings.CutSuffix(rest, tail); ok && name != "" {
+				if parts := append([]string{name}, strings.Split(tail[1:], ".")...); len(parts) > len(best) {
+					best = parts
+				}
+			}
+			tail = tail[:strings.LastIndexByte(tail, '.')]
+		}
+	}
+	if len(best) == 1 && g == ofProvider {
+		return strings.Split(rest, ".") // perhaps a key that is misspelt
+	}
+	return best
+}
+
+// nearest returns the remedy for an unknown key: the one that was probably meant.
+func nearest(path []string) string {
+	text := strings.Join(path, ".")
+	best, least := "", len(text)/2+1
+	for _, k := range keys {
+		pattern := k.segments()
+		for i := range pattern { // what lies around the "*" is what it was in path
+			if pattern[i] == "*" && i < len(path) {
+				pattern[i] = path[i]
+			}
+		}
+		candidates := []string{strings.Join(pattern, ".")}
+		if len(path) < len(pattern) {
+			candidates = append(candidates, strings.Join(pattern[:len(path)], "."))
+		}
+		for _, c := range candidates {
+			if d := distance(text, c); d < least {
+				best, least = c, d
+			}
+		}
+		// A key that lost its group: max_tokens for budget.max_tokens.
+		if last := pattern[len(pattern)-1]; best == "" && len(path) == 1 && last == text {
+			best = k.name
+		}
+	}
+	if best == "" {
+		return "see holon config schema"
+	}
+	return "write " + best
+}
+
+// distance is that of Levenshtein.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// sortedNames returns the keys of a map in order.
+func sortedNames[V any](m map[string]V) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,206 @@
+// Package settings reads what a person, a project and an environment have set
+// for runs on this host, and writes the person's own file.
+//
+//	built-in ◀ config.json of HOLON_HOME ◀ .holon/config.yaml of the project ◀ environment ◀ flags
+//
+// Every setting is one entry of one table (keys.go): its name, its variable, who
+// may set it, its type. Files, variables, the schema and the commands that show
+// and change settings all follow that table, so none of them can know a key that
+// the others don't.
+//
+// The invariant: a project's file, which comes with a repository, can neither
+// choose who is asked, where, with whose key, nor loosen what confines an agent.
+// No setting is a secret: keys are credentials (package runner/credentials), and
+// here stands only where each comes from. Reading writes nothing.
+package settings
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"holon/responses/models"
+	"holon/runner/engine"
+)
+
+// Defaults of a run.
+const (
+	DefaultImage     = "holon/base:latest"
+	DefaultModel     = models.OpenAI + "/gpt-5"
+	DefaultTimeout   = time.Hour
+	DefaultMaxRounds = 200
+	EngineAuto       = "auto"
+	EngineDocker     = "docker"
+	EngineLocal      = "local"
+)
+
+// Settings are all settings, merged. A zero value means the default of whoever
+// uses it, where [Default] has none.
+type Settings struct {
+	Model           string   // provider/model; "" until one is chosen
+	Fallbacks       []string // asked in order when Model fails before it says anything
+	DisableFallback bool
+
+	Image        string
+	Engine       string // auto, docker or local
+	IncludeDirty bool
+	Timeout      time.Duration // of a turn
+	MaxRounds    int
+	Memory       Size
+	CPUs         float64
+	Network      string
+	Skills       []string // folders, or names of installed skills
+
+	MaxOutputTokens         int // of one answer of a model
+	DefaultToolOutputTokens int
+	MaxToolOutputTokens     int
+
+	Budget    Budget
+	Catalog   map[string]*Facts // by model reference
+	Unknown   Unknown
+	Providers map[string]*Provider // those that something is set for; see Provider
+}
+
+// Budget bounds what a run may use of its models; 0 is no bound.
+type Budget struct {
+	MaxTokens   int64
+	MaxRequests int64
+	MaxCost     Money
+}
+
+// Facts are what is known of a model; 0 where nothing is.
+type Facts struct {
+	ContextWindow   int // tokens
+	MaxOutputTokens int
+
+	// Prices of a million tokens. One that is not set is nil, so that a model
+	// that costs nothing is told from one whose price nobody knows.
+	Input, CachedInput, CacheWrite, Output *Money
+}
+
+// Unknown is what is assumed of models of which nothing is known.
+type Unknown struct {
+	ContextWindow   int
+	MaxOutputTokens int
+}
+
+// Provider is how a provider is asked.
+type Provider struct {
+	Name        string
+	Contract    models.Contract
+	BaseURL     string
+	KeyOptional bool // it may want no key
+	Credential  Credential
+	Whole       bool // answers come as one JSON object instead of a stream
+	Images      bool
+	Omit        []string // keys that it refuses, beside those that are known
+	IdleTimeout time.Duration
+	Timeout     time.Duration
+	Builtin     bool // the table of package models has it
+}
+
+// Where the key of a provider comes from.
+const (
+	SourceAuto    = ""                // the environment if it is there, else the profile of the provider's name
+	SourceEnv     = "env"             // the variable Env
+	SourceFile    = "credential_file" // the profile Profile of the credentials file
+	SourceCommand = "command"         // what Command prints
+	SourceNone    = "none"            // it wants none
+)
+
+// How a key is sent.
+const (
+	KindAPIKey = "api_key"      // as the provider's contract has it
+	KindBearer = "bearer_token" // as a bearer token, whatever the contract
+)
+
+// Credential says where the key of a provider comes from.
+type Credential struct {
+	Source  string   // one of the Source constants
+	Env     string   // variable; by default X_API_KEY of provider x
+	Profile string   // by default the provider's name
+	Command []string // program and arguments, run without a shell
+	Kind    string   // one of the Kind constants; "" is KindAPIKey
+}
+
+// Default returns the settings that hold where nothing is set.
+func Default() Settings {
+	return Settings{
+		Image: DefaultImage, Engine: EngineAuto, IncludeDirty: true, Timeout: DefaultTimeout, MaxRounds: DefaultMaxRounds, Network: engine.NetworkNone,
+		Catalog: make(map[string]*Facts), Providers: make(map[string]*Provider),
+	}
+}
+
+// Provider returns the provider of that name as it is set, built in, or, for a
+// name that is neither, as one that speaks Chat Completions and has no endpoint.
+// known is false for the last.
+func (s *Settings) Provider(name string) (p Provider, known bool) {
+	if set := s.Providers[name]; set != nil {
+		p = *set
+		known = true
+	} else {
+		p = newProvider(name)
+		known = p.Builtin
+	}
+	if !p.Builtin && p.BaseURL != "" {
+		p.KeyOptional = true // a server of one's own may want no key
+	}
+	return p, known
+}
+
+// ProviderNames returns the providers that are built in or set, sorted.
+func (s *Settings) ProviderNames() []string {
+	names := slices.Collect(maps.Keys(s.Providers))
+	for _, p := range models.Builtin() {
+		names = append(names, p.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func newProvider(name string) Provider {
+	if p, ok := models.Find(name); ok {
+		return Provider{
+			Name: name, Contract: p.Contract, BaseURL: p.BaseURL, KeyOptional: p.KeyOptional,
+			Images: p.Dialect.Images || p.Contract != models.ChatCompletions, Builtin: true,
+		}
+	}
+	return Provider{Name: name, Contract: models.ChatCompletions}
+}
+
+// provider returns the entry that a setting of a provider goes to.
+func (s *Settings) provider(name string) *Provider {
+	if s.Providers[name] == nil {
+		p := newProvider(name)
+		s.Providers[name] = &p
+	}
+	return s.Providers[name]
+}
+
+// facts returns the entry that a setting of a model goes to.
+func (s *Settings) facts(ref string) *Facts {
+	if s.Catalog[ref] == nil {
+		s.Catalog[ref] = new(Facts)
+	}
+	return s.Catalog[ref]
+}
+
+// FactsOf returns what is set for a model, the assumptions about unknown models
+// where nothing is.
+func (s *Settings) FactsOf(ref string) Facts {
+	f := Facts{}
+	if set := s.Catalog[ref]; set != nil {
+		f = *set
+	}
+	return f
+}
+
+// Refs returns the models that a run asks: the default, then its fallbacks.
+func (s *Settings) Refs() []string {
+	refs := []string{cmp.Or(s.Model, DefaultModel)}
+	if !s.DisableFallback {
+		refs = append(refs, s.Fallbacks...)
+	}
+	return refs
+}

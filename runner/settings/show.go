@@ -1,0 +1,163 @@
+package settings
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"holon/responses/models"
+	"holon/state"
+)
+
+// Entry is a setting as it is in force.
+type Entry struct {
+	Key    string `json:"key"`
+	Value  any    `json:"value"`
+	Origin Origin `json:"origin"`
+}
+
+// CodeUnknownKey is the code of errors about keys that are in no table.
+const CodeUnknownKey state.Code = "unknown_key"
+
+// Entries returns the settings that are set, or have a default that is not
+// nothing, in the order of the table.
+func (l *Loaded) Entries() (list []Entry) {
+	for _, k := range keys {
+		for _, name := range l.namesOf(k) {
+			origin, set := l.origins[k.full(name)]
+			if !set {
+				if k.group() != plain || emptyValue(k.value(&l.Settings, name)) {
+					continue
+				}
+				origin = Origin{Layer: LayerDefault}
+			}
+			list = append(list, Entry{k.full(name), k.value(&l.Settings, name), origin})
+		}
+	}
+	return list
+}
+
+// namesOf returns what a key's "*" stands for, "" for a key without.
+func (l *Loaded) namesOf(k *key) []string {
+	switch k.group() {
+	case ofProvider:
+		return sortedNames(l.Providers)
+	case ofModel:
+		return sortedNames(l.Catalog)
+	}
+	return []string{""}
+}
+
+func emptyValue(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case []string:
+		return len(v) == 0
+	case string:
+		return v == "" || v == "0s"
+	case int:
+		return v == 0
+	case int64:
+		return v == 0
+	case float64:
+		return v == 0
+	case Money:
+		return v == 0
+	}
+	return false
+}
+
+// Get returns a setting, or all that are set below a group such as "budget" or
+// "providers.acme". Errors have the code CodeUnknownKey.
+func (l *Loaded) Get(text string) (list []Entry, err error) {
+	path := split(text)
+	k, name, found := lookup(path)
+	switch found {
+	case matchKey:
+		copied := l.clone() // looking at a provider must not make it one that is set
+		origin, set := l.origins[k.full(name)]
+		if !set {
+			origin = Origin{Layer: LayerDefault}
+		}
+		return []Entry{{k.full(name), k.value(&copied, name), origin}}, nil
+	case matchGroup:
+		for _, e := range l.Entries() {
+			if strings.HasPrefix(e.Key, text+".") {
+				list = append(list, e)
+			}
+		}
+		return list, nil
+	}
+	return nil, unknownKey(text, path, found)
+}
+
+func unknownKey(text string, path []string, found match) error {
+	if found == matchBadName {
+		return &state.Error{Code: CodeUnknownKey, Param: "KEY", Message: fmt.Sprintf("%.100q has no valid name of a provider or model in it", text), Hint: "write providers.NAME.… or models.catalog.PROVIDER/MODEL.…"}
+	}
+	return &state.Error{Code: CodeUnknownKey, Param: "KEY", Message: fmt.Sprintf("%.100q is no key of a setting", text), Hint: nearest(path)}
+}
+
+func (s *Settings) clone() Settings {
+	c := *s
+	c.Providers, c.Catalog = maps.Clone(s.Providers), maps.Clone(s.Catalog)
+	return c
+}
+
+// Origin returns where the value of a key comes from.
+func (l *Loaded) Origin(key string) Origin {
+	if origin, ok := l.origins[key]; ok {
+		return origin
+	}
+	return Origin{Layer: LayerDefault}
+}
+
+// Override takes what a flag says: one text, or the items of a list. The error
+// names the flag.
+func (l *Loaded) Override(key, flag string, values ...string) error {
+	k, name, found := lookup(split(key))
+	if found != matchKey {
+		return unknownKey(key, split(key), found)
+	}
+	origin := Origin{LayerFlag, flag}
+	n := node{kind: kindString, text: strings.Join(values, ",")}
+	if _, isList := k.field(new(scratch()), sample(k)).(*[]string); isList {
+		n = node{kind: kindList}
+		for _, v := range values {
+			n.list = append(n.list, node{kind: kindString, text: v})
+		}
+	}
+	before := len(l.Problems)
+	l.take(origin, k, name, n)
+	if problems := l.Problems[before:]; len(problems) > 0 {
+		return problems[0].Err()
+	}
+	return nil
+}
+
+// Hidden are values that another layer outweighs, as the doctor tells them.
+func (l *Loaded) Hidden() (list []Entry) {
+	for _, a := range l.assignments {
+		full := a.key.full(a.name)
+		if winner := l.origins[full]; winner != a.origin && a.text != a.key.text(&l.Settings, a.name) {
+			list = append(list, Entry{full, a.text, a.origin})
+		}
+	}
+	return list
+}
+
+// CatalogRefs returns the models that something is set for, sorted.
+func (l *Loaded) CatalogRefs() []string { return sortedNames(l.Catalog) }
+
+// ProvidersOf returns the providers of models, in order and once each, without
+// that of scenarios.
+func ProvidersOf(refs []string) (names []string) {
+	for _, ref := range refs {
+		if name, _, ok := models.SplitRef(ref); ok && name != models.Scripted && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

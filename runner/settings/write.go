@@ -1,0 +1,212 @@
+package settings
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gofrs/flock"
+
+	"holon/state"
+	"holon/state/durable"
+)
+
+// CodeFileUnusable is the code of errors about a file that cannot be changed.
+const CodeFileUnusable state.Code = "settings_unusable"
+
+// Set changes one key of the person's file at path, which it makes if need be. A
+// file that is wrong already is not changed, nor is one that would be wrong
+// after. Errors are *state.Error values.
+func Set(path, text, value string) error {
+	segments := split(text)
+	k, name, found := lookup(segments)
+	if found == matchGroup {
+		return &state.Error{Code: CodeUnknownKey, Param: "KEY", Message: fmt.Sprintf("%.100q is a group of settings", text), Hint: "name one of them; see holon config schema"}
+	}
+	if found != matchKey {
+		return unknownKey(text, segments, found)
+	}
+	n, err := k.parseText(value)
+	if err != nil {
+		return &state.Error{Code: CodeInvalid, Param: "VALUE", Message: err.Error(), Hint: "correct it"}
+	}
+	probe := Default()
+	if what, remedy := k.assign(&probe, name, n); what != "" {
+		return &state.Error{Code: CodeInvalid, Param: "VALUE", Message: what, Hint: remedy}
+	}
+	data, err := json.Marshal(k.value(&probe, name))
+	if err != nil {
+		return fmt.Errorf("write the value: %w", err)
+	}
+	return change(path, func(root *node) (bool, error) {
+		value, err := parseJSON([]byte(`{"v":` + string(data) + `}`))
+		if err != nil {
+			return false, fmt.Errorf("write the value: %w", err)
+		}
+		root.put(segments, *value.get("v"))
+		return true, nil
+	})
+}
+
+// Unset removes a key, or all below a group, from the person's file. That there
+// is no such key set is no error; removed says whether there was one.
+func Unset(path, text string) (removed bool, err error) {
+	segments := split(text)
+	if _, _, found := lookup(segments); found != matchKey && found != matchGroup {
+		return false, unknownKey(text, segments, found)
+	}
+	err = change(path, func(root *node) (bool, error) {
+		removed = root.remove(segments)
+		return removed, nil
+	})
+	return removed, err
+}
+
+// change edits the file under a lock that other writers take too.
+func change(path string, edit func(root *node) (changed bool, err error)) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fileError(path, err)
+	}
+	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
+	if err := lock.Lock(); err != nil {
+		return fileError(path, err)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	root, err := current(path)
+	if err != nil {
+		return err
+	}
+	if changed, err := edit(&root); err != nil || !changed {
+		return err
+	}
+	var b bytes.Buffer
+	root.write(&b, "")
+	b.WriteByte('\n')
+	if b.Len() > maxFile {
+		return fileError(path, fmt.Errorf("it would be larger than %d KiB", maxFile>>10))
+	}
+	if err := durable.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		return fileError(path, err)
+	}
+	return nil
+}
+
+func fileError(path string, err error) error {
+	return &state.Error{Code: CodeFileUnusable, Param: path, Message: "cannot be changed", Hint: "make it a file of yours in a directory of yours", Err: err}
+}
+
+// current reads the file as it is. It must be right: what is wrong would be
+// written back.
+func current(path string) (node, error) {
+	l := &Loaded{Settings: Default(), origins: make(map[string]Origin)}
+	l.user(path)
+	if err := l.Err(); err != nil {
+		return node{}, err
+	}
+	data, _, err := readFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return node{kind: kindObject}, nil
+	}
+	if err != nil {
+		return node{}, fileError(path, err)
+	}
+	return parseJSON(data)
+}
+
+// put sets the value at a path, and makes the objects on the way. A text where
+// an object is wanted is the short form of model.default.
+func (n *node) put(path []string, value node) {
+	if n.kind != kindObject {
+		*n = node{kind: kindObject, fields: []field{{name: "default", value: *n}}}
+	}
+	below := n.get(path[0])
+	if below == nil {
+		n.fields = append(n.fields, field{name: path[0], value: node{kind: kindObject}})
+		below = &n.fields[len(n.fields)-1].value
+	}
+	if len(path) == 1 {
+		*below = value
+		return
+	}
+	below.put(path[1:], value)
+}
+
+// remove takes a path out, and the objects that are empty then.
+func (n *node) remove(path []string) bool {
+	below := n.get(path[0])
+	if below == nil {
+		return false
+	}
+	short := path[0] == "model" && len(path) == 2 && path[1] == "default" && below.kind == kindString
+	if len(path) > 1 && !short {
+		if below.kind != kindObject || !below.remove(path[1:]) {
+			return false
+		}
+		if len(below.fields) > 0 {
+			return true
+		}
+	}
+	n.fields = slices.DeleteFunc(n.fields, func(f field) bool { return f.name == path[0] })
+	return true
+}
+
+// write writes the value as JSON, with two spaces for each level.
+func (n *node) write(b *bytes.Buffer, indent string) {
+	below := indent + "  "
+	switch n.kind {
+	case kindNull:
+		b.WriteString("null")
+	case kindBool, kindNumber:
+		b.WriteString(n.text)
+	case kindString:
+		quote(b, n.text)
+	case kindList:
+		b.WriteByte('[')
+		for i := range n.list {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			n.list[i].write(b, below)
+		}
+		b.WriteByte(']')
+	case kindObject:
+		b.WriteByte('{')
+		for i, f := range n.fields {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString("\n" + below)
+			quote(b, f.name)
+			b.WriteString(": ")
+			f.value.write(b, below)
+		}
+		if len(n.fields) > 0 {
+			b.WriteString("\n" + indent)
+		}
+		b.WriteByte('}')
+	}
+}
+
+func quote(b *bytes.Buffer, text string) {
+	enc := json.NewEncoder(b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(text)    // a string always has a form
+	b.Truncate(b.Len() - 1) // the line end
+}
+
+// Path returns the person's file in a home.
+func Path(home state.Home) string { return filepath.Join(home.Dir(), UserFile) }
+
+// Tilde shows a path below the user's home shortly.
+func Tilde(path, userHome string) string {
+	if rest, ok := strings.CutPrefix(path, userHome+"/"); ok && userHome != "" {
+		return "~/" + rest
+	}
+	return path
+}

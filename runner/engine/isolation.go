@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 )
 
@@ -72,18 +73,30 @@ func (i Isolation) Weak(spec Spec) (names []string) {
 }
 
 // Axes yields the axes with their JSON names, in the order of the struct.
-func (i Isolation) Axes() func(yield func(name string, axis Axis) bool) {
+func (i Isolation) Axes() iter.Seq2[string, Axis] {
+	return func(yield func(string, Axis) bool) {
+		for name, axis := range i.All() {
+			if !yield(name, *axis) {
+				return
+			}
+		}
+	}
+}
+
+// All is Axes for who changes them.
+func (i *Isolation) All() iter.Seq2[string, *Axis] {
 	axes := []struct {
 		name string
-		axis Axis
+		axis *Axis
 	}{
-		{"user", i.User}, {"capabilities", i.Capabilities}, {"no_new_privileges", i.NoNewPrivileges},
-		{"seccomp", i.Seccomp}, {"read_only_root", i.ReadOnlyRoot}, {"network", i.Network},
-		{"pids", i.Pids}, {"memory", i.Memory}, {"cpu", i.CPU}, {"open_files", i.OpenFiles},
-		{"file_size", i.FileSize}, {"core_dumps", i.CoreDumps}, {"tmpfs", i.Tmpfs},
-		{"ipc", i.IPC}, {"cgroup", i.Cgroup}, {"masked_paths", i.MaskedPaths}, {"init", i.Init}, {"devices", i.Devices}, {"mounts", i.Mounts},
+		{"user", &i.User}, {"capabilities", &i.Capabilities}, {"no_new_privileges", &i.NoNewPrivileges},
+		{"seccomp", &i.Seccomp}, {"read_only_root", &i.ReadOnlyRoot}, {"network", &i.Network},
+		{"pids", &i.Pids}, {"memory", &i.Memory}, {"cpu", &i.CPU}, {"open_files", &i.OpenFiles},
+		{"file_size", &i.FileSize}, {"core_dumps", &i.CoreDumps}, {"tmpfs", &i.Tmpfs},
+		{"ipc", &i.IPC}, {"cgroup", &i.Cgroup}, {"masked_paths", &i.MaskedPaths}, {"init", &i.Init},
+		{"devices", &i.Devices}, {"mounts", &i.Mounts},
 	}
-	return func(yield func(string, Axis) bool) {
+	return func(yield func(string, *Axis) bool) {
 		for _, a := range axes {
 			if !yield(a.name, a.axis) {
 				return

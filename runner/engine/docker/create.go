@@ -45,6 +45,11 @@ func (e *Engine) Create(ctx context.Context, spec engine.Spec) (engine.Handle, e
 	call, cancel := settling(ctx)
 	defer cancel()
 	created, err := e.api.ContainerCreate(call, config, host, nil, nil, spec.Name)
+	if err != nil && mentions(err, "nr_inodes") {
+		// Podman takes no such limit. What Inspect reads back then says so.
+		host.Tmpfs = tmpfs(spec.Tmpfs, false)
+		created, err = e.api.ContainerCreate(call, config, host, nil, nil, spec.Name)
+	}
 	if err == nil {
 		err = errors.Join(ctx.Err(), discarded(created.Warnings, spec))
 	}
@@ -160,7 +165,7 @@ func request(spec engine.Spec) (*container.Config, *container.HostConfig) {
 		Init:           &noInit,
 		Runtime:        spec.Runtime,
 		ShmSize:        engine.ShmSize,
-		Tmpfs:          tmpfs(spec.Tmpfs),
+		Tmpfs:          tmpfs(spec.Tmpfs, true),
 		Mounts:         binds(spec.Mounts),
 		LogConfig:      container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "5m", "max-file": "2"}},
 		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
@@ -202,14 +207,17 @@ func binds(mounts []engine.Mount) []mount.Mount {
 	return out
 }
 
-func tmpfs(list []engine.Tmpfs) map[string]string {
+func tmpfs(list []engine.Tmpfs, inodes bool) map[string]string {
 	out := make(map[string]string, len(list))
 	for _, t := range list {
 		exec := "exec"
 		if t.NoExec {
 			exec = "noexec"
 		}
-		out[t.Target] = "rw," + exec + ",nosuid,nodev,mode=1777,size=" + strconv.FormatInt(t.Size, 10) + ",nr_inodes=" + strconv.FormatInt(t.Inodes, 10)
+		out[t.Target] = "rw," + exec + ",nosuid,nodev,mode=1777,size=" + strconv.FormatInt(t.Size, 10)
+		if inodes {
+			out[t.Target] += ",nr_inodes=" + strconv.FormatInt(t.Inodes, 10)
+		}
 	}
 	return out
 }

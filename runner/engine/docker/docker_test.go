@@ -21,6 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// The engine is the one of DOCKER_HOST; HOLON_TEST_RUNTIME chooses among its
+// runtimes.
 func TestSuite(t *testing.T) {
 	e := connect(t)
 	program := enginetest.BuildProgram(t)
@@ -28,6 +30,7 @@ func TestSuite(t *testing.T) {
 		New:      func(t *testing.T) engine.Engine { return connect(t) },
 		Image:    buildImage(t, e, program),
 		Program:  "/probe",
+		Runtime:  os.Getenv("HOLON_TEST_RUNTIME"),
 		Confines: true,
 	})
 }

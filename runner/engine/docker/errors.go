@@ -40,7 +40,7 @@ func wrap(doing string, err error) error {
 		out.Code = engine.CodeNotFound
 	case errdefs.IsNotFound(err) && mentions(err, "network"):
 		out.Code, out.Param, out.Hint = engine.CodeInvalidSpec, "network", "create the network, or use --network none"
-	case errdefs.IsConflict(err), errdefs.IsNotModified(err):
+	case errdefs.IsConflict(err), errdefs.IsNotModified(err), mentions(err, "that name is already in use"): // Podman's words
 		out.Code = engine.CodeConflict
 	case mentions(err, "no space left on device"):
 		out.Code, out.Param, out.Hint = engine.CodeResourceLimit, "disk", "free space where the engine keeps its data"

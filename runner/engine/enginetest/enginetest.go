@@ -32,6 +32,8 @@ type Rig struct {
 	// Program is the path of the program that BuildProgram made, as the engine
 	// runs it.
 	Program string
+	// Runtime runs the containers, "" for the engine's default.
+	Runtime string
 	// Confines says whether the hardening of package engine is to be checked.
 	Confines bool
 }
@@ -117,7 +119,7 @@ func (b *bench) removeAll(t *testing.T, ctx context.Context) {
 // spec is a spec that runs the suite's program with args.
 func (b *bench) spec(args ...string) engine.Spec {
 	return engine.Spec{
-		Name: "enginetest-" + strings.ToLower(rand.Text()), Image: b.rig.Image,
+		Name: "enginetest-" + strings.ToLower(rand.Text()), Image: b.rig.Image, Runtime: b.rig.Runtime,
 		Labels: b.labels, Args: append([]string{b.rig.Program}, args...),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"holon/agentd/forward"
 	"holon/agentd/model"
 	"holon/agentd/model/catalogue"
 	"holon/agentd/model/scripted"
@@ -40,14 +41,20 @@ func Assemble(cfg Config, environ []string, log *slog.Logger) (Parts, error) {
 	// Nothing else in this program starts processes, so the supervisor may own them all.
 	supervisor := process.New(process.Options{Logger: log, Exclusive: true})
 	managed := tasks.New(tasks.Options{Dir: filepath.Join(cfg.StateDir, "tasks"), Logger: log})
-	container, err := beside(len(cfg.ToolList()) > 0, func() (*tools.Registry, error) { return toolset(cfg, supervisor, managed) })
+	proxy, err := cfg.forward(log)
 	if err != nil {
 		return Parts{}, err
 	}
+	container, err := beside(len(cfg.ToolList()) > 0, func() (*tools.Registry, error) { return toolset(cfg, supervisor, managed) })
+	if err != nil {
+		return Parts{}, errors.Join(err, proxy.close())
+	}
 	return Parts{
 		Models: models, Tools: container, Tasks: managed, Skills: found,
-		Log: log, Version: Version(), Environ: process.Environ(environ, passed(environ, cfg.PassEnv)...), Now: time.Now,
-		Close: func() error { return errors.Join(container.wait(), managed.Close(), supervisor.Close(), release()) },
+		Log: log, Version: Version(), Environ: process.Environ(environ, append(proxy.environ, passed(environ, cfg.PassEnv)...)...), Now: time.Now,
+		Close: func() error {
+			return errors.Join(container.wait(), managed.Close(), supervisor.Close(), proxy.close(), release())
+		},
 	}, nil
 }
 
@@ -179,14 +186,38 @@ func (c *Config) provider(environ []string) func(name string) string {
 }
 
 // gateway returns the socket of the model gateway, "" when there is none.
-func (c *Config) gateway() string {
-	if c.ModelSocket != "" {
-		return c.ModelSocket
+func (c *Config) gateway() string { return socketOr(c.ModelSocket, DefaultModelSocket) }
+
+// socketOr returns the socket that is configured, else the conventional one if
+// the host has put it there, else "".
+func socketOr(configured, conventional string) string {
+	if configured != "" {
+		return configured
 	}
-	if info, err := os.Stat(DefaultModelSocket); err == nil && info.Mode().Type() == fs.ModeSocket {
-		return DefaultModelSocket
+	if info, err := os.Stat(conventional); err == nil && info.Mode().Type() == fs.ModeSocket {
+		return conventional
 	}
 	return ""
+}
+
+// wayOut is what commands are told of the host's HTTP proxy.
+type wayOut struct {
+	environ []string
+	close   func() error
+}
+
+// forward opens the way to the host's HTTP proxy, if there is one.
+func (c *Config) forward(log *slog.Logger) (wayOut, error) {
+	socket := socketOr(c.EgressSocket, DefaultEgress)
+	if socket == "" {
+		return wayOut{close: func() error { return nil }}, nil
+	}
+	f, err := forward.Listen(socket, log)
+	if err != nil {
+		return wayOut{}, err
+	}
+	log.Info("commands reach the network through the host's proxy", "address", f.URL(), "socket", socket)
+	return wayOut{environ: f.Environ(), close: f.Close}, nil
 }
 
 // passed picks the variables that the operator wants commands to have.

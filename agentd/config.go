@@ -35,6 +35,7 @@ type Config struct {
 	Model        string        `env:"HOLON_MODEL"`
 	Fallbacks    string        `env:"HOLON_MODEL_FALLBACKS"`
 	ModelSocket  string        `env:"HOLON_MODEL_SOCKET"`
+	EgressSocket string        `env:"HOLON_EGRESS_SOCKET"`
 	Providers    string        `env:"HOLON_PROVIDERS"`
 	ModelIdle    time.Duration `env:"HOLON_MODEL_IDLE_TIMEOUT"`
 	ModelTimeout time.Duration `env:"HOLON_MODEL_TIMEOUT"`
@@ -76,6 +77,7 @@ type Config struct {
 const (
 	DefaultSocket      = "/holon/ipc/agent.sock"
 	DefaultModelSocket = "/holon/ipc/model.sock"
+	DefaultEgress      = "/holon/ipc/egress.sock"
 	maxSocketPath      = 107 // sun_path of Linux, less its NUL
 )
 
@@ -147,6 +149,7 @@ func (c *Config) Bind(fs *flag.FlagSet) {
 	fs.StringVar(&c.Model, "model", c.Model, "default model, as `provider/model`")
 	fs.StringVar(&c.Fallbacks, "model-fallbacks", c.Fallbacks, "comma-separated `models` to try when the model fails before it says anything")
 	fs.StringVar(&c.ModelSocket, "model-socket", c.ModelSocket, "Unix `path` of the model gateway (default "+DefaultModelSocket+" where that exists)")
+	fs.StringVar(&c.EgressSocket, "egress-socket", c.EgressSocket, "Unix `path` of the host's HTTP proxy, which commands are given (default "+DefaultEgress+" where that exists)")
 	fs.StringVar(&c.Providers, "providers", c.Providers, "comma-separated providers beside the built-in ones, as `name` or name=contract; behind a gateway: all there are")
 	fs.DurationVar(&c.ModelIdle, "model-idle-timeout", c.ModelIdle, "how long a provider may be silent")
 	fs.DurationVar(&c.ModelTimeout, "model-timeout", c.ModelTimeout, "how long one attempt at a model may take; 0 for no bound")

@@ -30,6 +30,7 @@ var own = []struct {
 	{"state/...", []string{"state/...", "responses", "responses/turns"}, "the ledger knows the protocol's nouns and no process"},
 
 	{"agentd/process", nil, "it starts programs and knows nothing of what they are for"},
+	{"agentd/forward", nil, "it passes bytes on and knows nothing of what they are"},
 	{"agentd/preview", []string{"agentd/process"}, "it shows what was captured"},
 	{"agentd/tasks", []string{"agentd/process", "agentd/preview", "responses/...", "state/durable"}, "a task is a process and a record, whoever asks for it"},
 	{"agentd/model/catalogue", []string{"agentd/model/...", "responses", "responses/models"}, "it makes transports of names and speaks no protocol"},
@@ -47,6 +48,7 @@ var own = []struct {
 	{"runner/engine/...", []string{"runner/engine/...", "state", "state/durable"}, "engines run containers and know no turn"},
 	{"runner/workspace", []string{"state/durable"}, "trees know no engine and no turn"},
 	{"runner/socket", []string{"state"}, "it makes sockets and does not know what answers on them"},
+	{"runner/egress", []string{"runner/socket", "responses", "responses/turns", "state"}, "the proxy knows the form of its facts and no session"},
 	{"runner/gateway", []string{"runner/socket", "responses", "state"}, "the gateway knows the protocol's errors and no session"},
 	{"runner/settings", []string{"responses/models", "runner/engine", "state", "state/durable"}, "what is set starts nothing and holds no key"},
 	{"runner/credentials", []string{"responses/models", "runner/gateway", "runner/settings", "state", "state/durable"}, "whose key it is depends on no run"},

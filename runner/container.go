@@ -89,6 +89,9 @@ func (s *Session) spec() engine.Spec {
 	if s.gateway != nil {
 		args = append(args, "--model-socket", s.inside(ipcPath)+"/model.sock")
 	}
+	if s.egress != nil {
+		args = append(args, "--egress-socket", s.inside(ipcPath)+"/"+egressSocket)
+	}
 	if len(s.cfg.Fallbacks) > 0 {
 		args = append(args, "--model-fallbacks", strings.Join(s.cfg.Fallbacks, ","))
 	}

@@ -143,6 +143,7 @@ func (r *oneShot) summary() []byte {
 		}
 		fmt.Fprintf(&b, "\nApply them with `holon apply %s`.\n", m.RunID)
 	}
+	r.summarizeEgress(&b)
 	for i, w := range m.Warnings {
 		if i == 0 {
 			fmt.Fprint(&b, "\n## Warnings\n\n")

@@ -34,7 +34,7 @@ const (
 // reservedNames are those that nothing of a turn may have: the turn directory
 // is written by a container, and what the host reads back must be the host's.
 var reservedNames = []string{
-	DiffFile, SummaryFile, LogFile, ObjectsDir, sessionDir, state.ManifestFile, state.StartFile, state.LeaseFile, state.SessionFile,
+	DiffFile, SummaryFile, LogFile, EgressFile, ObjectsDir, sessionDir, state.ManifestFile, state.StartFile, state.LeaseFile, state.SessionFile,
 }
 
 // DefaultMaxRounds is how often a model may be asked in a turn that sets no
@@ -96,6 +96,7 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 	}}
 	r.Turn.MaxRounds = r.manifest.Limits.MaxRounds // said to agentd, so that the record cannot differ from what holds
 	r.Session.ID, r.Session.Source = id, source
+	r.planEgress()
 	r.Session.Dir, r.Session.SocketDir = filepath.Join(run.Dir(), sessionDir), o.Home.IPCDir(id)
 	r.Session.TreeName = treeName(source.Info())
 	r.Session.Mark, r.Turn.ID = r.record, responses.NewID(responses.PrefixTurn)
@@ -166,6 +167,7 @@ type oneShot struct {
 	session  *Session // nil before there is one
 	turn     TurnResult
 	diff     *workspace.Diff
+	denied   []string // by the egress proxy
 	info     workspace.Info
 	version  chan string // of the engine; receives once
 
@@ -360,6 +362,7 @@ func (r *oneShot) collect(ctx context.Context, s *Session) error {
 			r.findEnd(s, out)
 		}
 	}
+	r.collectEgress()
 	if s.tree == nil {
 		return nil
 	}

@@ -104,6 +104,7 @@ func (rc *Recovery) takeUp(run *files.Run, rec *Record, prior *state.Manifest) *
 	if rec.Tree != nil {
 		r.info = rec.Tree.Info
 	}
+	r.resumeEgress()
 	return r
 }
 

@@ -31,6 +31,7 @@ import (
 	"holon/responses"
 	"holon/responses/client"
 	"holon/responses/turns"
+	"holon/runner/egress"
 	"holon/runner/engine"
 	"holon/runner/gateway"
 	"holon/runner/workspace"
@@ -57,12 +58,14 @@ type Config struct {
 	Model     string            // provider/model
 	Scenario  string            // file of the host that a scripted model plays, "" for none; it replaces Model
 	Fallbacks []string
-	Gateway   *gateway.Gateway // nil when no provider is called
-	Providers []string         // NAME=CONTRACT of those that the gateway leads to
-	AgentEnv  []string         // K=V for agentd, which its commands do not get
-	Skills    []string         // directories, each with a SKILL.md
-	InputDir  string           // the user's files for the turn, "" for none
-	Env       []string         // K=V for the container and its commands
+	Gateway   *gateway.Gateway  // nil when no provider is called
+	Egress    *egress.Proxy     // nil: nothing is reached beside the model
+	OnEgress  func(egress.Fact) // told of each fact about egress, one at a time; may be nil
+	Providers []string          // NAME=CONTRACT of those that the gateway leads to
+	AgentEnv  []string          // K=V for agentd, which its commands do not get
+	Skills    []string          // directories, each with a SKILL.md
+	InputDir  string            // the user's files for the turn, "" for none
+	Env       []string          // K=V for the container and its commands
 	Labels    map[string]string
 	Memory    int64 // bytes; 0: the default
 	NanoCPUs  int64 // 0: all
@@ -71,6 +74,8 @@ type Config struct {
 	Runtime   string       // of the engine, "" for its default
 	Accept    []string     // axes of the isolation that may be weaker than asked for
 	Log       *slog.Logger
+
+	EgressRecord string // file for the facts about egress; "": in Dir
 
 	// Mark is called with a session that made something or is about to: before
 	// its container is made and after. An error ends the start.
@@ -83,6 +88,7 @@ type Session struct {
 	tree    *workspace.Tree // nil when there is none
 	sockets string
 	gateway *gateway.Server
+	egress  *egress.Server // nil: the container has no way out
 	mounts  []engine.Mount
 	handle  engine.Handle
 	created bool
@@ -166,7 +172,7 @@ func (s *Session) serve(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	return nil
+	return s.openEgress(ctx)
 }
 
 // longestSocket is the longest name within the socket directory, with its slash;
@@ -359,6 +365,7 @@ func (s *Session) Close(ctx context.Context) error {
 		errs = append(errs, s.gateway.Close(ctx))
 		s.gateway = nil
 	}
+	errs = append(errs, s.closeEgress())
 	if s.sockets != "" {
 		errs = append(errs, files.RemoveAll(s.sockets))
 		s.sockets = ""

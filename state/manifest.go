@@ -55,6 +55,7 @@ type Manifest struct {
 	Image        string           `json:"image"` // empty where the engine has no images
 	Limits       Limits           `json:"limits"`
 	Isolation    json.RawMessage  `json:"isolation"` // as read back from the engine: runner/engine.Isolation
+	Egress       *Egress          `json:"egress"`    // null: no host could be reached but through --network
 	Workspace    json.RawMessage  `json:"workspace"` // runner/workspace.Info and what changed
 	Turn         *TurnRef         `json:"turn"`      // null when no turn was accepted
 	Artifacts    []Artifact       `json:"artifacts"`
@@ -89,6 +90,13 @@ type Limits struct {
 	MemoryBytes int64   `json:"memory_bytes"`
 	CPUs        float64 `json:"cpus"`
 	Pids        int64   `json:"pids"`
+}
+
+// Egress is what the container was let out to.
+type Egress struct {
+	AllowHosts []string `json:"allow_hosts"` // as they were compared
+	Allowed    int64    `json:"allowed"`     // connections
+	Denied     int64    `json:"denied"`
 }
 
 // TurnRef names the turn of a run in agentd's records.

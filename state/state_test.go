@@ -121,6 +121,7 @@ func manifest() *state.Manifest {
 		Limits:  state.Limits{TimeoutMS: 1000, MaxRounds: 200, MemoryBytes: 1 << 30, CPUs: 1.5, Pids: 512},
 		// Indented as Encode does, so that it comes back the same.
 		Isolation: json.RawMessage("{\n    \"network\": \"none\"\n  }"),
+		Egress:    &state.Egress{AllowHosts: []string{"*.example.org", "example.com"}, Allowed: 2, Denied: 1},
 		Workspace: json.RawMessage("{\n    \"kind\": \"git\"\n  }"),
 		Turn:      &state.TurnRef{TurnID: "turn_1", ResponseID: "resp_1", SessionID: "sess_1"},
 		Artifacts: []state.Artifact{{Path: "diff.patch", Bytes: 3, SHA256: strings.Repeat("0a", 32)}},
@@ -178,6 +179,14 @@ func TestManifestWire(t *testing.T) {
   "isolation": {
     "network": "none"
   },
+  "egress": {
+    "allow_hosts": [
+      "*.example.org",
+      "example.com"
+    ],
+    "allowed": 2,
+    "denied": 1
+  },
   "workspace": {
     "kind": "git"
   },
@@ -233,12 +242,12 @@ func TestManifestEmpty(t *testing.T) {
 	if err := json.Unmarshal(text, &keys); err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]string{"usage": "null", "isolation": "null", "workspace": "null", "turn": "null", "error": "null", "artifacts": "[]", "warnings": "[]"} {
+	for key, want := range map[string]string{"usage": "null", "isolation": "null", "egress": "null", "workspace": "null", "turn": "null", "error": "null", "artifacts": "[]", "warnings": "[]"} {
 		if string(keys[key]) != want {
 			t.Errorf("%s = %s, want %s", key, keys[key], want)
 		}
 	}
-	if len(keys) != 22 {
+	if len(keys) != 23 {
 		t.Errorf("%d keys", len(keys))
 	}
 	if back, err := state.DecodeManifest(text); err != nil || back.Isolation != nil || back.Workspace != nil {

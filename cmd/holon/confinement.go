@@ -18,9 +18,11 @@ type confinement struct {
 	User         string   `env:"HOLON_USER"`
 	Runtime      string   `env:"HOLON_RUNTIME"`
 	AcceptWeaker []string `env:"HOLON_ACCEPT_WEAKER"`
+	AllowHosts   []string `env:"HOLON_ALLOW_HOSTS"`
 }
 
 func (c *confinement) define(f *pflag.FlagSet) {
+	f.StringArrayVar(&c.AllowHosts, "allow-host", nil, "`HOST` that the agent may reach over HTTP and HTTPS, or *.DOMAIN for those below one (default none)")
 	f.StringVar(&c.User, "user", "", "`UID:GID` of the container (default yours; root's containers run as "+fmt.Sprintf("%d:%d", runner.DefaultUID, runner.DefaultGID)+")")
 	f.StringVar(&c.Runtime, "runtime", "", "`name` of what runs containers in the engine, such as runsc (default the engine's)")
 	f.StringSliceVar(&c.AcceptWeaker, "accept-weaker", nil, "`axes` of the isolation that the engine may enforce less strictly than asked for")
@@ -35,6 +37,9 @@ func (c *confinement) override(given func(string) bool, flags confinement) {
 	}
 	if given("accept-weaker") {
 		c.AcceptWeaker = flags.AcceptWeaker
+	}
+	if given("allow-host") {
+		c.AllowHosts = flags.AllowHosts
 	}
 }
 
@@ -75,6 +80,9 @@ func (c *confinement) user() (*engine.User, error) {
 // confine puts it into a session.
 func (c *confinement) confine(cfg *runner.Config) (err error) {
 	cfg.Runtime, cfg.Accept = c.Runtime, c.AcceptWeaker
+	if cfg.Egress, err = c.proxy(cfg.Log); err != nil {
+		return err
+	}
 	cfg.User, err = c.user()
 	return err
 }

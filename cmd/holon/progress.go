@@ -3,12 +3,14 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner"
+	"holon/runner/egress"
 	"holon/runner/workspace"
 	"holon/state"
 )
@@ -27,6 +29,7 @@ type progress struct {
 	doing  string
 	since  time.Time
 	calls  map[string]string // what running tool calls do, by id
+	denied map[string]bool   // connections of which it was said
 	final  *responses.Response
 	drawn  bool // the status line is on the screen
 	ticker chan struct{}
@@ -34,7 +37,7 @@ type progress struct {
 }
 
 func newProgress(streams Streams, quiet bool) *progress {
-	p := &progress{streams: streams, quiet: quiet, started: time.Now(), since: time.Now(), calls: make(map[string]string), ticker: make(chan struct{})}
+	p := &progress{streams: streams, quiet: quiet, started: time.Now(), since: time.Now(), calls: make(map[string]string), denied: make(map[string]bool), ticker: make(chan struct{})}
 	if streams.ErrTTY && !quiet {
 		p.ended.Go(p.tick)
 	}
@@ -48,7 +51,11 @@ func (p *progress) announce(engineName string, shot *runner.OneShot) {
 	if engineName == "docker" {
 		where += " " + shot.Session.Image
 	}
-	p.opening = fmt.Sprintf("running %s in %s", runner.OneLine(shot.Session.Model, 100), runner.OneLine(where, 200))
+	opening := fmt.Sprintf("running %s in %s", runner.OneLine(shot.Session.Model, 100), runner.OneLine(where, 200))
+	if p := shot.Session.Egress; p != nil {
+		opening += ", which may reach " + runner.OneLine(strings.Join(p.Allowed(), ", "), 200)
+	}
+	p.opening = opening
 }
 
 // Phase notes the phase for the status line.
@@ -116,6 +123,27 @@ func (p *progress) Fact(ev turns.RuntimeEvent) {
 	}
 	p.draw()
 }
+
+// Egress shows what was denied, once each: an agent tries again.
+func (p *progress) Egress(f egress.Fact) {
+	if f.Decision == nil || f.Decision.Verdict != turns.VerdictDenied {
+		return
+	}
+	what := runner.DescribeDenial(*f.Decision)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.denied[what] || len(p.denied) == maxDenied {
+		return
+	}
+	p.denied[what] = true
+	p.printLocked("  ! network: denied " + what)
+	if len(p.denied) == maxDenied {
+		p.printLocked("  ! network: more is denied, see " + state.ManifestFile)
+	}
+}
+
+// maxDenied bounds the lines about what was denied.
+const maxDenied = 20
 
 // describeCall says in a few words what a call does.
 func describeCall(f turns.Begun) string {

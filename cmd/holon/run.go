@@ -127,6 +127,9 @@ func (o *runOptions) complete(cmd *cobra.Command, flags configured, args []strin
 	if err := o.Confinement.check(o.Loaded.Engine); err != nil {
 		return err
 	}
+	if err := o.Confinement.checkHosts(o.Loaded.Engine, o.Network); err != nil {
+		return err
+	}
 	if err = o.findSkills(); err != nil {
 		return err
 	}

@@ -199,3 +199,8 @@ func (c *boundedConn) Close() error {
 	defer c.release()
 	return c.Conn.Close()
 }
+
+// CloseWrite ends what is sent and leaves the other direction open.
+func (c *boundedConn) CloseWrite() error {
+	return c.Conn.(*net.UnixConn).CloseWrite() // what a Unix listener accepts
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+
+	"holon/runner/egress"
+	"holon/runner/engine"
+	"holon/runner/settings"
+)
+
+// checkHosts refuses a list of hosts that is none, or that nobody would keep.
+func (c *confinement) checkHosts(engineName, network string) error {
+	if len(c.AllowHosts) == 0 {
+		return nil
+	}
+	if engineName == settings.EngineLocal || network != engine.NetworkNone {
+		return usageError{errors.New("--allow-host: the agent could reach every host without it; use it with docker and --network none, or leave it out")}
+	}
+	_, err := c.proxy(nil)
+	return err
+}
+
+// proxy returns the way out that a person has opened, nil if none.
+func (c *confinement) proxy(log *slog.Logger) (*egress.Proxy, error) {
+	if len(c.AllowHosts) == 0 {
+		return nil, nil
+	}
+	p, err := egress.New(egress.Options{Allow: c.AllowHosts, Log: log})
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return p, nil
+}

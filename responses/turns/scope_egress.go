@@ -1,0 +1,65 @@
+package turns
+
+// Classes of what a host lets out of a container, and what not. The host that
+// judges writes them; the container's side never does.
+const (
+	EgressDecided = "holon.egress.decision"
+	EgressClosed  = "holon.egress.ended"
+	EgressMore    = "holon.egress.omitted"
+)
+
+// Values of EgressDecision.Verdict.
+const (
+	VerdictAllowed = "allowed"
+	VerdictDenied  = "denied"
+)
+
+// EgressDecision is the payload of holon.egress.decision: what was decided of one
+// connection, before anything of it left the host. A connection that was allowed
+// can be denied later, by its TLS.
+type EgressDecision struct {
+	EgressID string `json:"egress_id"` // of the connection; its events share it
+	Verdict  string `json:"verdict"`   // allowed, denied
+	Reason   string `json:"reason"`    // a code
+	Scheme   string `json:"scheme"`    // https, http; empty when the request could not be read
+	Host     string `json:"host"`      // as it was compared, or as it was sent when it is no host
+	Port     int    `json:"port"`      // 0 when there is none
+	Address  string `json:"address,omitempty"`
+	Detail   string `json:"detail,omitempty"` // for a person
+}
+
+// EgressDecision says what was decided of a connection.
+func (s Scope) EgressDecision(p EgressDecision) RuntimeEvent {
+	p.EgressID, p.Verdict, p.Reason, p.Scheme = clip(p.EgressID, maxName), clip(p.Verdict, maxName), clip(p.Reason, maxName), clip(p.Scheme, maxName)
+	p.Host, p.Address, p.Detail = clip(p.Host, maxName), clip(p.Address, maxName), clip(p.Detail, maxMessage)
+	return s.event(EgressDecided, "", p)
+}
+
+// EgressEnd is the payload of holon.egress.ended, which follows a decision that
+// allowed.
+type EgressEnd struct {
+	EgressID      string `json:"egress_id"`
+	Host          string `json:"host"`
+	Port          int    `json:"port"`
+	Address       string `json:"address,omitempty"` // that was connected to
+	BytesSent     int64  `json:"bytes_sent"`        // to the host
+	BytesReceived int64  `json:"bytes_received"`
+	DurationMS    int64  `json:"duration_ms"`
+	Error         string `json:"error,omitempty"` // why it came to nothing
+}
+
+// EgressEnded says how a connection ended.
+func (s Scope) EgressEnded(p EgressEnd) RuntimeEvent {
+	p.EgressID, p.Host, p.Address, p.Error = clip(p.EgressID, maxName), clip(p.Host, maxName), clip(p.Address, maxName), clip(p.Error, maxMessage)
+	return s.event(EgressClosed, "", p)
+}
+
+// EgressOmission is the payload of holon.egress.omitted: decisions that were made
+// and of which there are no events, since there were too many.
+type EgressOmission struct {
+	Allowed int64 `json:"allowed"`
+	Denied  int64 `json:"denied"`
+}
+
+// EgressOmitted says how many decisions have no event.
+func (s Scope) EgressOmitted(p EgressOmission) RuntimeEvent { return s.event(EgressMore, "", p) }

@@ -15,8 +15,8 @@ const (
 	// that is not enough, only those of the last round do.
 	latest = 8
 
-	receiptBytes = 1 << 10 // about what a receipt has of the canonical result
-	maxFiles     = 4       // files that a receipt names
+	receiptBytes = 512 // about what a receipt has of the canonical result
+	maxFiles     = 4   // files that a receipt names
 )
 
 // receiptHead begins every receipt.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash"
+	"math"
 
 	"holon/agentd/model"
 	"holon/responses"
@@ -121,7 +122,7 @@ func (v *view) prompt(a model.Attempt) *turns.Prompt {
 		p.Broken = turns.CacheShort
 	default:
 		p.ExpectedTokens = known.tokens
-		p.HitRatio = min(1, max(0, float64(p.CachedTokens)/float64(known.tokens)))
+		p.HitRatio = math.Round(1000*min(1, max(0, float64(p.CachedTokens)/float64(known.tokens)))) / 1000
 		if a.Err == nil && p.CachedTokens == 0 {
 			p.Broken = turns.CacheMissed
 		}

@@ -91,7 +91,7 @@ back its change as a patch. Nothing of yours is touched until you apply it.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return flagError(cmd, err)
 	})
-	root.AddCommand(newRunCommand(streams, runRun), newApplyCommand(streams, runApply), newCheckoutCommand(streams, runCheckout), newSkillsCommand(streams), newVersionCommand(streams))
+	root.AddCommand(newRunCommand(streams, runRun), newApplyCommand(streams, runApply), newCheckoutCommand(streams, runCheckout), newSkillsCommand(streams), newModelsCommand(streams), newConfigCommand(streams), newCredentialsCommand(streams), newProvidersCommand(streams), newVersionCommand(streams))
 	return root
 }
 

@@ -168,3 +168,7 @@ func SplitRef(ref string) (provider, name string, ok bool) {
 	provider, name, ok = strings.Cut(ref, "/")
 	return provider, name, ok && provider != "" && name != ""
 }
+
+// HasWindow reports whether anything is known of the window of the model that ref
+// names.
+func HasWindow(ref string) bool { return family(ref) != unknown }

@@ -71,6 +71,9 @@ func (h *Host) Open(ctx context.Context, refs []string, param string) (*Access, 
 		a.Contracts = append(a.Contracts, name+"="+string(p.Contract))
 		a.Env = append(a.Env, agentdSettings(p)...)
 	}
+	if w := h.windows(refs); w != "" {
+		a.Env = append(a.Env, "HOLON_MODEL_WINDOWS="+w)
+	}
 	var err error
 	if a.Gateway, err = gateway.New(options); err != nil {
 		return nil, err
@@ -98,6 +101,18 @@ func (a *Access) Close() {
 	if a.Gateway != nil {
 		a.Gateway.Close()
 	}
+}
+
+// windows says the windows of models where agentd would take others.
+func (h *Host) windows(refs []string) string {
+	var list []string
+	for _, ref := range refs {
+		known := models.Windows{}.Of(ref)
+		if w, _ := h.Settings.Window(ref); w.Context != known.Context || w.Output != known.Output {
+			list = append(list, fmt.Sprintf("%s=%d/%d", ref, w.Context, w.Output))
+		}
+	}
+	return strings.Join(list, ",")
 }
 
 // provider returns a provider that can be asked.

@@ -186,7 +186,9 @@ const maxRef = 256
 
 func checkRef(ref string) (what, remedy string) {
 	provider, _, ok := models.SplitRef(ref)
-	if !ok || !models.ValidName(provider) || len(ref) > maxRef || strings.ContainsFunc(ref, func(r rune) bool { return r <= ' ' && provider != models.Scripted || r == 0x7f }) {
+	if !ok || !models.ValidName(provider) || len(ref) > maxRef || strings.ContainsFunc(ref, func(r rune) bool {
+		return provider != models.Scripted && (r <= ' ' || r == 0x7f || r == ',' || r == '=')
+	}) {
 		return fmt.Sprintf("%.100q is not a model reference", ref), "write provider/name, for example " + DefaultModel
 	}
 	return "", ""

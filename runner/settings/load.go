@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -117,7 +118,7 @@ func Load(src Sources) *Loaded {
 // is wrong with variables is told together, since it is easily mended together; a
 // file is mended line by line.
 func (l *Loaded) Err() error {
-	problems := l.Problems
+	problems := l.AllProblems()
 	if len(problems) == 0 {
 		return nil
 	}
@@ -130,6 +131,17 @@ func (l *Loaded) Err() error {
 		first.Hint = "correct or unset them"
 	}
 	return first
+}
+
+// AllProblems returns what is wrong with each setting, and with several together.
+func (l *Loaded) AllProblems() []Problem {
+	list := slices.Clone(l.Problems)
+	const key, most = "runtime.default_tool_output_tokens", 64_000 // agentd's own limit
+	shown, limit := l.DefaultToolOutputTokens, cmp.Or(l.MaxToolOutputTokens, most)
+	if shown > limit || shown == 0 && limit < 8_000 {
+		list = append(list, Problem{Origin: l.Origin(key), Key: key, What: fmt.Sprintf("is more than runtime.max_tool_output_tokens, %d", limit), Remedy: "set both"})
+	}
+	return list
 }
 
 func (l *Loaded) bad(origin Origin, line int, key, what, remedy string) {

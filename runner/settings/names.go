@@ -143,8 +143,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// sortedNames returns the keys of a map in order.
-func sortedNames[V any](m map[string]V) []string {
+// SortedKeys returns the keys of a map in order.
+func SortedKeys[V any](m map[string]V) []string {
 	names := make([]string, 0, len(m))
 	for name := range m {
 		names = append(names, name)

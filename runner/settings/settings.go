@@ -186,15 +186,34 @@ func (s *Settings) facts(ref string) *Facts {
 	return s.Catalog[ref]
 }
 
-// FactsOf returns what is set for a model, the assumptions about unknown models
-// where nothing is.
-func (s *Settings) FactsOf(ref string) Facts {
-	f := Facts{}
-	if set := s.Catalog[ref]; set != nil {
-		f = *set
+// Window returns the window of a model, and whether it was set, is known, or is
+// assumed as of any model of which nothing is known.
+func (s *Settings) Window(ref string) (w models.Window, from WindowFrom) {
+	w, from = models.Windows{}.Of(ref), WindowKnown
+	context, output := 0, 0
+	if !models.HasWindow(ref) {
+		from, context, output = WindowAssumed, s.Unknown.ContextWindow, s.Unknown.MaxOutputTokens
 	}
-	return f
+	if f := s.Catalog[ref]; f != nil && (f.ContextWindow > 0 || f.MaxOutputTokens > 0) {
+		from = WindowSet
+		context, output = cmp.Or(f.ContextWindow, context), cmp.Or(f.MaxOutputTokens, output)
+	}
+	w.Context, w.Output = cmp.Or(context, w.Context), cmp.Or(output, w.Output)
+	if w.Context > 0 && w.Output >= w.Context {
+		w.Output = max(1, w.Context/4)
+	}
+	return w, from
 }
+
+// WindowFrom says where a window comes from.
+type WindowFrom string
+
+// Where windows come from.
+const (
+	WindowSet     WindowFrom = "set"
+	WindowKnown   WindowFrom = "known"
+	WindowAssumed WindowFrom = "assumed"
+)
 
 // Refs returns the models that a run asks: the default, then its fallbacks.
 func (s *Settings) Refs() []string {

@@ -42,9 +42,9 @@ func (l *Loaded) Entries() (list []Entry) {
 func (l *Loaded) namesOf(k *key) []string {
 	switch k.group() {
 	case ofProvider:
-		return sortedNames(l.Providers)
+		return SortedKeys(l.Providers)
 	case ofModel:
-		return sortedNames(l.Catalog)
+		return SortedKeys(l.Catalog)
 	}
 	return []string{""}
 }
@@ -147,9 +147,6 @@ func (l *Loaded) Hidden() (list []Entry) {
 	}
 	return list
 }
-
-// CatalogRefs returns the models that something is set for, sorted.
-func (l *Loaded) CatalogRefs() []string { return sortedNames(l.Catalog) }
 
 // ProvidersOf returns the providers of models, in order and once each, without
 // that of scenarios.

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"holon/runner/credentials"
+	"holon/runner/gateway"
+	"holon/runner/settings"
+	"holon/state"
+)
+
+// newCredentialsCommand makes `holon credentials`.
+func newCredentialsCommand(streams Streams) *cobra.Command {
+	return group("credentials", "Store keys of providers",
+		`Keys are stored in `+credentials.File+` of HOLON_HOME, which only you can read, by the
+name of a provider. A provider's variable, OPENAI_API_KEY for openai, outweighs
+its stored key. Keys stay on this machine: a run's gateway adds them.`,
+		surfaceCommand(streams, "set NAME", "Store a key, which is read from standard input", 1, 1, runCredentialsSet),
+		surfaceCommand(streams, "list [flags]", "List the keys that there are, masked, and which providers use them", 0, 0, runCredentialsList),
+		surfaceCommand(streams, "remove NAME", "Remove a stored key", 1, 1, runCredentialsRemove),
+	)
+}
+
+const maxKeyInput = 64 << 10
+
+// runCredentialsSet reads a key from standard input, never from an argument,
+// which other users of the machine could see. A terminal shows nothing of it.
+func runCredentialsSet(ctx context.Context, s *surface) error {
+	var text []byte
+	var err error
+	if f, ok := s.streams.In.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		text, err = askSecretly(ctx, f, s.streams.Err, "Key of "+s.args[0]+" (it is not shown): ")
+	} else {
+		text, err = readAll(ctx, io.LimitReader(s.streams.In, maxKeyInput))
+	}
+	if err != nil {
+		return err
+	}
+	key := gateway.NewSecret(strings.TrimSpace(string(text)))
+	if err := credentials.Check(key); err != nil {
+		return err
+	}
+	home, err := state.MakeHome(s.Home, s.UserHome)
+	if err != nil {
+		return err
+	}
+	if err := credentials.StoreIn(home).Set(s.args[0], key, time.Now()); err != nil {
+		return err
+	}
+	if !s.usesProfile(s.args[0]) {
+		fmt.Fprintf(s.streams.Err, "holon: no provider uses the profile %s here; see holon credentials list\n", s.args[0])
+	}
+	return nil
+}
+
+func (s *surface) usesProfile(name string) bool {
+	for _, provider := range s.loaded.ProviderNames() {
+		p, _ := s.loaded.Provider(provider)
+		if w, found, err := s.keys.Locate(p); err == nil && found && w == (credentials.Where{Source: settings.SourceFile, Name: name}) {
+			return true
+		}
+	}
+	return false
+}
+
+// askSecretly reads a line from a terminal that does not show it, and leaves the
+// terminal as it was, also when ctx ends first.
+func askSecretly(ctx context.Context, f *os.File, prompt io.Writer, text string) ([]byte, error) {
+	before, err := term.GetState(int(f.Fd()))
+	if err != nil {
+		return nil, fmt.Errorf("read the terminal: %w", err)
+	}
+	fmt.Fprint(prompt, text)
+	defer fmt.Fprintln(prompt)
+	type line struct {
+		text []byte
+		err  error
+	}
+	read := make(chan line, 1)
+	go func() { // a read of a terminal cannot be ended; it goes with the process
+		text, err := term.ReadPassword(int(f.Fd()))
+		read <- line{text, err}
+	}()
+	select {
+	case l := <-read:
+		if errors.Is(l.err, io.EOF) {
+			return nil, nil // an empty key, which is refused
+		}
+		return l.text, l.err
+	case <-ctx.Done():
+		return nil, errors.Join(context.Cause(ctx), term.Restore(int(f.Fd()), before))
+	}
+}
+
+// credential is a line of `holon credentials list`.
+type credential struct {
+	Source string   `json:"source"` // env, credential_file or command
+	Name   string   `json:"name"`   // variable, profile or program
+	Masked string   `json:"masked"` // "" for a command, which is not run
+	SetAt  string   `json:"set_at"` // of a profile
+	Used   []string `json:"used_by"`
+}
+
+func runCredentialsList(_ context.Context, s *surface) error {
+	list, err := s.credentials()
+	if err != nil {
+		return err
+	}
+	if s.json {
+		return s.printJSON(list)
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(s.streams.Err, "holon: there are no keys; set a variable such as OPENAI_API_KEY, or store one with: holon credentials set openai")
+		return nil
+	}
+	w := tabwriter.NewWriter(s.streams.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SOURCE\tNAME\tKEY\tUSED BY")
+	for _, c := range list {
+		used := strings.Join(c.Used, ", ")
+		if used == "" {
+			used = "-"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Source, printable(c.Name), c.Masked, printable(used))
+	}
+	return w.Flush()
+}
+
+// credentials returns the keys that there are: those that providers use, and
+// those that are stored besides.
+func (s *surface) credentials() (list []credential, err error) {
+	profiles, err := s.keys.Store.List()
+	if err != nil {
+		return nil, err
+	}
+	list = []credential{}
+	find := func(w credentials.Where) *credential {
+		for i := range list {
+			if list[i].Source == w.Source && list[i].Name == w.Name {
+				return &list[i]
+			}
+		}
+		list = append(list, credential{Source: w.Source, Name: w.Name, Used: []string{}})
+		return &list[len(list)-1]
+	}
+	for _, profile := range profiles {
+		c := find(credentials.Where{Source: settings.SourceFile, Name: profile.Name})
+		c.Masked = credentials.Mask(profile.Key)
+		if !profile.SetAt.IsZero() {
+			c.SetAt = profile.SetAt.Format(time.RFC3339)
+		}
+	}
+	for _, name := range s.loaded.ProviderNames() {
+		p, _ := s.loaded.Provider(name)
+		w, found, err := s.keys.Locate(p)
+		if err != nil {
+			return nil, err
+		}
+		if !found || w.Source == settings.SourceNone {
+			continue
+		}
+		c := find(w)
+		c.Used = append(c.Used, name)
+		if w.Source == settings.SourceEnv {
+			c.Masked = credentials.Mask(gateway.NewSecret(strings.TrimSpace(os.Getenv(w.Name))))
+		}
+	}
+	return list, nil
+}
+
+func runCredentialsRemove(_ context.Context, s *surface) error {
+	return s.keys.Store.Remove(s.args[0])
+}

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"holon/responses/models"
+	"holon/runner/providers"
+	"holon/runner/settings"
+	"holon/state"
+)
+
+// newModelsCommand makes `holon models`.
+func newModelsCommand(streams Streams) *cobra.Command {
+	listing := surfaceCommand(streams, "list [flags]", "List the models that are set, and providers that can be asked", 0, 0, runModelsList)
+	cmd := surfaceCommand(streams, "models", "List models, and ask whether they answer", 0, 1, func(ctx context.Context, s *surface) error {
+		if len(s.args) > 0 {
+			return usageError{fmt.Errorf("COMMAND: there is no command %.80q; see holon models --help", s.args[0])}
+		}
+		return runModelsList(ctx, s)
+	})
+	cmd.Long = `List the models that are set (the default, its fallbacks, models.catalog) and the
+providers that can be asked for any model of theirs, with where their keys come
+from. Nobody is asked; "check" does that.`
+	for _, c := range []*cobra.Command{cmd, listing} {
+		c.Flags().Bool("all", false, "list providers without a key too")
+	}
+	check := surfaceCommand(streams, "check [flags] [PROVIDER/NAME]", "Ask a model for a word, the default one and its fallbacks if none is named", 0, 1, runModelsCheck)
+	cmd.AddCommand(listing, check)
+	return cmd
+}
+
+func runModelsList(_ context.Context, s *surface) error {
+	if err := s.loaded.Err(); err != nil {
+		return err
+	}
+	host := s.providers()
+	list := host.Models()
+	var others []providers.Provider
+	for _, p := range host.Providers() {
+		if p.Ready || s.asked("all") {
+			others = append(others, p)
+		}
+	}
+	if s.json {
+		if others == nil {
+			others = []providers.Provider{}
+		}
+		return s.printJSON(struct {
+			Models    []providers.Model    `json:"models"`
+			Providers []providers.Provider `json:"providers"`
+		}{list, others})
+	}
+	w := tabwriter.NewWriter(s.streams.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "MODEL\tROLE\tCONTRACT\tWINDOW\tANSWER\tKEY")
+	for _, m := range list {
+		window := tokens(m.ContextWindow)
+		if m.Window == settings.WindowAssumed {
+			window += "?"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", printable(m.Ref), cmp.Or(m.Role, "-"), m.Contract, window, tokens(m.MaxOutputTokens), keyOf(m.Provider, m.Credential != nil, m.Ready, func() string { return m.Credential.String() }))
+	}
+	for _, p := range others {
+		fmt.Fprintf(w, "%s/*\t-\t%s\t-\t-\t%s\n", p.Name, p.Contract, keyOf(p.Name, p.Credential != nil, p.Ready, func() string { return p.Credential.String() }))
+	}
+	return w.Flush()
+}
+
+func keyOf(provider string, found, ready bool, where func() string) string {
+	switch {
+	case provider == models.Scripted:
+		return "none needed"
+	case found && ready && where() == "none":
+		return "none needed"
+	case found && ready:
+		return printable(where())
+	}
+	return "missing"
+}
+
+func tokens(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprint(n)
+}
+
+// runModelsCheck asks models; one that does not answer makes the exit code 1.
+func runModelsCheck(ctx context.Context, s *surface) error {
+	if err := s.loaded.Err(); err != nil {
+		return err
+	}
+	refs := s.args
+	if len(refs) == 0 {
+		refs = s.loaded.Refs()
+	}
+	host := s.providers()
+	broken := false
+	results := []providers.Checked{}
+	for _, ref := range refs {
+		if provider, _, ok := models.SplitRef(ref); !ok || provider != models.Scripted && !models.ValidName(provider) {
+			return usageError{fmt.Errorf("MODEL: %.100q is not a model reference; write provider/name, for example %s", ref, settings.DefaultModel)}
+		}
+		c := host.Check(ctx, ref)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		broken = broken || !c.OK
+		results = append(results, c)
+		if !s.json {
+			printChecked(s.streams, c)
+		}
+	}
+	if s.json {
+		if err := s.printJSON(results); err != nil {
+			return err
+		}
+	}
+	if broken {
+		return exitError(state.OutcomeFailure.ExitCode())
+	}
+	return nil
+}
+
+func printChecked(streams Streams, c providers.Checked) {
+	if c.OK {
+		fmt.Fprintf(streams.Out, "ok      %s  %d ms\n", printable(c.Ref), c.LatencyMS)
+		return
+	}
+	fmt.Fprintf(streams.Out, "failed  %s  %s: %s\n", printable(c.Ref), c.Error.Code, printable(line(*c.Error)))
+}
+
+// providerFlags are the settings of a provider that have a flag; for the others
+// there is holon config set.
+var providerFlags = []struct{ flag, key, usage string }{
+	{"transport", "contract", "`contract`: which API it speaks"},
+	{"base-url", "base_url", "its `endpoint`: http, https, or unix:///SOCKET:/PREFIX"},
+	{"credential-source", "credential.source", "`source` of its key: env, credential_file, command or none"},
+	{"credential-kind", "credential.kind", "`kind` of its key: api_key or bearer_token"},
+	{"credential-env", "credential.env", "`variable` with its key"},
+	{"credential-profile", "credential.profile", "`profile` of the credentials file"},
+	{"credential-command", "credential.command", "`command` that prints its key, as a JSON list"},
+}
+
+// newProvidersCommand makes `holon providers`.
+func newProvidersCommand(streams Streams) *cobra.Command {
+	list := surfaceCommand(streams, "list [flags]", "List the providers that are built in or set", 0, 0, runProvidersList)
+	set := surfaceCommand(streams, "set [flags] NAME", "Set how a provider is asked", 1, 1, runProvidersSet)
+	for _, f := range providerFlags {
+		set.Flags().String(f.flag, "", f.usage)
+	}
+	return group("providers", "Show and change how providers are asked",
+		`Providers that are built in need nothing but a key. Any other is a name of your
+own with an endpoint: holon providers set acme --base-url https://llm.example/v1`,
+		list,
+		surfaceCommand(streams, "get [flags] NAME", "Show one provider", 1, 1, runProvidersGet),
+		set,
+		surfaceCommand(streams, "remove NAME", "Take all that is set for a provider out of config.json", 1, 1, runProvidersRemove),
+		surfaceCommand(streams, "doctor [flags]", "The same as holon config doctor", 0, 0, runDoctor),
+	)
+}
+
+func runProvidersSet(_ context.Context, s *surface) error {
+	changed := false
+	for _, f := range providerFlags {
+		given := s.flags.Lookup(f.flag)
+		if !given.Changed {
+			continue
+		}
+		home, err := state.MakeHome(s.Home, s.UserHome)
+		if err != nil {
+			return err
+		}
+		err = settings.Set(settings.Path(home), "providers."+s.args[0]+"."+f.key, given.Value.String())
+		if e, ok := errors.AsType[*state.Error](err); ok && e.Param == "VALUE" {
+			e.Param = "--" + f.flag
+		}
+		if err != nil {
+			return err
+		}
+		changed = true
+	}
+	if !changed {
+		return usageError{errors.New("FLAGS: nothing is to be set; see holon providers set --help")}
+	}
+	return nil
+}
+
+func runProvidersList(_ context.Context, s *surface) error {
+	if err := s.loaded.Err(); err != nil {
+		return err
+	}
+	list := s.providers().Providers()
+	if s.json {
+		return s.printJSON(list)
+	}
+	w := tabwriter.NewWriter(s.streams.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "PROVIDER\tCONTRACT\tENDPOINT\tKEY")
+	for _, p := range list {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Name, p.Contract, printable(cmp.Or(p.BaseURL, "-")), keyOf(p.Name, p.Credential != nil, p.Ready, func() string { return p.Credential.String() }))
+	}
+	return w.Flush()
+}
+
+func runProvidersGet(_ context.Context, s *surface) error {
+	if err := s.loaded.Err(); err != nil {
+		return err
+	}
+	p, err := s.providers().Provider(s.args[0])
+	if err != nil {
+		return err
+	}
+	if s.json {
+		return s.printJSON(p)
+	}
+	w := tabwriter.NewWriter(s.streams.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "name\t%s\ncontract\t%s\nendpoint\t%s\nkey\t%s\n", p.Name, p.Contract, printable(cmp.Or(p.BaseURL, "-")), keyOf(p.Name, p.Credential != nil, p.Ready, func() string { return p.Credential.String() }))
+	if p.Problem != nil {
+		fmt.Fprintf(w, "problem\t%s\n", printable(line(*p.Problem)))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	entries, err := s.loaded.Get("providers." + s.args[0])
+	if err != nil || len(entries) == 0 {
+		return err
+	}
+	fmt.Fprintln(s.streams.Out, strings.Repeat("-", 8))
+	return s.table(entries, true)
+}
+
+func runProvidersRemove(_ context.Context, s *surface) error {
+	removed, err := settings.Unset(settings.Path(s.home), "providers."+s.args[0])
+	if err == nil && !removed {
+		return &state.Error{Code: providers.CodeUnknownProvider, Param: "NAME", Message: fmt.Sprintf("nothing is set for a provider %.80q in %s", s.args[0], settings.Path(s.home)), Hint: "see holon providers list"}
+	}
+	return err
+}

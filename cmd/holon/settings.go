@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"holon/runner"
+	"holon/runner/credentials"
+	"holon/runner/providers"
+	"holon/runner/settings"
+	"holon/state"
+)
+
+// surface is what the commands that show and change settings work with.
+type surface struct {
+	streams Streams
+	host
+	args      []string
+	flags     *pflag.FlagSet
+	json      bool
+	workspace string
+
+	home   state.Home
+	loaded *settings.Loaded
+	keys   *credentials.Keys
+}
+
+// providers returns what is known of providers with these settings.
+func (s *surface) providers() *providers.Host {
+	return &providers.Host{Settings: &s.loaded.Settings, Keys: s.keys, Proxy: http.ProxyFromEnvironment}
+}
+
+// surfaceCommand makes a command with min to max arguments that reads what is
+// set, and writes nothing before do does.
+func surfaceCommand(streams Streams, use, short string, min, max int, do func(context.Context, *surface) error) *cobra.Command {
+	s := &surface{streams: streams}
+	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error {
+		err := s.load(cmd, args, min, max)
+		if err == nil {
+			err = do(cmd.Context(), s)
+		}
+		if _, said := errors.AsType[exitError](err); err != nil && !said && s.json {
+			return jsonError{err}
+		}
+		return err
+	}}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().BoolVar(&s.json, "json", false, "print JSON")
+	cmd.Flags().StringVar(&s.workspace, "workspace", "", "`directory` whose project's settings count (default the current one)")
+	return cmd
+}
+
+func (s *surface) load(cmd *cobra.Command, args []string, min, max int) (err error) {
+	if len(args) < min || len(args) > max {
+		return usageError{fmt.Errorf("ARGUMENTS: there are %d; see %s --help", len(args), cmd.CommandPath())}
+	}
+	s.args, s.flags = args, cmd.Flags()
+	if err := loadEnv(&s.host); err != nil {
+		return err
+	}
+	if s.home, err = state.FindHome(s.Home, s.UserHome); err != nil {
+		return err
+	}
+	workspace, err := filepath.Abs(s.workspace)
+	if err != nil {
+		return usageError{fmt.Errorf("--workspace: %w", err)}
+	}
+	s.loaded = s.host.load(s.home, workspace)
+	s.keys = &credentials.Keys{Store: credentials.StoreIn(s.home), Environ: os.Environ()}
+	return nil
+}
+
+// asked reports whether a flag without a value was given.
+func (s *surface) asked(flag string) bool {
+	f := s.flags.Lookup(flag)
+	return f != nil && f.Value.String() == "true"
+}
+
+// group makes a command that only holds others.
+func group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("COMMAND: there is no command %q; see holon %s --help", runner.OneLine(args[0], 80), use)}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// newConfigCommand makes `holon config`.
+func newConfigCommand(streams Streams) *cobra.Command {
+	get := surfaceCommand(streams, "get [flags] KEY", "Print a setting as it is in force, or all below a group", 1, 1, runConfigGet)
+	get.Flags().Bool("show-origin", false, "print also where it comes from")
+	return group("config", "Show, change and check settings",
+		`Settings come from flags, then variables, then `+settings.ProjectFile+` of the
+project, then config.json of HOLON_HOME, which "set" and "unset" write. What a
+repository may not decide, and keys of providers, are in no project's file.`,
+		get,
+		surfaceCommand(streams, "set KEY VALUE", "Set a value in config.json of HOLON_HOME", 2, 2, runConfigSet),
+		surfaceCommand(streams, "unset KEY", "Take a setting, or all below a group, out of config.json", 1, 1, runConfigUnset),
+		surfaceCommand(streams, "list [flags]", "List the settings in force and where each comes from", 0, 0, runConfigList),
+		surfaceCommand(streams, "schema", "Print the JSON Schema of config.json", 0, 0, runConfigSchema),
+		surfaceCommand(streams, "doctor [flags]", "Say what is wrong with files, variables, keys and models", 0, 0, runDoctor),
+	)
+}
+
+func runConfigGet(_ context.Context, s *surface) error {
+	if err := s.loaded.Err(); err != nil {
+		return err
+	}
+	entries, err := s.loaded.Get(s.args[0])
+	if err != nil {
+		return err
+	}
+	if s.json {
+		return s.printJSON(entries)
+	}
+	if len(entries) == 1 && entries[0].Key == s.args[0] && !s.asked("show-origin") {
+		_, err := fmt.Fprintln(s.streams.Out, printable(settings.Text(entries[0].Value)))
+		return err
+	}
+	return s.table(entries, s.asked("show-origin"))
+}
+
+func runConfigSet(_ context.Context, s *surface) error {
+	home, err := state.MakeHome(s.Home, s.UserHome)
+	if err != nil {
+		return err
+	}
+	if err := settings.Set(settings.Path(home), s.args[0], s.args[1]); err != nil {
+		return err
+	}
+	s.warnOutweighed()
+	return nil
+}
+
+func runConfigUnset(_ context.Context, s *surface) error {
+	removed, err := settings.Unset(settings.Path(s.home), s.args[0])
+	if err != nil {
+		return err
+	}
+	if !removed {
+		fmt.Fprintf(s.streams.Err, "holon: %s was not set in %s\n", s.args[0], settings.Path(s.home))
+	}
+	return nil
+}
+
+// warnOutweighed says when what was just set will not count.
+func (s *surface) warnOutweighed() {
+	if origin := s.loaded.Origin(s.args[0]); origin.Layer == settings.LayerProject || origin.Layer == settings.LayerEnv {
+		fmt.Fprintf(s.streams.Err, "holon: it is set, but here %s outweighs it\n", origin)
+	}
+}
+
+func runConfigList(_ context.Context, s *surface) error {
+	if err := s.loaded.Err(); err != nil {
+		return err
+	}
+	if s.json {
+		return s.printJSON(s.loaded.Entries())
+	}
+	return s.table(s.loaded.Entries(), true)
+}
+
+func runConfigSchema(_ context.Context, s *surface) error {
+	schema, err := settings.Schema()
+	if err == nil {
+		_, err = s.streams.Out.Write(schema)
+	}
+	return err
+}
+
+// runDoctor says what is wrong; something that is makes the exit code 1.
+func runDoctor(_ context.Context, s *surface) error {
+	findings := s.providers().Doctor(s.loaded)
+	if s.json {
+		if findings == nil {
+			findings = []providers.Finding{}
+		}
+		if err := s.printJSON(struct {
+			OK       bool                `json:"ok"`
+			Findings []providers.Finding `json:"findings"`
+		}{!providers.Broken(findings), findings}); err != nil {
+			return err
+		}
+	} else {
+		for _, f := range findings {
+			where := f.Source
+			if f.Key != "" && f.Key != f.Source {
+				where += ": " + f.Key
+			}
+			fmt.Fprintf(s.streams.Out, "%-7s  %s: %s\n         %s\n", f.Level, printable(where), printable(f.Message), printable(f.Hint))
+		}
+		if len(findings) == 0 {
+			fmt.Fprintln(s.streams.Out, "nothing is wrong")
+		}
+	}
+	if providers.Broken(findings) {
+		return exitError(state.OutcomeFailure.ExitCode())
+	}
+	return nil
+}
+
+// table prints settings in columns.
+func (s *surface) table(entries []settings.Entry, origin bool) error {
+	w := tabwriter.NewWriter(s.streams.Out, 0, 0, 2, ' ', 0)
+	for _, e := range entries {
+		line := printable(e.Key) + "\t" + printable(settings.Text(e.Value))
+		if origin {
+			line += "\t" + printable(settings.Tilde(e.Origin.String(), s.UserHome))
+		}
+		fmt.Fprintln(w, line)
+	}
+	return w.Flush()
+}
+
+func (s *surface) printJSON(v any) error {
+	enc := json.NewEncoder(s.streams.Out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holon/agentd/activation"
+	"holon/agentd/mcp"
 	"holon/agentd/model"
 	"holon/agentd/prompt"
 	"holon/agentd/record"
@@ -32,6 +33,8 @@ type plan struct {
 	history   []responses.Item
 	input     []responses.Item // the request's, as the model is told it
 	base      base             // what the history is made of
+	toolset   turn.Toolset     // the container's and those of servers
+	offer     *mcp.Offer       // what servers offer; released when the turn is over
 	unstored  []responses.Item // of the history: what a stored response has to bring along
 	telling
 }
@@ -83,6 +86,12 @@ func (s *Server) begin(lt *liveTurn, req *responses.Request, source string, chos
 	if err != nil {
 		return nil, err
 	}
+	begun := false
+	defer func() {
+		if !begun {
+			p.offer.Release()
+		}
+	}()
 	if err := s.checkDisk(); err != nil {
 		return nil, err
 	}
@@ -90,7 +99,6 @@ func (s *Server) begin(lt *liveTurn, req *responses.Request, source string, chos
 	if err := s.enter(); err != nil {
 		return nil, err
 	}
-	begun := false
 	defer func() {
 		if !begun {
 			s.running.Done()
@@ -135,17 +143,24 @@ func (s *Server) giveUp(t *ticket) {
 }
 
 // plan resolves all that the request names. It changes nothing.
-func (s *Server) plan(turnID string, req *responses.Request, mem *memory) (*plan, error) {
+func (s *Server) plan(turnID string, req *responses.Request, mem *memory) (_ *plan, err error) {
 	p := &plan{req: req, turnID: turnID}
-	err := checkBackground(req)
-	if err != nil {
+	defer func() {
+		if err != nil {
+			p.offer.Release()
+		}
+	}()
+	if err := checkBackground(req); err != nil {
 		return nil, err
 	}
 	if p.transport, p.modelName, p.modelRef, err = s.parts.Models.Resolve(req.Model); err != nil {
 		return nil, err
 	}
 	takes := model.CapabilitiesOf(p.transport, p.modelName)
-	if err := turn.Check(req, s.parts.Tools.Definitions(), takes); err != nil {
+	if err := s.planTools(p); err != nil {
+		return nil, err
+	}
+	if err := turn.Check(req, p.toolset.Definitions(), takes); err != nil {
 		return nil, err
 	}
 	if err := s.planInput(p, mem, takes); err != nil {
@@ -356,7 +371,7 @@ func (s *Server) turn(j *job) *turn.Turn {
 	return &turn.Turn{
 		Request: &req, History: history, Instructions: lead.Text(), CacheKey: cacheKey(j.sessionID), Watcher: j.watch,
 		Model: j.transport, ModelName: j.modelName, ModelRef: j.modelRef,
-		Tools: s.parts.Tools, Env: s.toolEnv(j), Notices: s.notices(j),
+		Tools: j.toolset, Env: s.toolEnv(j), Notices: s.notices(j),
 		Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: maxRounds, Now: s.parts.Now,
 		Window: s.cfg.windows.Of(j.modelRef), Memory: s.learned.of(j), Dir: j.turnDir,
 	}

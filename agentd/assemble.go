@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holon/agentd/forward"
+	"holon/agentd/mcp"
 	"holon/agentd/model"
 	"holon/agentd/model/catalogue"
 	"holon/agentd/model/scripted"
@@ -30,6 +31,10 @@ import (
 // skills. environ is the process's own environment; commands get the harmless
 // part of it and what --pass-env names, never a key.
 func Assemble(cfg Config, environ []string, log *slog.Logger) (Parts, error) {
+	servers, err := cfg.mcpServers()
+	if err != nil {
+		return Parts{}, err
+	}
 	models, release, err := transports(cfg, environ)
 	if err != nil {
 		return Parts{}, err
@@ -49,13 +54,42 @@ func Assemble(cfg Config, environ []string, log *slog.Logger) (Parts, error) {
 	if err != nil {
 		return Parts{}, errors.Join(err, proxy.close())
 	}
+	commands := process.Environ(environ, append(proxy.environ, passed(environ, cfg.PassEnv)...)...)
+	connected := mcp.Open(mcp.Options{
+		Config: servers, HostSocket: cfg.hostSocket(), Starter: supervisor, Environ: commands, Dir: cfg.startDir(),
+		LogDir: filepath.Join(cfg.StateDir, "mcp"), Version: Version(), Log: log,
+	})
 	return Parts{
-		Models: models, Tools: container, Tasks: managed, Skills: found,
-		Log: log, Version: Version(), Environ: process.Environ(environ, append(proxy.environ, passed(environ, cfg.PassEnv)...)...), Now: time.Now,
+		Models: models, Tools: container, MCP: connected, Tasks: managed, Skills: found,
+		Log: log, Version: Version(), Environ: commands, Now: time.Now,
 		Close: func() error {
-			return errors.Join(container.wait(), managed.Close(), supervisor.Close(), proxy.close(), release())
+			return errors.Join(container.wait(), connected.Close(), managed.Close(), supervisor.Close(), proxy.close(), release())
 		},
 	}, nil
+}
+
+// mcpServers reads --mcp-config.
+func (c *Config) mcpServers() (mcp.Config, error) {
+	if c.MCPConfig == "" {
+		return mcp.Config{}, nil
+	}
+	servers, err := mcp.LoadConfig(c.MCPConfig)
+	if problem, ok := errors.AsType[*mcp.Problem](err); ok {
+		return mcp.Config{}, Problems{{"--mcp-config", problem.Error(), problem.Remedy}}
+	}
+	if err != nil {
+		return mcp.Config{}, err
+	}
+	return *servers, nil
+}
+
+// startDir is where MCP servers start that do not say: where working trees are,
+// if there are any yet.
+func (c *Config) startDir() string {
+	if isDir(c.WorkspaceDir) {
+		return c.WorkspaceDir
+	}
+	return "/"
 }
 
 // besideTools are container tools that are made while the server starts:
@@ -94,6 +128,11 @@ func (b *besideTools) ready() *tools.Registry {
 		panic(err)
 	}
 	return b.registry
+}
+
+// With implements Toolset.
+func (b *besideTools) With(more ...tools.Tool) (*tools.Registry, error) {
+	return b.ready().With(more...)
 }
 
 // Definitions implements turn.Toolset.
@@ -187,6 +226,9 @@ func (c *Config) provider(environ []string) func(name string) string {
 
 // gateway returns the socket of the model gateway, "" when there is none.
 func (c *Config) gateway() string { return socketOr(c.ModelSocket, DefaultModelSocket) }
+
+// hostSocket returns the socket of the host's MCP server, "" when there is none.
+func (c *Config) hostSocket() string { return socketOr(c.HostSocket, DefaultHostSocket) }
 
 // socketOr returns the socket that is configured, else the conventional one if
 // the host has put it there, else "".

@@ -60,6 +60,8 @@ type Config struct {
 	LogBytes     int64         `env:"HOLON_LOG_BYTES"`
 	Freeform     bool          `env:"HOLON_FREEFORM_TOOLS"`
 	ModelWindows string        `env:"HOLON_MODEL_WINDOWS"`
+	MCPConfig    string        `env:"HOLON_MCP_CONFIG"`
+	HostSocket   string        `env:"HOLON_HOST_SOCKET"`
 
 	// What the protocol and not the operator settles; tests shorten it.
 	WebSocketLifetime time.Duration // of a connection
@@ -78,6 +80,7 @@ const (
 	DefaultSocket      = "/holon/ipc/agent.sock"
 	DefaultModelSocket = "/holon/ipc/model.sock"
 	DefaultEgress      = "/holon/ipc/egress.sock"
+	DefaultHostSocket  = "/holon/ipc/host.sock"
 	maxSocketPath      = 107 // sun_path of Linux, less its NUL
 )
 
@@ -172,6 +175,8 @@ func (c *Config) Bind(fs *flag.FlagSet) {
 	fs.Int64Var(&c.StreamBytes, "stream-log-bytes", c.StreamBytes, "`bytes` of each output stream of a command that are kept in a file")
 	fs.Int64Var(&c.TurnLogBytes, "turn-log-bytes", c.TurnLogBytes, "`bytes` of output that the commands of one turn may leave in files")
 	fs.Int64Var(&c.LogBytes, "log-bytes", c.LogBytes, "`bytes` of output that the commands of all turns may leave in files under --output-dir")
+	fs.StringVar(&c.MCPConfig, "mcp-config", c.MCPConfig, "`file` that names the MCP servers whose tools models get (docs/mcp.md)")
+	fs.StringVar(&c.HostSocket, "host-socket", c.HostSocket, "Unix `path` of the host's MCP server (default "+DefaultHostSocket+" where that exists)")
 	fs.BoolVar(&c.Freeform, "freeform-tools", c.Freeform, "let models of openai/ that may know it write patches as plain text, by a grammar, instead of as JSON")
 	fs.Int64Var(&c.MinFree, "min-free-bytes", c.MinFree, "free disk space below which new turns are refused")
 }
@@ -215,6 +220,9 @@ func (c *Config) Validate() error {
 	}
 	if len(c.Socket) > maxSocketPath {
 		bad("--socket", fmt.Sprintf("the path has %d bytes and a socket's may have %d", len(c.Socket), maxSocketPath), "choose a shorter path")
+	}
+	if len(c.HostSocket) > maxSocketPath {
+		bad("--host-socket", fmt.Sprintf("the path has %d bytes and a socket's may have %d", len(c.HostSocket), maxSocketPath), "choose a shorter path")
 	}
 	c.checkListen(bad)
 	for _, ref := range append([]string{c.Model}, c.FallbackList()...) {

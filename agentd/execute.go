@@ -13,6 +13,7 @@ import (
 
 // run waits for the turn's lane, runs it and commits it.
 func (s *Server) run(ctx context.Context, lt *liveTurn, j *job) {
+	defer j.offer.Release()
 	log := s.log.With("turn", j.turnID, "session", j.sessionID)
 	result, err := s.execute(ctx, j)
 	if err == nil {
@@ -96,6 +97,11 @@ func (s *Server) execute(ctx context.Context, j *job) (turn.Result, error) {
 	}
 	if err := j.rec.Event(j.scope.ContextResolved(j.resolved())); err != nil {
 		return turn.Result{}, err
+	}
+	for _, note := range j.offered() {
+		if err := j.rec.Event(note); err != nil {
+			return turn.Result{}, err
+		}
 	}
 	s.logs.await(ctx)
 	result, err := s.turn(j).Run(ctx)

@@ -187,7 +187,7 @@ func TestTrafficIsChecked(t *testing.T) {
 		}
 		return exchange{&http.Request{Method: method, URL: u}, &http.Response{StatusCode: status, Header: h}, []byte(sent), []byte(answer)}
 	}
-	const health = `{"status":"ready","version":"","engine":"agentd","models":[],"skills":[],"active_turns":0,"queued_turns":0,"instance":"i"}`
+	const health = `{"status":"ready","version":"","engine":"agentd","models":[],"skills":[],"active_turns":0,"queued_turns":0,"instance":"i","mcp":[]}`
 	if err := d.check(exchanged("GET", "/v1/health", "", 200, "application/json", health)); err != nil {
 		t.Error(err)
 	}

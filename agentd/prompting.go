@@ -48,7 +48,7 @@ func (s *Server) tell(p *plan) {
 	for _, a := range active {
 		p.active = append(p.active, a.SkillID+" "+a.ActivationState)
 	}
-	p.assemble(&s.cfg, p.req, unshadowed(toolNames(s.parts.Tools.Definitions()), p.req), inUse(p.skills, active), p.inputDir != "")
+	p.assemble(&s.cfg, p.req, unshadowed(toolNames(p.toolset.Definitions()), p.req), inUse(p.skills, active), p.inputDir != "")
 	p.context = p.prompt.Items(p.history)
 }
 

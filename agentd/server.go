@@ -27,9 +27,11 @@ import (
 
 	"holon/agentd/activation"
 	"holon/agentd/compaction"
+	"holon/agentd/mcp"
 	"holon/agentd/model"
 	"holon/agentd/record"
 	"holon/agentd/tasks"
+	"holon/agentd/tools"
 	"holon/agentd/turn"
 	"holon/responses"
 	"holon/skills"
@@ -45,10 +47,18 @@ type Models interface {
 	Models() []string
 }
 
-// Parts are what a Server is made of. All but the skills and Close are required.
+// Toolset is the container's tools, to which servers add theirs for a turn.
+type Toolset interface {
+	turn.Toolset
+	With(more ...tools.Tool) (*tools.Registry, error)
+}
+
+// Parts are what a Server is made of. All but the skills, MCP and Close are
+// required.
 type Parts struct {
 	Models  Models
-	Tools   turn.Toolset
+	Tools   Toolset
+	MCP     *mcp.Manager   // servers of more tools; nil for none
 	Tasks   *tasks.Manager // of the commands that outlive their calls
 	Skills  skills.Catalog // of the user and the agent; those of a workspace are found with each turn
 	Log     *slog.Logger
@@ -99,6 +109,9 @@ func Open(cfg Config, parts Parts) (*Server, error) {
 		cfg: cfg, parts: parts, log: parts.Log, instance: responses.NewID(responses.PrefixInstance), sealer: compaction.NewSealer(cfg.StateDir),
 		lanes: newLanes(cfg.Concurrency, cfg.QueueLimit), compactions: newLanes(maxCompactions, cfg.QueueLimit), sockets: newSockets(), shutdown: make(chan struct{}),
 		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn), unsettled: make(map[string]*responses.Error),
+	}
+	if s.parts.MCP == nil {
+		s.parts.MCP = mcp.Open(mcp.Options{Log: s.log}) // without servers there is nothing to close
 	}
 	s.logs = newLogBytes(cfg.OutputDir, cfg.LogBytes, s.log)
 	s.base, s.stop = context.WithCancelCause(context.Background())

@@ -27,6 +27,10 @@ func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) {
 	if err = s.planInput(p, nil, anything); err == nil {
 		err = s.planDirs(p)
 	}
+	if err == nil {
+		err = s.planTools(p)
+	}
+	defer p.offer.Release()
 	if err != nil {
 		s.fail(w, err)
 		return

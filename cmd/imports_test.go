@@ -36,6 +36,7 @@ var own = []struct {
 	{"agentd/model/catalogue", []string{"agentd/model/...", "responses", "responses/models"}, "it makes transports of names and speaks no protocol"},
 	{"agentd/model/...", []string{"agentd/model", "agentd/model/endpoint", "responses/..."}, "a provider knows the protocol and no tool, disk or turn"},
 	{"agentd/compaction", []string{"agentd/model", "agentd/tools", "responses", "state/durable"}, "a summary is made of a conversation, outside any turn"},
+	{"agentd/mcp", []string{"agentd/tools", "agentd/tools/image", "agentd/preview", "agentd/process", "responses/..."}, "it makes tools of servers and knows no turn"},
 	{"agentd/tools", nil, "a result's shape depends on no tool"},
 	{"agentd/tools/...", []string{"agentd/tools", "agentd/process", "agentd/preview", "agentd/tasks", "responses", "responses/tasks"}, "a tool knows its envelope and how to run programs"},
 	{"agentd/record", []string{"responses/...", "state/durable"}, "what is written down depends on no model or tool"},

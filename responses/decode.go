@@ -71,6 +71,9 @@ func DecodeRequest(body []byte) (*Request, error) {
 	if r.Tools, show, err = decodeTools(w.Tools); err != nil {
 		return nil, err
 	}
+	if r.MCP, err = decodeMCPTools(w.Tools); err != nil {
+		return nil, err
+	}
 	r.ShowToolCalls = show || slices.Contains(r.Include, IncludeToolCalls)
 	if r.Metadata, err = decodeMetadata(w.Metadata); err != nil {
 		return nil, err
@@ -191,7 +194,7 @@ func barePart(elem json.RawMessage) (part Part, ok bool, err error) {
 	return Part{}, false, nil
 }
 
-// decodeTools keeps the function tools and ignores the rest: clients declare
+// decodeTools keeps the function tools and leaves the rest: clients declare
 // hosted tools of other servers as a matter of course. show is true when a tool
 // of ours is among them, which asks to see the container's calls.
 func decodeTools(raws []json.RawMessage) (tools []Tool, show bool, err error) {

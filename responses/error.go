@@ -83,6 +83,7 @@ var statusByCode = map[string]int{
 	CodeDiskFull:             http.StatusInsufficientStorage,
 	CodeServerUnreachable:    http.StatusBadGateway,
 	CodeServerDisconnected:   http.StatusBadGateway,
+	CodeMCPUnavailable:       http.StatusFailedDependency,
 }
 
 var statusByType = map[ErrorType]int{

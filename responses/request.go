@@ -21,8 +21,9 @@ type Request struct {
 	PreviousResponseID string
 	Instructions       *string
 	Include            []string
-	Tools              []Tool // function tools only; others are ignored
-	ShowToolCalls      bool   // asked by include or by a tool "holon:…": show the container's calls as *ToolCall items
+	Tools              []Tool // function tools only; others but MCP are ignored
+	MCP                []MCPTool
+	ShowToolCalls      bool // asked by include or by a tool "holon:…": show the container's calls as *ToolCall items
 	ToolChoice         ToolChoice
 	ParallelToolCalls  bool
 	MaxToolCalls       *int

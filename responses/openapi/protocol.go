@@ -135,6 +135,7 @@ func (s *Set) constrain() {
 	set("Health", "engine", Exactly(turns.EngineAgentd))
 	at("Health", "models").Says("provider/model, the default first.")
 	at("Health", "instance").Says("New with every process.")
+	at("Health", "mcp").Says("Servers of tools, the host's first.")
 	s.components["Turn"].Says("The record of a turn (turn.json).")
 	set("Turn", "schema", Exactly(turns.RecordSchema))
 	at("Turn", "request_digest").Says("SHA-256, in hex, of the request without what only chooses a transport.")

@@ -27,6 +27,24 @@ type Health struct {
 	ActiveTurns int      `json:"active_turns"`
 	QueuedTurns int      `json:"queued_turns"`
 	Instance    string   `json:"instance"` // new with every process
+
+	MCP []MCPServer `json:"mcp"` // servers of tools, the host's first
+}
+
+// States of an MCPServer.
+const (
+	MCPConnecting = "connecting" // for the first time, or again
+	MCPReady      = "ready"
+	MCPFailed     = "failed" // it is tried again when a turn needs it
+)
+
+// MCPServer is how one MCP server is.
+type MCPServer struct {
+	Name    string `json:"name"`
+	State   string `json:"state"`
+	Tools   int    `json:"tools"`   // that it offers, as far as is known
+	Refused int    `json:"refused"` // that it offers and no model is told of
+	Error   string `json:"error"`   // why it is not ready, "" when it is
 }
 
 // MarshalJSON writes every key, with lists that are never null.
@@ -37,6 +55,9 @@ func (h Health) MarshalJSON() ([]byte, error) {
 	}
 	if h.Skills == nil {
 		h.Skills = []string{}
+	}
+	if h.MCP == nil {
+		h.MCP = []MCPServer{}
 	}
 	return json.Marshal(plain(h))
 }

@@ -9,8 +9,8 @@ import (
 	_ "image/png"  // for DecodeConfig
 )
 
-// sniff returns the media type that the first bytes say, "" for no picture.
-func sniff(data []byte) string {
+// Sniff returns the media type that the first bytes say, "" for no picture.
+func Sniff(data []byte) string {
 	switch {
 	case bytes.HasPrefix(data, []byte("\x89PNG\r\n\x1a\n")):
 		return "image/png"

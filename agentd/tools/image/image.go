@@ -92,7 +92,7 @@ func (t *Tool) Run(_ context.Context, env tools.Env, call tools.Call) tools.Outp
 	if r.Detail == "" {
 		r.Detail = "auto"
 	}
-	if r.MediaType = sniff(data); r.MediaType == "" {
+	if r.MediaType = Sniff(data); r.MediaType == "" {
 		return tools.Fail(failure(KindUnsupported, "the file is not a picture that can be shown", args.Path,
 			"convert it to png, jpeg, gif or webp first; look at text with ExecCommand"))
 	}

@@ -206,7 +206,7 @@ func FuzzHeader(f *testing.F) {
 	f.Add([]byte("GIF89a"))
 	f.Add([]byte("RIFF....WEBPVP8X"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		kind := sniff(data)
+		kind := Sniff(data)
 		if w, h := size(data, kind); w < 0 || h < 0 {
 			t.Fatalf("%d×%d", w, h)
 		}

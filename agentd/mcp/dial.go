@@ -1,0 +1,256 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/net/http/httpproxy"
+
+	"holon/agentd/process"
+	"holon/responses/mcpwire"
+)
+
+// Bounds of connections.
+const (
+	maxMessage   = mcpwire.DefaultMaxMessage
+	maxBody      = 256 << 20 // of one stream of events
+	maxRedirects = 3
+	writeTimeout = 5 * time.Second // for a message to be taken
+	stopGrace    = 2 * time.Second // for a server of ours to end by itself
+	stderrBytes  = 1 << 20         // kept of what a server of ours logs
+)
+
+// link is an open connection to a server, before a session begins on it.
+type link struct {
+	transport sdk.Transport
+	close     func()        // ends it and waits until nothing of it is left
+	why       func() string // what is known of its end, "" for nothing
+}
+
+// dialer opens a link.
+type dialer func(ctx context.Context) (*link, error)
+
+// dialProcess starts a program of the container. It outlives turns and ends with
+// its link.
+func (m *Manager) dialProcess(name string, cfg Server) dialer {
+	env := append([]string(nil), m.options.Environ...)
+	for key, value := range cfg.Env {
+		env = append(env, key+"="+value)
+	}
+	dir := cfg.Dir
+	if dir == "" {
+		dir = m.options.Dir
+	}
+	return func(context.Context) (*link, error) {
+		p, err := m.options.Starter.Start(process.Command{
+			Argv: append([]string{cfg.Command}, cfg.Args...), Dir: dir, Env: env, Input: true, Piped: true,
+			Grace: stopGrace, KeepBytes: 4 << 10, StderrPath: m.freshLog(name), LogBytes: stderrBytes,
+		})
+		if err != nil {
+			return nil, err
+		}
+		stream := &mcpwire.Stream{Reader: p.Output(), Writer: processWriter{p}, MaxMessage: maxMessage, Close: func() error {
+			_ = p.Output().Close()
+			_ = p.CloseInput() // the way to ask such a server to end
+			p.Stop(stopGrace)
+			return nil
+		}}
+		return &link{
+			transport: stream,
+			close:     func() { _ = stream.Close(); p.Result() },
+			why:       func() string { return processEnd(p) },
+		}, nil
+	}
+}
+
+// freshLog returns the file for the standard error of a server that is about to
+// start, after it has put the one of its last start aside; "" where it cannot.
+func (m *Manager) freshLog(name string) string {
+	if m.options.LogDir == "" {
+		return ""
+	}
+	path := filepath.Join(m.options.LogDir, name+".log")
+	if err := os.Rename(path, path+".1"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		m.log.Warn("the log of an MCP server is not kept", "server", name, "err", err)
+		return ""
+	}
+	return path
+}
+
+// processEnd says how a server of ours ended and the last that it logged.
+func processEnd(p *process.Process) string {
+	select {
+	case <-p.Done():
+	case <-time.After(300 * time.Millisecond): // its stream ends a moment before it does
+		return ""
+	}
+	r := p.Result()
+	if r.Signal != 0 && (r.Stopped || r.Canceled) {
+		return "" // by us
+	}
+	why := fmt.Sprintf("it ended with status %d", r.ExitCode)
+	logged := append(append([]byte(nil), r.Stderr.Head...), r.Stderr.Tail...)
+	lines := strings.Split(strings.TrimSpace(string(logged)), "\n")
+	if last := clean(lines[len(lines)-1], 200); last != "" {
+		why += ": " + last
+	}
+	return why
+}
+
+// processWriter writes to a server's standard input, which is bounded by package
+// process: a program that does not read is an error after some seconds.
+type processWriter struct{ p *process.Process }
+
+func (w processWriter) Write(ctx context.Context, message []byte) error {
+	_, err := w.p.Write(ctx, message)
+	return err
+}
+
+// dialSocket connects to a Unix socket.
+func dialSocket(path string) dialer {
+	return func(ctx context.Context) (*link, error) {
+		var d net.Dialer
+		nc, err := d.DialContext(ctx, "unix", path)
+		if err != nil {
+			return nil, err
+		}
+		stream := &mcpwire.Stream{Reader: nc, Writer: connWriter{nc}, MaxMessage: maxMessage, Close: nc.Close}
+		return &link{transport: stream, close: func() { _ = nc.Close() }, why: func() string { return "" }}, nil
+	}
+}
+
+type connWriter struct{ net.Conn }
+
+func (w connWriter) Write(_ context.Context, message []byte) error {
+	if err := w.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return err
+	}
+	_, err := w.Conn.Write(message)
+	return err
+}
+
+// dialHTTP uses the streamable transport. Proxies are those that the commands of
+// the container are told of: without one there is no way out of it.
+func (m *Manager) dialHTTP(cfg Server) dialer {
+	proxy := proxyOf(m.options.Environ)
+	return func(context.Context) (*link, error) {
+		alive, cancel := context.WithCancel(context.Background()) // requests end with the link, whoever makes them
+		base := &http.Transport{
+			Proxy: func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 15 * time.Second,
+			DialContext:     (&net.Dialer{Timeout: 15 * time.Second}).DialContext,
+			IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 64 << 10, MaxConnsPerHost: 32,
+		}
+		client := &http.Client{Transport: &bounded{base: base, headers: cfg.headers, alive: alive}, CheckRedirect: sameHost}
+		return &link{
+			transport: &sdk.StreamableClientTransport{Endpoint: cfg.URL, HTTPClient: client, MaxEventSize: maxMessage, MaxRetries: 2},
+			close: func() {
+				time.AfterFunc(stopGrace, cancel) // the session says goodbye until then
+				base.CloseIdleConnections()
+			},
+			why: func() string { return "" },
+		}, nil
+	}
+}
+
+// proxyOf reads the usual variables.
+func proxyOf(environ []string) func(*url.URL) (*url.URL, error) {
+	var c httpproxy.Config
+	for _, kv := range environ {
+		switch name, value, _ := strings.Cut(kv, "="); strings.ToUpper(name) {
+		case "HTTP_PROXY":
+			c.HTTPProxy = value
+		case "HTTPS_PROXY":
+			c.HTTPSProxy = value
+		case "NO_PROXY":
+			c.NoProxy = value
+		}
+	}
+	return c.ProxyFunc()
+}
+
+// sameHost lets a redirect lead to the same host only: another one would be
+// given what is meant for the first.
+func sameHost(next *http.Request, via []*http.Request) error {
+	first := via[0].URL
+	if next.URL.Scheme != first.Scheme || next.URL.Host != first.Host {
+		return errors.New("a redirect to another host is not followed")
+	}
+	if len(via) > maxRedirects {
+		return errors.New("too many redirects")
+	}
+	return nil
+}
+
+// bounded adds headers to requests and bounds the bodies of answers.
+type bounded struct {
+	base    *http.Transport
+	headers http.Header
+	alive   context.Context
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(req.Context())
+	detach := context.AfterFunc(b.alive, cancel)
+	end := func() { detach(); cancel() }
+	req = req.Clone(ctx)
+	for name, values := range b.headers {
+		req.Header[name] = values
+	}
+	resp, err := b.base.RoundTrip(req)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	limit := int64(maxMessage)
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		limit = maxBody
+	} else if resp.StatusCode >= 300 {
+		limit = 64 << 10
+	}
+	resp.Body = &boundedBody{resp.Body, limit + 1, end}
+	return resp, nil
+}
+
+// boundedBody fails after so many bytes, rather than to end as if that were all.
+type boundedBody struct {
+	io.ReadCloser
+	left int64 // one more than may be read
+	end  func()
+}
+
+func (b *boundedBody) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLarge
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
+var errTooLarge = errors.New("the answer is too large")
+
+// clean makes text of others one line that a log and a terminal can show.
+func clean(s string, limit int) string {
+	b := bytes.Join(bytes.Fields([]byte(strings.Map(printable, s))), []byte(" "))
+	if len(b) > limit {
+		b = append(bytes.ToValidUTF8(b[:limit], nil), "…"...)
+	}
+	return string(b)
+}

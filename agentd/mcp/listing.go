@@ -1,0 +1,244 @@
+package mcp
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"holon/agentd/tools"
+)
+
+// Bounds of what a server may offer. A model is told all of it with every
+// request, so these are generous.
+const (
+	maxTools       = 128       // of one server
+	maxListed      = 10_000    // that are looked at
+	maxNotes       = 16        // facts about tools that were refused; the rest is a number
+	maxDescription = 4 << 10   // bytes; more is cut
+	maxSchema      = 32 << 10  // bytes of the arguments' schema
+	maxSchemaDepth = 32        // levels of nesting in it
+	maxOffered     = 256 << 10 // bytes of all descriptions and schemas
+	maxToolName    = 256       // bytes of a server's own name for a tool
+	maxPublicName  = 64        // bytes of the name that a model is told
+)
+
+// prefix begins the names of tools of configured servers.
+const prefix = "mcp__"
+
+// listed is a tool as a model is told of it.
+type listed struct {
+	tool        string // the server's own name
+	name        string // the model's
+	description string
+	schema      json.RawMessage
+}
+
+// Note is a fact about servers and tools that a turn records.
+type Note struct {
+	Code    string
+	Message string
+}
+
+// Codes of a Note.
+const (
+	NoteUnavailable = "mcp_server_unavailable"
+	NoteRefused     = "mcp_tool_refused"
+	NoteReplaced    = "host_tool_replaces_builtin"
+)
+
+// listing takes in the tools of one server.
+type listing struct {
+	server   *server
+	seen     int
+	bytes    int
+	taken    map[string]bool // the server's own names
+	tools    []listed
+	notes    []Note
+	unlisted int // refused tools that no note names
+}
+
+func newListing(s *server) *listing {
+	return &listing{server: s, taken: make(map[string]bool)}
+}
+
+func (l *listing) full() bool { return l.seen >= maxListed }
+
+// add looks at one tool and takes it, refuses it with a fact, or, where the
+// operator does not allow it, leaves it out in silence.
+func (l *listing) add(t *sdk.Tool) {
+	if l.seen++; t == nil || l.seen > maxListed {
+		return
+	}
+	if allowed := l.server.cfg.AllowedTools; allowed != nil && !slices.Contains(allowed, t.Name) {
+		return
+	}
+	if why := l.check(t); why != "" {
+		if len(l.notes) >= maxNotes {
+			l.unlisted++
+			return
+		}
+		l.notes = append(l.notes, Note{NoteRefused, fmt.Sprintf("the tool %q of %s is left out: %s", clean(t.Name, 80), l.server.name, why)})
+	}
+}
+
+// check takes a tool, or says why not.
+func (l *listing) check(t *sdk.Tool) string {
+	switch {
+	case t.Name == "" || len(t.Name) > maxToolName || strings.ContainsFunc(t.Name, unicode.IsControl):
+		return "its name cannot be used"
+	case l.taken[t.Name]:
+		return "there are two of that name"
+	case l.server.host && (!tools.ValidName(t.Name) || strings.HasPrefix(t.Name, prefix)):
+		return "the name is none that a tool of the host may have"
+	case len(l.tools) >= maxTools:
+		return fmt.Sprintf("a server may offer %d tools; allow the ones that are needed", maxTools)
+	}
+	schema, why := checkSchema(t.InputSchema)
+	if why != "" {
+		return why
+	}
+	description := describe(t)
+	if l.bytes+len(schema)+len(description) > maxOffered {
+		return fmt.Sprintf("descriptions and schemas of a server may have %d bytes in all", maxOffered)
+	}
+	l.bytes += len(schema) + len(description)
+	l.taken[t.Name] = true
+	l.tools = append(l.tools, listed{tool: t.Name, description: description, schema: schema})
+	return ""
+}
+
+// checkSchema encodes the schema of a tool's arguments for a model. The server
+// checks arguments against it: a validator here would have to run what a stranger
+// wrote.
+func checkSchema(schema any) (json.RawMessage, string) {
+	object, ok := schema.(map[string]any)
+	if !ok {
+		return nil, "its schema is no object"
+	}
+	if kind, there := object["type"]; !there {
+		object["type"] = "object"
+	} else if kind != "object" {
+		return nil, "its schema is not of an object"
+	}
+	if _, there := object["properties"]; !there {
+		object["properties"] = map[string]any{} // providers insist
+	} else if _, ok := object["properties"].(map[string]any); !ok {
+		return nil, "its schema's properties are no object"
+	}
+	if depth(object, 0) > maxSchemaDepth {
+		return nil, fmt.Sprintf("its schema nests deeper than %d levels", maxSchemaDepth)
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(object); err != nil {
+		return nil, "its schema cannot be encoded"
+	}
+	if b.Len() > maxSchema {
+		return nil, fmt.Sprintf("its schema has more than %d bytes", maxSchema)
+	}
+	return bytes.TrimSpace(b.Bytes()), ""
+}
+
+func depth(v any, level int) int {
+	if level > maxSchemaDepth {
+		return level
+	}
+	deepest := level
+	switch v := v.(type) {
+	case map[string]any:
+		for _, member := range v {
+			deepest = max(deepest, depth(member, level+1))
+		}
+	case []any:
+		for _, elem := range v {
+			deepest = max(deepest, depth(elem, level+1))
+		}
+	}
+	return deepest
+}
+
+// describe returns the tool's description without what a person would not see
+// and a model would read.
+func describe(t *sdk.Tool) string {
+	text := t.Description
+	if text == "" {
+		text = t.Title
+	}
+	text = strings.TrimSpace(strings.Map(printable, strings.ToValidUTF8(text, "")))
+	return tools.Clip(text, maxDescription)
+}
+
+// printable drops what changes how text is shown or cannot be seen.
+func printable(r rune) rune {
+	switch {
+	case r == '\n' || r == '\t':
+		return r
+	case unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Co, r) || r == unicode.ReplacementChar:
+		return -1
+	}
+	return r
+}
+
+// result returns the tools, in the order of their own names, and what is to be
+// said of the others.
+func (l *listing) result() ([]listed, []Note) {
+	slices.SortFunc(l.tools, func(a, b listed) int { return strings.Compare(a.tool, b.tool) })
+	names := make([]string, len(l.tools))
+	for i, t := range l.tools {
+		names[i] = t.tool
+	}
+	public := names
+	if !l.server.host {
+		public = publicNames(l.server.name, names)
+	}
+	for i := range l.tools {
+		l.tools[i].name = public[i]
+	}
+	notes := l.notes
+	if extra := l.unlisted + max(0, l.seen-maxListed); extra > 0 {
+		notes = append(notes, Note{NoteRefused, fmt.Sprintf("%d more tools of %s are left out", extra, l.server.name)})
+	}
+	return l.tools, notes
+}
+
+// publicNames returns mcp__SERVER__TOOL for each tool, with what providers do not
+// take replaced. A name that another tool has too, or that had to be cut, ends
+// with a digest of the tool's own; the one that needed no change keeps its name.
+// The order of the tools does not matter.
+func publicNames(server string, names []string) []string {
+	plain := func(name string) string {
+		return prefix + server + "__" + strings.Map(func(r rune) rune {
+			if r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+				return r
+			}
+			return '_'
+		}, name)
+	}
+	count := make(map[string]int)
+	exact := make(map[string]bool)
+	for _, name := range names {
+		p := plain(name)
+		count[p]++
+		exact[p] = exact[p] || strings.HasSuffix(p, "__"+name)
+	}
+	list := make([]string, len(names))
+	for i, name := range names {
+		p := plain(name)
+		changed := !strings.HasSuffix(p, "__"+name)
+		if len(p) > maxPublicName || count[p] > 1 && (changed || !exact[p]) {
+			sum := sha256.Sum256([]byte(name))
+			digest := "_" + hex.EncodeToString(sum[:4])
+			p = p[:min(len(p), maxPublicName-len(digest))] + digest
+		}
+		list[i] = p
+	}
+	return list
+}

@@ -1,0 +1,128 @@
+// Package mcp makes tools of MCP servers for the turn loop: servers that agentd
+// starts in the container, servers over HTTP, and the host's on host.sock.
+//
+//	config ─▶ server (one goroutine each: connect, list, watch, connect again)
+//	             │                                          ▲
+//	             ▼ what it offers, checked                  │ calls
+//	turn  ◀── Offer: tools under their names, facts ── tool.Run
+//
+// The invariant: whatever a server does, a turn goes on. What a server says is
+// bounded before it is decoded, what it offers is checked tool by tool, a call
+// ends with its timeout or its turn, and a turn's list of tools never changes. A
+// call is made once: it is repeated only to the host, which knows calls by their
+// ids, when the connection broke and nobody can tell whether it was made.
+//
+// It does not promise that a server is there: a turn waits a little for those
+// that are still connecting, and says which are not.
+package mcp
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"holon/agentd/process"
+	"holon/responses/turns"
+)
+
+// hostName is what the host's server is called in facts and in /health.
+const hostName = "host"
+
+// Bounds in time.
+const (
+	defaultConnectTimeout = 30 * time.Second
+	defaultCallTimeout    = 5 * time.Minute
+	firstWait             = 10 * time.Second // of a turn, for servers that are connecting for the first time
+)
+
+// Starter starts programs; *process.Supervisor is one.
+type Starter interface {
+	Start(c process.Command) (*process.Process, error)
+}
+
+// Options are what a Manager works with.
+type Options struct {
+	Config     Config
+	HostSocket string // of the host's server; "" where there is none
+	Starter    Starter
+	Environ    []string // of the servers that are started, complete
+	Dir        string   // where they start unless they say
+	LogDir     string   // for what they log; "" keeps only the last of it
+	Version    string   // of this program, told to servers
+	Log        *slog.Logger
+}
+
+// Manager keeps the connections. It is safe for concurrent use.
+type Manager struct {
+	options Options
+	log     *slog.Logger
+	servers []*server // the host first, then by name
+
+	ctx     context.Context // of every connection, which outlives turns
+	stop    context.CancelFunc
+	keepers sync.WaitGroup
+}
+
+// Open begins to connect to every server and returns at once. Close ends it.
+func Open(o Options) *Manager {
+	m := &Manager{options: o, log: o.Log}
+	m.ctx, m.stop = context.WithCancel(context.Background())
+	if o.LogDir != "" && len(o.Config.Servers) > 0 {
+		if err := os.MkdirAll(o.LogDir, 0o700); err != nil {
+			m.log.Warn("logs of MCP servers are not kept", "err", err)
+			m.options.LogDir = ""
+		}
+	}
+	if o.HostSocket != "" {
+		m.servers = append(m.servers, m.newServer(hostName, Server{Socket: o.HostSocket, CallTimeout: Duration(time.Minute)}, dialSocket(o.HostSocket), true))
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Config.Servers)) {
+		cfg := o.Config.Servers[name]
+		m.servers = append(m.servers, m.newServer(name, cfg, m.dialer(name, cfg), false))
+	}
+	for _, s := range m.servers {
+		m.keepers.Go(func() { s.keep(m.ctx) })
+	}
+	return m
+}
+
+func (m *Manager) dialer(name string, cfg Server) dialer {
+	switch {
+	case cfg.Command != "":
+		return m.dialProcess(name, cfg)
+	case cfg.Socket != "":
+		return dialSocket(cfg.Socket)
+	}
+	return m.dialHTTP(cfg)
+}
+
+// Close ends every connection and every server that was started, and waits.
+func (m *Manager) Close() error {
+	m.stop()
+	m.keepers.Wait()
+	return nil
+}
+
+// Health says how each server is, without asking any.
+func (m *Manager) Health() []turns.MCPServer {
+	list := make([]turns.MCPServer, len(m.servers))
+	for i, s := range m.servers {
+		list[i] = s.health()
+	}
+	return list
+}
+
+// settle waits until every one of the servers has answered or failed once, for a
+// while. It wakes those that gave up.
+func settle(ctx context.Context, servers []*server) {
+	ctx, cancel := context.WithTimeout(ctx, firstWait)
+	defer cancel()
+	for _, s := range servers {
+		s.wake()
+		s.awaitSettled(ctx)
+	}
+}

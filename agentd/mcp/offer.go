@@ -1,0 +1,220 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"holon/agentd/tools"
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+// Offer is what servers offer a turn. It does not change while the turn runs,
+// and a tool that its server took back answers with an error.
+type Offer struct {
+	// Tools are the host's, under their own names, then those of each server. Of
+	// two with one name the later counts.
+	Tools []tools.Tool
+	Notes []Note // what a turn's record should say
+
+	asked []*asked
+}
+
+// asked is a server that only one request has.
+type asked struct {
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// Release ends the connections that were made for one request. It may be called
+// more than once, and on nil.
+func (o *Offer) Release() {
+	if o == nil {
+		return
+	}
+	for _, a := range o.asked {
+		a.stop()
+	}
+	for _, a := range o.asked {
+		<-a.done
+	}
+	o.asked = nil
+}
+
+// Offer returns what servers offer a turn whose request names the given servers.
+// It waits a little for those that are still connecting. A configured server that
+// is not there is a note; one that the request names is an error, a
+// *responses.Error about the field. Release the offer when the turn is over.
+func (m *Manager) Offer(ctx context.Context, requested []responses.MCPTool) (_ *Offer, err error) {
+	o := &Offer{}
+	defer func() {
+		if err != nil {
+			o.Release()
+		}
+	}()
+	settle(ctx, m.servers)
+	demanded := make(map[*server]responses.MCPTool)
+	var extra []*server // of this request only
+	for _, want := range requested {
+		s, err := m.find(want)
+		if err != nil {
+			return nil, err
+		}
+		if s == nil {
+			if s, err = m.ask(o, want); err != nil {
+				return nil, err
+			}
+			extra = append(extra, s)
+		}
+		demanded[s] = want
+	}
+	settle(ctx, extra)
+	for _, s := range append(append([]*server(nil), m.servers...), extra...) {
+		want, named := demanded[s]
+		if err := o.add(s, want, named); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// find returns the configured server that a request names, nil when it may bring
+// one of its own.
+func (m *Manager) find(want responses.MCPTool) (*server, error) {
+	refuse := func(field, message, hint string) error {
+		e := responses.Invalid(want.Param+field, responses.CodeMCPNotAllowed, message)
+		e.Hint = hint
+		return e
+	}
+	for _, s := range m.servers {
+		if s.name != want.Label || s.host {
+			continue
+		}
+		switch {
+		case !s.cfg.AllowRequest:
+			return nil, refuse(".server_label", fmt.Sprintf("requests may not name the server %q", want.Label), "its tools are there without being named; the operator can set allow_request")
+		case want.URL != "" && want.URL != s.cfg.URL:
+			return nil, refuse(".server_url", fmt.Sprintf("the server %q has another address", want.Label), "leave out server_url, or choose another label")
+		case len(want.Headers) > 0 || want.Authorization != "":
+			return nil, refuse(".headers", "the operator sets the headers of this server", "leave out headers and authorization")
+		}
+		return s, nil
+	}
+	if want.URL == "" {
+		return nil, refuse(".server_label", fmt.Sprintf("there is no server %q that requests may name", want.Label), "the operator has to configure it with allow_request")
+	}
+	if !validServer(want.Label) {
+		return nil, refuse(".server_label", "the label cannot be part of a tool's name", fmt.Sprintf("use at most %d letters, digits, '-' and single '_'", maxServerName))
+	}
+	for _, allowed := range m.options.Config.RequestURLs {
+		if below(want.URL, allowed) {
+			return nil, nil
+		}
+	}
+	return nil, refuse(".server_url", "requests may not name this address", "the operator has to add it to request_urls")
+}
+
+// below reports whether an address is allowed by another: the same host, and the
+// same path or one below it, without steps that lead elsewhere.
+func below(raw, allowed string) bool {
+	u, err := parseURL(raw)
+	if err != nil || strings.Contains(raw, `\`) {
+		return false
+	}
+	a, err := parseURL(allowed)
+	if err != nil || !strings.EqualFold(u.Scheme, a.Scheme) || !strings.EqualFold(u.Host, a.Host) {
+		return false
+	}
+	for segment := range strings.SplitSeq(u.Path, "/") {
+		if segment == "." || segment == ".." {
+			return false
+		}
+	}
+	if escaped := strings.ToLower(u.EscapedPath()); strings.Contains(escaped, "%2f") || strings.Contains(escaped, "%5c") {
+		return false
+	}
+	base := strings.TrimSuffix(a.Path, "/")
+	return u.Path == a.Path || u.Path == base || strings.HasPrefix(u.Path, base+"/")
+}
+
+// ask connects to a server that only this request has.
+func (m *Manager) ask(o *Offer, want responses.MCPTool) (*server, error) {
+	cfg := Server{URL: want.URL, headers: make(http.Header)}
+	for name, value := range want.Headers {
+		if addHeader(cfg.headers, name, value) != nil {
+			return nil, responses.Invalid(want.Param+".headers", responses.CodeInvalidValue, "a header cannot be set: its name or value is malformed, or the transport sets it")
+		}
+	}
+	if want.Authorization != "" {
+		if cfg.headers.Get("Authorization") != "" {
+			return nil, responses.Invalid(want.Param+".authorization", responses.CodeInvalidValue, "headers has an Authorization too; send one")
+		}
+		if addHeader(cfg.headers, "Authorization", "Bearer "+want.Authorization) != nil {
+			return nil, responses.Invalid(want.Param+".authorization", responses.CodeInvalidValue, "it cannot be sent in a header")
+		}
+	}
+	s := m.newServer(want.Label, cfg, m.dialHTTP(cfg), false)
+	ctx, cancel := context.WithCancel(m.ctx)
+	a := &asked{stop: cancel, done: make(chan struct{})}
+	o.asked = append(o.asked, a)
+	go func() {
+		defer close(a.done)
+		s.keep(ctx)
+	}()
+	return s, nil
+}
+
+// add takes what a server offers into the offer. named says that the request
+// names it, in want.
+func (o *Offer) add(s *server, want responses.MCPTool, named bool) error {
+	s.mu.Lock()
+	state, failure, offered, refused := s.state, s.failure, s.offered, s.refused
+	s.mu.Unlock()
+	if state == turns.MCPFailed {
+		offered, refused = nil, nil
+	}
+	if state != turns.MCPReady {
+		if failure == "" {
+			failure = "it has not answered yet"
+		}
+		if named {
+			return responses.MCPUnavailable(want.Param, fmt.Sprintf("the MCP server %q is not there: %s", s.name, failure))
+		}
+		o.Notes = append(o.Notes, Note{NoteUnavailable, fmt.Sprintf("the MCP server %s is not there: %s", s.name, failure)})
+	}
+	o.Notes = append(o.Notes, refused...)
+	known := make(map[string]bool)
+	for _, l := range offered {
+		known[l.tool] = true
+		if named && !within(want.AllowedTools, l.tool) {
+			continue
+		}
+		o.Tools = append(o.Tools, &tool{server: s, listed: l})
+	}
+	for i, name := range want.AllowedTools {
+		if !known[name] {
+			e := responses.Invalid(fmt.Sprintf("%s.allowed_tools[%d]", want.Param, i), responses.CodeInvalidValue, fmt.Sprintf("the server %q offers no tool %q", s.name, clean(name, 80)))
+			e.Hint = "the operator may not allow it, or the server does not have it"
+			return e
+		}
+	}
+	return nil
+}
+
+// Replaced returns a note for each tool of the host that takes the place of one
+// of ours.
+func (o *Offer) Replaced(ours []tools.Definition) []Note {
+	own := make(map[string]bool, len(ours))
+	for _, def := range ours {
+		own[def.Name] = true
+	}
+	var notes []Note
+	for _, t := range o.Tools {
+		if name := t.Definition().Name; own[name] {
+			notes = append(notes, Note{NoteReplaced, fmt.Sprintf("the host's tool %s takes the place of the built-in one", name)})
+		}
+	}
+	return notes
+}

@@ -1,0 +1,310 @@
+package mcp
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"holon/agentd/preview"
+	"holon/agentd/process"
+	"holon/agentd/tools"
+	"holon/agentd/tools/image"
+)
+
+// Bounds of a result.
+const (
+	maxParts      = 256
+	maxImages     = 8
+	maxStructured = 64 << 10 // bytes in the canonical result; more is a file
+)
+
+// Family is the value of Result.Family.
+const Family = "mcp"
+
+// Result is the canonical result of the family.
+type Result struct {
+	Family     string           `json:"family"`
+	Server     string           `json:"server"`
+	Tool       string           `json:"tool"` // the server's own name
+	Content    []Part           `json:"content"`
+	Structured json.RawMessage  `json:"structured_content,omitempty"`
+	Truncated  bool             `json:"truncated"` // the model was not shown everything
+	Artifacts  []tools.Artifact `json:"artifacts"`
+	Notes      []string         `json:"notes,omitempty"` // what is missing, and why
+
+	StructuredArtifact *int `json:"structured_artifact,omitempty"` // where it is too large for here
+}
+
+// Part is one piece of content.
+type Part struct {
+	Type        string  `json:"type"` // text, image, audio, resource or resource_link
+	TextPreview *string `json:"text_preview,omitempty"`
+	MediaType   string  `json:"media_type,omitempty"`
+	URI         string  `json:"uri,omitempty"`
+	Name        string  `json:"name,omitempty"`
+	Bytes       int64   `json:"bytes"`
+	Artifact    *int    `json:"artifact,omitempty"` // index in artifacts: all of it
+	Shown       bool    `json:"shown,omitempty"`    // a picture that the model got
+}
+
+// output makes the complete output of an answer.
+func (t *tool) output(answer *sdk.CallToolResult, env tools.Env) tools.Output {
+	structured, err := encodeStructured(answer.StructuredContent)
+	if err != nil {
+		return tools.Fail(&tools.Error{Kind: KindBadResult, Message: "the server's structured content cannot be encoded", Details: t.details(nil), RecoveryHint: "go on without it"})
+	}
+	if answer.IsError {
+		return t.failure(answer, structured, env)
+	}
+	c := &complete{tool: t, structured: structured, content: answer.Content[:min(len(answer.Content), maxParts)]}
+	if n := len(answer.Content) - len(c.content); n > 0 {
+		c.notes = append(c.notes, fmt.Sprintf("%d more pieces of content were dropped", n))
+	}
+	out := tools.Output{Result: c}
+	for i, content := range c.content {
+		picture, ok := content.(*sdk.ImageContent)
+		if !ok || !env.Images || len(out.Images) == maxImages || len(picture.Data) > image.MaxBytes {
+			continue
+		}
+		if kind := image.Sniff(picture.Data); kind != "" { // what the server says of it is not believed
+			out.Images = append(out.Images, tools.Image{MediaType: kind, Detail: "auto", Data: picture.Data})
+			c.shown = append(c.shown, i)
+		}
+	}
+	out.Summary = fmt.Sprintf("%s answered: %d pieces of content", t.server.name, len(answer.Content))
+	if len(answer.Content) == 1 {
+		out.Summary = t.server.name + " answered"
+	}
+	return out
+}
+
+func encodeStructured(v any) (json.RawMessage, error) {
+	if v == nil {
+		return nil, nil
+	}
+	return json.Marshal(v)
+}
+
+// failure is a result by which the tool says that it failed.
+func (t *tool) failure(answer *sdk.CallToolResult, structured json.RawMessage, env tools.Env) tools.Output {
+	var text strings.Builder
+	for _, content := range answer.Content[:min(len(answer.Content), maxParts)] {
+		if c, ok := content.(*sdk.TextContent); ok {
+			text.WriteString(c.Text)
+			text.WriteString("\n")
+		}
+	}
+	whole := strings.TrimSpace(text.String())
+	if whole == "" {
+		whole = "the tool failed and does not say why"
+	}
+	shown, cut := cutText(whole, 8<<10)
+	details := map[string]any{}
+	if cut {
+		if index, err := env.Artifacts.Write("error.txt", []byte(whole)); err == nil && index != nil {
+			details["artifact"] = env.Artifacts.List()[*index].Path
+		}
+	}
+	if len(structured) > 0 && len(structured) <= 8<<10 {
+		details["structured_content"] = structured
+	}
+	message := clean(whole, 1000)
+	if message != whole {
+		details["text"] = shown
+	}
+	return tools.Fail(&tools.Error{Kind: KindTool, Message: message, Details: t.details(details), RecoveryHint: "read the message; correct the arguments, or go on without it"})
+}
+
+// complete is the whole output of a call that succeeded.
+type complete struct {
+	tool       *tool
+	content    []sdk.Content
+	structured json.RawMessage
+	shown      []int // pictures that the model gets
+	notes      []string
+}
+
+// Project implements tools.Projector: text is cut to the budget, which all pieces
+// share, and what is cut or no text is kept as a file.
+func (c *complete) Project(policy tools.Policy, artifacts *tools.Artifacts) (any, error) {
+	r := Result{Family: Family, Server: c.tool.server.name, Tool: c.tool.listed.tool, Content: []Part{}, Notes: c.notes}
+	p := projection{r: &r, artifacts: artifacts, left: policy.Budget(0) * tools.BytesPerToken}
+	for i, content := range c.content {
+		p.add(i, content)
+	}
+	for _, i := range c.shown {
+		r.Content[i].Shown = true
+	}
+	if len(c.structured) > maxStructured {
+		r.StructuredArtifact = p.keep("structured.json", c.structured)
+		r.Truncated = true
+	} else {
+		r.Structured = c.structured
+	}
+	r.Artifacts = artifacts.List()
+	return r, nil
+}
+
+// projection fills a Result.
+type projection struct {
+	r         *Result
+	artifacts *tools.Artifacts
+	left      int // bytes of text that may still be shown
+}
+
+func (p *projection) add(i int, content sdk.Content) {
+	part := Part{}
+	switch c := content.(type) {
+	case *sdk.TextContent:
+		part = Part{Type: "text"}
+		p.text(&part, i, c.Text)
+	case *sdk.ImageContent:
+		part = Part{Type: "image", MediaType: clean(c.MIMEType, 100)}
+		p.data(&part, i, c.Data)
+	case *sdk.AudioContent:
+		part = Part{Type: "audio", MediaType: clean(c.MIMEType, 100)}
+		p.data(&part, i, c.Data)
+	case *sdk.ResourceLink:
+		part = Part{Type: "resource_link", URI: clean(c.URI, 1000), Name: clean(c.Name, 200), MediaType: clean(c.MIMEType, 100)}
+		if c.Size != nil {
+			part.Bytes = *c.Size
+		}
+	case *sdk.EmbeddedResource:
+		part = Part{Type: "resource"}
+		if c.Resource != nil {
+			part.URI, part.MediaType = clean(c.Resource.URI, 1000), clean(c.Resource.MIMEType, 100)
+			if c.Resource.Blob != nil {
+				p.data(&part, i, c.Resource.Blob)
+			} else {
+				p.text(&part, i, c.Resource.Text)
+			}
+		}
+	default:
+		part = Part{Type: "unknown"}
+	}
+	p.r.Content = append(p.r.Content, part)
+}
+
+func (p *projection) text(part *Part, i int, text string) {
+	part.Bytes = int64(len(text))
+	if text == "" {
+		return
+	}
+	shown, cut := cutText(text, p.left)
+	part.TextPreview = &shown
+	p.left = max(0, p.left-len(shown))
+	if cut {
+		p.r.Truncated = true
+		part.Artifact = p.keep(fmt.Sprintf("content-%d.txt", i), []byte(text))
+	}
+}
+
+func (p *projection) data(part *Part, i int, data []byte) {
+	part.Bytes = int64(len(data))
+	if len(data) > 0 {
+		part.Artifact = p.keep(fmt.Sprintf("content-%d.bin", i), data)
+	}
+}
+
+// keep writes a file of the call. Where there is no room the result says so.
+func (p *projection) keep(name string, data []byte) *int {
+	index, err := p.artifacts.Write(name, data)
+	if err != nil {
+		why := "it could not be written"
+		if errors.Is(err, tools.ErrNoRoom) {
+			why = err.Error()
+		}
+		p.r.Notes = append(p.r.Notes, name+" was not kept: "+why)
+	}
+	return index
+}
+
+// cutText returns at most about budget bytes of text, as a command's output is
+// shown.
+func cutText(text string, budget int) (string, bool) {
+	c := process.Capture{Head: []byte(text), Total: int64(len(text)), Lines: int64(strings.Count(text, "\n"))}
+	shown, cut := preview.Of(c).Cut(budget)
+	if shown == nil {
+		return "", false
+	}
+	return *shown, cut
+}
+
+// Render implements tools.Renderer: text as it is, and a line for all else.
+func (t *tool) Render(canonical tools.Result, policy tools.RenderPolicy) string {
+	var r Result
+	if err := json.Unmarshal(canonical.Result, &r); err != nil {
+		return canonical.SummaryText
+	}
+	var lines []string
+	texts := 0
+	for _, p := range r.Content {
+		if p.TextPreview != nil {
+			texts++
+		}
+		if line := p.render(r.Artifacts, policy); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	switch {
+	case texts == 0 && r.Structured != nil: // servers repeat it as text, as the protocol advises
+		lines = append(lines, string(r.Structured))
+	case r.StructuredArtifact != nil:
+		lines = append(lines, "[structured content: "+file(r.Artifacts, r.StructuredArtifact, policy)+"]")
+	}
+	for _, note := range r.Notes {
+		lines = append(lines, "["+note+"]")
+	}
+	if len(lines) == 0 {
+		return "(no content)"
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (p Part) render(artifacts []tools.Artifact, policy tools.RenderPolicy) string {
+	var b strings.Builder
+	if p.TextPreview == nil || p.Type != "text" {
+		b.WriteString("[" + p.Type)
+		for _, fact := range []string{p.Name, p.URI, p.MediaType} {
+			if fact != "" {
+				b.WriteString(" " + fact)
+			}
+		}
+		if p.Bytes > 0 {
+			fmt.Fprintf(&b, ", %d bytes", p.Bytes)
+		}
+		switch {
+		case p.Type != "image":
+		case p.Shown:
+			b.WriteString(", shown")
+		default:
+			b.WriteString(", not shown")
+		}
+		if path := file(artifacts, p.Artifact, policy); path != "" && p.TextPreview == nil {
+			b.WriteString(", kept as " + path)
+		}
+		b.WriteString("]")
+	}
+	if p.TextPreview != nil {
+		if b.Len() > 0 {
+			b.WriteString("\n")
+		}
+		b.WriteString(*p.TextPreview)
+		if path := file(artifacts, p.Artifact, policy); path != "" {
+			b.WriteString("\n[all of it: " + path + "]")
+		}
+	}
+	return b.String()
+}
+
+// file returns the path of the artifact that index names, "" for none.
+func file(artifacts []tools.Artifact, index *int, policy tools.RenderPolicy) string {
+	if index == nil || *index < 0 || *index >= len(artifacts) {
+		return ""
+	}
+	return filepath.Join(policy.OutputDir, artifacts[*index].Path)
+}

@@ -1,0 +1,137 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"holon/agentd/tools"
+	"holon/responses/mcpwire"
+)
+
+// MetaCallID is the key of a call's id in the _meta of tools/call. The id is the
+// same when a call is repeated, also on another connection.
+const MetaCallID = "holon/call_id"
+
+// Kinds of errors of calls beside those of package tools.
+const (
+	KindUnavailable = "mcp_server_unavailable"
+	KindGone        = "mcp_tool_not_found"    // it was offered when the turn began, and is not now
+	KindTimeout     = "mcp_timeout"           // the call took too long
+	KindLost        = "mcp_connection_lost"   // before the answer; the call may have been made
+	KindTool        = "mcp_tool_error"        // the tool's own account of a failure
+	KindProtocol    = "mcp_server_error"      // the server refused the call
+	KindTooLarge    = "mcp_result_too_large"  // the answer exceeds what is read
+	KindBadResult   = "mcp_result_unreadable" // the answer is none
+)
+
+var errCallTimeout = errors.New("the call took too long")
+
+// tool is a server's tool for one turn.
+type tool struct {
+	server *server
+	listed listed
+}
+
+// Definition implements tools.Tool.
+func (t *tool) Definition() tools.Definition {
+	return tools.Definition{Name: t.listed.name, Description: t.listed.description, Parameters: t.listed.schema, Foreign: true}
+}
+
+// Run implements tools.Tool.
+func (t *tool) Run(ctx context.Context, env tools.Env, c tools.Call) tools.Output {
+	limit := t.server.cfg.CallTimeout.or(defaultCallTimeout)
+	calling, cancel := context.WithTimeoutCause(ctx, limit, errCallTimeout)
+	defer cancel()
+	if len(c.Arguments) == 0 {
+		c.Arguments = []byte("{}")
+	}
+	result, bad := t.call(calling, env.TurnID+"/"+c.ID, c)
+	switch {
+	case bad == nil:
+		return t.output(result, env)
+	case ctx.Err() != nil:
+		bad = &tools.Error{Kind: tools.KindCanceled, Message: "the call was given up: the turn was ended; the server was told, and may have acted all the same"}
+	case errors.Is(context.Cause(calling), errCallTimeout):
+		bad = &tools.Error{Kind: KindTimeout, Message: fmt.Sprintf("%s did not answer within %s; it was told to stop, and may have acted all the same", t.server.name, limit.Round(time.Second)),
+			RecoveryHint: "find out what happened before you call it again"}
+	}
+	bad.Details = t.details(bad.Details)
+	return tools.Fail(bad)
+}
+
+// call makes the call, once; to the host again when the connection broke, since
+// the host knows the call by its id.
+func (t *tool) call(ctx context.Context, callID string, c tools.Call) (*sdk.CallToolResult, *tools.Error) {
+	var broken *sdk.ClientSession
+	for {
+		session, why := t.server.awaitSession(ctx, broken)
+		switch {
+		case session == nil && broken != nil:
+			return nil, lost(t.server.name, why)
+		case session == nil:
+			return nil, &tools.Error{Kind: KindUnavailable, Message: tools.Clip(fmt.Sprintf("the server %s is not there: %s", t.server.name, why), 500),
+				RecoveryHint: "go on without it, or try again later", Retryable: true}
+		case !t.server.offers(t.listed.tool):
+			return nil, &tools.Error{Kind: KindGone, Message: fmt.Sprintf("the server %s does not offer this tool any more", t.server.name), RecoveryHint: "go on without it"}
+		}
+		result, err := t.server.invoke(ctx, session, t.listed.tool, c.Arguments, callID)
+		if err == nil {
+			return result, nil
+		}
+		if refusal, ok := refused(err); ok {
+			return nil, refusal
+		}
+		if ctx.Err() != nil {
+			return nil, lost(t.server.name, err.Error())
+		}
+		t.server.drop(session)
+		if !t.server.host {
+			return nil, lost(t.server.name, err.Error())
+		}
+		broken = session
+	}
+}
+
+func lost(server, why string) *tools.Error {
+	return &tools.Error{Kind: KindLost, Message: tools.Clip(fmt.Sprintf("the connection to %s broke before it answered; the call may have been made: %s", server, clean(why, 300)), 500),
+		RecoveryHint: "find out what happened before you call it again"}
+}
+
+// refused reads an answer of the server that is an error, as opposed to no
+// answer.
+func refused(err error) (*tools.Error, bool) {
+	wire, ok := errors.AsType[*jsonrpc.Error](err)
+	if !ok || errors.Is(err, sdk.ErrConnectionClosed) {
+		return nil, false
+	}
+	switch wire.Code {
+	case -32003, -32004: // the SDK's own, for a connection that closes
+		return nil, false
+	case mcpwire.CodeTooLarge:
+		return &tools.Error{Kind: KindTooLarge, Message: fmt.Sprintf("the result is larger than %d MiB; the call was made", maxMessage>>20), RecoveryHint: "ask for less at once"}, true
+	case jsonrpc.CodeInvalidParams:
+		return &tools.Error{Kind: tools.KindInvalidInput, Message: tools.Clip(clean(wire.Message, 1000), 1000), RecoveryHint: "send arguments that match the published schema"}, true
+	}
+	return &tools.Error{Kind: KindProtocol, Message: tools.Clip("the server refused the call: "+clean(wire.Message, 1000), 1000),
+		Details: map[string]any{"code": wire.Code}, RecoveryHint: "change the arguments, or go on without it"}, true
+}
+
+// details name the server in every error.
+func (t *tool) details(more map[string]any) map[string]any {
+	all := map[string]any{"server": t.server.name, "tool": clean(t.listed.tool, 128)}
+	for key, value := range more {
+		if _, taken := all[key]; !taken {
+			all[key] = value
+		}
+	}
+	return all
+}
+
+// within reports whether a list that may be nil, which is everything, has name.
+func within(list []string, name string) bool { return list == nil || slices.Contains(list, name) }

@@ -1,0 +1,323 @@
+// Package mcpwire carries the Model Context Protocol over a stream of bytes, one
+// JSON message a line, between parties of which neither trusts the other.
+//
+// It is a transport for the official SDK, whose own has fewer bounds. The
+// invariant: whatever the other side writes, no more than one message of a
+// bounded size is held, no more than a bounded number of its requests is being
+// answered, and its notifications are taken at a bounded rate; beyond that it is
+// not read, which holds it up. A message that is too large costs its call and not
+// the connection. Lines that cannot be messages, which many servers print before
+// they begin, are skipped up to a bound.
+//
+// It does not promise that a message which Write took was read.
+package mcpwire
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Bounds that hold for every stream.
+const (
+	DefaultMaxMessage = 16 << 20 // bytes of one message
+
+	maxAnswering = 32        // requests of the other side that are being answered
+	maxStray     = 100       // lines that are no messages, in all
+	maxSkipped   = 256 << 20 // bytes of a message that is skipped
+	idBytes      = 4 << 10   // of a message that is skipped, in which its id is looked for
+	burst        = 200       // notifications within window
+	window       = 100 * time.Millisecond
+)
+
+// CodeTooLarge is the code of the error that answers a call whose result was
+// larger than Stream.MaxMessage.
+const CodeTooLarge = -32098
+
+// ErrClosed is the reason of a stream that was closed on this side.
+var ErrClosed = errors.New("the connection was closed")
+
+// Writer takes whole messages. It must not block without end: what it cannot
+// write in reasonable time is an error.
+type Writer interface {
+	Write(ctx context.Context, message []byte) error
+}
+
+// Stream is a transport for one connection. Connect it once.
+type Stream struct {
+	Reader io.Reader
+	Writer Writer
+	// Close ends both directions, and makes a Read that is waiting return. It is
+	// called once.
+	Close      func() error
+	MaxMessage int // bytes; 0 means DefaultMaxMessage
+}
+
+// Connect implements mcp.Transport.
+func (s *Stream) Connect(context.Context) (mcp.Connection, error) {
+	c := &conn{stream: s, limit: s.MaxMessage, answering: make(chan struct{}, maxAnswering), pending: make(map[jsonrpc.ID]bool), closed: make(chan struct{})}
+	if c.limit <= 0 {
+		c.limit = DefaultMaxMessage
+	}
+	c.reader = bufio.NewReaderSize(s.Reader, 16<<10)
+	return c, nil
+}
+
+// conn implements mcp.Connection.
+type conn struct {
+	stream *Stream
+	reader *bufio.Reader // Read's alone, which the SDK calls from one goroutine
+	limit  int
+	stray  int
+	rate   rate
+
+	answering chan struct{} // one token for each request in pending
+
+	mu      sync.Mutex
+	pending map[jsonrpc.ID]bool // requests of the other side that wait for our answer
+	writing sync.Mutex
+
+	once     sync.Once
+	closed   chan struct{}
+	closeErr error
+}
+
+// SessionID implements mcp.Connection: a stream is its own session.
+func (c *conn) SessionID() string { return "" }
+
+// Read returns the next message that matters.
+func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		line, err := c.line()
+		var large *tooLarge
+		if errors.As(err, &large) && large.id.IsValid() {
+			return &jsonrpc.Response{ID: large.id, Error: &jsonrpc.Error{Code: CodeTooLarge, Message: large.Error()}}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		msg, err := decode(line)
+		if err != nil {
+			return nil, err
+		}
+		req, ok := msg.(*jsonrpc.Request)
+		if !ok {
+			return msg, nil
+		}
+		take, err := c.admit(req)
+		if err != nil {
+			return nil, err
+		}
+		if take {
+			return req, nil
+		}
+	}
+}
+
+// decode reads one message. Batches, which newer versions of the protocol do
+// not have, are refused.
+func decode(line []byte) (jsonrpc.Message, error) {
+	if line[0] == '[' {
+		return nil, errors.New("batches of messages are not taken")
+	}
+	msg, err := jsonrpc.DecodeMessage(line)
+	if err != nil {
+		return nil, fmt.Errorf("malformed message: %w", err)
+	}
+	return msg, nil
+}
+
+// admit decides on what the other side says of its own accord. A request waits
+// until few enough others are being answered; notifications that nobody here
+// acts on are dropped, and a flood of the others is slowed.
+func (c *conn) admit(req *jsonrpc.Request) (bool, error) {
+	if !req.ID.IsValid() {
+		c.rate.wait(c.closed)
+		switch req.Method {
+		case "notifications/initialized", "notifications/cancelled", "notifications/tools/list_changed", "notifications/subscriptions/acknowledged":
+			return true, nil
+		}
+		return false, nil
+	}
+	select {
+	case c.answering <- struct{}{}:
+	case <-c.closed:
+		return false, ErrClosed
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pending[req.ID] {
+		<-c.answering
+		return false, fmt.Errorf("the request id %v is used twice", req.ID.Raw())
+	}
+	c.pending[req.ID] = true
+	return true, nil
+}
+
+// Write writes one message.
+func (c *conn) Write(ctx context.Context, msg jsonrpc.Message) error {
+	data, err := jsonrpc.EncodeMessage(msg)
+	if err != nil {
+		return fmt.Errorf("encode message: %w", err)
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	select {
+	case <-c.closed:
+		return ErrClosed
+	default:
+	}
+	if err := c.stream.Writer.Write(ctx, append(data, '\n')); err != nil {
+		return fmt.Errorf("write message: %w", err)
+	}
+	if resp, ok := msg.(*jsonrpc.Response); ok {
+		c.answered(resp.ID)
+	}
+	return nil
+}
+
+func (c *conn) answered(id jsonrpc.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pending[id] {
+		delete(c.pending, id)
+		<-c.answering
+	}
+}
+
+// Close implements mcp.Connection.
+func (c *conn) Close() error {
+	c.once.Do(func() {
+		close(c.closed)
+		c.closeErr = c.stream.Close()
+	})
+	return c.closeErr
+}
+
+// line returns the next line that can be a message, without its end.
+func (c *conn) line() ([]byte, error) {
+	for {
+		line, err := c.readLine()
+		if err != nil {
+			return nil, err
+		}
+		line = bytes.TrimSpace(line)
+		if len(line) > 0 && (line[0] == '{' || line[0] == '[') {
+			return line, nil
+		}
+		if c.stray++; c.stray > maxStray {
+			return nil, fmt.Errorf("more than %d lines were no messages", maxStray)
+		}
+	}
+}
+
+// readLine reads a line of at most the limit. Of a longer one it reads the rest
+// away and returns a *tooLarge.
+func (c *conn) readLine() ([]byte, error) {
+	var line []byte
+	for {
+		part, err := c.reader.ReadSlice('\n')
+		if len(line)+len(part) > c.limit {
+			head := append(line[:min(len(line), idBytes)], part[:min(len(part), idBytes)]...)
+			return nil, c.skip(head, err)
+		}
+		line = append(line, part...)
+		switch {
+		case err == nil:
+			return line, nil
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF) && len(line) > 0:
+			return nil, io.ErrUnexpectedEOF
+		default:
+			return nil, err
+		}
+	}
+}
+
+// skip reads a line to its end. err is what the last read of it returned.
+func (c *conn) skip(head []byte, err error) error {
+	for skipped := 0; err != nil; {
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+		var part []byte
+		part, err = c.reader.ReadSlice('\n')
+		if skipped += len(part); skipped > maxSkipped {
+			return fmt.Errorf("a message has more than %d bytes", maxSkipped)
+		}
+	}
+	return &tooLarge{id: responseID(head), limit: c.limit}
+}
+
+// tooLarge says that a message exceeded the limit.
+type tooLarge struct {
+	id    jsonrpc.ID // of the answer that it was; not valid when that is not known
+	limit int
+}
+
+func (e *tooLarge) Error() string {
+	return fmt.Sprintf("the message has more than %d bytes", e.limit)
+}
+
+// responseID finds the id in the beginning of an answer. It is not valid when
+// the beginning does not show one.
+func responseID(head []byte) jsonrpc.ID {
+	dec := json.NewDecoder(bytes.NewReader(head))
+	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
+		return jsonrpc.ID{}
+	}
+	for {
+		key, err := dec.Token()
+		if err != nil || key == "method" || key == "result" || key == "error" || key == "params" {
+			return jsonrpc.ID{}
+		}
+		value, err := dec.Token()
+		if err != nil {
+			return jsonrpc.ID{}
+		}
+		if _, nested := value.(json.Delim); nested {
+			return jsonrpc.ID{}
+		}
+		if key == "id" {
+			id, err := jsonrpc.MakeID(value)
+			if err != nil {
+				return jsonrpc.ID{}
+			}
+			return id
+		}
+	}
+}
+
+// rate slows what comes faster than burst in window.
+type rate struct {
+	began time.Time
+	count int
+}
+
+func (r *rate) wait(closed <-chan struct{}) {
+	now := time.Now()
+	if now.Sub(r.began) > window {
+		r.began, r.count = now, 0
+	}
+	if r.count++; r.count <= burst {
+		return
+	}
+	timer := time.NewTimer(window - now.Sub(r.began))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-closed:
+	}
+}

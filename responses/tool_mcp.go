@@ -1,0 +1,144 @@
+package responses
+
+import (
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+)
+
+// Bounds of the tools of type mcp in a request.
+const (
+	MaxMCPTools   = 16 // of one request
+	MaxMCPHeaders = 32
+	maxMCPText    = 8 << 10 // characters of an address, a header or an authorization
+)
+
+// Codes of errors about tools of type mcp.
+const (
+	CodeMCPNotAllowed  = "mcp_server_not_allowed"
+	CodeMCPUnavailable = "mcp_server_unavailable"
+)
+
+// MCPTool is a tool of type mcp: the client names an MCP server whose tools the
+// model may call. The server calls them; it does so for servers that its operator
+// allows. Headers and Authorization are secrets: nothing keeps or shows them.
+type MCPTool struct {
+	Param         string // where it stands in the request, tools[2]
+	Label         string
+	URL           string            // "" when the label alone names the server
+	AllowedTools  []string          // by the server's own names; nil: all
+	Headers       map[string]string // nil without any
+	Authorization string            // an access token, "" for none
+}
+
+// decodeMCPTools keeps the tools of type mcp.
+func decodeMCPTools(raws []json.RawMessage) (list []MCPTool, err error) {
+	labels := make(map[string]bool)
+	for i, raw := range raws {
+		var head struct {
+			Type string `json:"type"`
+		}
+		if json.Unmarshal(raw, &head) != nil || head.Type != "mcp" {
+			continue // decodeTools has looked at it
+		}
+		path := fmt.Sprintf("tools[%d]", i)
+		if len(list) >= MaxMCPTools {
+			return nil, Invalid(path, CodeInvalidValue, fmt.Sprintf("there may be %d tools of type mcp", MaxMCPTools))
+		}
+		tool, err := decodeMCPTool(path, raw)
+		if err != nil {
+			return nil, err
+		}
+		if labels[tool.Label] {
+			return nil, Invalid(path+".server_label", CodeInvalidValue, fmt.Sprintf("the server %q is named twice", clip(tool.Label, 64)))
+		}
+		labels[tool.Label] = true
+		list = append(list, tool)
+	}
+	return list, nil
+}
+
+// decodeMCPTool reads a tool of type mcp at path. What this server would have to
+// ignore, and is not harmless to ignore, is refused.
+func decodeMCPTool(path string, raw json.RawMessage) (MCPTool, error) {
+	var w struct {
+		Label           string            `json:"server_label"`
+		URL             *string           `json:"server_url"`
+		Connector       *string           `json:"connector_id"`
+		Allowed         json.RawMessage   `json:"allowed_tools"`
+		RequireApproval json.RawMessage   `json:"require_approval"`
+		Headers         map[string]string `json:"headers"`
+		Authorization   *string           `json:"authorization"`
+	}
+	t := MCPTool{Param: path}
+	if err := json.Unmarshal(raw, &w); err != nil {
+		return t, decodeError(path, err)
+	}
+	t.Label, t.URL, t.Headers, t.Authorization = w.Label, orDefault(w.URL, ""), w.Headers, orDefault(w.Authorization, "")
+	if t.Label == "" {
+		return t, Invalid(path+".server_label", CodeMissingParameter, "a tool of type mcp needs a server_label")
+	}
+	if w.Connector != nil {
+		return t, Invalid(path+".connector_id", CodeUnsupportedParameter, "connectors are not offered by this server; name a server by server_label or server_url")
+	}
+	for _, text := range []struct {
+		param, value string
+		limit        int
+	}{{".server_label", t.Label, MaxShortName}, {".server_url", t.URL, maxMCPText}, {".authorization", t.Authorization, maxMCPText}} {
+		if err := checkChars(path+text.param, text.value, text.limit); err != nil {
+			return t, err
+		}
+	}
+	if len(t.Headers) > MaxMCPHeaders {
+		return t, Invalid(path+".headers", CodeInvalidValue, fmt.Sprintf("there may be %d headers, here are %d", MaxMCPHeaders, len(t.Headers)))
+	}
+	for name, value := range t.Headers {
+		if len(name) > MaxShortName || utf8.RuneCountInString(value) > maxMCPText {
+			return t, Invalid(path+".headers", CodeInvalidValue, "a header is too long")
+		}
+	}
+	if string(w.RequireApproval) != `"never"` {
+		e := Invalid(path+".require_approval", CodeUnsupportedParameter, "calls cannot wait for approval at this server, and without a word from the client they have to")
+		e.Hint = `send "require_approval": "never", and allowed_tools for those that are harmless`
+		return t, e
+	}
+	var err error
+	t.AllowedTools, err = decodeAllowed(path+".allowed_tools", w.Allowed)
+	return t, err
+}
+
+// decodeAllowed reads a list of names, or an object with one.
+func decodeAllowed(param string, raw json.RawMessage) ([]string, error) {
+	if isNull(raw) {
+		return nil, nil
+	}
+	var names []string
+	if raw[0] == '{' {
+		var filter struct {
+			Names    []string `json:"tool_names"`
+			ReadOnly *bool    `json:"read_only"`
+		}
+		if err := json.Unmarshal(raw, &filter); err != nil {
+			return nil, decodeError(param, err)
+		}
+		if filter.ReadOnly != nil {
+			return nil, Invalid(param+".read_only", CodeUnsupportedParameter, "what a server says of its own tools is no filter; list the names in tool_names")
+		}
+		names = filter.Names
+	} else if err := json.Unmarshal(raw, &names); err != nil {
+		return nil, decodeError(param, err)
+	}
+	if n := len(names); n > MaxTools {
+		return nil, Invalid(param, CodeInvalidValue, fmt.Sprintf("it may list %d tools, and lists %d", MaxTools, n))
+	}
+	if names == nil {
+		names = []string{}
+	}
+	return names, nil
+}
+
+// MCPUnavailable is the error for a server that the request needs and that does
+// not answer.
+func MCPUnavailable(param, message string) *Error {
+	return &Error{Type: TypeInvalidRequest, Code: CodeMCPUnavailable, Param: param, Message: message, Hint: "look at the server, or send the request without it"}
+}

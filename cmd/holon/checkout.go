@@ -134,6 +134,9 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 	if err != nil {
 		return err
 	}
+	if o.History && diff.History == nil {
+		fmt.Fprintln(o.streams.Err, "holon: there are no commits of the agent's own that could be kept; the result is one commit")
+	}
 	return o.show(result)
 }
 

@@ -50,7 +50,7 @@ func (a *assembly) build(ctx context.Context) (commit string, commits int, err e
 		return "", 0, err
 	}
 	commit = o.Info.BaseCommit
-	if tip := o.Diff.History; o.History && tip != nil && tip.Commit != "" {
+	if tip := o.Diff.History; o.History && tip != nil {
 		commit, commits = tip.Commit, tip.Commits
 		tree, err := a.source.git().line(ctx, "rev-parse", "--verify", "--end-of-options", commit+"^{tree}")
 		if err != nil {
@@ -82,7 +82,11 @@ func (a *assembly) create(repo repository) error {
 // from the user's repository, and its objects from the run's directory.
 func (a *assembly) checkObjects(ctx context.Context) error {
 	o := a.options
-	for _, need := range []struct{ id, kind string }{{o.Info.BaseCommit, "commit"}, {o.Diff.BaseTree, "tree"}, {o.Diff.ResultTree, "tree"}} {
+	needs := []struct{ id, kind string }{{o.Info.BaseCommit, "commit"}, {o.Diff.BaseTree, "tree"}, {o.Diff.ResultTree, "tree"}}
+	if o.History && o.Diff.History != nil {
+		needs = append(needs, struct{ id, kind string }{o.Diff.History.Commit, "commit"})
+	}
+	for _, need := range needs {
 		if need.id == "" && need.kind == "commit" { // an unborn branch
 			continue
 		}

@@ -42,8 +42,8 @@ type Diff struct {
 // History is what the agent committed itself, on the branch that it left
 // checked out.
 type History struct {
-	Commit  string `json:"commit,omitempty"` // the last one; empty when they were not kept
-	Commits int    `json:"commits"`          // above the base
+	Commit  string `json:"commit"`  // the last one
+	Commits int    `json:"commits"` // above the base
 }
 
 // FileChange is one path of a Diff.
@@ -107,7 +107,10 @@ func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 		return nil, err
 	}
 	diff.warnExecuted()
-	return diff, t.saveObjects(ctx, diff, repo, options.Objects)
+	if err := t.saveObjects(ctx, diff, repo, options.Objects); err != nil {
+		return nil, err
+	}
+	return diff, t.saveHistory(ctx, diff, root, repo, options.Objects)
 }
 
 // resultRepository makes a fresh repository for the objects of this diff.
@@ -307,6 +310,22 @@ func (t *Tree) saveObjects(ctx context.Context, d *Diff, result repository, obje
 			return fmt.Errorf("save objects: %w", err)
 		}
 	}
+	return nil
+}
+
+// saveHistory keeps the agent's own commits. Without them the diff is whole, so
+// what is wrong with them is a warning.
+func (t *Tree) saveHistory(ctx context.Context, d *Diff, root folder, result repository, objects string) (err error) {
+	if objects == "" || len(d.Files) == 0 || t.info.Kind != KindGit {
+		return nil
+	}
+	if d.History, err = t.keepHistory(ctx, root, result, objects); err == nil {
+		return nil
+	}
+	if ctx.Err() != nil || isFull(err) {
+		return fmt.Errorf("keep the agent's commits: %w", err)
+	}
+	d.Warnings = append(d.Warnings, Warning{Code: WarnHistory, Path: ".git", Message: fmt.Sprintf("the agent's own commits were left out: %.500v", err)})
 	return nil
 }
 

@@ -181,6 +181,7 @@ type oneShot struct {
 func (r *oneShot) record(s *Session) error {
 	rec := &Record{
 		Owner: thisProcess(), Engine: s.cfg.Engine.Name(), User: s.cfg.User, Dir: s.cfg.Dir, Sockets: s.sockets,
+		Fallbacks: s.cfg.Fallbacks,
 		SessionID: s.id, TurnID: r.Turn.ID, Prompt: clip(r.Turn.Prompt, maxRecordedPrompt), Keep: r.Keep, Manifest: r.manifest,
 	}
 	if s.created {

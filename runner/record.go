@@ -35,6 +35,8 @@ type Record struct {
 	Sockets string          `json:"sockets"` // directory of the sockets
 	Tree    *workspace.Held `json:"tree"`    // null when there is none
 
+	Fallbacks []string `json:"fallbacks,omitempty"` // models beside the manifest's
+
 	SessionID string `json:"session_id"`
 	TurnID    string `json:"turn_id"`    // chosen before the turn is posted
 	Prompt    string `json:"prompt"`     // its beginning, for the summary

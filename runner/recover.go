@@ -23,8 +23,10 @@ import (
 // Nothing is ever executed again.
 type Recovery struct {
 	Home    state.Home
-	Engine  engine.Engine    // the one that the run's record names
-	Gateway *gateway.Gateway // for Attach, when the run's model needs one
+	Engines Engines
+	// Gateway, for Attach, makes what the models of a run on the directory
+	// workspace need; nil for nothing.
+	Gateway func(ctx context.Context, refs []string, workspace string) (*gateway.Gateway, error)
 	Version string
 	Watch   Watcher // nil: nobody watches
 	Log     *slog.Logger
@@ -67,12 +69,23 @@ func (rc *Recovery) recover(ctx context.Context, id string, follow bool) (*state
 		return rc.unbegun(ctx, run)
 	case err != nil:
 		return nil, err
-	case rec.Engine != rc.Engine.Name():
-		return nil, &Error{Code: CodeUsage, Param: "engine", Message: fmt.Sprintf("run %s is of the engine %.40q, not %s", id, rec.Engine, rc.Engine.Name()), Hint: "use that"}
-	case entry.Manifest != nil && collected(entry.Manifest):
-		return entry.Manifest, rc.tidy(ctx, run, rec)
 	}
-	r := rc.takeUp(run, rec, entry.Manifest)
+	eng, err := rc.engine(rec)
+	if err != nil {
+		return nil, err
+	}
+	if entry.Manifest != nil && Changes(entry.Manifest) != nil {
+		return entry.Manifest, rc.tidy(ctx, run, rec, eng)
+	}
+	r := rc.takeUp(run, rec, entry.Manifest, eng)
+	if follow && rc.Gateway != nil {
+		if r.Session.Gateway, err = rc.Gateway(ctx, append([]string{r.Session.Model}, rec.Fallbacks...), run.Start().Source); err != nil {
+			return nil, err
+		}
+	}
+	if g := r.Session.Gateway; g != nil {
+		defer g.Close()
+	}
 	err = r.execute(ctx,
 		func(ctx context.Context) (*Session, error) {
 			return Reattach(ctx, r.Session, rc.Home.CacheDir(), rec, follow)
@@ -84,8 +97,17 @@ func (rc *Recovery) recover(ctx context.Context, id string, follow bool) (*state
 	return r.manifest, r.conclude(ctx, err)
 }
 
+// engine opens the engine that holds the container of a record.
+func (rc *Recovery) engine(rec *Record) (engine.Engine, error) {
+	eng, err := rc.Engines(rec.Engine)
+	if err == nil && eng == nil {
+		err = &Error{Code: CodeUsage, Param: "engine", Message: fmt.Sprintf("the run is of the engine %.40q, of which nothing is left here", rec.Engine), Hint: "use the HOLON_HOME of the run"}
+	}
+	return eng, err
+}
+
 // takeUp makes of a record what Run had when it wrote it.
-func (rc *Recovery) takeUp(run *files.Run, rec *Record, prior *state.Manifest) *oneShot {
+func (rc *Recovery) takeUp(run *files.Run, rec *Record, prior *state.Manifest, eng engine.Engine) *oneShot {
 	m := rec.Manifest
 	if prior != nil {
 		m = prior
@@ -95,8 +117,8 @@ func (rc *Recovery) takeUp(run *files.Run, rec *Record, prior *state.Manifest) *
 		watch = unwatched{}
 	}
 	shot := &OneShot{
-		Session: Config{ID: run.ID(), Engine: rc.Engine, Gateway: rc.Gateway, Log: rc.Log, Dir: rec.Dir, SocketDir: rec.Sockets, User: rec.User,
-			Model: m.Model, Image: m.Image, Labels: map[string]string{LabelHome: rc.Home.Dir()}},
+		Session: Config{ID: run.ID(), Engine: eng, Log: rc.Log, Dir: rec.Dir, SocketDir: rec.Sockets, User: rec.User,
+			Model: m.Model, Fallbacks: rec.Fallbacks, Image: m.Image, Labels: map[string]string{LabelHome: rc.Home.Dir()}},
 		Turn: TurnRequest{ID: rec.TurnID, Prompt: rec.Prompt, MaxRounds: m.Limits.MaxRounds, Timeout: time.Duration(m.Limits.TimeoutMS) * time.Millisecond},
 		Home: rc.Home, Name: m.Name, OutputDir: run.OutputDir(), Keep: rec.Keep, Version: rc.Version, Watch: watch, results: run.OutputDir(),
 	}
@@ -138,21 +160,19 @@ func (rc *Recovery) unbegun(ctx context.Context, run *files.Run) (*state.Manifes
 		Error: &state.Failure{Code: string(CodeNotStarted), Message: "holon was killed before it made a container", Hint: "start it again"},
 	}
 	rec := &Record{Dir: filepath.Join(run.Dir(), sessionDir), Sockets: rc.Home.IPCDir(run.ID())}
-	return m, errors.Join(rc.tidy(ctx, run, rec), run.WriteManifest(m))
+	return m, errors.Join(rc.tidy(ctx, run, rec, nil), run.WriteManifest(m))
 }
 
-// collected reports whether the run's change is in its results.
-func collected(m *state.Manifest) bool {
-	return Changes(m) != nil
-}
-
-// tidy removes what a run still holds that has nothing left to be saved.
-func (rc *Recovery) tidy(ctx context.Context, run *files.Run, rec *Record) error {
+// tidy removes what a run still holds that has nothing left to be saved. A run
+// without a container has no engine either.
+func (rc *Recovery) tidy(ctx context.Context, run *files.Run, rec *Record, eng engine.Engine) error {
 	var errs []error
-	list, err := rc.Engine.List(ctx, map[string]string{LabelRun: run.ID(), LabelHome: rc.Home.Dir()})
-	errs = append(errs, err)
-	for _, c := range list {
-		errs = append(errs, rc.Engine.Remove(ctx, c.Handle))
+	if eng != nil {
+		list, err := eng.List(ctx, map[string]string{LabelRun: run.ID(), LabelHome: rc.Home.Dir()})
+		errs = append(errs, err)
+		for _, c := range list {
+			errs = append(errs, eng.Remove(ctx, c.Handle))
+		}
 	}
 	claims, err := workspace.Claims(ctx, rc.Home.CacheDir())
 	errs = append(errs, err)

@@ -56,6 +56,11 @@ const (
 // StatusRunning is what a live lease means. It is shown and never stored.
 const StatusRunning Status = "running"
 
+// StatusOrphaned is shown of a run whose holon was killed and that was not
+// settled since: nobody holds it, it has no end, and it may hold a container and
+// unsaved work. It is never stored.
+const StatusOrphaned Status = "orphaned"
+
 // Terminal reports whether s may stand in a Manifest.
 func (s Status) Terminal() bool {
 	switch s {

@@ -352,32 +352,55 @@ func findAgentd(named string) (string, error) {
 // openEngine opens the engine that was asked for. auto means Docker: without it
 // holon stops rather than run unconfined (decision 13).
 func (o *runOptions) openEngine(home state.Home) (engine.Engine, error) {
-	if o.Loaded.Engine == settings.EngineLocal {
-		fmt.Fprintln(o.streams.Err, "holon: the local engine confines nothing: the agent's commands run as you, on this machine")
-		return local.New(local.Options{Dir: filepath.Join(home.Dir(), "local"), Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + o.UserHome, "LANG=C.UTF-8"}})
+	name := o.Loaded.Engine
+	if name != settings.EngineLocal {
+		name = settings.EngineDocker
 	}
-	return docker.New(o.DockerHost)
+	if name == settings.EngineLocal {
+		fmt.Fprintln(o.streams.Err, "holon: the local engine confines nothing: the agent's commands run as you, on this machine")
+	}
+	return o.newEngine(name, home)
 }
+
+// newEngine makes the engine of a name.
+func (h *host) newEngine(name string, home state.Home) (engine.Engine, error) {
+	switch name {
+	case settings.EngineDocker:
+		return docker.New(h.DockerHost)
+	case settings.EngineLocal:
+		return local.New(local.Options{Dir: localDir(home), Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.UserHome, "LANG=C.UTF-8"}})
+	}
+	return nil, &runner.Error{Code: runner.CodeUsage, Param: "engine", Message: fmt.Sprintf("there is no engine %q", runner.OneLine(name, 40)), Hint: "use the holon that started the run"}
+}
+
+// localDir is where the local engine keeps its programs.
+func localDir(home state.Home) string { return filepath.Join(home.Dir(), "local") }
 
 // show prints the result: the answer on stdout, where things are on stderr.
 func (o *runOptions) show(shot *runner.OneShot, m *state.Manifest, view *progress) error {
-	if o.JSON {
+	return showEnd(o.streams, o.JSON, m, shot.ResultDir(), view)
+}
+
+// showEnd prints how a run ended, whose results are in dir, and makes its exit
+// code the program's.
+func showEnd(streams Streams, asJSON bool, m *state.Manifest, dir string, view *progress) error {
+	if asJSON {
 		data, err := m.Encode()
 		if err != nil {
 			return err
 		}
-		if _, err := o.streams.Out.Write(data); err != nil {
+		if _, err := streams.Out.Write(data); err != nil {
 			return err
 		}
 	} else if answer := strings.TrimSpace(view.answer()); answer != "" {
-		if _, err := fmt.Fprintln(o.streams.Out, printable(answer)); err != nil {
+		if _, err := fmt.Fprintln(streams.Out, printable(answer)); err != nil {
 			return err
 		}
 	}
-	view.summary(m, shot.ResultDir())
+	view.summary(m, dir)
 	if m.ExitCode != 0 {
 		if m.Error != nil {
-			fmt.Fprintln(o.streams.Err, "holon: "+line(*m.Error))
+			fmt.Fprintln(streams.Err, "holon: "+line(*m.Error))
 		}
 		return exitError(m.ExitCode)
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gofrs/flock"
 	"golang.org/x/sys/unix"
@@ -224,18 +225,48 @@ func Prune(ctx context.Context, cacheDir string) ([]string, error) {
 	return forgotten, typed("prune workspaces", err)
 }
 
-func (c repositoryCache) prune(ctx context.Context) (path string, removed bool, err error) {
+// Vanished lists the directories that Prune would forget, and changes nothing.
+func Vanished(ctx context.Context, cacheDir string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(cacheDir, "trees"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	claims, claimsErr := Claims(ctx, cacheDir)
+	claimed := map[string]bool{}
+	for _, claim := range claims {
+		claimed[filepath.Dir(claim.Slot)] = true
+	}
+	var list []string
+	for _, e := range entries {
+		c := repositoryCache{dir: filepath.Join(cacheDir, "trees", e.Name())}
+		if source, gone := c.vanished(); gone && !claimed[c.dir] {
+			list = append(list, source)
+		}
+	}
+	return list, typed("list working trees", errors.Join(err, claimsErr))
+}
+
+// vanished reports whether the directory that the trees were made from is gone.
+func (c repositoryCache) vanished() (path string, gone bool) {
 	source, err := os.ReadFile(c.source())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", false, err
+		return "", false
 	}
-	_, statErr := os.Lstat(string(source))
-	vanished := len(source) == 0 || errors.Is(statErr, fs.ErrNotExist)
+	if len(source) == 0 { // unless it is being made right now
+		info, err := os.Stat(c.dir)
+		return "", err == nil && time.Since(info.ModTime()) > time.Hour
+	}
+	_, err = os.Lstat(string(source))
+	return string(source), errors.Is(err, fs.ErrNotExist)
+}
+
+func (c repositoryCache) prune(ctx context.Context) (path string, removed bool, err error) {
+	source, vanished := c.vanished()
 	inUse, err := c.pruneSlots(ctx, vanished)
 	if err != nil || !vanished || inUse {
-		return string(source), false, err
+		return source, false, err
 	}
-	return string(source), true, os.RemoveAll(c.dir) // only locks and files of ours are left
+	return source, true, os.RemoveAll(c.dir) // only locks and files of ours are left
 }
 
 func (c repositoryCache) pruneSlots(ctx context.Context, vanished bool) (inUse bool, err error) {

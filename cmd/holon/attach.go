@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"holon/runner"
+	"holon/state/files"
+)
+
+// newAttachCommand makes `holon attach`.
+func newAttachCommand(streams Streams) *cobra.Command {
+	quiet := false
+	cmd := lifecycleCommand(streams, "attach [flags] RUN", "Go on with a run whose holon was killed", 1, func(ctx context.Context, l *lifecycle, args []string) error {
+		return runAttach(ctx, l, args, quiet)
+	})
+	cmd.Long = `Go on with a run whose holon was killed, as if nothing had happened: its
+container, which kept working, gets its model and its tools back, its turn is
+watched to the end and its change is collected. If the container is gone, what
+there is of its work is collected. Nothing is run a second time.
+
+RUN is a run's id, the beginning of one, or "last"; holon ps lists them. The exit
+code is that of the run. Keys are taken from this environment, as for holon run.`
+	cmd.Example = "  holon attach last"
+	cmd.Flags().BoolVar(&quiet, "quiet", false, "show no progress")
+	return cmd
+}
+
+func runAttach(ctx context.Context, l *lifecycle, args []string, quiet bool) error {
+	ref, err := oneRun(args)
+	if err != nil {
+		return err
+	}
+	entry, err := files.New(l.home).Open(ctx, ref)
+	if err != nil {
+		return err
+	}
+	view := newProgress(l.streams, quiet)
+	view.opening = fmt.Sprintf("attached to %s", runner.OneLine(entry.ID, 130))
+	recovery := l.recovery()
+	recovery.Watch = view
+	m, err := recovery.Attach(ctx, entry.ID)
+	view.end()
+	if err != nil {
+		return err
+	}
+	return showEnd(l.streams, l.JSON, m, entry.OutputDir(), view)
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holon/runner"
+)
+
+// gcOptions are what `holon gc` was asked to do.
+type gcOptions struct {
+	dryRun, force bool
+	orphanAge     time.Duration
+	keepRuns      int
+	olderThan     time.Duration
+}
+
+// newGCCommand makes `holon gc`.
+func newGCCommand(streams Streams) *cobra.Command {
+	o := &gcOptions{orphanAge: runner.DefaultOrphanAge, keepRuns: -1}
+	cmd := lifecycleCommand(streams, "gc [flags]", "Settle the runs of killed holons and remove what nobody owns", 0, func(ctx context.Context, l *lifecycle, _ []string) error {
+		return runGC(ctx, l, o)
+	})
+	cmd.Long = `Settle the runs whose holon was killed, and remove containers, sockets, working
+trees and temporary files that belong to no run. The work of a run is never
+removed before its change is saved among its results.
+
+A run whose container still works is left to holon attach until its holon has
+been dead for an hour. Ended runs are kept, unless you say otherwise. Any number
+of gcs and runs can go on at the same time.`
+	f := cmd.Flags()
+	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be done, and do nothing")
+	f.BoolVar(&o.force, "force", false, "end runs whose container still works, too; their work is saved")
+	f.DurationVar(&o.orphanAge, "orphan-age", o.orphanAge, "how long such a run is left alone")
+	f.IntVar(&o.keepRuns, "keep-runs", o.keepRuns, "remove all ended runs but the newest `N` (default: keep all)")
+	f.DurationVar(&o.olderThan, "older-than", 0, "remove runs that ended longer ago than this `time` (default: keep all)")
+	return cmd
+}
+
+func runGC(ctx context.Context, l *lifecycle, o *gcOptions) error {
+	if o.orphanAge < 0 || o.olderThan < 0 {
+		return usageError{errors.New("--orphan-age: a time is less than nothing; write for example 1h")}
+	}
+	c := &runner.Collector{Recovery: l.recovery(), OrphanAge: o.orphanAge, Force: o.force, KeepRuns: o.keepRuns, KeepFor: o.olderThan, DryRun: o.dryRun, Now: time.Now()}
+	found, err := c.Collect(ctx)
+	if err != nil {
+		return err
+	}
+	failed := false
+	for _, f := range found {
+		failed = failed || f.Error != ""
+	}
+	if l.JSON {
+		if found == nil {
+			found = []runner.Finding{}
+		}
+		err = printJSON(l.streams, found)
+	} else {
+		err = l.showFindings(found, o.dryRun)
+	}
+	if failed {
+		return errors.Join(err, exitError(1))
+	}
+	return err
+}
+
+func (l *lifecycle) showFindings(found []runner.Finding, dryRun bool) error {
+	if len(found) == 0 {
+		fmt.Fprintln(l.streams.Err, "nothing to do")
+		return nil
+	}
+	table := tabwriter.NewWriter(l.streams.Out, 0, 8, 2, ' ', 0)
+	for _, f := range found {
+		verb, why := f.Do, f.Why
+		switch {
+		case f.Error != "":
+			verb, why = "failed to "+f.Do, f.Error
+		case f.Kept:
+			verb = "kept"
+		case dryRun:
+			verb = "would " + f.Do
+		case f.Do == "free":
+			verb = "freed"
+		default:
+			verb += "d" // settled, removed
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", verb, f.Kind, runner.OneLine(f.What, 200), runner.OneLine(why, 300))
+	}
+	return table.Flush()
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"holon/responses"
+	"holon/responses/turns"
+	"holon/runner"
+	"holon/state/files"
+)
+
+// logsOptions are what `holon logs` was asked to show.
+type logsOptions struct{ follow, events, container, tools bool }
+
+// newLogsCommand makes `holon logs`.
+func newLogsCommand(streams Streams) *cobra.Command {
+	o := &logsOptions{}
+	cmd := lifecycleCommand(streams, "logs [flags] RUN", "Show what a run did", 1, func(ctx context.Context, l *lifecycle, args []string) error {
+		return runLogs(ctx, l, args, o)
+	})
+	cmd.Long = `Show what a run did or does, from its records: what the agent said, the commands
+it ran, its answer. With --json the records themselves, one a line.
+
+RUN is a run's id, the beginning of one, or "last". It reads and changes nothing.
+Control characters of the agent's are not printed.`
+	cmd.Example = "  holon logs --follow last"
+	f := cmd.Flags()
+	f.BoolVar(&o.follow, "follow", false, "go on until the run ends")
+	f.BoolVar(&o.events, "events", false, "the events of the response stream, one a line, as JSON")
+	f.BoolVar(&o.tools, "tools", false, "the whole outputs of the tools")
+	f.BoolVar(&o.container, "container", false, "the log of agentd: of a container that is there, or kept with --keep")
+	cmd.MarkFlagsMutuallyExclusive("events", "tools", "container")
+	return cmd
+}
+
+func runLogs(ctx context.Context, l *lifecycle, args []string, o *logsOptions) error {
+	ref, err := oneRun(args)
+	if err != nil {
+		return err
+	}
+	runs := files.New(l.home)
+	entry, err := runs.Open(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if o.container {
+		return l.containerLog(ctx, entry)
+	}
+	more := func() bool {
+		if !o.follow || ctx.Err() != nil {
+			return false
+		}
+		e, err := runs.Open(ctx, entry.ID)
+		return err == nil && e.Live
+	}
+	turn, err := runner.OpenTurn(entry)
+	if err != nil {
+		return err
+	}
+	defer turn.Close()
+	switch {
+	case o.tools:
+		return l.toolLogs(turn)
+	case o.events:
+		return l.records(ctx, turn, turns.EventsFile, more)
+	case l.JSON:
+		return l.records(ctx, turn, turns.RuntimeFile, more)
+	}
+	return l.story(ctx, turn, more)
+}
+
+// records prints the lines of a file that are JSON.
+func (l *lifecycle) records(ctx context.Context, turn *runner.TurnFiles, name string, more func() bool) error {
+	for line, err := range turn.Lines(ctx, name, more) {
+		if err != nil {
+			return err
+		}
+		if !json.Valid(line) {
+			fmt.Fprintf(l.streams.Err, "holon: a line of %s is not JSON and was left out\n", name)
+			continue
+		}
+		if _, err := fmt.Fprintln(l.streams.Out, printable(string(line))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// story tells the run as its progress did, and then the answer.
+func (l *lifecycle) story(ctx context.Context, turn *runner.TurnFiles, more func() bool) error {
+	view := newProgress(Streams{Err: l.streams.Out}, false)
+	defer view.end()
+	for line, err := range turn.Lines(ctx, turns.RuntimeFile, more) {
+		if err != nil {
+			return err
+		}
+		if ev, err := turns.DecodeRuntimeEvent(line); err == nil { // one that is not is for --json to show
+			view.Fact(ev)
+		}
+	}
+	for line, err := range turn.Lines(ctx, turns.EventsFile, func() bool { return false }) {
+		if err != nil {
+			return err
+		}
+		if ev, err := responses.DecodeEvent(line); err == nil && ev.Response != nil {
+			view.Event(ev)
+		}
+	}
+	if answer := strings.TrimSpace(view.answer()); answer != "" {
+		_, err := fmt.Fprintln(l.streams.Out, printable(answer))
+		return err
+	}
+	return nil
+}
+
+// maxToolOutput bounds what is shown of one output.
+const maxToolOutput = 64 << 20
+
+// toolLogs prints the files that tools left, each under its name.
+func (l *lifecycle) toolLogs(turn *runner.TurnFiles) error {
+	return fs.WalkDir(turn.FS(), turns.ToolsDir, func(name string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && name == turns.ToolsDir {
+			return nil
+		}
+		if err != nil {
+			fmt.Fprintln(l.streams.Err, "holon: "+runner.OneLine(name+": "+err.Error(), 300))
+			return nil
+		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		f, err := turn.Open(name)
+		if err != nil {
+			fmt.Fprintln(l.streams.Err, "holon: "+runner.OneLine(err.Error(), 300))
+			return nil
+		}
+		defer f.Close()
+		fmt.Fprintf(l.streams.Out, "== %s\n", runner.OneLine(path.Clean(name), 300))
+		return l.copyPrintable(io.LimitReader(f, maxToolOutput))
+	})
+}
+
+// copyPrintable prints text, in pieces that end with a line where there are lines.
+func (l *lifecycle) copyPrintable(in io.Reader) error {
+	lines := bufio.NewReaderSize(in, 64<<10)
+	ended := true
+	for {
+		piece, err := lines.ReadSlice('\n')
+		if len(piece) > 0 {
+			ended = piece[len(piece)-1] == '\n'
+			if _, err := io.WriteString(l.streams.Out, printable(string(piece))); err != nil {
+				return err
+			}
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			if !ended {
+				fmt.Fprintln(l.streams.Out)
+			}
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// containerLog prints what agentd wrote to its output.
+func (l *lifecycle) containerLog(ctx context.Context, entry *files.Entry) error {
+	rec, err := runner.ReadRecord(entry.Dir)
+	if err == nil && rec.Handle != nil {
+		if eng, err := l.engine(rec.Engine); err == nil && eng != nil {
+			if logs, err := eng.Logs(ctx, *rec.Handle, 10<<20); err == nil {
+				return l.copyPrintable(strings.NewReader(string(logs)))
+			}
+		}
+	}
+	if turn, err := runner.OpenTurn(entry); err == nil && entry.Manifest != nil {
+		defer turn.Close()
+		if f, err := turn.Open(runner.LogFile); err == nil {
+			defer f.Close()
+			return l.copyPrintable(f)
+		}
+	}
+	return &runner.Error{Code: runner.CodeNoTurn, Param: "--container", Message: "the container of run " + entry.ID + " is gone, and its log was not kept", Hint: "start runs with --keep to keep it"}
+}

@@ -1,0 +1,284 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"holon/runner/engine"
+	"holon/runner/workspace"
+	"holon/state"
+	"holon/state/files"
+)
+
+// DefaultOrphanAge is how long a run's holon must have been dead before Collect
+// stops its container, if that still runs.
+const DefaultOrphanAge = time.Hour
+
+// leftoverAge is how old a temporary file must be before it counts as left over.
+const leftoverAge = time.Hour
+
+// Collector removes what no live run owns: it settles the runs of killed holons,
+// so that their work is saved, and removes containers, sockets, claims and
+// temporary files without an owner. What may belong to a run is removed under
+// that run's lease, so any number of collectors and runs can go on at once.
+// Containers of other homes are never looked at.
+type Collector struct {
+	Recovery
+	OrphanAge time.Duration // of a run whose container still runs
+	Force     bool          // settle those too, however young
+	KeepRuns  int           // ended runs to keep, the newest; negative: all
+	KeepFor   time.Duration // ended runs older than that are removed; 0: none
+	DryRun    bool
+	Now       time.Time
+}
+
+// Finding is one thing that a Collector found, and what became of it.
+type Finding struct {
+	Kind  string `json:"kind"` // run, container, sockets, tree, temporary
+	Do    string `json:"do"`   // settle, remove, free
+	What  string `json:"what"` // id or path
+	Why   string `json:"why"`
+	Kept  bool   `json:"kept"`  // left as it is: Why says for how long
+	Done  bool   `json:"done"`  // it is removed or settled
+	Error string `json:"error"` // why it could not be
+}
+
+// collection is one call of Collect.
+type collection struct {
+	*Collector
+	found []Finding
+	runs  *files.Runs
+}
+
+// Collect looks once at everything and returns what it found. Errors of single
+// findings are in them; the error is for what could not be looked at.
+func (c *Collector) Collect(ctx context.Context) ([]Finding, error) {
+	run := &collection{Collector: c, runs: files.New(c.Home)}
+	var errs []error
+	for _, step := range []func(context.Context) error{
+		run.orphans, run.containers, run.sockets, run.claims, run.trees, run.old, run.temporary,
+	} {
+		if ctx.Err() != nil {
+			return run.found, context.Cause(ctx)
+		}
+		errs = append(errs, step(ctx))
+	}
+	return run.found, errors.Join(errs...)
+}
+
+// add notes a finding and deals with it, unless this is a dry run.
+func (c *collection) add(kind, do, what, why string, act func() error) {
+	f := Finding{Kind: kind, Do: do, What: what, Why: why}
+	if !c.DryRun {
+		err := act()
+		switch {
+		case state.IsCode(err, state.CodeRunLive), state.IsCode(err, CodeEnded), state.IsCode(err, state.CodeRunNotFound):
+			return // somebody else was quicker
+		case err != nil:
+			f.Error = Describe(err).Message
+		default:
+			f.Done = true
+		}
+	}
+	c.found = append(c.found, f)
+}
+
+// orphans settles runs that nobody holds and that hold something or have no end.
+func (c *collection) orphans(ctx context.Context) error {
+	views, err := Inventory(ctx, c.Home, c.Engines)
+	if err != nil {
+		return err
+	}
+	for _, v := range views {
+		if v.Status == state.StatusRunning || v.record == nil && v.Outcome != nil {
+			continue
+		}
+		e, err := c.runs.Open(ctx, v.ID)
+		if err != nil || e.Live {
+			continue // its manifest is written, and it is giving up what it holds
+		}
+		why := "its holon was killed"
+		if v.Outcome != nil {
+			why = "it has ended and still holds something"
+		}
+		if v.Container == ContainerRunning && v.Outcome == nil {
+			why += " and its container still runs"
+			if dead := c.Now.Sub(v.SeenAt.Time()); !c.Force && dead < c.OrphanAge {
+				c.found = append(c.found, Finding{Kind: "run", Do: "settle", What: v.ID, Kept: true,
+					Why: fmt.Sprintf("%s; holon attach goes on with it, --force ends it, and so does a gc in %s", why, (c.OrphanAge - dead).Round(time.Minute))})
+				continue
+			}
+		}
+		c.add("run", "settle", v.ID, why, func() error { _, err := c.Settle(ctx, v.ID); return err })
+	}
+	return nil
+}
+
+// unowned does act under the lease of the run id when that run does not exist, or
+// has ended and holds nothing.
+func (c *collection) unowned(ctx context.Context, id string, act func() error) (bool, error) {
+	if state.CheckRunID(id) != nil {
+		return true, act()
+	}
+	run, err := c.runs.Take(ctx, id)
+	if state.IsCode(err, state.CodeRunNotFound) { // ids are used once: it will not come to exist
+		return true, act()
+	}
+	if state.IsCode(err, state.CodeRunLive) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer run.Close()
+	e, err := c.runs.Open(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	if _, err := ReadRecord(run.Dir()); e.Manifest == nil || !errors.Is(err, fs.ErrNotExist) {
+		return false, nil // to be settled first
+	}
+	return true, act()
+}
+
+// remove is add for what belongs to the run id, if anybody.
+func (c *collection) remove(ctx context.Context, kind, do, what, why, id string, act func() error) {
+	doing := act
+	if c.DryRun {
+		doing = func() error { return nil }
+	}
+	free, err := c.unowned(ctx, id, doing)
+	if !free && err == nil {
+		return
+	}
+	f := Finding{Kind: kind, Do: do, What: what, Why: why, Done: err == nil && !c.DryRun}
+	if err != nil {
+		f.Error = Describe(err).Message
+	}
+	c.found = append(c.found, f)
+}
+
+// containers removes those of this home whose run is gone.
+func (c *collection) containers(ctx context.Context) error {
+	var errs []error
+	for _, name := range []string{"docker", "local"} {
+		eng, err := c.Engines(name)
+		if err != nil || eng == nil {
+			continue // it is not used here; runs that need it say so
+		}
+		list, err := eng.List(ctx, map[string]string{LabelHome: c.Home.Dir()})
+		if state.IsCode(err, engine.CodeUnreachable) || state.IsCode(err, engine.CodePermissionDenied) {
+			c.found = append(c.found, Finding{Kind: "container", Do: "remove", What: name, Kept: true, Why: "the engine does not answer, so its containers were not looked at"})
+			continue
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, found := range list {
+			c.remove(ctx, "container", "remove", found.Handle.Name, "its run has ended or is gone", found.Labels[LabelRun], func() error { return eng.Remove(ctx, found.Handle) })
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sockets removes the socket directories of runs that are gone.
+func (c *collection) sockets(ctx context.Context) error {
+	parent := filepath.Dir(c.Home.IPCDir("run_x"))
+	entries, err := os.ReadDir(parent)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("list the socket directories: %w", err)
+	}
+	for _, e := range entries {
+		dir := filepath.Join(parent, e.Name())
+		c.remove(ctx, "sockets", "remove", dir, "its run has ended or is gone", e.Name(), func() error { return files.RemoveAll(dir) })
+	}
+	return nil
+}
+
+// claims frees trees that are claimed by runs that are gone.
+func (c *collection) claims(ctx context.Context) error {
+	claims, err := workspace.Claims(ctx, c.Home.CacheDir())
+	if err != nil {
+		return err
+	}
+	for _, claim := range claims {
+		c.remove(ctx, "tree", "free", claim.Slot, "it is claimed by a run that has ended or is gone", claim.By, func() error {
+			return workspace.Disclaim(ctx, c.Home.CacheDir(), claim)
+		})
+	}
+	return nil
+}
+
+// trees removes the cached trees of directories that are gone.
+func (c *collection) trees(ctx context.Context) error {
+	list := workspace.Vanished
+	if !c.DryRun {
+		list = workspace.Prune
+	}
+	gone, err := list(ctx, c.Home.CacheDir())
+	for _, dir := range gone {
+		c.found = append(c.found, Finding{Kind: "tree", Do: "remove", What: dir, Why: "the directory that it was made from is gone", Done: !c.DryRun})
+	}
+	return err
+}
+
+// old removes ended runs that need not be kept.
+func (c *collection) old(ctx context.Context) error {
+	if c.KeepRuns < 0 && c.KeepFor <= 0 {
+		return nil
+	}
+	entries, err := c.runs.List(ctx, 0)
+	if err != nil {
+		return err
+	}
+	ended := 0
+	for _, e := range entries {
+		if e.Live || e.Manifest == nil {
+			continue
+		}
+		ended++
+		why := ""
+		if c.KeepRuns >= 0 && ended > c.KeepRuns {
+			why = fmt.Sprintf("it is not among the newest %d", c.KeepRuns)
+		} else if age := c.Now.Sub(e.Manifest.CompletedAt.Time()); c.KeepFor > 0 && age > c.KeepFor {
+			why = fmt.Sprintf("it ended %s ago", age.Round(time.Minute))
+		}
+		if why != "" {
+			c.add("run", "remove", e.ID, why, func() error { return c.forget(ctx, e.ID) })
+		}
+	}
+	return nil
+}
+
+// forget removes an ended run that holds nothing.
+func (c *collection) forget(ctx context.Context, id string) error {
+	run, err := c.runs.Take(ctx, id)
+	if err != nil {
+		return err
+	}
+	if _, err := ReadRecord(run.Dir()); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(&Error{Code: CodeStillRunning, Param: "run", Message: "run " + id + " still holds something", Hint: "settle it first"}, run.Close())
+	}
+	return run.Remove()
+}
+
+// temporary removes what crashes left half made.
+func (c *collection) temporary(ctx context.Context) error {
+	found, err := c.runs.Leftovers(ctx, c.Now, leftoverAge)
+	for _, f := range found {
+		c.add("temporary", "remove", f.Path, f.Why, func() error { return c.runs.Sweep(f) })
+	}
+	fetched, globErr := filepath.Glob(filepath.Join(c.Home.CacheDir(), "skill-*"))
+	for _, dir := range fetched {
+		if info, err := os.Lstat(dir); err == nil && c.Now.Sub(info.ModTime()) > leftoverAge {
+			c.add("temporary", "remove", dir, "a skill that was not fetched to the end", func() error { return files.RemoveAll(dir) })
+		}
+	}
+	return errors.Join(err, globErr)
+}

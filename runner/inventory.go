@@ -1,0 +1,127 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"holon/responses/turns"
+	"holon/runner/engine"
+	"holon/state"
+	"holon/state/files"
+)
+
+// Engines opens the engine of a name, or returns one that is open. nil without
+// an error is an engine that was never used here and holds nothing.
+type Engines func(name string) (engine.Engine, error)
+
+// What View.Container can say.
+const (
+	ContainerRunning = "running"
+	ContainerExited  = "exited"
+	ContainerGone    = "gone"
+	ContainerUnknown = "unknown" // the engine does not answer
+)
+
+// View is a run as it stands: what its files say, and for one that holds
+// something, what the engine says of its container.
+type View struct {
+	ID        string         `json:"id"`
+	Name      string         `json:"name"`
+	Status    state.Status   `json:"status"`    // an end, or running, orphaned, interrupted
+	Container string         `json:"container"` // "" where the run holds none
+	CreatedAt turns.Time     `json:"created_at"`
+	EndedAt   turns.Time     `json:"ended_at"`
+	SeenAt    turns.Time     `json:"seen_at"` // the last sign of life of its holon
+	Model     string         `json:"model"`
+	Workspace string         `json:"workspace"`
+	Engine    string         `json:"engine"`
+	Outcome   *state.Outcome `json:"outcome"`   // null before the end
+	ExitCode  *int           `json:"exit_code"` // null before the end
+	OutputDir string         `json:"output_dir"`
+	Problem   string         `json:"problem"` // what of it can't be read
+
+	record *Record
+}
+
+// Inventory lists the runs of a home, the newest first. It takes no lease, starts
+// nothing and writes nothing.
+func Inventory(ctx context.Context, home state.Home, engines Engines) ([]View, error) {
+	entries, err := files.New(home).List(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]View, 0, len(entries))
+	containers := map[string]map[string]string{}
+	for _, e := range entries {
+		v := view(e)
+		if v.record != nil {
+			name := v.record.Engine
+			if containers[name] == nil {
+				containers[name] = containersOf(ctx, home, engines, name)
+			}
+			v.Container = containerOf(containers[name], v.ID)
+		}
+		views = append(views, v)
+	}
+	return views, nil
+}
+
+// view reads what the files of a run say.
+func view(e *files.Entry) View {
+	v := View{ID: e.ID, Status: e.Status(), SeenAt: turns.At(e.Seen), OutputDir: e.OutputDir()}
+	if e.Problem != nil {
+		v.Problem = OneLine(e.Problem.Error(), 300)
+	}
+	if s := e.Start; s != nil {
+		v.Name, v.CreatedAt, v.Workspace = s.Name, s.CreatedAt, s.Source
+	}
+	rec, err := ReadRecord(e.Dir)
+	switch {
+	case err == nil:
+		v.record, v.Model, v.Engine = rec, rec.Manifest.Model, rec.Engine
+	case !errors.Is(err, fs.ErrNotExist):
+		v.Problem = OneLine(err.Error(), 300)
+	}
+	if !e.Live && e.Manifest == nil && err == nil {
+		v.Status = state.StatusOrphaned
+	}
+	if m := e.Manifest; m != nil {
+		v.Model, v.Engine, v.EndedAt, v.Outcome, v.ExitCode = m.Model, m.Engine.Name, m.CompletedAt, &m.Outcome, &m.ExitCode
+	}
+	return v
+}
+
+// containersOf maps runs to the state of their containers; the key "" is there
+// when the engine does not answer.
+func containersOf(ctx context.Context, home state.Home, engines Engines, name string) map[string]string {
+	states := map[string]string{}
+	eng, err := engines(name)
+	if err == nil && eng == nil {
+		return states
+	}
+	var list []engine.Summary
+	if err == nil {
+		list, err = eng.List(ctx, map[string]string{LabelHome: home.Dir()})
+	}
+	if err != nil {
+		states[""] = ContainerUnknown
+	}
+	for _, c := range list {
+		states[c.Labels[LabelRun]] = ContainerExited
+		if c.Status == engine.StatusRunning || c.Status == engine.StatusPaused {
+			states[c.Labels[LabelRun]] = ContainerRunning
+		}
+	}
+	return states
+}
+
+func containerOf(states map[string]string, id string) string {
+	if s, ok := states[id]; ok {
+		return s
+	}
+	if s, ok := states[""]; ok {
+		return s
+	}
+	return ContainerGone
+}

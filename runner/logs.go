@@ -1,0 +1,153 @@
+package runner
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"holon/state/files"
+)
+
+// CodeNoTurn is the code of an error about a run whose turn left nothing yet.
+const CodeNoTurn Code = "no_turn"
+
+// TurnFiles are the files of a run's turn, where they are: beside the container
+// while it runs, among the results after. A container may write them: they are
+// opened without following a link, and only regular ones.
+type TurnFiles struct{ root *os.Root }
+
+// OpenTurn opens the files of the run's turn. A turn that left none is CodeNoTurn.
+func OpenTurn(e *files.Entry) (*TurnFiles, error) {
+	root, err := turnRoot(e)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &Error{Code: CodeNoTurn, Param: "run", Message: "the turn of run " + e.ID + " has left nothing yet", Hint: "try again later; holon ps shows the run"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the turn of run %s: %w", e.ID, err)
+	}
+	return &TurnFiles{root}, nil
+}
+
+func turnRoot(e *files.Entry) (*os.Root, error) {
+	if e.Manifest != nil {
+		return os.OpenRoot(e.OutputDir())
+	}
+	rec, err := ReadRecord(e.Dir)
+	if err != nil {
+		return nil, err
+	}
+	output, err := os.OpenRoot(filepath.Join(rec.Dir, "output"))
+	if err != nil {
+		return nil, err
+	}
+	defer output.Close()
+	return output.OpenRoot("turns/" + rec.TurnID)
+}
+
+// Close closes the directory; lines that are being read go on.
+func (t *TurnFiles) Close() error { return t.root.Close() }
+
+// FS shows the files for reading. Open files with Open.
+func (t *TurnFiles) FS() fs.FS { return t.root.FS() }
+
+// Open opens a regular file.
+func (t *TurnFiles) Open(name string) (*os.File, error) {
+	f, err := t.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("%s is not a regular file", name), err, f.Close())
+	}
+	return f, nil
+}
+
+const (
+	maxLogLine = 16 << 20
+	logPoll    = 200 * time.Millisecond
+)
+
+// Lines yields the whole lines of a file, without their ends. While more says so
+// it waits for those to come. Lines of more than 16 MiB are left out. The error
+// ends it; a file that is not there has no lines.
+func (t *TurnFiles) Lines(ctx context.Context, name string, more func() bool) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		f, err := t.Open(name)
+		for ; errors.Is(err, fs.ErrNotExist) && more() && pause(ctx); f, err = t.Open(name) {
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		if err != nil {
+			yield(nil, fmt.Errorf("open %s: %w", name, err))
+			return
+		}
+		defer f.Close()
+		lines := lineReader{in: bufio.NewReaderSize(f, 64<<10)}
+		for {
+			last := !more() // asked before reading: what is written until then is read
+			for {
+				line, err := lines.next()
+				if err == io.EOF {
+					break
+				}
+				if err != nil {
+					yield(nil, fmt.Errorf("read %s: %w", name, err))
+					return
+				}
+				if !yield(line, nil) {
+					return
+				}
+			}
+			if last || !pause(ctx) {
+				return
+			}
+		}
+	}
+}
+
+func pause(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(logPoll):
+		return true
+	}
+}
+
+// lineReader reads lines of a file that grows: half a line is kept for later.
+type lineReader struct {
+	in   *bufio.Reader
+	part []byte
+	skip bool // the line is too long
+}
+
+func (l *lineReader) next() ([]byte, error) {
+	for {
+		piece, err := l.in.ReadSlice('\n')
+		if l.skip = l.skip || len(l.part)+len(piece) > maxLogLine; l.skip {
+			l.part = l.part[:0]
+		} else {
+			l.part = append(l.part, piece...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		line, skipped := l.part, l.skip
+		l.part, l.skip = nil, false
+		if !skipped {
+			return line[:len(line)-1], nil
+		}
+	}
+}

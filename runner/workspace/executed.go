@@ -46,8 +46,15 @@ func isExecuted(name string) bool {
 // warnExecuted adds what a person should look at before anything else.
 func (d *Diff) warnExecuted() {
 	var found warningList
+	heads := map[string]bool{} // directories that may be bare repositories, in which git obeys the file config
 	for _, change := range d.Files {
-		if change.Mode != "" && isExecuted(change.Path) {
+		if dir, name := splitPath(change.Path); name == "HEAD" && change.Mode != "" {
+			heads[dir] = true
+		}
+	}
+	for _, change := range d.Files {
+		dir, name := splitPath(change.Path)
+		if change.Mode != "" && (isExecuted(change.Path) || name == "config" && heads[dir]) {
 			found.add(Warning{Code: WarnExecuted, Path: change.Path, Message: "programs act on this file by themselves; read it before you use the change"})
 		}
 	}

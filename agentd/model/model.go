@@ -173,6 +173,7 @@ const (
 	KindScenario       ErrorKind = "scenario"        // a scripted model and reality diverged
 	KindTimeout        ErrorKind = "timeout"         // the attempt took longer than it may
 	KindUnsupported    ErrorKind = "unsupported"     // the transport cannot do what the request needs
+	KindContinuation   ErrorKind = "continuation"    // the provider has lost the response that the request continues
 )
 
 // Error is a failed attempt. Message is fit for a user and holds no secret.
@@ -192,7 +193,7 @@ type Error struct {
 // (runtime specification, "Current retry policy").
 func (e *Error) Retryable() bool {
 	switch e.Kind {
-	case KindTransport, KindTimeout, KindRateLimited, KindOverloaded:
+	case KindTransport, KindTimeout, KindRateLimited, KindOverloaded, KindContinuation:
 		return !e.Permanent
 	}
 	return false
@@ -205,7 +206,7 @@ func (e *Error) Response() *responses.Error {
 	switch e.Kind {
 	case KindRateLimited:
 		out.Type = responses.TypeTooManyRequests
-	case KindInvalidRequest, KindContextLength, KindScenario, KindUnsupported:
+	case KindInvalidRequest, KindContextLength, KindScenario, KindUnsupported, KindContinuation:
 		out.Type = responses.TypeInvalidRequest
 	}
 	if out.Code == "" {

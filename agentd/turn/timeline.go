@@ -66,7 +66,7 @@ func category(kind model.ErrorKind) string {
 	switch kind {
 	case model.KindTransport, model.KindTimeout, model.KindAuthentication, model.KindInvalidRequest, model.KindRateLimited, model.KindOverloaded:
 		return turns.FailureTransport
-	case model.KindProtocol, model.KindUnsupported:
+	case model.KindProtocol, model.KindUnsupported, model.KindContinuation:
 		return turns.FailureProtocol
 	}
 	return turns.FailureRuntime

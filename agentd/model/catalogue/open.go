@@ -77,6 +77,7 @@ func (s *Set) Add(name string, t model.Transport, offered bool) {
 //	X_IDLE_TIMEOUT  how long it may be silent
 //	X_TIMEOUT       how long one attempt may take
 //	X_IMAGES        whether it takes pictures (Chat Completions)
+//	X_CONTINUATION  whether it may store responses, and is told only what is new (Responses)
 //	X_OMIT          keys that it refuses, separated by commas (Chat Completions)
 //
 // Errors are *responses.Error values that name the setting.
@@ -172,6 +173,7 @@ func (c *settings) transport() (model.Transport, error) {
 		return openai.New(openai.Options{
 			Provider: p.Name, BaseURL: p.BaseURL, APIKey: c.key, KeyOptional: p.KeyOptional, SocketPath: c.socket, IdleTimeout: c.idle,
 			Whole: c.whole, Codex: p.Contract == models.OpenAICodexResponses, Freeform: c.freeform && p.Contract == models.OpenAIResponses,
+			Continue: c.stored,
 		})
 	case models.ChatCompletions:
 		return chat.New(chat.Options{

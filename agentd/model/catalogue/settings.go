@@ -23,6 +23,7 @@ type settings struct {
 	own    bool // a key or an endpoint is set
 
 	freeform bool
+	stored   bool // the provider may store responses, to continue them
 }
 
 func readSettings(p models.Provider, opts Options) (*settings, error) {
@@ -64,6 +65,7 @@ func readSettings(p models.Provider, opts Options) (*settings, error) {
 	flag("STREAM", &streams)
 	c.whole = !streams
 	flag("IMAGES", &c.Dialect.Images)
+	flag("CONTINUATION", &c.stored)
 	duration("IDLE_TIMEOUT", &c.idle)
 	duration("TIMEOUT", &c.total)
 	for key := range strings.SplitSeq(setting("OMIT"), ",") {

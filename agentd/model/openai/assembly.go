@@ -29,7 +29,8 @@ type assembly struct {
 	forms     freeform
 	yield     func(model.Event) bool
 	requestID string
-	more      bool // the provider's next event has come already
+	response  string // the provider's id of the answer, once it is whole
+	more      bool   // the provider's next event has come already
 
 	items  map[int]*item // by output index; nil for those of no interest
 	open   []*item       // not yet passed on to their end, in order of their beginning
@@ -174,6 +175,7 @@ func (a *assembly) terminal(eventType string, r *wireResponse) error {
 		return endpoint.EventError(*r.Error)
 	}
 	done := model.Event{Kind: model.Done, Stop: model.StopEnd, RequestID: r.ID}
+	a.response = r.ID
 	if done.RequestID == "" {
 		done.RequestID = a.requestID
 	}

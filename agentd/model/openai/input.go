@@ -15,7 +15,9 @@ const unanswered = "There is no output: the call was not answered."
 // encodeInput returns the conversation in the provider's terms, a list in JSON.
 // No item has an id: the provider stores nothing of ours and refuses ids that it
 // does not know.
-func encodeInput(provider string, forms freeform, items []responses.Item) ([]byte, error) {
+// at is the length of the list up to the first n items, as it is without the
+// others.
+func encodeInput(provider string, forms freeform, items []responses.Item, n int) (encoded []byte, at int, err error) {
 	answered := make(map[string]bool)
 	for _, item := range items {
 		if o, ok := item.(*responses.FunctionCallOutput); ok {
@@ -25,15 +27,29 @@ func encodeInput(provider string, forms freeform, items []responses.Item) ([]byt
 	l := &list{provider: provider, forms: forms, buf: make([]byte, 0, 128*len(items))}
 	l.open()
 	for i, item := range items {
+		if i == n {
+			if err := l.settleBefore(item); err != nil {
+				return nil, 0, refused(err, i)
+			}
+			at = len(l.buf)
+		}
 		if err := l.add(item, answered); err != nil {
-			return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: fmt.Sprintf("item %d of the conversation: %v", i, err)}
+			return nil, 0, refused(err, i)
 		}
 	}
 	if err := l.settle(); err != nil {
-		return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: "the last calls of the conversation: " + err.Error()}
+		return nil, 0, refused(err, len(items))
+	}
+	if len(items) <= n {
+		at = len(l.buf)
 	}
 	l.shut()
-	return l.buf, nil
+	return l.buf, at, nil
+}
+
+// refused is the error of an item that the provider cannot be told.
+func refused(err error, i int) *model.Error {
+	return &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: fmt.Sprintf("item %d of the conversation: %v", i, err)}
 }
 
 // list is a list of objects in JSON under construction. It writes the few
@@ -79,12 +95,10 @@ func (l *list) close() { l.buf = append(l.buf, '}') }
 // add tells of an item. The calls of one answer come one after the other and
 // their outputs behind them, as the provider itself tells them.
 func (l *list) add(item responses.Item, answered map[string]bool) error {
-	call, ok := item.(*responses.ToolCall)
-	if n := len(l.owed); n > 0 && (!ok || call.Round == "" || call.Round != l.owed[n-1].Round) {
-		if err := l.settle(); err != nil {
-			return err
-		}
+	if err := l.settleBefore(item); err != nil {
+		return err
 	}
+	call, ok := item.(*responses.ToolCall)
 	if !ok {
 		return l.item(item, answered)
 	}
@@ -95,6 +109,16 @@ func (l *list) add(item responses.Item, answered map[string]bool) error {
 	}
 	l.owed = append(l.owed, call)
 	return nil
+}
+
+// settleBefore tells of the outputs that are owed unless item is another call of
+// the same answer.
+func (l *list) settleBefore(item responses.Item) error {
+	call, ok := item.(*responses.ToolCall)
+	if n := len(l.owed); n > 0 && ok && call.Round != "" && call.Round == l.owed[n-1].Round {
+		return nil
+	}
+	return l.settle()
 }
 
 // settle tells of the outputs that are owed.

@@ -48,6 +48,7 @@ func (f Fact) Event(scope turns.Scope) (ev turns.RuntimeEvent) {
 // ledger writes facts down. A decision is on disk when decided returns.
 type ledger struct {
 	watch func(Fact)
+	most  int64 // decisions of each verdict that get a line
 
 	mu      sync.Mutex
 	file    *os.File
@@ -68,7 +69,7 @@ func openLedger(path string, watch func(Fact)) (*ledger, error) {
 			return nil, errors.Join(fmt.Errorf("go on with the record of egress: %w", err), file.Close())
 		}
 	}
-	return &ledger{file: file, watch: watch}, nil
+	return &ledger{file: file, watch: watch, most: maxDecisions}, nil
 }
 
 // decided records a decision, or counts it when there are too many. The error
@@ -83,7 +84,7 @@ func (l *ledger) decided(d turns.EgressDecision) (recorded bool, err error) {
 	if l.err != nil {
 		return false, l.err
 	}
-	if *count++; *count > maxDecisions {
+	if *count++; *count > l.most {
 		*omitted++
 		return false, nil
 	}

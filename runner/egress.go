@@ -111,9 +111,6 @@ func (r *oneShot) collectEgress() {
 // The file comes from the container: lines in it that claim to be such facts are
 // taken out, since only the host can know them.
 func appendFacts(dir string, facts []egress.Fact, scope turns.Scope) error {
-	if _, err := readTurnRecord(dir); err != nil {
-		return nil // no turn was accepted, so there is none to tell of
-	}
 	path := filepath.Join(dir, turns.RuntimeFile)
 	data, err := readBounded(path, maxEventsFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -36,6 +36,9 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // open assembles and opens a server for this process.
 func open(cfg agentd.Config, log *slog.Logger) (*agentd.Server, error) {
+	if err := hide(); err != nil {
+		return nil, err
+	}
 	parts, err := agentd.Assemble(cfg, os.Environ(), log)
 	if err != nil {
 		return nil, fmt.Errorf("start: %w", err)

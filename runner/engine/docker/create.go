@@ -36,7 +36,12 @@ func (e *Engine) Create(ctx context.Context, spec engine.Spec) (engine.Handle, e
 			return engine.Handle{}, err
 		}
 	}
+	filter, err := seccompProfileText()
+	if err != nil {
+		return engine.Handle{}, err
+	}
 	config, host := request(spec)
+	host.SecurityOpt = append(host.SecurityOpt, "seccomp="+filter)
 	nonce := rand.Text()
 	config.Labels[createLabel] = nonce
 

@@ -112,11 +112,16 @@ func seccompAxis(host *container.HostConfig, daemon *system.Info) engine.Axis {
 			profile = value
 		}
 	}
+	if own, err := seccompProfileText(); err == nil && profile == own {
+		profile = ownProfile
+	}
 	switch {
 	case host.Privileged, profile == "unconfined", profile == "none":
 		return axis(engine.NotEnforced, "none")
 	case profile == "default", profile == "builtin":
 		return axis(engine.HardEnforced, "default")
+	case profile == ownProfile && seccompProfile(daemon) != "none": // what a daemon without the feature is told has no effect
+		return axis(engine.HardEnforced, ownProfile)
 	}
 	return axis(engine.RuntimeShaped, "custom")
 }

@@ -32,7 +32,7 @@ func (r Rig) testDefaults(t *testing.T) {
 
 	hard := func(value string) engine.Axis { return engine.Axis{Level: engine.HardEnforced, Value: value} }
 	want := engine.Isolation{
-		User: hard("12345:23456"), Capabilities: hard("none"), NoNewPrivileges: hard("true"), Seccomp: hard("default"),
+		User: hard("12345:23456"), Capabilities: hard("none"), NoNewPrivileges: hard("true"), Seccomp: hard("holon"),
 		ReadOnlyRoot: hard("true"), Network: hard("none"), Pids: hard(strconv.Itoa(engine.DefaultPids)),
 		Memory: hard(strconv.Itoa(engine.DefaultMemory)), CPU: hard("0.5"), OpenFiles: hard(strconv.Itoa(engine.DefaultOpenFiles)),
 		FileSize: hard(strconv.Itoa(engine.DefaultFileSize)), CoreDumps: hard("none"),

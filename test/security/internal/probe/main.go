@@ -1,0 +1,66 @@
+// Command probe tries, from within a container, what a container must not be
+// able to do, and prints what became of it: one line per attempt, its name, a
+// tab, and "OK" or the name of the error.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+func main() {
+	groups := map[string]func(args []string){
+		"privilege": func([]string) { attempt(privileges()) },
+		"visible":   func([]string) { attempt(visible()) },
+		"network":   func([]string) { attempt(network()) },
+		"fork":      forkBomb, "memory": memory, "descriptors": descriptors, "inodes": inodes,
+		"fill": fill, "sparse": sparse, "names": names, "deep": deep, "swap": swap, "sleep": sleep,
+	}
+	if len(os.Args) < 2 || groups[os.Args[1]] == nil {
+		fmt.Fprintln(os.Stderr, "usage: probe GROUP [ARGUMENT...]")
+		os.Exit(2)
+	}
+	groups[os.Args[1]](os.Args[2:])
+}
+
+// attempt runs attacks in the order of their names.
+func attempt(attacks map[string]func() error) {
+	list := make([]string, 0, len(attacks))
+	for name := range attacks {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	for _, name := range list {
+		say(name, attacks[name]())
+	}
+}
+
+func say(name string, err error) { fmt.Printf("%s\t%s\n", name, outcome(err)) }
+
+// outcome names an error as the kernel does.
+func outcome(err error) string {
+	var no syscall.Errno
+	switch {
+	case err == nil:
+		return "OK"
+	case errors.As(err, &no):
+		return unix.ErrnoName(no)
+	}
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		return "DNS"
+	}
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return ' '
+		}
+		return r
+	}, err.Error())
+}

@@ -1,0 +1,230 @@
+package security
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holon/responses"
+	"holon/responses/turns"
+	"holon/runner"
+	"holon/runner/engine/docker"
+	"holon/runner/workspace"
+	"holon/state"
+)
+
+// patience bounds what is waited for. It says when a test gives up, not how fast
+// anything has to be.
+const patience = 3 * time.Minute
+
+// lab is a state home of its own with a repository to work on.
+type lab struct {
+	t          *testing.T
+	home, repo string
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "holon-sec-") // t.TempDir is too long for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lab{t: t, home: filepath.Join(dir, "home"), repo: filepath.Join(dir, "repo")}
+	t.Cleanup(func() {
+		l.checkResidue()
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	l.host("git", "init", "-q", "-b", "main", l.repo)
+	if err := os.WriteFile(filepath.Join(l.repo, "a"), []byte("a\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	l.host("git", "-C", l.repo, "add", "-A")
+	l.host("git", "-C", l.repo, "-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "-qm", "base")
+	return l
+}
+
+// host runs a program on the host.
+func (l *lab) host(args ...string) string {
+	l.t.Helper()
+	// Cleaning up comes after the test's own context has ended.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.t.Context()), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		l.t.Fatalf("%v: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// checkResidue fails the test if something of a run outlived it.
+func (l *lab) checkResidue() {
+	l.t.Helper()
+	if ids := strings.Fields(l.host("docker", "ps", "-aq", "--filter", "label="+runner.LabelHome+"="+l.home)); len(ids) > 0 {
+		l.t.Errorf("containers are left: %v", ids)
+		l.host(append([]string{"docker", "rm", "-f"}, ids...)...)
+	}
+	for _, pattern := range []string{"ipc/*", "runs/*/session", "runs/.new-*"} {
+		if found, err := filepath.Glob(filepath.Join(l.home, pattern)); err != nil || len(found) > 0 {
+			l.t.Errorf("files are left: %v (%v)", found, err)
+		}
+	}
+	if mounts, err := os.ReadFile("/proc/self/mounts"); err != nil || strings.Contains(string(mounts), l.home) {
+		l.t.Errorf("a mount is left (%v):\n%s", err, mounts)
+	}
+	// A process that came out of a container would still have the name of what
+	// only containers run.
+	names, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is right
+	for _, name := range names {
+		if line, err := os.ReadFile(name); err == nil && strings.HasPrefix(string(line), "/holon/input/probe\x00"+l.t.Name()) {
+			l.t.Errorf("a process is left: %s %q", name, line)
+		}
+	}
+}
+
+// result is a run that is over.
+type result struct {
+	*state.Manifest
+	dir  string
+	said []string // what each command printed
+}
+
+// quiet watches nothing.
+type quiet struct{}
+
+func (quiet) Event(responses.Event)   {}
+func (quiet) Fact(turns.RuntimeEvent) {}
+func (quiet) Phase(string)            {}
+
+// config is a session as the lab makes it.
+func (l *lab) config() runner.Config {
+	l.t.Helper()
+	e, err := docker.New("")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			l.t.Error(err)
+		}
+	})
+	return runner.Config{
+		Engine: e, Agentd: filepath.Join(programs, "agentd"), Image: baseImage, Model: "scripted/demo",
+		InputDir: filepath.Join(programs, "input"), Labels: map[string]string{runner.LabelHome: l.home}, Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+// attack has the agent run commands, one a round, and returns what became of
+// it. change may alter the run before it starts.
+func (l *lab) attack(change func(*runner.OneShot), commands ...string) result {
+	l.t.Helper()
+	var rounds []map[string]any
+	for _, command := range commands {
+		rounds = append(rounds, map[string]any{"calls": []any{map[string]any{
+			"tool": "ExecCommand", "arguments": map[string]any{"cmd": command, "yield_time_ms": patience.Milliseconds()}}}})
+	}
+	scenario, err := json.Marshal(map[string]any{"rounds": append(rounds, map[string]any{"text": "Done."})})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	file := filepath.Join(filepath.Dir(l.home), "scenario.yaml")
+	if err := os.WriteFile(file, scenario, 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+	home, err := state.MakeHome(l.home, "")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	shot := &runner.OneShot{
+		Session: l.config(), Home: home, Watch: quiet{}, Version: "test",
+		Workspace: workspace.Options{Dir: l.repo, IncludeDirty: true, CacheDir: home.CacheDir(), ContainerObjects: runner.ObjectsPath},
+		Turn:      runner.TurnRequest{Prompt: "attack", Timeout: patience},
+	}
+	shot.Session.Scenario = file
+	if change != nil {
+		change(shot)
+	}
+	ctx, cancel := context.WithTimeout(l.t.Context(), 2*patience)
+	defer cancel()
+	manifest, err := shot.Run(ctx)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	r := result{Manifest: manifest, dir: shot.ResultDir()}
+	logs, err := filepath.Glob(filepath.Join(r.dir, "tools", "*", "stdout.log"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	slices.SortFunc(logs, func(a, b string) int { return modified(a).Compare(modified(b)) })
+	for _, log := range logs {
+		data, err := os.ReadFile(log)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		r.said = append(r.said, string(data))
+	}
+	return r
+}
+
+func modified(path string) time.Time {
+	info, err := os.Stat(path)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// completed fails the test unless the turn went through to its end.
+func (r result) completed(t *testing.T) result {
+	t.Helper()
+	if r.Status != state.StatusCompleted {
+		t.Fatalf("the run is %s: %+v %v", r.Status, r.Error, r.Warnings)
+	}
+	return r
+}
+
+// outcomes reads what the probe printed.
+func (r result) outcomes(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, said := range r.said {
+		for line := range strings.Lines(said) {
+			if name, outcome, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok {
+				found[name] = outcome
+			}
+		}
+	}
+	if len(found) == 0 {
+		t.Fatalf("the probe said nothing: %q %+v", r.said, r.Error)
+	}
+	return found
+}
+
+// denied compares every attempt with the reason for which it has to fail.
+func denied(t *testing.T, got map[string]string, want map[string]string) {
+	t.Helper()
+	for name, reasons := range want {
+		t.Run(name, func(t *testing.T) {
+			if outcome, tried := got[name]; !tried {
+				t.Error("was not tried")
+			} else if !slices.Contains(strings.Split(reasons, "|"), outcome) {
+				t.Errorf("%s, want %s", outcome, reasons)
+			}
+		})
+	}
+	for name, outcome := range got {
+		if want[name] == "" {
+			t.Errorf("%s was tried (%s), and nobody says what has to come of it", name, outcome)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+// Package security attacks what confines an agent, in real containers and by the
+// way that every run goes: a scripted model calls a tool, the tool runs a program
+// that tries what must not be possible, and the host collects what is left.
+//
+// Every test asserts the denial, its reason, and then that nothing is left: no
+// container, process, mount, socket or session directory (lab.checkResidue).
+// docs/security.md lists the tests; TestPage checks that it tells the truth.
+//
+// It is skipped, with a message, where no engine answers or the base image was
+// not made (make image).
+package security
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+const baseImage = "holon/base:latest"
+
+// programs is where TestMain built agentd, and below it, for containers, probe.
+var programs string
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "security:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	if err := exec.Command("docker", "image", "inspect", baseImage).Run(); err != nil {
+		fmt.Printf("security: skipped: no Docker engine answers, or it has no image %s (make image): %v\n", baseImage, err)
+		return 0, nil
+	}
+	if programs, err = os.MkdirTemp("", "holon-sec-bin-"); err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(programs)
+	for out, pkg := range map[string]string{"agentd": "holon/cmd/agentd", "input/probe": "holon/test/security/internal/probe"} {
+		build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(programs, out), pkg)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if text, err := build.CombinedOutput(); err != nil {
+			return 1, fmt.Errorf("build %s: %w\n%s", pkg, err, text)
+		}
+	}
+	// The container's user may be another than ours.
+	if err := os.Chmod(filepath.Join(programs, "input"), 0o755); err != nil {
+		return 1, err
+	}
+	return m.Run(), nil
+}

@@ -79,6 +79,8 @@ func (c *collection) add(kind, do, what, why string, act func() error) {
 		switch {
 		case state.IsCode(err, state.CodeRunLive), state.IsCode(err, CodeEnded), state.IsCode(err, state.CodeRunNotFound):
 			return // somebody else was quicker
+		case isInUse(err):
+			f.Kept, f.Why = true, f.Why+", but "+Describe(err).Message
 		case err != nil:
 			f.Error = Describe(err).Message
 		default:
@@ -86,6 +88,12 @@ func (c *collection) add(kind, do, what, why string, act func() error) {
 		}
 	}
 	c.found = append(c.found, f)
+}
+
+// isInUse reports whether a checked-out result holds something of the user's.
+func isInUse(err error) bool {
+	e, ok := errors.AsType[*workspace.Error](err)
+	return ok && e.Code == workspace.CodeWorktreeInUse
 }
 
 // orphans settles runs that nobody holds and that hold something or have no end.
@@ -256,7 +264,8 @@ func (c *collection) old(ctx context.Context) error {
 	return nil
 }
 
-// forget removes an ended run that holds nothing.
+// forget removes an ended run that holds nothing, with the working tree of its
+// result. One that holds what is saved nowhere else keeps the run.
 func (c *collection) forget(ctx context.Context, id string) error {
 	run, err := c.runs.Take(ctx, id)
 	if err != nil {
@@ -264,6 +273,9 @@ func (c *collection) forget(ctx context.Context, id string) error {
 	}
 	if _, err := ReadRecord(run.Dir()); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(&Error{Code: CodeStillRunning, Param: "run", Message: "run " + id + " still holds something", Hint: "settle it first"}, run.Close())
+	}
+	if _, err := workspace.Remove(ctx, workspace.RemoveOptions{RunDir: run.Dir()}); err != nil {
+		return errors.Join(err, run.Close())
 	}
 	return run.Remove()
 }

@@ -35,6 +35,7 @@ const (
 // is written by a container, and what the host reads back must be the host's.
 var reservedNames = []string{
 	DiffFile, SummaryFile, LogFile, EgressFile, ObjectsDir, sessionDir, state.ManifestFile, state.StartFile, state.LeaseFile, state.SessionFile,
+	workspace.CheckoutFile, workspace.CheckoutLock,
 }
 
 // DefaultMaxRounds is how often a model may be asked in a turn that sets no

@@ -108,7 +108,7 @@ var objectID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
 // lockRun keeps a second checkout or removal of the same run waiting.
 func lockRun(ctx context.Context, runDir string) (unlock func(), err error) {
-	lock := flock.New(filepath.Join(runDir, lockFile), flock.SetPermissions(0o600))
+	lock := flock.New(filepath.Join(runDir, CheckoutLock), flock.SetPermissions(0o600))
 	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
 		return nil, fmt.Errorf("lock the run: %w", err)
 	}

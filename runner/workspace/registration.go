@@ -18,7 +18,7 @@ import (
 // Names of files that Checkout adds to a run's directory.
 const (
 	CheckoutFile = "checkout.json" // the Registration
-	lockFile     = "checkout.lock"
+	CheckoutLock = "checkout.lock" // held while it or what it tells of changes
 )
 
 // registrationSchema is the value of "schema" in every registration.

@@ -172,7 +172,7 @@ func TestHostileLeftovers(t *testing.T) {
 	if r.read(t, "report.md") != "report\n" {
 		t.Error("the agent's own artifact is missing")
 	}
-	if warnings := strings.Join(r.manifest.Warnings, "\n"); !strings.Contains(warnings, "manifest.json") || !strings.Contains(warnings, "link") {
+	if warnings := strings.Join(r.manifest.Warnings, "\n"); !strings.Contains(warnings, "manifest.json") || !strings.Contains(warnings, "checkout.json") || !strings.Contains(warnings, "link") {
 		t.Errorf("warnings:\n%s", warnings)
 	}
 	if r := h.run(repo, "apply", "last"); r.code != 0 {

@@ -234,8 +234,11 @@ func (l *Loaded) walk(origin Origin, path []string, n node, allow func(k *key, n
 			k, name, _ = lookup([]string{"model", "default"}) // model: NAME is the short form
 			fallthrough
 		case match == matchKey:
-			if allow(k, name, f.value) {
-				l.take(origin, k, name, f.value)
+			if !allow(k, name, f.value) {
+				continue
+			}
+			if what, remedy := l.take(origin, k, name, f.value); what != "" {
+				l.bad(origin, f.value.line, k.full(name), what, remedy)
 			}
 		case match == matchGroup:
 			l.walk(origin, below, f.value, allow)
@@ -251,14 +254,11 @@ func unknown(path []string) string {
 	return fmt.Sprintf("%.100s is no key here", strings.Join(path, "."))
 }
 
-// take assigns one value.
-func (l *Loaded) take(origin Origin, k *key, name string, n node) {
-	// A wrong value must leave no trace, and the field may be shared.
-	probe := Default()
+// take assigns one value, or says what is wrong with it.
+func (l *Loaded) take(origin Origin, k *key, name string, n node) (what, remedy string) {
+	probe := Default() // a wrong value must leave no trace
 	if what, remedy := k.assign(&probe, name, n); what != "" {
-		shown := k.full(name)
-		l.bad(origin, n.line, shown, what, remedy)
-		return
+		return what, remedy
 	}
 	k.assign(&l.Settings, name, n)
 	l.origins[k.full(name)] = origin
@@ -266,6 +266,7 @@ func (l *Loaded) take(origin Origin, k *key, name string, n node) {
 		l.Problems = slices.DeleteFunc(l.Problems, func(p Problem) bool { return p.decided && p.Key == k.full(name) })
 	}
 	l.assignments = append(l.assignments, assignment{k, name, origin, k.text(&l.Settings, name)})
+	return "", ""
 }
 
 // environment takes the variables of the table, and those of all providers that
@@ -288,7 +289,9 @@ func (l *Loaded) environment(environ []string) {
 			l.bad(origin, 0, k.full(name), err.Error(), "correct or unset it")
 			return
 		}
-		l.take(origin, k, name, n)
+		if what, remedy := l.take(origin, k, name, n); what != "" {
+			l.bad(origin, 0, k.full(name), what, remedy)
+		}
 	}
 	for _, k := range keys {
 		if k.env != "" && k.group() == plain {

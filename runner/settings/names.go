@@ -85,15 +85,18 @@ func splitNamed(rest string, g group) []string {
 			tail = tail[:strings.LastIndexByte(tail, '.')]
 		}
 	}
-	if len(best) == 1 && g == ofProvider {
-		return strings.Split(rest, ".") // perhaps a key that is misspelt
-	}
 	return best
 }
 
 // nearest returns the remedy for an unknown key: the one that was probably meant.
 func nearest(path []string) string {
 	text := strings.Join(path, ".")
+	for _, k := range keys {
+		// A key that lost its group: max_tokens for budget.max_tokens.
+		if strings.HasSuffix(k.name, "."+text) {
+			return "write " + k.name
+		}
+	}
 	best, least := "", len(text)/2+1
 	for _, k := range keys {
 		pattern := k.segments()
@@ -110,10 +113,6 @@ func nearest(path []string) string {
 			if d := distance(text, c); d < least {
 				best, least = c, d
 			}
-		}
-		// A key that lost its group: max_tokens for budget.max_tokens.
-		if last := pattern[len(pattern)-1]; best == "" && len(path) == 1 && last == text {
-			best = k.name
 		}
 	}
 	if best == "" {

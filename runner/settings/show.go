@@ -88,6 +88,9 @@ func (l *Loaded) Get(text string) (list []Entry, err error) {
 				list = append(list, e)
 			}
 		}
+		if perhaps := strings.Split(text, "."); len(list) == 0 && len(perhaps) > 2 { // a key of a provider, misspelt
+			return nil, unknownKey(text, perhaps, matchNone)
+		}
 		return list, nil
 	}
 	return nil, unknownKey(text, path, found)
@@ -129,10 +132,8 @@ func (l *Loaded) Override(key, flag string, values ...string) error {
 			n.list = append(n.list, node{kind: kindString, text: v})
 		}
 	}
-	before := len(l.Problems)
-	l.take(origin, k, name, n)
-	if problems := l.Problems[before:]; len(problems) > 0 {
-		return problems[0].Err()
+	if what, remedy := l.take(origin, k, name, n); what != "" {
+		return Problem{Origin: origin, Key: k.full(name), What: what, Remedy: remedy}.Err()
 	}
 	return nil
 }

@@ -27,6 +27,9 @@ func Set(path, text, value string) error {
 	segments := split(text)
 	k, name, found := lookup(segments)
 	if found == matchGroup {
+		if perhaps := strings.Split(text, "."); len(perhaps) > 2 { // a key of a provider, misspelt
+			return unknownKey(text, perhaps, matchNone)
+		}
 		return &state.Error{Code: CodeUnknownKey, Param: "KEY", Message: fmt.Sprintf("%.100q is a group of settings", text), Hint: "name one of them; see holon config schema"}
 	}
 	if found != matchKey {

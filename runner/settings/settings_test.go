@@ -1,0 +1,419 @@
+package settings_test
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"holon/runner/settings"
+	"holon/state"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden file")
+
+// write puts content into a file of a new directory and returns its path.
+func write(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// load reads a person's file, a project's and an environment; "" is none.
+func load(t *testing.T, user, project string, environ ...string) *settings.Loaded {
+	t.Helper()
+	src := settings.Sources{Environ: environ}
+	if user != "" {
+		src.File = write(t, settings.UserFile, user)
+	}
+	if project != "" {
+		src.Project = strings.TrimSuffix(write(t, settings.ProjectFile, project), "/"+settings.ProjectFile)
+	}
+	return settings.Load(src)
+}
+
+func TestPrecedence(t *testing.T) {
+	user := `{"model": {"default": "openai/a", "fallbacks": ["openai/b"]}, "timeout": "10m", "max_rounds": 1, "memory": "1g", "include_dirty": false}`
+	l := load(t, user, "timeout: 20m\nmax_rounds: 2\nmodel: openai/c\n", "HOLON_MAX_ROUNDS=3", "HOLON_MEMORY=", "HOLON_SKILLS=a, b")
+	if err := l.Override("cpus", "--cpus", "1.5"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Err(); err != nil {
+		t.Fatal(err)
+	}
+	got := []any{l.Model, l.Fallbacks, l.Timeout, l.MaxRounds, l.Memory, l.CPUs, l.IncludeDirty, l.Skills, l.Image}
+	want := []any{"openai/c", []string{"openai/b"}, 20 * time.Minute, 3, settings.Size("1g"), 1.5, false, []string{"a", "b"}, settings.DefaultImage}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+	for key, want := range map[string]settings.Layer{
+		"model.default": settings.LayerProject, "model.fallbacks": settings.LayerUser, "timeout": settings.LayerProject, "max_rounds": settings.LayerEnv,
+		"memory": settings.LayerUser, "cpus": settings.LayerFlag, "image": settings.LayerDefault,
+	} {
+		entries, err := l.Get(key)
+		if err != nil || len(entries) != 1 || entries[0].Origin.Layer != want {
+			t.Errorf("%s: %v, %v", key, entries, err)
+		}
+	}
+	hidden := make(map[string]string)
+	for _, e := range l.Hidden() {
+		hidden[e.Key+" "+string(e.Origin.Layer)] = settings.Text(e.Value)
+	}
+	if diff := cmp.Diff(map[string]string{"model.default user": "openai/a", "timeout user": "10m", "max_rounds user": "1", "max_rounds project": "2"}, hidden); diff != "" {
+		t.Errorf("hidden (-want +got):\n%s", diff)
+	}
+}
+
+func TestProviders(t *testing.T) {
+	user := `{"providers": {
+	  "acme": {"base_url": "https://llm.acme.example/v1", "omit": ["stream_options"], "stream": false, "idle_timeout": "90s", "images": true,
+	           "credential": {"source": "command", "command": ["pass", "show", "acme"]}},
+	  "my.lab": {"contract": "responses", "base_url": "unix:///run/lab.sock:/v1"},
+	  "openai": {"credential": {"env": "WORK_KEY"}}},
+	 "models": {"catalog": {"acme/large-2.5": {"context_window": 32000, "price": {"input": 2.5, "output": "0.000001"}}}}}`
+	l := load(t, user, "", "ACME_TIMEOUT=5m", "OLLAMA_BASE_URL=http://10.0.0.1:1/v1", "NEW_BASE_URL=http://10.0.0.2/v1", "HOLON_MODEL=new/m")
+	if err := l.Err(); err != nil {
+		t.Fatal(err)
+	}
+	acme, known := l.Provider("acme")
+	want := settings.Provider{
+		Name: "acme", Contract: "openai_chat_completions", BaseURL: "https://llm.acme.example/v1", KeyOptional: true, Whole: true, Images: true, Omit: []string{"stream_options"},
+		IdleTimeout: 90 * time.Second, Timeout: 5 * time.Minute, Credential: settings.Credential{Source: "command", Command: []string{"pass", "show", "acme"}},
+	}
+	if diff := cmp.Diff(want, acme); diff != "" || !known {
+		t.Errorf("acme, known %t (-want +got):\n%s", known, diff)
+	}
+	for name, want := range map[string]string{
+		"my.lab": "responses unix:///run/lab.sock:/v1", "ollama": "openai_chat_completions http://10.0.0.1:1/v1", "new": "openai_chat_completions http://10.0.0.2/v1",
+		"openai": "openai_responses https://api.openai.com/v1", "anthropic": "anthropic_messages https://api.anthropic.com", "nowhere": "openai_chat_completions ",
+	} {
+		p, known := l.Provider(name)
+		if got := string(p.Contract) + " " + p.BaseURL; got != want || known != (name != "nowhere") {
+			t.Errorf("%s: %s, known %t", name, got, known)
+		}
+	}
+	facts := l.Catalog["acme/large-2.5"]
+	if facts == nil || facts.ContextWindow != 32000 || *facts.Input != 2_500_000 || *facts.Output != 1 || facts.CacheWrite != nil {
+		t.Errorf("%+v", facts)
+	}
+	// Names may hold dots and slashes.
+	for key, want := range map[string]string{
+		"providers.my.lab.contract": "responses", "models.catalog.acme/large-2.5.price.output": "0.000001", "providers.openai.credential.env": "WORK_KEY", "providers.groq.base_url": "https://api.groq.com/openai/v1",
+	} {
+		if entries, err := l.Get(key); err != nil || len(entries) != 1 || settings.Text(entries[0].Value) != want {
+			t.Errorf("%s: %v, %v", key, entries, err)
+		}
+	}
+	if entries, err := l.Get("providers.acme.credential"); err != nil || len(entries) != 2 {
+		t.Errorf("a group: %v, %v", entries, err)
+	}
+	if _, set := l.Providers["groq"]; set {
+		t.Error("a provider that was looked at is set")
+	}
+}
+
+func TestWrong(t *testing.T) {
+	for _, tc := range []struct{ user, project, environ, want string }{
+		{user: `{"modle": {}}`, want: "config.json: line 1: modle is no key here; write model"},
+		{user: "{\n \"model\": {\"defualt\": \"a/b\"}}", want: "line 2: model.defualt is no key here; write model.default"},
+		{user: `{"max_tokens": 1}`, want: "max_tokens is no key here; write budget.max_tokens"},
+		{user: `{"providers": {"acme": {"base_ulr": "x"}}}`, want: "providers.acme.base_ulr is no key here; write providers.acme.base_url"},
+		{user: `{"zzzzzzzzzzzzzzzzzzzzzzzzzzzzz": 1}`, want: "is no key here; see holon config schema"},
+		{user: `{"providers": {"Acme": {"base_url": "http://x"}}}`, want: "providers.Acme: is no name of a provider or model"},
+		{user: `{"providers": {"scripted": {"base_url": "http://x"}}}`, want: "is no name of a provider"},
+		{user: `{"models": {"catalog": {"gpt": {"context_window": 1}}}}`, want: "is no name of a provider or model"},
+		{user: `{"timeout": "1ms"}`, want: "timeout: 1ms is less than a second; write for example 30m"},
+		{user: `{"timeout": 60}`, want: `timeout: "60" cannot be read; write a duration`},
+		{user: `{"timeout": null}`, want: "timeout: has no value"},
+		{user: `{"cpus": -1}`, want: "cpus: -1 is out of range"},
+		{user: `{"cpus": "NaN"}`, want: "cpus: NaN is out of range"},
+		{user: `{"engine": "podman"}`, want: `engine: "podman" is unknown; choose auto, docker or local`},
+		{user: `{"skills": "a"}`, want: `skills: "a" cannot be read; write a list of texts`},
+		{user: `{"model": 5}`, want: `model: "5" cannot be read; write an object`},
+		{user: `{"budget": {"max_cost": 1.1234567}}`, want: "budget.max_cost:"},
+		{user: `{"budget": {"max_cost": 1e3}}`, want: "budget.max_cost:"},
+		{user: `{"budget": {"max_tokens": 0}}`, want: "is not positive"},
+		{user: `{"providers": {"a": {"base_url": "https://user:sesame@x/"}}}`, want: "holds a user name or password; give the key as a credential"},
+		{user: `{"providers": {"a": {"base_url": "https://x/?key=sesame"}}}`, want: "has a query"},
+		{user: `{"providers": {"a": {"credential": {"env": "sk-sesame"}}}}`, want: "is no name of a variable; write the variable's name, not the key"},
+		{user: `{"providers": {"a": {"credential": {"command": []}}}}`, want: "is no command"},
+		{user: `{"providers": {"a": {"contract": "soap"}}}`, want: `"soap" is unknown; choose openai_chat_completions, responses`},
+		{user: `{"image": "a", "image": "b"}`, want: `"image" is there twice`},
+		{user: `{"image": "a"} x`, want: "line 1:"},
+		{user: "{\n// a comment\n}", want: "line 2: invalid character '/'"},
+		{user: `{"image": "a"`, want: "the file ends too early"},
+		{user: `[]`, want: "cannot be a list; write an object with settings"},
+		{user: strings.Repeat(`{"a":`, 20) + "1" + strings.Repeat("}", 20), want: "nested deeper"},
+		{user: `{"image": "` + strings.Repeat("x", 300<<10) + `"}`, want: "it is larger than 256 KiB"},
+		{user: `{"runtime": {"default_tool_output_tokens": 70000}}`, want: "is more than runtime.max_tool_output_tokens, 64000; set both"},
+
+		{project: "engine: local", want: `.holon/config.yaml: line 1: engine: "local" confines less than the default`},
+		{project: "network: bridge", want: "confines less"},
+		{project: "model: deepseek/x", want: "would send the files to another provider than yours, which a repository may not decide; give it as --model"},
+		{project: "model:\n  fallbacks: [openai/x]", want: "line 2: model.fallbacks: is not for a repository to decide"},
+		{project: "providers: {openai: {base_url: http://evil.example}}", want: "providers.openai.base_url: is not for a repository to decide"},
+		{project: "providers: {x: {credential: {command: [sh]}}}", want: "is not for a repository to decide"},
+		{project: "budget: {max_cost: 1000000}", want: "is not for a repository to decide"},
+		{project: "models: {catalog: {openai/x: {context_window: 1}}}", want: "is not for a repository to decide"},
+		{project: "runtime: {max_output_tokens: 1}", want: "is not for a repository to decide"},
+		{project: "skills: [../x]", want: "is not there; name it with --skill"},
+		{project: "model: scripted//etc/passwd", want: "model.default: "},
+		{project: "a: &x [1]\nimage: *x", want: "aliases are not allowed"},
+		{project: "image: a\n---\nimage: b", want: "second document"},
+		{project: "<<: {image: a}", want: "is no key here"},
+
+		{environ: "HOLON_ENGINE=podman", want: `HOLON_ENGINE: "podman" is unknown`},
+		{environ: "HOLON_MODEL_FALLBACKS=openai", want: `HOLON_MODEL_FALLBACKS: "openai" is not a model reference`},
+		{environ: "HOLON_SKILLS=[1", want: "HOLON_SKILLS: is no JSON list"},
+		{environ: "GROQ_BASE_URL=api.groq.com", want: "GROQ_BASE_URL: is no http, https or unix URL"},
+		{environ: "GROQ_TIMEOUT=5", want: `GROQ_TIMEOUT: "5" cannot be read; write a duration`},
+	} {
+		err := load(t, tc.user, tc.project, tc.environ).Err()
+		e, ok := errors.AsType[*state.Error](err)
+		if !ok || e.Hint == "" || e.Param == "" {
+			t.Errorf("%+v: %v", tc, err)
+			continue
+		}
+		if text := e.Param + ": " + e.Message + "; " + e.Hint; !strings.Contains(text, tc.want) || strings.Contains(text, "sesame") {
+			t.Errorf("got  %s\nwant %s", text, tc.want)
+		}
+	}
+}
+
+// What a repository may not decide a person may, and then nothing is wrong.
+func TestPersonDecides(t *testing.T) {
+	const project = "engine: local\nmodel: deepseek/x\n"
+	l := load(t, "", project, "HOLON_ENGINE=docker")
+	if err := l.Err(); err == nil || !strings.Contains(err.Error(), "deepseek") {
+		t.Errorf("%v", err)
+	}
+	if err := l.Override("model.default", "--model", "groq/y"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Err(); err != nil || l.Engine != "docker" || l.Model != "groq/y" {
+		t.Errorf("%v, %s, %s", err, l.Engine, l.Model)
+	}
+	// A provider that the person chose is theirs.
+	for _, own := range []*settings.Loaded{
+		load(t, `{"model": "deepseek/y"}`, "model: deepseek/x"), load(t, `{"model": {"fallbacks": ["deepseek/y"]}}`, "model: deepseek/x"), load(t, "", "model: deepseek/x", "HOLON_MODEL_FALLBACKS=deepseek/z"),
+	} {
+		if err := own.Err(); err != nil || own.Model != "deepseek/x" {
+			t.Errorf("%v, %s", err, own.Model)
+		}
+	}
+}
+
+func TestFileOfOthers(t *testing.T) {
+	path := write(t, settings.UserFile, `{"image": "a"}`)
+	if err := os.Chmod(path, 0o620); err != nil {
+		t.Fatal(err)
+	}
+	e, ok := errors.AsType[*state.Error](settings.Load(settings.Sources{File: path}).Err())
+	if !ok || e.Hint != "chmod 600 "+path {
+		t.Errorf("%v", e)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := settings.Load(settings.Sources{File: link}).Err(); err == nil || !strings.Contains(err.Error(), "symbolic link") {
+		t.Errorf("%v", err)
+	}
+	if err := settings.Load(settings.Sources{File: t.TempDir()}).Err(); err == nil {
+		t.Error("a directory is read")
+	}
+	if l := settings.Load(settings.Sources{File: filepath.Join(t.TempDir(), "none")}); l.Err() != nil || !reflect.DeepEqual(l.Settings, settings.Default()) {
+		t.Errorf("%+v", l.Settings)
+	}
+}
+
+func TestSet(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "home", settings.UserFile)
+	set := func(key, value string) {
+		t.Helper()
+		if err := settings.Set(path, key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("model.default", "openai/gpt-5")
+	set("providers.my.lab.base_url", "http://10.0.0.5/v1")
+	set("providers.my.lab.credential.command", `["pass", "a,b"]`)
+	set("providers.my.lab.stream", "false")
+	set("model.fallbacks", "a/b, c/d")
+	set("budget.max_cost", "2.50")
+	set("models.catalog.openai/gpt-4.1.context_window", "1000")
+	want := `{
+  "model": {
+    "default": "openai/gpt-5",
+    "fallbacks": ["a/b", "c/d"]
+  },
+  "providers": {
+    "my.lab": {
+      "base_url": "http://10.0.0.5/v1",
+      "credential": {
+        "command": ["pass", "a,b"]
+      },
+      "stream": false
+    }
+  },
+  "budget": {
+    "max_cost": 2.5
+  },
+  "models": {
+    "catalog": {
+      "openai/gpt-4.1": {
+        "context_window": 1000
+      }
+    }
+  }
+}
+`
+	content := func() string {
+		t.Helper()
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	if diff := cmp.Diff(want, content()); diff != "" {
+		t.Errorf("file (-want +got):\n%s", diff)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	l := settings.Load(settings.Sources{File: path})
+	if p, _ := l.Provider("my.lab"); l.Err() != nil || !p.Whole || l.Budget.MaxCost != 2_500_000 || len(p.Credential.Command) != 2 {
+		t.Errorf("%v, %+v", l.Err(), p)
+	}
+
+	before := content()
+	for _, wrong := range [][2]string{{"modle.default", "a/b"}, {"model.default", "gpt"}, {"providers.my.lab", "x"}, {"engine", "podman"}, {"budget.max_cost", "-1"}, {"", "x"}} {
+		e, ok := errors.AsType[*state.Error](settings.Set(path, wrong[0], wrong[1]))
+		if !ok || e.Hint == "" || e.Param != "KEY" && e.Param != "VALUE" {
+			t.Errorf("%v: %v", wrong, e)
+		}
+	}
+	if content() != before {
+		t.Error("a wrong value was written")
+	}
+	for key, want := range map[string]bool{"providers.my.lab": true, "models": true, "budget.max_cost": true, "model.fallbacks": true, "timeout": false} {
+		if removed, err := settings.Unset(path, key); err != nil || removed != want {
+			t.Errorf("%s: %t, %v", key, removed, err)
+		}
+	}
+	if got := content(); got != "{\n  \"model\": {\n    \"default\": \"openai/gpt-5\"\n  }\n}\n" {
+		t.Errorf("%s", got)
+	}
+
+	// The short form is understood when it is changed.
+	if err := os.WriteFile(path, []byte(`{"model": "a/b"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set("model.fallbacks", "c/d")
+	if l := settings.Load(settings.Sources{File: path}); l.Model != "a/b" || len(l.Fallbacks) != 1 {
+		t.Errorf("%s, %v, %s", l.Model, l.Fallbacks, content())
+	}
+	// A file that is wrong is not written over.
+	if err := os.WriteFile(path, []byte(`{"modle": "a/b"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := settings.Set(path, "image", "x"); err == nil || content() != `{"modle": "a/b"}` {
+		t.Errorf("%v, %s", err, content())
+	}
+}
+
+// Writers at the same time lose nothing of each other.
+func TestWritersTakeTurns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), settings.UserFile)
+	var group sync.WaitGroup
+	for _, name := range strings.Fields("a b c d e f g h") {
+		group.Go(func() {
+			if err := settings.Set(path, "providers."+name+".base_url", "http://"+name); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if l := settings.Load(settings.Sources{File: path}); l.Err() != nil || len(l.Providers) != 8 {
+		t.Errorf("%v, %d providers", l.Err(), len(l.Providers))
+	}
+}
+
+func TestSchema(t *testing.T) {
+	got, err := settings.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const golden = "testdata/schema.json"
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(golden, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("schema (-want +got; -update rewrites it):\n%s", diff)
+	}
+}
+
+func TestMoney(t *testing.T) {
+	for text, want := range map[string]settings.Money{"0": 0, "1": 1_000_000, "2.50": 2_500_000, "0.000001": 1, "12.345678": 12_345_678} {
+		if got, err := settings.ParseMoney(text); err != nil || got != want {
+			t.Errorf("%s: %d, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", ".5", "1.", "-1", "+1", "1e3", "1.2345678", "1,5", "0x1", "9999999999999", "1.2.3", " 1"} {
+		if got, err := settings.ParseMoney(text); err == nil {
+			t.Errorf("%q is %d", text, got)
+		}
+	}
+	for m, want := range map[settings.Money]string{0: "0", 1: "0.000001", 2_500_000: "2.5", 10_000_000: "10"} {
+		if m.String() != want {
+			t.Errorf("%d is %s", m, m)
+		}
+	}
+}
+
+// Whatever a file holds, reading it ends, and what is taken could be written.
+func FuzzLoad(f *testing.F) {
+	f.Add(`{"model": {"default": "a/b"}, "providers": {"x": {"omit": ["a"]}}}`, "model: scripted/demo\nskills: [a]\n")
+	f.Add(`{"a": [1, {"b": null}]}`, "a: {b: [1, 2, {c: d}]}")
+	f.Add("{\"image\": \"\xff\"}", "- x")
+	f.Fuzz(func(t *testing.T, user, project string) {
+		l := load(t, user, project)
+		for _, p := range l.AllProblems() {
+			if p.What == "" || p.Remedy == "" || p.Origin.Name == "" {
+				t.Errorf("%+v", p)
+			}
+		}
+		for _, e := range l.Entries() {
+			if e.Origin.Layer != settings.LayerUser {
+				continue
+			}
+			if err := settings.Set(filepath.Join(t.TempDir(), settings.UserFile), e.Key, settings.Text(e.Value)); err != nil {
+				t.Errorf("%s = %q was read and can't be set: %v", e.Key, settings.Text(e.Value), err)
+			}
+		}
+	})
+}

@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 //	fails CODE COMMAND...   ends with CODE and one line of error: FIELD: what; remedy
 //	repo DIR                makes DIR a git repository with one commit of all that is in it
 //	demo DIR                makes DIR a repository with the project of the demo
+//	provider NAME KIND [KEY]  starts a provider (provider_test.go)
 //	same A B                the directory trees A and B have the same files
 //
 // and the condition [engine]: a Docker engine answers.
@@ -50,7 +51,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"fails": cmdFails, "repo": cmdRepo, "demo": cmdDemo, "same": cmdSame,
+			"fails": cmdFails, "provider": cmdProvider, "repo": cmdRepo, "demo": cmdDemo, "same": cmdSame,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "engine" {

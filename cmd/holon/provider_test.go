@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// cmdProvider starts a provider for a script:
+//
+//	provider NAME KIND [KEY]
+//
+// KIND is responses, chat or anthropic, whose models answer "NAME says hello.",
+// or down, which fails. With a KEY it takes no other. Its address is in $NAME_URL,
+// and NAME.log has a line for each request: method, path, how the key came, and
+// the key.
+func cmdProvider(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: provider NAME KIND [KEY]")
+	}
+	p := &fakeProvider{name: args[0], kind: args[1], log: ts.MkAbs(args[0] + ".log")}
+	if len(args) > 2 {
+		p.key = args[2]
+	}
+	ts.Check(os.WriteFile(p.log, nil, 0o600))
+	server := httptest.NewServer(p)
+	ts.Defer(server.Close)
+	ts.Setenv(args[0]+"_URL", server.URL)
+}
+
+type fakeProvider struct {
+	name, kind, key, log string
+	mu                   sync.Mutex
+}
+
+func (p *fakeProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, 8<<20))
+	if err != nil {
+		return
+	}
+	style, key := "none", ""
+	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		style, key = "bearer", bearer
+	} else if k := r.Header.Get("X-Api-Key"); k != "" {
+		style, key = "x-api-key", k
+	}
+	if account := r.Header.Get("Chatgpt-Account-Id"); account != "" {
+		style += "+" + account
+	}
+	p.note(fmt.Sprintf("%s %s %s %s", r.Method, r.URL.Path, style, key))
+	if p.key != "" && key != p.key {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprintf(w, `{"error": {"message": "wrong key %s"}}`, key)
+		return
+	}
+	p.answer(w, body)
+}
+
+func (p *fakeProvider) note(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f, err := os.OpenFile(filepath.Clean(p.log), os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return // the script is over
+	}
+	defer f.Close()
+	fmt.Fprintln(f, line)
+}
+
+func (p *fakeProvider) answer(w http.ResponseWriter, body []byte) {
+	text := p.name + " says hello."
+	w.Header().Set("Content-Type", "text/event-stream")
+	whole := !bytes.Contains(body, []byte(`"stream":true`))
+	var events []string
+	switch p.kind {
+	case "responses":
+		response := `{"id":"r","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"` + text + `"}]}],"usage":{"input_tokens":2,"output_tokens":1,"total_tokens":3}}`
+		if whole {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, response)
+			return
+		}
+		events = []string{`{"type":"response.completed","response":` + response + `}`}
+	case "chat":
+		if whole {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":1,"total_tokens":3}}`, text)
+			return
+		}
+		events = []string{`{"choices":[{"index":0,"delta":{"content":"` + text + `"}}]}`, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":1,"total_tokens":3}}`, `[DONE]`}
+	case "anthropic":
+		if whole {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"id":"m","type":"message","role":"assistant","content":[{"type":"text","text":%q}],"stop_reason":"end_turn","usage":{"input_tokens":2,"output_tokens":1}}`, text)
+			return
+		}
+		events = []string{
+			`{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":2,"output_tokens":1}}}`,
+			`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + text + `"}}`,
+			`{"type":"content_block_stop","index":0}`,
+			`{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":3}}`,
+			`{"type":"message_stop"}`,
+		}
+	default:
+		w.Header().Set("Retry-After-Ms", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	for _, event := range events {
+		fmt.Fprintf(w, "data: %s\n\n", event)
+	}
+}

@@ -7,6 +7,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
+	"holon/agentd/model/order"
 	"holon/responses"
 )
 
@@ -14,42 +15,34 @@ import (
 const (
 	maxItems     = 4096
 	maxArguments = 16 << 20 // bytes, of all calls
-	maxQueued    = 32 << 20 // bytes that wait for an earlier item to end
 	maxDetails   = 8 << 20  // bytes of reasoning details
 )
-
-// eventSize is about what a waiting event costs beside its text.
-const eventSize = 256
 
 // assembly turns chunks into events. Chunks have no items: text, reasoning and
 // calls come in deltas of one message, in any mixture. Each change of kind begins
 // an item here, and a call stays open until the answer ends, since more of it may
-// come at any time. The oldest open item is passed on as it comes, later ones
-// wait.
+// come at any time.
 type assembly struct {
 	provider  string
-	yield     func(model.Event) bool
 	requestID string
 
+	queue   *order.Queue
 	items   int
-	open    []*item       // not yet passed on to their end, in order of their beginning
+	newest  *item         // that began
 	last    *item         // the open message or reasoning that deltas go to, nil for none
 	calls   []*item       // all calls, in order of their beginning
 	byIndex map[int]*item // the latest call with an index of the provider's
 	ids     map[string]bool
-	queued  int // bytes
 	details int // bytes
 	argued  int // bytes
 	said    bool
-	more    bool   // the next chunk is here already
 	finish  string // why the model stopped, once it said so
 	usage   responses.Usage
 }
 
 type item struct {
-	begin    model.Event
-	waiting  []model.Event // while an earlier item is open
-	ended    bool
+	order.Item
+	start    model.Event     // how it begins
 	id       string          // call: the provider's
 	args     strings.Builder // call: what came
 	begun    bool            // call: it has a name
@@ -58,7 +51,7 @@ type item struct {
 }
 
 func newAssembly(provider string, yield func(model.Event) bool) *assembly {
-	return &assembly{provider: provider, yield: yield, byIndex: make(map[int]*item), ids: make(map[string]bool)}
+	return &assembly{provider: provider, queue: order.New(yield), byIndex: make(map[int]*item), ids: make(map[string]bool)}
 }
 
 // take handles one chunk. Errors are *model.Error values or endpoint.ErrStopped.
@@ -120,9 +113,9 @@ func (a *assembly) delta(d *delta, c *choice) error {
 		return err
 	}
 	for i := range d.Annotations {
-		if note := d.Annotations[i].URLCitation; note != nil && d.Annotations[i].Type == "url_citation" && a.last != nil && a.last.begin.Kind == model.MessageBegin {
+		if note := d.Annotations[i].URLCitation; note != nil && d.Annotations[i].Type == "url_citation" && a.last != nil && a.last.Kind() == model.MessageBegin {
 			note.Type = d.Annotations[i].Type
-			if err := a.push(a.last, model.Event{Kind: model.AnnotationAdded, Annotation: note}); err != nil {
+			if err := a.queue.Push(&a.last.Item, model.Event{Kind: model.AnnotationAdded, Annotation: note}); err != nil {
 				return err
 			}
 		}
@@ -166,7 +159,7 @@ func (a *assembly) thought(d *delta, thinking string) error {
 	if text == "" {
 		return nil
 	}
-	return a.push(it, model.Event{Kind: model.SummaryDelta, Text: text})
+	return a.queue.Push(&it.Item, model.Event{Kind: model.SummaryDelta, Text: text})
 }
 
 func (a *assembly) say(kind model.EventKind, text string, probs []responses.LogProb) error {
@@ -177,18 +170,18 @@ func (a *assembly) say(kind model.EventKind, text string, probs []responses.LogP
 	if err != nil {
 		return err
 	}
-	return a.push(it, model.Event{Kind: kind, Text: text, Logprobs: probs})
+	return a.queue.Push(&it.Item, model.Event{Kind: kind, Text: text, Logprobs: probs})
 }
 
 // current returns the open message or reasoning, beginning one if need be.
 func (a *assembly) current(kind model.EventKind) (*item, error) {
-	if a.last != nil && a.last.begin.Kind == kind {
+	if a.last != nil && a.last.Kind() == kind {
 		return a.last, nil
 	}
 	if err := a.close(); err != nil {
 		return nil, err
 	}
-	it := &item{begin: model.Event{Kind: kind}}
+	it := &item{start: model.Event{Kind: kind}}
 	a.last = it
 	return it, a.begin(it)
 }
@@ -200,17 +193,16 @@ func (a *assembly) close() error {
 		return nil
 	}
 	a.last = nil
-	if it.begin.Kind == model.ReasoningBegin {
+	if it.Kind() == model.ReasoningBegin {
 		opaque := seal{it.key, it.thoughts}.encode()
 		if opaque != "" {
 			opaque = model.Seal(a.provider, opaque)
 		}
-		if err := a.push(it, model.Event{Kind: model.ReasoningEnd, Text: opaque}); err != nil {
+		if err := a.queue.Push(&it.Item, model.Event{Kind: model.ReasoningEnd, Text: opaque}); err != nil {
 			return err
 		}
 	}
-	it.ended = true
-	return a.advance()
+	return a.queue.End(&it.Item)
 }
 
 // begin opens an item, after those that are open.
@@ -219,55 +211,8 @@ func (a *assembly) begin(it *item) error {
 		return protocolError(fmt.Sprintf("the provider's answer has more than %d items", maxItems))
 	}
 	a.said = true
-	a.open = append(a.open, it)
-	if len(a.open) == 1 {
-		return a.emit(it.begin)
-	}
-	return nil
-}
-
-// push passes an event of an open item on, or keeps it until the items before
-// have ended.
-func (a *assembly) push(it *item, ev model.Event) error {
-	if a.open[0] == it {
-		return a.emit(ev)
-	}
-	if a.queued += eventSize + len(ev.Text); a.queued > maxQueued {
-		return protocolError("the provider mixes its calls too much")
-	}
-	it.waiting = append(it.waiting, ev)
-	return nil
-}
-
-// advance drops ended items from the front and passes on what the next has
-// gathered.
-func (a *assembly) advance() error {
-	for len(a.open) > 0 && a.open[0].ended {
-		a.open = a.open[1:]
-		if len(a.open) == 0 {
-			return nil
-		}
-		it := a.open[0]
-		if err := a.emit(it.begin); err != nil {
-			return err
-		}
-		for _, ev := range it.waiting {
-			a.queued -= eventSize + len(ev.Text)
-			if err := a.emit(ev); err != nil {
-				return err
-			}
-		}
-		it.waiting = nil
-	}
-	return nil
-}
-
-func (a *assembly) emit(ev model.Event) error {
-	ev.More = a.more && ev.Kind != model.Done
-	if !a.yield(ev) {
-		return endpoint.ErrStopped
-	}
-	return nil
+	a.newest = it
+	return a.queue.Begin(&it.Item, it.start)
 }
 
 func protocolError(msg string) *model.Error {

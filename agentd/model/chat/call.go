@@ -28,12 +28,12 @@ func (a *assembly) call(d *callDelta) error {
 	}
 	if !it.begun && d.Function.Name != "" {
 		it.begun = true
-		it.begin = model.Event{Kind: model.CallBegin, CallID: a.callID(it.id), Name: d.Function.Name}
+		it.start = model.Event{Kind: model.CallBegin, CallID: a.callID(it.id), Name: d.Function.Name}
 		if err := a.begin(it); err != nil {
 			return err
 		}
 		if early := it.args.String(); early != "" {
-			if err := a.push(it, model.Event{Kind: model.CallDelta, Text: early}); err != nil {
+			if err := a.queue.Push(&it.Item, model.Event{Kind: model.CallDelta, Text: early}); err != nil {
 				return err
 			}
 		}
@@ -49,7 +49,7 @@ func (a *assembly) call(d *callDelta) error {
 	if !it.begun {
 		return nil
 	}
-	return a.push(it, model.Event{Kind: model.CallDelta, Text: text})
+	return a.queue.Push(&it.Item, model.Event{Kind: model.CallDelta, Text: text})
 }
 
 // callOf returns the call that a piece belongs to, nil for a new one. Pieces
@@ -97,8 +97,8 @@ func (a *assembly) end(marked bool) error {
 		return err
 	}
 	var half *item
-	if stop != model.StopEnd && len(a.open) > 0 {
-		half = a.open[len(a.open)-1] // what is closed is not open, so this is a call or text behind one
+	if stop != model.StopEnd {
+		half = a.newest
 	}
 	for _, it := range a.calls {
 		switch {
@@ -107,15 +107,14 @@ func (a *assembly) end(marked bool) error {
 		case !it.begun, it == half:
 			continue
 		}
-		if err := a.push(it, model.Event{Kind: model.CallEnd, CallID: it.begin.CallID, Name: it.begin.Name, Text: it.args.String()}); err != nil {
+		if err := a.queue.Push(&it.Item, model.Event{Kind: model.CallEnd, CallID: it.start.CallID, Name: it.start.Name, Text: it.args.String()}); err != nil {
 			return err
 		}
-		it.ended = true
-		if err := a.advance(); err != nil {
+		if err := a.queue.End(&it.Item); err != nil {
 			return err
 		}
 	}
-	return a.emit(model.Event{Kind: model.Done, Stop: stop, Usage: a.usage, RequestID: a.requestID})
+	return a.queue.Emit(model.Event{Kind: model.Done, Stop: stop, Usage: a.usage, RequestID: a.requestID})
 }
 
 // stop maps the reason for which the model stopped.

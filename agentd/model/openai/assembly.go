@@ -6,6 +6,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
+	"holon/agentd/model/order"
 	"holon/responses"
 )
 
@@ -13,33 +14,26 @@ import (
 const (
 	maxItems     = 4096
 	maxArguments = 16 << 20 // bytes of one call's
-	maxQueued    = 32 << 20 // bytes that wait for an earlier item to end
 )
 
-// eventSize is about what a waiting event costs beside its text.
-const eventSize = 256
-
 // assembly turns a provider's events into ours. The provider numbers its items
-// and may interleave them; ours come one after the other. The oldest item that
-// has not ended is passed on as it comes, later ones wait. What a server tells
+// and may interleave them; ours come one after the other. What a server tells
 // only at the end of a part, an item or the answer, instead of in deltas, is
 // said then.
 type assembly struct {
 	provider  string
 	forms     freeform
-	yield     func(model.Event) bool
 	requestID string
 	response  string // the provider's id of the answer, once it is whole
-	more      bool   // the provider's next event has come already
 
-	items  map[int]*item // by output index; nil for those of no interest
-	open   []*item       // not yet passed on to their end, in order of their beginning
-	calls  map[string]bool
-	queued int
+	queue *order.Queue
+	items map[int]*item // by output index; nil for those of no interest
+	begun []*item       // in order of their beginning
+	calls map[string]bool
 }
 
 func newAssembly(provider string, forms freeform, yield func(model.Event) bool) *assembly {
-	return &assembly{provider: provider, forms: forms, yield: yield, items: make(map[int]*item), calls: make(map[string]bool)}
+	return &assembly{provider: provider, forms: forms, queue: order.New(yield), items: make(map[int]*item), calls: make(map[string]bool)}
 }
 
 // take handles one event. done is true after the provider's terminal event.
@@ -113,59 +107,6 @@ func (a *assembly) event(eventType string, ev *wireEvent) (done bool, err error)
 	return true, a.terminal(eventType, ev.Response)
 }
 
-// push passes an event of an item on, or keeps it until the items before have
-// ended.
-func (a *assembly) push(it *item, ev model.Event) error {
-	if a.open[0] == it {
-		return a.emit(ev)
-	}
-	if a.queued += sizeOf(ev); a.queued > maxQueued {
-		return protocolError("the provider interleaves its items too much")
-	}
-	it.waiting = append(it.waiting, ev)
-	return nil
-}
-
-// advance drops ended items from the front and passes on what the next has
-// gathered.
-func (a *assembly) advance() error {
-	for len(a.open) > 0 && a.open[0].ended {
-		a.open = a.open[1:]
-		if len(a.open) == 0 {
-			return nil
-		}
-		it := a.open[0]
-		if err := a.emit(it.begin); err != nil {
-			return err
-		}
-		for _, ev := range it.waiting {
-			a.queued -= sizeOf(ev)
-			if err := a.emit(ev); err != nil {
-				return err
-			}
-		}
-		it.waiting = nil
-	}
-	return nil
-}
-
-// sizeOf returns about how much memory a waiting event takes.
-func sizeOf(ev model.Event) int {
-	n := eventSize + len(ev.Text)
-	for _, p := range ev.Logprobs {
-		n += eventSize * (1 + len(p.TopLogprobs))
-	}
-	return n
-}
-
-func (a *assembly) emit(ev model.Event) error {
-	ev.More = a.more && ev.Kind != model.Done
-	if !a.yield(ev) {
-		return endpoint.ErrStopped
-	}
-	return nil
-}
-
 // terminal handles the event that ends the answer.
 func (a *assembly) terminal(eventType string, r *wireResponse) error {
 	if eventType == "response.failed" {
@@ -198,7 +139,7 @@ func (a *assembly) terminal(eventType string, r *wireResponse) error {
 	if err := a.finish(eventType == "response.completed"); err != nil {
 		return err
 	}
-	return a.emit(done)
+	return a.queue.Emit(done)
 }
 
 // stopReason returns why an answer is incomplete.
@@ -219,22 +160,27 @@ func stopReason(r *wireResponse) (model.Stop, error) {
 // finish passes on what is left of items that were never ended. Only in a
 // complete answer are calls among them whole, to be run.
 func (a *assembly) finish(complete bool) error {
-	for _, it := range a.open {
+	for _, it := range a.begun {
+		if it.Ended() {
+			continue
+		}
 		err := a.endText(it)
 		switch {
 		case err != nil:
-		case it.ended || !complete:
+		case !complete:
 		case it.kind == reasoning:
-			err = a.push(it, model.Event{Kind: model.ReasoningEnd})
+			err = a.queue.Push(&it.Item, model.Event{Kind: model.ReasoningEnd})
 		case it.kind == call:
 			err = a.endCall(it)
+		}
+		if err == nil {
+			err = a.queue.End(&it.Item)
 		}
 		if err != nil {
 			return err
 		}
-		it.ended = true
 	}
-	return a.advance()
+	return nil
 }
 
 func protocolError(msg string) *model.Error {

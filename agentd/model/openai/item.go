@@ -7,6 +7,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
+	"holon/agentd/model/order"
 	"holon/responses"
 )
 
@@ -20,10 +21,10 @@ const (
 )
 
 type item struct {
+	order.Item
 	kind    itemKind
-	begin   model.Event
-	waiting []model.Event // while an earlier item is open
-	ended   bool
+	callID  string          // call
+	name    string          // call
 	said    bool            // something of the item was passed on
 	part    bool            // something of the open part was
 	args    strings.Builder // call: what was passed on
@@ -49,14 +50,15 @@ func (a *assembly) added(index int, raw json.RawMessage) error {
 	a.items[index] = nil
 	itemType := endpoint.EventType(raw)
 	it := &item{}
+	var begin model.Event
 	switch itemType {
 	case responses.ItemMessage:
-		it.kind, it.begin.Kind = message, model.MessageBegin
+		it.kind, begin.Kind = message, model.MessageBegin
 	case responses.ItemReasoning:
-		it.kind, it.begin.Kind = reasoning, model.ReasoningBegin
+		it.kind, begin.Kind = reasoning, model.ReasoningBegin
 	case responses.ItemFunctionCall, itemCustomCall:
 		// A custom tool that was not offered gets, as a call, an answer that says so.
-		it.kind, it.begin.Kind = call, model.CallBegin
+		it.kind, begin.Kind = call, model.CallBegin
 	default:
 		return nil // a tool of the provider's own, or something newer than this code
 	}
@@ -67,23 +69,21 @@ func (a *assembly) added(index int, raw json.RawMessage) error {
 	switch it.kind {
 	case message:
 		if w.Phase == responses.PhaseCommentary || w.Phase == responses.PhaseFinalAnswer {
-			it.begin.Phase = w.Phase
+			begin.Phase = w.Phase
 		}
 	case call:
 		if w.Name == "" {
 			return protocolError(fmt.Sprintf("the provider's call in item %d names no tool", index))
 		}
-		it.begin.CallID, it.begin.Name = a.callID(w.CallID), w.Name
+		it.callID, it.name = a.callID(w.CallID), w.Name
+		begin.CallID, begin.Name = it.callID, it.name
 		if itemType == itemCustomCall {
 			it.opening = a.forms.opening(w.Name)
 		}
 	}
 	a.items[index] = it
-	a.open = append(a.open, it)
-	if len(a.open) == 1 {
-		return a.emit(it.begin)
-	}
-	return nil
+	a.begun = append(a.begun, it)
+	return a.queue.Begin(&it.Item, begin)
 }
 
 // callID returns the call's id, or a new one where the provider's cannot serve
@@ -108,7 +108,7 @@ func decodeItem(index int, raw json.RawMessage) (*wireItem, error) {
 // have ended, or are of another kind are dropped.
 func (a *assembly) delta(d delta) error {
 	it := a.items[d.index]
-	if it == nil || it.ended || it.kind != kindOf(d.kind) || d.text == "" {
+	if it == nil || it.Ended() || it.kind != kindOf(d.kind) || d.text == "" {
 		return nil
 	}
 	if it.joins.kind != d.kind {
@@ -157,7 +157,7 @@ func (a *assembly) pass(it *item, kind model.EventKind, text string, probs []res
 		}
 		it.args.WriteString(text)
 	}
-	return a.push(it, model.Event{Kind: kind, Text: text, Logprobs: probs})
+	return a.queue.Push(&it.Item, model.Event{Kind: kind, Text: text, Logprobs: probs})
 }
 
 func kindOf(kind model.EventKind) itemKind {
@@ -174,7 +174,7 @@ func kindOf(kind model.EventKind) itemKind {
 // what no delta brought. What was passed on already stands, even if it differs.
 func (a *assembly) rest(index int, kind model.EventKind, whole string) error {
 	it := a.items[index]
-	if it == nil || it.ended || it.kind != kindOf(kind) {
+	if it == nil || it.Ended() || it.kind != kindOf(kind) {
 		return nil
 	}
 	if it.kind == call {
@@ -197,7 +197,7 @@ func (a *assembly) rest(index int, kind model.EventKind, whole string) error {
 
 func (a *assembly) partEnded(index int, summary bool) error {
 	it := a.items[index]
-	if it == nil || it.ended {
+	if it == nil || it.Ended() {
 		return nil
 	}
 	if err := a.endText(it); err != nil {
@@ -206,21 +206,21 @@ func (a *assembly) partEnded(index int, summary bool) error {
 	spoke := it.part
 	it.part = false
 	if summary && it.kind == reasoning && spoke {
-		return a.push(it, model.Event{Kind: model.SummaryPartEnd})
+		return a.queue.Push(&it.Item, model.Event{Kind: model.SummaryPartEnd})
 	}
 	return nil
 }
 
 func (a *assembly) annotation(index int, raw json.RawMessage) error {
 	it := a.items[index]
-	if it == nil || it.ended || it.kind != message || endpoint.EventType(raw) != "url_citation" {
+	if it == nil || it.Ended() || it.kind != message || endpoint.EventType(raw) != "url_citation" {
 		return nil // files and containers of the provider's mean nothing outside
 	}
 	var note responses.Annotation
 	if err := json.Unmarshal(raw, &note); err != nil {
 		return protocolError("the provider's citation can't be read: " + err.Error())
 	}
-	return a.push(it, model.Event{Kind: model.AnnotationAdded, Annotation: &note})
+	return a.queue.Push(&it.Item, model.Event{Kind: model.AnnotationAdded, Annotation: &note})
 }
 
 // ended ends an item, after saying what of it was not said yet.
@@ -232,7 +232,7 @@ func (a *assembly) ended(index int, raw json.RawMessage) error {
 		}
 		it = a.items[index]
 	}
-	if it == nil || it.ended {
+	if it == nil || it.Ended() {
 		return nil
 	}
 	w, err := decodeItem(index, raw)
@@ -247,15 +247,14 @@ func (a *assembly) ended(index int, raw json.RawMessage) error {
 	}
 	switch {
 	case it.kind == reasoning:
-		err = a.push(it, model.Event{Kind: model.ReasoningEnd, Text: seal(a.provider, w.EncryptedContent)})
+		err = a.queue.Push(&it.Item, model.Event{Kind: model.ReasoningEnd, Text: seal(a.provider, w.EncryptedContent)})
 	case it.kind == call && w.Status != "incomplete": // half a call is never run
 		err = a.endCall(it)
 	}
 	if err != nil {
 		return err
 	}
-	it.ended = true
-	return a.advance()
+	return a.queue.End(&it.Item)
 }
 
 // endCall passes on the end of a call that is whole.
@@ -269,7 +268,7 @@ func (a *assembly) endCall(it *item) error {
 			return err
 		}
 	}
-	return a.push(it, model.Event{Kind: model.CallEnd, CallID: it.begin.CallID, Name: it.begin.Name, Text: it.args.String()})
+	return a.queue.Push(&it.Item, model.Event{Kind: model.CallEnd, CallID: it.callID, Name: it.name, Text: it.args.String()})
 }
 
 // unsaid passes on the content of a whole item unless its deltas did.

@@ -34,7 +34,7 @@ var own = []struct {
 	{"agentd/preview", []string{"agentd/process"}, "it shows what was captured"},
 	{"agentd/tasks", []string{"agentd/process", "agentd/preview", "responses/...", "state/durable"}, "a task is a process and a record, whoever asks for it"},
 	{"agentd/model/catalogue", []string{"agentd/model/...", "responses", "responses/models"}, "it makes transports of names and speaks no protocol"},
-	{"agentd/model/...", []string{"agentd/model", "agentd/model/endpoint", "agentd/model/order", "responses/..."}, "a provider knows the protocol and no tool, disk or turn"},
+	{"agentd/model/...", []string{"agentd/model", "agentd/model/endpoint", "agentd/model/order", "agentd/model/scan", "responses/..."}, "a provider knows the protocol and no tool, disk or turn"},
 	{"agentd/compaction", []string{"agentd/model", "agentd/tools", "responses", "state/durable"}, "a summary is made of a conversation, outside any turn"},
 	{"agentd/mcp", []string{"agentd/tools", "agentd/tools/image", "agentd/preview", "agentd/process", "responses/..."}, "it makes tools of servers and knows no turn"},
 	{"agentd/tools", nil, "a result's shape depends on no tool"},

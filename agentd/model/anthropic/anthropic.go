@@ -137,10 +137,12 @@ func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(m
 		return t.endpoint.Garbled(protocolError("the provider answered with content type %.80q where an event stream was asked for", resp.Header.Get("Content-Type")))
 	}
 	a := newAssembly(t.provider, contractOf(req.Model), resp.Header.Get("Request-Id"), func(ev model.Event) bool { return watch.Yield(yield, ev) })
-	for data, err := range stream.Events(watch.Body(resp.Body), stream.SSE) {
+	events := stream.NewDecoder(watch.Body(resp.Body), stream.SSE)
+	for data, err := range events.Events() {
 		if err != nil {
 			return watch.Broken(model.StageBody, err)
 		}
+		a.more = events.More()
 		done, err := a.take(data)
 		if err != nil {
 			return t.endpoint.Garbled(err)

@@ -24,6 +24,7 @@ const (
 type assembly struct {
 	provider  string
 	emit      func(model.Event) bool
+	more      bool // the provider's next event has come already
 	contract  contract
 	requestID string
 
@@ -59,6 +60,9 @@ func newAssembly(provider string, c contract, requestID string, emit func(model.
 // take handles one event. done is true after the provider's last. Errors are
 // *model.Error values or endpoint.ErrStopped.
 func (a *assembly) take(data []byte) (done bool, err error) {
+	if index, d, ok := scanDelta(data); ok && a.message != "" {
+		return false, a.delta(index, &d)
+	}
 	eventType := endpoint.EventType(data)
 	if eventType == "" {
 		return false, protocolError("the provider sent an event that is no JSON object with a type")
@@ -324,6 +328,7 @@ func (a *assembly) endCall() error {
 }
 
 func (a *assembly) pass(ev model.Event) error {
+	ev.More = a.more && ev.Kind != model.Done
 	if !a.emit(ev) {
 		return endpoint.ErrStopped
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"holon/agentd/model"
+	"holon/agentd/model/scan"
 	"holon/responses"
 )
 
@@ -119,4 +120,46 @@ func deltaKind(d *wireDelta) (kind model.EventKind, text model.WireText) {
 		return model.CallDelta, d.PartialJSON
 	}
 	return 0, ""
+}
+
+// scanDelta reads a piece of a block of ordinary form in one pass. It gives up,
+// with ok false, on everything unusual, which encoding/json then reads; what it
+// accepts means the same to both.
+func scanDelta(data []byte) (index int, d wireDelta, ok bool) {
+	s := scan.Of(data)
+	// The order of keys is the API's; others are unusual.
+	if !s.Next('{') || !word(&s, "type", ':') || !word(&s, "content_block_delta", ',') || !word(&s, "index", ':') {
+		return 0, d, false
+	}
+	if index, ok = s.Number(); !ok || !s.Next(',') || !word(&s, "delta", ':') || !s.Next('{') || !word(&s, "type", ':') {
+		return 0, d, false
+	}
+	kind, ok := s.Plain()
+	if !ok || !s.Next(',') {
+		return 0, d, false
+	}
+	key, text := "", &d.Text
+	switch string(kind) {
+	case "text_delta":
+		d.Type, key = "text_delta", "text"
+	case "thinking_delta":
+		d.Type, key, text = "thinking_delta", "thinking", &d.Thinking
+	case "input_json_delta":
+		d.Type, key, text = "input_json_delta", "partial_json", &d.PartialJSON
+	default:
+		return 0, d, false
+	}
+	if !word(&s, key, ':') {
+		return 0, d, false
+	}
+	if *text, ok = s.Text(); !ok {
+		return 0, d, false
+	}
+	return index, d, s.Next('}') && s.Next('}') && s.End()
+}
+
+// word consumes a string without escapes, if it is want, and what follows it.
+func word(s *scan.Scanner, want string, then byte) bool {
+	got, ok := s.Plain()
+	return ok && string(got) == want && s.Next(then)
 }

@@ -2,10 +2,10 @@ package openai
 
 import (
 	"encoding/json"
-	"unicode/utf8"
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
+	"holon/agentd/model/scan"
 	"holon/responses"
 )
 
@@ -93,35 +93,35 @@ type delta struct {
 // ok false, on everything unusual (another key, invalid UTF-8), which
 // encoding/json then reads; what it accepts means the same to both.
 func scanDelta(data []byte) (d delta, ok bool) {
-	s := scanner{data: data}
-	if !s.next('{') {
+	s := scan.Of(data)
+	if !s.Next('{') {
 		return d, false
 	}
 	seen := [3]bool{}
 	for {
-		key, ok := s.plain()
-		if !ok || !s.next(':') {
+		key, ok := s.Plain()
+		if !ok || !s.Next(':') {
 			return d, false
 		}
 		field := -1
 		switch string(key) {
 		case "type":
 			var v []byte
-			if v, ok = s.plain(); ok {
+			if v, ok = s.Plain(); ok {
 				field, d.kind = 0, deltaKind(string(v))
 			}
 		case "delta":
 			field = 1
-			d.text, ok = s.text()
+			d.text, ok = s.Text()
 		case "output_index":
 			field = 2
-			d.index, ok = s.number()
+			d.index, ok = s.Number()
 		case "sequence_number", "content_index", "summary_index":
-			_, ok = s.number()
+			_, ok = s.Number()
 		case "item_id", "obfuscation":
-			_, ok = s.plain()
+			_, ok = s.Plain()
 		case "logprobs":
-			ok = s.next('[') && s.next(']')
+			ok = s.Next('[') && s.Next(']')
 		default:
 			return d, false
 		}
@@ -131,91 +131,12 @@ func scanDelta(data []byte) (d delta, ok bool) {
 		if field >= 0 {
 			seen[field] = true
 		}
-		if s.next('}') {
+		if s.Next('}') {
 			break
 		}
-		if !s.next(',') {
+		if !s.Next(',') {
 			return d, false
 		}
 	}
-	s.space()
-	return d, s.at == len(data) && d.kind != 0 && seen[1]
-}
-
-// scanner walks over JSON tokens.
-type scanner struct {
-	data []byte
-	at   int
-}
-
-func (s *scanner) space() {
-	for s.at < len(s.data) {
-		switch s.data[s.at] {
-		case ' ', '\t', '\r', '\n':
-			s.at++
-		default:
-			return
-		}
-	}
-}
-
-// next consumes c, after white space, if it comes next.
-func (s *scanner) next(c byte) bool {
-	s.space()
-	if s.at < len(s.data) && s.data[s.at] == c {
-		s.at++
-		return true
-	}
-	return false
-}
-
-// plain consumes a string without escapes and returns what is in it.
-func (s *scanner) plain() ([]byte, bool) {
-	if !s.next('"') {
-		return nil, false
-	}
-	start := s.at
-	for ; s.at < len(s.data); s.at++ {
-		switch c := s.data[s.at]; {
-		case c == '"':
-			s.at++
-			return s.data[start : s.at-1], true
-		case c == '\\' || c < 0x20:
-			return nil, false
-		}
-	}
-	return nil, false
-}
-
-// text consumes a string and returns its value.
-func (s *scanner) text() (model.WireText, bool) {
-	s.space()
-	start := s.at
-	if v, ok := s.plain(); ok {
-		return model.WireText(v), utf8.Valid(v)
-	}
-	for s.at < len(s.data) && s.data[s.at] != '"' { // plain stopped at an escape, or at what is no string
-		if s.data[s.at] == '\\' {
-			s.at++
-		}
-		s.at++
-	}
-	if s.at >= len(s.data) {
-		return "", false
-	}
-	s.at++
-	var v model.WireText
-	err := json.Unmarshal(s.data[start:s.at], &v)
-	return v, err == nil
-}
-
-// number consumes a small whole number.
-func (s *scanner) number() (n int, ok bool) {
-	s.space()
-	start := s.at
-	for ; s.at < len(s.data) && s.data[s.at] >= '0' && s.data[s.at] <= '9'; s.at++ {
-		n = 10*n + int(s.data[s.at]-'0')
-	}
-	digits := s.at - start
-	return n, digits == 1 || digits > 1 && digits < 10 && s.data[start] != '0'
+	return d, s.End() && d.kind != 0 && seen[1]
 }

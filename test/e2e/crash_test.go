@@ -1,0 +1,373 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"holon/responses/turns"
+	"holon/runner"
+	"holon/state"
+)
+
+// kill kills holon as nothing can be handled, and reaps it.
+func (p *process) kill() {
+	p.h.t.Helper()
+	if err := p.cmd.Process.Kill(); err != nil {
+		p.h.t.Fatal(err)
+	}
+	_ = p.cmd.Wait() // it was killed
+	p.cancel()
+}
+
+// beginPausing starts a run that waits for the file "go" in its tree.
+func (h *home) beginPausing(repo string) *process {
+	h.t.Helper()
+	return h.beginPlay(repo, "pausing")
+}
+
+// proceed lets a pausing run go on.
+func (h *home) proceed() {
+	h.t.Helper()
+	trees, err := filepath.Glob(filepath.Join(h.dir, "cache/trees/*/0/tree"))
+	if err != nil || len(trees) != 1 {
+		h.t.Fatalf("%v, %v", trees, err)
+	}
+	if err := os.WriteFile(filepath.Join(trees[0], "go"), nil, 0o644); err != nil {
+		h.t.Fatal(err)
+	}
+	if os.Geteuid() == 0 { // the container's user removes it
+		if err := os.Chown(filepath.Join(trees[0], "go"), runner.DefaultUID, runner.DefaultGID); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+// ps lists the runs.
+func (h *home) ps(args ...string) (views []runner.View) {
+	h.t.Helper()
+	r := h.run(h.dir, append([]string{"ps", "--json"}, args...)...)
+	if r.code != 0 || json.Unmarshal([]byte(r.stdout), &views) != nil {
+		h.t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	return views
+}
+
+// only is the one run of the home.
+func (h *home) only() runner.View {
+	h.t.Helper()
+	views := h.ps("--all")
+	if len(views) != 1 {
+		h.t.Fatalf("there are %d runs, want 1: %+v", len(views), views)
+	}
+	return views[0]
+}
+
+// gc collects and returns what was found.
+func (h *home) gc(args ...string) (found []runner.Finding) {
+	h.t.Helper()
+	r := h.run(h.dir, append([]string{"gc", "--json"}, args...)...)
+	if r.code != 0 || json.Unmarshal([]byte(r.stdout), &found) != nil {
+		h.t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	return found
+}
+
+// settled is the result of a run that another command than holon run ended.
+func (h *home) settled(id string) result {
+	h.t.Helper()
+	r := result{dir: filepath.Join(h.dir, "runs", id)}
+	data, err := os.ReadFile(filepath.Join(r.dir, state.ManifestFile))
+	if err == nil {
+		r.manifest, err = state.DecodeManifest(data)
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return r
+}
+
+// checkTidy checks that there is nothing to be done for anybody.
+func (h *home) checkTidy() {
+	h.t.Helper()
+	if found := h.gc("--dry-run", "--force"); len(found) > 0 {
+		h.t.Errorf("there is still something to do: %+v", found)
+	}
+	for _, pattern := range []string{"cache/trees/*/*/claim", "runs/*/session.json", "runs/.*", "ipc/*"} {
+		if exists(h, pattern) {
+			h.t.Errorf("%s is left", pattern)
+		}
+	}
+	h.checkNothingLeft()
+}
+
+// Wherever holon is killed, the run gets one end, its work is saved, nothing is
+// left, and the user's files are as they were.
+func TestKilledInEveryPhase(t *testing.T) {
+	for _, tc := range []struct {
+		name, scenario string
+		reach          func(h *home) bool
+	}{
+		{"at once", "slow", func(h *home) bool { return exists(h, "runs") }},
+		{"preparing", "slow", func(h *home) bool { return exists(h, "runs/run_*/run.json") }},
+		{"tree claimed", "slow", func(h *home) bool { return exists(h, "cache/trees/*/*/claim") }},
+		{"recorded", "slow", func(h *home) bool { return exists(h, "runs/run_*/session.json") }},
+		{"container made", "slow", func(h *home) bool { return len(h.containers()) > 0 }},
+		{"listening", "slow", func(h *home) bool { return exists(h, "ipc/*/agent.sock") }},
+		{"turn recorded", "slow", func(h *home) bool { return exists(h, "runs/*/session/output/turns/*/turn.json") }},
+		{"working", "slow", func(h *home) bool { return exists(h, "cache/trees/*/*/tree/started") }},
+		{"stopped", "failing", func(h *home) bool { return exists(h, "runs/run_*/events.ndjson") }},
+		{"collected", "failing", func(h *home) bool { return exists(h, "runs/run_*/diff.patch") }},
+		{"ended", "failing", func(h *home) bool { return exists(h, "runs/run_*/manifest.json") }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			h, repo := newHome(t), repository(t, "echo a > a")
+			before := listFiles(t, repo)
+			p := h.begin(repo, "run", "--model", scripted(t, tc.scenario), "x")
+			await(t, tc.name, func() bool { return tc.reach(h) })
+			p.kill()
+			worked := exists(h, "cache/trees/*/*/tree/made.txt")
+
+			views := h.ps()
+			h.gc("--force")
+			if again := h.gc("--force"); len(again) > 0 {
+				t.Errorf("the second gc found %+v", again)
+			}
+			h.checkTidy()
+			if after := listFiles(t, repo); !slices.Equal(before, after) {
+				t.Errorf("the user's files changed: %v", after)
+			}
+			all := h.ps("--all")
+			if len(all) == 0 {
+				if tc.name != "at once" {
+					t.Error("the run is forgotten")
+				}
+				return
+			}
+			v := all[0]
+			if len(all) != 1 || v.Outcome == nil || !v.Status.Terminal() {
+				t.Fatalf("%+v, before the gc %+v", all, views)
+			}
+			r := h.settled(v.ID)
+			if r.manifest.Turn != nil {
+				checkRecord(t, r)
+			}
+			if worked && !strings.Contains(r.read(t, runner.DiffFile), "made.txt") {
+				t.Errorf("work is lost:\n%s", r.read(t, runner.DiffFile))
+			}
+			if tc.name == "working" && (r.manifest.Status != state.StatusInterrupted || r.manifest.Outcome != state.OutcomeInterrupted) {
+				t.Errorf("%s, %s", r.manifest.Status, r.manifest.Outcome)
+			}
+		})
+	}
+}
+
+// listFiles lists the files of a directory with their contents.
+func listFiles(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	describe(t, dir, func(path string, info os.FileInfo) string {
+		line := path + " " + info.Mode().String()
+		if info.Mode().IsRegular() {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			line += " " + string(data)
+		}
+		list = append(list, line)
+		return ""
+	})
+	return list
+}
+
+// A run whose holon was killed goes on when it is attached to, as if nothing had
+// happened; nothing of it is run twice, and no other run is in its way.
+func TestAttach(t *testing.T) {
+	t.Parallel()
+	h, repo := newHome(t), repository(t, "echo a > a")
+	p := h.beginPausing(repo)
+	p.kill()
+	v := h.only()
+	if v.Status != state.StatusOrphaned || v.Container != runner.ContainerRunning {
+		t.Fatalf("%+v", v)
+	}
+	if found := h.gc(); len(found) != 1 || !found[0].Kept || found[0].What != v.ID {
+		t.Errorf("a young orphan was not left alone: %+v", found)
+	}
+	if other := h.play(0, repo, "failing"); other.manifest.Status != state.StatusCompleted {
+		t.Errorf("the next run was hindered: %s", other.manifest.Status)
+	}
+
+	first := h.begin(repo, "attach", v.ID)
+	await(t, "the lease", func() bool {
+		return slices.ContainsFunc(h.ps(), func(v runner.View) bool { return v.Status == state.StatusRunning })
+	})
+	if second := h.run(repo, "attach", v.ID); second.code != 4 || !strings.Contains(second.stderr, "alive") {
+		t.Errorf("a second attach: exit code %d\n%s", second.code, second.stderr)
+	}
+	first.kill() // and that may happen again
+	third := h.begin(repo, "attach", v.ID)
+	h.proceed()
+	r := third.wait()
+	if r.code != 0 || !strings.Contains(r.stdout, "It ended by itself.") {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	checkRecord(t, r)
+	checkChanged(t, r, "added late.txt", "added runs.txt", "added started")
+	if patch := r.read(t, runner.DiffFile); strings.Count(patch, "\n+run\n") != 1 {
+		t.Errorf("the command did not run once:\n%s", patch)
+	}
+	if again := h.run(repo, "attach", v.ID); again.code != 4 {
+		t.Errorf("attach to a run that has ended: exit code %d\n%s", again.code, again.stderr)
+	}
+	h.checkTidy()
+}
+
+// What a container did that vanished while nobody watched is collected.
+func TestAttachToTheDead(t *testing.T) {
+	for name, end := range map[string][]string{"killed": {"kill"}, "removed": {"rm", "-f"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, repo := newHome(t), repository(t, "echo a > a")
+			h.beginPausing(repo).kill()
+			docker(t, append(end, h.containers()...)...)
+			r := h.run(repo, "attach", "last")
+			if r.code != 130 || r.failure(t).Code != string(runner.CodeContainerGone) {
+				t.Errorf("exit code %d\n%s", r.code, r.stderr)
+			}
+			rec := checkRecord(t, r)
+			if r.manifest.Status != state.StatusInterrupted || !rec.Status.Terminal() {
+				t.Errorf("manifest %s, record %s", r.manifest.Status, rec.Status)
+			}
+			checkChanged(t, r, "added runs.txt", "added started")
+			h.checkTidy()
+		})
+	}
+}
+
+// A turn that came to its end while nobody watched has that end.
+func TestEndedUnwatched(t *testing.T) {
+	t.Parallel()
+	h, repo := newHome(t), repository(t, "echo a > a")
+	h.beginPausing(repo).kill()
+	h.proceed()
+	await(t, "the end of the turn", func() bool {
+		found, _ := filepath.Glob(filepath.Join(h.dir, "runs/*/session/output/turns/*/turn.json")) // the pattern is right
+		if len(found) != 1 {
+			return false
+		}
+		data, err := os.ReadFile(found[0])
+		rec, decodeErr := turns.DecodeRecord(data)
+		return err == nil && decodeErr == nil && rec.Status.Terminal()
+	})
+	docker(t, append([]string{"rm", "-f"}, h.containers()...)...)
+	h.gc()
+	r := h.settled(h.only().ID)
+	checkRecord(t, r)
+	if r.manifest.Outcome != state.OutcomeSuccess {
+		t.Errorf("outcome %s", r.manifest.Outcome)
+	}
+	checkChanged(t, r, "added late.txt", "added runs.txt", "added started")
+	h.checkTidy()
+}
+
+// holon stop ends a run that lives, one whose holon hangs, and one whose holon
+// was killed; their work is kept.
+func TestStop(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		prepare func(p *process)
+		args    []string
+		want    state.Status
+	}{
+		{"alive", func(*process) {}, nil, state.StatusCancelled},
+		{"killed", func(p *process) { p.kill() }, nil, state.StatusInterrupted},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			h, repo := newHome(t), repository(t, "echo a > a")
+			p := h.beginPausing(repo)
+			tc.prepare(p)
+			r := h.run(repo, append([]string{"stop", "last"}, tc.args...)...)
+			if r.code != 0 || !strings.Contains(r.stdout, string(tc.want)) {
+				t.Errorf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+			}
+			if tc.name == "alive" {
+				if ended := p.wait(); ended.code != 130 {
+					t.Errorf("the run's exit code is %d\n%s", ended.code, ended.stderr)
+				}
+			}
+			got := h.settled(h.only().ID)
+			checkRecord(t, got)
+			checkChanged(t, got, "added runs.txt", "added started")
+			if again := h.run(repo, "stop", "last"); again.code != 0 {
+				t.Errorf("a second stop: exit code %d\n%s", again.code, again.stderr)
+			}
+			h.checkTidy()
+		})
+	}
+}
+
+// Many who clean up at once settle each run once, and never a live one.
+func TestConcurrentCollectors(t *testing.T) {
+	t.Parallel()
+	h, repo := newHome(t), repository(t, "echo a > a")
+	h.beginPausing(repo).kill()
+	live := h.begin(repo, "run", "--model", scripted(t, "slow"), "x")
+	await(t, "the live run", func() bool { return exists(h, "cache/trees/*/1/tree/started") })
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() { h.gc("--force") })
+	}
+	group.Wait()
+	views := h.ps("--all")
+	if len(views) != 2 || views[0].Status != state.StatusRunning || views[1].Status != state.StatusInterrupted {
+		t.Fatalf("%+v", views)
+	}
+	live.signal(syscall.SIGTERM)
+	if r := live.wait(); r.code != 130 {
+		t.Errorf("the live run ended with %d\n%s", r.code, r.stderr)
+	}
+	checkRecord(t, h.settled(views[1].ID))
+	h.checkTidy()
+}
+
+// Only what is ours and nobody's is removed.
+func TestStrangers(t *testing.T) {
+	t.Parallel()
+	h, other := newHome(t), newHome(t)
+	run := func(h *home, id string) string {
+		return strings.TrimSpace(docker(t, "run", "-d", "--network", "none", "--label", "holon.role=agent", "--label", "holon.run="+id,
+			"--label", "holon.home="+h.dir, "--entrypoint", "sleep", baseImage, "600"))
+	}
+	mine, theirs := run(h, state.NewRunID()), run(other, state.NewRunID())
+	t.Cleanup(func() { docker(t, "rm", "-f", theirs) })
+	old := time.Now().Add(-2 * time.Hour)
+	for _, name := range []string{"runs/.new-1", "ipc/" + state.NewRunID()} {
+		path := filepath.Join(h.dir, name)
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dry := h.gc("--dry-run")
+	if len(dry) != 3 || !slices.Equal(h.containers(), []string{mine}) {
+		t.Errorf("a dry run found %+v; containers %v", dry, h.containers())
+	}
+	if found := h.gc(); len(found) != 3 {
+		t.Errorf("found %+v", found)
+	}
+	if left := other.containers(); !slices.Equal(left, []string{theirs}) {
+		t.Errorf("containers of another home: %v", left)
+	}
+	h.checkTidy()
+}

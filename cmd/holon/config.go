@@ -28,6 +28,7 @@ const demoScenario = "demo" // built into agentd
 var flagKeys = []struct{ flag, key string }{
 	{"model", "model.default"}, {"model-fallbacks", "model.fallbacks"}, {"image", "image"}, {"engine", "engine"}, {"include-dirty", "include_dirty"},
 	{"timeout", "timeout"}, {"max-rounds", "max_rounds"}, {"memory", "memory"}, {"cpus", "cpus"}, {"network", "network"}, {"skill", "skills"},
+	{"user", "user"}, {"runtime", "container_runtime"}, {"accept-weaker", "accept_weaker"}, {"allow-host", "allow_hosts"},
 }
 
 // load reads the layers below the flags. A workspace of "" has no project.

@@ -10,37 +10,29 @@ import (
 
 	"holon/runner"
 	"holon/runner/engine"
+	"holon/runner/settings"
 )
 
 // confinement is what a person, and nobody else, may say about how the container
 // is confined.
 type confinement struct {
-	User         string   `env:"HOLON_USER"`
-	Runtime      string   `env:"HOLON_RUNTIME"`
-	AcceptWeaker []string `env:"HOLON_ACCEPT_WEAKER"`
-	AllowHosts   []string `env:"HOLON_ALLOW_HOSTS"`
+	User         string
+	Runtime      string
+	AcceptWeaker []string
+	AllowHosts   []string
 }
 
-func (c *confinement) define(f *pflag.FlagSet) {
-	f.StringArrayVar(&c.AllowHosts, "allow-host", nil, "`HOST` that the agent may reach over HTTP and HTTPS, or *.DOMAIN for those below one (default none)")
-	f.StringVar(&c.User, "user", "", "`UID:GID` of the container (default yours; root's containers run as "+fmt.Sprintf("%d:%d", runner.DefaultUID, runner.DefaultGID)+")")
-	f.StringVar(&c.Runtime, "runtime", "", "`name` of what runs containers in the engine, such as runsc (default the engine's)")
-	f.StringSliceVar(&c.AcceptWeaker, "accept-weaker", nil, "`axes` of the isolation that the engine may enforce less strictly than asked for")
+// confinementFlags defines the flags of a confinement.
+func confinementFlags(f *pflag.FlagSet) {
+	f.StringArray("allow-host", nil, "`HOST` that the agent may reach over HTTP and HTTPS, or *.DOMAIN for those below one (default none)")
+	f.String("user", "", "`UID:GID` of the container (default yours; root's containers run as "+fmt.Sprintf("%d:%d", runner.DefaultUID, runner.DefaultGID)+")")
+	f.String("runtime", "", "`name` of what runs containers in the engine, such as runsc (default the engine's)")
+	f.StringSlice("accept-weaker", nil, "`axes` of the isolation that the engine may enforce less strictly than asked for")
 }
 
-func (c *confinement) override(given func(string) bool, flags confinement) {
-	if given("user") {
-		c.User = flags.User
-	}
-	if given("runtime") {
-		c.Runtime = flags.Runtime
-	}
-	if given("accept-weaker") {
-		c.AcceptWeaker = flags.AcceptWeaker
-	}
-	if given("allow-host") {
-		c.AllowHosts = flags.AllowHosts
-	}
+// confinementOf returns what is set of a confinement.
+func confinementOf(s *settings.Settings) confinement {
+	return confinement{User: s.User, Runtime: s.ContainerRuntime, AcceptWeaker: s.AcceptWeaker, AllowHosts: s.AllowHosts}
 }
 
 // check refuses what no engine could be asked for.

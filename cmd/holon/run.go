@@ -44,7 +44,7 @@ type runOptions struct {
 // newRunCommand makes `holon run`. Tests replace do to look at the options.
 func newRunCommand(streams Streams, do func(context.Context, *runOptions) error) *cobra.Command {
 	opts := &runOptions{streams: streams}
-	flags, defaults := configured{}, settings.Default()
+	defaults := settings.Default()
 	cmd := &cobra.Command{
 		Use:   "run [flags] PROMPT",
 		Short: "Run an agent on a private copy of the workspace",
@@ -61,7 +61,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
   holon run --model scripted/demo --json "try it without a key"
   git diff | holon run -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := opts.complete(cmd, flags, args)
+			err := opts.complete(cmd, args)
 			if err == nil {
 				err = do(cmd.Context(), opts)
 			}
@@ -89,7 +89,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.String("memory", "", "memory of the container, such as 4g (default 2g)")
 	f.Float64("cpus", 0, "CPUs of the container (default all)")
 	f.String("network", defaults.Network, "`network` of the container; anything but none is recorded as looser")
-	flags.Confinement.define(f)
+	confinementFlags(f)
 	f.StringArray("skill", nil, "`directory`, or name of an installed skill, that the agent may use")
 	f.StringVar(&opts.Name, "name", "", "`name` for the run, for people")
 	f.BoolVar(&opts.Keep, "keep", false, "keep the session's directories and the container's log")
@@ -99,7 +99,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 }
 
 // complete merges the layers of settings and checks the arguments.
-func (o *runOptions) complete(cmd *cobra.Command, flags configured, args []string) (err error) {
+func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
 	if err := loadEnv(&o.host); err != nil {
 		return err
 	}
@@ -114,16 +114,13 @@ func (o *runOptions) complete(cmd *cobra.Command, flags configured, args []strin
 		return err
 	}
 	o.Loaded = o.load(home, o.Workspace)
-	if err := loadEnv(&o.Confinement); err != nil {
-		return err
-	}
 	if err := override(o.Loaded, cmd.Flags()); err != nil {
 		return err
 	}
-	o.Confinement.override(cmd.Flags().Changed, flags.Confinement)
 	if err := o.Err(); err != nil {
 		return err
 	}
+	o.Confinement = confinementOf(&o.Settings)
 	if err := o.Confinement.check(o.Loaded.Engine); err != nil {
 		return err
 	}

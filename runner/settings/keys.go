@@ -117,6 +117,13 @@ var keys = []*key{
 		}},
 	{name: "network", env: "HOLON_NETWORK", project: strictOnly, strict: engine.NetworkNone, doc: "Network of the container; anything but none confines less.",
 		field: func(s *Settings, _ string) any { return &s.Network }},
+	{name: "user", env: "HOLON_USER", doc: "UID:GID of the container; yours by default.", field: func(s *Settings, _ string) any { return &s.User }},
+	{name: "container_runtime", env: "HOLON_RUNTIME", doc: "What runs containers in the engine, such as runsc; the engine's own by default.",
+		field: func(s *Settings, _ string) any { return &s.ContainerRuntime }},
+	{name: "accept_weaker", env: "HOLON_ACCEPT_WEAKER", doc: "Axes of the isolation that the engine may enforce less strictly than asked for.",
+		field: func(s *Settings, _ string) any { return &s.AcceptWeaker }},
+	{name: "allow_hosts", env: "HOLON_ALLOW_HOSTS", doc: "Hosts that the agent may reach over HTTP and HTTPS, or *.DOMAIN for those below one.",
+		field: func(s *Settings, _ string) any { return &s.AllowHosts }},
 	{name: "skills", env: "HOLON_SKILLS", project: ownFolder, doc: "Folders with a SKILL.md, or names of installed skills.",
 		field: func(s *Settings, _ string) any { return &s.Skills }},
 

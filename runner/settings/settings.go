@@ -50,7 +50,12 @@ type Settings struct {
 	Memory       Size
 	CPUs         float64
 	Network      string
-	Skills       []string // folders, or names of installed skills
+	User         string // UID:GID of the container
+	// ContainerRuntime is what runs containers in the engine.
+	ContainerRuntime string
+	AcceptWeaker     []string // axes of the isolation
+	AllowHosts       []string // that the agent may reach
+	Skills           []string // folders, or names of installed skills
 
 	MaxOutputTokens         int // of one answer of a model
 	DefaultToolOutputTokens int

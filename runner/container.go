@@ -44,6 +44,9 @@ func (s *Session) planMounts() []engine.Mount {
 		{Source: filepath.Join(s.cfg.Dir, "state"), Target: statePath},
 		{Source: filepath.Join(s.cfg.Dir, "skills"), Target: skillsPath, ReadOnly: true},
 	}
+	if s.mcpConfig != "" {
+		mounts = append(mounts, engine.Mount{Source: s.mcpConfig, Target: mcpConfigPath, ReadOnly: true})
+	}
 	if s.scenario != "" {
 		mounts = append(mounts, engine.Mount{Source: s.scenario, Target: scenarioPath, ReadOnly: true})
 	}
@@ -88,6 +91,12 @@ func (s *Session) spec() engine.Spec {
 		"--state-dir", s.inside(statePath), "--skills-dir", s.inside(skillsPath), "--workspace-dir", workspaces, "--model", s.model()}
 	if s.gateway != nil {
 		args = append(args, "--model-socket", s.inside(ipcPath)+"/model.sock")
+	}
+	if s.hostTools != nil {
+		args = append(args, "--host-socket", s.inside(ipcPath)+"/"+hostSocket)
+	}
+	if s.mcpConfig != "" {
+		args = append(args, "--mcp-config", s.inside(mcpConfigPath))
 	}
 	if s.egress != nil {
 		args = append(args, "--egress-socket", s.inside(ipcPath)+"/"+egressSocket)

@@ -127,6 +127,7 @@ func (r *oneShot) summary() []byte {
 	if answer := r.turn.Answer(); answer != "" {
 		fmt.Fprintf(&b, "\n## Answer\n\n%s\n", strings.TrimSpace(answer))
 	}
+	r.summarizeNotes(&b)
 	fmt.Fprint(&b, "\n## Changes\n\n")
 	switch {
 	case r.diff == nil:

@@ -34,7 +34,7 @@ const (
 // reservedNames are those that nothing of a turn may have: the turn directory
 // is written by a container, and what the host reads back must be the host's.
 var reservedNames = []string{
-	DiffFile, SummaryFile, LogFile, EgressFile, ObjectsDir, sessionDir, state.ManifestFile, state.StartFile, state.LeaseFile, state.SessionFile,
+	DiffFile, SummaryFile, LogFile, EgressFile, NotesFile, ObjectsDir, sessionDir, state.ManifestFile, state.StartFile, state.LeaseFile, state.SessionFile,
 	workspace.CheckoutFile, workspace.CheckoutLock,
 }
 
@@ -98,6 +98,7 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 	r.Turn.MaxRounds = r.manifest.Limits.MaxRounds // said to agentd, so that the record cannot differ from what holds
 	r.Session.ID, r.Session.Source = id, source
 	r.planEgress()
+	r.Session.NotesRecord, r.Session.Version = filepath.Join(run.Dir(), NotesFile), o.Version
 	r.Session.Dir, r.Session.SocketDir = filepath.Join(run.Dir(), sessionDir), o.Home.IPCDir(id)
 	r.Session.TreeName = treeName(source.Info())
 	r.Session.Mark, r.Turn.ID = r.record, responses.NewID(responses.PrefixTurn)
@@ -389,6 +390,7 @@ func (r *oneShot) removeSession() error {
 // finish records how the run ended.
 func (r *oneShot) finish(ctx context.Context, err error) error {
 	m := r.manifest
+	r.collectNotes()
 	if r.prior == nil {
 		r.judge(err)
 	} else if err != nil {

@@ -126,6 +126,7 @@ func (rc *Recovery) takeUp(run *files.Run, rec *Record, prior *state.Manifest, e
 	if rec.Tree != nil {
 		r.info = rec.Tree.Info
 	}
+	r.Session.NotesRecord, r.Session.Version = filepath.Join(run.Dir(), NotesFile), rc.Version
 	r.resumeEgress()
 	return r
 }

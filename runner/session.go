@@ -34,6 +34,7 @@ import (
 	"holon/runner/egress"
 	"holon/runner/engine"
 	"holon/runner/gateway"
+	"holon/runner/hosttools"
 	"holon/runner/workspace"
 	"holon/skills"
 	"holon/state/files"
@@ -76,6 +77,9 @@ type Config struct {
 	Log       *slog.Logger
 
 	EgressRecord string // file for the facts about egress; "": in Dir
+	NotesRecord  string // file for the agent's notes; "": in Dir
+	Version      string // of holon, told to the agent
+	MCPConfig    string // file with the MCP servers of the container; "": none
 
 	// Mark is called with a session that made something or is about to: before
 	// its container is made and after. An error ends the start.
@@ -84,22 +88,24 @@ type Config struct {
 
 // Session is a running container with its tree. It belongs to one goroutine.
 type Session struct {
-	cfg     Config
-	tree    *workspace.Tree // nil when there is none
-	sockets string
-	gateway *gateway.Server
-	egress  *egress.Server // nil: the container has no way out
-	mounts  []engine.Mount
-	handle  engine.Handle
-	created bool
-	resumed bool  // another process made it
-	gone    error // why a session that was taken up has no turn to join
-	stopped bool
-	exited  chan engine.Exit // receives once, when the container is gone
-	forget  func()           // ends the wait for that; nil before there is one
-	exit    *engine.Exit
-	client  *client.Client
-	id      string // session id for agentd
+	cfg       Config
+	tree      *workspace.Tree // nil when there is none
+	sockets   string
+	gateway   *gateway.Server
+	egress    *egress.Server // nil: the container has no way out
+	hostTools *hosttools.Server
+	mcpConfig string // cfg.MCPConfig, where the container's user can read it
+	mounts    []engine.Mount
+	handle    engine.Handle
+	created   bool
+	resumed   bool  // another process made it
+	gone      error // why a session that was taken up has no turn to join
+	stopped   bool
+	exited    chan engine.Exit // receives once, when the container is gone
+	forget    func()           // ends the wait for that; nil before there is one
+	exit      *engine.Exit
+	client    *client.Client
+	id        string // session id for agentd
 
 	scenario string // cfg.Scenario, where the container's user can read it
 
@@ -154,6 +160,9 @@ func (s *Session) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := s.placeMCPConfig(); err != nil {
+		return err
+	}
 	if err := s.serve(ctx); err != nil {
 		return err
 	}
@@ -171,6 +180,9 @@ func (s *Session) serve(ctx context.Context) (err error) {
 		if s.gateway, err = s.cfg.Gateway.Serve(ctx, filepath.Join(s.sockets, "model.sock")); err != nil {
 			return err
 		}
+	}
+	if err := s.openHostTools(ctx); err != nil {
+		return err
 	}
 	return s.openEgress(ctx)
 }
@@ -365,7 +377,7 @@ func (s *Session) Close(ctx context.Context) error {
 		errs = append(errs, s.gateway.Close(ctx))
 		s.gateway = nil
 	}
-	errs = append(errs, s.closeEgress())
+	errs = append(errs, s.closeEgress(), s.closeHostTools())
 	if s.sockets != "" {
 		errs = append(errs, files.RemoveAll(s.sockets))
 		s.sockets = ""
@@ -399,6 +411,7 @@ func (s *Session) Leave(ctx context.Context) error {
 		errs = append(errs, s.gateway.Close(ctx))
 		s.gateway = nil
 	}
+	errs = append(errs, s.closeHostTools())
 	if s.forget != nil {
 		s.forget()
 	}

@@ -29,6 +29,7 @@ const (
 	MaxArtifacts = 50_000
 
 	maxWarnings = 1000
+	maxNotes    = 1000
 )
 
 // Artifact is one file among the results: path relative to the output
@@ -59,9 +60,18 @@ type Manifest struct {
 	Workspace    json.RawMessage  `json:"workspace"` // runner/workspace.Info and what changed
 	Turn         *TurnRef         `json:"turn"`      // null when no turn was accepted
 	Artifacts    []Artifact       `json:"artifacts"`
+	Notes        []Note           `json:"notes"` // what the agent noted for people, the oldest first
 	Warnings     []string         `json:"warnings"`
 	Error        *Failure         `json:"error"`
 	HolonVersion string           `json:"holon_version"`
+}
+
+// Note is what an agent attached to the record of its run. The text has no
+// characters that a terminal obeys; it is the agent's all the same.
+type Note struct {
+	At   turns.Time `json:"at"`
+	Kind string     `json:"kind"` // note, decision, todo, …
+	Text string     `json:"text"`
 }
 
 // Timings are the durations of the phases of a run in milliseconds; 0 for a
@@ -141,6 +151,9 @@ func (m *Manifest) Check() error {
 	if len(m.Warnings) > maxWarnings {
 		return invalid("warnings", "", "%d warnings, at most %d are allowed", len(m.Warnings), maxWarnings)
 	}
+	if len(m.Notes) > maxNotes {
+		return invalid("notes", "", "%d notes, at most %d are allowed", len(m.Notes), maxNotes)
+	}
 	return m.checkArtifacts()
 }
 
@@ -172,6 +185,9 @@ func (m *Manifest) Encode() ([]byte, error) {
 	whole := *m
 	if whole.Artifacts == nil {
 		whole.Artifacts = []Artifact{}
+	}
+	if whole.Notes == nil {
+		whole.Notes = []Note{}
 	}
 	if whole.Warnings == nil {
 		whole.Warnings = []string{}

@@ -125,6 +125,7 @@ func manifest() *state.Manifest {
 		Workspace: json.RawMessage("{\n    \"kind\": \"git\"\n  }"),
 		Turn:      &state.TurnRef{TurnID: "turn_1", ResponseID: "resp_1", SessionID: "sess_1"},
 		Artifacts: []state.Artifact{{Path: "diff.patch", Bytes: 3, SHA256: strings.Repeat("0a", 32)}},
+		Notes:     []state.Note{{At: at, Kind: "todo", Text: "tidy up"}},
 		Warnings:  []string{"a warning"},
 		Error:     &state.Failure{Code: "c", Message: "m", Param: "p", Hint: "h"},
 	}
@@ -202,6 +203,13 @@ func TestManifestWire(t *testing.T) {
       "sha256": "0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a"
     }
   ],
+  "notes": [
+    {
+      "at": "2026-11-21T10:00:00.123Z",
+      "kind": "todo",
+      "text": "tidy up"
+    }
+  ],
   "warnings": [
     "a warning"
   ],
@@ -242,12 +250,12 @@ func TestManifestEmpty(t *testing.T) {
 	if err := json.Unmarshal(text, &keys); err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]string{"usage": "null", "isolation": "null", "egress": "null", "workspace": "null", "turn": "null", "error": "null", "artifacts": "[]", "warnings": "[]"} {
+	for key, want := range map[string]string{"usage": "null", "isolation": "null", "egress": "null", "workspace": "null", "turn": "null", "error": "null", "artifacts": "[]", "notes": "[]", "warnings": "[]"} {
 		if string(keys[key]) != want {
 			t.Errorf("%s = %s, want %s", key, keys[key], want)
 		}
 	}
-	if len(keys) != 23 {
+	if len(keys) != 24 {
 		t.Errorf("%d keys", len(keys))
 	}
 	if back, err := state.DecodeManifest(text); err != nil || back.Isolation != nil || back.Workspace != nil {

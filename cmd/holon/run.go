@@ -34,6 +34,7 @@ type runOptions struct {
 	Workspace string
 	Output    string
 	Input     string
+	MCPConfig string
 	Name      string
 	Env       []string
 	Keep      bool
@@ -91,6 +92,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.String("network", defaults.Network, "`network` of the container; anything but none is recorded as looser")
 	confinementFlags(f)
 	f.StringArray("skill", nil, "`directory`, or name of an installed skill, that the agent may use")
+	f.StringVar(&opts.MCPConfig, "mcp-config", "", "`file` with MCP servers, started in the container or reached from it, whose tools the agent gets")
 	f.StringVar(&opts.Name, "name", "", "`name` for the run, for people")
 	f.BoolVar(&opts.Keep, "keep", false, "keep the session's directories and the container's log")
 	f.BoolVar(&opts.JSON, "json", false, "print the run's manifest instead of the answer")
@@ -140,7 +142,7 @@ func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
 		flag string
 		path *string
 		must bool
-	}{{"--output", &o.Output, false}, {"--input", &o.Input, true}} {
+	}{{"--output", &o.Output, false}, {"--input", &o.Input, true}, {"--mcp-config", &o.MCPConfig, false}} {
 		if *dir.path == "" {
 			continue
 		}
@@ -228,7 +230,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 		Turn:      runner.TurnRequest{Prompt: o.Prompt, MaxRounds: o.MaxRounds, Timeout: o.Timeout, MaxOutputTokens: o.MaxOutputTokens},
 		Workspace: workspace.Options{Dir: o.Workspace, IncludeDirty: o.IncludeDirty, CacheDir: home.CacheDir(), Name: o.Name},
 		Session: runner.Config{
-			Image: o.Image, Skills: o.Skills, InputDir: o.Input, Env: o.Env, Network: o.Network,
+			Image: o.Image, Skills: o.Skills, InputDir: o.Input, MCPConfig: o.MCPConfig, Env: o.Env, Network: o.Network,
 			NanoCPUs: int64(o.CPUs * 1e9), Labels: map[string]string{runner.LabelHome: home.Dir()}, Log: log,
 		},
 	}

@@ -57,7 +57,7 @@ func checkKeys(t *testing.T, r result) {
 	}
 	for _, key := range []string{
 		"schema", "run_id", "name", "task", "status", "outcome", "exit_code", "started_at", "completed_at", "timings", "model", "usage",
-		"engine", "image", "limits", "isolation", "egress", "workspace", "turn", "artifacts", "warnings", "error", "holon_version",
+		"engine", "image", "limits", "isolation", "egress", "workspace", "turn", "artifacts", "notes", "warnings", "error", "holon_version",
 	} {
 		if _, ok := m[key]; !ok {
 			t.Errorf("the manifest lacks %q", key)

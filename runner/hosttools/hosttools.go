@@ -1,0 +1,168 @@
+// Package hosttools is the host's MCP server for one container, on host.sock.
+//
+// Whoever holds the socket is the agent of that container and can be no other:
+// there is nothing to log in with and nothing that says on whose behalf a call
+// is made. The invariant: a call that was answered has been made durable, and a
+// call whose id was used before is answered as then and not made again, also
+// after this process was started anew. What arrives is bounded before it is
+// decoded, and nothing of it is believed.
+package hosttools
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"holon/responses/mcpwire"
+	"holon/runner/socket"
+	"holon/state"
+)
+
+const (
+	maxConnections = 8 // of one container
+	maxMessage     = 64 << 10
+	writeTimeout   = 5 * time.Second // for an answer to be taken
+)
+
+// Options say what is served.
+type Options struct {
+	Socket string        // absolute path
+	Owner  *socket.Owner // of the socket; nil: this process's user
+	// Notes is the file with the notes of the run. It must be where no container
+	// can write.
+	Notes   string
+	Version string // of this program, told to the agent
+	Log     *slog.Logger
+}
+
+// Server serves one container. All methods are safe for concurrent use.
+type Server struct {
+	log     *slog.Logger
+	notes   *notes
+	mcp     *mcp.Server
+	socket  *socket.Socket
+	accept  net.Listener
+	ctx     context.Context
+	stop    context.CancelFunc
+	workers sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[net.Conn]bool
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// Serve serves the tools until Close. The context covers the call only. Errors
+// are about the socket (*state.Error) or the file with the notes.
+func Serve(ctx context.Context, o Options) (*Server, error) {
+	kept, err := openNotes(o.Notes)
+	if err != nil {
+		return nil, err
+	}
+	sock, err := socket.Listen(ctx, o.Socket, "host's tools", o.Owner)
+	if err != nil {
+		return nil, errors.Join(err, kept.close())
+	}
+	s := &Server{log: o.Log, notes: kept, socket: sock, accept: sock.Bounded(maxConnections), conns: make(map[net.Conn]bool)}
+	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // calls live until Close
+	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "holon", Version: o.Version}, &mcp.ServerOptions{
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, // they never change
+	})
+	s.mcp.AddTool(noteTool(), s.turnNote)
+	s.workers.Go(s.acceptAll)
+	return s, nil
+}
+
+func (s *Server) acceptAll() {
+	for {
+		conn, err := s.accept.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // too many open files, for one, which passes
+			s.log.Warn("a connection to the host's tools was not taken", "err", err)
+			select {
+			case <-time.After(100 * time.Millisecond):
+				continue
+			case <-s.ctx.Done():
+				return
+			}
+		}
+		if !s.add(conn) {
+			_ = conn.Close()
+			return
+		}
+		s.workers.Go(func() { s.serve(conn) })
+	}
+}
+
+// add notes a connection for Close; it is false once that has begun.
+func (s *Server) add(conn net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conns == nil {
+		return false
+	}
+	s.conns[conn] = true
+	return true
+}
+
+// serve serves one connection to its end.
+func (s *Server) serve(conn net.Conn) {
+	defer func() {
+		_ = conn.Close()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.conns, conn)
+	}()
+	session, err := s.mcp.Connect(s.ctx, &mcpwire.Stream{Reader: conn, Writer: writer{conn}, Close: conn.Close, MaxMessage: maxMessage}, nil)
+	if err == nil {
+		err = session.Wait()
+	}
+	if err != nil && s.ctx.Err() == nil {
+		s.log.Debug("a connection to the host's tools ended", "err", err)
+	}
+}
+
+// writer gives up on a container that does not read.
+type writer struct{ net.Conn }
+
+func (w writer) Write(_ context.Context, message []byte) error {
+	if err := w.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return err
+	}
+	_, err := w.Conn.Write(message)
+	return err
+}
+
+// Path returns the socket's path.
+func (s *Server) Path() string { return s.socket.Path() }
+
+// Notes returns what the agent has noted so far, the oldest first.
+func (s *Server) Notes() []state.Note { return s.notes.list() }
+
+// Close ends every connection, waits for the calls that are being made, and
+// removes the socket. The notes can still be read. It may be called more than
+// once.
+func (s *Server) Close() error {
+	s.closeOnce.Do(func() {
+		s.stop()
+		s.mu.Lock()
+		conns := s.conns
+		s.conns = nil
+		for conn := range conns {
+			_ = conn.Close()
+		}
+		s.mu.Unlock()
+		err := s.accept.Close()
+		s.workers.Wait()
+		s.closeErr = errors.Join(err, s.socket.Remove(), s.notes.close())
+	})
+	return s.closeErr
+}

@@ -1,0 +1,130 @@
+package hosttools
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// NoteName is the tool that attaches a note to the run's record.
+const NoteName = "turn_note"
+
+// MetaCallID is the key of a call's id in the _meta of tools/call.
+const MetaCallID = "holon/call_id"
+
+// Bounds of a call of turn_note, in bytes.
+const (
+	maxText   = 4 << 10
+	maxKind   = 32
+	maxCallID = 256
+)
+
+const defaultKind = "note"
+
+// noteArgs are the arguments of turn_note.
+type noteArgs struct {
+	Text string `json:"text"`
+	Kind string `json:"kind"`
+}
+
+func noteTool() *mcp.Tool {
+	return &mcp.Tool{
+		Name: NoteName,
+		Description: "Attaches a short note to the record of this run, for the person who started it: a decision and its reason, something that is left to do, a risk. " +
+			"It is kept even if the run fails later. It is no way to answer; say what you found in your answer too.",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{` +
+			`"text":{"type":"string","minLength":1,"maxLength":4096,"description":"what to note, in plain words, at most 4096 bytes"},` +
+			`"kind":{"type":"string","pattern":"^[a-z][a-z0-9_-]{0,31}$","description":"what sort of note it is, for example decision, todo or risk; default note"}},` +
+			`"required":["text"],"additionalProperties":false}`),
+	}
+}
+
+// refusal is why a call was not made, for the model to read.
+type refusal struct {
+	Code    string `json:"code"` // invalid_arguments, call_conflict, limit_reached or not_recorded
+	Field   string `json:"field,omitempty"`
+	Message string `json:"message"`
+	Hint    string `json:"hint"`
+}
+
+// turnNote carries out a call of turn_note.
+func (s *Server) turnNote(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	args, callID, bad := readNote(req.Params)
+	if bad != nil {
+		return refuse(bad)
+	}
+	number, err := s.notes.add(callID, args.Kind, args.Text, time.Now())
+	switch {
+	case errors.Is(err, errConflict):
+		return refuse(&refusal{Code: "call_conflict", Message: err.Error(), Hint: "make another call"})
+	case errors.Is(err, errFull):
+		return refuse(&refusal{Code: "limit_reached", Message: err.Error(), Hint: "say it in your answer"})
+	case err != nil:
+		s.log.Error("a note of the agent was not recorded", "err", err)
+		return refuse(&refusal{Code: "not_recorded", Message: "the host could not record the note", Hint: "say it in your answer"})
+	}
+	return &mcp.CallToolResult{
+		Content:           []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("Noted (%d).", number)}},
+		StructuredContent: map[string]any{"note": number},
+	}, nil
+}
+
+// readNote reads and cleans what a container sent.
+func readNote(p *mcp.CallToolParamsRaw) (args noteArgs, callID string, bad *refusal) {
+	wrong := func(field, message, hint string) *refusal {
+		return &refusal{Code: "invalid_arguments", Field: field, Message: message, Hint: hint}
+	}
+	dec := json.NewDecoder(bytes.NewReader(p.Arguments))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&args); err != nil {
+		return args, "", wrong("", "the arguments are not an object with text and kind", "send text, and kind if you like")
+	}
+	if len(args.Text) > maxText {
+		return args, "", wrong("text", fmt.Sprintf("the text has %d bytes, and may have %d", len(args.Text), maxText), "shorten it")
+	}
+	if args.Text = cleanText(args.Text); args.Text == "" {
+		return args, "", wrong("text", "there is no text", "say what to note")
+	}
+	if args.Kind == "" {
+		args.Kind = defaultKind
+	}
+	if !validKind(args.Kind) {
+		return args, "", wrong("kind", "that is no kind", "use a word of at most 32 small letters, digits, '-' and '_'")
+	}
+	callID, ok := p.Meta[MetaCallID].(string)
+	if p.Meta[MetaCallID] != nil && !ok || len(callID) > maxCallID {
+		return args, "", wrong(MetaCallID, "the call's id is no text of at most 256 bytes", "leave it out")
+	}
+	return args, callID, nil
+}
+
+func validKind(kind string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyz"
+	return len(kind) <= maxKind && strings.Trim(kind[:1], letters) == "" && strings.Trim(kind, letters+"0123456789-_") == ""
+}
+
+// cleanText drops what a terminal would obey or nobody can see.
+func cleanText(s string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == utf8.RuneError) {
+			return -1
+		}
+		return r
+	}, s))
+}
+
+func refuse(why *refusal) (*mcp.CallToolResult, error) {
+	return &mcp.CallToolResult{
+		IsError:           true,
+		Content:           []mcp.Content{&mcp.TextContent{Text: why.Message + "; " + why.Hint}},
+		StructuredContent: map[string]any{"error": why},
+	}, nil
+}

@@ -1,0 +1,53 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A turn uses the host's tool, and a server that was started in the container;
+// what it noted is in the run's record.
+func TestMCP(t *testing.T) {
+	dir := t.TempDir()
+	build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, "calculator"), "holon/test/e2e/mcpserver")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the server: %v\n%s", err, out)
+	}
+	config := filepath.Join(t.TempDir(), "mcp.json")
+	name := filepath.Base(dir)
+	if err := os.WriteFile(config, []byte(`{"servers": {
+		"calc": {"command": "/holon/workspaces/`+name+`/calculator", "env": {"CALCULATOR_NAME": "Ada"}},
+		"gone": {"url": "http://127.0.0.1:9/mcp"}
+	}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := newHome(t).play(0, dir, "mcp", "--mcp-config", config)
+	checkRecord(t, r)
+	var notes []string
+	for _, n := range r.manifest.Notes {
+		notes = append(notes, n.Kind+": "+n.Text)
+	}
+	if got := strings.Join(notes, "|"); got != "decision: The answer is checked.[31m|note: Add more tests." {
+		t.Errorf("notes %q", got)
+	}
+	summary := r.read(t, "summary.md")
+	if !strings.Contains(summary, "\n## Notes of the agent\n\n**decision**\n\n> The answer is checked.[31m\n") {
+		t.Errorf("summary:\n%s", summary)
+	}
+	if !strings.Contains(r.stdout, "invalid_arguments") && !strings.Contains(r.stdout, "there is no text") {
+		t.Errorf("answer: %s", r.stdout)
+	}
+	facts := r.read(t, "runtime.ndjson")
+	for _, want := range []string{"40 + 2 = 42, says Ada", "mcp_connection_lost", "1 + 1 = 2, says Ada", `"mcp_server_unavailable"`, "the MCP server gone is not there"} {
+		if !strings.Contains(facts, want) {
+			t.Errorf("runtime.ndjson has no %q", want)
+		}
+	}
+	if kept := strings.Count(r.read(t, "../"+filepath.Base(r.dir)+"/notes.ndjson"), "\n"); kept != 2 {
+		t.Errorf("%d notes are kept", kept)
+	}
+}

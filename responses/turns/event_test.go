@@ -37,6 +37,9 @@ func everyEvent() []turns.RuntimeEvent {
 		s.ToolFailed("tc_2", turns.ToolFailure{ToolName: "ApplyPatch", FailureCategory: "invalid_input", Message: "hunk 1 does not apply", RecoveryHint: "read the file again"}),
 		s.Warning(turns.Notice{Code: "disk_low", Message: "little space is left", Component: "record", Recoverable: true}),
 		s.Error(turns.Notice{Code: "server_error", Message: "broken", Component: "record", FailurePhase: "runtime_turn"}),
+		s.EgressDecision(turns.EgressDecision{EgressID: "egr_1", Verdict: turns.VerdictAllowed, Reason: "listed", Scheme: "https", Host: "example.com", Port: 443, Address: "93.184.216.34"}),
+		s.EgressEnded(turns.EgressEnd{EgressID: "egr_1", Host: "example.com", Port: 443, Address: "93.184.216.34", BytesSent: 517, BytesReceived: 4096, DurationMS: 12}),
+		s.EgressOmitted(turns.EgressOmission{Allowed: 1, Denied: 2}),
 		s.TurnCompleted(turns.Completed{ResponseID: "resp_1", DurationMS: 20, Rounds: 2, ToolCalls: 2, Usage: usage}),
 		s.TurnFailed(turns.StatusFailed, turns.Failure{FailureCategory: "incomplete", Message: "ran out of rounds", ResponseID: "resp_1", IncompleteReason: "max_rounds"}),
 	}
@@ -92,6 +95,8 @@ func TestPayloadsAreBounded(t *testing.T) {
 			s.ToolStarted("tc", turns.Begun{ToolName: text, CallID: text, Kind: text, Arguments: text}),
 			s.ToolResult("tc", turns.Result{ToolName: text, Summary: text, Preview: text, OutputRef: text}),
 			s.ToolFailed("tc", turns.ToolFailure{ToolName: text, FailureCategory: text, Message: text, RecoveryHint: text, OutputRef: text}),
+			s.EgressDecision(turns.EgressDecision{EgressID: text, Verdict: text, Reason: text, Scheme: text, Host: text, Address: text, Detail: text}),
+			s.EgressEnded(turns.EgressEnd{EgressID: text, Host: text, Address: text, Error: text}),
 			s.Warning(turns.Notice{Code: text, Message: text, Component: text, FailurePhase: text}),
 			s.ContextResolved(turns.Context{Instructions: names, Tools: names, Omissions: names, ActiveSkills: names, Fingerprint: text}),
 			s.SkillActivated("tc", turns.Skill{SkillID: text, Name: text, Scope: text, LoadReason: text, Path: text, EntrypointPath: text, ActivationSource: text, ActivationState: text, Digest: text}),

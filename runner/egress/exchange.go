@@ -123,11 +123,14 @@ func (x *exchange) refuse(t target, no *refusal) {
 		x.unrecorded(err)
 		return
 	}
-	remedy := ""
-	if no.reason == ReasonHostNotAllowed {
-		remedy = "; the operator opens hosts with --allow-host"
+	message := clean(no.detail)
+	if t.host != "" {
+		message = clean(t.host) + ": " + message
 	}
-	x.answer(no.status(), no.reason, fmt.Sprintf("%s: %s%s", clean(t.host), clean(no.detail), remedy))
+	if no.reason == ReasonHostNotAllowed {
+		message += "; the operator opens hosts with --allow-host"
+	}
+	x.answer(no.status(), no.reason, message)
 }
 
 // unrecorded refuses what cannot be written down.

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/state/durable"
@@ -150,8 +152,29 @@ func (c *collector) file(path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, io.LimitReader(in, info.Size()))
-	return errors.Join(err, out.Close())
+	return errors.Join(copyData(out, in, info.Size()), out.Close())
+}
+
+// copyData copies the first size bytes of a file. Holes stay holes: a container
+// that claims gigabytes without writing them costs the host none either.
+func copyData(out, in *os.File, size int64) error {
+	for at := int64(0); at < size; {
+		data, err := in.Seek(at, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) || err == nil && data >= size { // nothing but a hole is left
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("find data: %w", err)
+		}
+		if at, err = in.Seek(data, unix.SEEK_HOLE); err != nil {
+			return fmt.Errorf("find the end of data: %w", err)
+		}
+		at = min(at, size)
+		if _, err := io.Copy(io.NewOffsetWriter(out, data), io.NewSectionReader(in, data, at-data)); err != nil {
+			return err
+		}
+	}
+	return out.Truncate(size)
 }
 
 // settleTurn completes the record of a turn whose container ended before the

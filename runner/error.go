@@ -60,13 +60,13 @@ func Describe(err error) state.Failure {
 }
 
 // OneLine makes text from anywhere fit to be printed: one line, no control
-// characters or terminal escapes, at most limit bytes.
+// characters, terminal escapes or changes of direction, at most limit bytes.
 func OneLine(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':
 			return ' '
-		case unicode.IsControl(r) || r == unicode.ReplacementChar:
+		case unicode.IsControl(r) || r == unicode.ReplacementChar || unicode.Is(unicode.Bidi_Control, r):
 			return -1
 		}
 		return r

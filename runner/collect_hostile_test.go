@@ -1,0 +1,200 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// collectFrom makes a turn directory and collects it.
+func collectFrom(t *testing.T, plant func(turn string)) (dst string, warnings []string) {
+	t.Helper()
+	dir, dst := t.TempDir(), t.TempDir()
+	turn := filepath.Join(dir, "output/turns/turn_1")
+	mkdir(t, turn)
+	plant(turn)
+	warnings, err := (&Session{cfg: Config{Dir: dir}}).collectTurn(t.Context(), "turn_1", dst, reservedNames)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dst, warnings
+}
+
+// What is no regular file is neither opened nor waited for.
+func TestCollectSpecialFiles(t *testing.T) {
+	dst, warnings := collectFrom(t, func(turn string) {
+		for name, mode := range map[string]uint32{"pipe": unix.S_IFIFO, "socket": unix.S_IFSOCK, "device": unix.S_IFCHR, "block": unix.S_IFBLK} {
+			err := unix.Mknod(filepath.Join(turn, name), mode|0o600, int(unix.Mkdev(1, 5))) // /dev/zero has no end
+			if errors.Is(err, unix.EPERM) {
+				t.Logf("%s needs root", name)
+				err = syscall.Mkfifo(filepath.Join(turn, name), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(t, filepath.Join(turn, "turn.json"), "{}")
+	})
+	entries, err := os.ReadDir(dst)
+	if err != nil || len(entries) != 1 || len(warnings) != 4 {
+		t.Errorf("collected %v, said %q, %v", entries, warnings, err)
+	}
+}
+
+// Ten gigabytes that were never written are left out, one is a gigabyte that
+// takes no space.
+func TestCollectSparseFiles(t *testing.T) {
+	dst, warnings := collectFrom(t, func(turn string) {
+		for name, size := range map[string]int64{"huge": 10 << 30, "large": 1 << 30} {
+			write(t, filepath.Join(turn, name), "begin")
+			if err := os.Truncate(filepath.Join(turn, name), size); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := os.OpenFile(filepath.Join(turn, "large"), os.O_WRONLY, 0)
+		if err == nil {
+			_, err = f.WriteAt([]byte("end"), 1<<30-3)
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	if _, err := os.Lstat(filepath.Join(dst, "huge")); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(strings.Join(warnings, ""), `"huge"`) {
+		t.Errorf("%v, %q", err, warnings)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(filepath.Join(dst, "large"), &st); err != nil || st.Size != 1<<30 || st.Blocks*512 > 1<<20 {
+		t.Errorf("size %d in %d blocks, %v", st.Size, st.Blocks, err)
+	}
+	f, err := os.Open(filepath.Join(dst, "large"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var ends [8]byte
+	if _, err := f.ReadAt(ends[:5], 0); err != nil {
+		t.Error(err)
+	}
+	if _, err := f.ReadAt(ends[5:], 1<<30-3); err != nil || string(ends[:]) != "beginend" {
+		t.Errorf("%q, %v", ends, err)
+	}
+}
+
+// More files than anybody reads cost no more than the bound, be they in one
+// folder or in many. The count starts just below it: making as many takes long.
+func TestCollectManyFiles(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	for i := range 100 {
+		mkdir(t, filepath.Join(from, fmt.Sprint("d", i)))
+		write(t, filepath.Join(from, fmt.Sprint("d", i), "f"), "")
+		write(t, filepath.Join(from, fmt.Sprint("f", i)), "")
+	}
+	src, err := os.OpenRoot(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	dst, err := os.OpenRoot(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dst.Close()
+	c := &collector{src: src, dst: dst, files: maxCollectFiles - 50}
+	if err := c.folder(t.Context(), ".", 0); err != nil {
+		t.Fatal(err)
+	}
+	count := -1
+	err = filepath.WalkDir(to, func(string, fs.DirEntry, error) error { count++; return nil })
+	if err != nil || count != 50 {
+		t.Errorf("%d were collected, %v", count, err)
+	}
+	if said := strings.Join(c.warnings, "\n"); !strings.Contains(said, "more than 20000 files") || len(c.warnings) > 2 {
+		t.Errorf("%d warnings: %s", len(c.warnings), said)
+	}
+}
+
+// Names of any bytes are kept as they are, and never shown as they are.
+func TestCollectNames(t *testing.T) {
+	names := []string{"new\nline", "\x1b[2Jcleared", "\x1b]0;title\x07", "\u202egnp.exe", "\xff\xfe", " ", "-rf", "ü"}
+	dst, warnings := collectFrom(t, func(turn string) {
+		for _, name := range names {
+			write(t, filepath.Join(turn, name), "x")
+			if err := os.Symlink("x", filepath.Join(turn, name+" link")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	for _, name := range names {
+		if _, err := os.Lstat(filepath.Join(dst, name)); err != nil {
+			t.Error(err)
+		}
+		if shown := OneLine(name, 100); strings.ContainsAny(shown, "\n\x1b\x07\u202e\xff") {
+			t.Errorf("%q is shown as %q", name, shown)
+		}
+	}
+	if len(warnings) != len(names) || strings.ContainsAny(strings.Join(warnings, ""), "\n\x1b\x07\u202e") {
+		t.Errorf("%q", warnings)
+	}
+}
+
+// A name that changes between being looked at and being opened leads nowhere.
+func TestCollectSwappedFiles(t *testing.T) {
+	dir := t.TempDir()
+	turn, secret := filepath.Join(dir, "output/turns/turn_1"), filepath.Join(dir, "secret")
+	mkdir(t, turn)
+	write(t, secret, "secret")
+	mkdir(t, filepath.Join(dir, "folder"))
+	write(t, filepath.Join(dir, "folder/f"), "secret")
+	stop, swapped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(swapped)
+		file, folder := filepath.Join(turn, "f"), filepath.Join(turn, "d")
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			_, _ = os.Remove(file), os.RemoveAll(folder) // that which is there
+			switch n % 3 {
+			case 0:
+				_ = os.WriteFile(file, []byte("fine"), 0o600)
+				_ = os.Mkdir(folder, 0o700)
+				_ = os.WriteFile(filepath.Join(folder, "f"), []byte("fine"), 0o600)
+			case 1:
+				_, _ = os.Symlink(secret, file), os.Symlink(filepath.Join(dir, "folder"), folder)
+			case 2:
+				_, _ = syscall.Mkfifo(file, 0o600), syscall.Mkfifo(folder, 0o600)
+			}
+		}
+	}()
+	copied := 0
+	for range 150 {
+		dst := t.TempDir()
+		if _, err := (&Session{cfg: Config{Dir: dir}}).collectTurn(t.Context(), "turn_1", dst, nil); err != nil {
+			t.Error(err)
+		}
+		for _, name := range []string{"f", "d/f"} {
+			data, err := os.ReadFile(filepath.Join(dst, name))
+			if string(data) == "secret" {
+				t.Fatalf("%s was followed", name)
+			}
+			if err == nil && len(data) > 0 {
+				copied++
+			}
+		}
+	}
+	close(stop)
+	<-swapped
+	if copied == 0 {
+		t.Error("never was a file there to be copied")
+	}
+}

@@ -1,0 +1,71 @@
+package workspace
+
+import (
+	"bufio"
+	"bytes"
+	"compress/zlib"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Whatever bytes an agent left as a loose object, what is taken over is an
+// object with the content that its name says.
+func FuzzLooseObject(f *testing.F) {
+	pack := func(text string) []byte {
+		var b bytes.Buffer
+		w := zlib.NewWriter(&b)
+		fmt.Fprint(w, text)
+		w.Close()
+		return b.Bytes()
+	}
+	for _, text := range []string{"blob 2\x00a\n", "blob 0\x00", "tree 0\x00", "blob 02\x00a\n", "blob -1\x00", "blob 9999999999999\x00a", "blob 1\x00ab", "junk 1\x00a", "blob 1", "commit 1\x00a"} {
+		f.Add(pack(text))
+	}
+	f.Add([]byte("x"))
+	f.Add(pack("blob 2\x00a\n")[:5])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		hash := formatSHA1.newHash()
+		if inflate, err := zlib.NewReader(bytes.NewReader(data)); err == nil {
+			bufio.NewReader(inflate).WriteTo(hash) // what can be read of it
+		}
+		id := hex.EncodeToString(hash.Sum(nil))
+		to := filepath.Join(t.TempDir(), id)
+		in := &objectImport{format: formatSHA1}
+		if err := in.looseObject(bytes.NewReader(data), to, id); err != nil {
+			return
+		}
+		taken, err := os.Open(to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer taken.Close()
+		inflate, err := zlib.NewReader(taken)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content := bufio.NewReader(inflate)
+		size, header, err := looseHeader(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := formatSHA1.newHash()
+		fmt.Fprint(again, header)
+		if n, err := content.WriteTo(again); err != nil || n != size || hex.EncodeToString(again.Sum(nil)) != id {
+			t.Fatalf("%d bytes for %q, %v", n, header, err)
+		}
+	})
+}
+
+// Lists of working trees come from git, and paths in them from anybody.
+func FuzzParseWorktrees(f *testing.F) {
+	f.Add([]byte("worktree /a\x00HEAD 1\x00branch refs/heads/main\x00\x00worktree /b\nc\x00HEAD 2\x00detached\x00locked why\x00prunable x\x00\x00"))
+	f.Add([]byte("branch x\x00"))
+	f.Fuzz(func(t *testing.T, out []byte) {
+		if got, most := len(parseWorktrees(out)), bytes.Count(out, []byte("worktree")); got > most {
+			t.Fatalf("%d working trees of %d", got, most)
+		}
+	})
+}

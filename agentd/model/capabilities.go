@@ -16,6 +16,7 @@ type Capabilities struct {
 	NoTools      bool // functions cannot be offered
 	NoStructured bool // an answer cannot be given a form
 	Freeform     bool // tools in free form
+	StrictTools  bool // tools in their strict form
 }
 
 // Capable is implemented by transports whose models take more than text. name is
@@ -56,6 +57,7 @@ func (f *fallback) Capabilities(string) Capabilities {
 	for _, c := range f.candidates {
 		one := CapabilitiesOf(c.Transport, c.Name)
 		sum.Images, sum.Files, sum.Video, sum.Freeform = sum.Images || one.Images, sum.Files || one.Files, sum.Video || one.Video, sum.Freeform || one.Freeform
+		sum.StrictTools = sum.StrictTools || one.StrictTools
 		sum.NoTools, sum.NoStructured = sum.NoTools && one.NoTools, sum.NoStructured && one.NoStructured
 	}
 	return sum

@@ -81,6 +81,10 @@ type Tool struct {
 	Parameters  json.RawMessage // JSON Schema object, or nil for none
 	Strict      *bool
 	Freeform    *Freeform // its other form, for transports that declare it; nil for none
+
+	// StrictForm is the schema as providers demand it that promise to keep to it, for
+	// transports that declare it; nil for none.
+	StrictForm json.RawMessage
 }
 
 // Freeform lets a model write one argument as plain text, without the quoting of

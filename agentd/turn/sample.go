@@ -3,6 +3,7 @@ package turn
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -88,7 +89,7 @@ func (r *runner) modelRequest() model.Request {
 	}
 	for _, def := range r.Tools.Definitions() {
 		if !r.clientTools[def.Name] {
-			mt := model.Tool{Name: def.Name, Description: def.Description, Parameters: def.Parameters}
+			mt := model.Tool{Name: def.Name, Description: def.Description, Parameters: def.Parameters, StrictForm: r.strictForm(def)}
 			if g := def.Freeform; g != nil {
 				mt.Freeform = &model.Freeform{Argument: g.Argument, Description: g.Description, Syntax: g.Syntax, Definition: g.Definition}
 			}
@@ -103,6 +104,24 @@ func (r *runner) modelRequest() model.Request {
 		req.Tools = append(req.Tools, mt)
 	}
 	return req
+}
+
+// strictForm returns the schema of a tool as strict providers demand it, nil for
+// a transport that has none and for a tool of others that has no such form.
+func (r *runner) strictForm(def tools.Definition) json.RawMessage {
+	if !r.takes.StrictTools {
+		return nil
+	}
+	key := def.Name + " " + string(def.Parameters)
+	form, known := r.strict[key]
+	if !known {
+		if r.strict == nil {
+			r.strict = make(map[string]json.RawMessage)
+		}
+		form, _ = def.Emit(tools.Strict) // then it is told as it is
+		r.strict[key] = form
+	}
+	return form
 }
 
 // sampler turns the events of one attempt into stream events and items.

@@ -17,6 +17,7 @@ package turn
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -109,7 +110,7 @@ type Result struct {
 // and then the stream has no terminal event.
 func (t *Turn) Run(ctx context.Context) (Result, error) {
 	r := t.runner()
-	r.env.Images = model.CapabilitiesOf(t.Model, t.ModelName).Images
+	r.env.Images = r.takes.Images
 	if err := t.Emitter.Begin(); err != nil {
 		return r.result, err
 	}
@@ -123,7 +124,7 @@ func (t *Turn) Run(ctx context.Context) (Result, error) {
 func (t *Turn) FirstRequest() model.Request { return t.runner().modelRequest() }
 
 func (t *Turn) runner() *runner {
-	r := &runner{Turn: t, env: t.Env, rules: newRules(t.Request), input: append(append([]responses.Item(nil), t.History...), t.Request.Input...)}
+	r := &runner{Turn: t, env: t.Env, rules: newRules(t.Request), takes: model.CapabilitiesOf(t.Model, t.ModelName), input: append(append([]responses.Item(nil), t.History...), t.Request.Input...)}
 	r.view = newView(r)
 	r.clientTools = make(map[string]bool, len(t.Request.Tools))
 	for _, tool := range t.Request.Tools {
@@ -139,10 +140,12 @@ type runner struct {
 	view        *view            // what of it the model is told
 	clientTools map[string]bool  // functions that the client runs
 	rules       rules
-	env         tools.Env       // as the model's abilities have it
-	callIDs     map[string]bool // of all calls of the conversation; made with the first
-	idle        int             // rounds in a row of nothing but rejected calls
-	gathering   bool            // what was last told to Journal.Gather
+	env         tools.Env // as the model's abilities have it
+	takes       model.Capabilities
+	strict      map[string]json.RawMessage // strict forms of tools, by name and schema; made with the first
+	callIDs     map[string]bool            // of all calls of the conversation; made with the first
+	idle        int                        // rounds in a row of nothing but rejected calls
+	gathering   bool                       // what was last told to Journal.Gather
 	result      Result
 
 	lastFailure *turns.ProviderAttempt // of the present round

@@ -155,7 +155,10 @@ func scanDelta(data []byte) (index int, d wireDelta, ok bool) {
 	if *text, ok = s.Text(); !ok {
 		return 0, d, false
 	}
-	return index, d, s.Next('}') && s.Next('}') && s.End()
+	if !s.Next('}') { // of the delta
+		return 0, d, false
+	}
+	return index, d, s.Next('}') && s.End()
 }
 
 // word consumes a string without escapes, if it is want, and what follows it.

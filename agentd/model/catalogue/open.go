@@ -77,6 +77,7 @@ func (s *Set) Add(name string, t model.Transport, offered bool) {
 //	X_IDLE_TIMEOUT  how long it may be silent
 //	X_TIMEOUT       how long one attempt may take
 //	X_IMAGES        whether it takes pictures (Chat Completions)
+//	X_STRICT_TOOLS  whether it is offered tools in their strict form
 //	X_CONTINUATION  whether it may store responses, and is told only what is new (Responses)
 //	X_OMIT          keys that it refuses, separated by commas (Chat Completions)
 //
@@ -151,6 +152,9 @@ func (s *Set) add(p models.Provider, opts Options, wanted bool) error {
 	t, err := c.transport()
 	if err != nil {
 		return err
+	}
+	if c.strict {
+		t = strict{t}
 	}
 	if c.total > 0 {
 		s.Totals[p.Name] = c.total

@@ -23,6 +23,7 @@ type settings struct {
 	own    bool // a key or an endpoint is set
 
 	freeform bool
+	strict   bool // offer tools in their strict form
 	stored   bool // the provider may store responses, to continue them
 }
 
@@ -66,6 +67,7 @@ func readSettings(p models.Provider, opts Options) (*settings, error) {
 	c.whole = !streams
 	flag("IMAGES", &c.Dialect.Images)
 	flag("CONTINUATION", &c.stored)
+	flag("STRICT_TOOLS", &c.strict)
 	duration("IDLE_TIMEOUT", &c.idle)
 	duration("TIMEOUT", &c.total)
 	for key := range strings.SplitSeq(setting("OMIT"), ",") {

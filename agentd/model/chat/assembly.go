@@ -48,6 +48,7 @@ type item struct {
 	begun    bool            // call: it has a name
 	key      string          // reasoning: where its text came from
 	thoughts []json.RawMessage
+	extra    json.RawMessage // reasoning: what goes back with the first call
 }
 
 func newAssembly(provider string, yield func(model.Event) bool) *assembly {
@@ -194,7 +195,7 @@ func (a *assembly) close() error {
 	}
 	a.last = nil
 	if it.Kind() == model.ReasoningBegin {
-		opaque := seal{it.key, it.thoughts}.encode()
+		opaque := seal{it.key, it.thoughts, it.extra}.encode()
 		if opaque != "" {
 			opaque = model.Seal(a.provider, opaque)
 		}

@@ -11,6 +11,9 @@ import (
 func (a *assembly) call(d *callDelta) error {
 	it := a.callOf(d)
 	if it == nil {
+		if err := a.extra(d); err != nil {
+			return err
+		}
 		if err := a.close(); err != nil {
 			return err
 		}
@@ -50,6 +53,22 @@ func (a *assembly) call(d *callDelta) error {
 		return nil
 	}
 	return a.queue.Push(&it.Item, model.Event{Kind: model.CallDelta, Text: text})
+}
+
+// extra keeps what comes along with the first call of an answer, where Gemini puts
+// it, in the thought before the call.
+func (a *assembly) extra(d *callDelta) error {
+	if len(a.calls) > 0 || len(d.Extra) == 0 || string(d.Extra) == "null" {
+		return nil
+	}
+	if a.details += len(d.Extra); a.details > maxDetails {
+		return protocolError(fmt.Sprintf("the provider's reasoning has more than %d MiB of details", maxDetails>>20))
+	}
+	it, err := a.current(model.ReasoningBegin)
+	if err == nil {
+		it.extra = d.Extra
+	}
+	return err
 }
 
 // callOf returns the call that a piece belongs to, nil for a new one. Pieces

@@ -58,6 +58,9 @@ type callDelta struct {
 	Index    *int          `json:"index"` // some leave it out
 	ID       string        `json:"id"`
 	Function functionDelta `json:"function"`
+	// Extra is what the provider wants back with the call: Gemini's signature of the
+	// thought that led to it.
+	Extra json.RawMessage `json:"extra_content"`
 }
 
 type functionDelta struct {

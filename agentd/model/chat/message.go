@@ -29,6 +29,7 @@ type (
 		ID       string           `json:"id"`
 		Type     string           `json:"type"`
 		Function wireCallFunction `json:"function"`
+		Extra    json.RawMessage  `json:"extra_content,omitempty"`
 	}
 	wireCallFunction struct {
 		Name      string `json:"name"`
@@ -328,7 +329,7 @@ func (c *conversation) call(id, name, arguments string) wireCall {
 			arguments = string(b)
 		}
 	}
-	return wireCall{c.callID(id), "function", wireCallFunction{name, arguments}}
+	return wireCall{ID: c.callID(id), Type: "function", Function: wireCallFunction{name, arguments}}
 }
 
 // callID returns the id of a call in the form that the endpoint wants, always
@@ -349,7 +350,7 @@ func notAlphanumeric(r rune) bool {
 // think gives a message of the assistant back what it thought. The text goes
 // with calls only, of which it is the reason; the provider's details always.
 func (t *Transport) think(m *wireMessage) {
-	if m.Role != responses.RoleAssistant || t.dialect.Thoughts == models.ThoughtsDropped {
+	if m.Role != responses.RoleAssistant {
 		return
 	}
 	var kept seal
@@ -359,6 +360,12 @@ func (t *Transport) think(m *wireMessage) {
 		if content, ours := model.Unseal(t.provider, r.EncryptedContent); ours {
 			kept, _ = openSeal(content) // what a client changed keeps nothing
 		}
+	}
+	if len(m.ToolCalls) > 0 {
+		m.ToolCalls[0].Extra = kept.Extra // no thought, whatever becomes of those
+	}
+	if t.dialect.Thoughts == models.ThoughtsDropped {
+		return
 	}
 	m.ReasoningDetails = kept.Details
 	if len(m.ToolCalls) == 0 {

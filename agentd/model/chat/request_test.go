@@ -214,6 +214,37 @@ func TestThoughtsComeBack(t *testing.T) {
 	}
 }
 
+// Gemini signs the thought that led to a call within the first call of an answer,
+// and refuses the call without it.
+func TestSignaturesOfCallsComeBack(t *testing.T) {
+	const signature = `{"google":{"thought_signature":"c2ln"}}`
+	for name, chunks := range map[string][]string{
+		"in one piece": {said(`{"tool_calls":[{"index":0,"id":"a","extra_content":` + signature + `,"function":{"name":"f","arguments":"{}"}},{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}]}`)},
+		"after a thought": {said(`{"reasoning":"hm"}`), said(`{"tool_calls":[{"index":0,"id":"a","extra_content":` + signature + `,"function":{"name":"f","arguments":""}}]}`),
+			said(`{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}`), said(`{"tool_calls":[{"index":1,"id":"b","extra_content":{"x":1},"function":{"name":"g","arguments":"{}"}}]}`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, e := ask(t.Context(), t, serve(t, sse(streamOf(append(chunks, end("tool_calls"), done)...))), model.Request{})
+			if e != nil || len(a.Opaque) != 1 || len(a.Calls) != 2 {
+				t.Fatalf("%+v %v", a, e)
+			}
+			input := []responses.Item{
+				&responses.Reasoning{EncryptedContent: a.Opaque[0]},
+				&responses.ToolCall{CallID: "a", Name: "f", Arguments: "{}", Round: "r"}, &responses.ToolCall{CallID: "b", Name: "g", Arguments: "{}", Round: "r"},
+			}
+			for _, thoughts := range []models.Thoughts{models.ThoughtsEcho, models.ThoughtsDropped} {
+				body, _, _ := sentFor(t, model.Request{Input: input}, func(o *chat.Options) { o.Dialect.Thoughts = thoughts })
+				if want := `{"id":"a","type":"function","function":{"name":"f","arguments":"{}"},"extra_content":` + signature + `},{"id":"b","type":"function","function":{"name":"g","arguments":"{}"}}]`; !strings.Contains(body, want) {
+					t.Errorf("%s lacks %s", body, want)
+				}
+			}
+			if body, _, _ := sentFor(t, model.Request{Input: input}, func(o *chat.Options) { o.Provider = "other" }); strings.Contains(body, "extra_content") {
+				t.Errorf("another provider is told %s", body)
+			}
+		})
+	}
+}
+
 func FuzzChunks(f *testing.F) {
 	f.Add(hello + "\n" + end("stop"))
 	f.Add(said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}},{"index":-1,"function":{"arguments":{}}}]}`) + "\n" + end("length"))

@@ -14,11 +14,12 @@ import (
 type seal struct {
 	Key     string            `json:"k,omitempty"` // reasoning_content or reasoning
 	Details []json.RawMessage `json:"d,omitempty"` // reasoning_details, as they came
+	Extra   json.RawMessage   `json:"x,omitempty"` // extra_content of the first call that follows
 }
 
 // encode returns the opaque form, "" when there is nothing to keep.
 func (s seal) encode() string {
-	if s.Key == "" && len(s.Details) == 0 {
+	if s.Key == "" && len(s.Details) == 0 && len(s.Extra) == 0 {
 		return ""
 	}
 	b, err := json.Marshal(s)

@@ -51,6 +51,7 @@ type OneShot struct {
 	Name      string
 	OutputDir string // "": the run's own directory
 	Keep      bool   // keep the session's directory and the container's log
+	Room      Room
 	Version   string
 	Watch     Watcher
 
@@ -79,6 +80,9 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 		return nil, err
 	}
 	o.Session.User, o.Workspace.Owner, o.Workspace.Claim = user, treeOwner(user), id
+	if err := o.Room.admit(ctx, o.Home); err != nil {
+		return nil, interruption(ctx, err)
+	}
 	source, err := workspace.Open(ctx, o.Workspace)
 	if err != nil {
 		return nil, interruption(ctx, err)
@@ -174,6 +178,7 @@ type oneShot struct {
 	version  chan string // of the engine; receives once
 
 	recovered bool            // another process began the run
+	overQuota *Error          // why the turn was ended, nil if it was not for that
 	prior     *state.Manifest // what that process said of its end, nil if nothing
 	accepted  bool            // with recovered: agentd accepted the turn
 }
@@ -184,7 +189,7 @@ func (r *oneShot) record(s *Session) error {
 	rec := &Record{
 		Owner: thisProcess(), Engine: s.cfg.Engine.Name(), User: s.cfg.User, Dir: s.cfg.Dir, Sockets: s.sockets,
 		Fallbacks: s.cfg.Fallbacks,
-		SessionID: s.id, TurnID: r.Turn.ID, Prompt: clip(r.Turn.Prompt, maxRecordedPrompt), Keep: r.Keep, Manifest: r.manifest,
+		SessionID: s.id, TurnID: r.Turn.ID, Prompt: clip(r.Turn.Prompt, maxRecordedPrompt), DiskBytes: r.Room.Run, Keep: r.Keep, Manifest: r.manifest,
 	}
 	if s.created {
 		rec.Handle = &s.handle
@@ -219,7 +224,7 @@ func (r *oneShot) execute(ctx context.Context, begin func(context.Context) (*Ses
 		return err
 	}
 	r.Watch.Phase("turn")
-	timed(&r.manifest.Timings.TurnMS, func() { r.turn = turn(ctx, r.session) })
+	timed(&r.manifest.Timings.TurnMS, func() { r.turn = r.watched(ctx, r.session, turn) })
 
 	r.Watch.Phase("stop")
 	timed(&r.manifest.Timings.StopMS, func() { err = r.stop(finishing, r.session) })

@@ -27,7 +27,7 @@ const demoScenario = "demo" // built into agentd
 // flagKeys are the flags of a run that set what files and variables can set too.
 var flagKeys = []struct{ flag, key string }{
 	{"model", "model.default"}, {"model-fallbacks", "model.fallbacks"}, {"image", "image"}, {"engine", "engine"}, {"include-dirty", "include_dirty"},
-	{"timeout", "timeout"}, {"max-rounds", "max_rounds"}, {"memory", "memory"}, {"cpus", "cpus"}, {"network", "network"}, {"skill", "skills"},
+	{"timeout", "timeout"}, {"max-rounds", "max_rounds"}, {"memory", "memory"}, {"cpus", "cpus"}, {"network", "network"}, {"disk", "disk"}, {"skill", "skills"},
 	{"user", "user"}, {"runtime", "container_runtime"}, {"accept-weaker", "accept_weaker"}, {"allow-host", "allow_hosts"},
 }
 
@@ -86,6 +86,22 @@ func loadEnv(v any) error {
 func variable(v any, field string) string {
 	f, _ := reflect.TypeOf(v).Elem().FieldByName(field)
 	return f.Tag.Get("env")
+}
+
+// room is what runs may use of the disk.
+func (o *configured) room() (runner.Room, error) {
+	room := runner.Room{Files: runner.DefaultFreeFiles}
+	for _, r := range []struct {
+		size settings.Size
+		to   *int64
+	}{{o.RunDisk, &room.Run}, {o.MaxDisk, &room.Home}, {o.MinFree, &room.Free}} {
+		n, err := r.size.Bytes()
+		if err != nil {
+			return room, err
+		}
+		*r.to = n
+	}
+	return room, nil
 }
 
 // agentLimits are settings that agentd itself keeps, as its variables.

@@ -89,6 +89,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.Int("max-rounds", defaults.MaxRounds, "model rounds after which the turn ends")
 	f.String("memory", "", "memory of the container, such as 4g (default 2g)")
 	f.Float64("cpus", 0, "CPUs of the container (default all)")
+	f.String("disk", string(defaults.RunDisk), "how much the run may write to disk")
 	f.String("network", defaults.Network, "`network` of the container; anything but none is recorded as looser")
 	confinementFlags(f)
 	f.StringArray("skill", nil, "`directory`, or name of an installed skill, that the agent may use")
@@ -235,6 +236,9 @@ func runRun(ctx context.Context, o *runOptions) error {
 		},
 	}
 	if shot.Session.Memory, err = o.Memory.Bytes(); err != nil {
+		return err
+	}
+	if shot.Room, err = o.room(); err != nil {
 		return err
 	}
 	if err := o.Confinement.confine(&shot.Session); err != nil {

@@ -102,12 +102,7 @@ var keys = []*key{
 			return "", ""
 		}},
 	{name: "memory", env: "HOLON_MEMORY", project: free, doc: "Memory of the container, such as 4g; 2g by default.",
-		field: func(s *Settings, _ string) any { return &s.Memory }, check: func(s *Settings, _ string) (string, string) {
-			if _, err := s.Memory.Bytes(); err != nil {
-				return fmt.Sprintf("%q is not a size", string(s.Memory)), "write for example 512m or 4g"
-			}
-			return "", ""
-		}},
+		field: func(s *Settings, _ string) any { return &s.Memory }, check: size(func(s *Settings) Size { return s.Memory })},
 	{name: "cpus", env: "HOLON_CPUS", project: free, doc: "CPUs of the container, such as 1.5; all by default.",
 		field: func(s *Settings, _ string) any { return &s.CPUs }, check: func(s *Settings, _ string) (string, string) {
 			if !(s.CPUs >= 0 && s.CPUs <= 4096) {
@@ -126,6 +121,13 @@ var keys = []*key{
 		field: func(s *Settings, _ string) any { return &s.AllowHosts }},
 	{name: "skills", env: "HOLON_SKILLS", project: ownFolder, doc: "Folders with a SKILL.md, or names of installed skills.",
 		field: func(s *Settings, _ string) any { return &s.Skills }},
+
+	{name: "disk", env: "HOLON_RUN_DISK", doc: "How much one run may write, its session and what it adds to its working tree; 10g by default.",
+		field: func(s *Settings, _ string) any { return &s.RunDisk }, check: size(func(s *Settings) Size { return s.RunDisk })},
+	{name: "max_disk", env: "HOLON_MAX_DISK", doc: "How much HOLON_HOME may have for a run to be started; no bound by default.",
+		field: func(s *Settings, _ string) any { return &s.MaxDisk }, check: size(func(s *Settings) Size { return s.MaxDisk })},
+	{name: "min_free", env: "HOLON_MIN_FREE", doc: "How much must be free on the disk of HOLON_HOME for a run to be started; 256m by default.",
+		field: func(s *Settings, _ string) any { return &s.MinFree }, check: size(func(s *Settings) Size { return s.MinFree })},
 
 	{name: "runtime.max_output_tokens", env: "HOLON_MAX_OUTPUT_TOKENS", doc: "Longest answer that a model is asked for, in tokens; what the model allows by default.",
 		field: func(s *Settings, _ string) any { return &s.MaxOutputTokens }, check: positive(func(s *Settings, _ string) int64 { return int64(s.MaxOutputTokens) })},
@@ -211,6 +213,16 @@ func checkFallbacks(s *Settings, _ string) (what, remedy string) {
 		return "there are more than 16", "name fewer"
 	}
 	return "", ""
+}
+
+// size checks a size, "" being the default.
+func size(of func(*Settings) Size) func(*Settings, string) (string, string) {
+	return func(s *Settings, _ string) (string, string) {
+		if _, err := of(s).Bytes(); err != nil {
+			return fmt.Sprintf("%q is not a size", string(of(s))), "write for example 512m or 4g"
+		}
+		return "", ""
+	}
 }
 
 func checkTimeout(s *Settings, _ string) (what, remedy string) {

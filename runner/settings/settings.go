@@ -57,6 +57,10 @@ type Settings struct {
 	AllowHosts       []string // that the agent may reach
 	Skills           []string // folders, or names of installed skills
 
+	RunDisk Size // what one run may write
+	MaxDisk Size // what HOLON_HOME may have for a run to be started
+	MinFree Size // what must be free on its disk for that
+
 	MaxOutputTokens         int // of one answer of a model
 	DefaultToolOutputTokens int
 	MaxToolOutputTokens     int
@@ -133,6 +137,7 @@ type Credential struct {
 func Default() Settings {
 	return Settings{
 		Image: DefaultImage, Engine: EngineAuto, IncludeDirty: true, Timeout: DefaultTimeout, MaxRounds: DefaultMaxRounds, Network: engine.NetworkNone,
+		RunDisk: "10g", MinFree: "256m",
 		Catalog: make(map[string]*Facts), Providers: make(map[string]*Provider),
 	}
 }

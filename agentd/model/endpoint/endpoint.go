@@ -126,9 +126,7 @@ func newClient(opts Options) (*http.Client, *http.Transport) {
 		owned.DialContext = dialer.DialContext
 		if opts.SocketPath != "" {
 			owned.Proxy = nil
-			owned.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return dialer.DialContext(ctx, "unix", opts.SocketPath)
-			}
+			owned.DialContext = (&socketDialer{Dialer: *dialer, path: opts.SocketPath}).DialContext
 		}
 		client.Transport = owned
 	}

@@ -1,0 +1,133 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/docker/go-units"
+	"golang.org/x/sys/unix"
+
+	"holon/runner/workspace"
+	"holon/state"
+)
+
+// Room bounds what runs may use of the disk; 0 is no bound.
+type Room struct {
+	Run   int64 // bytes that one run may write: its session and what it adds to its tree
+	Home  int64 // bytes that HOLON_HOME may have for a run to be started
+	Free  int64 // bytes that must be free on its disk for that
+	Files int64 // inodes that must be free, where the file system counts them
+}
+
+// DefaultFreeFiles is how many files must fit on a disk for a run to be started.
+const DefaultFreeFiles = 4096
+
+// CodeDiskQuota is the code of errors about a run, or a home, that has more
+// bytes than it may.
+const CodeDiskQuota Code = "disk_quota"
+
+// admit refuses a run for which there is no room, before anything is made.
+func (q Room) admit(ctx context.Context, home state.Home) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(home.Dir(), &st); err != nil {
+		return fmt.Errorf("look at the disk of %s: %w", home.Dir(), err)
+	}
+	full := func(what string) error {
+		return &Error{Code: CodeDiskFull, Param: "HOLON_HOME", Message: "the disk is nearly full: " + what,
+			Hint: "free space on its disk (holon gc --keep-runs 10 may), or set HOLON_HOME to a directory elsewhere"}
+	}
+	if free := int64(st.Bavail) * st.Bsize; free < q.Free {
+		return full(fmt.Sprintf("%s are free of the %s that a run needs", units.BytesSize(float64(free)), units.BytesSize(float64(q.Free))))
+	}
+	if st.Files > 0 && int64(st.Ffree) < q.Files {
+		return full(fmt.Sprintf("%d more files fit, a run needs %d", st.Ffree, q.Files))
+	}
+	if q.Home <= 0 {
+		return nil
+	}
+	used, err := workspace.Usage(ctx, home.Dir())
+	if err != nil {
+		return err
+	}
+	if used >= q.Home {
+		return &Error{Code: CodeDiskQuota, Param: "HOLON_MAX_DISK", Message: fmt.Sprintf("%s has %s, of at most %s", home.Dir(), units.BytesSize(float64(used)), units.BytesSize(float64(q.Home))),
+			Hint: "remove old runs with holon gc --keep-runs 10, or raise it"}
+	}
+	return nil
+}
+
+// How often a run is looked after. Measuring takes at most a twentieth of the
+// time of one processor.
+const (
+	measurePause = 2 * time.Second
+	measureShare = 20
+	beatPause    = 30 * time.Second
+)
+
+// watch looks after a run while its turn goes on, until ctx ends: it says that
+// its holon lives, and ends the turn when the run writes more than its quota.
+func (r *oneShot) watch(ctx context.Context, s *Session, end context.CancelCauseFunc) {
+	dirs := []string{s.cfg.Dir}
+	if s.tree != nil {
+		dirs = append(dirs, s.tree.Dir())
+	}
+	beaten, begun := time.Now(), int64(-1)
+	for {
+		start := time.Now()
+		if r.Room.Run > 0 {
+			used, err := usage(ctx, dirs)
+			switch {
+			case err != nil: // it is measured again
+				s.cfg.Log.Debug("the run's disk usage is not known", "err", err)
+			case begun < 0:
+				begun = used
+			case used-begun > r.Room.Run:
+				end(&Error{Code: CodeDiskQuota, Param: "--disk", Message: fmt.Sprintf("the run wrote %s, of at most %s", units.BytesSize(float64(used-begun)), units.BytesSize(float64(r.Room.Run))), Hint: "raise --disk"})
+				return
+			}
+		}
+		if time.Since(beaten) > beatPause {
+			beaten = time.Now()
+			if err := r.run.Beat(); err != nil {
+				s.cfg.Log.Debug("the run's lease cannot be touched", "err", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(max(measurePause, measureShare*time.Since(start))):
+		}
+	}
+}
+
+func usage(ctx context.Context, dirs []string) (sum int64, err error) {
+	for _, dir := range dirs {
+		n, err := workspace.Usage(ctx, dir)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// watched runs the turn and looks after the run meanwhile.
+func (r *oneShot) watched(ctx context.Context, s *Session, turn func(context.Context, *Session) TurnResult) TurnResult {
+	turnCtx, end := context.WithCancelCause(ctx)
+	watching, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.watch(watching, s, end)
+	}()
+	result := turn(turnCtx, s)
+	stop()
+	<-done
+	if e, ok := errors.AsType[*Error](context.Cause(turnCtx)); ok && e.Code == CodeDiskQuota && !completed(result) {
+		r.overQuota = e
+	}
+	end(nil)
+	return result
+}

@@ -71,6 +71,11 @@ func ReadRecord(dir string) (*Record, error) {
 	if r.Manifest == nil || responses.CheckID("turn_id", r.TurnID) != nil || !filepath.IsAbs(r.Dir) || !filepath.IsAbs(r.Sockets) {
 		return nil, &Error{Code: state.CodeManifestInvalid, Message: state.SessionFile + " lacks what a run cannot be settled without", Hint: "look at " + dir}
 	}
+	for _, raw := range []*json.RawMessage{&r.Manifest.Isolation, &r.Manifest.Workspace} {
+		if string(*raw) == "null" {
+			*raw = nil
+		}
+	}
 	return &r, nil
 }
 

@@ -1,0 +1,99 @@
+package runner
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"holon/state"
+	"holon/state/files"
+)
+
+// endedRun is a run whose results lie in dir.
+func endedRun(dir string) *files.Entry {
+	return &files.Entry{ID: "run_1", Dir: dir, Manifest: &state.Manifest{}}
+}
+
+// Lines come whole, also those that are written in pieces while they are read;
+// too long ones are left out and cost no memory.
+func TestLines(t *testing.T) {
+	dir := t.TempDir()
+	long := strings.Repeat("x", maxLogLine+1)
+	if err := os.WriteFile(filepath.Join(dir, "log"), []byte("one\n\n"+long+"\ntwo\nthr"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	turn, err := OpenTurn(endedRun(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer turn.Close()
+	asked := 0
+	more := func() bool { // the writer goes on once, between two looks
+		asked++
+		if asked == 2 {
+			f, err := os.OpenFile(filepath.Join(dir, "log"), os.O_WRONLY|os.O_APPEND, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if _, err := f.WriteString("ee\nhalf"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return asked < 2
+	}
+	var got []string
+	for line, err := range turn.Lines(t.Context(), "log", more) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, string(line))
+	}
+	if want := []string{"one", "", "two", "three"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for range turn.Lines(t.Context(), "absent", func() bool { return false }) {
+		t.Error("a file that is not there has lines")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for line, err := range turn.Lines(ctx, "log", func() bool { return true }) { // ends although there could be more
+		if _ = line; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A container wrote the files: nothing but a regular one is opened, and nothing
+// outside.
+func TestLinesOfHostileFiles(t *testing.T) {
+	dir, outside := t.TempDir(), t.TempDir()
+	secret := filepath.Join(outside, "secret")
+	if err := os.WriteFile(secret, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]string{"link": secret, "inner": "log", "up": "../" + filepath.Base(outside) + "/secret"} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	turn, err := OpenTurn(endedRun(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer turn.Close()
+	for _, name := range []string{"link", "up", "pipe", ".", "../" + filepath.Base(outside) + "/secret"} {
+		for line, err := range turn.Lines(t.Context(), name, func() bool { return false }) {
+			if err == nil {
+				t.Errorf("%s has the line %q", name, line)
+			}
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package runner
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"holon/runner/engine"
+	"holon/runner/workspace"
+	"holon/state"
+)
+
+func TestRecord(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := ReadRecord(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("no record: %v", err)
+	}
+	want := &Record{
+		Owner: thisProcess(), Engine: "docker", Handle: &engine.Handle{Version: 1, Engine: "docker", ID: "id", Name: "name"}, User: &engine.User{UID: 1, GID: 2},
+		Dir: "/a", Sockets: "/b", Tree: &workspace.Held{Slot: "/c/0", Claim: "run_1", Owner: &workspace.Owner{UID: 1}}, Fallbacks: []string{"x/y"},
+		SessionID: "sess_1", TurnID: "turn_1", Prompt: "do <it>", DiskBytes: 5, Keep: true, Manifest: &state.Manifest{Model: "a/b", Warnings: []string{"w"}},
+	}
+	if err := want.write(dir); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(dir, state.SessionFile))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	got, err := ReadRecord(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for name, text := range map[string]string{
+		"not JSON": "{", "another schema": `{"schema":"holon.session/9"}`, "no manifest": `{"schema":"holon.session/1","turn_id":"turn_1","dir":"/a","sockets":"/b"}`,
+		"a turn that leads elsewhere": `{"schema":"holon.session/1","turn_id":"../x","dir":"/a","sockets":"/b","manifest":{}}`,
+		"relative":                    `{"schema":"holon.session/1","turn_id":"turn_1","dir":"a","sockets":"/b","manifest":{}}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, state.SessionFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadRecord(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := errors.Join(removeRecord(dir), removeRecord(dir)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A process that has another's number gets no signal for it.
+func TestSignalReachesOnlyTheRecorded(t *testing.T) {
+	child, err := os.StartProcess("/bin/sleep", []string{"sleep", "600"}, &os.ProcAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := processOf(child.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range []Process{{p.PID, p.Start + 1, p.Boot}, {p.PID, p.Start, "another boot"}, {PID: p.PID}} {
+		if err := other.signal(syscall.SIGKILL); !state.IsCode(err, CodeStillRunning) {
+			t.Errorf("%+v: %v", other, err)
+		}
+	}
+	if err := p.signal(0); err != nil {
+		t.Fatalf("the process got a signal that was not for it: %v", err)
+	}
+	if err := p.signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = child.Wait() // it was signalled
+	if err := p.signal(syscall.SIGTERM); err != nil {
+		t.Errorf("one that is gone: %v", err)
+	}
+}

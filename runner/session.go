@@ -411,7 +411,7 @@ func (s *Session) Leave(ctx context.Context) error {
 		errs = append(errs, s.gateway.Close(ctx))
 		s.gateway = nil
 	}
-	errs = append(errs, s.closeHostTools())
+	errs = append(errs, s.closeEgress(), s.closeHostTools())
 	if s.forget != nil {
 		s.forget()
 	}

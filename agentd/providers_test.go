@@ -143,29 +143,77 @@ func TestTimelines(t *testing.T) {
 		}
 	}
 	silence := func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	tests := []struct {
+	huge := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, err := io.WriteString(w, `data: {"type":"`)
+		for piece := strings.Repeat("x", 1<<20); err == nil; { // until the client has enough: it would take 100 MiB
+			_, err = io.WriteString(w, piece)
+		}
+	}
+	stream := func(list ...string) http.HandlerFunc { return answers("text/event-stream", events(list...)) }
+	// The APIs, each with the beginning of an answer, all of one, and what comes in
+	// no order.
+	wires := []struct {
+		name, contract   string
+		begin            []string
+		whole            http.HandlerFunc
+		garbage          []string
+		twice, unordered []string // nil where there is no such thing
+	}{
+		{name: "", contract: "", begin: []string{chatText}, whole: chatAnswer(chatText, chatEnd), garbage: []string{`{"choices":`}},
+		{
+			name: "responses-", contract: "=responses",
+			begin: []string{`{"type":"response.output_item.added","output_index":0,"item":{"type":"message","role":"assistant"}}`, `{"type":"response.output_text.delta","output_index":0,"delta":"Do"}`},
+			whole: streamed(wholeText), garbage: []string{`{"type":"response.completed","response":`},
+			twice: []string{`{"type":"response.output_item.added","output_index":0,"item":{"type":"message"}}`, `{"type":"response.output_item.added","output_index":0,"item":{"type":"message"}}`},
+		},
+		{
+			name: "anthropic-", contract: "=anthropic_messages",
+			begin: []string{`{"type":"message_start","message":{"id":"msg_1"}}`, `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Do"}}`},
+			whole: answers("text/event-stream", anthropicRound(1, nil, recordedUsage{input: 3})), garbage: []string{`{"type":"message_start","message":`},
+			twice:     []string{`{"type":"message_start","message":{"id":"msg_1"}}`, `{"type":"message_start","message":{"id":"msg_2"}}`},
+			unordered: []string{`{"type":"content_block_delta","index":3,"delta":{"type":"text_delta","text":"x"}}`},
+		},
+	}
+	type test struct {
 		name      string
 		first     []http.HandlerFunc
 		fallback  bool
 		providers string // contract of the first
 		status    responses.Status
-	}{
-		{"rate-limited-then-answers", []http.HandlerFunc{fails(429, `{"error":{"message":"slow down"}}`), chatAnswer(chatText, chatEnd)}, false, "", responses.StatusCompleted},
-		{"overloaded-then-fallback", []http.HandlerFunc{fails(503, ``)}, true, "", responses.StatusCompleted},
-		{"unauthorized-then-fallback", []http.HandlerFunc{fails(401, `{"error":{"message":"no"}}`)}, true, "", responses.StatusCompleted},
-		{"garbage-then-fallback", []http.HandlerFunc{chatAnswer(`{"choices":`)}, true, "", responses.StatusCompleted},
-		{"unsupported-then-fallback", []http.HandlerFunc{fails(500, ``)}, true, "first=aws_bedrock", responses.StatusCompleted},
-		{"reset-in-the-middle", []http.HandlerFunc{abort(events(chatText))}, true, "", responses.StatusFailed},
-		{"reset-before", []http.HandlerFunc{abort("")}, false, "", responses.StatusFailed},
-		{"silence", []http.HandlerFunc{silence}, false, "", responses.StatusFailed},
-		{"too-long", []http.HandlerFunc{fails(400, `{"error":{"message":"maximum context length is 8","code":"context_length_exceeded"}}`)}, true, "", responses.StatusFailed},
-		{"bad-request", []http.HandlerFunc{fails(400, `{"error":{"message":"no such field"}}`)}, false, "", responses.StatusFailed},
 	}
+	var tests []test
+	for _, wire := range wires {
+		add := func(name string, first []http.HandlerFunc, fallback bool, status responses.Status) {
+			tests = append(tests, test{wire.name + name, first, fallback, "first" + wire.contract, status})
+		}
+		add("rate-limited-then-answers", []http.HandlerFunc{fails(429, `{"error":{"message":"slow down"}}`), wire.whole}, false, responses.StatusCompleted)
+		add("overloaded-then-fallback", []http.HandlerFunc{fails(503, ``)}, true, responses.StatusCompleted)
+		add("unauthorized-then-fallback", []http.HandlerFunc{fails(401, `{"error":{"message":"no"}}`)}, true, responses.StatusCompleted)
+		add("garbage-then-fallback", []http.HandlerFunc{stream(wire.garbage...)}, true, responses.StatusCompleted)
+		add("reset-in-the-middle", []http.HandlerFunc{abort(events(wire.begin...))}, true, responses.StatusFailed)
+		add("reset-before", []http.HandlerFunc{abort("")}, false, responses.StatusFailed)
+		add("silence", []http.HandlerFunc{silence}, false, responses.StatusFailed)
+		add("too-long", []http.HandlerFunc{fails(400, `{"error":{"message":"maximum context length is 8","code":"context_length_exceeded"}}`)}, true, responses.StatusFailed)
+		add("bad-request", []http.HandlerFunc{fails(400, `{"error":{"message":"no such field"}}`)}, false, responses.StatusFailed)
+		add("huge-event", []http.HandlerFunc{huge}, true, responses.StatusCompleted)
+		if wire.twice != nil {
+			add("twice", []http.HandlerFunc{stream(wire.twice...)}, false, responses.StatusFailed)
+		}
+		if wire.unordered != nil { // the others take what comes, see their TestTolerance and TestDialects
+			add("unordered", []http.HandlerFunc{stream(wire.unordered...)}, false, responses.StatusFailed)
+		}
+	}
+	tests = append(tests, test{"unsupported-then-fallback", []http.HandlerFunc{fails(500, ``)}, true, "first=aws_bedrock", responses.StatusCompleted})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			base, _ := provider(t, tt.first...)
 			second, _ := provider(t, chatAnswer(chatText, chatEnd))
-			env := []string{"FIRST_BASE_URL=" + base, "SECOND_BASE_URL=" + second, "FIRST_IDLE_TIMEOUT=200ms"}
+			env := []string{"FIRST_BASE_URL=" + base, "SECOND_BASE_URL=" + second}
+			if strings.HasSuffix(tt.name, "silence") {
+				env = append(env, "FIRST_IDLE_TIMEOUT=200ms")
+			}
 			h := assembled(t, env, func(c *agentd.Config) {
 				c.Model, c.Providers = "first/m", tt.providers
 				if tt.fallback {

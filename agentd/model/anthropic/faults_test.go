@@ -192,21 +192,6 @@ func stall(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-func TestSilence(t *testing.T) {
-	impatient := func(o *anthropic.Options) { o.IdleTimeout = 50 * time.Millisecond }
-	a, e := modeltest.Ask(t.Context(), t, serve(t, false, stall, impatient), model.Request{})
-	if e == nil || e.Kind != model.KindTransport || !strings.Contains(e.Message, "no event for 50ms") || a.Text != "hello" {
-		t.Errorf("%+v %v", a, e)
-	}
-	never := serve(t, true, func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // else the server does not see the client go
-		<-r.Context().Done()
-	}, impatient)
-	if _, e := modeltest.Ask(t.Context(), t, never, model.Request{}); e == nil || e.Kind != model.KindTransport || !strings.Contains(e.Message, "no event for 50ms") {
-		t.Errorf("before the headers: %v", e)
-	}
-}
-
 // An attempt can be cancelled at any of its events, before them and before there
 // is an answer.
 func TestCancelAtAnyMoment(t *testing.T) {
@@ -242,18 +227,6 @@ func TestCancelAtAnyMoment(t *testing.T) {
 	}
 }
 
-func TestReaderMayStop(t *testing.T) {
-	tr := serve(t, false, stall)
-	for ev, err := range tr.Stream(t.Context(), model.Request{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ev.Kind == model.TextDelta {
-			break
-		}
-	}
-}
-
 func TestBrokenConnections(t *testing.T) {
 	reset := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -271,23 +244,6 @@ func TestBrokenConnections(t *testing.T) {
 	}
 	if _, e := modeltest.Ask(t.Context(), t, gone, model.Request{}); e == nil || e.Kind != model.KindTransport || !e.Retryable() {
 		t.Errorf("no socket: %v", e)
-	}
-}
-
-// An event that exceeds the limit is refused without being kept whole.
-func TestHugeEvent(t *testing.T) {
-	tr := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, "event: content_block_delta\ndata: ")
-		for piece, n := strings.Repeat("x", 1<<16), 0; n < 100<<20; n += len(piece) {
-			if _, err := io.WriteString(w, piece); err != nil {
-				return
-			}
-		}
-		_, _ = io.WriteString(w, "\n\n") // the client has gone by now
-	})
-	if _, e := modeltest.Ask(t.Context(), t, tr, model.Request{}); e == nil || e.Kind != model.KindProtocol || !strings.Contains(e.Message, "32 MiB") {
-		t.Errorf("%v", e)
 	}
 }
 
@@ -359,4 +315,13 @@ func TestConnectionIsKept(t *testing.T) {
 	if len(peers) != 1 {
 		t.Errorf("5 requests took %d connections", len(peers))
 	}
+}
+
+func TestFaults(t *testing.T) {
+	modeltest.Faults(t, modeltest.Wire{
+		Serve: func(t *testing.T, h http.HandlerFunc, idle time.Duration) model.Transport {
+			return serve(t, false, h, func(o *anthropic.Options) { o.IdleTimeout = idle })
+		},
+		Begin: stream(begin, text0, hello), Half: "event: message_stop\ndata: {\"type\":\"mess", End: stream(stop0, endTurn, stopped),
+	})
 }

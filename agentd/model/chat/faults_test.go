@@ -1,8 +1,6 @@
 package chat_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -216,22 +214,6 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// stall sends the beginning of an answer and then nothing until the client goes.
-func stall(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body) // else the server does not see the client go
-	w.Header().Set("Content-Type", "text/event-stream")
-	_, _ = io.WriteString(w, streamOf(hello))
-	w.(http.Flusher).Flush()
-	<-r.Context().Done()
-}
-
-func TestSilence(t *testing.T) {
-	a, e := ask(t.Context(), t, serve(t, stall, func(o *chat.Options) { o.IdleTimeout = 50 * time.Millisecond }), model.Request{})
-	if e == nil || e.Kind != model.KindTransport || !strings.Contains(e.Message, "no event for 50ms") || a.Text != "hello" || !e.Diagnostics.Timeout || !e.Diagnostics.Body {
-		t.Errorf("%+v %v", a, e)
-	}
-}
-
 func TestBrokenConnections(t *testing.T) {
 	reset := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -252,50 +234,17 @@ func TestBrokenConnections(t *testing.T) {
 	if a, e := ask(t.Context(), t, late, model.Request{}); e != nil || a.Text != "hello" {
 		t.Errorf("after the end: %+v %v", a, e)
 	}
-	refused := serve(t, stall, func(o *chat.Options) { o.BaseURL = "http://user:hidden-word@127.0.0.1:1/v1?key=hidden-word" })
+	refused := serve(t, sse(""), func(o *chat.Options) { o.BaseURL = "http://user:hidden-word@127.0.0.1:1/v1?key=hidden-word" })
 	if _, e := ask(t.Context(), t, refused, model.Request{}); e == nil || e.Kind != model.KindTransport || !e.Diagnostics.Connect || e.Diagnostics.Stage != model.StageSend || strings.Contains(fmt.Sprintf("%+v %+v", e, e.Diagnostics), "hidden-word") {
 		t.Errorf("refused: %+v %+v", e, e.Diagnostics)
 	}
 }
 
-func TestHugeEvent(t *testing.T) {
-	tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, "data: ")
-		for range 100 << 20 / (1 << 16) {
-			if _, err := io.WriteString(w, strings.Repeat("x", 1<<16)); err != nil {
-				return
-			}
-		}
+func TestFaults(t *testing.T) {
+	modeltest.Faults(t, modeltest.Wire{
+		Serve: func(t *testing.T, h http.HandlerFunc, idle time.Duration) model.Transport {
+			return serve(t, h, func(o *chat.Options) { o.IdleTimeout = idle })
+		},
+		Begin: streamOf(hello), Half: "data: {\"choices\":[", End: streamOf(end("stop"), done),
 	})
-	if _, e := ask(t.Context(), t, tr, model.Request{}); e == nil || e.Kind != model.KindProtocol || !strings.Contains(e.Message, "32 MiB") {
-		t.Errorf("%v", e)
-	}
-}
-
-func TestCancel(t *testing.T) {
-	tr := serve(t, stall)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var last error
-	for ev, err := range tr.Stream(ctx, model.Request{}) {
-		if ev.Kind == model.TextDelta {
-			cancel()
-		}
-		last = err
-	}
-	if e, ok := errors.AsType[*model.Error](last); !ok || e.Kind != model.KindCancelled || !errors.Is(e, context.Canceled) {
-		t.Errorf("%#v", last)
-	}
-	if _, e := ask(ctx, t, tr, model.Request{}); e == nil || e.Kind != model.KindCancelled {
-		t.Errorf("begun when it was over: %v", e)
-	}
-	for ev, err := range tr.Stream(t.Context(), model.Request{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ev.Kind == model.TextDelta {
-			break // the reader may stop
-		}
-	}
 }

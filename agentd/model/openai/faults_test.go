@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"holon/agentd/model"
+	"holon/agentd/model/modeltest"
 	"holon/agentd/model/openai"
 	"holon/responses"
 )
@@ -225,21 +226,6 @@ func stall(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-func TestSilence(t *testing.T) {
-	tr := serve(t, false, stall, func(o *openai.Options) { o.IdleTimeout = 50 * time.Millisecond })
-	a, e := ask(t.Context(), t, tr, model.Request{})
-	if e == nil || e.Kind != model.KindTransport || !strings.Contains(e.Message, "no event for 50ms") || a.Text != "hello" {
-		t.Errorf("%+v %v", a, e)
-	}
-	never := serve(t, true, func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // else the server does not see the client go
-		<-r.Context().Done()
-	}, func(o *openai.Options) { o.IdleTimeout = 50 * time.Millisecond })
-	if _, e := ask(t.Context(), t, never, model.Request{}); e == nil || e.Kind != model.KindTransport || !strings.Contains(e.Message, "no event for 50ms") {
-		t.Errorf("before the headers: %v", e)
-	}
-}
-
 // A reader that takes its time does not make the provider silent.
 func TestSlowReader(t *testing.T) {
 	// Each event is larger than what one read takes in.
@@ -273,18 +259,6 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-func TestReaderMayStop(t *testing.T) {
-	tr := serve(t, false, stall)
-	for ev, err := range tr.Stream(t.Context(), model.Request{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ev.Kind == model.TextDelta {
-			break
-		}
-	}
-}
-
 func TestBrokenConnections(t *testing.T) {
 	reset := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -302,23 +276,6 @@ func TestBrokenConnections(t *testing.T) {
 	}
 	if _, e := ask(t.Context(), t, gone, model.Request{}); e == nil || e.Kind != model.KindTransport || !strings.Contains(e.Message, "gone.sock") {
 		t.Errorf("no socket: %v", e)
-	}
-}
-
-// An event that exceeds the limit is refused without being kept whole, in time
-// that does not grow with its square.
-func TestHugeEvent(t *testing.T) {
-	tr := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, "data: ")
-		for piece := strings.Repeat("x", 1<<16); ; {
-			if _, err := io.WriteString(w, piece); err != nil {
-				return
-			}
-		}
-	})
-	if _, e := ask(t.Context(), t, tr, model.Request{}); e == nil || e.Kind != model.KindProtocol || !strings.Contains(e.Message, "32 MiB") {
-		t.Errorf("%v", e)
 	}
 }
 
@@ -404,4 +361,13 @@ func TestSplitCharacters(t *testing.T) {
 	if want := []string{`c f {"a":"😀"}`, `d f {"a":"😀"}`}; !slices.Equal(got.Calls, want) {
 		t.Errorf("the calls are %q", got.Calls)
 	}
+}
+
+func TestFaults(t *testing.T) {
+	modeltest.Faults(t, modeltest.Wire{
+		Serve: func(t *testing.T, h http.HandlerFunc, idle time.Duration) model.Transport {
+			return serve(t, false, h, func(o *openai.Options) { o.IdleTimeout = idle })
+		},
+		Begin: "data: " + added + "\n\ndata: " + hello + "\n\n", Half: "data: {\"type\":\"response.comp", End: "data: " + completed + "\n\n",
+	})
 }

@@ -136,7 +136,7 @@ func TestTolerance(t *testing.T) {
 	tests := []struct {
 		name   string
 		events []string
-		want   answer
+		want   modeltest.Answer
 	}{
 		{"unknown events, items and parts", []string{
 			`{"type":"response.new_thing","delta":{"a":1},"output_index":"x"}`, `{"type":"keepalive","sequence_number":3}`,
@@ -144,23 +144,23 @@ func TestTolerance(t *testing.T) {
 			`{"type":"response.output_text.delta","output_index":1,"delta":"lost"}`,
 			`{"type":"response.output_item.done","output_index":1,"item":{"type":"tool_search_call","arguments":{"a":1}}}`,
 			added, hello, completed,
-		}, answer{Text: "hello"}},
+		}, modeltest.Answer{Text: "hello"}},
 		{"everything in the terminal event", []string{
 			`{"type":"response.completed","response":{"id":"resp_1","output":[{"type":"reasoning","encrypted_content":"abc","summary":[{"type":"summary_text","text":"s"}]},{"type":"message","content":[{"type":"output_text","text":"a"},{"type":"refusal","refusal":"b"}]},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}]}}`,
-		}, answer{Text: "a", Refusal: "b", Summary: []string{"s"}, Encrypted: 3, Calls: []string{"c f {}"}}},
-		{"text only in done events", []string{added, `{"type":"response.output_text.done","output_index":0,"text":"all"}`, `{"type":"response.output_text.done","output_index":0,"text":"all"}`, completed}, answer{Text: "all"}},
+		}, modeltest.Answer{Text: "a", Refusal: "b", Summary: []string{"s"}, Opaque: []string{"abc"}, Calls: []string{"c f {}"}}},
+		{"text only in done events", []string{added, `{"type":"response.output_text.done","output_index":0,"text":"all"}`, `{"type":"response.output_text.done","output_index":0,"text":"all"}`, completed}, modeltest.Answer{Text: "all"}},
 		{"interleaved calls", []string{
 			call(0, "c0", ""), call(1, "c1", ""), args(1, `{"b"`), args(0, `{"a"`), args(1, `:1}`), doneCall(1, "completed", `{"b":1}`), args(0, `:1}`), doneCall(0, "completed", `{"a":1}`), completed,
-		}, answer{Calls: []string{`c0 f {"a":1}`, `c1 f {"b":1}`}}},
-		{"malformed arguments", []string{call(0, "c0", ""), args(0, `{"a": nope`), doneCall(0, "completed", `{"a": nope`), completed}, answer{Calls: []string{`c0 f {"a": nope`}}},
-		{"arguments that the end completes", []string{call(0, "c0", ""), args(0, `{"a"`), doneCall(0, "completed", `{"a":1}`), completed}, answer{Calls: []string{`c0 f {"a":1}`}}},
-		{"arguments that the end contradicts", []string{call(0, "c0", ""), args(0, `{"a":1}`), doneCall(0, "completed", `{ "a": 1 }`), completed}, answer{Calls: []string{`c0 f {"a":1}`}}},
-		{"calls that never end", []string{call(0, "c0", ""), args(0, `{}`), call(1, "c1", ""), args(1, `[]`), completed}, answer{Calls: []string{`c0 f {}`, `c1 f []`}}},
+		}, modeltest.Answer{Calls: []string{`c0 f {"a":1}`, `c1 f {"b":1}`}}},
+		{"malformed arguments", []string{call(0, "c0", ""), args(0, `{"a": nope`), doneCall(0, "completed", `{"a": nope`), completed}, modeltest.Answer{Calls: []string{`c0 f {"a": nope`}}},
+		{"arguments that the end completes", []string{call(0, "c0", ""), args(0, `{"a"`), doneCall(0, "completed", `{"a":1}`), completed}, modeltest.Answer{Calls: []string{`c0 f {"a":1}`}}},
+		{"arguments that the end contradicts", []string{call(0, "c0", ""), args(0, `{"a":1}`), doneCall(0, "completed", `{ "a": 1 }`), completed}, modeltest.Answer{Calls: []string{`c0 f {"a":1}`}}},
+		{"calls that never end", []string{call(0, "c0", ""), args(0, `{}`), call(1, "c1", ""), args(1, `[]`), completed}, modeltest.Answer{Calls: []string{`c0 f {}`, `c1 f []`}}},
 		{"phases and citations", []string{
 			`{"type":"response.output_item.added","output_index":0,"item":{"type":"message","phase":"odd"}}`, hello,
 			`{"type":"response.output_text.annotation.added","output_index":0,"annotation":{"type":"url_citation","url":"https://x","title":"t","start_index":0,"end_index":2}}`,
 			`{"type":"response.output_text.annotation.added","output_index":0,"annotation":{"type":"file_citation","index":"odd"}}`, completed,
-		}, answer{Text: "hello", Notes: []string{"https://x"}}},
+		}, modeltest.Answer{Text: "hello", Notes: []string{"https://x"}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"holon/agentd/model"
+	"holon/agentd/model/modeltest"
 	"holon/responses"
 )
 
@@ -37,7 +38,7 @@ func TestRecordedStreams(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			for _, unix := range []bool{false, true} {
-				var got []answer
+				var got []modeltest.Answer
 				for _, events := range answers {
 					tr := serve(t, unix, replay(events, true))
 					a, failed := ask(t.Context(), t, tr, model.Request{})
@@ -47,6 +48,9 @@ func TestRecordedStreams(t *testing.T) {
 					a.Text, a.Reasoning = digest(a.Text), digest(a.Reasoning)
 					for i := range a.Summary {
 						a.Summary[i] = digest(a.Summary[i])
+					}
+					for i := range a.Opaque {
+						a.Opaque[i] = digest(a.Opaque[i])
 					}
 					got = append(got, a)
 				}
@@ -88,7 +92,7 @@ func recorded(t *testing.T, file string) (answers [][]string) {
 
 // checkAgainst compares an answer with what the terminal event says as a whole,
 // which the transport does not look at when there were deltas.
-func checkAgainst(t *testing.T, terminal string, got answer) {
+func checkAgainst(t *testing.T, terminal string, got modeltest.Answer) {
 	t.Helper()
 	var ev struct {
 		Response struct {
@@ -103,7 +107,7 @@ func checkAgainst(t *testing.T, terminal string, got answer) {
 	if err := json.Unmarshal([]byte(terminal), &ev); err != nil {
 		t.Fatal(err)
 	}
-	var want answer
+	var want modeltest.Answer
 	for _, item := range ev.Response.Output {
 		switch item.Type {
 		case "message":

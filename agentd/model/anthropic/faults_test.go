@@ -1,7 +1,6 @@
 package anthropic_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -181,50 +180,6 @@ func TestAnyOrderOfEvents(t *testing.T) {
 		events <- list
 		modeltest.Ask(t.Context(), t, tr, model.Request{Model: "claude-opus-5"})
 	})
-}
-
-// stall sends the beginning of an answer and then nothing until the client goes.
-func stall(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body) // else the server does not see the client go
-	w.Header().Set("Content-Type", "text/event-stream")
-	_, _ = io.WriteString(w, stream(begin, text0, hello))
-	w.(http.Flusher).Flush()
-	<-r.Context().Done()
-}
-
-// An attempt can be cancelled at any of its events, before them and before there
-// is an answer.
-func TestCancelAtAnyMoment(t *testing.T) {
-	tr := serve(t, false, stall)
-	for at := range 3 { // message_start makes no event; then there are two
-		ctx, cancel := context.WithCancel(t.Context())
-		if at == 0 {
-			cancel()
-		}
-		n := 0
-		var last error
-		for _, err := range tr.Stream(ctx, model.Request{Model: "claude-opus-5"}) {
-			if n++; n == at {
-				cancel()
-			}
-			last = err
-		}
-		cancel()
-		if e, ok := errors.AsType[*model.Error](last); !ok || e.Kind != model.KindCancelled || !errors.Is(e, context.Canceled) {
-			t.Errorf("at event %d: %#v", at, last)
-		}
-	}
-	waiting := make(chan struct{})
-	silent := serve(t, true, func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // else the server does not see the client go
-		close(waiting)
-		<-r.Context().Done()
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() { <-waiting; cancel() }()
-	if _, e := modeltest.Ask(ctx, t, silent, model.Request{}); e == nil || e.Kind != model.KindCancelled {
-		t.Errorf("before an answer: %v", e)
-	}
 }
 
 func TestBrokenConnections(t *testing.T) {

@@ -97,6 +97,15 @@ func Faults(t *testing.T, w Wire) {
 			}
 		}
 	})
+	t.Run("cancelled before the answer", func(t *testing.T) {
+		waiting := make(chan struct{})
+		tr := w.Serve(t, func(_ http.ResponseWriter, r *http.Request) { take(r); close(waiting); <-r.Context().Done() }, 0)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { <-waiting; cancel() }()
+		if _, e := Ask(ctx, t, tr, model.Request{Model: "m"}); e == nil || e.Kind != model.KindCancelled {
+			t.Error(e)
+		}
+	})
 	t.Run("more at once", func(t *testing.T) { // what has come already is said to follow
 		var more []bool
 		tr := w.Serve(t, func(out http.ResponseWriter, r *http.Request) { take(r); begin(out, w.Begin+w.End) }, 0)

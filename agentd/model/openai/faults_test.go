@@ -1,7 +1,6 @@
 package openai_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -217,15 +216,6 @@ func TestIncomplete(t *testing.T) {
 	}
 }
 
-// stall sends the beginning of an answer and then nothing until the client goes.
-func stall(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body) // else the server does not see the client go
-	w.Header().Set("Content-Type", "text/event-stream")
-	_, _ = fmt.Fprintf(w, "data: %s\n\ndata: %s\n\n", added, hello)
-	w.(http.Flusher).Flush()
-	<-r.Context().Done()
-}
-
 // A reader that takes its time does not make the provider silent.
 func TestSlowReader(t *testing.T) {
 	// Each event is larger than what one read takes in.
@@ -237,25 +227,6 @@ func TestSlowReader(t *testing.T) {
 			t.Fatal(err)
 		}
 		slow()
-	}
-}
-
-func TestCancel(t *testing.T) {
-	tr := serve(t, false, stall)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var last error
-	for ev, err := range tr.Stream(ctx, model.Request{}) {
-		if ev.Kind == model.TextDelta {
-			cancel()
-		}
-		last = err
-	}
-	if e, ok := errors.AsType[*model.Error](last); !ok || e.Kind != model.KindCancelled || !errors.Is(e, context.Canceled) {
-		t.Errorf("%#v", last)
-	}
-	if _, e := ask(ctx, t, tr, model.Request{}); e == nil || e.Kind != model.KindCancelled {
-		t.Errorf("begun when it was over: %v", e)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"holon/runner/credentials"
@@ -75,21 +76,31 @@ func (s *surface) usesProfile(name string) bool {
 
 // askSecretly reads a line from a terminal that does not show it, and leaves the
 // terminal as it was, also when ctx ends first.
-func askSecretly(ctx context.Context, f *os.File, prompt io.Writer, text string) ([]byte, error) {
+func askSecretly(ctx context.Context, f *os.File, prompt io.Writer, text string) (line []byte, err error) {
 	before, err := term.GetState(int(f.Fd()))
 	if err != nil {
 		return nil, fmt.Errorf("read the terminal: %w", err)
 	}
-	fmt.Fprint(prompt, text)
 	defer fmt.Fprintln(prompt)
-	type line struct {
+	defer func() { err = errors.Join(err, term.Restore(int(f.Fd()), before)) }()
+	// Nothing may be shown from the prompt on, however fast a key is pasted.
+	quiet, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	if err == nil {
+		quiet.Lflag &^= unix.ECHO
+		err = unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, quiet)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("silence the terminal: %w", err)
+	}
+	fmt.Fprint(prompt, text)
+	type typed struct {
 		text []byte
 		err  error
 	}
-	read := make(chan line, 1)
+	read := make(chan typed, 1)
 	go func() { // a read of a terminal cannot be ended; it goes with the process
 		text, err := term.ReadPassword(int(f.Fd()))
-		read <- line{text, err}
+		read <- typed{text, err}
 	}()
 	select {
 	case l := <-read:
@@ -98,7 +109,7 @@ func askSecretly(ctx context.Context, f *os.File, prompt io.Writer, text string)
 		}
 		return l.text, l.err
 	case <-ctx.Done():
-		return nil, errors.Join(context.Cause(ctx), term.Restore(int(f.Fd()), before))
+		return nil, context.Cause(ctx)
 	}
 }
 

@@ -1,0 +1,102 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// A run in a container asks a provider of the person's own, whose key a program
+// gives, and goes on with another one that speaks another API when that fails.
+// What the agent can see has neither keys nor endpoints in it.
+func TestProviders(t *testing.T) {
+	t.Parallel()
+	const first, second = "sk-first-0123456789abcdef", "sk-second-0123456789abcdef"
+	var asked, fallback atomic.Int32
+	chat := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // looked at by nobody
+		if r.Header.Get("Authorization") != "Bearer "+first {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		if asked.Add(1) > 1 {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprintf(w, `{"error": {"message": "no more for %s"}}`, first)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"ExecCommand","arguments":"{\"cmd\":\"env; tr '\\\\0' '\\\\n' </proc/1/environ; cat /proc/1/cmdline\"}"}}]},"finish_reason":"tool_calls"}]}`, "\n\ndata: [DONE]\n\n")
+	}))
+	t.Cleanup(chat.Close)
+	messages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // looked at by nobody
+		if r.Header.Get("X-Api-Key") != second {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		fallback.Add(1)
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, event := range []string{
+			`{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":2,"output_tokens":1}}}`,
+			`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"The other one ends it."}}`,
+			`{"type":"content_block_stop","index":0}`,
+			`{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":3}}`,
+			`{"type":"message_stop"}`,
+		} {
+			fmt.Fprintf(w, "data: %s\n\n", event)
+		}
+	}))
+	t.Cleanup(messages.Close)
+
+	h := newHome(t, "ANTHROPIC_API_KEY="+second, "ANTHROPIC_BASE_URL="+messages.URL)
+	project := demoProject(t)
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte(first+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"providers", "set", "acme", "--base-url", chat.URL + "/v1", "--credential-command", fmt.Sprintf(`["cat", %q]`, key)},
+		{"config", "set", "model.default", "acme/large"}, {"config", "set", "model.fallbacks", "anthropic/claude-sonnet-4-5"},
+		{"config", "set", "providers.acme.omit", "stream_options"},
+	} {
+		if r := h.run(project, args...); r.code != 0 {
+			t.Fatalf("%v: exit code %d\n%s", args, r.code, r.stderr)
+		}
+	}
+	r := h.run(project, "run", "look around")
+	if r.code != 0 || strings.TrimSpace(r.stdout) != "The other one ends it." {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	if asked.Load() != 2 || fallback.Load() != 1 {
+		t.Errorf("the first was asked %d times, the second %d", asked.Load(), fallback.Load())
+	}
+	err := filepath.WalkDir(r.dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		for _, secret := range []string{first, second, chat.URL, messages.URL} {
+			if strings.Contains(string(data), secret) {
+				t.Errorf("%s has %s", path, secret)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := r.stdout + r.stderr; strings.Contains(text, first) || strings.Contains(text, second) {
+		t.Errorf("a key is shown:\n%s", text)
+	}
+	if logs, _ := filepath.Glob(filepath.Join(r.dir, "tools/*/stdout.log")); len(logs) == 0 { // the pattern is right
+		t.Error("the agent did not look around")
+	}
+}

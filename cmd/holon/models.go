@@ -100,6 +100,10 @@ func runModelsCheck(ctx context.Context, s *surface) error {
 	if len(refs) == 0 {
 		refs = s.loaded.Refs()
 	}
+	s.loaded.Consider(refs...)
+	if err := s.loaded.Err(); err != nil {
+		return err
+	}
 	host := s.providers()
 	broken := false
 	results := []providers.Checked{}

@@ -97,12 +97,14 @@ type Loaded struct {
 	sources     Sources
 	origins     map[string]Origin // by full key
 	assignments []assignment
+	variables   map[string]string
+	considered  map[string]bool // providers whose variables were taken
 }
 
 // Load reads the sources and merges them. What is wrong is left out and is in
 // Problems; see [Loaded.Err].
 func Load(src Sources) *Loaded {
-	l := &Loaded{Settings: Default(), sources: src, origins: make(map[string]Origin)}
+	l := &Loaded{Settings: Default(), sources: src, origins: make(map[string]Origin), considered: make(map[string]bool)}
 	if src.File != "" {
 		l.user(src.File)
 	}
@@ -272,50 +274,60 @@ func (l *Loaded) take(origin Origin, k *key, name string, n node) (what, remedy 
 // environment takes the variables of the table, and those of all providers that
 // are known or that a model names.
 func (l *Loaded) environment(environ []string) {
-	values := make(map[string]string, len(environ))
+	l.variables = make(map[string]string, len(environ))
 	for _, kv := range environ {
 		if name, value, ok := strings.Cut(kv, "="); ok {
-			values[name] = value
-		}
-	}
-	take := func(k *key, name, variable string) {
-		text := strings.TrimSpace(values[variable])
-		if text == "" {
-			return
-		}
-		origin := Origin{LayerEnv, variable}
-		n, err := k.parseText(text)
-		if err != nil {
-			l.bad(origin, 0, k.full(name), err.Error(), "correct or unset it")
-			return
-		}
-		if what, remedy := l.take(origin, k, name, n); what != "" {
-			l.bad(origin, 0, k.full(name), what, remedy)
+			l.variables[name] = strings.TrimSpace(value)
 		}
 	}
 	for _, k := range keys {
 		if k.env != "" && k.group() == plain {
-			take(k, "", k.env)
+			l.variable(k, "", k.env)
 		}
 	}
-	l.ofProviders(take)
+	for _, name := range l.ProviderNames() {
+		l.variablesOf(name)
+	}
+	l.Consider(l.Refs()...)
 }
 
-// ofProviders takes the variables of providers: X_BASE_URL and the like.
-func (l *Loaded) ofProviders(take func(k *key, name, variable string)) {
-	names := l.ProviderNames()
-	for _, ref := range l.Refs() {
-		if provider, _, ok := models.SplitRef(ref); ok && models.ValidName(provider) && provider != models.Scripted {
-			names = append(names, provider)
+// Consider takes the variables of the providers of models that nothing else has
+// named: X_BASE_URL alone makes x a provider.
+func (l *Loaded) Consider(refs ...string) {
+	for _, name := range ProvidersOf(refs) {
+		if models.ValidName(name) {
+			l.variablesOf(name)
 		}
 	}
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		for _, k := range keys {
-			if k.env != "" && k.group() == ofProvider {
-				take(k, name, models.Setting(name, k.env))
-			}
+}
+
+// variablesOf takes the variables of a provider, once.
+func (l *Loaded) variablesOf(name string) {
+	if l.considered[name] {
+		return
+	}
+	l.considered[name] = true
+	for _, k := range keys {
+		if k.env != "" && k.group() == ofProvider {
+			l.variable(k, name, models.Setting(name, k.env))
 		}
+	}
+}
+
+// variable takes one variable.
+func (l *Loaded) variable(k *key, name, variable string) {
+	text := l.variables[variable]
+	if text == "" {
+		return
+	}
+	origin := Origin{LayerEnv, variable}
+	n, err := k.parseText(text)
+	if err != nil {
+		l.bad(origin, 0, k.full(name), err.Error(), "correct or unset it")
+		return
+	}
+	if what, remedy := l.take(origin, k, name, n); what != "" {
+		l.bad(origin, 0, k.full(name), what, remedy)
 	}
 }
 

@@ -206,6 +206,17 @@ func TestPersonDecides(t *testing.T) {
 	if err := l.Err(); err != nil || l.Engine != "docker" || l.Model != "groq/y" {
 		t.Errorf("%v, %s, %s", err, l.Engine, l.Model)
 	}
+	// A model of a flag may name a provider that only variables make one.
+	l = load(t, "", "", "NEW_BASE_URL=http://10.0.0.2/v1", "OTHER_BASE_URL=nonsense")
+	if err := l.Override("model.default", "--model", "new/y"); err != nil {
+		t.Fatal(err)
+	}
+	if p, known := l.Provider("new"); l.Err() != nil || !known || p.BaseURL != "http://10.0.0.2/v1" {
+		t.Errorf("%v, %+v", l.Err(), p)
+	}
+	if l.Consider("other/x"); l.Err() == nil {
+		t.Error("what a variable says of a provider is not read")
+	}
 	// A provider that the person chose is theirs.
 	for _, own := range []*settings.Loaded{
 		load(t, `{"model": "deepseek/y"}`, "model: deepseek/x"), load(t, `{"model": {"fallbacks": ["deepseek/y"]}}`, "model: deepseek/x"), load(t, "", "model: deepseek/x", "HOLON_MODEL_FALLBACKS=deepseek/z"),

@@ -135,6 +135,7 @@ func (l *Loaded) Override(key, flag string, values ...string) error {
 	if what, remedy := l.take(origin, k, name, n); what != "" {
 		return Problem{Origin: origin, Key: k.full(name), What: what, Remedy: remedy}.Err()
 	}
+	l.Consider(l.Refs()...) // it may be a model of a provider that nothing has named before
 	return nil
 }
 

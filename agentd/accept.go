@@ -12,6 +12,7 @@ import (
 	"holon/agentd/activation"
 	"holon/agentd/mcp"
 	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/agentd/prompt"
 	"holon/agentd/record"
 	"holon/agentd/turn"
@@ -44,7 +45,7 @@ type plan struct {
 // the turn of that one. When accept returns a new turn, its record is on disk.
 // The caller must release the view. mem is a conversation that the request may
 // continue although it is not stored, or nil.
-func (s *Server) accept(req *responses.Request, source string, mem *memory) (*view, error) {
+func (s *Server) accept(req *responses.Request, from origin, mem *memory) (*view, error) {
 	turnID, chosen := req.Holon.TurnID, true
 	if turnID == "" {
 		turnID, chosen = responses.NewID(responses.PrefixTurn), false
@@ -57,7 +58,7 @@ func (s *Server) accept(req *responses.Request, source string, mem *memory) (*vi
 			}
 			continue // it ended in this moment and is on disk now
 		}
-		return s.settleClaim(lt, func() (*view, error) { return s.begin(lt, req, source, chosen, mem) })
+		return s.settleClaim(lt, func() (*view, error) { return s.begin(lt, req, from, chosen, mem) })
 	}
 }
 
@@ -76,7 +77,7 @@ func (s *Server) settleClaim(lt *liveTurn, begin func() (*view, error)) (v *view
 
 // begin checks the request, records the turn and starts it. When the caller
 // chose the turn's id and the turn is on disk already, it returns that one.
-func (s *Server) begin(lt *liveTurn, req *responses.Request, source string, chosen bool, mem *memory) (*view, error) {
+func (s *Server) begin(lt *liveTurn, req *responses.Request, from origin, chosen bool, mem *memory) (*view, error) {
 	if chosen {
 		if v, err := s.onDisk(lt.id, req.Digest); v != nil || err != nil {
 			return v, err
@@ -108,12 +109,12 @@ func (s *Server) begin(lt *liveTurn, req *responses.Request, source string, chos
 	if err != nil {
 		return nil, err
 	}
-	job, err := s.record(p, ticket, source)
+	job, err := s.record(p, ticket, from.source)
 	if err != nil {
 		s.giveUp(ticket)
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(s.base)
+	ctx, cancel := context.WithCancelCause(endpoint.WithTurnToken(s.base, from.token))
 	lt.turn, lt.response, lt.cancel = job.rec, job.emitter.Response(), cancel
 	lt.input, lt.fragile, lt.base = req.Input, cancelOnDisconnect(req), p.base
 	v := lt.view() // before the turn can end and close its files

@@ -7,6 +7,7 @@ import (
 
 	"holon/agentd/compaction"
 	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/agentd/turn"
 	"holon/responses"
 )
@@ -27,7 +28,12 @@ func (s *Server) compactConversation(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	answer, err := s.compact(r.Context(), req, w.Header())
+	token, err := modelToken(r.Header)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	answer, err := s.compact(endpoint.WithTurnToken(r.Context(), token), req, w.Header())
 	if err != nil {
 		s.fail(w, err)
 		return

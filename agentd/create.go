@@ -23,7 +23,12 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	v, err := s.accept(req, "responses", nil)
+	token, err := modelToken(r.Header)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	v, err := s.accept(req, origin{"responses", token}, nil)
 	if err != nil {
 		if keyed {
 			err = keyConflict(err)

@@ -25,6 +25,10 @@ import (
 // says which message it answers.
 func (s *Server) getWebSocket(w http.ResponseWriter, r *http.Request) {
 	err := checkUpgrade(w, r)
+	token := ""
+	if err == nil {
+		token, err = modelToken(r.Header)
+	}
 	if err == nil {
 		err = s.sockets.enter()
 	}
@@ -36,7 +40,7 @@ func (s *Server) getWebSocket(w http.ResponseWriter, r *http.Request) {
 	// Not the request's context: that of a connection which was taken over says nothing.
 	ctx, end := context.WithCancel(s.sockets.ctx)
 	defer end()
-	c := &wsConn{server: s, ctx: ctx, end: end, queue: newWaiting()}
+	c := &wsConn{server: s, token: token, ctx: ctx, end: end, queue: newWaiting()}
 	wiring := &wiring{ResponseWriter: w}
 	c.conn, err = websocket.Accept(wiring, r, &websocket.AcceptOptions{
 		CompressionMode:    websocket.CompressionDisabled, // a small frame could hold a large message
@@ -94,6 +98,7 @@ func hasToken(h http.Header, name, token string) bool {
 // and one that pings; run waits for both.
 type wsConn struct {
 	server *Server
+	token  string // for the model gateway, of the handshake
 	conn   *websocket.Conn
 	wire   *wire           // beneath conn
 	ctx    context.Context // of the connection

@@ -24,7 +24,7 @@ func (c *wsConn) answer(m message) error {
 		c.evict(previous)
 		return err
 	}
-	v, err := c.server.accept(req, "websocket", c.mem)
+	v, err := c.server.accept(req, origin{"websocket", c.token}, c.mem)
 	if err != nil {
 		c.evict(previous)
 		return err

@@ -51,7 +51,7 @@ var own = []struct {
 	{"runner/socket", []string{"state"}, "it makes sockets and does not know what answers on them"},
 	{"runner/egress", []string{"runner/socket", "responses", "responses/turns", "state"}, "the proxy knows the form of its facts and no session"},
 	{"runner/hosttools", []string{"runner/socket", "responses/...", "state", "state/durable"}, "it serves whoever holds the socket and knows no session"},
-	{"runner/gateway", []string{"runner/socket", "responses", "state"}, "the gateway knows the protocol's errors and no session"},
+	{"runner/gateway", []string{"runner/socket", "responses", "responses/models", "state"}, "the gateway knows the protocol's errors and no session"},
 	{"runner/settings", []string{"responses/models", "runner/engine", "state", "state/durable"}, "what is set starts nothing and holds no key"},
 	{"runner/credentials", []string{"responses/models", "runner/gateway", "runner/settings", "state", "state/durable"}, "whose key it is depends on no run"},
 	{"runner/...", []string{"runner/...", "responses/...", "skills", "state/..."}, "the host's side never sees the container's"},

@@ -64,6 +64,10 @@ const (
 	CodeScenarioNotFound       = "scenario_not_found"
 	CodeProviderUnavailable    = "provider_unavailable"
 	CodeProviderAuthentication = "provider_authentication"
+	CodeTurnTokenRequired      = "turn_token_required" // the host's gateway passes requests of turns only
+	CodeTurnTokenExpired       = "turn_token_expired"
+	CodeModelNotAllowed        = "model_not_allowed"
+	CodeBudgetExceeded         = "budget_exceeded"
 )
 
 // statusByCode holds the codes whose HTTP status differs from their type's.
@@ -79,6 +83,10 @@ var statusByCode = map[string]int{
 	CodeRequestTooLarge:      http.StatusRequestEntityTooLarge,
 	CodeUnauthorized:         http.StatusUnauthorized,
 	CodeForbidden:            http.StatusForbidden,
+	CodeTurnTokenRequired:    http.StatusUnauthorized,
+	CodeTurnTokenExpired:     http.StatusUnauthorized,
+	CodeModelNotAllowed:      http.StatusForbidden,
+	CodeBudgetExceeded:       http.StatusPaymentRequired,
 	CodeDraining:             http.StatusServiceUnavailable,
 	CodeDiskFull:             http.StatusInsufficientStorage,
 	CodeServerUnreachable:    http.StatusBadGateway,

@@ -35,6 +35,7 @@ const (
 	ReasonMaxRounds       = "max_rounds"
 	ReasonMaxToolCalls    = "max_tool_calls"
 	ReasonTimeout         = "timeout"
+	ReasonBudget          = "budget_exceeded" // of tokens, requests or money
 	ReasonShutdown        = "shutdown"
 	ReasonCancelled       = "cancelled"
 )

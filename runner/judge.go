@@ -87,6 +87,9 @@ func (r *oneShot) judgeResponse(set func(state.Status, state.Outcome, *state.Fai
 				outcome = state.OutcomeInterrupted
 			}
 			set(state.StatusInterrupted, outcome, failure)
+		case responses.ReasonBudget:
+			failure.Message, failure.Param, failure.Hint = r.spent()
+			set(state.StatusIncomplete, state.OutcomeFailure, failure)
 		case responses.ReasonMaxRounds:
 			failure.Hint = "raise --max-rounds"
 			set(state.StatusIncomplete, state.OutcomeFailure, failure)
@@ -102,6 +105,24 @@ func (r *oneShot) judgeResponse(set func(state.Status, state.Outcome, *state.Fai
 		}
 		set(state.StatusFailed, state.OutcomeFailure, failure)
 	}
+}
+
+// spent says which bound of the budget ended the turn.
+func (r *oneShot) spent() (message, param, hint string) {
+	message = "the turn ended early: its budget is used up"
+	a := r.turn.Account
+	if a == nil {
+		return message, "", ""
+	}
+	switch a.Exhausted {
+	case "max_requests":
+		return fmt.Sprintf("%s (%d of %d requests)", message, a.Requests, a.Budget.MaxRequests), "--max-requests", "raise --max-requests"
+	case "max_tokens":
+		return fmt.Sprintf("%s (%d of %d tokens)", message, a.Total, a.Budget.MaxTokens), "--max-tokens", "raise --max-tokens"
+	case "max_cost":
+		return fmt.Sprintf("%s (%s of %s spent)", message, a.Cost, a.Budget.MaxCost), "--max-cost", "raise --max-cost"
+	}
+	return message, "", ""
 }
 
 // Answer returns the text that the turn answered with, "" if it did not. It is

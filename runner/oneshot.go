@@ -16,6 +16,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner/engine"
+	"holon/runner/gateway"
 	"holon/runner/settings"
 	"holon/runner/workspace"
 	"holon/state"
@@ -73,6 +74,11 @@ type Watcher interface {
 // the run could not be recorded at all. Whatever else fails is in the manifest.
 // When ctx ends, the turn is cancelled and what exists is collected.
 func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
+	if g := o.Session.Gateway; g != nil {
+		if err := g.Check(o.Session.gatewayModels(), o.Turn.Budget); err != nil {
+			return nil, err
+		}
+	}
 	started := time.Now()
 	id := state.NewRunID()
 	user, err := runAs(o.Session.User, o.Session.Engine)
@@ -97,7 +103,8 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 		Schema: state.ManifestSchema, RunID: id, Name: o.Name, Task: title(o.Turn.Prompt), StartedAt: turns.At(started),
 		Model: o.Session.Model, Image: o.Session.Image, HolonVersion: o.Version,
 		Engine: state.Engine{Name: o.Session.Engine.Name()},
-		Limits: state.Limits{TimeoutMS: o.Turn.Timeout.Milliseconds(), MaxRounds: cmp.Or(o.Turn.MaxRounds, DefaultMaxRounds)},
+		Limits: state.Limits{TimeoutMS: o.Turn.Timeout.Milliseconds(), MaxRounds: cmp.Or(o.Turn.MaxRounds, DefaultMaxRounds),
+			MaxTokens: o.Turn.Budget.MaxTokens, MaxRequests: o.Turn.Budget.MaxRequests, MaxCostMicros: int64(o.Turn.Budget.MaxCost)},
 	}}
 	r.Turn.MaxRounds = r.manifest.Limits.MaxRounds // said to agentd, so that the record cannot differ from what holds
 	r.Session.ID, r.Session.Source = id, source
@@ -106,6 +113,7 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 	r.Session.Dir, r.Session.SocketDir = filepath.Join(run.Dir(), sessionDir), o.Home.IPCDir(id)
 	r.Session.TreeName = treeName(source.Info())
 	r.Session.Mark, r.Turn.ID = r.record, responses.NewID(responses.PrefixTurn)
+	r.Turn.Token, r.Turn.Grant = gateway.NewToken()
 	err = r.execute(ctx,
 		func(ctx context.Context) (*Session, error) { return Start(ctx, r.Session) },
 		func(ctx context.Context, s *Session) TurnResult { return s.Turn(ctx, r.Turn, r.Watch) })
@@ -190,6 +198,9 @@ func (r *oneShot) record(s *Session) error {
 		Owner: thisProcess(), Engine: s.cfg.Engine.Name(), User: s.cfg.User, Dir: s.cfg.Dir, Sockets: s.sockets,
 		Fallbacks: s.cfg.Fallbacks,
 		SessionID: s.id, TurnID: r.Turn.ID, Prompt: clip(r.Turn.Prompt, maxRecordedPrompt), DiskBytes: r.Room.Run, Keep: r.Keep, Manifest: r.manifest,
+	}
+	if s.gateway != nil {
+		rec.GrantHash = r.Turn.Grant
 	}
 	if s.created {
 		rec.Handle = &s.handle
@@ -409,6 +420,9 @@ func (r *oneShot) finish(ctx context.Context, err error) error {
 	}
 	if resp := r.turn.Response; resp != nil {
 		m.Usage = resp.Usage
+	}
+	if m.ModelUsage, err = json.Marshal(r.turn.Account); err != nil {
+		return fmt.Errorf("describe what the models took: %w", err)
 	}
 	if err := r.describeWorkspace(); err != nil {
 		return err

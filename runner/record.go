@@ -13,6 +13,7 @@ import (
 
 	"holon/responses"
 	"holon/runner/engine"
+	"holon/runner/gateway"
 	"holon/runner/workspace"
 	"holon/state"
 	"holon/state/durable"
@@ -42,9 +43,9 @@ type Record struct {
 	Prompt    string `json:"prompt"`     // its beginning, for the summary
 	DiskBytes int64  `json:"disk_bytes"` // quota; 0: none
 	Keep      bool   `json:"keep"`
-	// GrantHash is the digest of the token by which the container's gateway
-	// knows it, "" where it has none.
-	GrantHash string `json:"grant_hash,omitempty"`
+	// GrantHash is the digest of the token by which the gateway knows the
+	// turn; zero where it has none.
+	GrantHash gateway.TokenHash `json:"grant_hash,omitzero"`
 
 	Manifest *state.Manifest `json:"manifest"` // as far as it was known
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"holon/responses"
 	"holon/responses/client"
 	"holon/responses/turns"
+	"holon/runner/gateway"
 )
 
 // Causes that end a turn from outside, for context.WithCancelCause.
@@ -34,6 +37,11 @@ type TurnRequest struct {
 	MaxRounds          int           // 0: agentd's limit
 	Timeout            time.Duration // 0: agentd's limit
 	MaxOutputTokens    int           // of one answer; 0: what the model allows
+
+	Budget gateway.Budget    // of what goes through the gateway
+	Used   gateway.Usage     // by earlier turns; counts against Budget
+	Token  gateway.Secret    // with which the turn asks models through the gateway
+	Grant  gateway.TokenHash // of Token; zero: a new token
 }
 
 // Observer watches a turn. Its methods are called from two goroutines, never
@@ -53,6 +61,8 @@ type TurnResult struct {
 	// is nil, else what is known of it, nil when nothing arrived.
 	Response *responses.Response
 	Err      error // why the final response is missing
+	// Account is what the gateway metered, nil where there was none.
+	Account *gateway.Account
 	// Interrupted is set when the turn's context ended before the turn did.
 	Interrupted bool
 }
@@ -63,8 +73,17 @@ func (s *Session) Turn(ctx context.Context, req TurnRequest, watch Observer) Tur
 	if req.ID == "" {
 		req.ID = responses.NewID(responses.PrefixTurn)
 	}
-	return s.watchTurn(ctx, req, watch, func(ctx context.Context) iter.Seq2[responses.Event, error] {
-		return s.client.Follow(ctx, s.body(req.ID, req))
+	if req.Grant == (gateway.TokenHash{}) {
+		req.Token, req.Grant = gateway.NewToken()
+	}
+	agent := s.client
+	if s.gateway != nil {
+		agent = agent.WithModelToken(req.Token.Reveal())
+	}
+	return s.admitted(req, func() TurnResult {
+		return s.watchTurn(ctx, req, watch, func(ctx context.Context) iter.Seq2[responses.Event, error] {
+			return agent.Follow(ctx, s.body(req.ID, req))
+		})
 	})
 }
 
@@ -76,9 +95,40 @@ func (s *Session) Rejoin(ctx context.Context, req TurnRequest, watch Observer) T
 	if err != nil {
 		return TurnResult{TurnID: req.ID, SessionID: s.id, Err: s.turnError(ctx, ctx, err)}
 	}
-	return s.watchTurn(ctx, req, watch, func(ctx context.Context) iter.Seq2[responses.Event, error] {
-		return s.client.Rejoin(ctx, rec.ResponseID, client.FromStart)
+	return s.admitted(req, func() TurnResult {
+		return s.watchTurn(ctx, req, watch, func(ctx context.Context) iter.Seq2[responses.Event, error] {
+			return s.client.Rejoin(ctx, rec.ResponseID, client.FromStart)
+		})
 	})
+}
+
+// admitted runs a turn that may ask models through the gateway, where there is
+// one, for as long as it runs.
+func (s *Session) admitted(req TurnRequest, run func() TurnResult) TurnResult {
+	if s.gateway == nil {
+		return run()
+	}
+	lease, err := s.gateway.Grant(gateway.Grant{TurnID: req.ID, Token: req.Grant, Models: s.cfg.gatewayModels(), Budget: req.Budget, Used: req.Used})
+	if err != nil {
+		return TurnResult{TurnID: req.ID, SessionID: s.id, Err: err}
+	}
+	defer lease.Revoke()
+	result := run()
+	lease.Revoke() // what it cuts is in the account
+	account := lease.Account()
+	result.Account = &account
+	return result
+}
+
+// gatewayModels are the models of a session that its gateway serves.
+func (c *Config) gatewayModels() (refs []string) {
+	for _, ref := range append([]string{c.Model}, c.Fallbacks...) {
+		provider, _, _ := strings.Cut(ref, "/")
+		if slices.Contains(c.Gateway.Providers(), provider) && !slices.Contains(refs, ref) {
+			refs = append(refs, ref)
+		}
+	}
+	return refs
 }
 
 // watchTurn reads the events of the turn to their end.

@@ -50,8 +50,9 @@ type Manifest struct {
 	StartedAt    turns.Time       `json:"started_at"`
 	CompletedAt  turns.Time       `json:"completed_at"`
 	Timings      Timings          `json:"timings"`
-	Model        string           `json:"model"` // provider/model
-	Usage        *responses.Usage `json:"usage"`
+	Model        string           `json:"model"`       // provider/model
+	Usage        *responses.Usage `json:"usage"`       // as the agent counts, of its turn
+	ModelUsage   json.RawMessage  `json:"model_usage"` // as the gateway metered: runner/gateway.Account; null where no provider was asked
 	Engine       Engine           `json:"engine"`
 	Image        string           `json:"image"` // empty where the engine has no images
 	Limits       Limits           `json:"limits"`
@@ -95,11 +96,14 @@ type Engine struct {
 
 // Limits are those that were in force; 0 means none.
 type Limits struct {
-	TimeoutMS   int64   `json:"timeout_ms"`
-	MaxRounds   int     `json:"max_rounds"`
-	MemoryBytes int64   `json:"memory_bytes"`
-	CPUs        float64 `json:"cpus"`
-	Pids        int64   `json:"pids"`
+	TimeoutMS     int64   `json:"timeout_ms"`
+	MaxRounds     int     `json:"max_rounds"`
+	MemoryBytes   int64   `json:"memory_bytes"`
+	CPUs          float64 `json:"cpus"`
+	Pids          int64   `json:"pids"`
+	MaxTokens     int64   `json:"max_tokens"`
+	MaxRequests   int64   `json:"max_requests"`    // to models
+	MaxCostMicros int64   `json:"max_cost_micros"` // millionths of the unit of the prices
 }
 
 // Egress is what the container was let out to.
@@ -144,6 +148,9 @@ func (m *Manifest) Check() error {
 	}
 	if len(m.Isolation) > 0 && !json.Valid(m.Isolation) {
 		return invalid("isolation", "", "isolation is not JSON")
+	}
+	if len(m.ModelUsage) > 0 && !json.Valid(m.ModelUsage) {
+		return invalid("model_usage", "", "model_usage is not JSON")
 	}
 	if len(m.Workspace) > 0 && !json.Valid(m.Workspace) {
 		return invalid("workspace", "", "workspace is not JSON")
@@ -216,7 +223,7 @@ func DecodeManifest(data []byte) (*Manifest, error) {
 	if err := decode(data, ManifestFile, &m); err != nil {
 		return nil, err
 	}
-	for _, raw := range []*json.RawMessage{&m.Isolation, &m.Workspace} {
+	for _, raw := range []*json.RawMessage{&m.ModelUsage, &m.Isolation, &m.Workspace} {
 		if string(*raw) == "null" {
 			*raw = nil
 		}

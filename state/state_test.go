@@ -118,16 +118,17 @@ func manifest() *state.Manifest {
 		Timings: state.Timings{PrepareMS: 1, StartMS: 2, TurnMS: 3, CollectMS: 4, StopMS: 5, TotalMS: 15},
 		Usage:   &responses.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15},
 		Engine:  state.Engine{Name: "docker", Version: "20.10", ContainerID: "abc"},
-		Limits:  state.Limits{TimeoutMS: 1000, MaxRounds: 200, MemoryBytes: 1 << 30, CPUs: 1.5, Pids: 512},
+		Limits:  state.Limits{TimeoutMS: 1000, MaxRounds: 200, MemoryBytes: 1 << 30, CPUs: 1.5, Pids: 512, MaxTokens: 9, MaxRequests: 8, MaxCostMicros: 7},
 		// Indented as Encode does, so that it comes back the same.
-		Isolation: json.RawMessage("{\n    \"network\": \"none\"\n  }"),
-		Egress:    &state.Egress{AllowHosts: []string{"*.example.org", "example.com"}, Allowed: 2, Denied: 1},
-		Workspace: json.RawMessage("{\n    \"kind\": \"git\"\n  }"),
-		Turn:      &state.TurnRef{TurnID: "turn_1", ResponseID: "resp_1", SessionID: "sess_1"},
-		Artifacts: []state.Artifact{{Path: "diff.patch", Bytes: 3, SHA256: strings.Repeat("0a", 32)}},
-		Notes:     []state.Note{{At: at, Kind: "todo", Text: "tidy up"}},
-		Warnings:  []string{"a warning"},
-		Error:     &state.Failure{Code: "c", Message: "m", Param: "p", Hint: "h"},
+		ModelUsage: json.RawMessage("{\n    \"requests\": 1\n  }"),
+		Isolation:  json.RawMessage("{\n    \"network\": \"none\"\n  }"),
+		Egress:     &state.Egress{AllowHosts: []string{"*.example.org", "example.com"}, Allowed: 2, Denied: 1},
+		Workspace:  json.RawMessage("{\n    \"kind\": \"git\"\n  }"),
+		Turn:       &state.TurnRef{TurnID: "turn_1", ResponseID: "resp_1", SessionID: "sess_1"},
+		Artifacts:  []state.Artifact{{Path: "diff.patch", Bytes: 3, SHA256: strings.Repeat("0a", 32)}},
+		Notes:      []state.Note{{At: at, Kind: "todo", Text: "tidy up"}},
+		Warnings:   []string{"a warning"},
+		Error:      &state.Failure{Code: "c", Message: "m", Param: "p", Hint: "h"},
 	}
 }
 
@@ -163,6 +164,9 @@ func TestManifestWire(t *testing.T) {
       "reasoning_tokens": 0
     }
   },
+  "model_usage": {
+    "requests": 1
+  },
   "engine": {
     "name": "docker",
     "version": "20.10",
@@ -175,7 +179,10 @@ func TestManifestWire(t *testing.T) {
     "max_rounds": 200,
     "memory_bytes": 1073741824,
     "cpus": 1.5,
-    "pids": 512
+    "pids": 512,
+    "max_tokens": 9,
+    "max_requests": 8,
+    "max_cost_micros": 7
   },
   "isolation": {
     "network": "none"
@@ -250,15 +257,15 @@ func TestManifestEmpty(t *testing.T) {
 	if err := json.Unmarshal(text, &keys); err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]string{"usage": "null", "isolation": "null", "egress": "null", "workspace": "null", "turn": "null", "error": "null", "artifacts": "[]", "notes": "[]", "warnings": "[]"} {
+	for key, want := range map[string]string{"usage": "null", "model_usage": "null", "isolation": "null", "egress": "null", "workspace": "null", "turn": "null", "error": "null", "artifacts": "[]", "notes": "[]", "warnings": "[]"} {
 		if string(keys[key]) != want {
 			t.Errorf("%s = %s, want %s", key, keys[key], want)
 		}
 	}
-	if len(keys) != 24 {
+	if len(keys) != 25 {
 		t.Errorf("%d keys", len(keys))
 	}
-	if back, err := state.DecodeManifest(text); err != nil || back.Isolation != nil || back.Workspace != nil {
+	if back, err := state.DecodeManifest(text); err != nil || back.ModelUsage != nil || back.Isolation != nil || back.Workspace != nil {
 		t.Errorf("read back: %+v, %v", back, err)
 	}
 }
@@ -278,6 +285,7 @@ func TestManifestCheck(t *testing.T) {
 		{"exit code of another outcome", func(m *state.Manifest) { m.ExitCode = 1 }, "outcome"},
 		{"no end", func(m *state.Manifest) { m.CompletedAt = turns.Time{} }, "completed_at"},
 		{"isolation", func(m *state.Manifest) { m.Isolation = json.RawMessage("{") }, "isolation"},
+		{"model_usage", func(m *state.Manifest) { m.ModelUsage = json.RawMessage("x") }, "model_usage"},
 		{"workspace", func(m *state.Manifest) { m.Workspace = json.RawMessage("x") }, "workspace"},
 		{"absolute artifact", func(m *state.Manifest) { m.Artifacts = []state.Artifact{{Path: "/etc/passwd", SHA256: digest}} }, "artifacts[0].path"},
 		{"artifact outside", func(m *state.Manifest) { m.Artifacts = []state.Artifact{{Path: "a/../../b", SHA256: digest}} }, "artifacts[0].path"},

@@ -16,7 +16,7 @@ type Candidate struct {
 // Fallback returns a transport that asks the first candidate and, when that
 // fails before it yielded anything, the next (runtime specification, "Fallback
 // rules"). Errors that no other model would cure end the chain: the conversation
-// is too long, a scenario diverged, the attempt was cancelled. The model named in
+// is too long, a scenario diverged, a budget is used up, the attempt was cancelled. The model named in
 // the request is ignored. candidates must not be empty.
 func Fallback(candidates ...Candidate) Transport {
 	return &fallback{candidates: slices.Clone(candidates)}
@@ -51,7 +51,7 @@ func (f *fallback) Stream(ctx context.Context, req Request) iter.Seq2[Event, err
 // curable reports whether another model may succeed where one failed with e.
 func curable(e *Error) bool {
 	switch e.Kind {
-	case KindContextLength, KindScenario, KindCancelled:
+	case KindContextLength, KindScenario, KindCancelled, KindBudget:
 		return false
 	}
 	return true

@@ -178,6 +178,7 @@ const (
 	KindTimeout        ErrorKind = "timeout"         // the attempt took longer than it may
 	KindUnsupported    ErrorKind = "unsupported"     // the transport cannot do what the request needs
 	KindContinuation   ErrorKind = "continuation"    // the provider has lost the response that the request continues
+	KindBudget         ErrorKind = "budget"          // the host lets the turn take no more
 )
 
 // Error is a failed attempt. Message is fit for a user and holds no secret.
@@ -208,7 +209,7 @@ func (e *Error) Retryable() bool {
 func (e *Error) Response() *responses.Error {
 	out := &responses.Error{Type: responses.TypeModelError, Code: e.Code, Message: e.Message, Cause: e}
 	switch e.Kind {
-	case KindRateLimited:
+	case KindRateLimited, KindBudget:
 		out.Type = responses.TypeTooManyRequests
 	case KindInvalidRequest, KindContextLength, KindScenario, KindUnsupported, KindContinuation:
 		out.Type = responses.TypeInvalidRequest

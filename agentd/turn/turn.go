@@ -222,6 +222,9 @@ func (r *runner) fail(ctx context.Context, err error) error {
 		return r.interrupt(ctx)
 	}
 	if failed, ok := errors.AsType[*model.Error](err); ok {
+		if failed.Kind == model.KindBudget { // a limit was met, nothing broke
+			return r.incomplete(responses.ReasonBudget)
+		}
 		r.result.Failure = failure(failed, r.lastFailure)
 	}
 	return r.end(func(em *responses.Emitter) error { return em.Fail(cause, r.result.Usage) })

@@ -29,6 +29,7 @@ var flagKeys = []struct{ flag, key string }{
 	{"model", "model.default"}, {"model-fallbacks", "model.fallbacks"}, {"image", "image"}, {"engine", "engine"}, {"include-dirty", "include_dirty"},
 	{"timeout", "timeout"}, {"max-rounds", "max_rounds"}, {"memory", "memory"}, {"cpus", "cpus"}, {"network", "network"}, {"disk", "disk"}, {"skill", "skills"},
 	{"user", "user"}, {"runtime", "container_runtime"}, {"accept-weaker", "accept_weaker"}, {"allow-host", "allow_hosts"},
+	{"max-requests", "budget.max_requests"}, {"max-tokens", "budget.max_tokens"}, {"max-cost", "budget.max_cost"},
 }
 
 // load reads the layers below the flags. A workspace of "" has no project.

@@ -19,6 +19,7 @@ import (
 	"holon/runner/engine"
 	"holon/runner/engine/docker"
 	"holon/runner/engine/local"
+	"holon/runner/gateway"
 	"holon/runner/providers"
 	"holon/runner/settings"
 	"holon/runner/workspace"
@@ -87,6 +88,9 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringArrayVar(&opts.Env, "env", nil, "`NAME=VALUE` for the agent's commands; a bare NAME takes your value")
 	f.Duration("timeout", defaults.Timeout, "wall `time` of the turn")
 	f.Int("max-rounds", defaults.MaxRounds, "model rounds after which the turn ends")
+	f.Int64("max-requests", 0, "requests to providers after which the turn ends")
+	f.Int64("max-tokens", 0, "tokens, sent and answered, after which the turn ends")
+	f.String("max-cost", "", "`amount` after which the turn ends; needs the prices of the models")
 	f.String("memory", "", "memory of the container, such as 4g (default 2g)")
 	f.Float64("cpus", 0, "CPUs of the container (default all)")
 	f.String("disk", string(defaults.RunDisk), "how much the run may write to disk")
@@ -228,7 +232,8 @@ func runRun(ctx context.Context, o *runOptions) error {
 	log := slog.New(slog.NewTextHandler(o.streams.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	shot := &runner.OneShot{
 		Home: home, Name: o.Name, OutputDir: o.Output, Keep: o.Keep, Version: buildVersion(),
-		Turn:      runner.TurnRequest{Prompt: o.Prompt, MaxRounds: o.MaxRounds, Timeout: o.Timeout, MaxOutputTokens: o.MaxOutputTokens},
+		Turn: runner.TurnRequest{Prompt: o.Prompt, MaxRounds: o.MaxRounds, Timeout: o.Timeout, MaxOutputTokens: o.MaxOutputTokens,
+			Budget: gateway.Budget{MaxTokens: o.Budget.MaxTokens, MaxRequests: o.Budget.MaxRequests, MaxCost: gateway.Amount(o.Budget.MaxCost)}},
 		Workspace: workspace.Options{Dir: o.Workspace, IncludeDirty: o.IncludeDirty, CacheDir: home.CacheDir(), Name: o.Name},
 		Session: runner.Config{
 			Image: o.Image, Skills: o.Skills, InputDir: o.Input, MCPConfig: o.MCPConfig, Env: o.Env, Network: o.Network,

@@ -75,6 +75,15 @@ func (c *Client) WithToken(token string) *Client {
 	return &d
 }
 
+// WithModelToken returns a copy of c whose requests carry the token with which a
+// turn may ask models through the host's gateway.
+func (c *Client) WithModelToken(token string) *Client {
+	d := *c
+	d.header = c.header.Clone()
+	d.header.Set(responses.HeaderModelToken, token)
+	return &d
+}
+
 // WithFraming returns a copy of c that asks for streams in framing f. Whatever
 // is asked, the answer's content type decides how it is read.
 func (c *Client) WithFraming(f stream.Framing) *Client {

@@ -16,6 +16,7 @@ var codes = []any{
 	responses.CodeDeadline, responses.CodeServerError, responses.CodeModelError, responses.CodeContextLength, responses.CodeCompactionUnreadable,
 	responses.CodeConnectionLimit, responses.CodeRateLimit, responses.CodeToolChoiceUnmet, responses.CodeToolNotAllowed, responses.CodeStructuredOutput,
 	responses.CodeScenarioInvalid, responses.CodeScenarioDiverged, responses.CodeScenarioNotFound, responses.CodeProviderUnavailable, responses.CodeProviderAuthentication,
+	responses.CodeTurnTokenRequired, responses.CodeTurnTokenExpired, responses.CodeModelNotAllowed, responses.CodeBudgetExceeded,
 }
 
 // errors describes the envelope of errors and its form on a WebSocket.

@@ -42,7 +42,7 @@ func BenchmarkStream(b *testing.B) {
 			compare(b, up, func(b *testing.B, client *http.Client, url string) {
 				buffer := make([]byte, 64<<10)
 				for b.Loop() {
-					resp, err := client.Post(url, "application/json", strings.NewReader("{}"))
+					resp, err := client.Post(url, "application/json", strings.NewReader(`{"model":"m"}`))
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -15,9 +15,11 @@ const (
 	CodeInvalidProvider    Code = "invalid_provider"    // Param names the setting
 	CodeMissingCredentials Code = "missing_credentials" // a provider that needs a key has none
 	CodeSocketUnusable          = socket.CodeUnusable   // the socket can't be served
+	CodeInvalidGrant       Code = "invalid_grant"       // a turn can't be let in so
+	CodeNoPrice            Code = "no_price"            // spending is limited and a model has no price
 )
 
-// Error is the error of New and Serve. Its message holds no secret; Param names
+// Error is the error of New, Serve and Grant. Its message holds no secret; Param names
 // the setting at fault.
 type Error = state.Error
 

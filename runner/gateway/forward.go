@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,12 +10,6 @@ import (
 	"time"
 
 	"holon/responses"
-)
-
-const (
-	maxBody      = 64 << 20
-	maxErrorBody = 64 << 10
-	bufferSize   = 32 << 10
 )
 
 // handle passes one request of the container on, or refuses it.
@@ -26,37 +21,126 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	defer s.active.end()
 
 	t, refusal := s.gateway.admit(r)
+	var lease *Lease
+	if refusal == nil {
+		lease, refusal = s.leases.find(r)
+	}
 	if refusal != nil {
 		s.noteRefusal(r, refusal)
 		refuse(w, refusal)
 		return
 	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(lease.ctx, func() { cancel(errRevoked) })()
+	s.forward(ctx, w, r, t, lease)
+}
+
+// forward passes a request of a turn on.
+func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Request, t target, lease *Lease) {
 	meter := s.meters[t.upstream.name]
 	meter.requests.Add(1)
-	if r.ContentLength > maxBody {
+	body := newRequestBody(r, &meter.sent, t.upstream.keys.renews())
+	defer body.Close()
+	charge, refusal := s.charge(r, t, lease, body)
+	if refusal != nil {
 		meter.refused.Add(1)
-		refuse(w, tooLarge())
+		s.log.Debug("request refused", "turn", lease.grant.TurnID, "target", r.RequestURI, "err", refusal.Message)
+		refuse(w, refusal)
 		return
 	}
-	// The transport may still read the body when it has returned; closing it
-	// makes that harmless. MaxBytesReader gets no ResponseWriter, because it
-	// would use it from the transport's goroutine.
-	body := &countingReader{reader: http.MaxBytesReader(nil, r.Body, maxBody), count: &meter.sent}
-	defer body.Close()
-	req, err := t.upstream.request(r.Context(), t, r, body)
+	var reading *tally // nil: there is no answer to read usage of
+	whole := false
+	defer func() { charge.settle(s.usage(t.upstream.name, charge, reading, body.size.Load(), whole)) }()
+
+	key, err := t.upstream.keys.key(ctx)
 	if err != nil {
-		s.failed(w, r, t.upstream, fmt.Errorf("make the request: %w", err))
+		s.keyless(w, t.upstream, err)
 		return
 	}
 	start := time.Now()
-	resp, err := t.upstream.transport.RoundTrip(req) // follows no redirect
+	resp, err := s.ask(ctx, t, r, key, body)
 	if err != nil {
-		s.failed(w, r, t.upstream, err)
+		s.failed(ctx, w, t.upstream, body, err)
 		return
 	}
 	defer resp.Body.Close()
-	s.log.Debug("provider answered", "provider", t.upstream.name, "status", resp.StatusCode, "after", time.Since(start))
-	s.relay(w, t.upstream, resp)
+	s.log.Debug("provider answered", "provider", t.upstream.name, "turn", lease.grant.TurnID, "status", resp.StatusCode, "after", time.Since(start))
+	if resp.StatusCode < 300 {
+		reading = newTally(resp.Header.Get("Content-Type"))
+	}
+	s.relay(w, t.upstream, resp, reading)
+	whole = true
+}
+
+// charge decides by the body whether the turn may make a request, and counts it.
+// A GET says all in its target: it has no body and names no model.
+func (s *Server) charge(r *http.Request, t target, lease *Lease, body *requestBody) (*hold, *responses.Error) {
+	if r.ContentLength > maxBody {
+		return nil, tooLarge()
+	}
+	if t.method == http.MethodGet {
+		return lease.ledger.reserve("", &Price{}, 0)
+	}
+	name, err := body.model()
+	if refusal, ok := errors.AsType[*responses.Error](err); ok {
+		return nil, refusal
+	}
+	if err != nil { // the container is gone, or too slow
+		panic(http.ErrAbortHandler)
+	}
+	ref := t.upstream.name + "/" + name
+	if !lease.allows(ref) {
+		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeModelNotAllowed, Param: "model",
+			Message: fmt.Sprintf("this turn may not ask the model %.100q", ref), Hint: fmt.Sprintf("it may ask %.300s", strings.Join(lease.grant.Models, ", "))}
+	}
+	return lease.ledger.reserve(ref, s.gateway.price(ref), r.ContentLength)
+}
+
+// usage returns what a request took beyond being one, and meters it.
+func (s *Server) usage(provider string, charge *hold, reading *tally, size int64, whole bool) Usage {
+	var taken Usage
+	if reading != nil && charge.model != "" { // a GET reads nothing of a model
+		tokens, estimated := reading.tokens(size, whole)
+		taken = usageOf(tokens, charge.price, estimated)
+	}
+	s.meters[provider].take(taken)
+	return taken
+}
+
+// errRenewed ends a request whose key was replaced and that can't be repeated here.
+var errRenewed = errors.New("the key was renewed")
+
+// ask makes the provider's request, and makes it once more with a new key where
+// the provider refuses one that can be renewed.
+func (s *Server) ask(ctx context.Context, t target, r *http.Request, key Secret, body *requestBody) (*http.Response, error) {
+	keys := t.upstream.keys
+	resp, err := t.upstream.send(ctx, t, r, key, body, r.ContentLength)
+	if err != nil || resp.StatusCode != http.StatusUnauthorized || !keys.renews() {
+		return resp, err
+	}
+	renewed, ok, err := keys.renew(ctx, key)
+	if err != nil {
+		s.log.Warn("the provider refuses the key", "provider", t.upstream.name, "err", keys.redact().errors.text(err.Error()))
+	}
+	if !ok {
+		return resp, nil
+	}
+	_ = resp.Body.Close() // it only says what the status did
+	again := body.again()
+	if again == nil {
+		return nil, errRenewed
+	}
+	return t.upstream.send(ctx, t, r, renewed, again, body.size.Load())
+}
+
+// send makes one request. It follows no redirect.
+func (u *upstream) send(ctx context.Context, t target, r *http.Request, key Secret, body io.Reader, size int64) (*http.Response, error) {
+	req, err := u.request(ctx, t, r, key, body, size)
+	if err != nil {
+		return nil, fmt.Errorf("make the request: %w", err)
+	}
+	return u.transport.RoundTrip(req)
 }
 
 // admit decides by the request target as it was sent: a target that is not,
@@ -85,141 +169,4 @@ func (g *Gateway) admit(r *http.Request) (target, *responses.Error) {
 		e.Hint = "start holon with the provider's API key set"
 	}
 	return target{}, e
-}
-
-func forbidden(message string) *responses.Error {
-	return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeForbidden, Message: message}
-}
-
-func tooLarge() *responses.Error {
-	return responses.Invalid("body", responses.CodeRequestTooLarge, fmt.Sprintf("the request has more than %d bytes", maxBody))
-}
-
-// noteRefusal counts and logs. A container can make any number of refused
-// requests, so only the first of a server is a warning.
-func (s *Server) noteRefusal(r *http.Request, refusal *responses.Error) {
-	level := s.log.Debug
-	if s.refused.Add(1) == 1 {
-		level = s.log.Warn
-	}
-	level("request refused", "method", fmt.Sprintf("%.20q", r.Method), "target", fmt.Sprintf("%.100q", r.RequestURI), "err", refusal.Message)
-}
-
-// refuse answers a request that goes nowhere and would not if it came again.
-// What is left of its body is not read, so the connection can't go on.
-func refuse(w http.ResponseWriter, refusal *responses.Error) {
-	w.Header().Set("Connection", "close")
-	w.Header().Set("X-Should-Retry", "false")
-	writeError(w, refusal.Status(), refusal)
-}
-
-// failed answers a request that got no answer from the provider.
-func (s *Server) failed(w http.ResponseWriter, r *http.Request, up *upstream, err error) {
-	meter := s.meters[up.name]
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		meter.refused.Add(1)
-		refuse(w, tooLarge())
-		return
-	}
-	if r.Context().Err() != nil { // the client is gone or we are closing: nobody reads an answer
-		panic(http.ErrAbortHandler)
-	}
-	meter.failed.Add(1)
-	s.log.Warn("provider can't be reached", "provider", up.name, "err", up.errors.text(err.Error()))
-	writeError(w, http.StatusBadGateway, &responses.Error{
-		Type: responses.TypeServerError, Code: responses.CodeProviderUnavailable,
-		Message: fmt.Sprintf("provider %s can't be reached from the host", up.name),
-	})
-}
-
-// relay passes the provider's answer on.
-func (s *Server) relay(w http.ResponseWriter, up *upstream, resp *http.Response) {
-	meter := s.meters[up.name]
-	body := &countingReader{reader: resp.Body, count: &meter.received}
-	if fault := unusable(resp); fault != "" {
-		meter.failed.Add(1)
-		s.log.Warn("provider's answer refused", "provider", up.name, "status", resp.StatusCode, "err", fault)
-		writeError(w, http.StatusBadGateway, &responses.Error{Type: responses.TypeServerError, Code: responses.CodeProviderUnavailable,
-			Message: fmt.Sprintf("provider %s sent %s", up.name, fault)})
-		return
-	}
-	w.Header()["Content-Type"] = nil // none is guessed where the provider says none
-	for _, name := range returnedHeaders() {
-		if value := resp.Header.Get(name); value != "" {
-			w.Header().Set(name, up.errors.text(value))
-		}
-	}
-	if resp.StatusCode >= 400 {
-		meter.failed.Add(1)
-		s.relayError(w, up, resp.StatusCode, body)
-		return
-	}
-	w.WriteHeader(resp.StatusCode)
-	if err := stream(w, body, &scrubber{redactor: up.streams}); err != nil {
-		s.log.Debug("answer cut off", "provider", up.name, "err", up.errors.text(err.Error()))
-		panic(http.ErrAbortHandler) // the client must see that the answer is not whole
-	}
-}
-
-// unusable says what is wrong with an answer that must not be passed on.
-func unusable(resp *http.Response) string {
-	if resp.StatusCode < 200 || resp.StatusCode >= 300 && resp.StatusCode < 400 {
-		return fmt.Sprintf("a redirect or upgrade (status %d), which is never followed", resp.StatusCode)
-	}
-	// Keys could not be found in it.
-	if encoding := resp.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return "a compressed answer that nobody asked for"
-	}
-	return ""
-}
-
-// relayError passes a provider's error on: whole when it is small, as an error
-// of ours with the same status when it is not.
-func (s *Server) relayError(w http.ResponseWriter, up *upstream, status int, body io.Reader) {
-	text, err := io.ReadAll(io.LimitReader(body, maxErrorBody+1))
-	s.log.Debug("provider answered with an error", "provider", up.name, "status", status)
-	if err != nil || len(text) > maxErrorBody {
-		writeError(w, status, &responses.Error{Type: responses.TypeModelError, Code: responses.CodeModelError,
-			Message: fmt.Sprintf("provider %s answered with status %d and a body of no use", up.name, status)})
-		return
-	}
-	w.WriteHeader(status)
-	_, _ = w.Write(up.errors.redact(text)) // a client that is gone needs no answer
-}
-
-// stream copies body to w, sending on each piece as soon as it is there.
-func stream(w http.ResponseWriter, body io.Reader, scrub *scrubber) error {
-	control := http.NewResponseController(w)
-	if err := control.Flush(); err != nil { // the status goes first: the model may think for long
-		return fmt.Errorf("send the status: %w", err)
-	}
-	buffer := make([]byte, bufferSize)
-	for {
-		n, readErr := body.Read(buffer)
-		out := scrub.next(buffer[:n])
-		if readErr == io.EOF {
-			out = append(out[:len(out):len(out)], scrub.rest()...)
-		}
-		if len(out) > 0 {
-			if _, err := w.Write(out); err != nil {
-				return fmt.Errorf("write to the container: %w", err)
-			}
-			if err := control.Flush(); err != nil {
-				return fmt.Errorf("write to the container: %w", err)
-			}
-		}
-		if readErr == io.EOF {
-			return nil
-		}
-		if readErr != nil {
-			return fmt.Errorf("read from the provider: %w", readErr)
-		}
-	}
-}
-
-// writeError sends e with the given status.
-func writeError(w http.ResponseWriter, status int, e *responses.Error) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(e.Envelope()) // a client that is gone needs no answer
 }

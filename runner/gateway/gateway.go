@@ -30,6 +30,9 @@ type Options struct {
 	// Providers by the name that begins the path: letters, digits, '_', '-'.
 	Providers map[string]Provider
 
+	// Prices of models, for Budget.MaxCost and Usage.Cost.
+	Prices Prices
+
 	// Owner is given the sockets, nil leaves them with this process's user.
 	// Only root can give files away.
 	Owner *Owner
@@ -46,6 +49,7 @@ type Owner = socket.Owner
 type Gateway struct {
 	upstreams map[string]*upstream // by provider name
 	routes    map[string]target    // by request target, "/openai/responses"
+	prices    Prices
 	owner     *Owner
 	log       *slog.Logger
 }
@@ -63,6 +67,7 @@ func New(options Options) (*Gateway, error) {
 	g := &Gateway{
 		upstreams: make(map[string]*upstream, len(options.Providers)),
 		routes:    make(map[string]target),
+		prices:    maps.Clone(options.Prices),
 		owner:     options.Owner,
 		log:       options.Logger,
 	}
@@ -97,6 +102,14 @@ func (g *Gateway) Close() {
 	for _, up := range g.upstreams {
 		up.transport.CloseIdleConnections()
 	}
+}
+
+// price returns what a model costs, nil where nobody said.
+func (g *Gateway) price(ref string) *Price {
+	if p, ok := g.prices[ref]; ok {
+		return &p
+	}
+	return nil
 }
 
 // providerOf returns the provider that a request target begins with.

@@ -42,7 +42,7 @@ func TestForward(t *testing.T) {
 				io.WriteString(w, `{"ok":true}`)
 			})
 			g := serve(t, gateway.Options{Providers: map[string]gateway.Provider{
-				tc.provider: {BaseURL: up.URL + "/v1/", APIKey: gateway.NewSecret(sentinel)},
+				tc.provider: {BaseURL: up.URL + "/v1/", Credential: gateway.NewSecret(sentinel)},
 			}})
 			req, err := http.NewRequest(http.MethodPost, "http://model"+tc.target, strings.NewReader(`{"model":"m"}`))
 			if err != nil {
@@ -83,7 +83,8 @@ func TestForward(t *testing.T) {
 			if seen.method != http.MethodPost || seen.uri != tc.upstreamPath || seen.body != `{"model":"m"}` || seen.host != strings.TrimPrefix(up.URL, "http://") {
 				t.Errorf("provider saw %s %s for %s with %s", seen.method, seen.uri, seen.host, seen.body)
 			}
-			wantStats := gateway.Stats{Providers: map[string]gateway.ProviderStats{tc.provider: {Requests: 1, BytesSent: 13, BytesReceived: 11}}}
+			wantStats := gateway.Stats{Providers: map[string]gateway.ProviderStats{tc.provider: {Requests: 1, BytesSent: 13, BytesReceived: 11,
+				Usage: gateway.Usage{Requests: 1, Estimated: 1, Unpriced: 1, Tokens: gateway.Tokens{Input: 4, Output: 3}, Total: 7}}}}
 			if diff := cmp.Diff(wantStats, g.server.Stats()); diff != "" {
 				t.Errorf("stats (-want +got):\n%s", diff)
 			}
@@ -111,7 +112,7 @@ func TestStreamIsNotBuffered(t *testing.T) {
 	g := serve(t, openAI(up.URL))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://model/openai/responses", strings.NewReader("{}"))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://model/openai/responses", strings.NewReader(`{"model":"m"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func TestUpstreamFaults(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			up := newUpstream(t, tc.handler)
 			g := serve(t, openAI(up.URL))
-			resp := g.post(t, "/openai/responses", "{}")
+			resp := g.post(t, "/openai/responses", `{"model":"m"}`)
 			if resp.status != tc.wantStatus || !strings.Contains(resp.body, tc.wantBody) || len(resp.body) > 64<<10 {
 				t.Errorf("answer = %d %.300s", resp.status, resp.body)
 			}
@@ -205,7 +206,7 @@ func TestBrokenStreamIsSeen(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	g := serve(t, openAI(up.URL))
-	resp, err := g.client.Post("http://model/openai/responses", "application/json", strings.NewReader("{}"))
+	resp, err := g.client.Post("http://model/openai/responses", "application/json", strings.NewReader(`{"model":"m"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +247,7 @@ func TestKeyIsNeverPassedOn(t *testing.T) {
 				options := openAI(up.URL)
 				options.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 				g := serve(t, options)
-				resp := g.post(t, "/openai/responses", "{}")
+				resp := g.post(t, "/openai/responses", `{"model":"m"}`)
 				got := fmt.Sprint(resp.header) + resp.body
 				for _, secret := range encodings {
 					if strings.Contains(got, secret) {
@@ -278,12 +279,12 @@ func TestBodyLimit(t *testing.T) {
 	}{
 		{"as large as allowed", limit, nil, http.StatusOK},
 		{"declared too large", limit + 1, nil, http.StatusRequestEntityTooLarge},
-		{"too large without a length", -1, io.LimitReader(zeros{}, limit+1), http.StatusRequestEntityTooLarge},
+		{"too large without a length", -1, bodyOf(limit + 1), http.StatusRequestEntityTooLarge},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			body := tc.body
 			if body == nil {
-				body = io.LimitReader(zeros{}, tc.size)
+				body = bodyOf(tc.size)
 			}
 			req, err := http.NewRequest(http.MethodPost, "http://model/openai/responses", body)
 			if err != nil {
@@ -326,7 +327,7 @@ func TestUnixUpstream(t *testing.T) {
 	g := serve(t, gateway.Options{Providers: map[string]gateway.Provider{
 		"local": {BaseURL: "unix://" + path + ":/v1", Auth: gateway.AuthNone, Routes: []gateway.Route{{Method: "POST", Path: "/responses"}}},
 	}})
-	if resp := g.post(t, "/local/responses", "{}"); resp.status != http.StatusOK || uri != "localhost/v1/responses" {
+	if resp := g.post(t, "/local/responses", `{"model":"m"}`); resp.status != http.StatusOK || uri != "localhost/v1/responses" {
 		t.Fatalf("status %d, upstream saw %s", resp.status, uri)
 	}
 }

@@ -72,17 +72,32 @@ func (u *upstream) only(t testing.TB) request {
 }
 
 func openAI(baseURL string) gateway.Options {
-	return gateway.Options{Providers: map[string]gateway.Provider{"openai": {BaseURL: baseURL, APIKey: gateway.NewSecret(sentinel)}}}
+	return gateway.Options{Providers: map[string]gateway.Provider{"openai": {BaseURL: baseURL, Credential: gateway.NewSecret(sentinel)}}}
 }
 
 // served is a gateway on a socket and a client as a container would have.
 type served struct {
 	gateway *gateway.Gateway
 	server  *gateway.Server
+	lease   *gateway.Lease
+	token   string
 	client  *http.Client
 }
 
+// models are those that the turn of serve may ask.
+var models = map[string]string{"openai": "openai/m", "anthropic": "anthropic/m", "local": "local/m"}
+
 func serve(t testing.TB, options gateway.Options) *served {
+	t.Helper()
+	grant := gateway.Grant{TurnID: "turn_1"}
+	for name := range options.Providers {
+		grant.Models = append(grant.Models, models[name])
+	}
+	return serveTurn(t, options, grant)
+}
+
+// serveTurn is serve for a grant of the test's own.
+func serveTurn(t testing.TB, options gateway.Options, grant gateway.Grant) *served {
 	t.Helper()
 	g, err := gateway.New(options)
 	if err != nil {
@@ -93,7 +108,14 @@ func serve(t testing.TB, options gateway.Options) *served {
 	if err != nil {
 		t.Fatal(err)
 	}
+	token, hash := gateway.NewToken()
+	grant.Token = hash
+	lease, err := server.Grant(grant)
+	if err != nil {
+		t.Fatal(err)
+	}
 	client := unixClient(path)
+	client.Transport = bearer{token.Reveal(), client.Transport.(*http.Transport)}
 	t.Cleanup(func() {
 		client.CloseIdleConnections()
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -106,7 +128,7 @@ func serve(t testing.TB, options gateway.Options) *served {
 			t.Errorf("the socket is still there: %v", err)
 		}
 	})
-	return &served{g, server, client}
+	return &served{g, server, lease, token.Reveal(), client}
 }
 
 // shortDir is t.TempDir with a path that leaves room for a socket's.
@@ -132,6 +154,20 @@ func unixClient(path string) *http.Client {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
 		},
 	}}
+}
+
+// bearer sends a turn's token.
+type bearer struct {
+	token string
+	*http.Transport
+}
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if b.token != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+b.token)
+	}
+	return b.Transport.RoundTrip(r)
 }
 
 type answer struct {
@@ -166,9 +202,20 @@ func (s *served) post(t testing.TB, target, body string) answer {
 	return s.do(t, req)
 }
 
-type zeros struct{}
+// bodyOf returns a body of size bytes.
+func bodyOf(size int64) io.Reader {
+	const begin, end = `{"model":"m","input":"`, `"}`
+	return io.MultiReader(strings.NewReader(begin), io.LimitReader(letters{}, size-int64(len(begin+end))), strings.NewReader(end))
+}
 
-func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+type letters struct{}
+
+func (letters) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'a'
+	}
+	return len(p), nil
+}
 
 type lockedBuffer struct {
 	mu sync.Mutex
@@ -185,4 +232,9 @@ func (l *lockedBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// logger writes all levels to b.
+func logger(b io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }

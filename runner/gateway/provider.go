@@ -17,6 +17,7 @@ type AuthStyle string
 const (
 	AuthBearer  AuthStyle = "bearer"    // Authorization: Bearer KEY
 	AuthXAPIKey AuthStyle = "x-api-key" // x-api-key: KEY
+	AuthChatGPT AuthStyle = "chatgpt"   // as bearer, and Chatgpt-Account-Id with the account that the token is for
 	AuthNone    AuthStyle = "none"      // no key: a server of one's own
 )
 
@@ -32,8 +33,8 @@ type Provider struct {
 	// https://host[:port][/path], http://…, or unix:///socket[:/path].
 	BaseURL string
 
-	// APIKey is required unless Auth is AuthNone.
-	APIKey Secret
+	// Credential gives the key; it is required unless Auth is AuthNone.
+	Credential Credential
 
 	// Auth and Routes may be left out for the providers this package knows:
 	// openai and anthropic.
@@ -96,22 +97,31 @@ func (p Provider) complete(name string) (Provider, error) {
 			return p, invalid(name, fmt.Sprintf("routes[%d].path", i), "write a plain path such as /responses", "path %.100q can't be allowed", route.Path)
 		}
 	}
-	return p, p.checkKey(name)
+	return p, p.checkCredential(name)
 }
 
-func (p Provider) checkKey(name string) error {
-	if !slices.Contains([]AuthStyle{AuthBearer, AuthXAPIKey, AuthNone}, p.Auth) {
-		return invalid(name, "auth", "use bearer, x-api-key or none", "authentication style %.40q is unknown", string(p.Auth))
+func (p Provider) checkCredential(name string) error {
+	if !slices.Contains([]AuthStyle{AuthBearer, AuthXAPIKey, AuthChatGPT, AuthNone}, p.Auth) {
+		return invalid(name, "auth", "use bearer, x-api-key, chatgpt or none", "authentication style %.40q is unknown", string(p.Auth))
 	}
 	if p.Auth == AuthNone {
 		return nil
 	}
-	if p.APIKey.IsZero() {
+	static, ok := p.Credential.(Secret)
+	if !ok && p.Credential != nil {
+		return nil // it is asked when it is needed
+	}
+	return checkKey(name, static)
+}
+
+// checkKey says what is wrong with a key.
+func checkKey(name string, key Secret) error {
+	if key.IsZero() {
 		variable := strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "_API_KEY"
 		return &Error{Code: CodeMissingCredentials, Param: "providers." + name + ".api_key",
 			Message: fmt.Sprintf("no API key for provider %s", name), Hint: "set " + variable}
 	}
-	for i, c := range []byte(p.APIKey.Reveal()) {
+	for i, c := range []byte(key.Reveal()) {
 		if c <= ' ' || c > '~' {
 			return invalid(name, "api_key", "copy the key again, without spaces or line ends",
 				"the API key of provider %s has a character at offset %d that no key has", name, i)

@@ -22,26 +22,26 @@ func TestNewChecksProviders(t *testing.T) {
 		code     gateway.Code
 		param    string
 	}{
-		{name: "https", provider: gateway.Provider{BaseURL: "https://api.example/v1", APIKey: key}},
-		{name: "path with slash", provider: gateway.Provider{BaseURL: "http://127.0.0.1:1/a/b/", APIKey: key}},
-		{name: "socket", provider: gateway.Provider{BaseURL: "unix:///run/x.sock", APIKey: key}},
+		{name: "https", provider: gateway.Provider{BaseURL: "https://api.example/v1", Credential: key}},
+		{name: "path with slash", provider: gateway.Provider{BaseURL: "http://127.0.0.1:1/a/b/", Credential: key}},
+		{name: "socket", provider: gateway.Provider{BaseURL: "unix:///run/x.sock", Credential: key}},
 		{name: "no key needed", provider: gateway.Provider{BaseURL: "http://127.0.0.1:1", Auth: gateway.AuthNone}},
 		{name: "no key", provider: gateway.Provider{BaseURL: "https://api.example"}, code: gateway.CodeMissingCredentials, param: "providers.openai.api_key"},
-		{name: "key with a line end", provider: gateway.Provider{BaseURL: "https://api.example", APIKey: gateway.NewSecret(sentinel + "\n")}, code: gateway.CodeInvalidProvider, param: "providers.openai.api_key"},
-		{name: "no url", provider: gateway.Provider{APIKey: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
-		{name: "scheme", provider: gateway.Provider{BaseURL: "ftp://x/", APIKey: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
-		{name: "no host", provider: gateway.Provider{BaseURL: "https:///v1", APIKey: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
-		{name: "password in url", provider: gateway.Provider{BaseURL: "https://u:" + sentinel + "@x/", APIKey: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
-		{name: "query in url", provider: gateway.Provider{BaseURL: "https://x/?k=" + sentinel, APIKey: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
-		{name: "dots in url", provider: gateway.Provider{BaseURL: "https://x/a/../b", APIKey: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
-		{name: "unreadable url", provider: gateway.Provider{BaseURL: "https://x/%zz" + sentinel, APIKey: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
-		{name: "relative socket", provider: gateway.Provider{BaseURL: "unix://x.sock", APIKey: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
-		{name: "auth", provider: gateway.Provider{BaseURL: "https://x", APIKey: key, Auth: "digest"}, code: gateway.CodeInvalidProvider, param: "providers.openai.auth"},
-		{name: "unknown without routes", as: "x", provider: gateway.Provider{BaseURL: "https://x", APIKey: key}, code: gateway.CodeInvalidProvider, param: "providers.x.routes"},
-		{name: "route with query", provider: gateway.Provider{BaseURL: "https://x", APIKey: key, Routes: []gateway.Route{{Method: "POST", Path: "/a?b"}}}, code: gateway.CodeInvalidProvider, param: "providers.openai.routes[0].path"},
-		{name: "route with dots", provider: gateway.Provider{BaseURL: "https://x", APIKey: key, Routes: []gateway.Route{{Method: "POST", Path: "/a/../b"}}}, code: gateway.CodeInvalidProvider, param: "providers.openai.routes[0].path"},
-		{name: "route with method", provider: gateway.Provider{BaseURL: "https://x", APIKey: key, Routes: []gateway.Route{{Method: "CONNECT", Path: "/a"}}}, code: gateway.CodeInvalidProvider, param: "providers.openai.routes[0].method"},
-		{name: "name with slash", as: "a/b", provider: gateway.Provider{BaseURL: "https://x", APIKey: key}, code: gateway.CodeInvalidProvider, param: "providers"},
+		{name: "key with a line end", provider: gateway.Provider{BaseURL: "https://api.example", Credential: gateway.NewSecret(sentinel + "\n")}, code: gateway.CodeInvalidProvider, param: "providers.openai.api_key"},
+		{name: "no url", provider: gateway.Provider{Credential: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
+		{name: "scheme", provider: gateway.Provider{BaseURL: "ftp://x/", Credential: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
+		{name: "no host", provider: gateway.Provider{BaseURL: "https:///v1", Credential: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
+		{name: "password in url", provider: gateway.Provider{BaseURL: "https://u:" + sentinel + "@x/", Credential: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
+		{name: "query in url", provider: gateway.Provider{BaseURL: "https://x/?k=" + sentinel, Credential: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
+		{name: "dots in url", provider: gateway.Provider{BaseURL: "https://x/a/../b", Credential: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
+		{name: "unreadable url", provider: gateway.Provider{BaseURL: "https://x/%zz" + sentinel, Credential: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
+		{name: "relative socket", provider: gateway.Provider{BaseURL: "unix://x.sock", Credential: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
+		{name: "auth", provider: gateway.Provider{BaseURL: "https://x", Credential: key, Auth: "digest"}, code: gateway.CodeInvalidProvider, param: "providers.openai.auth"},
+		{name: "unknown without routes", as: "x", provider: gateway.Provider{BaseURL: "https://x", Credential: key}, code: gateway.CodeInvalidProvider, param: "providers.x.routes"},
+		{name: "route with query", provider: gateway.Provider{BaseURL: "https://x", Credential: key, Routes: []gateway.Route{{Method: "POST", Path: "/a?b"}}}, code: gateway.CodeInvalidProvider, param: "providers.openai.routes[0].path"},
+		{name: "route with dots", provider: gateway.Provider{BaseURL: "https://x", Credential: key, Routes: []gateway.Route{{Method: "POST", Path: "/a/../b"}}}, code: gateway.CodeInvalidProvider, param: "providers.openai.routes[0].path"},
+		{name: "route with method", provider: gateway.Provider{BaseURL: "https://x", Credential: key, Routes: []gateway.Route{{Method: "CONNECT", Path: "/a"}}}, code: gateway.CodeInvalidProvider, param: "providers.openai.routes[0].method"},
+		{name: "name with slash", as: "a/b", provider: gateway.Provider{BaseURL: "https://x", Credential: key}, code: gateway.CodeInvalidProvider, param: "providers"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			name := tc.as
@@ -74,7 +74,7 @@ func TestSecretIsNeverShown(t *testing.T) {
 	}
 	n := nested{secret, secret}
 	var shown []string
-	for _, value := range []any{secret, &secret, n, &n, []gateway.Secret{secret}, map[string]gateway.Secret{"k": secret}, gateway.Provider{APIKey: secret}, n.private} {
+	for _, value := range []any{secret, &secret, n, &n, []gateway.Secret{secret}, map[string]gateway.Secret{"k": secret}, gateway.Provider{Credential: secret}, n.private} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%p"} {
 			shown = append(shown, fmt.Sprintf(verb, value))
 		}

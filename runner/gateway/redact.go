@@ -18,30 +18,21 @@ const (
 	minErrorSecret = 6
 )
 
-// redactor finds a secret in its usual encodings: as it is, base64 and
+// redactor finds secrets in their usual encodings: as they are, base64 and
 // base64url at any offset within the encoded data, hex, URL- and JSON-escaped.
 type redactor struct {
 	forms  [][]byte // longest first, none empty, none with a line end
 	search *searcher
 }
 
-// newRedactor returns a redactor for secret, which has no line end. One for a
-// secret of fewer than atLeast bytes finds nothing.
-func newRedactor(secret string, atLeast int) *redactor {
-	if len(secret) < atLeast {
-		return &redactor{search: newSearcher(nil)}
-	}
-	forms := []string{secret, url.QueryEscape(secret), url.PathEscape(secret)}
-	for _, escapeHTML := range []bool{false, true} {
-		escaped := jsonEscape(secret, escapeHTML)
-		forms = append(forms, escaped, strings.ReplaceAll(escaped, "/", `\/`))
-	}
-	inHex := hex.EncodeToString([]byte(secret))
-	forms = append(forms, inHex, strings.ToUpper(inHex))
-	for offset := range 3 {
-		forms = append(forms,
-			base64At(base64.RawStdEncoding, secret, offset),
-			base64At(base64.RawURLEncoding, secret, offset))
+// newRedactor returns a redactor for secrets, which have no line end. Those of
+// fewer than atLeast bytes are not looked for.
+func newRedactor(secrets []string, atLeast int) *redactor {
+	var forms []string
+	for _, secret := range secrets {
+		if len(secret) >= atLeast {
+			forms = append(forms, formsOf(secret)...)
+		}
 	}
 	slices.SortFunc(forms, func(a, b string) int {
 		if len(a) != len(b) {
@@ -55,6 +46,23 @@ func newRedactor(secret string, atLeast int) *redactor {
 	}
 	r.search = newSearcher(r.forms)
 	return r
+}
+
+// formsOf returns the encodings of one secret.
+func formsOf(secret string) []string {
+	forms := []string{secret, url.QueryEscape(secret), url.PathEscape(secret)}
+	for _, escapeHTML := range []bool{false, true} {
+		escaped := jsonEscape(secret, escapeHTML)
+		forms = append(forms, escaped, strings.ReplaceAll(escaped, "/", `\/`))
+	}
+	inHex := hex.EncodeToString([]byte(secret))
+	forms = append(forms, inHex, strings.ToUpper(inHex))
+	for offset := range 3 {
+		forms = append(forms,
+			base64At(base64.RawStdEncoding, secret, offset),
+			base64At(base64.RawURLEncoding, secret, offset))
+	}
+	return forms
 }
 
 func jsonEscape(s string, escapeHTML bool) string {

@@ -12,7 +12,7 @@ import (
 
 func TestRedactorFindsBase64AtAnyOffset(t *testing.T) {
 	const secret = "abcdefghijklmnop/+?~"
-	r := newRedactor(secret, minStreamSecret)
+	r := newRedactor([]string{secret}, minStreamSecret)
 	for before := range 7 {
 		for after := range 7 {
 			text := strings.Repeat("<", before) + secret + strings.Repeat(">", after)
@@ -43,7 +43,7 @@ func TestShortKeysStayInStreams(t *testing.T) {
 		{"none", minErrorSecret, "it is not-needed here"},
 		{"", minErrorSecret, "it is not-needed here"},
 	} {
-		if got := newRedactor(tc.key, tc.atLeast).text("it is not-needed here"); got != tc.want {
+		if got := newRedactor([]string{tc.key}, tc.atLeast).text("it is not-needed here"); got != tc.want {
 			t.Errorf("key %q from %d bytes: %q", tc.key, tc.atLeast, got)
 		}
 	}
@@ -60,7 +60,7 @@ func FuzzScrubber(f *testing.F) {
 		if len(secret) < minStreamSecret || len(secret) > 512 || strings.ContainsAny(secret, "\r\n") {
 			t.Skip()
 		}
-		r := newRedactor(secret, minStreamSecret)
+		r := newRedactor([]string{secret}, minStreamSecret)
 		for _, form := range []string{secret, url.QueryEscape(secret), hex.EncodeToString([]byte(secret))} {
 			data = append(append(data, form...), '\n')
 		}

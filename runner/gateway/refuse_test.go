@@ -95,11 +95,11 @@ func TestRefused(t *testing.T) {
 // method and path, with our headers and no others.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range []string{
-		"POST /openai/responses HTTP/1.1\r\nHost: model\r\nContent-Length: 2\r\n\r\n{}",
-		"POST /openai/responses HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer y\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-Trailer: 1\r\n\r\n",
+		"POST /openai/responses HTTP/1.1\r\nHost: model\r\nAuthorization: Bearer TOKEN\r\nContent-Length: 13\r\n\r\n{\"model\":\"m\"}",
+		"POST /openai/responses HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer TOKEN\r\nTransfer-Encoding: chunked\r\n\r\nd\r\n{\"model\":\"m\"}\r\n0\r\nX-Trailer: 1\r\n\r\n",
 		"POST /openai/responses HTTP/1.0\r\nContent-Length: 0\r\n\r\nPOST /openai/files HTTP/1.1\r\n\r\n",
 		"POST /openai/responses HTTP/1.1\r\nHost: x\r\nContent-Length: 44\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nPOST /openai/files HTTP/1.1\r\nHost: x\r\n\r\n",
-		"POST /openai/responses HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}",
+		"POST /openai/responses HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nAuthorization: Bearer TOKEN\r\nContent-Length: 13\r\n\r\n{\"model\":\"m\"}",
 		"POST /openai/responses HTTP/1.1\r\nHost: x\r\nConnection: accept, te\r\nTE: trailers\r\nAccept: */*\r\n\r\n",
 		"POST //openai/responses HTTP/1.1\r\nHost: x\r\n\r\n",
 		"GET http://x/openai/responses?a=b HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -117,7 +117,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		defer conn.Close()
 		conn.SetDeadline(time.Now().Add(20 * time.Second))
-		conn.Write(request)
+		conn.Write(bytes.ReplaceAll(request, []byte("TOKEN"), []byte(g.token)))
 		conn.(*net.UnixConn).CloseWrite()
 		answer, _ := io.ReadAll(conn)
 		if bytes.Contains(answer, []byte(sentinel)) {

@@ -36,6 +36,7 @@ type Server struct {
 	active  activity
 	meters  map[string]*meter // by provider, fixed after Serve
 	refused atomic.Int64
+	leases  leases
 
 	closeOnce sync.Once
 	closeErr  error
@@ -50,13 +51,34 @@ type Stats struct {
 // ProviderStats counts what went to one provider and came back.
 type ProviderStats struct {
 	Requests      int64 `json:"requests"` // that a route allows
-	Refused       int64 `json:"refused"`  // of Requests: too large
+	Refused       int64 `json:"refused"`  // of Requests: too large, malformed, for another model, over the budget
 	Failed        int64 `json:"failed"`   // of Requests: no answer, or one with an error status
 	BytesSent     int64 `json:"bytes_sent"`
 	BytesReceived int64 `json:"bytes_received"`
+	Usage         Usage `json:"usage"` // of all turns; its Requests are those that were let through
 }
 
-type meter struct{ requests, refused, failed, sent, received atomic.Int64 }
+// meter counts for one provider.
+type meter struct {
+	requests, refused, failed, sent, received atomic.Int64
+
+	mu    sync.Mutex
+	usage Usage
+}
+
+// take adds what a request took.
+func (m *meter) take(u Usage) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u.Requests = 1
+	m.usage = m.usage.plus(u)
+}
+
+func (m *meter) taken() Usage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.usage
+}
 
 // Serve serves the gateway on a Unix socket at path, mode 0600, until Close. The
 // socket's directory is made with mode 0700 if it is missing. A socket that
@@ -148,6 +170,7 @@ func (s *Server) Stats() Stats {
 		stats.Providers[name] = ProviderStats{
 			Requests: m.requests.Load(), Refused: m.refused.Load(), Failed: m.failed.Load(),
 			BytesSent: m.sent.Load(), BytesReceived: m.received.Load(),
+			Usage: m.taken(),
 		}
 	}
 	return stats

@@ -170,7 +170,7 @@ func TestClose(t *testing.T) {
 				}
 			})
 			g := serve(t, openAI(up.URL))
-			resp, err := g.client.Post("http://model/openai/responses", "", strings.NewReader("{}"))
+			resp, err := g.client.Post("http://model/openai/responses", "", strings.NewReader(`{"model":"m"}`))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -222,7 +222,7 @@ func TestCloseWithStalledReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := io.WriteString(conn, "POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Length: 2\r\n\r\n{}"); err != nil {
+	if _, err := io.WriteString(conn, "POST /openai/responses HTTP/1.1\r\nHost: m\r\nAuthorization: Bearer "+g.token+"\r\nContent-Length: 13\r\n\r\n{\"model\":\"m\"}"); err != nil {
 		t.Fatal(err)
 	}
 	<-blocked
@@ -263,7 +263,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		defer conn.Close()
 		held[i] = conn
 		// An answer proves that the connection was accepted; it stays open.
-		if _, err := io.WriteString(conn, "POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Length: 0\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(conn, "POST /openai/responses HTTP/1.1\r\nHost: m\r\nAuthorization: Bearer "+g.token+"\r\nContent-Length: 13\r\n\r\n{\"model\":\"m\"}"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := conn.Read(make([]byte, 1)); err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"holon/responses/models"
 	"holon/runner/socket"
 )
 
@@ -24,9 +25,7 @@ type upstream struct {
 	name      string
 	base      string // scheme://host[/path], no slash at the end
 	auth      AuthStyle
-	key       Secret
-	errors    *redactor
-	streams   *redactor
+	keys      *keyring
 	transport *http.Transport
 }
 
@@ -35,14 +34,15 @@ func newUpstream(name string, p Provider) (*upstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := p.APIKey.Reveal()
+	source := p.Credential
+	if p.Auth == AuthNone {
+		source = nil
+	}
 	return &upstream{
 		name:      name,
 		base:      base,
 		auth:      p.Auth,
-		key:       p.APIKey,
-		errors:    newRedactor(key, minErrorSecret),
-		streams:   newRedactor(key, minStreamSecret),
+		keys:      newKeyring(name, source),
 		transport: newTransport(socket, p.Proxy),
 	}, nil
 }
@@ -117,13 +117,14 @@ func plainPath(p string) bool { return pathPattern.MatchString(p) && path.Clean(
 
 // request makes the provider's request from the container's: a new one, so
 // that nothing passes that is not named here.
-func (u *upstream) request(ctx context.Context, t target, from *http.Request, body io.Reader) (*http.Request, error) {
+func (u *upstream) request(ctx context.Context, t target, from *http.Request, key Secret, body io.Reader, size int64) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, t.method, t.url, body)
 	if err != nil {
 		return nil, err
 	}
-	req.ContentLength = from.ContentLength
-	if from.ContentLength == 0 {
+	req.ContentLength = size
+	if size == 0 || t.method == http.MethodGet {
+		req.ContentLength = 0
 		req.Body = http.NoBody
 	}
 	for _, name := range passedHeaders() {
@@ -135,9 +136,14 @@ func (u *upstream) request(ctx context.Context, t target, from *http.Request, bo
 	req.Header.Set("User-Agent", "holon-gateway")
 	switch u.auth {
 	case AuthBearer:
-		req.Header.Set("Authorization", "Bearer "+u.key.Reveal())
+		req.Header.Set("Authorization", "Bearer "+key.Reveal())
+	case AuthChatGPT:
+		req.Header.Set("Authorization", "Bearer "+key.Reveal())
+		if account := models.ChatGPTAccount(key.Reveal()); account != "" {
+			req.Header.Set("Chatgpt-Account-Id", account)
+		}
 	case AuthXAPIKey:
-		req.Header.Set("X-Api-Key", u.key.Reveal())
+		req.Header.Set("X-Api-Key", key.Reveal())
 	}
 	return req, nil
 }

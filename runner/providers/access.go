@@ -60,6 +60,7 @@ func (h *Host) Open(ctx context.Context, refs []string, param string) (*Access, 
 		return a, nil
 	}
 	options := gateway.Options{Logger: h.Log, Providers: make(map[string]gateway.Provider, len(names))}
+	options.Prices = h.prices(refs)
 	for _, name := range names {
 		p, err := h.provider(name, param)
 		if err != nil {
@@ -79,6 +80,22 @@ func (h *Host) Open(ctx context.Context, refs []string, param string) (*Access, 
 		return nil, err
 	}
 	return a, nil
+}
+
+// prices are those of the models that are known, for the gateway's account.
+func (h *Host) prices(refs []string) gateway.Prices {
+	prices := make(gateway.Prices)
+	for _, ref := range refs {
+		f := h.Settings.Catalog[ref]
+		if f == nil || f.Input == nil || f.Output == nil {
+			continue // half a price is none
+		}
+		prices[ref] = gateway.Price{
+			Input: gateway.Amount(*f.Input), Output: gateway.Amount(*f.Output),
+			CacheRead: (*gateway.Amount)(f.CachedInput), CacheWrite: (*gateway.Amount)(f.CacheWrite),
+		}
+	}
+	return prices
 }
 
 // Ready returns where the key of a model's provider comes from, or why the model
@@ -153,7 +170,8 @@ func (h *Host) upstream(ctx context.Context, p settings.Provider) (gateway.Provi
 		up.Auth = gateway.AuthNone
 		return up, nil
 	}
-	up.APIKey, err = source.Key(ctx)
+	_, err = source.Key(ctx) // what is missing is said before anything starts
+	up.Credential = source
 	return up, err
 }
 

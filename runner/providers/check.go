@@ -19,6 +19,7 @@ import (
 
 	"holon/responses/client"
 	"holon/responses/models"
+	"holon/runner/gateway"
 	"holon/runner/settings"
 	"holon/state"
 )
@@ -76,11 +77,18 @@ func (h *Host) ask(ctx context.Context, ref string, c *Checked) (err error) {
 	}
 	defer func() { err = errors.Join(err, server.Close(context.WithoutCancel(ctx))) }()
 
+	token, hash := gateway.NewToken()
+	lease, err := server.Grant(gateway.Grant{TurnID: "check", Token: hash, Models: []string{ref}})
+	if err != nil {
+		return err
+	}
+	defer lease.Revoke()
 	p, _ := h.Settings.Provider(name)
 	req, err := request(ctx, p, model)
 	if err != nil {
 		return err
 	}
+	req.Header.Set("Authorization", "Bearer "+token.Reveal())
 	transport := &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return client.DialSocket(ctx, path) }}
 	defer transport.CloseIdleConnections()
 	resp, err := transport.RoundTrip(req)

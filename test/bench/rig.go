@@ -200,7 +200,7 @@ func (r *rig) perRound(n, few int) int {
 // newGateway is a gateway to the model.
 func (r *rig) newGateway() (*gateway.Gateway, error) {
 	return gateway.New(gateway.Options{Providers: map[string]gateway.Provider{
-		"openai": {BaseURL: r.model, APIKey: gateway.NewSecret("sk-bench-0123456789abcdef")},
+		"openai": {BaseURL: r.model, Credential: gateway.NewSecret("sk-bench-0123456789abcdef")},
 	}})
 }
 

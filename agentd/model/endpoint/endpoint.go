@@ -58,6 +58,7 @@ type Endpoint struct {
 // here but of [Endpoint.Check], so that a server starts without. The error, a
 // *responses.Error, is about a malformed BaseURL or header.
 func New(opts Options) (*Endpoint, error) {
+	gateway := opts.SocketPath != "" // and not a server of the configuration
 	base, password, err := parseBase(&opts)
 	if err != nil {
 		return nil, err
@@ -81,6 +82,9 @@ func New(opts Options) (*Endpoint, error) {
 		e.secrets = append(e.secrets, value)
 	}
 	e.client, e.owned = newClient(opts)
+	if gateway && e.owned != nil {
+		e.client.Transport = turnTransport{e.owned}
+	}
 	return e, nil
 }
 

@@ -110,6 +110,8 @@ func EventError(f Failure) *model.Error {
 // refine lets a provider's code override what the status says.
 func refine(e *model.Error, f Failure) {
 	switch code := f.code(); {
+	case code == responses.CodeBudgetExceeded: // the host's gateway
+		e.Kind, e.Code, e.Permanent = model.KindBudget, responses.CodeBudgetExceeded, true
 	case code == "context_length_exceeded" || f.Type == "exceed_context_size_error" || tooLong.MatchString(f.Message):
 		e.Kind, e.Code = model.KindContextLength, responses.CodeContextLength
 	case code == "insufficient_quota" || f.Type == "insufficient_quota" || f.Type == "billing_error" || noMoney.MatchString(f.Message):

@@ -1,0 +1,31 @@
+package agentd
+
+import (
+	"fmt"
+	"net/http"
+
+	"holon/responses"
+)
+
+// origin says where a request for a turn came from, and what it brought along
+// that is no part of it.
+type origin struct {
+	source string // responses, websocket, run
+	token  string // of the turn at the host's model gateway; in no record, log or error
+}
+
+// maxModelToken bounds the token of a turn in bytes.
+const maxModelToken = 512
+
+// modelToken returns the token with which the turn of a request may ask models
+// through the host's gateway, "" when there is none.
+func modelToken(h http.Header) (string, error) {
+	values := h.Values(responses.HeaderModelToken)
+	if len(values) == 0 {
+		return "", nil
+	}
+	if len(values) > 1 || values[0] == "" || len(values[0]) > maxModelToken || !printable(values[0]) {
+		return "", responses.Invalid(responses.HeaderModelToken, responses.CodeInvalidValue, fmt.Sprintf("%s must be one value of 1 to %d printable ASCII characters", responses.HeaderModelToken, maxModelToken))
+	}
+	return values[0], nil
+}

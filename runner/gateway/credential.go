@@ -1,0 +1,128 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Credential says what the key of a provider is. Implementations are safe for
+// concurrent use. [Secret] is one: a key that never changes.
+type Credential interface {
+	// Key returns the key to use now. It is asked before every request, so a
+	// source that is slow keeps what it found. Its error is logged on the host,
+	// without keys that were given out; the container is told only that there is
+	// no key.
+	Key(ctx context.Context) (Secret, error)
+}
+
+// Renewer is a Credential whose key may change while the gateway runs.
+type Renewer interface {
+	Credential
+
+	// Renew is asked after a provider refused a key with 401, at most once for a
+	// request. It returns the key to use instead, and refused itself where there
+	// is no other. When somebody else has renewed that key meanwhile, it returns
+	// the new one and asks nobody.
+	Renew(ctx context.Context, refused Secret) (Secret, error)
+}
+
+// Key implements Credential.
+func (s Secret) Key(context.Context) (Secret, error) { return s, nil }
+
+// maxKeys bounds the keys of a provider that answers are searched for. One that
+// was replaced so often is no longer valid.
+const maxKeys = 4
+
+// keyring takes keys from a credential and remembers them: one that was
+// replaced is still a secret.
+type keyring struct {
+	provider string
+	source   Credential // nil: no key
+	found    atomic.Pointer[redactors]
+
+	mu   sync.Mutex
+	seen []string // newest last
+}
+
+// redactors take all keys of a provider out of what it answers.
+type redactors struct {
+	errors  *redactor // of errors and headers
+	streams *redactor // of answers
+}
+
+func newKeyring(provider string, source Credential) *keyring {
+	k := &keyring{provider: provider, source: source}
+	k.found.Store(k.redactors())
+	if static, ok := source.(Secret); ok {
+		k.remember(static)
+	}
+	return k
+}
+
+// key returns the key to use, checked.
+func (k *keyring) key(ctx context.Context) (Secret, error) {
+	if k.source == nil {
+		return Secret{}, nil
+	}
+	secret, err := k.source.Key(ctx)
+	if err != nil {
+		return Secret{}, fmt.Errorf("find the key of provider %s: %w", k.provider, err)
+	}
+	return secret, k.take(secret)
+}
+
+// renew returns another key than refused, and false where there is none.
+func (k *keyring) renew(ctx context.Context, refused Secret) (Secret, bool, error) {
+	source, ok := k.source.(Renewer)
+	if !ok {
+		return Secret{}, false, nil
+	}
+	secret, err := source.Renew(ctx, refused)
+	if err != nil {
+		return Secret{}, false, fmt.Errorf("renew the key of provider %s: %w", k.provider, err)
+	}
+	if secret.Reveal() == refused.Reveal() {
+		return Secret{}, false, nil
+	}
+	return secret, true, k.take(secret)
+}
+
+// renews reports whether a key that was refused may be replaced.
+func (k *keyring) renews() bool {
+	_, ok := k.source.(Renewer)
+	return ok
+}
+
+func (k *keyring) take(secret Secret) error {
+	if err := checkKey(k.provider, secret); err != nil {
+		return err
+	}
+	k.remember(secret)
+	return nil
+}
+
+// remember makes sure that secret is taken out of all that is passed on from now.
+func (k *keyring) remember(secret Secret) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	value := secret.Reveal()
+	if value == "" || slices.Contains(k.seen, value) {
+		return
+	}
+	k.seen = append(k.seen, value)
+	if len(k.seen) > maxKeys {
+		k.seen = k.seen[1:]
+	}
+	k.found.Store(k.redactors())
+}
+
+// redactors makes the redactors of the keys seen. The caller holds mu, or k is new.
+func (k *keyring) redactors() *redactors {
+	return &redactors{errors: newRedactor(k.seen, minErrorSecret), streams: newRedactor(k.seen, minStreamSecret)}
+}
+
+// redact returns what takes the keys out that were given out so far.
+func (k *keyring) redact() *redactors { return k.found.Load() }

@@ -1,0 +1,158 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	"holon/responses"
+)
+
+// TokenHash is what is kept of a turn's token: its SHA-256.
+type TokenHash [sha256.Size]byte
+
+// String returns the hash in hex; it does not lead back to the token.
+func (h TokenHash) String() string { return hex.EncodeToString(h[:]) }
+
+// MarshalText writes what String returns.
+func (h TokenHash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText reads what String wrote; an empty text is the zero hash.
+func (h *TokenHash) UnmarshalText(text []byte) error {
+	*h = TokenHash{}
+	if n, err := hex.Decode(h[:], text[:min(len(text), 2*len(h))]); err != nil || len(text) > 0 && n != len(h) {
+		return fmt.Errorf("%.80q is not the hash of a token", text)
+	}
+	return nil
+}
+
+// NewToken returns a random token for a turn, and what a Grant needs of it.
+func NewToken() (Secret, TokenHash) {
+	token := "hmt_" + rand.Text() + rand.Text()
+	return NewSecret(token), sha256.Sum256([]byte(token))
+}
+
+// Grant lets a turn ask models. Without one a server passes nothing.
+type Grant struct {
+	TurnID string
+	Token  TokenHash
+	Models []string // references, provider/model; no other may be asked
+	Budget Budget
+	Used   Usage // by earlier turns of the agent; counts against Budget
+}
+
+// Lease is a Grant in force. Its methods are safe for concurrent use.
+type Lease struct {
+	server *Server
+	grant  Grant
+	ledger *ledger
+	ctx    context.Context // ends with the lease
+	cancel context.CancelCauseFunc
+}
+
+// errRevoked cuts the requests of a turn that is over.
+var errRevoked = errors.New("the turn's token was revoked")
+
+// Grant puts g in force until it is revoked or the server closed. The error, an
+// *Error, says which of its models this gateway can't ask, or has no price for
+// although spending is limited.
+func (s *Server) Grant(g Grant) (*Lease, error) {
+	if err := s.gateway.Check(g.Models, g.Budget); err != nil {
+		return nil, err
+	}
+	l := &Lease{server: s, grant: g, ledger: newLedger(g.Budget, g.Used)}
+	l.ctx, l.cancel = context.WithCancelCause(context.Background()) // a turn's end is said, not inherited
+	if !s.leases.add(g.Token, l) {
+		return nil, &Error{Code: CodeInvalidGrant, Param: "token", Message: "the token of turn " + g.TurnID + " is in force already", Hint: "make a token for each turn"}
+	}
+	return l, nil
+}
+
+// Check says whether models can be granted within a budget, before there is a server.
+func (g *Gateway) Check(models []string, budget Budget) error {
+	for _, ref := range models {
+		provider, name, ok := strings.Cut(ref, "/")
+		if _, known := g.upstreams[provider]; !ok || name == "" || !known {
+			return &Error{Code: CodeInvalidGrant, Param: "model", Message: fmt.Sprintf("the gateway has no provider for the model %.100q", ref),
+				Hint: "configured: " + strings.Join(g.Providers(), ", ")}
+		}
+		if _, priced := g.prices[ref]; budget.MaxCost > 0 && !priced {
+			return &Error{Code: CodeNoPrice, Param: "max_cost", Message: fmt.Sprintf("spending is limited, and there is no price for the model %.100q", ref),
+				Hint: "set its prices, or limit tokens instead"}
+		}
+	}
+	return nil
+}
+
+// Revoke ends the lease: nothing more is passed on for its token, and what is
+// being answered is cut. It may be called more than once.
+func (l *Lease) Revoke() {
+	l.server.leases.remove(l.grant.Token)
+	l.cancel(errRevoked)
+}
+
+// Account returns what the turn has taken so far. It stays readable after Revoke.
+func (l *Lease) Account() Account { return l.ledger.account() }
+
+// allows reports whether the turn may ask a model of a provider.
+func (l *Lease) allows(ref string) bool {
+	for _, allowed := range l.grant.Models {
+		if allowed == ref {
+			return true
+		}
+	}
+	return false
+}
+
+// leases are those of one server, by their tokens' hashes.
+type leases struct {
+	mu    sync.Mutex
+	table map[TokenHash]*Lease
+}
+
+func (t *leases) add(token TokenHash, l *Lease) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.table == nil {
+		t.table = make(map[TokenHash]*Lease)
+	}
+	if t.table[token] != nil {
+		return false
+	}
+	t.table[token] = l
+	return true
+}
+
+func (t *leases) remove(token TokenHash) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.table, token)
+}
+
+// find returns the lease of a request. The hash of what came is looked up, so
+// how long that takes tells nothing of a token.
+func (t *leases) find(r *http.Request) (*Lease, *responses.Error) {
+	values := r.Header["Authorization"]
+	token, ok := "", false
+	if len(values) == 1 {
+		token, ok = strings.CutPrefix(values[0], "Bearer ")
+	}
+	if !ok || token == "" {
+		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeTurnTokenRequired, Param: "Authorization",
+			Message: "models can be asked by turns only: the request has no token of one"}
+	}
+	t.mu.Lock()
+	l := t.table[sha256.Sum256([]byte(token))]
+	t.mu.Unlock()
+	if l == nil {
+		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeTurnTokenExpired, Param: "Authorization",
+			Message: "the token belongs to no turn that is running"}
+	}
+	return l, nil
+}

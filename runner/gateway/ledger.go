@@ -1,0 +1,105 @@
+package gateway
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+
+	"holon/responses"
+)
+
+// Budget bounds what a grant may take; 0 means no bound. It is looked at before
+// a request is passed on: an answer that began is not cut short, so the requests
+// that ran when a bound was reached are what it can be exceeded by.
+type Budget struct {
+	MaxRequests int64  `json:"max_requests"`
+	MaxTokens   int64  `json:"max_tokens"`      // Usage.Total
+	MaxCost     Amount `json:"max_cost_micros"` // needs a Price for every model of the grant
+}
+
+// Account says what was taken of a budget.
+type Account struct {
+	Usage
+	Budget    Budget           `json:"budget"`
+	Exhausted string           `json:"exhausted"` // the bound for which a request was refused: max_requests, max_tokens, max_cost; "" for none
+	Models    map[string]Usage `json:"models"`    // by reference
+}
+
+// ledger is the account of a grant and what its running requests may add to it.
+type ledger struct {
+	budget Budget
+	before Usage // by earlier grants, counts against the budget
+
+	mu        sync.Mutex
+	total     Usage
+	models    map[string]Usage
+	exhausted string
+	held      Usage // estimates of what runs
+}
+
+func newLedger(budget Budget, before Usage) *ledger {
+	return &ledger{budget: budget, before: before, models: make(map[string]Usage)}
+}
+
+// hold is what a running request may take. Every one is settled.
+type hold struct {
+	ledger   *ledger
+	model    string // reference, "" for a request that asks none
+	price    *Price // nil: the model has none
+	estimate Usage
+}
+
+// reserve counts a request and holds what it may take, or says which bound has
+// been reached. size is that of its body in bytes, -1 where it is not known.
+func (l *ledger) reserve(model string, price *Price, size int64) (*hold, *responses.Error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if bound, message := l.reached(); bound != "" {
+		l.exhausted = bound
+		return nil, &responses.Error{Type: responses.TypeTooManyRequests, Code: responses.CodeBudgetExceeded, Param: bound, Message: message, Hint: "give the run a larger budget"}
+	}
+	h := &hold{ledger: l, model: model, price: price, estimate: usageOf(Tokens{Input: max(1, size/bytesPerToken)}, price, false)}
+	l.count(model, Usage{Requests: 1})
+	l.held = l.held.plus(h.estimate)
+	return h, nil
+}
+
+// reached says which bound leaves no room for another request. The caller holds mu.
+func (l *ledger) reached() (bound, message string) {
+	now := l.before.plus(l.total)
+	soon := now.plus(l.held)
+	switch b := l.budget; {
+	case b.MaxRequests > 0 && now.Requests >= b.MaxRequests:
+		return "max_requests", fmt.Sprintf("the budget of %d model requests is used up", b.MaxRequests)
+	case b.MaxTokens > 0 && soon.Total >= b.MaxTokens:
+		return "max_tokens", fmt.Sprintf("the budget of %d tokens is used up: %d are taken", b.MaxTokens, soon.Total)
+	case b.MaxCost > 0 && soon.Cost >= b.MaxCost:
+		return "max_cost", fmt.Sprintf("the budget of %s is used up: %s are spent", b.MaxCost, soon.Cost)
+	}
+	return "", ""
+}
+
+// count adds to the account. The caller holds mu.
+func (l *ledger) count(model string, u Usage) {
+	l.total = l.total.plus(u)
+	if model != "" {
+		l.models[model] = l.models[model].plus(u)
+	}
+}
+
+// settle replaces what is held by what was taken.
+func (h *hold) settle(taken Usage) {
+	l := h.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held.Total -= h.estimate.Total
+	l.held.Cost -= h.estimate.Cost
+	l.count(h.model, taken)
+}
+
+// account returns what was taken so far.
+func (l *ledger) account() Account {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Account{Usage: l.total, Budget: l.budget, Exhausted: l.exhausted, Models: maps.Clone(l.models)}
+}

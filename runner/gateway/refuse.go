@@ -1,0 +1,101 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"holon/responses"
+)
+
+const maxErrorBody = 64 << 10
+
+func forbidden(message string) *responses.Error {
+	return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeForbidden, Message: message}
+}
+
+func tooLarge() *responses.Error {
+	return responses.Invalid("body", responses.CodeRequestTooLarge, fmt.Sprintf("the request has more than %d bytes", maxBody))
+}
+
+// noteRefusal counts and logs. A container can make any number of refused
+// requests, so only the first of a server is a warning.
+func (s *Server) noteRefusal(r *http.Request, refusal *responses.Error) {
+	level := s.log.Debug
+	if s.refused.Add(1) == 1 {
+		level = s.log.Warn
+	}
+	level("request refused", "method", fmt.Sprintf("%.20q", r.Method), "target", fmt.Sprintf("%.100q", r.RequestURI), "err", refusal.Message)
+}
+
+// refuse answers a request that goes nowhere and would not if it came again.
+// What is left of its body is not read, so the connection can't go on.
+func refuse(w http.ResponseWriter, refusal *responses.Error) {
+	w.Header().Set("Connection", "close")
+	w.Header().Set("X-Should-Retry", "false")
+	writeError(w, refusal.Status(), refusal)
+}
+
+// failed answers a request that got no answer from the provider.
+func (s *Server) failed(ctx context.Context, w http.ResponseWriter, up *upstream, body *requestBody, err error) {
+	meter := s.meters[up.name]
+	if refusal := body.refused(); refusal != nil {
+		meter.refused.Add(1)
+		refuse(w, refusal)
+		return
+	}
+	if ctx.Err() != nil { // the client is gone, its turn is over or we are closing: nobody reads an answer
+		panic(http.ErrAbortHandler)
+	}
+	meter.failed.Add(1)
+	if errors.Is(err, errRenewed) {
+		writeError(w, http.StatusServiceUnavailable, &responses.Error{Type: responses.TypeServerError, Code: responses.CodeProviderUnavailable,
+			Message: fmt.Sprintf("the key for provider %s was renewed on the host", up.name), Hint: "ask again"})
+		return
+	}
+	s.log.Warn("provider can't be reached", "provider", up.name, "err", up.keys.redact().errors.text(err.Error()))
+	writeError(w, http.StatusBadGateway, &responses.Error{
+		Type: responses.TypeServerError, Code: responses.CodeProviderUnavailable,
+		Message: fmt.Sprintf("provider %s can't be reached from the host", up.name),
+	})
+}
+
+// keyless answers a request for which there is no key. Why is for the host's eyes.
+func (s *Server) keyless(w http.ResponseWriter, up *upstream, err error) {
+	s.meters[up.name].failed.Add(1)
+	s.log.Warn("no key for the provider", "provider", up.name, "err", up.keys.redact().errors.text(err.Error()))
+	w.Header().Set("X-Should-Retry", "false")
+	writeError(w, http.StatusBadGateway, &responses.Error{
+		Type: responses.TypeServerError, Code: responses.CodeMissingCredentials,
+		Message: fmt.Sprintf("the host has no usable key for provider %s", up.name), Hint: "its log says why",
+	})
+}
+
+// unusable answers for a provider whose answer can't be passed on.
+func (s *Server) unusable(w http.ResponseWriter, up *upstream, fault string) {
+	writeError(w, http.StatusBadGateway, &responses.Error{Type: responses.TypeServerError, Code: responses.CodeProviderUnavailable,
+		Message: fmt.Sprintf("provider %s sent %s", up.name, fault)})
+}
+
+// relayError passes a provider's error on: whole when it is small, as an error
+// of ours with the same status when it is not.
+func (s *Server) relayError(w http.ResponseWriter, up *upstream, status int, body io.Reader) {
+	text, err := io.ReadAll(io.LimitReader(body, maxErrorBody+1))
+	s.log.Debug("provider answered with an error", "provider", up.name, "status", status)
+	if err != nil || len(text) > maxErrorBody {
+		writeError(w, status, &responses.Error{Type: responses.TypeModelError, Code: responses.CodeModelError,
+			Message: fmt.Sprintf("provider %s answered with status %d and a body of no use", up.name, status)})
+		return
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(up.keys.redact().errors.redact(text)) // a client that is gone needs no answer
+}
+
+// writeError sends e with the given status.
+func writeError(w http.ResponseWriter, status int, e *responses.Error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(e.Envelope()) // a client that is gone needs no answer
+}

@@ -1,0 +1,83 @@
+package gateway
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+const bufferSize = 32 << 10
+
+// relay passes the provider's answer on. reading, where there is one, is fed all
+// of it.
+func (s *Server) relay(w http.ResponseWriter, up *upstream, resp *http.Response, reading *tally) {
+	meter := s.meters[up.name]
+	body := &countingReader{reader: resp.Body, count: &meter.received}
+	if fault := unusable(resp); fault != "" {
+		meter.failed.Add(1)
+		s.log.Warn("provider's answer refused", "provider", up.name, "status", resp.StatusCode, "err", fault)
+		s.unusable(w, up, fault)
+		return
+	}
+	w.Header()["Content-Type"] = nil // none is guessed where the provider says none
+	redact := up.keys.redact()
+	for _, name := range returnedHeaders() {
+		if value := resp.Header.Get(name); value != "" {
+			w.Header().Set(name, redact.errors.text(value))
+		}
+	}
+	if resp.StatusCode >= 400 {
+		meter.failed.Add(1)
+		s.relayError(w, up, resp.StatusCode, body)
+		return
+	}
+	w.WriteHeader(resp.StatusCode)
+	if err := stream(w, body, &scrubber{redactor: redact.streams}, reading); err != nil {
+		s.log.Debug("answer cut off", "provider", up.name, "err", redact.errors.text(err.Error()))
+		panic(http.ErrAbortHandler) // the client must see that the answer is not whole
+	}
+}
+
+// unusable says what is wrong with an answer that must not be passed on.
+func unusable(resp *http.Response) string {
+	if resp.StatusCode < 200 || resp.StatusCode >= 300 && resp.StatusCode < 400 {
+		return fmt.Sprintf("a redirect or upgrade (status %d), which is never followed", resp.StatusCode)
+	}
+	// Keys could not be found in it.
+	if encoding := resp.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return "a compressed answer that nobody asked for"
+	}
+	return ""
+}
+
+// stream copies body to w, sending on each piece as soon as it is there.
+func stream(w http.ResponseWriter, body io.Reader, scrub *scrubber, reading *tally) error {
+	control := http.NewResponseController(w)
+	if err := control.Flush(); err != nil { // the status goes first: the model may think for long
+		return fmt.Errorf("send the status: %w", err)
+	}
+	buffer := make([]byte, bufferSize)
+	for {
+		n, readErr := body.Read(buffer)
+		reading.feed(buffer[:n])
+		out := scrub.next(buffer[:n])
+		if readErr == io.EOF {
+			out = append(out[:len(out):len(out)], scrub.rest()...)
+		}
+		if len(out) > 0 {
+			if _, err := w.Write(out); err != nil {
+				return fmt.Errorf("write to the container: %w", err)
+			}
+			if err := control.Flush(); err != nil {
+				return fmt.Errorf("write to the container: %w", err)
+			}
+		}
+		if readErr == io.EOF {
+			return nil
+		}
+		if readErr != nil {
+			return fmt.Errorf("read from the provider: %w", readErr)
+		}
+	}
+}

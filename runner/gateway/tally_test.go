@@ -1,0 +1,104 @@
+package gateway
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTally(t *testing.T) {
+	const sse, plain = "text/event-stream; charset=utf-8", "application/json"
+	for _, tc := range []struct {
+		name, contentType, answer string
+		want                      Tokens
+		estimated                 bool
+	}{
+		{"responses", sse, "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":30,\"input_tokens_details\":{\"cached_tokens\":20},\"output_tokens\":7,\"output_tokens_details\":{\"reasoning_tokens\":5},\"total_tokens\":37}}}\n\n",
+			Tokens{Input: 30, CacheRead: 20, Output: 7, Reasoning: 5}, false},
+		{"responses in one piece", plain, `{"usage" : { "input_tokens": 3, "output_tokens": 4 }}`, Tokens{Input: 3, Output: 4}, false},
+		{"messages", sse, `data: {"type":"message_start","message":{"usage":{"input_tokens":10,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,"output_tokens":1}}}` + "\n\n" + `data: {"type":"message_delta","usage":{"output_tokens":55}}` + "\n\n",
+			Tokens{Input: 1110, CacheRead: 1000, CacheWrite: 100, Output: 55}, false},
+		{"chat", sse, `data: {"choices":[],"usage":null}` + "\n\n" + `data: {"usage":{"prompt_tokens":12,"completion_tokens":8,"total_tokens":20,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":6}}}` + "\n\ndata: [DONE]\n\n",
+			Tokens{Input: 12, CacheRead: 4, Output: 8, Reasoning: 6}, false},
+		{"chat with hits", plain, `{"usage":{"prompt_tokens":12,"completion_tokens":8,"prompt_cache_hit_tokens":11}}`, Tokens{Input: 12, CacheRead: 11, Output: 8}, false},
+		{"a growing count", sse, `data: {"usage":{"prompt_tokens":12,"completion_tokens":1}}` + "\n\n" + `data: {"usage":{"prompt_tokens":12,"completion_tokens":2}}` + "\n\n", Tokens{Input: 12, Output: 2}, false},
+		{"no usage in a stream", sse, "data: 1\n\ndata: 2\n\ndata: 3\n\n", Tokens{Input: 25, Output: 3}, true},
+		{"no usage in one piece", plain, `{"output":"` + strings.Repeat("a", 28) + `"}`, Tokens{Input: 25, Output: 11}, true},
+		{"a word in a schema", plain, `{"tools":[{"properties":{"usage":{"type":"object"}}}],"usage":{"input_tokens":3,"output_tokens":4}}`, Tokens{Input: 3, Output: 4}, false},
+		{"a schema that says zero", plain, `{"usage":{"input_tokens":3,"output_tokens":4},"tools":[{"default":{"usage":{"input_tokens":0,"output_tokens":0}}}]}`, Tokens{Input: 3, Output: 4}, false},
+		{"quoted", plain, `{"text":"\"usage\":{\"input_tokens\":900}","usage":{"input_tokens":3,"output_tokens":4}}`, Tokens{Input: 3, Output: 4}, false},
+		{"braces in strings", plain, `{"usage":{"note":"}\"}{","input_tokens":3,"output_tokens":4}}`, Tokens{Input: 3, Output: 4}, false},
+		{"negative", plain, `{"usage":{"input_tokens":-3,"output_tokens":-4}}`, Tokens{}, false},
+		{"beyond belief", plain, `{"usage":{"input_tokens":9000000000000000000,"output_tokens":4}}`, Tokens{Input: maxTokens, Output: 4}, false},
+		{"too large for an object", plain, `{"usage":{"input_tokens":1,"x":"` + strings.Repeat("a", maxUsage) + `"},"usage":{"input_tokens":3,"output_tokens":4}}`, Tokens{Input: 3, Output: 4}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, size := range []int{1, 2, 5, 7, len(tc.answer)} {
+				tally := newTally(tc.contentType)
+				feed(tally, tc.answer, size)
+				got, estimated := tally.tokens(100, true)
+				if size < len(tc.answer) && tc.estimated && strings.HasPrefix(tc.contentType, "text/event") {
+					continue // events are counted by whole marks: it is an estimate
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" || estimated != tc.estimated {
+					t.Errorf("pieces of %d: estimated %t (-want +got):\n%s", size, estimated, diff)
+				}
+			}
+		})
+	}
+	broken := newTally(sse)
+	feed(broken, `data: {"message":{"usage":{"input_tokens":10,"output_tokens":1}}}`+"\n\n"+strings.Repeat("data: {}\n\n", 20), 1000)
+	if got, estimated := broken.tokens(100, false); got != (Tokens{Input: 10, Output: 21}) || !estimated {
+		t.Errorf("an answer that broke off: %+v, %t", got, estimated)
+	}
+}
+
+func feed(t *tally, text string, size int) {
+	for len(text) > 0 {
+		n := min(size, len(text))
+		t.feed([]byte(text[:n]))
+		text = text[n:]
+	}
+}
+
+// What real providers sent gives what they counted.
+func TestTallyOfRecordings(t *testing.T) {
+	dir := filepath.Join("..", "..", "..", "shared", "fixtures", "provider-streams")
+	for name, want := range map[string]Tokens{
+		"anthropic-text.chunks.txt": {Input: 12, Output: 30}, "deepseek-reasoning.chunks.txt": {Input: 18, Output: 219, Reasoning: 205}, "openai-text.chunks.txt": {Input: 16, Output: 300},
+	} {
+		recording, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Skipf("no recorded provider streams: %v", err)
+		}
+		tally := newTally("text/event-stream")
+		for line := range strings.Lines(string(recording)) {
+			tally.feed([]byte("data: " + strings.TrimSpace(line) + "\n\n"))
+		}
+		got, estimated := tally.tokens(1, true)
+		if estimated || got != want {
+			t.Errorf("%s: %+v, estimated %t, want %+v", name, got, estimated, want)
+		}
+	}
+}
+
+func FuzzTally(f *testing.F) {
+	f.Add([]byte(`data: {"usage":{"input_tokens":1,"output_tokens":2}}`), byte(3))
+	f.Add([]byte(`"usage":{"prompt_tokens":1e99}"usage" :{"usage":{"input_tokens":7}}`), byte(1))
+	f.Fuzz(func(t *testing.T, data []byte, size byte) {
+		whole, pieces := newTally("application/json"), newTally("application/json")
+		feed(whole, string(data), len(data))
+		feed(pieces, string(data), 1+int(size))
+		a, _ := whole.tokens(0, true)
+		b, _ := pieces.tokens(0, true)
+		if a != b {
+			t.Fatalf("in one piece %+v, in pieces %+v", a, b)
+		}
+		if a.Input < 0 || a.Output < 0 || a.Input > 3*maxTokens || a.Output > maxTokens || len(pieces.json) > maxUsage+256 {
+			t.Fatalf("out of bounds: %+v, %d bytes kept", a, len(pieces.json))
+		}
+	})
+}

@@ -1,0 +1,316 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"holon/runner/gateway"
+)
+
+// answerUsage answers each request with a usage of in and out tokens.
+func answerUsage(in, out int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"usage":{"input_tokens":%d,"output_tokens":%d}}`, in, out)
+	}
+}
+
+func TestOnlyTurnsPass(t *testing.T) {
+	up := newUpstream(t, answerUsage(1, 1))
+	g := serve(t, openAI(up.URL))
+	const rest = "Content-Length: 13\r\n\r\n{\"model\":\"m\"}"
+	for name, tc := range map[string]struct{ header, code string }{
+		"no token":      {"", "turn_token_required"},
+		"empty token":   {"Authorization: Bearer \r\n", "turn_token_required"},
+		"another kind":  {"Authorization: Basic " + g.token + "\r\n", "turn_token_required"},
+		"two tokens":    {"Authorization: Bearer " + g.token + "\r\nAuthorization: Bearer x\r\n", "turn_token_required"},
+		"another token": {"Authorization: Bearer hmt_x\r\n", "turn_token_expired"},
+		"its hash":      {"Authorization: Bearer " + strings.Repeat("0", 64) + "\r\n", "turn_token_expired"},
+		"elsewhere":     {"X-Api-Key: " + g.token + "\r\n", "turn_token_required"},
+	} {
+		status, body := raw(t, g.server.Path(), "POST /openai/responses HTTP/1.1\r\nHost: m\r\n"+tc.header+rest)
+		if status != http.StatusUnauthorized || !strings.Contains(string(body), tc.code) || strings.Contains(string(body), g.token) {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	if resp := g.post(t, "/openai/responses", `{"model":"m"}`); resp.status != http.StatusOK {
+		t.Fatalf("with the token: %d %s", resp.status, resp.body)
+	}
+	g.lease.Revoke()
+	g.lease.Revoke()
+	if resp := g.post(t, "/openai/responses", `{"model":"m"}`); resp.status != http.StatusUnauthorized || !strings.Contains(resp.body, "turn_token_expired") {
+		t.Errorf("after the turn: %d %s", resp.status, resp.body)
+	}
+	if seen := up.only(t); seen.header.Get("Authorization") != "Bearer "+sentinel || strings.Contains(fmt.Sprint(seen.header), g.token) {
+		t.Errorf("the provider saw %v", seen.header)
+	}
+}
+
+func TestRevokeCutsWhatRuns(t *testing.T) {
+	begun, gone := make(chan struct{}), make(chan struct{})
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "data: 1\n\n")
+		http.NewResponseController(w).Flush()
+		close(begun)
+		<-r.Context().Done()
+		close(gone)
+	})
+	g := serve(t, openAI(up.URL))
+	resp, err := g.client.Post("http://model/openai/responses", "application/json", strings.NewReader(`{"model":"m"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	<-begun
+	g.lease.Revoke()
+	if body, err := io.ReadAll(resp.Body); err == nil {
+		t.Errorf("the answer ended as if it were whole: %q", body)
+	}
+	select {
+	case <-gone:
+	case <-time.After(20 * time.Second):
+		t.Error("the provider is still being asked")
+	}
+}
+
+func TestOnlyGrantedModelsPass(t *testing.T) {
+	up := newUpstream(t, answerUsage(1, 1))
+	g := serve(t, openAI(up.URL))
+	for body, want := range map[string]string{
+		`{"model":"m2"}`:                    "model_not_allowed",
+		`{"model":"openai/m"}`:              "model_not_allowed",
+		`{"model":"M"}`:                     "model_not_allowed",
+		`{"model":""}`:                      "model_not_allowed",
+		`{"model":"m","model":"m2"}`:        "invalid_json",
+		`{"input":"no model"}`:              "invalid_json",
+		`not json`:                          "invalid_json",
+		``:                                  "invalid_json",
+		`{"model":"m","a":1}{"model":"m2"}`: "invalid_json",
+		`{"input":"` + strings.Repeat("a", 2<<20) + `","model":"m"}`:                "invalid_json", // too late
+		`{"model":"m","input":"` + strings.Repeat("a", 1<<20) + `","model":"m2"}`:   "invalid_json", // seen while it is being sent
+		`{"model":"m","input":"` + strings.Repeat("a", 1<<20) + `","MODEL":"m2"}  `: "invalid_json",
+	} {
+		resp, err := g.client.Post("http://model/openai/responses", "application/json", strings.NewReader(body))
+		if err != nil {
+			continue // refused while it was being written
+		}
+		text, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode < 400 || !strings.Contains(string(text), want) || resp.Header.Get("X-Should-Retry") != "false" {
+			t.Errorf("%.60s: %d %s", body, resp.StatusCode, text)
+		}
+	}
+	for _, seen := range up.all() {
+		t.Errorf("the provider got a whole request: %.80s", seen.body)
+	}
+	late := `{"input":"` + strings.Repeat("a", 900<<10) + `","model":"m"}`
+	if resp := g.post(t, "/openai/responses", late); resp.status != http.StatusOK {
+		t.Errorf("a late model: %d %s", resp.status, resp.body)
+	}
+	if seen := up.only(t); seen.body != late {
+		t.Errorf("the provider got %d bytes of %d", len(seen.body), len(late))
+	}
+}
+
+func TestBudget(t *testing.T) {
+	prices := gateway.Prices{"openai/m": {Input: 2_000_000, Output: 10_000_000}} // 2 and 10 a million
+	for _, tc := range []struct {
+		name   string
+		budget gateway.Budget
+		used   gateway.Usage
+		passed int
+		bound  string
+	}{
+		{"requests", gateway.Budget{MaxRequests: 3}, gateway.Usage{}, 3, "max_requests"},
+		{"requests of before", gateway.Budget{MaxRequests: 3}, gateway.Usage{Requests: 2}, 1, "max_requests"},
+		{"tokens", gateway.Budget{MaxTokens: 301}, gateway.Usage{}, 3, "max_tokens"}, // 150 each
+		{"tokens exactly", gateway.Budget{MaxTokens: 300}, gateway.Usage{}, 2, "max_tokens"},
+		{"cost", gateway.Budget{MaxCost: 1401}, gateway.Usage{}, 3, "max_cost"}, // 100×2 + 50×10 = 700 millionths each
+		{"cost of before", gateway.Budget{MaxCost: 1401}, gateway.Usage{Cost: 1400}, 1, "max_cost"},
+		{"none", gateway.Budget{}, gateway.Usage{}, 5, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			up := newUpstream(t, answerUsage(100, 50))
+			options := openAI(up.URL)
+			options.Prices = prices
+			g := serveTurn(t, options, gateway.Grant{TurnID: "turn_1", Models: []string{"openai/m"}, Budget: tc.budget, Used: tc.used})
+			passed := 0
+			for range 5 {
+				resp := g.post(t, "/openai/responses", `{"model":"m"}`)
+				if resp.status == http.StatusOK {
+					passed++
+					continue
+				}
+				if resp.status != http.StatusPaymentRequired || !strings.Contains(resp.body, `"code":"budget_exceeded"`) || resp.header.Get("X-Should-Retry") != "false" {
+					t.Errorf("refused with %d %s", resp.status, resp.body)
+				}
+			}
+			n := int64(tc.passed)
+			want := gateway.Usage{Requests: n, Tokens: gateway.Tokens{Input: 100 * n, Output: 50 * n}, Total: 150 * n, Cost: gateway.Amount(700 * n)}
+			got := g.lease.Account()
+			if diff := cmp.Diff(gateway.Account{Usage: want, Budget: tc.budget, Exhausted: tc.bound, Models: map[string]gateway.Usage{"openai/m": want}}, got); diff != "" || passed != tc.passed {
+				t.Errorf("%d passed, want %d; account (-want +got):\n%s", passed, tc.passed, diff)
+			}
+			if stats := g.server.Stats().Providers["openai"]; stats.Usage != want {
+				t.Errorf("stats: %+v", stats)
+			}
+		})
+	}
+}
+
+// What runs already counts: requests side by side exceed a budget by no more
+// than those that had begun.
+func TestBudgetOfParallelRequests(t *testing.T) {
+	arrived, release := make(chan struct{}, 16), make(chan struct{})
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-release
+		answerUsage(100, 50)(w, r)
+	})
+	body := `{"model":"m","input":"` + strings.Repeat("a", 400) + `"}` // about a hundred tokens
+	g := serveTurn(t, openAI(up.URL), gateway.Grant{TurnID: "turn_1", Models: []string{"openai/m"}, Budget: gateway.Budget{MaxTokens: 200}})
+	var group sync.WaitGroup
+	for range 2 {
+		group.Go(func() { g.post(t, "/openai/responses", body) })
+	}
+	<-arrived
+	<-arrived
+	for range 3 {
+		if resp := g.post(t, "/openai/responses", body); resp.status != http.StatusPaymentRequired {
+			t.Errorf("a third request: %d %s", resp.status, resp.body)
+		}
+	}
+	close(release)
+	group.Wait()
+	if got := g.lease.Account(); got.Total != 300 || got.Requests != 2 {
+		t.Errorf("account: %+v", got)
+	}
+}
+
+func TestGrantIsChecked(t *testing.T) {
+	options := openAI("http://127.0.0.1:1")
+	options.Prices = gateway.Prices{"openai/priced": {}}
+	g := serveTurn(t, options, gateway.Grant{TurnID: "turn_1", Models: []string{"openai/m"}})
+	_, hash := gateway.NewToken()
+	for name, tc := range map[string]struct {
+		grant gateway.Grant
+		code  gateway.Code
+	}{
+		"another provider":   {gateway.Grant{Token: hash, Models: []string{"anthropic/m"}}, gateway.CodeInvalidGrant},
+		"no provider":        {gateway.Grant{Token: hash, Models: []string{"m"}}, gateway.CodeInvalidGrant},
+		"cost without price": {gateway.Grant{Token: hash, Models: []string{"openai/priced", "openai/m"}, Budget: gateway.Budget{MaxCost: 1}}, gateway.CodeNoPrice},
+	} {
+		_, err := g.server.Grant(tc.grant)
+		if e, ok := errors.AsType[*gateway.Error](err); !ok || e.Code != tc.code || e.Hint == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	grant := gateway.Grant{TurnID: "turn_2", Token: hash, Models: []string{"openai/priced"}, Budget: gateway.Budget{MaxCost: 1}}
+	lease, err := g.server.Grant(grant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Revoke()
+	if _, err := g.server.Grant(grant); err == nil {
+		t.Error("one token is in force for two turns")
+	}
+}
+
+// source is a credential whose key changes when it is renewed.
+type source struct {
+	mu      sync.Mutex
+	key     string
+	next    []string
+	renewed int
+	err     error
+}
+
+func (s *source) Key(context.Context) (gateway.Secret, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return gateway.NewSecret(s.key), s.err
+}
+
+func (s *source) Renew(_ context.Context, refused gateway.Secret) (gateway.Secret, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.renewed++
+	if s.key == refused.Reveal() && len(s.next) > 0 {
+		s.key, s.next = s.next[0], s.next[1:]
+	}
+	return gateway.NewSecret(s.key), nil
+}
+
+func TestKeyIsRenewed(t *testing.T) {
+	const first, second = "sk-first-0123456789abcdef", "sk-second-0123456789abcdef"
+	for _, tc := range []struct {
+		name     string
+		next     []string
+		body     string
+		status   int
+		requests int
+	}{
+		{"once", []string{second}, `{"model":"m","input":"x"}`, 200, 2},
+		{"with a large body", []string{second}, `{"model":"m","input":"` + strings.Repeat("a", 3<<20) + `"}`, 200, 2},
+		{"with a body too large to be kept", []string{second}, `{"model":"m","input":"` + strings.Repeat("a", 9<<20) + `"}`, 503, 1},
+		{"there is no other", nil, `{"model":"m"}`, 401, 1},
+		{"the other is refused too", []string{"sk-third-0123456789abcdef", second}, `{"model":"m"}`, 401, 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Authorization") != "Bearer "+second {
+					w.WriteHeader(http.StatusUnauthorized)
+				}
+				io.WriteString(w, "you sent "+r.Header.Get("Authorization")+", not "+first)
+			})
+			keys := &source{key: first, next: tc.next}
+			g := serve(t, gateway.Options{Providers: map[string]gateway.Provider{"openai": {BaseURL: up.URL, Credential: keys}}})
+			resp := g.post(t, "/openai/responses", tc.body)
+			if resp.status != tc.status || strings.Contains(resp.body, "sk-") {
+				t.Errorf("answer: %d %s", resp.status, resp.body)
+			}
+			all := up.all()
+			if len(all) != tc.requests || keys.renewed != 1 {
+				t.Fatalf("%d requests, renewed %d times", len(all), keys.renewed)
+			}
+			if last := all[len(all)-1]; len(tc.body) < 1<<20 && last.body != tc.body {
+				t.Errorf("the provider got %.80s", last.body)
+			}
+		})
+	}
+}
+
+func TestNoKey(t *testing.T) {
+	var log lockedBuffer
+	up := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
+	for name, keys := range map[string]*source{
+		"an error":    {err: errors.New("the vault is sealed")},
+		"an empty":    {},
+		"a malformed": {key: "sk-first 0123456789abcdef"},
+	} {
+		options := gateway.Options{Providers: map[string]gateway.Provider{"openai": {BaseURL: up.URL, Credential: keys}}, Logger: logger(&log)}
+		g := serve(t, options)
+		resp := g.post(t, "/openai/responses", `{"model":"m"}`)
+		if resp.status != http.StatusBadGateway || !strings.Contains(resp.body, "missing_credentials") || resp.header.Get("X-Should-Retry") != "false" {
+			t.Errorf("%s: %d %s", name, resp.status, resp.body)
+		}
+		if strings.Contains(resp.body, "vault") || strings.Contains(resp.body+log.String(), "sk-first") {
+			t.Errorf("%s: shown too much: %s\n%s", name, resp.body, log.String())
+		}
+	}
+	if !strings.Contains(log.String(), "the vault is sealed") {
+		t.Errorf("the host is not told why: %s", log.String())
+	}
+	if len(up.all()) > 0 {
+		t.Error("the provider was asked without a key")
+	}
+}

@@ -19,7 +19,8 @@ import (
 //	provider NAME KIND [KEY]
 //
 // KIND is responses, chat or anthropic, whose models answer "NAME says hello.",
-// or down, which fails. With a KEY it takes no other. Its address is in $NAME_URL,
+// restless, whose models call a tool in every round and take 100 tokens for it to
+// say 50, or down, which fails. With a KEY it takes no other. Its address is in $NAME_URL,
 // and NAME.log has a line for each request: method, path, how the key came, and
 // the key.
 func cmdProvider(ts *testscript.TestScript, neg bool, args []string) {
@@ -111,6 +112,9 @@ func (p *fakeProvider) answer(w http.ResponseWriter, body []byte) {
 			`{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":3}}`,
 			`{"type":"message_stop"}`,
 		}
+	case "restless":
+		call := fmt.Sprintf(`{"id":"fc_%[1]d","type":"function_call","status":"completed","name":"ExecCommand","call_id":"call_%[1]d","arguments":"{\"cmd\":\"echo %[1]d >> rounds\"}"}`, len(body))
+		events = []string{`{"type":"response.completed","response":{"id":"r","status":"completed","output":[` + call + `],"usage":{"input_tokens":100,"output_tokens":50,"total_tokens":150}}}`}
 	default:
 		w.Header().Set("Retry-After-Ms", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)

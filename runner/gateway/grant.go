@@ -83,8 +83,8 @@ func (g *Gateway) Check(models []string, budget Budget) error {
 				Hint: "configured: " + strings.Join(g.Providers(), ", ")}
 		}
 		if _, priced := g.prices[ref]; budget.MaxCost > 0 && !priced {
-			return &Error{Code: CodeNoPrice, Param: "max_cost", Message: fmt.Sprintf("spending is limited, and there is no price for the model %.100q", ref),
-				Hint: "set its prices, or limit tokens instead"}
+			return &Error{Code: CodeNoPrice, Param: "--max-cost", Message: fmt.Sprintf("spending is limited, and there is no price for the model %.100q", ref),
+				Hint: fmt.Sprintf("set it with: holon config set models.catalog.%s.price.input AMOUNT, and .price.output; or limit tokens instead", ref)}
 		}
 	}
 	return nil

@@ -48,19 +48,26 @@ func newRedactor(secrets []string, atLeast int) *redactor {
 	return r
 }
 
-// formsOf returns the encodings of one secret.
+// formsOf returns the encodings of one secret, and each of them as it stands in
+// a JSON string: what providers say is JSON. A key of letters, digits, '-' and '_'
+// has few.
 func formsOf(secret string) []string {
-	forms := []string{secret, url.QueryEscape(secret), url.PathEscape(secret)}
-	for _, escapeHTML := range []bool{false, true} {
-		escaped := jsonEscape(secret, escapeHTML)
-		forms = append(forms, escaped, strings.ReplaceAll(escaped, "/", `\/`))
-	}
 	inHex := hex.EncodeToString([]byte(secret))
-	forms = append(forms, inHex, strings.ToUpper(inHex))
+	forms := []string{secret, url.QueryEscape(secret), url.PathEscape(secret), inHex, strings.ToUpper(inHex)}
 	for offset := range 3 {
 		forms = append(forms,
 			base64At(base64.RawStdEncoding, secret, offset),
 			base64At(base64.RawURLEncoding, secret, offset))
+	}
+	for range 2 { // as it is said, and as what was said is quoted
+		for _, form := range forms {
+			for _, escapeHTML := range []bool{false, true} {
+				escaped := jsonEscape(form, escapeHTML)
+				forms = append(forms, escaped, strings.ReplaceAll(escaped, "/", `\/`))
+			}
+		}
+		slices.Sort(forms)
+		forms = slices.Compact(forms)
 	}
 	return forms
 }

@@ -22,7 +22,7 @@ const (
 // for one, since its quotes are escaped there.
 type tally struct {
 	stream bool // the answer is a stream of events
-	events int64
+	lines  int64
 	bytes  int64
 	said   said
 	found  bool
@@ -45,8 +45,10 @@ const (
 )
 
 var (
-	usageKey  = []byte(`"usage"`)
-	eventMark = []byte("data:")
+	usageKey = []byte(`"usage"`)
+	lineEnd  = []byte("\n")
+	// Its first byte is everywhere, which makes bytes.Index slow.
+	usageSearch = newSearcher([][]byte{usageKey})
 )
 
 func newTally(contentType string) *tally {
@@ -57,7 +59,7 @@ func newTally(contentType string) *tally {
 func (t *tally) feed(piece []byte) {
 	t.bytes += int64(len(piece))
 	if t.stream {
-		t.events += int64(bytes.Count(piece, eventMark))
+		t.lines += int64(bytes.Count(piece, lineEnd))
 	}
 	for len(piece) > 0 {
 		if t.state == seekKey {
@@ -100,9 +102,9 @@ func (t *tally) seek(piece []byte) []byte {
 		}
 		t.tail = t.tail[:0]
 	}
-	if at := bytes.Index(piece, usageKey); at >= 0 {
+	if _, end := usageSearch.find(piece); end >= 0 {
 		t.state = seekColon
-		return piece[at+len(usageKey):]
+		return piece[end:]
 	}
 	t.tail = append(t.tail[:0], piece[max(0, len(piece)-keep):]...)
 	return nil
@@ -216,8 +218,8 @@ func (t *tally) tokens(size int64, whole bool) (u Tokens, estimated bool) {
 	if u.Input == 0 {
 		u.Input = min(maxTokens, (size+bytesPerToken-1)/bytesPerToken)
 	}
-	if t.stream { // about a token an event
-		u.Output = max(u.Output, t.events)
+	if t.stream { // about a token an event, which has two lines or three
+		u.Output = max(u.Output, t.lines/2)
 	} else if u.Output == 0 {
 		u.Output = min(maxTokens, (t.bytes+bytesPerToken-1)/bytesPerToken)
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"holon/responses"
@@ -60,8 +59,7 @@ func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 		return
 	}
 	start := time.Now()
-	var conn atomic.Pointer[upstreamConn]
-	resp, err := s.ask(traced(ctx, &conn), t, r, key, body)
+	resp, err := s.ask(ctx, t, r, key, body)
 	if err != nil {
 		s.failed(ctx, w, t.upstream, body, err)
 		return
@@ -71,11 +69,7 @@ func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 	if resp.StatusCode < 300 {
 		reading = newTally(resp.Header.Get("Content-Type"))
 	}
-	waiting := conn.Load()
-	if resp.ProtoMajor != 1 { // a connection that other answers share
-		waiting = nil
-	}
-	s.relay(w, t.upstream, resp, waiting, reading)
+	s.relay(w, t.upstream, resp, reading)
 	whole = true
 }
 

@@ -11,7 +11,7 @@ const bufferSize = 32 << 10
 
 // relay passes the provider's answer on. reading, where there is one, is fed all
 // of it.
-func (s *Server) relay(w http.ResponseWriter, up *upstream, resp *http.Response, conn *upstreamConn, reading *tally) {
+func (s *Server) relay(w http.ResponseWriter, up *upstream, resp *http.Response, reading *tally) {
 	meter := s.meters[up.name]
 	body := &countingReader{reader: resp.Body, count: &meter.received}
 	if fault := unusable(resp); fault != "" {
@@ -33,7 +33,7 @@ func (s *Server) relay(w http.ResponseWriter, up *upstream, resp *http.Response,
 		return
 	}
 	w.WriteHeader(resp.StatusCode)
-	if err := stream(w, body, conn, &scrubber{redactor: redact.streams}, reading); err != nil {
+	if err := stream(w, body, &scrubber{redactor: redact.streams}, reading); err != nil {
 		s.log.Debug("answer cut off", "provider", up.name, "err", redact.errors.text(err.Error()))
 		panic(http.ErrAbortHandler) // the client must see that the answer is not whole
 	}
@@ -51,30 +51,29 @@ func unusable(resp *http.Response) string {
 	return ""
 }
 
-// stream copies body to w, sending on each piece as soon as it is there. Where
-// conn says what is waiting, pieces that are there together go together.
-func stream(w http.ResponseWriter, body io.Reader, conn *upstreamConn, scrub *scrubber, reading *tally) error {
-	out := &outlet{w: w, control: http.NewResponseController(w)}
-	if err := out.control.Flush(); err != nil { // the status goes first: the model may think for long
+// stream copies body to w, sending on each piece as soon as it is there.
+func stream(w http.ResponseWriter, body io.Reader, scrub *scrubber, reading *tally) error {
+	control := http.NewResponseController(w)
+	if err := control.Flush(); err != nil { // the status goes first: the model may think for long
 		return fmt.Errorf("send the status: %w", err)
-	}
-	if conn != nil {
-		drained := out.drained
-		conn.idle.Store(&drained)
-		defer conn.idle.Store(nil)
 	}
 	buffer := make([]byte, bufferSize)
 	for {
-		n, readErr := out.read(body, buffer)
-		ended := readErr == io.EOF
+		n, readErr := body.Read(buffer)
 		reading.feed(buffer[:n])
-		if err := out.put(scrub.next(buffer[:n]), conn == nil && !ended || readErr != nil && !ended); err != nil {
-			return fmt.Errorf("write to the container: %w", err)
+		out := scrub.next(buffer[:n])
+		if readErr == io.EOF {
+			out = append(out[:len(out):len(out)], scrub.rest()...)
 		}
-		if ended {
-			if err := out.put(scrub.rest(), true); err != nil {
+		if len(out) > 0 {
+			if _, err := w.Write(out); err != nil {
 				return fmt.Errorf("write to the container: %w", err)
 			}
+			if err := control.Flush(); err != nil {
+				return fmt.Errorf("write to the container: %w", err)
+			}
+		}
+		if readErr == io.EOF {
 			return nil
 		}
 		if readErr != nil {

@@ -53,7 +53,7 @@ func newUpstream(name string, p Provider) (*upstream, error) {
 func newTransport(socket string, proxy func(*http.Request) (*url.URL, error)) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
 	t := &http.Transport{
-		DialContext:            dial(dialer, ""),
+		DialContext:            dialer.DialContext,
 		ForceAttemptHTTP2:      true,
 		DisableCompression:     true, // what comes is passed on as it is
 		MaxIdleConnsPerHost:    16,
@@ -66,23 +66,11 @@ func newTransport(socket string, proxy func(*http.Request) (*url.URL, error)) *h
 	}
 	if socket != "" {
 		t.Proxy = nil
-		t.DialContext = dial(dialer, socket)
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", socket)
+		}
 	}
 	return t
-}
-
-// dial returns what connects to the socket, or to the address where there is none.
-func dial(dialer *net.Dialer, socket string) func(ctx context.Context, network, address string) (net.Conn, error) {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		if socket != "" {
-			network, address = "unix", socket
-		}
-		c, err := dialer.DialContext(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return newUpstreamConn(c), nil
-	}
 }
 
 // parseBaseURL returns the base URL without a slash at its end and, for a Unix

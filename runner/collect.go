@@ -40,7 +40,7 @@ func (s *Session) collectTurn(ctx context.Context, turnID, dst string, reserved 
 		return []string{"the container's output cannot be opened: " + OneLine(err.Error(), 200)}, nil
 	}
 	defer output.Close()
-	src, err := output.OpenRoot("turns/" + turnID)
+	src, err := openWithin(output, "turns/"+turnID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // no turn was accepted
 	}
@@ -58,6 +58,17 @@ func (s *Session) collectTurn(ctx context.Context, turnID, dst string, reserved 
 		return c.warnings, fmt.Errorf("collect the turn directory: %w", err)
 	}
 	return c.warnings, nil
+}
+
+// openWithin opens a directory that a container could have replaced. Root's own
+// OpenRoot would wait for ever at a pipe in its place.
+func openWithin(root *os.Root, path string) (*os.Root, error) {
+	dir, err := root.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", dir.Fd())) // this very directory, whatever has its name now
 }
 
 type collector struct {

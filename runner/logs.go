@@ -49,7 +49,7 @@ func turnRoot(e *files.Entry) (*os.Root, error) {
 		return nil, err
 	}
 	defer output.Close()
-	return output.OpenRoot("turns/" + rec.TurnID)
+	return openWithin(output, "turns/"+rec.TurnID)
 }
 
 // Close closes the directory; lines that are being read go on.

@@ -25,7 +25,14 @@ const (
 // files, with digests, sorted by path. Links and special files are left out: a
 // command that the turn ran may have put anything there.
 func (s *Store) artifacts(dir string) ([]turns.Artifact, error) {
-	root, err := os.OpenRoot(dir)
+	// A command may have put a pipe in the directory's place, which OpenRoot
+	// would wait at for ever; opened with O_DIRECTORY it is an error at once.
+	at, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("list artifacts: %w", err)
+	}
+	defer at.Close()
+	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", at.Fd()))
 	if err != nil {
 		return nil, fmt.Errorf("list artifacts: %w", err)
 	}

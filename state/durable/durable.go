@@ -20,6 +20,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // TempPrefix begins the name of every temporary file this package creates.
@@ -104,7 +105,8 @@ func (s *Staged) Discard() {
 // SyncDir makes the names in the directory path durable: entries created,
 // renamed or removed before the call survive a power cut after it.
 func SyncDir(path string) error {
-	dir, err := os.Open(path)
+	// O_DIRECTORY: a pipe in its place would be waited at for ever.
+	dir, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if err != nil {
 		return fmt.Errorf("sync directory: %w", err)
 	}

@@ -50,9 +50,9 @@ func (e *Engine) Create(ctx context.Context, spec engine.Spec) (engine.Handle, e
 	call, cancel := settling(ctx)
 	defer cancel()
 	created, err := e.api.ContainerCreate(call, config, host, nil, nil, spec.Name)
-	if err != nil && mentions(err, "nr_inodes") {
+	if err != nil && mentions(err, "nr_inodes", "unknown mount option") {
 		// Podman takes no such limit. What Inspect reads back then says so.
-		host.Tmpfs = tmpfs(spec.Tmpfs, false)
+		host.Tmpfs = tmpfs(spec, false)
 		created, err = e.api.ContainerCreate(call, config, host, nil, nil, spec.Name)
 	}
 	if err == nil {
@@ -170,7 +170,7 @@ func request(spec engine.Spec) (*container.Config, *container.HostConfig) {
 		Init:           &noInit,
 		Runtime:        spec.Runtime,
 		ShmSize:        engine.ShmSize,
-		Tmpfs:          tmpfs(spec.Tmpfs, true),
+		Tmpfs:          tmpfs(spec, true),
 		Mounts:         binds(spec.Mounts),
 		LogConfig:      container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "5m", "max-file": "2"}},
 		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
@@ -212,16 +212,19 @@ func binds(mounts []engine.Mount) []mount.Mount {
 	return out
 }
 
-func tmpfs(list []engine.Tmpfs, inodes bool) map[string]string {
-	out := make(map[string]string, len(list))
-	for _, t := range list {
+// tmpfs writes the options of the file systems in memory. They belong to the
+// container's user, because runc gives them the mode that the directory has in
+// the image. full adds what Podman does not know.
+func tmpfs(spec engine.Spec, full bool) map[string]string {
+	out := make(map[string]string, len(spec.Tmpfs))
+	for _, t := range spec.Tmpfs {
 		exec := "exec"
 		if t.NoExec {
 			exec = "noexec"
 		}
 		out[t.Target] = "rw," + exec + ",nosuid,nodev,mode=1777,size=" + strconv.FormatInt(t.Size, 10)
-		if inodes {
-			out[t.Target] += ",nr_inodes=" + strconv.FormatInt(t.Inodes, 10)
+		if full {
+			out[t.Target] += fmt.Sprintf(",nr_inodes=%d,uid=%d,gid=%d", t.Inodes, spec.User.UID, spec.User.GID)
 		}
 	}
 	return out

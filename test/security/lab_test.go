@@ -148,7 +148,7 @@ func (l *lab) attack(change func(*runner.OneShot), commands ...string) result {
 	shot := &runner.OneShot{
 		Session: l.config(), Home: home, Watch: quiet{}, Version: "test",
 		Workspace: workspace.Options{Dir: l.repo, IncludeDirty: true, CacheDir: home.CacheDir(), ContainerObjects: runner.ObjectsPath},
-		Turn:      runner.TurnRequest{Prompt: "attack", Timeout: patience},
+		Turn:      runner.TurnRequest{Prompt: "attack", Timeout: time.Minute},
 	}
 	shot.Session.Scenario = file
 	if change != nil {

@@ -339,3 +339,40 @@ func checkEgress(t *testing.T, r result, watch *watcher) {
 		t.Errorf("sockets are left: %v, %v", found, err)
 	}
 }
+
+// A run that is taken up after its holon was killed has the way out that it had,
+// and one record of both processes.
+func TestEgressAfterKill(t *testing.T) {
+	t.Parallel()
+	h, repo := newHome(t), repository(t, "echo a > a")
+	p := h.beginPlay(repo, "reach", "--allow-host", "example.com")
+	p.kill()
+	attached := h.begin(repo, "attach", "last")
+	await(t, "the proxy of the run that is taken up", func() bool {
+		sockets, _ := filepath.Glob(filepath.Join(h.dir, "ipc/*/egress.sock")) // the pattern is right
+		if len(sockets) != 1 {
+			return false
+		}
+		conn, err := net.Dial("unix", sockets[0])
+		if err == nil {
+			_ = conn.Close() // only tried
+		}
+		return err == nil
+	})
+	release(t, h)
+	r := attached.wait()
+	if r.code != 0 || !strings.Contains(r.stderr, "network: denied second.example.net (host_not_allowed)") {
+		t.Fatalf("exit code %d\n%s", r.code, r.stderr)
+	}
+	checkRecord(t, r)
+	facts, err := egress.ReadFacts(filepath.Join(r.dir, runner.EgressFile))
+	if err != nil || len(facts) != 2 || facts[0].Decision.Host != "first.example.net" || facts[1].Decision.Host != "second.example.net" {
+		t.Errorf("%+v, %v", facts, err)
+	}
+	if e := r.manifest.Egress; e == nil || e.Denied != 2 || !slices.Equal(e.AllowHosts, []string{"example.com"}) {
+		t.Errorf("%+v", e)
+	}
+	if n := strings.Count(r.read(t, turns.RuntimeFile), turns.EgressDecided); n != 2 {
+		t.Errorf("%d decisions in %s", n, turns.RuntimeFile)
+	}
+}

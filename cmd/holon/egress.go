@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"log/slog"
+	"strings"
 
 	"holon/runner/egress"
 	"holon/runner/engine"
@@ -26,7 +27,11 @@ func (c *confinement) proxy(log *slog.Logger) (*egress.Proxy, error) {
 	if len(c.AllowHosts) == 0 {
 		return nil, nil
 	}
-	p, err := egress.New(egress.Options{Allow: c.AllowHosts, Log: log})
+	list := make([]string, len(c.AllowHosts))
+	for i, host := range c.AllowHosts {
+		list[i] = strings.TrimSpace(host) // people write lists with spaces
+	}
+	p, err := egress.New(egress.Options{Allow: list, Log: log})
 	if err != nil {
 		return nil, usageError{err}
 	}

@@ -138,7 +138,7 @@ func (p *progress) Egress(f egress.Fact) {
 	p.denied[what] = true
 	p.printLocked("  ! network: denied " + what)
 	if len(p.denied) == maxDenied {
-		p.printLocked("  ! network: more is denied, see " + state.ManifestFile)
+		p.printLocked("  ! network: more is denied, see " + runner.EgressFile)
 	}
 }
 

@@ -80,7 +80,7 @@ func addrs(list ...string) (out []netip.Addr) {
 
 // rig is a proxy with a container's view of it.
 type rig struct {
-	t      *testing.T
+	t      testing.TB
 	net    *network
 	server *egress.Server
 	path   string
@@ -101,7 +101,7 @@ func (r *requests) all() []*http.Request {
 	return append([]*http.Request(nil), r.list...)
 }
 
-func newRig(t *testing.T, names map[string][][]netip.Addr, allow ...string) *rig {
+func newRig(t testing.TB, names map[string][][]netip.Addr, allow ...string) *rig {
 	t.Helper()
 	asked := &requests{}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -184,7 +184,7 @@ func TestEgressNone(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	attempts := map[string]string{
-		"sockets": "ls /holon/ipc", "variables": "env | grep -ic proxy", "routes": "tail -n +2 /proc/net/route | wc -l", "interfaces": "ls /sys/class/net",
+		"socket": "ls /holon/ipc | grep -c egress", "variables": "env | grep -ic proxy", "routes": "tail -n +2 /proc/net/route | wc -l", "interfaces": "ls /sys/class/net",
 		"number": "code http://" + publicAddress + "/", "IPv6": "code http://[2606:2800:220:1::1]/", "name": "code https://example.com/", "resolver": "getent hosts example.com || echo none",
 		"metadata": "code http://169.254.169.254/latest/meta-data/", "docker bridge": "code http://172.17.0.1/", "UDP": "(echo x > /dev/udp/8.8.8.8/53) && echo sent || echo failed",
 	}
@@ -192,7 +192,7 @@ func TestEgressNone(t *testing.T) {
 	checkRecord(t, r)
 	got := outcomes(out)
 	for name, want := range map[string]string{
-		"sockets": "agent.sock", "variables": "0", "routes": "0", "interfaces": "lo", "number": "000 000 7", "IPv6": "000 000 7", "name": "000 000 6", "resolver": "none", "metadata": "000 000 7", "docker bridge": "000 000 7",
+		"socket": "0", "variables": "0", "routes": "0", "interfaces": "lo", "number": "000 000 7", "IPv6": "000 000 7", "name": "000 000 6", "resolver": "none", "metadata": "000 000 7", "docker bridge": "000 000 7",
 	} {
 		if got[name] != want {
 			t.Errorf("%s: %q, want %q", name, got[name], want)

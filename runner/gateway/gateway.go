@@ -27,7 +27,7 @@ import (
 // Options says which providers can be reached. Nothing of it is kept in any
 // place that a container sees.
 type Options struct {
-	// Providers by the name that begins the path: letters, digits, '_', '-'.
+	// Providers by the name that begins the path: letters, digits, '_', '.', '-'.
 	Providers map[string]Provider
 
 	// Prices of models, for Budget.MaxCost and Usage.Cost.

@@ -69,7 +69,7 @@ func returnedHeaders() []string {
 }
 
 var (
-	namePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}$`)
+	namePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}$`)
 	pathPattern = regexp.MustCompile(`^(/[a-zA-Z0-9_.~:-]+)+$`)
 )
 
@@ -77,7 +77,7 @@ var (
 func (p Provider) complete(name string) (Provider, error) {
 	if !namePattern.MatchString(name) {
 		return p, &Error{Code: CodeInvalidProvider, Param: "providers",
-			Message: fmt.Sprintf("invalid provider name %.80q", name), Hint: "use 1 to 64 letters, digits, '_' or '-'"}
+			Message: fmt.Sprintf("invalid provider name %.80q", name), Hint: "use 1 to 64 letters, digits, '_', '.' or '-'"}
 	}
 	defaults := known(name)
 	if p.Auth == "" {

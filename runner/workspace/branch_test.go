@@ -161,6 +161,8 @@ func TestCheckoutAgain(t *testing.T) {
 	}{
 		{"the directory is gone", "rm -rf " + first.Path},
 		{"the working tree is gone", "git worktree remove -f -f " + first.Path},
+		{"cut off while filling", "cd " + first.Path + "; i=$(git rev-parse --git-path index); rm $i a.txt; touch $i.lock"},
+		{"cut off before the branch", "git worktree remove -f -f " + first.Path + "; git update-ref -d refs/heads/holon/run_1"},
 		{"all is gone", "git worktree remove -f -f " + first.Path + "; git branch -D holon/run_1"},
 		{"the registration is gone", "git worktree remove -f -f " + first.Path + "; rm " + registrationPath(o.RunDir)},
 		{"the branch went on", "cd " + first.Path + "; echo c > a.txt; git commit -qam c; cd -; git worktree remove -f -f " + first.Path},

@@ -88,6 +88,10 @@ func (r Registration) gitDirOf() string {
 	return ""
 }
 
+// filled reports whether the working tree got its files: git writes the index
+// after the last of them.
+func (r Registration) filled() bool { return exists(filepath.Join(r.gitDirOf(), "index")) }
+
 // exists reports whether something is at path, be it a dead link.
 func exists(path string) bool {
 	var st unix.Stat_t

@@ -85,14 +85,14 @@ func (w *worktrees) resume(ctx context.Context, o CheckoutOptions, known *Regist
 	if err != nil {
 		return nil, err
 	}
-	if at != nil && !at.missing {
+	if at != nil && !at.missing && known.filled() {
 		if o.Branch != "" && o.Branch != known.Branch || o.Path != "" && !samePath(o.Path, known.Path) {
 			return nil, &Error{Code: CodeCheckedOut, Param: "RUN", Message: fmt.Sprintf("run %s is checked out at %s, on branch %s", o.Run, known.Path, known.Branch),
 				Hint: "holon checkout --remove " + o.Run + " removes that working tree and keeps the branch"}
 		}
 		return &CheckoutResult{Registration: *known, Existing: true, Warnings: o.Diff.Warnings}, nil
 	}
-	if at != nil { // removed by hand, or the end came between two steps
+	if at != nil { // removed by hand, or the end came before it was filled
 		if err := w.forget(ctx, known.Path); err != nil {
 			return nil, err
 		}
@@ -204,7 +204,11 @@ func (w *worktrees) add(ctx context.Context, r Registration) error {
 		if failed, ok := asGitError(err); ok && strings.Contains(failed.stderr, "is already checked out at") {
 			return &Error{Code: CodeBranchExists, Param: "--branch", Message: fmt.Sprintf("the branch %q is checked out in another working tree", r.Branch), Hint: "name another with --branch"}
 		}
-		return fmt.Errorf("add working tree: %w", err)
+		err = fmt.Errorf("add working tree: %w", err)
+		if r.gitDirOf() != "" { // git was killed in between
+			err = errors.Join(err, w.forget(context.WithoutCancel(ctx), r.Path))
+		}
+		return err
 	}
 	fill := g
 	fill.dir = r.Path

@@ -169,6 +169,11 @@ func (o *checkoutOptions) show(r *workspace.CheckoutResult) error {
 		was = "  (already checked out)"
 	}
 	say("branch   %s: %s on %s%s", runner.OneLine(r.Branch, 300), count(r.Commits, "commit"), base, was)
+	for _, w := range r.Warnings {
+		if w.Code == workspace.WarnUnfiltered {
+			say("note     %s", runner.OneLine(w.Message, 500))
+		}
+	}
 	showExecuted(o.streams, r.Warnings)
 	say("remove   holon checkout --remove %s", r.Run)
 	_, err := fmt.Fprintln(o.streams.Out, runner.OneLine(r.Path, 5000))

@@ -164,7 +164,13 @@ func (w *worktrees) make(ctx context.Context, o CheckoutOptions) (_ *CheckoutRes
 		}
 		return nil, undo(err)
 	}
-	return &CheckoutResult{Registration: r, Warnings: o.Diff.Warnings}, nil
+	return w.made(ctx, o, r)
+}
+
+// made is the result of a checkout that made a working tree.
+func (w *worktrees) made(ctx context.Context, o CheckoutOptions, r Registration) (*CheckoutResult, error) {
+	unfiltered, err := w.unfiltered(ctx, r)
+	return &CheckoutResult{Registration: r, Warnings: append(unfiltered, o.Diff.Warnings...)}, err
 }
 
 // freePath says where the working tree goes, and that nothing is there.

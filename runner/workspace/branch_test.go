@@ -230,6 +230,29 @@ func TestCheckoutBranchName(t *testing.T) {
 	}
 }
 
+// Filters of the user's own don't run, and the user is told what that means.
+func TestCheckoutRunsNoFilter(t *testing.T) {
+	isolate(t)
+	repo := newRepo(t, map[string]string{"a.bin": "stored\n", "a.txt": "a\n", ".gitattributes": "*.bin filter=upper\n"})
+	marker := filepath.Join(t.TempDir(), "ran")
+	run(t, repo, "git", "config", "filter.upper.smudge", "tee "+marker+" | tr a-z A-Z")
+	run(t, repo, "git", "config", "filter.upper.clean", "tr A-Z a-z")
+	run(t, repo, "git", "config", "filter.upper.required", "true")
+	tree := acquire(t, Options{Dir: repo})
+	o := finished(t, repo, tree, func(dir string) { write(t, dir, map[string]string{"b.bin": "b\n"}) })
+	result := checkedOut(t, o)
+	if got := run(t, result.Path, "cat", "a.bin", "b.bin"); got != "stored\nb\n" || exists(marker) {
+		t.Errorf("%q, the filter ran: %v", got, exists(marker))
+	}
+	if len(result.Warnings) == 0 || result.Warnings[0].Code != WarnUnfiltered || !strings.HasPrefix(result.Warnings[0].Message, "2 files") {
+		t.Errorf("%+v", result.Warnings)
+	}
+	run(t, result.Path, "sh", "-ec", "test -z \"$(git status --porcelain)\"; git read-tree --empty; git reset --hard -q")
+	if got := run(t, result.Path, "cat", "a.bin", "b.bin"); got != "STORED\nB\n" {
+		t.Errorf("by the advice: %q", got)
+	}
+}
+
 // Damaged and hostile objects don't get past the quarantine.
 func TestQuarantine(t *testing.T) {
 	isolate(t)

@@ -59,8 +59,8 @@ func (m *merge) stageFiles(ctx context.Context, dir string, names []string) erro
 // withoutFilters disables every filter that the configuration defines: what a
 // container wrote is not fed to programs of the user's.
 func withoutFilters(ctx context.Context, g git) (git, error) {
-	out, err := g.run(ctx, nil, "config", "-z", "--name-only", "--get-regexp", `^filter\.`)
-	if failed, ok := errors.AsType[*gitError](err); err != nil && (!ok || failed.exit != 1) {
+	settings, err := filterSettings(ctx, g)
+	if err != nil {
 		return g, err
 	}
 	count := 0
@@ -73,7 +73,7 @@ func withoutFilters(ctx context.Context, g git) (git, error) {
 		g = g.with("GIT_CONFIG_KEY_"+strconv.Itoa(count)+"="+key, "GIT_CONFIG_VALUE_"+strconv.Itoa(count)+"="+value)
 		count++
 	}
-	for key := range strings.SplitSeq(string(out), "\x00") {
+	for _, key := range settings {
 		i := strings.LastIndexByte(key, '.')
 		if i < 0 {
 			continue
@@ -86,6 +86,15 @@ func withoutFilters(ctx context.Context, g git) (git, error) {
 		}
 	}
 	return g.with("GIT_CONFIG_COUNT=" + strconv.Itoa(count)), nil
+}
+
+// filterSettings lists the keys of the user's filters, "filter.<name>.<key>".
+func filterSettings(ctx context.Context, g git) ([]string, error) {
+	out, err := g.run(ctx, nil, "config", "-z", "--name-only", "--get-regexp", `^filter\.`)
+	if failed, ok := asGitError(err); err != nil && (!ok || failed.exit != 1) {
+		return nil, fmt.Errorf("read filters: %w", err)
+	}
+	return strings.Split(string(out), "\x00"), nil
 }
 
 // replacement moves files and remembers how to move them back.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -111,7 +112,7 @@ func (w *worktrees) resume(ctx context.Context, o CheckoutOptions, known *Regist
 	if err := w.add(ctx, again); err != nil {
 		return nil, err
 	}
-	return &CheckoutResult{Registration: again, Warnings: o.Diff.Warnings}, nil
+	return w.made(ctx, o, again)
 }
 
 func samePath(a, b string) bool {
@@ -217,6 +218,38 @@ func (w *worktrees) add(ctx context.Context, r Registration) error {
 	}
 	return nil
 }
+
+// WarnUnfiltered says that files of a checked-out working tree are as git
+// stores them, because a filter of the user's was not run.
+const WarnUnfiltered = "not_filtered"
+
+// unfiltered counts the files that the user's own filters would have changed.
+func (w *worktrees) unfiltered(ctx context.Context, r Registration) ([]Warning, error) {
+	settings, err := filterSettings(ctx, w.user.git())
+	if err != nil {
+		return nil, err
+	}
+	in := w.user.git()
+	in.dir = r.Path
+	var warnings []Warning
+	for _, key := range settings {
+		name, ok := strings.CutSuffix(strings.TrimPrefix(key, "filter."), ".smudge")
+		if !ok || !plainName.MatchString(name) {
+			continue
+		}
+		out, err := in.run(ctx, nil, "ls-files", "-z", "--", ":(top,attr:filter="+name+")")
+		if err != nil {
+			return nil, fmt.Errorf("look for filtered files: %w", err)
+		}
+		if n := bytes.Count(out, []byte{0}); n > 0 {
+			warnings = append(warnings, Warning{Code: WarnUnfiltered, Path: r.Path,
+				Message: fmt.Sprintf("%d files are as git stores them, since your filter %s was not run on them; `git read-tree --empty && git reset --hard` there runs it", n, name)})
+		}
+	}
+	return warnings, nil
+}
+
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,60}$`)
 
 // forget removes a working tree whatever its state, and its entry.
 func (w *worktrees) forget(ctx context.Context, path string) error {

@@ -72,7 +72,7 @@ func ReadRecord(dir string) (*Record, error) {
 	if r.Manifest == nil || responses.CheckID("turn_id", r.TurnID) != nil || !filepath.IsAbs(r.Dir) || !filepath.IsAbs(r.Sockets) {
 		return nil, &Error{Code: state.CodeManifestInvalid, Message: state.SessionFile + " lacks what a run cannot be settled without", Hint: "look at " + dir}
 	}
-	for _, raw := range []*json.RawMessage{&r.Manifest.Isolation, &r.Manifest.Workspace} {
+	for _, raw := range []*json.RawMessage{&r.Manifest.Isolation, &r.Manifest.Workspace, &r.Manifest.ModelUsage} {
 		if string(*raw) == "null" {
 			*raw = nil
 		}

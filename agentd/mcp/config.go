@@ -101,7 +101,7 @@ func parse(data []byte) (*Config, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
 	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		what := strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "", " in type mcp.Config", "", " in type mcp.Server", "", "\n  ", "; ").Replace(err.Error())
+		what := strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "", " in type mcp.Config", "", " in type mcp.Server", "", "mcp.Config", "servers and request_urls", "mcp.Server", "a server", "\n  ", "; ").Replace(err.Error())
 		return nil, &Problem{What: "the file cannot be read: " + clean(what, 300), Remedy: "write servers: with a name and command:, url: or socket: for each (docs/mcp.md)"}
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {

@@ -123,9 +123,8 @@ func beServer(kind string) {
 		return text("grown"), nil
 	})
 	add("ask", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		_, sampling := r.Session.CreateMessage(ctx, &sdk.CreateMessageParams{MaxTokens: 1, Messages: []*sdk.SamplingMessage{}})
-		_, question := r.Session.Elicit(ctx, &sdk.ElicitParams{Message: "who?"})
-		return text(fmt.Sprintf("sampling: %v; elicitation: %v", sampling, question)), nil
+		_, err := r.Session.Elicit(ctx, &sdk.ElicitParams{Message: "who?"})
+		return text(fmt.Sprintf("elicitation: %v", err)), nil
 	})
 	add("flood", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		out := bufio.NewWriter(os.Stdout) // beside the SDK, whose writes are whole

@@ -52,7 +52,7 @@ func TestResults(t *testing.T) {
 		"huge":       {mcp.KindTooLarge, "the call was made"},
 		"structured": {"", `{"rows":[1,2]}`},
 		"flood":      {"", "flooded"},
-		"ask":        {"", "sampling: "},
+		"ask":        {"", "elicitation: "},
 	} {
 		o := r.call(t.Context(), "mcp__s__"+name, "")
 		if kind(o) != want.kind || !strings.Contains(o.Rendered, want.text) {

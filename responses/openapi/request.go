@@ -20,7 +20,7 @@ func (s *Set) toolParams() {
 		maybe("type", Words("", "function")), maybe("description", Text()), Key("parameters", Nullable(Ref("EmptyModelParam"))), maybe("strict", Boolean())).
 		Says("A function of the client. A call to it ends the turn."))
 	s.define("OtherToolParam", Object(Key("type", &Schema{Type: types{"string"}, MinLength: 1, Not: &Schema{Const: "function"}})).With(maybe("name", Text())).
-		Says("A tool of another server, which is ignored. With a type that begins with holon: it asks to see the container's calls, as include does."))
+		Says("A tool of another server, which is ignored; one of type mcp names an MCP server that the operator allows requests to name, and is refused otherwise. With a type that begins with holon: it asks to see the container's calls, as include does."))
 	s.define("ResponsesToolParam", anyOf("FunctionToolParam", "OtherToolParam"))
 	s.define("SpecificFunctionParam", Object(kind("function"), Key("name", toolName())))
 	s.define("SpecificToolChoiceParam", anyOf("SpecificFunctionParam"))

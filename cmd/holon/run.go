@@ -158,6 +158,18 @@ func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
 			return usageError{fmt.Errorf("%s: %w; name an existing directory", dir.flag, err)}
 		}
 	}
+	return checkMCPConfig(o.MCPConfig)
+}
+
+// checkMCPConfig refuses what is no file before anything is made. What is in it,
+// agentd checks.
+func checkMCPConfig(path string) error {
+	if path == "" {
+		return nil
+	}
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return usageError{fmt.Errorf("--mcp-config: %q is no file; name one with the MCP servers of the run", runner.OneLine(path, 200))}
+	}
 	return nil
 }
 

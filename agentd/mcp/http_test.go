@@ -105,8 +105,9 @@ func TestRequestBringsServer(t *testing.T) {
 		t.Errorf("the next turn has %s", names)
 	}
 	w.Close()
+	want.URL += "?key=secret"
 	_, err := r.m.Offer(t.Context(), []responses.MCPTool{want})
-	if e, ok := errors.AsType[*responses.Error](err); !ok || e.Code != responses.CodeMCPUnavailable || e.Status() != http.StatusFailedDependency || strings.Contains(e.Error(), "token") {
+	if e, ok := errors.AsType[*responses.Error](err); !ok || e.Code != responses.CodeMCPUnavailable || e.Status() != http.StatusFailedDependency || strings.Contains(e.Error(), "token") || strings.Contains(e.Error(), "secret") {
 		t.Errorf("a server that is gone: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -268,7 +269,7 @@ func (s *server) because(l *link, err error) error {
 
 // lost notes that the connection is gone.
 func (s *server) lost(err error, failures int) {
-	message := clean(err.Error(), 300)
+	message := clean(s.discreet(err.Error()), 300)
 	state := turns.MCPConnecting
 	if failures >= maxFailures {
 		state = turns.MCPFailed
@@ -281,6 +282,15 @@ func (s *server) lost(err error, failures int) {
 		s.session, s.state, s.settled, s.failure = nil, state, true, message
 	})
 	s.log.Log(context.Background(), level, "MCP server is not connected", "err", message, "failures", failures)
+}
+
+// discreet takes the query out of addresses in errors, in which people put keys.
+func (s *server) discreet(text string) string {
+	_, query, found := strings.Cut(s.cfg.URL, "?")
+	if !found {
+		return text
+	}
+	return strings.ReplaceAll(text, "?"+query, "")
 }
 
 // update changes what mu guards and tells those who wait.

@@ -88,11 +88,11 @@ func (t *tool) call(ctx context.Context, callID string, c tools.Call) (*sdk.Call
 			return nil, refusal
 		}
 		if ctx.Err() != nil {
-			return nil, lost(t.server.name, err.Error())
+			return nil, lost(t.server.name, t.server.discreet(err.Error()))
 		}
 		t.server.drop(session)
 		if !t.server.host {
-			return nil, lost(t.server.name, err.Error())
+			return nil, lost(t.server.name, t.server.discreet(err.Error()))
 		}
 		broken = session
 	}

@@ -19,6 +19,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/state/durable"
+	"holon/state/roots"
 )
 
 // Bounds of what is taken from a turn directory. What exceeds them is left out
@@ -35,12 +36,12 @@ const (
 // reserved names top-level entries of dst that are the host's own: what a turn
 // left under such a name is left out.
 func (s *Session) collectTurn(ctx context.Context, turnID, dst string, reserved []string) (warnings []string, err error) {
-	output, err := os.OpenRoot(filepath.Join(s.cfg.Dir, "output"))
+	output, err := roots.Open(filepath.Join(s.cfg.Dir, "output"))
 	if err != nil { // the container may have closed it to its owner
 		return []string{"the container's output cannot be opened: " + OneLine(err.Error(), 200)}, nil
 	}
 	defer output.Close()
-	src, err := openWithin(output, "turns/"+turnID)
+	src, err := roots.OpenIn(output, "turns/"+turnID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // no turn was accepted
 	}
@@ -58,17 +59,6 @@ func (s *Session) collectTurn(ctx context.Context, turnID, dst string, reserved 
 		return c.warnings, fmt.Errorf("collect the turn directory: %w", err)
 	}
 	return c.warnings, nil
-}
-
-// openWithin opens a directory that a container could have replaced. Root's own
-// OpenRoot would wait for ever at a pipe in its place.
-func openWithin(root *os.Root, path string) (*os.Root, error) {
-	dir, err := root.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	return os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", dir.Fd())) // this very directory, whatever has its name now
 }
 
 type collector struct {

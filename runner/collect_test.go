@@ -255,27 +255,3 @@ func write(t *testing.T, path, data string) {
 		t.Fatal(err)
 	}
 }
-
-// Whatever a container puts where a directory was is an error at once: a link, a
-// file, and a pipe, at which an ordinary open would wait.
-func TestOpenWithin(t *testing.T) {
-	dir := t.TempDir()
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "dir"), 0o700), os.Symlink("/etc", filepath.Join(dir, "link")),
-		os.WriteFile(filepath.Join(dir, "file"), nil, 0o600), syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	for name, opens := range map[string]bool{"dir": true, "link": false, "file": false, "pipe": false, "pipe/x": false, "none": false} {
-		found, err := openWithin(root, name)
-		if (err == nil) != opens {
-			t.Errorf("%s: %v", name, err)
-		}
-		if err == nil {
-			found.Close()
-		}
-	}
-}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holon/state/files"
+	"holon/state/roots"
 )
 
 // CodeNoTurn is the code of an error about a run whose turn left nothing yet.
@@ -44,12 +45,12 @@ func turnRoot(e *files.Entry) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	output, err := os.OpenRoot(filepath.Join(rec.Dir, "output"))
+	output, err := roots.Open(filepath.Join(rec.Dir, "output"))
 	if err != nil {
 		return nil, err
 	}
 	defer output.Close()
-	return openWithin(output, "turns/"+rec.TurnID)
+	return roots.OpenIn(output, "turns/"+rec.TurnID)
 }
 
 // Close closes the directory; lines that are being read go on.

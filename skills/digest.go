@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"holon/state/roots"
 )
 
 // Digest returns "sha256:" and the hex digest of a skill's folder: of the
@@ -17,7 +19,7 @@ import (
 // links name. Times, owners and other permissions do not count, folders called
 // .git and empty folders neither. A folder that [Stage] would refuse has none.
 func Digest(folder string) (string, error) {
-	dir, err := os.OpenRoot(folder)
+	dir, err := roots.Open(folder)
 	if err != nil {
 		return "", &Problem{Code: CodeUnreadable, Path: folder, Message: "the folder can't be read", Hint: "give the folder that holds a " + File, Err: err}
 	}

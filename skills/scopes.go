@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+
+	"holon/state/roots"
 )
 
 // Scope says whom a skill belongs to.
@@ -89,14 +91,14 @@ func (r Roots) DiscoverWorkspace() Catalog {
 	if r.Workspace == "" {
 		return Catalog{}
 	}
-	tree, err := os.OpenRoot(r.Workspace)
+	tree, err := roots.Open(r.Workspace)
 	if err != nil {
 		return Catalog{} // a turn may have no working tree
 	}
 	defer tree.Close()
 	for _, folder := range workspaceFolders {
 		path := filepath.Join(r.Workspace, folder)
-		dir, err := tree.OpenRoot(folder)
+		dir, err := roots.OpenIn(tree, folder)
 		if absent(err) {
 			if _, linked := tree.Lstat(folder); linked != nil {
 				continue

@@ -3,6 +3,7 @@ package skills_test
 import (
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -118,6 +119,12 @@ func TestWorkspaceStaysInTheTree(t *testing.T) {
 			symlink(t, "nowhere", tree+"/.agents/skills")
 		},
 		"file": func(t *testing.T, _, tree string) { write(t, tree+"/.agents/skills", "x") },
+		"pipe": func(t *testing.T, _, tree string) { // which an open would wait at
+			mustMkdir(t, tree+"/.agents")
+			if err := syscall.Mkfifo(tree+"/.agents/skills", 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			outside, tree := t.TempDir(), t.TempDir()

@@ -25,6 +25,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"holon/state/roots"
 )
 
 // File is the name of the file that makes a folder a skill.
@@ -92,7 +94,7 @@ func (p *Problem) Unwrap() error { return p.Err }
 // is wrong with the others. A root that does not exist has none. Hidden folders
 // and files beside the folders are no skills.
 func Discover(root string) ([]Skill, []Problem) {
-	dir, err := os.OpenRoot(root)
+	dir, err := roots.Open(root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"holon/state/roots"
 )
 
 const (
@@ -77,7 +79,7 @@ func stageOne(ctx context.Context, source string, to *os.Root) (name string, err
 		folder = filepath.Dir(folder)
 	}
 	name = filepath.Base(folder)
-	from, err := os.OpenRoot(folder)
+	from, err := roots.Open(folder)
 	if err != nil {
 		return "", &Problem{Code: CodeUnreadable, Path: source, Message: "the folder can't be read", Hint: "give the folder that holds a " + File, Err: err}
 	}

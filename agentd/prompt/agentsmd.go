@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"holon/state/roots"
 )
 
 // maxAgentsMD bounds what is told of one AGENTS.md, in bytes.
@@ -35,7 +37,7 @@ func instructions(name, dir string, files []file, about string) Source {
 	if dir == "" {
 		return none
 	}
-	root, err := os.OpenRoot(dir)
+	root, err := roots.Open(dir)
 	if err != nil {
 		return none
 	}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"holon/responses/turns"
+	"holon/state/roots"
 )
 
 // Bounds of the artifacts that a record lists. What is over them stays on disk
@@ -25,14 +26,7 @@ const (
 // files, with digests, sorted by path. Links and special files are left out: a
 // command that the turn ran may have put anything there.
 func (s *Store) artifacts(dir string) ([]turns.Artifact, error) {
-	// A command may have put a pipe in the directory's place, which OpenRoot
-	// would wait at for ever; opened with O_DIRECTORY it is an error at once.
-	at, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY, 0)
-	if err != nil {
-		return nil, fmt.Errorf("list artifacts: %w", err)
-	}
-	defer at.Close()
-	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", at.Fd()))
+	root, err := roots.Open(dir) // a command may have put anything in its place
 	if err != nil {
 		return nil, fmt.Errorf("list artifacts: %w", err)
 	}

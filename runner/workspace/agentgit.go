@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"holon/state/roots"
 )
 
 // writeAgentRepository gives the tree a .git of its own: private, disposable,
@@ -19,7 +21,7 @@ func (t *Tree) writeAgentRepository() error {
 	if t.info.Kind == KindCopy {
 		return nil
 	}
-	root, err := os.OpenRoot(t.slot.tree())
+	root, err := roots.Open(t.slot.tree())
 	if err != nil {
 		return err
 	}

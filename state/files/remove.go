@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+
+	"holon/state/roots"
 )
 
 // RemoveAll removes a directory that a container wrote, in which folders may
@@ -16,7 +18,7 @@ func RemoveAll(dir string) error {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(dir)
+	root, err := roots.Open(dir)
 	if err != nil {
 		return err
 	}

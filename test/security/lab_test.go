@@ -1,6 +1,7 @@
 package security
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -28,6 +29,7 @@ const patience = 3 * time.Minute
 type lab struct {
 	t          *testing.T
 	home, repo string
+	containers []string // ids of those that were made
 }
 
 func newLab(t *testing.T) *lab {
@@ -82,12 +84,12 @@ func (l *lab) checkResidue() {
 	if mounts, err := os.ReadFile("/proc/self/mounts"); err != nil || strings.Contains(string(mounts), l.home) {
 		l.t.Errorf("a mount is left (%v):\n%s", err, mounts)
 	}
-	// A process that came out of a container would still have the name of what
-	// only containers run.
-	names, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is right
-	for _, name := range names {
-		if line, err := os.ReadFile(name); err == nil && strings.HasPrefix(string(line), "/holon/input/probe\x00"+l.t.Name()) {
-			l.t.Errorf("a process is left: %s %q", name, line)
+	groups, _ := filepath.Glob("/proc/[0-9]*/cgroup") // the pattern is right
+	for _, name := range groups {
+		group, err := os.ReadFile(name)
+		if err == nil && slices.ContainsFunc(l.containers, func(id string) bool { return bytes.Contains(group, []byte(id)) }) {
+			command, _ := os.ReadFile(filepath.Join(filepath.Dir(name), "cmdline"))
+			l.t.Errorf("a process of a container is left: %s %q", name, command)
 		}
 	}
 }
@@ -160,6 +162,10 @@ func (l *lab) attack(change func(*runner.OneShot), commands ...string) result {
 	if err != nil {
 		l.t.Fatal(err)
 	}
+	if manifest.Engine.ContainerID == "" {
+		l.t.Error("the record does not name the container")
+	}
+	l.containers = append(l.containers, manifest.Engine.ContainerID)
 	r := result{Manifest: manifest, dir: shot.ResultDir()}
 	logs, err := filepath.Glob(filepath.Join(r.dir, "tools", "*", "stdout.log"))
 	if err != nil {

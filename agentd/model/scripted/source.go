@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/state/roots"
 )
 
 //go:embed demo.yaml
@@ -81,7 +82,7 @@ func (t *Transport) loadAbsolute(path string) (*scenario, error) {
 // loadFrom loads name, with or without its extension, from dir. It returns nil
 // and no error when there is no such file.
 func (t *Transport) loadFrom(dir, name string) (*scenario, error) {
-	root, err := os.OpenRoot(dir)
+	root, err := roots.Open(dir)
 	if err != nil {
 		return nil, nil // a directory that cannot be read holds no scenario
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"holon/agentd/process"
 	"holon/agentd/tasks"
 	"holon/agentd/tools"
+	"holon/state/roots"
 )
 
 // shells are the programs that understand -c, and -l for a login shell.
@@ -97,7 +97,7 @@ func workdir(tree, wish string) (string, *tools.Error) {
 	if !filepath.IsLocal(rel) {
 		return "", violation
 	}
-	root, err := os.OpenRoot(tree)
+	root, err := roots.Open(tree)
 	if err != nil {
 		return "", &tools.Error{Kind: KindWorkdir, Message: "the working tree cannot be opened: " + err.Error(), RecoveryHint: "report this to the operator"}
 	}

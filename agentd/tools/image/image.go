@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/agentd/tools"
+	"holon/state/roots"
 )
 
 // Name is the tool's public name.
@@ -116,7 +117,7 @@ func read(tree, path string) ([]byte, string, *tools.Error) {
 	if !filepath.IsLocal(rel) {
 		return nil, "", outside(path)
 	}
-	root, err := os.OpenRoot(tree)
+	root, err := roots.Open(tree)
 	if err != nil {
 		return nil, "", failure(KindRead, "the working tree cannot be opened: "+err.Error(), path, "report this to the operator")
 	}

@@ -26,7 +26,8 @@ const patience = 2 * time.Minute
 type home struct {
 	t   *testing.T
 	dir string
-	env []string // on top of the clean environment
+	env []string            // on top of the clean environment
+	who *syscall.Credential // who calls; nil: who runs the tests
 }
 
 // newHome makes a home whose leftovers are checked when the test is over. It is
@@ -131,6 +132,7 @@ func (h *home) begin(dir string, args ...string) *process {
 	p.cmd.Env = append(p.cmd.Env, gitEnv...)
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) } // let it clean up
 	p.cmd.WaitDelay = time.Minute
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: h.who}
 	if err := p.cmd.Start(); err != nil {
 		cancel()
 		h.t.Fatal(err)

@@ -69,7 +69,7 @@ func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 	if resp.StatusCode < 300 {
 		reading = newTally(resp.Header.Get("Content-Type"))
 	}
-	s.relay(w, t.upstream, resp, reading)
+	s.relay(w, r, t.upstream, resp, reading)
 	whole = true
 }
 

@@ -149,6 +149,7 @@ func shortDir(t testing.TB) string {
 func unixClient(path string) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DisableCompression:  true,
+		ReadBufferSize:      32 << 10, // as the clients have that benchmarks compare it with
 		MaxIdleConnsPerHost: 16,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,7 +12,7 @@ const bufferSize = 32 << 10
 
 // relay passes the provider's answer on. reading, where there is one, is fed all
 // of it.
-func (s *Server) relay(w http.ResponseWriter, up *upstream, resp *http.Response, reading *tally) {
+func (s *Server) relay(w http.ResponseWriter, r *http.Request, up *upstream, resp *http.Response, reading *tally) {
 	meter := s.meters[up.name]
 	body := &countingReader{reader: resp.Body, count: &meter.received}
 	if fault := unusable(resp); fault != "" {
@@ -33,7 +34,7 @@ func (s *Server) relay(w http.ResponseWriter, up *upstream, resp *http.Response,
 		return
 	}
 	w.WriteHeader(resp.StatusCode)
-	if err := stream(w, body, &scrubber{redactor: redact.streams}, reading); err != nil {
+	if err := stream(w, connOf(r.Context()), body, &scrubber{redactor: redact.streams}, reading); err != nil {
 		s.log.Debug("answer cut off", "provider", up.name, "err", redact.errors.text(err.Error()))
 		panic(http.ErrAbortHandler) // the client must see that the answer is not whole
 	}
@@ -52,7 +53,7 @@ func unusable(resp *http.Response) string {
 }
 
 // stream copies body to w, sending on each piece as soon as it is there.
-func stream(w http.ResponseWriter, body io.Reader, scrub *scrubber, reading *tally) error {
+func stream(w http.ResponseWriter, conn *corkedConn, body io.Reader, scrub *scrubber, reading *tally) error {
 	control := http.NewResponseController(w)
 	if err := control.Flush(); err != nil { // the status goes first: the model may think for long
 		return fmt.Errorf("send the status: %w", err)
@@ -66,10 +67,12 @@ func stream(w http.ResponseWriter, body io.Reader, scrub *scrubber, reading *tal
 			out = append(out[:len(out):len(out)], scrub.rest()...)
 		}
 		if len(out) > 0 {
-			if _, err := w.Write(out); err != nil {
-				return fmt.Errorf("write to the container: %w", err)
+			conn.cork()
+			_, err := w.Write(out)
+			if err == nil {
+				err = control.Flush()
 			}
-			if err := control.Flush(); err != nil {
+			if err = errors.Join(err, conn.uncork()); err != nil {
 				return fmt.Errorf("write to the container: %w", err)
 			}
 		}

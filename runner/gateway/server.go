@@ -106,6 +106,7 @@ func (g *Gateway) Serve(ctx context.Context, path string) (*Server, error) {
 	s.http = &http.Server{
 		Handler:                      http.HandlerFunc(s.handle),
 		BaseContext:                  func(net.Listener) context.Context { return base },
+		ConnContext:                  withConn,
 		ReadHeaderTimeout:            headerTimeout,
 		IdleTimeout:                  idleTimeout,
 		MaxHeaderBytes:               maxHeader,
@@ -114,7 +115,7 @@ func (g *Gateway) Serve(ctx context.Context, path string) (*Server, error) {
 	}
 	go func() {
 		defer close(s.served)
-		listener := sock.Bounded(maxConnections)
+		listener := corkedListener{sock.Bounded(maxConnections)}
 		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("gateway stopped", "err", err)
 		}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"strings"
 )
@@ -47,8 +48,6 @@ const (
 var (
 	usageKey = []byte(`"usage"`)
 	lineEnd  = []byte("\n")
-	// Its first byte is everywhere, which makes bytes.Index slow.
-	usageSearch = newSearcher([][]byte{usageKey})
 )
 
 func newTally(contentType string) *tally {
@@ -102,12 +101,34 @@ func (t *tally) seek(piece []byte) []byte {
 		}
 		t.tail = t.tail[:0]
 	}
-	if _, end := usageSearch.find(piece); end >= 0 {
+	if at := indexUsage(piece); at >= 0 {
 		t.state = seekColon
-		return piece[end:]
+		return piece[at+len(usageKey):]
 	}
 	t.tail = append(t.tail[:0], piece[max(0, len(piece)-keep):]...)
 	return nil
+}
+
+// indexUsage returns where usageKey first stands in data, or -1. Seven bytes
+// hold four that begin at a multiple of four, wherever they stand, so one word in
+// four bytes is looked at; bytes.Index stops at each quote, and text is full of them.
+func indexUsage(data []byte) int {
+	const (
+		from0 = '"' | 'u'<<8 | 's'<<16 | 'a'<<24
+		from1 = 'u' | 's'<<8 | 'a'<<16 | 'g'<<24
+		from2 = 's' | 'a'<<8 | 'g'<<16 | 'e'<<24
+		from3 = 'a' | 'g'<<8 | 'e'<<16 | '"'<<24
+	)
+	for i := 0; i+4 <= len(data); i += 4 {
+		switch binary.LittleEndian.Uint32(data[i:]) {
+		case from0, from1, from2, from3:
+			begin := max(0, i-3)
+			if at := bytes.Index(data[begin:min(len(data), i+len(usageKey))], usageKey); at >= 0 {
+				return begin + at
+			}
+		}
+	}
+	return -1
 }
 
 // collect takes the object's bytes and returns what follows it.

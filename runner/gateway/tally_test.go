@@ -99,3 +99,19 @@ func FuzzTally(f *testing.F) {
 		}
 	})
 }
+
+// The key is found wherever it stands, and nothing else is taken for it.
+func TestIndexUsage(t *testing.T) {
+	for before := range 9 {
+		for after := range 9 {
+			text := strings.Repeat(`"`, before) + `"usage"` + strings.Repeat("u", after)
+			if got := indexUsage([]byte(text)); got != before {
+				t.Errorf("%s: %d, want %d", text, got, before)
+			}
+		}
+		text := strings.Repeat("x", before) + `"usage "usag" usage" "message"`
+		if got := indexUsage([]byte(text)); got != -1 {
+			t.Errorf("%s: %d, want -1", text, got)
+		}
+	}
+}

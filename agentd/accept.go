@@ -370,7 +370,8 @@ func (s *Server) turn(j *job) *turn.Turn {
 	req := *j.req
 	req.Input = conversation[len(history):]
 	return &turn.Turn{
-		Request: &req, History: history, Instructions: lead.Text(), CacheKey: cacheKey(j.sessionID), Watcher: j.watch,
+		Request: &req, History: history, Instructions: lead.Text(), Breakpoints: lead.Breakpoints(),
+		CacheKey: cacheKey(j.sessionID), Watcher: j.watch,
 		Model: j.transport, ModelName: j.modelName, ModelRef: j.modelRef,
 		Tools: j.toolset, Env: s.toolEnv(j), Notices: s.notices(j),
 		Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: maxRounds, Now: s.parts.Now,

@@ -34,6 +34,7 @@ type Transport interface {
 type Request struct {
 	Model             string // the provider's name of the model, without our provider prefix
 	Instructions      string
+	Breakpoints       []int            // where in Instructions, in bytes and ascending, a prefix ends that other conversations may share
 	Input             []responses.Item // *ToolCall items stand for a call and its output
 	Tools             []Tool
 	ToolChoice        responses.ToolChoice

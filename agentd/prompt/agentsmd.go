@@ -33,7 +33,7 @@ type file struct{ name, kind string }
 // instructions reads the first of the files that exists in dir. One that is
 // there and cannot be used is noted, and no other is taken in its place.
 func instructions(name, dir string, files []file, about string) Source {
-	none := newSource(name, files[0].kind, AgentScoped, "")
+	none := newSource(name, files[0].kind, "")
 	if dir == "" {
 		return none
 	}
@@ -50,9 +50,9 @@ func instructions(name, dir string, files []file, about string) Source {
 			}
 		}
 		path := filepath.Join(dir, f.name)
-		src := newSource(name, f.kind, AgentScoped, "")
+		src := newSource(name, f.kind, "")
 		if err == nil && strings.TrimSpace(text) != "" {
-			src = newSource(name, f.kind, AgentScoped, frame(fmt.Sprintf(about, oneLine(path)), text))
+			src = newSource(name, f.kind, frame(fmt.Sprintf(about, oneLine(path)), text))
 		}
 		src.Path = path
 		switch {

@@ -33,15 +33,15 @@ func Assemble(in Input) Prompt {
 		request = "# Instructions of the request\n\n" + in.Instructions
 	}
 	return Prompt{[]Source{
-		newSource(Policy, KindBuiltin, Stable, policy),
-		newSource(Execution, KindBuiltin, TurnScoped, execution(in.WorkDir, in.HasInput)),
-		newSource(Mode, KindBuiltin, AgentScoped, modes[in.Mode]),
+		newSource(Policy, KindBuiltin, policy),
+		newSource(Execution, KindBuiltin, execution(in.WorkDir, in.HasInput)),
+		newSource(Mode, KindBuiltin, modes[in.Mode]),
 		agentInstructions(in.AgentHome),
 		workspaceInstructions(in.WorkDir),
-		newSource(Skills, KindCatalog, AgentScoped, skills.Catalogue(in.Skills)),
-		newSource(ActiveSkills, KindCatalog, TurnScoped, activeSkills(in.Active)),
-		newSource(Tools, KindBuiltin, Stable, toolGuidance(in.Tools)),
-		newSource(Request, KindRequest, TurnScoped, request),
+		newSource(Skills, KindCatalog, skills.Catalogue(in.Skills)),
+		newSource(ActiveSkills, KindCatalog, activeSkills(in.Active)),
+		newSource(Tools, KindBuiltin, toolGuidance(in.Tools)),
+		newSource(Request, KindRequest, request),
 	}}
 }
 
@@ -164,8 +164,39 @@ func (l Lead) Text() string {
 			parts = append(parts, message.Text())
 		}
 	}
-	return strings.Join(parts, "\n\n")
+	return strings.Join(parts, between)
 }
+
+// between stands between two sources.
+const between = "\n\n"
+
+// Breakpoints returns where in Text, in bytes, a source is followed by one that
+// changes more often: what comes before is likely to be the same in other
+// conversations, so a provider may keep it for them.
+func (l Lead) Breakpoints() []int {
+	var points []int
+	size, before := 0, TurnScoped
+	for _, item := range l.items {
+		message, ok := item.(*responses.Message)
+		if !ok {
+			continue
+		}
+		name, _, _ := parseID(item)
+		class := stability(name)
+		if size > 0 {
+			if changes[class] > changes[before] {
+				points = append(points, size)
+			}
+			size += len(between)
+		}
+		size += len(message.Text())
+		before = class
+	}
+	return points
+}
+
+// changes ranks the classes by how often a source of each changes.
+var changes = map[Stability]int{Stable: 0, AgentScoped: 1, TurnScoped: 2}
 
 // Restore puts the lead back into a rest that has grown at its end since Split.
 func (l Lead) Restore(rest []responses.Item) []responses.Item {

@@ -237,6 +237,37 @@ func TestWhatChangedIsTold(t *testing.T) {
 	}
 }
 
+// What changes less often ends at a breakpoint, and nowhere else.
+func TestBreakpoints(t *testing.T) {
+	tree := t.TempDir()
+	write(t, tree+"/AGENTS.md", "WORKSPACE-TEXT \u00e4")
+	skill := skills.Skill{Name: "pdf", Description: "d", Path: "/s/pdf/SKILL.md", Scope: skills.ScopeAgent}
+	for _, test := range []struct {
+		in   prompt.Input
+		ends []string // the source that ends at each
+	}{
+		{prompt.Input{Mode: prompt.ModeOnce}, []string{prompt.Policy}},
+		{prompt.Input{Mode: prompt.ModeOnce, WorkDir: tree, Tools: []string{"ExecCommand"}}, []string{prompt.Policy}},
+		{prompt.Input{Mode: prompt.ModeOnce, WorkDir: tree, Skills: []skills.Skill{skill}, Active: []skills.Skill{skill}, Tools: []string{"ExecCommand"}, Instructions: "i"},
+			[]string{prompt.Policy, prompt.Skills, prompt.Tools}},
+	} {
+		p := prompt.Assemble(test.in)
+		lead, _ := prompt.Split(p.Items(nil))
+		text, points := lead.Text(), lead.Breakpoints()
+		if len(points) != len(test.ends) {
+			t.Fatalf("%v, want the ends of %v in\n%s", points, test.ends, text)
+		}
+		for i, name := range test.ends {
+			if !strings.HasSuffix(text[:points[i]], source(t, p, name).Text) || !strings.HasPrefix(text[points[i]:], "\n\n") {
+				t.Errorf("breakpoint %d is not the end of %s: …%q", i, name, text[max(0, points[i]-20):])
+			}
+		}
+	}
+	if points := (prompt.Lead{}).Breakpoints(); points != nil {
+		t.Errorf("nothing has breakpoints: %v", points)
+	}
+}
+
 // A conversation that was stored without its beginning gets one.
 func TestSplitFindsTheBeginningAnywhere(t *testing.T) {
 	old := []responses.Item{&responses.Message{ID: "msg_1", Role: responses.RoleUser}, &responses.Message{ID: "msg_2", Role: responses.RoleAssistant}}

@@ -72,10 +72,22 @@ const (
 	KindRequest  = "request"
 )
 
-// newSource fills in what follows from the text.
-func newSource(name, kind string, stability Stability, text string) Source {
+// stability returns the class of the source of that name; a name that is not
+// known, of another version, counts as the one that changes most.
+func stability(name string) Stability {
+	switch name {
+	case Policy, Tools:
+		return Stable
+	case Mode, Agent, Workspace, Skills:
+		return AgentScoped
+	}
+	return TurnScoped
+}
+
+// newSource fills in what follows from the name and the text.
+func newSource(name, kind, text string) Source {
 	text = strings.TrimSpace(text)
-	return Source{Name: name, Kind: kind, Stability: stability, Bytes: len(text), Digest: digest(text), Text: text}
+	return Source{Name: name, Kind: kind, Stability: stability(name), Bytes: len(text), Digest: digest(text), Text: text}
 }
 
 // digest is what ids carry: 96 bits of SHA-256, in hex. It tells a change; it

@@ -65,6 +65,7 @@ type Turn struct {
 	Request      *responses.Request
 	History      []responses.Item // the chain before this turn; nil for a new one
 	Instructions string           // the assembled system prompt
+	Breakpoints  []int            // as in model.Request; may be nil
 	Model        model.Transport
 	ModelName    string // as the transport knows it
 	ModelRef     string // as the user knows it, provider/model

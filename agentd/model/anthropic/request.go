@@ -78,8 +78,9 @@ func encodeRequest(provider string, req model.Request) (body []byte, beta string
 	if err != nil {
 		return nil, "", err
 	}
-	if !blank(req.Instructions) {
-		system = slices.Insert(system, 0, textBlock(req.Instructions))
+	shared, own := shareable(req.Instructions, req.Breakpoints)
+	if own != nil {
+		system = slices.Insert(system, 0, own...)
 	}
 	w := wireRequest{Model: req.Model, MaxTokens: c.output(req.MaxOutputTokens), Stream: true, Messages: messages}
 	if req.SafetyIdentifier != "" {
@@ -105,7 +106,7 @@ func encodeRequest(provider string, req model.Request) (body []byte, beta string
 		w.OutputConfig = &outputConfig{Effort: effort, Format: format}
 	}
 	w.System = system
-	markCache(w.Tools, w.System, w.Messages)
+	markCache(w.Tools, w.System, shared, w.Messages)
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

@@ -128,6 +128,31 @@ func TestParameters(t *testing.T) {
 	}
 }
 
+// What other conversations begin with too ends with a marker of its own, which
+// keeps the tools as well: they come before. There are never more than four.
+func TestSharedInstructions(t *testing.T) {
+	user := func(text string) responses.Item {
+		return &responses.Message{Role: responses.RoleUser, Content: []responses.Part{{Type: responses.PartInputText, Text: text}}}
+	}
+	answer := &responses.Message{Role: responses.RoleAssistant, Content: []responses.Part{{Type: responses.PartOutputText, Text: "a"}}}
+	for _, test := range []struct {
+		breakpoints []int
+		want        string // of tools and system
+		markers     int
+	}{
+		{nil, `"input_schema":{"type":"object","properties":{}}` + marker + `}],"system":[{"type":"text","text":"policy\n\nrest"` + marker + `}]`, 4},
+		{[]int{6}, `"input_schema":{"type":"object","properties":{}}}],"system":[{"type":"text","text":"policy"` + marker + `},{"type":"text","text":"\n\nrest"` + marker + `}]`, 4},
+		{[]int{2, 6}, `"system":[{"type":"text","text":"policy"` + marker + `},{"type":"text","text":"\n\nrest"` + marker + `}]`, 4},
+		{[]int{12}, `"system":[{"type":"text","text":"policy\n\nrest"` + marker + `}]`, 4}, // nothing follows
+	} {
+		body, _, _ := sentFor(t, false, model.Request{Model: "claude-opus-4-6", Instructions: "policy\n\nrest", Breakpoints: test.breakpoints,
+			Tools: []model.Tool{{Name: "a"}}, Input: []responses.Item{user("1"), answer, user("2")}})
+		if !strings.Contains(body, test.want) || strings.Count(body, marker) != test.markers {
+			t.Errorf("%v: %s\nwant %s and %d markers", test.breakpoints, body, test.want, test.markers)
+		}
+	}
+}
+
 // Which calls a model may make.
 func TestToolChoice(t *testing.T) {
 	a, b := model.Tool{Name: "a"}, model.Tool{Name: "b"}

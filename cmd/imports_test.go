@@ -24,13 +24,14 @@ var own = []struct {
 	why string
 }{
 	{"responses/models", nil, "both sides need the table of providers, and it knows neither"},
+	{"responses/redact", nil, "what is secret depends on nothing"},
 	{"responses/...", []string{"responses/..."}, "both sides meet in the protocol, so it knows neither"},
 	{"skills", []string{"state/durable", "state/roots"}, "both sides use it, so it knows neither"},
 	{"state/durable", nil, "a leaf that both sides write files with"},
 	{"state/roots", nil, "a leaf that both sides open directories with"},
 	{"state/...", []string{"state/...", "responses", "responses/turns"}, "the ledger knows the protocol's nouns and no process"},
 
-	{"agentd/process", nil, "it starts programs and knows nothing of what they are for"},
+	{"agentd/process", []string{"responses/redact"}, "it starts programs and knows nothing of what they are for"},
 	{"agentd/forward", nil, "it passes bytes on and knows nothing of what they are"},
 	{"agentd/preview", []string{"agentd/process"}, "it shows what was captured"},
 	{"agentd/tasks", []string{"agentd/process", "agentd/preview", "responses/...", "state/durable"}, "a task is a process and a record, whoever asks for it"},
@@ -44,7 +45,7 @@ var own = []struct {
 	{"agentd/prompt", []string{"responses", "skills", "state/roots"}, "what a model is told depends on no provider and no tool"},
 	{"agentd/activation", []string{"agentd/tools", "responses", "responses/turns", "skills", "state/durable"}, "it reads results of tools and runs none"},
 	{"agentd/structured", []string{"responses"}, "whether an answer fits its schema depends on no turn"},
-	{"agentd/turn", []string{"agentd/compaction", "agentd/model", "agentd/structured", "agentd/tools", "responses", "responses/models", "responses/turns"}, "the loop knows neither HTTP nor a provider nor a disk"},
+	{"agentd/turn", []string{"agentd/compaction", "agentd/model", "agentd/structured", "agentd/tools", "responses", "responses/models", "responses/redact", "responses/turns"}, "the loop knows neither HTTP nor a provider nor a disk"},
 	{"agentd", []string{"agentd/...", "responses/...", "skills", "state/durable"}, "the container's side never sees the host's"},
 
 	{"runner/engine/...", []string{"runner/engine/...", "state", "state/durable"}, "engines run containers and know no turn"},
@@ -52,7 +53,7 @@ var own = []struct {
 	{"runner/socket", []string{"state"}, "it makes sockets and does not know what answers on them"},
 	{"runner/egress", []string{"runner/socket", "responses", "responses/turns", "state"}, "the proxy knows the form of its facts and no session"},
 	{"runner/hosttools", []string{"runner/socket", "responses/...", "state", "state/durable"}, "it serves whoever holds the socket and knows no session"},
-	{"runner/gateway", []string{"runner/socket", "responses", "responses/models", "state"}, "the gateway knows the protocol's errors and no session"},
+	{"runner/gateway", []string{"runner/socket", "responses", "responses/models", "responses/redact", "state"}, "the gateway knows the protocol's errors and no session"},
 	{"runner/settings", []string{"responses/models", "runner/engine", "state", "state/durable"}, "what is set starts nothing and holds no key"},
 	{"runner/credentials", []string{"responses/models", "runner/gateway", "runner/settings", "state", "state/durable"}, "whose key it is depends on no run"},
 	{"runner/...", []string{"runner/...", "responses/...", "skills", "state/..."}, "the host's side never sees the container's"},

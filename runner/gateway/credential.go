@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"holon/responses/redact"
 )
 
 // Credential says what the key of a provider is. Implementations are safe for
@@ -49,9 +51,17 @@ type keyring struct {
 
 // redactors take all keys of a provider out of what it answers.
 type redactors struct {
-	errors  *redactor // of errors and headers
-	streams *redactor // of answers
+	errors  *redact.Matcher // of errors and headers
+	streams *redact.Matcher // of answers
 }
+
+const (
+	// Shorter keys are placeholders for servers that want none ("none",
+	// "lm-studio"). Taking such a word out of an answer would corrupt it.
+	minStreamSecret = 16
+	// In an error a missing word does no harm.
+	minErrorSecret = 6
+)
 
 func newKeyring(provider string, source Credential) *keyring {
 	k := &keyring{provider: provider, source: source}
@@ -121,7 +131,7 @@ func (k *keyring) remember(secret Secret) {
 
 // redactors makes the redactors of the keys seen. The caller holds mu, or k is new.
 func (k *keyring) redactors() *redactors {
-	return &redactors{errors: newRedactor(k.seen, minErrorSecret), streams: newRedactor(k.seen, minStreamSecret)}
+	return &redactors{errors: redact.NewMatcher(k.seen, minErrorSecret), streams: redact.NewMatcher(k.seen, minStreamSecret)}
 }
 
 // redact returns what takes the keys out that were given out so far.

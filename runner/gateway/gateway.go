@@ -6,7 +6,7 @@
 // key added here. The invariant: a request reaches a provider only if its
 // method and its target, byte for byte, are on the provider's list; it carries
 // only headers named in this package and the key; and no answer, error or log
-// line shows a key, in any of the encodings that redact.go lists. Redirects are
+// line shows a key, in any of the encodings that redact.Matcher lists. Redirects are
 // never followed, connections never upgraded.
 //
 // It does not judge what the body of an allowed request asks for, does not

@@ -55,7 +55,7 @@ func (s *Server) failed(ctx context.Context, w http.ResponseWriter, up *upstream
 			Message: fmt.Sprintf("the key for provider %s was renewed on the host", up.name), Hint: "ask again"})
 		return
 	}
-	s.log.Warn("provider can't be reached", "provider", up.name, "err", up.keys.redact().errors.text(err.Error()))
+	s.log.Warn("provider can't be reached", "provider", up.name, "err", up.keys.redact().errors.Text(err.Error()))
 	writeError(w, http.StatusBadGateway, &responses.Error{
 		Type: responses.TypeServerError, Code: responses.CodeProviderUnavailable,
 		Message: fmt.Sprintf("provider %s can't be reached from the host", up.name),
@@ -65,7 +65,7 @@ func (s *Server) failed(ctx context.Context, w http.ResponseWriter, up *upstream
 // keyless answers a request for which there is no key. Why is for the host's eyes.
 func (s *Server) keyless(w http.ResponseWriter, up *upstream, err error) {
 	s.meters[up.name].failed.Add(1)
-	s.log.Warn("no key for the provider", "provider", up.name, "err", up.keys.redact().errors.text(err.Error()))
+	s.log.Warn("no key for the provider", "provider", up.name, "err", up.keys.redact().errors.Text(err.Error()))
 	w.Header().Set("X-Should-Retry", "false")
 	writeError(w, http.StatusBadGateway, &responses.Error{
 		Type: responses.TypeServerError, Code: responses.CodeMissingCredentials,
@@ -90,7 +90,7 @@ func (s *Server) relayError(w http.ResponseWriter, up *upstream, status int, bod
 		return
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(up.keys.redact().errors.redact(text)) // a client that is gone needs no answer
+	_, _ = w.Write(up.keys.redact().errors.Redact(text)) // a client that is gone needs no answer
 }
 
 // writeError sends e with the given status.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"holon/responses/redact"
 )
 
 const bufferSize = 32 << 10
@@ -22,10 +24,10 @@ func (s *Server) relay(w http.ResponseWriter, r *http.Request, up *upstream, res
 		return
 	}
 	w.Header()["Content-Type"] = nil // none is guessed where the provider says none
-	redact := up.keys.redact()
+	known := up.keys.redact()
 	for _, name := range returnedHeaders() {
 		if value := resp.Header.Get(name); value != "" {
-			w.Header().Set(name, redact.errors.text(value))
+			w.Header().Set(name, known.errors.Text(value))
 		}
 	}
 	if resp.StatusCode >= 400 {
@@ -34,8 +36,8 @@ func (s *Server) relay(w http.ResponseWriter, r *http.Request, up *upstream, res
 		return
 	}
 	w.WriteHeader(resp.StatusCode)
-	if err := stream(w, connOf(r.Context()), body, &scrubber{redactor: redact.streams}, reading); err != nil {
-		s.log.Debug("answer cut off", "provider", up.name, "err", redact.errors.text(err.Error()))
+	if err := stream(w, connOf(r.Context()), body, redact.NewStream(known.streams), reading); err != nil {
+		s.log.Debug("answer cut off", "provider", up.name, "err", known.errors.Text(err.Error()))
 		panic(http.ErrAbortHandler) // the client must see that the answer is not whole
 	}
 }
@@ -53,7 +55,7 @@ func unusable(resp *http.Response) string {
 }
 
 // stream copies body to w, sending on each piece as soon as it is there.
-func stream(w http.ResponseWriter, conn *corkedConn, body io.Reader, scrub *scrubber, reading *tally) error {
+func stream(w http.ResponseWriter, conn *corkedConn, body io.Reader, scrub *redact.Stream, reading *tally) error {
 	control := http.NewResponseController(w)
 	if err := control.Flush(); err != nil { // the status goes first: the model may think for long
 		return fmt.Errorf("send the status: %w", err)
@@ -62,9 +64,9 @@ func stream(w http.ResponseWriter, conn *corkedConn, body io.Reader, scrub *scru
 	for {
 		n, readErr := body.Read(buffer)
 		reading.feed(buffer[:n])
-		out := scrub.next(buffer[:n])
+		out := scrub.Next(buffer[:n])
 		if readErr == io.EOF {
-			out = append(out[:len(out):len(out)], scrub.rest()...)
+			out = append(out[:len(out):len(out)], scrub.Rest()...)
 		}
 		if len(out) > 0 {
 			conn.cork()

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-)
 
-const redacted = "[redacted]"
+	"holon/responses/redact"
+)
 
 // Secret is a value that is used but never shown: every way of formatting,
 // encoding or logging it writes "[redacted]" (and nothing where it is empty).
@@ -33,7 +33,7 @@ func (s Secret) String() string {
 	if s.IsZero() {
 		return ""
 	}
-	return redacted
+	return redact.Mask
 }
 
 // GoString returns what String does.

@@ -1,4 +1,4 @@
-package gateway
+package redact
 
 import "bytes"
 
@@ -14,6 +14,8 @@ type searcher struct {
 	shift [4096]uint8
 }
 
+// newSearcher returns what finds forms, none of which is empty. Where several begin
+// at one place the earlier of the list counts. Forms of one byte are not found.
 func newSearcher(forms [][]byte) *searcher {
 	s := &searcher{forms: forms, window: 255}
 	for _, form := range forms {

@@ -1,0 +1,182 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Mask stands in the place of a secret.
+const Mask = "[redacted]"
+
+// Matcher finds secrets in their usual encodings: as they are, base64 and
+// base64url at any offset within the encoded data, hex, URL- and JSON-escaped. It
+// never changes, so it is safe for concurrent use.
+type Matcher struct {
+	forms  [][]byte // longest first, none empty, none with a line end
+	search *searcher
+}
+
+// NewMatcher returns a Matcher for secrets. Those of fewer than atLeast bytes are
+// not looked for. Of one with several lines each line of at least that length is,
+// and the whole where an encoding makes one line of it.
+func NewMatcher(secrets []string, atLeast int) *Matcher {
+	var forms []string
+	for _, secret := range secrets {
+		if len(secret) >= atLeast {
+			forms = append(forms, formsOf(secret, atLeast)...)
+		}
+	}
+	slices.SortFunc(forms, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	r := &Matcher{}
+	for _, form := range slices.Compact(forms) {
+		r.forms = append(r.forms, []byte(form))
+	}
+	r.search = newSearcher(r.forms)
+	return r
+}
+
+// formsOf returns the encodings of one secret, and each of them as it stands in
+// a JSON string: what providers say is JSON. A key of letters, digits, '-' and '_'
+// has few.
+func formsOf(secret string, atLeast int) []string {
+	inHex := hex.EncodeToString([]byte(secret))
+	forms := []string{secret, lowerEscapes(url.QueryEscape(secret)), url.QueryEscape(secret), lowerEscapes(url.PathEscape(secret)), url.PathEscape(secret)}
+	forms = append(forms, inHex, strings.ToUpper(inHex))
+	forms = append(forms, wrapped(inHex, hexColumns)...)
+	forms = append(forms, wrapped(base64At(base64.RawStdEncoding, secret, 0), base64Columns)...)
+	for offset := range 3 {
+		forms = append(forms,
+			base64At(base64.RawStdEncoding, secret, offset),
+			base64At(base64.RawURLEncoding, secret, offset))
+	}
+	for range 2 { // as it is said, and as what was said is quoted
+		for _, form := range forms {
+			for _, escapeHTML := range []bool{false, true} {
+				escaped := jsonEscape(form, escapeHTML)
+				forms = append(forms, escaped, strings.ReplaceAll(escaped, "/", `\/`))
+			}
+		}
+		slices.Sort(forms)
+		forms = slices.Compact(forms)
+	}
+	return oneLine(forms, atLeast)
+}
+
+// Columns at which programs break what they encode: base64 and xxd -p.
+const (
+	base64Columns = 76
+	hexColumns    = 60
+)
+
+// wrapped returns the lines of an encoding that is broken at so many columns, but
+// for a last one that could be part of anything.
+func wrapped(encoded string, columns int) (lines []string) {
+	if len(encoded) <= columns {
+		return nil
+	}
+	for len(encoded) >= 16 {
+		n := min(len(encoded), columns)
+		lines = append(lines, encoded[:n])
+		encoded = encoded[n:]
+	}
+	return lines
+}
+
+// lowerEscapes writes the escapes of a URL with small letters, as some programs do.
+func lowerEscapes(escaped string) string {
+	b := []byte(escaped)
+	for i := 0; i+2 < len(b); i++ {
+		if b[i] == '%' {
+			copy(b[i+1:], bytes.ToLower(b[i+1:i+3]))
+		}
+	}
+	return string(b)
+}
+
+// oneLine replaces forms of several lines by those of their lines that are long
+// enough to be told from other text, and not the frame of a PEM file.
+func oneLine(forms []string, atLeast int) []string {
+	list := forms[:0:0]
+	for _, form := range forms {
+		if !strings.ContainsAny(form, "\r\n") {
+			list = append(list, form)
+			continue
+		}
+		for line := range strings.FieldsFuncSeq(form, func(r rune) bool { return r == '\r' || r == '\n' }) {
+			if len(line) >= atLeast && !strings.HasPrefix(line, "-----") {
+				list = append(list, line)
+			}
+		}
+	}
+	return list
+}
+
+func jsonEscape(s string, escapeHTML bool) string {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(escapeHTML)
+	_ = encoder.Encode(s) // a string always encodes
+	return strings.Trim(strings.TrimSuffix(b.String(), "\n"), `"`)
+}
+
+// base64At returns the characters that secret alone decides when it stands
+// offset bytes (modulo 3) into what was encoded.
+func base64At(encoding *base64.Encoding, secret string, offset int) string {
+	encoded := encoding.EncodeToString([]byte(strings.Repeat("\x00", offset) + secret))
+	first := (offset*8 + 5) / 6 // these share bits with what stands before
+	last := (offset + len(secret)) * 8 / 6
+	return encoded[first:last]
+}
+
+// Redact returns data with every form of the secrets replaced. It returns data
+// itself, and allocates nothing, where there is none.
+func (m *Matcher) Redact(data []byte) []byte {
+	start, end := m.search.find(data)
+	if start < 0 {
+		return data
+	}
+	var out []byte
+	for start >= 0 {
+		out = append(append(out, data[:start]...), Mask...)
+		data = data[end:]
+		start, end = m.search.find(data)
+	}
+	return append(out, data...)
+}
+
+// Text is Redact for strings.
+func (m *Matcher) Text(s string) string { return string(m.Redact([]byte(s))) }
+
+// partial returns the length of the longest end of data that begins a form.
+func (m *Matcher) partial(data []byte) int {
+	longest := 0
+	if len(data) == 0 || data[len(data)-1] == '\n' { // most chunks are whole events
+		return 0
+	}
+	for _, form := range m.forms {
+		tail := data[max(0, len(data)-len(form)+1):]
+		for len(tail) > longest {
+			at := bytes.IndexByte(tail, form[0])
+			if at < 0 {
+				break
+			}
+			tail = tail[at:]
+			if bytes.HasPrefix(form, tail) {
+				longest = max(longest, len(tail))
+				break
+			}
+			tail = tail[1:]
+		}
+	}
+	return longest
+}

@@ -1,0 +1,145 @@
+// Package redact takes values that must not be seen out of what a process shows
+// and writes down: streams, files, logs, errors, a terminal.
+//
+//	known values ─▶ Set ─▶ Text, JSON    something whole
+//	                  ├──▶ Stream        text that comes in pieces
+//	                  └──▶ Writer        the last step before a file or a terminal
+//
+// A process has one Set. Values are found by being known, in the encodings that
+// Matcher lists and wherever a stream is cut; nothing is guessed from what a text
+// looks like. A Set without values costs a comparison and allocates nothing.
+//
+// What it does not promise: a value of fewer than MinLength bytes is not looked
+// for, since it may be part of any word; neither is one that was split, reversed,
+// compressed or encrypted, or encoded with line breaks other than those of base64
+// and xxd. Whoever runs commands can always encode a value they were given in a
+// way of their own: redaction keeps accidents out of records, not spies.
+package redact
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Bounds of the values that are looked for, in bytes.
+const (
+	MinLength = 8
+	MaxLength = 64 << 10
+)
+
+// Set is the values that a process knows to be secret. The zero value has none;
+// so has the nil Set. It only ever grows. It is safe for concurrent use.
+type Set struct {
+	matcher atomic.Pointer[Matcher] // nil while there is none
+
+	mu     sync.Mutex
+	values []string
+	names  map[string]string // of values
+}
+
+// Add makes value known under a name, which is what a person knows it by: a
+// variable, a provider. Spaces around it don't count. A value that is too short
+// or too long is left out, and Add then returns false.
+func (s *Set) Add(name, value string) bool {
+	value = strings.TrimSpace(value)
+	if len(value) < MinLength || len(value) > MaxLength {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Contains(s.values, value) {
+		return true
+	}
+	if s.names == nil {
+		s.names = make(map[string]string)
+	}
+	s.values, s.names[value] = append(s.values, value), name
+	s.matcher.Store(NewMatcher(s.values, MinLength))
+	return true
+}
+
+// AddEnviron makes the values of those variables ("NAME=VALUE") known whose names
+// look secret or are among marked.
+func (s *Set) AddEnviron(environ, marked []string) {
+	for _, kv := range environ {
+		if name, value, ok := strings.Cut(kv, "="); ok && (Secret(name) || slices.Contains(marked, name)) {
+			s.Add(name, value)
+		}
+	}
+}
+
+// Secret reports whether the value of a variable of that name is taken for a
+// secret: NAME, or what it ends with after a _, is KEY, TOKEN, SECRET, PASSWORD,
+// PASSWD or CREDENTIALS, or it holds PASSWORD anywhere. Case does not count.
+func Secret(name string) bool {
+	name = strings.ToUpper(name)
+	last := name[strings.LastIndex(name, "_")+1:]
+	switch last {
+	case "KEY", "APIKEY", "TOKEN", "SECRET", "PASSWD", "CREDENTIALS", "PAT":
+		return true
+	}
+	return strings.Contains(name, "PASSWORD")
+}
+
+// load returns the present matcher, nil while there is nothing to find.
+func (s *Set) load() *Matcher {
+	if s == nil {
+		return nil
+	}
+	return s.matcher.Load()
+}
+
+// Empty reports whether nothing is known.
+func (s *Set) Empty() bool { return s.load() == nil }
+
+// Text returns text without the known values.
+func (s *Set) Text(text string) string {
+	m := s.load()
+	if m == nil {
+		return text
+	}
+	if start, _ := m.search.find([]byte(text)); start < 0 {
+		return text
+	}
+	return m.Text(text)
+}
+
+// Bytes returns data without the known values: data itself where there is none.
+func (s *Set) Bytes(data []byte) []byte {
+	m := s.load()
+	if m == nil {
+		return data
+	}
+	return m.Redact(data)
+}
+
+// Names returns the names of the values that are in data, sorted.
+func (s *Set) Names(data []byte) (names []string) {
+	m := s.load()
+	if m == nil {
+		return nil
+	}
+	if start, _ := m.search.find(data); start < 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, value := range s.values {
+		if start, _ := NewMatcher([]string{value}, MinLength).search.find(data); start >= 0 {
+			names = append(names, s.names[value])
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Stream returns what takes the values out of one stream of text; nil for the nil
+// Set.
+func (s *Set) Stream() *Stream {
+	if s == nil {
+		return nil
+	}
+	return &Stream{set: s}
+}

@@ -1,0 +1,220 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const key = "sk-proj-0123456789/abc+DEF~xyz"
+
+func known(values ...string) *Set {
+	s := &Set{}
+	for i, v := range values {
+		s.Add(fmt.Sprintf("NAME_%d", i), v)
+	}
+	return s
+}
+
+func TestSetFindsEncodings(t *testing.T) {
+	s := known(key)
+	quoted, err := json.Marshal(key + `"`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"plain": key, "base64": base64.StdEncoding.EncodeToString([]byte(key)), "base64 of an assignment": base64.StdEncoding.EncodeToString([]byte("A_KEY=" + key)),
+		"base64url": base64.RawURLEncoding.EncodeToString([]byte("x" + key)), "hex": hex.EncodeToString([]byte(key)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(key))),
+		"query": url.QueryEscape(key), "small escapes": strings.ToLower(url.QueryEscape("/+")) + "|" + lowerEscapes(url.QueryEscape(key)), "path": url.PathEscape(key),
+		"JSON": string(quoted), "quoted JSON": fmt.Sprintf("%q", quoted),
+	} {
+		got := s.Text("a " + text + " b")
+		if !strings.Contains(got, Mask) || strings.Contains(got, key) {
+			t.Errorf("%s: %q", name, got)
+		}
+		if !strings.HasPrefix(got, "a ") || !strings.HasSuffix(got, " b") {
+			t.Errorf("%s: more than the secret is gone: %q", name, got)
+		}
+	}
+}
+
+// What base64 and xxd break into lines is found line by line.
+func TestSetFindsBrokenLines(t *testing.T) {
+	long := strings.Repeat("0123456789abcdefghijk-", 8)
+	s := known(long)
+	for name, c := range map[string]struct {
+		encoded string
+		columns int
+	}{"base64": {base64.StdEncoding.EncodeToString([]byte(long)), 76}, "xxd": {hex.EncodeToString([]byte(long)), 60}} {
+		var broken strings.Builder
+		for rest := c.encoded; rest != ""; {
+			n := min(len(rest), c.columns)
+			broken.WriteString(rest[:n] + "\n")
+			rest = rest[n:]
+		}
+		if got := s.Text(broken.String()); len(got) > 16+strings.Count(broken.String(), "\n")*(len(Mask)+1) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+func TestSetOfSeveralLines(t *testing.T) {
+	pem := "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEF\nAASCBKcwggSjAgEAAoIBAQC7\n-----END PRIVATE KEY-----\n"
+	s := known(pem)
+	if got, want := s.Text("x\n"+pem+"y"), "x\n-----BEGIN PRIVATE KEY-----\n[redacted]\n[redacted]\n-----END PRIVATE KEY-----\ny"; got != want {
+		t.Errorf("%q", got)
+	}
+	quoted, err := json.Marshal(pem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.JSON(quoted); bytes.Contains(got, []byte("MIIE")) || !json.Valid(got) {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestShortValuesAreNotLookedFor(t *testing.T) {
+	s := &Set{}
+	if s.Add("A_TOKEN", " 1234567\n") || !s.Empty() {
+		t.Error("7 bytes are known")
+	}
+	if !s.Add("A_TOKEN", "12345678\n") || s.Empty() {
+		t.Error("8 bytes are not known")
+	}
+	if got := s.Text("=12345678="); got != "=[redacted]=" {
+		t.Error(got)
+	}
+}
+
+func TestSecretNames(t *testing.T) {
+	for name, want := range map[string]bool{
+		"OPENAI_API_KEY": true, "GITHUB_TOKEN": true, "github_token": true, "CLIENT_SECRET": true, "AWS_SECRET_ACCESS_KEY": true, "PGPASSWORD": true, "DB_PASSWORD_FILE": true, "TOKEN": true,
+		"PATH": false, "KEYBOARD": false, "TOKENIZERS_PARALLELISM": false, "HOME": false, "HOLON_TOKEN_FILE": false, "MONKEY": false, "SECRETARY": false, "": false,
+	} {
+		if Secret(name) != want {
+			t.Errorf("%s: %v", name, !want)
+		}
+	}
+}
+
+func TestAddEnviron(t *testing.T) {
+	s := &Set{}
+	s.AddEnviron([]string{"A_TOKEN=aaaaaaaaaa", "PLAIN=bbbbbbbbbb", "MARKED=cccccccccc", "NOVALUE"}, []string{"MARKED"})
+	if got := s.Names([]byte("aaaaaaaaaa bbbbbbbbbb cccccccccc")); !slices.Equal(got, []string{"A_TOKEN", "MARKED"}) {
+		t.Error(got)
+	}
+	if got := s.Names([]byte("nothing here")); got != nil {
+		t.Error(got)
+	}
+}
+
+// The nil Set and the empty one change nothing and cost nothing.
+func TestNothingKnown(t *testing.T) {
+	data := []byte(`{"a":"` + key + `"}`)
+	for name, s := range map[string]*Set{"nil": nil, "empty": {}} {
+		stream := s.Stream()
+		if n := testing.AllocsPerRun(100, func() {
+			if string(s.JSON(data)) == "" || s.Text(key) != key || len(stream.Next(data)) != len(data) || stream.Rest() != nil {
+				t.Fatal("changed")
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+func TestJSON(t *testing.T) {
+	s := known(key, "nabcdefgh", `with "quotes" and \ in it`)
+	for in, want := range map[string]string{
+		`{"a":"x","b":["` + key + `"],"c":1.50}`:     `{"a":"x","b":["[redacted]"],"c":1.50}`,
+		`{"` + key + `":null}`:                       `{"[redacted]":null}`,
+		`{"a":"\nabcdefgh"}`:                         `{"a":"\nabcdefgh"}`, // a line end, and no n
+		`{"a":"\\nabcdefgh"}`:                        `{"a":"\\[redacted]"}`,
+		`{"a":"with \"quotes\" and \\ in it"}`:       `{"a":"[redacted]"}`,
+		`{"a":"<\u003c ` + key + ` \ud83d\ude00\n"}`: `{"a":"<< [redacted] 😀\n"}`,
+		`not JSON: ` + key:                           `not JSON: [redacted]`,
+		`{ "unchanged" : "\u003c" }`:                 `{ "unchanged" : "\u003c" }`,
+	} {
+		if got := string(s.JSON([]byte(in))); got != want {
+			t.Errorf("%s\n got %s\nwant %s", in, got, want)
+		}
+	}
+}
+
+func FuzzJSON(f *testing.F) {
+	f.Add("nabcdefgh", []byte(`{"a":"\nabcdefgh","nabcdefgh":["\\nabcdefgh"]}`))
+	f.Add(`":"":"":"`, []byte(`{"a":"":"":"","b":"":"}`))
+	f.Add("\\u003c\\u003c", []byte(`{"a":"\u003c\u003c"}`))
+	f.Fuzz(func(t *testing.T, secret string, data []byte) {
+		if len(secret) > 200 {
+			t.Skip()
+		}
+		s := known(secret)
+		got := s.JSON(data)
+		if json.Valid(data) && !json.Valid(got) {
+			t.Fatalf("%s is no JSON", got)
+		}
+		secret = strings.TrimSpace(secret)
+		if s.Empty() || strings.ContainsAny(secret, "\r\n") || strings.Contains(Mask, secret) {
+			return
+		}
+		var v any
+		if json.Unmarshal(got, &v) == nil {
+			if text, ok := v.(string); ok && strings.Contains(strings.ReplaceAll(text, Mask, "\n"), secret) {
+				t.Fatalf("%q is left in %q", secret, text)
+			}
+		}
+	})
+}
+
+func TestWriter(t *testing.T) {
+	s, out := &Set{}, &bytes.Buffer{}
+	w := s.Writer(out)
+	write := func(text string) {
+		t.Helper()
+		if n, err := w.Write([]byte(text)); n != len(text) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	write("before " + key + "\n")
+	s.Add("KEY", key)
+	write("split " + key[:10])
+	write(key[10:] + " end\nheld " + key[:5])
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := out.String(), "before "+key+"\nsplit [redacted] end\nheld "+key[:5]; got != want {
+		t.Errorf("%q", got)
+	}
+}
+
+// What deltas of a model cost, a dozen bytes each, and what the lines of a log do.
+func BenchmarkStream(b *testing.B) {
+	for _, known := range []int{0, 1, 16} {
+		s := &Set{}
+		for i := range known {
+			s.Add("KEY", fmt.Sprintf("sk-proj-%02d-0123456789abcdefghijklmnopqrstuvwxyz", i))
+		}
+		delta, line := []byte("some more te"), []byte(`{"type":"response.output_text.delta","sequence_number":12,"item_id":"msg_0199a8b2c3d4","output_index":0,"content_index":0,"delta":"some more te"}`)
+		b.Run(fmt.Sprintf("delta/%d", known), func(b *testing.B) {
+			stream := s.Stream()
+			b.ReportAllocs()
+			for b.Loop() {
+				stream.Next(delta)
+			}
+		})
+		b.Run(fmt.Sprintf("line/%d", known), func(b *testing.B) {
+			b.SetBytes(int64(len(line)))
+			b.ReportAllocs()
+			for b.Loop() {
+				s.JSON(line)
+			}
+		})
+	}
+}

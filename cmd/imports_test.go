@@ -33,6 +33,7 @@ var own = []struct {
 
 	{"agentd/process", []string{"responses/redact"}, "it starts programs and knows nothing of what they are for"},
 	{"agentd/forward", nil, "it passes bytes on and knows nothing of what they are"},
+	{"agentd/place", []string{"responses/turns"}, "it asks the kernel where it is, and knows no turn"},
 	{"agentd/preview", []string{"agentd/process"}, "it shows what was captured"},
 	{"agentd/tasks", []string{"agentd/process", "agentd/preview", "responses/...", "state/durable"}, "a task is a process and a record, whoever asks for it"},
 	{"agentd/model/catalogue", []string{"agentd/model/...", "responses", "responses/models"}, "it makes transports of names and speaks no protocol"},
@@ -58,7 +59,7 @@ var own = []struct {
 	{"runner/credentials", []string{"responses/models", "runner/gateway", "runner/settings", "state", "state/durable"}, "whose key it is depends on no run"},
 	{"runner/...", []string{"runner/...", "responses/...", "skills", "state/..."}, "the host's side never sees the container's"},
 
-	{"cmd/agentd", []string{"agentd", "responses/..."}, "a command turns flags into options and knows one side"},
+	{"cmd/agentd", []string{"agentd", "agentd/place", "responses/..."}, "a command turns flags into options and knows one side"},
 	{"cmd/holon", []string{"runner/...", "responses/...", "skills", "state/..."}, "a command turns flags into options and knows one side"},
 	{"test/...", []string{"..."}, "end-to-end tests and drivers of measurements use what they measure"},
 }

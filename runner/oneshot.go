@@ -81,12 +81,12 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 	}
 	started := time.Now()
 	id := state.NewRunID()
-	user, err := runAs(o.Session.User, o.Session.Engine)
+	user, err := RunsAs(o.Session.User, o.Session.Engine)
 	if err != nil {
 		return nil, err
 	}
 	o.Session.User, o.Workspace.Owner, o.Workspace.Claim = user, treeOwner(user), id
-	if err := o.Room.admit(ctx, o.Home); err != nil {
+	if err := o.Room.Admit(ctx, o.Home); err != nil {
 		return nil, interruption(ctx, err)
 	}
 	source, err := workspace.Open(ctx, o.Workspace)

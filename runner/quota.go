@@ -28,8 +28,8 @@ const DefaultFreeFiles = 4096
 // bytes than it may.
 const CodeDiskQuota Code = "disk_quota"
 
-// admit refuses a run for which there is no room, before anything is made.
-func (q Room) admit(ctx context.Context, home state.Home) error {
+// Admit refuses a run for which there is no room, before anything is made.
+func (q Room) Admit(ctx context.Context, home state.Home) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(home.Dir(), &st); err != nil {
 		return fmt.Errorf("look at the disk of %s: %w", home.Dir(), err)

@@ -141,7 +141,7 @@ func Start(ctx context.Context, cfg Config) (*Session, error) {
 
 // prepare makes what the container will see: tree, directories, sockets.
 func (s *Session) prepare(ctx context.Context) (err error) {
-	if s.cfg.User, err = runAs(s.cfg.User, s.cfg.Engine); err != nil {
+	if s.cfg.User, err = RunsAs(s.cfg.User, s.cfg.Engine); err != nil {
 		return err
 	}
 	if s.cfg.Source != nil {
@@ -194,27 +194,36 @@ const (
 	longestPath   = 107
 )
 
-// makeSocketDir makes the directory for the sockets, elsewhere when the path
-// would exceed the 107 bytes that a socket's may have. The name of the other
-// follows from the run, so that it is found again.
+// makeSocketDir makes the directory for the sockets.
 func (s *Session) makeSocketDir() error {
-	if len(s.cfg.SocketDir)+longestSocket <= longestPath {
-		s.sockets = s.cfg.SocketDir
-		if err := os.MkdirAll(s.sockets, 0o700); err != nil {
-			return fmt.Errorf("make the socket directory: %w", err)
-		}
-		return nil
+	dir, proper, err := SocketPlace(s.cfg.SocketDir)
+	if err != nil {
+		return err
 	}
-	dir := otherSocketDir(s.cfg.SocketDir)
-	if len(dir)+longestSocket > longestPath {
-		return &Error{Code: CodeUsage, Param: "HOLON_HOME", Message: fmt.Sprintf("neither %.200q nor %.200q can hold a socket: the path may have %d bytes", s.cfg.SocketDir, dir, longestPath),
-			Hint: "set HOLON_HOME or TMPDIR to a shorter path"}
+	mkdir := os.Mkdir // elsewhere it must be ours
+	if proper {
+		mkdir = os.MkdirAll
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	if err := mkdir(dir, 0o700); err != nil {
 		return fmt.Errorf("make the socket directory: %w", err)
 	}
 	s.sockets = dir
 	return nil
+}
+
+// SocketPlace returns the directory for the sockets whose proper one is given:
+// another when the path would exceed the 107 bytes that a socket's may have. The
+// name of the other follows from the run, so that it is found again.
+func SocketPlace(dir string) (place string, proper bool, err error) {
+	if len(dir)+longestSocket <= longestPath {
+		return dir, true, nil
+	}
+	other := otherSocketDir(dir)
+	if len(other)+longestSocket > longestPath {
+		return "", false, &Error{Code: CodeUsage, Param: "HOLON_HOME", Message: fmt.Sprintf("neither %.200q nor %.200q can hold a socket: the path may have %d bytes", dir, other, longestPath),
+			Hint: "set HOLON_HOME or TMPDIR to a shorter path"}
+	}
+	return other, false, nil
 }
 
 // otherSocketDir is where the sockets go whose proper directory is too long.
@@ -335,6 +344,9 @@ func (s *Session) diedError(ctx context.Context, message string) error {
 	}
 	return e
 }
+
+// Health asks agentd how it is.
+func (s *Session) Health(ctx context.Context) (turns.Health, error) { return s.client.Health(ctx) }
 
 // Stop ends the container and waits until it is gone. What it wrote stays. When
 // the engine cannot stop it, it is removed by force, with its log.

@@ -25,10 +25,10 @@ const (
 // accountName is what the container calls its user.
 const accountName = "agent"
 
-// runAs decides who runs in the container. Only root can give the container's
+// RunsAs decides who runs in the container. Only root can give the container's
 // files to somebody else; everyone else's containers run as they do. nil where
 // the engine has no files of its own: a program there is the caller's.
-func runAs(asked *engine.User, e engine.Engine) (*engine.User, error) {
+func RunsAs(asked *engine.User, e engine.Engine) (*engine.User, error) {
 	self := engine.User{UID: os.Geteuid(), GID: os.Getegid()}
 	switch {
 	case asked != nil && *asked != self && (self.UID != 0 || !ownFiles(e)):

@@ -41,7 +41,7 @@ func TestRunAs(t *testing.T) {
 		"self, unconfined":  {open, &self, nil, false},
 		"other, unconfined": {open, &other, nil, true},
 	} {
-		got, err := runAs(test.asked, test.engine)
+		got, err := RunsAs(test.asked, test.engine)
 		if test.fails {
 			if !state.IsCode(err, CodeUsage) || got != nil {
 				t.Errorf("%s: %v, %v", name, got, err)

@@ -11,15 +11,44 @@ import (
 	"unicode"
 
 	"holon/agentd"
+	"holon/agentd/place"
 	"holon/responses"
 )
+
+// debug answers what is asked when something is not as it should be.
+func debug(args []string, stdin io.Reader, stdout io.Writer) error {
+	what := ""
+	if len(args) > 0 {
+		what = args[0]
+	}
+	switch what {
+	case "prompt":
+		return debugPrompt(args, stdin, stdout)
+	case "container":
+		return debugContainer(args[1:], stdout)
+	}
+	return usageError{errors.New("debug: there are only agentd debug prompt and agentd debug container")}
+}
+
+// debugContainer prints what a process sees of its container, and that it shares
+// a directory with the host if it is given one. It needs no configuration.
+func debugContainer(args []string, stdout io.Writer) error {
+	fs := flag.NewFlagSet("agentd debug container", flag.ContinueOnError)
+	var out strings.Builder
+	fs.SetOutput(&out)
+	exchange := fs.String("exchange", "", "`directory` shared with the host, to pass files both ways")
+	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, out.String())
+		return err
+	} else if err != nil || fs.NArg() > 0 {
+		return usageError{fmt.Errorf("debug container: %q is not expected; see agentd debug container --help", strings.Join(args, " "))}
+	}
+	return json.NewEncoder(stdout).Encode(place.Look(agentd.Version(), *exchange))
+}
 
 // debugPrompt shows what a model would be told besides the conversation. It
 // asks no model and no server.
 func debugPrompt(args []string, stdin io.Reader, stdout io.Writer) error {
-	if len(args) == 0 || args[0] != "prompt" {
-		return usageError{errors.New("debug: there is only agentd debug prompt")}
-	}
 	cfg := agentd.DefaultConfig()
 	request, asJSON := "", false
 	err := configure("debug prompt", &cfg, args[1:], stdout, func(fs *flag.FlagSet) func() {

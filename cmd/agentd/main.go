@@ -36,6 +36,7 @@ Usage:
   agentd run   [flags]    run the one turn of --request and exit
   agentd probe [flags]    ask a running server how it is; exit 0 when it is ready
   agentd debug prompt     show what a model is told, and where it comes from
+  agentd debug container  show what a process sees of its container
   agentd version          print the version
 
 "agentd COMMAND --help" lists the flags. Each flag can also be set by an
@@ -69,7 +70,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case "probe":
 		err = probe(ctx, args, stdout)
 	case "debug":
-		err = debugPrompt(args, stdin, stdout)
+		err = debug(args, stdin, stdout)
 	case "version", "--version":
 		fmt.Fprintln(stdout, "agentd", agentd.Version())
 	case "help", "-h", "--help":

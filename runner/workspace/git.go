@@ -52,6 +52,16 @@ func hostGit(dir string, env ...string) git {
 	return git{dir: dir, env: append(isolated, env...)}
 }
 
+// GitVersion returns the version of the host's git program, such as "2.39.5".
+// Errors are *Error with CodeGitMissing where there is none.
+func GitVersion(ctx context.Context) (string, error) {
+	said, err := hostGit("/").line(ctx, "version")
+	if err != nil {
+		return "", typed("run git", err)
+	}
+	return strings.TrimPrefix(said, "git version "), nil
+}
+
 func (g git) with(env ...string) git {
 	g.env = append(g.env[:len(g.env):len(g.env)], env...)
 	return g

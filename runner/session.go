@@ -187,10 +187,10 @@ func (s *Session) serve(ctx context.Context) (err error) {
 	return s.openEgress(ctx)
 }
 
-// longestSocket is the longest name within the socket directory, with its slash;
-// longestPath is what the kernel takes as the whole.
+// LongestSocket is the length of the longest name within the socket directory,
+// with its slash; longestPath is what the kernel takes as the whole.
 const (
-	longestSocket = len("/egress.sock.12345678")
+	LongestSocket = len("/egress.sock.12345678")
 	longestPath   = 107
 )
 
@@ -215,11 +215,11 @@ func (s *Session) makeSocketDir() error {
 // another when the path would exceed the 107 bytes that a socket's may have. The
 // name of the other follows from the run, so that it is found again.
 func SocketPlace(dir string) (place string, proper bool, err error) {
-	if len(dir)+longestSocket <= longestPath {
+	if len(dir)+LongestSocket <= longestPath {
 		return dir, true, nil
 	}
 	other := otherSocketDir(dir)
-	if len(other)+longestSocket > longestPath {
+	if len(other)+LongestSocket > longestPath {
 		return "", false, &Error{Code: CodeUsage, Param: "HOLON_HOME", Message: fmt.Sprintf("neither %.200q nor %.200q can hold a socket: the path may have %d bytes", dir, other, longestPath),
 			Hint: "set HOLON_HOME or TMPDIR to a shorter path"}
 	}

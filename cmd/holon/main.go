@@ -92,7 +92,7 @@ back its change as a patch. Nothing of yours is touched until you apply it.`,
 		return flagError(cmd, err)
 	})
 	root.AddCommand(newRunCommand(streams, runRun), newApplyCommand(streams, runApply), newCheckoutCommand(streams, runCheckout), newSkillsCommand(streams), newModelsCommand(streams), newConfigCommand(streams), newCredentialsCommand(streams), newProvidersCommand(streams), newVersionCommand(streams))
-	root.AddCommand(newPsCommand(streams), newLogsCommand(streams), newAttachCommand(streams), newStopCommand(streams), newGCCommand(streams))
+	root.AddCommand(newPsCommand(streams), newLogsCommand(streams), newAttachCommand(streams), newStopCommand(streams), newGCCommand(streams), newDoctorCommand(streams))
 	return root
 }
 

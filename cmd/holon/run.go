@@ -372,14 +372,19 @@ func findAgentd(named string) (string, error) {
 // openEngine opens the engine that was asked for. auto means Docker: without it
 // holon stops rather than run unconfined (decision 13).
 func (o *runOptions) openEngine(home state.Home) (engine.Engine, error) {
-	name := o.Loaded.Engine
-	if name != settings.EngineLocal {
-		name = settings.EngineDocker
-	}
+	name := engineName(o.Loaded.Engine)
 	if name == settings.EngineLocal {
 		fmt.Fprintln(o.streams.Err, "holon: the local engine confines nothing: the agent's commands run as you, on this machine")
 	}
 	return o.newEngine(name, home)
+}
+
+// engineName is the engine that a setting means.
+func engineName(set string) string {
+	if set == settings.EngineLocal {
+		return set
+	}
+	return settings.EngineDocker
 }
 
 // newEngine makes the engine of a name.

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"holon/responses/models"
+	"holon/runner"
+	"holon/runner/doctor"
+	"holon/runner/engine"
+	"holon/runner/settings"
+	"holon/state"
+)
+
+// newDoctorCommand makes `holon doctor`.
+func newDoctorCommand(streams Streams) *cobra.Command {
+	cmd := surfaceCommand(streams, "doctor [flags]", "Look at everything that a run needs, and say what is wrong", 0, 0, runExamination)
+	cmd.Long = `Look at everything that a run needs: the state home and its disk, git, agentd, the
+engine and what it does to a container, keys, and whether the models answer. Each
+line says what was seen and, where that is not as it should be, the remedy.
+
+The engine runs two short containers; a sentinel file is written, read back and
+deleted in one as the container's user. Models are asked for a word, which costs
+a few tokens; --offline asks nobody. Nothing is left behind.
+
+Exit codes: 0 a run can work, 1 something failed, 2 usage error.`
+	f := cmd.Flags()
+	f.String("engine", settings.EngineAuto, "auto, docker, or local, which confines nothing")
+	f.String("image", settings.DefaultImage, "container `image`")
+	f.String("model", "", "model to ask, as `provider/name` (default as of a run)")
+	f.String("user", "", "`UID:GID` of the container (default as of a run)")
+	f.String("runtime", "", "`name` of what runs containers in the engine (default the engine's)")
+	f.StringSlice("accept-weaker", nil, "`axes` of the isolation that the engine may enforce less strictly than asked for")
+	f.Bool("offline", false, "ask no provider")
+	return cmd
+}
+
+func runExamination(ctx context.Context, s *surface) error {
+	d, err := s.doctor()
+	if err != nil {
+		return err
+	}
+	results := []doctor.Result{}
+	well := d.Examine(ctx, func(r doctor.Result) {
+		results = append(results, r)
+		if !s.json {
+			s.showResult(r)
+		}
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if s.json {
+		err = s.printJSON(struct {
+			OK      bool            `json:"ok"`
+			Version string          `json:"version"`
+			Results []doctor.Result `json:"results"`
+		}{well, d.Version, results})
+	}
+	if err == nil && !well {
+		err = exitError(state.OutcomeFailure.ExitCode())
+	}
+	return err
+}
+
+// doctor is one for what a run with these flags would use.
+func (s *surface) doctor() (*doctor.Doctor, error) {
+	if err := override(s.loaded, s.flags); err != nil {
+		return nil, err
+	}
+	o := &configured{Loaded: s.loaded, Confinement: confinementOf(&s.loaded.Settings)}
+	if err := o.Confinement.check(o.Loaded.Engine); err != nil {
+		return nil, err
+	}
+	user, err := o.Confinement.user()
+	if err != nil {
+		return nil, err
+	}
+	d := &doctor.Doctor{
+		HolonHome: s.Home, UserHome: s.UserHome, Version: buildVersion(), Agentd: func() (string, error) { return findAgentd(s.Agentd) },
+		Engine: func(home state.Home) (engine.Engine, error) { return s.newEngine(engineName(o.Loaded.Engine), home) },
+		Image:  o.Image, User: user, Runtime: o.ContainerRuntime, Accept: o.AcceptWeaker, NanoCPUs: int64(o.CPUs * 1e9),
+		Loaded: s.loaded, Chosen: o.Model != "", Offline: s.asked("offline"),
+	}
+	if d.Memory, err = o.Memory.Bytes(); err != nil {
+		return nil, err
+	}
+	if d.Room, err = o.room(); err != nil {
+		return nil, err
+	}
+	if !d.Chosen {
+		o.Model = settings.DefaultModel
+	}
+	d.Refs = o.Refs()
+	s.loaded.Consider(d.Refs...)
+	for _, ref := range d.Refs {
+		if _, _, ok := models.SplitRef(ref); !ok {
+			return nil, usageError{fmt.Errorf("--model: %q is not a model reference; write provider/name, for example %s", runner.OneLine(ref, 100), settings.DefaultModel)}
+		}
+	}
+	d.Providers = s.providers()
+	return d, nil
+}
+
+// showResult prints a result: what was seen, and below it the remedy.
+func (s *surface) showResult(r doctor.Result) {
+	fmt.Fprintf(s.streams.Out, "%-7s  %-11s  %s\n", r.Status, r.Check, printable(r.Seen))
+	if r.Remedy != "" {
+		fmt.Fprintf(s.streams.Out, "%s→ %s\n", strings.Repeat(" ", 22), printable(r.Remedy))
+	}
+}

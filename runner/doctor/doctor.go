@@ -1,0 +1,169 @@
+// Package doctor looks at everything that a run needs, before there is a run:
+// the host, the engine and what it does to a container, keys and models.
+//
+// Each check is a small function that looks at the real thing and says what it
+// saw and, where that is not as it should be, the remedy. Checks that need one
+// another are in a lane, one after the other; lanes go side by side, and what
+// they say is reported in one order, whatever the order in which it came.
+//
+// The invariant: nothing is left behind. The doctor makes one directory in the
+// state home, with the sentinel that shows whether host and container share
+// files, and containers that carry the home's label; all are removed again, and
+// so are directories of the home that were not there before.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"holon/runner"
+	"holon/runner/engine"
+	"holon/runner/providers"
+	"holon/runner/settings"
+	"holon/state"
+)
+
+// Status says how a check went.
+type Status string
+
+// The statuses.
+const (
+	OK      Status = "ok"
+	Warning Status = "warning" // a run works, but less well than it could
+	Failed  Status = "failed"  // a run does not work, or does not keep what it promises
+	Skipped Status = "skipped" // it was not asked for, or needs what failed
+)
+
+// Result is one line of what the doctor says.
+type Result struct {
+	Check      string `json:"check"`
+	Status     Status `json:"status"`
+	Seen       string `json:"seen"`   // what was found, in one line
+	Remedy     string `json:"remedy"` // "" where nothing is to be done
+	DurationMS int64  `json:"duration_ms"`
+}
+
+// Doctor knows what a run would use.
+type Doctor struct {
+	HolonHome, UserHome string // as for state.MakeHome
+	Version             string // of holon
+	Agentd              func() (string, error)
+	Engine              func(state.Home) (engine.Engine, error)
+	Image               string
+	User                *engine.User // nil: the default
+	Runtime             string       // "": the engine's
+	Accept              []string     // axes that may be weaker
+	Memory, NanoCPUs    int64        // 0: the defaults
+	Room                runner.Room
+
+	Loaded    *settings.Loaded
+	Providers *providers.Host
+	Refs      []string // models that a run would ask
+	Chosen    bool     // somebody said which
+	Offline   bool     // ask no provider
+}
+
+// checkTime bounds one check.
+const checkTime = 60 * time.Second
+
+// Examine makes all checks and tells report of each result, in order. It returns
+// whether a run can work. When ctx ends, checks end soon; what they could not see
+// is reported as failed.
+func (d *Doctor) Examine(ctx context.Context, report func(Result)) bool {
+	well := true
+	tell := func(list []Result) {
+		for _, r := range list {
+			well = well && r.Status != Failed
+			report(r)
+		}
+	}
+	e := &examination{Doctor: d}
+	tell(timed(ctx, "home", e.checkHome))
+	lanes := [][]named{e.hostChecks(), e.engineChecks(), e.modelChecks()}
+	results := make([]chan []Result, len(lanes))
+	for i, lane := range lanes {
+		results[i] = make(chan []Result, 1)
+		go func() { // sends once, and is waited for below
+			var list []Result
+			for _, c := range lane {
+				list = append(list, timed(ctx, c.name, c.do)...)
+			}
+			results[i] <- list
+		}()
+	}
+	for _, list := range results {
+		tell(<-list)
+	}
+	finishing, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTime) // what was made goes, whoever has had enough
+	defer cancel()
+	if err := errors.Join(e.place.close(finishing), e.tidy()); err != nil {
+		tell([]Result{failed(fmt.Errorf("remove what the doctor made: %w", err)).of("home")})
+	}
+	return well
+}
+
+// check looks at one thing. Most have one result.
+type check func(context.Context) []Result
+
+type named struct {
+	name string
+	do   check
+}
+
+// timed makes a check within its time.
+func timed(ctx context.Context, name string, do check) []Result {
+	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("there was no answer within %s", checkTime))
+	defer cancel()
+	begin := time.Now()
+	list := do(ctx)
+	for i := range list {
+		list[i].Check, list[i].DurationMS = name, time.Since(begin).Milliseconds()
+		list[i].Seen, list[i].Remedy = runner.OneLine(list[i].Seen, 1000), runner.OneLine(list[i].Remedy, 500)
+	}
+	return list
+}
+
+// examination is what checks learn for those after them.
+type examination struct {
+	*Doctor
+	home  *state.Home // nil: there is none to use
+	made  []string    // directories of the home that were not there, the outermost first
+	place place
+}
+
+func seen(format string, args ...any) Result {
+	return Result{Status: OK, Seen: fmt.Sprintf(format, args...)}
+}
+
+func (r Result) but(status Status, remedy string) Result {
+	r.Status, r.Remedy = status, remedy
+	return r
+}
+
+func (r Result) of(check string) Result {
+	r.Check = check
+	return r
+}
+
+func one(r Result) []Result { return []Result{r} }
+
+func skipped(why string) []Result { return one(seen("%s", why).but(Skipped, "")) }
+
+// failed is the result of an error, with its remedy where it has one.
+func failed(err error) Result {
+	f := runner.Describe(err)
+	if f.Param != "" {
+		f.Message = f.Param + ": " + f.Message
+	}
+	return seen("%s", f.Message).but(Failed, f.Hint)
+}
+
+// ended gives an error of a call that ran out of time its reason.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return context.Cause(ctx)
+	}
+	return err
+}

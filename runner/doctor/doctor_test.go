@@ -1,0 +1,266 @@
+package doctor_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"holon/runner"
+	"holon/runner/credentials"
+	"holon/runner/doctor"
+	"holon/runner/engine"
+	"holon/runner/engine/docker"
+	"holon/runner/providers"
+	"holon/runner/settings"
+	"holon/state"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const image = "holon/base:latest"
+
+// patient is a doctor with a real agentd for a scripted model and a home of the test's own.
+func patient(t *testing.T) (*doctor.Doctor, string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "holon-doctor-") // t.TempDir is too long for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	agentd := filepath.Join(dir, "agentd")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X holon/agentd.version=v1", "-o", agentd, "holon/cmd/agentd")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build agentd: %v\n%s", err, out)
+	}
+	home := filepath.Join(dir, "home")
+	loaded := settings.Load(settings.Sources{File: filepath.Join(home, "config.json")})
+	loaded.Settings.Model = "scripted/demo"
+	found, err := state.FindHome(home, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &doctor.Doctor{
+		HolonHome: home, Version: "v1", Image: image, Loaded: loaded, Refs: []string{"scripted/demo"}, Chosen: true,
+		Agentd:    func() (string, error) { return agentd, nil },
+		Engine:    func(state.Home) (engine.Engine, error) { return docker.New("") },
+		Providers: &providers.Host{Settings: &loaded.Settings, Keys: &credentials.Keys{Store: credentials.StoreIn(found)}},
+	}, home
+}
+
+func examine(ctx context.Context, d *doctor.Doctor) (list []doctor.Result, well bool) {
+	well = d.Examine(ctx, func(r doctor.Result) { list = append(list, r) })
+	return list, well
+}
+
+// statuses joins the statuses of each check.
+func statuses(list []doctor.Result) map[string]string {
+	m := map[string]string{}
+	for _, r := range list {
+		m[r.Check] = strings.TrimPrefix(m[r.Check]+","+string(r.Status), ",")
+	}
+	return m
+}
+
+func text(list []doctor.Result) string {
+	var b strings.Builder
+	for _, r := range list {
+		b.WriteString(string(r.Status) + " " + r.Check + ": " + r.Seen + " → " + r.Remedy + "\n")
+	}
+	return b.String()
+}
+
+// needsEngine skips the test where no engine with the image answers.
+func needsEngine(t *testing.T) *docker.Engine {
+	t.Helper()
+	eng, err := docker.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { eng.Close() })
+	if _, err := eng.Check(t.Context()); err != nil {
+		t.Skipf("no Docker engine answers: %v", err)
+	}
+	return eng
+}
+
+// All that the doctor promises of a machine on which everything is right, and
+// that nothing is left of its visit.
+func TestHealthy(t *testing.T) {
+	eng := needsEngine(t)
+	d, home := patient(t)
+	list, well := examine(t.Context(), d)
+	if !well {
+		t.Fatalf("something fails:\n%s", text(list))
+	}
+	order := []string{"home", "sockets", "disk", "git", "agentd", "settings", "engine", "api", "image", "container", "cgroups", "isolation", "user", "mounts", "clock", "agent", "credentials", "models"}
+	var got []string
+	for _, r := range list {
+		got = append(got, r.Check)
+		if r.Status != doctor.OK && r.Check != "container" { // the image may have no git
+			t.Errorf("%s is %s: %s", r.Check, r.Status, r.Seen)
+		}
+	}
+	if strings.Join(got, " ") != strings.Join(order, " ") {
+		t.Errorf("checks %v", got)
+	}
+	if _, err := os.Lstat(home); !os.IsNotExist(err) {
+		t.Errorf("the home is left: %v", err)
+	}
+	left, err := eng.List(t.Context(), map[string]string{runner.LabelHome: home})
+	if err != nil || len(left) != 0 {
+		t.Errorf("containers are left: %v, %v", left, err)
+	}
+}
+
+// The doctor is sent away: everything is reported, and nothing is left.
+func TestCancelled(t *testing.T) {
+	eng := needsEngine(t)
+	d, home := patient(t)
+	inner := d.Engine
+	ctx, cancel := context.WithCancel(t.Context())
+	d.Engine = func(h state.Home) (engine.Engine, error) {
+		e, err := inner(h)
+		return leaving{e, cancel}, err
+	}
+	list, well := examine(ctx, d)
+	if got := statuses(list); well || got["container"] != "failed" {
+		t.Errorf("well %t:\n%s", well, text(list))
+	}
+	if _, err := os.Lstat(home); !os.IsNotExist(err) {
+		t.Errorf("the home is left: %v", err)
+	}
+	left, err := eng.List(t.Context(), map[string]string{runner.LabelHome: home})
+	if err != nil || len(left) != 0 {
+		t.Errorf("containers are left: %v, %v", left, err)
+	}
+}
+
+// leaving is a real engine whose caller goes when a container was started.
+type leaving struct {
+	engine.Engine
+	depart func()
+}
+
+func (l leaving) Start(ctx context.Context, h engine.Handle) error {
+	err := l.Engine.Start(ctx, h)
+	l.depart()
+	return err
+}
+
+// A daemon that is too old is named with what is needed.
+func TestOldAPI(t *testing.T) {
+	d, _ := patient(t)
+	path := filepath.Join(filepath.Dir(d.HolonHome), "d.sock")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Api-Version", "1.40")
+		w.Header().Set("Ostype", "linux")
+	}))
+	server.Listener.Close()
+	server.Listener = listener
+	server.Start()
+	defer server.Close()
+	d.Engine = func(state.Home) (engine.Engine, error) { return docker.New("unix://" + path) }
+	list, well := examine(t.Context(), d)
+	got := statuses(list)
+	if well || got["engine"] != "failed" || got["api"] != "skipped" || got["mounts"] != "skipped" || got["git"] != "ok" {
+		t.Errorf("well %t:\n%s", well, text(list))
+	}
+	if said := text(list); !strings.Contains(said, "speaks API 1.40, at least 1.41 is needed → install Docker 20.10 or newer") {
+		t.Errorf("said:\n%s", said)
+	}
+}
+
+// Files that do not pass between host and container are noticed: here the engine
+// shows the container another directory, as one on another machine would.
+func TestBlindMounts(t *testing.T) {
+	needsEngine(t)
+	d, _ := patient(t)
+	elsewhere := filepath.Join(filepath.Dir(d.HolonHome), "elsewhere")
+	if err := os.Mkdir(elsewhere, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(elsewhere, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	inner := d.Engine
+	d.Engine = func(h state.Home) (engine.Engine, error) {
+		e, err := inner(h)
+		return misled{e, elsewhere}, err
+	}
+	list, well := examine(t.Context(), d)
+	if got := statuses(list); well || got["mounts"] != "failed" || got["user"] != "failed" || got["container"] == "failed" {
+		t.Errorf("well %t:\n%s", well, text(list))
+	}
+}
+
+// misled is a real engine that mounts another directory than it is asked to.
+type misled struct {
+	engine.Engine
+	dir string
+}
+
+func (m misled) Create(ctx context.Context, spec engine.Spec) (engine.Handle, error) {
+	for i := range spec.Mounts {
+		if spec.Mounts[i].Target == "/holon/doctor" {
+			spec.Mounts[i].Source = m.dir
+		}
+	}
+	return m.Engine.Create(ctx, spec)
+}
+
+// An agentd of another build is named.
+func TestOtherVersion(t *testing.T) {
+	needsEngine(t)
+	d, _ := patient(t)
+	d.Version = "v2"
+	list, well := examine(t.Context(), d)
+	if got := statuses(list); !well || got["agent"] != "warning" {
+		t.Errorf("well %t:\n%s", well, text(list))
+	}
+}
+
+// What an engine does not enforce is named, unless it was accepted.
+func TestWeakIsolation(t *testing.T) {
+	needsEngine(t)
+	d, _ := patient(t)
+	inner := d.Engine
+	d.Engine = func(h state.Home) (engine.Engine, error) {
+		e, err := inner(h)
+		return lax{e}, err
+	}
+	list, well := examine(t.Context(), d)
+	if got := statuses(list); well || got["cgroups"] != "failed" || got["isolation"] != "failed" {
+		t.Errorf("well %t:\n%s", well, text(list))
+	}
+	if said := text(list); !strings.Contains(said, "--accept-weaker seccomp") {
+		t.Errorf("said:\n%s", said)
+	}
+	d.Accept = []string{"pids", "seccomp"}
+	list, well = examine(t.Context(), d)
+	if got := statuses(list); !well || got["cgroups"] != "warning" || got["isolation"] != "warning" {
+		t.Errorf("accepted: well %t:\n%s", well, text(list))
+	}
+}
+
+// lax is a real engine that says of itself that it enforces less.
+type lax struct{ engine.Engine }
+
+func (l lax) Inspect(ctx context.Context, h engine.Handle) (engine.State, error) {
+	s, err := l.Engine.Inspect(ctx, h)
+	s.Isolation.Pids = engine.Axis{Level: engine.NotEnforced, Value: "unlimited"}
+	s.Isolation.Seccomp = engine.Axis{Level: engine.NotEnforced, Value: "none"}
+	return s, err
+}

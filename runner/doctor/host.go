@@ -1,0 +1,162 @@
+package doctor
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/docker/go-units"
+	"golang.org/x/sys/unix"
+
+	"holon/runner"
+	"holon/runner/workspace"
+	"holon/state"
+)
+
+// checkHome makes the state home, as a run would, and notes what was not there.
+func (e *examination) checkHome(context.Context) []Result {
+	before, err := state.FindHome(e.HolonHome, e.UserHome)
+	if err != nil {
+		return one(failed(err))
+	}
+	for dir := before.Dir(); ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		e.made = append([]string{dir}, e.made...)
+	}
+	for _, dir := range []string{before.RunsDir(), before.CacheDir(), filepath.Dir(before.IPCDir("run")), filepath.Join(before.Dir(), "local")} {
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			e.made = append(e.made, dir)
+		}
+	}
+	home, err := state.MakeHome(e.HolonHome, e.UserHome)
+	if err != nil {
+		return one(failed(err))
+	}
+	e.home = &home
+	var st unix.Stat_t
+	if err := unix.Stat(home.Dir(), &st); err != nil {
+		return one(failed(fmt.Errorf("look at %s: %w", home.Dir(), err)))
+	}
+	r := seen("%s can be written to", home.Dir())
+	mode := fs.FileMode(st.Mode).Perm()
+	switch {
+	case int(st.Uid) != os.Geteuid() && st.Uid != 0:
+		return one(seen("%s belongs to the user %d, who can change what runs leave", home.Dir(), st.Uid).but(Warning, "set HOLON_HOME to a directory of your own"))
+	case mode&0o002 != 0:
+		return one(seen("%s can be written to by others (mode %04o)", home.Dir(), mode).but(Failed, "chmod 700 "+home.Dir()))
+	case mode&0o075 != 0:
+		return one(seen("%s is open to others (mode %04o)", home.Dir(), mode).but(Warning, "chmod 700 "+home.Dir()))
+	}
+	return one(r)
+}
+
+// tidy removes the directories of the home that were not there before and are
+// empty: whatever is in one is somebody else's.
+func (e *examination) tidy() error {
+	for _, dir := range slices.Backward(e.made) {
+		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.EEXIST) {
+			if e.home == nil {
+				return nil // it could not be made either, which was said
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *examination) hostChecks() []named {
+	return []named{{"sockets", e.checkSockets}, {"disk", e.checkDisk}, {"git", e.checkGit}, {"agentd", e.checkAgentd}, {"settings", e.checkSettings}}
+}
+
+const noHome = "there is no state home"
+
+// checkSockets looks at the length of sockets' paths.
+func (e *examination) checkSockets(context.Context) []Result {
+	if e.home == nil {
+		return skipped(noHome)
+	}
+	proper := e.home.IPCDir(state.NewRunID())
+	dir, ok, err := runner.SocketPlace(proper)
+	switch {
+	case err != nil:
+		return one(failed(err))
+	case !ok:
+		return one(seen("paths below %s are too long for sockets, which go to %s", proper, filepath.Dir(dir)).but(Warning, "set HOLON_HOME to a shorter path, or ignore it where the engine can mount "+filepath.Dir(dir)))
+	}
+	return one(seen("their paths have %d bytes, of 107", len(dir)+runner.LongestSocket))
+}
+
+// checkDisk asks whether a run would be admitted.
+func (e *examination) checkDisk(ctx context.Context) []Result {
+	if e.home == nil {
+		return skipped(noHome)
+	}
+	if err := e.Room.Admit(ctx, *e.home); err != nil {
+		return one(failed(ended(ctx, err)))
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(e.home.Dir(), &st); err != nil {
+		return one(failed(fmt.Errorf("look at the disk of %s: %w", e.home.Dir(), err)))
+	}
+	free := int64(st.Bavail) * st.Bsize
+	r := seen("%s are free", units.BytesSize(float64(free)))
+	if e.Room.Run > 0 && free < e.Room.Run {
+		return one(seen("%s are free, and a run may write %s", units.BytesSize(float64(free)), units.BytesSize(float64(e.Room.Run))).but(Warning, "free some space (holon gc --keep-runs 10 may), or lower --disk"))
+	}
+	return one(r)
+}
+
+// oldestGit is the first version that has all that is asked of git.
+const oldestGit = 239
+
+func (e *examination) checkGit(ctx context.Context) []Result {
+	version, err := workspace.GitVersion(ctx)
+	if err != nil {
+		return one(failed(ended(ctx, err)))
+	}
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) >= 2 {
+		major, err := strconv.Atoi(parts[0])
+		minor, merr := strconv.Atoi(parts[1])
+		if err == nil && merr == nil && major*100+minor < oldestGit {
+			return one(seen("version %s is too old", version).but(Failed, "install git 2.39 or newer"))
+		}
+	}
+	return one(seen("version %s", version))
+}
+
+// checkAgentd looks at the program that goes into containers.
+func (e *examination) checkAgentd(context.Context) []Result {
+	path, err := e.Agentd()
+	if err != nil {
+		return one(failed(err))
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return one(failed(fmt.Errorf("look at agentd: %w", err)))
+	}
+	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 || os.Geteuid() == 0 && info.Mode()&0o005 != 0o005 {
+		return one(seen("%s can't be run by the container's user (mode %s)", path, info.Mode()).but(Failed, "chmod 755 "+path))
+	}
+	f, err := elf.Open(path)
+	if err != nil {
+		return one(seen("%s is no program for Linux: %v", path, err).but(Failed, "set HOLON_AGENTD to an agentd that was built for Linux"))
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return one(seen("%s is not static: it runs only in images with its libraries", path).but(Failed, "build it with CGO_ENABLED=0, as make build does"))
+		}
+	}
+	return one(seen("%s, static", path))
+}

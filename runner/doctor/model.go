@@ -1,0 +1,93 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"holon/responses/models"
+	"holon/runner/providers"
+)
+
+// checkSettings is what is wrong with what is set. What it means for the models
+// that a run would ask is said by others.
+func (e *examination) checkSettings(context.Context) (list []Result) {
+	for _, f := range e.Providers.Doctor(e.Loaded) {
+		if slices.Contains(e.Refs, f.Source) {
+			continue
+		}
+		where := f.Source
+		if f.Key != "" && f.Key != f.Source {
+			where += ": " + f.Key
+		}
+		status := Warning
+		if f.Level == providers.Wrong {
+			status = Failed
+		}
+		list = append(list, seen("%s: %s", where, f.Message).but(status, f.Hint))
+	}
+	if len(list) == 0 {
+		return one(seen("nothing is wrong"))
+	}
+	return list
+}
+
+func (e *examination) modelChecks() []named {
+	return []named{{"credentials", e.checkCredentials}, {"models", e.checkModels}}
+}
+
+// checkCredentials looks for the key of each model.
+func (e *examination) checkCredentials(context.Context) (list []Result) {
+	for _, ref := range e.Refs {
+		list = append(list, e.checkCredential(ref))
+	}
+	return list
+}
+
+func (e *examination) checkCredential(ref string) Result {
+	name, _, ok := models.SplitRef(ref)
+	switch {
+	case !ok:
+		return seen("%q is not a model reference", ref).but(Failed, "write provider/name")
+	case name == models.Scripted:
+		return seen("%s needs no key", ref)
+	}
+	where, err := e.Providers.Ready(ref)
+	if err != nil && !e.Chosen {
+		return seen("no model is chosen, and there is no key for the default one, %s", ref).but(Failed,
+			"store a key with: holon credentials set openai; or choose a model with: holon config set model.default PROVIDER/NAME")
+	}
+	if err != nil {
+		r := failed(err)
+		r.Seen = ref + ": " + r.Seen
+		return r
+	}
+	if text := where.String(); text != "none" {
+		return seen("%s: the key is in %s", ref, text)
+	}
+	return seen("%s: the provider wants no key", ref)
+}
+
+// checkModels asks each model for a word, by the way that a run would.
+func (e *examination) checkModels(ctx context.Context) (list []Result) {
+	if e.Offline {
+		return skipped("nobody was asked (--offline)")
+	}
+	for _, ref := range e.Refs {
+		if name, _, _ := models.SplitRef(ref); name == models.Scripted {
+			list = append(list, seen("%s: there is nobody to ask", ref))
+			continue
+		}
+		if r := e.checkCredential(ref); r.Status == Failed {
+			list = append(list, seen("%s can't be asked", ref).but(Skipped, ""))
+			continue
+		}
+		c := e.Providers.Check(ctx, ref)
+		if !c.OK {
+			list = append(list, seen("%s: %s", ref, fmt.Sprintf("%s: %s", c.Error.Code, c.Error.Message)).but(Failed, c.Error.Hint))
+			continue
+		}
+		list = append(list, seen("%s answered within %d ms", ref, c.LatencyMS))
+	}
+	return list
+}

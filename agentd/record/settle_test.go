@@ -18,6 +18,7 @@ import (
 	"holon/responses/conform"
 	"holon/responses/stream"
 	"holon/responses/turns"
+	"holon/state/durable"
 )
 
 func now() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
@@ -126,9 +127,14 @@ func TestSettleAtEveryCut(t *testing.T) {
 				}
 				must(t, os.WriteFile(path, data, 0o600))
 			}
+			must(t, os.WriteFile(filepath.Join(turn.Dir, durable.TempPrefix+"1"), nil, 0o600)) // half of a replacement
 			_ = os.Remove(s.donePath("resp_1"))
 			s.cache, s.catalog = newConversations(maxCached), newCatalog() // the files are changed behind its back
 			checkSettled(t, s, turn.Dir, content, file == "trajectory")
+			_, unsettled := os.Lstat(s.donePath("resp_1")) // it was never acknowledged
+			if left, err := filepath.Glob(filepath.Join(turn.Dir, durable.TempPrefix+"*")); unsettled == nil && len(left) > 0 || err != nil {
+				t.Errorf("temporary files are left: %v (%v)", left, err)
+			}
 		})
 	}
 	for file, data := range whole {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"syscall"
+	"time"
 
 	"holon/agentd/record"
 	"holon/agentd/turn"
@@ -64,6 +65,10 @@ func (s *Server) settleLater(responseID string, cause *responses.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unsettled[responseID] = cause
+	select {
+	case s.broke <- struct{}{}:
+	default: // keepSettling was told before
+	}
 }
 
 // settle tries to end the records of the turns that broke off.
@@ -73,10 +78,35 @@ func (s *Server) settle() {
 	s.unsettled = make(map[string]*responses.Error)
 	s.mu.Unlock()
 	for id, cause := range list {
-		if _, err := s.store.SettleTurn(id, cause, s.parts.Now); err != nil {
-			s.log.Warn("a turn that broke off could not be settled yet", "response", id, "err", err)
+		turnID, err := s.store.SettleTurn(id, cause, s.parts.Now)
+		if err != nil {
+			s.log.Debug("a turn that broke off could not be settled yet", "response", id, "err", err)
 			s.settleLater(id, cause)
+			continue
 		}
+		s.log.Info("settled a turn that broke off", "turn", turnID, "response", id)
+	}
+}
+
+// settleEvery is how often it is tried. What keeps records from being written,
+// such as a full disk, tells nobody when it is over.
+const settleEvery = time.Second
+
+// keepSettling ends the records of turns that broke off when that is possible,
+// also if no request comes: others may wait for their end.
+func (s *Server) keepSettling(ctx context.Context) {
+	for {
+		select {
+		case <-s.broke:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-time.After(settleEvery):
+		case <-ctx.Done():
+			return
+		}
+		s.settle()
 	}
 }
 

@@ -86,6 +86,7 @@ func TestDiskFullInTheMiddleOfATurn(t *testing.T) {
 	if err := os.Remove(filepath.Join(disk, "ballast")); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "the record has its end, without another request", func() bool { return h.record("turn_a").Status.Terminal() })
 	if resp := h.post(`{"model":"` + ref + `","input":"hi"}`).response(t); resp.Status != responses.StatusCompleted {
 		t.Errorf("afterwards a turn is %s", resp.Status)
 	}

@@ -100,6 +100,7 @@ type Server struct {
 	draining  bool                        // no turn is admitted any more
 	live      map[string]*liveTurn        // by turn id
 	unsettled map[string]*responses.Error // by response id: turns that broke off and could not be settled yet
+	broke     chan struct{}               // tells keepSettling of one
 }
 
 // Open prepares the directories, settles turns that an earlier process left in
@@ -108,7 +109,7 @@ func Open(cfg Config, parts Parts) (*Server, error) {
 	s := &Server{
 		cfg: cfg, parts: parts, log: parts.Log, instance: responses.NewID(responses.PrefixInstance), sealer: compaction.NewSealer(cfg.StateDir),
 		lanes: newLanes(cfg.Concurrency, cfg.QueueLimit), compactions: newLanes(maxCompactions, cfg.QueueLimit), sockets: newSockets(), shutdown: make(chan struct{}),
-		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn), unsettled: make(map[string]*responses.Error),
+		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn), unsettled: make(map[string]*responses.Error), broke: make(chan struct{}, 1),
 	}
 	if s.parts.MCP == nil {
 		s.parts.MCP = mcp.Open(mcp.Options{Log: s.log}) // without servers there is nothing to close
@@ -140,6 +141,7 @@ func Open(cfg Config, parts Parts) (*Server, error) {
 		return nil, errors.Join(err, store.Close())
 	}
 	s.keepers.Go(func() { s.logs.keep(s.base) })
+	s.keepers.Go(func() { s.keepSettling(s.base) })
 	s.keepers.Go(func() { store.Maintain(s.base, cfg.retention(), parts.Now, s.log) })
 	return s, nil
 }

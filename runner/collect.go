@@ -196,6 +196,9 @@ func settleTurn(dir string, gone *responses.Error) (*responses.Response, error) 
 	if err == nil {
 		err = durable.WriteFile(path, events, 0o600)
 	}
+	if err == nil {
+		err = endFacts(dir, rec, resp)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -205,6 +208,36 @@ func settleTurn(dir string, gone *responses.Error) (*responses.Response, error) 
 		return nil, err
 	}
 	return resp, durable.WriteFile(filepath.Join(dir, turns.RecordFile), data, 0o600)
+}
+
+// endFacts closes the runtime.ndjson of a turn that is being settled, unless it
+// has an end: who follows it waits for one.
+func endFacts(dir string, rec *turns.Record, resp *responses.Response) error {
+	path := filepath.Join(dir, turns.RuntimeFile)
+	data, err := readBounded(path, maxEventsFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read the turn's facts: %w", err)
+	}
+	kept, last := withoutEgress(data) // of which none can be here yet
+	for line := range bytes.Lines(kept) {
+		if ev, err := turns.DecodeRuntimeEvent(line); err == nil && (ev.Type == turns.TurnCompleted || ev.Type == turns.TurnFailed) {
+			return nil
+		}
+	}
+	scope := turns.Scope{RuntimeID: rec.Instance, SessionID: rec.SessionID, TurnID: rec.TurnID}
+	ev := scope.TurnCompleted(turns.Completed{ResponseID: resp.ID})
+	if resp.Status != responses.StatusCompleted {
+		failure := turns.Failure{ResponseID: resp.ID, FailureCategory: "incomplete", Phase: "recovery", InterruptedBy: "container_end"}
+		if resp.Error != nil {
+			failure.FailureCategory, failure.Message = resp.Error.Code, resp.Error.Message
+		}
+		ev = scope.TurnFailed(turns.StatusLost, failure)
+	}
+	ev.Sequence = last + 1
+	if kept, err = ev.AppendLine(kept); err != nil {
+		return fmt.Errorf("end the turn's facts: %w", err)
+	}
+	return durable.WriteFile(path, kept, 0o600)
 }
 
 // readEnd returns the final response of a turn whose record has an end, from the

@@ -107,6 +107,7 @@ func TestSettleTurn(t *testing.T) {
 			writeRecord(t, dir, responses.StatusInProgress)
 			if tc.events != nil {
 				write(t, filepath.Join(dir, turns.EventsFile), string(tc.events))
+				write(t, filepath.Join(dir, turns.RuntimeFile), begunFacts(t)+`{"type":"tool.sta`)
 			}
 			resp, err := settleTurn(dir, gone)
 			if err != nil || resp == nil || resp.Status != responses.StatusFailed || resp.Error.Code != responses.CodeInterrupted {
@@ -118,6 +119,18 @@ func TestSettleTurn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// begunFacts is a runtime.ndjson of a turn that goes on.
+func begunFacts(t *testing.T) string {
+	t.Helper()
+	ev := turns.Scope{RuntimeID: "inst_1", SessionID: "sess_1", TurnID: "turn_1"}.TurnStarted(turns.Started{})
+	ev.Sequence = 1
+	line, err := ev.AppendLine(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(line)
 }
 
 func checkSettled(t *testing.T, dir string) {
@@ -132,6 +145,21 @@ func checkSettled(t *testing.T, dir string) {
 	rec, err := readTurnRecord(dir)
 	if err != nil || rec.Status != responses.StatusFailed || rec.CompletedAt.IsZero() || rec.Error == nil {
 		t.Errorf("record: %+v, %v", rec, err)
+	}
+	facts, err := os.ReadFile(filepath.Join(dir, turns.RuntimeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last turns.RuntimeEvent
+	for line := range bytes.Lines(facts) {
+		ev, err := turns.DecodeRuntimeEvent(line)
+		if err != nil || ev.Sequence != last.Sequence+1 || last.Type == turns.TurnFailed {
+			t.Errorf("%v in the facts\n%s", err, facts)
+		}
+		last = ev
+	}
+	if last.Type != turns.TurnFailed || last.Status != turns.StatusLost {
+		t.Errorf("the facts have no end:\n%s", facts)
 	}
 }
 

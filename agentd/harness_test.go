@@ -39,7 +39,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait. No test takes that long unless it fails.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // harness is a server as a container has it, except that the supervisor shares
 // the process with the test.

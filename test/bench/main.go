@@ -58,6 +58,7 @@ func metrics() []metric {
 		{[]string{"P7", "P8", "P10"}, measureFlood},
 		{[]string{"P9"}, measureAge},
 		{[]string{"P20"}, measureLossless},
+		{[]string{"P22"}, measureGateway},
 		{[]string{"P1", "P19"}, measureContainer},
 		{[]string{"P3"}, measureWarmTurn},
 		{[]string{"P16"}, measureDecay},

@@ -35,7 +35,7 @@ const (
 // reservedNames are those that nothing of a turn may have: the turn directory
 // is written by a container, and what the host reads back must be the host's.
 var reservedNames = []string{
-	DiffFile, SummaryFile, LogFile, EgressFile, NotesFile, ObjectsDir, sessionDir, state.ManifestFile, state.StartFile, state.LeaseFile, state.SessionFile,
+	DiffFile, SummaryFile, LogFile, EgressFile, NotesFile, ObjectsDir, sessionDir, state.ManifestFile, state.StartFile, state.LeaseFile, state.SessionFile, state.UsageFile,
 	workspace.CheckoutFile, workspace.CheckoutLock,
 }
 
@@ -114,6 +114,7 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 	r.Session.TreeName = treeName(source.Info())
 	r.Session.Mark, r.Turn.ID = r.record, responses.NewID(responses.PrefixTurn)
 	r.Turn.Token, r.Turn.Grant = gateway.NewToken()
+	r.Turn.Note = r.noteUsage
 	err = r.execute(ctx,
 		func(ctx context.Context) (*Session, error) { return Start(ctx, r.Session) },
 		func(ctx context.Context, s *Session) TurnResult { return s.Turn(ctx, r.Turn, r.Watch) })
@@ -420,6 +421,9 @@ func (r *oneShot) finish(ctx context.Context, err error) error {
 	}
 	if resp := r.turn.Response; resp != nil {
 		m.Usage = resp.Usage
+	}
+	if r.turn.Account == nil && r.Turn.Taken.Requests > 0 { // nobody asks any more
+		r.turn.Account = &r.Turn.Taken
 	}
 	if m.ModelUsage, err = json.Marshal(r.turn.Account); err != nil {
 		return fmt.Errorf("describe what the models took: %w", err)

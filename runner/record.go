@@ -92,11 +92,41 @@ func (r *Record) write(dir string) error {
 	return durable.WriteFile(filepath.Join(dir, state.SessionFile), b.Bytes(), 0o600)
 }
 
+// removeRecord removes what is kept for whoever has to go on, the record last.
 func removeRecord(dir string) error {
-	if err := os.Remove(filepath.Join(dir, state.SessionFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove %s: %w", state.SessionFile, err)
+	for _, name := range []string{state.UsageFile, state.SessionFile} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove %s: %w", name, err)
+		}
 	}
 	return nil
+}
+
+// noteUsage keeps beside the record what the turn took of models so far. It is
+// called while the turn runs, from a goroutine of its own.
+func (r *oneShot) noteUsage(a gateway.Account) {
+	data, err := json.MarshalIndent(a, "", "  ")
+	if err == nil {
+		err = durable.WriteFile(filepath.Join(r.run.Dir(), state.UsageFile), append(data, '\n'), 0o600)
+	}
+	if err != nil {
+		r.Session.Log.Warn("what the models took is not kept: a holon that attaches to the run would begin its budget anew", "run", r.run.ID(), "err", err)
+	}
+}
+
+// readUsage reads what noteUsage kept last, nothing where no model was asked.
+func readUsage(dir string) (a gateway.Account, err error) {
+	data, err := readBounded(filepath.Join(dir, state.UsageFile), maxRecord)
+	if errors.Is(err, fs.ErrNotExist) {
+		return a, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &a)
+	}
+	if err != nil {
+		return gateway.Account{}, fmt.Errorf("read %s: %w", state.UsageFile, err)
+	}
+	return a, nil
 }
 
 // Process names a process of this machine such that no later one with the same

@@ -127,6 +127,11 @@ func (rc *Recovery) takeUp(run *files.Run, rec *Record, prior *state.Manifest, e
 	if rec.Tree != nil {
 		r.info = rec.Tree.Info
 	}
+	var err error
+	if r.Turn.Taken, err = readUsage(run.Dir()); err != nil {
+		m.Warnings = append(m.Warnings, "the budget begins anew: "+OneLine(err.Error(), 300))
+	}
+	r.Turn.Note = r.noteUsage
 	r.Session.NotesRecord, r.Session.Version = filepath.Join(run.Dir(), NotesFile), rc.Version
 	r.resumeEgress()
 	return r

@@ -38,10 +38,12 @@ type TurnRequest struct {
 	Timeout            time.Duration // 0: agentd's limit
 	MaxOutputTokens    int           // of one answer; 0: what the model allows
 
-	Budget gateway.Budget    // of what goes through the gateway
-	Used   gateway.Usage     // by earlier turns; counts against Budget
-	Token  gateway.Secret    // with which the turn asks models through the gateway
-	Grant  gateway.TokenHash // of Token; zero: a new token
+	Budget gateway.Budget        // of what goes through the gateway
+	Used   gateway.Usage         // by earlier turns; counts against Budget
+	Taken  gateway.Account       // by this turn, of a gateway that is gone
+	Note   func(gateway.Account) // gateway.Grant.Note; may be nil
+	Token  gateway.Secret        // with which the turn asks models through the gateway
+	Grant  gateway.TokenHash     // of Token; zero: a new token
 }
 
 // Observer watches a turn. Its methods are called from two goroutines, never
@@ -108,7 +110,7 @@ func (s *Session) admitted(req TurnRequest, run func() TurnResult) TurnResult {
 	if s.gateway == nil {
 		return run()
 	}
-	lease, err := s.gateway.Grant(gateway.Grant{TurnID: req.ID, Token: req.Grant, Models: s.cfg.gatewayModels(), Budget: req.Budget, Used: req.Used})
+	lease, err := s.gateway.Grant(gateway.Grant{TurnID: req.ID, Token: req.Grant, Models: s.cfg.gatewayModels(), Budget: req.Budget, Used: req.Used, Taken: req.Taken, Note: req.Note})
 	if err != nil {
 		return TurnResult{TurnID: req.ID, SessionID: s.id, Err: err}
 	}

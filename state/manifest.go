@@ -16,10 +16,11 @@ const ManifestSchema = "holon.run/1"
 
 // Names of the host's files in a run's directories.
 const (
-	ManifestFile = "manifest.json" // the Manifest
-	StartFile    = "run.json"      // the Start, in the run's own directory only
-	LeaseFile    = "lease"         // held while the run is live, in its own directory only
-	SessionFile  = "session.json"  // what a live run holds beside it (runner.Record), in its own directory only
+	ManifestFile = "manifest.json"    // the Manifest
+	StartFile    = "run.json"         // the Start, in the run's own directory only
+	LeaseFile    = "lease"            // held while the run is live, in its own directory only
+	UsageFile    = "model-usage.json" // what its turn took of models so far, beside SessionFile
+	SessionFile  = "session.json"     // what a live run holds beside it (runner.Record), in its own directory only
 )
 
 const (

@@ -51,7 +51,11 @@ func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 	}
 	var reading *tally // nil: there is no answer to read usage of
 	whole := false
-	defer func() { charge.settle(s.usage(t.upstream.name, charge, reading, body.size.Load(), whole)) }()
+	lease.change()
+	defer func() {
+		charge.settle(s.usage(t.upstream.name, charge, reading, body.size.Load(), whole))
+		lease.change()
+	}()
 
 	key, err := t.upstream.keys.key(ctx)
 	if err != nil {

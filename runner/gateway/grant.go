@@ -7,9 +7,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"holon/responses"
 )
@@ -45,7 +48,18 @@ type Grant struct {
 	Models []string // references, provider/model; no other may be asked
 	Budget Budget
 	Used   Usage // by earlier turns of the agent; counts against Budget
+
+	// Taken is what the turn itself took of a gateway that is gone; the account
+	// goes on from it.
+	Taken Account
+	// Note, if not nil, is told what was taken so far, soon after each request that
+	// begins or ends and at most once in noteInterval: for whoever has to go on with
+	// the turn when this process is killed. It is called from one goroutine, and
+	// no more once Revoke has returned.
+	Note func(Account)
 }
+
+const noteInterval = 100 * time.Millisecond
 
 // Lease is a Grant in force. Its methods are safe for concurrent use.
 type Lease struct {
@@ -54,6 +68,9 @@ type Lease struct {
 	ledger *ledger
 	ctx    context.Context // ends with the lease
 	cancel context.CancelCauseFunc
+
+	changed chan struct{} // holds one while there is something to note
+	noted   chan struct{} // closed when nothing is noted any more
 }
 
 // errRevoked cuts the requests of a turn that is over.
@@ -66,12 +83,44 @@ func (s *Server) Grant(g Grant) (*Lease, error) {
 	if err := s.gateway.Check(g.Models, g.Budget); err != nil {
 		return nil, err
 	}
-	l := &Lease{server: s, grant: g, ledger: newLedger(g.Budget, g.Used)}
+	l := &Lease{server: s, grant: g, ledger: newLedger(&g), changed: make(chan struct{}, 1), noted: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background()) // a turn's end is said, not inherited
 	if !s.leases.add(g.Token, l) {
 		return nil, &Error{Code: CodeInvalidGrant, Param: "token", Message: "the token of turn " + g.TurnID + " is in force already", Hint: "make a token for each turn"}
 	}
+	if g.Note == nil {
+		close(l.noted)
+		return l, nil
+	}
+	go l.note()
 	return l, nil
+}
+
+// note tells whoever asked for it what was taken, until the lease ends.
+func (l *Lease) note() {
+	defer close(l.noted)
+	for l.ctx.Err() == nil {
+		select {
+		case <-l.ctx.Done():
+		case <-l.changed:
+			l.grant.Note(l.ledger.standing())
+		}
+		select {
+		case <-l.ctx.Done():
+		case <-time.After(noteInterval):
+		}
+	}
+	if len(l.changed) > 0 {
+		l.grant.Note(l.ledger.standing())
+	}
+}
+
+// change has the account noted.
+func (l *Lease) change() {
+	select {
+	case l.changed <- struct{}{}:
+	default: // it will be
+	}
 }
 
 // Check says whether models can be granted within a budget, before there is a server.
@@ -95,6 +144,7 @@ func (g *Gateway) Check(models []string, budget Budget) error {
 func (l *Lease) Revoke() {
 	l.server.leases.remove(l.grant.Token)
 	l.cancel(errRevoked)
+	<-l.noted
 }
 
 // Account returns what the turn has taken so far. It stays readable after Revoke.
@@ -133,6 +183,12 @@ func (t *leases) remove(token TokenHash) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.table, token)
+}
+
+func (t *leases) all() []*Lease {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Values(t.table))
 }
 
 // find returns the lease of a request. The hash of what came is looked up, so

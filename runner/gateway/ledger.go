@@ -34,11 +34,15 @@ type ledger struct {
 	total     Usage
 	models    map[string]Usage
 	exhausted string
-	held      Usage // estimates of what runs
+	held      Usage // estimates of what runs: Requests, Total and Cost
 }
 
-func newLedger(budget Budget, before Usage) *ledger {
-	return &ledger{budget: budget, before: before, models: make(map[string]Usage)}
+func newLedger(g *Grant) *ledger {
+	l := &ledger{budget: g.Budget, before: g.Used, total: g.Taken.Usage, exhausted: g.Taken.Exhausted, models: maps.Clone(g.Taken.Models)}
+	if l.models == nil {
+		l.models = make(map[string]Usage)
+	}
+	return l
 }
 
 // hold is what a running request may take. Every one is settled.
@@ -60,7 +64,7 @@ func (l *ledger) reserve(model string, price *Price, size int64) (*hold, *respon
 	}
 	h := &hold{ledger: l, model: model, price: price, estimate: usageOf(Tokens{Input: max(1, size/bytesPerToken)}, price, false)}
 	l.count(model, Usage{Requests: 1})
-	l.held = l.held.plus(h.estimate)
+	l.held = l.held.plus(Usage{Requests: 1, Total: h.estimate.Total, Cost: h.estimate.Cost})
 	return h, nil
 }
 
@@ -92,6 +96,7 @@ func (h *hold) settle(taken Usage) {
 	l := h.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.held.Requests--
 	l.held.Total -= h.estimate.Total
 	l.held.Cost -= h.estimate.Cost
 	l.count(h.model, taken)
@@ -102,4 +107,14 @@ func (l *ledger) account() Account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return Account{Usage: l.total, Budget: l.budget, Exhausted: l.exhausted, Models: maps.Clone(l.models)}
+}
+
+// standing is account as if what runs had ended with what was estimated of it:
+// what is left of a request whose gateway is killed.
+func (l *ledger) standing() Account {
+	a := l.account()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a.Usage = l.total.plus(Usage{Estimated: l.held.Requests, Tokens: Tokens{Input: l.held.Total}, Total: l.held.Total, Cost: l.held.Cost})
+	return a
 }

@@ -146,6 +146,9 @@ func (s *Server) close(ctx context.Context) error {
 	err := s.http.Close()
 	<-s.served
 	<-idle
+	for _, l := range s.leases.all() {
+		l.Revoke()
+	}
 	if err = errors.Join(err, s.socket.Remove()); err != nil {
 		return fmt.Errorf("close the gateway: %w", err)
 	}

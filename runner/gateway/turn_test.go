@@ -314,3 +314,74 @@ func TestNoKey(t *testing.T) {
 		t.Error("the provider was asked without a key")
 	}
 }
+
+// The account of a turn goes on where it stood when its gateway was killed, with
+// what ran then as it was estimated.
+func TestAccountGoesOn(t *testing.T) {
+	arrived, release := make(chan struct{}, 1), make(chan struct{})
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.Header.Get("Accept"), "wait") {
+			arrived <- struct{}{}
+			<-release
+		}
+		answerUsage(100, 50)(w, r)
+	})
+	notes := make(chan gateway.Account, 100)
+	noted := func(requests, total int64) gateway.Account {
+		t.Helper()
+		for {
+			select {
+			case a := <-notes:
+				if a.Requests == requests && a.Total == total {
+					return a
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatalf("it is not noted that %d requests took %d tokens", requests, total)
+			}
+		}
+	}
+	budget := gateway.Budget{MaxTokens: 300}
+	grant := gateway.Grant{TurnID: "turn_1", Models: []string{"openai/m"}, Budget: budget, Note: func(a gateway.Account) { notes <- a }}
+	first := serveTurn(t, openAI(up.URL), grant)
+	const body = `{"model":"m","input":"0123456789"}` // 34 bytes
+	first.post(t, "/openai/responses", body)
+	noted(1, 150)
+	var group sync.WaitGroup
+	group.Go(func() {
+		req, err := http.NewRequest(http.MethodPost, "http://model/openai/responses", strings.NewReader(body))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		req.Header.Set("Accept", "wait")
+		first.do(t, req)
+	})
+	<-arrived
+	grant.Taken = noted(2, 158)
+	if grant.Taken.Estimated != 1 || grant.Taken.Models["openai/m"].Requests != 2 {
+		t.Errorf("noted: %+v", grant.Taken)
+	}
+	close(release)
+	group.Wait()
+	first.lease.Revoke()
+	if left := len(notes); left > 0 { // the last says all
+		var last gateway.Account
+		for range left {
+			last = <-notes
+		}
+		if last.Total != 300 {
+			t.Errorf("the last note: %+v", last)
+		}
+	}
+
+	second := serveTurn(t, openAI(up.URL), grant)
+	if resp := second.post(t, "/openai/responses", body); resp.status != http.StatusOK {
+		t.Fatalf("%d %s", resp.status, resp.body)
+	}
+	if resp := second.post(t, "/openai/responses", body); resp.status != http.StatusPaymentRequired {
+		t.Errorf("beyond the budget: %d %s", resp.status, resp.body)
+	}
+	if got := second.lease.Account(); got.Requests != 3 || got.Total != 308 || got.Models["openai/m"].Requests != 3 || got.Exhausted != "max_tokens" {
+		t.Errorf("account: %+v", got)
+	}
+}

@@ -215,7 +215,7 @@ func (w *walk) summary() []string {
 
 // isOwn reports whether the host's own files are called so.
 func isOwn(name string) bool {
-	return name == state.ManifestFile || name == state.StartFile || name == state.LeaseFile || name == state.SessionFile || strings.HasPrefix(name, durable.TempPrefix)
+	return name == state.ManifestFile || name == state.StartFile || name == state.LeaseFile || name == state.SessionFile || name == state.UsageFile || strings.HasPrefix(name, durable.TempPrefix)
 }
 
 // readerFunc hides other methods of a reader, so that the walk's buffer is used.

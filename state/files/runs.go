@@ -4,6 +4,7 @@
 //	  lease          locked by the process that holds the run; dies with it
 //	  run.json       state.Start, written before anything is started
 //	  session.json   what the run holds beside this directory, until it is given up
+//	  model-usage.json  what its turn took of models so far, as long as session.json
 //	  manifest.json  state.Manifest, written when the run is over
 //	  …              results, unless the user chose another directory for them
 //

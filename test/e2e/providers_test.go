@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"holon/state"
 )
 
 // A run in a container asks a provider of the person's own, whose key a program
@@ -98,5 +101,49 @@ func TestProviders(t *testing.T) {
 	}
 	if logs, _ := filepath.Glob(filepath.Join(r.dir, "tools/*/stdout.log")); len(logs) == 0 { // the pattern is right
 		t.Error("the agent did not look around")
+	}
+}
+
+// What a run took of its budget is not forgotten when holon is killed: who
+// attaches to it goes on from there.
+func TestBudgetSurvivesKill(t *testing.T) {
+	t.Parallel()
+	const key = "sk-first-0123456789abcdef"
+	var asked atomic.Int32
+	chat := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // looked at by nobody
+		asked.Add(1)
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"ExecCommand","arguments":"{\"cmd\":\"touch started; until [ -e go ]; do sleep 0.1; done; echo more >> rounds\"}"}}]},"finish_reason":"tool_calls"}]}`, "\n\n",
+			`data: {"choices":[],"usage":{"prompt_tokens":60,"completion_tokens":40,"total_tokens":100}}`, "\n\ndata: [DONE]\n\n")
+	}))
+	t.Cleanup(chat.Close)
+	h, repo := newHome(t, "DEEPSEEK_API_KEY="+key, "DEEPSEEK_BASE_URL="+chat.URL), repository(t, "echo a > a")
+	p := h.begin(repo, "run", "--model", "deepseek/m", "--max-requests", "2", "go on and on")
+	await(t, "the agent's command", func() bool { return exists(h, "cache/trees/*/*/tree/started") })
+	await(t, "the account", func() bool {
+		found, _ := filepath.Glob(filepath.Join(h.dir, "runs", "*", state.UsageFile)) // the pattern is right
+		if len(found) != 1 {
+			return false
+		}
+		text, err := os.ReadFile(found[0])
+		return err == nil && strings.Contains(string(text), `"total_tokens": 100`) && strings.Contains(string(text), `"estimated_requests": 0`)
+	})
+	p.kill()
+	h.proceed()
+	r := h.run(repo, "attach", "last")
+	if r.code != 1 || !strings.Contains(r.stderr, "(2 of 2 requests)") || asked.Load() != 2 {
+		t.Fatalf("exit code %d, asked %d times\n%s", r.code, asked.Load(), r.stderr)
+	}
+	var account struct {
+		Requests int64 `json:"requests"`
+		Total    int64 `json:"total_tokens"`
+	}
+	if err := json.Unmarshal(r.manifest.ModelUsage, &account); err != nil || account.Requests != 2 || account.Total != 200 {
+		t.Errorf("%s, %v", r.manifest.ModelUsage, err)
+	}
+	checkChanged(t, r, "added go", "added rounds", "added started")
+	if exists(h, "runs/*/"+state.UsageFile) {
+		t.Error("the account is left beside the record")
 	}
 }

@@ -338,6 +338,9 @@ func (s *Server) record(p *plan, t *ticket, source string) (*job, error) {
 		j.emitter, err = responses.NewEmitter(resp, written.Sink())
 	}
 	if err == nil {
+		j.emitter.Hide(s.parts.Secrets)
+	}
+	if err == nil {
 		err = written.Prepare()
 	}
 	if err != nil {
@@ -374,7 +377,7 @@ func (s *Server) turn(j *job) *turn.Turn {
 		CacheKey: cacheKey(j.sessionID), Watcher: j.watch,
 		Model: j.transport, ModelName: j.modelName, ModelRef: j.modelRef,
 		Tools: j.toolset, Env: s.toolEnv(j), Notices: s.notices(j),
-		Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: maxRounds, Now: s.parts.Now,
+		Secrets: s.parts.Secrets, Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: maxRounds, Now: s.parts.Now,
 		Window: s.cfg.windows.Of(j.modelRef), Memory: s.learned.of(j), Dir: j.turnDir,
 	}
 }

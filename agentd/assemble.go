@@ -24,13 +24,15 @@ import (
 	"holon/agentd/tools/image"
 	"holon/agentd/tools/patch"
 	"holon/responses/models"
+	"holon/responses/redact"
 )
 
 // Assemble makes the real parts of a server from a valid configuration: the
 // process supervisor, the container's tools, the model transports and the
 // skills. environ is the process's own environment; commands get the harmless
-// part of it and what --pass-env names, never a key.
-func Assemble(cfg Config, environ []string, log *slog.Logger) (Parts, error) {
+// part of it and what --pass-env names, never a key. secrets are what nobody may
+// see; nil for none.
+func Assemble(cfg Config, environ []string, secrets *redact.Set, log *slog.Logger) (Parts, error) {
 	servers, err := cfg.mcpServers()
 	if err != nil {
 		return Parts{}, err
@@ -44,8 +46,8 @@ func Assemble(cfg Config, environ []string, log *slog.Logger) (Parts, error) {
 		log.Warn("a skill is left out", "err", p.Error(), "hint", p.Hint)
 	}
 	// Nothing else in this program starts processes, so the supervisor may own them all.
-	supervisor := process.New(process.Options{Logger: log, Exclusive: true})
-	managed := tasks.New(tasks.Options{Dir: filepath.Join(cfg.StateDir, "tasks"), Logger: log})
+	supervisor := process.New(process.Options{Logger: log, Exclusive: true, Secrets: secrets})
+	managed := tasks.New(tasks.Options{Dir: filepath.Join(cfg.StateDir, "tasks"), Secrets: secrets, Logger: log})
 	proxy, err := cfg.forward(log)
 	if err != nil {
 		return Parts{}, err
@@ -61,7 +63,7 @@ func Assemble(cfg Config, environ []string, log *slog.Logger) (Parts, error) {
 	})
 	return Parts{
 		Models: models, Tools: container, MCP: connected, Tasks: managed, Skills: found,
-		Log: log, Version: Version(), Environ: commands, Now: time.Now,
+		Secrets: secrets, Log: log, Version: Version(), Environ: commands, Now: time.Now,
 		Close: func() error {
 			return errors.Join(container.wait(), connected.Close(), managed.Close(), supervisor.Close(), proxy.close(), release())
 		},

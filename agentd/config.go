@@ -16,6 +16,7 @@ import (
 	"holon/agentd/process"
 	"holon/agentd/record"
 	"holon/responses/models"
+	"holon/responses/redact"
 	"holon/skills"
 )
 
@@ -51,6 +52,7 @@ type Config struct {
 	RetainCount  int           `env:"HOLON_RETAIN_COUNT"`
 	RetainBytes  int64         `env:"HOLON_RETAIN_BYTES"`
 	PassEnv      string        `env:"HOLON_PASS_ENV"`
+	SecretEnv    string        `env:"HOLON_SECRET_ENV"`
 	Tools        string        `env:"HOLON_TOOLS"`
 	TaskTimeout  time.Duration `env:"HOLON_TASK_TIMEOUT"`
 	OutputTokens int           `env:"HOLON_DEFAULT_TOOL_OUTPUT_TOKENS"`
@@ -165,6 +167,7 @@ func (c *Config) Bind(fs *flag.FlagSet) {
 	fs.DurationVar(&c.TurnTimeout, "turn-timeout", c.TurnTimeout, "wall time after which a turn ends as incomplete")
 	fs.DurationVar(&c.Grace, "grace", c.Grace, "time that running turns get to end after SIGTERM")
 	fs.StringVar(&c.PassEnv, "pass-env", c.PassEnv, "comma-separated `names` of variables that commands get although they are not on the list of harmless ones")
+	fs.StringVar(&c.SecretEnv, "secret-env", c.SecretEnv, "comma-separated `names` of variables whose values are taken out of all that is shown and kept, beside those whose names say so")
 	fs.DurationVar(&c.RetainAge, "retain-age", c.RetainAge, "time after which stored responses that nothing continues are removed; 0 for never")
 	fs.IntVar(&c.RetainCount, "retain-count", c.RetainCount, "stored responses beyond which the least recent conversations are removed; 0 for no bound")
 	fs.Int64Var(&c.RetainBytes, "retain-bytes", c.RetainBytes, "size of the stored responses beyond which the least recent conversations are removed; 0 for no bound")
@@ -302,6 +305,15 @@ func (c *Config) checkListen(bad func(setting, what, remedy string)) {
 
 // FallbackList returns the fallback models, in order.
 func (c *Config) FallbackList() []string { return commaList(c.Fallbacks) }
+
+// Learn makes known what nobody may see: values of variables that are secret by
+// their name, or named by --secret-env, and the token of --token-file.
+func (c *Config) Learn(environ []string, secrets *redact.Set) {
+	secrets.AddEnviron(environ, commaList(c.SecretEnv))
+	if token, err := c.token(); err == nil { // Serve says what is wrong with the file
+		secrets.Add("--token-file", token)
+	}
+}
 
 // ToolList returns the tools that models get; empty for all.
 func (c *Config) ToolList() []string { return commaList(c.Tools) }

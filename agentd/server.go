@@ -34,6 +34,7 @@ import (
 	"holon/agentd/tools"
 	"holon/agentd/turn"
 	"holon/responses"
+	"holon/responses/redact"
 	"holon/skills"
 )
 
@@ -61,6 +62,7 @@ type Parts struct {
 	MCP     *mcp.Manager   // servers of more tools; nil for none
 	Tasks   *tasks.Manager // of the commands that outlive their calls
 	Skills  skills.Catalog // of the user and the agent; those of a workspace are found with each turn
+	Secrets *redact.Set    // known values that nobody may see; nil for none
 	Log     *slog.Logger
 	Version string
 	Environ []string         // the environment of commands, complete
@@ -126,6 +128,7 @@ func Open(cfg Config, parts Parts) (*Server, error) {
 		return nil, fmt.Errorf("prepare --state-dir: %w", err)
 	}
 	s.store = store
+	store.Hide(parts.Secrets)
 	if s.sessions, err = activation.OpenSessions(filepath.Join(cfg.StateDir, "skills"), s.instance); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare --state-dir: %w", err), store.Close())
 	}

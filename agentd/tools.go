@@ -16,9 +16,10 @@ import (
 func (s *Server) toolEnv(j *job) tools.Env {
 	return tools.Env{
 		TurnID: j.turnID, SessionID: j.sessionID, WorkDir: j.workDir, LogDir: filepath.Join(j.turnDir, turns.ToolsDir), Environ: s.environ(j.plan),
-		Policy: tools.Policy{OutputTokens: s.cfg.OutputTokens, MaxOutputTokens: s.cfg.MaxTokens},
-		Images: model.CapabilitiesOf(j.transport, j.modelName).Images,
-		Disk:   s.logs.turn(s.cfg.TurnLogBytes),
+		Policy:  tools.Policy{OutputTokens: s.cfg.OutputTokens, MaxOutputTokens: s.cfg.MaxTokens},
+		Images:  model.CapabilitiesOf(j.transport, j.modelName).Images,
+		Secrets: s.parts.Secrets,
+		Disk:    s.logs.turn(s.cfg.TurnLogBytes),
 	}
 }
 

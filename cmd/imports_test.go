@@ -40,7 +40,7 @@ var own = []struct {
 	{"agentd/model/...", []string{"agentd/model", "agentd/model/endpoint", "agentd/model/order", "agentd/model/scan", "responses/...", "state/roots"}, "a provider knows the protocol and no tool, disk or turn"},
 	{"agentd/compaction", []string{"agentd/model", "agentd/tools", "responses", "state/durable"}, "a summary is made of a conversation, outside any turn"},
 	{"agentd/mcp", []string{"agentd/tools", "agentd/tools/image", "agentd/preview", "agentd/process", "responses/..."}, "it makes tools of servers and knows no turn"},
-	{"agentd/tools", nil, "a result's shape depends on no tool"},
+	{"agentd/tools", []string{"responses/redact"}, "a result's shape depends on no tool"},
 	{"agentd/tools/...", []string{"agentd/tools", "agentd/process", "agentd/preview", "agentd/tasks", "responses", "responses/tasks", "state/roots"}, "a tool knows its envelope and how to run programs"},
 	{"agentd/record", []string{"responses/...", "state/durable", "state/roots"}, "what is written down depends on no model or tool"},
 	{"agentd/prompt", []string{"responses", "skills", "state/roots"}, "what a model is told depends on no provider and no tool"},

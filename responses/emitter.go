@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"holon/responses/redact"
 )
 
 // ErrStreamEnded is returned when something is emitted after the terminal event.
@@ -33,6 +35,8 @@ type Emitter struct {
 	seq  int64
 	buf  []byte
 
+	secrets *redact.Set // taken out of all that is said; nil for none
+
 	open openItem // what is being streamed at the moment
 	text strings.Builder
 }
@@ -43,11 +47,12 @@ type openItem struct {
 	reasoning *Reasoning
 	call      *FunctionCall
 	tool      *ToolCall
-	part      string       // type of the open part, "" when none is open
-	notes     []Annotation // annotations of the open part
-	probs     []LogProb    // log probabilities of the open part
-	sent      int          // how many of them went out with a delta
-	torn      []byte       // the beginning of a character whose rest has not come yet
+	part      string         // type of the open part, "" when none is open
+	notes     []Annotation   // annotations of the open part
+	probs     []LogProb      // log probabilities of the open part
+	sent      int            // how many of them went out with a delta
+	scrub     *redact.Stream // of the open part or call; nil until it says something
+	torn      []byte         // the beginning of a character whose rest has not come yet
 
 	// Only a resumed stream has these: how much of the part's end is out already.
 	textDone bool
@@ -72,6 +77,13 @@ func NewEmitter(resp Response, sink Sink) (*Emitter, error) {
 	}
 	return e, nil
 }
+
+// Hide takes known secrets out of all that the stream says from now on, also where
+// a provider or a model cut them. Text that may begin with one waits for what
+// follows, at the latest for the end of its part. Log probabilities of what is
+// taken out are left out with it. What a caller gives as a whole, such as items of
+// tools, it has cleaned itself.
+func (e *Emitter) Hide(secrets *redact.Set) { e.secrets = secrets }
 
 // Begin marks the end of queueing with response.in_progress. It does nothing
 // for a response that was not queued. The first item and Complete imply it.
@@ -278,7 +290,7 @@ func (e *Emitter) fail(status Status, cause *Error, usage Usage) error {
 	}
 	final := e.resp
 	final.Status, final.Usage = status, &usage
-	final.Error = &ResponseError{Code: cause.Code, Message: cause.Error(), Type: cause.Type}
+	final.Error = &ResponseError{Code: cause.Code, Message: e.secrets.Text(cause.Error()), Type: cause.Type}
 	return e.end(EventFailed, final)
 }
 

@@ -100,7 +100,7 @@ func (e *Emitter) endPart() error {
 
 func (e *Emitter) closePart() {
 	e.open.part, e.open.notes, e.open.textDone, e.open.noted = "", nil, false, 0
-	e.open.probs, e.open.sent = nil, 0
+	e.open.probs, e.open.sent, e.open.scrub = nil, 0, nil
 	e.text.Reset()
 }
 

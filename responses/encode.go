@@ -56,7 +56,25 @@ func (e *Emitter) delta(eventType, delta string) error {
 			return nil
 		}
 	}
+	if delta = e.scrub(delta); delta == "" {
+		return nil
+	}
 	return e.wholeDelta(eventType, delta)
+}
+
+// scrub returns what of the part's text can be said by now.
+func (e *Emitter) scrub(delta string) string {
+	if e.secrets.Empty() {
+		return delta
+	}
+	if e.open.scrub == nil {
+		e.open.scrub = e.secrets.Stream()
+	}
+	clean := string(e.open.scrub.Next([]byte(delta)))
+	if e.open.scrub.Found() { // its tokens spell it
+		e.open.probs = e.open.probs[:e.open.sent]
+	}
+	return clean
 }
 
 // whole joins what was torn off before with delta and tears off what is not
@@ -74,13 +92,14 @@ func (e *Emitter) whole(delta string) string {
 	return strings.ToValidUTF8(s[:end], "\uFFFD")
 }
 
-// mend gives up waiting for the rest of a torn character and sends what
-// waited with it.
+// mend gives up waiting for the rest of a torn character, or of a secret, and
+// sends what waited with it.
 func (e *Emitter) mend(eventType string) error {
-	text := ""
+	text := string(e.open.scrub.Rest())
 	switch {
 	case len(e.open.torn) > 0:
-		text = "\uFFFD"
+		text += "\uFFFD"
+	case text != "":
 	case e.open.sent == len(e.open.probs):
 		return nil
 	}
@@ -95,6 +114,10 @@ func (e *Emitter) wholeDelta(eventType, delta string) error {
 	e.buf = append(e.buf, `,"delta":`...)
 	e.buf = appendString(e.buf, delta)
 	if eventType == EventTextDelta {
+		if e.open.scrub.Holds() { // the tokens of what waits wait with it
+			e.buf = append(e.buf, `,"logprobs":[]`...)
+			return e.emit(eventType)
+		}
 		return e.emitLogprobs(eventType, e.open.probs[e.open.sent:])
 	}
 	return e.emit(eventType)

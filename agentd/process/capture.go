@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"holon/responses/redact"
 )
 
 // Capture is what remains of one output stream: its beginning, its end and the
@@ -14,7 +16,7 @@ import (
 // and Tail follows Head directly.
 type Capture struct {
 	Head, Tail []byte
-	Total      int64 // bytes the command wrote
+	Total      int64 // bytes the command wrote, counted without its secrets
 	Lines      int64 // newlines among them
 	Logged     int64 // bytes in the log file
 	LogErr     error // why the log file ends early, if not for a limit
@@ -31,6 +33,8 @@ func (c Capture) Omitted() int64 { return c.Total - int64(len(c.Head)) - int64(l
 // never blocks on anything but the disk: a command must not notice that nobody
 // reads.
 type capture struct {
+	scrub *redact.Stream // takes secrets out before anything is kept; nil for none
+
 	keep  int
 	head  []byte
 	tail  []byte // ring once it has grown to keep
@@ -48,8 +52,13 @@ type capture struct {
 }
 
 func (c *capture) Write(b []byte) (int, error) {
-	n := len(b)
-	c.total += int64(n)
+	c.take(c.scrub.Next(b))
+	return len(b), nil
+}
+
+// take keeps what has no secrets.
+func (c *capture) take(b []byte) {
+	c.total += int64(len(b))
 	c.lines += int64(bytes.Count(b, []byte{'\n'}))
 	c.logBytes(b)
 	if room := c.keep - len(c.head); room > 0 {
@@ -58,7 +67,6 @@ func (c *capture) Write(b []byte) (int, error) {
 		b = b[take:]
 	}
 	c.push(b)
-	return n, nil
 }
 
 // push appends to the ring. Of a long b only the end matters.
@@ -137,8 +145,9 @@ func (c *capture) result() Capture {
 	}
 }
 
-// close ends the log file.
+// close takes what is held back, since no more comes, and ends the log file.
 func (c *capture) close() {
+	c.take(c.scrub.Rest())
 	if c.file == nil {
 		return
 	}

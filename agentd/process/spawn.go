@@ -145,7 +145,9 @@ func (p *Process) connect(c *Command) (f files, err error) {
 		}
 	}()
 	keep, limit := orDefault(c.KeepBytes, DefaultKeepBytes), orDefault(c.LogBytes, DefaultLogBytes)
-	newSink := func(path string) capture { return capture{keep: keep, path: path, limit: limit, budget: c.Budget} }
+	newSink := func(path string) capture {
+		return capture{keep: keep, path: path, limit: limit, budget: c.Budget, scrub: p.s.secrets.Stream()}
+	}
 	if c.TTY {
 		return p.connectTerminal(c, newSink(c.StdoutPath))
 	}

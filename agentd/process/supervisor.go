@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"holon/responses/redact"
 )
 
 // ErrClosed is returned by Start and Run after Close has begun.
@@ -26,6 +28,9 @@ type Options struct {
 	// orphan that belongs to no live command. Leave it false inside a program
 	// (such as a test) that also uses os/exec.
 	Exclusive bool
+	// Secrets are taken out of what commands print before it is kept, in memory or
+	// in a file; nil for none. A reader of Piped output gets it as it is.
+	Secrets *redact.Set
 	// NoGroups keeps commands out of control groups where they could have them.
 	NoGroups bool
 }
@@ -35,7 +40,8 @@ type Options struct {
 type Supervisor struct {
 	log       *slog.Logger
 	exclusive bool
-	marks     bool   // commands get marks, where the kernel lets them
+	marks     bool // commands get marks, where the kernel lets them
+	secrets   *redact.Set
 	prefix    string // first part of every command id of this supervisor
 
 	// starting is held for reading from fork until the child is registered
@@ -76,6 +82,7 @@ func New(opts Options) *Supervisor {
 	rand.Read(id[:]) // never fails
 	s := &Supervisor{
 		log:       log,
+		secrets:   opts.Secrets,
 		exclusive: opts.Exclusive,
 		marks:     opts.Exclusive,
 		prefix:    hex.EncodeToString(id[:]) + "-",

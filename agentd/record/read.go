@@ -73,7 +73,7 @@ func (t *Totals) settle(rec *turns.Record, resp *responses.Response, now time.Ti
 
 // writeFailure writes the failure file of a turn that failed. It comes before
 // the record, so that whoever reads there of a failure finds it.
-func writeFailure(dir string, rec *turns.Record) error {
+func (s *Store) writeFailure(dir string, rec *turns.Record) error {
 	report := rec.FailureReport()
 	if report == nil {
 		return nil
@@ -82,5 +82,5 @@ func writeFailure(dir string, rec *turns.Record) error {
 	if err != nil {
 		return fmt.Errorf("encode the failure: %w", err)
 	}
-	return durable.WriteFile(filepath.Join(dir, turns.FailureFile), append(data, '\n'), 0o600)
+	return durable.WriteFile(filepath.Join(dir, turns.FailureFile), append(s.secrets.JSON(data), '\n'), 0o600)
 }

@@ -185,10 +185,10 @@ func (s *Store) settleRecord(h Header, resp responses.Response, now time.Time) e
 	if err != nil {
 		return err
 	}
-	if err := writeFailure(h.TurnDir, &rec); err != nil {
+	if err := s.writeFailure(h.TurnDir, &rec); err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(h.TurnDir, turns.RecordFile), data, 0o600)
+	return durable.WriteFile(filepath.Join(h.TurnDir, turns.RecordFile), s.secrets.JSON(data), 0o600)
 }
 
 // endFacts counts rounds and tool calls from runtime.ndjson and closes it with

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/responses/redact"
 )
 
 // ErrNotFound is returned for a response that is not stored.
@@ -41,6 +42,7 @@ type Store struct {
 	cache   *conversations
 	catalog *catalog
 	journal *journal
+	secrets *redact.Set   // taken out of all that is written; nil for none
 	wake    chan struct{} // tells Maintain that there is something to do
 
 	checkpointing sync.Mutex
@@ -91,6 +93,10 @@ var ErrInUse = errors.New("another agentd uses this directory; stop it or choose
 // its running turns for crashed ones. A lock of the kernel's says so, which
 // ends with the process however that ends.
 func OpenStore(dir string) (*Store, error) { return openStoreIn(dir, bootID()) }
+
+// Hide takes known secrets out of all that is written from now on, here and in the
+// directories of turns. Call it before anything is.
+func (s *Store) Hide(secrets *redact.Set) { s.secrets = secrets }
 
 // openStoreIn opens a store in the given run of the kernel.
 func openStoreIn(dir, boot string) (*Store, error) {
@@ -345,7 +351,14 @@ func (t *Trajectory) keep(item responses.Item, wrap func(json.RawMessage) line) 
 func (t *Trajectory) encode(l line) error {
 	enc := json.NewEncoder(&t.buf)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(l)
+	start := t.buf.Len()
+	if err := enc.Encode(l); err != nil || t.store.secrets.Empty() {
+		return err
+	}
+	clean := t.store.secrets.JSON(t.buf.Bytes()[start:])
+	t.buf.Truncate(start)
+	t.buf.Write(clean) // often onto itself
+	return nil
 }
 
 func (t *Trajectory) encodeItem(item responses.Item, wrap func(json.RawMessage) line) error {

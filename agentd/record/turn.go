@@ -171,7 +171,7 @@ func (t *Turn) writeRecord() error {
 		return err
 	}
 	path := filepath.Join(t.Dir, turns.RecordFile)
-	if err := replaceFile(path, data); err != nil {
+	if err := replaceFile(path, t.store.secrets.JSON(data)); err != nil {
 		return err
 	}
 	t.wrote = append(t.wrote, path)
@@ -241,7 +241,7 @@ func (t *Turn) Sink() responses.Sink {
 			t.Events.Hold()
 			t.Events.postpone() // Commit syncs it, with all that belongs to it
 		}
-		return t.Events.Append(data)
+		return t.Events.Append(t.store.secrets.JSON(data))
 	}
 }
 
@@ -274,7 +274,7 @@ func (t *Turn) Event(ev turns.RuntimeEvent) error {
 	if err != nil {
 		return err
 	}
-	if err := t.Runtime.Append(line[:len(line)-1]); err != nil {
+	if err := t.Runtime.Append(t.store.secrets.JSON(line[:len(line)-1])); err != nil {
 		return err
 	}
 	t.buf, t.seq = line, ev.Sequence
@@ -323,7 +323,7 @@ func (t *Turn) commit(resp responses.Response, totals Totals, final turns.Runtim
 	t.record.Artifacts = artifacts
 	rec := t.record
 	t.mu.Unlock()
-	if err := writeFailure(t.Dir, &rec); err != nil {
+	if err := t.store.writeFailure(t.Dir, &rec); err != nil {
 		return err
 	}
 	data, err := rec.Encode()
@@ -333,7 +333,7 @@ func (t *Turn) commit(resp responses.Response, totals Totals, final turns.Runtim
 	if err := t.trajectory.Finish(resp); err != nil {
 		return err
 	}
-	if err := t.settleFiles(data); err != nil {
+	if err := t.settleFiles(t.store.secrets.JSON(data)); err != nil {
 		return err
 	}
 	return t.trajectory.Publish(resp.Store)

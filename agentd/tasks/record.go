@@ -17,6 +17,7 @@ import (
 	"holon/agentd/preview"
 	"holon/agentd/process"
 	"holon/responses"
+	"holon/responses/redact"
 	wire "holon/responses/tasks"
 	"holon/responses/turns"
 	"holon/state/durable"
@@ -175,7 +176,10 @@ func endLost(records []record) map[string]process.Strays {
 }
 
 // store is the directory of the records.
-type store struct{ dir string }
+type store struct {
+	dir     string
+	secrets *redact.Set
+}
 
 func (s store) path(id string) string { return filepath.Join(s.dir, id+recordSuffix) }
 
@@ -184,7 +188,7 @@ func (s store) write(r record) error {
 	if err != nil {
 		return fmt.Errorf("encode the record of %s: %w", r.TaskID, err)
 	}
-	data = append(data, '\n')
+	data = append(s.secrets.JSON(data), '\n')
 	err = durable.WriteFile(s.path(r.TaskID), data, 0o600)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err

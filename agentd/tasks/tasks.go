@@ -25,6 +25,7 @@ import (
 
 	"holon/agentd/process"
 	"holon/responses"
+	"holon/responses/redact"
 	wire "holon/responses/tasks"
 	"holon/responses/turns"
 )
@@ -51,6 +52,7 @@ type Options struct {
 	MaxRunning int    // tasks that may run at once; 0 means DefaultMaxRunning
 	MaxRecords int    // records kept; the oldest ended ones go first; 0 means DefaultMaxRecords
 	Now        func() time.Time
+	Secrets    *redact.Set  // taken out of the records; nil for none
 	Logger     *slog.Logger // receives what no caller can be told; nil discards it
 }
 
@@ -99,7 +101,7 @@ type task struct {
 // New returns a Manager without tasks. It touches nothing.
 func New(opts Options) *Manager {
 	m := &Manager{
-		store: store{opts.Dir}, now: opts.Now, log: opts.Logger, tasks: make(map[string]*task),
+		store: store{opts.Dir, opts.Secrets}, now: opts.Now, log: opts.Logger, tasks: make(map[string]*task),
 		maxRunning: cmp.Or(opts.MaxRunning, DefaultMaxRunning), maxRecords: cmp.Or(opts.MaxRecords, DefaultMaxRecords),
 	}
 	if m.now == nil {

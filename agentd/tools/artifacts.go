@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"holon/responses/redact"
 )
 
 // Artifact is a file that a result refers to by its index. The path is relative
@@ -24,11 +26,12 @@ type Artifact struct {
 // leave none. A nil or placeless Artifacts keeps nothing. It is not safe for
 // concurrent use.
 type Artifacts struct {
-	logDir string
-	callID string
-	disk   Disk   // nil for no bound
-	dir    string // name below logDir once it is chosen
-	list   []Artifact
+	logDir  string
+	callID  string
+	disk    Disk        // nil for no bound
+	secrets *redact.Set // nil for none
+	dir     string      // name below logDir once it is chosen
+	list    []Artifact
 }
 
 // ErrNoRoom says that the files of the turn may take no more of the disk.
@@ -120,6 +123,7 @@ func (a *Artifacts) Write(name string, data []byte) (_ *int, err error) {
 	if err != nil || path == "" {
 		return nil, err
 	}
+	data = a.secrets.Bytes(data)
 	if a.disk != nil {
 		size := int64(len(data))
 		got := a.disk.Take(size)

@@ -116,6 +116,7 @@ func (r *Registry) Definitions() []Definition {
 func (r *Registry) Run(ctx context.Context, env Env, call Call) Outcome {
 	began := time.Now()
 	env.Artifacts = NewArtifacts(env.LogDir, call.ID, env.Disk)
+	env.Artifacts.secrets = env.Secrets
 	name := call.Name
 	e, known := r.tools[call.Name]
 	var out Output

@@ -17,6 +17,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"holon/responses/redact"
 )
 
 // Definition is what a model is told about a tool.
@@ -58,8 +60,9 @@ type Env struct {
 	LogDir    string   // the turn's tools/ directory, which exists; empty keeps no files
 	Environ   []string // the environment of commands, complete
 	Policy    Policy
-	Images    bool // the model can be shown pictures
-	Disk      Disk // what the turn's files may still take; nil for no bound
+	Images    bool        // the model can be shown pictures
+	Secrets   *redact.Set // taken out of what calls leave in files; nil for none
+	Disk      Disk        // what the turn's files may still take; nil for no bound
 	// Artifacts receives what is too large for the result. The registry sets it.
 	Artifacts *Artifacts
 }

@@ -26,7 +26,8 @@ type round struct {
 // ownCall is a call that the container answers.
 type ownCall struct {
 	responses.ToolCall
-	why *tools.Error // why it is not run; nil when it is
+	arguments string       // as the model wrote them; the ToolCall has no secrets in its own
+	why       *tools.Error // why it is not run; nil when it is
 }
 
 // sample asks the model once and streams what it does. The error is a
@@ -309,10 +310,19 @@ func (s *sampler) endCall(arguments string) error {
 		s.round.handedOver++
 		return s.endItem("")
 	}
-	s.call.Arguments = strings.ToValidUTF8(arguments, "\uFFFD")
+	s.call.arguments = strings.ToValidUTF8(arguments, "\uFFFD")
+	s.call.Arguments = s.hide(s.call.arguments)
 	s.round.calls = append(s.round.calls, s.call)
 	s.call = nil
 	return nil
+}
+
+// hide returns JSON without known secrets.
+func (r *runner) hide(text string) string {
+	if r.Secrets.Empty() {
+		return text
+	}
+	return string(r.Secrets.JSON([]byte(text)))
 }
 
 // endItem closes what is open on the stream and takes it into the history. An

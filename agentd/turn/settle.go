@@ -122,7 +122,7 @@ func (r *runner) runCall(ctx context.Context, c *ownCall) error {
 	if err := r.Journal.Event(r.Scope.ToolStarted(c.ID, turns.Begun{ToolName: c.Name, CallID: c.CallID, Arguments: c.Arguments})); err != nil {
 		return err
 	}
-	outcome := r.Tools.Run(ctx, r.env, tools.Call{ID: c.CallID, Name: c.Name, Arguments: json.RawMessage(c.Arguments)})
+	outcome := r.Tools.Run(ctx, r.env, tools.Call{ID: c.CallID, Name: c.Name, Arguments: json.RawMessage(c.arguments)})
 	r.result.ToolCalls.Add(c.Name, outcome.Canonical.Error != nil)
 	facts := append([]turns.RuntimeEvent{r.toolEnded(c.ID, outcome)}, r.taskBegun(&c.ToolCall, outcome)...)
 	if r.Watcher != nil {
@@ -160,7 +160,7 @@ func (r *runner) conclude(c *ownCall, o tools.Outcome) error {
 		return err
 	}
 	ended := c.ToolCall
-	ended.Status, ended.Result, ended.Output, ended.Media = responses.ItemCompleted, canonical, o.Rendered, media(o.Images)
+	ended.Status, ended.Result, ended.Output, ended.Media = responses.ItemCompleted, r.Secrets.JSON(canonical), r.hide(o.Rendered), media(o.Images)
 	if err := r.add(&ended); err != nil {
 		return err
 	}

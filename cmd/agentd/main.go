@@ -17,6 +17,7 @@ import (
 
 	"holon/agentd"
 	"holon/responses"
+	"holon/responses/redact"
 )
 
 // Exit codes, the same for `holon run` and `agentd run` (docs/exit-codes.md).
@@ -56,6 +57,12 @@ func main() {
 
 // run is main without the process: it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	// Whatever this program says passes here.
+	secrets := &redact.Set{}
+	secrets.AddEnviron(os.Environ(), nil)
+	out, complaints := secrets.Writer(stdout), secrets.Writer(stderr)
+	defer func() { _, _ = out.Flush(), complaints.Flush() }() // a reader that is gone needs nothing
+	stdout, stderr = out, complaints
 	if len(args) == 0 {
 		fmt.Fprint(stderr, usage)
 		return exitUsage
@@ -64,9 +71,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	var err error
 	switch name {
 	case "serve":
-		err = serve(ctx, args, stdout, stderr)
+		err = serve(ctx, args, secrets, stdout, stderr)
 	case "run":
-		err = runOnce(ctx, args, stdin, stdout, stderr)
+		err = runOnce(ctx, args, secrets, stdin, stdout, stderr)
 	case "probe":
 		err = probe(ctx, args, stdout)
 	case "debug":

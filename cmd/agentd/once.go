@@ -13,6 +13,7 @@ import (
 
 	"holon/agentd"
 	"holon/responses"
+	"holon/responses/redact"
 )
 
 // maxRequest bounds the request file, as the server bounds a request body.
@@ -20,7 +21,7 @@ const maxRequest = 96 << 20
 
 // runOnce runs one turn without a server. The input and output directories are
 // the turn's own, so that a CI job can mount exactly two folders.
-func runOnce(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.Reader, stdout, stderr io.Writer) error {
 	cfg := agentd.DefaultConfig()
 	cfg.InputDir, cfg.OutputDir, cfg.StateDir, cfg.WorkspaceDir = "", "", "", "."
 	request, asJSON, hasInput := "", false, false
@@ -48,7 +49,7 @@ func runOnce(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	if req.Holon.InputDir == "" && hasInput {
 		req.Holon.InputDir = cfg.InputDir
 	}
-	server, err := open(cfg, newLog(stderr, slog.LevelWarn))
+	server, err := open(cfg, secrets, newLog(stderr, slog.LevelWarn))
 	if err != nil {
 		return err
 	}

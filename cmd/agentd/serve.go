@@ -10,10 +10,11 @@ import (
 	"os"
 
 	"holon/agentd"
+	"holon/responses/redact"
 )
 
 // serve runs the server until ctx ends.
-func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func serve(ctx context.Context, args []string, secrets *redact.Set, stdout, stderr io.Writer) error {
 	cfg := agentd.DefaultConfig()
 	debug := false
 	err := configure("serve", &cfg, args, stdout, func(fs *flag.FlagSet) func() {
@@ -27,7 +28,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if debug {
 		level = slog.LevelDebug
 	}
-	server, err := open(cfg, newLog(stderr, level))
+	server, err := open(cfg, secrets, newLog(stderr, level))
 	if err != nil {
 		return err
 	}
@@ -35,11 +36,12 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 }
 
 // open assembles and opens a server for this process.
-func open(cfg agentd.Config, log *slog.Logger) (*agentd.Server, error) {
+func open(cfg agentd.Config, secrets *redact.Set, log *slog.Logger) (*agentd.Server, error) {
 	if err := hide(); err != nil {
 		return nil, err
 	}
-	parts, err := agentd.Assemble(cfg, os.Environ(), log)
+	cfg.Learn(os.Environ(), secrets)
+	parts, err := agentd.Assemble(cfg, os.Environ(), secrets, log)
 	if err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}

@@ -1,0 +1,40 @@
+package process
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"holon/responses/redact"
+)
+
+// A secret is in nothing that is kept of a stream, wherever the reads cut it, and
+// the numbers are those of what is kept.
+func TestCaptureKeepsNoSecrets(t *testing.T) {
+	const secret = "tok-0123456789abcdef"
+	known := &redact.Set{}
+	known.Add("A_TOKEN", secret)
+	printed := "a " + secret + "\nb " + strings.Repeat("x", 40) + secret + secret + "\nend tok-0123"
+	want := strings.ReplaceAll(printed, secret, redact.Mask)
+	for size := 1; size <= len(printed); size++ {
+		path := filepath.Join(t.TempDir(), "out")
+		c := capture{keep: 30, path: path, limit: 1 << 20, scrub: known.Stream()}
+		for rest := printed; rest != ""; {
+			n := min(size, len(rest))
+			if got, err := c.Write([]byte(rest[:n])); got != n || err != nil {
+				t.Fatal(got, err)
+			}
+			rest = rest[n:]
+		}
+		c.close()
+		got := c.result()
+		logged, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(logged) != want || got.Total != int64(len(want)) || got.Logged != got.Total || string(got.Head) != want[:30] || string(got.Tail) != want[len(want)-30:] {
+			t.Fatalf("reads of %d: %q, %d bytes, %q…%q", size, logged, got.Total, got.Head, got.Tail)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package responses_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"holon/responses"
+	"holon/responses/redact"
+)
+
+// However a text is cut into deltas, no event shows the secret, the deltas add up
+// to the text of the part, and log probabilities don't spell it.
+func TestEmitterHidesSecrets(t *testing.T) {
+	const secret = "tok-0123456789äbcdef"
+	known := &redact.Set{}
+	known.Add("A_TOKEN", secret)
+	text := "first " + secret + " then\ntok-01 and " + secret
+	want := strings.ReplaceAll(text, secret, redact.Mask)
+	for size := 1; size <= len(text); size++ {
+		var said, stream strings.Builder
+		probs := ""
+		e, err := responses.NewEmitter(responses.NewResponse("resp_1", "m/m", 1, &responses.Request{}), func(kind string, data []byte) error {
+			stream.Write(data)
+			var ev struct {
+				Delta    string              `json:"delta"`
+				Logprobs []responses.LogProb `json:"logprobs"`
+			}
+			if kind == responses.EventTextDelta {
+				if err := json.Unmarshal(data, &ev); err != nil {
+					t.Fatal(err)
+				}
+				said.WriteString(ev.Delta)
+				for _, p := range ev.Logprobs {
+					probs += p.Token
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Hide(known)
+		for rest := text; rest != ""; {
+			n := min(size, len(rest))
+			if err := e.TextLogprobs(rest[:n], []responses.LogProb{{Token: rest[:n]}}); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		if err := e.BeginFunctionCall("call_1", "f"); err != nil {
+			t.Fatal(err)
+		}
+		for rest := `{"a":"` + secret + `"}`; rest != ""; {
+			n := min(size, len(rest))
+			if err := e.Arguments(rest[:n]); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		if err := e.Fail(&responses.Error{Type: responses.TypeServerError, Code: "c", Message: "no: " + secret}, responses.Usage{}); err != nil {
+			t.Fatal(err)
+		}
+		if said.String() != want {
+			t.Fatalf("deltas of %d: %q", size, said.String())
+		}
+		if strings.Contains(stream.String(), "äbcdef") || strings.Contains(probs, "äbcdef") || strings.Contains(probs, secret) {
+			t.Fatalf("deltas of %d: %s\nlog probabilities %q", size, stream.String(), probs)
+		}
+		output := e.Response().Output
+		if call, ok := output[1].(*responses.FunctionCall); !ok || call.Arguments != `{"a":"[redacted]"}` {
+			t.Fatalf("deltas of %d: %+v", size, output[1])
+		}
+	}
+}

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"holon/responses"
@@ -69,7 +67,7 @@ func (s *Store) settle(t *Trajectory, stored *Stored, cause *responses.Error, no
 	if err := os.MkdirAll(h.TurnDir, 0o700); err != nil {
 		return fmt.Errorf("make the output directory: %w", err)
 	}
-	if err := dropTemporary(h.TurnDir); err != nil {
+	if err := durable.Sweep(h.TurnDir); err != nil { // what is left there would be taken for an artifact
 		return err
 	}
 	resp, err := endStream(h, cause)
@@ -87,24 +85,6 @@ func (s *Store) settle(t *Trajectory, stored *Stored, cause *responses.Error, no
 		}
 	}
 	return s.settleRecord(h, resp, now)
-}
-
-// dropTemporary removes what a crash left of a replacement of one of the turn's
-// own files: it would be taken for an artifact.
-func dropTemporary(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("read the output directory: %w", err)
-	}
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), durable.TempPrefix) || !e.Type().IsRegular() {
-			continue
-		}
-		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove a temporary file: %w", err)
-		}
-	}
-	return nil
 }
 
 // endStream gives the turn's stream its terminal event, unless it has one, and

@@ -20,6 +20,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -132,4 +133,24 @@ func createTemp(dir string) (*os.File, error) {
 			return file, err
 		}
 	}
+}
+
+// Sweep removes the temporary files that a crash left in dir: the regular files
+// that are named as this package, or os.CreateTemp with TempPrefix, names them.
+// Call it only when nobody writes there. A directory that is not there holds none.
+func Sweep(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look for temporary files: %w", err)
+	}
+	for _, e := range entries {
+		random, ok := strings.CutPrefix(e.Name(), TempPrefix)
+		if !ok || !e.Type().IsRegular() || random == "" || strings.Trim(random, "0123456789abcdef") != "" {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove a temporary file: %w", err)
+		}
+	}
+	return nil
 }

@@ -73,6 +73,11 @@ func held(dir string, d, lease *os.File, id string) (*Run, error) {
 	if start.RunID != id || !filepath.IsAbs(start.OutputDir) {
 		return nil, &state.Error{Code: state.CodeManifestInvalid, Param: "run_id", Message: fmt.Sprintf("%s of run %s is that of another", state.StartFile, id)}
 	}
+	for _, dir := range []string{dir, start.OutputDir} { // whoever wrote there was killed
+		if err := durable.Sweep(dir); err != nil {
+			return nil, fmt.Errorf("run %s: %w", id, err)
+		}
+	}
 	return &Run{start: *start, dir: dir, lease: lease}, nil
 }
 

@@ -25,6 +25,12 @@ func TestTake(t *testing.T) {
 	if err := run.Close(); err != nil {
 		t.Fatal(err)
 	}
+	half, foreign := filepath.Join(home.RunDir(id), ".tmp-0123456789abcdef"), filepath.Join(home.RunDir(id), ".tmp-mine")
+	for _, path := range []string{half, foreign} { // the holder was killed while it replaced a file
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var taken atomic.Int64
 	var group sync.WaitGroup
 	winners := make(chan *files.Run, 1)
@@ -44,6 +50,12 @@ func TestTake(t *testing.T) {
 		t.Fatalf("%d took the run", taken.Load())
 	}
 	got := <-winners
+	if _, err := os.Stat(half); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a temporary file of the former holder is left: %v", err)
+	}
+	if _, err := os.Stat(foreign); err != nil {
+		t.Errorf("a file that is no such one is gone: %v", err)
+	}
 	if !open(t, runs, id).Live || got.ID() != id || got.OutputDir() != home.RunDir(id) || got.Start().Source != "/src" {
 		t.Errorf("%+v", got.Start())
 	}

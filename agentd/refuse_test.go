@@ -3,10 +3,13 @@ package agentd_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -284,6 +287,32 @@ func TestSocketPath(t *testing.T) {
 			_ = l.Close()
 		}); err != nil {
 			t.Error(err)
+		}
+	})
+	t.Run("killed before it was there", func(t *testing.T) {
+		gone := exec.Command("true")
+		if err := gone.Run(); err != nil {
+			t.Fatal(err)
+		}
+		var dead, alive string
+		if err := open(t, func(path string) {
+			dead, alive = fmt.Sprintf("%s.%d", path, gone.Process.Pid), fmt.Sprintf("%s.%d", path, os.Getppid())
+			for _, name := range []string{dead, alive} {
+				l, err := net.ListenUnix("unix", &net.UnixAddr{Name: name})
+				if err != nil {
+					t.Fatal(err)
+				}
+				l.SetUnlinkOnClose(false)
+				_ = l.Close()
+			}
+		}); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Lstat(dead); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the socket of a dead process is left: %v", err)
+		}
+		if _, err := os.Lstat(alive); err != nil {
+			t.Errorf("the socket of a live process is gone: %v", err)
 		}
 	})
 	t.Run("a file", func(t *testing.T) {

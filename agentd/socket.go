@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -47,11 +49,8 @@ func listenUnix(path string) (*socket, error) {
 	}
 	// The mode must be right from the first moment. Creating under another
 	// name and renaming does that without touching the process's umask.
-	temp := fmt.Sprintf("%s.%d", path, os.Getpid())
-	if len(temp) > maxSocketPath {
-		temp = filepath.Join(filepath.Dir(path), fmt.Sprint(os.Getpid()))
-	}
-	_ = os.Remove(temp)
+	temp := unborn(path, os.Getpid())
+	removeUnborn(path)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: temp, Net: "unix"})
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
@@ -68,6 +67,30 @@ func listenUnix(path string) (*socket, error) {
 		return nil, fmt.Errorf("listen on %s: %w", path, errors.Join(err, l.Close(), os.Remove(temp)))
 	}
 	return s, nil
+}
+
+// unborn is the name of a socket of the process pid before it is at path.
+func unborn(path string, pid int) string {
+	if temp := fmt.Sprintf("%s.%d", path, pid); len(temp) <= maxSocketPath {
+		return temp
+	}
+	return filepath.Join(filepath.Dir(path), strconv.Itoa(pid))
+}
+
+// removeUnborn removes the sockets of processes that were killed before they
+// were at path. What cannot be removed hinders nobody.
+func removeUnborn(path string) {
+	entries, _ := os.ReadDir(filepath.Dir(path))
+	for _, e := range entries {
+		digits := e.Name()[strings.LastIndexByte(e.Name(), '.')+1:]
+		pid, err := strconv.Atoi(digits)
+		if err != nil || pid < 1 || e.Type() != fs.ModeSocket || filepath.Base(unborn(path, pid)) != e.Name() {
+			continue
+		}
+		if pid == os.Getpid() || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			_ = os.Remove(filepath.Join(filepath.Dir(path), e.Name()))
+		}
+	}
 }
 
 // remove closes the listener and removes its file, unless another server has

@@ -8,9 +8,11 @@ GO         ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
+ROUNDS     ?= 200
+
 STATIC = CGO_ENABLED=0 $(GO) build -trimpath -ldflags
 
-.PHONY: help build demo test test-clients lint bench image clean
+.PHONY: help build demo test test-clients torture lint bench image clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -24,11 +26,15 @@ demo: build ## fix a failing test in a real container and show the change
 	@.ci/with-engine sh -c 'images/base/build && cmd/holon/demo/run'
 
 test: build ## all tests, with the race detector and against a real engine
-	@.ci/need git:git gcc:gcc,libc6-dev
+	@.ci/need git:git gcc:gcc,libc6-dev mkfs.ext4:e2fsprogs
 	@.ci/with-engine sh -c 'images/base/build && $(GO) vet ./... && CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) ./...'
 
 test-clients: ## only the conformance suite and the clients of others, against agentd
 	$(GO) test -count=1 -v $(TESTFLAGS) ./test/clients
+
+torture: ## kill agentd, containers and holon at random; ROUNDS=2000, TORTUREFLAGS="-seed 7"
+	@.ci/need git:git mkfs.ext4:e2fsprogs
+	@.ci/with-engine sh -c 'images/base/build && $(GO) run ./test/torture -rounds $(ROUNDS) $(TORTUREFLAGS)'
 
 lint: ## gofmt, go vet, staticcheck, links of the documents
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \

@@ -1,0 +1,334 @@
+// Package check holds what must be true after a crash and the recovery from it:
+// of the files of a turn, of agentd's store, of a run of holon, and of the
+// machine. Each invariant is a function that returns what breaks it, or nil. The
+// functions share no code with what they check, read files only, and are shown
+// to find each violation by a test that plants it.
+package check
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Names of a turn's files, as docs/turn.md has them.
+const (
+	recordFile  = "turn.json"
+	eventsFile  = "events.ndjson"
+	runtimeFile = "runtime.ndjson"
+	failureFile = "failure.json"
+)
+
+// Record is what the checks need of turn.json.
+type Record struct {
+	SessionID   string  `json:"session_id"`
+	TurnID      string  `json:"turn_id"`
+	ResponseID  string  `json:"response_id"`
+	Status      string  `json:"status"`
+	CompletedAt *string `json:"completed_at"`
+	Error       *struct {
+		Code string `json:"code"`
+	} `json:"error"`
+	Artifacts []struct {
+		Path   string `json:"path"`
+		Bytes  int64  `json:"bytes"`
+		SHA256 string `json:"sha256"`
+	} `json:"artifacts"`
+}
+
+var terminal = []string{"completed", "failed", "incomplete", "cancelled"}
+
+// ReadRecord reads turn.json of a turn directory.
+func ReadRecord(dir string) (*Record, error) {
+	data, err := os.ReadFile(filepath.Join(dir, recordFile))
+	if err != nil {
+		return nil, fmt.Errorf("a turn has no record: %w", err)
+	}
+	rec := &Record{}
+	if err := json.Unmarshal(data, rec); err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w", recordFile, err)
+	}
+	return rec, nil
+}
+
+// Ended checks that the turn in dir has exactly one end: a terminal record whose
+// status is that of the one terminal event, which is the last.
+func Ended(dir string) error {
+	rec, err := ReadRecord(dir)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(terminal, rec.Status) || rec.CompletedAt == nil {
+		return fmt.Errorf("%s: the record of an accepted turn has no end: status %q, completed_at %v", rec.TurnID, rec.Status, deref(rec.CompletedAt))
+	}
+	ends := []string{}
+	last := ""
+	err = lines(filepath.Join(dir, eventsFile), func(n int, line []byte) error {
+		var ev struct {
+			Type     string `json:"type"`
+			Response *struct {
+				ID     string `json:"id"`
+				Status string `json:"status"`
+			} `json:"response"`
+		}
+		if err := json.Unmarshal(line, &ev); err != nil {
+			return err
+		}
+		switch last = ev.Type; last {
+		case "response.completed", "response.failed", "response.incomplete", "response.cancelled":
+			ends = append(ends, last)
+			if ev.Response == nil || ev.Response.ID != rec.ResponseID || ev.Response.Status != rec.Status {
+				return fmt.Errorf("the stream ends as %+v, the record as %s of %s", ev.Response, rec.Status, rec.ResponseID)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", rec.TurnID, err)
+	}
+	if len(ends) != 1 || last != ends[0] {
+		return fmt.Errorf("%s: the stream has the ends %v and its last event is %q; want one, at the end", rec.TurnID, ends, last)
+	}
+	return nil
+}
+
+// Numbered checks that the events of the turn in dir are numbered from 0 without
+// a gap and have no torn line.
+func Numbered(dir string) error {
+	return lines(filepath.Join(dir, eventsFile), func(n int, line []byte) error {
+		var ev struct {
+			Number *int `json:"sequence_number"`
+		}
+		if err := json.Unmarshal(line, &ev); err != nil {
+			return err
+		}
+		if ev.Number == nil || *ev.Number != n {
+			return fmt.Errorf("the event has the number %v", deref(ev.Number))
+		}
+		return nil
+	})
+}
+
+// Facts checks that runtime.ndjson of the turn in dir is numbered from 1 without
+// a gap and has one end, at its end.
+func Facts(dir string) error {
+	ends, last := 0, ""
+	err := lines(filepath.Join(dir, runtimeFile), func(n int, line []byte) error {
+		var ev struct {
+			Type     string `json:"type"`
+			Sequence int    `json:"sequence"`
+		}
+		if err := json.Unmarshal(line, &ev); err != nil {
+			return err
+		}
+		if ev.Sequence != n+1 {
+			return fmt.Errorf("the fact has the number %d", ev.Sequence)
+		}
+		if last = ev.Type; last == "turn.completed" || last == "turn.failed" {
+			ends++
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if ends != 1 || last != "turn.completed" && last != "turn.failed" {
+		return fmt.Errorf("%s has %d ends and its last fact is %q", runtimeFile, ends, last)
+	}
+	return nil
+}
+
+// Heard checks that what a client read of a stream, lines with their ends, is
+// how the stored stream begins, and is all of it when the client heard the end.
+// An end that says that the turn could not be recorded need not be stored as
+// such: where nothing can be written, it is made for the client.
+func Heard(dir string, seen []byte, ended bool) error {
+	stored, err := os.ReadFile(filepath.Join(dir, eventsFile))
+	if err != nil {
+		return fmt.Errorf("the stream that a client read is not stored: %w", err)
+	}
+	whole := seen[:bytes.LastIndexByte(bytes.TrimSuffix(seen, []byte("\n")), '\n')+1]
+	if last := seen[len(whole):]; ended && !bytes.Equal(stored, seen) && unrecorded(last) {
+		seen, ended = whole, false
+	}
+	switch {
+	case !bytes.HasPrefix(stored, seen):
+		return fmt.Errorf("a client read %d bytes that the stored stream (%d bytes) does not begin with", len(seen), len(stored))
+	case ended && len(stored) != len(seen):
+		return fmt.Errorf("a client read the end after %d bytes, the stored stream has %d", len(seen), len(stored))
+	}
+	return nil
+}
+
+// unrecorded tells whether an event is an end made for a client because the turn
+// could not be recorded.
+func unrecorded(line []byte) bool {
+	var ev struct {
+		Type     string `json:"type"`
+		Response struct {
+			Error struct {
+				Code string `json:"code"`
+			} `json:"error"`
+		} `json:"response"`
+	}
+	err := json.Unmarshal(line, &ev)
+	return err == nil && ev.Type == "response.failed" && slices.Contains([]string{"disk_full", "server_error"}, ev.Response.Error.Code)
+}
+
+// Artifacts checks that the record of the turn in dir lists every regular file
+// there, and each with its size and digest.
+func Artifacts(dir string) error {
+	rec, err := ReadRecord(dir)
+	if err != nil {
+		return err
+	}
+	listed := map[string]bool{recordFile: true, eventsFile: true, runtimeFile: true, failureFile: true}
+	for _, a := range rec.Artifacts {
+		if listed[a.Path] {
+			return fmt.Errorf("%s: the artifact %s is listed twice, or is no artifact", rec.TurnID, a.Path)
+		}
+		listed[a.Path] = true
+		data, err := os.ReadFile(filepath.Join(dir, a.Path))
+		if err != nil {
+			return fmt.Errorf("%s: an artifact is missing: %w", rec.TurnID, err)
+		}
+		if sum := sha256.Sum256(data); int64(len(data)) != a.Bytes || hex.EncodeToString(sum[:]) != a.SHA256 {
+			return fmt.Errorf("%s: the artifact %s has %d bytes and is not what the record says (%d bytes)", rec.TurnID, a.Path, len(data), a.Bytes)
+		}
+	}
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		if err == nil && !listed[rel] {
+			err = fmt.Errorf("%s: the file %s is not among the artifacts", rec.TurnID, rel)
+		}
+		return err
+	})
+}
+
+// Trajectory checks the stored response: its file has one header, its final
+// response at its end, and no call that began twice or has two results. A final
+// response that was never shown may precede the one that counts.
+func Trajectory(state, responseID string) error {
+	began, results := map[string]int{}, map[string]int{}
+	headers, finals, last := 0, 0, false
+	err := lines(filepath.Join(state, "responses", responseID+".ndjson"), func(n int, line []byte) error {
+		var l struct {
+			Header *struct {
+				ResponseID string `json:"response_id"`
+			} `json:"header"`
+			Started *struct {
+				CallID string `json:"call_id"`
+			} `json:"started"`
+			Item *struct {
+				Type   string `json:"type"`
+				CallID string `json:"call_id"`
+			} `json:"item"`
+			Response *struct {
+				ID     string `json:"id"`
+				Status string `json:"status"`
+			} `json:"response"`
+		}
+		if err := json.Unmarshal(line, &l); err != nil {
+			return err
+		}
+		last = l.Response != nil
+		switch {
+		case l.Header != nil:
+			if headers++; l.Header.ResponseID != responseID {
+				return fmt.Errorf("it is that of %s", l.Header.ResponseID)
+			}
+		case l.Started != nil:
+			if began[l.Started.CallID]++; began[l.Started.CallID] > 1 {
+				return fmt.Errorf("the call %s began twice", l.Started.CallID)
+			}
+		case l.Item != nil && strings.HasSuffix(l.Item.Type, "tool_call"):
+			if results[l.Item.CallID]++; results[l.Item.CallID] > 1 {
+				return fmt.Errorf("the call %s has two results", l.Item.CallID)
+			}
+		case l.Response != nil:
+			if finals++; l.Response.ID != responseID || !slices.Contains(terminal, l.Response.Status) {
+				return fmt.Errorf("the final response is %+v", *l.Response)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if headers != 1 || finals < 1 || finals > 2 || !last {
+		return fmt.Errorf("the trajectory of %s has %d headers and %d final responses", responseID, headers, finals)
+	}
+	return nil
+}
+
+// Settled checks that agentd's store holds no open turn.
+func Settled(state string) error {
+	open, err := os.ReadDir(filepath.Join(state, "open"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(open) > 0 {
+		return fmt.Errorf("%d turns are still open in the store, the first is %s", len(open), open[0].Name())
+	}
+	return nil
+}
+
+// Once checks the file that each command appends its name to: none ran twice.
+func Once(path string) error {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for name := range strings.Lines(string(data)) {
+		if seen[name] {
+			return fmt.Errorf("the command %q ran twice", strings.TrimSpace(name))
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
+// lines calls f with every line of a file, counted from 0. A line without its
+// end is an error.
+func lines(path string, f func(n int, line []byte) error) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for line := range bytes.Lines(data) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			return fmt.Errorf("%s: line %d is torn: %.80q", filepath.Base(path), n+1, line)
+		}
+		if err := f(n, line); err != nil {
+			return fmt.Errorf("%s: line %d: %w", filepath.Base(path), n+1, err)
+		}
+		n++
+	}
+	if n == 0 {
+		return fmt.Errorf("%s is empty", filepath.Base(path))
+	}
+	return nil
+}
+
+func deref[T any](p *T) any {
+	if p == nil {
+		return "null"
+	}
+	return *p
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"holon/responses"
+	"holon/responses/client"
+)
+
+// turn is a turn that a round submits, and what its client came to know.
+type turn struct {
+	id, session string
+	model       string
+	background  bool
+
+	accepted   bool // an answer came
+	ended      bool // its end came
+	refused    error
+	responseID string
+	seen       []byte // the lines of its stream
+}
+
+// load is the work of a round: sessions side by side, each a chain of turns.
+type load struct {
+	sessions [][]*turn
+	at       int // strike after so many events, if not 0
+	after    time.Duration
+	struck   chan struct{} // closed when it is time
+	once     sync.Once
+	tasks    int // commands that outlive their turns, at most
+	events   atomic.Int64
+}
+
+// newLoad draws the work: scenario files in the working directory, and when to
+// strike.
+func (r *round) newLoad(ws, out string, model string) (*load, error) {
+	l := &load{struck: make(chan struct{})}
+	kinds := []string{}
+	for s := range 1 + r.rng.IntN(3) {
+		chain := []*turn{}
+		script := []any{}
+		for k := range 1 + r.rng.IntN(3) {
+			t := &turn{id: fmt.Sprintf("turn_%d_%d", s, k), session: fmt.Sprintf("sess_%d", s), model: model, background: r.chance(6)}
+			chain = append(chain, t)
+			rounds := []any{}
+			for i := range 1 + r.rng.IntN(3) {
+				kind, step := r.newStep(fmt.Sprintf("%s_%d", t.id, i), out+"/turns/"+t.id)
+				if kinds = append(kinds, kind); kind == "task" {
+					l.tasks++
+				}
+				rounds = append(rounds, step)
+			}
+			script = append(script, map[string]any{"rounds": append(rounds, map[string]any{"text": "That was turn " + t.id + "."})})
+		}
+		script = append(script, map[string]any{"rounds": []any{map[string]any{"text": "I go on."}}})
+		data, err := json.Marshal(map[string]any{"turns": script}) // YAML includes JSON
+		if err != nil {
+			return nil, err
+		}
+		name := fmt.Sprintf("s%d", s)
+		if err := os.WriteFile(ws+"/"+name+".yaml", data, 0o644); err != nil {
+			return nil, err
+		}
+		for _, t := range chain {
+			if t.model == "" {
+				t.model = "scripted/" + name
+			}
+		}
+		l.sessions = append(l.sessions, chain)
+	}
+	if r.chance(2) {
+		l.at = 1 + r.rng.IntN(60)
+	} else {
+		l.after = r.upTo(500 * time.Millisecond)
+	}
+	r.tell("%d sessions, steps %s; strike after event %d or %s", len(l.sessions), strings.Join(kinds, " "), l.at, l.after)
+	return l, nil
+}
+
+// newStep draws what a model does in a round. Every command says in the file
+// "ran" that it ran.
+func (r *round) newStep(name, turnDir string) (kind string, step any) {
+	exec := func(cmd string, more ...any) any {
+		args := map[string]any{"cmd": "echo " + name + " >> ran; " + cmd}
+		for i := 0; i+1 < len(more); i += 2 {
+			args[more[i].(string)] = more[i+1]
+		}
+		return map[string]any{"text": "I run " + name + ".", "calls": []any{map[string]any{"tool": "ExecCommand", "arguments": args}}}
+	}
+	switch r.rng.IntN(8) {
+	case 0:
+		return "command", exec("echo out; echo err >&2; exit 3")
+	case 1:
+		return "slow", exec(fmt.Sprintf("sleep 0.%d", 1+r.rng.IntN(4)))
+	case 2:
+		return "flood", exec(fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", 1+r.rng.IntN(1<<20)))
+	case 3:
+		return "artifact", exec(fmt.Sprintf("mkdir -p %s/made; echo %s > %s/made/%s.txt", turnDir, name, turnDir, name))
+	case 4:
+		return "task", exec("(trap '' TERM HUP; sleep 60) & sleep 60", "yield_time_ms", 1)
+	case 5:
+		return "patch", map[string]any{"text": "I patch.", "calls": []any{map[string]any{"tool": "ApplyPatch",
+			"arguments": map[string]any{"patch": "*** Begin Patch\n*** Add File: file_" + name + "\n+line\n*** End Patch\n"}}}}
+	case 6:
+		return "several", map[string]any{"calls": []any{
+			map[string]any{"tool": "ExecCommand", "arguments": map[string]any{"cmd": "echo " + name + "a >> ran"}},
+			map[string]any{"tool": "ExecCommand", "arguments": map[string]any{"cmd": "echo " + name + "b >> ran"}},
+		}}
+	}
+	return "stream", map[string]any{"repeat": map[string]any{"text": "word ", "count": 5 + r.rng.IntN(300), "gap": "1ms"},
+		"calls": []any{map[string]any{"tool": "ExecCommand", "arguments": map[string]any{"cmd": "echo " + name + " >> ran"}}}}
+}
+
+// strike ends the wait for the instant.
+func (l *load) strike() { l.once.Do(func() { close(l.struck) }) }
+
+// begin submits the turns. The instant comes at the chosen event, after the
+// chosen time, or when all is done. wait waits for all clients.
+func (l *load) begin(ctx context.Context, socket string) (wait func() error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	var group sync.WaitGroup
+	if l.at == 0 {
+		timer := time.AfterFunc(l.after, l.strike)
+		context.AfterFunc(ctx, func() { timer.Stop() })
+	}
+	for _, chain := range l.sessions {
+		group.Go(func() { l.follow(ctx, socket, chain) })
+	}
+	over := make(chan struct{})
+	go func() { group.Wait(); l.strike(); close(over) }()
+	return func() error {
+		defer cancel()
+		<-over
+		if ctx.Err() != nil {
+			return fmt.Errorf("a client still waits after %s", patience)
+		}
+		return nil
+	}
+}
+
+// follow submits a chain of turns until one breaks.
+func (l *load) follow(ctx context.Context, socket string, chain []*turn) {
+	c := client.Unix(socket)
+	defer c.Close()
+	previous := ""
+	for _, t := range chain {
+		err := l.submit(ctx, c, t, previous)
+		if t.refused = err; err != nil || !t.ended {
+			return
+		}
+		previous = t.responseID
+	}
+}
+
+func (t *turn) request(previous string) map[string]any {
+	body := map[string]any{"model": t.model, "input": "go", "holon": map[string]any{"turn_id": t.id, "session_id": t.session}}
+	if previous != "" {
+		body["previous_response_id"] = previous
+	}
+	return body
+}
+
+// submit submits one turn and reads its stream.
+func (l *load) submit(ctx context.Context, c *client.Client, t *turn, previous string) error {
+	if t.background {
+		resp, err := c.Background(ctx, t.request(previous))
+		if err != nil {
+			return err
+		}
+		t.accepted, t.responseID = true, resp.ID
+		for ev, err := range c.Replay(ctx, resp.ID, client.FromStart) {
+			if err != nil {
+				return err
+			}
+			l.count()
+			t.ended = t.ended || responses.Terminal(ev.Type)
+		}
+		return nil
+	}
+	for line, err := range c.StreamRaw(ctx, t.request(previous)) {
+		if err != nil {
+			return err
+		}
+		l.count()
+		if !t.accepted {
+			t.accepted = true
+			t.responseID = responseID(line)
+		}
+		t.seen = append(append(t.seen, line...), '\n')
+		t.ended = responses.Terminal(responses.EventType(line))
+	}
+	return nil
+}
+
+func (l *load) count() {
+	if n := l.events.Add(1); l.at > 0 && n == int64(l.at) {
+		l.strike()
+	}
+}
+
+func responseID(line []byte) string {
+	var ev struct {
+		Response struct {
+			ID string `json:"id"`
+		} `json:"response"`
+	}
+	_ = json.Unmarshal(bytes.TrimSpace(line), &ev) // "" is found to be wrong later
+	return ev.Response.ID
+}
+
+// isCode tells whether err is an answer of the server with the code.
+func isCode(err error, code string) bool {
+	e, ok := errors.AsType[*responses.Error](err)
+	return ok && e.Code == code
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The rounds of every test run: a hundred whose seed never changes, and some of
+// a seed that is new each time and printed.
+var (
+	rounds = flag.Int("torture.rounds", 100, "rounds with the fixed seed")
+	more   = flag.Int("torture.more", 20, "rounds with a random seed")
+)
+
+func TestTorture(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		rounds int
+		seed   uint64
+	}{
+		{"fixed seed", *rounds, 1},
+		{"random seed", *more, rand.Uint64N(1 << 32)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.rounds < 1 {
+				t.Skip("no rounds are wanted")
+			}
+			var out bytes.Buffer
+			violations, err := run(t.Context(), []string{"-rounds", fmt.Sprint(tc.rounds), "-seed", fmt.Sprint(tc.seed), "-workers", "3"}, &out, io.Discard)
+			if err != nil || violations > 0 {
+				t.Errorf("%d violations (%v)", violations, err)
+			}
+			t.Log("\n" + out.String())
+		})
+	}
+}
+
+// A round is the same whenever it is drawn from the same seed, up to what the
+// scheduler does.
+func TestSeed(t *testing.T) {
+	draws := func(seed uint64, number int) string {
+		dir := t.TempDir()
+		r := &round{rng: rand.New(rand.NewPCG(seed, uint64(number))), dir: dir}
+		v := draw(r.rng, victims())
+		if _, err := r.newLoad(dir, dir, ""); err != nil {
+			t.Fatal(err)
+		}
+		return v.name + " " + strings.Join(r.story, "; ")
+	}
+	first := draws(7, 3)
+	if again := draws(7, 3); again != first {
+		t.Errorf("once it is\n%s\nand then\n%s", first, again)
+	}
+	if other := draws(7, 4); other == first {
+		t.Errorf("another round is the same: %s", other)
+	}
+}
+
+// Over some rounds every victim is drawn.
+func TestDraw(t *testing.T) {
+	seen := map[string]bool{}
+	for n := range 500 {
+		seen[draw(rand.New(rand.NewPCG(1, uint64(n))), victims()).name] = true
+	}
+	for _, name := range names() {
+		if !seen[name] {
+			t.Errorf("%s is never hit", name)
+		}
+	}
+}
+
+// A violation is told with all that is needed to find its cause, and its
+// directory is kept.
+func TestViolation(t *testing.T) {
+	l := &lab{dir: t.TempDir()}
+	broken := victim{"agentd", 1, nil, func(_ context.Context, r *round) error {
+		r.tell("what was done")
+		return errors.New("planted")
+	}}
+	var out bytes.Buffer
+	tally := newTally()
+	res := l.play(t.Context(), 42, 17, []victim{broken})
+	tally.add(&out, options{seed: 42}, res)
+	if tally.violations != 1 || !l.kept {
+		t.Errorf("%d violations; kept: %v", tally.violations, l.kept)
+	}
+	for _, want := range []string{"planted", "what was done", "-seed 42 -first 17", res.dir} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it does not tell %q:\n%s", want, out.String())
+		}
+	}
+	if _, err := os.Stat(res.dir); err != nil {
+		t.Error(err)
+	}
+	for name, play := range map[string]func(context.Context, *round) error{
+		"a panic":   func(context.Context, *round) error { panic("planted") },
+		"a process": func(_ context.Context, r *round) error { return leave(r) },
+	} {
+		if res := l.play(t.Context(), 1, 1, []victim{{"agentd", 1, nil, play}}); res.err == nil {
+			t.Errorf("%s is no violation", name)
+		}
+	}
+	if res := l.play(t.Context(), 1, 1, []victim{{"agentd", 1, nil, func(context.Context, *round) error { return nil }}}); res.err != nil {
+		t.Error(res.err)
+	}
+}
+
+// leave leaves a process that no undo knows of.
+func leave(r *round) error {
+	p, err := r.start("left", nil, r.dir, "sleep", "5")
+	r.undo = nil
+	if err == nil {
+		go func() { <-p.done }()
+	}
+	return err
+}
+
+// The engine's stand-in carries bytes both ways, cuts what is open, refuses
+// while it is away, and leaves no socket.
+func TestProxy(t *testing.T) {
+	dir, err := os.MkdirTemp("", "torture")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	target, err := net.Listen("unix", filepath.Join(dir, "t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	go func() {
+		for {
+			c, err := target.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(c, c); _ = c.Close() }()
+		}
+	}()
+	path := filepath.Join(dir, "p")
+	p, err := openProxy(path, target.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	talk := func() (net.Conn, error) {
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			return nil, err
+		}
+		_, err = c.Write([]byte("hello"))
+		if err == nil {
+			_, err = io.ReadFull(c, make([]byte, 5))
+		}
+		return c, err
+	}
+	c, err := talk()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cut(true)
+	if _, err := c.Read(make([]byte, 1)); err == nil {
+		t.Error("an open connection is not cut")
+	}
+	if _, err := talk(); err == nil {
+		t.Error("it answers while it is away")
+	}
+	p.cut(false)
+	if _, err := talk(); err != nil {
+		t.Errorf("it does not come back: %v", err)
+	}
+	p.close()
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("its socket: %v", err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, args := range [][]string{{"-only", "moon"}, {"-rounds", "0"}, {"-again", "0"}, {"x"}, {"-workers", "0"}} {
+		if _, err := parse(args, io.Discard); err == nil {
+			t.Errorf("%v is accepted", args)
+		}
+	}
+	o, err := parse([]string{"-only", "agentd, disk", "-seed", "5"}, io.Discard)
+	if err != nil || o.seed != 5 || strings.Join(o.only, " ") != "agentd disk" {
+		t.Errorf("%+v, %v", o, err)
+	}
+}

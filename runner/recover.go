@@ -167,7 +167,15 @@ func (rc *Recovery) unbegun(ctx context.Context, run *files.Run) (*state.Manifes
 		Error: &state.Failure{Code: string(CodeNotStarted), Message: "holon was killed before it made a container", Hint: "start it again"},
 	}
 	rec := &Record{Dir: filepath.Join(run.Dir(), sessionDir), Sockets: rc.Home.IPCDir(run.ID())}
-	return m, errors.Join(rc.tidy(ctx, run, rec, nil), run.WriteManifest(m))
+	if err := rc.tidy(ctx, run, rec, nil); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{NotesFile, EgressFile} { // begun before the record, and empty
+		if err := os.Remove(filepath.Join(run.Dir(), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("remove what was begun of run %s: %w", run.ID(), err)
+		}
+	}
+	return m, run.WriteManifest(m)
 }
 
 // tidy removes what a run still holds that has nothing left to be saved. A run

@@ -2,11 +2,13 @@ package runner
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"holon/responses"
+	"holon/runner/gateway"
 	"holon/state"
 )
 
@@ -125,6 +127,26 @@ func (r *oneShot) spent() (message, param, hint string) {
 	return message, "", ""
 }
 
+// Spent says how much of its budget a run took, "" when it had none or asked no
+// provider: "2 of 10 requests, 300 of 5000 tokens, 0.0014 of 0.01 spent".
+func Spent(m *state.Manifest) string {
+	var a *gateway.Account
+	if json.Unmarshal(m.ModelUsage, &a) != nil || a == nil {
+		return ""
+	}
+	var parts []string
+	if most := a.Budget.MaxRequests; most > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d requests", a.Requests, most))
+	}
+	if most := a.Budget.MaxTokens; most > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d tokens", a.Total, most))
+	}
+	if most := a.Budget.MaxCost; most > 0 {
+		parts = append(parts, fmt.Sprintf("%s of %s spent", a.Cost, most))
+	}
+	return strings.Join(parts, ", ")
+}
+
 // Answer returns the text that the turn answered with, "" if it did not. It is
 // the model's: print it only after cleaning it for a terminal.
 func (t TurnResult) Answer() string {
@@ -168,6 +190,9 @@ func (r *oneShot) summary() []byte {
 		fmt.Fprintf(&b, "\nApply them with `holon apply %s`.\n", m.RunID)
 	}
 	r.summarizeEgress(&b)
+	if spent := Spent(m); spent != "" {
+		fmt.Fprintf(&b, "\n## Budget\n\nThe run took %s.\n", spent)
+	}
 	for i, w := range m.Warnings {
 		if i == 0 {
 			fmt.Fprint(&b, "\n## Warnings\n\n")

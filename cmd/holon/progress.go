@@ -203,6 +203,9 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 		}
 		p.println("  warning: " + runner.OneLine(w, 300))
 	}
+	if spent := runner.Spent(m); spent != "" {
+		p.println("budget   " + spent)
+	}
 	p.println("results  " + dir)
 	if len(files) > 0 {
 		p.println("apply    holon apply " + m.RunID)

@@ -12,6 +12,8 @@ import (
 // responseRoutes are Open Responses, and what OpenAI's API has beside it.
 func (s *Server) responseRoutes() []route {
 	response := reflect.TypeFor[responses.Response]()
+	token := openapi.Parameter{Name: responses.HeaderModelToken, In: "header", Schema: openapi.Chars(1, maxModelToken),
+		Description: "The token with which the turn asks its models through the host's gateway, of printable ASCII characters, once. It is kept nowhere, and belongs to no request without such a gateway."}
 	return []route{
 		{http.MethodPost, "/responses", s.createResponse, about{
 			id: "createResponse", tag: tagResponses, summary: "Run a turn",
@@ -20,6 +22,7 @@ func (s *Server) responseRoutes() []route {
 			params: []openapi.Parameter{
 				{Name: headerIdempotencyKey, In: "header", Description: "Requests with the same key are one turn. Not together with holon.turn_id.", Schema: openapi.Chars(1, maxIdempotencyKey)},
 				{Name: "Accept", In: "header", Description: "application/x-ndjson makes a stream NDJSON; nothing else has an effect.", Schema: openapi.Text()},
+				token,
 			},
 			takes: "CreateResponseBody", gives: response, events: "StreamingEvent", turns: true,
 			errors: []int{400, 404, 408, 409, 413, 415, 429, 503, 507},
@@ -28,12 +31,14 @@ func (s *Server) responseRoutes() []route {
 			id: "openWebSocket", tag: tagResponses, summary: "Run turns on a WebSocket",
 			text: "A GET that asks for an upgrade. One turn runs at a time; answers come in the order of the messages. " +
 				"The connection ends after its lifetime with an error of the code " + responses.CodeConnectionLimit + ".",
+			params: []openapi.Parameter{token},
 			status: http.StatusSwitchingProtocols, socket: true, errors: []int{400, 405, 429, 503},
 		}},
 		{http.MethodPost, "/responses/compact", s.compactConversation, about{
 			id: "compactResponse", tag: tagResponses, summary: "Make a conversation short",
-			text:  "The output is, as it stands, the beginning of the input of a new conversation.",
-			takes: "CompactResponseMethodPublicBody", gives: reflect.TypeFor[responses.Compacted](), turns: true,
+			text:   "The output is, as it stands, the beginning of the input of a new conversation.",
+			params: []openapi.Parameter{token},
+			takes:  "CompactResponseMethodPublicBody", gives: reflect.TypeFor[responses.Compacted](), turns: true,
 			errors: []int{400, 404, 408, 413, 415, 429, 503},
 		}},
 		{http.MethodPost, "/responses/input_tokens", s.countTokens, about{

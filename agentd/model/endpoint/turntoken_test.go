@@ -1,0 +1,81 @@
+package endpoint_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"holon/agentd/model/endpoint"
+)
+
+// The token of a turn is for the host's gateway: an endpoint of the configuration,
+// be it on a socket, is shown its own key or none.
+func TestTurnToken(t *testing.T) {
+	dir, err := os.MkdirTemp("", "holon-endpoint-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "model.sock")
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["X-Shown"] = r.Header.Values("Authorization")
+		w.WriteHeader(http.StatusNoContent)
+	})
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	onSocket := httptest.NewUnstartedServer(handler)
+	if err := onSocket.Listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	onSocket.Listener = l
+	onSocket.Start()
+	defer onSocket.Close()
+	onTCP := httptest.NewServer(handler)
+	defer onTCP.Close()
+
+	for _, tc := range []struct {
+		name, token, want string
+		options           endpoint.Options
+	}{
+		{"the gateway", "hmt_1", "Bearer hmt_1", endpoint.Options{BaseURL: "http://model/lab", SocketPath: path}},
+		{"the gateway, with a key that a turn's token replaces", "hmt_1", "Bearer hmt_1", endpoint.Options{BaseURL: "http://model/lab", SocketPath: path, APIKey: "sk-own"}},
+		{"the gateway, without a token", "", "", endpoint.Options{BaseURL: "http://model/lab", SocketPath: path}},
+		{"a server", "hmt_1", "Bearer sk-own", endpoint.Options{BaseURL: onTCP.URL, APIKey: "sk-own"}},
+		{"a server without a key", "hmt_1", "", endpoint.Options{BaseURL: onTCP.URL, KeyOptional: true}},
+		{"a socket of the configuration", "hmt_1", "Bearer sk-own", endpoint.Options{BaseURL: "unix://" + path + ":/lab", APIKey: "sk-own"}},
+		{"a client of the caller's", "hmt_1", "Bearer sk-own", endpoint.Options{BaseURL: onTCP.URL, APIKey: "sk-own", HTTPClient: onTCP.Client()}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.options.Provider = "lab"
+			e, err := endpoint.New(tc.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			for _, ctx := range []context.Context{endpoint.WithTurnToken(t.Context(), tc.token), endpoint.WithTurnToken(endpoint.WithTurnToken(t.Context(), tc.token), "")} {
+				resp, err := e.Post(ctx, "/x", "application/json", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := resp.Body.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if got := resp.Header.Get("X-Shown"); got != tc.want || len(resp.Header.Values("X-Shown")) > 1 {
+					t.Errorf("shown %q, want %q", resp.Header.Values("X-Shown"), tc.want)
+				}
+			}
+			if got := e.Headers().Get("Authorization"); got == "Bearer "+tc.token {
+				t.Error("the token is kept for the next turn")
+			}
+		})
+	}
+	if ctx := t.Context(); endpoint.WithTurnToken(ctx, "") != ctx {
+		t.Error("an empty token is a token")
+	}
+}

@@ -1,0 +1,225 @@
+package agentd_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"holon/agentd"
+	"holon/responses"
+)
+
+// hostGateway stands for the host's gateway on a socket: it answers as the Responses
+// API does and notes with what it is asked.
+type hostGateway struct {
+	mu   sync.Mutex
+	seen []string // Authorization
+}
+
+func (g *hostGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body) // looked at by nobody
+	g.mu.Lock()
+	g.seen = append(g.seen, strings.Join(r.Header.Values("Authorization"), "|"))
+	refused := len(g.seen)%2 == 0
+	g.mu.Unlock()
+	if refused { // an error that says what it was given
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"message": "this is wrong: " + r.Header.Get("Authorization")}})
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	_, _ = io.WriteString(w, `data: {"type":"response.completed","response":{"id":"r","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"Done."}]}],"usage":{"input_tokens":2,"output_tokens":1,"total_tokens":3}}}`+"\n\n")
+}
+
+func (g *hostGateway) last() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.seen) == 0 {
+		return ""
+	}
+	return g.seen[len(g.seen)-1]
+}
+
+// behindGateway serves with models that are asked through the gateway; what is
+// logged is written to log.
+func behindGateway(t *testing.T, log io.Writer) (*harness, *hostGateway) {
+	t.Helper()
+	g := &hostGateway{}
+	path := filepath.Join(shortDir(t), "model.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: g}
+	served := make(chan struct{})
+	go func() { defer close(served); _ = server.Serve(l) }()
+	t.Cleanup(func() { _ = server.Close(); <-served })
+	return start(t, func(c *agentd.Config, p *agentd.Parts) {
+		c.ModelSocket, c.Model = path, "openai/m"
+		models, release, err := agentd.Transports(*c, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Models = models
+		p.Log = slog.New(slog.NewMultiHandler(p.Log.Handler(), slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		before := p.Close
+		p.Close = func() error { defer before(); return release() }
+	}), g
+}
+
+// The token of a turn goes to the gateway and nowhere else: it is in no answer,
+// record, event or line of the log, also when the gateway repeats it in an error.
+func TestModelTokenIsKeptNowhere(t *testing.T) {
+	const token = "hmt_SECRETSECRETSECRETSECRETSECRET"
+	var log lockedLog
+	h, g := behindGateway(t, &log)
+	shown := ""
+	for _, stream := range []string{"false", "true"} {
+		for range 2 { // a good answer, and an error
+			a := h.post(`{"model":"openai/m","input":"hi","stream":`+stream+`}`, responses.HeaderModelToken, token)
+			shown += string(a.body)
+			for name, values := range a.header {
+				shown += name + strings.Join(values, "")
+			}
+			if got := g.last(); got != "Bearer "+token {
+				t.Errorf("the gateway was shown %q", got)
+			}
+		}
+	}
+	if !strings.Contains(shown, "this is wrong") || !strings.Contains(shown, "Done.") {
+		t.Errorf("neither an error nor an answer came:\n%s", shown)
+	}
+	shown += string(h.do(http.MethodGet, "/health", "").body) + string(h.do(http.MethodGet, "/metrics", "").body) + log.String()
+	if strings.Contains(shown, token) {
+		t.Errorf("the token is shown:\n%s", shown)
+	}
+	files := 0
+	err := filepath.WalkDir(h.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		files++
+		if bytes.Contains(data, []byte(token)) {
+			t.Errorf("%s holds the token", path)
+		}
+		return err
+	})
+	if err != nil || files == 0 {
+		t.Fatalf("%d files, %v", files, err)
+	}
+
+	h.post(`{"model":"openai/m","input":"hi"}`)
+	if got := g.last(); strings.Contains(got, token) {
+		t.Errorf("a turn without a token used that of another: %q", got)
+	}
+}
+
+// A token that could not stand in a header again is refused before a turn begins.
+func TestModelTokenIsChecked(t *testing.T) {
+	h, g := behindGateway(t, io.Discard)
+	for name, tc := range map[string]struct {
+		values []string
+		ok     bool
+	}{
+		"the longest": {[]string{strings.Repeat("a", 512)}, true},
+		"empty":       {[]string{""}, false},
+		"too long":    {[]string{strings.Repeat("a", 513)}, false},
+		"a tab":       {[]string{"a\tb"}, false},
+		"not ASCII":   {[]string{"tökén"}, false},
+		"twice":       {[]string{"a", "b"}, false},
+		"twice alike": {[]string{"a", "a"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, path := range []string{"/responses", "/v1/responses", "/responses/compact"} {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://agentd"+path, strings.NewReader(`{"model":"openai/m","input":"hi"}`))
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header.Set("Content-Type", "application/json")
+				req.Header[responses.HeaderModelToken] = slices.Clone(tc.values)
+				before := g.last()
+				resp, err := h.http.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := io.ReadAll(resp.Body)
+				if err != nil || resp.Body.Close() != nil {
+					t.Fatal(err)
+				}
+				refused := resp.StatusCode == http.StatusBadRequest && strings.Contains(string(body), `"param":"`+responses.HeaderModelToken+`"`)
+				if refused == tc.ok {
+					t.Errorf("%s: %d %s", path, resp.StatusCode, body)
+				}
+				if !tc.ok && g.last() != before {
+					t.Errorf("%s: the model was asked", path)
+				}
+			}
+			conn, resp, err := websocket.Dial(t.Context(), "ws://agentd/responses", &websocket.DialOptions{HTTPClient: h.http, HTTPHeader: http.Header{responses.HeaderModelToken: slices.Clone(tc.values)}})
+			if (err == nil) != tc.ok || !tc.ok && resp.StatusCode != http.StatusBadRequest {
+				t.Errorf("a WebSocket: %v", err)
+			}
+			if conn != nil {
+				_ = conn.CloseNow() // nothing was said on it
+			}
+		})
+	}
+}
+
+// Every call that can ask a model says that it takes the token.
+func TestModelTokenIsDescribed(t *testing.T) {
+	h := start(t)
+	var doc struct {
+		Paths map[string]map[string]struct {
+			ID         string `json:"operationId"`
+			Parameters []struct{ Name, In string }
+		}
+	}
+	if err := json.Unmarshal(h.do(http.MethodGet, "/openapi.json", "").body, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var takers []string
+	for _, operations := range doc.Paths {
+		for _, op := range operations {
+			for _, p := range op.Parameters {
+				if p.Name == responses.HeaderModelToken && p.In == "header" {
+					takers = append(takers, op.ID)
+				}
+			}
+		}
+	}
+	slices.Sort(takers)
+	if want := []string{"compactResponse", "createResponse", "openWebSocket"}; !slices.Equal(takers, want) {
+		t.Errorf("described for %v, want %v", takers, want)
+	}
+}
+
+type lockedLog struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

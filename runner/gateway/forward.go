@@ -32,7 +32,11 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	defer context.AfterFunc(lease.ctx, func() { cancel(errRevoked) })()
+	conn := connOf(r.Context())
+	defer context.AfterFunc(lease.ctx, func() {
+		cancel(errRevoked)
+		_ = conn.SetReadDeadline(time.Now()) // of a body that does not come to its end; package http sets it anew for the next request
+	})()
 	s.forward(ctx, w, r, t, lease)
 }
 

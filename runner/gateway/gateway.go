@@ -20,6 +20,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"holon/runner/socket"
 )
@@ -52,6 +53,8 @@ type Gateway struct {
 	prices    Prices
 	owner     *Owner
 	log       *slog.Logger
+
+	headerTimeout time.Duration // of servers
 }
 
 // target is where one request target leads.
@@ -70,6 +73,8 @@ func New(options Options) (*Gateway, error) {
 		prices:    maps.Clone(options.Prices),
 		owner:     options.Owner,
 		log:       options.Logger,
+
+		headerTimeout: headerTimeout,
 	}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)

@@ -103,6 +103,12 @@ func serveTurn(t testing.TB, options gateway.Options, grant gateway.Grant) *serv
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveGateway(t, g, grant)
+}
+
+// serveGateway is serveTurn for a gateway of the test's own.
+func serveGateway(t testing.TB, g *gateway.Gateway, grant gateway.Grant) *served {
+	t.Helper()
 	path := filepath.Join(shortDir(t), "ipc", "model.sock")
 	server, err := g.Serve(t.Context(), path)
 	if err != nil {

@@ -107,7 +107,7 @@ func (g *Gateway) Serve(ctx context.Context, path string) (*Server, error) {
 		Handler:                      http.HandlerFunc(s.handle),
 		BaseContext:                  func(net.Listener) context.Context { return base },
 		ConnContext:                  withConn,
-		ReadHeaderTimeout:            headerTimeout,
+		ReadHeaderTimeout:            g.headerTimeout,
 		IdleTimeout:                  idleTimeout,
 		MaxHeaderBytes:               maxHeader,
 		DisableGeneralOptionsHandler: true,

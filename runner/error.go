@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"syscall"
-	"unicode"
 
 	"holon/responses"
 	"holon/runner/workspace"
@@ -57,25 +56,6 @@ func Describe(err error) state.Failure {
 	}
 	f.Message = OneLine(f.Message, 2000)
 	return f
-}
-
-// OneLine makes text from anywhere fit to be printed: one line, no control
-// characters, terminal escapes or changes of direction, at most limit bytes.
-func OneLine(s string, limit int) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return ' '
-		case unicode.IsControl(r) || r == unicode.ReplacementChar || unicode.Is(unicode.Bidi_Control, r):
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-	s = strings.TrimSpace(s)
-	if len(s) > limit {
-		s = strings.ToValidUTF8(s[:limit], "") + "…"
-	}
-	return s
 }
 
 // lastComplaint returns the last line of agentd's log that is not about its

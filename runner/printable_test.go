@@ -1,0 +1,60 @@
+package runner_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"holon/runner"
+)
+
+func TestPrintable(t *testing.T) {
+	for name, c := range map[string]struct{ in, want string }{
+		"plain":             {"a\tb\nc", "a\tb\nc"},
+		"colour":            {"\x1b[1;31mred\x1b[0m", "red"},
+		"clear the screen":  {"a\x1b[2J\x1b[Hb", "ab"},
+		"title":             {"a\x1b]0;root@host\x07b", "ab"},
+		"link":              {"\x1b]8;;http://example.org\x1b\\text\x1b]8;;\x1b\\", "text"},
+		"endless string":    {"a\x1b]0;all the rest", "a0;all the rest"},
+		"C1 as UTF-8":       {"a\u009b31mred\u009d0;t\u009cb", "aredb"},
+		"C1 as bytes":       {"a\x9b31mb", "a\uFFFD31mb"},
+		"clipboard":         {"\x1b]52;c;cm0gLXJm\x07x", "x"},
+		"carriage return":   {"safe\rfake", "safefake"},
+		"backspace":         {"ab\b\bcd\x7f", "abcd"},
+		"bidi":              {"a\u202eb\u2066c\u200fd", "abcd"},
+		"zero width":        {"pass\u200bword\ufeff", "password"},
+		"tags":              {"a\U000e0041b", "ab"},
+		"line separator":    {"a\u2028b", "ab"},
+		"joiners":           {"\u0646\u200c\u0645 👩\u200d💻", "\u0646\u200c\u0645 👩\u200d💻"},
+		"half a sequence":   {"a\x1b", "a"},
+		"escape in the end": {"\x1b\x1b[31mx", "x"},
+		"put together":      {"\x1b\x1b[0m[31mx", "[31mx"},
+	} {
+		if got := runner.Printable(c.in); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// Whatever comes in, nothing comes out that a terminal acts on, and what is
+// printable already stays.
+func FuzzPrintable(f *testing.F) {
+	f.Add("a\x1b[31mb\x1b]0;x\x07\u009b2J\u202e\xff", 10)
+	f.Fuzz(func(t *testing.T, s string, limit int) {
+		got := runner.Printable(s)
+		if again := runner.Printable(got); again != got {
+			t.Fatalf("%q becomes %q", got, again)
+		}
+		line := runner.OneLine(s, max(0, limit%1000))
+		for _, text := range []string{got, line} {
+			if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool {
+				return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+			}) {
+				t.Fatalf("%q", text)
+			}
+		}
+		if strings.ContainsAny(line, "\n\t") || len(line) > max(0, limit%1000)+len("…") {
+			t.Fatalf("%q", line)
+		}
+	})
+}

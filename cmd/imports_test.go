@@ -56,7 +56,7 @@ var own = []struct {
 	{"runner/hosttools", []string{"runner/socket", "responses/...", "state", "state/durable"}, "it serves whoever holds the socket and knows no session"},
 	{"runner/gateway", []string{"runner/socket", "responses", "responses/models", "responses/redact", "state"}, "the gateway knows the protocol's errors and no session"},
 	{"runner/settings", []string{"responses/models", "runner/engine", "state", "state/durable"}, "what is set starts nothing and holds no key"},
-	{"runner/credentials", []string{"responses/models", "runner/gateway", "runner/settings", "state", "state/durable"}, "whose key it is depends on no run"},
+	{"runner/credentials", []string{"responses/models", "responses/redact", "runner/gateway", "runner/settings", "state", "state/durable"}, "whose key it is depends on no run"},
 	{"runner/...", []string{"runner/...", "responses/...", "skills", "state/..."}, "the host's side never sees the container's"},
 
 	{"cmd/agentd", []string{"agentd", "agentd/place", "responses/..."}, "a command turns flags into options and knows one side"},

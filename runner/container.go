@@ -114,6 +114,9 @@ func (s *Session) spec() engine.Spec {
 	if names := envNames(s.cfg.Env); names != "" {
 		env = append(env, "HOLON_PASS_ENV="+names)
 	}
+	if len(s.cfg.SecretEnv) > 0 {
+		env = append(env, "HOLON_SECRET_ENV="+strings.Join(s.cfg.SecretEnv, ","))
+	}
 	return engine.Spec{
 		Name: "holon-" + s.cfg.ID, Image: s.cfg.Image, Labels: labels, Args: args, Env: env, Mounts: s.mounts,
 		User: s.cfg.User, Runtime: s.cfg.Runtime, Memory: s.cfg.Memory, NanoCPUs: s.cfg.NanoCPUs, Network: s.cfg.Network,

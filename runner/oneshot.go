@@ -100,7 +100,7 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 	defer run.Close() // frees the lease; the manifest is written by then
 	o.results = run.OutputDir()
 	r := &oneShot{OneShot: o, run: run, manifest: &state.Manifest{
-		Schema: state.ManifestSchema, RunID: id, Name: o.Name, Task: title(o.Turn.Prompt), StartedAt: turns.At(started),
+		Schema: state.ManifestSchema, RunID: id, Name: o.Name, Task: o.Session.Secrets.Text(title(o.Turn.Prompt)), StartedAt: turns.At(started),
 		Model: o.Session.Model, Image: o.Session.Image, HolonVersion: o.Version,
 		Engine: state.Engine{Name: o.Session.Engine.Name()},
 		Limits: state.Limits{TimeoutMS: o.Turn.Timeout.Milliseconds(), MaxRounds: cmp.Or(o.Turn.MaxRounds, DefaultMaxRounds),
@@ -114,6 +114,7 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 	r.Session.TreeName = treeName(source.Info())
 	r.Session.Mark, r.Turn.ID = r.record, responses.NewID(responses.PrefixTurn)
 	r.Turn.Token, r.Turn.Grant = gateway.NewToken()
+	r.Session.Secrets.Add("the turn's token", r.Turn.Token.Reveal())
 	r.Turn.Note = r.noteUsage
 	err = r.execute(ctx,
 		func(ctx context.Context) (*Session, error) { return Start(ctx, r.Session) },
@@ -198,7 +199,7 @@ func (r *oneShot) record(s *Session) error {
 	rec := &Record{
 		Owner: thisProcess(), Engine: s.cfg.Engine.Name(), User: s.cfg.User, Dir: s.cfg.Dir, Sockets: s.sockets,
 		Fallbacks: s.cfg.Fallbacks,
-		SessionID: s.id, TurnID: r.Turn.ID, Prompt: clip(r.Turn.Prompt, maxRecordedPrompt), DiskBytes: r.Room.Run, Keep: r.Keep, Manifest: r.manifest,
+		SessionID: s.id, TurnID: r.Turn.ID, Prompt: r.Session.Secrets.Text(clip(r.Turn.Prompt, maxRecordedPrompt)), DiskBytes: r.Room.Run, Keep: r.Keep, Manifest: r.manifest,
 	}
 	if s.gateway != nil {
 		rec.GrantHash = r.Turn.Grant
@@ -282,7 +283,7 @@ func (r *oneShot) amend(err error) error {
 	if m.Outcome == state.OutcomeSuccess {
 		m.Status, m.Outcome, m.ExitCode, m.Error = state.StatusFailed, state.OutcomeFailure, state.OutcomeFailure.ExitCode(), &f
 	}
-	return r.run.WriteManifest(m)
+	return r.writeManifest()
 }
 
 // describeSession puts into the manifest what runs and what confines it. The
@@ -351,7 +352,7 @@ func (r *oneShot) stop(ctx context.Context, s *Session) error {
 	}
 	logs, err := s.cfg.Engine.Logs(ctx, s.handle, 1<<20)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(r.run.OutputDir(), LogFile), logs, 0o600)
+		err = os.WriteFile(filepath.Join(r.run.OutputDir(), LogFile), r.Session.Secrets.Bytes(logs), 0o600)
 	}
 	if err != nil {
 		r.manifest.Warnings = append(r.manifest.Warnings, "the container's log could not be kept: "+OneLine(err.Error(), 300))
@@ -390,6 +391,7 @@ func (r *oneShot) collect(ctx context.Context, s *Session) error {
 	if err != nil {
 		return err
 	}
+	r.warnOfSecrets(r.patchPath())
 	for _, w := range append(r.info.Warnings, r.diff.Warnings...) {
 		r.manifest.Warnings = append(r.manifest.Warnings, OneLine(fmt.Sprintf("%s: %s", w.Path, w.Message), 300))
 	}
@@ -436,7 +438,7 @@ func (r *oneShot) finish(ctx context.Context, err error) error {
 	}
 	m.Timings.TotalMS = m.CompletedAt.Sub(m.StartedAt).Milliseconds()
 	out := r.run.OutputDir()
-	if err := os.WriteFile(filepath.Join(out, SummaryFile), r.summary(), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(out, SummaryFile), r.Session.Secrets.Bytes(r.summary()), 0o600); err != nil {
 		return fmt.Errorf("write the summary: %w", err)
 	}
 	artifacts, warnings, err := files.Artifacts(context.WithoutCancel(ctx), out, files.Limits{Skip: []string{ObjectsDir, sessionDir}})
@@ -445,7 +447,7 @@ func (r *oneShot) finish(ctx context.Context, err error) error {
 	}
 	m.Artifacts = artifacts
 	m.Warnings = append(m.Warnings, warnings...)
-	return r.run.WriteManifest(m)
+	return r.writeManifest()
 }
 
 func (r *oneShot) turnRef() *state.TurnRef {

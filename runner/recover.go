@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"holon/responses/redact"
 	"holon/responses/turns"
 	"holon/runner/engine"
 	"holon/runner/gateway"
@@ -28,7 +29,8 @@ type Recovery struct {
 	// workspace need; nil for nothing.
 	Gateway func(ctx context.Context, refs []string, workspace string) (*gateway.Gateway, error)
 	Version string
-	Watch   Watcher // nil: nobody watches
+	Watch   Watcher     // nil: nobody watches
+	Secrets *redact.Set // known values that no record may show; nil for none
 	Log     *slog.Logger
 }
 
@@ -117,7 +119,7 @@ func (rc *Recovery) takeUp(run *files.Run, rec *Record, prior *state.Manifest, e
 		watch = unwatched{}
 	}
 	shot := &OneShot{
-		Session: Config{ID: run.ID(), Engine: eng, Log: rc.Log, Dir: rec.Dir, SocketDir: rec.Sockets, User: rec.User,
+		Session: Config{ID: run.ID(), Engine: eng, Log: rc.Log, Secrets: rc.Secrets, Dir: rec.Dir, SocketDir: rec.Sockets, User: rec.User,
 			Model: m.Model, Fallbacks: rec.Fallbacks, Image: m.Image, Labels: map[string]string{LabelHome: rc.Home.Dir()}},
 		Turn: TurnRequest{ID: rec.TurnID, Prompt: rec.Prompt, MaxRounds: m.Limits.MaxRounds, Timeout: time.Duration(m.Limits.TimeoutMS) * time.Millisecond, Grant: rec.GrantHash,
 			Budget: gateway.Budget{MaxTokens: m.Limits.MaxTokens, MaxRequests: m.Limits.MaxRequests, MaxCost: gateway.Amount(m.Limits.MaxCostMicros)}},

@@ -30,6 +30,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/client"
+	"holon/responses/redact"
 	"holon/responses/turns"
 	"holon/runner/egress"
 	"holon/runner/engine"
@@ -67,6 +68,8 @@ type Config struct {
 	Skills    []string          // directories, each with a SKILL.md
 	InputDir  string            // the user's files for the turn, "" for none
 	Env       []string          // K=V for the container and its commands
+	Secrets   *redact.Set       // known values that no record may show; nil for none
+	SecretEnv []string          // names in Env whose values agentd must not show, beside those that say so
 	Labels    map[string]string
 	Memory    int64 // bytes; 0: the default
 	NanoCPUs  int64 // 0: all

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -222,7 +223,12 @@ func (o *checkoutOptions) remove(ctx context.Context, entry *files.Entry) error 
 }
 
 func printJSON(streams Streams, v any) error {
-	enc := json.NewEncoder(streams.Out)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := streams.Out.Write(machineText(b.Bytes()))
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/caarlos0/env/v11"
@@ -114,6 +115,17 @@ func (o *configured) agentLimits() (env []string) {
 		env = append(env, fmt.Sprintf("HOLON_MAX_TOOL_OUTPUT_TOKENS=%d", n))
 	}
 	return env
+}
+
+// learn makes known what of --env nobody may see.
+func (o *runOptions) learn() error {
+	for _, name := range o.Secret {
+		if !slices.ContainsFunc(o.Env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") && name != "" }) {
+			return usageError{fmt.Errorf("--secret: %q is not given with --env; write --env %s, which takes your value", runner.OneLine(name, 80), runner.OneLine(name, 80))}
+		}
+	}
+	o.streams.Secrets.AddEnviron(o.Env, o.Secret)
+	return nil
 }
 
 // environ turns the --env values into K=V: a bare name takes the caller's value.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -44,13 +43,11 @@ func report(err error, streams Streams) int {
 	}
 	failure := describe(err)
 	if _, ok := errors.AsType[jsonError](err); ok {
-		enc := json.NewEncoder(streams.Out)
-		enc.SetEscapeHTML(false)
-		_ = enc.Encode(struct {
+		_ = printJSON(streams, struct {
 			Error state.Failure `json:"error"`
 		}{failure}) // stdout is gone: the exit code still tells
 	}
-	fmt.Fprintln(streams.Err, "holon: "+line(failure))
+	fmt.Fprintln(streams.Err, "holon: "+streams.defuse(line(failure)))
 	return exitCode(err)
 }
 

@@ -89,7 +89,7 @@ func (l *lifecycle) records(ctx context.Context, turn *runner.TurnFiles, name st
 			fmt.Fprintf(l.streams.Err, "holon: a line of %s is not JSON and was left out\n", name)
 			continue
 		}
-		if _, err := fmt.Fprintln(l.streams.Out, printable(string(line))); err != nil {
+		if _, err := fmt.Fprintln(l.streams.Out, string(machineText(line))); err != nil {
 			return err
 		}
 	}
@@ -98,7 +98,7 @@ func (l *lifecycle) records(ctx context.Context, turn *runner.TurnFiles, name st
 
 // story tells the run as its progress did, and then the answer.
 func (l *lifecycle) story(ctx context.Context, turn *runner.TurnFiles, more func() bool) error {
-	view := newProgress(Streams{Err: l.streams.Out}, false)
+	view := newProgress(Streams{Err: l.streams.Out, CI: l.streams.CI}, false)
 	defer view.end()
 	for line, err := range turn.Lines(ctx, turns.RuntimeFile, more) {
 		if err != nil {
@@ -117,7 +117,7 @@ func (l *lifecycle) story(ctx context.Context, turn *runner.TurnFiles, more func
 		}
 	}
 	if answer := strings.TrimSpace(view.answer()); answer != "" {
-		_, err := fmt.Fprintln(l.streams.Out, printable(answer))
+		_, err := fmt.Fprintln(l.streams.Out, l.streams.shown(answer))
 		return err
 	}
 	return nil
@@ -158,7 +158,7 @@ func (l *lifecycle) copyPrintable(in io.Reader) error {
 		piece, err := lines.ReadSlice('\n')
 		if len(piece) > 0 {
 			ended = piece[len(piece)-1] == '\n'
-			if _, err := io.WriteString(l.streams.Out, printable(string(piece))); err != nil {
+			if _, err := io.WriteString(l.streams.Out, l.streams.shown(string(piece))); err != nil {
 				return err
 			}
 		}

@@ -29,6 +29,7 @@ func main() {
 func run(args []string, streams Streams) int {
 	ctx, stop := interruptible(streams)
 	defer stop()
+	defer streams.flush()
 	root := newRoot(streams)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

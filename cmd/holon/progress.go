@@ -234,7 +234,7 @@ func (p *progress) printLocked(s string) {
 		return
 	}
 	p.erase()
-	fmt.Fprintln(p.streams.Err, s)
+	fmt.Fprintln(p.streams.Err, p.streams.defuse(s))
 	p.draw()
 }
 

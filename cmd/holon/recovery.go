@@ -84,7 +84,7 @@ func (l *lifecycle) close() error {
 // recovery is what takes up and settles runs here.
 func (l *lifecycle) recovery() runner.Recovery {
 	log := slog.New(slog.NewTextHandler(l.streams.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return runner.Recovery{Home: l.home, Engines: l.engine, Version: buildVersion(), Log: log,
+	return runner.Recovery{Home: l.home, Engines: l.engine, Version: buildVersion(), Secrets: l.streams.Secrets, Log: log,
 		Gateway: func(ctx context.Context, refs []string, workspace string) (*gateway.Gateway, error) {
 			return l.gateway(ctx, refs, workspace, log)
 		}}
@@ -97,7 +97,7 @@ func (l *lifecycle) gateway(ctx context.Context, refs []string, workspace string
 	if err := loaded.Err(); err != nil {
 		return nil, err
 	}
-	keys := &credentials.Keys{Store: credentials.StoreIn(l.home), Environ: os.Environ()}
+	keys := &credentials.Keys{Store: credentials.StoreIn(l.home), Environ: os.Environ(), Secrets: l.streams.Secrets}
 	host := &providers.Host{Settings: &loaded.Settings, Keys: keys, Proxy: http.ProxyFromEnvironment, Log: log}
 	access, err := host.Open(ctx, refs, "--model")
 	if err != nil {

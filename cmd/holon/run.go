@@ -38,6 +38,7 @@ type runOptions struct {
 	MCPConfig string
 	Name      string
 	Env       []string
+	Secret    []string
 	Keep      bool
 	JSON      bool
 	Quiet     bool
@@ -86,6 +87,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringVar(&opts.Output, "output", "", "`directory` for the results (default below HOLON_HOME)")
 	f.StringVar(&opts.Input, "input", "", "`directory` of files that the agent may read")
 	f.StringArrayVar(&opts.Env, "env", nil, "`NAME=VALUE` for the agent's commands; a bare NAME takes your value")
+	f.StringArrayVar(&opts.Secret, "secret", nil, "`NAME` of an --env whose value is shown nowhere, as of those that end in _TOKEN, _KEY, _SECRET and the like")
 	f.Duration("timeout", defaults.Timeout, "wall `time` of the turn")
 	f.Int("max-rounds", defaults.MaxRounds, "model rounds after which the turn ends")
 	f.Int64("max-requests", 0, "requests to providers after which the turn ends")
@@ -141,6 +143,9 @@ func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	if o.Env, err = environ(o.Env); err != nil {
+		return err
+	}
+	if err = o.learn(); err != nil {
 		return err
 	}
 	for _, dir := range []struct {
@@ -248,7 +253,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 			Budget: gateway.Budget{MaxTokens: o.Budget.MaxTokens, MaxRequests: o.Budget.MaxRequests, MaxCost: gateway.Amount(o.Budget.MaxCost)}},
 		Workspace: workspace.Options{Dir: o.Workspace, IncludeDirty: o.IncludeDirty, CacheDir: home.CacheDir(), Name: o.Name},
 		Session: runner.Config{
-			Image: o.Image, Skills: o.Skills, InputDir: o.Input, MCPConfig: o.MCPConfig, Env: o.Env, Network: o.Network,
+			Image: o.Image, Skills: o.Skills, InputDir: o.Input, MCPConfig: o.MCPConfig, Env: o.Env, Secrets: o.streams.Secrets, SecretEnv: o.Secret, Network: o.Network,
 			NanoCPUs: int64(o.CPUs * 1e9), Labels: map[string]string{runner.LabelHome: home.Dir()}, Log: log,
 		},
 	}
@@ -264,7 +269,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 	if shot.Session.Agentd, err = findAgentd(o.Agentd); err != nil {
 		return err
 	}
-	keys := &credentials.Keys{Store: credentials.StoreIn(home), Environ: os.Environ()}
+	keys := &credentials.Keys{Store: credentials.StoreIn(home), Environ: os.Environ(), Secrets: o.streams.Secrets}
 	access, err := o.chooseModel(ctx, keys, &shot.Session, log)
 	if err != nil {
 		return err
@@ -414,18 +419,18 @@ func showEnd(streams Streams, asJSON bool, m *state.Manifest, dir string, view *
 		if err != nil {
 			return err
 		}
-		if _, err := streams.Out.Write(data); err != nil {
+		if _, err := streams.Out.Write(machineText(data)); err != nil {
 			return err
 		}
 	} else if answer := strings.TrimSpace(view.answer()); answer != "" {
-		if _, err := fmt.Fprintln(streams.Out, printable(answer)); err != nil {
+		if _, err := fmt.Fprintln(streams.Out, streams.shown(answer)); err != nil {
 			return err
 		}
 	}
 	view.summary(m, dir)
 	if m.ExitCode != 0 {
 		if m.Error != nil {
-			fmt.Fprintln(streams.Err, "holon: "+line(*m.Error))
+			fmt.Fprintln(streams.Err, "holon: "+streams.defuse(line(*m.Error)))
 		}
 		return exitError(m.ExitCode)
 	}

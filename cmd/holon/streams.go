@@ -1,28 +1,42 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"os"
-	"strings"
-	"unicode"
+	"regexp"
+	"unicode/utf16"
 
 	"golang.org/x/term"
+
+	"holon/responses/redact"
+	"holon/runner"
 )
 
 // Streams are the standard streams of a command and what is known of them.
 // Results go to Out, everything else to Err.
+//
+// Every byte that holon prints passes Out and Err, which take out what Secrets
+// knows: the variables of this process that are secret by name, and what commands
+// add to it.
 type Streams struct {
+	Secrets  *redact.Set
 	In       io.Reader
 	Out, Err io.Writer
 	ErrTTY   bool // Err is a terminal that can be redrawn
+	CI       bool // a CI system reads along, and takes some lines for commands
 	Width    func() int
 }
 
 func systemStreams() Streams {
 	fd := int(os.Stderr.Fd())
+	secrets := &redact.Set{}
+	secrets.AddEnviron(os.Environ(), nil)
 	return Streams{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		Secrets: secrets, In: os.Stdin, Out: secrets.Writer(os.Stdout), Err: secrets.Writer(os.Stderr),
 		ErrTTY: term.IsTerminal(fd) && os.Getenv("TERM") != "dumb",
+		CI:     os.Getenv("CI") != "" || os.Getenv("GITHUB_ACTIONS") != "" || os.Getenv("TF_BUILD") != "" || os.Getenv("TEAMCITY_VERSION") != "",
 		Width: func() int {
 			if w, _, err := term.GetSize(fd); err == nil && w > 20 {
 				return w
@@ -32,13 +46,50 @@ func systemStreams() Streams {
 	}
 }
 
-// printable makes text of a model or a container fit to be printed: control
-// characters, and with them terminal escapes, are dropped, line ends and tabs kept.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
-			return -1
+// flush prints what was held back because it could have begun a secret.
+func (s Streams) flush() {
+	for _, w := range []io.Writer{s.Out, s.Err} {
+		if w, ok := w.(*redact.Writer); ok {
+			_ = w.Flush() // a reader that is gone needs nothing
 		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
+	}
 }
+
+// printable makes text of a model or a container fit to be printed.
+func printable(s string) string { return runner.Printable(s) }
+
+// shown is printable for output that may be a CI job's log, where it is read as
+// commands as well: no line of it is one.
+func (s Streams) shown(text string) string { return s.defuse(printable(text)) }
+
+// CI systems take lines like "::set-output …" and, anywhere in a line,
+// "##[…", "##vso[…", "##teamcity[…" for commands.
+var (
+	lineCommand   = regexp.MustCompile(`(?m)^(\s*:):`)
+	inlineCommand = regexp.MustCompile(`##([a-z]*\[)`)
+)
+
+// defuse changes what a CI system would take for a command, where one reads along.
+func (s Streams) defuse(text string) string {
+	if !s.CI {
+		return text
+	}
+	return inlineCommand.ReplaceAllString(lineCommand.ReplaceAllString(text, "$1 :"), "# #$1")
+}
+
+// machineText makes JSON fit for a terminal and a CI log too, without changing
+// what it says: what could not be seen, or be a command, is written as an escape.
+func machineText(data []byte) []byte {
+	return unseen.ReplaceAllFunc(bytes.ToValidUTF8(data, []byte("\uFFFD")), func(found []byte) []byte {
+		if found[0] == '#' {
+			return append([]byte(`\u0023`), found[1:]...)
+		}
+		var b []byte
+		for _, unit := range utf16.Encode([]rune(string(found))) {
+			b = fmt.Appendf(b, `\u%04x`, unit)
+		}
+		return b
+	})
+}
+
+var unseen = regexp.MustCompile(`##[a-z]*\[|[\x{7f}-\x{9f}\p{Cf}\p{Zl}\p{Zp}]`)

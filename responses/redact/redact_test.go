@@ -92,6 +92,15 @@ func TestShortValuesAreNotLookedFor(t *testing.T) {
 	}
 }
 
+// What a protocol needs to be read, and where files are, is never taken out.
+func TestNoSecrets(t *testing.T) {
+	s, dir := &Set{}, t.TempDir()
+	s.AddEnviron([]string{"A_KEY=response", "B_KEY=output_text", "C_KEY=" + dir, "D_KEY=completed"}, nil)
+	if !s.Empty() {
+		t.Error("it is known: ", s.Names([]byte("response output_text completed "+dir)))
+	}
+}
+
 func TestSecretNames(t *testing.T) {
 	for name, want := range map[string]bool{
 		"OPENAI_API_KEY": true, "GITHUB_TOKEN": true, "github_token": true, "CLIENT_SECRET": true, "AWS_SECRET_ACCESS_KEY": true, "PGPASSWORD": true, "DB_PASSWORD_FILE": true, "TOKEN": true,

@@ -92,7 +92,7 @@ func (c *command) run(ctx context.Context) (key gateway.Secret, expires time.Tim
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	err = cmd.Run()
-	said := redact(complaints.buf.String(), out.buf.String())
+	said := withoutPrinted(complaints.buf.String(), out.buf.String())
 	switch {
 	case out.full:
 		return key, expires, c.failed(fmt.Sprintf("printed more than %d KiB", commandOutput>>10), "let it print the key alone", said)
@@ -170,9 +170,9 @@ func (b *bounded) Write(p []byte) (int, error) {
 // likeKey is what could be a key in a complaint.
 var likeKey = regexp.MustCompile(`[A-Za-z0-9+_=-]{20,}`)
 
-// redact makes a program's complaint one line without what could be a key: any
+// withoutPrinted makes a program's complaint one line without what could be a key: any
 // longer word that it printed as its result, and what looks like one.
-func redact(complaint, printed string) string {
+func withoutPrinted(complaint, printed string) string {
 	for _, word := range strings.FieldsFunc(printed, func(r rune) bool { return unicode.IsSpace(r) || r == '"' }) {
 		if len(word) >= 6 {
 			complaint = strings.ReplaceAll(complaint, word, "[redacted]")

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"holon/responses/models"
+	"holon/responses/redact"
 	"holon/runner/gateway"
 	"holon/runner/settings"
 	"holon/state"
@@ -66,7 +67,8 @@ func Mask(key gateway.Secret) string {
 // Keys finds the keys of providers. It is safe for concurrent use.
 type Keys struct {
 	Store   Store
-	Environ []string // of this process
+	Environ []string    // of this process
+	Secrets *redact.Set // learns every key that is found; nil for nobody
 }
 
 // Where says where a key comes from.
@@ -150,6 +152,14 @@ func (k *Keys) variable(name string) string {
 // Source returns what gives the provider's key, nil when it wants none. That
 // there is no key is an error here, that a command gives none is one of its Key.
 func (k *Keys) Source(p settings.Provider) (Source, error) {
+	source, err := k.source(p)
+	if source == nil || err != nil || k.Secrets == nil {
+		return source, err
+	}
+	return learning{source, k.Secrets, "the key of " + p.Name}, nil
+}
+
+func (k *Keys) source(p settings.Provider) (Source, error) {
 	w, found, err := k.Locate(p)
 	if err != nil {
 		return nil, err
@@ -180,6 +190,25 @@ type Source interface {
 	// Renew returns the key to use instead of one that was refused, that one
 	// where there is no other.
 	Renew(ctx context.Context, refused gateway.Secret) (gateway.Secret, error)
+}
+
+// learning makes known what a source gives, before anybody has it.
+type learning struct {
+	Source
+	secrets *redact.Set
+	name    string
+}
+
+func (l learning) Key(ctx context.Context) (gateway.Secret, error) {
+	key, err := l.Source.Key(ctx)
+	l.secrets.Add(l.name, key.Reveal())
+	return key, err
+}
+
+func (l learning) Renew(ctx context.Context, refused gateway.Secret) (gateway.Secret, error) {
+	key, err := l.Source.Renew(ctx, refused)
+	l.secrets.Add(l.name, key.Reveal())
+	return key, err
 }
 
 // about makes an error of a key name where the key came from.

@@ -1,0 +1,78 @@
+package runner
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"holon/state"
+)
+
+// maxSearched bounds what of the patch is searched for secrets.
+const maxSearched = 64 << 20
+
+// hideSecrets takes known secrets out of what a manifest says in words. Paths and
+// ids stay: they are how the run is found again.
+func (r *oneShot) hideSecrets(m *state.Manifest) {
+	known := r.Session.Secrets
+	if known.Empty() {
+		return
+	}
+	m.Task = known.Text(m.Task)
+	for i, w := range m.Warnings {
+		m.Warnings[i] = known.Text(w)
+	}
+	for i := range m.Notes {
+		m.Notes[i].Text = known.Text(m.Notes[i].Text)
+	}
+	if m.Error != nil {
+		hidden := *m.Error
+		hidden.Message, hidden.Hint = known.Text(hidden.Message), known.Text(hidden.Hint)
+		m.Error = &hidden
+	}
+}
+
+// writeManifest writes the manifest without known secrets.
+func (r *oneShot) writeManifest() error {
+	r.hideSecrets(r.manifest)
+	return r.run.WriteManifest(r.manifest)
+}
+
+// warnOfSecrets says which known secrets are in the patch. It is the user's work
+// and stays as the agent made it: a patch with something taken out would not be
+// what was tested, and would not apply.
+func (r *oneShot) warnOfSecrets(patch string) {
+	if r.Session.Secrets.Empty() {
+		return
+	}
+	data, err := readPatch(patch)
+	if err != nil {
+		r.manifest.Warnings = append(r.manifest.Warnings, "the patch could not be searched for secrets: "+OneLine(err.Error(), 300))
+		return
+	}
+	if names := r.Session.Secrets.Names(data); len(names) > 0 {
+		r.manifest.Warnings = append(r.manifest.Warnings, OneLine("the patch contains the value of "+strings.Join(names, ", ")+"; it was not changed, so look at "+DiffFile+" before you apply or share it", 500))
+	}
+}
+
+// readPatch reads the beginning of a patch, which the host wrote.
+func readPatch(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var b bytes.Buffer
+	_, err = io.Copy(&b, io.LimitReader(f, maxSearched))
+	return b.Bytes(), err
+}
+
+// patchPath is where the run's patch is.
+func (r *oneShot) patchPath() string { return filepath.Join(r.run.OutputDir(), DiffFile) }

@@ -169,7 +169,7 @@ func (rc *Recovery) unbegun(ctx context.Context, run *files.Run) (*state.Manifes
 		Error: &state.Failure{Code: string(CodeNotStarted), Message: "holon was killed before it made a container", Hint: "start it again"},
 	}
 	rec := &Record{Dir: filepath.Join(run.Dir(), sessionDir), Sockets: rc.Home.IPCDir(run.ID())}
-	if err := rc.tidy(ctx, run, rec, nil); err != nil {
+	if err := errors.Join(rc.tidy(ctx, run, rec, nil), workspace.SweepSlots(ctx, rc.Home.CacheDir())); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{NotesFile, EgressFile} { // begun before the record, and empty

@@ -122,6 +122,33 @@ func (c repositoryCache) tryLock(number int) (*slot, error) {
 
 func (s *slot) unlock() error { return s.lock.Unlock() }
 
+// SweepSlots removes the temporary files of those who were killed while they
+// claimed a tree in cacheDir. Slots in use are left alone.
+func SweepSlots(ctx context.Context, cacheDir string) error {
+	locks, err := filepath.Glob(filepath.Join(cacheDir, "trees", "*", "*", "lock"))
+	if err != nil {
+		return typed("sweep working trees", err)
+	}
+	for _, file := range locks {
+		if err := ctx.Err(); err != nil {
+			return typed("sweep working trees", err)
+		}
+		dir := filepath.Dir(file)
+		number, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil {
+			continue // not ours
+		}
+		s, err := repositoryCache{dir: filepath.Dir(dir)}.tryLock(number)
+		if s != nil {
+			err = errors.Join(durable.Sweep(s.dir), s.unlock())
+		}
+		if err != nil {
+			return typed("sweep working trees", err)
+		}
+	}
+	return nil
+}
+
 // sign says in the slot who holds it, and durably whose its content will be.
 func (s *slot) sign(name, claim string) error {
 	if err := os.WriteFile(s.holder(), []byte(name+"\n"), 0o600); err != nil {

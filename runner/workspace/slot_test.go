@@ -46,6 +46,30 @@ func TestTwoTreesAtOnce(t *testing.T) {
 	}
 }
 
+// What is left of a claim that was never made is removed, but not in a slot in use.
+func TestSweepSlots(t *testing.T) {
+	isolate(t)
+	repo := newRepo(t, map[string]string{"a.txt": "a\n"})
+	cache := filepath.Join(t.TempDir(), "cache")
+	free, used := acquire(t, Options{Dir: repo, CacheDir: cache, Keep: 2}), acquire(t, Options{Dir: repo, CacheDir: cache, Keep: 2})
+	const half = "../.tmp-0123456789abcdef"
+	for _, tree := range []*Tree{free, used} {
+		write(t, tree.Dir(), map[string]string{half: "run_1"})
+	}
+	if err := free.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := SweepSlots(t.Context(), cache); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(free.Dir(), half)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is left in a free slot: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(used.Dir(), half)); err != nil {
+		t.Errorf("it is gone from a slot in use: %v", err)
+	}
+}
+
 // A holder that dies leaves everything as it was at that moment; the next one
 // starts from the base all the same.
 func TestCrashBetweenAcquireAndRelease(t *testing.T) {

@@ -51,7 +51,7 @@ var own = []struct {
 
 	{"runner/engine/...", []string{"runner/engine/...", "state", "state/durable"}, "engines run containers and know no turn"},
 	{"runner/workspace", []string{"state/durable", "state/roots"}, "trees know no engine and no turn"},
-	{"runner/socket", []string{"state"}, "it makes sockets and does not know what answers on them"},
+	{"runner/socket", []string{"responses/client", "state"}, "it makes sockets and does not know what answers on them"},
 	{"runner/egress", []string{"runner/socket", "responses", "responses/turns", "state"}, "the proxy knows the form of its facts and no session"},
 	{"runner/hosttools", []string{"runner/socket", "responses/...", "state", "state/durable"}, "it serves whoever holds the socket and knows no session"},
 	{"runner/gateway", []string{"runner/socket", "responses", "responses/models", "responses/redact", "state"}, "the gateway knows the protocol's errors and no session"},

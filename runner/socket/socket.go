@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"holon/responses/client"
 	"holon/state"
 
 	"golang.org/x/sys/unix"
@@ -97,8 +98,9 @@ func removeStale(ctx context.Context, path string) error {
 	if info.Mode().Type() != fs.ModeSocket {
 		return errors.New("something that is not a socket is there")
 	}
-	dialer := net.Dialer{Timeout: time.Second}
-	conn, err := dialer.DialContext(ctx, "unix", path)
+	asking, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	conn, err := client.DialSocket(asking, path) // which follows no link that was put there meanwhile
 	if err == nil {
 		return errors.Join(errors.New("another server answers there"), conn.Close())
 	}
@@ -118,14 +120,21 @@ func removeStale(ctx context.Context, path string) error {
 
 // bind binds to path. The mode is set on the descriptor before, which Linux
 // gives to the file it makes: the file is never open to others, and no name
-// has to be looked up again.
+// has to be looked up again. The socket's own name leads through a descriptor:
+// whoever is connected finds it in /proc/net/unix, and where the host keeps
+// things is not for a container to know.
 func bind(ctx context.Context, path string) (*net.UnixListener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) error {
 		var chmodErr error
 		err := conn.Control(func(fd uintptr) { chmodErr = unix.Fchmod(int(fd), 0o600) })
 		return errors.Join(err, chmodErr)
 	}}
-	l, err := config.Listen(ctx, "unix", path)
+	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open the socket's directory: %w", err)
+	}
+	defer unix.Close(dir)
+	l, err := config.Listen(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir, filepath.Base(path)))
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func (s *Session) openHostTools(ctx context.Context) (err error) {
 		record = filepath.Join(s.cfg.Dir, NotesFile)
 	}
 	s.hostTools, err = hosttools.Serve(ctx, hosttools.Options{
-		Socket: filepath.Join(s.sockets, hostSocket), Notes: record, Version: s.cfg.Version, Log: s.cfg.Log,
+		Socket: filepath.Join(s.sockets, hostSocket), Notes: record, Secrets: s.cfg.Secrets, Version: s.cfg.Version, Log: s.cfg.Log,
 	})
 	return err
 }

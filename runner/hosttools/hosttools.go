@@ -19,6 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"holon/responses/mcpwire"
+	"holon/responses/redact"
 	"holon/runner/socket"
 	"holon/state"
 )
@@ -36,7 +37,8 @@ type Options struct {
 	// Notes is the file with the notes of the run. It must be where no container
 	// can write.
 	Notes   string
-	Version string // of this program, told to the agent
+	Secrets *redact.Set // taken out of notes before they are kept; nil for none
+	Version string      // of this program, told to the agent
 	Log     *slog.Logger
 }
 
@@ -44,6 +46,7 @@ type Options struct {
 type Server struct {
 	log     *slog.Logger
 	notes   *notes
+	secrets *redact.Set
 	mcp     *mcp.Server
 	socket  *socket.Socket
 	accept  net.Listener
@@ -69,7 +72,7 @@ func Serve(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, kept.close())
 	}
-	s := &Server{log: o.Log, notes: kept, socket: sock, accept: sock.Bounded(maxConnections), conns: make(map[net.Conn]bool)}
+	s := &Server{log: o.Log, notes: kept, secrets: o.Secrets, socket: sock, accept: sock.Bounded(maxConnections), conns: make(map[net.Conn]bool)}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // calls live until Close
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "holon", Version: o.Version}, &mcp.ServerOptions{
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, // they never change

@@ -61,7 +61,7 @@ func (s *Server) turnNote(_ context.Context, req *mcp.CallToolRequest) (*mcp.Cal
 	if bad != nil {
 		return refuse(bad)
 	}
-	number, err := s.notes.add(callID, args.Kind, args.Text, time.Now())
+	number, err := s.notes.add(callID, args.Kind, s.secrets.Text(args.Text), time.Now())
 	switch {
 	case errors.Is(err, errConflict):
 		return refuse(&refusal{Code: "call_conflict", Message: err.Error(), Hint: "make another call"})

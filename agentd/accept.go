@@ -304,8 +304,9 @@ type job struct {
 	scope   turns.Scope
 	created time.Time
 
-	watch *activation.Watch // once the turn runs
-	lead  prompt.Lead
+	watch  *activation.Watch // once the turn runs
+	lead   prompt.Lead
+	output *outputGauge // nil: there is no limit
 }
 
 // record writes the turn down and opens its stream. Once that is acknowledged, the
@@ -370,6 +371,10 @@ func (s *Server) turn(j *job) *turn.Turn {
 	if l := j.req.Holon.Limits; l != nil && l.MaxRounds > 0 {
 		maxRounds = min(maxRounds, l.MaxRounds)
 	}
+	var full func() bool
+	if j.output != nil {
+		full = j.output.full
+	}
 	req := *j.req
 	req.Input = conversation[len(history):]
 	return &turn.Turn{
@@ -377,7 +382,7 @@ func (s *Server) turn(j *job) *turn.Turn {
 		CacheKey: cacheKey(j.sessionID), Watcher: j.watch,
 		Model: j.transport, ModelName: j.modelName, ModelRef: j.modelRef,
 		Tools: j.toolset, Env: s.toolEnv(j), Notices: s.notices(j),
-		Secrets: s.parts.Secrets, Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: maxRounds, Now: s.parts.Now,
+		Secrets: s.parts.Secrets, Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: maxRounds, Full: full, Now: s.parts.Now,
 		Window: s.cfg.windows.Of(j.modelRef), Memory: s.learned.of(j), Dir: j.turnDir,
 	}
 }

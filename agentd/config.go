@@ -46,6 +46,7 @@ type Config struct {
 	QueueLimit   int           `env:"HOLON_QUEUE_LIMIT"`
 	MaxRounds    int           `env:"HOLON_MAX_ROUNDS"`
 	TurnTimeout  time.Duration `env:"HOLON_TURN_TIMEOUT"`
+	MaxOutput    int64         `env:"HOLON_MAX_OUTPUT_BYTES"`
 	Grace        time.Duration `env:"HOLON_GRACE"`
 	MinFree      int64         `env:"HOLON_MIN_FREE_BYTES"`
 	RetainAge    time.Duration `env:"HOLON_RETAIN_AGE"`
@@ -101,6 +102,7 @@ func DefaultConfig() Config {
 		QueueLimit:   64,
 		MaxRounds:    200,
 		TurnTimeout:  2 * time.Hour,
+		MaxOutput:    4 << 30,
 		Grace:        10 * time.Second,
 		MinFree:      64 << 20,
 		RetainAge:    30 * 24 * time.Hour,
@@ -165,6 +167,7 @@ func (c *Config) Bind(fs *flag.FlagSet) {
 	fs.IntVar(&c.QueueLimit, "queue-limit", c.QueueLimit, "turns that may wait before new ones are refused")
 	fs.IntVar(&c.MaxRounds, "max-rounds", c.MaxRounds, "model rounds after which a turn ends as incomplete")
 	fs.DurationVar(&c.TurnTimeout, "turn-timeout", c.TurnTimeout, "wall time after which a turn ends as incomplete")
+	fs.Int64Var(&c.MaxOutput, "max-output-bytes", c.MaxOutput, "`bytes` in a turn's output directory, its streams included, beyond which it ends as incomplete; 0 for no bound")
 	fs.DurationVar(&c.Grace, "grace", c.Grace, "time that running turns get to end after SIGTERM")
 	fs.StringVar(&c.PassEnv, "pass-env", c.PassEnv, "comma-separated `names` of variables that commands get although they are not on the list of harmless ones")
 	fs.StringVar(&c.SecretEnv, "secret-env", c.SecretEnv, "comma-separated `names` of variables whose values are taken out of all that is shown and kept, beside those whose names say so")
@@ -250,6 +253,9 @@ func (c *Config) Validate() error {
 	}
 	if c.TurnTimeout <= 0 {
 		bad("--turn-timeout", fmt.Sprintf("%s is not positive", c.TurnTimeout), "write a duration such as 30m")
+	}
+	if c.MaxOutput < 0 {
+		bad("--max-output-bytes", fmt.Sprintf("%d is negative", c.MaxOutput), "0 is no bound")
 	}
 	if c.Grace < 0 {
 		bad("--grace", fmt.Sprintf("%s is negative", c.Grace), "write a duration such as 10s")

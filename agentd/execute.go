@@ -120,6 +120,13 @@ func (s *Server) execute(ctx context.Context, j *job) (turn.Result, error) {
 	defer s.lanes.leave(j.ticket)
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout(j.req), turn.ErrTimeout)
 	defer cancel()
+	if limit := s.outputLimit(j.req); limit > 0 {
+		j.output = &outputGauge{dir: j.turnDir, state: s.cfg.StateDir, limit: limit}
+		var end context.CancelCauseFunc
+		ctx, end = context.WithCancelCause(ctx)
+		defer end(nil)
+		defer j.output.watch(ctx, end)()
+	}
 	j.rec.Running()
 	started := turns.Started{QueueWaitMS: s.parts.Now().Sub(waited).Milliseconds(), Model: j.modelRef, WorkDir: j.workDir}
 	if err := j.rec.Event(j.scope.TurnStarted(started)); err != nil {

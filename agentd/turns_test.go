@@ -266,6 +266,33 @@ func TestLimits(t *testing.T) {
 	if resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonTimeout {
 		t.Errorf("time of a command: %s, %+v", resp.Status, resp.IncompleteDetails)
 	}
+	resp = h.post(`{"model":"` + loop + `","input":"go","max_tool_calls":2,"holon":{"turn_id":"turn_d"}}`).response(t)
+	if resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonMaxToolCalls || h.record("turn_d").ToolCalls.Total != 2 {
+		t.Errorf("calls: %s, %+v, %+v", resp.Status, resp.IncompleteDetails, h.record("turn_d").ToolCalls)
+	}
+}
+
+// A turn that leaves too much output ends between rounds, or in the middle of a
+// command, and says what it had to say until then.
+func TestOutputLimit(t *testing.T) {
+	h := start(t)
+	for name, command := range map[string]string{"round": "yes | head -c 300000", "command": "yes | head -c 300000; sleep 600"} {
+		model := h.scenario(name, "rounds:\n  - id: again\n    text: Begun.\n    calls: [{tool: ExecCommand, arguments: {cmd: '"+command+"', yield_time_ms: 900000}}]\n    goto: again\n")
+		resp := h.post(`{"model":"` + model + `","input":"go","holon":{"turn_id":"turn_` + name + `","limits":{"max_output_bytes":100000}}}`).response(t)
+		if resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonMaxOutputBytes {
+			t.Fatalf("%s: %s, %+v", name, resp.Status, resp.IncompleteDetails)
+		}
+		rec := h.record("turn_" + name)
+		if rec.IncompleteReason == nil || *rec.IncompleteReason != responses.ReasonMaxOutputBytes || rec.Rounds != 1 || rec.ToolCalls.Total != 1 {
+			t.Errorf("%s: the record is %+v", name, rec)
+		}
+		if len(resp.Output) == 0 || resp.OutputText() != "" && resp.OutputText() != "Begun." {
+			t.Errorf("%s: the answer so far is %q in %d items", name, resp.OutputText(), len(resp.Output))
+		}
+	}
+	if e := h.post(`{"input":"go","holon":{"limits":{"max_output_bytes":-1}}}`).failure(t); e.Param != "holon.limits" {
+		t.Errorf("a negative limit: %+v", e)
+	}
 }
 
 // The time that others take is not counted against a turn that waits for them.

@@ -130,7 +130,7 @@ func (h *Holon) check() error {
 	default:
 		return Invalid("holon.on_disconnect", CodeInvalidValue, fmt.Sprintf("holon.on_disconnect must be continue or cancel, not %q", clip(h.OnDisconnect, 32)))
 	}
-	if l := h.Limits; l != nil && (l.MaxRounds < 0 || l.TimeoutMS < 0) {
+	if l := h.Limits; l != nil && (l.MaxRounds < 0 || l.TimeoutMS < 0 || l.MaxOutputBytes < 0) {
 		return Invalid("holon.limits", CodeInvalidValue, "holon.limits must not be negative; leave a limit out to get the server's own")
 	}
 	return nil

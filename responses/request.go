@@ -83,6 +83,8 @@ type Holon struct {
 type Limits struct {
 	MaxRounds int   `json:"max_rounds"` // model rounds
 	TimeoutMS int64 `json:"timeout_ms"` // wall time of the turn, milliseconds
+
+	MaxOutputBytes int64 `json:"max_output_bytes,omitempty"` // what the turn may leave in its output directory, its streams included
 }
 
 // MarshalJSON leaves out the fields that are not set.

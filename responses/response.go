@@ -34,6 +34,7 @@ const (
 	ReasonContentFilter   = "content_filter"
 	ReasonMaxRounds       = "max_rounds"
 	ReasonMaxToolCalls    = "max_tool_calls"
+	ReasonMaxOutputBytes  = "max_output_bytes" // of the turn's output directory
 	ReasonTimeout         = "timeout"
 	ReasonBudget          = "budget_exceeded" // of tokens, requests or money
 	ReasonShutdown        = "shutdown"

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/docker/go-units"
 	"golang.org/x/sys/unix"
 
 	"holon/responses"
@@ -34,8 +35,9 @@ const (
 // dst. It follows no link, opens only regular files, without waiting for any,
 // and stays within bounds. It returns what was left out and why.
 // reserved names top-level entries of dst that are the host's own: what a turn
-// left under such a name is left out.
-func (s *Session) collectTurn(ctx context.Context, turnID, dst string, reserved []string) (warnings []string, err error) {
+// left under such a name is left out. limit is how many bytes are taken beside the
+// turn's own record, 0 for the bound that always holds.
+func (s *Session) collectTurn(ctx context.Context, turnID, dst string, reserved []string, limit int64) (warnings []string, err error) {
 	output, err := roots.Open(filepath.Join(s.cfg.Dir, "output"))
 	if err != nil { // the container may have closed it to its owner
 		return []string{"the container's output cannot be opened: " + OneLine(err.Error(), 200)}, nil
@@ -54,7 +56,15 @@ func (s *Session) collectTurn(ctx context.Context, turnID, dst string, reserved 
 		return nil, fmt.Errorf("open the output directory: %w", err)
 	}
 	defer to.Close()
-	c := &collector{src: src, dst: to, reserved: reserved, again: s.resumed}
+	c := &collector{src: src, dst: to, reserved: reserved, again: s.resumed, limit: maxCollectBytes}
+	for _, name := range []string{turns.RecordFile, turns.EventsFile, turns.RuntimeFile, turns.FailureFile} { // first: no file of a command's may crowd them out
+		if err := c.own(name); err != nil {
+			return c.warnings, fmt.Errorf("collect the turn directory: %w", err)
+		}
+	}
+	if limit > 0 {
+		c.limit = min(c.bytes+limit, maxCollectBytes)
+	}
 	if err := c.folder(ctx, ".", 0); err != nil {
 		return c.warnings, fmt.Errorf("collect the turn directory: %w", err)
 	}
@@ -67,6 +77,8 @@ type collector struct {
 	again    bool // files that a broken-off attempt copied are replaced
 	files    int
 	bytes    int64
+	limit    int64
+	taken    []string // files of the turn's own
 	warnings []string
 }
 
@@ -110,6 +122,8 @@ func (c *collector) folder(ctx context.Context, dir string, depth int) error {
 
 func (c *collector) entry(ctx context.Context, path string, e fs.DirEntry, depth int) error {
 	switch {
+	case slices.Contains(c.taken, path):
+		return nil
 	case slices.Contains(c.reserved, path):
 		c.warn("%q was left out: the run's own record has that name", path)
 		return nil
@@ -123,6 +137,16 @@ func (c *collector) entry(ctx context.Context, path string, e fs.DirEntry, depth
 	}
 	c.warn("%q is a link or a special file and was left out", path)
 	return nil
+}
+
+// own takes a file of the turn's record, if it is there.
+func (c *collector) own(name string) error {
+	info, err := c.src.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil // said when the folder is read
+	}
+	c.taken = append(c.taken, name)
+	return c.file(name)
 }
 
 // file copies one file. An error means that the host's side failed.
@@ -139,9 +163,9 @@ func (c *collector) file(path string) error {
 		c.warn("%q is not a regular file and was left out", path)
 		return nil
 	}
-	if c.bytes += info.Size(); c.bytes > maxCollectBytes {
+	if c.bytes += info.Size(); c.bytes > c.limit || c.bytes < 0 {
 		c.bytes -= info.Size()
-		c.warn("%q was left out: the turn's files have more than %d GiB", path, maxCollectBytes>>30)
+		c.warn("%q was left out: the turn's files have more than %s", path, units.BytesSize(float64(c.limit)))
 		return nil
 	}
 	out, err := c.dst.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -21,7 +21,7 @@ func collectFrom(t *testing.T, plant func(turn string)) (dst string, warnings []
 	turn := filepath.Join(dir, "output/turns/turn_1")
 	mkdir(t, turn)
 	plant(turn)
-	warnings, err := (&Session{cfg: Config{Dir: dir}}).collectTurn(t.Context(), "turn_1", dst, reservedNames)
+	warnings, err := (&Session{cfg: Config{Dir: dir}}).collectTurn(t.Context(), "turn_1", dst, reservedNames, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestCollectSwappedFiles(t *testing.T) {
 	copied := 0
 	for range 150 {
 		dst := t.TempDir()
-		if _, err := (&Session{cfg: Config{Dir: dir}}).collectTurn(t.Context(), "turn_1", dst, nil); err != nil {
+		if _, err := (&Session{cfg: Config{Dir: dir}}).collectTurn(t.Context(), "turn_1", dst, nil, 0); err != nil {
 			t.Error(err)
 		}
 		for _, name := range []string{"f", "d/f"} {

@@ -41,7 +41,7 @@ func TestCollectTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &Session{cfg: Config{Dir: dir}}
-	warnings, err := s.collectTurn(t.Context(), "turn_1", dst, reservedNames)
+	warnings, err := s.collectTurn(t.Context(), "turn_1", dst, reservedNames, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,17 +69,17 @@ func TestCollectTurn(t *testing.T) {
 func TestCollectNothing(t *testing.T) {
 	dir := t.TempDir()
 	s := &Session{cfg: Config{Dir: dir}}
-	if warnings, err := s.collectTurn(t.Context(), "turn_1", t.TempDir(), nil); err != nil || len(warnings) != 1 {
+	if warnings, err := s.collectTurn(t.Context(), "turn_1", t.TempDir(), nil, 0); err != nil || len(warnings) != 1 {
 		t.Errorf("without an output: %q, %v", warnings, err)
 	}
 	mkdir(t, filepath.Join(dir, "output/turns"))
-	if warnings, err := s.collectTurn(t.Context(), "turn_1", t.TempDir(), nil); err != nil || len(warnings) != 0 {
+	if warnings, err := s.collectTurn(t.Context(), "turn_1", t.TempDir(), nil, 0); err != nil || len(warnings) != 0 {
 		t.Errorf("without a turn: %q, %v", warnings, err)
 	}
 	if err := os.Symlink("/etc", filepath.Join(dir, "output/turns/turn_2")); err != nil {
 		t.Fatal(err)
 	}
-	if warnings, err := s.collectTurn(t.Context(), "turn_2", t.TempDir(), nil); err != nil || len(warnings) != 1 {
+	if warnings, err := s.collectTurn(t.Context(), "turn_2", t.TempDir(), nil, 0); err != nil || len(warnings) != 1 {
 		t.Errorf("a link for a turn: %q, %v", warnings, err)
 	}
 }

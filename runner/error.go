@@ -49,7 +49,7 @@ func Describe(err error) state.Failure {
 	} else if errors.Is(err, ErrInterrupted) {
 		f.Code = string(CodeInterrupted)
 	} else if errors.Is(err, ErrDeadline) {
-		f.Code, f.Hint = string(CodeDeadline), "raise --timeout"
+		f.Code, f.Param, f.Hint = string(CodeDeadline), "--timeout", "raise --timeout"
 	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		f.Code, f.Param, f.Hint = string(CodeDiskFull), "HOLON_HOME", "free space on its disk, or set HOLON_HOME to a directory elsewhere"

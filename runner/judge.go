@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/docker/go-units"
+
 	"holon/responses"
 	"holon/runner/gateway"
 	"holon/state"
@@ -81,7 +83,7 @@ func (r *oneShot) judgeResponse(set func(state.Status, state.Outcome, *state.Fai
 		failure := &state.Failure{Code: reason, Message: "the turn ended early: " + OneLine(reason, 100)}
 		switch reason {
 		case responses.ReasonTimeout:
-			failure.Hint = "raise --timeout"
+			failure.Param, failure.Hint = "--timeout", "raise --timeout"
 			set(state.StatusIncomplete, state.OutcomeDeadline, failure)
 		case responses.ReasonShutdown:
 			outcome := state.OutcomeFailure
@@ -93,7 +95,17 @@ func (r *oneShot) judgeResponse(set func(state.Status, state.Outcome, *state.Fai
 			failure.Message, failure.Param, failure.Hint = r.spent()
 			set(state.StatusIncomplete, state.OutcomeFailure, failure)
 		case responses.ReasonMaxRounds:
-			failure.Hint = "raise --max-rounds"
+			failure.Message, failure.Param, failure.Hint = fmt.Sprintf("the turn ended early: the model was asked %d times", r.manifest.Limits.MaxRounds), "--max-rounds", "raise --max-rounds"
+			set(state.StatusIncomplete, state.OutcomeFailure, failure)
+		case responses.ReasonMaxToolCalls:
+			failure.Message, failure.Param, failure.Hint = fmt.Sprintf("the turn ended early: tools were called %d times", r.manifest.Limits.MaxToolCalls), "--max-tool-calls", "raise --max-tool-calls"
+			set(state.StatusIncomplete, state.OutcomeFailure, failure)
+		case responses.ReasonMaxOutputBytes:
+			failure.Message = "the turn ended early: it left more output than " + units.BytesSize(float64(r.manifest.Limits.MaxOutput))
+			failure.Param, failure.Hint = "--max-output-bytes", "raise --max-output-bytes"
+			set(state.StatusIncomplete, state.OutcomeFailure, failure)
+		case responses.ReasonMaxOutputTokens:
+			failure.Param, failure.Hint = "runtime.max_output_tokens", "raise it with holon config set runtime.max_output_tokens, or ask for less"
 			set(state.StatusIncomplete, state.OutcomeFailure, failure)
 		default:
 			set(state.StatusIncomplete, state.OutcomeFailure, failure)

@@ -104,6 +104,7 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 		Model: o.Session.Model, Image: o.Session.Image, HolonVersion: o.Version,
 		Engine: state.Engine{Name: o.Session.Engine.Name()},
 		Limits: state.Limits{TimeoutMS: o.Turn.Timeout.Milliseconds(), MaxRounds: cmp.Or(o.Turn.MaxRounds, DefaultMaxRounds),
+			MaxToolCalls: o.Turn.MaxToolCalls, MaxOutput: o.Turn.MaxOutputBytes, DiskBytes: o.Room.Run,
 			MaxTokens: o.Turn.Budget.MaxTokens, MaxRequests: o.Turn.Budget.MaxRequests, MaxCostMicros: int64(o.Turn.Budget.MaxCost)},
 	}}
 	r.Turn.MaxRounds = r.manifest.Limits.MaxRounds // said to agentd, so that the record cannot differ from what holds
@@ -365,7 +366,7 @@ func (r *oneShot) collect(ctx context.Context, s *Session) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	out := r.run.OutputDir()
-	warnings, err := s.collectTurn(ctx, r.turn.TurnID, out, reservedNames)
+	warnings, err := s.collectTurn(ctx, r.turn.TurnID, out, reservedNames, r.Turn.MaxOutputBytes)
 	r.manifest.Warnings = append(r.manifest.Warnings, warnings...)
 	if err != nil {
 		return err

@@ -121,7 +121,7 @@ func (rc *Recovery) takeUp(run *files.Run, rec *Record, prior *state.Manifest, e
 	shot := &OneShot{
 		Session: Config{ID: run.ID(), Engine: eng, Log: rc.Log, Secrets: rc.Secrets, Dir: rec.Dir, SocketDir: rec.Sockets, User: rec.User,
 			Model: m.Model, Fallbacks: rec.Fallbacks, Image: m.Image, Labels: map[string]string{LabelHome: rc.Home.Dir()}},
-		Turn: TurnRequest{ID: rec.TurnID, Prompt: rec.Prompt, MaxRounds: m.Limits.MaxRounds, Timeout: time.Duration(m.Limits.TimeoutMS) * time.Millisecond, Grant: rec.GrantHash,
+		Turn: TurnRequest{ID: rec.TurnID, Prompt: rec.Prompt, MaxRounds: m.Limits.MaxRounds, MaxToolCalls: m.Limits.MaxToolCalls, MaxOutputBytes: m.Limits.MaxOutput, Timeout: time.Duration(m.Limits.TimeoutMS) * time.Millisecond, Grant: rec.GrantHash,
 			Budget: gateway.Budget{MaxTokens: m.Limits.MaxTokens, MaxRequests: m.Limits.MaxRequests, MaxCost: gateway.Amount(m.Limits.MaxCostMicros)}},
 		Home: rc.Home, Name: m.Name, OutputDir: run.OutputDir(), Keep: rec.Keep, Room: Room{Run: rec.DiskBytes}, Version: rc.Version, Watch: watch, results: run.OutputDir(),
 	}

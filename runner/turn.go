@@ -37,6 +37,8 @@ type TurnRequest struct {
 	MaxRounds          int           // 0: agentd's limit
 	Timeout            time.Duration // 0: agentd's limit
 	MaxOutputTokens    int           // of one answer; 0: what the model allows
+	MaxToolCalls       int           // 0: no bound
+	MaxOutputBytes     int64         // of the turn's output directory; 0: agentd's limit
 
 	Budget gateway.Budget        // of what goes through the gateway
 	Used   gateway.Usage         // by earlier turns; counts against Budget
@@ -200,12 +202,18 @@ func (s *Session) body(turnID string, req TurnRequest) map[string]any {
 	if req.Timeout > 0 {
 		limits["timeout_ms"] = req.Timeout.Milliseconds()
 	}
+	if req.MaxOutputBytes > 0 {
+		limits["max_output_bytes"] = req.MaxOutputBytes
+	}
 	if len(limits) > 0 {
 		holon["limits"] = limits
 	}
 	body := map[string]any{"model": s.model(), "input": req.Prompt, "holon": holon}
 	if req.MaxOutputTokens > 0 {
 		body["max_output_tokens"] = req.MaxOutputTokens
+	}
+	if req.MaxToolCalls > 0 {
+		body["max_tool_calls"] = req.MaxToolCalls
 	}
 	if req.PreviousResponseID != "" {
 		body["previous_response_id"] = req.PreviousResponseID

@@ -99,6 +99,9 @@ type Engine struct {
 type Limits struct {
 	TimeoutMS     int64   `json:"timeout_ms"`
 	MaxRounds     int     `json:"max_rounds"`
+	MaxToolCalls  int     `json:"max_tool_calls"`
+	MaxOutput     int64   `json:"max_output_bytes"` // of the turn's output directory, its streams included
+	DiskBytes     int64   `json:"disk_bytes"`       // that the run may write
 	MemoryBytes   int64   `json:"memory_bytes"`
 	CPUs          float64 `json:"cpus"`
 	Pids          int64   `json:"pids"`

@@ -177,6 +177,9 @@ func TestManifestWire(t *testing.T) {
   "limits": {
     "timeout_ms": 1000,
     "max_rounds": 200,
+    "max_tool_calls": 0,
+    "max_output_bytes": 0,
+    "disk_bytes": 0,
     "memory_bytes": 1073741824,
     "cpus": 1.5,
     "pids": 512,

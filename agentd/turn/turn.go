@@ -34,6 +34,7 @@ var (
 	ErrCancelled = errors.New("the turn was cancelled")
 	ErrTimeout   = errors.New("the turn ran out of time")
 	ErrShutdown  = errors.New("the server is shutting down")
+	ErrOutput    = errors.New("the turn left too much output")
 )
 
 // Journal keeps a turn's facts. Started must be durable when it returns. An
@@ -86,6 +87,10 @@ type Turn struct {
 	Memory Memory // what the turn before left, at the same model; zero for nothing
 	Dir    string // the turn's output directory, for the paths of receipts; "" for none
 
+	// Full reports whether the turn has left as much output as it may; it is asked
+	// before each round. Nil: it may leave any.
+	Full func() bool
+
 	// Notices returns what the model has to learn before it is asked again, and a
 	// function that is called once that is in the journal. It may be nil.
 	Notices func() ([]Notice, func())
@@ -108,7 +113,7 @@ type Result struct {
 }
 
 // Run runs the turn to its terminal event. ctx ends it early; its cause decides
-// how: ErrTimeout and ErrShutdown leave an incomplete response, anything else a
+// how: ErrTimeout, ErrOutput and ErrShutdown leave an incomplete response, anything else a
 // cancelled one. The error is not nil only when the sink or the journal failed,
 // and then the stream has no terminal event.
 func (t *Turn) Run(ctx context.Context) (Result, error) {
@@ -158,6 +163,9 @@ func (r *runner) loop(ctx context.Context) error {
 	for {
 		if r.result.Rounds >= r.MaxRounds {
 			return r.incomplete(responses.ReasonMaxRounds)
+		}
+		if r.Full != nil && r.Full() {
+			return r.incomplete(responses.ReasonMaxOutputBytes)
 		}
 		if left := r.tokensLeft(); left != nil && *left < 1 {
 			return r.incomplete(responses.ReasonMaxOutputTokens)
@@ -238,6 +246,8 @@ func (r *runner) interrupt(ctx context.Context) error {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, ErrTimeout), errors.Is(cause, context.DeadlineExceeded):
 		return r.incomplete(responses.ReasonTimeout)
+	case errors.Is(cause, ErrOutput):
+		return r.incomplete(responses.ReasonMaxOutputBytes)
 	case errors.Is(cause, ErrShutdown):
 		return r.incomplete(responses.ReasonShutdown)
 	}

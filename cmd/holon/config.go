@@ -28,7 +28,7 @@ const demoScenario = "demo" // built into agentd
 // flagKeys are the flags of a run that set what files and variables can set too.
 var flagKeys = []struct{ flag, key string }{
 	{"model", "model.default"}, {"model-fallbacks", "model.fallbacks"}, {"image", "image"}, {"engine", "engine"}, {"include-dirty", "include_dirty"},
-	{"timeout", "timeout"}, {"max-rounds", "max_rounds"}, {"memory", "memory"}, {"cpus", "cpus"}, {"network", "network"}, {"disk", "disk"}, {"skill", "skills"},
+	{"timeout", "timeout"}, {"max-rounds", "max_rounds"}, {"max-tool-calls", "max_tool_calls"}, {"max-output-bytes", "max_output_bytes"}, {"memory", "memory"}, {"cpus", "cpus"}, {"network", "network"}, {"disk", "disk"}, {"skill", "skills"},
 	{"user", "user"}, {"runtime", "container_runtime"}, {"accept-weaker", "accept_weaker"}, {"allow-host", "allow_hosts"},
 	{"max-requests", "budget.max_requests"}, {"max-tokens", "budget.max_tokens"}, {"max-cost", "budget.max_cost"},
 }

@@ -90,6 +90,8 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringArrayVar(&opts.Secret, "secret", nil, "`NAME` of an --env whose value is shown nowhere, as of those that end in _TOKEN, _KEY, _SECRET and the like")
 	f.Duration("timeout", defaults.Timeout, "wall `time` of the turn")
 	f.Int("max-rounds", defaults.MaxRounds, "model rounds after which the turn ends")
+	f.Int("max-tool-calls", 0, "calls of tools after which the turn ends (default no bound)")
+	f.String("max-output-bytes", string(defaults.MaxOutput), "how much the turn may leave in its output directory, its streams included")
 	f.Int64("max-requests", 0, "requests to providers after which the turn ends")
 	f.Int64("max-tokens", 0, "tokens, sent and answered, after which the turn ends")
 	f.String("max-cost", "", "`amount` after which the turn ends; needs the prices of the models")
@@ -249,7 +251,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 	log := slog.New(slog.NewTextHandler(o.streams.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	shot := &runner.OneShot{
 		Home: home, Name: o.Name, OutputDir: o.Output, Keep: o.Keep, Version: buildVersion(),
-		Turn: runner.TurnRequest{Prompt: o.Prompt, MaxRounds: o.MaxRounds, Timeout: o.Timeout, MaxOutputTokens: o.MaxOutputTokens,
+		Turn: runner.TurnRequest{Prompt: o.Prompt, MaxRounds: o.MaxRounds, MaxToolCalls: o.MaxToolCalls, Timeout: o.Timeout, MaxOutputTokens: o.MaxOutputTokens,
 			Budget: gateway.Budget{MaxTokens: o.Budget.MaxTokens, MaxRequests: o.Budget.MaxRequests, MaxCost: gateway.Amount(o.Budget.MaxCost)}},
 		Workspace: workspace.Options{Dir: o.Workspace, IncludeDirty: o.IncludeDirty, CacheDir: home.CacheDir(), Name: o.Name},
 		Session: runner.Config{
@@ -258,6 +260,9 @@ func runRun(ctx context.Context, o *runOptions) error {
 		},
 	}
 	if shot.Session.Memory, err = o.Memory.Bytes(); err != nil {
+		return err
+	}
+	if shot.Turn.MaxOutputBytes, err = o.MaxOutput.Bytes(); err != nil {
 		return err
 	}
 	if shot.Room, err = o.room(); err != nil {

@@ -124,7 +124,7 @@ func (s *Set) constrain() {
 	set("CompactResource", "object", Exactly("response.compaction"))
 	at("CompactResource", "output").Says("As it stands, the beginning of the input of a new conversation.")
 	at("IncompleteDetails", "reason").Examples = []any{responses.ReasonMaxOutputTokens, responses.ReasonContentFilter, responses.ReasonMaxRounds,
-		responses.ReasonMaxToolCalls, responses.ReasonTimeout, responses.ReasonBudget, responses.ReasonShutdown, responses.ReasonCancelled}
+		responses.ReasonMaxToolCalls, responses.ReasonMaxOutputBytes, responses.ReasonTimeout, responses.ReasonBudget, responses.ReasonShutdown, responses.ReasonCancelled}
 	set("UrlCitationBody", "type", Exactly("url_citation"))
 	set("Reasoning", "summary", Nullable(Words("", "auto", "concise", "detailed")))
 	at("Reasoning", "effort").Examples = efforts

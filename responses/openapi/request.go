@@ -153,7 +153,8 @@ func (s *Set) holon() *Schema {
 	}
 	limits := (&Schema{Type: types{"object"}}).With(
 		Key("max_rounds", Nullable(Integer().AtLeast(0)).Says("Model rounds; 0 is the server's own limit, which also is the highest.")),
-		Key("timeout_ms", Nullable(Integer().AtLeast(0)).Says("Wall time of the turn from when it leaves the queue; 0 as above.")))
+		Key("timeout_ms", Nullable(Integer().AtLeast(0)).Says("Wall time of the turn from when it leaves the queue; 0 as above.")),
+		Key("max_output_bytes", Nullable(Integer().AtLeast(0)).Says("Bytes that the turn may leave in its output directory, its streams included; 0 as above.")))
 	s.define("Limits", limits)
 	h := (&Schema{Type: types{"object"}, AdditionalProperties: false}).With(
 		Key("session_id", Nullable(identifier()).Says("Turns of one session run one after the other.")),

@@ -101,6 +101,15 @@ var keys = []*key{
 			}
 			return "", ""
 		}},
+	{name: "max_tool_calls", env: "HOLON_MAX_TOOL_CALLS", project: free, doc: "How often tools are called at most; without a bound by default.",
+		field: func(s *Settings, _ string) any { return &s.MaxToolCalls }, check: func(s *Settings, _ string) (string, string) {
+			if s.MaxToolCalls < 0 {
+				return fmt.Sprintf("%d is negative", s.MaxToolCalls), "leave it out for no bound"
+			}
+			return "", ""
+		}},
+	{name: "max_output_bytes", env: "HOLON_MAX_OUTPUT_BYTES", doc: "How much a turn may leave in its output directory, its streams included; 4g by default.",
+		field: func(s *Settings, _ string) any { return &s.MaxOutput }, check: size(func(s *Settings) Size { return s.MaxOutput })},
 	{name: "memory", env: "HOLON_MEMORY", project: free, doc: "Memory of the container, such as 4g; 2g by default.",
 		field: func(s *Settings, _ string) any { return &s.Memory }, check: size(func(s *Settings) Size { return s.Memory })},
 	{name: "cpus", env: "HOLON_CPUS", project: free, doc: "CPUs of the container, such as 1.5; all by default.",

@@ -47,6 +47,8 @@ type Settings struct {
 	IncludeDirty bool
 	Timeout      time.Duration // of a turn
 	MaxRounds    int
+	MaxToolCalls int  // 0: no bound
+	MaxOutput    Size // that a turn may leave in its output directory
 	Memory       Size
 	CPUs         float64
 	Network      string
@@ -137,7 +139,7 @@ type Credential struct {
 func Default() Settings {
 	return Settings{
 		Image: DefaultImage, Engine: EngineAuto, IncludeDirty: true, Timeout: DefaultTimeout, MaxRounds: DefaultMaxRounds, Network: engine.NetworkNone,
-		RunDisk: "10g", MinFree: "256m",
+		RunDisk: "10g", MaxOutput: "4g", MinFree: "256m",
 		Catalog: make(map[string]*Facts), Providers: make(map[string]*Provider),
 	}
 }

@@ -1,0 +1,125 @@
+package agentd
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"holon/agentd/turn"
+	"holon/responses"
+)
+
+// How often a running turn's output is measured, and what share of the time that
+// may take at most: commands may have put any number of files there.
+const (
+	measurePause = time.Second
+	measureShare = 20
+)
+
+// outputLimit is how many bytes a turn may leave in its output directory, 0 for
+// any: a request can only tighten the server's own limit.
+func (s *Server) outputLimit(req *responses.Request) int64 {
+	limit := s.cfg.MaxOutput
+	if l := req.Holon.Limits; l != nil && l.MaxOutputBytes > 0 && (limit == 0 || l.MaxOutputBytes < limit) {
+		limit = l.MaxOutputBytes
+	}
+	return limit
+}
+
+// outputGauge knows whether a turn's directory, with its streams, the output of
+// tools and what the agent made, holds more than it may. What the directory holds
+// is counted, not what is written: anybody may write to it, and remove files.
+type outputGauge struct {
+	dir   string
+	state string // the server's own directory, which may lie within dir
+	limit int64
+
+	mu   sync.Mutex
+	rest time.Time // the present answer counts until then
+	over bool
+}
+
+// full reports whether there is too much.
+func (g *outputGauge) full() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	start := time.Now()
+	if g.over || start.Before(g.rest) {
+		return g.over
+	}
+	g.over = holdsMore(g.dir, g.state, g.limit)
+	took := time.Since(start)
+	g.rest = start.Add(took)
+	if took > time.Millisecond { // a common directory is cheap enough to count anew
+		g.rest = g.rest.Add(measureShare * took)
+	}
+	return g.over
+}
+
+// watch ends the turn when there is too much, until the function that it returns
+// is called, which waits for its end.
+func (g *outputGauge) watch(ctx context.Context, end context.CancelCauseFunc) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(measurePause)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if g.full() {
+				end(turn.ErrOutput)
+				return
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// holdsMore reports whether the regular files under dir, but for those under
+// skip, have more than limit bytes, or are more than can be counted. It follows
+// no link, and counts what it cannot read as nothing.
+func holdsMore(dir, skip string, limit int64) bool {
+	seen, total := 0, int64(0)
+	var walk func(dir string) bool
+	walk = func(dir string) bool {
+		d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if err != nil {
+			return false
+		}
+		defer d.Close()
+		for {
+			entries, err := d.ReadDir(readAtOnce)
+			for _, e := range entries {
+				if seen++; seen > maxCounted {
+					return true
+				}
+				path := filepath.Join(dir, e.Name())
+				if e.IsDir() && path != skip {
+					if walk(path) {
+						return true
+					}
+				} else if info, err := e.Info(); err == nil && e.Type().IsRegular() {
+					if total += info.Size(); total > limit || total < 0 {
+						return true
+					}
+				}
+			}
+			if err != nil { // the end, as a rule
+				return false
+			}
+		}
+	}
+	return walk(dir)
+}

@@ -1,0 +1,45 @@
+package agentd
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestHoldsMore(t *testing.T) {
+	dir, outside := t.TempDir(), t.TempDir()
+	write := func(path string, size int64) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(dir, "events.ndjson"), 100)
+	write(filepath.Join(dir, "tools/call_1/stdout.log"), 50)
+	write(filepath.Join(dir, "state/journal"), 1000)
+	write(filepath.Join(outside, "big"), 1000)
+	for name, target := range map[string]string{"file": filepath.Join(outside, "big"), "folder": outside} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	skip := filepath.Join(dir, "state")
+	for _, test := range []struct {
+		limit int64
+		skip  string
+		want  bool
+	}{{150, skip, false}, {149, skip, true}, {150, "", true}, {1150, "", false}} {
+		if got := holdsMore(dir, test.skip, test.limit); got != test.want {
+			t.Errorf("more than %d without %q: %t", test.limit, test.skip, got)
+		}
+	}
+	if holdsMore(filepath.Join(dir, "absent"), "", 0) {
+		t.Error("a directory that is not there holds something")
+	}
+}

@@ -19,12 +19,9 @@ package runner
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -188,51 +185,6 @@ func (s *Session) serve(ctx context.Context) (err error) {
 		return err
 	}
 	return s.openEgress(ctx)
-}
-
-// LongestSocket is the length of the longest name within the socket directory,
-// with its slash; longestPath is what the kernel takes as the whole.
-const (
-	LongestSocket = len("/egress.sock.12345678")
-	longestPath   = 107
-)
-
-// makeSocketDir makes the directory for the sockets.
-func (s *Session) makeSocketDir() error {
-	dir, proper, err := SocketPlace(s.cfg.SocketDir)
-	if err != nil {
-		return err
-	}
-	mkdir := os.Mkdir // elsewhere it must be ours
-	if proper {
-		mkdir = os.MkdirAll
-	}
-	if err := mkdir(dir, 0o700); err != nil {
-		return fmt.Errorf("make the socket directory: %w", err)
-	}
-	s.sockets = dir
-	return nil
-}
-
-// SocketPlace returns the directory for the sockets whose proper one is given:
-// another when the path would exceed the 107 bytes that a socket's may have. The
-// name of the other follows from the run, so that it is found again.
-func SocketPlace(dir string) (place string, proper bool, err error) {
-	if len(dir)+LongestSocket <= longestPath {
-		return dir, true, nil
-	}
-	other := otherSocketDir(dir)
-	if len(other)+LongestSocket > longestPath {
-		return "", false, &Error{Code: CodeUsage, Param: "HOLON_HOME", Message: fmt.Sprintf("neither %.200q nor %.200q can hold a socket: the path may have %d bytes", dir, other, longestPath),
-			Hint: "set HOLON_HOME or TMPDIR to a shorter path"}
-	}
-	return other, false, nil
-}
-
-// otherSocketDir is where the sockets go whose proper directory is too long.
-func otherSocketDir(proper string) string {
-	sum := sha256.Sum256([]byte(proper))
-	return filepath.Join(os.TempDir(), "holon-ipc-"+hex.EncodeToString(sum[:6]))
 }
 
 // start creates the container, starts it and waits until agentd answers.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -16,9 +15,6 @@ import (
 	"holon/responses/models"
 	"holon/runner"
 	"holon/runner/credentials"
-	"holon/runner/engine"
-	"holon/runner/engine/docker"
-	"holon/runner/engine/local"
 	"holon/runner/gateway"
 	"holon/runner/providers"
 	"holon/runner/settings"
@@ -192,56 +188,6 @@ func existingDir(path string) (string, error) {
 	return real, nil
 }
 
-// maxPrompt bounds a prompt; larger material belongs into files.
-const maxPrompt = 8 << 20
-
-func readPrompt(ctx context.Context, args []string, stdin io.Reader) (string, error) {
-	if len(args) == 0 {
-		return "", usageError{errors.New(`PROMPT: is missing; write the task in quotes, or "-" to read it from standard input`)}
-	}
-	if len(args) > 1 {
-		return "", usageError{fmt.Errorf("PROMPT: there are %d arguments; put the task in quotes", len(args))}
-	}
-	prompt := args[0]
-	if prompt == "-" {
-		data, err := readAll(ctx, io.LimitReader(stdin, maxPrompt+1))
-		if err != nil {
-			return "", err
-		}
-		prompt = string(data)
-	}
-	if len(prompt) > maxPrompt {
-		return "", usageError{fmt.Errorf("PROMPT: is larger than %d MiB; put it into a file and name its folder with --input", maxPrompt>>20)}
-	}
-	if strings.TrimSpace(prompt) == "" {
-		return "", usageError{errors.New("PROMPT: is empty; say what is to be done")}
-	}
-	return strings.ToValidUTF8(prompt, "\uFFFD"), nil
-}
-
-// readAll is io.ReadAll that ends with ctx. A read of a terminal or a pipe cannot
-// be broken off, so it is left behind then: the process is about to end.
-func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
-	type result struct {
-		data []byte
-		err  error
-	}
-	done := make(chan result, 1)
-	go func() {
-		data, err := io.ReadAll(r)
-		done <- result{data, err}
-	}()
-	select {
-	case got := <-done:
-		if got.err != nil {
-			return nil, fmt.Errorf("read the prompt: %w", got.err)
-		}
-		return got.data, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
 // runRun does what `holon run` was asked to do.
 func runRun(ctx context.Context, o *runOptions) error {
 	home, err := state.MakeHome(o.Home, o.UserHome)
@@ -354,62 +300,6 @@ func (o *runOptions) findScenario(cfg *runner.Config, name string) error {
 	cfg.Scenario = path
 	return nil
 }
-
-// findAgentd returns the agentd that goes into containers: HOLON_AGENTD, or the
-// one beside this program.
-func findAgentd(named string) (string, error) {
-	path := named
-	if path == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return "", fmt.Errorf("find this program: %w", err)
-		}
-		if self, err = filepath.EvalSymlinks(self); err != nil {
-			return "", fmt.Errorf("find this program: %w", err)
-		}
-		path = filepath.Join(filepath.Dir(self), "agentd")
-	}
-	path, err := filepath.Abs(path)
-	if err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	}
-	if err != nil {
-		return "", &runner.Error{Code: "agentd_missing", Param: "HOLON_AGENTD", Message: "there is no agentd beside holon", Hint: "run make build, or set HOLON_AGENTD to its path", Err: err}
-	}
-	return path, nil
-}
-
-// openEngine opens the engine that was asked for. auto means Docker: without it
-// holon stops rather than run unconfined (decision 13).
-func (o *runOptions) openEngine(home state.Home) (engine.Engine, error) {
-	name := engineName(o.Loaded.Engine)
-	if name == settings.EngineLocal {
-		fmt.Fprintln(o.streams.Err, "holon: the local engine confines nothing: the agent's commands run as you, on this machine")
-	}
-	return o.newEngine(name, home)
-}
-
-// engineName is the engine that a setting means.
-func engineName(set string) string {
-	if set == settings.EngineLocal {
-		return set
-	}
-	return settings.EngineDocker
-}
-
-// newEngine makes the engine of a name.
-func (h *host) newEngine(name string, home state.Home) (engine.Engine, error) {
-	switch name {
-	case settings.EngineDocker:
-		return docker.New(h.DockerHost)
-	case settings.EngineLocal:
-		return local.New(local.Options{Dir: localDir(home), Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.UserHome, "LANG=C.UTF-8"}})
-	}
-	return nil, &runner.Error{Code: runner.CodeUsage, Param: "engine", Message: fmt.Sprintf("there is no engine %q", runner.OneLine(name, 40)), Hint: "use the holon that started the run"}
-}
-
-// localDir is where the local engine keeps its programs.
-func localDir(home state.Home) string { return filepath.Join(home.Dir(), "local") }
 
 // show prints the result: the answer on stdout, where things are on stderr.
 func (o *runOptions) show(shot *runner.OneShot, m *state.Manifest, view *progress) error {

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"holon/runner"
+	"holon/runner/engine"
+	"holon/runner/engine/docker"
+	"holon/runner/engine/local"
+	"holon/runner/settings"
+	"holon/state"
+)
+
+// findAgentd returns the agentd that goes into containers: HOLON_AGENTD, or the
+// one beside this program.
+func findAgentd(named string) (string, error) {
+	path := named
+	if path == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return "", fmt.Errorf("find this program: %w", err)
+		}
+		if self, err = filepath.EvalSymlinks(self); err != nil {
+			return "", fmt.Errorf("find this program: %w", err)
+		}
+		path = filepath.Join(filepath.Dir(self), "agentd")
+	}
+	path, err := filepath.Abs(path)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return "", &runner.Error{Code: "agentd_missing", Param: "HOLON_AGENTD", Message: "there is no agentd beside holon", Hint: "run make build, or set HOLON_AGENTD to its path", Err: err}
+	}
+	return path, nil
+}
+
+// openEngine opens the engine that was asked for. auto means Docker: without it
+// holon stops rather than run unconfined (decision 13).
+func (o *runOptions) openEngine(home state.Home) (engine.Engine, error) {
+	name := engineName(o.Loaded.Engine)
+	if name == settings.EngineLocal {
+		fmt.Fprintln(o.streams.Err, "holon: the local engine confines nothing: the agent's commands run as you, on this machine")
+	}
+	return o.newEngine(name, home)
+}
+
+// engineName is the engine that a setting means.
+func engineName(set string) string {
+	if set == settings.EngineLocal {
+		return set
+	}
+	return settings.EngineDocker
+}
+
+// newEngine makes the engine of a name.
+func (h *host) newEngine(name string, home state.Home) (engine.Engine, error) {
+	switch name {
+	case settings.EngineDocker:
+		return docker.New(h.DockerHost)
+	case settings.EngineLocal:
+		return local.New(local.Options{Dir: localDir(home), Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.UserHome, "LANG=C.UTF-8"}})
+	}
+	return nil, &runner.Error{Code: runner.CodeUsage, Param: "engine", Message: fmt.Sprintf("there is no engine %q", runner.OneLine(name, 40)), Hint: "use the holon that started the run"}
+}
+
+// localDir is where the local engine keeps its programs.
+func localDir(home state.Home) string { return filepath.Join(home.Dir(), "local") }

@@ -1,0 +1,199 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"holon/responses"
+	"holon/responses/turns"
+	"holon/runner/workspace"
+	"holon/state"
+	"holon/state/files"
+)
+
+// conclude records how the run ended, and only then gives up what it holds: a
+// crash in between leaves things to be tidied up, but no run without an end. What
+// could not be collected is kept, for another attempt.
+func (r *oneShot) conclude(ctx context.Context, err error) error {
+	unsaved := r.session != nil && r.session.tree != nil && r.diff == nil
+	if unsaved {
+		r.manifest.Warnings = append(r.manifest.Warnings, OneLine("what was changed is not saved yet, and kept in "+r.session.tree.Dir()+"; holon gc tries again", 500))
+	}
+	finishing := context.WithoutCancel(ctx)
+	finishErr := r.finish(ctx, err)
+	err = nil
+	if keep := unsaved || finishErr != nil; r.session != nil && keep {
+		err = errors.Join(r.session.leaveTree(), r.session.Close(finishing))
+	} else if r.session != nil {
+		err = errors.Join(r.session.Close(finishing), r.removeSession())
+	}
+	switch {
+	case finishErr != nil:
+		return errors.Join(finishErr, err)
+	case err != nil: // session.json stays: there is something left for gc
+		return r.amend(err)
+	case unsaved:
+		return nil
+	}
+	return removeRecord(r.run.Dir())
+}
+
+// amend corrects the manifest of a run that could not give up what it held.
+func (r *oneShot) amend(err error) error {
+	m, f := r.manifest, Describe(err)
+	m.Warnings = append(m.Warnings, f.Message)
+	if m.Outcome == state.OutcomeSuccess {
+		m.Status, m.Outcome, m.ExitCode, m.Error = state.StatusFailed, state.OutcomeFailure, state.OutcomeFailure.ExitCode(), &f
+	}
+	return r.writeManifest()
+}
+
+// stop ends the container. One that cannot be ended is not collected from,
+// since it could still write.
+func (r *oneShot) stop(ctx context.Context, s *Session) error {
+	ctx, cancel := context.WithTimeout(ctx, stopGrace+20*time.Second)
+	defer cancel()
+	if err := s.Stop(ctx); err != nil || !r.Keep {
+		return err
+	}
+	logs, err := s.cfg.Engine.Logs(ctx, s.handle, 1<<20)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(r.run.OutputDir(), LogFile), r.Session.Secrets.Bytes(logs), 0o600)
+	}
+	if err != nil {
+		r.manifest.Warnings = append(r.manifest.Warnings, "the container's log could not be kept: "+OneLine(err.Error(), 300))
+	}
+	return nil
+}
+
+// collect takes what the turn left: its directory and the change of the tree.
+func (r *oneShot) collect(ctx context.Context, s *Session) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	out := r.run.OutputDir()
+	warnings, err := s.collectTurn(ctx, r.turn.TurnID, out, reservedNames, r.Turn.MaxOutputBytes)
+	r.manifest.Warnings = append(r.manifest.Warnings, warnings...)
+	if err != nil {
+		return err
+	}
+	if r.turn.Err != nil {
+		gone := responses.Internal(Describe(r.turn.Err).Message, nil)
+		gone.Code = responses.CodeInterrupted
+		settled, err := settleTurn(out, gone)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			r.manifest.Warnings = append(r.manifest.Warnings, "the turn's record could not be completed: "+OneLine(err.Error(), 300))
+		}
+		if settled != nil {
+			r.turn.Response = settled
+		} else if r.recovered {
+			r.findEnd(s, out)
+		}
+	}
+	r.collectEgress()
+	if s.tree == nil {
+		return nil
+	}
+	r.diff, err = s.tree.Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(out, DiffFile), Objects: filepath.Join(r.run.Dir(), ObjectsDir)})
+	if err != nil {
+		return err
+	}
+	r.warnOfSecrets(r.patchPath())
+	for _, w := range append(r.info.Warnings, r.diff.Warnings...) {
+		r.manifest.Warnings = append(r.manifest.Warnings, OneLine(fmt.Sprintf("%s: %s", w.Path, w.Message), 300))
+	}
+	return nil
+}
+
+// removeSession removes the directories that only the container needed.
+func (r *oneShot) removeSession() error {
+	if r.Keep {
+		return nil
+	}
+	return files.RemoveAll(r.Session.Dir)
+}
+
+// finish records how the run ended.
+func (r *oneShot) finish(ctx context.Context, err error) error {
+	m := r.manifest
+	r.collectNotes()
+	if r.prior == nil {
+		r.judge(err)
+	} else if err != nil {
+		return err // the manifest that is there says more
+	}
+	if r.version != nil {
+		m.Engine.Version = <-r.version
+	}
+	if r.prior == nil || r.turn.Response != nil {
+		m.Turn = r.turnRef()
+	}
+	if resp := r.turn.Response; resp != nil {
+		m.Usage = resp.Usage
+	}
+	if r.turn.Account == nil && r.Turn.Taken.Requests > 0 { // nobody asks any more
+		r.turn.Account = &r.Turn.Taken
+	}
+	if m.ModelUsage, err = json.Marshal(r.turn.Account); err != nil {
+		return fmt.Errorf("describe what the models took: %w", err)
+	}
+	if err := r.describeWorkspace(); err != nil {
+		return err
+	}
+	if r.prior == nil {
+		m.CompletedAt = turns.At(time.Now())
+	}
+	m.Timings.TotalMS = m.CompletedAt.Sub(m.StartedAt).Milliseconds()
+	out := r.run.OutputDir()
+	if err := os.WriteFile(filepath.Join(out, SummaryFile), r.Session.Secrets.Bytes(r.summary()), 0o600); err != nil {
+		return fmt.Errorf("write the summary: %w", err)
+	}
+	artifacts, warnings, err := files.Artifacts(context.WithoutCancel(ctx), out, files.Limits{Skip: []string{ObjectsDir, sessionDir}})
+	if err != nil {
+		return err
+	}
+	m.Artifacts = artifacts
+	m.Warnings = append(m.Warnings, warnings...)
+	return r.writeManifest()
+}
+
+func (r *oneShot) turnRef() *state.TurnRef {
+	if r.turn.Response == nil {
+		return nil
+	}
+	return &state.TurnRef{TurnID: r.turn.TurnID, ResponseID: r.turn.Response.ID, SessionID: r.turn.SessionID}
+}
+
+// describeWorkspace puts into the manifest what the run started from and what
+// it changed.
+func (r *oneShot) describeWorkspace() (err error) {
+	info := r.info
+	if info.Kind == "" && r.Session.Source != nil {
+		info = r.Session.Source.Info()
+	}
+	if r.diff != nil {
+		r.diff.Patch = DiffFile // among the artifacts, wherever they are moved
+	}
+	r.manifest.Workspace, err = json.Marshal(struct {
+		workspace.Info
+		Changes *workspace.Diff `json:"changes"`
+	}{info, r.diff})
+	return err
+}
+
+// Changes reads from a manifest what the run changed, nil when that was not
+// collected.
+func Changes(m *state.Manifest) *workspace.Diff {
+	var ws struct {
+		Changes *workspace.Diff `json:"changes"`
+	}
+	if json.Unmarshal(m.Workspace, &ws) != nil {
+		return nil
+	}
+	return ws.Changes
+}

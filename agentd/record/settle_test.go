@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -281,6 +282,28 @@ func TestSettleTurnWithItsCause(t *testing.T) {
 	}
 	checkFacts(t, turn.Dir, rec)
 	checkStream(t, turn.Dir)
+}
+
+// The lock of a process that was killed can outlive it for a moment, in a child
+// that has not begun its own program yet.
+func TestLockThatLingers(t *testing.T) {
+	dir := t.TempDir()
+	held, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	freed := make(chan error, 1)
+	time.AfterFunc(lingering/10, func() { freed <- held.Close() })
+	s, err := OpenStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(<-freed, s.Close()); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestStoreBelongsToOneProcess(t *testing.T) {

@@ -98,6 +98,26 @@ func OpenStore(dir string) (*Store, error) { return openStoreIn(dir, bootID()) }
 // directories of turns. Call it before anything is.
 func (s *Store) Hide(secrets *redact.Set) { s.secrets = secrets }
 
+// lingering is how long the lock of a killed process may outlive it.
+const lingering = 2 * time.Second
+
+// lockStore locks the store for this process. A child of a killed agentd that has not
+// become another program yet still has its lock, so one that is held is asked for
+// again, for a while.
+func lockStore(lock *os.File) error {
+	for end := time.Now().Add(lingering); ; time.Sleep(5 * time.Millisecond) {
+		err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, syscall.EWOULDBLOCK):
+			return fmt.Errorf("lock response store: %w", err)
+		case time.Now().After(end):
+			return ErrInUse
+		}
+	}
+}
+
 // openStoreIn opens a store in the given run of the kernel.
 func openStoreIn(dir, boot string) (*Store, error) {
 	for _, sub := range []string{"open", "responses"} {
@@ -109,11 +129,8 @@ func openStoreIn(dir, boot string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open response store: %w", err)
 	}
-	switch err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
-	case errors.Is(err, syscall.EWOULDBLOCK):
-		return nil, errors.Join(fmt.Errorf("%s: %w", dir, ErrInUse), lock.Close())
-	case err != nil:
-		return nil, errors.Join(fmt.Errorf("lock response store: %w", err), lock.Close())
+	if err := lockStore(lock); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", dir, err), lock.Close())
 	}
 	s := &Store{dir: dir, lock: lock, cache: newConversations(maxCached), catalog: newCatalog(), journal: newJournal(filepath.Join(dir, "journal"), boot), wake: make(chan struct{}, 1)}
 	if err := s.recover(); err != nil {

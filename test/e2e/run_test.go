@@ -39,7 +39,7 @@ func TestDemo(t *testing.T) {
 	if m.Usage == nil || m.Usage.TotalTokens == 0 || *m.Usage != *rec.Usage {
 		t.Errorf("usage: %+v, the record has %+v", m.Usage, rec.Usage)
 	}
-	if want := (state.Limits{TimeoutMS: 3_600_000, MaxRounds: 200, MemoryBytes: 2 << 30, Pids: 512, CPUs: min(4, float64(runtime.NumCPU()))}); m.Limits != want {
+	if want := (state.Limits{TimeoutMS: 3_600_000, MaxRounds: 200, MaxOutput: 4 << 30, DiskBytes: 10 << 30, MemoryBytes: 2 << 30, Pids: 512, CPUs: min(4, float64(runtime.NumCPU()))}); m.Limits != want {
 		t.Errorf("limits: %+v, want %+v", m.Limits, want)
 	}
 	if logs, _ := filepath.Glob(filepath.Join(r.dir, "tools/*/stdout.log")); len(logs) == 0 {

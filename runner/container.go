@@ -88,7 +88,8 @@ func (s *Session) spec() engine.Spec {
 	}
 	args := []string{s.inside(agentdPath), "serve",
 		"--socket", s.inside(ipcPath) + "/agent.sock", "--input-dir", s.inside(inputPath), "--output-dir", s.inside(outputPath),
-		"--state-dir", s.inside(statePath), "--skills-dir", s.inside(skillsPath), "--workspace-dir", workspaces, "--model", s.model()}
+		"--state-dir", s.inside(statePath), "--skills-dir", s.inside(skillsPath), "--workspace-dir", workspaces, "--model", s.model(),
+		"--max-output-bytes", "0"} // every turn of ours says how much it may leave
 	if s.gateway != nil {
 		args = append(args, "--model-socket", s.inside(ipcPath)+"/model.sock")
 	}

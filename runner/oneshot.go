@@ -103,10 +103,11 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 		Model: o.Session.Model, Image: o.Session.Image, HolonVersion: o.Version,
 		Engine: state.Engine{Name: o.Session.Engine.Name()},
 		Limits: state.Limits{TimeoutMS: o.Turn.Timeout.Milliseconds(), MaxRounds: cmp.Or(o.Turn.MaxRounds, DefaultMaxRounds),
-			MaxToolCalls: o.Turn.MaxToolCalls, MaxOutput: o.Turn.MaxOutputBytes, DiskBytes: o.Room.Run,
+			MaxToolCalls: o.Turn.MaxToolCalls, MaxOutput: cmp.Or(o.Turn.MaxOutputBytes, maxCollectBytes), DiskBytes: o.Room.Run,
 			MaxTokens: o.Turn.Budget.MaxTokens, MaxRequests: o.Turn.Budget.MaxRequests, MaxCostMicros: int64(o.Turn.Budget.MaxCost)},
 	}}
-	r.Turn.MaxRounds = r.manifest.Limits.MaxRounds // said to agentd, so that the record cannot differ from what holds
+	// Said to agentd, so that the record cannot differ from what holds.
+	r.Turn.MaxRounds, r.Turn.MaxOutputBytes = r.manifest.Limits.MaxRounds, r.manifest.Limits.MaxOutput
 	r.Session.ID, r.Session.Source = id, source
 	r.planEgress()
 	r.Session.NotesRecord, r.Session.Version = filepath.Join(run.Dir(), NotesFile), o.Version

@@ -34,7 +34,7 @@ type TurnRequest struct {
 	ID                 string // "": a new one
 	Prompt             string
 	PreviousResponseID string
-	MaxRounds          int           // 0: agentd's limit
+	MaxRounds          int           // 0: no bound
 	Timeout            time.Duration // 0: agentd's limit
 	MaxOutputTokens    int           // of one answer; 0: what the model allows
 	MaxToolCalls       int           // 0: no bound

@@ -82,7 +82,7 @@ func TestMemoryFileSystems(t *testing.T) {
 // No file is larger than the limit, and one that holds nothing is not copied to
 // where it would hold something.
 func TestSparseFile(t *testing.T) {
-	r := newLab(t).attack(nil,
+	r := newLab(t).attack(func(o *runner.OneShot) { o.Turn.MaxOutputBytes = 64 << 30 },
 		"/holon/input/probe sparse big 10737418241 | sed s/^/tree-/", "/holon/input/probe sparse $HOLON_OUTPUT_DIR/big 10737418241 | sed s/^/out-/",
 		"/holon/input/probe sparse big 9663676416; /holon/input/probe sparse $HOLON_OUTPUT_DIR/big 9663676416").completed(t)
 	if got := r.outcomes(t); got["tree-sparse"] != "EFBIG" || got["out-sparse"] != "EFBIG" || got["sparse"] != "OK" {

@@ -1,0 +1,112 @@
+package ledger
+
+import (
+	"encoding/json"
+	"time"
+
+	"holon/responses"
+)
+
+// Kind, Visibility, Ownership and Preset are those of the runtime specification
+// ("Agent Identity And Visibility Contract").
+type (
+	Kind       string
+	Visibility string
+	Ownership  string
+	Preset     string
+)
+
+const (
+	KindDefault Kind = "default"
+	KindNamed   Kind = "named"
+	KindChild   Kind = "child"
+
+	Public  Visibility = "public"
+	Private Visibility = "private"
+
+	SelfOwned        Ownership = "self_owned"
+	ParentSupervised Ownership = "parent_supervised"
+
+	PresetPublicNamed  Preset = "public_named"
+	PresetPrivateChild Preset = "private_child"
+)
+
+// Agent is who an agent is and how it was set. It changes rarely; what changes
+// with every message is its Lane.
+type Agent struct {
+	ID         string     `json:"agent_id"`
+	Kind       Kind       `json:"kind"`
+	Visibility Visibility `json:"visibility"`
+	Ownership  Ownership  `json:"ownership"`
+	Preset     Preset     `json:"profile_preset,omitempty"`
+
+	ParentID          string `json:"parent_agent_id,omitempty"`
+	LineageParentID   string `json:"lineage_parent_agent_id,omitempty"`
+	DelegatedFromTask string `json:"delegated_from_task_id,omitempty"`
+
+	Template        string `json:"template,omitempty"` // from which its home was made
+	Image           string `json:"image,omitempty"`    // "": the runtime's
+	Model           string `json:"model_override,omitempty"`
+	ReasoningEffort string `json:"model_override_reasoning_effort,omitempty"`
+
+	CreatedAt  time.Time  `json:"created_at"`
+	UpdatedAt  time.Time  `json:"updated_at"`
+	ArchivedAt *time.Time `json:"archived_at,omitempty"`
+}
+
+// Lane is the one row that every step of an agent reads and writes: whoever
+// saves it has the agent's next step. That it is busy is not in it.
+type Lane struct {
+	AgentID  string
+	Revision int64 // number of the steps taken
+	EventSeq int64 // of the agent's newest event
+	Admitted int64 // number of the newest message, which orders the queue
+	Turns    int64 // index of the newest turn
+
+	Stopped     bool      // by the operator; nothing is admitted or claimed
+	Chain       string    // response that the next turn continues; "": none
+	PendingWake *WakeHint // not yet made a message
+
+	Totals       Totals
+	LastWake     string // why the agent last woke
+	LastBriefAt  *time.Time
+	LastFailure  *Failure
+	LastClosure  json.RawMessage // runner/agent/rules.Closure of the newest turn
+	LastResolved json.RawMessage // runner/agent/rules.Continuation of the newest claim
+	UpdatedAt    time.Time
+}
+
+// Totals are counts over an agent's life.
+type Totals struct {
+	Messages     int64            `json:"total_message_count"`
+	ModelRounds  int64            `json:"total_model_rounds"`
+	InputTokens  int64            `json:"total_input_tokens"`
+	OutputTokens int64            `json:"total_output_tokens"`
+	LastTurn     *responses.Usage `json:"last_turn,omitempty"` // of the last turn that reported any
+}
+
+// WakeHint is a signal that something changed, kept until the agent can look.
+// Hints that arrive meanwhile are counted in it; the newest content wins.
+type WakeHint struct {
+	Reason            string          `json:"reason"`
+	Description       string          `json:"description,omitempty"`
+	Source            string          `json:"source,omitempty"`
+	ExternalTriggerID string          `json:"external_trigger_id,omitempty"`
+	Resource          string          `json:"resource,omitempty"`
+	Body              json.RawMessage `json:"body,omitempty"` // JSON, text as a JSON string
+	ContentType       string          `json:"content_type,omitempty"`
+	CorrelationID     string          `json:"correlation_id,omitempty"`
+	CausationID       string          `json:"causation_id,omitempty"`
+	CreatedAt         time.Time       `json:"created_at"`
+	Coalesced         int             `json:"coalesced"` // further hints in this one
+}
+
+// Failure is why something of an agent failed, for a person.
+type Failure struct {
+	OccurredAt time.Time       `json:"occurred_at"`
+	Phase      string          `json:"phase"` // startup, shutdown, runtime_turn
+	Code       string          `json:"code"`
+	Summary    string          `json:"summary"`
+	Hint       string          `json:"detail_hint,omitempty"`
+	Artifact   json.RawMessage `json:"failure_artifact,omitempty"` // turns.FailureArtifact
+}

@@ -1,0 +1,182 @@
+// Package ledger holds the nouns of the host's durable record of agents, and
+// the interface of the stores that keep it.
+//
+//	Store.Update ─▶ Tx: read, check, write rows, append events ─▶ commit ─▶ Changed
+//	Store.View   ─▶ View: one consistent snapshot
+//
+// The invariant: what belongs to one step of an agent is written by one Update
+// or not at all, and the events of an agent are numbered without a gap by the
+// updates that wrote them. A store keeps rows; what may follow what is decided
+// in package runner/agent/lane, once, for every store.
+//
+// Nothing here says that an agent runs. An open [Attempt] whose owner is alive
+// is what running means.
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"holon/state"
+)
+
+// Codes of errors (*state.Error) of every store.
+const (
+	CodeNotFound    state.Code = "not_found"         // Param names the noun: agent, message, timer, …
+	CodeConflict    state.Code = "conflict"          // the revision is not the expected one, or a unique row exists
+	CodeExists      state.Code = "already_exists"    // of something that has its id from outside
+	CodeTooLarge    state.Code = "too_large"         // Param names the field
+	CodeLocked      state.Code = "ledger_locked"     // another process has it
+	CodeUnreadable  state.Code = "ledger_unreadable" // no ledger, a damaged one, or one of a newer version
+	CodeLedgerFull  state.Code = "ledger_disk_full"  // nothing was written
+	CodeLedgerEnded state.Code = "ledger_closed"     // after Close
+)
+
+// Store keeps the ledger. All methods are safe for concurrent use.
+type Store interface {
+	// Update runs fn with the only writer and commits what it wrote, durably:
+	// when Update returns nil, it survives a loss of power. When fn returns an
+	// error nothing of it is kept and Update returns that error as it is. fn may
+	// run again only when nothing was kept of its first run, so it must change
+	// nothing but the Tx and variables that it sets anew; it must not call the
+	// Store. Updates that wait at the same time may share one commit. When ctx
+	// ends before the commit began, nothing is kept.
+	Update(ctx context.Context, fn func(Tx) error) error
+
+	// View runs fn on one consistent snapshot. It writes nothing, waits for no
+	// writer, and must not be held while waiting for anything.
+	View(ctx context.Context, fn func(View) error) error
+
+	// Changed returns a channel that is closed by the first commit after the
+	// call that appended events of the agent, or of any agent for "". Take the
+	// channel, then read, then wait: nothing is missed.
+	Changed(agentID string) <-chan struct{}
+
+	// Epoch names the numbering of events. It changes when the ledger was
+	// restored from a backup, so that a client's cursor is known to be of
+	// another history.
+	Epoch() string
+
+	// Prune removes what retention lets go, at most limit rows, and reports
+	// whether there is more. It takes the writer only for a moment.
+	Prune(ctx context.Context, keep Retention, now time.Time, limit int) (more bool, err error)
+
+	// Backup writes a consistent copy of the ledger to a new file while the
+	// store is in use.
+	Backup(ctx context.Context, path string) error
+
+	// Close waits for what runs and ends the store. It may be called more than
+	// once.
+	Close() error
+}
+
+// Retention says what is kept. A zero field keeps everything of its kind.
+type Retention struct {
+	Events    time.Duration // age of events
+	MaxEvents int64         // of one agent, the newest
+	Messages  time.Duration // age of messages with a terminal entry, with their turns, transcript and briefs
+}
+
+// DefaultRetention is on unless something else is set.
+func DefaultRetention() Retention {
+	return Retention{Events: 30 * 24 * time.Hour, MaxEvents: 200_000, Messages: 180 * 24 * time.Hour}
+}
+
+// View reads. Records are copies that belong to the caller. A record that does
+// not exist is an error with CodeNotFound unless the method returns ok.
+type View interface {
+	Agent(id string) (Agent, error)
+	// Agents returns all agents that are not archived, by id.
+	Agents() ([]Agent, error)
+	Lane(agentID string) (Lane, error)
+
+	Message(id string) (Message, error)
+	// MessageByKey finds the message that was admitted for an agent under an
+	// idempotency key.
+	MessageByKey(agentID, key string) (m Message, ok bool, err error)
+	// Messages returns the newest messages of an agent, the oldest first.
+	Messages(agentID string, limit int) ([]Message, error)
+
+	Entry(messageID string) (Entry, error)
+	// Head returns the entry that an agent's lane takes next: queued, not to be
+	// left alone beyond now, of the first band that has one, the oldest in it.
+	Head(agentID string, now time.Time) (e Entry, ok bool, err error)
+	// Queued returns the queued entries of an agent in the order of Head,
+	// deferred ones included.
+	Queued(agentID string, limit int) ([]Entry, error)
+	CountQueued(agentID string) (int, error)
+	// Held returns the entries that an attempt has claimed and not disposed of.
+	Held(attemptID string) ([]Entry, error)
+	// NextDeferred returns the first time at which a queued entry that is left
+	// alone now becomes due, of any agent.
+	NextDeferred(now time.Time) (at time.Time, ok bool, err error)
+
+	Attempt(id string) (Attempt, error)
+	OpenAttempt(agentID string) (a Attempt, ok bool, err error)
+	OpenAttempts() ([]Attempt, error)
+
+	Turn(id string) (Turn, error)
+	// Turns returns the newest turns of an agent, the oldest first.
+	Turns(agentID string, limit int) ([]Turn, error)
+
+	Wait(id string) (Wait, error)
+	// UnresolvedWait returns the wait of an owner that is active or triggered.
+	// There is at most one.
+	UnresolvedWait(agentID, owner string) (w Wait, ok bool, err error)
+	// UnresolvedWaits returns those of all owners within an agent.
+	UnresolvedWaits(agentID string) ([]Wait, error)
+
+	Timer(id string) (Timer, error)
+	Timers(agentID string, limit int) ([]Timer, error)
+	// Due returns, of all agents that are not stopped, active timers whose time
+	// has come and active waits whose wake or expiry has come, the earliest
+	// first, limit of each.
+	Due(now time.Time, limit int) ([]Timer, []Wait, error)
+	// NextDue returns the first time after now at which Due would return more,
+	// deferred entries left out.
+	NextDue(now time.Time) (at time.Time, ok bool, err error)
+
+	Trigger(id string) (Trigger, error)
+	Triggers(agentID string) ([]Trigger, error)
+	// TriggerByHash finds a trigger by the hash of its token.
+	TriggerByHash(hash string) (t Trigger, ok bool, err error)
+
+	Briefs(agentID string, limit int) ([]Brief, error)               // the newest, the oldest first
+	Transcript(agentID string, limit int) ([]TranscriptEntry, error) // likewise
+	Notifications(agentID string, limit int) ([]Notification, error)
+
+	// Events returns a page of an agent's events and what lies around it.
+	Events(agentID string, q EventQuery) (EventPage, error)
+}
+
+// Tx writes, and sees what it has written. Insert methods return CodeConflict
+// or CodeExists when the row, or one that must be unique, exists; Update methods
+// replace a row that exists.
+type Tx interface {
+	View
+
+	InsertAgent(a Agent, l Lane) error
+	UpdateAgent(a Agent) error
+	// SaveLane stores a lane that was read in this Tx. Its Revision must be that
+	// of the stored one, which becomes one more; l is updated.
+	SaveLane(l *Lane) error
+
+	InsertMessage(m Message, e Entry) error
+	UpdateEntry(e Entry) error
+	InsertAttempt(a Attempt) error // CodeConflict while the agent has an open one
+	UpdateAttempt(a Attempt) error
+	InsertTurn(t Turn) error
+	InsertWait(w Wait) error // CodeConflict while the owner has an unresolved one
+	UpdateWait(w Wait) error
+	InsertTimer(t Timer) error
+	UpdateTimer(t Timer) error
+	InsertTrigger(t Trigger) error
+	UpdateTrigger(t Trigger) error
+	InsertBrief(b Brief) error
+	InsertTranscript(e TranscriptEntry) error
+	InsertNotification(n Notification) error
+
+	// Append numbers events of an agent on from l.EventSeq and stores them. The
+	// lane must be saved in the same Tx, after it.
+	Append(l *Lane, events ...Event) error
+}

@@ -1,0 +1,176 @@
+package ledger
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// The enumerations of a message's envelope (runtime specification, "Message
+// Envelope"). Which of them go together is decided by runner/agent/rules.
+type (
+	MessageKind      string
+	OriginKind       string
+	Trust            string
+	Authority        string
+	Surface          string
+	AdmissionContext string
+	Priority         string
+	TriggerKind      string
+)
+
+const (
+	KindOperatorPrompt   MessageKind = "operator_prompt"
+	KindChannelEvent     MessageKind = "channel_event"
+	KindWebhookEvent     MessageKind = "webhook_event"
+	KindCallbackEvent    MessageKind = "callback_event"
+	KindTimerTick        MessageKind = "timer_tick"
+	KindSystemTick       MessageKind = "system_tick"
+	KindTaskResult       MessageKind = "task_result"
+	KindTaskStatus       MessageKind = "task_status"
+	KindControl          MessageKind = "control"
+	KindBriefAck         MessageKind = "brief_ack"
+	KindBriefResult      MessageKind = "brief_result"
+	KindInternalFollowup MessageKind = "internal_followup"
+
+	OriginOperator OriginKind = "operator"
+	OriginChannel  OriginKind = "channel"
+	OriginWebhook  OriginKind = "webhook"
+	OriginCallback OriginKind = "callback"
+	OriginTimer    OriginKind = "timer"
+	OriginSystem   OriginKind = "system"
+	OriginTask     OriginKind = "task"
+
+	TrustedOperator    Trust = "trusted_operator"
+	TrustedSystem      Trust = "trusted_system"
+	TrustedIntegration Trust = "trusted_integration"
+	UntrustedExternal  Trust = "untrusted_external"
+
+	OperatorInstruction Authority = "operator_instruction"
+	RuntimeInstruction  Authority = "runtime_instruction"
+	IntegrationSignal   Authority = "integration_signal"
+	ExternalEvidence    Authority = "external_evidence"
+
+	SurfaceCLIPrompt       Surface = "cli_prompt"
+	SurfaceRunOnce         Surface = "run_once"
+	SurfacePublicEnqueue   Surface = "http_public_enqueue"
+	SurfaceWebhook         Surface = "http_webhook"
+	SurfaceCallbackEnqueue Surface = "http_callback_enqueue"
+	SurfaceCallbackWake    Surface = "http_callback_wake"
+	SurfaceControlPrompt   Surface = "http_control_prompt"
+	SurfaceTimer           Surface = "timer_scheduler"
+	SurfaceSystem          Surface = "runtime_system"
+	SurfaceTaskRejoin      Surface = "task_rejoin"
+
+	PublicUnauthenticated AdmissionContext = "public_unauthenticated"
+	ControlAuthenticated  AdmissionContext = "control_authenticated"
+	TriggerCapability     AdmissionContext = "external_trigger_capability"
+	LocalProcess          AdmissionContext = "local_process"
+	RuntimeOwned          AdmissionContext = "runtime_owned"
+
+	Interject  Priority = "interject"
+	Next       Priority = "next"
+	Normal     Priority = "normal"
+	Background Priority = "background"
+
+	TriggerOperatorInput    TriggerKind = "operator_input"
+	TriggerTaskResult       TriggerKind = "task_result"
+	TriggerExternalEvent    TriggerKind = "external_event"
+	TriggerTimerFire        TriggerKind = "timer_fire"
+	TriggerInternalFollowup TriggerKind = "internal_followup"
+	TriggerSystemTick       TriggerKind = "system_tick"
+)
+
+// Band orders priorities: 0 is taken first. An unknown one comes last.
+func (p Priority) Band() int {
+	switch p {
+	case Interject:
+		return 0
+	case Next:
+		return 1
+	case Normal:
+		return 2
+	}
+	return 3
+}
+
+// Origin says where a message came from; Kind says which other fields are set.
+type Origin struct {
+	Kind         OriginKind `json:"kind"`
+	ActorID      string     `json:"actor_id,omitempty"`
+	ChannelID    string     `json:"channel_id,omitempty"`
+	SenderID     string     `json:"sender_id,omitempty"`
+	Source       string     `json:"source,omitempty"`
+	EventType    string     `json:"event_type,omitempty"`
+	DescriptorID string     `json:"descriptor_id,omitempty"`
+	TimerID      string     `json:"timer_id,omitempty"`
+	Subsystem    string     `json:"subsystem,omitempty"`
+	TaskID       string     `json:"task_id,omitempty"`
+}
+
+// Body is what a message says: Text for type text, Value for json.
+type Body struct {
+	Type        string            `json:"type"` // text, json, brief
+	Text        string            `json:"text,omitempty"`
+	Value       json.RawMessage   `json:"value,omitempty"`
+	Title       string            `json:"title,omitempty"`
+	Attachments []BriefAttachment `json:"attachments,omitempty"`
+}
+
+// Message is the envelope of everything that may move an agent. It never
+// changes; what becomes of it is in its Entry.
+type Message struct {
+	ID               string            `json:"id"`
+	AgentID          string            `json:"agent_id"`
+	Number           int64             `json:"-"` // Lane.Admitted when it came
+	Key              string            `json:"-"` // idempotency key, unique within the agent; "": none
+	CreatedAt        time.Time         `json:"created_at"`
+	Kind             MessageKind       `json:"kind"`
+	Origin           Origin            `json:"origin"`
+	Trust            Trust             `json:"trust"`
+	Authority        Authority         `json:"authority_class"`
+	Priority         Priority          `json:"priority"`
+	TriggerKind      TriggerKind       `json:"trigger_kind,omitempty"`
+	WorkItemID       string            `json:"work_item_id,omitempty"`
+	TaskID           string            `json:"task_id,omitempty"`
+	SourceRefs       map[string]string `json:"source_refs,omitempty"`
+	Body             Body              `json:"body"`
+	Metadata         json.RawMessage   `json:"metadata,omitempty"`
+	Surface          Surface           `json:"delivery_surface,omitempty"`
+	AdmissionContext AdmissionContext  `json:"admission_context,omitempty"`
+	CorrelationID    string            `json:"correlation_id,omitempty"`
+	CausationID      string            `json:"causation_id,omitempty"`
+}
+
+// EntryStatus is where a message is in its agent's queue.
+type EntryStatus string
+
+const (
+	Queued      EntryStatus = "queued"
+	Dequeued    EntryStatus = "dequeued" // claimed by the open attempt
+	Processed   EntryStatus = "processed"
+	Interjected EntryStatus = "interjected" // into the turn of another message
+	Aborted     EntryStatus = "aborted"     // its turn was
+	Dropped     EntryStatus = "dropped"     // not worth a turn any more
+	Quarantined EntryStatus = "quarantined" // no turn could be begun for it
+	Interrupted EntryStatus = "interrupted" // its turn was, twice
+)
+
+// Terminal reports whether nothing more becomes of a message.
+func (s EntryStatus) Terminal() bool { return s != Queued && s != Dequeued }
+
+// Entry is a message's place in the queue of its agent.
+type Entry struct {
+	MessageID  string      `json:"message_id"`
+	AgentID    string      `json:"agent_id"`
+	Priority   Priority    `json:"priority"`
+	Number     int64       `json:"-"` // Message.Number
+	Status     EntryStatus `json:"status"`
+	AttemptID  string      `json:"attempt_id,omitempty"` // that has claimed or disposed of it
+	Interjects bool        `json:"interjects,omitempty"` // offered to the turn of the attempt, beside its message
+	Readmitted int         `json:"readmitted"`           // times it came back because its turn was interrupted
+	Failed     int         `json:"failed"`               // times no turn could be begun for it, in a row
+	NotBefore  *time.Time  `json:"not_before,omitempty"` // left alone until then
+	Reason     string      `json:"reason,omitempty"`     // of a terminal status, for a person
+	CreatedAt  time.Time   `json:"created_at"`
+	UpdatedAt  time.Time   `json:"updated_at"`
+}

@@ -98,18 +98,18 @@ type View interface {
 	Messages(agentID string, limit int) ([]Message, error)
 
 	Entry(messageID string) (Entry, error)
-	// Head returns the entry that an agent's lane takes next: queued, not to be
-	// left alone beyond now, of the first band that has one, the oldest in it.
-	Head(agentID string, now time.Time) (e Entry, ok bool, err error)
-	// Queued returns the queued entries of an agent in the order of Head,
-	// deferred ones included.
+	// Head returns the queued entry that an agent's lane takes next: of the first
+	// band that has one, the oldest in it, also when it is to be left alone until
+	// its NotBefore.
+	Head(agentID string) (e Entry, ok bool, err error)
+	// Queued returns the queued entries of an agent in the order of Head.
 	Queued(agentID string, limit int) ([]Entry, error)
 	CountQueued(agentID string) (int, error)
 	// Held returns the entries that an attempt has claimed and not disposed of.
 	Held(attemptID string) ([]Entry, error)
-	// NextDeferred returns the first time at which a queued entry that is left
-	// alone now becomes due, of any agent.
-	NextDeferred(now time.Time) (at time.Time, ok bool, err error)
+	// Ready returns the agents that have a queued entry, are not stopped and have
+	// no open attempt.
+	Ready() ([]string, error)
 
 	Attempt(id string) (Attempt, error)
 	OpenAttempt(agentID string) (a Attempt, ok bool, err error)
@@ -132,8 +132,7 @@ type View interface {
 	// has come and active waits whose wake or expiry has come, the earliest
 	// first, limit of each.
 	Due(now time.Time, limit int) ([]Timer, []Wait, error)
-	// NextDue returns the first time after now at which Due would return more,
-	// deferred entries left out.
+	// NextDue returns the first time after now at which Due would return more.
 	NextDue(now time.Time) (at time.Time, ok bool, err error)
 
 	Trigger(id string) (Trigger, error)

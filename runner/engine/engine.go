@@ -89,6 +89,20 @@ type Engine interface {
 	Close() error
 }
 
+// Pauser is what an engine has that can hold a program still: none of its
+// processes runs, its memory stays. A paused program counts as running for every
+// other verb: Stop gives it its SIGTERM and its grace, Remove needs neither, Wait
+// goes on waiting. What talks to it meanwhile waits until it is resumed.
+type Pauser interface {
+	// Pause holds the program still. One that is paused is success, one that
+	// does not run CodeConflict.
+	Pause(ctx context.Context, h Handle) error
+
+	// Resume lets it go on. One that is not paused is success, whatever else it
+	// is, and a handle that is not there CodeNotFound.
+	Resume(ctx context.Context, h Handle) error
+}
+
 // HandleVersion is the version that this code writes into a Handle.
 const HandleVersion = 1
 

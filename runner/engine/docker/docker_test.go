@@ -32,6 +32,7 @@ func TestSuite(t *testing.T) {
 		Program:  "/probe",
 		Runtime:  os.Getenv("HOLON_TEST_RUNTIME"),
 		Confines: true,
+		Pauses:   true,
 	})
 }
 

@@ -36,6 +36,8 @@ type Rig struct {
 	Runtime string
 	// Confines says whether the hardening of package engine is to be checked.
 	Confines bool
+	// Pauses says whether the engine must be an engine.Pauser.
+	Pauses bool
 }
 
 // BuildProgram compiles the suite's program, static, and returns its path.
@@ -69,6 +71,7 @@ func Run(t *testing.T, rig Rig) {
 	t.Run("Refusals", rig.testRefusals)
 	t.Run("Concurrency", rig.testConcurrency)
 	t.Run("Cancel", rig.testCancel)
+	t.Run("Pause", rig.testPause)
 	if rig.Confines {
 		t.Run("Confinement", rig.testConfinement)
 	} else {

@@ -36,6 +36,10 @@ func main() {
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ready")
 		time.Sleep(time.Hour)
+	case "tick": // prints lines until it is killed
+		for fmt.Println("ready"); ; time.Sleep(time.Millisecond) {
+			fmt.Println("tick")
+		}
 	case "orphan": // leaves a process in a session of its own
 		child := exec.Command(os.Args[0], "stubborn")
 		child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -1,0 +1,118 @@
+package enginetest
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"holon/runner/engine"
+)
+
+func (r Rig) testPause(t *testing.T) {
+	b := r.open(t)
+	p, ok := b.Engine.(engine.Pauser)
+	if ok != r.Pauses {
+		t.Fatalf("the engine is a Pauser: %v, want %v", ok, r.Pauses)
+	}
+	if !ok {
+		return
+	}
+	b.testPauseAndGoOn(t, p)
+	b.testPausedEnds(t, p)
+
+	created, exited := b.create(t, b.spec("serve")), b.start(t, b.spec("exit", "3"))
+	b.wait(t, exited)
+	for name, h := range map[string]engine.Handle{"created": created, "exited": exited} {
+		wantCode(t, p.Pause(t.Context(), h), engine.CodeConflict)
+		if err := p.Resume(t.Context(), h); err != nil {
+			t.Errorf("Resume of one that is %s: %v", name, err)
+		}
+	}
+	if err := b.Remove(t.Context(), exited); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, p.Pause(t.Context(), exited), engine.CodeNotFound)
+	wantCode(t, p.Resume(t.Context(), exited), engine.CodeNotFound)
+	foreign := created
+	foreign.Engine = "other"
+	wantCode(t, p.Pause(t.Context(), foreign), engine.CodeInvalidSpec)
+	wantCode(t, p.Resume(t.Context(), foreign), engine.CodeInvalidSpec)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Pause(ctx, b.startReady(t, b.spec("serve"))); err == nil {
+		t.Error("a cancelled Pause succeeded")
+	}
+}
+
+// testPauseAndGoOn checks that nothing of a paused program runs, and that it
+// goes on where it was.
+func (b *bench) testPauseAndGoOn(t *testing.T, p engine.Pauser) {
+	h := b.startReady(t, b.spec("tick"))
+	for range 2 {
+		if err := p.Pause(t.Context(), h); err != nil {
+			t.Fatalf("Pause: %v", err)
+		}
+	}
+	if state := b.inspect(t, h); state.Status != engine.StatusPaused || state.Exit != nil {
+		t.Errorf("paused: %+v", state)
+	}
+	found, err := b.List(t.Context(), b.labels)
+	if err != nil || len(found) != 1 || found[0].Status != engine.StatusPaused {
+		t.Errorf("List = %+v, %v", found, err)
+	}
+	b.settled(t, h)
+	for range 2 {
+		if err := p.Resume(t.Context(), h); err != nil {
+			t.Fatalf("Resume: %v", err)
+		}
+	}
+	if state := b.inspect(t, h); state.Status != engine.StatusRunning {
+		t.Errorf("resumed: %+v", state)
+	}
+	before := len(b.logs(t, h))
+	eventually(t, "the resumed program's next line", func() bool { return len(b.logs(t, h)) > before })
+}
+
+// settled checks that the log of a paused program stops growing. What it had
+// written before it was paused may still be on its way.
+func (b *bench) settled(t *testing.T, h engine.Handle) {
+	t.Helper()
+	same, last := 0, ""
+	eventually(t, "the end of what the paused program printed", func() bool {
+		logs := b.logs(t, h)
+		if logs != last {
+			same = 0
+		}
+		last, same = logs, same+1
+		return same == 20 // at 5 ms each; it printed a line each millisecond
+	})
+}
+
+// testPausedEnds checks that a paused program can be stopped in good order and
+// removed, and that its waiters hear of it.
+func (b *bench) testPausedEnds(t *testing.T, p engine.Pauser) {
+	stopped, removed := b.startReady(t, b.spec("serve")), b.startReady(t, b.spec("stubborn"))
+	for _, h := range []engine.Handle{stopped, removed} {
+		if err := p.Pause(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Stop(t.Context(), stopped, patience); err != nil {
+		t.Fatalf("Stop of a paused program: %v", err)
+	}
+	if exit := b.wait(t, stopped); exit.Code != 7 || !strings.HasSuffix(b.logs(t, stopped), "bye\n") {
+		t.Errorf("exit of one that was stopped while paused = %+v, log %q", exit, b.logs(t, stopped))
+	}
+	waited := make(chan struct{})
+	go func() {
+		defer close(waited)
+		_, _ = b.Wait(t.Context(), removed) // its exit, or that it is not there
+	}()
+	if err := b.Remove(t.Context(), removed); err != nil {
+		t.Fatalf("Remove of a paused program: %v", err)
+	}
+	<-waited
+	_, err := b.Inspect(t.Context(), removed)
+	wantCode(t, err, engine.CodeNotFound)
+}

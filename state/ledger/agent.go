@@ -66,6 +66,7 @@ type Lane struct {
 	Stopped     bool      // by the operator; nothing is admitted or claimed
 	Chain       string    // response that the next turn continues; "": none
 	PendingWake *WakeHint // not yet made a message
+	WakeMessage string    // the newest system tick that a hint was made; further hints wait while it is queued
 
 	Totals       Totals
 	LastWake     string // why the agent last woke

@@ -142,7 +142,8 @@ type Progress struct {
 // End is how a turn, or the try to begin one, ended.
 type End struct {
 	// NotBegun: no turn was begun, for the reason of Failure; the message is
-	// tried again later, and quarantined after too many times.
+	// tried again later, and quarantined after too many times. Without a Failure
+	// the try is not counted and the message is next at once.
 	NotBegun bool
 	// Lost: the turn was begun and its end is not known, or it was interrupted
 	// from outside; the message comes back once.
@@ -157,7 +158,7 @@ type End struct {
 	ToolCalls   int
 	Provider    json.RawMessage
 	Failure     *ledger.Failure
-	Frame       json.RawMessage
+	Ack         bool // the brief acknowledges work that goes on; not a result yet
 	Inserted    []string // ids of the interjected messages that the turn took in
 	StartedAt   time.Time
 	CompletedAt time.Time

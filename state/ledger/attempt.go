@@ -32,6 +32,7 @@ type Attempt struct {
 	Readmit   bool   // the message was interrupted before
 
 	Facts       int64           // number of the newest runtime event of the turn that is in the ledger
+	Items       int64           // of the turn's response that are in the ledger, from the first on
 	AbortedBy   string          // who asked to abort the turn; "": nobody
 	AbortMode   string          // "", stop_after_abort
 	FrameDigest string          // of the prompt frame, which Frame holds

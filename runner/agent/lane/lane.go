@@ -133,6 +133,13 @@ type Claim struct {
 	Continuation rules.Continuation
 }
 
+// Through says how far a turn is recorded: what a batch of Progress goes up to.
+// A batch that goes no further than the attempt is a replay and left out.
+type Through struct {
+	Facts int64 // ledger.Attempt.Facts
+	Items int64 // ledger.Attempt.Items
+}
+
 // Progress is one thing that a turn did, for events and transcript.
 type Progress struct {
 	Event      ledger.Event            // Type, Level, Ref and Data; "" Type: none
@@ -158,7 +165,7 @@ type End struct {
 	ToolCalls   int
 	Provider    json.RawMessage
 	Failure     *ledger.Failure
-	Ack         bool // the brief acknowledges work that goes on; not a result yet
+	Ack         bool     // the brief acknowledges work that goes on; not a result yet
 	Inserted    []string // ids of the interjected messages that the turn took in
 	StartedAt   time.Time
 	CompletedAt time.Time
@@ -189,4 +196,3 @@ type NewTimer struct {
 	Interval time.Duration // 0: fires once
 	Summary  string
 }
-

@@ -57,6 +57,10 @@ var own = []struct {
 	{"runner/gateway", []string{"runner/socket", "responses", "responses/models", "responses/redact", "state"}, "the gateway knows the protocol's errors and no session"},
 	{"runner/settings", []string{"responses/models", "runner/engine", "state", "state/durable"}, "what is set starts nothing and holds no key"},
 	{"runner/credentials", []string{"responses/models", "responses/redact", "runner/gateway", "runner/settings", "state", "state/durable"}, "whose key it is depends on no run"},
+	{"runner/agent/view", []string{"runner/agent/rules", "responses", "state", "state/ledger"}, "what is shown is computed from a snapshot, by whomever it is shown"},
+	{"runner/control/wire", []string{"runner/agent/view", "responses", "state", "state/ledger"}, "both sides of the control plane meet in it, so it knows neither"},
+	{"runner/control/client", []string{"runner/agent/view", "runner/control/wire", "responses/client", "responses/stream", "state", "state/ledger"}, "a client knows the wire and no runtime"},
+	{"runner/control", []string{"runner/agent/lane", "runner/agent/rules", "runner/agent/view", "runner/control/wire", "runner/socket", "responses", "responses/openapi", "state", "state/ledger"}, "it admits and shows, and starts no container"},
 	{"runner/...", []string{"runner/...", "responses/...", "skills", "state/..."}, "the host's side never sees the container's"},
 
 	{"cmd/agentd", []string{"agentd", "agentd/place", "responses/..."}, "a command turns flags into options and knows one side"},

@@ -1,0 +1,209 @@
+package view
+
+import (
+	"encoding/json"
+	"time"
+
+	"holon/responses"
+	"holon/state/ledger"
+)
+
+// Identity is who an agent is (runtime specification, "Agent Identity And
+// Visibility Contract").
+type Identity struct {
+	AgentID           string            `json:"agent_id"`
+	Kind              ledger.Kind       `json:"kind"`
+	Visibility        ledger.Visibility `json:"visibility"`
+	Ownership         ledger.Ownership  `json:"ownership"`
+	ProfilePreset     ledger.Preset     `json:"profile_preset,omitempty"`
+	Status            string            `json:"status"` // active, archived
+	IsDefaultAgent    bool              `json:"is_default_agent"`
+	ParentAgentID     string            `json:"parent_agent_id,omitempty"`
+	LineageParentID   string            `json:"lineage_parent_agent_id,omitempty"`
+	DelegatedFromTask string            `json:"delegated_from_task_id,omitempty"`
+	AgentHome         string            `json:"agent_home,omitempty"` // absolute path on the host
+	Template          string            `json:"template,omitempty"`
+	Image             string            `json:"image,omitempty"`
+	CreatedAt         time.Time         `json:"created_at"`
+}
+
+// Posture is what the scheduler would say of an agent.
+type Posture struct {
+	Posture         string `json:"posture"` // unknown, archived, active_turn, has_queued_input, waiting_for_task, waiting_for_external, waiting_for_operator, waiting_for_timer, blocked, idle
+	Reason          string `json:"reason"`
+	WorkItemID      string `json:"work_item_id,omitempty"`
+	WaitingIntentID string `json:"waiting_intent_id,omitempty"`
+	TaskID          string `json:"task_id,omitempty"`
+	RunID           string `json:"run_id,omitempty"`
+}
+
+// Lifecycle says what an operator may do with an agent now, and how to bring it
+// back.
+type Lifecycle struct {
+	ResumeRequired          bool   `json:"resume_required"`
+	AcceptsExternalMessages bool   `json:"accepts_external_messages"`
+	WakeRequiresResume      bool   `json:"wake_requires_resume"`
+	OperatorHint            string `json:"operator_hint,omitempty"`
+	ResumeCLIHint           string `json:"resume_cli_hint,omitempty"`
+	ResumeControlPath       string `json:"resume_control_path,omitempty"`
+}
+
+// ModelState is which model an agent's next turn asks (runtime specification,
+// "Agent Model Selection").
+type ModelState struct {
+	Source                  string   `json:"source"` // runtime_default, agent_override
+	RuntimeDefaultModel     string   `json:"runtime_default_model"`
+	EffectiveModel          string   `json:"effective_model"`
+	EffectiveFallbackModels []string `json:"effective_fallback_models"`
+	OverrideModel           string   `json:"override_model,omitempty"`
+	OverrideReasoningEffort string   `json:"override_reasoning_effort,omitempty"`
+	RequestedModel          string   `json:"requested_model,omitempty"` // by the newest attempt
+	ActiveModel             string   `json:"active_model,omitempty"`    // that answered the newest turn
+	FallbackActive          bool     `json:"fallback_active"`
+}
+
+// Values of ModelState.Source.
+const (
+	ModelDefault  = "runtime_default"
+	ModelOverride = "agent_override"
+)
+
+// AgentState is what an agent is doing.
+type AgentState struct {
+	ID                    string          `json:"id"`
+	Status                string          `json:"status"` // booting, awake_idle, awake_running, awaiting_task, asleep, stopped
+	SleepingUntil         *time.Time      `json:"sleeping_until,omitempty"`
+	CurrentRunID          string          `json:"current_run_id,omitempty"`
+	CurrentMessageID      string          `json:"current_message_id,omitempty"`
+	Pending               int             `json:"pending"`
+	TurnIndex             int64           `json:"turn_index"`
+	Revision              int64           `json:"revision"`
+	LastWakeReason        string          `json:"last_wake_reason,omitempty"`
+	LastBriefAt           *time.Time      `json:"last_brief_at,omitempty"`
+	TotalMessageCount     int64           `json:"total_message_count"`
+	TotalModelRounds      int64           `json:"total_model_rounds"`
+	TotalInputTokens      int64           `json:"total_input_tokens"`
+	TotalOutputTokens     int64           `json:"total_output_tokens"`
+	CompactedMessageCount int64           `json:"compacted_message_count"`
+	ToolLatency           []ToolLatency   `json:"tool_latency"`
+	AttachedWorkspaces    []string        `json:"attached_workspaces"`
+	ModelOverride         string          `json:"model_override,omitempty"`
+	ModelOverrideEffort   string          `json:"model_override_reasoning_effort,omitempty"`
+	PendingWakeHint       *WakeHint       `json:"pending_wake_hint,omitempty"`
+	LastTurnTerminal      *TurnTerminal   `json:"last_turn_terminal,omitempty"`
+	LastContinuation      json.RawMessage `json:"last_continuation,omitempty"` // runner/agent/rules.Continuation
+	LastRuntimeFailure    *ledger.Failure `json:"last_runtime_failure,omitempty"`
+	RetryAt               *time.Time      `json:"retry_at,omitempty"` // when the head of the queue is tried again
+}
+
+// ToolLatency is how long the calls of one tool took in all.
+type ToolLatency struct {
+	ToolName        string `json:"tool_name"`
+	TotalCalls      int64  `json:"total_calls"`
+	TotalDurationMS int64  `json:"total_duration_ms"`
+}
+
+// WakeHint is a kept hint without its body, which is of any size.
+type WakeHint struct {
+	Reason            string    `json:"reason"`
+	Description       string    `json:"description,omitempty"`
+	Source            string    `json:"source,omitempty"`
+	ExternalTriggerID string    `json:"external_trigger_id,omitempty"`
+	Resource          string    `json:"resource,omitempty"`
+	ContentType       string    `json:"content_type,omitempty"`
+	BodyBytes         int       `json:"body_bytes,omitempty"`
+	CorrelationID     string    `json:"correlation_id,omitempty"`
+	CausationID       string    `json:"causation_id,omitempty"`
+	CreatedAt         time.Time `json:"created_at"`
+	Coalesced         int       `json:"coalesced"`
+}
+
+// TurnTerminal is how a turn ended, in short (runtime specification, "Turn
+// Terminal").
+type TurnTerminal struct {
+	TurnID               string           `json:"turn_id"`
+	TurnIndex            int64            `json:"turn_index"`
+	MessageID            string           `json:"message_id,omitempty"`
+	Kind                 ledger.TurnKind  `json:"kind"`
+	Reason               string           `json:"reason,omitempty"`
+	LastAssistantMessage string           `json:"last_assistant_message,omitempty"`
+	Model                string           `json:"model,omitempty"`
+	TokenUsage           *responses.Usage `json:"token_usage,omitempty"`
+	ModelRounds          int              `json:"model_rounds"`
+	ToolCalls            int              `json:"tool_calls"`
+	StartedAt            time.Time        `json:"started_at"`
+	CompletedAt          time.Time        `json:"completed_at"`
+	DurationMS           int64            `json:"duration_ms"`
+}
+
+// Tokens are counts of tokens.
+type Tokens struct {
+	InputTokens  int64 `json:"input_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+	TotalTokens  int64 `json:"total_tokens"`
+}
+
+// TokenUsage is what an agent has used so far.
+type TokenUsage struct {
+	Total            Tokens  `json:"total"`
+	TotalModelRounds int64   `json:"total_model_rounds"`
+	LastTurn         *Tokens `json:"last_turn,omitempty"`
+}
+
+// AgentsMD is a file of instructions that an agent is given. Its text is never
+// shown.
+type AgentsMD struct {
+	Scope string `json:"scope"` // user_global, agent, workspace
+	Kind  string `json:"kind"`  // agents_md, claude_md_fallback
+	Path  string `json:"path"`
+}
+
+// LoadedAgentsMD are those of one agent.
+type LoadedAgentsMD struct {
+	Sources []AgentsMD `json:"sources"`
+}
+
+// Skills are those an agent has. There are none of an agent yet; the key is
+// there for clients that expect it.
+type Skills struct {
+	Active []string `json:"active_skills"`
+}
+
+// AgentListEntry is an agent in a listing: enough to choose one.
+type AgentListEntry struct {
+	Identity          Identity   `json:"identity"`
+	Status            string     `json:"status"`
+	SchedulingPosture Posture    `json:"scheduling_posture"`
+	Lifecycle         Lifecycle  `json:"lifecycle"`
+	Pending           int        `json:"pending"`
+	CurrentRunID      string     `json:"current_run_id,omitempty"`
+	WaitingReason     string     `json:"waiting_reason,omitempty"`
+	SleepingUntil     *time.Time `json:"sleeping_until,omitempty"`
+	Model             ModelState `json:"model"`
+	LastBriefAt       *time.Time `json:"last_brief_at,omitempty"`
+	HasFailure        bool       `json:"has_failure"`
+}
+
+// AgentSummary tells about one agent (runtime specification, "Agent Inspection
+// Surface Contract").
+type AgentSummary struct {
+	Identity          Identity        `json:"identity"`
+	Agent             AgentState      `json:"agent"`
+	SchedulingPosture Posture         `json:"scheduling_posture"`
+	ActiveTaskCount   int             `json:"active_task_count"`
+	Lifecycle         Lifecycle       `json:"lifecycle"`
+	Model             ModelState      `json:"model"`
+	TokenUsage        TokenUsage      `json:"token_usage"`
+	Closure           json.RawMessage `json:"closure"` // runner/agent/rules.Closure of the newest turn; null before the first
+	Execution         Execution       `json:"execution"`
+	LoadedAgentsMD    LoadedAgentsMD  `json:"loaded_agents_md"`
+	Skills            Skills          `json:"skills"`
+	ActiveChildren    []string        `json:"active_children"`
+	ActiveIntents     []WaitingIntent `json:"active_waiting_intents"`
+	ActiveWaits       []ledger.Wait   `json:"active_wait_conditions"`
+	ActiveTriggers    []Trigger       `json:"active_external_triggers"`
+	ActiveTimerCount  int             `json:"active_timer_count"`
+	Notifications     []Notification  `json:"recent_operator_notifications"`
+	RecentBriefCount  int             `json:"recent_brief_count"`
+	RecentEventCount  int64           `json:"recent_event_count"`
+}

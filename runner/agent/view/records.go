@@ -1,0 +1,150 @@
+package view
+
+import (
+	"time"
+
+	"holon/state/ledger"
+)
+
+// Notification is something the operator should see (document 001).
+type Notification = ledger.Notification
+
+// WaitingIntent is an outside change that an agent waits for: a wait of kind
+// external, in the words of version 0.14.
+type WaitingIntent struct {
+	ID                string    `json:"id"`
+	AgentID           string    `json:"agent_id"`
+	Scope             string    `json:"scope"` // agent, work_item
+	WorkItemID        string    `json:"work_item_id,omitempty"`
+	Description       string    `json:"description"`
+	Source            string    `json:"source,omitempty"`
+	Resource          string    `json:"resource,omitempty"`
+	DeliveryMode      string    `json:"delivery_mode"`
+	Status            string    `json:"status"` // active
+	ExternalTriggerID string    `json:"external_trigger_id,omitempty"`
+	CreatedAt         time.Time `json:"created_at"`
+}
+
+// Trigger is an external trigger without what would let anyone use it.
+type Trigger struct {
+	ID              string     `json:"external_trigger_id"`
+	AgentID         string     `json:"target_agent_id"`
+	Scope           string     `json:"scope"` // agent
+	DeliveryMode    string     `json:"delivery_mode"`
+	Status          string     `json:"status"`
+	CreatedAt       time.Time  `json:"created_at"`
+	RotatedAt       *time.Time `json:"rotated_at,omitempty"`
+	RevokedAt       *time.Time `json:"revoked_at,omitempty"`
+	LastDeliveredAt *time.Time `json:"last_delivered_at,omitempty"`
+	DeliveryCount   int64      `json:"delivery_count"`
+}
+
+// OfTrigger shows a trigger.
+func OfTrigger(t ledger.Trigger) Trigger {
+	return Trigger{
+		ID: t.ID, AgentID: t.AgentID, Scope: "agent", DeliveryMode: t.DeliveryMode, Status: t.Status, CreatedAt: t.CreatedAt,
+		RotatedAt: t.RotatedAt, RevokedAt: t.RevokedAt, LastDeliveredAt: t.LastDeliveredAt, DeliveryCount: t.DeliveryCount,
+	}
+}
+
+// Timer is a source of timer ticks.
+type Timer struct {
+	ID             string             `json:"id"`
+	AgentID        string             `json:"agent_id"`
+	CreatedAt      time.Time          `json:"created_at"`
+	DurationMS     int64              `json:"duration_ms"`
+	IntervalMS     int64              `json:"interval_ms,omitempty"`
+	Repeat         bool               `json:"repeat"`
+	Status         ledger.TimerStatus `json:"status"`
+	Summary        string             `json:"summary,omitempty"`
+	NextFireAt     *time.Time         `json:"next_fire_at,omitempty"`
+	LastFiredAt    *time.Time         `json:"last_fired_at,omitempty"`
+	FireCount      int64              `json:"fire_count"`
+	CoalescedCount int64              `json:"coalesced_count"`
+	LastMessageID  string             `json:"last_message_id,omitempty"`
+}
+
+// OfTimer shows a timer.
+func OfTimer(t ledger.Timer) Timer {
+	return Timer{
+		ID: t.ID, AgentID: t.AgentID, CreatedAt: t.CreatedAt, DurationMS: t.DurationMS, IntervalMS: t.IntervalMS, Repeat: t.IntervalMS > 0,
+		Status: t.Status, Summary: t.Summary, NextFireAt: t.NextFireAt, LastFiredAt: t.LastFireAt,
+		FireCount: t.FireCount, CoalescedCount: t.Coalesced, LastMessageID: t.MessageID,
+	}
+}
+
+// Briefs returns the newest briefs of an agent, the oldest first. limit 0 is
+// DefaultLimit; MaxLimit is the most.
+func (Lens) Briefs(v ledger.View, agentID string, limit int) ([]ledger.Brief, error) {
+	if _, err := public(v, agentID); err != nil {
+		return nil, err
+	}
+	briefs, err := v.Briefs(agentID, clamp(limit))
+	return list(briefs), err
+}
+
+// Transcript returns the newest entries of an agent's transcript, the oldest
+// first, bounded like Briefs.
+func (Lens) Transcript(v ledger.View, agentID string, limit int) ([]ledger.TranscriptEntry, error) {
+	if _, err := public(v, agentID); err != nil {
+		return nil, err
+	}
+	entries, err := v.Transcript(agentID, clamp(limit))
+	return list(entries), err
+}
+
+// Timers returns the timers of an agent, bounded like Briefs.
+func (Lens) Timers(v ledger.View, agentID string, limit int) ([]Timer, error) {
+	if _, err := public(v, agentID); err != nil {
+		return nil, err
+	}
+	return timers(v, agentID, clamp(limit))
+}
+
+func timers(v ledger.View, agentID string, limit int) ([]Timer, error) {
+	found, err := v.Timers(agentID, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Timer, 0, len(found))
+	for _, t := range found {
+		out = append(out, OfTimer(t))
+	}
+	return out, nil
+}
+
+// MessageState is a message and where it is.
+type MessageState struct {
+	Message ledger.Message `json:"message"`
+	Entry   ledger.Entry   `json:"queue_entry"`
+	Turn    *ledger.Turn   `json:"turn,omitempty"` // the newest that was made for it, once it has ended
+}
+
+// Message returns a message of an agent, where it is in the queue, and the turn
+// that ended it. A message of another agent is not found.
+func (Lens) Message(v ledger.View, agentID, messageID string) (MessageState, error) {
+	if _, err := public(v, agentID); err != nil {
+		return MessageState{}, err
+	}
+	m, err := v.Message(messageID)
+	if err != nil {
+		return MessageState{}, err
+	}
+	if m.AgentID != agentID {
+		return MessageState{}, notFound("message", messageID)
+	}
+	out := MessageState{Message: m}
+	if out.Entry, err = v.Entry(messageID); err != nil || out.Entry.AttemptID == "" {
+		return out, err
+	}
+	a, err := v.Attempt(out.Entry.AttemptID)
+	if err != nil {
+		return out, err
+	}
+	t, err := v.Turn(a.TurnID)
+	if isNotFound(err) { // it runs, or never began
+		return out, nil
+	}
+	out.Turn = &t
+	return out, err
+}

@@ -1,0 +1,75 @@
+package view
+
+import (
+	"time"
+
+	"holon/state/ledger"
+)
+
+// RuntimeInfo is what a runtime knows of itself.
+type RuntimeInfo struct {
+	PID               int             `json:"pid"`
+	Version           string          `json:"version"`
+	HomeDir           string          `json:"home_dir"`
+	SocketPath        string          `json:"socket_path"`
+	HTTPAddr          string          `json:"http_addr,omitempty"`     // host:port; absent when no TCP port is open
+	AdvertiseURL      string          `json:"advertise_url,omitempty"` // where others reach it
+	StartedAt         time.Time       `json:"started_at"`
+	ConfigFingerprint string          `json:"config_fingerprint"`
+	Engine            string          `json:"engine,omitempty"`
+	DefaultAgent      string          `json:"default_agent"`
+	DefaultModel      string          `json:"default_model"`
+	FallbackModels    []string        `json:"fallback_models"`
+	Ready             bool            `json:"ready"` // recovered, and lanes run
+	LastFailure       *ledger.Failure `json:"last_failure,omitempty"`
+}
+
+// Activity sums up what the public agents do (runtime specification, "Local
+// Daemon Lifecycle Contract").
+type Activity struct {
+	State                string `json:"state"` // idle, waiting, processing
+	ActiveAgentCount     int    `json:"active_agent_count"`
+	ActiveTaskCount      int    `json:"active_task_count"`
+	ProcessingAgentCount int    `json:"processing_agent_count"`
+	WaitingAgentCount    int    `json:"waiting_agent_count"`
+	QueuedMessageCount   int    `json:"queued_message_count"`
+}
+
+// States of Activity.
+const (
+	ActivityIdle       = "idle"
+	ActivityWaiting    = "waiting"
+	ActivityProcessing = "processing"
+)
+
+// RuntimeStatus answers GET /control/runtime/status.
+type RuntimeStatus struct {
+	OK       bool        `json:"ok"`
+	Healthy  bool        `json:"healthy"`
+	Runtime  RuntimeInfo `json:"runtime"`
+	Activity Activity    `json:"activity"`
+	// LastFailure is the newest of the runtime's and of the public agents'.
+	LastFailure *ledger.Failure `json:"last_failure,omitempty"`
+}
+
+// Models are the models that agents can be set to.
+type Models struct {
+	DefaultModel   string              `json:"default_model"`
+	FallbackModels []string            `json:"fallback_models"`
+	Available      []Model             `json:"available_models"`
+	Availability   []ModelAvailability `json:"model_availability"`
+}
+
+// Model is one that is known beforehand. Providers may take others as well.
+type Model struct {
+	Model         string `json:"model"` // provider/model
+	Provider      string `json:"provider"`
+	ContextWindow int64  `json:"context_window,omitempty"` // tokens
+}
+
+// ModelAvailability says whether a model can be asked here.
+type ModelAvailability struct {
+	Model     string `json:"model"`
+	Available bool   `json:"available"`
+	Reason    string `json:"reason,omitempty"` // why it cannot
+}

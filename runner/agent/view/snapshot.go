@@ -1,0 +1,106 @@
+package view
+
+import (
+	"encoding/json"
+
+	"holon/state/ledger"
+)
+
+// StateSnapshot is what a client needs to show an agent and then go on with its
+// events from SnapshotThroughSeq, missing and repeating none (runtime
+// specification, "Agent Inspection Surface Contract").
+type StateSnapshot struct {
+	Agent           AgentSummary      `json:"agent"`
+	Session         Session           `json:"session"`
+	Tasks           []json.RawMessage `json:"tasks"`      // there are none yet
+	WorkItems       []json.RawMessage `json:"work_items"` // there are none yet
+	Timers          []Timer           `json:"timers"`
+	Queue           []ledger.Entry    `json:"queue"` // in the order it is worked off, the first ones
+	WaitingIntents  []WaitingIntent   `json:"waiting_intents"`
+	Triggers        []Trigger         `json:"external_triggers"`
+	Notifications   []Notification    `json:"operator_notifications"`
+	Workspace       WorkspaceState    `json:"workspace"`
+	Execution       Execution         `json:"execution"`
+	SnapshotThrough int64             `json:"snapshot_through_seq"`
+	EventLogEpoch   string            `json:"event_log_epoch"`
+}
+
+// Session is where the conversation stands.
+type Session struct {
+	CurrentRunID string        `json:"current_run_id,omitempty"`
+	PendingCount int           `json:"pending_count"`
+	LastTurn     *TurnTerminal `json:"last_turn,omitempty"`
+}
+
+// WorkspaceState is which workspaces an agent has. There are none yet beside its
+// home.
+type WorkspaceState struct {
+	Attached        []string         `json:"attached_workspaces"`
+	ActiveEntry     *WorkspaceEntry  `json:"active_workspace_entry"`
+	ActiveOccupancy *json.RawMessage `json:"active_workspace_occupancy"`
+	WorktreeSession *json.RawMessage `json:"worktree_session"`
+}
+
+// WorkspaceEntry is the working tree in which an agent's commands run.
+type WorkspaceEntry struct {
+	WorkspaceID     string `json:"workspace_id"`
+	WorkspaceAnchor string `json:"workspace_anchor"` // absolute path on the host
+	ExecutionRootID string `json:"execution_root_id"`
+	ExecutionRoot   string `json:"execution_root"` // absolute path in the container
+	ProjectionKind  string `json:"projection_kind"`
+	AccessMode      string `json:"access_mode"`
+	Cwd             string `json:"cwd"`
+}
+
+// Execution is where and how confined an agent's commands run.
+type Execution struct {
+	Profile         ExecutionProfile `json:"profile"`
+	Policy          ExecutionPolicy  `json:"policy"`
+	WorkspaceID     string           `json:"workspace_id"`
+	WorkspaceAnchor string           `json:"workspace_anchor"`
+	ExecutionRoot   string           `json:"execution_root"`
+	Cwd             string           `json:"cwd"`
+	ExecutionRootID string           `json:"execution_root_id,omitempty"`
+	ProjectionKind  string           `json:"projection_kind,omitempty"`
+}
+
+// ExecutionProfile is what an agent's commands may do.
+type ExecutionProfile struct {
+	Backend                 string `json:"backend"` // docker, local
+	ProcessExecutionExposed bool   `json:"process_execution_exposed"`
+	AllowBackgroundTasks    bool   `json:"allow_background_tasks"`
+	SupportsWorktrees       bool   `json:"supports_managed_worktrees"`
+}
+
+// ExecutionPolicy says how firmly each boundary holds.
+type ExecutionPolicy struct {
+	Backend           string            `json:"backend"`
+	ProcessExposed    bool              `json:"process_execution_exposed"`
+	WorktreeSupported bool              `json:"managed_worktree_supported"`
+	ResourceAuthority map[string]string `json:"resource_authority"` // hard_enforced, runtime_shaped or not_enforced, by boundary
+	ProcessExecution  map[string]string `json:"process_execution"`
+}
+
+// LatencyReport tells where the time of an agent's newest turns went.
+type LatencyReport struct {
+	AgentID string        `json:"agent_id"`
+	Turns   []TurnLatency `json:"turns"` // the oldest first
+	Pending int           `json:"pending"`
+}
+
+// TurnLatency is the time of one turn, in milliseconds: its message waited in the
+// queue (message_admitted to message_processing_started), then the turn was
+// begun (container, frame, agentd accepted), then it ran.
+type TurnLatency struct {
+	TurnID      string             `json:"turn_id"`
+	TurnIndex   int64              `json:"turn_index"`
+	MessageID   string             `json:"message_id"`
+	MessageKind ledger.MessageKind `json:"message_kind,omitempty"`
+	Priority    ledger.Priority    `json:"priority,omitempty"`
+	Kind        ledger.TurnKind    `json:"kind"`
+	QueueWaitMS int64              `json:"queue_wait_ms"`
+	BeginMS     *int64             `json:"begin_ms"` // null when it never began
+	TurnMS      int64              `json:"turn_ms"`
+	ModelRounds int                `json:"model_rounds"`
+	ToolCalls   int                `json:"tool_calls"`
+}

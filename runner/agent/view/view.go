@@ -1,0 +1,103 @@
+// Package view shows what the ledger knows of agents: the wire types of the
+// control plane in snake_case, and the functions that compute each of them from
+// one snapshot.
+//
+//	ledger.View ─▶ Lens.Summary, State, Events, … ─▶ JSON
+//
+// The invariant: whatever is shown together was true together, since it is read
+// in one read transaction; reading writes nothing and starts nothing; every list
+// has a bound. Rules (what makes an agent asleep, what it waits for) are those of
+// package runner/agent/rules. No capability is shown: neither the token of a
+// trigger nor its URL.
+package view
+
+import (
+	"fmt"
+	"time"
+
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// Bounds of lists, in records.
+const (
+	DefaultLimit = 50
+	MaxLimit     = 500
+
+	maxAgents        = 1000 // in a listing
+	maxTimers        = 100  // in a snapshot
+	recentWindow     = 50   // briefs that are counted as recent
+	recentOutbound   = 10   // notifications in a summary
+	maxTriggersShown = 20
+)
+
+// CodeAgentPrivate says that an agent is of another agent or of one run and is
+// not shown by itself.
+const CodeAgentPrivate state.Code = "agent_private"
+
+// Facts are what the runtime knows and the ledger does not.
+type Facts struct {
+	DefaultAgent string
+	Model        string   // reference of the model of agents that have no other
+	Fallbacks    []string // references, in the order they are asked
+	Engine       string   // docker, local: what runs containers
+	Booting      bool     // the runtime has not recovered yet
+
+	// Home returns the directory of an agent on the host, "" when it has none.
+	// It may be nil.
+	Home func(agentID string) string
+	// AgentsMD returns which instruction files an agent is given. It may be nil;
+	// it reads, and must not write or block.
+	AgentsMD func(agentID string) []AgentsMD
+}
+
+// Lens computes views of snapshots with the facts of one runtime. It holds
+// nothing else and is safe for concurrent use.
+type Lens struct{ facts Facts }
+
+// New returns a lens.
+func New(f Facts) Lens { return Lens{facts: f} }
+
+// public returns an agent that may be shown by itself. Errors are *state.Error
+// with ledger.CodeNotFound or CodeAgentPrivate.
+func public(v ledger.View, agentID string) (ledger.Agent, error) {
+	a, err := v.Agent(agentID)
+	if err != nil {
+		return ledger.Agent{}, err
+	}
+	if a.Visibility == ledger.Private {
+		return ledger.Agent{}, &state.Error{Code: CodeAgentPrivate, Param: "agent_id",
+			Message: fmt.Sprintf("agent %s is private", a.ID), Hint: "look at the agent or the run that it belongs to"}
+	}
+	return a, nil
+}
+
+// clamp brings a limit that was asked for within the bounds; 0 is the default.
+func clamp(limit int) int {
+	switch {
+	case limit <= 0:
+		return DefaultLimit
+	case limit > MaxLimit:
+		return MaxLimit
+	}
+	return limit
+}
+
+// list makes an empty list of none, which is [] on the wire and not null.
+func list[T any](of []T) []T {
+	if of == nil {
+		return []T{}
+	}
+	return of
+}
+
+// milliseconds between two times, 0 when they are the wrong way round.
+func milliseconds(from, to time.Time) int64 {
+	return max(0, to.Sub(from).Milliseconds())
+}
+
+func notFound(noun, id string) error {
+	return &state.Error{Code: ledger.CodeNotFound, Param: noun, Message: fmt.Sprintf("there is no %s %.100q", noun, id)}
+}
+
+func isNotFound(err error) bool { return state.IsCode(err, ledger.CodeNotFound) }

@@ -1,0 +1,223 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"holon/runner/agent/view"
+	"holon/runner/control/wire"
+	"holon/state/ledger"
+)
+
+const (
+	agents  = "/agents/"
+	control = "/control/agents/"
+)
+
+// Root asks which agent is the default one.
+func (c *Client) Root(ctx context.Context) (out wire.Root, err error) {
+	return out, c.call(ctx, http.MethodGet, "/", nil, "", &out)
+}
+
+// Handshake asks what the daemon is and can do.
+func (c *Client) Handshake(ctx context.Context) (out wire.Handshake, err error) {
+	return out, c.call(ctx, http.MethodGet, "/handshake", nil, "", &out)
+}
+
+// Models asks which models there are.
+func (c *Client) Models(ctx context.Context) (out view.Models, err error) {
+	return out, c.call(ctx, http.MethodGet, "/models", nil, "", &out)
+}
+
+// Readiness asks whether the runtime has recovered and works.
+func (c *Client) Readiness(ctx context.Context) (out wire.Readiness, err error) {
+	return out, c.call(ctx, http.MethodGet, "/control/runtime/readiness", nil, "", &out)
+}
+
+// RuntimeStatus asks how the runtime is.
+func (c *Client) RuntimeStatus(ctx context.Context) (out view.RuntimeStatus, err error) {
+	return out, c.call(ctx, http.MethodGet, "/control/runtime/status", nil, "", &out)
+}
+
+// Shutdown asks the daemon to end. It returns when that was accepted, not when
+// it is gone.
+func (c *Client) Shutdown(ctx context.Context) error {
+	return c.call(ctx, http.MethodPost, "/control/runtime/shutdown", nil, "", nil)
+}
+
+// OpenAPI returns the description of the API.
+func (c *Client) OpenAPI(ctx context.Context) (out json.RawMessage, err error) {
+	return out, c.call(ctx, http.MethodGet, "/openapi.json", nil, "", &out)
+}
+
+// Agents lists the public agents, by id.
+func (c *Client) Agents(ctx context.Context) (out []view.AgentListEntry, err error) {
+	return out, c.call(ctx, http.MethodGet, "/agents/list", nil, "", &out)
+}
+
+// get reads below an agent.
+func (c *Client) get(ctx context.Context, agentID, below string, out any) error {
+	path, err := c.agent(ctx, agents, agentID, below)
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, http.MethodGet, path, nil, "", out)
+}
+
+// Status tells about an agent.
+func (c *Client) Status(ctx context.Context, agentID string) (out view.AgentSummary, err error) {
+	return out, c.get(ctx, agentID, "/status", &out)
+}
+
+// State is what a client shows of an agent before it follows its events.
+func (c *Client) State(ctx context.Context, agentID string) (out view.StateSnapshot, err error) {
+	return out, c.get(ctx, agentID, "/state", &out)
+}
+
+// Briefs returns the newest briefs, the oldest first. limit 0 is the server's.
+func (c *Client) Briefs(ctx context.Context, agentID string, limit int) (out []ledger.Brief, err error) {
+	return out, c.get(ctx, agentID, limited("/briefs", limit), &out)
+}
+
+// Transcript returns the newest entries of the transcript, the oldest first.
+func (c *Client) Transcript(ctx context.Context, agentID string, limit int) (out []ledger.TranscriptEntry, err error) {
+	return out, c.get(ctx, agentID, limited("/transcript", limit), &out)
+}
+
+// Timers returns timers.
+func (c *Client) Timers(ctx context.Context, agentID string, limit int) (out []view.Timer, err error) {
+	return out, c.get(ctx, agentID, limited("/timers", limit), &out)
+}
+
+// Message tells where a message is, and how its turn ended.
+func (c *Client) Message(ctx context.Context, agentID, messageID string) (out view.MessageState, err error) {
+	return out, c.get(ctx, agentID, "/messages/"+url.PathEscape(messageID), &out)
+}
+
+// Latency tells where the time of the newest turns went.
+func (c *Client) Latency(ctx context.Context, agentID string, limit int) (out view.LatencyReport, err error) {
+	return out, c.get(ctx, agentID, limited("/latency", limit), &out)
+}
+
+// Events returns a page of events.
+func (c *Client) Events(ctx context.Context, agentID string, q view.EventQuery) (out view.EventPage, err error) {
+	v := url.Values{}
+	number := func(name string, n int64) {
+		if n > 0 {
+			v.Set(name, strconv.FormatInt(n, 10))
+		}
+	}
+	number("after_seq", q.AfterSeq)
+	number("before_seq", q.BeforeSeq)
+	number("limit", int64(q.Limit))
+	number("max_level", int64(q.MaxLevel))
+	if q.Descending {
+		v.Set("order", "desc")
+	}
+	if q.Projection != "" {
+		v.Set("projection", q.Projection)
+	}
+	return out, c.get(ctx, agentID, "/events?"+v.Encode(), &out)
+}
+
+// post sends body below an agent's control path.
+func (c *Client) post(ctx context.Context, agentID, below string, body any, key string, out any) error {
+	path, err := c.agent(ctx, control, agentID, below)
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, http.MethodPost, path, body, key, out)
+}
+
+// Prompt gives an agent a message of the operator. With a key, which may be "",
+// the same call again is answered with the message there is.
+func (c *Client) Prompt(ctx context.Context, agentID string, p wire.Prompt, key string) (out wire.Enqueued, err error) {
+	return out, c.post(ctx, agentID, "/prompt", p, key, &out)
+}
+
+// Enqueue gives an agent a message from outside. key is as with Prompt.
+func (c *Client) Enqueue(ctx context.Context, agentID string, e wire.Enqueue, key string) (out wire.Enqueued, err error) {
+	path, err := c.agent(ctx, agents, agentID, "/enqueue")
+	if err != nil {
+		return out, err
+	}
+	return out, c.call(ctx, http.MethodPost, path, e, key, &out)
+}
+
+// Wake asks an agent to look.
+func (c *Client) Wake(ctx context.Context, agentID string, w wire.Wake) (out wire.Woken, err error) {
+	return out, c.post(ctx, agentID, "/wake", w, "", &out)
+}
+
+// Start lets a stopped agent go on.
+func (c *Client) Start(ctx context.Context, agentID string) (out wire.Controlled, err error) {
+	return out, c.post(ctx, agentID, "/control", wire.Control{Action: "start"}, "", &out)
+}
+
+// Stop stops an agent until it is started.
+func (c *Client) Stop(ctx context.Context, agentID string) (out wire.Controlled, err error) {
+	return out, c.post(ctx, agentID, "/control", wire.Control{Action: "stop"}, "", &out)
+}
+
+// Abort ends the current run.
+func (c *Client) Abort(ctx context.Context, agentID string, a wire.Abort) (out wire.Aborted, err error) {
+	return out, c.post(ctx, agentID, "/current-run/abort", a, "", &out)
+}
+
+// Create makes an agent. template "" is the default one.
+func (c *Client) Create(ctx context.Context, agentID, template string) (out view.AgentSummary, err error) {
+	return out, c.post(ctx, agentID, "/create", wire.Create{Template: template}, "", &out)
+}
+
+// CreateTimer makes a timer. key is as with Prompt.
+func (c *Client) CreateTimer(ctx context.Context, agentID string, t wire.Timer, key string) (out view.Timer, err error) {
+	return out, c.post(ctx, agentID, "/timers", t, key, &out)
+}
+
+// CancelTimer ends a timer.
+func (c *Client) CancelTimer(ctx context.Context, agentID, timerID string) (out view.Timer, err error) {
+	path, err := c.agent(ctx, control, agentID, "/timers/"+url.PathEscape(timerID))
+	if err != nil {
+		return out, err
+	}
+	return out, c.call(ctx, http.MethodDelete, path, nil, "", &out)
+}
+
+// SetModel sets which model an agent asks from its next turn on.
+func (c *Client) SetModel(ctx context.Context, agentID string, m wire.Model) (out wire.ModelSet, err error) {
+	return out, c.post(ctx, agentID, "/model", m, "", &out)
+}
+
+// ClearModel returns an agent to the runtime's model.
+func (c *Client) ClearModel(ctx context.Context, agentID string) (out wire.ModelSet, err error) {
+	return out, c.post(ctx, agentID, "/model/clear", nil, "", &out)
+}
+
+// SetImage sets the image of an agent's containers, "" for the runtime's.
+func (c *Client) SetImage(ctx context.Context, agentID, image string) (out wire.ImageSet, err error) {
+	return out, c.post(ctx, agentID, "/image", wire.Image{Image: image}, "", &out)
+}
+
+// DebugPrompt returns the prompt frame that a text would be sent in.
+func (c *Client) DebugPrompt(ctx context.Context, agentID, text string) (out json.RawMessage, err error) {
+	return out, c.post(ctx, agentID, "/debug-prompt", wire.DebugPrompt{Text: text}, "", &out)
+}
+
+// Trigger returns an agent's external trigger, made if there is none. Its URL is
+// told only when it was made.
+func (c *Client) Trigger(ctx context.Context, agentID string) (out wire.Trigger, err error) {
+	return out, c.post(ctx, agentID, "/trigger", nil, "", &out)
+}
+
+// RotateTrigger gives an agent's trigger a new URL; the old one ends.
+func (c *Client) RotateTrigger(ctx context.Context, agentID string) (out wire.Trigger, err error) {
+	return out, c.post(ctx, agentID, "/trigger/rotate", nil, "", &out)
+}
+
+// RevokeTrigger ends an agent's trigger.
+func (c *Client) RevokeTrigger(ctx context.Context, agentID string) (out wire.Trigger, err error) {
+	return out, c.post(ctx, agentID, "/trigger/revoke", nil, "", &out)
+}

@@ -1,0 +1,207 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"holon/responses/stream"
+	"holon/runner/agent/view"
+	"holon/runner/control/wire"
+	"holon/state"
+)
+
+// Follow says which events to follow.
+type Follow struct {
+	After      int64  // events newer than this; negative: than the newest there is now
+	Tail       int    // with a negative After: this many of the newest as well
+	Epoch      string // of the snapshot that After is of; "": unknown
+	MaxLevel   int    // of Display.Level; 0: all
+	Projection string // "": operator
+
+	// Patience is how long a daemon may be away until Follow gives up; 0: 30 s.
+	Patience time.Duration
+}
+
+// Item is an event, or that the events before are no longer connected to those
+// that come: whoever keeps a picture takes a new snapshot then and skips what
+// that has already.
+type Item struct {
+	Event *view.EventEnvelope
+	Reset *wire.StreamFrame
+}
+
+// Waits of Follow.
+const (
+	defaultPatience = 30 * time.Second
+	firstRetry      = 50 * time.Millisecond
+	lastRetry       = 2 * time.Second
+	silence         = 60 * time.Second // without a byte; the server says something every 15 s
+)
+
+// Follow yields the events of an agent as they come, each once and in order. A
+// connection that breaks is made anew from the last event on, also across a
+// restart of the daemon. The sequence ends only with an error: the context's, or
+// a *state.Error.
+func (c *Client) Follow(ctx context.Context, agentID string, f Follow) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		s := following{client: c, follow: f, yield: yield}
+		if s.follow.Patience == 0 {
+			s.follow.Patience = defaultPatience
+		}
+		path, err := c.agent(ctx, agents, agentID, "/events/stream")
+		if err != nil {
+			yield(Item{}, err)
+			return
+		}
+		s.run(ctx, path)
+	}
+}
+
+// following is one Follow. It belongs to one goroutine.
+type following struct {
+	client *Client
+	follow Follow
+	yield  func(Item, error) bool
+	gone   bool // the consumer has had enough
+	heard  bool // something came on this connection
+}
+
+// run connects again and again.
+func (s *following) run(ctx context.Context, path string) {
+	wait, away := firstRetry, time.Now()
+	for {
+		s.heard = false
+		err := s.once(ctx, path)
+		if s.gone {
+			return
+		}
+		if s.heard {
+			wait, away = firstRetry, time.Now()
+		}
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		} else if passing(err) && time.Since(away) < s.follow.Patience {
+			if pause(ctx, wait) {
+				wait = min(2*wait, lastRetry)
+				continue
+			}
+			err = context.Cause(ctx)
+		}
+		s.yield(Item{}, err)
+		return
+	}
+}
+
+// passing reports whether the same request may work later.
+func passing(err error) bool {
+	e, ok := errors.AsType[*state.Error](err)
+	return ok && (e.Code == wire.CodeUnreachable || e.Code == wire.CodeDisconnected || wire.Retryable(e.Code))
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// once reads one connection to its end, which is never without a reason.
+func (s *following) once(ctx context.Context, path string) error {
+	reading, cancel := context.WithCancel(ctx)
+	defer cancel()
+	resp, err := s.client.do(reading, http.MethodGet, path+"?"+s.query(), nil, http.Header{"Accept": {"text/event-stream"}})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	watch := time.AfterFunc(silence, cancel)
+	defer watch.Stop()
+	for data, err := range stream.NewDecoder(&watched{resp.Body, watch}, stream.SSE).Data() {
+		if err != nil {
+			break
+		}
+		if err := s.take(data); err != nil || s.gone {
+			return err
+		}
+		s.heard = true
+	}
+	return s.client.broken(ctx, io.ErrUnexpectedEOF)
+}
+
+// watched puts its timer off with every read.
+type watched struct {
+	r     io.Reader
+	timer *time.Timer
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.r.Read(p)
+	w.timer.Reset(silence)
+	return n, err
+}
+
+func (s *following) query() string {
+	v := url.Values{}
+	if s.follow.After >= 0 {
+		v.Set("after_seq", strconv.FormatInt(s.follow.After, 10))
+	} else if s.follow.Tail > 0 {
+		v.Set("limit", strconv.Itoa(s.follow.Tail))
+	}
+	if s.follow.Epoch != "" {
+		v.Set("epoch", s.follow.Epoch)
+	}
+	if s.follow.MaxLevel > 0 {
+		v.Set("max_level", strconv.Itoa(s.follow.MaxLevel))
+	}
+	if s.follow.Projection != "" {
+		v.Set("projection", s.follow.Projection)
+	}
+	return v.Encode()
+}
+
+// take handles one frame. The server ends a stream with stream_end, and the
+// connection breaks after it.
+func (s *following) take(data []byte) error {
+	var head struct {
+		Type string `json:"type"`
+		Seq  int64  `json:"event_seq"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return s.client.bad("an event stream", err)
+	}
+	switch head.Type {
+	case wire.FrameEnd:
+		return nil
+	case wire.FrameOpen, wire.FrameReset:
+		var frame wire.StreamFrame
+		if err := json.Unmarshal(data, &frame); err != nil {
+			return s.client.bad("an event stream", err)
+		}
+		s.follow.After, s.follow.Epoch = frame.AfterSeq, frame.Epoch
+		if head.Type == wire.FrameReset {
+			s.gone = !s.yield(Item{Reset: &frame}, nil)
+		}
+		return nil
+	}
+	if head.Seq <= s.follow.After {
+		return nil // there was one like it before
+	}
+	var event view.EventEnvelope
+	if err := json.Unmarshal(data, &event); err != nil {
+		return s.client.bad("an event stream", err)
+	}
+	s.follow.After = event.EventSeq
+	s.gone = !s.yield(Item{Event: &event}, nil)
+	return nil
+}

@@ -1,0 +1,124 @@
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// Codes of errors of the control plane itself.
+const (
+	CodeInvalidJSON      state.Code = "invalid_json"
+	CodeInvalidValue     state.Code = "invalid_value" // Param names the field
+	CodeMissingField     state.Code = "missing_field"
+	CodeUnknownField     state.Code = "unknown_field"
+	CodeAuthorityClaimed state.Code = "authority_not_accepted" // Param: trust, authority_class, origin, kind, surface
+	CodeUnsupportedMedia state.Code = "unsupported_media_type"
+	CodeTooLarge         state.Code = "request_too_large"
+	CodeTimeout          state.Code = "request_timeout"
+	CodeNoRoute          state.Code = "no_such_route"
+	CodeMethod           state.Code = "method_not_allowed"
+	CodeUnauthorized     state.Code = "unauthorized"
+	CodeForbidden        state.Code = "forbidden"
+	CodeBusy             state.Code = "busy" // come back after Retry-After
+	CodeNotReady         state.Code = "runtime_not_ready"
+	CodeDraining         state.Code = "runtime_shutting_down"
+	CodeInternal         state.Code = "internal_error"
+	CodeUnreachable      state.Code = "daemon_unreachable"  // said by a client, never by a server
+	CodeDisconnected     state.Code = "daemon_disconnected" // likewise
+	CodeBadAnswer        state.Code = "daemon_bad_answer"   // likewise
+)
+
+// statusByCode is the one table of codes and their HTTP statuses. The codes of
+// other packages stand as words, since a client knows none of them.
+var statusByCode = map[state.Code]int{
+	CodeInvalidJSON: 400, CodeInvalidValue: 400, CodeMissingField: 400, CodeUnknownField: 400,
+	CodeUnauthorized: 401,
+	CodeForbidden:    403, CodeAuthorityClaimed: 403,
+	CodeNoRoute: 404, CodeMethod: 405, CodeTimeout: 408, CodeTooLarge: 413, CodeUnsupportedMedia: 415,
+	CodeBusy: 429, CodeInternal: 500,
+	CodeNotReady: 503, CodeDraining: 503,
+
+	ledger.CodeNotFound: 404, ledger.CodeConflict: 409, ledger.CodeExists: 409, ledger.CodeTooLarge: 413,
+	ledger.CodeLocked: 503, ledger.CodeUnreadable: 500, ledger.CodeLedgerFull: 507, ledger.CodeLedgerEnded: 503,
+
+	"agent_stopped": 409, "agent_private": 403, "invalid_message": 400, "idempotency_conflict": 409, "queue_full": 429,
+	"no_current_run": 409, "run_mismatch": 409, "trigger_unknown": 404, "invalid_timer": 400, "invalid_agent": 400,
+
+	"invalid_template": 400, "template_invalid": 400, "template_not_found": 404, "template_unreachable": 400,
+	"invalid_model": 400, "model_unknown": 400,
+}
+
+// retryable are the codes after which the same request may work by itself.
+var retryable = map[state.Code]bool{
+	CodeBusy: true, CodeNotReady: true, CodeDraining: true, CodeTimeout: true, "queue_full": true,
+	ledger.CodeConflict: true, ledger.CodeLocked: true, ledger.CodeLedgerFull: true,
+}
+
+// Status returns the HTTP status that carries an error with a code. A code that
+// the table does not know is the server's fault: 500.
+func Status(code state.Code) int {
+	if s, ok := statusByCode[code]; ok {
+		return s
+	}
+	return http.StatusInternalServerError
+}
+
+// Retryable reports whether the same request may work later without a change.
+func Retryable(code state.Code) bool { return retryable[code] }
+
+// Codes returns the codes of the table, in no order.
+func Codes() []state.Code {
+	out := make([]state.Code, 0, len(statusByCode))
+	for code := range statusByCode {
+		out = append(out, code)
+	}
+	return out
+}
+
+// Failure is the body of an error answer.
+type Failure struct {
+	OK    bool        `json:"ok"` // false
+	Error FailureInfo `json:"error"`
+}
+
+// FailureInfo is an error for programs and for people.
+type FailureInfo struct {
+	Code      state.Code `json:"code"`
+	Message   string     `json:"message"`
+	Param     string     `json:"param,omitempty"`
+	Hint      string     `json:"hint,omitempty"`
+	Retryable bool       `json:"retryable"`
+}
+
+// Explain returns what a client is told of err, and its HTTP status. Of an error
+// that has no code of the table nothing is told but that it is internal; known is
+// false then, and the log has to have it.
+func Explain(err error) (f Failure, status int, known bool) {
+	e, ok := errors.AsType[*state.Error](err)
+	if ok {
+		_, ok = statusByCode[e.Code]
+	}
+	if !ok && errors.Is(err, context.DeadlineExceeded) {
+		e, ok = &state.Error{Code: CodeTimeout, Message: "the request took too long", Hint: "try again"}, true
+	}
+	if !ok {
+		e = &state.Error{Code: CodeInternal, Message: "internal error", Hint: "the runtime's log has the details: holon daemon logs"}
+	}
+	return Failure{Error: FailureInfo{Code: e.Code, Message: e.Message, Param: e.Param, Hint: e.Hint, Retryable: Retryable(e.Code)}}, Status(e.Code), ok
+}
+
+// DecodeFailure reads the body of an error answer. A body that is none becomes
+// an error with CodeBadAnswer.
+func DecodeFailure(status int, body []byte) *state.Error {
+	var f Failure
+	if err := json.Unmarshal(body, &f); err != nil || f.Error.Code == "" || f.Error.Message == "" {
+		return &state.Error{Code: CodeBadAnswer, Message: "the daemon answered " + http.StatusText(status) + " without saying why",
+			Hint: "check that what answers is holon, of this version"}
+	}
+	return &state.Error{Code: f.Error.Code, Message: f.Error.Message, Param: f.Error.Param, Hint: f.Error.Hint}
+}

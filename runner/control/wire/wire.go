@@ -1,0 +1,243 @@
+// Package wire holds what the control plane and its client say to each other
+// beside the views of agents: the bodies of requests, the small answers, and
+// the form of errors. It does no I/O.
+//
+// The invariant: an error keeps its code, and with it its HTTP status, across
+// the wire, since both sides read the same table. Bodies have snake_case keys;
+// [Decode] takes the camelCase names of the runtime specification as well, and
+// refuses a key that it does not know.
+package wire
+
+import (
+	"encoding/json"
+
+	"holon/runner/agent/view"
+	"holon/state/ledger"
+)
+
+// Protocol names the control plane in answers, with its version.
+const (
+	ProtocolName    = "holon-control"
+	ProtocolVersion = 1
+)
+
+// Headers beside those of HTTP.
+const (
+	HeaderIdempotencyKey = "Idempotency-Key" // makes a message or timer once
+	HeaderRequestID      = "X-Request-Id"    // names a request in the log
+	HeaderEventEpoch     = "Holon-Event-Epoch"
+)
+
+// Root answers GET /.
+type Root struct {
+	OK           bool   `json:"ok"`
+	DefaultAgent string `json:"default_agent"`
+}
+
+// Handshake answers GET /handshake.
+type Handshake struct {
+	OK           bool             `json:"ok"`
+	Protocol     Protocol         `json:"protocol"`
+	Auth         Auth             `json:"auth"`
+	Capabilities []string         `json:"capabilities"`
+	Runtime      HandshakeRuntime `json:"runtime"`
+}
+
+// Protocol is what a server speaks.
+type Protocol struct {
+	Name    string `json:"name"`
+	Version int    `json:"version"`
+}
+
+// Auth says whether this way to the server needs a token.
+type Auth struct {
+	Mode     string `json:"mode"` // local_socket, bearer, disabled
+	Required bool   `json:"required"`
+}
+
+// HandshakeRuntime is what a client shows of a server.
+type HandshakeRuntime struct {
+	DefaultAgent  string `json:"default_agent"`
+	Version       string `json:"version"`
+	HomeDir       string `json:"home_dir"`
+	WorkspaceDir  string `json:"workspace_dir"`
+	Listen        string `json:"listen,omitempty"`
+	AdvertiseURL  string `json:"advertise_url,omitempty"`
+	EventLogEpoch string `json:"event_log_epoch"`
+}
+
+// Enqueue is a message from outside. Authority and trust follow from how it
+// came; stating them is refused.
+type Enqueue struct {
+	AgentID       string          `json:"agent_id,omitempty"` // with POST /enqueue only; "": the default agent
+	Kind          string          `json:"kind,omitempty"`     // webhook_event (default), channel_event
+	Priority      string          `json:"priority,omitempty"` // next, normal (default), background
+	Text          string          `json:"text,omitempty"`     // one of text, json and body
+	JSON          json.RawMessage `json:"json,omitempty"`
+	Body          *ledger.Body    `json:"body,omitempty"`
+	Metadata      json.RawMessage `json:"metadata,omitempty"` // an object
+	CorrelationID string          `json:"correlation_id,omitempty"`
+	CausationID   string          `json:"causation_id,omitempty"`
+	Origin        *ledger.Origin  `json:"origin,omitempty"`
+
+	Trust     json.RawMessage `json:"trust,omitempty"`           // refused
+	Authority json.RawMessage `json:"authority_class,omitempty"` // refused
+}
+
+// Enqueued answers everything that makes a message.
+type Enqueued struct {
+	OK        bool   `json:"ok"`
+	AgentID   string `json:"agent_id"`
+	MessageID string `json:"message_id"`
+	EventSeq  int64  `json:"event_seq"` // of message_admitted: follow the events from there
+	Replayed  bool   `json:"replayed"`  // the message was there before, under the same key
+}
+
+// Prompt is what the operator says.
+type Prompt struct {
+	Text          string `json:"text"`
+	Priority      string `json:"priority,omitempty"` // interject, next, normal (default), background
+	Surface       string `json:"surface,omitempty"`  // cli_prompt, run_once: over the Unix socket only
+	CorrelationID string `json:"correlation_id,omitempty"`
+	CausationID   string `json:"causation_id,omitempty"`
+}
+
+// Wake asks an agent to look.
+type Wake struct {
+	Reason        string `json:"reason"`
+	Description   string `json:"description,omitempty"`
+	Source        string `json:"source,omitempty"`
+	CorrelationID string `json:"correlation_id,omitempty"`
+	CausationID   string `json:"causation_id,omitempty"`
+}
+
+// Woken answers a Wake.
+type Woken struct {
+	OK          bool   `json:"ok"`
+	AgentID     string `json:"agent_id"`
+	Disposition string `json:"disposition"` // triggered, coalesced, ignored
+}
+
+// Control starts or stops an agent.
+type Control struct {
+	Action string `json:"action"` // start, stop; also resume and pause
+}
+
+// Controlled answers a Control.
+type Controlled struct {
+	OK      bool   `json:"ok"`
+	AgentID string `json:"agent_id"`
+	Action  string `json:"action"`
+}
+
+// Abort ends the current run.
+type Abort struct {
+	RunID string `json:"run_id,omitempty"` // "": whichever runs
+	Mode  string `json:"mode,omitempty"`   // stop_after_abort: the agent is stopped as well
+}
+
+// Aborted answers an Abort.
+type Aborted struct {
+	OK        bool   `json:"ok"`
+	Aborted   bool   `json:"aborted"`
+	AgentID   string `json:"agent_id"`
+	RunID     string `json:"run_id"`
+	MessageID string `json:"message_id"`
+	Mode      string `json:"mode,omitempty"`
+}
+
+// Create makes an agent.
+type Create struct {
+	Template string `json:"template,omitempty"`
+}
+
+// Timer makes a timer.
+type Timer struct {
+	DurationMS int64  `json:"duration_ms"`           // until it fires first, > 0
+	IntervalMS int64  `json:"interval_ms,omitempty"` // between further times; 0: it fires once
+	Summary    string `json:"summary,omitempty"`
+}
+
+// Model sets which model an agent asks.
+type Model struct {
+	Model           string `json:"model"` // provider/model
+	ReasoningEffort string `json:"reasoning_effort,omitempty"`
+}
+
+// ModelSet answers Model and its removal.
+type ModelSet struct {
+	OK      bool            `json:"ok"`
+	AgentID string          `json:"agent_id"`
+	Model   view.ModelState `json:"model"`
+}
+
+// Image sets the image of an agent's containers.
+type Image struct {
+	Image string `json:"image"` // "": the runtime's
+}
+
+// ImageSet answers Image.
+type ImageSet struct {
+	OK      bool   `json:"ok"`
+	AgentID string `json:"agent_id"`
+	Image   string `json:"image"`
+}
+
+// DebugPrompt asks what would be sent to a model.
+type DebugPrompt struct {
+	Text string `json:"text"`
+}
+
+// Trigger is an external trigger with the URL that uses it. The URL is a
+// secret, and it is told once: when the capability is made or renewed.
+type Trigger struct {
+	OK         bool         `json:"ok"`
+	AgentID    string       `json:"agent_id"`
+	Trigger    view.Trigger `json:"external_trigger"`
+	TriggerURL string       `json:"trigger_url,omitempty"`
+	Hint       string       `json:"hint,omitempty"` // how to get a URL when there is none here
+}
+
+// Delivered answers what came to the URL of a trigger.
+type Delivered struct {
+	OK     bool           `json:"ok"`
+	Result DeliveryResult `json:"result"`
+}
+
+// DeliveryResult is what became of it.
+type DeliveryResult struct {
+	AgentID           string `json:"agent_id"`
+	ExternalTriggerID string `json:"external_trigger_id"`
+	Scope             string `json:"scope"`
+	DeliveryMode      string `json:"delivery_mode"`
+	Disposition       string `json:"disposition"`
+}
+
+// Readiness answers GET /control/runtime/readiness.
+type Readiness struct {
+	OK    bool `json:"ok"`
+	Ready bool `json:"ready"`
+}
+
+// ShuttingDown answers POST /control/runtime/shutdown.
+type ShuttingDown struct {
+	OK       bool `json:"ok"`
+	Accepted bool `json:"accepted"`
+}
+
+// Types of the frames of an event stream that are no events of an agent.
+const (
+	FrameOpen  = "stream_open"  // the first one
+	FrameReset = "stream_reset" // the cursor is of no use: take a new snapshot, then go on
+	FrameEnd   = "stream_end"   // the server ends the stream; come back
+)
+
+// StreamFrame is such a frame.
+type StreamFrame struct {
+	Type      string `json:"type"`
+	Epoch     string `json:"event_log_epoch"`
+	AfterSeq  int64  `json:"after_seq"` // what follows is newer than this
+	OldestSeq int64  `json:"oldest_seq"`
+	NewestSeq int64  `json:"newest_seq"`
+	Reason    string `json:"reason,omitempty"` // of a reset: epoch_changed, cursor_pruned, cursor_ahead; of an end: shutdown, limit
+}

@@ -61,6 +61,8 @@ var own = []struct {
 	{"runner/control/wire", []string{"runner/agent/view", "responses", "state", "state/ledger"}, "both sides of the control plane meet in it, so it knows neither"},
 	{"runner/control/client", []string{"runner/agent/view", "runner/control/wire", "responses/client", "responses/stream", "state", "state/ledger"}, "a client knows the wire and no runtime"},
 	{"runner/control", []string{"runner/agent/lane", "runner/agent/rules", "runner/agent/view", "runner/control/wire", "runner/socket", "responses", "responses/openapi", "state", "state/ledger"}, "it admits and shows, and starts no container"},
+	{"runner/agent/rules", []string{"responses", "state", "state/ledger"}, "rules are functions of what is known"},
+	{"runner/agent/lane", []string{"responses", "runner/agent/rules", "state", "state/ledger"}, "a step reads and writes the ledger and does nothing"},
 	{"runner/...", []string{"runner/...", "responses/...", "skills", "state/..."}, "the host's side never sees the container's"},
 
 	{"cmd/agentd", []string{"agentd", "agentd/place", "responses/..."}, "a command turns flags into options and knows one side"},

@@ -1,0 +1,260 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"holon/state/ledger"
+)
+
+// Provenance is how a message came in.
+type Provenance struct {
+	Kind    ledger.MessageKind
+	Origin  ledger.Origin
+	Context ledger.AdmissionContext
+}
+
+// Grant is what a message's provenance gives it. Nothing that a caller states
+// can change it (runtime specification, "Authority Classes And Compatibility
+// Trust").
+type Grant struct {
+	Trust     ledger.Trust
+	Authority ledger.Authority
+	Trigger   ledger.TriggerKind
+	Binds     bool // work_item_id and task_id may be taken out of its metadata
+}
+
+// Admit derives a message's grant, or says why a message of this kind can't come
+// from there. The error names the field.
+func Admit(p Provenance) (Grant, *Refusal) {
+	row, known := kinds[p.Kind]
+	switch {
+	case !known:
+		return Grant{}, refuse("kind", "%.40q is no kind of message", p.Kind)
+	case !slices.Contains(row.origins, p.Origin.Kind):
+		return Grant{}, refuse("origin.kind", "a message of kind %s can't come from %.40q", p.Kind, p.Origin.Kind)
+	case !slices.Contains(contexts[p.Origin.Kind], p.Context):
+		return Grant{}, refuse("admission_context", "a message of origin %s can't come in as %.40q", p.Origin.Kind, p.Context)
+	}
+	if field := missing(p.Origin); field != "" {
+		return Grant{}, refuse("origin."+field, "an origin of kind %s names its %s", p.Origin.Kind, field)
+	}
+	g := Grant{Trigger: row.trigger, Binds: p.Context == ledger.RuntimeOwned}
+	g.Trust, g.Authority = standing(p.Origin.Kind, p.Context)
+	return g, nil
+}
+
+// Refusal says which field of something from outside is wrong, and why.
+type Refusal struct{ Param, Message string }
+
+func refuse(param, format string, args ...any) *Refusal {
+	return &Refusal{Param: param, Message: fmt.Sprintf(format, args...)}
+}
+
+// kinds says who may send what, and what each kind triggers. The trigger
+// classifies every kind; whether it continues work is decided by Continue.
+var kinds = map[ledger.MessageKind]struct {
+	origins []ledger.OriginKind
+	trigger ledger.TriggerKind
+}{
+	ledger.KindOperatorPrompt:   {[]ledger.OriginKind{ledger.OriginOperator}, ledger.TriggerOperatorInput},
+	ledger.KindChannelEvent:     {[]ledger.OriginKind{ledger.OriginChannel}, ledger.TriggerExternalEvent},
+	ledger.KindWebhookEvent:     {[]ledger.OriginKind{ledger.OriginWebhook}, ledger.TriggerExternalEvent},
+	ledger.KindCallbackEvent:    {[]ledger.OriginKind{ledger.OriginCallback}, ledger.TriggerExternalEvent},
+	ledger.KindTimerTick:        {[]ledger.OriginKind{ledger.OriginTimer}, ledger.TriggerTimerFire},
+	ledger.KindSystemTick:       {[]ledger.OriginKind{ledger.OriginSystem}, ledger.TriggerSystemTick},
+	ledger.KindTaskResult:       {[]ledger.OriginKind{ledger.OriginTask}, ledger.TriggerTaskResult},
+	ledger.KindTaskStatus:       {[]ledger.OriginKind{ledger.OriginTask}, ledger.TriggerTaskResult},
+	ledger.KindControl:          {[]ledger.OriginKind{ledger.OriginOperator, ledger.OriginSystem}, ledger.TriggerOperatorInput},
+	ledger.KindBriefAck:         {[]ledger.OriginKind{ledger.OriginSystem}, ledger.TriggerInternalFollowup},
+	ledger.KindBriefResult:      {[]ledger.OriginKind{ledger.OriginSystem}, ledger.TriggerInternalFollowup},
+	ledger.KindInternalFollowup: {[]ledger.OriginKind{ledger.OriginSystem}, ledger.TriggerInternalFollowup},
+}
+
+// contexts says through which doors an origin comes in. What the runtime says
+// itself can't be said from outside.
+var contexts = map[ledger.OriginKind][]ledger.AdmissionContext{
+	ledger.OriginOperator: {ledger.ControlAuthenticated, ledger.LocalProcess},
+	ledger.OriginChannel:  {ledger.PublicUnauthenticated, ledger.ControlAuthenticated, ledger.LocalProcess},
+	ledger.OriginWebhook:  {ledger.PublicUnauthenticated, ledger.ControlAuthenticated, ledger.LocalProcess},
+	ledger.OriginCallback: {ledger.TriggerCapability},
+	ledger.OriginTimer:    {ledger.RuntimeOwned},
+	ledger.OriginSystem:   {ledger.RuntimeOwned},
+	ledger.OriginTask:     {ledger.RuntimeOwned},
+}
+
+// standing is the table of "Trust Defaults" with the authority that goes with
+// it. A webhook that nobody vouches for, neither by a credential nor by the
+// socket it came through, is evidence.
+func standing(origin ledger.OriginKind, via ledger.AdmissionContext) (ledger.Trust, ledger.Authority) {
+	switch origin {
+	case ledger.OriginOperator:
+		return ledger.TrustedOperator, ledger.OperatorInstruction
+	case ledger.OriginSystem, ledger.OriginTask, ledger.OriginTimer:
+		return ledger.TrustedSystem, ledger.RuntimeInstruction
+	case ledger.OriginCallback:
+		return ledger.TrustedIntegration, ledger.IntegrationSignal
+	case ledger.OriginWebhook:
+		if via != ledger.PublicUnauthenticated {
+			return ledger.TrustedIntegration, ledger.IntegrationSignal
+		}
+	}
+	return ledger.UntrustedExternal, ledger.ExternalEvidence
+}
+
+// missing names a field that an origin must have and has not.
+func missing(o ledger.Origin) string {
+	switch {
+	case o.Kind == ledger.OriginChannel && o.ChannelID == "":
+		return "channel_id"
+	case o.Kind == ledger.OriginWebhook && o.Source == "":
+		return "source"
+	case o.Kind == ledger.OriginCallback && o.DescriptorID == "":
+		return "descriptor_id"
+	case o.Kind == ledger.OriginTimer && o.TimerID == "":
+		return "timer_id"
+	case o.Kind == ledger.OriginSystem && o.Subsystem == "":
+		return "subsystem"
+	case o.Kind == ledger.OriginTask && o.TaskID == "":
+		return "task_id"
+	}
+	return ""
+}
+
+// Tick is the grant of a system tick that a wake hint was made. What came to an
+// external trigger doesn't become an instruction by waking the agent.
+func Tick(h ledger.WakeHint) Grant {
+	g := Grant{Trust: ledger.TrustedSystem, Authority: ledger.RuntimeInstruction, Trigger: ledger.TriggerSystemTick}
+	if h.ExternalTriggerID != "" {
+		g.Trust, g.Authority = ledger.TrustedIntegration, ledger.IntegrationSignal
+	}
+	return g
+}
+
+// Bounds of source references.
+const (
+	MaxSourceRefs   = 16
+	maxRefName      = 64
+	maxRefValue     = 512
+	maxOriginLength = 256
+)
+
+// runtimeRefs are references to the runtime's own records, which only it makes.
+var runtimeRefs = []string{
+	"callback_descriptor_id", "external_trigger_id", "message_id", "queued_event_id", "task_id",
+	"task_result_id", "timer_id", "turn_id", "wait_id", "waiting_intent_id", "work_item_id",
+}
+
+// SourceRefs are the references that a message keeps: those given, as far as
+// its sender may state them, and those that follow from its origin.
+func SourceRefs(p Provenance, given map[string]string) (map[string]string, *Refusal) {
+	if len(given) > MaxSourceRefs {
+		return nil, refuse("source_refs", "at most %d source references are kept, these are %d", MaxSourceRefs, len(given))
+	}
+	refs := make(map[string]string, len(given)+1)
+	for name, value := range given {
+		switch {
+		case !refName(name):
+			return nil, refuse("source_refs", "%.80q is no name of a source reference: a-z, 0-9 and _, %d at most", name, maxRefName)
+		case len(value) > maxRefValue || !utf8.ValidString(value):
+			return nil, refuse("source_refs."+name, "a source reference is text of at most %d bytes", maxRefValue)
+		case p.Context != ledger.RuntimeOwned && slices.Contains(runtimeRefs, name):
+			return nil, refuse("source_refs."+name, "only the runtime refers to its own records")
+		}
+		refs[name] = value
+	}
+	for name, value := range originRefs(p.Origin) {
+		if value != "" {
+			refs[name] = value
+		}
+	}
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	return refs, nil
+}
+
+func originRefs(o ledger.Origin) map[string]string {
+	return map[string]string{
+		"channel_id":             o.ChannelID,
+		"callback_descriptor_id": o.DescriptorID,
+		"timer_id":               o.TimerID,
+		"task_id":                o.TaskID,
+	}
+}
+
+func refName(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c != '_' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxRefName
+}
+
+// CheckOrigin bounds the texts of an origin and lets no field through that its
+// kind has not.
+func CheckOrigin(o ledger.Origin) *Refusal {
+	fields := []struct {
+		name, value string
+		of          []ledger.OriginKind
+	}{
+		{"actor_id", o.ActorID, []ledger.OriginKind{ledger.OriginOperator}},
+		{"channel_id", o.ChannelID, []ledger.OriginKind{ledger.OriginChannel}},
+		{"sender_id", o.SenderID, []ledger.OriginKind{ledger.OriginChannel}},
+		{"source", o.Source, []ledger.OriginKind{ledger.OriginWebhook, ledger.OriginCallback}},
+		{"event_type", o.EventType, []ledger.OriginKind{ledger.OriginWebhook}},
+		{"descriptor_id", o.DescriptorID, []ledger.OriginKind{ledger.OriginCallback}},
+		{"timer_id", o.TimerID, []ledger.OriginKind{ledger.OriginTimer}},
+		{"subsystem", o.Subsystem, []ledger.OriginKind{ledger.OriginSystem}},
+		{"task_id", o.TaskID, []ledger.OriginKind{ledger.OriginTask}},
+	}
+	for _, f := range fields {
+		switch {
+		case f.value != "" && !slices.Contains(f.of, o.Kind):
+			return refuse("origin."+f.name, "an origin of kind %.40s has no %s", o.Kind, f.name)
+		case len(f.value) > maxOriginLength || !utf8.ValidString(f.value):
+			return refuse("origin."+f.name, "%s is text of at most %d bytes", f.name, maxOriginLength)
+		}
+	}
+	return nil
+}
+
+// Priority reads a priority; "" is normal and interrupt another word for
+// interject.
+func Priority(p ledger.Priority) (ledger.Priority, bool) {
+	switch p {
+	case "":
+		return ledger.Normal, true
+	case "interrupt":
+		return ledger.Interject, true
+	case ledger.Interject, ledger.Next, ledger.Normal, ledger.Background:
+		return p, true
+	}
+	return p, false
+}
+
+// Interjects reports whether a message may join a turn that runs: a prompt of
+// the operator that asks for it.
+func Interjects(m ledger.Message) bool {
+	return m.Priority == ledger.Interject && m.Kind == ledger.KindOperatorPrompt && m.Authority == ledger.OperatorInstruction
+}
+
+// MaxAgentID bounds the id of an agent, in bytes.
+const MaxAgentID = 63
+
+// AgentID reports whether s can name an agent: a-z, 0-9, - and _, the first a
+// letter or digit, MaxAgentID in all. Such an id is a safe file name.
+func AgentID(s string) bool {
+	if s == "" || len(s) > MaxAgentID || strings.ContainsRune("-_", rune(s[0])) {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; c != '_' && c != '-' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,170 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+
+	"holon/state/ledger"
+)
+
+// Continue says what a message means for an agent in the situation that was
+// there before the message is taken (runtime specification, "Continuation
+// Resolution"). Only operator input overrides a wait that it does not end.
+func Continue(s Situation, m ledger.Message) Continuation {
+	prior := s.before().Closure()
+	c := Continuation{
+		TriggerKind:  m.TriggerKind,
+		ModelVisible: true,
+		PriorOutcome: prior.Outcome,
+		PriorWaiting: prior.WaitingReason,
+		MatchedWait:  s.Wait != nil && ends(*s.Wait, m),
+	}
+	c.say("message %s of kind %s", m.ID, m.Kind)
+	switch {
+	case !continues(m.Kind):
+		c.Class, c.ModelVisible, c.MatchedWait = LivenessOnly, false, false
+		c.say("messages of this kind are only looked at")
+	case c.MatchedWait:
+		c.Class = ResumeExpectedWait
+		c.say("it ends wait %s", s.Wait.ID)
+	case m.Kind == ledger.KindSystemTick && !Contentful(m):
+		c.Class, c.ModelVisible = LivenessOnly, false
+		c.say("the tick brings nothing and ends no wait")
+	case m.TriggerKind == ledger.TriggerOperatorInput && prior.Outcome == OutcomeWaiting:
+		c.Class = ResumeOverride
+		c.say("the operator comes before wait %s", s.Wait.ID)
+	default:
+		c.Class = LocalContinuation
+	}
+	return c
+}
+
+// before is the situation before a message came that is in the queue: what it
+// triggered waited still.
+func (s Situation) before() Situation {
+	if s.Wait != nil && s.Wait.Status == ledger.WaitTriggered {
+		w := *s.Wait
+		w.Status, s.Wait = ledger.WaitActive, &w
+	}
+	return s
+}
+
+func (c *Continuation) say(format string, args ...any) {
+	c.Evidence = append(c.Evidence, fmt.Sprintf(format, args...))
+}
+
+// continues reports whether messages of a kind may lead to a turn. The others
+// are observed.
+func continues(k ledger.MessageKind) bool {
+	switch k {
+	case ledger.KindTaskStatus, ledger.KindControl, ledger.KindBriefAck, ledger.KindBriefResult:
+		return false
+	}
+	return true
+}
+
+// ends reports whether a message ends a wait: the one that triggered it, or one
+// that would.
+func ends(w ledger.Wait, m ledger.Message) bool {
+	if w.Status == ledger.WaitTriggered {
+		return w.MessageID == m.ID
+	}
+	return w.Status == ledger.WaitActive && Triggers(w, m)
+}
+
+// Triggers reports whether a message is one of the things that an active wait
+// waits for.
+func Triggers(w ledger.Wait, m ledger.Message) bool {
+	if !continues(m.Kind) {
+		return false
+	}
+	return slices.ContainsFunc(w.Wakes, func(src ledger.WakeSource) bool { return fits(src, m) })
+}
+
+// Kinds of a WakeSource.
+const (
+	WakeTaskResult = "task_result"
+	WakeExternal   = "external_ingress"
+	WakeTimer      = "timer"
+	WakeOperator   = "operator_input"
+	WakeSystem     = "system_tick"
+)
+
+// fits reports whether a message is what a wake source stands for. What the
+// agent itself put in its queue counts as the runtime's: its follow-up must not
+// wait for somebody else.
+func fits(src ledger.WakeSource, m ledger.Message) bool {
+	switch m.TriggerKind {
+	case ledger.TriggerOperatorInput:
+		return src.Kind == WakeOperator
+	case ledger.TriggerTaskResult:
+		return src.Kind == WakeTaskResult && (src.TaskID == "" || src.TaskID == m.TaskID)
+	case ledger.TriggerTimerFire:
+		return src.Kind == WakeTimer
+	case ledger.TriggerExternalEvent:
+		return src.Kind == WakeExternal && src.ExternalTriggerID == ""
+	case ledger.TriggerInternalFollowup:
+		return src.Kind == WakeSystem
+	case ledger.TriggerSystemTick:
+		through := m.SourceRefs["external_trigger_id"]
+		return src.Kind == WakeSystem ||
+			src.Kind == WakeExternal && through != "" && (src.ExternalTriggerID == "" || src.ExternalTriggerID == through)
+	}
+	return false
+}
+
+// AnyWake are the sources of a wait that everything ends.
+func AnyWake() []ledger.WakeSource {
+	return []ledger.WakeSource{{Kind: WakeOperator}, {Kind: WakeExternal}, {Kind: WakeTaskResult}, {Kind: WakeTimer}, {Kind: WakeSystem}}
+}
+
+// Stranded reports whether nothing ends a wait any more: every source names an
+// external trigger for which alive says no, and it does not expire.
+func Stranded(w ledger.Wait, alive func(triggerID string) bool) bool {
+	if w.ExpiresAt != nil || w.WakeAt != nil {
+		return false
+	}
+	return !slices.ContainsFunc(w.Wakes, func(src ledger.WakeSource) bool {
+		return src.Kind != WakeExternal || src.ExternalTriggerID == "" || alive(src.ExternalTriggerID)
+	})
+}
+
+// Contentful reports whether a system tick brings something to look at: the
+// hint it was made of is its body.
+func Contentful(m ledger.Message) bool { return m.Body.Type == "json" }
+
+// HintContent reports whether a wake hint says more than that it came.
+func HintContent(h ledger.WakeHint) bool {
+	return h.Description != "" || h.Resource != "" || len(h.Body) > 0
+}
+
+// WakeAction is what becomes of a wake.
+type WakeAction string
+
+const (
+	EmitTick WakeAction = "emit" // a system tick is queued now
+	KeepHint WakeAction = "keep" // in the lane, with those that are there
+)
+
+// Wake says what becomes of a wake hint. An agent that is busy looks later; one
+// tick in the queue is enough.
+func Wake(running, tickQueued bool) WakeAction {
+	if running || tickQueued {
+		return KeepHint
+	}
+	return EmitTick
+}
+
+// MergeHint adds a hint to the one that is kept. The newest content wins; what
+// says nothing new is only counted.
+func MergeHint(kept *ledger.WakeHint, h ledger.WakeHint) *ledger.WakeHint {
+	if kept == nil {
+		return &h
+	}
+	merged := *kept
+	if HintContent(h) || !HintContent(*kept) {
+		merged = h
+	}
+	merged.Coalesced = kept.Coalesced + h.Coalesced + 1
+	return &merged
+}

@@ -1,0 +1,140 @@
+package rules
+
+// EventsVersion is the version of the registry below. A type that is added
+// leaves it as it is; one that is removed, or whose data changes its meaning,
+// makes it one more.
+const EventsVersion = 1
+
+// Levels of events: how much an operator wants to see them.
+const (
+	LevelActionRequired = 1
+	LevelWorkDone       = 2
+	LevelTurnResult     = 3
+	LevelProgress       = 4
+	LevelTrace          = 5
+)
+
+// EventType describes a type of event. Level is what events of the type have
+// unless what happened says otherwise.
+type EventType struct {
+	Name     string
+	Level    int
+	Category string
+	Doc      string // what happened, and the fields of its data
+}
+
+// The types of events (runtime surface, "Audit event kinds").
+const (
+	MessageAdmitted        = "message_admitted"
+	MessageStarted         = "message_processing_started"
+	OperatorInterjection   = "operator_interjection_admitted"
+	QueueEntrySettled      = "queue_entry_settled"
+	QueueEntryQuarantined  = "queue_entry_quarantined"
+	TurnStarted            = "turn_started"
+	TurnContextBuilt       = "turn_context_built"
+	TurnTerminal           = "turn_terminal"
+	AssistantRound         = "assistant_round_recorded"
+	ProviderRound          = "provider_round_completed"
+	ToolExecuted           = "tool_executed"
+	CurrentRunAborted      = "current_run_aborted"
+	BriefCreated           = "brief_created"
+	NotificationRequested  = "operator_notification_requested"
+	WaitRegistered         = "wait_condition_registered"
+	WaitTriggered          = "wait_condition_triggered"
+	WaitResolved           = "wait_condition_resolved"
+	WaitCancelled          = "wait_condition_cancelled"
+	WaitExpired            = "wait_condition_expired"
+	WaitWithoutRecovery    = "external_wait_without_recovery"
+	WakeRequested          = "wake_requested"
+	SystemTickEmitted      = "system_tick_emitted"
+	TimerCreated           = "timer_created"
+	TimerFired             = "timer_fired"
+	TimerCancelled         = "timer_cancelled"
+	ContinuationResolved   = "continuation_resolved"
+	ClosureDecided         = "closure_decided"
+	SchedulerDiagnostic    = "scheduler_diagnostic"
+	AgentCreated           = "agent_created"
+	AgentStateChanged      = "agent_state_changed"
+	ModelOverrideRequested = "agent_model_override_requested"
+	ModelClearRequested    = "agent_model_override_clear_requested"
+	ExternalTriggerCreated = "external_trigger_created"
+	ExternalTriggerRevoked = "external_trigger_revoked"
+	ExternalTriggerRotated = "external_trigger_rotated"
+	CallbackDelivered      = "callback_delivered"
+	ControlApplied         = "control_applied"
+	RuntimeError           = "runtime_error"
+)
+
+// events is the registry, in the order in which it is documented.
+var events = []EventType{
+	{MessageAdmitted, LevelProgress, "message", "A message is in the queue. kind, priority."},
+	{MessageStarted, LevelTrace, "message", "An attempt claimed a message. attempt_id, readmitted."},
+	{OperatorInterjection, LevelProgress, "message", "A prompt of the operator was offered to the turn that runs. attempt_id."},
+	{QueueEntrySettled, LevelTrace, "message", "A message came to its end. status, reason."},
+	{QueueEntryQuarantined, LevelActionRequired, "message", "No turn could be begun for a message; it is not tried again. failed, code."},
+
+	{TurnStarted, LevelProgress, "runtime", "The container accepted a turn. attempt_id, turn_index, previous_response_id."},
+	{TurnContextBuilt, LevelTrace, "context", "The prompt frame of a turn was made. frame_digest, bytes."},
+	{TurnTerminal, LevelTrace, "runtime", "A turn came to its end. kind, reason, turn_index, duration_ms, model_rounds, tool_calls."},
+	{AssistantRound, LevelProgress, "assistant_progress", "The model answered a round. What the turn tells of it."},
+	{ProviderRound, LevelTrace, "runtime", "A provider answered a request. What the turn tells of it."},
+	{ToolExecuted, LevelProgress, "tool", "A tool ran. What the turn tells of it."},
+	{CurrentRunAborted, LevelProgress, "control", "Somebody asked to end the turn that runs. by, mode."},
+
+	{BriefCreated, LevelTurnResult, "brief", "The agent told its operator something. kind; duplicate_of when that was told before."},
+	{NotificationRequested, LevelActionRequired, "operator_notification", "The operator should see something. boundary; duplicate_of when that was told before."},
+
+	{WaitRegistered, LevelProgress, "waiting", "The agent waits. kind, wake_at, replaces."},
+	{WaitTriggered, LevelTrace, "waiting", "The message that ends a wait is in the queue. kind."},
+	{WaitResolved, LevelTrace, "waiting", "The message that ended a wait was claimed. attempt_id."},
+	{WaitCancelled, LevelTrace, "waiting", "A wait was given up. reason."},
+	{WaitExpired, LevelProgress, "waiting", "A wait came to its time without anything ending it."},
+	{WaitWithoutRecovery, LevelActionRequired, "waiting", "Nothing ends a wait any more. trigger."},
+	{WakeRequested, LevelProgress, "waiting", "The agent was asked to look. disposition, reason, source, external_trigger_id."},
+	{SystemTickEmitted, LevelTrace, "waiting", "A wake hint became a message. contentful, coalesced."},
+
+	{TimerCreated, LevelProgress, "waiting", "A timer was made. duration_ms, interval_ms, next_fire_at."},
+	{TimerFired, LevelProgress, "waiting", "A timer came due. fire_count, coalesced, status."},
+	{TimerCancelled, LevelProgress, "waiting", "A timer was cancelled."},
+
+	{ContinuationResolved, LevelTrace, "runtime", "What a message means was decided. class, model_reentry, matched_waiting_reason."},
+	{ClosureDecided, LevelTrace, "runtime", "What the end of a turn means was decided. outcome, waiting_reason, runtime_posture."},
+	{SchedulerDiagnostic, LevelTrace, "runtime", "A message went back to the queue. code (readmitted, retry_scheduled, requeued), failed, retry_at."},
+
+	{AgentCreated, LevelProgress, "state_sync", "An agent was made. kind, template."},
+	{AgentStateChanged, LevelProgress, "state_sync", "An agent was stopped or started, or its image was set. status, image, by."},
+	{ModelOverrideRequested, LevelProgress, "configuration", "The model of an agent's next turns was set. model, reasoning_effort."},
+	{ModelClearRequested, LevelProgress, "configuration", "An agent uses the runtime's model again."},
+	{ExternalTriggerCreated, LevelProgress, "configuration", "An external trigger was made."},
+	{ExternalTriggerRevoked, LevelProgress, "configuration", "An external trigger ends nothing any more."},
+	{ExternalTriggerRotated, LevelProgress, "configuration", "An external trigger got a new token; the old one is unknown now."},
+	{CallbackDelivered, LevelTrace, "delivery", "Something came to an external trigger. disposition, source, resource, content_type, deprecated_mode."},
+	{ControlApplied, LevelProgress, "control", "An agent was stopped or started. action, by."},
+	{RuntimeError, LevelTurnResult, "runtime", "Something of an agent failed. phase, code, summary."},
+}
+
+// Events returns the registry in the order in which it is documented. The
+// caller must not change it.
+func Events() []EventType { return events }
+
+// Event returns the type of a name.
+func Event(name string) (EventType, bool) {
+	for _, t := range events {
+		if t.Name == name {
+			return t, true
+		}
+	}
+	return EventType{}, false
+}
+
+// BriefLevel is the level of the event of a brief: it asks for action when the
+// agent waits for its operator.
+func BriefLevel(c Closure, ack bool) int {
+	switch {
+	case c.WaitingReason == AwaitingOperator:
+		return LevelActionRequired
+	case ack:
+		return LevelProgress
+	}
+	return LevelTurnResult
+}

@@ -1,0 +1,213 @@
+package rules
+
+import (
+	"fmt"
+	"time"
+
+	"holon/state/ledger"
+)
+
+// Situation is what is known of an agent at one moment. Every view of whether
+// and why it runs, waits or rests is made of it, so that none contradicts
+// another.
+type Situation struct {
+	AgentID  string
+	Archived bool
+	Booting  bool // the runtime recovers it
+	Stopped  bool
+	RunID    string       // turn of the open attempt; "": none
+	Queued   int          // messages in the queue
+	RetryAt  *time.Time   // the head of the queue is left alone until then
+	Wait     *ledger.Wait // the agent's wait that is active or triggered; nil: none
+	Ended    bool         // a turn has ended
+	Failed   bool         // the newest one did not drain
+	Work     *WorkSignal
+}
+
+// Closure says what the end of the newest turn means now (runtime specification,
+// "Closure Decision").
+func (s Situation) Closure() Closure {
+	c := Closure{Outcome: OutcomeCompleted, Posture: s.posture()}
+	switch {
+	case s.Failed:
+		c.Outcome = OutcomeFailed
+		c.say("the newest turn failed")
+	case s.Ended:
+		c.say("the newest turn drained")
+	default:
+		c.say("no turn has ended")
+	}
+	if s.Wait != nil {
+		c.say("wait %s is %s: %s", s.Wait.ID, s.Wait.Status, s.Wait.Kind)
+	}
+	if s.Queued > 0 {
+		c.say("messages in the queue: %d", s.Queued)
+	}
+	if c.Outcome == OutcomeFailed {
+		return c
+	}
+	if reason := waiting(s.Wait); reason != "" {
+		c.Outcome, c.WaitingReason = OutcomeWaiting, reason
+	} else if s.Work != nil {
+		c.Outcome, c.WorkSignal = OutcomeContinuable, s.Work
+		c.say("work item %s is %s", s.Work.WorkItemID, s.Work.State)
+	}
+	return c
+}
+
+func (c *Closure) say(format string, args ...any) {
+	c.Evidence = append(c.Evidence, fmt.Sprintf(format, args...))
+}
+
+// posture is sleeping when only a wake moves the agent on.
+func (s Situation) posture() RuntimePosture {
+	switch s.Status() {
+	case Asleep, Stopped, AwaitingTaskResult:
+		return Sleeping
+	}
+	return Awake
+}
+
+// waiting is the reason of an active wait. One for any wake is rest: nothing in
+// particular is missing. One that was triggered waits no more.
+func waiting(w *ledger.Wait) WaitingReason {
+	if w == nil || w.Status != ledger.WaitActive {
+		return ""
+	}
+	switch w.Kind {
+	case ledger.WaitTask:
+		return AwaitingTask
+	case ledger.WaitExternal:
+		return AwaitingExternal
+	case ledger.WaitOperator:
+		return AwaitingOperator
+	case ledger.WaitTimer:
+		return AwaitingTimer
+	}
+	return ""
+}
+
+// Status is an agent's status as it is shown (runtime specification, "Agent
+// State").
+type Status string
+
+const (
+	Booting            Status = "booting"
+	AwakeIdle          Status = "awake_idle"
+	AwakeRunning       Status = "awake_running"
+	AwaitingTaskResult Status = "awaiting_task"
+	Asleep             Status = "asleep"
+	Stopped            Status = "stopped"
+)
+
+// ParseStatus reads a status; paused is another word for stopped.
+func ParseStatus(s string) (Status, bool) {
+	switch st := Status(s); st {
+	case Booting, AwakeIdle, AwakeRunning, AwaitingTaskResult, Asleep, Stopped:
+		return st, true
+	case "paused":
+		return Stopped, true
+	}
+	return "", false
+}
+
+// Status says what the agent does. Asleep is more than having nothing to do: it
+// has a wait.
+func (s Situation) Status() Status {
+	resting := s.Wait != nil && s.Wait.Status == ledger.WaitActive && s.Queued == 0
+	switch {
+	case s.Stopped || s.Archived:
+		return Stopped
+	case s.Booting:
+		return Booting
+	case s.RunID != "":
+		return AwakeRunning
+	case resting && s.Wait.Kind == ledger.WaitTask:
+		return AwaitingTaskResult
+	case resting:
+		return Asleep
+	}
+	return AwakeIdle
+}
+
+// Posture says what the scheduler would do with the agent, and why.
+type Posture struct {
+	Posture         string `json:"posture"` // unknown, archived, active_turn, has_queued_input, has_runnable_work, waiting_for_task, waiting_for_external, waiting_for_operator, blocked, idle
+	Reason          string `json:"reason"`
+	WorkItemID      string `json:"work_item_id,omitempty"`
+	WaitingIntentID string `json:"waiting_intent_id,omitempty"`
+	TaskID          string `json:"task_id,omitempty"`
+	RunID           string `json:"run_id,omitempty"`
+}
+
+// Posture says what the scheduler would do with the agent.
+func (s Situation) Posture() Posture {
+	switch {
+	case s.Archived:
+		return Posture{Posture: "archived", Reason: "the agent is archived"}
+	case s.RunID != "":
+		return Posture{Posture: "active_turn", Reason: "a turn runs", RunID: s.RunID}
+	case s.Stopped:
+		return Posture{Posture: "blocked", Reason: "the agent is stopped"}
+	case s.Booting:
+		return Posture{Posture: "unknown", Reason: "the runtime recovers the agent"}
+	case s.Queued > 0 && s.RetryAt != nil:
+		return Posture{Posture: "blocked", Reason: "no turn could be begun; the next try is at " + s.RetryAt.UTC().Format(time.RFC3339)}
+	case s.Queued > 0:
+		return Posture{Posture: "has_queued_input", Reason: fmt.Sprintf("messages in the queue: %d", s.Queued)}
+	case s.Wait != nil && s.Wait.Status == ledger.WaitActive:
+		return restPosture(*s.Wait)
+	case s.Work != nil:
+		return Posture{Posture: "has_runnable_work", Reason: "a work item goes on", WorkItemID: s.Work.WorkItemID}
+	}
+	return Posture{Posture: "idle", Reason: "nothing is to be done"}
+}
+
+func restPosture(w ledger.Wait) Posture {
+	p := Posture{Posture: "idle", Reason: w.WaitingFor}
+	switch w.Kind {
+	case ledger.WaitTask:
+		p.Posture = "waiting_for_task"
+		for _, src := range w.Wakes {
+			if src.TaskID != "" {
+				p.TaskID = src.TaskID
+			}
+		}
+	case ledger.WaitExternal:
+		p.Posture = "waiting_for_external"
+	case ledger.WaitOperator:
+		p.Posture = "waiting_for_operator"
+	case ledger.WaitTimer:
+		if w.WakeAt != nil {
+			p.Reason = fmt.Sprintf("asleep until %s: %s", w.WakeAt.UTC().Format(time.RFC3339), w.WaitingFor)
+		}
+	}
+	return p
+}
+
+// Lifecycle tells an operator what an agent needs before it goes on.
+type Lifecycle struct {
+	ResumeRequired    bool   `json:"resume_required"`
+	AcceptsMessages   bool   `json:"accepts_external_messages"`
+	WakeNeedsResume   bool   `json:"wake_requires_resume"`
+	OperatorHint      string `json:"operator_hint,omitempty"`
+	ResumeCLIHint     string `json:"resume_cli_hint,omitempty"`
+	ResumeControlPath string `json:"resume_control_path,omitempty"`
+}
+
+// Lifecycle says how a stopped agent is started again.
+func (s Situation) Lifecycle() Lifecycle {
+	if !s.Stopped {
+		return Lifecycle{AcceptsMessages: !s.Archived}
+	}
+	return Lifecycle{
+		ResumeRequired:    true,
+		WakeNeedsResume:   true,
+		OperatorHint:      "The agent is stopped and takes no messages. A wake does not start it.",
+		ResumeCLIHint:     StartHint(s.AgentID),
+		ResumeControlPath: "/control/agents/" + s.AgentID + "/control",
+	}
+}
+
+// StartHint is the command that starts a stopped agent.
+func StartHint(agentID string) string { return "holon agent start " + agentID }

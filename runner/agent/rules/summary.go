@@ -1,0 +1,45 @@
+package rules
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxSummary bounds the summary of a notification, in characters.
+const MaxSummary = 160
+
+// Summary is what an operator sees first of a notification: its first line that
+// is not empty, trimmed, without control characters, cut at MaxSummary.
+func Summary(message string) string {
+	for line := range strings.Lines(message) {
+		line = strings.TrimSpace(strings.Map(printable, line))
+		if line != "" {
+			return cut(line)
+		}
+	}
+	return ""
+}
+
+func printable(r rune) rune {
+	if unicode.IsSpace(r) {
+		return ' '
+	}
+	if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+		return -1
+	}
+	return r
+}
+
+func cut(s string) string {
+	if utf8.RuneCountInString(s) <= MaxSummary {
+		return s
+	}
+	runes := []rune(s)
+	return strings.TrimSpace(string(runes[:MaxSummary-1])) + "…"
+}
+
+// SameText reports whether two texts tell an operator the same.
+func SameText(a, b string) bool {
+	return strings.Join(strings.Fields(a), " ") == strings.Join(strings.Fields(b), " ")
+}

@@ -30,6 +30,7 @@ type Attempt struct {
 	Model     string // reference of the first model to ask
 	Chain     string // previous_response_id of the turn
 	Readmit   bool   // the message was interrupted before
+	WaitID    string // the wait that the message ended; "": none
 
 	Facts       int64           // number of the newest runtime event of the turn that is in the ledger
 	Items       int64           // of the turn's response that are in the ledger, from the first on

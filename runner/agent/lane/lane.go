@@ -131,6 +131,7 @@ type Claim struct {
 	Message      ledger.Message
 	Attempt      ledger.Attempt
 	Continuation rules.Continuation
+	Wait         *ledger.Wait // that the message ended; nil: none
 }
 
 // Through says how far a turn is recorded: what a batch of Progress goes up to.

@@ -28,6 +28,9 @@ const (
 	LabelRole = "holon.role" // "agent"
 	LabelRun  = "holon.run"  // the run's id
 	LabelHome = "holon.home" // the state home that owns it
+	// LabelAgent is the id of the agent that lives in it. Such a container is no
+	// run's: the daemon of its home starts and removes it.
+	LabelAgent = "holon.agent"
 )
 
 // planMounts lists what the container sees of the host.
@@ -53,6 +56,7 @@ func (s *Session) planMounts() []engine.Mount {
 	if ownFiles(s.cfg.Engine) {
 		mounts = append(mounts, accountMounts(s.cfg.Dir)...)
 	}
+	mounts = append(mounts, s.agentHomeMounts()...)
 	if s.tree != nil {
 		mounts = append(mounts, engine.Mount{Source: s.tree.Dir(), Target: s.treePath()})
 		for _, dir := range s.tree.ObjectDirs() {
@@ -63,6 +67,18 @@ func (s *Session) planMounts() []engine.Mount {
 }
 
 func (s *Session) treePath() string { return workspacePath + "/" + s.cfg.TreeName }
+
+// treeDir is the working tree as the program sees it: the one that was made for
+// the session, or else the agent's home; "" when there is neither.
+func (s *Session) treeDir() string {
+	switch {
+	case s.tree != nil:
+		return s.inside(s.treePath())
+	case s.cfg.AgentHome != "":
+		return s.inside(agentHomePath)
+	}
+	return ""
+}
 
 // inside returns how the program sees a path of the container.
 func (s *Session) inside(path string) string { return s.cfg.Engine.Path(s.mounts, path) }
@@ -83,13 +99,16 @@ func (s *Session) spec() engine.Spec {
 		labels[k] = v
 	}
 	workspaces := s.inside(outputPath)
-	if s.tree != nil {
-		workspaces = s.inside(s.treePath())
+	if dir := s.treeDir(); dir != "" {
+		workspaces = dir
 	}
 	args := []string{s.inside(agentdPath), "serve",
 		"--socket", s.inside(ipcPath) + "/agent.sock", "--input-dir", s.inside(inputPath), "--output-dir", s.inside(outputPath),
 		"--state-dir", s.inside(statePath), "--skills-dir", s.inside(skillsPath), "--workspace-dir", workspaces, "--model", s.model(),
 		"--max-output-bytes", "0"} // every turn of ours says how much it may leave
+	if s.cfg.AgentHome != "" {
+		args = append(args, "--agent-home", s.inside(agentHomePath))
+	}
 	if s.gateway != nil {
 		args = append(args, "--model-socket", s.inside(ipcPath)+"/model.sock")
 	}

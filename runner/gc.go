@@ -189,6 +189,9 @@ func (c *collection) containers(ctx context.Context) error {
 			continue
 		}
 		for _, found := range list {
+			if found.Labels[LabelAgent] != "" {
+				continue // the daemon of this home removes it
+			}
 			c.remove(ctx, "container", "remove", found.Handle.Name, "its run has ended or is gone", found.Labels[LabelRun], func() error { return eng.Remove(ctx, found.Handle) })
 		}
 	}
@@ -203,6 +206,9 @@ func (c *collection) sockets(ctx context.Context) error {
 		return fmt.Errorf("list the socket directories: %w", err)
 	}
 	for _, e := range entries {
+		if state.IsAgentIPC(e.Name()) {
+			continue
+		}
 		dir := filepath.Join(parent, e.Name())
 		c.remove(ctx, "sockets", "remove", dir, "its run has ended or is gone", e.Name(), func() error { return files.RemoveAll(dir) })
 	}

@@ -45,12 +45,17 @@ func turnRoot(e *files.Entry) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	output, err := roots.Open(filepath.Join(rec.Dir, "output"))
+	return openTurnRoot(rec.Dir, rec.TurnID)
+}
+
+// openTurnRoot opens the directory of a turn beneath that of its session.
+func openTurnRoot(dir, turnID string) (*os.Root, error) {
+	output, err := roots.Open(filepath.Join(dir, "output"))
 	if err != nil {
 		return nil, err
 	}
 	defer output.Close()
-	return roots.OpenIn(output, "turns/"+rec.TurnID)
+	return roots.OpenIn(output, "turns/"+turnID)
 }
 
 // Close closes the directory; lines that are being read go on.

@@ -66,31 +66,34 @@ const (
 	beatPause    = 30 * time.Second
 )
 
-// watch looks after a run while its turn goes on, until ctx ends: it says that
-// its holon lives, and ends the turn when the run writes more than its quota.
-func (r *oneShot) watch(ctx context.Context, s *Session, end context.CancelCauseFunc) {
+// watch looks after a turn while it goes on, until ctx ends: it says that its
+// holon lives, and ends the turn when more is written than its quota.
+func (s *Session) watch(ctx context.Context, quota int64, beat func() error, end context.CancelCauseFunc) {
 	dirs := []string{s.cfg.Dir}
 	if s.tree != nil {
 		dirs = append(dirs, s.tree.Dir())
 	}
+	if s.cfg.AgentHome != "" {
+		dirs = []string{s.cfg.AgentHome} // which holds cfg.Dir
+	}
 	beaten, begun := time.Now(), int64(-1)
 	for {
 		start := time.Now()
-		if r.Room.Run > 0 {
+		if quota > 0 {
 			used, err := usage(ctx, dirs)
 			switch {
 			case err != nil: // it is measured again
-				s.cfg.Log.Debug("the run's disk usage is not known", "err", err)
+				s.cfg.Log.Debug("the turn's disk usage is not known", "err", err)
 			case begun < 0:
 				begun = used
-			case used-begun > r.Room.Run:
-				end(&Error{Code: CodeDiskQuota, Param: "--disk", Message: fmt.Sprintf("the run wrote %s, of at most %s", units.BytesSize(float64(used-begun)), units.BytesSize(float64(r.Room.Run))), Hint: "raise --disk"})
+			case used-begun > quota:
+				end(&Error{Code: CodeDiskQuota, Param: "--disk", Message: fmt.Sprintf("the run wrote %s, of at most %s", units.BytesSize(float64(used-begun)), units.BytesSize(float64(quota))), Hint: "raise --disk"})
 				return
 			}
 		}
 		if time.Since(beaten) > beatPause {
 			beaten = time.Now()
-			if err := r.run.Beat(); err != nil {
+			if err := beat(); err != nil {
 				s.cfg.Log.Debug("the run's lease cannot be touched", "err", err)
 			}
 		}
@@ -114,20 +117,34 @@ func usage(ctx context.Context, dirs []string) (sum int64, err error) {
 }
 
 // watched runs the turn and looks after the run meanwhile.
-func (r *oneShot) watched(ctx context.Context, s *Session, turn func(context.Context, *Session) TurnResult) TurnResult {
+func (r *oneShot) watched(ctx context.Context, s *Session, turn func(context.Context, *Session) TurnResult) (result TurnResult) {
+	result, r.overQuota = s.watched(ctx, r.Room.Run, r.run.Beat, func(ctx context.Context) TurnResult { return turn(ctx, s) })
+	return result
+}
+
+// Within runs a turn that may write at most quota bytes, 0 for no bound. over is
+// the reason when it was ended for having written more.
+func (s *Session) Within(ctx context.Context, quota int64, turn func(context.Context) TurnResult) (result TurnResult, over *Error) {
+	if quota <= 0 {
+		return turn(ctx), nil
+	}
+	return s.watched(ctx, quota, func() error { return nil }, turn)
+}
+
+func (s *Session) watched(ctx context.Context, quota int64, beat func() error, turn func(context.Context) TurnResult) (result TurnResult, over *Error) {
 	turnCtx, end := context.WithCancelCause(ctx)
 	watching, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r.watch(watching, s, end)
+		s.watch(watching, quota, beat, end)
 	}()
-	result := turn(turnCtx, s)
+	result = turn(turnCtx)
 	stop()
 	<-done
 	if e, ok := errors.AsType[*Error](context.Cause(turnCtx)); ok && e.Code == CodeDiskQuota && !completed(result) {
-		r.overQuota = e
+		over = e
 	}
 	end(nil)
-	return result
+	return result, over
 }

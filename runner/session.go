@@ -18,6 +18,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,6 +65,8 @@ type Config struct {
 	AgentEnv  []string          // K=V for agentd, which its commands do not get
 	Skills    []string          // directories, each with a SKILL.md
 	InputDir  string            // the user's files for the turn, "" for none
+	AgentHome string            // of an agent that lives, where it works when there is no Source; "" for none
+	SessionID string            // by which agentd knows the conversation; "": a new one
 	Env       []string          // K=V for the container and its commands
 	Secrets   *redact.Set       // known values that no record may show; nil for none
 	SecretEnv []string          // names in Env whose values agentd must not show, beside those that say so
@@ -124,7 +127,7 @@ type Session struct {
 // Start prepares and starts a session: it returns when agentd answers that it
 // is ready. On error nothing is left behind.
 func Start(ctx context.Context, cfg Config) (*Session, error) {
-	s := &Session{cfg: cfg, id: responses.NewID(responses.PrefixSession), exited: make(chan engine.Exit, 1)}
+	s := &Session{cfg: cfg, id: cmp.Or(cfg.SessionID, responses.NewID(responses.PrefixSession)), exited: make(chan engine.Exit, 1)}
 	begin := time.Now()
 	err := s.prepare(ctx)
 	s.Prepared = time.Since(begin)
@@ -152,6 +155,9 @@ func (s *Session) prepare(ctx context.Context) (err error) {
 	if err := s.makeDirs(); err != nil {
 		return err
 	}
+	if err := s.openAgentHome(); err != nil {
+		return err
+	}
 	if err := s.makeSocketDir(); err != nil {
 		return err
 	}
@@ -166,7 +172,7 @@ func (s *Session) prepare(ctx context.Context) (err error) {
 	if err := s.serve(ctx); err != nil {
 		return err
 	}
-	if err := s.handOver(); err != nil {
+	if err := s.handOver(ctx); err != nil {
 		return err
 	}
 	s.mounts = s.planMounts()

@@ -19,6 +19,9 @@ import (
 var (
 	ErrInterrupted = errors.New("interrupted by the user")
 	ErrDeadline    = errors.New("the time for the run is over")
+	// ErrLeft does not end the turn: nobody watches it any more, and it goes on
+	// for whoever takes its session up.
+	ErrLeft = errors.New("the turn was left to go on by itself")
 )
 
 // What a turn gets to end in good order after it was cancelled, and beyond its
@@ -33,6 +36,8 @@ const (
 type TurnRequest struct {
 	ID                 string // "": a new one
 	Prompt             string
+	Instructions       string // beside those that agentd has; they hold for this turn
+	Effort             string // of reasoning: low, medium, high …; "": the model's own
 	PreviousResponseID string
 	MaxRounds          int           // 0: no bound
 	Timeout            time.Duration // 0: agentd's limit
@@ -218,8 +223,16 @@ func (s *Session) body(turnID string, req TurnRequest) map[string]any {
 	if req.PreviousResponseID != "" {
 		body["previous_response_id"] = req.PreviousResponseID
 	}
+	if req.Instructions != "" {
+		body["instructions"] = req.Instructions
+	}
+	if req.Effort != "" {
+		body["reasoning"] = map[string]any{"effort": req.Effort}
+	}
 	if s.tree != nil {
 		holon["workspace_dir"] = s.inside(s.workDir())
+	} else if dir := s.treeDir(); dir != "" {
+		holon["workspace_dir"] = dir
 	}
 	return body
 }
@@ -261,6 +274,10 @@ func (s *Session) cancelWith(ctx, streaming context.Context, stop context.Cancel
 	case <-streaming.Done():
 		return
 	case <-ctx.Done():
+	}
+	if errors.Is(context.Cause(ctx), ErrLeft) {
+		stop(ErrLeft)
+		return
 	}
 	grace, cancel := context.WithTimeout(streaming, cancelGrace)
 	defer cancel()

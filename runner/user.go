@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -75,7 +76,7 @@ func (s *Session) makeDirs() error {
 // handOver gives the container's user what it writes, and checks that it can
 // read the rest. It runs before the container exists; the user's own files never
 // change.
-func (s *Session) handOver() error {
+func (s *Session) handOver(ctx context.Context) error {
 	s.scenario = s.cfg.Scenario
 	if s.cfg.User == nil {
 		return nil
@@ -86,8 +87,12 @@ func (s *Session) handOver() error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	for _, dir := range []string{"output", "state"} {
-		if err := s.give(filepath.Join(s.cfg.Dir, dir)); err != nil {
+	dirs := []string{filepath.Join(s.cfg.Dir, "output"), filepath.Join(s.cfg.Dir, "state")}
+	if s.cfg.AgentHome != "" {
+		dirs = append(dirs, s.cfg.AgentHome)
+	}
+	for _, dir := range dirs {
+		if err := s.giveTree(ctx, dir); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,7 @@ const (
 	CodeOutputUnusable  Code = "output_unusable"  // the directory given for results
 	CodeNotHeld         Code = "run_not_held"     // writing to a run of another process
 	CodeRunLive         Code = "run_live"         // another process holds the run
+	CodeInvalidAgent    Code = "invalid_agent"    // not an agent's id
 )
 
 // Error is the one error type of the host's side: of this package and its

@@ -26,6 +26,7 @@ import (
 //	cache/           what can be made again
 //	ipc/<run_id>/    sockets shared with the run's container
 //	worktrees/       working trees that `holon checkout` made
+//	agents/<id>/     the home of one agent, which its container sees but for .holon
 //
 // The zero Home is not usable.
 type Home struct{ dir string }
@@ -125,9 +126,19 @@ func (h Home) CacheDir() string { return filepath.Join(h.dir, "cache") }
 // registered in the user's repositories and hold the user's work: never a cache.
 func (h Home) WorktreesDir() string { return filepath.Join(h.dir, "worktrees") }
 
-// IPCDir is where the sockets of one run lie. It is beside the run's directory
-// rather than within to keep their paths short: they may have 107 bytes. The
-// id must have passed CheckRunID.
+// AgentsDir is the directory that holds the homes of agents.
+func (h Home) AgentsDir() string { return filepath.Join(h.dir, "agents") }
+
+// AgentDir is the home of one agent. The id must have passed CheckAgentID.
+func (h Home) AgentDir(id string) string { return filepath.Join(h.AgentsDir(), id) }
+
+// AgentPrivateDir is what of an agent's home is the host's own: its container
+// sees an empty directory there. The id must have passed CheckAgentID.
+func (h Home) AgentPrivateDir(id string) string { return filepath.Join(h.AgentDir(id), ".holon") }
+
+// IPCDir is where the sockets of one run, or of one container of an agent, lie. It
+// is beside the run's directory rather than within to keep their paths short: they
+// may have 107 bytes. The id must have passed CheckRunID or be one of NewIPCID.
 func (h Home) IPCDir(id string) string { return filepath.Join(h.ipcDir(), id) }
 
 func (h Home) ipcDir() string { return filepath.Join(h.dir, "ipc") }

@@ -32,7 +32,7 @@ const (
 )
 
 // Set is the values that a process knows to be secret. The zero value has none;
-// so has the nil Set. It only ever grows. It is safe for concurrent use.
+// so has the nil Set. It is safe for concurrent use.
 type Set struct {
 	matcher atomic.Pointer[Matcher] // nil while there is none
 
@@ -74,6 +74,28 @@ func (s *Set) Add(name, value string) bool {
 	s.values, s.names[value] = append(s.values, value), name
 	s.matcher.Store(NewMatcher(s.values, MinLength))
 	return true
+}
+
+// Forget makes value unknown again, for one that opens nothing any more. What was
+// taken out stays out.
+func (s *Set) Forget(value string) {
+	if s == nil {
+		return
+	}
+	value = strings.TrimSpace(value)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := slices.Index(s.values, value)
+	if at < 0 {
+		return
+	}
+	s.values = slices.Delete(s.values, at, at+1)
+	delete(s.names, value)
+	if len(s.values) == 0 {
+		s.matcher.Store(nil)
+		return
+	}
+	s.matcher.Store(NewMatcher(s.values, MinLength))
 }
 
 // isPath reports whether a value names a file or directory that exists, as that of

@@ -227,3 +227,24 @@ func BenchmarkStream(b *testing.B) {
 		})
 	}
 }
+
+func TestForget(t *testing.T) {
+	var s Set
+	s.Add("stays", "a-value-that-stays")
+	s.Add("goes", "a-value-that-goes")
+	s.Forget("a-value-that-goes")
+	s.Forget("never known")
+	if got := s.Text("a-value-that-stays a-value-that-goes"); got != Mask+" a-value-that-goes" {
+		t.Errorf("after forgetting one: %q", got)
+	}
+	if names := s.Names([]byte("a-value-that-goes")); len(names) != 0 {
+		t.Errorf("Names has %v of what was forgotten", names)
+	}
+	s.Forget("a-value-that-stays")
+	if !s.Empty() {
+		t.Error("the set is not empty after everything was forgotten")
+	}
+	if s.Add("again", "a-value-that-goes"); s.Text("a-value-that-goes") != Mask {
+		t.Error("what was forgotten cannot be known again")
+	}
+}

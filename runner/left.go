@@ -1,0 +1,109 @@
+package runner
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+// maxLastEvent bounds what is read of the event that ends a turn, which holds
+// the whole response.
+const maxLastEvent = 64 << 20
+
+// ErrForged is the reason for a turn whose files cannot be what agentd wrote.
+var ErrForged = errors.New("the turn's files are not what agentd writes")
+
+// ReadTurn reads what a turn left beneath the directory of its session, where a
+// container may write: its record, and its final response when it has one.
+// fs.ErrNotExist says that agentd never accepted such a turn.
+func ReadTurn(dir, turnID string) (*turns.Record, *responses.Response, error) {
+	if err := responses.CheckID("turn_id", turnID); err != nil {
+		return nil, nil, err
+	}
+	root, err := openTurnRoot(dir, turnID)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the turn's directory: %w", err)
+	}
+	files := &TurnFiles{root}
+	defer files.Close()
+	rec, err := files.record(turnID)
+	if err != nil || !rec.Status.Terminal() {
+		return rec, nil, err
+	}
+	end, err := files.end(rec)
+	return rec, end, err
+}
+
+func (t *TurnFiles) record(turnID string) (*turns.Record, error) {
+	f, err := t.Open(turns.RecordFile)
+	if err != nil {
+		return nil, fmt.Errorf("open the turn's record: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxRecordFile+1))
+	if err == nil && len(data) > maxRecordFile {
+		err = ErrForged
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the turn's record: %w", err)
+	}
+	rec, err := turns.DecodeRecord(data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrForged, err)
+	}
+	if rec.TurnID != turnID {
+		return nil, fmt.Errorf("%w: it is the record of another turn", ErrForged)
+	}
+	return rec, nil
+}
+
+// end reads the final response from the last event of the turn.
+func (t *TurnFiles) end(rec *turns.Record) (*responses.Response, error) {
+	f, err := t.Open(turns.EventsFile)
+	if err != nil {
+		return nil, fmt.Errorf("open the turn's events: %w", err)
+	}
+	defer f.Close()
+	line, err := lastLine(f)
+	if err != nil {
+		return nil, fmt.Errorf("read the turn's last event: %w", err)
+	}
+	ev, err := responses.DecodeEvent(line)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrForged, err)
+	}
+	if ev.Response == nil || ev.Response.ID != rec.ResponseID || !ev.Response.Status.Terminal() {
+		return nil, fmt.Errorf("%w: the last event is no end", ErrForged)
+	}
+	return ev.Response, nil
+}
+
+// lastLine reads the last whole line of a file from its end.
+func lastLine(f *os.File) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	for size := int64(64 << 10); ; size *= 8 {
+		size = min(size, info.Size(), maxLastEvent)
+		tail := make([]byte, size)
+		n, err := f.ReadAt(tail, info.Size()-size)
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		tail = tail[:n] // it may have been cut since
+		whole := tail[:bytes.LastIndexByte(tail, '\n')+1]
+		whole = bytes.TrimSuffix(whole, []byte{'\n'})
+		if at := bytes.LastIndexByte(whole, '\n'); at >= 0 || size == info.Size() {
+			return whole[at+1:], nil
+		}
+		if size == maxLastEvent {
+			return nil, fmt.Errorf("%w: the last event has more than %d bytes", ErrForged, maxLastEvent)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package runner
+
+import (
+	"context"
+
+	"holon/responses/turns"
+	"holon/runner/engine"
+)
+
+// Pause holds the container still, where the engine can: nothing in it runs, and
+// what is asked of it waits. held is false where it cannot.
+func (s *Session) Pause(ctx context.Context) (held bool, err error) {
+	p, ok := s.cfg.Engine.(engine.Pauser)
+	if !ok || !s.created {
+		return false, nil
+	}
+	return true, p.Pause(ctx, s.handle)
+}
+
+// Resume lets a container go on that was paused. Another is success.
+func (s *Session) Resume(ctx context.Context) error {
+	p, ok := s.cfg.Engine.(engine.Pauser)
+	if !ok || !s.created {
+		return nil
+	}
+	return p.Resume(ctx, s.handle)
+}
+
+// Ended reports whether the session has no container that runs, as far as the
+// engine has told.
+func (s *Session) Ended() bool {
+	if !s.created || s.stopped {
+		return true
+	}
+	if s.exit == nil {
+		select {
+		case exit := <-s.exited:
+			s.exit = &exit
+		default:
+		}
+	}
+	return s.exit != nil
+}
+
+// Working asks agentd whether something goes on in the container: a turn, or a
+// command that outlives the turn that started it.
+func (s *Session) Working(ctx context.Context) (bool, error) {
+	health, err := s.client.Health(ctx)
+	if err != nil || health.ActiveTurns+health.QueuedTurns > 0 {
+		return err == nil, err
+	}
+	if health.Status != turns.HealthReady {
+		return false, &Error{Code: CodeNotReady, Message: "agentd answers that it is " + health.Status}
+	}
+	list, err := s.client.Tasks(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, task := range list.Tasks {
+		if !task.Status.Terminal() {
+			return true, nil
+		}
+	}
+	return false, nil
+}

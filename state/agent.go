@@ -1,0 +1,35 @@
+package state
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strings"
+
+	"holon/responses"
+)
+
+// maxAgentID bounds the id of an agent, which is part of file names, of URLs and
+// of the names of containers.
+const maxAgentID = 64
+
+// CheckAgentID reports whether id can be an agent's: 1 to 64 letters, digits, '_'
+// and '-', the first a letter or a digit. A valid id is a safe file name and no
+// option of a command. The error is an *Error with CodeInvalidAgent.
+func CheckAgentID(id string) error {
+	err := responses.CheckID("agent_id", id)
+	if err == nil && len(id) <= maxAgentID && id[0] != '-' && id[0] != '_' {
+		return nil
+	}
+	return &Error{Code: CodeInvalidAgent, Param: "agent_id", Message: fmt.Sprintf("%.80q is no id of an agent", id),
+		Hint: fmt.Sprintf("use 1 to %d letters, digits, '_' and '-', beginning with a letter or a digit", maxAgentID), Err: err}
+}
+
+// ipcPrefix begins the names of the socket directories of agents.
+const ipcPrefix = "a-"
+
+// NewIPCID returns a name for the socket directory of one container of an agent,
+// as short as it can be and never the id of a run.
+func NewIPCID() string { return ipcPrefix + strings.ToLower(rand.Text()[:12]) }
+
+// IsAgentIPC reports whether a socket directory of that name is an agent's.
+func IsAgentIPC(name string) bool { return strings.HasPrefix(name, ipcPrefix) }

@@ -63,6 +63,7 @@ var own = []struct {
 	{"runner/control", []string{"runner/agent/lane", "runner/agent/rules", "runner/agent/view", "runner/control/wire", "runner/socket", "responses", "responses/openapi", "state", "state/ledger"}, "it admits and shows, and starts no container"},
 	{"runner/agent/rules", []string{"responses", "state", "state/ledger"}, "rules are functions of what is known"},
 	{"runner/agent/lane", []string{"responses", "runner/agent/rules", "state", "state/ledger"}, "a step reads and writes the ledger and does nothing"},
+	{"runner/daemon", []string{"runner", "runner/agent/view", "runner/control/client", "runner/control/wire", "runner/socket", "responses/client", "state", "state/durable", "state/ledger"}, "it finds a runtime by its control socket and runs none itself"},
 	{"runner/...", []string{"runner/...", "responses/...", "skills", "state/..."}, "the host's side never sees the container's"},
 
 	{"cmd/agentd", []string{"agentd", "agentd/place", "responses/..."}, "a command turns flags into options and knows one side"},
@@ -78,7 +79,7 @@ var foreign = []struct {
 	why    string
 }{
 	{"os/exec", "agentd/...", []string{"agentd/process"}, "whoever starts a program must end it, so one package does"},
-	{"os/exec", "runner/...", []string{"runner/workspace", "runner/engine/local", "runner/engine/enginetest/...", "runner/credentials"}, "git is run in one place, where its environment is made safe, children by the engine that owns them, and programs that give keys by what bounds them"},
+	{"os/exec", "runner/...", []string{"runner/workspace", "runner/engine/local", "runner/engine/enginetest/...", "runner/credentials", "runner/daemon"}, "git is run in one place, where its environment is made safe, children by the engine that owns them, programs that give keys by what bounds them, and holon itself by what finds it again"},
 	{"os/exec", "cmd/...", nil, "commands call packages"},
 	{"os/exec", "responses/...", nil, "the protocol starts nothing"},
 	{"os/exec", "state/...", nil, "the ledger starts nothing"},

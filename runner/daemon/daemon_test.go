@@ -1,0 +1,507 @@
+package daemon_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"holon/runner/agent/view"
+	"holon/runner/daemon"
+	"holon/state"
+)
+
+// TestMain lets the test binary be a program that answers on a control socket as
+// `holon serve` does, well or badly. The real one is started by the scripts of
+// cmd/holon.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "serve" {
+		os.Exit(serve(os.Args[2], os.Args[3:]))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// serve answers on a socket until it is asked to end. How is one of
+//
+//	well          nothing is wrong
+//	dies          it ends before it listens, and says why
+//	never         it is never ready
+//	deaf          it does not answer, nor does it end when it is asked or told
+//	stubborn      it answers, and ends only by SIGKILL
+//	elsewhere     it says that it serves another home
+func serve(how string, args []string) int {
+	path, home, print := args[0], args[1], args[2]
+	fmt.Println("serving", how)
+	if how == "dies" {
+		fmt.Fprintln(os.Stderr, "holon: --listen: the port is taken; choose another")
+		return 4
+	}
+	if how == "elsewhere" {
+		home = "/elsewhere"
+	}
+	end := make(chan os.Signal, 1)
+	if how == "stubborn" || how == "deaf" {
+		signal.Ignore(syscall.SIGTERM)
+	} else {
+		signal.Notify(end, syscall.SIGTERM)
+	}
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "holon:", err)
+		return 4
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /control/runtime/status", func(w http.ResponseWriter, r *http.Request) {
+		if how == "deaf" {
+			<-r.Context().Done()
+			return
+		}
+		_ = json.NewEncoder(w).Encode(view.RuntimeStatus{OK: true, Healthy: true, Activity: view.Activity{State: view.ActivityIdle},
+			Runtime: view.RuntimeInfo{PID: os.Getpid(), HomeDir: home, SocketPath: path, ConfigFingerprint: print, Ready: how != "never", Version: "test"}})
+	})
+	mux.HandleFunc("POST /control/runtime/shutdown", func(w http.ResponseWriter, _ *http.Request) {
+		if how == "well" {
+			end <- syscall.SIGTERM
+		}
+		_, _ = w.Write([]byte(`{"ok":true,"accepted":true}`))
+	})
+	server := &http.Server{Handler: mux}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(listener) })
+	<-end
+	_ = server.Close()
+	serving.Wait()
+	return 0
+}
+
+// home is a HOLON_HOME whose path is short enough for a socket.
+func home(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "hd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// environ lets processes with a race detector end at once.
+func environ() []string { return append(os.Environ(), "GORACE=atexit_sleep_ms=0") }
+
+// of returns the daemon of a home whose program behaves as how, and ends at the
+// latest with the test.
+func of(t *testing.T, home, how, fingerprint string) *daemon.Daemon {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := daemon.New(daemon.Options{Home: home, Fingerprint: fingerprint, Program: self, Env: environ(),
+		Args: []string{"serve", how, daemon.SocketPath(home), home, fingerprint}, StopWithin: 2 * time.Second, KillWithin: 300 * time.Millisecond, AskWithin: 2 * time.Second})
+	t.Cleanup(func() {
+		if _, err := d.Stop(context.Background()); err != nil && !state.IsCode(err, daemon.CodeForeign) {
+			t.Errorf("stop: %v", err)
+		}
+	})
+	return d
+}
+
+func start(t *testing.T, d *daemon.Daemon) daemon.Started {
+	t.Helper()
+	started, err := d.Start(t.Context())
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	return started
+}
+
+func status(t *testing.T, d *daemon.Daemon) daemon.Status {
+	t.Helper()
+	s, err := d.Status(t.Context())
+	if err != nil {
+		t.Fatalf("status: %v", err)
+	}
+	return s
+}
+
+func TestStartIsIdempotent(t *testing.T) {
+	dir := home(t)
+	d := of(t, dir, "well", "a")
+	first := start(t, d)
+	if first.Already || first.Status.State != daemon.Running || first.Status.PID == 0 || !*first.Status.ConfigMatch {
+		t.Fatalf("%+v", first)
+	}
+	second := start(t, d)
+	if !second.Already || second.Status.PID != first.Status.PID {
+		t.Errorf("the second start made %+v", second)
+	}
+	other := of(t, dir, "well", "b")
+	if _, err := other.Start(t.Context()); !state.IsCode(err, daemon.CodeConfigDiffers) {
+		t.Errorf("with other options: %v", err)
+	}
+	if s := status(t, other); s.PID != first.Status.PID || *s.ConfigMatch {
+		t.Errorf("%+v", s)
+	}
+	again, err := other.Restart(t.Context())
+	if err != nil || again.Already || again.Status.PID == first.Status.PID || !*again.Status.ConfigMatch {
+		t.Errorf("restart: %+v, %v", again, err)
+	}
+	stopped, err := other.Stop(t.Context())
+	if err != nil || stopped.How != daemon.Graceful || stopped.PID != again.Status.PID {
+		t.Errorf("%+v, %v", stopped, err)
+	}
+	if stopped, err := other.Stop(t.Context()); err != nil || stopped.How != daemon.NotRunning {
+		t.Errorf("%+v, %v", stopped, err)
+	}
+	if s := status(t, other); s.State != daemon.Ended || s.PID != 0 || len(s.Stale) > 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Many that start at once make one.
+func TestOneStartAtATime(t *testing.T) {
+	dir := home(t)
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	pids, fresh := map[int]bool{}, 0
+	for range 8 {
+		d := of(t, dir, "well", "a")
+		group.Go(func() {
+			s, err := d.Start(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			pids[s.Status.PID] = true
+			if !s.Already {
+				fresh++
+			}
+		})
+	}
+	group.Wait()
+	if len(pids) != 1 || fresh != 1 {
+		t.Errorf("%d processes, %d of them new", len(pids), fresh)
+	}
+}
+
+// What a killed daemon leaves is healed by the next start, and by no look.
+func TestKilled(t *testing.T) {
+	dir := home(t)
+	d := of(t, dir, "well", "a")
+	pid := start(t, d).Status.PID
+	kill(t, pid)
+	before := tree(t, dir)
+	s := status(t, d)
+	if s.State != daemon.Ended || len(s.Stale) != 2 {
+		t.Errorf("%+v", s)
+	}
+	if _, err := d.Logs(80); err != nil {
+		t.Error(err)
+	}
+	if after := tree(t, dir); after != before {
+		t.Errorf("a look changed\n%s\nto\n%s", before, after)
+	}
+	again := start(t, d)
+	if again.Already || again.Status.PID == pid || again.Status.State != daemon.Running {
+		t.Errorf("%+v", again)
+	}
+	kill(t, again.Status.PID)
+	if stopped, err := d.Stop(t.Context()); err != nil || stopped.How != daemon.NotRunning {
+		t.Errorf("%+v, %v", stopped, err)
+	}
+	if s := status(t, d); len(s.Stale) > 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// kill ends a process of ours and waits for it.
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := syscall.Wait4(pid, nil, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tree lists what lies in a directory, with the content of files.
+func tree(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	entries, err := os.ReadDir(filepath.Join(dir, "run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&b, e.Name(), info.Mode(), info.Size(), info.ModTime())
+	}
+	return b.String()
+}
+
+// A process whose number is that of a daemon that is gone is left alone.
+func TestReusedNumber(t *testing.T) {
+	dir := home(t)
+	d := of(t, dir, "well", "a")
+	pid := start(t, d).Status.PID
+	kill(t, pid)
+	sleeper := exec.Command("sleep", "60")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sleeper.Process.Kill(); _ = sleeper.Wait() }()
+	path := filepath.Join(dir, "run", "daemon.json")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(data), `"pid": `+strconv.Itoa(pid), `"pid": `+strconv.Itoa(sleeper.Process.Pid), 1)
+	if changed == string(data) {
+		t.Fatalf("%s has no number", data)
+	}
+	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s := status(t, d); s.State != daemon.Ended {
+		t.Errorf("%+v", s)
+	}
+	if stopped, err := d.Stop(t.Context()); err != nil || stopped.How != daemon.NotRunning {
+		t.Errorf("%+v, %v", stopped, err)
+	}
+	if err := sleeper.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the other process is gone: %v", err)
+	}
+}
+
+// What is not ours is never taken over.
+func TestForeign(t *testing.T) {
+	for name, occupy := range map[string]func(t *testing.T, dir, path string){
+		"a file": func(t *testing.T, _, path string) {
+			if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"another server": func(t *testing.T, _, path string) {
+			listener, err := net.Listen("unix", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := &http.Server{Handler: http.NotFoundHandler()}
+			var serving sync.WaitGroup
+			serving.Go(func() { _ = server.Serve(listener) })
+			t.Cleanup(func() { _ = server.Close(); serving.Wait() })
+		},
+		"the daemon of another home": func(t *testing.T, dir, path string) {
+			self, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			other := exec.Command(self, "serve", "elsewhere", path, dir, "a")
+			if err := other.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = other.Process.Kill(); _ = other.Wait() })
+			for {
+				if conn, err := net.Dial("unix", path); err == nil {
+					_ = conn.Close()
+					return
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := home(t)
+			d := of(t, dir, "well", "a")
+			if err := os.Mkdir(filepath.Join(dir, "run"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			occupy(t, dir, daemon.SocketPath(dir))
+			before, err := os.Lstat(daemon.SocketPath(dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for what, do := range map[string]func() error{
+				"start":   func() error { _, err := d.Start(t.Context()); return err },
+				"stop":    func() error { _, err := d.Stop(t.Context()); return err },
+				"restart": func() error { _, err := d.Restart(t.Context()); return err },
+			} {
+				if err := do(); !state.IsCode(err, daemon.CodeForeign) {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			if s := status(t, d); s.State != daemon.Foreign || s.Control.Problem == "" {
+				t.Errorf("%+v", s)
+			}
+			after, err := os.Lstat(daemon.SocketPath(dir))
+			if err != nil || !os.SameFile(before, after) {
+				t.Errorf("what was there is gone: %v", err)
+			}
+		})
+	}
+}
+
+// Why a start failed is kept until one succeeds.
+func TestFailedStart(t *testing.T) {
+	dir := home(t)
+	_, err := of(t, dir, "dies", "a").Start(t.Context())
+	if !state.IsCode(err, daemon.CodeNotStarted) || !strings.Contains(err.Error(), "the port is taken") {
+		t.Fatalf("%v", err)
+	}
+	d := of(t, dir, "well", "a")
+	s := status(t, d)
+	if s.LastFailure == nil || s.LastFailure.Phase != "startup" || !strings.Contains(s.LastFailure.Summary, "the port is taken") || s.State != daemon.Ended {
+		t.Errorf("%+v", s)
+	}
+	logs, err := d.Logs(80)
+	if err != nil || logs.StartupFailure == nil || len(logs.Lines) != 2 || logs.Lines[0] != "serving dies" {
+		t.Errorf("%+v, %v", logs, err)
+	}
+	if info, err := os.Stat(logs.LogPath); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if s := start(t, d).Status; s.LastFailure != nil {
+		t.Errorf("%+v", s.LastFailure)
+	}
+}
+
+// A daemon that is not ready in time does not stay.
+func TestNeverReady(t *testing.T) {
+	dir := home(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := daemon.New(daemon.Options{Home: dir, Program: self, Env: environ(), Args: []string{"serve", "never", daemon.SocketPath(dir), dir, "a"}, StartWithin: 200 * time.Millisecond, KillWithin: 2 * time.Second})
+	if _, err := d.Start(t.Context()); !state.IsCode(err, daemon.CodeNotStarted) {
+		t.Errorf("%v", err)
+	}
+	if s := status(t, d); s.State != daemon.Ended || s.LastFailure == nil {
+		t.Errorf("%+v", s)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := d.Start(ctx); err == nil {
+		t.Error("an interrupted start succeeded")
+	}
+	if s := status(t, d); s.State != daemon.Ended {
+		t.Errorf("%+v", s)
+	}
+}
+
+// One that neither answers nor follows a signal is killed.
+func TestStubborn(t *testing.T) {
+	dir := home(t)
+	d := of(t, dir, "stubborn", "a")
+	pid := start(t, d).Status.PID
+	if stopped, err := d.Stop(t.Context()); err != nil || stopped.How != daemon.Killed || stopped.PID != pid {
+		t.Errorf("%+v, %v", stopped, err)
+	}
+	if s := status(t, d); s.State != daemon.Ended || len(s.Stale) > 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// One that hangs is told from one that is gone and from a stranger, and is
+// replaced when that is asked for.
+func TestHangs(t *testing.T) {
+	dir := home(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := of(t, dir, "well", "a")
+	pid := start(t, d).Status.PID
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	hurried := daemon.New(daemon.Options{Home: dir, Fingerprint: "a", Program: self, Env: environ(), Args: []string{"serve", "well", daemon.SocketPath(dir), dir, "a"},
+		StartWithin: 2 * time.Second, KillWithin: 100 * time.Millisecond, AskWithin: 50 * time.Millisecond})
+	if s := status(t, hurried); s.State != daemon.NotAnswering || s.PID != pid || s.Control.Problem == "" {
+		t.Errorf("%+v", s)
+	}
+	if _, err := hurried.Start(t.Context()); !state.IsCode(err, daemon.CodeNotAnswering) {
+		t.Errorf("%v", err)
+	}
+	// The one that is to be replaced gets the answers late, but gets them.
+	patient := of(t, dir, "well", "a")
+	again, err := patient.Restart(t.Context())
+	if err != nil || again.Already || again.Status.PID == pid {
+		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+// A log that has grown is put aside by a start, and a look reads a bounded tail.
+func TestLogs(t *testing.T) {
+	dir := home(t)
+	d := of(t, dir, "well", "a")
+	if logs, err := d.Logs(10); err != nil || logs.Lines == nil || len(logs.Lines) != 0 {
+		t.Errorf("%+v, %v", logs, err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "run"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "run", "daemon.log")
+	if err := os.WriteFile(path, []byte(strings.Repeat("a line of the log\n", 600_000)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for most, want := range map[int]int{0: 0, 3: 3, 1 << 30: daemon.MaxLines, -1: 0} {
+		logs, err := d.Logs(most)
+		if err != nil || len(logs.Lines) != want {
+			t.Errorf("%d lines of %d, %v", len(logs.Lines), most, err)
+		}
+		for _, line := range logs.Lines {
+			if line != "a line of the log" {
+				t.Errorf("%q", line)
+			}
+		}
+	}
+	start(t, d)
+	if logs, err := d.Logs(10); err != nil || len(logs.Lines) != 1 {
+		t.Errorf("%+v, %v", logs, err)
+	}
+	if _, err := os.Stat(path + ".1"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Files of other versions, and broken ones, disturb nobody.
+func TestOtherFiles(t *testing.T) {
+	for name, content := range map[string]string{
+		"empty": "", "no JSON": "{", "older": `{"pid": 1}`, "newer": `{"pid": 1, "start_ticks": 1, "boot_id": "x", "what_comes_next": {"a": []}}`, "wrong": `{"pid": "one"}`, "negative": `{"pid": -1}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := home(t)
+			d := of(t, dir, "well", "a")
+			if err := os.Mkdir(filepath.Join(dir, "run"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for _, file := range []string{"daemon.json", "failure.json"} {
+				if err := os.WriteFile(filepath.Join(dir, "run", file), []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if s := status(t, d); s.State != daemon.Ended {
+				t.Errorf("%+v", s)
+			}
+			start(t, d)
+		})
+	}
+}

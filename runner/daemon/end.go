@@ -1,0 +1,51 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+
+	"holon/runner/control/client"
+	"holon/runner/control/wire"
+	"holon/state"
+)
+
+// end ends the daemon that was seen, and says how.
+func (d *Daemon) end(ctx context.Context, seen sighting) (how string, err error) {
+	process := *seen.process
+	if seen.answer != nil && d.askToEnd(ctx) && process.gone(ctx, d.opts.StopWithin) {
+		return Graceful, nil
+	}
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	if how = d.tell(ctx, process); how == "" {
+		return "", &state.Error{Code: CodeNotStopped, Param: "daemon", Message: fmt.Sprintf("process %d does not end", process.PID), Hint: "look at: holon daemon logs"}
+	}
+	return how, nil
+}
+
+// askToEnd reports whether it was told. A connection that breaks is an end that
+// was quicker than its answer.
+func (d *Daemon) askToEnd(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, d.opts.AskWithin)
+	defer cancel()
+	control := client.Unix(d.opts.Socket)
+	defer control.Close()
+	err := control.Shutdown(ctx)
+	return err == nil || state.IsCode(err, wire.CodeDisconnected)
+}
+
+// tell ends a process by signals: first the one that it can follow in good
+// order. "": it did not end.
+func (d *Daemon) tell(ctx context.Context, process Process) (how string) {
+	for _, with := range []struct {
+		signal syscall.Signal
+		how    string
+	}{{syscall.SIGTERM, Terminated}, {syscall.SIGKILL, Killed}} {
+		if process.signal(with.signal) == nil && process.gone(ctx, d.opts.KillWithin) {
+			return with.how
+		}
+	}
+	return ""
+}

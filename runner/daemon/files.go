@@ -1,0 +1,197 @@
+package daemon
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"holon/runner"
+	"holon/state"
+	"holon/state/durable"
+	"holon/state/ledger"
+)
+
+// files are what the daemon of a home leaves in HOLON_HOME/run, beside its
+// socket:
+//
+//	daemon.json    Metadata of the one that was started last
+//	daemon.log     what it and its predecessors wrote; daemon.log.1 is older
+//	failure.json   why the last start or stop failed
+//	daemon.lock    held while one is started or stopped
+type files struct{ dir string }
+
+func filesIn(home string) files { return files{filepath.Join(home, "run")} }
+
+func (f files) metadata() string { return filepath.Join(f.dir, "daemon.json") }
+func (f files) log() string      { return filepath.Join(f.dir, "daemon.log") }
+func (f files) failures() string { return filepath.Join(f.dir, "failure.json") }
+
+// Bounds of the files, in bytes.
+const (
+	maxJSON = 64 << 10
+	maxLog  = 8 << 20 // beyond it a start begins a new one
+	maxTail = 1 << 20
+)
+
+// Metadata tells which process was started. It is a hint: whether that process
+// lives, and is the daemon, is always looked up.
+type Metadata struct {
+	Process
+	HomeDir           string    `json:"home_dir"`
+	SocketPath        string    `json:"socket_path"`
+	LogPath           string    `json:"log_path"`
+	ConfigFingerprint string    `json:"config_fingerprint"`
+	StartedAt         time.Time `json:"started_at"`
+}
+
+// The phases of failures, which are those of ledger.Failure.
+const (
+	phaseStartup  = "startup"
+	phaseShutdown = "shutdown"
+)
+
+// failureFile is failure.json.
+type failureFile struct {
+	Startup  *ledger.Failure `json:"startup,omitempty"`
+	Shutdown *ledger.Failure `json:"shutdown,omitempty"`
+}
+
+// readMetadata returns nil when there is none that can be read: what cannot be
+// read tells nothing, and is replaced.
+func (f files) readMetadata() *Metadata {
+	var m Metadata
+	if f.readJSON(f.metadata(), &m) != nil || m.PID <= 0 {
+		return nil
+	}
+	return &m
+}
+
+func (f files) readFailures() (out failureFile) {
+	if f.readJSON(f.failures(), &out) != nil {
+		return failureFile{}
+	}
+	return out
+}
+
+// readJSON reads a small file of ours. Keys that are missing or not known are no
+// error: another version of holon may have written it.
+func (f files) readJSON(path string, into any) error {
+	file, err := open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return json.NewDecoder(io.LimitReader(file, maxJSON)).Decode(into)
+}
+
+func (f files) writeJSON(path string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err == nil {
+		err = durable.WriteFile(path, append(data, '\n'), 0o600)
+	}
+	if err != nil {
+		return f.unusable(err)
+	}
+	return nil
+}
+
+// writeFailure keeps why a start or a stop failed, beside what is kept of the
+// other.
+func (f files) writeFailure(phase string, err error) error {
+	said := runner.Describe(err)
+	failure := &ledger.Failure{OccurredAt: time.Now().UTC(), Phase: phase, Code: said.Code, Summary: said.Message, Hint: said.Hint}
+	all := f.readFailures()
+	if phase == phaseStartup {
+		all.Startup = failure
+	} else {
+		all.Shutdown = failure
+	}
+	return f.writeJSON(f.failures(), all)
+}
+
+// clearFailures forgets failures: a start or a stop succeeded after them.
+func (f files) clearFailures() error { return f.remove(f.failures()) }
+
+func (f files) remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return f.unusable(err)
+	}
+	return nil
+}
+
+// openLog opens the log for a new process, and says where what it writes begins.
+func (f files) openLog() (log *os.File, from int64, err error) {
+	if info, err := os.Lstat(f.log()); err == nil && info.Mode().IsRegular() && info.Size() > maxLog {
+		if err := os.Rename(f.log(), f.log()+".1"); err != nil {
+			return nil, 0, f.unusable(err)
+		}
+	}
+	log, err = os.OpenFile(f.log(), os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, 0, f.unusable(err)
+	}
+	info, err := log.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("the log is no file")
+	}
+	if err == nil {
+		err = log.Chmod(0o600)
+	}
+	if err != nil {
+		return nil, 0, f.unusable(errors.Join(err, log.Close()))
+	}
+	return log, info.Size(), nil
+}
+
+// tail returns the last lines of the log, so many at most, that begin at or
+// after from. Without a log there are none.
+func (f files) tail(most int, from int64) ([]string, error) {
+	file, err := open(f.log())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, f.unusable(err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, f.unusable(err)
+	}
+	at := max(from, info.Size()-maxTail)
+	data, err := io.ReadAll(io.NewSectionReader(file, at, maxTail))
+	if err != nil {
+		return nil, f.unusable(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	if at > from && len(lines) > 0 {
+		lines = lines[1:] // which may have lost its beginning
+	}
+	if len(data) == 0 {
+		lines = nil
+	}
+	return lines[max(0, len(lines)-most):], nil
+}
+
+// open opens a regular file for reading, and no link.
+func open(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("%s is no regular file", path), err, f.Close())
+	}
+	return f, nil
+}
+
+func (f files) unusable(err error) error {
+	return &state.Error{Code: CodeUnusable, Param: "HOLON_HOME", Message: fmt.Sprintf("the files of the daemon in %.200q can't be used", f.dir), Hint: "look at the directory's permissions", Err: err}
+}

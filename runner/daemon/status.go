@@ -1,0 +1,132 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"holon/runner/agent/view"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// State is whether there is a daemon.
+type State string
+
+// The states of a daemon.
+const (
+	Running      State = "running"
+	Ended        State = "stopped"
+	NotAnswering State = "not_answering" // its process lives
+	Foreign      State = "foreign"       // something else is where its socket should be
+)
+
+// Status is what is known of the daemon of a home (runtime specification,
+// "Local Daemon Lifecycle Contract").
+type Status struct {
+	State             State      `json:"state"`
+	PID               int        `json:"pid,omitempty"`
+	HomeDir           string     `json:"home_dir"`
+	SocketPath        string     `json:"socket_path"`
+	HTTPAddr          string     `json:"http_addr,omitempty"`
+	AdvertiseURL      string     `json:"advertise_url,omitempty"`
+	Version           string     `json:"version,omitempty"`
+	StartedAt         *time.Time `json:"started_at,omitempty"`
+	ConfigFingerprint string     `json:"config_fingerprint,omitempty"`
+	DefaultAgent      string     `json:"default_agent,omitempty"`
+	DefaultModel      string     `json:"default_model,omitempty"`
+	Engine            string     `json:"engine,omitempty"`
+
+	Control     Control         `json:"control"`
+	ConfigMatch *bool           `json:"config_match,omitempty"` // with the options of who asks; absent: nobody to compare with
+	Activity    *view.Activity  `json:"activity,omitempty"`
+	LastFailure *ledger.Failure `json:"last_failure,omitempty"` // the newest, of the runtime, an agent, a start or a stop
+	Stale       []string        `json:"stale_files,omitempty"`  // that the next start or stop removes
+}
+
+// Control says whether the control surface answers.
+type Control struct {
+	Reachable bool   `json:"reachable"`
+	Healthy   bool   `json:"healthy"`
+	Problem   string `json:"problem,omitempty"` // why not
+}
+
+// Status looks, and changes nothing.
+func (d *Daemon) Status(ctx context.Context) (Status, error) {
+	seen, err := d.look(ctx)
+	s := d.status(seen)
+	if state.IsCode(err, CodeForeign) {
+		s.State, s.Control.Problem = Foreign, err.Error()
+		return s, nil
+	}
+	return s, err
+}
+
+func (d *Daemon) status(seen sighting) Status {
+	s := Status{State: Ended, HomeDir: d.opts.Home, SocketPath: d.opts.Socket, LastFailure: d.files.newestFailure()}
+	if seen.process == nil && seen.meta != nil {
+		s.Stale = append(s.Stale, d.files.metadata())
+	}
+	if seen.stale {
+		s.Stale = append(s.Stale, d.opts.Socket)
+	}
+	if seen.process == nil {
+		return s
+	}
+	s.PID = seen.process.PID
+	if seen.answer == nil {
+		s.State = NotAnswering
+		if seen.silent != nil {
+			s.Control.Problem = seen.silent.Error()
+		}
+		return s
+	}
+	info, match := seen.answer.Runtime, seen.answer.Runtime.ConfigFingerprint == d.opts.Fingerprint
+	s.State, s.Control = Running, Control{Reachable: true, Healthy: seen.answer.Healthy}
+	s.HTTPAddr, s.AdvertiseURL, s.Version, s.ConfigFingerprint = info.HTTPAddr, info.AdvertiseURL, info.Version, info.ConfigFingerprint
+	s.DefaultAgent, s.DefaultModel, s.Engine = info.DefaultAgent, info.DefaultModel, info.Engine
+	if !info.StartedAt.IsZero() {
+		s.StartedAt = &info.StartedAt
+	}
+	s.ConfigMatch, s.Activity = &match, &seen.answer.Activity
+	s.LastFailure = newer(newer(s.LastFailure, seen.answer.LastFailure), info.LastFailure)
+	return s
+}
+
+func newer(a, b *ledger.Failure) *ledger.Failure {
+	if a == nil || b != nil && b.OccurredAt.After(a.OccurredAt) {
+		return b
+	}
+	return a
+}
+
+func (f files) newestFailure() *ledger.Failure {
+	all := f.readFailures()
+	return newer(all.Startup, all.Shutdown)
+}
+
+// Logs are what a person looks at next when the daemon does not do as it should.
+type Logs struct {
+	LogPath         string          `json:"log_path"`
+	MetadataPath    string          `json:"metadata_path"`
+	FailurePath     string          `json:"failure_path"`
+	StartupFailure  *ledger.Failure `json:"startup_failure,omitempty"`
+	ShutdownFailure *ledger.Failure `json:"shutdown_failure,omitempty"`
+	Lines           []string        `json:"lines"` // the newest of the log, in order
+}
+
+// Logs returns the last lines of the log, at most MaxLines of them, and where
+// everything is.
+func (d *Daemon) Logs(lines int) (Logs, error) {
+	failures := d.files.readFailures()
+	logs := Logs{LogPath: d.files.log(), MetadataPath: d.files.metadata(), FailurePath: d.files.failures(),
+		StartupFailure: failures.Startup, ShutdownFailure: failures.Shutdown}
+	var err error
+	logs.Lines, err = d.files.tail(min(max(lines, 0), MaxLines), 0)
+	if logs.Lines == nil {
+		logs.Lines = []string{}
+	}
+	return logs, err
+}
+
+// MaxLines is how much of a log is shown at most.
+const MaxLines = 10_000

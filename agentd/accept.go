@@ -116,7 +116,7 @@ func (s *Server) begin(lt *liveTurn, req *responses.Request, from origin, chosen
 	}
 	ctx, cancel := context.WithCancelCause(endpoint.WithTurnToken(s.base, from.token))
 	lt.turn, lt.response, lt.cancel = job.rec, job.emitter.Response(), cancel
-	lt.input, lt.fragile, lt.base = req.Input, cancelOnDisconnect(req), p.base
+	lt.input, lt.fragile, lt.base, lt.inbox = req.Input, cancelOnDisconnect(req), p.base, job.inbox
 	v := lt.view() // before the turn can end and close its files
 	begun = true
 	go func() {
@@ -304,6 +304,7 @@ type job struct {
 	scope   turns.Scope
 	created time.Time
 
+	inbox  *inbox
 	watch  *activation.Watch // once the turn runs
 	lead   prompt.Lead
 	output *outputGauge // nil: there is no limit
@@ -334,6 +335,7 @@ func (s *Server) record(p *plan, t *ticket, source string) (*job, error) {
 	}
 	j := &job{plan: p, ticket: t, rec: written, created: now}
 	j.scope = turns.Scope{RuntimeID: s.instance, SessionID: p.sessionID, TurnID: p.turnID, Now: s.parts.Now}
+	j.inbox = &inbox{rec: written, scope: j.scope}
 	submitted := turns.Submitted{Source: source, ResponseID: resp.ID, PreviousResponseID: p.req.PreviousResponseID, RequestDigest: p.req.Digest}
 	if err = written.Event(j.scope.TurnSubmitted(submitted, !t.started())); err == nil {
 		j.emitter, err = responses.NewEmitter(resp, written.Sink())
@@ -381,7 +383,7 @@ func (s *Server) turn(j *job) *turn.Turn {
 		Request: &req, History: history, Instructions: lead.Text(), Breakpoints: lead.Breakpoints(),
 		CacheKey: cacheKey(j.sessionID), Watcher: j.watch,
 		Model: j.transport, ModelName: j.modelName, ModelRef: j.modelRef,
-		Tools: j.toolset, Env: s.toolEnv(j), Notices: s.notices(j),
+		Tools: j.toolset, Env: s.toolEnv(j), Notices: s.notices(j), Inbox: j.inbox,
 		Secrets: s.parts.Secrets, Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: maxRounds, Full: full, Now: s.parts.Now,
 		Window: s.cfg.windows.Of(j.modelRef), Memory: s.learned.of(j), Dir: j.turnDir,
 	}

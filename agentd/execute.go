@@ -17,6 +17,7 @@ func (s *Server) run(ctx context.Context, lt *liveTurn, j *job) {
 	defer j.offer.Release()
 	log := s.log.With("turn", j.turnID, "session", j.sessionID)
 	result, err := s.execute(ctx, j)
+	j.inbox.end() // whatever came in is in the record that follows
 	if err == nil {
 		resp := j.emitter.Response()
 		s.promote(j, resp.Status)

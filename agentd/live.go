@@ -31,6 +31,7 @@ type liveTurn struct {
 	response responses.Response // as it was acknowledged
 	input    []responses.Item   // of the request
 	base     base               // of the conversation that it continues
+	inbox    *inbox             // of what the user says meanwhile
 	fragile  bool               // the turn ends when the last client that waits for it goes
 	cancel   context.CancelCauseFunc
 

@@ -93,5 +93,11 @@ func (s *Server) turnRoutes() []route {
 			},
 			lines: "RuntimeEvent", errors: []int{400, 404},
 		}},
+		{http.MethodPost, "/turns/{id}/input", s.postTurnInput, about{
+			id: "writeTurnInput", tag: tagTurns, summary: "Tell the model something while its turn runs",
+			text: "The model is told before it is asked next; when it has answered already, it is asked once more. The answer says how the message stands. " +
+				"Sending the same id and text again changes nothing.",
+			takes: "NewTurnInput", gives: reflect.TypeFor[turns.Input](), errors: []int{400, 404, 408, 409, 413, 415, 429, 507},
+		}},
 	}
 }

@@ -148,7 +148,12 @@ const unknownField = "json: unknown field "
 
 // readTaskBody reads a small JSON object into v; no body is an empty object.
 func (s *Server) readTaskBody(w http.ResponseWriter, r *http.Request, v any) error {
-	body, err := s.readBounded(w, r, maxTaskBody)
+	return s.readObject(w, r, maxTaskBody, v)
+}
+
+// readObject reads a JSON object of at most limit bytes into v.
+func (s *Server) readObject(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
+	body, err := s.readBounded(w, r, limit)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
 		return err
 	}

@@ -35,6 +35,8 @@ const (
 	CodeItemNotFound           = "item_not_found"
 	CodeTurnConflict           = "turn_conflict"
 	CodeTurnNotFound           = "turn_not_found"
+	CodeTurnEnded              = "turn_ended"     // too late for input
+	CodeInputConflict          = "input_conflict" // the id of an input was used for another text
 	CodeIdempotencyConflict    = "idempotency_conflict"
 	CodeResponseInProgress     = "response_in_progress"
 	CodeRequestTimeout         = "request_timeout"
@@ -76,6 +78,8 @@ const (
 var statusByCode = map[string]int{
 	CodeTurnConflict:         http.StatusConflict,
 	CodeIdempotencyConflict:  http.StatusConflict,
+	CodeTurnEnded:            http.StatusConflict,
+	CodeInputConflict:        http.StatusConflict,
 	CodeResponseInProgress:   http.StatusConflict,
 	CodeRequestTimeout:       http.StatusRequestTimeout,
 	CodeMethodNotAllowed:     http.StatusMethodNotAllowed,

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"holon/responses"
+	"holon/responses/turns"
 )
 
 // Load reads a committed response. It returns ErrNotFound when there is none.
@@ -185,11 +186,12 @@ func (s *Stored) decode(data []byte) (line, error) {
 		History  json.RawMessage `json:"history"`
 		Input    json.RawMessage `json:"input"`
 		Started  json.RawMessage `json:"started"`
+		Said     *turns.Input    `json:"said"`
 		Item     json.RawMessage `json:"item"`
 		Response *struct{}       `json:"response"`
 	}
 	err := json.Unmarshal(data, &brief)
-	l := line{History: brief.History, Input: brief.Input, Started: brief.Started, Item: brief.Item}
+	l := line{History: brief.History, Input: brief.Input, Started: brief.Started, Said: brief.Said, Item: brief.Item}
 	if h := brief.Header; h != nil {
 		l.Header = &Header{ResponseID: h.ResponseID, PreviousResponseID: h.PreviousResponseID, SessionID: h.SessionID}
 	}
@@ -205,6 +207,9 @@ func (s *Stored) add(data []byte, started map[string]*responses.ToolCall) error 
 	l, err := s.decode(data)
 	if err != nil {
 		return err
+	}
+	if l.Said != nil {
+		s.hear(*l.Said)
 	}
 	switch {
 	case l.Header != nil:
@@ -246,10 +251,20 @@ func (s *Stored) add(data []byte, started map[string]*responses.ToolCall) error 
 		s.Items = append(s.Items, item)
 	case l.Response != nil:
 		s.Response = l.Response
+	case l.Said != nil: // and not told yet
 	default:
 		return errors.New("an empty line")
 	}
 	return nil
+}
+
+// hear takes in how a message of the user now stands.
+func (s *Stored) hear(in turns.Input) {
+	if i := slices.IndexFunc(s.Said, func(known turns.Input) bool { return known.ID == in.ID }); i >= 0 {
+		s.Said[i] = in
+		return
+	}
+	s.Said = append(s.Said, in)
 }
 
 // InterruptedCall is what a model is shown as the output of a tool call whose

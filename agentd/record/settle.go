@@ -84,7 +84,7 @@ func (s *Store) settle(t *Trajectory, stored *Stored, cause *responses.Error, no
 			return fmt.Errorf("sync trajectory: %w", err)
 		}
 	}
-	return s.settleRecord(h, resp, now)
+	return s.settleRecord(h, resp, stored.Said, now)
 }
 
 // endStream gives the turn's stream its terminal event, unless it has one, and
@@ -144,7 +144,7 @@ func resumeStream(h Header, log *Log, sink responses.Sink) (*responses.Emitter, 
 
 // settleRecord completes turn.json, or makes it again from the header when the
 // crash came before it was on disk.
-func (s *Store) settleRecord(h Header, resp responses.Response, now time.Time) error {
+func (s *Store) settleRecord(h Header, resp responses.Response, said []turns.Input, now time.Time) error {
 	rec := turns.NewRecord(h.SessionID, h.TurnID, &h.Response, h.RequestDigest, h.Instance, h.Version, h.CreatedAt)
 	// Commands could write the old record, so a broken one is no reason to give up.
 	if old, err := ReadRecord(h.TurnDir); err == nil && old.TurnID == h.TurnID {
@@ -158,6 +158,7 @@ func (s *Store) settleRecord(h Header, resp responses.Response, now time.Time) e
 		return err
 	}
 	totals.settle(&rec, &resp, now)
+	rec.Inputs = said
 	if rec.Artifacts, err = s.artifacts(h.TurnDir); err != nil {
 		return err
 	}

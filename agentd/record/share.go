@@ -51,15 +51,15 @@ func (u *unsynced) commit(j *journal) error {
 	return nil
 }
 
-// settleFiles makes the end of the turn durable, in one commit, with record as
-// the new turn.json.
-func (t *Turn) settleFiles(record []byte) error {
+// settleFiles makes what the trajectory and the logs hold durable, in one commit,
+// with record as the new turn.json.
+func (t *Turn) settleFiles(record []byte, logs ...*Log) error {
 	path := filepath.Join(t.Dir, turns.RecordFile)
 	if len(record) > maxShared {
 		if err := durable.WriteFile(path, record, 0o600); err != nil {
 			return err
 		}
-		u, err := t.take(t.Events, t.Runtime)
+		u, err := t.take(logs...)
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (t *Turn) settleFiles(record []byte) error {
 	defer t.store.journal.filing.RUnlock()
 	var group errgroup.Group
 	group.Go(func() error { return replaceFile(path, record) })
-	u, err := t.take(t.Events, t.Runtime)
+	u, err := t.take(logs...)
 	if err == nil {
 		u.frames = append(u.frames, frame{kind: frameReplace, path: path, data: record})
 		err = u.commit(t.store.journal)

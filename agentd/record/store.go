@@ -13,6 +13,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/redact"
+	"holon/responses/turns"
 )
 
 // ErrNotFound is returned for a response that is not stored.
@@ -63,12 +64,14 @@ type Header struct {
 	Response           responses.Response `json:"response"` // as it was when the turn was accepted
 }
 
-// line is one line of a trajectory. Exactly one field is set.
+// line is one line of a trajectory. Exactly one field is set, but for Said, which
+// comes with the Item when the model is told it.
 type line struct {
 	Header   *Header             `json:"header,omitempty"`
 	History  json.RawMessage     `json:"history,omitempty"` // an item before the request that is stored nowhere else
 	Input    json.RawMessage     `json:"input,omitempty"`   // an item of the request
 	Started  json.RawMessage     `json:"started,omitempty"` // a tool call that is about to run
+	Said     *turns.Input        `json:"said,omitempty"`    // what the user said meanwhile, as it now stands
 	Item     json.RawMessage     `json:"item,omitempty"`    // an item that the turn produced
 	Response *responses.Response `json:"response,omitempty"`
 }
@@ -79,6 +82,7 @@ type Stored struct {
 	History  []responses.Item // what came between the previous response and the input, stored nowhere else
 	Input    []responses.Item
 	Items    []responses.Item    // what the model said and the tools returned, in order
+	Said     []turns.Input       // what the user said while the turn ran, in order
 	Response *responses.Response // nil while the turn is open
 
 	size  int64 // of the file

@@ -54,6 +54,8 @@ type Turn struct {
 	ran        bool     // a tool was started
 	wrote      []string // files of Dir that Begin made
 
+	writing sync.Mutex // of the trajectory, and of turn.json while the turn runs
+
 	acknowledged chan struct{} // closed at the end of Acknowledge
 	refused      error         // why it failed; set before
 
@@ -259,11 +261,17 @@ func (t *Turn) Started(call *responses.ToolCall) error {
 		return fmt.Errorf("make the tools directory: %w", err)
 	}
 	t.ran = true
+	t.writing.Lock()
+	defer t.writing.Unlock()
 	return t.trajectory.Started(call)
 }
 
 // Add records an item that the turn produced.
-func (t *Turn) Add(item responses.Item) error { return t.trajectory.Add(item) }
+func (t *Turn) Add(item responses.Item) error {
+	t.writing.Lock()
+	defer t.writing.Unlock()
+	return t.trajectory.Add(item)
+}
 
 // Event appends a fact to runtime.ndjson and gives it its number.
 func (t *Turn) Event(ev turns.RuntimeEvent) error {
@@ -333,7 +341,7 @@ func (t *Turn) commit(resp responses.Response, totals Totals, final turns.Runtim
 	if err := t.trajectory.Finish(resp); err != nil {
 		return err
 	}
-	if err := t.settleFiles(t.store.secrets.JSON(data)); err != nil {
+	if err := t.settleFiles(t.store.secrets.JSON(data), t.Events, t.Runtime); err != nil {
 		return err
 	}
 	return t.trajectory.Publish(resp.Store)

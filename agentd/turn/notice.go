@@ -1,6 +1,8 @@
 package turn
 
 import (
+	"context"
+
 	"holon/responses"
 	"holon/responses/turns"
 )
@@ -30,4 +32,24 @@ func (r *runner) notice() error {
 		told()
 	}
 	return nil
+}
+
+// hear adds what the user said since the model was last asked. It comes where a
+// round begins, so that no call is parted from its result.
+func (r *runner) hear() error {
+	if r.Inbox == nil {
+		return nil
+	}
+	said, err := r.Inbox.Insert(r.result.Rounds)
+	for _, item := range said {
+		r.input = append(r.input, item)
+		r.view.add(item)
+	}
+	return err
+}
+
+// askedAgain reports whether the user said something that the model has not
+// answered although it has answered all else, and a round is left for it.
+func (r *runner) askedAgain(ctx context.Context) bool {
+	return r.Inbox != nil && ctx.Err() == nil && r.spent() == "" && !r.Inbox.Close()
 }

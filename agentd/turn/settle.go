@@ -41,6 +41,8 @@ func (r *runner) settle(ctx context.Context, round *round) (done bool, err error
 		return true, r.complete()
 	case round.overLimit:
 		return true, r.incomplete(responses.ReasonMaxToolCalls)
+	case len(round.calls) == 0 && r.askedAgain(ctx):
+		return false, nil
 	case len(round.calls) == 0: // a finished answer counts, however late
 		return true, r.answer(round)
 	}

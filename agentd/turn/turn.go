@@ -94,6 +94,20 @@ type Turn struct {
 	// Notices returns what the model has to learn before it is asked again, and a
 	// function that is called once that is in the journal. It may be nil.
 	Notices func() ([]Notice, func())
+
+	// Inbox is what the user says while the turn runs. It may be nil.
+	Inbox Inbox
+}
+
+// Inbox holds messages that the user sends while the turn runs.
+type Inbox interface {
+	// Insert records that the model is told what waits there in the given round, and
+	// returns it. An error ends the turn.
+	Insert(round int) ([]responses.Item, error)
+
+	// Close takes no more, unless something waits: then it reports false, and the
+	// turn has one more round to answer it.
+	Close() bool
 }
 
 // Result says what a turn did.
@@ -161,17 +175,14 @@ type runner struct {
 
 func (r *runner) loop(ctx context.Context) error {
 	for {
-		if r.result.Rounds >= r.MaxRounds {
-			return r.incomplete(responses.ReasonMaxRounds)
-		}
-		if r.Full != nil && r.Full() {
-			return r.incomplete(responses.ReasonMaxOutputBytes)
-		}
-		if left := r.tokensLeft(); left != nil && *left < 1 {
-			return r.incomplete(responses.ReasonMaxOutputTokens)
+		if limit := r.spent(); limit != "" {
+			return r.incomplete(limit)
 		}
 		r.result.Rounds++
 		if err := r.notice(); err != nil {
+			return err
+		}
+		if err := r.hear(); err != nil {
 			return err
 		}
 		err := r.fit(ctx)
@@ -193,6 +204,20 @@ func (r *runner) loop(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// spent returns the limit that leaves no further round, "" for none.
+func (r *runner) spent() string {
+	left := r.tokensLeft()
+	switch {
+	case r.result.Rounds >= r.MaxRounds:
+		return responses.ReasonMaxRounds
+	case r.Full != nil && r.Full():
+		return responses.ReasonMaxOutputBytes
+	case left != nil && *left < 1:
+		return responses.ReasonMaxOutputTokens
+	}
+	return ""
 }
 
 // tokensLeft returns what the model may still say: max_output_tokens is a limit

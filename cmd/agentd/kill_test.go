@@ -147,6 +147,79 @@ turns:
 	}
 }
 
+// A server that is killed with messages of the user on their way leaves in the
+// record, before anybody repairs it, which of them the model was told; the
+// conversation holds those and no others.
+func TestKilledWithInput(t *testing.T) {
+	dir, err := os.MkdirTemp("", "agentd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	scenario := `
+turns:
+  - rounds:
+      - calls: [{tool: ExecCommand, arguments: {cmd: 'echo > one; until [ -e go ]; do sleep 0.02; done'}}]
+      - calls: [{tool: ExecCommand, arguments: {cmd: 'echo > two; while [ -e two ]; do sleep 0.02; done'}}]
+      - text: Never said.
+  - rounds: [{text: I go on.}]
+`
+	if err := os.WriteFile(filepath.Join(dir, "x.yaml"), []byte(scenario), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	exists := func(name string) func() bool {
+		return func() bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil }
+	}
+	server, c := startServer(t, dir)
+	if _, err := c.Background(t.Context(), json.RawMessage(`{"model":"scripted/x","input":"go","holon":{"turn_id":"turn_a"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the first command runs", exists("one"))
+	if in, err := c.Input(t.Context(), "turn_a", "in_1", "told"); err != nil || in.Inserted {
+		t.Fatalf("%+v, %v", in, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the second command runs", exists("two"))
+	if in, err := c.Input(t.Context(), "turn_a", "in_2", "waiting"); err != nil || in.Inserted {
+		t.Fatalf("%+v, %v", in, err)
+	}
+	if err := server.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = server.Wait() // it says that it was killed
+	inserted := func(rec *turns.Record, err error) {
+		t.Helper()
+		if err != nil || len(rec.Inputs) != 2 || rec.Inputs[0].Round != 2 || rec.Inputs[1].Inserted {
+			t.Errorf("the record is %+v, %v", rec, err)
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "out", "turns", "turn_a", turns.RecordFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inserted(turns.DecodeRecord(data))
+
+	_, c = startServer(t, dir)
+	rec, err := c.Turn(t.Context(), "turn_a")
+	inserted(rec, err)
+	if _, err := c.Input(t.Context(), "turn_a", "in_2", "waiting"); err == nil || responses.AsError(err).Code != responses.CodeTurnEnded {
+		t.Errorf("a message that was not told: %v", err)
+	}
+	if in, err := c.Input(t.Context(), "turn_a", "in_1", "told"); err != nil || !in.Inserted {
+		t.Errorf("a message that was told: %+v, %v", in, err)
+	}
+	resp, err := c.Create(t.Context(), json.RawMessage(fmt.Sprintf(`{"model":"scripted/x","input":"go on","previous_response_id":%q}`, rec.ResponseID)))
+	if err != nil || resp.OutputText() != "I go on." {
+		t.Errorf("%+v, %v", resp, err)
+	}
+	trajectory, err := os.ReadFile(filepath.Join(dir, "state", "responses", rec.ResponseID+".ndjson"))
+	if err != nil || bytes.Count(trajectory, []byte(responses.PrefixInterjected)) != 1 {
+		t.Errorf("the trajectory is\n%s (%v)", trajectory, err)
+	}
+}
+
 // A response in the background has no client that would hear of the kill. It is
 // settled all the same, and its stream can be replayed to a legal end.
 func TestKilledWithATurnInTheBackground(t *testing.T) {

@@ -144,6 +144,37 @@ func (c *Client) Turn(ctx context.Context, turnID string) (*turns.Record, error)
 	return rec, nil
 }
 
+// Input tells the model something while the turn runs, and says how the message
+// stands. id is the caller's: with the same text it may be sent again, for an
+// answer that was lost. A turn that takes nothing any more is an error with the
+// code turn_ended, also for a message that it accepted and never told the model;
+// the id of another text is input_conflict.
+func (c *Client) Input(ctx context.Context, turnID, id, text string) (turns.Input, error) {
+	said := turns.NewInput{ID: id, Text: text}
+	if err := responses.CheckID("turn_id", turnID); err != nil {
+		return turns.Input{}, err
+	}
+	if err := said.Check(); err != nil {
+		return turns.Input{}, err
+	}
+	body, err := encode(said)
+	if err != nil {
+		return turns.Input{}, responses.Internal("the message cannot be encoded", err)
+	}
+	answer, err := c.json(ctx, http.MethodPost, "/turns/"+turnID+"/input", body, maxSmall)
+	if err != nil {
+		return turns.Input{}, err
+	}
+	in, err := turns.DecodeInput(answer)
+	if err == nil && in.ID != id {
+		err = fmt.Errorf("it is about another message, %.64q", in.ID)
+	}
+	if err != nil {
+		return turns.Input{}, c.badAnswer("POST /turns/"+turnID+"/input", err)
+	}
+	return in, nil
+}
+
 // Shutdown asks the server to finish its turns and exit. It returns when the
 // server has accepted that, not when it is gone.
 func (c *Client) Shutdown(ctx context.Context) error {

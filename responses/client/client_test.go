@@ -231,6 +231,50 @@ func TestAnswersAreBounded(t *testing.T) {
 	isError(t, err, responses.CodeServerError)
 }
 
+func TestInput(t *testing.T) {
+	in := turns.NewInput{ID: "msg_1", Text: "stop <that>"}.Input()
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /turns/{id}/input", func(w http.ResponseWriter, r *http.Request) {
+		var said turns.NewInput
+		if err := json.NewDecoder(r.Body).Decode(&said); err != nil || said.Text != "stop <that>" {
+			t.Errorf("sent %+v, %v", said, err)
+		}
+		switch r.PathValue("id") {
+		case "turn_1":
+			answer(200, "application/json", encode(t, in))(w, r)
+		case "turn_2":
+			answer(409, "application/json", (&responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeTurnEnded, Message: "over"}).Envelope())(w, r)
+		default:
+			answer(200, "application/json", []byte(`{"id":"msg_1","digest":"x"}`))(w, r)
+		}
+	})
+	c := serve(t, mux)
+	if got, err := c.Input(t.Context(), "turn_1", "msg_1", "stop <that>"); err != nil || got != in {
+		t.Errorf("Input = %+v, %v", got, err)
+	}
+	for _, c2 := range []struct{ turn, id, text, code string }{
+		{"turn_2", "msg_1", "stop <that>", responses.CodeTurnEnded},
+		{"turn_3", "msg_1", "stop <that>", responses.CodeServerError},
+		{"turn_1", "msg_2", "stop <that>", responses.CodeServerError}, // answered about another
+		{"../x", "msg_1", "stop <that>", responses.CodeInvalidValue},
+		{"turn_1", "a/b", "stop <that>", responses.CodeInvalidValue},
+		{"turn_1", "msg_1", " \n", responses.CodeMissingParameter},
+		{"turn_1", "msg_1", strings.Repeat("x", turns.MaxInputText+1), responses.CodeInvalidValue},
+	} {
+		_, err := c.Input(t.Context(), c2.turn, c2.id, c2.text)
+		isError(t, err, c2.code)
+	}
+}
+
+func encode(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 func TestHealthAndTurn(t *testing.T) {
 	h := turns.Health{Status: turns.HealthDraining, Version: "v1", Engine: turns.EngineAgentd, Instance: "i1"}
 	resp := response()

@@ -10,7 +10,7 @@ func errorTypes() *Schema {
 var codes = []any{
 	responses.CodeInvalidJSON, responses.CodeInvalidValue, responses.CodeMissingParameter, responses.CodeUnsupportedParameter, responses.CodeUnsupportedMediaType,
 	responses.CodeRequestTooLarge, responses.CodeModelNotFound, responses.CodeMissingCredentials, responses.CodePathOutsideRoot, responses.CodePreviousNotFound,
-	responses.CodeCallNotFound, responses.CodeItemNotFound, responses.CodeTurnConflict, responses.CodeTurnNotFound, responses.CodeIdempotencyConflict,
+	responses.CodeCallNotFound, responses.CodeItemNotFound, responses.CodeTurnConflict, responses.CodeTurnNotFound, responses.CodeTurnEnded, responses.CodeInputConflict, responses.CodeIdempotencyConflict,
 	responses.CodeResponseInProgress, responses.CodeRequestTimeout, responses.CodeNotFound, responses.CodeMethodNotAllowed, responses.CodeUnauthorized,
 	responses.CodeForbidden, responses.CodeQueueFull, responses.CodeDraining, responses.CodeDiskFull, responses.CodeInterrupted, responses.CodeCancelled,
 	responses.CodeDeadline, responses.CodeServerError, responses.CodeModelError, responses.CodeContextLength, responses.CodeCompactionUnreadable,

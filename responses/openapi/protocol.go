@@ -71,6 +71,8 @@ func (s *Set) names() {
 		reflect.TypeFor[responses.ItemStatus]():         "MessageStatus",
 		reflect.TypeFor[turns.Record]():                 "Turn",
 		reflect.TypeFor[turns.RuntimeEvent]():           "RuntimeEvent",
+		reflect.TypeFor[turns.Input]():                  "TurnInput",
+		reflect.TypeFor[turns.NewInput]():               "NewTurnInput",
 		reflect.TypeFor[turns.Health]():                 "Health",
 		reflect.TypeFor[turns.ToolCalls]():              "ToolCallCounts",
 		reflect.TypeFor[tasks.Status]():                 "TaskStatus",

@@ -7,6 +7,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/tasks"
+	"holon/responses/turns"
 )
 
 // efforts are names of reasoning.effort that models know; there may be others.
@@ -64,6 +65,13 @@ func (s *Set) requests() error {
 			body.Properties[i].Schema = Nullable(p.Schema)
 		}
 	}
+	if _, err := s.Of(reflect.TypeFor[turns.NewInput]()); err != nil {
+		return err
+	}
+	said := s.components["NewTurnInput"]
+	said.AdditionalProperties = false
+	*said.Properties.Get("id") = *identifier().Says("Chosen by you, one for each message.")
+	*said.Properties.Get("text") = *Chars(1, 0).Says(fmt.Sprintf("What the model is told, as a message of the user; at most %d bytes.", turns.MaxInputText))
 	input := s.components["TaskInput"].Properties
 	input.Get("input").Says("Written as it is; end a line with \\n.")
 	input.Get("close_input").Says("End of input, after input.")

@@ -35,6 +35,8 @@ func everyEvent() []turns.RuntimeEvent {
 			EntrypointPath: "/holon/skills/pdf/SKILL.md", ActivationSource: "implicit_from_catalog", ActivationState: "turn_active", Digest: "sha256:00"}),
 		s.ToolStarted("tc_2", turns.Begun{ToolName: "ApplyPatch", CallID: "call_2"}),
 		s.ToolFailed("tc_2", turns.ToolFailure{ToolName: "ApplyPatch", FailureCategory: "invalid_input", Message: "hunk 1 does not apply", RecoveryHint: "read the file again"}),
+		s.InputAccepted(turns.Heard{InputID: "msg_1", Bytes: 12}),
+		s.InputInserted(turns.Heard{InputID: "msg_1", Round: 2, ItemID: "msg_interjected_1"}),
 		s.Warning(turns.Notice{Code: "disk_low", Message: "little space is left", Component: "record", Recoverable: true}),
 		s.Error(turns.Notice{Code: "server_error", Message: "broken", Component: "record", FailurePhase: "runtime_turn"}),
 		s.EgressDecision(turns.EgressDecision{EgressID: "egr_1", Verdict: turns.VerdictAllowed, Reason: "listed", Scheme: "https", Host: "example.com", Port: 443, Address: "93.184.216.34"}),

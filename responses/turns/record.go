@@ -24,7 +24,8 @@ const (
 )
 
 // Record is turn.json: what became of one turn. It is written before the turn
-// is acknowledged and replaced once when the turn is over. A pointer that is
+// is acknowledged, and replaced with each message that the user sends meanwhile and
+// when the turn is over. A pointer that is
 // nil and a Time that is zero are written as null; every key is always present.
 type Record struct {
 	Schema             string                   `json:"schema"`
@@ -45,6 +46,7 @@ type Record struct {
 	RequestDigest      string                   `json:"request_digest"` // responses.Request.Digest
 	ProviderAttempts   *ProviderTimeline        `json:"provider_attempts"`
 	FailureArtifact    *FailureArtifact         `json:"failure_artifact"` // set when the turn failed
+	Inputs             []Input                  `json:"inputs"`           // what the user said while it ran, in order
 	Artifacts          []Artifact               `json:"artifacts"`
 	Instance           string                   `json:"instance"` // the agentd process that owns the turn
 	AgentdVersion      string                   `json:"agentd_version"`
@@ -98,6 +100,7 @@ func NewRecord(sessionID, turnID string, resp *responses.Response, digest, insta
 		CreatedAt:          At(now),
 		Model:              resp.Model,
 		RequestDigest:      digest,
+		Inputs:             []Input{},
 		Artifacts:          []Artifact{},
 		Instance:           instance,
 		AgentdVersion:      version,
@@ -124,11 +127,14 @@ func (r *Record) Settle(resp *responses.Response, now time.Time) {
 	r.CompletedAt = At(now)
 }
 
-// MarshalJSON writes every key, with an artifacts list that is never null.
+// MarshalJSON writes every key, with lists that are never null.
 func (r Record) MarshalJSON() ([]byte, error) {
 	type plain Record // without this method
 	if r.Artifacts == nil {
 		r.Artifacts = []Artifact{}
+	}
+	if r.Inputs == nil {
+		r.Inputs = []Input{}
 	}
 	return marshal(plain(r))
 }
@@ -188,6 +194,14 @@ func (r *Record) check() error {
 	}
 	if l := r.ProviderAttempts; l != nil && len(l.Attempts) > maxTimeline {
 		return invalid("provider_attempts", fmt.Sprintf("provider_attempts may list at most %d attempts, this lists %d", maxTimeline, len(l.Attempts)))
+	}
+	if n := len(r.Inputs); n > MaxInputs {
+		return invalid("inputs", fmt.Sprintf("inputs may list at most %d messages, this lists %d", MaxInputs, n))
+	}
+	for i, in := range r.Inputs {
+		if err := in.check(fmt.Sprintf("inputs[%d]", i)); err != nil {
+			return err
+		}
 	}
 	if n := len(r.Artifacts); n > maxArtifacts {
 		return invalid("artifacts", fmt.Sprintf("artifacts may list at most %d files, this lists %d", maxArtifacts, n))

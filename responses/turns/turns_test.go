@@ -74,6 +74,9 @@ func finished() turns.Record {
 	r.ToolCalls.Add("ExecCommand", false)
 	r.ToolCalls.Add("ApplyPatch", true)
 	r.Settle(&resp, instant.Add(2*time.Second))
+	told, waiting := turns.NewInput{ID: "msg_1", Text: "no, the other one"}.Input(), turns.NewInput{ID: "msg_2", Text: "wait"}.Input()
+	told.Inserted, told.Round = true, 2
+	r.Inputs = []turns.Input{told, waiting}
 	r.Artifacts = []turns.Artifact{{Path: "tools/tc_1.log", Bytes: 12, SHA256: strings.Repeat("0", 64)}}
 	return r
 }
@@ -114,6 +117,10 @@ func TestDecodeRecordRefuses(t *testing.T) {
 		{"terminal without end", "completed_at", func(m map[string]any) { m["completed_at"] = nil }},
 		{"negative rounds", "tool_calls", func(m map[string]any) { m["rounds"] = -1 }},
 		{"more failed than total", "tool_calls", func(m map[string]any) { m["tool_calls"] = map[string]any{"total": 1, "failed": 2} }},
+		{"input with a path as its id", "inputs[0].id", input("id", "../x")},
+		{"input without a digest", "inputs[0].digest", input("digest", "")},
+		{"input told in no round", "inputs[0].round", input("round", 0)},
+		{"more inputs than a turn takes", "inputs", func(m map[string]any) { m["inputs"] = make([]map[string]any, turns.MaxInputs+1) }},
 		{"artifact outside", "artifacts[0].path", artifact("path", "../../etc/passwd")},
 		{"artifact absolute", "artifacts[0].path", artifact("path", "/etc/passwd")},
 		{"artifact is the directory", "artifacts[0].path", artifact("path", ".")},
@@ -136,6 +143,10 @@ func TestDecodeRecordRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+func input(key string, value any) func(m map[string]any) {
+	return func(m map[string]any) { m["inputs"].([]any)[0].(map[string]any)[key] = value }
 }
 
 func artifact(key string, value any) func(map[string]any) {

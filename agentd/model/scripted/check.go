@@ -226,6 +226,11 @@ func (c *condition) check(path string) error {
 	if err := c.Output.compile(path); err != nil {
 		return err
 	}
+	if c.Said != nil {
+		if err := c.Said.compile(path + ".said"); err != nil {
+			return err
+		}
+	}
 	if c.User != nil {
 		return c.User.compile(path + ".user")
 	}

@@ -14,6 +14,7 @@ import (
 // and the calls of the round before.
 type view struct {
 	user  string
+	said  string // by the user since the round before, while the turn ran
 	calls []result
 }
 
@@ -52,6 +53,11 @@ func (c *condition) mismatch(v view) string {
 	}
 	if c.User != nil {
 		if why := c.User.mismatch("the user's message", v.user); why != "" {
+			return why
+		}
+	}
+	if c.Said != nil {
+		if why := c.Said.mismatch("what the user said meanwhile", v.said); why != "" {
 			return why
 		}
 	}

@@ -27,7 +27,8 @@ type position struct {
 // locate replays the conversation. A turn of the scenario begins after each
 // message of the user (several in a row count as one); within it, every round
 // played so far is chosen again from what was known then, and accounts for the
-// calls that it made. What agentd tells a model itself is no part of that.
+// calls that it made. What the user said while the turn ran ends a round, and is
+// known to the next. What agentd tells a model itself is no part of that.
 func (sc *scenario) locate(input []responses.Item) (*position, error) {
 	if slices.ContainsFunc(input, responses.IsContext) {
 		input = slices.DeleteFunc(slices.Clone(input), responses.IsContext)
@@ -41,7 +42,8 @@ func (sc *scenario) locate(input []responses.Item) (*position, error) {
 		}
 		count = len(sc.Turns)
 	}
-	rounds, rest := sc.Turns[count-1].Rounds, input[start:]
+	rounds := sc.Turns[count-1].Rounds
+	rest := p.hear(input[start:])
 	jumps := make(map[*step]int)
 	for at := 0; p.number < maxPlayed; {
 		p.number++
@@ -56,7 +58,11 @@ func (sc *scenario) locate(input []responses.Item) (*position, error) {
 		if rest, err = p.consume(rest); err != nil {
 			return nil, err
 		}
-		if at = next(rounds, at, p.step, jumps); at == len(rounds) {
+		rest = p.hear(rest)
+		if at = next(rounds, at, p.step, jumps); at == len(rounds) && p.view.said != "" && sc.AfterLastTurn != "diverge" {
+			at-- // as the last turn repeats, so does its last round when the user says more
+		}
+		if at == len(rounds) {
 			p.number, p.round = p.number+1, nil
 			return nil, p.diverged(fmt.Sprintf("the scenario has only %d round(s) in this turn, but the turn goes on; its last output is %s", len(rounds), excerpt(p.view.texts(0).output)))
 		}
@@ -86,6 +92,9 @@ func ending(text string) string {
 func userTurns(input []responses.Item) (count, start int, user string) {
 	speaking := false // within a run of messages to the model
 	for i, item := range input {
+		if responses.IsInterjected(item) {
+			continue // it belongs to the turn that it came into
+		}
 		m, ok := item.(*responses.Message)
 		if !ok || m.Role == responses.RoleAssistant {
 			speaking = false
@@ -102,6 +111,25 @@ func userTurns(input []responses.Item) (count, start int, user string) {
 		}
 	}
 	return max(count, 1), start, user
+}
+
+// hear takes from the conversation what the model was told before the round and
+// is no result: what the user said meanwhile, and notices.
+func (p *position) hear(items []responses.Item) (rest []responses.Item) {
+	var said []string
+	for ; len(items) > 0 && aside(items[0]); items = items[1:] {
+		if m, ok := items[0].(*responses.Message); ok && responses.IsInterjected(m) {
+			said = append(said, m.Text())
+		}
+	}
+	p.view.said = strings.Join(said, "\n")
+	return items
+}
+
+// aside reports whether an item within a turn is said to the model.
+func aside(item responses.Item) bool {
+	m, ok := item.(*responses.Message)
+	return ok && m.Role != responses.RoleAssistant
 }
 
 // choose picks the step of the round by what is known before it.
@@ -134,6 +162,9 @@ func (p *position) consume(items []responses.Item) (rest []responses.Item, err e
 	}
 	seen, n := make(map[string]bool), 0
 	for ; n < len(items); n++ {
+		if aside(items[n]) {
+			break
+		}
 		id := ""
 		switch item := items[n].(type) {
 		case *responses.ToolCall:

@@ -105,6 +105,7 @@ type condition struct {
 	Error      string      `yaml:"error"`
 	Output     textMatch   `yaml:",inline"`
 	User       *textMatch  `yaml:"user"`
+	Said       *textMatch  `yaml:"said"` // by the user while the turn ran, since the round before
 }
 
 type textMatch struct {

@@ -16,15 +16,15 @@ var placeholder = regexp.MustCompile(`\{\{[a-z_]+\}\}`)
 const maxFill = 16 << 10
 
 // fills are the values of the placeholders in one round.
-type fills struct{ output, user, round string }
+type fills struct{ output, user, said, round string }
 
 // checkPlaceholders refuses misspelt placeholders.
 func checkPlaceholders(path, text string) error {
 	for _, p := range placeholder.FindAllString(text, -1) {
 		switch p {
-		case "{{last_output}}", "{{last_user}}", "{{round}}":
+		case "{{last_output}}", "{{last_user}}", "{{last_said}}", "{{round}}":
 		default:
-			return fmt.Errorf("%s: %s is no placeholder; there are {{last_output}}, {{last_user}} and {{round}}. To say it literally, put spaces inside the braces", path, excerpt(p))
+			return fmt.Errorf("%s: %s is no placeholder; there are {{last_output}}, {{last_user}}, {{last_said}} and {{round}}. To say it literally, put spaces inside the braces", path, excerpt(p))
 		}
 	}
 	return nil
@@ -58,6 +58,8 @@ func (f fills) replace(text string, encode func(string) string) string {
 			return encode(f.output)
 		case "{{last_user}}":
 			return encode(f.user)
+		case "{{last_said}}":
+			return encode(f.said)
 		case "{{round}}":
 			return f.round
 		}
@@ -71,7 +73,7 @@ func (v view) texts(number int) fills {
 	if len(v.calls) > 0 {
 		output = v.calls[len(v.calls)-1].output
 	}
-	return fills{output: clip(output), user: clip(v.user), round: strconv.Itoa(number)}
+	return fills{output: clip(output), user: clip(v.user), said: clip(v.said), round: strconv.Itoa(number)}
 }
 
 func clip(s string) string {

@@ -1,0 +1,116 @@
+package record
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+// said is a turn in which the user says two things, of which the model is told
+// one.
+func said(t *testing.T, turn *Turn) (told, waiting turns.Input) {
+	t.Helper()
+	told, waiting = turns.NewInput{ID: "in_1", Text: "the other one"}.Input(), turns.NewInput{ID: "in_2", Text: "wait"}.Input()
+	must(t, turn.Offer(told), turn.Offer(waiting))
+	told.Inserted, told.Round = true, 2
+	item := &responses.Message{ID: responses.PrefixInterjected + "1", Status: responses.ItemCompleted, Role: responses.RoleUser, Content: []responses.Part{responses.InputText("the other one")}}
+	must(t, turn.Insert(told, item))
+	return told, waiting
+}
+
+func interjected(items []responses.Item) (n int) {
+	for _, item := range items {
+		if responses.IsInterjected(item) {
+			n++
+		}
+	}
+	return n
+}
+
+// What the user says during a turn is in its record at once, and at its end; what
+// the model was told is in the conversation, where it was told.
+func TestSaid(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	turn, em, scope := begin(t, s, dir, `{"input":"hi"}`)
+	told, waiting := said(t, turn)
+	want := []turns.Input{told, waiting}
+	running, err := ReadRecord(turn.Dir)
+	if err != nil || running.Status != responses.StatusInProgress || cmp.Diff(want, running.Inputs) != "" {
+		t.Errorf("while the turn runs the record is %+v, %v", running, err)
+	}
+	play(t, turn, em, scope)
+	must(t, turn.Commit(em.Response(), Totals{Rounds: 2}, scope.TurnCompleted(turns.Completed{})), turn.Close())
+	ended, err := ReadRecord(turn.Dir)
+	if err != nil || ended.Status != responses.StatusCompleted || cmp.Diff(want, ended.Inputs) != "" {
+		t.Errorf("the record is %+v, %v", ended, err)
+	}
+	for range 2 { // from memory, and from disk
+		items, _, err := s.Chain("resp_1")
+		if err != nil || len(items) != 7 || !responses.IsInterjected(items[1]) || interjected(items) != 1 {
+			t.Errorf("the chain is %v, %v", items, err)
+		}
+		s.cache = newConversations(maxCached)
+	}
+	if input, err := s.InputItems("resp_1"); err != nil || len(input) != 1 {
+		t.Errorf("the request's input is %v, %v", input, err)
+	}
+}
+
+// Wherever a crash cuts the trajectory, the settled record says of exactly those
+// messages that they were told which are in the conversation.
+func TestSaidAtEveryCut(t *testing.T) {
+	base := t.TempDir()
+	s := newStore(t, base)
+	turn, _, _ := begin(t, s, base, `{"input":"hi"}`)
+	said(t, turn)
+	must(t, turn.Events.Flush(), turn.Runtime.Flush())
+	path := s.openPath("resp_1")
+	whole, err := os.ReadFile(path)
+	must(t, err)
+	record, err := os.ReadFile(filepath.Join(turn.Dir, turns.RecordFile))
+	must(t, err)
+	must(t, turn.trajectory.Close(), turn.Events.End(), turn.Runtime.End(), turn.Close())
+	seen := make(map[int]bool)
+	for at := 0; at <= len(whole); at++ {
+		if at < len(whole) && whole[at] != '\n' && (at == 0 || whole[at-1] != '\n') && at%97 != 0 {
+			continue // line ends, line beginnings, and some places within
+		}
+		must(t, os.WriteFile(path, whole[:at], 0o600), os.WriteFile(filepath.Join(turn.Dir, turns.RecordFile), record, 0o600))
+		_ = os.Remove(s.donePath("resp_1"))
+		s.cache = newConversations(maxCached)
+		settled, err := s.Settle(now)
+		must(t, err)
+		if len(settled) == 0 {
+			continue // not even the header was there
+		}
+		rec, err := ReadRecord(turn.Dir)
+		must(t, err)
+		items, _, err := s.Chain("resp_1")
+		must(t, err)
+		n := 0
+		for _, in := range rec.Inputs {
+			if in.Inserted {
+				n++
+			}
+		}
+		if n != interjected(items) || rec.Status != responses.StatusFailed {
+			t.Errorf("cut at %d: %d messages are said to be told and %d are in the conversation; %s", at, n, interjected(items), rec.Status)
+		}
+		seen[2*len(rec.Inputs)+n] = true
+	}
+	for _, state := range []int{0, 2, 4, 5} { // none, one, both, one of them told
+		if !seen[state] {
+			t.Errorf("no cut led to the state %d", state)
+		}
+	}
+	if bytes.Count(whole, []byte(`"said"`)) != 3 {
+		t.Errorf("the trajectory is\n%s", whole)
+	}
+}

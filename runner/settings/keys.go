@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 
 	"holon/responses/models"
 	"holon/runner/engine"
+	"holon/state"
 )
 
 // projectRule says whether the file of a project may hold a key.
@@ -147,6 +149,27 @@ var keys = []*key{
 	{name: "runtime.disable_provider_fallback", env: "HOLON_DISABLE_PROVIDER_FALLBACK", doc: "Ask the default model only.",
 		field: func(s *Settings, _ string) any { return &s.DisableFallback }},
 
+	{name: "agent.default", env: "HOLON_AGENT_ID", doc: "The agent that is meant when none is named; main by default.",
+		field: func(s *Settings, _ string) any { return &s.Agent }, check: checkAgent},
+	{name: "runtime.idle_pause", env: "HOLON_IDLE_PAUSE", doc: "How long an agent's container runs without work before it is held still.",
+		field: func(s *Settings, _ string) any { return &s.IdlePause }, check: positive(func(s *Settings, _ string) int64 { return int64(s.IdlePause) })},
+	{name: "runtime.idle_stop", env: "HOLON_IDLE_STOP", doc: "How long it is kept without work before it is removed. The agent's files and history stay.",
+		field: func(s *Settings, _ string) any { return &s.IdleStop }, check: positive(func(s *Settings, _ string) int64 { return int64(s.IdleStop) })},
+	{name: "runtime.max_containers", env: "HOLON_MAX_CONTAINERS", doc: "Containers of agents at a time. Beyond it the longest idle one goes, or a turn waits.",
+		field: func(s *Settings, _ string) any { return &s.MaxContainers }, check: positive(func(s *Settings, _ string) int64 { return int64(s.MaxContainers) })},
+	{name: "runtime.retention.events_days", doc: "How long events of agents are kept.",
+		field: func(s *Settings, _ string) any { return &s.EventsDays }, check: positive(func(s *Settings, _ string) int64 { return int64(s.EventsDays) })},
+	{name: "runtime.retention.max_events", doc: "How many events of one agent are kept, the newest.",
+		field: func(s *Settings, _ string) any { return &s.MaxEvents }, check: positive(func(s *Settings, _ string) int64 { return s.MaxEvents })},
+	{name: "runtime.retention.messages_days", doc: "How long messages are kept whose turns have ended, with the turns, the transcript and the briefs.",
+		field: func(s *Settings, _ string) any { return &s.MessagesDays }, check: positive(func(s *Settings, _ string) int64 { return int64(s.MessagesDays) })},
+	{name: "control.http_addr", env: "HOLON_HTTP_ADDR", doc: "Address, as HOST:PORT, on which the control plane is reached over TCP beside its Unix socket; none by default.",
+		field: func(s *Settings, _ string) any { return &s.HTTPAddr }},
+	{name: "control.callback_base_url", env: "HOLON_CALLBACK_BASE_URL", doc: "URL under which others reach that port; URLs of triggers begin with it.",
+		field: func(s *Settings, _ string) any { return &s.CallbackBaseURL }},
+	{name: "control.auth_mode", env: "HOLON_CONTROL_AUTH_MODE", choices: []string{AuthAuto, AuthRequired, AuthDisabled},
+		doc: "Whether TCP needs a token: auto makes one when none is given, required wants one to be given, disabled is for loopback only.", field: func(s *Settings, _ string) any { return &s.AuthMode }},
+
 	{name: "budget.max_tokens", env: "HOLON_MAX_TOKENS", doc: "Tokens that a run may use of its models, sent and answered; no bound by default.",
 		field: func(s *Settings, _ string) any { return &s.Budget.MaxTokens }, check: positive(func(s *Settings, _ string) int64 { return s.Budget.MaxTokens })},
 	{name: "budget.max_requests", env: "HOLON_MAX_REQUESTS", doc: "Requests that a run may make; no bound by default.",
@@ -198,6 +221,13 @@ func positive(value func(s *Settings, name string) int64) func(*Settings, string
 		}
 		return "", ""
 	}
+}
+
+func checkAgent(s *Settings, _ string) (what, remedy string) {
+	if err, ok := errors.AsType[*state.Error](state.CheckAgentID(s.Agent)); ok {
+		return err.Message, err.Hint
+	}
+	return "", ""
 }
 
 const maxRef = 256

@@ -24,7 +24,7 @@ import (
 	"holon/runner/engine"
 )
 
-// Defaults of a run.
+// Defaults, and values of settings that are words.
 const (
 	DefaultImage     = "holon/base:latest"
 	DefaultModel     = models.OpenAI + "/gpt-5"
@@ -33,6 +33,10 @@ const (
 	EngineAuto       = "auto"
 	EngineDocker     = "docker"
 	EngineLocal      = "local"
+	DefaultAgent     = "main"
+	AuthAuto         = "auto"
+	AuthRequired     = "required"
+	AuthDisabled     = "disabled"
 )
 
 // Settings are all settings, merged. A zero value means the default of whoever
@@ -66,6 +70,18 @@ type Settings struct {
 	MaxOutputTokens         int // of one answer of a model
 	DefaultToolOutputTokens int
 	MaxToolOutputTokens     int
+
+	Agent         string        // that is meant when none is named
+	IdlePause     time.Duration // until the container of an agent is held still
+	IdleStop      time.Duration // until it is removed
+	MaxContainers int
+	EventsDays    int   // how long events are kept
+	MaxEvents     int64 // of one agent
+	MessagesDays  int   // how long messages are kept that are done with
+
+	HTTPAddr        string // HOST:PORT of the control plane; "": no TCP
+	CallbackBaseURL string // under which others reach it
+	AuthMode        string // auto, required or disabled
 
 	Budget    Budget
 	Catalog   map[string]*Facts // by model reference
@@ -140,6 +156,7 @@ func Default() Settings {
 	return Settings{
 		Image: DefaultImage, Engine: EngineAuto, IncludeDirty: true, Timeout: DefaultTimeout, MaxRounds: DefaultMaxRounds, Network: engine.NetworkNone,
 		RunDisk: "10g", MaxOutput: "4g", MinFree: "256m",
+		Agent: DefaultAgent, IdlePause: time.Minute, IdleStop: 15 * time.Minute, MaxContainers: 16, EventsDays: 30, MaxEvents: 200_000, MessagesDays: 180, AuthMode: AuthAuto,
 		Catalog: make(map[string]*Facts), Providers: make(map[string]*Provider),
 	}
 }

@@ -64,6 +64,7 @@ var own = []struct {
 	{"runner/agent/rules", []string{"responses", "state", "state/ledger"}, "rules are functions of what is known"},
 	{"runner/agent/lane", []string{"responses", "runner/agent/rules", "state", "state/ledger"}, "a step reads and writes the ledger and does nothing"},
 	{"runner/daemon", []string{"runner", "runner/agent/view", "runner/control/client", "runner/control/wire", "runner/socket", "responses/client", "state", "state/durable", "state/ledger"}, "it finds a runtime by its control socket and runs none itself"},
+	{"runner/agent/warm", []string{"runner", "runner/engine", "runner/gateway", "runner/hosttools", "runner/workspace", "responses/...", "state/..."}, "it keeps containers and knows no queue"},
 	{"runner/...", []string{"runner/...", "responses/...", "skills", "state/..."}, "the host's side never sees the container's"},
 
 	{"cmd/agentd", []string{"agentd", "agentd/place", "responses/..."}, "a command turns flags into options and knows one side"},

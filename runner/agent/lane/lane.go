@@ -32,20 +32,6 @@ const (
 	CodeInvalidAgent   state.Code = "invalid_agent"
 )
 
-// Options of a Machine. Zero fields get defaults.
-type Options struct {
-	Owner     string           // boot id of this runtime; its attempts are those with this owner
-	Now       func() time.Time // UTC is made of it
-	MaxQueued int              // messages of one agent; default 10,000
-	Rand      func() float64   // jitter of back-off, in [0,1)
-}
-
-// Machine makes steps. All methods are safe for concurrent use.
-type Machine struct {
-	store ledger.Store
-	opts  Options
-}
-
 // NewAgent is an agent to be made. Kind, visibility and ownership follow from
 // Default and the preset.
 type NewAgent struct {

@@ -9,8 +9,9 @@ import (
 
 // Continue says what a message means for an agent in the situation that was
 // there before the message is taken (runtime specification, "Continuation
-// Resolution"). Only operator input overrides a wait that it does not end.
-func Continue(s Situation, m ledger.Message) Continuation {
+// Resolution"). Only operator input overrides a wait that it does not end. again
+// says that a turn was begun for the message before and was lost.
+func Continue(s Situation, m ledger.Message, again bool) Continuation {
 	prior := s.before().Closure()
 	c := Continuation{
 		TriggerKind:  m.TriggerKind,
@@ -27,6 +28,9 @@ func Continue(s Situation, m ledger.Message) Continuation {
 	case c.MatchedWait:
 		c.Class = ResumeExpectedWait
 		c.say("it ends wait %s", s.Wait.ID)
+	case again:
+		c.Class = LocalContinuation
+		c.say("its turn was interrupted before")
 	case m.Kind == ledger.KindSystemTick && !Contentful(m):
 		c.Class, c.ModelVisible = LivenessOnly, false
 		c.say("the tick brings nothing and ends no wait")

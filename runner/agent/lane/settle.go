@@ -1,0 +1,402 @@
+package lane
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"holon/responses"
+	"holon/runner/agent/rules"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// Settle ends an attempt: it writes the turn and what is told of it, and
+// disposes of every message that the attempt holds. A second time it returns
+// what the first one made.
+func (m *Machine) Settle(ctx context.Context, attemptID string, e End) (Settlement, error) {
+	var out Settlement
+	err := m.attemptStep(ctx, attemptID, func(s *step, a ledger.Attempt) (err error) {
+		if a.Status != ledger.AttemptOpen {
+			out, err = s.settled(a)
+			return err
+		}
+		out, err = s.settle(a, e)
+		return err
+	})
+	return out, err
+}
+
+// settled is what an earlier settlement made.
+func (s *step) settled(a ledger.Attempt) (Settlement, error) {
+	out := Settlement{Replayed: true}
+	e, err := s.Entry(a.MessageID)
+	if err != nil {
+		return out, err
+	}
+	out.Status, out.RetryAt = e.Status, e.NotBefore
+	t, err := s.Turn(a.TurnID)
+	if state.IsCode(err, ledger.CodeNotFound) {
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Turn = &t
+	return out, json.Unmarshal(t.Closure, &out.Closure)
+}
+
+// settle is the main path: what becomes of the message, then of those that were
+// offered, then what the free lane does next, then what is written of the turn.
+func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
+	held, err := s.Held(a.ID)
+	if err != nil {
+		return Settlement{}, err
+	}
+	at := slices.IndexFunc(held, func(h ledger.Entry) bool { return h.MessageID == a.MessageID })
+	if at < 0 {
+		return Settlement{}, refused(ledger.CodeUnreadable, "attempt", "", "attempt %s does not hold its message", a.ID)
+	}
+	own := held[at]
+	v := judge(a, own, e)
+	a.Status, a.Reason, a.SettledAt = v.attempt, clip(v.reason), &s.now
+	if err := s.UpdateAttempt(a); err != nil {
+		return Settlement{}, err
+	}
+	if err := s.disposeOffered(a, slices.Delete(held, at, at+1), e, v); err != nil {
+		return Settlement{}, err
+	}
+	out, err := s.disposeOwn(a, own, e, v)
+	if err != nil {
+		return out, err
+	}
+	if err := s.stopAfter(a); err != nil {
+		return out, err
+	}
+	if err := s.freeHint(); err != nil {
+		return out, err
+	}
+	return out, s.write(a, e, v, &out)
+}
+
+// verdict is what an end means for attempt and message.
+type verdict struct {
+	attempt ledger.AttemptStatus
+	entry   ledger.EntryStatus // Queued: it comes back
+	reason  string
+	turn    bool // a turn was begun
+	failed  bool // it, or the last try to begin it, did not come to a good end
+}
+
+// judge decides what becomes of a message. A turn that somebody asked to abort
+// is not tried again.
+func judge(a ledger.Attempt, own ledger.Entry, e End) verdict {
+	aborted := "aborted by " + a.AbortedBy
+	switch {
+	case e.NotBegun && a.AbortedBy != "":
+		return verdict{ledger.AttemptFailed, ledger.Aborted, aborted, false, false}
+	case e.NotBegun && e.Failure == nil:
+		return verdict{ledger.AttemptFailed, ledger.Queued, "requeued", false, false}
+	case e.NotBegun && own.Failed+1 >= rules.MaxTries:
+		return verdict{ledger.AttemptFailed, ledger.Quarantined, e.Failure.Summary, false, true}
+	case e.NotBegun:
+		return verdict{ledger.AttemptFailed, ledger.Queued, "retry_scheduled", false, true}
+	case e.Lost && a.AbortedBy != "":
+		return verdict{ledger.AttemptInterrupted, ledger.Aborted, aborted, true, true}
+	case e.Lost && own.Readmitted == 0:
+		return verdict{ledger.AttemptInterrupted, ledger.Queued, "readmitted", true, true}
+	case e.Lost:
+		return verdict{ledger.AttemptInterrupted, ledger.Interrupted, "its turn was interrupted again", true, true}
+	case e.Kind == ledger.TurnCompleted:
+		return verdict{ledger.AttemptSettled, ledger.Processed, e.Reason, true, false}
+	case a.AbortedBy != "":
+		return verdict{ledger.AttemptSettled, ledger.Aborted, aborted, true, true}
+	}
+	return verdict{ledger.AttemptSettled, ledger.Aborted, e.Reason, true, true}
+}
+
+// disposeOwn ends the message of the attempt or puts it back where it was.
+func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) (Settlement, error) {
+	out := Settlement{Status: v.entry}
+	if v.turn {
+		own.Failed = 0
+	} else if v.failed {
+		own.Failed++
+	}
+	if v.entry != ledger.Queued {
+		if v.entry == ledger.Quarantined {
+			s.emit(rules.QueueEntryQuarantined, ledger.Event{MessageID: own.MessageID}, facts{"failed": own.Failed, "code": e.Failure.Code})
+		}
+		return out, s.dispose(own, v.entry, v.reason)
+	}
+	switch {
+	case v.turn:
+		own.Readmitted++
+	case v.failed:
+		d, _ := rules.Backoff(own.Failed, s.m.opts.Rand())
+		at := s.now.Add(d.Truncate(time.Millisecond))
+		own.NotBefore, out.RetryAt = &at, &at
+	}
+	f := facts{"code": v.reason, "failed": own.Failed}
+	if out.RetryAt != nil {
+		f["retry_at"] = out.RetryAt
+	}
+	s.emit(rules.SchedulerDiagnostic, ledger.Event{MessageID: own.MessageID, TurnID: a.TurnID}, f)
+	if !v.turn {
+		if err := s.unresolve(a); err != nil {
+			return out, err
+		}
+	}
+	return out, s.requeue(own)
+}
+
+// requeue puts an entry back in the queue, in its old place, where it may
+// trigger a wait that was registered since.
+func (s *step) requeue(e ledger.Entry) error {
+	e.Status, e.AttemptID, e.Interjects, e.UpdatedAt = ledger.Queued, "", false, s.now
+	if err := s.UpdateEntry(e); err != nil {
+		return err
+	}
+	msg, err := s.Message(e.MessageID)
+	if err != nil {
+		return err
+	}
+	return s.trigger(msg)
+}
+
+// unresolve takes back that a claim ended a wait: no turn was begun that would
+// know of it, and the message that ended it is in the queue again.
+func (s *step) unresolve(a ledger.Attempt) error {
+	if a.WaitID == "" || s.lane.Stopped {
+		return nil
+	}
+	now, err := s.agentWait()
+	if err != nil || now != nil {
+		return err
+	}
+	w, err := s.Wait(a.WaitID)
+	if err != nil || w.Status != ledger.WaitResolved || w.AttemptID != a.ID {
+		return err
+	}
+	_, err = s.triggerWait(w, a.MessageID)
+	return err
+}
+
+// disposeOffered ends the messages that the turn took in and puts the others
+// back. A turn that was lost without a response that the next one continues took
+// in nothing that anybody will know of; such a message comes back once, like the
+// one it joined.
+func (s *step) disposeOffered(a ledger.Attempt, offered []ledger.Entry, e End, v verdict) error {
+	for _, o := range offered {
+		inserted := slices.Contains(e.Inserted, o.MessageID)
+		forgotten := e.Lost && e.ResponseID == ""
+		var err error
+		switch {
+		case inserted && !forgotten:
+			if err = s.dispose(o, ledger.Interjected, "into turn "+a.TurnID); err == nil {
+				err = s.InsertTranscript(s.transcript(a, ledger.TranscriptEntry{Kind: ledger.TranscriptMessage, MessageID: o.MessageID}))
+			}
+		case inserted && o.Readmitted > 0:
+			err = s.dispose(o, ledger.Interrupted, "its turn was interrupted again")
+		case inserted:
+			o.Readmitted++
+			err = s.requeue(o)
+		default:
+			err = s.requeue(o)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stopAfter stops the agent when that was asked for with the abort, and ends the
+// rest of one that is stopped.
+func (s *step) stopAfter(a ledger.Attempt) error {
+	if a.AbortMode == StopAfterAbort && !s.lane.Stopped {
+		s.lane.Stopped = true
+		s.emit(rules.AgentStateChanged, ledger.Event{}, facts{"status": string(rules.Stopped), "by": a.AbortedBy})
+	}
+	if !s.lane.Stopped {
+		return nil
+	}
+	return s.cancelActive("the agent was stopped")
+}
+
+// write writes the turn and what is told of the end.
+func (s *step) write(a ledger.Attempt, e End, v verdict, out *Settlement) error {
+	failure := s.failure(a, e, v)
+	if v.turn {
+		if err := s.writeTurn(a, e, v, failure, out); err != nil {
+			return err
+		}
+	}
+	if failure != nil {
+		s.lane.LastFailure = failure
+		if err := s.writeFailure(a, e, v, *failure); err != nil {
+			return err
+		}
+	}
+	if v.entry == ledger.Queued {
+		return nil // its next turn tells the operator
+	}
+	if !v.turn && !v.failed {
+		return nil // aborted before it began, as somebody asked
+	}
+	return s.writeBrief(a, e, failure, out.Closure)
+}
+
+// failure is why the attempt failed, in words for the operator; nil when it did
+// not fail.
+func (s *step) failure(a ledger.Attempt, e End, v verdict) *ledger.Failure {
+	if !v.failed {
+		return nil
+	}
+	f := ledger.Failure{Code: "turn_aborted", Summary: "The turn was ended before the agent was done."}
+	switch {
+	case a.AbortedBy != "":
+		f.Code, f.Summary = "aborted_by_operator", "The turn was stopped by "+a.AbortedBy+"."
+	case e.Failure != nil:
+		f = *e.Failure
+	case e.Lost:
+		f.Code, f.Summary = "interrupted", "The turn was interrupted from outside and has no end."
+	case e.Reason != "":
+		f.Code = e.Reason
+	}
+	if f.OccurredAt.IsZero() {
+		f.OccurredAt = s.now
+	}
+	if f.Phase == "" {
+		f.Phase = "runtime_turn"
+	}
+	return &f
+}
+
+func (s *step) writeTurn(a ledger.Attempt, e End, v verdict, failure *ledger.Failure, out *Settlement) error {
+	t := ledger.Turn{
+		ID: a.TurnID, AgentID: a.AgentID, Index: a.TurnIndex, AttemptID: a.ID, MessageID: a.MessageID, ResponseID: e.ResponseID,
+		Previous: a.Chain, Kind: e.Kind, Reason: e.Reason, Last: e.Last, Model: a.Model, Usage: e.Usage, ModelRounds: e.ModelRounds,
+		ToolCalls: e.ToolCalls, Provider: e.Provider, Failure: failure, StartedAt: e.StartedAt, CompletedAt: e.CompletedAt,
+	}
+	if v.failed {
+		t.Kind = ledger.TurnAborted
+	}
+	if t.Reason == "" && failure != nil {
+		t.Reason = failure.Code
+	}
+	s.times(a, &t)
+	closure, err := s.closure(v.failed)
+	if err != nil {
+		return err
+	}
+	t.Closure = mustJSON(closure)
+	if err := s.InsertTurn(t); err != nil {
+		return err
+	}
+	out.Turn, out.Closure = &t, closure
+	s.count(t)
+	s.emit(rules.TurnTerminal, ledger.Event{MessageID: a.MessageID, TurnID: t.ID}, facts{
+		"kind": string(t.Kind), "reason": clip(t.Reason), "turn_index": t.Index, "duration_ms": t.DurationMS, "model_rounds": t.ModelRounds, "tool_calls": t.ToolCalls,
+	})
+	s.emit(rules.ClosureDecided, ledger.Event{MessageID: a.MessageID, TurnID: t.ID}, facts{
+		"outcome": string(closure.Outcome), "waiting_reason": string(closure.WaitingReason), "runtime_posture": string(closure.Posture),
+	})
+	return nil
+}
+
+// times completes when a turn ran by what the ledger knows.
+func (s *step) times(a ledger.Attempt, t *ledger.Turn) {
+	if t.StartedAt.IsZero() {
+		t.StartedAt = a.StartedAt
+		if a.BegunAt != nil {
+			t.StartedAt = *a.BegunAt
+		}
+	}
+	if t.CompletedAt.IsZero() {
+		t.CompletedAt = s.now
+	}
+	t.DurationMS = max(0, t.CompletedAt.Sub(t.StartedAt).Milliseconds())
+}
+
+// closure is what the end means with everything that this step did.
+func (s *step) closure(failed bool) (rules.Closure, error) {
+	w, err := s.agentWait()
+	if err != nil {
+		return rules.Closure{}, err
+	}
+	n, err := s.CountQueued(s.lane.AgentID)
+	if err != nil {
+		return rules.Closure{}, err
+	}
+	c := rules.Situation{AgentID: s.lane.AgentID, Stopped: s.lane.Stopped, Queued: n, Wait: w, Ended: true, Failed: failed}.Closure()
+	s.lane.LastClosure = mustJSON(c)
+	return c, nil
+}
+
+// count adds a turn to the agent's life.
+func (s *step) count(t ledger.Turn) {
+	s.lane.Turns = t.Index
+	if t.ResponseID != "" {
+		s.lane.Chain = t.ResponseID
+	}
+	s.lane.Totals.ModelRounds += int64(t.ModelRounds)
+	if t.Usage != nil {
+		s.lane.Totals.InputTokens += t.Usage.InputTokens
+		s.lane.Totals.OutputTokens += t.Usage.OutputTokens
+		s.lane.Totals.LastTurn = t.Usage
+	}
+}
+
+// writeFailure tells of a failure: the transcript with everything that is known
+// of it, the event with enough to find it. A try that is repeated is only told.
+func (s *step) writeFailure(a ledger.Attempt, e End, v verdict, f ledger.Failure) error {
+	event := ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID}
+	if v.entry == ledger.Queued {
+		event.Level = rules.LevelProgress
+	}
+	s.emit(rules.RuntimeError, event, facts{"phase": f.Phase, "code": f.Code, "summary": clip(f.Summary)})
+	if v.entry == ledger.Queued && !v.turn {
+		return nil
+	}
+	data := mustJSON(struct {
+		ledger.Failure
+		Provider json.RawMessage  `json:"provider_attempt_timeline,omitempty"`
+		Usage    *responses.Usage `json:"token_usage,omitempty"`
+	}{f, e.Provider, e.Usage})
+	return s.InsertTranscript(s.transcript(a, ledger.TranscriptEntry{Kind: ledger.TranscriptFailure, MessageID: a.MessageID, StopReason: f.Code, Data: data}))
+}
+
+// writeBrief tells the operator the end: the answer, which may be empty, or why
+// there is none.
+func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c rules.Closure) error {
+	b := ledger.Brief{
+		ID: responses.NewID(prefixBrief), AgentID: a.AgentID, Kind: ledger.BriefResult, CreatedAt: s.now, Text: e.Last,
+		MessageID: a.MessageID, TurnID: a.TurnID,
+	}
+	switch {
+	case failure != nil:
+		b.Kind, b.Text = ledger.BriefFailure, failure.Summary
+		if failure.Hint != "" {
+			b.Text += "\n" + failure.Hint
+		}
+	case e.Ack:
+		b.Kind = ledger.BriefAck
+	}
+	if err := s.InsertBrief(b); err != nil {
+		return err
+	}
+	s.lane.LastBriefAt = &s.now
+	event := ledger.Event{Ref: b.ID, MessageID: a.MessageID, TurnID: a.TurnID, Level: rules.BriefLevel(c, e.Ack)}
+	f := facts{"kind": string(b.Kind)}
+	told, err := s.notified(b.Text, a.StartedAt)
+	if err != nil {
+		return err
+	}
+	if told != "" {
+		event.Level, f["duplicate_of"] = rules.LevelTrace, told
+	}
+	s.emit(rules.BriefCreated, event, f)
+	return nil
+}

@@ -29,6 +29,8 @@ var own = []struct {
 	{"skills", []string{"state/durable", "state/roots"}, "both sides use it, so it knows neither"},
 	{"state/durable", nil, "a leaf that both sides write files with"},
 	{"state/roots", nil, "a leaf that both sides open directories with"},
+	{"state/ledger", []string{"state", "responses"}, "the nouns of the ledger know no store"},
+	{"state/ledger/ledgertest", []string{"state", "state/ledger", "responses"}, "what every store must do knows none"},
 	{"state/...", []string{"state/...", "responses", "responses/turns"}, "the ledger knows the protocol's nouns and no process"},
 
 	{"agentd/process", []string{"responses/redact"}, "it starts programs and knows nothing of what they are for"},
@@ -89,8 +91,9 @@ var foreign = []struct {
 	{"github.com/openai/openai-go/v3/...", "...", []string{"agentd/model/openai", "test/..."}, "a provider's types stay with its transport"},
 	{"github.com/anthropics/anthropic-sdk-go/...", "...", []string{"agentd/model/anthropic", "test/..."}, "a provider's types stay with its transport"},
 	{"github.com/tmaxmax/go-sse/...", "...", []string{"responses/stream"}, "framing is one package's business"},
+	{"modernc.org/sqlite/...", "...", []string{"state/sqlite", "test/..."}, "what the ledger is kept in is one package's business"},
 	{"net/http/...", "agentd/turn", nil, "the loop knows no HTTP"},
-	{"testing", "...", []string{"responses/conform", "agentd/model/modeltest", "runner/engine/enginetest/...", "test/..."}, "only suites that tests import are made of tests"},
+	{"testing", "...", []string{"responses/conform", "agentd/model/modeltest", "state/ledger/ledgertest", "runner/engine/enginetest/...", "test/..."}, "only suites that tests import are made of tests"},
 }
 
 // listed is what the go command says of a package.

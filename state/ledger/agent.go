@@ -57,24 +57,24 @@ type Agent struct {
 // Lane is the one row that every step of an agent reads and writes: whoever
 // saves it has the agent's next step. That it is busy is not in it.
 type Lane struct {
-	AgentID  string
-	Revision int64 // number of the steps taken
-	EventSeq int64 // of the agent's newest event
-	Admitted int64 // number of the newest message, which orders the queue
-	Turns    int64 // index of the newest turn
+	AgentID  string `json:"agent_id"`
+	Revision int64  `json:"revision"`  // number of the steps taken
+	EventSeq int64  `json:"event_seq"` // of the agent's newest event
+	Admitted int64  `json:"admitted"`  // number of the newest message, which orders the queue
+	Turns    int64  `json:"turns"`     // index of the newest turn
 
-	Stopped     bool      // by the operator; nothing is admitted or claimed
-	Chain       string    // response that the next turn continues; "": none
-	PendingWake *WakeHint // not yet made a message
-	WakeMessage string    // the newest system tick that a hint was made; further hints wait while it is queued
+	Stopped     bool      `json:"stopped,omitempty"`      // by the operator; nothing is admitted or claimed
+	Chain       string    `json:"chain,omitempty"`        // response that the next turn continues; "": none
+	PendingWake *WakeHint `json:"pending_wake,omitempty"` // not yet made a message
+	WakeMessage string    `json:"wake_message,omitempty"` // the newest system tick that a hint was made; further hints wait while it is queued
 
-	Totals       Totals
-	LastWake     string // why the agent last woke
-	LastBriefAt  *time.Time
-	LastFailure  *Failure
-	LastClosure  json.RawMessage // runner/agent/rules.Closure of the newest turn
-	LastResolved json.RawMessage // runner/agent/rules.Continuation of the newest claim
-	UpdatedAt    time.Time
+	Totals       Totals          `json:"totals"`
+	LastWake     string          `json:"last_wake,omitempty"` // why the agent last woke
+	LastBriefAt  *time.Time      `json:"last_brief_at,omitempty"`
+	LastFailure  *Failure        `json:"last_failure,omitempty"`
+	LastClosure  json.RawMessage `json:"last_closure,omitempty"`  // runner/agent/rules.Closure of the newest turn
+	LastResolved json.RawMessage `json:"last_resolved,omitempty"` // runner/agent/rules.Continuation of the newest claim
+	UpdatedAt    time.Time       `json:"updated_at"`
 }
 
 // Totals are counts over an agent's life.

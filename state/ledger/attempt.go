@@ -20,28 +20,33 @@ const (
 // Attempt owns its agent's lane from the claim of a message to the settlement of
 // its turn. An agent has at most one that is open.
 type Attempt struct {
-	ID        string
-	AgentID   string
-	MessageID string // the one it was made for
-	TurnID    string // of the turn that it runs, known before the turn is asked for
-	TurnIndex int64
-	Status    AttemptStatus
-	Owner     string // boot id of the runtime that claimed it: its lease ends with that process
-	Model     string // reference of the first model to ask
-	Chain     string // previous_response_id of the turn
-	Readmit   bool   // the message was interrupted before
-	WaitID    string // the wait that the message ended; "": none
+	ID        string        `json:"attempt_id"`
+	AgentID   string        `json:"agent_id"`
+	MessageID string        `json:"message_id"` // the one it was made for
+	TurnID    string        `json:"turn_id"`    // of the turn that it runs, known before the turn is asked for
+	TurnIndex int64         `json:"turn_index"`
+	Status    AttemptStatus `json:"status"`
+	Owner     string        `json:"owner"`                          // boot id of the runtime that claimed it: its lease ends with that process
+	Model     string        `json:"model,omitempty"`                // reference of the first model to ask
+	Chain     string        `json:"previous_response_id,omitempty"` // of the turn
+	Readmit   bool          `json:"readmit,omitempty"`              // the message was interrupted before
+	WaitID    string        `json:"wait_id,omitempty"`              // the wait that the message ended; "": none
 
-	Facts       int64           // number of the newest runtime event of the turn that is in the ledger
-	Items       int64           // of the turn's response that are in the ledger, from the first on
-	AbortedBy   string          // who asked to abort the turn; "": nobody
-	AbortMode   string          // "", stop_after_abort
-	FrameDigest string          // of the prompt frame, which Frame holds
-	Frame       json.RawMessage // runner/agent/frame.Frame as it was sent
-	StartedAt   time.Time
-	BegunAt     *time.Time // agentd accepted the turn
-	SettledAt   *time.Time
-	Reason      string // of the end, for a person
+	Facts       int64  `json:"facts"`                  // number of the newest runtime event of the turn that is in the ledger
+	Items       int64  `json:"items"`                  // of the turn's response that are in the ledger, from the first on
+	AbortedBy   string `json:"aborted_by,omitempty"`   // who asked to abort the turn; "": nobody
+	AbortMode   string `json:"abort_mode,omitempty"`   // "", stop_after_abort
+	FrameDigest string `json:"frame_digest,omitempty"` // of the prompt frame, which Frame holds
+
+	// Frame is runner/agent/frame.Frame as it was sent. It is large, and every
+	// step of a turn reads and writes its attempt: only View.Attempt returns it,
+	// and an update without one keeps what is stored.
+	Frame json.RawMessage `json:"-"`
+
+	StartedAt time.Time  `json:"started_at"`
+	BegunAt   *time.Time `json:"begun_at,omitempty"` // agentd accepted the turn
+	SettledAt *time.Time `json:"settled_at,omitempty"`
+	Reason    string     `json:"reason,omitempty"` // of the end, for a person
 }
 
 // Turn is the terminal record of a turn (runtime specification, "Turn

@@ -40,7 +40,8 @@ type Store interface {
 	// run again only when nothing was kept of its first run, so it must change
 	// nothing but the Tx and variables that it sets anew; it must not call the
 	// Store. Updates that wait at the same time may share one commit. When ctx
-	// ends before the commit began, nothing is kept.
+	// ends before fn has returned, nothing is kept; after that Update waits for
+	// the commit, which is short, and tells how it ended.
 	Update(ctx context.Context, fn func(Tx) error) error
 
 	// View runs fn on one consistent snapshot. It writes nothing, waits for no
@@ -70,7 +71,9 @@ type Store interface {
 	Close() error
 }
 
-// Retention says what is kept. A zero field keeps everything of its kind.
+// Retention says what is kept. A zero field keeps everything of its kind. What
+// is unfinished, and what it refers to, stays at any age; so do an agent's newest
+// event, its newest turn, and the turn that its next one continues.
 type Retention struct {
 	Events    time.Duration // age of events
 	MaxEvents int64         // of one agent, the newest
@@ -82,8 +85,9 @@ func DefaultRetention() Retention {
 	return Retention{Events: 30 * 24 * time.Hour, MaxEvents: 200_000, Messages: 180 * 24 * time.Hour}
 }
 
-// View reads. Records are copies that belong to the caller. A record that does
-// not exist is an error with CodeNotFound unless the method returns ok.
+// View reads. Records are copies that belong to the caller; times are UTC, to
+// the millisecond. A record that does not exist is an error with CodeNotFound
+// unless the method returns ok. A limit of zero or less is 1,000.
 type View interface {
 	Agent(id string) (Agent, error)
 	// Agents returns all agents that are not archived, by id.
@@ -127,6 +131,10 @@ type View interface {
 	UnresolvedWaits(agentID string) ([]Wait, error)
 
 	Timer(id string) (Timer, error)
+	// TimerByKey finds the timer that was made for an agent under an idempotency
+	// key.
+	TimerByKey(agentID, key string) (t Timer, ok bool, err error)
+	// Timers returns the newest timers of an agent, the oldest first.
 	Timers(agentID string, limit int) ([]Timer, error)
 	// Due returns, of all agents that are not stopped, active timers whose time
 	// has come and active waits whose wake or expiry has come, the earliest

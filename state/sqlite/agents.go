@@ -1,0 +1,54 @@
+package sqlite
+
+import "holon/state/ledger"
+
+// Agent implements ledger.View.
+func (v *view) Agent(id string) (ledger.Agent, error) {
+	return get(v, "agent", id, scanAgent, "SELECT data FROM agents WHERE id = ?")
+}
+
+// Agents implements ledger.View.
+func (v *view) Agents() ([]ledger.Agent, error) {
+	return list(v, "agents", scanAgent, "SELECT data FROM agents WHERE archived = 0 ORDER BY id")
+}
+
+func scanAgent(r *row) (a ledger.Agent) {
+	r.record(&a)
+	return a
+}
+
+func keepAgent(a ledger.Agent) ledger.Agent {
+	a.CreatedAt, a.UpdatedAt, a.ArchivedAt = kept(a.CreatedAt), kept(a.UpdatedAt), keptOrNil(a.ArchivedAt)
+	return a
+}
+
+// Lane implements ledger.View.
+func (v *view) Lane(agentID string) (ledger.Lane, error) {
+	return get(v, "agent", agentID, scanLane, "SELECT revision, event_seq, stopped, data FROM lanes WHERE agent_id = ?")
+}
+
+func scanLane(r *row) (l ledger.Lane) {
+	revision, seq, stopped := r.integer(), r.integer(), r.flag()
+	r.record(&l)
+	l.Revision, l.EventSeq, l.Stopped = revision, seq, stopped
+	return l
+}
+
+func keepLane(l ledger.Lane) ledger.Lane {
+	l.UpdatedAt, l.LastBriefAt = kept(l.UpdatedAt), keptOrNil(l.LastBriefAt)
+	l.LastFailure = keepFailure(l.LastFailure)
+	if l.PendingWake != nil {
+		hint := *l.PendingWake
+		hint.CreatedAt = kept(hint.CreatedAt)
+		l.PendingWake = &hint
+	}
+	return l
+}
+
+func keepFailure(f *ledger.Failure) *ledger.Failure {
+	f = copied(f)
+	if f != nil {
+		f.OccurredAt = kept(f.OccurredAt)
+	}
+	return f
+}

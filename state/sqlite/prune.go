@@ -1,0 +1,165 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"holon/state/ledger"
+)
+
+// Prune implements ledger.Store. What is looked at counts for the limit as what
+// is removed does.
+func (s *Store) Prune(ctx context.Context, keep ledger.Retention, now time.Time, limit int) (more bool, err error) {
+	err = s.writer.update(ctx, func(t *tx) error {
+		left, err := t.pruneEvents(keep, now, int64(max(limit, 1)))
+		if err == nil && keep.Messages > 0 {
+			left, err = t.pruneRecords(s.pruned, now.Add(-keep.Messages), left)
+		}
+		more = left == 0
+		if err == nil {
+			err = t.vacuum()
+		}
+		return err
+	})
+	return more && err == nil, err
+}
+
+// pruneEvents lets go what is too old or too much, agent by agent, and returns
+// what is left of the limit. The newest event of an agent always stays, so that
+// readers know how far the numbers are.
+func (t *tx) pruneEvents(keep ledger.Retention, now time.Time, left int64) (int64, error) {
+	newest := make(map[string]int64)
+	err := t.rows("list lanes", func(r *row) error { newest[r.text()] = r.integer(); return nil }, "SELECT agent_id, event_seq FROM lanes WHERE event_seq > 0")
+	if err != nil {
+		return left, err
+	}
+	for agentID, last := range newest {
+		if left == 0 {
+			break
+		}
+		oldest, _, err := t.bounds(agentID, "")
+		if err != nil {
+			return left, err
+		}
+		until, err := t.keptFrom(agentID, keep, now, last, left)
+		if err != nil {
+			return left, err
+		}
+		until = min(until, oldest+left)
+		if _, err := t.write("DELETE FROM events WHERE agent_id = ? AND seq < ?", agentID, until); err != nil {
+			return left, failed("prune events", err)
+		}
+		left -= max(until-oldest, 0)
+	}
+	return left, nil
+}
+
+// keptFrom returns the number of the oldest event that stays, or a later one
+// when none of the first stays.
+func (t *tx) keptFrom(agentID string, keep ledger.Retention, now time.Time, last, first int64) (int64, error) {
+	tooMany, tooOld := int64(0), int64(0)
+	if keep.MaxEvents > 0 {
+		tooMany = last - keep.MaxEvents
+	}
+	if keep.Events > 0 {
+		tooOld = now.Add(-keep.Events).UnixMilli()
+	}
+	seq, ok, err := find(&t.view, "events", (*row).integer, `SELECT seq FROM (SELECT seq, created_at FROM events WHERE agent_id = ? ORDER BY seq LIMIT ?)
+		WHERE seq > ? AND created_at >= ? LIMIT 1`, agentID, first, tooMany, tooOld)
+	if !ok {
+		return last, err
+	}
+	return seq, err
+}
+
+// prunable is a table whose rows are let go by age, in the order of n, but for
+// those that keep is true of.
+type prunable struct{ table, keep string }
+
+// prunables are the tables of Retention.Messages. A message goes before what was
+// made of it.
+func prunables() []prunable {
+	return []prunable{
+		{"messages", `EXISTS (SELECT 1 FROM entries WHERE entries.n = messages.n AND status IN ('queued', 'dequeued')) OR id IN (
+			SELECT message_id FROM attempts WHERE status = 'open'
+			UNION ALL SELECT message_id FROM waits WHERE status IN ('active', 'triggered')
+			UNION ALL SELECT message_id FROM timers WHERE status = 'active'
+			UNION ALL SELECT wake_message FROM lanes)`},
+		{"transcript", "0"},
+		{"briefs", "0"},
+		{"notifications", "0"},
+		{"turns", `number = (SELECT max(number) FROM turns AS other WHERE other.agent_id = turns.agent_id)
+			OR response_id = (SELECT chain FROM lanes WHERE lanes.agent_id = turns.agent_id)`},
+		{"attempts", "status = 'open' OR id IN (SELECT attempt_id FROM waits WHERE status IN ('active', 'triggered'))"},
+		{"waits", "status IN ('active', 'triggered') OR id IN (SELECT wait_id FROM attempts WHERE status = 'open')"},
+		{"timers", "status = 'active'"},
+	}
+}
+
+// cursors say how far a pass has come in each table, so that its next part does
+// not look at what stays again. They belong to the holder of the baton.
+type cursors map[string]int64
+
+// pruneRecords goes on with a pass and returns what is left of the limit.
+func (t *tx) pruneRecords(done cursors, before time.Time, left int64) (int64, error) {
+	for _, p := range prunables() {
+		if left == 0 {
+			return 0, nil
+		}
+		seen, end, err := t.pruneTable(p, done, before.UnixMilli(), left)
+		if err != nil {
+			return left, err
+		}
+		left -= seen
+		if end {
+			delete(done, p.table)
+		}
+	}
+	return left, nil
+}
+
+// pruneTable goes on in one table. end is true when it came to what is younger.
+func (t *tx) pruneTable(p prunable, done cursors, before, limit int64) (seen int64, end bool, err error) {
+	var gone []int64
+	young := false
+	last := done[p.table]
+	err = t.rows("list "+p.table, func(r *row) error {
+		n := r.integer()
+		if young = r.integer() >= before; young {
+			return errStop
+		}
+		seen, last = seen+1, n
+		if !r.flag() {
+			gone = append(gone, n)
+		}
+		return nil
+	}, fmt.Sprintf("SELECT n, created_at, %s FROM %s WHERE n > ? ORDER BY n LIMIT ?", p.keep, p.table), last, limit)
+	if err != nil {
+		return 0, false, err
+	}
+	for _, n := range gone {
+		if _, err := t.write("DELETE FROM "+p.table+" WHERE n = ?", n); err != nil {
+			return 0, false, failed("prune "+p.table, err)
+		}
+	}
+	done[p.table] = last
+	return seen, young || seen < limit, nil
+}
+
+// Free pages that stay for new rows, and how many more go back to the file
+// system after one part of a pass.
+const (
+	reservePages = 1024
+	vacuumPages  = 256
+)
+
+// vacuum makes the file smaller when much of it is free.
+func (t *tx) vacuum() error {
+	free, err := t.count("count free pages", "SELECT freelist_count FROM pragma_freelist_count")
+	if err != nil || free <= reservePages {
+		return err
+	}
+	_, err = t.write(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumPages))
+	return failed("make the ledger smaller", err)
+}

@@ -1,0 +1,115 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// row is a row of an answer, whose columns are taken from left to right. The
+// first that does not hold what it should is remembered in err.
+type row struct {
+	values []driver.Value
+	next   int
+	err    error
+}
+
+func (r *row) value() driver.Value {
+	r.next++
+	return r.values[r.next-1]
+}
+
+func (r *row) text() string {
+	v := r.value()
+	s, ok := v.(string)
+	if !ok {
+		r.damaged("text", v)
+	}
+	return s
+}
+
+func (r *row) integer() int64 {
+	v := r.value()
+	n, ok := v.(int64)
+	if !ok {
+		r.damaged("a number", v)
+	}
+	return n
+}
+
+func (r *row) flag() bool { return r.integer() != 0 }
+
+func (r *row) time() time.Time { return time.UnixMilli(r.integer()).UTC() }
+
+// timeOrNil takes a time that may be absent.
+func (r *row) timeOrNil() *time.Time {
+	if r.values[r.next] == nil {
+		r.next++
+		return nil
+	}
+	t := r.time()
+	return &t
+}
+
+// raw takes text that is JSON, "" for none.
+func (r *row) raw() json.RawMessage {
+	text := r.text()
+	if text == "" {
+		return nil
+	}
+	return json.RawMessage(text)
+}
+
+// record takes text that is the JSON of a record.
+func (r *row) record(into any) {
+	text := r.text()
+	if r.err != nil {
+		return
+	}
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		r.err = unreadable(fmt.Errorf("decode %T: %w", into, err))
+	}
+}
+
+func (r *row) damaged(want string, v driver.Value) {
+	if r.err == nil {
+		r.err = unreadable(fmt.Errorf("column %d holds a %T and no %s", r.next, v, want))
+	}
+}
+
+// encode returns a record as the text of its column.
+func encode(record any) (string, error) {
+	data, err := json.Marshal(record)
+	if err != nil {
+		return "", fmt.Errorf("encode %T: %w", record, err)
+	}
+	return string(data), nil
+}
+
+func millis(t time.Time) driver.Value { return t.UnixMilli() }
+
+func millisOrNil(t *time.Time) driver.Value {
+	if t == nil {
+		return nil
+	}
+	return t.UnixMilli()
+}
+
+func number(flag bool) driver.Value {
+	if flag {
+		return int64(1)
+	}
+	return int64(0)
+}
+
+// kept is a time as it is kept: UTC, whole milliseconds.
+func kept(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+func keptOrNil(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	k := kept(*t)
+	return &k
+}

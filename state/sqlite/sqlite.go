@@ -1,0 +1,176 @@
+// Package sqlite keeps the ledger in one SQLite file.
+//
+//	Open ─▶ lock, identify, migrate ─▶ Store
+//	Update ─▶ the baton: BEGIN, fn, then the next in line, or COMMIT and answer all ─▶ Changed
+//	View   ─▶ a reader of its own snapshot
+//
+// The invariant: what Update has acknowledged survives a loss of power, what it
+// has refused is not there, and nobody is told of what is not committed. The
+// process that holds the lock beside the file is the only one that writes, so
+// the lanes of the newest updates are kept in memory.
+//
+// Updates run one at a time, in the order in which they asked. Nothing is
+// promised about the order in which they return.
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+
+	"github.com/gofrs/flock"
+
+	"holon/state/ledger"
+)
+
+// Options of a Store.
+type Options struct {
+	Path string       // of the file; its directory exists. The lock is <Path>.lock
+	Log  *slog.Logger // nil: nothing is logged
+}
+
+// Store is a ledger.Store in a file.
+type Store struct {
+	path  string
+	epoch string
+	log   *slog.Logger
+	lock  *flock.Flock
+
+	writer  *writer
+	watch   watch
+	readers chan *conn // nil: not opened yet
+	pruned  cursors    // of the holder of the baton
+
+	ended chan struct{} // closed by Close
+	close sync.Once
+	err   error // of Close
+}
+
+var _ ledger.Store = (*Store)(nil)
+
+// readers is how many Views run at once.
+const readers = 4
+
+// Open opens the ledger and makes it when there is no file. Errors have
+// CodeLocked when another process has it open, and CodeUnreadable when the file
+// is no ledger, is damaged at its beginning, or was written by a newer version.
+// What it costs does not depend on the size of the file.
+func Open(ctx context.Context, opts Options) (_ *Store, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("open the ledger: %w", err)
+	}
+	path, err := filepath.Abs(opts.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open the ledger: %w", err)
+	}
+	log := opts.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	lock, err := takeLock(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, lock.Close())
+		}
+	}()
+	if err := create(path); err != nil {
+		return nil, err
+	}
+	if err := identify(path); err != nil {
+		return nil, err
+	}
+	c, err := dial(path, false, writerPragmas...)
+	if err != nil {
+		return nil, failed("open the ledger", err)
+	}
+	epoch, err := prepareFile(ctx, c, log)
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	s := &Store{path: path, epoch: epoch, log: log, lock: lock, readers: make(chan *conn, readers), pruned: cursors{}, ended: make(chan struct{})}
+	s.writer = newWriter(c, &s.watch)
+	for range readers {
+		s.readers <- nil
+	}
+	return s, nil
+}
+
+// Epoch implements ledger.Store.
+func (s *Store) Epoch() string { return s.epoch }
+
+// Changed implements ledger.Store.
+func (s *Store) Changed(agentID string) <-chan struct{} { return s.watch.changed(agentID) }
+
+// Update implements ledger.Store.
+func (s *Store) Update(ctx context.Context, fn func(ledger.Tx) error) error {
+	return s.writer.update(ctx, func(t *tx) error { return fn(t) })
+}
+
+// View implements ledger.Store.
+func (s *Store) View(ctx context.Context, fn func(ledger.View) error) (err error) {
+	c, err := s.reader(ctx)
+	if err != nil {
+		return err
+	}
+	v := &view{ctx: ctx, conn: c}
+	defer func() {
+		v.conn = nil // it may have been kept
+		_, endErr := c.exec("ROLLBACK")
+		s.readers <- c
+		if err == nil {
+			err = failed("end the reading of the ledger", endErr)
+		}
+	}()
+	if _, err := c.exec("BEGIN"); err != nil {
+		return failed("begin to read the ledger", err)
+	}
+	return fn(v)
+}
+
+// reader takes a connection for reading, which goes back to s.readers.
+func (s *Store) reader(ctx context.Context) (*conn, error) {
+	var c *conn
+	select {
+	case <-s.ended:
+		return nil, ended()
+	default:
+	}
+	select {
+	case <-s.ended:
+		return nil, ended()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for a reader of the ledger: %w", ctx.Err())
+	case c = <-s.readers:
+	}
+	if c != nil {
+		return c, nil
+	}
+	c, err := dial(s.path, true, readerPragmas...)
+	if err != nil {
+		s.readers <- nil
+		return nil, failed("open a reader of the ledger", err)
+	}
+	return c, nil
+}
+
+// Close implements ledger.Store.
+func (s *Store) Close() error {
+	s.close.Do(func() {
+		close(s.ended)
+		errs := []error{s.writer.close()} // last of the updates that wait
+		for range readers {
+			errs = append(errs, (<-s.readers).close())
+		}
+		errs = append(errs, s.lock.Close())
+		if err := errors.Join(errs...); err != nil {
+			s.err = fmt.Errorf("close the ledger: %w", err)
+		}
+	})
+	return s.err
+}

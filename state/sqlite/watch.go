@@ -1,0 +1,46 @@
+package sqlite
+
+import "sync"
+
+// watch keeps one channel for each agent that is waited for, whoever waits.
+type watch struct {
+	mu       sync.Mutex
+	channels map[string]chan struct{}
+}
+
+// anyAgent is the name under which all agents are waited for.
+const anyAgent = ""
+
+func (w *watch) changed(agentID string) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.channels == nil {
+		w.channels = make(map[string]chan struct{})
+	}
+	c, ok := w.channels[agentID]
+	if !ok {
+		c = make(chan struct{})
+		w.channels[agentID] = c
+	}
+	return c
+}
+
+// tell wakes who waits for any of the agents.
+func (w *watch) tell(agents []string) {
+	if len(agents) == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range agents {
+		w.wake(id)
+	}
+	w.wake(anyAgent)
+}
+
+func (w *watch) wake(agentID string) {
+	if c, ok := w.channels[agentID]; ok {
+		close(c)
+		delete(w.channels, agentID)
+	}
+}

@@ -309,6 +309,12 @@ func (s *Session) diedError(ctx context.Context, message string) error {
 // Health asks agentd how it is.
 func (s *Session) Health(ctx context.Context) (turns.Health, error) { return s.client.Health(ctx) }
 
+// Interject tells the model something while a turn runs (client.Client.Input). It
+// may be called beside the turn, by another goroutine.
+func (s *Session) Interject(ctx context.Context, turnID, id, text string) (turns.Input, error) {
+	return s.client.Input(ctx, turnID, id, text)
+}
+
 // Stop ends the container and waits until it is gone. What it wrote stays. When
 // the engine cannot stop it, it is removed by force, with its log.
 func (s *Session) Stop(ctx context.Context) error {

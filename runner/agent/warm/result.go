@@ -36,7 +36,8 @@ type Result struct {
 	Provider  *turns.ProviderTimeline
 	StartedAt time.Time
 	EndedAt   time.Time
-	Fresh     string // why the turn got another container than the one before; "": it did not
+	Inserted  []string // ids of the messages that the model was told while it ran
+	Fresh     string   // why the turn got another container than the one before; "": it did not
 }
 
 // MaxLast bounds Result.Last in bytes.
@@ -119,6 +120,11 @@ func (k *Keeper) recorded(t Turn, out runner.TurnResult, rec *turns.Record) Resu
 	r.Model, r.Rounds, r.ToolCalls, r.Provider, r.Artifact = rec.Model, rec.Rounds, rec.ToolCalls.Total, rec.ProviderAttempts, rec.FailureArtifact
 	if p := rec.ProviderAttempts; p != nil && p.WinningModelRef != "" {
 		r.Model = p.WinningModelRef
+	}
+	for _, in := range rec.Inputs {
+		if in.Inserted {
+			r.Inserted = append(r.Inserted, in.ID)
+		}
 	}
 	r.Usage, r.StartedAt = plausible(rec.Usage), rec.StartedAt.Time()
 	if !rec.CompletedAt.IsZero() {

@@ -44,6 +44,31 @@ func (k *Keeper) Turn(ctx context.Context, t Turn, began func(), watch runner.Ob
 	}
 }
 
+// Interject gives the turn that the agent makes a message of its user, under an id
+// by which it may be sent again. It returns when agentd has it on its disk: it is
+// told to the model, unless the turn ends first (Result.Inserted). An agent that
+// does not make that turn, or not any more, is CodeNoTurn.
+func (k *Keeper) Interject(ctx context.Context, agentID, turnID, id, text string) error {
+	k.mu.Lock()
+	var live *runner.Session
+	if a := k.agents[agentID]; a != nil && a.turn == turnID {
+		live = a.live
+	}
+	k.mu.Unlock()
+	over := &Error{Code: CodeNoTurn, Param: "run_id", Message: "agent " + agentID + " does not make that turn", Hint: "send it as a message of its own"}
+	if live == nil {
+		return over
+	}
+	_, err := live.Interject(ctx, turnID, id, text)
+	if e, ok := errors.AsType[*responses.Error](err); ok && (e.Code == responses.CodeTurnEnded || e.Code == responses.CodeTurnNotFound) {
+		return over
+	}
+	if err != nil {
+		return k.typed(ctx, err)
+	}
+	return nil
+}
+
 // ask asks the agent's container for the turn.
 func (k *Keeper) ask(ctx context.Context, a *agent, t Turn, began func(), watch runner.Observer) (Result, error) {
 	token, grant := gateway.NewToken()

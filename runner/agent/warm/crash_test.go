@@ -1,0 +1,3 @@
+package warm_test
+
+func child() int { return 0 }

@@ -37,7 +37,8 @@ type Options struct {
 	// Notes is the file with the notes of the run. It must be where no container
 	// can write.
 	Notes   string
-	Secrets *redact.Set // taken out of notes before they are kept; nil for none
+	Secrets *redact.Set // taken out of notes before they are kept, and of results; nil for none
+	Tools   []Tool      // what the agent may use beside turn_note
 	Version string      // of this program, told to the agent
 	Log     *slog.Logger
 }
@@ -64,6 +65,9 @@ type Server struct {
 // Serve serves the tools until Close. The context covers the call only. Errors
 // are about the socket (*state.Error) or the file with the notes.
 func Serve(ctx context.Context, o Options) (*Server, error) {
+	if err := checkTools(o.Tools); err != nil {
+		return nil, err
+	}
 	kept, err := openNotes(o.Notes)
 	if err != nil {
 		return nil, err
@@ -78,6 +82,9 @@ func Serve(ctx context.Context, o Options) (*Server, error) {
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, // they never change
 	})
 	s.mcp.AddTool(noteTool(), s.turnNote)
+	for _, t := range o.Tools {
+		s.offer(t)
+	}
 	s.workers.Go(s.acceptAll)
 	return s, nil
 }

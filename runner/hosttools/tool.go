@@ -1,0 +1,178 @@
+package hosttools
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Bounds of tools from outside.
+const (
+	maxTools    = 64
+	maxToolName = 64
+	maxSchema   = 64 << 10 // bytes
+	maxResult   = 1 << 20  // bytes of text, and of the structured form
+	callTimeout = 30 * time.Second
+)
+
+// Tool is a tool of the host beside turn_note. It acts for the agent whose
+// container holds the socket; the call names nobody.
+type Tool struct {
+	Name        string          // letters, digits, '_' and '-'; the model sees it as mcp__host__NAME
+	Description string          // for the model
+	Schema      json.RawMessage // of the arguments: a JSON Schema of the type object
+
+	// Call carries a call out and returns when its effect is durable. A call is made
+	// again with the same ID when its answer was lost, also in another process: Call
+	// then answers as it did and does nothing more. A *ToolError is shown to the
+	// model; any other error is logged, and the model is told that the host failed.
+	Call func(ctx context.Context, c Call) (Result, error)
+}
+
+// Call is one call of a Tool. Nothing in it is to be believed.
+type Call struct {
+	ID        string          // 1 to 256 bytes; the same for the same call
+	Arguments json.RawMessage // a JSON object, at most 64 KiB with all that surrounds it
+}
+
+// Result is what the model is shown, and the same for programs.
+type Result struct {
+	Text       string
+	Structured json.RawMessage // a JSON object; nil for none
+}
+
+// ToolError says why a call was not made (runtime specification, "Tool Error
+// Envelope Contract").
+type ToolError struct {
+	Kind      string // stable, for programs
+	Message   string
+	Hint      string         // what to do about it
+	Field     string         // the argument at fault, if one is
+	Retryable bool           // the same call may work later
+	Details   map[string]any // small, and fit for the model
+}
+
+// Error returns message and hint.
+func (e *ToolError) Error() string {
+	if e.Hint == "" {
+		return e.Message
+	}
+	return e.Message + "; " + e.Hint
+}
+
+// Kinds of errors that every tool has.
+const (
+	KindInvalidArguments = "invalid_arguments"
+	KindUnavailable      = "host_unavailable" // the host failed; its log says why
+)
+
+// checkTools refuses tools that no server can offer.
+func checkTools(tools []Tool) error {
+	if len(tools) > maxTools {
+		return fmt.Errorf("serve the host's tools: there are %d, and may be %d", len(tools), maxTools)
+	}
+	seen := map[string]bool{NoteName: true}
+	for _, t := range tools {
+		var schema struct {
+			Type string `json:"type"`
+		}
+		switch {
+		case !validName(t.Name):
+			return fmt.Errorf("serve the host's tools: %.100q is no name", t.Name)
+		case seen[t.Name]:
+			return fmt.Errorf("serve the host's tools: there are two called %s", t.Name)
+		case len(t.Schema) > maxSchema || json.Unmarshal(t.Schema, &schema) != nil || schema.Type != "object":
+			return fmt.Errorf("serve the host's tools: the schema of %s does not describe an object", t.Name)
+		case t.Call == nil:
+			return fmt.Errorf("serve the host's tools: %s does nothing", t.Name)
+		}
+		seen[t.Name] = true
+	}
+	return nil
+}
+
+func validName(name string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+	return name != "" && len(name) <= maxToolName && strings.Trim(name, letters) == ""
+}
+
+// offer adds a tool to the server.
+func (s *Server) offer(t Tool) {
+	s.mcp.AddTool(&mcp.Tool{Name: t.Name, Description: t.Description, InputSchema: t.Schema},
+		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return s.call(ctx, t, req.Params)
+		})
+}
+
+// call carries out a call of a tool from outside.
+func (s *Server) call(ctx context.Context, t Tool, p *mcp.CallToolParamsRaw) (*mcp.CallToolResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c, err := readCall(p)
+	var result Result
+	if err == nil {
+		result, err = t.Call(ctx, c)
+	}
+	if err == nil && (len(result.Text) > maxResult || len(result.Structured) > maxResult) {
+		err = &ToolError{Kind: "result_too_large", Message: "the result is too large to be shown; the call was made"}
+	}
+	if err != nil {
+		return s.failed(t.Name, err)
+	}
+	out := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: s.secrets.Text(result.Text)}}}
+	if result.Structured != nil {
+		out.StructuredContent = json.RawMessage(s.secrets.JSON(result.Structured))
+	}
+	return out, nil
+}
+
+// readCall reads what a container sent. A call without an id could not be told
+// from one that is made again.
+func readCall(p *mcp.CallToolParamsRaw) (Call, error) {
+	id, ok := p.Meta[MetaCallID].(string)
+	if !ok || id == "" || len(id) > maxCallID {
+		return Call{}, &ToolError{Kind: KindInvalidArguments, Field: "_meta." + MetaCallID, Message: "the call has no id of 1 to 256 bytes", Hint: "call the tool through agentd"}
+	}
+	c := Call{ID: id, Arguments: p.Arguments}
+	if len(c.Arguments) == 0 {
+		c.Arguments = json.RawMessage("{}")
+	}
+	return c, nil
+}
+
+// receipt is the envelope of an error, as the model is shown it.
+type receipt struct {
+	OK        bool           `json:"ok"`
+	ToolName  string         `json:"tool_name"`
+	Kind      string         `json:"kind"`
+	Message   string         `json:"message"`
+	Hint      string         `json:"hint,omitempty"`
+	Field     string         `json:"field,omitempty"`
+	Retryable bool           `json:"retryable"`
+	Details   map[string]any `json:"details,omitempty"`
+}
+
+// failed answers a call that was not made.
+func (s *Server) failed(tool string, err error) (*mcp.CallToolResult, error) {
+	why, ok := errors.AsType[*ToolError](err)
+	if !ok {
+		s.log.Error("a tool of the host failed", "tool", tool, "err", err)
+		why = &ToolError{Kind: KindUnavailable, Message: "the host could not do that", Hint: "go on without it, and say so in your answer", Retryable: errors.Is(err, context.DeadlineExceeded)}
+	}
+	r := receipt{ToolName: tool, Kind: cmp.Or(why.Kind, KindUnavailable), Message: why.Message, Hint: why.Hint, Field: why.Field, Retryable: why.Retryable, Details: why.Details}
+	encoded, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode the error of a tool: %w", err)
+	}
+	return &mcp.CallToolResult{
+		IsError:           true,
+		Content:           []mcp.Content{&mcp.TextContent{Text: s.secrets.Text(why.Error())}},
+		StructuredContent: json.RawMessage(s.secrets.JSON(encoded)),
+	}, nil
+}

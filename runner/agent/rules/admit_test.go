@@ -1,0 +1,218 @@
+package rules_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"holon/runner/agent/rules"
+	"holon/state/ledger"
+)
+
+var (
+	allKinds = []ledger.MessageKind{
+		ledger.KindOperatorPrompt, ledger.KindChannelEvent, ledger.KindWebhookEvent, ledger.KindCallbackEvent, ledger.KindTimerTick, ledger.KindSystemTick,
+		ledger.KindTaskResult, ledger.KindTaskStatus, ledger.KindControl, ledger.KindBriefAck, ledger.KindBriefResult, ledger.KindInternalFollowup,
+	}
+	allOrigins = []ledger.OriginKind{
+		ledger.OriginOperator, ledger.OriginChannel, ledger.OriginWebhook, ledger.OriginCallback, ledger.OriginTimer, ledger.OriginSystem, ledger.OriginTask,
+	}
+	allContexts = []ledger.AdmissionContext{
+		ledger.PublicUnauthenticated, ledger.ControlAuthenticated, ledger.TriggerCapability, ledger.LocalProcess, ledger.RuntimeOwned,
+	}
+)
+
+// whole is an origin of a kind with every field that it may need.
+func whole(k ledger.OriginKind) ledger.Origin {
+	o := ledger.Origin{Kind: k}
+	switch k {
+	case ledger.OriginChannel:
+		o.ChannelID = "c"
+	case ledger.OriginWebhook:
+		o.Source = "forge"
+	case ledger.OriginCallback:
+		o.DescriptorID = "trg"
+	case ledger.OriginTimer:
+		o.TimerID = "tmr"
+	case ledger.OriginSystem:
+		o.Subsystem = "s"
+	case ledger.OriginTask:
+		o.TaskID = "task"
+	}
+	return o
+}
+
+// Every combination is allowed exactly when this list has it.
+func TestAdmit(t *testing.T) {
+	allowed := map[string]string{}
+	for _, row := range []string{
+		"operator_prompt operator control_authenticated,local_process → trusted_operator operator_instruction operator_input",
+		"channel_event channel public_unauthenticated,control_authenticated,local_process → untrusted_external external_evidence external_event",
+		"webhook_event webhook control_authenticated,local_process → trusted_integration integration_signal external_event",
+		"webhook_event webhook public_unauthenticated → untrusted_external external_evidence external_event",
+		"callback_event callback external_trigger_capability → trusted_integration integration_signal external_event",
+		"timer_tick timer runtime_owned → trusted_system runtime_instruction timer_fire",
+		"system_tick system runtime_owned → trusted_system runtime_instruction system_tick",
+		"task_result task runtime_owned → trusted_system runtime_instruction task_result",
+		"task_status task runtime_owned → trusted_system runtime_instruction task_result",
+		"control operator control_authenticated,local_process → trusted_operator operator_instruction operator_input",
+		"control system runtime_owned → trusted_system runtime_instruction operator_input",
+		"brief_ack system runtime_owned → trusted_system runtime_instruction internal_followup",
+		"brief_result system runtime_owned → trusted_system runtime_instruction internal_followup",
+		"internal_followup system runtime_owned → trusted_system runtime_instruction internal_followup",
+	} {
+		left, right, _ := strings.Cut(row, " → ")
+		f := strings.Fields(left)
+		for _, via := range strings.Split(f[2], ",") {
+			allowed[f[0]+" "+f[1]+" "+via] = right
+		}
+	}
+	for _, k := range allKinds {
+		for _, o := range allOrigins {
+			for _, c := range allContexts {
+				name := string(k) + " " + string(o) + " " + string(c)
+				g, bad := rules.Admit(rules.Provenance{Kind: k, Origin: whole(o), Context: c})
+				want, ok := allowed[name]
+				if (bad == nil) != ok {
+					t.Errorf("%s: refusal %v, allowed %v", name, bad, ok)
+				} else if got := string(g.Trust) + " " + string(g.Authority) + " " + string(g.Trigger); ok && got != want {
+					t.Errorf("%s: %s, want %s", name, got, want)
+				}
+				if g.Binds != (ok && c == ledger.RuntimeOwned) {
+					t.Errorf("%s: binds %v", name, g.Binds)
+				}
+			}
+		}
+	}
+}
+
+func TestAdmitNamesTheField(t *testing.T) {
+	for _, c := range []struct {
+		p    rules.Provenance
+		want string
+	}{
+		{rules.Provenance{Kind: "prompt", Origin: whole(ledger.OriginOperator), Context: ledger.LocalProcess}, "kind"},
+		{rules.Provenance{Kind: ledger.KindOperatorPrompt, Origin: whole(ledger.OriginWebhook), Context: ledger.LocalProcess}, "origin.kind"},
+		{rules.Provenance{Kind: ledger.KindOperatorPrompt, Origin: whole(ledger.OriginOperator), Context: ledger.PublicUnauthenticated}, "admission_context"},
+		{rules.Provenance{Kind: ledger.KindChannelEvent, Origin: ledger.Origin{Kind: ledger.OriginChannel}, Context: ledger.LocalProcess}, "origin.channel_id"},
+		{rules.Provenance{Kind: ledger.KindTaskResult, Origin: ledger.Origin{Kind: ledger.OriginTask}, Context: ledger.RuntimeOwned}, "origin.task_id"},
+	} {
+		if _, bad := rules.Admit(c.p); bad == nil || bad.Param != c.want || bad.Message == "" {
+			t.Errorf("%+v: %+v, want %s", c.p, bad, c.want)
+		}
+	}
+}
+
+// What came to a trigger wakes the agent and instructs it in nothing.
+func TestTick(t *testing.T) {
+	if g := rules.Tick(ledger.WakeHint{Reason: "look"}); g.Authority != ledger.RuntimeInstruction || g.Trust != ledger.TrustedSystem {
+		t.Errorf("a wake of the runtime: %+v", g)
+	}
+	if g := rules.Tick(ledger.WakeHint{ExternalTriggerID: "trg_1"}); g.Authority != ledger.IntegrationSignal || g.Trust != ledger.TrustedIntegration {
+		t.Errorf("a wake from outside: %+v", g)
+	}
+}
+
+func TestSourceRefs(t *testing.T) {
+	public := rules.Provenance{Kind: ledger.KindWebhookEvent, Origin: whole(ledger.OriginWebhook), Context: ledger.PublicUnauthenticated}
+	task := rules.Provenance{Kind: ledger.KindTaskResult, Origin: whole(ledger.OriginTask), Context: ledger.RuntimeOwned}
+	many := map[string]string{}
+	for i := range rules.MaxSourceRefs + 1 {
+		many["n"+string(rune('a'+i))] = "v"
+	}
+	for _, c := range []struct {
+		name  string
+		p     rules.Provenance
+		given map[string]string
+		want  string // "name=value …", or the parameter of the refusal after "!"
+	}{
+		{"of the sender", public, map[string]string{"delivery": "7"}, "delivery=7"},
+		{"none", public, nil, ""},
+		{"of the origin", task, nil, "task_id=task"},
+		{"the origin wins", task, map[string]string{"task_id": "other"}, "task_id=task"},
+		{"a binding from outside", public, map[string]string{"work_item_id": "w"}, "!source_refs.work_item_id"},
+		{"a trigger from outside", public, map[string]string{"external_trigger_id": "t"}, "!source_refs.external_trigger_id"},
+		{"a binding of the runtime", task, map[string]string{"work_item_id": "w"}, "task_id=task work_item_id=w"},
+		{"a hostile name", public, map[string]string{"a\nb": ""}, "!source_refs"},
+		{"a long value", public, map[string]string{"a": strings.Repeat("x", 513)}, "!source_refs.a"},
+		{"no text", public, map[string]string{"a": "\xff"}, "!source_refs.a"},
+		{"too many", public, many, "!source_refs"},
+	} {
+		refs, bad := rules.SourceRefs(c.p, c.given)
+		var list []string
+		for k, v := range refs {
+			list = append(list, k+"="+v)
+		}
+		slices.Sort(list)
+		got := strings.Join(list, " ")
+		if bad != nil {
+			got = "!" + bad.Param
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestCheckOrigin(t *testing.T) {
+	for _, k := range allOrigins {
+		if bad := rules.CheckOrigin(whole(k)); bad != nil {
+			t.Errorf("%s: %+v", k, bad)
+		}
+	}
+	for param, o := range map[string]ledger.Origin{
+		"origin.task_id":    {Kind: ledger.OriginWebhook, Source: "s", TaskID: "t"},
+		"origin.actor_id":   {Kind: ledger.OriginChannel, ChannelID: "c", ActorID: "root"},
+		"origin.source":     {Kind: ledger.OriginWebhook, Source: strings.Repeat("s", 257)},
+		"origin.channel_id": {Kind: ledger.OriginChannel, ChannelID: "\xff"},
+	} {
+		if bad := rules.CheckOrigin(o); bad == nil || bad.Param != param {
+			t.Errorf("%+v: %+v, want %s", o, bad, param)
+		}
+	}
+}
+
+func TestAgentID(t *testing.T) {
+	for id, want := range map[string]bool{
+		"main": true, "a": true, "0": true, "a-b_c9": true, strings.Repeat("a", 63): true,
+		"": false, "-a": false, "_a": false, "A": false, "a.b": false, "a/b": false, "ä": false, "..": false, "a\x00": false, strings.Repeat("a", 64): false,
+	} {
+		if rules.AgentID(id) != want {
+			t.Errorf("AgentID(%q) is not %v", id, want)
+		}
+	}
+}
+
+func TestPriority(t *testing.T) {
+	for in, want := range map[ledger.Priority]ledger.Priority{"": "normal", "interrupt": "interject", "interject": "interject", "next": "next", "background": "background"} {
+		if got, ok := rules.Priority(in); !ok || got != want {
+			t.Errorf("Priority(%q) = %q, %v", in, got, ok)
+		}
+	}
+	if _, ok := rules.Priority("urgent"); ok {
+		t.Error("urgent is a priority")
+	}
+}
+
+// FuzzAdmit looks for a way from outside to say what only the runtime or the
+// operator may.
+func FuzzAdmit(f *testing.F) {
+	f.Add("operator_prompt", "operator", "public_unauthenticated", "task_id", "x")
+	f.Add("webhook_event", "webhook", "control_authenticated", "delivery", "7")
+	f.Fuzz(func(t *testing.T, kind, origin, via, ref, value string) {
+		p := rules.Provenance{Kind: ledger.MessageKind(kind), Origin: whole(ledger.OriginKind(origin)), Context: ledger.AdmissionContext(via)}
+		g, bad := rules.Admit(p)
+		if bad != nil {
+			return
+		}
+		owned := p.Context == ledger.RuntimeOwned
+		local := p.Context == ledger.ControlAuthenticated || p.Context == ledger.LocalProcess
+		if g.Authority == ledger.RuntimeInstruction && !owned || g.Authority == ledger.OperatorInstruction && !local || g.Binds && !owned {
+			t.Fatalf("%+v was granted %+v", p, g)
+		}
+		refs, bad := rules.SourceRefs(p, map[string]string{ref: value})
+		if bad == nil && !owned && refs["work_item_id"] != "" {
+			t.Fatalf("%+v bound %v", p, refs)
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 )
 
 // Set is the components of a document. Asking it for the schema of a Go type
@@ -13,6 +14,15 @@ type Set struct {
 	components map[string]*Schema
 	named      map[reflect.Type]string  // types that are components, by name
 	plain      map[reflect.Type]*Schema // types that stand where they are used
+}
+
+// NewSet returns a set without components. Of the types that encode themselves
+// it knows times and raw JSON.
+func NewSet() *Set {
+	return &Set{components: make(map[string]*Schema), named: make(map[reflect.Type]string), plain: map[reflect.Type]*Schema{
+		reflect.TypeFor[json.RawMessage](): Anything(),
+		reflect.TypeFor[time.Time]():       {Type: types{"string"}, Format: "date-time"},
+	}}
 }
 
 // Components returns the schemas by name.

@@ -164,8 +164,12 @@ func (s *Socket) Remove() error {
 
 // Bounded returns the socket's listener, which accepts no more than limit
 // connections at a time.
-func (s *Socket) Bounded(limit int) net.Listener {
-	return &boundedListener{Listener: s.listener, slots: make(chan struct{}, limit), closed: make(chan struct{})}
+func (s *Socket) Bounded(limit int) net.Listener { return Bounded(s.listener, limit) }
+
+// Bounded returns a listener that accepts no more than limit connections of l at
+// a time.
+func Bounded(l net.Listener, limit int) net.Listener {
+	return &boundedListener{Listener: l, slots: make(chan struct{}, limit), closed: make(chan struct{})}
 }
 
 // boundedListener accepts no more than a number of connections at a time; the
@@ -211,5 +215,9 @@ func (c *boundedConn) Close() error {
 
 // CloseWrite ends what is sent and leaves the other direction open.
 func (c *boundedConn) CloseWrite() error {
-	return c.Conn.(*net.UnixConn).CloseWrite() // what a Unix listener accepts
+	half, ok := c.Conn.(interface{ CloseWrite() error }) // sockets of both kinds have it
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return half.CloseWrite()
 }

@@ -151,6 +151,8 @@ type View interface {
 	Briefs(agentID string, limit int) ([]Brief, error)               // the newest, the oldest first
 	Transcript(agentID string, limit int) ([]TranscriptEntry, error) // likewise
 	Notifications(agentID string, limit int) ([]Notification, error)
+	Brief(id string) (Brief, error)
+	Notification(id string) (Notification, error)
 
 	// Events returns a page of an agent's events and what lies around it.
 	Events(agentID string, q EventQuery) (EventPage, error)

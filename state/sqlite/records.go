@@ -21,6 +21,16 @@ func (v *view) Notifications(agentID string, limit int) ([]ledger.Notification, 
 	return newest(v, "notifications", scanRecord[ledger.Notification], "SELECT data FROM notifications WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
 }
 
+// Brief implements ledger.View.
+func (v *view) Brief(id string) (ledger.Brief, error) {
+	return get(v, "brief", id, scanRecord[ledger.Brief], "SELECT data FROM briefs WHERE id = ?")
+}
+
+// Notification implements ledger.View.
+func (v *view) Notification(id string) (ledger.Notification, error) {
+	return get(v, "notification", id, scanRecord[ledger.Notification], "SELECT data FROM notifications WHERE id = ?")
+}
+
 func scanRecord[T any](r *row) (record T) {
 	r.record(&record)
 	return record

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
 
@@ -27,26 +28,12 @@ type Identity struct {
 	CreatedAt         time.Time         `json:"created_at"`
 }
 
-// Posture is what the scheduler would say of an agent.
-type Posture struct {
-	Posture         string `json:"posture"` // unknown, archived, active_turn, has_queued_input, waiting_for_task, waiting_for_external, waiting_for_operator, waiting_for_timer, blocked, idle
-	Reason          string `json:"reason"`
-	WorkItemID      string `json:"work_item_id,omitempty"`
-	WaitingIntentID string `json:"waiting_intent_id,omitempty"`
-	TaskID          string `json:"task_id,omitempty"`
-	RunID           string `json:"run_id,omitempty"`
-}
-
-// Lifecycle says what an operator may do with an agent now, and how to bring it
-// back.
-type Lifecycle struct {
-	ResumeRequired          bool   `json:"resume_required"`
-	AcceptsExternalMessages bool   `json:"accepts_external_messages"`
-	WakeRequiresResume      bool   `json:"wake_requires_resume"`
-	OperatorHint            string `json:"operator_hint,omitempty"`
-	ResumeCLIHint           string `json:"resume_cli_hint,omitempty"`
-	ResumeControlPath       string `json:"resume_control_path,omitempty"`
-}
+// Posture is what the scheduler would do with an agent, Lifecycle what an
+// operator may do with it and how it is brought back.
+type (
+	Posture   = rules.Posture
+	Lifecycle = rules.Lifecycle
+)
 
 // ModelState is which model an agent's next turn asks (runtime specification,
 // "Agent Model Selection").
@@ -71,7 +58,7 @@ const (
 // AgentState is what an agent is doing.
 type AgentState struct {
 	ID                    string          `json:"id"`
-	Status                string          `json:"status"` // booting, awake_idle, awake_running, awaiting_task, asleep, stopped
+	Status                rules.Status    `json:"status"` // booting, awake_idle, awake_running, awaiting_task, asleep, stopped
 	SleepingUntil         *time.Time      `json:"sleeping_until,omitempty"`
 	CurrentRunID          string          `json:"current_run_id,omitempty"`
 	CurrentMessageID      string          `json:"current_message_id,omitempty"`
@@ -171,17 +158,17 @@ type Skills struct {
 
 // AgentListEntry is an agent in a listing: enough to choose one.
 type AgentListEntry struct {
-	Identity          Identity   `json:"identity"`
-	Status            string     `json:"status"`
-	SchedulingPosture Posture    `json:"scheduling_posture"`
-	Lifecycle         Lifecycle  `json:"lifecycle"`
-	Pending           int        `json:"pending"`
-	CurrentRunID      string     `json:"current_run_id,omitempty"`
-	WaitingReason     string     `json:"waiting_reason,omitempty"`
-	SleepingUntil     *time.Time `json:"sleeping_until,omitempty"`
-	Model             ModelState `json:"model"`
-	LastBriefAt       *time.Time `json:"last_brief_at,omitempty"`
-	HasFailure        bool       `json:"has_failure"`
+	Identity          Identity     `json:"identity"`
+	Status            rules.Status `json:"status"`
+	SchedulingPosture Posture      `json:"scheduling_posture"`
+	Lifecycle         Lifecycle    `json:"lifecycle"`
+	Pending           int          `json:"pending"`
+	CurrentRunID      string       `json:"current_run_id,omitempty"`
+	WaitingReason     string       `json:"waiting_reason,omitempty"`
+	SleepingUntil     *time.Time   `json:"sleeping_until,omitempty"`
+	Model             ModelState   `json:"model"`
+	LastBriefAt       *time.Time   `json:"last_brief_at,omitempty"`
+	HasFailure        bool         `json:"has_failure"`
 }
 
 // AgentSummary tells about one agent (runtime specification, "Agent Inspection
@@ -194,7 +181,7 @@ type AgentSummary struct {
 	Lifecycle         Lifecycle       `json:"lifecycle"`
 	Model             ModelState      `json:"model"`
 	TokenUsage        TokenUsage      `json:"token_usage"`
-	Closure           json.RawMessage `json:"closure"` // runner/agent/rules.Closure of the newest turn; null before the first
+	Closure           rules.Closure   `json:"closure"` // what the end of the newest turn means now
 	Execution         Execution       `json:"execution"`
 	LoadedAgentsMD    LoadedAgentsMD  `json:"loaded_agents_md"`
 	Skills            Skills          `json:"skills"`

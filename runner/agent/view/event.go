@@ -89,6 +89,7 @@ type EventPage struct {
 	Order     string          `json:"order"` // asc, desc
 	Limit     int             `json:"limit"`
 	Epoch     string          `json:"event_log_epoch"`
+	Cut       bool            `json:"-"` // it ended early because it grew large
 }
 
 // EventQuery asks for a page. Zero fields are absent.

@@ -3,6 +3,7 @@ package view
 import (
 	"time"
 
+	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
 
@@ -72,4 +73,27 @@ type ModelAvailability struct {
 	Model     string `json:"model"`
 	Available bool   `json:"available"`
 	Reason    string `json:"reason,omitempty"` // why it cannot
+}
+
+// count adds an agent. One that runs or is about to is processing; one that
+// waits for something in particular is waiting; one that rests is neither.
+func (s *Activity) count(at moment) {
+	s.QueuedMessageCount += at.Queued
+	switch at.Status() {
+	case rules.Stopped:
+		return
+	case rules.Booting, rules.AwakeRunning:
+		s.ProcessingAgentCount++
+	case rules.Asleep, rules.AwaitingTaskResult:
+		if at.Wait.Kind != ledger.WaitSystem {
+			s.WaitingAgentCount++
+		}
+	case rules.AwakeIdle:
+		if at.Queued > 0 && at.RetryAt == nil {
+			s.ProcessingAgentCount++
+		} else if at.Queued > 0 {
+			s.WaitingAgentCount++
+		}
+	}
+	s.ActiveAgentCount++
 }

@@ -1,0 +1,257 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+
+	"holon/runner/agent/rules"
+	"holon/state/ledger"
+)
+
+// Bounds of what events carry, in bytes.
+const (
+	maxClipped = 16 << 10 // of one text, unless the projection is ProjectionDebug
+	maxPage    = 4 << 20  // of the texts of a page; one event may exceed it alone
+)
+
+// Events returns a page of an agent's events, each with the records it is about.
+// A page that grows large ends early and says that there is more. epoch is the
+// store's. Errors are those of Summary.
+func (Lens) Events(v ledger.View, agentID string, q EventQuery, epoch string) (EventPage, error) {
+	if _, err := public(v, agentID); err != nil {
+		return EventPage{}, err
+	}
+	q.Limit = clamp(q.Limit)
+	found, err := v.Events(agentID, ledger.EventQuery{After: q.AfterSeq, Before: q.BeforeSeq, Limit: q.Limit, Descending: q.Descending, MaxLevel: q.MaxLevel})
+	if err != nil {
+		return EventPage{}, err
+	}
+	page := EventPage{Events: make([]EventEnvelope, 0, len(found.Events)), OldestSeq: found.Oldest, NewestSeq: found.Newest,
+		HasOlder: found.HasOlder, HasNewer: found.HasNewer, Order: "asc", Limit: q.Limit, Epoch: epoch}
+	if q.Descending {
+		page.Order = "desc"
+	}
+	j := joiner{view: v, debug: q.Projection == ProjectionDebug, messages: make(map[string]*ledger.Message)}
+	for _, e := range found.Events {
+		if j.bytes > maxPage {
+			page.Cut = true
+			page.HasOlder, page.HasNewer = page.HasOlder || q.Descending, page.HasNewer || !q.Descending
+			break
+		}
+		envelope, err := j.envelope(e)
+		if err != nil {
+			return EventPage{}, err
+		}
+		page.Events = append(page.Events, envelope)
+	}
+	return page, nil
+}
+
+// joiner puts the records that events refer to into their envelopes. It belongs
+// to one page.
+type joiner struct {
+	view     ledger.View
+	debug    bool
+	messages map[string]*ledger.Message // by id; nil: there is none any more
+	bytes    int                        // of texts so far
+}
+
+func (j *joiner) envelope(e ledger.Event) (EventEnvelope, error) {
+	out := EventEnvelope{
+		ID: e.ID, EventSeq: e.Seq, TS: e.CreatedAt, AgentID: e.AgentID, Type: e.Type,
+		Projection: Projection{Name: ProjectionOperator, Redactions: []string{}},
+		Provenance: Provenance{MessageID: e.MessageID, TurnID: e.TurnID},
+		Payload:    Payload{Data: object(e.Data), Ref: e.Ref},
+	}
+	if j.debug {
+		out.Projection.Name, out.Projection.RawPayloadIncluded, out.Payload.Raw = ProjectionDebug, true, &e
+	}
+	message, err := j.message(e.MessageID)
+	if err != nil {
+		return out, err
+	}
+	if message != nil {
+		out.Provenance.from(message)
+	}
+	if err := j.join(e, message, &out); err != nil {
+		return out, err
+	}
+	j.bytes += len(e.Data) + 512
+	out.Display = display(e, out.Payload)
+	return out, nil
+}
+
+func (j *joiner) message(id string) (*ledger.Message, error) {
+	if id == "" {
+		return nil, nil
+	}
+	if m, ok := j.messages[id]; ok {
+		return m, nil
+	}
+	m, err := j.view.Message(id)
+	if isNotFound(err) {
+		j.messages[id] = nil
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	j.messages[id] = &m
+	return &m, nil
+}
+
+// from takes what is known of the message that an event belongs to.
+func (p *Provenance) from(m *ledger.Message) {
+	origin := m.Origin
+	p.Origin, p.Trust, p.AuthorityClass, p.DeliverySurface, p.AdmissionContext = &origin, m.Trust, m.Authority, m.Surface, m.AdmissionContext
+	p.TaskID, p.WorkItemID, p.CorrelationID, p.CausationID, p.Source = m.TaskID, m.WorkItemID, m.CorrelationID, m.CausationID, m.Origin.Source
+	p.Transport = transport(m.Surface)
+}
+
+// transport is how a message was brought, in a word.
+func transport(s ledger.Surface) string {
+	switch {
+	case s == ledger.SurfaceCLIPrompt || s == ledger.SurfaceRunOnce:
+		return "cli"
+	case strings.HasPrefix(string(s), "http_"):
+		return "http"
+	case s == "":
+		return ""
+	}
+	return "runtime"
+}
+
+// join reads the record that an event is about: its message when that has just
+// come, its turn when that has just ended, and what Ref names. A record that
+// retention let go is left out.
+func (j *joiner) join(e ledger.Event, m *ledger.Message, out *EventEnvelope) error {
+	p := &out.Payload
+	if m != nil && (e.Type == rules.MessageAdmitted || e.Type == rules.OperatorInterjection) {
+		whole := *m
+		j.clip("message.body.text", &whole.Body.Text, out)
+		if len(whole.Body.Value) > maxClipped && !j.debug {
+			whole.Body.Value = nil
+			out.Projection.Redactions = append(out.Projection.Redactions, "message.body.value")
+		}
+		if len(whole.Metadata) > maxClipped && !j.debug {
+			whole.Metadata = nil
+			out.Projection.Redactions = append(out.Projection.Redactions, "message.metadata")
+		}
+		j.bytes += len(whole.Body.Value) + len(whole.Metadata)
+		p.Message = &whole
+	}
+	if e.Type == rules.TurnTerminal && e.TurnID != "" {
+		t, err := j.view.Turn(e.TurnID)
+		if err == nil {
+			p.Turn = terminal(&t)
+			j.clip("turn.last_assistant_message", &p.Turn.LastAssistantMessage, out)
+		} else if !isNotFound(err) {
+			return err
+		}
+	}
+	if e.Ref == "" {
+		return nil
+	}
+	if err := j.refer(e, out); err != nil && !isNotFound(err) {
+		return err
+	}
+	return nil
+}
+
+// refer reads the record that e.Ref names; the type of e says what it is.
+func (j *joiner) refer(e ledger.Event, out *EventEnvelope) error {
+	switch e.Type {
+	case rules.BriefCreated:
+		b, err := j.view.Brief(e.Ref)
+		if err != nil {
+			return err
+		}
+		j.clip("brief.text", &b.Text, out)
+		out.Payload.Brief = &b
+	case rules.NotificationRequested:
+		n, err := j.view.Notification(e.Ref)
+		if err != nil {
+			return err
+		}
+		j.clip("operator_notification.message", &n.Message, out)
+		out.Payload.Notification = &n
+	case rules.WaitRegistered, rules.WaitTriggered, rules.WaitResolved, rules.WaitCancelled, rules.WaitExpired, rules.WaitWithoutRecovery:
+		w, err := j.view.Wait(e.Ref)
+		if err != nil {
+			return err
+		}
+		out.Payload.Wait = &w
+	case rules.TimerCreated, rules.TimerFired, rules.TimerCancelled:
+		t, err := j.view.Timer(e.Ref)
+		if err != nil {
+			return err
+		}
+		shown := OfTimer(t)
+		out.Payload.Timer = &shown
+	case rules.ExternalTriggerCreated, rules.ExternalTriggerRotated, rules.ExternalTriggerRevoked, rules.CallbackDelivered:
+		t, err := j.view.Trigger(e.Ref)
+		if err != nil {
+			return err
+		}
+		shown := OfTrigger(t)
+		out.Payload.Trigger = &shown
+	}
+	return nil
+}
+
+// clip shortens a text of an envelope and says so in it.
+func (j *joiner) clip(key string, text *string, out *EventEnvelope) {
+	if !j.debug && len(*text) > maxClipped {
+		*text = strings.ToValidUTF8((*text)[:maxClipped], "") + "…"
+		out.Projection.Redactions = append(out.Projection.Redactions, key)
+	}
+	j.bytes += len(*text)
+}
+
+var visibilities = [...]string{"", "action_required", "work_done", "turn_result", "progress", "trace"}
+
+// display makes an event readable for a person.
+func display(e ledger.Event, p Payload) Display {
+	d := Display{Level: e.Level, Category: "trace", Title: strings.ReplaceAll(e.Type, "_", " "), SourceEventKind: e.Type}
+	if kind, ok := rules.Event(e.Type); ok {
+		d.Category = kind.Category
+		if d.Level == 0 {
+			d.Level = kind.Level
+		}
+	}
+	if d.Level < 1 || d.Level > rules.LevelTrace {
+		d.Level = rules.LevelTrace
+	}
+	d.Visibility = visibilities[d.Level]
+	switch {
+	case p.Message != nil:
+		d.Title, d.Body = said(p.Message), p.Message.Body.Text
+	case p.Turn != nil:
+		d.Title, d.Body = "turn "+string(p.Turn.Kind), p.Turn.Reason
+	case p.Brief != nil:
+		d.Title, d.Body = string(p.Brief.Kind), p.Brief.Text
+	case p.Notification != nil:
+		d.Title, d.Body = "for the operator", p.Notification.Message
+	case p.Wait != nil:
+		d.Body = p.Wait.WaitingFor
+	case p.Timer != nil:
+		d.Body = p.Timer.Summary
+	}
+	if d.Summary = d.Title; d.Body != "" {
+		d.Summary = fmt.Sprintf("%s: %s", d.Title, rules.Summary(d.Body))
+	}
+	return d
+}
+
+// said is who sent a message, for a title.
+func said(m *ledger.Message) string {
+	switch m.Origin.Kind {
+	case ledger.OriginOperator:
+		return "operator"
+	case ledger.OriginChannel:
+		return "channel " + m.Origin.ChannelID
+	case ledger.OriginWebhook:
+		return "webhook " + m.Origin.Source
+	}
+	return strings.ReplaceAll(string(m.Kind), "_", " ")
+}

@@ -1,0 +1,151 @@
+package view
+
+import (
+	"encoding/json"
+
+	"holon/state/ledger"
+)
+
+// State is a snapshot of an agent. epoch is the store's. Errors are those of
+// Summary.
+func (l Lens) State(v ledger.View, agentID, epoch string) (StateSnapshot, error) {
+	summary, err := l.Summary(v, agentID)
+	if err != nil {
+		return StateSnapshot{}, err
+	}
+	lane, err := v.Lane(agentID)
+	if err != nil {
+		return StateSnapshot{}, err
+	}
+	s := StateSnapshot{
+		Agent:   summary,
+		Session: Session{CurrentRunID: summary.Agent.CurrentRunID, PendingCount: summary.Agent.Pending, LastTurn: summary.Agent.LastTurnTerminal},
+		Tasks:   []json.RawMessage{}, WorkItems: []json.RawMessage{}, WaitingIntents: summary.ActiveIntents, Notifications: summary.Notifications,
+		Workspace: l.workspace(agentID), Execution: summary.Execution, SnapshotThrough: lane.EventSeq, EventLogEpoch: epoch,
+	}
+	if s.Timers, err = timers(v, agentID, maxTimers); err != nil {
+		return s, err
+	}
+	queue, err := v.Queued(agentID, DefaultLimit)
+	if err != nil {
+		return s, err
+	}
+	s.Queue = list(queue)
+	triggers, err := v.Triggers(agentID)
+	s.Triggers = []Trigger{}
+	for i := max(0, len(triggers)-maxTriggersShown); i < len(triggers); i++ {
+		s.Triggers = append(s.Triggers, OfTrigger(triggers[i]))
+	}
+	return s, err
+}
+
+// Where an agent's home is in its container.
+const (
+	homeWorkspace = "agent_home"
+	homeMount     = "/holon/workspaces/agent_home"
+)
+
+func (l Lens) workspace(agentID string) WorkspaceState {
+	return WorkspaceState{Attached: []string{}, ActiveEntry: &WorkspaceEntry{
+		WorkspaceID: homeWorkspace, WorkspaceAnchor: l.home(agentID), ExecutionRootID: "canonical_root:" + homeWorkspace, ExecutionRoot: homeMount,
+		ProjectionKind: "canonical_root", AccessMode: "exclusive_write", Cwd: homeMount,
+	}}
+}
+
+// execution says where an agent's commands run and what holds them there: a
+// container does, the local engine does not.
+func (l Lens) execution(a ledger.Agent) Execution {
+	confined := "hard_enforced"
+	if l.facts.Engine == "local" {
+		confined = "not_enforced"
+	}
+	return Execution{
+		Profile: ExecutionProfile{Backend: l.facts.Engine, ProcessExecutionExposed: true, AllowBackgroundTasks: true},
+		Policy: ExecutionPolicy{
+			Backend: l.facts.Engine, ProcessExposed: true,
+			ResourceAuthority: map[string]string{
+				"message_ingress": "hard_enforced", "agent_state": "hard_enforced", "control_plane": "hard_enforced",
+				"workspace_projection": confined, "process_execution": confined,
+			},
+			ProcessExecution: map[string]string{
+				"cwd_rooting": confined, "projection_rooting": confined, "path_confinement": confined, "write_confinement": confined,
+				"network_confinement": confined, "secret_isolation": confined, "child_process_containment": confined,
+			},
+		},
+		WorkspaceID: homeWorkspace, WorkspaceAnchor: l.home(a.ID), ExecutionRoot: homeMount, Cwd: homeMount,
+		ExecutionRootID: "canonical_root:" + homeWorkspace, ProjectionKind: "canonical_root",
+	}
+}
+
+// Activity sums up what the public agents do, and returns the newest failure of
+// any.
+func (l Lens) Activity(v ledger.View) (Activity, *ledger.Failure, error) {
+	agents, err := v.Agents()
+	if err != nil {
+		return Activity{}, nil, err
+	}
+	sum := Activity{State: ActivityIdle}
+	var newest *ledger.Failure
+	for _, a := range agents {
+		if a.Visibility == ledger.Private {
+			continue
+		}
+		at, err := l.look(v, a)
+		if err != nil {
+			return sum, nil, err
+		}
+		sum.count(at)
+		if f := at.lane.LastFailure; f != nil && (newest == nil || f.OccurredAt.After(newest.OccurredAt)) {
+			newest = f
+		}
+	}
+	switch {
+	case sum.ProcessingAgentCount > 0:
+		sum.State = ActivityProcessing
+	case sum.WaitingAgentCount > 0:
+		sum.State = ActivityWaiting
+	}
+	return sum, newest, nil
+}
+
+// LatencyReport tells where the time of the newest turns went. limit 0 is 10.
+func (l Lens) LatencyReport(v ledger.View, agentID string, limit int) (LatencyReport, error) {
+	report := LatencyReport{AgentID: agentID, Turns: []TurnLatency{}}
+	if _, err := public(v, agentID); err != nil {
+		return report, err
+	}
+	if limit <= 0 {
+		limit = 10
+	}
+	turns, err := v.Turns(agentID, clamp(limit))
+	if err != nil {
+		return report, err
+	}
+	for _, t := range turns {
+		one, err := latency(v, t)
+		if err != nil {
+			return report, err
+		}
+		report.Turns = append(report.Turns, one)
+	}
+	report.Pending, err = v.CountQueued(agentID)
+	return report, err
+}
+
+func latency(v ledger.View, t ledger.Turn) (TurnLatency, error) {
+	out := TurnLatency{TurnID: t.ID, TurnIndex: t.Index, MessageID: t.MessageID, Kind: t.Kind, TurnMS: t.DurationMS, ModelRounds: t.ModelRounds, ToolCalls: t.ToolCalls}
+	attempt, err := v.Attempt(t.AttemptID)
+	if err != nil {
+		return out, err
+	}
+	if attempt.BegunAt != nil {
+		begin := milliseconds(attempt.StartedAt, *attempt.BegunAt)
+		out.BeginMS = &begin
+	}
+	m, err := v.Message(t.MessageID)
+	if isNotFound(err) { // retention let it go
+		return out, nil
+	}
+	out.MessageKind, out.Priority, out.QueueWaitMS = m.Kind, m.Priority, milliseconds(m.CreatedAt, attempt.StartedAt)
+	return out, err
+}

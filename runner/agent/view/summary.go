@@ -1,0 +1,295 @@
+package view
+
+import (
+	"encoding/json"
+	"time"
+
+	"holon/runner/agent/rules"
+	"holon/state/ledger"
+)
+
+// Summary tells about an agent. Errors are *state.Error with
+// ledger.CodeNotFound or CodeAgentPrivate, or the store's.
+func (l Lens) Summary(v ledger.View, agentID string) (AgentSummary, error) {
+	a, err := public(v, agentID)
+	if err != nil {
+		return AgentSummary{}, err
+	}
+	at, err := l.look(v, a)
+	if err != nil {
+		return AgentSummary{}, err
+	}
+	s := AgentSummary{
+		Identity: l.identity(a), Agent: at.state(), SchedulingPosture: at.Posture(), Lifecycle: at.Lifecycle(),
+		Model: l.model(at), TokenUsage: tokens(at.lane.Totals), Closure: at.Closure(), Execution: l.execution(a),
+		LoadedAgentsMD: LoadedAgentsMD{Sources: l.agentsMD(a.ID)}, Skills: Skills{Active: []string{}}, ActiveChildren: []string{},
+		ActiveIntents: intents(at.waits), ActiveWaits: list(at.waits),
+	}
+	if s.ActiveTriggers, err = activeTriggers(v, a.ID); err != nil {
+		return s, err
+	}
+	if s.ActiveTimerCount, err = activeTimers(v, a.ID); err != nil {
+		return s, err
+	}
+	notes, err := v.Notifications(a.ID, recentOutbound)
+	if err != nil {
+		return s, err
+	}
+	s.Notifications = list(notes)
+	briefs, err := v.Briefs(a.ID, recentWindow)
+	if err != nil {
+		return s, err
+	}
+	s.RecentBriefCount = len(briefs)
+	page, err := v.Events(a.ID, ledger.EventQuery{Limit: 1, Descending: true})
+	if err != nil {
+		return s, err
+	}
+	if page.Newest > 0 {
+		s.RecentEventCount = page.Newest - page.Oldest + 1
+	}
+	return s, nil
+}
+
+// List lists the public agents by id, at most maxAgents.
+func (l Lens) List(v ledger.View) ([]AgentListEntry, error) {
+	agents, err := v.Agents()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]AgentListEntry, 0, len(agents))
+	for _, a := range agents {
+		if a.Visibility == ledger.Private || len(out) == maxAgents {
+			continue
+		}
+		at, err := l.look(v, a)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, AgentListEntry{
+			Identity: l.identity(a), Status: at.Status(), SchedulingPosture: at.Posture(), Lifecycle: at.Lifecycle(), Pending: at.Queued,
+			CurrentRunID: at.RunID, WaitingReason: string(at.Closure().WaitingReason), SleepingUntil: at.until(), Model: l.model(at),
+			LastBriefAt: at.lane.LastBriefAt, HasFailure: at.lane.LastFailure != nil,
+		})
+	}
+	return out, nil
+}
+
+// moment is an agent at the moment of a snapshot.
+type moment struct {
+	rules.Situation
+	agent   ledger.Agent
+	lane    ledger.Lane
+	attempt *ledger.Attempt // that runs
+	last    *ledger.Turn
+	waits   []ledger.Wait
+}
+
+func (l Lens) look(v ledger.View, a ledger.Agent) (moment, error) {
+	at := moment{agent: a}
+	at.AgentID, at.Archived, at.Booting = a.ID, a.ArchivedAt != nil, l.facts.Booting
+	var err error
+	if at.lane, err = v.Lane(a.ID); err != nil {
+		return at, err
+	}
+	at.Stopped = at.lane.Stopped
+	attempt, open, err := v.OpenAttempt(a.ID)
+	if err != nil {
+		return at, err
+	}
+	if open {
+		at.attempt, at.RunID = &attempt, attempt.TurnID
+	}
+	if at.Queued, err = v.CountQueued(a.ID); err != nil {
+		return at, err
+	}
+	if head, ok, err := v.Head(a.ID); err != nil {
+		return at, err
+	} else if ok {
+		at.RetryAt = head.NotBefore
+	}
+	if at.waits, err = v.UnresolvedWaits(a.ID); err != nil {
+		return at, err
+	}
+	for i, w := range at.waits {
+		if w.Owner == ledger.OwnerAgent {
+			at.Wait = &at.waits[i]
+		}
+	}
+	turns, err := v.Turns(a.ID, 1)
+	if err == nil && len(turns) > 0 {
+		at.last = &turns[0]
+		at.Ended, at.Failed = true, turns[0].Kind == ledger.TurnAborted
+	}
+	return at, err
+}
+
+// until is when an agent that rests wakes by itself.
+func (at moment) until() *time.Time {
+	if at.Status() != rules.Asleep {
+		return nil
+	}
+	return at.Wait.WakeAt
+}
+
+func (at moment) state() AgentState {
+	total := at.lane.Totals
+	s := AgentState{
+		ID: at.agent.ID, Status: at.Status(), SleepingUntil: at.until(), CurrentRunID: at.RunID, Pending: at.Queued,
+		TurnIndex: at.lane.Turns, Revision: at.lane.Revision, LastWakeReason: at.lane.LastWake, LastBriefAt: at.lane.LastBriefAt,
+		TotalMessageCount: total.Messages, TotalModelRounds: total.ModelRounds, TotalInputTokens: total.InputTokens, TotalOutputTokens: total.OutputTokens,
+		ToolLatency: []ToolLatency{}, AttachedWorkspaces: []string{}, ModelOverride: at.agent.Model, ModelOverrideEffort: at.agent.ReasoningEffort,
+		PendingWakeHint: hint(at.lane.PendingWake), LastTurnTerminal: terminal(at.last), LastContinuation: object(at.lane.LastResolved),
+		LastRuntimeFailure: at.lane.LastFailure, RetryAt: at.RetryAt,
+	}
+	if at.attempt != nil {
+		s.CurrentMessageID = at.attempt.MessageID
+	}
+	return s
+}
+
+func hint(h *ledger.WakeHint) *WakeHint {
+	if h == nil {
+		return nil
+	}
+	return &WakeHint{
+		Reason: h.Reason, Description: h.Description, Source: h.Source, ExternalTriggerID: h.ExternalTriggerID, Resource: h.Resource,
+		ContentType: h.ContentType, BodyBytes: len(h.Body), CorrelationID: h.CorrelationID, CausationID: h.CausationID, CreatedAt: h.CreatedAt, Coalesced: h.Coalesced,
+	}
+}
+
+func terminal(t *ledger.Turn) *TurnTerminal {
+	if t == nil {
+		return nil
+	}
+	return &TurnTerminal{
+		TurnID: t.ID, TurnIndex: t.Index, MessageID: t.MessageID, Kind: t.Kind, Reason: t.Reason, LastAssistantMessage: t.Last, Model: t.Model,
+		TokenUsage: t.Usage, ModelRounds: t.ModelRounds, ToolCalls: t.ToolCalls, StartedAt: t.StartedAt, CompletedAt: t.CompletedAt, DurationMS: t.DurationMS,
+	}
+}
+
+// object is raw, or null when there is none.
+func object(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return nil
+	}
+	return raw
+}
+
+func (l Lens) identity(a ledger.Agent) Identity {
+	i := Identity{
+		AgentID: a.ID, Kind: a.Kind, Visibility: a.Visibility, Ownership: a.Ownership, ProfilePreset: a.Preset, Status: "active", IsDefaultAgent: a.ID == l.facts.DefaultAgent,
+		ParentAgentID: a.ParentID, LineageParentID: a.LineageParentID, DelegatedFromTask: a.DelegatedFromTask, AgentHome: l.home(a.ID), Template: a.Template, Image: a.Image, CreatedAt: a.CreatedAt,
+	}
+	if a.ArchivedAt != nil {
+		i.Status = "archived"
+	}
+	return i
+}
+
+func (l Lens) home(agentID string) string {
+	if l.facts.Home == nil {
+		return ""
+	}
+	return l.facts.Home(agentID)
+}
+
+func (l Lens) agentsMD(agentID string) []AgentsMD {
+	if l.facts.AgentsMD == nil {
+		return []AgentsMD{}
+	}
+	return list(l.facts.AgentsMD(agentID))
+}
+
+// Model is which model an agent's next turn asks.
+func (l Lens) Model(v ledger.View, agentID string) (ModelState, error) {
+	a, err := public(v, agentID)
+	if err != nil {
+		return ModelState{}, err
+	}
+	at, err := l.look(v, a)
+	return l.model(at), err
+}
+
+// model: an override is asked alone before the runtime's fallbacks, which stay.
+func (l Lens) model(at moment) ModelState {
+	m := ModelState{Source: ModelDefault, RuntimeDefaultModel: l.facts.Model, EffectiveModel: l.facts.Model, EffectiveFallbackModels: list(l.facts.Fallbacks)}
+	if at.agent.Model != "" {
+		m.Source, m.EffectiveModel, m.OverrideModel, m.OverrideReasoningEffort = ModelOverride, at.agent.Model, at.agent.Model, at.agent.ReasoningEffort
+	}
+	switch {
+	case at.attempt != nil:
+		m.RequestedModel = at.attempt.Model
+	case at.last != nil:
+		m.RequestedModel = m.EffectiveModel
+	}
+	if at.last != nil {
+		m.ActiveModel = at.last.Model
+		m.FallbackActive = at.last.Model != "" && at.last.Model != m.EffectiveModel && isFallback(m.EffectiveFallbackModels, at.last.Model)
+	}
+	return m
+}
+
+func isFallback(fallbacks []string, model string) bool {
+	for _, f := range fallbacks {
+		if f == model {
+			return true
+		}
+	}
+	return false
+}
+
+func tokens(t ledger.Totals) TokenUsage {
+	u := TokenUsage{Total: Tokens{InputTokens: t.InputTokens, OutputTokens: t.OutputTokens, TotalTokens: t.InputTokens + t.OutputTokens}, TotalModelRounds: t.ModelRounds}
+	if t.LastTurn != nil {
+		u.LastTurn = &Tokens{InputTokens: t.LastTurn.InputTokens, OutputTokens: t.LastTurn.OutputTokens, TotalTokens: t.LastTurn.TotalTokens}
+	}
+	return u
+}
+
+// intents are the waits for something outside, in the words of 0.14.
+func intents(waits []ledger.Wait) []WaitingIntent {
+	out := []WaitingIntent{}
+	for _, w := range waits {
+		if w.Kind != ledger.WaitExternal || w.Status != ledger.WaitActive {
+			continue
+		}
+		i := WaitingIntent{ID: w.ID, AgentID: w.AgentID, Scope: "agent", Description: w.WaitingFor, Source: w.Source, Resource: w.SubjectRef,
+			DeliveryMode: ledger.DeliverWakeHint, Status: "active", CreatedAt: w.CreatedAt}
+		if w.Owner != ledger.OwnerAgent {
+			i.Scope, i.WorkItemID = "work_item", w.Owner
+		}
+		for _, src := range w.Wakes {
+			if src.ExternalTriggerID != "" {
+				i.ExternalTriggerID = src.ExternalTriggerID
+			}
+		}
+		out = append(out, i)
+	}
+	return out
+}
+
+func activeTriggers(v ledger.View, agentID string) ([]Trigger, error) {
+	found, err := v.Triggers(agentID)
+	if err != nil {
+		return nil, err
+	}
+	out := []Trigger{}
+	for _, t := range found {
+		if t.Status == ledger.TriggerActive && len(out) < maxTriggersShown {
+			out = append(out, OfTrigger(t))
+		}
+	}
+	return out, nil
+}
+
+func activeTimers(v ledger.View, agentID string) (int, error) {
+	found, err := v.Timers(agentID, maxTimers)
+	n := 0
+	for _, t := range found {
+		if t.Status == ledger.TimerActive {
+			n++
+		}
+	}
+	return n, err
+}

@@ -1,0 +1,246 @@
+package control
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"holon/state"
+)
+
+// Codes of errors (*state.Error) of Access and tokens.
+const (
+	CodeInvalidAccess state.Code = "invalid_access" // Param names the flag
+	CodeInvalidToken  state.Code = "invalid_token"
+)
+
+// Mode is from where the control plane can be reached over TCP.
+type Mode string
+
+// The modes. Without one there is no TCP port.
+const (
+	ModeLocal   Mode = "local"   // loopback
+	ModeTunnel  Mode = "tunnel"  // loopback, at the end of a tunnel that others can enter
+	ModeLAN     Mode = "lan"     // a given address, or all
+	ModeTailnet Mode = "tailnet" // a given address
+)
+
+// Auth is whether TCP needs a token. The Unix socket never does.
+type Auth string
+
+// The modes of authentication. Auto and required differ in where the token may
+// come from: auto makes one and keeps it in a file when none is given.
+const (
+	AuthAuto     Auth = "auto"
+	AuthRequired Auth = "required"
+	AuthDisabled Auth = "disabled" // on loopback only, and not at the end of a tunnel
+)
+
+// DefaultPort is the TCP port unless one is given.
+const DefaultPort = 7878
+
+// Access says how the control plane is reached beside its Unix socket. The zero
+// Access has no TCP port.
+type Access struct {
+	Mode      Mode
+	Host      string // to listen on; "": 127.0.0.1, which lan and tailnet don't take
+	Port      int    // 0: DefaultPort
+	Listen    string // host:port, instead of Host and Port; a port 0 is any free one
+	Advertise string // URL under which others reach it, "": as it listens
+	Auth      Auth   // "": auto
+	Token     string // "": none is given
+}
+
+// Check says what is wrong with a, as a *state.Error with CodeInvalidAccess or
+// CodeInvalidToken that names the flag, and fills in what was left out.
+func (a Access) Check() (Access, error) {
+	if a.Listen != "" && a.Mode == "" {
+		a.Mode = ModeLocal
+	}
+	if a.Auth == "" {
+		a.Auth = AuthAuto
+	}
+	for _, check := range []func() error{a.checkMode, a.checkAddress, a.checkAuth, a.checkAdvertise} {
+		if err := check(); err != nil {
+			return a, err
+		}
+	}
+	return a, nil
+}
+
+// Enabled reports whether there is to be a TCP port.
+func (a Access) Enabled() bool { return a.Mode != "" || a.Listen != "" }
+
+// NeedsToken reports whether a token must be there before Listen. a was checked.
+func (a Access) NeedsToken() bool { return a.Enabled() && a.Auth != AuthDisabled }
+
+func badAccess(flag, message, hint string) error {
+	return &state.Error{Code: CodeInvalidAccess, Param: flag, Message: message, Hint: hint}
+}
+
+func (a Access) checkMode() error {
+	switch a.Mode {
+	case "":
+		if a.Host != "" || a.Port != 0 || a.Advertise != "" {
+			return badAccess("--access", "an address is given and no way of access", "add --access local, tunnel, lan or tailnet")
+		}
+	case ModeLocal, ModeTunnel, ModeLAN, ModeTailnet:
+	default:
+		return badAccess("--access", fmt.Sprintf("there is no access %.40q", a.Mode), "use local, tunnel, lan or tailnet")
+	}
+	return nil
+}
+
+func (a Access) checkAddress() error {
+	if a.Mode == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(a.address())
+	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
+		return badAccess("--listen", fmt.Sprintf("%.200q is no host and port", a.address()), "use HOST:PORT")
+	}
+	if a.Listen != "" && (a.Host != "" || a.Port != 0) {
+		return badAccess("--listen", "--listen is given, and --host or --port as well", "use one of them")
+	}
+	ip := net.ParseIP(host)
+	loopback := ip != nil && ip.IsLoopback() || host == "localhost"
+	switch a.Mode {
+	case ModeLocal, ModeTunnel:
+		if !loopback {
+			return badAccess("--host", fmt.Sprintf("%.100q is no loopback address, and --access %s needs one", host, a.Mode), "leave --host out, or use --access lan or tailnet")
+		}
+	case ModeLAN, ModeTailnet:
+		if a.Host == "" && a.Listen == "" {
+			return badAccess("--host", fmt.Sprintf("--access %s needs the address to listen on", a.Mode), "add --host ADDRESS")
+		}
+		if a.Mode == ModeTailnet && (host == "" || ip != nil && ip.IsUnspecified()) {
+			return badAccess("--host", "all addresses are more than the tailnet", "give this machine's address in the tailnet")
+		}
+	}
+	return nil
+}
+
+func (a Access) checkAuth() error {
+	switch a.Auth {
+	case AuthAuto:
+	case AuthRequired:
+		if a.Mode != "" && a.Token == "" {
+			return badAccess("--token-file", "a token is required and none is given", "give --token-file FILE, or set HOLON_CONTROL_TOKEN")
+		}
+	case AuthDisabled:
+		if a.Mode != "" && a.Mode != ModeLocal {
+			return badAccess("--access", fmt.Sprintf("--access %s is never without a token", a.Mode), "leave the authentication on")
+		}
+	default:
+		return badAccess("HOLON_CONTROL_AUTH_MODE", fmt.Sprintf("there is no authentication %.40q", a.Auth), "use auto, required or disabled")
+	}
+	if a.Token != "" {
+		return CheckToken(a.Token)
+	}
+	return nil
+}
+
+func (a Access) checkAdvertise() error {
+	if a.Advertise == "" {
+		return nil
+	}
+	u, err := url.Parse(a.Advertise)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return badAccess("--advertise", fmt.Sprintf("%.200q is no URL that others can use", a.Advertise), "give one like https://holon.example.org")
+	}
+	return nil
+}
+
+func (a Access) address() string {
+	if a.Listen != "" {
+		return a.Listen
+	}
+	host, port := a.Host, a.Port
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	if port == 0 {
+		port = DefaultPort
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port))
+}
+
+// Length of a token in characters. 43 of base64 are 32 random bytes; fewer could
+// be no random ones.
+const (
+	minToken = 43
+	maxToken = 4096
+)
+
+// CheckToken says why a token can't be used, as a *state.Error with
+// CodeInvalidToken. The token is not in it.
+func CheckToken(token string) error {
+	if len(token) < minToken || len(token) > maxToken {
+		return &state.Error{Code: CodeInvalidToken, Param: "token", Message: fmt.Sprintf("the token has %d characters", len(token)),
+			Hint: "make one with: openssl rand -hex 32"}
+	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return &state.Error{Code: CodeInvalidToken, Param: "token", Message: "the token holds a space, or a character that no header can carry", Hint: "use letters and digits"}
+	}
+	return nil
+}
+
+// ReadToken reads a token out of a file that only its owner may use. Errors are
+// *state.Error with CodeInvalidToken; one that wraps fs.ErrNotExist says that
+// there is no file.
+func ReadToken(path string) (string, error) {
+	bad := func(what, hint string, err error) error {
+		return &state.Error{Code: CodeInvalidToken, Param: "--token-file", Message: fmt.Sprintf("the token file %.200q %s", path, what), Hint: hint, Err: err}
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer must not block
+	if err != nil {
+		return "", bad("can't be read", "name a file that holds the token", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return "", bad("is no regular file", "name a file that holds the token", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return "", bad(fmt.Sprintf("may be used by others (mode %04o)", info.Mode().Perm()), "chmod 600 it and, if they could read it, make a new token", nil)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxToken+2))
+	if err != nil {
+		return "", bad("can't be read", "name a file that holds the token", err)
+	}
+	token := strings.TrimSpace(string(data))
+	return token, CheckToken(token)
+}
+
+// KeepToken reads the token in the file at path, which it makes with a new
+// random one if there is none. Its directory must exist.
+func KeepToken(path string) (string, error) {
+	token, err := ReadToken(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return token, err
+	}
+	random := make([]byte, 32)
+	_, _ = rand.Read(random) // never fails
+	token = base64.RawURLEncoding.EncodeToString(random)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return ReadToken(path) // another process was faster
+	}
+	if err == nil {
+		_, err = f.WriteString(token + "\n")
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return "", &state.Error{Code: CodeInvalidToken, Param: "--token-file", Message: fmt.Sprintf("the token file %.200q can't be made", path), Hint: "give a directory that can be written to", Err: err}
+	}
+	return token, nil
+}

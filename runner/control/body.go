@@ -1,0 +1,168 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"time"
+
+	"holon/runner/control/wire"
+	"holon/state"
+)
+
+// Bounds of bodies, in bytes.
+const (
+	maxPrompt   = 1 << 20
+	maxCallback = 256 << 10 // of callbacks and webhooks
+	maxSmall    = 64 << 10
+
+	// bodyRate is how slowly a body may come or an answer go, in bytes a second,
+	// beyond the time that Limits gives.
+	bodyRate = 1 << 10
+
+	maxKey = 200 // characters of an idempotency key
+)
+
+// decode reads a body of at most limit bytes into out. A body that is empty
+// leaves out as it is when optional.
+func (s *Server) decode(w http.ResponseWriter, r *http.Request, limit int64, out any, optional bool, nested ...string) error {
+	body, err := s.read(w, r, limit)
+	if err != nil || optional && len(body) == 0 {
+		return err
+	}
+	return wire.Decode(body, out, nested...)
+}
+
+// read reads a body of at most limit bytes, whatever its type.
+func (s *Server) read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
+		return nil, &state.Error{Code: wire.CodeUnsupportedMedia, Param: "Content-Encoding", Message: fmt.Sprintf("bodies with the encoding %.40q are not read", enc), Hint: "send the body uncompressed"}
+	}
+	large := &state.Error{Code: wire.CodeTooLarge, Message: fmt.Sprintf("the body is larger than %d KiB", limit>>10), Hint: "send less, and refer to what is large by its path"}
+	if r.ContentLength > limit { // said beforehand, so nothing need be read
+		return nil, large
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, &paced{r: r.Body, rc: http.NewResponseController(w), until: time.Now().Add(s.limits.Body)}, limit))
+	if err == nil {
+		return body, nil
+	}
+	if _, over := errors.AsType[*http.MaxBytesError](err); over {
+		return nil, large
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, &state.Error{Code: wire.CodeTimeout, Message: "the body came too slowly", Hint: fmt.Sprintf("send at least %d bytes a second", bodyRate)}
+	}
+	return nil, &state.Error{Code: wire.CodeInvalidJSON, Message: "the body could not be read to its end", Hint: "send it again"}
+}
+
+// paced is a body that must keep coming. At its end the connection has no read
+// deadline any more: the server goes on reading to notice when the client goes.
+type paced struct {
+	r     io.ReadCloser
+	rc    *http.ResponseController
+	until time.Time // without the time for what has come
+	n     int64
+}
+
+// Read implements io.Reader.
+func (p *paced) Read(b []byte) (int, error) {
+	p.deadline(p.until.Add(time.Duration(p.n/bodyRate) * time.Second))
+	n, err := p.r.Read(b)
+	p.n += int64(n)
+	if errors.Is(err, io.EOF) {
+		p.deadline(time.Time{})
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (p *paced) Close() error { return p.r.Close() }
+
+func (p *paced) deadline(t time.Time) { _ = p.rc.SetReadDeadline(t) } // a recorder in a test has none
+
+// query is a query whose parameters are all known, each given once.
+type query map[string]string
+
+// queryOf reads the query of a request. A parameter that is not among names is
+// refused, as are two of a name.
+func queryOf(r *http.Request, names ...string) (query, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "query", Message: "the query is malformed", Hint: "escape what is no letter or digit"}
+	}
+	known := make(map[string]bool, len(names))
+	for _, name := range names {
+		known[name] = true
+	}
+	q := make(query, len(values))
+	for name, given := range values {
+		switch {
+		case !known[name]:
+			return nil, &state.Error{Code: wire.CodeUnknownField, Param: clip(name), Message: fmt.Sprintf("there is no parameter %.40q here", name), Hint: "GET /openapi.json lists the parameters"}
+		case len(given) > 1:
+			return nil, &state.Error{Code: wire.CodeInvalidValue, Param: name, Message: fmt.Sprintf("the parameter %s stands twice", name), Hint: "give it once"}
+		}
+		q[name] = given[0]
+	}
+	return q, nil
+}
+
+// number returns a whole number of at least 0 and at most high, 0 when it is not
+// given.
+func (q query) number(name string, high int64) (int64, error) {
+	text, given := q[name]
+	if !given {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > high {
+		return 0, &state.Error{Code: wire.CodeInvalidValue, Param: name, Message: fmt.Sprintf("%s can't be %.40q", name, text), Hint: fmt.Sprintf("give a whole number from 0 to %d", high)}
+	}
+	return n, nil
+}
+
+// word returns one of the words, the first when none is given.
+func (q query) word(name string, words ...string) (string, error) {
+	text, given := q[name]
+	if !given {
+		return words[0], nil
+	}
+	for _, w := range words {
+		if text == w {
+			return w, nil
+		}
+	}
+	return "", &state.Error{Code: wire.CodeInvalidValue, Param: name, Message: fmt.Sprintf("%s can't be %.40q", name, text), Hint: fmt.Sprintf("use one of %v", words)}
+}
+
+// idempotencyKey returns the key of a request within what came the same way, ""
+// for none: who may use one way can't guess or take the keys of another.
+func idempotencyKey(r *http.Request, way string) (string, error) {
+	values := r.Header.Values(wire.HeaderIdempotencyKey)
+	if len(values) == 0 {
+		return "", nil
+	}
+	key := values[0]
+	for _, c := range []byte(key) {
+		if c < ' ' || c > '~' {
+			key = ""
+			break
+		}
+	}
+	if len(values) > 1 || key == "" || len(key) > maxKey {
+		return "", &state.Error{Code: wire.CodeInvalidValue, Param: wire.HeaderIdempotencyKey, Message: "the idempotency key is malformed", Hint: fmt.Sprintf("send one value of 1 to %d printable ASCII characters", maxKey)}
+	}
+	return way + ":" + key, nil
+}
+
+// clip shortens what came from outside for a message.
+func clip(s string) string {
+	if len(s) > 80 {
+		return s[:80]
+	}
+	return s
+}

@@ -1,0 +1,218 @@
+// Package control serves the control plane of a runtime: HTTP over a Unix socket
+// that only its owner can connect to, and over TCP when that is asked for.
+//
+//	request ─▶ guard (who may) ─▶ route ─▶ view of a snapshot        (reads)
+//	                                    └▶ one step of package lane  (everything else)
+//
+// The invariant: reading writes nothing and starts nothing; whoever changes
+// something was the operator, or held a capability for just that; where a message
+// came from follows from the way it came and never from what it says. What comes
+// in is bounded in size, time and number, and no client can hold up another.
+//
+// An answer tells that a step is in the ledger, not that anything was done about
+// it; that is told by the agent's events.
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"holon/runner/agent/lane"
+	"holon/runner/agent/view"
+	"holon/state/ledger"
+)
+
+// Host is what the control plane needs of the runtime beside its ledger. All
+// methods are safe for concurrent use.
+type Host interface {
+	// CreateAgent makes an agent with its home. template "" is the default one.
+	CreateAgent(ctx context.Context, id, template string) (ledger.Agent, error)
+	// Prompt returns the frame in which a text of the operator would be sent. It
+	// changes nothing.
+	Prompt(ctx context.Context, agentID, text string) (json.RawMessage, error)
+	Models(ctx context.Context) (view.Models, error)
+	Info() view.RuntimeInfo
+	// Shutdown asks the process to end. It returns at once.
+	Shutdown()
+}
+
+// Steps are the steps of lanes that the control plane asks for. *lane.Machine
+// has them.
+type Steps interface {
+	Admit(ctx context.Context, in lane.Ingress) (lane.Admission, error)
+	Wake(ctx context.Context, w lane.Wake) (lane.Disposition, error)
+	Deliver(ctx context.Context, d lane.Delivery) (lane.Receipt, error)
+	CreateTimer(ctx context.Context, t lane.NewTimer) (ledger.Timer, error)
+	CancelTimer(ctx context.Context, timerID string) (ledger.Timer, error)
+	Stop(ctx context.Context, agentID, by string) error
+	Start(ctx context.Context, agentID, by string) error
+	Abort(ctx context.Context, a lane.Abort) (ledger.Attempt, error)
+	SetModel(ctx context.Context, agentID, model, effort string) (ledger.Agent, error)
+	ClearModel(ctx context.Context, agentID string) (ledger.Agent, error)
+	SetImage(ctx context.Context, agentID, image string) (ledger.Agent, error)
+	EnsureTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error)
+	RotateTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error)
+	RevokeTrigger(ctx context.Context, agentID string) (ledger.Trigger, error)
+}
+
+// Options of a Server. Store, Steps and Host are needed.
+type Options struct {
+	Store ledger.Store
+	Steps Steps
+	Host  Host
+	Log   *slog.Logger // nil: none
+
+	Home     func(agentID string) string          // view.Facts.Home
+	AgentsMD func(agentID string) []view.AgentsMD // view.Facts.AgentsMD
+
+	Limits Limits
+}
+
+// Limits bound what clients can take. Zero fields get the defaults that are
+// named here.
+type Limits struct {
+	Streams     int           // event streams at a time: 256
+	Leaders     int           // snapshots that are computed at a time: 4
+	Patience    time.Duration // how long a request waits for one of them: 1 s
+	Body        time.Duration // how long a body may take to come, beside a second per KiB: 10 s
+	Write       time.Duration // how long a client may take nothing of an answer: 10 s
+	KeepAlive   time.Duration // between comments in a stream in which nothing happens: 15 s
+	Grace       time.Duration // for requests that run when the server ends: 10 s
+	Connections int           // of each listener: 512
+}
+
+func (l Limits) filled() Limits {
+	number := func(v *int, def int) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	span := func(v *time.Duration, def time.Duration) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	number(&l.Streams, 256)
+	number(&l.Leaders, 4)
+	number(&l.Connections, 512)
+	span(&l.Patience, time.Second)
+	span(&l.Body, 10*time.Second)
+	span(&l.Write, 10*time.Second)
+	span(&l.KeepAlive, 15*time.Second)
+	span(&l.Grace, 10*time.Second)
+	return l
+}
+
+// Server is the control plane. Its methods are safe for concurrent use.
+type Server struct {
+	store  ledger.Store
+	steps  Steps
+	host   Host
+	log    *slog.Logger
+	opts   Options
+	limits Limits
+	gate   *gate
+	doc    func() ([]byte, error) // the OpenAPI document
+
+	streams chan struct{} // slots
+	ending  chan struct{} // closed when Run ends: streams end
+	endOnce sync.Once
+	counts  counts
+}
+
+// counts are what the server has seen, for its metrics.
+type counts struct {
+	answers [6]atomic.Int64 // by class of status
+	cut     atomic.Int64    // streams whose readers were too slow
+	shared  atomic.Int64    // snapshots that were answered from another's
+	busy    atomic.Int64    // requests that were sent away for a time
+}
+
+// New returns a server.
+func New(o Options) *Server {
+	s := &Server{store: o.Store, steps: o.Steps, host: o.Host, log: o.Log, opts: o, limits: o.Limits.filled(), ending: make(chan struct{})}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.gate = newGate(s.limits.Leaders, s.limits.Patience)
+	s.streams = make(chan struct{}, s.limits.Streams)
+	s.doc = sync.OnceValues(s.document)
+	return s
+}
+
+// Run serves on the listeners until ctx ends. Then streams end, requests that run
+// have a grace, and the listeners are closed and the socket removed. A server
+// runs once. The error is nil when ctx ended it.
+func (s *Server) Run(ctx context.Context, l *Listeners) error {
+	// Requests outlive ctx: they are drained, not cut.
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	doors := l.doors()
+	servers := make([]*http.Server, len(doors))
+	for i, d := range doors {
+		servers[i] = s.serverFor(base, d)
+	}
+	group, failed := errgroup.WithContext(ctx)
+	for i, d := range doors {
+		group.Go(func() error {
+			if err := servers[i].Serve(d.listen(s.limits.Connections)); !errors.Is(err, http.ErrServerClosed) {
+				return fmt.Errorf("serve the control plane: %w", err)
+			}
+			return nil
+		})
+	}
+	group.Go(func() error {
+		<-failed.Done()
+		s.endOnce.Do(func() { close(s.ending) })
+		return s.drain(servers, cancel)
+	})
+	return errors.Join(group.Wait(), l.Close())
+}
+
+func (s *Server) serverFor(base context.Context, d door) *http.Server {
+	return &http.Server{
+		Handler:                      s.handler(d),
+		BaseContext:                  func(net.Listener) context.Context { return base },
+		ReadHeaderTimeout:            10 * time.Second,
+		IdleTimeout:                  2 * time.Minute,
+		MaxHeaderBytes:               32 << 10,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+}
+
+// drain waits for requests that run, and cuts those off that take too long.
+func (s *Server) drain(servers []*http.Server, cancel context.CancelFunc) error {
+	ctx, done := context.WithTimeout(context.Background(), s.limits.Grace) // the one that ended the server is over
+	defer done()
+	var group errgroup.Group
+	for _, one := range servers {
+		group.Go(func() error {
+			if err := one.Shutdown(ctx); err == nil {
+				return nil
+			}
+			cancel()
+			return one.Close()
+		})
+	}
+	return group.Wait()
+}
+
+// lens is a view with the facts of now.
+func (s *Server) lens() view.Lens {
+	info := s.host.Info()
+	return view.New(view.Facts{
+		DefaultAgent: info.DefaultAgent, Model: info.DefaultModel, Fallbacks: info.FallbackModels, Engine: info.Engine, Booting: !info.Ready,
+		Home: s.opts.Home, AgentsMD: s.opts.AgentsMD,
+	})
+}

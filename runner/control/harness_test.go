@@ -1,0 +1,193 @@
+package control_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"holon/runner/agent/lane"
+	"holon/runner/agent/view"
+	"holon/runner/control"
+	"holon/runner/control/client"
+	"holon/state/ledger"
+	"holon/state/sqlite"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const token = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
+
+// host is the runtime as far as the control plane needs it: it makes agents
+// without homes, and runs none.
+type host struct {
+	machine *lane.Machine
+	info    view.RuntimeInfo
+	ended   atomic.Int32
+}
+
+func (h *host) CreateAgent(ctx context.Context, id, template string) (ledger.Agent, error) {
+	return h.machine.Create(ctx, lane.NewAgent{ID: id, Template: template})
+}
+
+func (h *host) Prompt(_ context.Context, agentID, text string) (json.RawMessage, error) {
+	return json.Marshal(map[string]string{"agent_id": agentID, "text": text})
+}
+
+func (h *host) Models(context.Context) (view.Models, error) {
+	return view.Models{DefaultModel: h.info.DefaultModel, FallbackModels: h.info.FallbackModels,
+		Available:    []view.Model{{Model: h.info.DefaultModel, Provider: "scripted"}},
+		Availability: []view.ModelAvailability{{Model: h.info.DefaultModel, Available: true}}}, nil
+}
+
+func (h *host) Info() view.RuntimeInfo { return h.info }
+
+func (h *host) Shutdown() { h.ended.Add(1) }
+
+// rig is a control plane on a real ledger, reachable in both ways.
+type rig struct {
+	t       *testing.T
+	store   ledger.Store
+	machine *lane.Machine
+	host    *host
+	server  *control.Server
+	socket  string
+	addr    string // of the TCP port
+	log     *buffer
+	clock   atomic.Int64 // milliseconds
+	stop    func()
+}
+
+type buffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// wrap lets a test put something between the control plane and the store.
+type wrap func(ledger.Store) ledger.Store
+
+func newRig(t *testing.T, limits control.Limits, access control.Access, wraps ...wrap) *rig {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "control") // short: sockets have short names
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, socket: filepath.Join(dir, "run", "holon.sock"), log: new(buffer)}
+	r.clock.Store(time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC).UnixMilli())
+	now := func() time.Time { return time.UnixMilli(r.clock.Add(1)).UTC() }
+	if r.store, err = sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "ledger.db")}); err != nil {
+		t.Fatal(err)
+	}
+	base := r.store
+	r.machine = lane.New(r.store, lane.Options{Owner: "inst_test", Now: now})
+	if _, err := r.machine.Create(t.Context(), lane.NewAgent{ID: "main", Default: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range wraps {
+		r.store = w(r.store)
+	}
+	r.host = &host{machine: r.machine, info: view.RuntimeInfo{PID: 42, Version: "test", HomeDir: "/home", SocketPath: "/home/run/holon.sock", StartedAt: now(),
+		ConfigFingerprint: "abc", Engine: "docker", DefaultAgent: "main", DefaultModel: "scripted/demo", FallbackModels: []string{"scripted/other"}, Ready: true}}
+	r.server = control.New(control.Options{Store: r.store, Steps: r.machine, Host: r.host, Limits: limits, Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Home: func(id string) string { return "/home/agents/" + id }})
+	r.run(access)
+	t.Cleanup(func() {
+		r.stop()
+		if err := errors.Join(base.Close(), os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// run opens the listeners and serves on them until stop.
+func (r *rig) run(access control.Access) {
+	r.t.Helper()
+	l, err := control.Listen(r.t.Context(), r.socket, access)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.addr = l.HTTPAddr()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.server.Run(ctx, l) }()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			r.t.Error(err)
+		}
+	})
+}
+
+// tcp is the access of a loopback port with a token.
+func tcp() control.Access {
+	return control.Access{Mode: control.ModeLocal, Listen: "127.0.0.1:0", Token: token}
+}
+
+func (r *rig) client() *client.Client {
+	c := client.Unix(r.socket)
+	r.t.Cleanup(c.Close)
+	return c
+}
+
+// raw makes a request over the Unix socket.
+func (r *rig) raw() *http.Client {
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", r.socket)
+	}}
+	r.t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// turn lets a message of an agent be worked off, as the runtime would.
+func (r *rig) turn(agentID, answer string) {
+	r.t.Helper()
+	ctx := r.t.Context()
+	c, ok, err := r.machine.Claim(ctx, agentID)
+	if err != nil || !ok {
+		r.t.Fatalf("claim: %v, %v", ok, err)
+	}
+	if err := r.machine.Began(ctx, c.Attempt.ID, json.RawMessage(`{}`), "digest"); err != nil {
+		r.t.Fatal(err)
+	}
+	at := time.UnixMilli(r.clock.Load()).UTC()
+	if _, err := r.machine.Settle(ctx, c.Attempt.ID, lane.End{Kind: ledger.TurnCompleted, ResponseID: "resp_" + c.Attempt.TurnID, Last: answer, ModelRounds: 2, ToolCalls: 1,
+		StartedAt: at, CompletedAt: at.Add(250 * time.Millisecond)}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func must[T any](v T, err error) func(t *testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%v (%+v)", err, fmt.Sprintf("%#v", err))
+		}
+		return v
+	}
+}

@@ -1,0 +1,202 @@
+package control
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"holon/runner/agent/lane"
+	"holon/runner/agent/view"
+	"holon/runner/control/wire"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+func (s *Server) postCreate(w http.ResponseWriter, r *http.Request) (any, error) {
+	var c wire.Create
+	if err := s.decode(w, r, maxSmall, &c, true); err != nil {
+		return nil, err
+	}
+	a, err := s.host.CreateAgent(r.Context(), s.agentID(r), c.Template)
+	if err != nil {
+		return nil, err
+	}
+	return read(s, r, func(l view.Lens, v ledger.View) (view.AgentSummary, error) { return l.Summary(v, a.ID) })
+}
+
+func (s *Server) postControl(w http.ResponseWriter, r *http.Request) (any, error) {
+	var c wire.Control
+	if err := s.decode(w, r, maxSmall, &c, false); err != nil {
+		return nil, err
+	}
+	id := s.agentID(r)
+	steps := map[string]func() error{
+		"start": func() error { return s.steps.Start(r.Context(), id, operator) },
+		"stop":  func() error { return s.steps.Stop(r.Context(), id, operator) },
+	}
+	steps["resume"], steps["pause"] = steps["start"], steps["stop"] // older words
+	step, known := steps[c.Action]
+	if !known {
+		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "action", Message: fmt.Sprintf("there is no action %.40q", c.Action), Hint: "use start or stop"}
+	}
+	if err := step(); err != nil {
+		return nil, err
+	}
+	return wire.Controlled{OK: true, AgentID: id, Action: c.Action}, nil
+}
+
+func (s *Server) postAbort(w http.ResponseWriter, r *http.Request) (any, error) {
+	var a wire.Abort
+	if err := s.decode(w, r, maxSmall, &a, true); err != nil {
+		return nil, err
+	}
+	if a.Mode != "" && a.Mode != "stop_after_abort" {
+		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "mode", Message: fmt.Sprintf("there is no mode %.40q", a.Mode), Hint: "use stop_after_abort, or leave mode out"}
+	}
+	id := s.agentID(r)
+	attempt, err := s.steps.Abort(r.Context(), lane.Abort{AgentID: id, RunID: a.RunID, Mode: a.Mode, By: operator})
+	if err != nil {
+		return nil, err
+	}
+	return wire.Aborted{OK: true, Aborted: true, AgentID: id, RunID: attempt.TurnID, MessageID: attempt.MessageID, Mode: attempt.AbortMode}, nil
+}
+
+func (s *Server) postTimer(w http.ResponseWriter, r *http.Request) (any, error) {
+	var t wire.Timer
+	if err := s.decode(w, r, maxSmall, &t, false); err != nil {
+		return nil, err
+	}
+	if err := checkSpan("duration_ms", t.DurationMS, 1); err != nil {
+		return nil, err
+	}
+	if err := checkSpan("interval_ms", t.IntervalMS, 0); err != nil {
+		return nil, err
+	}
+	key, err := idempotencyKey(r, "http_timer")
+	if err != nil {
+		return nil, err
+	}
+	timer, err := s.steps.CreateTimer(r.Context(), lane.NewTimer{AgentID: s.agentID(r), Key: key, After: time.Duration(t.DurationMS) * time.Millisecond,
+		Interval: time.Duration(t.IntervalMS) * time.Millisecond, Summary: t.Summary})
+	if err != nil {
+		return nil, err
+	}
+	return view.OfTimer(timer), nil
+}
+
+// maxSpan bounds the times of timers, in milliseconds: ten years.
+const maxSpan = 10 * 365 * 24 * 3600 * 1000
+
+func checkSpan(param string, ms, low int64) error {
+	if ms < low || ms > maxSpan {
+		return &state.Error{Code: wire.CodeInvalidValue, Param: param, Message: fmt.Sprintf("%s can't be %d", param, ms), Hint: fmt.Sprintf("give milliseconds from %d to %d", low, int64(maxSpan))}
+	}
+	return nil
+}
+
+// deleteTimer cancels a timer of the agent that the path names, and of no other.
+func (s *Server) deleteTimer(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id := chi.URLParam(r, "timer_id")
+	timer, err := read(s, r, func(_ view.Lens, v ledger.View) (ledger.Timer, error) { return v.Timer(id) })
+	if err != nil {
+		return nil, err
+	}
+	if timer.AgentID != s.agentID(r) {
+		return nil, &state.Error{Code: ledger.CodeNotFound, Param: "timer", Message: fmt.Sprintf("agent %.64s has no timer %.64q", s.agentID(r), id), Hint: "holon timer list shows the timers"}
+	}
+	if timer, err = s.steps.CancelTimer(r.Context(), id); err != nil {
+		return nil, err
+	}
+	return view.OfTimer(timer), nil
+}
+
+func (s *Server) postModel(w http.ResponseWriter, r *http.Request) (any, error) {
+	var m wire.Model
+	if err := s.decode(w, r, maxSmall, &m, false); err != nil {
+		return nil, err
+	}
+	if m.Model == "" {
+		return nil, missing("model", "name one as provider/model, or POST …/model/clear")
+	}
+	a, err := s.steps.SetModel(r.Context(), s.agentID(r), m.Model, m.ReasoningEffort)
+	if err != nil {
+		return nil, err
+	}
+	return s.modelSet(r, a.ID)
+}
+
+func (s *Server) postClearModel(_ http.ResponseWriter, r *http.Request) (any, error) {
+	a, err := s.steps.ClearModel(r.Context(), s.agentID(r))
+	if err != nil {
+		return nil, err
+	}
+	return s.modelSet(r, a.ID)
+}
+
+func (s *Server) modelSet(r *http.Request, agentID string) (any, error) {
+	m, err := read(s, r, func(l view.Lens, v ledger.View) (view.ModelState, error) { return l.Model(v, agentID) })
+	return wire.ModelSet{OK: true, AgentID: agentID, Model: m}, err
+}
+
+func (s *Server) postImage(w http.ResponseWriter, r *http.Request) (any, error) {
+	var i wire.Image
+	if err := s.decode(w, r, maxSmall, &i, false); err != nil {
+		return nil, err
+	}
+	a, err := s.steps.SetImage(r.Context(), s.agentID(r), i.Image)
+	if err != nil {
+		return nil, err
+	}
+	return wire.ImageSet{OK: true, AgentID: a.ID, Image: a.Image}, nil
+}
+
+func (s *Server) postDebugPrompt(w http.ResponseWriter, r *http.Request) (any, error) {
+	var p wire.DebugPrompt
+	if err := s.decode(w, r, maxPrompt, &p, false); err != nil {
+		return nil, err
+	}
+	frame, err := s.host.Prompt(r.Context(), s.agentID(r), p.Text)
+	if err != nil {
+		return nil, err
+	}
+	return []byte(frame), nil
+}
+
+func (s *Server) postTrigger(_ http.ResponseWriter, r *http.Request) (any, error) {
+	t, token, err := s.steps.EnsureTrigger(r.Context(), s.agentID(r))
+	return s.trigger(t, token, err)
+}
+
+func (s *Server) postRotateTrigger(_ http.ResponseWriter, r *http.Request) (any, error) {
+	t, token, err := s.steps.RotateTrigger(r.Context(), s.agentID(r))
+	return s.trigger(t, token, err)
+}
+
+func (s *Server) postRevokeTrigger(_ http.ResponseWriter, r *http.Request) (any, error) {
+	t, err := s.steps.RevokeTrigger(r.Context(), s.agentID(r))
+	return s.trigger(t, "", err)
+}
+
+// trigger tells of a trigger, with its URL when there is a token, which is only
+// then known.
+func (s *Server) trigger(t ledger.Trigger, token string, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	out := wire.Trigger{OK: true, AgentID: t.AgentID, Trigger: view.OfTrigger(t)}
+	switch info := s.host.Info(); {
+	case token == "" && t.Status == ledger.TriggerActive:
+		out.Hint = "the URL was told when it was made; get a new one with: holon agent trigger rotate " + t.AgentID
+	case token == "":
+	case info.AdvertiseURL != "":
+		out.TriggerURL = trimSlash(info.AdvertiseURL) + "/callbacks/wake/" + token
+	case info.HTTPAddr != "":
+		out.TriggerURL = "http://" + info.HTTPAddr + "/callbacks/wake/" + token
+	default:
+		out.TriggerURL = "/callbacks/wake/" + token
+		out.Hint = "there is no TCP port: this path is served on " + info.SocketPath + "; open a port with --access"
+	}
+	return out, nil
+}

@@ -1,0 +1,162 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"holon/responses"
+	"holon/runner/control/wire"
+	"holon/state"
+)
+
+// handler is the API as it is behind a door.
+func (s *Server) handler(d door) http.Handler {
+	r := chi.NewRouter()
+	r.Use(s.observe, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), doorKey{}, d)))
+		})
+	})
+	refuse := func(err error) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if denied := d.admit(r, false); denied != nil { // who may not ask learns no route
+				err = denied
+			}
+			s.fail(w, r, err)
+		}
+	}
+	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
+		refuse(&state.Error{Code: wire.CodeNoRoute, Message: "there is no such path", Hint: "GET /openapi.json lists the paths"})(w, r)
+	})
+	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
+		refuse(&state.Error{Code: wire.CodeMethod, Message: "the path does not take this method", Hint: "GET /openapi.json lists the methods"})(w, r)
+	})
+	for _, one := range s.routes() {
+		r.Method(one.method, one.path, s.serve(d, one))
+	}
+	return r
+}
+
+// serve answers a route: who may, what it gives, how that is sent.
+func (s *Server) serve(d door, one route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := d.admit(r, one.capability); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		if one.stream != nil {
+			one.stream(w, r)
+			return
+		}
+		answer, err := one.handle(w, r)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		s.send(w, http.StatusOK, answer)
+	}
+}
+
+// observe names every request, bounds how long its client may be slow, logs it
+// and turns a panic of a handler into an error answer, or, when an answer has
+// begun, cuts the connection so that nobody takes it for whole. The log has the
+// route and never the path, which can hold a capability.
+func (s *Server) observe(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := responses.NewID(responses.PrefixRequest)
+		w.Header().Set(wire.HeaderRequestID, id)
+		answer, began := &watched{ResponseWriter: w}, time.Now()
+		control := http.NewResponseController(w)
+		_ = control.SetWriteDeadline(began.Add(s.limits.Body + s.limits.Write + gateCompute)) // the one of the request before may be on the connection
+		if r.ContentLength != 0 {                                                             // a body that no handler reads is not waited for either
+			_ = control.SetReadDeadline(began.Add(s.limits.Body))
+		}
+		log := s.log.With("request", id, "method", strconv.Quote(r.Method))
+		defer func() {
+			p := recover()
+			s.counts.answers[min(answer.status/100, 5)].Add(1)
+			if p == nil {
+				log.Debug("answered", "route", chi.RouteContext(r.Context()).RoutePattern(), "status", answer.status, "took", time.Since(began))
+				return
+			}
+			if p == http.ErrAbortHandler {
+				panic(p)
+			}
+			log.Error("a request handler panicked", "panic", p, "stack", string(debug.Stack()))
+			if answer.status != 0 {
+				panic(http.ErrAbortHandler)
+			}
+			s.fail(answer, r, &state.Error{Code: wire.CodeInternal, Message: "internal error", Hint: "the runtime's log has the details: holon daemon logs"})
+		}()
+		next.ServeHTTP(answer, r)
+	})
+}
+
+// send answers with JSON; bytes are JSON already.
+func (s *Server) send(w http.ResponseWriter, status int, answer any) {
+	body, encoded := answer.([]byte)
+	if !encoded {
+		var err error
+		if body, err = json.Marshal(answer); err != nil {
+			s.log.Error("an answer can't be encoded", "err", err)
+			status, body = http.StatusInternalServerError, []byte(`{"ok":false,"error":{"code":"internal_error","message":"internal error","retryable":false}}`)
+		}
+	}
+	h := w.Header()
+	if h.Get("Content-Type") == "" {
+		h.Set("Content-Type", "application/json")
+	}
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.limits.Write + time.Duration(len(body)/bodyRate)*time.Second))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client is gone: nobody to tell
+}
+
+// fail answers with an error, and logs one whose cause the client is not told.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	failure, status, known := wire.Explain(err)
+	if r.Context().Err() == nil && (!known || status >= 500) {
+		s.log.Error("a request failed", "request", w.Header().Get(wire.HeaderRequestID), "route", chi.RouteContext(r.Context()).RoutePattern(), "err", err)
+	}
+	switch status {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		s.counts.busy.Add(1)
+		w.Header().Set("Retry-After", "1")
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	s.send(w, status, failure)
+}
+
+// watched notes the status of an answer, 0 while there is none.
+type watched struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *watched) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *watched) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }

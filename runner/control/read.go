@@ -1,0 +1,219 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+
+	"holon/runner/agent/view"
+	"holon/runner/control/wire"
+	"holon/state/ledger"
+)
+
+func trimSlash(s string) string { return strings.TrimRight(s, "/") }
+
+// agentID is the agent that a path names, or the default one.
+func (s *Server) agentID(r *http.Request) string {
+	if id := chi.URLParam(r, "id"); id != "" {
+		return id
+	}
+	return s.host.Info().DefaultAgent
+}
+
+func (s *Server) getRoot(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return wire.Root{OK: true, DefaultAgent: s.host.Info().DefaultAgent}, nil
+}
+
+func (s *Server) getHandshake(_ http.ResponseWriter, r *http.Request) (any, error) {
+	info := s.host.Info()
+	return wire.Handshake{
+		OK: true, Protocol: wire.Protocol{Name: wire.ProtocolName, Version: wire.ProtocolVersion}, Auth: through(r.Context()).authMode(),
+		Capabilities: []string{"agents.list", "agents.state", "agents.events", "agents.control"},
+		Runtime: wire.HandshakeRuntime{DefaultAgent: info.DefaultAgent, Version: info.Version, HomeDir: info.HomeDir, WorkspaceDir: info.HomeDir,
+			Listen: info.HTTPAddr, AdvertiseURL: info.AdvertiseURL, EventLogEpoch: s.store.Epoch()},
+	}, nil
+}
+
+func (s *Server) getModels(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return s.host.Models(r.Context())
+}
+
+func (s *Server) getReadiness(_ http.ResponseWriter, _ *http.Request) (any, error) {
+	return wire.Readiness{OK: true, Ready: s.host.Info().Ready}, nil
+}
+
+func (s *Server) getRuntimeStatus(_ http.ResponseWriter, r *http.Request) (any, error) {
+	release, err := s.gate.enter(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	status := view.RuntimeStatus{OK: true, Runtime: s.host.Info()}
+	status.LastFailure, status.Healthy = status.Runtime.LastFailure, status.Runtime.Ready
+	err = s.store.View(r.Context(), func(v ledger.View) error {
+		activity, failure, err := s.lens().Activity(v)
+		status.Activity = activity
+		if failure != nil && (status.LastFailure == nil || failure.OccurredAt.After(status.LastFailure.OccurredAt)) {
+			status.LastFailure = failure
+		}
+		return err
+	})
+	return status, err
+}
+
+func (s *Server) postShutdown(_ http.ResponseWriter, _ *http.Request) (any, error) {
+	s.log.Info("shutdown was asked for")
+	s.host.Shutdown()
+	return wire.ShuttingDown{OK: true, Accepted: true}, nil
+}
+
+func (s *Server) getAgents(_ http.ResponseWriter, r *http.Request) (any, error) {
+	release, err := s.gate.enter(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return read(s, r, view.Lens.List)
+}
+
+// read computes a view of one snapshot.
+func read[T any](s *Server, r *http.Request, compute func(view.Lens, ledger.View) (T, error)) (out T, err error) {
+	if _, err = queryOf(r); err != nil {
+		return out, err
+	}
+	err = s.store.View(r.Context(), func(v ledger.View) error {
+		out, err = compute(s.lens(), v)
+		return err
+	})
+	return out, err
+}
+
+// readList is read for the newest records of an agent.
+func readList[T any](s *Server, r *http.Request, compute func(l view.Lens, v ledger.View, agentID string, limit int) (T, error)) (out T, err error) {
+	q, err := queryOf(r, "limit")
+	if err != nil {
+		return out, err
+	}
+	limit, err := q.number("limit", view.MaxLimit)
+	if err != nil {
+		return out, err
+	}
+	id := s.agentID(r)
+	err = s.store.View(r.Context(), func(v ledger.View) error {
+		out, err = compute(s.lens(), v, id, int(limit))
+		return err
+	})
+	return out, err
+}
+
+func (s *Server) getStatus(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id := s.agentID(r)
+	return read(s, r, func(l view.Lens, v ledger.View) (view.AgentSummary, error) { return l.Summary(v, id) })
+}
+
+func (s *Server) getBriefs(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return readList(s, r, view.Lens.Briefs)
+}
+
+func (s *Server) getTranscript(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return readList(s, r, view.Lens.Transcript)
+}
+
+func (s *Server) getTimers(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return readList(s, r, view.Lens.Timers)
+}
+
+func (s *Server) getLatency(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return readList(s, r, view.Lens.LatencyReport)
+}
+
+func (s *Server) getMessage(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id, message := s.agentID(r), chi.URLParam(r, "message_id")
+	return read(s, r, func(l view.Lens, v ledger.View) (view.MessageState, error) { return l.Message(v, id, message) })
+}
+
+// getState is GET …/state: the expensive one, so that many who ask for it at
+// once share what one of them computes.
+func (s *Server) getState(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if _, err := queryOf(r); err != nil {
+		return nil, err
+	}
+	id := s.agentID(r)
+	var lane ledger.Lane
+	err := s.store.View(r.Context(), func(v ledger.View) (err error) {
+		lane, err = v.Lane(id)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	body, shared, err := s.gate.do(r.Context(), "state/"+id, lane.Revision, func(ctx context.Context) ([]byte, int64, error) { return s.snapshot(ctx, id) })
+	if shared {
+		s.counts.shared.Add(1)
+	}
+	return body, err
+}
+
+func (s *Server) snapshot(ctx context.Context, agentID string) (body []byte, revision int64, err error) {
+	var snapshot view.StateSnapshot
+	err = s.store.View(ctx, func(v ledger.View) (err error) {
+		snapshot, err = s.lens().State(v, agentID, s.store.Epoch())
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	if body, err = json.Marshal(snapshot); err != nil {
+		return nil, 0, fmt.Errorf("encode the snapshot of agent %s: %w", agentID, err)
+	}
+	return body, snapshot.Agent.Agent.Revision, nil
+}
+
+func (s *Server) getEvents(_ http.ResponseWriter, r *http.Request) (any, error) {
+	q, err := queryOf(r, "after_seq", "before_seq", "limit", "order", "max_level", "projection")
+	if err != nil {
+		return nil, err
+	}
+	ask, err := q.events()
+	if err != nil {
+		return nil, err
+	}
+	if ask.BeforeSeq, err = q.number("before_seq", math.MaxInt64); err != nil {
+		return nil, err
+	}
+	order, err := q.word("order", "asc", "desc")
+	if err != nil {
+		return nil, err
+	}
+	ask.Descending = order == "desc"
+	id := s.agentID(r)
+	var page view.EventPage
+	err = s.store.View(r.Context(), func(v ledger.View) (err error) {
+		page, err = s.lens().Events(v, id, ask, s.store.Epoch())
+		return err
+	})
+	return page, err
+}
+
+// events reads what pages and streams of events have in common.
+func (q query) events() (view.EventQuery, error) {
+	after, err := q.number("after_seq", math.MaxInt64)
+	if err != nil {
+		return view.EventQuery{}, err
+	}
+	limit, err := q.number("limit", view.MaxLimit)
+	if err != nil {
+		return view.EventQuery{}, err
+	}
+	level, err := q.number("max_level", 5)
+	if err != nil {
+		return view.EventQuery{}, err
+	}
+	projection, err := q.word("projection", view.ProjectionOperator, view.ProjectionDebug)
+	return view.EventQuery{AfterSeq: after, Limit: int(limit), MaxLevel: int(level), Projection: projection}, err
+}

@@ -1,0 +1,291 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"holon/runner/agent/view"
+	"holon/runner/control/wire"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// streamPage is how many events are read and sent at a time.
+const streamPage = 100
+
+// getStream is GET …/events/stream. Every stream reads the ledger by itself and
+// shares nothing with others: one whose reader is slow stands still alone, until
+// its connection is cut.
+func (s *Server) getStream(w http.ResponseWriter, r *http.Request) {
+	select {
+	case s.streams <- struct{}{}:
+		defer func() { <-s.streams }()
+	default:
+		s.fail(w, r, &state.Error{Code: wire.CodeBusy, Message: "too many event streams are open", Hint: "close one, or come back later"})
+		return
+	}
+	st := &eventStream{server: s, w: w, rc: http.NewResponseController(w), agentID: s.agentID(r)}
+	first, err := st.open(r)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
+	h.Set(wire.HeaderEventEpoch, s.store.Epoch())
+	err = st.run(r.Context(), first)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		s.counts.cut.Add(1)
+		s.log.Info("the reader of an event stream was too slow", "agent", st.agentID, "event_seq", st.query.AfterSeq)
+	} else if err != nil && r.Context().Err() == nil {
+		s.log.Error("an event stream ended", "agent", st.agentID, "err", err)
+	}
+}
+
+// eventStream is one stream. query.AfterSeq is its cursor.
+type eventStream struct {
+	server  *Server
+	w       http.ResponseWriter
+	rc      *http.ResponseController
+	agentID string
+	query   view.EventQuery
+	frames  []byte // not yet sent
+}
+
+// open finds where a stream begins and returns what is sent first. Nothing has
+// been sent when it returns an error.
+func (st *eventStream) open(r *http.Request) ([]wire.StreamFrame, error) {
+	q, err := queryOf(r, "after_seq", "epoch", "limit", "max_level", "projection")
+	if err != nil {
+		return nil, err
+	}
+	if st.query, err = q.events(); err != nil {
+		return nil, err
+	}
+	tail := st.query.Limit
+	st.query.Limit = streamPage
+	_, resumes := q["after_seq"]
+	if last := r.Header.Get("Last-Event-ID"); last != "" {
+		resumes = true
+		if st.query.AfterSeq, err = (query{"Last-Event-ID": last}).number("Last-Event-ID", math.MaxInt64); err != nil {
+			return nil, err
+		}
+	}
+	at, err := st.bounds(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if !resumes {
+		st.query.AfterSeq = at.NewestSeq
+		if tail > 0 {
+			if st.query.AfterSeq, err = st.beforeTail(r.Context(), tail, at.NewestSeq); err != nil {
+				return nil, err
+			}
+		}
+	}
+	reset := lost(st.query.AfterSeq, at)
+	if epoch := q["epoch"]; epoch != "" && epoch != at.Epoch {
+		reset = "epoch_changed"
+	}
+	at.Type, at.AfterSeq = wire.FrameOpen, st.query.AfterSeq
+	if reset == "" {
+		return []wire.StreamFrame{at}, nil
+	}
+	st.query.AfterSeq = at.NewestSeq
+	at.AfterSeq = at.NewestSeq
+	again := at
+	again.Type, again.Reason = wire.FrameReset, reset
+	return []wire.StreamFrame{at, again}, nil
+}
+
+// lost says why what follows a cursor is not what came after it, "" if it is. 0
+// asks for whatever there is.
+func lost(cursor int64, at wire.StreamFrame) string {
+	switch {
+	case cursor > at.NewestSeq:
+		return "cursor_ahead"
+	case cursor > 0 && cursor < at.NewestSeq && (at.OldestSeq == 0 || cursor+1 < at.OldestSeq):
+		return "cursor_pruned"
+	}
+	return ""
+}
+
+// bounds tells which events there are.
+func (st *eventStream) bounds(ctx context.Context) (wire.StreamFrame, error) {
+	at := wire.StreamFrame{Epoch: st.server.store.Epoch()}
+	err := st.server.store.View(ctx, func(v ledger.View) error {
+		page, err := st.server.lens().Events(v, st.agentID, view.EventQuery{Limit: 1, Descending: true}, at.Epoch)
+		if err != nil {
+			return err
+		}
+		lane, err := v.Lane(st.agentID)
+		// Not the newest that is kept: retention may have taken all.
+		at.OldestSeq, at.NewestSeq = page.OldestSeq, lane.EventSeq
+		return err
+	})
+	return at, err
+}
+
+// beforeTail returns the cursor before the newest n events that pass the filter.
+func (st *eventStream) beforeTail(ctx context.Context, n int, newest int64) (cursor int64, err error) {
+	cursor = newest
+	err = st.server.store.View(ctx, func(v ledger.View) error {
+		page, err := v.Events(st.agentID, ledger.EventQuery{Limit: n, Descending: true, MaxLevel: st.query.MaxLevel})
+		if len(page.Events) > 0 {
+			cursor = page.Events[len(page.Events)-1].Seq - 1
+		}
+		return err
+	})
+	return cursor, err
+}
+
+// run sends until the client goes, the server ends or the reader is too slow.
+func (st *eventStream) run(ctx context.Context, first []wire.StreamFrame) error {
+	for _, f := range first {
+		if err := st.frame(f); err != nil {
+			return err
+		}
+	}
+	if err := st.flush(); err != nil {
+		return err
+	}
+	quiet := time.NewTimer(st.server.limits.KeepAlive)
+	defer quiet.Stop()
+	for {
+		changed := st.server.store.Changed(st.agentID)
+		more, err := st.page(ctx)
+		if err != nil {
+			return err
+		}
+		if more && ctx.Err() == nil && !st.server.ended() {
+			continue
+		}
+		quiet.Reset(st.server.limits.KeepAlive)
+		select {
+		case <-changed:
+		case <-quiet.C:
+			st.frames = append(st.frames, ": nothing new\n\n"...)
+			if err := st.flush(); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return nil
+		case <-st.server.ending:
+			return st.end()
+		}
+	}
+}
+
+func (s *Server) ended() bool {
+	select {
+	case <-s.ending:
+		return true
+	default:
+		return false
+	}
+}
+
+// page sends the events after the cursor, and reports whether there may be more.
+func (st *eventStream) page(ctx context.Context) (more bool, err error) {
+	var page view.EventPage
+	var newest int64
+	err = st.server.store.View(ctx, func(v ledger.View) (err error) {
+		if page, err = st.server.lens().Events(v, st.agentID, st.query, st.server.store.Epoch()); err != nil {
+			return err
+		}
+		lane, err := v.Lane(st.agentID)
+		newest = lane.EventSeq
+		return err
+	})
+	if err != nil {
+		return false, ignoreCancelled(ctx, err)
+	}
+	at := wire.StreamFrame{Type: wire.FrameReset, Epoch: page.Epoch, OldestSeq: page.OldestSeq, NewestSeq: newest, AfterSeq: newest}
+	if at.Reason = lost(st.query.AfterSeq, at); at.Reason != "" { // retention was faster than this reader
+		st.query.AfterSeq = newest
+		return true, errors.Join(st.frame(at), st.flush())
+	}
+	for i := range page.Events {
+		data, err := json.Marshal(&page.Events[i])
+		if err != nil {
+			return false, fmt.Errorf("encode event %d of agent %s: %w", page.Events[i].EventSeq, st.agentID, err)
+		}
+		st.append(page.Events[i].EventSeq, "", data)
+		st.query.AfterSeq = page.Events[i].EventSeq
+	}
+	if more = page.Cut || len(page.Events) == page.Limit; !more {
+		st.query.AfterSeq = max(st.query.AfterSeq, newest) // what the filter left out need not be looked at again
+	}
+	return more, st.flush()
+}
+
+func ignoreCancelled(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil // the client is gone
+	}
+	return err
+}
+
+// end tells the reader to come back.
+func (st *eventStream) end() error {
+	err := st.frame(wire.StreamFrame{Type: wire.FrameEnd, Epoch: st.server.store.Epoch(), AfterSeq: st.query.AfterSeq, Reason: "shutdown"})
+	return errors.Join(err, st.flush())
+}
+
+func (st *eventStream) frame(f wire.StreamFrame) error {
+	data, err := json.Marshal(f)
+	if err != nil {
+		return fmt.Errorf("encode a frame: %w", err)
+	}
+	seq := int64(0)
+	if f.Type == wire.FrameReset {
+		seq = f.AfterSeq // so that a reader that knows no resets goes on from here
+	}
+	st.append(seq, f.Type, data)
+	return nil
+}
+
+// append adds a server-sent event. Events of agents have no name, so that every
+// reader gets them; data is JSON on one line.
+func (st *eventStream) append(id int64, name string, data []byte) {
+	if id > 0 {
+		st.frames = append(st.frames, "id: "...)
+		st.frames = strconv.AppendInt(st.frames, id, 10)
+		st.frames = append(st.frames, '\n')
+	}
+	if name != "" {
+		st.frames = append(append(append(st.frames, "event: "...), name...), '\n')
+	}
+	st.frames = append(append(append(st.frames, "data: "...), data...), "\n\n"...)
+}
+
+// flush sends what is there. A reader that takes nothing for too long gets an
+// error that wraps os.ErrDeadlineExceeded.
+func (st *eventStream) flush() error {
+	if len(st.frames) == 0 {
+		return nil
+	}
+	if err := st.rc.SetWriteDeadline(time.Now().Add(st.server.limits.Write)); err != nil {
+		return fmt.Errorf("bound a write: %w", err)
+	}
+	_, err := st.w.Write(st.frames)
+	if err == nil {
+		err = st.rc.Flush()
+	}
+	if st.frames = st.frames[:0]; cap(st.frames) > 1<<20 {
+		st.frames = nil // one large page must not pin its buffer
+	}
+	if err != nil {
+		return fmt.Errorf("write to the reader: %w", err)
+	}
+	return nil
+}

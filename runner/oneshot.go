@@ -200,7 +200,7 @@ func (r *oneShot) record(s *Session) error {
 	rec := &Record{
 		Owner: thisProcess(), Engine: s.cfg.Engine.Name(), User: s.cfg.User, Dir: s.cfg.Dir, Sockets: s.sockets,
 		Fallbacks: s.cfg.Fallbacks,
-		SessionID: s.id, TurnID: r.Turn.ID, Prompt: r.Session.Secrets.Text(clip(r.Turn.Prompt, maxRecordedPrompt)), DiskBytes: r.Room.Run, Keep: r.Keep, Manifest: r.manifest,
+		SessionID: s.id, TurnID: r.Turn.ID, Prompt: r.Session.Secrets.Text(Clip(r.Turn.Prompt, maxRecordedPrompt)), DiskBytes: r.Room.Run, Keep: r.Keep, Manifest: r.manifest,
 	}
 	if s.gateway != nil {
 		rec.GrantHash = r.Turn.Grant
@@ -213,14 +213,6 @@ func (r *oneShot) record(s *Session) error {
 		rec.Tree = &held
 	}
 	return rec.write(r.run.Dir())
-}
-
-// clip shortens text to at most limit bytes of whole characters.
-func clip(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
 // execute runs the phases, with a session that begin makes or takes up and the

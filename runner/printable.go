@@ -54,8 +54,13 @@ func OneLine(s string, limit int) string {
 		return r
 	}, Printable(strings.ToValidUTF8(s, "")))
 	s = strings.TrimSpace(s)
-	if len(s) > limit {
-		s = strings.ToValidUTF8(s[:limit], "") + "…"
+	return Clip(s, limit)
+}
+
+// Clip shortens text to limit bytes of whole characters, and shows that it did.
+func Clip(text string, limit int) string {
+	if len(text) <= limit {
+		return text
 	}
-	return s
+	return strings.ToValidUTF8(text[:limit], "") + "…"
 }

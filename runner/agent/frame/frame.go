@@ -60,7 +60,6 @@ type Frame struct {
 // Input is what a frame is made of.
 type Input struct {
 	Agent        ledger.Agent
-	Home         string // the agent's home as its commands see it
 	Message      ledger.Message
 	Continuation rules.Continuation
 	Wait         *ledger.Wait // that the message ended; nil: none
@@ -84,7 +83,7 @@ type Exchange struct {
 func Assemble(in Input) Frame {
 	f := Frame{SystemBlocks: []Block{
 		{Text: living, Stability: Stable},
-		{Text: identity(in.Agent, in.Home), Stability: AgentScoped, Breakpoint: true},
+		{Text: identity(in.Agent), Stability: AgentScoped, Breakpoint: true},
 	}}
 	if in.Begins {
 		f.add(recent(in.Recent))

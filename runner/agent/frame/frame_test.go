@@ -22,7 +22,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func prompt() frame.Input {
 	return frame.Input{
-		Agent: ledger.Agent{ID: "main", Kind: ledger.KindDefault}, Home: "/holon/workspaces/agent_home", Now: noon,
+		Agent: ledger.Agent{ID: "main", Kind: ledger.KindDefault}, Now: noon,
 		Message: ledger.Message{ID: "msg_1", Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator, ActorID: "cli"},
 			Authority: ledger.OperatorInstruction, CreatedAt: noon.Add(-time.Second), Body: ledger.Body{Type: "text", Text: "fix the failing test"}},
 		Continuation: rules.Continuation{TriggerKind: ledger.TriggerOperatorInput, ModelVisible: true},

@@ -34,8 +34,8 @@ When there is nothing more to do now, say what you have to say and end the turn.
 Your last message of a turn is what the operator reads of it.`
 
 // identity says who the agent is.
-func identity(a ledger.Agent, home string) string {
-	return fmt.Sprintf("# Who you are\n\nYou are the agent %q of kind %s. Your home is %s. AGENTS.md in it is yours: it says how you work, and you may improve it. memory/self.md is what you know of yourself, memory/operator.md what you know of your operator, notes/ and work/ are for what you make.", a.ID, a.Kind, home)
+func identity(a ledger.Agent) string {
+	return fmt.Sprintf("# Who you are\n\nYou are the agent %q of kind %s. Your home is the directory that your commands start in. AGENTS.md in it is yours: it says how you work, and you may improve it. memory/self.md is what you know of yourself, memory/operator.md what you know of your operator, notes/ and work/ are for what you make.", a.ID, a.Kind)
 }
 
 // situation says why the turn is.

@@ -1,0 +1,158 @@
+// Package agent keeps agents alive: it drives their lanes, one turn after
+// another for each agent and different agents side by side.
+//
+//	ledger ─▶ dispatch ─▶ driver: claim ─▶ frame ─▶ turn in the container ─▶ settle
+//	   ▲                              │ attend: aborts, interjections
+//	   └───────── progress ◀──────────┘
+//
+// Every step is one of package lane's; this package decides only when to take
+// it. It keeps no state of its own that a restart would miss: what is to be done
+// is read from the ledger, and a commit is what wakes it. Open returns when what
+// a killed process left is settled or taken up again, so whatever listens
+// afterwards sees no half-done step. Agents share nothing but the store.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"holon/responses/redact"
+	"holon/runner"
+	"holon/runner/agent/lane"
+	"holon/runner/agent/warm"
+	"holon/state/ledger"
+)
+
+// Turns runs turns of agents in their containers: *warm.Keeper.
+type Turns interface {
+	// Turn runs a turn to its end. began is called once, when agentd has accepted
+	// it. An error means that no turn was begun.
+	Turn(ctx context.Context, t warm.Turn, began func(), watch runner.Observer) (warm.Result, error)
+	// Recover finds what became of a turn that another process asked for. While
+	// it runs on, attached is called and it is watched to its end. An error means
+	// that nothing could be found out; then it may be asked again.
+	Recover(ctx context.Context, t warm.Turn, attached func(), watch runner.Observer) (warm.Found, error)
+	// Interject hands a message to a running turn, once for its id.
+	Interject(ctx context.Context, agentID, turnID, id, text string) error
+	// Stop ends the container of an agent and keeps its state.
+	Stop(ctx context.Context, agentID string) error
+}
+
+// Homes makes the home directories of agents: *home.Homes.
+type Homes interface {
+	// Create makes the home of a new agent from a template, or leaves nothing.
+	// A home that is there already is ledger.CodeExists.
+	Create(ctx context.Context, id, template string) error
+	// EnsureDefault makes what is missing of the home of the default agent.
+	EnsureDefault(ctx context.Context, id string) error
+}
+
+// Config says what a Runtime runs on. Store, Turns, Homes, Owner, Default and Log
+// are required.
+type Config struct {
+	Store    ledger.Store
+	Turns    Turns
+	Homes    Homes
+	Owner    string // boot id, new with every process; names the owner of attempts
+	Default  string // id of the default agent, made when it does not exist
+	Template string // of agents for which none is named
+
+	Model       string // that agents without one of their own ask first
+	Fallbacks   []string
+	Image       string
+	MaxRounds   int           // of a turn
+	TurnTimeout time.Duration // 0: agentd's
+	Retention   ledger.Retention
+	Secrets     *redact.Set // known values that no record may show; nil for none
+	Now         func() time.Time
+	Log         *slog.Logger
+}
+
+// How long a runtime that ends lets turns end by themselves, and how long
+// settling them may take then.
+const (
+	DrainGrace  = 10 * time.Second
+	settleGrace = 15 * time.Second
+)
+
+// Why the context of a turn ended.
+var (
+	errAborted  = fmt.Errorf("the run was aborted: %w", runner.ErrInterrupted)
+	errShutdown = fmt.Errorf("the runtime is shutting down: %w", runner.ErrInterrupted)
+)
+
+// Runtime drives the lanes of all agents. All methods are safe for concurrent
+// use.
+type Runtime struct {
+	cfg   Config
+	lane  *lane.Machine
+	store ledger.Store
+	log   *slog.Logger
+
+	turns   context.Context // of every turn; ends when the runtime has drained
+	halt    context.CancelCauseFunc
+	workers sync.WaitGroup // drivers
+	idle    chan struct{}  // receives when a driver has ended
+
+	mu      sync.Mutex
+	driven  map[string]bool // agents with a driver
+	closing bool
+}
+
+// Open makes the default agent where there is none and settles or takes up what
+// the last process left. It starts no turn of its own: Run does.
+func Open(ctx context.Context, cfg Config) (*Runtime, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	r := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, lane: lane.New(cfg.Store, lane.Options{Owner: cfg.Owner, Now: cfg.Now}),
+		driven: make(map[string]bool), idle: make(chan struct{}, 1)}
+	r.turns, r.halt = context.WithCancelCause(context.WithoutCancel(ctx)) // turns outlive the call; Close ends them
+	if err := r.ensureDefault(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.recover(ctx); err != nil {
+		return nil, errors.Join(err, r.Close(context.WithoutCancel(ctx)))
+	}
+	return r, nil
+}
+
+// Lane returns the steps, for those who let others make them.
+func (r *Runtime) Lane() *lane.Machine { return r.lane }
+
+// Run drives lanes until ctx ends.
+func (r *Runtime) Run(ctx context.Context) error {
+	var group sync.WaitGroup
+	defer group.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	group.Go(func() { r.retain(ctx) })
+	return r.dispatch(ctx)
+}
+
+// Close lets running turns end for DrainGrace, interrupts those that have not,
+// and waits until each is settled. Their messages come back when the runtime is
+// opened again. Run must have returned.
+func (r *Runtime) Close(ctx context.Context) error {
+	r.mu.Lock()
+	r.closing = true
+	r.mu.Unlock()
+	done := make(chan struct{})
+	go func() { // ends with the drivers, which halt ends
+		defer close(done)
+		r.workers.Wait()
+	}()
+	drain, cancel := context.WithTimeout(ctx, DrainGrace)
+	defer cancel()
+	select {
+	case <-done:
+	case <-drain.Done():
+	}
+	r.halt(errShutdown)
+	<-done
+	return nil
+}

@@ -1,0 +1,116 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"holon/state/ledger"
+)
+
+// How long the dispatcher waits after a failure of the store before it looks
+// again, and how often retention looks.
+const (
+	storeRetry    = time.Second
+	retainEvery   = 10 * time.Minute
+	retainRows    = 1000 // removed in one transaction
+	retainBetween = 50 * time.Millisecond
+)
+
+// dispatch gives every agent that has work a driver, fires what is due, and
+// sleeps until a commit or the clock says that there may be more.
+func (r *Runtime) dispatch(ctx context.Context) error {
+	for ctx.Err() == nil {
+		changed := r.store.Changed("")
+		wake, err := r.round(ctx)
+		if err != nil && ctx.Err() == nil {
+			r.log.Error("the queue cannot be read; trying again", "err", err)
+			wake = storeRetry
+		}
+		clock := time.NewTimer(wake)
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-r.idle:
+		case <-clock.C:
+		}
+		clock.Stop()
+	}
+	return nil
+}
+
+// round fires what is due, starts drivers, and returns how long there is nothing
+// to do but for a commit.
+func (r *Runtime) round(ctx context.Context) (time.Duration, error) {
+	now := r.cfg.Now()
+	next, ok, err := r.lane.FireDue(ctx, now)
+	if err != nil {
+		return 0, err
+	}
+	wake := time.Hour
+	if ok {
+		wake = next.Sub(now)
+	}
+	err = r.store.View(ctx, func(v ledger.View) error {
+		ready, err := v.Ready()
+		for _, id := range ready {
+			head, ok, err := v.Head(id)
+			switch {
+			case err != nil:
+				return err
+			case !ok:
+			case head.NotBefore != nil && head.NotBefore.After(now):
+				wake = min(wake, head.NotBefore.Sub(now))
+			default:
+				r.start(id)
+			}
+		}
+		return err
+	})
+	return max(wake, 0), err
+}
+
+// start gives an agent a driver unless it has one.
+func (r *Runtime) start(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.driven[id] || r.closing {
+		return
+	}
+	r.driven[id] = true
+	r.workers.Go(func() {
+		defer r.ended(id)
+		r.drive(id)
+	})
+}
+
+// ended takes the driver of an agent off and lets the dispatcher look at what
+// came meanwhile.
+func (r *Runtime) ended(id string) {
+	r.mu.Lock()
+	delete(r.driven, id)
+	r.mu.Unlock()
+	select {
+	case r.idle <- struct{}{}:
+	default:
+	}
+}
+
+// retain lets go of what is old, a little at a time.
+func (r *Runtime) retain(ctx context.Context) {
+	pause := time.Duration(0)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		more, err := r.store.Prune(ctx, r.cfg.Retention, r.cfg.Now(), retainRows)
+		if err != nil && ctx.Err() == nil {
+			r.log.Warn("what is older than the retention was not removed", "err", err)
+		}
+		pause = retainEvery
+		if more && err == nil {
+			pause = retainBetween
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"holon/runner/agent/frame"
+	"holon/runner/agent/lane"
+	"holon/runner/agent/warm"
+	"holon/state/ledger"
+)
+
+// drive takes an agent's messages one after another until there is none that can
+// be taken now.
+func (r *Runtime) drive(id string) {
+	for r.turns.Err() == nil && !r.isClosing() {
+		claim, ok, err := r.lane.Claim(r.turns, id)
+		if err != nil {
+			r.log.Error("the next message cannot be claimed", "agent", id, "err", err)
+			r.pause(storeRetry)
+			return
+		}
+		if !ok {
+			return
+		}
+		if !r.run(claim) {
+			return
+		}
+	}
+}
+
+// run runs the turn of a claim and settles it; false when it could not be
+// settled, which leaves the attempt to the next start.
+func (r *Runtime) run(c lane.Claim) bool {
+	turn, sent, err := r.plan(r.turns, c)
+	if err != nil {
+		return r.settle(c.Attempt, lane.End{NotBegun: true, Failure: r.failure(phaseStartup, err)})
+	}
+	ctx, stop := context.WithCancelCause(r.turns)
+	defer stop(nil)
+	watching, leave := context.WithCancel(ctx)
+	record := r.newRecorder(c.Attempt, &sent)
+	attending := r.attend(watching, c.Attempt, stop)
+	result, err := r.cfg.Turns.Turn(ctx, turn, record.began, record)
+	leave()
+	<-attending
+	record.close()
+	if err != nil {
+		return r.settle(c.Attempt, r.notBegun(interrupted(ctx), err))
+	}
+	return r.settle(c.Attempt, r.endOf(result, interrupted(ctx)))
+}
+
+// plan is the turn of a claim, and the frame that is sent with it.
+func (r *Runtime) plan(ctx context.Context, c lane.Claim) (warm.Turn, frame.Frame, error) {
+	in, err := r.frameInput(ctx, c)
+	if err != nil {
+		return warm.Turn{}, frame.Frame{}, err
+	}
+	sent := frame.Assemble(in)
+	t := r.turnOf(c.Agent, c.Attempt)
+	t.Instructions, t.Prompt = sent.Instructions(), sent.Prompt()
+	return t, sent, nil
+}
+
+// turnOf is the turn of an attempt without what is said in it.
+func (r *Runtime) turnOf(a ledger.Agent, attempt ledger.Attempt) warm.Turn {
+	t := warm.Turn{AgentID: a.ID, Image: a.Image, Model: attempt.Model, Effort: a.ReasoningEffort, TurnID: attempt.TurnID, Previous: attempt.Chain, MaxRounds: r.cfg.MaxRounds, Timeout: r.cfg.TurnTimeout}
+	if t.Image == "" {
+		t.Image = r.cfg.Image
+	}
+	if t.Model == "" { // the runtime's, with what it falls back to
+		t.Model, t.Fallbacks = r.cfg.Model, r.cfg.Fallbacks
+	}
+	return t
+}
+
+// settle settles an attempt, and tries again as long as the store cannot be
+// written: until then the lane is not free.
+func (r *Runtime) settle(a ledger.Attempt, end lane.End) bool {
+	for {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace) // a turn that was cut is settled all the same
+		s, err := r.lane.Settle(ctx, a.ID, end)
+		cancel()
+		if err == nil {
+			r.log.Debug("a turn is settled", "agent", a.AgentID, "turn", a.TurnID, "status", s.Status)
+			return true
+		}
+		r.log.Error("a turn cannot be settled", "agent", a.AgentID, "turn", a.TurnID, "err", err)
+		if r.turns.Err() != nil || !r.pause(storeRetry) {
+			return false
+		}
+	}
+}
+
+func (r *Runtime) isClosing() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closing
+}
+
+// pause waits; false when the runtime ended meanwhile.
+func (r *Runtime) pause(d time.Duration) bool {
+	select {
+	case <-r.turns.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

@@ -1,0 +1,86 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"holon/responses"
+	"holon/runner"
+	"holon/runner/agent/lane"
+	"holon/runner/agent/warm"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// reasonAborted is the reason of a turn that was ended because somebody asked.
+const reasonAborted = "aborted"
+
+// Phases of a ledger.Failure.
+const (
+	phaseStartup = "startup"
+	phaseTurn    = "runtime_turn"
+)
+
+// endOf is the end that a turn came to. cause is why its context ended, nil when
+// it did not.
+func (r *Runtime) endOf(res warm.Result, cause error) lane.End {
+	end := lane.End{
+		Kind: ledger.TurnAborted, Reason: res.Reason, ResponseID: res.ResponseID, Last: res.Last, Usage: res.Usage, ModelRounds: res.Rounds, ToolCalls: res.ToolCalls,
+		Inserted: res.Inserted, StartedAt: res.StartedAt, CompletedAt: res.EndedAt, Lost: res.Lost,
+	}
+	if res.Provider != nil {
+		end.Provider = encode(res.Provider)
+	}
+	switch {
+	case res.Status == responses.StatusCompleted:
+		end.Kind, end.Reason = ledger.TurnCompleted, ""
+		return end
+	case errors.Is(cause, errAborted):
+		end.Reason, end.Lost = reasonAborted, false
+	case errors.Is(cause, errShutdown):
+		end.Lost = true
+	}
+	if f := res.Failure; f != nil && end.Reason != reasonAborted {
+		end.Failure = r.failure(phaseTurn, &state.Error{Code: state.Code(f.Code), Message: f.Message, Hint: f.Hint})
+		if res.Artifact != nil {
+			end.Failure.Artifact = encode(res.Artifact)
+		}
+	}
+	return end
+}
+
+// notBegun is the end of a turn that could not be begun, for cause when that
+// ended its context.
+func (r *Runtime) notBegun(cause, err error) lane.End {
+	switch {
+	case errors.Is(cause, errAborted):
+		return lane.End{Kind: ledger.TurnAborted, Reason: reasonAborted, CompletedAt: r.cfg.Now()}
+	case errors.Is(cause, errShutdown), state.IsCode(err, warm.CodeClosed):
+		return lane.End{NotBegun: true} // nobody's fault: it is next again
+	}
+	return lane.End{NotBegun: true, Failure: r.failure(phaseStartup, err)}
+}
+
+// failure is an error for a person, without known secrets.
+func (r *Runtime) failure(phase string, err error) *ledger.Failure {
+	f := runner.Describe(err)
+	return &ledger.Failure{OccurredAt: r.cfg.Now(), Phase: phase, Code: f.Code, Summary: r.cfg.Secrets.Text(f.Message), Hint: r.cfg.Secrets.Text(f.Hint)}
+}
+
+// encode returns the JSON of records of ours, which can all be encoded.
+func encode(v any) json.RawMessage {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return data
+}
+
+// interrupted reports whether the context of a turn was ended from outside.
+func interrupted(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(ctx)
+}

@@ -1,0 +1,108 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+
+	"holon/responses"
+	"holon/runner/agent/frame"
+	"holon/runner/agent/lane"
+	"holon/runner/agent/rules"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// maxRecent is how many earlier turns a conversation that begins anew is told of.
+const maxRecent = 20
+
+// ensureDefault makes the default agent where there is none, and what is missing
+// of its home.
+func (r *Runtime) ensureDefault(ctx context.Context) error {
+	err := r.store.View(ctx, func(v ledger.View) error {
+		_, err := v.Agent(r.cfg.Default)
+		return err
+	})
+	if err != nil && !state.IsCode(err, ledger.CodeNotFound) {
+		return err
+	}
+	if err := r.cfg.Homes.EnsureDefault(ctx, r.cfg.Default); err != nil {
+		return err
+	}
+	if err == nil {
+		return nil
+	}
+	_, err = r.lane.Create(ctx, lane.NewAgent{ID: r.cfg.Default, Default: true, Template: r.cfg.Template})
+	return err
+}
+
+// CreateAgent makes a public agent with its home. An agent whose home was made
+// and that was not recorded, because this process was killed in between, is made
+// by the next call.
+func (r *Runtime) CreateAgent(ctx context.Context, id, template string) (ledger.Agent, error) {
+	if !rules.AgentID(id) {
+		return r.lane.Create(ctx, lane.NewAgent{ID: id}) // which says what is wrong with it
+	}
+	if template == "" {
+		template = r.cfg.Template
+	}
+	if err := r.cfg.Homes.Create(ctx, id, template); err != nil && !state.IsCode(err, ledger.CodeExists) {
+		return ledger.Agent{}, err
+	}
+	return r.lane.Create(ctx, lane.NewAgent{ID: id, Template: template})
+}
+
+// frameInput gathers what the frame of a claim says, from one snapshot.
+func (r *Runtime) frameInput(ctx context.Context, c lane.Claim) (frame.Input, error) {
+	in := frame.Input{Agent: c.Agent, Message: c.Message, Continuation: c.Continuation, Wait: c.Wait,
+		Readmitted: c.Attempt.Readmit, Begins: c.Attempt.Chain == "", Now: r.cfg.Now()}
+	err := r.store.View(ctx, func(v ledger.View) (err error) {
+		if in.Queued, err = v.CountQueued(c.Agent.ID); err != nil || !in.Begins {
+			return err
+		}
+		in.Recent, err = recentTurns(v, c.Agent.ID)
+		return err
+	})
+	return in, err
+}
+
+// recentTurns is what an agent did last. A message that retention took is told as
+// gone.
+func recentTurns(v ledger.View, agentID string) (list []frame.Exchange, err error) {
+	turns, err := v.Turns(agentID, maxRecent)
+	for _, t := range turns {
+		m, err := v.Message(t.MessageID)
+		if err != nil && !state.IsCode(err, ledger.CodeNotFound) {
+			return nil, err
+		}
+		said := m.Body.Text
+		if m.Body.Type == "json" {
+			said = string(m.Body.Value)
+		}
+		list = append(list, frame.Exchange{At: t.StartedAt, Kind: m.Kind, Said: said, Answer: t.Last, Ended: t.Reason})
+	}
+	return list, err
+}
+
+// Prompt is the frame that a prompt of the operator would be sent with now. It
+// changes nothing.
+func (r *Runtime) Prompt(ctx context.Context, agentID, text string) (json.RawMessage, error) {
+	c := lane.Claim{Message: ledger.Message{ID: responses.PrefixMessage + "preview", AgentID: agentID, CreatedAt: r.cfg.Now(), Kind: ledger.KindOperatorPrompt,
+		Origin: ledger.Origin{Kind: ledger.OriginOperator}, Authority: ledger.OperatorInstruction, Body: ledger.Body{Type: "text", Text: text}}}
+	err := r.store.View(ctx, func(v ledger.View) (err error) {
+		if c.Agent, err = v.Agent(agentID); err != nil {
+			return err
+		}
+		c.Lane, err = v.Lane(agentID)
+		c.Attempt.Chain = c.Lane.Chain
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.Continuation = rules.Continuation{TriggerKind: ledger.TriggerOperatorInput, Class: rules.ResumeOverride, ModelVisible: true}
+	in, err := r.frameInput(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(frame.Assemble(in))
+}

@@ -1,0 +1,150 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"holon/responses"
+	"holon/responses/turns"
+	"holon/runner/agent/frame"
+	"holon/runner/agent/lane"
+	"holon/state/ledger"
+)
+
+// What may wait to be recorded, and how long a failure to record is left alone.
+const (
+	maxPending  = 1024
+	recordRetry = time.Second
+)
+
+// recorder mirrors what a turn does into the ledger while it runs. It never makes
+// the turn wait: a commit takes whatever has come since the one before. What was
+// recorded before the last process was killed is left out by its numbers.
+type recorder struct {
+	*Runtime
+	attempt ledger.Attempt
+	sent    *frame.Frame // nil when another process sent it
+	wake    chan struct{}
+	done    chan struct{}
+
+	mu      sync.Mutex
+	closed  bool
+	begun   bool            // to be recorded
+	facts   int64           // number of the newest fact that was taken
+	items   int             // of the response, that were taken
+	pending []lane.Progress // the oldest first
+}
+
+func (r *Runtime) newRecorder(a ledger.Attempt, sent *frame.Frame) *recorder {
+	rec := &recorder{Runtime: r, attempt: a, sent: sent, facts: a.Facts, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go rec.write()
+	return rec
+}
+
+// began notes that agentd has accepted the turn.
+func (rec *recorder) began() { rec.add(func() { rec.begun = true }) }
+
+// close records what is left and ends the recorder.
+func (rec *recorder) close() {
+	rec.add(func() { rec.closed = true })
+	<-rec.done
+}
+
+func (rec *recorder) add(change func()) {
+	rec.mu.Lock()
+	change()
+	rec.mu.Unlock()
+	select {
+	case rec.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Event implements runner.Observer: it takes the text of each message that is
+// complete.
+func (rec *recorder) Event(ev responses.Event) {
+	p, ok := assistantRound(ev, rec.cfg.Secrets)
+	if !ok {
+		return
+	}
+	rec.add(func() {
+		if rec.items++; int64(rec.items) > rec.attempt.Items && len(rec.pending) < maxPending {
+			rec.pending = append(rec.pending, p)
+		}
+	})
+}
+
+// Fact implements runner.Observer.
+func (rec *recorder) Fact(ev turns.RuntimeEvent) {
+	p, ok := progressOf(ev)
+	rec.add(func() {
+		if ev.Sequence <= rec.facts {
+			return
+		}
+		rec.facts = ev.Sequence
+		if ok && len(rec.pending) < maxPending {
+			rec.pending = append(rec.pending, p)
+		}
+	})
+}
+
+// write records until the recorder is closed. What cannot be recorded is told
+// once and tried again; when the turn has ended it is given up, for the settlement
+// must not wait for it.
+func (rec *recorder) write() {
+	defer close(rec.done)
+	for {
+		<-rec.wake
+		rec.mu.Lock()
+		begun, closed, batch := rec.begun, rec.closed, rec.pending
+		through := lane.Through{Facts: rec.facts, Items: int64(max(rec.items, int(rec.attempt.Items)))}
+		rec.begun, rec.pending = false, nil
+		rec.mu.Unlock()
+		for err := rec.commit(begun, through, batch); err != nil; err = rec.commit(begun, through, batch) {
+			rec.log.Warn("what a turn does cannot be recorded", "agent", rec.attempt.AgentID, "turn", rec.attempt.TurnID, "err", err)
+			if closed || !rec.pause(recordRetry) {
+				break
+			}
+		}
+		if closed {
+			return
+		}
+	}
+}
+
+// commit records one batch. The turn may be at its end, or cut: what it did is
+// recorded all the same.
+func (rec *recorder) commit(begun bool, through lane.Through, batch []lane.Progress) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(rec.turns), settleGrace)
+	defer cancel()
+	if begun {
+		if err := rec.lane.Began(ctx, rec.attempt.ID, rec.frame(), rec.digest()); err != nil {
+			return err
+		}
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	return rec.lane.Progress(ctx, rec.attempt.ID, through, batch)
+}
+
+func (rec *recorder) frame() json.RawMessage {
+	if rec.sent == nil {
+		return nil
+	}
+	data, err := json.Marshal(rec.sent)
+	if err != nil { // it has nothing that cannot be encoded
+		rec.log.Warn("the frame of a turn cannot be recorded", "turn", rec.attempt.TurnID, "err", err)
+		return nil
+	}
+	return data
+}
+
+func (rec *recorder) digest() string {
+	if rec.sent == nil {
+		return ""
+	}
+	return rec.sent.Digest()
+}

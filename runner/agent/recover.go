@@ -1,0 +1,110 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"holon/runner/agent/lane"
+	"holon/runner/agent/warm"
+	"holon/state/ledger"
+)
+
+// recover settles the open attempts that the last process left, or takes them up
+// again where the turn goes on. It returns when that is so of all of them; a turn
+// that goes on is settled by a driver, as if this process had begun it.
+func (r *Runtime) recover(ctx context.Context) error {
+	type left struct {
+		agent   ledger.Agent
+		attempt ledger.Attempt
+	}
+	var open []left
+	err := r.store.View(ctx, func(v ledger.View) error {
+		attempts, err := v.OpenAttempts()
+		for _, a := range attempts {
+			agent, err := v.Agent(a.AgentID)
+			if err != nil {
+				return err
+			}
+			open = append(open, left{agent, a})
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("find what the last process left: %w", err)
+	}
+	var settled sync.WaitGroup
+	for _, l := range open {
+		settled.Add(1)
+		once := sync.OnceFunc(settled.Done)
+		r.driven[l.agent.ID] = true
+		r.workers.Go(func() {
+			defer r.ended(l.agent.ID)
+			defer once()
+			if r.takeUp(l.agent, l.attempt, once) {
+				once()
+				r.drive(l.agent.ID)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { // ends with the attempts, which Close ends
+		defer close(done)
+		settled.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// takeUp finds what became of an attempt and settles it, and asks again while
+// nothing can be found out: the engine may come back, and until then the lane
+// stays closed. attached is called when the turn goes on, or when it can't be said
+// yet. It is false when the attempt could not be settled.
+func (r *Runtime) takeUp(agent ledger.Agent, attempt ledger.Attempt, attached func()) bool {
+	for {
+		ctx, stop := context.WithCancelCause(r.turns)
+		found, err := r.rejoin(ctx, stop, agent, attempt, attached)
+		cause := interrupted(ctx)
+		stop(nil)
+		if err == nil {
+			r.log.Info("a turn was recovered", "agent", agent.ID, "turn", attempt.TurnID, "found", found.How)
+			return r.settle(attempt, r.recovered(found, cause))
+		}
+		r.log.Error("what became of a turn cannot be found out; trying again", "agent", agent.ID, "turn", attempt.TurnID, "err", err)
+		attached()
+		if !r.pause(storeRetry) {
+			return false
+		}
+	}
+}
+
+// rejoin finds what became of a turn, and watches it to its end if it goes on.
+func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agent ledger.Agent, attempt ledger.Attempt, attached func()) (warm.Found, error) {
+	watching, leave := context.WithCancel(ctx)
+	record := r.newRecorder(attempt, nil)
+	var attending <-chan struct{}
+	defer func() {
+		leave()
+		if attending != nil {
+			<-attending
+		}
+		record.close()
+	}()
+	return r.cfg.Turns.Recover(ctx, r.turnOf(agent, attempt), func() {
+		record.began()
+		attending = r.attend(watching, attempt, stop)
+		attached()
+	}, record)
+}
+
+// recovered is the end of a turn that another process began.
+func (r *Runtime) recovered(f warm.Found, cause error) lane.End {
+	if f.How == warm.NeverBegun {
+		return lane.End{NotBegun: true} // nobody's fault: it is next again
+	}
+	return r.endOf(f.Result, cause)
+}

@@ -1,3 +1,297 @@
 package warm_test
 
-func child() int { return 0 }
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"holon/responses"
+	"holon/runner"
+	"holon/runner/agent/warm"
+	"holon/runner/engine"
+	"holon/state"
+	"holon/state/durable"
+)
+
+// working runs a command that waits for the test and leaves a trace each time
+// that it is run.
+const working = `
+turns:
+  - rounds:
+      - calls: [{tool: ExecCommand, arguments: {cmd: "echo run >> ran; while [ ! -e go ]; do sleep 0.02; done", yield_time_ms: 900000}}]
+      - text: done
+  - rounds: [{text: after}]
+  - rounds: [{text: later}]
+`
+
+const crashTurn = "turn_crash"
+
+// child is another process with a keeper: it asks the agent of the home in
+// childEnv for a turn, and says on standard output how far it is.
+func child() int {
+	dir, eng := os.Getenv(childEnv), os.Getenv(childEnv+"_ENGINE")
+	home, err := state.MakeHome(dir, "")
+	if err != nil {
+		panic(err)
+	}
+	e, err := openEngine(eng, dir)
+	if err != nil {
+		panic(err)
+	}
+	k := warm.New(warm.Options{
+		Home: home, Engine: e, Agentd: os.Getenv(childEnv + "_AGENTD"), Image: image, Version: "test", Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Configure: func(context.Context, warm.Turn) (runner.Config, io.Closer, error) {
+			fmt.Println("configured")
+			return runner.Config{Model: "scripted/x", Scenario: filepath.Join(dir, "scenario.yaml"), Memory: 512 << 20}, nil, nil
+		},
+	})
+	w := &lines{onRun: func() { fmt.Println("running") }}
+	r, err := k.Turn(context.Background(), warm.Turn{AgentID: "ada", TurnID: crashTurn, Prompt: "go on"}, func() { fmt.Println("began") }, w)
+	fmt.Println("ended", r.Status, err)
+	select {} // until it is killed
+}
+
+// crash starts a child and kills it when it says a word, or some time after.
+func (l *lab) crash(eng, word string, after ...time.Duration) {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+l.home.Dir(), childEnv+"_AGENTD="+agentd, childEnv+"_ENGINE="+eng)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	found := false
+	for in := bufio.NewScanner(out); !found && in.Scan(); {
+		found = strings.HasPrefix(in.Text(), word)
+	}
+	for _, d := range after {
+		time.Sleep(d)
+	}
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		l.t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if !found {
+		l.t.Fatalf("the child never said %q", word)
+	}
+}
+
+// recover takes up the turn of the child.
+func (l *lab) recover(k *warm.Keeper, want warm.How) warm.Result {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
+	defer cancel()
+	w := &lines{onRun: func() { l.write("go") }}
+	found, err := k.Recover(ctx, warm.Turn{AgentID: "ada", TurnID: crashTurn, Prompt: "go on"}, w.begin, w)
+	if err != nil {
+		l.t.Fatalf("Recover: %v", err)
+	}
+	if found.How != want {
+		l.t.Fatalf("found %+v, want %s", found, want)
+	}
+	if live := want == warm.Live; live != (w.began == 1) || !live && (w.text.Len() > 0 || len(w.facts) > 0) {
+		l.t.Errorf("%s: began %d times, told %q, %v", want, w.began, w.text.String(), w.facts)
+	}
+	return found.Result
+}
+
+func (l *lab) write(name string) {
+	l.t.Helper()
+	if err := os.WriteFile(filepath.Join(l.home.AgentDir("ada"), name), nil, 0o644); err != nil {
+		l.t.Error(err)
+	}
+}
+
+// ranOnce checks that no command was run twice.
+func (l *lab) ranOnce() {
+	l.t.Helper()
+	data, err := os.ReadFile(filepath.Join(l.home.AgentDir("ada"), "ran"))
+	if err != nil || string(data) != "run\n" {
+		l.t.Errorf("the command left %q, %v", data, err)
+	}
+}
+
+// awaitEnd waits until the turn has its end on the disk.
+func (l *lab) awaitEnd() {
+	l.t.Helper()
+	dir := filepath.Join(l.home.AgentPrivateDir("ada"), "session")
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if _, end, err := runner.ReadTurn(dir, crashTurn); err == nil && end != nil {
+			return
+		}
+		if time.Since(begin) > patience {
+			l.t.Fatal("the turn does not end")
+		}
+	}
+}
+
+// What becomes of a turn whose holon was killed in the middle, by what becomes of
+// its container.
+func TestRecover(t *testing.T) {
+	for name, test := range map[string]struct {
+		meanwhile func(t *testing.T, l *lab, h engine.Handle)
+		how       warm.How
+		status    responses.Status
+		next      string // what the next turn says, which continues the response of this one
+	}{
+		"running": {func(*testing.T, *lab, engine.Handle) {}, warm.Live, responses.StatusCompleted, "after"},
+		"paused": {func(t *testing.T, l *lab, h engine.Handle) {
+			check(t, l.engine.(engine.Pauser).Pause(t.Context(), h))
+		}, warm.Live, responses.StatusCompleted, "after"},
+		"ended, still there": {func(t *testing.T, l *lab, _ engine.Handle) {
+			l.write("go")
+			l.awaitEnd()
+		}, warm.Live, responses.StatusCompleted, "after"},
+		"ended, exited": {func(t *testing.T, l *lab, h engine.Handle) {
+			l.write("go")
+			l.awaitEnd()
+			check(t, l.engine.Stop(t.Context(), h, 0))
+		}, warm.Ended, responses.StatusCompleted, "after"},
+		"ended, gone": {func(t *testing.T, l *lab, h engine.Handle) {
+			l.write("go")
+			l.awaitEnd()
+			check(t, l.engine.Remove(t.Context(), h))
+		}, warm.Ended, responses.StatusCompleted, "after"},
+		"killed": {func(t *testing.T, l *lab, h engine.Handle) {
+			check(t, l.engine.Remove(t.Context(), h))
+		}, warm.Lost, "", "after"},
+		"stopped": {func(t *testing.T, l *lab, h engine.Handle) {
+			check(t, l.engine.Stop(t.Context(), h, patience))
+		}, warm.Lost, responses.StatusIncomplete, "after"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, "docker", working)
+			l.agent("ada")
+			l.crash("docker", "running")
+			test.meanwhile(t, l, l.only().Handle)
+			k := l.keeper()
+			r := l.recover(k, test.how)
+			if r.Status != test.status || r.Lost != (test.how == warm.Lost) || r.Lost != (r.Failure != nil) || r.ResponseID == "" {
+				t.Errorf("result = %+v, failure %+v", r, r.Failure)
+			}
+			l.ranOnce()
+			c := &conversation{lab: l, keeper: k, agent: "ada", previous: r.ResponseID}
+			c.say(test.next)
+			l.ranOnce()
+		})
+	}
+}
+
+// A program of the local engine dies with its holon.
+func TestRecoverLocal(t *testing.T) {
+	l := newLab(t, "local", working)
+	l.agent("ada")
+	l.crash("local", "running")
+	k := l.keeper()
+	r := l.recover(k, warm.Lost)
+	c := &conversation{lab: l, keeper: k, agent: "ada", previous: r.ResponseID}
+	c.say("after")
+	l.ranOnce()
+}
+
+// Whenever a holon is killed, its turn has one end, and a turn that was not begun
+// can be made under the same id.
+func TestRecoverAtAnyInstant(t *testing.T) {
+	for i := range 8 {
+		after := time.Duration(i) * 70 * time.Millisecond
+		t.Run(after.String(), func(t *testing.T) {
+			l := newLab(t, "docker", working)
+			l.agent("ada")
+			l.write("go")
+			l.crash("docker", "configured", after)
+			k := l.keeper()
+			turn := warm.Turn{AgentID: "ada", TurnID: crashTurn, Prompt: "go on"}
+			found, err := k.Recover(t.Context(), turn, nil, new(lines))
+			check(t, err)
+			if found.How == warm.NeverBegun {
+				w := new(lines)
+				if found.Result, err = k.Turn(t.Context(), turn, w.begin, w); err != nil || w.began != 1 {
+					t.Fatalf("the turn afterwards: %v, began %d times", err, w.began)
+				}
+			}
+			if r := found.Result; r.Status != responses.StatusCompleted || r.Last != "done" {
+				t.Errorf("%s: %+v", found.How, r)
+			}
+			l.ranOnce()
+		})
+	}
+}
+
+// A container of a killed holon whose agent has nothing to recover goes back to
+// its agent, or is removed where that cannot be.
+func TestSweepAfterCrash(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"intact":  func(string) error { return nil },
+		"damaged": func(path string) error { return durable.WriteFile(path, []byte("{"), 0o600) },
+		"lost":    os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, "docker", working)
+			l.agent("ada")
+			l.write("go")
+			l.crash("docker", "ended")
+			before := l.only()
+			check(t, damage(filepath.Join(l.home.AgentPrivateDir("ada"), "session.json")))
+			k := l.keeper()
+			l.sweep(k)
+			list := l.containers()
+			if name == "intact" && (len(list) != 1 || list[0].Handle != before.Handle) || name != "intact" && len(list) != 0 {
+				t.Errorf("after the sweep there is %v", list)
+			}
+			rec, _, err := runner.ReadTurn(filepath.Join(l.home.AgentPrivateDir("ada"), "session"), crashTurn)
+			check(t, err)
+			c := &conversation{lab: l, keeper: k, agent: "ada", previous: rec.ResponseID}
+			if r := c.say("after"); (r.Fresh == "") != (name == "intact") {
+				t.Errorf("the next turn: %q", r.Fresh)
+			}
+		})
+	}
+}
+
+// A turn that is left goes on, and another keeper takes it up.
+func TestLeave(t *testing.T) {
+	l := newLab(t, "docker", working)
+	l.agent("ada")
+	first := warm.New(l.options())
+	ctx, leave := context.WithCancelCause(t.Context())
+	w := &lines{onRun: func() { leave(runner.ErrLeft) }}
+	_, err := first.Turn(ctx, warm.Turn{AgentID: "ada", TurnID: crashTurn, Prompt: "go on"}, w.begin, w)
+	if !state.IsCode(err, warm.CodeLeft) {
+		t.Fatalf("a turn that was left: %v", err)
+	}
+	check(t, first.Leave(t.Context()))
+	if _, err := first.Turn(t.Context(), warm.Turn{AgentID: "ada", TurnID: "turn_x", Prompt: "go on"}, nil, w); !state.IsCode(err, warm.CodeClosed) {
+		t.Errorf("a turn after Leave: %v", err)
+	}
+	before := l.only()
+	k := l.keeper()
+	r := l.recover(k, warm.Live)
+	c := &conversation{lab: l, keeper: k, agent: "ada", previous: r.ResponseID}
+	if r := c.say("after"); r.Fresh != "" || l.only().Handle != before.Handle {
+		t.Errorf("the container was not kept: %q", r.Fresh)
+	}
+	l.ranOnce()
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+

@@ -3,7 +3,6 @@ package warm_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"holon/runner/agent/warm"
 	"holon/runner/engine"
@@ -70,4 +69,3 @@ func (l *lab) sweep(k *warm.Keeper) {
 	}
 }
 
-var _ = time.Second

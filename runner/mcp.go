@@ -21,11 +21,14 @@ const hostSocket = "host.sock"
 // it: who holds the socket is that container's agent.
 func (s *Session) openHostTools(ctx context.Context) (err error) {
 	record := s.cfg.NotesRecord
-	if record == "" {
+	switch {
+	case s.cfg.AgentHome != "": // notes are of a run, whose results they are put with
+		record = ""
+	case record == "":
 		record = filepath.Join(s.cfg.Dir, NotesFile)
 	}
 	s.hostTools, err = hosttools.Serve(ctx, hosttools.Options{
-		Socket: filepath.Join(s.sockets, hostSocket), Notes: record, Secrets: s.cfg.Secrets, Version: s.cfg.Version, Log: s.cfg.Log,
+		Socket: filepath.Join(s.sockets, hostSocket), Notes: record, Secrets: s.cfg.Secrets, Tools: s.cfg.HostTools, Version: s.cfg.Version, Log: s.cfg.Log,
 	})
 	return err
 }

@@ -66,6 +66,7 @@ type Config struct {
 	Skills    []string          // directories, each with a SKILL.md
 	InputDir  string            // the user's files for the turn, "" for none
 	AgentHome string            // of an agent that lives, where it works when there is no Source; "" for none
+	HostTools []hosttools.Tool  // of the host, beside those that every run has
 	SessionID string            // by which agentd knows the conversation; "": a new one
 	Env       []string          // K=V for the container and its commands
 	Secrets   *redact.Set       // known values that no record may show; nil for none

@@ -32,12 +32,16 @@ func Assemble(in Input) Prompt {
 	if strings.TrimSpace(in.Instructions) != "" { // the caller's own words, as they are
 		request = "# Instructions of the request\n\n" + in.Instructions
 	}
+	tree := in.WorkDir
+	if tree == in.AgentHome {
+		tree = "" // an agent that works at home is told its AGENTS.md once
+	}
 	return Prompt{[]Source{
 		newSource(Policy, KindBuiltin, policy),
 		newSource(Execution, KindBuiltin, execution(in.WorkDir, in.HasInput)),
 		newSource(Mode, KindBuiltin, modes[in.Mode]),
 		agentInstructions(in.AgentHome),
-		workspaceInstructions(in.WorkDir),
+		workspaceInstructions(tree),
 		newSource(Skills, KindCatalog, skills.Catalogue(in.Skills)),
 		newSource(ActiveSkills, KindCatalog, activeSkills(in.Active)),
 		newSource(Tools, KindBuiltin, toolGuidance(in.Tools)),

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -287,5 +288,17 @@ func TestFingerprint(t *testing.T) {
 	a, b := prompt.Assemble(prompt.Input{Mode: prompt.ModeOnce}), prompt.Assemble(prompt.Input{Mode: prompt.ModeConversation})
 	if a.Fingerprint() == b.Fingerprint() || a.Fingerprint() != prompt.Assemble(prompt.Input{Mode: prompt.ModeOnce}).Fingerprint() {
 		t.Error("the fingerprint does not tell prompts apart")
+	}
+}
+
+// An agent that works in its own home has one AGENTS.md, and is told it once.
+func TestHomeIsTree(t *testing.T) {
+	home := t.TempDir()
+	if err := os.WriteFile(filepath.Join(home, "AGENTS.md"), []byte("Be brief.\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	told := prompt.Assemble(prompt.Input{AgentHome: home, WorkDir: home}).Told()
+	if !slices.Contains(told, prompt.Agent) || slices.Contains(told, prompt.Workspace) {
+		t.Errorf("told %v", told)
 	}
 }

@@ -35,7 +35,7 @@ type Options struct {
 	Socket string        // absolute path
 	Owner  *socket.Owner // of the socket; nil: this process's user
 	// Notes is the file with the notes of the run. It must be where no container
-	// can write.
+	// can write. "": there is no turn_note.
 	Notes   string
 	Secrets *redact.Set // taken out of notes before they are kept, and of results; nil for none
 	Tools   []Tool      // what the agent may use beside turn_note
@@ -68,9 +68,12 @@ func Serve(ctx context.Context, o Options) (*Server, error) {
 	if err := checkTools(o.Tools); err != nil {
 		return nil, err
 	}
-	kept, err := openNotes(o.Notes)
-	if err != nil {
-		return nil, err
+	var kept *notes
+	if o.Notes != "" {
+		var err error
+		if kept, err = openNotes(o.Notes); err != nil {
+			return nil, err
+		}
 	}
 	sock, err := socket.Listen(ctx, o.Socket, "host's tools", o.Owner)
 	if err != nil {
@@ -81,7 +84,9 @@ func Serve(ctx context.Context, o Options) (*Server, error) {
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "holon", Version: o.Version}, &mcp.ServerOptions{
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, // they never change
 	})
-	s.mcp.AddTool(noteTool(), s.turnNote)
+	if kept != nil {
+		s.mcp.AddTool(noteTool(), s.turnNote)
+	}
 	for _, t := range o.Tools {
 		s.offer(t)
 	}

@@ -24,7 +24,7 @@ const (
 // Tool is a tool of the host beside turn_note. It acts for the agent whose
 // container holds the socket; the call names nobody.
 type Tool struct {
-	Name        string          // letters, digits, '_' and '-'; the model sees it as mcp__host__NAME
+	Name        string          // letters, digits, '_' and '-'; the model sees it under that name
 	Description string          // for the model
 	Schema      json.RawMessage // of the arguments: a JSON Schema of the type object
 

@@ -114,3 +114,17 @@ func TestToolsThatCannotBeOffered(t *testing.T) {
 		t.Error("two of one name are offered")
 	}
 }
+
+// Without a file for notes there is nothing to note.
+func TestNoNotes(t *testing.T) {
+	r := newRig(t)
+	r.options.Notes, r.options.Socket = "", r.options.Socket+"2"
+	if err := r.server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.serve()
+	list, err := r.dial().ListTools(t.Context(), nil)
+	if err != nil || len(list.Tools) != 0 || len(r.server.Notes()) != 0 {
+		t.Errorf("tools %v, notes %v, %v", list, r.server.Notes(), err)
+	}
+}

@@ -125,7 +125,10 @@ func (k *Keeper) complete(a *agent, cfg *runner.Config) {
 	cfg.Engine, cfg.Agentd, cfg.Version, cfg.Log, cfg.Secrets = k.opts.Engine, k.opts.Agentd, k.opts.Version, k.opts.Log, k.opts.Secrets
 	cfg.SessionID, cfg.AgentHome = responses.PrefixSession+a.id, k.opts.Home.AgentDir(a.id)
 	cfg.Labels = map[string]string{runner.LabelHome: k.opts.Home.Dir(), runner.LabelAgent: a.id}
-	cfg.NotesRecord, cfg.EgressRecord = k.private(a, notesFile), k.private(a, egressFile)
+	cfg.EgressRecord = k.private(a, egressFile)
+	if k.opts.Tools != nil {
+		cfg.HostTools = k.opts.Tools(a.id)
+	}
 	// What an agent said is kept as long as the agent; it is never too old.
 	cfg.AgentEnv = append(cfg.AgentEnv, "HOLON_RETAIN_AGE=0s", "HOLON_RETAIN_COUNT=0", "HOLON_RETAIN_BYTES=0")
 }
@@ -150,7 +153,7 @@ func (k *Keeper) clean(ctx context.Context, a *agent) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the agent's directory: %w", err)
 	}
-	paths := []string{k.private(a, notesFile), k.private(a, egressFile)}
+	paths := []string{k.private(a, egressFile)}
 	for _, name := range []string{"input", "skills", "etc", "empty", "scenario.yaml", "mcp.yaml"} {
 		paths = append(paths, filepath.Join(dir, name))
 	}

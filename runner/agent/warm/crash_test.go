@@ -294,4 +294,3 @@ func check(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
-

@@ -29,6 +29,7 @@ import (
 	"holon/responses/redact"
 	"holon/runner"
 	"holon/runner/engine"
+	"holon/runner/hosttools"
 	"holon/state"
 )
 
@@ -62,6 +63,10 @@ type Options struct {
 	// It is called when a container is made or taken up. The closer, which may be
 	// nil, is closed when that container is given up.
 	Configure func(ctx context.Context, t Turn) (runner.Config, io.Closer, error)
+
+	// Tools are those of the host that an agent is given; nil for none. They act
+	// for that agent, whoever calls them.
+	Tools func(agentID string) []hosttools.Tool
 
 	Secrets *redact.Set // taken out of everything that is told; nil for none
 	Log     *slog.Logger
@@ -138,6 +143,9 @@ func New(o Options) *Keeper {
 func (k *Keeper) enter(ctx context.Context, id string) (*agent, error) {
 	if err := state.CheckAgentID(id); err != nil {
 		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
 	a := k.agent(id)
 	select {

@@ -21,7 +21,6 @@ const (
 	sessionDir  = "session"      // what the container and agentd write: Config.Dir
 	sessionFile = "session.json" // record
 	turnFile    = "turn.json"    // asked
-	notesFile   = "notes.ndjson"
 	egressFile  = "egress.ndjson"
 )
 

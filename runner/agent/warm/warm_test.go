@@ -68,4 +68,3 @@ func (l *lab) sweep(k *warm.Keeper) {
 		l.t.Errorf("Sweep: %v", err)
 	}
 }
-

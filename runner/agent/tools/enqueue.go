@@ -1,0 +1,129 @@
+package tools
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"sync"
+
+	"holon/runner/agent/lane"
+	"holon/runner/hosttools"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// Bounds of what an agent gives itself to do.
+const (
+	maxNote     = 32 << 10 // bytes of one
+	maxFollowUp = 8        // that come of one message
+	looksBack   = 200      // newest messages among which they are counted
+)
+
+const (
+	enqueueSays = "Puts a note to yourself in your queue. It begins a turn of its own when this one has ended and its place has come: next before other messages, normal in order, background last. " +
+		"At most 8 come of one message; what you can do now, do now."
+	enqueueSchema = `{"type":"object","properties":{` +
+		`"text":{"type":"string","minLength":1,"maxLength":32768,"description":"what to do then, so that it can be understood alone"},` +
+		`"priority":{"type":"string","enum":["next","normal","background"],"description":"normal if left out"}},` +
+		`"required":["text"],"additionalProperties":false}`
+)
+
+// subsystem is the origin of what an agent tells itself.
+const subsystem = "enqueue_tool"
+
+// enqueue is Enqueue. Its calls are made one after another, so that none slips
+// past the bound beside another.
+type enqueue struct {
+	Options
+	mu sync.Mutex
+}
+
+// enqueued is the result (runtime specification, "EnqueueResult").
+type enqueued struct {
+	Enqueued  bool            `json:"enqueued"`
+	Priority  ledger.Priority `json:"priority"`
+	Text      string          `json:"follow_up_text"`
+	MessageID string          `json:"message_id"`
+	Summary   string          `json:"summary_text"`
+}
+
+func (e *enqueue) call(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
+	var args struct {
+		Text     string          `json:"text"`
+		Priority ledger.Priority `json:"priority"`
+	}
+	if err := arguments(c, &args); err != nil {
+		return hosttools.Result{}, err
+	}
+	if args.Priority == "" {
+		args.Priority = ledger.Normal
+	}
+	switch args.Text = strings.TrimSpace(args.Text); {
+	case args.Text == "":
+		return hosttools.Result{}, invalid("text", "there is no text", "say what to do then")
+	case len(args.Text) > maxNote:
+		return hosttools.Result{}, invalid("text", fmt.Sprintf("the text has %d bytes and may have %d", len(args.Text), maxNote), "put the details into a file and name it")
+	case args.Priority != ledger.Next && args.Priority != ledger.Normal && args.Priority != ledger.Background:
+		return hosttools.Result{}, invalid("priority", fmt.Sprintf("%.40q is no priority of a note", args.Priority), "use next, normal or background")
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	in, err := e.ingress(ctx, c.ID)
+	if err != nil {
+		return hosttools.Result{}, refusal(err)
+	}
+	in.Priority, in.Body = args.Priority, ledger.Body{Type: "text", Text: args.Text}
+	adm, err := e.Lane.Admit(ctx, in)
+	if err != nil {
+		return hosttools.Result{}, refusal(err)
+	}
+	summary := fmt.Sprintf("Enqueued with priority %s. It gets a turn of its own.", args.Priority)
+	return show(summary, enqueued{Enqueued: true, Priority: args.Priority, Text: args.Text, MessageID: adm.MessageID, Summary: summary})
+}
+
+// ingress is the envelope of a note. That of a call which was made before is
+// found again by its key; a new one needs a turn that runs and may make it.
+func (e *enqueue) ingress(ctx context.Context, callID string) (lane.Ingress, error) {
+	sum := sha256.Sum256([]byte(callID)) // it names its turn
+	in := lane.Ingress{
+		AgentID: e.AgentID, Key: "enqueue-" + hex.EncodeToString(sum[:16]), Kind: ledger.KindInternalFollowup,
+		Origin:  ledger.Origin{Kind: ledger.OriginSystem, Subsystem: subsystem},
+		Surface: ledger.SurfaceSystem, AdmissionContext: ledger.RuntimeOwned,
+	}
+	err := e.Ledger.View(ctx, func(v ledger.View) error {
+		if made, ok, err := v.MessageByKey(e.AgentID, in.Key); ok || err != nil {
+			in.CausationID = made.CausationID
+			return err
+		}
+		a, ok, err := v.OpenAttempt(e.AgentID)
+		if err != nil {
+			return err
+		}
+		if !ok || a.AbortedBy != "" {
+			return &state.Error{Code: lane.CodeNoRun, Message: "no turn runs that could leave a note"}
+		}
+		in.CausationID = a.MessageID
+		return mayFollow(v, e.AgentID, a.MessageID)
+	})
+	return in, err
+}
+
+// mayFollow counts what came of a message so far.
+func mayFollow(v ledger.View, agentID, messageID string) error {
+	newest, err := v.Messages(agentID, looksBack)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, m := range newest {
+		if m.Origin.Subsystem == subsystem && m.CausationID == messageID {
+			n++
+		}
+	}
+	if n >= maxFollowUp {
+		return &hosttools.ToolError{Kind: "limit_reached", Message: fmt.Sprintf("%d notes to yourself came of this message, and no more may", n), Hint: "put what is left into one of the next turns"}
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+// Package tools holds the tools by which an agent's model acts on its own life:
+// rest, go on later, look at itself.
+//
+// A set of tools belongs to one agent, whose container holds the socket on which
+// they are served; no call names an agent. The invariant: a call is one step of
+// the agent's lane, made once however often it is sent. None of the tools makes
+// the runtime's own ticks: a model that could would keep itself awake (runtime
+// specification, "SystemTick").
+package tools
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"holon/runner/agent/lane"
+	"holon/runner/agent/view"
+	"holon/runner/hosttools"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// Lane makes the steps: *lane.Machine.
+type Lane interface {
+	Sleep(ctx context.Context, agentID, callID string, d time.Duration, reason string) (ledger.Wait, error)
+	Admit(ctx context.Context, in lane.Ingress) (lane.Admission, error)
+}
+
+// Ledger is read: a ledger.Store.
+type Ledger interface {
+	View(ctx context.Context, fn func(ledger.View) error) error
+}
+
+// Summaries tell about an agent: view.Lens.
+type Summaries interface {
+	Summary(v ledger.View, agentID string) (view.AgentSummary, error)
+}
+
+// Options say whose tools they are and what they act on. All are required.
+type Options struct {
+	AgentID   string
+	Lane      Lane
+	Ledger    Ledger
+	Summaries Summaries
+}
+
+// Names of the tools.
+const (
+	NameSleep    = "Sleep"
+	NameEnqueue  = "Enqueue"
+	NameAgentGet = "AgentGet"
+)
+
+// New returns the tools of an agent.
+func New(o Options) []hosttools.Tool {
+	e := &enqueue{Options: o}
+	return []hosttools.Tool{
+		{Name: NameSleep, Description: sleepSays, Schema: json.RawMessage(sleepSchema), Call: o.sleep},
+		{Name: NameEnqueue, Description: enqueueSays, Schema: json.RawMessage(enqueueSchema), Call: e.call},
+		{Name: NameAgentGet, Description: getSays, Schema: json.RawMessage(getSchema), Call: o.get},
+	}
+}
+
+const (
+	getSays   = "Shows your own state: whether messages wait, what you wait for, timers, triggers, the model, what was used, how the last turn ended. Reading it changes nothing."
+	getSchema = `{"type":"object","properties":{},"additionalProperties":false}`
+)
+
+// get is AgentGet.
+func (o Options) get(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
+	if err := arguments(c, &struct{}{}); err != nil {
+		return hosttools.Result{}, err
+	}
+	var result struct {
+		Agent view.AgentSummary `json:"agent"`
+	}
+	err := o.Ledger.View(ctx, func(v ledger.View) (err error) {
+		result.Agent, err = o.Summaries.Summary(v, o.AgentID)
+		return err
+	})
+	if err != nil {
+		return hosttools.Result{}, refusal(err)
+	}
+	return show("", result)
+}
+
+// arguments reads the arguments of a call strictly: what is not known was meant
+// to do something.
+func arguments(c hosttools.Call, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(c.Arguments))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(into)
+	if _, more := dec.Token(); err == nil && !errors.Is(more, io.EOF) {
+		err = errors.New("there is more than one value")
+	}
+	if err == nil {
+		return nil
+	}
+	bad := &hosttools.ToolError{Kind: hosttools.KindInvalidArguments, Message: fmt.Sprintf("the arguments are not as the schema says: %.200s", err), Hint: "correct them and call again"}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		bad.Field = wrong.Field
+	}
+	return bad
+}
+
+func invalid(field, message, hint string) error {
+	return &hosttools.ToolError{Kind: hosttools.KindInvalidArguments, Field: field, Message: message, Hint: hint}
+}
+
+// refusal shows the model what the runtime refuses; other errors are the host's.
+func refusal(err error) error {
+	e, ok := errors.AsType[*state.Error](err)
+	if !ok {
+		return err
+	}
+	switch e.Code {
+	case lane.CodeNoRun, lane.CodeQueueFull, lane.CodeAgentStopped, lane.CodeInvalidTimer, lane.CodeInvalidMessage, lane.CodeKeyConflict:
+		// Their hints name commands of the operator, which an agent has not.
+		return &hosttools.ToolError{Kind: string(e.Code), Message: e.Message, Field: e.Param, Retryable: e.Code == lane.CodeQueueFull}
+	}
+	return err
+}
+
+// show makes the result of a call. Without a text the model is shown the JSON.
+func show(text string, v any) (hosttools.Result, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return hosttools.Result{}, fmt.Errorf("encode the result of a tool: %w", err)
+	}
+	if text == "" {
+		text = string(data)
+	}
+	return hosttools.Result{Text: text, Structured: data}, nil
+}

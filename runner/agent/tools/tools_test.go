@@ -1,0 +1,246 @@
+package tools_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"holon/runner/agent/lane"
+	"holon/runner/agent/tools"
+	"holon/runner/agent/view"
+	"holon/runner/hosttools"
+	"holon/state/ledger"
+	"holon/state/sqlite"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// rig is an agent with a real ledger and its tools.
+type rig struct {
+	t       *testing.T
+	store   ledger.Store
+	lane    *lane.Machine
+	tools   map[string]hosttools.Tool
+	attempt ledger.Attempt
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	r := &rig{t: t, store: store, lane: lane.New(store, lane.Options{Owner: "boot_1", Now: func() time.Time { return noon }}), tools: make(map[string]hosttools.Tool)}
+	if _, err := r.lane.Create(t.Context(), lane.NewAgent{ID: "main", Default: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range tools.New(tools.Options{AgentID: "main", Lane: r.lane, Ledger: store, Summaries: view.New(view.Facts{})}) {
+		r.tools[tool.Name] = tool
+	}
+	return r
+}
+
+// turn begins a turn for a prompt.
+func (r *rig) turn() {
+	r.t.Helper()
+	_, err := r.lane.Admit(r.t.Context(), lane.Ingress{AgentID: "main", Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
+		AdmissionContext: ledger.LocalProcess, Surface: ledger.SurfaceCLIPrompt, Body: ledger.Body{Type: "text", Text: "go"}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c, ok, err := r.lane.Claim(r.t.Context(), "main")
+	if err != nil || !ok {
+		r.t.Fatal(ok, err)
+	}
+	r.attempt = c.Attempt
+}
+
+func (r *rig) end() {
+	r.t.Helper()
+	if _, err := r.lane.Settle(r.t.Context(), r.attempt.ID, lane.End{Kind: ledger.TurnCompleted, Last: "done", StartedAt: noon, CompletedAt: noon}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// call calls a tool and returns the structured result, or the error's kind.
+func (r *rig) call(name, id, arguments string) (result map[string]any, kind string) {
+	r.t.Helper()
+	res, err := r.tools[name].Call(r.t.Context(), hosttools.Call{ID: id, Arguments: json.RawMessage(arguments)})
+	if bad, ok := errors.AsType[*hosttools.ToolError](err); ok {
+		return map[string]any{"field": bad.Field}, bad.Kind
+	}
+	if err == nil {
+		err = json.Unmarshal(res.Structured, &result)
+	}
+	if err != nil || res.Text == "" {
+		r.t.Fatalf("%s %s: %v", name, arguments, err)
+	}
+	return result, ""
+}
+
+func (r *rig) view(fn func(v ledger.View) error) {
+	r.t.Helper()
+	if err := r.store.View(r.t.Context(), fn); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) wait() (w ledger.Wait, ok bool) {
+	r.t.Helper()
+	r.view(func(v ledger.View) (err error) {
+		w, ok, err = v.UnresolvedWait("main", ledger.OwnerAgent)
+		return err
+	})
+	return w, ok
+}
+
+func TestSleep(t *testing.T) {
+	r := newRig(t)
+	if _, kind := r.call("Sleep", "turn_0/c", `{}`); kind != string(lane.CodeNoRun) {
+		t.Errorf("outside a turn: %q", kind)
+	}
+	r.turn()
+	first, _ := r.call("Sleep", "t/c1", `{"duration_ms":60000,"reason":" the build "}`)
+	w, ok := r.wait()
+	if !ok || first["wait_id"] != w.ID || w.WaitingFor != "the build" || w.WakeAt == nil || !w.WakeAt.Equal(noon.Add(time.Minute)) {
+		t.Errorf("%v made the wait %+v", first, w)
+	}
+	if again, _ := r.call("Sleep", "t/c1", `{"duration_ms":60000,"reason":" the build "}`); again["wait_id"] != w.ID {
+		t.Errorf("the same call gave %v", again)
+	}
+	for _, arguments := range []string{`{}`, `{"duration_ms":0}`} {
+		r.call("Sleep", "t/"+arguments, arguments)
+		if next, ok := r.wait(); !ok || next.ID == w.ID || next.WakeAt != nil {
+			t.Errorf("%s made the wait %+v", arguments, next)
+		}
+	}
+	for arguments, field := range map[string]string{
+		`{"duration_ms":-1}`: "duration_ms", `{"duration_ms":2592000001}`: "duration_ms", `{"duration_ms":"soon"}`: "duration_ms", `{"duration_ms":1.5}`: "duration_ms",
+		`{"until":"noon"}`: "", `[]`: "", `{}{}`: "", `{"reason":"` + strings.Repeat("x", 1001) + `"}`: "reason",
+	} {
+		if got, kind := r.call("Sleep", "t/x"+arguments, arguments); kind != hosttools.KindInvalidArguments || got["field"] != field {
+			t.Errorf("%.60s: %q about %v", arguments, kind, got)
+		}
+	}
+}
+
+func TestEnqueue(t *testing.T) {
+	r := newRig(t)
+	if _, kind := r.call("Enqueue", "turn_0/c", `{"text":"x"}`); kind != string(lane.CodeNoRun) {
+		t.Errorf("outside a turn: %q", kind)
+	}
+	r.turn()
+	first, _ := r.call("Enqueue", "t/c1", `{"text":" look at the tests ","priority":"background"}`)
+	var m ledger.Message
+	r.view(func(v ledger.View) (err error) {
+		m, err = v.Message(fmt.Sprint(first["message_id"]))
+		return err
+	})
+	if m.Kind != ledger.KindInternalFollowup || m.Authority != ledger.RuntimeInstruction || m.Priority != ledger.Background || m.Body.Text != "look at the tests" || m.CausationID != r.attempt.MessageID {
+		t.Errorf("the message is %+v", m)
+	}
+	if _, kind := r.call("Enqueue", "t/c1", `{"text":"something else"}`); kind != string(lane.CodeKeyConflict) {
+		t.Errorf("the id of another call: %q", kind)
+	}
+	for arguments, field := range map[string]string{
+		`{}`: "text", `{"text":" "}`: "text", `{"text":"x","priority":"interject"}`: "priority", `{"text":"x","priority":"urgent"}`: "priority", `{"text":7}`: "text",
+		`{"text":"x","kind":"system_tick"}`: "", `{"text":"x","authority":"operator_instruction"}`: "", `{"text":"` + strings.Repeat("x", 32769) + `"}`: "text",
+	} {
+		if got, kind := r.call("Enqueue", "t/x"+arguments, arguments); kind != hosttools.KindInvalidArguments || got["field"] != field {
+			t.Errorf("%.60s: %q about %v", arguments, kind, got)
+		}
+	}
+	for i := 2; i <= 8; i++ {
+		if _, kind := r.call("Enqueue", fmt.Sprintf("t/c%d", i), `{"text":"more"}`); kind != "" {
+			t.Errorf("note %d: %q", i, kind)
+		}
+	}
+	if _, kind := r.call("Enqueue", "t/c9", `{"text":"more"}`); kind != "limit_reached" {
+		t.Errorf("one too many: %q", kind)
+	}
+	r.end()
+	// The answer of the first was lost: it is given again, although the turn is over.
+	if again, kind := r.call("Enqueue", "t/c1", `{"text":" look at the tests ","priority":"background"}`); kind != "" || again["message_id"] != first["message_id"] {
+		t.Errorf("the same call gave %v %q", again, kind)
+	}
+	r.view(func(v ledger.View) error {
+		n, err := v.CountQueued("main")
+		if n != 8 {
+			t.Errorf("%d messages are queued", n)
+		}
+		return err
+	})
+}
+
+func TestAgentGet(t *testing.T) {
+	r := newRig(t)
+	r.turn()
+	r.call("Sleep", "t/c1", `{"reason":"the build"}`)
+	got, _ := r.call("AgentGet", "t/c2", `{}`)
+	data, err := json.Marshal(got["agent"])
+	var summary view.AgentSummary
+	if err == nil {
+		err = json.Unmarshal(data, &summary)
+	}
+	if err != nil || summary.Identity.AgentID != "main" || len(summary.ActiveWaits) != 1 {
+		t.Errorf("%s, %v", data, err)
+	}
+	if _, kind := r.call("AgentGet", "t/c3", `{"agent_id":"other"}`); kind != hosttools.KindInvalidArguments {
+		t.Errorf("another agent: %q", kind)
+	}
+}
+
+// A failure of the host's is no word for the model.
+func TestHostFailure(t *testing.T) {
+	r := newRig(t)
+	r.turn()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, tool := range r.tools {
+		_, err := tool.Call(ctx, hosttools.Call{ID: "t/c", Arguments: json.RawMessage(`{"text":"x"}`)})
+		if name != "Enqueue" {
+			_, err = tool.Call(ctx, hosttools.Call{ID: "t/c", Arguments: json.RawMessage(`{}`)})
+		}
+		if _, shown := errors.AsType[*hosttools.ToolError](err); err == nil || shown {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// No tool makes what only the runtime makes, and every schema is one that can be
+// offered.
+func TestOffer(t *testing.T) {
+	r := newRig(t)
+	for name, tool := range r.tools {
+		var schema struct {
+			Type       string
+			Properties map[string]any
+			Additional *bool `json:"additionalProperties"`
+		}
+		if err := json.Unmarshal(tool.Schema, &schema); err != nil || schema.Type != "object" || schema.Additional == nil || *schema.Additional {
+			t.Errorf("%s: %s (%v)", name, tool.Schema, err)
+		}
+		for key := range schema.Properties {
+			if strings.Contains(key, "agent") || strings.Contains(key, "kind") {
+				t.Errorf("%s takes %s", name, key)
+			}
+		}
+	}
+	if len(r.tools) != 3 {
+		t.Errorf("%d tools", len(r.tools))
+	}
+}

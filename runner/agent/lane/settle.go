@@ -223,4 +223,3 @@ func (s *step) stopAfter(a ledger.Attempt) error {
 	}
 	return s.cancelActive("the agent was stopped")
 }
-

@@ -13,6 +13,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,18 +67,18 @@ type Config struct {
 	Image       string
 	MaxRounds   int           // of a turn
 	TurnTimeout time.Duration // 0: agentd's
+	Drain       time.Duration // 0: DefaultDrain
 	Retention   ledger.Retention
 	Secrets     *redact.Set // known values that no record may show; nil for none
 	Now         func() time.Time
 	Log         *slog.Logger
 }
 
-// How long a runtime that ends lets turns end by themselves, and how long
-// settling them may take then.
-const (
-	DrainGrace  = 10 * time.Second
-	settleGrace = 15 * time.Second
-)
+// DefaultDrain is how long a runtime that ends lets turns end by themselves.
+const DefaultDrain = 10 * time.Second
+
+// settleGrace is how long one step may take that ends something.
+const settleGrace = 15 * time.Second
 
 // Why the context of a turn ended.
 var (
@@ -134,7 +135,7 @@ func (r *Runtime) Run(ctx context.Context) error {
 	return r.dispatch(ctx)
 }
 
-// Close lets running turns end for DrainGrace, interrupts those that have not,
+// Close lets running turns end for Config.Drain, interrupts those that have not,
 // and waits until each is settled. Their messages come back when the runtime is
 // opened again. Run must have returned.
 func (r *Runtime) Close(ctx context.Context) error {
@@ -146,7 +147,7 @@ func (r *Runtime) Close(ctx context.Context) error {
 		defer close(done)
 		r.workers.Wait()
 	}()
-	drain, cancel := context.WithTimeout(ctx, DrainGrace)
+	drain, cancel := context.WithTimeout(ctx, cmp.Or(r.cfg.Drain, DefaultDrain))
 	defer cancel()
 	select {
 	case <-done:

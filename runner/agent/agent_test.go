@@ -1,0 +1,279 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"holon/responses"
+	"holon/runner"
+	"holon/runner/agent"
+	"holon/runner/agent/lane"
+	"holon/runner/agent/rules"
+	"holon/runner/agent/warm"
+	"holon/runner/engine/local"
+	"holon/state"
+	"holon/state/ledger"
+	"holon/state/sqlite"
+)
+
+// patience says when a test gives up, not how fast anything has to be.
+const patience = time.Minute
+
+var agentd string // the program that runs turns
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "holon-agent-")
+	if err != nil {
+		panic(err)
+	}
+	agentd = filepath.Join(dir, "agentd")
+	if text, err := exec.Command("go", "build", "-o", agentd, "holon/cmd/agentd").CombinedOutput(); err != nil {
+		panic(fmt.Sprintf("build agentd: %v\n%s", err, text))
+	}
+	code := m.Run()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		panic(err)
+	}
+	os.Exit(code)
+}
+
+// bareHomes makes homes with nothing in them.
+type bareHomes struct{ home state.Home }
+
+func (b bareHomes) Create(_ context.Context, id, _ string) error {
+	return os.MkdirAll(b.home.AgentDir(id), 0o700)
+}
+
+func (b bareHomes) EnsureDefault(ctx context.Context, id string) error { return b.Create(ctx, id, "") }
+
+// lab is a home with everything of a runtime: a real store, a real engine and
+// real agentds.
+type lab struct {
+	t        *testing.T
+	home     state.Home
+	scenario string
+	log      *slog.Logger
+
+	store   *sqlite.Store
+	keeper  *warm.Keeper
+	runtime *agent.Runtime
+	stop    context.CancelFunc
+	ended   chan error
+}
+
+func newLab(t *testing.T, scenario string) *lab {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ha-") // t.TempDir's paths are too long for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	l := &lab{t: t, scenario: filepath.Join(dir, "scenario.yaml"), log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	if err := os.WriteFile(l.scenario, []byte(scenario), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if l.home, err = state.MakeHome(dir, ""); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// start opens the runtime and drives it.
+func (l *lab) start() {
+	l.t.Helper()
+	ctx := l.t.Context()
+	var err error
+	if l.store, err = sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(l.home.Dir(), "ledger.db"), Log: l.log}); err != nil {
+		l.t.Fatal(err)
+	}
+	eng, err := local.New(local.Options{Dir: filepath.Join(l.home.Dir(), "local"), Env: []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.keeper = warm.New(warm.Options{Home: l.home, Engine: eng, Agentd: agentd, Image: "none", Log: l.log,
+		Configure: func(context.Context, warm.Turn) (runner.Config, io.Closer, error) {
+			return runner.Config{Model: "scripted/scenario.yaml", Scenario: l.scenario}, nil, nil
+		}})
+	l.runtime, err = agent.Open(ctx, agent.Config{Store: l.store, Turns: l.keeper, Homes: bareHomes{l.home}, Owner: responses.NewID("boot_"), Default: "main", Model: "scripted/scenario.yaml", Drain: time.Millisecond, Log: l.log})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	ctx, l.stop = context.WithCancel(ctx)
+	l.ended = make(chan error, 1)
+	go func() { l.ended <- l.runtime.Run(ctx) }()
+}
+
+// end closes the runtime as a daemon that is told to.
+func (l *lab) end() {
+	l.t.Helper()
+	l.stop()
+	ctx := context.Background()
+	if err := errors.Join(<-l.ended, l.runtime.Close(ctx), l.keeper.Close(ctx), l.store.Close()); err != nil {
+		l.t.Error(err)
+	}
+}
+
+func (l *lab) prompt(text, key string, p ledger.Priority) string {
+	l.t.Helper()
+	a, err := l.runtime.Lane().Admit(l.t.Context(), lane.Ingress{AgentID: "main", Key: key, Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator}, Priority: p,
+		Body: ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return a.MessageID
+}
+
+// until waits until what the ledger says holds.
+func (l *lab) until(what string, holds func(v ledger.View) (bool, error)) {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
+	defer cancel()
+	for {
+		changed := l.store.Changed("")
+		ok := false
+		err := l.store.View(ctx, func(v ledger.View) (err error) {
+			ok, err = holds(v)
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			l.t.Fatal(err)
+		}
+		if ok {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			l.t.Fatalf("gave up waiting for %s; turns %d, events %s", what, len(l.turns()), strings.Join(l.events(), " "))
+		}
+	}
+}
+
+func (l *lab) untilStatus(message string, want ledger.EntryStatus) {
+	l.t.Helper()
+	l.until(fmt.Sprintf("%s to be %s", message, want), func(v ledger.View) (bool, error) {
+		e, err := v.Entry(message)
+		return e.Status == want, err
+	})
+}
+
+func (l *lab) turns() (list []ledger.Turn) {
+	l.t.Helper()
+	err := l.store.View(l.t.Context(), func(v ledger.View) (err error) {
+		list, err = v.Turns("main", 100)
+		return err
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return list
+}
+
+func (l *lab) events() (types []string) {
+	l.t.Helper()
+	err := l.store.View(l.t.Context(), func(v ledger.View) error {
+		page, err := v.Events("main", ledger.EventQuery{Limit: 1000})
+		for i, e := range page.Events {
+			if e.Seq != int64(i+1) {
+				l.t.Errorf("event %d has number %d", i+1, e.Seq)
+			}
+			types = append(types, e.Type)
+		}
+		return err
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return types
+}
+
+// Two prompts are two turns of one conversation; a restart in between changes
+// nothing of it.
+func TestTurns(t *testing.T) {
+	l := newLab(t, `
+turns:
+  - rounds:
+      - {text: "On it.", calls: [{tool: ExecCommand, arguments: {cmd: "echo seen >> log"}}]}
+      - {text: "first answer"}
+  - rounds: [{text: "second answer"}]
+after_last_turn: diverge
+`)
+	l.start()
+	l.untilStatus(l.prompt("one", "k1", ""), ledger.Processed)
+	l.end()
+	l.start()
+	if again := l.prompt("one", "k1", ""); again == "" {
+		t.Error("a key that is known was not answered")
+	}
+	l.untilStatus(l.prompt("two", "k2", ""), ledger.Processed)
+	l.end()
+	l.start()
+	defer l.end()
+	turns := l.turns()
+	if len(turns) != 2 || turns[0].Last != "first answer" || turns[1].Last != "second answer" || turns[1].Previous != turns[0].ResponseID || turns[0].ToolCalls != 1 {
+		t.Errorf("turns %+v", turns)
+	}
+	types := l.events()
+	for _, want := range []string{rules.MessageAdmitted, rules.TurnStarted, rules.ToolExecuted, rules.AssistantRound, rules.ProviderRound, rules.BriefCreated, rules.TurnTerminal} {
+		if !slices.Contains(types, want) {
+			t.Errorf("there is no event %s in %s", want, strings.Join(types, " "))
+		}
+	}
+}
+
+// An abort ends the turn, not the agent.
+func TestAbort(t *testing.T) {
+	l := newLab(t, `rounds: [{cases: [{when: {user: {contains: slow}}, delay: 1h, text: never}, {text: here}]}]`)
+	l.start()
+	defer l.end()
+	slow := l.prompt("slow", "", "")
+	l.until("the turn to begin", func(v ledger.View) (bool, error) {
+		a, ok, err := v.OpenAttempt("main")
+		return ok && a.BegunAt != nil, err
+	})
+	if _, err := l.runtime.Lane().Abort(t.Context(), lane.Abort{AgentID: "main", By: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	l.untilStatus(slow, ledger.Aborted)
+	l.untilStatus(l.prompt("quick", "", ""), ledger.Processed)
+}
+
+// A message whose turn a shutdown cut short is answered after the next start.
+func TestInterrupted(t *testing.T) {
+	l := newLab(t, `rounds: [{cases: [{when: {user: {contains: was interrupted}}, text: now}, {delay: 1h, text: never}]}]`)
+	l.start()
+	m := l.prompt("work", "", "")
+	l.until("the turn to begin", func(v ledger.View) (bool, error) {
+		a, ok, err := v.OpenAttempt("main")
+		return ok && a.BegunAt != nil, err
+	})
+	l.end()
+	l.start()
+	defer l.end()
+	l.untilStatus(m, ledger.Processed)
+	if turns := l.turns(); len(turns) != 2 || turns[0].Kind != ledger.TurnAborted || turns[1].Last != "now" {
+		t.Errorf("turns %+v", turns)
+	}
+}

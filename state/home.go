@@ -25,6 +25,8 @@ import (
 //	skills/          installed skills and their pins
 //	cache/           what can be made again
 //	ipc/<run_id>/    sockets shared with the run's container
+//	ledger.sqlite    what is known of the agents (state/sqlite)
+//	run/             socket, log and metadata of the daemon (runner/daemon)
 //	worktrees/       working trees that `holon checkout` made
 //	agents/<id>/     the home of one agent, which its container sees but for .holon
 //
@@ -135,6 +137,9 @@ func (h Home) AgentDir(id string) string { return filepath.Join(h.AgentsDir(), i
 // AgentPrivateDir is what of an agent's home is the host's own: its container
 // sees an empty directory there. The id must have passed CheckAgentID.
 func (h Home) AgentPrivateDir(id string) string { return filepath.Join(h.AgentDir(id), ".holon") }
+
+// LedgerPath is the file with the ledger of the agents (state/sqlite).
+func (h Home) LedgerPath() string { return filepath.Join(h.dir, "ledger.sqlite") }
 
 // IPCDir is where the sockets of one run, or of one container of an agent, lie. It
 // is beside the run's directory rather than within to keep their paths short: they

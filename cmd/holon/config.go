@@ -30,6 +30,7 @@ var flagKeys = []struct{ flag, key string }{
 	{"model", "model.default"}, {"model-fallbacks", "model.fallbacks"}, {"image", "image"}, {"engine", "engine"}, {"include-dirty", "include_dirty"},
 	{"timeout", "timeout"}, {"max-rounds", "max_rounds"}, {"max-tool-calls", "max_tool_calls"}, {"max-output-bytes", "max_output_bytes"}, {"memory", "memory"}, {"cpus", "cpus"}, {"network", "network"}, {"disk", "disk"}, {"skill", "skills"},
 	{"user", "user"}, {"runtime", "container_runtime"}, {"accept-weaker", "accept_weaker"}, {"allow-host", "allow_hosts"},
+	{"agent", "agent.default"}, {"listen", "control.http_addr"}, {"advertise", "control.callback_base_url"},
 	{"max-requests", "budget.max_requests"}, {"max-tokens", "budget.max_tokens"}, {"max-cost", "budget.max_cost"},
 }
 
@@ -66,6 +67,10 @@ type host struct {
 	Agentd     string `env:"HOLON_AGENTD"`
 	DockerHost string `env:"DOCKER_HOST"`
 	UserHome   string `env:"HOME"`
+	SocketPath string `env:"HOLON_SOCKET_PATH"`
+	AgentID    string `env:"HOLON_AGENT_ID"`
+	// ControlToken is what TCP clients of the control plane must send.
+	ControlToken string `env:"HOLON_CONTROL_TOKEN"`
 }
 
 // loadEnv reads v from the environment; every malformed variable is named.

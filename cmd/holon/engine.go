@@ -39,12 +39,12 @@ func findAgentd(named string) (string, error) {
 
 // openEngine opens the engine that was asked for. auto means Docker: without it
 // holon stops rather than run unconfined (decision 13).
-func (o *runOptions) openEngine(home state.Home) (engine.Engine, error) {
-	name := engineName(o.Loaded.Engine)
+func (h *host) openEngine(set string, streams Streams, home state.Home) (engine.Engine, error) {
+	name := engineName(set)
 	if name == settings.EngineLocal {
-		fmt.Fprintln(o.streams.Err, "holon: the local engine confines nothing: the agent's commands run as you, on this machine")
+		fmt.Fprintln(streams.Err, "holon: the local engine confines nothing: the agent's commands run as you, on this machine")
 	}
-	return o.newEngine(name, home)
+	return h.newEngine(name, home)
 }
 
 // engineName is the engine that a setting means.

@@ -8,6 +8,9 @@ import (
 	"holon/responses"
 	"holon/responses/models"
 	"holon/runner"
+	"holon/runner/agent/lane"
+	"holon/runner/control"
+	"holon/runner/control/wire"
 	"holon/runner/credentials"
 	"holon/runner/engine"
 	"holon/runner/providers"
@@ -15,6 +18,7 @@ import (
 	"holon/runner/workspace"
 	"holon/skills"
 	"holon/state"
+	"holon/state/ledger"
 )
 
 // usageError is a mistake on the command line or in the configuration.
@@ -79,6 +83,7 @@ func describe(err error) state.Failure {
 var flagsOfFields = map[string]string{
 	"image": "--image", "memory": "--memory", "cpus": "--cpus", "network": "--network", "env": "--env",
 	"engine": "--engine", "run": "RUN", "disk": "HOLON_HOME",
+	"agent_id": "AGENT", "agent": "AGENT", "token": "--token", "path": "FILE", "duration_ms": "--after", "interval_ms": "--every", "priority": "--priority", "template": "--template",
 }
 
 // failure takes the text apart, which reads "FIELD: what; remedy".
@@ -132,6 +137,11 @@ func exitCode(err error) int {
 			return usage
 		case state.CodeInvalidRunID, state.CodeRunNotFound, state.CodeRunAmbiguous, state.CodeOutputUnusable, engine.CodeInvalidSpec:
 			return usage
+		case state.CodeInvalidAgent, control.CodeInvalidAccess, control.CodeInvalidToken, ledger.CodeNotFound, wire.CodeInvalidValue, wire.CodeMissingField, wire.CodeTooLarge,
+			lane.CodeInvalidMessage, lane.CodeInvalidTimer, lane.CodeRunMismatch, lane.CodeKeyConflict:
+			return usage
+		case ledger.CodeExists:
+			return state.OutcomeFailure.ExitCode()
 		case engine.CodeResourceLimit:
 			if e.Param != "disk" { // a limit that was asked for
 				return usage

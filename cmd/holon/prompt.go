@@ -6,7 +6,78 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/spf13/cobra"
+
+	"holon/runner"
+	"holon/runner/control/wire"
+	"holon/state/ledger"
 )
+
+// promptOptions are what `holon prompt` was asked to do beside the text.
+type promptOptions struct {
+	priority, key string
+	follow, quiet bool
+}
+
+// newPromptCommand makes `holon prompt`.
+func newPromptCommand(streams Streams) *cobra.Command {
+	o := &promptOptions{}
+	cmd, r := remoteCommand(streams, "prompt [flags] TEXT", "Give an agent something to do", 0, 64, func(ctx context.Context, r *remote) error { return runPrompt(ctx, r, o) })
+	cmd.Long = `Give an agent of the daemon something to do. It is queued, and answered in a turn
+of its own; with --follow the command stays until that turn has ended, shows what
+is done, and prints the answer. The exit code is then that of the turn: 0
+completed, 1 failed, 3 needs the operator, 4 no turn could be run, 124 out of
+time, 130 aborted.
+
+TEXT is one argument; "-" reads it from standard input.`
+	cmd.Example = `  holon prompt "what changed since yesterday?"
+  holon prompt --agent release --follow "prepare the notes" `
+	r.onAgent(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.priority, "priority", string(ledger.Normal), "interject (into the turn that runs), next, normal or background")
+	f.BoolVar(&o.follow, "follow", false, "stay until the turn has ended, and print the answer")
+	f.StringVar(&o.key, "key", "", "`text` under which this prompt is given once, however often it is sent")
+	f.BoolVar(&o.quiet, "quiet", false, "with --follow: show no progress")
+	completeWords(cmd, "priority", string(ledger.Interject), string(ledger.Next), string(ledger.Normal), string(ledger.Background))
+	return cmd
+}
+
+func runPrompt(ctx context.Context, r *remote, o *promptOptions) error {
+	text, err := readPrompt(ctx, r.args, r.streams.In)
+	if err != nil {
+		return err
+	}
+	sent, err := r.Prompt(ctx, r.Agent, wire.Prompt{Text: text, Priority: o.priority, Surface: string(ledger.SurfaceCLIPrompt)}, o.key)
+	if err != nil {
+		return err
+	}
+	if !o.follow {
+		if r.JSON {
+			return printJSON(r.streams, sent)
+		}
+		if r.streams.OutTTY {
+			_, err = fmt.Fprintf(r.streams.Out, "%s is queued for %s; watch with: holon tail -f --agent %s\n", sent.MessageID, sent.AgentID, sent.AgentID)
+			return err
+		}
+		_, err = fmt.Fprintln(r.streams.Out, runner.OneLine(sent.MessageID, 100))
+		return err
+	}
+	end, _, err := r.watch(ctx, sent, o.quiet || r.JSON)
+	if err != nil {
+		return err
+	}
+	if !r.JSON {
+		return r.showAnswer(end, o.quiet)
+	}
+	if err := printJSON(r.streams, end); err != nil {
+		return err
+	}
+	if code, _ := outcomeOf(end); code != 0 {
+		return exitError(code)
+	}
+	return nil
+}
 
 // maxPrompt bounds a prompt; larger material belongs into files.
 const maxPrompt = 8 << 20

@@ -54,12 +54,23 @@ PROMPT is the task; "-" reads it from standard input. Settings come from flags,
 then HOLON_* variables, then ` + settings.ProjectFile + ` of the
 workspace, then config.json of HOLON_HOME (see holon config).
 
+With --agent the task goes to an agent that lives in the daemon (see holon daemon):
+it is queued, done in a turn of that agent, and its answer printed.
+
 Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 4 refused or could not start, 124 out of time, 130 interrupted.`,
 		Example: `  holon run "fix the failing test"
   holon run --model scripted/demo --json "try it without a key"
   git diff | holon run -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("agent") {
+				return runOnAgent(cmd, args, streams)
+			}
+			for _, flag := range []string{"create-agent", "template"} {
+				if cmd.Flags().Changed(flag) {
+					return usageError{fmt.Errorf("--%s: is for an agent that lives; name one with --agent", flag)}
+				}
+			}
 			err := opts.complete(cmd, args)
 			if err == nil {
 				err = do(cmd.Context(), opts)
@@ -102,6 +113,10 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.BoolVar(&opts.Keep, "keep", false, "keep the session's directories and the container's log")
 	f.BoolVar(&opts.JSON, "json", false, "print the run's manifest instead of the answer")
 	f.BoolVar(&opts.Quiet, "quiet", false, "show no progress")
+	f.String("agent", "", "`id` of an agent of the daemon, which does it in its home instead of in a run of its own")
+	f.Bool("create-agent", false, "with --agent: make the agent when there is none")
+	f.String("template", "", "with --create-agent: `name` of a template, or its directory")
+	completeAgents(cmd, streams)
 	return cmd
 }
 
@@ -227,7 +242,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 	}
 	defer access.Close()
 	shot.Session.AgentEnv = append(shot.Session.AgentEnv, o.agentLimits()...)
-	eng, err := o.openEngine(home)
+	eng, err := o.openEngine(o.Loaded.Engine, o.streams, home)
 	if err != nil {
 		return err
 	}
@@ -247,18 +262,31 @@ func runRun(ctx context.Context, o *runOptions) error {
 	return o.show(shot, manifest, view)
 }
 
-// chooseModel resolves the models on the host's side: which gateway they need,
-// or which scenario file.
+// chooseModel resolves the models on the host's side.
 func (o *runOptions) chooseModel(ctx context.Context, keys *credentials.Keys, cfg *runner.Config, log *slog.Logger) (*providers.Access, error) {
 	host := &providers.Host{Settings: &o.Settings, Keys: keys, Proxy: http.ProxyFromEnvironment, Log: log}
-	if o.Model == "" {
-		o.Model = settings.DefaultModel
-		if _, err := host.Ready(o.Model); err != nil {
-			return nil, &runner.Error{Code: runner.CodeCredentials, Param: "--model", Message: "no model is chosen and there is no key for the default one, " + settings.DefaultModel,
-				Hint: "set OPENAI_API_KEY or store a key with: holon credentials set openai; choose a model with: holon config set model.default PROVIDER/NAME; or try --model scripted/demo"}
-		}
+	if err := o.needModel(host); err != nil {
+		return nil, err
 	}
-	refs := o.Refs()
+	return openModels(ctx, host, o.Refs(), cfg)
+}
+
+// needModel chooses the default model where none is set, if it can be asked.
+func (o *configured) needModel(host *providers.Host) error {
+	if o.Model != "" {
+		return nil
+	}
+	o.Model = settings.DefaultModel
+	if _, err := host.Ready(o.Model); err != nil {
+		return &runner.Error{Code: runner.CodeCredentials, Param: "--model", Message: "no model is chosen and there is no key for the default one, " + settings.DefaultModel,
+			Hint: "set OPENAI_API_KEY or store a key with: holon credentials set openai; choose a model with: holon config set model.default PROVIDER/NAME; or try --model scripted/demo"}
+	}
+	return nil
+}
+
+// openModels makes what asks the models of refs part of a session: which gateway
+// they need, or which scenario file. The access lasts as long as the session.
+func openModels(ctx context.Context, host *providers.Host, refs []string, cfg *runner.Config) (*providers.Access, error) {
 	access, err := host.Open(ctx, refs, "--model")
 	if err != nil {
 		return nil, err
@@ -272,7 +300,7 @@ func (o *runOptions) chooseModel(ctx context.Context, keys *credentials.Keys, cf
 		if i > 0 && name != demoScenario {
 			err = usageError{fmt.Errorf("--model-fallbacks: %q is a file; a scenario can only be the first model", runner.OneLine(ref, 200))}
 		} else if i == 0 {
-			err = o.findScenario(cfg, name)
+			err = findScenario(cfg, name)
 		}
 		if err != nil {
 			access.Close()
@@ -283,7 +311,7 @@ func (o *runOptions) chooseModel(ctx context.Context, keys *credentials.Keys, cf
 }
 
 // findScenario finds the file that a scripted model plays; "demo" is built in.
-func (o *runOptions) findScenario(cfg *runner.Config, name string) error {
+func findScenario(cfg *runner.Config, name string) error {
 	if name == demoScenario {
 		return nil
 	}

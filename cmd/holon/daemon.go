@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"holon/runner"
+	"holon/runner/daemon"
+	"holon/state"
+	"holon/state/sqlite"
+)
+
+// newDaemonCommand makes `holon daemon`.
+func newDaemonCommand(streams Streams) *cobra.Command {
+	start := daemonCommand(streams, "start [flags]", "Start the daemon, unless it runs", runDaemonStart)
+	start.Long = `Start holon serve in the background and return when it is ready. It takes the
+options of holon serve. When a daemon with the same options runs it is left alone;
+one with other options is not touched either: see holon daemon restart.`
+	restart := daemonCommand(streams, "restart [flags]", "Stop the daemon, if it runs, and start it with these options", runDaemonRestart)
+	restart.Long = `Replace the daemon by a process with the options that are given here and set; those
+that it was started with before do not count. Queues, waits and timers are kept,
+and a turn that is going on is taken up again.`
+	status := daemonCommand(streams, "status [flags]", "Say whether the daemon runs, and how it is", runDaemonStatus)
+	status.Long = `Say whether the daemon runs, what it does, and what went wrong last. Options are
+those that its own are compared with. It reads and changes nothing.
+
+Exit codes: 0 it runs and is healthy, 1 it does not.`
+	return group("daemon", "Keep agents alive in the background", "", start, daemonCommand(streams, "stop [flags]", "Stop the daemon", runDaemonStop), status, restart,
+		newDaemonLogsCommand(streams), newDaemonBackupCommand(streams))
+}
+
+// background is what the commands of the daemon work with.
+type background struct {
+	*serveOptions
+	*daemon.Daemon
+	json bool
+}
+
+// daemonCommand makes a command with the options of `holon serve`.
+func daemonCommand(streams Streams, use, short string, do func(context.Context, *background) error) *cobra.Command {
+	b := &background{serveOptions: &serveOptions{streams: streams}}
+	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error {
+		err := noArgs(cmd, args)
+		if err == nil {
+			err = b.serveOptions.complete(cmd)
+		}
+		if err == nil {
+			err = b.find()
+		}
+		if err == nil {
+			err = do(cmd.Context(), b)
+		}
+		return asJSON(err, b.json)
+	}}
+	b.define(cmd)
+	cmd.Flags().BoolVar(&b.json, "json", false, "print JSON")
+	return cmd
+}
+
+// find makes what starts and finds the daemon.
+func (b *background) find() error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	args, env := b.command()
+	b.Daemon = daemon.New(daemon.Options{Home: b.Dir.Dir(), Socket: b.Socket, Fingerprint: b.fingerprint(), Program: self, Args: args, Env: env})
+	return nil
+}
+
+// ready checks what the daemon would be refused for, while there is somebody to
+// tell, and makes its home.
+func (b *background) ready() error {
+	if err := b.makeHome(); err != nil {
+		return err
+	}
+	if _, err := findAgentd(b.Agentd); err != nil {
+		return err
+	}
+	return b.find()
+}
+
+func runDaemonStart(ctx context.Context, b *background) error {
+	if err := b.ready(); err != nil {
+		return err
+	}
+	started, err := b.Start(ctx)
+	return b.showStarted(started, err)
+}
+
+func runDaemonRestart(ctx context.Context, b *background) error {
+	if err := b.ready(); err != nil {
+		return err
+	}
+	started, err := b.Restart(ctx)
+	return b.showStarted(started, err)
+}
+
+func (b *background) showStarted(s daemon.Started, err error) error {
+	if err != nil {
+		return err
+	}
+	if b.json {
+		return printJSON(b.streams, struct {
+			Already bool          `json:"already_running"`
+			Status  daemon.Status `json:"status"`
+		}{s.Already, s.Status})
+	}
+	what := "started"
+	if s.Already {
+		what = "runs already"
+	}
+	fmt.Fprintf(b.streams.Err, "holon: the daemon %s, as process %d\n", what, s.Status.PID)
+	return nil
+}
+
+func runDaemonStop(ctx context.Context, b *background) error {
+	stopped, err := b.Stop(ctx)
+	if err != nil {
+		return err
+	}
+	if b.json {
+		return printJSON(b.streams, stopped)
+	}
+	text := map[string]string{daemon.NotRunning: "the daemon does not run", daemon.Graceful: "the daemon has ended", daemon.Terminated: "the daemon has ended, by SIGTERM", daemon.Killed: "the daemon was killed: it did not end"}[stopped.How]
+	fmt.Fprintln(b.streams.Err, "holon: "+text)
+	return nil
+}
+
+func runDaemonStatus(ctx context.Context, b *background) error {
+	s, err := b.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if b.json {
+		err = printJSON(b.streams, s)
+	} else {
+		err = b.showStatus(s)
+	}
+	if err == nil && !(s.State == daemon.Running && s.Control.Healthy) {
+		return exitError(state.OutcomeFailure.ExitCode())
+	}
+	return err
+}
+
+// remedies are the next commands to try.
+var remedies = map[daemon.State]string{
+	daemon.Ended: "start it with: holon daemon start", daemon.NotAnswering: "look at: holon daemon logs; replace it with: holon daemon restart",
+	daemon.Foreign: "choose another path with --socket",
+}
+
+func (b *background) showStatus(s daemon.Status) error {
+	pid, config := "", ""
+	if s.PID > 0 {
+		pid = strconv.Itoa(s.PID)
+	}
+	if s.ConfigMatch != nil {
+		config = "these options"
+		if !*s.ConfigMatch {
+			config = "other options than these; see holon daemon restart"
+		}
+	}
+	pairs := [][2]string{{"daemon", string(s.State)}, {"pid", pid}, {"home", s.HomeDir}, {"socket", s.SocketPath}, {"http", s.HTTPAddr}, {"advertised", s.AdvertiseURL},
+		{"started", b.streams.momentOf(s.StartedAt)}, {"version", s.Version}, {"engine", s.Engine}, {"default agent", s.DefaultAgent}, {"default model", s.DefaultModel}, {"runs with", config}}
+	if a := s.Activity; a != nil {
+		pairs = append(pairs, [2]string{"activity", fmt.Sprintf("%s: %s, %d processing, %d waiting, %s", a.State, count(a.ActiveAgentCount, "agent"), a.ProcessingAgentCount, a.WaitingAgentCount, count(a.QueuedMessageCount, "message")+" queued")})
+	}
+	pairs = append(pairs, [2]string{"problem", s.Control.Problem})
+	if f := s.LastFailure; f != nil {
+		pairs = append(pairs, [2]string{"last failure", fmt.Sprintf("%s, %s: %s", b.streams.moment(f.OccurredAt), f.Phase, f.Summary)}, [2]string{"look at", orElse(f.Hint, "holon daemon logs")})
+	}
+	if len(s.Stale) > 0 {
+		pairs = append(pairs, [2]string{"stale", strings.Join(s.Stale, ", ")})
+	}
+	return facts(b.streams, append(pairs, [2]string{"next", remedies[s.State]})...)
+}
+
+// newDaemonLogsCommand makes `holon daemon logs`.
+func newDaemonLogsCommand(streams Streams) *cobra.Command {
+	tail := 0
+	cmd := daemonCommand(streams, "logs [flags]", "Show the end of the daemon's log, and why it last failed to start or stop", func(_ context.Context, b *background) error {
+		return runDaemonLogs(b, tail)
+	})
+	cmd.Flags().IntVar(&tail, "tail", 80, "`number` of lines")
+	return cmd
+}
+
+func runDaemonLogs(b *background, tail int) error {
+	if tail < 0 || tail > daemon.MaxLines {
+		return usageError{fmt.Errorf("--tail: %d is out of range; use 0 to %d", tail, daemon.MaxLines)}
+	}
+	logs, err := b.Logs(tail)
+	if err != nil {
+		return err
+	}
+	if b.json {
+		return printJSON(b.streams, logs)
+	}
+	pairs := [][2]string{{"log", logs.LogPath}, {"metadata", logs.MetadataPath}, {"failures", logs.FailurePath}}
+	if f := logs.StartupFailure; f != nil {
+		pairs = append(pairs, [2]string{"startup failure", b.streams.moment(f.OccurredAt) + ": " + f.Summary})
+	}
+	if f := logs.ShutdownFailure; f != nil {
+		pairs = append(pairs, [2]string{"shutdown failure", b.streams.moment(f.OccurredAt) + ": " + f.Summary})
+	}
+	if err := facts(Streams{Out: b.streams.Err, OutTTY: b.streams.ErrTTY, CI: b.streams.CI}, pairs...); err != nil {
+		return err
+	}
+	for _, line := range logs.Lines {
+		if _, err := fmt.Fprintln(b.streams.Out, b.streams.oneLine(line, 4096)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newDaemonBackupCommand makes `holon daemon backup`.
+func newDaemonBackupCommand(streams Streams) *cobra.Command {
+	h, asJSONFlag := &host{}, false
+	cmd := &cobra.Command{Use: "backup [flags] FILE", Short: "Copy the ledger of the agents into a file, also while the daemon runs", RunE: func(cmd *cobra.Command, args []string) error {
+		err := countArgs(cmd, args, 1, 1)
+		if err == nil {
+			err = loadEnv(h)
+		}
+		if err == nil {
+			err = runDaemonBackup(cmd.Context(), streams, h, args[0], asJSONFlag)
+		}
+		return asJSON(err, asJSONFlag)
+	}}
+	cmd.Long = `Copy the ledger of the agents, with their queues, turns and events, into a new file,
+as it is at one moment. The daemon may run; it is not held up. The homes of the
+agents are directories below agents in HOLON_HOME, and are copied like any.
+
+To restore it, stop the daemon and put the file back in the ledger's place.`
+	cmd.Flags().BoolVar(&asJSONFlag, "json", false, "print JSON")
+	return cmd
+}
+
+func runDaemonBackup(ctx context.Context, streams Streams, h *host, file string, asJSON bool) error {
+	dir, err := state.FindHome(h.Home, h.UserHome)
+	if err != nil {
+		return err
+	}
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return usageError{fmt.Errorf("FILE: %w; give an absolute path", err)}
+	}
+	if err := sqlite.Backup(ctx, dir.LedgerPath(), path); err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(streams, struct {
+			File string `json:"file"`
+		}{path})
+	}
+	_, err = fmt.Fprintln(streams.Out, runner.OneLine(path, 4096))
+	return err
+}

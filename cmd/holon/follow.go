@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"holon/responses"
+	"holon/runner"
+	"holon/runner/agent/rules"
+	"holon/runner/agent/view"
+	"holon/runner/control/client"
+	"holon/runner/control/wire"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// watch follows a message until nothing more becomes of it. Unless it is quiet it
+// shows what the agent does for it. shells counts the commands that were run.
+func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end view.MessageState, shells int, err error) {
+	end, err = r.Message(ctx, sent.AgentID, sent.MessageID)
+	if err != nil || end.Entry.Status.Terminal() {
+		return end, 0, err
+	}
+	turns := map[string]bool{}
+	for item, err := range r.Follow(ctx, sent.AgentID, client.Follow{After: max(sent.EventSeq-1, 0)}) {
+		if err != nil {
+			return end, shells, r.stoppedWatching(ctx, err)
+		}
+		if ev := item.Event; ev != nil {
+			if ev.Provenance.MessageID == sent.MessageID && ev.Provenance.TurnID != "" {
+				turns[ev.Provenance.TurnID] = true
+			}
+			ours := ev.Provenance.MessageID == sent.MessageID || turns[ev.Provenance.TurnID]
+			if ours && ev.Type == rules.ToolExecuted && isShell(ev) {
+				shells++
+			}
+			if ours && !quiet {
+				r.showDoing(ev)
+			}
+			if !ours || !mayEnd[ev.Type] {
+				continue
+			}
+		}
+		if end, err = r.Message(ctx, sent.AgentID, sent.MessageID); err != nil || end.Entry.Status.Terminal() {
+			return end, shells, err
+		}
+	}
+	return end, shells, context.Cause(ctx)
+}
+
+// mayEnd are the events after which it is asked what became of a message.
+var mayEnd = map[string]bool{rules.QueueEntrySettled: true, rules.QueueEntryQuarantined: true, rules.TurnTerminal: true}
+
+// stoppedWatching says that what is no longer watched goes on.
+func (r *remote) stoppedWatching(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		fmt.Fprintln(r.streams.Err, "holon: no longer watched; the agent goes on, see holon tail -f")
+	}
+	return err
+}
+
+// isShell reports whether the call that an event tells of ran commands.
+func isShell(ev *view.EventEnvelope) bool {
+	var data struct {
+		Tool string `json:"tool_name"`
+	}
+	return json.Unmarshal(ev.Payload.Data, &data) == nil && (data.Tool == "ExecCommand" || data.Tool == "ExecCommandBatch")
+}
+
+// showDoing prints what an event tells that is not the answer itself.
+func (r *remote) showDoing(ev *view.EventEnvelope) {
+	switch ev.Type {
+	case rules.AssistantRound:
+		var data struct {
+			Phase responses.Phase `json:"phase"`
+		}
+		if json.Unmarshal(ev.Payload.Data, &data) != nil || data.Phase != responses.PhaseCommentary {
+			return
+		}
+	case rules.ToolExecuted, rules.TurnStarted, rules.SchedulerDiagnostic, rules.RuntimeError, rules.WaitRegistered, rules.CurrentRunAborted, rules.QueueEntryQuarantined:
+	default:
+		return
+	}
+	fmt.Fprintln(r.streams.Err, "  "+r.streams.oneLine(ev.Display.Summary, 500))
+}
+
+// finalStatus is how a message ended, in the words of the runtime's surface.
+func finalStatus(end view.MessageState) string {
+	switch {
+	case end.Turn == nil || end.Entry.Status == ledger.Interrupted:
+		return "failed"
+	case end.Turn.Reason == responses.ReasonMaxRounds:
+		return "max_turns_exceeded"
+	case end.Turn.Kind != ledger.TurnCompleted:
+		return "failed"
+	}
+	switch closureOf(end.Turn).Outcome {
+	case rules.OutcomeFailed:
+		return "failed"
+	case rules.OutcomeWaiting:
+		return "waiting"
+	}
+	return "completed"
+}
+
+func closureOf(t *ledger.Turn) (c rules.Closure) {
+	_ = json.Unmarshal(t.Closure, &c) // a closure that cannot be read says nothing
+	return c
+}
+
+// outcomeOf is what a message's end makes of a command (docs/exit-codes.md). The
+// error says what went wrong, nil when nothing did.
+func outcomeOf(end view.MessageState) (code int, err error) {
+	t := end.Turn
+	if t == nil || end.Entry.Status == ledger.Quarantined {
+		return state.OutcomeRefused.ExitCode(), &state.Error{Code: state.Code(end.Entry.Status), Param: "agent", Message: "no turn was run for the message: " + orElse(end.Entry.Reason, string(end.Entry.Status)), Hint: "see: holon status --agent " + end.Message.AgentID}
+	}
+	if t.Kind == ledger.TurnCompleted {
+		if closureOf(t).WaitingReason == rules.AwaitingOperator {
+			return state.OutcomeWaiting.ExitCode(), nil
+		}
+		if finalStatus(end) != "failed" {
+			return 0, nil
+		}
+	}
+	why := orElse(t.Reason, string(end.Entry.Status))
+	if t.Failure != nil {
+		why = t.Failure.Summary
+	}
+	err = &state.Error{Code: state.Code(orElse(t.Reason, "failed")), Param: "agent", Message: "the turn did not complete: " + why, Hint: "see: holon transcript --agent " + end.Message.AgentID}
+	switch {
+	case end.Entry.Status == ledger.Aborted:
+		return state.OutcomeInterrupted.ExitCode(), err
+	case t.Reason == responses.ReasonTimeout:
+		return state.OutcomeDeadline.ExitCode(), err
+	}
+	return state.OutcomeFailure.ExitCode(), err
+}
+
+func orElse(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// showAnswer prints how a message ended: the answer on stdout, the rest on
+// stderr. Its error is the exit code.
+func (r *remote) showAnswer(end view.MessageState, quiet bool) error {
+	if t := end.Turn; t != nil {
+		if t.Last != "" {
+			if _, err := fmt.Fprintln(r.streams.Out, r.streams.shown(t.Last)); err != nil {
+				return err
+			}
+		}
+		if !quiet {
+			took := time.Duration(t.DurationMS) * time.Millisecond
+			fmt.Fprintf(r.streams.Err, "%s in %.1fs: %s, %s\n", t.Kind, took.Seconds(), count(t.ModelRounds, "round"), count(t.ToolCalls, "tool call"))
+		}
+	}
+	code, err := outcomeOf(end)
+	if err != nil {
+		fmt.Fprintln(r.streams.Err, "holon: "+r.streams.defuse(line(runner.Describe(err))))
+	}
+	if code != 0 {
+		return exitError(code)
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"holon/runner/control/client"
+	"holon/runner/control/wire"
+	"holon/runner/daemon"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// remote is what the commands share that talk to a daemon about an agent.
+type remote struct {
+	streams Streams
+	host
+	JSON  bool
+	Agent string // "": the daemon's default agent
+
+	home state.Home
+	args []string
+	*client.Client
+}
+
+// remoteCommand makes a command with min to max arguments that asks the daemon.
+func remoteCommand(streams Streams, use, short string, min, max int, do func(context.Context, *remote) error) (*cobra.Command, *remote) {
+	r := &remote{streams: streams}
+	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error {
+		err := countArgs(cmd, args, min, max)
+		if err == nil {
+			r.args = args
+			err = r.connect()
+		}
+		if err == nil {
+			defer r.Close()
+			err = explainRemote(do(cmd.Context(), r))
+		}
+		return asJSON(err, r.JSON)
+	}}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().BoolVar(&r.JSON, "json", false, "print JSON")
+	return cmd, r
+}
+
+// onAgent adds the flag that says which agent is meant.
+func (r *remote) onAgent(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&r.Agent, "agent", "", "`id` of the agent (default HOLON_AGENT_ID, else the daemon's)")
+	completeAgents(cmd, r.streams)
+}
+
+// connect finds the socket. The daemon is asked by the first call.
+func (r *remote) connect() (err error) {
+	if err := loadEnv(&r.host); err != nil {
+		return err
+	}
+	if r.home, err = state.FindHome(r.Home, r.UserHome); err != nil {
+		return err
+	}
+	path, err := r.socketPath("", r.home)
+	if err != nil {
+		return err
+	}
+	if r.Agent == "" {
+		r.Agent = r.AgentID
+	}
+	if r.Agent != "" {
+		if err := state.CheckAgentID(r.Agent); err != nil {
+			return usageError{fmt.Errorf("--agent: %w; list agents with: holon agent list", err)}
+		}
+	}
+	r.Client = client.Unix(path)
+	return nil
+}
+
+// socketPath is where the control socket is: the flag, the variable, or beneath
+// the home.
+func (h *host) socketPath(flag string, home state.Home) (string, error) {
+	param, path := "--socket", flag
+	if path == "" {
+		param, path = "HOLON_SOCKET_PATH", h.SocketPath
+	}
+	if path == "" {
+		return daemon.SocketPath(home.Dir()), nil
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", usageError{fmt.Errorf("%s: %w; give an absolute path", param, err)}
+	}
+	return abs, nil
+}
+
+// explainRemote says of a daemon that is not there just that, and names the next
+// command where the daemon did not.
+func explainRemote(err error) error {
+	e, ok := errors.AsType[*state.Error](err)
+	if !ok {
+		return err
+	}
+	if e.Code == wire.CodeUnreachable && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)) {
+		return &state.Error{Code: e.Code, Message: e.Message, Hint: e.Hint}
+	}
+	if hint := nextCommands[e.Code]; hint != "" && e.Hint == "" {
+		return &state.Error{Code: e.Code, Param: e.Param, Message: e.Message, Hint: hint, Err: e.Err}
+	}
+	return err
+}
+
+// nextCommands are what to try after errors of the ledger, which knows no
+// commands.
+var nextCommands = map[state.Code]string{ledger.CodeNotFound: "see: holon agent list", ledger.CodeExists: "see: holon agent list"}
+
+// countArgs refuses arguments that a command does not take.
+func countArgs(cmd *cobra.Command, args []string, min, max int) error {
+	if len(args) < min || len(args) > max {
+		return usageError{fmt.Errorf("ARGUMENTS: there are %d; see %s --help", len(args), cmd.CommandPath())}
+	}
+	return nil
+}
+
+// asJSON makes an error one that is reported as an object, when that was asked for.
+func asJSON(err error, wanted bool) error {
+	if _, said := errors.AsType[exitError](err); err != nil && wanted && !said {
+		return jsonError{err}
+	}
+	return err
+}
+
+// named is the agent that a command was given as its argument.
+func (r *remote) named() string {
+	if len(r.args) > 0 {
+		return r.args[0]
+	}
+	return r.Agent
+}

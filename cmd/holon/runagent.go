@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"holon/responses"
+	"holon/runner/agent/view"
+	"holon/runner/control/wire"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// agentRun is `holon run --agent`: a prompt to an agent that lives.
+type agentRun struct {
+	remote
+	create   bool
+	template string
+	quiet    bool
+}
+
+// agentRunFlags are the flags of `holon run` that go with --agent: an agent has
+// the rest for itself.
+var agentRunFlags = []string{"agent", "create-agent", "template", "json", "quiet"}
+
+// runOnAgent does what `holon run --agent` was asked to do.
+func runOnAgent(cmd *cobra.Command, args []string, streams Streams) (err error) {
+	a := &agentRun{remote: remote{streams: streams, args: args}}
+	f := cmd.Flags()
+	for name, to := range map[string]*bool{"create-agent": &a.create, "json": &a.JSON, "quiet": &a.quiet} {
+		*to = f.Lookup(name).Value.String() == "true"
+	}
+	a.Agent, a.template = f.Lookup("agent").Value.String(), f.Lookup("template").Value.String()
+	defer func() { err = asJSON(err, a.JSON) }()
+	f.Visit(func(flag *pflag.Flag) {
+		if err == nil && !slices.Contains(agentRunFlags, flag.Name) {
+			err = usageError{fmt.Errorf("--%s: an agent that lives has its own; leave it out, or --agent", flag.Name)}
+		}
+	})
+	if err == nil && a.Agent == "" {
+		err = usageError{errors.New("--agent: is empty; name an agent, or leave it out for a run of its own")}
+	}
+	if err != nil {
+		return err
+	}
+	text, err := readPrompt(cmd.Context(), args, streams.In)
+	if err != nil {
+		return err
+	}
+	if err := a.connect(); err != nil {
+		return err
+	}
+	defer a.Close()
+	return explainRemote(a.run(cmd.Context(), text))
+}
+
+// run sends the prompt, waits for its end and prints it.
+func (a *agentRun) run(ctx context.Context, text string) error {
+	if err := a.ensure(ctx); err != nil {
+		return err
+	}
+	sent, err := a.Prompt(ctx, a.Agent, wire.Prompt{Text: text, Surface: string(ledger.SurfaceRunOnce)}, "")
+	if err != nil {
+		return err
+	}
+	end, shells, err := a.watch(ctx, sent, a.quiet || a.JSON)
+	if err != nil {
+		return err
+	}
+	if !a.JSON {
+		return a.showAnswer(end, a.quiet)
+	}
+	result, err := a.result(ctx, end, shells)
+	if err == nil {
+		err = printJSON(a.streams, result)
+	}
+	if err != nil {
+		return err
+	}
+	if code, _ := outcomeOf(end); code != 0 {
+		return exitError(code)
+	}
+	return nil
+}
+
+// ensure makes the agent when that was asked for and there is none.
+func (a *agentRun) ensure(ctx context.Context) error {
+	if !a.create {
+		_, err := a.Status(ctx, a.Agent)
+		if state.IsCode(err, ledger.CodeNotFound) {
+			return &state.Error{Code: ledger.CodeNotFound, Param: "--agent", Message: fmt.Sprintf("there is no agent %s", a.Agent), Hint: "make it with --create-agent, or: holon agent create " + a.Agent}
+		}
+		return err
+	}
+	_, err := a.Create(ctx, a.Agent, a.template)
+	if state.IsCode(err, ledger.CodeExists) {
+		return nil
+	}
+	return err
+}
+
+// runResult is what `holon run --agent --json` prints.
+type runResult struct {
+	AgentID        string           `json:"agent_id"`
+	MessageID      string           `json:"message_id"`
+	TurnID         string           `json:"turn_id,omitempty"`
+	FinalStatus    string           `json:"final_status"` // completed, waiting, failed, max_turns_exceeded
+	WaitingReason  string           `json:"waiting_reason,omitempty"`
+	FinalText      string           `json:"final_text"`
+	SleepReason    string           `json:"sleep_reason,omitempty"`
+	Failure        *ledger.Failure  `json:"failure,omitempty"`
+	Artifact       json.RawMessage  `json:"failure_artifact,omitempty"`
+	Tasks          []string         `json:"tasks"`         // there are none of agents yet
+	ChangedFiles   []string         `json:"changed_files"` // an agent works in its home, which is not compared
+	MessageCount   int64            `json:"message_count"` // of the agent's life
+	TokenUsage     *responses.Usage `json:"token_usage,omitempty"`
+	InputTokens    int64            `json:"input_tokens"`
+	OutputTokens   int64            `json:"output_tokens"`
+	ModelRounds    int              `json:"model_rounds"`
+	ToolCalls      int              `json:"tool_calls"`
+	ShellCommands  int              `json:"shell_commands"` // calls of ExecCommand and ExecCommandBatch
+	ProviderRounds json.RawMessage  `json:"provider_attempt_timeline,omitempty"`
+	ExitCode       int              `json:"exit_code"`
+}
+
+func (a *agentRun) result(ctx context.Context, end view.MessageState, shells int) (runResult, error) {
+	r := runResult{AgentID: a.Agent, MessageID: end.Message.ID, FinalStatus: finalStatus(end), Tasks: []string{}, ChangedFiles: []string{}, ShellCommands: shells}
+	r.ExitCode, _ = outcomeOf(end)
+	agent, err := a.Status(ctx, a.Agent)
+	if err != nil {
+		return r, err
+	}
+	r.MessageCount = agent.Agent.TotalMessageCount
+	t := end.Turn
+	if t == nil {
+		r.Failure = agent.Agent.LastRuntimeFailure
+		return r, nil
+	}
+	r.TurnID, r.FinalText, r.Failure, r.WaitingReason = t.ID, t.Last, t.Failure, string(closureOf(t).WaitingReason)
+	r.TokenUsage, r.ModelRounds, r.ToolCalls, r.ProviderRounds = t.Usage, t.ModelRounds, t.ToolCalls, t.Provider
+	if t.Failure != nil {
+		r.Artifact = t.Failure.Artifact
+	}
+	if t.Usage != nil {
+		r.InputTokens, r.OutputTokens = int64(t.Usage.InputTokens), int64(t.Usage.OutputTokens)
+	}
+	for _, w := range agent.ActiveWaits {
+		if w.Registered == t.AttemptID {
+			r.SleepReason = w.WaitingFor
+		}
+	}
+	return r, nil
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"holon/responses/models"
+	"holon/runner/control"
+	"holon/runner/settings"
+	"holon/state"
+)
+
+// serveOptions are what `holon serve` was asked to do, and what `holon daemon`
+// starts it with.
+type serveOptions struct {
+	streams Streams
+	configured
+	host
+
+	Dir    state.Home
+	Socket string // absolute path
+	Access control.Access
+
+	socketFlag, accessMode, bindHost, token, tokenFile string
+	port                                               int
+	flags                                              *pflag.FlagSet
+}
+
+// newServeCommand makes `holon serve`. Tests replace do to look at the options.
+func newServeCommand(streams Streams, do func(context.Context, *serveOptions) error) *cobra.Command {
+	o := &serveOptions{streams: streams}
+	cmd := &cobra.Command{
+		Use:   "serve [flags]",
+		Short: "Keep agents alive, in the foreground",
+		Long: `Keep the agents of a HOLON_HOME alive until interrupted: their queues, their
+timers, their containers while there is work. Commands and other programs reach it
+over a Unix socket, and over TCP when --access or --listen says so.
+
+holon daemon start runs the same in the background.
+
+Exit codes: 0 ended in good order, 2 usage error, 4 it could not start.`,
+		Example: `  holon serve --model scripted/demo
+  holon serve --access tunnel --port 7878 --advertise https://holon.example.org`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := noArgs(cmd, args); err != nil {
+				return err
+			}
+			if err := o.complete(cmd); err != nil {
+				return err
+			}
+			return do(cmd.Context(), o)
+		},
+	}
+	o.define(cmd)
+	return cmd
+}
+
+// define makes the flags, which the commands of the daemon share.
+func (o *serveOptions) define(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&o.socketFlag, "socket", "", "`path` of the control socket (default HOLON_SOCKET_PATH, else run/holon.sock of HOLON_HOME)")
+	f.StringVar(&o.accessMode, "access", "", "from where it is reached over TCP: local, tunnel, lan or tailnet (default not at all)")
+	f.StringVar(&o.bindHost, "host", "", "`address` to listen on (default 127.0.0.1; lan and tailnet need one)")
+	f.IntVar(&o.port, "port", 0, fmt.Sprintf("TCP `port` (default %d)", control.DefaultPort))
+	f.String("listen", "", "`HOST:PORT` instead of --host and --port")
+	f.String("advertise", "", "`URL` under which others reach the port; URLs of triggers begin with it")
+	f.StringVar(&o.token, "token", "", "`token` that TCP clients must send (default HOLON_CONTROL_TOKEN, which other users cannot see)")
+	f.StringVar(&o.tokenFile, "token-file", "", "`file` of mode 0600 with the token (default one is made in HOLON_HOME)")
+	f.String("engine", "", "auto, docker, or local, which confines nothing")
+	f.String("image", "", "container `image` of agents that have none of their own")
+	f.String("model", "", "model of agents that have none of their own, as `provider/name`")
+	f.String("agent", "", "`id` of the default agent")
+	completeWords(cmd, "access", string(control.ModeLocal), string(control.ModeTunnel), string(control.ModeLAN), string(control.ModeTailnet))
+	completeWords(cmd, "engine", settings.EngineAuto, settings.EngineDocker, settings.EngineLocal)
+}
+
+// complete merges the layers of settings and checks what was asked for. It makes
+// nothing.
+func (o *serveOptions) complete(cmd *cobra.Command) (err error) {
+	o.flags = cmd.Flags()
+	if err := loadEnv(&o.host); err != nil {
+		return err
+	}
+	if o.Dir, err = state.FindHome(o.Home, o.UserHome); err != nil {
+		return err
+	}
+	if o.Agentd != "" {
+		if o.Agentd, err = filepath.Abs(o.Agentd); err != nil {
+			return usageError{fmt.Errorf("HOLON_AGENTD: %w; give an absolute path", err)}
+		}
+	}
+	o.Loaded = o.load(o.Dir, "")
+	if err := override(o.Loaded, o.flags); err != nil {
+		return err
+	}
+	if err := o.Err(); err != nil {
+		return err
+	}
+	o.Confinement = confinementOf(&o.Settings)
+	if err := o.Confinement.check(o.Loaded.Engine); err != nil {
+		return err
+	}
+	if err := o.Confinement.checkHosts(o.Loaded.Engine, o.Network); err != nil {
+		return err
+	}
+	if err := o.placeScenario(); err != nil {
+		return err
+	}
+	if o.Socket, err = o.socketPath(o.socketFlag, o.Dir); err != nil {
+		return err
+	}
+	return o.completeAccess()
+}
+
+// makeHome makes the home, whose path is known only then.
+func (o *serveOptions) makeHome() (err error) {
+	if o.Dir, err = state.MakeHome(o.Home, o.UserHome); err != nil {
+		return err
+	}
+	o.Socket, err = o.socketPath(o.socketFlag, o.Dir)
+	return err
+}
+
+// completeAccess puts the way in over TCP together.
+func (o *serveOptions) completeAccess() (err error) {
+	a := control.Access{Mode: control.Mode(o.accessMode), Host: o.bindHost, Port: o.port, Listen: o.HTTPAddr, Advertise: o.CallbackBaseURL, Auth: control.Auth(o.AuthMode)}
+	if (o.flags.Changed("host") || o.flags.Changed("port")) && !o.flags.Changed("listen") {
+		a.Listen = "" // a setting, which the flags outweigh
+	}
+	if a.Listen == "" && a.Mode == "" && !o.flags.Changed("advertise") {
+		a.Advertise = "" // likewise: there is no port that it could be of
+	}
+	if o.flags.Changed("token") && o.tokenFile != "" {
+		return usageError{errors.New("--token: --token-file is given as well; give one of them")}
+	}
+	a.Token = cmp.Or(o.token, o.ControlToken)
+	if o.tokenFile != "" {
+		if o.tokenFile, err = filepath.Abs(o.tokenFile); err == nil {
+			a.Token, err = control.ReadToken(o.tokenFile)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	o.streams.Secrets.Add("control token", a.Token)
+	o.Access, err = a.Check()
+	return err
+}
+
+// placeScenario makes the path of a scripted model absolute: the daemon runs
+// elsewhere.
+func (o *serveOptions) placeScenario() error {
+	provider, name, _ := models.SplitRef(o.Model)
+	if provider != models.Scripted || name == demoScenario || filepath.IsAbs(name) {
+		return nil
+	}
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return usageError{fmt.Errorf("--model: %w; give an absolute path", err)}
+	}
+	return o.Override("model.default", "--model", models.Scripted+"/"+path)
+}
+
+// fingerprint tells the options of one daemon from those of another: it covers
+// what is in force, wherever that was set, and no secret can be found from it.
+func (o *serveOptions) fingerprint() string {
+	var token string
+	if o.Access.Token != "" {
+		sum := sha256.Sum256([]byte("holon control token\n" + o.Access.Token))
+		token = hex.EncodeToString(sum[:])
+	}
+	access := o.Access
+	access.Token = ""
+	type setting struct{ Key, Value string }
+	var inForce []setting
+	for _, e := range o.Entries() {
+		inForce = append(inForce, setting{e.Key, settings.Text(e.Value)})
+	}
+	data, err := json.Marshal(struct {
+		Home, Socket, Agentd, DockerHost, Token string
+		Access                                  control.Access
+		Settings                                []setting
+	}{o.Dir.Dir(), o.Socket, o.Agentd, o.DockerHost, token, access, inForce})
+	if err != nil { // it is all text and numbers
+		panic(err)
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
+}
+
+// command returns the arguments and variables with which `holon serve` has the
+// same options in another directory. The token is a variable: arguments can be
+// seen by others.
+func (o *serveOptions) command() (args, env []string) {
+	args = []string{"serve", "--socket=" + o.Socket}
+	o.flags.Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "access", "host", "port", "listen", "advertise", "engine", "image", "agent":
+			args = append(args, "--"+f.Name+"="+f.Value.String())
+		case "token-file":
+			args = append(args, "--token-file="+o.tokenFile)
+		}
+	})
+	if origin := o.Origin("model.default"); origin.Layer == settings.LayerFlag {
+		args = append(args, "--model="+o.Model)
+	}
+	for _, kv := range os.Environ() {
+		if name, _, _ := strings.Cut(kv, "="); name != "HOLON_CONTROL_TOKEN" && name != "HOLON_HOME" && name != "HOLON_AGENTD" {
+			env = append(env, kv)
+		}
+	}
+	env = append(env, "HOLON_HOME="+o.Dir.Dir())
+	if o.Agentd != "" {
+		env = append(env, "HOLON_AGENTD="+o.Agentd)
+	}
+	if o.tokenFile == "" && o.Access.Token != "" {
+		env = append(env, "HOLON_CONTROL_TOKEN="+o.Access.Token)
+	}
+	return args, env
+}
+
+// listen opens the ways in. A token that nobody gave is made now, and kept.
+func (o *serveOptions) listen(ctx context.Context) (*control.Listeners, error) {
+	access := o.Access
+	if access.NeedsToken() && access.Token == "" {
+		path := filepath.Join(o.Dir.Dir(), "run", "control.token")
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return nil, fmt.Errorf("make the directory of the token: %w", err)
+		}
+		var err error
+		if access.Token, err = control.KeepToken(path); err != nil {
+			return nil, err
+		}
+		o.streams.Secrets.Add("control token", access.Token)
+	}
+	return control.Listen(ctx, o.Socket, access)
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"holon/runner/agent/view"
+)
+
+// newStatusCommand makes `holon status`.
+func newStatusCommand(streams Streams) *cobra.Command {
+	cmd, r := remoteCommand(streams, "status [flags]", "Say what an agent does and waits for", 0, 0, runStatus)
+	cmd.Long = "Say what an agent does, what it waits for, and what an operator may do with it now.\nIt reads and changes nothing."
+	r.onAgent(cmd)
+	return cmd
+}
+
+func runStatus(ctx context.Context, r *remote) error {
+	s, err := r.Status(ctx, r.named())
+	if err != nil {
+		return err
+	}
+	if r.JSON {
+		return printJSON(r.streams, s)
+	}
+	return summary(r.streams, s)
+}
+
+// summary prints what there is to say of an agent.
+func summary(streams Streams, s view.AgentSummary) error {
+	model := s.Model.EffectiveModel
+	if s.Model.Source == view.ModelOverride {
+		model += " (set for this agent)"
+	}
+	pairs := [][2]string{
+		{"agent", s.Identity.AgentID}, {"status", string(s.Agent.Status)}, {"posture", string(s.SchedulingPosture.Posture) + ": " + s.SchedulingPosture.Reason},
+		{"model", model}, {"image", s.Identity.Image}, {"home", s.Identity.AgentHome},
+		{"current run", s.Agent.CurrentRunID}, {"pending", strconv.Itoa(s.Agent.Pending)}, {"next try", streams.momentOf(s.Agent.RetryAt)},
+		{"sleeps until", streams.momentOf(s.Agent.SleepingUntil)}, {"turns", strconv.FormatInt(s.Agent.TurnIndex, 10)}, {"last wake", s.Agent.LastWakeReason}, {"last brief", streams.momentOf(s.Agent.LastBriefAt)},
+		{"tokens", fmt.Sprintf("%d in, %d out", s.TokenUsage.Total.InputTokens, s.TokenUsage.Total.OutputTokens)},
+	}
+	for _, w := range s.ActiveWaits {
+		pairs = append(pairs, [2]string{"waits for", w.WaitingFor})
+	}
+	for _, t := range s.ActiveTriggers {
+		pairs = append(pairs, [2]string{"trigger", fmt.Sprintf("%s, used %d times", t.ID, t.DeliveryCount)})
+	}
+	if s.ActiveTimerCount > 0 {
+		pairs = append(pairs, [2]string{"timers", strconv.Itoa(s.ActiveTimerCount)})
+	}
+	if f := s.Agent.LastRuntimeFailure; f != nil {
+		pairs = append(pairs, [2]string{"last failure", streams.moment(f.OccurredAt) + ": " + f.Summary})
+	}
+	for _, n := range s.Notifications {
+		pairs = append(pairs, [2]string{"notice", streams.moment(n.CreatedAt) + ": " + n.Summary})
+	}
+	return facts(streams, append(pairs, [2]string{"hint", s.Lifecycle.OperatorHint}, [2]string{"resume with", s.Lifecycle.ResumeCLIHint})...)
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"holon/runner"
+)
+
+// table prints rows of what commands list: in columns with a head on a terminal;
+// in a pipe as lines of cells with tabs between, without a head, which stay as
+// they are from version to version but for cells at the end.
+type table struct {
+	streams Streams
+	out     *tabwriter.Writer // nil in a pipe
+	err     error
+}
+
+func newTable(streams Streams, head ...string) *table {
+	t := &table{streams: streams}
+	if streams.OutTTY {
+		t.out = tabwriter.NewWriter(streams.Out, 0, 8, 2, ' ', 0)
+		t.row(head...)
+	}
+	return t
+}
+
+// maxCell bounds a cell, in bytes.
+const maxCell = 300
+
+// row prints one line. A cell is one line of printable text; an empty one is "-".
+func (t *table) row(cells ...string) {
+	for i, cell := range cells {
+		cells[i] = t.streams.defuse(dash(cell, maxCell))
+	}
+	line := strings.Join(cells, "\t")
+	if t.err != nil {
+		return
+	}
+	if t.out != nil {
+		_, t.err = fmt.Fprintln(t.out, line)
+		return
+	}
+	_, t.err = fmt.Fprintln(t.streams.Out, line)
+}
+
+// end prints what was held back for the columns.
+func (t *table) end() error {
+	if t.err == nil && t.out != nil {
+		t.err = t.out.Flush()
+	}
+	return t.err
+}
+
+// facts prints what is known of one thing, a name and a value in each line.
+// Values of "" are left out.
+func facts(streams Streams, pairs ...[2]string) error {
+	t := &table{streams: streams}
+	if streams.OutTTY {
+		t.out = tabwriter.NewWriter(streams.Out, 0, 8, 2, ' ', 0)
+	}
+	for _, p := range pairs {
+		if p[1] != "" {
+			t.row(p[0], p[1])
+		}
+	}
+	return t.end()
+}
+
+// moment is a time for a person at a terminal, and whole in a pipe.
+func (s Streams) moment(t time.Time) string {
+	switch {
+	case t.IsZero():
+		return ""
+	case !s.OutTTY:
+		return t.UTC().Format(time.RFC3339)
+	}
+	if d := time.Until(t); d > 0 {
+		return "in " + age(d)
+	}
+	return age(time.Since(t)) + " ago"
+}
+
+func (s Streams) momentOf(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return s.moment(*t)
+}
+
+// paragraph prints text of an agent beneath a line of its own.
+func (s Streams) paragraph(text string) error {
+	text = strings.TrimSpace(s.shown(text))
+	if text == "" {
+		return nil
+	}
+	_, err := fmt.Fprintln(s.Out, "  "+strings.ReplaceAll(text, "\n", "\n  "))
+	return err
+}
+
+// oneLine is text of an agent or a daemon as part of a line.
+func (s Streams) oneLine(text string, limit int) string { return s.defuse(runner.OneLine(text, limit)) }
+
+// printRaw prints JSON of a daemon.
+func printRaw(streams Streams, data json.RawMessage) error {
+	_, err := fmt.Fprintln(streams.Out, strings.TrimSpace(string(machineText(data))))
+	return err
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holon/runner/agent/view"
+	"holon/runner/control/client"
+)
+
+// tailOptions are what `holon tail` was asked to show.
+type tailOptions struct {
+	follow bool
+	limit  int
+	level  string
+}
+
+// levels are the names of how much is shown, beside the numbers.
+var levels = map[string]int{"action_required": 1, "work_done": 2, "turn_result": 3, "info": 3, "progress": 4, "verbose": 4, "trace": 5, "debug": 5}
+
+// newTailCommand makes `holon tail`.
+func newTailCommand(streams Streams) *cobra.Command {
+	o := &tailOptions{}
+	cmd, r := remoteCommand(streams, "tail [flags]", "Show the events of an agent", 0, 0, func(ctx context.Context, r *remote) error { return runTail(ctx, r, o) })
+	cmd.Long = `Show what happened to an agent lately, the newest last; with --follow what happens
+from now on as well, also across restarts of the daemon. With --json the events
+themselves, one a line. In a pipe the columns are number, time, level, type and
+summary, with tabs between.`
+	cmd.Example = "  holon tail -f\n  holon tail --level trace --limit 200"
+	r.onAgent(cmd)
+	f := cmd.Flags()
+	f.BoolVarP(&o.follow, "follow", "f", false, "go on until interrupted")
+	f.IntVar(&o.limit, "limit", 20, "`number` of events that have happened already")
+	f.StringVar(&o.level, "level", "progress", "`how much` is shown: action_required, work_done, turn_result, progress or trace, or 1 to 5")
+	completeWords(cmd, "level", "action_required", "work_done", "turn_result", "progress", "trace")
+	return cmd
+}
+
+func runTail(ctx context.Context, r *remote, o *tailOptions) error {
+	level, ok := levels[o.level]
+	if n, err := strconv.Atoi(o.level); err == nil && n >= 1 && n <= 5 {
+		level, ok = n, true
+	}
+	if !ok {
+		return usageError{fmt.Errorf("--level: %.40q is no level; use action_required, work_done, turn_result, progress or trace", o.level)}
+	}
+	if o.limit < 1 || o.limit > view.MaxLimit {
+		return usageError{fmt.Errorf("--limit: %d is out of range; use 1 to %d", o.limit, view.MaxLimit)}
+	}
+	if o.follow {
+		return followTail(ctx, r, client.Follow{After: -1, Tail: o.limit, MaxLevel: level})
+	}
+	page, err := r.Events(ctx, r.Agent, view.EventQuery{Limit: o.limit, Descending: true, MaxLevel: level})
+	if err != nil {
+		return err
+	}
+	slices.Reverse(page.Events)
+	for i := range page.Events {
+		if err := r.showEvent(&page.Events[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func followTail(ctx context.Context, r *remote, f client.Follow) error {
+	for item, err := range r.Follow(ctx, r.Agent, f) {
+		switch {
+		case err != nil:
+			return err
+		case item.Reset != nil:
+			fmt.Fprintf(r.streams.Err, "holon: events up to %d are no longer kept\n", item.Reset.AfterSeq)
+		default:
+			if err := r.showEvent(item.Event); err != nil {
+				return err
+			}
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// showEvent prints one event on one line.
+func (r *remote) showEvent(ev *view.EventEnvelope) error {
+	if r.JSON {
+		data, err := json.Marshal(ev)
+		if err == nil {
+			_, err = fmt.Fprintln(r.streams.Out, string(machineText(data)))
+		}
+		return err
+	}
+	summary := r.streams.oneLine(ev.Display.Summary, 1000)
+	if r.streams.OutTTY {
+		_, err := fmt.Fprintf(r.streams.Out, "%s  %s\n", ev.TS.Local().Format(time.TimeOnly), summary)
+		return err
+	}
+	_, err := fmt.Fprintf(r.streams.Out, "%d\t%s\t%s\t%s\t%s\n", ev.EventSeq, ev.TS.UTC().Format(time.RFC3339Nano), r.streams.oneLine(ev.Display.Visibility, 40), r.streams.oneLine(ev.Type, 80), summary)
+	return err
+}

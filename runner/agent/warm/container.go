@@ -1,9 +1,11 @@
 package warm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -48,7 +50,7 @@ func (k *Keeper) unfit(ctx context.Context, a *agent, want made) string {
 	if a.session.Ended() {
 		return "its container ended"
 	}
-	if why := want.differs(a.made); why != "" {
+	if why := cmp.Or(a.stale, want.differs(a.made)); why != "" {
 		return why
 	}
 	if k.gives() {
@@ -103,8 +105,8 @@ func (k *Keeper) startReserved(ctx context.Context, a *agent, t Turn, want made)
 		return err
 	}
 	defer func() {
-		if err != nil && access != nil {
-			err = errors.Join(err, access.Close())
+		if err != nil {
+			err = errors.Join(err, closeAccess(access))
 		}
 	}()
 	name := state.NewIPCID()
@@ -134,17 +136,22 @@ func (k *Keeper) complete(a *agent, cfg *runner.Config) {
 }
 
 // hold makes the session the agent's.
-func (k *Keeper) hold(a *agent, session *runner.Session, access closer, m made) {
+func (k *Keeper) hold(a *agent, session *runner.Session, access io.Closer, m made) {
 	a.session, a.access, a.made = session, access, m
-	a.paused, a.checked = false, k.opts.Now()
+	a.stale, a.paused, a.checked = "", false, k.opts.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	a.idle = k.opts.Now()
 	k.take(a)
 }
 
-// closer is an io.Closer that may be nil.
-type closer = interface{ Close() error }
+// closeAccess closes what Configure opened, which may be nothing.
+func closeAccess(access io.Closer) error {
+	if access == nil {
+		return nil
+	}
+	return access.Close()
+}
 
 // clean prepares the directories of an agent for another container: what the
 // host made for the one before is made anew, what agentd and the agent wrote stays.
@@ -197,14 +204,18 @@ func (k *Keeper) adopt(ctx context.Context, a *agent, t *Turn) error {
 		return err
 	}
 	k.complete(a, &cfg)
+	user, err := runner.RunsAs(cfg.User, cfg.Engine)
+	if err != nil {
+		return errors.Join(err, closeAccess(access))
+	}
 	session, err := runner.TakeUp(ctx, cfg, rec.Held)
 	if err != nil {
-		if access != nil {
-			err = errors.Join(err, access.Close())
-		}
-		return err
+		return errors.Join(err, closeAccess(access))
 	}
 	k.hold(a, session, access, rec.Made)
+	if made := rec.Held.User; (made == nil) != (user == nil) || made != nil && *made != *user {
+		a.stale = "the user changed"
+	}
 	a.checked, a.paused = time.Time{}, true // whether it is: resuming tells
 	if gone := session.Gone(); gone != nil {
 		k.opts.Log.Info("an agent's container ended while nobody watched it", "agent", a.id, "err", gone)
@@ -222,10 +233,7 @@ func (k *Keeper) close(ctx context.Context, a *agent) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout) // half closed is no state to be in
 	defer cancel()
-	err := errors.Join(a.session.Stop(ctx), a.session.Close(ctx))
-	if a.access != nil {
-		err = errors.Join(err, a.access.Close())
-	}
+	err := errors.Join(a.session.Stop(ctx), a.session.Close(ctx), closeAccess(a.access))
 	a.session, a.access, a.paused = nil, nil, false
 	k.release(a)
 	if err == nil {

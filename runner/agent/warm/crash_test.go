@@ -6,18 +6,23 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"holon/responses"
+	"holon/responses/models"
 	"holon/runner"
 	"holon/runner/agent/warm"
 	"holon/runner/engine"
+	"holon/runner/gateway"
 	"holon/state"
 	"holon/state/durable"
 )
@@ -51,6 +56,9 @@ func child() int {
 		Home: home, Engine: e, Agentd: os.Getenv(childEnv + "_AGENTD"), Image: image, Version: "test", Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Configure: func(context.Context, warm.Turn) (runner.Config, io.Closer, error) {
 			fmt.Println("configured")
+			if url := os.Getenv(childEnv + "_PROVIDER"); url != "" {
+				return provided(url)
+			}
 			return runner.Config{Model: "scripted/x", Scenario: filepath.Join(dir, "scenario.yaml"), Memory: 512 << 20}, nil, nil
 		},
 	})
@@ -59,6 +67,22 @@ func child() int {
 	fmt.Println("ended", r.Status, err)
 	select {} // until it is killed
 }
+
+// provided is the configuration of an agent whose model is behind the gateway.
+func provided(url string) (runner.Config, io.Closer, error) {
+	g, err := gateway.New(gateway.Options{Providers: map[string]gateway.Provider{
+		"lab": {BaseURL: url, Credential: gateway.NewSecret("sk-lab-0123456789abcdef"), Routes: []gateway.Route{{Method: http.MethodPost, Path: "/chat/completions"}}},
+	}})
+	if err != nil {
+		return runner.Config{}, nil, err
+	}
+	return runner.Config{Model: "lab/m", Gateway: g, Providers: []string{"lab=" + string(models.ChatCompletions)}, Memory: 512 << 20}, closed(g.Close), nil
+}
+
+// closed is an io.Closer.
+type closed func()
+
+func (c closed) Close() error { c(); return nil }
 
 // crash starts a child and kills it when it says a word, or some time after.
 func (l *lab) crash(eng, word string, after ...time.Duration) {
@@ -293,4 +317,31 @@ func check(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A turn that goes on while no holon is there asks its models under the same
+// token afterwards, and no other token is taken.
+func TestRecoverGrant(t *testing.T) {
+	var asked atomic.Int32
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // looked at by nobody
+		w.Header().Set("Content-Type", "text/event-stream")
+		delta := `"content":"done"},"finish_reason":"stop"`
+		if asked.Add(1) == 1 {
+			delta = `"tool_calls":[{"index":0,"id":"c1","function":{"name":"ExecCommand","arguments":"{\"cmd\":\"echo run >> ran; until [ -e go ]; do sleep 0.02; done\",\"yield_time_ms\":900000}"}}]},"finish_reason":"tool_calls"`
+		}
+		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{`+delta+"}]}\n\n", `data: {"choices":[],"usage":{"prompt_tokens":60,"completion_tokens":40,"total_tokens":100}}`, "\n\ndata: [DONE]\n\n")
+	}))
+	t.Cleanup(provider.Close)
+	t.Setenv(childEnv+"_PROVIDER", provider.URL)
+	l := newLab(t, "docker", working)
+	l.agent("ada")
+	l.crash("docker", "running")
+	k := l.keeper(func(o *warm.Options) {
+		o.Configure = func(context.Context, warm.Turn) (runner.Config, io.Closer, error) { return provided(provider.URL) }
+	})
+	if r := l.recover(k, warm.Live); r.Status != responses.StatusCompleted || r.Last != "done" || asked.Load() != 2 {
+		t.Errorf("asked %d times: %+v, %+v", asked.Load(), r, r.Failure)
+	}
+	l.ranOnce()
 }

@@ -116,6 +116,7 @@ type agent struct {
 	session *runner.Session // nil: no container
 	access  io.Closer       // of the session; may be nil
 	made    made            // what the session was made from
+	stale   string          // why the session cannot stay, "" if it can
 	paused  bool
 	checked time.Time // agentd answered
 	dirty   bool      // a turn was made since its directories were counted

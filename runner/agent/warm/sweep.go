@@ -194,10 +194,7 @@ func (k *Keeper) Leave(ctx context.Context) error {
 		if a.session == nil {
 			return nil
 		}
-		err := a.session.Leave(ctx)
-		if a.access != nil {
-			err = errors.Join(err, a.access.Close())
-		}
+		err := errors.Join(a.session.Leave(ctx), closeAccess(a.access))
 		a.session, a.access = nil, nil
 		k.release(a)
 		return err

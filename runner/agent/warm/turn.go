@@ -92,6 +92,9 @@ func (k *Keeper) follow(ctx context.Context, a *agent, t Turn, began func(), wat
 	w := &watcher{Observer: watch, began: began}
 	out, over := a.session.Within(ctx, k.opts.Room.Run, func(ctx context.Context) runner.TurnResult { return run(ctx, w) })
 	a.checked = k.opts.Now()
+	if out.Err != nil && ctx.Err() != nil && errors.Is(out.Err, context.Cause(ctx)) && !errors.Is(out.Err, runner.ErrLeft) {
+		out.Err = runner.ErrInterrupted // whatever the caller calls it
+	}
 	switch {
 	case errors.Is(out.Err, runner.ErrLeft):
 		return Result{}, &Error{Code: CodeLeft, Message: "the turn goes on by itself"}

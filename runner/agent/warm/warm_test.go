@@ -1,9 +1,14 @@
 package warm_test
 
 import (
+	"context"
+	"io"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
+	"holon/runner"
 	"holon/runner/agent/warm"
 	"holon/runner/engine"
 )
@@ -66,5 +71,42 @@ func (l *lab) sweep(k *warm.Keeper) {
 	l.t.Helper()
 	if err := k.Sweep(l.t.Context()); err != nil {
 		l.t.Errorf("Sweep: %v", err)
+	}
+}
+
+// Another user for containers takes over what the one before wrote.
+func TestAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	l := newLab(t, "docker", `
+turns:
+  - rounds:
+      - calls: [{tool: ExecCommand, arguments: {cmd: "mkdir -m 700 d && echo secret > d/f && chmod 600 d/f && ln -s /etc/passwd d/link"}}]
+      - {expect: {exit_status: 0}, text: one}
+  - rounds:
+      - calls: [{tool: ExecCommand, arguments: {cmd: "cat d/f && id -u"}}]
+      - {expect: {exit_status: 0, contains: ["secret", "54321"]}, text: two}
+`)
+	first := warm.New(l.options())
+	c := &conversation{lab: l, keeper: first, agent: l.agent("ada")}
+	c.say("one")
+	if err := first.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.keeper = l.keeper(func(o *warm.Options) {
+		plain := o.Configure
+		o.Configure = func(ctx context.Context, t warm.Turn) (runner.Config, io.Closer, error) {
+			cfg, access, err := plain(ctx, t)
+			cfg.User = &engine.User{UID: 54321, GID: 54321}
+			return cfg, access, err
+		}
+	})
+	if r := c.say("two"); !strings.Contains(r.Fresh, "user") {
+		t.Errorf("the container stayed: %q", r.Fresh)
+	}
+	info, err := os.Stat("/etc/passwd")
+	if err != nil || info.Sys().(*syscall.Stat_t).Uid != 0 {
+		t.Errorf("a link was followed: %v", err)
 	}
 }

@@ -5,31 +5,27 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"holon/runner"
-	"holon/runner/agent/lane"
+	"holon/runner/agent"
 	"holon/runner/agent/view"
 	"holon/runner/agent/warm"
 	"holon/runner/control"
-	"holon/runner/credentials"
-	"holon/runner/providers"
+	"holon/runner/engine"
 	"holon/state"
 	"holon/state/ledger"
 	"holon/state/sqlite"
 )
 
 // serve keeps the agents of a home alive until ctx ends, or somebody asks it to
-// end. What a process left that was killed is settled before anybody can ask for
-// anything.
+// end. What a process left that was killed is settled, or taken up, before anybody
+// can ask for anything.
 func serve(ctx context.Context, o *serveOptions) (err error) {
-	l := &living{options: o, print: o.fingerprint(), started: time.Now().UTC(),
+	l := &living{options: o, print: o.fingerprint(), owner: rand.Text(), started: time.Now().UTC(),
 		log: slog.New(slog.NewTextHandler(o.streams.Err, &slog.HandlerOptions{Level: slog.LevelInfo}))}
 	if err := o.makeHome(); err != nil {
 		return err
@@ -37,66 +33,112 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	if err := o.needModel(l.providers()); err != nil {
 		return err
 	}
-	if l.store, err = sqlite.Open(ctx, sqlite.Options{Path: o.Dir.LedgerPath(), Log: l.log}); err != nil {
-		return err
+	ctx, l.stop = context.WithCancel(ctx)
+	defer l.stop()
+	if err := l.open(ctx); err != nil {
+		return errors.Join(err, l.close())
 	}
-	defer func() { err = errors.Join(err, l.store.Close()) }()
-	l.lane = lane.New(l.store, lane.Options{Owner: rand.Text()})
-	if err := l.ensureDefault(ctx); err != nil {
-		return err
-	}
-	if l.listeners, err = o.listen(ctx); err != nil {
-		return err
-	}
-	serving, stop := context.WithCancel(ctx)
-	defer stop()
-	l.stop = stop
-	server := control.New(control.Options{Store: l.store, Steps: l.lane, Host: l, Log: l.log, Home: l.homeOf})
-	group, serving := errgroup.WithContext(serving)
-	group.Go(func() error { return server.Run(serving, l.listeners) })
 	l.log.Info("agents live", "home", o.Dir.Dir(), "socket", o.Socket, "http", l.listeners.HTTPAddr())
-	return group.Wait()
+	return errors.Join(l.run(ctx), l.close())
 }
 
-// living is a runtime as its control plane sees it.
+// living is a runtime with all that it stands on. It is the control plane's host.
 type living struct {
-	options   *serveOptions
-	print     string // fingerprint of the options
-	started   time.Time
-	log       *slog.Logger
+	options *serveOptions
+	print   string // fingerprint of the options
+	owner   string // of the attempts of this process
+	started time.Time
+	log     *slog.Logger
+	stop    func()
+
+	// In the order in which they are opened; those that are not yet are nil.
 	store     *sqlite.Store
-	lane      *lane.Machine
+	engine    engine.Engine
+	keeper    *warm.Keeper
+	runtime   *agent.Runtime
 	listeners *control.Listeners
-	stop      func()
 }
 
 var _ control.Host = (*living)(nil)
 
-// ensureDefault makes the default agent where there is none.
-func (l *living) ensureDefault(ctx context.Context) error {
-	_, err := l.lane.Create(ctx, lane.NewAgent{ID: l.options.Agent, Default: true})
-	if state.IsCode(err, ledger.CodeExists) {
-		return nil
+// open opens the parts. Whoever listens is the last one.
+func (l *living) open(ctx context.Context) (err error) {
+	o := l.options
+	if l.store, err = sqlite.Open(ctx, sqlite.Options{Path: o.Dir.LedgerPath(), Log: l.log}); err != nil {
+		return err
+	}
+	if l.engine, err = o.openEngine(o.Loaded.Engine, o.streams, o.Dir); err != nil {
+		return err
+	}
+	if l.keeper, err = l.newKeeper(); err != nil {
+		return err
+	}
+	refs := o.Refs()
+	l.runtime, err = agent.Open(ctx, agent.Config{
+		Store: l.store, Turns: l.keeper, Homes: homes{o.Dir}, Owner: l.owner, Default: o.Agent,
+		Model: refs[0], Fallbacks: refs[1:], Image: o.Image, MaxRounds: o.MaxRounds, TurnTimeout: o.Timeout, Retention: l.retention(), Secrets: o.streams.Secrets, Log: l.log,
+	})
+	if err != nil {
+		return err
+	}
+	l.listeners, err = o.listen(ctx)
+	return err
+}
+
+// run serves and drives lanes until ctx ends.
+func (l *living) run(ctx context.Context) error {
+	server := control.New(control.Options{Store: l.store, Steps: l.runtime.Lane(), Host: l, Log: l.log, Home: l.homeOf})
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return server.Run(ctx, l.listeners) })
+	group.Go(func() error { return l.runtime.Run(ctx) })
+	group.Go(func() error { l.keeper.Run(ctx); return nil })
+	return group.Wait()
+}
+
+// closeWithin bounds the end of the containers.
+const closeWithin = 30 * time.Second
+
+// close ends the parts, the last one first: turns, then their containers.
+func (l *living) close() (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), agent.DefaultDrain+closeWithin) // the context of the process is over
+	defer cancel()
+	if l.listeners != nil {
+		err = errors.Join(err, l.listeners.Close())
+	}
+	if l.runtime != nil {
+		err = errors.Join(err, l.runtime.Close(ctx))
+	}
+	if l.keeper != nil {
+		err = errors.Join(err, l.keeper.Close(ctx))
+	}
+	if l.engine != nil {
+		err = errors.Join(err, l.engine.Close())
+	}
+	if l.store != nil {
+		err = errors.Join(err, l.store.Close())
 	}
 	return err
 }
 
 // CreateAgent implements control.Host.
 func (l *living) CreateAgent(ctx context.Context, id, template string) (ledger.Agent, error) {
-	return l.lane.Create(ctx, lane.NewAgent{ID: id, Template: template})
+	return l.runtime.CreateAgent(ctx, id, template)
 }
 
 // Prompt implements control.Host.
-func (l *living) Prompt(context.Context, string, string) (json.RawMessage, error) {
-	return nil, errors.New("no frames yet")
+func (l *living) Prompt(ctx context.Context, agentID, text string) (json.RawMessage, error) {
+	return l.runtime.Prompt(ctx, agentID, text)
 }
+
+// Shutdown implements control.Host.
+func (l *living) Shutdown() { l.stop() }
 
 // Info implements control.Host.
 func (l *living) Info() view.RuntimeInfo {
-	refs := l.options.Refs()
+	o, refs := l.options, l.options.Refs()
 	return view.RuntimeInfo{
-		PID: os.Getpid(), Version: buildVersion(), HomeDir: l.options.Dir.Dir(), SocketPath: l.listeners.SocketPath(), HTTPAddr: l.listeners.HTTPAddr(), AdvertiseURL: l.listeners.AdvertiseURL(),
-		StartedAt: l.started, ConfigFingerprint: l.print, Engine: engineName(l.options.Loaded.Engine), DefaultAgent: l.options.Agent, DefaultModel: refs[0], FallbackModels: refs[1:], Ready: true,
+		PID: os.Getpid(), Version: buildVersion(), HomeDir: o.Dir.Dir(), SocketPath: l.listeners.SocketPath(), HTTPAddr: l.listeners.HTTPAddr(), AdvertiseURL: l.listeners.AdvertiseURL(),
+		StartedAt: l.started, ConfigFingerprint: l.print, Engine: engineName(o.Loaded.Engine), DefaultAgent: o.Agent, DefaultModel: refs[0], FallbackModels: refs[1:], Ready: true,
 	}
 }
 
@@ -115,9 +157,7 @@ func (l *living) Models(context.Context) (view.Models, error) {
 	return out, nil
 }
 
-// Shutdown implements control.Host.
-func (l *living) Shutdown() { l.stop() }
-
+// homeOf is the directory of an agent.
 func (l *living) homeOf(agentID string) string {
 	if state.CheckAgentID(agentID) != nil {
 		return ""
@@ -125,66 +165,18 @@ func (l *living) homeOf(agentID string) string {
 	return l.options.Dir.AgentDir(agentID)
 }
 
-// providers is what is known of models now: keys may have been stored since the
-// start.
-func (l *living) providers() *providers.Host {
-	o := l.options
-	keys := &credentials.Keys{Store: credentials.StoreIn(o.Dir), Environ: os.Environ(), Secrets: o.streams.Secrets}
-	return &providers.Host{Settings: &o.Settings, Keys: keys, Proxy: http.ProxyFromEnvironment, Log: l.log}
-}
-
-// configure says what the container of an agent needs for a turn: its models, and
-// what was set of its confinement and its limits.
-func (l *living) configure(ctx context.Context, t warm.Turn) (cfg runner.Config, access io.Closer, err error) {
-	o := l.options
-	cfg = runner.Config{Skills: o.Skills, Network: o.Network, NanoCPUs: int64(o.CPUs * 1e9), Log: l.log, Secrets: o.streams.Secrets}
-	if cfg.Memory, err = o.Memory.Bytes(); err != nil {
-		return cfg, nil, err
-	}
-	if err := o.Confinement.confine(&cfg); err != nil {
-		return cfg, nil, err
-	}
-	refs := o.Refs()
-	if t.Model != "" {
-		refs = append([]string{t.Model}, t.Fallbacks...)
-	}
-	opened, err := openModels(ctx, l.providers(), refs, &cfg)
-	if err != nil {
-		return cfg, nil, err
-	}
-	cfg.AgentEnv = append(cfg.AgentEnv, o.agentLimits()...)
-	return cfg, closer(opened.Close), nil
-}
-
-// closer makes an io.Closer of what closes without an error.
-type closer func()
-
-func (c closer) Close() error {
-	c()
-	return nil
-}
-
-// keeper makes what keeps the containers.
-func (l *living) keeper() (*warm.Keeper, error) {
-	o := l.options
-	eng, err := o.openEngine(o.Loaded.Engine, o.streams, o.Dir)
-	if err != nil {
-		return nil, err
-	}
-	agentd, err := findAgentd(o.Agentd)
-	if err != nil {
-		return nil, errors.Join(err, eng.Close())
-	}
-	room, err := o.room()
-	if err != nil {
-		return nil, errors.Join(err, eng.Close())
-	}
-	return warm.New(warm.Options{Home: o.Dir, Engine: eng, Agentd: agentd, Image: o.Image, Version: buildVersion(), IdlePause: o.IdlePause, IdleStop: o.IdleStop,
-		MaxContainers: o.MaxContainers, Room: room, Configure: l.configure, Secrets: o.streams.Secrets, Log: l.log}), nil
-}
-
 // retention is what the ledger keeps.
 func (l *living) retention() ledger.Retention {
-	o, day := l.options, 24*time.Hour
-	return ledger.Retention{Events: time.Duration(o.EventsDays) * day, MaxEvents: o.MaxEvents, Messages: time.Duration(o.MessagesDays) * day}
+	const day = 24 * time.Hour
+	return ledger.Retention{Events: time.Duration(l.options.EventsDays) * day, MaxEvents: l.options.MaxEvents, Messages: time.Duration(l.options.MessagesDays) * day}
+}
+
+// homes makes bare homes.
+type homes struct{ dir state.Home }
+
+func (h homes) Create(_ context.Context, id, _ string) error {
+	return os.MkdirAll(h.dir.AgentDir(id), 0o700)
+}
+func (h homes) EnsureDefault(_ context.Context, id string) error {
+	return os.MkdirAll(h.dir.AgentDir(id), 0o700)
 }

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+
+	"holon/runner"
+	"holon/runner/agent/lane"
+	"holon/runner/agent/tools"
+	"holon/runner/agent/view"
+	"holon/runner/agent/warm"
+	"holon/runner/credentials"
+	"holon/runner/hosttools"
+	"holon/runner/providers"
+)
+
+// providers is what is known of models now: keys may have been stored since the
+// start.
+func (l *living) providers() *providers.Host {
+	o := l.options
+	keys := &credentials.Keys{Store: credentials.StoreIn(o.Dir), Environ: os.Environ(), Secrets: o.streams.Secrets}
+	return &providers.Host{Settings: &o.Settings, Keys: keys, Proxy: http.ProxyFromEnvironment, Log: l.log}
+}
+
+// configure says what the container of an agent needs for a turn: its models, and
+// what was set of its confinement and its limits.
+func (l *living) configure(ctx context.Context, t warm.Turn) (cfg runner.Config, access io.Closer, err error) {
+	o := l.options
+	cfg = runner.Config{Skills: o.Skills, Network: o.Network, NanoCPUs: int64(o.CPUs * 1e9), Log: l.log, Secrets: o.streams.Secrets}
+	if cfg.Memory, err = o.Memory.Bytes(); err != nil {
+		return cfg, nil, err
+	}
+	if err := o.Confinement.confine(&cfg); err != nil {
+		return cfg, nil, err
+	}
+	refs := o.Refs()
+	if t.Model != "" {
+		refs = append([]string{t.Model}, t.Fallbacks...)
+	}
+	opened, err := openModels(ctx, l.providers(), refs, &cfg)
+	if err != nil {
+		return cfg, nil, err
+	}
+	cfg.AgentEnv = append(cfg.AgentEnv, o.agentLimits()...)
+	return cfg, closer(opened.Close), nil
+}
+
+// closer makes an io.Closer of what closes without an error.
+type closer func()
+
+func (c closer) Close() error {
+	c()
+	return nil
+}
+
+// newKeeper makes what keeps the containers.
+func (l *living) newKeeper() (*warm.Keeper, error) {
+	o := l.options
+	agentd, err := findAgentd(o.Agentd)
+	if err != nil {
+		return nil, err
+	}
+	room, err := o.room()
+	if err != nil {
+		return nil, err
+	}
+	return warm.New(warm.Options{Home: o.Dir, Engine: l.engine, Agentd: agentd, Image: o.Image, Version: buildVersion(), IdlePause: o.IdlePause, IdleStop: o.IdleStop,
+		MaxContainers: o.MaxContainers, Room: room, Configure: l.configure, Tools: l.tools, Secrets: o.streams.Secrets, Log: l.log}), nil
+}
+
+// tools are those that an agent has of the host. They take the steps of their
+// agent's lane, as this process.
+func (l *living) tools(agentID string) []hosttools.Tool {
+	refs := l.options.Refs()
+	lens := view.New(view.Facts{DefaultAgent: l.options.Agent, Model: refs[0], Fallbacks: refs[1:], Engine: l.engine.Name(), Home: l.homeOf})
+	return tools.New(tools.Options{AgentID: agentID, Lane: lane.New(l.store, lane.Options{Owner: l.owner}), Ledger: l.store, Summaries: lens})
+}

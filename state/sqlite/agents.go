@@ -1,6 +1,10 @@
 package sqlite
 
-import "holon/state/ledger"
+import (
+	"fmt"
+
+	"holon/state/ledger"
+)
 
 // Agent implements ledger.View.
 func (v *view) Agent(id string) (ledger.Agent, error) {
@@ -51,4 +55,34 @@ func keepFailure(f *ledger.Failure) *ledger.Failure {
 		f.OccurredAt = kept(f.OccurredAt)
 	}
 	return f
+}
+
+// InsertAgent implements ledger.Tx.
+func (t *tx) InsertAgent(a ledger.Agent, l ledger.Lane) error {
+	if l.AgentID != a.ID {
+		return fmt.Errorf("insert agent %q: the lane is that of %q", a.ID, l.AgentID)
+	}
+	data, err := encode(keepAgent(a))
+	if err != nil {
+		return err
+	}
+	if _, err := t.write("INSERT INTO agents (id, archived, data) VALUES (?, ?, ?)", a.ID, number(a.ArchivedAt != nil), data); err != nil {
+		return changed("insert", "agent", ledger.CodeExists, err)
+	}
+	l = keepLane(l)
+	if data, err = encode(l); err != nil {
+		return err
+	}
+	_, err = t.write("INSERT INTO lanes (agent_id, revision, event_seq, stopped, chain, wake_message, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		l.AgentID, l.Revision, l.EventSeq, number(l.Stopped), l.Chain, l.WakeMessage, data)
+	return changed("insert", "agent", ledger.CodeExists, err)
+}
+
+// UpdateAgent implements ledger.Tx.
+func (t *tx) UpdateAgent(a ledger.Agent) error {
+	data, err := encode(keepAgent(a))
+	if err != nil {
+		return err
+	}
+	return t.replace("agent", a.ID, "UPDATE agents SET archived = ?, data = ? WHERE id = ?", number(a.ArchivedAt != nil), data, a.ID)
 }

@@ -12,7 +12,7 @@ func (v *view) Attempt(id string) (ledger.Attempt, error) {
 	if err != nil || a.FrameDigest == "" {
 		return a, err
 	}
-	frame, _, err := find(v, "frame", (*row).raw, "SELECT frame FROM frames WHERE n = (SELECT n FROM attempts WHERE id = ?)", id)
+	frame, _, err := find(v, "frame", (*row).raw, "SELECT frame FROM frames WHERE attempt_id = ?", id)
 	if err == nil && !json.Valid(frame) && frame != nil {
 		err = unreadable(errNotJSON)
 	}
@@ -50,7 +50,7 @@ func (t *tx) InsertAttempt(a ledger.Attempt) error {
 	_, err = t.write("INSERT INTO attempts (id, agent_id, message_id, wait_id, status, created_at, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
 		a.ID, a.AgentID, a.MessageID, a.WaitID, string(a.Status), millis(a.StartedAt), data)
 	if err != nil {
-		return inserted("attempt", ledger.CodeConflict, err)
+		return changed("insert", "attempt", ledger.CodeConflict, err)
 	}
 	return t.saveFrame(a)
 }
@@ -72,8 +72,8 @@ func (t *tx) saveFrame(a ledger.Attempt) error {
 	if len(a.Frame) == 0 {
 		return nil
 	}
-	_, err := t.write(`INSERT INTO frames (n, digest, frame) VALUES ((SELECT n FROM attempts WHERE id = ?), ?, ?)
-		ON CONFLICT (n) DO UPDATE SET digest = excluded.digest, frame = excluded.frame WHERE digest <> excluded.digest`, a.ID, a.FrameDigest, string(a.Frame))
+	_, err := t.write(`INSERT INTO frames (attempt_id, digest, frame) VALUES (?, ?, ?)
+		ON CONFLICT (attempt_id) DO UPDATE SET digest = excluded.digest, frame = excluded.frame WHERE digest <> excluded.digest`, a.ID, a.FrameDigest, string(a.Frame))
 	return failed("save a frame", err)
 }
 
@@ -101,8 +101,5 @@ func (t *tx) InsertTurn(turn ledger.Turn) error {
 	}
 	_, err = t.write("INSERT INTO turns (id, agent_id, number, response_id, created_at, data) VALUES (?, ?, ?, ?, ?, ?)",
 		turn.ID, turn.AgentID, turn.Index, turn.ResponseID, millis(turn.CompletedAt), data)
-	if err != nil {
-		return inserted("turn", ledger.CodeConflict, err)
-	}
-	return nil
+	return changed("insert", "turn", ledger.CodeConflict, err)
 }

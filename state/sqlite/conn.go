@@ -18,10 +18,11 @@ import (
 // contexts of database/sql cost as much as a small statement. No statement here
 // runs long, so that a context is looked at between two of them.
 type conn struct {
-	raw   driver.Conn
-	stmts map[string]statement
-	args  []driver.NamedValue
-	row   row
+	raw    driver.Conn
+	stmts  map[string]statement
+	args   []driver.NamedValue
+	row    row
+	values []driver.Value // for whoever makes arguments
 }
 
 // statement is what a prepared statement of the driver can do.

@@ -55,20 +55,20 @@ func ends(err error) bool {
 	return true
 }
 
-// inserted is the error of an insert, if any: noun is what it was about and
-// exists the code when there is one already.
-func inserted(noun string, exists state.Code, err error) error {
+// changed is the error of writing a row, if any: exists is the code when there
+// is one already that must be the only one.
+func changed(doing, noun string, exists state.Code, err error) error {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {
-		return failed("insert "+noun, err)
+		return failed(doing+" "+noun, err)
 	}
 	switch e.Code() {
 	case code.SQLITE_CONSTRAINT_UNIQUE, code.SQLITE_CONSTRAINT_PRIMARYKEY:
-		return &state.Error{Code: exists, Message: "the " + noun + " exists", Param: noun, Err: err}
+		return &state.Error{Code: exists, Message: "the " + noun + ", or one that it excludes, exists", Param: noun, Err: err}
 	case code.SQLITE_CONSTRAINT_FOREIGNKEY:
 		return &state.Error{Code: ledger.CodeNotFound, Message: "the " + noun + " belongs to an agent that does not exist", Param: "agent", Err: err}
 	}
-	return failed("insert "+noun, err)
+	return failed(doing+" "+noun, err)
 }
 
 func notFound(noun, id string) error {

@@ -2,55 +2,9 @@ package sqlite
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 
-	"holon/state"
 	"holon/state/ledger"
 )
-
-// Append implements ledger.Tx.
-func (t *tx) Append(l *ledger.Lane, events ...ledger.Event) error {
-	if len(events) == 0 {
-		return nil
-	}
-	stored, err := t.Lane(l.AgentID)
-	if err != nil {
-		return err
-	}
-	if newest := t.newest(stored); l.EventSeq != newest {
-		return &state.Error{Code: ledger.CodeConflict, Message: fmt.Sprintf("the newest event of %s is %d and not %d", l.AgentID, newest, l.EventSeq), Param: "lane"}
-	}
-	for i := range events {
-		if len(events[i].Data) > ledger.MaxEventData {
-			return &state.Error{Code: ledger.CodeTooLarge, Message: fmt.Sprintf("an event's data has %d bytes; %d are allowed", len(events[i].Data), ledger.MaxEventData), Param: "data"}
-		}
-		if err := t.insertEvent(l.AgentID, l.EventSeq+int64(i)+1, events[i]); err != nil {
-			return err
-		}
-	}
-	l.EventSeq += int64(len(events))
-	t.numbered(l.AgentID, l.EventSeq)
-	return nil
-}
-
-func (t *tx) insertEvent(agentID string, seq int64, e ledger.Event) error {
-	_, err := t.write("INSERT INTO events (agent_id, seq, id, created_at, type, level, message_id, turn_id, ref, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		agentID, seq, e.ID, millis(e.CreatedAt), e.Type, int64(e.Level), e.MessageID, e.TurnID, e.Ref, string(e.Data))
-	if err != nil {
-		return inserted("event", ledger.CodeConflict, err)
-	}
-	return nil
-}
-
-// numbered notes that the lane of an agent must be saved with this number.
-func (t *tx) numbered(agentID string, seq int64) {
-	if !slices.Contains(t.watched, agentID) {
-		t.watched = append(t.watched, agentID)
-	}
-	t.saved(agentID)
-	t.appended = append(t.appended, appended{agentID, seq})
-}
 
 // errNotJSON is what is wrong with text that should be JSON.
 var errNotJSON = errors.New("it is no JSON")

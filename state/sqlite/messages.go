@@ -20,7 +20,8 @@ func (v *view) MessageByKey(agentID, key string) (ledger.Message, bool, error) {
 
 // Messages implements ledger.View.
 func (v *view) Messages(agentID string, limit int) ([]ledger.Message, error) {
-	return newest(v, "messages", scanMessage, "SELECT "+messageColumns+" FROM messages WHERE agent_id = ? ORDER BY number DESC LIMIT ?", agentID, limited(limit))
+	return newest(v, "messages", scanMessage, `SELECT messages.number, key, data
+		FROM entries JOIN messages ON messages.id = entries.message_id WHERE entries.agent_id = ? ORDER BY entries.number DESC LIMIT ?`, agentID, limited(limit))
 }
 
 func scanMessage(r *row) (m ledger.Message) {
@@ -42,45 +43,43 @@ func (t *tx) InsertMessage(m ledger.Message, e ledger.Entry) error {
 	}
 	_, err = t.write("INSERT INTO messages (id, agent_id, number, key, created_at, data) VALUES (?, ?, ?, ?, ?, ?)", m.ID, m.AgentID, m.Number, m.Key, millis(m.CreatedAt), data)
 	if err != nil {
-		return inserted("message", ledger.CodeConflict, err)
+		return changed("insert", "message", ledger.CodeConflict, err)
 	}
 	_, err = t.write(`INSERT INTO entries
-		(n, message_id, agent_id, band, priority, number, status, attempt_id, interjects, readmitted, failed, not_before, reason, created_at, updated_at)
-		VALUES (last_insert_rowid(), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		e.MessageID, e.AgentID, int64(e.Priority.Band()), string(e.Priority), e.Number, string(e.Status), e.AttemptID, number(e.Interjects),
+		(agent_id, number, message_id, band, priority, status, attempt_id, interjects, readmitted, failed, not_before, reason, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		e.AgentID, e.Number, e.MessageID, int64(e.Priority.Band()), string(e.Priority), string(e.Status), e.AttemptID, number(e.Interjects),
 		int64(e.Readmitted), int64(e.Failed), millisOrNil(e.NotBefore), e.Reason, millis(e.CreatedAt), millis(e.UpdatedAt))
-	if err != nil {
-		return inserted("entry", ledger.CodeConflict, err)
-	}
-	return nil
+	return changed("insert", "message", ledger.CodeConflict, err)
 }
 
-const entryColumns = "message_id, agent_id, priority, number, status, attempt_id, interjects, readmitted, failed, not_before, reason, created_at, updated_at"
+const entryColumns = "message_id, entries.agent_id, priority, entries.number, status, attempt_id, interjects, readmitted, failed, not_before, reason, entries.created_at, updated_at"
 
 // Entry implements ledger.View.
 func (v *view) Entry(messageID string) (ledger.Entry, error) {
-	return get(v, "message", messageID, scanEntry, "SELECT "+entryColumns+" FROM entries WHERE n = (SELECT n FROM messages WHERE id = ?)")
+	return get(v, "message", messageID, scanEntry, "SELECT "+entryColumns+" FROM messages JOIN entries USING (agent_id, number) WHERE id = ?")
 }
 
 // Head implements ledger.View.
 func (v *view) Head(agentID string) (ledger.Entry, bool, error) {
-	return find(v, "entry", scanEntry, "SELECT "+entryColumns+" FROM entries WHERE agent_id = ? AND status = 'queued' ORDER BY band, number LIMIT 1", agentID)
+	return find(v, "entry", scanEntry, "SELECT "+entryColumns+" FROM entries INDEXED BY entries_live WHERE agent_id = ? AND status = 'queued' ORDER BY band, number LIMIT 1", agentID)
 }
 
 // Queued implements ledger.View.
 func (v *view) Queued(agentID string, limit int) ([]ledger.Entry, error) {
-	return list(v, "entries", scanEntry, "SELECT "+entryColumns+" FROM entries WHERE agent_id = ? AND status = 'queued' ORDER BY band, number LIMIT ?", agentID, limited(limit))
+	return list(v, "entries", scanEntry, "SELECT "+entryColumns+" FROM entries INDEXED BY entries_live WHERE agent_id = ? AND status = 'queued' ORDER BY band, number LIMIT ?", agentID, limited(limit))
 }
 
 // CountQueued implements ledger.View.
 func (v *view) CountQueued(agentID string) (int, error) {
-	n, err := v.count("count entries", "SELECT count(*) FROM entries WHERE agent_id = ? AND status = 'queued'", agentID)
+	n, err := v.count("count entries", "SELECT count(*) FROM entries INDEXED BY entries_live WHERE agent_id = ? AND status = 'queued'", agentID)
 	return int(n), err
 }
 
 // Held implements ledger.View.
 func (v *view) Held(attemptID string) ([]ledger.Entry, error) {
-	return list(v, "entries", scanEntry, "SELECT "+entryColumns+" FROM entries WHERE attempt_id = ? AND status = 'dequeued' ORDER BY n", attemptID)
+	return list(v, "entries", scanEntry, "SELECT "+entryColumns+` FROM entries INDEXED BY entries_live
+		WHERE agent_id = (SELECT agent_id FROM attempts WHERE id = ?1) AND status = 'dequeued' AND attempt_id = ?1 ORDER BY number`, attemptID)
 }
 
 // Ready implements ledger.View: from one agent with a queued entry to the next,
@@ -88,9 +87,9 @@ func (v *view) Held(attemptID string) ([]ledger.Entry, error) {
 func (v *view) Ready() ([]string, error) {
 	return list(v, "agents with work", (*row).text, `
 		WITH RECURSIVE waiting (id) AS (
-			SELECT * FROM (SELECT agent_id FROM entries WHERE status = 'queued' ORDER BY agent_id LIMIT 1)
+			SELECT id FROM (SELECT agent_id AS id FROM entries INDEXED BY entries_live WHERE status = 'queued' ORDER BY agent_id LIMIT 1)
 			UNION ALL
-			SELECT (SELECT agent_id FROM entries WHERE status = 'queued' AND agent_id > waiting.id ORDER BY agent_id LIMIT 1)
+			SELECT (SELECT agent_id FROM entries INDEXED BY entries_live WHERE status = 'queued' AND agent_id > waiting.id ORDER BY agent_id LIMIT 1)
 			FROM waiting WHERE waiting.id IS NOT NULL)
 		SELECT id FROM waiting JOIN lanes ON lanes.agent_id = waiting.id
 		WHERE stopped = 0 AND NOT EXISTS (SELECT 1 FROM attempts WHERE attempts.agent_id = waiting.id AND attempts.status = 'open')`)
@@ -107,7 +106,7 @@ func scanEntry(r *row) ledger.Entry {
 // UpdateEntry implements ledger.Tx.
 func (t *tx) UpdateEntry(e ledger.Entry) error {
 	return t.replace("message", e.MessageID, `UPDATE entries SET band = ?, priority = ?, status = ?, attempt_id = ?, interjects = ?, readmitted = ?,
-		failed = ?, not_before = ?, reason = ?, updated_at = ? WHERE n = (SELECT n FROM messages WHERE id = ?)`,
+		failed = ?, not_before = ?, reason = ?, updated_at = ? WHERE agent_id = ? AND number = ? AND message_id = ?`,
 		int64(e.Priority.Band()), string(e.Priority), string(e.Status), e.AttemptID, number(e.Interjects), int64(e.Readmitted),
-		int64(e.Failed), millisOrNil(e.NotBefore), e.Reason, millis(e.UpdatedAt), e.MessageID)
+		int64(e.Failed), millisOrNil(e.NotBefore), e.Reason, millis(e.UpdatedAt), e.AgentID, e.Number, e.MessageID)
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql/driver"
 	"fmt"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 // is removed does.
 func (s *Store) Prune(ctx context.Context, keep ledger.Retention, now time.Time, limit int) (more bool, err error) {
 	err = s.writer.update(ctx, func(t *tx) error {
+		if err := t.show(); err != nil {
+			return err
+		}
 		left, err := t.pruneEvents(keep, now, int64(max(limit, 1)))
 		if err == nil && keep.Messages > 0 {
 			left, err = t.pruneRecords(s.pruned, now.Add(-keep.Messages), left)
@@ -73,33 +77,33 @@ func (t *tx) keptFrom(agentID string, keep ledger.Retention, now time.Time, last
 	return seq, err
 }
 
-// prunable is a table whose rows are let go by age, in the order of n, but for
-// those that keep is true of.
-type prunable struct{ table, keep string }
+// prunable is a table whose rows are let go by age, in the order of a key that
+// grows with time, but for those that keep is true of.
+type prunable struct{ table, key, keep string }
 
 // prunables are the tables of Retention.Messages. A message goes before what was
 // made of it.
 func prunables() []prunable {
 	return []prunable{
-		{"messages", `EXISTS (SELECT 1 FROM entries WHERE entries.n = messages.n AND status IN ('queued', 'dequeued')) OR id IN (
+		{"messages", "id", `EXISTS (SELECT 1 FROM entries WHERE (entries.agent_id, entries.number) = (messages.agent_id, messages.number) AND status IN ('queued', 'dequeued')) OR id IN (
 			SELECT message_id FROM attempts WHERE status = 'open'
 			UNION ALL SELECT message_id FROM waits WHERE status IN ('active', 'triggered')
 			UNION ALL SELECT message_id FROM timers WHERE status = 'active'
 			UNION ALL SELECT wake_message FROM lanes)`},
-		{"transcript", "0"},
-		{"briefs", "0"},
-		{"notifications", "0"},
-		{"turns", `number = (SELECT max(number) FROM turns AS other WHERE other.agent_id = turns.agent_id)
+		{"transcript", "n", "0"},
+		{"briefs", "n", "0"},
+		{"notifications", "n", "0"},
+		{"turns", "id", `number = (SELECT max(number) FROM turns AS other WHERE other.agent_id = turns.agent_id)
 			OR response_id = (SELECT chain FROM lanes WHERE lanes.agent_id = turns.agent_id)`},
-		{"attempts", "status = 'open' OR id IN (SELECT attempt_id FROM waits WHERE status IN ('active', 'triggered'))"},
-		{"waits", "status IN ('active', 'triggered') OR id IN (SELECT wait_id FROM attempts WHERE status = 'open')"},
-		{"timers", "status = 'active'"},
+		{"attempts", "id", "status = 'open' OR id IN (SELECT attempt_id FROM waits WHERE status IN ('active', 'triggered'))"},
+		{"waits", "n", "status IN ('active', 'triggered') OR id IN (SELECT wait_id FROM attempts WHERE status = 'open')"},
+		{"timers", "n", "status = 'active'"},
 	}
 }
 
 // cursors say how far a pass has come in each table, so that its next part does
 // not look at what stays again. They belong to the holder of the baton.
-type cursors map[string]int64
+type cursors map[string]driver.Value
 
 // pruneRecords goes on with a pass and returns what is left of the limit.
 func (t *tx) pruneRecords(done cursors, before time.Time, left int64) (int64, error) {
@@ -121,30 +125,51 @@ func (t *tx) pruneRecords(done cursors, before time.Time, left int64) (int64, er
 
 // pruneTable goes on in one table. end is true when it came to what is younger.
 func (t *tx) pruneTable(p prunable, done cursors, before, limit int64) (seen int64, end bool, err error) {
-	var gone []int64
+	var gone []driver.Value
 	young := false
-	last := done[p.table]
+	last, ok := done[p.table]
+	if !ok {
+		last = first(p.key)
+	}
 	err = t.rows("list "+p.table, func(r *row) error {
-		n := r.integer()
+		key := r.value()
 		if young = r.integer() >= before; young {
 			return errStop
 		}
-		seen, last = seen+1, n
+		seen, last = seen+1, key
 		if !r.flag() {
-			gone = append(gone, n)
+			gone = append(gone, key)
 		}
 		return nil
-	}, fmt.Sprintf("SELECT n, created_at, %s FROM %s WHERE n > ? ORDER BY n LIMIT ?", p.keep, p.table), last, limit)
+	}, fmt.Sprintf("SELECT %[1]s, created_at, %[2]s FROM %[3]s WHERE %[1]s > ? ORDER BY %[1]s LIMIT ?", p.key, p.keep, p.table), last, limit)
 	if err != nil {
 		return 0, false, err
 	}
-	for _, n := range gone {
-		if _, err := t.write("DELETE FROM "+p.table+" WHERE n = ?", n); err != nil {
+	for _, key := range gone {
+		if err := t.remove(p, key); err != nil {
 			return 0, false, failed("prune "+p.table, err)
 		}
 	}
 	done[p.table] = last
 	return seen, young || seen < limit, nil
+}
+
+// first is before every key.
+func first(key string) driver.Value {
+	if key == "n" {
+		return int64(0)
+	}
+	return ""
+}
+
+func (t *tx) remove(p prunable, key driver.Value) error {
+	if p.table == "messages" {
+		if _, err := t.write("DELETE FROM entries WHERE (agent_id, number) = (SELECT agent_id, number FROM messages WHERE id = ?)", key); err != nil {
+			return err
+		}
+	}
+	_, err := t.write(fmt.Sprintf("DELETE FROM %s WHERE %s = ?", p.table, p.key), key)
+	return err
 }
 
 // Free pages that stay for new rows, and how many more go back to the file

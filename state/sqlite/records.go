@@ -60,7 +60,7 @@ func (t *tx) insertRecord(noun, text, id, agentID string, at time.Time, record a
 		return err
 	}
 	if _, err := t.write(text, id, agentID, millis(at), data); err != nil {
-		return inserted(noun, ledger.CodeConflict, err)
+		return changed("insert", noun, ledger.CodeConflict, err)
 	}
 	return nil
 }

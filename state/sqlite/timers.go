@@ -41,10 +41,7 @@ func (t *tx) InsertTimer(timer ledger.Timer) error {
 	_, err = t.write(`INSERT INTO timers (id, agent_id, key, status, message_id, due_at, parked, created_at, data)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, coalesce((SELECT stopped FROM lanes WHERE agent_id = ?2), 0), ?7, ?8)`,
 		timer.ID, timer.AgentID, timer.Key, string(timer.Status), timer.MessageID, millisOrNil(timer.NextFireAt), millis(timer.CreatedAt), data)
-	if err != nil {
-		return inserted("timer", ledger.CodeConflict, err)
-	}
-	return nil
+	return changed("insert", "timer", ledger.CodeConflict, err)
 }
 
 // UpdateTimer implements ledger.Tx.
@@ -94,7 +91,7 @@ func (t *tx) InsertTrigger(trigger ledger.Trigger) error {
 		return err
 	}
 	if _, err = t.write("INSERT INTO triggers (id, agent_id, token_hash, data) VALUES (?, ?, ?, ?)", trigger.ID, trigger.AgentID, trigger.TokenHash, data); err != nil {
-		return inserted("trigger", ledger.CodeConflict, err)
+		return changed("insert", "trigger", ledger.CodeConflict, err)
 	}
 	return nil
 }

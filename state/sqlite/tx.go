@@ -10,52 +10,117 @@ import (
 	"holon/state/ledger"
 )
 
-// tx is one update. It sees what it has written, and what those of its batch
-// have.
+// tx is one update. It sees what it has done, and what those of its batch have.
+// Events and lanes stay in memory until something has to be read from or written
+// to the file; an update that does no more is taken back by forgetting them.
 type tx struct {
 	view
-	lanes    lanes
-	touched  []string   // agents whose lane in memory may be of this update
-	appended []appended // not yet saved
-	watched  []string   // agents with new events
-	broken   error      // after which SQLite may have ended the transaction
-}
+	w       *writer
+	nested  bool  // others of the batch ran before
+	written bool  // something is in the file, within the savepoint if nested
+	broken  error // after which SQLite may have ended the transaction
 
-// appended is the number of an agent's newest event in this update.
-type appended struct {
-	agentID string
-	seq     int64
+	lanes   []ledger.Lane // as saved by this update
+	events  []numbered
+	watched []string // agents with new events
+	unsaved []string // those of them whose lane does not have the numbers yet
 }
 
 var _ ledger.Tx = (*tx)(nil)
 
 func newTx(ctx context.Context, w *writer) *tx {
-	return &tx{view: view{ctx: ctx, conn: w.conn}, lanes: w.lanes}
+	return &tx{view: view{ctx: ctx, conn: w.conn}, w: w, nested: len(w.batch) > 0}
 }
 
 // write runs a statement that changes rows and returns how many.
 func (t *tx) write(text string, args ...driver.Value) (int64, error) {
-	if t.broken != nil {
-		return 0, t.broken
-	}
-	if err := t.usable(); err != nil {
+	if err := t.touch(); err != nil {
 		return 0, err
 	}
 	n, err := t.conn.exec(text, args...)
+	return n, t.note(err)
+}
+
+// touch makes the file ready to be written by this update.
+func (t *tx) touch() error {
+	if t.broken != nil {
+		return t.broken
+	}
+	if err := t.usable(); err != nil || t.written {
+		return err
+	}
+	err := t.w.behind.write(t.conn)
+	if err == nil && t.nested {
+		_, err = t.conn.exec("SAVEPOINT one")
+	}
+	if err != nil {
+		t.broken = failed("update the ledger", err)
+		return t.broken
+	}
+	t.written = true
+	return nil
+}
+
+// note remembers an error after which nothing more may be written.
+func (t *tx) note(err error) error {
 	if err != nil && ends(err) {
 		t.broken = failed("update the ledger", err)
 	}
-	return n, err
+	return err
+}
+
+// show writes what is in memory, for whoever reads lanes or events of the file.
+func (t *tx) show() error {
+	if err := t.touch(); err != nil {
+		return err
+	}
+	own := behind{lanes: make(map[string]ledger.Lane), events: t.events}
+	for _, l := range t.lanes {
+		own.lanes[l.AgentID] = l
+		own.unsaid = append(own.unsaid, l.AgentID)
+	}
+	if err := own.write(t.conn); err != nil {
+		t.broken = err // some may have been written
+		return err
+	}
+	t.events = nil
+	return nil
+}
+
+// keep gives what this update did to the batch.
+func (t *tx) keep() error {
+	if t.broken != nil {
+		return t.broken
+	}
+	if len(t.unsaved) > 0 {
+		return fmt.Errorf("update the ledger: events of %s were appended and its lane was not saved", t.unsaved[0])
+	}
+	if t.written && t.nested {
+		if _, err := t.conn.exec("RELEASE one"); err != nil {
+			t.broken = failed("keep an update of the ledger", err)
+			return t.broken
+		}
+	}
+	b := &t.w.behind
+	b.events = append(b.events, t.events...)
+	for _, l := range t.lanes {
+		b.remember(l)
+		if !slices.Contains(b.unsaid, l.AgentID) {
+			b.unsaid = append(b.unsaid, l.AgentID)
+		}
+	}
+	if len(b.events) < maxBehind {
+		return nil
+	}
+	t.broken = b.write(t.conn) // those of others too
+	return t.broken
 }
 
 // replace runs a statement that changes the one row of a noun.
 func (t *tx) replace(noun, id, text string, args ...driver.Value) error {
 	n, err := t.write(text, args...)
 	if err != nil {
-		if conflict := inserted(noun, ledger.CodeConflict, err); state.IsCode(conflict, ledger.CodeConflict) {
-			return conflict
-		}
-		return failed("update "+noun, err)
+		return changed("update", noun, ledger.CodeConflict, err)
 	}
 	if n == 0 {
 		return notFound(noun, id)
@@ -63,53 +128,27 @@ func (t *tx) replace(noun, id, text string, args ...driver.Value) error {
 	return nil
 }
 
-// Lane implements ledger.View, from memory when it can.
+// Lane implements ledger.View.
 func (t *tx) Lane(agentID string) (ledger.Lane, error) {
 	if err := t.usable(); err != nil {
 		return ledger.Lane{}, err
 	}
-	if l, ok := t.lanes[agentID]; ok {
+	if i := t.own(agentID); i >= 0 {
+		return copyLane(t.lanes[i]), nil
+	}
+	if l, ok := t.w.behind.lanes[agentID]; ok {
 		return copyLane(l), nil
 	}
 	l, err := t.view.Lane(agentID)
-	if err == nil {
-		t.lanes.put(copyLane(l))
+	if err == nil && !t.written { // or it may be of this update alone
+		t.w.behind.remember(copyLane(l))
 	}
 	return l, err
 }
 
-// InsertAgent implements ledger.Tx.
-func (t *tx) InsertAgent(a ledger.Agent, l ledger.Lane) error {
-	if l.AgentID != a.ID {
-		return fmt.Errorf("insert agent %q: the lane is that of %q", a.ID, l.AgentID)
-	}
-	data, err := encode(keepAgent(a))
-	if err != nil {
-		return err
-	}
-	if _, err := t.write("INSERT INTO agents (id, archived, data) VALUES (?, ?, ?)", a.ID, number(a.ArchivedAt != nil), data); err != nil {
-		return inserted("agent", ledger.CodeExists, err)
-	}
-	t.touched = append(t.touched, a.ID)
-	l = keepLane(l)
-	if data, err = encode(l); err != nil {
-		return err
-	}
-	_, err = t.write("INSERT INTO lanes (agent_id, revision, event_seq, stopped, chain, wake_message, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
-		l.AgentID, l.Revision, l.EventSeq, number(l.Stopped), l.Chain, l.WakeMessage, data)
-	if err != nil {
-		return inserted("lane", ledger.CodeConflict, err)
-	}
-	return nil
-}
-
-// UpdateAgent implements ledger.Tx.
-func (t *tx) UpdateAgent(a ledger.Agent) error {
-	data, err := encode(keepAgent(a))
-	if err != nil {
-		return err
-	}
-	return t.replace("agent", a.ID, "UPDATE agents SET archived = ?, data = ? WHERE id = ?", number(a.ArchivedAt != nil), data, a.ID)
+// own returns where the lane of an agent is among those that this update saved.
+func (t *tx) own(agentID string) int {
+	return slices.IndexFunc(t.lanes, func(l ledger.Lane) bool { return l.AgentID == agentID })
 }
 
 // SaveLane implements ledger.Tx.
@@ -124,29 +163,26 @@ func (t *tx) SaveLane(l *ledger.Lane) error {
 	if newest := t.newest(stored); l.EventSeq != newest {
 		return fmt.Errorf("save the lane of %s: its newest event is %d and not %d", l.AgentID, newest, l.EventSeq)
 	}
-	next := keepLane(*l)
+	next := copyLane(keepLane(*l))
 	next.Revision++
-	data, err := encode(next)
-	if err != nil {
-		return err
+	if i := t.own(l.AgentID); i >= 0 {
+		t.lanes[i] = next
+	} else {
+		t.lanes = append(t.lanes, next)
 	}
-	t.touched = append(t.touched, l.AgentID)
-	err = t.replace("lane", l.AgentID, "UPDATE lanes SET revision = ?, event_seq = ?, stopped = ?, chain = ?, wake_message = ?, data = ? WHERE agent_id = ?",
-		next.Revision, next.EventSeq, number(next.Stopped), next.Chain, next.WakeMessage, data, l.AgentID)
-	if err == nil && next.Stopped != stored.Stopped {
-		err = t.park(l.AgentID, next.Stopped)
-	}
-	if err != nil {
-		return err
-	}
-	t.saved(l.AgentID)
-	t.lanes.put(copyLane(next))
+	t.unsaved = slices.DeleteFunc(t.unsaved, func(id string) bool { return id == l.AgentID })
 	l.Revision++
+	if next.Stopped != stored.Stopped {
+		return t.park(l.AgentID, next.Stopped)
+	}
 	return nil
 }
 
 // park lets the times of an agent's timers and waits stand still, or go on.
 func (t *tx) park(agentID string, stopped bool) error {
+	if err := t.show(); err != nil { // timers and waits look at the lane
+		return err
+	}
 	if _, err := t.write("UPDATE timers SET parked = ? WHERE agent_id = ? AND status = 'active'", number(stopped), agentID); err != nil {
 		return failed("park timers", err)
 	}
@@ -154,28 +190,58 @@ func (t *tx) park(agentID string, stopped bool) error {
 	return failed("park waits", err)
 }
 
-// newest returns the number of an agent's newest event in this update.
+// Append implements ledger.Tx.
+func (t *tx) Append(l *ledger.Lane, events ...ledger.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	stored, err := t.Lane(l.AgentID)
+	if err != nil {
+		return err
+	}
+	if newest := t.newest(stored); l.EventSeq != newest {
+		return &state.Error{Code: ledger.CodeConflict, Message: fmt.Sprintf("the newest event of %s is %d and not %d", l.AgentID, newest, l.EventSeq), Param: "lane"}
+	}
+	for _, e := range events {
+		if len(e.Data) > ledger.MaxEventData {
+			return &state.Error{Code: ledger.CodeTooLarge, Message: fmt.Sprintf("an event's data has %d bytes; %d are allowed", len(e.Data), ledger.MaxEventData), Param: "data"}
+		}
+	}
+	for _, e := range events {
+		l.EventSeq++
+		t.events = append(t.events, numbered{l.AgentID, l.EventSeq, e})
+	}
+	if !slices.Contains(t.watched, l.AgentID) {
+		t.watched = append(t.watched, l.AgentID)
+	}
+	if !slices.Contains(t.unsaved, l.AgentID) {
+		t.unsaved = append(t.unsaved, l.AgentID)
+	}
+	return nil
+}
+
+// newest returns the number of an agent's newest event, which may be in memory.
 func (t *tx) newest(stored ledger.Lane) int64 {
-	for _, a := range t.appended {
-		if a.agentID == stored.AgentID {
-			return a.seq
+	for _, e := range slices.Backward(t.events) {
+		if e.agentID == stored.AgentID {
+			return e.seq
 		}
 	}
 	return stored.EventSeq
 }
 
-// saved notes that the lane of an agent has its newest number.
-func (t *tx) saved(agentID string) {
-	t.appended = slices.DeleteFunc(t.appended, func(a appended) bool { return a.agentID == agentID })
-}
-
-// unsaved is an error when events were numbered and their lane was not saved.
-func (t *tx) unsaved() error {
-	if len(t.appended) == 0 {
-		return nil
+// Events implements ledger.View.
+func (t *tx) Events(agentID string, q ledger.EventQuery) (ledger.EventPage, error) {
+	if err := t.show(); err != nil {
+		return ledger.EventPage{}, err
 	}
-	return fmt.Errorf("update the ledger: events of %s were appended and its lane was not saved", t.appended[0].agentID)
+	return t.view.Events(agentID, q)
 }
 
-// agents returns those that have new events.
-func (t *tx) agents() []string { return t.watched }
+// Ready implements ledger.View.
+func (t *tx) Ready() ([]string, error) {
+	if err := t.show(); err != nil {
+		return nil, err
+	}
+	return t.view.Ready()
+}

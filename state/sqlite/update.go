@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -21,10 +20,10 @@ type writer struct {
 	closed bool
 
 	// What follows belongs to the holder of the baton.
-	conn  *conn
-	open  bool      // a transaction is
-	batch []*update // in it
-	lanes lanes
+	conn   *conn
+	open   bool      // a transaction is
+	batch  []*update // in it
+	behind behind
 }
 
 // ticket is a place in the line.
@@ -40,7 +39,7 @@ type update struct {
 const maxBatch = 256
 
 func newWriter(c *conn, w *watch) *writer {
-	return &writer{conn: c, watch: w, lanes: lanes{}}
+	return &writer{conn: c, watch: w}
 }
 
 func (w *writer) update(ctx context.Context, fn func(*tx) error) error {
@@ -59,8 +58,7 @@ func (w *writer) update(ctx context.Context, fn func(*tx) error) error {
 // run runs fn and passes the baton on, whatever fn does.
 func (w *writer) run(ctx context.Context, fn func(*tx) error) (_ *update, err error) {
 	defer w.leave()
-	nested := w.open
-	if err := w.begin(nested); err != nil {
+	if err := w.begin(); err != nil {
 		return nil, failed("begin to write the ledger", err)
 	}
 	t := newTx(ctx, w)
@@ -68,33 +66,27 @@ func (w *writer) run(ctx context.Context, fn func(*tx) error) (_ *update, err er
 	defer func() {
 		t.conn = nil // fn may have kept the Tx
 		if !kept {   // also when fn panicked
-			w.undo(t, nested)
+			w.undo(t)
 		}
 	}()
 	if err := fn(t); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(t.broken, t.unsaved()); err != nil {
-		return nil, err
-	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("update the ledger: %w", err)
 	}
-	if nested {
-		if _, err := w.conn.exec("RELEASE one"); err != nil {
-			return nil, failed("keep an update of the ledger", err)
-		}
+	if err := t.keep(); err != nil {
+		return nil, err
 	}
 	kept = true
-	u := &update{agents: t.agents(), done: make(chan error, 1)}
+	u := &update{agents: t.watched, done: make(chan error, 1)}
 	w.batch = append(w.batch, u)
 	return u, nil
 }
 
-func (w *writer) begin(nested bool) error {
-	if nested {
-		_, err := w.conn.exec("SAVEPOINT one")
-		return err
+func (w *writer) begin() error {
+	if w.open {
+		return nil
 	}
 	_, err := w.conn.exec("BEGIN IMMEDIATE")
 	w.open = err == nil
@@ -102,28 +94,36 @@ func (w *writer) begin(nested bool) error {
 }
 
 // undo takes back what one update wrote. When SQLite has ended the transaction
-// by itself, or the update cannot be told from the others, they end with it.
-func (w *writer) undo(t *tx, nested bool) {
-	w.lanes.forget(t.touched)
-	cause := t.broken
-	if nested && cause == nil {
-		_, cause = w.conn.exec("ROLLBACK TO one")
-		if cause == nil {
-			_, cause = w.conn.exec("RELEASE one")
+// by itself, the batch ends with it.
+func (w *writer) undo(t *tx) {
+	switch {
+	case t.broken != nil:
+		w.abandon(t.broken)
+	case !t.written:
+	case !t.nested:
+		w.rollback()
+	default:
+		_, err := w.conn.exec("ROLLBACK TO one")
+		if err == nil {
+			_, err = w.conn.exec("RELEASE one")
 		}
-		if cause == nil {
-			return
+		if err != nil {
+			w.abandon(failed("take back an update of the ledger", err))
 		}
 	}
-	w.abandon(failed("update the ledger", cause)) // there is a cause, or no batch
 }
 
 // abandon ends the transaction with nothing kept and tells the batch.
 func (w *writer) abandon(cause error) {
-	_, _ = w.conn.exec("ROLLBACK") // SQLite may have done it
-	w.open = false
-	w.lanes.clear()
+	w.rollback()
+	w.behind.forget()
 	w.answer(cause)
+}
+
+// rollback ends a transaction that SQLite may have ended by itself.
+func (w *writer) rollback() {
+	_, _ = w.conn.exec("ROLLBACK")
+	w.open = false
 }
 
 // enter waits for the baton.
@@ -213,7 +213,15 @@ func (w *writer) commit() {
 	if !w.open {
 		return
 	}
-	if _, err := w.conn.exec("COMMIT"); err != nil {
+	if len(w.batch) == 0 {
+		w.rollback()
+		return
+	}
+	err := w.behind.write(w.conn)
+	if err == nil {
+		_, err = w.conn.exec("COMMIT")
+	}
+	if err != nil {
 		w.abandon(failed("commit to the ledger", err))
 		return
 	}

@@ -60,10 +60,7 @@ func (t *tx) InsertWait(w ledger.Wait) error {
 	_, err = t.write(`INSERT INTO waits (id, agent_id, owner, status, call_id, message_id, attempt_id, due_at, parked, created_at, data)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, coalesce((SELECT stopped FROM lanes WHERE agent_id = ?2), 0), ?9, ?10)`,
 		w.ID, w.AgentID, w.Owner, string(w.Status), w.CallID, w.MessageID, w.Registered, due(w), millis(w.CreatedAt), data)
-	if err != nil {
-		return inserted("wait", ledger.CodeConflict, err)
-	}
-	return nil
+	return changed("insert", "wait", ledger.CodeConflict, err)
 }
 
 // UpdateWait implements ledger.Tx.

@@ -1,7 +1,9 @@
 -- The ledger. Times are milliseconds since 1970, UTC; flags are 0 or 1; data is
 -- the record as JSON, less what has a column of its own that is authoritative.
--- A table with a number n is written in the order of n, so that the newest come
--- last and the oldest are let go first without an index by time.
+--
+-- What every step of an agent writes is in few trees, because a commit costs by
+-- the page. Ids of what Retention.Messages lets go sort by time, or the rows have
+-- a number n, so that the oldest are found without an index by time.
 
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,
@@ -26,24 +28,21 @@ CREATE TABLE lanes (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE messages (
-    n          INTEGER PRIMARY KEY,
-    id         TEXT NOT NULL UNIQUE,
+    id         TEXT PRIMARY KEY,
     agent_id   TEXT NOT NULL REFERENCES agents (id),
     number     INTEGER NOT NULL,
     key        TEXT NOT NULL,
     created_at INTEGER NOT NULL,
-    data       TEXT NOT NULL,
-    UNIQUE (agent_id, number)
-) STRICT;
+    data       TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX messages_key ON messages (agent_id, key) WHERE key <> '';
 
 CREATE TABLE entries (
-    n          INTEGER PRIMARY KEY REFERENCES messages (n) ON DELETE CASCADE,
-    message_id TEXT NOT NULL,
     agent_id   TEXT NOT NULL,
+    number     INTEGER NOT NULL,
+    message_id TEXT NOT NULL,
     band       INTEGER NOT NULL,
     priority   TEXT NOT NULL,
-    number     INTEGER NOT NULL,
     status     TEXT NOT NULL,
     attempt_id TEXT NOT NULL,
     interjects INTEGER NOT NULL,
@@ -52,40 +51,39 @@ CREATE TABLE entries (
     not_before INTEGER,
     reason     TEXT NOT NULL,
     created_at INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL
-) STRICT;
-CREATE INDEX entries_queued ON entries (agent_id, band, number) WHERE status = 'queued';
-CREATE INDEX entries_held ON entries (attempt_id) WHERE status = 'dequeued';
+    updated_at INTEGER NOT NULL,
+    PRIMARY KEY (agent_id, number)
+) STRICT, WITHOUT ROWID;
+-- OR and not IN: only so is it seen that a status that is asked for is in it.
+CREATE INDEX entries_live ON entries (agent_id, status, band, number) WHERE status = 'queued' OR status = 'dequeued';
 
 CREATE TABLE attempts (
-    n          INTEGER PRIMARY KEY,
-    id         TEXT NOT NULL UNIQUE,
+    id         TEXT PRIMARY KEY,
     agent_id   TEXT NOT NULL REFERENCES agents (id),
     message_id TEXT NOT NULL,
     wait_id    TEXT NOT NULL,
     status     TEXT NOT NULL,
     created_at INTEGER NOT NULL,
     data       TEXT NOT NULL
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX attempts_open ON attempts (agent_id) WHERE status = 'open';
 
 -- A frame is large and written once, an attempt small and written often.
 CREATE TABLE frames (
-    n      INTEGER PRIMARY KEY REFERENCES attempts (n) ON DELETE CASCADE,
-    digest TEXT NOT NULL,
-    frame  TEXT NOT NULL
-) STRICT;
+    attempt_id TEXT PRIMARY KEY REFERENCES attempts (id) ON DELETE CASCADE,
+    digest     TEXT NOT NULL,
+    frame      TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE turns (
-    n           INTEGER PRIMARY KEY,
-    id          TEXT NOT NULL UNIQUE,
+    id          TEXT PRIMARY KEY,
     agent_id    TEXT NOT NULL REFERENCES agents (id),
     number      INTEGER NOT NULL,
     response_id TEXT NOT NULL,
     created_at  INTEGER NOT NULL,
     data        TEXT NOT NULL,
     UNIQUE (agent_id, number)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 
 -- parked: the agent is stopped, so that its time does not come.
 CREATE TABLE waits (
@@ -157,7 +155,7 @@ CREATE TABLE notifications (
 ) STRICT;
 CREATE INDEX notifications_agent ON notifications (agent_id);
 
--- Most events tell of progress. Those of a higher level are few, and are found
+-- Most events tell of progress. The few that an operator should see are found
 -- without reading the others.
 CREATE TABLE events (
     agent_id   TEXT NOT NULL,
@@ -172,6 +170,4 @@ CREATE TABLE events (
     data       TEXT NOT NULL,
     PRIMARY KEY (agent_id, seq)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX events_level1 ON events (agent_id, seq) WHERE level <= 1;
-CREATE INDEX events_level2 ON events (agent_id, seq) WHERE level <= 2;
-CREATE INDEX events_level3 ON events (agent_id, seq) WHERE level <= 3;
+CREATE INDEX events_seldom ON events (agent_id, seq, level) WHERE level <= 3;

@@ -30,12 +30,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const token = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
 
+var viewAll = view.EventQuery{Limit: view.MaxLimit}
+
 // host is the runtime as far as the control plane needs it: it makes agents
 // without homes, and runs none.
 type host struct {
 	machine *lane.Machine
 	info    view.RuntimeInfo
 	ended   atomic.Int32
+	prompt  func() // called by Prompt; nil: nothing
 }
 
 func (h *host) CreateAgent(ctx context.Context, id, template string) (ledger.Agent, error) {
@@ -43,6 +46,9 @@ func (h *host) CreateAgent(ctx context.Context, id, template string) (ledger.Age
 }
 
 func (h *host) Prompt(_ context.Context, agentID, text string) (json.RawMessage, error) {
+	if h.prompt != nil {
+		h.prompt()
+	}
 	return json.Marshal(map[string]string{"agent_id": agentID, "text": text})
 }
 

@@ -3,8 +3,11 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
@@ -115,9 +118,28 @@ func (s *Server) send(w http.ResponseWriter, status int, answer any) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.limits.Write + time.Duration(len(body)/bodyRate)*time.Second))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client is gone: nobody to tell
+	_ = s.write(w, body) // the client is gone: nobody to tell
+}
+
+// piece is how much of an answer is written at a time, in bytes.
+const piece = 64 << 10
+
+// write sends data and flushes it. A client that takes no piece of it for
+// Limits.Write gets an error that wraps os.ErrDeadlineExceeded, and its
+// connection is of no use any more.
+func (s *Server) write(w http.ResponseWriter, data []byte) error {
+	rc := http.NewResponseController(w)
+	for part := range slices.Chunk(data, piece) {
+		_ = rc.SetWriteDeadline(time.Now().Add(s.limits.Write)) // a recorder in a test has none
+		if _, err := w.Write(part); err != nil {
+			return fmt.Errorf("write to the client: %w", err)
+		}
+	}
+	if err := rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("write to the client: %w", err)
+	}
+	return nil
 }
 
 // fail answers with an error, and logs one whose cause the client is not told.

@@ -31,7 +31,7 @@ func (s *Server) getStream(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, &state.Error{Code: wire.CodeBusy, Message: "too many event streams are open", Hint: "close one, or come back later"})
 		return
 	}
-	st := &eventStream{server: s, w: w, rc: http.NewResponseController(w), agentID: s.agentID(r)}
+	st := &eventStream{server: s, w: w, agentID: s.agentID(r)}
 	first, err := st.open(r)
 	if err != nil {
 		s.fail(w, r, err)
@@ -55,7 +55,6 @@ func (s *Server) getStream(w http.ResponseWriter, r *http.Request) {
 type eventStream struct {
 	server  *Server
 	w       http.ResponseWriter
-	rc      *http.ResponseController
 	agentID string
 	query   view.EventQuery
 	frames  []byte // not yet sent
@@ -274,18 +273,9 @@ func (st *eventStream) flush() error {
 	if len(st.frames) == 0 {
 		return nil
 	}
-	if err := st.rc.SetWriteDeadline(time.Now().Add(st.server.limits.Write)); err != nil {
-		return fmt.Errorf("bound a write: %w", err)
-	}
-	_, err := st.w.Write(st.frames)
-	if err == nil {
-		err = st.rc.Flush()
-	}
+	err := st.server.write(st.w, st.frames)
 	if st.frames = st.frames[:0]; cap(st.frames) > 1<<20 {
 		st.frames = nil // one large page must not pin its buffer
 	}
-	if err != nil {
-		return fmt.Errorf("write to the reader: %w", err)
-	}
-	return nil
+	return err
 }

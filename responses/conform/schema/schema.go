@@ -41,6 +41,9 @@ func Load(path string) (*Document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the OpenAPI document %s: %w", path, err)
 	}
+	if len(d.events) == 0 {
+		return nil, fmt.Errorf("load the OpenAPI document %s: %w", path, errors.New("it has no streaming events"))
+	}
 	return d, nil
 }
 
@@ -85,9 +88,6 @@ func Parse(data []byte) (*Document, error) {
 		if word != "" { // the union of them all has none
 			d.events[word] = name
 		}
-	}
-	if len(d.events) == 0 {
-		return nil, errors.New("it has no streaming events")
 	}
 	return d, nil
 }

@@ -1,0 +1,182 @@
+package control_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holon/runner/control"
+	"holon/runner/control/client"
+	"holon/runner/control/wire"
+	"holon/state/ledger"
+)
+
+// counting counts what snapshots cost: reads of the list of waits, which only
+// summaries need.
+type counting struct {
+	ledger.Store
+	snapshots, running, most atomic.Int64
+	updates                  atomic.Int64
+}
+
+func (c *counting) View(ctx context.Context, fn func(ledger.View) error) error {
+	return c.Store.View(ctx, func(v ledger.View) error {
+		w := &countingView{View: v, c: c}
+		defer w.end()
+		return fn(w)
+	})
+}
+
+func (c *counting) Update(ctx context.Context, fn func(ledger.Tx) error) error {
+	c.updates.Add(1)
+	return c.Store.Update(ctx, fn)
+}
+
+type countingView struct {
+	ledger.View
+	c       *counting
+	counted bool
+}
+
+func (v *countingView) UnresolvedWaits(agentID string) ([]ledger.Wait, error) {
+	if !v.counted {
+		v.counted = true
+		v.c.snapshots.Add(1)
+		for n := v.c.running.Add(1); ; {
+			if m := v.c.most.Load(); n <= m || v.c.most.CompareAndSwap(m, n) {
+				break
+			}
+		}
+	}
+	return v.View.UnresolvedWaits(agentID)
+}
+
+func (v *countingView) end() {
+	if v.counted {
+		v.c.running.Add(-1)
+	}
+}
+
+// Two hundred clients that refresh again and again while the agent changes cost
+// at most one snapshot for each change and half second, a few at a time.
+func TestRefreshStorm(t *testing.T) {
+	var store *counting
+	r := newRig(t, control.Limits{Leaders: 2, Patience: time.Minute}, control.Access{}, func(s ledger.Store) ledger.Store {
+		store = &counting{Store: s}
+		return store
+	})
+	const clients, each, changes = 200, 5, 10
+	began := time.Now()
+	var group sync.WaitGroup
+	for range clients {
+		group.Go(func() {
+			c := client.Unix(r.socket)
+			defer c.Close()
+			var revision int64
+			for range each {
+				s, err := c.State(t.Context(), "main")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if s.Agent.Agent.Revision < revision {
+					t.Errorf("revision %d after %d", s.Agent.Agent.Revision, revision)
+				}
+				revision = s.Agent.Agent.Revision
+			}
+		})
+	}
+	for i := range changes {
+		seq := r.say("main", fmt.Sprint(i), "")
+		c := client.Unix(r.socket)
+		if s, err := c.State(t.Context(), "main"); err != nil || s.SnapshotThrough < seq {
+			t.Errorf("own change %d is not in snapshot %d: %v", seq, s.SnapshotThrough, err)
+		}
+		c.Close()
+	}
+	group.Wait()
+	spent := int64(time.Since(began)/(500*time.Millisecond)) + 1
+	if n := store.snapshots.Load(); n > 2*(changes+1)+spent {
+		t.Errorf("%d snapshots for %d requests, %d changes and %d half seconds", n, clients*each, changes, spent)
+	}
+	if m := store.most.Load(); m > 2 {
+		t.Errorf("%d snapshots at a time", m)
+	}
+	t.Logf("%d requests, %d snapshots, %d at a time", clients*each, store.snapshots.Load(), store.most.Load())
+}
+
+// Reading writes nothing, whatever is read.
+func TestReadsWriteNothing(t *testing.T) {
+	var store *counting
+	r := newRig(t, control.Limits{}, tcp(), func(s ledger.Store) ledger.Store {
+		store = &counting{Store: s}
+		return store
+	})
+	d := r.described()
+	c := r.client()
+	said := must(c.Prompt(t.Context(), "", wire.Prompt{Text: "x"}, ""))(t)
+	r.turn("main", "y")
+	must(c.Trigger(t.Context(), ""))(t)
+	before := must(c.State(t.Context(), ""))(t)
+	read := 0
+	for path, item := range d.doc.Paths.Map() {
+		if item.Get == nil || strings.HasSuffix(path, "/stream") {
+			continue
+		}
+		path = strings.NewReplacer("{id}", "main", "{message_id}", said.MessageID).Replace(path)
+		if a := r.ask(d, get(path)); a.status != 200 {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+		read++
+	}
+	s := r.stream("/agents/main/events/stream?after_seq=0", nil)
+	s.control()
+	s.next()
+	if read < 15 || store.updates.Load() != 0 {
+		t.Errorf("%d reads, %d writes through the server's store", read, store.updates.Load())
+	}
+	if after := must(c.State(t.Context(), ""))(t); after.Agent.Agent.Revision != before.Agent.Agent.Revision || after.SnapshotThrough != before.SnapshotThrough {
+		t.Errorf("reading made revision %d of %d", after.Agent.Agent.Revision, before.Agent.Agent.Revision)
+	}
+}
+
+// A body that does not come is not waited for, and a handler that panics is an
+// answer.
+func TestHostileClients(t *testing.T) {
+	r := newRig(t, control.Limits{Body: 50 * time.Millisecond}, control.Access{})
+	conn, err := net.Dial("unix", r.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /control/agents/main/prompt HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"text\":")
+	text := make([]byte, 12)
+	if _, err := conn.Read(text); err != nil || string(text) != "HTTP/1.1 408" {
+		t.Errorf("%q, %v", text, err)
+	}
+	r.host.prompt = func() { panic("boom") }
+	a := r.ask(r.described(), post("/control/agents/main/debug-prompt", `{"text":"x"}`))
+	a.is(t, "a panic", http.StatusInternalServerError, "internal_error", "")
+	if strings.Contains(a.body, "boom") || !strings.Contains(r.log.String(), "boom") {
+		t.Errorf("told %s", a.body)
+	}
+	// A private agent is shown to nobody, and takes no messages from outside.
+	if err := r.store.Update(t.Context(), func(tx ledger.Tx) error {
+		return tx.InsertAgent(ledger.Agent{ID: "hidden", Visibility: ledger.Private, CreatedAt: time.Now(), UpdatedAt: time.Now()}, ledger.Lane{AgentID: "hidden", UpdatedAt: time.Now()})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	d := r.described()
+	for _, path := range []string{"/status", "/state", "/briefs", "/transcript", "/timers", "/events", "/latency", "/events/stream"} {
+		r.ask(d, get("/agents/hidden"+path)).is(t, path, 403, "agent_private", "agent_id")
+	}
+	if a := r.ask(d, get("/agents/list")); strings.Contains(a.body, "hidden") {
+		t.Error("a private agent is listed")
+	}
+}

@@ -1,0 +1,389 @@
+package control_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holon/runner/agent/lane"
+	"holon/runner/agent/view"
+	"holon/runner/control"
+	"holon/runner/control/client"
+	"holon/runner/control/wire"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// say admits a message of the operator, as another door would.
+func (r *rig) say(agentID, text, correlation string) int64 {
+	r.t.Helper()
+	a, err := r.machine.Admit(context.Background(), lane.Ingress{AgentID: agentID, Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
+		Body: ledger.Body{Type: "text", Text: text}, AdmissionContext: ledger.LocalProcess, CorrelationID: correlation})
+	if err != nil {
+		r.t.Error(err)
+	}
+	return a.EventSeq
+}
+
+// reader reads the frames of a stream, each as its lines.
+type reader struct {
+	t    *testing.T
+	body io.ReadCloser
+	in   *bufio.Reader
+}
+
+func (r *rig) stream(path string, header map[string]string) *reader {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), "GET", "http://holon"+path, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for name, value := range header {
+		req.Header.Set(name, value)
+	}
+	resp, err := r.raw().Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" {
+		body, _ := io.ReadAll(resp.Body)
+		r.t.Fatalf("%d %s", resp.StatusCode, body)
+	}
+	r.t.Cleanup(func() { resp.Body.Close() })
+	return &reader{r.t, resp.Body, bufio.NewReader(resp.Body)}
+}
+
+func (s *reader) next() []string {
+	s.t.Helper()
+	lines, err := s.frame()
+	if err != nil {
+		s.t.Fatalf("after %q: %v", lines, err)
+	}
+	return lines
+}
+
+func (s *reader) frame() (lines []string, err error) {
+	for {
+		line, err := s.in.ReadString('\n')
+		if err != nil {
+			return lines, err
+		}
+		if line = strings.TrimSuffix(line, "\n"); line == "" {
+			return lines, nil
+		}
+		lines = append(lines, line)
+	}
+}
+
+func (s *reader) control() wire.StreamFrame {
+	s.t.Helper()
+	var f wire.StreamFrame
+	lines := s.next()
+	data, _ := strings.CutPrefix(lines[len(lines)-1], "data: ")
+	if err := json.Unmarshal([]byte(data), &f); err != nil || !strings.HasPrefix(f.Type, "stream_") {
+		s.t.Fatalf("%q: %v", lines, err)
+	}
+	return f
+}
+
+func TestStreamFrames(t *testing.T) {
+	r := newRig(t, control.Limits{KeepAlive: 20 * time.Millisecond}, control.Access{})
+	d := r.described()
+	first := r.say("main", "one", "")
+	second := r.say("main", "two", "")
+	s := r.stream("/agents/main/events/stream?after_seq="+fmt.Sprint(first), nil)
+	if f := s.control(); f.Type != wire.FrameOpen || f.AfterSeq != first || f.NewestSeq != second || f.OldestSeq != 1 || f.Epoch != r.store.Epoch() {
+		t.Errorf("open %+v", f)
+	}
+	lines := s.next()
+	if len(lines) != 2 || lines[0] != fmt.Sprint("id: ", second) {
+		t.Fatalf("event %q", lines)
+	}
+	data := []byte(strings.TrimPrefix(lines[1], "data: "))
+	if err := d.schemas.Object("EventEnvelope", data); err != nil {
+		t.Error(err)
+	}
+	var e view.EventEnvelope
+	if err := json.Unmarshal(data, &e); err != nil || e.EventSeq != second || e.Payload.Message == nil || e.Payload.Message.Body.Text != "two" || e.Display.Summary != "operator: two" || e.Provenance.Trust != ledger.TrustedOperator {
+		t.Errorf("event %+v, %v", e, err)
+	}
+	if quiet := s.next(); quiet[0] != ": nothing new" {
+		t.Errorf("in silence: %q", quiet)
+	}
+	third := r.say("main", "three", "")
+	for {
+		if lines = s.next(); lines[0] != ": nothing new" {
+			break
+		}
+	}
+	if lines[0] != fmt.Sprint("id: ", third) {
+		t.Errorf("live: %q", lines)
+	}
+	// The header goes before the query; without either only new ones come, or the tail.
+	if f := r.stream("/agents/main/events/stream?after_seq=0", map[string]string{"Last-Event-ID": fmt.Sprint(third)}).control(); f.AfterSeq != third {
+		t.Errorf("resumed %+v", f)
+	}
+	if f := r.stream("/agents/main/events/stream", nil).control(); f.AfterSeq != third {
+		t.Errorf("live only %+v", f)
+	}
+	if f := r.stream("/agents/main/events/stream?limit=2", nil).control(); f.AfterSeq != first {
+		t.Errorf("tail %+v", f)
+	}
+}
+
+// A cursor that leads nowhere is told so, and the stream goes on from now.
+func TestStreamResets(t *testing.T) {
+	r := newRig(t, control.Limits{}, control.Access{})
+	for i := range 10 {
+		r.say("main", fmt.Sprint(i), "")
+	}
+	if _, err := r.store.Prune(t.Context(), ledger.Retention{MaxEvents: 4}, time.Now(), 1000); err != nil {
+		t.Fatal(err)
+	}
+	c := r.client()
+	page := must(c.Events(t.Context(), "", viewAll))(t)
+	if page.OldestSeq < 5 {
+		t.Fatalf("nothing was pruned: %+v", page)
+	}
+	for _, tc := range []struct{ name, query, reason string }{
+		{"epoch", fmt.Sprintf("after_seq=%d&epoch=other", page.NewestSeq), "epoch_changed"},
+		{"ahead", fmt.Sprintf("after_seq=%d", page.NewestSeq+100), "cursor_ahead"},
+		{"pruned", fmt.Sprintf("after_seq=%d", page.OldestSeq-2), "cursor_pruned"},
+		{"just not pruned", fmt.Sprintf("after_seq=%d", page.OldestSeq-1), ""},
+		{"all there is", "after_seq=0", ""},
+		{"newest", fmt.Sprintf("after_seq=%d&epoch=%s", page.NewestSeq, page.Epoch), ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := r.stream("/agents/main/events/stream?"+tc.query, nil)
+			s.control()
+			if tc.reason == "" {
+				seq := r.say("main", "next", "")
+				for {
+					if lines := s.next(); lines[0] == fmt.Sprint("id: ", seq) {
+						return
+					} else if strings.Contains(lines[0], "stream_reset") {
+						t.Fatalf("%q", lines)
+					}
+				}
+			}
+			if f := s.control(); f.Type != wire.FrameReset || f.Reason != tc.reason || f.AfterSeq != f.NewestSeq {
+				t.Errorf("%+v", f)
+			}
+			seq := r.say("main", "next", "")
+			if lines := s.next(); lines[0] != fmt.Sprint("id: ", seq) {
+				t.Errorf("after the reset: %q", lines)
+			}
+		})
+	}
+}
+
+// Whoever takes a snapshot and follows from there sees every event once, while
+// many write, whatever else is asked.
+func TestSnapshotThenStream(t *testing.T) {
+	r := newRig(t, control.Limits{}, control.Access{})
+	const writers, each, readers = 4, 60, 6
+	var writing, reading sync.WaitGroup
+	for w := range writers {
+		writing.Go(func() {
+			for i := range each {
+				r.say("main", fmt.Sprint(w, i), "")
+			}
+		})
+	}
+	for range readers {
+		reading.Go(func() {
+			c := client.Unix(r.socket)
+			defer c.Close()
+			snapshot, err := c.State(t.Context(), "")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			pending, want := snapshot.Session.PendingCount, snapshot.SnapshotThrough
+			for item, err := range c.Follow(t.Context(), "", client.Follow{After: snapshot.SnapshotThrough, Epoch: snapshot.EventLogEpoch}) {
+				if err != nil || item.Reset != nil {
+					t.Errorf("%+v, %v", item.Reset, err)
+					return
+				}
+				if want++; item.Event.EventSeq != want {
+					t.Errorf("event %d, want %d", item.Event.EventSeq, want)
+					return
+				}
+				if item.Event.Type == "message_admitted" {
+					pending++
+				}
+				if item.Event.Provenance.CorrelationID == "last" {
+					break
+				}
+			}
+			if pending != writers*each+1 {
+				t.Errorf("snapshot and events tell of %d messages, want %d", pending, writers*each+1)
+			}
+		})
+	}
+	writing.Wait()
+	r.say("main", "last", "last")
+	reading.Wait()
+}
+
+// A follower goes on through restarts of the server, without a gap and without
+// seeing anything twice.
+func TestFollowAcrossRestarts(t *testing.T) {
+	r := newRig(t, control.Limits{}, control.Access{})
+	c := r.client()
+	const restarts = 3
+	seen := make(chan int64)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		var last int64
+		var ended error
+		for item, err := range c.Follow(ctx, "main", client.Follow{After: 0, Patience: time.Minute}) {
+			if err != nil {
+				ended = err
+				break
+			}
+			if item.Reset != nil || item.Event.EventSeq != last+1 {
+				ended = fmt.Errorf("after %d came %+v", last, item)
+				break
+			}
+			last = item.Event.EventSeq
+			seen <- last
+		}
+		close(seen)
+		done <- ended
+	}()
+	until := func(seq int64) {
+		for got := range seen {
+			if got == seq {
+				return
+			}
+		}
+		t.Fatalf("the follower ended before %d: %v", seq, <-done)
+	}
+	until(r.say("main", "before", ""))
+	for i := range restarts {
+		r.stop()
+		r.say("main", fmt.Sprint("while it is away ", i), "")
+		r.server = control.New(control.Options{Store: r.store, Steps: r.machine, Host: r.host})
+		r.run(control.Access{})
+		until(r.say("main", fmt.Sprint("after ", i), ""))
+	}
+	enough := errors.New("enough")
+	cancel(enough)
+	for range seen {
+	}
+	if err := <-done; !errors.Is(err, enough) {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestFollowGivesUp(t *testing.T) {
+	r := newRig(t, control.Limits{}, control.Access{})
+	c := r.client()
+	for _, err := range c.Follow(t.Context(), "nobody", client.Follow{After: -1}) {
+		if !state.IsCode(err, ledger.CodeNotFound) {
+			t.Errorf("an agent that is not there: %v", err)
+		}
+	}
+	r.stop()
+	count := 0
+	for _, err := range c.Follow(t.Context(), "main", client.Follow{Patience: time.Millisecond}) {
+		if count++; !state.IsCode(err, wire.CodeUnreachable) {
+			t.Errorf("no daemon: %v", err)
+		}
+	}
+	if count != 1 {
+		t.Errorf("%d ends", count)
+	}
+}
+
+// A reader that takes nothing is cut off; others notice nothing, and neither do
+// writers.
+func TestSlowReader(t *testing.T) {
+	r := newRig(t, control.Limits{Write: 100 * time.Millisecond}, control.Access{})
+	slow := r.stream("/agents/main/events/stream?projection=local_debug&after_seq=0", nil)
+	quick := r.stream("/agents/main/events/stream?projection=local_debug&after_seq=0", nil)
+	large := strings.Repeat("x", 500<<10)
+	ended := make(chan bool)
+	go func() { // it never stops reading
+		last := ""
+		for !strings.Contains(last, `"text":"the end"`) {
+			lines, err := quick.frame()
+			if err != nil {
+				t.Error(err)
+				break
+			}
+			last = lines[len(lines)-1]
+		}
+		close(ended)
+	}()
+	for range 8 { // far more than socket buffers hold
+		r.say("main", large, "")
+	}
+	for {
+		if a := r.ask(r.described(), get("/metrics")); strings.Contains(a.body, "holon_event_streams_cut_total 1\n") {
+			break
+		}
+	}
+	if n, err := io.Copy(io.Discard, slow.in); err == nil || n > int64(8*len(large)) {
+		t.Errorf("the slow reader got %d bytes to an end", n)
+	}
+	r.say("main", "the end", "")
+	<-ended
+}
+
+func TestTooManyStreams(t *testing.T) {
+	r := newRig(t, control.Limits{Streams: 1}, control.Access{})
+	d := r.described()
+	s := r.stream("/agents/main/events/stream", nil)
+	s.control()
+	a := r.ask(d, get("/agents/main/events/stream"))
+	a.is(t, "a second stream", 429, "busy", "")
+	if a.header.Get("Retry-After") == "" {
+		t.Error("it is not said when to come back")
+	}
+	s.body.Close()
+	for {
+		if r.ask(d, get("/agents/main/events/stream?after_seq=x")).status == 400 { // the place is free
+			break
+		}
+	}
+}
+
+// When the server ends, streams are told, and requests that run are answered.
+func TestShutdown(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	r := newRig(t, control.Limits{}, control.Access{})
+	r.host.prompt = func() { close(entered); <-leave }
+	s := r.stream("/agents/main/events/stream", nil)
+	s.control()
+	c := r.client()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := c.DebugPrompt(context.Background(), "main", "x")
+		answered <- err
+	}()
+	<-entered
+	stopped := make(chan struct{})
+	go func() { r.stop(); close(stopped) }()
+	if f := s.control(); f.Type != wire.FrameEnd || f.Reason != "shutdown" {
+		t.Errorf("%+v", f)
+	}
+	if rest, err := io.ReadAll(s.in); err != nil || len(rest) > 0 {
+		t.Errorf("after the end: %q, %v", rest, err)
+	}
+	close(leave)
+	if err := <-answered; err != nil {
+		t.Errorf("a request that ran: %v", err)
+	}
+	<-stopped
+}

@@ -64,7 +64,7 @@ var own = []struct {
 	{"runner/control/client", []string{"runner/agent/view", "runner/control/wire", "responses/client", "responses/stream", "state", "state/ledger"}, "a client knows the wire and no runtime"},
 	{"runner/control", []string{"runner/agent/lane", "runner/agent/rules", "runner/agent/view", "runner/control/wire", "runner/socket", "responses", "responses/openapi", "state", "state/ledger"}, "it admits and shows, and starts no container"},
 	{"runner/agent/tools", []string{"runner/agent/lane", "runner/agent/view", "runner/hosttools", "state", "state/ledger"}, "a tool makes steps of its agent's lane and knows no container"},
-	{"runner/agent/home", []string{"skills", "state", "state/durable", "state/ledger", "state/roots"}, "a home is files, whoever lives in it"},
+	{"runner/agent/home", []string{"runner/agent/view", "skills", "state", "state/durable", "state/ledger", "state/roots"}, "a home is files, whoever lives in it"},
 	{"runner/agent/rules", []string{"responses", "state", "state/ledger"}, "rules are functions of what is known"},
 	{"runner/agent/lane", []string{"responses", "runner/agent/rules", "state", "state/ledger"}, "a step reads and writes the ledger and does nothing"},
 	{"runner/daemon", []string{"runner", "runner/agent/view", "runner/control/client", "runner/control/wire", "runner/socket", "responses/client", "state", "state/durable", "state/ledger"}, "it finds a runtime by its control socket and runs none itself"},

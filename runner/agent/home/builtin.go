@@ -1,0 +1,163 @@
+package home
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"holon/state/durable"
+	"holon/state/roots"
+)
+
+// Built-in templates.
+const (
+	Default   = "holon-default"
+	Developer = "holon-developer"
+)
+
+// Builtin lists them.
+func Builtin() []string { return []string{Default, Developer} }
+
+//go:embed builtin
+var builtinFiles embed.FS
+
+func builtinText(id string) ([]byte, bool) {
+	text, err := builtinFiles.ReadFile("builtin/" + id + "/" + AgentsFile)
+	return text, err == nil
+}
+
+// Seeded is what became of a built-in template among the user's.
+type Seeded string
+
+const (
+	SeedMade      Seeded = "made"
+	SeedCurrent   Seeded = "current"   // as it should be
+	SeedRefreshed Seeded = "refreshed" // it was as an earlier holon left it
+	SeedDiverged  Seeded = "diverged"  // somebody changed it, or it never was holon's; left alone
+)
+
+// managedFile says, in a seeded template, as what holon left it.
+const managedFile = ".holon.json"
+
+type managed struct {
+	Schema string `json:"schema"`
+	Digest string `json:"digest"` // of the template when holon wrote it
+}
+
+const managedSchema = "holon.managed_template/1"
+
+// Seed puts the built-in templates among the user's, by id, and brings those up to
+// date that are as holon left them. What anybody changed is never overwritten.
+func (h *Homes) Seed(ctx context.Context) (map[string]Seeded, error) {
+	if h.opts.Templates == "" {
+		return nil, nil
+	}
+	if err := os.MkdirAll(h.opts.Templates, 0o755); err != nil {
+		return nil, fmt.Errorf("make the directory of templates: %w", err)
+	}
+	done := make(map[string]Seeded)
+	var errs []error
+	for _, id := range Builtin() {
+		if err := ctx.Err(); err != nil {
+			return done, err
+		}
+		result, err := h.seed(id)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("seed the template %s: %w", id, err))
+			continue
+		}
+		done[id] = result
+	}
+	return done, errors.Join(errs...)
+}
+
+// seed brings one template up to date. It is replaced as a whole, so a crash
+// leaves the old one or the new one.
+func (h *Homes) seed(id string) (Seeded, error) {
+	text, _ := builtinText(id)
+	want := &template{agents: text}
+	final := filepath.Join(h.opts.Templates, id)
+	found, err := present(final)
+	switch {
+	case err != nil:
+		return "", err
+	case found.exists && !found.ours:
+		return SeedDiverged, nil
+	case found.exists && found.digest == want.digest():
+		return SeedCurrent, nil
+	}
+	made, err := os.MkdirTemp(h.opts.Templates, newPrefix)
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(made) // what is there is in the making, or was replaced
+	note, err := json.Marshal(managed{managedSchema, want.digest()})
+	if err == nil {
+		err = errors.Join(os.Chmod(made, 0o755), durable.WriteFile(filepath.Join(made, AgentsFile), text, 0o644), durable.WriteFile(filepath.Join(made, managedFile), append(note, '\n'), 0o644))
+	}
+	if err != nil {
+		return "", err
+	}
+	how, result := uint(unix.RENAME_NOREPLACE), SeedMade
+	if found.exists {
+		how, result = unix.RENAME_EXCHANGE, SeedRefreshed
+	}
+	err = unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, final, how)
+	if errors.Is(err, fs.ErrExist) { // another holon was faster
+		return SeedCurrent, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return result, durable.SyncDir(h.opts.Templates)
+}
+
+// found says what has the name of a built-in template.
+type found struct {
+	exists bool
+	ours   bool   // it is exactly as holon left it
+	digest string // then
+}
+
+// present looks at what has the name of a template. Whatever is not exactly what
+// holon writes is somebody else's.
+func present(dir string) (found, error) {
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return found{}, nil
+	} else if err != nil {
+		return found{}, err
+	}
+	theirs := found{exists: true}
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		return theirs, nil
+	}
+	root, err := roots.Open(dir)
+	if err != nil {
+		return theirs, nil
+	}
+	defer root.Close()
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil || len(entries) != 2 {
+		return theirs, nil
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() {
+			return theirs, nil
+		}
+	}
+	text, err := readFile(root, AgentsFile, maxInstructions)
+	note, noteErr := readFile(root, managedFile, maxManifest)
+	var left managed
+	if errors.Join(err, noteErr) != nil || json.Unmarshal(note, &left) != nil || left.Schema != managedSchema {
+		return theirs, nil
+	}
+	digest := (&template{agents: text}).digest()
+	return found{exists: true, ours: digest == left.Digest, digest: digest}, nil
+}

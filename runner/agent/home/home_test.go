@@ -1,0 +1,370 @@
+package home_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"holon/runner/agent/home"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// rig is a state home and a user's templates.
+type rig struct {
+	t         *testing.T
+	state     state.Home
+	templates string
+	homes     *home.Homes
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	dir := t.TempDir()
+	h, err := state.MakeHome(filepath.Join(dir, "holon"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, state: h, templates: filepath.Join(dir, "user", ".agents", "templates")}
+	r.homes = home.New(home.Options{Home: h, Templates: r.templates, Now: func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }})
+	return r
+}
+
+// template makes a template of files by name.
+func (r *rig) template(id string, files map[string]string) string {
+	r.t.Helper()
+	dir := filepath.Join(r.templates, id)
+	for name, text := range files {
+		r.write(filepath.Join(dir, name), text)
+	}
+	return dir
+}
+
+func (r *rig) write(path, text string) {
+	r.t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) read(path string) string {
+	r.t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(data)
+}
+
+func (r *rig) in(id, name string) string { return filepath.Join(r.state.AgentDir(id), name) }
+
+// agents lists what lies among the homes.
+func (r *rig) agents() (names []string) {
+	r.t.Helper()
+	entries, err := os.ReadDir(r.state.AgentsDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestCreate(t *testing.T) {
+	r := newRig(t)
+	skill := filepath.Join(t.TempDir(), "greet")
+	r.write(filepath.Join(skill, "SKILL.md"), "---\nname: greet\ndescription: Say hello.\n---\nHello.\n")
+	dir := r.template("mine", map[string]string{"AGENTS.md": "# Mine\n\nBe brief.\n\n", "skills.json": `{"skill_refs": ["` + skill + `/"]}`, "other.txt": "not part of it"})
+	for id, selector := range map[string]string{"one": "mine", "two": dir} {
+		if err := r.homes.Create(t.Context(), id, selector); err != nil {
+			t.Fatal(err)
+		}
+		text := r.read(r.in(id, "AGENTS.md"))
+		if !strings.HasPrefix(text, "# Mine\n\nBe brief.\n\n<!-- holon: agent home -->\n") {
+			t.Errorf("AGENTS.md is\n%s", text)
+		}
+		for name, isDir := range map[string]bool{"memory/self.md": false, "memory/operator.md": false, "notes": true, "work": true, "skills/greet/SKILL.md": false, ".holon/state": true} {
+			if info, err := os.Lstat(r.in(id, name)); err != nil || info.IsDir() != isDir {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if _, err := os.Lstat(r.in(id, "other.txt")); err == nil {
+			t.Error("what is no part of a template is in the home")
+		}
+		if info, err := os.Lstat(r.state.AgentDir(id)); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("the home is %v, %v", info.Mode(), err)
+		}
+		var p home.Provenance
+		if err := json.Unmarshal([]byte(r.read(r.in(id, home.ProvenanceFile))), &p); err != nil || p.Selector != selector || p.Path != dir || !strings.HasPrefix(p.Digest, "sha256:") || len(p.Skills) != 1 || p.AppliedAt.IsZero() {
+			t.Errorf("the provenance is %+v, %v", p, err)
+		}
+		if got := r.homes.Loaded(id); len(got) != 1 || got[0].Scope != "agent" || got[0].Kind != "agents_md" || got[0].Path != r.in(id, "AGENTS.md") {
+			t.Errorf("loaded %+v", got)
+		}
+	}
+	r.write(r.in("one", "AGENTS.md"), "changed")
+	if err := r.homes.Create(t.Context(), "one", "mine"); !state.IsCode(err, ledger.CodeExists) || r.read(r.in("one", "AGENTS.md")) != "changed" {
+		t.Errorf("a home that is there: %v", err)
+	}
+	if got := r.agents(); !slices.Equal(got, []string{"one", "two"}) {
+		t.Errorf("among the homes are %q", got)
+	}
+}
+
+// The built-in templates need no file of the user's.
+func TestBuiltin(t *testing.T) {
+	r := newRig(t)
+	for _, id := range append(home.Builtin(), "") {
+		name := "a" + id
+		if err := r.homes.Create(t.Context(), name, id); err != nil {
+			t.Fatal(err)
+		}
+		text := r.read(r.in(name, "AGENTS.md"))
+		if len(text) < 1000 || len(text) > 8<<10 || strings.Count(text, "<!-- holon: agent home -->") != 1 || !strings.Contains(text, "memory/operator.md") {
+			t.Errorf("%q says\n%s", id, text)
+		}
+	}
+}
+
+// Whatever is wrong with a template, the error says so and nothing is left.
+func TestRefusals(t *testing.T) {
+	r := newRig(t)
+	good := map[string]string{"AGENTS.md": "x"}
+	secret := filepath.Join(t.TempDir(), "secret")
+	r.write(secret, "a key")
+	link := func(id, name, target string) {
+		dir := r.template(id, map[string]string{"README": "x"})
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link("link", "AGENTS.md", secret)
+	link("dangling", "AGENTS.md", "nowhere")
+	r.template("dangling-skills", good)
+	link("dangling-skills", "skills.json", "nowhere")
+	link("dotdot", "AGENTS.md", "../good/../../../../secret")
+	if err := syscall.Mkfifo(filepath.Join(r.template("fifo", map[string]string{"README": "x"}), "AGENTS.md"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.template("folder", map[string]string{"AGENTS.md/x": "x"})
+	r.template("none", map[string]string{"README": "x"})
+	r.template("blank", map[string]string{"AGENTS.md": " \n"})
+	r.template("binary", map[string]string{"AGENTS.md": "\xff\xfe"})
+	r.template("large", map[string]string{"AGENTS.md": strings.Repeat("x", 256<<10+1)})
+	for id, manifest := range map[string]string{
+		"s-syntax": `{"skill_refs": [}`, "s-key": `{"skills": []}`, "s-type": `{"skill_refs": "x"}`, "s-two": `{} {}`, "s-large": `{"skill_refs": ["` + strings.Repeat("x", 64<<10) + `"]}`,
+		"s-builtin": `{"skill_refs": ["builtin:ghx"]}`, "s-remote": `{"skill_refs": ["https://github.com/a/b/tree/main/c"]}`, "s-missing": `{"skill_refs": ["/nonexistent/skill"]}`,
+		"s-many": `{"skill_refs": [` + strings.Repeat(`"/x",`, 64) + `"/x"]}`,
+	} {
+		r.template(id, map[string]string{"AGENTS.md": "x", "skills.json": manifest})
+	}
+	evil := filepath.Join(t.TempDir(), "evil")
+	r.write(filepath.Join(evil, "SKILL.md"), "---\nname: evil\ndescription: x\n---\n")
+	if err := os.Symlink(secret, filepath.Join(evil, "key")); err != nil {
+		t.Fatal(err)
+	}
+	r.template("s-evil", map[string]string{"AGENTS.md": "x", "skills.json": `{"skill_refs": ["` + evil + `"]}`})
+	for selector, code := range map[string]state.Code{
+		"https://github.com/holon-run/templates/tree/main/x": home.CodeTemplateRemote, "github.com/a/b": home.CodeTemplateRemote, "git@github.com:a/b": home.CodeTemplateRemote,
+		"unknown": home.CodeTemplateNotFound, "/nonexistent/template": home.CodeTemplateNotFound, secret: home.CodeTemplateInvalid,
+		"../x": home.CodeTemplateInvalid, "a/b": home.CodeTemplateInvalid, ".hidden": home.CodeTemplateInvalid, "Upper": home.CodeTemplateInvalid, strings.Repeat("x", 65): home.CodeTemplateInvalid,
+		"link": home.CodeTemplateInvalid, "dangling": home.CodeTemplateInvalid, "dangling-skills": home.CodeTemplateInvalid, "dotdot": home.CodeTemplateInvalid, "fifo": home.CodeTemplateInvalid,
+		"folder": home.CodeTemplateInvalid, "none": home.CodeTemplateInvalid, "blank": home.CodeTemplateInvalid, "binary": home.CodeTemplateInvalid, "large": home.CodeTemplateInvalid,
+		"s-syntax": home.CodeTemplateInvalid, "s-key": home.CodeTemplateInvalid, "s-type": home.CodeTemplateInvalid, "s-two": home.CodeTemplateInvalid, "s-large": home.CodeTemplateInvalid, "s-many": home.CodeTemplateInvalid,
+		"s-builtin": home.CodeTemplateSkill, "s-remote": home.CodeTemplateRemote, "s-missing": home.CodeTemplateSkill, "s-evil": home.CodeTemplateSkill,
+	} {
+		err := r.homes.Create(t.Context(), "agent", selector)
+		e, ok := errors.AsType[*state.Error](err)
+		if !ok || e.Code != code || e.Param == "" || e.Hint == "" {
+			t.Errorf("%.60s: %#v, want %s", selector, err, code)
+		}
+		if got := r.agents(); len(got) != 0 {
+			t.Fatalf("%.60s: it left %q", selector, got)
+		}
+	}
+	if err := r.homes.Create(t.Context(), "../agent", "x"); err == nil {
+		t.Error("an id that is a path was taken")
+	}
+}
+
+func TestCreateAtOnce(t *testing.T) {
+	r := newRig(t)
+	var all sync.WaitGroup
+	errs := make([]error, 8)
+	for i := range errs {
+		all.Go(func() { errs[i] = r.homes.Create(t.Context(), "one", "") })
+	}
+	all.Wait()
+	made := 0
+	for _, err := range errs {
+		if err == nil {
+			made++
+		} else if !state.IsCode(err, ledger.CodeExists) {
+			t.Error(err)
+		}
+	}
+	if got := r.agents(); made != 1 || len(got) != 1 {
+		t.Errorf("%d were made, there are %q", made, got)
+	}
+}
+
+// The default agent's home is made once, completed where something is missing,
+// and never changed.
+func TestEnsureDefault(t *testing.T) {
+	r := newRig(t)
+	ensure := func() {
+		t.Helper()
+		if err := r.homes.EnsureDefault(t.Context(), "main"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.write(filepath.Join(r.state.AgentsDir(), ".new-123", "half"), "x")
+	ensure()
+	if got := r.agents(); !slices.Equal(got, []string{"main"}) {
+		t.Errorf("among the homes are %q", got)
+	}
+	original := r.read(r.in("main", "AGENTS.md"))
+	r.write(r.in("main", "AGENTS.md"), "mine now")
+	r.write(r.in("main", "memory/self.md"), "I remember")
+	if err := errors.Join(os.RemoveAll(r.in("main", "notes")), os.Remove(r.in("main", "memory/operator.md"))); err != nil {
+		t.Fatal(err)
+	}
+	ensure()
+	if r.read(r.in("main", "AGENTS.md")) != "mine now" || r.read(r.in("main", "memory/self.md")) != "I remember" || r.read(r.in("main", "memory/operator.md")) == "" {
+		t.Error("what was there was changed, or what was missing was not made")
+	}
+	if _, err := os.Stat(r.in("main", "notes")); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(r.in("main", "AGENTS.md")); err != nil {
+		t.Fatal(err)
+	}
+	ensure()
+	if r.read(r.in("main", "AGENTS.md")) != original {
+		t.Error("AGENTS.md was not made again")
+	}
+	// Somebody broke their copy of the template: the runtime starts all the same.
+	if err := errors.Join(os.RemoveAll(r.state.AgentDir("main")), os.Remove(filepath.Join(r.templates, home.Default, "AGENTS.md"))); err != nil {
+		t.Fatal(err)
+	}
+	ensure()
+	if r.read(r.in("main", "AGENTS.md")) != original {
+		t.Error("AGENTS.md is not the built-in one")
+	}
+}
+
+// A home whose agent did its worst is completed without a step outside of it.
+func TestHostileHome(t *testing.T) {
+	r := newRig(t)
+	outside := filepath.Join(t.TempDir(), "outside")
+	if err := errors.Join(os.MkdirAll(outside, 0o755), os.MkdirAll(r.state.AgentDir("main"), 0o700),
+		os.Symlink(outside, r.in("main", "memory")), os.Symlink(filepath.Join(outside, "agents"), r.in("main", "AGENTS.md")), os.Symlink("..", r.in("main", "notes"))); err != nil {
+		t.Fatal(err)
+	}
+	r.write(r.in("main", "work"), "a file")
+	if err := r.homes.EnsureDefault(t.Context(), "main"); err != nil {
+		t.Errorf("the runtime would not start: %v", err)
+	}
+	if info, err := os.Lstat(r.in("main", "skills")); err != nil || !info.IsDir() {
+		t.Errorf("what could be made was not: %v", err)
+	}
+	if entries, err := os.ReadDir(outside); err != nil || len(entries) != 0 {
+		t.Errorf("outside there is %v, %v", entries, err)
+	}
+	if r.read(r.in("main", "work")) != "a file" || len(r.homes.Loaded("main")) != 0 {
+		t.Error("what was there was changed, or an AGENTS.md that leads out is said to be loaded")
+	}
+	if err := errors.Join(os.Remove(r.in("main", "AGENTS.md")), syscall.Mkfifo(r.in("main", "AGENTS.md"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.homes.Loaded("main"); len(got) != 0 {
+		t.Errorf("a pipe is said to be loaded: %v", got)
+	}
+}
+
+// Built-in templates are seeded, refreshed where nobody changed them, and else left
+// alone.
+func TestSeed(t *testing.T) {
+	r := newRig(t)
+	seed := func(want home.Seeded) {
+		t.Helper()
+		got, err := r.homes.Seed(t.Context())
+		if err != nil || got[home.Default] != want {
+			t.Errorf("%v, %v; want %s", got, err, want)
+		}
+		if left, _ := filepath.Glob(filepath.Join(r.templates, ".new-*")); len(left) != 0 {
+			t.Errorf("it left %q", left)
+		}
+	}
+	file := filepath.Join(r.templates, home.Default, "AGENTS.md")
+	managed := filepath.Join(r.templates, home.Default, ".holon.json")
+	seed(home.SeedMade)
+	current, note := r.read(file), r.read(managed)
+	seed(home.SeedCurrent)
+
+	r.write(file, "an earlier version\n") // as an earlier holon would have left it
+	r.write(managed, strings.Replace(note, note[strings.Index(note, "sha256:"):strings.Index(note, "sha256:")+71], home.DigestOf("an earlier version\n"), 1))
+	seed(home.SeedRefreshed)
+	if r.read(file) != current || r.read(managed) != note {
+		t.Error("it was not brought up to date")
+	}
+	for name, spoil := range map[string]func(){
+		"changed": func() { r.write(file, "my own") },
+		"more":    func() { r.write(filepath.Join(r.templates, home.Default, "skills.json"), `{"skill_refs":[]}`) },
+		"no note": func() { _ = os.Remove(managed) },
+		"a link": func() {
+			_ = errors.Join(os.Rename(file, file+".x"), os.Symlink("AGENTS.md.x", file))
+		},
+		"a file": func() {
+			_ = os.RemoveAll(filepath.Dir(file))
+			r.write(filepath.Dir(file), "x")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.RemoveAll(filepath.Join(r.templates, home.Default)); err != nil {
+				t.Fatal(err)
+			}
+			seed(home.SeedMade)
+			spoil()
+			before := tree(t, r.templates)
+			seed(home.SeedDiverged)
+			if after := tree(t, r.templates); after != before {
+				t.Errorf("it was changed from\n%s to\n%s", before, after)
+			}
+		})
+	}
+}
+
+// tree says what lies in a directory.
+func tree(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		b.WriteString(path + " " + d.Type().String())
+		if d.Type().IsRegular() {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			b.Write(data)
+		}
+		b.WriteString("\n")
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}

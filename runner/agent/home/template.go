@@ -1,0 +1,239 @@
+package home
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"holon/state"
+	"holon/state/roots"
+)
+
+// Codes of errors (*state.Error) about templates and homes.
+const (
+	CodeTemplateNotFound state.Code = "template_not_found"
+	CodeTemplateInvalid  state.Code = "template_invalid"            // Param names the file or the selector
+	CodeTemplateRemote   state.Code = "template_remote_unsupported" // a URL
+	CodeTemplateSkill    state.Code = "template_skill_unavailable"
+	CodeHomeUnusable     state.Code = "agent_home_unusable"
+)
+
+// Bounds of a template.
+const (
+	maxInstructions = 256 << 10 // bytes of AGENTS.md
+	maxManifest     = 64 << 10  // of skills.json
+	maxRefs         = 64
+	maxTemplateID   = 64
+)
+
+const manifestFile = "skills.json"
+
+// Kinds of sources.
+const (
+	KindBuiltin  = "builtin"     // the copy within holon
+	KindTemplate = "template_id" // a directory of the templates
+	KindLocal    = "local_path"
+)
+
+// Provenance says from which template a home was made.
+type Provenance struct {
+	Schema    string    `json:"schema"`
+	Selector  string    `json:"selector"` // as it was given
+	Kind      string    `json:"source_kind"`
+	Path      string    `json:"source_path,omitempty"`
+	Digest    string    `json:"digest"` // of AGENTS.md and skills.json as they were
+	Skills    []string  `json:"skill_refs"`
+	AppliedAt time.Time `json:"applied_at"`
+}
+
+// provenanceSchema is the value of Provenance.Schema.
+const provenanceSchema = "holon.agent_template/1"
+
+// template is a template as it was read.
+type template struct {
+	selector, kind, path string
+	agents               []byte // AGENTS.md
+	manifest             []byte // skills.json; nil for none
+	refs                 []string
+}
+
+// resolve reads the template that selector names. Errors are *state.Error.
+func (h *Homes) resolve(selector string) (*template, error) {
+	switch {
+	case strings.Contains(selector, "://"), strings.HasPrefix(selector, "github.com/"), strings.HasPrefix(selector, "git@"):
+		return nil, remote("template", selector)
+	case filepath.IsAbs(selector):
+		return read(selector, KindLocal, filepath.Clean(selector))
+	case !validTemplateID(selector):
+		return nil, &state.Error{Code: CodeTemplateInvalid, Param: "template", Message: fmt.Sprintf("%.100q names no template", selector),
+			Hint: "give the id of a template, such as " + Default + ", or the absolute path of a directory with an " + AgentsFile}
+	}
+	dir := filepath.Join(h.opts.Templates, selector)
+	if h.opts.Templates != "" {
+		if _, err := os.Lstat(dir); err == nil {
+			return read(selector, KindTemplate, dir)
+		}
+	}
+	if text, ok := builtinText(selector); ok {
+		return &template{selector: selector, kind: KindBuiltin, agents: text}, nil
+	}
+	return nil, &state.Error{Code: CodeTemplateNotFound, Param: "template", Message: fmt.Sprintf("there is no template %s in %s", selector, h.opts.Templates),
+		Hint: "put one there, give the absolute path of a directory, or use one of " + strings.Join(Builtin(), ", ")}
+}
+
+func remote(param, given string) error {
+	return &state.Error{Code: CodeTemplateRemote, Param: param, Message: fmt.Sprintf("%.200q is not on this machine, and holon does not fetch it yet", given),
+		Hint: "clone it and give the absolute path of the directory"}
+}
+
+// validTemplateID keeps ids safe as names of directories.
+func validTemplateID(id string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+	return id != "" && len(id) <= maxTemplateID && strings.Trim(id[:1], letters) == "" && strings.Trim(id, letters+"-_.") == ""
+}
+
+// read reads a template's directory. Of what lies there only the two files count,
+// and no link is followed out of it.
+func read(selector, kind, dir string) (*template, error) {
+	root, err := roots.Open(dir)
+	if err != nil {
+		code := CodeTemplateInvalid
+		if errors.Is(err, fs.ErrNotExist) {
+			code = CodeTemplateNotFound
+		}
+		return nil, &state.Error{Code: code, Param: "template", Message: fmt.Sprintf("the template %.200q can't be read", selector), Hint: "name a directory with an " + AgentsFile, Err: err}
+	}
+	defer root.Close()
+	t := &template{selector: selector, kind: kind, path: dir}
+	if t.agents, err = readFile(root, AgentsFile, maxInstructions); err != nil {
+		return nil, broken(AgentsFile, selector, err)
+	}
+	if !utf8.Valid(t.agents) || len(bytes.TrimSpace(t.agents)) == 0 {
+		return nil, broken(AgentsFile, selector, errors.New("it holds no text"))
+	}
+	t.manifest, err = readFile(root, manifestFile, maxManifest)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, dangling := root.Lstat(manifestFile); dangling != nil {
+			return t, nil
+		}
+	}
+	if err != nil {
+		return nil, broken(manifestFile, selector, err)
+	}
+	t.refs, err = parseManifest(t.manifest)
+	return t, err
+}
+
+func broken(file, selector string, err error) error {
+	return &state.Error{Code: CodeTemplateInvalid, Param: file, Message: fmt.Sprintf("%s of the template %.200q can't be used", file, selector), Hint: "correct the template", Err: err}
+}
+
+// readFile reads a bounded regular file.
+func readFile(root *os.Root, name string, limit int64) ([]byte, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // not to wait for the writer of a FIFO
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("it has more than %d KiB", limit>>10)
+	}
+	return data, err
+}
+
+// parseManifest reads skills.json: {"skill_refs": [...]}. A reference is the
+// absolute path of a skill. Others are refused: no skill is built in, and none is
+// fetched.
+func parseManifest(data []byte) ([]string, error) {
+	var m struct {
+		Refs []string `json:"skill_refs"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(&m)
+	if _, more := dec.Token(); err == nil && !errors.Is(more, io.EOF) {
+		err = errors.New("there is more than one value")
+	}
+	if err == nil && len(m.Refs) > maxRefs {
+		err = fmt.Errorf("it lists %d skills, and may list %d", len(m.Refs), maxRefs)
+	}
+	if err != nil {
+		return nil, &state.Error{Code: CodeTemplateInvalid, Param: manifestFile, Message: "skills.json of the template can't be used", Hint: `write {"skill_refs": ["/absolute/path/of/a/skill"]}`, Err: err}
+	}
+	for i, ref := range m.Refs {
+		param := fmt.Sprintf("skill_refs[%d]", i)
+		switch {
+		case filepath.IsAbs(ref):
+			m.Refs[i] = filepath.Clean(ref)
+		case strings.Contains(ref, "://"), strings.HasPrefix(ref, "github.com/"):
+			return nil, remote(param, ref)
+		default:
+			return nil, &state.Error{Code: CodeTemplateSkill, Param: param, Message: fmt.Sprintf("there is no built-in skill %.100q", ref), Hint: "give the absolute path of the skill's directory"}
+		}
+	}
+	return m.Refs, nil
+}
+
+// digest names what a template consists of.
+func (t *template) digest() string {
+	sum := sha256.New()
+	for _, part := range [][]byte{t.agents, t.manifest} {
+		fmt.Fprintf(sum, "%d\n%s", len(part), part)
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
+}
+
+func (t *template) provenance(now time.Time) Provenance {
+	refs := t.refs
+	if refs == nil {
+		refs = []string{}
+	}
+	return Provenance{Schema: provenanceSchema, Selector: t.selector, Kind: t.kind, Path: t.path, Digest: t.digest(), Skills: refs, AppliedAt: now.UTC().Truncate(time.Second)}
+}
+
+// guidanceMark is how it is known that a template has the guidance already.
+const guidanceMark = "<!-- holon: agent home -->"
+
+// guidance is what every AGENTS.md of a home says of it.
+const guidance = guidanceMark + `
+
+## My home
+
+This directory is my home. It stays between turns, while processes, the rest of the container and the working trees of single tasks may go.
+
+- ` + "`memory/self.md`" + `: what I want to remember of myself and my work. ` + "`memory/operator.md`" + `: what I know of my operator.
+- ` + "`notes/`" + `: longer notes, by subject. ` + "`work/`" + `: what I make, a directory for each task. ` + "`skills/`" + `: skills of my own.
+- ` + "`.holon/`" + ` belongs to the runtime.
+`
+
+const selfMemory = "# What I remember of myself and my work\n\nShort entries, dated, the newest first. Corrected rather than added to.\n"
+
+const operatorMemory = "# What I know of my operator\n\nWishes, habits, names and places that matter for the work. No secrets.\n"
+
+// instructions is the AGENTS.md that a home gets.
+func (t *template) instructions() []byte {
+	text := append(bytes.TrimRight(bytes.Clone(t.agents), " \n"), '\n')
+	if bytes.Contains(text, []byte(guidanceMark)) {
+		return text
+	}
+	return append(text, "\n"+guidance...)
+}

@@ -73,7 +73,9 @@ type Store interface {
 
 // Retention says what is kept. A zero field keeps everything of its kind. What
 // is unfinished, and what it refers to, stays at any age; so do an agent's newest
-// event, its newest turn, and the turn that its next one continues.
+// event, its newest turn, and the turn that its next one continues. The oldest go
+// first, for which ids of messages, attempts and turns must sort by the time at
+// which they were made, as those of responses.NewID do.
 type Retention struct {
 	Events    time.Duration // age of events
 	MaxEvents int64         // of one agent, the newest

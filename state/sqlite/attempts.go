@@ -84,7 +84,7 @@ func (v *view) Turn(id string) (ledger.Turn, error) {
 
 // Turns implements ledger.View.
 func (v *view) Turns(agentID string, limit int) ([]ledger.Turn, error) {
-	return newest(v, "turns", scanTurn, "SELECT data FROM turns WHERE agent_id = ? ORDER BY number DESC LIMIT ?", agentID, limited(limit))
+	return tail(v, "turns", scanTurn, "SELECT data FROM turns WHERE agent_id = ? ORDER BY number DESC LIMIT ?", agentID, limited(limit))
 }
 
 func scanTurn(r *row) (turn ledger.Turn) {

@@ -20,7 +20,7 @@ func (v *view) MessageByKey(agentID, key string) (ledger.Message, bool, error) {
 
 // Messages implements ledger.View.
 func (v *view) Messages(agentID string, limit int) ([]ledger.Message, error) {
-	return newest(v, "messages", scanMessage, `SELECT messages.number, key, data
+	return tail(v, "messages", scanMessage, `SELECT messages.number, key, data
 		FROM entries JOIN messages ON messages.id = entries.message_id WHERE entries.agent_id = ? ORDER BY entries.number DESC LIMIT ?`, agentID, limited(limit))
 }
 

@@ -8,17 +8,17 @@ import (
 
 // Briefs implements ledger.View.
 func (v *view) Briefs(agentID string, limit int) ([]ledger.Brief, error) {
-	return newest(v, "briefs", scanRecord[ledger.Brief], "SELECT data FROM briefs WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
+	return tail(v, "briefs", scanRecord[ledger.Brief], "SELECT data FROM briefs WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
 }
 
 // Transcript implements ledger.View.
 func (v *view) Transcript(agentID string, limit int) ([]ledger.TranscriptEntry, error) {
-	return newest(v, "transcript", scanRecord[ledger.TranscriptEntry], "SELECT data FROM transcript WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
+	return tail(v, "transcript", scanRecord[ledger.TranscriptEntry], "SELECT data FROM transcript WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
 }
 
 // Notifications implements ledger.View.
 func (v *view) Notifications(agentID string, limit int) ([]ledger.Notification, error) {
-	return newest(v, "notifications", scanRecord[ledger.Notification], "SELECT data FROM notifications WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
+	return tail(v, "notifications", scanRecord[ledger.Notification], "SELECT data FROM notifications WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
 }
 
 // Brief implements ledger.View.

@@ -23,7 +23,13 @@ type tx struct {
 	lanes   []ledger.Lane // as saved by this update
 	events  []numbered
 	watched []string // agents with new events
-	unsaved []string // those of them whose lane does not have the numbers yet
+	unsaved []newest // of those of them whose lane does not have the number yet
+}
+
+// newest is the number of an agent's newest event.
+type newest struct {
+	agentID string
+	seq     int64
 }
 
 var _ ledger.Tx = (*tx)(nil)
@@ -93,7 +99,7 @@ func (t *tx) keep() error {
 		return t.broken
 	}
 	if len(t.unsaved) > 0 {
-		return fmt.Errorf("update the ledger: events of %s were appended and its lane was not saved", t.unsaved[0])
+		return fmt.Errorf("update the ledger: events of %s were appended and its lane was not saved", t.unsaved[0].agentID)
 	}
 	if t.written && t.nested {
 		if _, err := t.conn.exec("RELEASE one"); err != nil {
@@ -170,7 +176,7 @@ func (t *tx) SaveLane(l *ledger.Lane) error {
 	} else {
 		t.lanes = append(t.lanes, next)
 	}
-	t.unsaved = slices.DeleteFunc(t.unsaved, func(id string) bool { return id == l.AgentID })
+	t.forgetNumber(l.AgentID)
 	l.Revision++
 	if next.Stopped != stored.Stopped {
 		return t.park(l.AgentID, next.Stopped)
@@ -214,20 +220,24 @@ func (t *tx) Append(l *ledger.Lane, events ...ledger.Event) error {
 	if !slices.Contains(t.watched, l.AgentID) {
 		t.watched = append(t.watched, l.AgentID)
 	}
-	if !slices.Contains(t.unsaved, l.AgentID) {
-		t.unsaved = append(t.unsaved, l.AgentID)
-	}
+	t.forgetNumber(l.AgentID)
+	t.unsaved = append(t.unsaved, newest{l.AgentID, l.EventSeq})
 	return nil
 }
 
-// newest returns the number of an agent's newest event, which may be in memory.
+// newest returns the number of an agent's newest event, which its lane may not
+// have yet.
 func (t *tx) newest(stored ledger.Lane) int64 {
-	for _, e := range slices.Backward(t.events) {
-		if e.agentID == stored.AgentID {
-			return e.seq
+	for _, n := range t.unsaved {
+		if n.agentID == stored.AgentID {
+			return n.seq
 		}
 	}
 	return stored.EventSeq
+}
+
+func (t *tx) forgetNumber(agentID string) {
+	t.unsaved = slices.DeleteFunc(t.unsaved, func(n newest) bool { return n.agentID == agentID })
 }
 
 // Events implements ledger.View.

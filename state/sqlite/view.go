@@ -54,9 +54,9 @@ func list[T any](v *view, noun string, scan func(*row) T, text string, args ...d
 	return all, err
 }
 
-// newest returns the records of an answer that begins with the newest, the
-// oldest first.
-func newest[T any](v *view, noun string, scan func(*row) T, text string, args ...driver.Value) ([]T, error) {
+// tail returns the records of an answer that begins with the newest, the oldest
+// first.
+func tail[T any](v *view, noun string, scan func(*row) T, text string, args ...driver.Value) ([]T, error) {
 	all, err := list(v, noun, scan, text, args...)
 	slices.Reverse(all)
 	return all, err

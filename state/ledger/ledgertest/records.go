@@ -258,16 +258,3 @@ func (e *everything) replace() {
 	e.timer = ledger.Timer{ID: "timer", AgentID: "a", Key: "key", Status: ledger.TimerCancelled, CreatedAt: now, UpdatedAt: now}
 	e.trigger.Status, e.trigger.RevokedAt, e.trigger.DeliveryCount = ledger.TriggerRevoked, &now, 12
 }
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// look runs fn on a snapshot.
-func look(t *testing.T, s ledger.Store, fn func(v ledger.View)) {
-	t.Helper()
-	must(t, s.View(t.Context(), func(v ledger.View) error { fn(v); return nil }))
-}

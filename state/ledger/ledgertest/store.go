@@ -1,0 +1,124 @@
+package ledgertest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// opened opens a store that is closed with the test and has the agents.
+func opened(t *testing.T, open Reopener, agents ...string) ledger.Store {
+	t.Helper()
+	s := open(t)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, id := range agents {
+		write(t, s, func(tx ledger.Tx) error {
+			return tx.InsertAgent(ledger.Agent{ID: id, CreatedAt: now}, ledger.Lane{AgentID: id})
+		})
+	}
+	return s
+}
+
+func write(t *testing.T, s ledger.Store, fn func(tx ledger.Tx) error) {
+	t.Helper()
+	must(t, s.Update(t.Context(), fn))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// look runs fn on a snapshot.
+func look(t *testing.T, s ledger.Store, fn func(v ledger.View)) {
+	t.Helper()
+	must(t, s.View(t.Context(), func(v ledger.View) error { fn(v); return nil }))
+}
+
+func wantCode(t *testing.T, err error, code state.Code) {
+	t.Helper()
+	if !state.IsCode(err, code) {
+		t.Errorf("error %v, want one with code %s", err, code)
+	}
+}
+
+func equal[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// message is the n-th of an agent, with its entry in the queue.
+func message(agentID string, n int64, p ledger.Priority) (ledger.Message, ledger.Entry) {
+	id := fmt.Sprintf("msg_%06d_%s", n, agentID)
+	m := ledger.Message{ID: id, AgentID: agentID, Number: n, CreatedAt: at(0), Kind: ledger.KindOperatorPrompt, Priority: p, Body: ledger.Body{Type: "text", Text: id}}
+	return m, ledger.Entry{MessageID: id, AgentID: agentID, Number: n, Priority: p, Status: ledger.Queued, CreatedAt: at(0), UpdatedAt: at(0)}
+}
+
+// admit puts messages 1 to n of an agent in its queue.
+func admit(t *testing.T, s ledger.Store, agentID string, n int64) {
+	t.Helper()
+	write(t, s, func(tx ledger.Tx) error {
+		for i := range n {
+			if err := tx.InsertMessage(message(agentID, i+1, ledger.Normal)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// dispose gives the entry of a message another status.
+func dispose(t *testing.T, s ledger.Store, messageID string, status ledger.EntryStatus, attemptID string) {
+	t.Helper()
+	write(t, s, func(tx ledger.Tx) error {
+		e, err := tx.Entry(messageID)
+		if err != nil {
+			return err
+		}
+		e.Status, e.AttemptID = status, attemptID
+		return tx.UpdateEntry(e)
+	})
+}
+
+// appendEvents is the step of an agent that does nothing but tell.
+func appendEvents(agentID string, events ...ledger.Event) func(tx ledger.Tx) error {
+	return func(tx ledger.Tx) error {
+		l, err := tx.Lane(agentID)
+		if err != nil {
+			return err
+		}
+		if err := tx.Append(&l, events...); err != nil {
+			return err
+		}
+		return tx.SaveLane(&l)
+	}
+}
+
+// told makes n events of a level, the first at a time after now.
+func told(n, level int, after time.Duration) []ledger.Event {
+	events := make([]ledger.Event, n)
+	for i := range events {
+		events[i] = ledger.Event{ID: fmt.Sprint("evt_", i), CreatedAt: at(after), Type: "progress", Level: level}
+	}
+	return events
+}
+
+// seqs are the numbers of a page.
+func seqs(p ledger.EventPage) string {
+	list := []int64{}
+	for _, e := range p.Events {
+		list = append(list, e.Seq)
+	}
+	return fmt.Sprint(list)
+}

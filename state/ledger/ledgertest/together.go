@@ -1,0 +1,214 @@
+package ledgertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"holon/state/ledger"
+)
+
+// crowd runs fn n times at once and waits for all.
+func crowd(t *testing.T, n int, fn func(i int) error) {
+	t.Helper()
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { errs[i] = fn(i) })
+	}
+	all.Wait()
+	must(t, errors.Join(errs...))
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func testChanged(t *testing.T, open Reopener) {
+	s := opened(t, open, "a", "b")
+	a, b, any := s.Changed("a"), s.Changed("b"), s.Changed("")
+	write(t, s, func(tx ledger.Tx) error { return tx.InsertMessage(message("a", 1, ledger.Normal)) })
+	if closed(a) || closed(any) {
+		t.Error("woken although no events were appended")
+	}
+	if err := s.Update(t.Context(), func(tx ledger.Tx) error {
+		must(t, appendEvents("a", told(1, 4, 0)...)(tx))
+		return errOwn
+	}); err != errOwn || closed(a) {
+		t.Errorf("woken by what was taken back, or %v", err)
+	}
+	write(t, s, func(tx ledger.Tx) error {
+		err := appendEvents("a", told(1, 4, 0)...)(tx)
+		if closed(a) {
+			t.Error("woken before the commit")
+		}
+		return err
+	})
+	if !closed(a) || !closed(any) || closed(b) {
+		t.Errorf("after an event of a: a %v, any %v, b %v", closed(a), closed(any), closed(b))
+	}
+	if closed(s.Changed("a")) || closed(s.Changed("")) {
+		t.Error("a new channel tells of what was before")
+	}
+	if s.Changed("a") == nil || closed(b) {
+		t.Error("b was woken")
+	}
+}
+
+// testSnapshot writes while a view is open.
+func testSnapshot(t *testing.T, open Reopener) {
+	s := opened(t, open, "a")
+	write(t, s, appendEvents("a", told(1, 4, 0)...))
+	look(t, s, func(v ledger.View) {
+		before, err := v.Events("a", ledger.EventQuery{})
+		must(t, err)
+		write(t, s, appendEvents("a", told(1, 4, 0)...))
+		after, err := v.Events("a", ledger.EventQuery{})
+		must(t, err)
+		l, err := v.Lane("a")
+		must(t, err)
+		equal(t, "events", seqs(after), seqs(before))
+		equal(t, "newest in the lane", l.EventSeq, 1)
+	})
+	look(t, s, func(v ledger.View) {
+		page, err := v.Events("a", ledger.EventQuery{})
+		must(t, err)
+		equal(t, "events", seqs(page), "[1 2]")
+	})
+	if err := s.View(t.Context(), func(ledger.View) error { return errOwn }); err != errOwn {
+		t.Errorf("error %v, want the function's as it is", err)
+	}
+}
+
+// testCrowd lets many write to few agents while readers follow them by Changed,
+// each of which must see every number once.
+func testCrowd(t *testing.T, open Reopener) {
+	const writers, steps, agents = 24, 25, 3
+	s := opened(t, open, "a0", "a1", "a2")
+	crowd(t, writers+agents, func(i int) error {
+		agent := fmt.Sprint("a", i%agents)
+		if i < agents {
+			return follow(t.Context(), s, agent, writers/agents*steps)
+		}
+		for range steps {
+			if err := s.Update(t.Context(), appendEvents(agent, told(1, 4, 0)...)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	look(t, s, func(v ledger.View) {
+		for i := range agents {
+			l, err := v.Lane(fmt.Sprint("a", i))
+			must(t, err)
+			equal(t, "newest", l.EventSeq, int64(writers/agents*steps))
+			equal(t, "revision", l.Revision, l.EventSeq)
+		}
+	})
+}
+
+// follow reads events of an agent until the last one.
+func follow(ctx context.Context, s ledger.Store, agentID string, last int64) error {
+	for seen := int64(0); seen < last; {
+		changed := s.Changed(agentID)
+		from := seen
+		err := s.View(ctx, func(v ledger.View) error {
+			page, err := v.Events(agentID, ledger.EventQuery{After: seen, Limit: 7})
+			for _, e := range page.Events {
+				if seen++; e.Seq != seen {
+					return fmt.Errorf("event %d where %d is expected", e.Seq, seen)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if seen > from {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func testContexts(t *testing.T, open Reopener) {
+	s := opened(t, open, "a")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	never := func(ledger.Tx) error { t.Error("an update ran whose context had ended"); return nil }
+	if err := s.Update(ended, never); !errors.Is(err, context.Canceled) {
+		t.Errorf("update: %v", err)
+	}
+	if err := s.View(ended, func(v ledger.View) error { _, err := v.Agents(); return err }); !errors.Is(err, context.Canceled) {
+		t.Errorf("view: %v", err)
+	}
+	// It ends while the update runs.
+	ctx, cancel := context.WithCancel(t.Context())
+	err := s.Update(ctx, func(tx ledger.Tx) error {
+		must(t, appendEvents("a", told(1, 4, 0)...)(tx))
+		cancel()
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("update: %v", err)
+	}
+	// It ends while the update waits for its turn.
+	ctx, cancel = context.WithCancel(t.Context())
+	waiting := make(chan error, 1)
+	write(t, s, func(tx ledger.Tx) error {
+		go func() { waiting <- s.Update(ctx, never) }()
+		cancel()
+		if err := <-waiting; !errors.Is(err, context.Canceled) {
+			t.Errorf("update: %v", err)
+		}
+		return nil
+	})
+	look(t, s, func(v ledger.View) {
+		l, err := v.Lane("a")
+		must(t, err)
+		equal(t, "revision", l.Revision, 0)
+	})
+}
+
+func testClose(t *testing.T, open Reopener) {
+	s := open(t)
+	epoch := s.Epoch()
+	acknowledged := make([]bool, 8)
+	crowd(t, len(acknowledged), func(i int) error { // who comes too late is told so
+		err := s.Update(t.Context(), func(tx ledger.Tx) error {
+			id := fmt.Sprint("a", i)
+			return tx.InsertAgent(ledger.Agent{ID: id}, ledger.Lane{AgentID: id})
+		})
+		if acknowledged[i] = err == nil; !acknowledged[i] {
+			wantCode(t, err, ledger.CodeLedgerEnded)
+		}
+		return s.Close()
+	})
+	wantCode(t, s.Update(t.Context(), func(ledger.Tx) error { return nil }), ledger.CodeLedgerEnded)
+	wantCode(t, s.View(t.Context(), func(ledger.View) error { return nil }), ledger.CodeLedgerEnded)
+	must(t, s.Close())
+	s = opened(t, open)
+	equal(t, "epoch", s.Epoch(), epoch)
+	if epoch == "" {
+		t.Error("the store has no epoch")
+	}
+	look(t, s, func(v ledger.View) {
+		for i, is := range acknowledged {
+			if _, err := v.Agent(fmt.Sprint("a", i)); is != (err == nil) {
+				t.Errorf("agent %d: acknowledged %v, but %v", i, is, err)
+			}
+		}
+	})
+}

@@ -74,6 +74,6 @@ func (l *living) newKeeper() (*warm.Keeper, error) {
 // agent's lane, as this process.
 func (l *living) tools(agentID string) []hosttools.Tool {
 	refs := l.options.Refs()
-	lens := view.New(view.Facts{DefaultAgent: l.options.Agent, Model: refs[0], Fallbacks: refs[1:], Engine: l.engine.Name(), Home: l.homeOf})
+	lens := view.New(view.Facts{DefaultAgent: l.options.Agent, Model: refs[0], Fallbacks: refs[1:], Engine: l.engine.Name(), Home: l.homeOf, AgentsMD: l.homes.Loaded})
 	return tools.New(tools.Options{AgentID: agentID, Lane: lane.New(l.store, lane.Options{Owner: l.owner}), Ledger: l.store, Summaries: lens})
 }

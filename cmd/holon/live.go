@@ -7,11 +7,13 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"holon/runner/agent"
+	"holon/runner/agent/home"
 	"holon/runner/agent/view"
 	"holon/runner/agent/warm"
 	"holon/runner/control"
@@ -35,6 +37,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	}
 	ctx, l.stop = context.WithCancel(ctx)
 	defer l.stop()
+	l.homes = home.New(home.Options{Home: o.Dir, Templates: filepath.Join(o.UserHome, ".agents", "templates"), Log: l.log})
 	if err := l.open(ctx); err != nil {
 		return errors.Join(err, l.close())
 	}
@@ -50,6 +53,7 @@ type living struct {
 	started time.Time
 	log     *slog.Logger
 	stop    func()
+	homes   *home.Homes
 
 	// In the order in which they are opened; those that are not yet are nil.
 	store     *sqlite.Store
@@ -75,7 +79,7 @@ func (l *living) open(ctx context.Context) (err error) {
 	}
 	refs := o.Refs()
 	l.runtime, err = agent.Open(ctx, agent.Config{
-		Store: l.store, Turns: l.keeper, Homes: homes{o.Dir}, Owner: l.owner, Default: o.Agent,
+		Store: l.store, Turns: l.keeper, Homes: l.homes, Owner: l.owner, Default: o.Agent, Template: home.Default,
 		Model: refs[0], Fallbacks: refs[1:], Image: o.Image, MaxRounds: o.MaxRounds, TurnTimeout: o.Timeout, Retention: l.retention(), Secrets: o.streams.Secrets, Log: l.log,
 	})
 	if err != nil {
@@ -87,7 +91,7 @@ func (l *living) open(ctx context.Context) (err error) {
 
 // run serves and drives lanes until ctx ends.
 func (l *living) run(ctx context.Context) error {
-	server := control.New(control.Options{Store: l.store, Steps: l.runtime.Lane(), Host: l, Log: l.log, Home: l.homeOf})
+	server := control.New(control.Options{Store: l.store, Steps: l.runtime.Lane(), Host: l, Log: l.log, Home: l.homeOf, AgentsMD: l.homes.Loaded})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx, l.listeners) })
 	group.Go(func() error { return l.runtime.Run(ctx) })
@@ -169,14 +173,4 @@ func (l *living) homeOf(agentID string) string {
 func (l *living) retention() ledger.Retention {
 	const day = 24 * time.Hour
 	return ledger.Retention{Events: time.Duration(l.options.EventsDays) * day, MaxEvents: l.options.MaxEvents, Messages: time.Duration(l.options.MessagesDays) * day}
-}
-
-// homes makes bare homes.
-type homes struct{ dir state.Home }
-
-func (h homes) Create(_ context.Context, id, _ string) error {
-	return os.MkdirAll(h.dir.AgentDir(id), 0o700)
-}
-func (h homes) EnsureDefault(_ context.Context, id string) error {
-	return os.MkdirAll(h.dir.AgentDir(id), 0o700)
 }

@@ -93,6 +93,9 @@ func (k *Keeper) start(ctx context.Context, a *agent, t Turn, want made) error {
 }
 
 func (k *Keeper) startReserved(ctx context.Context, a *agent, t Turn, want made) (err error) {
+	if info, err := os.Lstat(k.opts.Home.AgentDir(a.id)); err != nil || !info.IsDir() {
+		return &Error{Code: CodeNoHome, Param: "agent_id", Message: "agent " + a.id + " has no home", Hint: "make it with: holon agent create " + a.id, Err: err}
+	}
 	if err := k.opts.Room.Admit(ctx, k.opts.Home); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ type Code = state.Code
 const (
 	CodeClosed Code = "runtime_closing" // no turn is begun any more
 	CodeLeft   Code = "turn_left"       // the turn goes on; Recover takes it up
+	CodeNoHome Code = "agent_no_home"   // the agent's directory is not there
 	CodeNoTurn Code = "no_current_run"  // Interject: the agent does not make that turn
 )
 

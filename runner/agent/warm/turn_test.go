@@ -128,6 +128,7 @@ func TestNotBegun(t *testing.T) {
 		turn warm.Turn
 		code state.Code
 	}{
+		"no home":              {warm.Turn{AgentID: "nobody", TurnID: "turn_1", Prompt: "x"}, warm.CodeNoHome},
 		"no such image":        {warm.Turn{AgentID: id, TurnID: "turn_1", Prompt: "x", Image: "holon/no-such-image"}, "image_not_found"},
 		"no such agent":        {warm.Turn{AgentID: "../ada", TurnID: "turn_1", Prompt: "x"}, state.CodeInvalidAgent},
 		"no such conversation": {warm.Turn{AgentID: id, TurnID: "turn_1", Prompt: "x", Previous: "resp_nothing"}, responses.CodePreviousNotFound},

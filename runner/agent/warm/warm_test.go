@@ -3,10 +3,13 @@ package warm_test
 import (
 	"context"
 	"io"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"holon/runner"
 	"holon/runner/agent/warm"
@@ -109,4 +112,68 @@ turns:
 	if err != nil || info.Sys().(*syscall.Stat_t).Uid != 0 {
 		t.Errorf("a link was followed: %v", err)
 	}
+}
+
+// holon gc, which knows nothing of agents, takes nothing from them.
+func TestCollectorLeavesAgents(t *testing.T) {
+	l := newLab(t, "docker", counting)
+	c := &conversation{lab: l, keeper: l.keeper(), agent: l.agent("ada")}
+	c.say("one")
+	before := l.only()
+	gc := &runner.Collector{Force: true, Now: l.clock.Now().Add(24 * time.Hour), Recovery: runner.Recovery{
+		Home: l.home, Log: slog.New(slog.DiscardHandler),
+		Engines: func(name string) (engine.Engine, error) {
+			if name != l.engine.Name() {
+				return nil, nil
+			}
+			return l.engine, nil
+		},
+	}}
+	found, err := gc.Collect(t.Context())
+	if err != nil || len(found) != 0 {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	if r := c.say("two"); r.Fresh != "" || l.only().Handle != before.Handle {
+		t.Errorf("the container is another: %q", r.Fresh)
+	}
+}
+
+// A command that outlives its turn is work: its container is neither held still
+// nor stopped before it ends.
+func TestTaskKeepsContainer(t *testing.T) {
+	l := newLab(t, "docker", `
+turns:
+  - rounds:
+      - calls: [{tool: ExecCommand, arguments: {cmd: "while [ ! -e go ]; do sleep 0.02; done; echo run >> ran", yield_time_ms: 250}}]
+      - text: one
+  - rounds: [{text: two}]
+`)
+	k := l.keeper()
+	c := &conversation{lab: l, keeper: k, agent: l.agent("ada")}
+	c.say("one")
+	for range 2 {
+		l.clock.pass(warm.DefaultIdleStop)
+		l.sweep(k)
+		if now := l.only(); now.Status != engine.StatusRunning {
+			t.Fatalf("a container in which a command runs is %s", now.Status)
+		}
+	}
+	l.write("go")
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(l.home.AgentDir("ada"), "ran")); err == nil {
+			break
+		}
+		if time.Since(begin) > patience {
+			t.Fatal("the command does not end")
+		}
+	}
+	for begin := time.Now(); len(l.containers()) > 0; time.Sleep(10 * time.Millisecond) {
+		l.clock.pass(warm.DefaultIdleStop)
+		l.sweep(k)
+		if time.Since(begin) > patience {
+			t.Fatal("the container is never stopped")
+		}
+	}
+	l.ranOnce()
+	c.say("two")
 }

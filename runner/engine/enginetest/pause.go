@@ -70,6 +70,14 @@ func (b *bench) testPauseAndGoOn(t *testing.T, p engine.Pauser) {
 	if state := b.inspect(t, h); state.Status != engine.StatusRunning {
 		t.Errorf("resumed: %+v", state)
 	}
+	for range 10 { // one right after the other: neither is lost
+		if err := p.Pause(t.Context(), h); err != nil {
+			t.Fatalf("Pause: %v", err)
+		}
+		if err := p.Resume(t.Context(), h); err != nil {
+			t.Fatalf("Resume: %v", err)
+		}
+	}
 	before := len(b.logs(t, h))
 	eventually(t, "the resumed program's next line", func() bool { return len(b.logs(t, h)) > before })
 }

@@ -284,9 +284,6 @@ func (w *world) offer(agent string, inTime bool) error {
 // drain lets everything come to its end: agents run, timers that repeat are
 // cancelled, turns complete, the clock goes on.
 func (w *world) drain() {
-	for _, id := range agents {
-		w.must(w.m.Start(w.ctx, id, "test"))
-	}
 	for _, id := range w.timers {
 		_, err := w.m.CancelTimer(w.ctx, id)
 		w.must(err)
@@ -294,6 +291,7 @@ func (w *world) drain() {
 	for range 2000 {
 		moved := false
 		for _, id := range agents {
+			w.must(w.m.Start(w.ctx, id, "test")) // an abort may have stopped it
 			w.must(w.begin(id, false))
 			if w.running[id] != nil {
 				w.must(w.finish(id, false))

@@ -19,8 +19,7 @@ const maxConsumed = 32
 // the caller alone may run. Messages that need no turn are consumed on the way; a
 // kept wake hint becomes a message when there is no other. ok is false when there
 // is nothing to do now: no message, one that is left alone until RetryAt, a
-// stopped agent, or an attempt that is open. When err is not nil the claim may
-// have been made all the same, and the open attempt says so.
+// stopped agent, or an attempt that is open.
 func (m *Machine) Claim(ctx context.Context, agentID string) (Claim, bool, error) {
 	for {
 		var c Claim
@@ -29,10 +28,33 @@ func (m *Machine) Claim(ctx context.Context, agentID string) (Claim, bool, error
 			c, ok, more, err = s.claimSome()
 			return err
 		})
-		if err != nil || ok || !more {
-			return c, ok, err
+		switch {
+		case err != nil && m.claimed(ctx, c.Attempt.ID):
+			return c, true, nil
+		case err != nil:
+			return Claim{}, false, err
+		case ok || !more:
+			return c, ok, nil
 		}
 	}
+}
+
+// claimCheck bounds how long a claim whose commit failed is looked for.
+const claimCheck = 5 * time.Second
+
+// claimed reports whether an attempt was opened although its commit failed, or
+// the caller gave up: nobody else would ever run it.
+func (m *Machine) claimed(ctx context.Context, attemptID string) bool {
+	if attemptID == "" {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimCheck) // the caller may be gone, the attempt is not
+	defer cancel()
+	err := m.store.View(ctx, func(v ledger.View) error {
+		_, err := v.Attempt(attemptID)
+		return err
+	})
+	return err == nil
 }
 
 // claimSome consumes what needs no turn and claims the first message that does.

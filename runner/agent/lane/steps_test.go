@@ -728,6 +728,45 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
+// A claim of which the store says that it failed, though it is there, is made:
+// no one else would run its attempt.
+func TestClaimWithoutAnswer(t *testing.T) {
+	for _, where := range []boundary{beforeStep, beforeWrite, afterCommit} {
+		w := open(t)
+		w.admit(prompt("x"))
+		w.store.armed, w.store.survives, w.store.where, w.store.after = true, true, where, 0
+		c, ok, err := w.m.Claim(w.ctx, "alpha")
+		if ok != (where == afterCommit) || ok != (err == nil) {
+			t.Fatalf("%d: %v, %v", where, ok, err)
+		}
+		if !ok {
+			c = w.claim()
+		}
+		if s := w.settle(c.Attempt.ID, lane.End{Kind: ledger.TurnCompleted}); s.Status != ledger.Processed {
+			t.Fatalf("%d: %+v", where, s)
+		}
+		w.check()
+	}
+}
+
+// A turn that was never begun through nobody's fault is next again at once.
+func TestNeverBegun(t *testing.T) {
+	w := open(t)
+	adm := w.admit(prompt("x"))
+	for range rules.MaxTries + 1 {
+		c, ok, err := w.m.Claim(w.ctx, "alpha")
+		if err != nil || !ok || c.Message.ID != adm.MessageID || c.Attempt.TurnIndex != 1 {
+			t.Fatalf("%v %v %+v", ok, err, c.Attempt)
+		}
+		if s := w.settle(c.Attempt.ID, lane.End{NotBegun: true}); s.Status != ledger.Queued || s.RetryAt != nil || s.Turn != nil {
+			t.Fatalf("%+v", s)
+		}
+	}
+	if e := w.entry(adm.MessageID); e.Failed != 0 || w.lane().LastFailure != nil || len(w.briefs()) != 0 {
+		t.Fatalf("%+v", e)
+	}
+}
+
 // A higher priority comes before a message that is left alone.
 func TestDeferredHead(t *testing.T) {
 	w := open(t)

@@ -92,6 +92,16 @@ type faulty struct {
 	after     int
 	where     boundary
 	committed bool // the update in which it crashed
+	survives  bool // the process goes on: only the update failed
+	dead      bool
+}
+
+// View is not answered by a process that has ended.
+func (f *faulty) View(ctx context.Context, fn func(ledger.View) error) error {
+	if f.dead {
+		return errCrash
+	}
+	return f.Store.View(ctx, fn)
 }
 
 type boundary int
@@ -110,7 +120,7 @@ func (f *faulty) Update(ctx context.Context, fn func(ledger.Tx) error) error {
 		f.after--
 		return f.Store.Update(ctx, fn)
 	}
-	f.armed = false
+	f.armed, f.dead = false, !f.survives
 	switch f.where {
 	case beforeWrite:
 		return f.Store.Update(ctx, func(tx ledger.Tx) error {

@@ -34,7 +34,7 @@ func (m *Machine) Create(ctx context.Context, n NewAgent) (ledger.Agent, error) 
 		if err := tx.InsertAgent(a, s.lane); err != nil {
 			return err
 		}
-		s.emit(rules.AgentCreated, ledger.Event{}, facts{"kind": string(a.Kind), "template": a.Template})
+		s.emit(rules.AgentCreated, ledger.Event{}, facts{"kind": string(a.Kind), "template": clip(a.Template)})
 		return s.close()
 	})
 	return a, err

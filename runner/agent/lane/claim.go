@@ -235,6 +235,9 @@ func (s *step) record(a ledger.Attempt, p Progress) error {
 	if p.Event.Type != "" {
 		e := p.Event
 		e.MessageID, e.TurnID = a.MessageID, a.TurnID
+		if n := len(e.Data); n > ledger.MaxEventData { // it comes from a container, and must not hold up what comes after it
+			e.Data = mustJSON(facts{"omitted_bytes": n})
+		}
 		s.emit(p.Event.Type, e, nil)
 	}
 	if p.Transcript == nil {

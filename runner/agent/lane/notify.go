@@ -92,7 +92,7 @@ func (m *Machine) Fail(ctx context.Context, agentID string, f ledger.Failure) er
 			f.OccurredAt = s.now
 		}
 		s.lane.LastFailure = &f
-		s.emit(rules.RuntimeError, ledger.Event{}, facts{"phase": f.Phase, "code": f.Code, "summary": clip(f.Summary)})
+		s.emit(rules.RuntimeError, ledger.Event{}, facts{"phase": clip(f.Phase), "code": clip(f.Code), "summary": clip(f.Summary)})
 		return nil
 	})
 }

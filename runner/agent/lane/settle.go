@@ -125,7 +125,7 @@ func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) 
 	}
 	if v.entry != ledger.Queued {
 		if v.entry == ledger.Quarantined {
-			s.emit(rules.QueueEntryQuarantined, ledger.Event{MessageID: own.MessageID}, facts{"failed": own.Failed, "code": e.Failure.Code})
+			s.emit(rules.QueueEntryQuarantined, ledger.Event{MessageID: own.MessageID}, facts{"failed": own.Failed, "code": clip(e.Failure.Code)})
 		}
 		return out, s.dispose(own, v.entry, v.reason)
 	}

@@ -220,6 +220,25 @@ func TestTurn(t *testing.T) {
 	w.nothing()
 }
 
+// A hostile turn cannot hold up its own record.
+func TestProgressBoundsData(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("x"))
+	c := w.claim()
+	big := json.RawMessage(`"` + strings.Repeat("x", ledger.MaxEventData) + `"`)
+	w.must(w.m.Progress(w.ctx, c.Attempt.ID, lane.Through{Facts: 1}, []lane.Progress{{Event: ledger.Event{Type: rules.ToolExecuted, Data: big}}}))
+	long := strings.Repeat("c", 100<<10)
+	s := w.settle(c.Attempt.ID, lane.End{Kind: ledger.TurnAborted, Reason: long, Last: long, Failure: &ledger.Failure{Code: long, Summary: long, Hint: long}})
+	if s.Turn == nil || s.Status != ledger.Aborted {
+		t.Fatalf("%+v", s)
+	}
+	_, events := w.events(0)
+	at := slices.IndexFunc(events, func(e ledger.Event) bool { return e.Type == rules.ToolExecuted })
+	if at < 0 || string(events[at].Data) != `{"omitted_bytes":8194}` {
+		t.Fatalf("%v", events)
+	}
+}
+
 func TestQueueOrder(t *testing.T) {
 	w := open(t)
 	for _, m := range []struct {

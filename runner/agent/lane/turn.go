@@ -139,7 +139,7 @@ func (s *step) writeFailure(a ledger.Attempt, e End, v verdict, f ledger.Failure
 	if v.entry == ledger.Queued {
 		event.Level = rules.LevelProgress
 	}
-	s.emit(rules.RuntimeError, event, facts{"phase": f.Phase, "code": f.Code, "summary": clip(f.Summary)})
+	s.emit(rules.RuntimeError, event, facts{"phase": clip(f.Phase), "code": clip(f.Code), "summary": clip(f.Summary)})
 	if v.entry == ledger.Queued && !v.turn {
 		return nil
 	}

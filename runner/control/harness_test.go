@@ -64,7 +64,7 @@ func (h *host) Shutdown() { h.ended.Add(1) }
 
 // rig is a control plane on a real ledger, reachable in both ways.
 type rig struct {
-	t       *testing.T
+	t       testing.TB
 	store   ledger.Store
 	machine *lane.Machine
 	host    *host
@@ -96,7 +96,7 @@ func (b *buffer) String() string {
 // wrap lets a test put something between the control plane and the store.
 type wrap func(ledger.Store) ledger.Store
 
-func newRig(t *testing.T, limits control.Limits, access control.Access, wraps ...wrap) *rig {
+func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ...wrap) *rig {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "control") // short: sockets have short names
 	if err != nil {
@@ -188,8 +188,8 @@ func (r *rig) turn(agentID, answer string) {
 	}
 }
 
-func must[T any](v T, err error) func(t *testing.T) T {
-	return func(t *testing.T) T {
+func must[T any](v T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
 		t.Helper()
 		if err != nil {
 			t.Fatalf("%v (%+v)", err, fmt.Sprintf("%#v", err))

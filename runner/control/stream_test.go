@@ -35,7 +35,7 @@ func (r *rig) say(agentID, text, correlation string) int64 {
 
 // reader reads the frames of a stream, each as its lines.
 type reader struct {
-	t    *testing.T
+	t    testing.TB
 	body io.ReadCloser
 	in   *bufio.Reader
 }

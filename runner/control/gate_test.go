@@ -1,0 +1,137 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holon/runner/control/wire"
+	"holon/state"
+)
+
+// Those who come while a snapshot is made wait for it, unless it began before
+// what they have seen.
+func TestGateShares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(1, time.Hour)
+		computed := 0
+		leave := make(chan struct{})
+		compute := func(context.Context) ([]byte, int64, error) {
+			computed++
+			<-leave
+			return []byte(strconv.Itoa(computed)), int64(computed), nil
+		}
+		type got struct {
+			body   string
+			shared bool
+		}
+		answers := make(chan got, 3)
+		ask := func(ctx context.Context, revision int64) {
+			body, shared, err := g.do(ctx, "k", revision, compute)
+			if err != nil {
+				t.Error(err)
+			}
+			answers <- got{string(body), shared}
+		}
+		go ask(t.Context(), 1)
+		synctest.Wait() // it leads
+		go ask(t.Context(), 1)
+		go ask(t.Context(), 2) // has seen more than the one that is made
+		gone, cancel := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() { _, _, err := g.do(gone, "k", 1, compute); left <- err }()
+		synctest.Wait()
+		cancel()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("who went away got %v", err)
+		}
+		leave <- struct{}{}
+		if a, b := <-answers, <-answers; a.body != "1" || b.body != "1" || a.shared == b.shared {
+			t.Errorf("%v, %v: one makes it, one shares it", a, b)
+		}
+		synctest.Wait()
+		leave <- struct{}{}
+		if a := <-answers; a.body != "2" || computed != 2 {
+			t.Errorf("%v after %d", a, computed)
+		}
+		// Kept while it is new enough, and not longer.
+		go ask(t.Context(), 2)
+		if a := <-answers; a.body != "2" || !a.shared {
+			t.Errorf("%v was not kept", a)
+		}
+		time.Sleep(gateTTL)
+		go ask(t.Context(), 2)
+		leave <- struct{}{}
+		if a := <-answers; a.body != "3" {
+			t.Errorf("%v was kept too long", a)
+		}
+	})
+}
+
+// Whoever can't be served in time is sent away; a leader that goes away is still
+// of use to the others.
+func TestGateIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(2, time.Second)
+		leave := make(chan struct{})
+		compute := func(ctx context.Context) ([]byte, int64, error) {
+			<-leave
+			return []byte("x"), 1, ctx.Err()
+		}
+		var group sync.WaitGroup
+		leading, cancel := context.WithCancel(t.Context())
+		for i := range 2 {
+			group.Go(func() {
+				if _, _, err := g.do(leading, strconv.Itoa(i), 1, compute); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		for range 3 { // the third one, and who waits with it
+			group.Go(func() {
+				if _, _, err := g.do(t.Context(), "third", 1, compute); !state.IsCode(err, wire.CodeBusy) {
+					t.Errorf("%v", err)
+				}
+			})
+		}
+		time.Sleep(2 * time.Second)
+		cancel()
+		close(leave)
+		group.Wait()
+		if body, _, err := g.do(t.Context(), "third", 1, compute); err != nil || string(body) != "x" {
+			t.Errorf("later: %s, %v", body, err)
+		}
+	})
+}
+
+// One that panics does not leave the others waiting, nor with nothing.
+func TestGateSurvivesAPanic(t *testing.T) {
+	g := newGate(1, time.Second)
+	func() {
+		defer func() { _ = recover() }()
+		_, _, _ = g.do(t.Context(), "k", 0, func(context.Context) ([]byte, int64, error) { panic("boom") })
+		t.Error("the panic was swallowed")
+	}()
+	body, _, err := g.do(t.Context(), "k", 0, func(context.Context) ([]byte, int64, error) { return []byte("x"), 0, nil })
+	if err != nil || string(body) != "x" {
+		t.Errorf("%s, %v", body, err)
+	}
+}
+
+// However many keys there are, few are kept.
+func TestGateForgets(t *testing.T) {
+	g := newGate(1, time.Second)
+	for i := range 10 * gateKept {
+		if _, _, err := g.do(t.Context(), strconv.Itoa(i), 0, func(context.Context) ([]byte, int64, error) { return nil, 0, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(g.flights) > gateKept {
+		t.Errorf("%d are kept", len(g.flights))
+	}
+}

@@ -113,14 +113,21 @@ const (
 )
 
 func (f *faulty) Update(ctx context.Context, fn func(ledger.Tx) error) error {
-	if !f.armed {
+	switch {
+	case !f.armed:
 		return f.Store.Update(ctx, fn)
-	}
-	if f.after > 0 {
+	case f.after > 0:
 		f.after--
 		return f.Store.Update(ctx, fn)
 	}
-	f.armed, f.dead = false, !f.survives
+	f.armed = false
+	err := f.crashAt(ctx, fn)
+	f.dead = errors.Is(err, errCrash) && !f.survives
+	return err
+}
+
+// crashAt makes an update as far as the boundary. One that is refused has none.
+func (f *faulty) crashAt(ctx context.Context, fn func(ledger.Tx) error) error {
 	switch f.where {
 	case beforeWrite:
 		return f.Store.Update(ctx, func(tx ledger.Tx) error {

@@ -82,7 +82,7 @@ func (k *Keeper) tend(ctx context.Context, a *agent) error {
 		return nil
 	}
 	if !a.paused {
-		if works, err := k.works(ctx, a); works || err != nil {
+		if works, err := k.works(ctx, a); works || err != nil || a.session == nil {
 			return err
 		}
 		if err := k.prune(ctx, a); err != nil {
@@ -105,7 +105,7 @@ func (k *Keeper) tend(ctx context.Context, a *agent) error {
 }
 
 // works asks the container whether something goes on in it, which begins its idle
-// time anew. One that does not answer is given up.
+// time anew. One that does not answer is given up: the agent has none then.
 func (k *Keeper) works(ctx context.Context, a *agent) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()

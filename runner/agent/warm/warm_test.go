@@ -177,3 +177,27 @@ turns:
 	l.ranOnce()
 	c.say("two")
 }
+
+// A container that does not answer when it is to be held still is given up, and
+// the next turn gets another.
+func TestSweepOfTheSilent(t *testing.T) {
+	l := newLab(t, "docker", counting)
+	k := l.keeper()
+	c := &conversation{lab: l, keeper: k, agent: l.agent("ada")}
+	c.say("one")
+	pauser, ok := l.engine.(engine.Pauser)
+	if !ok {
+		t.Fatal("the engine holds nothing still")
+	}
+	if err := pauser.Pause(t.Context(), l.only().Handle); err != nil { // by somebody else
+		t.Fatal(err)
+	}
+	l.clock.pass(warm.DefaultIdlePause)
+	l.sweep(k)
+	if list := l.containers(); len(list) != 0 {
+		t.Errorf("after the sweep there is %v", list)
+	}
+	if r := c.say("two"); r.Fresh == "" {
+		t.Error("a container that did not answer took a turn")
+	}
+}

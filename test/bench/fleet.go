@@ -1,23 +1,20 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"holon/runner"
+	"holon/test/procs"
 )
 
 // fleet is what is launched for P17, ours or the floor.
@@ -127,7 +124,7 @@ func (f *fleet) measure(ctx context.Context, r *rig, n int) error {
 		return err
 	}
 	for _, pid := range pids {
-		f.memory += proportional(pid) / float64(n)
+		f.memory += procs.Proportional(pid) / 1e6 / float64(n)
 	}
 	idle := 10 * time.Second
 	before := cpuTime(pids)
@@ -154,57 +151,18 @@ func (d *daemon) labelled(ctx context.Context, mark string) (ids []string, err e
 	return ids, nil
 }
 
-// processesOf finds the processes in the containers, and their shims, which are
-// started with the container's id. This process is one: it is the runner.
-func processesOf(ids []string) (pids []int, err error) {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		group, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid)) // it may have ended
-		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		for _, id := range ids {
-			if bytes.Contains(group, []byte(id)) || bytes.Contains(line, []byte(id)) {
-				pids = append(pids, pid)
-				break
-			}
-		}
-	}
+// processesOf finds the processes of containers and their shims.
+func processesOf(ids []string) ([]int, error) {
+	pids := procs.InContainers(ids)
 	if len(pids) < len(ids) {
 		return nil, fmt.Errorf("%d processes of %d containers are found", len(pids), len(ids))
 	}
 	return pids, nil
 }
 
-// proportional is the proportional set size of a process in megabytes.
-func proportional(pid int) (mb float64) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid)) // it may have ended
-	for line := range strings.Lines(string(text)) {
-		var kib float64
-		if n, _ := fmt.Sscanf(line, "Pss: %f kB", &kib); n == 1 {
-			return kib * 1024 / 1e6
-		}
-	}
-	return 0
-}
-
 // cpuTime is what the processes and this one, the runner, have used.
-func cpuTime(pids []int) (all time.Duration) {
-	const tick = 10 * time.Millisecond // of /proc, on every Linux that Go runs on
-	for _, pid := range pids {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // it may have ended
-		_, rest, _ := bytes.Cut(text, []byte(") "))
-		if f := bytes.Fields(rest); len(f) > 12 {
-			user, _ := strconv.Atoi(string(f[11]))
-			system, _ := strconv.Atoi(string(f[12]))
-			all += time.Duration(user+system) * tick
-		}
-	}
+func cpuTime(pids []int) time.Duration {
+	all := procs.Time(pids)
 	var used unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &used) == nil {
 		all += time.Duration(used.Utime.Nano() + used.Stime.Nano())

@@ -1,0 +1,37 @@
+package procs
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+)
+
+func TestTree(t *testing.T) {
+	cmd := exec.Command("sleep", "30")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }()
+	tree := Tree(os.Getpid())
+	if !slices.Contains(tree, os.Getpid()) || !slices.Contains(tree, cmd.Process.Pid) {
+		t.Errorf("%v lacks %d or %d", tree, os.Getpid(), cmd.Process.Pid)
+	}
+	if got := Tree(cmd.Process.Pid); len(got) != 1 {
+		t.Errorf("sleep has children: %v", got)
+	}
+}
+
+func TestUse(t *testing.T) {
+	me := os.Getpid()
+	if r, p := Resident(me), Proportional(me); r < 1<<20 || p < 1<<19 || p > r+1<<20 {
+		t.Errorf("%.0f bytes resident, %.0f proportional", r, p)
+	}
+	before := Time([]int{me})
+	for sum := 0; Time([]int{me}) <= before; sum++ { // ends when the time is counted
+		_ = sum
+	}
+	if InContainers([]string{"no container has this id"}) != nil {
+		t.Error("processes are found in a container that is not there")
+	}
+}

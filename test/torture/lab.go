@@ -24,24 +24,32 @@ const patience = time.Minute
 
 // victim is a kind of round: what is hit, and how often it is drawn.
 type victim struct {
+	kind   string
 	name   string
 	weight int
 	needs  func(ctx context.Context, l *lab) error // nil when it can be played here
 	play   func(ctx context.Context, r *round) error
 }
 
-// victims are all kinds of rounds. Those with containers take seconds and are
+// Kinds of rounds: turns that are run once, and agents that live on.
+const (
+	kindRuns   = "runs"
+	kindAgents = "agents"
+)
+
+// victims are all that can be hit. What has containers takes seconds and is
 // drawn seldom.
 func victims() []victim {
 	return []victim{
-		{"agentd", 60, nil, playAgentd},
-		{"stop", 10, nil, playStop},
-		{"disk", 8, needRoot, playDisk},
-		{"readonly", 6, needLoop, playReadOnly},
-		{"holon", 6, needEngine, playHolon},
-		{"container", 4, needEngine, playContainer},
-		{"engine", 3, needEngine, playEngine},
-		{"home", 3, needEngineAndRoot, playHome},
+		{kindRuns, "agentd", 60, nil, playAgentd},
+		{kindRuns, "stop", 10, nil, playStop},
+		{kindRuns, "disk", 8, needRoot, playDisk},
+		{kindRuns, "readonly", 6, needLoop, playReadOnly},
+		{kindRuns, "holon", 6, needEngine, playHolon},
+		{kindRuns, "container", 4, needEngine, playContainer},
+		{kindRuns, "engine", 3, needEngine, playEngine},
+		{kindRuns, "home", 3, needEngineAndRoot, playHome},
+		{kindAgents, "agents", 1, needEngine, playAgents},
 	}
 }
 
@@ -95,9 +103,9 @@ func (l *lab) close() error {
 }
 
 // able returns the victims that can be played here, and why others cannot.
-func (l *lab) able(ctx context.Context, only []string) (can []victim, cannot []string) {
+func (l *lab) able(ctx context.Context, kind string, only []string) (can []victim, cannot []string) {
 	for _, v := range victims() {
-		if len(only) > 0 && !slices.Contains(only, v.name) {
+		if v.kind != kind || len(only) > 0 && !slices.Contains(only, v.name) {
 			continue
 		}
 		if v.needs != nil {
@@ -142,11 +150,13 @@ type round struct {
 	dir    string
 	mark   string // in the environment of all that it starts
 
-	mu    sync.Mutex
-	story []string // what was chosen and done, for who has to find a failure
-	turns int      // that were accepted
-	pids  []int    // of what runs beside the server until the round is over
-	undo  []func() error
+	mu     sync.Mutex
+	story  []string // what was chosen and done, for who has to find a failure
+	turns  int      // that were accepted, or messages to agents
+	rounds int      // that it counts for, if it is not one
+	blows  map[string]int
+	pids   []int // of what runs beside the server until the round is over
+	undo   []func() error
 }
 
 // result is what came of a round.
@@ -155,7 +165,9 @@ type result struct {
 	victim string
 	what   string
 	dir    string
+	rounds int
 	turns  int
+	blows  map[string]int
 	story  []string
 	err    error
 }
@@ -164,13 +176,13 @@ type result struct {
 func (l *lab) play(ctx context.Context, seed uint64, number int, can []victim) result {
 	r := &round{lab: l, number: number, rng: rand.New(rand.NewPCG(seed, uint64(number)))}
 	v := draw(r.rng, can)
-	res := result{number: number, victim: v.name, what: v.name}
+	res := result{number: number, victim: v.name, what: v.name, rounds: 1}
 	if r.dir, res.err = os.MkdirTemp(l.dir, fmt.Sprintf("%d-", number)); res.err != nil {
 		return res
 	}
 	r.mark = "HOLON_TORTURE=" + r.dir
 	res.dir = r.dir
-	ctx, cancel := context.WithTimeout(ctx, 4*patience)
+	ctx, cancel := context.WithTimeout(ctx, 10*patience)
 	defer cancel()
 	res.err = r.guarded(ctx, v)
 	for _, f := range slices.Backward(r.undo) {
@@ -179,7 +191,7 @@ func (l *lab) play(ctx context.Context, seed uint64, number int, can []victim) r
 	if res.err == nil {
 		res.err = errors.Join(check.NoMount(r.dir), check.NoProcess(r.mark, r.dir), check.NoLock(r.dir))
 	}
-	res.story, res.turns = r.story, r.turns
+	res.story, res.turns, res.blows, res.rounds = r.story, r.turns, r.blows, max(1, r.rounds)
 	if res.err != nil || l.keep {
 		l.mu.Lock()
 		l.kept = true
@@ -212,6 +224,16 @@ func draw(rng *rand.Rand, can []victim) victim {
 		}
 	}
 	return can[0]
+}
+
+// struck counts a blow.
+func (r *round) struck(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.blows == nil {
+		r.blows = make(map[string]int)
+	}
+	r.blows[name]++
 }
 
 // tell adds to the story.

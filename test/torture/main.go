@@ -1,7 +1,10 @@
 // Command torture kills what runs turns at random instants, lets the product
 // recover by its own means, and checks what must hold then.
 //
-//	go run ./test/torture [-rounds N] [-seed S] [-only agentd,container,…] [-keep]
+//	go run ./test/torture [-rounds N] [-seed S] [-kind runs|agents|all] [-only agentd,container,…] [-keep]
+//
+// There are two kinds of rounds: turns that are run once, and agents that live
+// under a daemon, of which ten rounds share one daemon and its home.
 //
 // A round draws from the seed and its number: what the turns do, what is hit,
 // how, and when. A violation prints what was broken, the command that replays
@@ -21,6 +24,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -37,6 +41,7 @@ type options struct {
 	again   int
 	workers int
 	seed    uint64
+	kinds   []string
 	only    []string
 	keep    bool
 	bin     string
@@ -57,11 +62,12 @@ func main() {
 
 func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
-	var only string
+	var only, kind string
 	fs := flag.NewFlagSet("torture", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	fs.IntVar(&o.rounds, "rounds", 100, "`number` of rounds")
-	fs.IntVar(&o.first, "first", 0, "`number` of the first round")
+	fs.IntVar(&o.rounds, "rounds", 100, "`number` of rounds of each kind")
+	fs.IntVar(&o.first, "first", 0, "`number` of the first round, or of the first daemon of agents")
+	fs.StringVar(&kind, "kind", "all", "`kind` of rounds: runs, agents or all")
 	fs.IntVar(&o.again, "again", 1, "how `often` each round is played")
 	fs.IntVar(&o.workers, "workers", 2, "rounds at once")
 	fs.Uint64Var(&o.seed, "seed", rand.Uint64(), "`seed` that all choices are drawn from")
@@ -70,6 +76,14 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.StringVar(&o.bin, "bin", "", "`directory` of agentd and holon; built when it is not given")
 	if err := fs.Parse(args); err != nil {
 		return o, err
+	}
+	switch kind {
+	case "all":
+		o.kinds = []string{kindRuns, kindAgents}
+	case kindRuns, kindAgents:
+		o.kinds = []string{kind}
+	default:
+		return o, fmt.Errorf("-kind %s: there is no such kind; they are runs, agents, all", kind)
 	}
 	for name := range strings.SplitSeq(only, ",") {
 		if name = strings.TrimSpace(name); name == "" {
@@ -98,11 +112,25 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (violatio
 	}
 	defer func() { err = errors.Join(err, lab.close()) }()
 	lab.keep = opts.keep
-	can, cannot := lab.able(ctx, opts.only)
+	for _, kind := range opts.kinds {
+		n, err := runKind(ctx, lab, opts, kind, stdout)
+		if violations += n; err != nil {
+			return violations, err
+		}
+	}
+	return violations, nil
+}
+
+// runKind plays the rounds of one kind.
+func runKind(ctx context.Context, lab *lab, opts options, kind string, stdout io.Writer) (violations int, err error) {
+	can, cannot := lab.able(ctx, kind, opts.only)
 	for _, why := range cannot {
 		fmt.Fprintln(stdout, "left out:", why)
 	}
 	if len(can) == 0 {
+		if len(opts.kinds) > 1 {
+			return 0, nil // said, or not asked for
+		}
 		return 0, errors.New("no round can be played here")
 	}
 	began := time.Now()
@@ -119,7 +147,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (violatio
 			}
 		})
 	}
-	for n := opts.first; n < opts.first+opts.rounds && ctx.Err() == nil; n++ {
+	count := opts.rounds
+	if kind == kindAgents {
+		count = (opts.rounds + strikes - 1) / strikes
+	}
+	for n := opts.first; n < opts.first+count && ctx.Err() == nil; n++ {
 		numbers <- n
 	}
 	close(numbers)
@@ -132,27 +164,31 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (violatio
 type tally struct {
 	mu         sync.Mutex
 	played     map[string]int
+	blows      map[string]int
 	turns      int
 	violations int
 }
 
-func newTally() *tally { return &tally{played: map[string]int{}} }
+func newTally() *tally { return &tally{played: map[string]int{}, blows: map[string]int{}} }
 
 func (t *tally) add(w io.Writer, o options, r result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.played[r.victim]++
+	t.played[r.victim] += r.rounds
 	t.turns += r.turns
+	for name, n := range r.blows {
+		t.blows[name] += n
+	}
 	total := 0
 	for _, n := range t.played {
 		total += n
 	}
 	if r.err != nil && !errors.Is(r.err, context.Canceled) {
 		t.violations++
-		fmt.Fprintf(w, "VIOLATION in round %d (%s)\n%s\n  %s\n  kept: %s\n  replay: go run ./test/torture -seed %d -first %d -rounds 1 -again 20%s\n",
-			r.number, r.what, indent(r.err.Error()), strings.Join(r.story, "\n  "), r.dir, o.seed, r.number, only(o))
+		fmt.Fprintf(w, "VIOLATION in round %d (%s)\n%s\n  %s\n  kept: %s\n  replay: go run ./test/torture -kind %s -seed %d -first %d -rounds 1 -again 20%s\n",
+			r.number, r.what, indent(r.err.Error()), strings.Join(r.story, "\n  "), r.dir, kindOf(r.victim), o.seed, r.number, only(o))
 	}
-	if total%100 == 0 {
+	if total/100 > (total-r.rounds)/100 {
 		fmt.Fprintf(w, "%d rounds, %d turns, %d violations\n", total, t.turns, t.violations)
 	}
 }
@@ -167,6 +203,18 @@ func (t *tally) report(w io.Writer, o options, took time.Duration) {
 		}
 	}
 	fmt.Fprintf(w, "%d rounds (%s), %d turns, %d violations, %.0f s, seed %d\n", total, strings.Join(parts, ", "), t.turns, t.violations, took.Seconds(), o.seed)
+	for _, name := range slices.Sorted(maps.Keys(t.blows)) {
+		fmt.Fprintf(w, "  %5d × %s\n", t.blows[name], name)
+	}
+}
+
+func kindOf(victim string) string {
+	for _, v := range victims() {
+		if v.name == victim {
+			return v.kind
+		}
+	}
+	return kindRuns
 }
 
 func only(o options) string {

@@ -20,23 +20,26 @@ import (
 var (
 	rounds = flag.Int("torture.rounds", 100, "rounds with the fixed seed")
 	more   = flag.Int("torture.more", 20, "rounds with a random seed")
+	agents = flag.Int("torture.agents", 40, "rounds of agents, with a random seed")
 )
 
 func TestTorture(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
+		kind   string
 		rounds int
 		seed   uint64
 	}{
-		{"fixed seed", *rounds, 1},
-		{"random seed", *more, rand.Uint64N(1 << 32)},
+		{"fixed seed", kindRuns, *rounds, 1},
+		{"random seed", kindRuns, *more, rand.Uint64N(1 << 32)},
+		{"agents", kindAgents, *agents, rand.Uint64N(1 << 32)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.rounds < 1 {
 				t.Skip("no rounds are wanted")
 			}
 			var out bytes.Buffer
-			violations, err := run(t.Context(), []string{"-rounds", fmt.Sprint(tc.rounds), "-seed", fmt.Sprint(tc.seed), "-workers", "3"}, &out, io.Discard)
+			violations, err := run(t.Context(), []string{"-kind", tc.kind, "-rounds", fmt.Sprint(tc.rounds), "-seed", fmt.Sprint(tc.seed), "-workers", "3"}, &out, io.Discard)
 			if err != nil || violations > 0 {
 				t.Errorf("%d violations (%v)", violations, err)
 			}
@@ -83,7 +86,7 @@ func TestDraw(t *testing.T) {
 // directory is kept.
 func TestViolation(t *testing.T) {
 	l := &lab{dir: t.TempDir()}
-	broken := victim{"agentd", 1, nil, func(_ context.Context, r *round) error {
+	broken := victim{kindRuns, "agentd", 1, nil, func(_ context.Context, r *round) error {
 		r.tell("what was done")
 		return errors.New("planted")
 	}}
@@ -106,11 +109,11 @@ func TestViolation(t *testing.T) {
 		"a panic":   func(context.Context, *round) error { panic("planted") },
 		"a process": func(_ context.Context, r *round) error { return leave(r) },
 	} {
-		if res := l.play(t.Context(), 1, 1, []victim{{"agentd", 1, nil, play}}); res.err == nil {
+		if res := l.play(t.Context(), 1, 1, []victim{{kindRuns, "agentd", 1, nil, play}}); res.err == nil {
 			t.Errorf("%s is no violation", name)
 		}
 	}
-	if res := l.play(t.Context(), 1, 1, []victim{{"agentd", 1, nil, func(context.Context, *round) error { return nil }}}); res.err != nil {
+	if res := l.play(t.Context(), 1, 1, []victim{{kindRuns, "agentd", 1, nil, func(context.Context, *round) error { return nil }}}); res.err != nil {
 		t.Error(res.err)
 	}
 }
@@ -185,7 +188,7 @@ func TestProxy(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for _, args := range [][]string{{"-only", "moon"}, {"-rounds", "0"}, {"-again", "0"}, {"x"}, {"-workers", "0"}} {
+	for _, args := range [][]string{{"-only", "moon"}, {"-rounds", "0"}, {"-kind", "moon"}, {"-again", "0"}, {"x"}, {"-workers", "0"}} {
 		if _, err := parse(args, io.Discard); err == nil {
 			t.Errorf("%v is accepted", args)
 		}

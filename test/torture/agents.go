@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"holon/state/ledger"
+	"holon/test/living"
+	"holon/test/torture/check"
+)
+
+// strikes is how many rounds of kind agents one daemon lives through. They share
+// its home, so that what one left behind breaks the next.
+const strikes = 10
+
+// world is a daemon with its agents.
+type world struct {
+	r      *round
+	serve  *living.Server
+	engine *proxy
+	agents []string
+	heard  map[string]*living.Listener
+	woken  map[string]int // wakes that an agent acknowledged
+	number int            // of letters, makes their keys
+}
+
+// playAgents lets agents live through some strikes, and their daemon end.
+func playAgents(ctx context.Context, r *round) error {
+	w, err := r.newWorld(ctx)
+	if err != nil {
+		return err
+	}
+	for n := range strikes {
+		r.tell("strike %d", n)
+		r.rounds++
+		if err := w.strike(ctx); err != nil {
+			return fmt.Errorf("strike %d: %w\n%s", n, err, w.serve.Tail())
+		}
+	}
+	if err := w.answers(ctx); err != nil {
+		return fmt.Errorf("at the end: %w\n%s", err, w.serve.Tail())
+	}
+	return w.end(ctx)
+}
+
+func (r *round) newWorld(ctx context.Context) (*world, error) {
+	w := &world{r: r, heard: make(map[string]*living.Listener), woken: make(map[string]int)}
+	env := []string{r.mark, "HOLON_IDLE_PAUSE=" + r.one("200ms", "1m"), "HOLON_IDLE_STOP=" + r.one("1s", "15m"), "HOLON_MAX_CONTAINERS=" + r.one("2", "16")}
+	r.tell("settings %s", strings.Join(env[1:], " "))
+	var err error
+	if w.engine, err = openProxy(r.path("e"), engineSocket()); err != nil {
+		return nil, err
+	}
+	r.undo = append(r.undo, func() error { w.engine.close(); return nil })
+	if w.serve, err = living.New(living.Options{Dir: r.dir, Bin: r.lab.bin, Engine: "unix://" + r.path("e"), Env: env}); err != nil {
+		return nil, err
+	}
+	r.undo = append(r.undo, w.serve.RemoveContainers, func() error { w.serve.Close(); return nil })
+	if err := w.serve.Start(ctx); err != nil {
+		return nil, err
+	}
+	for n := range 4 {
+		agent := fmt.Sprintf("agent-%d", n)
+		if err := w.serve.Create(ctx, agent); err != nil {
+			return nil, err
+		}
+		w.agents = append(w.agents, agent)
+		l := w.serve.Listen(ctx, agent)
+		w.heard[agent] = l
+		r.undo = append(r.undo, func() error { l.Stop(); return nil })
+	}
+	return w, nil
+}
+
+// one is one of some words.
+func (r *round) one(words ...string) string { return words[r.rng.IntN(len(words))] }
+
+// strike sends messages, hits something meanwhile, waits until all is quiet, and
+// checks what must hold then.
+func (w *world) strike(ctx context.Context) error {
+	letters := w.draw()
+	blows := w.drawBlows()
+	after := w.r.upTo(900 * time.Millisecond)
+	var senders sync.WaitGroup
+	failed := make(chan error, len(letters))
+	for _, l := range letters {
+		delay := w.r.upTo(400 * time.Millisecond)
+		senders.Go(func() {
+			if err := pause(ctx, delay); err == nil {
+				failed <- w.serve.Send(ctx, l)
+			}
+		})
+	}
+	w.r.tell("after %s: %s", after, strings.Join(namesOfBlows(blows), ", "))
+	err := pause(ctx, after)
+	if err == nil {
+		err = w.hit(ctx, blows)
+	}
+	senders.Wait()
+	close(failed)
+	for e := range failed {
+		err = errors.Join(err, e)
+	}
+	w.r.turns += len(letters)
+	if err != nil {
+		return err
+	}
+	if err := w.cancel(ctx, letters); err != nil {
+		return err
+	}
+	return w.inspect(ctx, letters)
+}
+
+// inspect waits until nothing is to be done, and checks everything.
+func (w *world) inspect(ctx context.Context, letters []*living.Letter) error {
+	newest, err := w.serve.Verify(ctx, w.agents, letters)
+	if err != nil {
+		return err
+	}
+	for _, l := range letters {
+		if l.Acked && !l.Way.Keyed() {
+			w.woken[l.Agent]++
+		}
+	}
+	for _, agent := range w.agents {
+		if err := w.heard[agent].Through(ctx, newest[agent]); err != nil {
+			return err
+		}
+	}
+	return w.serve.Woken(ctx, w.woken)
+}
+
+// hit deals the blows, those on different agents at once.
+func (w *world) hit(ctx context.Context, blows []blow) error {
+	var group sync.WaitGroup
+	errs := make([]error, len(blows))
+	for i, b := range blows {
+		w.r.struck(b.name)
+		group.Go(func() { errs[i] = b.deal(ctx, w, b) })
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// draw makes the messages of a round.
+func (w *world) draw() (letters []*living.Letter) {
+	r := w.r
+	ways, words := living.Ways(), living.Words()
+	priorities := []ledger.Priority{"", ledger.Interject, ledger.Next, ledger.Normal, ledger.Background}
+	told := []string{}
+	for range 4 + r.rng.IntN(6) {
+		w.number++
+		l := &living.Letter{
+			Agent: w.agents[r.rng.IntN(len(w.agents))], Way: ways[r.rng.IntN(len(ways))], Word: words[r.rng.IntN(len(words))],
+			Key: fmt.Sprintf("letter-%d-%04d", r.number, w.number), After: 50*time.Millisecond + r.upTo(300*time.Millisecond),
+		}
+		if r.chance(3) {
+			l.Way = living.Prompt // there are many ways, and people use this one
+		}
+		if l.Way == living.Prompt || l.Way == living.Enqueue {
+			l.Priority = priorities[r.rng.IntN(len(priorities))]
+		}
+		if l.Way == living.Enqueue && l.Priority == ledger.Interject {
+			l.Priority = ledger.Next // only the operator may interject
+		}
+		letters = append(letters, l)
+		told = append(told, fmt.Sprintf("%s %s %s %s%s", l.Agent, l.Way, l.Priority, l.Word, l.Key[len("letter-"):]))
+	}
+	r.tell("%s", strings.Join(told, "; "))
+	return letters
+}
+
+// cancel ends the timers that would fire for ever.
+func (w *world) cancel(ctx context.Context, letters []*living.Letter) error {
+	for _, l := range letters {
+		if l.Way == living.Interval && l.Acked {
+			if _, err := w.serve.Client.CancelTimer(ctx, l.Agent, l.ID); err != nil {
+				return fmt.Errorf("cancel the timer %s: %w", l.ID, err)
+			}
+		}
+	}
+	return nil
+}
+
+// answers checks that every agent still does what its operator asks.
+func (w *world) answers(ctx context.Context) error {
+	var letters []*living.Letter
+	for _, agent := range w.agents {
+		w.number++
+		l := &living.Letter{Agent: agent, Way: living.Prompt, Word: living.Run, Key: fmt.Sprintf("letter-%d-%04d", w.r.number, w.number)}
+		if err := w.serve.Send(ctx, l); err != nil {
+			return err
+		}
+		letters = append(letters, l)
+	}
+	if err := w.inspect(ctx, letters); err != nil {
+		return err
+	}
+	for _, l := range letters {
+		m, err := w.serve.Client.Message(ctx, l.Agent, l.ID)
+		if err != nil {
+			return err
+		}
+		if !l.Acked || m.Entry.Status != ledger.Processed || m.Turn == nil || m.Turn.Kind != ledger.TurnCompleted {
+			return fmt.Errorf("%s does not answer any more: %+v", l.Agent, m.Entry)
+		}
+	}
+	return nil
+}
+
+// end lets the daemon end, and checks that nothing of it is left.
+func (w *world) end(ctx context.Context) (err error) {
+	for _, l := range w.heard {
+		l.Stop()
+	}
+	if err := w.serve.End(); err != nil {
+		return err
+	}
+	led, err := check.OpenLedger(w.serve.Ledger())
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(led.Sound(ctx), led.Lawful(ctx), led.Close()); err != nil {
+		return err
+	}
+	left, err := w.serve.Containers(ctx, "")
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("containers are left: %v", left)
+	}
+	return errors.Join(err, check.NoSocket(w.serve.Home), check.NoTemporary(w.serve.Home), check.NoLock(w.serve.Home), check.NoProcess(w.r.mark, w.serve.Home), w.whole())
+}
+
+// whole checks that what the agents made is still there.
+func (w *world) whole() error {
+	for _, agent := range w.agents {
+		if _, err := os.Stat(w.serve.Ran(agent)); err != nil {
+			return fmt.Errorf("what %s made is lost: %w", agent, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,294 @@
+package check
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+// Ledger reads the ledger of a state home beside the process that has it. It
+// writes nothing.
+type Ledger struct{ db *sql.DB }
+
+// OpenLedger opens the file of a ledger.
+func OpenLedger(path string) (*Ledger, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
+	query := url.Values{"mode": {"ro"}, "_pragma": {"query_only(1)", "busy_timeout(5000)"}}
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+query.Encode())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	return &Ledger{db}, nil
+}
+
+// Close gives the file up.
+func (l *Ledger) Close() error { return l.db.Close() }
+
+// law is something that must hold: its query finds what breaks it.
+type law struct{ broken, query string }
+
+// unrest are the signs that something is still to be done.
+var unrest = []law{
+	{"a message waits", `SELECT agent_id, message_id, status, failed, reason FROM entries WHERE status IN ('queued', 'dequeued')`},
+	{"an attempt is open", `SELECT agent_id, id, message_id FROM attempts WHERE status = 'open'`},
+	{"a wait is triggered", `SELECT agent_id, id, message_id FROM waits WHERE status = 'triggered'`},
+	{"a wait ends soon", `SELECT agent_id, id FROM waits WHERE status = 'active' AND due_at IS NOT NULL`},
+	{"a wake hint is kept", `SELECT agent_id, stopped FROM lanes WHERE json_extract(data, '$.pending_wake') IS NOT NULL`},
+	{"a timer is active", `SELECT agent_id, id FROM timers WHERE status = 'active'`},
+}
+
+// laws hold at any moment, in one snapshot.
+var laws = []law{
+	{"an agent's events have a gap", `SELECT l.agent_id, l.event_seq, count(e.seq), min(e.seq), max(e.seq) FROM lanes l LEFT JOIN events e ON e.agent_id = l.agent_id
+		GROUP BY l.agent_id HAVING count(e.seq) <> l.event_seq OR min(e.seq) <> 1 OR max(e.seq) <> l.event_seq`},
+	{"a message is not in the queue", `SELECT m.agent_id, m.id FROM messages m LEFT JOIN entries e ON e.message_id = m.id WHERE e.message_id IS NULL`},
+	{"a message was not admitted once", `SELECT m.agent_id, m.id, count(e.seq) FROM messages m LEFT JOIN events e ON e.message_id = m.id AND e.type = 'message_admitted'
+		GROUP BY m.id HAVING count(e.seq) <> 1`},
+	{"a message that ended did not end once", `SELECT q.agent_id, q.message_id, q.status, count(e.seq) FROM entries q LEFT JOIN events e ON e.message_id = q.message_id AND e.type = 'queue_entry_settled'
+		WHERE q.status NOT IN ('queued', 'dequeued') GROUP BY q.message_id HAVING count(e.seq) <> 1`},
+	{"a message that has not ended ended", `SELECT q.agent_id, q.message_id, q.status FROM entries q JOIN events e ON e.message_id = q.message_id AND e.type = 'queue_entry_settled'
+		WHERE q.status IN ('queued', 'dequeued')`},
+	{"a message was worked off twice", `SELECT agent_id, message_id, count(*) FROM attempts WHERE status = 'settled' GROUP BY message_id HAVING count(*) > 1`},
+	{"a message came back twice", `SELECT agent_id, message_id, count(*) FROM attempts WHERE status = 'interrupted' GROUP BY message_id HAVING count(*) > 2`},
+	{"a message is processed without a turn", `SELECT q.agent_id, q.message_id, q.reason FROM entries q LEFT JOIN attempts a ON a.message_id = q.message_id AND a.status = 'settled'
+		WHERE q.status = 'processed' AND q.reason <> 'liveness_only' AND a.id IS NULL`},
+	{"a message was interjected and worked off", `SELECT q.agent_id, q.message_id FROM entries q JOIN attempts a ON a.message_id = q.message_id AND a.status = 'settled' WHERE q.status = 'interjected'`},
+	{"a turn began twice", `SELECT agent_id, turn_id, count(*) FROM events WHERE type = 'turn_started' GROUP BY turn_id HAVING count(*) > 1`},
+	{"a turn ended twice", `SELECT agent_id, turn_id, count(*) FROM events WHERE type = 'turn_terminal' GROUP BY turn_id HAVING count(*) > 1`},
+	{"a turn that began has no end", `SELECT e.agent_id, e.turn_id FROM events e JOIN attempts a ON json_extract(a.data, '$.turn_id') = e.turn_id
+		LEFT JOIN turns t ON t.id = e.turn_id WHERE e.type = 'turn_started' AND a.status <> 'open' AND t.id IS NULL`},
+	{"an attempt that had a turn has none", `SELECT a.agent_id, a.id, a.status FROM attempts a LEFT JOIN turns t ON t.id = json_extract(a.data, '$.turn_id')
+		WHERE a.status IN ('settled', 'interrupted') AND t.id IS NULL`},
+	{"a turn belongs to no attempt", `SELECT t.agent_id, t.id FROM turns t LEFT JOIN attempts a ON json_extract(a.data, '$.turn_id') = t.id WHERE a.id IS NULL`},
+	{"an agent's turns have a gap", `SELECT agent_id, count(*), max(number) FROM turns GROUP BY agent_id HAVING count(*) <> max(number)`},
+	{"a wait has no source that ends it", `SELECT agent_id, id FROM waits WHERE status = 'active' AND due_at IS NULL AND coalesce(json_array_length(data, '$.wake_sources'), 0) = 0`},
+	{"a wait is triggered by a message that is not queued", `SELECT w.agent_id, w.id, q.status FROM waits w LEFT JOIN entries q ON q.message_id = w.message_id
+		WHERE w.status = 'triggered' AND coalesce(q.status, '') <> 'queued'`},
+	{"a timer did not fire as often as it says", `SELECT t.agent_id, t.id, json_extract(t.data, '$.fire_count'), count(m.id) FROM timers t
+		LEFT JOIN messages m ON m.agent_id = t.agent_id AND json_extract(m.data, '$.source_refs.timer_id') = t.id GROUP BY t.id HAVING count(m.id) <> json_extract(t.data, '$.fire_count')`},
+	{"a timer for one time fired otherwise", `SELECT agent_id, id, json_extract(data, '$.fire_count') FROM timers
+		WHERE status = 'completed' AND json_extract(data, '$.fire_count') <> 1 AND coalesce(json_extract(data, '$.interval_ms'), 0) = 0`},
+}
+
+// Quiet returns what is still to be done.
+func (l *Ledger) Quiet(ctx context.Context) error { return l.obey(ctx, unrest) }
+
+// Lawful returns what breaks a promise of docs/runtime.md.
+func (l *Ledger) Lawful(ctx context.Context) error { return l.obey(ctx, laws) }
+
+func (l *Ledger) obey(ctx context.Context, all []law) error {
+	tx, err := l.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // it has only read
+	var errs []error
+	for _, one := range all {
+		found, err := offenders(ctx, tx, one.query)
+		if err != nil {
+			return fmt.Errorf("look whether %s: %w", one.broken, err)
+		}
+		for _, who := range found {
+			errs = append(errs, fmt.Errorf("%s: %s", one.broken, who))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// offenders returns the first rows of a query, each as text.
+func offenders(ctx context.Context, tx *sql.Tx, query string) (found []string, err error) {
+	rows, err := tx.QueryContext(ctx, query+" LIMIT 4")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	for rows.Next() {
+		values, into := make([]any, len(columns)), make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			return nil, err
+		}
+		found = append(found, strings.TrimSpace(fmt.Sprintln(values...)))
+	}
+	return found, rows.Err()
+}
+
+// Sound checks the file itself.
+func (l *Ledger) Sound(ctx context.Context) error {
+	for _, pragma := range []string{"quick_check", "foreign_key_check"} {
+		var said string
+		err := l.db.QueryRowContext(ctx, "SELECT coalesce(group_concat(x, '; '), '') FROM (SELECT "+column(pragma)+" AS x FROM pragma_"+pragma+" LIMIT 4)").Scan(&said)
+		if err != nil {
+			return err
+		}
+		if said != "" && said != "ok" {
+			return fmt.Errorf("the ledger fails its %s: %s", pragma, said)
+		}
+	}
+	return nil
+}
+
+func column(pragma string) string {
+	if pragma == "quick_check" {
+		return "quick_check"
+	}
+	return `"table"`
+}
+
+// Newest returns the number of each agent's newest event.
+func (l *Ledger) Newest(ctx context.Context) (map[string]int64, error) {
+	rows, err := l.db.QueryContext(ctx, `SELECT agent_id, event_seq FROM lanes`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	newest := make(map[string]int64)
+	for rows.Next() {
+		var agent string
+		var seq int64
+		if err := rows.Scan(&agent, &seq); err != nil {
+			return nil, err
+		}
+		newest[agent] = seq
+	}
+	return newest, rows.Err()
+}
+
+// Place is where a message, or a timer, is.
+type Place struct {
+	ID, Status, Turn string // Turn: of the attempt that worked it off
+}
+
+// Keyed returns what was made under the idempotency key of a client, which the
+// ledger keeps with a prefix of its own.
+func (l *Ledger) Keyed(ctx context.Context, agent, key string) (found []Place, err error) {
+	rows, err := l.db.QueryContext(ctx, `SELECT m.id, coalesce(q.status, ''), coalesce(json_extract(a.data, '$.turn_id'), '') FROM messages m
+		LEFT JOIN entries q ON q.message_id = m.id LEFT JOIN attempts a ON a.message_id = m.id AND a.status = 'settled' WHERE m.agent_id = ?1 AND m.key LIKE '%' || ?2
+		UNION ALL SELECT id, status, '' FROM timers WHERE agent_id = ?1 AND key LIKE '%' || ?2`, agent, key)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var p Place
+		if err := rows.Scan(&p.ID, &p.Status, &p.Turn); err != nil {
+			return nil, err
+		}
+		found = append(found, p)
+	}
+	return found, rows.Err()
+}
+
+// Count returns how many events of a type an agent has.
+func (l *Ledger) Count(ctx context.Context, agent, event string) (n int, err error) {
+	err = l.db.QueryRowContext(ctx, `SELECT count(*) FROM events WHERE agent_id = ? AND type = ?`, agent, event).Scan(&n)
+	return n, err
+}
+
+// Way is the way of a message: when it was admitted, claimed first, and when its
+// turn began first. Zero times are those that did not come.
+type Way struct {
+	Admitted, Claimed, Begun time.Time
+	Free                     bool // its agent had nothing else to do when it came
+}
+
+// Ways returns the ways of all messages.
+func (l *Ledger) Ways(ctx context.Context) (ways []Way, err error) {
+	rows, err := l.db.QueryContext(ctx, `SELECT agent_id, message_id, type, created_at FROM events
+		WHERE type IN ('message_admitted', 'message_processing_started', 'turn_started', 'queue_entry_settled') AND message_id <> '' ORDER BY agent_id, seq`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	at := make(map[string]*Way)
+	var order []*Way
+	open := make(map[string]int) // messages of an agent that have not ended
+	for rows.Next() {
+		var agent, message, event string
+		var when int64
+		if err := rows.Scan(&agent, &message, &event, &when); err != nil {
+			return nil, err
+		}
+		w := at[message]
+		if w == nil {
+			w = &Way{}
+			at[message], order = w, append(order, w)
+		}
+		switch t := time.UnixMilli(when); {
+		case event == "message_admitted":
+			w.Admitted, w.Free = t, open[agent] == 0
+			open[agent]++
+		case event == "queue_entry_settled":
+			open[agent]--
+		case event == "message_processing_started" && w.Claimed.IsZero():
+			w.Claimed = t
+		case event == "turn_started" && w.Begun.IsZero():
+			w.Begun = t
+		}
+	}
+	for _, w := range order {
+		ways = append(ways, *w)
+	}
+	return ways, rows.Err()
+}
+
+// Turns returns the ids of an agent's turns, those that run included.
+func (l *Ledger) Turns(ctx context.Context, agent string) (map[string]bool, error) {
+	rows, err := l.db.QueryContext(ctx, `SELECT json_extract(data, '$.turn_id') FROM attempts WHERE agent_id = ?`, agent)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	turns := make(map[string]bool)
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		turns[id] = true
+	}
+	return turns, rows.Err()
+}
+
+// Ran checks the file in which commands of an agent say that they ran: no line
+// twice, and none of a turn that nobody knows. It returns the lines.
+func Ran(path string, turns map[string]bool) (map[string]bool, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil // nothing ran yet
+	}
+	if err != nil {
+		return nil, err
+	}
+	ran := make(map[string]bool)
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		turn, _, ok := strings.Cut(line, " ")
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("%s has a line that no command writes: %q", path, line)
+		case ran[line]:
+			return nil, fmt.Errorf("the command %q ran twice", line)
+		case !turns[turn]:
+			return nil, fmt.Errorf("the command %q is of a turn that the ledger does not have", line)
+		}
+		ran[line] = true
+	}
+	return ran, nil
+}

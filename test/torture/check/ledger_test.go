@@ -1,0 +1,200 @@
+package check
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holon/runner/agent/lane"
+	"holon/state/ledger"
+	"holon/state/sqlite"
+)
+
+// newLedger makes a ledger in which an agent has worked off a message, fired a
+// timer and waits.
+func newLedger(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	m := lane.New(store, lane.Options{Owner: "boot_1", Now: func() time.Time { return now }})
+	step := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = m.Create(t.Context(), lane.NewAgent{ID: "a"})
+	step(err)
+	_, err = m.Admit(t.Context(), lane.Ingress{AgentID: "a", Key: "prompt:k1", Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
+		Body: ledger.Body{Type: "text", Text: "go"}, Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess})
+	step(err)
+	_, err = m.CreateTimer(t.Context(), lane.NewTimer{AgentID: "a", Key: "timer:k2", After: time.Second})
+	step(err)
+	now = now.Add(2 * time.Second)
+	_, _, err = m.FireDue(t.Context(), now)
+	step(err)
+	for {
+		c, ok, err := m.Claim(t.Context(), "a")
+		step(err)
+		if !ok {
+			break
+		}
+		step(m.Began(t.Context(), c.Attempt.ID, []byte(`{}`), "digest"))
+		if c.Message.Kind == ledger.KindTimerTick {
+			_, err = m.Sleep(t.Context(), "a", "call_1", 0, "anything")
+			step(err)
+		}
+		_, err = m.Settle(t.Context(), c.Attempt.ID, lane.End{Kind: ledger.TurnCompleted, ResponseID: "resp_1", StartedAt: now, CompletedAt: now})
+		step(err)
+	}
+	step(store.Close())
+	return path
+}
+
+func TestLawful(t *testing.T) {
+	l := open(t, newLedger(t))
+	if err := errors.Join(l.Quiet(t.Context()), l.Lawful(t.Context()), l.Sound(t.Context())); err != nil {
+		t.Error(err)
+	}
+	for key, want := range map[string]int{"k1": 1, "k2": 1, "k3": 0} {
+		found, err := l.Keyed(t.Context(), "a", key)
+		if err != nil || len(found) != want {
+			t.Errorf("%s: %v, %v", key, found, err)
+		}
+		if key == "k1" && (found[0].Status != "processed" || found[0].Turn == "") {
+			t.Errorf("%+v", found[0])
+		}
+	}
+	turns, err := l.Turns(t.Context(), "a")
+	if err != nil || len(turns) != 2 {
+		t.Errorf("%v, %v", turns, err)
+	}
+	ways, err := l.Ways(t.Context())
+	if err != nil || len(ways) != 2 || !ways[0].Free || ways[1].Free || ways[0].Begun.Sub(ways[0].Admitted) != 2*time.Second || ways[0].Claimed != ways[0].Begun {
+		t.Errorf("%+v, %v", ways, err)
+	}
+	newest, err := l.Newest(t.Context())
+	if n, err2 := l.Count(t.Context(), "a", "message_admitted"); errors.Join(err, err2) != nil || newest["a"] == 0 || n != 2 {
+		t.Errorf("%v, %d, %v %v", newest, n, err, err2)
+	}
+}
+
+func open(t *testing.T, path string) *Ledger {
+	t.Helper()
+	l, err := OpenLedger(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// Every law is broken once, and found.
+func TestLawsAreFound(t *testing.T) {
+	const oneMessage = `SELECT id FROM messages ORDER BY n LIMIT 1`
+	for _, tc := range []struct{ plant, want string }{
+		{`DELETE FROM events WHERE seq = 3`, "an agent's events have a gap"},
+		{`UPDATE lanes SET event_seq = event_seq + 1`, "an agent's events have a gap"},
+		{`DELETE FROM entries WHERE message_id = (` + oneMessage + `)`, "a message is not in the queue"},
+		{`UPDATE events SET type = 'x' WHERE type = 'message_admitted' AND message_id = (` + oneMessage + `)`, "a message was not admitted once"},
+		{`UPDATE events SET type = 'message_admitted' WHERE type = 'turn_started' AND message_id = (` + oneMessage + `)`, "a message was not admitted once"},
+		{`UPDATE events SET type = 'queue_entry_settled' WHERE type = 'turn_started' AND message_id = (` + oneMessage + `)`, "a message that ended did not end once"},
+		{`UPDATE entries SET status = 'queued' WHERE message_id = (` + oneMessage + `)`, "a message that has not ended ended"},
+		{`UPDATE attempts SET message_id = (` + oneMessage + `)`, "a message was worked off twice"},
+		{`INSERT INTO attempts (id, agent_id, message_id, wait_id, status, created_at, data) SELECT 'att_' || value, 'a', (` + oneMessage + `), '', 'interrupted', 0, '{}' FROM json_each('[1,2,3]')`, "a message came back twice"},
+		{`UPDATE attempts SET status = 'not_begun'`, "a message is processed without a turn"},
+		{`UPDATE entries SET status = 'interjected'`, "a message was interjected and worked off"},
+		{`UPDATE events SET turn_id = (SELECT max(id) FROM turns)`, "a turn began twice"},
+		{`UPDATE events SET turn_id = (SELECT max(id) FROM turns)`, "a turn ended twice"},
+		{`DELETE FROM turns WHERE number = 2`, "a turn that began has no end"},
+		{`DELETE FROM turns WHERE number = 2`, "an attempt that had a turn has none"},
+		{`DELETE FROM attempts WHERE n = 2`, "a turn belongs to no attempt"},
+		{`DELETE FROM turns WHERE number = 1`, "an agent's turns have a gap"},
+		{`UPDATE waits SET data = json_set(data, '$.wake_sources', json('[]'))`, "a wait has no source that ends it"},
+		{`UPDATE waits SET status = 'triggered', message_id = (` + oneMessage + `)`, "a wait is triggered by a message that is not queued"},
+		{`UPDATE timers SET data = json_set(data, '$.fire_count', 2)`, "a timer did not fire as often as it says"},
+		{`UPDATE timers SET data = json_set(data, '$.fire_count', 2)`, "a timer for one time fired otherwise"},
+	} {
+		path := newLedger(t)
+		plant(t, path, tc.plant)
+		if err := open(t, path).Lawful(t.Context()); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, and not %q", tc.plant, err, tc.want)
+		}
+	}
+}
+
+func TestUnrestIsFound(t *testing.T) {
+	for _, tc := range []struct{ plant, want string }{
+		{`UPDATE entries SET status = 'dequeued' WHERE n = 1`, "a message waits"},
+		{`UPDATE attempts SET status = 'open' WHERE n = 1`, "an attempt is open"},
+		{`UPDATE waits SET status = 'triggered'`, "a wait is triggered"},
+		{`UPDATE waits SET due_at = 1`, "a wait ends soon"},
+		{`UPDATE lanes SET data = json_set(data, '$.pending_wake', json('{"reason":"x"}'))`, "a wake hint is kept"},
+		{`UPDATE timers SET status = 'active'`, "a timer is active"},
+	} {
+		path := newLedger(t)
+		plant(t, path, tc.plant)
+		if err := open(t, path).Quiet(t.Context()); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, and not %q", tc.plant, err, tc.want)
+		}
+	}
+}
+
+func plant(t *testing.T, path, statement string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := db.ExecContext(context.WithoutCancel(t.Context()), statement)
+	if err != nil {
+		t.Fatal(statement, err)
+	}
+	if n, err := res.RowsAffected(); n == 0 || err != nil {
+		t.Fatalf("%s changes nothing (%v)", statement, err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestUnsound(t *testing.T) {
+	path := newLedger(t)
+	plant(t, path, `DELETE FROM agents`)
+	if err := open(t, path).Sound(t.Context()); err == nil {
+		t.Error("rows of an agent that is not there are sound")
+	}
+}
+
+func TestRan(t *testing.T) {
+	turns := map[string]bool{"turn_1": true}
+	for name, tc := range map[string]struct {
+		text string
+		ok   bool
+	}{
+		"two commands": {"turn_1 1.1\nturn_1 2.1\n", true},
+		"twice":        {"turn_1 1.1\nturn_1 1.1\n", false},
+		"no turn":      {"turn_2 1.1\n", false},
+		"no line":      {"turn_1\n", false},
+	} {
+		path := filepath.Join(t.TempDir(), "ran")
+		if err := os.WriteFile(path, []byte(tc.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if ran, err := Ran(path, turns); (err == nil) != tc.ok || tc.ok && len(ran) != 2 {
+			t.Errorf("%s: %v, %v", name, ran, err)
+		}
+	}
+	if _, err := Ran(filepath.Join(t.TempDir(), "none"), turns); err != nil {
+		t.Error(err)
+	}
+}

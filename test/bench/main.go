@@ -35,6 +35,7 @@ type options struct {
 	quick  bool
 	json   bool
 	agentd string
+	holon  string
 	dir    string
 	docker string
 }
@@ -64,6 +65,7 @@ func metrics() []metric {
 		{[]string{"P18"}, measurePause},
 		{[]string{"P17"}, measureFleet},
 		{[]string{"P3"}, measureWarmTurn},
+		{[]string{"P3"}, measureWarmAgent},
 		{[]string{"P16"}, measureDecay},
 		{[]string{"P15"}, measureWorkingCopy},
 	}
@@ -133,6 +135,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.BoolVar(&o.quick, "quick", false, "fewer samples and no tree of 50,000 files: to see that it works, not for the record")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	fs.StringVar(&o.agentd, "agentd", "bin/agentd", "static, stripped agentd to measure")
+	fs.StringVar(&o.holon, "holon", "bin/holon", "holon to measure")
 	fs.StringVar(&o.dir, "dir", os.TempDir(), "`directory` to work in; its file system is what is measured")
 	fs.StringVar(&o.docker, "docker", "/var/run/docker.sock", "`socket` of the Docker engine")
 	if err := fs.Parse(args); err != nil {

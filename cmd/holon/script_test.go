@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,10 +11,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"holon/runner/daemon"
 	"holon/runner/engine/docker"
 )
 
@@ -30,6 +34,8 @@ func TestMain(m *testing.M) {
 //	demo DIR                makes DIR a repository with the project of the demo
 //	provider NAME KIND [KEY]  starts a provider (provider_test.go)
 //	same A B                the directory trees A and B have the same files
+//	until REGEXP COMMAND... runs the command until it prints what fits, at most a minute
+//	crash                   kills the daemon of the script, as a power cut would
 //
 // and the condition [engine]: a Docker engine answers.
 func TestScripts(t *testing.T) {
@@ -48,10 +54,11 @@ func TestScripts(t *testing.T) {
 			} {
 				env.Setenv(name, value)
 			}
+			env.Defer(func() { stopDaemon(t, filepath.Join(env.WorkDir, "home")) })
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"fails": cmdFails, "provider": cmdProvider, "repo": cmdRepo, "demo": cmdDemo, "same": cmdSame,
+			"fails": cmdFails, "provider": cmdProvider, "repo": cmdRepo, "demo": cmdDemo, "same": cmdSame, "until": cmdUntil, "crash": cmdCrash,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "engine" {
@@ -65,6 +72,49 @@ func TestScripts(t *testing.T) {
 			return err == nil, eng.Close()
 		},
 	})
+}
+
+// stopDaemon ends the daemon that a script has left.
+func stopDaemon(t *testing.T, home string) {
+	if _, err := os.Stat(filepath.Join(home, "run", "daemon.json")); err != nil {
+		return
+	}
+	if _, err := daemon.New(daemon.Options{Home: home}).Stop(context.Background()); err != nil { // the script's context is over
+		t.Errorf("stop the daemon: %v", err)
+	}
+}
+
+func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until REGEXP COMMAND...")
+	}
+	want := regexp.MustCompile("(?m)" + args[0])
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		_ = ts.Exec(args[1], args[2:]...) // what it prints counts
+		if want.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("it never printed %s:\n%s%s", args[0], ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+		}
+	}
+}
+
+func cmdCrash(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: crash")
+	}
+	d := daemon.New(daemon.Options{Home: ts.Getenv("HOLON_HOME")})
+	status, err := d.Status(context.Background())
+	ts.Check(err)
+	if status.PID == 0 {
+		ts.Fatalf("there is no daemon")
+	}
+	ts.Check(syscall.Kill(status.PID, syscall.SIGKILL))
+	for status.State != daemon.Ended { // a kill takes its time
+		status, err = d.Status(context.Background())
+		ts.Check(err)
+	}
 }
 
 // buildAgentd builds the agentd that runs of the local engine start.

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"fmt"
 	"strings"
 
 	"holon/runner/agent/rules"
@@ -206,52 +205,4 @@ func (j *joiner) clip(key string, text *string, out *EventEnvelope) {
 		out.Projection.Redactions = append(out.Projection.Redactions, key)
 	}
 	j.bytes += len(*text)
-}
-
-var visibilities = [...]string{"", "action_required", "work_done", "turn_result", "progress", "trace"}
-
-// display makes an event readable for a person.
-func display(e ledger.Event, p Payload) Display {
-	d := Display{Level: e.Level, Category: "trace", Title: strings.ReplaceAll(e.Type, "_", " "), SourceEventKind: e.Type}
-	if kind, ok := rules.Event(e.Type); ok {
-		d.Category = kind.Category
-		if d.Level == 0 {
-			d.Level = kind.Level
-		}
-	}
-	if d.Level < 1 || d.Level > rules.LevelTrace {
-		d.Level = rules.LevelTrace
-	}
-	d.Visibility = visibilities[d.Level]
-	switch {
-	case p.Message != nil:
-		d.Title, d.Body = said(p.Message), p.Message.Body.Text
-	case p.Turn != nil:
-		d.Title, d.Body = "turn "+string(p.Turn.Kind), p.Turn.Reason
-	case p.Brief != nil:
-		d.Title, d.Body = string(p.Brief.Kind), p.Brief.Text
-	case p.Notification != nil:
-		d.Title, d.Body = "for the operator", p.Notification.Message
-	case p.Wait != nil:
-		d.Body = p.Wait.WaitingFor
-	case p.Timer != nil:
-		d.Body = p.Timer.Summary
-	}
-	if d.Summary = d.Title; d.Body != "" {
-		d.Summary = fmt.Sprintf("%s: %s", d.Title, rules.Summary(d.Body))
-	}
-	return d
-}
-
-// said is who sent a message, for a title.
-func said(m *ledger.Message) string {
-	switch m.Origin.Kind {
-	case ledger.OriginOperator:
-		return "operator"
-	case ledger.OriginChannel:
-		return "channel " + m.Origin.ChannelID
-	case ledger.OriginWebhook:
-		return "webhook " + m.Origin.Source
-	}
-	return strings.ReplaceAll(string(m.Kind), "_", " ")
 }

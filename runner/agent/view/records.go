@@ -1,6 +1,8 @@
 package view
 
 import (
+	"encoding/json"
+	"strings"
 	"time"
 
 	"holon/state/ledger"
@@ -84,13 +86,51 @@ func (Lens) Briefs(v ledger.View, agentID string, limit int) ([]ledger.Brief, er
 }
 
 // Transcript returns the newest entries of an agent's transcript, the oldest
-// first, bounded like Briefs.
+// first, bounded like Briefs. The entry of a message has what was said in it.
 func (Lens) Transcript(v ledger.View, agentID string, limit int) ([]ledger.TranscriptEntry, error) {
 	if _, err := public(v, agentID); err != nil {
 		return nil, err
 	}
 	entries, err := v.Transcript(agentID, clamp(limit))
-	return list(entries), err
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range entries {
+		if e.Kind != ledger.TranscriptMessage || len(e.Data) > 0 {
+			continue
+		}
+		m, err := v.Message(e.MessageID)
+		if isNotFound(err) {
+			continue
+		}
+		if err == nil {
+			entries[i].Data, err = json.Marshal(messageData{m.Kind, m.Origin, m.Authority, m.Priority, clipped(m.Body)})
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list(entries), nil
+}
+
+// clipped is a body without what is too long to be shown of it.
+func clipped(b ledger.Body) ledger.Body {
+	if len(b.Text) > maxClipped {
+		b.Text = strings.ToValidUTF8(b.Text[:maxClipped], "") + "…"
+	}
+	if len(b.Value) > maxClipped {
+		b.Value = nil
+	}
+	return b
+}
+
+// messageData is what a transcript tells of an incoming message.
+type messageData struct {
+	Kind      ledger.MessageKind `json:"kind"`
+	Origin    ledger.Origin      `json:"origin"`
+	Authority ledger.Authority   `json:"authority_class"`
+	Priority  ledger.Priority    `json:"priority"`
+	Body      ledger.Body        `json:"body"`
 }
 
 // Timers returns the timers of an agent, bounded like Briefs.

@@ -1,0 +1,100 @@
+package view
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"holon/runner/agent/rules"
+	"holon/state/ledger"
+)
+
+var visibilities = [...]string{"", "action_required", "work_done", "turn_result", "progress", "trace"}
+
+// display makes an event readable for a person.
+func display(e ledger.Event, p Payload) Display {
+	d := Display{Level: e.Level, Category: "trace", Title: strings.ReplaceAll(e.Type, "_", " "), SourceEventKind: e.Type}
+	if kind, ok := rules.Event(e.Type); ok {
+		d.Category = kind.Category
+		if d.Level == 0 {
+			d.Level = kind.Level
+		}
+	}
+	if d.Level < 1 || d.Level > rules.LevelTrace {
+		d.Level = rules.LevelTrace
+	}
+	d.Visibility = visibilities[d.Level]
+	switch {
+	case p.Message != nil:
+		d.Title, d.Body = said(p.Message), p.Message.Body.Text
+	case p.Turn != nil:
+		d.Title, d.Body = "turn "+string(p.Turn.Kind), p.Turn.Reason
+	case p.Brief != nil:
+		d.Title, d.Body = string(p.Brief.Kind), p.Brief.Text
+	case p.Notification != nil:
+		d.Title, d.Body = "for the operator", p.Notification.Message
+	case p.Wait != nil:
+		d.Body = p.Wait.WaitingFor
+	case p.Timer != nil:
+		d.Body = p.Timer.Summary
+	default:
+		d.tell(e)
+	}
+	if d.Summary = d.Title; d.Body != "" {
+		d.Summary = fmt.Sprintf("%s: %s", d.Title, rules.Summary(d.Body))
+	}
+	return d
+}
+
+// told are the keys of an event's data that a person is told of.
+type told struct {
+	Tool        string `json:"tool_name"`
+	Summary     string `json:"summary"`
+	Error       string `json:"error"`
+	Preview     string `json:"text_preview"`
+	Code        string `json:"code"`
+	Message     string `json:"message"`
+	Reason      string `json:"reason"`
+	Disposition string `json:"disposition"`
+	Status      string `json:"status"`
+	Action      string `json:"action"`
+	Model       string `json:"model"`
+}
+
+// tell says what is in the data of an event that refers to no record.
+func (d *Display) tell(e ledger.Event) {
+	var t told
+	if json.Unmarshal(e.Data, &t) != nil {
+		return // the title says what there is
+	}
+	switch e.Type {
+	case rules.ToolExecuted:
+		d.Title, d.Body = cmp.Or(t.Tool, d.Title), cmp.Or(t.Error, t.Summary)
+	case rules.AssistantRound:
+		d.Title, d.Body = "assistant progress", t.Preview
+	case rules.RuntimeError, rules.QueueEntryQuarantined, rules.SchedulerDiagnostic:
+		d.Body = cmp.Or(t.Message, t.Summary, t.Reason, strings.ReplaceAll(t.Code, "_", " "))
+	case rules.WakeRequested:
+		d.Body = strings.TrimSuffix(t.Reason+", "+t.Disposition, ", ")
+	case rules.QueueEntrySettled, rules.AgentStateChanged:
+		d.Body = t.Status
+	case rules.ControlApplied:
+		d.Body = t.Action
+	case rules.ModelOverrideRequested:
+		d.Body = t.Model
+	}
+}
+
+// said is who sent a message, for a title.
+func said(m *ledger.Message) string {
+	switch m.Origin.Kind {
+	case ledger.OriginOperator:
+		return "operator"
+	case ledger.OriginChannel:
+		return "channel " + m.Origin.ChannelID
+	case ledger.OriginWebhook:
+		return "webhook " + m.Origin.Source
+	}
+	return strings.ReplaceAll(string(m.Kind), "_", " ")
+}

@@ -89,7 +89,8 @@ func (s *step) claimSome() (c Claim, ok, more bool, err error) {
 			return Claim{}, false, false, err
 		}
 	}
-	return Claim{}, false, true, nil
+	_, more, err = s.head() // which leaves no hint behind that only another claim would find
+	return Claim{}, false, more, err
 }
 
 // head is the entry that is to be taken now. A kept hint becomes one when there
@@ -193,15 +194,20 @@ func (m *Machine) Began(ctx context.Context, attemptID string, frame json.RawMes
 			return err
 		}
 		s.emit(rules.TurnContextBuilt, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID}, facts{"frame_digest": digest, "bytes": len(frame)})
-		s.emit(rules.TurnStarted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID}, facts{
-			"attempt_id": a.ID, "turn_index": a.TurnIndex, "previous_response_id": a.Chain,
-		})
-		kind := ledger.TranscriptMessage
-		if a.Readmit {
-			kind = ledger.TranscriptContinue
-		}
-		return s.InsertTranscript(s.transcript(a, ledger.TranscriptEntry{Kind: kind, MessageID: a.MessageID}))
+		return s.begin(a)
 	})
+}
+
+// begin tells that a turn began.
+func (s *step) begin(a ledger.Attempt) error {
+	s.emit(rules.TurnStarted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID}, facts{
+		"attempt_id": a.ID, "turn_index": a.TurnIndex, "previous_response_id": a.Chain,
+	})
+	kind := ledger.TranscriptMessage
+	if a.Readmit {
+		kind = ledger.TranscriptContinue
+	}
+	return s.InsertTranscript(s.transcript(a, ledger.TranscriptEntry{Kind: kind, MessageID: a.MessageID}))
 }
 
 // transcript completes an entry of an attempt's turn.

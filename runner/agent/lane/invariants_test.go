@@ -41,6 +41,9 @@ func (w *world) checkAgent(v ledger.View, id string) error {
 	if int64(len(msgs)) != l.Admitted || l.Totals.Messages != l.Admitted {
 		w.t.Fatalf("%s: %d messages are there and %d were admitted", id, len(msgs), l.Admitted)
 	}
+	if err := w.checkHint(v, l, running); err != nil {
+		return err
+	}
 	settled, err := w.checkEvents(v, l)
 	if err != nil {
 		return err
@@ -53,6 +56,19 @@ func (w *world) checkAgent(v ledger.View, id string) error {
 		w.checkEntry(e, open, running, settled[msg.ID])
 	}
 	return w.checkWait(v, l, msgs)
+}
+
+// checkHint: an agent whose lane is free and that has a kept hint has a message in
+// its queue, so that whoever looks for work finds it (7).
+func (w *world) checkHint(v ledger.View, l ledger.Lane, running bool) error {
+	if l.PendingWake == nil || running || l.Stopped {
+		return nil
+	}
+	n, err := v.CountQueued(l.AgentID)
+	if err == nil && n == 0 {
+		w.t.Fatalf("%s has a hint that nobody will look at: %+v", l.AgentID, l.PendingWake)
+	}
+	return err
 }
 
 // checkEntry: a message is in one place, ends once, and is told once (1), and a

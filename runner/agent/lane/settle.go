@@ -63,6 +63,11 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	if err := s.UpdateAttempt(a); err != nil {
 		return Settlement{}, err
 	}
+	if v.turn && a.BegunAt == nil && !e.StartedAt.IsZero() {
+		if err := s.begin(a); err != nil { // nobody could say so when it did
+			return Settlement{}, err
+		}
+	}
 	if err := s.disposeOffered(a, slices.Delete(held, at, at+1), e, v); err != nil {
 		return Settlement{}, err
 	}

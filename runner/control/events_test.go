@@ -1,0 +1,140 @@
+package control_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"holon/runner/agent/view"
+	"holon/runner/control"
+	"holon/runner/control/client"
+	"holon/runner/control/wire"
+)
+
+// Pages of large texts end early and leave nothing out, in either direction.
+func TestLargePages(t *testing.T) {
+	r := newRig(t, control.Limits{}, control.Access{})
+	c := r.client()
+	for i := range 12 {
+		r.say("main", fmt.Sprint(i)+strings.Repeat("x", 900<<10), "")
+	}
+	last := r.say("main", "end", "")
+	for _, descending := range []bool{false, true} {
+		var seen []int64
+		q := view.EventQuery{Limit: view.MaxLimit, Descending: descending, Projection: view.ProjectionDebug}
+		for pages := 0; ; pages++ {
+			page := must(c.Events(t.Context(), "", q))(t)
+			for _, e := range page.Events {
+				seen = append(seen, e.EventSeq)
+			}
+			more := page.HasNewer
+			q.AfterSeq = seen[len(seen)-1]
+			if descending {
+				more, q.AfterSeq, q.BeforeSeq = page.HasOlder, 0, seen[len(seen)-1]
+			}
+			if more {
+				continue
+			}
+			if pages < 2 {
+				t.Errorf("%d pages", pages+1)
+			}
+			break
+		}
+		if descending {
+			slices.Reverse(seen)
+		}
+		for i, seq := range seen {
+			if seq != int64(i+1) {
+				t.Fatalf("events %v", seen)
+			}
+		}
+		if int64(len(seen)) != last {
+			t.Errorf("%d events of %d", len(seen), last)
+		}
+	}
+	clipped := must(c.Events(t.Context(), "", view.EventQuery{AfterSeq: 1, Limit: 1}))(t).Events[0]
+	if text := clipped.Payload.Message.Body.Text; len(text) > 17<<10 || !slices.Equal(clipped.Projection.Redactions, []string{"message.body.text"}) || clipped.Payload.Raw != nil {
+		t.Errorf("%d bytes, redactions %v", len(text), clipped.Projection.Redactions)
+	}
+}
+
+// A filter by level leaves out what is less important, also while it streams.
+func TestLevels(t *testing.T) {
+	r := newRig(t, control.Limits{}, control.Access{})
+	c := r.client()
+	for range 3 {
+		must(c.Prompt(t.Context(), "", wire.Prompt{Text: "x"}, ""))(t)
+		r.turn("main", "y")
+	}
+	page := must(c.Events(t.Context(), "", view.EventQuery{MaxLevel: 3}))(t)
+	if len(page.Events) != 3 {
+		t.Errorf("%d results", len(page.Events))
+	}
+	results := 0
+	for item, err := range c.Follow(t.Context(), "", client.Follow{After: -1, Tail: 2, MaxLevel: 3}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if item.Event.Display.Level > 3 || item.Event.Payload.Brief == nil {
+			t.Errorf("%+v", item.Event.Display)
+		}
+		if results++; results == 2 { // the tail; what is less important is not looked at again
+			must(c.Prompt(t.Context(), "", wire.Prompt{Text: "x"}, ""))(t)
+			r.turn("main", "last")
+		}
+		if item.Event.Payload.Brief.Text == "last" {
+			break
+		}
+	}
+	if results != 3 {
+		t.Errorf("%d results", results)
+	}
+}
+
+// The time from a prompt to its event at a follower.
+func BenchmarkPromptToEvent(b *testing.B) {
+	r := newRig(b, control.Limits{}, control.Access{})
+	c := r.client()
+	seen := make(chan string)
+	go func() {
+		for item, err := range c.Follow(b.Context(), "main", client.Follow{}) {
+			if err != nil {
+				close(seen)
+				return
+			}
+			if item.Event.Payload.Message != nil {
+				seen <- item.Event.Provenance.MessageID
+			}
+		}
+	}()
+	for b.Loop() {
+		p := must(c.Prompt(b.Context(), "main", wire.Prompt{Text: "x"}, ""))(b)
+		if id := <-seen; id != p.MessageID {
+			b.Fatalf("%s after %s", id, p.MessageID)
+		}
+		b.StopTimer()
+		r.turn("main", "y")
+		b.StartTimer()
+	}
+	b.StopTimer()
+	r.stop()
+	for range seen {
+	}
+}
+
+// A snapshot that nobody else asks for, of an agent that changes in between.
+func BenchmarkState(b *testing.B) {
+	r := newRig(b, control.Limits{}, control.Access{})
+	c := r.client()
+	for range 20 {
+		must(c.Prompt(b.Context(), "main", wire.Prompt{Text: "x"}, ""))(b)
+		r.turn("main", "y")
+	}
+	for b.Loop() {
+		must(c.State(b.Context(), "main"))(b)
+		b.StopTimer()
+		r.say("main", "x", "")
+		b.StartTimer()
+	}
+}

@@ -37,6 +37,7 @@ type TurnRequest struct {
 	ID                 string // "": a new one
 	Prompt             string
 	Instructions       string // beside those that agentd has; they hold for this turn
+	Truncation         string // "auto": a history that does not fit is summed up; "": it is an error
 	Effort             string // of reasoning: low, medium, high …; "": the model's own
 	PreviousResponseID string
 	MaxRounds          int           // 0: no bound
@@ -225,6 +226,9 @@ func (s *Session) body(turnID string, req TurnRequest) map[string]any {
 	}
 	if req.Instructions != "" {
 		body["instructions"] = req.Instructions
+	}
+	if req.Truncation != "" {
+		body["truncation"] = req.Truncation
 	}
 	if req.Effort != "" {
 		body["reasoning"] = map[string]any{"effort": req.Effort}

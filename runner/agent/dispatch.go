@@ -11,6 +11,7 @@ import (
 // again, and how often retention looks.
 const (
 	storeRetry    = time.Second
+	shortest      = time.Millisecond // between two looks, whatever is due
 	retainEvery   = 10 * time.Minute
 	retainRows    = 1000 // removed in one transaction
 	retainBetween = 50 * time.Millisecond
@@ -66,7 +67,7 @@ func (r *Runtime) round(ctx context.Context) (time.Duration, error) {
 		}
 		return err
 	})
-	return max(wake, 0), err
+	return max(wake, shortest), err
 }
 
 // start gives an agent a driver unless it has one.

@@ -17,8 +17,10 @@ func (r *Runtime) drive(id string) {
 		claim, ok, err := r.lane.Claim(r.turns, id)
 		if err != nil {
 			r.log.Error("the next message cannot be claimed", "agent", id, "err", err)
-			r.pause(storeRetry)
-			return
+			if !r.pause(storeRetry) || !r.reclaim(id) {
+				return
+			}
+			continue
 		}
 		if !ok {
 			return
@@ -27,6 +29,22 @@ func (r *Runtime) drive(id string) {
 			return
 		}
 	}
+}
+
+// reclaim gives back what a claim took that was made although it failed: nobody
+// else has a driver for this agent, so an open attempt is of that claim, and its
+// turn was not asked for. It is false when that could not be done.
+func (r *Runtime) reclaim(id string) bool {
+	var open ledger.Attempt
+	var ok bool
+	err := r.store.View(r.turns, func(v ledger.View) (err error) {
+		open, ok, err = v.OpenAttempt(id)
+		return err
+	})
+	if err != nil || !ok {
+		return err == nil
+	}
+	return r.settle(open, lane.End{NotBegun: true})
 }
 
 // run runs the turn of a claim and settles it; false when it could not be
@@ -75,10 +93,15 @@ func (r *Runtime) turnOf(a ledger.Agent, attempt ledger.Attempt) warm.Turn {
 	return t
 }
 
+// plainAfter is how often an end is tried to be settled before it is settled
+// without what may be wrong with it.
+const plainAfter = 5
+
 // settle settles an attempt, and tries again as long as the store cannot be
-// written: until then the lane is not free.
+// written: until then the lane is not free. It is false when the runtime ended
+// before that.
 func (r *Runtime) settle(a ledger.Attempt, end lane.End) bool {
-	for {
+	for try := 1; ; try++ {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace) // a turn that was cut is settled all the same
 		s, err := r.lane.Settle(ctx, a.ID, end)
 		cancel()
@@ -86,8 +109,12 @@ func (r *Runtime) settle(a ledger.Attempt, end lane.End) bool {
 			r.log.Debug("a turn is settled", "agent", a.AgentID, "turn", a.TurnID, "status", s.Status)
 			return true
 		}
-		r.log.Error("a turn cannot be settled", "agent", a.AgentID, "turn", a.TurnID, "err", err)
-		if r.turns.Err() != nil || !r.pause(storeRetry) {
+		r.log.Error("a turn cannot be settled; trying again", "agent", a.AgentID, "turn", a.TurnID, "err", err)
+		if try == plainAfter && !end.NotBegun {
+			// A lane must not be closed for ever by something that its turn said.
+			end = lane.End{Kind: ledger.TurnAborted, Reason: "unrecordable", ResponseID: end.ResponseID, Lost: end.Lost, Inserted: end.Inserted, Failure: r.failure(phaseTurn, err), CompletedAt: r.cfg.Now()}
+		}
+		if !r.pause(storeRetry) {
 			return false
 		}
 	}

@@ -58,6 +58,9 @@ func (r *Runtime) notBegun(cause, err error) lane.End {
 		return lane.End{Kind: ledger.TurnAborted, Reason: reasonAborted, CompletedAt: r.cfg.Now()}
 	case errors.Is(cause, errShutdown), state.IsCode(err, warm.CodeClosed):
 		return lane.End{NotBegun: true} // nobody's fault: it is next again
+	case state.IsCode(err, responses.CodePreviousNotFound):
+		r.log.Warn("an agent's conversation is gone; it begins anew", "err", err)
+		return lane.End{NotBegun: true, Forgotten: true}
 	}
 	return lane.End{NotBegun: true, Failure: r.failure(phaseStartup, err)}
 }

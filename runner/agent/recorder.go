@@ -33,7 +33,7 @@ type recorder struct {
 	closed  bool
 	begun   bool            // to be recorded
 	facts   int64           // number of the newest fact that was taken
-	items   int             // of the response, that were taken
+	items   int64           // of the response, that were taken
 	pending []lane.Progress // the oldest first
 }
 
@@ -70,7 +70,7 @@ func (rec *recorder) Event(ev responses.Event) {
 		return
 	}
 	rec.add(func() {
-		if rec.items++; int64(rec.items) > rec.attempt.Items && len(rec.pending) < maxPending {
+		if rec.items++; rec.items > rec.attempt.Items && len(rec.pending) < maxPending {
 			rec.pending = append(rec.pending, p)
 		}
 	})
@@ -90,22 +90,22 @@ func (rec *recorder) Fact(ev turns.RuntimeEvent) {
 	})
 }
 
-// write records until the recorder is closed. What cannot be recorded is told
-// once and tried again; when the turn has ended it is given up, for the settlement
-// must not wait for it.
+// write records until the recorder is closed. What cannot be recorded is told and
+// tried again with what comes then; when the turn has ended it is tried once more
+// and given up, for the settlement must not wait for it.
 func (rec *recorder) write() {
 	defer close(rec.done)
 	for {
 		<-rec.wake
 		rec.mu.Lock()
 		begun, closed, batch := rec.begun, rec.closed, rec.pending
-		through := lane.Through{Facts: rec.facts, Items: int64(max(rec.items, int(rec.attempt.Items)))}
+		through := lane.Through{Facts: rec.facts, Items: max(rec.items, rec.attempt.Items)}
 		rec.begun, rec.pending = false, nil
 		rec.mu.Unlock()
-		for err := rec.commit(begun, through, batch); err != nil; err = rec.commit(begun, through, batch) {
+		if err := rec.commit(begun, through, batch); err != nil {
 			rec.log.Warn("what a turn does cannot be recorded", "agent", rec.attempt.AgentID, "turn", rec.attempt.TurnID, "err", err)
-			if closed || !rec.pause(recordRetry) {
-				break
+			if !closed && rec.pause(recordRetry) {
+				rec.add(func() { rec.begun, rec.pending = rec.begun || begun, append(batch, rec.pending...) })
 			}
 		}
 		if closed {

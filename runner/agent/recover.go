@@ -37,7 +37,9 @@ func (r *Runtime) recover(ctx context.Context) error {
 	for _, l := range open {
 		settled.Add(1)
 		once := sync.OnceFunc(settled.Done)
+		r.mu.Lock()
 		r.driven[l.agent.ID] = true
+		r.mu.Unlock()
 		r.workers.Go(func() {
 			defer r.ended(l.agent.ID)
 			defer once()

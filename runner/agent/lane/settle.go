@@ -59,6 +59,9 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	}
 	own := held[at]
 	v := judge(a, own, e)
+	if e.Forgotten {
+		s.lane.Chain = ""
+	}
 	a.Status, a.Reason, a.SettledAt = v.attempt, clip(v.reason), &s.now
 	if err := s.UpdateAttempt(a); err != nil {
 		return Settlement{}, err

@@ -144,7 +144,8 @@ func (k *Keeper) lookUp(a *agent, t Turn, out runner.TurnResult, over *runner.Er
 
 func (t Turn) request() runner.TurnRequest {
 	return runner.TurnRequest{ID: t.TurnID, Prompt: t.Prompt, Instructions: t.Instructions, Effort: t.Effort, PreviousResponseID: t.Previous,
-		MaxRounds: t.MaxRounds, MaxToolCalls: t.MaxToolCalls, Timeout: t.Timeout}
+		Truncation: "auto", // a life is longer than any window
+		MaxRounds:  t.MaxRounds, MaxToolCalls: t.MaxToolCalls, Timeout: t.Timeout}
 }
 
 // watcher tells of the begin of a turn before anything else of it.

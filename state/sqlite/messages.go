@@ -1,7 +1,9 @@
 package sqlite
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"holon/state/ledger"
 )
@@ -76,10 +78,12 @@ func (v *view) CountQueued(agentID string) (int, error) {
 	return int(n), err
 }
 
-// Held implements ledger.View.
+// Held implements ledger.View, by number.
 func (v *view) Held(attemptID string) ([]ledger.Entry, error) {
-	return list(v, "entries", scanEntry, "SELECT "+entryColumns+` FROM entries INDEXED BY entries_live
-		WHERE agent_id = (SELECT agent_id FROM attempts WHERE id = ?1) AND status = 'dequeued' AND attempt_id = ?1 ORDER BY number`, attemptID)
+	held, err := list(v, "entries", scanEntry, "SELECT "+entryColumns+` FROM entries INDEXED BY entries_live
+		WHERE agent_id = (SELECT agent_id FROM attempts WHERE id = ?1) AND status = 'dequeued' AND attempt_id = ?1`, attemptID)
+	slices.SortFunc(held, func(a, b ledger.Entry) int { return cmp.Compare(a.Number, b.Number) })
+	return held, err
 }
 
 // Ready implements ledger.View: from one agent with a queued entry to the next,

@@ -81,8 +81,8 @@ func create(path string) error {
 	return errors.Join(f.Close(), durable.SyncDir(filepath.Dir(path)))
 }
 
-// identify reports an error when the file is neither empty nor a ledger. It
-// changes nothing in a file of somebody else.
+// identify reports an error when the file is neither empty nor a ledger that
+// this program can read. It changes nothing in a file of somebody else.
 func identify(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -95,21 +95,27 @@ func identify(path string) error {
 	if err != nil {
 		return failed("open the ledger", err)
 	}
-	id, tables, err := identity(c)
-	if err := errors.Join(err, c.close()); err != nil {
+	var id, version, tables int64
+	err = c.query(func(r *row) error { id, version, tables = r.integer(), r.integer(), r.integer(); return nil },
+		"SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_application_id, pragma_user_version")
+	known, globErr := scripts()
+	if err := errors.Join(err, globErr, c.close()); err != nil {
 		return failed("read the ledger's header", err)
 	}
 	if id != applicationID && tables > 0 {
 		return &state.Error{Code: ledger.CodeUnreadable, Message: path + " is a database, but no ledger of holon", Hint: "move it away, or choose another HOLON_HOME"}
 	}
+	if version > int64(len(known)) {
+		return &state.Error{
+			Code: ledger.CodeUnreadable, Message: fmt.Sprintf("the ledger has version %d and this holon knows %d", version, len(known)),
+			Hint: "use the newer holon that wrote it, or restore a backup made before",
+		}
+	}
 	return nil
 }
 
-func identity(c *conn) (id, tables int64, err error) {
-	err = c.query(func(r *row) error { id, tables = r.integer(), r.integer(); return nil },
-		"SELECT application_id, (SELECT count(*) FROM sqlite_schema) FROM pragma_application_id")
-	return id, tables, err
-}
+// scripts are the names of the migrations, numbered from 1 on.
+func scripts() ([]string, error) { return fs.Glob(migrations, "migrations/*.sql") }
 
 // prepareFile brings the tables up to date and returns the epoch.
 func prepareFile(ctx context.Context, c *conn, log *slog.Logger) (epoch string, err error) {
@@ -126,7 +132,7 @@ func prepareFile(ctx context.Context, c *conn, log *slog.Logger) (epoch string, 
 // migrate runs the scripts that the file has not seen, each in a transaction of
 // its own together with its number.
 func migrate(ctx context.Context, c *conn, log *slog.Logger) error {
-	scripts, err := fs.Glob(migrations, "migrations/*.sql") // sorted, numbered from 1 on
+	names, err := scripts()
 	if err != nil {
 		return fmt.Errorf("list the migrations: %w", err)
 	}
@@ -134,17 +140,11 @@ func migrate(ctx context.Context, c *conn, log *slog.Logger) error {
 	if err != nil {
 		return failed("read the ledger's version", err)
 	}
-	if have > len(scripts) {
-		return &state.Error{
-			Code: ledger.CodeUnreadable, Message: fmt.Sprintf("the ledger has version %d and this holon knows %d", have, len(scripts)),
-			Hint: "use the newer holon that wrote it, or restore a backup made before",
-		}
-	}
-	for n := have; n < len(scripts); n++ {
+	for n := have; n < len(names); n++ {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("migrate the ledger: %w", err)
 		}
-		script, err := migrations.ReadFile(scripts[n])
+		script, err := migrations.ReadFile(names[n])
 		if err != nil {
 			return fmt.Errorf("read a migration: %w", err)
 		}

@@ -1,0 +1,231 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// dataTables have a record as JSON.
+var dataTables = []string{"agents", "lanes", "messages", "attempts", "turns", "waits", "timers", "triggers", "briefs", "transcript", "notifications"}
+
+// filledStore has one row in each of them, and an event.
+func filledStore(t testing.TB) *Store {
+	t.Helper()
+	s := openAt(t, filepath.Join(t.TempDir(), "ledger.db"))
+	t.Cleanup(func() { _ = s.Close() })
+	appendTo(t, s, 1)
+	if err := s.Update(t.Context(), func(tx ledger.Tx) error {
+		return errors.Join(
+			tx.InsertMessage(ledger.Message{ID: "x", AgentID: "a", Number: 1}, ledger.Entry{MessageID: "x", AgentID: "a", Number: 1, Status: ledger.Queued}),
+			tx.InsertAttempt(ledger.Attempt{ID: "x", AgentID: "a", Status: ledger.AttemptOpen, FrameDigest: "d", Frame: []byte("{}")}),
+			tx.InsertTurn(ledger.Turn{ID: "x", AgentID: "a", Index: 1}), tx.InsertWait(ledger.Wait{ID: "x", AgentID: "a", Owner: "agent", Status: ledger.WaitActive}),
+			tx.InsertTimer(ledger.Timer{ID: "x", AgentID: "a"}), tx.InsertTrigger(ledger.Trigger{ID: "x", AgentID: "a"}), tx.InsertBrief(ledger.Brief{ID: "x", AgentID: "a"}),
+			tx.InsertTranscript(ledger.TranscriptEntry{ID: "x", AgentID: "a"}), tx.InsertNotification(ledger.Notification{ID: "x", AgentID: "a"}))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// readAll reads one row of each of dataTables, then the frame and the event.
+func readAll(v ledger.View) (errs []error) {
+	keep := func(_ any, err error) { errs = append(errs, err) }
+	keep(v.Agent("a"))
+	keep(v.Lane("a"))
+	keep(v.Message("x"))
+	_, _, err := v.OpenAttempt("a")
+	errs = append(errs, err)
+	keep(v.Turn("x"))
+	keep(v.Wait("x"))
+	keep(v.Timer("x"))
+	keep(v.Trigger("x"))
+	keep(v.Briefs("a", 1))
+	keep(v.Transcript("a", 1))
+	keep(v.Notifications("a", 1))
+	keep(v.Attempt("x"))
+	keep(v.Events("a", ledger.EventQuery{}))
+	return errs
+}
+
+func FuzzDamagedRecord(f *testing.F) {
+	for _, text := range []string{"", "{", "null", "[]", "7", `{"agent_id":7}`, `{"created_at":"yesterday"}`, `{"wake_sources":{}}`, "\xff\x00", strings.Repeat("[", 100_000), "{}"} {
+		f.Add(text)
+	}
+	s := filledStore(f)
+	f.Fuzz(func(t *testing.T, text string) {
+		for i, table := range dataTables {
+			if _, err := s.writer.conn.exec("UPDATE "+table+" SET data = ?", text); err != nil {
+				t.Fatal(err)
+			}
+			err := s.View(t.Context(), func(v ledger.View) error { return readAll(v)[i] })
+			if err != nil && !state.IsCode(err, ledger.CodeUnreadable) {
+				t.Errorf("%s with %q: %v", table, text, err)
+			}
+			if err == nil && !strings.HasPrefix(strings.TrimSpace(text), "{") && strings.TrimSpace(text) != "null" {
+				t.Errorf("%s: %q was read", table, text)
+			}
+		}
+	})
+}
+
+// A page that is damaged gives errors and no panic, and what is elsewhere can be
+// read.
+func FuzzDamagedFile(f *testing.F) {
+	s := filledStore(f)
+	if err := s.Close(); err != nil {
+		f.Fatal(err)
+	}
+	whole, err := os.ReadFile(s.path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(uint32(0), []byte("SQLite"))
+	for at := 18; at < len(whole); at += 1777 {
+		f.Add(uint32(at), []byte{0xff, 0, 0x7f, 0x80, 1})
+	}
+	f.Fuzz(func(t *testing.T, at uint32, with []byte) {
+		damaged := append([]byte(nil), whole...)
+		copy(damaged[int(at)%len(damaged):], with)
+		path := filepath.Join(t.TempDir(), "ledger.db")
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(t.Context(), Options{Path: path})
+		if err != nil {
+			return
+		}
+		_ = s.View(t.Context(), func(v ledger.View) error { return errors.Join(readAll(v)...) })
+		_ = s.Update(t.Context(), func(tx ledger.Tx) error { return tell(tx, 1) })
+		_ = s.Close()
+	})
+}
+
+// fill updates until one is refused, and returns how many were not.
+func fill(t *testing.T, s *Store) int {
+	t.Helper()
+	for n := range 10_000 {
+		err := s.Update(t.Context(), func(tx ledger.Tx) error {
+			if err := tell(tx, 1); err != nil {
+				return err
+			}
+			return tx.InsertBrief(ledger.Brief{ID: fmt.Sprint("b", time.Now().UnixNano()), AgentID: "a", Text: strings.Repeat("x", 20_000)})
+		})
+		if state.IsCode(err, ledger.CodeLedgerFull) {
+			return n
+		}
+		if err != nil {
+			t.Fatalf("update %d: %v", n, err)
+		}
+	}
+	t.Fatal("the disk does not get full")
+	return 0
+}
+
+func checkFull(t *testing.T, s *Store, kept int) {
+	t.Helper()
+	if n := newestEvent(t, s); n != int64(kept) {
+		t.Errorf("%d updates were acknowledged, the newest event is %d", kept, n)
+	}
+	if err := s.View(t.Context(), func(v ledger.View) error {
+		briefs, err := v.Briefs("a", 10_000)
+		if len(briefs) != kept {
+			t.Errorf("%d updates were acknowledged, there are %d briefs", kept, len(briefs))
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A ledger that may have no more pages refuses what needs one, whole, and goes
+// on when it may again.
+func TestFull(t *testing.T) {
+	s := openAt(t, filepath.Join(t.TempDir(), "ledger.db"))
+	defer s.Close()
+	appendTo(t, s, 0)
+	if err := s.writer.conn.script("PRAGMA max_page_count = 150"); err != nil {
+		t.Fatal(err)
+	}
+	kept := fill(t, s)
+	checkFull(t, s, kept)
+	if err := s.writer.conn.script("PRAGMA max_page_count = 100000"); err != nil {
+		t.Fatal(err)
+	}
+	appendTo(t, s, 1)
+	if n := newestEvent(t, s); n != int64(kept)+1 {
+		t.Errorf("newest event %d, want %d", n, kept+1)
+	}
+}
+
+// The same with a disk that is really full.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
+		t.Skip("no small disk can be mounted: ", err)
+	}
+	defer func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	s := openAt(t, filepath.Join(dir, "ledger.db"))
+	defer s.Close()
+	appendTo(t, s, 0)
+	kept := fill(t, s)
+	checkFull(t, s, kept)
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size=16m"); err != nil {
+		t.Fatal(err)
+	}
+	appendTo(t, s, 1)
+	if n := newestEvent(t, s); n != int64(kept)+1 {
+		t.Errorf("newest event %d, want %d", n, kept+1)
+	}
+}
+
+// What retention lets go goes back to the file system, bit by bit.
+func TestPrunedFileShrinks(t *testing.T) {
+	s := openAt(t, filepath.Join(t.TempDir(), "ledger.db"))
+	defer s.Close()
+	appendTo(t, s, 0)
+	for range 8 {
+		if err := s.Update(t.Context(), func(tx ledger.Tx) error {
+			l, err := tx.Lane("a")
+			if err != nil {
+				return err
+			}
+			events := make([]ledger.Event, 1000)
+			for i := range events {
+				events[i].Data = []byte(`"` + strings.Repeat("x", 1500) + `"`)
+			}
+			return errors.Join(tx.Append(&l, events...), tx.SaveLane(&l))
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pages := func() (n int64) {
+		if err := s.writer.conn.query(func(r *row) error { n = r.integer(); return nil }, "SELECT page_count FROM pragma_page_count"); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := pages()
+	for more := true; more; {
+		var err error
+		if more, err = s.Prune(t.Context(), ledger.Retention{MaxEvents: 10}, time.Now(), 500); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := pages(); before < 2*reservePages || after > before-4*vacuumPages || after < before-20*vacuumPages {
+		t.Errorf("%d pages before, %d after", before, after)
+	}
+}

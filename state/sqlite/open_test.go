@@ -1,0 +1,226 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"modernc.org/sqlite"
+
+	"holon/state"
+	"holon/state/ledger"
+)
+
+func TestLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	s := openAt(t, path)
+	_, err := Open(t.Context(), Options{Path: path})
+	if !state.IsCode(err, ledger.CodeLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
+		t.Errorf("error %v, want one that names the holder", err)
+	}
+	if err := Restore(t.Context(), path, path); !state.IsCode(err, ledger.CodeLocked) {
+		t.Errorf("restore over an open ledger: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := openAt(t, path).Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFilesAreTheOwnersAlone(t *testing.T) {
+	dir := t.TempDir()
+	s := openAt(t, filepath.Join(dir, "led ger?#%.db")) // a name that a URI would take apart
+	defer s.Close()
+	appendTo(t, s, 1)
+	names := []string{}
+	if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		names = append(names, d.Name())
+		if err == nil && info.Mode() != 0o600 {
+			t.Errorf("%s has mode %v", path, info.Mode())
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(names) != 4 { // the ledger, its lock, log and index of the log
+		t.Errorf("files %q", names)
+	}
+}
+
+// appendTo makes agent a, if need be, and n events of it, each in an update.
+func appendTo(t testing.TB, s *Store, n int) {
+	t.Helper()
+	err := s.Update(t.Context(), func(tx ledger.Tx) error {
+		if _, err := tx.Agent("a"); err == nil {
+			return nil
+		}
+		return tx.InsertAgent(ledger.Agent{ID: "a"}, ledger.Lane{AgentID: "a"})
+	})
+	for range n {
+		if err == nil {
+			err = s.Update(t.Context(), func(tx ledger.Tx) error { return tell(tx, 1) })
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tell appends n events of agent a.
+func tell(tx ledger.Tx, n int) error {
+	l, err := tx.Lane("a")
+	if err != nil {
+		return err
+	}
+	if err := tx.Append(&l, make([]ledger.Event, n)...); err != nil {
+		return err
+	}
+	return tx.SaveLane(&l)
+}
+
+func newestEvent(t testing.TB, s *Store) (n int64) {
+	t.Helper()
+	if err := s.View(t.Context(), func(v ledger.View) error {
+		page, err := v.Events("a", ledger.EventQuery{Limit: 1})
+		n = page.Newest
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestOpenRefusesWhatIsNoLedger(t *testing.T) {
+	foreign := func(script string) func(path string) error {
+		return func(path string) error {
+			c, err := dial(path, false)
+			if err == nil {
+				err = errors.Join(c.script(script), c.close())
+			}
+			return err
+		}
+	}
+	for name, make := range map[string]func(path string) error{
+		"text":           func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("no database ", 100)), 0o600) },
+		"a short file":   func(path string) error { return os.WriteFile(path, []byte("SQLite format 3\x00"), 0o600) },
+		"other tables":   foreign("CREATE TABLE contacts (name)"),
+		"another's mark": foreign("PRAGMA application_id = 1; CREATE TABLE contacts (name)"),
+		"a newer ledger": func(path string) error {
+			s := openAt(t, path)
+			if err := s.writer.conn.script("PRAGMA user_version = 999"); err != nil {
+				return err
+			}
+			return s.Close()
+		},
+	} {
+		path := filepath.Join(t.TempDir(), "ledger.db")
+		if err := make(path); err != nil {
+			t.Fatal(err)
+		}
+		before, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Open(t.Context(), Options{Path: path})
+		if e, ok := errors.AsType[*state.Error](err); !ok || e.Code != ledger.CodeUnreadable || e.Hint == "" {
+			t.Errorf("%s: error %v, want ledger_unreadable with a remedy", name, err)
+		}
+		if after, _ := os.ReadFile(path); string(after) != string(before) {
+			t.Errorf("%s: the file was changed", name)
+		}
+	}
+}
+
+// Opening reads a few pages, however many there are.
+func TestOpenReadsLittle(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	misses := func() int {
+		s := openAt(t, path)
+		defer s.Close()
+		n, _, err := s.writer.conn.raw.(sqlite.DBStatus).Status(sqlite.DBStatusCacheMiss, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	s := openAt(t, path)
+	appendTo(t, s, 1)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	small := misses()
+	s = openAt(t, path)
+	for range 20 {
+		if err := s.Update(t.Context(), func(tx ledger.Tx) error { return tell(tx, 5000) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if large := misses(); large > small || small == 0 {
+		t.Errorf("opening read %d pages of a small ledger and %d of one with 100,000 events", small, large)
+	}
+}
+
+// Updates that wait for the same disk share a commit: ten that wait together
+// write fewer pages than ten in a row.
+func TestUpdatesShareACommit(t *testing.T) {
+	s := openAt(t, filepath.Join(t.TempDir(), "ledger.db"))
+	defer s.Close()
+	appendTo(t, s, 1)
+	written := func(do func()) int {
+		status := s.writer.conn.raw.(sqlite.DBStatus)
+		if _, _, err := status.Status(sqlite.DBStatusCacheWrite, true); err != nil {
+			t.Fatal(err)
+		}
+		do()
+		n, _, err := status.Status(sqlite.DBStatusCacheWrite, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	alone := written(func() { appendTo(t, s, 10) })
+	together := written(func() {
+		done := make(chan error, 10)
+		if err := s.Update(t.Context(), func(ledger.Tx) error {
+			for range cap(done) {
+				go func() {
+					done <- s.Update(context.WithoutCancel(t.Context()), func(tx ledger.Tx) error { return tell(tx, 1) })
+				}()
+			}
+			for waiting := 0; waiting < cap(done); time.Sleep(time.Millisecond) { // all are in line
+				s.writer.mu.Lock()
+				waiting = len(s.writer.line)
+				s.writer.mu.Unlock()
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		for range cap(done) {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if alone < 20 || together > 6 {
+		t.Errorf("%d pages for ten updates in a row, %d for ten together", alone, together)
+	}
+	if n := newestEvent(t, s); n != 21 {
+		t.Errorf("the newest event is %d, want 21", n)
+	}
+}

@@ -12,7 +12,7 @@ ROUNDS     ?= 200
 
 STATIC = CGO_ENABLED=0 $(GO) build -trimpath -ldflags
 
-.PHONY: help build demo test test-clients torture lint bench image clean
+.PHONY: help build demo test test-clients torture soak lint bench image clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -32,9 +32,12 @@ test: build ## all tests, with the race detector and against a real engine
 test-clients: ## only the conformance suite and the clients of others, against agentd
 	$(GO) test -count=1 -v $(TESTFLAGS) ./test/clients
 
-torture: ## kill agentd, containers and holon at random; ROUNDS=2000, TORTUREFLAGS="-seed 7"
+torture: ## kill agentd, containers, holon and its daemon at random; ROUNDS=2000, TORTUREFLAGS="-kind agents -seed 7"
 	@.ci/need git:git mkfs.ext4:e2fsprogs
 	@.ci/with-engine sh -c 'images/base/build && $(GO) run ./test/torture -rounds $(ROUNDS) $(TORTUREFLAGS)'
+
+soak: build ## twenty agents, two thousand messages, restarts, and then sleep; SOAKFLAGS=...
+	@.ci/with-engine sh -c 'images/base/build && $(GO) run ./test/soak $(SOAKFLAGS)'
 
 lint: ## gofmt, go vet, staticcheck, links of the documents
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \

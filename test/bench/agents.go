@@ -62,16 +62,18 @@ func measureWarmAgent(ctx context.Context, r *rig) (_ []row, err error) {
 	}, nil
 }
 
-// wakeAgent starts a daemon in front of the model, with one agent that has
-// answered once.
-func (r *rig) wakeAgent(ctx context.Context) (*warmAgent, error) {
+// serveAgents starts a daemon in front of the model.
+func (r *rig) serveAgents(ctx context.Context) (*living.Server, error) {
 	dir, err := r.newDir()
 	if err != nil {
 		return nil, err
 	}
 	holon, err := filepath.Abs(r.opts.holon)
+	if err == nil {
+		_, err = os.Stat(holon)
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("-holon: %w; build it with make build", err)
 	}
 	s, err := living.New(living.Options{
 		Dir: dir, Bin: filepath.Dir(holon), Model: modelName, Engine: "unix://" + r.opts.docker,
@@ -80,18 +82,20 @@ func (r *rig) wakeAgent(ctx context.Context) (*warmAgent, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.later(func() error {
-		if s.PID() == 0 {
-			return nil
+	r.later(func() (err error) {
+		if s.PID() != 0 {
+			err = s.End()
 		}
-		err := s.End()
 		s.Close()
 		return errors.Join(err, s.RemoveContainers())
 	})
-	if _, err := os.Stat(holon); err != nil {
-		return nil, fmt.Errorf("-holon: %w; build it with make build", err)
-	}
-	if err := s.Start(ctx); err != nil {
+	return s, s.Start(ctx)
+}
+
+// wakeAgent makes an agent that has answered, and follows its events.
+func (r *rig) wakeAgent(ctx context.Context) (*warmAgent, error) {
+	s, err := r.serveAgents(ctx)
+	if err != nil {
 		return nil, err
 	}
 	a := &warmAgent{serve: s, name: "warm", events: make(chan heard, 64)}

@@ -111,39 +111,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 
 // live is the whole life of the agents.
 func (s *soak) live(ctx context.Context) (*figures, error) {
-	if err := s.serve.Start(ctx); err != nil {
-		return nil, err
-	}
-	for n := range s.opts.agents {
-		s.agents = append(s.agents, fmt.Sprintf("agent-%02d", n))
-		if err := s.serve.Create(ctx, s.agents[n]); err != nil {
-			return nil, err
-		}
-	}
-	empty, err := s.restart(ctx, 0) // graceful, so that the ledger is one file
+	empty, err := s.populate(ctx)
 	if err != nil {
 		return nil, err
 	}
-	listeners := map[string]*living.Listener{}
-	for _, agent := range s.agents {
-		listeners[agent] = s.serve.Listen(ctx, agent)
-		defer listeners[agent].Stop()
-	}
-	began := time.Now()
-	if err := s.load(ctx); err != nil {
+	f := &figures{Agents: s.opts.agents}
+	if err := s.work(ctx, f); err != nil {
 		return nil, err
-	}
-	newest, err := s.verify(ctx)
-	if err != nil {
-		return nil, err
-	}
-	f := &figures{Agents: s.opts.agents, Seconds: time.Since(began).Seconds()}
-	for agent, l := range listeners {
-		if err := l.Through(ctx, newest[agent]); err != nil {
-			return nil, err
-		}
-		f.Events += newest[agent]
-		l.Stop()
 	}
 	if err := f.latency(ctx, s.serve.Ledger(), s.letters); err != nil {
 		return nil, err
@@ -151,15 +125,59 @@ func (s *soak) live(ctx context.Context) (*figures, error) {
 	if err := f.watch(ctx, s.serve, s.opts.idle); err != nil {
 		return nil, err
 	}
-	full, err := s.restart(ctx, 0)
-	if err == nil {
-		f.LedgerBytes, f.BytesPerMessage = full, float64(full-empty)/float64(f.Messages)
-		err = s.serve.End()
+	if f.LedgerBytes, err = s.restart(ctx, 0); err != nil {
+		return nil, err
 	}
-	if left, e := s.serve.Containers(ctx, ""); e != nil || len(left) > 0 {
-		err = errors.Join(err, e, fmt.Errorf("containers are left: %v", left))
+	f.BytesPerMessage = float64(f.LedgerBytes-empty) / float64(f.Messages)
+	if err := s.serve.End(); err != nil {
+		return nil, err
+	}
+	left, err := s.serve.Containers(ctx, "")
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("containers are left: %v", left)
 	}
 	return f, err
+}
+
+// populate starts the daemon and makes the agents. It returns the size of their
+// ledger before anything came.
+func (s *soak) populate(ctx context.Context) (int64, error) {
+	if err := s.serve.Start(ctx); err != nil {
+		return 0, err
+	}
+	for n := range s.opts.agents {
+		s.agents = append(s.agents, fmt.Sprintf("agent-%02d", n))
+		if err := s.serve.Create(ctx, s.agents[n]); err != nil {
+			return 0, err
+		}
+	}
+	return s.restart(ctx, 0) // in good order, so that the ledger is one file
+}
+
+// work sends all messages, waits until they are worked off, and checks
+// everything.
+func (s *soak) work(ctx context.Context, f *figures) error {
+	listeners := make(map[string]*living.Listener, len(s.agents))
+	for _, agent := range s.agents {
+		listeners[agent] = s.serve.Listen(ctx, agent)
+		defer listeners[agent].Stop()
+	}
+	began := time.Now()
+	if err := s.load(ctx); err != nil {
+		return err
+	}
+	newest, err := s.verify(ctx)
+	if err != nil {
+		return err
+	}
+	f.Seconds = time.Since(began).Seconds()
+	for agent, l := range listeners {
+		if err := l.Through(ctx, newest[agent]); err != nil {
+			return err
+		}
+		f.Events += newest[agent]
+	}
+	return nil
 }
 
 // restart ends the daemon in good order, or kills it, and starts it again. It

@@ -46,7 +46,7 @@ func summary(streams Streams, s view.AgentSummary) error {
 		pairs = append(pairs, [2]string{"waits for", w.WaitingFor})
 	}
 	for _, t := range s.ActiveTriggers {
-		pairs = append(pairs, [2]string{"trigger", fmt.Sprintf("%s, used %d times", t.ID, t.DeliveryCount)})
+		pairs = append(pairs, [2]string{"trigger", fmt.Sprintf("%s, %s", t.ID, used(t.DeliveryCount))})
 	}
 	if s.ActiveTimerCount > 0 {
 		pairs = append(pairs, [2]string{"timers", strconv.Itoa(s.ActiveTimerCount)})
@@ -58,4 +58,15 @@ func summary(streams Streams, s view.AgentSummary) error {
 		pairs = append(pairs, [2]string{"notice", streams.moment(n.CreatedAt) + ": " + n.Summary})
 	}
 	return facts(streams, append(pairs, [2]string{"hint", s.Lifecycle.OperatorHint}, [2]string{"resume with", s.Lifecycle.ResumeCLIHint})...)
+}
+
+// used says how often something was.
+func used(n int64) string {
+	switch n {
+	case 0:
+		return "never used"
+	case 1:
+		return "used once"
+	}
+	return fmt.Sprintf("used %d times", n)
 }

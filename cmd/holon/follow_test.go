@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"holon/responses"
+	"holon/runner/agent/rules"
+	"holon/runner/agent/view"
+	"holon/state/ledger"
+)
+
+// How a message ended decides the exit code and the words.
+func TestOutcomeOfMessage(t *testing.T) {
+	closure := func(o rules.Outcome, w rules.WaitingReason) json.RawMessage {
+		data, err := json.Marshal(rules.Closure{Outcome: o, WaitingReason: w})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	turn := func(kind ledger.TurnKind, reason string, c json.RawMessage) *ledger.Turn {
+		return &ledger.Turn{Kind: kind, Reason: reason, Closure: c}
+	}
+	completed := closure(rules.OutcomeCompleted, "")
+	for name, c := range map[string]struct {
+		status ledger.EntryStatus
+		turn   *ledger.Turn
+		code   int
+		final  string
+	}{
+		"completed":             {ledger.Processed, turn(ledger.TurnCompleted, "", completed), 0, "completed"},
+		"into another's turn":   {ledger.Interjected, turn(ledger.TurnCompleted, "", completed), 0, "completed"},
+		"rests":                 {ledger.Processed, turn(ledger.TurnCompleted, "", closure(rules.OutcomeWaiting, rules.AwaitingTimer)), 0, "waiting"},
+		"needs the operator":    {ledger.Processed, turn(ledger.TurnCompleted, "", closure(rules.OutcomeWaiting, rules.AwaitingOperator)), 3, "waiting"},
+		"failed":                {ledger.Processed, turn(ledger.TurnAborted, "model_error", closure(rules.OutcomeFailed, "")), 1, "failed"},
+		"too many rounds":       {ledger.Processed, turn(ledger.TurnAborted, responses.ReasonMaxRounds, closure(rules.OutcomeFailed, "")), 1, "max_turns_exceeded"},
+		"out of time":           {ledger.Processed, turn(ledger.TurnAborted, responses.ReasonTimeout, closure(rules.OutcomeFailed, "")), 124, "failed"},
+		"aborted":               {ledger.Aborted, turn(ledger.TurnAborted, "operator", closure(rules.OutcomeFailed, "")), 130, "failed"},
+		"interrupted twice":     {ledger.Interrupted, turn(ledger.TurnAborted, "interrupted", closure(rules.OutcomeFailed, "")), 1, "failed"},
+		"never begun":           {ledger.Quarantined, nil, 4, "failed"},
+		"not worth a turn":      {ledger.Dropped, nil, 4, "failed"},
+		"a closure of nonsense": {ledger.Processed, turn(ledger.TurnCompleted, "", json.RawMessage(`[]`)), 0, "completed"},
+	} {
+		end := view.MessageState{Entry: ledger.Entry{Status: c.status}, Turn: c.turn}
+		code, err := outcomeOf(end)
+		if code != c.code || (err == nil) != (code == 0 || code == 3) || finalStatus(end) != c.final {
+			t.Errorf("%s: %d, %v, %s; want %d, %s", name, code, err, finalStatus(end), c.code, c.final)
+		}
+	}
+}
+
+// A table is drawn on a terminal; in a pipe its lines are for programs.
+func TestTable(t *testing.T) {
+	for _, c := range []struct {
+		tty  bool
+		want string
+	}{{true, "NAME  VALUE\na     -\nlong  x y z\n"}, {false, "a\t-\nlong\tx y z\n"}} {
+		var out bytes.Buffer
+		table := newTable(Streams{Out: &out, OutTTY: c.tty}, "NAME", "VALUE")
+		table.row("a", "")
+		table.row("long", "x\ty\n\x1b[31mz")
+		if err := table.end(); err != nil {
+			t.Fatal(err)
+		}
+		if out.String() != c.want {
+			t.Errorf("terminal %v: %q, want %q", c.tty, out.String(), c.want)
+		}
+	}
+}

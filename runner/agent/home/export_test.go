@@ -2,3 +2,6 @@ package home
 
 // DigestOf is the digest of a template that is an AGENTS.md alone.
 func DigestOf(agents string) string { return (&template{agents: []byte(agents)}).digest() }
+
+// ParseManifest reads a skills.json.
+var ParseManifest = parseManifest

@@ -49,7 +49,7 @@ const (
 // Options say where homes and templates are.
 type Options struct {
 	Home      state.Home
-	Templates string           // absolute: .agents/templates in the user's home directory
+	Templates string           // absolute: .agents/templates in the user's home directory; any other path: there are none
 	Now       func() time.Time // nil: time.Now
 	Log       *slog.Logger     // nil: nothing is logged
 }
@@ -59,6 +59,9 @@ type Homes struct{ opts Options }
 
 // New returns what makes homes. It touches nothing.
 func New(o Options) *Homes {
+	if !filepath.IsAbs(o.Templates) { // there is no home directory
+		o.Templates = ""
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -135,6 +135,23 @@ func TestBuiltin(t *testing.T) {
 	}
 }
 
+// Without a home directory there are the built-in templates, and nothing is
+// written beside the working directory.
+func TestNoTemplates(t *testing.T) {
+	r := newRig(t)
+	t.Chdir(t.TempDir())
+	homes := home.New(home.Options{Home: r.state, Templates: ".agents/templates"})
+	if err := homes.EnsureDefault(t.Context(), "main"); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir("."); err != nil || len(entries) != 0 {
+		t.Errorf("it wrote %v, %v", entries, err)
+	}
+	if err := homes.Create(t.Context(), "two", "mine"); !state.IsCode(err, home.CodeTemplateNotFound) {
+		t.Error(err)
+	}
+}
+
 // Whatever is wrong with a template, the error says so and nothing is left.
 func TestRefusals(t *testing.T) {
 	r := newRig(t)
@@ -367,4 +384,25 @@ func tree(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	return b.String()
+}
+
+// Whatever a manifest says, what is let through names skills on this machine.
+func FuzzManifest(f *testing.F) {
+	for _, seed := range []string{`{"skill_refs": ["/a/../b"]}`, `{"skill_refs": null}`, `{}`, `[]`, `{"skill_refs": ["https://x/y"]}`, `{"skill_refs": [""]} x`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		refs, err := home.ParseManifest(data)
+		if err != nil {
+			if _, ok := errors.AsType[*state.Error](err); !ok {
+				t.Errorf("%q: %v", data, err)
+			}
+			return
+		}
+		for _, ref := range refs {
+			if !filepath.IsAbs(ref) || filepath.Clean(ref) != ref {
+				t.Errorf("%q names %q", data, ref)
+			}
+		}
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"time"
 
 	"holon/runner/agent/lane"
@@ -85,7 +86,20 @@ func (o Options) get(ctx context.Context, c hosttools.Call) (hosttools.Result, e
 	if err != nil {
 		return hosttools.Result{}, refusal(err)
 	}
+	hidePaths(&result.Agent)
 	return show("", result)
+}
+
+// hidePaths takes out where things lie on the host: in its container they lie
+// elsewhere, and it is none of the model's business.
+func hidePaths(s *view.AgentSummary) {
+	s.Identity.AgentHome, s.Execution.WorkspaceAnchor = s.Execution.ExecutionRoot, s.Execution.ExecutionRoot
+	sources := make([]view.AgentsMD, len(s.LoadedAgentsMD.Sources))
+	for i, source := range s.LoadedAgentsMD.Sources {
+		source.Path = filepath.Base(source.Path)
+		sources[i] = source
+	}
+	s.LoadedAgentsMD.Sources = sources
 }
 
 // arguments reads the arguments of a call strictly: what is not known was meant

@@ -48,7 +48,13 @@ func newRig(t *testing.T) *rig {
 	if _, err := r.lane.Create(t.Context(), lane.NewAgent{ID: "main", Default: true}); err != nil {
 		t.Fatal(err)
 	}
-	for _, tool := range tools.New(tools.Options{AgentID: "main", Lane: r.lane, Ledger: store, Summaries: view.New(view.Facts{})}) {
+	lens := view.New(view.Facts{
+		Home: func(id string) string { return "/host/secret/" + id },
+		AgentsMD: func(id string) []view.AgentsMD {
+			return []view.AgentsMD{{Scope: "agent", Kind: "agents_md", Path: "/host/secret/" + id + "/AGENTS.md"}}
+		},
+	})
+	for _, tool := range tools.New(tools.Options{AgentID: "main", Lane: r.lane, Ledger: store, Summaries: lens}) {
 		r.tools[tool.Name] = tool
 	}
 	return r
@@ -196,7 +202,7 @@ func TestAgentGet(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(data, &summary)
 	}
-	if err != nil || summary.Identity.AgentID != "main" || len(summary.ActiveWaits) != 1 {
+	if err != nil || summary.Identity.AgentID != "main" || len(summary.ActiveWaits) != 1 || len(summary.LoadedAgentsMD.Sources) != 1 || strings.Contains(string(data), "/host/") {
 		t.Errorf("%s, %v", data, err)
 	}
 	if _, kind := r.call("AgentGet", "t/c3", `{"agent_id":"other"}`); kind != hosttools.KindInvalidArguments {

@@ -109,7 +109,11 @@ func (k *Keeper) tend(ctx context.Context, a *agent) error {
 func (k *Keeper) works(ctx context.Context, a *agent) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	works, err := a.session.Working(ctx)
+	err := a.session.Resume(ctx) // somebody else may have paused it
+	works := false
+	if err == nil {
+		works, err = a.session.Working(ctx)
+	}
 	if err != nil {
 		k.opts.Log.Info("an agent's container does not answer and is given up", "agent", a.id, "err", err)
 		return false, k.close(ctx, a)
@@ -180,10 +184,24 @@ func (k *Keeper) Stop(ctx context.Context, agentID string) error {
 	return errors.Join(k.close(ctx, a), k.removeStray(ctx, a))
 }
 
-// Close ends every container and begins no more turns. Turns that go on are
-// waited for until ctx ends: end them before.
+// Close ends every container of an agent of this home, also one that was never
+// taken up, and begins no more turns. Turns that go on are waited for until ctx
+// ends: end them before.
 func (k *Keeper) Close(ctx context.Context) error {
-	return k.finish(ctx, k.close)
+	if err := k.finish(ctx, k.close); err != nil {
+		return err
+	}
+	list, err := k.opts.Engine.List(ctx, map[string]string{runner.LabelHome: k.opts.Home.Dir()})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, left := range list {
+		if left.Labels[runner.LabelAgent] != "" {
+			errs = append(errs, k.opts.Engine.Remove(ctx, left.Handle))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Leave lets go of every container, without ending any, for another process to

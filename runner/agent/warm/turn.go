@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"sync"
+	"time"
 
 	"holon/responses"
 	"holon/responses/turns"
@@ -89,8 +90,16 @@ func (k *Keeper) follow(ctx context.Context, a *agent, t Turn, began func(), wat
 	k.begin(a, t.TurnID)
 	defer k.end(a)
 	a.dirty = true
-	w := &watcher{Observer: watch, began: began}
-	out, over := a.session.Within(ctx, k.opts.Room.Run, func(ctx context.Context) runner.TurnResult { return run(ctx, w) })
+	w := &watcher{Observer: watch, began: began, begun: make(chan struct{})}
+	turn, giveUp := context.WithCancelCause(ctx)
+	nudged := make(chan struct{})
+	go func() {
+		defer close(nudged)
+		k.nudge(turn, a, w.begun, giveUp)
+	}()
+	out, over := a.session.Within(turn, k.opts.Room.Run, func(ctx context.Context) runner.TurnResult { return run(ctx, w) })
+	giveUp(nil)
+	<-nudged
 	a.checked = k.opts.Now()
 	if out.Err != nil && ctx.Err() != nil && errors.Is(out.Err, context.Cause(ctx)) && !errors.Is(out.Err, runner.ErrLeft) {
 		out.Err = runner.ErrInterrupted // whatever the caller calls it
@@ -112,6 +121,36 @@ func (k *Keeper) follow(ctx context.Context, a *agent, t Turn, began func(), wat
 	}
 	w.once.Do(w.begin) // its answer may have been lost
 	return result, nil
+}
+
+// How long agentd may take to accept a turn, which it does at once, before
+// something is done about it, and before its container is given up.
+const (
+	nudgeAfter  = 3 * time.Second
+	silentAfter = 30 * time.Second
+)
+
+var errSilent = errors.New("agentd did not accept the turn in time")
+
+// nudge sees to a turn that is not accepted: somebody else may have paused the
+// container, and an agentd that never answers is given up.
+func (k *Keeper) nudge(ctx context.Context, a *agent, begun <-chan struct{}, giveUp context.CancelCauseFunc) {
+	select {
+	case <-begun:
+		return
+	case <-ctx.Done():
+		return
+	case <-time.After(nudgeAfter):
+	}
+	if err := a.session.Resume(ctx); err != nil {
+		k.opts.Log.Debug("a silent container cannot be resumed", "agent", a.id, "err", err)
+	}
+	select {
+	case <-begun:
+	case <-ctx.Done():
+	case <-time.After(silentAfter - nudgeAfter):
+		giveUp(errSilent)
+	}
 }
 
 // refused reports whether a turn was not begun because the gateway or agentd said
@@ -152,6 +191,7 @@ func (t Turn) request() runner.TurnRequest {
 type watcher struct {
 	runner.Observer
 	began func()
+	begun chan struct{} // closed then
 	once  sync.Once
 }
 
@@ -168,6 +208,7 @@ func (w *watcher) Fact(ev turns.RuntimeEvent) {
 }
 
 func (w *watcher) begin() {
+	close(w.begun)
 	if w.began != nil {
 		w.began()
 	}

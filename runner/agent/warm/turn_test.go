@@ -14,6 +14,7 @@ import (
 	"holon/responses"
 	"holon/runner"
 	"holon/runner/agent/warm"
+	"holon/runner/engine"
 	"holon/runner/hosttools"
 	"holon/state"
 )
@@ -270,5 +271,16 @@ rounds:
 	check(t, err)
 	if r.Status != responses.StatusFailed || r.Failure == nil || strings.Contains(r.Last+r.Failure.Message, "hunter2") {
 		t.Errorf("%+v, %+v", r, r.Failure)
+	}
+}
+
+// A container that somebody else paused is resumed when a turn is not accepted.
+func TestPausedByAnother(t *testing.T) {
+	l := newLab(t, "docker", counting)
+	c := &conversation{lab: l, keeper: l.keeper(), agent: l.agent("ada")}
+	c.say("one")
+	check(t, l.engine.(engine.Pauser).Pause(t.Context(), l.only().Handle))
+	if r := c.say("two"); r.Fresh != "" {
+		t.Errorf("the container was replaced: %s", r.Fresh)
 	}
 }

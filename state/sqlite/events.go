@@ -44,16 +44,12 @@ var levels = []string{"", " AND level <= 1", " AND level <= 2", " AND level <= 3
 
 // bounds returns the numbers of the oldest and the newest event of a level.
 func (v *view) bounds(agentID, level string) (oldest, newest int64, err error) {
-	for _, bound := range []struct {
-		order string
-		seq   *int64
-	}{{"ASC", &oldest}, {"DESC", &newest}} {
-		*bound.seq, err = v.count("read the bounds of events", "SELECT seq FROM events WHERE agent_id = ?"+level+" ORDER BY seq "+bound.order+" LIMIT 1", agentID)
-		if err != nil {
-			return 0, 0, err
-		}
-	}
-	return oldest, newest, nil
+	end := "(SELECT seq FROM events WHERE agent_id = ?1" + level + " ORDER BY seq "
+	err = v.rows("read the bounds of events", func(r *row) error {
+		oldest, newest = r.integer(), r.integer()
+		return nil
+	}, "SELECT coalesce("+end+"LIMIT 1), 0), coalesce("+end+"DESC LIMIT 1), 0)", agentID)
+	return oldest, newest, err
 }
 
 const eventColumns = "seq, id, created_at, type, level, message_id, turn_id, ref, data"
@@ -61,6 +57,6 @@ const eventColumns = "seq, id, created_at, type, level, message_id, turn_id, ref
 func scanEvent(r *row, agentID string) ledger.Event {
 	return ledger.Event{
 		AgentID: agentID, Seq: r.integer(), ID: r.text(), CreatedAt: r.time(), Type: r.text(), Level: int(r.integer()),
-		MessageID: r.text(), TurnID: r.text(), Ref: r.text(), Data: r.raw(),
+		MessageID: r.textOrNone(), TurnID: r.textOrNone(), Ref: r.textOrNone(), Data: r.raw(),
 	}
 }

@@ -91,7 +91,8 @@ func insertEvents(c *conn, events []numbered) error {
 	c.values = c.values[:0]
 	for i := range events {
 		e := &events[i].event
-		c.values = append(c.values, events[i].agentID, events[i].seq, e.ID, millis(e.CreatedAt), e.Type, int64(e.Level), e.MessageID, e.TurnID, e.Ref, string(e.Data))
+		c.values = append(c.values, events[i].agentID, events[i].seq, e.ID, millis(e.CreatedAt), e.Type, int64(e.Level),
+			textOrNil(e.MessageID), textOrNil(e.TurnID), textOrNil(e.Ref), textOrNil(string(e.Data)))
 	}
 	_, err := c.exec(text, c.values...)
 	return changed("insert", "event", ledger.CodeConflict, err)

@@ -52,9 +52,18 @@ func (r *row) timeOrNil() *time.Time {
 	return &t
 }
 
-// raw takes text that is JSON, "" for none.
+// textOrNone takes text that may be absent: "".
+func (r *row) textOrNone() string {
+	if r.values[r.next] == nil {
+		r.next++
+		return ""
+	}
+	return r.text()
+}
+
+// raw takes text that is JSON and may be absent.
 func (r *row) raw() json.RawMessage {
-	text := r.text()
+	text := r.textOrNone()
 	if text == "" {
 		return nil
 	}
@@ -94,6 +103,14 @@ func millisOrNil(t *time.Time) driver.Value {
 		return nil
 	}
 	return t.UnixMilli()
+}
+
+// textOrNil is text that is absent when it is empty, which is cheaper to read.
+func textOrNil(text string) driver.Value {
+	if text == "" {
+		return nil
+	}
+	return text
 }
 
 func number(flag bool) driver.Value {

@@ -58,6 +58,8 @@ func metrics() []metric {
 		{[]string{"P12"}, measureChain},
 		{[]string{"P7", "P8", "P10"}, measureFlood},
 		{[]string{"P9"}, measureAge},
+		{[]string{"P13"}, measureQueue},
+		{[]string{"P14"}, measureEvents},
 		{[]string{"P20"}, measureLossless},
 		{[]string{"P23"}, measureCrowd},
 		{[]string{"P22"}, measureGateway},

@@ -164,10 +164,10 @@ CREATE TABLE events (
     created_at INTEGER NOT NULL,
     type       TEXT NOT NULL,
     level      INTEGER NOT NULL,
-    message_id TEXT NOT NULL,
-    turn_id    TEXT NOT NULL,
-    ref        TEXT NOT NULL,
-    data       TEXT NOT NULL,
+    message_id TEXT,
+    turn_id    TEXT,
+    ref        TEXT,
+    data       TEXT,
     PRIMARY KEY (agent_id, seq)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX events_seldom ON events (agent_id, seq, level) WHERE level <= 3;

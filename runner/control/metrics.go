@@ -24,48 +24,61 @@ func (s *Server) getMetrics(w http.ResponseWriter, r *http.Request) {
 	s.send(w, http.StatusOK, append(body[:len(body):len(body)], s.seen()...))
 }
 
+// totals are sums over all agents.
+type totals struct {
+	agents, stopped, queued, open                  int
+	messages, turns, events, rounds, input, output int64
+}
+
 // sums are what the ledger knows.
 func (s *Server) sums(ctx context.Context) ([]byte, error) {
-	var agents, stopped, queued, open int
-	var messages, turns, events, rounds, in, out int64
+	var sum totals
 	err := s.store.View(ctx, func(v ledger.View) error {
-		all, err := v.Agents()
+		agents, err := v.Agents()
 		if err != nil {
 			return err
 		}
-		agents = len(all)
-		for _, a := range all {
-			lane, err := v.Lane(a.ID)
-			if err != nil {
+		sum = totals{agents: len(agents)}
+		for _, a := range agents {
+			if err := sum.add(v, a.ID); err != nil {
 				return err
 			}
-			n, err := v.CountQueued(a.ID)
-			if err != nil {
-				return err
-			}
-			if lane.Stopped {
-				stopped++
-			}
-			queued += n
-			messages, turns, events = messages+lane.Admitted, turns+lane.Turns, events+lane.EventSeq
-			rounds, in, out = rounds+lane.Totals.ModelRounds, in+lane.Totals.InputTokens, out+lane.Totals.OutputTokens
 		}
 		attempts, err := v.OpenAttempts()
-		open = len(attempts)
+		sum.open = len(attempts)
 		return err
 	})
+	return sum.text(), err
+}
+
+func (t *totals) add(v ledger.View, agentID string) error {
+	lane, err := v.Lane(agentID)
+	if err != nil {
+		return err
+	}
+	if lane.Stopped {
+		t.stopped++
+	}
+	t.messages, t.turns, t.events = t.messages+lane.Admitted, t.turns+lane.Turns, t.events+lane.EventSeq
+	t.rounds, t.input, t.output = t.rounds+lane.Totals.ModelRounds, t.input+lane.Totals.InputTokens, t.output+lane.Totals.OutputTokens
+	queued, err := v.CountQueued(agentID)
+	t.queued += queued
+	return err
+}
+
+func (t *totals) text() []byte {
 	var b strings.Builder
-	gauge(&b, "holon_agents", "Agents that are not archived.", agents)
-	gauge(&b, "holon_agents_stopped", "Of them, those that are stopped.", stopped)
-	gauge(&b, "holon_queue_messages", "Messages that wait in queues.", queued)
-	gauge(&b, "holon_turns_running", "Open attempts.", open)
-	counter(&b, "holon_messages_total", "Messages that were admitted.", messages)
-	counter(&b, "holon_turns_total", "Turns that were begun.", turns)
-	counter(&b, "holon_events_total", "Events that were recorded.", events)
-	counter(&b, "holon_model_rounds_total", "Rounds of models.", rounds)
-	counter(&b, "holon_input_tokens_total", "Tokens that models read.", in)
-	counter(&b, "holon_output_tokens_total", "Tokens that models wrote.", out)
-	return []byte(b.String()), err
+	gauge(&b, "holon_agents", "Agents that are not archived.", t.agents)
+	gauge(&b, "holon_agents_stopped", "Of them, those that are stopped.", t.stopped)
+	gauge(&b, "holon_queue_messages", "Messages that wait in queues.", t.queued)
+	gauge(&b, "holon_turns_running", "Open attempts.", t.open)
+	counter(&b, "holon_messages_total", "Messages that were admitted.", t.messages)
+	counter(&b, "holon_turns_total", "Turns that were begun.", t.turns)
+	counter(&b, "holon_events_total", "Events that were recorded.", t.events)
+	counter(&b, "holon_model_rounds_total", "Rounds of models.", t.rounds)
+	counter(&b, "holon_input_tokens_total", "Tokens that models read.", t.input)
+	counter(&b, "holon_output_tokens_total", "Tokens that models wrote.", t.output)
+	return []byte(b.String())
 }
 
 // seen is what this server has seen since it began.

@@ -63,47 +63,50 @@ type eventStream struct {
 // open finds where a stream begins and returns what is sent first. Nothing has
 // been sent when it returns an error.
 func (st *eventStream) open(r *http.Request) ([]wire.StreamFrame, error) {
-	q, err := queryOf(r, "after_seq", "epoch", "limit", "max_level", "projection")
+	q, resumes, err := st.ask(r)
 	if err != nil {
-		return nil, err
-	}
-	if st.query, err = q.events(); err != nil {
 		return nil, err
 	}
 	tail := st.query.Limit
 	st.query.Limit = streamPage
-	_, resumes := q["after_seq"]
-	if last := r.Header.Get("Last-Event-ID"); last != "" {
-		resumes = true
-		if st.query.AfterSeq, err = (query{"Last-Event-ID": last}).number("Last-Event-ID", math.MaxInt64); err != nil {
-			return nil, err
-		}
-	}
 	at, err := st.bounds(r.Context())
 	if err != nil {
 		return nil, err
 	}
 	if !resumes {
-		st.query.AfterSeq = at.NewestSeq
-		if tail > 0 {
-			if st.query.AfterSeq, err = st.beforeTail(r.Context(), tail, at.NewestSeq); err != nil {
-				return nil, err
-			}
+		if st.query.AfterSeq, err = st.beforeTail(r.Context(), tail, at.NewestSeq); err != nil {
+			return nil, err
 		}
 	}
 	reset := lost(st.query.AfterSeq, at)
 	if epoch := q["epoch"]; epoch != "" && epoch != at.Epoch {
 		reset = "epoch_changed"
 	}
-	at.Type, at.AfterSeq = wire.FrameOpen, st.query.AfterSeq
 	if reset == "" {
+		at.Type, at.AfterSeq = wire.FrameOpen, st.query.AfterSeq
 		return []wire.StreamFrame{at}, nil
 	}
 	st.query.AfterSeq = at.NewestSeq
-	at.AfterSeq = at.NewestSeq
+	at.Type, at.AfterSeq = wire.FrameOpen, at.NewestSeq
 	again := at
 	again.Type, again.Reason = wire.FrameReset, reset
 	return []wire.StreamFrame{at, again}, nil
+}
+
+// ask reads what is asked for, and whether it has a cursor.
+func (st *eventStream) ask(r *http.Request) (q query, resumes bool, err error) {
+	if q, err = queryOf(r, "after_seq", "epoch", "limit", "max_level", "projection"); err != nil {
+		return nil, false, err
+	}
+	if st.query, err = q.events(); err != nil {
+		return nil, false, err
+	}
+	_, resumes = q["after_seq"]
+	if last := r.Header.Get("Last-Event-ID"); last != "" { // newer than the query of a reader that comes back by itself
+		resumes = true
+		st.query.AfterSeq, err = (query{"Last-Event-ID": last}).number("Last-Event-ID", math.MaxInt64)
+	}
+	return q, resumes, err
 }
 
 // lost says why what follows a cursor is not what came after it, "" if it is. 0
@@ -137,6 +140,9 @@ func (st *eventStream) bounds(ctx context.Context) (wire.StreamFrame, error) {
 // beforeTail returns the cursor before the newest n events that pass the filter.
 func (st *eventStream) beforeTail(ctx context.Context, n int, newest int64) (cursor int64, err error) {
 	cursor = newest
+	if n == 0 {
+		return cursor, nil
+	}
 	err = st.server.store.View(ctx, func(v ledger.View) error {
 		page, err := v.Events(st.agentID, ledger.EventQuery{Limit: n, Descending: true, MaxLevel: st.query.MaxLevel})
 		if len(page.Events) > 0 {

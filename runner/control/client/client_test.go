@@ -48,10 +48,12 @@ func TestHostileAnswers(t *testing.T) {
 		answer http.HandlerFunc
 		code   state.Code
 	}{
-		"no JSON":     {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, wire.CodeBadAnswer},
-		"other JSON":  {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[1]`) }, wire.CodeBadAnswer},
-		"a redirect":  {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://127.0.0.1:1/", 302) }, wire.CodeBadAnswer},
-		"no envelope": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", 502) }, wire.CodeBadAnswer},
+		"no JSON":    {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, wire.CodeBadAnswer},
+		"other JSON": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[1]`) }, wire.CodeBadAnswer},
+		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
+		}, wire.CodeBadAnswer},
+		"no envelope": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", http.StatusBadGateway) }, wire.CodeBadAnswer},
 		"cut off": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "9")
 			fmt.Fprint(w, `{"ok":`)

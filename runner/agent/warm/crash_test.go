@@ -287,6 +287,25 @@ func TestSweepAfterCrash(t *testing.T) {
 	}
 }
 
+// What a process left that was killed while it made a container is removed by the
+// next, and what a record names is not.
+func TestTidy(t *testing.T) {
+	l := newLab(t, "local", counting)
+	private := l.home.AgentPrivateDir(l.agent("ada"))
+	left, half := filepath.Join(l.home.IPCDir(state.NewIPCID()), "host.sock"), filepath.Join(private, ".tmp-0123456789abcdef")
+	of, mine := filepath.Join(l.home.IPCDir("run_1"), "agent.sock"), filepath.Join(l.home.AgentDir("ada"), ".tmp-0123456789abcdef")
+	for _, path := range []string{left, half, of, mine} {
+		check(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		check(t, os.WriteFile(path, nil, 0o600))
+	}
+	l.sweep(l.keeper())
+	for path, want := range map[string]bool{filepath.Dir(left): false, half: false, of: true, mine: true} {
+		if _, err := os.Stat(path); (err == nil) != want {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
 // A turn that is left goes on, and another keeper takes it up.
 func TestLeave(t *testing.T) {
 	l := newLab(t, "docker", working)

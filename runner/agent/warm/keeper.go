@@ -97,6 +97,7 @@ type Keeper struct {
 	door    chan struct{} // holds a token while somebody waits for room
 	swept   time.Time     // orphans were looked for; of whoever sweeps
 	sweeper sync.Mutex
+	tidied  sync.Once
 
 	mu      sync.Mutex
 	agents  map[string]*agent
@@ -148,6 +149,7 @@ func (k *Keeper) enter(ctx context.Context, id string) (*agent, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+	k.tidyOnce()
 	a := k.agent(id)
 	select {
 	case a.lane <- struct{}{}:

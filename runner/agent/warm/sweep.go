@@ -49,6 +49,7 @@ func (k *Keeper) Run(ctx context.Context) {
 func (k *Keeper) Sweep(ctx context.Context) error {
 	k.sweeper.Lock()
 	defer k.sweeper.Unlock()
+	k.tidyOnce()
 	var errs []error
 	if now := k.opts.Now(); now.Sub(k.swept) >= orphanEvery {
 		k.swept = now

@@ -7,16 +7,10 @@ import (
 	"mime"
 	"net/http"
 	"os"
-	"time"
 
 	"holon/responses"
+	"holon/responses/serving"
 )
-
-// bodyRate is how slowly a request body may come, in bytes a second: it is given
-// waits.body, and a second more for every so many bytes that have come. A large
-// upload over a slow line is never cut off while it moves, and who sends nothing
-// holds no connection.
-const bodyRate = 1 << 10
 
 // readBody reads a bounded JSON body.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
@@ -50,7 +44,7 @@ func (s *Server) readBounded(w http.ResponseWriter, r *http.Request, limit int64
 	if r.ContentLength > limit { // said beforehand, so nothing need be read
 		return nil, tooLarge(limit)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, &paced{r: r.Body, rc: http.NewResponseController(w), until: time.Now().Add(s.waits.body)}, limit))
+	body, err := io.ReadAll(http.MaxBytesReader(w, serving.Body(w, r, s.waits.body), limit))
 	if err == nil {
 		return body, nil
 	}
@@ -59,7 +53,7 @@ func (s *Server) readBounded(w http.ResponseWriter, r *http.Request, limit int64
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeRequestTimeout,
-			Message: "the body came too slowly", Hint: fmt.Sprintf("send at least %d bytes a second", bodyRate)}
+			Message: "the body came too slowly", Hint: fmt.Sprintf("send at least %d bytes a second", serving.BodyRate)}
 	}
 	return nil, responses.Invalid("", responses.CodeInvalidJSON, "the body could not be read to its end")
 }
@@ -71,28 +65,3 @@ func tooLarge(limit int64) error {
 	}
 	return e
 }
-
-// paced is a body that must keep coming. At its end the connection has no read
-// deadline any more: the server goes on reading to notice when the client goes.
-type paced struct {
-	r     io.ReadCloser
-	rc    *http.ResponseController
-	until time.Time // without the time for what has come
-	n     int64
-}
-
-// Read implements io.Reader.
-func (p *paced) Read(b []byte) (int, error) {
-	p.deadline(p.until.Add(time.Duration(p.n/bodyRate) * time.Second))
-	n, err := p.r.Read(b)
-	p.n += int64(n)
-	if errors.Is(err, io.EOF) {
-		p.deadline(time.Time{})
-	}
-	return n, err
-}
-
-// Close implements io.Closer.
-func (p *paced) Close() error { return p.r.Close() }
-
-func (p *paced) deadline(t time.Time) { _ = p.rc.SetReadDeadline(t) } // a recorder in a test has none

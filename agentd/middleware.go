@@ -10,6 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"holon/responses"
+	"holon/responses/serving"
 )
 
 // requestID names every request, so that a client's report can be found in the log.
@@ -28,20 +29,20 @@ func requestID(next http.Handler) http.Handler {
 // be seen.
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer := &watched{ResponseWriter: w}
+		answer := &serving.Answer{ResponseWriter: w}
 		log := s.log.With("request", w.Header().Get(headerRequestID), "method", strconv.Quote(r.Method), "path", strconv.Quote(clipID(r.URL.Path)))
 		began := time.Now()
 		defer func() {
 			p := recover()
 			if p == nil {
-				log.Debug("answered", "status", answer.status, "took", time.Since(began))
+				log.Debug("answered", "status", answer.Status, "took", time.Since(began))
 				return
 			}
 			if p == http.ErrAbortHandler {
 				panic(p)
 			}
 			log.Error("a request handler panicked", "panic", p, "stack", string(debug.Stack()))
-			if answer.status != 0 {
+			if answer.Status != 0 {
 				panic(http.ErrAbortHandler)
 			}
 			writeError(answer, responses.Internal("internal error; the server's log has the details", nil))
@@ -52,31 +53,6 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		next.ServeHTTP(answer, r)
 	})
 }
-
-// watched notes the status of an answer, 0 while there is none.
-type watched struct {
-	http.ResponseWriter
-	status int
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (w *watched) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Write implements http.ResponseWriter.
-func (w *watched) Write(p []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	return w.ResponseWriter.Write(p)
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // versions routes what is asked for under /v1 like what is asked for under /.
 func versions(next http.Handler) http.Handler {

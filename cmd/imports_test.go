@@ -24,6 +24,7 @@ var own = []struct {
 	why string
 }{
 	{"responses/models", nil, "both sides need the table of providers, and it knows neither"},
+	{"responses/serving", nil, "both servers are made with it, so it knows neither"},
 	{"responses/redact", nil, "what is secret depends on nothing"},
 	{"responses/...", []string{"responses/..."}, "both sides meet in the protocol, so it knows neither"},
 	{"skills", []string{"state/durable", "state/roots"}, "both sides use it, so it knows neither"},
@@ -62,7 +63,7 @@ var own = []struct {
 	{"runner/agent/view", []string{"runner/agent/rules", "responses", "state", "state/ledger"}, "what is shown is computed from a snapshot, by whomever it is shown"},
 	{"runner/control/wire", []string{"runner/agent/view", "responses", "state", "state/ledger"}, "both sides of the control plane meet in it, so it knows neither"},
 	{"runner/control/client", []string{"runner/agent/view", "runner/control/wire", "responses/client", "responses/stream", "state", "state/ledger"}, "a client knows the wire and no runtime"},
-	{"runner/control", []string{"runner/agent/lane", "runner/agent/rules", "runner/agent/view", "runner/control/wire", "runner/socket", "responses", "responses/openapi", "state", "state/ledger"}, "it admits and shows, and starts no container"},
+	{"runner/control", []string{"runner/agent/lane", "runner/agent/rules", "runner/agent/view", "runner/control/wire", "runner/socket", "responses", "responses/openapi", "responses/serving", "state", "state/ledger"}, "it admits and shows, and starts no container"},
 	{"runner/agent/tools", []string{"runner/agent/lane", "runner/agent/view", "runner/hosttools", "state", "state/ledger"}, "a tool makes steps of its agent's lane and knows no container"},
 	{"runner/agent/home", []string{"runner/agent/view", "skills", "state", "state/durable", "state/ledger", "state/roots"}, "a home is files, whoever lives in it"},
 	{"runner/agent/rules", []string{"responses", "state", "state/ledger"}, "rules are functions of what is known"},

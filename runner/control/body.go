@@ -8,8 +8,8 @@ import (
 	"net/url"
 	"os"
 	"strconv"
-	"time"
 
+	"holon/responses/serving"
 	"holon/runner/control/wire"
 	"holon/state"
 )
@@ -19,10 +19,6 @@ const (
 	maxPrompt   = 1 << 20
 	maxCallback = 256 << 10 // of callbacks and webhooks
 	maxSmall    = 64 << 10
-
-	// bodyRate is how slowly a body may come or an answer go, in bytes a second,
-	// beyond the time that Limits gives.
-	bodyRate = 1 << 10
 
 	maxKey = 200 // characters of an idempotency key
 )
@@ -46,7 +42,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, limit int64) ([]by
 	if r.ContentLength > limit { // said beforehand, so nothing need be read
 		return nil, large
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, &paced{r: r.Body, rc: http.NewResponseController(w), until: time.Now().Add(s.limits.Body)}, limit))
+	body, err := io.ReadAll(http.MaxBytesReader(w, serving.Body(w, r, s.limits.Body), limit))
 	if err == nil {
 		return body, nil
 	}
@@ -54,35 +50,10 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, limit int64) ([]by
 		return nil, large
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil, &state.Error{Code: wire.CodeTimeout, Message: "the body came too slowly", Hint: fmt.Sprintf("send at least %d bytes a second", bodyRate)}
+		return nil, &state.Error{Code: wire.CodeTimeout, Message: "the body came too slowly", Hint: fmt.Sprintf("send at least %d bytes a second", serving.BodyRate)}
 	}
 	return nil, &state.Error{Code: wire.CodeInvalidJSON, Message: "the body could not be read to its end", Hint: "send it again"}
 }
-
-// paced is a body that must keep coming. At its end the connection has no read
-// deadline any more: the server goes on reading to notice when the client goes.
-type paced struct {
-	r     io.ReadCloser
-	rc    *http.ResponseController
-	until time.Time // without the time for what has come
-	n     int64
-}
-
-// Read implements io.Reader.
-func (p *paced) Read(b []byte) (int, error) {
-	p.deadline(p.until.Add(time.Duration(p.n/bodyRate) * time.Second))
-	n, err := p.r.Read(b)
-	p.n += int64(n)
-	if errors.Is(err, io.EOF) {
-		p.deadline(time.Time{})
-	}
-	return n, err
-}
-
-// Close implements io.Closer.
-func (p *paced) Close() error { return p.r.Close() }
-
-func (p *paced) deadline(t time.Time) { _ = p.rc.SetReadDeadline(t) } // a recorder in a test has none
 
 // query is a query whose parameters are all known, each given once.
 type query map[string]string

@@ -14,6 +14,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"holon/responses"
+	"holon/responses/serving"
 	"holon/runner/control/wire"
 	"holon/state"
 )
@@ -74,7 +75,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := responses.NewID(responses.PrefixRequest)
 		w.Header().Set(wire.HeaderRequestID, id)
-		answer, began := &watched{ResponseWriter: w}, time.Now()
+		answer, began := &serving.Answer{ResponseWriter: w}, time.Now()
 		control := http.NewResponseController(w)
 		_ = control.SetWriteDeadline(began.Add(s.limits.Body + s.limits.Write + gateCompute)) // the one of the request before may be on the connection
 		if r.ContentLength != 0 {                                                             // a body that no handler reads is not waited for either
@@ -83,16 +84,16 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		log := s.log.With("request", id, "method", strconv.Quote(r.Method))
 		defer func() {
 			p := recover()
-			s.counts.answers[min(answer.status/100, 5)].Add(1)
+			s.counts.answers[min(answer.Status/100, 5)].Add(1)
 			if p == nil {
-				log.Debug("answered", "route", chi.RouteContext(r.Context()).RoutePattern(), "status", answer.status, "took", time.Since(began))
+				log.Debug("answered", "route", chi.RouteContext(r.Context()).RoutePattern(), "status", answer.Status, "took", time.Since(began))
 				return
 			}
 			if p == http.ErrAbortHandler {
 				panic(p)
 			}
 			log.Error("a request handler panicked", "panic", p, "stack", string(debug.Stack()))
-			if answer.status != 0 {
+			if answer.Status != 0 {
 				panic(http.ErrAbortHandler)
 			}
 			s.fail(answer, r, &state.Error{Code: wire.CodeInternal, Message: "internal error", Hint: "the runtime's log has the details: holon daemon logs"})
@@ -157,28 +158,3 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	s.send(w, status, failure)
 }
-
-// watched notes the status of an answer, 0 while there is none.
-type watched struct {
-	http.ResponseWriter
-	status int
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (w *watched) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Write implements http.ResponseWriter.
-func (w *watched) Write(p []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	return w.ResponseWriter.Write(p)
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }

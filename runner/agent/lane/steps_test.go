@@ -179,6 +179,7 @@ func TestTurn(t *testing.T) {
 	if c.Message.Authority != ledger.OperatorInstruction || c.Message.Trust != ledger.TrustedOperator || c.Attempt.TurnIndex != 1 || c.Attempt.Chain != "" || c.Attempt.Owner != "boot_1" {
 		t.Fatalf("%+v", c)
 	}
+	w.must(w.m.Began(w.ctx, c.Attempt.ID, json.RawMessage(`{"frame":2}`), "e")) // changes nothing
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, lane.Through{Facts: 2}, []lane.Progress{
 		{Event: ledger.Event{Type: rules.ToolExecuted, Data: json.RawMessage(`{"tool":"exec_command"}`)}},
 		{Transcript: &ledger.TranscriptEntry{Kind: ledger.TranscriptRound, Round: 1}},
@@ -677,6 +678,22 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// An agent that is stopped while it rests has no rest to go back to.
+func TestStopEndsTheRest(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("x"))
+	c := w.claim()
+	wait := w.sleep("1", time.Hour)
+	w.settle(c.Attempt.ID, lane.End{Kind: ledger.TurnCompleted})
+	w.must(w.m.Stop(w.ctx, "alpha", "me"))
+	if got := w.wait(wait.ID); got.Status != ledger.WaitCancelled || got.EndedAt == nil {
+		t.Fatalf("%+v", got)
+	}
+	w.must(w.m.Start(w.ctx, "alpha", "me"))
+	w.pass(2 * time.Hour)
+	w.nothing()
+}
+
 // A message whose turn is lost comes back once; the second time it is over.
 func TestLost(t *testing.T) {
 	w := open(t)
@@ -695,6 +712,54 @@ func TestLost(t *testing.T) {
 		t.Fatalf("%+v, %+v", s, b)
 	}
 	w.nothing()
+}
+
+// What goes back to the queue ends the rest that its turn had asked for: the
+// agent does not sleep through it.
+func TestComingBackEndsTheRest(t *testing.T) {
+	w := open(t)
+	adm := w.admit(prompt("x"))
+	c := w.claim()
+	wait := w.sleep("1", time.Hour)
+	w.settle(c.Attempt.ID, lane.End{Lost: true})
+	if got := w.wait(wait.ID); got.Status != ledger.WaitTriggered || got.MessageID != adm.MessageID {
+		t.Fatalf("after a lost turn: %+v", got)
+	}
+	c = w.claim()
+	in := prompt("also")
+	in.Priority = ledger.Interject
+	also := w.admit(in)
+	if msgs, err := w.m.Offer(w.ctx, "alpha"); err != nil || len(msgs) != 1 {
+		t.Fatalf("%v, %v", msgs, err)
+	}
+	wait = w.sleep("2", time.Hour)
+	w.settle(c.Attempt.ID, lane.End{Kind: ledger.TurnCompleted})
+	if got := w.wait(wait.ID); got.Status != ledger.WaitTriggered || got.MessageID != also.MessageID {
+		t.Fatalf("after a message came too late: %+v", got)
+	}
+}
+
+// What a turn took in and that nobody will know of comes back once.
+func TestForgottenInterjection(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("x"))
+	in := prompt("also")
+	in.Priority = ledger.Interject
+	var also lane.Admission
+	for i, want := range []ledger.EntryStatus{ledger.Queued, ledger.Interrupted} {
+		c := w.claim()
+		if i == 0 {
+			also = w.admit(in)
+			if _, err := w.m.Offer(w.ctx, "alpha"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.settle(c.Attempt.ID, lane.End{Lost: true, Inserted: []string{also.MessageID}})
+		if got := w.entry(also.MessageID).Status; got != want {
+			t.Fatalf("after %d lost turns it is %s, want %s", i+1, got, want)
+		}
+	}
+	w.check()
 }
 
 // A plain tick that ended a rest is answered though its turn was lost, or could

@@ -168,7 +168,7 @@ func TestInputRefused(t *testing.T) {
 		"no JSON":      {"turn_a", `{"id":`, 400, responses.CodeInvalidJSON, ""},
 		"nothing":      {"turn_a", ``, 400, responses.CodeMissingParameter, "id"},
 		"too long":     {"turn_a", `{"id":"in_1","text":"` + strings.Repeat("x", turns.MaxInputText+1) + `"}`, 400, responses.CodeInvalidValue, "text"},
-		"far too long": {"turn_a", `{"id":"in_1","text":"` + strings.Repeat("x", 8*turns.MaxInputText) + `"}`, 413, responses.CodeRequestTooLarge, ""},
+		"far too long": {"turn_a", strings.Repeat(" ", 8*turns.MaxInputText), 413, responses.CodeRequestTooLarge, ""},
 		"a bad turn":   {"turn.a", `{"id":"in_1","text":"x"}`, 400, responses.CodeInvalidValue, "turn_id"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestInputIsCounted(t *testing.T) {
 func TestInputAgainstTheEnd(t *testing.T) {
 	h := start(t)
 	ref := h.scenario("brief", "rounds: [{text: Hello., delay: 2ms}]")
-	const rounds, senders, each = 40, 3, 4
+	const rounds, senders, each = 25, 3, 4
 	accepted, refused := 0, 0
 	for n := range rounds {
 		id := fmt.Sprintf("turn_%d", n)

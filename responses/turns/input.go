@@ -12,9 +12,9 @@ import (
 
 // Bounds of what the user may say while a turn runs.
 const (
-	MaxInputText   = 2 << 20 // bytes of one message
-	MaxInputs      = 256     // messages of one turn
-	MaxInputsBytes = 8 << 20 // of those that the model was not told yet
+	MaxInputText   = 1 << 20 // bytes of one message
+	MaxInputs      = 64      // messages of one turn
+	MaxInputsBytes = 4 << 20 // of those that the model was not told yet
 )
 
 // NewInput is the body of POST /turns/{id}/input: a message of the user for a

@@ -38,8 +38,10 @@ func mark(n int, more string) object {
 	return object{"tool": "ExecCommand", "arguments": object{"cmd": fmt.Sprintf(`echo "$HOLON_TURN_ID {{round}}.%d" >> ran%s`, n, more), "yield_time_ms": 20_000}}
 }
 
+// when plays a round for a message that says a word. The message stands at the
+// end of what the model is told: what is told of earlier ones has their words.
 func when(w Word, round object) object {
-	round["when"] = object{"user": object{"contains": string(w)}}
+	round["when"] = object{"user": object{"matches": string(w) + `[^\n]*(\n[^\n]*){0,2}$`}}
 	return round
 }
 

@@ -32,7 +32,7 @@ those that its own are compared with. It reads and changes nothing.
 
 Exit codes: 0 it runs and is healthy, 1 it does not.`
 	return group("daemon", "Keep agents alive in the background", "", start, daemonCommand(streams, "stop [flags]", "Stop the daemon", runDaemonStop), status, restart,
-		newDaemonLogsCommand(streams), newDaemonBackupCommand(streams))
+		newDaemonLogsCommand(streams), newDaemonBackupCommand(streams), newDaemonRestoreCommand(streams))
 }
 
 // background is what the commands of the daemon work with.
@@ -222,27 +222,42 @@ func runDaemonLogs(b *background, tail int) error {
 
 // newDaemonBackupCommand makes `holon daemon backup`.
 func newDaemonBackupCommand(streams Streams) *cobra.Command {
-	h, asJSONFlag := &host{}, false
-	cmd := &cobra.Command{Use: "backup [flags] FILE", Short: "Copy the ledger of the agents into a file, also while the daemon runs", RunE: func(cmd *cobra.Command, args []string) error {
+	return ledgerCommand(streams, "backup [flags] FILE", "Copy the ledger of the agents into a file, also while the daemon runs",
+		`Copy the ledger of the agents, with their queues, turns and events, into a new file,
+as it is at one moment. The daemon may run; it is not held up. The homes of the
+agents are directories below agents in HOLON_HOME, and are copied like any.
+
+holon daemon restore puts it back.`,
+		func(ctx context.Context, ledger, file string) (string, error) { return file, sqlite.Backup(ctx, ledger, file) })
+}
+
+func newDaemonRestoreCommand(streams Streams) *cobra.Command {
+	return ledgerCommand(streams, "restore [flags] FILE", "Make the ledger of the agents anew from a backup",
+		`Make the ledger of the agents from a backup, where there is none: stop the daemon
+and move the ledger of HOLON_HOME out of the way first. Clients that follow events
+begin anew, since the numbers that they know are of another history.`,
+		func(ctx context.Context, ledger, file string) (string, error) { return ledger, sqlite.Restore(ctx, file, ledger) })
+}
+
+// ledgerCommand makes a command about the ledger of a home and another file. do
+// returns the file that it made.
+func ledgerCommand(streams Streams, use, short, long string, do func(ctx context.Context, ledger, file string) (string, error)) *cobra.Command {
+	h, inJSON := &host{}, false
+	cmd := &cobra.Command{Use: use, Short: short, Long: long, RunE: func(cmd *cobra.Command, args []string) error {
 		err := countArgs(cmd, args, 1, 1)
 		if err == nil {
 			err = loadEnv(h)
 		}
 		if err == nil {
-			err = runDaemonBackup(cmd.Context(), streams, h, args[0], asJSONFlag)
+			err = runLedger(cmd.Context(), streams, h, args[0], inJSON, do)
 		}
-		return asJSON(err, asJSONFlag)
+		return asJSON(err, inJSON)
 	}}
-	cmd.Long = `Copy the ledger of the agents, with their queues, turns and events, into a new file,
-as it is at one moment. The daemon may run; it is not held up. The homes of the
-agents are directories below agents in HOLON_HOME, and are copied like any.
-
-To restore it, stop the daemon and put the file back in the ledger's place.`
-	cmd.Flags().BoolVar(&asJSONFlag, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&inJSON, "json", false, "print JSON")
 	return cmd
 }
 
-func runDaemonBackup(ctx context.Context, streams Streams, h *host, file string, asJSON bool) error {
+func runLedger(ctx context.Context, streams Streams, h *host, file string, inJSON bool, do func(ctx context.Context, ledger, file string) (string, error)) error {
 	dir, err := state.FindHome(h.Home, h.UserHome)
 	if err != nil {
 		return err
@@ -251,10 +266,10 @@ func runDaemonBackup(ctx context.Context, streams Streams, h *host, file string,
 	if err != nil {
 		return usageError{fmt.Errorf("FILE: %w; give an absolute path", err)}
 	}
-	if err := sqlite.Backup(ctx, dir.LedgerPath(), path); err != nil {
+	if path, err = do(ctx, dir.LedgerPath(), path); err != nil {
 		return err
 	}
-	if asJSON {
+	if inJSON {
 		return printJSON(streams, struct {
 			File string `json:"file"`
 		}{path})

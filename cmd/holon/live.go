@@ -17,6 +17,7 @@ import (
 	"holon/runner/agent/view"
 	"holon/runner/agent/warm"
 	"holon/runner/control"
+	"holon/runner/daemon"
 	"holon/runner/engine"
 	"holon/state"
 	"holon/state/ledger"
@@ -96,6 +97,12 @@ func (l *living) run(ctx context.Context) error {
 	group.Go(func() error { return server.Run(ctx, l.listeners) })
 	group.Go(func() error { return l.runtime.Run(ctx) })
 	group.Go(func() error { l.keeper.Run(ctx); return nil })
+	group.Go(func() error {
+		if err := daemon.New(daemon.Options{Home: l.options.Dir.Dir(), Socket: l.options.Socket}).KeepLog(ctx, os.Stderr); err != nil {
+			l.log.Warn("the log is not bounded any more", "err", err) // agents go on
+		}
+		return nil
+	})
 	return group.Wait()
 }
 

@@ -119,7 +119,7 @@ var nextCommands = map[state.Code]string{ledger.CodeNotFound: "see: holon agent 
 // countArgs refuses arguments that a command does not take.
 func countArgs(cmd *cobra.Command, args []string, min, max int) error {
 	if len(args) < min || len(args) > max {
-		return usageError{fmt.Errorf("ARGUMENTS: there are %d; see %s --help", len(args), cmd.CommandPath())}
+		return usageError{fmt.Errorf("ARGUMENTS: there are %d; write: %s; see %s --help", len(args), cmd.UseLine(), cmd.CommandPath())}
 	}
 	return nil
 }

@@ -1,0 +1,61 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// lookEvery is how often a log is looked at that grows.
+const lookEvery = time.Minute
+
+// KeepLog bounds the log of a daemon that runs for long, until ctx ends: what the
+// process writes to out is moved to a file of the same name with .1 at its end
+// when there is too much of it, in place of the one before. When out is not the
+// daemon's log, which is so in the foreground, it does nothing. What is written in
+// the very moment of the move may be lost.
+func (d *Daemon) KeepLog(ctx context.Context, out *os.File) error {
+	clock := time.NewTicker(lookEvery)
+	defer clock.Stop()
+	for {
+		if err := d.files.turnLog(out, maxLog); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-clock.C:
+		}
+	}
+}
+
+// turnLog moves what is in the log when it is more than most bytes. The log stays
+// the same file, for whoever has it open.
+func (f files) turnLog(out *os.File, most int64) (err error) {
+	mine, err := out.Stat()
+	if err != nil || !mine.Mode().IsRegular() || mine.Size() <= most {
+		return err
+	}
+	log, err := open(f.log())
+	if err != nil {
+		return nil // it is written to another file
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	if theirs, err := log.Stat(); err != nil || !os.SameFile(mine, theirs) {
+		return err
+	}
+	old, err := os.OpenFile(f.log()+".1", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("move the daemon's log: %w", err)
+	}
+	if _, err = io.Copy(old, log); err == nil {
+		err = out.Truncate(0)
+	}
+	if err = errors.Join(err, old.Close()); err != nil {
+		return fmt.Errorf("move the daemon's log: %w", err)
+	}
+	return nil
+}

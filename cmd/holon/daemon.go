@@ -228,7 +228,9 @@ as it is at one moment. The daemon may run; it is not held up. The homes of the
 agents are directories below agents in HOLON_HOME, and are copied like any.
 
 holon daemon restore puts it back.`,
-		func(ctx context.Context, ledger, file string) (string, error) { return file, sqlite.Backup(ctx, ledger, file) })
+		func(ctx context.Context, ledger, file string) (string, error) {
+			return file, sqlite.Backup(ctx, ledger, file)
+		})
 }
 
 func newDaemonRestoreCommand(streams Streams) *cobra.Command {
@@ -236,7 +238,9 @@ func newDaemonRestoreCommand(streams Streams) *cobra.Command {
 		`Make the ledger of the agents from a backup, where there is none: stop the daemon
 and move the ledger of HOLON_HOME out of the way first. Clients that follow events
 begin anew, since the numbers that they know are of another history.`,
-		func(ctx context.Context, ledger, file string) (string, error) { return ledger, sqlite.Restore(ctx, file, ledger) })
+		func(ctx context.Context, ledger, file string) (string, error) {
+			return ledger, sqlite.Restore(ctx, file, ledger)
+		})
 }
 
 // ledgerCommand makes a command about the ledger of a home and another file. do

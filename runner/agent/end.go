@@ -39,7 +39,7 @@ func (r *Runtime) endOf(res warm.Result, cause error) lane.End {
 	case errors.Is(cause, errAborted):
 		end.Reason, end.Lost = reasonAborted, false
 	case errors.Is(cause, errShutdown):
-		end.Lost = true
+		end.Lost, end.Suspended = true, true
 	}
 	if f := res.Failure; f != nil && end.Reason != reasonAborted {
 		end.Failure = r.failure(phaseTurn, &state.Error{Code: state.Code(f.Code), Message: f.Message, Hint: f.Hint})

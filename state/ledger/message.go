@@ -170,7 +170,7 @@ type Entry struct {
 	Readmitted int         `json:"readmitted"`           // times it came back because its turn was interrupted
 	Failed     int         `json:"failed"`               // times no turn could be begun for it, in a row
 	NotBefore  *time.Time  `json:"not_before,omitempty"` // left alone until then
-	Reason     string      `json:"reason,omitempty"`     // of a terminal status, for a person
+	Reason     string      `json:"reason,omitempty"`     // of its status, for a person
 	CreatedAt  time.Time   `json:"created_at"`
 	UpdatedAt  time.Time   `json:"updated_at"`
 }

@@ -11,10 +11,11 @@ import (
 
 // Bounds of what is told, in bytes.
 const (
-	maxMessage = 128 << 10
-	maxRecent  = 16 << 10 // of all earlier turns, about 4,000 tokens
-	maxSaid    = 2 << 10  // of one of them
-	maxField   = 200      // of what a label says
+	maxMessage = 1 << 20   // of the operator, which is what is admitted
+	maxForeign = 128 << 10 // of anybody else
+	maxRecent  = 16 << 10  // of all earlier turns, about 4,000 tokens
+	maxSaid    = 2 << 10   // of one of them
+	maxField   = 200       // of what a label says
 )
 
 // living is what every agent of a runtime is told.
@@ -64,7 +65,7 @@ func labelled(m ledger.Message) string {
 	if m.CausationID != "" {
 		fmt.Fprintf(&b, "; caused by: %s", quoted(m.CausationID))
 	}
-	return b.String() + "\n" + fenced(m.ID, content(m.Body))
+	return b.String() + "\n" + fenced(m.ID, content(m.Body), longest(m))
 }
 
 // Interjection is what a turn that runs is told of a message of the operator.
@@ -99,10 +100,18 @@ func content(b ledger.Body) string {
 
 // fenced puts text between two lines that it cannot contain: their mark is a
 // digest of it.
-func fenced(id, text string) string {
-	text = cut(runner.Printable(text), maxMessage)
+func fenced(id, text string, limit int) string {
+	text = cut(runner.Printable(text), limit)
 	mark := digest(id, text)[:16]
 	return fmt.Sprintf("--- begin %s ---\n%s\n--- end %s ---", mark, text, mark)
+}
+
+// longest bounds the text of a message: nobody but the operator may fill a window.
+func longest(m ledger.Message) int {
+	if m.Authority == ledger.OperatorInstruction {
+		return maxMessage
+	}
+	return maxForeign
 }
 
 // recent tells of earlier turns when the conversation itself is gone, the newest

@@ -76,7 +76,7 @@ func (s *step) claimSome() (c Claim, ok, more bool, err error) {
 		if err != nil {
 			return Claim{}, false, false, err
 		}
-		cont := rules.Continue(s.before(w), msg, head.Readmitted > 0)
+		cont := rules.Continue(s.before(w), msg, cameBack(head))
 		s.lane.LastResolved = mustJSON(cont)
 		s.emit(rules.ContinuationResolved, ledger.Event{MessageID: msg.ID}, facts{
 			"class": string(cont.Class), "model_reentry": cont.ModelVisible, "matched_waiting_reason": cont.MatchedWait,
@@ -129,7 +129,7 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont rules.Continuation
 	a := ledger.Attempt{
 		ID: responses.NewID(prefixAttempt), AgentID: e.AgentID, MessageID: msg.ID, TurnID: responses.NewID(responses.PrefixTurn),
 		TurnIndex: s.lane.Turns + 1, Status: ledger.AttemptOpen, Owner: s.m.opts.Owner, Model: agent.Model, Chain: s.lane.Chain,
-		Readmit: e.Readmitted > 0, StartedAt: s.now,
+		Readmit: cameBack(e), StartedAt: s.now,
 	}
 	if cont.MatchedWait {
 		a.WaitID = w.ID

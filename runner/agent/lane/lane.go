@@ -142,6 +142,9 @@ type End struct {
 	// Lost: the turn was begun and its end is not known, or it was interrupted
 	// from outside; the message comes back once.
 	Lost bool
+	// Suspended, with Lost: the runtime itself ended the turn because it shuts
+	// down. That is no fault of the message, which comes back as often as that.
+	Suspended bool
 	// Forgotten: the response that the turn was to continue is gone. The agent's
 	// conversation begins anew with its next turn.
 	Forgotten bool

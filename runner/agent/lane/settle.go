@@ -96,6 +96,13 @@ type verdict struct {
 	failed  bool // it, or the last try to begin it, did not come to a good end
 }
 
+// suspended is the reason of an entry that is queued because its turn was ended by
+// a shutdown.
+const suspended = "its turn was suspended by a shutdown"
+
+// cameBack reports whether a turn was begun for a queued message before.
+func cameBack(e ledger.Entry) bool { return e.Readmitted > 0 || e.Reason == suspended }
+
 // judge decides what becomes of a message. A turn that somebody asked to abort
 // is not tried again.
 func judge(a ledger.Attempt, own ledger.Entry, e End) verdict {
@@ -111,7 +118,7 @@ func judge(a ledger.Attempt, own ledger.Entry, e End) verdict {
 		return verdict{ledger.AttemptFailed, ledger.Queued, "retry_scheduled", false, true}
 	case e.Lost && a.AbortedBy != "":
 		return verdict{ledger.AttemptInterrupted, ledger.Aborted, aborted, true, true}
-	case e.Lost && own.Readmitted == 0:
+	case e.Lost && (e.Suspended || own.Readmitted == 0):
 		return verdict{ledger.AttemptInterrupted, ledger.Queued, "readmitted", true, true}
 	case e.Lost:
 		return verdict{ledger.AttemptInterrupted, ledger.Interrupted, "its turn was interrupted again", true, true}
@@ -138,6 +145,8 @@ func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) 
 		return out, s.dispose(own, v.entry, v.reason)
 	}
 	switch {
+	case v.turn && e.Suspended:
+		own.Reason = suspended
 	case v.turn:
 		own.Readmitted++
 	case v.failed:

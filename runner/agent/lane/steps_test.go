@@ -876,6 +876,28 @@ func TestNeverBegun(t *testing.T) {
 	}
 }
 
+// A message whose turns only shutdowns cut short comes back as often as that, and
+// is said to have been begun before.
+func TestSuspended(t *testing.T) {
+	w := open(t)
+	adm := w.admit(prompt("x"))
+	for i := range 4 {
+		c := w.claim()
+		if c.Message.ID != adm.MessageID || c.Attempt.Readmit != (i > 0) {
+			t.Fatalf("%d: %+v", i, c.Attempt)
+		}
+		if s := w.settle(c.Attempt.ID, lane.End{Kind: ledger.TurnAborted, Lost: true, Suspended: true}); s.Status != ledger.Queued {
+			t.Fatalf("%d: %+v", i, s)
+		}
+		w.check()
+	}
+	for _, want := range []ledger.EntryStatus{ledger.Queued, ledger.Interrupted} {
+		if s := w.settle(w.claim().Attempt.ID, lane.End{Kind: ledger.TurnAborted, Lost: true}); s.Status != want {
+			t.Fatalf("lost: %s, want %s", s.Status, want)
+		}
+	}
+}
+
 // A higher priority comes before a message that is left alone.
 func TestDeferredHead(t *testing.T) {
 	w := open(t)

@@ -158,7 +158,6 @@ type End struct {
 	ToolCalls   int
 	Provider    json.RawMessage
 	Failure     *ledger.Failure
-	Ack         bool     // the brief acknowledges work that goes on; not a result yet
 	Inserted    []string // ids of the interjected messages that the turn took in
 	StartedAt   time.Time
 	CompletedAt time.Time

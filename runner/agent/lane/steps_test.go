@@ -876,6 +876,23 @@ func TestNeverBegun(t *testing.T) {
 	}
 }
 
+// What an agent says last in a turn in which it queued its next step acknowledges;
+// the step's own turn has the result.
+func TestAcknowledges(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("x"))
+	c := w.claim()
+	if _, err := w.m.Admit(w.ctx, lane.Ingress{AgentID: "alpha", Kind: ledger.KindInternalFollowup, Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "agent"},
+		Body: ledger.Body{Type: "text", Text: "next"}, AdmissionContext: ledger.RuntimeOwned}); err != nil {
+		t.Fatal(err)
+	}
+	w.settle(c.Attempt.ID, lane.End{Kind: ledger.TurnCompleted, Last: "I began."})
+	w.settle(w.claim().Attempt.ID, lane.End{Kind: ledger.TurnCompleted, Last: "It is done."})
+	if b := w.briefs(); len(b) != 2 || b[0].Kind != ledger.BriefAck || b[1].Kind != ledger.BriefResult {
+		t.Errorf("briefs %+v", b)
+	}
+}
+
 // A message whose turns only shutdowns cut short comes back as often as that, and
 // is said to have been begun before.
 func TestSuspended(t *testing.T) {

@@ -158,20 +158,23 @@ func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c ru
 		ID: responses.NewID(prefixBrief), AgentID: a.AgentID, Kind: ledger.BriefResult, CreatedAt: s.now, Text: e.Last,
 		MessageID: a.MessageID, TurnID: a.TurnID,
 	}
+	goesOn, err := s.goesOn(a)
 	switch {
+	case err != nil:
+		return err
 	case failure != nil:
 		b.Kind, b.Text = ledger.BriefFailure, failure.Summary
 		if failure.Hint != "" {
 			b.Text += "\n" + failure.Hint
 		}
-	case e.Ack:
+	case goesOn:
 		b.Kind = ledger.BriefAck
 	}
 	if err := s.InsertBrief(b); err != nil {
 		return err
 	}
 	s.lane.LastBriefAt = &s.now
-	event := ledger.Event{Ref: b.ID, MessageID: a.MessageID, TurnID: a.TurnID, Level: rules.BriefLevel(c, e.Ack)}
+	event := ledger.Event{Ref: b.ID, MessageID: a.MessageID, TurnID: a.TurnID, Level: rules.BriefLevel(c, b.Kind == ledger.BriefAck)}
 	f := facts{"kind": string(b.Kind)}
 	told, err := s.notified(b.Text, a.StartedAt)
 	if err != nil {
@@ -182,4 +185,23 @@ func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c ru
 	}
 	s.emit(rules.BriefCreated, event, f)
 	return nil
+}
+
+// goesOn reports whether the agent has queued a next step of its own in the turn
+// of an attempt: what it said last is no result then, it acknowledges.
+func (s *step) goesOn(a ledger.Attempt) (bool, error) {
+	queued, err := s.Queued(a.AgentID, maxOffered)
+	if err != nil {
+		return false, err
+	}
+	for _, e := range queued {
+		if e.CreatedAt.Before(a.StartedAt) {
+			continue
+		}
+		msg, err := s.Message(e.MessageID)
+		if err != nil || msg.Kind == ledger.KindInternalFollowup {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }

@@ -100,7 +100,7 @@ func open(t *testing.T, path string) *Ledger {
 
 // Every law is broken once, and found.
 func TestLawsAreFound(t *testing.T) {
-	const oneMessage = `SELECT id FROM messages ORDER BY n LIMIT 1`
+	const oneMessage = `SELECT id FROM messages ORDER BY number LIMIT 1`
 	for _, tc := range []struct{ plant, want string }{
 		{`DELETE FROM events WHERE seq = 3`, "an agent's events have a gap"},
 		{`UPDATE lanes SET event_seq = event_seq + 1`, "an agent's events have a gap"},
@@ -117,7 +117,7 @@ func TestLawsAreFound(t *testing.T) {
 		{`UPDATE events SET turn_id = (SELECT max(id) FROM turns)`, "a turn ended twice"},
 		{`DELETE FROM turns WHERE number = 2`, "a turn that began has no end"},
 		{`DELETE FROM turns WHERE number = 2`, "an attempt that had a turn has none"},
-		{`DELETE FROM attempts WHERE n = 2`, "a turn belongs to no attempt"},
+		{`DELETE FROM attempts WHERE json_extract(data, '$.turn_index') = 2`, "a turn belongs to no attempt"},
 		{`DELETE FROM turns WHERE number = 1`, "an agent's turns have a gap"},
 		{`UPDATE waits SET data = json_set(data, '$.wake_sources', json('[]'))`, "a wait has no source that ends it"},
 		{`UPDATE waits SET status = 'triggered', message_id = (` + oneMessage + `)`, "a wait is triggered by a message that is not queued"},
@@ -134,8 +134,8 @@ func TestLawsAreFound(t *testing.T) {
 
 func TestUnrestIsFound(t *testing.T) {
 	for _, tc := range []struct{ plant, want string }{
-		{`UPDATE entries SET status = 'dequeued' WHERE n = 1`, "a message waits"},
-		{`UPDATE attempts SET status = 'open' WHERE n = 1`, "an attempt is open"},
+		{`UPDATE entries SET status = 'dequeued' WHERE number = 1`, "a message waits"},
+		{`UPDATE attempts SET status = 'open' WHERE json_extract(data, '$.turn_index') = 1`, "an attempt is open"},
 		{`UPDATE waits SET status = 'triggered'`, "a wait is triggered"},
 		{`UPDATE waits SET due_at = 1`, "a wait ends soon"},
 		{`UPDATE lanes SET data = json_set(data, '$.pending_wake', json('{"reason":"x"}'))`, "a wake hint is kept"},

@@ -43,8 +43,13 @@ func (r *Runtime) newRecorder(a ledger.Attempt, sent *frame.Frame) *recorder {
 	return rec
 }
 
-// began notes that agentd has accepted the turn.
-func (rec *recorder) began() { rec.add(func() { rec.begun = true }) }
+// began records that agentd has accepted the turn, before anything that the turn
+// does can be. When that fails it is tried again with what comes then.
+func (rec *recorder) began() {
+	if err := rec.commit(true, lane.Through{}, nil); err != nil {
+		rec.add(func() { rec.begun = true })
+	}
+}
 
 // close records what is left and ends the recorder.
 func (rec *recorder) close() {

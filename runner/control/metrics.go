@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 
 	"holon/state/ledger"
@@ -84,6 +85,7 @@ func (t *totals) text() []byte {
 // seen is what this server has seen since it began.
 func (s *Server) seen() string {
 	var b strings.Builder
+	gauge(&b, "go_goroutines", "Goroutines of the process.", runtime.NumGoroutine())
 	gauge(&b, "holon_event_streams", "Event streams that are open.", len(s.streams))
 	counter(&b, "holon_event_streams_cut_total", "Streams whose readers were too slow.", s.counts.cut.Load())
 	counter(&b, "holon_snapshots_shared_total", "Snapshots that were answered from another's.", s.counts.shared.Load())

@@ -86,7 +86,7 @@ type names struct{ seen map[string]string }
 
 var variable = regexp.MustCompile(`\b(?:[a-z]+_[0-9a-hjkmnp-tv-z]{26}|20\d\d-\d\d-\d\dT[0-9:.]+Z)\b`)
 
-var answered = regexp.MustCompile(`(?m)^(holon_requests_total\{.*\}) \d+$`)
+var answered = regexp.MustCompile(`(?m)^(go_goroutines|holon_requests_total\{.*\}) \d+$`)
 
 func (n names) normal(a answer) []byte {
 	text := []byte(a.body)

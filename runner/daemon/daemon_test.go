@@ -432,6 +432,7 @@ func TestHangs(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	awaitStopped(t, pid)
 	hurried := daemon.New(daemon.Options{Home: dir, Fingerprint: "a", Program: self, Env: environ(), Args: []string{"serve", "well", daemon.SocketPath(dir), dir, "a"},
 		StartWithin: 2 * time.Second, KillWithin: 100 * time.Millisecond, AskWithin: 50 * time.Millisecond})
 	if s := status(t, hurried); s.State != daemon.NotAnswering || s.PID != pid || s.Control.Problem == "" {
@@ -445,6 +446,26 @@ func TestHangs(t *testing.T) {
 	again, err := patient.Restart(t.Context())
 	if err != nil || again.Already || again.Status.PID == pid {
 		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+// awaitStopped waits until no thread of a process that was told to stop runs.
+func awaitStopped(t *testing.T, pid int) {
+	t.Helper()
+	for ctx := t.Context(); ctx.Err() == nil; time.Sleep(time.Millisecond) {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(threads) == 0 {
+			t.Fatalf("process %d has no threads: %v", pid, err)
+		}
+		stopped := 0
+		for _, path := range threads {
+			if stat, err := os.ReadFile(path); err == nil && strings.Contains(string(stat), ") T ") {
+				stopped++
+			}
+		}
+		if stopped == len(threads) {
+			return
+		}
 	}
 }
 

@@ -62,7 +62,15 @@ func child() int {
 			return runner.Config{Model: "scripted/x", Scenario: filepath.Join(dir, "scenario.yaml"), Memory: 512 << 20}, nil, nil
 		},
 	})
-	w := &lines{onRun: func() { fmt.Println("running") }}
+	w := &lines{onRun: func() {
+		// The command is begun; whoever kills this process now wants it to have run.
+		for ran := filepath.Join(home.AgentDir("ada"), "ran"); ; time.Sleep(time.Millisecond) {
+			if data, err := os.ReadFile(ran); err == nil && len(data) > 0 {
+				break
+			}
+		}
+		fmt.Println("running")
+	}}
 	r, err := k.Turn(context.Background(), warm.Turn{AgentID: "ada", TurnID: crashTurn, Prompt: "go on"}, func() { fmt.Println("began") }, w)
 	fmt.Println("ended", r.Status, err)
 	select {} // until it is killed

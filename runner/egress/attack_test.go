@@ -366,7 +366,9 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%v: %s", err, back.Payload)
 		}
 	}
-	if !slices.Equal(types, []string{turns.EgressDecided, turns.EgressClosed, turns.EgressDecided}) {
+	// The end of the first connection may be told after the second was refused.
+	orders := [][]string{{turns.EgressDecided, turns.EgressClosed, turns.EgressDecided}, {turns.EgressDecided, turns.EgressDecided, turns.EgressClosed}}
+	if !slices.ContainsFunc(orders, func(o []string) bool { return slices.Equal(types, o) }) {
 		t.Errorf("%v", types)
 	}
 }

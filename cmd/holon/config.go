@@ -23,6 +23,23 @@ type configured struct {
 	Confinement confinement
 }
 
+// merge puts what is set for a workspace, "" for none, beneath the flags, and
+// checks it.
+func (c *configured) merge(h *host, home state.Home, workspace string, flags *pflag.FlagSet) error {
+	c.Loaded = h.load(home, workspace)
+	if err := override(c.Loaded, flags); err != nil {
+		return err
+	}
+	if err := c.Err(); err != nil {
+		return err
+	}
+	c.Confinement = confinementOf(&c.Settings)
+	if err := c.Confinement.check(c.Loaded.Engine); err != nil {
+		return err
+	}
+	return c.Confinement.checkHosts(c.Loaded.Engine, c.Network)
+}
+
 const demoScenario = "demo" // built into agentd
 
 // flagKeys are the flags of a run that set what files and variables can set too.

@@ -135,18 +135,7 @@ func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	o.Loaded = o.load(home, o.Workspace)
-	if err := override(o.Loaded, cmd.Flags()); err != nil {
-		return err
-	}
-	if err := o.Err(); err != nil {
-		return err
-	}
-	o.Confinement = confinementOf(&o.Settings)
-	if err := o.Confinement.check(o.Loaded.Engine); err != nil {
-		return err
-	}
-	if err := o.Confinement.checkHosts(o.Loaded.Engine, o.Network); err != nil {
+	if err := o.merge(&o.host, home, o.Workspace, cmd.Flags()); err != nil {
 		return err
 	}
 	if err = o.findSkills(); err != nil {

@@ -101,18 +101,7 @@ func (o *serveOptions) complete(cmd *cobra.Command) (err error) {
 			return usageError{fmt.Errorf("HOLON_AGENTD: %w; give an absolute path", err)}
 		}
 	}
-	o.Loaded = o.load(o.Dir, "")
-	if err := override(o.Loaded, o.flags); err != nil {
-		return err
-	}
-	if err := o.Err(); err != nil {
-		return err
-	}
-	o.Confinement = confinementOf(&o.Settings)
-	if err := o.Confinement.check(o.Loaded.Engine); err != nil {
-		return err
-	}
-	if err := o.Confinement.checkHosts(o.Loaded.Engine, o.Network); err != nil {
+	if err := o.merge(&o.host, o.Dir, "", o.flags); err != nil {
 		return err
 	}
 	if err := o.placeScenario(); err != nil {

@@ -39,8 +39,6 @@ type Turns interface {
 	Recover(ctx context.Context, t warm.Turn, attached func(), watch runner.Observer) (warm.Found, error)
 	// Interject hands a message to a running turn, once for its id.
 	Interject(ctx context.Context, agentID, turnID, id, text string) error
-	// Stop ends the container of an agent and keeps its state.
-	Stop(ctx context.Context, agentID string) error
 }
 
 // Homes makes the home directories of agents: *home.Homes.

@@ -112,7 +112,7 @@ func (r *Runtime) settle(a ledger.Attempt, end lane.End) bool {
 		r.log.Error("a turn cannot be settled; trying again", "agent", a.AgentID, "turn", a.TurnID, "err", err)
 		if try == plainAfter && !end.NotBegun {
 			// A lane must not be closed for ever by something that its turn said.
-			end = lane.End{Kind: ledger.TurnAborted, Reason: "unrecordable", ResponseID: end.ResponseID, Lost: end.Lost, Inserted: end.Inserted, Failure: r.failure(phaseTurn, err), CompletedAt: r.cfg.Now()}
+			end = lane.End{Kind: ledger.TurnAborted, Reason: "unrecordable", ResponseID: end.ResponseID, Lost: end.Lost, Suspended: end.Suspended, Inserted: end.Inserted, Failure: r.failure(phaseTurn, err), CompletedAt: r.cfg.Now()}
 		}
 		if !r.pause(storeRetry) {
 			return false

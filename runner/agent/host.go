@@ -18,20 +18,13 @@ const maxRecent = 20
 // ensureDefault makes the default agent where there is none, and what is missing
 // of its home.
 func (r *Runtime) ensureDefault(ctx context.Context) error {
-	err := r.store.View(ctx, func(v ledger.View) error {
-		_, err := v.Agent(r.cfg.Default)
-		return err
-	})
-	if err != nil && !state.IsCode(err, ledger.CodeNotFound) {
-		return err
-	}
 	if err := r.cfg.Homes.EnsureDefault(ctx, r.cfg.Default); err != nil {
 		return err
 	}
-	if err == nil {
+	_, err := r.lane.Create(ctx, lane.NewAgent{ID: r.cfg.Default, Default: true, Template: r.cfg.Template})
+	if state.IsCode(err, ledger.CodeExists) {
 		return nil
 	}
-	_, err = r.lane.Create(ctx, lane.NewAgent{ID: r.cfg.Default, Default: true, Template: r.cfg.Template})
 	return err
 }
 

@@ -125,7 +125,8 @@ func (rec *recorder) commit(begun bool, through lane.Through, batch []lane.Progr
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(rec.turns), settleGrace)
 	defer cancel()
 	if begun {
-		if err := rec.lane.Began(ctx, rec.attempt.ID, rec.frame(), rec.digest()); err != nil {
+		data, digest := rec.frame()
+		if err := rec.lane.Began(ctx, rec.attempt.ID, data, digest); err != nil {
 			return err
 		}
 	}
@@ -135,21 +136,15 @@ func (rec *recorder) commit(begun bool, through lane.Through, batch []lane.Progr
 	return rec.lane.Progress(ctx, rec.attempt.ID, through, batch)
 }
 
-func (rec *recorder) frame() json.RawMessage {
+// frame is what was sent and its digest, of which there is none when another
+// process sent it.
+func (rec *recorder) frame() (data json.RawMessage, digest string) {
 	if rec.sent == nil {
-		return nil
+		return nil, ""
 	}
-	data, err := json.Marshal(rec.sent)
+	data, digest, err := rec.sent.Encode()
 	if err != nil { // it has nothing that cannot be encoded
 		rec.log.Warn("the frame of a turn cannot be recorded", "turn", rec.attempt.TurnID, "err", err)
-		return nil
 	}
-	return data
-}
-
-func (rec *recorder) digest() string {
-	if rec.sent == nil {
-		return ""
-	}
-	return rec.sent.Digest()
+	return data, digest
 }

@@ -107,13 +107,12 @@ func (f Frame) Instructions() string { return f.SystemPrompt }
 // Prompt is the input of the request.
 func (f Frame) Prompt() string { return texts(f.ContextBlocks) }
 
-// Digest is the SHA-256 of the frame's JSON, in hex.
-func (f Frame) Digest() string {
-	data, err := json.Marshal(f)
-	if err != nil { // there is nothing in it that cannot be encoded
-		return ""
+// Encode returns the frame's JSON and a digest of it, in hex.
+func (f Frame) Encode() (data []byte, sum string, err error) {
+	if data, err = json.Marshal(f); err != nil {
+		return nil, "", fmt.Errorf("encode the frame: %w", err)
 	}
-	return digest(string(data))
+	return data, digest(string(data)), nil
 }
 
 func texts(blocks []Block) string {

@@ -66,17 +66,20 @@ func (m *Machine) step(ctx context.Context, agentID string, fn func(*step) error
 }
 
 func (m *Machine) stepAt(ctx context.Context, now time.Time, agentID string, fn func(*step) error) error {
-	return m.store.Update(ctx, func(tx ledger.Tx) error {
-		l, err := tx.Lane(agentID)
-		if err != nil {
-			return err
-		}
-		s := &step{Tx: tx, m: m, now: now, lane: l}
-		if err := fn(s); err != nil {
-			return err
-		}
-		return s.close()
-	})
+	return m.store.Update(ctx, func(tx ledger.Tx) error { return m.run(tx, now, agentID, fn) })
+}
+
+// run makes a step within a transaction.
+func (m *Machine) run(tx ledger.Tx, now time.Time, agentID string, fn func(*step) error) error {
+	l, err := tx.Lane(agentID)
+	if err != nil {
+		return err
+	}
+	s := &step{Tx: tx, m: m, now: now, lane: l}
+	if err := fn(s); err != nil {
+		return err
+	}
+	return s.close()
 }
 
 // attemptStep makes a step of the agent whose attempt it is.
@@ -86,15 +89,7 @@ func (m *Machine) attemptStep(ctx context.Context, attemptID string, fn func(*st
 		if err != nil {
 			return err
 		}
-		l, err := tx.Lane(a.AgentID)
-		if err != nil {
-			return err
-		}
-		s := &step{Tx: tx, m: m, now: m.now(), lane: l}
-		if err := fn(s, a); err != nil {
-			return err
-		}
-		return s.close()
+		return m.run(tx, m.now(), a.AgentID, func(s *step) error { return fn(s, a) })
 	})
 }
 

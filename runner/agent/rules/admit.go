@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -245,16 +246,9 @@ func Interjects(m ledger.Message) bool {
 // MaxAgentID bounds the id of an agent, in bytes.
 const MaxAgentID = 63
 
-// AgentID reports whether s can name an agent: a-z, 0-9, - and _, the first a
-// letter or digit, MaxAgentID in all. Such an id is a safe file name.
+// AgentID reports whether s can name a new agent: a-z, 0-9, - and _, the first a
+// letter or digit, MaxAgentID in all. That is narrower than what
+// state.CheckAgentID takes, so that two agents never differ in case alone.
 func AgentID(s string) bool {
-	if s == "" || len(s) > MaxAgentID || strings.ContainsRune("-_", rune(s[0])) {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; c != '_' && c != '-' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return true
+	return state.CheckAgentID(s) == nil && len(s) <= MaxAgentID && s == strings.ToLower(s)
 }

@@ -212,7 +212,7 @@ func settleTurn(dir string, gone *responses.Error) (*responses.Response, error) 
 		return nil, err
 	}
 	path := filepath.Join(dir, turns.EventsFile)
-	events, err := readBounded(path, maxEventsFile)
+	events, err := durable.ReadFile(path, maxEventsFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the turn's events: %w", err)
 	}
@@ -238,7 +238,7 @@ func settleTurn(dir string, gone *responses.Error) (*responses.Response, error) 
 // has an end: who follows it waits for one.
 func endFacts(dir string, rec *turns.Record, resp *responses.Response) error {
 	path := filepath.Join(dir, turns.RuntimeFile)
-	data, err := readBounded(path, maxEventsFile)
+	data, err := durable.ReadFile(path, maxEventsFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the turn's facts: %w", err)
 	}
@@ -271,7 +271,7 @@ func readEnd(dir string) (*responses.Response, error) {
 	if err != nil || !rec.Status.Terminal() {
 		return nil, err
 	}
-	data, err := readBounded(filepath.Join(dir, turns.EventsFile), maxEventsFile)
+	data, err := durable.ReadFile(filepath.Join(dir, turns.EventsFile), maxEventsFile)
 	if err != nil {
 		return nil, fmt.Errorf("read the turn's events: %w", err)
 	}
@@ -293,7 +293,7 @@ const (
 )
 
 func readTurnRecord(dir string) (*turns.Record, error) {
-	data, err := readBounded(filepath.Join(dir, turns.RecordFile), maxRecordFile)
+	data, err := durable.ReadFile(filepath.Join(dir, turns.RecordFile), maxRecordFile)
 	if err != nil {
 		return nil, fmt.Errorf("read the turn's record: %w", err)
 	}
@@ -351,17 +351,4 @@ func decodeEvents(data []byte) (events []responses.Event, err error) {
 		events = append(events, ev)
 	}
 	return events, nil
-}
-
-func readBounded(path string, limit int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("%s has more than %d bytes", filepath.Base(path), limit)
-	}
-	return data, err
 }

@@ -112,7 +112,7 @@ func (r *oneShot) collectEgress() {
 // taken out, since only the host can know them.
 func appendFacts(dir string, facts []egress.Fact, scope turns.Scope) error {
 	path := filepath.Join(dir, turns.RuntimeFile)
-	data, err := readBounded(path, maxEventsFile)
+	data, err := durable.ReadFile(path, maxEventsFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the turn's facts: %w", err)
 	}

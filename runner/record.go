@@ -58,7 +58,7 @@ const (
 // ReadRecord reads the record of the run in dir; fs.ErrNotExist when the run
 // holds nothing, or held nothing yet.
 func ReadRecord(dir string) (*Record, error) {
-	data, err := readBounded(filepath.Join(dir, state.SessionFile), maxRecord)
+	data, err := durable.ReadFile(filepath.Join(dir, state.SessionFile), maxRecord)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", state.SessionFile, err)
 	}
@@ -116,7 +116,7 @@ func (r *oneShot) noteUsage(a gateway.Account) {
 
 // readUsage reads what noteUsage kept last, nothing where no model was asked.
 func readUsage(dir string) (a gateway.Account, err error) {
-	data, err := readBounded(filepath.Join(dir, state.UsageFile), maxRecord)
+	data, err := durable.ReadFile(filepath.Join(dir, state.UsageFile), maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return a, nil
 	}

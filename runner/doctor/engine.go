@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -23,6 +22,7 @@ import (
 	"holon/runner"
 	"holon/runner/engine"
 	"holon/state"
+	"holon/state/durable"
 	"holon/state/files"
 )
 
@@ -303,23 +303,15 @@ func (e *examination) checkMounts(context.Context) []Result {
 	if _, err := os.Lstat(filepath.Join(p.dir, turns.ExchangeGone)); !errors.Is(err, fs.ErrNotExist) {
 		return bad("the sentinel is still in %s, although the container deleted it", p.dir)
 	}
-	kept, err := readSmall(filepath.Join(p.dir, turns.ExchangeKept))
-	if err != nil || kept != p.word {
+	kept, err := durable.ReadFile(filepath.Join(p.dir, turns.ExchangeKept), maxExchanged) // a container wrote it
+	if err != nil || string(kept) != p.word {
 		return bad("what the container wrote is not in %s", p.dir)
 	}
 	return one(seen("a sentinel was written, read back and deleted in the container; host and container see each other's files"))
 }
 
-// readSmall reads a file that a container wrote.
-func readSmall(path string) (string, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, 1<<10))
-	return string(data), err
-}
+// maxExchanged bounds the file that a container writes.
+const maxExchanged = 1 << 10
 
 // maxDrift is how much the clocks may differ.
 const maxDrift = 5 * time.Second

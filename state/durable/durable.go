@@ -1,4 +1,5 @@
-// Package durable replaces files so that a crash never shows half of one.
+// Package durable replaces files so that a crash never shows half of one, and
+// reads them back with a bound.
 //
 // WriteFile writes beside the target, syncs the data, renames over the target
 // and syncs the directory. The invariant: at every instant, and after a kill

@@ -4,12 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	"holon/runner"
 	"holon/runner/gateway"
@@ -148,12 +146,7 @@ func (k *Keeper) grantOf(a *agent, turnID string) gateway.TokenHash {
 const maxRecord = 1 << 20
 
 func readJSON(path string, v any) error {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxRecord))
+	data, err := durable.ReadFile(path, maxRecord)
 	if err != nil {
 		return err
 	}

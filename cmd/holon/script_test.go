@@ -64,7 +64,7 @@ func TestScripts(t *testing.T) {
 			if name != "engine" {
 				return false, fmt.Errorf("unknown condition %q", name)
 			}
-			eng, err := docker.New("")
+			eng, err := docker.New("", "")
 			if err != nil {
 				return false, nil //nolint:nilerr // that is the answer
 			}

@@ -51,7 +51,7 @@ func patient(t *testing.T) (*doctor.Doctor, string) {
 	return &doctor.Doctor{
 		HolonHome: home, Version: "v1", Image: image, Loaded: loaded, Refs: []string{"scripted/demo"}, Chosen: true,
 		Agentd:    func() (string, error) { return agentd, nil },
-		Engine:    func(state.Home) (engine.Engine, error) { return docker.New("") },
+		Engine:    func(state.Home) (engine.Engine, error) { return docker.New("", "") },
 		Providers: &providers.Host{Settings: &loaded.Settings, Keys: &credentials.Keys{Store: credentials.StoreIn(found)}},
 	}, home
 }
@@ -81,7 +81,7 @@ func text(list []doctor.Result) string {
 // needsEngine skips the test where no engine with the image answers.
 func needsEngine(t *testing.T) *docker.Engine {
 	t.Helper()
-	eng, err := docker.New("")
+	eng, err := docker.New("", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestOldAPI(t *testing.T) {
 	server.Listener = listener
 	server.Start()
 	defer server.Close()
-	d.Engine = func(state.Home) (engine.Engine, error) { return docker.New("unix://" + path) }
+	d.Engine = func(state.Home) (engine.Engine, error) { return docker.New("unix://"+path, "") }
 	list, well := examine(t.Context(), d)
 	got := statuses(list)
 	if well || got["engine"] != "failed" || got["api"] != "skipped" || got["mounts"] != "skipped" || got["git"] != "ok" {

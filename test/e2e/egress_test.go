@@ -122,7 +122,7 @@ func probe(t *testing.T, h *home, input, script string, proxy *egress.Proxy, wat
 	if err != nil {
 		t.Fatal(err)
 	}
-	eng, err := dockerengine.New("")
+	eng, err := dockerengine.New("", "")
 	if err != nil {
 		t.Fatal(err)
 	}

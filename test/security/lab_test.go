@@ -111,7 +111,7 @@ func (quiet) Phase(string)            {}
 // config is a session as the lab makes it.
 func (l *lab) config() runner.Config {
 	l.t.Helper()
-	e, err := docker.New("")
+	e, err := docker.New("", "")
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -143,7 +143,7 @@ func newLab(t testing.TB, eng string, scenario string) *lab {
 
 func openEngine(name, dir string) (engine.Engine, error) {
 	if name == "docker" {
-		return docker.New("")
+		return docker.New("", "")
 	}
 	return local.New(local.Options{Dir: filepath.Join(dir, "local"), Env: []string{"PATH=" + os.Getenv("PATH")}})
 }

@@ -28,7 +28,7 @@ func (e *Engine) Create(ctx context.Context, spec engine.Spec) (engine.Handle, e
 	if err != nil {
 		return engine.Handle{}, err
 	}
-	if err := e.checkImageAndSocket(spec); err != nil {
+	if err := e.checkSocket(spec); err != nil {
 		return engine.Handle{}, err
 	}
 	if spec.NanoCPUs == 0 {
@@ -41,9 +41,18 @@ func (e *Engine) Create(ctx context.Context, spec engine.Spec) (engine.Handle, e
 		return engine.Handle{}, err
 	}
 	config, host := request(spec)
+	if host.UsernsMode, err = e.userNamespace(ctx); err != nil {
+		return engine.Handle{}, err
+	}
+	if err := e.overrule(ctx, config, spec); err != nil {
+		return engine.Handle{}, err
+	}
 	host.SecurityOpt = append(host.SecurityOpt, "seccomp="+filter)
 	nonce := rand.Text()
 	config.Labels[createLabel] = nonce
+	if err := e.register.announce(nonce); err != nil {
+		return engine.Handle{}, err
+	}
 
 	// The daemon goes on creating when its client hangs up, so the call is not
 	// cut off at once when ctx ends: its answer says what there is to remove.
@@ -59,15 +68,36 @@ func (e *Engine) Create(ctx context.Context, spec engine.Spec) (engine.Handle, e
 		err = errors.Join(ctx.Err(), discarded(created.Warnings, spec))
 	}
 	if err == nil {
+		err = e.register.confirm(nonce, created.ID)
+	}
+	if err == nil {
 		return engine.Handle{Version: engine.HandleVersion, Engine: name, ID: created.ID, Name: spec.Name}, nil
 	}
 	cleanupErr := e.undoCreate(ctx, created.ID, spec.Name, nonce, err)
+	if cleanupErr == nil { // else the container may be there still, for gc to remove
+		cleanupErr = e.register.forget(nonce)
+	}
 	if ctx.Err() != nil {
 		err = fmt.Errorf("create container %s: %w", spec.Name, context.Cause(ctx))
 	} else {
 		err = wrapCreate(spec, err)
 	}
 	return engine.Handle{}, errors.Join(err, cleanupErr)
+}
+
+// userNamespace asks an engine that maps user ids for the host's: mapped, the
+// kernel would count the limits of all its containers as those of one user.
+func (e *Engine) userNamespace(ctx context.Context) (container.UsernsMode, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	info, err := e.daemon(ctx)
+	if err != nil {
+		return "", wrap("ask the Docker engine about itself", err)
+	}
+	if _, maps := securityOption(info, "userns"); maps {
+		return "host", nil
+	}
+	return "", nil
 }
 
 // defaultCPUs is as many as the engine takes: more than the machine has are refused.
@@ -118,14 +148,10 @@ func (e *Engine) undoCreate(ctx context.Context, id, containerName, nonce string
 	return e.remove(ctx, id, containerName)
 }
 
-// checkImageAndSocket refuses what only this engine can judge. A mount that
-// shows the daemon's socket, itself or in a directory, would hand the machine
-// to the container.
-func (e *Engine) checkImageAndSocket(spec engine.Spec) error {
-	if spec.Image == "" || len(spec.Image) > 4096 || strings.ContainsAny(spec.Image, " \t\r\n\x00") {
-		return &engine.Error{Code: engine.CodeInvalidSpec, Param: "image", Message: fmt.Sprintf("invalid image name %.80q", spec.Image),
-			Hint: "name an image with --image"}
-	}
+// checkSocket refuses what only this engine can judge: a mount that shows the
+// daemon's socket, itself or in a directory, would hand the machine to the
+// container.
+func (e *Engine) checkSocket(spec engine.Spec) error {
 	socket := e.socketPath()
 	if socket == "" {
 		return nil

@@ -42,7 +42,8 @@ const (
 
 // Engine is the docker engine. It holds connections and no state of programs.
 type Engine struct {
-	api *client.Client
+	api      *client.Client
+	register register
 
 	mu   sync.Mutex
 	info *system.Info // the last answer; the daemon's own set-up, read once
@@ -53,8 +54,10 @@ var _ engine.Engine = (*Engine)(nil)
 // New makes a client for the daemon at host, such as
 // "unix:///var/run/docker.sock". An empty host means what the Docker tools
 // mean by it: DOCKER_HOST with its TLS variables, or the default socket. It
-// does not connect: the first call does.
-func New(host string) (*Engine, error) {
+// does not connect: the first call does. The directory registerDir keeps which
+// containers were made with it, and List finds only those; with "" every
+// container counts that has the labels.
+func New(host, registerDir string) (*Engine, error) {
 	options := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
 	if host != "" {
 		options = append(options, client.WithHost(host))
@@ -64,7 +67,7 @@ func New(host string) (*Engine, error) {
 		return nil, &engine.Error{Code: engine.CodeUnreachable, Param: "engine", Err: err,
 			Message: "the settings for the Docker client are not usable", Hint: "check DOCKER_HOST and the other DOCKER_ variables"}
 	}
-	return &Engine{api: api}, nil
+	return &Engine{api: api, register: register{registerDir}}, nil
 }
 
 // Name implements engine.Engine.

@@ -39,7 +39,7 @@ func TestSuite(t *testing.T) {
 // connect returns an engine, or skips the test where none answers.
 func connect(t testing.TB) *Engine {
 	t.Helper()
-	e, err := New("")
+	e, err := New("", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func buildImage(t testing.TB, e *Engine, program string) string {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	ref := "holon-enginetest:" + strings.ToLower(rand.Text())
+	ref := "holon-enginetest:" + tag()
 	answer, err := e.api.ImageBuild(t.Context(), &archive, build.ImageBuildOptions{Tags: []string{ref}, Remove: true, ForceRemove: true, NoCache: true})
 	if err != nil {
 		t.Fatal(err)
@@ -100,12 +100,19 @@ func buildImage(t testing.TB, e *Engine, program string) string {
 		t.Fatalf("build the suite's image: %v\n%s", err, log)
 	}
 	t.Cleanup(func() {
-		// t.Context is done by now.
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := afterTest()
 		defer cancel()
 		if _, err := e.api.ImageRemove(ctx, ref, image.RemoveOptions{Force: true, PruneChildren: true}); err != nil {
 			t.Error(err)
 		}
 	})
 	return ref
+}
+
+// tag is a word that no other image or container has.
+func tag() string { return strings.ToLower(rand.Text()) }
+
+// afterTest is a context for cleaning up, when that of the test is done.
+func afterTest() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), time.Minute)
 }

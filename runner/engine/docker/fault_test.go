@@ -48,7 +48,7 @@ func serve(t *testing.T, handler http.Handler, closing func()) *Engine {
 	server.Listener.Close()
 	server.Listener = listener
 	server.Start()
-	e, err := New("unix://" + path)
+	e, err := New("unix://"+path, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,6 +31,9 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]engine.S
 	}
 	out := make([]engine.Summary, 0, len(found))
 	for _, c := range found {
+		if !e.register.knows(c.Labels[createLabel], c.ID) {
+			continue
+		}
 		containerName := ""
 		if len(c.Names) > 0 { // none while it is being removed
 			containerName = strings.TrimPrefix(c.Names[0], "/")

@@ -16,11 +16,13 @@ import (
 	"github.com/docker/go-units"
 
 	"holon/runner/engine"
+	"holon/runner/engine/enginetest"
 	"holon/state"
 )
 
 func TestRefusalsOfTheDaemon(t *testing.T) {
 	e := connect(t)
+	there := buildImage(t, e, enginetest.BuildProgram(t))
 	for name, test := range map[string]struct {
 		change func(*engine.Spec)
 		code   engine.Code
@@ -30,7 +32,7 @@ func TestRefusalsOfTheDaemon(t *testing.T) {
 		"image is no name": {func(s *engine.Spec) { s.Image = "NOT/Lower" }, engine.CodeInvalidSpec, "image"},
 		"no image":         {func(s *engine.Spec) { s.Image = "" }, engine.CodeInvalidSpec, "image"},
 		"image with space": {func(s *engine.Spec) { s.Image = "a b" }, engine.CodeInvalidSpec, "image"},
-		"too many cpus":    {func(s *engine.Spec) { s.NanoCPUs = 1 << 60 }, engine.CodeResourceLimit, "cpus"},
+		"too many cpus":    {func(s *engine.Spec) { s.Image, s.NanoCPUs = there, 1<<60 }, engine.CodeResourceLimit, "cpus"},
 	} {
 		spec := faultSpec("holon-enginetest:none")
 		test.change(&spec)
@@ -57,7 +59,7 @@ func TestUnreachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, host := range []string{"unix://" + filepath.Join(dir, "none.sock"), "unix://" + stale, "unix://" + plain, "tcp://127.0.0.1:1"} {
-		e, err := New(host)
+		e, err := New(host, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +74,7 @@ func TestUnreachable(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := New("nonsense"); !state.IsCode(err, engine.CodeUnreachable) {
+	if _, err := New("nonsense", ""); !state.IsCode(err, engine.CodeUnreachable) {
 		t.Errorf("New(nonsense) = %v", err)
 	}
 }

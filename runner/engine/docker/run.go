@@ -145,7 +145,7 @@ func (e *Engine) remove(ctx context.Context, id, containerName string) error {
 		err := e.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
 		switch {
 		case err == nil, errdefs.IsNotFound(err):
-			return nil
+			return e.register.forget(id)
 		case errdefs.IsConflict(err) && mentions(err, "already in progress"):
 			// Somebody else removes it: success is when it is gone.
 		default:

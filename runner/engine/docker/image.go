@@ -1,0 +1,71 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/distribution/reference"
+	"github.com/docker/docker/api/types/container"
+
+	"holon/runner/engine"
+)
+
+// overrule takes back what the image says about labels and variables of ours,
+// and refuses an image that declares a volume: no limit would hold for what is
+// written there.
+func (e *Engine) overrule(ctx context.Context, config *container.Config, spec engine.Spec) error {
+	// Anything else would be a path of the engine's API.
+	if _, err := reference.ParseAnyReference(spec.Image); err != nil {
+		return &engine.Error{Code: engine.CodeInvalidSpec, Param: "image", Hint: "name an image like holon/base:latest",
+			Message: fmt.Sprintf("invalid image name %.80q: %v", spec.Image, err)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	image, err := e.api.ImageInspect(ctx, spec.Image)
+	if err != nil {
+		return wrapCreate(spec, err)
+	}
+	if image.Config == nil {
+		return nil
+	}
+	if open := openVolumes(image.Config.Volumes, spec); len(open) > 0 {
+		return &engine.Error{Code: engine.CodeInvalidSpec, Param: "image",
+			Message: fmt.Sprintf("image %s declares volumes, which no limit covers: %.200q", spec.Image, open),
+			Hint:    "use an image whose Dockerfile has no VOLUME"}
+	}
+	for key := range image.Config.Labels {
+		if _, ours := config.Labels[key]; !ours && strings.HasPrefix(key, "holon.") {
+			config.Labels[key] = ""
+		}
+	}
+	for _, variable := range image.Config.Env {
+		if name, _, _ := strings.Cut(variable, "="); configures(name) && !isSet(spec.Env, name) {
+			config.Env = append(slices.Clip(config.Env), name) // without "=" the engine removes it
+		}
+	}
+	return nil
+}
+
+// configures reports whether the variable sets up agentd.
+func configures(name string) bool { return strings.HasPrefix(name, "HOLON_") || name == "GODEBUG" }
+
+func isSet(env []string, name string) bool {
+	return slices.ContainsFunc(env, func(pair string) bool { return strings.HasPrefix(pair, name+"=") })
+}
+
+// openVolumes are the volumes of an image in whose place spec mounts nothing.
+func openVolumes(volumes map[string]struct{}, spec engine.Spec) []string {
+	var open []string
+	for target := range volumes {
+		mounted := slices.ContainsFunc(spec.Mounts, func(m engine.Mount) bool { return m.Target == path.Clean(target) }) ||
+			slices.ContainsFunc(spec.Tmpfs, func(t engine.Tmpfs) bool { return t.Target == path.Clean(target) })
+		if !mounted {
+			open = append(open, target)
+		}
+	}
+	slices.Sort(open)
+	return open
+}

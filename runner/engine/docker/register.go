@@ -1,0 +1,71 @@
+package docker
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"holon/runner/engine"
+)
+
+// A register keeps which containers an engine made, so that List finds no
+// others: labels prove nothing, because an image can carry them, and a container
+// of ours can be committed to an image. Each container is an empty file: named by
+// the nonce in its label until the engine has answered, then by its id. The zero
+// value keeps nothing and knows every container.
+type register struct{ dir string }
+
+// announce notes a container that is about to be made.
+func (r register) announce(nonce string) error {
+	if r.dir == "" {
+		return nil
+	}
+	err := os.MkdirAll(r.dir, 0o700)
+	if err == nil {
+		// Not synced: a machine that loses power loses its running containers too.
+		err = os.WriteFile(filepath.Join(r.dir, nonce), nil, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("note the container to be made: %w", err)
+	}
+	return nil
+}
+
+// confirm notes the id that the engine gave to the container with the nonce.
+func (r register) confirm(nonce, id string) error {
+	if r.dir == "" {
+		return nil
+	}
+	if err := os.Rename(filepath.Join(r.dir, nonce), filepath.Join(r.dir, id)); err != nil {
+		return fmt.Errorf("note container %.12s: %w", id, err)
+	}
+	return nil
+}
+
+// knows reports whether the container was made here. One whose maker died before
+// it noted the id is recognized by its nonce.
+func (r register) knows(nonce, id string) bool {
+	if r.dir == "" {
+		return true
+	}
+	if !engine.ValidName(id) {
+		return false
+	}
+	if _, err := os.Lstat(filepath.Join(r.dir, id)); err == nil {
+		return true
+	}
+	return engine.ValidName(nonce) && r.confirm(nonce, id) == nil
+}
+
+// forget drops a container that is gone, by its id or its nonce.
+func (r register) forget(name string) error {
+	if r.dir == "" {
+		return nil
+	}
+	if err := os.Remove(filepath.Join(r.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("drop container %.12s from the register: %w", name, err)
+	}
+	return nil
+}

@@ -80,11 +80,10 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 	}
 	started := time.Now()
 	id := state.NewRunID()
-	user, err := RunsAs(o.Session.User, o.Session.Engine)
-	if err != nil {
+	if _, err := RunsAs(o.Session.User, o.Session.Engine); err != nil {
 		return nil, err
 	}
-	o.Session.User, o.Workspace.Owner, o.Workspace.Claim = user, treeOwner(user), id
+	o.Workspace.Claim = id
 	if err := o.Room.Admit(ctx, o.Home); err != nil {
 		return nil, interruption(ctx, err)
 	}

@@ -34,6 +34,7 @@ import (
 	"holon/runner/engine"
 	"holon/runner/gateway"
 	"holon/runner/hosttools"
+	"holon/runner/uidpool"
 	"holon/runner/workspace"
 	"holon/skills"
 	"holon/state/files"
@@ -75,7 +76,8 @@ type Config struct {
 	Memory    int64 // bytes; 0: the default
 	NanoCPUs  int64 // 0: all
 	Network   string
-	User      *engine.User // nil: this process's user, or DefaultUID:DefaultGID when that is root
+	User      *engine.User // nil: this process's user, or one of UIDs when that is root
+	UIDs      uidpool.Pool // user ids for containers of root; the zero Pool means DefaultUID:DefaultGID
 	Runtime   string       // of the engine, "" for its default
 	Accept    []string     // axes of the isolation that may be weaker than asked for
 	Log       *slog.Logger
@@ -145,10 +147,14 @@ func Start(ctx context.Context, cfg Config) (*Session, error) {
 
 // prepare makes what the container will see: tree, directories, sockets.
 func (s *Session) prepare(ctx context.Context) (err error) {
-	if s.cfg.User, err = RunsAs(s.cfg.User, s.cfg.Engine); err != nil {
+	if err := s.makeSocketDir(); err != nil {
+		return err
+	}
+	if err := s.chooseUser(); err != nil {
 		return err
 	}
 	if s.cfg.Source != nil {
+		s.cfg.Source.For(treeOwner(s.cfg.User))
 		if s.tree, err = s.cfg.Source.Acquire(ctx); err != nil {
 			return err
 		}
@@ -157,9 +163,6 @@ func (s *Session) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if err := s.openAgentHome(); err != nil {
-		return err
-	}
-	if err := s.makeSocketDir(); err != nil {
 		return err
 	}
 	if len(s.cfg.Skills) > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -11,12 +12,14 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"holon/runner/engine"
 	"holon/runner/workspace"
 )
 
-// DefaultUID and DefaultGID are who runs in the container when root runs holon:
-// numbers that nobody on the host has, so that what comes out of a container
+// DefaultUID and DefaultGID are who runs in a container of root that has no pool
+// of user ids: numbers that nobody on the host has, so that what comes out of a container
 // owns nothing there. A real person's number would own that person's files.
 const (
 	DefaultUID = 65532
@@ -43,6 +46,34 @@ func RunsAs(asked *engine.User, e engine.Engine) (*engine.User, error) {
 		return &engine.User{UID: DefaultUID, GID: DefaultGID}, nil
 	}
 	return &self, nil
+}
+
+// chooseUser decides who runs in the container. A container of root gets a user
+// id that no other has, as long as its sockets are there.
+func (s *Session) chooseUser() error {
+	asked := s.cfg.User
+	user, err := RunsAs(asked, s.cfg.Engine)
+	if err == nil && asked == nil && user != nil && os.Geteuid() == 0 && s.cfg.UIDs.Count > 0 {
+		uid, takeErr := s.cfg.UIDs.Take(s.wish(), s.sockets)
+		user, err = &engine.User{UID: uid, GID: uid}, takeErr
+	}
+	s.cfg.User = user
+	return err
+}
+
+// wish selects the number that the session's files belong to already, if any.
+func (s *Session) wish() uint32 {
+	if s.cfg.AgentHome != "" {
+		var st unix.Stat_t
+		if err := unix.Lstat(s.cfg.AgentHome, &st); err == nil && s.cfg.UIDs.Has(int(st.Uid)) {
+			return uint32(int(st.Uid) - s.cfg.UIDs.First)
+		}
+	}
+	name := s.cfg.ID
+	if s.cfg.Source != nil {
+		name = s.cfg.Source.Info().Path // its cached trees
+	}
+	return crc32.ChecksumIEEE([]byte(name))
 }
 
 // ownFiles reports whether a program of e has a file system of its own.

@@ -72,7 +72,7 @@ func MakeHome(holonHome, userHome string) (Home, error) {
 	if err != nil {
 		return Home{}, err
 	}
-	for _, sub := range []string{h.RunsDir(), h.CacheDir(), h.ipcDir()} {
+	for _, sub := range []string{h.RunsDir(), h.CacheDir(), h.ContainersDir(), h.ipcDir()} {
 		if err := os.MkdirAll(sub, 0o700); err != nil {
 			return Home{}, unusable("give a directory that can be written to", dir, err)
 		}
@@ -117,6 +117,9 @@ func (h Home) RunsDir() string { return filepath.Join(h.dir, "runs") }
 
 // RunDir is the directory of one run. The id must have passed CheckRunID.
 func (h Home) RunDir(id string) string { return filepath.Join(h.RunsDir(), id) }
+
+// ContainersDir is the register of the containers that belong to the home.
+func (h Home) ContainersDir() string { return filepath.Join(h.dir, "containers") }
 
 // SkillsDir holds the skills that were installed.
 func (h Home) SkillsDir() string { return filepath.Join(h.dir, "skills") }

@@ -11,12 +11,14 @@ import (
 	"holon/runner"
 	"holon/runner/engine"
 	"holon/runner/settings"
+	"holon/runner/uidpool"
 )
 
 // confinement is what a person, and nobody else, may say about how the container
 // is confined.
 type confinement struct {
 	User         string
+	UIDs         string
 	Runtime      string
 	AcceptWeaker []string
 	AllowHosts   []string
@@ -25,14 +27,14 @@ type confinement struct {
 // confinementFlags defines the flags of a confinement.
 func confinementFlags(f *pflag.FlagSet) {
 	f.StringArray("allow-host", nil, "`HOST` that the agent may reach over HTTP and HTTPS, or *.DOMAIN for those below one (default none)")
-	f.String("user", "", "`UID:GID` of the container (default yours; root's containers run as "+fmt.Sprintf("%d:%d", runner.DefaultUID, runner.DefaultGID)+")")
+	f.String("user", "", "`UID:GID` of the container (default yours; each container of root has one of its own)")
 	f.String("runtime", "", "`name` of what runs containers in the engine, such as runsc (default the engine's)")
 	f.StringSlice("accept-weaker", nil, "`axes` of the isolation that the engine may enforce less strictly than asked for")
 }
 
 // confinementOf returns what is set of a confinement.
 func confinementOf(s *settings.Settings) confinement {
-	return confinement{User: s.User, Runtime: s.ContainerRuntime, AcceptWeaker: s.AcceptWeaker, AllowHosts: s.AllowHosts}
+	return confinement{User: s.User, UIDs: s.ContainerUIDs, Runtime: s.ContainerRuntime, AcceptWeaker: s.AcceptWeaker, AllowHosts: s.AllowHosts}
 }
 
 // check refuses what no engine could be asked for.
@@ -75,6 +77,23 @@ func (c *confinement) confine(cfg *runner.Config) (err error) {
 	if cfg.Egress, err = c.proxy(cfg.Log); err != nil {
 		return err
 	}
+	if cfg.UIDs, err = c.uids(); err != nil {
+		return err
+	}
 	cfg.User, err = c.user()
 	return err
+}
+
+// uidDir keeps which user ids are in use, for every state home of the machine. It
+// is lost with a reboot, as the containers are.
+const uidDir = "/run/holon/uids"
+
+// uids returns the user ids for containers of root.
+func (c *confinement) uids() (uidpool.Pool, error) {
+	pool := uidpool.Pool{Dir: uidDir, First: uidpool.DefaultFirst, Count: uidpool.DefaultCount}
+	var err error
+	if c.UIDs != "" {
+		pool.First, pool.Count, err = uidpool.Parse(c.UIDs)
+	}
+	return pool, err
 }

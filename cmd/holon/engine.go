@@ -59,7 +59,7 @@ func engineName(set string) string {
 func (h *host) newEngine(name string, home state.Home) (engine.Engine, error) {
 	switch name {
 	case settings.EngineDocker:
-		return docker.New(h.DockerHost, filepath.Join(home.Dir(), "containers"))
+		return docker.New(h.DockerHost, home.ContainersDir())
 	case settings.EngineLocal:
 		return local.New(local.Options{Dir: localDir(home), Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.UserHome, "LANG=C.UTF-8"}})
 	}

@@ -33,7 +33,7 @@ func (e *examination) checkHome(context.Context) []Result {
 		}
 		e.made = append([]string{dir}, e.made...)
 	}
-	for _, dir := range []string{before.RunsDir(), before.CacheDir(), filepath.Dir(before.IPCDir("run")), filepath.Join(before.Dir(), "local")} {
+	for _, dir := range []string{before.RunsDir(), before.CacheDir(), before.ContainersDir(), filepath.Dir(before.IPCDir("run")), filepath.Join(before.Dir(), "local")} {
 		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 			e.made = append(e.made, dir)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"holon/responses/models"
 	"holon/runner/engine"
+	"holon/runner/uidpool"
 	"holon/state"
 )
 
@@ -124,6 +125,13 @@ var keys = []*key{
 	{name: "network", env: "HOLON_NETWORK", project: strictOnly, strict: engine.NetworkNone, doc: "Network of the container; anything but none confines less.",
 		field: func(s *Settings, _ string) any { return &s.Network }},
 	{name: "user", env: "HOLON_USER", doc: "UID:GID of the container; yours by default.", field: func(s *Settings, _ string) any { return &s.User }},
+	{name: "container_uids", env: "HOLON_CONTAINER_UIDS", doc: "FIRST-LAST, the user ids of root's containers, each of which gets its own; 1879048192-1879113727 by default.",
+		field: func(s *Settings, _ string) any { return &s.ContainerUIDs }, check: func(s *Settings, _ string) (string, string) {
+			if _, _, err := uidpool.Parse(s.ContainerUIDs); s.ContainerUIDs != "" && err != nil {
+				return err.Error(), "leave it out for the default"
+			}
+			return "", ""
+		}},
 	{name: "container_runtime", env: "HOLON_RUNTIME", doc: "What runs containers in the engine, such as runsc; the engine's own by default.",
 		field: func(s *Settings, _ string) any { return &s.ContainerRuntime }},
 	{name: "accept_weaker", env: "HOLON_ACCEPT_WEAKER", doc: "Axes of the isolation that the engine may enforce less strictly than asked for.",

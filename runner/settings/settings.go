@@ -57,6 +57,8 @@ type Settings struct {
 	CPUs         float64
 	Network      string
 	User         string // UID:GID of the container
+	// ContainerUIDs are the user ids of root's containers, FIRST-LAST.
+	ContainerUIDs string
 	// ContainerRuntime is what runs containers in the engine.
 	ContainerRuntime string
 	AcceptWeaker     []string // axes of the isolation

@@ -52,6 +52,9 @@ type Options struct {
 	Owner *Owner
 }
 
+// For says who the trees to be acquired are for (Options.Owner).
+func (s *Source) For(owner *Owner) { s.options.Owner = owner }
+
 // Owner is a numeric user and group.
 type Owner struct{ UID, GID int }
 

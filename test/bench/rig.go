@@ -75,7 +75,7 @@ func openRig(ctx context.Context, opts options) (_ *rig, err error) {
 		return nil, err
 	}
 	r.later(func() error { return r.daemon.removeLabelled(cleanupContext(), label+"="+r.id) })
-	e, err := docker.New("unix://" + opts.docker, "")
+	e, err := docker.New("unix://"+opts.docker, "")
 	if err != nil {
 		return nil, err
 	}

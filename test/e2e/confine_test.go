@@ -15,8 +15,8 @@ import (
 	"sync"
 	"testing"
 
-	"holon/runner"
 	"holon/runner/engine"
+	"holon/runner/uidpool"
 )
 
 // inspected is what the engine itself says of a container.
@@ -87,11 +87,13 @@ func TestIsolation(t *testing.T) {
 			t.Errorf("%s: the record says %q, the engine %q", name, axis.Value, value)
 		}
 	}
-	user := fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())
+	proper := got.User.Value == fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())
 	if os.Getuid() == 0 {
-		user = fmt.Sprintf("%d:%d", runner.DefaultUID, runner.DefaultGID)
+		uid, _, _ := strings.Cut(got.User.Value, ":")
+		n, err := strconv.Atoi(uid)
+		proper = err == nil && n >= uidpool.DefaultFirst && n < uidpool.DefaultFirst+uidpool.DefaultCount && got.User.Value == uid+":"+uid
 	}
-	if !got.Confined() || got.User.Value != user {
+	if !got.Confined() || !proper {
 		t.Errorf("isolation: %+v", got)
 	}
 	if host := c.HostConfig; host.Privileged || !slices.Equal(host.CapDrop, []string{"ALL"}) || len(host.CapAdd)+len(host.Devices)+len(host.Binds) > 0 ||

@@ -43,7 +43,12 @@ func (h *home) proceed() {
 		h.t.Fatal(err)
 	}
 	if os.Geteuid() == 0 { // the container's user removes it
-		if err := os.Chown(filepath.Join(trees[0], "go"), runner.DefaultUID, runner.DefaultGID); err != nil {
+		info, err := os.Stat(trees[0])
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		owner := int(info.Sys().(*syscall.Stat_t).Uid)
+		if err := os.Chown(filepath.Join(trees[0], "go"), owner, owner); err != nil {
 			h.t.Fatal(err)
 		}
 	}
@@ -107,6 +112,21 @@ func (h *home) checkTidy() {
 	h.checkNothingLeft()
 }
 
+// age makes files two hours old.
+func (h *home) age(pattern string) {
+	h.t.Helper()
+	paths, err := filepath.Glob(filepath.Join(h.dir, pattern))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	old := time.Now().Add(-2 * time.Hour)
+	for _, path := range paths {
+		if err := os.Chtimes(path, old, old); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
 // Wherever holon is killed, the run gets one end, its work is saved, nothing is
 // left, and the user's files are as they were.
 func TestKilledInEveryPhase(t *testing.T) {
@@ -133,6 +153,7 @@ func TestKilledInEveryPhase(t *testing.T) {
 			p := h.begin(repo, "run", "--model", scripted(t, tc.scenario), "x")
 			await(t, tc.name, func() bool { return tc.reach(h) })
 			p.kill()
+			h.age("runs/.*") // what was made halfway counts as left over after an hour
 			worked := exists(h, "cache/trees/*/*/tree/made.txt")
 
 			views := h.ps()
@@ -339,35 +360,37 @@ func TestConcurrentCollectors(t *testing.T) {
 	h.checkTidy()
 }
 
-// Only what is ours and nobody's is removed.
+// gc removes what is ours and belongs to no run. A container that only has our
+// labels, as an image or docker commit gives them, is not ours.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
-	h, other := newHome(t), newHome(t)
-	run := func(h *home, id string) string {
-		return strings.TrimSpace(docker(t, "run", "-d", "--network", "none", "--label", "holon.role=agent", "--label", "holon.run="+id,
-			"--label", "holon.home="+h.dir, "--entrypoint", "sleep", baseImage, "600"))
+	h := newHome(t)
+	const nonce = "made-by-a-holon-that-was-killed"
+	run := func(label string) string {
+		return strings.TrimSpace(docker(t, "run", "-d", "--network", "none", "--label", "holon.role=agent", "--label", "holon.run="+state.NewRunID(),
+			"--label", "holon.home="+h.dir, "--label", label, "--entrypoint", "sleep", baseImage, "600"))
 	}
-	mine, theirs := run(h, state.NewRunID()), run(other, state.NewRunID())
-	t.Cleanup(func() { docker(t, "rm", "-f", theirs) })
-	old := time.Now().Add(-2 * time.Hour)
-	for _, name := range []string{"runs/.new-1", "ipc/" + state.NewRunID()} {
-		path := filepath.Join(h.dir, name)
-		if err := os.MkdirAll(path, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(path, old, old); err != nil {
+	for _, dir := range []string{"containers", "runs/.new-1", "ipc/" + state.NewRunID()} {
+		if err := os.MkdirAll(filepath.Join(h.dir, dir), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	dry := h.gc("--dry-run")
-	if len(dry) != 3 || !slices.Equal(h.containers(), []string{mine}) {
+	h.age("runs/.new-1")
+	h.age("ipc/*")
+	if err := os.WriteFile(filepath.Join(h.dir, "containers", nonce), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ours, stranger := run("holon.create="+nonce), run("holon.create=another")
+	t.Cleanup(func() { docker(t, "rm", "-f", stranger) })
+	if dry := h.gc("--dry-run"); len(dry) != 3 || len(h.containers()) != 2 {
 		t.Errorf("a dry run found %+v; containers %v", dry, h.containers())
 	}
 	if found := h.gc(); len(found) != 3 {
-		t.Errorf("found %+v", found)
+		t.Errorf("found %+v, want the container %s, the sockets and the directory", found, ours)
 	}
-	if left := other.containers(); !slices.Equal(left, []string{theirs}) {
-		t.Errorf("containers of another home: %v", left)
+	if left := h.containers(); !slices.Equal(left, []string{stranger}) {
+		t.Errorf("containers %v are left, want %s alone", left, stranger)
 	}
+	docker(t, "rm", "-f", stranger)
 	h.checkTidy()
 }

@@ -216,6 +216,9 @@ func (k *Keeper) adopt(ctx context.Context, a *agent, t *Turn) error {
 		return errors.Join(err, closeAccess(access))
 	}
 	k.hold(a, session, access, rec.Made)
+	if made := rec.Held.User; made != nil && cfg.User == nil && cfg.UIDs.Has(made.UID) {
+		user = made // of the pool, as long as it runs
+	}
 	if made := rec.Held.User; (made == nil) != (user == nil) || made != nil && *made != *user {
 		a.stale = "the user changed"
 	}

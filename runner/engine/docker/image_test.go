@@ -69,7 +69,7 @@ func TestImageNames(t *testing.T) {
 // List finds what was made with the same register and nothing else, whatever
 // labels the other has.
 func TestForeignContainer(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "containers")
+	dir := t.TempDir()
 	plain := connect(t)
 	e := &Engine{api: plain.api, register: register{dir}}
 	img := buildImage(t, e, enginetest.BuildProgram(t))

@@ -22,12 +22,8 @@ func (r register) announce(nonce string) error {
 	if r.dir == "" {
 		return nil
 	}
-	err := os.MkdirAll(r.dir, 0o700)
-	if err == nil {
-		// Not synced: a machine that loses power loses its running containers too.
-		err = os.WriteFile(filepath.Join(r.dir, nonce), nil, 0o600)
-	}
-	if err != nil {
+	// Not synced: a machine that loses power loses its running containers too.
+	if err := os.WriteFile(filepath.Join(r.dir, nonce), nil, 0o600); err != nil {
 		return fmt.Errorf("note the container to be made: %w", err)
 	}
 	return nil

@@ -1,0 +1,84 @@
+package uidpool
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"holon/state"
+)
+
+func TestTake(t *testing.T) {
+	p := Pool{Dir: filepath.Join(t.TempDir(), "uids"), First: 5000, Count: 3}
+	holders := t.TempDir()
+	hold := func(name string) string {
+		path := filepath.Join(holders, name)
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	take := func(wish uint32, holder string, want int) {
+		t.Helper()
+		if got, err := p.Take(wish, holder); err != nil || got != want {
+			t.Errorf("Take(%d) = %d, %v, want %d", wish, got, err, want)
+		}
+	}
+	a, b, c := hold("a"), hold("b"), hold("c")
+	take(1<<32-1, a, 5000) // 2^32-1 is a multiple of 3
+	take(2, b, 5002)
+	take(2, c, 5001) // the next that is free, from the start again
+	if _, err := p.Take(0, hold("d")); !state.IsCode(err, CodeExhausted) {
+		t.Errorf("Take from a pool in use: %v, want %s", err, CodeExhausted)
+	}
+	if err := os.Remove(b); err != nil {
+		t.Fatal(err)
+	}
+	take(1, hold("e"), 5002)
+}
+
+func TestTakeAtOnce(t *testing.T) {
+	p := Pool{Dir: filepath.Join(t.TempDir(), "uids"), First: 5000, Count: 40}
+	holder := t.TempDir()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	seen := map[int]bool{}
+	for range p.Count {
+		all.Go(func() {
+			uid, err := p.Take(7, holder)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil || seen[uid] || !p.Has(uid) {
+				t.Errorf("Take = %d, %v, want a number of the pool that was not given before", uid, err)
+			}
+			seen[uid] = true
+		})
+	}
+	all.Wait()
+}
+
+// A directory that others could write says nothing about what is in use.
+func TestOpenDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "uids")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if uid, err := (Pool{Dir: dir, First: 5000, Count: 1}).Take(0, dir); err == nil {
+		t.Errorf("Take = %d, want a refusal of a directory with mode 0777", uid)
+	}
+}
+
+func TestParse(t *testing.T) {
+	if first, count, err := Parse("5000-5009"); err != nil || first != 5000 || count != 10 {
+		t.Errorf("Parse = %d, %d, %v, want 5000, 10", first, count, err)
+	}
+	for _, text := range []string{"", "5000", "5000-", "0-10", "6000-5000", "-5-10", "5000-9999999999", "a-b"} {
+		if first, count, err := Parse(text); err == nil {
+			t.Errorf("Parse(%q) = %d, %d, want an error", text, first, count)
+		}
+	}
+}

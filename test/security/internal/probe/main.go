@@ -20,6 +20,8 @@ func main() {
 		"privilege": func([]string) { attempt(privileges()) },
 		"visible":   func([]string) { attempt(visible()) },
 		"network":   func([]string) { attempt(network()) },
+		"user":      func([]string) { attempt(userLimits()) },
+		"exhaust":   exhaust,
 		"fork":      forkBomb, "memory": memory, "descriptors": descriptors, "inodes": inodes,
 		"fill": fill, "sparse": sparse, "names": names, "deep": deep, "swap": swap, "sleep": sleep,
 	}

@@ -10,9 +10,11 @@ VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo d
 
 ROUNDS     ?= 200
 
+FILES = ./runner ./runner/workspace ./skills ./state/... ./cmd/holon ./test/e2e
+
 STATIC = CGO_ENABLED=0 $(GO) build -trimpath -ldflags
 
-.PHONY: help build demo test test-clients torture soak lint bench image clean
+.PHONY: help build demo test test-files test-clients torture soak lint bench image clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -28,6 +30,10 @@ demo: build ## fix a failing test in a real container and show the change
 test: build ## all tests, with the race detector and against a real engine
 	@.ci/need git:git gcc:gcc,libc6-dev mkfs.ext4:e2fsprogs
 	@.ci/with-engine sh -c 'images/base/build && $(GO) vet ./... && CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) ./...'
+
+test-files: build ## the tests of what touches git and files, without the race detector; CI runs them as an ordinary user too
+	@.ci/need git:git
+	@.ci/with-engine sh -c 'images/base/build && $(GO) test $(TESTFLAGS) $(FILES)'
 
 test-clients: ## only the conformance suite and the clients of others, against agentd
 	$(GO) test -count=1 -v $(TESTFLAGS) ./test/clients

@@ -10,6 +10,7 @@ VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo d
 
 ROUNDS     ?= 200
 
+PACKAGES ?= ./...
 FILES = ./runner ./runner/workspace ./skills ./state/... ./cmd/holon ./test/e2e
 
 STATIC = CGO_ENABLED=0 $(GO) build -trimpath -ldflags
@@ -29,7 +30,7 @@ demo: build ## fix a failing test in a real container and show the change
 
 test: build ## all tests, with the race detector and against a real engine
 	@.ci/need git:git gcc:gcc,libc6-dev mkfs.ext4:e2fsprogs
-	@.ci/with-engine sh -c 'images/base/build && $(GO) vet ./... && CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) ./...'
+	@.ci/with-engine sh -c 'images/base/build && $(GO) vet ./... && CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(PACKAGES)'
 
 test-files: build ## the tests of what touches git and files, without the race detector; CI runs them as an ordinary user too
 	@.ci/need git:git

@@ -15,6 +15,8 @@ const (
 	CodeBareRepository   = "bare_repository"   // a repository without a working tree
 	CodeBrokenRepository = "broken_repository" // git refuses to read the repository
 	CodeUnsafeOwnership  = "unsafe_ownership"  // the repository belongs to another user
+	CodeLeadsElsewhere   = "leads_elsewhere"   // the directory leads to a repository that does not name it back
+	CodeForeignObjects   = "foreign_objects"   // object directories that may not be borrowed from, or hold other files
 	CodeDirtySubmodule   = "dirty_submodule"   // uncommitted changes inside a submodule
 	CodeGitMissing       = "git_missing"       // no git program on the host
 	CodeGitFailed        = "git_failed"        // git failed in a way without a code of its own

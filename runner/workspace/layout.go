@@ -1,0 +1,249 @@
+package workspace
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/go-git/go-git/v5/plumbing/format/config"
+	"golang.org/x/sys/unix"
+
+	"holon/state/durable"
+)
+
+// A repositoryLayout says where the parts of a user's repository lie. Every path is absolute and free of links below
+// the repository's top level. A prepared directory, such as an unpacked archive, can't lead to a repository or to
+// objects elsewhere: the other side has to name the directory back.
+type repositoryLayout struct {
+	top       string   // of the working tree
+	prefix    string   // of the named directory within top, slash-separated, "" for top
+	gitDir    string   // HEAD and index of this working tree
+	commonDir string   // refs, objects, config; equals gitDir but in a linked worktree
+	objects   string   // commonDir's object directory
+	borrowed  []string // object directories reached by alternates, transitively, in git's order, checked
+
+	ownTop string // of the main working tree or the superproject: what may be borrowed from lies within
+}
+
+// Borrowing says what repositories may borrow objects from beyond their own top-level directory.
+type Borrowing struct {
+	Allow     []string // directories that alternates may name, or that hold such
+	StateHome string   // where nothing is borrowed from, whatever Allow has; "" for none
+}
+
+// discover finds the repository that dir belongs to; nil for a plain directory. No git process runs and no
+// configuration of the repository is obeyed. Errors are *Error.
+func discover(dir string, borrowing Borrowing) (*repositoryLayout, error) {
+	dir, err := realDirectory(dir)
+	if err != nil {
+		return nil, typed("find the repository", err)
+	}
+	l, err := findAbove(dir)
+	if l == nil || err != nil {
+		return nil, err
+	}
+	if l.prefix, err = filepath.Rel(l.top, dir); err != nil {
+		return nil, typed("find the repository", err)
+	}
+	if l.prefix == "." {
+		l.prefix = ""
+	}
+	return l, l.borrow(borrowing)
+}
+
+// findAbove finds the repository of the working tree that dir, whose path is free of links, lies in.
+func findAbove(dir string) (*repositoryLayout, error) {
+	for top := dir; ; top = filepath.Dir(top) {
+		if filepath.Base(top) == ".git" {
+			return nil, withoutWorkingTree(dir)
+		}
+		if l, err := layoutOf(top); l != nil || err != nil {
+			return l, err
+		}
+		if top == filepath.Dir(top) {
+			return nil, nil
+		}
+	}
+}
+
+func withoutWorkingTree(dir string) error {
+	return &Error{Code: CodeBareRepository, Param: dir, Message: dir + " is a repository without a working tree here",
+		Hint: "clone it, or name its working tree"}
+}
+
+// layoutOf returns the repository whose .git lies in top; nil when there is none.
+func layoutOf(top string) (*repositoryLayout, error) {
+	l := &repositoryLayout{top: top, ownTop: top}
+	dot := filepath.Join(top, ".git")
+	info, err := os.Lstat(dot)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, unreadable(dot, err)
+	}
+	switch info.Mode().Type() {
+	case fs.ModeDir:
+		if !resemblesRepository(dot) { // git passes over it too
+			return nil, nil
+		}
+		if err := checkOwners(top, dot); err != nil {
+			return nil, err
+		}
+		l.gitDir, l.commonDir = dot, dot
+		if exists(filepath.Join(dot, "commondir")) {
+			return nil, leadsElsewhere(filepath.Join(dot, "commondir"), "another git directory")
+		}
+		err = l.checkHere()
+	case 0, fs.ModeSymlink:
+		if err := checkOwners(top, dot); err != nil {
+			return nil, err
+		}
+		err = l.follow(dot)
+	default:
+		err = unreadable(dot, errNotRegular)
+	}
+	if err == nil {
+		err = l.checkParts()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// resemblesRepository reports whether dir has what git looks for in a .git directory.
+func resemblesRepository(dir string) bool {
+	return exists(filepath.Join(dir, "HEAD")) && (exists(filepath.Join(dir, "commondir")) ||
+		exists(filepath.Join(dir, "objects")) && exists(filepath.Join(dir, "refs")))
+}
+
+// checkHere refuses an ordinary repository whose configuration says that its working tree is elsewhere or that it has
+// none: its index would be of other files. Configuration that can't be read decides nothing.
+func (l *repositoryLayout) checkHere() error {
+	core, err := readCore(filepath.Join(l.gitDir, "config"))
+	if err != nil {
+		return nil
+	}
+	if core.bare || core.worktree != "" && !leadsTo(absoluteFrom(l.gitDir, core.worktree), l.top) {
+		return withoutWorkingTree(l.top)
+	}
+	return nil
+}
+
+// checkParts checks the directories that are read: ours, and in their place.
+func (l *repositoryLayout) checkParts() error {
+	l.objects = filepath.Join(l.commonDir, "objects")
+	parts := []string{l.gitDir, l.commonDir, l.objects, filepath.Join(l.commonDir, "refs")}
+	for _, dir := range parts {
+		info, err := os.Lstat(dir)
+		switch {
+		case err != nil:
+			return unreadable(dir, err)
+		case info.Mode()&fs.ModeSymlink != 0:
+			return &Error{Code: CodeLeadsElsewhere, Param: dir, Message: "the repository's " + dir + " is a link",
+				Hint: "replace it by what it leads to"}
+		case !info.IsDir():
+			return unreadable(dir, errNotDirectory)
+		}
+	}
+	head := filepath.Join(l.gitDir, "HEAD")
+	if info, err := os.Lstat(head); err != nil {
+		return unreadable(head, err)
+	} else if !info.Mode().IsRegular() {
+		return unreadable(head, errNotRegular)
+	}
+	return checkOwners(parts...)
+}
+
+// checkOwners refuses what belongs to another user than the caller and root. Git's safe.directory is not asked.
+func checkOwners(paths ...string) error {
+	for _, path := range paths {
+		var st unix.Stat_t
+		if err := unix.Lstat(path, &st); err != nil {
+			return unreadable(path, err)
+		}
+		if !trustedOwner(st.Uid) {
+			return &Error{Code: CodeUnsafeOwnership, Param: path,
+				Message: fmt.Sprintf("%s belongs to another user (uid %d)", path, st.Uid),
+				Hint:    "run as its owner, or `chown` the repository if it is yours; safe.directory does not count here"}
+		}
+	}
+	return nil
+}
+
+// trustedOwner reports whether files of a user are the caller's, root's, or of the user who became root with sudo.
+func trustedOwner(uid uint32) bool {
+	caller := os.Geteuid()
+	if uid == 0 || int(uid) == caller {
+		return true
+	}
+	sudo, err := strconv.ParseUint(os.Getenv("SUDO_UID"), 10, 32)
+	return caller == 0 && err == nil && uint64(uid) == sudo
+}
+
+// coreSettings are the settings that say where a repository's working tree is.
+type coreSettings struct {
+	worktree string
+	bare     bool
+}
+
+// readCore reads a configuration file as data: no include is followed.
+func readCore(path string) (coreSettings, error) {
+	data, err := durable.ReadFile(path, maxSmallFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return coreSettings{}, nil
+	}
+	if err != nil {
+		return coreSettings{}, unreadable(path, err)
+	}
+	core, err := parseCore(data)
+	if err != nil {
+		return coreSettings{}, unreadable(path, err)
+	}
+	return core, nil
+}
+
+func parseCore(data []byte) (coreSettings, error) {
+	settings := config.New()
+	if err := config.NewDecoder(bytes.NewReader(data)).Decode(settings); err != nil {
+		return coreSettings{}, fmt.Errorf("read configuration: %w", err)
+	}
+	core := settings.Section("core")
+	bare, _ := strconv.ParseBool(core.Option("bare"))
+	return coreSettings{worktree: core.Option("worktree"), bare: bare}, nil
+}
+
+// leadsTo reports whether path, links resolved, is the directory top.
+func leadsTo(path, top string) bool {
+	real, err := filepath.EvalSymlinks(path)
+	return err == nil && real == top
+}
+
+// beneath reports whether path lies strictly within dir; both are clean.
+func beneath(dir, path string) bool {
+	return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// unreadable is a part of a repository that can't be read, or not as what it should be.
+func unreadable(path string, err error) error {
+	e := &Error{Code: CodeBrokenRepository, Param: path, Message: "the repository's " + path + " can't be read", Err: err,
+		Hint: "`git fsck` there shows the fault"}
+	if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM) {
+		e.Code, e.Hint = CodePermission, "check the owner and the permissions of the path"
+	}
+	return e
+}
+
+// leadsElsewhere is a file or link that leads to another repository which does not agree.
+func leadsElsewhere(file, target string) error {
+	return &Error{Code: CodeLeadsElsewhere, Param: file,
+		Message: file + " leads to " + target + ", which does not name this directory back",
+		Hint:    "clone that repository; if this is a working tree of it that moved, run `git worktree repair` here"}
+}

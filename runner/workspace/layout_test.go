@@ -1,0 +1,190 @@
+package workspace
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// find discovers without any allowance.
+func find(dir string) (*repositoryLayout, error) { return discover(dir, Borrowing{}) }
+
+func wantLayout(t *testing.T, dir string, want repositoryLayout) {
+	t.Helper()
+	l, err := find(dir)
+	if err != nil || l == nil {
+		t.Fatalf("layout = %+v, %v", l, err)
+	}
+	if want.commonDir == "" {
+		want.commonDir = want.gitDir
+	}
+	if l.top != want.top || l.prefix != want.prefix || l.gitDir != want.gitDir || l.commonDir != want.commonDir ||
+		l.objects != filepath.Join(want.commonDir, "objects") || len(l.borrowed) != 0 || l.ownTop != want.ownTop {
+		t.Errorf("layout = %+v, want %+v", *l, want)
+	}
+}
+
+func TestDiscoverFinds(t *testing.T) {
+	isolate(t)
+	inner := newRepo(t, map[string]string{"inner.txt": "x\n"})
+	lib := newRepo(t, map[string]string{"lib.txt": "x\n"})
+	run(t, lib, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner, "inner")
+	run(t, lib, "git", "commit", "-qam", "inner")
+	repo := newRepo(t, map[string]string{"a": "a\n", "d/e/b": "b\n"})
+	run(t, repo, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", lib, "worktrees/lib")
+	run(t, repo, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", "--recursive")
+	run(t, repo, "git", "commit", "-qm", "lib")
+	beside := filepath.Dir(repo)
+	linked, ofLib, ofBare := filepath.Join(beside, "linked"), filepath.Join(beside, "lib"), filepath.Join(beside, "of-bare")
+	run(t, repo, "git", "worktree", "add", "-q", linked)
+	run(t, linked, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
+	run(t, filepath.Join(repo, "worktrees/lib"), "git", "worktree", "add", "-q", ofLib)
+	run(t, "", "git", "clone", "-q", "--bare", inner, filepath.Join(beside, "bare.git"))
+	run(t, filepath.Join(beside, "bare.git"), "git", "worktree", "add", "-q", ofBare)
+	write(t, repo, map[string]string{"passed/.git/config": "[core]\n"}) // not a repository
+	git := filepath.Join(repo, ".git")
+	modules := filepath.Join(git, "modules/worktrees/lib")
+	for name, tc := range map[string]struct {
+		dir  string
+		want repositoryLayout
+	}{
+		"top":           {repo, repositoryLayout{top: repo, gitDir: git, ownTop: repo}},
+		"sub-directory": {filepath.Join(repo, "d/e"), repositoryLayout{top: repo, prefix: "d/e", gitDir: git, ownTop: repo}},
+		"not a .git":    {filepath.Join(repo, "passed"), repositoryLayout{top: repo, prefix: "passed", gitDir: git, ownTop: repo}},
+		"linked working tree": {linked, repositoryLayout{top: linked, gitDir: filepath.Join(git, "worktrees/linked"),
+			commonDir: git, ownTop: repo}},
+		"of a bare repository": {ofBare, repositoryLayout{top: ofBare, gitDir: filepath.Join(beside, "bare.git/worktrees/of-bare"),
+			commonDir: filepath.Join(beside, "bare.git"), ownTop: filepath.Join(beside, "bare.git")}},
+		"submodule": {filepath.Join(repo, "worktrees/lib"), repositoryLayout{top: filepath.Join(repo, "worktrees/lib"), gitDir: modules, ownTop: repo}},
+		"submodule of a submodule": {filepath.Join(repo, "worktrees/lib/inner"), repositoryLayout{top: filepath.Join(repo, "worktrees/lib/inner"),
+			gitDir: filepath.Join(modules, "modules/inner"), ownTop: repo}},
+		"submodule of a linked working tree": {filepath.Join(linked, "worktrees/lib"), repositoryLayout{top: filepath.Join(linked, "worktrees/lib"),
+			gitDir: filepath.Join(git, "worktrees/linked/modules/worktrees/lib"), ownTop: repo}},
+		"linked working tree of a submodule": {ofLib, repositoryLayout{top: ofLib, gitDir: filepath.Join(modules, "worktrees/lib"),
+			commonDir: modules, ownTop: repo}},
+	} {
+		t.Run(name, func(t *testing.T) { wantLayout(t, tc.dir, tc.want) })
+	}
+	t.Run("relative links", func(t *testing.T) {
+		write(t, linked, map[string]string{".git": "gitdir: ../repo/.git/worktrees/linked\n"})
+		write(t, git, map[string]string{"worktrees/linked/gitdir": "../../../../linked/.git"})
+		wantLayout(t, linked, repositoryLayout{top: linked, gitDir: filepath.Join(git, "worktrees/linked"), commonDir: git, ownTop: repo})
+	})
+	t.Run("a link to a submodule's", func(t *testing.T) { // as git-annex makes it
+		sub := filepath.Join(repo, "worktrees/lib")
+		write(t, sub, map[string]string{".git": "-> ../../.git/modules/worktrees/lib"})
+		wantLayout(t, sub, repositoryLayout{top: sub, gitDir: modules, ownTop: repo})
+	})
+}
+
+// A plain directory is one without a .git above, whatever else it looks like.
+func TestDiscoverPlain(t *testing.T) {
+	isolate(t)
+	dir := t.TempDir()
+	run(t, dir, "git", "init", "-q", "--bare", "bare")
+	for _, name := range []string{"", "bare", "bare/objects"} {
+		if l, err := find(filepath.Join(dir, name)); l != nil || err != nil {
+			t.Errorf("%q: layout = %+v, %v", name, l, err)
+		}
+	}
+}
+
+// A directory that somebody else prepared leads to no other repository and no other objects.
+func TestDiscoverRefuses(t *testing.T) {
+	isolate(t)
+	for name, tc := range map[string]struct {
+		plant string // run in a clone, next to the user's repository ../private
+		dir   string
+		code  string // empty: the clone itself is found
+	}{
+		"look-alike":                {plant: `git init -q --bare d; cd d; git config core.bare false; git config core.worktree .; mkdir -p objects/info; echo ~/.ssh > objects/info/alternates`, dir: "d"},
+		".git file":                 {plant: `rm -rf .git; echo "gitdir: $PRIVATE/.git" > .git`, code: CodeLeadsElsewhere},
+		".git file to its worktree": {plant: `git -C ../private worktree add -q ../w; rm -rf .git; cp ../w/.git .git`, code: CodeLeadsElsewhere},
+		".git file to a submodule":  {plant: `git -C ../private -c protocol.file.allow=always submodule --quiet add ../private sub; rm -rf .git; echo "gitdir: $PRIVATE/.git/modules/sub" > .git`, code: CodeLeadsElsewhere},
+		"submodule leads elsewhere": {plant: `mkdir sub; echo "gitdir: $PRIVATE/.git" > sub/.git`, dir: "sub", code: CodeLeadsElsewhere},
+		"modules are a link":        {plant: `mkdir sub; ln -s "$PRIVATE" .git/modules; echo "gitdir: ../.git/modules/.git" > sub/.git`, dir: "sub", code: CodeLeadsElsewhere},
+		"no back link":              {plant: `mkdir sub .git/modules; cp -r "$PRIVATE/.git" .git/modules/sub; echo "gitdir: ../.git/modules/sub" > sub/.git`, dir: "sub", code: CodeLeadsElsewhere},
+		"own worktree directory":    {plant: `mkdir -p x/worktrees/w; echo "$PRIVATE/.git" > x/worktrees/w/commondir; echo "$PWD/.git" > x/worktrees/w/gitdir; cp .git/HEAD x/worktrees/w; rm -rf .git; echo "gitdir: x/worktrees/w" > .git`, code: CodeLeadsElsewhere},
+		".git is a link":            {plant: `rm -rf .git; ln -s "$PRIVATE/.git" .git`, code: CodeLeadsElsewhere},
+		"commondir":                 {plant: `echo "$PRIVATE/.git" > .git/commondir`, code: CodeLeadsElsewhere},
+		"only commondir":            {plant: `echo "$PRIVATE/.git" > .git/commondir; rm -r .git/objects .git/refs`, code: CodeLeadsElsewhere},
+		"objects are a link":        {plant: `rm -rf .git/objects; ln -s "$PRIVATE/.git/objects" .git/objects`, code: CodeLeadsElsewhere},
+		"references are a link":     {plant: `rm -rf .git/refs; ln -s "$PRIVATE/.git/refs" .git/refs`, code: CodeLeadsElsewhere},
+		"packs are a link":          {plant: `rmdir .git/objects/pack; ln -s "$PRIVATE/.git/objects/pack" .git/objects/pack`, code: CodeForeignObjects},
+		"an object is a link":       {plant: `mkdir .git/objects/00; ln -s /etc/hostname .git/objects/00/00000000000000000000000000000000000000`, code: CodeForeignObjects},
+		"HEAD is a link":            {plant: `ln -sf "$PRIVATE/.git/HEAD" .git/HEAD`, code: CodeBrokenRepository},
+		"inside .git":               {plant: `:`, dir: ".git/objects", code: CodeBareRepository},
+		"inside .git, look-alike":   {plant: `git init -q --bare .git/x`, dir: ".git/x", code: CodeBareRepository},
+		"working tree elsewhere":    {plant: `git config core.worktree ../private`, code: CodeBareRepository},
+		"bare":                      {plant: `git config core.bare true`, code: CodeBareRepository},
+		".git is a pipe":            {plant: `rm -rf .git; mkfifo .git`, code: CodeBrokenRepository},
+		"commondir is a pipe":       {plant: `git -c user.name=a -c user.email=a commit -q --allow-empty -m x; git worktree add -q ../w; rm .git/worktrees/w/commondir; mkfifo .git/worktrees/w/commondir`, dir: "../w", code: CodeBrokenRepository},
+		"alternates are a pipe":     {plant: `mkfifo .git/objects/info/alternates`, code: CodeForeignObjects},
+		"empty .git file":           {plant: `rm -rf .git; : > .git`, code: CodeBrokenRepository},
+		"two lines":                 {plant: `rm -rf .git; printf 'gitdir: a\nb\n' > .git`, code: CodeBrokenRepository},
+		"circle of links":           {plant: `rm -rf .git; ln -s .git .git`, code: CodeBrokenRepository},
+		"huge .git file":            {plant: `rm -rf .git; truncate -s 2M .git`, code: CodeBrokenRepository},
+		"configuration a pipe":      {plant: `git -c protocol.file.allow=always submodule --quiet add ../private sub; rm .git/modules/sub/config; mkfifo .git/modules/sub/config`, dir: "sub", code: CodeBrokenRepository},
+	} {
+		t.Run(name, func(t *testing.T) {
+			private := newRepo(t, map[string]string{"secret": "x\n"})
+			if err := os.Rename(private, filepath.Join(filepath.Dir(private), "private")); err != nil {
+				t.Fatal(err)
+			}
+			private = filepath.Join(filepath.Dir(private), "private")
+			clone := filepath.Join(filepath.Dir(private), "clone")
+			run(t, "", "git", "init", "-q", clone)
+			run(t, clone, "env", "PRIVATE="+private, "sh", "-ec", tc.plant)
+			l, err := find(filepath.Join(clone, tc.dir))
+			if tc.code == "" {
+				if err != nil || l == nil || l.top != clone || l.prefix != tc.dir || len(l.borrowed) > 0 {
+					t.Fatalf("layout = %+v, %v", l, err)
+				}
+				return
+			}
+			wantCode(t, err, tc.code)
+			if e := err.(*Error); e.Hint == "" || e.Param == "" {
+				t.Errorf("the error names no path or no remedy: %+v", e)
+			}
+		})
+	}
+}
+
+// A repository has to be the caller's or root's, in every part, whatever safe.directory says.
+func TestDiscoverOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	isolate(t)
+	global := filepath.Join(t.TempDir(), "gitconfig")
+	if err := os.WriteFile(global, []byte("[safe]\n\tdirectory = *\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GIT_CONFIG_GLOBAL", global)
+	const stranger = 12345
+	for _, path := range []string{".", ".git", ".git/objects", ".git/refs"} {
+		repo := newRepo(t, map[string]string{"a": "a\n"})
+		if err := os.Chown(filepath.Join(repo, path), stranger, stranger); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("SUDO_UID", "")
+		_, err := find(repo)
+		wantCode(t, err, CodeUnsafeOwnership)
+		if !strings.Contains(err.Error(), "chown") {
+			t.Errorf("no remedy: %v", err)
+		}
+		t.Setenv("SUDO_UID", "12345")
+		if _, err := find(repo); err != nil {
+			t.Errorf("%s of who used sudo: %v", path, err)
+		}
+	}
+	linked := addWorktree(t, newRepo(t, map[string]string{"a": "a\n"}))
+	t.Setenv("SUDO_UID", "")
+	if err := syscall.Lchown(filepath.Join(linked, ".git"), stranger, stranger); err != nil {
+		t.Fatal(err)
+	}
+	_, err := find(linked)
+	wantCode(t, err, CodeUnsafeOwnership)
+}

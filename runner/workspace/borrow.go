@@ -61,7 +61,7 @@ func (l *repositoryLayout) borrowFrom(objects string, depth int, borrowing Borro
 		if depth == maxBorrowDepth || len(l.borrowed) == maxAlternates {
 			return unreadable(file, errors.New("objects are borrowed from too many repositories in turn"))
 		}
-		if err := l.mayBorrow(file, filepath.Clean(path), real, borrowing); err != nil {
+		if err := l.mayBorrow(file, path, real, borrowing); err != nil {
 			return err
 		}
 		l.borrowed = append(l.borrowed, real)
@@ -80,7 +80,7 @@ func (l *repositoryLayout) mayBorrow(file, path, real string, borrowing Borrowin
 			Hint:    "run `git repack -a -d` there and remove the file, or add the directory to allow_alternates"}
 	}
 	switch {
-	case real != path:
+	case throughLink(path):
 		return refused("which is reached through a link")
 	case borrowing.StateHome != "" && within(borrowing.StateHome, real):
 		return refused("which belongs to holon")
@@ -91,6 +91,19 @@ func (l *repositoryLayout) mayBorrow(file, path, real string, borrowing Borrowin
 		return err
 	}
 	return checkStore(real)
+}
+
+// throughLink reports whether a component of an absolute path is a link, be it undone by a later "..".
+func throughLink(path string) bool {
+	for i := 1; i <= len(path); i++ {
+		if i < len(path) && path[i] != '/' {
+			continue
+		}
+		if info, err := os.Lstat(path[:i]); err != nil || info.Mode()&fs.ModeSymlink != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // allows reports whether the operator lets repositories borrow from a directory.
@@ -173,12 +186,12 @@ func (s *store) check(dir string) error {
 }
 
 func (s *store) entry(dir string, e fs.DirEntry) error {
-	name := joinPath(dir, e.Name())
-	switch {
-	case e.IsDir() && storeDirectory.MatchString(name):
-		return s.check(name)
-	case e.Type().IsRegular() && isObjectFile(dir, e.Name()):
+	if e.Type().IsRegular() && isObjectFile(dir, e.Name()) {
 		return nil
+	}
+	name := joinPath(dir, e.Name())
+	if e.IsDir() && storeDirectory.MatchString(name) {
+		return s.check(name)
 	}
 	path := filepath.Join(s.top, name)
 	return &Error{Code: CodeForeignObjects, Param: path,

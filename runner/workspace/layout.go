@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,10 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/go-git/go-git/v5/plumbing/format/config"
 	"golang.org/x/sys/unix"
-
-	"holon/state/durable"
 )
 
 // A repositoryLayout says where the parts of a user's repository lie. Every path is absolute and free of links below
@@ -186,38 +182,6 @@ func trustedOwner(uid uint32) bool {
 	}
 	sudo, err := strconv.ParseUint(os.Getenv("SUDO_UID"), 10, 32)
 	return caller == 0 && err == nil && uint64(uid) == sudo
-}
-
-// coreSettings are the settings that say where a repository's working tree is.
-type coreSettings struct {
-	worktree string
-	bare     bool
-}
-
-// readCore reads a configuration file as data: no include is followed.
-func readCore(path string) (coreSettings, error) {
-	data, err := durable.ReadFile(path, maxSmallFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return coreSettings{}, nil
-	}
-	if err != nil {
-		return coreSettings{}, unreadable(path, err)
-	}
-	core, err := parseCore(data)
-	if err != nil {
-		return coreSettings{}, unreadable(path, err)
-	}
-	return core, nil
-}
-
-func parseCore(data []byte) (coreSettings, error) {
-	settings := config.New()
-	if err := config.NewDecoder(bytes.NewReader(data)).Decode(settings); err != nil {
-		return coreSettings{}, fmt.Errorf("read configuration: %w", err)
-	}
-	core := settings.Section("core")
-	bare, _ := strconv.ParseBool(core.Option("bare"))
-	return coreSettings{worktree: core.Option("worktree"), bare: bare}, nil
 }
 
 // leadsTo reports whether path, links resolved, is the directory top.

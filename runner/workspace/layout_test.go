@@ -2,7 +2,9 @@ package workspace
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -187,4 +189,35 @@ func TestDiscoverOwner(t *testing.T) {
 	}
 	_, err := find(linked)
 	wantCode(t, err, CodeUnsafeOwnership)
+}
+
+// The settings that are read of a configuration file are those that git reads.
+func TestParseConfig(t *testing.T) {
+	isolate(t)
+	dir := t.TempDir()
+	for _, text := range []string{"", "[core]\n\tworktree = ../../../lib\n", "[CORE]\nWorkTree=\"a b\"\n", "[core] bare\n", "[core]\nbare = yes # x\n",
+		"[core]\nbare =\n", "[core]\nworktree = a ; x\n[core \"sub\"]\nworktree=no\n[x.y]\nworktree=no\n[core]\r\n\tbare = 1\r\n",
+		"[core]\nworktree = \" a\\\"\\\\ \" \n", "[core]\nworktree = a\\\nb c  \n\n[core]\nbare=ON", "[core]\nworktree=x\nworktree",
+		"[include]\npath=other\n[core]\nworktree = a\\tb\n", "; c\n# d\n[a-b \"c\\\\d\"]\n k1-x = 3\n[user]\n\tname = Ü \"x  \" y\n",
+		"[alias]\n x = \"!f() { echo \\\"a\\\"; }; f\"\n y = !git log \\\n  --all\n[core]\n\tworktree = x\n", "[a]b=c[d]\ne=f=g\n",
+		"[core]\nx = a\\qb\n", "[x]\n k = \"unterminated\n", "[core\n", "= x\n", "[core]\n_a = x\n", "[core]\nworktree x\n"} {
+		write(t, dir, map[string]string{"config": text, "other": "[core]\nbare = true\n"})
+		cmd := exec.CommandContext(t.Context(), "git", "config", "--file", "config", "--no-includes", "--list", "-z")
+		cmd.Dir = dir
+		out, gitErr := cmd.Output()
+		var want, got []string
+		for setting := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+			name, value, valued := strings.Cut(setting, "\n")
+			if !valued {
+				value = "true"
+			}
+			if strings.Count(name, ".") == 1 {
+				want = append(want, name+"="+value)
+			}
+		}
+		err := parseConfig(text, func(key, value string) { got = append(got, key+"="+value) })
+		if (err == nil) != (gitErr == nil) || err == nil && !slices.Equal(got, want) {
+			t.Errorf("%q: %q, %v; git reads %q, %v", text, got, err, want, gitErr)
+		}
+	}
 }

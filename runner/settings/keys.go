@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -138,6 +139,9 @@ var keys = []*key{
 		field: func(s *Settings, _ string) any { return &s.AcceptWeaker }},
 	{name: "allow_hosts", env: "HOLON_ALLOW_HOSTS", doc: "Hosts that the agent may reach over HTTP and HTTPS, or *.DOMAIN for those below one.",
 		field: func(s *Settings, _ string) any { return &s.AllowHosts }},
+	{name: "allow_alternates", env: "HOLON_ALLOW_ALTERNATES",
+		doc:   "Directories outside of a repository that it may borrow objects from (objects/info/alternates), and those below them.",
+		field: func(s *Settings, _ string) any { return &s.AllowAlternates }, check: checkAlternates},
 	{name: "skills", env: "HOLON_SKILLS", project: ownFolder, doc: "Folders with a SKILL.md, or names of installed skills.",
 		field: func(s *Settings, _ string) any { return &s.Skills }},
 
@@ -270,6 +274,15 @@ func size(of func(*Settings) Size) func(*Settings, string) (string, string) {
 		}
 		return "", ""
 	}
+}
+
+func checkAlternates(s *Settings, _ string) (what, remedy string) {
+	for _, dir := range s.AllowAlternates {
+		if !filepath.IsAbs(dir) {
+			return fmt.Sprintf("%.100q is not an absolute path", dir), "write for example /srv/git/mirror.git/objects"
+		}
+	}
+	return "", ""
 }
 
 func checkTimeout(s *Settings, _ string) (what, remedy string) {

@@ -63,6 +63,7 @@ type Settings struct {
 	ContainerRuntime string
 	AcceptWeaker     []string // axes of the isolation
 	AllowHosts       []string // that the agent may reach
+	AllowAlternates  []string // directories that repositories may borrow objects from
 	Skills           []string // folders, or names of installed skills
 
 	RunDisk Size // what one run may write

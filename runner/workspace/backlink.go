@@ -90,17 +90,15 @@ func (l *repositoryLayout) followSubmodule(dot string) error {
 	if err := checkOwners(l.gitDir); err != nil {
 		return err
 	}
-	for _, name := range []string{"config", "config.worktree"} { // the latter with a sparse checkout
-		core, err := readCore(filepath.Join(l.gitDir, name))
-		if err != nil {
-			return err
-		}
-		if core.worktree != "" && leadsTo(absoluteFrom(l.gitDir, core.worktree), l.top) {
-			l.commonDir, l.ownTop = l.gitDir, super.ownTop
-			return nil
-		}
+	core, err := readCore(l.gitDir)
+	if err != nil {
+		return err
 	}
-	return leadsElsewhere(dot, l.gitDir)
+	if core.worktree == "" || !leadsTo(absoluteFrom(l.gitDir, core.worktree), l.top) {
+		return leadsElsewhere(dot, l.gitDir)
+	}
+	l.commonDir, l.ownTop = l.gitDir, super.ownTop
+	return nil
 }
 
 // readGitFile returns what a .git file names.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,28 +18,32 @@ type coreSettings struct {
 	bare     bool
 }
 
-// readCore reads a configuration file as data: it follows no include, and the settings are not obeyed but compared.
-func readCore(path string) (coreSettings, error) {
-	data, err := durable.ReadFile(path, maxSmallFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return coreSettings{}, nil
-	}
-	if err != nil {
-		return coreSettings{}, unreadable(path, err)
-	}
-	var core coreSettings
-	err = parseConfig(string(data), func(key, value string) {
-		switch key {
-		case "core.worktree":
-			core.worktree = value
-		case "core.bare":
-			core.bare = slices.Contains([]string{"true", "yes", "on", "1"}, strings.ToLower(value))
+// readCore reads the configuration files of a git directory as data: no include is followed, and what they say is not
+// obeyed but compared. With a sparse checkout git keeps these settings in the second file.
+func readCore(gitDir string) (core coreSettings, err error) {
+	for _, name := range []string{"config", "config.worktree"} {
+		path := filepath.Join(gitDir, name)
+		data, err := durable.ReadFile(path, maxSmallFile)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
-	})
-	if err != nil {
-		return coreSettings{}, unreadable(path, err)
+		if err == nil {
+			err = parseConfig(string(data), core.set)
+		}
+		if err != nil {
+			return core, unreadable(path, err)
+		}
 	}
 	return core, nil
+}
+
+func (c *coreSettings) set(key, value string) {
+	switch key {
+	case "core.worktree":
+		c.worktree = value
+	case "core.bare":
+		c.bare = slices.Contains([]string{"true", "yes", "on", "1"}, strings.ToLower(value))
+	}
 }
 
 var (

@@ -50,7 +50,10 @@ func discover(dir string, borrowing Borrowing) (*repositoryLayout, error) {
 	if l.prefix == "." {
 		l.prefix = ""
 	}
-	return l, l.borrow(borrowing)
+	if err := l.borrow(borrowing); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // findAbove finds the repository of the working tree that dir, whose path is free of links, lies in.
@@ -123,7 +126,7 @@ func resemblesRepository(dir string) bool {
 // checkHere refuses an ordinary repository whose configuration says that its working tree is elsewhere or that it has
 // none: its index would be of other files. Configuration that can't be read decides nothing.
 func (l *repositoryLayout) checkHere() error {
-	core, err := readCore(filepath.Join(l.gitDir, "config"))
+	core, err := readCore(l.gitDir)
 	if err != nil {
 		return nil
 	}

@@ -74,6 +74,14 @@ func TestDiscoverFinds(t *testing.T) {
 		write(t, git, map[string]string{"worktrees/linked/gitdir": "../../../../linked/.git"})
 		wantLayout(t, linked, repositoryLayout{top: linked, gitDir: filepath.Join(git, "worktrees/linked"), commonDir: git, ownTop: repo})
 	})
+	t.Run("submodule with a sparse checkout", func(t *testing.T) {
+		sub := filepath.Join(repo, "worktrees/lib")
+		run(t, sub, "git", "sparse-checkout", "init")
+		if _, err := os.Stat(filepath.Join(modules, "config.worktree")); err != nil {
+			t.Skip("this git keeps everything in one file")
+		}
+		wantLayout(t, sub, repositoryLayout{top: sub, gitDir: modules, ownTop: repo})
+	})
 	t.Run("a link to a submodule's", func(t *testing.T) { // as git-annex makes it
 		sub := filepath.Join(repo, "worktrees/lib")
 		write(t, sub, map[string]string{".git": "-> ../../.git/modules/worktrees/lib"})

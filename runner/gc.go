@@ -280,7 +280,7 @@ func (c *collection) forget(ctx context.Context, id string) error {
 	if _, err := ReadRecord(run.Dir()); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(&Error{Code: CodeStillRunning, Param: "run", Message: "run " + id + " still holds something", Hint: "settle it first"}, run.Close())
 	}
-	if _, err := workspace.Remove(ctx, workspace.RemoveOptions{RunDir: run.Dir()}); err != nil {
+	if _, err := workspace.Remove(ctx, workspace.RemoveOptions{RunDir: run.Dir(), Borrowing: c.Borrowing}); err != nil {
 		return errors.Join(err, run.Close())
 	}
 	return run.Remove()

@@ -23,8 +23,9 @@ import (
 // from the moment on that it has the lease: of several who try, one does it.
 // Nothing is ever executed again.
 type Recovery struct {
-	Home    state.Home
-	Engines Engines
+	Home      state.Home
+	Borrowing workspace.Borrowing // of the repositories that results are checked out in
+	Engines   Engines
 	// Gateway, for Attach, makes what the models of a run on the directory
 	// workspace need; nil for nothing.
 	Gateway func(ctx context.Context, refs []string, workspace string) (*gateway.Gateway, error)

@@ -81,6 +81,7 @@ func runApply(ctx context.Context, o *applyOptions) error {
 	}
 	result, err := workspace.Apply(ctx, workspace.ApplyOptions{
 		Dir: dir, Patch: filepath.Join(entry.OutputDir(), runner.DiffFile), Objects: filepath.Join(entry.Dir, runner.ObjectsDir),
+		Borrowing: o.borrowing(home),
 	})
 	if err != nil {
 		if e, ok := errors.AsType[*workspace.Error](err); ok {

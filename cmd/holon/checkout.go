@@ -113,7 +113,7 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 		return err
 	}
 	if o.Remove {
-		return o.remove(ctx, entry)
+		return o.remove(ctx, home, entry)
 	}
 	m := entry.Manifest
 	if m == nil {
@@ -129,7 +129,7 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 	}
 	result, err := workspace.Checkout(ctx, workspace.CheckoutOptions{
 		Run: entry.ID, RunDir: entry.Dir, Objects: filepath.Join(entry.Dir, runner.ObjectsDir), Info: info, Diff: *diff,
-		Dir: cmp.Or(o.Workspace, info.Path), Name: m.Name, Title: cmp.Or(m.Task, m.Name, "Run "+entry.ID), At: m.CompletedAt.Time(), History: o.History,
+		Dir: cmp.Or(o.Workspace, info.Path), Borrowing: o.borrowing(home), Name: m.Name, Title: cmp.Or(m.Task, m.Name, "Run "+entry.ID), At: m.CompletedAt.Time(), History: o.History,
 		Branch: o.Branch, Path: o.Path, Default: home.WorktreesDir(),
 	})
 	if err != nil {
@@ -199,8 +199,8 @@ func showExecuted(streams Streams, warnings []workspace.Warning) {
 	}
 }
 
-func (o *checkoutOptions) remove(ctx context.Context, entry *files.Entry) error {
-	result, err := workspace.Remove(ctx, workspace.RemoveOptions{RunDir: entry.Dir, Save: o.Save, DeleteBranch: o.DeleteBranch})
+func (o *checkoutOptions) remove(ctx context.Context, home state.Home, entry *files.Entry) error {
+	result, err := workspace.Remove(ctx, workspace.RemoveOptions{RunDir: entry.Dir, Borrowing: o.borrowing(home), Save: o.Save, DeleteBranch: o.DeleteBranch})
 	if err != nil {
 		return err
 	}

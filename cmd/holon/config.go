@@ -13,6 +13,7 @@ import (
 
 	"holon/runner"
 	"holon/runner/settings"
+	"holon/runner/workspace"
 	"holon/state"
 )
 
@@ -58,6 +59,11 @@ func (h *host) load(home state.Home, workspace string) *settings.Loaded {
 		src.Project = settings.RepositoryTop(workspace)
 	}
 	return settings.Load(src)
+}
+
+// borrowing is what repositories may borrow from, whatever else is wrong with the settings.
+func (h *host) borrowing(home state.Home) workspace.Borrowing {
+	return workspace.Borrowing{Allow: h.load(home, "").AllowAlternates, StateHome: home.Dir()}
 }
 
 // override takes the flags that were given.

@@ -84,7 +84,7 @@ func (l *lifecycle) close() error {
 // recovery is what takes up and settles runs here.
 func (l *lifecycle) recovery() runner.Recovery {
 	log := slog.New(slog.NewTextHandler(l.streams.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return runner.Recovery{Home: l.home, Engines: l.engine, Version: buildVersion(), Secrets: l.streams.Secrets, Log: log,
+	return runner.Recovery{Home: l.home, Borrowing: l.borrowing(l.home), Engines: l.engine, Version: buildVersion(), Secrets: l.streams.Secrets, Log: log,
 		Gateway: func(ctx context.Context, refs []string, workspace string) (*gateway.Gateway, error) {
 			return l.gateway(ctx, refs, workspace, log)
 		}}

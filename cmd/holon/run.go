@@ -203,7 +203,8 @@ func runRun(ctx context.Context, o *runOptions) error {
 		Home: home, Name: o.Name, OutputDir: o.Output, Keep: o.Keep, Version: buildVersion(),
 		Turn: runner.TurnRequest{Prompt: o.Prompt, MaxRounds: o.MaxRounds, MaxToolCalls: o.MaxToolCalls, Timeout: o.Timeout, MaxOutputTokens: o.MaxOutputTokens,
 			Budget: gateway.Budget{MaxTokens: o.Budget.MaxTokens, MaxRequests: o.Budget.MaxRequests, MaxCost: gateway.Amount(o.Budget.MaxCost)}},
-		Workspace: workspace.Options{Dir: o.Workspace, IncludeDirty: o.IncludeDirty, CacheDir: home.CacheDir(), Name: o.Name},
+		Workspace: workspace.Options{Dir: o.Workspace, IncludeDirty: o.IncludeDirty, CacheDir: home.CacheDir(), Name: o.Name,
+			Borrowing: workspace.Borrowing{Allow: o.AllowAlternates, StateHome: home.Dir()}},
 		Session: runner.Config{
 			Image: o.Image, Skills: o.Skills, InputDir: o.Input, MCPConfig: o.MCPConfig, Env: o.Env, Secrets: o.streams.Secrets, SecretEnv: o.Secret, Network: o.Network,
 			NanoCPUs: int64(o.CPUs * 1e9), Labels: map[string]string{runner.LabelHome: home.Dir()}, Log: log,

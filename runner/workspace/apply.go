@@ -15,10 +15,11 @@ import (
 
 // ApplyOptions name a patch and where it goes.
 type ApplyOptions struct {
-	Dir     string // as Options.Dir of the run
-	Patch   string // a patch that Diff wrote
-	Objects string // what Diff wrote to DiffOptions.Objects; empty or absent is fine
-	Scratch string // directory for temporary files; empty means the system's
+	Dir       string // as Options.Dir of the run
+	Patch     string // a patch that Diff wrote
+	Objects   string // what Diff wrote to DiffOptions.Objects; empty or absent is fine
+	Borrowing Borrowing
+	Scratch   string // directory for temporary files; empty means the system's
 }
 
 // ApplyResult says what Apply did to the working tree.

@@ -21,11 +21,12 @@ type CheckoutOptions struct {
 	Info    Info   // what the run started from
 	Diff    Diff   // what it changed
 
-	Dir     string    // as Options.Dir of the run, or a directory of another clone
-	Name    string    // what a person called the run, for the branch; may be empty
-	Title   string    // first line of the commit's message
-	At      time.Time // author and commit date
-	History bool      // keep the agent's own commits below, as far as the run has them
+	Dir       string // as Options.Dir of the run, or a directory of another clone
+	Borrowing Borrowing
+	Name      string    // what a person called the run, for the branch; may be empty
+	Title     string    // first line of the commit's message
+	At        time.Time // author and commit date
+	History   bool      // keep the agent's own commits below, as far as the run has them
 
 	Branch  string // "": holon/ and the name or id of the run
 	Path    string // of the working tree, absolute; "": a directory of that id in Default

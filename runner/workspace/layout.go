@@ -29,8 +29,8 @@ type repositoryLayout struct {
 
 // Borrowing says what repositories may borrow objects from beyond their own top-level directory.
 type Borrowing struct {
-	Allow     []string // directories that alternates may name, or that hold such
-	StateHome string   // where nothing is borrowed from, whatever Allow has; "" for none
+	Allow     []string `json:"allow,omitempty"` // directories that alternates may name, or that hold such
+	StateHome string   `json:"state_home"`      // where nothing is borrowed from, whatever Allow has; "" for none
 }
 
 // discover finds the repository that dir belongs to; nil for a plain directory. No git process runs and no

@@ -14,8 +14,9 @@ import (
 // RemoveOptions say what to do with a working tree that Checkout made.
 type RemoveOptions struct {
 	RunDir       string // the run's own directory, absolute
-	Save         bool   // keep uncommitted changes as a patch in RunDir; otherwise they keep the working tree
-	DeleteBranch bool   // delete the branch too, if nothing was committed to it or all of it is merged into HEAD
+	Borrowing    Borrowing
+	Save         bool // keep uncommitted changes as a patch in RunDir; otherwise they keep the working tree
+	DeleteBranch bool // delete the branch too, if nothing was committed to it or all of it is merged into HEAD
 }
 
 // RemoveResult says what Remove did.

@@ -13,15 +13,17 @@ import (
 // Held names a tree so that another process can take it up: what Tree.Held
 // returned, stored, and given to Resume. Paths are the host's.
 type Held struct {
-	Slot  string `json:"slot"`  // the slot's directory
-	Info  Info   `json:"info"`  // Tree.Info
-	Claim string `json:"claim"` // Options.Claim
-	Owner *Owner `json:"owner"` // Options.Owner
+	Slot      string    `json:"slot"`      // the slot's directory
+	Info      Info      `json:"info"`      // Tree.Info
+	Claim     string    `json:"claim"`     // Options.Claim
+	Owner     *Owner    `json:"owner"`     // Options.Owner
+	Borrowing Borrowing `json:"borrowing"` // Options.Borrowing
 }
 
 // Held describes the tree for Resume.
 func (t *Tree) Held() Held {
-	return Held{Slot: t.slot.dir, Info: t.info, Claim: t.source.options.Claim, Owner: t.source.options.Owner}
+	o := t.source.options
+	return Held{Slot: t.slot.dir, Info: t.info, Claim: o.Claim, Owner: o.Owner, Borrowing: o.Borrowing}
 }
 
 // Resume takes up a tree whose process ended without releasing it, with what
@@ -44,7 +46,7 @@ func resume(ctx context.Context, options Options, held Held) (_ *Tree, err error
 		}
 	}()
 	options.Limits, options.Keep = options.Limits.withDefaults(), orDefault(options.Keep, 4)
-	options.Claim, options.Owner = held.Claim, held.Owner
+	options.Claim, options.Owner, options.Borrowing = held.Claim, held.Owner, held.Borrowing
 	source := &Source{options: options, info: held.Info, format: objectFormat(held.Info.ObjectFormat), cache: repositoryCache{dir: filepath.Dir(held.Slot)}}
 	tree := &Tree{source: source, info: held.Info, slot: s, boot: bootID()}
 	tree.info.Submodules = nil // found again with the entries

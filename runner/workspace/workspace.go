@@ -36,6 +36,7 @@ import (
 type Options struct {
 	Dir          string // the user's directory: a git working tree, a directory within one, or a plain directory
 	IncludeDirty bool   // start from the files as they are now, not from HEAD; always so for a plain directory
+	Borrowing    Borrowing
 	CacheDir     string // absolute; the host's, never visible in a container except the trees themselves
 	Name         string // who will hold the tree, for people; shown in the slot's holder file
 	Claim        string // claims the tree beyond the life of the process, e.g. the run's id; "": no claim

@@ -203,9 +203,9 @@ func (s *store) entry(dir string, e fs.DirEntry) error {
 var (
 	storeDirectory = regexp.MustCompile(`^([0-9a-f]{2}|pack|pack/multi-pack-index\.d|info|info/commit-graphs)$`)
 	storeFiles     = map[string]*regexp.Regexp{
-		"":                        regexp.MustCompile(`^(tmp_obj_.*|loose-object-idx)$`),
+		"":                        regexp.MustCompile(`^(tmp_obj_.*|loose-object-idx|.*\.lock)$`),
 		"pack/multi-pack-index.d": regexp.MustCompile(`^(multi-pack-index.*|tmp_.*)$`),
-		"pack": regexp.MustCompile(`^(pack-[0-9a-f]+\.(pack|idx|rev|bitmap|mtimes|keep|promisor)|` +
+		"pack": regexp.MustCompile(`^((pack|loose)-[0-9a-f]+\.(pack|idx|rev|bitmap|mtimes|keep|promisor)|` +
 			`multi-pack-index.*|\.?tmp[-_].*)$`),
 		"info":               regexp.MustCompile(`^((http-)?alternates|packs(_.*)?|commit-graph|.*\.lock)$`),
 		"info/commit-graphs": regexp.MustCompile(`^(commit-graph-chain(\.lock)?|graph-[0-9a-f]+\.graph|tmp_.*)$`),

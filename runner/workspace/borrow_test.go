@@ -2,12 +2,13 @@ package workspace
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // A repository borrows from object directories only, reached without a link, within its own top-level directory or
@@ -22,7 +23,7 @@ func TestBorrowing(t *testing.T) {
 		code  string
 	}{
 		"nothing":       {plant: `:`},
-		"packed":        {plant: `git gc -q; git multi-pack-index write; git commit-graph write --reachable --split; touch .git/objects/pack/tmp_pack_x`},
+		"packed":        {plant: `git gc -q; git multi-pack-index write; git commit-graph write --reachable --split; git maintenance run --task=loose-objects; cd .git/objects; touch pack/tmp_pack_x pack/loose-0a.pack maintenance.lock`},
 		"inside":        {plant: `git clone -q --bare "$OTHER" inner; echo ../../inner/objects > $ALTERNATES`, want: []string{"repo/inner/objects"}},
 		"comments":      {plant: `git clone -q --bare "$OTHER" inner; printf '# x\n\n%s/inner/objects/\n' "$REPO" > $ALTERNATES`, want: []string{"repo/inner/objects"}},
 		"quoted":        {plant: `git clone -q --bare "$OTHER" 'a"b'; printf '"%s/a\\"\\142/objects"\n' "$REPO" > $ALTERNATES`, want: []string{`repo/a"b/objects`}},
@@ -59,18 +60,12 @@ func TestBorrowing(t *testing.T) {
 		"alternates a link":  {plant: `ln -s /etc/passwd $ALTERNATES`, code: CodeForeignObjects},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir, err := os.MkdirTemp("", "borrow") // shorter than t.TempDir, for the socket's sake
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { os.RemoveAll(dir) })
+			dir := t.TempDir()
 			home := filepath.Join(dir, "home")
 			write(t, home, map[string]string{".ssh/id_rsa": "key\n", ".holon/x": ""})
-			socket, err := net.Listen("unix", filepath.Join(home, "agent.sock"))
-			if err != nil {
+			if err := unix.Mknod(filepath.Join(home, "agent.sock"), unix.S_IFSOCK|0o600, 0); err != nil {
 				t.Fatal(err)
 			}
-			defer socket.Close()
 			repo, other := filepath.Join(dir, "repo"), filepath.Join(dir, "other")
 			run(t, dir, "sh", "-ec", "git init -q repo; cd repo; echo a > file; git add file; git commit -qm a; git tag v1; cp -r . ../other")
 			run(t, repo, "env", "REPO="+repo, "OTHER="+other, "HOME="+home, "ALTERNATES=.git/objects/info/alternates", "sh", "-ec", tc.plant)

@@ -75,14 +75,23 @@ func parseEntry(s string, below bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if suffix, managed := publicsuffix.PublicSuffix(name); below && managed && suffix == name {
-		return "", fmt.Errorf("anybody can have a name below %s", name)
+	if below && (shared(name, name) || shared("any."+name, name)) {
+		return "", fmt.Errorf("the names below %s belong to different people; name the host itself", name)
 	}
 	return name, nil
 }
 
+// shared reports whether the names below domain, or below a part of it that has
+// host, belong to different people: a suffix of the public list, of registries
+// (co.uk) and of private companies (github.io), is domain or lies between the two.
+func shared(host, domain string) bool {
+	suffix, _ := publicsuffix.PublicSuffix(host)
+	return len(suffix) >= len(domain)
+}
+
 // allows reports whether the list has a host that parseName or parseLiteral
-// returned.
+// returned. A name below *.amazonaws.com that is of s3.amazonaws.com, where anyone
+// can have a bucket, has to be on the list itself.
 func (h *hosts) allows(host string) bool {
 	if h.exact[host] {
 		return true
@@ -90,7 +99,9 @@ func (h *hosts) allows(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return false
 	}
-	return slices.ContainsFunc(h.below, func(suffix string) bool { return strings.HasSuffix(host, suffix) && len(host) > len(suffix) })
+	return slices.ContainsFunc(h.below, func(suffix string) bool {
+		return strings.HasSuffix(host, suffix) && len(host) > len(suffix) && !shared(host, suffix[1:])
+	})
 }
 
 // parseName normalises a host name as a client sends it: ASCII letters, digits

@@ -14,7 +14,8 @@ func TestEntries(t *testing.T) {
 	for entry, want := range map[string]string{
 		"example.com": "example.com", "Example.COM": "example.com", "example.com.": "example.com", "*.Example.com.": "*.example.com",
 		"bücher.example": "xn--bcher-kva.example", "BÜCHER.example": "xn--bcher-kva.example", "xn--bcher-kva.example": "xn--bcher-kva.example", "ｅxample。com": "example.com",
-		"93.184.216.34": "93.184.216.34", "2606:2800:220:1:0::1": "2606:2800:220:1::1", "r3---sn-abc.example.com": "r3---sn-abc.example.com", "*.github.io": "*.github.io",
+		"93.184.216.34": "93.184.216.34", "2606:2800:220:1:0::1": "2606:2800:220:1::1", "r3---sn-abc.example.com": "r3---sn-abc.example.com",
+		"*.user.github.io": "*.user.github.io", "github.io": "github.io", "*.amazonaws.com": "*.amazonaws.com",
 		"1.example.com": "1.example.com", "0x7f.example.com": "0x7f.example.com",
 		// refused
 		"": "", "*": "", "*.": "", "*.com": "", "*.co.uk": "", "*.*.example.com": "", "a.*.example.com": "", "*example.com": "", "localhost": "", "com": "",
@@ -31,6 +32,29 @@ func TestEntries(t *testing.T) {
 			}
 		} else if err != nil || !slices.Equal(h.entries, []string{want}) {
 			t.Errorf("%q became %v, %v; want %q", entry, h, err, want)
+		}
+	}
+}
+
+// Companies let anyone have a name below some of theirs, as registries do. No
+// wildcard reaches across such a name.
+func TestPrivateSuffixes(t *testing.T) {
+	for _, suffix := range []string{"github.io", "s3.amazonaws.com", "blogspot.com", "herokuapp.com", "pages.dev", "workers.dev", "vercel.app", "web.app", "azurewebsites.net",
+		"compute.amazonaws.com", "kawasaki.jp", "co.uk", "GitHub.IO."} {
+		if _, err := newHosts([]string{"*." + suffix}); !state.IsCode(err, CodeInvalidHost) || !strings.Contains(err.Error(), "different people") {
+			t.Errorf("*.%s: %v", suffix, err)
+		}
+		if _, err := newHosts([]string{"own." + suffix}); err != nil {
+			t.Errorf("own.%s: %v", suffix, err)
+		}
+	}
+	h, err := newHosts([]string{"*.amazonaws.com", "own.s3.amazonaws.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]bool{"own.s3.amazonaws.com": true, "sts.amazonaws.com": true, "other.s3.amazonaws.com": false, "s3.amazonaws.com": false, "a.b.other.s3.amazonaws.com": false} {
+		if h.allows(host) != want {
+			t.Errorf("%s is allowed: %v", host, !want)
 		}
 	}
 }

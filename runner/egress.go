@@ -138,11 +138,11 @@ func withoutEgress(data []byte) (kept []byte, last int64) {
 	kept = make([]byte, 0, len(data))
 	for line := range bytes.Lines(data[:bytes.LastIndexByte(data, '\n')+1]) {
 		var e struct {
-			Type     string `json:"type"`
-			Sequence int64  `json:"sequence"`
+			Type     egressType `json:"type"`
+			Sequence int64      `json:"sequence"`
 		}
-		_ = json.Unmarshal(line, &e) // what is no event is kept as it is
-		if strings.HasPrefix(e.Type, "holon.egress.") {
+		err := json.Unmarshal(line, &e) // what is no event is kept as it is
+		if bool(e.Type) || err != nil && bytes.Contains(line, []byte(egressPrefix)) {
 			continue
 		}
 		if e.Sequence < plausible {
@@ -151,6 +151,21 @@ func withoutEgress(data []byte) (kept []byte, last int64) {
 		kept = append(kept, line...)
 	}
 	return kept, last
+}
+
+const egressPrefix = "holon.egress."
+
+// egressType is whether any of the types of an event is of egress: other readers
+// may take the first of two, and keys in one case alone.
+type egressType bool
+
+// UnmarshalJSON implements json.Unmarshaler. It is called for each key.
+func (t *egressType) UnmarshalJSON(text []byte) error {
+	var name string
+	if json.Unmarshal(text, &name) == nil && strings.HasPrefix(name, egressPrefix) {
+		*t = true
+	}
+	return nil
 }
 
 // deniedHosts lists what was denied, once each, in the order of the first time.

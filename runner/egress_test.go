@@ -44,7 +44,8 @@ func TestAppendFacts(t *testing.T) {
 		{"no file", "", []string{"holon.egress.decision 1", "holon.egress.ended 2"}},
 		{"an ended turn", own("turn.started", 1) + own("turn.completed", 2), []string{"turn.started 1", "turn.completed 2", "holon.egress.decision 3", "holon.egress.ended 4"}},
 		{"half a line", own("turn.started", 1) + own("turn.completed", 2)[:50], []string{"turn.started 1", "holon.egress.decision 2", "holon.egress.ended 3"}},
-		{"forged", own("turn.started", 1) + own("holon.egress.decision", 2) + `{"type":"holon.egress.\u0065nded","sequence":3}` + "\n" + own("turn.completed", 4), []string{"turn.started 1", "turn.completed 4", "holon.egress.decision 5", "holon.egress.ended 6"}},
+		{"forged", own("turn.started", 1) + own("holon.egress.decision", 2) + `{"type":"holon.egress.\u0065nded","sequence":3}` + "\n" +
+			`{"type":"holon.egress.decision","Type":"turn.started","sequence":3}` + "\n" + `{"type":"holon.egress.decision"},` + "\n" + own("turn.completed", 4), []string{"turn.started 1", "turn.completed 4", "holon.egress.decision 5", "holon.egress.ended 6"}},
 		{"a sequence that is none", own("turn.started", 1<<62), []string{"turn.started 4611686018427387904", "holon.egress.decision 1", "holon.egress.ended 2"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

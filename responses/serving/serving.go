@@ -6,7 +6,9 @@ package serving
 import (
 	"errors"
 	"io"
+	"mime"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -71,3 +73,15 @@ func (a *Answer) Write(p []byte) (int, error) {
 
 // Unwrap lets http.ResponseController reach the connection.
 func (a *Answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// IsJSON reports whether a request says of its body, once, that it is JSON in
+// UTF-8.
+func IsJSON(r *http.Request) bool {
+	given := r.Header.Values("Content-Type")
+	if len(given) != 1 {
+		return false
+	}
+	kind, params, err := mime.ParseMediaType(given[0])
+	charset, named := params["charset"]
+	return err == nil && kind == "application/json" && (!named || strings.EqualFold(charset, "utf-8"))
+}

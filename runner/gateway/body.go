@@ -30,9 +30,11 @@ type requestBody struct {
 	size   atomic.Int64
 	closed atomic.Bool
 	fault  atomic.Pointer[error] // why no more of it passes
+	read   atomic.Int64          // scan.read and scan.wide so far
+	wide   atomic.Bool
 
 	mu    sync.Mutex // held while it is read
-	scan  modelScan
+	scan  scan
 	head  []byte // was looked at and not read yet
 	ended bool   // all of it was looked at
 	keep  bool
@@ -40,10 +42,10 @@ type requestBody struct {
 }
 
 // newRequestBody makes the body of r. With keep it can be sent again.
-func newRequestBody(r *http.Request, sent *atomic.Int64, keep bool) *requestBody {
+func newRequestBody(r *http.Request, grammar *rule, sent *atomic.Int64, keep bool) *requestBody {
 	// MaxBytesReader gets no ResponseWriter, because it would use it from the
 	// transport's goroutine.
-	return &requestBody{source: http.MaxBytesReader(nil, r.Body, maxBody), sent: sent, keep: keep}
+	return &requestBody{source: http.MaxBytesReader(nil, r.Body, maxBody), scan: newScan(grammar), sent: sent, keep: keep}
 }
 
 // model reads as much as it takes to learn which model is asked for. Its error
@@ -78,6 +80,8 @@ func (b *requestBody) look(p []byte) int {
 		b.breaks(scanErr)
 		return 0
 	}
+	b.read.Store(b.scan.read)
+	b.wide.Store(b.scan.wide)
 	if errors.Is(err, io.EOF) {
 		b.ended, err = true, b.scan.end()
 	}
@@ -137,6 +141,11 @@ func (b *requestBody) refused() *responses.Error {
 	}
 	if errors.Is(err, errBody) {
 		return responses.Invalid("body", responses.CodeInvalidJSON, err.Error())
+	}
+	if errors.Is(err, errFeature) {
+		e := forbidden(err.Error())
+		e.Param, e.Hint = "body", "the operator can allow it with providers.NAME.allow_hosted"
+		return e
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/responses/serving"
 )
 
 // handle passes one request of the container on, or refuses it.
@@ -44,11 +45,12 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Request, t target, lease *Lease) {
 	meter := s.meters[t.upstream.name]
 	meter.requests.Add(1)
-	body := newRequestBody(r, &meter.sent, t.upstream.keys.renews())
+	body := newRequestBody(r, t.grammar, &meter.sent, t.upstream.keys.renews())
 	defer body.Close()
 	charge, refusal := s.charge(r, t, lease, body)
 	if refusal != nil {
 		meter.refused.Add(1)
+		lease.ledger.note(refusal)
 		s.log.Debug("request refused", "turn", lease.grant.TurnID, "target", r.RequestURI, "err", refusal.Message)
 		refuse(w, refusal)
 		return
@@ -57,7 +59,7 @@ func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 	whole := false
 	lease.change()
 	defer func() {
-		charge.settle(s.usage(t.upstream.name, charge, reading, body.size.Load(), whole))
+		charge.settle(s.usage(t.upstream.name, charge, reading, body, whole))
 		lease.change()
 	}()
 
@@ -69,7 +71,7 @@ func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 	start := time.Now()
 	resp, err := s.ask(ctx, t, r, key, body)
 	if err != nil {
-		s.failed(ctx, w, t.upstream, body, err)
+		s.failed(ctx, w, t.upstream, lease, body, err)
 		return
 	}
 	defer resp.Body.Close()
@@ -90,6 +92,9 @@ func (s *Server) charge(r *http.Request, t target, lease *Lease, body *requestBo
 	if t.method == http.MethodGet {
 		return lease.ledger.reserve("", &Price{}, 0)
 	}
+	if !serving.IsJSON(r) {
+		return nil, responses.Invalid("Content-Type", responses.CodeUnsupportedMediaType, "the body must be application/json")
+	}
 	name, err := body.model()
 	if refusal, ok := errors.AsType[*responses.Error](err); ok {
 		return nil, refusal
@@ -106,10 +111,10 @@ func (s *Server) charge(r *http.Request, t target, lease *Lease, body *requestBo
 }
 
 // usage returns what a request took beyond being one, and meters it.
-func (s *Server) usage(provider string, charge *hold, reading *tally, size int64, whole bool) Usage {
+func (s *Server) usage(provider string, charge *hold, reading *tally, body *requestBody, whole bool) Usage {
 	var taken Usage
 	if reading != nil && charge.model != "" { // a GET reads nothing of a model
-		tokens, estimated := reading.tokens(size, whole)
+		tokens, estimated := reading.tokens(body.size.Load(), whole)
 		taken = usageOf(tokens, charge.price, estimated)
 	}
 	s.meters[provider].take(taken)
@@ -156,6 +161,9 @@ func (u *upstream) send(ctx context.Context, t target, r *http.Request, key Secr
 func (g *Gateway) admit(r *http.Request) (target, *responses.Error) {
 	if r.Header.Get("Upgrade") != "" || r.Method == http.MethodConnect {
 		return target{}, forbidden("connections can't be upgraded or tunnelled")
+	}
+	if !r.ProtoAtLeast(1, 1) || r.Header.Get("Expect") != "" {
+		return target{}, forbidden("requests are HTTP/1.1 and expect nothing")
 	}
 	t, ok := g.routes[r.RequestURI]
 	if ok && r.Method == t.method {

@@ -45,7 +45,7 @@ func TestFramingIsOurs(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "{}") })
 			g := serve(t, openAI(up.URL))
-			status, text := raw(t, g.server.Path(), "POST /openai/responses HTTP/1.1\r\nHost: m\r\nAuthorization: Bearer "+g.token+"\r\n"+tc.header+"\r\n"+tc.body)
+			status, text := raw(t, g.server.Path(), "POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Type: application/json\r\nAuthorization: Bearer "+g.token+"\r\n"+tc.header+"\r\n"+tc.body)
 			if status != tc.want && (tc.want != 0 || status == http.StatusOK) {
 				t.Fatalf("status = %d %s, want %d", status, text, tc.want)
 			}
@@ -125,7 +125,7 @@ func TestSlowBody(t *testing.T) {
 		}
 		defer conn.Close()
 		conns[i] = conn
-		fmt.Fprintf(conn, "POST /openai/responses HTTP/1.1\r\nHost: m\r\nAuthorization: Bearer %s\r\nContent-Length: 1000\r\n\r\n{\"model\":\"m\",", g.token)
+		fmt.Fprintf(conn, "POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: 1000\r\n\r\n{\"model\":\"m\",", g.token)
 	}
 	if resp := g.post(t, "/openai/responses", plainBody); resp.status != http.StatusOK {
 		t.Fatalf("beside slow ones: %d %s", resp.status, resp.body)

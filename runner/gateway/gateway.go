@@ -4,13 +4,14 @@
 // The host serves a Unix socket in the container's directory. A request for
 // http://model/<provider>/<path> is sent to the provider's endpoint with the
 // key added here. The invariant: a request reaches a provider only if its
-// method and its target, byte for byte, are on the provider's list; it carries
-// only headers named in this package and the key; and no answer, error or log
-// line shows a key, in any of the encodings that redact.Matcher lists. Redirects are
-// never followed, connections never upgraded.
+// method and its target, byte for byte, are on the provider's list; its body has
+// one reading, in which the provider is asked for text and for nothing that it
+// would search, fetch or run; it carries only headers named in this package and the
+// key; and no answer, error or log line shows a key, in any of the encodings that
+// redact.Matcher lists. Redirects are never followed, connections never upgraded.
 //
-// It does not judge what the body of an allowed request asks for, does not
-// retry, and promises no order between requests. Streams pass as they come,
+// It does not judge the text of an allowed request, does not retry, and
+// promises no order between requests. Streams pass as they come,
 // nothing is collected first. A key of fewer than minStreamSecret bytes is
 // removed from errors only: it could be a word of the answer.
 package gateway
@@ -62,6 +63,7 @@ type target struct {
 	upstream *upstream
 	method   string
 	url      string
+	grammar  *rule // of its body, nil for a GET
 }
 
 // New checks the options and returns a gateway that has no connection yet.
@@ -90,7 +92,11 @@ func New(options Options) (*Gateway, error) {
 		}
 		g.upstreams[name] = up
 		for _, route := range provider.Routes {
-			g.routes["/"+name+route.Path] = target{upstream: up, method: route.Method, url: up.base + route.Path}
+			grammar, err := provider.grammarOf(name, route)
+			if err != nil {
+				return nil, err
+			}
+			g.routes["/"+name+route.Path] = target{upstream: up, method: route.Method, url: up.base + route.Path, grammar: grammar}
 		}
 	}
 	return g, nil

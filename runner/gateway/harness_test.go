@@ -173,6 +173,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if b.token != "" {
 		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", "Bearer "+b.token)
+		r.Header.Set("Content-Type", "application/json")
 	}
 	return b.Transport.RoundTrip(r)
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	"holon/responses"
@@ -23,6 +24,7 @@ type Account struct {
 	Budget    Budget           `json:"budget"`
 	Exhausted string           `json:"exhausted"` // the bound for which a request was refused: max_requests, max_tokens, max_cost; "" for none
 	Models    map[string]Usage `json:"models"`    // by reference
+	Refused   []string         `json:"refused"`   // features that were asked for and usage that was claimed, each once
 }
 
 // ledger is the account of a grant and what its running requests may add to it.
@@ -35,10 +37,14 @@ type ledger struct {
 	models    map[string]Usage
 	exhausted string
 	held      Usage // estimates of what runs: Requests, Total and Cost
+	refused   []string
 }
 
+// maxRefused bounds Account.Refused.
+const maxRefused = 20
+
 func newLedger(g *Grant) *ledger {
-	l := &ledger{budget: g.Budget, before: g.Used, total: g.Taken.Usage, exhausted: g.Taken.Exhausted, models: maps.Clone(g.Taken.Models)}
+	l := &ledger{budget: g.Budget, before: g.Used, total: g.Taken.Usage, exhausted: g.Taken.Exhausted, models: maps.Clone(g.Taken.Models), refused: slices.Clone(g.Taken.Refused)}
 	if l.models == nil {
 		l.models = make(map[string]Usage)
 	}
@@ -102,11 +108,27 @@ func (h *hold) settle(taken Usage) {
 	l.count(h.model, taken)
 }
 
+// note records that a request was refused for what it asked for.
+func (l *ledger) note(refusal *responses.Error) {
+	if refusal.Code == responses.CodeForbidden {
+		l.record(refusal.Message)
+	}
+}
+
+// record adds to what was refused.
+func (l *ledger) record(what string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.refused) < maxRefused && !slices.Contains(l.refused, what) {
+		l.refused = append(l.refused, what)
+	}
+}
+
 // account returns what was taken so far.
 func (l *ledger) account() Account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Account{Usage: l.total, Budget: l.budget, Exhausted: l.exhausted, Models: maps.Clone(l.models)}
+	return Account{Usage: l.total, Budget: l.budget, Exhausted: l.exhausted, Models: maps.Clone(l.models), Refused: slices.Clone(l.refused)}
 }
 
 // standing is account as if what runs had ended with what was estimated of it:

@@ -41,6 +41,10 @@ type Provider struct {
 	Auth   AuthStyle
 	Routes []Route
 
+	// AllowHosted names what the provider may do itself for a turn: types of its own
+	// tools (web_search), further keys at the top of a request, and FetchURLs.
+	AllowHosted []string
+
 	// Proxy chooses the proxy of the host for a request, as in http.Transport;
 	// nil means none.
 	Proxy func(*http.Request) (*url.URL, error)
@@ -60,7 +64,7 @@ func known(name string) Provider {
 // passedHeaders are the headers of a request that go on to the provider.
 // Everything else stays here, credentials and client telemetry above all.
 func passedHeaders() []string {
-	return []string{"Content-Type", "Accept", "Anthropic-Version", "Anthropic-Beta"}
+	return []string{"Accept", "Anthropic-Version", "Anthropic-Beta"}
 }
 
 // returnedHeaders are the headers of an answer that go back.
@@ -69,8 +73,9 @@ func returnedHeaders() []string {
 }
 
 var (
-	namePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}$`)
-	pathPattern = regexp.MustCompile(`^(/[a-zA-Z0-9_.~:-]+)+$`)
+	namePattern   = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}$`)
+	hostedPattern = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+	pathPattern   = regexp.MustCompile(`^(/[a-zA-Z0-9_.~:-]+)+$`)
 )
 
 // complete fills in the defaults of the provider called name and checks all.
@@ -97,8 +102,13 @@ func (p Provider) complete(name string) (Provider, error) {
 			return p, invalid(name, fmt.Sprintf("routes[%d].path", i), "write a plain path such as /responses", "path %.100q can't be allowed", route.Path)
 		}
 	}
+	if len(p.AllowHosted) > maxHosted || slices.ContainsFunc(p.AllowHosted, func(word string) bool { return !hostedPattern.MatchString(word) }) {
+		return p, invalid(name, "allow_hosted", "write for example web_search", "allow_hosted has more than %d words, or one that is none", maxHosted)
+	}
 	return p, p.checkCredential(name)
 }
+
+const maxHosted = 32
 
 func (p Provider) checkCredential(name string) error {
 	if !slices.Contains([]AuthStyle{AuthBearer, AuthXAPIKey, AuthChatGPT, AuthNone}, p.Auth) {

@@ -39,10 +39,11 @@ func refuse(w http.ResponseWriter, refusal *responses.Error) {
 }
 
 // failed answers a request that got no answer from the provider.
-func (s *Server) failed(ctx context.Context, w http.ResponseWriter, up *upstream, body *requestBody, err error) {
+func (s *Server) failed(ctx context.Context, w http.ResponseWriter, up *upstream, lease *Lease, body *requestBody, err error) {
 	meter := s.meters[up.name]
 	if refusal := body.refused(); refusal != nil {
 		meter.refused.Add(1)
+		lease.ledger.note(refusal)
 		refuse(w, refusal)
 		return
 	}

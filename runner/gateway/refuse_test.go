@@ -95,11 +95,11 @@ func TestRefused(t *testing.T) {
 // method and path, with our headers and no others.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range []string{
-		"POST /openai/responses HTTP/1.1\r\nHost: model\r\nAuthorization: Bearer TOKEN\r\nContent-Length: 13\r\n\r\n{\"model\":\"m\"}",
-		"POST /openai/responses HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer TOKEN\r\nTransfer-Encoding: chunked\r\n\r\nd\r\n{\"model\":\"m\"}\r\n0\r\nX-Trailer: 1\r\n\r\n",
+		"POST /openai/responses HTTP/1.1\r\nHost: model\r\nContent-Type: application/json\r\nAuthorization: Bearer TOKEN\r\nContent-Length: 13\r\n\r\n{\"model\":\"m\"}",
+		"POST /openai/responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer TOKEN\r\nTransfer-Encoding: chunked\r\n\r\nd\r\n{\"model\":\"m\"}\r\n0\r\nX-Trailer: 1\r\n\r\n",
 		"POST /openai/responses HTTP/1.0\r\nContent-Length: 0\r\n\r\nPOST /openai/files HTTP/1.1\r\n\r\n",
-		"POST /openai/responses HTTP/1.1\r\nHost: x\r\nContent-Length: 44\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nPOST /openai/files HTTP/1.1\r\nHost: x\r\n\r\n",
-		"POST /openai/responses HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nAuthorization: Bearer TOKEN\r\nContent-Length: 13\r\n\r\n{\"model\":\"m\"}",
+		"POST /openai/responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 44\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nPOST /openai/files HTTP/1.1\r\nHost: x\r\n\r\n",
+		"POST /openai/responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nAuthorization: Bearer TOKEN\r\nContent-Length: 13\r\n\r\n{\"model\":\"m\"}",
 		"POST /openai/responses HTTP/1.1\r\nHost: x\r\nConnection: accept, te\r\nTE: trailers\r\nAccept: */*\r\n\r\n",
 		"POST //openai/responses HTTP/1.1\r\nHost: x\r\n\r\n",
 		"GET http://x/openai/responses?a=b HTTP/1.1\r\nHost: x\r\n\r\n",

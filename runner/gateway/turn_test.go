@@ -37,7 +37,7 @@ func TestOnlyTurnsPass(t *testing.T) {
 		"its hash":      {"Authorization: Bearer " + strings.Repeat("0", 64) + "\r\n", "turn_token_expired"},
 		"elsewhere":     {"X-Api-Key: " + g.token + "\r\n", "turn_token_required"},
 	} {
-		status, body := raw(t, g.server.Path(), "POST /openai/responses HTTP/1.1\r\nHost: m\r\n"+tc.header+rest)
+		status, body := raw(t, g.server.Path(), "POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Type: application/json\r\n"+tc.header+rest)
 		if status != http.StatusUnauthorized || !strings.Contains(string(body), tc.code) || strings.Contains(string(body), g.token) {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
@@ -86,15 +86,15 @@ func TestOnlyGrantedModelsPass(t *testing.T) {
 	up := newUpstream(t, answerUsage(1, 1))
 	g := serve(t, openAI(up.URL))
 	for body, want := range map[string]string{
-		`{"model":"m2"}`:                    "model_not_allowed",
-		`{"model":"openai/m"}`:              "model_not_allowed",
-		`{"model":"M"}`:                     "model_not_allowed",
-		`{"model":""}`:                      "model_not_allowed",
-		`{"model":"m","model":"m2"}`:        "invalid_json",
-		`{"input":"no model"}`:              "invalid_json",
-		`not json`:                          "invalid_json",
-		``:                                  "invalid_json",
-		`{"model":"m","a":1}{"model":"m2"}`: "invalid_json",
+		`{"model":"m2"}`:             "model_not_allowed",
+		`{"model":"openai/m"}`:       "model_not_allowed",
+		`{"model":"M"}`:              "model_not_allowed",
+		`{"model":""}`:               "model_not_allowed",
+		`{"model":"m","model":"m2"}`: "invalid_json",
+		`{"input":"no model"}`:       "invalid_json",
+		`not json`:                   "invalid_json",
+		``:                           "invalid_json",
+		`{"model":"m","stream":true}{"model":"m2"}`:                                 "invalid_json",
 		`{"input":"` + strings.Repeat("a", 2<<20) + `","model":"m"}`:                "invalid_json", // too late
 		`{"model":"m","input":"` + strings.Repeat("a", 1<<20) + `","model":"m2"}`:   "invalid_json", // seen while it is being sent
 		`{"model":"m","input":"` + strings.Repeat("a", 1<<20) + `","MODEL":"m2"}  `: "invalid_json",
@@ -383,5 +383,26 @@ func TestAccountGoesOn(t *testing.T) {
 	}
 	if got := second.lease.Account(); got.Requests != 3 || got.Total != 308 || got.Models["openai/m"].Requests != 3 || got.Exhausted != "max_tokens" {
 		t.Errorf("account: %+v", got)
+	}
+}
+
+// Features that are refused are in the account, each once.
+func TestRefusedFeaturesAreRecorded(t *testing.T) {
+	up := newUpstream(t, answerUsage(30, 7))
+	g := serve(t, openAI(up.URL))
+	for range 3 {
+		if resp := g.post(t, "/openai/responses", `{"model":"m","tools":[{"type":"web_search"}]}`); resp.status != http.StatusForbidden || resp.header.Get("X-Should-Retry") != "false" {
+			t.Errorf("%d %s", resp.status, resp.body)
+		}
+	}
+	late := `{"model":"m","input":"` + strings.Repeat("a", 2<<20) + `","background":true}` // seen while it is being sent
+	if resp := g.post(t, "/openai/responses", late); resp.status != http.StatusForbidden {
+		t.Errorf("%d %s", resp.status, resp.body)
+	}
+	if got := g.lease.Account().Refused; len(got) != 2 || !strings.Contains(got[0], "web_search") || !strings.Contains(got[1], "background") {
+		t.Errorf("refused: %q", got)
+	}
+	if seen := up.all(); len(seen) != 0 {
+		t.Errorf("the provider got %d requests to their end", len(seen))
 	}
 }

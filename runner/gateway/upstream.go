@@ -132,6 +132,9 @@ func (u *upstream) request(ctx context.Context, t target, from *http.Request, ke
 			req.Header.Set(name, value)
 		}
 	}
+	if t.method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json") // as which the body was read
+	}
 	req.Header.Set("Accept-Encoding", "identity")
 	req.Header.Set("User-Agent", "holon-gateway")
 	switch u.auth {

@@ -158,7 +158,7 @@ func contracts() string {
 
 // upstream returns what the gateway needs to know of a provider.
 func (h *Host) upstream(ctx context.Context, p settings.Provider) (gateway.Provider, error) {
-	up := gateway.Provider{BaseURL: p.BaseURL, Auth: gateway.AuthStyle(authOf(p)), Proxy: h.Proxy}
+	up := gateway.Provider{BaseURL: p.BaseURL, Auth: gateway.AuthStyle(authOf(p)), AllowHosted: p.AllowHosted, Proxy: h.Proxy}
 	for _, r := range p.Contract.Routes() {
 		up.Routes = append(up.Routes, gateway.Route(r))
 	}

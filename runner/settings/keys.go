@@ -210,6 +210,8 @@ var keys = []*key{
 		field: func(s *Settings, p string) any { return &s.provider(p).Images }},
 	{name: "providers.*.omit", env: "OMIT", doc: "Keys of a request that it refuses (Chat Completions).",
 		field: func(s *Settings, p string) any { return &s.provider(p).Omit }, check: checkOmit},
+	{name: "providers.*.allow_hosted", doc: "What it may do itself for a turn: types of its own tools (web_search), further keys of a request, and fetch_urls.",
+		field: func(s *Settings, p string) any { return &s.provider(p).AllowHosted }, check: checkAllowHosted},
 	{name: "providers.*.idle_timeout", env: "IDLE_TIMEOUT", doc: "How long it may be silent; 5m by default.",
 		field: func(s *Settings, p string) any { return &s.provider(p).IdleTimeout }, check: positive(func(s *Settings, p string) int64 { return int64(s.provider(p).IdleTimeout) })},
 	{name: "providers.*.timeout", env: "TIMEOUT", doc: "How long one attempt may take; 1h by default.",
@@ -341,9 +343,17 @@ func checkCommand(s *Settings, name string) (what, remedy string) {
 }
 
 func checkOmit(s *Settings, name string) (what, remedy string) {
-	for _, k := range s.provider(name).Omit {
+	return checkWords(s.provider(name).Omit, "write for example stream_options,parallel_tool_calls,strict")
+}
+
+func checkAllowHosted(s *Settings, name string) (what, remedy string) {
+	return checkWords(s.provider(name).AllowHosted, "write for example web_search,fetch_urls")
+}
+
+func checkWords(list []string, remedy string) (string, string) {
+	for _, k := range list {
 		if !omitPattern.MatchString(k) {
-			return fmt.Sprintf("%.60q is no key of a request", k), "write for example stream_options,parallel_tool_calls,strict"
+			return fmt.Sprintf("%.60q is no key of a request", k), remedy
 		}
 	}
 	return "", ""

@@ -125,6 +125,7 @@ type Provider struct {
 	Whole       bool // answers come as one JSON object instead of a stream
 	Images      bool
 	Omit        []string // keys that it refuses, beside those that are known
+	AllowHosted []string // what it may do itself for a turn
 	IdleTimeout time.Duration
 	Timeout     time.Duration
 	Builtin     bool // the table of package models has it

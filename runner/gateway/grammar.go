@@ -1,0 +1,210 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// FetchURLs is the word of Provider.AllowHosted for content that is given by an
+// http or https URL, which the provider fetches.
+const FetchURLs = "fetch_urls"
+
+// rule says what one value of a request's body may be. A grammar is a tree of
+// rules that has every key that agentd sends and no other: a key that is missing
+// here could make the provider search, fetch, run or remember something.
+type rule struct {
+	name  string // for messages
+	free  bool   // any JSON, which causes nothing
+	text  textRule
+	words []string          // of wordText
+	keys  map[string]member // of an object; nil: it may be none
+	loose bool              // the object may have further keys, with any values
+	items *rule             // of an array; nil: it may be none
+
+	read bool // the model reads its strings
+	wide bool // it can be more tokens than it has bytes, as content of dataText can
+}
+
+type textRule uint8
+
+// What a string may be.
+const (
+	noText textRule = iota
+	anyText
+	wordText  // one of words, and nothing but a string
+	dataText  // a data URL or base64
+	modelText // the model, and nothing but a string
+)
+
+// member is a key of an object. Its bit says in a frame that it was there.
+type member struct {
+	rule *rule
+	bit  uint64
+}
+
+// keyed is a key and its rule.
+type keyed struct {
+	key  string
+	rule *rule
+}
+
+func object(name string, keys ...keyed) *rule {
+	r := &rule{name: name, keys: make(map[string]member, len(keys))}
+	for i, k := range keys {
+		r.keys[k.key] = member{k.rule, 1 << i}
+	}
+	return r
+}
+
+func array(of *rule) *rule { return &rule{name: of.name, items: of} }
+
+// or lets a rule be a string as well.
+func (r *rule) or(text textRule) *rule {
+	r.text, r.read = text, text == anyText
+	return r
+}
+
+// each gives several keys one rule.
+func each(r *rule, names ...string) (list []keyed) {
+	for _, name := range names {
+		list = append(list, keyed{name, r})
+	}
+	return list
+}
+
+var (
+	free      = &rule{free: true}             // settings, ids, and what a provider sealed
+	shown     = &rule{free: true, read: true} // schemas and arguments
+	prose     = &rule{text: anyText, read: true}
+	named     = &rule{text: modelText}
+	large     = &rule{text: anyText, wide: true} // a picture, or a conversation that the provider stored
+	sampling  = each(free, "stream", "temperature", "top_p", "service_tier", "metadata", "tool_choice")
+	penalties = each(free, "presence_penalty", "frequency_penalty", "parallel_tool_calls", "top_logprobs", "reasoning")
+)
+
+func words(list ...string) *rule { return &rule{text: wordText, words: list} }
+
+// grammars returns the grammar of each call that a provider may be sent, by the
+// end of its path.
+func grammars(allow []string) map[string]*rule {
+	urls := &rule{text: dataText, wide: true}
+	if slices.Contains(allow, FetchURLs) {
+		urls = large
+	}
+	byPath := map[string]*rule{"/responses": responsesGrammar(urls), "/chat/completions": chatGrammar(urls), "/v1/messages": messagesGrammar(urls)}
+	for _, g := range byPath {
+		g.open(allow)
+	}
+	return byPath
+}
+
+// open lets tools of the provider's own and further keys pass that the operator
+// allows.
+func (r *rule) open(allow []string) {
+	tool := r.keys["tools"].rule.items
+	for _, name := range allow {
+		if _, known := r.keys[name]; name != FetchURLs && !known {
+			r.keys[name] = member{&rule{free: true, wide: true}, 1 << len(r.keys)}
+			tool.loose, tool.wide = true, true
+			kinds := tool.keys["type"].rule
+			kinds.words = append(kinds.words, name)
+		}
+	}
+}
+
+// responsesGrammar is that of the Responses API, in all its contracts.
+func responsesGrammar(urls *rule) *rule {
+	part := object("content", slices.Concat(each(prose, "text", "refusal"), each(urls, "image_url", "file_data", "file_url"),
+		each(free, "detail", "filename", "annotations", "logprobs"),
+		each(words("input_text", "output_text", "text", "refusal", "input_image", "input_file", "summary_text", "reasoning_text"), "type"))...)
+	item := object("input", slices.Concat(each(array(part).or(anyText), "content", "output"), each(prose, "arguments", "input", "name"),
+		each(array(part), "summary"), each(free, "role", "phase", "call_id"), each(free, "encrypted_content"),
+		each(words("message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "compaction"), "type"))...)
+	tool := object("tools", slices.Concat(each(words("function", "custom"), "type"), each(prose, "name", "description"),
+		each(shown, "parameters", "format"), each(free, "strict"))...)
+	return object("the request", slices.Concat(each(named, "model"), each(prose, "instructions"), each(array(item).or(anyText), "input"),
+		each(array(tool), "tools"), sampling, penalties, each(large, "previous_response_id"),
+		each(free, "max_output_tokens", "text", "prompt_cache_key", "safety_identifier", "include", "store"))...)
+}
+
+// chatGrammar is that of Chat Completions, in all dialects.
+func chatGrammar(urls *rule) *rule {
+	image := object("image_url", slices.Concat(each(urls, "url"), each(free, "detail"))...).or(dataText)
+	part := object("content", slices.Concat(each(prose, "text"), each(image, "image_url"),
+		each(object("file", slices.Concat(each(free, "filename"), each(urls, "file_data"))...), "file"), each(words("text", "image_url", "file"), "type"))...)
+	called := object("function", each(prose, "name", "arguments")...)
+	call := object("tool_calls", slices.Concat(each(words("function"), "type"), each(called, "function"), each(free, "id", "extra_content"))...)
+	message := object("messages", slices.Concat(each(array(part).or(anyText), "content"), each(array(call), "tool_calls"),
+		each(free, "role", "tool_call_id", "reasoning_content", "reasoning", "reasoning_details"))...)
+	function := object("function", slices.Concat(each(prose, "name", "description"), each(shown, "parameters"), each(free, "strict"))...)
+	tool := object("tools", slices.Concat(each(words("function"), "type"), each(function, "function"))...)
+	return object("the request", slices.Concat(each(named, "model"), each(array(message), "messages"), each(array(tool), "tools"), sampling, penalties,
+		each(free, "max_tokens", "max_completion_tokens", "reasoning_effort", "response_format", "logprobs", "stream_options"))...)
+}
+
+// messagesGrammar is that of the Messages API.
+func messagesGrammar(urls *rule) *rule {
+	source := object("source", slices.Concat(each(words("base64", "text", "url"), "type"), each(free, "media_type"), each(large, "data"), each(urls, "url"))...)
+	block := object("content", slices.Concat(each(prose, "text", "title", "name"), each(source, "source"), each(shown, "input"),
+		each(free, "thinking", "signature", "data", "id", "tool_use_id", "is_error", "cache_control"),
+		each(words("text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document"), "type"))...)
+	blocks := array(block).or(anyText)
+	block.keys["content"] = member{blocks, 1 << len(block.keys)}
+	message := object("messages", slices.Concat(each(free, "role"), each(blocks, "content"))...)
+	tool := object("tools", slices.Concat(each(words("custom"), "type"), each(prose, "name", "description"), each(shown, "input_schema"), each(free, "strict", "cache_control"))...)
+	return object("the request", slices.Concat(each(named, "model"), each(array(message), "messages"), each(array(tool), "tools"),
+		each(blocks, "system"), sampling, each(free, "max_tokens", "thinking", "output_config"))...)
+}
+
+// grammarOf returns the grammar of what a route takes, nil where it takes nothing.
+func (p Provider) grammarOf(name string, route Route) (*rule, error) {
+	if route.Method == http.MethodGet {
+		return nil, nil
+	}
+	for end, g := range grammars(p.AllowHosted) {
+		if strings.HasSuffix(route.Path, end) {
+			return g, nil
+		}
+	}
+	return nil, invalid(name, "routes", "use the calls of a contract", "what may be sent to %.100q is not known", route.Path)
+}
+
+// member returns the rule of a key, and marks in seen that it was there.
+func (r *rule) member(name string, seen *uint64) (*rule, error) {
+	m, ok := r.keys[name]
+	switch {
+	case ok && *seen&m.bit != 0:
+		return nil, malformed(fmt.Sprintf("%q stands twice in %s", name, r.name))
+	case ok:
+		*seen |= m.bit
+		return m.rule, nil
+	}
+	for known := range r.keys {
+		if strings.EqualFold(known, name) {
+			return nil, malformed(fmt.Sprintf("%.40q in %s is another spelling of %q", name, r.name, known))
+		}
+	}
+	if r.loose {
+		return free, nil
+	}
+	return nil, unallowed(fmt.Sprintf("the key %.40q in %s", name, r.name))
+}
+
+// check judges a string, of which dataText has only the beginning.
+func (r *rule) check(text string) error {
+	switch r.text {
+	case wordText:
+		if !slices.Contains(r.words, text) {
+			return unallowed(fmt.Sprintf("the type %.40q", text))
+		}
+	case dataText:
+		if !strings.HasPrefix(text, "data:") && strings.Trim(text, base64Bytes) != "" {
+			return unallowed("content that the provider would fetch")
+		}
+	}
+	return nil
+}
+
+const base64Bytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-"

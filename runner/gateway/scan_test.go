@@ -1,0 +1,217 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// A body passes when everyone reads the same in it, and when nothing in it makes
+// the provider do more than answer.
+func TestGrammarHasOneReading(t *testing.T) {
+	deep := strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth)
+	for _, tc := range []struct {
+		name, body, model string
+		refused           bool
+	}{
+		{name: "first", body: `{"model":"m","metadata":[{"model":"x"}]}`, model: "m"},
+		{name: "late", body: ` {"input" : "a\"b\\" , "metadata":[1,-2.5e+3,true,null,{},[]], "model"  :  "m" } ` + "\n", model: "m"},
+		{name: "in strings only", body: `{"input":"\"model\":\"x\"","model":"m"}`, model: "m"},
+		{name: "unicode", body: `{"model":"m","input":"héé 😀 \ud83d\ude00 \u0041"}`, model: "m"},
+		{name: "deep", body: `{"model":"m","metadata":` + deep[1:len(deep)-1] + `}`, model: "m"},
+		{name: "keys of values that are free", body: `{"model":"m","metadata":{"a":1,"a":2,"\u0062":{"Model":"x"}}}`, model: "m"},
+
+		{name: "escaped name", body: `{"mod\u0065l":"m"}`, refused: true},
+		{name: "escaped value", body: `{"model":"\u006d"}`, refused: true},
+		{name: "twice", body: `{"model":"m","model":"m"}`, refused: true},
+		{name: "twice, escaped", body: `{"model":"m","\u006dodel":"x"}`, refused: true},
+		{name: "another key twice", body: `{"model":"m","tools":[],"tools":[]}`, refused: true},
+		{name: "a key within twice", body: `{"model":"m","tools":[{"type":"function","type":"function"}]}`, refused: true},
+		{name: "a key within in another case", body: `{"model":"m","tools":[{"type":"function","Type":"function"}]}`, refused: true},
+		{name: "another case", body: `{"Model":"x"}`, refused: true},
+		{name: "twice in another case", body: `{"model":"m","MODEL":"x"}`, refused: true},
+		{name: "none", body: `{"input":"x"}`, refused: true},
+		{name: "within only", body: `{"metadata":{"model":"m"}}`, refused: true},
+		{name: "no string", body: `{"model":["m"]}`, refused: true},
+		{name: "null", body: `{"model":null}`, refused: true},
+		{name: "a type that is null", body: `{"model":"m","tools":[{"type":null}]}`, refused: true},
+		{name: "name with NUL", body: `{"model":"m","model\u0000":"x"}`, refused: true},
+		{name: "name with a space", body: `{"model":"m","model ":"x"}`, refused: true},
+		{name: "name in other letters", body: `{"model":"m","mоdel":"x"}`, refused: true},
+		{name: "a long name", body: `{"model":"m","` + strings.Repeat("a", 600) + `":1}`, refused: true},
+		{name: "array", body: `[{"model":"m"}]`, refused: true},
+		{name: "two objects", body: `{"model":"m"}{"model":"x"}`, refused: true},
+		{name: "something behind", body: `{"model":"m"} x`, refused: true},
+		{name: "cut", body: `{"model":"m"`, refused: true},
+		{name: "empty", body: ``, refused: true},
+		{name: "byte order mark", body: "\uFEFF" + `{"model":"m"}`, refused: true},
+		{name: "comment", body: `{"model":"m"/*,"*/,"model":"x"}`, refused: true},
+		{name: "single quotes", body: `{"model":"m",'model':"x"}`, refused: true},
+		{name: "single quotes within", body: `{"model":"m","metadata":['"],"model":"x","y":["']}`, refused: true},
+		{name: "bare name", body: `{model:"m"}`, refused: true},
+		{name: "comma at the end", body: `{"model":"m",}`, refused: true},
+		{name: "no colon", body: `{"model" "m"}`, refused: true},
+		{name: "wrong bracket", body: `{"model":"m","metadata":[1}}`, refused: true},
+		{name: "closed too often", body: `{"model":"m"}}`, refused: true},
+		{name: "line end in a string", body: "{\"model\":\"m\",\"input\":\"\n\"}", refused: true},
+		{name: "broken escape", body: `{"model":"m","input":"\u00"}`, refused: true},
+		{name: "unknown escape", body: `{"model":"m","input":"\x"}`, refused: true},
+		{name: "half a rune before a quote", body: "{\"model\":\"m\",\"input\":\"\xe2\",\"model\":\"x\"}", refused: true},
+		{name: "lone continuation", body: "{\"model\":\"m\",\"input\":\"\x80\"}", refused: true},
+		{name: "a rune in too many bytes", body: "{\"model\":\"m\",\"input\":\"\xe0\x80\xa2\"}", refused: true},
+		{name: "a surrogate", body: "{\"model\":\"m\",\"input\":\"\xed\xa0\x80\"}", refused: true},
+		{name: "beyond Unicode", body: "{\"model\":\"m\",\"input\":\"\xf4\x90\x80\x80\"}", refused: true},
+		{name: "utf-16", body: "{\x00\"\x00m\x00", refused: true},
+		{name: "too deep", body: `{"model":"m","metadata":` + deep + `}`, refused: true},
+		{name: "a word that is none", body: `{"model":"m","metadata":nul}`, refused: true},
+		{name: "a number that is none", body: `{"model":"m","metadata":[01]}`, refused: true},
+		{name: "not a number", body: `{"model":"m","metadata":NaN}`, refused: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, size := range []int{1, 3, len(tc.body) + 1} {
+				model, err := scanned(respond, []byte(tc.body), size)
+				if tc.refused != (err != nil) || model != tc.model && err == nil {
+					t.Errorf("pieces of %d: model %q, %v", size, model, err)
+				}
+			}
+		})
+	}
+}
+
+const respond, chat, messages = "/responses", "/chat/completions", "/v1/messages"
+
+// Whatever makes a provider search, fetch, run or remember something is refused
+// unless the operator allows it by name.
+func TestGrammarRefuses(t *testing.T) {
+	for _, tc := range []struct{ path, body, allow string }{
+		{respond, `"tools":[{"type":"web_search"}]`, "web_search"},
+		{respond, `"tools":[{"type":"web_search","user_location":{"type":"approximate"}}]`, "web_search"},
+		{respond, `"tools":[{"name":"f","type":"function"},{"type":"mcp","server_url":"https://x"}]`, "mcp"},
+		{respond, `"tools":[{"type":"function","server_url":"https://x"}]`, ""},
+		{respond, `"tools":["web_search"]`, ""},
+		{respond, `"tools":{"type":"web_search"}`, ""},
+		{respond, `"tools":[[{"type":"web_search"}]]`, ""},
+		{respond, `"tools":[{"type":"code_interpreter","container":{"type":"auto"}}]`, "code_interpreter"},
+		{respond, `"tools":[{"type":"file_search","vector_store_ids":["v"]}]`, "file_search"},
+		{respond, `"tools":[{"type":"image_generation"}]`, "image_generation"},
+		{respond, `"tools":[{"type":"computer_use_preview"}]`, "computer_use_preview"},
+		{respond, `"background":true`, "background"},
+		{respond, `"conversation":"conv_1"`, "conversation"},
+		{respond, `"prompt":{"id":"pmpt_1"}`, "prompt"},
+		{respond, `"input":[{"type":"item_reference","id":"rs_1"}]`, ""},
+		{respond, `"input":[{"type":"mcp_approval_response","approve":true}]`, ""},
+		{respond, `"input":[{"role":"user","content":[{"type":"input_image","image_url":"https://x/y.png"}]}]`, FetchURLs},
+		{respond, `"input":[{"role":"user","content":[{"type":"input_image","image_url":" https://x/y.png"}]}]`, FetchURLs},
+		{respond, `"input":[{"role":"user","content":[{"type":"input_image","image_url":"\u0068ttps://x/y.png"}]}]`, ""},
+		{respond, `"input":[{"role":"user","content":[{"type":"input_file","file_url":"https://x/y.pdf"}]}]`, FetchURLs},
+		{respond, `"input":[{"role":"user","content":[{"type":"input_file","file_id":"file_1"}]}]`, ""},
+		{respond, `"input":[{"type":"function_call_output","output":[{"type":"input_image","image_url":"http://x"}]}]`, FetchURLs},
+		{chat, `"tools":[{"type":"web_search"}]`, "web_search"},
+		{chat, `"tools":[{"googleSearch":{}}]`, ""},
+		{chat, `"web_search_options":{}`, "web_search_options"},
+		{chat, `"plugins":[{"id":"web"}]`, "plugins"},
+		{chat, `"models":["dearer"]`, "models"},
+		{chat, `"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://x"}}]}]`, FetchURLs},
+		{chat, `"messages":[{"role":"user","content":[{"type":"image_url","image_url":"https://x"}]}]`, ""},
+		{chat, `"messages":[{"role":"user","content":[{"type":"file","file":{"file_data":"https://x"}}]}]`, FetchURLs},
+		{messages, `"tools":[{"type":"web_search_20250305","name":"web_search"}]`, "web_search_20250305"},
+		{messages, `"tools":[{"type":"custom","name":"f","defer_loading":true}]`, ""},
+		{messages, `"mcp_servers":[{"type":"url","url":"https://x"}]`, "mcp_servers"},
+		{messages, `"container":{"skills":[]}`, "container"},
+		{messages, `"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://x"}}]}]`, FetchURLs},
+		{messages, `"messages":[{"role":"user","content":[{"type":"document","source":{"type":"file","file_id":"f"}}]}]`, ""},
+		{messages, `"messages":[{"role":"user","content":[{"type":"tool_result","content":[{"type":"image","source":{"url":"https://x"}}]}]}]`, FetchURLs},
+		{messages, `"messages":[{"role":"assistant","content":[{"type":"server_tool_use","name":"web_search"}]}]`, ""},
+	} {
+		for _, body := range []string{`{"model":"m",` + tc.body + `}`, `{` + tc.body + `,"model":"m"}`} {
+			for _, size := range []int{1, len(body)} {
+				_, err := scanned(tc.path, []byte(body), size)
+				if escaped := strings.Contains(body, `\u`); !escaped && !errors.Is(err, errFeature) || err == nil {
+					t.Errorf("%s %s: %v", tc.path, body, err)
+				}
+				if tc.allow == "" {
+					continue
+				}
+				if _, err := scanned(tc.path, []byte(body), size, tc.allow); err != nil {
+					t.Errorf("%s %s, allowed: %v", tc.path, body, err)
+				}
+				if _, err := scanned(tc.path, []byte(body), size, "other"); err == nil {
+					t.Errorf("%s %s passes where something else is allowed", tc.path, body)
+				}
+			}
+		}
+	}
+}
+
+func scanned(path string, body []byte, size int, allow ...string) (string, error) {
+	s := newScan(grammars(allow)[path])
+	for len(body) > 0 {
+		n := min(size, len(body))
+		if err := s.feed(body[:n]); err != nil {
+			return "", err
+		}
+		body = body[n:]
+	}
+	return s.model, s.end()
+}
+
+// What passes is JSON in which every reader finds the same model.
+func FuzzGrammar(f *testing.F) {
+	for _, seed := range []string{
+		`{"model":"m","input":[{"role":"user","content":"x"}],"stream":true}`, `{"a":1,"mod\u0065l":"\ud83d\ude00"}`, `{"model":"m","a":[{},[[]],-1e9,"\\\""]}`,
+		`{"model":"m","model":"x"}`, `{"model":"m","Model":"x"}`, "{\"model\":\"m\",\"a\":\"\xe2\x82\xac\"}",
+	} {
+		f.Add([]byte(seed), byte(3))
+	}
+	f.Add([]byte(`{"model":"m","tools":[{"type":"function","name":"f","parameters":{"a":1,"a":2}}],"input":[{"type":"message","content":[{"type":"input_image","image_url":"data:x"}]}]}`), byte(7))
+	f.Fuzz(func(t *testing.T, body []byte, size byte) {
+		model, err := scanned(respond, body, len(body)+1)
+		again, errAgain := scanned(respond, body, 1+int(size))
+		if (err == nil) != (errAgain == nil) || err == nil && model != again {
+			t.Fatalf("in one piece %q, %v; in pieces %q, %v", model, err, again, errAgain)
+		}
+		if err != nil {
+			return
+		}
+		if !utf8.Valid(body) {
+			t.Fatal("it is no UTF-8")
+		}
+		// Some readers look for keys in any case and take the last, as encoding/json; others look for them as they are.
+		var loose struct {
+			Model string
+			Tools []struct{ Type string }
+			Input json.RawMessage
+		}
+		var exact map[string]any
+		if err := errors.Join(json.Unmarshal(body, &loose), json.Unmarshal(body, &exact)); err != nil || loose.Model != model || exact["model"] != model {
+			t.Fatalf("model %q, others read %q and %q (%v)", model, loose.Model, exact["model"], err)
+		}
+		for _, tool := range loose.Tools {
+			if tool.Type != "function" && tool.Type != "custom" && tool.Type != "" {
+				t.Fatalf("a tool of type %q passes", tool.Type)
+			}
+		}
+		for key := range exact {
+			if _, known := grammars(nil)[respond].keys[key]; !known {
+				t.Fatalf("the key %q passes", key)
+			}
+		}
+	})
+}
+
+func BenchmarkGrammar(b *testing.B) {
+	body := []byte(`{"model":"m","input":[` + strings.Repeat(`{"role":"user","content":"some words of a conversation, and \"quotes\" in them\n"},`, 1200) + `{}]}`)
+	grammar := grammars(nil)[respond]
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		s := newScan(grammar)
+		for piece := range slices.Chunk(body, bufferSize) {
+			if err := s.feed(piece); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}

@@ -114,7 +114,7 @@ func (p *fakeProvider) answer(w http.ResponseWriter, body []byte) {
 		}
 	case "restless":
 		call := fmt.Sprintf(`{"id":"fc_%[1]d","type":"function_call","status":"completed","name":"ExecCommand","call_id":"call_%[1]d","arguments":"{\"cmd\":\"echo %[1]d >> rounds\"}"}`, len(body))
-		events = []string{`{"type":"response.completed","response":{"id":"r","status":"completed","output":[` + call + `],"usage":{"input_tokens":100,"output_tokens":50,"total_tokens":150}}}`}
+		events = []string{`{"type":"response.completed","response":{"id":"r","status":"completed","output":[` + call + `],"usage":{"input_tokens":2000,"output_tokens":50,"total_tokens":2050}}}`}
 	default:
 		w.Header().Set("Retry-After-Ms", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)

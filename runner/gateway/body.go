@@ -150,6 +150,11 @@ func (b *requestBody) refused() *responses.Error {
 	return nil
 }
 
+// sending returns how much was sent so far. It does not wait for a reader.
+func (b *requestBody) sending() sending {
+	return sending{size: b.size.Load(), read: b.read.Load(), wide: b.wide.Load()}
+}
+
 // again returns the body to be sent once more, nil when it was not kept or not
 // read to its end.
 func (b *requestBody) again() io.Reader {

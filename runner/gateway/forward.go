@@ -114,7 +114,11 @@ func (s *Server) charge(r *http.Request, t target, lease *Lease, body *requestBo
 func (s *Server) usage(provider string, charge *hold, reading *tally, body *requestBody, whole bool) Usage {
 	var taken Usage
 	if reading != nil && charge.model != "" { // a GET reads nothing of a model
-		tokens, estimated := reading.tokens(body.size.Load(), whole)
+		tokens, estimated, doubt := reading.tokens(body.sending(), whole)
+		if doubt != "" {
+			charge.ledger.record("the usage that " + provider + " claims: " + doubt)
+			s.log.Warn("the provider's usage is refused", "provider", provider, "err", doubt)
+		}
 		taken = usageOf(tokens, charge.price, estimated)
 	}
 	s.meters[provider].take(taken)

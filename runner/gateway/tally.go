@@ -4,14 +4,24 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 )
 
 const (
 	// bytesPerToken is for estimates: text of programs has fewer, prose more.
 	bytesPerToken = 4
-	// maxTokens bounds what is believed of one request.
-	maxTokens = 2_000_000_000
+	// maxTokens bounds what is believed of one request: no window is larger.
+	maxTokens = 16 << 20
+	// slack is what a provider may add to a request unseen, prompts of its own and
+	// the frame of tools, and thoughts to what it shows of an answer.
+	slack, thoughts = 64 << 10, 1 << 20
+	// Floors of what is believed: no tokenizer makes fewer tokens of text in the long
+	// run, and no provider makes four events of one token, but for some at its ends.
+	mostPerToken, eventsPerToken, otherEvents = 16, 4, 64
 	// maxUsage bounds a usage object in bytes.
 	maxUsage = 8 << 10
 )
@@ -27,6 +37,7 @@ type tally struct {
 	bytes  int64
 	said   said
 	found  bool
+	doubt  string // why a claim was refused, of which the rest does not count
 
 	state tallyState
 	tail  []byte // the end of the last piece, while the key is looked for
@@ -161,88 +172,137 @@ func (t *tally) collect(piece []byte) []byte {
 	return nil
 }
 
-// said are the fields that contracts have for usage. Numbers of hostile size or
-// of another kind make the object none.
+// count is a number of tokens as it was claimed: the largest of those that stand
+// under one key. What is no number is no claim: a word in a schema.
+type count struct {
+	n     int64
+	given bool
+	bad   bool
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *count) UnmarshalJSON(text []byte) error {
+	if bytes.IndexByte([]byte(`-0123456789"`), text[0]) < 0 {
+		return nil
+	}
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	c.given = true
+	if c.bad = c.bad || err != nil || n < 0 || n > maxTokens; !c.bad {
+		c.n = max(c.n, n)
+	}
+	return nil
+}
+
+// said are the fields that contracts have for usage.
 type said struct {
-	InputTokens  *int64 `json:"input_tokens"`
-	OutputTokens *int64 `json:"output_tokens"`
+	InputTokens  count `json:"input_tokens"`
+	OutputTokens count `json:"output_tokens"`
+	TotalTokens  count `json:"total_tokens"`
 	InputDetails struct {
-		Cached int64 `json:"cached_tokens"`
+		Cached count `json:"cached_tokens"`
 	} `json:"input_tokens_details"`
 	OutputDetails struct {
-		Reasoning int64 `json:"reasoning_tokens"`
+		Reasoning count `json:"reasoning_tokens"`
 	} `json:"output_tokens_details"`
 
 	// Messages: beside input_tokens, not within.
-	CacheCreation int64 `json:"cache_creation_input_tokens"`
-	CacheRead     int64 `json:"cache_read_input_tokens"`
+	CacheCreation count `json:"cache_creation_input_tokens"`
+	CacheRead     count `json:"cache_read_input_tokens"`
 
 	// Chat Completions.
-	Prompt        *int64 `json:"prompt_tokens"`
-	Completion    *int64 `json:"completion_tokens"`
+	Prompt        count `json:"prompt_tokens"`
+	Completion    count `json:"completion_tokens"`
 	PromptDetails struct {
-		Cached int64 `json:"cached_tokens"`
+		Cached count `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
 	CompletionDetails struct {
-		Reasoning int64 `json:"reasoning_tokens"`
+		Reasoning count `json:"reasoning_tokens"`
 	} `json:"completion_tokens_details"`
-	PromptHits int64 `json:"prompt_cache_hit_tokens"` // some say it here
+	PromptHits count `json:"prompt_cache_hit_tokens"` // some say it here
+}
+
+func (s *said) counts() []*count {
+	return []*count{&s.InputTokens, &s.OutputTokens, &s.Prompt, &s.Completion, &s.TotalTokens, &s.InputDetails.Cached, &s.OutputDetails.Reasoning,
+		&s.CacheCreation, &s.CacheRead, &s.PromptDetails.Cached, &s.CompletionDetails.Reasoning, &s.PromptHits}
 }
 
 // take reads a whole object and keeps what is larger than before.
 func (t *tally) take() {
 	var u said
-	if json.Unmarshal(t.json, &u) != nil || u.InputTokens == nil && u.OutputTokens == nil && u.Prompt == nil && u.Completion == nil {
+	err := json.Unmarshal(t.json, &u)
+	if _, kind := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !kind { // NaN, for one
+		t.doubts("it is no JSON")
+		return
+	}
+	claimed, kept := u.counts(), t.said.counts()
+	if !slices.ContainsFunc(claimed[:4], func(c *count) bool { return c.given }) {
 		return // a word in somebody's schema
 	}
 	t.found = true
-	for _, field := range [][2]*int64{
-		{&t.said.InputDetails.Cached, &u.InputDetails.Cached}, {&t.said.OutputDetails.Reasoning, &u.OutputDetails.Reasoning},
-		{&t.said.CacheCreation, &u.CacheCreation}, {&t.said.CacheRead, &u.CacheRead},
-		{&t.said.PromptDetails.Cached, &u.PromptDetails.Cached}, {&t.said.CompletionDetails.Reasoning, &u.CompletionDetails.Reasoning},
-		{&t.said.PromptHits, &u.PromptHits},
-	} {
-		*field[0] = larger(*field[0], *field[1])
-	}
-	for _, field := range [][2]**int64{
-		{&t.said.InputTokens, &u.InputTokens}, {&t.said.OutputTokens, &u.OutputTokens}, {&t.said.Prompt, &u.Prompt}, {&t.said.Completion, &u.Completion},
-	} {
-		if *field[1] != nil {
-			n := larger(number(*field[0]), **field[1])
-			*field[0] = &n
+	for i, c := range claimed {
+		if c.bad {
+			t.doubts("a count is negative, too large or no whole number")
 		}
+		kept[i].n, kept[i].given = max(kept[i].n, c.n), kept[i].given || c.given
+	}
+	if u.TotalTokens.given && u.TotalTokens.n < max(u.InputTokens.n+u.OutputTokens.n, u.Prompt.n+u.Completion.n) {
+		t.doubts("the total is less than its parts")
 	}
 }
 
-func number(p *int64) int64 {
-	if p == nil {
-		return 0
+func (t *tally) doubts(why string) {
+	if t.doubt == "" {
+		t.doubt = why
 	}
-	return *p
 }
 
-// larger is the larger of both within what is believed.
-func larger(a, b int64) int64 { return max(a, min(b, maxTokens)) }
+// sending is what was sent in a request: its size, the bytes of text that the
+// model reads, and whether something in it may be more tokens than bytes.
+type sending struct {
+	size, read int64
+	wide       bool
+}
 
-// tokens returns what the answer to a request of size bytes took. estimated says
-// that the provider did not tell, or not to the end.
-func (t *tally) tokens(size int64, whole bool) (u Tokens, estimated bool) {
+// tokens returns what the answer to a request took. estimated says that the
+// provider did not tell, or not to the end, or not what can be believed: doubt
+// says why.
+func (t *tally) tokens(sent sending, whole bool) (u Tokens, estimated bool, doubt string) {
 	s := &t.said
-	u.CacheWrite = s.CacheCreation
-	u.CacheRead = max(s.InputDetails.Cached, s.CacheRead, s.PromptDetails.Cached, s.PromptHits)
-	u.Reasoning = max(s.OutputDetails.Reasoning, s.CompletionDetails.Reasoning)
-	u.Input = max(number(s.InputTokens)+s.CacheCreation+s.CacheRead, number(s.Prompt))
-	u.Output = max(number(s.OutputTokens), number(s.Completion))
-	if t.found && whole {
-		return u, false
+	u.CacheWrite = s.CacheCreation.n
+	u.CacheRead = max(s.InputDetails.Cached.n, s.CacheRead.n, s.PromptDetails.Cached.n, s.PromptHits.n)
+	u.Reasoning = max(s.OutputDetails.Reasoning.n, s.CompletionDetails.Reasoning.n)
+	u.Input = max(s.InputTokens.n+s.CacheCreation.n+s.CacheRead.n, s.Prompt.n)
+	u.Output = max(s.OutputTokens.n, s.Completion.n, s.TotalTokens.n-u.Input) // some count thoughts in the total only
+	if most := sent.size + slack; u.Input > most && !sent.wide {
+		t.doubts(fmt.Sprintf("%d input tokens of %d bytes", u.Input, sent.size))
+		u.Input = 0
 	}
-	if u.Input == 0 {
-		u.Input = min(maxTokens, (size+bytesPerToken-1)/bytesPerToken)
+	if u.Output > t.bytes+thoughts {
+		t.doubts(fmt.Sprintf("%d output tokens in %d bytes", u.Output, t.bytes))
+		u.Output = 0
+	}
+	least := Tokens{Input: 1 + sent.read/mostPerToken, Output: max(0, t.lines/2-otherEvents) / eventsPerToken}
+	if t.found && t.doubt == "" && (u.Input < least.Input || u.Output < least.Output) {
+		t.doubts(fmt.Sprintf("%d input and %d output tokens, where there were at least %d and %d", u.Input, u.Output, least.Input, least.Output))
+		u.Input, u.Output = max(u.Input, least.Input), max(u.Output, least.Output)
+		return u, true, t.doubt
+	}
+	if t.found && whole && t.doubt == "" {
+		return u, false, ""
+	}
+	t.estimate(&u, sent.size)
+	u.CacheRead, u.CacheWrite = min(u.CacheRead, u.Input), min(u.CacheWrite, u.Input)
+	return u, true, t.doubt
+}
+
+// estimate fills in what is not known, or not believed, by sizes.
+func (t *tally) estimate(u *Tokens, size int64) {
+	if u.Input == 0 || t.doubt != "" {
+		u.Input = max(u.Input, min(maxTokens, (size+bytesPerToken-1)/bytesPerToken))
 	}
 	if t.stream { // about a token an event, which has two lines or three
 		u.Output = max(u.Output, t.lines/2)
-	} else if u.Output == 0 {
-		u.Output = min(maxTokens, (t.bytes+bytesPerToken-1)/bytesPerToken)
+	} else if u.Output == 0 || t.doubt != "" {
+		u.Output = max(u.Output, min(maxTokens, (t.bytes+bytesPerToken-1)/bytesPerToken))
 	}
-	return u, true
 }

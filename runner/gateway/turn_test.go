@@ -386,6 +386,49 @@ func TestAccountGoesOn(t *testing.T) {
 	}
 }
 
+// Whatever a provider says of usage, an account only grows, by at least what was
+// sent, and a turn makes no more requests than its budget has room for.
+func TestBudgetHoldsWhateverIsClaimed(t *testing.T) {
+	body := `{"model":"m","input":"` + strings.Repeat("word ", 640) + `"}` // 200 tokens at the very least, by estimate 806
+	for name, claim := range map[string]string{
+		"negative":              `{"input_tokens":-1000000,"output_tokens":-5}`,
+		"a negative part":       `{"input_tokens":900,"output_tokens":-900}`,
+		"nothing":               `{"input_tokens":0,"output_tokens":0}`,
+		"too little":            `{"input_tokens":1,"output_tokens":1,"total_tokens":2}`,
+		"a total below":         `{"input_tokens":900,"output_tokens":10,"total_tokens":3}`,
+		"a negative total":      `{"prompt_tokens":900,"completion_tokens":10,"total_tokens":-910}`,
+		"beyond floats":         `{"input_tokens":1e308,"output_tokens":1}`,
+		"a fraction":            `{"input_tokens":0.5,"output_tokens":1}`,
+		"not a number":          `{"input_tokens":NaN,"output_tokens":1}`,
+		"a string":              `{"input_tokens":"1","output_tokens":1}`,
+		"too large for a word":  `{"input_tokens":99999999999999999999,"output_tokens":1}`,
+		"more than was sent":    `{"input_tokens":15000000,"output_tokens":1}`,
+		"more than was said":    `{"input_tokens":900,"output_tokens":15000000}`,
+		"twice":                 `{"input_tokens":900,"input_tokens":-1,"output_tokens":1}`,
+		"negative cached input": `{"input_tokens":900,"output_tokens":1,"input_tokens_details":{"cached_tokens":-100000}}`,
+		"less and less":         `{"input_tokens":900,"output_tokens":1}},{"usage":{"input_tokens":-1,"output_tokens":-1}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `[{"usage":%s}]`, claim) })
+			g := serveTurn(t, openAI(up.URL), gateway.Grant{TurnID: "turn_1", Models: []string{"openai/m"}, Budget: gateway.Budget{MaxTokens: 1000}})
+			var before int64
+			for g.post(t, "/openai/responses", body).status == http.StatusOK {
+				got := g.lease.Account()
+				if got.Total < before+200 || got.Total > before+1200 || got.Input < 0 || got.Output < 0 || got.CacheRead < 0 {
+					t.Fatalf("after %d tokens: %+v", before, got)
+				}
+				if before = got.Total; got.Requests > 5 {
+					t.Fatalf("the budget does not end: %+v", got)
+				}
+			}
+			got := g.lease.Account()
+			if got.Exhausted != "max_tokens" || got.Requests < 2 || got.Estimated != got.Requests || len(got.Refused) == 0 || !strings.Contains(got.Refused[0], "openai claims") {
+				t.Errorf("account: %+v", got)
+			}
+		})
+	}
+}
+
 // Features that are refused are in the account, each once.
 func TestRefusedFeaturesAreRecorded(t *testing.T) {
 	up := newUpstream(t, answerUsage(30, 7))

@@ -110,7 +110,7 @@ func checkPartial(t *testing.T, r result, reason string) {
 }
 
 // restless is a provider whose model says that it works, and calls a command, in
-// every round, for 100 tokens and 50.
+// every round, for 3000 tokens and 50.
 func restless(t *testing.T, key string) (url string) {
 	t.Helper()
 	var calls atomic.Int64
@@ -122,7 +122,7 @@ func restless(t *testing.T, key string) (url string) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		message := `{"id":"msg_1","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"Working.","annotations":[]}]}`
 		call := fmt.Sprintf(`{"id":"fc_%[1]d","type":"function_call","status":"completed","name":"ExecCommand","call_id":"call_%[1]d","arguments":"{\"cmd\":\"echo kept >> kept.txt\"}"}`, calls.Add(1))
-		fmt.Fprintf(w, "data: %s\n\n", `{"type":"response.completed","response":{"id":"r","status":"completed","output":[`+message+`,`+call+`],"usage":{"input_tokens":100,"output_tokens":50,"total_tokens":150}}}`)
+		fmt.Fprintf(w, "data: %s\n\n", `{"type":"response.completed","response":{"id":"r","status":"completed","output":[`+message+`,`+call+`],"usage":{"input_tokens":3000,"output_tokens":50,"total_tokens":3050}}}`)
 	}))
 	t.Cleanup(server.Close)
 	return server.URL + "/v1"

@@ -1,6 +1,7 @@
 // Package serving has what both servers, agentd and the control plane, need of
-// net/http beyond it: request bodies that must keep coming, and answers of which
-// is known whether they have begun. It knows no route and no error of theirs.
+// net/http beyond it: connections with one framing and little room for strangers,
+// request bodies that must keep coming, and answers of which is known whether they
+// have begun. It knows no route and no error of theirs.
 package serving
 
 import (
@@ -49,7 +50,8 @@ func (p *paced) Close() error { return p.r.Close() }
 
 func (p *paced) deadline(t time.Time) { _ = p.rc.SetReadDeadline(t) } // a recorder in a test has none
 
-// Answer is an http.ResponseWriter that notes the status of the answer.
+// Answer is an http.ResponseWriter that notes the status of the answer. One that
+// keeps its client out ends the connection.
 type Answer struct {
 	http.ResponseWriter
 	Status int // 0 while there is none
@@ -59,6 +61,9 @@ type Answer struct {
 func (a *Answer) WriteHeader(status int) {
 	if a.Status == 0 {
 		a.Status = status
+	}
+	if status == http.StatusUnauthorized || status == http.StatusForbidden {
+		a.Header().Set("Connection", "close")
 	}
 	a.ResponseWriter.WriteHeader(status)
 }
@@ -74,8 +79,8 @@ func (a *Answer) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (a *Answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// IsJSON reports whether a request says of its body, once, that it is JSON in
-// UTF-8.
+// IsJSON reports whether a request says of its body, once, that it is JSON of some
+// kind in UTF-8.
 func IsJSON(r *http.Request) bool {
 	given := r.Header.Values("Content-Type")
 	if len(given) != 1 {
@@ -83,5 +88,5 @@ func IsJSON(r *http.Request) bool {
 	}
 	kind, params, err := mime.ParseMediaType(given[0])
 	charset, named := params["charset"]
-	return err == nil && kind == "application/json" && (!named || strings.EqualFold(charset, "utf-8"))
+	return err == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json")) && (!named || strings.EqualFold(charset, "utf-8"))
 }

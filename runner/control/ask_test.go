@@ -66,6 +66,7 @@ type answer struct {
 func (r *rig) ask(d *described, q request) answer {
 	r.t.Helper()
 	base, hc := "http://holon", r.raw()
+	defer hc.CloseIdleConnections() // a test that asks until something is so would have all that there may be
 	if q.tcp {
 		base, hc = "http://"+r.addr, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	}
@@ -75,6 +76,9 @@ func (r *rig) ask(d *described, q request) answer {
 	}
 	if q.tcp {
 		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if q.body != "" {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	for name, value := range q.header {
 		if req.Header.Set(name, value); value == "" {

@@ -26,11 +26,20 @@ const (
 // decode reads a body of at most limit bytes into out. A body that is empty
 // leaves out as it is when optional.
 func (s *Server) decode(w http.ResponseWriter, r *http.Request, limit int64, out any, optional bool, nested ...string) error {
-	body, err := s.read(w, r, limit)
+	body, err := s.readJSON(w, r, limit)
 	if err != nil || optional && len(body) == 0 {
 		return err
 	}
 	return wire.Decode(body, out, nested...)
+}
+
+// readJSON is read for a body that has to say that it is JSON. A web page could
+// have a browser send another one unasked.
+func (s *Server) readJSON(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength != 0 && !serving.IsJSON(r) {
+		return nil, &state.Error{Code: wire.CodeUnsupportedMedia, Param: "Content-Type", Message: fmt.Sprintf("a body of type %.60q is not read here", r.Header.Get("Content-Type")), Hint: "send Content-Type: application/json"}
+	}
+	return s.read(w, r, limit)
 }
 
 // read reads a body of at most limit bytes, whatever its type.

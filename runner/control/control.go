@@ -27,6 +27,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"holon/responses/serving"
 	"holon/runner/agent/lane"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
@@ -89,6 +90,9 @@ type Limits struct {
 	KeepAlive   time.Duration // between comments in a stream in which nothing happens: 15 s
 	Grace       time.Duration // for requests that run when the server ends: 10 s
 	Connections int           // of each listener: 512
+	Strangers   int           // … of which no request was let in, capabilities included: 64
+	Deliveries  int           // that one capability or webhook may make at once, and again within a minute: 60
+	Delivered   int           // bytes of their bodies, likewise: 4 MiB
 }
 
 func (l Limits) filled() Limits {
@@ -105,6 +109,9 @@ func (l Limits) filled() Limits {
 	number(&l.Streams, 256)
 	number(&l.Leaders, 4)
 	number(&l.Connections, 512)
+	number(&l.Strangers, 64)
+	number(&l.Deliveries, 60)
+	number(&l.Delivered, 4<<20)
 	span(&l.Patience, time.Second)
 	span(&l.Body, 10*time.Second)
 	span(&l.Write, 10*time.Second)
@@ -122,6 +129,7 @@ type Server struct {
 	opts   Options
 	limits Limits
 	gate   *gate
+	spent  budgets
 	doc    func() ([]byte, error) // the OpenAPI document
 
 	streams chan struct{} // slots
@@ -165,7 +173,11 @@ func (s *Server) Run(ctx context.Context, l *Listeners) error {
 	group, failed := errgroup.WithContext(ctx)
 	for i, d := range doors {
 		group.Go(func() error {
-			if err := servers[i].Serve(d.listen(s.limits.Connections)); !errors.Is(err, http.ErrServerClosed) {
+			strangers := s.limits.Strangers
+			if d.local { // there are none
+				strangers = s.limits.Connections
+			}
+			if err := servers[i].Serve(serving.Guard(d.listen(s.limits.Connections), strangers)); !errors.Is(err, http.ErrServerClosed) {
 				return fmt.Errorf("serve the control plane: %w", err)
 			}
 			return nil
@@ -183,6 +195,7 @@ func (s *Server) serverFor(base context.Context, d door) *http.Server {
 	return &http.Server{
 		Handler:                      s.handler(d),
 		BaseContext:                  func(net.Listener) context.Context { return base },
+		ConnContext:                  serving.ConnContext,
 		ReadHeaderTimeout:            10 * time.Second,
 		IdleTimeout:                  2 * time.Minute,
 		MaxHeaderBytes:               32 << 10,

@@ -3,6 +3,7 @@ package control_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -213,6 +214,53 @@ func TestTriggers(t *testing.T) {
 	for _, s := range []string{secret, fresh, token} {
 		if strings.Contains(r.log.String(), s) {
 			t.Errorf("the log has a token:\n%s", r.log)
+		}
+	}
+}
+
+// Each capability has a budget of its own for what comes to it, and so has each
+// webhook. What may come in at all is JSON that says so, or anything at a trigger.
+func TestDeliveriesHaveABudget(t *testing.T) {
+	r := newRig(t, control.Limits{Deliveries: 5, Delivered: 3000}, tcp())
+	r.host.info.HTTPAddr = r.addr
+	d, c := r.described(), r.client()
+	must(c.Create(t.Context(), "other", ""))(t)
+	path := func(agent string) string {
+		url := must(c.Trigger(t.Context(), agent))(t).TriggerURL
+		return url[strings.Index(url, "/callbacks/"):]
+	}
+	main, other := path("main"), path("other")
+	deliver := func(path, body string) answer {
+		return r.ask(d, request{method: "POST", path: path, body: body, tcp: true, header: map[string]string{"Authorization": ""}})
+	}
+	// It fills up while the test runs, in two minutes if nothing is asked.
+	exhaust := func(what string, ask func() answer) {
+		t.Helper()
+		for range 50 {
+			a := ask()
+			if a.status == 200 {
+				continue
+			}
+			a.is(t, what, 429, "busy", "")
+			if wait, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || wait < 1 || wait > 120 {
+				t.Errorf("%s: Retry-After %q", what, a.header.Get("Retry-After"))
+			}
+			return
+		}
+		t.Errorf("%s has no end", what)
+	}
+	exhaust("a trigger", func() answer { return deliver(main, "x") })
+	if a := deliver(other, "x"); a.status != 200 {
+		t.Errorf("another trigger: %d %s", a.status, a.body)
+	}
+	exhaust("a trigger by bytes", func() answer { return deliver(other, strings.Repeat("x", 2900)) })
+	deliver("/callbacks/wake/unknown", "x").is(t, "an unknown trigger", 404, "trigger_unknown", "token")
+	exhaust("a webhook", func() answer { return r.ask(d, post("/webhooks/generic/main", `{}`)) })
+
+	for _, path := range []string{"/webhooks/generic/other", "/enqueue", "/control/agents/main/prompt"} {
+		for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/json; charset=utf-16", "json"} {
+			a := r.ask(d, request{method: "POST", path: path, body: `{"text":"x"}`, header: map[string]string{"Content-Type": kind}})
+			a.is(t, path+" "+kind, 415, "unsupported_media_type", "Content-Type")
 		}
 	}
 }

@@ -182,11 +182,14 @@ func (s *Server) postWebhook(w http.ResponseWriter, r *http.Request) (any, error
 	if err != nil {
 		return nil, err
 	}
-	body, err := s.read(w, r, maxCallback)
+	body, err := s.readJSON(w, r, maxCallback)
 	if err != nil {
 		return nil, err
 	}
 	if err := wire.CheckJSON(body); err != nil {
+		return nil, err
+	}
+	if err := s.spend(w, "webhook "+s.agentID(r), len(body)); err != nil {
 		return nil, err
 	}
 	origin := ledger.Origin{Kind: ledger.OriginWebhook, Source: q["source"], EventType: q["event_type"]}
@@ -220,6 +223,9 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request, legacy bool) (a
 	}
 	raw, err := s.read(w, r, maxCallback)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.spendTrigger(w, r, len(raw)); err != nil {
 		return nil, err
 	}
 	kind, body := content(r.Header.Get("Content-Type"), raw)

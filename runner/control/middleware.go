@@ -54,6 +54,9 @@ func (s *Server) serve(d door, one route) http.HandlerFunc {
 			s.fail(w, r, err)
 			return
 		}
+		if !one.capability {
+			serving.Admit(r)
+		}
 		if one.stream != nil {
 			one.stream(w, r)
 			return
@@ -75,6 +78,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := responses.NewID(responses.PrefixRequest)
 		w.Header().Set(wire.HeaderRequestID, id)
+		serving.Begin(w, r)
 		answer, began := &serving.Answer{ResponseWriter: w}, time.Now()
 		control := http.NewResponseController(w)
 		_ = control.SetWriteDeadline(began.Add(s.limits.Body + s.limits.Write + gateCompute)) // the one of the request before may be on the connection
@@ -152,7 +156,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		s.counts.busy.Add(1)
-		w.Header().Set("Retry-After", "1")
+		if w.Header().Get("Retry-After") == "" {
+			w.Header().Set("Retry-After", "1")
+		}
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}

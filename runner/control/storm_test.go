@@ -155,7 +155,7 @@ func TestHostileClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "POST /control/agents/main/prompt HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"text\":")
+	fmt.Fprintf(conn, "POST /control/agents/main/prompt HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"text\":")
 	text := make([]byte, 12)
 	if _, err := conn.Read(text); err != nil || string(text) != "HTTP/1.1 408" {
 		t.Errorf("%q, %v", text, err)

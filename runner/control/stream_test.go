@@ -329,8 +329,9 @@ func TestSlowReader(t *testing.T) {
 	for range 8 { // far more than socket buffers hold
 		r.say("main", large, "")
 	}
+	d := r.described()
 	for {
-		if a := r.ask(r.described(), get("/metrics")); strings.Contains(a.body, "holon_event_streams_cut_total 1\n") {
+		if a := r.ask(d, get("/metrics")); strings.Contains(a.body, "holon_event_streams_cut_total 1\n") {
 			break
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"sync"
+
+	"holon/responses/serving"
 )
 
 // corkedListener accepts connections that can be corked.
@@ -61,7 +63,7 @@ type connKey struct{}
 
 // withConn is http.Server.ConnContext: it lets handlers find their connection.
 func withConn(ctx context.Context, conn net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, conn)
+	return serving.ConnContext(context.WithValue(ctx, connKey{}, conn), conn.(*corkedConn).Conn)
 }
 
 // connOf returns the connection of a request.

@@ -21,6 +21,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.active.end()
 
+	serving.Begin(w, r)
 	t, refusal := s.gateway.admit(r)
 	var lease *Lease
 	if refusal == nil {
@@ -31,6 +32,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 		refuse(w, refusal)
 		return
 	}
+	serving.Admit(r)
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	conn := connOf(r.Context())

@@ -28,9 +28,9 @@ func TestFramingIsOurs(t *testing.T) {
 		want               int // 0: no answer that passes
 		accept             string
 	}{
-		{"a length and chunks, the length shorter", "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", chunked, 200, ""},
-		{"a length and chunks, the length over what follows", fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: chunked\r\n", len(chunked+smuggled)), chunked + smuggled, 200, ""},
-		{"chunks and a length", fmt.Sprintf("Transfer-Encoding: chunked\r\nContent-Length: %d\r\n", len(chunked+smuggled)), chunked + smuggled, 200, ""},
+		{"a length and chunks, the length shorter", "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", chunked, 400, ""},
+		{"a length and chunks, the length over what follows", fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: chunked\r\n", len(chunked+smuggled)), chunked + smuggled, 400, ""},
+		{"chunks and a length", fmt.Sprintf("Transfer-Encoding: chunked\r\nContent-Length: %d\r\n", len(chunked+smuggled)), chunked + smuggled, 400, ""},
 		{"two transfer encodings", "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n", chunked, 0, ""},
 		{"chunked twice", "Transfer-Encoding: chunked, chunked\r\n", chunked, 0, ""},
 		{"a length with a sign", "Content-Length: +13\r\n", plainBody, 400, ""},

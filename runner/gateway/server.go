@@ -12,12 +12,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"holon/responses/serving"
 	"holon/runner/socket"
 )
 
 const (
 	maxHeader      = 32 << 10
 	maxConnections = 128 // of one container
+	maxStrangers   = 32  // … that have sent no token
 	headerTimeout  = 10 * time.Second
 	idleTimeout    = 5 * time.Minute
 	maxGrace       = 30 * time.Second
@@ -115,7 +117,7 @@ func (g *Gateway) Serve(ctx context.Context, path string) (*Server, error) {
 	}
 	go func() {
 		defer close(s.served)
-		listener := corkedListener{sock.Bounded(maxConnections)}
+		listener := corkedListener{serving.Guard(sock.Bounded(maxConnections), maxStrangers)}
 		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("gateway stopped", "err", err)
 		}

@@ -17,7 +17,7 @@ import (
 // look-up and takes no writer; the error is CodeTokenUnknown and says no more.
 // Other errors are those of Wake.
 func (m *Machine) Deliver(ctx context.Context, d Delivery) (Receipt, error) {
-	hash := tokenHash(d.Token)
+	hash := TokenHash(d.Token)
 	var t ledger.Trigger
 	err := m.store.View(ctx, func(v ledger.View) (err error) {
 		t, err = liveTrigger(v, hash)
@@ -113,7 +113,7 @@ func (m *Machine) RotateTrigger(ctx context.Context, agentID string) (ledger.Tri
 		}
 		token = newToken()
 		t = old
-		t.TokenHash, t.RotatedAt = tokenHash(token), &s.now
+		t.TokenHash, t.RotatedAt = TokenHash(token), &s.now
 		s.emit(rules.ExternalTriggerRotated, ledger.Event{Ref: t.ID}, nil)
 		return s.UpdateTrigger(t)
 	})
@@ -176,7 +176,7 @@ func (s *step) newTrigger() (ledger.Trigger, string, error) {
 	token := newToken()
 	t := ledger.Trigger{
 		ID: responses.NewID(prefixTrigger), AgentID: s.lane.AgentID, DeliveryMode: ledger.DeliverWakeHint,
-		Status: ledger.TriggerActive, TokenHash: tokenHash(token), CreatedAt: s.now,
+		Status: ledger.TriggerActive, TokenHash: TokenHash(token), CreatedAt: s.now,
 	}
 	s.emit(rules.ExternalTriggerCreated, ledger.Event{Ref: t.ID}, nil)
 	return t, token, s.InsertTrigger(t)
@@ -189,7 +189,8 @@ func newToken() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-func tokenHash(token string) string {
+// TokenHash is what the ledger has of the token of a trigger.
+func TokenHash(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
 }

@@ -3,6 +3,8 @@ package living
 import (
 	"encoding/json"
 	"fmt"
+
+	"holon/runner/agent/tools"
 )
 
 // Word is what a message says that its turn should do. A message without one is
@@ -60,9 +62,9 @@ func script() ([]byte, error) {
 		when(Fail, object{"error": object{"status": 400, "message": "the script says so"}}),
 		when(Slow, calls(mark(1, "; sleep 0.4"))),
 		when(Long, calls(mark(1, ""))),
-		when(Rest, calls(mark(1, ""), object{"tool": "mcp__host__Sleep", "arguments": object{"duration_ms": RestFor, "reason": "a moment"}})),
-		when(Wait, calls(mark(1, ""), object{"tool": "mcp__host__Sleep", "arguments": object{"reason": "whatever comes"}})),
-		when(More, calls(mark(1, ""), object{"tool": "mcp__host__Enqueue", "arguments": object{"text": string(Run) + " of a follow-up"}})),
+		when(Rest, calls(mark(1, ""), object{"tool": tools.NameSleep, "arguments": object{"duration_ms": RestFor, "reason": "a moment"}})),
+		when(Wait, calls(mark(1, ""), object{"tool": tools.NameSleep, "arguments": object{"reason": "whatever comes"}})),
+		when(More, calls(mark(1, ""), object{"tool": tools.NameEnqueue, "arguments": object{"text": string(Run) + " of a follow-up"}})),
 		calls(mark(1, ""), mark(2, "")),
 	}
 	end := object{"text": "That was it."}

@@ -104,13 +104,15 @@ type View interface {
 	Messages(agentID string, limit int) ([]Message, error)
 
 	Entry(messageID string) (Entry, error)
-	// Head returns the queued entry that an agent's lane takes next: of the first
-	// band that has one, the oldest in it, also when it is to be left alone until
-	// its NotBefore.
+	// Head returns the queued entry that an agent's lane takes next: of the sender
+	// of the first rank, in the first band that has one, the oldest in it, also when
+	// it is to be left alone until its NotBefore.
 	Head(agentID string) (e Entry, ok bool, err error)
 	// Queued returns the queued entries of an agent in the order of Head.
 	Queued(agentID string, limit int) ([]Entry, error)
 	CountQueued(agentID string) (int, error)
+	// CountQueuedFrom counts those of one sender.
+	CountQueuedFrom(agentID string, from Sender) (int, error)
 	// Held returns the entries that an attempt has claimed and not disposed of.
 	Held(attemptID string) ([]Entry, error)
 	// Ready returns the agents that have a queued entry, are not stopped and have

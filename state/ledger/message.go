@@ -93,6 +93,30 @@ func (p Priority) Band() int {
 	return 3
 }
 
+// Sender is who moves an agent by a message. The host decides it, and it orders
+// the queue before Priority does.
+type Sender string
+
+const (
+	FromOperator Sender = "operator"
+	FromRuntime  Sender = "runtime" // timers, results of tasks, wakes by who may control the agent
+	FromOutside  Sender = "outside" // webhooks, channels, external triggers
+	FromSelf     Sender = "self"    // what the agent made for itself: its notes, the end of its rest
+)
+
+// Rank orders senders: 0 is taken first. An unknown one comes last.
+func (s Sender) Rank() int {
+	switch s {
+	case FromOperator:
+		return 0
+	case FromRuntime:
+		return 1
+	case FromOutside:
+		return 2
+	}
+	return 3
+}
+
 // Origin says where a message came from; Kind says which other fields are set.
 type Origin struct {
 	Kind         OriginKind `json:"kind"`
@@ -155,6 +179,9 @@ const (
 	Interrupted EntryStatus = "interrupted" // its turn was, twice
 )
 
+// Band is the place of an entry in the queue, before its number.
+func (e Entry) Band() int { return e.Sender.Rank()*(Background.Band()+1) + e.Priority.Band() }
+
 // Terminal reports whether nothing more becomes of a message.
 func (s EntryStatus) Terminal() bool { return s != Queued && s != Dequeued }
 
@@ -162,8 +189,9 @@ func (s EntryStatus) Terminal() bool { return s != Queued && s != Dequeued }
 type Entry struct {
 	MessageID  string      `json:"message_id"`
 	AgentID    string      `json:"agent_id"`
-	Priority   Priority    `json:"priority"`
-	Number     int64       `json:"-"` // Message.Number
+	Sender     Sender      `json:"sender"`
+	Priority   Priority    `json:"priority"` // among those of the same rank
+	Number     int64       `json:"-"`        // Message.Number
 	Status     EntryStatus `json:"status"`
 	AttemptID  string      `json:"attempt_id,omitempty"` // that has claimed or disposed of it
 	Interjects bool        `json:"interjects,omitempty"` // offered to the turn of the attempt, beside its message

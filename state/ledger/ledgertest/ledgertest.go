@@ -30,6 +30,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Reopener) {
 		{"events have no gap", testNumbers},
 		{"pages of events", testPages},
 		{"the queue has an order", testQueue},
+		{"who sent it", testSenders},
 		{"who has work", testReady},
 		{"what is due", testDue},
 		{"lists end with the newest", testTails},

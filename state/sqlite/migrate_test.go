@@ -1,0 +1,60 @@
+package sqlite
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"holon/state/ledger"
+)
+
+// A queue of before senders were recorded is put in their order.
+func TestMigrateSenders(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	s := openAt(t, path)
+	messages := []ledger.Message{
+		{Kind: ledger.KindInternalFollowup, Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "enqueue_tool"}, Priority: ledger.Next},
+		{Kind: ledger.KindTimerTick, Origin: ledger.Origin{Kind: ledger.OriginTimer, TimerID: "wait_1"}, Priority: ledger.Normal},
+		{Kind: ledger.KindWebhookEvent, Origin: ledger.Origin{Kind: ledger.OriginWebhook}, Priority: ledger.Next},
+		{Kind: ledger.KindSystemTick, Origin: ledger.Origin{Kind: ledger.OriginSystem}, SourceRefs: map[string]string{"external_trigger_id": "trg_1"}, Priority: ledger.Normal},
+		{Kind: ledger.KindSystemTick, Origin: ledger.Origin{Kind: ledger.OriginSystem}, Priority: ledger.Normal},
+		{Kind: ledger.KindTimerTick, Origin: ledger.Origin{Kind: ledger.OriginTimer, TimerID: "tmr_1"}, Priority: ledger.Normal},
+		{Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator}, Priority: ledger.Background},
+	}
+	err := s.Update(t.Context(), func(tx ledger.Tx) error {
+		if err := tx.InsertAgent(ledger.Agent{ID: "a"}, ledger.Lane{AgentID: "a"}); err != nil {
+			return err
+		}
+		for i, m := range messages {
+			m.ID, m.AgentID, m.Number = fmt.Sprint("m", i), "a", int64(i+1)
+			if err := tx.InsertMessage(m, ledger.Entry{MessageID: m.ID, AgentID: "a", Number: m.Number, Priority: m.Priority, Status: ledger.Queued}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"UPDATE entries SET band = band % 4", "ALTER TABLE entries DROP COLUMN sender", "PRAGMA user_version = 1"} {
+		if err := s.writer.conn.script(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, path)
+	defer s.Close()
+	var got []string
+	err = s.View(t.Context(), func(v ledger.View) error {
+		queued, err := v.Queued("a", 10)
+		for _, e := range queued {
+			got = append(got, fmt.Sprint(e.Number, " ", e.Sender))
+		}
+		return err
+	})
+	if want := "[7 operator 5 runtime 6 runtime 3 outside 4 outside 1 self 2 self]"; fmt.Sprint(got) != want || err != nil {
+		t.Errorf("the queue is %v (%v), want %s", got, err, want)
+	}
+}

@@ -48,6 +48,8 @@ type Homes interface {
 	Create(ctx context.Context, id, template string) error
 	// EnsureDefault makes what is missing of the home of the default agent.
 	EnsureDefault(ctx context.Context, id string) error
+	// Digest tells whether what the home of an agent holds has changed.
+	Digest(ctx context.Context, id string) (string, error)
 }
 
 // Config says what a Runtime runs on. Store, Turns, Homes, Owner, Default and Log

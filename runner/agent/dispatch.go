@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
 
@@ -54,13 +55,12 @@ func (r *Runtime) round(ctx context.Context) (time.Duration, error) {
 	err = r.store.View(ctx, func(v ledger.View) error {
 		ready, err := v.Ready()
 		for _, id := range ready {
-			head, ok, err := v.Head(id)
+			at, err := due(v, id)
 			switch {
 			case err != nil:
 				return err
-			case !ok:
-			case head.NotBefore != nil && head.NotBefore.After(now):
-				wake = min(wake, head.NotBefore.Sub(now))
+			case at.After(now):
+				wake = min(wake, at.Sub(now))
 			default:
 				r.start(id)
 			}
@@ -68,6 +68,16 @@ func (r *Runtime) round(ctx context.Context) (time.Duration, error) {
 		return err
 	})
 	return max(wake, shortest), err
+}
+
+// due is when the head of an agent's queue may be taken.
+func due(v ledger.View, id string) (time.Time, error) {
+	head, ok, err := v.Head(id)
+	if err != nil || !ok {
+		return time.Time{}, err
+	}
+	l, err := v.Lane(id)
+	return rules.Due(l.Progress, head), err
 }
 
 // start gives an agent a driver unless it has one.

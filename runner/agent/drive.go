@@ -101,6 +101,9 @@ const plainAfter = 5
 // written: until then the lane is not free. It is false when the runtime ended
 // before that.
 func (r *Runtime) settle(a ledger.Attempt, end lane.End) bool {
+	if !end.NotBegun {
+		end.Home = r.homeDigest(a.AgentID)
+	}
 	for try := 1; ; try++ {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace) // a turn that was cut is settled all the same
 		s, err := r.lane.Settle(ctx, a.ID, end)
@@ -118,6 +121,18 @@ func (r *Runtime) settle(a ledger.Attempt, end lane.End) bool {
 			return false
 		}
 	}
+}
+
+// homeDigest is what the home of an agent holds after a turn, "" when that can't
+// be said.
+func (r *Runtime) homeDigest(id string) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace) // a turn that was cut is settled all the same
+	defer cancel()
+	digest, err := r.cfg.Homes.Digest(ctx, id)
+	if err != nil {
+		r.log.Warn("what a turn changed in its home is not known", "agent", id, "err", err)
+	}
+	return digest
 }
 
 func (r *Runtime) isClosing() bool {

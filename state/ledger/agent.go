@@ -68,6 +68,7 @@ type Lane struct {
 	PendingWake *WakeHint `json:"pending_wake,omitempty"` // not yet made a message
 	WakeMessage string    `json:"wake_message,omitempty"` // the newest system tick that a hint was made; further hints wait while it is queued
 
+	Progress     Progress        `json:"progress"`
 	Totals       Totals          `json:"totals"`
 	LastWake     string          `json:"last_wake,omitempty"` // why the agent last woke
 	LastBriefAt  *time.Time      `json:"last_brief_at,omitempty"`
@@ -75,6 +76,16 @@ type Lane struct {
 	LastClosure  json.RawMessage `json:"last_closure,omitempty"`  // runner/agent/rules.Closure of the newest turn
 	LastResolved json.RawMessage `json:"last_resolved,omitempty"` // runner/agent/rules.Continuation of the newest claim
 	UpdatedAt    time.Time       `json:"updated_at"`
+}
+
+// Progress is how far an agent has gone by itself since a message of another
+// sender was taken (runner/agent/rules).
+type Progress struct {
+	Turns   int        `json:"turns,omitempty"`       // of its own making
+	Idle    int        `json:"idle,omitempty"`        // the newest of them that changed nothing, in a row
+	EndedAt *time.Time `json:"ended_at,omitempty"`    // the newest of them
+	Told    bool       `json:"told,omitempty"`        // the operator knows that it was stopped
+	Home    string     `json:"home_digest,omitempty"` // what its home held after the newest turn
 }
 
 // Totals are counts over an agent's life.

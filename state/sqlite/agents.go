@@ -39,7 +39,7 @@ func scanLane(r *row) (l ledger.Lane) {
 }
 
 func keepLane(l ledger.Lane) ledger.Lane {
-	l.UpdatedAt, l.LastBriefAt = kept(l.UpdatedAt), keptOrNil(l.LastBriefAt)
+	l.UpdatedAt, l.LastBriefAt, l.Progress.EndedAt = kept(l.UpdatedAt), keptOrNil(l.LastBriefAt), keptOrNil(l.Progress.EndedAt)
 	l.LastFailure = keepFailure(l.LastFailure)
 	if l.PendingWake != nil {
 		hint := *l.PendingWake

@@ -106,7 +106,7 @@ func copyLane(l ledger.Lane) ledger.Lane {
 		l.PendingWake = &hint
 	}
 	l.Totals.LastTurn = copied(l.Totals.LastTurn)
-	l.LastBriefAt = copied(l.LastBriefAt)
+	l.LastBriefAt, l.Progress.EndedAt = copied(l.LastBriefAt), copied(l.Progress.EndedAt)
 	if l.LastFailure != nil {
 		failure := *l.LastFailure
 		failure.Artifact = bytes.Clone(failure.Artifact)

@@ -30,6 +30,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/runner/agent/view"
+	"holon/runner/workspace"
 	"holon/skills"
 	"holon/state"
 	"holon/state/durable"
@@ -237,6 +238,13 @@ func give(root *os.Root, name string) error {
 		return nil
 	}
 	return root.Lchown(name, int(st.Uid), int(st.Gid))
+}
+
+// Digest is a digest of what an agent's home holds, which changes when a file
+// does. What the agent remembers is its own text and does not count, nor does what
+// the host keeps there.
+func (h *Homes) Digest(ctx context.Context, id string) (string, error) {
+	return workspace.Digest(ctx, h.opts.Home.AgentDir(id), ".holon", "memory")
 }
 
 // EnsureDefault makes the home of the default agent where there is none, and what

@@ -44,7 +44,7 @@ func (m *Machine) Create(ctx context.Context, n NewAgent) (ledger.Agent, error) 
 // ends. What it may say follows from where it comes from. An Ingress with the
 // key of an earlier one is answered with that: Replayed is set and EventSeq 0.
 // Errors: CodeInvalidMessage, CodeAgentStopped, CodeAgentPrivate, CodeQueueFull,
-// CodeKeyConflict, ledger.CodeNotFound.
+// CodeSelfLimit, CodeKeyConflict, ledger.CodeNotFound.
 func (m *Machine) Admit(ctx context.Context, in Ingress) (Admission, error) {
 	msg, err := m.envelope(in)
 	if err != nil {
@@ -60,7 +60,11 @@ func (m *Machine) Admit(ctx context.Context, in Ingress) (Admission, error) {
 		if err := s.checkIngress(in.AdmissionContext); err != nil {
 			return err
 		}
-		seq, err := s.admit(msg)
+		from := rules.Sender(msg.Origin)
+		if err := s.checkRoom(from); err != nil {
+			return err
+		}
+		seq, err := s.admit(msg, from)
 		adm = Admission{MessageID: msg.ID, EventSeq: seq}
 		return err
 	})
@@ -152,30 +156,71 @@ func (s *step) checkIngress(via ledger.AdmissionContext) error {
 	if a.Visibility == ledger.Private && (via == ledger.PublicUnauthenticated || via == ledger.TriggerCapability) {
 		return refused(CodeAgentPrivate, "agent_id", "", "agent %s takes no messages from outside", a.ID)
 	}
-	n, err := s.CountQueued(a.ID)
+	return nil
+}
+
+// checkRoom refuses a message for which the queue has no room. A tenth of it is
+// the operator's alone, and what an agent makes for itself takes next to nothing.
+func (s *step) checkRoom(from ledger.Sender) error {
+	id, most := s.lane.AgentID, s.m.opts.MaxQueued
+	n, err := s.CountQueued(id)
 	if err != nil {
 		return err
 	}
-	if n >= s.m.opts.MaxQueued {
-		return refused(CodeQueueFull, "agent_id", "wait until the agent has worked through its queue: holon agent status "+a.ID, "the queue of agent %s is full: %d messages", a.ID, n)
+	switch from {
+	case ledger.FromSelf:
+		if err := s.checkSelf(); err != nil {
+			return err
+		}
+	case ledger.FromOperator:
+		if n >= most {
+			return queueFull(id, n)
+		}
+		return nil
+	}
+	operators, err := s.CountQueuedFrom(id, ledger.FromOperator)
+	if err == nil && n-operators >= most-max(most/10, 1) {
+		err = queueFull(id, n)
+	}
+	return err
+}
+
+func queueFull(id string, n int) error {
+	return refused(CodeQueueFull, "agent_id", "wait until the agent has worked through its queue: holon agent status "+id, "the queue of agent %s is full: %d messages", id, n)
+}
+
+// checkSelf refuses an agent one more message to itself when too many wait, or
+// when it has gone on by itself for as long as it may.
+func (s *step) checkSelf() error {
+	waiting, err := s.CountQueuedFrom(s.lane.AgentID, ledger.FromSelf)
+	soon := s.lane.Progress.Turns + 1 + waiting // with the turn that runs
+	switch {
+	case err != nil:
+		return err
+	case waiting >= rules.MaxSelfQueued:
+		return refused(CodeSelfLimit, "agent_id", "end the turn; they are taken one after another",
+			"%d messages of your own wait in your queue, and no more than %d may", waiting, rules.MaxSelfQueued)
+	case soon >= rules.MaxSelfTurns:
+		return refused(CodeSelfLimit, "agent_id", "end the turn and tell your operator what is left; the next message from anyone else lets you go on",
+			"%d turns of your own making follow one another, with what waits in your queue, and no more than %d may", soon, rules.MaxSelfTurns)
 	}
 	return nil
 }
 
 // admit queues a message and triggers the agent's wait if it ends it. It returns
 // the number of the event of its admission.
-func (s *step) admit(msg ledger.Message) (int64, error) {
+func (s *step) admit(msg ledger.Message, from ledger.Sender) (int64, error) {
 	s.lane.Admitted++
 	s.lane.Totals.Messages++
 	msg.Number, msg.CreatedAt = s.lane.Admitted, s.now
 	e := ledger.Entry{
-		MessageID: msg.ID, AgentID: msg.AgentID, Priority: msg.Priority, Number: msg.Number,
+		MessageID: msg.ID, AgentID: msg.AgentID, Sender: from, Priority: msg.Priority, Number: msg.Number,
 		Status: ledger.Queued, CreatedAt: s.now, UpdatedAt: s.now,
 	}
 	if err := s.InsertMessage(msg, e); err != nil {
 		return 0, err
 	}
-	seq := s.emit(rules.MessageAdmitted, ledger.Event{MessageID: msg.ID}, facts{"kind": string(msg.Kind), "priority": string(msg.Priority)})
+	seq := s.emit(rules.MessageAdmitted, ledger.Event{MessageID: msg.ID}, facts{"kind": string(msg.Kind), "priority": string(msg.Priority), "sender": string(from)})
 	return seq, s.trigger(msg)
 }
 

@@ -72,6 +72,12 @@ func (s *step) claimSome() (c Claim, ok, more bool, err error) {
 		if err != nil {
 			return Claim{}, false, false, err
 		}
+		if head.Sender == ledger.FromSelf && rules.Stalled(s.lane.Progress) {
+			if err := s.stopSelf(); err != nil {
+				return Claim{}, false, false, err
+			}
+			continue
+		}
 		w, err := s.agentWait()
 		if err != nil {
 			return Claim{}, false, false, err
@@ -103,7 +109,7 @@ func (s *step) head() (ledger.Entry, bool, error) {
 		}
 		e, ok, err = s.Head(s.lane.AgentID)
 	}
-	if err != nil || !ok || e.NotBefore != nil && e.NotBefore.After(s.now) {
+	if err != nil || !ok || rules.Due(s.lane.Progress, e).After(s.now) {
 		return e, false, err
 	}
 	return e, true, nil
@@ -140,6 +146,9 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont rules.Continuation
 		return Claim{}, fmt.Errorf("open an attempt: %w", err)
 	}
 	s.lane.LastWake = string(msg.TriggerKind)
+	if e.Sender != ledger.FromSelf {
+		s.lane.Progress = rules.Fresh(s.lane.Progress)
+	}
 	s.emit(rules.MessageStarted, ledger.Event{MessageID: msg.ID, TurnID: a.TurnID}, facts{"attempt_id": a.ID, "readmitted": e.Readmitted})
 	if w != nil {
 		if err := s.resolveWait(*w, a, msg.ID); err != nil {
@@ -172,10 +181,11 @@ func (m *Machine) RetryAt(ctx context.Context, agentID string) (at time.Time, ok
 			return err
 		}
 		e, found, err := v.Head(agentID)
-		if err != nil || !found || e.NotBefore == nil {
+		if err != nil || !found {
 			return err
 		}
-		at, ok = *e.NotBefore, true
+		at = rules.Due(l.Progress, e)
+		ok = !at.IsZero()
 		return nil
 	})
 	return at, ok, err
@@ -304,6 +314,7 @@ func (s *step) offerQueued(a ledger.Attempt) error {
 // offer binds a queued entry to the turn that runs. A wait that it triggered is
 // over: the agent has its message.
 func (s *step) offer(a ledger.Attempt, e ledger.Entry) error {
+	s.lane.Progress = rules.Fresh(s.lane.Progress) // only the operator interjects
 	e.Status, e.AttemptID, e.Interjects, e.NotBefore, e.UpdatedAt = ledger.Dequeued, a.ID, true, nil, s.now
 	if err := s.UpdateEntry(e); err != nil {
 		return err

@@ -89,7 +89,7 @@ func (s *step) fireTimer(id string) error {
 		return err
 	}
 	s.emit(rules.TimerFired, ledger.Event{Ref: t.ID, MessageID: msg.ID}, facts{"fire_count": t.FireCount, "coalesced": t.Coalesced, "status": string(t.Status)})
-	_, err = s.admit(msg)
+	_, err = s.admit(msg, ledger.FromRuntime)
 	return err
 }
 
@@ -116,7 +116,7 @@ func (s *step) fireWait(id string) error {
 	}
 	switch {
 	case w.WakeAt != nil && !w.WakeAt.After(s.now):
-		_, err = s.admit(s.timerTick(w.ID, w.WaitingFor, map[string]any{"wait_id": w.ID, "wake_at": w.WakeAt}))
+		_, err = s.admit(s.timerTick(w.ID, w.WaitingFor, map[string]any{"wait_id": w.ID, "wake_at": w.WakeAt}), ledger.FromSelf)
 	case w.ExpiresAt != nil && !w.ExpiresAt.After(s.now):
 		w.Status, w.UpdatedAt, w.EndedAt = ledger.WaitExpired, s.now, &s.now
 		s.emit(rules.WaitExpired, ledger.Event{Ref: w.ID}, nil)

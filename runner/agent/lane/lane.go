@@ -25,6 +25,7 @@ const (
 	CodeInvalidMessage state.Code = "invalid_message" // Param names the field
 	CodeKeyConflict    state.Code = "idempotency_conflict"
 	CodeQueueFull      state.Code = "queue_full"
+	CodeSelfLimit      state.Code = "limit_reached" // of what an agent makes for itself; Hint is for the agent
 	CodeNoRun          state.Code = "no_current_run"
 	CodeRunMismatch    state.Code = "run_mismatch"
 	CodeTokenUnknown   state.Code = "trigger_unknown" // unknown or revoked; no more is said
@@ -150,6 +151,7 @@ type End struct {
 	Forgotten bool
 
 	Kind        ledger.TurnKind
+	Home        string // digest of what the agent's home holds; "": unknown
 	Reason      string // code
 	ResponseID  string // that the next turn continues; "": Chain stays
 	Last        string

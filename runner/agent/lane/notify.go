@@ -25,21 +25,30 @@ func (m *Machine) Notify(ctx context.Context, agentID, message, correlationID, c
 		}
 	}
 	var n ledger.Notification
-	err := m.step(ctx, agentID, func(s *step) error {
-		a, err := s.Agent(agentID)
-		if err != nil {
+	err := m.step(ctx, agentID, func(s *step) (err error) {
+		if n, err = s.notification(message); err != nil {
 			return err
 		}
-		n = ledger.Notification{
-			ID: responses.NewID(prefixNotification), AgentID: a.ID, RequestedBy: a.ID, Boundary: "primary_operator",
-			Message: message, Summary: rules.Summary(message), CorrelationID: correlationID, CausationID: causationID, CreatedAt: s.now,
-		}
-		if a.Ownership == ledger.ParentSupervised {
-			n.Boundary, n.ParentID = "parent_supervisor", a.ParentID
-		}
+		n.CorrelationID, n.CausationID = correlationID, causationID
 		return s.notify(n)
 	})
 	return n, err
+}
+
+// notification makes one about the agent, for who answers for it.
+func (s *step) notification(message string) (ledger.Notification, error) {
+	a, err := s.Agent(s.lane.AgentID)
+	if err != nil {
+		return ledger.Notification{}, err
+	}
+	n := ledger.Notification{
+		ID: responses.NewID(prefixNotification), AgentID: a.ID, RequestedBy: a.ID, Boundary: "primary_operator",
+		Message: message, Summary: rules.Summary(message), CreatedAt: s.now,
+	}
+	if a.Ownership == ledger.ParentSupervised {
+		n.Boundary, n.ParentID = "parent_supervisor", a.ParentID
+	}
+	return n, nil
 }
 
 func (s *step) notify(n ledger.Notification) error {

@@ -3,6 +3,7 @@ package lane
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -84,7 +85,70 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	if err := s.freeHint(); err != nil {
 		return out, err
 	}
-	return out, s.write(a, e, v, &out)
+	if err := s.write(a, e, v, &out); err != nil {
+		return out, err
+	}
+	return out, s.advance(own.Sender, e, v)
+}
+
+// advance counts a turn that has come to its end, and tells the operator when the
+// agent may not go on by itself any more.
+func (s *step) advance(from ledger.Sender, e End, v verdict) error {
+	if !v.turn || v.entry == ledger.Queued {
+		return nil // it is not over
+	}
+	s.lane.Progress = rules.Advance(s.lane.Progress, from == ledger.FromSelf, e.Home, s.now)
+	if s.lane.Progress.Turns < rules.MaxSelfTurns {
+		return nil
+	}
+	return s.tellStopped(0)
+}
+
+// stopSelf drops what an agent made for itself, which is all that is left in its
+// queue, and the rest that it would end by itself.
+func (s *step) stopSelf() error {
+	w, err := s.agentWait()
+	if err != nil {
+		return err
+	}
+	if w != nil {
+		if err := s.cancelWait(*w, "the agent went on by itself for too long"); err != nil {
+			return err
+		}
+	}
+	queued, err := s.Queued(s.lane.AgentID, 0)
+	if err != nil {
+		return err
+	}
+	for _, e := range queued {
+		if err := s.dispose(e, ledger.Dropped, "the agent went on by itself for too long"); err != nil {
+			return err
+		}
+	}
+	return s.tellStopped(len(queued))
+}
+
+// tellStopped tells the operator once that an agent may not go on by itself.
+func (s *step) tellStopped(dropped int) error {
+	p := &s.lane.Progress
+	if p.Told {
+		return nil
+	}
+	p.Told = true
+	text := fmt.Sprintf("Agent %s was stopped from going on by itself: ", s.lane.AgentID)
+	if p.Idle >= rules.MaxIdle {
+		text += fmt.Sprintf("its last %d turns, which it made for itself, changed nothing.", p.Idle)
+	} else {
+		text += fmt.Sprintf("it made %d turns for itself, one after another.", p.Turns)
+	}
+	if dropped > 0 {
+		text += fmt.Sprintf(" %d messages that it made for itself were dropped.", dropped)
+	}
+	n, err := s.notification(text + " Send it a prompt to let it go on.")
+	if err != nil {
+		return err
+	}
+	return s.notify(n)
 }
 
 // verdict is what an end means for attempt and message.

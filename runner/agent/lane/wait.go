@@ -14,10 +14,12 @@ const maxSleep = 366 * 24 * time.Hour
 
 // Sleep registers what the agent of the open attempt waits for when its turn
 // ends: with d = 0 any wake, else a time or any wake, whichever comes first. It
-// replaces the wait that the agent has. The wait is triggered at once when a
-// message that ends it is in the queue already. The same call of the same
-// attempt is answered with the same wait. Errors: CodeNoRun without an open
-// attempt or when it is to be aborted, CodeInvalidTimer.
+// replaces the wait that the agent has, and a second call in the same attempt
+// changes what the first one registered: a turn leaves one wait. The wait is
+// triggered at once when a message that ends it is in the queue already. The same
+// call is answered with the same wait. Errors: CodeNoRun without an open attempt
+// or when it is to be aborted, CodeInvalidTimer, CodeSelfLimit for a time when the
+// agent may not go on by itself.
 func (m *Machine) Sleep(ctx context.Context, agentID, callID string, d time.Duration, reason string) (ledger.Wait, error) {
 	if d < 0 || d > maxSleep {
 		return ledger.Wait{}, refused(CodeInvalidTimer, "duration_ms", "leave it out to rest until something happens", "an agent rests at most a year, and not for %v", d)
@@ -32,11 +34,16 @@ func (m *Machine) Sleep(ctx context.Context, agentID, callID string, d time.Dura
 			return refused(CodeNoRun, "agent_id", "", "no turn of agent %s runs that could rest", agentID)
 		}
 		w = s.newSleep(a, callID, d, reason)
-		if old, err := s.Wait(w.ID); err == nil || !state.IsCode(err, ledger.CodeNotFound) {
+		old, err := s.Wait(w.ID)
+		if err == nil && old.CallID == callID || err != nil && !state.IsCode(err, ledger.CodeNotFound) {
 			w = old
 			return err
 		}
-		w, err = s.register(w, a)
+		if d > 0 && s.lane.Progress.Turns+1 >= rules.MaxSelfTurns {
+			return refused(CodeSelfLimit, "duration_ms", "rest without duration_ms, and tell your operator what is left",
+				"you have gone on by yourself for %d turns, and no more may follow by the clock", s.lane.Progress.Turns+1)
+		}
+		w, err = s.register(w, a, err == nil)
 		return err
 	})
 	return w, err
@@ -44,7 +51,7 @@ func (m *Machine) Sleep(ctx context.Context, agentID, callID string, d time.Dura
 
 func (s *step) newSleep(a ledger.Attempt, callID string, d time.Duration, reason string) ledger.Wait {
 	w := ledger.Wait{
-		ID: derivedID(prefixWait, a.ID, callID), AgentID: a.AgentID, Owner: ledger.OwnerAgent, Status: ledger.WaitActive,
+		ID: derivedID(prefixWait, a.ID), AgentID: a.AgentID, Owner: ledger.OwnerAgent, Status: ledger.WaitActive,
 		Kind: ledger.WaitSystem, Source: "Sleep", WaitingFor: clip(reason), Wakes: rules.AnyWake(),
 		CallID: callID, Registered: a.ID, CreatedAt: s.now, UpdatedAt: s.now,
 	}
@@ -63,15 +70,21 @@ func (s *step) newSleep(a ledger.Attempt, callID string, d time.Duration, reason
 	return w
 }
 
-// register puts a wait in the place of the one that is there.
-func (s *step) register(w ledger.Wait, a ledger.Attempt) (ledger.Wait, error) {
+// register puts a wait in the place of the one that is there. again says that the
+// attempt has registered one, which it changes.
+func (s *step) register(w ledger.Wait, a ledger.Attempt, again bool) (ledger.Wait, error) {
 	old, err := s.agentWait()
 	if err != nil {
 		return w, err
 	}
-	f := facts{"kind": string(w.Kind)}
+	f, save := facts{"kind": string(w.Kind)}, s.InsertWait
+	if again {
+		save = s.UpdateWait
+	}
 	if old != nil {
 		f["replaces"] = old.ID
+	}
+	if old != nil && old.ID != w.ID {
 		if err := s.cancelWait(*old, "replaced"); err != nil {
 			return w, err
 		}
@@ -79,7 +92,7 @@ func (s *step) register(w ledger.Wait, a ledger.Attempt) (ledger.Wait, error) {
 	if w.WakeAt != nil {
 		f["wake_at"] = w.WakeAt
 	}
-	if err := s.InsertWait(w); err != nil {
+	if err := save(w); err != nil {
 		return w, err
 	}
 	s.emit(rules.WaitRegistered, ledger.Event{Ref: w.ID, TurnID: a.TurnID}, f)

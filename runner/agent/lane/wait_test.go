@@ -89,7 +89,7 @@ func TestSleep(t *testing.T) {
 		t.Fatalf("%+v after %+v", again, first)
 	}
 	second := w.sleep("2", 2*time.Hour)
-	if w.wait(first.ID).Status != ledger.WaitCancelled || !second.WakeAt.Equal(w.now.Add(2*time.Hour)) {
+	if second.ID != first.ID || w.wait(first.ID).Status != ledger.WaitActive || !second.WakeAt.Equal(w.now.Add(2*time.Hour)) {
 		t.Fatalf("%+v, %+v", w.wait(first.ID), second)
 	}
 	s := w.settle(c.Attempt.ID, lane.End{Kind: ledger.TurnCompleted})

@@ -7,7 +7,6 @@ import (
 
 	"holon/responses"
 	"holon/runner/agent/rules"
-	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -20,8 +19,8 @@ func (m *Machine) Wake(ctx context.Context, w Wake) (Disposition, error) {
 	}
 	d := WakeIgnored
 	err := m.step(ctx, w.AgentID, func(s *step) (err error) {
-		if err := s.checkIngress(w.Context); err != nil && !state.IsCode(err, CodeQueueFull) {
-			return err // a hint takes one place in the queue at most, so a full one does not refuse it
+		if err := s.checkIngress(w.Context); err != nil { // a hint takes one place in the queue at most, so a full one does not refuse it
+			return err
 		}
 		d, err = s.wake(w)
 		return err
@@ -113,7 +112,9 @@ func (s *step) tick(h ledger.WakeHint) error {
 		Body:          ledger.Body{Type: "text", Text: h.Reason},
 		CorrelationID: h.CorrelationID, CausationID: h.CausationID,
 	}
+	from := ledger.FromRuntime
 	if h.ExternalTriggerID != "" {
+		from = ledger.FromOutside
 		msg.Surface, msg.AdmissionContext = ledger.SurfaceCallbackWake, ledger.TriggerCapability
 		msg.SourceRefs = map[string]string{"external_trigger_id": h.ExternalTriggerID}
 	}
@@ -122,6 +123,6 @@ func (s *step) tick(h ledger.WakeHint) error {
 	}
 	s.lane.WakeMessage = msg.ID
 	s.emit(rules.SystemTickEmitted, ledger.Event{MessageID: msg.ID}, facts{"contentful": rules.HintContent(h), "coalesced": h.Coalesced})
-	_, err := s.admit(msg)
+	_, err := s.admit(msg, from)
 	return err
 }

@@ -67,7 +67,7 @@ const (
 
 // events is the registry, in the order in which it is documented.
 var events = []EventType{
-	{MessageAdmitted, LevelProgress, "message", "A message is in the queue. kind, priority."},
+	{MessageAdmitted, LevelProgress, "message", "A message is in the queue. kind, priority, sender."},
 	{MessageStarted, LevelTrace, "message", "An attempt claimed a message. attempt_id, readmitted."},
 	{OperatorInterjection, LevelProgress, "message", "A prompt of the operator was offered to the turn that runs. attempt_id."},
 	{QueueEntrySettled, LevelTrace, "message", "A message came to its end. status, reason."},

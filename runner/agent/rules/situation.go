@@ -152,7 +152,7 @@ func (s Situation) Posture() Posture {
 	case s.Booting:
 		return Posture{Posture: "unknown", Reason: "the runtime recovers the agent"}
 	case s.Queued > 0 && s.RetryAt != nil:
-		return Posture{Posture: "blocked", Reason: "no turn could be begun; the next try is at " + s.RetryAt.UTC().Format(time.RFC3339)}
+		return Posture{Posture: "blocked", Reason: "its next turn is tried at " + s.RetryAt.UTC().Format(time.RFC3339)}
 	case s.Queued > 0:
 		return Posture{Posture: "has_queued_input", Reason: fmt.Sprintf("messages in the queue: %d", s.Queued)}
 	case s.Wait != nil && s.Wait.Status == ledger.WaitActive:

@@ -22,8 +22,8 @@ const (
 )
 
 const (
-	enqueueSays = "Puts a note to yourself in your queue. It begins a turn of its own when this one has ended and its place has come: next before other messages, normal in order, background last. " +
-		"At most 8 come of one message; what you can do now, do now."
+	enqueueSays = "Puts a note to yourself in your queue. It begins a turn of its own when this one has ended and no message of anyone else waits; next, normal and background order your own notes. " +
+		"At most 8 come of one message and 32 wait; what you can do now, do now. Turns of your own that change nothing come at growing intervals, and after 16 of them your operator is asked."
 	enqueueSchema = `{"type":"object","properties":{` +
 		`"text":{"type":"string","minLength":1,"maxLength":32768,"description":"what to do then, so that it can be understood alone"},` +
 		`"priority":{"type":"string","enum":["next","normal","background"],"description":"normal if left out"}},` +
@@ -123,7 +123,7 @@ func mayFollow(v ledger.View, agentID, messageID string) error {
 		}
 	}
 	if n >= maxFollowUp {
-		return &hosttools.ToolError{Kind: "limit_reached", Message: fmt.Sprintf("%d notes to yourself came of this message, and no more may", n), Hint: "put what is left into one of the next turns"}
+		return &hosttools.ToolError{Kind: string(lane.CodeSelfLimit), Message: fmt.Sprintf("%d notes to yourself came of this message, and no more may", n), Hint: "put what is left into one of the next turns"}
 	}
 	return nil
 }

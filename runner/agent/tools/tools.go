@@ -132,6 +132,8 @@ func refusal(err error) error {
 		return err
 	}
 	switch e.Code {
+	case lane.CodeSelfLimit:
+		return &hosttools.ToolError{Kind: string(e.Code), Message: e.Message, Hint: e.Hint}
 	case lane.CodeNoRun, lane.CodeQueueFull, lane.CodeAgentStopped, lane.CodeInvalidTimer, lane.CodeInvalidMessage, lane.CodeKeyConflict:
 		// Their hints name commands of the operator, which an agent has not.
 		return &hosttools.ToolError{Kind: string(e.Code), Message: e.Message, Field: e.Param, Retryable: e.Code == lane.CodeQueueFull}

@@ -130,7 +130,7 @@ func TestSleep(t *testing.T) {
 	}
 	for _, arguments := range []string{`{}`, `{"duration_ms":0}`} {
 		r.call("Sleep", "t/"+arguments, arguments)
-		if next, ok := r.wait(); !ok || next.ID == w.ID || next.WakeAt != nil {
+		if next, ok := r.wait(); !ok || next.ID != w.ID || next.WakeAt != nil {
 			t.Errorf("%s made the wait %+v", arguments, next)
 		}
 	}

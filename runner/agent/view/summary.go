@@ -106,7 +106,9 @@ func (l Lens) look(v ledger.View, a ledger.Agent) (moment, error) {
 	if head, ok, err := v.Head(a.ID); err != nil {
 		return at, err
 	} else if ok {
-		at.RetryAt = head.NotBefore
+		if due := rules.Due(at.lane.Progress, head); !due.IsZero() {
+			at.RetryAt = &due
+		}
 	}
 	if at.waits, err = v.UnresolvedWaits(a.ID); err != nil {
 		return at, err

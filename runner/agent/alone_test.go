@@ -1,0 +1,165 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holon/responses"
+	"holon/runner"
+	"holon/runner/agent"
+	"holon/runner/agent/lane"
+	"holon/runner/agent/rules"
+	"holon/runner/agent/tools"
+	"holon/runner/agent/view"
+	"holon/runner/agent/warm"
+	"holon/runner/hosttools"
+	"holon/state/ledger"
+	"holon/state/sqlite"
+)
+
+// played are turns without a container: do is what the agent does in each.
+type played struct {
+	turns atomic.Int64
+	last  atomic.Pointer[warm.Turn]
+	do    func(ctx context.Context, t warm.Turn) error
+}
+
+func (p *played) Turn(ctx context.Context, t warm.Turn, began func(), _ runner.Observer) (warm.Result, error) {
+	p.turns.Add(1)
+	p.last.Store(&t)
+	began()
+	if p.do != nil {
+		if err := p.do(ctx, t); err != nil {
+			return warm.Result{}, err
+		}
+	}
+	return warm.Result{Status: responses.StatusCompleted, Last: "I am still at it.", StartedAt: time.Now(), EndedAt: time.Now()}, nil
+}
+
+func (p *played) Recover(context.Context, warm.Turn, func(), runner.Observer) (warm.Found, error) {
+	return warm.Found{How: warm.NeverBegun}, nil
+}
+
+func (p *played) Interject(context.Context, string, string, string, string) error { return nil }
+
+// stillHomes hold the same for ever. broken is an agent whose home cannot be used.
+type stillHomes struct{ broken string }
+
+func (h stillHomes) Create(context.Context, string, string) error { return nil }
+
+func (h stillHomes) EnsureDefault(_ context.Context, id string) error {
+	if id == h.broken {
+		return errors.New("the home is no directory")
+	}
+	return nil
+}
+
+func (h stillHomes) Digest(context.Context, string) (string, error) { return "the same", nil }
+
+// alone is a runtime without containers, on a real ledger.
+type alone struct {
+	t       *testing.T
+	store   *sqlite.Store
+	runtime *agent.Runtime
+	played  *played
+	close   func()
+}
+
+func newAlone(t *testing.T, path string, homes agent.Homes, change func(*agent.Config)) *alone {
+	t.Helper()
+	l := &alone{t: t, played: &played{}}
+	var err error
+	if l.store, err = sqlite.Open(t.Context(), sqlite.Options{Path: path}); err != nil {
+		t.Fatal(err)
+	}
+	cfg := agent.Config{Store: l.store, Turns: l.played, Homes: homes, Owner: responses.NewID("boot_"), Default: "main", Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	if change != nil {
+		change(&cfg)
+	}
+	if l.runtime, err = agent.Open(t.Context(), cfg); err != nil {
+		t.Fatal(errors.Join(err, l.store.Close()))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.runtime.Run(ctx) }()
+	l.close = func() {
+		stop()
+		if err := errors.Join(<-ended, l.runtime.Close(context.Background()), l.store.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	return l
+}
+
+func (l *alone) prompt(agentID, text string) string {
+	l.t.Helper()
+	a, err := l.runtime.Lane().Admit(l.t.Context(), lane.Ingress{AgentID: agentID, Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
+		Body: ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return a.MessageID
+}
+
+// told is what operators were told about an agent.
+func (l *alone) told(agentID string) (texts []string) {
+	l.t.Helper()
+	err := l.store.View(l.t.Context(), func(v ledger.View) error {
+		list, err := v.Notifications(agentID, 10)
+		for _, n := range list {
+			texts = append(texts, n.Message)
+		}
+		return err
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return texts
+}
+
+// An agent that gives itself a next step in every turn, or rests for a moment, is
+// slowed down and stopped, and its operator asked.
+func TestEndlessLoop(t *testing.T) {
+	for name, arguments := range map[string]string{tools.NameEnqueue: `{"text":"go on","priority":"next"}`, tools.NameSleep: `{"duration_ms":1}`} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newAlone(t, filepath.Join(t.TempDir(), "ledger.db"), stillHomes{}, nil)
+				defer l.close()
+				l.played.do = func(ctx context.Context, turn warm.Turn) error {
+					for _, tool := range tools.New(tools.Options{AgentID: "main", Lane: l.runtime.Lane(), Ledger: l.store, Summaries: view.New(view.Facts{})}) {
+						if tool.Name == name {
+							_, err := tool.Call(ctx, hosttools.Call{ID: turn.TurnID + "/call", Arguments: json.RawMessage(arguments)})
+							return err
+						}
+					}
+					return errors.New("there is no such tool")
+				}
+				begun := time.Now()
+				l.prompt("main", "go")
+				time.Sleep(24 * time.Hour) // of the bubble
+				synctest.Wait()
+				if n := l.played.turns.Load(); n != 1+rules.MaxIdle {
+					t.Errorf("%d turns in %v", n, time.Since(begun))
+				}
+				if told := l.told("main"); len(told) != 1 || !strings.Contains(told[0], "changed nothing") {
+					t.Errorf("the operator was told %q", told)
+				}
+				l.played.do = nil
+				l.prompt("main", "once more")
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if n := l.played.turns.Load(); n != 2+rules.MaxIdle {
+					t.Errorf("%d turns; the operator is not heard", n)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,80 @@
+package rules
+
+import (
+	"time"
+
+	"holon/state/ledger"
+)
+
+// Bounds of what an agent does by itself, without a message of another sender.
+const (
+	MaxSelfQueued = 32  // messages that it made for itself and that wait
+	MaxSelfTurns  = 100 // turns of its own making
+	MaxIdle       = 16  // of them in a row that changed nothing
+	longestPause  = time.Hour
+)
+
+// Sender says who sent a message that comes in with an origin. What an agent
+// makes for itself is the runtime's by its authority and the agent's own in the
+// queue.
+func Sender(o ledger.Origin) ledger.Sender {
+	switch o.Kind {
+	case ledger.OriginOperator:
+		return ledger.FromOperator
+	case ledger.OriginTimer, ledger.OriginTask:
+		return ledger.FromRuntime
+	case ledger.OriginSystem:
+		return ledger.FromSelf
+	}
+	return ledger.FromOutside
+}
+
+// Fresh is the progress of an agent that takes a message of another sender: it
+// is a new fact, and whatever follows is measured from it.
+func Fresh(p ledger.Progress) ledger.Progress { return ledger.Progress{Home: p.Home} }
+
+// Advance is the progress after a turn. own says that the agent made the message
+// of the turn for itself; home is a digest of what its home holds, "" for
+// unknown. A change of the home is a fact, what the agent says is none.
+func Advance(p ledger.Progress, own bool, home string, now time.Time) ledger.Progress {
+	changed := p.Home != "" && home != "" && home != p.Home
+	if home != "" {
+		p.Home = home
+	}
+	if !own {
+		return p
+	}
+	p.Turns, p.EndedAt = p.Turns+1, &now
+	if p.Idle++; changed {
+		p.Idle = 0
+	}
+	return p
+}
+
+// Stalled reports whether an agent has gone on by itself for so long that only a
+// message of another sender lets it go on.
+func Stalled(p ledger.Progress) bool { return p.Turns >= MaxSelfTurns || p.Idle >= MaxIdle }
+
+// Due is when an entry of the queue may be taken, the zero time for at once: what
+// an agent made for itself waits 1 s after a turn of its own making that changed
+// nothing, then 2 s, 4 s … at most an hour.
+func Due(p ledger.Progress, e ledger.Entry) time.Time {
+	var at time.Time
+	if e.NotBefore != nil {
+		at = *e.NotBefore
+	}
+	if e.Sender != ledger.FromSelf || p.Idle == 0 || p.EndedAt == nil || Stalled(p) {
+		return at
+	}
+	if pause := p.EndedAt.Add(pauseAfter(p.Idle)); pause.After(at) {
+		return pause
+	}
+	return at
+}
+
+func pauseAfter(idle int) time.Duration {
+	if idle > 12 { // 2¹² s are more than longestPause
+		return longestPause
+	}
+	return min(time.Second<<(idle-1), longestPause)
+}

@@ -1,0 +1,68 @@
+package rules_test
+
+import (
+	"testing"
+	"time"
+
+	"holon/runner/agent/rules"
+	"holon/state/ledger"
+)
+
+// Turns that an agent makes for itself and that change nothing come at growing
+// intervals, and then no more.
+func TestBackOff(t *testing.T) {
+	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	own := ledger.Entry{Sender: ledger.FromSelf}
+	p := rules.Advance(ledger.Progress{}, false, "tree", now)
+	if at := rules.Due(p, own); !at.IsZero() {
+		t.Errorf("the first one is due at %v", at)
+	}
+	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600, 3600} {
+		p = rules.Advance(p, true, []string{"tree", ""}[i%2], now) // unknown is no change
+		if at := rules.Due(p, own); !at.Equal(now.Add(want*time.Second)) || rules.Stalled(p) {
+			t.Errorf("after %d turns: %v, stalled %v", i+1, at.Sub(now), rules.Stalled(p))
+		}
+		if at := rules.Due(p, ledger.Entry{Sender: ledger.FromOperator}); !at.IsZero() {
+			t.Errorf("the operator waits until %v", at)
+		}
+	}
+	later := now.Add(9 * time.Hour)
+	if at := rules.Due(p, ledger.Entry{Sender: ledger.FromSelf, NotBefore: &later}); !at.Equal(later) {
+		t.Errorf("a message that cannot be begun is due at %v", at)
+	}
+	stalled := rules.Advance(p, true, "tree", now)
+	if !rules.Stalled(stalled) {
+		t.Errorf("it goes on: %+v", stalled)
+	}
+	if fresh := rules.Fresh(stalled); rules.Stalled(fresh) || !rules.Due(fresh, own).IsZero() || fresh.Home != "tree" {
+		t.Errorf("a message of another sender changes nothing: %+v", fresh)
+	}
+	if p = rules.Advance(p, true, "other", now); p.Idle != 0 || !rules.Due(p, own).IsZero() {
+		t.Errorf("a change of the home is no fact: %+v", p)
+	}
+}
+
+// However much it changes, an agent goes on by itself only so long.
+func TestSelfTurns(t *testing.T) {
+	var p ledger.Progress
+	for i := range rules.MaxSelfTurns {
+		if rules.Stalled(p) {
+			t.Fatalf("stalled after %d turns", i)
+		}
+		p = rules.Advance(p, true, string(rune('a'+i%2)), time.Now())
+	}
+	if !rules.Stalled(p) || p.Idle != 0 && p.Idle != 1 {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestSender(t *testing.T) {
+	for kind, want := range map[ledger.OriginKind]ledger.Sender{
+		ledger.OriginOperator: ledger.FromOperator, ledger.OriginSystem: ledger.FromSelf, ledger.OriginTask: ledger.FromRuntime, ledger.OriginTimer: ledger.FromRuntime,
+		ledger.OriginWebhook: ledger.FromOutside, ledger.OriginChannel: ledger.FromOutside, ledger.OriginCallback: ledger.FromOutside, "": ledger.FromOutside,
+	} {
+		if got := rules.Sender(ledger.Origin{Kind: kind}); got != want {
+			t.Errorf("a message of origin %q is from %s", kind, got)
+		}
+	}
+}

@@ -159,14 +159,16 @@ func Wake(running, tickQueued bool) WakeAction {
 	return EmitTick
 }
 
-// MergeHint adds a hint to the one that is kept. The newest content wins; what
-// says nothing new is only counted.
+// MergeHint adds a hint to the one that is kept. The newest content wins, except
+// that what came to an external trigger never replaces what who controls the agent
+// said; what says nothing new is only counted.
 func MergeHint(kept *ledger.WakeHint, h ledger.WakeHint) *ledger.WakeHint {
 	if kept == nil {
 		return &h
 	}
 	merged := *kept
-	if HintContent(h) || !HintContent(*kept) {
+	outranked := HintContent(*kept) && kept.ExternalTriggerID == "" && h.ExternalTriggerID != ""
+	if HintContent(h) && !outranked || !HintContent(*kept) {
 		merged = h
 	}
 	merged.Coalesced = kept.Coalesced + h.Coalesced + 1

@@ -208,4 +208,11 @@ func TestMergeHint(t *testing.T) {
 			t.Fatalf("after %d hints: %+v, want %s", i+2, h, c.want)
 		}
 	}
+	through := ledger.WakeHint{Reason: "t", Body: []byte(`2`), ExternalTriggerID: "trg"}
+	if h = rules.MergeHint(h, through); h.Reason != "n" || h.ExternalTriggerID != "" || h.Coalesced != 5 {
+		t.Errorf("what came to a trigger replaced what the operator said: %+v", h)
+	}
+	if h = rules.MergeHint(&through, news); h.Reason != "n" || h.ExternalTriggerID != "" {
+		t.Errorf("what came to a trigger kept the operator's words away: %+v", h)
+	}
 }

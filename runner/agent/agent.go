@@ -101,6 +101,7 @@ type Runtime struct {
 
 	mu      sync.Mutex
 	driven  map[string]bool // agents with a driver
+	broken  map[string]bool // agents that are left alone until the next start
 	closing bool
 }
 
@@ -110,8 +111,8 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	r := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, lane: lane.New(cfg.Store, lane.Options{Owner: cfg.Owner, Now: cfg.Now}),
-		driven: make(map[string]bool), idle: make(chan struct{}, 1)}
+	r := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, driven: make(map[string]bool), broken: make(map[string]bool), idle: make(chan struct{}, 1)}
+	r.lane = lane.New(cfg.Store, lane.Options{Owner: cfg.Owner, Now: cfg.Now, Damaged: r.damaged})
 	r.turns, r.halt = context.WithCancelCause(context.WithoutCancel(ctx)) // turns outlive the call; Close ends them
 	if err := r.ensureDefault(ctx); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -125,6 +126,29 @@ func (l *alone) told(agentID string) (texts []string) {
 	return texts
 }
 
+// answered waits until a message was answered.
+func (l *alone) answered(agentID, message string) {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
+	defer cancel()
+	for {
+		changed := l.store.Changed(agentID)
+		var e ledger.Entry
+		err := l.store.View(ctx, func(v ledger.View) (err error) {
+			e, err = v.Entry(message)
+			return err
+		})
+		if err == nil && e.Status == ledger.Processed {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			l.t.Fatalf("message %s is %s (%v)", message, e.Status, err)
+		}
+	}
+}
+
 // An agent that gives itself a next step in every turn, or rests for a moment, is
 // slowed down and stopped, and its operator asked.
 func TestEndlessLoop(t *testing.T) {
@@ -161,5 +185,108 @@ func TestEndlessLoop(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// What is damaged of one agent stops that agent, tells the operator, and lets the
+// others go on.
+func TestDamagedAgent(t *testing.T) {
+	for name, damage := range map[string]string{
+		"lane":    "UPDATE lanes SET data = '{' WHERE agent_id = 'bad'",
+		"agent":   "UPDATE agents SET data = '{' WHERE id = 'bad'",
+		"message": "UPDATE messages SET data = '{' WHERE agent_id = 'bad'",
+		"timer":   "UPDATE timers SET data = '{' WHERE agent_id = 'bad'",
+		"wait":    "UPDATE waits SET data = '{' WHERE agent_id = 'bad'",
+		"attempt": "UPDATE attempts SET data = '{' WHERE agent_id = 'bad'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "ledger.db")
+			leave(t, path, name == "attempt")
+			db, err := sql.Open("sqlite", path)
+			if err == nil {
+				_, err = db.ExecContext(t.Context(), damage)
+			}
+			if err := errors.Join(err, db.Close()); err != nil {
+				t.Fatal(err)
+			}
+			l := newAlone(t, path, stillHomes{}, nil)
+			defer l.close()
+			l.answered("main", l.prompt("main", "are you there?"))
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			for changed := l.store.Changed(""); len(l.told("main"))+len(l.told("bad")) == 0; changed = l.store.Changed("") {
+				select {
+				case <-changed:
+				case <-ctx.Done():
+					t.Fatal("the operator is told nothing")
+				}
+			}
+			if told := append(l.told("main"), l.told("bad")...); !strings.Contains(told[0], "Agent bad is left alone") {
+				t.Errorf("the operator was told %q", told)
+			}
+			err = l.store.View(t.Context(), func(v ledger.View) error {
+				list, err := view.New(view.Facts{}).List(v)
+				if len(list) != 2 {
+					t.Errorf("%d agents are listed", len(list))
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// leave leaves an agent with something of everything: a message, a timer and a wait
+// that are due, and a turn that runs if it is to.
+func leave(t *testing.T, path string, running bool) {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	past := time.Now().Add(-time.Hour)
+	m := lane.New(store, lane.Options{Owner: "boot_0", Now: func() time.Time { return past }})
+	_, err = m.Create(t.Context(), lane.NewAgent{ID: "bad"})
+	in := lane.Ingress{AgentID: "bad", Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
+		Body: ledger.Body{Type: "text", Text: "go"}, Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess}
+	if err == nil {
+		_, err = m.Admit(t.Context(), in)
+	}
+	var c lane.Claim
+	if err == nil {
+		c, _, err = m.Claim(t.Context(), "bad")
+	}
+	if err == nil {
+		_, err = m.Sleep(t.Context(), "bad", "call", time.Second, "")
+	}
+	if err == nil {
+		_, err = m.CreateTimer(t.Context(), lane.NewTimer{AgentID: "bad", After: time.Second})
+	}
+	if err == nil && !running {
+		_, err = m.Settle(t.Context(), c.Attempt.ID, lane.End{Kind: ledger.TurnCompleted})
+	}
+	if err == nil {
+		_, err = m.Admit(t.Context(), in) // which nobody has looked at
+	}
+	if err := errors.Join(err, store.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A home that cannot be used any more stops its agent, and no other one.
+func TestDamagedHome(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	first := newAlone(t, path, stillHomes{}, nil)
+	if _, err := first.runtime.CreateAgent(t.Context(), "other", ""); err != nil {
+		t.Error(err)
+	}
+	first.close()
+	l := newAlone(t, path, stillHomes{broken: "main"}, nil)
+	defer l.close()
+	l.answered("other", l.prompt("other", "are you there?"))
+	if told := l.told("main"); len(told) != 1 || !strings.Contains(told[0], "no directory") {
+		t.Errorf("the operator was told %q", told)
 	}
 }

@@ -2,8 +2,10 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"holon/runner/agent/lane"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
@@ -52,11 +54,14 @@ func (r *Runtime) round(ctx context.Context) (time.Duration, error) {
 	if ok {
 		wake = next.Sub(now)
 	}
+	broken := make(map[string]error)
 	err = r.store.View(ctx, func(v ledger.View) error {
 		ready, err := v.Ready()
 		for _, id := range ready {
 			at, err := due(v, id)
 			switch {
+			case lane.Damaged(err):
+				broken[id] = err
 			case err != nil:
 				return err
 			case at.After(now):
@@ -67,6 +72,9 @@ func (r *Runtime) round(ctx context.Context) (time.Duration, error) {
 		}
 		return err
 	})
+	for id, err := range broken {
+		r.damaged(id, err)
+	}
 	return max(wake, shortest), err
 }
 
@@ -80,11 +88,33 @@ func due(v ledger.View, id string) (time.Time, error) {
 	return rules.Due(l.Progress, head), err
 }
 
+// damaged leaves an agent alone whose records or home cannot be used, and tells
+// the operator: by the agent's own events, or else by those of the default agent.
+func (r *Runtime) damaged(id string, err error) {
+	r.mu.Lock()
+	known := r.broken[id]
+	r.broken[id] = true
+	r.mu.Unlock()
+	if known {
+		return
+	}
+	r.log.Error("an agent is left alone until the next start", "agent", id, "err", err)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace) // it is told even if the runtime ends
+	defer cancel()
+	text := fmt.Sprintf("Agent %s is left alone, the others go on: %s", id, r.failure(phaseStartup, err).Summary)
+	if _, err = r.lane.Notify(ctx, id, text, "", ""); err != nil {
+		_, err = r.lane.Notify(ctx, r.cfg.Default, text, "", "")
+	}
+	if err != nil {
+		r.log.Error("the operator cannot be told", "agent", id, "err", err)
+	}
+}
+
 // start gives an agent a driver unless it has one.
 func (r *Runtime) start(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.driven[id] || r.closing {
+	if r.driven[id] || r.broken[id] || r.closing {
 		return
 	}
 	r.driven[id] = true

@@ -15,6 +15,10 @@ import (
 func (r *Runtime) drive(id string) {
 	for r.turns.Err() == nil && !r.isClosing() {
 		claim, ok, err := r.lane.Claim(r.turns, id)
+		if lane.Damaged(err) {
+			r.damaged(id, err)
+			return
+		}
 		if err != nil {
 			r.log.Error("the next message cannot be claimed", "agent", id, "err", err)
 			if !r.pause(storeRetry) || !r.reclaim(id) {
@@ -115,7 +119,11 @@ func (r *Runtime) settle(a ledger.Attempt, end lane.End) bool {
 		r.log.Error("a turn cannot be settled; trying again", "agent", a.AgentID, "turn", a.TurnID, "err", err)
 		if try == plainAfter && !end.NotBegun {
 			// A lane must not be closed for ever by something that its turn said.
-			end = lane.End{Kind: ledger.TurnAborted, Reason: "unrecordable", ResponseID: end.ResponseID, Lost: end.Lost, Suspended: end.Suspended, Inserted: end.Inserted, Failure: r.failure(phaseTurn, err), CompletedAt: r.cfg.Now()}
+			end = lane.End{Kind: ledger.TurnAborted, Reason: "unrecordable", ResponseID: end.ResponseID, Lost: end.Lost, Suspended: end.Suspended, Inserted: end.Inserted, Failure: r.failure(phaseTurn, err), CompletedAt: r.cfg.Now(), Home: end.Home}
+		}
+		if try >= plainAfter && lane.Damaged(err) {
+			r.damaged(a.AgentID, err)
+			return false
 		}
 		if !r.pause(storeRetry) {
 			return false

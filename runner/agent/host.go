@@ -16,10 +16,19 @@ import (
 const maxRecent = 20
 
 // ensureDefault makes the default agent where there is none, and what is missing
-// of its home.
+// of its home. A home that was made before and cannot be used stops its agent and
+// no other one.
 func (r *Runtime) ensureDefault(ctx context.Context) error {
 	if err := r.cfg.Homes.EnsureDefault(ctx, r.cfg.Default); err != nil {
-		return err
+		known := r.store.View(ctx, func(v ledger.View) error {
+			_, err := v.Lane(r.cfg.Default)
+			return err
+		})
+		if known != nil {
+			return err
+		}
+		r.damaged(r.cfg.Default, err)
+		return nil
 	}
 	_, err := r.lane.Create(ctx, lane.NewAgent{ID: r.cfg.Default, Default: true, Template: r.cfg.Template})
 	if state.IsCode(err, ledger.CodeExists) {

@@ -19,10 +19,18 @@ func (r *Runtime) recover(ctx context.Context) error {
 		attempt ledger.Attempt
 	}
 	var open []left
+	broken := make(map[string]error)
 	err := r.store.View(ctx, func(v ledger.View) error {
 		attempts, err := v.OpenAttempts()
 		for _, a := range attempts {
 			agent, err := v.Agent(a.AgentID)
+			if err == nil { // alone: one that is damaged is an error then
+				_, _, err = v.OpenAttempt(a.AgentID)
+			}
+			if lane.Damaged(err) {
+				broken[a.AgentID] = err
+				continue
+			}
 			if err != nil {
 				return err
 			}
@@ -32,6 +40,9 @@ func (r *Runtime) recover(ctx context.Context) error {
 	})
 	if err != nil {
 		return fmt.Errorf("find what the last process left: %w", err)
+	}
+	for id, err := range broken {
+		r.damaged(id, err)
 	}
 	var settled sync.WaitGroup
 	for _, l := range open {

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -41,7 +42,7 @@ func (s *Server) sums(ctx context.Context) ([]byte, error) {
 		}
 		sum = totals{agents: len(agents)}
 		for _, a := range agents {
-			if err := sum.add(v, a.ID); err != nil {
+			if err := sum.add(v, a.ID); err != nil && !state.IsCode(err, ledger.CodeUnreadable) { // the others can be read
 				return err
 			}
 		}

@@ -92,7 +92,8 @@ func DefaultRetention() Retention {
 // unless the method returns ok. A limit of zero or less is 1,000.
 type View interface {
 	Agent(id string) (Agent, error)
-	// Agents returns all agents that are not archived, by id.
+	// Agents returns all agents that are not archived, by id; of one whose record is
+	// damaged, its ID.
 	Agents() ([]Agent, error)
 	Lane(agentID string) (Lane, error)
 
@@ -121,6 +122,8 @@ type View interface {
 
 	Attempt(id string) (Attempt, error)
 	OpenAttempt(agentID string) (a Attempt, ok bool, err error)
+	// OpenAttempts returns those of all agents; of one whose record is damaged, ID
+	// and AgentID.
 	OpenAttempts() ([]Attempt, error)
 
 	Turn(id string) (Turn, error)
@@ -142,7 +145,8 @@ type View interface {
 	Timers(agentID string, limit int) ([]Timer, error)
 	// Due returns, of all agents that are not stopped, active timers whose time
 	// has come and active waits whose wake or expiry has come, the earliest
-	// first, limit of each.
+	// first, limit of each. Of one whose record is damaged it returns ID and
+	// AgentID: one damaged agent hides nothing of the others.
 	Due(now time.Time, limit int) ([]Timer, []Wait, error)
 	// NextDue returns the first time after now at which Due would return more.
 	NextDue(now time.Time) (at time.Time, ok bool, err error)

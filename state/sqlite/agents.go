@@ -13,7 +13,13 @@ func (v *view) Agent(id string) (ledger.Agent, error) {
 
 // Agents implements ledger.View.
 func (v *view) Agents() ([]ledger.Agent, error) {
-	return list(v, "agents", scanAgent, "SELECT data FROM agents WHERE archived = 0 ORDER BY id")
+	return list(v, "agents", func(r *row) (a ledger.Agent) {
+		id := r.text()
+		if !r.sound(&a) {
+			a = ledger.Agent{ID: id}
+		}
+		return a
+	}, "SELECT id, data FROM agents WHERE archived = 0 ORDER BY id")
 }
 
 func scanAgent(r *row) (a ledger.Agent) {

@@ -27,7 +27,13 @@ func (v *view) OpenAttempt(agentID string) (ledger.Attempt, bool, error) {
 
 // OpenAttempts implements ledger.View.
 func (v *view) OpenAttempts() ([]ledger.Attempt, error) {
-	return list(v, "attempts", scanAttempt, "SELECT data FROM attempts WHERE status = 'open' ORDER BY agent_id")
+	return list(v, "attempts", func(r *row) (a ledger.Attempt) {
+		id, agentID := r.text(), r.text()
+		if !r.sound(&a) {
+			a = ledger.Attempt{ID: id, AgentID: agentID}
+		}
+		return a
+	}, "SELECT id, agent_id, data FROM attempts WHERE status = 'open' ORDER BY agent_id")
 }
 
 func scanAttempt(r *row) (a ledger.Attempt) {

@@ -81,6 +81,13 @@ func (r *row) record(into any) {
 	}
 }
 
+// sound takes text that is the JSON of a record, which may be damaged: then it
+// is false, and the row can be read on.
+func (r *row) sound(into any) bool {
+	text, ok := r.value().(string)
+	return ok && json.Unmarshal([]byte(text), into) == nil
+}
+
 func (r *row) damaged(want string, v driver.Value) {
 	if r.err == nil {
 		r.err = unreadable(fmt.Errorf("column %d holds a %T and no %s", r.next, v, want))

@@ -76,12 +76,30 @@ func (t *tx) UpdateWait(w ledger.Wait) error {
 
 // Due implements ledger.View.
 func (v *view) Due(now time.Time, limit int) ([]ledger.Timer, []ledger.Wait, error) {
-	timers, err := list(v, "due timers", scanTimer, "SELECT "+timerColumns+" FROM timers WHERE status = 'active' AND parked = 0 AND due_at <= ? ORDER BY due_at LIMIT ?", millis(now), limited(limit))
+	timers, err := list(v, "due timers", scanDueTimer, "SELECT id, agent_id, "+timerColumns+" FROM timers WHERE status = 'active' AND parked = 0 AND due_at <= ? ORDER BY due_at LIMIT ?", millis(now), limited(limit))
 	if err != nil {
 		return nil, nil, err
 	}
-	waits, err := list(v, "due waits", scanWait, "SELECT "+waitColumns+" FROM waits WHERE status = 'active' AND parked = 0 AND due_at <= ? ORDER BY due_at LIMIT ?", millis(now), limited(limit))
+	waits, err := list(v, "due waits", scanDueWait, "SELECT id, agent_id, "+waitColumns+" FROM waits WHERE status = 'active' AND parked = 0 AND due_at <= ? ORDER BY due_at LIMIT ?", millis(now), limited(limit))
 	return timers, waits, err
+}
+
+func scanDueTimer(r *row) (t ledger.Timer) {
+	id, agentID, key := r.text(), r.text(), r.text()
+	if !r.sound(&t) {
+		t = ledger.Timer{ID: id, AgentID: agentID}
+	}
+	t.Key = key
+	return t
+}
+
+func scanDueWait(r *row) (w ledger.Wait) {
+	id, agentID, call := r.text(), r.text(), r.text()
+	if !r.sound(&w) {
+		w = ledger.Wait{ID: id, AgentID: agentID}
+	}
+	w.CallID = call
+	return w
 }
 
 // NextDue implements ledger.View.

@@ -3,6 +3,7 @@ package lane
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"holon/responses"
@@ -19,11 +20,12 @@ const dueAtOnce = 64
 // called next; ok is false when nothing waits for a time.
 func (m *Machine) FireDue(ctx context.Context, now time.Time) (next time.Time, ok bool, err error) {
 	now = now.UTC().Truncate(time.Millisecond)
-	for {
+	damaged := make(map[string]bool)
+	for limit := dueAtOnce; ; {
 		var timers []ledger.Timer
 		var waits []ledger.Wait
 		err := m.store.View(ctx, func(v ledger.View) (err error) {
-			if timers, waits, err = v.Due(now, dueAtOnce); err == nil {
+			if timers, waits, err = v.Due(now, limit); err == nil {
 				next, ok, err = v.NextDue(now)
 			}
 			return err
@@ -31,17 +33,24 @@ func (m *Machine) FireDue(ctx context.Context, now time.Time) (next time.Time, o
 		if err != nil {
 			return time.Time{}, false, fmt.Errorf("look for what is due: %w", err)
 		}
-		if len(timers)+len(waits) == 0 {
+		full := max(len(timers), len(waits)) == limit
+		due := dueOf(timers, waits)
+		maps.DeleteFunc(due, func(id string, _ []func(*step) error) bool { return damaged[id] })
+		switch {
+		case len(due) > 0:
+			if err := m.fire(ctx, now, due, damaged); err != nil {
+				return time.Time{}, false, err
+			}
+		case full:
+			limit *= 2 // what is due of others lies behind it
+		default:
 			return next, ok, nil
-		}
-		if err := m.fire(ctx, now, timers, waits); err != nil {
-			return time.Time{}, false, err
 		}
 	}
 }
 
-// fire makes one step for each agent that has something due.
-func (m *Machine) fire(ctx context.Context, now time.Time, timers []ledger.Timer, waits []ledger.Wait) error {
+// dueOf is what is due of each agent.
+func dueOf(timers []ledger.Timer, waits []ledger.Wait) map[string][]func(*step) error {
 	due := map[string][]func(*step) error{}
 	for _, t := range timers {
 		due[t.AgentID] = append(due[t.AgentID], func(s *step) error { return s.fireTimer(t.ID) })
@@ -49,6 +58,12 @@ func (m *Machine) fire(ctx context.Context, now time.Time, timers []ledger.Timer
 	for _, w := range waits {
 		due[w.AgentID] = append(due[w.AgentID], func(s *step) error { return s.fireWait(w.ID) })
 	}
+	return due
+}
+
+// fire makes one step for each agent that has something due. An agent whose records
+// cannot be read is put among the damaged ones and stops none of the others.
+func (m *Machine) fire(ctx context.Context, now time.Time, due map[string][]func(*step) error, damaged map[string]bool) error {
 	for agentID, fires := range due {
 		err := m.stepAt(ctx, now, agentID, func(s *step) error {
 			for _, f := range fires {
@@ -58,11 +73,21 @@ func (m *Machine) fire(ctx context.Context, now time.Time, timers []ledger.Timer
 			}
 			return nil
 		})
-		if err != nil {
+		switch {
+		case err == nil:
+		case m.opts.Damaged != nil && Damaged(err):
+			damaged[agentID] = true
+			m.opts.Damaged(agentID, err)
+		default:
 			return fmt.Errorf("fire what is due of agent %s: %w", agentID, err)
 		}
 	}
 	return nil
+}
+
+// Damaged reports whether a step failed because of what is recorded of its agent.
+func Damaged(err error) bool {
+	return state.IsCode(err, ledger.CodeUnreadable) || state.IsCode(err, ledger.CodeNotFound)
 }
 
 // fireTimer makes a tick of a timer that is still due, or counts one that comes

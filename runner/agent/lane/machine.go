@@ -21,6 +21,10 @@ type Options struct {
 	Now       func() time.Time // UTC is made of it
 	MaxQueued int              // messages of one agent; default 10,000
 	Rand      func() float64   // jitter of back-off, in [0,1)
+
+	// Damaged is told of an agent whose records cannot be read, so that others go
+	// on; nil: FireDue fails.
+	Damaged func(agentID string, err error)
 }
 
 // defaultMaxQueued is when an agent's queue takes no more from outside.

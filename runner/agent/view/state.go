@@ -3,6 +3,7 @@ package view
 import (
 	"encoding/json"
 
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -91,6 +92,9 @@ func (l Lens) Activity(v ledger.View) (Activity, *ledger.Failure, error) {
 			continue
 		}
 		at, err := l.look(v, a)
+		if state.IsCode(err, ledger.CodeUnreadable) {
+			continue // the others can be read
+		}
 		if err != nil {
 			return sum, nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"holon/runner/agent/rules"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -63,6 +64,10 @@ func (l Lens) List(v ledger.View) ([]AgentListEntry, error) {
 			continue
 		}
 		at, err := l.look(v, a)
+		if state.IsCode(err, ledger.CodeUnreadable) { // the others can be read
+			out = append(out, AgentListEntry{Identity: l.identity(a), Status: rules.Stopped, HasFailure: true})
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

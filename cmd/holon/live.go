@@ -81,7 +81,8 @@ func (l *living) open(ctx context.Context) (err error) {
 	refs := o.Refs()
 	l.runtime, err = agent.Open(ctx, agent.Config{
 		Store: l.store, Turns: l.keeper, Homes: l.homes, Owner: l.owner, Default: o.Agent, Template: home.Default,
-		Model: refs[0], Fallbacks: refs[1:], Image: o.Image, MaxRounds: o.MaxRounds, TurnTimeout: o.Timeout, Retention: l.retention(), Secrets: o.streams.Secrets, Log: l.log,
+		Model: refs[0], Fallbacks: refs[1:], Image: o.Image, MaxRounds: o.MaxRounds, MaxToolCalls: o.MaxToolCalls, Budget: budgetOf(o.Budget),
+		TurnTimeout: o.Timeout, Retention: l.retention(), Secrets: o.streams.Secrets, Log: l.log,
 	})
 	if err != nil {
 		return err

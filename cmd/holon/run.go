@@ -192,6 +192,11 @@ func existingDir(path string) (string, error) {
 	return real, nil
 }
 
+// budgetOf is what one turn may use of its models.
+func budgetOf(b settings.Budget) gateway.Budget {
+	return gateway.Budget{MaxTokens: b.MaxTokens, MaxRequests: b.MaxRequests, MaxCost: gateway.Amount(b.MaxCost)}
+}
+
 // runRun does what `holon run` was asked to do.
 func runRun(ctx context.Context, o *runOptions) error {
 	home, err := state.MakeHome(o.Home, o.UserHome)
@@ -202,7 +207,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 	shot := &runner.OneShot{
 		Home: home, Name: o.Name, OutputDir: o.Output, Keep: o.Keep, Version: buildVersion(),
 		Turn: runner.TurnRequest{Prompt: o.Prompt, MaxRounds: o.MaxRounds, MaxToolCalls: o.MaxToolCalls, Timeout: o.Timeout, MaxOutputTokens: o.MaxOutputTokens,
-			Budget: gateway.Budget{MaxTokens: o.Budget.MaxTokens, MaxRequests: o.Budget.MaxRequests, MaxCost: gateway.Amount(o.Budget.MaxCost)}},
+			Budget: budgetOf(o.Budget)},
 		Workspace: workspace.Options{Dir: o.Workspace, IncludeDirty: o.IncludeDirty, CacheDir: home.CacheDir(), Name: o.Name,
 			Borrowing: workspace.Borrowing{Allow: o.AllowAlternates, StateHome: home.Dir()}},
 		Session: runner.Config{

@@ -25,6 +25,7 @@ import (
 	"holon/runner"
 	"holon/runner/agent/lane"
 	"holon/runner/agent/warm"
+	"holon/runner/gateway"
 	"holon/state/ledger"
 )
 
@@ -62,16 +63,18 @@ type Config struct {
 	Default  string // id of the default agent, made when it does not exist
 	Template string // of agents for which none is named
 
-	Model       string // that agents without one of their own ask first
-	Fallbacks   []string
-	Image       string
-	MaxRounds   int           // of a turn
-	TurnTimeout time.Duration // 0: agentd's
-	Drain       time.Duration // 0: DefaultDrain
-	Retention   ledger.Retention
-	Secrets     *redact.Set // known values that no record may show; nil for none
-	Now         func() time.Time
-	Log         *slog.Logger
+	Model        string // that agents without one of their own ask first
+	Fallbacks    []string
+	Image        string
+	MaxRounds    int            // of a turn
+	MaxToolCalls int            // of a turn; 0: no bound
+	Budget       gateway.Budget // of a turn
+	TurnTimeout  time.Duration  // 0: agentd's
+	Drain        time.Duration  // 0: DefaultDrain
+	Retention    ledger.Retention
+	Secrets      *redact.Set // known values that no record may show; nil for none
+	Now          func() time.Time
+	Log          *slog.Logger
 }
 
 // DefaultDrain is how long a runtime that ends lets turns end by themselves.

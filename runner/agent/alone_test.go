@@ -21,6 +21,7 @@ import (
 	"holon/runner/agent/tools"
 	"holon/runner/agent/view"
 	"holon/runner/agent/warm"
+	"holon/runner/gateway"
 	"holon/runner/hosttools"
 	"holon/state/ledger"
 	"holon/state/sqlite"
@@ -288,5 +289,16 @@ func TestDamagedHome(t *testing.T) {
 	l.answered("other", l.prompt("other", "are you there?"))
 	if told := l.told("main"); len(told) != 1 || !strings.Contains(told[0], "no directory") {
 		t.Errorf("the operator was told %q", told)
+	}
+}
+
+// What was set of a turn's limits holds for the turns of agents too.
+func TestTurnLimits(t *testing.T) {
+	budget := gateway.Budget{MaxTokens: 7, MaxRequests: 8, MaxCost: 9}
+	l := newAlone(t, filepath.Join(t.TempDir(), "ledger.db"), stillHomes{}, func(c *agent.Config) { c.MaxRounds, c.MaxToolCalls, c.Budget = 5, 6, budget })
+	defer l.close()
+	l.answered("main", l.prompt("main", "go"))
+	if got := l.played.last.Load(); got.MaxRounds != 5 || got.MaxToolCalls != 6 || got.Budget != budget {
+		t.Errorf("the turn has the limits %+v", *got)
 	}
 }

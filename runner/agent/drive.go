@@ -87,7 +87,8 @@ func (r *Runtime) plan(ctx context.Context, c lane.Claim) (warm.Turn, frame.Fram
 
 // turnOf is the turn of an attempt without what is said in it.
 func (r *Runtime) turnOf(a ledger.Agent, attempt ledger.Attempt) warm.Turn {
-	t := warm.Turn{AgentID: a.ID, Image: a.Image, Model: attempt.Model, Effort: a.ReasoningEffort, TurnID: attempt.TurnID, Previous: attempt.Chain, MaxRounds: r.cfg.MaxRounds, Timeout: r.cfg.TurnTimeout}
+	t := warm.Turn{AgentID: a.ID, Image: a.Image, Model: attempt.Model, Effort: a.ReasoningEffort, TurnID: attempt.TurnID, Previous: attempt.Chain, MaxRounds: r.cfg.MaxRounds,
+		MaxToolCalls: r.cfg.MaxToolCalls, Budget: r.cfg.Budget, Timeout: r.cfg.TurnTimeout}
 	if t.Image == "" {
 		t.Image = r.cfg.Image
 	}

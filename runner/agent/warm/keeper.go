@@ -29,6 +29,7 @@ import (
 	"holon/responses/redact"
 	"holon/runner"
 	"holon/runner/engine"
+	"holon/runner/gateway"
 	"holon/runner/hosttools"
 	"holon/state"
 )
@@ -85,9 +86,10 @@ type Turn struct {
 	Previous     string // response that it continues; "": none
 	Instructions string
 	Prompt       string
-	MaxRounds    int           // 0: agentd's limit
-	MaxToolCalls int           // 0: no bound
-	Timeout      time.Duration // 0: agentd's limit
+	MaxRounds    int            // 0: agentd's limit
+	MaxToolCalls int            // 0: no bound
+	Budget       gateway.Budget // of this turn
+	Timeout      time.Duration  // 0: agentd's limit
 }
 
 // Keeper keeps the containers of the agents of one home. Its methods are safe

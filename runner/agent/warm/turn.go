@@ -184,7 +184,7 @@ func (k *Keeper) lookUp(a *agent, t Turn, out runner.TurnResult, over *runner.Er
 func (t Turn) request() runner.TurnRequest {
 	return runner.TurnRequest{ID: t.TurnID, Prompt: t.Prompt, Instructions: t.Instructions, Effort: t.Effort, PreviousResponseID: t.Previous,
 		Truncation: "auto", // a life is longer than any window
-		MaxRounds:  t.MaxRounds, MaxToolCalls: t.MaxToolCalls, Timeout: t.Timeout}
+		MaxRounds:  t.MaxRounds, MaxToolCalls: t.MaxToolCalls, Budget: t.Budget, Timeout: t.Timeout}
 }
 
 // watcher tells of the begin of a turn before anything else of it.

@@ -269,7 +269,7 @@ func leave(t *testing.T, path string, running bool) {
 		_, err = m.Settle(t.Context(), c.Attempt.ID, lane.End{Kind: ledger.TurnCompleted})
 	}
 	if err == nil {
-		_, err = m.Admit(t.Context(), in) // which nobody has looked at
+		_, err = m.Admit(t.Context(), in)
 	}
 	if err := errors.Join(err, store.Close()); err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func TestBackOff(t *testing.T) {
 		t.Errorf("a message of another sender changes nothing: %+v", fresh)
 	}
 	if p = rules.Advance(p, true, "other", now); p.Idle != 0 || !rules.Due(p, own).IsZero() {
-		t.Errorf("a change of the home is no fact: %+v", p)
+		t.Errorf("a change of the home does not count: %+v", p)
 	}
 }
 

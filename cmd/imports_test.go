@@ -23,6 +23,7 @@ var own = []struct {
 	may []string
 	why string
 }{
+	{"internal/...", []string{"internal/..."}, "both binaries share it, so it knows neither"},
 	{"responses/models", nil, "both sides need the table of providers, and it knows neither"},
 	{"responses/serving", nil, "both servers are made with it, so it knows neither"},
 	{"responses/redact", nil, "what is secret depends on nothing"},
@@ -68,7 +69,7 @@ var own = []struct {
 	{"runner/agent/home", []string{"runner/agent/view", "skills", "state", "state/durable", "state/ledger", "state/roots"}, "a home is files, whoever lives in it"},
 	{"runner/agent/rules", []string{"responses", "state", "state/ledger"}, "rules are functions of what is known"},
 	{"runner/agent/lane", []string{"responses", "runner/agent/rules", "state", "state/ledger"}, "a step reads and writes the ledger and does nothing"},
-	{"runner/daemon", []string{"runner", "runner/agent/view", "runner/control/client", "runner/control/wire", "runner/socket", "responses/client", "state", "state/durable", "state/ledger"}, "it finds a runtime by its control socket and runs none itself"},
+	{"runner/daemon", []string{"internal/peercred", "runner", "runner/agent/view", "runner/control/client", "runner/control/wire", "runner/socket", "responses/client", "state", "state/durable", "state/ledger"}, "it finds a runtime by its control socket and runs none itself"},
 	{"runner/agent/warm", []string{"runner", "runner/engine", "runner/gateway", "runner/hosttools", "runner/workspace", "responses/...", "state/..."}, "it keeps containers and knows no queue"},
 	{"runner/...", []string{"runner/...", "responses/...", "skills", "state/..."}, "the host's side never sees the container's"},
 

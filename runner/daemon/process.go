@@ -8,11 +8,9 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"holon/internal/peercred"
 	"holon/responses/client"
 )
 
@@ -113,30 +111,12 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(data)), err
 }
 
-// listener returns the process that serves the socket at path; 0 when the kernel
-// does not tell.
+// listener returns the process that serves the socket at path.
 func listener(ctx context.Context, path string) (pid int, err error) {
 	conn, err := client.DialSocket(ctx, path)
 	if err != nil {
 		return 0, err
 	}
 	defer conn.Close()
-	raw, ok := conn.(syscall.Conn)
-	if !ok {
-		return 0, nil
-	}
-	control, err := raw.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	if ctlErr := control.Control(func(fd uintptr) {
-		cred, credErr := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-		if credErr == nil {
-			pid = int(cred.Pid)
-		}
-		err = credErr
-	}); ctlErr != nil {
-		return 0, ctlErr
-	}
-	return pid, err
+	return peercred.PID(conn)
 }

@@ -25,6 +25,7 @@ import (
 // start; no other code reads the environment.
 type Config struct {
 	Socket       string        `env:"HOLON_SOCKET"`
+	HostOnly     bool          `env:"HOLON_HOST_ONLY"`
 	InputDir     string        `env:"HOLON_INPUT_DIR"`
 	OutputDir    string        `env:"HOLON_OUTPUT_DIR"`
 	StateDir     string        `env:"HOLON_STATE_DIR"`
@@ -81,9 +82,9 @@ type Config struct {
 // Conventional paths inside a container (docs/turn.md).
 const (
 	DefaultSocket      = "/holon/ipc/agent.sock"
-	DefaultModelSocket = "/holon/ipc/model.sock"
-	DefaultEgress      = "/holon/ipc/egress.sock"
-	DefaultHostSocket  = "/holon/ipc/host.sock"
+	DefaultModelSocket = "/holon/host/model.sock"
+	DefaultEgress      = "/holon/host/egress.sock"
+	DefaultHostSocket  = "/holon/host/host.sock"
 	maxSocketPath      = 107 // sun_path of Linux, less its NUL
 )
 
@@ -146,6 +147,7 @@ func (c *Config) LoadEnv() error {
 // Bind registers the flags of c on fs, with c's present values as defaults.
 func (c *Config) Bind(fs *flag.FlagSet) {
 	fs.StringVar(&c.Socket, "socket", c.Socket, "Unix `path` to serve on; empty for none")
+	fs.BoolVar(&c.HostOnly, "host-only", c.HostOnly, "take connections to --socket only from outside this process's PID namespace: not from the commands of its turns")
 	fs.StringVar(&c.InputDir, "input-dir", c.InputDir, "`directory` under which input directories of turns lie")
 	fs.StringVar(&c.OutputDir, "output-dir", c.OutputDir, "`directory` under which turns write their records")
 	fs.StringVar(&c.StateDir, "state-dir", c.StateDir, "`directory` for stored responses")

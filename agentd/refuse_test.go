@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"holon/agentd"
 	"holon/agentd/model"
@@ -248,6 +249,24 @@ func TestGuardOfTCP(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A server for the host alone closes connections from its own PID namespace.
+func TestHostOnly(t *testing.T) {
+	h := prepare(t, shortDir(t), func(c *agentd.Config, _ *agentd.Parts) { c.HostOnly = true })
+	h.serve()
+	conn, err := net.Dial("unix", h.cfg.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(conn, "GET /health HTTP/1.1\r\nHost: agentd\r\n\r\n") // it may be closed by now
+	if answer, err := io.ReadAll(conn); len(answer) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("answered %q, %v", answer, err)
 	}
 }
 

@@ -10,7 +10,8 @@
 // always the turn's event log, from its beginning. Losing a client, two clients
 // on one turn, and coming back later are therefore the same thing.
 //
-// The package does not authenticate on the Unix socket: its mode 0600 does.
+// The package does not authenticate on the Unix socket: its mode 0600 does and, in a
+// container of holon's, the kernel's word that a client is outside it (--host-only).
 package agentd
 
 import (
@@ -172,6 +173,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		if unix, err = listenUnix(s.cfg.Socket); err != nil {
 			return err
 		}
+		unix.hostOnly = s.cfg.HostOnly
 		defer unix.remove()
 	}
 	failed := make(chan error, 2)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"holon/internal/peercred"
 )
 
 // listenTCP listens on a TCP address. Without a token that address must be
@@ -32,8 +34,23 @@ func listenTCP(ctx context.Context, address string, hasToken bool) (net.Listener
 // socket is a listener on a Unix socket that knows its file.
 type socket struct {
 	net.Listener
-	path string
-	file fs.FileInfo
+	path     string
+	file     fs.FileInfo
+	hostOnly bool // closes connections from within this PID namespace
+}
+
+// Accept waits for a connection, of the host if it may be no other.
+func (s *socket) Accept() (net.Conn, error) {
+	for {
+		conn, err := s.Listener.Accept()
+		if err != nil || !s.hostOnly {
+			return conn, err
+		}
+		if pid, err := peercred.PID(conn); err == nil && pid == 0 {
+			return conn, nil
+		}
+		_ = conn.Close() // it has said nothing that was read
+	}
 }
 
 // listenUnix serves on a Unix socket at path, mode 0600, in a directory it

@@ -51,11 +51,11 @@ var own = []struct {
 	{"agentd/activation", []string{"agentd/tools", "responses", "responses/turns", "skills", "state/durable"}, "it reads results of tools and runs none"},
 	{"agentd/structured", []string{"responses"}, "whether an answer fits its schema depends on no turn"},
 	{"agentd/turn", []string{"agentd/compaction", "agentd/model", "agentd/structured", "agentd/tools", "responses", "responses/models", "responses/redact", "responses/turns"}, "the loop knows neither HTTP nor a provider nor a disk"},
-	{"agentd", []string{"agentd/...", "responses/...", "skills", "state/durable"}, "the container's side never sees the host's"},
+	{"agentd", []string{"agentd/...", "internal/...", "responses/...", "skills", "state/durable"}, "the container's side never sees the host's"},
 
 	{"runner/engine/...", []string{"runner/engine/...", "state", "state/durable"}, "engines run containers and know no turn"},
 	{"runner/workspace", []string{"state/durable", "state/roots"}, "trees know no engine and no turn"},
-	{"runner/socket", []string{"responses/client", "state"}, "it makes sockets and does not know what answers on them"},
+	{"runner/socket", []string{"internal/peercred", "responses/client", "state"}, "it makes sockets and does not know what answers on them"},
 	{"runner/egress", []string{"runner/socket", "responses", "responses/turns", "state"}, "the proxy knows the form of its facts and no session"},
 	{"runner/hosttools", []string{"runner/socket", "responses/...", "state", "state/durable"}, "it serves whoever holds the socket and knows no session"},
 	{"runner/gateway", []string{"runner/socket", "responses", "responses/models", "responses/redact", "state"}, "the gateway knows the protocol's errors and no session"},

@@ -11,6 +11,7 @@ import (
 // Paths inside the container (architecture: "Directories in the container").
 const (
 	agentdPath    = "/holon/bin/agentd"
+	hostPath      = "/holon/host"
 	ipcPath       = "/holon/ipc"
 	inputPath     = "/holon/input"
 	outputPath    = "/holon/output"
@@ -41,7 +42,8 @@ func (s *Session) planMounts() []engine.Mount {
 	}
 	mounts := []engine.Mount{
 		{Source: s.cfg.Agentd, Target: agentdPath, ReadOnly: true},
-		{Source: s.sockets, Target: ipcPath},
+		{Source: filepath.Join(s.sockets, hostDir), Target: hostPath, ReadOnly: true},
+		{Source: filepath.Join(s.sockets, agentDir), Target: ipcPath},
 		{Source: input, Target: inputPath, ReadOnly: true},
 		{Source: filepath.Join(s.cfg.Dir, "output"), Target: outputPath},
 		{Source: filepath.Join(s.cfg.Dir, "state"), Target: statePath},
@@ -110,16 +112,16 @@ func (s *Session) spec() engine.Spec {
 		args = append(args, "--agent-home", s.inside(agentHomePath))
 	}
 	if s.gateway != nil {
-		args = append(args, "--model-socket", s.inside(ipcPath)+"/model.sock")
+		args = append(args, "--model-socket", s.inside(hostPath)+"/"+modelSocket)
 	}
 	if s.hostTools != nil {
-		args = append(args, "--host-socket", s.inside(ipcPath)+"/"+hostSocket)
+		args = append(args, "--host-socket", s.inside(hostPath)+"/"+toolSocket)
 	}
 	if s.mcpConfig != "" {
 		args = append(args, "--mcp-config", s.inside(mcpConfigPath))
 	}
 	if s.egress != nil {
-		args = append(args, "--egress-socket", s.inside(ipcPath)+"/"+egressSocket)
+		args = append(args, "--egress-socket", s.inside(hostPath)+"/"+egressSocket)
 	}
 	if len(s.cfg.Fallbacks) > 0 {
 		args = append(args, "--model-fallbacks", strings.Join(s.cfg.Fallbacks, ","))
@@ -128,7 +130,8 @@ func (s *Session) spec() engine.Spec {
 		args = append(args, "--providers", strings.Join(s.cfg.Providers, ","))
 	}
 	env := append(slices.Clone(s.cfg.Env), s.cfg.AgentEnv...)
-	if ownFiles(s.cfg.Engine) { // which have that directory
+	if ownFiles(s.cfg.Engine) { // and processes, and that directory
+		args = append(args, "--host-only")
 		env = append([]string{"HOME=" + engine.Home}, env...)
 	}
 	if names := envNames(s.cfg.Env); names != "" {

@@ -21,8 +21,6 @@ import (
 // run's own directory (docs/egress.md).
 const EgressFile = "egress.ndjson"
 
-const egressSocket = "egress.sock"
-
 // EgressWatcher is a Watcher that is also told of the container's connections,
 // one fact at a time, beside the calls of its other methods.
 type EgressWatcher interface {
@@ -43,7 +41,7 @@ func (s *Session) openEgress(ctx context.Context) (err error) {
 	if record == "" {
 		record = filepath.Join(s.cfg.Dir, EgressFile)
 	}
-	s.egress, err = s.cfg.Egress.Serve(ctx, filepath.Join(s.sockets, egressSocket), record, s.cfg.OnEgress)
+	s.egress, err = s.cfg.Egress.Serve(ctx, s.hostSocket(egressSocket), record, s.cfg.OnEgress)
 	return err
 }
 

@@ -15,10 +15,8 @@ import (
 // directory. It is the host's: no container sees it.
 const NotesFile = "notes.ndjson"
 
-const hostSocket = "host.sock"
-
-// openHostTools serves the host's tools to the container, whatever engine runs
-// it: who holds the socket is that container's agent.
+// openHostTools serves the host's tools to the container's agentd, whatever engine
+// runs it.
 func (s *Session) openHostTools(ctx context.Context) (err error) {
 	record := s.cfg.NotesRecord
 	switch {
@@ -28,7 +26,7 @@ func (s *Session) openHostTools(ctx context.Context) (err error) {
 		record = filepath.Join(s.cfg.Dir, NotesFile)
 	}
 	s.hostTools, err = hosttools.Serve(ctx, hosttools.Options{
-		Socket: filepath.Join(s.sockets, hostSocket), Notes: record, Secrets: s.cfg.Secrets, Tools: s.cfg.HostTools, Version: s.cfg.Version, Log: s.cfg.Log,
+		Socket: s.hostSocket(toolSocket), Notes: record, Secrets: s.cfg.Secrets, Tools: s.cfg.HostTools, Peer: s.peer, Version: s.cfg.Version, Log: s.cfg.Log,
 	})
 	return err
 }

@@ -11,11 +11,29 @@ import (
 // LongestSocket is the length of the longest name within the socket directory,
 // with its slash; longestPath is what the kernel takes as the whole.
 const (
-	LongestSocket = len("/egress.sock.12345678")
+	LongestSocket = len("/" + agentDir + "/agent.sock.12345678")
 	longestPath   = 107
 )
 
-// makeSocketDir makes the directory for the sockets.
+// The directory of the sockets has two: one with those of the host, which the
+// container can only read, and one in which agentd makes its own.
+const (
+	hostDir  = "host"
+	agentDir = "ipc"
+)
+
+// Names of the host's sockets.
+const (
+	modelSocket  = "model.sock"
+	toolSocket   = "host.sock"
+	egressSocket = "egress.sock"
+)
+
+func (s *Session) hostSocket(name string) string { return filepath.Join(s.sockets, hostDir, name) }
+
+func (s *Session) agentSocket() string { return filepath.Join(s.sockets, agentDir, "agent.sock") }
+
+// makeSocketDir makes the directories for the sockets.
 func (s *Session) makeSocketDir() error {
 	dir, proper, err := SocketPlace(s.cfg.SocketDir)
 	if err != nil {
@@ -29,6 +47,11 @@ func (s *Session) makeSocketDir() error {
 		return fmt.Errorf("make the socket directory: %w", err)
 	}
 	s.sockets = dir
+	for _, sub := range []string{hostDir, agentDir} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+			return fmt.Errorf("make the socket directory: %w", err)
+		}
+	}
 	return nil
 }
 

@@ -34,6 +34,7 @@ import (
 	"holon/runner/engine"
 	"holon/runner/gateway"
 	"holon/runner/hosttools"
+	"holon/runner/socket"
 	"holon/runner/uidpool"
 	"holon/runner/workspace"
 	"holon/skills"
@@ -97,6 +98,7 @@ type Session struct {
 	cfg       Config
 	tree      *workspace.Tree // nil when there is none
 	sockets   string
+	peer      *socket.Peer // the container's first process, agentd
 	gateway   *gateway.Server
 	egress    *egress.Server // nil: the container has no way out
 	hostTools *hosttools.Server
@@ -130,7 +132,7 @@ type Session struct {
 // Start prepares and starts a session: it returns when agentd answers that it
 // is ready. On error nothing is left behind.
 func Start(ctx context.Context, cfg Config) (*Session, error) {
-	s := &Session{cfg: cfg, id: cmp.Or(cfg.SessionID, responses.NewID(responses.PrefixSession)), exited: make(chan engine.Exit, 1)}
+	s := &Session{cfg: cfg, id: cmp.Or(cfg.SessionID, responses.NewID(responses.PrefixSession)), peer: socket.NewPeer(), exited: make(chan engine.Exit, 1)}
 	begin := time.Now()
 	err := s.prepare(ctx)
 	s.Prepared = time.Since(begin)
@@ -187,7 +189,7 @@ func (s *Session) prepare(ctx context.Context) (err error) {
 // session that is taken up again is served at the same paths.
 func (s *Session) serve(ctx context.Context) (err error) {
 	if s.cfg.Gateway != nil {
-		if s.gateway, err = s.cfg.Gateway.Serve(ctx, filepath.Join(s.sockets, "model.sock")); err != nil {
+		if s.gateway, err = s.cfg.Gateway.ServePeer(ctx, s.hostSocket(modelSocket), s.peer); err != nil {
 			return err
 		}
 	}
@@ -219,16 +221,20 @@ func (s *Session) start(ctx context.Context) (err error) {
 	if err := s.cfg.Engine.Start(ctx, s.handle); err != nil {
 		return err
 	}
-	s.client = client.Unix(filepath.Join(s.sockets, "agent.sock"))
-	if err := s.awaitReady(ctx); err != nil {
-		return err
-	}
 	state, err := s.cfg.Engine.Inspect(ctx, s.handle)
 	if err != nil {
 		return err
 	}
 	s.Isolation, s.Runtime = state.Isolation, state.Runtime
-	return nil
+	s.meet(state.PID)
+	return s.awaitReady(ctx)
+}
+
+// meet makes known which process is agentd: the host's sockets are served to it
+// alone, and nothing is sent to another.
+func (s *Session) meet(pid int) {
+	s.peer.Expect(pid)
+	s.client = client.UnixPeer(s.agentSocket(), s.peer.Check)
 }
 
 // mark tells the caller what the session holds by now.
@@ -259,13 +265,14 @@ func (s *Session) awaitExit(ctx context.Context) {
 func (s *Session) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, errors.New("agentd did not answer in time"))
 	defer cancel()
-	path := filepath.Join(s.sockets, "agent.sock")
 	retry := time.NewTicker(time.Millisecond)
 	defer retry.Stop()
 	for {
-		conn, err := client.DialSocket(ctx, path)
+		conn, err := client.DialSocket(ctx, s.agentSocket())
 		if err == nil {
-			conn.Close()
+			if err := errors.Join(s.peer.Check(conn), conn.Close()); err != nil {
+				return err
+			}
 			break
 		}
 		select {

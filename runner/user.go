@@ -133,18 +133,20 @@ func (s *Session) handOver(ctx context.Context) error {
 	return s.checkReadable()
 }
 
-// giveSockets gives the container's user the directory of the sockets and those
+// giveSockets gives the container's user the directories of the sockets and those
 // that are served.
 func (s *Session) giveSockets() error {
-	served, err := os.ReadDir(s.sockets)
+	host := filepath.Join(s.sockets, hostDir)
+	served, err := os.ReadDir(host)
 	if err != nil {
 		return fmt.Errorf("look at the sockets: %w", err)
 	}
-	if err := s.give(s.sockets); err != nil {
-		return err
-	}
+	paths := []string{filepath.Join(s.sockets, agentDir), host}
 	for _, e := range served {
-		if err := s.give(filepath.Join(s.sockets, e.Name())); err != nil {
+		paths = append(paths, filepath.Join(host, e.Name()))
+	}
+	for _, path := range paths {
+		if err := s.give(path); err != nil {
 			return err
 		}
 	}

@@ -148,10 +148,12 @@ type Summary struct {
 
 // State is what Inspect reads back. Exit is nil until the program has ended;
 // times that have not come are zero. ImageID is the digest of the image, Runtime
-// what runs the program in the engine, such as "runc".
+// what runs the program in the engine, such as "runc". PID is the number of the
+// program's process where the engine runs, 0 when there is none.
 type State struct {
 	Handle     Handle            `json:"handle"`
 	Status     Status            `json:"status"`
+	PID        int               `json:"pid,omitempty"`
 	Exit       *Exit             `json:"exit,omitempty"`
 	CreatedAt  time.Time         `json:"created_at"`
 	StartedAt  time.Time         `json:"started_at"`

@@ -87,6 +87,11 @@ func (m *meter) taken() Usage {
 // nobody answers on is replaced. The context covers the call only. Every error
 // is an *Error with CodeSocketUnusable.
 func (g *Gateway) Serve(ctx context.Context, path string) (*Server, error) {
+	return g.ServePeer(ctx, path, nil)
+}
+
+// ServePeer is Serve for one process alone.
+func (g *Gateway) ServePeer(ctx context.Context, path string, peer *socket.Peer) (*Server, error) {
 	sock, err := socket.Listen(ctx, path, "model gateway", g.owner)
 	if err != nil {
 		return nil, err
@@ -117,7 +122,7 @@ func (g *Gateway) Serve(ctx context.Context, path string) (*Server, error) {
 	}
 	go func() {
 		defer close(s.served)
-		listener := corkedListener{serving.Guard(sock.Bounded(maxConnections), maxStrangers)}
+		listener := corkedListener{serving.Guard(sock.BoundedFor(peer, maxConnections), maxStrangers)}
 		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("gateway stopped", "err", err)
 		}

@@ -34,6 +34,7 @@ const (
 type Options struct {
 	Socket string        // absolute path
 	Owner  *socket.Owner // of the socket; nil: this process's user
+	Peer   *socket.Peer  // who alone is served; nil: anyone who can connect
 	// Notes is the file with the notes of the run. It must be where no container
 	// can write. "": there is no turn_note.
 	Notes   string
@@ -79,7 +80,7 @@ func Serve(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, kept.close())
 	}
-	s := &Server{log: o.Log, notes: kept, secrets: o.Secrets, socket: sock, accept: sock.Bounded(maxConnections), conns: make(map[net.Conn]bool)}
+	s := &Server{log: o.Log, notes: kept, secrets: o.Secrets, socket: sock, accept: sock.BoundedFor(o.Peer, maxConnections), conns: make(map[net.Conn]bool)}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // calls live until Close
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "holon", Version: o.Version}, &mcp.ServerOptions{
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, // they never change

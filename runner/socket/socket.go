@@ -164,18 +164,28 @@ func (s *Socket) Remove() error {
 
 // Bounded returns the socket's listener, which accepts no more than limit
 // connections at a time.
-func (s *Socket) Bounded(limit int) net.Listener { return Bounded(s.listener, limit) }
+func (s *Socket) Bounded(limit int) net.Listener { return s.BoundedFor(nil, limit) }
+
+// BoundedFor is Bounded for one peer: the connections of others are closed at once
+// and count for nothing. All wait until the peer is known. A nil peer is anyone who
+// can connect.
+func (s *Socket) BoundedFor(peer *Peer, limit int) net.Listener {
+	return bounded(s.listener, peer, limit)
+}
 
 // Bounded returns a listener that accepts no more than limit connections of l at
 // a time.
-func Bounded(l net.Listener, limit int) net.Listener {
-	return &boundedListener{Listener: l, slots: make(chan struct{}, limit), closed: make(chan struct{})}
+func Bounded(l net.Listener, limit int) net.Listener { return bounded(l, nil, limit) }
+
+func bounded(l net.Listener, peer *Peer, limit int) *boundedListener {
+	return &boundedListener{Listener: l, peer: peer, slots: make(chan struct{}, limit), closed: make(chan struct{})}
 }
 
 // boundedListener accepts no more than a number of connections at a time; the
 // others wait in the kernel's queue, which is bounded too.
 type boundedListener struct {
 	net.Listener
+	peer   *Peer // nil: anyone
 	slots  chan struct{}
 	closed chan struct{}
 	once   sync.Once
@@ -188,12 +198,31 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	case <-l.closed:
 		return nil, net.ErrClosed
 	}
-	conn, err := l.Listener.Accept()
+	conn, err := l.next()
 	if err != nil {
 		<-l.slots
 		return nil, err
 	}
 	return &boundedConn{Conn: conn, release: sync.OnceFunc(func() { <-l.slots })}, nil
+}
+
+// next waits for a connection of the peer.
+func (l *boundedListener) next() (net.Conn, error) {
+	if l.peer == nil {
+		return l.Listener.Accept()
+	}
+	select {
+	case <-l.peer.known:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil || l.peer.Check(conn) == nil {
+			return conn, err
+		}
+		_ = conn.Close() // it has said nothing that was read
+	}
 }
 
 // Close ends Accept.

@@ -222,7 +222,7 @@ func measurePause(ctx context.Context, r *rig) (_ []row, err error) {
 		}
 	}
 	figures, err := compare(ctx, plan{rounds: r.opts.rounds, samples: r.perRound(50, 3), block: 1},
-		subject{"bare container", sample(bare, floor, "/")}, subject{"agent", sample(ids[0], filepath.Join(config.SocketDir, "agent.sock"), "/health")})
+		subject{"bare container", sample(bare, floor, "/")}, subject{"agent", sample(ids[0], filepath.Join(config.SocketDir, "ipc", "agent.sock"), "/health")})
 	if err != nil {
 		return nil, err
 	}

@@ -139,7 +139,7 @@ func TestKilledInEveryPhase(t *testing.T) {
 		{"tree claimed", "slow", func(h *home) bool { return exists(h, "cache/trees/*/*/claim") }},
 		{"recorded", "slow", func(h *home) bool { return exists(h, "runs/run_*/session.json") }},
 		{"container made", "slow", func(h *home) bool { return len(h.containers()) > 0 }},
-		{"listening", "slow", func(h *home) bool { return exists(h, "ipc/*/agent.sock") }},
+		{"listening", "slow", func(h *home) bool { return exists(h, "ipc/*/ipc/agent.sock") }},
 		{"turn recorded", "slow", func(h *home) bool { return exists(h, "runs/*/session/output/turns/*/turn.json") }},
 		{"working", "slow", func(h *home) bool { return exists(h, "cache/trees/*/*/tree/started") }},
 		{"stopped", "failing", func(h *home) bool { return exists(h, "runs/run_*/events.ndjson") }},
@@ -271,6 +271,41 @@ func TestAttachToTheDead(t *testing.T) {
 			h.checkTidy()
 		})
 	}
+}
+
+// listening is a program that takes the place of agentd's socket and keeps what it is
+// sent in the file got, once it has made the file named listening.
+const listening = `
+import os, socket
+path = "/holon/ipc/agent.sock"
+os.unlink(path)
+s = socket.socket(socket.AF_UNIX)
+s.bind(path)
+s.listen()
+open("listening", "w").close()
+while True:
+    conn, _ = s.accept()
+    data = conn.recv(65536)
+    if data:
+        open("got", "ab").write(data)
+    conn.close()
+`
+
+// A command that took the place of agentd's socket while nobody watched is told
+// nothing: the container is given up, and what was done until then is collected.
+func TestAttachToTheRebound(t *testing.T) {
+	t.Parallel()
+	h, repo := newHome(t), repository(t, "echo a > a")
+	h.beginPausing(repo).kill()
+	docker(t, "exec", "-d", "-w", "/holon/workspaces/"+filepath.Base(repo), h.containers()[0], "python3", "-c", listening)
+	await(t, "the other socket", func() bool { return exists(h, "cache/trees/*/*/tree/listening") })
+	r := h.run(repo, "attach", "last")
+	if r.code != 130 {
+		t.Errorf("exit code %d\n%s", r.code, r.stderr)
+	}
+	checkRecord(t, r)
+	checkChanged(t, r, "added listening", "added runs.txt", "added started")
+	h.checkTidy()
 }
 
 // A turn that came to its end while nobody watched has that end.

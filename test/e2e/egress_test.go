@@ -184,7 +184,7 @@ func TestEgressNone(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	attempts := map[string]string{
-		"socket": "ls /holon/ipc | grep -c egress", "variables": "env | grep -ic proxy", "routes": "tail -n +2 /proc/net/route | wc -l", "interfaces": "ls /sys/class/net",
+		"socket": "ls /holon/host | grep -c egress", "variables": "env | grep -ic proxy", "routes": "tail -n +2 /proc/net/route | wc -l", "interfaces": "ls /sys/class/net",
 		"number": "code http://" + publicAddress + "/", "IPv6": "code http://[2606:2800:220:1::1]/", "name": "code https://example.com/", "resolver": "getent hosts example.com || echo none",
 		"metadata": "code http://169.254.169.254/latest/meta-data/", "docker bridge": "code http://172.17.0.1/", "UDP": "(echo x > /dev/udp/8.8.8.8/53) && echo sent || echo failed",
 	}
@@ -272,7 +272,7 @@ func TestEgressAllowList(t *testing.T) {
 		"another Host":            {"curl -sS -m 30 -H \"Host: denied.example.net\" http://example.com/page", "host_mismatch"},
 		"NUL":                     {send(`CONNECT example.com\0.denied.example.net:443 HTTP/1.1\r\n\r\n`), "request_malformed"},
 		"pipelined":               {send(`GET http://example.com/page HTTP/1.1\r\nHost: example.com\r\n\r\nGET http://denied.example.net/ HTTP/1.1\r\nHost: denied.example.net\r\n\r\n`), "page of example.com"},
-		"the socket itself":       {"curl -sS -m 30 --unix-socket /holon/ipc/egress.sock http://example.com/page", "request_malformed"},
+		"the socket itself":       {"curl -sS -m 30 --unix-socket /holon/host/egress.sock http://example.com/page", "request_malformed"},
 		"a forged fact":           {`echo "{\"type\":\"holon.egress.decision\",\"sequence\":1}" >> /holon/output/turns/*/runtime.ndjson; echo written`, "written"},
 		"the host's record":       {"find / -name egress.ndjson 2>/dev/null | wc -l", "0"},
 	}
@@ -335,7 +335,7 @@ func checkEgress(t *testing.T, r result, watch *watcher) {
 	if summary := r.read(t, "summary.md"); !strings.Contains(summary, "## Network") || !strings.Contains(summary, "denied.example.net (host_not_allowed)") {
 		t.Errorf("summary:\n%s", summary)
 	}
-	if found, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(r.dir)), "ipc/*/egress.sock")); err != nil && !errors.Is(err, fs.ErrNotExist) || len(found) > 0 {
+	if found, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(r.dir)), "ipc/*/host/egress.sock")); err != nil && !errors.Is(err, fs.ErrNotExist) || len(found) > 0 {
 		t.Errorf("sockets are left: %v, %v", found, err)
 	}
 }
@@ -349,7 +349,7 @@ func TestEgressAfterKill(t *testing.T) {
 	p.kill()
 	attached := h.begin(repo, "attach", "last")
 	await(t, "the proxy of the run that is taken up", func() bool {
-		sockets, _ := filepath.Glob(filepath.Join(h.dir, "ipc/*/egress.sock")) // the pattern is right
+		sockets, _ := filepath.Glob(filepath.Join(h.dir, "ipc/*/host/egress.sock")) // the pattern is right
 		if len(sockets) != 1 {
 			return false
 		}

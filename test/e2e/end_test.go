@@ -47,7 +47,7 @@ func TestInterruptedInEveryPhase(t *testing.T) {
 		{"preparing", func(h *home) bool { return exists(h, "runs/run_*/run.json") }},
 		{"starting", func(h *home) bool { return exists(h, "ipc/*") }},
 		{"container made", func(h *home) bool { return len(h.containers()) > 0 }},
-		{"listening", func(h *home) bool { return exists(h, "ipc/*/agent.sock") }},
+		{"listening", func(h *home) bool { return exists(h, "ipc/*/ipc/agent.sock") }},
 		{"turn recorded", func(h *home) bool { return exists(h, "runs/*/session/output/turns/*/turn.json") }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -50,7 +50,7 @@ func (l *lab) serve() *served {
 			l.t.Error(err)
 		}
 	})
-	at := &served{Session: s, dir: cfg.Dir, socket: filepath.Join(cfg.SocketDir, "agent.sock")}
+	at := &served{Session: s, dir: cfg.Dir, socket: filepath.Join(cfg.SocketDir, "ipc", "agent.sock")}
 	at.http = &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: at.dial, DisableKeepAlives: true}}
 	return at
 }

@@ -195,7 +195,7 @@ func TestSocketReplaced(t *testing.T) {
 		}
 	}()
 	r := l.attack(func(o *runner.OneShot) { o.Turn.MaxRounds = 5 },
-		"cd /holon/ipc; rm -f *.sock; for n in agent model host egress; do ln -s "+path+" $n.sock; done", "sleep 1", "sleep 1")
+		"cd /holon/ipc; rm -f agent.sock; ln -s "+path+" agent.sock; ! ln -s "+path+" /holon/host/x.sock", "sleep 1", "sleep 1")
 	if err := decoy.Close(); err != nil {
 		t.Error(err)
 	}

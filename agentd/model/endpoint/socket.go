@@ -34,8 +34,9 @@ func (d *socketDialer) DialContext(ctx context.Context, _, _ string) (net.Conn, 
 			d.answered.Store(true)
 			return conn, nil
 		}
-		away := errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
-		if !away || !d.answered.Load() || time.Since(begin) > returnPatience {
+		away := (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)) && d.answered.Load()
+		busy := errors.Is(err, syscall.EAGAIN) // its queue is full, of connections of commands, which it closes
+		if !away && !busy || time.Since(begin) > returnPatience {
 			return nil, err
 		}
 		select {

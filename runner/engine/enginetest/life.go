@@ -23,20 +23,20 @@ func (r Rig) testLife(t *testing.T) {
 	}
 
 	h := b.create(t, b.spec("serve"))
-	if state := b.inspect(t, h); state.Status != engine.StatusCreated || state.CreatedAt.IsZero() || !state.StartedAt.IsZero() || state.Exit != nil {
+	if state := b.inspect(t, h); state.Status != engine.StatusCreated || state.CreatedAt.IsZero() || !state.StartedAt.IsZero() || state.Exit != nil || state.PID != 0 {
 		t.Errorf("created: %+v", state)
 	}
 	if err := b.Start(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	if state := b.inspect(t, h); state.Status != engine.StatusRunning || state.StartedAt.IsZero() || !state.FinishedAt.IsZero() || state.Exit != nil {
+	if state := b.inspect(t, h); state.Status != engine.StatusRunning || state.StartedAt.IsZero() || !state.FinishedAt.IsZero() || state.Exit != nil || state.PID < 1 {
 		t.Errorf("running: %+v", state)
 	}
 	wantCode(t, b.Start(t.Context(), h), engine.CodeConflict)
 	if err := b.Stop(t.Context(), h, patience); err != nil {
 		t.Fatal(err)
 	}
-	if state := b.inspect(t, h); state.Status != engine.StatusExited || state.FinishedAt.IsZero() || state.Exit == nil {
+	if state := b.inspect(t, h); state.Status != engine.StatusExited || state.FinishedAt.IsZero() || state.Exit == nil || state.PID != 0 {
 		t.Errorf("exited: %+v", state)
 	}
 	wantCode(t, b.Start(t.Context(), h), engine.CodeConflict)
@@ -221,7 +221,7 @@ func (r Rig) testRecover(t *testing.T) {
 	if err := json.Unmarshal(stored, &h); err != nil {
 		t.Fatal(err)
 	}
-	if state := second.inspect(t, h); state.Status != engine.StatusRunning || state.Labels["holon.enginetest"] == "" {
+	if state := second.inspect(t, h); state.Status != engine.StatusRunning || state.Labels["holon.enginetest"] == "" || state.PID < 1 {
 		t.Errorf("recovered state = %+v", state)
 	}
 	if !strings.Contains(second.logs(t, h), "ready") {

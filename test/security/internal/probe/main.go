@@ -22,6 +22,7 @@ func main() {
 		"network":   func([]string) { attempt(network()) },
 		"user":      func([]string) { attempt(userLimits()) },
 		"exhaust":   exhaust,
+		"sockets":   func([]string) { attempt(sockets()) },
 		"fork":      forkBomb, "memory": memory, "descriptors": descriptors, "inodes": inodes,
 		"fill": fill, "sparse": sparse, "names": names, "deep": deep, "swap": swap, "sleep": sleep,
 	}

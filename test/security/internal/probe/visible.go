@@ -107,15 +107,17 @@ func hostSockets() error {
 	return unix.ENOENT
 }
 
-// otherSessions: the directory of sockets is this session's alone.
+// otherSessions: the directories of sockets are this session's alone.
 func otherSessions() error {
-	entries, err := os.ReadDir("/holon/ipc")
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if e.Type()&os.ModeSocket == 0 || !slices.Contains([]string{"agent.sock", "model.sock", "host.sock", "egress.sock"}, e.Name()) {
-			return fmt.Errorf("sees %s", e.Name())
+	for dir, names := range map[string][]string{"/holon/ipc": {"agent.sock"}, "/holon/host": {"model.sock", "host.sock", "egress.sock"}} {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if e.Type()&os.ModeSocket == 0 || !slices.Contains(names, e.Name()) {
+				return fmt.Errorf("sees %s", e.Name())
+			}
 		}
 	}
 	return unix.ENOENT

@@ -12,10 +12,10 @@ import (
 	"holon/agentd/activation"
 	"holon/agentd/mcp"
 	"holon/agentd/model"
-	"holon/agentd/model/endpoint"
 	"holon/agentd/prompt"
 	"holon/agentd/record"
 	"holon/agentd/turn"
+	"holon/agentd/turntoken"
 	"holon/responses"
 	"holon/responses/turns"
 )
@@ -114,7 +114,7 @@ func (s *Server) begin(lt *liveTurn, req *responses.Request, from origin, chosen
 		s.giveUp(ticket)
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(endpoint.WithTurnToken(s.base, from.token))
+	ctx, cancel := context.WithCancelCause(turntoken.With(s.base, from.token))
 	lt.turn, lt.response, lt.cancel = job.rec, job.emitter.Response(), cancel
 	lt.input, lt.fragile, lt.base, lt.inbox = req.Input, cancelOnDisconnect(req), p.base, job.inbox
 	v := lt.view() // before the turn can end and close its files

@@ -7,8 +7,8 @@ import (
 
 	"holon/agentd/compaction"
 	"holon/agentd/model"
-	"holon/agentd/model/endpoint"
 	"holon/agentd/turn"
+	"holon/agentd/turntoken"
 	"holon/responses"
 )
 
@@ -33,7 +33,7 @@ func (s *Server) compactConversation(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	answer, err := s.compact(endpoint.WithTurnToken(r.Context(), token), req, w.Header())
+	answer, err := s.compact(turntoken.With(r.Context(), token), req, w.Header())
 	if err != nil {
 		s.fail(w, err)
 		return

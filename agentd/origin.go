@@ -11,14 +11,14 @@ import (
 // that is no part of it.
 type origin struct {
 	source string // responses, websocket, run
-	token  string // of the turn at the host's model gateway; in no record, log or error
+	token  string // of the turn at the host's gateway and tools; in no record, log or error
 }
 
 // maxModelToken bounds the token of a turn in bytes.
 const maxModelToken = 512
 
 // modelToken returns the token with which the turn of a request may ask models
-// through the host's gateway, "" when there is none.
+// through the host's gateway and call its tools, "" when there is none.
 func modelToken(h http.Header) (string, error) {
 	values := h.Values(responses.HeaderModelToken)
 	if len(values) == 0 {

@@ -13,7 +13,7 @@ import (
 func (s *Server) responseRoutes() []route {
 	response := reflect.TypeFor[responses.Response]()
 	token := openapi.Parameter{Name: responses.HeaderModelToken, In: "header", Schema: openapi.Chars(1, maxModelToken),
-		Description: "The token with which the turn asks its models through the host's gateway, of printable ASCII characters, once. It is kept nowhere, and belongs to no request without such a gateway."}
+		Description: "The token with which the turn asks its models through the host's gateway and calls the host's tools, of printable ASCII characters, once. It is kept nowhere, and belongs to no request without such a host."}
 	return []route{
 		{http.MethodPost, "/responses", s.createResponse, about{
 			id: "createResponse", tag: tagResponses, summary: "Run a turn",

@@ -86,10 +86,7 @@ func (s *Session) Turn(ctx context.Context, req TurnRequest, watch Observer) Tur
 	if req.Grant == (gateway.TokenHash{}) {
 		req.Token, req.Grant = gateway.NewToken()
 	}
-	agent := s.client
-	if s.gateway != nil {
-		agent = agent.WithModelToken(req.Token.Reveal())
-	}
+	agent := s.client.WithModelToken(req.Token.Reveal())
 	return s.admitted(req, func() TurnResult {
 		return s.watchTurn(ctx, req, watch, func(ctx context.Context) iter.Seq2[responses.Event, error] {
 			return agent.Follow(ctx, s.body(req.ID, req))
@@ -112,9 +109,10 @@ func (s *Session) Rejoin(ctx context.Context, req TurnRequest, watch Observer) T
 	})
 }
 
-// admitted runs a turn that may ask models through the gateway, where there is
-// one, for as long as it runs.
+// admitted runs a turn that may call the host's tools, and ask models through the
+// gateway where there is one, for as long as it runs.
 func (s *Session) admitted(req TurnRequest, run func() TurnResult) TurnResult {
+	defer s.hostTools.Grant(req.ID, req.Grant)()
 	if s.gateway == nil {
 		return run()
 	}

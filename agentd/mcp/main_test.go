@@ -76,6 +76,9 @@ func beServer(kind string) {
 		return text(string(r.Params.Arguments)), nil
 	})
 	add("meta", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		if token := r.Params.Meta[mcp.MetaTurnToken]; token != nil {
+			return text(fmt.Sprint("was told the token ", token)), nil
+		}
 		return text(fmt.Sprint(r.Params.Meta[mcp.MetaCallID])), nil
 	})
 	add("env", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {

@@ -10,6 +10,7 @@ import (
 
 	"holon/agentd/mcp"
 	"holon/agentd/tools"
+	"holon/agentd/turntoken"
 	"holon/responses"
 	"holon/responses/turns"
 )
@@ -30,7 +31,7 @@ func TestCall(t *testing.T) {
 	if canonical, err := o.Canonical.Encode(); err != nil || string(canonical) != want {
 		t.Errorf("canonical\n%s\nwant\n%s", canonical, want)
 	}
-	if o := r.call(t.Context(), "mcp__s__meta", ""); o.Rendered != "turn_1/call_1" {
+	if o := r.call(turntoken.With(t.Context(), "hmt_1"), "mcp__s__meta", ""); o.Rendered != "turn_1/call_1" {
 		t.Errorf("call id %q", o.Rendered)
 	}
 	env := r.call(t.Context(), "mcp__s__env", "").Rendered

@@ -18,6 +18,9 @@ import (
 // same when a call is repeated, also on another connection.
 const MetaCallID = "holon/call_id"
 
+// MetaTurnToken is the key of the turn's token there, in calls to the host alone.
+const MetaTurnToken = "holon/turn_token"
+
 // Kinds of errors of calls beside those of package tools.
 const (
 	KindUnavailable = "mcp_server_unavailable"

@@ -76,7 +76,7 @@ func (c *Client) WithToken(token string) *Client {
 }
 
 // WithModelToken returns a copy of c whose requests carry the token with which a
-// turn may ask models through the host's gateway.
+// turn may ask models through the host's gateway and call the host's tools.
 func (c *Client) WithModelToken(token string) *Client {
 	d := *c
 	d.header = c.header.Clone()

@@ -1,8 +1,8 @@
 // Package hosttools is the host's MCP server for one container, on host.sock.
 //
-// Whoever holds the socket is the agent of that container and can be no other:
-// there is nothing to log in with and nothing that says on whose behalf a call
-// is made. The invariant: a call that was answered has been made durable, and a
+// The socket serves agentd of that container alone, and a call is made only with the
+// token of a turn that runs ([Server.Grant]): what commands send comes from no model.
+// The invariant: a call that was answered has been made durable, and a
 // call whose id was used before is answered as then and not made again, also
 // after this process was started anew. What arrives is bounded before it is
 // decoded, and nothing of it is believed.
@@ -49,6 +49,7 @@ type Server struct {
 	log     *slog.Logger
 	notes   *notes
 	secrets *redact.Set
+	grants  *grants
 	mcp     *mcp.Server
 	socket  *socket.Socket
 	accept  net.Listener
@@ -80,7 +81,7 @@ func Serve(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, kept.close())
 	}
-	s := &Server{log: o.Log, notes: kept, secrets: o.Secrets, socket: sock, accept: sock.BoundedFor(o.Peer, maxConnections), conns: make(map[net.Conn]bool)}
+	s := &Server{log: o.Log, notes: kept, secrets: o.Secrets, grants: newGrants(), socket: sock, accept: sock.BoundedFor(o.Peer, maxConnections), conns: make(map[net.Conn]bool)}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // calls live until Close
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "holon", Version: o.Version}, &mcp.ServerOptions{
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, // they never change
@@ -91,6 +92,7 @@ func Serve(ctx context.Context, o Options) (*Server, error) {
 	for _, t := range o.Tools {
 		s.offer(t)
 	}
+	s.mcp.AddReceivingMiddleware(s.turnsOnly)
 	s.workers.Go(s.acceptAll)
 	return s, nil
 }

@@ -1,6 +1,7 @@
 package hosttools_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,6 +54,18 @@ func (r *rig) serve() {
 	if r.server, err = hosttools.Serve(r.t.Context(), r.options); err != nil {
 		r.t.Fatal(err)
 	}
+	r.server.Grant(turnID, sha256.Sum256([]byte(token)))
+}
+
+// The turn of every call, unless a test says another.
+const turnID, token = "turn_1", "hmt_0123456789"
+
+// meta is what surrounds a call of the turn.
+func meta(callID any) mcp.Meta {
+	if id, ok := callID.(string); ok {
+		callID = turnID + "/" + strings.TrimPrefix(id, turnID+"/")
+	}
+	return mcp.Meta{hosttools.MetaTurnToken: token, hosttools.MetaCallID: callID}
 }
 
 // dial is a client of the official SDK, with nothing of ours.
@@ -75,10 +88,7 @@ func (r *rig) dial() *mcp.ClientSession {
 // success.
 func note(t *testing.T, s *mcp.ClientSession, callID any, arguments string) (text, code string) {
 	t.Helper()
-	p := &mcp.CallToolParams{Name: hosttools.NoteName, Arguments: json.RawMessage(arguments)}
-	if callID != nil {
-		p.Meta = mcp.Meta{hosttools.MetaCallID: callID}
-	}
+	p := &mcp.CallToolParams{Name: hosttools.NoteName, Arguments: json.RawMessage(arguments), Meta: meta(callID)}
 	res, err := s.CallTool(t.Context(), p)
 	if err != nil {
 		t.Fatalf("%s: %v", arguments, err)
@@ -191,7 +201,7 @@ func TestLimit(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 250 { // one connection, at once
 		group.Go(func() {
-			_, _ = s.CallTool(t.Context(), &mcp.CallToolParams{Name: hosttools.NoteName, Arguments: map[string]any{"text": fmt.Sprint(i)}})
+			_, _ = s.CallTool(t.Context(), &mcp.CallToolParams{Name: hosttools.NoteName, Arguments: map[string]any{"text": fmt.Sprint(i)}, Meta: meta(nil)})
 		})
 	}
 	group.Wait()

@@ -22,7 +22,7 @@ const (
 )
 
 // Tool is a tool of the host beside turn_note. It acts for the agent whose
-// container holds the socket; the call names nobody.
+// container is served; the call names none.
 type Tool struct {
 	Name        string          // letters, digits, '_' and '-'; the model sees it under that name
 	Description string          // for the model

@@ -60,10 +60,7 @@ func TestTools(t *testing.T) {
 		"too much":       {"c", `{"flood":1}`, "too large", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &mcp.CallToolParams{Name: "Echo", Arguments: json.RawMessage(c.arguments)}
-			if c.id != nil {
-				p.Meta = mcp.Meta{hosttools.MetaCallID: c.id}
-			}
+			p := &mcp.CallToolParams{Name: "Echo", Arguments: json.RawMessage(c.arguments), Meta: meta(c.id)}
 			res, err := s.CallTool(t.Context(), p)
 			if err != nil {
 				t.Fatal(err)

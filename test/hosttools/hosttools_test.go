@@ -4,6 +4,7 @@ package hosttools_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"io"
@@ -20,6 +21,7 @@ import (
 
 	"holon/agentd/mcp"
 	"holon/agentd/tools"
+	"holon/agentd/turntoken"
 	"holon/runner/hosttools"
 )
 
@@ -69,8 +71,13 @@ func (h *host) start() {
 	var err error
 	if h.server, err = hosttools.Serve(context.WithoutCancel(h.t.Context()), h.options); err != nil {
 		h.t.Error(err)
+		return
 	}
+	h.server.Grant(turnID, sha256.Sum256([]byte(token)))
 }
+
+// The one turn that calls.
+const turnID, token = "turn_1", "hmt_0123456789"
 
 // restart is what a host does that was killed and started again.
 func (h *host) restart() {
@@ -150,7 +157,7 @@ func (h *host) tool() tools.Tool {
 
 func call(ctx context.Context, tool tools.Tool, id, text string) tools.Output {
 	arguments, _ := json.Marshal(map[string]string{"text": text}) // of strings: no error
-	return tool.Run(ctx, tools.Env{TurnID: "turn_1"}, tools.Call{ID: id, Name: "turn_note", Arguments: arguments})
+	return tool.Run(turntoken.With(ctx, token), tools.Env{TurnID: turnID}, tools.Call{ID: id, Name: "turn_note", Arguments: arguments})
 }
 
 func (h *host) texts() string {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"holon/agentd/model/endpoint"
+	"holon/agentd/turntoken"
 )
 
 // The token of a turn is for the host's gateway: an endpoint of the configuration,
@@ -58,7 +59,7 @@ func TestTurnToken(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer e.Close()
-			for _, ctx := range []context.Context{endpoint.WithTurnToken(t.Context(), tc.token), endpoint.WithTurnToken(endpoint.WithTurnToken(t.Context(), tc.token), "")} {
+			for _, ctx := range []context.Context{turntoken.With(t.Context(), tc.token), turntoken.With(turntoken.With(t.Context(), tc.token), "")} {
 				resp, err := e.Post(ctx, "/x", "application/json", nil)
 				if err != nil {
 					t.Fatal(err)
@@ -75,7 +76,7 @@ func TestTurnToken(t *testing.T) {
 			}
 		})
 	}
-	if ctx := t.Context(); endpoint.WithTurnToken(ctx, "") != ctx {
+	if ctx := t.Context(); turntoken.With(ctx, "") != ctx {
 		t.Error("an empty token is a token")
 	}
 }

@@ -73,7 +73,7 @@ func (s *server) keep(ctx context.Context) {
 		}
 		failures++
 		s.lost(err, failures)
-		if failures < maxFailures {
+		if s.host || failures < maxFailures { // a turn begins only where the host is back
 			s.pause(ctx, s.backoff(failures), failures > 1)
 			continue
 		}
@@ -272,7 +272,7 @@ func (s *server) because(l *link, err error) error {
 func (s *server) lost(err error, failures int) {
 	message := clean(s.discreet(err.Error()), 300)
 	state := turns.MCPConnecting
-	if failures >= maxFailures {
+	if failures >= maxFailures && !s.host {
 		state = turns.MCPFailed
 	}
 	level := slog.LevelWarn
@@ -323,8 +323,14 @@ func (s *server) dropped() bool {
 	return s.session == nil
 }
 
-// wake has a server tried again that was given up.
+// wake has a server tried again that was given up. What awaits the host then waits
+// for what comes of that.
 func (s *server) wake() {
+	if s.host {
+		s.mu.Lock()
+		s.settled = s.settled && s.session != nil
+		s.mu.Unlock()
+	}
 	select {
 	case s.kick <- struct{}{}:
 	default:
@@ -359,7 +365,7 @@ func (s *server) awaitSession(ctx context.Context, old *sdk.ClientSession) (*sdk
 		switch {
 		case session != nil && session != old:
 			return session, ""
-		case state == turns.MCPFailed && !s.host:
+		case state == turns.MCPFailed:
 			return nil, failure
 		}
 		select {

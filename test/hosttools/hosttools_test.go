@@ -224,3 +224,33 @@ func TestHostGone(t *testing.T) {
 		t.Errorf("notes %q", got)
 	}
 }
+
+// A host that was away while its tools were needed again and again has them for the
+// next turn as soon as it is back: nothing waits out a pause.
+func TestHostComesBack(t *testing.T) {
+	h := newHost(t)
+	if err := h.server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m := mcp.Open(mcp.Options{HostSocket: h.path, Version: "test", Log: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() { _ = m.Close() })
+	offered := func() int {
+		offer, err := m.Offer(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(offer.Tools)
+	}
+	for range 12 {
+		if n := offered(); n != 0 {
+			t.Fatalf("%d tools of a host that is away", n)
+		}
+	}
+	h.start()
+	for range 3 { // an attempt may have failed just before
+		if offered() > 0 {
+			return
+		}
+	}
+	t.Errorf("the host is back and has no tools: %+v", m.Health())
+}

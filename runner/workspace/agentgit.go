@@ -2,9 +2,7 @@ package workspace
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -41,11 +39,7 @@ func (t *Tree) writeAgentRepository() error {
 			return err
 		}
 	}
-	files, err := t.agentFiles()
-	if err != nil {
-		return err
-	}
-	for name, content := range files {
+	for name, content := range t.agentFiles() {
 		if len(content) == 0 {
 			continue
 		}
@@ -60,7 +54,7 @@ func (t *Tree) writeAgentRepository() error {
 	return nil
 }
 
-func (t *Tree) agentFiles() (map[string][]byte, error) {
+func (t *Tree) agentFiles() map[string][]byte {
 	user := &t.source.user
 	head := "ref: refs/heads/main\n"
 	switch {
@@ -84,13 +78,8 @@ func (t *Tree) agentFiles() (map[string][]byte, error) {
 	}
 	files["objects/info/alternates"] = alternates.Bytes()
 	files["packed-refs"] = user.references
-	if t.info.Shallow {
-		var err error
-		if files["shallow"], err = os.ReadFile(filepath.Join(user.commonDir, "shallow")); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("read shallow commits: %w", err)
-		}
-	}
-	return files, nil
+	files["shallow"] = []byte(user.shallow)
+	return files
 }
 
 func (t *Tree) agentConfig() string {

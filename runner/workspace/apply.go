@@ -22,6 +22,9 @@ type ApplyOptions struct {
 	Scratch   string // directory for temporary files; empty means the system's
 }
 
+// maxPatch is what git apply takes, less the end of its buffer.
+const maxPatch = 1<<30 - 1<<20
+
 // ApplyResult says what Apply did to the working tree.
 type ApplyResult struct {
 	Path    string   `json:"path"`    // top of the working tree
@@ -62,6 +65,10 @@ func apply(ctx context.Context, options ApplyOptions) (*ApplyResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info.Size() >= maxPatch {
+		return nil, &Error{Code: CodeTooLarge, Param: options.Patch, Message: fmt.Sprintf("the patch has %d bytes; git reads less than %d", info.Size(), maxPatch),
+			Hint: "holon checkout makes a branch of the result"}
+	}
 	if info.Size() == 0 {
 		return &ApplyResult{Path: m.top, Written: []string{}, Deleted: []string{}}, nil
 	}
@@ -75,9 +82,9 @@ type merge struct {
 	patch   string
 	scratch string
 	repo    repository
-	user    git // converts between files and blobs as the user's repository does
+	tree    git // converts between files and blobs as the user's repository does
 	index   string
-	tracked string // the user's index, "" when there is none
+	user    *userRepository // nil for a plain directory
 
 	names    []string          // every path the patch touches, sorted
 	results  []string          // of each file in the patch its name afterwards
@@ -101,14 +108,14 @@ const (
 )
 
 func newMerge(ctx context.Context, dir, scratch string, options ApplyOptions) (*merge, error) {
-	user, err := locate(ctx, dir)
+	user, err := locate(ctx, dir, options.Borrowing)
 	if err != nil {
 		return nil, err
 	}
 	m := &merge{top: dir, patch: options.Patch, scratch: scratch, index: filepath.Join(scratch, "index"),
 		repo: repository{dir: filepath.Join(scratch, "repo"), format: formatSHA1}, existing: map[string]placed{}}
 	if user != nil {
-		m.top, m.tracked, m.repo.format = user.top, user.index, user.format
+		m.user, m.top, m.repo.format = user, user.top, user.format
 		m.repo.alternates = []string{user.objects}
 	}
 	if options.Objects != "" {
@@ -121,19 +128,27 @@ func newMerge(ctx context.Context, dir, scratch string, options ApplyOptions) (*
 	if err := m.repo.create(); err != nil {
 		return nil, err
 	}
-	if user == nil { // raw, whatever attributes files in the directory ask for
+	return m, m.openTree()
+}
+
+// openTree prepares git for the user's files, with the user's line endings.
+func (m *merge) openTree() error {
+	m.tree = m.repo.git()
+	if m.user == nil { // raw, whatever attributes files in the directory ask for
 		attributes := filepath.Join(m.repo.dir, "info", "attributes")
 		if err := os.WriteFile(attributes, []byte("* -text !eol !ident !filter !working-tree-encoding\n"), 0o600); err != nil {
-			return nil, err
+			return err
 		}
-		m.user = m.repo.git().with("GIT_WORK_TREE=" + m.top)
-		m.user.dir = m.top
 	} else {
-		m.user = user.git().with("GIT_OBJECT_DIRECTORY="+m.repo.objects(), alternatesVariable(m.repo.alternates)).
-			withConfig("lfs.storage=" + filepath.Join(scratch, "lfs"))
+		v, err := m.user.view(filepath.Join(m.scratch, "view"))
+		if err != nil {
+			return err
+		}
+		m.tree = v.git().with("GIT_OBJECT_DIRECTORY="+m.repo.objects(), alternatesVariable(m.repo.alternates))
 	}
-	m.user = m.user.with("GIT_INDEX_FILE=" + m.index)
-	return m, nil
+	m.tree = m.tree.with("GIT_WORK_TREE="+m.top, "GIT_INDEX_FILE="+m.index)
+	m.tree.dir = m.top
+	return nil
 }
 
 func (m *merge) run(ctx context.Context) (*ApplyResult, error) {
@@ -262,54 +277,35 @@ func (m *merge) look(root folder) error {
 }
 
 // fillIndex makes our index the user's with the files as they are now at the
-// patch's paths, tracked or not.
+// patch's paths, tracked or not. Entries that are marked so that git does not
+// look at the file lose the mark: a change there must not be overwritten.
 func (m *merge) fillIndex(ctx context.Context) error {
-	if m.tracked != "" {
-		if err := copyFile(m.tracked, m.index); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if m.user != nil {
+		if err := m.user.copyIndex(m.index); err != nil {
 			return err
 		}
 	}
-	var present, gone strings.Builder
-	for _, name := range m.names {
-		if m.existing[name].kind == file {
-			present.WriteString(name + "\x00")
-		} else {
-			gone.WriteString(name + "\x00")
-		}
-	}
-	_, err := m.user.run(ctx, strings.NewReader(gone.String()), "update-index", "--force-write-index", "--force-remove", "-z", "--stdin")
+	marked, err := markedEntries(ctx, m.tree)
 	if err != nil {
 		return err
 	}
-	_, err = m.user.run(ctx, strings.NewReader(present.String()), "update-index", "--force-write-index", "--add", "--replace", "-z", "--stdin")
-	return err
-}
-
-// indexed is one entry of an index, as git prints it.
-type indexed struct{ mode, oid string }
-
-// entries reads an index of ours, as far as the patch is concerned.
-func (m *merge) entries(ctx context.Context, index string) (map[string]indexed, error) {
-	out, err := m.repo.git().with("GIT_INDEX_FILE="+index).run(ctx, nil, "ls-files", "--stage", "-z")
-	if err != nil {
-		return nil, err
-	}
-	entries := map[string]indexed{}
-	for line := range bytes.SplitSeq(bytes.TrimSuffix(out, []byte{0}), []byte{0}) {
-		about, path, ok := strings.Cut(string(line), "\t") // "mode id stage"
-		fields := strings.Fields(about)
-		if !ok || len(fields) != 3 {
-			continue // an empty index
-		}
-		if _, concerned := slices.BinarySearch(m.names, path); !concerned {
+	var entries, present strings.Builder
+	for _, name := range m.names {
+		entry, isMarked := marked[name]
+		switch {
+		case m.existing[name].kind != file:
+			entries.WriteString("0 " + strings.Repeat("0", 2*m.repo.format.size()) + "\t" + name + "\x00")
 			continue
+		case isMarked:
+			entries.WriteString(entry.mode + " " + entry.oid + " 0\t" + name + "\x00")
 		}
-		if fields[2] != "0" {
-			return nil, m.conflict([]string{path}, nil)
-		}
-		entries[path] = indexed{mode: fields[0], oid: fields[1]}
+		present.WriteString(name + "\x00")
 	}
-	return entries, nil
+	if _, err := m.tree.run(ctx, strings.NewReader(entries.String()), "update-index", "-z", "--index-info"); err != nil {
+		return err
+	}
+	_, err = m.tree.run(ctx, strings.NewReader(present.String()), "update-index", "--force-write-index", "--add", "--replace", "-z", "--stdin")
+	return err
 }
 
 // mergeIndex applies the patch to our index. Exit 0 means that every file

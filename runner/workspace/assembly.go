@@ -72,10 +72,10 @@ func (a *assembly) build(ctx context.Context) (commit string, commits int, err e
 
 // create makes a repository of ours that knows where a shallow history ends.
 func (a *assembly) create(repo repository) error {
-	if err := repo.create(); err != nil || !a.user.shallow {
+	if err := repo.create(); err != nil {
 		return err
 	}
-	return copyFile(filepath.Join(a.user.commonDir, "shallow"), filepath.Join(repo.dir, "shallow"))
+	return a.user.writeShallow(repo)
 }
 
 // checkObjects looks for what the commits stand on. A run's base may be gone
@@ -152,14 +152,14 @@ func transfer(ctx context.Context, from, to repository, commit, base string, lim
 	read, write := io.Pipe()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		err := from.git().with("GIT_ALLOC_LIMIT="+maxAlloc).withConfig("pack.threads=1").stream(ctx, strings.NewReader(want), write,
+		err := from.git().with("GIT_ALLOC_LIMIT="+maxAlloc).within(packTime).stream(ctx, strings.NewReader(want), write,
 			"pack-objects", "--revs", "--stdout", "--quiet", "--delta-base-offset", "--window=0")
 		write.CloseWithError(err)
 		return err
 	})
 	var out []byte
 	group.Go(func() (err error) {
-		out, err = to.git().with("GIT_ALLOC_LIMIT="+maxAlloc).withConfig("core.fsync=none", "pack.threads=1").run(ctx, read,
+		out, err = to.git().with("GIT_ALLOC_LIMIT="+maxAlloc).withConfig("core.fsync=none").within(packTime).run(ctx, read,
 			"index-pack", "--stdin", "--strict", "--max-input-size="+strconv.FormatInt(limit, 10))
 		read.CloseWithError(err)
 		return err

@@ -65,7 +65,7 @@ func checkOut(ctx context.Context, o CheckoutOptions) (*CheckoutResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	user, err := locate(ctx, dir)
+	user, err := locate(ctx, dir, o.Borrowing)
 	if err != nil {
 		return nil, err
 	}
@@ -82,14 +82,22 @@ func checkOut(ctx context.Context, o CheckoutOptions) (*CheckoutResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	scratch, err := os.MkdirTemp(o.RunDir, ".checkout-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(scratch)
 	w := &worktrees{user: user}
+	if w.view, err = user.view(filepath.Join(scratch, "view")); err != nil {
+		return nil, err
+	}
 	if known != nil {
 		result, err := w.resume(ctx, o, known)
 		if result != nil || err != nil {
 			return result, err
 		}
 	}
-	return w.make(ctx, o)
+	return w.make(ctx, o, scratch)
 }
 
 func (o *CheckoutOptions) check() error {
@@ -118,19 +126,14 @@ func lockRun(ctx context.Context, runDir string) (unlock func(), err error) {
 
 // make assembles the commits, takes them into the user's repository and gives
 // them a branch and a working tree. What it made is taken back on error.
-func (w *worktrees) make(ctx context.Context, o CheckoutOptions) (_ *CheckoutResult, err error) {
+func (w *worktrees) make(ctx context.Context, o CheckoutOptions, scratch string) (_ *CheckoutResult, err error) {
 	path, err := freePath(o)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.user.loadSettings(ctx); err != nil {
+	if err := w.user.loadReferences(ctx); err != nil {
 		return nil, err
 	}
-	scratch, err := os.MkdirTemp(o.RunDir, ".checkout-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(scratch)
 	a := &assembly{user: w.user, options: o, scratch: scratch}
 	commit, commits, err := a.build(ctx)
 	if err != nil {
@@ -161,7 +164,7 @@ func (w *worktrees) make(ctx context.Context, o CheckoutOptions) (_ *CheckoutRes
 	}
 	if err := w.add(ctx, r); err != nil {
 		if !present { // taking back must not end with what ended the rest
-			err = errors.Join(err, w.deleteBranch(context.WithoutCancel(ctx), branch, commit))
+			err = errors.Join(err, w.view.deleteBranch(context.WithoutCancel(ctx), branch, commit))
 		}
 		return nil, undo(err)
 	}
@@ -209,14 +212,14 @@ func (w *worktrees) chooseBranch(ctx context.Context, o CheckoutOptions, commit 
 		candidates = []string{branchName(o.Name, o.Run), branchName("", o.Run)}
 	}
 	for _, branch = range candidates {
-		tip, err := w.tip(ctx, branch)
+		tip, err := w.user.resolve("refs/heads/" + branch)
 		switch {
 		case err != nil:
 			return "", false, err
-		case tip != "" && w.contains(ctx, tip, commit):
+		case tip != "" && w.view.contains(ctx, tip, commit):
 			return branch, true, nil
 		case tip == "":
-			if clash, err := w.clashes(ctx, branch); err != nil || !clash {
+			if clash, err := w.clashes(branch); err != nil || !clash {
 				return branch, false, err
 			}
 		}

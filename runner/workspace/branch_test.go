@@ -233,11 +233,11 @@ func TestCheckoutBranchName(t *testing.T) {
 // Filters of the user's own don't run, and the user is told what that means.
 func TestCheckoutRunsNoFilter(t *testing.T) {
 	isolate(t)
-	repo := newRepo(t, map[string]string{"a.bin": "stored\n", "a.txt": "a\n", ".gitattributes": "*.bin filter=upper\n"})
+	repo := newRepo(t, map[string]string{"a.bin": "stored\n", "a.txt": "a\n", ".gitattributes": "*.bin filter=lfs\n"})
 	marker := filepath.Join(t.TempDir(), "ran")
-	run(t, repo, "git", "config", "filter.upper.smudge", "tee "+marker+" | tr a-z A-Z")
-	run(t, repo, "git", "config", "filter.upper.clean", "tr A-Z a-z")
-	run(t, repo, "git", "config", "filter.upper.required", "true")
+	run(t, repo, "git", "config", "filter.lfs.smudge", "tee "+marker+" | tr a-z A-Z")
+	run(t, repo, "git", "config", "filter.lfs.clean", "tr A-Z a-z")
+	run(t, repo, "git", "config", "filter.lfs.required", "true")
 	tree := acquire(t, Options{Dir: repo})
 	o := finished(t, repo, tree, func(dir string) { write(t, dir, map[string]string{"b.bin": "b\n"}) })
 	result := checkedOut(t, o)

@@ -40,7 +40,9 @@ func openCache(cacheDir, top string) (repositoryCache, error) {
 }
 
 func (c repositoryCache) source() string { return filepath.Join(c.dir, "source") }
-func (c repositoryCache) lfs() string    { return filepath.Join(c.dir, "lfs") }
+
+// viewPrefix begins the names of temporary directories in a cache's directory.
+const viewPrefix = "view-"
 
 // A slot is one recycled working tree and what the host knows of it, locked by
 // this process. Its files: lock; tree, which a container writes; index, the
@@ -123,8 +125,18 @@ func (c repositoryCache) tryLock(number int) (*slot, error) {
 func (s *slot) unlock() error { return s.lock.Unlock() }
 
 // SweepSlots removes the temporary files of those who were killed while they
-// claimed a tree in cacheDir. Slots in use are left alone.
+// claimed a tree in cacheDir or looked at a repository. Slots in use are left
+// alone.
 func SweepSlots(ctx context.Context, cacheDir string) error {
+	views, err := filepath.Glob(filepath.Join(cacheDir, "trees", "*", viewPrefix+"*"))
+	for _, view := range views {
+		if info, statErr := os.Stat(view); statErr == nil && time.Since(info.ModTime()) > time.Hour {
+			err = errors.Join(err, os.RemoveAll(view))
+		}
+	}
+	if err != nil {
+		return typed("sweep views", err)
+	}
 	locks, err := filepath.Glob(filepath.Join(cacheDir, "trees", "*", "*", "lock"))
 	if err != nil {
 		return typed("sweep working trees", err)

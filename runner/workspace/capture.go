@@ -25,6 +25,8 @@ const (
 	WarnSubmodule        = "submodule_changed" // files within a submodule, which a patch can't carry
 	WarnLeftover         = "leftover"          // a temporary file of a patch that was cut off; not part of the change
 	WarnOutsideLink      = "outside_link"      // a link that leads out of the tree; it is included
+	WarnSlowIgnore       = "slow_ignore"       // ignore rules that took git too long and were not obeyed
+	WarnSlowRenames      = "slow_renames"      // renamed files that took too long to find
 	WarnMore             = "more"              // further warnings of a kind were not listed
 )
 
@@ -47,7 +49,9 @@ type capture struct {
 	boot   string
 	limits Limits
 
-	have   []bool       // by entry: unchanged; each is set by one goroutine
+	have          []bool // by entry: unchanged; each is set by one goroutine
+	ignoreNothing bool   // the tree's ignore rules have no effect
+
 	hashed atomic.Int64 // entries known to be unchanged by content alone
 
 	mu       sync.Mutex

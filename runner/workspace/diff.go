@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -122,40 +123,25 @@ func (t *Tree) resultRepository(ctx context.Context) (repository, error) {
 	return repo, repo.create()
 }
 
-// freshFiles lists the files that are new and not ignored.
-func (t *Tree) freshFiles(ctx context.Context, c *capture, repo repository) (fresh []found, err error) {
-	if len(c.files)+len(c.dirs) == 0 {
-		return nil, nil
-	}
-	if err := os.WriteFile(filepath.Join(repo.dir, "info", "exclude"), []byte(t.source.user.excludes), 0o600); err != nil {
-		return nil, err
-	}
-	shadow := filepath.Join(repo.dir, "shadow")
-	if err := os.Mkdir(shadow, 0o700); err != nil {
-		return nil, err
-	}
-	checker, err := newIgnoreChecker(ctx, repo, shadow, c)
-	if err != nil {
-		return nil, err
-	}
-	fresh, err = c.expand(ctx, checker.ignored)
-	closeErr := checker.close()
-	if failed, ok := errors.AsType[*gitError](closeErr); ok && failed.exit == 1 {
-		closeErr = nil // nothing was ignored, says check-ignore
-	}
-	if err != nil || closeErr != nil {
-		return nil, errors.Join(closeErr, err)
-	}
-	return fresh, nil
-}
-
 // diffArguments never let git run a program or look at attributes, and pin
 // everything a configuration could change.
-var diffArguments = []string{"diff-tree", "-r", "--find-renames=50%", "-l1000", "--no-ext-diff", "--no-textconv",
+var diffArguments = []string{"diff-tree", "-r", "--no-ext-diff", "--no-textconv",
 	"--full-index", "--no-abbrev", "--no-color", "--diff-algorithm=myers", "--ignore-submodules=none"}
 
-// write fills in the files and writes the patch, at the same time.
+// write fills in the files and writes the patch. Where it takes too long to
+// tell which files were renamed, they are shown as removed and added.
 func (d *Diff) write(ctx context.Context, repo repository) error {
+	err := d.writeWith(ctx, repo, "--find-renames=50%", "-l1000")
+	if !isOverBudget(err) {
+		return err
+	}
+	d.Warnings = append(d.Warnings, Warning{Code: WarnSlowRenames, Message: "renamed files are shown as removed and added, since finding them took too long"})
+	return d.writeWith(ctx, repo, "--no-renames")
+}
+
+// writeWith reads the list of changes and the patch at the same time.
+func (d *Diff) writeWith(ctx context.Context, repo repository, renames ...string) error {
+	common := slices.Concat(diffArguments, renames)
 	return replaceFile(d.Patch, func(w io.Writer) error {
 		if d.BaseTree == d.ResultTree {
 			return nil
@@ -163,13 +149,12 @@ func (d *Diff) write(ctx context.Context, repo repository) error {
 		count := &countingWriter{to: w}
 		group, ctx := errgroup.WithContext(ctx)
 		group.Go(func() error {
-			arguments := append(diffArguments[:len(diffArguments):len(diffArguments)], "--patch", "--binary", "--unified=3",
-				"--src-prefix=a/", "--dst-prefix=b/", d.BaseTree, d.ResultTree)
+			arguments := slices.Concat(common, []string{"--patch", "--binary", "--unified=3", "--src-prefix=a/", "--dst-prefix=b/", d.BaseTree, d.ResultTree})
 			return repo.git().stream(ctx, nil, count, arguments...)
 		})
 		group.Go(func() error {
-			arguments := append(diffArguments[:len(diffArguments):len(diffArguments)], "-z", "--raw", "--numstat", d.BaseTree, d.ResultTree)
-			out, err := repo.git().run(ctx, nil, arguments...)
+			arguments := slices.Concat(common, []string{"-z", "--raw", "--numstat", d.BaseTree, d.ResultTree})
+			out, err := repo.git().within(renameTime).run(ctx, nil, arguments...)
 			if err != nil {
 				return err
 			}

@@ -185,7 +185,10 @@ func submodulesOf(entries []entry) []entry {
 func (t *Tree) borrowSubmodules(links []entry) string {
 	hash := sha256.New()
 	for _, link := range links {
-		objects := t.source.user.submoduleObjects(link.path)
+		objects := ""
+		if layout := t.source.user.submodule(link.path); layout != nil {
+			objects = layout.objects
+		}
 		fmt.Fprintf(hash, "%q %x %q\n", link.path, link.oid, objects)
 		if objects != "" && !slices.Contains(t.base.alternates, objects) {
 			t.base.alternates = append(t.base.alternates, objects)

@@ -20,6 +20,7 @@ const (
 	CodeDirtySubmodule   = "dirty_submodule"   // uncommitted changes inside a submodule
 	CodeGitMissing       = "git_missing"       // no git program on the host
 	CodeGitFailed        = "git_failed"        // git failed in a way without a code of its own
+	CodeGitBudget        = "git_budget"        // git used more time or memory than it may
 	CodeMissingObjects   = "missing_objects"   // the repository lacks objects of the base
 	CodeUnsafePath       = "unsafe_path"       // a path that must not be written
 	CodeTooLarge         = "too_large"         // a limit of Options.Limits was passed

@@ -51,7 +51,7 @@ func (r Remote) fetch(ctx context.Context, repo repository, o FetchOptions) (*Fe
 	if err := os.Mkdir(repo.dir, 0o700); err != nil {
 		return nil, err
 	}
-	remote := git{dir: repo.dir, env: append(hostGit(repo.dir).env, append(inherited(keepForRemote), "GIT_SSH_COMMAND=ssh -oBatchMode=yes")...)}.
+	remote := newGit(repo.dir, append(inherited(keepForRemote), "GIT_SSH_COMMAND=ssh -oBatchMode=yes")...).
 		withConfig("protocol."+r.scheme()+".allow=always", "fetch.fsckObjects=true", "transfer.fsckObjects=true", "fetch.writeCommitGraph=false")
 	refs, err := remote.run(ctx, nil, "ls-remote", "--", r.URL)
 	if err != nil {
@@ -68,7 +68,6 @@ func (r Remote) fetch(ctx context.Context, repo repository, o FetchOptions) (*Fe
 	if err := repo.create(); err != nil {
 		return nil, err
 	}
-	remote = remote.with("GIT_DIR=" + repo.dir)
 	if err := bounded(ctx, repo.dir, o.Pack, func(ctx context.Context) error {
 		_, err := remote.run(ctx, nil, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance", "--", r.URL, "+"+ref+":refs/heads/holon")
 		return err

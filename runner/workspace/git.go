@@ -10,52 +10,48 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// Bounds on what is kept of a git process's output.
-const (
-	maxGitOutput = 1 << 30 // lists of a repository of several million files
-	maxGitStderr = 8 << 10
-)
-
 // hardening holds for every git process: nothing that a configuration names is
 // run, nothing is fetched, nothing is collected in the background.
 var hardening = []string{
-	"core.hooksPath=/dev/null", "core.fsmonitor=false", "core.untrackedCache=false", "core.splitIndex=false",
-	"core.safecrlf=false", "core.pager=cat", "core.askPass=", "credential.helper=", "protocol.allow=never",
-	"diff.external=", "gc.auto=0", "maintenance.auto=false", "rerere.enabled=false", "submodule.recurse=false",
-	"core.looseCompression=1", "pack.compression=1", "core.protectHFS=true", "core.protectNTFS=true",
+	"safe.bareRepository=explicit", "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.untrackedCache=false",
+	"core.splitIndex=false", "core.safecrlf=false", "core.pager=cat", "core.askPass=", "credential.helper=",
+	"protocol.allow=never", "diff.external=", "gc.auto=0", "maintenance.auto=false", "rerere.enabled=false",
+	"submodule.recurse=false", "core.looseCompression=1", "pack.compression=1", "core.protectHFS=true",
+	"core.protectNTFS=true",
 }
 
-// git says how a git process is started. The zero value is useless; see
-// userGit and repository.git.
+// git says how a git process is started. newGit is its only constructor.
 type git struct {
-	dir    string   // where the process starts
-	env    []string // its whole environment
-	config []string // settings beyond hardening
+	dir       string        // where the process starts
+	env       []string      // its whole environment
+	config    []string      // settings beyond hardening
+	processor time.Duration // that it may use
+	memory    uint64        // bytes, likewise
 }
 
-// userGit runs git as the user would in dir, with the user's configuration.
-// Only for repositories no container could write.
-func userGit(dir string) git {
-	return git{dir: dir, env: append(inherited(keepForUser), fixedEnv...)}
-}
-
-// hostGit runs git in a directory of ours, with no configuration but ours.
-func hostGit(dir string, env ...string) git {
-	isolated := append(inherited(keepForHost), fixedEnv...)
-	isolated = append(isolated, "HOME=/nonexistent", "XDG_CONFIG_HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1",
+// newGit runs git with gitDir as its repository, which has to be a directory
+// that only we write or one that does not exist. Git thus looks for no other
+// repository and loads no configuration but that of gitDir and the command
+// line: neither the system's, nor the user's, nor that of a user's repository.
+func newGit(gitDir string, env ...string) git {
+	own := append(inherited(keepForHost), fixedEnv...)
+	own = append(own, "GIT_DIR="+gitDir, "HOME=/nonexistent", "XDG_CONFIG_HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1",
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1")
-	return git{dir: dir, env: append(isolated, env...)}
+	return git{dir: gitDir, env: append(own, env...), processor: defaultProcessorTime, memory: maxGitMemory}
 }
 
 // GitVersion returns the version of the host's git program, such as "2.39.5".
 // Errors are *Error with CodeGitMissing where there is none.
 func GitVersion(ctx context.Context) (string, error) {
-	said, err := hostGit("/").line(ctx, "version")
+	g := newGit("/nonexistent")
+	g.dir = "/"
+	said, err := g.line(ctx, "version")
 	if err != nil {
 		return "", typed("run git", err)
 	}
@@ -72,19 +68,15 @@ func (g git) withConfig(config ...string) git {
 	return g
 }
 
+// within bounds the processor time.
+func (g git) within(limit time.Duration) git {
+	g.processor = limit
+	return g
+}
+
 var fixedEnv = []string{
 	"LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1",
 	"GIT_NO_LAZY_FETCH=1", "GIT_PAGER=cat", "GIT_EDITOR=false", "GIT_ASKPASS=",
-}
-
-// keepForUser drops variables that point git elsewhere, such as those set
-// while a hook runs, and keeps those that choose the user's configuration.
-func keepForUser(name string) bool {
-	if !strings.HasPrefix(name, "GIT_") {
-		return name != "LC_ALL" && name != "SSH_ASKPASS"
-	}
-	return strings.HasPrefix(name, "GIT_CONFIG_") || name == "GIT_CEILING_DIRECTORIES" ||
-		name == "GIT_DISCOVERY_ACROSS_FILESYSTEM"
 }
 
 func keepForHost(name string) bool { return name == "PATH" || name == "TMPDIR" }
@@ -104,6 +96,9 @@ func inherited(keep func(name string) bool) []string {
 func (g git) run(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
 	out := &boundedBuffer{limit: maxGitOutput}
 	err := g.stream(ctx, stdin, out, args...)
+	if out.passed {
+		err = overBudget(args[0], fmt.Sprintf("printed more than %d MiB", maxGitOutput>>20))
+	}
 	return out.Bytes(), err
 }
 
@@ -118,14 +113,18 @@ func (g git) line(ctx context.Context, args ...string) (string, error) {
 func (g git) stream(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string) error {
 	cmd, stderr := g.command(ctx, args)
 	cmd.Stdin, cmd.Stdout = stdin, stdout
-	return gitResult(ctx, args, cmd.Run(), stderr)
+	err := g.begin(cmd)
+	if err == nil {
+		err = cmd.Wait()
+	}
+	return g.result(ctx, args, err, stderr)
 }
 
 // command prepares a process in a group of its own, which dies as a whole when
 // ctx ends.
 func (g git) command(ctx context.Context, args []string) (*exec.Cmd, *headBuffer) {
 	var full []string
-	for _, setting := range append(hardening[:len(hardening):len(hardening)], g.config...) {
+	for _, setting := range slices.Concat(hardening, memorySettings, g.config) {
 		full = append(full, "-c", setting)
 	}
 	cmd := exec.CommandContext(ctx, "git", append(full, args...)...)
@@ -138,10 +137,26 @@ func (g git) command(ctx context.Context, args []string) (*exec.Cmd, *headBuffer
 	return cmd, stderr
 }
 
+// begin starts a process within its limits.
+func (g git) begin(cmd *exec.Cmd) error {
+	if g.processor == 0 {
+		return errors.New("git was not set up by newGit")
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	err := g.limit(cmd.Process.Pid)
+	if err != nil {
+		err = errors.Join(err, cmd.Cancel(), cmd.Wait())
+	}
+	return err
+}
+
 // A process is a git command that is talked to while it runs. Not for
 // concurrent use, but one goroutine may write while another reads.
 type process struct {
 	ctx    context.Context // of this process only; its end kills the process
+	git    git
 	args   []string
 	cmd    *exec.Cmd
 	in     *bufio.Writer
@@ -161,10 +176,10 @@ func (g git) start(ctx context.Context, args ...string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	if err := g.begin(cmd); err != nil {
 		return nil, fmt.Errorf("start git %s: %w", args[0], err)
 	}
-	return &process{ctx: ctx, args: args, cmd: cmd, in: bufio.NewWriterSize(stdin, 64<<10),
+	return &process{ctx: ctx, git: g, args: args, cmd: cmd, in: bufio.NewWriterSize(stdin, 64<<10),
 		out: bufio.NewReaderSize(stdout, 64<<10), stdin: stdin, stderr: stderr}, nil
 }
 
@@ -180,7 +195,7 @@ func (p *process) close() error {
 	flushed := p.in.Flush()
 	p.stdin.Close() // closing twice is harmless
 	io.Copy(io.Discard, p.out)
-	err := gitResult(p.ctx, p.args, p.cmd.Wait(), p.stderr)
+	err := p.git.result(p.ctx, p.args, p.cmd.Wait(), p.stderr)
 	if err == nil && flushed != nil && !errors.Is(flushed, os.ErrClosed) {
 		err = flushed
 	}
@@ -192,7 +207,7 @@ type gitError struct {
 	command string
 	exit    int    // -1 when a signal ended it
 	stderr  string // its beginning, trimmed
-	cause   error  // the context's, when that is why it ended
+	cause   error  // the context's or a passed limit's, when that is why it ended
 }
 
 func (e *gitError) Error() string {
@@ -205,7 +220,7 @@ func (e *gitError) Error() string {
 func (e *gitError) Unwrap() error { return e.cause }
 
 func (e *gitError) missesObjects() bool {
-	for _, text := range []string{"unable to read", "bad object", "missing blob", "could not read object", "not a valid object", "promisor"} {
+	for _, text := range []string{"unable to read", "bad object", "Needed a single revision", "missing blob", "could not read object", "not a valid object", "promisor"} {
 		if strings.Contains(e.stderr, text) {
 			return true
 		}
@@ -213,7 +228,7 @@ func (e *gitError) missesObjects() bool {
 	return false
 }
 
-func gitResult(ctx context.Context, args []string, err error, stderr *headBuffer) error {
+func (g git) result(ctx context.Context, args []string, err error, stderr *headBuffer) error {
 	if err == nil {
 		return nil
 	}
@@ -221,7 +236,11 @@ func gitResult(ctx context.Context, args []string, err error, stderr *headBuffer
 		return &gitError{command: args[0], exit: -1, cause: cause}
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return &gitError{command: args[0], exit: exit.ExitCode(), stderr: stderr.String()}
+		failed := &gitError{command: args[0], exit: exit.ExitCode(), stderr: stderr.String()}
+		if passed := g.passedLimit(args[0], exit, failed.stderr); passed != nil {
+			failed.cause = passed
+		}
+		return failed
 	}
 	return fmt.Errorf("git %s: %w", args[0], err)
 }
@@ -238,12 +257,13 @@ func firstLine(text string) string {
 // boundedBuffer fails rather than grow past its limit.
 type boundedBuffer struct {
 	bytes.Buffer
-	limit int
+	limit  int
+	passed bool
 }
 
 func (b *boundedBuffer) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > b.limit {
-		return 0, fmt.Errorf("output of git passes %d bytes", b.limit)
+	if b.passed = b.Len()+len(p) > b.limit; b.passed {
+		return 0, io.ErrShortBuffer
 	}
 	return b.Buffer.Write(p)
 }
@@ -301,7 +321,7 @@ func (r repository) usable() bool {
 func (r repository) objects() string { return filepath.Join(r.dir, "objects") }
 
 func (r repository) git() git {
-	return hostGit(r.dir, "GIT_DIR="+r.dir, alternatesVariable(r.alternates))
+	return newGit(r.dir, alternatesVariable(r.alternates))
 }
 
 // alternatesVariable quotes paths so that a colon in one stays part of it.

@@ -216,3 +216,9 @@ func wantUntouched(t testing.TB, before, after string) {
 		}
 	}
 }
+
+func addWorktree(t testing.TB, repo string) string {
+	linked := filepath.Join(filepath.Dir(repo), "linked")
+	run(t, repo, "git", "worktree", "add", "-q", "-b", "side", linked)
+	return linked
+}

@@ -97,10 +97,10 @@ func (t *Tree) importHistory(ctx context.Context, gitDir folder, scratch reposit
 // createBeside makes a repository of ours that knows where the user's shallow
 // history ends.
 func (t *Tree) createBeside(repo repository) error {
-	if err := repo.create(); err != nil || !t.info.Shallow {
+	if err := repo.create(); err != nil {
 		return err
 	}
-	return copyFile(filepath.Join(t.source.user.commonDir, "shallow"), filepath.Join(repo.dir, "shallow"))
+	return t.source.user.writeShallow(repo)
 }
 
 // checkHistory looks at the commits in a repository of ours: they must stand on
@@ -187,7 +187,7 @@ func packedReference(gitDir folder, ref string) (string, error) {
 	}
 	defer file.Close()
 	if st.Size > maxHistoryFile {
-		return "", errors.New("its references are too many")
+		return "", errTooManyReferences
 	}
 	lines := bufio.NewScanner(io.LimitReader(file, maxHistoryFile))
 	for lines.Scan() {
@@ -197,6 +197,8 @@ func packedReference(gitDir folder, ref string) (string, error) {
 	}
 	return "", lines.Err()
 }
+
+var errTooManyReferences = fmt.Errorf("its packed-refs has more than %d bytes", maxHistoryFile)
 
 // objectImport copies objects of an agent's repository into one of ours.
 type objectImport struct {
@@ -262,7 +264,7 @@ func (in *objectImport) pack(ctx context.Context, dir folder, name string) error
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	g := in.into.git().with("GIT_ALLOC_LIMIT="+historyAlloc).withConfig("core.fsync=none", "pack.threads=1")
+	g := in.into.git().with("GIT_ALLOC_LIMIT=" + historyAlloc).withConfig("core.fsync=none").within(packTime)
 	_, err = g.run(ctx, io.LimitReader(file, st.Size), "index-pack", "--stdin", "--max-input-size="+strconv.FormatInt(maxHistoryBytes, 10))
 	if err != nil {
 		return unsafeObjects(err)

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -15,6 +18,45 @@ const (
 	maxIgnoreFile  = 1 << 20
 	maxIgnoreBytes = 64 << 20
 )
+
+// freshFiles lists the files that are new and not ignored. Where the tree's
+// ignore rules take git too long, only the user's own count.
+func (t *Tree) freshFiles(ctx context.Context, c *capture, repo repository) (fresh []found, err error) {
+	if len(c.files)+len(c.dirs) == 0 {
+		return nil, nil
+	}
+	known := warningList{kept: slices.Clone(c.warnings.kept), count: maps.Clone(c.warnings.count)}
+	fresh, err = t.freshWith(ctx, c, repo, "shadow")
+	if !isOverBudget(err) {
+		return fresh, err
+	}
+	c.warnings, c.ignoreNothing = known, true
+	c.warn(WarnSlowIgnore, ".gitignore", "the ignore rules in the tree take git too long and have no effect")
+	return t.freshWith(ctx, c, repo, "shadow-2")
+}
+
+func (t *Tree) freshWith(ctx context.Context, c *capture, repo repository, name string) (fresh []found, err error) {
+	if err := os.WriteFile(filepath.Join(repo.dir, "info", "exclude"), []byte(t.source.user.excludes), 0o600); err != nil {
+		return nil, err
+	}
+	shadow := filepath.Join(repo.dir, name)
+	if err := os.Mkdir(shadow, 0o700); err != nil {
+		return nil, err
+	}
+	checker, err := newIgnoreChecker(ctx, repo, shadow, c)
+	if err != nil {
+		return nil, err
+	}
+	fresh, err = c.expand(ctx, checker.ignored)
+	closeErr := checker.close()
+	if failed, ok := errors.AsType[*gitError](closeErr); ok && failed.exit == 1 {
+		closeErr = nil // nothing was ignored, says check-ignore
+	}
+	if err != nil || closeErr != nil {
+		return nil, errors.Join(closeErr, err)
+	}
+	return fresh, nil
+}
 
 // ignoreChecker asks git which untracked paths are ignored. Git works in a
 // shadow: a directory of ours with copies of the tree's ignore files alone.
@@ -33,7 +75,7 @@ func newIgnoreChecker(ctx context.Context, repo repository, shadow string, c *ca
 	if err != nil {
 		return nil, err
 	}
-	g := repo.git().with("GIT_WORK_TREE=" + shadow)
+	g := repo.git().with("GIT_WORK_TREE=" + shadow).within(ignoreTime)
 	g.dir = shadow
 	process, err := g.start(ctx, "check-ignore", "--no-index", "--stdin", "-z", "--verbose", "--non-matching")
 	if err != nil {
@@ -103,7 +145,7 @@ func (k *ignoreChecker) shadowParents(path string) error {
 			return nil
 		}
 		k.copied[path] = true
-		if !k.capture.ignores[path] {
+		if k.capture.ignoreNothing || !k.capture.ignores[path] {
 			continue
 		}
 		if err := k.copy(path); err != nil {

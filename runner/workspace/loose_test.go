@@ -58,14 +58,3 @@ func FuzzLooseObject(f *testing.F) {
 		}
 	})
 }
-
-// Lists of working trees come from git, and paths in them from anybody.
-func FuzzParseWorktrees(f *testing.F) {
-	f.Add([]byte("worktree /a\x00HEAD 1\x00branch refs/heads/main\x00\x00worktree /b\nc\x00HEAD 2\x00detached\x00locked why\x00prunable x\x00\x00"))
-	f.Add([]byte("branch x\x00"))
-	f.Fuzz(func(t *testing.T, out []byte) {
-		if got, most := len(parseWorktrees(out)), bytes.Count(out, []byte("worktree")); got > most {
-			t.Fatalf("%d working trees of %d", got, most)
-		}
-	})
-}

@@ -119,7 +119,7 @@ func TestRepositoryForms(t *testing.T) {
 		repo := newRepo(t, files)
 		borrower := filepath.Join(t.TempDir(), "borrower")
 		run(t, "", "git", "clone", "-q", "--shared", repo, borrower)
-		tree := acquire(t, Options{Dir: borrower, ContainerObjects: "/holon/objects"})
+		tree := acquire(t, Options{Dir: borrower, ContainerObjects: "/holon/objects", Borrowing: Borrowing{Allow: []string{repo}}})
 		want := []ObjectDir{{HostPath: filepath.Join(borrower, ".git/objects"), ContainerPath: "/holon/objects/0"},
 			{HostPath: filepath.Join(repo, ".git/objects"), ContainerPath: filepath.Join(repo, ".git/objects"), transitive: true}}
 		if !slices.Equal(tree.ObjectDirs(), want) {
@@ -156,7 +156,6 @@ func TestOpenErrors(t *testing.T) {
 		{"absent", Options{Dir: filepath.Join(dir, "absent"), CacheDir: cache}, CodeNotADirectory},
 		{"file", Options{Dir: filepath.Join(dir, "file"), CacheDir: cache}, CodeNotADirectory},
 		{"no name", Options{CacheDir: cache}, CodeInvalidOption},
-		{"bare", Options{Dir: bare, CacheDir: cache}, CodeBareRepository},
 		{"in .git", Options{Dir: filepath.Join(repo, ".git"), CacheDir: cache}, CodeBareRepository},
 		{"broken", Options{Dir: filepath.Join(dir, "broken"), CacheDir: cache}, CodeBrokenRepository},
 		{"relative cache", Options{Dir: repo, CacheDir: "cache"}, CodeInvalidOption},

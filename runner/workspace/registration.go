@@ -75,14 +75,16 @@ func (r Registration) reason() string { return "holon: result of " + r.Run }
 // names it, empty when it has none there. The working tree is not asked: what
 // is in it may be anybody's.
 func (r Registration) gitDirOf() string {
-	entries, err := os.ReadDir(filepath.Join(r.Repository, "worktrees"))
+	all := filepath.Join(r.Repository, "worktrees")
+	dir, err := openFolder(all)
 	if err != nil {
 		return ""
 	}
-	for _, e := range entries {
-		dir := filepath.Join(r.Repository, "worktrees", e.Name())
-		if strings.TrimRight(readSmall(filepath.Join(dir, "gitdir")), "\n") == filepath.Join(r.Path, ".git") {
-			return dir
+	defer dir.close()
+	names, _ := dir.names()
+	for _, name := range names {
+		if named, _ := readIn(all, name+"/gitdir"); strings.TrimRight(named, "\n") == filepath.Join(r.Path, ".git") {
+			return filepath.Join(all, name)
 		}
 	}
 	return ""

@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -61,8 +60,13 @@ func remove(ctx context.Context, o RemoveOptions) (*RemoveResult, error) {
 		}
 		return r.result, os.Remove(registrationPath(o.RunDir))
 	}
-	// The shared git directory is the user's; no working tree is asked where it is.
-	r.repository = userGit(known.Repository).with("GIT_DIR=" + known.Repository)
+	if r.scratch, err = os.MkdirTemp(o.RunDir, ".checkout-"); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(r.scratch)
+	if err := r.openRepository(ctx); err != nil {
+		return nil, err
+	}
 	if r.gitDir = known.gitDirOf(); r.gitDir != "" {
 		if err := r.removeTree(ctx); err != nil {
 			return nil, err
@@ -82,8 +86,33 @@ type removal struct {
 	options    RemoveOptions
 	known      *Registration
 	result     *RemoveResult
-	repository git    // in the shared git directory
+	repository view   // of the shared git directory
 	gitDir     string // of the working tree
+	scratch    string
+}
+
+// openRepository looks at the git directory that was recorded; no working tree
+// is asked where it is.
+func (r *removal) openRepository(ctx context.Context) error {
+	layout, err := sharedLayout(r.known.Repository, r.options.Borrowing)
+	if err != nil {
+		return err
+	}
+	user, err := openUser(ctx, layout, r.options.Borrowing)
+	if err != nil {
+		return err
+	}
+	r.repository, err = user.view(filepath.Join(r.scratch, "repository"))
+	return err
+}
+
+// sharedLayout is the layout of a repository seen from its git directory.
+func sharedLayout(commonDir string, borrowing Borrowing) (*repositoryLayout, error) {
+	l := &repositoryLayout{top: commonDir, gitDir: commonDir, commonDir: commonDir, ownTop: homeOf(commonDir)}
+	if err := l.checkParts(); err != nil {
+		return nil, err
+	}
+	return l, l.borrow(borrowing)
 }
 
 func (r *removal) inUse(why, hint string) *Error {
@@ -104,10 +133,7 @@ func (r *removal) removeTree(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := r.repository.run(ctx, nil, "worktree", "remove", "--force", "--force", r.known.Path); err != nil {
-		return fmt.Errorf("remove working tree: %w", err)
-	}
-	return nil
+	return forget(r.known.Path, r.gitDir)
 }
 
 // checkUnused refuses what removal would lose besides files.
@@ -120,14 +146,21 @@ func (r *removal) checkUnused(ctx context.Context) error {
 	if exists(filepath.Join(r.gitDir, "modules")) {
 		return r.inUse("a submodule is checked out in it", "git worktree remove --force it")
 	}
-	head := strings.TrimSpace(readSmall(filepath.Join(r.gitDir, "HEAD")))
+	head, _ := readIn(r.gitDir, "HEAD")
+	head = strings.TrimSpace(head)
 	if strings.HasPrefix(head, "ref: ") {
 		return nil
 	}
 	if !objectID.MatchString(head) {
 		return r.inUse("its HEAD can't be read", "look at it with git status")
 	}
-	holder, err := r.repository.line(ctx, "for-each-ref", "--count=1", "--format=%(refname)", "--contains="+head)
+	if err := r.repository.user.loadReferences(ctx); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(r.repository.dir, "packed-refs"), r.repository.user.references, 0o600); err != nil {
+		return err
+	}
+	holder, err := r.repository.git().line(ctx, "for-each-ref", "--count=1", "--format=%(refname)", "--contains="+head)
 	if err != nil {
 		return err
 	}
@@ -137,52 +170,62 @@ func (r *removal) checkUnused(ctx context.Context) error {
 	return nil
 }
 
-// inTree runs git on the working tree without asking it for its repository.
-func (r *removal) inTree(ctx context.Context) (git, error) {
-	g := userGit(r.known.Path).with("GIT_DIR="+r.gitDir, "GIT_WORK_TREE="+r.known.Path)
-	return withoutFilters(ctx, g)
-}
-
 // checkClean refuses a working tree with uncommitted changes, or saves them.
 func (r *removal) checkClean(ctx context.Context) error {
-	g, err := r.inTree(ctx)
+	layout := r.repository.user.repositoryLayout
+	layout.top, layout.gitDir = r.known.Path, r.gitDir
+	tree, err := openUser(ctx, &layout, r.options.Borrowing)
 	if err != nil {
 		return err
 	}
-	out, err := g.run(ctx, nil, "status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty")
+	v, err := tree.view(filepath.Join(r.scratch, "tree"))
 	if err != nil {
-		return fmt.Errorf("read status: %w", err)
+		return err
 	}
-	if len(out) == 0 {
+	if err := tree.loadStatus(ctx, v, 0); err != nil {
+		return err
+	}
+	if tree.status.withoutUntracked {
+		return r.inUse("its ignore rules take git too long to tell what is in it", "look at it and remove the directory")
+	}
+	for _, path := range tree.status.gitlinks {
+		if exists(filepath.Join(r.known.Path, path, ".git")) {
+			return r.inUse("a submodule is checked out in it", "git worktree remove --force it")
+		}
+	}
+	marked, err := markedEntries(ctx, v.inTree(tree.index()))
+	if err != nil {
+		return err
+	}
+	for path := range marked {
+		if exists(filepath.Join(r.known.Path, path)) {
+			return r.inUse(fmt.Sprintf("%.200q is marked so that git does not see its changes", path),
+				"git update-index --no-skip-worktree --no-assume-unchanged it")
+		}
+	}
+	if !tree.status.dirty {
 		return nil
 	}
 	if !r.options.Save {
 		return r.inUse("it has uncommitted changes", "commit them there, or save them as a patch with --save")
 	}
-	if nested := parseStatus(out).nested; len(nested) > 0 {
+	if nested := tree.status.nested; len(nested) > 0 {
 		return r.inUse(fmt.Sprintf("there is another repository in it, at %.200q", nested[0]), "move it away first")
 	}
-	return r.save(ctx, g)
+	return r.save(ctx, tree)
 }
 
 // save writes the uncommitted and untracked files as a patch beside the run's.
-func (r *removal) save(ctx context.Context, g git) error {
-	scratch, err := os.MkdirTemp(r.options.RunDir, ".checkout-")
+func (r *removal) save(ctx context.Context, tree *userRepository) error {
+	repo := repository{dir: filepath.Join(r.scratch, "saved"), format: tree.format, alternates: []string{tree.objects}}
+	if err := repo.create(); err != nil {
+		return err
+	}
+	saved, err := tree.snapshot(ctx, repo, r.scratch)
 	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(scratch)
-	index := filepath.Join(scratch, "index")
-	if err := copyFile(filepath.Join(r.gitDir, "index"), index); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	if err := os.Mkdir(filepath.Join(scratch, "pack"), 0o700); err != nil {
-		return err
-	}
-	g = g.with("GIT_INDEX_FILE="+index, "GIT_OBJECT_DIRECTORY="+scratch, alternatesVariable([]string{filepath.Join(r.known.Repository, "objects")}))
-	if _, err := g.run(ctx, nil, "add", "--all", "--", ":/"); err != nil {
 		return fmt.Errorf("save changes: %w", err)
 	}
+	base := orText(tree.headCommit, tree.format.emptyTree())
 	for n := 1; ; n++ {
 		path := filepath.Join(r.options.RunDir, "worktree-"+strconv.Itoa(n)+".patch")
 		if exists(path) {
@@ -190,8 +233,8 @@ func (r *removal) save(ctx context.Context, g git) error {
 		}
 		r.result.Saved = path
 		return replaceFile(path, func(w io.Writer) error {
-			return g.stream(ctx, nil, w, "diff-index", "--cached", "--patch", "--binary", "--full-index", "--no-ext-diff", "--no-textconv",
-				"--no-color", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/", "HEAD")
+			return repo.git().stream(ctx, nil, w, "diff-tree", "-r", "--patch", "--binary", "--full-index", "--no-ext-diff", "--no-textconv",
+				"--no-color", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/", base, saved)
 		})
 	}
 }
@@ -199,16 +242,16 @@ func (r *removal) save(ctx context.Context, g git) error {
 // deleteBranch deletes the branch when the run's directory or HEAD still have
 // what is on it.
 func (r *removal) deleteBranch(ctx context.Context) error {
-	w := &worktrees{user: &userRepository{top: r.known.Repository}}
-	tip, err := w.tip(ctx, r.known.Branch)
+	user := r.repository.user
+	tip, err := user.resolve("refs/heads/" + r.known.Branch)
 	if err != nil || tip == "" {
 		return err
 	}
-	if tip != r.known.Commit && !w.contains(ctx, "HEAD", tip) {
+	if tip != r.known.Commit && (user.headCommit == "" || !r.repository.contains(ctx, user.headCommit, tip)) {
 		return &Error{Code: CodeBranchExists, Param: "--delete-branch", Message: fmt.Sprintf("the branch %q has commits that HEAD lacks", r.known.Branch),
 			Hint: "merge it, or delete it with git branch -D"}
 	}
-	if err := w.deleteBranch(ctx, r.known.Branch, tip); err != nil {
+	if err := r.repository.deleteBranch(ctx, r.known.Branch, tip); err != nil {
 		return err
 	}
 	r.result.BranchDeleted = true

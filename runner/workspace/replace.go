@@ -48,53 +48,8 @@ func (m *merge) stageFiles(ctx context.Context, dir string, names []string) erro
 	if err := os.Mkdir(dir, 0o700); err != nil || len(names) == 0 {
 		return err
 	}
-	g, err := withoutFilters(ctx, m.user)
-	if err != nil {
-		return err
-	}
-	_, err = g.run(ctx, strings.NewReader(strings.Join(names, "\x00")+"\x00"), "checkout-index", "-z", "--stdin", "--force", "--prefix="+dir+"/")
+	_, err := m.tree.run(ctx, strings.NewReader(strings.Join(names, "\x00")+"\x00"), "checkout-index", "-z", "--stdin", "--force", "--prefix="+dir+"/")
 	return err
-}
-
-// withoutFilters disables every filter that the configuration defines: what a
-// container wrote is not fed to programs of the user's.
-func withoutFilters(ctx context.Context, g git) (git, error) {
-	settings, err := filterSettings(ctx, g)
-	if err != nil {
-		return g, err
-	}
-	count := 0
-	for _, variable := range g.env {
-		if text, ok := strings.CutPrefix(variable, "GIT_CONFIG_COUNT="); ok {
-			count, _ = strconv.Atoi(text)
-		}
-	}
-	set := func(key, value string) {
-		g = g.with("GIT_CONFIG_KEY_"+strconv.Itoa(count)+"="+key, "GIT_CONFIG_VALUE_"+strconv.Itoa(count)+"="+value)
-		count++
-	}
-	for _, key := range settings {
-		i := strings.LastIndexByte(key, '.')
-		if i < 0 {
-			continue
-		}
-		switch key[i+1:] {
-		case "clean", "smudge", "process":
-			set(key, "")
-		case "required":
-			set(key, "false")
-		}
-	}
-	return g.with("GIT_CONFIG_COUNT=" + strconv.Itoa(count)), nil
-}
-
-// filterSettings lists the keys of the user's filters, "filter.<name>.<key>".
-func filterSettings(ctx context.Context, g git) ([]string, error) {
-	out, err := g.run(ctx, nil, "config", "-z", "--name-only", "--get-regexp", `^filter\.`)
-	if failed, ok := asGitError(err); err != nil && (!ok || failed.exit != 1) {
-		return nil, fmt.Errorf("read filters: %w", err)
-	}
-	return strings.Split(string(out), "\x00"), nil
 }
 
 // replacement moves files and remembers how to move them back.

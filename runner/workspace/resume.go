@@ -93,7 +93,7 @@ func lockHeld(cacheDir string, held Held) (*slot, error) {
 // findObjects finds again the repository that the tree borrows from. Its HEAD
 // may have moved on since, its objects are what counts.
 func (s *Source) findObjects(ctx context.Context) error {
-	user, err := locate(ctx, s.info.Path)
+	user, err := locate(ctx, s.info.Path, s.options.Borrowing)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (s *Source) findObjects(ctx context.Context) error {
 			Hint: "put it back at " + s.info.Path}
 	}
 	s.user = *user
-	return s.user.loadSettings(ctx)
+	return nil
 }
 
 // Claim is a tree that is claimed: Options.Claim of whoever acquired it.

@@ -143,7 +143,7 @@ func (t *Tree) chooseBase(ctx context.Context) error {
 	case t.source.info.Kind == KindCopy:
 		tree, err = t.importSource(ctx)
 	case t.source.info.IncludedDirty:
-		tree, err = t.source.user.snapshot(ctx, t.base, t.slot.dir, t.source.cache.lfs())
+		tree, err = t.source.user.snapshot(ctx, t.base, t.slot.dir)
 	}
 	if err != nil {
 		return err

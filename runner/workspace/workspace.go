@@ -140,13 +140,7 @@ func open(ctx context.Context, options Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if user, err := readMetadata(dir); err == nil {
-		if source, err := newSource(ctx, options, dir, user); err == nil {
-			return source, nil
-		}
-	}
-	// Whatever was wrong, the git program's word is the one to pass on.
-	user, err := locate(ctx, dir)
+	user, err := locate(ctx, dir, options.Borrowing)
 	if err != nil {
 		return nil, err
 	}
@@ -223,34 +217,38 @@ func within(top, path string) bool {
 
 var errNotDirectory = errors.New("not a directory")
 
-// inspect learns the rest about the user's repository, in parallel because each
-// question is a process.
-func (s *Source) inspect(ctx context.Context) error {
+// inspect learns the rest about the user's repository, in parallel because some
+// questions are processes.
+func (s *Source) inspect(ctx context.Context) (err error) {
 	s.format = s.user.format
 	s.headTree = s.format.emptyTree()
 	s.info.Kind, s.info.Prefix = KindGit, s.user.prefix
-	s.info.ObjectFormat, s.info.Shallow = string(s.format), s.user.shallow
-	var status repositoryStatus
-	group, groupContext := errgroup.WithContext(ctx)
-	group.Go(func() (err error) { status, err = s.user.status(groupContext, s.cache.lfs()); return })
-	group.Go(func() error { return s.user.loadSettings(groupContext) })
-	if s.user.claimed != nil {
-		group.Go(func() error { return s.user.loadClaimed(groupContext) })
-	} else {
-		group.Go(func() error { return s.user.loadReferences(groupContext) })
+	s.info.ObjectFormat, s.info.Shallow = string(s.format), s.user.shallow != ""
+	scratch, err := os.MkdirTemp(s.cache.dir, viewPrefix)
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	v, err := s.user.view(filepath.Join(scratch, "view"))
+	if err != nil {
+		return err
+	}
+	group, groupContext := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.user.loadStatus(groupContext, v, 0) })
+	group.Go(func() error { return s.user.loadReferences(groupContext) })
+	group.Go(func() error { return s.user.loadHeadTree(groupContext, v) })
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if err := s.user.confirm(status); err != nil {
-		return err
-	}
-	s.info.Branch = status.branch
+	return s.judge()
+}
+
+// judge decides what becomes of uncommitted files.
+func (s *Source) judge() error {
+	status := s.user.status
+	s.info.Branch = s.user.branch
 	if s.user.headCommit != "" {
 		s.info.BaseCommit, s.headTree = s.user.headCommit, s.user.headTree
-	} else if !status.unborn {
-		return &Error{Code: CodeBrokenRepository, Param: s.info.Path, Message: "HEAD of the repository can't be read",
-			Hint: "`git fsck` there shows the fault"}
 	}
 	s.info.Dirty = status.dirty
 	s.info.IncludedDirty = status.dirty && s.options.IncludeDirty
@@ -258,12 +256,15 @@ func (s *Source) inspect(ctx context.Context) error {
 		s.info.Warnings = append(s.info.Warnings, Warning{Code: WarnNestedRepository, Path: nested,
 			Message: "an untracked repository is not part of the workspace"})
 	}
+	if status.withoutUntracked {
+		s.info.Warnings = append(s.info.Warnings, Warning{Code: WarnSlowIgnore, Path: "",
+			Message: "the ignore rules of the repository take git too long; untracked files are not part of the workspace"})
+	}
 	if !s.info.IncludedDirty {
 		return nil
 	}
 	if err := status.checkSubmodules(); err != nil {
 		return err
 	}
-	s.user.nested = status.nested
 	return s.user.checkSize(status.untracked, s.options.Limits.SnapshotBytes)
 }

@@ -7,72 +7,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
+	"strconv"
 	"strings"
 )
 
 // worktrees are the linked working trees and branches of a user's repository.
-type worktrees struct{ user *userRepository }
-
-// listed is one working tree as `git worktree list` tells.
-type listed struct {
-	path, branch string
-	locked       string // the reason, "locked" without one; empty when not locked
-	missing      bool   // its directory is gone
-}
-
-// list parses `git worktree list --porcelain -z`: "key SP value NUL" lines, an
-// empty one after each working tree.
-func (w *worktrees) list(ctx context.Context) ([]listed, error) {
-	out, err := w.user.git().run(ctx, nil, "worktree", "list", "--porcelain", "-z")
-	if err != nil {
-		return nil, fmt.Errorf("list working trees: %w", err)
-	}
-	return parseWorktrees(out), nil
-}
-
-func parseWorktrees(out []byte) (all []listed) {
-	for line := range bytes.SplitSeq(out, []byte{0}) {
-		key, value, _ := strings.Cut(string(line), " ")
-		if key == "worktree" {
-			all = append(all, listed{path: value})
-		}
-		if len(all) == 0 {
-			continue
-		}
-		at := &all[len(all)-1]
-		switch key {
-		case "branch":
-			at.branch = strings.TrimPrefix(value, "refs/heads/")
-		case "locked":
-			at.locked = orText(value, "locked")
-		case "prunable":
-			at.missing = true
-		}
-	}
-	return all
-}
-
-func orText(text, otherwise string) string {
-	if text != "" {
-		return text
-	}
-	return otherwise
-}
-
-// find returns the working tree at path, nil when the repository knows none.
-func (w *worktrees) find(ctx context.Context, path string) (*listed, error) {
-	all, err := w.list(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for i := range all {
-		if all[i].path == path {
-			all[i].missing = !exists(filepath.Join(path, ".git"))
-			return &all[i], nil
-		}
-	}
-	return nil, nil
+// What is written there is written through a view, or as files where git would
+// load the repository's configuration.
+type worktrees struct {
+	user *userRepository
+	view view
 }
 
 // resume looks at what an earlier checkout of the run made. A nil result means
@@ -82,24 +26,21 @@ func (w *worktrees) resume(ctx context.Context, o CheckoutOptions, known *Regist
 		return nil, &Error{Code: CodeCheckedOut, Param: "--workspace", Message: fmt.Sprintf("run %s is checked out in another repository, at %s", o.Run, known.Path),
 			Hint: "holon checkout --remove " + o.Run + " removes that working tree"}
 	}
-	at, err := w.find(ctx, known.Path)
-	if err != nil {
-		return nil, err
-	}
-	if at != nil && !at.missing && known.filled() {
+	gitDir := known.gitDirOf()
+	if gitDir != "" && exists(filepath.Join(known.Path, ".git")) && known.filled() {
 		if o.Branch != "" && o.Branch != known.Branch || o.Path != "" && !samePath(o.Path, known.Path) {
 			return nil, &Error{Code: CodeCheckedOut, Param: "RUN", Message: fmt.Sprintf("run %s is checked out at %s, on branch %s", o.Run, known.Path, known.Branch),
 				Hint: "holon checkout --remove " + o.Run + " removes that working tree and keeps the branch"}
 		}
 		return &CheckoutResult{Registration: *known, Existing: true, Warnings: o.Diff.Warnings}, nil
 	}
-	if at != nil { // removed by hand, or the end came before it was filled
-		if err := w.forget(ctx, known.Path); err != nil {
+	if gitDir != "" { // removed by hand, or the end came before it was filled
+		if err := forget(known.Path, gitDir); err != nil {
 			return nil, err
 		}
 	}
-	tip, err := w.tip(ctx, known.Branch)
-	if err != nil || tip == "" || o.Branch != "" && o.Branch != known.Branch || !w.contains(ctx, tip, known.Commit) {
+	tip, err := w.user.resolve("refs/heads/" + known.Branch)
+	if err != nil || tip == "" || o.Branch != "" && o.Branch != known.Branch || !w.view.contains(ctx, tip, known.Commit) {
 		return nil, err
 	}
 	again := *known
@@ -115,6 +56,13 @@ func (w *worktrees) resume(ctx context.Context, o CheckoutOptions, known *Regist
 	return w.made(ctx, o, again)
 }
 
+func orText(text, otherwise string) string {
+	if text != "" {
+		return text
+	}
+	return otherwise
+}
+
 func samePath(a, b string) bool {
 	if real, err := filepath.EvalSymlinks(a); err == nil {
 		a = real
@@ -122,29 +70,20 @@ func samePath(a, b string) bool {
 	return filepath.Clean(a) == b
 }
 
-// tip returns the commit of a branch, empty when there is no such branch.
-func (w *worktrees) tip(ctx context.Context, branch string) (string, error) {
-	commit, err := w.user.git().line(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", "refs/heads/"+branch)
-	if failed, ok := asGitError(err); ok && failed.exit == 1 {
-		return "", nil
-	}
-	return commit, err
-}
-
 // clashes reports whether another branch's name is a directory of this one's,
 // or this one's of another's: git can't hold both.
-func (w *worktrees) clashes(ctx context.Context, branch string) (bool, error) {
+func (w *worktrees) clashes(branch string) (bool, error) {
 	for parent, _ := splitPath(branch); parent != ""; parent, _ = splitPath(parent) {
-		if tip, err := w.tip(ctx, parent); err != nil || tip != "" {
+		if tip, err := w.user.resolve("refs/heads/" + parent); err != nil || tip != "" {
 			return true, err
 		}
 	}
-	beneath, err := w.user.git().line(ctx, "for-each-ref", "--count=1", "refs/heads/"+branch+"/")
-	return beneath != "", err
+	return bytes.Contains(w.user.references, []byte(" refs/heads/"+branch+"/")), nil
 }
 
-func (w *worktrees) contains(ctx context.Context, tip, commit string) bool {
-	_, err := w.user.git().run(ctx, nil, "merge-base", "--is-ancestor", commit, tip)
+// contains reports whether commit is tip or one of its ancestors.
+func (v view) contains(ctx context.Context, tip, commit string) bool {
+	_, err := v.git().run(ctx, nil, "merge-base", "--is-ancestor", commit, tip)
 	return err == nil
 }
 
@@ -156,7 +95,8 @@ func (w *worktrees) takeIn(ctx context.Context, pack string) error {
 		return err
 	}
 	defer file.Close()
-	if _, err := w.user.git().run(ctx, file, "index-pack", "--stdin"); err != nil {
+	g := w.view.git().with("GIT_OBJECT_DIRECTORY=" + w.user.objects).withConfig(w.user.sharing()).within(packTime)
+	if _, err := g.run(ctx, file, "index-pack", "--stdin"); err != nil {
 		return fmt.Errorf("take in objects: %w", err)
 	}
 	return nil
@@ -164,8 +104,13 @@ func (w *worktrees) takeIn(ctx context.Context, pack string) error {
 
 // createBranch makes a branch that must not exist.
 func (w *worktrees) createBranch(ctx context.Context, branch, commit, run string) error {
+	g, remove, err := w.view.references(branch)
+	if err != nil {
+		return err
+	}
+	defer remove()
 	none := strings.Repeat("0", len(commit))
-	_, err := w.user.git().with(whoMoves(w.user)...).run(ctx, nil, "update-ref", "--no-deref", "--create-reflog", "-m", "holon: result of "+run, "refs/heads/"+branch, commit, none)
+	_, err = g.with(whoMoves(w.user)...).run(ctx, nil, "update-ref", "--no-deref", "--create-reflog", "-m", "holon: result of "+run, "refs/heads/"+branch, commit, none)
 	if failed, ok := asGitError(err); ok && failed.cause == nil && strings.Contains(failed.stderr, "cannot lock ref") {
 		e := branchExists(branch)
 		e.Err = err
@@ -179,82 +124,132 @@ func (w *worktrees) createBranch(ctx context.Context, branch, commit, run string
 
 // whoMoves names the user in the reflog, where git insists on somebody.
 func whoMoves(user *userRepository) []string {
-	if user.userName != "" && user.userEmail != "" {
-		return nil
+	name, email := user.userName, user.userEmail
+	if name == "" || email == "" {
+		name, email = whoName, whoEmail
 	}
-	return []string{"GIT_COMMITTER_NAME=" + whoName, "GIT_COMMITTER_EMAIL=" + whoEmail}
+	return []string{"GIT_COMMITTER_NAME=" + name, "GIT_COMMITTER_EMAIL=" + email}
 }
 
 // deleteBranch deletes a branch that is still at commit.
-func (w *worktrees) deleteBranch(ctx context.Context, branch, commit string) error {
-	if _, err := w.user.git().run(ctx, nil, "update-ref", "--no-deref", "-d", "refs/heads/"+branch, commit); err != nil {
+func (v view) deleteBranch(ctx context.Context, branch, commit string) error {
+	g, remove, err := v.references(branch)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	if _, err := g.run(ctx, nil, "update-ref", "--no-deref", "-d", "refs/heads/"+branch, commit); err != nil {
 		return fmt.Errorf("delete branch: %w", err)
 	}
 	return nil
 }
 
-// add makes a linked, locked working tree of a branch and fills it. Filters of
-// the user's configuration are not run on what a container wrote: files are
-// as git stores them, but for line endings.
+// add makes a linked, locked working tree of a branch and fills it, as `git
+// worktree add` does. Files are as git stores them, but for line endings.
 func (w *worktrees) add(ctx context.Context, r Registration) error {
-	g, err := withoutFilters(ctx, w.user.git().with(whoMoves(w.user)...))
+	if at := w.checkedOutAt(r.Branch); at != "" {
+		return &Error{Code: CodeBranchExists, Param: "--branch", Message: fmt.Sprintf("the branch %q is checked out in another working tree, %s", r.Branch, at), Hint: "name another with --branch"}
+	}
+	tip, err := w.user.resolve("refs/heads/" + r.Branch) // which may have gone on since the first checkout
 	if err != nil {
-		return err
+		return fmt.Errorf("add working tree: %w", err)
 	}
-	if _, err := g.run(ctx, nil, "worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason", r.reason(), r.Path, r.Branch); err != nil {
-		if failed, ok := asGitError(err); ok && strings.Contains(failed.stderr, "is already checked out at") {
-			return &Error{Code: CodeBranchExists, Param: "--branch", Message: fmt.Sprintf("the branch %q is checked out in another working tree", r.Branch), Hint: "name another with --branch"}
-		}
-		err = fmt.Errorf("add working tree: %w", err)
-		if r.gitDirOf() != "" { // git was killed in between
-			err = errors.Join(err, w.forget(context.WithoutCancel(ctx), r.Path))
-		}
-		return err
+	gitDir, err := w.register(r)
+	if err != nil {
+		return fmt.Errorf("add working tree: %w", err)
 	}
-	fill := g
-	fill.dir = r.Path
-	if _, err := fill.run(ctx, nil, "reset", "--hard", "--quiet"); err != nil {
-		return errors.Join(fmt.Errorf("fill working tree: %w", err), w.forget(context.WithoutCancel(ctx), r.Path))
+	g := w.view.git().with("GIT_WORK_TREE="+r.Path, "GIT_INDEX_FILE="+filepath.Join(gitDir, "index")).withConfig(w.user.sharing(), "core.sparseCheckout=false")
+	g.dir = r.Path
+	if _, err := g.run(ctx, nil, "read-tree", "--reset", "-u", tip); err != nil {
+		return errors.Join(fmt.Errorf("fill working tree: %w", err), forget(r.Path, gitDir))
 	}
 	return nil
 }
 
-// WarnUnfiltered says that files of a checked-out working tree are as git
-// stores them, because a filter of the user's was not run.
-const WarnUnfiltered = "not_filtered"
-
-// unfiltered counts the files that the user's own filters would have changed.
-func (w *worktrees) unfiltered(ctx context.Context, r Registration) ([]Warning, error) {
-	settings, err := filterSettings(ctx, w.user.git())
-	if err != nil {
-		return nil, err
+// checkedOutAt returns the git directory of the working tree that has a branch
+// checked out, "" when none has.
+func (w *worktrees) checkedOutAt(branch string) string {
+	dirs := []string{w.user.commonDir}
+	entries, _ := os.ReadDir(filepath.Join(w.user.commonDir, "worktrees"))
+	for _, e := range entries {
+		dirs = append(dirs, filepath.Join(w.user.commonDir, "worktrees", e.Name()))
 	}
-	in := w.user.git()
-	in.dir = r.Path
-	var warnings []Warning
-	for _, key := range settings {
-		name, ok := strings.CutSuffix(strings.TrimPrefix(key, "filter."), ".smudge")
-		if !ok || !plainName.MatchString(name) {
-			continue
-		}
-		out, err := in.run(ctx, nil, "ls-files", "-z", "--", ":(top,attr:filter="+name+")")
-		if err != nil {
-			return nil, fmt.Errorf("look for filtered files: %w", err)
-		}
-		if n := bytes.Count(out, []byte{0}); n > 0 {
-			warnings = append(warnings, Warning{Code: WarnUnfiltered, Path: r.Path,
-				Message: fmt.Sprintf("%d files are as git stores them, since your filter %s was not run on them; `git read-tree --empty && git reset --hard` there runs it", n, name)})
+	for _, dir := range dirs {
+		if head, err := readIn(dir, "HEAD"); err == nil && strings.TrimSpace(head) == "ref: refs/heads/"+branch {
+			return dir
 		}
 	}
-	return warnings, nil
+	return ""
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,60}$`)
+// register makes the files of a linked working tree: its entry in the
+// repository, locked before it is complete so that no `git worktree prune`
+// takes it, and the directory with the .git that leads there.
+func (w *worktrees) register(r Registration) (gitDir string, err error) {
+	all := filepath.Join(w.user.commonDir, "worktrees")
+	if err := os.Mkdir(all, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", err
+	}
+	dir, err := openFolder(all) // not through a link
+	if err != nil {
+		return "", err
+	}
+	dir.close()
+	for n := 0; ; n++ {
+		gitDir = filepath.Join(all, filepath.Base(r.Path))
+		if n > 0 {
+			gitDir += strconv.Itoa(n)
+		}
+		if err = os.Mkdir(gitDir, 0o777); !errors.Is(err, os.ErrExist) {
+			break
+		}
+	}
+	if err == nil {
+		err = os.MkdirAll(r.Path, 0o777)
+	}
+	for _, file := range [][2]string{
+		{filepath.Join(gitDir, "locked"), r.reason()},
+		{filepath.Join(gitDir, "gitdir"), filepath.Join(r.Path, ".git")},
+		{filepath.Join(gitDir, "commondir"), "../.."},
+		{filepath.Join(gitDir, "HEAD"), "ref: refs/heads/" + r.Branch},
+		{filepath.Join(r.Path, ".git"), "gitdir: " + gitDir},
+	} {
+		if err == nil {
+			err = os.WriteFile(file[0], []byte(file[1]+"\n"), 0o666)
+		}
+	}
+	if err != nil {
+		err = errors.Join(err, forget(r.Path, gitDir))
+	}
+	return gitDir, err
+}
 
-// forget removes a working tree whatever its state, and its entry.
-func (w *worktrees) forget(ctx context.Context, path string) error {
-	if _, err := w.user.git().run(ctx, nil, "worktree", "remove", "--force", "--force", path); err != nil {
+// WarnUnfiltered says that files of a checked-out working tree are as git
+// stores them.
+const WarnUnfiltered = "not_filtered"
+
+// unfiltered counts the files that Git LFS would have fetched.
+func (w *worktrees) unfiltered(ctx context.Context, r Registration) ([]Warning, error) {
+	g := w.view.git().with("GIT_WORK_TREE="+r.Path, "GIT_INDEX_FILE="+filepath.Join(r.gitDirOf(), "index"))
+	g.dir = r.Path
+	out, err := g.run(ctx, nil, "ls-files", "-z", "--", ":(top,attr:filter=lfs)")
+	if err != nil {
+		return nil, fmt.Errorf("look for filtered files: %w", err)
+	}
+	n := bytes.Count(out, []byte{0})
+	if n == 0 {
+		return nil, nil
+	}
+	return []Warning{{Code: WarnUnfiltered, Path: r.Path,
+		Message: fmt.Sprintf("%d files are as git stores them, since Git LFS was not run on them; `git read-tree --empty && git reset --hard` there runs it", n)}}, nil
+}
+
+// forget removes a working tree whatever its state, and its entry: the entry
+// last, so that a removal that was cut off can be found and finished.
+func forget(path, gitDir string) error {
+	if err := errors.Join(os.RemoveAll(path), os.RemoveAll(gitDir)); err != nil {
 		return fmt.Errorf("remove working tree: %w", err)
 	}
+	_ = os.Remove(filepath.Dir(gitDir)) // where it was the last one
 	return nil
 }

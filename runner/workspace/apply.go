@@ -66,8 +66,9 @@ func apply(ctx context.Context, options ApplyOptions) (*ApplyResult, error) {
 		return nil, err
 	}
 	if info.Size() >= maxPatch {
-		return nil, &Error{Code: CodeTooLarge, Param: options.Patch, Message: fmt.Sprintf("the patch has %d bytes; git reads less than %d", info.Size(), maxPatch),
-			Hint: "holon checkout makes a branch of the result"}
+		return nil, &Error{Code: CodeTooLarge, Param: options.Patch,
+			Message: fmt.Sprintf("the patch has %d bytes; git reads less than %d", info.Size(), maxPatch),
+			Hint:    "holon checkout makes a branch of the result"}
 	}
 	if info.Size() == 0 {
 		return &ApplyResult{Path: m.top, Written: []string{}, Deleted: []string{}}, nil
@@ -304,7 +305,8 @@ func (m *merge) fillIndex(ctx context.Context) error {
 	if _, err := m.tree.run(ctx, strings.NewReader(entries.String()), "update-index", "-z", "--index-info"); err != nil {
 		return err
 	}
-	_, err = m.tree.run(ctx, strings.NewReader(present.String()), "update-index", "--force-write-index", "--add", "--replace", "-z", "--stdin")
+	_, err = m.tree.run(ctx, strings.NewReader(present.String()), "update-index", "--force-write-index", "--add",
+		"--replace", "-z", "--stdin")
 	return err
 }
 

@@ -135,7 +135,8 @@ func (d *Diff) write(ctx context.Context, repo repository) error {
 	if !isOverBudget(err) {
 		return err
 	}
-	d.Warnings = append(d.Warnings, Warning{Code: WarnSlowRenames, Message: "renamed files are shown as removed and added, since finding them took too long"})
+	d.Warnings = append(d.Warnings, Warning{Code: WarnSlowRenames,
+		Message: "renamed files are shown as removed and added, since finding them took too long"})
 	return d.writeWith(ctx, repo, "--no-renames")
 }
 
@@ -149,7 +150,8 @@ func (d *Diff) writeWith(ctx context.Context, repo repository, renames ...string
 		count := &countingWriter{to: w}
 		group, ctx := errgroup.WithContext(ctx)
 		group.Go(func() error {
-			arguments := slices.Concat(common, []string{"--patch", "--binary", "--unified=3", "--src-prefix=a/", "--dst-prefix=b/", d.BaseTree, d.ResultTree})
+			arguments := slices.Concat(common, []string{"--patch", "--binary", "--unified=3",
+				"--src-prefix=a/", "--dst-prefix=b/", d.BaseTree, d.ResultTree})
 			return repo.git().stream(ctx, nil, count, arguments...)
 		})
 		group.Go(func() error {

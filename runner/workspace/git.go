@@ -220,7 +220,8 @@ func (e *gitError) Error() string {
 func (e *gitError) Unwrap() error { return e.cause }
 
 func (e *gitError) missesObjects() bool {
-	for _, text := range []string{"unable to read", "bad object", "Needed a single revision", "missing blob", "could not read object", "not a valid object", "promisor"} {
+	for _, text := range []string{"unable to read", "bad object", "Needed a single revision",
+		"missing blob", "could not read object", "not a valid object", "promisor"} {
 		if strings.Contains(e.stderr, text) {
 			return true
 		}

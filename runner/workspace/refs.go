@@ -134,7 +134,8 @@ func (u *userRepository) loadReferences(ctx context.Context) error {
 
 // shownReference reports whether the agent gets to see a reference.
 func shownReference(name string) bool {
-	shown := strings.HasPrefix(name, "refs/heads/") || strings.HasPrefix(name, "refs/tags/") || strings.HasPrefix(name, "refs/remotes/")
+	shown := slices.ContainsFunc([]string{"refs/heads/", "refs/tags/", "refs/remotes/"},
+		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 	return shown && !strings.HasSuffix(name, ".lock") && plumbing.ReferenceName(name).Validate() == nil
 }
 
@@ -155,8 +156,10 @@ func (u *userRepository) looseReferences(ctx context.Context) (map[string]string
 			}
 			full := joinPath(path, name)
 			switch {
-			case st.Mode&unix.S_IFMT == unix.S_IFDIR && strings.Count(path, "/") < maxDepth && (path != "refs" || shownReference(full+"/x")):
-				descend = append(descend, name)
+			case st.Mode&unix.S_IFMT == unix.S_IFDIR && strings.Count(path, "/") < maxDepth:
+				if path != "refs" || shownReference(full+"/x") {
+					descend = append(descend, name)
+				}
 			case st.Mode&unix.S_IFMT == unix.S_IFREG && shownReference(full):
 				line, err := readLine(dir, name)
 				if err != nil {
@@ -167,7 +170,7 @@ func (u *userRepository) looseReferences(ctx context.Context) (map[string]string
 				many := len(found) > maxLooseRefs
 				mu.Unlock()
 				if many {
-					return nil, fmt.Errorf("there are more than %d files of references; `git pack-refs --all` makes them one", maxLooseRefs)
+					return nil, fmt.Errorf("there are more than %d files; `git pack-refs --all` makes them one", maxLooseRefs)
 				}
 			}
 		}

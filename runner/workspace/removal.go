@@ -157,7 +157,8 @@ func (r *removal) checkUnused(ctx context.Context) error {
 	if err := r.repository.user.loadReferences(ctx); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(r.repository.dir, "packed-refs"), r.repository.user.references, 0o600); err != nil {
+	packed := filepath.Join(r.repository.dir, "packed-refs")
+	if err := os.WriteFile(packed, r.repository.user.references, 0o600); err != nil {
 		return err
 	}
 	holder, err := r.repository.git().line(ctx, "for-each-ref", "--count=1", "--format=%(refname)", "--contains="+head)
@@ -233,8 +234,8 @@ func (r *removal) save(ctx context.Context, tree *userRepository) error {
 		}
 		r.result.Saved = path
 		return replaceFile(path, func(w io.Writer) error {
-			return repo.git().stream(ctx, nil, w, "diff-tree", "-r", "--patch", "--binary", "--full-index", "--no-ext-diff", "--no-textconv",
-				"--no-color", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/", base, saved)
+			return repo.git().stream(ctx, nil, w, "diff-tree", "-r", "--patch", "--binary", "--full-index", "--no-ext-diff",
+				"--no-textconv", "--no-color", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/", base, saved)
 		})
 	}
 }

@@ -48,7 +48,8 @@ func (m *merge) stageFiles(ctx context.Context, dir string, names []string) erro
 	if err := os.Mkdir(dir, 0o700); err != nil || len(names) == 0 {
 		return err
 	}
-	_, err := m.tree.run(ctx, strings.NewReader(strings.Join(names, "\x00")+"\x00"), "checkout-index", "-z", "--stdin", "--force", "--prefix="+dir+"/")
+	_, err := m.tree.run(ctx, strings.NewReader(strings.Join(names, "\x00")+"\x00"), "checkout-index", "-z",
+		"--stdin", "--force", "--prefix="+dir+"/")
 	return err
 }
 

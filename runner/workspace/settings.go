@@ -24,8 +24,8 @@ var takenOver = []string{
 
 // knownExtensions are those of a repository's format that need nothing of us,
 // or that we know.
-var knownExtensions = []string{"noop", "noop-v1", "objectformat", "partialclone", "preciousobjects", "relativeworktrees",
-	"worktreeconfig"}
+var knownExtensions = []string{"noop", "noop-v1", "objectformat", "partialclone", "preciousobjects",
+	"relativeworktrees", "worktreeconfig"}
 
 // loadSettings reads what counts of the user's and the repository's
 // configuration files, and what lies next to them. Includes are not followed
@@ -98,9 +98,9 @@ func (u *userRepository) loadFormat(local settings) error {
 	version := local["core.repositoryformatversion"]
 	unknown := version != "" && version != "0" && version != "1" || u.format != formatSHA1 && u.format != formatSHA256
 	for key, value := range local {
-		if name, ok := strings.CutPrefix(key, "extensions."); ok && version == "1" && !slices.Contains(knownExtensions, name) {
-			unknown = unknown || name != "refstorage" || value != "files"
-		}
+		name, ok := strings.CutPrefix(key, "extensions.")
+		known := slices.Contains(knownExtensions, name) || name == "refstorage" && value == "files"
+		unknown = unknown || ok && version == "1" && !known
 	}
 	if unknown {
 		return u.broken("format", errors.New("a version or an extension that is not supported"))
@@ -109,8 +109,8 @@ func (u *userRepository) loadFormat(local settings) error {
 }
 
 func (u *userRepository) broken(part string, err error) error {
-	return &Error{Code: CodeBrokenRepository, Param: u.top, Message: "the " + part + " of the repository at " + u.top + " can't be read",
-		Err: err, Hint: "`git status` there shows the fault"}
+	return &Error{Code: CodeBrokenRepository, Param: u.top,
+		Message: "the " + part + " of the repository at " + u.top + " can't be read", Err: err, Hint: "`git status` there shows the fault"}
 }
 
 // globalSettings reads the user's own files, where git looks for them.

@@ -105,8 +105,8 @@ func (u *userRepository) snapshot(ctx context.Context, into repository, scratch 
 	if err := u.copyIndex(index); err != nil {
 		return "", err
 	}
-	g := v.inTree(index).with("GIT_OBJECT_DIRECTORY=" + into.objects()). // readable for the container's user, whatever the umask
-										withConfig("core.sharedRepository=0644")
+	// Readable for the container's user, whatever the umask.
+	g := v.inTree(index).with("GIT_OBJECT_DIRECTORY=" + into.objects()).withConfig("core.sharedRepository=0644")
 	add := []string{"add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul"}
 	if u.status.withoutUntracked {
 		add[1] = "--update"
@@ -120,7 +120,8 @@ func (u *userRepository) snapshot(ctx context.Context, into repository, scratch 
 		return "", fmt.Errorf("take snapshot: %w", err)
 	}
 	if len(u.status.moved) > 0 {
-		if _, err := g.run(ctx, strings.NewReader(strings.Join(u.status.moved, "")), "update-index", "-z", "--index-info"); err != nil {
+		moved := strings.NewReader(strings.Join(u.status.moved, ""))
+		if _, err := g.run(ctx, moved, "update-index", "-z", "--index-info"); err != nil {
 			return "", fmt.Errorf("take snapshot: %w", err)
 		}
 	}

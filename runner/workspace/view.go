@@ -25,7 +25,8 @@ func (u *userRepository) view(dir string) (view, error) {
 	if err := v.create(); err != nil {
 		return v, err
 	}
-	files := map[string]string{"info/exclude": u.excludes, "info/attributes": u.attributes, "info/sparse-checkout": u.sparse}
+	files := map[string]string{"info/exclude": u.excludes, "info/attributes": u.attributes,
+		"info/sparse-checkout": u.sparse}
 	if u.headCommit != "" {
 		files["HEAD"] = u.headCommit + "\n"
 	}
@@ -95,7 +96,8 @@ func (u *userRepository) copyIndex(to string) error {
 	}
 	n, err := io.Copy(target, io.LimitReader(file, maxIndex+1))
 	if n > maxIndex {
-		err = &Error{Code: CodeTooLarge, Param: file.Name(), Message: fmt.Sprintf("the index has more than %d bytes", maxIndex)}
+		err = &Error{Code: CodeTooLarge, Param: file.Name(),
+			Message: fmt.Sprintf("the index has more than %d bytes", maxIndex)}
 	}
 	return errors.Join(err, target.Close())
 }
@@ -109,7 +111,8 @@ func (v view) references(branch string) (g git, remove func(), err error) {
 		return g, remove, err
 	}
 	head := strings.Repeat("0", 2*v.format.size()) + "\n" // on no branch, so that only the branch's log is written
-	err = errors.Join(os.RemoveAll(filepath.Join(repo.dir, "refs")), os.WriteFile(filepath.Join(repo.dir, "HEAD"), []byte(head), 0o600))
+	err = errors.Join(os.RemoveAll(filepath.Join(repo.dir, "refs")),
+		os.WriteFile(filepath.Join(repo.dir, "HEAD"), []byte(head), 0o600))
 	for _, name := range []string{"refs/heads/" + branch, "logs/refs/heads/" + branch, "packed-refs"} {
 		if err == nil {
 			err = v.user.checkPlain(name)

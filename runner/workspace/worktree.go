@@ -110,7 +110,8 @@ func (w *worktrees) createBranch(ctx context.Context, branch, commit, run string
 	}
 	defer remove()
 	none := strings.Repeat("0", len(commit))
-	_, err = g.with(whoMoves(w.user)...).run(ctx, nil, "update-ref", "--no-deref", "--create-reflog", "-m", "holon: result of "+run, "refs/heads/"+branch, commit, none)
+	_, err = g.with(whoMoves(w.user)...).run(ctx, nil, "update-ref", "--no-deref", "--create-reflog",
+		"-m", "holon: result of "+run, "refs/heads/"+branch, commit, none)
 	if failed, ok := asGitError(err); ok && failed.cause == nil && strings.Contains(failed.stderr, "cannot lock ref") {
 		e := branchExists(branch)
 		e.Err = err
@@ -148,7 +149,9 @@ func (v view) deleteBranch(ctx context.Context, branch, commit string) error {
 // worktree add` does. Files are as git stores them, but for line endings.
 func (w *worktrees) add(ctx context.Context, r Registration) error {
 	if at := w.checkedOutAt(r.Branch); at != "" {
-		return &Error{Code: CodeBranchExists, Param: "--branch", Message: fmt.Sprintf("the branch %q is checked out in another working tree, %s", r.Branch, at), Hint: "name another with --branch"}
+		return &Error{Code: CodeBranchExists, Param: "--branch",
+			Message: fmt.Sprintf("the branch %q is checked out in another working tree, %s", r.Branch, at),
+			Hint:    "name another with --branch"}
 	}
 	tip, err := w.user.resolve("refs/heads/" + r.Branch) // which may have gone on since the first checkout
 	if err != nil {
@@ -158,7 +161,8 @@ func (w *worktrees) add(ctx context.Context, r Registration) error {
 	if err != nil {
 		return fmt.Errorf("add working tree: %w", err)
 	}
-	g := w.view.git().with("GIT_WORK_TREE="+r.Path, "GIT_INDEX_FILE="+filepath.Join(gitDir, "index")).withConfig(w.user.sharing(), "core.sparseCheckout=false")
+	g := w.view.git().with("GIT_WORK_TREE="+r.Path, "GIT_INDEX_FILE="+filepath.Join(gitDir, "index")).
+		withConfig(w.user.sharing(), "core.sparseCheckout=false")
 	g.dir = r.Path
 	if _, err := g.run(ctx, nil, "read-tree", "--reset", "-u", tip); err != nil {
 		return errors.Join(fmt.Errorf("fill working tree: %w", err), forget(r.Path, gitDir))
@@ -240,8 +244,8 @@ func (w *worktrees) unfiltered(ctx context.Context, r Registration) ([]Warning, 
 	if n == 0 {
 		return nil, nil
 	}
-	return []Warning{{Code: WarnUnfiltered, Path: r.Path,
-		Message: fmt.Sprintf("%d files are as git stores them, since Git LFS was not run on them; `git read-tree --empty && git reset --hard` there runs it", n)}}, nil
+	return []Warning{{Code: WarnUnfiltered, Path: r.Path, Message: fmt.Sprintf("%d files are as git stores them, "+
+		"since Git LFS was not run on them; `git read-tree --empty && git reset --hard` there runs it", n)}}, nil
 }
 
 // forget removes a working tree whatever its state, and its entry: the entry

@@ -34,8 +34,14 @@ func mustMarshal(v any) []byte {
 }
 
 // CheckDepth refuses JSON nested deeper than MaxDepth without decoding it.
-func CheckDepth(data []byte) error {
-	depth, inString := 0, false
+func CheckDepth(data []byte) error { return checkShape(data, len(data)) }
+
+// CheckShape refuses JSON nested deeper than MaxDepth or with more than MaxValues
+// values without decoding it: text of somebody who is not trusted.
+func CheckShape(data []byte) error { return checkShape(data, MaxValues) }
+
+func checkShape(data []byte, most int) error {
+	depth, values, inString := 0, 0, false
 	for i := 0; i < len(data); i++ {
 		c := data[i]
 		if inString {
@@ -51,12 +57,18 @@ func CheckDepth(data []byte) error {
 		case '"':
 			inString = true
 		case '{', '[':
+			values++
 			if depth++; depth > MaxDepth {
 				return Invalid("", CodeInvalidJSON, fmt.Sprintf("the JSON is nested deeper than %d levels", MaxDepth))
 			}
+		case ',':
+			values++
 		case '}', ']':
 			depth--
 		}
+	}
+	if values > most {
+		return Invalid("", CodeInvalidJSON, fmt.Sprintf("the JSON has more than %d values", most))
 	}
 	return nil
 }

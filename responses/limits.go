@@ -5,6 +5,16 @@ package responses
 // hold more than one.
 const MaxRequest = 96 << 20
 
+// Bounds of a response, in bytes of JSON. agentd ends a turn whose model says more
+// than MaxOutput (docs/limits.md); a client reads no event or answer of more than
+// MaxResponse, nor one with more than MaxValues values, since each takes a multiple
+// of its text when it is decoded.
+const (
+	MaxOutput   = 4 << 20
+	MaxResponse = 8 << 20
+	MaxValues   = 100_000
+)
+
 // Bounds of request fields (Open Responses, CreateResponseBody and the schemas
 // of its items), in characters unless it says otherwise. They are what the
 // server's OpenAPI document says too.

@@ -32,11 +32,20 @@ import (
 
 // Bounds of what is sent and of what is read.
 const (
-	MaxRequest  = responses.MaxRequest // a request body
-	MaxResponse = stream.MaxEvent      // a JSON answer
-	maxError    = 256 << 10            // the body of an error answer
-	maxSmall    = 1 << 20              // an answer of fixed form
+	MaxRequest  = responses.MaxRequest  // a request body
+	MaxResponse = responses.MaxResponse // a JSON answer, and an event with its framing
+	maxError    = 256 << 10             // the body of an error answer
+	maxSmall    = 1 << 20               // an answer of fixed form
+	maxFact     = 256 << 10             // a runtime event
 )
+
+// DecodeEvent reads an event that a server wrote who is not trusted.
+func DecodeEvent(data []byte) (responses.Event, error) {
+	if err := responses.CheckShape(data); err != nil {
+		return responses.Event{}, err
+	}
+	return responses.DecodeEvent(data)
+}
 
 // Client calls one server. Its methods are safe for concurrent use.
 type Client struct {
@@ -199,7 +208,14 @@ func (c *Client) json(ctx context.Context, method, path string, body []byte, lim
 	if resp.StatusCode != http.StatusOK {
 		return nil, c.failure(ctx, resp)
 	}
-	return c.read(ctx, resp, limit)
+	answer, err := c.read(ctx, resp, limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := responses.CheckShape(answer); err != nil {
+		return nil, c.badAnswer(method+" "+path, err)
+	}
+	return answer, nil
 }
 
 // do sends a request. Its errors are final: the context's, or a *responses.Error.

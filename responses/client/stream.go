@@ -31,7 +31,7 @@ func (c *Client) decoded(what string, events iter.Seq2[[]byte, error]) iter.Seq2
 				yield(responses.Event{}, err)
 				return
 			}
-			ev, err := responses.DecodeEvent(data)
+			ev, err := DecodeEvent(data)
 			if err != nil {
 				yield(responses.Event{}, c.badAnswer(what, err))
 				return
@@ -84,7 +84,7 @@ func (c *Client) raw(ctx context.Context, method, path string, body []byte) iter
 			return
 		}
 		ended := false
-		for event, err := range stream.Events(resp.Body, framing) {
+		for event, err := range stream.NewDecoder(resp.Body, framing).Limit(MaxResponse).Events() {
 			if err != nil {
 				yield(nil, c.streamError(ctx, what, err))
 				return
@@ -125,7 +125,7 @@ func (c *Client) TurnEvents(ctx context.Context, turnID string, after int64, fol
 			yield(nil, c.failure(ctx, resp))
 			return
 		}
-		for line, err := range stream.Lines(resp.Body) {
+		for line, err := range stream.NewDecoder(resp.Body, stream.NDJSON).Limit(maxFact).Lines() {
 			if err != nil {
 				yield(nil, c.streamError(ctx, "GET "+path, err))
 				return

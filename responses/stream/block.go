@@ -10,8 +10,9 @@ import (
 // pieces are in which a large event comes. What follows the last blank line is
 // dropped at the end, as the standard demands.
 type blockReader struct {
-	r   io.Reader
-	err error // sticky error of r, given out after the blocks that are whole
+	r     io.Reader
+	limit int   // bytes of a block
+	err   error // sticky error of r, given out after the blocks that are whole
 
 	buf     []byte
 	off     int  // given out up to here
@@ -51,11 +52,11 @@ func (b *blockReader) fill() error {
 		b.scanned -= b.off
 		b.off = 0
 	}
-	if len(b.buf) >= MaxEvent {
+	if len(b.buf) > b.limit {
 		return ErrTooLarge
 	}
 	if cap(b.buf)-len(b.buf) < step {
-		b.buf = append(make([]byte, 0, 2*len(b.buf)+step), b.buf...)
+		b.buf = append(make([]byte, 0, min(2*len(b.buf), b.limit)+step), b.buf...)
 	}
 	for range 100 {
 		n, err := b.r.Read(b.buf[len(b.buf):cap(b.buf)])

@@ -14,16 +14,17 @@ import (
 	"holon/responses"
 )
 
-// MaxEvent bounds one event on the wire, framing included. A terminal event
-// carries the whole response, so it must be generous.
+// MaxEvent bounds one event on the wire, framing included, for a reader that sets
+// no bound of its own. A terminal event carries the whole response, so it must be
+// generous.
 const MaxEvent = 32 << 20
 
 // Reasons for which a stream ends early.
 var (
 	// ErrTruncated says that the stream ended without a terminal event.
 	ErrTruncated = errors.New("the event stream ended before its terminal event")
-	// ErrTooLarge says that an event exceeds MaxEvent.
-	ErrTooLarge = fmt.Errorf("an event of the stream exceeds %d MiB", MaxEvent>>20)
+	// ErrTooLarge says that an event exceeds the reader's bound.
+	ErrTooLarge = errors.New("an event of the stream is too large")
 )
 
 // done is the data of the SSE event that ends a stream; it is no JSON.
@@ -42,13 +43,20 @@ func Events(r io.Reader, f Framing) iter.Seq2[[]byte, error] { return NewDecoder
 // that has come. It belongs to one goroutine.
 type Decoder struct {
 	framing Framing
-	r       io.Reader
-	blocks  blockReader // of server-sent events
+	blocks  blockReader // of server-sent events; of NDJSON, its reader and bound
 }
 
-// NewDecoder returns a decoder of the stream that r holds in framing f.
+// NewDecoder returns a decoder of the stream that r holds in framing f, with
+// events of at most MaxEvent bytes.
 func NewDecoder(r io.Reader, f Framing) *Decoder {
-	return &Decoder{framing: f, r: r, blocks: blockReader{r: r}}
+	return &Decoder{framing: f, blocks: blockReader{r: r, limit: MaxEvent}}
+}
+
+// Limit bounds each event to so many bytes, framing included, and returns d. What
+// the decoder itself holds stays below three times the bound.
+func (d *Decoder) Limit(bytes int) *Decoder {
+	d.blocks.limit = bytes
+	return d
 }
 
 // More reports whether the event after the present one has come already, as far
@@ -59,7 +67,7 @@ func (d *Decoder) More() bool { return d.framing == SSE && d.blocks.more() }
 func (d *Decoder) Events() iter.Seq2[[]byte, error] {
 	frames := d.sseData()
 	if d.framing == NDJSON {
-		frames = Lines(d.r)
+		frames = d.Lines()
 	}
 	return func(yield func([]byte, error) bool) {
 		ended := false
@@ -135,7 +143,7 @@ func (d *Decoder) sseData() iter.Seq2[[]byte, error] {
 			if errors.Is(err, io.EOF) {
 				return
 			}
-			if err == nil && len(block) > MaxEvent {
+			if err == nil && len(block) > d.blocks.limit {
 				err = ErrTooLarge
 			}
 			if err != nil {
@@ -144,7 +152,7 @@ func (d *Decoder) sseData() iter.Seq2[[]byte, error] {
 			}
 			data, ok := plainData(block)
 			if !ok {
-				if data, err = parsedData(block, first); err != nil {
+				if data, err = d.parsedData(block, first); err != nil {
 					yield(nil, fmt.Errorf("read event stream: %w", err))
 					return
 				}
@@ -175,11 +183,11 @@ func plainData(block []byte) (data []byte, ok bool) {
 }
 
 // parsedData returns the data of any event, nil when it has none.
-func parsedData(block []byte, first bool) (data []byte, err error) {
+func (d *Decoder) parsedData(block []byte, first bool) (data []byte, err error) {
 	if !first { // so that only the stream can begin with a byte order mark
 		block = append([]byte(":\n"), block...)
 	}
-	for ev, err := range sse.Read(bytes.NewReader(block), &sse.ReadConfig{MaxEventSize: MaxEvent + 4096}) {
+	for ev, err := range sse.Read(bytes.NewReader(block), &sse.ReadConfig{MaxEventSize: d.blocks.limit + 4096}) {
 		if err != nil {
 			return nil, err
 		}
@@ -188,18 +196,19 @@ func parsedData(block []byte, first bool) (data []byte, err error) {
 	return data, nil
 }
 
-// Lines yields the lines of r without their line ends, LF or CRLF, skipping
-// empty ones. A line is only valid until the next iteration and has at most
-// MaxEvent bytes. A last line without a line end is yielded when it is whole
-// JSON, and is io.ErrUnexpectedEOF otherwise.
-func Lines(r io.Reader) iter.Seq2[[]byte, error] {
+// Lines yields the lines of a stream of NDJSON without their line ends, LF or
+// CRLF, skipping empty ones, whatever they hold. A line is only valid until the
+// next iteration and ErrTooLarge beyond the bound. A last line without a line end
+// is yielded when it is whole JSON, and is io.ErrUnexpectedEOF otherwise. It can be
+// iterated once, instead of Events.
+func (d *Decoder) Lines() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		in := bufio.NewReaderSize(r, 64<<10)
+		in := bufio.NewReaderSize(d.blocks.r, min(64<<10, d.blocks.limit))
 		var long []byte // a line that exceeds in's buffer
 		for {
 			line, err := in.ReadSlice('\n')
 			if errors.Is(err, bufio.ErrBufferFull) || len(long) > 0 {
-				if len(long)+len(line) > MaxEvent {
+				if len(long)+len(line) > d.blocks.limit {
 					yield(nil, ErrTooLarge)
 					return
 				}

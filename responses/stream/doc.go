@@ -9,7 +9,7 @@
 // to its encoder byte for byte, and its parser does the decoding.
 //
 // Decoding takes any mixture of line ends and any split into reads, bounds each
-// event by [MaxEvent], costs time linear in the input, and always ends with a
+// event by [Decoder.Limit], costs time linear in the input, and always ends with a
 // reason: nil only when the stream said that it was over. It does not check that
 // the sequence of events is a legal one; package responses/conform does.
 package stream

@@ -11,7 +11,7 @@ import (
 
 // decode reads one JSON object that came from outside.
 func decode(data []byte, v any) error {
-	if err := responses.CheckDepth(data); err != nil {
+	if err := responses.CheckShape(data); err != nil {
 		return err
 	}
 	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"net/http"
 	"time"
 
@@ -139,28 +140,17 @@ func (o *writer) breakOff(v *view, sent int64, framing stream.Framing, cause *re
 // more, after the first sent ones of it. The event is not durable, which is
 // what it says.
 func brokenEnd(v *view, sent int64, cause *responses.Error) (lines []byte, err error) {
-	var events []responses.Event
-	f := v.events.Follow()
-	for int64(len(events)) < sent {
-		seen, err := f.Next(context.Background()) // these were visible before, so this does not wait
-		if err != nil {
-			return nil, err
-		}
-		for line := range bytes.Lines(seen) {
-			ev, err := responses.DecodeEvent(bytes.TrimRight(line, "\n"))
-			if err != nil {
-				return nil, err
-			}
-			events = append(events, ev)
-		}
-	}
 	sink := func(_ string, data []byte) error {
 		lines = append(append(lines, data...), '\n')
 		return nil
 	}
 	var em *responses.Emitter
-	if len(events) > 0 {
-		em, err = responses.Resume(events, sink)
+	if sent > 0 {
+		var broken error
+		em, err = responses.Resume(firstEvents(v, sent, &broken), sink)
+		if broken != nil {
+			err = broken
+		}
 	} else { // not even the first event reached the disk
 		em, err = responses.NewEmitter(v.response, sink)
 	}
@@ -168,6 +158,26 @@ func brokenEnd(v *view, sent int64, cause *responses.Error) (lines []byte, err e
 		err = em.Fail(cause, responses.Usage{})
 	}
 	return lines, err
+}
+
+// firstEvents yields at least the first sent events of a stream, which were visible
+// before, and says in err why it ended before that.
+func firstEvents(v *view, sent int64, err *error) iter.Seq[responses.Event] {
+	return func(yield func(responses.Event) bool) {
+		for f, n := v.events.Follow(), int64(0); n < sent; {
+			var seen []byte
+			if seen, *err = f.Next(context.Background()); *err != nil { // it does not wait
+				return
+			}
+			for line := range bytes.Lines(seen) {
+				var ev responses.Event
+				if ev, *err = responses.DecodeEvent(bytes.TrimRight(line, "\n")); *err != nil || !yield(ev) {
+					return
+				}
+				n++
+			}
+		}
+	}
 }
 
 // lines sends the runtime events numbered above after; with follow those to

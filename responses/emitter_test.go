@@ -274,15 +274,15 @@ func TestResumeAnywhere(t *testing.T) {
 			}
 		}
 	}
-	if _, err := responses.Resume(nil, nil); err == nil {
+	if _, err := responses.Resume(slices.Values([]responses.Event(nil)), nil); err == nil {
 		t.Error("a stream without events was resumed")
 	}
 	events := decodeAll(t, record(t, "text").lines)
-	if _, err := responses.Resume(events[1:], nil); err == nil {
+	if _, err := responses.Resume(slices.Values(events[1:]), nil); err == nil {
 		t.Error("a stream without its beginning was resumed")
 	}
 	events[3] = responses.Event{Type: "acme:thing", SequenceNumber: 3}
-	if _, err := responses.Resume(events, nil); err == nil {
+	if _, err := responses.Resume(slices.Values(events), nil); err == nil {
 		t.Error("a stream with a foreign event was resumed")
 	}
 }
@@ -304,7 +304,7 @@ func decodeAll(t testing.TB, lines [][]byte) []responses.Event {
 func resume(t testing.TB, lines [][]byte) error {
 	t.Helper()
 	rec := &recorder{lines: slices.Clone(lines), failAt: -1}
-	e, err := responses.Resume(decodeAll(t, lines), rec.take)
+	e, err := responses.Resume(slices.Values(decodeAll(t, lines)), rec.take)
 	if err != nil {
 		return err
 	}

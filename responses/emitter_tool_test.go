@@ -83,7 +83,7 @@ func TestResumeToolCalls(t *testing.T) {
 	lines := toolStream(t).lines
 	for n := 1; n <= len(lines); n++ {
 		rec := &recorder{lines: slices.Clone(lines[:n]), failAt: -1}
-		e, err := responses.Resume(decodeAll(t, lines[:n]), rec.take)
+		e, err := responses.Resume(slices.Values(decodeAll(t, lines[:n])), rec.take)
 		if err != nil {
 			t.Fatalf("cut after %d events: %v", n, err)
 		}

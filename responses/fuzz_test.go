@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -136,7 +137,7 @@ func FuzzDecodeEvent(f *testing.F) {
 			t.Fatalf("%s has no type", data)
 		}
 		// Whatever the events are, resuming gives an error or an emitter.
-		if e, err := responses.Resume([]responses.Event{ev}, func(string, []byte) error { return nil }); err == nil {
+		if e, err := responses.Resume(slices.Values([]responses.Event{ev}), func(string, []byte) error { return nil }); err == nil {
 			_ = e.Fail(nil, usage)
 		}
 	})

@@ -1,17 +1,28 @@
 package responses
 
-import "fmt"
+import (
+	"fmt"
+	"iter"
+)
 
 // Resume rebuilds the emitter of a stream from the events that an earlier
 // process emitted, so that the stream can be ended legally: what was open is
 // open again, and the next event gets the next number. The events must be the
 // beginning of a stream made by an Emitter; anything else is an error. A stream
-// that already ended gives an emitter that has ended.
-func Resume(events []Event, sink Sink) (*Emitter, error) {
+// that already ended gives an emitter that has ended. What is kept of the events is
+// bounded: a stream whose response exceeds MaxResponse is an error.
+func Resume(events iter.Seq[Event], sink Sink) (*Emitter, error) {
 	e := &Emitter{sink: sink}
-	for _, ev := range events {
+	closed, open := 0, 0 // about what the items take
+	for ev := range events {
 		if ev.SequenceNumber != e.seq {
 			return nil, fmt.Errorf("resume stream: event %d has the number %d", e.seq, ev.SequenceNumber)
+		}
+		if open += weight(ev); ev.Type == EventItemDone {
+			closed, open = closed+open, 0
+		}
+		if closed+open+e.text.Len()+len(ev.Delta) > MaxResponse {
+			return nil, fmt.Errorf("resume stream: at event %d the response has more than %d bytes", e.seq, MaxResponse)
 		}
 		if err := e.replay(ev); err != nil {
 			return nil, fmt.Errorf("resume stream: event %d, %s: %w", e.seq, ev.Type, err)
@@ -25,6 +36,24 @@ func Resume(events []Event, sink Sink) (*Emitter, error) {
 		e.err = ErrStreamEnded
 	}
 	return e, nil
+}
+
+// weight is about what replay keeps of an event but for the text of the open part.
+func weight(ev Event) int {
+	const each = 256
+	n := each / 2 * len(ev.Logprobs)
+	switch ev.Type {
+	case EventItemDone:
+		data, _ := marshal(ev.Item) // what cannot be encoded is refused when it is emitted
+		n += each + len(data)
+	case EventPartDone, EventReasoningSummaryPartDone:
+		data, _ := marshal(ev.Part)
+		n += each + len(data)
+	case EventAnnotationAdded:
+		data, _ := marshal(ev.Annotation)
+		n += each + len(data)
+	}
+	return n
 }
 
 // replay brings the emitter to the state it had after it emitted ev.

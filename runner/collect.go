@@ -1,9 +1,7 @@
 package runner
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,14 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
-	"time"
 
 	"github.com/docker/go-units"
 	"golang.org/x/sys/unix"
 
-	"holon/responses"
 	"holon/responses/turns"
-	"holon/state/durable"
 	"holon/state/roots"
 )
 
@@ -200,155 +195,4 @@ func copyData(out, in *os.File, size int64) error {
 		}
 	}
 	return out.Truncate(size)
-}
-
-// settleTurn completes the record of a turn whose container ended before the
-// turn did: the stream gets its terminal event and turn.json its end. It never
-// changes a record that has an end. gone says why there is none. It returns the
-// response as it was settled, nil when there was nothing to settle.
-func settleTurn(dir string, gone *responses.Error) (*responses.Response, error) {
-	rec, err := readTurnRecord(dir)
-	if err != nil || rec.Status.Terminal() {
-		return nil, err
-	}
-	path := filepath.Join(dir, turns.EventsFile)
-	events, err := durable.ReadFile(path, maxEventsFile)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read the turn's events: %w", err)
-	}
-	events, resp, err := endStream(events, rec, gone)
-	if err == nil {
-		err = durable.WriteFile(path, events, 0o600)
-	}
-	if err == nil {
-		err = endFacts(dir, rec, resp)
-	}
-	if err != nil {
-		return nil, err
-	}
-	rec.Settle(resp, time.Now())
-	data, err := rec.Encode()
-	if err != nil {
-		return nil, err
-	}
-	return resp, durable.WriteFile(filepath.Join(dir, turns.RecordFile), data, 0o600)
-}
-
-// endFacts closes the runtime.ndjson of a turn that is being settled, unless it
-// has an end: who follows it waits for one.
-func endFacts(dir string, rec *turns.Record, resp *responses.Response) error {
-	path := filepath.Join(dir, turns.RuntimeFile)
-	data, err := durable.ReadFile(path, maxEventsFile)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read the turn's facts: %w", err)
-	}
-	kept, last := withoutEgress(data) // of which none can be here yet
-	for line := range bytes.Lines(kept) {
-		if ev, err := turns.DecodeRuntimeEvent(line); err == nil && (ev.Type == turns.TurnCompleted || ev.Type == turns.TurnFailed) {
-			return nil
-		}
-	}
-	scope := turns.Scope{RuntimeID: rec.Instance, SessionID: rec.SessionID, TurnID: rec.TurnID}
-	ev := scope.TurnCompleted(turns.Completed{ResponseID: resp.ID})
-	if resp.Status != responses.StatusCompleted {
-		failure := turns.Failure{ResponseID: resp.ID, FailureCategory: "incomplete", Phase: "recovery", InterruptedBy: "container_end"}
-		if resp.Error != nil {
-			failure.FailureCategory, failure.Message = resp.Error.Code, resp.Error.Message
-		}
-		ev = scope.TurnFailed(turns.StatusLost, failure)
-	}
-	ev.Sequence = last + 1
-	if kept, err = ev.AppendLine(kept); err != nil {
-		return fmt.Errorf("end the turn's facts: %w", err)
-	}
-	return durable.WriteFile(path, kept, 0o600)
-}
-
-// readEnd returns the final response of a turn whose record has an end, from the
-// directory that was collected; nil when there is none.
-func readEnd(dir string) (*responses.Response, error) {
-	rec, err := readTurnRecord(dir)
-	if err != nil || !rec.Status.Terminal() {
-		return nil, err
-	}
-	data, err := durable.ReadFile(filepath.Join(dir, turns.EventsFile), maxEventsFile)
-	if err != nil {
-		return nil, fmt.Errorf("read the turn's events: %w", err)
-	}
-	data = bytes.TrimSuffix(data, []byte{'\n'})
-	ev, err := responses.DecodeEvent(data[bytes.LastIndexByte(data, '\n')+1:])
-	if err != nil {
-		return nil, fmt.Errorf("read the turn's last event: %w", err)
-	}
-	if ev.Response == nil || ev.Response.ID != rec.ResponseID || !ev.Response.Status.Terminal() {
-		return nil, errors.New("the turn's last event is no end")
-	}
-	return ev.Response, nil
-}
-
-// maxRecordFile bounds what is read of turn.json and of the event file.
-const (
-	maxRecordFile = 32 << 20
-	maxEventsFile = 1 << 30
-)
-
-func readTurnRecord(dir string) (*turns.Record, error) {
-	data, err := durable.ReadFile(filepath.Join(dir, turns.RecordFile), maxRecordFile)
-	if err != nil {
-		return nil, fmt.Errorf("read the turn's record: %w", err)
-	}
-	return turns.DecodeRecord(data)
-}
-
-// endStream appends the terminal event to the events of a turn if they lack it,
-// and returns the final response too. Half a line at the end is cut off. A turn
-// that ended before its first event was written gets a stream of its own.
-func endStream(data []byte, rec *turns.Record, gone *responses.Error) ([]byte, *responses.Response, error) {
-	data = data[:bytes.LastIndexByte(data, '\n')+1]
-	events, err := decodeEvents(data)
-	if err != nil {
-		return nil, nil, err
-	}
-	sink := func(_ string, event []byte) error {
-		data = append(append(data, event...), '\n')
-		return nil
-	}
-	var em *responses.Emitter
-	if len(events) > 0 {
-		em, err = responses.Resume(events, sink)
-	} else {
-		em, err = newStream(rec, sink)
-	}
-	if err == nil && !em.Ended() {
-		err = em.Fail(gone, responses.Usage{})
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("end the turn's events: %w", err)
-	}
-	resp := em.Response()
-	return data, &resp, nil
-}
-
-// newStream begins the stream of a turn of which only the record is known.
-func newStream(rec *turns.Record, sink responses.Sink) (*responses.Emitter, error) {
-	body, err := json.Marshal(map[string]any{"model": rec.Model, "input": "unknown", "previous_response_id": rec.PreviousResponseID})
-	if err != nil {
-		return nil, err
-	}
-	req, err := responses.DecodeRequest(body) // which fills in the defaults that a response echoes
-	if err != nil {
-		return nil, err
-	}
-	return responses.NewEmitter(responses.NewResponse(rec.ResponseID, rec.Model, rec.CreatedAt.Time().Unix(), req), sink)
-}
-
-func decodeEvents(data []byte) (events []responses.Event, err error) {
-	for line := range bytes.Lines(data) {
-		ev, err := responses.DecodeEvent(bytes.TrimSuffix(line, []byte{'\n'}))
-		if err != nil {
-			return nil, fmt.Errorf("read the turn's events: %w", err)
-		}
-		events = append(events, ev)
-	}
-	return events, nil
 }

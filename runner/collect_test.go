@@ -195,14 +195,26 @@ func FuzzEndStream(f *testing.F) {
 	f.Add([]byte("\n"))
 	f.Fuzz(func(t *testing.T, events []byte) {
 		rec := newRecord(responses.StatusInProgress)
-		ended, resp, err := endStream(bytes.Clone(events), &rec, responses.Internal("gone", nil))
+		path := filepath.Join(t.TempDir(), turns.EventsFile)
+		write(t, path, string(events))
+		end := func() ([]byte, *responses.Response, error) {
+			f, err := openOwn(path, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			resp, err := endStream(f, &rec, responses.Internal("gone", nil))
+			data, readErr := os.ReadFile(path)
+			return data, resp, errors.Join(err, readErr)
+		}
+		ended, resp, err := end()
 		if err != nil {
 			return
 		}
 		if !resp.Status.Terminal() {
 			t.Errorf("status %s", resp.Status)
 		}
-		again, _, err := endStream(bytes.Clone(ended), &rec, responses.Internal("gone", nil))
+		again, _, err := end()
 		if err != nil {
 			t.Fatalf("what was written cannot be read: %v\n%s", err, ended)
 		}

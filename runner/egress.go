@@ -3,10 +3,10 @@ package runner
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -14,7 +14,6 @@ import (
 	"holon/runner/egress"
 	"holon/runner/engine"
 	"holon/state"
-	"holon/state/durable"
 )
 
 // EgressFile is the host's own record of what a container was let out to, in the
@@ -109,61 +108,17 @@ func (r *oneShot) collectEgress() {
 // The file comes from the container: lines in it that claim to be such facts are
 // taken out, since only the host can know them.
 func appendFacts(dir string, facts []egress.Fact, scope turns.Scope) error {
-	path := filepath.Join(dir, turns.RuntimeFile)
-	data, err := durable.ReadFile(path, maxEventsFile)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read the turn's facts: %w", err)
-	}
-	kept, last := withoutEgress(data)
-	for _, f := range facts {
-		ev := f.Event(scope)
-		last++
-		ev.Sequence = last
-		if kept, err = ev.AppendLine(kept); err != nil {
-			return err
-		}
-	}
-	if bytes.Equal(kept, data) {
+	if _, err := os.Lstat(filepath.Join(dir, turns.RuntimeFile)); errors.Is(err, fs.ErrNotExist) && len(facts) == 0 {
 		return nil
 	}
-	return durable.WriteFile(path, kept, 0o600)
-}
-
-// withoutEgress returns the whole lines of a runtime.ndjson that are not about
-// egress, and the highest sequence among them.
-func withoutEgress(data []byte) (kept []byte, last int64) {
-	const plausible = 1 << 53 // more is no count of lines
-	kept = make([]byte, 0, len(data))
-	for line := range bytes.Lines(data[:bytes.LastIndexByte(data, '\n')+1]) {
-		var e struct {
-			Type     egressType `json:"type"`
-			Sequence int64      `json:"sequence"`
-		}
-		err := json.Unmarshal(line, &e) // what is no event is kept as it is
-		if bool(e.Type) || err != nil && bytes.Contains(line, []byte(egressPrefix)) {
-			continue
-		}
-		if e.Sequence < plausible {
-			last = max(last, e.Sequence)
-		}
-		kept = append(kept, line...)
+	file, err := openFacts(dir)
+	if err != nil {
+		return err
 	}
-	return kept, last
-}
-
-const egressPrefix = "holon.egress."
-
-// egressType is whether any of the types of an event is of egress: other readers
-// may take the first of two, and keys in one case alone.
-type egressType bool
-
-// UnmarshalJSON implements json.Unmarshaler. It is called for each key.
-func (t *egressType) UnmarshalJSON(text []byte) error {
-	var name string
-	if json.Unmarshal(text, &name) == nil && strings.HasPrefix(name, egressPrefix) {
-		*t = true
+	for _, f := range facts {
+		file.add(f.Event(scope))
 	}
-	return nil
+	return file.close()
 }
 
 // deniedHosts lists what was denied, once each, in the order of the first time.

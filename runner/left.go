@@ -8,12 +8,17 @@ import (
 	"os"
 
 	"holon/responses"
+	"holon/responses/client"
 	"holon/responses/turns"
 )
 
-// maxLastEvent bounds what is read of the event that ends a turn, which holds
-// the whole response.
-const maxLastEvent = 64 << 20
+// Bounds of what is read of a turn: its record, the event that ends it, which holds
+// the whole response, and a line of its facts.
+const (
+	maxRecordFile = 8 << 20
+	maxLastEvent  = responses.MaxResponse
+	maxFactLine   = 256 << 10
+)
 
 // ErrForged is the reason for a turn whose files cannot be what agentd wrote.
 var ErrForged = errors.New("the turn's files are not what agentd writes")
@@ -31,7 +36,10 @@ func ReadTurn(dir, turnID string) (*turns.Record, *responses.Response, error) {
 	}
 	files := &TurnFiles{root}
 	defer files.Close()
-	rec, err := files.record(turnID)
+	rec, err := files.record()
+	if err == nil && rec.TurnID != turnID {
+		return nil, nil, fmt.Errorf("%w: it is the record of another turn", ErrForged)
+	}
 	if err != nil || !rec.Status.Terminal() {
 		return rec, nil, err
 	}
@@ -39,7 +47,7 @@ func ReadTurn(dir, turnID string) (*turns.Record, *responses.Response, error) {
 	return rec, end, err
 }
 
-func (t *TurnFiles) record(turnID string) (*turns.Record, error) {
+func (t *TurnFiles) record() (*turns.Record, error) {
 	f, err := t.Open(turns.RecordFile)
 	if err != nil {
 		return nil, fmt.Errorf("open the turn's record: %w", err)
@@ -56,9 +64,6 @@ func (t *TurnFiles) record(turnID string) (*turns.Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrForged, err)
 	}
-	if rec.TurnID != turnID {
-		return nil, fmt.Errorf("%w: it is the record of another turn", ErrForged)
-	}
 	return rec, nil
 }
 
@@ -73,7 +78,7 @@ func (t *TurnFiles) end(rec *turns.Record) (*responses.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the turn's last event: %w", err)
 	}
-	ev, err := responses.DecodeEvent(line)
+	ev, err := client.DecodeEvent(line)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrForged, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"holon/responses"
 	"holon/state/files"
 	"holon/state/roots"
 )
@@ -76,14 +77,12 @@ func (t *TurnFiles) Open(name string) (*os.File, error) {
 	return f, nil
 }
 
-const (
-	maxLogLine = 16 << 20
-	logPoll    = 200 * time.Millisecond
-)
+const logPoll = 200 * time.Millisecond
 
 // Lines yields the whole lines of a file, without their ends. While more says so
-// it waits for those to come. Lines of more than 16 MiB are left out. The error
-// ends it; a file that is not there has no lines.
+// it waits for those to come. Lines of more than responses.MaxResponse bytes are
+// left out. The error ends it; a file that is not there has no lines. A line is only
+// valid until the next iteration.
 func (t *TurnFiles) Lines(ctx context.Context, name string, more func() bool) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		f, err := t.Open(name)
@@ -97,7 +96,7 @@ func (t *TurnFiles) Lines(ctx context.Context, name string, more func() bool) it
 			return
 		}
 		defer f.Close()
-		lines := lineReader{in: bufio.NewReaderSize(f, 64<<10)}
+		lines := lineReader{in: bufio.NewReaderSize(f, 64<<10), most: responses.MaxResponse}
 		for {
 			last := !more() // asked before reading: what is written until then is read
 			for {
@@ -132,17 +131,26 @@ func pause(ctx context.Context) bool {
 // lineReader reads lines of a file that grows: half a line is kept for later.
 type lineReader struct {
 	in   *bufio.Reader
-	part []byte
-	skip bool // the line is too long
+	most int   // bytes of a line, its end included; longer ones are left out
+	left int   // out so far
+	at   int64 // where the whole lines end that were read or left out
+
+	part []byte // the beginning of a line
+	size int    // of that line so far
+	done bool   // part was given out
 }
 
+// next returns the next line, valid until the call after.
 func (l *lineReader) next() ([]byte, error) {
 	for {
+		if l.done {
+			l.part, l.size, l.done = l.part[:0], 0, false
+		}
 		piece, err := l.in.ReadSlice('\n')
-		if l.skip = l.skip || len(l.part)+len(piece) > maxLogLine; l.skip {
-			l.part = l.part[:0]
-		} else {
+		if l.size += len(piece); l.size <= l.most {
 			l.part = append(l.part, piece...)
+		} else {
+			l.part = nil
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
@@ -150,10 +158,11 @@ func (l *lineReader) next() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		line, skipped := l.part, l.skip
-		l.part, l.skip = nil, false
-		if !skipped {
-			return line[:len(line)-1], nil
+		l.at += int64(l.size)
+		l.done = true
+		if l.size <= l.most {
+			return l.part[:l.size-1], nil
 		}
+		l.left++
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"holon/responses"
 	"holon/state"
 	"holon/state/files"
 )
@@ -22,7 +23,7 @@ func endedRun(dir string) *files.Entry {
 // too long ones are left out and cost no memory.
 func TestLines(t *testing.T) {
 	dir := t.TempDir()
-	long := strings.Repeat("x", maxLogLine+1)
+	long := strings.Repeat("x", responses.MaxResponse+1)
 	if err := os.WriteFile(filepath.Join(dir, "log"), []byte("one\n\n"+long+"\ntwo\nthr"), 0o600); err != nil {
 		t.Fatal(err)
 	}

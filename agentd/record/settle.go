@@ -113,33 +113,33 @@ func endStream(h Header, cause *responses.Error) (responses.Response, error) {
 // log is cut at the first event that cannot be read; nobody has seen it. A log
 // that is no stream at all is begun anew.
 func resumeStream(h Header, log *Log, sink responses.Sink) (*responses.Emitter, error) {
-	var events []responses.Event
-	var good int64
-	err := log.Lines(func(line []byte) error {
-		ev, err := responses.DecodeEvent(line)
-		if err != nil || ev.SequenceNumber != int64(len(events)) {
-			return errStop
-		}
-		events, good = append(events, ev), good+int64(len(line))+1
-		return nil
-	})
+	var good, count int64
+	var err error
+	em, broken := responses.Resume(func(yield func(responses.Event) bool) {
+		err = log.Lines(func(line []byte) error {
+			ev, err := responses.DecodeEvent(line)
+			if err != nil || ev.SequenceNumber != count || !yield(ev) {
+				return errStop
+			}
+			good, count = good+int64(len(line))+1, count+1
+			return nil
+		})
+	}, sink)
 	if err != nil && err != errStop {
 		return nil, fmt.Errorf("read the stream: %w", err)
 	}
-	if err == errStop {
+	if broken != nil {
+		good = 0
+	}
+	if err == errStop || broken != nil && count > 0 {
 		if err := log.cut(good); err != nil {
 			return nil, err
 		}
 	}
-	if len(events) > 0 {
-		if em, err := responses.Resume(events, sink); err == nil {
-			return em, nil
-		}
-		if err := log.cut(0); err != nil {
-			return nil, err
-		}
+	if broken != nil {
+		return responses.NewEmitter(h.Response, sink)
 	}
-	return responses.NewEmitter(h.Response, sink)
+	return em, nil
 }
 
 // settleRecord completes turn.json, or makes it again from the header when the

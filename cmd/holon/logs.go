@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holon/responses"
+	"holon/responses/client"
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/state/files"
@@ -112,7 +112,7 @@ func (l *lifecycle) story(ctx context.Context, turn *runner.TurnFiles, more func
 		if err != nil {
 			return err
 		}
-		if ev, err := responses.DecodeEvent(line); err == nil && ev.Response != nil {
+		if ev, err := client.DecodeEvent(line); err == nil && ev.Response != nil {
 			view.Event(ev)
 		}
 	}

@@ -134,14 +134,22 @@ type sampler struct {
 	drop  bool            // the open call is surplus
 	args  int             // bytes of arguments streamed of a client's call
 	chars int             // bytes of text and arguments so far
+	heard int             // bytes of all events so far
 	done  bool
 }
+
+// maxAnswer bounds all that a model says in one answer, calls of the container's
+// tools included, in bytes.
+const maxAnswer = 64 << 20
 
 // take handles one model event. A transport is not trusted to send them in a
 // legal order: what has no place is a failure of the model.
 func (s *sampler) take(ev model.Event) error {
 	if err := s.check(ev); err != nil {
 		return err
+	}
+	if s.floods(ev) {
+		return ErrOutput
 	}
 	em := s.Emitter
 	if ev.Kind != model.CallEnd && ev.Kind != model.ReasoningEnd { // these repeat or hide what was streamed
@@ -186,6 +194,41 @@ func (s *sampler) take(ev model.Event) error {
 		return s.endCall(ev.Text)
 	}
 	return s.finish(ev) // model.Done: check lets nothing else through
+}
+
+// floods counts an event and reports whether the model has said too much: a
+// provider that never ends must not take the memory of the process.
+func (s *sampler) floods(ev model.Event) bool {
+	const each = 256 // of an item, a part or an annotation
+	size := len(ev.Text) + each/4*len(ev.Logprobs)
+	if ev.Annotation != nil {
+		size += each + len(ev.Annotation.URL) + len(ev.Annotation.Title)
+	}
+	switch ev.Kind {
+	case model.MessageBegin, model.ReasoningBegin, model.CallBegin, model.SummaryPartEnd:
+		size += each
+	}
+	s.heard += size
+	switch {
+	case ev.Kind == model.ReasoningDelta || ev.Kind == model.ReasoningEnd && !s.Request.Includes(responses.IncludeReasoning):
+	case s.call != nil || s.drop || ev.Kind == model.CallEnd && s.args > 0: // not in the response, or counted before
+	default:
+		s.shown += size + escapes(ev.Text)
+	}
+	return s.shown > responses.MaxOutput || s.heard > maxAnswer
+}
+
+// escapes is by how many bytes text grows as a JSON string.
+func escapes(text string) (n int) {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"' || c == '\\' || c == '\n' || c == '\t' || c == '\r':
+			n++
+		case c < ' ':
+			n += 5
+		}
+	}
+	return n
 }
 
 // check keeps track of the open item and refuses events that have no place.

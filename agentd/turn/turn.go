@@ -34,7 +34,7 @@ var (
 	ErrCancelled = errors.New("the turn was cancelled")
 	ErrTimeout   = errors.New("the turn ran out of time")
 	ErrShutdown  = errors.New("the server is shutting down")
-	ErrOutput    = errors.New("the turn left too much output")
+	ErrOutput    = errors.New("the turn left too much output") // in its directory, or in its response
 )
 
 // Journal keeps a turn's facts. Started must be durable when it returns. An
@@ -167,6 +167,7 @@ type runner struct {
 	strict      map[string]json.RawMessage // strict forms of tools, by name and schema; made with the first
 	callIDs     map[string]bool            // of all calls of the conversation; made with the first
 	idle        int                        // rounds in a row of nothing but rejected calls
+	shown       int                        // bytes that the model's answers take in the response
 	gathering   bool                       // what was last told to Journal.Gather
 	result      Result
 
@@ -248,6 +249,9 @@ func (r *runner) add(item responses.Item) error {
 
 // fail ends the turn after an attempt at the model failed.
 func (r *runner) fail(ctx context.Context, err error) error {
+	if errors.Is(err, ErrOutput) {
+		return r.incomplete(responses.ReasonMaxOutputBytes)
+	}
 	var cause *responses.Error
 	if failed, ok := errors.AsType[*model.Error](err); ok {
 		cause = failed.Response()

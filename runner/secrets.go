@@ -1,9 +1,7 @@
 package runner
 
 import (
-	"bytes"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,9 +9,6 @@ import (
 
 	"holon/state"
 )
-
-// maxSearched bounds what of the patch is searched for secrets.
-const maxSearched = 64 << 20
 
 // hideSecrets takes known secrets out of what a manifest says in words. Paths and
 // ids stay: they are how the run is found again.
@@ -49,19 +44,18 @@ func (r *oneShot) warnOfSecrets(patch string) {
 	if r.Session.Secrets.Empty() {
 		return
 	}
-	data, err := readPatch(patch)
+	names, err := r.secretsIn(patch)
 	if err != nil {
 		r.manifest.Warnings = append(r.manifest.Warnings, "the patch could not be searched for secrets: "+OneLine(err.Error(), 300))
-		return
 	}
-	if names := r.Session.Secrets.Names(data); len(names) > 0 {
+	if len(names) > 0 {
 		r.manifest.Warnings = append(r.manifest.Warnings, OneLine("the patch contains the value of "+strings.Join(names, ", ")+"; it was not changed, so look at "+DiffFile+" before you apply or share it", 500))
 	}
 }
 
-// readPatch reads the beginning of a patch, which the host wrote.
-func readPatch(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+// secretsIn returns the names of the known secrets in a patch, which the host wrote.
+func (r *oneShot) secretsIn(patch string) ([]string, error) {
+	f, err := os.OpenFile(patch, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -69,9 +63,7 @@ func readPatch(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	var b bytes.Buffer
-	_, err = io.Copy(&b, io.LimitReader(f, maxSearched))
-	return b.Bytes(), err
+	return r.Session.Secrets.Names(f)
 }
 
 // patchPath is where the run's patch is.

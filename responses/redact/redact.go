@@ -17,6 +17,7 @@
 package redact
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -164,12 +165,30 @@ func (s *Set) Bytes(data []byte) []byte {
 	return m.Redact(data)
 }
 
-// Names returns the names of the values that are in data, sorted.
-func (s *Set) Names(data []byte) (names []string) {
+// Names returns the names of the values that are in what r reads, sorted. It holds
+// a piece at a time.
+func (s *Set) Names(r io.Reader) (names []string, err error) {
 	m := s.load()
 	if m == nil {
-		return nil
+		return nil, nil
 	}
+	overlap := len(m.forms[0]) // of the longest
+	piece := make([]byte, overlap+256<<10)
+	for kept := 0; err == nil; {
+		var n int
+		n, err = io.ReadFull(r, piece[kept:])
+		names = append(names, s.namesIn(m, piece[:kept+n])...)
+		kept = copy(piece, piece[max(0, kept+n-overlap):kept+n])
+	}
+	slices.Sort(names)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = nil
+	}
+	return slices.Compact(names), err
+}
+
+// namesIn returns the names of the values in data, of which m finds all.
+func (s *Set) namesIn(m *Matcher, data []byte) (names []string) {
 	if start, _ := m.search.find(data); start < 0 {
 		return nil
 	}
@@ -180,8 +199,7 @@ func (s *Set) Names(data []byte) (names []string) {
 			names = append(names, s.names[value])
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return names
 }
 
 // Stream returns what takes the values out of one stream of text; nil for the nil

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 const key = "sk-proj-0123456789/abc+DEF~xyz"
@@ -97,8 +98,18 @@ func TestNoSecrets(t *testing.T) {
 	s, dir := &Set{}, t.TempDir()
 	s.AddEnviron([]string{"A_KEY=response", "B_KEY=output_text", "C_KEY=" + dir, "D_KEY=completed"}, nil)
 	if !s.Empty() {
-		t.Error("it is known: ", s.Names([]byte("response output_text completed "+dir)))
+		t.Error("it is known: ", names(t, s, "response output_text completed "+dir))
 	}
+}
+
+// names reads text in pieces.
+func names(t *testing.T, s *Set, text string) []string {
+	t.Helper()
+	got, err := s.Names(iotest.HalfReader(strings.NewReader(text)))
+	if err != nil {
+		t.Error(err)
+	}
+	return got
 }
 
 func TestSecretNames(t *testing.T) {
@@ -115,10 +126,15 @@ func TestSecretNames(t *testing.T) {
 func TestAddEnviron(t *testing.T) {
 	s := &Set{}
 	s.AddEnviron([]string{"A_TOKEN=aaaaaaaaaa", "PLAIN=bbbbbbbbbb", "MARKED=cccccccccc", "NOVALUE"}, []string{"MARKED"})
-	if got := s.Names([]byte("aaaaaaaaaa bbbbbbbbbb cccccccccc")); !slices.Equal(got, []string{"A_TOKEN", "MARKED"}) {
+	if got := names(t, s, "aaaaaaaaaa bbbbbbbbbb cccccccccc"); !slices.Equal(got, []string{"A_TOKEN", "MARKED"}) {
 		t.Error(got)
 	}
-	if got := s.Names([]byte("nothing here")); got != nil {
+	for before := range 100 { // wherever a piece ends
+		if got := names(t, s, strings.Repeat("x", 256<<10+before)+"cccccccccc"); !slices.Equal(got, []string{"MARKED"}) {
+			t.Error(before, got)
+		}
+	}
+	if got := names(t, s, "nothing here"); got != nil {
 		t.Error(got)
 	}
 }
@@ -237,8 +253,8 @@ func TestForget(t *testing.T) {
 	if got := s.Text("a-value-that-stays a-value-that-goes"); got != Mask+" a-value-that-goes" {
 		t.Errorf("after forgetting one: %q", got)
 	}
-	if names := s.Names([]byte("a-value-that-goes")); len(names) != 0 {
-		t.Errorf("Names has %v of what was forgotten", names)
+	if got := names(t, &s, "a-value-that-goes"); len(got) != 0 {
+		t.Errorf("Names has %v of what was forgotten", got)
 	}
 	s.Forget("a-value-that-stays")
 	if !s.Empty() {

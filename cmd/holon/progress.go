@@ -100,7 +100,9 @@ func (p *progress) Fact(ev turns.RuntimeEvent) {
 		var f turns.Begun
 		if json.Unmarshal(ev.Payload, &f) == nil {
 			what := describeCall(f)
-			p.calls[ev.ToolCallID] = what
+			if len(p.calls) < maxCalls {
+				p.calls[ev.ToolCallID] = what
+			}
 			p.doing, p.since = what, time.Now()
 		}
 	case turns.ToolResult:
@@ -142,8 +144,11 @@ func (p *progress) Egress(f egress.Fact) {
 	}
 }
 
-// maxDenied bounds the lines about what was denied.
-const maxDenied = 20
+// Bounds of the lines about what was denied, and of the calls that run at a time.
+const (
+	maxDenied = 20
+	maxCalls  = 1000
+)
 
 // describeCall says in a few words what a call does.
 func describeCall(f turns.Begun) string {

@@ -13,10 +13,12 @@ import (
 	"holon/state/ledger"
 )
 
-// What may wait to be recorded, and how long a failure to record is left alone.
+// What may wait to be recorded, in entries and bytes, and how long a failure to
+// record is left alone.
 const (
-	maxPending  = 1024
-	recordRetry = time.Second
+	maxPending      = 1024
+	maxPendingBytes = 4 << 20
+	recordRetry     = time.Second
 )
 
 // recorder mirrors what a turn does into the ledger while it runs. It never makes
@@ -35,6 +37,7 @@ type recorder struct {
 	facts   int64           // number of the newest fact that was taken
 	items   int64           // of the response, that were taken
 	pending []lane.Progress // the oldest first
+	waiting int             // bytes of pending
 }
 
 func (r *Runtime) newRecorder(a ledger.Attempt, sent *frame.Frame) *recorder {
@@ -75,10 +78,28 @@ func (rec *recorder) Event(ev responses.Event) {
 		return
 	}
 	rec.add(func() {
-		if rec.items++; rec.items > rec.attempt.Items && len(rec.pending) < maxPending {
-			rec.pending = append(rec.pending, p)
+		if rec.items++; rec.items > rec.attempt.Items {
+			rec.append(p)
 		}
 	})
+}
+
+// append takes what there is room for: an agent that says more than can be
+// recorded is not waited for. The caller holds mu.
+func (rec *recorder) append(p lane.Progress) {
+	if size := sizeOf(p); len(rec.pending) < maxPending && rec.waiting+size <= maxPendingBytes {
+		rec.pending, rec.waiting = append(rec.pending, p), rec.waiting+size
+	}
+}
+
+func sizeOf(batch ...lane.Progress) (size int) {
+	for _, p := range batch {
+		size += len(p.Event.Data)
+		if p.Transcript != nil {
+			size += len(p.Transcript.Data)
+		}
+	}
+	return size
 }
 
 // Fact implements runner.Observer.
@@ -89,8 +110,8 @@ func (rec *recorder) Fact(ev turns.RuntimeEvent) {
 			return
 		}
 		rec.facts = ev.Sequence
-		if ok && len(rec.pending) < maxPending {
-			rec.pending = append(rec.pending, p)
+		if ok {
+			rec.append(p)
 		}
 	})
 }
@@ -105,12 +126,14 @@ func (rec *recorder) write() {
 		rec.mu.Lock()
 		begun, closed, batch := rec.begun, rec.closed, rec.pending
 		through := lane.Through{Facts: rec.facts, Items: max(rec.items, rec.attempt.Items)}
-		rec.begun, rec.pending = false, nil
+		rec.begun, rec.pending, rec.waiting = false, nil, 0
 		rec.mu.Unlock()
 		if err := rec.commit(begun, through, batch); err != nil {
 			rec.log.Warn("what a turn does cannot be recorded", "agent", rec.attempt.AgentID, "turn", rec.attempt.TurnID, "err", err)
 			if !closed && rec.pause(recordRetry) {
-				rec.add(func() { rec.begun, rec.pending = rec.begun || begun, append(batch, rec.pending...) })
+				rec.add(func() {
+					rec.begun, rec.pending, rec.waiting = rec.begun || begun, append(batch, rec.pending...), rec.waiting+sizeOf(batch...)
+				})
 			}
 		}
 		if closed {

@@ -27,6 +27,7 @@ const (
 	WarnOutsideLink      = "outside_link"      // a link that leads out of the tree; it is included
 	WarnSlowIgnore       = "slow_ignore"       // ignore rules that took git too long and were not obeyed
 	WarnSlowRenames      = "slow_renames"      // renamed files that took too long to find
+	WarnManyLines        = "many_lines"        // too many to be compared line by line: included as binary data
 	WarnMore             = "more"              // further warnings of a kind were not listed
 )
 
@@ -60,6 +61,7 @@ type capture struct {
 	dirs     []string        // directories that it doesn't know, not looked into
 	ignores  map[string]bool // directories with a .gitignore
 	omitted  map[string]bool // paths that stay as in the base
+	long     []string        // paths with too many lines, once they are imported
 	warnings warningList
 }
 

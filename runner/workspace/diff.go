@@ -97,6 +97,9 @@ func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 	}
 	files := c.admit(append(c.changed, fresh...))
 	tree, err := c.importChanges(ctx, repo, t.info.BaseTree, c.deleted(), files)
+	if err == nil {
+		err = c.writeAttributes(repo)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +126,7 @@ func (t *Tree) resultRepository(ctx context.Context) (repository, error) {
 	return repo, repo.create()
 }
 
-// diffArguments never let git run a program or look at attributes, and pin
+// diffArguments never let git run a program or look at attributes of others, and pin
 // everything a configuration could change.
 var diffArguments = []string{"diff-tree", "-r", "--no-ext-diff", "--no-textconv",
 	"--full-index", "--no-abbrev", "--no-color", "--diff-algorithm=myers", "--ignore-submodules=none"}

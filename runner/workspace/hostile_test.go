@@ -22,6 +22,7 @@ func TestHostileTree(t *testing.T) {
 		do       func(t *testing.T, dir string)
 		want     []string
 		warnings []string // "code path"
+		binary   int      // files of the patch
 	}{
 		{name: "git replaced by a link", do: func(t *testing.T, dir string) {
 			run(t, dir, "rm", "-rf", ".git")
@@ -83,6 +84,12 @@ func TestHostileTree(t *testing.T) {
 			run(t, dir, "truncate", "-s", "10G", "a.txt")
 			write(t, dir, map[string]string{"new": "x"})
 		}, want: []string{"A new"}, warnings: []string{WarnFileTooLarge + " big", WarnFileTooLarge + " a.txt"}},
+		{name: "many lines", do: func(t *testing.T, dir string) {
+			for _, name := range []string{"big", `odd [a*]"\ name`} {
+				write(t, dir, map[string]string{name: strings.Repeat("\n", maxLines+1)})
+			}
+			write(t, dir, map[string]string{"odd a name": "text\n"})
+		}, want: []string{"A big", `A odd [a*]"\ name`, "A odd a name"}, warnings: []string{WarnManyLines + " big", WarnManyLines + ` odd [a*]"\ name`}, binary: 2},
 		{name: "hard links", do: func(t *testing.T, dir string) {
 			run(t, dir, "sh", "-ec", "ln a.txt hard; echo more >> hard")
 		}, want: []string{"M a.txt", "A hard"}},
@@ -98,6 +105,9 @@ func TestHostileTree(t *testing.T) {
 			outsideBefore = fingerprint(t, outside)
 			diff, patch := diffOf(t, tree)
 			wantChanges(t, diff, tc.want...)
+			if n := strings.Count(patch, "GIT binary patch"); n != tc.binary {
+				t.Errorf("%d files are compared as binary data, want %d", n, tc.binary)
+			}
 			for _, w := range tc.warnings {
 				code, path, _ := strings.Cut(w, " ")
 				wantWarning(t, diff, code, path)

@@ -1,12 +1,15 @@
 package workspace
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 )
 
@@ -87,12 +90,54 @@ func (c *capture) writeFile(w io.Writer, at *cursor, f found) error {
 		return nil
 	}
 	fmt.Fprintf(w, "M %o inline %s\ndata %d\n", f.mode, quotePath(f.path), size)
-	if _, err := io.CopyN(w, file, size); err != nil {
+	lines := &lineCounter{to: w}
+	if _, err := io.CopyN(lines, file, size); err != nil {
 		return err
+	}
+	if lines.n > maxLines {
+		c.long = append(c.long, f.path)
+		c.warn(WarnManyLines, f.path, fmt.Sprintf("the file has more than %d lines and is compared as binary data", maxLines))
 	}
 	_, err = io.WriteString(w, "\n")
 	return err
 }
+
+// Bounds of what git compares line by line, which takes it some forty bytes for each
+// line: the lines of a file of the result, and the bytes of one of the base.
+const (
+	maxLines    = 1_000_000
+	maxBaseText = 16 << 20
+)
+
+type lineCounter struct {
+	to io.Writer
+	n  int
+}
+
+func (l *lineCounter) Write(p []byte) (int, error) {
+	l.n += bytes.Count(p, []byte{'\n'})
+	return l.to.Write(p)
+}
+
+// writeAttributes makes git treat those files as binary that have too many lines,
+// by the attributes of the repository in which they are compared, which is ours.
+func (c *capture) writeAttributes(repo repository) error {
+	for i, e := range c.record.entries {
+		if !c.have[i] && e.stat.size > maxBaseText {
+			c.long = append(c.long, e.path)
+		}
+	}
+	if len(c.long) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	for _, path := range c.long {
+		b.WriteString(quotePath("/"+globSigns.Replace(path)) + " -diff\n")
+	}
+	return os.WriteFile(filepath.Join(repo.dir, "info", "attributes"), []byte(b.String()), 0o600)
+}
+
+var globSigns = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
 
 func (c *capture) writeLink(w io.Writer, at *cursor, f found) error {
 	dir, name, err := at.parent(f.path)

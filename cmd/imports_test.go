@@ -33,7 +33,7 @@ var own = []struct {
 	{"state/roots", nil, "a leaf that both sides open directories with"},
 	{"state/ledger", []string{"state", "responses"}, "the nouns of the ledger know no store"},
 	{"state/ledger/ledgertest", []string{"state", "state/ledger", "responses"}, "what every store must do knows none"},
-	{"state/...", []string{"state/...", "responses", "responses/turns"}, "the ledger knows the protocol's nouns and no process"},
+	{"state/...", []string{"internal/visible", "state/...", "responses", "responses/turns"}, "the ledger knows the protocol's nouns and no process"},
 
 	{"agentd/process", []string{"responses/redact"}, "it starts programs and knows nothing of what they are for"},
 	{"agentd/forward", nil, "it passes bytes on and knows nothing of what they are"},
@@ -58,9 +58,9 @@ var own = []struct {
 	{"runner/workspace", []string{"state/durable", "state/roots"}, "trees know no engine and no turn"},
 	{"runner/socket", []string{"internal/peercred", "responses/client", "state"}, "it makes sockets and does not know what answers on them"},
 	{"runner/egress", []string{"runner/socket", "responses", "responses/turns", "state"}, "the proxy knows the form of its facts and no session"},
-	{"runner/hosttools", []string{"runner/socket", "responses/...", "state", "state/durable"}, "it serves turns by their tokens and knows no session"},
+	{"runner/hosttools", []string{"internal/visible", "runner/socket", "responses/...", "state", "state/durable"}, "it serves turns by their tokens and knows no session"},
 	{"runner/gateway", []string{"runner/socket", "responses", "responses/models", "responses/redact", "state"}, "the gateway knows the protocol's errors and no session"},
-	{"runner/settings", []string{"responses/models", "runner/engine", "state", "state/durable"}, "what is set starts nothing and holds no key"},
+	{"runner/settings", []string{"responses/models", "runner/engine", "runner/uidpool", "state", "state/durable"}, "what is set starts nothing and holds no key"},
 	{"runner/credentials", []string{"responses/models", "responses/redact", "runner/gateway", "runner/settings", "state", "state/durable"}, "whose key it is depends on no run"},
 	{"runner/agent/view", []string{"runner/agent/rules", "responses", "state", "state/ledger"}, "what is shown is computed from a snapshot, by whomever it is shown"},
 	{"runner/control/wire", []string{"runner/agent/view", "responses", "state", "state/ledger"}, "both sides of the control plane meet in it, so it knows neither"},
@@ -68,14 +68,14 @@ var own = []struct {
 	{"runner/control", []string{"runner/agent/lane", "runner/agent/rules", "runner/agent/view", "runner/control/wire", "runner/socket", "responses", "responses/openapi", "responses/serving", "state", "state/ledger"}, "it admits and shows, and starts no container"},
 	{"runner/agent/tools", []string{"runner/agent/lane", "runner/agent/view", "runner/hosttools", "state", "state/ledger"}, "a tool makes steps of its agent's lane and knows no container"},
 	{"runner/agent/home", []string{"runner/agent/view", "skills", "state", "state/durable", "state/ledger", "state/roots"}, "a home is files, whoever lives in it"},
-	{"runner/agent/rules", []string{"responses", "state", "state/ledger"}, "rules are functions of what is known"},
+	{"runner/agent/rules", []string{"internal/visible", "responses", "state", "state/ledger"}, "rules are functions of what is known"},
 	{"runner/agent/lane", []string{"responses", "runner/agent/rules", "state", "state/ledger"}, "a step reads and writes the ledger and does nothing"},
 	{"runner/daemon", []string{"internal/peercred", "runner", "runner/agent/view", "runner/control/client", "runner/control/wire", "runner/socket", "responses/client", "state", "state/durable", "state/ledger"}, "it finds a runtime by its control socket and runs none itself"},
 	{"runner/agent/warm", []string{"runner", "runner/engine", "runner/gateway", "runner/hosttools", "runner/workspace", "responses/...", "state/..."}, "it keeps containers and knows no queue"},
-	{"runner/...", []string{"runner/...", "responses/...", "skills", "state/..."}, "the host's side never sees the container's"},
+	{"runner/...", []string{"internal/visible", "runner/...", "responses/...", "skills", "state/..."}, "the host's side never sees the container's"},
 
 	{"cmd/agentd", []string{"agentd", "agentd/place", "responses/..."}, "a command turns flags into options and knows one side"},
-	{"cmd/holon", []string{"runner/...", "responses/...", "skills", "state/..."}, "a command turns flags into options and knows one side"},
+	{"cmd/holon", []string{"internal/visible", "runner/...", "responses/...", "skills", "state/..."}, "a command turns flags into options and knows one side"},
 	{"test/...", []string{"..."}, "end-to-end tests and drivers of measurements use what they measure"},
 }
 

@@ -153,13 +153,13 @@ func (r *oneShot) summarizeEgress(b *bytes.Buffer) {
 	if e == nil {
 		return
 	}
-	fmt.Fprintf(b, "\n## Network\n\nOpen: %s. %d connections were allowed, %d denied.\n", strings.Join(e.AllowHosts, ", "), e.Allowed, e.Denied)
+	fmt.Fprintf(b, "\n## Network\n\nOpen: %s. %d connections were allowed, %d denied.\n", proseSpan(strings.Join(e.AllowHosts, ", ")), e.Allowed, e.Denied)
 	const most = 10
 	for i, what := range r.denied {
 		if i == most {
 			fmt.Fprintf(b, "- … and %d more\n", len(r.denied)-most)
 			break
 		}
-		fmt.Fprintf(b, "- denied: %q\n", what)
+		fmt.Fprintf(b, "- denied: %s\n", proseSpan(what))
 	}
 }

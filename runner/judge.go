@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -166,55 +165,4 @@ func (t TurnResult) Answer() string {
 		return ""
 	}
 	return t.Response.OutputText()
-}
-
-// summary is summary.md: what a person wants to know of a run first.
-func (r *oneShot) summary() []byte {
-	m := r.manifest
-	var b bytes.Buffer
-	title := m.Name
-	if title == "" {
-		title = m.RunID
-	}
-	fmt.Fprintf(&b, "# Run %s: %s\n\n", title, m.Outcome)
-	fmt.Fprintf(&b, "## Task\n\n%s\n", quote(r.Turn.Prompt))
-	if m.Error != nil {
-		fmt.Fprintf(&b, "\n## Error\n\n%s (`%s`)\n", m.Error.Message, m.Error.Code)
-	}
-	if answer := r.turn.Answer(); answer != "" {
-		fmt.Fprintf(&b, "\n## Answer\n\n%s\n", strings.TrimSpace(answer))
-	}
-	r.summarizeNotes(&b)
-	fmt.Fprint(&b, "\n## Changes\n\n")
-	switch {
-	case r.diff == nil:
-		fmt.Fprintln(&b, "None were collected.")
-	case len(r.diff.Files) == 0:
-		fmt.Fprintln(&b, "No file was changed.")
-	default:
-		for _, f := range r.diff.Files {
-			from := ""
-			if f.From != "" {
-				from = fmt.Sprintf(" (was %q)", f.From)
-			}
-			fmt.Fprintf(&b, "- %s %q%s, +%d −%d\n", f.Status, f.Path, from, f.Added, f.Deleted)
-		}
-		fmt.Fprintf(&b, "\nApply them with `holon apply %s`.\n", m.RunID)
-	}
-	r.summarizeEgress(&b)
-	if spent := Spent(m); spent != "" {
-		fmt.Fprintf(&b, "\n## Budget\n\nThe run took %s.\n", spent)
-	}
-	for i, w := range m.Warnings {
-		if i == 0 {
-			fmt.Fprint(&b, "\n## Warnings\n\n")
-		}
-		fmt.Fprintf(&b, "- %s\n", w)
-	}
-	return b.Bytes()
-}
-
-// quote makes text a Markdown quotation, so that it cannot pass for ours.
-func quote(text string) string {
-	return "> " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n> ")
 }

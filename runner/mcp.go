@@ -78,6 +78,6 @@ func (r *oneShot) summarizeNotes(b *bytes.Buffer) {
 		if i == 0 {
 			fmt.Fprint(b, "\n## Notes of the agent\n")
 		}
-		fmt.Fprintf(b, "\n**%s**\n\n%s\n", note.Kind, quote(note.Text))
+		fmt.Fprintf(b, "\n%s\n\n%s\n", proseSpan(note.Kind), fence(note.Text))
 	}
 }

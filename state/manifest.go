@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"holon/internal/visible"
 	"holon/responses"
 	"holon/responses/turns"
 )
@@ -188,7 +189,7 @@ func (m *Manifest) checkArtifacts() error {
 }
 
 // Encode checks m and returns the text of manifest.json: indented, for people
-// read it too.
+// read it too. Characters that can't be seen are written as escapes.
 func (m *Manifest) Encode() ([]byte, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
@@ -210,10 +211,11 @@ func (m *Manifest) Encode() ([]byte, error) {
 	if err := encoder.Encode(&whole); err != nil {
 		return nil, fmt.Errorf("encode %s: %w", ManifestFile, err)
 	}
-	if b.Len() > MaxManifest {
-		return nil, invalid("", "keep fewer results", "%s would have %d bytes, at most %d are allowed", ManifestFile, b.Len(), MaxManifest)
+	text := visible.JSON(b.Bytes())
+	if len(text) > MaxManifest {
+		return nil, invalid("", "keep fewer results", "%s would have %d bytes, at most %d are allowed", ManifestFile, len(text), MaxManifest)
 	}
-	return b.Bytes(), nil
+	return text, nil
 }
 
 // DecodeManifest reads and checks manifest.json. Keys it does not know are

@@ -1,15 +1,13 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
 	"io"
 	"os"
 	"regexp"
-	"unicode/utf16"
 
 	"golang.org/x/term"
 
+	"holon/internal/visible"
 	"holon/responses/redact"
 	"holon/runner"
 )
@@ -82,16 +80,7 @@ func (s Streams) defuse(text string) string {
 // machineText makes JSON fit for a terminal and a CI log too, without changing
 // what it says: what could not be seen, or be a command, is written as an escape.
 func machineText(data []byte) []byte {
-	return unseen.ReplaceAllFunc(bytes.ToValidUTF8(data, []byte("\uFFFD")), func(found []byte) []byte {
-		if found[0] == '#' {
-			return append([]byte(`\u0023`), found[1:]...)
-		}
-		var b []byte
-		for _, unit := range utf16.Encode([]rune(string(found))) {
-			b = fmt.Appendf(b, `\u%04x`, unit)
-		}
-		return b
-	})
+	return jsonCommand.ReplaceAll(visible.JSON(data), []byte(`\u0023$1`))
 }
 
-var unseen = regexp.MustCompile(`##[a-z]*\[|[\x{7f}-\x{9f}\p{Cf}\p{Zl}\p{Zp}]`)
+var jsonCommand = regexp.MustCompile(`#(#[a-z]*\[)`)

@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"holon/internal/visible"
 )
 
 // NoteName is the tool that attaches a note to the run's record.
@@ -114,7 +115,7 @@ func validKind(kind string) bool {
 // cleanText drops what a terminal would obey or nobody can see.
 func cleanText(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == utf8.RuneError) {
+		if r != '\n' && r != '\t' && (visible.Hidden(r) || r == utf8.RuneError) {
 			return -1
 		}
 		return r

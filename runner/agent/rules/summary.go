@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"holon/internal/visible"
 )
 
 // MaxSummary bounds the summary of a notification, in characters.
@@ -25,7 +27,7 @@ func printable(r rune) rune {
 	if unicode.IsSpace(r) {
 		return ' '
 	}
-	if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+	if visible.Hidden(r) {
 		return -1
 	}
 	return r

@@ -40,8 +40,8 @@ func TestMemory(t *testing.T) {
 		"one line":          {`(head -c 120000000 /dev/zero | tr '\0' x; echo) >> $TURN/events.ndjson` + end, "failure", "an event has more than"},
 		"many values":       {`(printf '{"type":"response.created","response":{"output":['; for i in $(seq 20); do head -c 300000 /dev/zero | sed 's/\x00/{},/g'; done; echo '{}]}}') > $TURN/events.ndjson` + end, "failure", "values"},
 		"record":            {`(printf '{"artifacts":['; head -c 2000000 /dev/zero | sed 's/\x00/{},/g'; echo '{}]}') > $TURN/turn.json` + end, "failure", "values"},
-		"empty lines":       {`head -c 60000000 /dev/zero | tr '\0' '\n' > lines`, "success", ""},
-		"a flood of text":   {"", "failure", ""},
+		"empty lines":       {`head -c 60000000 /dev/zero | tr '\0' '\n' > lines`, "success", "compared as binary data"},
+		"a flood of text":   {"", "failure", "max_output_bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			model := "scripted/" + tools.scenario(t, tc.command)

@@ -281,6 +281,32 @@ func TestResumeAnywhere(t *testing.T) {
 	if _, err := responses.Resume(slices.Values(events[1:]), nil); err == nil {
 		t.Error("a stream without its beginning was resumed")
 	}
+	for _, kept := range []responses.Event{
+		{Type: responses.EventTextDelta, Delta: strings.Repeat("x", 1<<20)},
+		{Type: responses.EventPartDone, Part: &responses.Part{Type: responses.PartOutputText, Text: strings.Repeat("x", 1<<20)}},
+		{Type: responses.EventItemDone, Item: &responses.Message{Role: responses.RoleAssistant}},
+	} {
+		n := int64(0)
+		_, err := responses.Resume(func(yield func(responses.Event) bool) {
+			for _, ev := range events[:4] {
+				yield(ev)
+			}
+			for n = 4; ; n++ {
+				if kept.SequenceNumber = n; kept.Type == responses.EventPartDone { // another part
+					n++
+					if kept.SequenceNumber = n; !yield(responses.Event{Type: responses.EventPartAdded, SequenceNumber: n - 1, Part: kept.Part}) {
+						return
+					}
+				}
+				if !yield(kept) {
+					return
+				}
+			}
+		}, nil)
+		if err == nil || n > responses.MaxResponse/128 {
+			t.Errorf("%s without end: %v after %d", kept.Type, err, n)
+		}
+	}
 	events[3] = responses.Event{Type: "acme:thing", SequenceNumber: 3}
 	if _, err := responses.Resume(slices.Values(events), nil); err == nil {
 		t.Error("a stream with a foreign event was resumed")

@@ -22,6 +22,20 @@ func FuzzAppendString(f *testing.F) {
 	})
 }
 
+func TestCheckShape(t *testing.T) {
+	for data, ok := range map[string]bool{
+		"[" + strings.Repeat("{},", MaxValues/2-1) + "{}]":    true,
+		"[" + strings.Repeat("{},", MaxValues/2) + "{}]":      false,
+		"[" + strings.Repeat("1,", MaxValues) + "1]":          false,
+		`["` + strings.Repeat(`,{[\"`, MaxValues) + `"]`:      true,
+		strings.Repeat("[", 1000) + strings.Repeat("]", 1000): false,
+	} {
+		if err := CheckShape([]byte(data)); (err == nil) != ok {
+			t.Errorf("%.20s… of %d bytes: %v", data, len(data), err)
+		}
+	}
+}
+
 func TestCheckDepth(t *testing.T) {
 	at := strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth)
 	for data, ok := range map[string]bool{at: true, "[" + at + "]": false, `"` + strings.Repeat("[", 1000) + `"`: true, `"\"` + strings.Repeat("{", 1000) + `"`: true, strings.Repeat(`{"a":`, 300): false, "": true} {

@@ -100,8 +100,8 @@ func (r *oneShot) judgeResponse(set func(state.Status, state.Outcome, *state.Fai
 			failure.Message, failure.Param, failure.Hint = fmt.Sprintf("the turn ended early: tools were called %d times", r.manifest.Limits.MaxToolCalls), "--max-tool-calls", "raise --max-tool-calls"
 			set(state.StatusIncomplete, state.OutcomeFailure, failure)
 		case responses.ReasonMaxOutputBytes:
-			failure.Message = "the turn ended early: it left more output than " + units.BytesSize(float64(r.manifest.Limits.MaxOutput))
-			failure.Param, failure.Hint = "--max-output-bytes", "raise --max-output-bytes"
+			failure.Message = fmt.Sprintf("the turn ended early: it left more output than %s, or its response has more than %s", units.BytesSize(float64(r.manifest.Limits.MaxOutput)), units.BytesSize(responses.MaxOutput))
+			failure.Param, failure.Hint = "--max-output-bytes", "raise --max-output-bytes, or ask for less text"
 			set(state.StatusIncomplete, state.OutcomeFailure, failure)
 		case responses.ReasonMaxOutputTokens:
 			failure.Param, failure.Hint = "runtime.max_output_tokens", "raise it with holon config set runtime.max_output_tokens, or ask for less"

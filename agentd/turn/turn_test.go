@@ -80,6 +80,11 @@ func TestEnds(t *testing.T) {
 		{"output limit after a call", `{"input":"x"}`, [][]model.Event{join(call("call_1", "Run", "{}"), done(model.StopMaxTokens)), answer}, nil, responses.StatusCompleted, "", 1, 1},
 		{"filter", `{"input":"x"}`, [][]model.Event{{ev(model.MessageBegin), ev(model.TextDelta, "a"), done(model.StopContentFilter)}}, nil, responses.StatusIncomplete, responses.ReasonContentFilter, 0, 1},
 		{"too many calls", `{"input":"x","max_tool_calls":1}`, [][]model.Event{join(call("call_1", "Run", "{}"), done(model.StopEnd)), join(call("call_2", "Run", "{}"), done(model.StopEnd))}, nil, responses.StatusIncomplete, responses.ReasonMaxToolCalls, 1, 0},
+		{"flood of text", `{"input":"x"}`, [][]model.Event{join(flood(model.TextDelta, 9), []model.Event{done(model.StopEnd)})}, nil, responses.StatusIncomplete, responses.ReasonMaxOutputBytes, 0, 1},
+		{"flood over rounds", `{"input":"x"}`, [][]model.Event{join(flood(model.TextDelta, 5), call("call_1", "Run", "{}"), []model.Event{done(model.StopEnd)}), join(flood(model.TextDelta, 5), []model.Event{done(model.StopEnd)})}, nil, responses.StatusIncomplete, responses.ReasonMaxOutputBytes, 1, 2},
+		{"flood of escapes", `{"input":"x"}`, [][]model.Event{{ev(model.TextDelta, strings.Repeat("\x00", 1<<20)), done(model.StopEnd)}}, nil, responses.StatusIncomplete, responses.ReasonMaxOutputBytes, 0, 0},
+		{"flood of arguments", `{"input":"x"}`, [][]model.Event{join([]model.Event{{Kind: model.CallBegin, CallID: "call_1", Name: "Run"}}, flood(model.CallDelta, 200), []model.Event{done(model.StopEnd)})}, nil, responses.StatusIncomplete, responses.ReasonMaxOutputBytes, 0, 0},
+		{"long reasoning", `{"input":"x"}`, [][]model.Event{join(flood(model.ReasoningDelta, 20), []model.Event{ev(model.ReasoningEnd)}, answer)}, nil, responses.StatusCompleted, "", 0, 1},
 		{"failure at once", `{"input":"x"}`, [][]model.Event{nil}, &model.Error{Kind: model.KindAuthentication, Code: responses.CodeProviderAuthentication, Message: "no"}, responses.StatusFailed, responses.CodeProviderAuthentication, 0, 0},
 		{"failure in the middle", `{"input":"x"}`, [][]model.Event{{ev(model.MessageBegin), ev(model.TextDelta, "a")}}, &model.Error{Kind: model.KindTransport, Message: "broke"}, responses.StatusFailed, responses.CodeModelError, 0, 1},
 		{"an unknown failure", `{"input":"x"}`, [][]model.Event{nil}, errors.New("x"), responses.StatusFailed, responses.CodeModelError, 0, 0},
@@ -104,6 +109,11 @@ func TestEnds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// flood is so many deltas of half a mebibyte.
+func flood(kind model.EventKind, n int) []model.Event {
+	return slices.Repeat([]model.Event{ev(kind, strings.Repeat("x", 512<<10))}, n)
 }
 
 func TestMalformedModelEvents(t *testing.T) {

@@ -190,6 +190,25 @@ func TestEventsAreBounded(t *testing.T) {
 	}
 }
 
+// A reader may take less than MaxEvent, which then bounds any framing alike.
+func TestLimit(t *testing.T) {
+	for _, limit := range []int{100, 1000, 100_000, 1_000_000} {
+		for _, f := range []stream.Framing{stream.SSE, stream.NDJSON} {
+			for more, want := range map[int]error{-50: nil, 1: stream.ErrTooLarge, limit: stream.ErrTooLarge} {
+				event := `{"type":"response.completed","x":"` + strings.Repeat("y", limit+more-36) + `"}`
+				n := 0
+				var err error
+				for _, err = range stream.NewDecoder(bytes.NewReader(f.Append(nil, []byte(event))), f).Limit(limit).Events() {
+					n++
+				}
+				if !errors.Is(err, want) || n != 1 {
+					t.Errorf("%v, limit %d, event of %d bytes: %d, %v", f, limit, len(event), n, err)
+				}
+			}
+		}
+	}
+}
+
 type endless struct{ unit string }
 
 func (e *endless) Read(p []byte) (int, error) { return copy(p, e.unit), nil }

@@ -17,7 +17,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/catalogue"
-	"holon/agentd/model/endpoint"
+	"holon/agentd/turntoken"
 	"holon/responses"
 	"holon/responses/models"
 	"holon/runner/gateway"
@@ -112,7 +112,7 @@ func TestAgentdFitsTheGrammar(t *testing.T) {
 			req.Model = name
 			before := up.asked.Load()
 			var failed error
-			for _, err := range set.Offered[provider].Stream(endpoint.WithTurnToken(t.Context(), token), req) {
+			for _, err := range set.Offered[provider].Stream(turntoken.With(t.Context(), token), req) {
 				failed = err
 			}
 			switch {

@@ -47,6 +47,10 @@ func (h *Host) Doctor(l *settings.Loaded) (list []Finding) {
 	h.diagnoseProviders(l, add)
 	for _, e := range l.Hidden() {
 		winner := l.Origin(e.Key)
+		if e.Origin.Layer == settings.LayerProject && (winner.Layer == settings.LayerUser || winner.Layer == settings.LayerDefault) {
+			add(Useless, e.Origin.String(), e.Key, fmt.Sprintf("%q has no effect: a repository can only lower it", settings.Text(e.Value)), "set it with holon config set if you mean it")
+			continue
+		}
 		add(Useless, e.Origin.String(), e.Key, fmt.Sprintf("%q has no effect: %s outweighs it", settings.Text(e.Value), winner), "remove one of the two")
 	}
 	return list

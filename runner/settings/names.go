@@ -91,6 +91,11 @@ func splitNamed(rest string, g group) []string {
 // nearest returns the remedy for an unknown key: the one that was probably meant.
 func nearest(path []string) string {
 	text := strings.Join(path, ".")
+	if segments := split(text); len(segments) > len(path) { // budget.max_tokens: 5
+		if _, _, found := lookup(segments); found == matchKey {
+			return "nest it: " + strings.Join(segments, ": {") + ": …" + strings.Repeat("}", len(segments)-1)
+		}
+	}
 	for _, k := range keys {
 		// A key that lost its group: max_tokens for budget.max_tokens.
 		if strings.HasSuffix(k.name, "."+text) {

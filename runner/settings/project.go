@@ -4,17 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"strings"
-
-	"holon/responses/models"
+	"time"
 )
 
-const demoScenario = "demo" // built into agentd
-
 // project reads the file of the directory that is worked on. It comes with a
-// repository, so it is not trusted to choose who is asked or paid or to loosen
-// anything, and paths stay within the repository.
+// repository, so it can only tighten what the person's own settings and the
+// defaults say; each key's rule is in the table.
 func (l *Loaded) project(top string) {
 	origin := Origin{LayerProject, ProjectFile}
 	data, _, err := readFile(filepath.Join(top, ProjectFile))
@@ -31,82 +29,92 @@ func (l *Loaded) project(top string) {
 		return
 	}
 	l.walk(origin, nil, tree, func(k *key, name string, n node) bool {
-		what, remedy := l.mayDecide(k, top, n)
+		what, remedy := l.mayDecide(k, name, n)
 		if what != "" {
 			l.undecided(origin, n.line, k.full(name), what, remedy)
 		}
-		return what == ""
+		return what == "" && !(k.project == lowerOnly && l.raises(origin, k, name, n))
 	})
 	l.resolve(origin, top)
 }
 
-// undecided is bad for what a person may decide.
+// undecided is bad for what a person may decide, unless their own file does.
 func (l *Loaded) undecided(origin Origin, line int, key, what, remedy string) {
+	if l.origins[key].Layer == LayerUser {
+		return
+	}
 	l.bad(origin, line, key, what, remedy)
 	l.Problems[len(l.Problems)-1].decided = true
 }
 
 // mayDecide says why a repository may not set a key to a value.
-func (l *Loaded) mayDecide(k *key, top string, n node) (what, remedy string) {
+func (l *Loaded) mayDecide(k *key, name string, n node) (what, remedy string) {
 	switch k.project {
-	case never:
-		return "is not for a repository to decide", "set it with holon config set, or as a variable"
+	case lowerOnly, ownFolder, free:
+		return "", ""
 	case strictOnly:
-		if n.kind == kindString && n.text != k.strict {
-			return fmt.Sprintf("%.100q confines less than the default, which a repository may not decide", n.text), fmt.Sprintf("give it as --%s if you mean it", k.name)
+		probe := Default()
+		if what, remedy := k.assign(&probe, name, n); what != "" {
+			return what, remedy
 		}
-	case ownModel:
-		provider, _, ok := models.SplitRef(n.text)
-		if ok && n.kind == kindString && provider != models.Scripted && !l.chose(provider) {
-			return fmt.Sprintf("%.100q would send the files to another provider than yours, which a repository may not decide", n.text), "give it as --model if you mean it"
+		if text := k.text(&probe, name); text != k.strict && text != k.text(&l.Settings, name) {
+			return fmt.Sprintf("%.100q confines less than your settings, which a repository may not decide", text),
+				fmt.Sprintf("give it as --%s if you mean it", strings.ReplaceAll(k.name, "_", "-"))
 		}
+		return "", ""
 	}
-	return "", ""
+	return "is not for a repository to decide", "set it with holon config set, or as a variable"
 }
 
-// chose reports whether the person's own settings lead to a provider.
-func (l *Loaded) chose(provider string) bool {
-	for _, ref := range append(l.Refs(), l.environmentRefs()...) {
-		if own, _, ok := models.SplitRef(ref); ok && own == provider {
-			return true
-		}
+// raises reports whether a value would be no tighter than the limit in force. It
+// is noted then as one that has no effect.
+func (l *Loaded) raises(origin Origin, k *key, name string, n node) bool {
+	probe := Default()
+	if what, _ := k.assign(&probe, name, n); what != "" || k.limit(&probe, name) < k.limit(&l.Settings, name) {
+		return false
 	}
-	return false
+	l.assignments = append(l.assignments, assignment{k, name, origin, k.text(&probe, name)})
+	return true
 }
 
-// environmentRefs returns the models that the environment names: it is read
-// after the project's file, and is the person's own all the same.
-func (l *Loaded) environmentRefs() (refs []string) {
-	for _, kv := range l.sources.Environ {
-		name, value, _ := strings.Cut(kv, "=")
-		if name == "HOLON_MODEL" || name == "HOLON_MODEL_FALLBACKS" {
-			for ref := range strings.SplitSeq(value, ",") {
-				refs = append(refs, strings.TrimSpace(ref))
-			}
-		}
+// limit returns the value of a lowerOnly key as a number, +Inf for no bound.
+func (k *key) limit(s *Settings, name string) (n float64) {
+	switch p := k.field(s, name).(type) {
+	case *int:
+		n = float64(*p)
+	case *int64:
+		n = float64(*p)
+	case *float64:
+		n = *p
+	case *time.Duration:
+		n = float64(*p)
+	case *Money:
+		n = float64(*p)
+	case *Size:
+		bytes, _ := p.Bytes() // checked when it was taken
+		n = float64(bytes)
 	}
-	return refs
+	if n == 0 {
+		n = k.absent
+	}
+	if n == 0 {
+		n = math.Inf(1)
+	}
+	return n
 }
 
 // resolve makes the paths of the project's file absolute.
 func (l *Loaded) resolve(origin Origin, top string) {
-	if l.origins["skills"] == origin {
-		for i, skill := range l.Skills {
-			path, err := inRepository(top, skill)
-			if err != nil {
-				l.undecided(origin, 0, "skills", err.Error(), "name it with --skill")
-				continue
-			}
-			l.Skills[i] = path
-		}
+	if l.origins["skills"] != origin {
+		return
 	}
-	if name, ok := strings.CutPrefix(l.Model, models.Scripted+"/"); ok && l.origins["model.default"] == origin && name != demoScenario {
-		path, err := inRepository(top, name)
+	for i, skill := range l.Skills {
+		path, err := inRepository(top, skill)
 		if err != nil {
-			l.undecided(origin, 0, "model.default", err.Error(), "name it with --model")
-			return
+			l.undecided(origin, 0, "skills", err.Error(), "name it with --skill")
+			continue
 		}
-		l.Model = models.Scripted + "/" + path
+		l.Skills[i] = path
 	}
 }
 

@@ -100,7 +100,10 @@ func (k *key) schema(defaults *Settings) *jsonschema.Schema {
 	}
 	if k.project != never {
 		s.Description += " A project may set it"
-		if k.project == strictOnly {
+		switch k.project {
+		case lowerOnly:
+			s.Description += " lower"
+		case strictOnly:
 			s.Description += " to " + k.strict
 		}
 		s.Description += "."

@@ -47,7 +47,7 @@ func load(t *testing.T, user, project string, environ ...string) *settings.Loade
 
 func TestPrecedence(t *testing.T) {
 	user := `{"model": {"default": "openai/a", "fallbacks": ["openai/b"]}, "timeout": "10m", "max_rounds": 1, "memory": "1g", "include_dirty": false}`
-	l := load(t, user, "timeout: 20m\nmax_rounds: 2\nmodel: openai/c\n", "HOLON_MAX_ROUNDS=3", "HOLON_MEMORY=", "HOLON_SKILLS=a, b")
+	l := load(t, user, "timeout: 9m\nmax_rounds: 2\nimage: c\n", "HOLON_MAX_ROUNDS=3", "HOLON_MEMORY=", "HOLON_SKILLS=a, b")
 	if err := l.Override("cpus", "--cpus", "1.5"); err != nil {
 		t.Fatal(err)
 	}
@@ -55,13 +55,13 @@ func TestPrecedence(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := []any{l.Model, l.Fallbacks, l.Timeout, l.MaxRounds, l.Memory, l.CPUs, l.IncludeDirty, l.Skills, l.Image}
-	want := []any{"openai/c", []string{"openai/b"}, 20 * time.Minute, 3, settings.Size("1g"), 1.5, false, []string{"a", "b"}, settings.DefaultImage}
+	want := []any{"openai/a", []string{"openai/b"}, 9 * time.Minute, 3, settings.Size("1g"), 1.5, false, []string{"a", "b"}, "c"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}
 	for key, want := range map[string]settings.Layer{
-		"model.default": settings.LayerProject, "model.fallbacks": settings.LayerUser, "timeout": settings.LayerProject, "max_rounds": settings.LayerEnv,
-		"memory": settings.LayerUser, "cpus": settings.LayerFlag, "image": settings.LayerDefault,
+		"image": settings.LayerProject, "model.fallbacks": settings.LayerUser, "timeout": settings.LayerProject, "max_rounds": settings.LayerEnv,
+		"memory": settings.LayerUser, "cpus": settings.LayerFlag, "engine": settings.LayerDefault,
 	} {
 		entries, err := l.Get(key)
 		if err != nil || len(entries) != 1 || entries[0].Origin.Layer != want {
@@ -72,7 +72,7 @@ func TestPrecedence(t *testing.T) {
 	for _, e := range l.Hidden() {
 		hidden[e.Key+" "+string(e.Origin.Layer)] = settings.Text(e.Value)
 	}
-	if diff := cmp.Diff(map[string]string{"model.default user": "openai/a", "timeout user": "10m", "max_rounds user": "1", "max_rounds project": "2"}, hidden); diff != "" {
+	if diff := cmp.Diff(map[string]string{"timeout user": "10m", "max_rounds user": "1", "max_rounds project": "2"}, hidden); diff != "" {
 		t.Errorf("hidden (-want +got):\n%s", diff)
 	}
 }
@@ -161,18 +161,20 @@ func TestWrong(t *testing.T) {
 		{user: `{"image": "` + strings.Repeat("x", 300<<10) + `"}`, want: "it is larger than 256 KiB"},
 		{user: `{"runtime": {"default_tool_output_tokens": 70000}}`, want: "is more than runtime.max_tool_output_tokens, 64000; set both"},
 
-		{project: "engine: local", want: `.holon/config.yaml: line 1: engine: "local" confines less than the default`},
+		{project: "engine: local", want: `.holon/config.yaml: line 1: engine: "local" confines less than your settings`},
 		{project: "network: bridge", want: "confines less"},
-		{project: "model: deepseek/x", want: "would send the files to another provider than yours, which a repository may not decide; give it as --model"},
+		{project: "model: openai/x", want: "model.default: is not for a repository to decide; set it with holon config set, or as a variable"},
+		{project: "model: scripted/turn.yaml", want: "model.default: is not for a repository to decide"},
 		{project: "model:\n  fallbacks: [openai/x]", want: "line 2: model.fallbacks: is not for a repository to decide"},
 		{project: "providers: {openai: {base_url: http://evil.example}}", want: "providers.openai.base_url: is not for a repository to decide"},
 		{project: "providers: {x: {credential: {command: [sh]}}}", want: "is not for a repository to decide"},
-		{project: "budget: {max_cost: 1000000}", want: "is not for a repository to decide"},
+		{project: "budget: {max_cost: -1}", want: "budget.max_cost: "},
+		{project: "budget.max_tokens: 5", want: "line 1: budget.max_tokens is no key here; nest it: budget: {max_tokens: …}"},
+		{project: "budget:\n  max_tokens: unlimited", want: `line 2: budget.max_tokens: "unlimited" cannot be read; write a whole number`},
 		{project: "models: {catalog: {openai/x: {context_window: 1}}}", want: "is not for a repository to decide"},
 		{project: "runtime: {max_output_tokens: 1}", want: "is not for a repository to decide"},
 		{project: "allow_alternates: [/]", want: "allow_alternates: is not for a repository to decide"},
 		{project: "skills: [../x]", want: "is not there; name it with --skill"},
-		{project: "model: scripted//etc/passwd", want: "model.default: "},
 		{project: "a: &x [1]\nimage: *x", want: "aliases are not allowed"},
 		{project: "image: a\n---\nimage: b", want: "second document"},
 		{project: "<<: {image: a}", want: "is no key here"},
@@ -199,7 +201,7 @@ func TestWrong(t *testing.T) {
 func TestPersonDecides(t *testing.T) {
 	const project = "engine: local\nmodel: deepseek/x\n"
 	l := load(t, "", project, "HOLON_ENGINE=docker")
-	if err := l.Err(); err == nil || !strings.Contains(err.Error(), "deepseek") {
+	if err := l.Err(); err == nil || !strings.Contains(err.Error(), "model.default") {
 		t.Errorf("%v", err)
 	}
 	if err := l.Override("model.default", "--model", "groq/y"); err != nil {
@@ -207,6 +209,10 @@ func TestPersonDecides(t *testing.T) {
 	}
 	if err := l.Err(); err != nil || l.Engine != "docker" || l.Model != "groq/y" {
 		t.Errorf("%v, %s, %s", err, l.Engine, l.Model)
+	}
+	l = load(t, `{"model": "openai/own", "engine": "auto"}`, project)
+	if err := l.Err(); err != nil || l.Engine != "auto" || l.Model != "openai/own" {
+		t.Errorf("the person's own file does not decide: %v, %s, %s", err, l.Engine, l.Model)
 	}
 	// A model of a flag may name a provider that only variables make one.
 	l = load(t, "", "", "NEW_BASE_URL=http://10.0.0.2/v1", "OTHER_BASE_URL=nonsense")
@@ -218,14 +224,6 @@ func TestPersonDecides(t *testing.T) {
 	}
 	if l.Consider("other/x"); l.Err() == nil {
 		t.Error("what a variable says of a provider is not read")
-	}
-	// A provider that the person chose is theirs.
-	for _, own := range []*settings.Loaded{
-		load(t, `{"model": "deepseek/y"}`, "model: deepseek/x"), load(t, `{"model": {"fallbacks": ["deepseek/y"]}}`, "model: deepseek/x"), load(t, "", "model: deepseek/x", "HOLON_MODEL_FALLBACKS=deepseek/z"),
-	} {
-		if err := own.Err(); err != nil || own.Model != "deepseek/x" {
-			t.Errorf("%v, %s", err, own.Model)
-		}
 	}
 }
 

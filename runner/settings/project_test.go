@@ -1,0 +1,150 @@
+package settings
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// projectValues are what a hostile repository may write for any key.
+var projectValues = []string{
+	"0", "-0", "1", "-1", "3", "1000000000", "9223372036854775807", "99999999999999999999", "0.001", "1e300", ".nan", ".inf", "-.inf", "NaN", "Inf", "''", "null", "true", "false",
+	"unlimited", "none", "auto", "local", "docker", "bridge", "host", "1s", "1h", "100000h", "-1h", "1k", "64m", "1g", "4096t", "-1g", "0g", "1b", "[]", "[a]", "['/etc']", "{a: 1}",
+	"openai/x", "scripted/demo", "scripted/turn.yaml", "http://evil.example/v1", "0:0",
+}
+
+// own are files of persons: without anything, with tight and with wide limits.
+var own = []string{
+	`{}`,
+	`{"engine": "docker", "include_dirty": false, "timeout": "2s", "max_rounds": 2, "max_tool_calls": 2, "max_output_bytes": "2k", "memory": "16m", "cpus": 0.5, "disk": "1m",
+	  "budget": {"max_tokens": 2, "max_requests": 2, "max_cost": 0.000002}}`,
+	`{"engine": "local", "network": "bridge", "timeout": "1000h", "max_rounds": 100000, "memory": "1t", "cpus": 4000, "disk": "1p", "budget": {"max_tokens": 9007199254740993}}`,
+}
+
+// person writes a person's file to a new directory.
+func person(t *testing.T, user string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, UserFile), []byte(user), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, filepath.Dir(ProjectFile)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// loadProject reads a repository's file over the person's in dir.
+func loadProject(t *testing.T, dir, project string) *Loaded {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, ProjectFile), []byte(project), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Load(Sources{File: filepath.Join(dir, UserFile), Project: dir})
+}
+
+// yamlOf nests a value under the segments of a key.
+func yamlOf(k *key, name, value string) string {
+	var b strings.Builder
+	segments := k.segments()
+	for i, segment := range segments {
+		if segment == "*" {
+			segment = name
+		}
+		fmt.Fprintf(&b, "%s%s:", strings.Repeat("  ", i), segment)
+		if i < len(segments)-1 {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String() + " " + value + "\n"
+}
+
+// Every key has a rule, and a limit has a type that can be compared.
+func TestProjectRules(t *testing.T) {
+	for _, k := range keys {
+		if k.project < never || k.project > free {
+			t.Errorf("%s has no rule for projects", k.name)
+		}
+		if k.project == free && k.name != "image" {
+			t.Errorf("%s is free: a repository could loosen with it", k.name)
+		}
+		s := scratch()
+		if k.project == lowerOnly && math.IsNaN(k.limit(&s, sample(k))) {
+			t.Errorf("%s cannot be compared", k.name)
+		}
+		if (k.project == strictOnly) != (k.strict != "") || k.absent != 0 && k.project != lowerOnly {
+			t.Errorf("%s has what does not go with its rule", k.name)
+		}
+	}
+}
+
+// Whatever a repository writes for whatever key, nothing is looser than without
+// its file: limits are lower or the same, and all else but a few keys is the same.
+func TestProjectOnlyTightens(t *testing.T) {
+	for _, user := range own {
+		dir := person(t, user)
+		before := loadProject(t, dir, "")
+		if err := before.Err(); err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range keys {
+			for _, value := range projectValues {
+				after := loadProject(t, dir, yamlOf(k, sample(k), value))
+				tighter(t, k, value, before, after)
+			}
+		}
+	}
+}
+
+// tighter compares what is in force without a repository's value and with it.
+func tighter(t *testing.T, set *key, value string, before, after *Loaded) {
+	t.Helper()
+	for _, k := range keys {
+		name := sample(k)
+		was, now := before.clone(), after.clone()
+		old, changed := k.text(&was, name), k.text(&now, name)
+		if old == changed {
+			continue
+		}
+		switch {
+		case k != set:
+			t.Errorf("%s: %s changes %s from %q to %q", set.name, value, k.name, old, changed)
+		case k.project == lowerOnly && k.limit(&now, name) < k.limit(&was, name) && k.limit(&now, name) > 0:
+		case k.project == strictOnly && changed == k.strict:
+		case k.project == ownFolder, k.project == free:
+		default:
+			t.Errorf("%s: %s loosens it from %q to %q", k.name, value, old, changed)
+		}
+	}
+	if set.project == never && (after.Err() == nil && before.Origin(set.name).Layer != LayerUser || !reflect.DeepEqual(before.Settings, after.Settings)) {
+		t.Errorf("%s: %s is not refused", set.name, value)
+	}
+	for _, p := range after.Problems {
+		if p.Remedy == "" || p.Key != "" && !strings.HasPrefix(p.Key, set.full(sample(set))) {
+			t.Errorf("%s: %s: %+v", set.name, value, p)
+		}
+	}
+}
+
+// A lower limit counts, in each unit.
+func TestProjectLowers(t *testing.T) {
+	lower := map[string]string{
+		"timeout": "1s", "max_rounds": "1", "max_tool_calls": "1", "max_output_bytes": "1k", "memory": "8m", "cpus": "0.25", "disk": "1k",
+		"budget.max_tokens": "1", "budget.max_requests": "1", "budget.max_cost": "0.000001",
+	}
+	for _, k := range keys {
+		if k.project != lowerOnly {
+			continue
+		}
+		for _, user := range own {
+			l := loadProject(t, person(t, user), yamlOf(k, "", lower[k.name]))
+			if l.Err() != nil || k.text(&l.Settings, "") != lower[k.name] {
+				t.Errorf("%s: %s does not count: %v, %s", k.name, lower[k.name], l.Err(), k.text(&l.Settings, ""))
+			}
+		}
+	}
+}

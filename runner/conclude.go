@@ -105,7 +105,9 @@ func (r *oneShot) collect(ctx context.Context, s *Session) error {
 	}
 	r.warnOfSecrets(r.patchPath())
 	for _, w := range append(r.info.Warnings, r.diff.Warnings...) {
-		r.manifest.Warnings = append(r.manifest.Warnings, OneLine(fmt.Sprintf("%s: %s", w.Path, w.Message), 300))
+		if w.Code != workspace.WarnExecuted { // these are shown by themselves, so that others can't hide them
+			r.manifest.Warnings = append(r.manifest.Warnings, OneLine(fmt.Sprintf("%s: %s", w.Path, w.Message), 300))
+		}
 	}
 	return nil
 }

@@ -71,6 +71,13 @@ func (r *oneShot) summarizeChanges(b *bytes.Buffer) {
 		}
 		fmt.Fprintf(b, "- %s %s%s, +%d −%d\n", f.Status, pathSpan(f.Path), from, f.Added, f.Deleted)
 	}
+	for i, line := range ExecutedFiles(r.diff.Warnings) {
+		if i == 0 {
+			fmt.Fprintf(b, "\n%s\n\n", line)
+			continue
+		}
+		fmt.Fprintf(b, "- %s\n", proseSpan(strings.TrimSpace(line)))
+	}
 	fmt.Fprintf(b, "\nApply them with `holon apply %s`.\n", r.manifest.RunID)
 }
 

@@ -11,8 +11,6 @@ import (
 
 	"holon/runner"
 	"holon/runner/workspace"
-	"holon/state"
-	"holon/state/files"
 )
 
 // applyOptions are what `holon apply` was asked to do.
@@ -22,6 +20,7 @@ type applyOptions struct {
 	Run       string
 	Workspace string
 	JSON      bool
+	gate      gate
 }
 
 // newApplyCommand makes `holon apply`.
@@ -32,14 +31,16 @@ func newApplyCommand(streams Streams, do func(context.Context, *applyOptions) er
 		Short: "Apply the change of a run to your files",
 		Long: `Apply the change of a run to the files it was made from, merging three ways with
 what you changed since. All of it is applied, or, when something conflicts,
-nothing: then the files at fault are listed and nothing was touched.
+nothing: then the files at fault are listed and nothing was touched. A change with
+files that programs execute without being asked to (git, editors, shells, package
+managers, CI) needs --allow-executed, or your yes at a terminal.
 
 RUN is a run's id, the beginning of one, or "last". The change is left
 uncommitted, for you to review.`,
 		Example: "  holon apply last",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError{errors.New(`RUN: is one argument; give a run's id, the beginning of it, or "last"`)}
+				return errNotOneRun
 			}
 			opts.Run = args[0]
 			err := loadEnv(&opts.host)
@@ -53,24 +54,21 @@ uncommitted, for you to review.`,
 		},
 	}
 	cmd.Flags().StringVar(&opts.Workspace, "workspace", "", "`directory` to apply to (default the one that the run was made from)")
+	opts.gate.flag(cmd.Flags())
 	cmd.Flags().BoolVar(&opts.JSON, "json", false, "print what was written as JSON")
 	return cmd
 }
 
 // runApply does what `holon apply` was asked to do.
 func runApply(ctx context.Context, o *applyOptions) error {
-	home, err := state.FindHome(o.Home, o.UserHome)
+	home, entry, err := o.open(ctx, o.Run)
 	if err != nil {
 		return err
 	}
-	entry, err := files.New(home).Open(ctx, o.Run)
+	info, diff, err := result(entry)
 	if err != nil {
 		return err
 	}
-	if entry.Manifest == nil {
-		return &runner.Error{Code: "run_not_finished", Param: "RUN", Message: fmt.Sprintf("run %s is %s and has no result", entry.ID, entry.Status()), Hint: "wait for its end, or start it again"}
-	}
-	info, diff := collected(entry.Manifest)
 	dir := cmp.Or(o.Workspace, info.Path)
 	if dir == "" {
 		return usageError{errors.New("--workspace: the run does not say what it was made from; name the directory")}
@@ -79,22 +77,22 @@ func runApply(ctx context.Context, o *applyOptions) error {
 		fmt.Fprintf(o.streams.Err, "holon: run %s changed no file\n", entry.ID)
 		return nil
 	}
-	result, err := workspace.Apply(ctx, workspace.ApplyOptions{
+	applied, err := workspace.Apply(ctx, workspace.ApplyOptions{
 		Dir: dir, Patch: filepath.Join(entry.OutputDir(), runner.DiffFile), Objects: filepath.Join(entry.Dir, runner.ObjectsDir),
-		Borrowing: o.borrowing(home),
+		Borrowing: o.borrowing(home), Warnings: diff.Warnings, Confirm: o.gate.confirm(ctx, o.streams, o.JSON),
 	})
 	if err != nil {
-		if e, ok := errors.AsType[*workspace.Error](err); ok {
+		if e, ok := errors.AsType[*workspace.Error](err); ok && e.Code != workspace.CodeExecutedFiles {
 			for _, path := range e.Paths {
 				fmt.Fprintf(o.streams.Err, "  conflict  %s\n", runner.OneLine(path, 500))
 			}
 		}
 		return err
 	}
-	return o.show(entry.ID, result, diff.Warnings)
+	return o.show(entry.ID, applied)
 }
 
-func (o *applyOptions) show(id string, result *workspace.ApplyResult, warnings []workspace.Warning) error {
+func (o *applyOptions) show(id string, result *workspace.ApplyResult) error {
 	if o.JSON {
 		return printJSON(o.streams, result)
 	}
@@ -104,7 +102,6 @@ func (o *applyOptions) show(id string, result *workspace.ApplyResult, warnings [
 	for _, path := range result.Deleted {
 		fmt.Fprintf(o.streams.Out, "  deleted  %s\n", runner.OneLine(path, 500))
 	}
-	showExecuted(o.streams, warnings)
 	fmt.Fprintf(o.streams.Err, "applied %s to %s; nothing is committed\n", id, result.Path)
 	return nil
 }

@@ -27,6 +27,7 @@ type checkoutOptions struct {
 	Path      string
 	History   bool
 	JSON      bool
+	gate      gate
 
 	Remove       bool
 	Save         bool
@@ -66,6 +67,7 @@ something in it would be lost; the branch stays.`,
 	f.StringVar(&opts.Path, "path", "", "`directory` for the working tree (default below HOLON_HOME/worktrees)")
 	f.StringVar(&opts.Workspace, "workspace", "", "`directory` in another clone of the repository (default where the run was made)")
 	f.BoolVar(&opts.History, "history", false, "keep the agent's own commits below the result; default is one commit")
+	opts.gate.flag(f)
 	f.BoolVar(&opts.Remove, "remove", false, "remove the working tree; the branch stays")
 	f.BoolVar(&opts.Save, "save", false, "with --remove: keep uncommitted changes as a patch in the run's directory")
 	f.BoolVar(&opts.DeleteBranch, "delete-branch", false, "with --remove: delete the branch if nothing is lost by it")
@@ -76,10 +78,10 @@ something in it would be lost; the branch stays.`,
 // complete checks the arguments.
 func (o *checkoutOptions) complete(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usageError{errors.New(`RUN: is one argument; give a run's id, the beginning of it, or "last"`)}
+		return errNotOneRun
 	}
 	o.Run = args[0]
-	for _, name := range []string{"branch", "path", "workspace", "history"} {
+	for _, name := range []string{"branch", "path", "workspace", "history", "allow-executed"} {
 		if o.Remove && cmd.Flags().Changed(name) {
 			return usageError{fmt.Errorf("--%s: goes not with --remove; leave one of them out", name)}
 		}
@@ -104,22 +106,18 @@ func (o *checkoutOptions) complete(cmd *cobra.Command, args []string) error {
 
 // runCheckout does what `holon checkout` was asked to do.
 func runCheckout(ctx context.Context, o *checkoutOptions) error {
-	home, err := state.FindHome(o.Home, o.UserHome)
-	if err != nil {
-		return err
-	}
-	entry, err := files.New(home).Open(ctx, o.Run)
+	home, entry, err := o.open(ctx, o.Run)
 	if err != nil {
 		return err
 	}
 	if o.Remove {
 		return o.remove(ctx, home, entry)
 	}
-	m := entry.Manifest
-	if m == nil {
-		return &runner.Error{Code: "run_not_finished", Param: "RUN", Message: fmt.Sprintf("run %s is %s and has no result", entry.ID, entry.Status()), Hint: "wait for its end, or start it again"}
+	info, diff, err := result(entry)
+	if err != nil {
+		return err
 	}
-	info, diff := collected(m)
+	m := entry.Manifest
 	if diff == nil {
 		return &runner.Error{Code: "nothing_collected", Param: "RUN", Message: "no change of run " + entry.ID + " was collected", Hint: "its summary says why; start it again"}
 	}
@@ -127,10 +125,10 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 		fmt.Fprintf(o.streams.Err, "holon: run %s changed no file; there is nothing to check out\n", entry.ID)
 		return nil
 	}
-	result, err := workspace.Checkout(ctx, workspace.CheckoutOptions{
+	made, err := workspace.Checkout(ctx, workspace.CheckoutOptions{
 		Run: entry.ID, RunDir: entry.Dir, Objects: filepath.Join(entry.Dir, runner.ObjectsDir), Info: info, Diff: *diff,
 		Dir: cmp.Or(o.Workspace, info.Path), Borrowing: o.borrowing(home), Name: m.Name, Title: cmp.Or(m.Task, m.Name, "Run "+entry.ID), At: m.CompletedAt.Time(), History: o.History,
-		Branch: o.Branch, Path: o.Path, Default: home.WorktreesDir(),
+		Confirm: o.gate.confirm(ctx, o.streams, o.JSON), Branch: o.Branch, Path: o.Path, Default: home.WorktreesDir(),
 	})
 	if err != nil {
 		return err
@@ -138,20 +136,7 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 	if o.History && diff.History == nil {
 		fmt.Fprintln(o.streams.Err, "holon: there are no commits of the agent's own that could be kept; the result is one commit")
 	}
-	return o.show(result)
-}
-
-// collected reads from a manifest what the run started from and what it
-// changed; nil when nothing was collected.
-func collected(m *state.Manifest) (workspace.Info, *workspace.Diff) {
-	var ws struct {
-		workspace.Info
-		Changes *workspace.Diff `json:"changes"`
-	}
-	if json.Unmarshal(m.Workspace, &ws) != nil {
-		return workspace.Info{}, nil
-	}
-	return ws.Info, ws.Changes
+	return o.show(made)
 }
 
 // show prints the path of the working tree, for the shell, and the rest for the
@@ -175,28 +160,12 @@ func (o *checkoutOptions) show(r *workspace.CheckoutResult) error {
 			say("note     %s", runner.OneLine(w.Message, 500))
 		}
 	}
-	showExecuted(o.streams, r.Warnings)
+	if r.Existing || o.gate.allow {
+		showExecuted(o.streams, r.Warnings)
+	}
 	say("remove   holon checkout --remove %s", r.Run)
 	_, err := fmt.Fprintln(o.streams.Out, runner.OneLine(r.Path, 5000))
 	return err
-}
-
-// showExecuted names the changed files that programs act on by themselves.
-func showExecuted(streams Streams, warnings []workspace.Warning) {
-	shown := 0
-	for _, w := range warnings {
-		if w.Code != workspace.WarnExecuted {
-			continue
-		}
-		if shown++; shown > 10 {
-			fmt.Fprintln(streams.Err, "  … and more, see the run's summary")
-			return
-		}
-		if shown == 1 {
-			fmt.Fprintln(streams.Err, "this change contains files that programs execute; read them first:")
-		}
-		fmt.Fprintf(streams.Err, "  %s\n", runner.OneLine(w.Path, 300))
-	}
 }
 
 func (o *checkoutOptions) remove(ctx context.Context, home state.Home, entry *files.Entry) error {

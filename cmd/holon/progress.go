@@ -201,6 +201,12 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 		}
 		p.println(fmt.Sprintf("  %-8s %s  %s", f.Status, runner.OneLine(f.Path, 300), size))
 	}
+	info, diff := collected(m)
+	if diff != nil {
+		for _, line := range runner.ExecutedFiles(diff.Warnings) {
+			p.println(line)
+		}
+	}
 	for i, w := range m.Warnings {
 		if i == 5 {
 			p.println(fmt.Sprintf("  … and %d more warnings, see %s", len(m.Warnings)-i, state.ManifestFile))
@@ -213,8 +219,9 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 	}
 	p.println("results  " + dir)
 	if len(files) > 0 {
+		p.println("diff     holon diff " + m.RunID)
 		p.println("apply    holon apply " + m.RunID)
-		if info, _ := collected(m); info.Kind == workspace.KindGit {
+		if info.Kind == workspace.KindGit {
 			p.println("branch   holon checkout " + m.RunID)
 		}
 	}

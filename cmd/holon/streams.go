@@ -22,6 +22,7 @@ type Streams struct {
 	Secrets  *redact.Set
 	In       io.Reader
 	Out, Err io.Writer
+	InTTY    bool // In is a terminal: a person can be asked
 	OutTTY   bool // Out is a terminal: tables are drawn, not written for programs
 	ErrTTY   bool // Err is a terminal that can be redrawn
 	CI       bool // a CI system reads along, and takes some lines for commands
@@ -34,6 +35,7 @@ func systemStreams() Streams {
 	secrets.AddEnviron(os.Environ(), nil)
 	return Streams{
 		Secrets: secrets, In: os.Stdin, Out: secrets.Writer(os.Stdout), Err: secrets.Writer(os.Stderr),
+		InTTY:  term.IsTerminal(int(os.Stdin.Fd())),
 		OutTTY: term.IsTerminal(int(os.Stdout.Fd())),
 		ErrTTY: term.IsTerminal(fd) && os.Getenv("TERM") != "dumb",
 		CI:     os.Getenv("CI") != "" || os.Getenv("GITHUB_ACTIONS") != "" || os.Getenv("TF_BUILD") != "" || os.Getenv("TEAMCITY_VERSION") != "",

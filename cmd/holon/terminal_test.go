@@ -116,3 +116,65 @@ func TestHostileTerminal(t *testing.T) {
 		t.Errorf("what a sequence holds is shown: %q", text)
 	}
 }
+
+// At a terminal a person is asked about files that programs execute, and anything
+// but yes writes nothing.
+func TestExecutedIsAsked(t *testing.T) {
+	dir := t.TempDir()
+	binary, work := filepath.Join(dir, "holon"), filepath.Join(dir, "work")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	scenario := filepath.Join(dir, "envrc.yaml")
+	if err := os.WriteFile(scenario, []byte("rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"echo id > .envrc; echo x > other\"}}]\n  - text: Done.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(work, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	command := func(args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), binary, args...)
+		cmd.Env = append(os.Environ(), "HOLON_HOME="+filepath.Join(dir, "home"), "HOLON_AGENTD="+buildAgentd(t), "TERM=xterm")
+		return cmd
+	}
+	if out, err := command("run", "--engine", "local", "--workspace", work, "--model", "scripted/"+scenario, "x").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, answer := range []struct {
+		text    string
+		written bool
+	}{{"\n", false}, {"no\n", false}, {"maybe\n", false}, {"\x04", false}, {"y\n", true}} {
+		cmd := command("apply", "last")
+		terminal, err := pty.Start(cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := terminal.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		var shown bytes.Buffer
+		buffer := make([]byte, 1024)
+		for asked := false; ; {
+			n, err := terminal.Read(buffer)
+			shown.Write(buffer[:n])
+			if !asked && strings.Contains(shown.String(), "write them? [y/N]") {
+				asked = true
+				if _, err := terminal.WriteString(answer.text); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err != nil { // the program is gone
+				break
+			}
+		}
+		terminal.Close()
+		err = cmd.Wait()
+		files, globErr := filepath.Glob(filepath.Join(work, "*"))
+		if globErr != nil {
+			t.Fatal(globErr)
+		}
+		if (err == nil) != answer.written || (len(files) > 0) != answer.written || !strings.Contains(shown.String(), ".envrc: executed by") {
+			t.Errorf("%q: %v, %q\n%s", answer.text, err, files, shown.String())
+		}
+	}
+}

@@ -20,6 +20,9 @@ type ApplyOptions struct {
 	Objects   string // what Diff wrote to DiffOptions.Objects; empty or absent is fine
 	Borrowing Borrowing
 	Scratch   string // directory for temporary files; empty means the system's
+
+	Warnings []Warning // what Diff warned of
+	Confirm  Confirm   // is asked about files that programs execute
 }
 
 // maxPatch is what git apply takes, less the end of its buffer.
@@ -37,8 +40,8 @@ type ApplyResult struct {
 // index or anything else in .git, so the user sees the result as uncommitted
 // changes. All or nothing: when any file doesn't merge, the error is
 // patch_conflict or would_overwrite with the Paths at fault, and nothing was
-// touched. Files are moved into place one by one; a kill in between leaves the
-// former ones in the directory .holon-apply-* at the top of the tree.
+// touched. So it is with files that programs execute, unless Confirm agrees.
+// Files are moved into place one by one; a kill in between leaves the former ones in the directory .holon-apply-* at the top of the tree.
 func Apply(ctx context.Context, options ApplyOptions) (*ApplyResult, error) {
 	result, err := apply(ctx, options)
 	return result, typed("apply patch", err)
@@ -79,13 +82,15 @@ func apply(ctx context.Context, options ApplyOptions) (*ApplyResult, error) {
 // merge is one patch on its way into one working tree. Git does the merging in
 // a repository and an index of ours, on a copy of what the user's files hold.
 type merge struct {
-	top     string
-	patch   string
-	scratch string
-	repo    repository
-	tree    git // converts between files and blobs as the user's repository does
-	index   string
-	user    *userRepository // nil for a plain directory
+	top      string
+	patch    string
+	scratch  string
+	repo     repository
+	tree     git // converts between files and blobs as the user's repository does
+	index    string
+	user     *userRepository // nil for a plain directory
+	warnings []Warning
+	confirm  Confirm
 
 	names    []string          // every path the patch touches, sorted
 	results  []string          // of each file in the patch its name afterwards
@@ -113,7 +118,7 @@ func newMerge(ctx context.Context, dir, scratch string, options ApplyOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	m := &merge{top: dir, patch: options.Patch, scratch: scratch, index: filepath.Join(scratch, "index"),
+	m := &merge{top: dir, patch: options.Patch, warnings: options.Warnings, confirm: options.Confirm, scratch: scratch, index: filepath.Join(scratch, "index"),
 		repo: repository{dir: filepath.Join(scratch, "repo"), format: formatSHA1}, existing: map[string]placed{}}
 	if user != nil {
 		m.user, m.top, m.repo.format = user, user.top, user.format
@@ -179,6 +184,13 @@ func (m *merge) run(ctx context.Context) (*ApplyResult, error) {
 		return nil, err
 	}
 	result, err := m.compare(before, after)
+	if err != nil {
+		return nil, err
+	}
+	files, err := m.executed(ctx, result, before, after)
+	if err == nil {
+		err = m.confirm.ask(files)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -215,7 +215,7 @@ func TestApplyRunsNoFilter(t *testing.T) {
 	run(t, repo, "git", "config", "merge.x.driver", "echo run >> "+marker)
 	patch, objects := patchFor(t, Options{Dir: repo}, "echo x > new.lfs; echo '* filter=odd.name=x merge=x' >> .gitattributes; echo b > b.txt; echo b >> a.txt; mkdir hooks; printf '#!/bin/sh\\necho run >> "+marker+"' > hooks/post-index-change; chmod +x hooks/*")
 	os.Remove(marker) // filters of the user's ran for the agent or the status, if at all
-	if _, err := Apply(t.Context(), ApplyOptions{Dir: repo, Patch: patch, Objects: objects}); err != nil {
+	if _, err := Apply(t.Context(), ApplyOptions{Dir: repo, Patch: patch, Objects: objects, Confirm: agree}); err != nil {
 		t.Fatal(err)
 	}
 	if got := contents(t, repo); got["new.lfs"] != "x\n" || got["b.txt"] != "b\n" {

@@ -28,6 +28,8 @@ type CheckoutOptions struct {
 	At        time.Time // author and commit date
 	History   bool      // keep the agent's own commits below, as far as the run has them
 
+	Confirm Confirm // is asked about files that programs execute
+
 	Branch  string // "": holon/ and the name or id of the run
 	Path    string // of the working tree, absolute; "": a directory of that id in Default
 	Default string // directory for working trees that have no path of their own, absolute
@@ -127,6 +129,9 @@ func lockRun(ctx context.Context, runDir string) (unlock func(), err error) {
 // make assembles the commits, takes them into the user's repository and gives
 // them a branch and a working tree. What it made is taken back on error.
 func (w *worktrees) make(ctx context.Context, o CheckoutOptions, scratch string) (_ *CheckoutResult, err error) {
+	if err := o.Confirm.ask(o.Diff.Warnings); err != nil {
+		return nil, err
+	}
 	path, err := freePath(o)
 	if err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ type FileChange struct {
 	Deleted int    `json:"deleted"`
 	Binary  bool   `json:"binary,omitempty"`
 
-	oldID string
+	oldID, newID string
 }
 
 // Diff compares the tree with its base and writes the patch. What the agent
@@ -110,7 +110,9 @@ func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 	if err := diff.write(ctx, repo); err != nil {
 		return nil, err
 	}
-	diff.warnExecuted()
+	if err := diff.warnExecuted(ctx, repo, t.record); err != nil {
+		return nil, err
+	}
 	if err := t.saveObjects(ctx, diff, repo, options.Objects); err != nil {
 		return nil, err
 	}
@@ -243,7 +245,7 @@ func parseRaw(about string, next func() string) (FileChange, error) {
 	if len(field) != 5 || statusNames[field[4][0]] == "" {
 		return FileChange{}, fmt.Errorf("git's list of changes has the line %.100q", about)
 	}
-	change := FileChange{Path: next(), OldMode: field[0], Mode: field[1], Status: statusNames[field[4][0]], oldID: field[2]}
+	change := FileChange{Path: next(), OldMode: field[0], Mode: field[1], Status: statusNames[field[4][0]], oldID: field[2], newID: field[3]}
 	if field[4][0] == 'R' {
 		change.From, change.Path = change.Path, next()
 	}

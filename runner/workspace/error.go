@@ -30,6 +30,7 @@ const (
 	CodeInvalidPatch     = "invalid_patch"     // the patch can't be read or names unsafe paths
 	CodePatchConflict    = "patch_conflict"    // the patch does not merge with the user's files
 	CodeWouldOverwrite   = "would_overwrite"   // the patch creates a file that exists untracked
+	CodeExecutedFiles    = "executed_files"    // the change has files that programs execute, and no one agreed to them
 	CodeChangedMeanwhile = "changed_meanwhile" // the user's files changed while the patch was applied
 	CodeNotARepository   = "not_a_repository"  // a plain directory where a branch is asked for
 	CodeNothingChanged   = "nothing_changed"   // a run without a result to check out
@@ -50,7 +51,7 @@ type Error struct {
 	Message string   // one line: what is wrong
 	Param   string   // the option or path at fault, when there is one
 	Hint    string   // what the caller can do about it
-	Paths   []string // the files concerned, raw bytes, for patch_conflict and would_overwrite
+	Paths   []string // the files concerned, raw bytes, for patch_conflict, would_overwrite and executed_files
 	Err     error    // the cause, or nil
 }
 

@@ -43,6 +43,9 @@ func (w *worktrees) resume(ctx context.Context, o CheckoutOptions, known *Regist
 	if err != nil || tip == "" || o.Branch != "" && o.Branch != known.Branch || !w.view.contains(ctx, tip, known.Commit) {
 		return nil, err
 	}
+	if err := o.Confirm.ask(o.Diff.Warnings); err != nil {
+		return nil, err
+	}
 	again := *known
 	if again.Path, err = freePath(o); err != nil {
 		return nil, err

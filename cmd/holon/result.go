@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"holon/runner"
+	"holon/runner/workspace"
+	"holon/state"
+	"holon/state/files"
+)
+
+// open finds a run by its id, the beginning of it, or "last".
+func (h *host) open(ctx context.Context, run string) (state.Home, *files.Entry, error) {
+	home, err := state.FindHome(h.Home, h.UserHome)
+	if err != nil {
+		return home, nil, err
+	}
+	entry, err := files.New(home).Open(ctx, run)
+	return home, entry, err
+}
+
+// result returns what a run that has ended started from and what it changed; nil
+// when nothing was collected.
+func result(entry *files.Entry) (workspace.Info, *workspace.Diff, error) {
+	if entry.Manifest == nil {
+		return workspace.Info{}, nil, &runner.Error{Code: "run_not_finished", Param: "RUN", Message: fmt.Sprintf("run %s is %s and has no result", entry.ID, entry.Status()), Hint: "wait for its end, or start it again"}
+	}
+	info, diff := collected(entry.Manifest)
+	return info, diff, nil
+}
+
+// collected reads the same from a manifest.
+func collected(m *state.Manifest) (workspace.Info, *workspace.Diff) {
+	var ws struct {
+		workspace.Info
+		Changes *workspace.Diff `json:"changes"`
+	}
+	if json.Unmarshal(m.Workspace, &ws) != nil {
+		return workspace.Info{}, nil
+	}
+	return ws.Info, ws.Changes
+}
+
+// showExecuted names the changed files that programs act on by themselves.
+func showExecuted(streams Streams, warnings []workspace.Warning) {
+	for _, line := range runner.ExecutedFiles(warnings) {
+		fmt.Fprintln(streams.Err, streams.defuse(line))
+	}
+}
+
+// gate keeps files that programs execute from being written without a person's
+// consent: the flag, or an answer at the terminal.
+type gate struct{ allow bool }
+
+func (g *gate) flag(f *pflag.FlagSet) {
+	f.BoolVar(&g.allow, "allow-executed", false, "write files too that programs execute without being asked to, which you have read")
+}
+
+// confirm shows the files, and asks where there is a person who sees the question.
+func (g *gate) confirm(ctx context.Context, streams Streams, asJSON bool) workspace.Confirm {
+	return func(files []workspace.Warning) error {
+		if !g.allow && (!streams.InTTY || !streams.ErrTTY || asJSON) {
+			return workspace.Unconfirmed(files)
+		}
+		showExecuted(streams, files)
+		if g.allow {
+			return nil
+		}
+		fmt.Fprint(streams.Err, "write them? [y/N] ")
+		answer, err := readAll(ctx, &untilNewline{r: streams.In})
+		if err != nil {
+			return err
+		}
+		if answer := strings.ToLower(strings.TrimSpace(string(answer))); answer != "y" && answer != "yes" {
+			return workspace.Unconfirmed(files)
+		}
+		return nil
+	}
+}
+
+// untilNewline ends with the first line.
+type untilNewline struct {
+	r     io.Reader
+	ended bool
+}
+
+func (u *untilNewline) Read(p []byte) (int, error) {
+	if u.ended || len(p) == 0 {
+		return 0, io.EOF
+	}
+	n, err := u.r.Read(p[:1])
+	u.ended = n == 1 && p[0] == '\n'
+	return n, err
+}

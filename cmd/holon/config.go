@@ -149,27 +149,9 @@ func (o *configured) agentLimits() (env []string) {
 func (o *runOptions) learn() error {
 	for _, name := range o.Secret {
 		if !slices.ContainsFunc(o.Env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") && name != "" }) {
-			return usageError{fmt.Errorf("--secret: %q is not given with --env; write --env %s, which takes your value", runner.OneLine(name, 80), runner.OneLine(name, 80))}
+			return usageError{fmt.Errorf("--secret: %q is not given with --env or --env-file; write --env %s, which takes your value", runner.OneLine(name, 80), runner.OneLine(name, 80))}
 		}
 	}
 	o.streams.Secrets.AddEnviron(o.Env, o.Secret)
 	return nil
-}
-
-// environ turns the --env values into K=V: a bare name takes the caller's value.
-func environ(list []string) ([]string, error) {
-	var out []string
-	for _, kv := range list {
-		name, value, ok := strings.Cut(kv, "=")
-		if name == "" || strings.ContainsAny(name, " \t\n,") || strings.HasPrefix(name, "HOLON_") {
-			return nil, usageError{fmt.Errorf("--env: %q is no name of a variable for commands; write NAME=VALUE, HOLON_ names are reserved", runner.OneLine(name, 80))}
-		}
-		if !ok {
-			if value, ok = os.LookupEnv(name); !ok {
-				return nil, usageError{fmt.Errorf("--env: %s has no value and is not set here; write %s=VALUE", runner.OneLine(kv, 80), runner.OneLine(kv, 80))}
-			}
-		}
-		out = append(out, name+"="+value)
-	}
-	return out, nil
 }

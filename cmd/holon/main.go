@@ -22,7 +22,7 @@ import (
 var version string
 
 func main() {
-	os.Exit(run(os.Args[1:], systemStreams()))
+	os.Exit(run(takeArguments(), systemStreams()))
 }
 
 // run is main without the process: it returns the exit code.

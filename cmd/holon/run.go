@@ -34,6 +34,7 @@ type runOptions struct {
 	MCPConfig string
 	Name      string
 	Env       []string
+	EnvFile   []string
 	Secret    []string
 	Keep      bool
 	JSON      bool
@@ -93,8 +94,9 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.Bool("include-dirty", defaults.IncludeDirty, "start from the files as they are, with uncommitted changes")
 	f.StringVar(&opts.Output, "output", "", "`directory` for the results (default below HOLON_HOME)")
 	f.StringVar(&opts.Input, "input", "", "`directory` of files that the agent may read")
-	f.StringArrayVar(&opts.Env, "env", nil, "`NAME=VALUE` for the agent's commands; a bare NAME takes your value")
-	f.StringArrayVar(&opts.Secret, "secret", nil, "`NAME` of an --env whose value is shown nowhere, as of those that end in _TOKEN, _KEY, _SECRET and the like")
+	f.StringArrayVar(&opts.Env, "env", nil, "`NAME=VALUE` for the agent's commands; a bare NAME takes your value, which is the way for secrets")
+	f.StringArrayVar(&opts.EnvFile, "env-file", nil, "`file` with a NAME=VALUE, or a NAME, on each line")
+	f.StringArrayVar(&opts.Secret, "secret", nil, "`NAME` of a variable for commands whose value is shown nowhere, as of those that end in _TOKEN, _KEY, _SECRET and the like")
 	f.Duration("timeout", defaults.Timeout, "wall `time` of the turn")
 	f.Int("max-rounds", defaults.MaxRounds, "model rounds after which the turn ends")
 	f.Int("max-tool-calls", 0, "calls of tools after which the turn ends (default no bound)")
@@ -144,7 +146,7 @@ func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
 	if o.Prompt, err = readPrompt(cmd.Context(), args, o.streams.In); err != nil {
 		return err
 	}
-	if o.Env, err = environ(o.Env); err != nil {
+	if o.Env, err = environ(o.EnvFile, o.Env); err != nil {
 		return err
 	}
 	if err = o.learn(); err != nil {

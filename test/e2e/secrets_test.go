@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -169,5 +170,41 @@ func searchFiles(t *testing.T, dir string) {
 	})
 	if err != nil || count == 0 {
 		t.Errorf("%s: %d files, %v", dir, count, err)
+	}
+}
+
+// While a run goes on no command line of the machine holds a value of --env: not
+// holon's own, which had it, and none of what it starts, in either engine.
+func TestSecretsInCommandLines(t *testing.T) {
+	t.Parallel()
+	for _, engine := range []string{"docker", "local"} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			secret := fmt.Sprintf("sesame-%x-", os.Getpid()) + rand.Text()
+			h := newHome(t, "THIRD="+secret)
+			dir, vars := repository(t, "echo a > a"), filepath.Join(t.TempDir(), "vars")
+			if err := os.WriteFile(vars, []byte("FOURTH="+secret+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p := h.beginPlay(dir, "commandlines", "--engine", engine, "--env", "FIRST="+secret, "--env=SECOND="+secret, "--env", "THIRD", "--env-file", vars, "--env", "EXPECTED="+secret)
+			own, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.cmd.Process.Pid))
+			if err != nil || !strings.Contains(string(own), "--env\x00FIRST=***") || !strings.Contains(string(own), "--env=SECOND=***") || !strings.Contains(string(own), "commandlines.yaml") {
+				t.Errorf("holon's own is %q, %v", own, err)
+			}
+			lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, path := range lines {
+				line, err := os.ReadFile(path) // one that has ended meanwhile shows nothing
+				if err == nil && strings.Contains(string(line), secret) {
+					t.Errorf("%s is %q", path, line)
+				}
+			}
+			release(t, h)
+			if r := p.wait(); r.code != 0 {
+				t.Errorf("the commands did not get the values: exit code %d\n%s", r.code, r.stderr)
+			}
+		})
 	}
 }

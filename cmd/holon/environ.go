@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"holon/runner"
+)
+
+// maxEnvFile bounds a file of variables; an engine takes much less.
+const maxEnvFile = 1 << 20
+
+// environ returns the variables of --env-file and then of --env as K=V, of those
+// with the same name the last: a bare name takes the caller's value.
+func environ(files, list []string) (out []string, err error) {
+	for _, path := range files {
+		lines, err := envFile(path)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--env-file: %w; name a file with lines NAME=VALUE, or NAME for your value", err)}
+		}
+		out = append(out, lines...)
+	}
+	for _, kv := range list {
+		name, value, given := strings.Cut(kv, "=")
+		if !validEnvName(name) {
+			return nil, usageError{fmt.Errorf("--env: %q is no name of a variable for commands; write NAME=VALUE, HOLON_ names are reserved", runner.OneLine(name, 80))}
+		}
+		if !given {
+			if value, given = os.LookupEnv(name); !given {
+				return nil, usageError{fmt.Errorf("--env: %s has no value and is not set here; write %s=VALUE", runner.OneLine(kv, 80), runner.OneLine(kv, 80))}
+			}
+		}
+		out = append(out, name+"="+value)
+	}
+	return lastOfEach(out), nil
+}
+
+func validEnvName(name string) bool {
+	return name != "" && !strings.ContainsAny(name, " \t\n,") && !strings.HasPrefix(name, "HOLON_")
+}
+
+func lastOfEach(list []string) (out []string) {
+	at := make(map[string]int)
+	for _, kv := range list {
+		name, _, _ := strings.Cut(kv, "=")
+		if i, ok := at[name]; ok {
+			out[i] = kv
+			continue
+		}
+		at[name] = len(out)
+		out = append(out, kv)
+	}
+	return out
+}
+
+// envFile reads variables in the format of Docker: a line is NAME=VALUE, taken as
+// it is, a bare NAME, a comment after #, or empty. Errors name lines and show
+// nothing of them.
+func envFile(path string) (out []string, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxEnvFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxEnvFile {
+		return nil, errors.New("it is larger than 1 MiB")
+	}
+	n := 0
+	for line := range strings.Lines(strings.TrimPrefix(string(data), "\ufeff")) {
+		n++
+		line = strings.TrimLeft(strings.TrimRight(line, "\r\n"), " \t")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, value, given := strings.Cut(line, "=")
+		if !validEnvName(name) || strings.ContainsRune(line, 0) {
+			return nil, fmt.Errorf("line %d has no name of a variable for commands", n)
+		}
+		if !given {
+			if value, given = os.LookupEnv(name); !given {
+				return nil, fmt.Errorf("line %d has no value, and its variable is not set here", n)
+			}
+		}
+		out = append(out, name+"="+value)
+	}
+	return out, nil
+}

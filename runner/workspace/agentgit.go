@@ -24,7 +24,10 @@ func (t *Tree) writeAgentRepository() error {
 		return err
 	}
 	defer root.Close()
-	own := func(name string) error {
+	own := func(name string, mode os.FileMode) error {
+		if err := root.Chmod(name, mode); err != nil { // whatever the umask
+			return err
+		}
 		if owner := t.source.options.Owner; owner != nil {
 			return root.Lchown(name, owner.UID, owner.GID)
 		}
@@ -35,7 +38,7 @@ func (t *Tree) writeAgentRepository() error {
 		if err := root.Mkdir(name, 0o755); err != nil {
 			return err
 		}
-		if err := own(name); err != nil {
+		if err := own(name, 0o755); err != nil {
 			return err
 		}
 	}
@@ -47,11 +50,12 @@ func (t *Tree) writeAgentRepository() error {
 		if err := root.WriteFile(name, content, 0o644); err != nil {
 			return err
 		}
-		if err := own(name); err != nil {
+		if err := own(name, 0o644); err != nil {
 			return err
 		}
 	}
-	return nil
+	since := t.topTime() // which .git was put into
+	return root.Chtimes(".", since, since)
 }
 
 func (t *Tree) agentFiles() map[string][]byte {

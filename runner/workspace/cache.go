@@ -55,7 +55,7 @@ type slot struct {
 	lock   *flock.Flock
 }
 
-func (s *slot) tree() string   { return filepath.Join(s.dir, "tree") }
+func (s *slot) tree() string   { return filepath.Join(s.dir, treeName) }
 func (s *slot) record() string { return filepath.Join(s.dir, "index") }
 func (s *slot) source() string { return filepath.Join(s.dir, "source.index") } // record of a plain directory
 func (s *slot) git() string    { return filepath.Join(s.dir, "git") }

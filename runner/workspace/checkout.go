@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
@@ -37,7 +36,7 @@ func (t *Tree) checkout(ctx context.Context, root folder, missing []int32) error
 		if err := unix.Mkdirat(dir.fd, name, 0o755); err != nil && err != unix.EEXIST {
 			return &os.PathError{Op: "mkdir", Path: e.path, Err: err}
 		}
-		if err := give(dir, name, t.source.options.Owner); err != nil {
+		if err := errors.Join(dir.chmod(name, 0o755), give(dir, name, t.source.options.Owner)); err != nil {
 			return err
 		}
 	}
@@ -78,10 +77,7 @@ func (t *Tree) checkoutPart(ctx context.Context, root folder, part []int32) (err
 		}
 	}()
 	owner := t.source.options.Owner
-	w := &fileWriter{dirs: newMakingCursor(root, owner), blobs: blobs.out, owner: owner}
-	// In the past, so that git in the tree, which compares whole seconds, sees
-	// that the index is younger than the files and need not read them.
-	w.mtime = unix.NsecToTimespec(time.Now().Add(-2 * time.Second).UnixNano())
+	w := &fileWriter{dirs: newMakingCursor(root, owner), blobs: blobs.out, owner: owner, since: t.record.header.Since}
 	defer w.dirs.close()
 	for _, i := range part {
 		if err := w.write(&t.record.entries[i]); err != nil {
@@ -95,8 +91,18 @@ func (t *Tree) checkoutPart(ctx context.Context, root folder, part []int32) (err
 type fileWriter struct {
 	dirs  *cursor
 	blobs *bufio.Reader
-	mtime unix.Timespec
+	since int64 // modification time of what the slot holds for the first time
 	owner *Owner
+}
+
+// times returns the access and modification times of an entry: those it was
+// recorded with, so that they don't tell what an earlier run changed.
+func (w *fileWriter) times(e *entry) []unix.Timespec {
+	t := unix.NsecToTimespec(w.since)
+	if e.stat.mtimeSec != 0 {
+		t = unix.Timespec{Sec: int64(e.stat.mtimeSec), Nsec: int64(e.stat.mtimeNsec)}
+	}
+	return []unix.Timespec{t, t}
 }
 
 func (w *fileWriter) write(e *entry) error {
@@ -151,8 +157,7 @@ func (w *fileWriter) symlink(dir folder, name string, size int64, e *entry) erro
 	if err := give(dir, name, w.owner); err != nil {
 		return err
 	}
-	times := []unix.Timespec{w.mtime, w.mtime}
-	if err := unix.UtimesNanoAt(dir.fd, name, times, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	if err := unix.UtimesNanoAt(dir.fd, name, w.times(e), unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return &os.PathError{Op: "utimes", Path: e.path, Err: err}
 	}
 	st, err := dir.lstat(name)
@@ -178,8 +183,10 @@ func (w *fileWriter) file(dir folder, name string, size int64, e *entry) error {
 			return &os.PathError{Op: "chown", Path: e.path, Err: err}
 		}
 	}
-	times := []unix.Timeval{{Sec: w.mtime.Sec, Usec: w.mtime.Nsec / 1000}, {Sec: w.mtime.Sec, Usec: w.mtime.Nsec / 1000}}
-	if err := unix.Futimes(fd, times); err != nil {
+	if err := unix.Fchmod(fd, perm); err != nil { // whatever the umask
+		return &os.PathError{Op: "chmod", Path: e.path, Err: err}
+	}
+	if err := unix.UtimesNanoAt(dir.fd, name, w.times(e), unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return &os.PathError{Op: "utimes", Path: e.path, Err: err}
 	}
 	var st unix.Stat_t

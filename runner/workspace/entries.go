@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Bounds on submodules of submodules.
@@ -22,7 +23,7 @@ const (
 // process, so it happens only when the base is another than last time.
 func (t *Tree) loadEntries(ctx context.Context, tree string) error {
 	old := t.record
-	t.record = &record{format: old.format, header: old.header}
+	t.record = &record{format: old.format, header: old.header, dirs: old.dirs}
 	own, modules := splitModules(old.entries)
 	if old.header.Tree != tree || !old.header.Complete {
 		listed, err := t.listTree(ctx, tree, "")
@@ -36,6 +37,11 @@ func (t *Tree) loadEntries(ctx context.Context, tree string) error {
 		return err
 	}
 	t.record.header.Tree, t.record.header.Complete = tree, true
+	if old.header.Tree != tree || old.header.Modules != t.record.header.Modules {
+		// In the past, so that git in the tree, which compares whole seconds, sees
+		// that the index is younger than the files and need not read them.
+		t.record.header.Since = time.Now().Add(-2 * time.Second).Truncate(time.Second).UnixNano()
+	}
 	t.record.entries = own
 	if len(modules) > 0 {
 		t.record.entries = append(own[:len(own):len(own)], modules...)

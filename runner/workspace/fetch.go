@@ -13,8 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // FetchOptions bound what is taken from a remote.
@@ -283,7 +281,7 @@ func (r repository) write(ctx context.Context, root folder, entries []entry) (er
 			err = closeErr
 		}
 	}()
-	w := &fileWriter{dirs: newCursor(root, true), blobs: blobs.out, mtime: unix.NsecToTimespec(time.Now().UnixNano())}
+	w := &fileWriter{dirs: newCursor(root, true), blobs: blobs.out, since: time.Now().UnixNano()}
 	defer w.dirs.close()
 	for i := range entries {
 		if err := w.write(&entries[i]); err != nil {

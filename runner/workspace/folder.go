@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -33,14 +34,19 @@ func openFolder(path string) (folder, error) {
 
 // openOurs opens a directory that we may change the permissions in.
 func openOurs(path string) (folder, error) {
-	f, err := openFolder(path)
-	f.ours = true
-	return f, err
+	parent, err := openFolder(filepath.Dir(path))
+	if err != nil {
+		return folder{fd: -1}, err
+	}
+	defer parent.close()
+	parent.ours = true
+	return parent.folder(filepath.Base(path))
 }
 
 func (f folder) close() { unix.Close(f.fd) }
 
-// folder opens the directory name.
+// folder opens the directory name. One of ours is listed, entered and changed
+// whatever permissions it was given.
 func (f folder) folder(name string) (folder, error) {
 	fd, err := f.openRetry(name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if f.ours && errors.Is(err, unix.EACCES) {
@@ -49,7 +55,19 @@ func (f folder) folder(name string) (folder, error) {
 		}
 		fd, err = f.openRetry(name, unix.O_RDONLY|unix.O_DIRECTORY)
 	}
-	return folder{fd: fd, ours: f.ours}, err
+	opened := folder{fd: fd, ours: f.ours}
+	if err != nil || !f.ours {
+		return opened, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&0o700 == 0o700 || int(st.Uid) != os.Geteuid() {
+		return opened, nil // another's is used as far as it can be
+	}
+	if err := unix.Fchmod(fd, 0o755); err != nil {
+		opened.close()
+		return folder{fd: -1}, &os.PathError{Op: "chmod", Path: name, Err: err}
+	}
+	return opened, nil
 }
 
 // file opens the regular file name for reading, never blocking on what only
@@ -152,6 +170,33 @@ func (f folder) chmod(name string, mode uint32) error {
 	return nil
 }
 
+// Flags of an inode that keep even root from changing or removing it: the
+// numbers that statx and FS_IOC_GETFLAGS share.
+const frozenFlags = unix.STATX_ATTR_IMMUTABLE | unix.STATX_ATTR_APPEND
+
+// unfreeze takes from a file or directory the flags that keep it from being
+// changed or removed. Only a privileged process can set them, or take them away.
+func (f folder) unfreeze(name string) error {
+	var st unix.Statx_t
+	err := unix.Statx(f.fd, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_TYPE, &st)
+	if kind := st.Mode & unix.S_IFMT; err != nil || st.Attributes&frozenFlags == 0 || kind != unix.S_IFDIR && kind != unix.S_IFREG {
+		return nil // what is wrong with it is said by whoever needs it
+	}
+	fd, err := f.openRetry(name, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	flags, err := unix.IoctlGetInt(fd, unix.FS_IOC_GETFLAGS)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, flags&^frozenFlags)
+	}
+	if err != nil {
+		return &os.PathError{Op: "unfreeze", Path: name, Err: err}
+	}
+	return nil
+}
+
 // rmdir removes an empty directory.
 func (f folder) rmdir(name string) error {
 	if err := unix.Unlinkat(f.fd, name, unix.AT_REMOVEDIR); err != nil {
@@ -214,7 +259,7 @@ func (c *cursor) descend(dir string) (folder, error) {
 		next, err := at.folder(name)
 		if c.make && errors.Is(err, unix.ENOENT) {
 			if err = unix.Mkdirat(at.fd, name, 0o755); err == nil {
-				err = give(at, name, c.owner)
+				err = errors.Join(at.chmod(name, 0o755), give(at, name, c.owner))
 			}
 			if err == nil || err == unix.EEXIST {
 				next, err = at.folder(name)

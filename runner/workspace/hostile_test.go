@@ -188,3 +188,22 @@ func TestLimits(t *testing.T) {
 		t.Fatal("the diff says it is complete")
 	}
 }
+
+// Permissions that the agent took away, from the tree or within it, hide no change.
+func TestClosedTree(t *testing.T) {
+	isolate(t)
+	repo := newRepo(t, map[string]string{"a": "a\n", "d/b": "b\n", "d/e/c": "c\n"})
+	cache := filepath.Join(t.TempDir(), "cache")
+	for _, mode := range []os.FileMode{0, 0o100, 0o200, 0o300, 0o400, 0o500, 0o600} {
+		for _, closed := range []string{"d/e/c", "new", "d/e", "n", "d", "."} {
+			tree := acquire(t, Options{Dir: repo, CacheDir: cache})
+			write(t, tree.Dir(), map[string]string{"d/e/c": "changed\n", "n/f": "new\n", "new": "new\n"})
+			if err := os.Chmod(filepath.Join(tree.Dir(), closed), mode); err != nil {
+				t.Fatal(err)
+			}
+			diff, _ := diffOf(t, tree)
+			wantChanges(t, diff, "M d/e/c", "A n/f", "A new")
+			recycled(t, tree)
+		}
+	}
+}

@@ -23,21 +23,3 @@ func (t *Tree) owned(st *unix.Stat_t) bool {
 	owner := t.source.options.Owner
 	return owner == nil || int(st.Uid) == owner.UID && int(st.Gid) == owner.GID
 }
-
-// giveFolder gives the folder name over if it belongs to somebody else.
-func (t *Tree) giveFolder(parent folder, name string, st *unix.Stat_t) error {
-	if t.source.options.Owner == nil {
-		return nil
-	}
-	if st == nil {
-		found, err := parent.lstat(name)
-		if err != nil {
-			return err
-		}
-		st = &found
-	}
-	if t.owned(st) {
-		return nil
-	}
-	return give(parent, name, t.source.options.Owner)
-}

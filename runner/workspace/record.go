@@ -51,12 +51,13 @@ type entry struct {
 }
 
 // record is what the host knows of a working tree: the entries of its base,
-// sorted by path, each with the stat data of the file as the host wrote it.
-// Held in a file only the host can write.
+// sorted by path, each with the stat data of the file as the host wrote it, and
+// those of its directories. Held in a file only the host can write.
 type record struct {
 	format  objectFormat
 	header  recordHeader
 	entries []entry
+	dirs    []entry // by path, the top as "."; their mode is all of st_mode, their oid zero
 }
 
 type recordHeader struct {
@@ -66,15 +67,17 @@ type recordHeader struct {
 	Tree     string `json:"tree"`    // hex id of the base
 	Modules  string `json:"modules"` // digest of where the submodules' files come from
 	Complete bool   `json:"complete"`
+	Since    int64  `json:"since"`   // modification time of directories and of new files: when the base was taken up; ns
+	AtRest   bool   `json:"at_rest"` // written when the tree was taken back: no container had it from then on
 }
 
 const (
-	recordVersion = 1
+	recordVersion = 2
 	recordMagic   = "holon workspace record "
 
 	// A file changed within one tick of the kernel's coarse clock after the
 	// record was made could have the recorded change time. Ticks are at most
-	// 10 ms; such files are compared by content.
+	// 10 ms; such files count as changed.
 	racyWindow = 20 * time.Millisecond
 )
 
@@ -89,17 +92,28 @@ const (
 
 // compare judges a file found at the entry's path.
 func (r *record) compare(e *entry, st *unix.Stat_t, boot string) verdict {
-	found := statOf(st)
-	expected := e.stat
-	expected.dev = found.dev // device numbers change with a reboot
-	if found != expected || e.mode != gitMode(st.Mode) {
+	switch {
+	case e.mode != gitMode(st.Mode) || !r.untouched(e.stat, st, boot):
 		return changed
-	}
-	ctime := int64(e.stat.ctimeSec)*int64(time.Second) + int64(e.stat.ctimeNsec)
-	if r.header.Boot != boot || ctime > r.header.Stamp-int64(racyWindow) {
+	case r.header.Boot != boot:
 		return verify
 	}
 	return same
+}
+
+// untouched reports whether what was found is the recorded inode, without a
+// change of content or of any metadata since.
+func (r *record) untouched(recorded fileStat, st *unix.Stat_t, boot string) bool {
+	found := statOf(st)
+	recorded.dev = found.dev // device numbers change with a reboot
+	if found != recorded {
+		return false
+	}
+	if r.header.AtRest && r.header.Boot == boot {
+		return true
+	}
+	ctime := int64(recorded.ctimeSec)*int64(time.Second) + int64(recorded.ctimeNsec)
+	return ctime <= r.header.Stamp-int64(racyWindow)
 }
 
 // gitMode is the mode git gives to a file, 0 for what git can't hold.
@@ -130,6 +144,7 @@ func (r *record) write(name string) (index []byte, err error) {
 	index = encodeIndex(r.format, own)
 	data = append(data, index...)
 	data = append(data, encodeIndex(r.format, modules)...)
+	data = append(data, encodeIndex(r.format, r.dirs)...)
 	if err := os.WriteFile(name+".new", data, 0o600); err != nil {
 		return nil, fmt.Errorf("write record: %w", err)
 	}
@@ -173,7 +188,10 @@ func readRecord(name string, format objectFormat) *record {
 		return empty
 	}
 	modules, rest, err := decodeIndex(format, rest)
-	if err != nil || len(rest) > 0 {
+	if err != nil {
+		return empty
+	}
+	if r.dirs, rest, err = decodeIndex(format, rest); err != nil || len(rest) > 0 {
 		return empty
 	}
 	if len(modules) > 0 {

@@ -2,10 +2,10 @@ package workspace
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,40 +40,41 @@ func newLayout(entries []entry) *layout {
 	return l
 }
 
-// settle makes the tree hold exactly the record's entries and nothing else,
-// touching only what differs, and writes the record anew.
-func (t *Tree) settle(ctx context.Context) error {
-	if err := os.Mkdir(t.slot.tree(), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("create tree: %w", err)
-	}
-	root, err := openOurs(t.slot.tree())
+// settle makes the tree hold exactly the record's entries and nothing else, and
+// writes the record anew. What was touched since the last record, file or
+// directory, is made anew, whatever was done to it: there is no list of the kinds
+// of metadata that a run could leave. The rest stays. atRest says that the tree
+// is taken back: no container has it until it is acquired again.
+func (t *Tree) settle(ctx context.Context, atRest bool) error {
+	top, err := openOurs(t.slot.dir)
 	if err != nil {
 		return err
 	}
-	defer root.close()
+	defer top.close()
 	bin, err := openTrash(t.slot.trash())
 	if err != nil {
 		return err
 	}
 	defer bin.close()
-	if err := t.giveFolder(root, ".", nil); err != nil {
-		return err
-	}
-	s := &settler{tree: t, layout: newLayout(t.record.entries), trash: bin, have: make([]bool, len(t.record.entries))}
-	if err := restoreDirectory(root, ".", nil); err != nil {
-		return err
-	}
-	fail := func(path string, err error) error { return fmt.Errorf("clean %q: %w", path, err) }
-	if err := walkTree(ctx, root, "", s.visit, fail); err != nil {
+	s := newSettler(t, top, bin)
+	if err := s.clean(ctx); err != nil {
 		return fmt.Errorf("clean tree: %w", err)
 	}
 	if err := bin.empty(ctx); err != nil {
 		return err
 	}
+	root, err := top.folder(treeName)
+	if err != nil {
+		return err
+	}
+	defer root.close()
 	if err := t.checkout(ctx, root, s.missing()); err != nil {
 		return fmt.Errorf("check out base: %w", err)
 	}
-	t.record.header.Version, t.record.header.Boot, t.record.header.Stamp = recordVersion, t.boot, now()
+	if err := s.recordDirs(root); err != nil {
+		return err
+	}
+	t.record.header.Version, t.record.header.Boot, t.record.header.Stamp, t.record.header.AtRest = recordVersion, t.boot, now(), atRest
 	t.index, err = t.record.write(t.slot.record())
 	return err
 }
@@ -82,8 +83,72 @@ func (t *Tree) settle(ctx context.Context) error {
 type settler struct {
 	tree   *Tree
 	layout *layout
+	top    folder // the slot
 	trash  *trash
 	have   []bool // by entry: the file is there and right; each is set by one goroutine
+
+	known map[string]*entry // recorded directories
+	newer map[string]bool   // directories of entries that the slot holds for the first time
+
+	mu      sync.Mutex
+	touched []string // directories that are there, but not as they were recorded
+}
+
+func newSettler(t *Tree, top folder, bin *trash) *settler {
+	s := &settler{tree: t, layout: newLayout(t.record.entries), top: top, trash: bin, have: make([]bool, len(t.record.entries)),
+		known: make(map[string]*entry, len(t.record.dirs)), newer: map[string]bool{}}
+	for i := range t.record.dirs {
+		s.known[t.record.dirs[i].path] = &t.record.dirs[i]
+	}
+	for i := range t.record.entries {
+		if e := &t.record.entries[i]; e.stat == (fileStat{}) {
+			dir, _ := splitPath(e.path)
+			s.newer[dir] = true
+		}
+	}
+	return s
+}
+
+// clean removes what is not as recorded, and renews the directories that were
+// touched. Those are found before anything of ours changes them.
+func (s *settler) clean(ctx context.Context) error {
+	if err := unix.Mkdirat(s.top.fd, treeName, 0o755); err != nil && err != unix.EEXIST {
+		return &os.PathError{Op: "mkdir", Path: treeName, Err: err}
+	}
+	st, err := s.top.lstat(treeName)
+	if err == nil {
+		err = s.look(s.top, treeName, ".", &st)
+	}
+	if err != nil {
+		return err
+	}
+	root, err := s.top.folder(treeName)
+	if err != nil {
+		return err
+	}
+	defer root.close()
+	fail := func(path string, err error) error { return fmt.Errorf("clean %q: %w", path, err) }
+	if err := walkTree(ctx, root, "", s.visit, fail); err != nil {
+		return err
+	}
+	return s.renewTouched(ctx)
+}
+
+// look notes a directory that was touched, and makes one accessible.
+func (s *settler) look(parent folder, name, path string, st *unix.Stat_t) error {
+	if e := s.known[path]; e != nil && e.mode == st.Mode && s.tree.owned(st) && s.tree.record.untouched(e.stat, st, s.tree.boot) {
+		return nil
+	}
+	s.mu.Lock()
+	s.touched = append(s.touched, path)
+	s.mu.Unlock()
+	if err := parent.unfreeze(name); err != nil {
+		return err
+	}
+	if st.Mode&0o700 == 0o700 {
+		return nil
+	}
+	return parent.chmod(name, 0o700)
 }
 
 func (s *settler) visit(dir folder, path string, names []string) (descend []string, err error) {
@@ -94,7 +159,7 @@ func (s *settler) visit(dir folder, path string, names []string) (descend []stri
 			return nil, fmt.Errorf("clean %q: %w", child, err)
 		}
 		if _, belongs := s.layout.dirs[child]; belongs && st.Mode&unix.S_IFMT == unix.S_IFDIR {
-			if err := errors.Join(restoreDirectory(dir, name, &st), s.tree.giveFolder(dir, name, &st)); err != nil {
+			if err := s.look(dir, name, child, &st); err != nil {
 				return nil, fmt.Errorf("clean %q: %w", child, err)
 			}
 			descend = append(descend, name)
@@ -148,22 +213,6 @@ func hashFile(format objectFormat, dir folder, name string, st *unix.Stat_t) (st
 	defer file.Close()
 	oid, err := format.blobID(found.Size, file)
 	return oid, found, err
-}
-
-// restoreDirectory gives a directory sane permissions again: all of them to
-// its owner, no special bits, no writing by others.
-func restoreDirectory(parent folder, name string, st *unix.Stat_t) error {
-	if st == nil {
-		found, err := parent.lstat(name)
-		if err != nil {
-			return err
-		}
-		st = &found
-	}
-	if st.Mode&0o7722 == 0o700 {
-		return nil
-	}
-	return parent.chmod(name, 0o755)
 }
 
 // missing lists the entries to write.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -106,6 +107,7 @@ func TestBaseMoves(t *testing.T) {
 	repo := newRepo(t, map[string]string{"a.txt": "1\n", "stays": "s\n", "d/x": "x\n"})
 	cache := filepath.Join(t.TempDir(), "cache")
 	tree := acquire(t, Options{Dir: repo, CacheDir: cache})
+	handOutLater(tree)
 	kept, _ := os.Lstat(filepath.Join(tree.Dir(), "stays"))
 	if err := tree.Release(t.Context()); err != nil {
 		t.Fatal(err)
@@ -123,6 +125,10 @@ func TestBaseMoves(t *testing.T) {
 		}
 	}
 }
+
+// handOutLater lets the tree be one that was written long before it was handed
+// out. What is handed out within a tick of being written is written again.
+func handOutLater(tree *Tree) { tree.record.header.Stamp += int64(time.Second) }
 
 func TestPrune(t *testing.T) {
 	isolate(t)

@@ -38,6 +38,12 @@ func (t *trash) close() { t.dir.close() }
 // once. Absence is no error.
 func (t *trash) take(dir folder, name string) error {
 	err := unix.Unlinkat(dir.fd, name, 0)
+	if err == unix.EPERM {
+		if err := dir.unfreeze(name); err != nil {
+			return err
+		}
+		err = unix.Unlinkat(dir.fd, name, 0)
+	}
 	if err == nil || err == unix.ENOENT {
 		return nil
 	}
@@ -49,6 +55,9 @@ func (t *trash) take(dir folder, name string) error {
 
 // move renames a directory into the trash under a free name.
 func (t *trash) move(dir folder, name string) error {
+	if err := dir.unfreeze(name); err != nil {
+		return err
+	}
 	opened := false
 	for {
 		to := strconv.FormatInt(t.next.Add(1), 36)
@@ -93,7 +102,7 @@ func (t *trash) remove(name string) error {
 	if err == nil || err == unix.ENOENT {
 		return nil
 	}
-	if err := t.dir.chmod(name, 0o700); err != nil {
+	if err := errors.Join(t.dir.unfreeze(name), t.dir.chmod(name, 0o700)); err != nil {
 		return err
 	}
 	dir, err := t.dir.folder(name)

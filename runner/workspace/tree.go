@@ -87,7 +87,7 @@ func (t *Tree) prepare(ctx context.Context) error {
 	if err := t.chooseBase(ctx); err != nil {
 		return err
 	}
-	if err := t.settle(ctx); err != nil {
+	if err := t.settle(ctx, false); err != nil {
 		return err
 	}
 	if err := t.writeAgentRepository(); err != nil {
@@ -186,7 +186,7 @@ func (t *Tree) recycle(ctx context.Context) error {
 	if err := t.discard(ctx, t.slot.result(), t.slot.holder()); err != nil {
 		return err
 	}
-	return t.settle(ctx)
+	return t.settle(ctx, true)
 }
 
 // discard removes files and directories of the slot.

@@ -22,21 +22,22 @@ import (
 // maxSlots bounds how many runs use one repository at the same time.
 const maxSlots = 256
 
-// repositoryCache is the directory that holds the trees made from one
-// directory of the user's: <cache>/trees/<hash of the path>/, with the file
-// source naming the path and a numbered directory per slot.
+// repositoryCache is the directory that holds the trees made from one directory
+// of the user's: <cache>/trees/<hash of the origin>/, with the file source naming
+// the origin and a numbered directory per slot.
 type repositoryCache struct{ dir string }
 
-func openCache(cacheDir, top string) (repositoryCache, error) {
-	sum := sha256.Sum256([]byte(top))
+func openCache(cacheDir string, of origin) (repositoryCache, error) {
+	text := of.String()
+	sum := sha256.Sum256([]byte(text))
 	c := repositoryCache{dir: filepath.Join(cacheDir, "trees", hex.EncodeToString(sum[:12]))}
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return c, fmt.Errorf("create cache: %w", err)
 	}
-	if known, err := os.ReadFile(c.source()); err == nil && string(known) == top {
+	if known, err := os.ReadFile(c.source()); err == nil && string(known) == text {
 		return c, nil
 	}
-	return c, durable.WriteFile(c.source(), []byte(top), 0o600)
+	return c, durable.WriteFile(c.source(), []byte(text), 0o600)
 }
 
 func (c repositoryCache) source() string { return filepath.Join(c.dir, "source") }
@@ -285,7 +286,8 @@ func Vanished(ctx context.Context, cacheDir string) ([]string, error) {
 	return list, typed("list working trees", errors.Join(err, claimsErr))
 }
 
-// vanished reports whether the directory that the trees were made from is gone.
+// vanished reports whether the directory that the trees were made from is gone:
+// no run will find them any more.
 func (c repositoryCache) vanished() (path string, gone bool) {
 	source, err := os.ReadFile(c.source())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -295,8 +297,11 @@ func (c repositoryCache) vanished() (path string, gone bool) {
 		info, err := os.Stat(c.dir)
 		return "", err == nil && time.Since(info.ModTime()) > time.Hour
 	}
-	_, err = os.Lstat(string(source))
-	return string(source), errors.Is(err, fs.ErrNotExist)
+	of, ok := parseOrigin(string(source))
+	if !ok { // of an older version
+		return string(source), true
+	}
+	return of.top, of.gone()
 }
 
 func (c repositoryCache) prune(ctx context.Context) (path string, removed bool, err error) {

@@ -48,8 +48,7 @@ type Options struct {
 	Limits           Limits
 
 	// Owner is who the tree is for: every file and folder in it is theirs. nil
-	// leaves them with this process's user; only root can give files away. A
-	// tree that was another's before is given over file by file, once.
+	// leaves them with this process's user; only root can give files away.
 	Owner *Owner
 }
 
@@ -149,15 +148,19 @@ func open(ctx context.Context, options Options) (*Source, error) {
 
 // newSource inspects a repository, or a plain directory where user is nil.
 func newSource(ctx context.Context, options Options, dir string, user *userRepository) (*Source, error) {
-	top := dir
+	top, place := dir, dir
 	if user != nil {
-		top = user.top
+		top, place = user.top, user.gitDir
 	}
 	if within(top, options.CacheDir) {
 		return nil, &Error{Code: CodeInvalidOption, Param: "CacheDir", Message: "the state directory " + options.CacheDir + " lies within the workspace " + top,
 			Hint: "name a smaller workspace, or move the state directory (HOLON_HOME)"}
 	}
-	cache, err := openCache(options.CacheDir, top)
+	of, err := originOf(top, place)
+	if err != nil {
+		return nil, err
+	}
+	cache, err := openCache(options.CacheDir, of)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -177,5 +178,38 @@ func TestWeak(t *testing.T) {
 	}
 	if weak := loose.Weak(Spec{User: &User{UID: 1}, Network: NetworkNone}); len(weak) != 19 {
 		t.Errorf("weak = %v, want all", weak)
+	}
+}
+
+// A path that JSON would turn into another is refused, wherever it stands.
+func TestPathsThatJSONChanges(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"\xff", "a\xc3", "\xed\xa0\x80", "new\nline", "\x1b[2J", "\x7f", "\u0085"} {
+		odd := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Join(odd, "sub"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for where, spec := range map[string]Spec{
+			"source":           {Mounts: []Mount{{Source: odd, Target: "/x"}}},
+			"part of a source": {Mounts: []Mount{{Source: filepath.Join(odd, "sub"), Target: "/x"}}},
+			"target":           {Mounts: []Mount{{Source: dir, Target: "/" + name}}},
+			"tmpfs":            {Tmpfs: []Tmpfs{{Target: "/" + name, Size: 1 << 20, Inodes: 1024}}},
+			"workdir":          {WorkDir: odd},
+		} {
+			spec.Name, spec.Args = "run", []string{"/agentd"}
+			_, err := spec.Complete()
+			if !state.IsCode(err, CodeInvalidSpec) || !strings.Contains(err.Error(), strings.Trim(strconv.Quote(name), `"`)) {
+				t.Errorf("%s with %q: %v", where, name, err)
+			}
+		}
+	}
+	for _, name := range []string{"with space", "a:b,c", "ü", "日本", "-rf", "\ufffd"} {
+		odd := filepath.Join(dir, name)
+		if err := os.MkdirAll(odd, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := (Spec{Name: "run", Args: []string{"/agentd"}, Mounts: []Mount{{Source: odd, Target: "/x"}}}).Complete(); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Spec says what to run. The zero value of every optional field is the strict
@@ -46,7 +48,7 @@ type User struct {
 // read-only mount does not show file systems mounted beneath Source, because
 // older engines would leave those writable.
 type Mount struct {
-	Source   string `json:"source"` // absolute, must exist, not a symbolic link, no device
+	Source   string `json:"source"` // absolute, UTF-8 without control characters, must exist, not a symbolic link, no device
 	Target   string `json:"target"` // absolute
 	ReadOnly bool   `json:"read_only"`
 }
@@ -250,8 +252,14 @@ func checkSource(source string) error {
 	return invalid("mounts", "mount directories, regular files or sockets", "mount source %s is a device or pipe", source)
 }
 
+// checkAbsolute checks a path of the host or the container. The engine gets it
+// as JSON, where a path that is not UTF-8 would become another: one that a hostile
+// repository can make a link at.
 func checkAbsolute(param, p string) error {
-	if !path.IsAbs(p) || path.Clean(p) != p || strings.ContainsRune(p, 0) {
+	if !utf8.ValidString(p) || strings.ContainsFunc(p, unicode.IsControl) {
+		return invalid(param, "rename it", "the path %.4096q has characters that are not UTF-8, or control characters", p)
+	}
+	if !path.IsAbs(p) || path.Clean(p) != p {
 		return invalid(param, "use an absolute path without '..', '//' or a trailing '/'", "invalid path %.200q", p)
 	}
 	return nil

@@ -9,12 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/docker/go-units"
 	"golang.org/x/sys/unix"
 
 	"holon/responses/turns"
+	"holon/state/durable"
 	"holon/state/roots"
 )
 
@@ -33,12 +35,12 @@ const (
 // left under such a name is left out. limit is how many bytes are taken beside the
 // turn's own record, 0 for the bound that always holds.
 func (s *Session) collectTurn(ctx context.Context, turnID, dst string, reserved []string, limit int64) (warnings []string, err error) {
-	output, err := roots.Open(filepath.Join(s.cfg.Dir, "output"))
-	if err != nil { // the container may have closed it to its owner
+	output, err := OpenOutput(s.cfg.Dir)
+	if err != nil {
 		return []string{"the container's output cannot be opened: " + OneLine(err.Error(), 200)}, nil
 	}
 	defer output.Close()
-	src, err := roots.OpenIn(output, "turns/"+turnID)
+	src, err := roots.OpenOwn(output, "turns/"+turnID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // no turn was accepted
 	}
@@ -52,7 +54,7 @@ func (s *Session) collectTurn(ctx context.Context, turnID, dst string, reserved 
 	}
 	defer to.Close()
 	c := &collector{src: src, dst: to, reserved: reserved, again: s.resumed, limit: maxCollectBytes}
-	for _, name := range []string{turns.RecordFile, turns.EventsFile, turns.RuntimeFile, turns.FailureFile} { // first: no file of a command's may crowd them out
+	for _, name := range turnNames { // first: no file of a command's may crowd them out
 		if err := c.own(name); err != nil {
 			return c.warnings, fmt.Errorf("collect the turn directory: %w", err)
 		}
@@ -66,16 +68,23 @@ func (s *Session) collectTurn(ctx context.Context, turnID, dst string, reserved 
 	return c.warnings, nil
 }
 
+// turnNames are the files of the turn's own record. They are taken as files or
+// not at all: what else has such a name is not the record.
+var turnNames = []string{turns.RecordFile, turns.EventsFile, turns.RuntimeFile, turns.FailureFile}
+
 type collector struct {
 	src, dst *os.Root
 	reserved []string
-	again    bool // files that a broken-off attempt copied are replaced
+	links    map[inode]string // files with several names, by where the first was
+	again    bool             // files that a broken-off attempt copied are replaced
 	files    int
 	bytes    int64
 	limit    int64
 	taken    []string // files of the turn's own
 	warnings []string
 }
+
+type inode struct{ device, number uint64 }
 
 func (c *collector) warn(format string, args ...any) {
 	const most = 50
@@ -89,7 +98,11 @@ func (c *collector) folder(ctx context.Context, dir string, depth int) error {
 		c.warn("%q is nested too deep and was left out", dir)
 		return nil
 	}
-	d, err := c.src.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	var d *os.File
+	err := roots.ReopenIn(c.src, dir)
+	if err == nil {
+		d, err = c.src.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	}
 	if err != nil {
 		c.warn("%q cannot be read and was left out", dir)
 		return nil
@@ -119,7 +132,7 @@ func (c *collector) entry(ctx context.Context, path string, e fs.DirEntry, depth
 	switch {
 	case slices.Contains(c.taken, path):
 		return nil
-	case slices.Contains(c.reserved, path):
+	case slices.Contains(c.reserved, path), slices.Contains(turnNames, path), depth == 0 && strings.HasPrefix(path, durable.TempPrefix):
 		c.warn("%q was left out: the run's own record has that name", path)
 		return nil
 	case e.IsDir():
@@ -146,8 +159,7 @@ func (c *collector) own(name string) error {
 
 // file copies one file. An error means that the host's side failed.
 func (c *collector) file(path string) error {
-	// O_NONBLOCK: a FIFO that took the file's place must not hold the host.
-	in, err := c.src.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	in, err := openReadable(c.src, path)
 	if err != nil {
 		c.warn("%q cannot be read and was left out", path)
 		return nil
@@ -157,6 +169,11 @@ func (c *collector) file(path string) error {
 	if err != nil || !info.Mode().IsRegular() {
 		c.warn("%q is not a regular file and was left out", path)
 		return nil
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
+		if c.link(inode{st.Dev, st.Ino}, path) {
+			return nil
+		}
 	}
 	if c.bytes += info.Size(); c.bytes > c.limit || c.bytes < 0 {
 		c.bytes -= info.Size()
@@ -173,6 +190,34 @@ func (c *collector) file(path string) error {
 		return err
 	}
 	return errors.Join(copyData(out, in, info.Size()), out.Close())
+}
+
+// link gives a file that was taken under another name this one too, so that it is
+// neither copied nor counted twice. done is false for the first of its names.
+func (c *collector) link(file inode, path string) (done bool) {
+	first, known := c.links[file]
+	var err error
+	switch {
+	case !known:
+		if c.links == nil {
+			c.links = map[inode]string{}
+		}
+		c.links[file] = path
+		return false
+	case slices.Contains(turnNames, first):
+		err = errors.ErrUnsupported // the host changes the record that it took
+	default:
+		err = c.dst.Link(first, path)
+	}
+	if c.again && errors.Is(err, fs.ErrExist) {
+		if err = c.dst.Remove(path); err == nil {
+			err = c.dst.Link(first, path)
+		}
+	}
+	if err != nil {
+		c.warn("%q was left out: it is the same file as %q", path, first)
+	}
+	return true
 }
 
 // copyData copies the first size bytes of a file. Holes stay holes: a container

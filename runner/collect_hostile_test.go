@@ -6,12 +6,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"holon/responses"
 )
 
 // collectFrom makes a turn directory and collects it.
@@ -197,5 +200,133 @@ func TestCollectSwappedFiles(t *testing.T) {
 	<-swapped
 	if copied == 0 {
 		t.Error("never was a file there to be copied")
+	}
+}
+
+// Nothing that a turn leaves under a name of ours is in the results, whatever it is.
+func TestReservedNames(t *testing.T) {
+	for _, name := range append(slices.Concat(reservedNames, turnNames), ".tmp-0123456789abcdef") {
+		for kind, plant := range map[string]func(path string) error{
+			"file":      func(path string) error { return os.WriteFile(path, []byte("planted"), 0o600) },
+			"directory": func(path string) error { return os.MkdirAll(filepath.Join(path, "planted"), 0o700) },
+			"link":      func(path string) error { return os.Symlink("/etc/passwd", path) },
+			"pipe":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		} {
+			dst, warnings := collectFrom(t, func(turn string) {
+				if err := plant(filepath.Join(turn, name)); err != nil {
+					t.Fatal(err)
+				}
+				mkdir(t, filepath.Join(turn, "sub"))
+				write(t, filepath.Join(turn, "sub", name), "harmless")
+			})
+			_, err := os.Lstat(filepath.Join(dst, name))
+			if slices.Contains(turnNames, name) && kind == "file" { // agentd's own
+				if err != nil {
+					t.Errorf("%s was not collected: %v", name, err)
+				}
+			} else if !errors.Is(err, fs.ErrNotExist) || len(warnings) != 1 || !strings.Contains(warnings[0], name) {
+				t.Errorf("a %s %s: %v, said %q", kind, name, err, warnings)
+			}
+			if _, err := os.Lstat(filepath.Join(dst, "sub", name)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// A file with many names is copied and counted once.
+func TestCollectHardLinks(t *testing.T) {
+	const size, names = 1 << 20, 1000
+	dir, dst := t.TempDir(), t.TempDir()
+	turn := filepath.Join(dir, "output/turns/turn_1")
+	mkdir(t, turn)
+	write(t, filepath.Join(turn, "turn.json"), "{}")
+	write(t, filepath.Join(turn, "f"), strings.Repeat("x", size))
+	links := map[string]string{"forged": "turn.json"}
+	for i := range names {
+		links[fmt.Sprint("f", i)] = "f"
+	}
+	for name, to := range links {
+		if err := os.Link(filepath.Join(turn, to), filepath.Join(turn, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	warnings, err := (&Session{cfg: Config{Dir: dir}}).collectTurn(t.Context(), "turn_1", dst, nil, size+size/2)
+	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "forged") {
+		t.Fatalf("%q, %v", warnings, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(filepath.Join(dst, "f7"), &st); err != nil || st.Nlink != names+1 || st.Size != size {
+		t.Errorf("%d names of %d bytes, %v", st.Nlink, st.Size, err)
+	}
+	if err := unix.Lstat(filepath.Join(dst, "turn.json"), &st); err != nil || st.Nlink != 1 {
+		t.Errorf("the record has %d names, %v", st.Nlink, err)
+	}
+}
+
+// closeAll takes every permission away from dir and all beneath.
+func closeAll(t *testing.T, dir string) {
+	t.Helper()
+	var paths []string
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error { paths = append(paths, path); return err })
+	for _, path := range slices.Backward(paths) {
+		err = errors.Join(err, os.Chmod(path, 0))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An agent that runs as this process's user can't close what it left to the host.
+func TestClosedOutput(t *testing.T) {
+	dir, dst := t.TempDir(), t.TempDir()
+	turn := filepath.Join(dir, "output/turns/turn_1")
+	mkdir(t, filepath.Join(turn, "sub/sub"))
+	writeRecord(t, turn, responses.StatusInProgress)
+	write(t, filepath.Join(turn, "sub/sub/f"), "x")
+	closeAll(t, filepath.Join(dir, "output"))
+	if rec, _, err := ReadTurn(dir, "turn_1"); rec == nil || err != nil {
+		t.Errorf("the record can't be read: %v", err)
+	}
+	if err := errors.Join(os.Chmod(turn, 0), os.Chmod(filepath.Join(dir, "output"), 0)); err != nil {
+		t.Fatal(err)
+	}
+	warnings, err := (&Session{cfg: Config{Dir: dir}}).collectTurn(t.Context(), "turn_1", dst, reservedNames, 0)
+	if err != nil || len(warnings) > 0 {
+		t.Fatalf("%q, %v", warnings, err)
+	}
+	for _, name := range []string{"turn.json", "sub/sub/f"} {
+		if _, err := os.ReadFile(filepath.Join(dst, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A session starts again in directories that the agent closed, its home too.
+func TestClosedSession(t *testing.T) {
+	s := &Session{cfg: Config{Dir: t.TempDir(), AgentHome: filepath.Join(t.TempDir(), "home")}}
+	mkdir(t, s.cfg.AgentHome)
+	for range 2 {
+		if err := errors.Join(s.makeDirs(), s.openAgentHome()); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{filepath.Join(s.cfg.Dir, "state"), filepath.Join(s.cfg.Dir, "output"), s.cfg.AgentHome} {
+			mkdir(t, filepath.Join(name, "sub"))
+			write(t, filepath.Join(name, "sub/f"), "x")
+		}
+		for _, sub := range []string{"state", "output"} {
+			closeAll(t, filepath.Join(s.cfg.Dir, sub))
+		}
+		if err := os.Chmod(s.cfg.AgentHome, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(s.makeDirs(), s.openAgentHome()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"state/sub/f", "output/sub/f"} {
+		if _, err := os.ReadFile(filepath.Join(s.cfg.Dir, name)); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -51,12 +51,22 @@ func turnRoot(e *files.Entry) (*os.Root, error) {
 
 // openTurnRoot opens the directory of a turn beneath that of its session.
 func openTurnRoot(dir, turnID string) (*os.Root, error) {
-	output, err := roots.Open(filepath.Join(dir, "output"))
+	output, err := OpenOutput(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer output.Close()
-	return roots.OpenIn(output, "turns/"+turnID)
+	return roots.OpenOwn(output, "turns/"+turnID)
+}
+
+// OpenOutput opens what the container of a session writes, beneath the
+// directory of that session, even when it closed it to its owner.
+func OpenOutput(dir string) (*os.Root, error) {
+	output := filepath.Join(dir, "output")
+	if err := roots.Reopen(output); err != nil {
+		return nil, err
+	}
+	return roots.Open(output)
 }
 
 // Close closes the directory; lines that are being read go on.
@@ -67,7 +77,7 @@ func (t *TurnFiles) FS() fs.FS { return t.root.FS() }
 
 // Open opens a regular file.
 func (t *TurnFiles) Open(name string) (*os.File, error) {
-	f, err := t.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := openReadable(t.root, name)
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +85,17 @@ func (t *TurnFiles) Open(name string) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("%s is not a regular file", name), err, f.Close())
 	}
 	return f, nil
+}
+
+// openReadable opens a file for reading without following a link or waiting for a
+// pipe, even when a container of the same user closed it to its owner.
+func openReadable(root *os.Root, name string) (*os.File, error) {
+	const flags = os.O_RDONLY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+	f, err := root.OpenFile(name, flags, 0)
+	if errors.Is(err, fs.ErrPermission) && roots.ReopenIn(root, name) == nil {
+		f, err = root.OpenFile(name, flags, 0)
+	}
+	return f, err
 }
 
 const logPoll = 200 * time.Millisecond

@@ -16,6 +16,7 @@ import (
 
 	"holon/runner/engine"
 	"holon/runner/workspace"
+	"holon/state/roots"
 )
 
 // DefaultUID and DefaultGID are who runs in a container of root that has no pool
@@ -101,6 +102,23 @@ func (s *Session) makeDirs() error {
 			return fmt.Errorf("prepare the session's directories: %w", err)
 		}
 	}
+	for _, sub := range []string{"output", "state"} {
+		if err := reopenAll(filepath.Join(s.cfg.Dir, sub)); err != nil {
+			return fmt.Errorf("prepare the session's directories: %w", err)
+		}
+	}
+	return nil
+}
+
+// reopenAll opens what an earlier container of the session may have closed, with
+// which agentd would not start again.
+func reopenAll(dir string) error {
+	root, err := roots.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	roots.ReopenAll(root, ".")
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +26,7 @@ type Limits struct {
 	Files     int   // files listed; default state.MaxArtifacts
 	Bytes     int64 // bytes read in all; default 8 GiB
 	FileBytes int64 // bytes of one file; default 2 GiB
+	NameBytes int   // bytes of all paths as JSON; default 8 MiB
 
 	// Skip names entries at the top that are no results.
 	Skip []string
@@ -46,6 +49,9 @@ func (l Limits) withDefaults() Limits {
 	if l.FileBytes <= 0 {
 		l.FileBytes = 2 << 30
 	}
+	if l.NameBytes <= 0 {
+		l.NameBytes = 8 << 20
+	}
 	return l
 }
 
@@ -61,7 +67,7 @@ func Artifacts(ctx context.Context, dir string, limits Limits) (artifacts []stat
 		return nil, nil, fmt.Errorf("open the results: %w", err)
 	}
 	defer d.Close()
-	w := &walk{limits: limits.withDefaults(), buffer: make([]byte, 256<<10), artifacts: []state.Artifact{}}
+	w := &walk{limits: limits.withDefaults(), buffer: make([]byte, 256<<10), artifacts: []state.Artifact{}, links: map[[2]uint64]int{}}
 	if err := w.directory(ctx, d, "", 0); err != nil {
 		return nil, nil, fmt.Errorf("list the results: %w", err)
 	}
@@ -75,13 +81,15 @@ type walk struct {
 	buffer    []byte
 	bytes     int64
 	entries   int
+	names     int // bytes of the paths as JSON
 	artifacts []state.Artifact
+	links     map[[2]uint64]int // files with several names, by device and inode: which artifact
 	warnings  []string
 	unsaid    int // warnings beyond maxWarnings
 }
 
 func (w *walk) directory(ctx context.Context, d *os.File, prefix string, depth int) error {
-	names, err := w.names(ctx, d, prefix)
+	names, err := w.list(ctx, d, prefix)
 	if err != nil {
 		return err
 	}
@@ -103,9 +111,9 @@ func (w *walk) directory(ctx context.Context, d *os.File, prefix string, depth i
 	return nil
 }
 
-// names returns the sorted names in d. The number is bounded over the whole
+// list returns the sorted names in d. The number is bounded over the whole
 // walk: directories count too.
-func (w *walk) names(ctx context.Context, d *os.File, prefix string) ([]string, error) {
+func (w *walk) list(ctx context.Context, d *os.File, prefix string) ([]string, error) {
 	bound := 4 * w.limits.Files
 	var names []string
 	for {
@@ -172,7 +180,22 @@ func (w *walk) file(ctx context.Context, d *os.File, name, rel string) error {
 		return nil
 	}
 	defer f.Close()
-	size := info.Size()
+	if w.names += jsonSize(rel); w.names > w.limits.NameBytes {
+		w.warn("%.200q is not listed: the names of the results need more than %d bytes", rel, w.limits.NameBytes)
+		return nil
+	}
+	size, first := info.Size(), len(w.artifacts)
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
+		if known, ok := w.links[[2]uint64{st.Dev, st.Ino}]; ok { // not read again, and not counted
+			w.artifacts = append(w.artifacts, state.Artifact{Path: rel, Bytes: w.artifacts[known].Bytes, SHA256: w.artifacts[known].SHA256})
+			return nil
+		}
+		defer func() {
+			if len(w.artifacts) > first {
+				w.links[[2]uint64{st.Dev, st.Ino}] = first
+			}
+		}()
+	}
 	if size > w.limits.FileBytes || size > w.limits.Bytes-w.bytes {
 		w.warn("%q is not listed: with %d bytes it is beyond the limit", rel, size)
 		return nil
@@ -196,6 +219,15 @@ func (w *walk) file(ctx context.Context, d *os.File, name, rel string) error {
 	}
 	w.artifacts = append(w.artifacts, state.Artifact{Path: rel, Bytes: n, SHA256: hex.EncodeToString(hash.Sum(nil))})
 	return nil
+}
+
+// jsonSize is how many bytes s has as a JSON string.
+func jsonSize(s string) int {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return 0 // no string fails
+	}
+	return len(data)
 }
 
 func (w *walk) warn(format string, args ...any) {

@@ -97,6 +97,7 @@ func TestArtifactLimits(t *testing.T) {
 		{"files", files.Limits{Files: 20}, 20},
 		{"bytes", files.Limits{Bytes: 1050}, 10},
 		{"bytes of a file", files.Limits{FileBytes: 99}, 0},
+		{"names", files.Limits{NameBytes: 50}, 10},
 		{"entries", files.Limits{Files: 5}, 5},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -116,5 +117,28 @@ func TestArtifactLimits(t *testing.T) {
 	}
 	if _, _, err := files.Artifacts(t.Context(), filepath.Join(dir, "absent"), files.Limits{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("absent: %v", err)
+	}
+}
+
+// A file with many names is read once and listed under each.
+func TestArtifactLinks(t *testing.T) {
+	dir := t.TempDir()
+	first := filepath.Join(dir, "f000")
+	if err := os.WriteFile(first, make([]byte, 1000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		if err := os.Link(first, filepath.Join(dir, fmt.Sprintf("f%03d", i+1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, warnings, err := files.Artifacts(t.Context(), dir, files.Limits{Bytes: 1500})
+	if err != nil || len(got) != 101 || len(warnings) > 0 {
+		t.Fatalf("%d artifacts, %q, %v", len(got), warnings, err)
+	}
+	for _, a := range got {
+		if a.Bytes != 1000 || a.SHA256 != got[0].SHA256 {
+			t.Errorf("%+v", a)
+		}
 	}
 }

@@ -15,7 +15,7 @@ func RemoveAll(dir string) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	if err := os.Chmod(dir, 0o700); err != nil {
+	if err := roots.Reopen(dir); err != nil {
 		return err
 	}
 	root, err := roots.Open(dir)
@@ -23,12 +23,6 @@ func RemoveAll(dir string) error {
 		return err
 	}
 	defer root.Close()
-	// A folder is opened up before it is read; links are not followed.
-	_ = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
-		if d != nil && d.IsDir() && err == nil {
-			return root.Chmod(path, 0o700)
-		}
-		return nil
-	})
+	roots.ReopenAll(root, ".")
 	return os.RemoveAll(dir)
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 )
 
 // Open is os.OpenRoot, with an error for anything but a directory. A path that
@@ -31,5 +32,85 @@ func OpenIn(root *os.Root, path string) (*os.Root, error) {
 // directory makes the name before it one of the way rather than of the end,
 // where the kernel accepts nothing but directories.
 const directory = "/."
+
+// Reopen gives this process's user back the permissions on the directory path,
+// which a container of the same user may have taken away. What is no directory
+// stays as it is: opening it tells.
+func Reopen(path string) error { return reopen(os.Lstat, os.Chmod, path) }
+
+// OpenOwn is OpenIn for a directory that a container of the same user may have
+// closed: each part of path, which leads through directories alone, is reopened.
+func OpenOwn(root *os.Root, path string) (*os.Root, error) {
+	for i, c := range path + "/" {
+		if c != '/' {
+			continue
+		}
+		if err := ReopenIn(root, path[:i]); err != nil {
+			return nil, err
+		}
+	}
+	return OpenIn(root, path)
+}
+
+// ReopenIn is Reopen for a file or directory in root.
+func ReopenIn(root *os.Root, name string) error { return reopen(root.Lstat, root.Chmod, name) }
+
+func reopen(lstat func(string) (fs.FileInfo, error), chmod func(string, fs.FileMode) error, name string) error {
+	info, err := lstat(name)
+	if err != nil {
+		return err
+	}
+	want := fs.FileMode(0o600)
+	switch {
+	case info.IsDir():
+		want = 0o700
+	case !info.Mode().IsRegular():
+		return nil
+	}
+	if info.Mode()&want == want {
+		return nil
+	}
+	return chmod(name, info.Mode().Perm()|want)
+}
+
+// maxDepth bounds how many directories ReopenAll has open at once.
+const maxDepth = 512
+
+// ReopenAll reopens the directory name of root and what is beneath it, as far as
+// it can: what stays closed is told by opening it.
+func ReopenAll(root *os.Root, name string) { reopenAll(root, name, 0) }
+
+func reopenAll(root *os.Root, name string, depth int) {
+	if ReopenIn(root, name) != nil || depth > maxDepth {
+		return
+	}
+	dir, err := root.Open(name + directory)
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	for err == nil {
+		var entries []fs.DirEntry
+		entries, err = dir.ReadDir(256)
+		for _, e := range entries {
+			if inner := path.Join(name, e.Name()); e.IsDir() {
+				reopenAll(root, inner, depth+1)
+			} else {
+				_ = ReopenIn(root, inner)
+			}
+		}
+	}
+}
+
+// RemoveAll is root.RemoveAll for what a container of the same user may have
+// closed.
+func RemoveAll(root *os.Root, name string) error {
+	err := root.RemoveAll(name)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	ReopenAll(root, name)
+	return root.RemoveAll(name)
+}
 
 func missing() error { return &fs.PathError{Op: "open", Err: errors.New("the name is empty")} }

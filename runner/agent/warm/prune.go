@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"holon/responses"
+	"holon/runner"
 	"holon/runner/workspace"
 	"holon/state/roots"
 )
@@ -25,7 +26,7 @@ func (k *Keeper) prune(ctx context.Context, a *agent) error {
 		return nil
 	}
 	a.dirty = false
-	output, err := roots.Open(filepath.Join(k.private(a, sessionDir), "output"))
+	output, err := runner.OpenOutput(k.private(a, sessionDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it has not made a turn yet
 	}
@@ -33,7 +34,7 @@ func (k *Keeper) prune(ctx context.Context, a *agent) error {
 		return fmt.Errorf("open the agent's output: %w", err)
 	}
 	defer output.Close()
-	dir, err := roots.OpenIn(output, "turns")
+	dir, err := roots.OpenOwn(output, "turns")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -54,7 +55,7 @@ func (k *Keeper) prune(ctx context.Context, a *agent) error {
 	slices.Sort(ids) // ids grow with time
 	var errs []error
 	for _, id := range k.surplus(ctx, a, ids) {
-		errs = append(errs, dir.RemoveAll(id))
+		errs = append(errs, roots.RemoveAll(dir, id))
 	}
 	return errors.Join(errs...)
 }

@@ -12,6 +12,7 @@ import (
 	"holon/runner"
 	"holon/runner/gateway"
 	"holon/state/durable"
+	"holon/state/roots"
 )
 
 // What is kept in an agent's private directory.
@@ -72,7 +73,10 @@ type asked struct {
 	Grant  gateway.TokenHash `json:"grant_hash"`
 }
 
+// private is the path of what the host keeps in the agent's home, which the agent
+// may have closed meanwhile: it is opened again.
 func (k *Keeper) private(a *agent, name string) string {
+	_ = roots.Reopen(k.opts.Home.AgentDir(a.id)) // a home that is not there is told by what needs it
 	return filepath.Join(k.opts.Home.AgentPrivateDir(a.id), name)
 }
 

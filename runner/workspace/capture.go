@@ -18,7 +18,7 @@ const (
 	WarnUnreadable       = "unreadable"        // can't be opened or vanished meanwhile
 	WarnFileTooLarge     = "file_too_large"    // Limits.FileBytes
 	WarnDiffTooLarge     = "diff_too_large"    // Limits.DiffBytes
-	WarnTooManyFiles     = "too_many_files"    // Limits.Files
+	WarnTooManyFiles     = "too_many_files"    // Limits.Files or Limits.NameBytes
 	WarnTooDeep          = "too_deep"          // nested or named longer than git can hold
 	WarnUnsafeName       = "unsafe_name"       // a name that some system takes for .git
 	WarnNestedRepository = "nested_repository" // a repository within: files taken, history not
@@ -39,8 +39,12 @@ type Warning struct {
 	Message string `json:"message"`
 }
 
-// maxWarnings bounds the warnings of one code.
-const maxWarnings = 50
+// maxWarnings bounds the warnings of one code, maxWarningBytes the paths of all,
+// as JSON.
+const (
+	maxWarnings     = 50
+	maxWarningBytes = 1 << 20
+)
 
 // capture is the comparison of a directory with its record.
 type capture struct {
@@ -56,12 +60,15 @@ type capture struct {
 	hashed atomic.Int64 // entries known to be unchanged by content alone
 
 	mu       sync.Mutex
+	seen     int             // new paths so far
+	names    int             // their bytes, or more
 	changed  []found         // paths of the record with other content or mode
 	files    []found         // files that the record doesn't know
 	dirs     []string        // directories that it doesn't know, not looked into
 	ignores  map[string]bool // directories with a .gitignore
-	omitted  map[string]bool // paths that stay as in the base
+	omitted  map[string]bool // paths of the record that stay as in the base, with what was beneath
 	long     []string        // paths with too many lines, once they are imported
+	partial  bool            // something was left out
 	warnings warningList
 }
 
@@ -104,7 +111,9 @@ func (c *capture) visit(dir folder, path string, names []string) (descend []stri
 		case module:
 			c.compareModule(dir, name, child, &st)
 		case isDir:
-			c.add(func() { c.dirs = append(c.dirs, child) })
+			if c.room(child) {
+				c.add(func() { c.dirs = append(c.dirs, child) })
+			}
 		default:
 			c.compareFile(dir, name, child, &st)
 		}
@@ -150,7 +159,7 @@ func (c *capture) compareFile(dir folder, name, path string, st *unix.Stat_t) {
 		c.omit(path, WarnSpecialFile, "not a file, directory or link")
 	case known:
 		c.add(func() { c.changed = append(c.changed, found{path, mode, st.Size}) })
-	default:
+	case c.room(path):
 		c.add(func() { c.files = append(c.files, found{path, mode, st.Size}) })
 	}
 }
@@ -192,8 +201,17 @@ func (c *capture) unreadable(path string, err error) error {
 
 // omit leaves path and what was beneath it as in the base.
 func (c *capture) omit(path, code, message string) {
-	c.add(func() { c.omitted[path] = true })
-	c.warn(code, path, message)
+	c.add(func() { c.leaveOut(path, code, message) })
+}
+
+// leaveOut is omit for a caller that holds mu.
+func (c *capture) leaveOut(path, code, message string) {
+	c.partial = true
+	_, isDir := c.layout.dirs[path]
+	if _, isFile := c.layout.files[path]; isDir && path != "" || isFile { // no others are asked about, and they have no bound
+		c.omitted[path] = true
+	}
+	c.warnings.add(Warning{Code: code, Path: path, Message: message})
 }
 
 func (c *capture) warn(code, path, message string) {
@@ -251,11 +269,7 @@ func (c *capture) expand(ctx context.Context, ignored ignoreJudge) ([]found, err
 	files, dirs := c.files, c.dirs
 	at := newCursor(c.root, false)
 	defer at.close()
-	for seen := 0; len(files)+len(dirs) > 0; {
-		if seen += len(files) + len(dirs); seen > c.limits.Files {
-			c.warn(WarnTooManyFiles, "", fmt.Sprintf("more than %d new paths; the rest is left out", c.limits.Files))
-			return fresh, nil
-		}
+	for len(files)+len(dirs) > 0 {
 		slices.SortFunc(files, func(a, b found) int { return strings.Compare(a.path, b.path) })
 		slices.Sort(dirs)
 		keepFiles, keepDirs, err := filterIgnored(files, dirs, ignored)
@@ -334,50 +348,30 @@ func (c *capture) list(at *cursor, dir string) (files []found, dirs []string) {
 		c.omit(dir, WarnUnreadable, err.Error())
 		return nil, nil
 	}
-	names, err := here.names()
+	err = here.list(func(names []string) error {
+		for _, name := range names {
+			if c.skipName(dir, name) {
+				continue
+			}
+			child := joinPath(dir, name)
+			st, err := here.lstat(name)
+			isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
+			switch {
+			case err != nil:
+				c.omit(child, WarnUnreadable, err.Error())
+			case !c.room(child):
+			case isDir:
+				dirs = append(dirs, child)
+			default:
+				files = append(files, found{child, gitMode(st.Mode), st.Size})
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		c.omit(dir, WarnUnreadable, err.Error())
-		return nil, nil
-	}
-	for _, name := range names {
-		if c.skipName(dir, name) {
-			continue
-		}
-		child := joinPath(dir, name)
-		st, err := here.lstat(name)
-		switch {
-		case err != nil:
-			c.omit(child, WarnUnreadable, err.Error())
-		case st.Mode&unix.S_IFMT == unix.S_IFDIR:
-			dirs = append(dirs, child)
-		default:
-			files = append(files, found{child, gitMode(st.Mode), st.Size})
-		}
 	}
 	return files, dirs
-}
-
-// admit leaves out what a tree can't hold or the limits forbid. Before deleted
-// is asked, so that nothing vanishes in favour of what is left out.
-func (c *capture) admit(files []found) []found {
-	var sum int64
-	return slices.DeleteFunc(files, func(f found) bool {
-		_, name := splitPath(f.path)
-		switch {
-		case len(f.path) > maxPathLength || strings.Count(f.path, "/") > maxDepth:
-			c.omit(f.path, WarnTooDeep, "nested too deeply")
-		case f.mode == modeSymlink && isDotGitmodules(name):
-			c.omit(f.path, WarnUnsafeName, "git refuses .gitmodules as a link")
-		case f.size > c.limits.FileBytes:
-			c.omit(f.path, WarnFileTooLarge, fmt.Sprintf("%d bytes are more than the limit of %d", f.size, c.limits.FileBytes))
-		case sum+f.size > c.limits.DiffBytes:
-			c.omit(f.path, WarnDiffTooLarge, fmt.Sprintf("the changed files are larger than the limit of %d bytes together", c.limits.DiffBytes))
-		default:
-			sum += f.size
-			return false
-		}
-		return true
-	})
 }
 
 // open opens a found file for reading and returns its size.

@@ -106,17 +106,35 @@ func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 	diff := &Diff{Patch: options.Patch, BaseCommit: t.info.BaseCommit, BaseTree: t.info.BaseTree, ResultTree: tree,
 		Files: []FileChange{}}
 	diff.Warnings = c.warnings.list()
-	diff.Incomplete = len(c.omitted) > 0 || c.warnings.count[WarnTooManyFiles] > 0 || c.warnings.count[WarnSubmodule] > 0
+	diff.Incomplete = c.partial || c.warnings.count[WarnSubmodule] > 0
 	if err := diff.write(ctx, repo); err != nil {
 		return nil, err
 	}
 	if err := diff.warnExecuted(ctx, repo, t.record); err != nil {
 		return nil, err
 	}
+	diff.shorten()
 	if err := t.saveObjects(ctx, diff, repo, options.Objects); err != nil {
 		return nil, err
 	}
 	return diff, t.saveHistory(ctx, diff, root, repo, options.Objects)
+}
+
+// maxListed bounds the list of changed files, as JSON. New files have a smaller
+// bound of their own; deleted ones are as many as the user's repository had.
+const maxListed = 16 << 20
+
+// shorten leaves changes out of the list when it would be longer than a manifest
+// may be. The patch and the result have them all.
+func (d *Diff) shorten() {
+	size := 0
+	for i := range d.Files {
+		if size += changeSize(d.Files[i].Path + d.Files[i].From); size > maxListed {
+			d.Warnings = append(d.Warnings, Warning{Code: WarnMore, Message: fmt.Sprintf("%d more files changed; the patch has them all", len(d.Files)-i)})
+			d.Files = slices.Clip(d.Files[:i])
+			return
+		}
+	}
 }
 
 // resultRepository makes a fresh repository for the objects of this diff.

@@ -60,12 +60,8 @@ func (f folder) folder(name string) (folder, error) {
 		return opened, err
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || st.Mode&0o700 == 0o700 || int(st.Uid) != os.Geteuid() {
-		return opened, nil // another's is used as far as it can be
-	}
-	if err := unix.Fchmod(fd, 0o755); err != nil {
-		opened.close()
-		return folder{fd: -1}, &os.PathError{Op: "chmod", Path: name, Err: err}
+	if err := unix.Fstat(fd, &st); err == nil && st.Mode&0o700 != 0o700 {
+		_ = unix.Fchmod(fd, 0o755) // what can't be changed is used as far as it can be
 	}
 	return opened, nil
 }
@@ -122,12 +118,26 @@ func (f folder) lstat(name string) (unix.Stat_t, error) {
 	}
 }
 
+// maxNames bounds the names of a directory that is listed whole.
+const maxNames = 200_000
+
 // names lists the directory, in no order, without . and ..
-func (f folder) names() ([]string, error) {
+func (f folder) names() (names []string, err error) {
+	err = f.list(func(some []string) error {
+		if names = append(names, some...); len(names) > maxNames {
+			return fmt.Errorf("list directory: it has more than %d names", maxNames)
+		}
+		return nil
+	})
+	return names, err
+}
+
+// list shows the names in the directory to visit, some at a time, so that no
+// number of them takes memory. What visit removes does not disturb it.
+func (f folder) list(visit func(names []string) error) error {
 	if _, err := unix.Seek(f.fd, 0, io.SeekStart); err != nil {
-		return nil, fmt.Errorf("list directory: %w", err)
+		return fmt.Errorf("list directory: %w", err)
 	}
-	var names []string
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := unix.ReadDirent(f.fd, buffer)
@@ -135,12 +145,16 @@ func (f folder) names() ([]string, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list directory: %w", err)
+			return fmt.Errorf("list directory: %w", err)
 		}
 		if n == 0 {
-			return names, nil
+			return nil
 		}
-		_, _, names = unix.ParseDirent(buffer[:n], -1, names)
+		if _, _, names := unix.ParseDirent(buffer[:n], -1, nil); len(names) > 0 {
+			if err := visit(names); err != nil {
+				return err
+			}
+		}
 	}
 }
 

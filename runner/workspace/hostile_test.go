@@ -1,9 +1,11 @@
 package workspace
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -205,5 +207,63 @@ func TestClosedTree(t *testing.T) {
 			wantChanges(t, diff, "M d/e/c", "A n/f", "A new")
 			recycled(t, tree)
 		}
+	}
+}
+
+// Names without end: the lists that a manifest gets stay within bounds, and what
+// fits is there.
+func TestManyNames(t *testing.T) {
+	isolate(t)
+	repo := newRepo(t, map[string]string{"a": "a\n", "d/b": "b\n", "gone": "x\n"})
+	const most = 512 << 10
+	for name, plant := range map[string]func(t *testing.T, dir string, i int){
+		"control characters": func(t *testing.T, dir string, i int) {
+			write(t, dir, map[string]string{fmt.Sprint("d/", strings.Repeat("\x01", 240), i): ""})
+		},
+		"not UTF-8": func(t *testing.T, dir string, i int) {
+			write(t, dir, map[string]string{fmt.Sprint("n/", strings.Repeat("\xff", 240), i): ""})
+		},
+		"directories": func(t *testing.T, dir string, i int) {
+			write(t, dir, map[string]string{fmt.Sprintf("d/%s%d/f", strings.Repeat("\x04", 240), i): ""})
+		},
+		"disguises": func(t *testing.T, dir string, i int) {
+			write(t, dir, map[string]string{fmt.Sprint("d/.git:", strings.Repeat("\x02", 240), i): ""})
+		},
+		"pipes": func(t *testing.T, dir string, i int) {
+			if err := unix.Mkfifo(filepath.Join(dir, fmt.Sprint(strings.Repeat("\x03", 240), i)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := acquire(t, Options{Dir: repo, Limits: Limits{NameBytes: most}})
+			for i := range 700 {
+				plant(t, tree.Dir(), i)
+			}
+			write(t, tree.Dir(), map[string]string{"a": "changed\n"})
+			run(t, tree.Dir(), "rm", "gone")
+			diff, _ := diffOf(t, tree)
+			text, err := json.Marshal(diff)
+			if err != nil || len(text) > most+maxWarningBytes+10_000 {
+				t.Errorf("the diff has %d bytes as JSON, %v", len(text), err)
+			}
+			if list := changes(diff); !slices.Contains(list, "M a") || !slices.Contains(list, "D gone") || !diff.Incomplete {
+				t.Errorf("incomplete: %v, %d changes", diff.Incomplete, len(list))
+			}
+			recycled(t, tree)
+		})
+	}
+}
+
+// A user's repository with more files than a manifest lists can be emptied.
+func TestManyDeleted(t *testing.T) {
+	diff := &Diff{Files: make([]FileChange, 100_000)}
+	for i := range diff.Files {
+		diff.Files[i] = FileChange{Path: fmt.Sprint(strings.Repeat("x", 100), i), Status: "deleted", OldMode: "100644"}
+	}
+	diff.shorten()
+	text, err := json.MarshalIndent(diff, "      ", "  ")
+	if err != nil || len(text) > maxListed+10_000 || len(diff.Files) < 50_000 || len(diff.Warnings) != 1 {
+		t.Errorf("%d bytes, %d files, %v, %v", len(text), len(diff.Files), diff.Warnings, err)
 	}
 }

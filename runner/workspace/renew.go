@@ -53,8 +53,7 @@ func (s *settler) renewTouched(ctx context.Context) error {
 }
 
 // renew puts a new directory in the place of one and moves everything that is
-// left in it there. Being moved changes the stat data of files, which are
-// recorded anew; those of directories are recorded at the end.
+// left in it there.
 func (s *settler) renew(parent folder, name, path string) error {
 	if err := unix.Mkdirat(s.top.fd, freshName, 0o700); err != nil {
 		return &os.PathError{Op: "mkdir", Path: freshName, Err: err}
@@ -69,21 +68,16 @@ func (s *settler) renew(parent folder, name, path string) error {
 		return err
 	}
 	defer old.close()
-	names, err := old.names()
-	if err != nil {
-		return err
-	}
-	for _, inner := range names {
-		if err := unix.Renameat(old.fd, inner, fresh.fd, inner); err != nil {
-			return &os.LinkError{Op: "rename", Old: inner, New: freshName, Err: err}
-		}
-		if i, ok := s.layout.files[joinPath(path, inner)]; ok {
-			st, err := fresh.lstat(inner)
-			if err != nil {
+	err = old.list(func(names []string) error {
+		for _, inner := range names {
+			if err := s.moveOver(old, fresh, path, inner); err != nil {
 				return err
 			}
-			s.tree.record.entries[i].stat = statOf(&st)
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if err := errors.Join(s.top.chmod(freshName, 0o755), give(s.top, freshName, s.tree.source.options.Owner), parent.rmdir(name)); err != nil {
 		return err
@@ -92,6 +86,21 @@ func (s *settler) renew(parent folder, name, path string) error {
 		return &os.LinkError{Op: "rename", Old: freshName, New: name, Err: err}
 	}
 	return nil
+}
+
+// moveOver moves one file or directory of path. Being moved changes the stat data
+// of a file, which are recorded anew; those of directories are at the end.
+func (s *settler) moveOver(old, fresh folder, path, name string) error {
+	if err := unix.Renameat(old.fd, name, fresh.fd, name); err != nil {
+		return &os.LinkError{Op: "rename", Old: name, New: freshName, Err: err}
+	}
+	i, ok := s.layout.files[joinPath(path, name)]
+	if !ok {
+		return nil
+	}
+	st, err := fresh.lstat(name)
+	s.tree.record.entries[i].stat = statOf(&st)
+	return err
 }
 
 // recordDirs gives every directory its time and records their stat data.

@@ -81,20 +81,22 @@ func (t *trash) move(dir folder, name string) error {
 // empty deletes everything in the trash. Each directory found within another
 // is moved to the top first, so one level is ever looked at.
 func (t *trash) empty(ctx context.Context) error {
-	for {
-		names, err := t.dir.names()
-		if err != nil || len(names) == 0 {
+	for found := true; found; {
+		found = false
+		err := t.dir.list(func(names []string) error {
+			found = true
+			for _, name := range names {
+				if err := errors.Join(ctx.Err(), t.remove(name)); err != nil {
+					return fmt.Errorf("empty trash: %w", err)
+				}
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
-		for _, name := range names {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := t.remove(name); err != nil {
-				return fmt.Errorf("empty trash: %w", err)
-			}
-		}
 	}
+	return nil
 }
 
 func (t *trash) remove(name string) error {
@@ -110,14 +112,16 @@ func (t *trash) remove(name string) error {
 		return err
 	}
 	defer dir.close()
-	names, err := dir.names()
+	err = dir.list(func(names []string) error {
+		for _, inner := range names {
+			if err := t.take(dir, inner); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return err
-	}
-	for _, inner := range names {
-		if err := t.take(dir, inner); err != nil {
-			return err
-		}
 	}
 	return t.dir.rmdir(name)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -11,8 +12,8 @@ import (
 
 // Usage returns how many bytes of the disk the files beneath dir take, which a
 // container may write meanwhile. It follows no link, changes nothing, and passes
-// over what it may not enter. A file with several names counts once for each.
-// No such directory takes nothing.
+// over what it may not enter. A file with several names counts once. No such
+// directory takes nothing.
 func Usage(ctx context.Context, dir string) (int64, error) {
 	root, err := openFolder(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -23,11 +24,15 @@ func Usage(ctx context.Context, dir string) (int64, error) {
 	}
 	defer root.close()
 	var sum atomic.Int64
+	var links linkSet
 	err = walkTree(ctx, root, "", func(dir folder, _ string, names []string) (descend []string, err error) {
 		for _, name := range names {
 			st, err := dir.lstat(name)
 			if err != nil {
 				continue // it vanished meanwhile
+			}
+			if st.Mode&unix.S_IFMT != unix.S_IFDIR && st.Nlink > 1 && links.seen(st.Dev, st.Ino) {
+				continue
 			}
 			sum.Add(st.Blocks * 512)
 			if st.Mode&unix.S_IFMT == unix.S_IFDIR {
@@ -40,4 +45,29 @@ func Usage(ctx context.Context, dir string) (int64, error) {
 		return 0, typed("measure "+dir, err)
 	}
 	return sum.Load(), nil
+}
+
+// linkSet remembers files with several names: as many as fit its bound.
+type linkSet struct {
+	mu    sync.Mutex
+	files map[[2]uint64]bool // by device and inode
+}
+
+const maxLinks = 100_000
+
+// seen reports whether the file was asked about before, and remembers it.
+func (l *linkSet) seen(device, inode uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := [2]uint64{device, inode}
+	if l.files[key] {
+		return true
+	}
+	if l.files == nil {
+		l.files = map[[2]uint64]bool{}
+	}
+	if len(l.files) < maxLinks {
+		l.files[key] = true
+	}
+	return false
 }

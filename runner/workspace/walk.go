@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 )
@@ -10,11 +11,12 @@ import (
 // directories are open at once.
 const maxDepth = 512
 
-// A visitor looks at one directory and returns the names in it to descend
-// into. It is called from several goroutines, once for each directory.
+// A visitor looks at some of the names in a directory and returns those to
+// descend into. It is called from several goroutines, of which one lists a
+// directory.
 type visitor func(dir folder, path string, names []string) (descend []string, err error)
 
-// walkTree shows every directory from root down to visit, in no order, on as
+// walkTree shows what is in every directory from root down to visit, in no order, on as
 // many goroutines as there are processors. A directory that can't be opened
 // goes to unreadable, which may swallow the error.
 func walkTree(ctx context.Context, root folder, from string, visit visitor, unreadable func(path string, err error) error) error {
@@ -40,25 +42,44 @@ func (w *treeWalk) walk(dir folder, path string) {
 	if w.ctx.Err() != nil {
 		return
 	}
-	names, err := dir.names()
+	var descend []string
+	err := dir.list(func(names []string) error {
+		some, err := w.visit(dir, path, names)
+		if !w.check(err) || w.ctx.Err() != nil {
+			return errStopped
+		}
+		if descend = append(descend, some...); len(descend) > maxDescend {
+			w.enter(dir, path, descend)
+			descend = descend[:0]
+		}
+		return nil
+	})
+	if err == errStopped {
+		return
+	}
 	if err != nil {
 		w.check(w.unreadable(path, err))
-		return
 	}
-	descend, err := w.visit(dir, path, names)
-	if !w.check(err) {
-		return
-	}
-	for _, name := range descend {
+	w.enter(dir, path, descend)
+}
+
+// maxDescend bounds the directories of one that are remembered while it is listed.
+const maxDescend = 4096
+
+var errStopped = errors.New("the walk has ended")
+
+func (w *treeWalk) enter(dir folder, path string, names []string) {
+	for _, name := range names {
+		if w.ctx.Err() != nil {
+			return
+		}
 		child := joinPath(path, name)
 		sub, err := dir.folder(name)
-		if err != nil {
-			if !w.check(w.unreadable(child, err)) {
-				return
-			}
-			continue
+		if err == nil {
+			w.descend(sub, child)
+		} else {
+			w.check(w.unreadable(child, err))
 		}
-		w.descend(sub, child)
 	}
 }
 

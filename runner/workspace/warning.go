@@ -8,26 +8,31 @@ import (
 
 // warningList keeps a bounded number of warnings of each code.
 type warningList struct {
-	kept  []Warning
-	count map[string]int
+	kept   []Warning
+	count  map[string]int // of each code
+	unsaid map[string]int // of each code, not kept
+	bytes  int            // of the paths that are kept, as JSON
 }
 
 func (l *warningList) add(w Warning) {
 	if l.count == nil {
-		l.count = map[string]int{}
+		l.count, l.unsaid = map[string]int{}, map[string]int{}
 	}
-	if l.count[w.Code]++; l.count[w.Code] <= maxWarnings {
-		l.kept = append(l.kept, w)
+	l.count[w.Code]++
+	size := changeSize(w.Path)
+	if l.count[w.Code] > maxWarnings || l.bytes+size > maxWarningBytes {
+		l.unsaid[w.Code]++
+		return
 	}
+	l.bytes += size
+	l.kept = append(l.kept, w)
 }
 
 // list returns the warnings by path, with a line for those not kept.
 func (l *warningList) list() []Warning {
 	list := slices.Clone(l.kept)
-	for code, n := range l.count {
-		if n > maxWarnings {
-			list = append(list, Warning{Code: WarnMore, Message: fmt.Sprintf("%d more of kind %s", n-maxWarnings, code)})
-		}
+	for code, n := range l.unsaid {
+		list = append(list, Warning{Code: WarnMore, Message: fmt.Sprintf("%d more of kind %s", n, code)})
 	}
 	slices.SortFunc(list, func(a, b Warning) int {
 		if c := strings.Compare(a.Path, b.Path); c != 0 {

@@ -64,6 +64,7 @@ type Limits struct {
 	FileBytes     int64 // one changed file in a diff; 128 MiB
 	DiffBytes     int64 // all changed files in a diff; 1 GiB
 	Files         int   // new paths looked at in a diff, or files of a plain directory; 500,000
+	NameBytes     int   // names of the new files in a diff, as JSON; 12 MiB
 }
 
 func (l Limits) withDefaults() Limits {
@@ -71,6 +72,7 @@ func (l Limits) withDefaults() Limits {
 	l.FileBytes = orDefault(l.FileBytes, 128<<20)
 	l.DiffBytes = orDefault(l.DiffBytes, 1<<30)
 	l.Files = orDefault(l.Files, 500_000)
+	l.NameBytes = orDefault(l.NameBytes, 12<<20)
 	return l
 }
 

@@ -1,0 +1,78 @@
+package workspace
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxCandidates times Limits.NameBytes bounds the names that are looked at in a
+// diff. Git's rules may ignore most of them.
+const maxCandidates = 3
+
+// room reports whether one more new path is looked at.
+func (c *capture) room(path string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	const overhead = 64 // of a path that is kept in memory
+	c.seen, c.names = c.seen+1, c.names+len(path)+overhead
+	message := ""
+	switch most := maxCandidates * c.limits.NameBytes; {
+	case c.seen > c.limits.Files:
+		message = fmt.Sprintf("more than %d new paths; the rest is left out", c.limits.Files)
+	case most > 0 && c.names > most:
+		message = fmt.Sprintf("the names of new paths need more than %d bytes; the rest is left out", most)
+	default:
+		return true
+	}
+	if c.warnings.count[WarnTooManyFiles] == 0 {
+		c.leaveOut("", WarnTooManyFiles, message)
+	}
+	return false
+}
+
+// admit leaves out what a tree can't hold or the limits forbid. Before deleted
+// is asked, so that nothing vanishes in favour of what is left out.
+func (c *capture) admit(files []found) []found {
+	var sum int64
+	names := 0
+	return slices.DeleteFunc(files, func(f found) bool {
+		_, name := splitPath(f.path)
+		if _, known := c.layout.files[f.path]; !known {
+			names += changeSize(f.path)
+		}
+		switch {
+		case c.limits.NameBytes > 0 && names > c.limits.NameBytes:
+			c.omit(f.path, WarnTooManyFiles, fmt.Sprintf("the names of the new files need more than %d bytes", c.limits.NameBytes))
+		case len(f.path) > maxPathLength || strings.Count(f.path, "/") > maxDepth:
+			c.omit(f.path, WarnTooDeep, "nested too deeply")
+		case f.mode == modeSymlink && isDotGitmodules(name):
+			c.omit(f.path, WarnUnsafeName, "git refuses .gitmodules as a link")
+		case f.size > c.limits.FileBytes:
+			c.omit(f.path, WarnFileTooLarge, fmt.Sprintf("%d bytes are more than the limit of %d", f.size, c.limits.FileBytes))
+		case sum+f.size > c.limits.DiffBytes:
+			c.omit(f.path, WarnDiffTooLarge, fmt.Sprintf("the changed files are larger than the limit of %d bytes together", c.limits.DiffBytes))
+		default:
+			sum += f.size
+			return false
+		}
+		return true
+	})
+}
+
+// changeSize is about how many bytes a change of path has in a manifest.
+func changeSize(path string) int {
+	size := 200 // what is around it
+	for _, r := range path {
+		switch {
+		case r < ' ' || r == '<' || r == '>' || r == '&' || r == utf8.RuneError || r == '\u2028' || r == '\u2029':
+			size += len(`\u0000`)
+		case r == '"' || r == '\\':
+			size += 2
+		default:
+			size += utf8.RuneLen(r)
+		}
+	}
+	return size
+}

@@ -72,7 +72,7 @@ func Reattach(ctx context.Context, cfg Config, cacheDir string, rec *Record, ser
 
 func takeUp(ctx context.Context, cfg Config, held Held, tree *workspace.Tree, serve bool) (_ *Session, err error) {
 	cfg.ID, cfg.Dir, cfg.User, cfg.Image, cfg.Model, cfg.Fallbacks = held.ID, held.Dir, held.User, held.Image, held.Model, held.Fallbacks
-	s := &Session{cfg: cfg, tree: tree, id: held.SessionID, sockets: held.Sockets, peer: socket.NewPeer(), resumed: true, exited: make(chan engine.Exit, 1)}
+	s := &Session{cfg: cfg, tree: tree, id: held.SessionID, sockets: held.Sockets, peer: socket.NewPeer(), served: socket.NewPeer(), resumed: true, exited: make(chan engine.Exit, 1)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Leave(context.WithoutCancel(ctx)))

@@ -99,6 +99,8 @@ type Session struct {
 	tree      *workspace.Tree // nil when there is none
 	sockets   string
 	peer      *socket.Peer // the container's first process, agentd
+	served    *socket.Peer // the same for the host's sockets, which wait for the grants of a turn that goes on
+	pid       int          // of that process
 	gateway   *gateway.Server
 	egress    *egress.Server // nil: the container has no way out
 	hostTools *hosttools.Server
@@ -132,7 +134,7 @@ type Session struct {
 // Start prepares and starts a session: it returns when agentd answers that it
 // is ready. On error nothing is left behind.
 func Start(ctx context.Context, cfg Config) (*Session, error) {
-	s := &Session{cfg: cfg, id: cmp.Or(cfg.SessionID, responses.NewID(responses.PrefixSession)), peer: socket.NewPeer(), exited: make(chan engine.Exit, 1)}
+	s := &Session{cfg: cfg, id: cmp.Or(cfg.SessionID, responses.NewID(responses.PrefixSession)), peer: socket.NewPeer(), served: socket.NewPeer(), exited: make(chan engine.Exit, 1)}
 	begin := time.Now()
 	err := s.prepare(ctx)
 	s.Prepared = time.Since(begin)
@@ -189,7 +191,7 @@ func (s *Session) prepare(ctx context.Context) (err error) {
 // session that is taken up again is served at the same paths.
 func (s *Session) serve(ctx context.Context) (err error) {
 	if s.cfg.Gateway != nil {
-		if s.gateway, err = s.cfg.Gateway.ServePeer(ctx, s.hostSocket(modelSocket), s.peer); err != nil {
+		if s.gateway, err = s.cfg.Gateway.ServePeer(ctx, s.hostSocket(modelSocket), s.served); err != nil {
 			return err
 		}
 	}
@@ -227,12 +229,13 @@ func (s *Session) start(ctx context.Context) (err error) {
 	}
 	s.Isolation, s.Runtime = state.Isolation, state.Runtime
 	s.meet(state.PID)
+	s.served.Expect(state.PID)
 	return s.awaitReady(ctx)
 }
 
-// meet makes known which process is agentd: the host's sockets are served to it
-// alone, and nothing is sent to another.
+// meet makes known which process is agentd: nothing is sent to another.
 func (s *Session) meet(pid int) {
+	s.pid = pid
 	s.peer.Expect(pid)
 	s.client = client.UnixPeer(s.agentSocket(), s.peer.Check)
 }

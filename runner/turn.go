@@ -114,6 +114,7 @@ func (s *Session) Rejoin(ctx context.Context, req TurnRequest, watch Observer) T
 func (s *Session) admitted(req TurnRequest, run func() TurnResult) TurnResult {
 	defer s.hostTools.Grant(req.ID, req.Grant)()
 	if s.gateway == nil {
+		s.served.Expect(s.pid)
 		return run()
 	}
 	lease, err := s.gateway.Grant(gateway.Grant{TurnID: req.ID, Token: req.Grant, Models: s.cfg.gatewayModels(), Budget: req.Budget, Used: req.Used, Taken: req.Taken, Note: req.Note})
@@ -121,6 +122,8 @@ func (s *Session) admitted(req TurnRequest, run func() TurnResult) TurnResult {
 		return TurnResult{TurnID: req.ID, SessionID: s.id, Err: err}
 	}
 	defer lease.Revoke()
+	// A turn that goes on may be asking already: it is heard from now on.
+	s.served.Expect(s.pid)
 	result := run()
 	lease.Revoke() // what it cuts is in the account
 	account := lease.Account()

@@ -14,12 +14,13 @@ import (
 
 // Bounds on a git process. Content decides what git does with it: a tree that
 // holds itself a million times, patterns that backtrack, files that are all
-// renamed. Time is the processor's, so that a slow disk or a busy machine does
-// not count.
+// renamed. Time is the processor's where not said otherwise, so that a slow disk
+// or a busy machine does not count.
 const (
 	maxGitMemory         = 2 << 30 // private memory; files that git maps do not count
 	maxGitOutput         = 256 << 20
 	maxGitStderr         = 8 << 10
+	maxGitTime           = 10 * time.Minute // on the clock: a pipe in place of a file is waited for without work
 	defaultProcessorTime = 5 * time.Minute
 	renameTime           = time.Minute     // to find renamed files
 	packTime             = 2 * time.Minute // to pack objects or check a pack

@@ -111,6 +111,8 @@ func (g git) line(ctx context.Context, args ...string) (string, error) {
 
 // stream copies what the command prints to stdout.
 func (g git) stream(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, maxGitTime, overBudget(args[0], fmt.Sprintf("did not end within %s", maxGitTime)))
+	defer cancel()
 	cmd, stderr := g.command(ctx, args)
 	cmd.Stdin, cmd.Stdout = stdin, stdout
 	err := g.begin(cmd)

@@ -233,6 +233,7 @@ func (c *Config) Validate() error {
 		bad("--host-socket", fmt.Sprintf("the path has %d bytes and a socket's may have %d", len(c.HostSocket), maxSocketPath), "choose a shorter path")
 	}
 	c.checkListen(bad)
+	c.checkLinks(bad)
 	for _, ref := range append([]string{c.Model}, c.FallbackList()...) {
 		if provider, name, ok := strings.Cut(ref, "/"); ref != "" && (!ok || provider == "" || name == "") {
 			bad("--model", fmt.Sprintf("%q is not a model reference", ref), "write provider/model, for example openai/gpt-5 or scripted/demo")
@@ -293,6 +294,24 @@ func (c *Config) Validate() error {
 		return p
 	}
 	return nil
+}
+
+// checkLinks refuses paths that lead through a link where commands must not take
+// agentd's place. The image has made such a link: what the host mounted is then
+// where the link leads, which may be a directory that commands can rename.
+func (c *Config) checkLinks(bad func(setting, what, remedy string)) {
+	if !c.HostOnly {
+		return
+	}
+	for _, at := range []struct{ flag, dir string }{
+		{"--input-dir", c.InputDir}, {"--output-dir", c.OutputDir}, {"--state-dir", c.StateDir}, {"--workspace-dir", c.WorkspaceDir},
+		{"--skills-dir", c.SkillsDir}, {"--agent-home", c.AgentHome}, {"--socket", filepath.Dir(c.Socket)},
+		{"--model-socket", filepath.Dir(c.gateway())}, {"--host-socket", filepath.Dir(c.hostSocket())}, {"--egress-socket", filepath.Dir(c.EgressSocket)},
+	} {
+		if real, err := filepath.EvalSymlinks(at.dir); err == nil && real != filepath.Clean(at.dir) {
+			bad(at.flag, fmt.Sprintf("%s leads to %s by a link", at.dir, real), "use an image without links below /holon")
+		}
+	}
 }
 
 // checkListen refuses a TCP address that others could reach without a token:

@@ -16,6 +16,11 @@ import (
 	"strings"
 )
 
+// BindingBeta is the one value of Anthropic-Beta that a request has. It lets the
+// request say what becomes of thoughts whose conversation has changed since, as by
+// compaction: they are left out, not refused.
+const BindingBeta = "thinking-binding-controls-2026-08-01"
+
 // Contract says which API a provider speaks (runtime specification, "Provider
 // Transport Contract").
 type Contract string

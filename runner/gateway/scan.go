@@ -242,6 +242,9 @@ func (s *scan) step(c byte) error {
 		if !json.Valid(s.text) {
 			return malformed("a number or word is none of JSON")
 		}
+		if s.next.only != "" && string(s.text) != s.next.only {
+			return unallowed(fmt.Sprintf("%s: %.40s", s.next.name, s.text))
+		}
 		s.state = wantComma
 	}
 	if c == ' ' || c == '\t' || c == '\n' || c == '\r' {

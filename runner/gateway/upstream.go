@@ -128,7 +128,11 @@ func (u *upstream) request(ctx context.Context, t target, from *http.Request, ke
 		req.Body = http.NoBody
 	}
 	for _, name := range passedHeaders() {
-		if value := from.Header.Get(name); value != "" {
+		value := from.Header.Get(name)
+		if name == "Anthropic-Beta" && value != models.BindingBeta { // others switch features on
+			continue
+		}
+		if value != "" {
 			req.Header.Set(name, value)
 		}
 	}

@@ -89,6 +89,7 @@ func TestAgentdFitsTheGrammar(t *testing.T) {
 		for _, route := range known.Contract.Routes() {
 			p.Routes = append(p.Routes, gateway.Route(route))
 		}
+		p.AllowHosted = []string{"store", "previous_response_id"} // as continuation needs
 		options.Providers[name] = p
 	}
 	socket, token := serve(t, options, refs)

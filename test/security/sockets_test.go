@@ -1,12 +1,16 @@
 package security
 
 import (
+	"crypto/rand"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"holon/runner"
 	"holon/runner/gateway"
+	"holon/state"
 )
 
 const askForNote = `
@@ -39,5 +43,38 @@ func TestSockets(t *testing.T) {
 	})
 	if len(r.Notes) != 1 || r.Notes[0].Text != "by the model" {
 		t.Errorf("notes %+v", r.Notes)
+	}
+}
+
+// An image with a link in place of a directory of ours would have it mounted where
+// commands can rename it. No command runs in such a container.
+func TestLinkedImage(t *testing.T) {
+	for link, target := range map[string]string{"host": "/tmp/a/b", "ipc": "/tmp", "output": "/holon/ipc"} {
+		t.Run(link, func(t *testing.T) {
+			l := newLab(t)
+			dir := filepath.Join(t.TempDir(), "holon")
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
+				t.Fatal(err)
+			}
+			image := "holon-security:" + link + "-" + strings.ToLower(rand.Text())
+			made := strings.TrimSpace(l.host("docker", "create", "--network", "none", baseImage))
+			l.host("docker", "cp", dir, made+":/")
+			l.host("docker", "commit", made, image)
+			l.host("docker", "rm", made)
+			t.Cleanup(func() { l.host("docker", "rmi", image) })
+			cfg := l.config()
+			cfg.ID, cfg.Image = state.NewRunID(), image
+			cfg.Dir, cfg.SocketDir = filepath.Join(l.home, cfg.ID), filepath.Join(l.home, "ipc", cfg.ID)
+			s, err := runner.Start(t.Context(), cfg)
+			if err == nil {
+				err = errors.Join(errors.New("it was started"), s.Close(t.Context()))
+			}
+			if !strings.Contains(err.Error(), "by a link; use an image without links below /holon") {
+				t.Errorf("%v, want a refusal for the link", err)
+			}
+		})
 	}
 }

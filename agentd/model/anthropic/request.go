@@ -7,6 +7,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/responses"
+	"holon/responses/models"
 )
 
 // wireRequest is the body of POST /v1/messages. The messages come last and the
@@ -66,10 +67,6 @@ type tool struct {
 	CacheControl *cacheControl   `json:"cache_control,omitempty"`
 }
 
-// bindingBeta lets a request say what becomes of thoughts whose conversation has
-// changed since, as by compaction: they are left out, not refused.
-const bindingBeta = "thinking-binding-controls-2026-08-01"
-
 // encodeRequest returns the body for req and the value of the header
 // Anthropic-Beta, which may be "". Errors are *model.Error values.
 func encodeRequest(provider string, req model.Request) (body []byte, beta string, err error) {
@@ -92,7 +89,7 @@ func encodeRequest(provider string, req model.Request) (body []byte, beta string
 	w.Tools, w.ToolChoice = encodeTools(req, c, messages)
 	effort := w.think(req, c)
 	if w.Thinking != nil && w.Thinking.BlockBinding != nil {
-		beta = bindingBeta
+		beta = models.BindingBeta
 	}
 	w.sample(req, c)
 	format, words, err := encodeFormat(req.Text.Format, c)

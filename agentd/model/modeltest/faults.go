@@ -62,7 +62,7 @@ func Faults(t *testing.T, w Wire) {
 				}
 			}
 		}, 0)
-		if _, e := Ask(t.Context(), t, tr, model.Request{Model: "m"}); e == nil || e.Kind != model.KindProtocol || !strings.Contains(e.Message, "32 MiB") {
+		if _, e := Ask(t.Context(), t, tr, model.Request{Model: "m"}); e == nil || e.Kind != model.KindProtocol || !strings.Contains(e.Message, "too large") {
 			t.Error(e)
 		}
 	})

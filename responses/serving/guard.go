@@ -28,7 +28,7 @@ func Guard(l net.Listener, strangers int) net.Listener {
 }
 
 // patience is what a connection has for its first request while others wait.
-const patience = time.Second
+const patience = 100 * time.Millisecond
 
 type guard struct {
 	net.Listener

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // structural are the keys that git would refuse with a command for a value:
@@ -323,5 +326,21 @@ func TestGitIsStartedInOnePlace(t *testing.T) {
 	want := []string{"runner/workspace/git.go: return git{dir: gitDir, env: append(own, env...), processor: defaultProcessorTime, memory: maxGitMemory}", "runner/workspace/git.go"}
 	if err != nil || !slices.Equal(found, want) {
 		t.Fatalf("git is started at %q, %v", found, err)
+	}
+}
+
+// Git would wait for a pipe in place of its index.
+func TestPipeAsIndex(t *testing.T) {
+	repo := newRepo(t, map[string]string{"a": "a"})
+	index := filepath.Join(repo, ".git", "index")
+	if err := os.Remove(index); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(index, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), Options{Dir: repo, CacheDir: t.TempDir(), IncludeDirty: true})
+	if e, ok := errors.AsType[*Error](err); !ok || e.Code != CodeBrokenRepository || e.Param != index {
+		t.Errorf("Open: %v, want %s of %s", err, CodeBrokenRepository, index)
 	}
 }

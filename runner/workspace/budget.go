@@ -21,6 +21,7 @@ const (
 	maxGitOutput         = 256 << 20
 	maxGitStderr         = 8 << 10
 	maxGitTime           = 10 * time.Minute // on the clock: a pipe in place of a file is waited for without work
+	maxIgnoreTime        = 2 * time.Minute  // the same where ignore rules are read
 	defaultProcessorTime = 5 * time.Minute
 	renameTime           = time.Minute     // to find renamed files
 	packTime             = 2 * time.Minute // to pack objects or check a pack

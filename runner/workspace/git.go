@@ -3,6 +3,7 @@ package workspace
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ type git struct {
 	config    []string      // settings beyond hardening
 	processor time.Duration // that it may use
 	memory    uint64        // bytes, likewise
+	clock     time.Duration // bound of the time on the clock; 0: maxGitTime
 }
 
 // newGit runs git with gitDir as its repository, which has to be a directory
@@ -111,7 +113,8 @@ func (g git) line(ctx context.Context, args ...string) (string, error) {
 
 // stream copies what the command prints to stdout.
 func (g git) stream(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, maxGitTime, overBudget(args[0], fmt.Sprintf("did not end within %s", maxGitTime)))
+	clock := cmp.Or(g.clock, maxGitTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, clock, overBudget(args[0], fmt.Sprintf("did not end within %s", clock)))
 	defer cancel()
 	cmd, stderr := g.command(ctx, args)
 	cmd.Stdin, cmd.Stdout = stdin, stdout

@@ -29,8 +29,15 @@ type repositoryStatus struct {
 // of their own: git would obey their configuration.
 func (u *userRepository) loadStatus(ctx context.Context, v view, depth int) error {
 	arguments := []string{"status", "--porcelain=v2", "-z", "--no-renames", "--ignore-submodules=all"}
+	if index, err := openIn(u.gitDir, filepath.Base(u.index())); err == nil {
+		index.Close()
+	} else if !errors.Is(err, os.ErrNotExist) { // git would wait for a pipe
+		return &Error{Code: CodeBrokenRepository, Param: u.index(), Message: "the index can't be read", Hint: "remove " + u.index() + " and run git reset", Err: err}
+	}
 	g := v.inTree(u.index())
-	out, err := g.within(ignoreTime).run(ctx, nil, append(arguments, "--untracked-files=all")...)
+	ignoring := g.within(ignoreTime)
+	ignoring.clock = maxIgnoreTime
+	out, err := ignoring.run(ctx, nil, append(arguments, "--untracked-files=all")...)
 	slow := isOverBudget(err)
 	if slow {
 		out, err = g.run(ctx, nil, append(arguments, "--untracked-files=no")...)

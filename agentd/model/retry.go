@@ -86,12 +86,17 @@ func (r *retry) attempt(parent context.Context, req Request, yield func(Event, e
 			a.Err = r.late(a.Err)
 		}
 	}()
+	said := 0
 	for ev, err := range r.next.Stream(ctx, req) {
 		if err != nil {
 			a.Err = AsError(err)
 			return
 		}
 		a.Begun = true
+		said += len(ev.Text)
+		if ev.Kind == Done && !plausible(ev.Usage) {
+			ev.Usage = estimated(req, said)
+		}
 		more := yield(ev, nil)
 		switch {
 		case ev.Kind == Done:
@@ -103,6 +108,26 @@ func (r *retry) attempt(parent context.Context, req Request, yield func(Event, e
 		}
 	}
 	a.Err = &Error{Kind: KindProtocol, Message: "the model's answer has no end"}
+}
+
+// maxTokens is more than any model takes or says in one answer.
+const maxTokens = 1 << 26
+
+// plausible reports whether a provider can mean what it claims. Budgets are kept
+// by these counts, so a claim that cannot be is an estimate's to replace.
+func plausible(u responses.Usage) bool {
+	for _, n := range []int64{u.InputTokens, u.OutputTokens, u.TotalTokens, u.InputTokenDetails.CachedTokens, u.OutputTokenDetails.ReasoningTokens} {
+		if n < 0 || n > 2*maxTokens {
+			return false
+		}
+	}
+	return u.InputTokens <= maxTokens && u.OutputTokens <= maxTokens
+}
+
+// estimated is the usage of a request whose answer had so many bytes.
+func estimated(req Request, said int) responses.Usage {
+	in, out := int64(Estimate(req)), int64(said+3)/4
+	return responses.Usage{InputTokens: in, OutputTokens: out, TotalTokens: in + out}
 }
 
 // errTotal ends an attempt that takes too long.

@@ -195,5 +195,5 @@ func recordError(err error) *responses.Error {
 		return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeDiskFull,
 			Message: "the disk is full", Hint: "free some space; what was recorded until then is kept", Cause: err}
 	}
-	return responses.Internal("the turn cannot be recorded; the server's log has the details", err)
+	return responses.Internal(turns.Unrecorded+"; the server's log has the details", err)
 }

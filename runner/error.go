@@ -19,6 +19,7 @@ const (
 	CodeNotReady      Code = "agent_not_ready"
 	CodeNotConfined   Code = "not_confined" // Param is --accept-weaker
 	CodeContainerGone Code = "container_gone"
+	CodeAgentdRefused Code = "agentd_refused" // it could not work with the directories that it was given
 	CodeBadStream     Code = "bad_stream"
 	CodeInterrupted   Code = "interrupted"
 	CodeDeadline      Code = "deadline_exceeded"

@@ -47,8 +47,12 @@ func (s *Session) makeSocketDir() error {
 		return fmt.Errorf("make the socket directory: %w", err)
 	}
 	s.sockets = dir
+	return s.makeSocketDirs()
+}
+
+func (s *Session) makeSocketDirs() error {
 	for _, sub := range []string{hostDir, agentDir} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+		if err := os.MkdirAll(filepath.Join(s.sockets, sub), 0o700); err != nil {
 			return fmt.Errorf("make the socket directory: %w", err)
 		}
 	}

@@ -154,6 +154,10 @@ func (s *Session) bury(ctx context.Context, found *engine.State) error {
 
 // serveAgain serves the sockets anew for the container's user.
 func (s *Session) serveAgain(ctx context.Context) error {
+	// They may be gone, if a holon could remove them and not the container.
+	if err := s.makeSocketDirs(); err != nil {
+		return err
+	}
 	if err := s.serve(ctx); err != nil {
 		return err
 	}

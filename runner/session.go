@@ -38,6 +38,7 @@ import (
 	"holon/runner/uidpool"
 	"holon/runner/workspace"
 	"holon/skills"
+	"holon/state"
 	"holon/state/files"
 )
 
@@ -305,6 +306,8 @@ func (s *Session) diedError(ctx context.Context, message string) error {
 	}
 	e.Message += fmt.Sprintf(" (exit code %d)", s.exit.Code)
 	switch {
+	case s.exit.Code == state.OutcomeRefused.ExitCode():
+		e.Code = CodeAgentdRefused
 	case s.exit.OOMKilled:
 		e.Message, e.Hint = "the container ran out of memory", "raise --memory"
 	case s.exit.Code == 137:

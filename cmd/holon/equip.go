@@ -67,7 +67,15 @@ func (l *living) newKeeper() (*warm.Keeper, error) {
 		return nil, err
 	}
 	return warm.New(warm.Options{Home: o.Dir, Engine: l.engine, Agentd: agentd, Image: o.Image, Version: buildVersion(), IdlePause: o.IdlePause, IdleStop: o.IdleStop,
-		MaxContainers: o.MaxContainers, Room: room, Configure: l.configure, Tools: l.tools, Secrets: o.streams.Secrets, Log: l.log}), nil
+		MaxContainers: o.MaxContainers, Room: room, Configure: l.configure, Tools: l.tools, Secrets: o.streams.Secrets, Log: l.log, SetAside: l.tell}), nil
+}
+
+// tell notifies the operator about an agent.
+func (l *living) tell(agentID, text string) {
+	// The turn about which it is may be over, and the operator is told all the same.
+	if _, err := lane.New(l.store, lane.Options{Owner: l.owner}).Notify(context.Background(), agentID, text, "", ""); err != nil {
+		l.log.Error("the operator cannot be told", "agent", agentID, "err", err)
+	}
 }
 
 // tools are those that an agent has of the host. They take the steps of their

@@ -10,6 +10,10 @@ import (
 	"holon/responses"
 )
 
+// Unrecorded begins the message of the error with which a turn ends that the server
+// can't record any further.
+const Unrecorded = "the turn cannot be recorded"
+
 // RecordSchema is the value of "schema" in every turn.json of this version. A
 // change that an older reader would misread gets another number.
 const RecordSchema = "holon.turn/1"

@@ -35,7 +35,7 @@ func TestMCP(t *testing.T) {
 		t.Errorf("notes %q", got)
 	}
 	summary := r.read(t, "summary.md")
-	if !strings.Contains(summary, "\n## Notes of the agent\n\n**decision**\n\n> The answer is checked.[31m\n") {
+	if !strings.Contains(summary, "\n## Notes of the agent\n\n`decision`\n\n```\nThe answer is checked.[31m\n```\n") {
 		t.Errorf("summary:\n%s", summary)
 	}
 	if !strings.Contains(r.stdout, "invalid_arguments") && !strings.Contains(r.stdout, "there is no text") {

@@ -71,7 +71,11 @@ type Options struct {
 
 	Secrets *redact.Set // taken out of everything that is told; nil for none
 	Log     *slog.Logger
-	Now     func() time.Time // nil: time.Now
+
+	// SetAside tells the operator that an agent's conversation begins anew, and why;
+	// nil for nobody to tell.
+	SetAside func(agentID, text string)
+	Now      func() time.Time // nil: time.Now
 }
 
 // Turn is a turn that an agent is to make.
@@ -123,6 +127,8 @@ type agent struct {
 	paused  bool
 	checked time.Time // agentd answered
 	dirty   bool      // a turn was made since its directories were counted
+
+	unrecorded int // turns in a row that agentd could not record
 
 	// Under Keeper.mu.
 	live  *runner.Session // session, while turn is asked of it

@@ -34,6 +34,9 @@ func (k *Keeper) prune(ctx context.Context, a *agent) error {
 		return fmt.Errorf("open the agent's output: %w", err)
 	}
 	defer output.Close()
+	if info, err := output.Lstat("turns"); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+		return nil // what a command put there has no turns
+	}
 	dir, err := roots.OpenOwn(output, "turns")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -22,13 +22,27 @@ const tokenName = "the turn's token"
 // does. An error, an *Error, means that no turn was begun, with one exception:
 // CodeLeft, of a turn that ctx ended with runner.ErrLeft as its cause, and that goes
 // on without a holon. Any other end of ctx ends the turn. A container that dies
-// before it took the turn is replaced once.
+// before it took the turn is replaced once, and so is one that can take none because
+// of what it keeps; see setAside.
 func (k *Keeper) Turn(ctx context.Context, t Turn, began func(), watch runner.Observer) (Result, error) {
 	a, err := k.enter(ctx, t.AgentID)
 	if err != nil {
 		return Result{}, k.typed(ctx, err)
 	}
 	defer k.leave(a, true)
+	ask := func() (Result, error) { return k.tried(ctx, a, t, began, watch) }
+	if a.unrecorded >= maxUnrecorded {
+		return k.setAside(ctx, a, &Error{Code: responses.CodeServerError, Message: turns.Unrecorded}, ask)
+	}
+	result, err := ask()
+	if !spoiled(err) || ctx.Err() != nil {
+		return result, err
+	}
+	return k.setAside(ctx, a, err, ask)
+}
+
+// tried asks for a turn, of another container if need be.
+func (k *Keeper) tried(ctx context.Context, a *agent, t Turn, began func(), watch runner.Observer) (Result, error) {
 	for again := true; ; again = false {
 		fresh, err := k.ready(ctx, a, t)
 		if err != nil {
@@ -37,7 +51,11 @@ func (k *Keeper) Turn(ctx context.Context, t Turn, began func(), watch runner.Ob
 		result, err := k.ask(ctx, a, t, began, watch)
 		if err == nil {
 			result.Fresh = fresh
+			k.noteUnrecorded(ctx, a, result)
 			return result, nil
+		}
+		if spoiled(err) && ctx.Err() == nil {
+			k.closeLogged(ctx, a) // what it holds of its files may be wrong, and the files right
 		}
 		if fresh != "" || !again || a.session != nil || ctx.Err() != nil { // it said no, or a second one would too
 			return Result{}, err

@@ -33,10 +33,11 @@ var executedTable = []executedBy{
 	{program: "git, as hooks", patterns: strings.Fields(hookNames + `
 		hooks/update .githooks/ .git-hooks/ .husky/ .huskyrc* .lefthook/`)},
 	{program: "managers of git hooks", patterns: strings.Fields(`
-		.pre-commit-config.y*ml .pre-commit-hooks.y*ml lefthook*.y*ml .lefthook*.y*ml lefthook*.toml lefthook*.json
+		.pre-commit-config.y*ml .pre-commit-hooks.y*ml lefthook*.y*ml .lefthook*.y*ml lefthook*.toml .lefthook*.toml
+		lefthook*.json .lefthook*.json
 		.overcommit.yml captainhook.json grumphp.yml .lintstagedrc* lint-staged.config.* .simple-git-hooks.*
 		simple-git-hooks.* .commitlintrc* commitlint.config.*`)},
-	{program: "other version control", patterns: strings.Fields(`.hg/ .hgrc .svn/ .jj/ .sl/ .bzr/`)},
+	{program: "other version control", patterns: strings.Fields(`.hg/ .hgrc .svn/ .jj/ .sl/ .bzr/ _darcs/ .pijul/`)},
 	{program: "holon", patterns: strings.Fields(`.holon/`)},
 	{program: "coding agents", patterns: strings.Fields(`
 		.claude/ .cursor/ .gemini/ .codex/ .windsurf/ .cline/ .clinerules/ .roo/ .continue/ .amazonq/ .kiro/ .junie/
@@ -48,8 +49,8 @@ var executedTable = []executedBy{
 		.idea/ .fleet/ .zed/ .nova/ .helix/ .nvim/ .vim/ .exrc _exrc .vimrc _vimrc .gvimrc .nvimrc .nvim.lua .lvimrc
 		.local.vimrc .dir-locals*.el *.sublime-project .externaltoolbuilders/ nbproject/ .luarc.json`)},
 	{program: "language servers and linters that editors start", patterns: strings.Fields(`
-		.eslintrc* eslint.config.* .prettierrc* prettier.config.* .stylelintrc* stylelint.config.* .pylintrc .flake8
-		mypy.ini .rubocop.yml package.swift mix.exs rebar.config* directory.build.*`)},
+		.eslintrc* eslint.config.* .prettierrc* prettier.config.* .stylelintrc* stylelint.config.* .pylintrc
+		pylintrc pylintrc.toml .flake8 setup.cfg tox.ini mypy.ini rust-analyzer.toml .rubocop.yml package.swift mix.exs rebar.config* directory.build.*`)},
 	{program: "shells on entering", patterns: strings.Fields(`
 		.envrc .env .rvmrc .autoenv* .tool-versions mise*.toml .mise*.toml .mise/ mise/config.toml .nvmrc
 		.node-version .python-version .ruby-version .java-version .sdkmanrc rust-toolchain rust-toolchain.toml`)},
@@ -58,14 +59,15 @@ var executedTable = []executedBy{
 		.zlogout .config/fish/ .config/autostart/ .config/systemd/ .ssh/`)},
 	{program: "debuggers and interpreters on starting", patterns: strings.Fields(`
 		.gdbinit *-gdb.py .lldbinit .pdbrc .pythonrc .pythonstartup sitecustomize.py usercustomize.py *.pth .ipython/
-		.jupyter/ .irbrc .pryrc .rprofile .ghci .ocamlinit .user.ini .htaccess`)},
+		.jupyter/ .irbrc .pryrc .byebugrc .rdbgrc .perldb .rprofile .renviron .rdata .octaverc .iex.exs .ghci .ocamlinit
+		.user.ini .htaccess`)},
 	{program: "npm and its kin", content: packageScripts, patterns: strings.Fields(`package.json composer.json`)},
 	{program: "package managers", patterns: strings.Fields(`
 		.npmrc .yarnrc .yarnrc.yml .yarn/ .pnp.* .pnpmfile.* pnpm-workspace.yaml bunfig.toml binding.gyp setup.py
 		pyproject.toml pip.conf .pypirc uv.toml gemfile *.gemspec .bundle/ nuget.config`)},
 	{program: "build tools on opening or fetching", patterns: strings.Fields(`
-		build.rs cargo.toml .cargo/ *.gradle *.gradle.kts gradle/wrapper/ .mvn/ .bazelrc .bazelversion tools/bazel
-		.buckconfig pants.toml .terraform/ .terraformrc`)},
+		build.rs cargo.toml .cargo/ *.gradle *.gradle.kts gradle/wrapper/ .mvn/ .bazelrc .bazelversion .bazeliskrc tools/bazel
+		.buckconfig* pants.toml .terraform/ .terraformrc`)},
 	{program: "GitHub, Gitea and Forgejo", patterns: strings.Fields(`
 		.github/workflows/ .github/actions/ action.y*ml .gitea/ .forgejo/`)},
 	{program: "GitLab", patterns: strings.Fields(`.gitlab-ci.y*ml *.gitlab-ci.y*ml .gitlab/`)},
@@ -73,7 +75,8 @@ var executedTable = []executedBy{
 		.circleci/ .travis.y*ml .drone.* jenkinsfile* .jenkins/ azure-pipelines*.y*ml .azure-pipelines/ .azuredevops/
 		bitbucket-pipelines.yml .woodpecker.y*ml .woodpecker/ .buildkite/ appveyor.yml .appveyor.yml .cirrus.*
 		.semaphore/ .teamcity/ .tekton/ .build.yml .builds/ buildspec.y*ml cloudbuild.y*ml codemagic.yaml bitrise.yml
-		netlify.toml vercel.json .readthedocs.y*ml .gitpod.yml .replit .codesandbox/ .idx/ renovate.json*`)},
+		netlify.toml vercel.json .readthedocs.y*ml .gitpod.yml .replit .codesandbox/ .idx/ renovate.json*
+		zuul.yaml .zuul.yaml .zuul.d/ .packit.yaml buildkite.yml amplify.yml codefresh.yml .prow.yaml .vsts-ci.yml`)},
 }
 
 // hookNames are git's hooks, wherever core.hooksPath leads. Other files of a

@@ -28,6 +28,13 @@ const (
 	maxCollectDepth = 32
 )
 
+// madeLater reports whether holon may give the name to something of its own among
+// the results, now or when they are checked out.
+func madeLater(name string) bool {
+	saved, _ := filepath.Match("worktree-*.patch", name) // the pattern is right
+	return saved || strings.HasPrefix(name, durable.TempPrefix) || strings.HasPrefix(name, ".checkout-")
+}
+
 // collectTurn copies the turn directory out of what the container wrote, into
 // dst. It follows no link, opens only regular files, without waiting for any,
 // and stays within bounds. It returns what was left out and why.
@@ -132,7 +139,7 @@ func (c *collector) entry(ctx context.Context, path string, e fs.DirEntry, depth
 	switch {
 	case slices.Contains(c.taken, path):
 		return nil
-	case slices.Contains(c.reserved, path), slices.Contains(turnNames, path), depth == 0 && strings.HasPrefix(path, durable.TempPrefix):
+	case slices.Contains(c.reserved, path), slices.Contains(turnNames, path), depth == 0 && madeLater(path):
 		c.warn("%q was left out: the run's own record has that name", path)
 		return nil
 	case e.IsDir():

@@ -205,7 +205,7 @@ func TestCollectSwappedFiles(t *testing.T) {
 
 // Nothing that a turn leaves under a name of ours is in the results, whatever it is.
 func TestReservedNames(t *testing.T) {
-	for _, name := range append(slices.Concat(reservedNames, turnNames), ".tmp-0123456789abcdef") {
+	for _, name := range append(slices.Concat(reservedNames, turnNames), ".tmp-0123456789abcdef", "worktree-1.patch", ".checkout-1") {
 		for kind, plant := range map[string]func(path string) error{
 			"file":      func(path string) error { return os.WriteFile(path, []byte("planted"), 0o600) },
 			"directory": func(path string) error { return os.MkdirAll(filepath.Join(path, "planted"), 0o700) },

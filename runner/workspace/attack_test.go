@@ -344,3 +344,33 @@ func TestPipeAsIndex(t *testing.T) {
 		t.Errorf("Open: %v, want %s of %s", err, CodeBrokenRepository, index)
 	}
 }
+
+// However git's output is copied, its bound holds.
+func TestBoundedBuffer(t *testing.T) {
+	out := &boundedBuffer{limit: 1 << 20}
+	if n, err := io.Copy(out, io.LimitReader(zeros{}, 1<<30)); err == nil || n > 1<<20 || !out.passed {
+		t.Errorf("copied %d bytes, %v, passed %v, want an error after 1 MiB", n, err, out.passed)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// A commit whose tree holds itself many times is left out, and the change is there.
+func TestBombAsHistory(t *testing.T) {
+	repo := newRepo(t, map[string]string{"a": "a"})
+	tree := acquire(t, Options{Dir: repo, IncludeDirty: true})
+	run(t, tree.Dir(), "sh", "-c", `b=$(echo x | git hash-object -w --stdin)
+		t=$(for i in 0 1 2 3 4 5 6 7 8 9; do printf "100644 blob $b\tf$i\n"; done | git mktree)
+		for l in 1 2 3 4 5 6 7; do t=$(for i in 0 1 2 3 4 5 6 7 8 9; do printf "040000 tree $t\td$i\n"; done | git mktree); done
+		git -c user.name=a -c user.email=a@b update-ref HEAD $(git -c user.name=a -c user.email=a@b commit-tree -p HEAD -m bomb $t)
+		echo z > b`)
+	d, err := tree.Diff(t.Context(), DiffOptions{Patch: filepath.Join(t.TempDir(), "p"), Objects: filepath.Join(t.TempDir(), "o")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.History != nil || len(d.Files) != 1 || d.Files[0].Path != "b" || !slices.ContainsFunc(d.Warnings, func(w Warning) bool { return strings.Contains(w.Message, "too many") }) {
+		t.Errorf("history %+v, files %+v, warnings %+v, want b alone and a warning", d.History, d.Files, d.Warnings)
+	}
+}

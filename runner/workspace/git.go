@@ -101,7 +101,7 @@ func (g git) run(ctx context.Context, stdin io.Reader, args ...string) ([]byte, 
 	if out.passed {
 		err = overBudget(args[0], fmt.Sprintf("printed more than %d MiB", maxGitOutput>>20))
 	}
-	return out.Bytes(), err
+	return out.kept.Bytes(), err
 }
 
 // line returns the first line that the command printed, without its end.
@@ -261,17 +261,18 @@ func firstLine(text string) string {
 }
 
 // boundedBuffer fails rather than grow past its limit.
+// The buffer is no embedded one: io.Copy would use its ReadFrom, which has no limit.
 type boundedBuffer struct {
-	bytes.Buffer
+	kept   bytes.Buffer
 	limit  int
 	passed bool
 }
 
 func (b *boundedBuffer) Write(p []byte) (int, error) {
-	if b.passed = b.Len()+len(p) > b.limit; b.passed {
+	if b.passed = b.kept.Len()+len(p) > b.limit; b.passed {
 		return 0, io.ErrShortBuffer
 	}
-	return b.Buffer.Write(p)
+	return b.kept.Write(p)
 }
 
 // headBuffer keeps the beginning and swallows the rest.

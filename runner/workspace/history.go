@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -125,14 +126,42 @@ func (t *Tree) checkHistory(ctx context.Context, staging repository, tip string)
 	if err != nil || commits > maxHistoryCommits {
 		return nil, fmt.Errorf("there are more than %d", maxHistoryCommits)
 	}
-	listing, err := g.run(ctx, nil, "ls-tree", "-r", "-z", "--full-tree", tip)
+	check := &treeCheck{format: t.source.format, left: maxHistoryTree}
+	err = g.stream(ctx, nil, check, "ls-tree", "-r", "-z", "--full-tree", tip)
+	if check.err != nil {
+		err = check.err
+	}
 	if err != nil {
 		return nil, err
 	}
-	if _, err := parseTree(t.source.format, listing, ""); err != nil {
-		return nil, err
-	}
 	return &History{Commit: tip, Commits: commits}, nil
+}
+
+// maxHistoryTree bounds the listing of the tree that an agent's commits end in, in
+// bytes: a tree of a few objects can hold itself a million times.
+const maxHistoryTree = 64 << 20
+
+// treeCheck takes `git ls-tree -r -z` and checks each path, keeping none.
+type treeCheck struct {
+	format objectFormat
+	left   int // bytes that may come
+	rest   []byte
+	err    error
+}
+
+// Write implements io.Writer. An error ends git.
+func (c *treeCheck) Write(p []byte) (int, error) {
+	if c.left -= len(p); c.left < 0 {
+		c.err = errors.New("their files are too many")
+		return 0, c.err
+	}
+	c.rest = append(c.rest, p...)
+	whole := bytes.LastIndexByte(c.rest, 0) + 1
+	if _, c.err = parseTree(c.format, c.rest[:whole], ""); c.err != nil {
+		return 0, c.err
+	}
+	c.rest = append(c.rest[:0], c.rest[whole:]...)
+	return len(p), nil
 }
 
 // agentHead returns the commit that an agent's HEAD leads to, empty when it

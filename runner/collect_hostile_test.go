@@ -181,7 +181,7 @@ func TestCollectSwappedFiles(t *testing.T) {
 		}
 	}()
 	copied := 0
-	for range 150 {
+	for try := 0; try < 150 || copied == 0 && try < 20_000; try++ {
 		dst := t.TempDir()
 		if _, err := (&Session{cfg: Config{Dir: dir}}).collectTurn(t.Context(), "turn_1", dst, nil, 0); err != nil {
 			t.Error(err)

@@ -23,8 +23,8 @@ import (
 	"holon/agentd/tools/command"
 	"holon/agentd/tools/image"
 	"holon/agentd/tools/patch"
-	"holon/responses/models"
-	"holon/responses/redact"
+	"holon/internal/providers"
+	"holon/internal/redact"
 )
 
 // Assemble makes the real parts of a server from a valid configuration: the
@@ -194,13 +194,13 @@ func transports(cfg Config, environ []string) (resolver *model.Resolver, release
 		return nil, nil, err
 	}
 	set, err := catalogue.Open(catalogue.Options{
-		Configured: commaList(cfg.Providers), References: refs, Taken: []string{models.Scripted},
+		Configured: commaList(cfg.Providers), References: refs, Taken: []string{providers.Scripted},
 		Setting: cfg.provider(environ), Socket: cfg.gateway(), IdleTimeout: cfg.ModelIdle, Freeform: cfg.Freeform,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	set.Offered[models.Scripted] = script
+	set.Offered[providers.Scripted] = script
 	policy := model.DefaultPolicy()
 	policy.Total = cfg.ModelTimeout
 	resolver, err = model.NewResolver(model.Options{

@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"os"
 
+	"holon/internal/httpserver"
 	"holon/responses"
-	"holon/responses/serving"
 )
 
 // readBody reads a bounded JSON body.
@@ -44,7 +44,7 @@ func (s *Server) readBounded(w http.ResponseWriter, r *http.Request, limit int64
 	if r.ContentLength > limit { // said beforehand, so nothing need be read
 		return nil, tooLarge(limit)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, serving.Body(w, r, s.waits.body), limit))
+	body, err := io.ReadAll(http.MaxBytesReader(w, httpserver.Body(w, r, s.waits.body), limit))
 	if err == nil {
 		return body, nil
 	}
@@ -53,7 +53,7 @@ func (s *Server) readBounded(w http.ResponseWriter, r *http.Request, limit int64
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeRequestTimeout,
-			Message: "the body came too slowly", Hint: fmt.Sprintf("send at least %d bytes a second", serving.BodyRate)}
+			Message: "the body came too slowly", Hint: fmt.Sprintf("send at least %d bytes a second", httpserver.BodyRate)}
 	}
 	return nil, responses.Invalid("", responses.CodeInvalidJSON, "the body could not be read to its end")
 }

@@ -15,8 +15,8 @@ import (
 
 	"holon/agentd/process"
 	"holon/agentd/record"
-	"holon/responses/models"
-	"holon/responses/redact"
+	"holon/internal/providers"
+	"holon/internal/redact"
 	"holon/skills"
 )
 
@@ -76,7 +76,7 @@ type Config struct {
 	AnthropicKey     string `env:"ANTHROPIC_API_KEY"`
 	AnthropicBaseURL string `env:"ANTHROPIC_BASE_URL"`
 
-	windows models.Windows // of ModelWindows, once it is checked
+	windows providers.Windows // of ModelWindows, once it is checked
 }
 
 // Conventional paths inside a container (docs/turn.md).
@@ -274,7 +274,7 @@ func (c *Config) Validate() error {
 		bad("--model-timeout", fmt.Sprintf("%s is negative", c.ModelTimeout), "write a duration such as 30m, or 0 for no bound")
 	}
 	var err error
-	if c.windows, err = models.ParseWindows(c.ModelWindows); err != nil {
+	if c.windows, err = providers.ParseWindows(c.ModelWindows); err != nil {
 		bad("--model-windows", err.Error(), "write for example openai/gpt-5=400000/128000,lab/=32768")
 	}
 	if c.TaskTimeout <= 0 {

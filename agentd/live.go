@@ -12,9 +12,9 @@ import (
 
 	"holon/agentd/record"
 	"holon/agentd/turn"
+	"holon/internal/durable"
 	"holon/responses"
 	"holon/responses/turns"
-	"holon/state/durable"
 )
 
 // liveTurn is a turn of this process, from its first request until the last

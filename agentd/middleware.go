@@ -9,8 +9,8 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"holon/internal/httpserver"
 	"holon/responses"
-	"holon/responses/serving"
 )
 
 // requestID names every request, so that a client's report can be found in the log.
@@ -29,7 +29,7 @@ func requestID(next http.Handler) http.Handler {
 // be seen.
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer := &serving.Answer{ResponseWriter: w}
+		answer := &httpserver.Answer{ResponseWriter: w}
 		log := s.log.With("request", w.Header().Get(headerRequestID), "method", strconv.Quote(r.Method), "path", strconv.Quote(clipID(r.URL.Path)))
 		began := time.Now()
 		defer func() {

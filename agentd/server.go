@@ -34,8 +34,8 @@ import (
 	"holon/agentd/tasks"
 	"holon/agentd/tools"
 	"holon/agentd/turn"
+	"holon/internal/redact"
 	"holon/responses"
-	"holon/responses/redact"
 	"holon/skills"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"holon/responses/redact"
+	"holon/internal/redact"
 )
 
 // ErrStreamEnded is returned when something is emitted after the terminal event.

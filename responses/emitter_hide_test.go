@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"holon/internal/redact"
 	"holon/responses"
-	"holon/responses/redact"
 )
 
 // However a text is cut into deltas, no event shows the secret, the deltas add up

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"holon/internal/roots"
 	"holon/runner/engine"
-	"holon/state/roots"
 )
 
 // agentHomePath is where an agent that lives finds its home, and works when it

@@ -15,9 +15,9 @@ import (
 	"github.com/docker/go-units"
 	"golang.org/x/sys/unix"
 
+	"holon/internal/durable"
+	"holon/internal/roots"
 	"holon/responses/turns"
-	"holon/state/durable"
-	"holon/state/roots"
 )
 
 // Bounds of what is taken from a turn directory. What exceeds them is left out

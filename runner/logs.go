@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"time"
 
+	"holon/internal/roots"
 	"holon/responses"
 	"holon/state/files"
-	"holon/state/roots"
 )
 
 // CodeNoTurn is the code of an error about a run whose turn left nothing yet.

@@ -11,12 +11,12 @@ import (
 	"strconv"
 	"strings"
 
+	"holon/internal/durable"
 	"holon/responses"
 	"holon/runner/engine"
 	"holon/runner/gateway"
 	"holon/runner/workspace"
 	"holon/state"
-	"holon/state/durable"
 )
 
 // RecordSchema is the value of "schema" in every session.json of this version.

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"holon/responses/redact"
+	"holon/internal/redact"
 	"holon/responses/turns"
 	"holon/runner/engine"
 	"holon/runner/gateway"

@@ -26,9 +26,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"holon/internal/redact"
 	"holon/responses"
 	"holon/responses/client"
-	"holon/responses/redact"
 	"holon/responses/turns"
 	"holon/runner/egress"
 	"holon/runner/engine"

@@ -13,10 +13,10 @@ import (
 	"syscall"
 	"time"
 
+	"holon/internal/durable"
 	"holon/responses"
 	"holon/responses/client"
 	"holon/responses/turns"
-	"holon/state/durable"
 )
 
 // settleTurn completes the record of a turn whose container ended before the

@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"holon/internal/roots"
 	"holon/runner/engine"
 	"holon/runner/workspace"
-	"holon/state/roots"
 )
 
 // DefaultUID and DefaultGID are who runs in a container of root that has no pool

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"holon/state/roots"
+	"holon/internal/roots"
 )
 
 // Digest returns "sha256:" and the hex digest of a skill's folder: of the

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"syscall"
 
-	"holon/state/roots"
+	"holon/internal/roots"
 )
 
 // Scope says whom a skill belongs to.

@@ -26,7 +26,7 @@ import (
 	"strings"
 	"syscall"
 
-	"holon/state/roots"
+	"holon/internal/roots"
 )
 
 // File is the name of the file that makes a folder a skill.

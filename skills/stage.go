@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"holon/state/roots"
+	"holon/internal/roots"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"holon/state/durable"
+	"holon/internal/durable"
 )
 
 // LockFile pins the digests of the skills that were installed beside it.

@@ -14,9 +14,9 @@ import (
 	"syscall"
 	"time"
 
+	"holon/internal/durable"
 	"holon/responses"
 	"holon/skills"
-	"holon/state/durable"
 )
 
 // Bounds: sessions that are remembered, skills of one, and bytes of its file.

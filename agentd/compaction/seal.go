@@ -16,8 +16,8 @@ import (
 	"sync"
 	"syscall"
 
+	"holon/internal/durable"
 	"holon/responses"
-	"holon/state/durable"
 )
 
 const (

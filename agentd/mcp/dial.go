@@ -18,7 +18,7 @@ import (
 	"golang.org/x/net/http/httpproxy"
 
 	"holon/agentd/process"
-	"holon/responses/mcpwire"
+	"holon/internal/mcpwire"
 )
 
 // Bounds of connections.

@@ -11,7 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"holon/agentd/tools"
-	"holon/responses/mcpwire"
+	"holon/internal/mcpwire"
 )
 
 // MetaCallID is the key of a call's id in the _meta of tools/call. The id is the

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"holon/responses/redact"
+	"holon/internal/redact"
 )
 
 // Capture is what remains of one output stream: its beginning, its end and the

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"holon/responses/redact"
+	"holon/internal/redact"
 )
 
 // A secret is in nothing that is kept of a stream, wherever the reads cut it, and

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"holon/responses/redact"
+	"holon/internal/redact"
 )
 
 // ErrClosed is returned by Start and Run after Close has begun.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"holon/state/roots"
+	"holon/internal/roots"
 )
 
 // maxAgentsMD bounds what is told of one AGENTS.md, in bytes.

@@ -11,8 +11,8 @@ import (
 	"sort"
 	"syscall"
 
+	"holon/internal/roots"
 	"holon/responses/turns"
-	"holon/state/roots"
 )
 
 // Bounds of the artifacts that a record lists. What is over them stays on disk

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"holon/internal/durable"
 	"holon/responses"
 	"holon/responses/turns"
-	"holon/state/durable"
 )
 
 // maxRecord bounds turn.json, which lists at most maxArtifacts files.

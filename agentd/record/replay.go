@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"holon/internal/durable"
 	"holon/responses"
 	"holon/responses/turns"
-	"holon/state/durable"
 )
 
 // bootID names the present run of the kernel. Where it is unknown, "" makes

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"holon/internal/durable"
 	"holon/responses"
-	"holon/state/durable"
 )
 
 // ErrRunning is returned by Delete for a response whose turn is not over.

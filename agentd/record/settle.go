@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"holon/internal/durable"
 	"holon/responses"
 	"holon/responses/turns"
-	"holon/state/durable"
 )
 
 // Interrupted is the error of a response whose process ended before it did.

@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"holon/internal/durable"
 	"holon/responses"
 	"holon/responses/conform"
 	"holon/responses/stream"
 	"holon/responses/turns"
-	"holon/state/durable"
 )
 
 func now() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }

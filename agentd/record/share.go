@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"holon/internal/durable"
 	"holon/responses/turns"
-	"holon/state/durable"
 )
 
 // unsynced is what several files of a turn need to be durable.

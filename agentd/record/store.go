@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"holon/internal/redact"
 	"holon/responses"
-	"holon/responses/redact"
 	"holon/responses/turns"
 )
 

@@ -16,11 +16,11 @@ import (
 
 	"holon/agentd/preview"
 	"holon/agentd/process"
+	"holon/internal/durable"
+	"holon/internal/redact"
 	"holon/responses"
-	"holon/responses/redact"
 	wire "holon/responses/tasks"
 	"holon/responses/turns"
-	"holon/state/durable"
 )
 
 const (

@@ -24,8 +24,8 @@ import (
 	"time"
 
 	"holon/agentd/process"
+	"holon/internal/redact"
 	"holon/responses"
-	"holon/responses/redact"
 	wire "holon/responses/tasks"
 	"holon/responses/turns"
 )

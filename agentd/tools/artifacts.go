@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"holon/responses/redact"
+	"holon/internal/redact"
 )
 
 // Artifact is a file that a result refers to by its index. The path is relative

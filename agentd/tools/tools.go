@@ -18,7 +18,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"holon/responses/redact"
+	"holon/internal/redact"
 )
 
 // Definition is what a model is told about a tool.

@@ -23,9 +23,9 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/tools"
+	"holon/internal/providers"
+	"holon/internal/redact"
 	"holon/responses"
-	"holon/responses/models"
-	"holon/responses/redact"
 	"holon/responses/turns"
 )
 
@@ -83,7 +83,7 @@ type Turn struct {
 	Now          func() time.Time
 
 	// Window is what the model takes. The zero value has no bound.
-	Window models.Window
+	Window providers.Window
 	Memory Memory // what the turn before left, at the same model; zero for nothing
 	Dir    string // the turn's output directory, for the paths of receipts; "" for none
 

@@ -9,8 +9,8 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/tools"
+	"holon/internal/providers"
 	"holon/responses"
-	"holon/responses/models"
 	"holon/responses/turns"
 )
 
@@ -62,7 +62,7 @@ func TestOldResultsBecomeReceipts(t *testing.T) {
 	const rounds = 60
 	s := newStage(t, `{"input":"x","truncation":"disabled"}`, append(calls(rounds), answer)...)
 	s.big(4000)
-	s.turn.Window, s.turn.MaxRounds, s.turn.Dir = models.Window{Context: 24_000, Output: 4_000, Firm: true}, 100, "/out/t"
+	s.turn.Window, s.turn.MaxRounds, s.turn.Dir = providers.Window{Context: 24_000, Output: 4_000, Firm: true}, 100, "/out/t"
 	resp, result := s.run(t, t.Context())
 	if outcome(resp) != "completed" {
 		t.Fatalf("%s", outcome(resp))
@@ -137,7 +137,7 @@ func TestGaugeFollowsTheProvider(t *testing.T) {
 	}
 	s := newStage(t, `{"input":"x"}`, append(rounds, answer)...)
 	s.big(4000)
-	s.turn.Window, s.turn.MaxRounds = models.Window{Context: 24_000, Output: 4_000}, 100
+	s.turn.Window, s.turn.MaxRounds = providers.Window{Context: 24_000, Output: 4_000}, 100
 	_, result := s.run(t, t.Context())
 	first := facts[turns.Compaction](t, s.journal, turns.ContextCompacted)
 	if len(first) == 0 || first[0].Round > 12 {
@@ -162,19 +162,19 @@ func TestContextLength(t *testing.T) {
 	const failed, summarised = "failed " + responses.CodeContextLength, "completed"
 	for _, tt := range []struct {
 		name, truncation string
-		window           models.Window
+		window           providers.Window
 		rounds           [][]model.Event // nil ones are refused as too long
 		want             string
 		asked            int
 		remote           bool // the provider said so
 	}{
-		{"disabled and surely too long", "disabled", models.Window{Context: 20_000, Output: 1_000, Firm: true}, [][]model.Event{answer}, failed, 0, false},
-		{"disabled and perhaps too long", "disabled", models.Window{Context: 20_000, Output: 1_000}, [][]model.Event{answer}, "completed", 1, false},
-		{"disabled and refused", "disabled", models.Window{}, [][]model.Event{refused}, failed, 1, true},
-		{"auto", "auto", models.Window{Context: 20_000, Output: 1_000, Firm: true}, [][]model.Event{answer}, summarised, 1, false},
-		{"auto and refused", "auto", models.Window{}, [][]model.Event{refused, answer}, summarised, 2, true},
-		{"auto and refused twice", "auto", models.Window{}, [][]model.Event{refused, refused}, failed, 2, true},
-		{"auto, and no summary comes", "auto", models.Window{}, [][]model.Event{refused}, failed, -1, true},
+		{"disabled and surely too long", "disabled", providers.Window{Context: 20_000, Output: 1_000, Firm: true}, [][]model.Event{answer}, failed, 0, false},
+		{"disabled and perhaps too long", "disabled", providers.Window{Context: 20_000, Output: 1_000}, [][]model.Event{answer}, "completed", 1, false},
+		{"disabled and refused", "disabled", providers.Window{}, [][]model.Event{refused}, failed, 1, true},
+		{"auto", "auto", providers.Window{Context: 20_000, Output: 1_000, Firm: true}, [][]model.Event{answer}, summarised, 1, false},
+		{"auto and refused", "auto", providers.Window{}, [][]model.Event{refused, answer}, summarised, 2, true},
+		{"auto and refused twice", "auto", providers.Window{}, [][]model.Event{refused, refused}, failed, 2, true},
+		{"auto, and no summary comes", "auto", providers.Window{}, [][]model.Event{refused}, failed, -1, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newStage(t, `{"input":"x","truncation":"`+tt.truncation+`"}`, tt.rounds...)
@@ -228,7 +228,7 @@ func TestSummaryKeepsInstructions(t *testing.T) {
 	long := &responses.Message{ID: "msg_1", Role: responses.RoleAssistant, Content: []responses.Part{responses.OutputText(strings.Repeat("word ", 20_000))}}
 	s := newStage(t, `{"input":"x","truncation":"auto"}`, answer)
 	s.model.digest = answer
-	s.turn.History, s.turn.Window = []responses.Item{long, told, long}, models.Window{Context: 20_000, Output: 1_000}
+	s.turn.History, s.turn.Window = []responses.Item{long, told, long}, providers.Window{Context: 20_000, Output: 1_000}
 	s.run(t, t.Context())
 	if last := s.model.asked[0].Input; last[0] != responses.Item(told) {
 		t.Errorf("the model is told %+v", last[0])

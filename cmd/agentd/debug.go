@@ -11,7 +11,7 @@ import (
 	"unicode"
 
 	"holon/agentd"
-	"holon/agentd/place"
+	"holon/agentd/mounts"
 	"holon/responses"
 )
 
@@ -43,7 +43,7 @@ func debugContainer(args []string, stdout io.Writer) error {
 	} else if err != nil || fs.NArg() > 0 {
 		return usageError{fmt.Errorf("debug container: %q is not expected; see agentd debug container --help", strings.Join(args, " "))}
 	}
-	return json.NewEncoder(stdout).Encode(place.Look(agentd.Version(), *exchange))
+	return json.NewEncoder(stdout).Encode(mounts.Look(agentd.Version(), *exchange))
 }
 
 // debugPrompt shows what a model would be told besides the conversation. It

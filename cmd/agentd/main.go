@@ -16,8 +16,8 @@ import (
 	"syscall"
 
 	"holon/agentd"
+	"holon/internal/redact"
 	"holon/responses"
-	"holon/responses/redact"
 )
 
 // Exit codes, the same for `holon run` and `agentd run` (docs/exit-codes.md).

@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 
 	"holon/agentd"
+	"holon/internal/redact"
 	"holon/responses"
-	"holon/responses/redact"
 )
 
 // maxRequest bounds the request file, as the server bounds a request body.

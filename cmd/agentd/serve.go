@@ -10,7 +10,7 @@ import (
 	"os"
 
 	"holon/agentd"
-	"holon/responses/redact"
+	"holon/internal/redact"
 )
 
 // serve runs the server until ctx ends.

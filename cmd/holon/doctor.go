@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holon/responses/models"
+	"holon/internal/providers"
 	"holon/runner"
 	"holon/runner/doctor"
 	"holon/runner/engine"
@@ -97,7 +97,7 @@ func (s *surface) doctor() (*doctor.Doctor, error) {
 	d.Refs = o.Refs()
 	s.loaded.Consider(d.Refs...)
 	for _, ref := range d.Refs {
-		if _, _, ok := models.SplitRef(ref); !ok {
+		if _, _, ok := providers.SplitRef(ref); !ok {
 			return nil, usageError{fmt.Errorf("--model: %q is not a model reference; write provider/name, for example %s", runner.OneLine(ref, 100), settings.DefaultModel)}
 		}
 	}

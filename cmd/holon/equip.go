@@ -7,26 +7,26 @@ import (
 	"os"
 
 	"holon/runner"
-	"holon/runner/agent/lane"
+	"holon/runner/agent/pool"
+	"holon/runner/agent/scheduler"
 	"holon/runner/agent/tools"
 	"holon/runner/agent/view"
-	"holon/runner/agent/warm"
 	"holon/runner/credentials"
 	"holon/runner/hosttools"
-	"holon/runner/providers"
+	"holon/runner/modelaccess"
 )
 
 // providers is what is known of models now: keys may have been stored since the
 // start.
-func (l *living) providers() *providers.Host {
+func (l *living) providers() *modelaccess.Host {
 	o := l.options
 	keys := &credentials.Keys{Store: credentials.StoreIn(o.Dir), Environ: os.Environ(), Secrets: o.streams.Secrets}
-	return &providers.Host{Settings: &o.Settings, Keys: keys, Proxy: http.ProxyFromEnvironment, Log: l.log}
+	return &modelaccess.Host{Settings: &o.Settings, Keys: keys, Proxy: http.ProxyFromEnvironment, Log: l.log}
 }
 
 // configure says what the container of an agent needs for a turn: its models, and
 // what was set of its confinement and its limits.
-func (l *living) configure(ctx context.Context, t warm.Turn) (cfg runner.Config, access io.Closer, err error) {
+func (l *living) configure(ctx context.Context, t pool.Turn) (cfg runner.Config, access io.Closer, err error) {
 	o := l.options
 	cfg = runner.Config{Skills: o.Skills, Network: o.Network, NanoCPUs: int64(o.CPUs * 1e9), Log: l.log, Secrets: o.streams.Secrets}
 	if cfg.Memory, err = o.Memory.Bytes(); err != nil {
@@ -56,7 +56,7 @@ func (c closer) Close() error {
 }
 
 // newKeeper makes what keeps the containers.
-func (l *living) newKeeper() (*warm.Keeper, error) {
+func (l *living) newKeeper() (*pool.Pool, error) {
 	o := l.options
 	agentd, err := findAgentd(o.Agentd)
 	if err != nil {
@@ -66,14 +66,14 @@ func (l *living) newKeeper() (*warm.Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	return warm.New(warm.Options{Home: o.Dir, Engine: l.engine, Agentd: agentd, Image: o.Image, Version: buildVersion(), IdlePause: o.IdlePause, IdleStop: o.IdleStop,
+	return pool.New(pool.Options{Home: o.Dir, Engine: l.engine, Agentd: agentd, Image: o.Image, Version: buildVersion(), IdlePause: o.IdlePause, IdleStop: o.IdleStop,
 		MaxContainers: o.MaxContainers, Room: room, Configure: l.configure, Tools: l.tools, Secrets: o.streams.Secrets, Log: l.log, SetAside: l.tell}), nil
 }
 
 // tell notifies the operator about an agent.
 func (l *living) tell(agentID, text string) {
 	// The turn about which it is may be over, and the operator is told all the same.
-	if _, err := lane.New(l.store, lane.Options{Owner: l.owner}).Notify(context.Background(), agentID, text, "", ""); err != nil {
+	if _, err := scheduler.New(l.store, scheduler.Options{Owner: l.owner}).Notify(context.Background(), agentID, text, "", ""); err != nil {
 		l.log.Error("the operator cannot be told", "agent", agentID, "err", err)
 	}
 }
@@ -83,5 +83,5 @@ func (l *living) tell(agentID, text string) {
 func (l *living) tools(agentID string) []hosttools.Tool {
 	refs := l.options.Refs()
 	lens := view.New(view.Facts{DefaultAgent: l.options.Agent, Model: refs[0], Fallbacks: refs[1:], Engine: l.engine.Name(), Home: l.homeOf, AgentsMD: l.homes.Loaded})
-	return tools.New(tools.Options{AgentID: agentID, Lane: lane.New(l.store, lane.Options{Owner: l.owner}), Ledger: l.store, Summaries: lens})
+	return tools.New(tools.Options{AgentID: agentID, Lane: scheduler.New(l.store, scheduler.Options{Owner: l.owner}), Ledger: l.store, Summaries: lens})
 }

@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"strings"
 
+	"holon/internal/providers"
 	"holon/responses"
-	"holon/responses/models"
 	"holon/runner"
-	"holon/runner/agent/lane"
+	"holon/runner/agent/scheduler"
 	"holon/runner/control"
 	"holon/runner/control/wire"
 	"holon/runner/credentials"
 	"holon/runner/engine"
-	"holon/runner/providers"
+	"holon/runner/modelaccess"
 	"holon/runner/settings"
 	"holon/runner/workspace"
 	"holon/skills"
@@ -70,9 +70,9 @@ func describe(err error) state.Failure {
 	}
 	if rest, ok := strings.CutPrefix(f.Param, "providers."); ok { // as the gateway calls a provider's settings
 		if name, ok := strings.CutSuffix(rest, ".base_url"); ok {
-			f.Param = models.Setting(name, "BASE_URL")
+			f.Param = providers.Setting(name, "BASE_URL")
 		} else if name, ok := strings.CutSuffix(rest, ".api_key"); ok {
-			f.Param = models.Setting(name, "API_KEY")
+			f.Param = providers.Setting(name, "API_KEY")
 		}
 	}
 	return f
@@ -133,12 +133,12 @@ func exitCode(err error) int {
 	}
 	if e, ok := errors.AsType[*state.Error](err); ok {
 		switch e.Code {
-		case settings.CodeInvalid, settings.CodeUnknownKey, credentials.CodeUnknown, credentials.CodeInvalidKey, providers.CodeUnknownProvider, providers.CodeInvalidReference:
+		case settings.CodeInvalid, settings.CodeUnknownKey, credentials.CodeUnknown, credentials.CodeInvalidKey, modelaccess.CodeUnknownProvider, modelaccess.CodeInvalidReference:
 			return usage
 		case state.CodeInvalidRunID, state.CodeRunNotFound, state.CodeRunAmbiguous, state.CodeOutputUnusable, engine.CodeInvalidSpec:
 			return usage
 		case state.CodeInvalidAgent, control.CodeInvalidAccess, control.CodeInvalidToken, ledger.CodeNotFound, wire.CodeInvalidValue, wire.CodeMissingField, wire.CodeTooLarge,
-			lane.CodeInvalidMessage, lane.CodeInvalidTimer, lane.CodeRunMismatch, lane.CodeKeyConflict:
+			scheduler.CodeInvalidMessage, scheduler.CodeInvalidTimer, scheduler.CodeRunMismatch, scheduler.CodeKeyConflict:
 			return usage
 		case ledger.CodeExists:
 			return state.OutcomeFailure.ExitCode()

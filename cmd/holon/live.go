@@ -14,8 +14,8 @@ import (
 
 	"holon/runner/agent"
 	"holon/runner/agent/home"
+	"holon/runner/agent/pool"
 	"holon/runner/agent/view"
-	"holon/runner/agent/warm"
 	"holon/runner/control"
 	"holon/runner/daemon"
 	"holon/runner/engine"
@@ -59,7 +59,7 @@ type living struct {
 	// In the order in which they are opened; those that are not yet are nil.
 	store     *sqlite.Store
 	engine    engine.Engine
-	keeper    *warm.Keeper
+	keeper    *pool.Pool
 	runtime   *agent.Runtime
 	listeners *control.Listeners
 }

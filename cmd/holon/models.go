@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holon/responses/models"
-	"holon/runner/providers"
+	"holon/internal/providers"
+	"holon/runner/modelaccess"
 	"holon/runner/settings"
 	"holon/state"
 )
@@ -42,7 +42,7 @@ func runModelsList(_ context.Context, s *surface) error {
 	}
 	host := s.providers()
 	list := host.Models()
-	var others []providers.Provider
+	var others []modelaccess.Provider
 	for _, p := range host.Providers() {
 		if p.Ready || s.asked("all") {
 			others = append(others, p)
@@ -50,11 +50,11 @@ func runModelsList(_ context.Context, s *surface) error {
 	}
 	if s.json {
 		if others == nil {
-			others = []providers.Provider{}
+			others = []modelaccess.Provider{}
 		}
 		return s.printJSON(struct {
-			Models    []providers.Model    `json:"models"`
-			Providers []providers.Provider `json:"providers"`
+			Models    []modelaccess.Model    `json:"models"`
+			Providers []modelaccess.Provider `json:"providers"`
 		}{list, others})
 	}
 	w := tabwriter.NewWriter(s.streams.Out, 0, 0, 2, ' ', 0)
@@ -74,7 +74,7 @@ func runModelsList(_ context.Context, s *surface) error {
 
 func keyOf(provider string, found, ready bool, where func() string) string {
 	switch {
-	case provider == models.Scripted:
+	case provider == providers.Scripted:
 		return "none needed"
 	case found && ready && where() == "none":
 		return "none needed"
@@ -106,9 +106,9 @@ func runModelsCheck(ctx context.Context, s *surface) error {
 	}
 	host := s.providers()
 	broken := false
-	results := []providers.Checked{}
+	results := []modelaccess.Checked{}
 	for _, ref := range refs {
-		if provider, _, ok := models.SplitRef(ref); !ok || provider != models.Scripted && !models.ValidName(provider) {
+		if provider, _, ok := providers.SplitRef(ref); !ok || provider != providers.Scripted && !providers.ValidName(provider) {
 			return usageError{fmt.Errorf("MODEL: %.100q is not a model reference; write provider/name, for example %s", ref, settings.DefaultModel)}
 		}
 		c := host.Check(ctx, ref)
@@ -132,7 +132,7 @@ func runModelsCheck(ctx context.Context, s *surface) error {
 	return nil
 }
 
-func printChecked(streams Streams, c providers.Checked) {
+func printChecked(streams Streams, c modelaccess.Checked) {
 	if c.OK {
 		fmt.Fprintf(streams.Out, "ok      %s  %d ms\n", printable(c.Ref), c.LatencyMS)
 		return
@@ -242,7 +242,7 @@ func runProvidersGet(_ context.Context, s *surface) error {
 func runProvidersRemove(_ context.Context, s *surface) error {
 	removed, err := settings.Unset(settings.Path(s.home), "providers."+s.args[0])
 	if err == nil && !removed {
-		return &state.Error{Code: providers.CodeUnknownProvider, Param: "NAME", Message: fmt.Sprintf("nothing is set for a provider %.80q in %s", s.args[0], settings.Path(s.home)), Hint: "see holon providers list"}
+		return &state.Error{Code: modelaccess.CodeUnknownProvider, Param: "NAME", Message: fmt.Sprintf("nothing is set for a provider %.80q in %s", s.args[0], settings.Path(s.home)), Hint: "see holon providers list"}
 	}
 	return err
 }

@@ -15,7 +15,7 @@ import (
 	"holon/runner/credentials"
 	"holon/runner/engine"
 	"holon/runner/gateway"
-	"holon/runner/providers"
+	"holon/runner/modelaccess"
 	"holon/runner/settings"
 	"holon/state"
 )
@@ -98,7 +98,7 @@ func (l *lifecycle) gateway(ctx context.Context, refs []string, workspace string
 		return nil, err
 	}
 	keys := &credentials.Keys{Store: credentials.StoreIn(l.home), Environ: os.Environ(), Secrets: l.streams.Secrets}
-	host := &providers.Host{Settings: &loaded.Settings, Keys: keys, Proxy: http.ProxyFromEnvironment, Log: log}
+	host := &modelaccess.Host{Settings: &loaded.Settings, Keys: keys, Proxy: http.ProxyFromEnvironment, Log: log}
 	access, err := host.Open(ctx, refs, "--model")
 	if err != nil {
 		return nil, err

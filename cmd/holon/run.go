@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holon/responses/models"
+	"holon/internal/providers"
 	"holon/runner"
 	"holon/runner/credentials"
 	"holon/runner/gateway"
-	"holon/runner/providers"
+	"holon/runner/modelaccess"
 	"holon/runner/settings"
 	"holon/runner/workspace"
 	"holon/state"
@@ -260,8 +260,8 @@ func runRun(ctx context.Context, o *runOptions) error {
 }
 
 // chooseModel resolves the models on the host's side.
-func (o *runOptions) chooseModel(ctx context.Context, keys *credentials.Keys, cfg *runner.Config, log *slog.Logger) (*providers.Access, error) {
-	host := &providers.Host{Settings: &o.Settings, Keys: keys, Proxy: http.ProxyFromEnvironment, Log: log}
+func (o *runOptions) chooseModel(ctx context.Context, keys *credentials.Keys, cfg *runner.Config, log *slog.Logger) (*modelaccess.Access, error) {
+	host := &modelaccess.Host{Settings: &o.Settings, Keys: keys, Proxy: http.ProxyFromEnvironment, Log: log}
 	if err := o.needModel(host); err != nil {
 		return nil, err
 	}
@@ -269,7 +269,7 @@ func (o *runOptions) chooseModel(ctx context.Context, keys *credentials.Keys, cf
 }
 
 // needModel chooses the default model where none is set, if it can be asked.
-func (o *configured) needModel(host *providers.Host) error {
+func (o *configured) needModel(host *modelaccess.Host) error {
 	if o.Model != "" {
 		return nil
 	}
@@ -283,15 +283,15 @@ func (o *configured) needModel(host *providers.Host) error {
 
 // openModels makes what asks the models of refs part of a session: which gateway
 // they need, or which scenario file. The access lasts as long as the session.
-func openModels(ctx context.Context, host *providers.Host, refs []string, cfg *runner.Config) (*providers.Access, error) {
+func openModels(ctx context.Context, host *modelaccess.Host, refs []string, cfg *runner.Config) (*modelaccess.Access, error) {
 	access, err := host.Open(ctx, refs, "--model")
 	if err != nil {
 		return nil, err
 	}
 	cfg.Model, cfg.Fallbacks, cfg.Gateway, cfg.Providers, cfg.AgentEnv = refs[0], refs[1:], access.Gateway, access.Contracts, access.Env
 	for i, ref := range refs {
-		provider, name, _ := models.SplitRef(ref)
-		if provider != models.Scripted {
+		provider, name, _ := providers.SplitRef(ref)
+		if provider != providers.Scripted {
 			continue
 		}
 		if i > 0 && name != demoScenario {

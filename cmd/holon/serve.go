@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"holon/responses/models"
+	"holon/internal/providers"
 	"holon/runner/control"
 	"holon/runner/settings"
 	"holon/state"
@@ -151,15 +151,15 @@ func (o *serveOptions) completeAccess() (err error) {
 // placeScenario makes the path of a scripted model absolute: the daemon runs
 // elsewhere.
 func (o *serveOptions) placeScenario() error {
-	provider, name, _ := models.SplitRef(o.Model)
-	if provider != models.Scripted || name == demoScenario || filepath.IsAbs(name) {
+	provider, name, _ := providers.SplitRef(o.Model)
+	if provider != providers.Scripted || name == demoScenario || filepath.IsAbs(name) {
 		return nil
 	}
 	path, err := filepath.Abs(name)
 	if err != nil {
 		return usageError{fmt.Errorf("--model: %w; give an absolute path", err)}
 	}
-	return o.Override("model.default", "--model", models.Scripted+"/"+path)
+	return o.Override("model.default", "--model", providers.Scripted+"/"+path)
 }
 
 // fingerprint tells the options of one daemon from those of another: it covers

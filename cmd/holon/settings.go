@@ -15,7 +15,7 @@ import (
 
 	"holon/runner"
 	"holon/runner/credentials"
-	"holon/runner/providers"
+	"holon/runner/modelaccess"
 	"holon/runner/settings"
 	"holon/state"
 )
@@ -35,8 +35,8 @@ type surface struct {
 }
 
 // providers returns what is known of providers with these settings.
-func (s *surface) providers() *providers.Host {
-	return &providers.Host{Settings: &s.loaded.Settings, Keys: s.keys, Proxy: http.ProxyFromEnvironment}
+func (s *surface) providers() *modelaccess.Host {
+	return &modelaccess.Host{Settings: &s.loaded.Settings, Keys: s.keys, Proxy: http.ProxyFromEnvironment}
 }
 
 // surfaceCommand makes a command with min to max arguments that reads what is
@@ -189,12 +189,12 @@ func runDoctor(_ context.Context, s *surface) error {
 	findings := s.providers().Doctor(s.loaded)
 	if s.json {
 		if findings == nil {
-			findings = []providers.Finding{}
+			findings = []modelaccess.Finding{}
 		}
 		if err := s.printJSON(struct {
-			OK       bool                `json:"ok"`
-			Findings []providers.Finding `json:"findings"`
-		}{!providers.Broken(findings), findings}); err != nil {
+			OK       bool                  `json:"ok"`
+			Findings []modelaccess.Finding `json:"findings"`
+		}{!modelaccess.Broken(findings), findings}); err != nil {
 			return err
 		}
 	} else {
@@ -209,7 +209,7 @@ func runDoctor(_ context.Context, s *surface) error {
 			fmt.Fprintln(s.streams.Out, "nothing is wrong")
 		}
 	}
-	if providers.Broken(findings) {
+	if modelaccess.Broken(findings) {
 		return exitError(state.OutcomeFailure.ExitCode())
 	}
 	return nil

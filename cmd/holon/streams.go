@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/term"
 
+	"holon/internal/redact"
 	"holon/internal/visible"
-	"holon/responses/redact"
 	"holon/runner"
 )
 

@@ -21,23 +21,23 @@ import (
 	"sync"
 	"time"
 
-	"holon/responses/redact"
+	"holon/internal/redact"
 	"holon/runner"
-	"holon/runner/agent/lane"
-	"holon/runner/agent/warm"
+	"holon/runner/agent/pool"
+	"holon/runner/agent/scheduler"
 	"holon/runner/gateway"
 	"holon/state/ledger"
 )
 
-// Turns runs turns of agents in their containers: *warm.Keeper.
+// Turns runs turns of agents in their containers: *pool.Pool.
 type Turns interface {
 	// Turn runs a turn to its end. began is called once, when agentd has accepted
 	// it. An error means that no turn was begun.
-	Turn(ctx context.Context, t warm.Turn, began func(), watch runner.Observer) (warm.Result, error)
+	Turn(ctx context.Context, t pool.Turn, began func(), watch runner.Observer) (pool.Result, error)
 	// Recover finds what became of a turn that another process asked for. While
 	// it runs on, attached is called and it is watched to its end. An error means
 	// that nothing could be found out; then it may be asked again.
-	Recover(ctx context.Context, t warm.Turn, attached func(), watch runner.Observer) (warm.Found, error)
+	Recover(ctx context.Context, t pool.Turn, attached func(), watch runner.Observer) (pool.Found, error)
 	// Interject hands a message to a running turn, once for its id.
 	Interject(ctx context.Context, agentID, turnID, id, text string) error
 }
@@ -93,7 +93,7 @@ var (
 // use.
 type Runtime struct {
 	cfg   Config
-	lane  *lane.Machine
+	lane  *scheduler.Scheduler
 	store ledger.Store
 	log   *slog.Logger
 
@@ -115,7 +115,7 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 		cfg.Now = time.Now
 	}
 	r := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, driven: make(map[string]bool), broken: make(map[string]bool), idle: make(chan struct{}, 1)}
-	r.lane = lane.New(cfg.Store, lane.Options{Owner: cfg.Owner, Now: cfg.Now, Damaged: r.damaged})
+	r.lane = scheduler.New(cfg.Store, scheduler.Options{Owner: cfg.Owner, Now: cfg.Now, Damaged: r.damaged})
 	r.turns, r.halt = context.WithCancelCause(context.WithoutCancel(ctx)) // turns outlive the call; Close ends them
 	if err := r.ensureDefault(ctx); err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 }
 
 // Lane returns the steps, for those who let others make them.
-func (r *Runtime) Lane() *lane.Machine { return r.lane }
+func (r *Runtime) Lane() *scheduler.Scheduler { return r.lane }
 
 // Run drives lanes until ctx ends.
 func (r *Runtime) Run(ctx context.Context) error {

@@ -19,9 +19,9 @@ import (
 	"holon/responses"
 	"holon/runner"
 	"holon/runner/agent"
-	"holon/runner/agent/lane"
+	"holon/runner/agent/pool"
 	"holon/runner/agent/rules"
-	"holon/runner/agent/warm"
+	"holon/runner/agent/scheduler"
 	"holon/runner/engine/local"
 	"holon/state"
 	"holon/state/ledger"
@@ -75,7 +75,7 @@ type lab struct {
 	log      *slog.Logger
 
 	store   *sqlite.Store
-	keeper  *warm.Keeper
+	keeper  *pool.Pool
 	runtime *agent.Runtime
 	stop    context.CancelFunc
 	ended   chan error
@@ -114,8 +114,8 @@ func (l *lab) start() {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	l.keeper = warm.New(warm.Options{Home: l.home, Engine: eng, Agentd: agentd, Image: "none", Log: l.log,
-		Configure: func(context.Context, warm.Turn) (runner.Config, io.Closer, error) {
+	l.keeper = pool.New(pool.Options{Home: l.home, Engine: eng, Agentd: agentd, Image: "none", Log: l.log,
+		Configure: func(context.Context, pool.Turn) (runner.Config, io.Closer, error) {
 			return runner.Config{Model: "scripted/scenario.yaml", Scenario: l.scenario}, nil, nil
 		}})
 	l.runtime, err = agent.Open(ctx, agent.Config{Store: l.store, Turns: l.keeper, Homes: bareHomes{l.home}, Owner: responses.NewID("boot_"), Default: "main", Model: "scripted/scenario.yaml", Drain: time.Millisecond, Log: l.log})
@@ -139,7 +139,7 @@ func (l *lab) end() {
 
 func (l *lab) prompt(text, key string, p ledger.Priority) string {
 	l.t.Helper()
-	a, err := l.runtime.Lane().Admit(l.t.Context(), lane.Ingress{AgentID: "main", Key: key, Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator}, Priority: p,
+	a, err := l.runtime.Lane().Admit(l.t.Context(), scheduler.Ingress{AgentID: "main", Key: key, Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator}, Priority: p,
 		Body: ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess})
 	if err != nil {
 		l.t.Fatal(err)
@@ -255,7 +255,7 @@ func TestAbort(t *testing.T) {
 		a, ok, err := v.OpenAttempt("main")
 		return ok && a.BegunAt != nil, err
 	})
-	if _, err := l.runtime.Lane().Abort(t.Context(), lane.Abort{AgentID: "main", By: "test"}); err != nil {
+	if _, err := l.runtime.Lane().Abort(t.Context(), scheduler.Abort{AgentID: "main", By: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	l.untilStatus(slow, ledger.Aborted)

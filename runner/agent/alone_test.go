@@ -16,11 +16,11 @@ import (
 	"holon/responses"
 	"holon/runner"
 	"holon/runner/agent"
-	"holon/runner/agent/lane"
+	"holon/runner/agent/pool"
 	"holon/runner/agent/rules"
+	"holon/runner/agent/scheduler"
 	"holon/runner/agent/tools"
 	"holon/runner/agent/view"
-	"holon/runner/agent/warm"
 	"holon/runner/gateway"
 	"holon/runner/hosttools"
 	"holon/state/ledger"
@@ -30,24 +30,24 @@ import (
 // played are turns without a container: do is what the agent does in each.
 type played struct {
 	turns atomic.Int64
-	last  atomic.Pointer[warm.Turn]
-	do    func(ctx context.Context, t warm.Turn) error
+	last  atomic.Pointer[pool.Turn]
+	do    func(ctx context.Context, t pool.Turn) error
 }
 
-func (p *played) Turn(ctx context.Context, t warm.Turn, began func(), _ runner.Observer) (warm.Result, error) {
+func (p *played) Turn(ctx context.Context, t pool.Turn, began func(), _ runner.Observer) (pool.Result, error) {
 	p.turns.Add(1)
 	p.last.Store(&t)
 	began()
 	if p.do != nil {
 		if err := p.do(ctx, t); err != nil {
-			return warm.Result{}, err
+			return pool.Result{}, err
 		}
 	}
-	return warm.Result{Status: responses.StatusCompleted, Last: "I am still at it.", StartedAt: time.Now(), EndedAt: time.Now()}, nil
+	return pool.Result{Status: responses.StatusCompleted, Last: "I am still at it.", StartedAt: time.Now(), EndedAt: time.Now()}, nil
 }
 
-func (p *played) Recover(context.Context, warm.Turn, func(), runner.Observer) (warm.Found, error) {
-	return warm.Found{How: warm.NeverBegun}, nil
+func (p *played) Recover(context.Context, pool.Turn, func(), runner.Observer) (pool.Found, error) {
+	return pool.Found{How: pool.NeverBegun}, nil
 }
 
 func (p *played) Interject(context.Context, string, string, string, string) error { return nil }
@@ -103,7 +103,7 @@ func newAlone(t *testing.T, path string, homes agent.Homes, change func(*agent.C
 
 func (l *alone) prompt(agentID, text string) string {
 	l.t.Helper()
-	a, err := l.runtime.Lane().Admit(l.t.Context(), lane.Ingress{AgentID: agentID, Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
+	a, err := l.runtime.Lane().Admit(l.t.Context(), scheduler.Ingress{AgentID: agentID, Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
 		Body: ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess})
 	if err != nil {
 		l.t.Fatal(err)
@@ -158,7 +158,7 @@ func TestEndlessLoop(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newAlone(t, filepath.Join(t.TempDir(), "ledger.db"), stillHomes{}, nil)
 				defer l.close()
-				l.played.do = func(ctx context.Context, turn warm.Turn) error {
+				l.played.do = func(ctx context.Context, turn pool.Turn) error {
 					for _, tool := range tools.New(tools.Options{AgentID: "main", Lane: l.runtime.Lane(), Ledger: l.store, Summaries: view.New(view.Facts{})}) {
 						if tool.Name == name {
 							_, err := tool.Call(ctx, hosttools.Call{ID: turn.TurnID + "/call", Arguments: json.RawMessage(arguments)})
@@ -248,14 +248,14 @@ func leave(t *testing.T, path string, running bool) {
 		t.Fatal(err)
 	}
 	past := time.Now().Add(-time.Hour)
-	m := lane.New(store, lane.Options{Owner: "boot_0", Now: func() time.Time { return past }})
-	_, err = m.Create(t.Context(), lane.NewAgent{ID: "bad"})
-	in := lane.Ingress{AgentID: "bad", Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
+	m := scheduler.New(store, scheduler.Options{Owner: "boot_0", Now: func() time.Time { return past }})
+	_, err = m.Create(t.Context(), scheduler.NewAgent{ID: "bad"})
+	in := scheduler.Ingress{AgentID: "bad", Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
 		Body: ledger.Body{Type: "text", Text: "go"}, Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess}
 	if err == nil {
 		_, err = m.Admit(t.Context(), in)
 	}
-	var c lane.Claim
+	var c scheduler.Claim
 	if err == nil {
 		c, _, err = m.Claim(t.Context(), "bad")
 	}
@@ -263,10 +263,10 @@ func leave(t *testing.T, path string, running bool) {
 		_, err = m.Sleep(t.Context(), "bad", "call", time.Second, "")
 	}
 	if err == nil {
-		_, err = m.CreateTimer(t.Context(), lane.NewTimer{AgentID: "bad", After: time.Second})
+		_, err = m.CreateTimer(t.Context(), scheduler.NewTimer{AgentID: "bad", After: time.Second})
 	}
 	if err == nil && !running {
-		_, err = m.Settle(t.Context(), c.Attempt.ID, lane.End{Kind: ledger.TurnCompleted})
+		_, err = m.Settle(t.Context(), c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
 	}
 	if err == nil {
 		_, err = m.Admit(t.Context(), in)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"holon/runner/agent/frame"
+	"holon/runner/agent/prompt"
 	"holon/state/ledger"
 )
 
@@ -77,7 +77,7 @@ func (at *attendant) interject(ctx context.Context) error {
 		if at.handed[m.ID] {
 			continue
 		}
-		if err := at.cfg.Turns.Interject(ctx, m.AgentID, at.attempt.TurnID, m.ID, frame.Interjection(m)); err != nil {
+		if err := at.cfg.Turns.Interject(ctx, m.AgentID, at.attempt.TurnID, m.ID, prompt.Interjection(m)); err != nil {
 			errs = append(errs, err) // the settlement puts back what the turn did not take
 			continue
 		}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"holon/runner/agent/lane"
 	"holon/runner/agent/rules"
+	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 )
 
@@ -60,7 +60,7 @@ func (r *Runtime) round(ctx context.Context) (time.Duration, error) {
 		for _, id := range ready {
 			at, err := due(v, id)
 			switch {
-			case lane.Damaged(err):
+			case scheduler.Damaged(err):
 				broken[id] = err
 			case err != nil:
 				return err

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"holon/runner/agent/frame"
-	"holon/runner/agent/lane"
-	"holon/runner/agent/warm"
+	"holon/runner/agent/pool"
+	"holon/runner/agent/prompt"
+	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 )
 
@@ -15,7 +15,7 @@ import (
 func (r *Runtime) drive(id string) {
 	for r.turns.Err() == nil && !r.isClosing() {
 		claim, ok, err := r.lane.Claim(r.turns, id)
-		if lane.Damaged(err) {
+		if scheduler.Damaged(err) {
 			r.damaged(id, err)
 			return
 		}
@@ -48,15 +48,15 @@ func (r *Runtime) reclaim(id string) bool {
 	if err != nil || !ok {
 		return err == nil
 	}
-	return r.settle(open, lane.End{NotBegun: true})
+	return r.settle(open, scheduler.End{NotBegun: true})
 }
 
 // run runs the turn of a claim and settles it; false when it could not be
 // settled, which leaves the attempt to the next start.
-func (r *Runtime) run(c lane.Claim) bool {
+func (r *Runtime) run(c scheduler.Claim) bool {
 	turn, sent, err := r.plan(r.turns, c)
 	if err != nil {
-		return r.settle(c.Attempt, lane.End{NotBegun: true, Failure: r.failure(phaseStartup, err)})
+		return r.settle(c.Attempt, scheduler.End{NotBegun: true, Failure: r.failure(phaseStartup, err)})
 	}
 	ctx, stop := context.WithCancelCause(r.turns)
 	defer stop(nil)
@@ -74,20 +74,20 @@ func (r *Runtime) run(c lane.Claim) bool {
 }
 
 // plan is the turn of a claim, and the frame that is sent with it.
-func (r *Runtime) plan(ctx context.Context, c lane.Claim) (warm.Turn, frame.Frame, error) {
+func (r *Runtime) plan(ctx context.Context, c scheduler.Claim) (pool.Turn, prompt.Prompt, error) {
 	in, err := r.frameInput(ctx, c)
 	if err != nil {
-		return warm.Turn{}, frame.Frame{}, err
+		return pool.Turn{}, prompt.Prompt{}, err
 	}
-	sent := frame.Assemble(in)
+	sent := prompt.Assemble(in)
 	t := r.turnOf(c.Agent, c.Attempt)
 	t.Instructions, t.Prompt = sent.Instructions(), sent.Prompt()
 	return t, sent, nil
 }
 
 // turnOf is the turn of an attempt without what is said in it.
-func (r *Runtime) turnOf(a ledger.Agent, attempt ledger.Attempt) warm.Turn {
-	t := warm.Turn{AgentID: a.ID, Image: a.Image, Model: attempt.Model, Effort: a.ReasoningEffort, TurnID: attempt.TurnID, Previous: attempt.Chain, MaxRounds: r.cfg.MaxRounds,
+func (r *Runtime) turnOf(a ledger.Agent, attempt ledger.Attempt) pool.Turn {
+	t := pool.Turn{AgentID: a.ID, Image: a.Image, Model: attempt.Model, Effort: a.ReasoningEffort, TurnID: attempt.TurnID, Previous: attempt.Chain, MaxRounds: r.cfg.MaxRounds,
 		MaxToolCalls: r.cfg.MaxToolCalls, Budget: r.cfg.Budget, Timeout: r.cfg.TurnTimeout}
 	if t.Image == "" {
 		t.Image = r.cfg.Image
@@ -105,7 +105,7 @@ const plainAfter = 5
 // settle settles an attempt, and tries again as long as the store cannot be
 // written: until then the lane is not free. It is false when the runtime ended
 // before that.
-func (r *Runtime) settle(a ledger.Attempt, end lane.End) bool {
+func (r *Runtime) settle(a ledger.Attempt, end scheduler.End) bool {
 	if !end.NotBegun {
 		end.Home = r.homeDigest(a.AgentID)
 	}
@@ -120,9 +120,9 @@ func (r *Runtime) settle(a ledger.Attempt, end lane.End) bool {
 		r.log.Error("a turn cannot be settled; trying again", "agent", a.AgentID, "turn", a.TurnID, "err", err)
 		if try == plainAfter && !end.NotBegun {
 			// A lane must not be closed for ever by something that its turn said.
-			end = lane.End{Kind: ledger.TurnAborted, Reason: "unrecordable", ResponseID: end.ResponseID, Lost: end.Lost, Suspended: end.Suspended, Inserted: end.Inserted, Failure: r.failure(phaseTurn, err), CompletedAt: r.cfg.Now(), Home: end.Home}
+			end = scheduler.End{Kind: ledger.TurnAborted, Reason: "unrecordable", ResponseID: end.ResponseID, Lost: end.Lost, Suspended: end.Suspended, Inserted: end.Inserted, Failure: r.failure(phaseTurn, err), CompletedAt: r.cfg.Now(), Home: end.Home}
 		}
-		if try >= plainAfter && lane.Damaged(err) {
+		if try >= plainAfter && scheduler.Damaged(err) {
 			r.damaged(a.AgentID, err)
 			return false
 		}

@@ -7,8 +7,8 @@ import (
 
 	"holon/responses"
 	"holon/runner"
-	"holon/runner/agent/lane"
-	"holon/runner/agent/warm"
+	"holon/runner/agent/pool"
+	"holon/runner/agent/scheduler"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -24,8 +24,8 @@ const (
 
 // endOf is the end that a turn came to. cause is why its context ended, nil when
 // it did not.
-func (r *Runtime) endOf(res warm.Result, cause error) lane.End {
-	end := lane.End{
+func (r *Runtime) endOf(res pool.Result, cause error) scheduler.End {
+	end := scheduler.End{
 		Kind: ledger.TurnAborted, Reason: res.Reason, ResponseID: res.ResponseID, Last: res.Last, Usage: res.Usage, ModelRounds: res.Rounds, ToolCalls: res.ToolCalls,
 		Inserted: res.Inserted, StartedAt: res.StartedAt, CompletedAt: res.EndedAt, Lost: res.Lost,
 	}
@@ -52,17 +52,17 @@ func (r *Runtime) endOf(res warm.Result, cause error) lane.End {
 
 // notBegun is the end of a turn that could not be begun, for cause when that
 // ended its context.
-func (r *Runtime) notBegun(cause, err error) lane.End {
+func (r *Runtime) notBegun(cause, err error) scheduler.End {
 	switch {
 	case errors.Is(cause, errAborted):
-		return lane.End{Kind: ledger.TurnAborted, Reason: reasonAborted, CompletedAt: r.cfg.Now()}
-	case errors.Is(cause, errShutdown), state.IsCode(err, warm.CodeClosed):
-		return lane.End{NotBegun: true} // nobody's fault: it is next again
+		return scheduler.End{Kind: ledger.TurnAborted, Reason: reasonAborted, CompletedAt: r.cfg.Now()}
+	case errors.Is(cause, errShutdown), state.IsCode(err, pool.CodeClosed):
+		return scheduler.End{NotBegun: true} // nobody's fault: it is next again
 	case state.IsCode(err, responses.CodePreviousNotFound):
 		r.log.Warn("an agent's conversation is gone; it begins anew", "err", err)
-		return lane.End{NotBegun: true, Forgotten: true}
+		return scheduler.End{NotBegun: true, Forgotten: true}
 	}
-	return lane.End{NotBegun: true, Failure: r.failure(phaseStartup, err)}
+	return scheduler.End{NotBegun: true, Failure: r.failure(phaseStartup, err)}
 }
 
 // failure is an error for a person, without known secrets.

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 
 	"holon/responses"
-	"holon/runner/agent/frame"
-	"holon/runner/agent/lane"
+	"holon/runner/agent/prompt"
 	"holon/runner/agent/rules"
+	"holon/runner/agent/scheduler"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -30,7 +30,7 @@ func (r *Runtime) ensureDefault(ctx context.Context) error {
 		r.damaged(r.cfg.Default, err)
 		return nil
 	}
-	_, err := r.lane.Create(ctx, lane.NewAgent{ID: r.cfg.Default, Default: true, Template: r.cfg.Template})
+	_, err := r.lane.Create(ctx, scheduler.NewAgent{ID: r.cfg.Default, Default: true, Template: r.cfg.Template})
 	if state.IsCode(err, ledger.CodeExists) {
 		return nil
 	}
@@ -42,7 +42,7 @@ func (r *Runtime) ensureDefault(ctx context.Context) error {
 // by the next call.
 func (r *Runtime) CreateAgent(ctx context.Context, id, template string) (ledger.Agent, error) {
 	if !rules.AgentID(id) {
-		return r.lane.Create(ctx, lane.NewAgent{ID: id}) // which says what is wrong with it
+		return r.lane.Create(ctx, scheduler.NewAgent{ID: id}) // which says what is wrong with it
 	}
 	if template == "" {
 		template = r.cfg.Template
@@ -50,12 +50,12 @@ func (r *Runtime) CreateAgent(ctx context.Context, id, template string) (ledger.
 	if err := r.cfg.Homes.Create(ctx, id, template); err != nil && !state.IsCode(err, ledger.CodeExists) {
 		return ledger.Agent{}, err
 	}
-	return r.lane.Create(ctx, lane.NewAgent{ID: id, Template: template})
+	return r.lane.Create(ctx, scheduler.NewAgent{ID: id, Template: template})
 }
 
 // frameInput gathers what the frame of a claim says, from one snapshot.
-func (r *Runtime) frameInput(ctx context.Context, c lane.Claim) (frame.Input, error) {
-	in := frame.Input{Agent: c.Agent, Message: c.Message, Continuation: c.Continuation, Wait: c.Wait,
+func (r *Runtime) frameInput(ctx context.Context, c scheduler.Claim) (prompt.Input, error) {
+	in := prompt.Input{Agent: c.Agent, Message: c.Message, Continuation: c.Continuation, Wait: c.Wait,
 		Readmitted: c.Attempt.Readmit, Begins: c.Attempt.Chain == "", Now: r.cfg.Now()}
 	err := r.store.View(ctx, func(v ledger.View) (err error) {
 		if in.Queued, err = v.CountQueued(c.Agent.ID); err != nil || !in.Begins {
@@ -69,7 +69,7 @@ func (r *Runtime) frameInput(ctx context.Context, c lane.Claim) (frame.Input, er
 
 // recentTurns is what an agent did last. A message that retention took is told as
 // gone.
-func recentTurns(v ledger.View, agentID string) (list []frame.Exchange, err error) {
+func recentTurns(v ledger.View, agentID string) (list []prompt.Exchange, err error) {
 	turns, err := v.Turns(agentID, maxRecent)
 	for _, t := range turns {
 		m, err := v.Message(t.MessageID)
@@ -80,7 +80,7 @@ func recentTurns(v ledger.View, agentID string) (list []frame.Exchange, err erro
 		if m.Body.Type == "json" {
 			said = string(m.Body.Value)
 		}
-		list = append(list, frame.Exchange{At: t.StartedAt, Kind: m.Kind, Said: said, Answer: t.Last, Ended: t.Reason})
+		list = append(list, prompt.Exchange{At: t.StartedAt, Kind: m.Kind, Said: said, Answer: t.Last, Ended: t.Reason})
 	}
 	return list, err
 }
@@ -88,7 +88,7 @@ func recentTurns(v ledger.View, agentID string) (list []frame.Exchange, err erro
 // Prompt is the frame that a prompt of the operator would be sent with now. It
 // changes nothing.
 func (r *Runtime) Prompt(ctx context.Context, agentID, text string) (json.RawMessage, error) {
-	c := lane.Claim{Message: ledger.Message{ID: responses.PrefixMessage + "preview", AgentID: agentID, CreatedAt: r.cfg.Now(), Kind: ledger.KindOperatorPrompt,
+	c := scheduler.Claim{Message: ledger.Message{ID: responses.PrefixMessage + "preview", AgentID: agentID, CreatedAt: r.cfg.Now(), Kind: ledger.KindOperatorPrompt,
 		Origin: ledger.Origin{Kind: ledger.OriginOperator}, Authority: ledger.OperatorInstruction, Body: ledger.Body{Type: "text", Text: text}}}
 	err := r.store.View(ctx, func(v ledger.View) (err error) {
 		if c.Agent, err = v.Agent(agentID); err != nil {
@@ -106,5 +106,5 @@ func (r *Runtime) Prompt(ctx context.Context, agentID, text string) (json.RawMes
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(frame.Assemble(in))
+	return json.Marshal(prompt.Assemble(in))
 }

@@ -3,12 +3,12 @@ package agent
 import (
 	"encoding/json"
 
+	"holon/internal/redact"
 	"holon/responses"
-	"holon/responses/redact"
 	"holon/responses/turns"
 	"holon/runner"
-	"holon/runner/agent/lane"
 	"holon/runner/agent/rules"
+	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 )
 
@@ -17,13 +17,13 @@ const maxPreview = 2 << 10
 
 // assistantRound is what a complete message of the model is for events and
 // transcript; false for any other event of the stream.
-func assistantRound(ev responses.Event, secrets *redact.Set) (lane.Progress, bool) {
+func assistantRound(ev responses.Event, secrets *redact.Set) (scheduler.Progress, bool) {
 	m, ok := ev.Item.(*responses.Message)
 	if !ok || ev.Type != responses.EventItemDone || m.Role != responses.RoleAssistant {
-		return lane.Progress{}, false
+		return scheduler.Progress{}, false
 	}
 	text := secrets.Text(m.Text())
-	return lane.Progress{
+	return scheduler.Progress{
 		Event:      ledger.Event{Type: rules.AssistantRound, Data: encode(map[string]any{"phase": m.Phase, "text_preview": runner.Clip(text, maxPreview), "chars": len(text)})},
 		Transcript: &ledger.TranscriptEntry{Kind: ledger.TranscriptRound, Data: encode(map[string]any{"text": runner.Clip(text, maxTranscript), "phase": m.Phase})},
 	}, true
@@ -35,7 +35,7 @@ const maxTranscript = 64 << 10
 
 // progressOf is what a fact about a turn is for events and transcript; false for
 // those that nobody watches an agent for.
-func progressOf(ev turns.RuntimeEvent) (lane.Progress, bool) {
+func progressOf(ev turns.RuntimeEvent) (scheduler.Progress, bool) {
 	switch ev.Type {
 	case turns.ModelCompleted:
 		return fact(rules.ProviderRound, ev, func(s turns.Sampled) any {
@@ -56,7 +56,7 @@ func progressOf(ev turns.RuntimeEvent) (lane.Progress, bool) {
 			return map[string]any{"code": n.Code, "message": runner.OneLine(n.Message, 300), "component": n.Component}
 		})
 	}
-	return lane.Progress{}, false
+	return scheduler.Progress{}, false
 }
 
 // providerRound is the data of provider_round_completed. Times are those of the
@@ -73,10 +73,10 @@ func providerRound(a *turns.ProviderAttempt, ms int64, outcome string) any {
 
 // fact decodes the payload of a fact, which a container wrote, and makes the data
 // of an event of it.
-func fact[P any](kind string, ev turns.RuntimeEvent, data func(P) any) (lane.Progress, bool) {
+func fact[P any](kind string, ev turns.RuntimeEvent, data func(P) any) (scheduler.Progress, bool) {
 	var p P
 	if json.Unmarshal(ev.Payload, &p) != nil {
-		return lane.Progress{}, false
+		return scheduler.Progress{}, false
 	}
-	return lane.Progress{Event: ledger.Event{Type: kind, Data: encode(data(p))}}, true
+	return scheduler.Progress{Event: ledger.Event{Type: kind, Data: encode(data(p))}}, true
 }

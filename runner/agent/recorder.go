@@ -8,8 +8,8 @@ import (
 
 	"holon/responses"
 	"holon/responses/turns"
-	"holon/runner/agent/frame"
-	"holon/runner/agent/lane"
+	"holon/runner/agent/prompt"
+	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 )
 
@@ -27,20 +27,20 @@ const (
 type recorder struct {
 	*Runtime
 	attempt ledger.Attempt
-	sent    *frame.Frame // nil when another process sent it
+	sent    *prompt.Prompt // nil when another process sent it
 	wake    chan struct{}
 	done    chan struct{}
 
 	mu      sync.Mutex
 	closed  bool
-	begun   bool            // to be recorded
-	facts   int64           // number of the newest fact that was taken
-	items   int64           // of the response, that were taken
-	pending []lane.Progress // the oldest first
-	waiting int             // bytes of pending
+	begun   bool                 // to be recorded
+	facts   int64                // number of the newest fact that was taken
+	items   int64                // of the response, that were taken
+	pending []scheduler.Progress // the oldest first
+	waiting int                  // bytes of pending
 }
 
-func (r *Runtime) newRecorder(a ledger.Attempt, sent *frame.Frame) *recorder {
+func (r *Runtime) newRecorder(a ledger.Attempt, sent *prompt.Prompt) *recorder {
 	rec := &recorder{Runtime: r, attempt: a, sent: sent, facts: a.Facts, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go rec.write()
 	return rec
@@ -49,7 +49,7 @@ func (r *Runtime) newRecorder(a ledger.Attempt, sent *frame.Frame) *recorder {
 // began records that agentd has accepted the turn, before anything that the turn
 // does can be. When that fails it is tried again with what comes then.
 func (rec *recorder) began() {
-	if err := rec.commit(true, lane.Through{}, nil); err != nil {
+	if err := rec.commit(true, scheduler.Through{}, nil); err != nil {
 		rec.add(func() { rec.begun = true })
 	}
 }
@@ -86,13 +86,13 @@ func (rec *recorder) Event(ev responses.Event) {
 
 // append takes what there is room for: an agent that says more than can be
 // recorded is not waited for. The caller holds mu.
-func (rec *recorder) append(p lane.Progress) {
+func (rec *recorder) append(p scheduler.Progress) {
 	if size := sizeOf(p); len(rec.pending) < maxPending && rec.waiting+size <= maxPendingBytes {
 		rec.pending, rec.waiting = append(rec.pending, p), rec.waiting+size
 	}
 }
 
-func sizeOf(batch ...lane.Progress) (size int) {
+func sizeOf(batch ...scheduler.Progress) (size int) {
 	for _, p := range batch {
 		size += len(p.Event.Data)
 		if p.Transcript != nil {
@@ -125,7 +125,7 @@ func (rec *recorder) write() {
 		<-rec.wake
 		rec.mu.Lock()
 		begun, closed, batch := rec.begun, rec.closed, rec.pending
-		through := lane.Through{Facts: rec.facts, Items: max(rec.items, rec.attempt.Items)}
+		through := scheduler.Through{Facts: rec.facts, Items: max(rec.items, rec.attempt.Items)}
 		rec.begun, rec.pending, rec.waiting = false, nil, 0
 		rec.mu.Unlock()
 		if err := rec.commit(begun, through, batch); err != nil {
@@ -144,7 +144,7 @@ func (rec *recorder) write() {
 
 // commit records one batch. The turn may be at its end, or cut: what it did is
 // recorded all the same.
-func (rec *recorder) commit(begun bool, through lane.Through, batch []lane.Progress) error {
+func (rec *recorder) commit(begun bool, through scheduler.Through, batch []scheduler.Progress) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(rec.turns), settleGrace)
 	defer cancel()
 	if begun {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"sync"
 
-	"holon/runner/agent/lane"
-	"holon/runner/agent/warm"
+	"holon/runner/agent/pool"
+	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 )
 
@@ -27,7 +27,7 @@ func (r *Runtime) recover(ctx context.Context) error {
 			if err == nil { // alone: one that is damaged is an error then
 				_, _, err = v.OpenAttempt(a.AgentID)
 			}
-			if lane.Damaged(err) {
+			if scheduler.Damaged(err) {
 				broken[a.AgentID] = err
 				continue
 			}
@@ -96,7 +96,7 @@ func (r *Runtime) takeUp(agent ledger.Agent, attempt ledger.Attempt, attached fu
 }
 
 // rejoin finds what became of a turn, and watches it to its end if it goes on.
-func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agent ledger.Agent, attempt ledger.Attempt, attached func()) (warm.Found, error) {
+func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agent ledger.Agent, attempt ledger.Attempt, attached func()) (pool.Found, error) {
 	watching, leave := context.WithCancel(ctx)
 	record := r.newRecorder(attempt, nil)
 	var attending <-chan struct{}
@@ -115,9 +115,9 @@ func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agen
 }
 
 // recovered is the end of a turn that another process began.
-func (r *Runtime) recovered(f warm.Found, cause error) lane.End {
-	if f.How == warm.NeverBegun {
-		return lane.End{NotBegun: true} // nobody's fault: it is next again
+func (r *Runtime) recovered(f pool.Found, cause error) scheduler.End {
+	if f.How == pool.NeverBegun {
+		return scheduler.End{NotBegun: true} // nobody's fault: it is next again
 	}
 	return r.endOf(f.Result, cause)
 }

@@ -9,7 +9,7 @@ import (
 	"os"
 	"strconv"
 
-	"holon/responses/serving"
+	"holon/internal/httpserver"
 	"holon/runner/control/wire"
 	"holon/state"
 )
@@ -36,7 +36,7 @@ func (s *Server) decode(w http.ResponseWriter, r *http.Request, limit int64, out
 // readJSON is read for a body that has to say that it is JSON. A web page could
 // have a browser send another one unasked.
 func (s *Server) readJSON(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	if r.ContentLength != 0 && !serving.IsJSON(r) {
+	if r.ContentLength != 0 && !httpserver.IsJSON(r) {
 		return nil, &state.Error{Code: wire.CodeUnsupportedMedia, Param: "Content-Type", Message: fmt.Sprintf("a body of type %.60q is not read here", r.Header.Get("Content-Type")), Hint: "send Content-Type: application/json"}
 	}
 	return s.read(w, r, limit)
@@ -51,7 +51,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, limit int64) ([]by
 	if r.ContentLength > limit { // said beforehand, so nothing need be read
 		return nil, large
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, serving.Body(w, r, s.limits.Body), limit))
+	body, err := io.ReadAll(http.MaxBytesReader(w, httpserver.Body(w, r, s.limits.Body), limit))
 	if err == nil {
 		return body, nil
 	}
@@ -59,7 +59,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, limit int64) ([]by
 		return nil, large
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil, &state.Error{Code: wire.CodeTimeout, Message: "the body came too slowly", Hint: fmt.Sprintf("send at least %d bytes a second", serving.BodyRate)}
+		return nil, &state.Error{Code: wire.CodeTimeout, Message: "the body came too slowly", Hint: fmt.Sprintf("send at least %d bytes a second", httpserver.BodyRate)}
 	}
 	return nil, &state.Error{Code: wire.CodeInvalidJSON, Message: "the body could not be read to its end", Hint: "send it again"}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"golang.org/x/time/rate"
 
-	"holon/runner/agent/lane"
+	"holon/runner/agent/scheduler"
 	"holon/runner/control/wire"
 	"holon/state"
 	"holon/state/ledger"
@@ -67,7 +67,7 @@ func (s *Server) spendTrigger(w http.ResponseWriter, r *http.Request, size int) 
 	var t ledger.Trigger
 	var known bool
 	err := s.store.View(r.Context(), func(v ledger.View) (err error) {
-		t, known, err = v.TriggerByHash(lane.TokenHash(chi.URLParam(r, "token")))
+		t, known, err = v.TriggerByHash(scheduler.TokenHash(chi.URLParam(r, "token")))
 		return err
 	})
 	if err != nil || !known || t.Status != ledger.TriggerActive {

@@ -27,8 +27,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"holon/responses/serving"
-	"holon/runner/agent/lane"
+	"holon/internal/httpserver"
+	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
 )
@@ -47,17 +47,17 @@ type Host interface {
 	Shutdown()
 }
 
-// Steps are the steps of lanes that the control plane asks for. *lane.Machine
+// Steps are the steps of lanes that the control plane asks for. *scheduler.Scheduler
 // has them.
 type Steps interface {
-	Admit(ctx context.Context, in lane.Ingress) (lane.Admission, error)
-	Wake(ctx context.Context, w lane.Wake) (lane.Disposition, error)
-	Deliver(ctx context.Context, d lane.Delivery) (lane.Receipt, error)
-	CreateTimer(ctx context.Context, t lane.NewTimer) (ledger.Timer, error)
+	Admit(ctx context.Context, in scheduler.Ingress) (scheduler.Admission, error)
+	Wake(ctx context.Context, w scheduler.Wake) (scheduler.Disposition, error)
+	Deliver(ctx context.Context, d scheduler.Delivery) (scheduler.Receipt, error)
+	CreateTimer(ctx context.Context, t scheduler.NewTimer) (ledger.Timer, error)
 	CancelTimer(ctx context.Context, timerID string) (ledger.Timer, error)
 	Stop(ctx context.Context, agentID, by string) error
 	Start(ctx context.Context, agentID, by string) error
-	Abort(ctx context.Context, a lane.Abort) (ledger.Attempt, error)
+	Abort(ctx context.Context, a scheduler.Abort) (ledger.Attempt, error)
 	SetModel(ctx context.Context, agentID, model, effort string) (ledger.Agent, error)
 	ClearModel(ctx context.Context, agentID string) (ledger.Agent, error)
 	SetImage(ctx context.Context, agentID, image string) (ledger.Agent, error)
@@ -177,7 +177,7 @@ func (s *Server) Run(ctx context.Context, l *Listeners) error {
 			if d.local { // there are none
 				strangers = s.limits.Connections
 			}
-			if err := servers[i].Serve(serving.Guard(d.listen(s.limits.Connections), strangers)); !errors.Is(err, http.ErrServerClosed) {
+			if err := servers[i].Serve(httpserver.Guard(d.listen(s.limits.Connections), strangers)); !errors.Is(err, http.ErrServerClosed) {
 				return fmt.Errorf("serve the control plane: %w", err)
 			}
 			return nil
@@ -195,7 +195,7 @@ func (s *Server) serverFor(base context.Context, d door) *http.Server {
 	return &http.Server{
 		Handler:                      s.handler(d),
 		BaseContext:                  func(net.Listener) context.Context { return base },
-		ConnContext:                  serving.ConnContext,
+		ConnContext:                  httpserver.ConnContext,
 		ReadHeaderTimeout:            10 * time.Second,
 		IdleTimeout:                  2 * time.Minute,
 		MaxHeaderBytes:               32 << 10,

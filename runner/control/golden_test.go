@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"holon/runner/agent/lane"
+	"holon/runner/agent/scheduler"
 	"holon/runner/control"
 	"holon/runner/control/wire"
 )
@@ -42,7 +42,7 @@ func TestGoldenAnswers(t *testing.T) {
 	if _, err := r.machine.Sleep(ctx, "main", "call_1", 0, "nothing to do"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.machine.Wake(ctx, lane.Wake{AgentID: "main", Reason: "look", Description: "the build is done", Context: "local_process"}); err != nil {
+	if _, err := r.machine.Wake(ctx, scheduler.Wake{AgentID: "main", Reason: "look", Description: "the build is done", Context: "local_process"}); err != nil {
 		t.Fatal(err)
 	}
 	n := names{seen: map[string]string{claim.Attempt.Owner: "OWNER", r.store.Epoch(): "EPOCH", r.addr: "ADDR"}}

@@ -18,7 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"holon/runner/agent/lane"
+	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/control"
 	"holon/runner/control/client"
@@ -35,14 +35,14 @@ var viewAll = view.EventQuery{Limit: view.MaxLimit}
 // host is the runtime as far as the control plane needs it: it makes agents
 // without homes, and runs none.
 type host struct {
-	machine *lane.Machine
+	machine *scheduler.Scheduler
 	info    view.RuntimeInfo
 	ended   atomic.Int32
 	prompt  func() // called by Prompt; nil: nothing
 }
 
 func (h *host) CreateAgent(ctx context.Context, id, template string) (ledger.Agent, error) {
-	return h.machine.Create(ctx, lane.NewAgent{ID: id, Template: template})
+	return h.machine.Create(ctx, scheduler.NewAgent{ID: id, Template: template})
 }
 
 func (h *host) Prompt(_ context.Context, agentID, text string) (json.RawMessage, error) {
@@ -66,7 +66,7 @@ func (h *host) Shutdown() { h.ended.Add(1) }
 type rig struct {
 	t       testing.TB
 	store   ledger.Store
-	machine *lane.Machine
+	machine *scheduler.Scheduler
 	host    *host
 	server  *control.Server
 	socket  string
@@ -109,8 +109,8 @@ func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ..
 		t.Fatal(err)
 	}
 	base := r.store
-	r.machine = lane.New(r.store, lane.Options{Owner: "inst_test", Now: now})
-	if _, err := r.machine.Create(t.Context(), lane.NewAgent{ID: "main", Default: true}); err != nil {
+	r.machine = scheduler.New(r.store, scheduler.Options{Owner: "inst_test", Now: now})
+	if _, err := r.machine.Create(t.Context(), scheduler.NewAgent{ID: "main", Default: true}); err != nil {
 		t.Fatal(err)
 	}
 	for _, w := range wraps {
@@ -182,7 +182,7 @@ func (r *rig) turn(agentID, answer string) {
 		r.t.Fatal(err)
 	}
 	at := time.UnixMilli(r.clock.Load()).UTC()
-	if _, err := r.machine.Settle(ctx, c.Attempt.ID, lane.End{Kind: ledger.TurnCompleted, ResponseID: "resp_" + c.Attempt.TurnID, Last: answer, ModelRounds: 2, ToolCalls: 1,
+	if _, err := r.machine.Settle(ctx, c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, ResponseID: "resp_" + c.Attempt.TurnID, Last: answer, ModelRounds: 2, ToolCalls: 1,
 		StartedAt: at, CompletedAt: at.Add(250 * time.Millisecond)}); err != nil {
 		r.t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"holon/runner/agent/lane"
+	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
 	"holon/state"
@@ -56,7 +56,7 @@ func (s *Server) postAbort(w http.ResponseWriter, r *http.Request) (any, error) 
 		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "mode", Message: fmt.Sprintf("there is no mode %.40q", a.Mode), Hint: "use stop_after_abort, or leave mode out"}
 	}
 	id := s.agentID(r)
-	attempt, err := s.steps.Abort(r.Context(), lane.Abort{AgentID: id, RunID: a.RunID, Mode: a.Mode, By: operator})
+	attempt, err := s.steps.Abort(r.Context(), scheduler.Abort{AgentID: id, RunID: a.RunID, Mode: a.Mode, By: operator})
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (s *Server) postTimer(w http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	timer, err := s.steps.CreateTimer(r.Context(), lane.NewTimer{AgentID: s.agentID(r), Key: key, After: time.Duration(t.DurationMS) * time.Millisecond,
+	timer, err := s.steps.CreateTimer(r.Context(), scheduler.NewTimer{AgentID: s.agentID(r), Key: key, After: time.Duration(t.DurationMS) * time.Millisecond,
 		Interval: time.Duration(t.IntervalMS) * time.Millisecond, Summary: t.Summary})
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"holon/responses"
-	"holon/runner/agent/lane"
+	"holon/runner/agent/scheduler"
 	"holon/runner/control/wire"
 	"holon/state"
 	"holon/state/ledger"
@@ -35,7 +35,7 @@ func (s *Server) postPrompt(w http.ResponseWriter, r *http.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	return s.admit(r, string(ledger.SurfaceControlPrompt), lane.Ingress{
+	return s.admit(r, string(ledger.SurfaceControlPrompt), scheduler.Ingress{
 		AgentID: s.agentID(r), Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
 		Priority: ledger.Priority(p.Priority), Body: ledger.Body{Type: "text", Text: p.Text},
 		Surface: surface, AdmissionContext: through(r.Context()).operatorContext(), CorrelationID: p.CorrelationID, CausationID: p.CausationID,
@@ -55,7 +55,7 @@ func promptSurface(d door, asked string) (ledger.Surface, error) {
 }
 
 // admit queues a message. way separates the idempotency keys of different ways.
-func (s *Server) admit(r *http.Request, way string, in lane.Ingress) (any, error) {
+func (s *Server) admit(r *http.Request, way string, in scheduler.Ingress) (any, error) {
 	var err error
 	if in.Key, err = idempotencyKey(r, way); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (s *Server) postEnqueue(w http.ResponseWriter, r *http.Request) (any, error
 	if len(e.Metadata) > 0 && e.Metadata[0] != '{' {
 		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "metadata", Message: "metadata is no object", Hint: "send a JSON object"}
 	}
-	return s.admit(r, string(ledger.SurfacePublicEnqueue), lane.Ingress{
+	return s.admit(r, string(ledger.SurfacePublicEnqueue), scheduler.Ingress{
 		AgentID: id, Kind: kind, Origin: origin, Priority: ledger.Priority(e.Priority), Body: body, Metadata: e.Metadata,
 		Surface: ledger.SurfacePublicEnqueue, AdmissionContext: through(r.Context()).publicContext(), CorrelationID: e.CorrelationID, CausationID: e.CausationID,
 	})
@@ -167,7 +167,7 @@ func (s *Server) postWake(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, missing("reason", "say why the agent is to look")
 	}
 	id := s.agentID(r)
-	d, err := s.steps.Wake(r.Context(), lane.Wake{AgentID: id, Reason: body.Reason, Description: body.Description, Source: body.Source,
+	d, err := s.steps.Wake(r.Context(), scheduler.Wake{AgentID: id, Reason: body.Reason, Description: body.Description, Source: body.Source,
 		CorrelationID: body.CorrelationID, CausationID: body.CausationID, Context: through(r.Context()).operatorContext()})
 	if err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func (s *Server) postWebhook(w http.ResponseWriter, r *http.Request) (any, error
 	if origin.Source == "" {
 		origin.Source = "generic"
 	}
-	return s.admit(r, string(ledger.SurfaceWebhook), lane.Ingress{
+	return s.admit(r, string(ledger.SurfaceWebhook), scheduler.Ingress{
 		AgentID: s.agentID(r), Kind: ledger.KindWebhookEvent, Origin: origin, Body: ledger.Body{Type: "json", Value: body},
 		Surface: ledger.SurfaceWebhook, AdmissionContext: through(r.Context()).publicContext(),
 	})
@@ -229,7 +229,7 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request, legacy bool) (a
 		return nil, err
 	}
 	kind, body := content(r.Header.Get("Content-Type"), raw)
-	receipt, err := s.steps.Deliver(r.Context(), lane.Delivery{Token: chi.URLParam(r, "token"), LegacyMode: legacy, Source: q["source"], Resource: q["resource"],
+	receipt, err := s.steps.Deliver(r.Context(), scheduler.Delivery{Token: chi.URLParam(r, "token"), LegacyMode: legacy, Source: q["source"], Resource: q["resource"],
 		Body: body, ContentType: kind, CorrelationID: q["correlation_id"], CausationID: q["causation_id"]})
 	if err != nil {
 		return nil, err

@@ -13,8 +13,8 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"holon/internal/httpserver"
 	"holon/responses"
-	"holon/responses/serving"
 	"holon/runner/control/wire"
 	"holon/state"
 )
@@ -55,7 +55,7 @@ func (s *Server) serve(d door, one route) http.HandlerFunc {
 			return
 		}
 		if !one.capability {
-			serving.Admit(r)
+			httpserver.Admit(r)
 		}
 		if one.stream != nil {
 			one.stream(w, r)
@@ -78,8 +78,8 @@ func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := responses.NewID(responses.PrefixRequest)
 		w.Header().Set(wire.HeaderRequestID, id)
-		serving.Begin(w, r)
-		answer, began := &serving.Answer{ResponseWriter: w}, time.Now()
+		httpserver.Begin(w, r)
+		answer, began := &httpserver.Answer{ResponseWriter: w}, time.Now()
 		control := http.NewResponseController(w)
 		_ = control.SetWriteDeadline(began.Add(s.limits.Body + s.limits.Write + gateCompute)) // the one of the request before may be on the connection
 		if r.ContentLength != 0 {                                                             // a body that no handler reads is not waited for either

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"holon/runner/agent/lane"
+	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
 )
@@ -25,7 +25,7 @@ func (still) Models(context.Context) (view.Models, error)                     { 
 func (still) Info() view.RuntimeInfo                                          { return view.RuntimeInfo{Version: "test"} }
 func (still) Shutdown()                                                       {}
 
-var _ Steps = (*lane.Machine)(nil)
+var _ Steps = (*scheduler.Scheduler)(nil)
 
 // The handler has the routes that the document describes, and no others.
 func TestEveryRouteIsDescribed(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"holon/runner/agent/lane"
+	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/control"
 	"holon/runner/control/client"
@@ -25,7 +25,7 @@ import (
 // say admits a message of the operator, as another door would.
 func (r *rig) say(agentID, text, correlation string) int64 {
 	r.t.Helper()
-	a, err := r.machine.Admit(context.Background(), lane.Ingress{AgentID: agentID, Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
+	a, err := r.machine.Admit(context.Background(), scheduler.Ingress{AgentID: agentID, Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
 		Body: ledger.Body{Type: "text", Text: text}, AdmissionContext: ledger.LocalProcess, CorrelationID: correlation})
 	if err != nil {
 		r.t.Error(err)

@@ -15,8 +15,8 @@ import (
 	"io/fs"
 	"strings"
 
-	"holon/responses/models"
-	"holon/responses/redact"
+	"holon/internal/providers"
+	"holon/internal/redact"
 	"holon/runner/gateway"
 	"holon/runner/settings"
 	"holon/state"
@@ -94,7 +94,7 @@ func (w Where) String() string {
 // whether a command gives one only running it would tell. The error is about a
 // credentials file that can't be used.
 func (k *Keys) Locate(p settings.Provider) (w Where, found bool, err error) {
-	variable := cmp.Or(p.Credential.Env, models.Setting(p.Name, "API_KEY"))
+	variable := cmp.Or(p.Credential.Env, providers.Setting(p.Name, "API_KEY"))
 	profile := cmp.Or(p.Credential.Profile, p.Name)
 	env := Where{settings.SourceEnv, variable}
 	file := Where{settings.SourceFile, profile}

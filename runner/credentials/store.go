@@ -16,10 +16,10 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"holon/responses/models"
+	"holon/internal/durable"
+	"holon/internal/providers"
 	"holon/runner/gateway"
 	"holon/state"
-	"holon/state/durable"
 )
 
 // File is the name of the credentials file in HOLON_HOME.
@@ -94,7 +94,7 @@ func (s Store) List() (list []Profile, err error) {
 
 // Set stores a key, in the place of one of the same name.
 func (s Store) Set(name string, key gateway.Secret, now time.Time) error {
-	if !models.ValidName(name) {
+	if !providers.ValidName(name) {
 		return &Error{Code: CodeInvalidKey, Param: "NAME", Message: fmt.Sprintf("%.80q is no name of a profile", name), Hint: "use the provider's name: lower-case letters, digits, _, - and ."}
 	}
 	if err := Check(key); err != nil {

@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"time"
 
+	"holon/internal/durable"
 	"holon/runner"
 	"holon/state"
-	"holon/state/durable"
 	"holon/state/ledger"
 )
 

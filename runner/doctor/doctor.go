@@ -20,7 +20,7 @@ import (
 
 	"holon/runner"
 	"holon/runner/engine"
-	"holon/runner/providers"
+	"holon/runner/modelaccess"
 	"holon/runner/settings"
 	"holon/state"
 )
@@ -59,7 +59,7 @@ type Doctor struct {
 	Room                runner.Room
 
 	Loaded    *settings.Loaded
-	Providers *providers.Host
+	Providers *modelaccess.Host
 	Refs      []string // models that a run would ask
 	Chosen    bool     // somebody said which
 	Offline   bool     // ask no provider

@@ -18,7 +18,7 @@ import (
 	"holon/runner/doctor"
 	"holon/runner/engine"
 	"holon/runner/engine/docker"
-	"holon/runner/providers"
+	"holon/runner/modelaccess"
 	"holon/runner/settings"
 	"holon/state"
 )
@@ -52,7 +52,7 @@ func patient(t *testing.T) (*doctor.Doctor, string) {
 		HolonHome: home, Version: "v1", Image: image, Loaded: loaded, Refs: []string{"scripted/demo"}, Chosen: true,
 		Agentd:    func() (string, error) { return agentd, nil },
 		Engine:    func(state.Home) (engine.Engine, error) { return docker.New("", "") },
-		Providers: &providers.Host{Settings: &loaded.Settings, Keys: &credentials.Keys{Store: credentials.StoreIn(found)}},
+		Providers: &modelaccess.Host{Settings: &loaded.Settings, Keys: &credentials.Keys{Store: credentials.StoreIn(found)}},
 	}, home
 }
 

@@ -18,11 +18,11 @@ import (
 	"github.com/docker/go-units"
 	"golang.org/x/sys/unix"
 
+	"holon/internal/durable"
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/engine"
 	"holon/state"
-	"holon/state/durable"
 	"holon/state/files"
 )
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"holon/responses/models"
-	"holon/runner/providers"
+	"holon/internal/providers"
+	"holon/runner/modelaccess"
 )
 
 // checkSettings is what is wrong with what is set. What it means for the models
@@ -21,7 +21,7 @@ func (e *examination) checkSettings(context.Context) (list []Result) {
 			where += ": " + f.Key
 		}
 		status := Warning
-		if f.Level == providers.Wrong {
+		if f.Level == modelaccess.Wrong {
 			status = Failed
 		}
 		list = append(list, seen("%s: %s", where, f.Message).but(status, f.Hint))
@@ -45,11 +45,11 @@ func (e *examination) checkCredentials(context.Context) (list []Result) {
 }
 
 func (e *examination) checkCredential(ref string) Result {
-	name, _, ok := models.SplitRef(ref)
+	name, _, ok := providers.SplitRef(ref)
 	switch {
 	case !ok:
 		return seen("%q is not a model reference", ref).but(Failed, "write provider/name")
-	case name == models.Scripted:
+	case name == providers.Scripted:
 		return seen("%s needs no key", ref)
 	}
 	where, err := e.Providers.Ready(ref)
@@ -74,7 +74,7 @@ func (e *examination) checkModels(ctx context.Context) (list []Result) {
 		return skipped("nobody was asked (--offline)")
 	}
 	for _, ref := range e.Refs {
-		if name, _, _ := models.SplitRef(ref); name == models.Scripted {
+		if name, _, _ := providers.SplitRef(ref); name == providers.Scripted {
 			list = append(list, seen("%s: there is nobody to ask", ref))
 			continue
 		}

@@ -5,7 +5,7 @@ import (
 	"net"
 	"sync"
 
-	"holon/responses/serving"
+	"holon/internal/httpserver"
 )
 
 // corkedListener accepts connections that can be corked.
@@ -63,7 +63,7 @@ type connKey struct{}
 
 // withConn is http.Server.ConnContext: it lets handlers find their connection.
 func withConn(ctx context.Context, conn net.Conn) context.Context {
-	return serving.ConnContext(context.WithValue(ctx, connKey{}, conn), conn.(*corkedConn).Conn)
+	return httpserver.ConnContext(context.WithValue(ctx, connKey{}, conn), conn.(*corkedConn).Conn)
 }
 
 // connOf returns the connection of a request.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"holon/responses/redact"
+	"holon/internal/redact"
 )
 
 // Credential says what the key of a provider is. Implementations are safe for

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"holon/internal/httpserver"
 	"holon/responses"
-	"holon/responses/serving"
 )
 
 // handle passes one request of the container on, or refuses it.
@@ -21,7 +21,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.active.end()
 
-	serving.Begin(w, r)
+	httpserver.Begin(w, r)
 	t, refusal := s.gateway.admit(r)
 	var lease *Lease
 	if refusal == nil {
@@ -32,7 +32,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 		refuse(w, refusal)
 		return
 	}
-	serving.Admit(r)
+	httpserver.Admit(r)
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	conn := connOf(r.Context())
@@ -94,7 +94,7 @@ func (s *Server) charge(r *http.Request, t target, lease *Lease, body *requestBo
 	if t.method == http.MethodGet {
 		return lease.ledger.reserve("", &Price{}, 0)
 	}
-	if !serving.IsJSON(r) {
+	if !httpserver.IsJSON(r) {
 		return nil, responses.Invalid("Content-Type", responses.CodeUnsupportedMediaType, "the body must be application/json")
 	}
 	name, err := body.model()

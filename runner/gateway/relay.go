@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"holon/responses/redact"
+	"holon/internal/redact"
 )
 
 const bufferSize = 32 << 10

@@ -5,7 +5,7 @@ import (
 	"io"
 	"log/slog"
 
-	"holon/responses/redact"
+	"holon/internal/redact"
 )
 
 // Secret is a value that is used but never shown: every way of formatting,

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"holon/responses/serving"
+	"holon/internal/httpserver"
 	"holon/runner/socket"
 )
 
@@ -122,7 +122,7 @@ func (g *Gateway) ServePeer(ctx context.Context, path string, peer *socket.Peer)
 	}
 	go func() {
 		defer close(s.served)
-		listener := corkedListener{serving.Guard(sock.BoundedFor(peer, maxConnections), maxStrangers)}
+		listener := corkedListener{httpserver.Guard(sock.BoundedFor(peer, maxConnections), maxStrangers)}
 		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("gateway stopped", "err", err)
 		}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"holon/responses/models"
+	"holon/internal/providers"
 	"holon/runner/socket"
 )
 
@@ -129,7 +129,7 @@ func (u *upstream) request(ctx context.Context, t target, from *http.Request, ke
 	}
 	for _, name := range passedHeaders() {
 		value := from.Header.Get(name)
-		if name == "Anthropic-Beta" && value != models.BindingBeta { // others switch features on
+		if name == "Anthropic-Beta" && value != providers.BindingBeta { // others switch features on
 			continue
 		}
 		if value != "" {
@@ -146,7 +146,7 @@ func (u *upstream) request(ctx context.Context, t target, from *http.Request, ke
 		req.Header.Set("Authorization", "Bearer "+key.Reveal())
 	case AuthChatGPT:
 		req.Header.Set("Authorization", "Bearer "+key.Reveal())
-		if account := models.ChatGPTAccount(key.Reveal()); account != "" {
+		if account := providers.ChatGPTAccount(key.Reveal()); account != "" {
 			req.Header.Set("Chatgpt-Account-Id", account)
 		}
 	case AuthXAPIKey:

@@ -18,8 +18,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"holon/responses/mcpwire"
-	"holon/responses/redact"
+	"holon/internal/mcpwire"
+	"holon/internal/redact"
 	"holon/runner/socket"
 	"holon/state"
 )

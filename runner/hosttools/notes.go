@@ -15,9 +15,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"holon/internal/durable"
 	"holon/responses/turns"
 	"holon/state"
-	"holon/state/durable"
 )
 
 // Bounds of the notes of a run.

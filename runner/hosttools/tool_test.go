@@ -10,7 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"holon/responses/redact"
+	"holon/internal/redact"
 	"holon/runner/hosttools"
 )
 

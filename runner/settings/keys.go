@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"holon/responses/models"
+	"holon/internal/providers"
 	"holon/runner/engine"
 	"holon/runner/uidpool"
 	"holon/state"
@@ -225,7 +225,7 @@ var keys = []*key{
 type not bool
 
 func contracts() (names []string) {
-	for _, c := range models.Contracts() {
+	for _, c := range providers.Contracts() {
 		names = append(names, string(c))
 	}
 	return names
@@ -250,9 +250,9 @@ func checkAgent(s *Settings, _ string) (what, remedy string) {
 const maxRef = 256
 
 func checkRef(ref string) (what, remedy string) {
-	provider, _, ok := models.SplitRef(ref)
-	if !ok || !models.ValidName(provider) || len(ref) > maxRef || strings.ContainsFunc(ref, func(r rune) bool {
-		return provider != models.Scripted && (r <= ' ' || r == 0x7f || r == ',' || r == '=')
+	provider, _, ok := providers.SplitRef(ref)
+	if !ok || !providers.ValidName(provider) || len(ref) > maxRef || strings.ContainsFunc(ref, func(r rune) bool {
+		return provider != providers.Scripted && (r <= ' ' || r == 0x7f || r == ',' || r == '=')
 	}) {
 		return fmt.Sprintf("%.100q is not a model reference", ref), "write provider/name, for example " + DefaultModel
 	}
@@ -331,7 +331,7 @@ func checkVariable(s *Settings, name string) (what, remedy string) {
 }
 
 func checkProfile(s *Settings, name string) (what, remedy string) {
-	if p := s.provider(name).Credential.Profile; !models.ValidName(p) {
+	if p := s.provider(name).Credential.Profile; !providers.ValidName(p) {
 		return fmt.Sprintf("%.100q is no name of a profile", p), "use lower-case letters, digits, _, - and ."
 	}
 	return "", ""

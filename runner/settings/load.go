@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"holon/responses/models"
+	"holon/internal/providers"
 	"holon/state"
 )
 
@@ -295,7 +295,7 @@ func (l *Loaded) environment(environ []string) {
 // named: X_BASE_URL alone makes x a provider.
 func (l *Loaded) Consider(refs ...string) {
 	for _, name := range ProvidersOf(refs) {
-		if models.ValidName(name) {
+		if providers.ValidName(name) {
 			l.variablesOf(name)
 		}
 	}
@@ -309,7 +309,7 @@ func (l *Loaded) variablesOf(name string) {
 	l.considered[name] = true
 	for _, k := range keys {
 		if k.env != "" && k.group() == ofProvider {
-			l.variable(k, name, models.Setting(name, k.env))
+			l.variable(k, name, providers.Setting(name, k.env))
 		}
 	}
 }

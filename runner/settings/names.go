@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"holon/responses/models"
+	"holon/internal/providers"
 )
 
 // match is how a path stands to the table.
@@ -53,7 +53,7 @@ func validName(g group, name string) bool {
 		what, _ := checkRef(name)
 		return what == ""
 	}
-	return models.ValidName(name) && name != models.Scripted
+	return providers.ValidName(name) && name != providers.Scripted
 }
 
 // split takes a key that a person wrote apart. The names of providers and models

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"holon/responses/models"
+	"holon/internal/providers"
 )
 
 // Schema returns the JSON Schema of config.json. The file of a project takes the
@@ -87,7 +87,7 @@ func (k *key) schema(defaults *Settings) *jsonschema.Schema {
 		s.Type, s.Items = "array", &jsonschema.Schema{Type: "string"}
 	case *time.Duration:
 		s.Description += " A duration such as 30m."
-	case *models.Contract, *string, *Size:
+	case *providers.Contract, *string, *Size:
 	}
 	for _, choice := range k.choices {
 		s.Enum = append(s.Enum, choice)

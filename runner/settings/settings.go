@@ -20,14 +20,14 @@ import (
 	"slices"
 	"time"
 
-	"holon/responses/models"
+	"holon/internal/providers"
 	"holon/runner/engine"
 )
 
 // Defaults, and values of settings that are words.
 const (
 	DefaultImage     = "holon/base:latest"
-	DefaultModel     = models.OpenAI + "/gpt-5"
+	DefaultModel     = providers.OpenAI + "/gpt-5"
 	DefaultTimeout   = time.Hour
 	DefaultMaxRounds = 200
 	EngineAuto       = "auto"
@@ -118,7 +118,7 @@ type Unknown struct {
 // Provider is how a provider is asked.
 type Provider struct {
 	Name        string
-	Contract    models.Contract
+	Contract    providers.Contract
 	BaseURL     string
 	KeyOptional bool // it may want no key
 	Credential  Credential
@@ -185,7 +185,7 @@ func (s *Settings) Provider(name string) (p Provider, known bool) {
 // ProviderNames returns the providers that are built in or set, sorted.
 func (s *Settings) ProviderNames() []string {
 	names := slices.Collect(maps.Keys(s.Providers))
-	for _, p := range models.Builtin() {
+	for _, p := range providers.Builtin() {
 		names = append(names, p.Name)
 	}
 	slices.Sort(names)
@@ -193,13 +193,13 @@ func (s *Settings) ProviderNames() []string {
 }
 
 func newProvider(name string) Provider {
-	if p, ok := models.Find(name); ok {
+	if p, ok := providers.Find(name); ok {
 		return Provider{
 			Name: name, Contract: p.Contract, BaseURL: p.BaseURL, KeyOptional: p.KeyOptional,
-			Images: p.Dialect.Images || p.Contract != models.ChatCompletions, Builtin: true,
+			Images: p.Dialect.Images || p.Contract != providers.ChatCompletions, Builtin: true,
 		}
 	}
-	return Provider{Name: name, Contract: models.ChatCompletions}
+	return Provider{Name: name, Contract: providers.ChatCompletions}
 }
 
 // provider returns the entry that a setting of a provider goes to.
@@ -221,10 +221,10 @@ func (s *Settings) facts(ref string) *Facts {
 
 // Window returns the window of a model, and whether it was set, is known, or is
 // assumed as of any model of which nothing is known.
-func (s *Settings) Window(ref string) (w models.Window, from WindowFrom) {
-	w, from = models.Windows{}.Of(ref), WindowKnown
+func (s *Settings) Window(ref string) (w providers.Window, from WindowFrom) {
+	w, from = providers.Windows{}.Of(ref), WindowKnown
 	context, output := 0, 0
-	if !models.HasWindow(ref) {
+	if !providers.HasWindow(ref) {
 		from, context, output = WindowAssumed, s.Unknown.ContextWindow, s.Unknown.MaxOutputTokens
 	}
 	if f := s.Catalog[ref]; f != nil && (f.ContextWindow > 0 || f.MaxOutputTokens > 0) {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"holon/responses/models"
+	"holon/internal/providers"
 	"holon/state"
 )
 
@@ -154,7 +154,7 @@ func (l *Loaded) Hidden() (list []Entry) {
 // that of scenarios.
 func ProvidersOf(refs []string) (names []string) {
 	for _, ref := range refs {
-		if name, _, ok := models.SplitRef(ref); ok && name != models.Scripted && !slices.Contains(names, name) {
+		if name, _, ok := providers.SplitRef(ref); ok && name != providers.Scripted && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"holon/responses/models"
+	"holon/internal/providers"
 )
 
 // assign puts a value of a file where the key keeps it. The error says what the
@@ -26,9 +26,9 @@ func (k *key) assign(s *Settings, name string, n node) (what, remedy string) {
 		ok = scalar
 		*p = Size(n.text)
 		remedy = "write for example 512m or 4g"
-	case *models.Contract:
+	case *providers.Contract:
 		ok = scalar
-		*p = models.Contract(n.text)
+		*p = providers.Contract(n.text)
 		remedy = "write text"
 	case *bool:
 		ok = assignBool(n, p)
@@ -170,7 +170,7 @@ func (k *key) value(s *Settings, name string) any {
 		return *p
 	case *Size:
 		return string(*p)
-	case *models.Contract:
+	case *providers.Contract:
 		return string(*p)
 	case *bool:
 		return *p

@@ -13,8 +13,8 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"holon/internal/durable"
 	"holon/state"
-	"holon/state/durable"
 )
 
 // CodeFileUnusable is the code of errors about a file that cannot be changed.

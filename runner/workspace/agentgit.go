@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"holon/state/roots"
+	"holon/internal/roots"
 )
 
 // writeAgentRepository gives the tree a .git of its own: private, disposable,

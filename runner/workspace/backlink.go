@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"holon/state/durable"
+	"holon/internal/durable"
 )
 
 // follow resolves a .git that is a file or a link. Where it leads is used only when that is a linked working tree's or

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"holon/state/durable"
+	"holon/internal/durable"
 )
 
 // Bounds on borrowing. Git follows alternates of alternates as deep.

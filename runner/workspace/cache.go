@@ -16,7 +16,7 @@ import (
 	"github.com/gofrs/flock"
 	"golang.org/x/sys/unix"
 
-	"holon/state/durable"
+	"holon/internal/durable"
 )
 
 // maxSlots bounds how many runs use one repository at the same time.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"holon/state/durable"
+	"holon/internal/durable"
 )
 
 // coreSettings are the settings that say where a repository's working tree is.

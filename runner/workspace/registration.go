@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"holon/state/durable"
+	"holon/internal/durable"
 )
 
 // Names of files that Checkout adds to a run's directory.

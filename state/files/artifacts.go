@@ -17,8 +17,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"holon/internal/durable"
 	"holon/state"
-	"holon/state/durable"
 )
 
 // Limits bound what Artifacts reads. A zero field is the default.

@@ -5,7 +5,7 @@ import (
 	"io/fs"
 	"os"
 
-	"holon/state/roots"
+	"holon/internal/roots"
 )
 
 // RemoveAll removes a directory that a container wrote, in which folders may

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"holon/internal/durable"
 	"holon/state"
-	"holon/state/durable"
 
 	"golang.org/x/sys/unix"
 )

@@ -31,9 +31,9 @@ import (
 	"syscall"
 	"time"
 
+	"holon/internal/durable"
 	"holon/responses/turns"
 	"holon/state"
-	"holon/state/durable"
 )
 
 const newPrefix = ".new-"

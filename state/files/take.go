@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"holon/internal/durable"
 	"holon/state"
-	"holon/state/durable"
 )
 
 const removedPrefix = ".removed-"

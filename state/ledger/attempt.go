@@ -38,7 +38,7 @@ type Attempt struct {
 	AbortMode   string `json:"abort_mode,omitempty"`   // "", stop_after_abort
 	FrameDigest string `json:"frame_digest,omitempty"` // of the prompt frame, which Frame holds
 
-	// Frame is runner/agent/frame.Frame as it was sent. It is large, and every
+	// Frame is runner/agent/prompt.Prompt as it was sent. It is large, and every
 	// step of a turn reads and writes its attempt: only View.Attempt returns it,
 	// and an update without one keeps what is stored.
 	Frame json.RawMessage `json:"-"`

@@ -7,7 +7,7 @@
 // The invariant: what belongs to one step of an agent is written by one Update
 // or not at all, and the events of an agent are numbered without a gap by the
 // updates that wrote them. A store keeps rows; what may follow what is decided
-// in package runner/agent/lane, once, for every store.
+// in package runner/agent/scheduler, once, for every store.
 //
 // Nothing here says that an agent runs. An open [Attempt] whose owner is alive
 // is what running means.

@@ -12,8 +12,8 @@ import (
 
 	"modernc.org/sqlite"
 
+	"holon/internal/durable"
 	"holon/state"
-	"holon/state/durable"
 	"holon/state/ledger"
 )
 

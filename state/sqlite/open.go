@@ -15,8 +15,8 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"holon/internal/durable"
 	"holon/state"
-	"holon/state/durable"
 	"holon/state/ledger"
 )
 

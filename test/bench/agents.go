@@ -11,7 +11,7 @@ import (
 	"holon/runner/agent/rules"
 	"holon/runner/control/client"
 	"holon/runner/control/wire"
-	"holon/test/living"
+	"holon/test/longlived"
 )
 
 // heard is an event as it came to a client.
@@ -24,7 +24,7 @@ type heard struct {
 // warmAgent is an agent of a daemon whose container runs, and a client that
 // follows its events.
 type warmAgent struct {
-	serve  *living.Server
+	serve  *longlived.Server
 	name   string
 	events chan heard
 }
@@ -63,7 +63,7 @@ func measureWarmAgent(ctx context.Context, r *rig) (_ []row, err error) {
 }
 
 // serveAgents starts a daemon in front of the model.
-func (r *rig) serveAgents(ctx context.Context) (*living.Server, error) {
+func (r *rig) serveAgents(ctx context.Context) (*longlived.Server, error) {
 	dir, err := r.newDir()
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (r *rig) serveAgents(ctx context.Context) (*living.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("-holon: %w; build it with make build", err)
 	}
-	s, err := living.New(living.Options{
+	s, err := longlived.New(longlived.Options{
 		Dir: dir, Bin: filepath.Dir(holon), Model: modelName, Engine: "unix://" + r.opts.docker,
 		Env: []string{"HOLON_IMAGE=" + r.image, "HOLON_AGENTD=" + r.agentd, "OPENAI_BASE_URL=" + r.model, "OPENAI_API_KEY=sk-bench-0123456789abcdef", "HOLON_IDLE_PAUSE=1h"},
 	})

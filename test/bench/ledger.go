@@ -133,7 +133,7 @@ func (b *book) step(ctx context.Context, fn func(tx ledger.Tx, l *ledger.Lane) e
 	})
 }
 
-// through is the life of a message in three steps, as runner/agent/lane makes
+// through is the life of a message in three steps, as runner/agent/scheduler makes
 // them.
 func (b *book) through(ctx context.Context) ([]time.Duration, error) {
 	began := time.Now()

@@ -18,8 +18,8 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/catalogue"
 	"holon/agentd/turntoken"
+	"holon/internal/providers"
 	"holon/responses"
-	"holon/responses/models"
 	"holon/runner/gateway"
 )
 
@@ -83,8 +83,8 @@ func TestAgentdFitsTheGrammar(t *testing.T) {
 	t.Cleanup(server.Close)
 	options := gateway.Options{Providers: make(map[string]gateway.Provider)}
 	for _, ref := range refs {
-		name, _, _ := models.SplitRef(ref)
-		known, _ := models.Find(name)
+		name, _, _ := providers.SplitRef(ref)
+		known, _ := providers.Find(name)
 		p := gateway.Provider{BaseURL: server.URL, Auth: gateway.AuthNone}
 		for _, route := range known.Contract.Routes() {
 			p.Routes = append(p.Routes, gateway.Route(route))
@@ -108,7 +108,7 @@ func TestAgentdFitsTheGrammar(t *testing.T) {
 		}
 	})
 	for _, ref := range refs {
-		provider, name, _ := models.SplitRef(ref)
+		provider, name, _ := providers.SplitRef(ref)
 		for kind, req := range requests() {
 			req.Model = name
 			before := up.asked.Load()

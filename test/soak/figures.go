@@ -13,7 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"holon/test/living"
+	"holon/test/longlived"
 	"holon/test/procs"
 	"holon/test/torture/check"
 )
@@ -66,7 +66,7 @@ func (s span) String() string {
 }
 
 // latency tells how long messages took, by what the ledger has of them.
-func (f *figures) latency(ctx context.Context, path string, letters []*living.Letter) (err error) {
+func (f *figures) latency(ctx context.Context, path string, letters []*longlived.Letter) (err error) {
 	led, err := check.OpenLedger(path)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (f *figures) latency(ctx context.Context, path string, letters []*living.Le
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // watch looks at a daemon whose agents sleep.
-func (f *figures) watch(ctx context.Context, s *living.Server, idle time.Duration) error {
+func (f *figures) watch(ctx context.Context, s *longlived.Server, idle time.Duration) error {
 	if err := rest(ctx, 6*time.Second); err != nil { // until containers are held still
 		return err
 	}

@@ -24,7 +24,7 @@ import (
 	"time"
 
 	"holon/state/ledger"
-	"holon/test/living"
+	"holon/test/longlived"
 )
 
 type options struct {
@@ -70,9 +70,9 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 type soak struct {
 	opts    options
 	rng     *rand.Rand
-	serve   *living.Server
+	serve   *longlived.Server
 	agents  []string
-	letters []*living.Letter
+	letters []*longlived.Letter
 	log     io.Writer
 }
 
@@ -93,7 +93,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		}
 		err = os.RemoveAll(dir)
 	}()
-	s.serve, err = living.New(living.Options{Dir: dir, Bin: opts.bin, Env: []string{"HOLON_IDLE_PAUSE=3s", "HOLON_MAX_CONTAINERS=" + fmt.Sprint(opts.agents)}})
+	s.serve, err = longlived.New(longlived.Options{Dir: dir, Bin: opts.bin, Env: []string{"HOLON_IDLE_PAUSE=3s", "HOLON_MAX_CONTAINERS=" + fmt.Sprint(opts.agents)}})
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (s *soak) populate(ctx context.Context) (int64, error) {
 // work sends all messages, waits until they are worked off, and checks
 // everything.
 func (s *soak) work(ctx context.Context, f *figures) error {
-	listeners := make(map[string]*living.Listener, len(s.agents))
+	listeners := make(map[string]*longlived.Listener, len(s.agents))
 	for _, agent := range s.agents {
 		listeners[agent] = s.serve.Listen(ctx, agent)
 		defer listeners[agent].Stop()
@@ -235,19 +235,19 @@ func (s *soak) send(ctx context.Context, senders *sync.WaitGroup, failed context
 }
 
 // draw makes a message.
-func (s *soak) draw(n int) *living.Letter {
-	ways, words := living.Ways(), living.Words()
-	l := &living.Letter{
+func (s *soak) draw(n int) *longlived.Letter {
+	ways, words := longlived.Ways(), longlived.Words()
+	l := &longlived.Letter{
 		Agent: s.agents[s.rng.IntN(len(s.agents))], Way: ways[s.rng.IntN(len(ways))], Word: words[s.rng.IntN(len(words))],
 		Key: fmt.Sprintf("letter-%06d", n), After: time.Duration(50+s.rng.IntN(500)) * time.Millisecond,
 	}
-	if l.Way == living.Interval { // its ticks are messages beyond the number
-		l.Way = living.Timer
+	if l.Way == longlived.Interval { // its ticks are messages beyond the number
+		l.Way = longlived.Timer
 	}
 	switch l.Way {
-	case living.Prompt:
+	case longlived.Prompt:
 		l.Priority = []ledger.Priority{ledger.Interject, ledger.Next, ledger.Normal, ledger.Background}[s.rng.IntN(4)]
-	case living.Enqueue:
+	case longlived.Enqueue:
 		l.Priority = []ledger.Priority{ledger.Next, ledger.Normal, ledger.Background}[s.rng.IntN(3)]
 	}
 	return l

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"holon/state/ledger"
-	"holon/test/living"
+	"holon/test/longlived"
 	"holon/test/torture/check"
 )
 
@@ -21,10 +21,10 @@ const strikes = 10
 // world is a daemon with its agents.
 type world struct {
 	r      *round
-	serve  *living.Server
+	serve  *longlived.Server
 	engine *proxy
 	agents []string
-	heard  map[string]*living.Listener
+	heard  map[string]*longlived.Listener
 	woken  map[string]int // wakes that an agent acknowledged
 	number int            // of letters, makes their keys
 }
@@ -49,7 +49,7 @@ func playAgents(ctx context.Context, r *round) error {
 }
 
 func (r *round) newWorld(ctx context.Context) (*world, error) {
-	w := &world{r: r, heard: make(map[string]*living.Listener), woken: make(map[string]int)}
+	w := &world{r: r, heard: make(map[string]*longlived.Listener), woken: make(map[string]int)}
 	env := []string{r.mark, "HOLON_IDLE_PAUSE=" + r.one("200ms", "1m"), "HOLON_IDLE_STOP=" + r.one("1s", "15m"), "HOLON_MAX_CONTAINERS=" + r.one("2", "16")}
 	r.tell("settings %s", strings.Join(env[1:], " "))
 	var err error
@@ -57,7 +57,7 @@ func (r *round) newWorld(ctx context.Context) (*world, error) {
 		return nil, err
 	}
 	r.undo = append(r.undo, func() error { w.engine.close(); return nil })
-	if w.serve, err = living.New(living.Options{Dir: r.dir, Bin: r.lab.bin, Engine: "unix://" + r.path("e"), Env: env}); err != nil {
+	if w.serve, err = longlived.New(longlived.Options{Dir: r.dir, Bin: r.lab.bin, Engine: "unix://" + r.path("e"), Env: env}); err != nil {
 		return nil, err
 	}
 	r.undo = append(r.undo, w.serve.RemoveContainers, func() error { w.serve.Close(); return nil })
@@ -117,7 +117,7 @@ func (w *world) strike(ctx context.Context) error {
 }
 
 // inspect waits until nothing is to be done, and checks everything.
-func (w *world) inspect(ctx context.Context, letters []*living.Letter) error {
+func (w *world) inspect(ctx context.Context, letters []*longlived.Letter) error {
 	newest, err := w.serve.Verify(ctx, w.agents, letters)
 	if err != nil {
 		return err
@@ -148,24 +148,24 @@ func (w *world) hit(ctx context.Context, blows []blow) error {
 }
 
 // draw makes the messages of a round.
-func (w *world) draw() (letters []*living.Letter) {
+func (w *world) draw() (letters []*longlived.Letter) {
 	r := w.r
-	ways, words := living.Ways(), living.Words()
+	ways, words := longlived.Ways(), longlived.Words()
 	priorities := []ledger.Priority{"", ledger.Interject, ledger.Next, ledger.Normal, ledger.Background}
 	told := []string{}
 	for range 4 + r.rng.IntN(6) {
 		w.number++
-		l := &living.Letter{
+		l := &longlived.Letter{
 			Agent: w.agents[r.rng.IntN(len(w.agents))], Way: ways[r.rng.IntN(len(ways))], Word: words[r.rng.IntN(len(words))],
 			Key: fmt.Sprintf("letter-%d-%04d", r.number, w.number), After: 50*time.Millisecond + r.upTo(300*time.Millisecond),
 		}
 		if r.chance(3) {
-			l.Way = living.Prompt // there are many ways, and people use this one
+			l.Way = longlived.Prompt // there are many ways, and people use this one
 		}
-		if l.Way == living.Prompt || l.Way == living.Enqueue {
+		if l.Way == longlived.Prompt || l.Way == longlived.Enqueue {
 			l.Priority = priorities[r.rng.IntN(len(priorities))]
 		}
-		if l.Way == living.Enqueue && l.Priority == ledger.Interject {
+		if l.Way == longlived.Enqueue && l.Priority == ledger.Interject {
 			l.Priority = ledger.Next // only the operator may interject
 		}
 		letters = append(letters, l)
@@ -176,9 +176,9 @@ func (w *world) draw() (letters []*living.Letter) {
 }
 
 // cancel ends the timers that would fire for ever.
-func (w *world) cancel(ctx context.Context, letters []*living.Letter) error {
+func (w *world) cancel(ctx context.Context, letters []*longlived.Letter) error {
 	for _, l := range letters {
-		if l.Way == living.Interval && l.Acked {
+		if l.Way == longlived.Interval && l.Acked {
 			if _, err := w.serve.Client.CancelTimer(ctx, l.Agent, l.ID); err != nil {
 				return fmt.Errorf("cancel the timer %s: %w", l.ID, err)
 			}
@@ -189,10 +189,10 @@ func (w *world) cancel(ctx context.Context, letters []*living.Letter) error {
 
 // answers checks that every agent still does what its operator asks.
 func (w *world) answers(ctx context.Context) error {
-	var letters []*living.Letter
+	var letters []*longlived.Letter
 	for _, agent := range w.agents {
 		w.number++
-		l := &living.Letter{Agent: agent, Way: living.Prompt, Word: living.Run, Key: fmt.Sprintf("letter-%d-%04d", w.r.number, w.number)}
+		l := &longlived.Letter{Agent: agent, Way: longlived.Prompt, Word: longlived.Run, Key: fmt.Sprintf("letter-%d-%04d", w.r.number, w.number)}
 		if err := w.serve.Send(ctx, l); err != nil {
 			return err
 		}

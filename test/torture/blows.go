@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"holon/runner/agent/lane"
+	"holon/runner/agent/scheduler"
 	"holon/runner/control/wire"
 	"holon/state"
 )
@@ -177,13 +177,13 @@ func killAgentd(ctx context.Context, w *world, b blow) error {
 // abort ends the turn that runs, if one does.
 func abort(ctx context.Context, w *world, b blow) error {
 	_, err := w.serve.Client.Abort(ctx, b.agent, wire.Abort{})
-	return expect(err, lane.CodeNoRun)
+	return expect(err, scheduler.CodeNoRun)
 }
 
 // abortAndStop ends the turn that runs and stops the agent, which starts again.
 func abortAndStop(ctx context.Context, w *world, b blow) error {
-	_, err := w.serve.Client.Abort(ctx, b.agent, wire.Abort{Mode: lane.StopAfterAbort})
-	if err := expect(err, lane.CodeNoRun); err != nil {
+	_, err := w.serve.Client.Abort(ctx, b.agent, wire.Abort{Mode: scheduler.StopAfterAbort})
+	if err := expect(err, scheduler.CodeNoRun); err != nil {
 		return err
 	}
 	if err := pause(ctx, b.wait); err != nil {

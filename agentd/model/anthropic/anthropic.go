@@ -32,7 +32,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
-	"holon/responses/models"
+	"holon/internal/providers"
 	"holon/responses/stream"
 )
 
@@ -66,11 +66,11 @@ type Transport struct {
 // [Transport.Check], so that a server starts without. The error, a
 // *responses.Error, is about a malformed BaseURL.
 func New(opts Options) (*Transport, error) {
-	opts.Provider = cmp.Or(opts.Provider, models.Anthropic)
+	opts.Provider = cmp.Or(opts.Provider, providers.Anthropic)
 	if opts.BaseURL == "" && opts.SocketPath != "" {
 		opts.BaseURL = gatewayHost + opts.Provider
 	} else if opts.BaseURL == "" {
-		known, _ := models.Find(models.Anthropic)
+		known, _ := providers.Find(providers.Anthropic)
 		opts.BaseURL = known.BaseURL
 	}
 	headers := maps.Clone(opts.ExtraHeaders)

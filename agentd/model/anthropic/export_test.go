@@ -2,7 +2,7 @@ package anthropic
 
 import (
 	"holon/agentd/model"
-	"holon/responses/models"
+	"holon/internal/providers"
 )
 
 // For tests of the package from outside.
@@ -10,7 +10,7 @@ var ClosedSchema = closedSchema
 
 // EncodeRequest returns the body for Anthropic's own endpoint.
 func EncodeRequest(req model.Request) ([]byte, string, error) {
-	return encodeRequest(models.Anthropic, req)
+	return encodeRequest(providers.Anthropic, req)
 }
 
 // TagCallID returns the id of ours for a call of an answer.
@@ -29,5 +29,5 @@ func RefusesSampling(name string) bool { return !contractOf(name).sampling }
 
 // Take returns what takes the events of an answer.
 func Take(name string, emit func(model.Event) bool) func([]byte) (bool, error) {
-	return newAssembly(models.Anthropic, contractOf(name), "", emit).take
+	return newAssembly(providers.Anthropic, contractOf(name), "", emit).take
 }

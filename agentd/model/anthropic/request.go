@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"holon/agentd/model"
+	"holon/internal/providers"
 	"holon/responses"
-	"holon/responses/models"
 )
 
 // wireRequest is the body of POST /v1/messages. The messages come last and the
@@ -89,7 +89,7 @@ func encodeRequest(provider string, req model.Request) (body []byte, beta string
 	w.Tools, w.ToolChoice = encodeTools(req, c, messages)
 	effort := w.think(req, c)
 	if w.Thinking != nil && w.Thinking.BlockBinding != nil {
-		beta = models.BindingBeta
+		beta = providers.BindingBeta
 	}
 	w.sample(req, c)
 	format, words, err := encodeFormat(req.Text.Format, c)

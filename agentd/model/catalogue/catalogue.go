@@ -1,5 +1,5 @@
 // Package catalogue makes transports of the providers that can be used with
-// nothing but a key (package responses/models) and of others that a configuration
+// nothing but a key (package internal/providers) and of others that a configuration
 // names.
 //
 // A provider is a name, a contract (which API it speaks) and an endpoint. A

@@ -9,8 +9,8 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/catalogue"
+	"holon/internal/providers"
 	"holon/responses"
-	"holon/responses/models"
 )
 
 func open(t *testing.T, env map[string]string, opts catalogue.Options) (*catalogue.Set, error) {
@@ -37,12 +37,12 @@ func TestBuiltin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if names(set.Offered) != "openai" || len(set.Unlisted) != len(models.Builtin())-1 {
+	if names(set.Offered) != "openai" || len(set.Unlisted) != len(providers.Builtin())-1 {
 		t.Errorf("without settings: %s beside %s", names(set.Offered), names(set.Unlisted))
 	}
 	for name, tr := range set.Unlisted {
 		err := tr.(model.Checker).Check("m")
-		p := models.Builtin()[slices.IndexFunc(models.Builtin(), func(p models.Provider) bool { return p.Name == name })]
+		p := providers.Builtin()[slices.IndexFunc(providers.Builtin(), func(p providers.Provider) bool { return p.Name == name })]
 		prefix := strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 		switch {
 		case name == "responses":

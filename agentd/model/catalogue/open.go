@@ -11,8 +11,8 @@ import (
 	"holon/agentd/model/anthropic"
 	"holon/agentd/model/chat"
 	"holon/agentd/model/openai"
+	"holon/internal/providers"
 	"holon/responses"
-	"holon/responses/models"
 )
 
 // Options say which providers there are beside the built-in ones.
@@ -97,20 +97,20 @@ func Open(opts Options) (*Set, error) {
 }
 
 // providers returns all providers, and which of them are wanted.
-func (o *Options) providers() (list []models.Provider, wanted map[string]bool, err error) {
-	list, wanted = models.Builtin(), make(map[string]bool)
-	find := func(name string) *models.Provider {
+func (o *Options) providers() (list []providers.Provider, wanted map[string]bool, err error) {
+	list, wanted = providers.Builtin(), make(map[string]bool)
+	find := func(name string) *providers.Provider {
 		for i := range list {
 			if list[i].Name == name {
 				return &list[i]
 			}
 		}
-		list = append(list, models.Provider{Name: name, Contract: models.ChatCompletions})
+		list = append(list, providers.Provider{Name: name, Contract: providers.ChatCompletions})
 		return &list[len(list)-1]
 	}
 	for _, entry := range o.Configured {
 		name, contract, _ := strings.Cut(entry, "=")
-		if !models.ValidName(name) || slices.Contains(o.Taken, name) && contract != "" {
+		if !providers.ValidName(name) || slices.Contains(o.Taken, name) && contract != "" {
 			e := responses.Invalid("HOLON_PROVIDERS", responses.CodeInvalidValue, fmt.Sprintf("%.100q cannot be a provider", entry))
 			e.Hint = "write NAME or NAME=CONTRACT, with a name of lower-case letters, digits, _, - and ."
 			return nil, nil, e
@@ -118,30 +118,30 @@ func (o *Options) providers() (list []models.Provider, wanted map[string]bool, e
 		if slices.Contains(o.Taken, name) {
 			continue
 		}
-		if p := find(name); contract != "" && p.Contract != models.Contract(contract) {
-			*p = models.Provider{Name: name, Contract: models.Contract(contract), KeyOptional: models.Contract(contract) == models.OpenResponses}
+		if p := find(name); contract != "" && p.Contract != providers.Contract(contract) {
+			*p = providers.Provider{Name: name, Contract: providers.Contract(contract), KeyOptional: providers.Contract(contract) == providers.OpenResponses}
 		}
 		wanted[name] = true
 	}
 	for _, ref := range o.References {
 		name, _, ok := strings.Cut(ref, "/")
-		if !ok || !models.ValidName(name) || slices.Contains(o.Taken, name) {
+		if !ok || !providers.ValidName(name) || slices.Contains(o.Taken, name) {
 			continue // the resolver says what is wrong with it
 		}
-		known := slices.ContainsFunc(list, func(p models.Provider) bool { return p.Name == name })
-		if known || o.Socket != "" || o.Setting(models.Setting(name, "BASE_URL")) != "" {
+		known := slices.ContainsFunc(list, func(p providers.Provider) bool { return p.Name == name })
+		if known || o.Socket != "" || o.Setting(providers.Setting(name, "BASE_URL")) != "" {
 			find(name)
 			wanted[name] = true
 		}
 	}
 	if o.Socket != "" && len(wanted) == 0 {
-		wanted[models.OpenAI] = true // what a host has that says nothing
+		wanted[providers.OpenAI] = true // what a host has that says nothing
 	}
 	return list, wanted, nil
 }
 
 // add makes the transport of a provider.
-func (s *Set) add(p models.Provider, opts Options, wanted bool) error {
+func (s *Set) add(p providers.Provider, opts Options, wanted bool) error {
 	if opts.Socket != "" && !wanted {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (s *Set) add(p models.Provider, opts Options, wanted bool) error {
 		s.Totals[p.Name] = c.total
 	}
 	// OpenAI is the provider that people expect to be there.
-	s.Add(p.Name, t, wanted || c.own || p.Name == models.OpenAI)
+	s.Add(p.Name, t, wanted || c.own || p.Name == providers.OpenAI)
 	return nil
 }
 
@@ -169,22 +169,22 @@ func (c *settings) transport() (model.Transport, error) {
 	p := c.Provider
 	if p.BaseURL == "" && c.socket == "" && p.Contract.Known() {
 		e := responses.Invalid("model", responses.CodeModelNotFound, fmt.Sprintf("the provider %s has no endpoint", p.Name))
-		e.Hint = "set " + models.Setting(p.Name, "BASE_URL")
+		e.Hint = "set " + providers.Setting(p.Name, "BASE_URL")
 		return refusing{e}, nil
 	}
 	switch p.Contract {
-	case models.OpenAIResponses, models.OpenAICodexResponses, models.OpenResponses:
+	case providers.OpenAIResponses, providers.OpenAICodexResponses, providers.OpenResponses:
 		return openai.New(openai.Options{
 			Provider: p.Name, BaseURL: p.BaseURL, APIKey: c.key, KeyOptional: p.KeyOptional, SocketPath: c.socket, IdleTimeout: c.idle,
-			Whole: c.whole, Codex: p.Contract == models.OpenAICodexResponses, Freeform: c.freeform && p.Contract == models.OpenAIResponses,
+			Whole: c.whole, Codex: p.Contract == providers.OpenAICodexResponses, Freeform: c.freeform && p.Contract == providers.OpenAIResponses,
 			Continue: c.stored,
 		})
-	case models.ChatCompletions:
+	case providers.ChatCompletions:
 		return chat.New(chat.Options{
 			Provider: p.Name, BaseURL: p.BaseURL, APIKey: c.key, KeyOptional: p.KeyOptional, SocketPath: c.socket, IdleTimeout: c.idle,
 			Whole: c.whole, Dialect: p.Dialect,
 		})
-	case models.AnthropicMessages:
+	case providers.AnthropicMessages:
 		return anthropic.New(anthropic.Options{
 			Provider: p.Name, BaseURL: p.BaseURL, APIKey: c.key, KeyOptional: p.KeyOptional, SocketPath: c.socket, IdleTimeout: c.idle,
 		})
@@ -195,7 +195,7 @@ func (c *settings) transport() (model.Transport, error) {
 }
 
 func contractNames() (names []string) {
-	for _, c := range models.Contracts() {
+	for _, c := range providers.Contracts() {
 		names = append(names, string(c))
 	}
 	return names

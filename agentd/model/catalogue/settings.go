@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"holon/agentd/model"
+	"holon/internal/providers"
 	"holon/responses"
-	"holon/responses/models"
 )
 
 // settings are a provider as it is configured.
 type settings struct {
-	models.Provider
+	providers.Provider
 	key    string
 	socket string
 	whole  bool
@@ -27,9 +27,9 @@ type settings struct {
 	stored   bool // the provider may store responses, to continue them
 }
 
-func readSettings(p models.Provider, opts Options) (*settings, error) {
+func readSettings(p providers.Provider, opts Options) (*settings, error) {
 	c := &settings{Provider: p, socket: opts.Socket, idle: opts.IdleTimeout, freeform: opts.Freeform}
-	setting := func(what string) string { return strings.TrimSpace(opts.Setting(models.Setting(p.Name, what))) }
+	setting := func(what string) string { return strings.TrimSpace(opts.Setting(providers.Setting(p.Name, what))) }
 	if opts.Socket == "" {
 		c.key = setting("API_KEY")
 		if base := setting("BASE_URL"); base != "" {
@@ -42,7 +42,7 @@ func readSettings(p models.Provider, opts Options) (*settings, error) {
 	}
 	var bad error
 	refuse := func(what, remedy string) {
-		e := responses.Invalid(models.Setting(p.Name, what), responses.CodeInvalidValue, "cannot be read")
+		e := responses.Invalid(providers.Setting(p.Name, what), responses.CodeInvalidValue, "cannot be read")
 		e.Hint = remedy
 		bad = e
 	}

@@ -25,7 +25,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
-	"holon/responses/models"
+	"holon/internal/providers"
 	"holon/responses/stream"
 )
 
@@ -46,7 +46,7 @@ type Options struct {
 	ExtraHeaders map[string]string // sent with every request
 	IdleTimeout  time.Duration     // longest silence between events, from the request on
 	Whole        bool              // ask for the answer as one JSON object instead of a stream
-	Dialect      models.Dialect
+	Dialect      providers.Dialect
 }
 
 // Transport implements model.Transport. It is safe for concurrent use.
@@ -84,7 +84,7 @@ func (t *Transport) Check(string) error { return t.endpoint.Check() }
 // Capabilities implements model.Capable, as the dialect declares them.
 func (t *Transport) Capabilities(string) model.Capabilities {
 	d := t.dialect
-	return model.Capabilities{Images: d.Images, Files: d.Files, NoTools: d.NoTools, NoStructured: d.Structured == models.StructuredNone}
+	return model.Capabilities{Images: d.Images, Files: d.Files, NoTools: d.NoTools, NoStructured: d.Structured == providers.StructuredNone}
 }
 
 // Stream implements model.Transport.

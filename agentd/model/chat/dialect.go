@@ -3,10 +3,10 @@ package chat
 import (
 	"slices"
 
-	"holon/responses/models"
+	"holon/internal/providers"
 )
 
 // dialect is what the endpoint takes.
-type dialect models.Dialect
+type dialect providers.Dialect
 
 func (d *dialect) omits(key string) bool { return slices.Contains(d.Omit, key) }

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"holon/agentd/model"
+	"holon/internal/providers"
 	"holon/responses"
-	"holon/responses/models"
 )
 
 // The messages of a conversation as the provider is told them.
@@ -364,7 +364,7 @@ func (t *Transport) think(m *wireMessage) {
 	if len(m.ToolCalls) > 0 {
 		m.ToolCalls[0].Extra = kept.Extra // no thought, whatever becomes of those
 	}
-	if t.dialect.Thoughts == models.ThoughtsDropped {
+	if t.dialect.Thoughts == providers.ThoughtsDropped {
 		return
 	}
 	m.ReasoningDetails = kept.Details
@@ -372,7 +372,7 @@ func (t *Transport) think(m *wireMessage) {
 		return
 	}
 	switch {
-	case t.dialect.Thoughts == models.ThoughtsDemanded:
+	case t.dialect.Thoughts == providers.ThoughtsDemanded:
 		m.ReasoningContent = text
 		if text == "" {
 			m.ReasoningContent = " " // demanded of calls without thoughts, too

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"holon/agentd/model"
+	"holon/internal/providers"
 	"holon/responses"
-	"holon/responses/models"
 )
 
 // body writes the keys of a JSON object in the order in which they are added,
@@ -162,9 +162,9 @@ type wireSchema struct {
 // told of it in words where the endpoint knows no schemas.
 func (d *dialect) format(f responses.TextFormat) (format *wireFormat, told string) {
 	switch {
-	case f.Type == "json_schema" && len(f.Schema) > 0 && d.Structured == models.StructuredSchema:
+	case f.Type == "json_schema" && len(f.Schema) > 0 && d.Structured == providers.StructuredSchema:
 		return &wireFormat{f.Type, &wireSchema{cmp.Or(f.Name, "answer"), f.Description, f.Schema, f.Strict}}, ""
-	case f.Type == "json_schema" && len(f.Schema) > 0 && d.Structured == models.StructuredObject:
+	case f.Type == "json_schema" && len(f.Schema) > 0 && d.Structured == providers.StructuredObject:
 		return &wireFormat{Type: "json_object"}, "Answer with one JSON object, and nothing else, that fits this JSON Schema:\n" + string(f.Schema)
 	case f.Type == "json_schema" || f.Type == "json_object":
 		return &wireFormat{Type: "json_object"}, ""

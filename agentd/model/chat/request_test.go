@@ -13,8 +13,8 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/chat"
 	"holon/agentd/model/modeltest"
+	"holon/internal/providers"
 	"holon/responses"
-	"holon/responses/models"
 )
 
 // sentFor returns the body that is sent for a request, and its headers.
@@ -86,10 +86,10 @@ func fullRequest() model.Request {
 }
 
 func TestRequests(t *testing.T) {
-	dialects := map[string]models.Dialect{
+	dialects := map[string]providers.Dialect{
 		"request-plain.json":     {Images: true, Files: true},
-		"request-strict.json":    {Images: true, Files: true, Thoughts: models.ThoughtsDropped, ShortCallIDs: true, Omit: []string{"stream_options", "strict", "logprobs", "top_logprobs"}, MaxTokensKey: "max_completion_tokens"},
-		"request-demanding.json": {Images: true, Files: true, Thoughts: models.ThoughtsDemanded, Structured: models.StructuredObject, EffortKey: "reasoning"},
+		"request-strict.json":    {Images: true, Files: true, Thoughts: providers.ThoughtsDropped, ShortCallIDs: true, Omit: []string{"stream_options", "strict", "logprobs", "top_logprobs"}, MaxTokensKey: "max_completion_tokens"},
+		"request-demanding.json": {Images: true, Files: true, Thoughts: providers.ThoughtsDemanded, Structured: providers.StructuredObject, EffortKey: "reasoning"},
 	}
 	for name, d := range dialects {
 		body, _, _ := sentFor(t, fullRequest(), func(o *chat.Options) { o.Dialect = d })
@@ -232,7 +232,7 @@ func TestSignaturesOfCallsComeBack(t *testing.T) {
 				&responses.Reasoning{EncryptedContent: a.Opaque[0]},
 				&responses.ToolCall{CallID: "a", Name: "f", Arguments: "{}", Round: "r"}, &responses.ToolCall{CallID: "b", Name: "g", Arguments: "{}", Round: "r"},
 			}
-			for _, thoughts := range []models.Thoughts{models.ThoughtsEcho, models.ThoughtsDropped} {
+			for _, thoughts := range []providers.Thoughts{providers.ThoughtsEcho, providers.ThoughtsDropped} {
 				body, _, _ := sentFor(t, model.Request{Input: input}, func(o *chat.Options) { o.Dialect.Thoughts = thoughts })
 				if want := `{"id":"a","type":"function","function":{"name":"f","arguments":"{}"},"extra_content":` + signature + `},{"id":"b","type":"function","function":{"name":"g","arguments":"{}"}}]`; !strings.Contains(body, want) {
 					t.Errorf("%s lacks %s", body, want)

@@ -20,8 +20,8 @@ import (
 	"strings"
 	"time"
 
+	"holon/internal/providers"
 	"holon/responses"
-	"holon/responses/models"
 )
 
 // DefaultIdleTimeout is how long a provider may be silent.
@@ -91,7 +91,7 @@ func New(opts Options) (*Endpoint, error) {
 // parseBase checks the base URL. One that names a socket becomes a SocketPath.
 func parseBase(opts *Options) (base, password string, err error) {
 	bad := func(message string) (string, string, error) {
-		e := responses.Invalid(models.Setting(opts.Provider, "BASE_URL"), responses.CodeInvalidValue, message)
+		e := responses.Invalid(providers.Setting(opts.Provider, "BASE_URL"), responses.CodeInvalidValue, message)
 		e.Hint = "write for example https://host/v1, or unix:///socket:/v1"
 		return "", "", e
 	}
@@ -163,7 +163,7 @@ func (e *Endpoint) Check() error {
 	}
 	return &responses.Error{
 		Type: responses.TypeInvalidRequest, Code: responses.CodeMissingCredentials, Param: "model",
-		Message: fmt.Sprintf("models of %s need a key and there is none", e.provider), Hint: "set " + models.Setting(e.provider, "API_KEY"),
+		Message: fmt.Sprintf("models of %s need a key and there is none", e.provider), Hint: "set " + providers.Setting(e.provider, "API_KEY"),
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"holon/agentd/model"
-	"holon/responses/models"
+	"holon/internal/providers"
 )
 
 // What the fast path accepts means the same to encoding/json.
@@ -77,7 +77,7 @@ func FuzzAssembly(f *testing.F) {
 	f.Add([]byte(`{"type":"response.output_item.added","output_index":0,"item":null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		open := model.EventKind(0)
-		a := newAssembly(models.OpenAI, freeform{"f": "text"}, func(ev model.Event) bool {
+		a := newAssembly(providers.OpenAI, freeform{"f": "text"}, func(ev model.Event) bool {
 			switch ev.Kind {
 			case model.MessageBegin, model.ReasoningBegin, model.CallBegin:
 				open = ev.Kind

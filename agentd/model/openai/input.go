@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"holon/agentd/model"
+	"holon/internal/providers"
 	"holon/responses"
-	"holon/responses/models"
 )
 
 // unanswered is told to the model in the place of an output that never came:
@@ -271,7 +271,7 @@ func isText(p responses.Part) bool {
 // seal marks opaque reasoning with the provider that can read it. OpenAI's own
 // stays as it is, so that clients may bring it from elsewhere.
 func seal(provider, content string) string {
-	if provider == models.OpenAI || content == "" {
+	if provider == providers.OpenAI || content == "" {
 		return content
 	}
 	return model.Seal(provider, content)
@@ -279,7 +279,7 @@ func seal(provider, content string) string {
 
 // unseal returns opaque reasoning for its provider, "" for what is another's.
 func unseal(provider, content string) string {
-	if provider != models.OpenAI {
+	if provider != providers.OpenAI {
 		if own, ok := model.Unseal(provider, content); ok {
 			return own
 		}

@@ -34,8 +34,8 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
+	"holon/internal/providers"
 	"holon/responses"
-	"holon/responses/models"
 	"holon/responses/stream"
 )
 
@@ -81,14 +81,14 @@ type Transport struct {
 // without. The error, a *responses.Error, is about a malformed BaseURL, or about
 // options that contradict each other.
 func New(opts Options) (*Transport, error) {
-	opts.Provider = cmp.Or(opts.Provider, models.OpenAI)
+	opts.Provider = cmp.Or(opts.Provider, providers.OpenAI)
 	if opts.Codex && opts.Whole {
-		e := responses.Invalid(models.Setting(opts.Provider, "STREAM"), responses.CodeInvalidValue, "the Codex backend only streams")
+		e := responses.Invalid(providers.Setting(opts.Provider, "STREAM"), responses.CodeInvalidValue, "the Codex backend only streams")
 		e.Hint = "leave the setting out"
 		return nil, e
 	}
 	if opts.Codex && opts.Continue {
-		e := responses.Invalid(models.Setting(opts.Provider, "CONTINUATION"), responses.CodeInvalidValue, "the Codex backend stores nothing that could be continued")
+		e := responses.Invalid(providers.Setting(opts.Provider, "CONTINUATION"), responses.CodeInvalidValue, "the Codex backend stores nothing that could be continued")
 		e.Hint = "leave the setting out"
 		return nil, e
 	}
@@ -96,7 +96,7 @@ func New(opts Options) (*Transport, error) {
 		opts.BaseURL = defaultBase(opts)
 	}
 	headers := maps.Clone(opts.ExtraHeaders)
-	if account := models.ChatGPTAccount(opts.APIKey); opts.Codex && account != "" {
+	if account := providers.ChatGPTAccount(opts.APIKey); opts.Codex && account != "" {
 		if headers == nil {
 			headers = make(map[string]string)
 		}
@@ -122,14 +122,14 @@ func New(opts Options) (*Transport, error) {
 }
 
 func defaultBase(opts Options) string {
-	name := models.OpenAI
+	name := providers.OpenAI
 	switch {
 	case opts.SocketPath != "":
 		return gatewayHost + opts.Provider
 	case opts.Codex:
-		name = models.OpenAICodex
+		name = providers.OpenAICodex
 	}
-	known, _ := models.Find(name)
+	known, _ := providers.Find(name)
 	return known.BaseURL
 }
 

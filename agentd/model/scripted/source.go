@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"holon/internal/roots"
 	"holon/responses"
-	"holon/state/roots"
 )
 
 //go:embed demo.yaml

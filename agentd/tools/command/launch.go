@@ -15,7 +15,7 @@ import (
 	"holon/agentd/process"
 	"holon/agentd/tasks"
 	"holon/agentd/tools"
-	"holon/state/roots"
+	"holon/internal/roots"
 )
 
 // shells are the programs that understand -c, and -l for a login shell.

@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/agentd/tools"
-	"holon/state/roots"
+	"holon/internal/roots"
 )
 
 // Name is the tool's public name.

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"holon/state/durable"
-	"holon/state/roots"
+	"holon/internal/durable"
+	"holon/internal/roots"
 )
 
 // Built-in templates.

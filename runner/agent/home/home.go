@@ -29,13 +29,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"holon/internal/durable"
+	"holon/internal/roots"
 	"holon/runner/agent/view"
 	"holon/runner/workspace"
 	"holon/skills"
 	"holon/state"
-	"holon/state/durable"
 	"holon/state/ledger"
-	"holon/state/roots"
 )
 
 // Names within a home.

@@ -16,8 +16,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"holon/internal/roots"
 	"holon/state"
-	"holon/state/roots"
 )
 
 // Codes of errors (*state.Error) about templates and homes.

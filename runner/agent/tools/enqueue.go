@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"holon/runner/agent/lane"
+	"holon/runner/agent/scheduler"
 	"holon/runner/hosttools"
 	"holon/state"
 	"holon/state/ledger"
@@ -85,9 +85,9 @@ func (e *enqueue) call(ctx context.Context, c hosttools.Call) (hosttools.Result,
 
 // ingress is the envelope of a note. That of a call which was made before is
 // found again by its key; a new one needs a turn that runs and may make it.
-func (e *enqueue) ingress(ctx context.Context, callID string) (lane.Ingress, error) {
+func (e *enqueue) ingress(ctx context.Context, callID string) (scheduler.Ingress, error) {
 	sum := sha256.Sum256([]byte(callID)) // it names its turn
-	in := lane.Ingress{
+	in := scheduler.Ingress{
 		AgentID: e.AgentID, Key: "enqueue-" + hex.EncodeToString(sum[:16]), Kind: ledger.KindInternalFollowup,
 		Origin:  ledger.Origin{Kind: ledger.OriginSystem, Subsystem: subsystem},
 		Surface: ledger.SurfaceSystem, AdmissionContext: ledger.RuntimeOwned,
@@ -102,7 +102,7 @@ func (e *enqueue) ingress(ctx context.Context, callID string) (lane.Ingress, err
 			return err
 		}
 		if !ok || a.AbortedBy != "" {
-			return &state.Error{Code: lane.CodeNoRun, Message: "no turn runs that could leave a note"}
+			return &state.Error{Code: scheduler.CodeNoRun, Message: "no turn runs that could leave a note"}
 		}
 		in.CausationID = a.MessageID
 		return mayFollow(v, e.AgentID, a.MessageID)
@@ -123,7 +123,7 @@ func mayFollow(v ledger.View, agentID, messageID string) error {
 		}
 	}
 	if n >= maxFollowUp {
-		return &hosttools.ToolError{Kind: string(lane.CodeSelfLimit), Message: fmt.Sprintf("%d notes to yourself came of this message, and no more may", n), Hint: "put what is left into one of the next turns"}
+		return &hosttools.ToolError{Kind: string(scheduler.CodeSelfLimit), Message: fmt.Sprintf("%d notes to yourself came of this message, and no more may", n), Hint: "put what is left into one of the next turns"}
 	}
 	return nil
 }

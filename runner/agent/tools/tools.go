@@ -18,17 +18,17 @@ import (
 	"path/filepath"
 	"time"
 
-	"holon/runner/agent/lane"
+	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/hosttools"
 	"holon/state"
 	"holon/state/ledger"
 )
 
-// Lane makes the steps: *lane.Machine.
+// Lane makes the steps: *scheduler.Scheduler.
 type Lane interface {
 	Sleep(ctx context.Context, agentID, callID string, d time.Duration, reason string) (ledger.Wait, error)
-	Admit(ctx context.Context, in lane.Ingress) (lane.Admission, error)
+	Admit(ctx context.Context, in scheduler.Ingress) (scheduler.Admission, error)
 }
 
 // Ledger is read: a ledger.Store.
@@ -132,11 +132,11 @@ func refusal(err error) error {
 		return err
 	}
 	switch e.Code {
-	case lane.CodeSelfLimit:
+	case scheduler.CodeSelfLimit:
 		return &hosttools.ToolError{Kind: string(e.Code), Message: e.Message, Hint: e.Hint}
-	case lane.CodeNoRun, lane.CodeQueueFull, lane.CodeAgentStopped, lane.CodeInvalidTimer, lane.CodeInvalidMessage, lane.CodeKeyConflict:
+	case scheduler.CodeNoRun, scheduler.CodeQueueFull, scheduler.CodeAgentStopped, scheduler.CodeInvalidTimer, scheduler.CodeInvalidMessage, scheduler.CodeKeyConflict:
 		// Their hints name commands of the operator, which an agent has not.
-		return &hosttools.ToolError{Kind: string(e.Code), Message: e.Message, Field: e.Param, Retryable: e.Code == lane.CodeQueueFull}
+		return &hosttools.ToolError{Kind: string(e.Code), Message: e.Message, Field: e.Param, Retryable: e.Code == scheduler.CodeQueueFull}
 	}
 	return err
 }

@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"holon/runner/agent/lane"
+	"holon/runner/agent/scheduler"
 	"holon/runner/agent/tools"
 	"holon/runner/agent/view"
 	"holon/runner/hosttools"
@@ -28,7 +28,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 type rig struct {
 	t       *testing.T
 	store   ledger.Store
-	lane    *lane.Machine
+	lane    *scheduler.Scheduler
 	tools   map[string]hosttools.Tool
 	attempt ledger.Attempt
 }
@@ -44,8 +44,8 @@ func newRig(t *testing.T) *rig {
 			t.Error(err)
 		}
 	})
-	r := &rig{t: t, store: store, lane: lane.New(store, lane.Options{Owner: "boot_1", Now: func() time.Time { return noon }}), tools: make(map[string]hosttools.Tool)}
-	if _, err := r.lane.Create(t.Context(), lane.NewAgent{ID: "main", Default: true}); err != nil {
+	r := &rig{t: t, store: store, lane: scheduler.New(store, scheduler.Options{Owner: "boot_1", Now: func() time.Time { return noon }}), tools: make(map[string]hosttools.Tool)}
+	if _, err := r.lane.Create(t.Context(), scheduler.NewAgent{ID: "main", Default: true}); err != nil {
 		t.Fatal(err)
 	}
 	lens := view.New(view.Facts{
@@ -63,7 +63,7 @@ func newRig(t *testing.T) *rig {
 // turn begins a turn for a prompt.
 func (r *rig) turn() {
 	r.t.Helper()
-	_, err := r.lane.Admit(r.t.Context(), lane.Ingress{AgentID: "main", Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
+	_, err := r.lane.Admit(r.t.Context(), scheduler.Ingress{AgentID: "main", Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
 		AdmissionContext: ledger.LocalProcess, Surface: ledger.SurfaceCLIPrompt, Body: ledger.Body{Type: "text", Text: "go"}})
 	if err != nil {
 		r.t.Fatal(err)
@@ -77,7 +77,7 @@ func (r *rig) turn() {
 
 func (r *rig) end() {
 	r.t.Helper()
-	if _, err := r.lane.Settle(r.t.Context(), r.attempt.ID, lane.End{Kind: ledger.TurnCompleted, Last: "done", StartedAt: noon, CompletedAt: noon}); err != nil {
+	if _, err := r.lane.Settle(r.t.Context(), r.attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "done", StartedAt: noon, CompletedAt: noon}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -116,7 +116,7 @@ func (r *rig) wait() (w ledger.Wait, ok bool) {
 
 func TestSleep(t *testing.T) {
 	r := newRig(t)
-	if _, kind := r.call("Sleep", "turn_0/c", `{}`); kind != string(lane.CodeNoRun) {
+	if _, kind := r.call("Sleep", "turn_0/c", `{}`); kind != string(scheduler.CodeNoRun) {
 		t.Errorf("outside a turn: %q", kind)
 	}
 	r.turn()
@@ -146,7 +146,7 @@ func TestSleep(t *testing.T) {
 
 func TestEnqueue(t *testing.T) {
 	r := newRig(t)
-	if _, kind := r.call("Enqueue", "turn_0/c", `{"text":"x"}`); kind != string(lane.CodeNoRun) {
+	if _, kind := r.call("Enqueue", "turn_0/c", `{"text":"x"}`); kind != string(scheduler.CodeNoRun) {
 		t.Errorf("outside a turn: %q", kind)
 	}
 	r.turn()
@@ -159,7 +159,7 @@ func TestEnqueue(t *testing.T) {
 	if m.Kind != ledger.KindInternalFollowup || m.Authority != ledger.RuntimeInstruction || m.Priority != ledger.Background || m.Body.Text != "look at the tests" || m.CausationID != r.attempt.MessageID {
 		t.Errorf("the message is %+v", m)
 	}
-	if _, kind := r.call("Enqueue", "t/c1", `{"text":"something else"}`); kind != string(lane.CodeKeyConflict) {
+	if _, kind := r.call("Enqueue", "t/c1", `{"text":"something else"}`); kind != string(scheduler.CodeKeyConflict) {
 		t.Errorf("the id of another call: %q", kind)
 	}
 	for arguments, field := range map[string]string{

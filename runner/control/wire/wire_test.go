@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"testing"
 
-	"holon/runner/agent/lane"
+	"holon/runner/agent/scheduler"
 	"holon/runner/control/wire"
 	"holon/state"
 	"holon/state/ledger"
@@ -50,8 +50,8 @@ func TestUnknownErrorsAreInternal(t *testing.T) {
 // The codes of lanes and ledgers have a status here.
 func TestTheTableKnowsTheCodesOfOthers(t *testing.T) {
 	for _, code := range []state.Code{
-		lane.CodeAgentStopped, lane.CodeAgentPrivate, lane.CodeInvalidMessage, lane.CodeKeyConflict, lane.CodeQueueFull, lane.CodeNoRun, lane.CodeRunMismatch,
-		lane.CodeTokenUnknown, lane.CodeInvalidTimer, lane.CodeInvalidAgent,
+		scheduler.CodeAgentStopped, scheduler.CodeAgentPrivate, scheduler.CodeInvalidMessage, scheduler.CodeKeyConflict, scheduler.CodeQueueFull, scheduler.CodeNoRun, scheduler.CodeRunMismatch,
+		scheduler.CodeTokenUnknown, scheduler.CodeInvalidTimer, scheduler.CodeInvalidAgent,
 		ledger.CodeNotFound, ledger.CodeConflict, ledger.CodeExists, ledger.CodeTooLarge, ledger.CodeLocked, ledger.CodeLedgerFull, ledger.CodeLedgerEnded,
 	} {
 		if wire.Status(code) == 500 {

@@ -17,8 +17,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"holon/internal/durable"
 	"holon/runner/engine"
-	"holon/state/durable"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"holon/runner/agent/lane"
+	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 	"holon/state/sqlite"
 )
@@ -25,19 +25,19 @@ func newLedger(t *testing.T) string {
 		t.Fatal(err)
 	}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	m := lane.New(store, lane.Options{Owner: "boot_1", Now: func() time.Time { return now }})
+	m := scheduler.New(store, scheduler.Options{Owner: "boot_1", Now: func() time.Time { return now }})
 	step := func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, err = m.Create(t.Context(), lane.NewAgent{ID: "a"})
+	_, err = m.Create(t.Context(), scheduler.NewAgent{ID: "a"})
 	step(err)
-	_, err = m.Admit(t.Context(), lane.Ingress{AgentID: "a", Key: "prompt:k1", Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
+	_, err = m.Admit(t.Context(), scheduler.Ingress{AgentID: "a", Key: "prompt:k1", Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
 		Body: ledger.Body{Type: "text", Text: "go"}, Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess})
 	step(err)
-	_, err = m.CreateTimer(t.Context(), lane.NewTimer{AgentID: "a", Key: "timer:k2", After: time.Second})
+	_, err = m.CreateTimer(t.Context(), scheduler.NewTimer{AgentID: "a", Key: "timer:k2", After: time.Second})
 	step(err)
 	now = now.Add(2 * time.Second)
 	_, _, err = m.FireDue(t.Context(), now)
@@ -53,7 +53,7 @@ func newLedger(t *testing.T) string {
 			_, err = m.Sleep(t.Context(), "a", "call_1", 0, "anything")
 			step(err)
 		}
-		_, err = m.Settle(t.Context(), c.Attempt.ID, lane.End{Kind: ledger.TurnCompleted, ResponseID: "resp_1", StartedAt: now, CompletedAt: now})
+		_, err = m.Settle(t.Context(), c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, ResponseID: "resp_1", StartedAt: now, CompletedAt: now})
 		step(err)
 	}
 	step(store.Close())

@@ -1,0 +1,162 @@
+// Package mounts says what a process sees of the container it is in: who it is,
+// what it may do, which limits hold, and whether it shares files with the host.
+// It asks the kernel alone and changes nothing but the files of an exchange.
+package mounts
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"holon/responses/turns"
+)
+
+// Look describes the place. version is agentd's; exchange is a directory shared
+// with the host, "" for none. What cannot be seen is zero.
+func Look(version, exchange string) turns.Place {
+	p := turns.Place{
+		Version: version, OS: runtime.GOOS, Arch: runtime.GOARCH, Time: time.Now().UTC(),
+		UID: os.Geteuid(), GID: os.Getegid(), Programs: programs("sh", "git"),
+	}
+	readStatus("/proc/self/status", &p)
+	readCgroup("/sys/fs/cgroup", &p)
+	if exchange != "" {
+		p.Exchange = trade(exchange)
+	}
+	return p
+}
+
+// maxFile bounds what is read of any file.
+const maxFile = 64 << 10
+
+func read(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile))
+	return string(data), err
+}
+
+// readStatus takes what a process may do from its /proc/PID/status.
+func readStatus(path string, p *turns.Place) {
+	text, err := read(path)
+	if err != nil {
+		return
+	}
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		switch key {
+		case "CapEff":
+			p.Capabilities = value
+		case "NoNewPrivs":
+			p.NoNewPrivileges = value == "1"
+		case "Seccomp":
+			p.Seccomp, _ = strconv.Atoi(value)
+		}
+	}
+}
+
+// readCgroup takes the limits from the container's own group, which is the root
+// of what is mounted: version 2 has one tree, version 1 one for each controller.
+func readCgroup(root string, p *turns.Place) {
+	number := func(name string) int64 {
+		text, err := read(filepath.Join(root, name))
+		if err != nil {
+			return 0
+		}
+		n, _ := strconv.ParseInt(strings.TrimSpace(text), 10, 64) // "max" is no limit
+		return n
+	}
+	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
+		p.CgroupVersion, p.Memory, p.Pids = 2, number("memory.max"), number("pids.max")
+		if text, err := read(filepath.Join(root, "cpu.max")); err == nil {
+			if quota, period, ok := strings.Cut(strings.TrimSpace(text), " "); ok {
+				p.CPUs = ratio(quota, period)
+			}
+		}
+		return
+	}
+	if _, err := os.Stat(filepath.Join(root, "memory")); err != nil {
+		return
+	}
+	p.CgroupVersion, p.Memory, p.Pids = 1, number("memory/memory.limit_in_bytes"), number("pids/pids.max")
+	const none = 1 << 60 // version 1 says a number near the largest
+	if p.Memory >= none {
+		p.Memory = 0
+	}
+	if quota := number("cpu/cpu.cfs_quota_us"); quota > 0 {
+		p.CPUs = ratio(fmt.Sprint(quota), fmt.Sprint(number("cpu/cpu.cfs_period_us")))
+	}
+}
+
+func ratio(quota, period string) float64 {
+	q, err := strconv.ParseFloat(quota, 64)
+	d, perr := strconv.ParseFloat(period, 64)
+	if err != nil || perr != nil || d <= 0 {
+		return 0
+	}
+	return q / d
+}
+
+// programs looks for what commands need on PATH.
+func programs(names ...string) map[string]string {
+	found := map[string]string{}
+	for _, name := range names {
+		for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+			path := filepath.Join(dir, name)
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+				found[name] = path
+				break
+			}
+		}
+	}
+	return found
+}
+
+// trade shows that files pass both ways through dir.
+func trade(dir string) *turns.Exchange {
+	e := &turns.Exchange{}
+	if err := exchange(dir, e); err != nil {
+		e.Error = err.Error()
+	}
+	return e
+}
+
+func exchange(dir string, e *turns.Exchange) (err error) {
+	if e.Read, err = read(filepath.Join(dir, turns.ExchangeHost)); err != nil {
+		return err
+	}
+	gone := filepath.Join(dir, turns.ExchangeGone)
+	for _, path := range []string{gone, filepath.Join(dir, turns.ExchangeKept)} {
+		if err := write(path, e.Read); err != nil {
+			return err
+		}
+	}
+	back, err := os.ReadFile(gone)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(back, []byte(e.Read)) {
+		return fmt.Errorf("%s does not hold what was written to it", gone)
+	}
+	return os.Remove(gone)
+}
+
+func write(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}

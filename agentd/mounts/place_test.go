@@ -1,0 +1,69 @@
+package mounts
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"holon/responses/turns"
+)
+
+func TestReadCgroup(t *testing.T) {
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  turns.Place
+	}{
+		"version 2": {map[string]string{"cgroup.controllers": "cpu memory pids\n", "memory.max": "2147483648\n", "pids.max": "512\n", "cpu.max": "150000 100000\n"},
+			turns.Place{CgroupVersion: 2, Memory: 2 << 30, Pids: 512, CPUs: 1.5}},
+		"version 2, no limits": {map[string]string{"cgroup.controllers": "", "memory.max": "max\n", "pids.max": "max\n", "cpu.max": "max 100000\n"},
+			turns.Place{CgroupVersion: 2}},
+		"version 1": {map[string]string{"memory/memory.limit_in_bytes": "1073741824\n", "pids/pids.max": "64\n", "cpu/cpu.cfs_quota_us": "200000\n", "cpu/cpu.cfs_period_us": "100000\n"},
+			turns.Place{CgroupVersion: 1, Memory: 1 << 30, Pids: 64, CPUs: 2}},
+		"version 1, no limits": {map[string]string{"memory/memory.limit_in_bytes": "9223372036854771712\n", "pids/pids.max": "max\n", "cpu/cpu.cfs_quota_us": "-1\n"},
+			turns.Place{CgroupVersion: 1}},
+		"none":    {nil, turns.Place{}},
+		"garbage": {map[string]string{"cgroup.controllers": "", "memory.max": "x", "pids.max": "", "cpu.max": "1 0"}, turns.Place{CgroupVersion: 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			for file, text := range test.files {
+				path := filepath.Join(root, file)
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var got turns.Place
+			readCgroup(root, &got)
+			if got.CgroupVersion != test.want.CgroupVersion || got.Memory != test.want.Memory || got.Pids != test.want.Pids || got.CPUs != test.want.CPUs {
+				t.Errorf("read %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestExchange(t *testing.T) {
+	dir := t.TempDir()
+	if got := Look("v1", dir); got.Exchange == nil || got.Exchange.Error == "" {
+		t.Errorf("an exchange without the host's file: %+v", got.Exchange)
+	}
+	if err := os.WriteFile(filepath.Join(dir, turns.ExchangeHost), []byte("word"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := Look("v1", dir)
+	if got.Exchange == nil || got.Exchange.Error != "" || got.Exchange.Read != "word" || got.Version != "v1" || got.UID != os.Geteuid() {
+		t.Errorf("looked: %+v, exchange %+v", got, got.Exchange)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, turns.ExchangeGone)); !os.IsNotExist(err) {
+		t.Errorf("the sentinel is still there: %v", err)
+	}
+	if kept, err := os.ReadFile(filepath.Join(dir, turns.ExchangeKept)); err != nil || string(kept) != "word" {
+		t.Errorf("left %q, %v", kept, err)
+	}
+	// A file that is there is never written over.
+	if again := Look("v1", dir); again.Exchange.Error == "" {
+		t.Error("a second exchange wrote over the first")
+	}
+}

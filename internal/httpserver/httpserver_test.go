@@ -1,0 +1,67 @@
+package httpserver_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+	"time"
+
+	"holon/internal/httpserver"
+)
+
+// A body that stops coming is given up; one that came whole leaves a connection
+// that can be used again.
+func TestBody(t *testing.T) {
+	got := make(chan error, 1)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := io.ReadAll(httpserver.Body(w, r, 100*time.Millisecond))
+		got <- err
+	}))
+	defer srv.Close()
+	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	answers := bufio.NewReader(conn)
+	for range 2 {
+		if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nok"); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-got; err != nil {
+			t.Fatalf("a whole body: %v", err)
+		}
+		if _, err := http.ReadResponse(answers, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\nno more"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-got; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a body that stopped: %v", err)
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		do   func(w http.ResponseWriter)
+		want int
+	}{
+		{"nothing", func(http.ResponseWriter) {}, 0},
+		{"a body alone", func(w http.ResponseWriter) { _, _ = io.WriteString(w, "x") }, 200},
+		{"the first status", func(w http.ResponseWriter) { w.WriteHeader(404); _, _ = io.WriteString(w, "x") }, 404},
+	} {
+		a := &httpserver.Answer{ResponseWriter: httptest.NewRecorder()}
+		if tc.do(a); a.Status != tc.want {
+			t.Errorf("%s: status %d, want %d", tc.name, a.Status, tc.want)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"holon/responses"
+	"holon/responses/turns"
+	"holon/runner"
+	"holon/state"
+	"holon/state/files"
+)
+
+// asideDir keeps, beside the session of an agent, what of it could not be used.
+const asideDir = "set-aside"
+
+// spoiled reports whether a turn was not begun because agentd cannot work with what
+// it keeps, as far as can be told from outside.
+func spoiled(err error) bool {
+	return state.IsCode(err, runner.CodeAgentdRefused) || state.IsCode(err, responses.CodeServerError)
+}
+
+// maxUnrecorded is how many turns in a row agentd may fail to record before what it
+// keeps is set aside.
+const maxUnrecorded = 2
+
+// noteUnrecorded gives the agent another container after a turn that agentd could not
+// record.
+func (k *Pool) noteUnrecorded(ctx context.Context, a *agent, r Result) {
+	if r.Failure == nil || !strings.HasPrefix(r.Failure.Message, turns.Unrecorded) {
+		a.unrecorded = 0
+		return
+	}
+	a.unrecorded++
+	k.closeLogged(ctx, a)
+}
+
+// setAside asks for a turn without what agentd kept of the agent, after a new
+// container could not make it for cause: a command can write there, and must not be
+// able to end the agent with it. Where the turn is begun then, that stays aside and
+// the conversation begins anew; otherwise it was not at fault and comes back. What
+// was set aside before is dropped.
+func (k *Pool) setAside(ctx context.Context, a *agent, cause error, ask func() (Result, error)) (Result, error) {
+	kept, aside := k.private(a, sessionDir), k.private(a, asideDir)
+	k.closeLogged(ctx, a)
+	err := errors.Join(files.RemoveAll(aside), os.Rename(kept, aside))
+	if err != nil {
+		return Result{}, k.typed(ctx, errors.Join(cause, fmt.Errorf("set the agent's session aside: %w", err)))
+	}
+	a.unrecorded = 0
+	result, err := ask()
+	if err == nil || state.IsCode(err, responses.CodePreviousNotFound) {
+		k.opts.Log.Warn("what agentd kept of an agent cannot be used and is set aside", "agent", a.id, "dir", aside, "err", cause)
+		k.tellSetAside(a.id, fmt.Sprintf("What agent %s kept of its conversation could not be used and was set aside in %s; it begins anew. Its home and its memory are as they were. The cause: %s",
+			a.id, aside, runner.Describe(cause).Message))
+		return result, err
+	}
+	k.closeLogged(ctx, a)
+	if back := errors.Join(files.RemoveAll(kept), os.Rename(aside, kept)); back != nil {
+		k.opts.Log.Error("what was set aside of an agent cannot be put back", "agent", a.id, "err", back)
+	}
+	return Result{}, cause
+}
+
+func (k *Pool) tellSetAside(agentID, text string) {
+	if k.opts.SetAside != nil {
+		k.opts.SetAside(agentID, text)
+	}
+}

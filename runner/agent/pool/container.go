@@ -1,0 +1,261 @@
+package pool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"holon/responses"
+	"holon/runner"
+	"holon/state"
+)
+
+// How long agentd may take to say that it is well, and after how long it is
+// asked again. A turn right after another asks at once.
+const (
+	healthTimeout = 5 * time.Second
+	trustFor      = 10 * time.Second
+)
+
+// ready makes sure that the agent has a container that can take the turn. fresh
+// says that it was made for it, and why.
+func (k *Pool) ready(ctx context.Context, a *agent, t Turn) (fresh string, err error) {
+	want := k.madeFor(t)
+	if a.session == nil {
+		if err := k.adopt(ctx, a, &t); err != nil {
+			return "", err
+		}
+	}
+	why := "it had none"
+	if a.session != nil {
+		if why = k.unfit(ctx, a, want); why == "" {
+			return "", nil
+		}
+		k.opts.Log.Info("an agent gets another container", "agent", a.id, "why", why)
+		if err := k.close(ctx, a); err != nil {
+			return "", err
+		}
+	}
+	return why, k.start(ctx, a, t, want)
+}
+
+// unfit says why the agent's container cannot take a turn, "" when it can. One
+// that is paused is resumed.
+func (k *Pool) unfit(ctx context.Context, a *agent, want made) string {
+	if a.session.Ended() {
+		return "its container ended"
+	}
+	if why := cmp.Or(a.stale, want.differs(a.made)); why != "" {
+		return why
+	}
+	if k.gives() {
+		return "another agent waits for a container"
+	}
+	if !a.paused && k.opts.Now().Sub(a.checked) < trustFor {
+		return ""
+	}
+	if err := k.wake(ctx, a); err != nil {
+		return "agentd does not answer: " + runner.OneLine(err.Error(), 300)
+	}
+	return ""
+}
+
+// wake lets the container go on and asks agentd whether it is well.
+func (k *Pool) wake(ctx context.Context, a *agent) error {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	if err := a.session.Resume(ctx); err != nil {
+		return err
+	}
+	a.paused = false
+	if _, err := a.session.Working(ctx); err != nil {
+		return err
+	}
+	a.checked = k.opts.Now()
+	return nil
+}
+
+// start makes a container from the agent's state.
+func (k *Pool) start(ctx context.Context, a *agent, t Turn, want made) error {
+	if err := k.reserve(ctx, a); err != nil {
+		return err
+	}
+	err := k.startReserved(ctx, a, t, want)
+	if err != nil {
+		k.release(a)
+	}
+	return err
+}
+
+func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want made) (err error) {
+	if info, err := os.Lstat(k.opts.Home.AgentDir(a.id)); err != nil || !info.IsDir() {
+		return &Error{Code: CodeNoHome, Param: "agent_id", Message: "agent " + a.id + " has no home", Hint: "make it with: holon agent create " + a.id, Err: err}
+	}
+	if err := k.opts.Room.Admit(ctx, k.opts.Home); err != nil {
+		return err
+	}
+	if err := errors.Join(k.removeStray(ctx, a), k.clean(ctx, a)); err != nil {
+		return err
+	}
+	t.Image = want.Image
+	cfg, access, err := k.opts.Configure(ctx, t)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, closeAccess(access))
+		}
+	}()
+	name := state.NewIPCID()
+	cfg.ID, cfg.SocketDir = "agent-"+a.id+"-"+name, k.opts.Home.IPCDir(name)
+	cfg.Image, cfg.Dir = want.Image, k.private(a, sessionDir)
+	cfg.Mark = func(s *runner.Session) error { return k.writeRecord(a, want, s.Held()) }
+	k.complete(a, &cfg)
+	session, err := runner.Start(ctx, cfg)
+	if err != nil {
+		return errors.Join(err, k.removeRecord(a))
+	}
+	k.hold(a, session, access, want)
+	return nil
+}
+
+// complete fills in what is the same whether a container is made or taken up.
+func (k *Pool) complete(a *agent, cfg *runner.Config) {
+	cfg.Engine, cfg.Agentd, cfg.Version, cfg.Log, cfg.Secrets = k.opts.Engine, k.opts.Agentd, k.opts.Version, k.opts.Log, k.opts.Secrets
+	cfg.SessionID, cfg.AgentHome = responses.PrefixSession+a.id, k.opts.Home.AgentDir(a.id)
+	cfg.Labels = map[string]string{runner.LabelHome: k.opts.Home.Dir(), runner.LabelAgent: a.id}
+	cfg.EgressRecord = k.private(a, egressFile)
+	if k.opts.Tools != nil {
+		cfg.HostTools = k.opts.Tools(a.id)
+	}
+	// What an agent said is kept as long as the agent; it is never too old.
+	cfg.AgentEnv = append(cfg.AgentEnv, "HOLON_RETAIN_AGE=0s", "HOLON_RETAIN_COUNT=0", "HOLON_RETAIN_BYTES=0")
+}
+
+// hold makes the session the agent's.
+func (k *Pool) hold(a *agent, session *runner.Session, access io.Closer, m made) {
+	a.session, a.access, a.made = session, access, m
+	a.stale, a.paused, a.checked = "", false, k.opts.Now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a.idle = k.opts.Now()
+	k.take(a)
+}
+
+// closeAccess closes what Configure opened, which may be nothing.
+func closeAccess(access io.Closer) error {
+	if access == nil {
+		return nil
+	}
+	return access.Close()
+}
+
+// clean prepares the directories of an agent for another container: what the
+// host made for the one before is made anew, what agentd and the agent wrote stays.
+func (k *Pool) clean(ctx context.Context, a *agent) error {
+	dir := k.private(a, sessionDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the agent's directory: %w", err)
+	}
+	paths := []string{k.private(a, egressFile)}
+	for _, name := range []string{"input", "skills", "etc", "empty", "scenario.yaml", "mcp.yaml"} {
+		paths = append(paths, filepath.Join(dir, name))
+	}
+	for _, path := range paths {
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("clean the agent's directory: %w", err)
+		}
+	}
+	return k.prune(ctx, a)
+}
+
+// removeStray removes every container of the agent: two must never have its state.
+func (k *Pool) removeStray(ctx context.Context, a *agent) error {
+	list, err := k.opts.Engine.List(ctx, map[string]string{runner.LabelHome: k.opts.Home.Dir(), runner.LabelAgent: a.id})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, stray := range list {
+		k.opts.Log.Info("a container that nobody holds is removed", "agent", a.id, "container", stray.Handle.Name)
+		errs = append(errs, k.opts.Engine.Remove(ctx, stray.Handle))
+	}
+	return errors.Join(errs...)
+}
+
+// adopt takes up the container that another process left the agent. Without one
+// that runs the agent has none, and nothing of it is left. t, if not nil, gives way
+// to what the container was made from.
+func (k *Pool) adopt(ctx context.Context, a *agent, t *Turn) error {
+	rec := k.readRecord(a)
+	if rec == nil {
+		return nil
+	}
+	asked := Turn{AgentID: a.id}
+	if t != nil {
+		asked = *t
+	}
+	asked.Image, asked.Model, asked.Fallbacks = rec.Made.Image, rec.Made.Model, rec.Made.Fallbacks
+	cfg, access, err := k.opts.Configure(ctx, asked)
+	if err != nil {
+		return err
+	}
+	k.complete(a, &cfg)
+	user, err := runner.RunsAs(cfg.User, cfg.Engine)
+	if err != nil {
+		return errors.Join(err, closeAccess(access))
+	}
+	session, err := runner.TakeUp(ctx, cfg, rec.Held)
+	if err != nil {
+		return errors.Join(err, closeAccess(access))
+	}
+	k.hold(a, session, access, rec.Made)
+	if made := rec.Held.User; made != nil && cfg.User == nil && cfg.UIDs.Has(made.UID) {
+		user = made // of the pool, as long as it runs
+	}
+	if made := rec.Held.User; (made == nil) != (user == nil) || made != nil && *made != *user {
+		a.stale = "the user changed"
+	}
+	a.checked, a.paused = time.Time{}, true // whether it is: resuming tells
+	if gone := session.Gone(); gone != nil {
+		k.opts.Log.Info("an agent's container ended while nobody watched it", "agent", a.id, "err", gone)
+		return k.close(ctx, a)
+	}
+	return nil
+}
+
+// close ends the agent's container in good order and gives up all that it held.
+// What it wrote stays. On error something may be left, which the next start or
+// sweep removes.
+func (k *Pool) close(ctx context.Context, a *agent) error {
+	if a.session == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout) // half closed is no state to be in
+	defer cancel()
+	err := errors.Join(a.session.Stop(ctx), a.session.Close(ctx), closeAccess(a.access))
+	a.session, a.access, a.paused = nil, nil, false
+	k.release(a)
+	if err == nil {
+		err = k.removeRecord(a)
+	}
+	if err != nil {
+		return fmt.Errorf("end the agent's container: %w", err)
+	}
+	return nil
+}
+
+// closeTimeout covers a stop with its grace and a slow engine.
+const closeTimeout = time.Minute
+
+func (k *Pool) closeLogged(ctx context.Context, a *agent) {
+	if err := k.close(ctx, a); err != nil {
+		k.opts.Log.Warn("an agent's container could not be given up", "agent", a.id, "err", err)
+	}
+}

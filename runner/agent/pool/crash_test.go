@@ -1,0 +1,374 @@
+package pool_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"holon/internal/durable"
+	"holon/internal/providers"
+	"holon/responses"
+	"holon/runner"
+	"holon/runner/agent/pool"
+	"holon/runner/engine"
+	"holon/runner/gateway"
+	"holon/state"
+)
+
+// working runs a command that waits for the test and leaves a trace each time
+// that it is run.
+const working = `
+turns:
+  - rounds:
+      - calls: [{tool: ExecCommand, arguments: {cmd: "echo run >> ran; while [ ! -e go ]; do sleep 0.02; done", yield_time_ms: 900000}}]
+      - text: done
+  - rounds: [{text: after}]
+  - rounds: [{text: later}]
+`
+
+const crashTurn = "turn_crash"
+
+// child is another process with a keeper: it asks the agent of the home in
+// childEnv for a turn, and says on standard output how far it is.
+func child() int {
+	dir, eng := os.Getenv(childEnv), os.Getenv(childEnv+"_ENGINE")
+	home, err := state.MakeHome(dir, "")
+	if err != nil {
+		panic(err)
+	}
+	e, err := openEngine(eng, dir)
+	if err != nil {
+		panic(err)
+	}
+	k := pool.New(pool.Options{
+		Home: home, Engine: e, Agentd: os.Getenv(childEnv + "_AGENTD"), Image: image, Version: "test", Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Configure: func(context.Context, pool.Turn) (runner.Config, io.Closer, error) {
+			fmt.Println("configured")
+			if url := os.Getenv(childEnv + "_PROVIDER"); url != "" {
+				return provided(url)
+			}
+			return runner.Config{Model: "scripted/x", Scenario: filepath.Join(dir, "scenario.yaml"), Memory: 512 << 20}, nil, nil
+		},
+	})
+	w := &lines{onRun: func() {
+		// The command is begun; whoever kills this process now wants it to have run.
+		for ran := filepath.Join(home.AgentDir("ada"), "ran"); ; time.Sleep(time.Millisecond) {
+			if data, err := os.ReadFile(ran); err == nil && len(data) > 0 {
+				break
+			}
+		}
+		fmt.Println("running")
+	}}
+	r, err := k.Turn(context.Background(), pool.Turn{AgentID: "ada", TurnID: crashTurn, Prompt: "go on"}, func() { fmt.Println("began") }, w)
+	fmt.Println("ended", r.Status, err)
+	select {} // until it is killed
+}
+
+// provided is the configuration of an agent whose model is behind the gateway.
+func provided(url string) (runner.Config, io.Closer, error) {
+	g, err := gateway.New(gateway.Options{Providers: map[string]gateway.Provider{
+		"lab": {BaseURL: url, Credential: gateway.NewSecret("sk-lab-0123456789abcdef"), Routes: []gateway.Route{{Method: http.MethodPost, Path: "/chat/completions"}}},
+	}})
+	if err != nil {
+		return runner.Config{}, nil, err
+	}
+	return runner.Config{Model: "lab/m", Gateway: g, Providers: []string{"lab=" + string(providers.ChatCompletions)}, Memory: 512 << 20}, closed(g.Close), nil
+}
+
+// closed is an io.Closer.
+type closed func()
+
+func (c closed) Close() error { c(); return nil }
+
+// crash starts a child and kills it when it says a word, or some time after.
+func (l *lab) crash(eng, word string, after ...time.Duration) {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+l.home.Dir(), childEnv+"_AGENTD="+agentd, childEnv+"_ENGINE="+eng)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	found := false
+	for in := bufio.NewScanner(out); !found && in.Scan(); {
+		found = strings.HasPrefix(in.Text(), word)
+	}
+	for _, d := range after {
+		time.Sleep(d)
+	}
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		l.t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if !found {
+		l.t.Fatalf("the child never said %q", word)
+	}
+}
+
+// recover takes up the turn of the child.
+func (l *lab) recover(k *pool.Pool, want pool.How) pool.Result {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
+	defer cancel()
+	w := &lines{onRun: func() { l.write("go") }}
+	found, err := k.Recover(ctx, pool.Turn{AgentID: "ada", TurnID: crashTurn, Prompt: "go on"}, w.begin, w)
+	if err != nil {
+		l.t.Fatalf("Recover: %v", err)
+	}
+	if found.How != want {
+		l.t.Fatalf("found %+v, want %s", found, want)
+	}
+	if live := want == pool.Live; live != (w.began == 1) || !live && (w.text.Len() > 0 || len(w.facts) > 0) {
+		l.t.Errorf("%s: began %d times, told %q, %v", want, w.began, w.text.String(), w.facts)
+	}
+	return found.Result
+}
+
+func (l *lab) write(name string) {
+	l.t.Helper()
+	if err := os.WriteFile(filepath.Join(l.home.AgentDir("ada"), name), nil, 0o644); err != nil {
+		l.t.Error(err)
+	}
+}
+
+// ranOnce checks that no command was run twice.
+func (l *lab) ranOnce() {
+	l.t.Helper()
+	data, err := os.ReadFile(filepath.Join(l.home.AgentDir("ada"), "ran"))
+	if err != nil || string(data) != "run\n" {
+		l.t.Errorf("the command left %q, %v", data, err)
+	}
+}
+
+// awaitEnd waits until the turn has its end on the disk.
+func (l *lab) awaitEnd() {
+	l.t.Helper()
+	dir := filepath.Join(l.home.AgentPrivateDir("ada"), "session")
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if _, end, err := runner.ReadTurn(dir, crashTurn); err == nil && end != nil {
+			return
+		}
+		if time.Since(begin) > patience {
+			l.t.Fatal("the turn does not end")
+		}
+	}
+}
+
+// What becomes of a turn whose holon was killed in the middle, by what becomes of
+// its container.
+func TestRecover(t *testing.T) {
+	for name, test := range map[string]struct {
+		meanwhile func(t *testing.T, l *lab, h engine.Handle)
+		how       pool.How
+		status    responses.Status
+		next      string // what the next turn says, which continues the response of this one
+	}{
+		"running": {func(*testing.T, *lab, engine.Handle) {}, pool.Live, responses.StatusCompleted, "after"},
+		"paused": {func(t *testing.T, l *lab, h engine.Handle) {
+			check(t, l.engine.(engine.Pauser).Pause(t.Context(), h))
+		}, pool.Live, responses.StatusCompleted, "after"},
+		"ended, still there": {func(t *testing.T, l *lab, _ engine.Handle) {
+			l.write("go")
+			l.awaitEnd()
+		}, pool.Live, responses.StatusCompleted, "after"},
+		"ended, exited": {func(t *testing.T, l *lab, h engine.Handle) {
+			l.write("go")
+			l.awaitEnd()
+			check(t, l.engine.Stop(t.Context(), h, 0))
+		}, pool.Ended, responses.StatusCompleted, "after"},
+		"ended, gone": {func(t *testing.T, l *lab, h engine.Handle) {
+			l.write("go")
+			l.awaitEnd()
+			check(t, l.engine.Remove(t.Context(), h))
+		}, pool.Ended, responses.StatusCompleted, "after"},
+		"killed": {func(t *testing.T, l *lab, h engine.Handle) {
+			check(t, l.engine.Remove(t.Context(), h))
+		}, pool.Lost, "", "after"},
+		"stopped": {func(t *testing.T, l *lab, h engine.Handle) {
+			check(t, l.engine.Stop(t.Context(), h, patience))
+		}, pool.Lost, responses.StatusIncomplete, "after"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, "docker", working)
+			l.agent("ada")
+			l.crash("docker", "running")
+			test.meanwhile(t, l, l.only().Handle)
+			k := l.keeper()
+			r := l.recover(k, test.how)
+			if r.Status != test.status || r.Lost != (test.how == pool.Lost) || r.Lost != (r.Failure != nil) || r.ResponseID == "" {
+				t.Errorf("result = %+v, failure %+v", r, r.Failure)
+			}
+			l.ranOnce()
+			c := &conversation{lab: l, keeper: k, agent: "ada", previous: r.ResponseID}
+			c.say(test.next)
+			l.ranOnce()
+		})
+	}
+}
+
+// A program of the local engine dies with its holon.
+func TestRecoverLocal(t *testing.T) {
+	l := newLab(t, "local", working)
+	l.agent("ada")
+	l.crash("local", "running")
+	k := l.keeper()
+	r := l.recover(k, pool.Lost)
+	c := &conversation{lab: l, keeper: k, agent: "ada", previous: r.ResponseID}
+	c.say("after")
+	l.ranOnce()
+}
+
+// Whenever a holon is killed, its turn has one end, and a turn that was not begun
+// can be made under the same id.
+func TestRecoverAtAnyInstant(t *testing.T) {
+	for i := range 8 {
+		after := time.Duration(i) * 70 * time.Millisecond
+		t.Run(after.String(), func(t *testing.T) {
+			l := newLab(t, "docker", working)
+			l.agent("ada")
+			l.write("go")
+			l.crash("docker", "configured", after)
+			k := l.keeper()
+			turn := pool.Turn{AgentID: "ada", TurnID: crashTurn, Prompt: "go on"}
+			found, err := k.Recover(t.Context(), turn, nil, new(lines))
+			check(t, err)
+			if found.How == pool.NeverBegun {
+				w := new(lines)
+				if found.Result, err = k.Turn(t.Context(), turn, w.begin, w); err != nil || w.began != 1 {
+					t.Fatalf("the turn afterwards: %v, began %d times", err, w.began)
+				}
+			}
+			if r := found.Result; r.Status != responses.StatusCompleted || r.Last != "done" {
+				t.Errorf("%s: %+v", found.How, r)
+			}
+			l.ranOnce()
+		})
+	}
+}
+
+// A container of a killed holon whose agent has nothing to recover goes back to
+// its agent, or is removed where that cannot be.
+func TestSweepAfterCrash(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"intact":  func(string) error { return nil },
+		"damaged": func(path string) error { return durable.WriteFile(path, []byte("{"), 0o600) },
+		"lost":    os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, "docker", working)
+			l.agent("ada")
+			l.write("go")
+			l.crash("docker", "ended")
+			before := l.only()
+			check(t, damage(filepath.Join(l.home.AgentPrivateDir("ada"), "session.json")))
+			k := l.keeper()
+			l.sweep(k)
+			list := l.containers()
+			if name == "intact" && (len(list) != 1 || list[0].Handle != before.Handle) || name != "intact" && len(list) != 0 {
+				t.Errorf("after the sweep there is %v", list)
+			}
+			rec, _, err := runner.ReadTurn(filepath.Join(l.home.AgentPrivateDir("ada"), "session"), crashTurn)
+			check(t, err)
+			c := &conversation{lab: l, keeper: k, agent: "ada", previous: rec.ResponseID}
+			if r := c.say("after"); (r.Fresh == "") != (name == "intact") {
+				t.Errorf("the next turn: %q", r.Fresh)
+			}
+		})
+	}
+}
+
+// What a process left that was killed while it made a container is removed by the
+// next, and what a record names is not.
+func TestTidy(t *testing.T) {
+	l := newLab(t, "local", counting)
+	private := l.home.AgentPrivateDir(l.agent("ada"))
+	left, half := filepath.Join(l.home.IPCDir(state.NewIPCID()), "host.sock"), filepath.Join(private, ".tmp-0123456789abcdef")
+	of, mine := filepath.Join(l.home.IPCDir("run_1"), "agent.sock"), filepath.Join(l.home.AgentDir("ada"), ".tmp-0123456789abcdef")
+	for _, path := range []string{left, half, of, mine} {
+		check(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		check(t, os.WriteFile(path, nil, 0o600))
+	}
+	l.sweep(l.keeper())
+	for path, want := range map[string]bool{filepath.Dir(left): false, half: false, of: true, mine: true} {
+		if _, err := os.Stat(path); (err == nil) != want {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// A turn that is left goes on, and another keeper takes it up.
+func TestLeave(t *testing.T) {
+	l := newLab(t, "docker", working)
+	l.agent("ada")
+	first := pool.New(l.options())
+	ctx, leave := context.WithCancelCause(t.Context())
+	w := &lines{onRun: func() { leave(runner.ErrLeft) }}
+	_, err := first.Turn(ctx, pool.Turn{AgentID: "ada", TurnID: crashTurn, Prompt: "go on"}, w.begin, w)
+	if !state.IsCode(err, pool.CodeLeft) {
+		t.Fatalf("a turn that was left: %v", err)
+	}
+	check(t, first.Leave(t.Context()))
+	if _, err := first.Turn(t.Context(), pool.Turn{AgentID: "ada", TurnID: "turn_x", Prompt: "go on"}, nil, w); !state.IsCode(err, pool.CodeClosed) {
+		t.Errorf("a turn after Leave: %v", err)
+	}
+	before := l.only()
+	k := l.keeper()
+	r := l.recover(k, pool.Live)
+	c := &conversation{lab: l, keeper: k, agent: "ada", previous: r.ResponseID}
+	if r := c.say("after"); r.Fresh != "" || l.only().Handle != before.Handle {
+		t.Errorf("the container was not kept: %q", r.Fresh)
+	}
+	l.ranOnce()
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A turn that goes on while no holon is there asks its models under the same
+// token afterwards, and no other token is taken.
+func TestRecoverGrant(t *testing.T) {
+	var asked atomic.Int32
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // looked at by nobody
+		w.Header().Set("Content-Type", "text/event-stream")
+		delta := `"content":"done"},"finish_reason":"stop"`
+		if asked.Add(1) == 1 {
+			delta = `"tool_calls":[{"index":0,"id":"c1","function":{"name":"ExecCommand","arguments":"{\"cmd\":\"echo run >> ran; until [ -e go ]; do sleep 0.02; done\",\"yield_time_ms\":900000}"}}]},"finish_reason":"tool_calls"`
+		}
+		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{`+delta+"}]}\n\n", `data: {"choices":[],"usage":{"prompt_tokens":60,"completion_tokens":40,"total_tokens":100}}`, "\n\ndata: [DONE]\n\n")
+	}))
+	t.Cleanup(provider.Close)
+	t.Setenv(childEnv+"_PROVIDER", provider.URL)
+	l := newLab(t, "docker", working)
+	l.agent("ada")
+	l.crash("docker", "running")
+	k := l.keeper(func(o *pool.Options) {
+		o.Configure = func(context.Context, pool.Turn) (runner.Config, io.Closer, error) { return provided(provider.URL) }
+	})
+	if r := l.recover(k, pool.Live); r.Status != responses.StatusCompleted || r.Last != "done" || asked.Load() != 2 {
+		t.Errorf("asked %d times: %+v, %+v", asked.Load(), r, r.Failure)
+	}
+	l.ranOnce()
+}

@@ -1,0 +1,36 @@
+package pool
+
+import (
+	"context"
+
+	"holon/runner"
+	"holon/state"
+)
+
+// Code classifies an error of the keeper.
+type Code = state.Code
+
+// The codes of Error, beside those of what it drives: engines, gateway, agentd.
+const (
+	CodeClosed Code = "runtime_closing" // no turn is begun any more
+	CodeLeft   Code = "turn_left"       // the turn goes on; Recover takes it up
+	CodeNoHome Code = "agent_no_home"   // the agent's directory is not there
+	CodeNoTurn Code = "no_current_run"  // Interject: the agent does not make that turn
+)
+
+// Error is the error of every method; Param names the setting at fault.
+type Error = state.Error
+
+// typed makes an *Error of whatever kept a turn from beginning, without known
+// secrets.
+func (k *Pool) typed(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return &Error{Code: runner.CodeInterrupted, Message: "the turn was ended before it began", Err: context.Cause(ctx)}
+	}
+	f := runner.Describe(err)
+	code := Code(f.Code)
+	if f.Code == "internal_error" {
+		code = runner.CodeNotReady
+	}
+	return &Error{Code: code, Message: k.opts.Secrets.Text(f.Message), Param: f.Param, Hint: k.opts.Secrets.Text(f.Hint), Err: nil}
+}

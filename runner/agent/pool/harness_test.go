@@ -1,0 +1,283 @@
+package pool_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"holon/internal/redact"
+	"holon/responses"
+	"holon/responses/turns"
+	"holon/runner"
+	"holon/runner/agent/pool"
+	"holon/runner/engine"
+	"holon/runner/engine/docker"
+	"holon/runner/engine/local"
+	"holon/state"
+)
+
+// patience says when a test gives up, not how fast anything has to be.
+const patience = 2 * time.Minute
+
+// image is made by `make image`. imageToo is another name of it.
+const (
+	image    = "holon/base"
+	imageToo = "holon/base:latest"
+)
+
+// agentd is the program under test, static.
+var agentd string
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		os.Exit(child())
+	}
+	os.Exit(withAgentd(m))
+}
+
+func withAgentd(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "holon-warm-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		panic(err)
+	}
+	agentd = filepath.Join(dir, "agentd")
+	cmd := exec.Command("go", "build", "-o", agentd, "holon/cmd/agentd")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		panic(fmt.Sprintf("build agentd: %v\n%s", err, text))
+	}
+	code := m.Run()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	return code
+}
+
+// clock is a clock that only a test moves.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// lab is a home with an engine.
+type lab struct {
+	t        testing.TB
+	home     state.Home
+	engine   engine.Engine
+	scenario string
+	clock    *clock
+	secrets  *redact.Set
+}
+
+// newLab makes a home whose containers are removed with the test. It is not in
+// t.TempDir, whose paths are too long for sockets.
+func newLab(t testing.TB, eng string, scenario string) *lab {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "hw-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	l := &lab{t: t, clock: &clock{now: time.Now()}, secrets: new(redact.Set)}
+	if l.home, err = state.MakeHome(dir, ""); err != nil {
+		t.Fatal(err)
+	}
+	l.scenario = filepath.Join(dir, "scenario.yaml")
+	if err := os.WriteFile(l.scenario, []byte(scenario), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if l.engine, err = openEngine(eng, dir); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := l.engine.Check(ctx); err != nil {
+		t.Skipf("no engine answers: %v", err)
+	}
+	t.Cleanup(func() {
+		for _, c := range l.containers() {
+			t.Errorf("container %s is left", c.Handle.Name)
+			if err := l.engine.Remove(context.Background(), c.Handle); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := l.engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+func openEngine(name, dir string) (engine.Engine, error) {
+	if name == "docker" {
+		return docker.New("", "")
+	}
+	return local.New(local.Options{Dir: filepath.Join(dir, "local"), Env: []string{"PATH=" + os.Getenv("PATH")}})
+}
+
+func (l *lab) agent(id string) string {
+	l.t.Helper()
+	if err := os.MkdirAll(l.home.AgentDir(id), 0o700); err != nil {
+		l.t.Fatal(err)
+	}
+	return id
+}
+
+func (l *lab) options() pool.Options {
+	return pool.Options{
+		Home: l.home, Engine: l.engine, Agentd: agentd, Image: image, Version: "test", Secrets: l.secrets,
+		Log: slog.New(slog.DiscardHandler), Now: l.clock.Now,
+		Configure: func(context.Context, pool.Turn) (runner.Config, io.Closer, error) {
+			return runner.Config{Model: "scripted/x", Scenario: l.scenario, Memory: 512 << 20}, nil, nil
+		},
+	}
+}
+
+// keeper opens a keeper that is closed with the test.
+func (l *lab) keeper(change ...func(*pool.Options)) *pool.Pool {
+	l.t.Helper()
+	o := l.options()
+	for _, f := range change {
+		f(&o)
+	}
+	k := pool.New(o)
+	l.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := k.Close(ctx); err != nil {
+			l.t.Errorf("Close: %v", err)
+		}
+	})
+	return k
+}
+
+func (l *lab) containers() []engine.Summary {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	list, err := l.engine.List(ctx, map[string]string{runner.LabelHome: l.home.Dir()})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return list
+}
+
+// only returns the one container that there is.
+func (l *lab) only() engine.Summary {
+	l.t.Helper()
+	list := l.containers()
+	if len(list) != 1 {
+		l.t.Fatalf("%d containers, want 1", len(list))
+	}
+	return list[0]
+}
+
+// lines notes what a turn's observer is told.
+type lines struct {
+	mu    sync.Mutex
+	began int
+	text  strings.Builder
+	facts []string
+	onRun func() // when a command begins
+}
+
+func (w *lines) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.began++
+}
+
+func (w *lines) Event(ev responses.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text.WriteString(ev.Delta)
+}
+
+func (w *lines) Fact(ev turns.RuntimeEvent) {
+	w.mu.Lock()
+	w.facts = append(w.facts, ev.Type)
+	f := w.onRun
+	w.mu.Unlock()
+	if ev.Type == turns.ToolStarted && f != nil {
+		f()
+	}
+}
+
+// conversation makes the turns of one agent, each continuing the one before.
+type conversation struct {
+	*lab
+	keeper   *pool.Pool
+	agent    string
+	previous string
+	image    string
+}
+
+// say makes a turn that must complete with the answer want.
+func (c *conversation) say(want string) pool.Result {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	w := new(lines)
+	turn := pool.Turn{AgentID: c.agent, Image: c.image, TurnID: responses.NewID(responses.PrefixTurn), Previous: c.previous, Prompt: "go on", Instructions: "be brief"}
+	r, err := c.keeper.Turn(ctx, turn, w.begin, w)
+	if err != nil {
+		c.t.Fatalf("the turn was not begun: %v", err)
+	}
+	if r.Status != responses.StatusCompleted || r.Last != want || r.Lost || r.Failure != nil {
+		c.t.Fatalf("turn = %+v (%v), want %q", r, r.Failure, want)
+	}
+	if w.began != 1 || w.text.String() != want || len(w.facts) == 0 {
+		c.t.Errorf("began %d times, told %q and %d facts", w.began, w.text.String(), len(w.facts))
+	}
+	if r.TurnID != turn.TurnID || r.Rounds < 1 || r.Usage == nil || r.Provider == nil || r.StartedAt.IsZero() || r.EndedAt.IsZero() || r.Model == "" {
+		c.t.Errorf("the result lacks something: %+v", r)
+	}
+	c.previous = r.ResponseID
+	return r
+}
+
+const counting = `
+turns:
+  - rounds: [{text: one}]
+  - rounds: [{text: two}]
+  - rounds: [{text: three}]
+  - rounds: [{text: four}]
+  - rounds: [{text: five}]
+  - rounds: [{text: six}]
+  - rounds: [{text: seven}]
+`
+
+const childEnv = "HOLON_WARM_TEST_CHILD"

@@ -1,0 +1,238 @@
+// Package pool keeps the containers of agents: one for each that has work, made
+// when a turn needs it, held still when it has none, gone when it stays idle.
+//
+//	Turn ─▶ ready ─▶ ask ─▶ ended        Recover ─▶ take up ─▶ rejoin ─▶ ended
+//	          │       │       │             Sweep ─▶ pause, stop, remove orphans
+//	     container  POST    Result
+//
+// What an agent is lies in its directory on the host's disk: its conversation,
+// which agentd keeps, and its home. A container is made from it and may be killed
+// at any moment; the next turn gets another. The invariants: an agent has at most
+// one container that can write its state; a turn whose begin was told has a
+// Result, also when nobody knows how it ended; nothing is asked twice of an agentd
+// that may have begun it. What a container left is read with bounds and believed
+// about nothing but itself.
+//
+// Turns of one agent are made one after the other, those of several side by side.
+// In which order waiting agents get a container when there are too many is the
+// order in which they came. Nothing here decides what an agent should do.
+package pool
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"holon/internal/redact"
+	"holon/runner"
+	"holon/runner/engine"
+	"holon/runner/gateway"
+	"holon/runner/hosttools"
+	"holon/state"
+)
+
+// Defaults of Options.
+const (
+	DefaultIdlePause     = time.Minute
+	DefaultIdleStop      = 15 * time.Minute
+	DefaultMaxContainers = 16
+	DefaultKeepTurns     = 200
+	DefaultKeepBytes     = 1 << 30
+)
+
+// Options say what a Pool works with. Home, Engine, Agentd, Configure and Log
+// are needed.
+type Options struct {
+	Home    state.Home
+	Engine  engine.Engine
+	Agentd  string // absolute path of the static agentd
+	Image   string // of agents that have none of their own
+	Version string // of holon; containers that another version made are replaced
+
+	IdlePause     time.Duration // 0: DefaultIdlePause; negative: never
+	IdleStop      time.Duration // 0: DefaultIdleStop; negative: never
+	MaxContainers int           // at once; 0: DefaultMaxContainers
+	Room          runner.Room   // Run bounds what one turn may write, the rest when a container is made
+	KeepTurns     int           // directories of ended turns of an agent; 0: DefaultKeepTurns
+	KeepBytes     int64         // in them; 0: DefaultKeepBytes
+
+	// Configure says what the container of an agent needs beside what the keeper
+	// knows: gateway and providers, scenario, environment, limits, network, user.
+	// It is called when a container is made or taken up. The closer, which may be
+	// nil, is closed when that container is given up.
+	Configure func(ctx context.Context, t Turn) (runner.Config, io.Closer, error)
+
+	// Tools are those of the host that an agent is given; nil for none. They act
+	// for that agent, whoever calls them.
+	Tools func(agentID string) []hosttools.Tool
+
+	Secrets *redact.Set // taken out of everything that is told; nil for none
+	Log     *slog.Logger
+
+	// SetAside tells the operator that an agent's conversation begins anew, and why;
+	// nil for nobody to tell.
+	SetAside func(agentID, text string)
+	Now      func() time.Time // nil: time.Now
+}
+
+// Turn is a turn that an agent is to make.
+type Turn struct {
+	AgentID   string
+	Image     string // "": Options.Image
+	Model     string // provider/model; "": what Configure chooses
+	Fallbacks []string
+	Effort    string // of reasoning; "": the model's own
+
+	TurnID       string // chosen by the caller, once
+	Previous     string // response that it continues; "": none
+	Instructions string
+	Prompt       string
+	MaxRounds    int            // 0: agentd's limit
+	MaxToolCalls int            // 0: no bound
+	Budget       gateway.Budget // of this turn
+	Timeout      time.Duration  // 0: agentd's limit
+}
+
+// Pool keeps the containers of the agents of one home. Its methods are safe
+// for concurrent use.
+type Pool struct {
+	opts    Options
+	door    chan struct{} // holds a token while somebody waits for room
+	swept   time.Time     // orphans were looked for; of whoever sweeps
+	sweeper sync.Mutex
+	tidied  sync.Once
+
+	mu      sync.Mutex
+	agents  map[string]*agent
+	held    int           // containers that count against MaxContainers
+	crowded bool          // somebody waits for one to become idle
+	changed chan struct{} // closed when held or an agent's lane changed
+	closed  bool
+}
+
+// agent is what the keeper knows of one agent. Who has the lane may use and
+// replace its container.
+type agent struct {
+	id   string
+	lane chan struct{} // holds a token while somebody has the lane
+
+	// Of whoever has the lane.
+	session *runner.Session // nil: no container
+	access  io.Closer       // of the session; may be nil
+	made    made            // what the session was made from
+	stale   string          // why the session cannot stay, "" if it can
+	paused  bool
+	checked time.Time // agentd answered
+	dirty   bool      // a turn was made since its directories were counted
+
+	unrecorded int // turns in a row that agentd could not record
+
+	// Under Pool.mu.
+	live  *runner.Session // session, while turn is asked of it
+	turn  string
+	idle  time.Time // nobody has used the container since
+	holds bool      // counts in Pool.held
+	works bool      // a command outlives its turn, as far as is known
+}
+
+// New returns a keeper that has started nothing.
+func New(o Options) *Pool {
+	o.IdlePause, o.IdleStop = cmp.Or(o.IdlePause, DefaultIdlePause), cmp.Or(o.IdleStop, DefaultIdleStop)
+	o.MaxContainers = cmp.Or(o.MaxContainers, DefaultMaxContainers)
+	o.KeepTurns, o.KeepBytes = cmp.Or(o.KeepTurns, DefaultKeepTurns), cmp.Or(o.KeepBytes, DefaultKeepBytes)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Pool{opts: o, door: make(chan struct{}, 1), agents: make(map[string]*agent), changed: make(chan struct{})}
+}
+
+// enter takes the lane of an agent, waiting for whoever has it.
+func (k *Pool) enter(ctx context.Context, id string) (*agent, error) {
+	if err := state.CheckAgentID(id); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	k.tidyOnce()
+	a := k.agent(id)
+	select {
+	case a.lane <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	k.mu.Lock()
+	closed := k.closed
+	k.mu.Unlock()
+	if closed {
+		<-a.lane
+		return nil, &Error{Code: CodeClosed, Message: "the runtime is shutting down", Hint: "try again when it is up"}
+	}
+	return a, nil
+}
+
+func (k *Pool) agent(id string) *agent {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a := k.agents[id]
+	if a == nil {
+		a = &agent{id: id, lane: make(chan struct{}, 1)}
+		k.agents[id] = a
+	}
+	return a
+}
+
+// try takes the lane of an agent if nobody has it.
+func (a *agent) try() bool {
+	select {
+	case a.lane <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// leave gives the lane back. used says that its container was, so that the time
+// for which it may be idle begins anew.
+func (k *Pool) leave(a *agent, used bool) {
+	k.mu.Lock()
+	if used {
+		a.idle = k.opts.Now()
+	}
+	k.announce()
+	k.mu.Unlock()
+	<-a.lane
+}
+
+// announce wakes whoever waits for room. The caller holds mu.
+func (k *Pool) announce() {
+	close(k.changed)
+	k.changed = make(chan struct{})
+}
+
+// begin says which turn is asked of the agent's container, for Interject.
+func (k *Pool) begin(a *agent, turnID string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a.live, a.turn = a.session, turnID
+}
+
+func (k *Pool) end(a *agent) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a.live, a.turn = nil, ""
+}
+
+// all lists the agents that the keeper knows.
+func (k *Pool) all() []*agent {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	list := make([]*agent, 0, len(k.agents))
+	for _, a := range k.agents {
+		list = append(list, a)
+	}
+	return list
+}

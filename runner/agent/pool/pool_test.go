@@ -1,0 +1,200 @@
+package pool_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"holon/runner"
+	"holon/runner/agent/pool"
+	"holon/runner/engine"
+)
+
+// An agent's conversation goes on whatever becomes of its container, and the
+// container stays as long as nothing becomes of it.
+func TestConversation(t *testing.T) {
+	l := newLab(t, "docker", counting)
+	k := l.keeper()
+	c := &conversation{lab: l, keeper: k, agent: l.agent("ada")}
+
+	if r := c.say("one"); r.Fresh == "" {
+		t.Error("the first turn had a container already")
+	}
+	first := l.only()
+	if r := c.say("two"); r.Fresh != "" || l.only().Handle != first.Handle {
+		t.Errorf("the second turn got another container: %s", r.Fresh)
+	}
+
+	l.clock.pass(pool.DefaultIdlePause)
+	l.sweep(k)
+	if now := l.only(); now.Handle != first.Handle || now.Status != engine.StatusPaused {
+		t.Errorf("after a minute: %+v", now)
+	}
+	if r := c.say("three"); r.Fresh != "" || l.only().Handle != first.Handle {
+		t.Errorf("a paused container was not resumed: %s", r.Fresh)
+	}
+
+	l.clock.pass(pool.DefaultIdlePause)
+	l.sweep(k)
+	l.clock.pass(pool.DefaultIdleStop)
+	l.sweep(k)
+	if list := l.containers(); len(list) != 0 {
+		t.Errorf("after a quarter of an hour there is %v", list)
+	}
+	c.say("four")
+
+	if err := l.engine.Remove(t.Context(), l.only().Handle); err != nil {
+		t.Fatal(err)
+	}
+	if r := c.say("five"); r.Fresh == "" {
+		t.Error("a container that was removed took a turn")
+	}
+
+	before := l.only()
+	c.image = imageToo
+	if r := c.say("six"); !strings.Contains(r.Fresh, "image") || l.only().Handle == before.Handle {
+		t.Errorf("another image did not need another container: %q", r.Fresh)
+	}
+	if err := k.Stop(t.Context(), c.agent); err != nil {
+		t.Fatal(err)
+	}
+	if list := l.containers(); len(list) != 0 {
+		t.Errorf("after Stop there is %v", list)
+	}
+	c.say("seven")
+}
+
+func (l *lab) sweep(k *pool.Pool) {
+	l.t.Helper()
+	if err := k.Sweep(l.t.Context()); err != nil {
+		l.t.Errorf("Sweep: %v", err)
+	}
+}
+
+// Another user for containers takes over what the one before wrote.
+func TestAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	l := newLab(t, "docker", `
+turns:
+  - rounds:
+      - calls: [{tool: ExecCommand, arguments: {cmd: "mkdir -m 700 d && echo secret > d/f && chmod 600 d/f && ln -s /etc/passwd d/link"}}]
+      - {expect: {exit_status: 0}, text: one}
+  - rounds:
+      - calls: [{tool: ExecCommand, arguments: {cmd: "cat d/f && id -u"}}]
+      - {expect: {exit_status: 0, contains: ["secret", "54321"]}, text: two}
+`)
+	first := pool.New(l.options())
+	c := &conversation{lab: l, keeper: first, agent: l.agent("ada")}
+	c.say("one")
+	if err := first.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.keeper = l.keeper(func(o *pool.Options) {
+		plain := o.Configure
+		o.Configure = func(ctx context.Context, t pool.Turn) (runner.Config, io.Closer, error) {
+			cfg, access, err := plain(ctx, t)
+			cfg.User = &engine.User{UID: 54321, GID: 54321}
+			return cfg, access, err
+		}
+	})
+	if r := c.say("two"); !strings.Contains(r.Fresh, "user") {
+		t.Errorf("the container stayed: %q", r.Fresh)
+	}
+	info, err := os.Stat("/etc/passwd")
+	if err != nil || info.Sys().(*syscall.Stat_t).Uid != 0 {
+		t.Errorf("a link was followed: %v", err)
+	}
+}
+
+// holon gc, which knows nothing of agents, takes nothing from them.
+func TestCollectorLeavesAgents(t *testing.T) {
+	l := newLab(t, "docker", counting)
+	c := &conversation{lab: l, keeper: l.keeper(), agent: l.agent("ada")}
+	c.say("one")
+	before := l.only()
+	gc := &runner.Collector{Force: true, Now: l.clock.Now().Add(24 * time.Hour), Recovery: runner.Recovery{
+		Home: l.home, Log: slog.New(slog.DiscardHandler),
+		Engines: func(name string) (engine.Engine, error) {
+			if name != l.engine.Name() {
+				return nil, nil
+			}
+			return l.engine, nil
+		},
+	}}
+	found, err := gc.Collect(t.Context())
+	if err != nil || len(found) != 0 {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	if r := c.say("two"); r.Fresh != "" || l.only().Handle != before.Handle {
+		t.Errorf("the container is another: %q", r.Fresh)
+	}
+}
+
+// A command that outlives its turn is work: its container is neither held still
+// nor stopped before it ends.
+func TestTaskKeepsContainer(t *testing.T) {
+	l := newLab(t, "docker", `
+turns:
+  - rounds:
+      - calls: [{tool: ExecCommand, arguments: {cmd: "while [ ! -e go ]; do sleep 0.02; done; echo run >> ran", yield_time_ms: 250}}]
+      - text: one
+  - rounds: [{text: two}]
+`)
+	k := l.keeper()
+	c := &conversation{lab: l, keeper: k, agent: l.agent("ada")}
+	c.say("one")
+	for range 2 {
+		l.clock.pass(pool.DefaultIdleStop)
+		l.sweep(k)
+		if now := l.only(); now.Status != engine.StatusRunning {
+			t.Fatalf("a container in which a command runs is %s", now.Status)
+		}
+	}
+	l.write("go")
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(l.home.AgentDir("ada"), "ran")); err == nil {
+			break
+		}
+		if time.Since(begin) > patience {
+			t.Fatal("the command does not end")
+		}
+	}
+	for begin := time.Now(); len(l.containers()) > 0; time.Sleep(10 * time.Millisecond) {
+		l.clock.pass(pool.DefaultIdleStop)
+		l.sweep(k)
+		if time.Since(begin) > patience {
+			t.Fatal("the container is never stopped")
+		}
+	}
+	l.ranOnce()
+	c.say("two")
+}
+
+// A container that does not answer when it is to be held still is given up, and
+// the next turn gets another.
+func TestSweepOfTheSilent(t *testing.T) {
+	l := newLab(t, "docker", counting)
+	k := l.keeper()
+	c := &conversation{lab: l, keeper: k, agent: l.agent("ada")}
+	c.say("one")
+	if text, err := exec.CommandContext(t.Context(), "docker", "kill", "--signal", "STOP", l.only().Handle.ID).CombinedOutput(); err != nil {
+		t.Fatalf("stop agentd: %v\n%s", err, text)
+	}
+	l.clock.pass(pool.DefaultIdlePause)
+	l.sweep(k)
+	if list := l.containers(); len(list) != 0 {
+		t.Errorf("after the sweep there is %v", list)
+	}
+	if r := c.say("two"); r.Fresh == "" {
+		t.Error("a container that did not answer took a turn")
+	}
+}

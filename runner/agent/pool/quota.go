@@ -1,0 +1,89 @@
+package pool
+
+import (
+	"context"
+)
+
+// reserve makes the agent, whose lane the caller has, one of those that may have
+// a container. Where there are as many as may be, the one that is idle for longest
+// loses its own, and when none is idle the caller waits. Who came first is served
+// first.
+func (k *Pool) reserve(ctx context.Context, a *agent) error {
+	select {
+	case k.door <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-k.door }()
+	for {
+		k.mu.Lock()
+		if a.holds || k.held < k.opts.MaxContainers {
+			k.take(a)
+			k.crowded = false
+			k.mu.Unlock()
+			return nil
+		}
+		victim, changed := k.idlest(), k.changed
+		k.crowded = victim == nil
+		k.mu.Unlock()
+		if victim != nil {
+			k.opts.Log.Debug("an idle agent's container makes room", "agent", victim.id, "for", a.id)
+			k.closeLogged(context.WithoutCancel(ctx), victim)
+			k.leave(victim, false)
+			continue
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			k.mu.Lock()
+			k.crowded = false
+			k.mu.Unlock()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// take counts the agent's container. The caller holds mu.
+func (k *Pool) take(a *agent) {
+	if !a.holds {
+		a.holds = true
+		k.held++
+	}
+}
+
+// release counts it no more.
+func (k *Pool) release(a *agent) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if a.holds {
+		a.holds, a.works = false, false
+		k.held--
+		k.announce()
+	}
+}
+
+// idlest takes the lane of the agent whose container is idle for longest, of one
+// in which no command runs if there is one; nil when all are in use. The caller
+// holds mu.
+func (k *Pool) idlest() (found *agent) {
+	for _, a := range k.agents {
+		if !a.holds || !a.try() {
+			continue
+		}
+		if found == nil || found.works && !a.works || found.works == a.works && a.idle.Before(found.idle) {
+			a, found = found, a
+		}
+		if a != nil {
+			<-a.lane
+		}
+	}
+	return found
+}
+
+// gives reports whether somebody waits for a container, so that an agent with
+// more work does not keep its own for ever.
+func (k *Pool) gives() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.crowded
+}

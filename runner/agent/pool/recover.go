@@ -1,0 +1,92 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"holon/responses"
+	"holon/runner"
+)
+
+// How says what was found of a turn that another process began, or meant to.
+type How string
+
+// What Recover can find (docs/runtime.md, "Recovery").
+const (
+	Live       How = "live"        // its container ran on; it was watched to its end
+	Ended      How = "ended"       // it had come to its end
+	Lost       How = "lost"        // its container is gone and it has no end
+	NeverBegun How = "never_begun" // agentd has never accepted it
+)
+
+// Found is what became of a turn. Result is not set for NeverBegun.
+type Found struct {
+	How    How
+	Result Result
+}
+
+// Recover takes up a turn that another process asked for before it died, as t
+// described it there. A container that runs is taken up, whatever it was made
+// from, and its turn watched to the end: began is called once when there is such a
+// turn, and watch is told of all that it did from its begin on. Nothing is asked
+// for. The error, an *Error, is for what could not be looked at (no engine answers)
+// and for CodeLeft: nothing is decided then.
+func (k *Pool) Recover(ctx context.Context, t Turn, began func(), watch runner.Observer) (Found, error) {
+	a, err := k.enter(ctx, t.AgentID)
+	if err != nil {
+		return Found{}, k.typed(ctx, err)
+	}
+	defer k.leave(a, true)
+	if a.session == nil {
+		if err := k.adopt(ctx, a, &t); err != nil {
+			return Found{}, k.typed(ctx, err)
+		}
+	}
+	if a.session == nil {
+		if err := k.removeStray(ctx, a); err != nil { // it could still write
+			return Found{}, k.typed(ctx, err)
+		}
+		return k.found(a, t, errors.New("its container is gone"))
+	}
+	if err := k.wake(ctx, a); err != nil {
+		if ctx.Err() != nil {
+			return Found{}, k.typed(ctx, err)
+		}
+		k.opts.Log.Warn("an agent's container is given up", "agent", a.id, "err", err)
+		k.closeLogged(ctx, a)
+		return k.found(a, t, err)
+	}
+	return k.rejoin(ctx, a, t, began, watch)
+}
+
+// rejoin watches the turn in the agent's container, if that knows it.
+func (k *Pool) rejoin(ctx context.Context, a *agent, t Turn, began func(), watch runner.Observer) (Found, error) {
+	req := t.request()
+	req.Grant = k.grantOf(a, t.TurnID)
+	result, err := k.follow(ctx, a, t, began, watch, func(ctx context.Context, w runner.Observer) runner.TurnResult {
+		return a.session.Rejoin(ctx, req, w)
+	})
+	switch e, _ := errors.AsType[*Error](err); {
+	case err == nil:
+		return Found{How: Live, Result: result}, nil
+	case e != nil && e.Code == responses.CodeTurnNotFound:
+		return Found{How: NeverBegun}, nil
+	case e != nil && e.Code == CodeLeft, ctx.Err() != nil:
+		return Found{}, err
+	}
+	return k.found(a, t, err)
+}
+
+// found looks up in what is on the disk what became of a turn that no container
+// makes.
+func (k *Pool) found(a *agent, t Turn, why error) (Found, error) {
+	result, err := k.lookUp(a, t, runner.TurnResult{TurnID: t.TurnID, Err: why}, nil)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Found{How: NeverBegun}, nil
+	case result.Lost:
+		return Found{How: Lost, Result: result}, nil
+	}
+	return Found{How: Ended, Result: result}, nil
+}

@@ -1,0 +1,166 @@
+package pool
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"holon/responses"
+	"holon/responses/turns"
+	"holon/runner"
+	"holon/state"
+)
+
+// Result is how a turn ended that was begun. All text is without known secrets
+// and otherwise the container's word: bounded, not cleaned for a terminal.
+type Result struct {
+	TurnID     string
+	ResponseID string // that the next turn may continue; "" when it is not known
+	// Lost: the turn was cut off from outside, or nobody knows how it ended. What
+	// it did is kept by agentd, under ResponseID, when its container starts again.
+	Lost bool
+	// Status is the end of the turn: completed, failed, incomplete or cancelled;
+	// "" when it is not known.
+	Status  responses.Status
+	Reason  string         // code: why it is not completed
+	Failure *state.Failure // the same for a person; nil when it is completed
+	// Artifact is the evidence of a failed turn; nil when there is none.
+	Artifact  *turns.FailureArtifact
+	Last      string // what the agent said last, at most MaxLast bytes
+	Model     string // of the last answer, provider/model
+	Usage     *responses.Usage
+	Rounds    int
+	ToolCalls int
+	Provider  *turns.ProviderTimeline
+	StartedAt time.Time
+	EndedAt   time.Time
+	Inserted  []string // ids of the messages that the model was told while it ran
+	Fresh     string   // why the turn got another container than the one before; "": it did not
+}
+
+// MaxLast bounds Result.Last in bytes.
+const MaxLast = 256 << 10
+
+// result is the Result of a turn whose end was seen.
+func (k *Pool) result(a *agent, t Turn, out runner.TurnResult, over *runner.Error) Result {
+	rec, _, err := runner.ReadTurn(k.private(a, sessionDir), t.TurnID)
+	if err != nil {
+		k.opts.Log.Warn("a turn's record cannot be read", "agent", a.id, "turn", t.TurnID, "err", err)
+	}
+	return k.ended(t, out, rec, over, nil)
+}
+
+// ended is the Result of a turn whose final response is known. rec may be nil. why
+// says what the host ended it for, nil if it did not.
+func (k *Pool) ended(t Turn, out runner.TurnResult, rec *turns.Record, over *runner.Error, why error) Result {
+	resp := out.Response
+	r := k.recorded(t, out, rec)
+	r.Status, r.Last, r.Usage = resp.Status, clip(k.opts.Secrets.Text(resp.OutputText()), MaxLast), plausible(resp.Usage)
+	r.Model = cmp.Or(r.Model, resp.Model)
+	switch {
+	case resp.Status == responses.StatusCompleted:
+		return r
+	case k.hostEnded(&r, over, why):
+		return r
+	}
+	r.Reason, r.Failure = k.reason(resp)
+	r.Lost = resp.Status == responses.StatusFailed && r.Reason == responses.CodeInterrupted ||
+		resp.Status == responses.StatusIncomplete && r.Reason == responses.ReasonShutdown
+	return r
+}
+
+// lost is the Result of a turn of which no end is known.
+func (k *Pool) lost(t Turn, out runner.TurnResult, rec *turns.Record, over *runner.Error) Result {
+	r := k.recorded(t, out, rec)
+	if out.Response != nil {
+		r.Last = clip(k.opts.Secrets.Text(out.Response.OutputText()), MaxLast)
+	}
+	if k.hostEnded(&r, over, out.Err) {
+		return r
+	}
+	r.Lost, r.Reason = true, responses.CodeInterrupted
+	message := "the turn was interrupted, and its end is not known"
+	if out.Err != nil {
+		message = runner.Describe(out.Err).Message
+	}
+	r.Failure = &state.Failure{Code: r.Reason, Message: k.opts.Secrets.Text(message)}
+	return r
+}
+
+// hostEnded fills in the end of a turn that this side ended, whatever the turn
+// made of it.
+func (k *Pool) hostEnded(r *Result, over *runner.Error, why error) bool {
+	switch {
+	case over != nil:
+		r.Status, why = responses.StatusIncomplete, over
+	case errors.Is(why, runner.ErrInterrupted):
+		r.Status = responses.StatusCancelled
+	case errors.Is(why, runner.ErrDeadline):
+		r.Status = responses.StatusIncomplete
+	default:
+		return false
+	}
+	f := runner.Describe(why)
+	r.Reason, r.Failure = f.Code, &f
+	return true
+}
+
+// recorded is what the turn's record says, or without one what is known anyway.
+func (k *Pool) recorded(t Turn, out runner.TurnResult, rec *turns.Record) Result {
+	r := Result{TurnID: t.TurnID, EndedAt: k.opts.Now()}
+	if out.Response != nil {
+		r.ResponseID = out.Response.ID
+	}
+	if rec == nil {
+		return r
+	}
+	r.ResponseID = cmp.Or(r.ResponseID, rec.ResponseID)
+	r.Model, r.Rounds, r.ToolCalls, r.Provider, r.Artifact = rec.Model, rec.Rounds, rec.ToolCalls.Total, rec.ProviderAttempts, rec.FailureArtifact
+	if p := rec.ProviderAttempts; p != nil && p.WinningModelRef != "" {
+		r.Model = p.WinningModelRef
+	}
+	for _, in := range rec.Inputs {
+		if in.Inserted {
+			r.Inserted = append(r.Inserted, in.ID)
+		}
+	}
+	r.Usage, r.StartedAt = plausible(rec.Usage), rec.StartedAt.Time()
+	if !rec.CompletedAt.IsZero() {
+		r.EndedAt = rec.CompletedAt.Time()
+	}
+	return r
+}
+
+// reason says why a response is not completed.
+func (k *Pool) reason(resp *responses.Response) (code string, _ *state.Failure) {
+	f := &state.Failure{Code: responses.CodeServerError, Message: "the turn failed"}
+	switch {
+	case resp.Status == responses.StatusCancelled:
+		f = &state.Failure{Code: responses.CodeCancelled, Message: "the turn was cancelled"}
+	case resp.Status == responses.StatusIncomplete && resp.IncompleteDetails != nil:
+		f = &state.Failure{Code: runner.OneLine(resp.IncompleteDetails.Reason, 100)}
+		f.Message = fmt.Sprintf("the turn ended early: %s", f.Code)
+	case resp.Error != nil:
+		f = &state.Failure{Code: runner.OneLine(resp.Error.Code, 100), Message: k.opts.Secrets.Text(runner.OneLine(resp.Error.Message, 2000))}
+	}
+	return f.Code, f
+}
+
+// plausible leaves out a usage that cannot be one: it is summed up.
+func plausible(u *responses.Usage) *responses.Usage {
+	const most = 1 << 40
+	if u == nil || u.InputTokens < 0 || u.OutputTokens < 0 || u.TotalTokens < 0 || u.InputTokens > most || u.OutputTokens > most || u.TotalTokens > 2*most {
+		return nil
+	}
+	return u
+}
+
+// clip shortens text to at most limit bytes of whole characters.
+func clip(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit-len("…")], "") + "…"
+}

@@ -1,0 +1,249 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"holon/runner"
+	"holon/state"
+)
+
+// How often Run sweeps, within the idle times, and how often a sweep looks for
+// what nobody holds.
+const (
+	longestRest = 15 * time.Second
+	orphanEvery = time.Minute
+)
+
+// Run sweeps from time to time until ctx ends. Begin it when every open attempt
+// was recovered, or is being recovered.
+func (k *Pool) Run(ctx context.Context) {
+	rest := longestRest
+	for _, d := range []time.Duration{k.opts.IdlePause, k.opts.IdleStop} {
+		if d > 0 {
+			rest = min(rest, max(d/4, 100*time.Millisecond))
+		}
+	}
+	tick := time.NewTicker(rest)
+	defer tick.Stop()
+	for {
+		if err := k.Sweep(ctx); err != nil && ctx.Err() == nil {
+			k.opts.Log.Warn("the containers of agents could not be looked after", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Sweep looks once at every container that nobody uses: one that is idle is paused
+// and later stopped, one that ended is given up. One in which a command works is
+// not idle. Now and then containers are looked for that another process left: the
+// agent gets it back if it still can, else it is removed.
+func (k *Pool) Sweep(ctx context.Context) error {
+	k.sweeper.Lock()
+	defer k.sweeper.Unlock()
+	k.tidyOnce()
+	var errs []error
+	if now := k.opts.Now(); now.Sub(k.swept) >= orphanEvery {
+		k.swept = now
+		errs = append(errs, k.orphans(ctx))
+	}
+	for _, a := range k.all() {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if a.try() {
+			errs = append(errs, k.tend(ctx, a))
+			k.leave(a, false)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// tend looks after the container of an agent whose lane the caller has.
+func (k *Pool) tend(ctx context.Context, a *agent) error {
+	if a.session == nil {
+		return nil
+	}
+	if a.session.Ended() {
+		return k.close(ctx, a)
+	}
+	k.mu.Lock()
+	idle := k.opts.Now().Sub(a.idle)
+	k.mu.Unlock()
+	pause, stop := k.opts.IdlePause > 0 && idle >= k.opts.IdlePause, k.opts.IdleStop > 0 && idle >= k.opts.IdleStop
+	if !pause && !stop {
+		return nil
+	}
+	if !a.paused {
+		if works, err := k.works(ctx, a); works || err != nil || a.session == nil {
+			return err
+		}
+		if err := k.prune(ctx, a); err != nil {
+			k.opts.Log.Warn("old turns of an agent could not be removed", "agent", a.id, "err", err)
+		}
+	}
+	if stop {
+		k.opts.Log.Debug("an idle agent's container is stopped", "agent", a.id)
+		return k.close(ctx, a)
+	}
+	if a.paused {
+		return nil
+	}
+	held, err := a.session.Pause(ctx)
+	if err != nil {
+		return errors.Join(err, k.close(ctx, a))
+	}
+	a.paused = held
+	return nil
+}
+
+// works asks the container whether something goes on in it, which begins its idle
+// time anew. One that does not answer is given up: the agent has none then.
+func (k *Pool) works(ctx context.Context, a *agent) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	err := a.session.Resume(ctx) // somebody else may have paused it
+	works := false
+	if err == nil {
+		works, err = a.session.Working(ctx)
+	}
+	if err != nil {
+		k.opts.Log.Info("an agent's container does not answer and is given up", "agent", a.id, "err", err)
+		return false, k.close(ctx, a)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if a.works = works; works {
+		a.idle = k.opts.Now()
+	}
+	return works, nil
+}
+
+// orphans looks for containers of agents of this home that nobody holds.
+func (k *Pool) orphans(ctx context.Context) error {
+	list, err := k.opts.Engine.List(ctx, map[string]string{runner.LabelHome: k.opts.Home.Dir()})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, found := range list {
+		id := found.Labels[runner.LabelAgent]
+		if id == "" {
+			continue // a run's
+		}
+		if state.CheckAgentID(id) != nil {
+			errs = append(errs, k.opts.Engine.Remove(ctx, found.Handle))
+			continue
+		}
+		if a := k.agent(id); a.try() { // whoever has the lane sees to it
+			errs = append(errs, k.takeBack(ctx, a, found.Labels[runner.LabelRun]))
+			k.leave(a, false)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// takeBack gives the agent a container of its own back that this process does not
+// hold, if it still can be used, and removes it otherwise.
+func (k *Pool) takeBack(ctx context.Context, a *agent, label string) error {
+	if a.session != nil && a.session.Held().ID == label {
+		return nil
+	}
+	if a.session == nil {
+		err := k.adopt(ctx, a, nil)
+		if a.session != nil && a.session.Held().ID == label {
+			return err
+		}
+		if err != nil {
+			k.opts.Log.Info("a container cannot be taken up and is removed", "agent", a.id, "err", err)
+		}
+	}
+	if a.session != nil { // and another one beside it
+		if err := k.close(ctx, a); err != nil {
+			return err
+		}
+	}
+	return errors.Join(k.removeStray(ctx, a), k.removeRecord(a))
+}
+
+// Stop ends the container of an agent, once its turn is over, and keeps its state.
+// Without a container it is success.
+func (k *Pool) Stop(ctx context.Context, agentID string) error {
+	a, err := k.enter(ctx, agentID)
+	if err != nil {
+		return err
+	}
+	defer k.leave(a, false)
+	return errors.Join(k.close(ctx, a), k.removeStray(ctx, a))
+}
+
+// Close ends every container of an agent of this home, also one that was never
+// taken up, and begins no more turns. Turns that go on are waited for until ctx
+// ends: end them before.
+func (k *Pool) Close(ctx context.Context) error {
+	if err := k.finish(ctx, k.close); err != nil {
+		return err
+	}
+	list, err := k.opts.Engine.List(ctx, map[string]string{runner.LabelHome: k.opts.Home.Dir()})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, left := range list {
+		if left.Labels[runner.LabelAgent] != "" {
+			errs = append(errs, k.opts.Engine.Remove(ctx, left.Handle))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Leave lets go of every container, without ending any, for another process to
+// take up, and begins no more turns. Turns that go on are waited for until ctx
+// ends: end them with runner.ErrLeft before.
+func (k *Pool) Leave(ctx context.Context) error {
+	return k.finish(ctx, func(ctx context.Context, a *agent) error {
+		if a.session == nil {
+			return nil
+		}
+		err := errors.Join(a.session.Leave(ctx), closeAccess(a.access))
+		a.session, a.access = nil, nil
+		k.release(a)
+		return err
+	})
+}
+
+// finish does the last thing with every agent, several at once.
+func (k *Pool) finish(ctx context.Context, last func(context.Context, *agent) error) error {
+	k.mu.Lock()
+	k.closed = true
+	k.mu.Unlock()
+	var group errgroup.Group
+	group.SetLimit(8)
+	var mu sync.Mutex
+	var errs []error
+	for _, a := range k.all() {
+		group.Go(func() error {
+			select {
+			case a.lane <- struct{}{}:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			defer k.leave(a, false)
+			if err := last(ctx, a); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			}
+			return nil
+		})
+	}
+	return errors.Join(append([]error{group.Wait()}, errs...)...)
+}

@@ -1,0 +1,233 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"sync"
+	"time"
+
+	"holon/responses"
+	"holon/responses/turns"
+	"holon/runner"
+	"holon/runner/gateway"
+	"holon/state"
+)
+
+// tokenName is what a person knows the secret of a turn by.
+const tokenName = "the turn's token"
+
+// Turn makes a turn and returns when it is over. began is called once, as soon as
+// agentd has accepted the turn, which is then on its disk; watch is told what it
+// does. An error, an *Error, means that no turn was begun, with one exception:
+// CodeLeft, of a turn that ctx ended with runner.ErrLeft as its cause, and that goes
+// on without a holon. Any other end of ctx ends the turn. A container that dies
+// before it took the turn is replaced once, and so is one that can take none because
+// of what it keeps; see setAside.
+func (k *Pool) Turn(ctx context.Context, t Turn, began func(), watch runner.Observer) (Result, error) {
+	a, err := k.enter(ctx, t.AgentID)
+	if err != nil {
+		return Result{}, k.typed(ctx, err)
+	}
+	defer k.leave(a, true)
+	ask := func() (Result, error) { return k.tried(ctx, a, t, began, watch) }
+	if a.unrecorded >= maxUnrecorded {
+		return k.setAside(ctx, a, &Error{Code: responses.CodeServerError, Message: turns.Unrecorded}, ask)
+	}
+	result, err := ask()
+	if !spoiled(err) || ctx.Err() != nil {
+		return result, err
+	}
+	return k.setAside(ctx, a, err, ask)
+}
+
+// tried asks for a turn, of another container if need be.
+func (k *Pool) tried(ctx context.Context, a *agent, t Turn, began func(), watch runner.Observer) (Result, error) {
+	for again := true; ; again = false {
+		fresh, err := k.ready(ctx, a, t)
+		if err != nil {
+			return Result{}, k.typed(ctx, err)
+		}
+		result, err := k.ask(ctx, a, t, began, watch)
+		if err == nil {
+			result.Fresh = fresh
+			k.noteUnrecorded(ctx, a, result)
+			return result, nil
+		}
+		if spoiled(err) && ctx.Err() == nil {
+			k.closeLogged(ctx, a) // what it holds of its files may be wrong, and the files right
+		}
+		if fresh != "" || !again || a.session != nil || ctx.Err() != nil { // it said no, or a second one would too
+			return Result{}, err
+		}
+	}
+}
+
+// Interject gives the turn that the agent makes a message of its user, under an id
+// by which it may be sent again. It returns when agentd has it on its disk: it is
+// told to the model, unless the turn ends first (Result.Inserted). An agent that
+// does not make that turn, or not any more, is CodeNoTurn.
+func (k *Pool) Interject(ctx context.Context, agentID, turnID, id, text string) error {
+	k.mu.Lock()
+	var live *runner.Session
+	if a := k.agents[agentID]; a != nil && a.turn == turnID {
+		live = a.live
+	}
+	k.mu.Unlock()
+	over := &Error{Code: CodeNoTurn, Param: "run_id", Message: "agent " + agentID + " does not make that turn", Hint: "send it as a message of its own"}
+	if live == nil {
+		return over
+	}
+	_, err := live.Interject(ctx, turnID, id, text)
+	if e, ok := errors.AsType[*responses.Error](err); ok && (e.Code == responses.CodeTurnEnded || e.Code == responses.CodeTurnNotFound) {
+		return over
+	}
+	if err != nil {
+		return k.typed(ctx, err)
+	}
+	return nil
+}
+
+// ask asks the agent's container for the turn.
+func (k *Pool) ask(ctx context.Context, a *agent, t Turn, began func(), watch runner.Observer) (Result, error) {
+	token, grant := gateway.NewToken()
+	k.opts.Secrets.Add(tokenName, token.Reveal())
+	defer k.opts.Secrets.Forget(token.Reveal())
+	if err := k.noteTurn(a, t.TurnID, grant); err != nil {
+		return Result{}, k.typed(ctx, err)
+	}
+	req := t.request()
+	req.Token, req.Grant = token, grant
+	return k.follow(ctx, a, t, began, watch, func(ctx context.Context, w runner.Observer) runner.TurnResult {
+		return a.session.Turn(ctx, req, w)
+	})
+}
+
+// follow watches a turn that run asks for or joins to its end.
+func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch runner.Observer, run func(context.Context, runner.Observer) runner.TurnResult) (Result, error) {
+	k.begin(a, t.TurnID)
+	defer k.end(a)
+	a.dirty = true
+	w := &watcher{Observer: watch, began: began, begun: make(chan struct{})}
+	turn, giveUp := context.WithCancelCause(ctx)
+	nudged := make(chan struct{})
+	go func() {
+		defer close(nudged)
+		k.nudge(turn, a, w.begun, giveUp)
+	}()
+	out, over := a.session.Within(turn, k.opts.Room.Run, func(ctx context.Context) runner.TurnResult { return run(ctx, w) })
+	giveUp(nil)
+	<-nudged
+	a.checked = k.opts.Now()
+	if out.Err != nil && ctx.Err() != nil && errors.Is(out.Err, context.Cause(ctx)) && !errors.Is(out.Err, runner.ErrLeft) {
+		out.Err = runner.ErrInterrupted // whatever the caller calls it
+	}
+	switch {
+	case errors.Is(out.Err, runner.ErrLeft):
+		return Result{}, &Error{Code: CodeLeft, Message: "the turn goes on by itself"}
+	case out.Err == nil:
+		w.once.Do(w.begin)
+		return k.result(a, t, out, over), nil
+	case out.Response == nil && refused(out.Err):
+		return Result{}, k.typed(ctx, out.Err)
+	}
+	// Nobody saw the end. What could still run is ended before it is looked for.
+	k.closeLogged(ctx, a)
+	result, err := k.lookUp(a, t, out, over)
+	if err != nil && out.Response == nil {
+		return Result{}, k.typed(ctx, errors.Join(out.Err, err))
+	}
+	w.once.Do(w.begin) // its answer may have been lost
+	return result, nil
+}
+
+// How long agentd may take to accept a turn, which it does at once, before
+// something is done about it, and before its container is given up.
+const (
+	nudgeAfter  = 3 * time.Second
+	silentAfter = 30 * time.Second
+)
+
+var errSilent = errors.New("agentd did not accept the turn in time")
+
+// nudge sees to a turn that is not accepted: somebody else may have paused the
+// container, and an agentd that never answers is given up.
+func (k *Pool) nudge(ctx context.Context, a *agent, begun <-chan struct{}, giveUp context.CancelCauseFunc) {
+	select {
+	case <-begun:
+		return
+	case <-ctx.Done():
+		return
+	case <-time.After(nudgeAfter):
+	}
+	if err := a.session.Resume(ctx); err != nil {
+		k.opts.Log.Debug("a silent container cannot be resumed", "agent", a.id, "err", err)
+	}
+	select {
+	case <-begun:
+	case <-ctx.Done():
+	case <-time.After(silentAfter - nudgeAfter):
+		giveUp(errSilent)
+	}
+}
+
+// refused reports whether a turn was not begun because the gateway or agentd said
+// no: the container is as it was.
+func refused(err error) bool {
+	if e, ok := errors.AsType[*responses.Error](err); ok {
+		return e.Code != responses.CodeServerUnreachable && e.Code != responses.CodeServerDisconnected
+	}
+	return state.IsCode(err, gateway.CodeInvalidGrant) || state.IsCode(err, gateway.CodeNoPrice)
+}
+
+// lookUp finds in what is on the disk how a turn ended that nobody watched to its
+// end, and whose container is gone. The error is fs.ErrNotExist when it was never
+// begun.
+func (k *Pool) lookUp(a *agent, t Turn, out runner.TurnResult, over *runner.Error) (Result, error) {
+	rec, end, err := runner.ReadTurn(k.private(a, sessionDir), t.TurnID)
+	if errors.Is(err, fs.ErrNotExist) && rec == nil {
+		return k.lost(t, out, nil, over), err
+	}
+	if err != nil {
+		k.opts.Log.Warn("how a turn ended cannot be read", "agent", a.id, "turn", t.TurnID, "err", err)
+	}
+	if end == nil {
+		return k.lost(t, out, rec, over), nil
+	}
+	why := out.Err
+	out.Response, out.Err = end, nil
+	return k.ended(t, out, rec, over, why), nil
+}
+
+func (t Turn) request() runner.TurnRequest {
+	return runner.TurnRequest{ID: t.TurnID, Prompt: t.Prompt, Instructions: t.Instructions, Effort: t.Effort, PreviousResponseID: t.Previous,
+		Truncation: "auto", // a life is longer than any window
+		MaxRounds:  t.MaxRounds, MaxToolCalls: t.MaxToolCalls, Budget: t.Budget, Timeout: t.Timeout}
+}
+
+// watcher tells of the begin of a turn before anything else of it.
+type watcher struct {
+	runner.Observer
+	began func()
+	begun chan struct{} // closed then
+	once  sync.Once
+}
+
+func (w *watcher) Event(ev responses.Event) {
+	if ev.Response != nil {
+		w.once.Do(w.begin)
+	}
+	w.Observer.Event(ev)
+}
+
+func (w *watcher) Fact(ev turns.RuntimeEvent) {
+	w.once.Do(w.begin)
+	w.Observer.Fact(ev)
+}
+
+func (w *watcher) begin() {
+	close(w.begun)
+	if w.began != nil {
+		w.began()
+	}
+}

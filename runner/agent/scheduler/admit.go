@@ -1,0 +1,288 @@
+package scheduler
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+
+	"holon/responses"
+	"holon/runner/agent/rules"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// Create makes an agent with an empty lane. The error has CodeInvalidAgent for
+// an id that can't name one, ledger.CodeExists when there is an agent with it.
+func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error) {
+	if !rules.AgentID(n.ID) {
+		return ledger.Agent{}, refused(CodeInvalidAgent, "agent_id", "use a-z, 0-9, - and _, the first a letter or digit, 63 at most", "%.80q is no id of an agent", n.ID)
+	}
+	now := m.now()
+	a := ledger.Agent{
+		ID: n.ID, Kind: ledger.KindNamed, Visibility: ledger.Public, Ownership: ledger.SelfOwned, Preset: ledger.PresetPublicNamed,
+		Template: n.Template, Image: n.Image, Model: n.Model, CreatedAt: now, UpdatedAt: now,
+	}
+	if n.Default {
+		a.Kind = ledger.KindDefault
+	}
+	if n.Private {
+		a.Visibility, a.Preset = ledger.Private, ""
+	}
+	err := m.store.Update(ctx, func(tx ledger.Tx) error {
+		s := &step{Tx: tx, m: m, now: now, lane: ledger.Lane{AgentID: a.ID, UpdatedAt: now}}
+		if err := tx.InsertAgent(a, s.lane); err != nil {
+			return err
+		}
+		s.emit(rules.AgentCreated, ledger.Event{}, facts{"kind": string(a.Kind), "template": clip(a.Template)})
+		return s.close()
+	})
+	return a, err
+}
+
+// Admit puts a message in the queue of its agent and triggers the wait that it
+// ends. What it may say follows from where it comes from. An Ingress with the
+// key of an earlier one is answered with that: Replayed is set and EventSeq 0.
+// Errors: CodeInvalidMessage, CodeAgentStopped, CodeAgentPrivate, CodeQueueFull,
+// CodeSelfLimit, CodeKeyConflict, ledger.CodeNotFound.
+func (m *Scheduler) Admit(ctx context.Context, in Ingress) (Admission, error) {
+	msg, err := m.envelope(in)
+	if err != nil {
+		return Admission{}, err
+	}
+	var adm Admission
+	err = m.step(ctx, in.AgentID, func(s *step) error {
+		msg := msg
+		if earlier, ok, err := s.earlier(msg); ok || err != nil {
+			adm = Admission{MessageID: earlier.ID, Replayed: true}
+			return err
+		}
+		if err := s.checkIngress(in.AdmissionContext); err != nil {
+			return err
+		}
+		from := rules.Sender(msg.Origin)
+		if err := s.checkRoom(from); err != nil {
+			return err
+		}
+		seq, err := s.admit(msg, from)
+		adm = Admission{MessageID: msg.ID, EventSeq: seq}
+		return err
+	})
+	return adm, err
+}
+
+// envelope makes the message of an ingress that is in order.
+func (m *Scheduler) envelope(in Ingress) (ledger.Message, error) {
+	prov := rules.Provenance{Kind: in.Kind, Origin: in.Origin, Context: in.AdmissionContext}
+	grant, bad := rules.Admit(prov)
+	if bad == nil {
+		bad = rules.CheckOrigin(in.Origin)
+	}
+	if bad == nil {
+		bad = checkIngress(in)
+	}
+	if bad != nil {
+		return ledger.Message{}, invalid(bad)
+	}
+	refs, bad := rules.SourceRefs(prov, in.SourceRefs)
+	if bad != nil {
+		return ledger.Message{}, invalid(bad)
+	}
+	priority, ok := rules.Priority(in.Priority)
+	if !ok {
+		return ledger.Message{}, refused(CodeInvalidMessage, "priority", "use interject, next, normal or background", "%.40q is no priority", in.Priority)
+	}
+	msg := ledger.Message{
+		ID: responses.NewID(responses.PrefixMessage), AgentID: in.AgentID, Key: in.Key, CreatedAt: m.now(),
+		Kind: in.Kind, Origin: in.Origin, Trust: grant.Trust, Authority: grant.Authority, TriggerKind: grant.Trigger,
+		Priority: priority, TaskID: in.Origin.TaskID, SourceRefs: refs, Body: in.Body, Metadata: in.Metadata,
+		Surface: in.Surface, AdmissionContext: in.AdmissionContext, CorrelationID: in.CorrelationID, CausationID: in.CausationID,
+	}
+	if grant.Binds {
+		bind(&msg)
+	}
+	return msg, nil
+}
+
+func invalid(r *rules.Refusal) *state.Error {
+	return &state.Error{Code: CodeInvalidMessage, Param: r.Param, Message: r.Message}
+}
+
+// bind takes what a message belongs to out of the metadata of the runtime.
+func bind(msg *ledger.Message) {
+	var b struct {
+		WorkItemID string `json:"work_item_id"`
+		TaskID     string `json:"task_id"`
+	}
+	if json.Unmarshal(msg.Metadata, &b) != nil {
+		return // other metadata, which binds nothing
+	}
+	msg.WorkItemID = b.WorkItemID
+	if msg.TaskID == "" {
+		msg.TaskID = b.TaskID
+	}
+}
+
+// earlier finds the message that was admitted under the same key.
+func (s *step) earlier(msg ledger.Message) (ledger.Message, bool, error) {
+	if msg.Key == "" {
+		return ledger.Message{}, false, nil
+	}
+	old, ok, err := s.MessageByKey(msg.AgentID, msg.Key)
+	if err != nil || !ok {
+		return old, false, err
+	}
+	if !sameMessage(old, msg) {
+		return old, true, refused(CodeKeyConflict, "idempotency_key", "use another key for another message", "the key was used for message %s, which says something else", old.ID)
+	}
+	return old, true, nil
+}
+
+// sameMessage reports whether two messages say the same, whenever they came.
+func sameMessage(a, b ledger.Message) bool {
+	a.ID, a.Number, a.CreatedAt = b.ID, b.Number, b.CreatedAt
+	return bytes.Equal(mustJSON(a), mustJSON(b))
+}
+
+// checkIngress refuses what an agent takes from nobody now, or not from there.
+func (s *step) checkIngress(via ledger.AdmissionContext) error {
+	if err := s.checkRunning(); err != nil {
+		return err
+	}
+	a, err := s.Agent(s.lane.AgentID)
+	if err != nil {
+		return err
+	}
+	if a.Visibility == ledger.Private && (via == ledger.PublicUnauthenticated || via == ledger.TriggerCapability) {
+		return refused(CodeAgentPrivate, "agent_id", "", "agent %s takes no messages from outside", a.ID)
+	}
+	return nil
+}
+
+// checkRoom refuses a message for which the queue has no room. A tenth of it is
+// the operator's alone, and what an agent makes for itself takes next to nothing.
+func (s *step) checkRoom(from ledger.Sender) error {
+	id, most := s.lane.AgentID, s.m.opts.MaxQueued
+	n, err := s.CountQueued(id)
+	if err != nil {
+		return err
+	}
+	switch from {
+	case ledger.FromSelf:
+		if err := s.checkSelf(); err != nil {
+			return err
+		}
+	case ledger.FromOperator:
+		if n >= most {
+			return queueFull(id, n)
+		}
+		return nil
+	}
+	operators, err := s.CountQueuedFrom(id, ledger.FromOperator)
+	if err == nil && n-operators >= most-max(most/10, 1) {
+		err = queueFull(id, n)
+	}
+	return err
+}
+
+func queueFull(id string, n int) error {
+	return refused(CodeQueueFull, "agent_id", "wait until the agent has worked through its queue: holon agent status "+id, "the queue of agent %s is full: %d messages", id, n)
+}
+
+// checkSelf refuses an agent one more message to itself when too many wait, or
+// when it has gone on by itself for as long as it may.
+func (s *step) checkSelf() error {
+	waiting, err := s.CountQueuedFrom(s.lane.AgentID, ledger.FromSelf)
+	soon := s.lane.Progress.Turns + 1 + waiting // with the turn that runs
+	switch {
+	case err != nil:
+		return err
+	case waiting >= rules.MaxSelfQueued:
+		return refused(CodeSelfLimit, "agent_id", "end the turn; they are taken one after another",
+			"%d messages of your own wait in your queue, and no more than %d may", waiting, rules.MaxSelfQueued)
+	case soon >= rules.MaxSelfTurns:
+		return refused(CodeSelfLimit, "agent_id", "end the turn and tell your operator what is left; the next message from anyone else lets you go on",
+			"%d turns of your own making follow one another, with what waits in your queue, and no more than %d may", soon, rules.MaxSelfTurns)
+	}
+	return nil
+}
+
+// admit queues a message and triggers the agent's wait if it ends it. It returns
+// the number of the event of its admission.
+func (s *step) admit(msg ledger.Message, from ledger.Sender) (int64, error) {
+	s.lane.Admitted++
+	s.lane.Totals.Messages++
+	msg.Number, msg.CreatedAt = s.lane.Admitted, s.now
+	e := ledger.Entry{
+		MessageID: msg.ID, AgentID: msg.AgentID, Sender: from, Priority: msg.Priority, Number: msg.Number,
+		Status: ledger.Queued, CreatedAt: s.now, UpdatedAt: s.now,
+	}
+	if err := s.InsertMessage(msg, e); err != nil {
+		return 0, err
+	}
+	seq := s.emit(rules.MessageAdmitted, ledger.Event{MessageID: msg.ID}, facts{"kind": string(msg.Kind), "priority": string(msg.Priority), "sender": string(from)})
+	return seq, s.trigger(msg)
+}
+
+// Bounds of what comes from outside, in bytes.
+const (
+	maxBody        = 1 << 20
+	maxMetadata    = 64 << 10
+	maxShortText   = 512
+	maxAttachments = 32
+)
+
+// checkIngress bounds the texts of a message.
+func checkIngress(in Ingress) *rules.Refusal {
+	for _, f := range []struct{ name, value string }{
+		{"idempotency_key", in.Key}, {"correlation_id", in.CorrelationID}, {"causation_id", in.CausationID}, {"delivery_surface", string(in.Surface)},
+	} {
+		if bad := shortText(f.name, f.value); bad != nil {
+			return bad
+		}
+	}
+	if len(in.Metadata) > maxMetadata {
+		return &rules.Refusal{Param: "metadata", Message: "metadata is at most 64 KiB"}
+	}
+	if len(in.Metadata) > 0 && !jsonObject(in.Metadata) {
+		return &rules.Refusal{Param: "metadata", Message: "metadata is a JSON object"}
+	}
+	return checkBody(in.Body)
+}
+
+func checkBody(b ledger.Body) *rules.Refusal {
+	switch err := bodyError(b); {
+	case err != nil:
+		return &rules.Refusal{Param: "body", Message: err.Error()}
+	case len(b.Attachments) > maxAttachments:
+		return &rules.Refusal{Param: "body.attachments", Message: "a message has at most 32 attachments"}
+	}
+	for _, a := range b.Attachments {
+		if len(a.Value) > 0 && !json.Valid(a.Value) {
+			return &rules.Refusal{Param: "body.attachments", Message: "the value of an attachment is JSON"}
+		}
+	}
+	return nil
+}
+
+func bodyError(b ledger.Body) error {
+	size := len(b.Text) + len(b.Title) + len(b.Value)
+	for _, a := range b.Attachments {
+		size += len(a.Kind) + len(a.Name) + len(a.URI) + len(a.Value)
+	}
+	switch {
+	case size > maxBody:
+		return errors.New("a message is at most 1 MiB")
+	case b.Type == "json" && (b.Text != "" || b.Title != "" || !json.Valid(b.Value)):
+		return errors.New("a body of type json has a value that is JSON, and no text")
+	case b.Type == "json":
+		return nil
+	case b.Type != "text" && b.Type != "brief":
+		return errors.New("the type of a body is text, json or brief")
+	case len(b.Value) > 0 || !isText(b.Text) || !validText(b.Title):
+		return errors.New("a body of type text or brief has a text that is UTF-8 and not empty, and no value")
+	case b.Type == "text" && (b.Title != "" || len(b.Attachments) > 0):
+		return errors.New("only a body of type brief has a title and attachments")
+	}
+	return nil
+}

@@ -1,0 +1,356 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"holon/responses"
+	"holon/runner/agent/rules"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// maxConsumed is how many messages that need no turn one transaction consumes.
+const maxConsumed = 32
+
+// Claim takes the next message of an agent and opens an attempt for it, which
+// the caller alone may run. Messages that need no turn are consumed on the way; a
+// kept wake hint becomes a message when there is no other. ok is false when there
+// is nothing to do now: no message, one that is left alone until RetryAt, a
+// stopped agent, or an attempt that is open.
+func (m *Scheduler) Claim(ctx context.Context, agentID string) (Claim, bool, error) {
+	for {
+		var c Claim
+		var ok, more bool
+		err := m.step(ctx, agentID, func(s *step) (err error) {
+			c, ok, more, err = s.claimSome()
+			return err
+		})
+		switch {
+		case err != nil && m.claimed(ctx, c.Attempt.ID):
+			return c, true, nil
+		case err != nil:
+			return Claim{}, false, err
+		case ok || !more:
+			return c, ok, nil
+		}
+	}
+}
+
+// claimCheck bounds how long a claim whose commit failed is looked for.
+const claimCheck = 5 * time.Second
+
+// claimed reports whether an attempt was opened although its commit failed, or
+// the caller gave up: nobody else would ever run it.
+func (m *Scheduler) claimed(ctx context.Context, attemptID string) bool {
+	if attemptID == "" {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimCheck) // the caller may be gone, the attempt is not
+	defer cancel()
+	err := m.store.View(ctx, func(v ledger.View) error {
+		_, err := v.Attempt(attemptID)
+		return err
+	})
+	return err == nil
+}
+
+// claimSome consumes what needs no turn and claims the first message that does.
+// more is set when it stopped before it found the end of the queue.
+func (s *step) claimSome() (c Claim, ok, more bool, err error) {
+	if busy, err := s.busy(); busy || s.lane.Stopped || err != nil {
+		return Claim{}, false, false, err
+	}
+	for range maxConsumed {
+		head, found, err := s.head()
+		if err != nil || !found {
+			return Claim{}, false, false, err
+		}
+		msg, err := s.Message(head.MessageID)
+		if err != nil {
+			return Claim{}, false, false, err
+		}
+		if head.Sender == ledger.FromSelf && rules.Stalled(s.lane.Progress) {
+			if err := s.stopSelf(); err != nil {
+				return Claim{}, false, false, err
+			}
+			continue
+		}
+		w, err := s.agentWait()
+		if err != nil {
+			return Claim{}, false, false, err
+		}
+		cont := rules.Continue(s.before(w), msg, cameBack(head))
+		s.lane.LastResolved = mustJSON(cont)
+		s.emit(rules.ContinuationResolved, ledger.Event{MessageID: msg.ID}, facts{
+			"class": string(cont.Class), "model_reentry": cont.ModelVisible, "matched_waiting_reason": cont.MatchedWait,
+		})
+		if cont.ModelVisible {
+			c, err = s.claim(head, msg, cont, w)
+			return c, err == nil, false, err
+		}
+		if err := s.dispose(head, ledger.Processed, string(cont.Class)); err != nil {
+			return Claim{}, false, false, err
+		}
+	}
+	_, more, err = s.head() // which leaves no hint behind that only another claim would find
+	return Claim{}, false, more, err
+}
+
+// head is the entry that is to be taken now. A kept hint becomes one when there
+// is no other.
+func (s *step) head() (ledger.Entry, bool, error) {
+	e, ok, err := s.Head(s.lane.AgentID)
+	if err == nil && !ok && s.lane.PendingWake != nil {
+		if err := s.freeHint(); err != nil {
+			return e, false, err
+		}
+		e, ok, err = s.Head(s.lane.AgentID)
+	}
+	if err != nil || !ok || rules.Due(s.lane.Progress, e).After(s.now) {
+		return e, false, err
+	}
+	return e, true, nil
+}
+
+// before is the situation that a message is judged in. What it says of the queue
+// does not matter to that.
+func (s *step) before(w *ledger.Wait) rules.Situation {
+	sit := rules.Situation{AgentID: s.lane.AgentID, Wait: w}
+	var last rules.Closure
+	if json.Unmarshal(s.lane.LastClosure, &last) == nil {
+		sit.Ended, sit.Failed = true, last.Outcome == rules.OutcomeFailed
+	}
+	return sit
+}
+
+// claim opens the attempt of a message.
+func (s *step) claim(e ledger.Entry, msg ledger.Message, cont rules.Continuation, w *ledger.Wait) (Claim, error) {
+	agent, err := s.Agent(e.AgentID)
+	if err != nil {
+		return Claim{}, err
+	}
+	a := ledger.Attempt{
+		ID: responses.NewID(prefixAttempt), AgentID: e.AgentID, MessageID: msg.ID, TurnID: responses.NewID(responses.PrefixTurn),
+		TurnIndex: s.lane.Turns + 1, Status: ledger.AttemptOpen, Owner: s.m.opts.Owner, Model: agent.Model, Chain: s.lane.Chain,
+		Readmit: cameBack(e), StartedAt: s.now,
+	}
+	if cont.MatchedWait {
+		a.WaitID = w.ID
+	} else {
+		w = nil
+	}
+	if err := s.InsertAttempt(a); err != nil {
+		return Claim{}, fmt.Errorf("open an attempt: %w", err)
+	}
+	s.lane.LastWake = string(msg.TriggerKind)
+	if e.Sender != ledger.FromSelf {
+		s.lane.Progress = rules.Fresh(s.lane.Progress)
+	}
+	s.emit(rules.MessageStarted, ledger.Event{MessageID: msg.ID, TurnID: a.TurnID}, facts{"attempt_id": a.ID, "readmitted": e.Readmitted})
+	if w != nil {
+		if err := s.resolveWait(*w, a, msg.ID); err != nil {
+			return Claim{}, err
+		}
+	}
+	e.Status, e.AttemptID, e.Interjects, e.NotBefore, e.UpdatedAt = ledger.Dequeued, a.ID, false, nil, s.now
+	if err := s.UpdateEntry(e); err != nil {
+		return Claim{}, err
+	}
+	return Claim{Agent: agent, Lane: s.lane, Message: msg, Attempt: a, Continuation: cont, Wait: w}, nil
+}
+
+// dispose ends a message.
+func (s *step) dispose(e ledger.Entry, status ledger.EntryStatus, reason string) error {
+	e.Status, e.Reason, e.NotBefore, e.UpdatedAt = status, reason, nil, s.now
+	s.emit(rules.QueueEntrySettled, ledger.Event{MessageID: e.MessageID}, facts{"status": string(status), "reason": clip(reason)})
+	return s.UpdateEntry(e)
+}
+
+// RetryAt says when the head of an agent's queue is due, if it is left alone
+// until then. The time may have come. ok is false when nothing waits for a time.
+func (m *Scheduler) RetryAt(ctx context.Context, agentID string) (at time.Time, ok bool, err error) {
+	err = m.store.View(ctx, func(v ledger.View) error {
+		l, err := v.Lane(agentID)
+		if err != nil || l.Stopped {
+			return err
+		}
+		if _, open, err := v.OpenAttempt(agentID); open || err != nil {
+			return err
+		}
+		e, found, err := v.Head(agentID)
+		if err != nil || !found {
+			return err
+		}
+		at = rules.Due(l.Progress, e)
+		ok = !at.IsZero()
+		return nil
+	})
+	return at, ok, err
+}
+
+// Began records that the container accepted the turn of an attempt, with the
+// frame that it was given. A second time changes nothing, nor does it once the
+// attempt has an end.
+func (m *Scheduler) Began(ctx context.Context, attemptID string, frame json.RawMessage, digest string) error {
+	return m.attemptStep(ctx, attemptID, func(s *step, a ledger.Attempt) error {
+		if a.Status != ledger.AttemptOpen || a.BegunAt != nil {
+			return nil
+		}
+		a.BegunAt, a.Frame, a.FrameDigest = &s.now, frame, digest
+		if err := s.UpdateAttempt(a); err != nil {
+			return err
+		}
+		s.emit(rules.TurnContextBuilt, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID}, facts{"frame_digest": digest, "bytes": len(frame)})
+		return s.begin(a)
+	})
+}
+
+// begin tells that a turn began.
+func (s *step) begin(a ledger.Attempt) error {
+	s.emit(rules.TurnStarted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID}, facts{
+		"attempt_id": a.ID, "turn_index": a.TurnIndex, "previous_response_id": a.Chain,
+	})
+	kind := ledger.TranscriptMessage
+	if a.Readmit {
+		kind = ledger.TranscriptContinue
+	}
+	return s.InsertTranscript(s.transcript(a, ledger.TranscriptEntry{Kind: kind, MessageID: a.MessageID}))
+}
+
+// transcript completes an entry of an attempt's turn.
+func (s *step) transcript(a ledger.Attempt, e ledger.TranscriptEntry) ledger.TranscriptEntry {
+	e.ID, e.AgentID, e.CreatedAt, e.TurnID = responses.NewID(prefixTranscript), a.AgentID, s.now, a.TurnID
+	return e
+}
+
+// Progress records what the turn of an attempt did, up to what through says. A
+// batch that goes no further than what is recorded is a replay and left out as a
+// whole; so is what comes after the attempt's end.
+func (m *Scheduler) Progress(ctx context.Context, attemptID string, through Through, did []Progress) error {
+	return m.attemptStep(ctx, attemptID, func(s *step, a ledger.Attempt) error {
+		if a.Status != ledger.AttemptOpen || through.Facts <= a.Facts && through.Items <= a.Items {
+			return nil
+		}
+		a.Facts, a.Items = max(a.Facts, through.Facts), max(a.Items, through.Items)
+		if err := s.UpdateAttempt(a); err != nil {
+			return err
+		}
+		for _, p := range did {
+			if err := s.record(a, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (s *step) record(a ledger.Attempt, p Progress) error {
+	if p.Event.Type != "" {
+		e := p.Event
+		e.MessageID, e.TurnID = a.MessageID, a.TurnID
+		if n := len(e.Data); n > ledger.MaxEventData { // it comes from a container, and must not hold up what comes after it
+			e.Data = mustJSON(facts{"omitted_bytes": n})
+		}
+		s.emit(p.Event.Type, e, nil)
+	}
+	if p.Transcript == nil {
+		return nil
+	}
+	e := *p.Transcript
+	e.MessageID = a.MessageID
+	return s.InsertTranscript(s.transcript(a, e))
+}
+
+// maxOffered is how many messages one call of Offer looks at.
+const maxOffered = 32
+
+// Offer binds the operator's prompts of priority interject that are in the queue
+// to the turn that runs, and returns all that are bound to it, so that the caller
+// can hand them to the container, as often as need be. There are none without a
+// turn that has begun and is to go on.
+func (m *Scheduler) Offer(ctx context.Context, agentID string) ([]ledger.Message, error) {
+	var offered []ledger.Message
+	err := m.step(ctx, agentID, func(s *step) error {
+		offered = nil
+		a, ok, err := s.OpenAttempt(agentID)
+		if err != nil || !ok || a.BegunAt == nil || a.AbortedBy != "" {
+			return err
+		}
+		if err := s.offerQueued(a); err != nil {
+			return err
+		}
+		offered, err = s.offered(a)
+		return err
+	})
+	return offered, err
+}
+
+func (s *step) offerQueued(a ledger.Attempt) error {
+	queued, err := s.Queued(a.AgentID, maxOffered)
+	if err != nil {
+		return err
+	}
+	for _, e := range queued {
+		if e.Priority != ledger.Interject {
+			return nil
+		}
+		msg, err := s.Message(e.MessageID)
+		if err != nil {
+			return err
+		}
+		if !rules.Interjects(msg) {
+			continue
+		}
+		if err := s.offer(a, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// offer binds a queued entry to the turn that runs. A wait that it triggered is
+// over: the agent has its message.
+func (s *step) offer(a ledger.Attempt, e ledger.Entry) error {
+	s.lane.Progress = rules.Fresh(s.lane.Progress) // only the operator interjects
+	e.Status, e.AttemptID, e.Interjects, e.NotBefore, e.UpdatedAt = ledger.Dequeued, a.ID, true, nil, s.now
+	if err := s.UpdateEntry(e); err != nil {
+		return err
+	}
+	s.emit(rules.OperatorInterjection, ledger.Event{MessageID: e.MessageID, TurnID: a.TurnID}, facts{"attempt_id": a.ID})
+	w, err := s.agentWait()
+	if err != nil || w == nil || w.Status != ledger.WaitTriggered || w.MessageID != e.MessageID {
+		return err
+	}
+	return s.resolveWait(*w, a, e.MessageID)
+}
+
+func (s *step) offered(a ledger.Attempt) ([]ledger.Message, error) {
+	held, err := s.Held(a.ID)
+	if err != nil {
+		return nil, err
+	}
+	var list []ledger.Message
+	for _, e := range held {
+		if !e.Interjects {
+			continue
+		}
+		msg, err := s.Message(e.MessageID)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, msg)
+	}
+	return list, nil
+}
+
+// openAttempt is the open attempt of an agent, or CodeNoRun.
+func (s *step) openAttempt() (ledger.Attempt, error) {
+	a, ok, err := s.OpenAttempt(s.lane.AgentID)
+	if err == nil && !ok {
+		err = error(&state.Error{Code: CodeNoRun, Param: "agent_id", Message: "no turn of agent " + s.lane.AgentID + " runs", Hint: "holon agent status " + s.lane.AgentID})
+	}
+	return a, err
+}

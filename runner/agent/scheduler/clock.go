@@ -1,0 +1,265 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"holon/responses"
+	"holon/runner/agent/rules"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// dueAtOnce is how many timers, and how many waits, one look at the clock takes.
+const dueAtOnce = 64
+
+// FireDue makes ticks of the timers and waits whose time has come, of all agents
+// that are not stopped, and ends waits that expired. It returns when it should be
+// called next; ok is false when nothing waits for a time.
+func (m *Scheduler) FireDue(ctx context.Context, now time.Time) (next time.Time, ok bool, err error) {
+	now = now.UTC().Truncate(time.Millisecond)
+	damaged := make(map[string]bool)
+	for limit := dueAtOnce; ; {
+		var timers []ledger.Timer
+		var waits []ledger.Wait
+		err := m.store.View(ctx, func(v ledger.View) (err error) {
+			if timers, waits, err = v.Due(now, limit); err == nil {
+				next, ok, err = v.NextDue(now)
+			}
+			return err
+		})
+		if err != nil {
+			return time.Time{}, false, fmt.Errorf("look for what is due: %w", err)
+		}
+		full := max(len(timers), len(waits)) == limit
+		due := dueOf(timers, waits)
+		maps.DeleteFunc(due, func(id string, _ []func(*step) error) bool { return damaged[id] })
+		switch {
+		case len(due) > 0:
+			if err := m.fire(ctx, now, due, damaged); err != nil {
+				return time.Time{}, false, err
+			}
+		case full:
+			limit *= 2 // what is due of others lies behind it
+		default:
+			return next, ok, nil
+		}
+	}
+}
+
+// dueOf is what is due of each agent.
+func dueOf(timers []ledger.Timer, waits []ledger.Wait) map[string][]func(*step) error {
+	due := map[string][]func(*step) error{}
+	for _, t := range timers {
+		due[t.AgentID] = append(due[t.AgentID], func(s *step) error { return s.fireTimer(t.ID) })
+	}
+	for _, w := range waits {
+		due[w.AgentID] = append(due[w.AgentID], func(s *step) error { return s.fireWait(w.ID) })
+	}
+	return due
+}
+
+// fire makes one step for each agent that has something due. An agent whose records
+// cannot be read is put among the damaged ones and stops none of the others.
+func (m *Scheduler) fire(ctx context.Context, now time.Time, due map[string][]func(*step) error, damaged map[string]bool) error {
+	for agentID, fires := range due {
+		err := m.stepAt(ctx, now, agentID, func(s *step) error {
+			for _, f := range fires {
+				if err := f(s); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		switch {
+		case err == nil:
+		case m.opts.Damaged != nil && Damaged(err):
+			damaged[agentID] = true
+			m.opts.Damaged(agentID, err)
+		default:
+			return fmt.Errorf("fire what is due of agent %s: %w", agentID, err)
+		}
+	}
+	return nil
+}
+
+// Damaged reports whether a step failed because of what is recorded of its agent.
+func Damaged(err error) bool {
+	return state.IsCode(err, ledger.CodeUnreadable) || state.IsCode(err, ledger.CodeNotFound)
+}
+
+// fireTimer makes a tick of a timer that is still due, or counts one that comes
+// while the tick before it is in the queue. Times that were missed fire once.
+func (s *step) fireTimer(id string) error {
+	t, err := s.Timer(id)
+	if err != nil || s.lane.Stopped || t.Status != ledger.TimerActive || t.NextFireAt == nil || t.NextFireAt.After(s.now) {
+		return err
+	}
+	missed := advance(&t, s.now)
+	waiting, err := s.queuedNow(t.MessageID)
+	if err != nil {
+		return err
+	}
+	if waiting {
+		t.Coalesced += missed + 1
+		return s.UpdateTimer(t)
+	}
+	msg := s.timerTick(t.ID, t.Summary, map[string]any{"timer_id": t.ID, "fire_count": t.FireCount + 1, "coalesced": missed})
+	t.FireCount++
+	t.Coalesced += missed
+	t.LastFireAt, t.MessageID = &s.now, msg.ID
+	if err := s.UpdateTimer(t); err != nil {
+		return err
+	}
+	s.emit(rules.TimerFired, ledger.Event{Ref: t.ID, MessageID: msg.ID}, facts{"fire_count": t.FireCount, "coalesced": t.Coalesced, "status": string(t.Status)})
+	_, err = s.admit(msg, ledger.FromRuntime)
+	return err
+}
+
+// advance moves a timer that is due to its next time, in the rhythm that it has,
+// and returns how many times it missed besides. One without an interval is done.
+func advance(t *ledger.Timer, now time.Time) (missed int64) {
+	t.UpdatedAt = now
+	if t.IntervalMS <= 0 {
+		t.Status, t.NextFireAt = ledger.TimerCompleted, nil
+		return 0
+	}
+	missed = now.Sub(*t.NextFireAt).Milliseconds() / t.IntervalMS
+	next := t.NextFireAt.Add(time.Duration(missed+1) * time.Duration(t.IntervalMS) * time.Millisecond)
+	t.NextFireAt = &next
+	return missed
+}
+
+// fireWait queues the tick that ends a wait whose time has come, or ends one that
+// expired.
+func (s *step) fireWait(id string) error {
+	w, err := s.Wait(id)
+	if err != nil || s.lane.Stopped || w.Status != ledger.WaitActive {
+		return err
+	}
+	switch {
+	case w.WakeAt != nil && !w.WakeAt.After(s.now):
+		_, err = s.admit(s.timerTick(w.ID, w.WaitingFor, map[string]any{"wait_id": w.ID, "wake_at": w.WakeAt}), ledger.FromSelf)
+	case w.ExpiresAt != nil && !w.ExpiresAt.After(s.now):
+		w.Status, w.UpdatedAt, w.EndedAt = ledger.WaitExpired, s.now, &s.now
+		s.emit(rules.WaitExpired, ledger.Event{Ref: w.ID}, nil)
+		err = s.UpdateWait(w)
+	}
+	return err
+}
+
+// timerTick is the message of a clock: of a timer, or of a wait for a time.
+func (s *step) timerTick(id, summary string, metadata map[string]any) ledger.Message {
+	if summary == "" {
+		summary = "The time is up."
+	}
+	p := rules.Provenance{Kind: ledger.KindTimerTick, Origin: ledger.Origin{Kind: ledger.OriginTimer, TimerID: id}, Context: ledger.RuntimeOwned}
+	g, _ := rules.Admit(p) // allowed by its table
+	return ledger.Message{
+		ID: responses.NewID(responses.PrefixMessage), AgentID: s.lane.AgentID, Kind: p.Kind, Origin: p.Origin,
+		Trust: g.Trust, Authority: g.Authority, TriggerKind: g.Trigger, Priority: ledger.Normal,
+		SourceRefs: map[string]string{"timer_id": id}, Body: ledger.Body{Type: "text", Text: summary}, Metadata: mustJSON(metadata),
+		Surface: ledger.SurfaceTimer, AdmissionContext: ledger.RuntimeOwned,
+	}
+}
+
+// Bounds of timers.
+const (
+	minInterval = time.Second
+	maxTimer    = 10 * 366 * 24 * time.Hour
+	maxTimers   = 256 // of one agent that are active
+)
+
+// CreateTimer makes a timer. One with the key of an earlier one is answered with
+// that. Errors: CodeInvalidTimer, CodeKeyConflict, ledger.CodeNotFound.
+func (m *Scheduler) CreateTimer(ctx context.Context, n NewTimer) (ledger.Timer, error) {
+	if err := checkTimer(n); err != nil {
+		return ledger.Timer{}, err
+	}
+	var t ledger.Timer
+	err := m.step(ctx, n.AgentID, func(s *step) error {
+		t = s.newTimer(n)
+		if n.Key != "" {
+			old, err := s.Timer(t.ID)
+			if err == nil && (old.DurationMS != t.DurationMS || old.IntervalMS != t.IntervalMS || old.Summary != t.Summary) {
+				return refused(CodeKeyConflict, "idempotency_key", "use another key for another timer", "the key was used for timer %s, which is another one", old.ID)
+			}
+			if t = old; err == nil || !state.IsCode(err, ledger.CodeNotFound) {
+				return err
+			}
+			t = s.newTimer(n)
+		}
+		if err := s.checkTimers(); err != nil {
+			return err
+		}
+		s.emit(rules.TimerCreated, ledger.Event{Ref: t.ID}, facts{"duration_ms": t.DurationMS, "interval_ms": t.IntervalMS, "next_fire_at": t.NextFireAt})
+		return s.InsertTimer(t)
+	})
+	return t, err
+}
+
+func checkTimer(n NewTimer) error {
+	if bad := shortText("idempotency_key", n.Key); bad != nil {
+		return refused(CodeInvalidTimer, bad.Param, "", "%s", bad.Message)
+	}
+	if bad := shortText("summary", n.Summary); bad != nil {
+		return refused(CodeInvalidTimer, bad.Param, "", "%s", bad.Message)
+	}
+	switch {
+	case n.After < 0 || n.After > maxTimer:
+		return refused(CodeInvalidTimer, "duration_ms", "", "a timer fires after 0 ms to ten years, not after %v", n.After)
+	case n.Interval != 0 && (n.Interval < minInterval || n.Interval > maxTimer):
+		return refused(CodeInvalidTimer, "interval_ms", "", "a timer fires every second to every ten years, not every %v", n.Interval)
+	}
+	return nil
+}
+
+func (s *step) newTimer(n NewTimer) ledger.Timer {
+	at := s.now.Add(n.After).Truncate(time.Millisecond)
+	t := ledger.Timer{
+		ID: responses.NewID(prefixTimer), AgentID: n.AgentID, Key: n.Key, Status: ledger.TimerActive, DurationMS: n.After.Milliseconds(),
+		IntervalMS: n.Interval.Milliseconds(), Summary: n.Summary, NextFireAt: &at, CreatedAt: s.now, UpdatedAt: s.now,
+	}
+	if n.Key != "" {
+		t.ID = derivedID(prefixTimer, n.AgentID, n.Key)
+	}
+	return t
+}
+
+// checkTimers refuses one more when the newest of an agent are all active.
+func (s *step) checkTimers() error {
+	list, err := s.Timers(s.lane.AgentID, maxTimers)
+	if err != nil || len(list) < maxTimers {
+		return err
+	}
+	for _, t := range list {
+		if t.Status != ledger.TimerActive {
+			return nil
+		}
+	}
+	return refused(CodeInvalidTimer, "agent_id", "cancel some: holon timer cancel", "agent %s has %d timers", s.lane.AgentID, maxTimers)
+}
+
+// CancelTimer ends a timer. Its tick, if one is in the queue, stays there. One
+// that has ended already is left as it is.
+func (m *Scheduler) CancelTimer(ctx context.Context, id string) (ledger.Timer, error) {
+	var t ledger.Timer
+	err := m.store.View(ctx, func(v ledger.View) (err error) {
+		t, err = v.Timer(id)
+		return err
+	})
+	if err != nil {
+		return t, err
+	}
+	err = m.step(ctx, t.AgentID, func(s *step) (err error) {
+		if t, err = s.Timer(id); err != nil || t.Status != ledger.TimerActive {
+			return err
+		}
+		t.Status, t.NextFireAt, t.UpdatedAt = ledger.TimerCancelled, nil, s.now
+		s.emit(rules.TimerCancelled, ledger.Event{Ref: t.ID}, nil)
+		return s.UpdateTimer(t)
+	})
+	return t, err
+}

@@ -1,0 +1,141 @@
+package scheduler
+
+import (
+	"context"
+
+	"holon/runner/agent/rules"
+	"holon/state/ledger"
+)
+
+// StopAfterAbort is the mode of an Abort that stops the agent when its turn has
+// ended.
+const StopAfterAbort = "stop_after_abort"
+
+// Stop lets an agent admit and claim nothing until it is started. What is in its
+// queue stays there; a turn that runs is to be aborted; its rest is over. by says
+// who asked. A stopped agent is left as it is.
+func (m *Scheduler) Stop(ctx context.Context, agentID, by string) error {
+	return m.step(ctx, agentID, func(s *step) error {
+		if s.lane.Stopped {
+			return nil
+		}
+		s.lane.Stopped = true
+		s.control("stop", by, rules.Stopped)
+		if err := s.cancelActive("the agent was stopped"); err != nil {
+			return err
+		}
+		a, ok, err := s.OpenAttempt(agentID)
+		if err != nil || !ok {
+			return err
+		}
+		_, err = s.abort(a, Abort{By: by})
+		return err
+	})
+}
+
+// Start lets a stopped agent go on with its queue. One that is not stopped is
+// left as it is.
+func (m *Scheduler) Start(ctx context.Context, agentID, by string) error {
+	return m.step(ctx, agentID, func(s *step) error {
+		if !s.lane.Stopped {
+			return nil
+		}
+		s.lane.Stopped = false
+		s.control("start", by, rules.AwakeIdle)
+		busy, err := s.busy()
+		if err != nil || busy {
+			return err
+		}
+		return s.freeHint()
+	})
+}
+
+func (s *step) control(action, by string, status rules.Status) {
+	s.emit(rules.ControlApplied, ledger.Event{}, facts{"action": action, "by": clip(by)})
+	s.emit(rules.AgentStateChanged, ledger.Event{}, facts{"status": string(status), "by": clip(by)})
+}
+
+// Abort marks the open attempt of an agent to be ended; whoever runs it does so.
+// Asked again, it adds the mode. Errors: CodeNoRun, CodeRunMismatch when another
+// turn runs than the one that is meant, CodeInvalidMessage for an unknown mode.
+func (m *Scheduler) Abort(ctx context.Context, ab Abort) (ledger.Attempt, error) {
+	if ab.Mode != "" && ab.Mode != StopAfterAbort {
+		return ledger.Attempt{}, refused(CodeInvalidMessage, "mode", "leave it out, or use "+StopAfterAbort, "%.40q is no mode of an abort", ab.Mode)
+	}
+	var a ledger.Attempt
+	err := m.step(ctx, ab.AgentID, func(s *step) (err error) {
+		if a, err = s.openAttempt(); err != nil {
+			return err
+		}
+		if ab.RunID != "" && ab.RunID != a.TurnID {
+			return refused(CodeRunMismatch, "run_id", "leave it out to end whatever runs", "turn %s of agent %s runs, and not %.128s", a.TurnID, a.AgentID, ab.RunID)
+		}
+		a, err = s.abort(a, ab)
+		return err
+	})
+	return a, err
+}
+
+func (s *step) abort(a ledger.Attempt, ab Abort) (ledger.Attempt, error) {
+	if a.AbortedBy != "" && (ab.Mode == "" || a.AbortMode == ab.Mode) {
+		return a, nil
+	}
+	if a.AbortedBy == "" {
+		if a.AbortedBy = clip(ab.By); a.AbortedBy == "" {
+			a.AbortedBy = "the operator"
+		}
+	}
+	if ab.Mode != "" {
+		a.AbortMode = ab.Mode
+	}
+	s.emit(rules.CurrentRunAborted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID}, facts{"by": a.AbortedBy, "mode": a.AbortMode})
+	return a, s.UpdateAttempt(a)
+}
+
+// SetModel sets the model of an agent's next turns. The turn that runs keeps its
+// own.
+func (m *Scheduler) SetModel(ctx context.Context, agentID, model, effort string) (ledger.Agent, error) {
+	for _, f := range []struct{ name, value string }{{"model", model}, {"reasoning_effort", effort}} {
+		if bad := shortText(f.name, f.value); bad != nil {
+			return ledger.Agent{}, refused(CodeInvalidAgent, bad.Param, "", "%s", bad.Message)
+		}
+	}
+	if model == "" {
+		return ledger.Agent{}, refused(CodeInvalidAgent, "model", "holon agent model clear "+agentID, "a model has a name: provider/model")
+	}
+	return m.agent(ctx, agentID, rules.ModelOverrideRequested, facts{"model": model, "reasoning_effort": effort}, func(a *ledger.Agent) {
+		a.Model, a.ReasoningEffort = model, effort
+	})
+}
+
+// ClearModel lets an agent use the runtime's model again.
+func (m *Scheduler) ClearModel(ctx context.Context, agentID string) (ledger.Agent, error) {
+	return m.agent(ctx, agentID, rules.ModelClearRequested, nil, func(a *ledger.Agent) { a.Model, a.ReasoningEffort = "", "" })
+}
+
+// SetImage sets the image of an agent's next turns, "" the runtime's.
+func (m *Scheduler) SetImage(ctx context.Context, agentID, image string) (ledger.Agent, error) {
+	if bad := shortText("image", image); bad != nil {
+		return ledger.Agent{}, refused(CodeInvalidAgent, bad.Param, "", "%s", bad.Message)
+	}
+	return m.agent(ctx, agentID, rules.AgentStateChanged, facts{"image": image}, func(a *ledger.Agent) { a.Image = image })
+}
+
+// agent changes how an agent is set, and tells of it if it made a difference.
+func (m *Scheduler) agent(ctx context.Context, agentID, event string, f facts, set func(*ledger.Agent)) (ledger.Agent, error) {
+	var a ledger.Agent
+	err := m.step(ctx, agentID, func(s *step) error {
+		old, err := s.Agent(agentID)
+		if err != nil {
+			return err
+		}
+		a = old
+		if set(&a); a == old {
+			return nil
+		}
+		a.UpdatedAt = s.now
+		s.emit(event, ledger.Event{}, f)
+		return s.UpdateAgent(a)
+	})
+	return a, err
+}

@@ -1,0 +1,193 @@
+package scheduler_test
+
+import (
+	"slices"
+	"time"
+
+	"holon/runner/agent/rules"
+	"holon/state/ledger"
+)
+
+// check looks at the whole ledger for what docs/runtime.md says must hold after
+// every step.
+func (w *world) check() {
+	w.view(func(v ledger.View) error {
+		for _, id := range agents {
+			if err := w.checkAgent(v, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (w *world) checkAgent(v ledger.View, id string) error {
+	l, err := v.Lane(id)
+	if err != nil {
+		return err
+	}
+	if l.Revision < w.revisions[id] {
+		w.t.Fatalf("%s: the revision went back from %d to %d", id, w.revisions[id], l.Revision)
+	}
+	w.revisions[id] = l.Revision
+	open, running, err := v.OpenAttempt(id)
+	if err != nil {
+		return err
+	}
+	msgs, err := v.Messages(id, 10_000)
+	if err != nil {
+		return err
+	}
+	if int64(len(msgs)) != l.Admitted || l.Totals.Messages != l.Admitted {
+		w.t.Fatalf("%s: %d messages are there and %d were admitted", id, len(msgs), l.Admitted)
+	}
+	if err := w.checkHint(v, l, running); err != nil {
+		return err
+	}
+	settled, err := w.checkEvents(v, l)
+	if err != nil {
+		return err
+	}
+	for _, msg := range msgs {
+		e, err := v.Entry(msg.ID)
+		if err != nil {
+			return err
+		}
+		w.checkEntry(e, open, running, settled[msg.ID])
+	}
+	return w.checkWait(v, l, msgs)
+}
+
+// checkHint: an agent whose lane is free and that has a kept hint has a message in
+// its queue, so that whoever looks for work finds it (7).
+func (w *world) checkHint(v ledger.View, l ledger.Lane, running bool) error {
+	if l.PendingWake == nil || running || l.Stopped {
+		return nil
+	}
+	n, err := v.CountQueued(l.AgentID)
+	if err == nil && n == 0 {
+		w.t.Fatalf("%s has a hint that nobody will look at: %+v", l.AgentID, l.PendingWake)
+	}
+	return err
+}
+
+// checkEntry: a message is in one place, ends once, and is told once (1), and a
+// message that can't be begun backs off (5).
+func (w *world) checkEntry(e ledger.Entry, open ledger.Attempt, running bool, settled int) {
+	if old, ended := w.seen[e.MessageID]; ended && old != e.Status {
+		w.t.Fatalf("message %s ended as %s and is %s now", e.MessageID, old, e.Status)
+	}
+	want := 0
+	switch {
+	case e.Status.Terminal():
+		w.seen[e.MessageID], want = e.Status, 1
+	case e.Status == ledger.Dequeued && (!running || e.AttemptID != open.ID):
+		w.t.Fatalf("message %s is held by attempt %q, which is not open", e.MessageID, e.AttemptID)
+	case e.Status == ledger.Queued && e.AttemptID != "":
+		w.t.Fatalf("message %s is queued and held by %s", e.MessageID, e.AttemptID)
+	}
+	if running && e.MessageID == open.MessageID && e.Status != ledger.Dequeued {
+		w.t.Fatalf("attempt %s runs for message %s, which is %s", open.ID, e.MessageID, e.Status)
+	}
+	if settled != want {
+		w.t.Fatalf("message %s is %s and its end was told %d times", e.MessageID, e.Status, settled)
+	}
+	if e.Readmitted > 1 || e.Failed > rules.MaxTries || e.Failed == rules.MaxTries && e.Status != ledger.Quarantined {
+		w.t.Fatalf("message %s came back too often: %+v", e.MessageID, e)
+	}
+	if e.NotBefore != nil && e.NotBefore.After(w.now.Add(5*time.Minute)) {
+		w.t.Fatalf("message %s is left alone until %v, and it is %v", e.MessageID, e.NotBefore, w.now)
+	}
+}
+
+// checkEvents: the numbers of events have no gap (4), and every one has a type
+// that is documented. It returns how often the end of each message was told.
+func (w *world) checkEvents(v ledger.View, l ledger.Lane) (map[string]int, error) {
+	page, err := v.Events(l.AgentID, ledger.EventQuery{Limit: 100_000})
+	if err != nil {
+		return nil, err
+	}
+	settled, tools := map[string]int{}, map[string]int{}
+	for i, e := range page.Events {
+		if e.Seq != int64(i)+1 {
+			w.t.Fatalf("%s: event %d has number %d", l.AgentID, i+1, e.Seq)
+		}
+		if _, known := rules.Event(e.Type); !known || e.Level == 0 {
+			w.t.Fatalf("%s: event %+v is of no known type", l.AgentID, e)
+		}
+		switch e.Type {
+		case rules.QueueEntrySettled:
+			settled[e.MessageID]++
+		case rules.ToolExecuted:
+			tools[e.TurnID]++
+		}
+	}
+	if l.EventSeq != int64(len(page.Events)) {
+		w.t.Fatalf("%s: the lane has given out %d numbers and there are %d events", l.AgentID, l.EventSeq, len(page.Events))
+	}
+	for id, n := range tools {
+		if t := w.containers[id]; t == nil || n > t.tools {
+			w.t.Fatalf("turn %s: %d tools are recorded, more than ran", id, n)
+		}
+	}
+	return settled, nil
+}
+
+// checkWait: a wait that is not over has something that ends it (2), is triggered
+// exactly when its message is in the queue (3), and none is overlooked (7).
+func (w *world) checkWait(v ledger.View, l ledger.Lane, msgs []ledger.Message) error {
+	waits, err := v.UnresolvedWaits(l.AgentID)
+	if err != nil {
+		return err
+	}
+	if len(waits) > 1 {
+		w.t.Fatalf("%s waits for %d things", l.AgentID, len(waits))
+	}
+	for _, wait := range waits {
+		if wait.Status == ledger.WaitTriggered {
+			if e, err := v.Entry(wait.MessageID); err != nil || e.Status != ledger.Queued {
+				w.t.Fatalf("wait %s was triggered by message %s, which is %s (%v)", wait.ID, wait.MessageID, e.Status, err)
+			}
+			continue
+		}
+		if l.Stopped {
+			w.t.Fatalf("%s is stopped and waits still: %+v", l.AgentID, wait)
+		}
+		if len(wait.Wakes) == 0 && wait.ExpiresAt == nil {
+			w.t.Fatalf("nothing ends wait %s", wait.ID)
+		}
+		at := slices.IndexFunc(msgs, func(m ledger.Message) bool {
+			e, err := v.Entry(m.ID)
+			return err == nil && e.Status == ledger.Queued && rules.Triggers(wait, m)
+		})
+		if at >= 0 {
+			w.t.Fatalf("wait %s goes on though message %s, which ends it, is in the queue", wait.ID, msgs[at].ID)
+		}
+	}
+	return nil
+}
+
+// checkDrained: work that can be done was done (7).
+func (w *world) checkDrained() {
+	w.check()
+	w.view(func(v ledger.View) error {
+		for _, id := range agents {
+			l, err := v.Lane(id)
+			if err != nil {
+				return err
+			}
+			n, err := v.CountQueued(id)
+			if err != nil {
+				return err
+			}
+			if _, running, err := v.OpenAttempt(id); n > 0 || running || l.PendingWake != nil || err != nil {
+				w.t.Fatalf("%s: %d messages in the queue, runs %v, hint %+v, %v", id, n, running, l.PendingWake, err)
+			}
+		}
+		ready, err := v.Ready()
+		if len(ready) > 0 {
+			w.t.Fatalf("%v have something to do", ready)
+		}
+		return err
+	})
+}

@@ -1,0 +1,192 @@
+// Package scheduler makes every step of an agent's lane, one transaction each: it
+// reads what is, checks what may follow (docs/runtime.md), writes the rows, and
+// numbers the events that tell of it. Callers act only after it returned.
+//
+// The invariant: an agent has at most one open attempt, every message ends in
+// exactly one terminal status, and a step that was made before is answered as
+// then. It starts nothing and waits for nothing; whoever drives lanes watches the
+// ledger for what the steps left behind.
+package scheduler
+
+import (
+	"encoding/json"
+	"time"
+
+	"holon/responses"
+	"holon/runner/agent/rules"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// Codes of errors (*state.Error) about what an agent may not do now.
+const (
+	CodeAgentStopped   state.Code = "agent_stopped" // Hint: holon agent start
+	CodeAgentPrivate   state.Code = "agent_private"
+	CodeInvalidMessage state.Code = "invalid_message" // Param names the field
+	CodeKeyConflict    state.Code = "idempotency_conflict"
+	CodeQueueFull      state.Code = "queue_full"
+	CodeSelfLimit      state.Code = "limit_reached" // of what an agent makes for itself; Hint is for the agent
+	CodeNoRun          state.Code = "no_current_run"
+	CodeRunMismatch    state.Code = "run_mismatch"
+	CodeTokenUnknown   state.Code = "trigger_unknown" // unknown or revoked; no more is said
+	CodeInvalidTimer   state.Code = "invalid_timer"
+	CodeInvalidAgent   state.Code = "invalid_agent"
+)
+
+// NewAgent is an agent to be made. Kind, visibility and ownership follow from
+// Default and the preset.
+type NewAgent struct {
+	ID       string
+	Default  bool
+	Private  bool // a temporary agent of holon run, in no listing
+	Template string
+	Image    string
+	Model    string
+}
+
+// Ingress is a message before it is admitted. Who may say what follows from
+// Kind, Origin and AdmissionContext; nothing here states authority or trust.
+type Ingress struct {
+	AgentID          string
+	Key              string // makes it once, whatever is sent again under it; "": each is new
+	Kind             ledger.MessageKind
+	Origin           ledger.Origin
+	Priority         ledger.Priority // "": normal
+	Body             ledger.Body
+	Metadata         json.RawMessage
+	SourceRefs       map[string]string
+	Surface          ledger.Surface
+	AdmissionContext ledger.AdmissionContext
+	CorrelationID    string
+	CausationID      string
+}
+
+// Admission is a message that is in the queue.
+type Admission struct {
+	MessageID string
+	EventSeq  int64 // of message_admitted
+	Replayed  bool  // it was there before
+}
+
+// Wake asks an agent to look. Content beyond Reason makes it worth a turn.
+type Wake struct {
+	AgentID       string
+	Reason        string
+	Description   string
+	Source        string
+	TriggerID     string // the external trigger that was used; "": none
+	Resource      string
+	Body          json.RawMessage
+	ContentType   string
+	CorrelationID string
+	CausationID   string
+	Context       ledger.AdmissionContext
+}
+
+// Disposition is what became of a wake.
+type Disposition string
+
+const (
+	WakeTriggered Disposition = "triggered" // a system tick is in the queue
+	WakeCoalesced Disposition = "coalesced" // with one that is waiting already
+	WakeIgnored   Disposition = "ignored"
+)
+
+// Delivery is what came to the URL of an external trigger.
+type Delivery struct {
+	Token         string
+	LegacyMode    bool // it came to the enqueue URL, which is treated as a wake
+	Source        string
+	Resource      string
+	Body          json.RawMessage
+	ContentType   string
+	CorrelationID string
+	CausationID   string
+}
+
+// Receipt answers a Delivery.
+type Receipt struct {
+	AgentID     string
+	TriggerID   string
+	Disposition Disposition
+}
+
+// Claim is a message whose turn may now be run by the caller alone.
+type Claim struct {
+	Agent        ledger.Agent
+	Lane         ledger.Lane
+	Message      ledger.Message
+	Attempt      ledger.Attempt
+	Continuation rules.Continuation
+	Wait         *ledger.Wait // that the message ended; nil: none
+}
+
+// Through says how far a turn is recorded: what a batch of Progress goes up to.
+// A batch that goes no further than the attempt is a replay and left out.
+type Through struct {
+	Facts int64 // ledger.Attempt.Facts
+	Items int64 // ledger.Attempt.Items
+}
+
+// Progress is one thing that a turn did, for events and transcript.
+type Progress struct {
+	Event      ledger.Event            // Type, Level, Ref and Data; "" Type: none
+	Transcript *ledger.TranscriptEntry // Kind, Round, StopReason, tokens and Data; nil: none
+}
+
+// End is how a turn, or the try to begin one, ended.
+type End struct {
+	// NotBegun: no turn was begun, for the reason of Failure; the message is
+	// tried again later, and quarantined after too many times. Without a Failure
+	// the try is not counted and the message is next at once.
+	NotBegun bool
+	// Lost: the turn was begun and its end is not known, or it was interrupted
+	// from outside; the message comes back once.
+	Lost bool
+	// Suspended, with Lost: the runtime itself ended the turn because it shuts
+	// down. That is no fault of the message, which comes back as often as that.
+	Suspended bool
+	// Forgotten: the response that the turn was to continue is gone. The agent's
+	// conversation begins anew with its next turn.
+	Forgotten bool
+
+	Kind        ledger.TurnKind
+	Home        string // digest of what the agent's home holds; "": unknown
+	Reason      string // code
+	ResponseID  string // that the next turn continues; "": Chain stays
+	Last        string
+	Usage       *responses.Usage
+	ModelRounds int
+	ToolCalls   int
+	Provider    json.RawMessage
+	Failure     *ledger.Failure
+	Inserted    []string // ids of the interjected messages that the turn took in
+	StartedAt   time.Time
+	CompletedAt time.Time
+}
+
+// Settlement is what an End made of attempt and message.
+type Settlement struct {
+	Turn     *ledger.Turn // nil when none was begun
+	Closure  rules.Closure
+	Status   ledger.EntryStatus // of the message
+	RetryAt  *time.Time         // when it is queued again
+	Replayed bool
+}
+
+// Abort asks to end the current run.
+type Abort struct {
+	AgentID string
+	RunID   string // turn; "": whatever runs
+	Mode    string // "", stop_after_abort
+	By      string
+}
+
+// NewTimer is a timer to be made.
+type NewTimer struct {
+	AgentID  string
+	Key      string
+	After    time.Duration
+	Interval time.Duration // 0: fires once
+	Summary  string
+}

@@ -1,0 +1,107 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	"holon/responses"
+	"holon/runner/agent/rules"
+	"holon/state/ledger"
+)
+
+// lookBack is how many notifications a brief is compared with.
+const lookBack = 20
+
+// Notify records something that the operator should see. It neither ends a turn
+// nor makes the agent wait. What the newest brief told already is recorded, and
+// its event is a trace that names the brief, so that nobody is told twice.
+func (m *Scheduler) Notify(ctx context.Context, agentID, message, correlationID, causationID string) (ledger.Notification, error) {
+	if !isText(message) || len(message) > maxBody {
+		return ledger.Notification{}, refused(CodeInvalidMessage, "message", "", "a notification is text that is not empty, at most 1 MiB")
+	}
+	for _, f := range []struct{ name, value string }{{"correlation_id", correlationID}, {"causation_id", causationID}} {
+		if bad := shortText(f.name, f.value); bad != nil {
+			return ledger.Notification{}, invalid(bad)
+		}
+	}
+	var n ledger.Notification
+	err := m.step(ctx, agentID, func(s *step) (err error) {
+		if n, err = s.notification(message); err != nil {
+			return err
+		}
+		n.CorrelationID, n.CausationID = correlationID, causationID
+		return s.notify(n)
+	})
+	return n, err
+}
+
+// notification makes one about the agent, for who answers for it.
+func (s *step) notification(message string) (ledger.Notification, error) {
+	a, err := s.Agent(s.lane.AgentID)
+	if err != nil {
+		return ledger.Notification{}, err
+	}
+	n := ledger.Notification{
+		ID: responses.NewID(prefixNotification), AgentID: a.ID, RequestedBy: a.ID, Boundary: "primary_operator",
+		Message: message, Summary: rules.Summary(message), CreatedAt: s.now,
+	}
+	if a.Ownership == ledger.ParentSupervised {
+		n.Boundary, n.ParentID = "parent_supervisor", a.ParentID
+	}
+	return n, nil
+}
+
+func (s *step) notify(n ledger.Notification) error {
+	if err := s.InsertNotification(n); err != nil {
+		return err
+	}
+	event, f := ledger.Event{Ref: n.ID}, facts{"boundary": n.Boundary}
+	told, err := s.briefed(n.Message)
+	if err != nil {
+		return err
+	}
+	if told != "" {
+		event.Level, f["duplicate_of"] = rules.LevelTrace, told
+	}
+	s.emit(rules.NotificationRequested, event, f)
+	return nil
+}
+
+// briefed is the id of the newest brief if it says a text and no turn has begun
+// since, else "".
+func (s *step) briefed(text string) (string, error) {
+	if busy, err := s.busy(); busy || err != nil {
+		return "", err
+	}
+	list, err := s.Briefs(s.lane.AgentID, 1)
+	if err != nil || len(list) == 0 || !rules.SameText(list[0].Text, text) {
+		return "", err
+	}
+	return list[0].ID, nil
+}
+
+// notified is the id of a notification since a time that says a text, else "".
+func (s *step) notified(text string, since time.Time) (string, error) {
+	list, err := s.Notifications(s.lane.AgentID, lookBack)
+	if err != nil {
+		return "", err
+	}
+	for _, n := range list {
+		if !n.CreatedAt.Before(since) && rules.SameText(n.Message, text) {
+			return n.ID, nil
+		}
+	}
+	return "", nil
+}
+
+// Fail records a failure of an agent outside a turn.
+func (m *Scheduler) Fail(ctx context.Context, agentID string, f ledger.Failure) error {
+	return m.step(ctx, agentID, func(s *step) error {
+		if f.OccurredAt.IsZero() {
+			f.OccurredAt = s.now
+		}
+		s.lane.LastFailure = &f
+		s.emit(rules.RuntimeError, ledger.Event{}, facts{"phase": clip(f.Phase), "code": clip(f.Code), "summary": clip(f.Summary)})
+		return nil
+	})
+}

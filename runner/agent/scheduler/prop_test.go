@@ -1,0 +1,368 @@
+package scheduler_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"holon/runner/agent/rules"
+	"holon/runner/agent/scheduler"
+	"holon/state/ledger"
+)
+
+// op is one thing that happens. N chooses among its variants.
+type op struct {
+	Do    string
+	Agent string
+	N     int
+	Crash string // boundary at which the process ends during it; "": it does not
+}
+
+// String makes scripts that fail readable.
+func (o op) String() string {
+	s := fmt.Sprintf("%s %s %d", o.Do, o.Agent, o.N)
+	if o.Crash != "" {
+		s += " crash:" + o.Crash
+	}
+	return s
+}
+
+func (o op) GoString() string { return "\n\t" + o.String() }
+
+var boundaries = map[string]boundary{"before": beforeStep, "unwritten": beforeWrite, "committed": afterCommit}
+
+// scripts are of about thirty things that happen, each of the kinds as often as
+// it is named. They are drawn in parts, so that they are long and can shrink to
+// nothing.
+func scripts(kinds string) *rapid.Generator[[]op] {
+	part := rapid.SliceOfN(ops(strings.Fields(kinds)), 0, 12)
+	return rapid.Custom(func(t *rapid.T) (script []op) {
+		for range 6 {
+			script = append(script, part.Draw(t, "part")...)
+		}
+		return script
+	})
+}
+
+func ops(kinds []string) *rapid.Generator[op] {
+	return rapid.Custom(func(t *rapid.T) op {
+		return op{
+			Do:    rapid.SampledFrom(kinds).Draw(t, "do"),
+			Agent: rapid.SampledFrom([]string{"alpha", "alpha", "alpha", "alpha", "beta"}).Draw(t, "agent"),
+			N:     rapid.IntRange(0, 11).Draw(t, "n"),
+			Crash: rapid.SampledFrom([]string{"", "", "", "", "", "before", "unwritten", "committed"}).Draw(t, "crash"),
+		}
+	})
+}
+
+// often is what happens; what keeps turns going is there more than once.
+const often = `admit admit admit keyed wake wake deliver rotate revoke timer cancel clock clock clock
+	begin begin begin begin begin begin tool sleep sleep sleep sleep offer offer finish finish finish finish fail enqueue
+	abort stop start start `
+
+// do makes one thing happen and checks what must hold. A crash during it is
+// followed by recovery; who had asked asks again unless it was done.
+func (w *world) do(i int, o op) {
+	w.store.armed, w.store.committed = o.Crash != "", false
+	w.store.where, w.store.after = boundaries[o.Crash], o.N%2
+	err := w.apply(i, o)
+	w.store.armed = false
+	if errors.Is(err, errCrash) {
+		again := !w.store.committed || repeats(o.Do)
+		w.crash(o.Do == "lose")
+		w.check()
+		if again {
+			err = w.apply(i, o)
+		} else {
+			err = nil
+		}
+	}
+	w.must(err)
+	_, _, err = w.m.FireDue(w.ctx, w.now)
+	w.must(err)
+	w.check()
+}
+
+// repeats reports whether asking twice is asking once.
+func repeats(do string) bool {
+	switch do {
+	case "admit", "wake", "deliver":
+		return false
+	}
+	return true
+}
+
+func (w *world) apply(i int, o op) error {
+	switch o.Do {
+	case "admit", "keyed", "wake", "deliver", "rotate", "revoke", "timer", "cancel", "clock", "stop", "start", "abort":
+		return w.outside(i, o)
+	case "crash":
+		w.crash(false)
+		return nil
+	case "lose-all":
+		w.crash(true)
+		return nil
+	case "begin":
+		return w.begin(o.Agent, false)
+	case "broken":
+		return w.begin(o.Agent, true)
+	case "offer":
+		return w.offer(o.Agent, o.N%3 != 0)
+	case "finish", "fail":
+		return w.finish(o.Agent, o.Do == "fail")
+	case "lose":
+		return w.lose(o.Agent)
+	}
+	t := w.running[o.Agent]
+	if t == nil {
+		return nil
+	}
+	return w.during(t, i, o)
+}
+
+// during is what a turn does while it runs.
+func (w *world) during(t *turn, i int, o op) error {
+	switch o.Do {
+	case "tool":
+		if t.newest != i+1 { // not again when it is asked again
+			t.newest, t.tools = i+1, t.tools+1
+		}
+		return w.mirrored(t)
+	case "sleep":
+		_, err := w.m.Sleep(w.ctx, o.Agent, fmt.Sprint("call", i), time.Duration(o.N/2)*time.Minute, "rest")
+		return err
+	case "enqueue":
+		_, err := w.m.Admit(w.ctx, scheduler.Ingress{
+			AgentID: o.Agent, Key: fmt.Sprint("call", i), Kind: ledger.KindInternalFollowup, Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "enqueue"},
+			Body: ledger.Body{Type: "text", Text: "go on"}, Surface: ledger.SurfaceSystem, AdmissionContext: ledger.RuntimeOwned,
+		})
+		return err
+	}
+	panic("unknown: " + o.Do)
+}
+
+// outside is what others ask of the runtime.
+func (w *world) outside(i int, o op) (err error) {
+	switch o.Do {
+	case "admit", "keyed":
+		_, err = w.m.Admit(w.ctx, ingress(o, i))
+	case "wake":
+		wake := scheduler.Wake{AgentID: o.Agent, Reason: "look", Context: ledger.ControlAuthenticated}
+		if o.N%2 == 0 {
+			wake.Description = "news"
+		}
+		_, err = w.m.Wake(w.ctx, wake)
+	case "deliver":
+		_, err = w.m.Deliver(w.ctx, scheduler.Delivery{Token: w.tokens[o.Agent], Source: "forge", Body: json.RawMessage(`{"n":1}`)})
+	case "rotate":
+		var token string
+		if _, token, err = w.m.RotateTrigger(w.ctx, o.Agent); err == nil {
+			w.tokens[o.Agent] = token
+		}
+	case "revoke":
+		_, err = w.m.RevokeTrigger(w.ctx, o.Agent)
+	case "timer":
+		var timer ledger.Timer
+		timer, err = w.m.CreateTimer(w.ctx, scheduler.NewTimer{AgentID: o.Agent, Key: fmt.Sprint("timer", i), After: time.Duration(o.N) * time.Minute, Interval: time.Duration(o.N%3) * time.Minute})
+		if err == nil {
+			w.timers = append(w.timers, timer.ID)
+		}
+	case "cancel":
+		if len(w.timers) > 0 {
+			_, err = w.m.CancelTimer(w.ctx, w.timers[o.N%len(w.timers)])
+		}
+	case "clock":
+		if w.ticked != i+1 { // not again when it is asked again
+			w.ticked, w.now = i+1, w.now.Add(time.Duration(o.N)*40*time.Second)
+		}
+		_, _, err = w.m.FireDue(w.ctx, w.now)
+	case "stop":
+		err = w.m.Stop(w.ctx, o.Agent, "test")
+	case "start":
+		err = w.m.Start(w.ctx, o.Agent, "test")
+	case "abort":
+		mode := ""
+		if o.N%4 == 0 {
+			mode = scheduler.StopAfterAbort
+		}
+		_, err = w.m.Abort(w.ctx, scheduler.Abort{AgentID: o.Agent, By: "test", Mode: mode})
+	}
+	return err
+}
+
+// ingress is a message from outside of one of several kinds and priorities.
+func ingress(o op, i int) scheduler.Ingress {
+	in := scheduler.Ingress{
+		AgentID: o.Agent, Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
+		Priority: []ledger.Priority{ledger.Interject, ledger.Next, ledger.Normal, ledger.Background}[o.N%4],
+		Body:     ledger.Body{Type: "text", Text: fmt.Sprint("message ", i)}, AdmissionContext: ledger.ControlAuthenticated,
+	}
+	switch o.N / 4 {
+	case 1:
+		in.Kind, in.Origin = ledger.KindWebhookEvent, ledger.Origin{Kind: ledger.OriginWebhook, Source: "forge"}
+	case 2:
+		in.Kind, in.Origin, in.AdmissionContext = ledger.KindTaskStatus, ledger.Origin{Kind: ledger.OriginTask, TaskID: "task_1"}, ledger.RuntimeOwned
+	}
+	if o.Do == "keyed" { // one of few, so that some are replays
+		in.Key, in.Body.Text = fmt.Sprint("key", o.N), "keyed"
+	}
+	return in
+}
+
+// TestInvariants tries random scripts with crashes at every boundary, containers
+// that vanish and engines that fail.
+func TestInvariants(t *testing.T) {
+	gen := scripts(often + "broken broken lose lose crash lose-all")
+	rapid.Check(t, func(t *rapid.T) {
+		script := gen.Draw(t, "script")
+		w := newWorld(t, tempDir(t))
+		defer w.close()
+		for i, o := range script {
+			w.do(i, o)
+		}
+		w.drain()
+		w.checkDrained()
+	})
+}
+
+// TestCrashIsInvisible runs a script with crashes and without. Containers live
+// through them, so that everything must end alike.
+func TestCrashIsInvisible(t *testing.T) {
+	gen := scripts(often + "crash")
+	rapid.Check(t, func(t *rapid.T) {
+		script := gen.Draw(t, "script")
+		var ends [2][]string
+		for run := range ends {
+			w := newWorld(t, tempDir(t))
+			defer w.close()
+			for i, o := range script {
+				if run == 0 {
+					o.Crash = ""
+					if o.Do == "crash" {
+						continue
+					}
+				}
+				w.do(i, o)
+			}
+			w.drain()
+			w.checkDrained()
+			ends[run] = w.fingerprint()
+		}
+		if diff := cmp.Diff(ends[0], ends[1]); diff != "" {
+			t.Fatalf("crashes made a difference (-without +with):\n%s", diff)
+		}
+	})
+}
+
+// TestLostTurnsAreTheOnlyLoss does the same with containers that die with the
+// runtime: every message is admitted alike, and ends, and only those whose turn
+// was lost twice have no answer.
+func TestLostTurnsAreTheOnlyLoss(t *testing.T) {
+	gen := scripts("keyed keyed keyed begin begin begin tool sleep clock finish lose-all lose-all lose")
+	rapid.Check(t, func(t *rapid.T) {
+		script := gen.Draw(t, "script")
+		w := newWorld(t, tempDir(t))
+		defer w.close()
+		for i, o := range script {
+			w.do(i, o)
+		}
+		w.drain()
+		w.checkDrained()
+		lost := map[string]int{}
+		for _, turn := range w.containers {
+			if turn.end == nil {
+				lost[turn.message]++
+			}
+		}
+		for id, status := range w.seen {
+			want := ledger.Processed
+			if lost[id] > 1 {
+				want = ledger.Interrupted
+			}
+			if status != want || lost[id] > 2 {
+				t.Fatalf("message %s, of which %d turns were lost, ended as %s", id, lost[id], status)
+			}
+		}
+	})
+}
+
+// fingerprint is what of the ledger must not depend on crashes: everything but
+// ids, numbers of events and times.
+func (w *world) fingerprint() (list []string) {
+	w.view(func(v ledger.View) error {
+		for _, id := range agents {
+			l, err := v.Lane(id)
+			if err != nil {
+				return err
+			}
+			list = append(list, fmt.Sprintf("%s: turns %d, %+v, wake %s", id, l.Turns, l.Totals, l.LastWake))
+			msgs, err := v.Messages(id, 10_000)
+			if err != nil {
+				return err
+			}
+			for _, m := range msgs {
+				e, err := v.Entry(m.ID)
+				if err != nil {
+					return err
+				}
+				list = append(list, fmt.Sprintf("%s: %d %s %s %q %s", id, m.Number, m.Kind, m.Priority, m.Body.Text, e.Status))
+			}
+			turns, err := v.Turns(id, 10_000)
+			if err != nil {
+				return err
+			}
+			for _, t := range turns {
+				list = append(list, fmt.Sprintf("%s: turn %d %s %s of %d tools", id, t.Index, t.Kind, t.Reason, t.ToolCalls))
+			}
+			list = append(list, w.counts(v, id)...)
+		}
+		return nil
+	})
+	return list
+}
+
+// counts is how often what an operator sees was told.
+func (w *world) counts(v ledger.View, id string) (list []string) {
+	page, err := v.Events(id, ledger.EventQuery{Limit: 100_000})
+	if err != nil {
+		w.t.Fatalf("%v", err)
+	}
+	n := map[string]int{}
+	for _, e := range page.Events {
+		n[e.Type]++
+	}
+	for _, typ := range []string{rules.WaitRegistered, rules.WaitCancelled, rules.TimerFired, rules.SystemTickEmitted, rules.BriefCreated, rules.ToolExecuted, rules.TurnStarted} {
+		list = append(list, fmt.Sprintf("%s: %s %d", id, typ, n[typ]))
+	}
+	waits, err := v.UnresolvedWaits(id)
+	if err != nil {
+		w.t.Fatalf("%v", err)
+	}
+	for _, wait := range waits {
+		list = append(list, fmt.Sprintf("%s: waits %s %s", id, wait.Kind, wait.Status))
+	}
+	return list
+}
+
+// tempDir is a directory for one try of a property, in memory where there is
+// such a place: a crash of the process, which is what is tried, loses nothing of
+// it.
+func tempDir(t *rapid.T) string {
+	parent := "/dev/shm"
+	if info, err := os.Stat(parent); err != nil || !info.IsDir() {
+		parent = ""
+	}
+	dir, err := os.MkdirTemp(parent, "lane")
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}

@@ -1,0 +1,195 @@
+package scheduler
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"holon/responses"
+	"holon/runner/agent/rules"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// Options of a Scheduler. Zero fields get defaults.
+type Options struct {
+	Owner     string           // boot id of this runtime; its attempts are those with this owner
+	Now       func() time.Time // UTC is made of it
+	MaxQueued int              // messages of one agent; default 10,000
+	Rand      func() float64   // jitter of back-off, in [0,1)
+
+	// Damaged is told of an agent whose records cannot be read, so that others go
+	// on; nil: FireDue fails.
+	Damaged func(agentID string, err error)
+}
+
+// defaultMaxQueued is when an agent's queue takes no more from outside.
+const defaultMaxQueued = 10_000
+
+// Scheduler makes steps. All methods are safe for concurrent use.
+type Scheduler struct {
+	store ledger.Store
+	opts  Options
+}
+
+// New returns a Scheduler on a store. It reads nothing yet.
+func New(store ledger.Store, opts Options) *Scheduler {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.MaxQueued == 0 {
+		opts.MaxQueued = defaultMaxQueued
+	}
+	if opts.Rand == nil {
+		opts.Rand = rand.Float64
+	}
+	return &Scheduler{store: store, opts: opts}
+}
+
+// now is the time of a step. The ledger keeps milliseconds.
+func (m *Scheduler) now() time.Time { return m.opts.Now().UTC().Truncate(time.Millisecond) }
+
+// step is one transaction on one agent's lane. What it tells of itself with
+// emit is numbered and stored, and the lane saved, when its function returned.
+type step struct {
+	ledger.Tx
+	m      *Scheduler
+	now    time.Time
+	lane   ledger.Lane
+	events []ledger.Event
+}
+
+// step makes a step of an agent. A function that tells nothing leaves the lane as
+// it was.
+func (m *Scheduler) step(ctx context.Context, agentID string, fn func(*step) error) error {
+	return m.stepAt(ctx, m.now(), agentID, fn)
+}
+
+func (m *Scheduler) stepAt(ctx context.Context, now time.Time, agentID string, fn func(*step) error) error {
+	return m.store.Update(ctx, func(tx ledger.Tx) error { return m.run(tx, now, agentID, fn) })
+}
+
+// run makes a step within a transaction.
+func (m *Scheduler) run(tx ledger.Tx, now time.Time, agentID string, fn func(*step) error) error {
+	l, err := tx.Lane(agentID)
+	if err != nil {
+		return err
+	}
+	s := &step{Tx: tx, m: m, now: now, lane: l}
+	if err := fn(s); err != nil {
+		return err
+	}
+	return s.close()
+}
+
+// attemptStep makes a step of the agent whose attempt it is.
+func (m *Scheduler) attemptStep(ctx context.Context, attemptID string, fn func(*step, ledger.Attempt) error) error {
+	return m.store.Update(ctx, func(tx ledger.Tx) error {
+		a, err := tx.Attempt(attemptID)
+		if err != nil {
+			return err
+		}
+		return m.run(tx, m.now(), a.AgentID, func(s *step) error { return fn(s, a) })
+	})
+}
+
+func (s *step) close() error {
+	if len(s.events) == 0 {
+		return nil
+	}
+	if err := s.Append(&s.lane, s.events...); err != nil {
+		return fmt.Errorf("append events: %w", err)
+	}
+	s.lane.UpdatedAt = s.now
+	if err := s.SaveLane(&s.lane); err != nil {
+		return fmt.Errorf("save the lane: %w", err)
+	}
+	return nil
+}
+
+// facts are the data of an event. Empty texts are left out.
+type facts map[string]any
+
+// emit tells of the step and returns the number of the event.
+func (s *step) emit(typ string, e ledger.Event, f facts) int64 {
+	t, _ := rules.Event(typ)
+	e.ID, e.AgentID, e.CreatedAt, e.Type = responses.NewID(responses.PrefixEvent), s.lane.AgentID, s.now, typ
+	if e.Level == 0 {
+		e.Level = t.Level
+	}
+	for k, v := range f {
+		if text, ok := v.(string); ok && text == "" {
+			delete(f, k)
+		}
+	}
+	if len(f) > 0 {
+		e.Data = mustJSON(f)
+	}
+	s.events = append(s.events, e)
+	return s.lane.EventSeq + int64(len(s.events))
+}
+
+// agentWait is the agent's wait that is active or triggered, nil for none.
+func (s *step) agentWait() (*ledger.Wait, error) {
+	w, ok, err := s.UnresolvedWait(s.lane.AgentID, ledger.OwnerAgent)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &w, nil
+}
+
+// queuedNow reports whether a message that the lane remembers waits in the queue.
+func (s *step) queuedNow(messageID string) (bool, error) {
+	if messageID == "" {
+		return false, nil
+	}
+	e, err := s.Entry(messageID)
+	if state.IsCode(err, ledger.CodeNotFound) {
+		return false, nil // pruned, so it came to its end
+	}
+	return e.Status == ledger.Queued, err
+}
+
+// Prefixes of the ids that lane mints beside those of package responses.
+const (
+	prefixAttempt      = "att_"
+	prefixWait         = "wait_"
+	prefixTimer        = "tmr_"
+	prefixTrigger      = "trg_"
+	prefixBrief        = "brief_"
+	prefixTranscript   = "tre_"
+	prefixNotification = "ntf_"
+)
+
+// derivedID is an id that follows from what makes a thing once.
+func derivedID(prefix string, parts ...string) string {
+	sum := sha256.Sum256(mustJSON(parts))
+	return prefix + hex.EncodeToString(sum[:13])
+}
+
+// mustJSON marshals what can't fail: our own structs of texts and numbers, and
+// JSON that was checked.
+func mustJSON(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("lane: marshal %T: %v", v, err))
+	}
+	return b
+}
+
+func refused(code state.Code, param, hint, format string, args ...any) *state.Error {
+	return &state.Error{Code: code, Param: param, Hint: hint, Message: fmt.Sprintf(format, args...)}
+}
+
+// checkRunning refuses what a stopped agent may not get.
+func (s *step) checkRunning() error {
+	if !s.lane.Stopped {
+		return nil
+	}
+	id := s.lane.AgentID
+	return refused(CodeAgentStopped, "agent_id", rules.StartHint(id), "agent %s is stopped and takes no messages", id)
+}

@@ -1,0 +1,237 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"holon/runner/agent/rules"
+	"holon/runner/agent/scheduler"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// note is what the agent tells itself with Enqueue.
+func note(text string, p ledger.Priority) scheduler.Ingress {
+	return scheduler.Ingress{
+		AgentID: "alpha", Kind: ledger.KindInternalFollowup, Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "enqueue"}, Priority: p,
+		Body: ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceSystem, AdmissionContext: ledger.RuntimeOwned,
+	}
+}
+
+func webhook(text string, p ledger.Priority) scheduler.Ingress {
+	in := prompt(text)
+	in.Kind, in.Origin, in.Priority = ledger.KindWebhookEvent, ledger.Origin{Kind: ledger.OriginWebhook, Source: "forge"}, p
+	return in
+}
+
+// notifications are what the operator was told, the oldest first.
+func (w *world) notifications() (list []ledger.Notification) {
+	w.view(func(v ledger.View) (err error) {
+		list, err = v.Notifications("alpha", 100)
+		return err
+	})
+	return list
+}
+
+// limitQueue makes the queues of a world small.
+func (w *world) limitQueue(n int) {
+	w.m = scheduler.New(w.store, scheduler.Options{Owner: "boot_1", MaxQueued: n, Now: func() time.Time { return w.now }, Rand: func() float64 { return 0 }})
+}
+
+// Whatever the agent and others put in the queue, in whatever priority, there is
+// room for the operator, whose message is next.
+func TestOperatorComesFirst(t *testing.T) {
+	w := open(t)
+	w.limitQueue(100)
+	for i := range rules.MaxSelfQueued {
+		w.admit(note(fmt.Sprint("note ", i), ledger.Next))
+	}
+	_, err := w.m.Admit(w.ctx, note("one more", ledger.Next))
+	code(t, err, scheduler.CodeSelfLimit, "end the turn")
+	for i := range 90 - rules.MaxSelfQueued {
+		w.admit(webhook(fmt.Sprint("event ", i), ledger.Interject))
+	}
+	_, err = w.m.Admit(w.ctx, webhook("one more", ledger.Next))
+	code(t, err, scheduler.CodeQueueFull, "holon agent status alpha")
+	for i := range 10 {
+		in := prompt(fmt.Sprint("prompt ", i))
+		in.Priority = ledger.Background
+		w.admit(in)
+	}
+	_, err = w.m.Admit(w.ctx, prompt("one more"))
+	code(t, err, scheduler.CodeQueueFull, "holon agent status alpha")
+	for i := range 10 {
+		if c, _ := w.done(); c.Message.Body.Text != fmt.Sprint("prompt ", i) {
+			t.Fatalf("turn %d is of %q", i, c.Message.Body.Text)
+		}
+	}
+	for i := range 90 - rules.MaxSelfQueued {
+		if c, _ := w.done(); c.Message.Body.Text != fmt.Sprint("event ", i) {
+			t.Fatalf("the next turn is of %q", c.Message.Body.Text)
+		}
+	}
+	if c, _ := w.done(); c.Message.Body.Text != "note 0" {
+		t.Errorf("the next turn is of %q", c.Message.Body.Text)
+	}
+}
+
+// An agent that does all it can to keep its operator out, with others who help it,
+// has no more than its bounds in the queue, and the operator's message is always
+// taken, next.
+func TestSelfMadeInvariants(t *testing.T) {
+	priorities := []ledger.Priority{"", ledger.Next, ledger.Normal, ledger.Background, ledger.Interject}
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, tempDir(t))
+		defer w.close()
+		w.limitQueue(60)
+		for i := range rapid.IntRange(1, 80).Draw(t, "steps") {
+			p := rapid.SampledFrom(priorities).Draw(t, "priority")
+			var err error
+			switch do := rapid.SampledFrom([]string{"note", "note", "note", "event", "sleep", "sleep", "begin", "finish", "clock", "fail", "crash", "operator"}).Draw(t, "do"); do {
+			case "note":
+				_, err = w.m.Admit(w.ctx, note("more", p))
+			case "event":
+				_, err = w.m.Admit(w.ctx, webhook("event", p))
+			case "sleep":
+				_, err = w.m.Sleep(w.ctx, "alpha", fmt.Sprint("call", i), time.Duration(i%3)*time.Millisecond, "rest")
+			case "begin":
+				err = w.begin("alpha", false)
+			case "finish", "fail":
+				err = w.finish("alpha", do == "fail")
+			case "clock":
+				w.now = w.now.Add(time.Duration(i%5) * time.Minute)
+				_, _, err = w.m.FireDue(w.ctx, w.now)
+			case "crash":
+				w.crash(false)
+				w.limitQueue(60)
+			case "operator":
+				w.hear(fmt.Sprint("prompt ", i))
+			}
+			if err != nil && !state.IsCode(err, scheduler.CodeSelfLimit) {
+				w.must(err)
+			}
+			w.check()
+			w.checkSelf()
+		}
+	})
+}
+
+// hear says something to the agent, and looks that it hears it next.
+func (w *world) hear(text string) {
+	adm, err := w.m.Admit(w.ctx, prompt(text))
+	if err != nil {
+		w.t.Fatalf("the operator is refused: %v", err)
+	}
+	w.must(w.finish("alpha", false))
+	w.must(w.begin("alpha", false))
+	if t := w.running["alpha"]; t == nil || t.message != adm.MessageID {
+		w.t.Fatalf("the operator's message is not next: %+v", t)
+	}
+}
+
+// checkSelf: what an agent makes for itself is bounded, as are the waits of a turn.
+func (w *world) checkSelf() {
+	w.view(func(v ledger.View) error {
+		n, err := v.CountQueuedFrom("alpha", ledger.FromSelf)
+		if n > rules.MaxSelfQueued+1 { // and the end of a rest
+			w.t.Fatalf("%d messages of its own wait", n)
+		}
+		return err
+	})
+}
+
+// An agent that only wakes itself is slowed down and stopped, whichever way it
+// does so and however often holon is restarted; the operator is told once, and
+// lets it go on with a message.
+func TestSelfMadeStops(t *testing.T) {
+	ways := map[string]func(w *world, i int) error{
+		"notes": func(w *world, i int) error { _, err := w.m.Admit(w.ctx, note("again", ledger.Next)); return err },
+		"rests": func(w *world, i int) error {
+			_, err := w.m.Sleep(w.ctx, "alpha", fmt.Sprint("call", i), time.Millisecond, "again")
+			return err
+		},
+	}
+	for name, again := range ways {
+		t.Run(name, func(t *testing.T) {
+			w := open(t)
+			begun := w.now
+			w.admit(prompt("go"))
+			turns := w.loop(func(i int) scheduler.End {
+				w.must(again(w, i))
+				if i%3 == 0 {
+					w.m = scheduler.New(w.store, scheduler.Options{Owner: "boot_2", Now: func() time.Time { return w.now }})
+				}
+				return scheduler.End{Kind: ledger.TurnCompleted, Last: fmt.Sprint("text ", i), Home: "the same"}
+			})
+			if took := w.now.Sub(begun); turns != 1+rules.MaxIdle || took < 4*time.Hour || took > 6*time.Hour {
+				t.Errorf("%d turns in %v", turns, took)
+			}
+			if list := w.notifications(); len(list) != 1 || list[0].Boundary != "primary_operator" {
+				t.Errorf("the operator was told %+v", list)
+			}
+			_, events := w.events(0)
+			told := 0
+			for _, e := range events {
+				if e.Type == rules.NotificationRequested && e.Level == rules.LevelActionRequired {
+					told++
+				}
+			}
+			if told != 1 {
+				t.Errorf("%d events ask for action", told)
+			}
+			w.check()
+			w.admit(prompt("go on"))
+			if turns := w.loop(func(i int) scheduler.End {
+				if i == 0 {
+					w.must(again(w, 1000))
+				}
+				return scheduler.End{Kind: ledger.TurnCompleted}
+			}); turns != 2 {
+				t.Errorf("%d turns after the operator's message", turns)
+			}
+		})
+	}
+}
+
+// An agent that changes something in each turn is not slowed down, and is stopped
+// when it has gone on alone for very long. The call that would go further is
+// refused with the remedy.
+func TestSelfMadeChain(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("go"))
+	refusals := 0
+	begun := w.now
+	turns := w.loop(func(i int) scheduler.End {
+		if _, err := w.m.Admit(w.ctx, note("on", "")); err != nil {
+			code(t, err, scheduler.CodeSelfLimit, "tell your operator")
+			refusals++
+		}
+		return scheduler.End{Kind: ledger.TurnCompleted, Home: fmt.Sprint("tree ", i)}
+	})
+	if turns != 1+rules.MaxSelfTurns || refusals != 1 || !w.now.Equal(begun) {
+		t.Errorf("%d turns, %d refusals, in %v", turns, refusals, w.now.Sub(begun))
+	}
+	if list := w.notifications(); len(list) != 1 {
+		t.Errorf("the operator was told %+v", list)
+	}
+}
+
+// loop runs turns as long as there is something to do, now or by the clock.
+func (w *world) loop(turn func(i int) scheduler.End) (turns int) {
+	for turns < 1000 {
+		c, ok, err := w.m.Claim(w.ctx, "alpha")
+		w.must(err)
+		if !ok {
+			if !w.sleepUntilDue() {
+				return turns
+			}
+			continue
+		}
+		w.settle(c.Attempt.ID, turn(turns))
+		turns++
+	}
+	return turns
+}

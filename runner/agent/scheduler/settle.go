@@ -1,0 +1,306 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"holon/runner/agent/rules"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// Settle ends an attempt: it writes the turn and what is told of it, and
+// disposes of every message that the attempt holds. A second time it returns
+// what the first one made.
+func (m *Scheduler) Settle(ctx context.Context, attemptID string, e End) (Settlement, error) {
+	var out Settlement
+	err := m.attemptStep(ctx, attemptID, func(s *step, a ledger.Attempt) (err error) {
+		if a.Status != ledger.AttemptOpen {
+			out, err = s.settled(a)
+			return err
+		}
+		out, err = s.settle(a, e)
+		return err
+	})
+	return out, err
+}
+
+// settled is what an earlier settlement made.
+func (s *step) settled(a ledger.Attempt) (Settlement, error) {
+	out := Settlement{Replayed: true}
+	e, err := s.Entry(a.MessageID)
+	if err != nil {
+		return out, err
+	}
+	out.Status, out.RetryAt = e.Status, e.NotBefore
+	t, err := s.Turn(a.TurnID)
+	if state.IsCode(err, ledger.CodeNotFound) {
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Turn = &t
+	return out, json.Unmarshal(t.Closure, &out.Closure)
+}
+
+// settle is the main path: what becomes of the message, then of those that were
+// offered, then what the free lane does next, then what is written of the turn.
+func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
+	held, err := s.Held(a.ID)
+	if err != nil {
+		return Settlement{}, err
+	}
+	at := slices.IndexFunc(held, func(h ledger.Entry) bool { return h.MessageID == a.MessageID })
+	if at < 0 {
+		return Settlement{}, refused(ledger.CodeUnreadable, "attempt", "", "attempt %s does not hold its message", a.ID)
+	}
+	own := held[at]
+	v := judge(a, own, e)
+	if e.Forgotten {
+		s.lane.Chain = ""
+	}
+	a.Status, a.Reason, a.SettledAt = v.attempt, clip(v.reason), &s.now
+	if err := s.UpdateAttempt(a); err != nil {
+		return Settlement{}, err
+	}
+	if v.turn && a.BegunAt == nil && !e.StartedAt.IsZero() {
+		if err := s.begin(a); err != nil { // nobody could say so when it did
+			return Settlement{}, err
+		}
+	}
+	if err := s.disposeOffered(a, slices.Delete(held, at, at+1), e, v); err != nil {
+		return Settlement{}, err
+	}
+	out, err := s.disposeOwn(a, own, e, v)
+	if err != nil {
+		return out, err
+	}
+	if err := s.stopAfter(a); err != nil {
+		return out, err
+	}
+	if err := s.freeHint(); err != nil {
+		return out, err
+	}
+	if err := s.write(a, e, v, &out); err != nil {
+		return out, err
+	}
+	return out, s.advance(own.Sender, e, v)
+}
+
+// advance counts a turn that has come to its end, and tells the operator when the
+// agent may not go on by itself any more.
+func (s *step) advance(from ledger.Sender, e End, v verdict) error {
+	if !v.turn || v.entry == ledger.Queued {
+		return nil // it is not over
+	}
+	s.lane.Progress = rules.Advance(s.lane.Progress, from == ledger.FromSelf, e.Home, s.now)
+	if s.lane.Progress.Turns < rules.MaxSelfTurns {
+		return nil
+	}
+	return s.tellStopped(0)
+}
+
+// stopSelf drops what an agent made for itself, which is all that is left in its
+// queue, and the rest that it would end by itself.
+func (s *step) stopSelf() error {
+	w, err := s.agentWait()
+	if err != nil {
+		return err
+	}
+	if w != nil {
+		if err := s.cancelWait(*w, "the agent went on by itself for too long"); err != nil {
+			return err
+		}
+	}
+	queued, err := s.Queued(s.lane.AgentID, 0)
+	if err != nil {
+		return err
+	}
+	for _, e := range queued {
+		if err := s.dispose(e, ledger.Dropped, "the agent went on by itself for too long"); err != nil {
+			return err
+		}
+	}
+	return s.tellStopped(len(queued))
+}
+
+// tellStopped tells the operator once that an agent may not go on by itself.
+func (s *step) tellStopped(dropped int) error {
+	p := &s.lane.Progress
+	if p.Told {
+		return nil
+	}
+	p.Told = true
+	text := fmt.Sprintf("Agent %s was stopped from going on by itself: ", s.lane.AgentID)
+	if p.Idle >= rules.MaxIdle {
+		text += fmt.Sprintf("its last %d turns, which it made for itself, changed nothing.", p.Idle)
+	} else {
+		text += fmt.Sprintf("it made %d turns for itself, one after another.", p.Turns)
+	}
+	if dropped > 0 {
+		text += fmt.Sprintf(" %d messages that it made for itself were dropped.", dropped)
+	}
+	n, err := s.notification(text + " Send it a prompt to let it go on.")
+	if err != nil {
+		return err
+	}
+	return s.notify(n)
+}
+
+// verdict is what an end means for attempt and message.
+type verdict struct {
+	attempt ledger.AttemptStatus
+	entry   ledger.EntryStatus // Queued: it comes back
+	reason  string
+	turn    bool // a turn was begun
+	failed  bool // it, or the last try to begin it, did not come to a good end
+}
+
+// suspended is the reason of an entry that is queued because its turn was ended by
+// a shutdown.
+const suspended = "its turn was suspended by a shutdown"
+
+// cameBack reports whether a turn was begun for a queued message before.
+func cameBack(e ledger.Entry) bool { return e.Readmitted > 0 || e.Reason == suspended }
+
+// judge decides what becomes of a message. A turn that somebody asked to abort
+// is not tried again.
+func judge(a ledger.Attempt, own ledger.Entry, e End) verdict {
+	aborted := "aborted by " + a.AbortedBy
+	switch {
+	case e.NotBegun && a.AbortedBy != "":
+		return verdict{ledger.AttemptFailed, ledger.Aborted, aborted, false, false}
+	case e.NotBegun && e.Failure == nil:
+		return verdict{ledger.AttemptFailed, ledger.Queued, "requeued", false, false}
+	case e.NotBegun && own.Failed+1 >= rules.MaxTries:
+		return verdict{ledger.AttemptFailed, ledger.Quarantined, e.Failure.Summary, false, true}
+	case e.NotBegun:
+		return verdict{ledger.AttemptFailed, ledger.Queued, "retry_scheduled", false, true}
+	case e.Lost && a.AbortedBy != "":
+		return verdict{ledger.AttemptInterrupted, ledger.Aborted, aborted, true, true}
+	case e.Lost && (e.Suspended || own.Readmitted == 0):
+		return verdict{ledger.AttemptInterrupted, ledger.Queued, "readmitted", true, true}
+	case e.Lost:
+		return verdict{ledger.AttemptInterrupted, ledger.Interrupted, "its turn was interrupted again", true, true}
+	case e.Kind == ledger.TurnCompleted:
+		return verdict{ledger.AttemptSettled, ledger.Processed, e.Reason, true, false}
+	case a.AbortedBy != "":
+		return verdict{ledger.AttemptSettled, ledger.Aborted, aborted, true, true}
+	}
+	return verdict{ledger.AttemptSettled, ledger.Aborted, e.Reason, true, true}
+}
+
+// disposeOwn ends the message of the attempt or puts it back where it was.
+func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) (Settlement, error) {
+	out := Settlement{Status: v.entry}
+	if v.turn {
+		own.Failed = 0
+	} else if v.failed {
+		own.Failed++
+	}
+	if v.entry != ledger.Queued {
+		if v.entry == ledger.Quarantined {
+			s.emit(rules.QueueEntryQuarantined, ledger.Event{MessageID: own.MessageID}, facts{"failed": own.Failed, "code": clip(e.Failure.Code)})
+		}
+		return out, s.dispose(own, v.entry, v.reason)
+	}
+	switch {
+	case v.turn && e.Suspended:
+		own.Reason = suspended
+	case v.turn:
+		own.Readmitted++
+	case v.failed:
+		d, _ := rules.Backoff(own.Failed, s.m.opts.Rand())
+		at := s.now.Add(d.Truncate(time.Millisecond))
+		own.NotBefore, out.RetryAt = &at, &at
+	}
+	f := facts{"code": v.reason, "failed": own.Failed}
+	if out.RetryAt != nil {
+		f["retry_at"] = out.RetryAt
+	}
+	s.emit(rules.SchedulerDiagnostic, ledger.Event{MessageID: own.MessageID, TurnID: a.TurnID}, f)
+	if !v.turn {
+		if err := s.unresolve(a); err != nil {
+			return out, err
+		}
+	}
+	return out, s.requeue(own)
+}
+
+// requeue puts an entry back in the queue, in its old place, where it may
+// trigger a wait that was registered since.
+func (s *step) requeue(e ledger.Entry) error {
+	e.Status, e.AttemptID, e.Interjects, e.UpdatedAt = ledger.Queued, "", false, s.now
+	if err := s.UpdateEntry(e); err != nil {
+		return err
+	}
+	msg, err := s.Message(e.MessageID)
+	if err != nil {
+		return err
+	}
+	return s.trigger(msg)
+}
+
+// unresolve takes back that a claim ended a wait: no turn was begun that would
+// know of it, and the message that ended it is in the queue again.
+func (s *step) unresolve(a ledger.Attempt) error {
+	if a.WaitID == "" || s.lane.Stopped {
+		return nil
+	}
+	now, err := s.agentWait()
+	if err != nil || now != nil {
+		return err
+	}
+	w, err := s.Wait(a.WaitID)
+	if err != nil || w.Status != ledger.WaitResolved || w.AttemptID != a.ID {
+		return err
+	}
+	_, err = s.triggerWait(w, a.MessageID)
+	return err
+}
+
+// disposeOffered ends the messages that the turn took in and puts the others
+// back. A turn that was lost without a response that the next one continues took
+// in nothing that anybody will know of; such a message comes back once, like the
+// one it joined.
+func (s *step) disposeOffered(a ledger.Attempt, offered []ledger.Entry, e End, v verdict) error {
+	for _, o := range offered {
+		inserted := slices.Contains(e.Inserted, o.MessageID)
+		forgotten := e.Lost && e.ResponseID == ""
+		var err error
+		switch {
+		case inserted && !forgotten:
+			if err = s.dispose(o, ledger.Interjected, "into turn "+a.TurnID); err == nil {
+				err = s.InsertTranscript(s.transcript(a, ledger.TranscriptEntry{Kind: ledger.TranscriptMessage, MessageID: o.MessageID}))
+			}
+		case inserted && o.Readmitted > 0:
+			err = s.dispose(o, ledger.Interrupted, "its turn was interrupted again")
+		case inserted:
+			o.Readmitted++
+			err = s.requeue(o)
+		default:
+			err = s.requeue(o)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stopAfter stops the agent when that was asked for with the abort, and ends the
+// rest of one that is stopped.
+func (s *step) stopAfter(a ledger.Attempt) error {
+	if a.AbortMode == StopAfterAbort && !s.lane.Stopped {
+		s.lane.Stopped = true
+		s.emit(rules.AgentStateChanged, ledger.Event{}, facts{"status": string(rules.Stopped), "by": a.AbortedBy})
+	}
+	if !s.lane.Stopped {
+		return nil
+	}
+	return s.cancelActive("the agent was stopped")
+}

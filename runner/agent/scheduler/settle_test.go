@@ -1,0 +1,254 @@
+package scheduler_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holon/runner/agent/rules"
+	"holon/runner/agent/scheduler"
+	"holon/state/ledger"
+)
+
+// A message whose turn is lost comes back once; the second time it is over.
+func TestLost(t *testing.T) {
+	w := open(t)
+	adm := w.admit(prompt("x"))
+	c := w.claim()
+	s := w.settle(c.Attempt.ID, scheduler.End{Lost: true, ResponseID: "resp_cut"})
+	if s.Status != ledger.Queued || s.Turn == nil || s.Turn.Kind != ledger.TurnAborted || s.Turn.Reason != "interrupted" || len(w.briefs()) != 0 {
+		t.Fatalf("%+v", s)
+	}
+	again := w.claim()
+	if !again.Attempt.Readmit || again.Message.ID != adm.MessageID || again.Attempt.TurnID == c.Attempt.TurnID || again.Attempt.Chain != "resp_cut" || again.Attempt.TurnIndex != 2 {
+		t.Fatalf("%+v", again.Attempt)
+	}
+	s = w.settle(again.Attempt.ID, scheduler.End{Lost: true})
+	if b := w.briefs(); s.Status != ledger.Interrupted || len(b) != 1 || b[0].Kind != ledger.BriefFailure {
+		t.Fatalf("%+v, %+v", s, b)
+	}
+	w.nothing()
+}
+
+// What goes back to the queue ends the rest that its turn had asked for: the
+// agent does not sleep through it.
+func TestComingBackEndsTheRest(t *testing.T) {
+	w := open(t)
+	adm := w.admit(prompt("x"))
+	c := w.claim()
+	wait := w.sleep("1", time.Hour)
+	w.settle(c.Attempt.ID, scheduler.End{Lost: true})
+	if got := w.wait(wait.ID); got.Status != ledger.WaitTriggered || got.MessageID != adm.MessageID {
+		t.Fatalf("after a lost turn: %+v", got)
+	}
+	c = w.claim()
+	in := prompt("also")
+	in.Priority = ledger.Interject
+	also := w.admit(in)
+	if msgs, err := w.m.Offer(w.ctx, "alpha"); err != nil || len(msgs) != 1 {
+		t.Fatalf("%v, %v", msgs, err)
+	}
+	wait = w.sleep("2", time.Hour)
+	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
+	if got := w.wait(wait.ID); got.Status != ledger.WaitTriggered || got.MessageID != also.MessageID {
+		t.Fatalf("after a message came too late: %+v", got)
+	}
+}
+
+// What a turn took in and that nobody will know of comes back once.
+func TestForgottenInterjection(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("x"))
+	in := prompt("also")
+	in.Priority = ledger.Interject
+	var also scheduler.Admission
+	for i, want := range []ledger.EntryStatus{ledger.Queued, ledger.Interrupted} {
+		c := w.claim()
+		if i == 0 {
+			also = w.admit(in)
+			if _, err := w.m.Offer(w.ctx, "alpha"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.settle(c.Attempt.ID, scheduler.End{Lost: true, Inserted: []string{also.MessageID}})
+		if got := w.entry(also.MessageID).Status; got != want {
+			t.Fatalf("after %d lost turns it is %s, want %s", i+1, got, want)
+		}
+	}
+	w.check()
+}
+
+// A plain tick that ended a rest is answered though its turn was lost, or could
+// not be begun at first.
+func TestTickComesBack(t *testing.T) {
+	for name, end := range map[string]scheduler.End{"lost": {Lost: true}, "not begun": {NotBegun: true}, "no engine": {NotBegun: true, Failure: &ledger.Failure{Code: "engine"}}} {
+		w := open(t)
+		w.admit(prompt("x"))
+		c := w.claim()
+		wait := w.sleep("1", 0)
+		w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
+		_, err := w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Context: ledger.LocalProcess})
+		w.must(err)
+		c, ok, err := w.m.Claim(w.ctx, "alpha")
+		if err != nil || !ok {
+			t.Fatalf("%s: %v, %v", name, ok, err)
+		}
+		w.settle(c.Attempt.ID, end)
+		w.check()
+		w.pass(time.Minute)
+		again := w.claim()
+		if again.Message.ID != c.Message.ID {
+			t.Fatalf("%s: %+v", name, again.Message)
+		}
+		if resumed := again.Wait != nil && again.Wait.ID == wait.ID; resumed == end.Lost {
+			t.Errorf("%s: the turn ends wait %+v", name, again.Wait)
+		}
+	}
+}
+
+// What can't be begun waits longer and longer and is given up; what is behind it
+// then gets its turn.
+func TestQuarantine(t *testing.T) {
+	w := open(t)
+	adm := w.admit(prompt("x"))
+	next := w.admit(prompt("y"))
+	f := &ledger.Failure{Phase: "startup", Code: "image_missing", Summary: "The image is not there.", Hint: "holon agent image alpha IMAGE"}
+	var waited []time.Duration
+	for range rules.MaxTries {
+		c, ok, err := w.m.Claim(w.ctx, "alpha")
+		if err != nil || !ok || c.Message.ID != adm.MessageID {
+			t.Fatalf("%v %v %+v", ok, err, c.Message)
+		}
+		s := w.settle(c.Attempt.ID, scheduler.End{NotBegun: true, Failure: f})
+		if s.Turn != nil {
+			t.Fatalf("a turn that was not begun is %+v", s.Turn)
+		}
+		if s.RetryAt == nil {
+			break
+		}
+		w.nothing()
+		at, ok, err := w.m.RetryAt(w.ctx, "alpha")
+		if err != nil || !ok || !at.Equal(*s.RetryAt) {
+			t.Fatalf("%v %v %v, want %v", at, ok, err, s.RetryAt)
+		}
+		waited = append(waited, at.Sub(w.now))
+		w.now = at
+	}
+	if len(waited) != rules.MaxTries-1 || waited[0] != time.Second || waited[10] != 5*time.Minute {
+		t.Errorf("it was tried after %v", waited)
+	}
+	if e := w.entry(adm.MessageID); e.Status != ledger.Quarantined || e.Failed != rules.MaxTries {
+		t.Errorf("%+v", e)
+	}
+	b := w.briefs()
+	if len(b) != 1 || b[0].Kind != ledger.BriefFailure || !strings.Contains(b[0].Text, "image alpha") {
+		t.Errorf("%+v", b)
+	}
+	types, events := w.events(0)
+	if at := slices.Index(types, rules.QueueEntryQuarantined); at < 0 || events[at].Level != rules.LevelActionRequired {
+		t.Errorf("the operator was not told: %v", types)
+	}
+	if c, _ := w.done(); c.Message.ID != next.MessageID {
+		t.Errorf("%+v", c.Message)
+	}
+}
+
+// A claim of which the store says that it failed, though it is there, is made:
+// no one else would run its attempt.
+func TestClaimWithoutAnswer(t *testing.T) {
+	for _, where := range []boundary{beforeStep, beforeWrite, afterCommit} {
+		w := open(t)
+		w.admit(prompt("x"))
+		w.store.armed, w.store.survives, w.store.where, w.store.after = true, true, where, 0
+		c, ok, err := w.m.Claim(w.ctx, "alpha")
+		if ok != (where == afterCommit) || ok != (err == nil) {
+			t.Fatalf("%d: %v, %v", where, ok, err)
+		}
+		if !ok {
+			c = w.claim()
+		}
+		if s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted}); s.Status != ledger.Processed {
+			t.Fatalf("%d: %+v", where, s)
+		}
+		w.check()
+	}
+}
+
+// A turn that was never begun through nobody's fault is next again at once.
+func TestNeverBegun(t *testing.T) {
+	w := open(t)
+	adm := w.admit(prompt("x"))
+	for range rules.MaxTries + 1 {
+		c, ok, err := w.m.Claim(w.ctx, "alpha")
+		if err != nil || !ok || c.Message.ID != adm.MessageID || c.Attempt.TurnIndex != 1 {
+			t.Fatalf("%v %v %+v", ok, err, c.Attempt)
+		}
+		if s := w.settle(c.Attempt.ID, scheduler.End{NotBegun: true}); s.Status != ledger.Queued || s.RetryAt != nil || s.Turn != nil {
+			t.Fatalf("%+v", s)
+		}
+	}
+	if e := w.entry(adm.MessageID); e.Failed != 0 || w.lane().LastFailure != nil || len(w.briefs()) != 0 {
+		t.Fatalf("%+v", e)
+	}
+}
+
+// What an agent says last in a turn in which it queued its next step acknowledges;
+// the step's own turn has the result.
+func TestAcknowledges(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("x"))
+	c := w.claim()
+	if _, err := w.m.Admit(w.ctx, scheduler.Ingress{AgentID: "alpha", Kind: ledger.KindInternalFollowup, Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "agent"},
+		Body: ledger.Body{Type: "text", Text: "next"}, AdmissionContext: ledger.RuntimeOwned}); err != nil {
+		t.Fatal(err)
+	}
+	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "I began."})
+	w.settle(w.claim().Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "It is done."})
+	if b := w.briefs(); len(b) != 2 || b[0].Kind != ledger.BriefAck || b[1].Kind != ledger.BriefResult {
+		t.Errorf("briefs %+v", b)
+	}
+}
+
+// A message whose turns only shutdowns cut short comes back as often as that, and
+// is said to have been begun before.
+func TestSuspended(t *testing.T) {
+	w := open(t)
+	adm := w.admit(prompt("x"))
+	for i := range 4 {
+		c := w.claim()
+		if c.Message.ID != adm.MessageID || c.Attempt.Readmit != (i > 0) {
+			t.Fatalf("%d: %+v", i, c.Attempt)
+		}
+		if s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Lost: true, Suspended: true}); s.Status != ledger.Queued {
+			t.Fatalf("%d: %+v", i, s)
+		}
+		w.check()
+	}
+	for _, want := range []ledger.EntryStatus{ledger.Queued, ledger.Interrupted} {
+		if s := w.settle(w.claim().Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Lost: true}); s.Status != want {
+			t.Fatalf("lost: %s, want %s", s.Status, want)
+		}
+	}
+}
+
+// A higher priority comes before a message that is left alone.
+func TestDeferredHead(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("x"))
+	c := w.claim()
+	w.settle(c.Attempt.ID, scheduler.End{NotBegun: true, Failure: &ledger.Failure{Code: "engine"}})
+	w.admit(prompt("behind"))
+	w.nothing()
+	in := prompt("before")
+	in.Priority = ledger.Next
+	w.admit(in)
+	if c, _ := w.done(); c.Message.Body.Text != "before" {
+		t.Fatalf("%+v", c.Message)
+	}
+	w.nothing()
+	w.now = w.now.Add(time.Second)
+	if c, _ := w.done(); c.Message.Body.Text != "x" {
+		t.Fatalf("%+v", c.Message)
+	}
+}

@@ -1,0 +1,330 @@
+package scheduler_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holon/responses"
+	"holon/runner/agent/rules"
+	"holon/runner/agent/scheduler"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+func open(t *testing.T) *world {
+	w := newWorld(t, t.TempDir())
+	t.Cleanup(w.close)
+	return w
+}
+
+func prompt(text string) scheduler.Ingress {
+	return scheduler.Ingress{
+		AgentID: "alpha", Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
+		Body: ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceControlPrompt, AdmissionContext: ledger.ControlAuthenticated,
+	}
+}
+
+func (w *world) admit(in scheduler.Ingress) scheduler.Admission {
+	w.t.Helper()
+	a, err := w.m.Admit(w.ctx, in)
+	if err != nil {
+		w.t.Fatalf("admit: %v", err)
+	}
+	return a
+}
+
+// claim takes the next message and begins its turn.
+func (w *world) claim() scheduler.Claim {
+	w.t.Helper()
+	c, ok, err := w.m.Claim(w.ctx, "alpha")
+	if err != nil || !ok {
+		w.t.Fatalf("claim: %v, %v", ok, err)
+	}
+	w.must(w.m.Began(w.ctx, c.Attempt.ID, json.RawMessage(`{"frame":1}`), "d"))
+	return c
+}
+
+func (w *world) nothing() {
+	w.t.Helper()
+	if c, ok, err := w.m.Claim(w.ctx, "alpha"); ok || err != nil {
+		w.t.Fatalf("there is something to do: %+v, %v", c.Message, err)
+	}
+}
+
+// done runs the next turn to its end.
+func (w *world) done() (scheduler.Claim, scheduler.Settlement) {
+	w.t.Helper()
+	c := w.claim()
+	return c, w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_" + c.Attempt.ID})
+}
+
+func (w *world) sleep(call string, d time.Duration) ledger.Wait {
+	w.t.Helper()
+	wait, err := w.m.Sleep(w.ctx, "alpha", call, d, "rest")
+	if err != nil {
+		w.t.Fatalf("sleep: %v", err)
+	}
+	return wait
+}
+
+// pass moves the clock and fires what is due.
+func (w *world) pass(d time.Duration) {
+	w.t.Helper()
+	w.now = w.now.Add(d)
+	if _, _, err := w.m.FireDue(w.ctx, w.now); err != nil {
+		w.t.Fatalf("fire: %v", err)
+	}
+}
+
+func (w *world) lane() (l ledger.Lane) {
+	w.view(func(v ledger.View) (err error) {
+		l, err = v.Lane("alpha")
+		return err
+	})
+	return l
+}
+
+func (w *world) entry(id string) (e ledger.Entry) {
+	w.view(func(v ledger.View) (err error) {
+		e, err = v.Entry(id)
+		return err
+	})
+	return e
+}
+
+func (w *world) message(id string) (m ledger.Message) {
+	w.view(func(v ledger.View) (err error) {
+		m, err = v.Message(id)
+		return err
+	})
+	return m
+}
+
+func (w *world) wait(id string) (wait ledger.Wait) {
+	w.view(func(v ledger.View) (err error) {
+		wait, err = v.Wait(id)
+		return err
+	})
+	return wait
+}
+
+func (w *world) events(after int64) (types []string, all []ledger.Event) {
+	w.view(func(v ledger.View) error {
+		page, err := v.Events("alpha", ledger.EventQuery{After: after, Limit: 1000})
+		all = page.Events
+		return err
+	})
+	for _, e := range all {
+		types = append(types, e.Type)
+	}
+	return types, all
+}
+
+func (w *world) briefs() (list []ledger.Brief) {
+	w.view(func(v ledger.View) (err error) {
+		list, err = v.Briefs("alpha", 100)
+		return err
+	})
+	return list
+}
+
+func code(t *testing.T, err error, want state.Code, hint string) {
+	t.Helper()
+	var e *state.Error
+	if !state.IsCode(err, want) {
+		t.Fatalf("%v, want %s", err, want)
+	}
+	if e = err.(*state.Error); hint != "" && !strings.Contains(e.Hint, hint) {
+		t.Fatalf("%+v does not say %q", e, hint)
+	}
+}
+
+func TestCreate(t *testing.T) {
+	w := open(t)
+	for _, id := range []string{"", "A", "../x", strings.Repeat("a", 64)} {
+		_, err := w.m.Create(w.ctx, scheduler.NewAgent{ID: id})
+		code(t, err, scheduler.CodeInvalidAgent, "a-z")
+	}
+	_, err := w.m.Create(w.ctx, scheduler.NewAgent{ID: "alpha"})
+	code(t, err, ledger.CodeExists, "")
+	a, err := w.m.Create(w.ctx, scheduler.NewAgent{ID: "tmp", Private: true, Model: "p/m", Template: "holon-default"})
+	if err != nil || a.Kind != ledger.KindNamed || a.Visibility != ledger.Private || a.Model != "p/m" {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	in := prompt("x")
+	in.AgentID, in.Kind, in.Origin, in.AdmissionContext = "tmp", ledger.KindWebhookEvent, ledger.Origin{Kind: ledger.OriginWebhook, Source: "s"}, ledger.PublicUnauthenticated
+	_, err = w.m.Admit(w.ctx, in)
+	code(t, err, scheduler.CodeAgentPrivate, "")
+	in.AgentID = "nobody"
+	_, err = w.m.Admit(w.ctx, in)
+	code(t, err, ledger.CodeNotFound, "")
+}
+
+// One turn from its message to its end, and every event of it.
+func TestTurn(t *testing.T) {
+	w := open(t)
+	start := w.lane().EventSeq
+	adm := w.admit(prompt("hello"))
+	if adm.EventSeq != start+1 || adm.Replayed {
+		t.Fatalf("%+v after event %d", adm, start)
+	}
+	c := w.claim()
+	if c.Message.Authority != ledger.OperatorInstruction || c.Message.Trust != ledger.TrustedOperator || c.Attempt.TurnIndex != 1 || c.Attempt.Chain != "" || c.Attempt.Owner != "boot_1" {
+		t.Fatalf("%+v", c)
+	}
+	w.must(w.m.Began(w.ctx, c.Attempt.ID, json.RawMessage(`{"frame":2}`), "e")) // changes nothing
+	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 2}, []scheduler.Progress{
+		{Event: ledger.Event{Type: rules.ToolExecuted, Data: json.RawMessage(`{"tool":"exec_command"}`)}},
+		{Transcript: &ledger.TranscriptEntry{Kind: ledger.TranscriptRound, Round: 1}},
+	}))
+	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 2}, []scheduler.Progress{{Event: ledger.Event{Type: rules.ToolExecuted}}}))
+	w.now = w.now.Add(3 * time.Second)
+	end := scheduler.End{Kind: ledger.TurnCompleted, Last: "done", ResponseID: "resp_1", ModelRounds: 2, ToolCalls: 1, Usage: &responses.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15}}
+	s := w.settle(c.Attempt.ID, end)
+	if s.Status != ledger.Processed || s.Turn == nil || s.Turn.DurationMS != 3000 || s.Turn.Index != 1 || s.Closure.Outcome != rules.OutcomeCompleted || s.Replayed {
+		t.Fatalf("%+v", s)
+	}
+	if again := w.settle(c.Attempt.ID, scheduler.End{Lost: true}); !again.Replayed || again.Turn.ID != s.Turn.ID || again.Closure.Outcome != s.Closure.Outcome || again.Status != ledger.Processed {
+		t.Fatalf("again: %+v", again)
+	}
+	types, events := w.events(start)
+	want := []string{
+		rules.MessageAdmitted, rules.ContinuationResolved, rules.MessageStarted, rules.TurnContextBuilt, rules.TurnStarted, rules.ToolExecuted,
+		rules.QueueEntrySettled, rules.TurnTerminal, rules.ClosureDecided, rules.BriefCreated,
+	}
+	if !slices.Equal(types, want) {
+		t.Errorf("events\n%v, want\n%v", types, want)
+	}
+	for _, e := range events {
+		if e.MessageID != adm.MessageID || len(e.Data) > 300 || strings.Contains(string(e.Data), "hello") {
+			t.Errorf("event %+v is not of the message, or carries it", e)
+		}
+	}
+	l := w.lane()
+	if l.Chain != "resp_1" || l.Turns != 1 || l.Totals.InputTokens != 10 || l.Totals.ModelRounds != 2 || l.LastWake != "operator_input" || l.LastBriefAt == nil {
+		t.Errorf("lane %+v", l)
+	}
+	if b := w.briefs(); len(b) != 1 || b[0].Kind != ledger.BriefResult || b[0].Text != "done" || b[0].TurnID != c.Attempt.TurnID || b[0].MessageID != adm.MessageID {
+		t.Errorf("briefs %+v", b)
+	}
+	w.admit(prompt("and now"))
+	if next := w.claim(); next.Attempt.Chain != "resp_1" || next.Attempt.TurnIndex != 2 || next.Continuation.PriorOutcome != rules.OutcomeCompleted {
+		t.Errorf("the next turn %+v", next)
+	}
+	w.nothing()
+}
+
+// A hostile turn cannot hold up its own record.
+func TestProgressBoundsData(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("x"))
+	c := w.claim()
+	big := json.RawMessage(`"` + strings.Repeat("x", ledger.MaxEventData) + `"`)
+	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 1}, []scheduler.Progress{{Event: ledger.Event{Type: rules.ToolExecuted, Data: big}}}))
+	long := strings.Repeat("c", 100<<10)
+	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Reason: long, Last: long, Failure: &ledger.Failure{Code: long, Summary: long, Hint: long}})
+	if s.Turn == nil || s.Status != ledger.Aborted {
+		t.Fatalf("%+v", s)
+	}
+	_, events := w.events(0)
+	at := slices.IndexFunc(events, func(e ledger.Event) bool { return e.Type == rules.ToolExecuted })
+	if at < 0 || string(events[at].Data) != `{"omitted_bytes":8194}` {
+		t.Fatalf("%v", events)
+	}
+}
+
+func TestQueueOrder(t *testing.T) {
+	w := open(t)
+	for _, m := range []struct {
+		text string
+		p    ledger.Priority
+	}{{"5", ledger.Background}, {"3", ledger.Normal}, {"2", ledger.Next}, {"4", ""}, {"1", "interrupt"}} {
+		in := prompt(m.text)
+		in.Priority = m.p
+		w.admit(in)
+	}
+	for i := 1; i <= 5; i++ {
+		if c, _ := w.done(); c.Message.Body.Text != fmt.Sprint(i) {
+			t.Fatalf("turn %d is of message %s", i, c.Message.Body.Text)
+		}
+	}
+}
+
+func TestAdmitRefuses(t *testing.T) {
+	w := open(t)
+	w.m = scheduler.New(w.store, scheduler.Options{MaxQueued: 1, Now: func() time.Time { return w.now }})
+	big := strings.Repeat("x", 1<<20+1)
+	for name, c := range map[string]struct {
+		change func(*scheduler.Ingress)
+		param  string
+	}{
+		"no text":         {func(in *scheduler.Ingress) { in.Body.Text = " \n" }, "body"},
+		"no UTF-8":        {func(in *scheduler.Ingress) { in.Body.Text = "\xff" }, "body"},
+		"NUL":             {func(in *scheduler.Ingress) { in.Body.Text = "a\x00" }, "body"},
+		"too long":        {func(in *scheduler.Ingress) { in.Body.Text = big }, "body"},
+		"no type":         {func(in *scheduler.Ingress) { in.Body.Type = "" }, "body"},
+		"text with value": {func(in *scheduler.Ingress) { in.Body.Value = []byte(`1`) }, "body"},
+		"no JSON":         {func(in *scheduler.Ingress) { in.Body = ledger.Body{Type: "json", Value: []byte(`{`)} }, "body"},
+		"metadata":        {func(in *scheduler.Ingress) { in.Metadata = []byte(`[]`) }, "metadata"},
+		"key":             {func(in *scheduler.Ingress) { in.Key = strings.Repeat("k", 513) }, "idempotency_key"},
+		"priority":        {func(in *scheduler.Ingress) { in.Priority = "urgent" }, "priority"},
+		"context":         {func(in *scheduler.Ingress) { in.AdmissionContext = ledger.PublicUnauthenticated }, "admission_context"},
+		"origin":          {func(in *scheduler.Ingress) { in.Origin.TaskID = "t" }, "origin.task_id"},
+		"reference":       {func(in *scheduler.Ingress) { in.SourceRefs = map[string]string{"task_id": "t"} }, "source_refs.task_id"},
+	} {
+		in := prompt("x")
+		c.change(&in)
+		_, err := w.m.Admit(w.ctx, in)
+		code(t, err, scheduler.CodeInvalidMessage, "")
+		if e := err.(*state.Error); e.Param != c.param {
+			t.Errorf("%s: %+v, want param %s", name, e, c.param)
+		}
+	}
+	w.admit(prompt("x"))
+	_, err := w.m.Admit(w.ctx, prompt("y"))
+	code(t, err, scheduler.CodeQueueFull, "holon agent status alpha")
+	if d, err := w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Context: ledger.LocalProcess}); err != nil || d != scheduler.WakeTriggered {
+		t.Errorf("a full queue refuses a wake: %s, %v", d, err)
+	}
+}
+
+func TestAdmitKey(t *testing.T) {
+	w := open(t)
+	in := prompt("x")
+	in.Key, in.Metadata = "k", json.RawMessage(`{ "a": 1 }`)
+	first := w.admit(in)
+	in.Metadata = json.RawMessage(`{"a":1}`)
+	if again := w.admit(in); !again.Replayed || again.MessageID != first.MessageID {
+		t.Fatalf("%+v after %+v", again, first)
+	}
+	in.Body.Text = "y"
+	_, err := w.m.Admit(w.ctx, in)
+	code(t, err, scheduler.CodeKeyConflict, "another key")
+	in.AgentID = "beta"
+	if other := w.admit(in); other.Replayed {
+		t.Error("a key of another agent is replayed")
+	}
+	w.must(w.m.Stop(w.ctx, "alpha", "me"))
+	in.AgentID, in.Body.Text = "alpha", "x"
+	if again := w.admit(in); again.MessageID != first.MessageID {
+		t.Error("a stopped agent forgot what it admitted")
+	}
+}
+
+// Metadata binds only what the runtime itself says.
+func TestBinding(t *testing.T) {
+	w := open(t)
+	in := prompt("x")
+	in.Metadata = json.RawMessage(`{"work_item_id":"work_1","task_id":"task_1"}`)
+	if m := w.message(w.admit(in).MessageID); m.WorkItemID != "" || m.TaskID != "" {
+		t.Errorf("an operator bound %+v", m)
+	}
+	in.Kind, in.Origin, in.AdmissionContext = ledger.KindInternalFollowup, ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "enqueue"}, ledger.RuntimeOwned
+	if m := w.message(w.admit(in).MessageID); m.WorkItemID != "work_1" || m.TaskID != "task_1" {
+		t.Errorf("the runtime did not bind %+v", m)
+	}
+}

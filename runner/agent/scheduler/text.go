@@ -1,0 +1,37 @@
+package scheduler
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"holon/runner/agent/rules"
+)
+
+// validText reports whether the ledger and a prompt can hold a text: UTF-8
+// without NUL.
+func validText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
+
+func isText(s string) bool { return strings.TrimSpace(s) != "" && validText(s) }
+
+// shortText bounds an id, name or reason from outside.
+func shortText(name, value string) *rules.Refusal {
+	if len(value) > maxShortText || !validText(value) {
+		return &rules.Refusal{Param: name, Message: fmt.Sprintf("%s is text of at most %d bytes", name, maxShortText)}
+	}
+	return nil
+}
+
+func jsonObject(b []byte) bool {
+	return json.Valid(b) && bytes.HasPrefix(bytes.TrimLeft(b, " \t\r\n"), []byte("{"))
+}
+
+// clip cuts a text for the data of an event.
+func clip(s string) string {
+	if len(s) <= maxShortText {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxShortText-len("…")], "") + "…"
+}

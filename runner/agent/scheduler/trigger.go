@@ -1,0 +1,196 @@
+package scheduler
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+
+	"holon/responses"
+	"holon/runner/agent/rules"
+	"holon/state/ledger"
+)
+
+// Deliver takes what came to the URL of an external trigger: it is a wake of the
+// trigger's agent. A token that is unknown, revoked or of a former URL costs one
+// look-up and takes no writer; the error is CodeTokenUnknown and says no more.
+// Other errors are those of Wake.
+func (m *Scheduler) Deliver(ctx context.Context, d Delivery) (Receipt, error) {
+	hash := TokenHash(d.Token)
+	var t ledger.Trigger
+	err := m.store.View(ctx, func(v ledger.View) (err error) {
+		t, err = liveTrigger(v, hash)
+		return err
+	})
+	if err != nil {
+		return Receipt{}, err
+	}
+	w := Wake{
+		AgentID: t.AgentID, Reason: "external trigger", Source: d.Source, TriggerID: t.ID, Resource: d.Resource, Body: d.Body,
+		ContentType: d.ContentType, CorrelationID: d.CorrelationID, CausationID: d.CausationID, Context: ledger.TriggerCapability,
+	}
+	if bad := checkWake(w); bad != nil {
+		return Receipt{}, invalid(bad)
+	}
+	r := Receipt{AgentID: t.AgentID, TriggerID: t.ID}
+	err = m.step(ctx, t.AgentID, func(s *step) (err error) {
+		r.Disposition, err = s.deliver(hash, w, d)
+		return err
+	})
+	return r, err
+}
+
+func (s *step) deliver(hash string, w Wake, d Delivery) (Disposition, error) {
+	t, err := liveTrigger(s, hash)
+	if err != nil {
+		return WakeIgnored, err
+	}
+	if err := s.checkRunning(); err != nil {
+		return WakeIgnored, err
+	}
+	t.DeliveryCount++
+	t.LastDeliveredAt = &s.now
+	if err := s.UpdateTrigger(t); err != nil {
+		return WakeIgnored, err
+	}
+	disposition, err := s.wake(w)
+	if err != nil {
+		return WakeIgnored, err
+	}
+	f := facts{"disposition": string(disposition), "source": d.Source, "resource": d.Resource, "content_type": d.ContentType}
+	if d.LegacyMode {
+		f["deprecated_mode"] = "enqueue_message"
+	}
+	s.emit(rules.CallbackDelivered, ledger.Event{Ref: t.ID}, f)
+	return disposition, nil
+}
+
+func liveTrigger(v ledger.View, hash string) (ledger.Trigger, error) {
+	t, ok, err := v.TriggerByHash(hash)
+	if err != nil {
+		return t, err
+	}
+	if !ok || t.Status != ledger.TriggerActive {
+		return ledger.Trigger{}, refused(CodeTokenUnknown, "token", "", "no external trigger has this URL")
+	}
+	return t, nil
+}
+
+// EnsureTrigger returns the active trigger of an agent and makes one if there is
+// none. The token is returned only by the call that made it.
+func (m *Scheduler) EnsureTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error) {
+	var t ledger.Trigger
+	var token string
+	err := m.step(ctx, agentID, func(s *step) (err error) {
+		token = ""
+		var ok bool
+		if t, ok, err = s.activeTrigger(); ok || err != nil {
+			return err
+		}
+		t, token, err = s.newTrigger()
+		return err
+	})
+	if err != nil {
+		return ledger.Trigger{}, "", err
+	}
+	return t, token, nil
+}
+
+// RotateTrigger gives the active trigger of an agent a new token and forgets the
+// old one. Without a trigger it makes one.
+func (m *Scheduler) RotateTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error) {
+	var t ledger.Trigger
+	var token string
+	err := m.step(ctx, agentID, func(s *step) error {
+		old, ok, err := s.activeTrigger()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			t, token, err = s.newTrigger()
+			return err
+		}
+		token = newToken()
+		t = old
+		t.TokenHash, t.RotatedAt = TokenHash(token), &s.now
+		s.emit(rules.ExternalTriggerRotated, ledger.Event{Ref: t.ID}, nil)
+		return s.UpdateTrigger(t)
+	})
+	if err != nil {
+		return ledger.Trigger{}, "", err
+	}
+	return t, token, nil
+}
+
+// RevokeTrigger ends the active trigger of an agent, and reports a wait that
+// nothing ends without it. The error is ledger.CodeNotFound when there is none.
+func (m *Scheduler) RevokeTrigger(ctx context.Context, agentID string) (ledger.Trigger, error) {
+	var t ledger.Trigger
+	err := m.step(ctx, agentID, func(s *step) error {
+		active, ok, err := s.activeTrigger()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return refused(ledger.CodeNotFound, "trigger", "holon agent trigger show "+agentID, "agent %s has no active external trigger", agentID)
+		}
+		t = active
+		t.Status, t.RevokedAt = ledger.TriggerRevoked, &s.now
+		s.emit(rules.ExternalTriggerRevoked, ledger.Event{Ref: t.ID}, nil)
+		if err := s.UpdateTrigger(t); err != nil {
+			return err
+		}
+		return s.reportStranded(t.ID)
+	})
+	return t, err
+}
+
+// reportStranded tells the operator of a wait that only a trigger would have
+// ended.
+func (s *step) reportStranded(gone string) error {
+	w, err := s.agentWait()
+	if err != nil || w == nil || w.Status != ledger.WaitActive {
+		return err
+	}
+	if rules.Stranded(*w, func(id string) bool { return id != gone }) {
+		s.emit(rules.WaitWithoutRecovery, ledger.Event{Ref: w.ID}, facts{"trigger": gone})
+	}
+	return nil
+}
+
+func (s *step) activeTrigger() (ledger.Trigger, bool, error) {
+	all, err := s.Triggers(s.lane.AgentID)
+	if err != nil {
+		return ledger.Trigger{}, false, err
+	}
+	for _, t := range all {
+		if t.Status == ledger.TriggerActive {
+			return t, true, nil
+		}
+	}
+	return ledger.Trigger{}, false, nil
+}
+
+func (s *step) newTrigger() (ledger.Trigger, string, error) {
+	token := newToken()
+	t := ledger.Trigger{
+		ID: responses.NewID(prefixTrigger), AgentID: s.lane.AgentID, DeliveryMode: ledger.DeliverWakeHint,
+		Status: ledger.TriggerActive, TokenHash: TokenHash(token), CreatedAt: s.now,
+	}
+	s.emit(rules.ExternalTriggerCreated, ledger.Event{Ref: t.ID}, nil)
+	return t, token, s.InsertTrigger(t)
+}
+
+// newToken is 256 random bits that fit in a URL.
+func newToken() string {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails, by its contract
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// TokenHash is what the ledger has of the token of a trigger.
+func TokenHash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}

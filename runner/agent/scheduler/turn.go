@@ -1,0 +1,207 @@
+package scheduler
+
+import (
+	"encoding/json"
+
+	"holon/responses"
+	"holon/runner/agent/rules"
+	"holon/state/ledger"
+)
+
+// write writes the turn and what is told of the end.
+func (s *step) write(a ledger.Attempt, e End, v verdict, out *Settlement) error {
+	failure := s.failure(a, e, v)
+	if v.turn {
+		if err := s.writeTurn(a, e, v, failure, out); err != nil {
+			return err
+		}
+	}
+	if failure != nil {
+		s.lane.LastFailure = failure
+		if err := s.writeFailure(a, e, v, *failure); err != nil {
+			return err
+		}
+	}
+	if v.entry == ledger.Queued {
+		return nil // its next turn tells the operator
+	}
+	if !v.turn && !v.failed {
+		return nil // aborted before it began, as somebody asked
+	}
+	return s.writeBrief(a, e, failure, out.Closure)
+}
+
+// failure is why the attempt failed, in words for the operator; nil when it did
+// not fail.
+func (s *step) failure(a ledger.Attempt, e End, v verdict) *ledger.Failure {
+	if !v.failed {
+		return nil
+	}
+	f := ledger.Failure{Code: "turn_aborted", Summary: "The turn was ended before the agent was done."}
+	switch {
+	case a.AbortedBy != "":
+		f.Code, f.Summary = "aborted_by_operator", "The turn was stopped by "+a.AbortedBy+"."
+	case e.Failure != nil:
+		f = *e.Failure
+	case e.Lost:
+		f.Code, f.Summary = "interrupted", "The turn was interrupted from outside and has no end."
+	case e.Reason != "":
+		f.Code = e.Reason
+	}
+	if f.OccurredAt.IsZero() {
+		f.OccurredAt = s.now
+	}
+	if f.Phase == "" {
+		f.Phase = "runtime_turn"
+	}
+	return &f
+}
+
+func (s *step) writeTurn(a ledger.Attempt, e End, v verdict, failure *ledger.Failure, out *Settlement) error {
+	t := ledger.Turn{
+		ID: a.TurnID, AgentID: a.AgentID, Index: a.TurnIndex, AttemptID: a.ID, MessageID: a.MessageID, ResponseID: e.ResponseID,
+		Previous: a.Chain, Kind: e.Kind, Reason: e.Reason, Last: e.Last, Model: a.Model, Usage: e.Usage, ModelRounds: e.ModelRounds,
+		ToolCalls: e.ToolCalls, Provider: e.Provider, Failure: failure, StartedAt: e.StartedAt, CompletedAt: e.CompletedAt,
+	}
+	if v.failed {
+		t.Kind = ledger.TurnAborted
+	}
+	if t.Reason == "" && failure != nil {
+		t.Reason = failure.Code
+	}
+	s.times(a, &t)
+	closure, err := s.closure(v.failed)
+	if err != nil {
+		return err
+	}
+	t.Closure = mustJSON(closure)
+	if err := s.InsertTurn(t); err != nil {
+		return err
+	}
+	out.Turn, out.Closure = &t, closure
+	s.count(t)
+	s.emit(rules.TurnTerminal, ledger.Event{MessageID: a.MessageID, TurnID: t.ID}, facts{
+		"kind": string(t.Kind), "reason": clip(t.Reason), "turn_index": t.Index, "duration_ms": t.DurationMS, "model_rounds": t.ModelRounds, "tool_calls": t.ToolCalls,
+	})
+	s.emit(rules.ClosureDecided, ledger.Event{MessageID: a.MessageID, TurnID: t.ID}, facts{
+		"outcome": string(closure.Outcome), "waiting_reason": string(closure.WaitingReason), "runtime_posture": string(closure.Posture),
+	})
+	return nil
+}
+
+// times completes when a turn ran by what the ledger knows.
+func (s *step) times(a ledger.Attempt, t *ledger.Turn) {
+	if t.StartedAt.IsZero() {
+		t.StartedAt = a.StartedAt
+		if a.BegunAt != nil {
+			t.StartedAt = *a.BegunAt
+		}
+	}
+	if t.CompletedAt.IsZero() {
+		t.CompletedAt = s.now
+	}
+	t.DurationMS = max(0, t.CompletedAt.Sub(t.StartedAt).Milliseconds())
+}
+
+// closure is what the end means with everything that this step did.
+func (s *step) closure(failed bool) (rules.Closure, error) {
+	w, err := s.agentWait()
+	if err != nil {
+		return rules.Closure{}, err
+	}
+	n, err := s.CountQueued(s.lane.AgentID)
+	if err != nil {
+		return rules.Closure{}, err
+	}
+	c := rules.Situation{AgentID: s.lane.AgentID, Stopped: s.lane.Stopped, Queued: n, Wait: w, Ended: true, Failed: failed}.Closure()
+	s.lane.LastClosure = mustJSON(c)
+	return c, nil
+}
+
+// count adds a turn to the agent's life.
+func (s *step) count(t ledger.Turn) {
+	s.lane.Turns = t.Index
+	if t.ResponseID != "" {
+		s.lane.Chain = t.ResponseID
+	}
+	s.lane.Totals.ModelRounds += int64(t.ModelRounds)
+	if t.Usage != nil {
+		s.lane.Totals.InputTokens += t.Usage.InputTokens
+		s.lane.Totals.OutputTokens += t.Usage.OutputTokens
+		s.lane.Totals.LastTurn = t.Usage
+	}
+}
+
+// writeFailure tells of a failure: the transcript with everything that is known
+// of it, the event with enough to find it. A try that is repeated is only told.
+func (s *step) writeFailure(a ledger.Attempt, e End, v verdict, f ledger.Failure) error {
+	event := ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID}
+	if v.entry == ledger.Queued {
+		event.Level = rules.LevelProgress
+	}
+	s.emit(rules.RuntimeError, event, facts{"phase": clip(f.Phase), "code": clip(f.Code), "summary": clip(f.Summary)})
+	if v.entry == ledger.Queued && !v.turn {
+		return nil
+	}
+	data := mustJSON(struct {
+		ledger.Failure
+		Provider json.RawMessage  `json:"provider_attempt_timeline,omitempty"`
+		Usage    *responses.Usage `json:"token_usage,omitempty"`
+	}{f, e.Provider, e.Usage})
+	return s.InsertTranscript(s.transcript(a, ledger.TranscriptEntry{Kind: ledger.TranscriptFailure, MessageID: a.MessageID, StopReason: f.Code, Data: data}))
+}
+
+// writeBrief tells the operator the end: the answer, which may be empty, or why
+// there is none.
+func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c rules.Closure) error {
+	b := ledger.Brief{
+		ID: responses.NewID(prefixBrief), AgentID: a.AgentID, Kind: ledger.BriefResult, CreatedAt: s.now, Text: e.Last,
+		MessageID: a.MessageID, TurnID: a.TurnID,
+	}
+	goesOn, err := s.goesOn(a)
+	switch {
+	case err != nil:
+		return err
+	case failure != nil:
+		b.Kind, b.Text = ledger.BriefFailure, failure.Summary
+		if failure.Hint != "" {
+			b.Text += "\n" + failure.Hint
+		}
+	case goesOn:
+		b.Kind = ledger.BriefAck
+	}
+	if err := s.InsertBrief(b); err != nil {
+		return err
+	}
+	s.lane.LastBriefAt = &s.now
+	event := ledger.Event{Ref: b.ID, MessageID: a.MessageID, TurnID: a.TurnID, Level: rules.BriefLevel(c, b.Kind == ledger.BriefAck)}
+	f := facts{"kind": string(b.Kind)}
+	told, err := s.notified(b.Text, a.StartedAt)
+	if err != nil {
+		return err
+	}
+	if told != "" {
+		event.Level, f["duplicate_of"] = rules.LevelTrace, told
+	}
+	s.emit(rules.BriefCreated, event, f)
+	return nil
+}
+
+// goesOn reports whether the agent has queued a next step of its own in the turn
+// of an attempt: what it said last is no result then, it acknowledges.
+func (s *step) goesOn(a ledger.Attempt) (bool, error) {
+	queued, err := s.Queued(a.AgentID, maxOffered)
+	if err != nil {
+		return false, err
+	}
+	for _, e := range queued {
+		if e.CreatedAt.Before(a.StartedAt) {
+			continue
+		}
+		msg, err := s.Message(e.MessageID)
+		if err != nil || msg.Kind == ledger.KindInternalFollowup {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,162 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	"holon/runner/agent/rules"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// maxSleep bounds how long an agent rests by the clock.
+const maxSleep = 366 * 24 * time.Hour
+
+// Sleep registers what the agent of the open attempt waits for when its turn
+// ends: with d = 0 any wake, else a time or any wake, whichever comes first. It
+// replaces the wait that the agent has, and a second call in the same attempt
+// changes what the first one registered: a turn leaves one wait. The wait is
+// triggered at once when a message that ends it is in the queue already. The same
+// call is answered with the same wait. Errors: CodeNoRun without an open attempt
+// or when it is to be aborted, CodeInvalidTimer, CodeSelfLimit for a time when the
+// agent may not go on by itself.
+func (m *Scheduler) Sleep(ctx context.Context, agentID, callID string, d time.Duration, reason string) (ledger.Wait, error) {
+	if d < 0 || d > maxSleep {
+		return ledger.Wait{}, refused(CodeInvalidTimer, "duration_ms", "leave it out to rest until something happens", "an agent rests at most a year, and not for %v", d)
+	}
+	var w ledger.Wait
+	err := m.step(ctx, agentID, func(s *step) error {
+		a, ok, err := s.OpenAttempt(agentID)
+		if err != nil {
+			return err
+		}
+		if !ok || a.AbortedBy != "" {
+			return refused(CodeNoRun, "agent_id", "", "no turn of agent %s runs that could rest", agentID)
+		}
+		w = s.newSleep(a, callID, d, reason)
+		old, err := s.Wait(w.ID)
+		if err == nil && old.CallID == callID || err != nil && !state.IsCode(err, ledger.CodeNotFound) {
+			w = old
+			return err
+		}
+		if d > 0 && s.lane.Progress.Turns+1 >= rules.MaxSelfTurns {
+			return refused(CodeSelfLimit, "duration_ms", "rest without duration_ms, and tell your operator what is left",
+				"you have gone on by yourself for %d turns, and no more may follow by the clock", s.lane.Progress.Turns+1)
+		}
+		w, err = s.register(w, a, err == nil)
+		return err
+	})
+	return w, err
+}
+
+func (s *step) newSleep(a ledger.Attempt, callID string, d time.Duration, reason string) ledger.Wait {
+	w := ledger.Wait{
+		ID: derivedID(prefixWait, a.ID), AgentID: a.AgentID, Owner: ledger.OwnerAgent, Status: ledger.WaitActive,
+		Kind: ledger.WaitSystem, Source: "Sleep", WaitingFor: clip(reason), Wakes: rules.AnyWake(),
+		CallID: callID, Registered: a.ID, CreatedAt: s.now, UpdatedAt: s.now,
+	}
+	if w.WaitingFor == "" {
+		w.WaitingFor = "anything that wakes it"
+	}
+	if d > 0 {
+		at := s.now.Add(d)
+		w.Kind, w.WakeAt = ledger.WaitTimer, &at
+		for i := range w.Wakes {
+			if w.Wakes[i].Kind == rules.WakeTimer {
+				w.Wakes[i].WakeAt = &at
+			}
+		}
+	}
+	return w
+}
+
+// register puts a wait in the place of the one that is there. again says that the
+// attempt has registered one, which it changes.
+func (s *step) register(w ledger.Wait, a ledger.Attempt, again bool) (ledger.Wait, error) {
+	old, err := s.agentWait()
+	if err != nil {
+		return w, err
+	}
+	f, save := facts{"kind": string(w.Kind)}, s.InsertWait
+	if again {
+		save = s.UpdateWait
+	}
+	if old != nil {
+		f["replaces"] = old.ID
+	}
+	if old != nil && old.ID != w.ID {
+		if err := s.cancelWait(*old, "replaced"); err != nil {
+			return w, err
+		}
+	}
+	if w.WakeAt != nil {
+		f["wake_at"] = w.WakeAt
+	}
+	if err := save(w); err != nil {
+		return w, err
+	}
+	s.emit(rules.WaitRegistered, ledger.Event{Ref: w.ID, TurnID: a.TurnID}, f)
+	return s.lookAtQueue(w)
+}
+
+// lookBehind is how many messages a new wait looks at for one that ends it. All
+// but those that are only observed do.
+const lookBehind = 64
+
+// lookAtQueue triggers a wait by the first message that is in the queue already
+// and ends it.
+func (s *step) lookAtQueue(w ledger.Wait) (ledger.Wait, error) {
+	queued, err := s.Queued(w.AgentID, lookBehind)
+	if err != nil {
+		return w, err
+	}
+	for _, e := range queued {
+		msg, err := s.Message(e.MessageID)
+		if err != nil {
+			return w, err
+		}
+		if rules.Triggers(w, msg) {
+			return s.triggerWait(w, msg.ID)
+		}
+	}
+	return w, nil
+}
+
+// trigger marks the agent's wait when a message that is put in the queue ends it.
+func (s *step) trigger(msg ledger.Message) error {
+	w, err := s.agentWait()
+	if err != nil || w == nil || w.Status != ledger.WaitActive || !rules.Triggers(*w, msg) {
+		return err
+	}
+	_, err = s.triggerWait(*w, msg.ID)
+	return err
+}
+
+func (s *step) triggerWait(w ledger.Wait, messageID string) (ledger.Wait, error) {
+	w.Status, w.MessageID, w.AttemptID, w.EndedAt, w.UpdatedAt = ledger.WaitTriggered, messageID, "", nil, s.now
+	s.emit(rules.WaitTriggered, ledger.Event{Ref: w.ID, MessageID: messageID}, facts{"kind": string(w.Kind)})
+	return w, s.UpdateWait(w)
+}
+
+// resolveWait ends a wait by the attempt that claimed its message.
+func (s *step) resolveWait(w ledger.Wait, a ledger.Attempt, messageID string) error {
+	w.Status, w.MessageID, w.AttemptID, w.UpdatedAt, w.EndedAt = ledger.WaitResolved, messageID, a.ID, s.now, &s.now
+	s.emit(rules.WaitResolved, ledger.Event{Ref: w.ID, MessageID: messageID, TurnID: a.TurnID}, facts{"attempt_id": a.ID})
+	return s.UpdateWait(w)
+}
+
+// cancelWait gives a wait up. A message that triggered it stays where it is.
+func (s *step) cancelWait(w ledger.Wait, reason string) error {
+	w.Status, w.UpdatedAt, w.EndedAt = ledger.WaitCancelled, s.now, &s.now
+	s.emit(rules.WaitCancelled, ledger.Event{Ref: w.ID}, facts{"reason": reason})
+	return s.UpdateWait(w)
+}
+
+// cancelActive gives up the agent's wait unless a message already ended it.
+func (s *step) cancelActive(reason string) error {
+	w, err := s.agentWait()
+	if err != nil || w == nil || w.Status != ledger.WaitActive {
+		return err
+	}
+	return s.cancelWait(*w, reason)
+}

@@ -1,0 +1,259 @@
+package scheduler_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holon/runner/agent/rules"
+	"holon/runner/agent/scheduler"
+	"holon/state/ledger"
+)
+
+// A wake ends a rest, is nothing to an agent that does not rest, and is kept for
+// one that is busy.
+func TestWake(t *testing.T) {
+	w := open(t)
+	wake := func(want scheduler.Disposition, description string) {
+		t.Helper()
+		d, err := w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Reason: "look", Description: description, Context: ledger.ControlAuthenticated})
+		if err != nil || d != want {
+			t.Fatalf("%s, %v", d, err)
+		}
+	}
+	wake(scheduler.WakeTriggered, "")
+	wake(scheduler.WakeCoalesced, "")
+	w.nothing() // both ticks, the queued and the kept one, end nothing
+	if l := w.lane(); l.PendingWake != nil || l.Turns != 0 {
+		t.Fatalf("%+v", l)
+	}
+
+	wake(scheduler.WakeTriggered, "news")
+	c := w.claim()
+	if c.Continuation.Class != rules.LocalContinuation || c.Message.Body.Type != "json" || c.Message.Kind != ledger.KindSystemTick {
+		t.Fatalf("%+v", c)
+	}
+	wait := w.sleep("1", 0)
+	wake(scheduler.WakeCoalesced, "")
+	wake(scheduler.WakeCoalesced, "")
+	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
+	if w.wait(wait.ID).Status != ledger.WaitTriggered || s.Closure.Posture != rules.Awake {
+		t.Fatalf("a wake that came while the agent went to rest was lost: %+v", s)
+	}
+	if c := w.claim(); c.Continuation.Class != rules.ResumeExpectedWait || c.Wait == nil || c.Wait.ID != wait.ID || c.Message.Body.Text != "look" {
+		t.Fatalf("%+v", c)
+	}
+	if got := w.wait(wait.ID); got.Status != ledger.WaitResolved || got.AttemptID == "" || got.EndedAt == nil {
+		t.Fatalf("%+v", got)
+	}
+}
+
+// However many messages need no turn, the hint behind them is looked at.
+func TestHintBehindMessagesWithoutTurn(t *testing.T) {
+	for _, n := range []int{0, 29, 30, 31, 32, 62, 63, 64} {
+		w := open(t)
+		for i := range n {
+			w.admit(ingress(op{Do: "admit", Agent: "alpha", N: 8}, i))
+		}
+		_, err := w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Reason: "a", Context: ledger.LocalProcess})
+		w.must(err)
+		_, err = w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Reason: "b", Description: "news", Context: ledger.LocalProcess})
+		w.must(err)
+		w.store.armed, w.store.survives, w.store.where, w.store.after = true, true, beforeStep, 1
+		c, ok, err := w.m.Claim(w.ctx, "alpha") // breaks off at its second transaction, if it needs one
+		w.store.armed = false
+		w.check()
+		if err != nil {
+			c, ok, err = w.m.Claim(w.ctx, "alpha")
+		}
+		if err != nil || !ok || c.Message.Body.Type != "json" {
+			t.Fatalf("%d before it: %v %v %+v", n, ok, err, c.Message)
+		}
+		w.close()
+	}
+}
+
+func TestSleep(t *testing.T) {
+	w := open(t)
+	_, err := w.m.Sleep(w.ctx, "alpha", "0", 0, "")
+	code(t, err, scheduler.CodeNoRun, "")
+	w.admit(prompt("x"))
+	c := w.claim()
+	_, err = w.m.Sleep(w.ctx, "alpha", "0", -1, "")
+	code(t, err, scheduler.CodeInvalidTimer, "leave it out")
+	first := w.sleep("1", time.Hour)
+	if again := w.sleep("1", time.Hour); again.ID != first.ID || again.Kind != ledger.WaitTimer {
+		t.Fatalf("%+v after %+v", again, first)
+	}
+	second := w.sleep("2", 2*time.Hour)
+	if second.ID != first.ID || w.wait(first.ID).Status != ledger.WaitActive || !second.WakeAt.Equal(w.now.Add(2*time.Hour)) {
+		t.Fatalf("%+v, %+v", w.wait(first.ID), second)
+	}
+	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
+	if s.Closure.WaitingReason != rules.AwaitingTimer || s.Closure.Posture != rules.Sleeping {
+		t.Fatalf("%+v", s.Closure)
+	}
+	w.pass(2*time.Hour - time.Millisecond)
+	w.nothing()
+	w.pass(time.Millisecond)
+	w.pass(0)
+	c, s = w.done()
+	if c.Continuation.Class != rules.ResumeExpectedWait || c.Continuation.PriorWaiting != rules.AwaitingTimer || c.Message.Kind != ledger.KindTimerTick || c.Message.Body.Text != "rest" {
+		t.Fatalf("%+v", c)
+	}
+	w.nothing()
+}
+
+// A message that is there when the agent goes to rest, or that triggered the
+// rest that is replaced, is not slept through.
+func TestSleepLooksAtTheQueue(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("1"))
+	c := w.claim()
+	first := w.sleep("1", 0)
+	adm := w.admit(prompt("2"))
+	if w.wait(first.ID).MessageID != adm.MessageID {
+		t.Fatalf("%+v", w.wait(first.ID))
+	}
+	second := w.sleep("2", time.Hour)
+	if second.Status != ledger.WaitTriggered || second.MessageID != adm.MessageID || w.entry(adm.MessageID).Status != ledger.Queued {
+		t.Fatalf("%+v", second)
+	}
+	if s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted}); s.Closure.WaitingReason != "" {
+		t.Fatalf("%+v", s.Closure)
+	}
+	if c := w.claim(); c.Message.ID != adm.MessageID || c.Wait == nil || c.Wait.ID != second.ID {
+		t.Fatalf("%+v", c)
+	}
+}
+
+// A wait that only the revoked trigger would have ended is reported.
+func TestStrandedWait(t *testing.T) {
+	w := open(t)
+	trg, _, err := w.m.EnsureTrigger(w.ctx, "alpha")
+	w.must(err)
+	wait := ledger.Wait{
+		ID: "wait_x", AgentID: "alpha", Owner: ledger.OwnerAgent, Status: ledger.WaitActive, Kind: ledger.WaitExternal, WaitingFor: "a build",
+		Wakes: []ledger.WakeSource{{Kind: rules.WakeExternal, ExternalTriggerID: trg.ID}}, CreatedAt: w.now, UpdatedAt: w.now,
+	}
+	w.must(w.store.Update(w.ctx, func(tx ledger.Tx) error { return tx.InsertWait(wait) }))
+	if _, err := w.m.RevokeTrigger(w.ctx, "alpha"); err != nil {
+		t.Fatal(err)
+	}
+	_, events := w.events(0)
+	last := events[len(events)-1]
+	if last.Type != rules.WaitWithoutRecovery || last.Level != rules.LevelActionRequired || last.Ref != wait.ID {
+		t.Fatalf("%+v", last)
+	}
+}
+
+// A wait that expires ends without a message.
+func TestWaitExpires(t *testing.T) {
+	w := open(t)
+	at := w.now.Add(time.Minute)
+	wait := ledger.Wait{
+		ID: "wait_x", AgentID: "alpha", Owner: ledger.OwnerAgent, Status: ledger.WaitActive, Kind: ledger.WaitExternal, WaitingFor: "a build",
+		Wakes: []ledger.WakeSource{{Kind: rules.WakeExternal}}, ExpiresAt: &at, CreatedAt: w.now, UpdatedAt: w.now,
+	}
+	w.must(w.store.Update(w.ctx, func(tx ledger.Tx) error { return tx.InsertWait(wait) }))
+	w.pass(time.Minute)
+	if got := w.wait(wait.ID); got.Status != ledger.WaitExpired || got.EndedAt == nil {
+		t.Fatalf("%+v", got)
+	}
+	w.nothing()
+}
+
+func TestTimer(t *testing.T) {
+	w := open(t)
+	for _, n := range []scheduler.NewTimer{{After: -1}, {Interval: time.Millisecond}, {After: 20 * 366 * 24 * time.Hour}, {Summary: "\xff"}} {
+		n.AgentID = "alpha"
+		_, err := w.m.CreateTimer(w.ctx, n)
+		code(t, err, scheduler.CodeInvalidTimer, "")
+	}
+	n := scheduler.NewTimer{AgentID: "alpha", Key: "k", After: time.Minute, Interval: time.Minute, Summary: "look"}
+	timer, err := w.m.CreateTimer(w.ctx, n)
+	w.must(err)
+	if again, err := w.m.CreateTimer(w.ctx, n); err != nil || again.ID != timer.ID {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	n.Interval = time.Hour
+	_, err = w.m.CreateTimer(w.ctx, n)
+	code(t, err, scheduler.CodeKeyConflict, "")
+
+	w.pass(5*time.Minute + 30*time.Second) // holon was down: it fires once
+	w.pass(time.Minute)                    // while the tick is queued: it is counted
+	if c, _ := w.done(); c.Message.Body.Text != "look" || c.Message.Origin.TimerID != timer.ID || c.Message.Authority != ledger.RuntimeInstruction {
+		t.Fatalf("%+v", c.Message)
+	}
+	w.nothing()
+	w.view(func(v ledger.View) (err error) {
+		timer, err = v.Timer(timer.ID)
+		return err
+	})
+	if timer.FireCount != 1 || timer.Coalesced != 5 || timer.NextFireAt.Sub(w.now) != 30*time.Second {
+		t.Fatalf("%+v at %v", timer, w.now)
+	}
+	if timer, err = w.m.CancelTimer(w.ctx, timer.ID); err != nil || timer.Status != ledger.TimerCancelled {
+		t.Fatalf("%+v, %v", timer, err)
+	}
+	w.pass(time.Hour)
+	w.nothing()
+
+	once, err := w.m.CreateTimer(w.ctx, scheduler.NewTimer{AgentID: "alpha"})
+	w.must(err)
+	w.must(w.m.Stop(w.ctx, "alpha", "me"))
+	w.pass(time.Hour)
+	w.must(w.m.Start(w.ctx, "alpha", "me"))
+	w.pass(0)
+	w.pass(0)
+	if c, _ := w.done(); c.Message.SourceRefs["timer_id"] != once.ID {
+		t.Fatalf("%+v", c.Message)
+	}
+	w.nothing()
+}
+
+func TestTrigger(t *testing.T) {
+	w := open(t)
+	_, err := w.m.Deliver(w.ctx, scheduler.Delivery{Token: "x"})
+	code(t, err, scheduler.CodeTokenUnknown, "")
+	trg, token, err := w.m.EnsureTrigger(w.ctx, "alpha")
+	w.must(err)
+	if same, secret, err := w.m.EnsureTrigger(w.ctx, "alpha"); err != nil || same.ID != trg.ID || secret != "" || len(token) < 43 || strings.Contains(fmt.Sprintf("%+v", same), token) {
+		t.Fatalf("%+v %q, %v", same, secret, err)
+	}
+	r, err := w.m.Deliver(w.ctx, scheduler.Delivery{Token: token, Source: "forge", Body: json.RawMessage(`{"issue":7}`), LegacyMode: true})
+	if err != nil || r != (scheduler.Receipt{AgentID: "alpha", TriggerID: trg.ID, Disposition: scheduler.WakeTriggered}) {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if c, _ := w.done(); c.Message.Authority != ledger.IntegrationSignal || c.Message.AdmissionContext != ledger.TriggerCapability || c.Message.SourceRefs["external_trigger_id"] != trg.ID || !strings.Contains(string(c.Message.Body.Value), `"issue":7`) {
+		t.Fatalf("%+v", c.Message)
+	}
+	_, events := w.events(0)
+	at := slices.IndexFunc(events, func(e ledger.Event) bool { return e.Type == rules.CallbackDelivered })
+	if at < 0 || events[at].Ref != trg.ID || !strings.Contains(string(events[at].Data), "deprecated_mode") {
+		t.Errorf("the delivery was not told: %v", events)
+	}
+	_, err = w.m.Deliver(w.ctx, scheduler.Delivery{Token: token, Body: json.RawMessage(`{`)})
+	code(t, err, scheduler.CodeInvalidMessage, "")
+
+	_, fresh, err := w.m.RotateTrigger(w.ctx, "alpha")
+	w.must(err)
+	_, err = w.m.Deliver(w.ctx, scheduler.Delivery{Token: token})
+	code(t, err, scheduler.CodeTokenUnknown, "")
+	w.must(w.m.Stop(w.ctx, "alpha", "me"))
+	_, err = w.m.Deliver(w.ctx, scheduler.Delivery{Token: fresh})
+	code(t, err, scheduler.CodeAgentStopped, "holon agent start alpha")
+	if _, err := w.m.RevokeTrigger(w.ctx, "alpha"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.m.Deliver(w.ctx, scheduler.Delivery{Token: fresh})
+	code(t, err, scheduler.CodeTokenUnknown, "")
+	_, err = w.m.RevokeTrigger(w.ctx, "alpha")
+	code(t, err, ledger.CodeNotFound, "")
+	if next, secret, err := w.m.EnsureTrigger(w.ctx, "alpha"); err != nil || next.ID == trg.ID || secret == "" {
+		t.Fatalf("%+v, %v", next, err)
+	}
+}

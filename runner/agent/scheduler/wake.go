@@ -1,0 +1,128 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"holon/responses"
+	"holon/runner/agent/rules"
+	"holon/state/ledger"
+)
+
+// Wake asks an agent to look. An agent that rests gets a system tick; for one
+// that is busy, or has a tick already, the hint is kept. Errors:
+// CodeInvalidMessage, CodeAgentStopped, CodeAgentPrivate, ledger.CodeNotFound.
+func (m *Scheduler) Wake(ctx context.Context, w Wake) (Disposition, error) {
+	if bad := checkWake(w); bad != nil {
+		return WakeIgnored, invalid(bad)
+	}
+	d := WakeIgnored
+	err := m.step(ctx, w.AgentID, func(s *step) (err error) {
+		if err := s.checkIngress(w.Context); err != nil { // a hint takes one place in the queue at most, so a full one does not refuse it
+			return err
+		}
+		d, err = s.wake(w)
+		return err
+	})
+	return d, err
+}
+
+func checkWake(w Wake) *rules.Refusal {
+	for _, f := range []struct{ name, value string }{
+		{"reason", w.Reason}, {"source", w.Source}, {"resource", w.Resource}, {"content_type", w.ContentType},
+		{"correlation_id", w.CorrelationID}, {"causation_id", w.CausationID}, {"external_trigger_id", w.TriggerID},
+	} {
+		if bad := shortText(f.name, f.value); bad != nil {
+			return bad
+		}
+	}
+	known := []ledger.AdmissionContext{ledger.ControlAuthenticated, ledger.LocalProcess, ledger.TriggerCapability, ledger.RuntimeOwned}
+	switch {
+	case !slices.Contains(known, w.Context):
+		return &rules.Refusal{Param: "admission_context", Message: "a wake needs a credential, a local socket or an external trigger"}
+	case len(w.Description)+len(w.Body) > maxBody || !validText(w.Description):
+		return &rules.Refusal{Param: "body", Message: "a wake brings at most 1 MiB of text"}
+	case len(w.Body) > 0 && !json.Valid(w.Body):
+		return &rules.Refusal{Param: "body", Message: "the body of a wake is JSON; text is a JSON string"}
+	}
+	return nil
+}
+
+// wake makes a tick of a wake, or keeps it.
+func (s *step) wake(w Wake) (Disposition, error) {
+	hint := ledger.WakeHint{
+		Reason: w.Reason, Description: w.Description, Source: w.Source, ExternalTriggerID: w.TriggerID, Resource: w.Resource,
+		Body: w.Body, ContentType: w.ContentType, CorrelationID: w.CorrelationID, CausationID: w.CausationID, CreatedAt: s.now,
+	}
+	if hint.Reason == "" {
+		hint.Reason = "wake"
+	}
+	busy, err := s.busy()
+	if err != nil {
+		return WakeIgnored, err
+	}
+	ticking, err := s.queuedNow(s.lane.WakeMessage)
+	if err != nil {
+		return WakeIgnored, err
+	}
+	d := WakeTriggered
+	if rules.Wake(busy, ticking) == rules.KeepHint {
+		d = WakeCoalesced
+	}
+	s.emit(rules.WakeRequested, ledger.Event{Ref: w.TriggerID}, facts{"disposition": string(d), "reason": w.Reason, "source": w.Source})
+	if d == WakeTriggered {
+		return d, s.tick(*rules.MergeHint(s.takeHint(), hint))
+	}
+	s.lane.PendingWake = rules.MergeHint(s.lane.PendingWake, hint)
+	return d, nil
+}
+
+func (s *step) busy() (bool, error) {
+	_, open, err := s.OpenAttempt(s.lane.AgentID)
+	return open, err
+}
+
+func (s *step) takeHint() *ledger.WakeHint {
+	h := s.lane.PendingWake
+	s.lane.PendingWake = nil
+	return h
+}
+
+// freeHint makes a kept hint a tick. The lane is free.
+func (s *step) freeHint() error {
+	if s.lane.PendingWake == nil || s.lane.Stopped {
+		return nil
+	}
+	ticking, err := s.queuedNow(s.lane.WakeMessage)
+	if err != nil || ticking {
+		return err
+	}
+	return s.tick(*s.takeHint())
+}
+
+// tick queues the system tick of a hint. One that brings content has the hint as
+// its body, any other only the reason.
+func (s *step) tick(h ledger.WakeHint) error {
+	g := rules.Tick(h)
+	msg := ledger.Message{
+		ID: responses.NewID(responses.PrefixMessage), AgentID: s.lane.AgentID, Kind: ledger.KindSystemTick,
+		Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "wake_hint"}, Trust: g.Trust, Authority: g.Authority, TriggerKind: g.Trigger,
+		Priority: ledger.Normal, Surface: ledger.SurfaceSystem, AdmissionContext: ledger.RuntimeOwned,
+		Body:          ledger.Body{Type: "text", Text: h.Reason},
+		CorrelationID: h.CorrelationID, CausationID: h.CausationID,
+	}
+	from := ledger.FromRuntime
+	if h.ExternalTriggerID != "" {
+		from = ledger.FromOutside
+		msg.Surface, msg.AdmissionContext = ledger.SurfaceCallbackWake, ledger.TriggerCapability
+		msg.SourceRefs = map[string]string{"external_trigger_id": h.ExternalTriggerID}
+	}
+	if rules.HintContent(h) {
+		msg.Body = ledger.Body{Type: "json", Value: mustJSON(h)}
+	}
+	s.lane.WakeMessage = msg.ID
+	s.emit(rules.SystemTickEmitted, ledger.Event{MessageID: msg.ID}, facts{"contentful": rules.HintContent(h), "coalesced": h.Coalesced})
+	_, err := s.admit(msg, from)
+	return err
+}

@@ -1,0 +1,373 @@
+package scheduler_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"holon/runner/agent/rules"
+	"holon/runner/agent/scheduler"
+	"holon/state"
+	"holon/state/ledger"
+	"holon/state/sqlite"
+)
+
+// failer is what a test is to the world: *testing.T and *rapid.T.
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// world is a runtime with everything around it that a crash leaves behind: the
+// ledger's file, the containers and the clock.
+type world struct {
+	t     failer
+	ctx   context.Context
+	path  string
+	store *faulty
+	m     *scheduler.Scheduler
+	now   time.Time
+	boots int
+
+	containers map[string]*turn // by turn id: what the containers' disks know
+	running    map[string]*turn // by agent: the turn that this runtime drives
+	answered   map[string]int   // by message: turns that came to an end of their own
+	timers     []string
+	tokens     map[string]string
+	ticked     int                           // step of the script that moved the clock
+	seen       map[string]ledger.EntryStatus // terminal statuses, which never change
+	revisions  map[string]int64
+	lost       bool // a turn was lost
+}
+
+// turn is a turn as its container knows it.
+type turn struct {
+	agent, message, attempt string
+	tools, newest           int // that ran, and the step of the script in which the newest did
+	inserted                []string
+	end                     *scheduler.End // turn.json has an end
+	gone                    bool           // the container is
+}
+
+var agents = []string{"alpha", "beta"}
+
+func newWorld(t failer, dir string) *world {
+	w := &world{
+		t: t, ctx: context.Background(), path: filepath.Join(dir, "ledger.db"), now: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC),
+		containers: map[string]*turn{}, running: map[string]*turn{}, answered: map[string]int{}, tokens: map[string]string{},
+		seen: map[string]ledger.EntryStatus{}, revisions: map[string]int64{},
+	}
+	w.boot()
+	for _, id := range agents {
+		if _, err := w.m.Create(w.ctx, scheduler.NewAgent{ID: id, Default: id == "alpha"}); err != nil {
+			t.Fatalf("create %s: %v", id, err)
+		}
+	}
+	return w
+}
+
+func (w *world) boot() {
+	store, err := sqlite.Open(w.ctx, sqlite.Options{Path: w.path})
+	if err != nil {
+		w.t.Fatalf("open the ledger: %v", err)
+	}
+	w.boots++
+	w.store = &faulty{Store: store}
+	w.m = scheduler.New(w.store, scheduler.Options{Owner: fmt.Sprintf("boot_%d", w.boots), Now: func() time.Time { return w.now }, Rand: func() float64 { return 0 }})
+}
+
+func (w *world) close() { _ = w.store.Close() }
+
+// errCrash is the end of the process in the midst of a step.
+var errCrash = errors.New("crash")
+
+// faulty ends the process at a boundary of the n-th Update from now.
+type faulty struct {
+	ledger.Store
+	armed     bool
+	after     int
+	where     boundary
+	committed bool // the update in which it crashed
+	survives  bool // the process goes on: only the update failed
+	dead      bool
+}
+
+// View is not answered by a process that has ended.
+func (f *faulty) View(ctx context.Context, fn func(ledger.View) error) error {
+	if f.dead {
+		return errCrash
+	}
+	return f.Store.View(ctx, fn)
+}
+
+type boundary int
+
+const (
+	beforeStep  boundary = iota // nothing was done
+	beforeWrite                 // the rows were written and not committed
+	afterCommit                 // they were, and nobody heard of it
+)
+
+func (f *faulty) Update(ctx context.Context, fn func(ledger.Tx) error) error {
+	switch {
+	case !f.armed:
+		return f.Store.Update(ctx, fn)
+	case f.after > 0:
+		f.after--
+		return f.Store.Update(ctx, fn)
+	}
+	f.armed = false
+	err := f.crashAt(ctx, fn)
+	f.dead = errors.Is(err, errCrash) && !f.survives
+	return err
+}
+
+// crashAt makes an update as far as the boundary. One that is refused has none.
+func (f *faulty) crashAt(ctx context.Context, fn func(ledger.Tx) error) error {
+	switch f.where {
+	case beforeWrite:
+		return f.Store.Update(ctx, func(tx ledger.Tx) error {
+			if err := fn(tx); err != nil {
+				return err
+			}
+			return errCrash
+		})
+	case afterCommit:
+		if err := f.Store.Update(ctx, fn); err != nil {
+			return err
+		}
+		f.committed = true
+	}
+	return errCrash
+}
+
+// crash ends the runtime and starts another one on what is left. A turn whose
+// container is lost with it has no end unless its disk says so.
+func (w *world) crash(loseContainers bool) {
+	w.close()
+	w.running = map[string]*turn{}
+	for _, t := range w.containers {
+		t.gone = t.gone || loseContainers
+	}
+	w.boot()
+	w.recover()
+}
+
+// recover does what docs/runtime.md has the runtime do before it listens.
+func (w *world) recover() {
+	var open []ledger.Attempt
+	w.view(func(v ledger.View) (err error) {
+		open, err = v.OpenAttempts()
+		return err
+	})
+	for _, a := range open {
+		t := w.containers[a.TurnID]
+		switch {
+		case t == nil:
+			w.settle(a.ID, scheduler.End{NotBegun: true})
+		case t.end != nil:
+			w.mirror(t)
+			w.settle(a.ID, *t.end)
+		case t.gone:
+			w.lost = true
+			w.mirror(t)
+			w.settle(a.ID, scheduler.End{Lost: true, Inserted: t.inserted, ResponseID: w.response(t)})
+		default:
+			w.must(w.m.Began(w.ctx, a.ID, json.RawMessage(`{}`), "digest"))
+			w.running[a.AgentID] = t
+			w.mirror(t)
+		}
+	}
+	_, _, err := w.m.FireDue(w.ctx, w.now)
+	w.must(err)
+}
+
+// response is the id of the response that the disk of a turn has.
+func (w *world) response(t *turn) string {
+	if t.tools == 0 {
+		return ""
+	}
+	return "resp_" + t.attempt
+}
+
+func (w *world) settle(attempt string, e scheduler.End) scheduler.Settlement {
+	s, err := w.m.Settle(w.ctx, attempt, e)
+	w.must(err)
+	return s
+}
+
+// mirror tells the ledger which tools ran that it does not know of.
+func (w *world) mirror(t *turn) {
+	w.must(w.mirrored(t))
+}
+
+func (w *world) mirrored(t *turn) error {
+	var known int64
+	w.view(func(v ledger.View) error {
+		a, err := v.Attempt(t.attempt)
+		known = a.Facts
+		return err
+	})
+	var did []scheduler.Progress
+	for range t.tools - int(known) {
+		did = append(did, scheduler.Progress{Event: ledger.Event{Type: rules.ToolExecuted}, Transcript: &ledger.TranscriptEntry{Kind: ledger.TranscriptTools}})
+	}
+	return w.m.Progress(w.ctx, t.attempt, scheduler.Through{Facts: int64(t.tools)}, did)
+}
+
+// begin claims the next message of an agent and has its container begin a turn.
+// With broken set, the container can't.
+func (w *world) begin(agent string, broken bool) error {
+	if w.running[agent] != nil {
+		return nil
+	}
+	c, ok, err := w.m.Claim(w.ctx, agent)
+	if err != nil || !ok {
+		return err
+	}
+	if c.Attempt.Status != ledger.AttemptOpen || c.Attempt.MessageID != c.Message.ID || c.Agent.ID != agent {
+		w.t.Fatalf("the claim is %+v", c)
+	}
+	if broken {
+		_, err := w.m.Settle(w.ctx, c.Attempt.ID, scheduler.End{NotBegun: true, Failure: &ledger.Failure{Phase: "startup", Code: "engine_unavailable", Summary: "no engine"}})
+		return err
+	}
+	if w.containers[c.Attempt.TurnID] != nil {
+		w.t.Fatalf("turn %s is begun twice", c.Attempt.TurnID)
+	}
+	if n := w.answered[c.Message.ID]; n > 0 {
+		w.t.Fatalf("message %s gets another turn though %d came to their end: its tools run twice", c.Message.ID, n)
+	}
+	t := &turn{agent: agent, message: c.Message.ID, attempt: c.Attempt.ID}
+	w.containers[c.Attempt.TurnID], w.running[agent] = t, t
+	return w.m.Began(w.ctx, c.Attempt.ID, json.RawMessage(`{}`), "digest")
+}
+
+// finish has the container end its turn, and settles it. skip says how many of
+// the interjected messages came too late.
+func (w *world) finish(agent string, failed bool) error {
+	t := w.running[agent]
+	if t == nil {
+		return nil
+	}
+	var a ledger.Attempt
+	w.view(func(v ledger.View) (err error) {
+		a, err = v.Attempt(t.attempt)
+		return err
+	})
+	e := scheduler.End{Kind: ledger.TurnCompleted, ResponseID: "resp_" + t.attempt, Last: "done", ToolCalls: t.tools, Inserted: t.inserted}
+	if failed || a.AbortedBy != "" {
+		e.Kind, e.Reason, e.Last = ledger.TurnAborted, "model_error", ""
+		e.Failure = &ledger.Failure{Phase: "runtime_turn", Code: "model_error", Summary: "the model failed"}
+	}
+	t.end = &e
+	w.answered[t.message]++
+	delete(w.running, agent)
+	_, err := w.m.Settle(w.ctx, t.attempt, e)
+	return err
+}
+
+// lose has the container of a turn vanish while the runtime lives.
+func (w *world) lose(agent string) error {
+	t := w.running[agent]
+	if t == nil {
+		return nil
+	}
+	w.lost, t.gone = true, true
+	delete(w.running, agent)
+	_, err := w.m.Settle(w.ctx, t.attempt, scheduler.End{Lost: true, Inserted: t.inserted, ResponseID: w.response(t)})
+	return err
+}
+
+// offer hands what is interjected to the container.
+func (w *world) offer(agent string, inTime bool) error {
+	msgs, err := w.m.Offer(w.ctx, agent)
+	t := w.running[agent]
+	if err != nil || t == nil {
+		return err
+	}
+	for _, msg := range msgs {
+		if inTime && !slices.Contains(t.inserted, msg.ID) {
+			t.inserted = append(t.inserted, msg.ID)
+		}
+	}
+	return nil
+}
+
+// drain lets everything come to its end: agents run, timers that repeat are
+// cancelled, turns complete, the clock goes on.
+func (w *world) drain() {
+	for _, id := range w.timers {
+		_, err := w.m.CancelTimer(w.ctx, id)
+		w.must(err)
+	}
+	for range 2000 {
+		moved := false
+		for _, id := range agents {
+			w.must(w.m.Start(w.ctx, id, "test")) // an abort may have stopped it
+			w.must(w.begin(id, false))
+			if w.running[id] != nil {
+				w.must(w.finish(id, false))
+				moved = true
+			}
+			w.check()
+		}
+		if !moved && !w.sleepUntilDue() {
+			return
+		}
+	}
+	w.t.Fatalf("what there was to do does not come to an end")
+}
+
+// sleepUntilDue moves the clock to the next thing that waits for a time.
+func (w *world) sleepUntilDue() bool {
+	next, ok, err := w.m.FireDue(w.ctx, w.now)
+	w.must(err)
+	for _, id := range agents {
+		at, found, err := w.m.RetryAt(w.ctx, id)
+		w.must(err)
+		if found && (!ok || at.Before(next)) {
+			next, ok = at, true
+		}
+	}
+	if !ok {
+		return false
+	}
+	if !next.After(w.now) {
+		w.t.Fatalf("at %v something is due since %v and nothing happens", w.now, next)
+	}
+	w.now = next
+	_, _, err = w.m.FireDue(w.ctx, w.now)
+	w.must(err)
+	return true
+}
+
+func (w *world) view(fn func(ledger.View) error) {
+	w.t.Helper()
+	if err := w.store.View(w.ctx, fn); err != nil {
+		w.t.Fatalf("read the ledger: %v", err)
+	}
+}
+
+// must ends the test by an error that no operator would expect.
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil && !expected(err) {
+		w.t.Fatalf("%v", err)
+	}
+}
+
+// expected reports whether a step was refused for a reason that a random script
+// gives now and then.
+func expected(err error) bool {
+	for _, code := range []state.Code{scheduler.CodeAgentStopped, scheduler.CodeNoRun, scheduler.CodeTokenUnknown, scheduler.CodeQueueFull, ledger.CodeNotFound} {
+		if state.IsCode(err, code) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,205 @@
+// Package modelaccess joins what is set (package settings), whose keys there are
+// (package credentials) and what is known (package models) into what can be
+// asked: the gateway of a run and what its agentd is told, the list of models,
+// and what is wrong with all of it.
+package modelaccess
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"holon/internal/providers"
+	"holon/runner/credentials"
+	"holon/runner/gateway"
+	"holon/runner/settings"
+	"holon/state"
+)
+
+// The codes of errors.
+const (
+	CodeUnknownProvider  state.Code = "unknown_provider"
+	CodeUnknownContract  state.Code = "unsupported_contract"
+	CodeInvalidReference state.Code = "invalid_reference"
+)
+
+// Error is the error type of this package.
+type Error = state.Error
+
+// Host is what providers are made of on this machine.
+type Host struct {
+	Settings *settings.Settings
+	Keys     *credentials.Keys
+	Proxy    func(*http.Request) (*url.URL, error) // of the host, nil for none
+	Log      *slog.Logger
+}
+
+// Access is how the models of a run are asked.
+type Access struct {
+	Gateway   *gateway.Gateway // nil when no provider is called; Close it
+	Contracts []string         // NAME=CONTRACT, for agentd's --providers
+	Env       []string         // X_OMIT and the like, for agentd alone
+}
+
+// Open checks that each of the models can be asked, and returns how. Every model
+// needs a provider with an endpoint and a key: one that is only found missing
+// when it is needed, as a fallback, would be found too late. param names the
+// setting at fault in errors, which are *state.Error values.
+func (h *Host) Open(ctx context.Context, refs []string, param string) (*Access, error) {
+	for _, ref := range refs {
+		if provider, _, ok := providers.SplitRef(ref); !ok || provider != providers.Scripted && !providers.ValidName(provider) {
+			return nil, &Error{Code: CodeInvalidReference, Param: param, Message: fmt.Sprintf("%.100q is not a model reference", ref), Hint: "write provider/name, for example " + settings.DefaultModel}
+		}
+	}
+	names := settings.ProvidersOf(refs)
+	a := &Access{}
+	if len(names) == 0 {
+		return a, nil
+	}
+	options := gateway.Options{Logger: h.Log, Providers: make(map[string]gateway.Provider, len(names))}
+	options.Prices = h.prices(refs)
+	for _, name := range names {
+		p, err := h.provider(name, param)
+		if err != nil {
+			return nil, err
+		}
+		if options.Providers[name], err = h.upstream(ctx, p); err != nil {
+			return nil, err
+		}
+		a.Contracts = append(a.Contracts, name+"="+string(p.Contract))
+		a.Env = append(a.Env, agentdSettings(p)...)
+	}
+	if w := h.windows(refs); w != "" {
+		a.Env = append(a.Env, "HOLON_MODEL_WINDOWS="+w)
+	}
+	var err error
+	if a.Gateway, err = gateway.New(options); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// prices are those of the models that are known, for the gateway's account.
+func (h *Host) prices(refs []string) gateway.Prices {
+	prices := make(gateway.Prices)
+	for _, ref := range refs {
+		f := h.Settings.Catalog[ref]
+		if f == nil || f.Input == nil || f.Output == nil {
+			continue // half a price is none
+		}
+		prices[ref] = gateway.Price{
+			Input: gateway.Amount(*f.Input), Output: gateway.Amount(*f.Output),
+			CacheRead: (*gateway.Amount)(f.CachedInput), CacheWrite: (*gateway.Amount)(f.CacheWrite),
+		}
+	}
+	return prices
+}
+
+// Ready returns where the key of a model's provider comes from, or why the model
+// can't be asked. It starts nothing.
+func (h *Host) Ready(ref string) (credentials.Where, error) {
+	name, _, _ := providers.SplitRef(ref)
+	p, err := h.provider(name, "--model")
+	if err != nil {
+		return credentials.Where{}, err
+	}
+	w, _, err := h.Keys.Locate(p)
+	if err == nil {
+		_, err = h.Keys.Source(p)
+	}
+	return w, err
+}
+
+// Close closes the gateway.
+func (a *Access) Close() {
+	if a.Gateway != nil {
+		a.Gateway.Close()
+	}
+}
+
+// windows says the windows of models where agentd would take others.
+func (h *Host) windows(refs []string) string {
+	var list []string
+	for _, ref := range refs {
+		known := providers.Windows{}.Of(ref)
+		if w, _ := h.Settings.Window(ref); w.Context != known.Context || w.Output != known.Output {
+			list = append(list, fmt.Sprintf("%s=%d/%d", ref, w.Context, w.Output))
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// provider returns a provider that can be asked.
+func (h *Host) provider(name, param string) (settings.Provider, error) {
+	p, known := h.Settings.Provider(name)
+	switch {
+	case p.BaseURL == "" && !known:
+		return p, &Error{Code: CodeUnknownProvider, Param: param, Message: fmt.Sprintf("the provider %q is unknown", name),
+			Hint: fmt.Sprintf("choose one of holon providers list, or give it an endpoint: holon config set providers.%s.base_url URL", name)}
+	case p.BaseURL == "":
+		return p, &Error{Code: CodeUnknownProvider, Param: providers.Setting(name, "BASE_URL"), Message: fmt.Sprintf("is not set, and the provider %s has no endpoint of its own", name),
+			Hint: fmt.Sprintf("set it, or holon config set providers.%s.base_url URL", name)}
+	case !p.Contract.Known():
+		return p, &Error{Code: CodeUnknownContract, Param: "providers." + name + ".contract", Message: fmt.Sprintf("%.60q is not supported", p.Contract), Hint: "choose one of " + contracts()}
+	}
+	return p, nil
+}
+
+func contracts() string {
+	var names []string
+	for _, c := range providers.Contracts() {
+		names = append(names, string(c))
+	}
+	return strings.Join(names, ", ")
+}
+
+// upstream returns what the gateway needs to know of a provider.
+func (h *Host) upstream(ctx context.Context, p settings.Provider) (gateway.Provider, error) {
+	up := gateway.Provider{BaseURL: p.BaseURL, Auth: gateway.AuthStyle(authOf(p)), AllowHosted: p.AllowHosted, Proxy: h.Proxy}
+	for _, r := range p.Contract.Routes() {
+		up.Routes = append(up.Routes, gateway.Route(r))
+	}
+	source, err := h.Keys.Source(p)
+	if err != nil {
+		return up, err
+	}
+	if source == nil {
+		up.Auth = gateway.AuthNone
+		return up, nil
+	}
+	_, err = source.Key(ctx) // what is missing is said before anything starts
+	up.Credential = source
+	return up, err
+}
+
+func authOf(p settings.Provider) providers.Auth {
+	if p.Credential.Kind == settings.KindBearer && p.Contract.Auth() != providers.AuthChatGPT {
+		return providers.AuthBearer
+	}
+	return p.Contract.Auth()
+}
+
+// agentdSettings are the variables that tell agentd in what a provider differs
+// from the built-in ones of its name. Where it is and what its key is stays here.
+func agentdSettings(p settings.Provider) (env []string) {
+	set := func(what, value string) { env = append(env, providers.Setting(p.Name, what)+"="+value) }
+	if p.Whole {
+		set("STREAM", "false")
+	}
+	if known, _ := providers.Find(p.Name); p.Contract == providers.ChatCompletions && p.Images != known.Dialect.Images {
+		set("IMAGES", fmt.Sprint(p.Images))
+	}
+	if len(p.Omit) > 0 {
+		set("OMIT", strings.Join(p.Omit, ","))
+	}
+	if p.IdleTimeout > 0 {
+		set("IDLE_TIMEOUT", p.IdleTimeout.String())
+	}
+	if p.Timeout > 0 {
+		set("TIMEOUT", p.Timeout.String())
+	}
+	return env
+}

@@ -1,0 +1,190 @@
+package modelaccess
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"holon/internal/providers"
+	"holon/responses/client"
+	"holon/runner/gateway"
+	"holon/runner/settings"
+	"holon/state"
+)
+
+const (
+	checkTime   = 60 * time.Second
+	checkAnswer = 1 << 20
+	checkTokens = 16 // of the answer; the least that all providers take
+)
+
+// Checked is what asking a model for a word showed.
+type Checked struct {
+	Ref       string         `json:"ref"`
+	OK        bool           `json:"ok"`
+	LatencyMS int64          `json:"latency_ms"` // to the end of the answer
+	Status    int            `json:"status"`     // of HTTP; 0: no answer
+	Error     *state.Failure `json:"error"`
+}
+
+// Check asks a model for a word, by the way that a run would: through a gateway
+// on a socket. It costs what a few tokens cost.
+func (h *Host) Check(ctx context.Context, ref string) Checked {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	c := Checked{Ref: ref}
+	start := time.Now()
+	err := h.ask(ctx, ref, &c)
+	c.LatencyMS = time.Since(start).Milliseconds()
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = &Error{Code: "timeout", Param: ref, Message: fmt.Sprintf("did not answer within %s", checkTime), Hint: "try again, or look at the provider's status page"}
+	}
+	c.Error, c.OK = failure(err), err == nil
+	return c
+}
+
+func (h *Host) ask(ctx context.Context, ref string, c *Checked) (err error) {
+	name, model, _ := providers.SplitRef(ref)
+	if name == providers.Scripted {
+		return nil // there is nobody to ask
+	}
+	access, err := h.Open(ctx, []string{ref}, "REF")
+	if err != nil {
+		return err
+	}
+	defer access.Close()
+	dir, err := os.MkdirTemp("", "holon-check-")
+	if err != nil {
+		return fmt.Errorf("make a directory for the socket: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "model.sock")
+	server, err := access.Gateway.Serve(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Close(context.WithoutCancel(ctx))) }()
+
+	token, hash := gateway.NewToken()
+	lease, err := server.Grant(gateway.Grant{TurnID: "check", Token: hash, Models: []string{ref}})
+	if err != nil {
+		return err
+	}
+	defer lease.Revoke()
+	p, _ := h.Settings.Provider(name)
+	req, err := request(ctx, p, model)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+token.Reveal())
+	transport := &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return client.DialSocket(ctx, path) }}
+	defer transport.CloseIdleConnections()
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return fmt.Errorf("ask the gateway: %w", err)
+	}
+	defer resp.Body.Close()
+	c.Status = resp.StatusCode
+	body, err := io.ReadAll(io.LimitReader(resp.Body, checkAnswer))
+	if err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	return judge(p, resp.StatusCode, body)
+}
+
+// request is the smallest that a contract has.
+func request(ctx context.Context, p settings.Provider, model string) (*http.Request, error) {
+	const text = "Answer with the word ok."
+	user := []any{map[string]any{"role": "user", "content": text}}
+	var body map[string]any
+	switch p.Contract {
+	case providers.ChatCompletions:
+		known, _ := providers.Find(p.Name)
+		body = map[string]any{"model": model, "messages": user, cmp.Or(known.Dialect.MaxTokensKey, "max_tokens"): checkTokens}
+	case providers.AnthropicMessages:
+		body = map[string]any{"model": model, "messages": user, "max_tokens": checkTokens}
+	case providers.OpenAICodexResponses:
+		message := map[string]any{"type": "message", "role": "user", "content": []any{map[string]any{"type": "input_text", "text": text}}}
+		body = map[string]any{"model": model, "instructions": text, "input": []any{message}, "tools": []any{}, "tool_choice": "auto",
+			"parallel_tool_calls": false, "reasoning": nil, "store": false, "stream": true, "include": []any{}}
+	default:
+		body = map[string]any{"model": model, "input": text, "max_output_tokens": checkTokens, "store": false}
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("write the request: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://model/"+p.Name+p.Contract.Routes()[0].Path, bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("make the request: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if p.Contract == providers.AnthropicMessages {
+		req.Header.Set("Anthropic-Version", "2023-06-01")
+	}
+	return req, nil
+}
+
+// judge says what is wrong with an answer.
+func judge(p settings.Provider, status int, body []byte) error {
+	said := providerMessage(body)
+	e := &Error{Param: p.Name, Message: fmt.Sprintf("answered with status %d", status)}
+	switch {
+	case status == http.StatusOK && (json.Valid(body) || bytes.Contains(body, []byte("data:"))):
+		return nil
+	case status == http.StatusOK:
+		e.Code, e.Message, e.Hint = "protocol", "answered with something that is no answer of "+string(p.Contract), "see providers."+p.Name+".base_url and .contract"
+		return e
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		e.Code, e.Hint = "authentication", "check the key: holon credentials list"
+	case status == http.StatusNotFound:
+		e.Code, e.Hint = "not_found", "check the model's name, and that "+providers.Setting(p.Name, "BASE_URL")+" ends before "+p.Contract.Routes()[0].Path
+	case status == http.StatusTooManyRequests || status == http.StatusPaymentRequired:
+		e.Code, e.Hint = "rate_limited", "wait, or look at the account"
+	case status >= 500:
+		e.Code, e.Hint = "overloaded", "try again; look at the provider's status page, and at the endpoint "+providers.Setting(p.Name, "BASE_URL")
+	default:
+		e.Code, e.Hint = "invalid_request", "check the model's name and providers."+p.Name+".contract"
+	}
+	if said != "" {
+		e.Message += ": " + strconv.Quote(said)
+	}
+	return e
+}
+
+// providerMessage returns the text of an error in the usual forms, in one line.
+func providerMessage(body []byte) string {
+	var v struct {
+		Error   json.RawMessage `json:"error"`
+		Message string          `json:"message"`
+	}
+	if json.Unmarshal(body, &v) != nil {
+		return ""
+	}
+	var inner struct {
+		Message string `json:"message"`
+	}
+	text := v.Message
+	if json.Unmarshal(v.Error, &inner) == nil && inner.Message != "" {
+		text = inner.Message
+	} else if text == "" {
+		_ = json.Unmarshal(v.Error, &text) // or it is no text either
+	}
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+	if len(text) > 300 {
+		text = strings.ToValidUTF8(text[:300], "") + "…"
+	}
+	return text
+}

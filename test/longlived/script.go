@@ -1,0 +1,78 @@
+package longlived
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"holon/runner/agent/tools"
+)
+
+// Word is what a message says that its turn should do. A message without one is
+// answered with one command.
+type Word string
+
+// What turns can do. All but Quick and Fail begin with a command that says in
+// the file "ran" of the agent's home which turn and round it belongs to.
+const (
+	Run   Word = "do-run"
+	Quick Word = "do-quick" // says something, runs nothing
+	Slow  Word = "do-slow"  // a command that takes a while
+	Long  Word = "do-long"  // three rounds with a command each
+	Fail  Word = "do-fail"  // the model refuses
+	Rest  Word = "do-rest"  // Sleep for a moment: a tick follows
+	Wait  Word = "do-wait"  // Sleep until something comes
+	More  Word = "do-more"  // Enqueue one message that says Run
+)
+
+// Words are those that a turn of any agent may be asked for.
+func Words() []Word { return []Word{Run, Quick, Slow, Long, Fail, Rest, Wait, More} }
+
+// RestFor is how long Rest rests, in milliseconds.
+const RestFor = 150
+
+type (
+	object = map[string]any
+	list   = []any
+)
+
+// mark is a command that leaves a line: turn, round, and a number within it.
+func mark(n int, more string) object {
+	return object{"tool": "ExecCommand", "arguments": object{"cmd": fmt.Sprintf(`echo "$HOLON_TURN_ID {{round}}.%d" >> ran%s`, n, more), "yield_time_ms": 20_000}}
+}
+
+// when plays a round for a message that says a word. The message stands at the
+// end of what the model is told: what is told of earlier ones has their words.
+func when(w Word, round object) object {
+	round["when"] = object{"user": object{"matches": string(w) + `[^\n]*(\n[^\n]*){0,2}$`}}
+	return round
+}
+
+func calls(c ...object) object {
+	all := list{}
+	for _, one := range c {
+		all = append(all, one)
+	}
+	return object{"calls": all}
+}
+
+// script is what the model of every agent plays, in every turn.
+func script() ([]byte, error) {
+	first := list{
+		when(Quick, object{"text": "Said."}),
+		when(Fail, object{"error": object{"status": 400, "message": "the script says so"}}),
+		when(Slow, calls(mark(1, "; sleep 0.4"))),
+		when(Long, calls(mark(1, ""))),
+		when(Rest, calls(mark(1, ""), object{"tool": tools.NameSleep, "arguments": object{"duration_ms": RestFor, "reason": "a moment"}})),
+		when(Wait, calls(mark(1, ""), object{"tool": tools.NameSleep, "arguments": object{"reason": "whatever comes"}})),
+		when(More, calls(mark(1, ""), object{"tool": tools.NameEnqueue, "arguments": object{"text": string(Run) + " of a follow-up"}})),
+		calls(mark(1, ""), mark(2, "")),
+	}
+	end := object{"text": "That was it."}
+	rounds := list{
+		object{"cases": first},
+		object{"cases": list{when(Long, calls(mark(1, "; sleep 0.1"))), end}},
+		object{"cases": list{when(Long, calls(mark(1, ""))), end}},
+		end,
+	}
+	return json.Marshal(object{"turns": list{object{"rounds": rounds}}}) // YAML includes JSON
+}

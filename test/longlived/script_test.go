@@ -1,0 +1,56 @@
+package longlived
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"holon/agentd/tools/command"
+	"holon/runner/agent/tools"
+)
+
+// The script calls tools that an agent has, by the names that it has them under,
+// and does all that words ask for.
+func TestScriptNamesTools(t *testing.T) {
+	data, err := script()
+	var all any
+	if err == nil {
+		err = json.Unmarshal(data, &all)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := []string{command.ExecName}
+	for _, tool := range tools.New(tools.Options{}) {
+		known = append(known, tool.Name)
+	}
+	named := toolsIn(all)
+	for _, name := range named {
+		if !slices.Contains(known, name) {
+			t.Errorf("there is no tool %s", name)
+		}
+	}
+	for _, name := range []string{command.ExecName, tools.NameSleep, tools.NameEnqueue} {
+		if !slices.Contains(named, name) {
+			t.Errorf("%s is never called", name)
+		}
+	}
+}
+
+// toolsIn are the names of the tools that a scenario calls.
+func toolsIn(v any) (names []string) {
+	switch v := v.(type) {
+	case map[string]any:
+		if name, ok := v["tool"].(string); ok {
+			names = append(names, name)
+		}
+		for _, e := range v {
+			names = append(names, toolsIn(e)...)
+		}
+	case []any:
+		for _, e := range v {
+			names = append(names, toolsIn(e)...)
+		}
+	}
+	return names
+}

@@ -1,0 +1,86 @@
+package longlived
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"holon/test/torture/check"
+)
+
+// Verify waits until nothing is to be done, and checks that every letter came
+// once and was worked off once, that no command ran twice, and what the ledger
+// promises. It returns the number of each agent's newest event.
+func (s *Server) Verify(ctx context.Context, agents []string, letters []*Letter) (newest map[string]int64, err error) {
+	led, err := check.OpenLedger(s.Ledger())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, led.Close()) }()
+	if err := Eventually(ctx, func() error { return led.Quiet(ctx) }); err != nil {
+		return nil, fmt.Errorf("there is no quiet: %w", err)
+	}
+	if err := led.Lawful(ctx); err != nil {
+		return nil, err
+	}
+	ran := make(map[string]map[string]bool)
+	for _, agent := range agents {
+		turns, err := led.Turns(ctx, agent)
+		if err != nil {
+			return nil, err
+		}
+		if ran[agent], err = check.Ran(s.Ran(agent), turns); err != nil {
+			return nil, err
+		}
+	}
+	for _, l := range letters {
+		if err := l.delivered(ctx, led, ran[l.Agent]); err != nil {
+			return nil, err
+		}
+	}
+	return led.Newest(ctx)
+}
+
+// delivered checks what the ledger has of a letter that had a key.
+func (l *Letter) delivered(ctx context.Context, led *check.Ledger, ran map[string]bool) error {
+	if !l.Way.Keyed() {
+		return nil
+	}
+	found, err := led.Keyed(ctx, l.Agent, l.Key)
+	if err != nil {
+		return err
+	}
+	who := fmt.Sprintf("%s %s to %s", l.Way, l.Key, l.Agent)
+	switch {
+	case l.Acked && (len(found) != 1 || found[0].ID != l.ID):
+		return fmt.Errorf("%s was acknowledged as %q and the ledger has %v", who, l.ID, found)
+	case !l.Acked && l.Tries == 1 && len(found) > 0, len(found) > 1:
+		return fmt.Errorf("%s was refused (%s) and the ledger has %v", who, l.Refused, found)
+	case l.Acked && found[0].Status == "quarantined":
+		return fmt.Errorf("%s is quarantined although its turn could be begun", who)
+	case l.Acked && found[0].Status == "processed" && l.Word != Quick && l.Word != Fail && !ran[found[0].Turn+" 1.1"]:
+		return fmt.Errorf("%s is processed by turn %s, whose command did not run", who, found[0].Turn)
+	}
+	return nil
+}
+
+// Woken checks that the ledger knows of at least so many wakes of each agent.
+func (s *Server) Woken(ctx context.Context, least map[string]int) (err error) {
+	led, err := check.OpenLedger(s.Ledger())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, led.Close()) }()
+	for _, agent := range slices.Sorted(maps.Keys(least)) {
+		n, err := led.Count(ctx, agent, "wake_requested")
+		if err != nil {
+			return err
+		}
+		if n < least[agent] {
+			return fmt.Errorf("%s acknowledged %d wakes and the ledger knows of %d", agent, least[agent], n)
+		}
+	}
+	return nil
+}

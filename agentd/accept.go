@@ -184,7 +184,8 @@ func (s *Server) planInput(p *plan, mem *memory, takes model.Capabilities) error
 	if err != nil {
 		return err
 	}
-	if from.response != p.req.PreviousResponseID && p.req.Store { // what is stored anew may rest on nothing that was deleted
+	// what is stored anew may rest on nothing that was deleted
+	if from.response != p.req.PreviousResponseID && p.req.Store {
 		if _, _, err := s.store.Chain(from.response); err != nil {
 			from = base{}
 		}
@@ -254,7 +255,8 @@ func (s *Server) planDirs(p *plan) (err error) {
 			return err
 		}
 		if !isDir(p.inputDir) {
-			return responses.Invalid("holon.input_dir", responses.CodeInvalidValue, fmt.Sprintf("there is no directory %s", p.inputDir))
+			return responses.Invalid("holon.input_dir", responses.CodeInvalidValue,
+				fmt.Sprintf("there is no directory %s", p.inputDir))
 		}
 	} else if dir := filepath.Join(s.cfg.InputDir, "turns", p.turnID); isDir(dir) {
 		p.inputDir = dir
@@ -264,7 +266,8 @@ func (s *Server) planDirs(p *plan) (err error) {
 			return err
 		}
 		if !isDir(p.workDir) {
-			return responses.Invalid("holon.workspace_dir", responses.CodeInvalidValue, fmt.Sprintf("there is no directory %s", p.workDir))
+			return responses.Invalid("holon.workspace_dir", responses.CodeInvalidValue,
+				fmt.Sprintf("there is no directory %s", p.workDir))
 		}
 		return nil
 	}
@@ -289,7 +292,8 @@ func (s *Server) checkDisk() error {
 		}
 		if free := int64(st.Bavail) * int64(st.Bsize); free < s.cfg.MinFree {
 			return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeDiskFull,
-				Message: fmt.Sprintf("only %d MiB are free on the disk of %s", free>>20, dir), Hint: "free some space, then send the request again"}
+				Message: fmt.Sprintf("only %d MiB are free on the disk of %s", free>>20, dir),
+				Hint:    "free some space, then send the request again"}
 		}
 	}
 	return nil
@@ -321,7 +325,8 @@ func (s *Server) record(p *plan, t *ticket, source string) (*job, error) {
 	rec := turns.NewRecord(p.sessionID, p.turnID, &resp, p.req.Digest, s.instance, s.parts.Version, now)
 	header := record.Header{
 		ResponseID: resp.ID, PreviousResponseID: p.base.response, SessionID: p.sessionID, TurnID: p.turnID,
-		TurnDir: p.turnDir, CreatedAt: now, RequestDigest: p.req.Digest, Instance: s.instance, Version: s.parts.Version, Response: resp,
+		TurnDir: p.turnDir, CreatedAt: now, RequestDigest: p.req.Digest, Instance: s.instance, Version: s.parts.Version,
+		Response: resp,
 	}
 	if err := s.remember(p.turnID, p.turnDir); err != nil {
 		return nil, recordError(err)
@@ -336,7 +341,8 @@ func (s *Server) record(p *plan, t *ticket, source string) (*job, error) {
 	j := &job{plan: p, ticket: t, rec: written, created: now}
 	j.scope = turns.Scope{RuntimeID: s.instance, SessionID: p.sessionID, TurnID: p.turnID, Now: s.parts.Now}
 	j.inbox = &inbox{rec: written, scope: j.scope}
-	submitted := turns.Submitted{Source: source, ResponseID: resp.ID, PreviousResponseID: p.req.PreviousResponseID, RequestDigest: p.req.Digest}
+	submitted := turns.Submitted{Source: source, ResponseID: resp.ID, PreviousResponseID: p.req.PreviousResponseID,
+		RequestDigest: p.req.Digest}
 	if err = written.Event(j.scope.TurnSubmitted(submitted, !t.started())); err == nil {
 		j.emitter, err = responses.NewEmitter(resp, written.Sink())
 	}
@@ -354,7 +360,8 @@ func (s *Server) record(p *plan, t *ticket, source string) (*job, error) {
 
 // environ is the environment of the turn's commands.
 func (s *Server) environ(p *plan) []string {
-	env := append(append([]string(nil), s.parts.Environ...), "HOLON_TURN_ID="+p.turnID, "HOLON_SESSION_ID="+p.sessionID, "HOLON_OUTPUT_DIR="+p.turnDir)
+	env := append(append([]string(nil), s.parts.Environ...), "HOLON_TURN_ID="+p.turnID, "HOLON_SESSION_ID="+p.sessionID,
+		"HOLON_OUTPUT_DIR="+p.turnDir)
 	if p.inputDir != "" {
 		env = append(env, "HOLON_INPUT_DIR="+p.inputDir)
 	}
@@ -384,7 +391,8 @@ func (s *Server) turn(j *job) *turn.Turn {
 		CacheKey: cacheKey(j.sessionID), Watcher: j.watch,
 		Model: j.transport, ModelName: j.modelName, ModelRef: j.modelRef,
 		Tools: j.toolset, Env: s.toolEnv(j), Notices: s.notices(j), Inbox: j.inbox,
-		Secrets: s.parts.Secrets, Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: maxRounds, Full: full, Now: s.parts.Now,
+		Secrets: s.parts.Secrets, Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: maxRounds, Full: full,
+		Now:    s.parts.Now,
 		Window: s.cfg.windows.Of(j.modelRef), Memory: s.learned.of(j), Dir: j.turnDir,
 	}
 }

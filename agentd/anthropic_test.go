@@ -53,7 +53,8 @@ func (c *claude) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if fault != "" {
 		c.faults = append(c.faults, fault)
 		c.mu.Unlock()
-		http.Error(w, `{"type":"error","error":{"type":"invalid_request_error","message":"`+fault+`"}}`, http.StatusBadRequest)
+		http.Error(w, `{"type":"error","error":{"type":"invalid_request_error","message":"`+fault+`"}}`,
+			http.StatusBadRequest)
 		return
 	}
 	next := c.answers[0]
@@ -84,7 +85,8 @@ func (c *claude) check(r *http.Request, body []byte) string {
 			before = q.Messages[i-1].Role
 		}
 		last := i == len(q.Messages)-1
-		if m.Role == "user" && before != "assistant" || m.Role == "assistant" && (before == "assistant" || last) || m.Role == "system" && (before != "user" || !last && q.Messages[i+1].Role != "assistant") {
+		if m.Role == "user" && before != "assistant" || m.Role == "assistant" && (before == "assistant" || last) ||
+			m.Role == "system" && (before != "user" || !last && q.Messages[i+1].Role != "assistant") {
 			return fmt.Sprintf("messages.%d: a message of %s after one of %s", i, m.Role, before)
 		}
 		for j, b := range m.Content {
@@ -98,7 +100,8 @@ func (c *claude) check(r *http.Request, body []byte) string {
 			case b.Type == "tool_result" && (j >= len(open) || open[j] != b.ToolUseID):
 				return fmt.Sprintf("messages.%d: unexpected tool_result", i)
 			case len(open) > j && b.Type != "tool_result":
-				return fmt.Sprintf("messages.%d: tool_use ids were found without tool_result blocks immediately after", i)
+				return fmt.Sprintf("messages.%d: tool_use ids were found without tool_result blocks immediately after",
+					i)
 			}
 		}
 		if len(open) > len(m.Content) {
@@ -127,7 +130,8 @@ func (c *claude) says(stop string, blocks ...string) {
 			send(fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":%s}`, i, b))
 			send(fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, i))
 		}
-		send(`{"type":"message_delta","delta":{"stop_reason":"` + stop + `"},"usage":{"output_tokens":20,"output_tokens_details":{"thinking_tokens":5}}}`)
+		send(`{"type":"message_delta","delta":{"stop_reason":"` + stop +
+			`"},"usage":{"output_tokens":20,"output_tokens_details":{"thinking_tokens":5}}}`)
 		send(`{"type":"message_stop"}`)
 	})
 }
@@ -152,7 +156,8 @@ func startClaude(t *testing.T, c *claude) *harness {
 	return start(t, func(cfg *agentd.Config, parts *agentd.Parts) {
 		cfg.Model = "anthropic/claude-opus-5"
 		parts.Models, err = model.NewResolver(model.Options{
-			Transports: map[string]model.Transport{"anthropic": transport}, Default: cfg.Model, Retry: model.Policy{Retries: 2, Base: time.Millisecond, MaxPause: time.Second},
+			Transports: map[string]model.Transport{"anthropic": transport}, Default: cfg.Model,
+			Retry: model.Policy{Retries: 2, Base: time.Millisecond, MaxPause: time.Second},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -179,8 +184,10 @@ func TestTurnWithAnthropic(t *testing.T) {
 	const fields = `"tools":[{"type":"function","name":"ask"}],"include":["holon:tool_calls","reasoning.encrypted_content"]`
 	const input = `{"role":"user","content":"go"}`
 	script := func() {
-		c.says("tool_use", claudeThinks, claudeTalks, claudeCalls("toolu_1", "ExecCommand", `{"cmd":"echo one"}`), claudeCalls("toolu_2", "ExecCommand", `{"cmd":"echo two"}`))
-		c.says("tool_use", claudeThinks, claudeCalls("toolu_3", "ask", `{"q":1}`), claudeCalls("toolu_4", "ExecCommand", `{"cmd":"echo three"}`))
+		c.says("tool_use", claudeThinks, claudeTalks, claudeCalls("toolu_1", "ExecCommand", `{"cmd":"echo one"}`),
+			claudeCalls("toolu_2", "ExecCommand", `{"cmd":"echo two"}`))
+		c.says("tool_use", claudeThinks, claudeCalls("toolu_3", "ask", `{"q":1}`),
+			claudeCalls("toolu_4", "ExecCommand", `{"cmd":"echo three"}`))
 		c.says("end_turn", `{"type":"text","text":"Done."}`)
 	}
 	send := func(body string) *responses.Response {
@@ -203,14 +210,17 @@ func TestTurnWithAnthropic(t *testing.T) {
 
 	script()
 	first := send(`{"input":[` + input + `],` + fields + `}`)
-	if kinds := types(first.Output); kinds != "reasoning message holon:tool_call holon:tool_call reasoning function_call holon:tool_call" {
+	if kinds := types(first.Output); kinds != "reasoning message holon:tool_call holon:tool_call reasoning "+
+		"function_call holon:tool_call" {
 		t.Errorf("the output is %s", kinds)
 	}
-	if u := first.Usage; u.InputTokens != 200 || u.OutputTokens != 40 || u.InputTokenDetails.CachedTokens != 180 || u.OutputTokenDetails.ReasoningTokens != 10 {
+	if u := first.Usage; u.InputTokens != 200 || u.OutputTokens != 40 || u.InputTokenDetails.CachedTokens != 180 ||
+		u.OutputTokenDetails.ReasoningTokens != 10 {
 		t.Errorf("usage %+v", u)
 	}
 	last := send(`{"input":[` + outputTo(first) + `],"previous_response_id":"` + first.ID + `",` + fields + `}`)
-	if m, ok := last.Output[0].(*responses.Message); !ok || m.Text() != "Done." || m.Phase != responses.PhaseFinalAnswer {
+	if m, ok := last.Output[0].(*responses.Message); !ok || m.Text() != "Done." ||
+		m.Phase != responses.PhaseFinalAnswer {
 		t.Errorf("the answer is %+v", last.Output)
 	}
 
@@ -220,11 +230,13 @@ func TestTurnWithAnthropic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	send(`{"store":false,"input":[` + input + `,` + strings.Trim(string(back), "[]") + `,` + outputTo(alone) + `],` + fields + `}`)
+	send(`{"store":false,"input":[` + input + `,` + strings.Trim(string(back), "[]") + `,` + outputTo(alone) + `],` +
+		fields + `}`)
 
 	var bodies []string
 	for _, b := range c.bodies {
-		bodies = append(bodies, strings.TrimSuffix(strings.ReplaceAll(b, `,"cache_control":{"type":"ephemeral"}`, ""), "]}\n"))
+		bodies = append(bodies, strings.TrimSuffix(strings.ReplaceAll(b, `,"cache_control":{"type":"ephemeral"}`, ""),
+			"]}\n"))
 	}
 	if len(bodies) != 6 {
 		t.Fatalf("the provider was asked %d times", len(bodies))
@@ -256,7 +268,8 @@ func TestAnthropicFailures(t *testing.T) {
 		t.Errorf("after two failures: %+v", resp.Error)
 	}
 	for code, answer := range map[string]func(http.ResponseWriter, *http.Request){
-		responses.CodeContextLength:          fail(400, "invalid_request_error", "prompt is too long: 9 tokens > 8 maximum"),
+		responses.CodeContextLength: fail(400, "invalid_request_error",
+			"prompt is too long: 9 tokens > 8 maximum"),
 		responses.CodeProviderAuthentication: fail(401, "authentication_error", "invalid x-api-key"),
 		responses.CodeModelNotFound:          fail(404, "not_found_error", "model: claude-opus-5"),
 	} {
@@ -267,11 +280,13 @@ func TestAnthropicFailures(t *testing.T) {
 	}
 	c.says("refusal")
 	resp := h.post(`{"input":"go"}`).response(t)
-	if m, ok := resp.Output[0].(*responses.Message); !ok || resp.Status != responses.StatusCompleted || m.Content[0].Type != responses.PartRefusal {
+	if m, ok := resp.Output[0].(*responses.Message); !ok || resp.Status != responses.StatusCompleted ||
+		m.Content[0].Type != responses.PartRefusal {
 		t.Errorf("a refusal: %+v", resp)
 	}
 	c.says("max_tokens", claudeTalks)
-	if resp := h.post(`{"input":"go"}`).response(t); resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonMaxOutputTokens {
+	if resp := h.post(`{"input":"go"}`).response(t); resp.Status != responses.StatusIncomplete ||
+		resp.IncompleteDetails.Reason != responses.ReasonMaxOutputTokens {
 		t.Errorf("a cut: %+v", resp)
 	}
 }

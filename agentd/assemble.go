@@ -52,7 +52,9 @@ func Assemble(cfg Config, environ []string, secrets *redact.Set, log *slog.Logge
 	if err != nil {
 		return Parts{}, err
 	}
-	container, err := beside(len(cfg.ToolList()) > 0, func() (*tools.Registry, error) { return toolset(cfg, supervisor, managed) })
+	container, err := beside(len(cfg.ToolList()) > 0, func() (*tools.Registry, error) {
+		return toolset(cfg, supervisor, managed)
+	})
 	if err != nil {
 		return Parts{}, errors.Join(err, proxy.close())
 	}
@@ -65,7 +67,8 @@ func Assemble(cfg Config, environ []string, secrets *redact.Set, log *slog.Logge
 		Models: models, Tools: container, MCP: connected, Tasks: managed, Skills: found,
 		Secrets: secrets, Log: log, Version: Version(), Environ: commands, Now: time.Now,
 		Close: func() error {
-			return errors.Join(container.wait(), connected.Close(), managed.Close(), supervisor.Close(), proxy.close(), release())
+			return errors.Join(container.wait(), connected.Close(), managed.Close(), supervisor.Close(), proxy.close(),
+				release())
 		},
 	}, nil
 }
@@ -149,8 +152,10 @@ func (b *besideTools) Run(ctx context.Context, env tools.Env, call tools.Call) t
 // leaves out. Without the tools to go on with a task there are no tasks.
 func toolset(cfg Config, supervisor *process.Supervisor, managed *tasks.Manager) (*tools.Registry, error) {
 	profile := cfg.ToolList()
-	options := command.Options{Starter: supervisor, Tasks: managed, TaskTime: cfg.TaskTimeout, StreamBytes: cfg.StreamBytes}
-	if len(profile) > 0 && !(slices.Contains(profile, command.OutputName) && slices.Contains(profile, command.StopName)) {
+	options := command.Options{Starter: supervisor, Tasks: managed, TaskTime: cfg.TaskTimeout,
+		StreamBytes: cfg.StreamBytes}
+	if len(profile) > 0 && !(slices.Contains(profile, command.OutputName) &&
+		slices.Contains(profile, command.StopName)) {
 		options.Tasks = nil
 	}
 	list, err := command.New(options)
@@ -204,7 +209,8 @@ func transports(cfg Config, environ []string) (resolver *model.Resolver, release
 	policy := model.DefaultPolicy()
 	policy.Total = cfg.ModelTimeout
 	resolver, err = model.NewResolver(model.Options{
-		Transports: set.Offered, Unlisted: set.Unlisted, Default: cfg.Model, Fallbacks: cfg.FallbackList(), Retry: policy, Totals: set.Totals,
+		Transports: set.Offered, Unlisted: set.Unlisted, Default: cfg.Model, Fallbacks: cfg.FallbackList(),
+		Retry: policy, Totals: set.Totals,
 	})
 	if err != nil {
 		return nil, nil, errors.Join(err, set.Close())

@@ -57,7 +57,8 @@ func TestEverySchemaHasAStrictForm(t *testing.T) {
 
 func checkSchema(t *testing.T, at string, s map[string]any, mode tools.Mode, depth int) {
 	t.Helper()
-	strictKeys := []string{"type", "description", "enum", "const", "properties", "required", "additionalProperties", "items", "pattern", "format",
+	strictKeys := []string{"type", "description", "enum", "const", "properties", "required", "additionalProperties",
+		"items", "pattern", "format",
 		"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems"}
 	for key := range s {
 		if mode == tools.Strict && !slices.Contains(strictKeys, key) {
@@ -106,7 +107,8 @@ func TestProfile(t *testing.T) {
 		}
 		return list
 	}
-	whole := []string{"ExecCommand", "ExecCommandBatch", "TaskList", "TaskStatus", "TaskOutput", "TaskInput", "TaskStop", "ApplyPatch", "ViewImage"}
+	whole := []string{"ExecCommand", "ExecCommandBatch", "TaskList", "TaskStatus", "TaskOutput", "TaskInput",
+		"TaskStop", "ApplyPatch", "ViewImage"}
 	if got := names(all(t, DefaultConfig())); !slices.Equal(got, whole) {
 		t.Errorf("tools %v", got)
 	}

@@ -16,7 +16,8 @@ import (
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if ct := r.Header.Get("Content-Type"); ct != "" {
 		if kind, _, err := mime.ParseMediaType(ct); err != nil || kind != "application/json" {
-			return nil, responses.Invalid("Content-Type", responses.CodeUnsupportedMediaType, fmt.Sprintf("the body must be application/json, not %.80q", ct))
+			return nil, responses.Invalid("Content-Type", responses.CodeUnsupportedMediaType,
+				fmt.Sprintf("the body must be application/json, not %.80q", ct))
 		}
 	}
 	body, err := s.readBounded(w, r, responses.MaxRequest)
@@ -38,8 +39,10 @@ func (s *Server) readRequest(w http.ResponseWriter, r *http.Request) (*responses
 // readBounded reads a body of at most limit bytes, whatever its type.
 func (s *Server) readBounded(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeUnsupportedMediaType, Param: "Content-Encoding",
-			Message: fmt.Sprintf("bodies with the encoding %.80q are not read", enc), Hint: "send the body uncompressed"}
+		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeUnsupportedMediaType,
+			Param:   "Content-Encoding",
+			Message: fmt.Sprintf("bodies with the encoding %.80q are not read", enc),
+			Hint:    "send the body uncompressed"}
 	}
 	if r.ContentLength > limit { // said beforehand, so nothing need be read
 		return nil, tooLarge(limit)
@@ -53,15 +56,18 @@ func (s *Server) readBounded(w http.ResponseWriter, r *http.Request, limit int64
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeRequestTimeout,
-			Message: "the body came too slowly", Hint: fmt.Sprintf("send at least %d bytes a second", httpserver.BodyRate)}
+			Message: "the body came too slowly",
+			Hint:    fmt.Sprintf("send at least %d bytes a second", httpserver.BodyRate)}
 	}
 	return nil, responses.Invalid("", responses.CodeInvalidJSON, "the body could not be read to its end")
 }
 
 func tooLarge(limit int64) error {
-	e := &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeRequestTooLarge, Message: fmt.Sprintf("the body is larger than %d KiB", limit>>10)}
+	e := &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeRequestTooLarge,
+		Message: fmt.Sprintf("the body is larger than %d KiB", limit>>10)}
 	if limit == responses.MaxRequest {
-		e.Message, e.Hint = fmt.Sprintf("the body is larger than %d MiB", limit>>20), "give large files through the turn's input directory"
+		e.Message, e.Hint = fmt.Sprintf("the body is larger than %d MiB", limit>>20),
+			"give large files through the turn's input directory"
 	}
 	return e
 }

@@ -57,7 +57,8 @@ func (s *Server) compact(ctx context.Context, req *responses.Request, h http.Hea
 	}
 	parts := compaction.Split(items, compaction.Budget{Messages: keptMessages})
 	if len(parts.Told) == 0 {
-		return nil, responses.Invalid("input", responses.CodeMissingParameter, "there is nothing to compact: give input or previous_response_id")
+		return nil, responses.Invalid("input", responses.CodeMissingParameter,
+			"there is nothing to compact: give input or previous_response_id")
 	}
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -75,7 +76,8 @@ func (s *Server) compact(ctx context.Context, req *responses.Request, h http.Hea
 	}
 	defer s.compactions.leave(ticket)
 	h.Set(headerShouldRetry, "false")
-	return s.shorten(ctx, compaction.Summarizer{Transport: transport, Model: name, Guidance: value(req.Instructions), CacheKey: value(req.PromptCacheKey)}, parts)
+	return s.shorten(ctx, compaction.Summarizer{Transport: transport, Model: name, Guidance: value(req.Instructions),
+		CacheKey: value(req.PromptCacheKey)}, parts)
 }
 
 // value is what p points to, "" for nothing.
@@ -87,7 +89,8 @@ func value(p *string) string {
 }
 
 // shorten makes the shorter conversation.
-func (s *Server) shorten(ctx context.Context, model compaction.Summarizer, parts compaction.Parts) (*responses.Compacted, error) {
+func (s *Server) shorten(ctx context.Context, model compaction.Summarizer,
+	parts compaction.Parts) (*responses.Compacted, error) {
 	summary, usage, err := model.Summarize(ctx, parts.Told)
 	if err != nil {
 		return nil, s.uncompacted(ctx, err)
@@ -96,8 +99,10 @@ func (s *Server) shorten(ctx context.Context, model compaction.Summarizer, parts
 	if err != nil {
 		return nil, responses.Internal("the summary cannot be sealed; the server's log has the details", err)
 	}
-	c := &responses.Compacted{ID: responses.NewID(responses.PrefixCompaction), Object: "response.compaction", CreatedAt: s.parts.Now().Unix(), Usage: usage}
-	sealed := &responses.Compaction{ID: responses.NewID(responses.PrefixCompaction), Status: responses.ItemCompleted, EncryptedContent: blob}
+	c := &responses.Compacted{ID: responses.NewID(responses.PrefixCompaction), Object: "response.compaction",
+		CreatedAt: s.parts.Now().Unix(), Usage: usage}
+	sealed := &responses.Compaction{ID: responses.NewID(responses.PrefixCompaction), Status: responses.ItemCompleted,
+		EncryptedContent: blob}
 	c.Output = append(append(append(c.Output, parts.Kept...), sealed), parts.After...)
 	return c, nil
 }
@@ -138,7 +143,10 @@ func (s *Server) interrupted(ctx context.Context) error {
 	case s.base.Err() != nil:
 		return draining()
 	case errors.Is(context.Cause(ctx), turn.ErrTimeout):
-		return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeDeadline, Message: "the compaction ran out of time"}
+		return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeDeadline,
+			Message: "the compaction ran out of time"}
 	}
-	return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeCancelled, Message: "the compaction was cancelled"} // its client is gone
+	// its client is gone
+	return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeCancelled,
+		Message: "the compaction was cancelled"}
 }

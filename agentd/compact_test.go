@@ -86,8 +86,10 @@ rounds:
   - expect: {user: {contains: ["SUMMARY of", "the code word is plum", '"call":"weather"']}}
     text: As before.
 `)
-	input := strings.TrimSuffix(string(c.Raw), "]") + `,{"type":"function_call_output","call_id":"call_w","output":"rain"}]`
-	if resp := h.post(`{"model":"` + next + `","store":false,"input":` + input + `}`).response(t); resp.OutputText() != "As before." {
+	input := strings.TrimSuffix(string(c.Raw), "]") +
+		`,{"type":"function_call_output","call_id":"call_w","output":"rain"}]`
+	if resp := h.post(`{"model":"` + next + `","store":false,"input":` + input +
+		`}`).response(t); resp.OutputText() != "As before." {
 		t.Errorf("it goes on with %q, %v", resp.OutputText(), resp.Error)
 	}
 	w := h.dial()
@@ -101,8 +103,10 @@ rounds:
 	if len(again.Output) != 2 {
 		t.Fatalf("compacted again to %s", again.Raw)
 	}
-	second := h.scenario("second", "rounds: [{expect: {user: {contains: ['earlier summary', plum, rain]}}, text: Still there.}]")
-	if resp := h.post(`{"model":"` + second + `","input":` + string(again.Raw) + `}`).response(t); resp.OutputText() != "Still there." {
+	second := h.scenario("second", "rounds: [{expect: {user: {contains: ['earlier summary', plum, rain]}}, text: "+
+		"Still there.}]")
+	if resp := h.post(`{"model":"` + second + `","input":` + string(again.Raw) +
+		`}`).response(t); resp.OutputText() != "Still there." {
 		t.Errorf("after the second compaction: %q, %v", resp.OutputText(), resp.Error)
 	}
 }
@@ -116,15 +120,20 @@ func TestCompactErrors(t *testing.T) {
 		status      int
 		code, param string
 	}{
-		"no model":           {`{"input":"x"}`, 400, responses.CodeMissingParameter, "model"},
-		"null model":         {`{"model":null,"input":"x"}`, 400, responses.CodeMissingParameter, "model"},
-		"unknown model":      {`{"model":"acme/x","input":"x"}`, 400, responses.CodeModelNotFound, "model"},
-		"nothing":            {`{"model":"` + ref + `"}`, 400, responses.CodeMissingParameter, "input"},
-		"an empty list":      {`{"model":"` + ref + `","input":[]}`, 400, responses.CodeMissingParameter, "input"},
-		"unknown response":   {`{"model":"` + ref + `","previous_response_id":"resp_x"}`, 404, responses.CodePreviousNotFound, "previous_response_id"},
-		"an orphan":          {`{"model":"` + ref + `","input":[{"type":"function_call_output","call_id":"c","output":"x"}]}`, 400, responses.CodeCallNotFound, "input[0].call_id"},
-		"a foreign blob":     {`{"model":"` + ref + `","input":` + foreign + `}`, 400, responses.CodeCompactionUnreadable, "input[0].encrypted_content"},
-		"a long cache key":   {`{"model":"` + ref + `","input":"x","prompt_cache_key":"` + strings.Repeat("k", 65) + `"}`, 400, responses.CodeInvalidValue, "prompt_cache_key"},
+		"no model":      {`{"input":"x"}`, 400, responses.CodeMissingParameter, "model"},
+		"null model":    {`{"model":null,"input":"x"}`, 400, responses.CodeMissingParameter, "model"},
+		"unknown model": {`{"model":"acme/x","input":"x"}`, 400, responses.CodeModelNotFound, "model"},
+		"nothing":       {`{"model":"` + ref + `"}`, 400, responses.CodeMissingParameter, "input"},
+		"an empty list": {`{"model":"` + ref + `","input":[]}`, 400, responses.CodeMissingParameter, "input"},
+		"unknown response": {`{"model":"` + ref + `","previous_response_id":"resp_x"}`, 404,
+			responses.CodePreviousNotFound, "previous_response_id"},
+		"an orphan": {`{"model":"` + ref +
+			`","input":[{"type":"function_call_output","call_id":"c","output":"x"}]}`, 400, responses.CodeCallNotFound,
+			"input[0].call_id"},
+		"a foreign blob": {`{"model":"` + ref + `","input":` + foreign + `}`, 400,
+			responses.CodeCompactionUnreadable, "input[0].encrypted_content"},
+		"a long cache key": {`{"model":"` + ref + `","input":"x","prompt_cache_key":"` + strings.Repeat("k", 65) +
+			`"}`, 400, responses.CodeInvalidValue, "prompt_cache_key"},
 		"a model that fails": {`{"model":"` + ref + `","input":"x"}`, 500, responses.CodeProviderUnavailable, ""},
 	} {
 		a := h.do(http.MethodPost, "/responses/compact", c.body)
@@ -135,7 +144,8 @@ func TestCompactErrors(t *testing.T) {
 			t.Errorf("%s: a client would try again", name)
 		}
 	}
-	if e := h.post(`{"model":"` + ref + `","input":` + foreign + `}`).failure(t); e.Code != responses.CodeCompactionUnreadable || e.Param != "input[0].encrypted_content" || e.Hint == "" {
+	if e := h.post(`{"model":"` + ref + `","input":` + foreign +
+		`}`).failure(t); e.Code != responses.CodeCompactionUnreadable || e.Param != "input[0].encrypted_content" || e.Hint == "" {
 		t.Errorf("a foreign blob as input: %s %s: %s", e.Code, e.Param, e)
 	}
 }
@@ -188,7 +198,8 @@ func TestCompactByProvider(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = remote.Close() })
-		p.Models, err = model.NewResolver(model.Options{Transports: map[string]model.Transport{"openai": remote}, Default: "openai/m"})
+		p.Models, err = model.NewResolver(model.Options{Transports: map[string]model.Transport{"openai": remote},
+			Default: "openai/m"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,11 +208,13 @@ func TestCompactByProvider(t *testing.T) {
 	if c.Usage.TotalTokens != 11 {
 		t.Errorf("usage %+v", c.Usage)
 	}
-	resp := h.post(`{"model":"openai/m","store":false,"input":` + strings.TrimSuffix(string(c.Raw), "]") + `,{"role":"user","content":"What do I like?"}]}`).response(t)
+	resp := h.post(`{"model":"openai/m","store":false,"input":` + strings.TrimSuffix(string(c.Raw), "]") +
+		`,{"role":"user","content":"What do I like?"}]}`).response(t)
 	if resp.Status != responses.StatusCompleted {
 		t.Errorf("the next turn is %s", resp.Status)
 	}
-	if len(asked) != 2 || !strings.HasPrefix(asked[0], "0 tools: ") || !strings.Contains(asked[0], `"says":"Noted."`) || !strings.Contains(asked[1], "The user likes plums.") || !strings.Contains(asked[1], "I like plums.") {
+	if len(asked) != 2 || !strings.HasPrefix(asked[0], "0 tools: ") || !strings.Contains(asked[0], `"says":"Noted."`) ||
+		!strings.Contains(asked[1], "The user likes plums.") || !strings.Contains(asked[1], "I like plums.") {
 		t.Errorf("the provider was asked %q", asked)
 	}
 }
@@ -236,7 +249,8 @@ func TestInputTokens(t *testing.T) {
 			Object string `json:"object"`
 			Tokens int    `json:"input_tokens"`
 		}
-		if err := json.Unmarshal(a.body, &c); err != nil || a.status != http.StatusOK || c.Object != "response.input_tokens" {
+		if err := json.Unmarshal(a.body, &c); err != nil || a.status != http.StatusOK ||
+			c.Object != "response.input_tokens" {
 			t.Fatalf("%d %v: %.300s", a.status, err, a.body)
 		}
 		return c.Tokens
@@ -252,14 +266,16 @@ func TestInputTokens(t *testing.T) {
 	if n := count(`{"input":"hello","instructions":` + quote(text) + `}`); n-short < 1200 {
 		t.Errorf("instructions have %d", n-short)
 	}
-	if n := count(`{"input":"hello","tools":[{"type":"function","name":"f","description":` + quote(text) + `}]}`); n-short < 1200 {
+	if n := count(`{"input":"hello","tools":[{"type":"function","name":"f","description":` + quote(text) +
+		`}]}`); n-short < 1200 {
 		t.Errorf("tools have %d", n-short)
 	}
 	first := h.post(`{"model":"` + ref + `","input":` + quote(text) + `}`).response(t)
 	if n := count(`{"input":"hello","previous_response_id":"` + first.ID + `"}`); n-short < 1200 {
 		t.Errorf("the history has %d", n-short)
 	}
-	for body, code := range map[string]string{`{"input":5}`: responses.CodeInvalidValue, `{"previous_response_id":"resp_x"}`: responses.CodePreviousNotFound} {
+	for body, code := range map[string]string{`{"input":5}`: responses.CodeInvalidValue,
+		`{"previous_response_id":"resp_x"}`: responses.CodePreviousNotFound} {
 		if e := h.do(http.MethodPost, "/responses/input_tokens", body).failure(t); e.Code != code {
 			t.Errorf("%s: %v", body, e)
 		}

@@ -139,7 +139,8 @@ func (c *Config) LoadEnv() error {
 			continue
 		}
 		field, _ := reflect.TypeFor[Config]().FieldByName(wrong.Name)
-		p = append(p, Problem{field.Tag.Get("env"), fmt.Sprintf("cannot be read as %s", wrong.Type), "correct or unset the variable"})
+		p = append(p, Problem{field.Tag.Get("env"), fmt.Sprintf("cannot be read as %s", wrong.Type),
+			"correct or unset the variable"})
 	}
 	return p
 }
@@ -147,45 +148,73 @@ func (c *Config) LoadEnv() error {
 // Bind registers the flags of c on fs, with c's present values as defaults.
 func (c *Config) Bind(fs *flag.FlagSet) {
 	fs.StringVar(&c.Socket, "socket", c.Socket, "Unix `path` to serve on; empty for none")
-	fs.BoolVar(&c.HostOnly, "host-only", c.HostOnly, "take connections to --socket only from outside this process's PID namespace: not from the commands of its turns")
+	fs.BoolVar(&c.HostOnly, "host-only", c.HostOnly,
+		"take connections to --socket only from outside this process's PID namespace: not from the commands of its turns")
 	fs.StringVar(&c.InputDir, "input-dir", c.InputDir, "`directory` under which input directories of turns lie")
 	fs.StringVar(&c.OutputDir, "output-dir", c.OutputDir, "`directory` under which turns write their records")
 	fs.StringVar(&c.StateDir, "state-dir", c.StateDir, "`directory` for stored responses")
 	fs.StringVar(&c.WorkspaceDir, "workspace-dir", c.WorkspaceDir, "`directory` that is, or holds, the working trees")
 	fs.StringVar(&c.SkillsDir, "skills-dir", c.SkillsDir, "`directory` of skills")
 	fs.StringVar(&c.AgentHome, "agent-home", c.AgentHome, "`directory` with the agent's AGENTS.md; empty for none")
-	fs.StringVar(&c.AgentRole, "agent-role", c.AgentRole, "default, named or child: only the default agent sees the skills in the user's home")
+	fs.StringVar(&c.AgentRole, "agent-role", c.AgentRole,
+		"default, named or child: only the default agent sees the skills in the user's home")
 	fs.StringVar(&c.Model, "model", c.Model, "default model, as `provider/model`")
-	fs.StringVar(&c.Fallbacks, "model-fallbacks", c.Fallbacks, "comma-separated `models` to try when the model fails before it says anything")
-	fs.StringVar(&c.ModelSocket, "model-socket", c.ModelSocket, "Unix `path` of the model gateway (default "+DefaultModelSocket+" where that exists)")
-	fs.StringVar(&c.EgressSocket, "egress-socket", c.EgressSocket, "Unix `path` of the host's HTTP proxy, which commands are given (default "+DefaultEgress+" where that exists)")
-	fs.StringVar(&c.Providers, "providers", c.Providers, "comma-separated providers beside the built-in ones, as `name` or name=contract; behind a gateway: all there are")
+	fs.StringVar(&c.Fallbacks, "model-fallbacks", c.Fallbacks,
+		"comma-separated `models` to try when the model fails before it says anything")
+	fs.StringVar(&c.ModelSocket, "model-socket", c.ModelSocket,
+		"Unix `path` of the model gateway (default "+DefaultModelSocket+" where that exists)")
+	fs.StringVar(&c.EgressSocket, "egress-socket", c.EgressSocket,
+		"Unix `path` of the host's HTTP proxy, which commands are given (default "+DefaultEgress+" where that exists)")
+	fs.StringVar(&c.Providers, "providers", c.Providers,
+		"comma-separated providers beside the built-in ones, as `name` or name=contract; behind a gateway: all there are")
 	fs.DurationVar(&c.ModelIdle, "model-idle-timeout", c.ModelIdle, "how long a provider may be silent")
-	fs.DurationVar(&c.ModelTimeout, "model-timeout", c.ModelTimeout, "how long one attempt at a model may take; 0 for no bound")
-	fs.StringVar(&c.ModelWindows, "model-windows", c.ModelWindows, "comma-separated windows of models in tokens, as `PREFIX=CONTEXT` or PREFIX=CONTEXT/OUTPUT, where what is known of them is wrong; 0 for no bound")
-	fs.StringVar(&c.Listen, "listen", c.Listen, "also serve on this TCP `address`; loopback only unless --token-file is given")
-	fs.StringVar(&c.TokenFile, "token-file", c.TokenFile, "`file` whose content TCP clients must send as a bearer token")
+	fs.DurationVar(&c.ModelTimeout, "model-timeout", c.ModelTimeout,
+		"how long one attempt at a model may take; 0 for no bound")
+	fs.StringVar(&c.ModelWindows, "model-windows", c.ModelWindows,
+		"comma-separated windows of models in tokens, as `PREFIX=CONTEXT` or PREFIX=CONTEXT/OUTPUT, where what is "+
+			"known of them is wrong; 0 for no bound")
+	fs.StringVar(&c.Listen, "listen", c.Listen,
+		"also serve on this TCP `address`; loopback only unless --token-file is given")
+	fs.StringVar(&c.TokenFile, "token-file", c.TokenFile,
+		"`file` whose content TCP clients must send as a bearer token")
 	fs.IntVar(&c.Concurrency, "concurrency", c.Concurrency, "turns that may run at once, each in a session of its own")
 	fs.IntVar(&c.QueueLimit, "queue-limit", c.QueueLimit, "turns that may wait before new ones are refused")
 	fs.IntVar(&c.MaxRounds, "max-rounds", c.MaxRounds, "model rounds after which a turn ends as incomplete")
 	fs.DurationVar(&c.TurnTimeout, "turn-timeout", c.TurnTimeout, "wall time after which a turn ends as incomplete")
-	fs.Int64Var(&c.MaxOutput, "max-output-bytes", c.MaxOutput, "`bytes` in a turn's output directory, its streams included, beyond which it ends as incomplete; 0 for no bound")
+	fs.Int64Var(&c.MaxOutput, "max-output-bytes", c.MaxOutput,
+		"`bytes` in a turn's output directory, its streams included, beyond which it ends as incomplete; 0 for no bound")
 	fs.DurationVar(&c.Grace, "grace", c.Grace, "time that running turns get to end after SIGTERM")
-	fs.StringVar(&c.PassEnv, "pass-env", c.PassEnv, "comma-separated `names` of variables that commands get although they are not on the list of harmless ones")
-	fs.StringVar(&c.SecretEnv, "secret-env", c.SecretEnv, "comma-separated `names` of variables whose values are taken out of all that is shown and kept, beside those whose names say so")
-	fs.DurationVar(&c.RetainAge, "retain-age", c.RetainAge, "time after which stored responses that nothing continues are removed; 0 for never")
-	fs.IntVar(&c.RetainCount, "retain-count", c.RetainCount, "stored responses beyond which the least recent conversations are removed; 0 for no bound")
-	fs.Int64Var(&c.RetainBytes, "retain-bytes", c.RetainBytes, "size of the stored responses beyond which the least recent conversations are removed; 0 for no bound")
-	fs.StringVar(&c.Tools, "tools", c.Tools, "comma-separated `names` of the container tools that models get; empty for all")
-	fs.DurationVar(&c.TaskTimeout, "task-timeout", c.TaskTimeout, "time after which a command that became a task is ended")
-	fs.IntVar(&c.OutputTokens, "default-tool-output-tokens", c.OutputTokens, "how much of a tool's output a model is shown when it does not say, in `tokens`")
-	fs.IntVar(&c.MaxTokens, "max-tool-output-tokens", c.MaxTokens, "how much of a tool's output a model is shown at most, in `tokens`")
-	fs.Int64Var(&c.StreamBytes, "stream-log-bytes", c.StreamBytes, "`bytes` of each output stream of a command that are kept in a file")
-	fs.Int64Var(&c.TurnLogBytes, "turn-log-bytes", c.TurnLogBytes, "`bytes` of output that the commands of one turn may leave in files")
-	fs.Int64Var(&c.LogBytes, "log-bytes", c.LogBytes, "`bytes` of output that the commands of all turns may leave in files under --output-dir")
-	fs.StringVar(&c.MCPConfig, "mcp-config", c.MCPConfig, "`file` that names the MCP servers whose tools models get (docs/mcp.md)")
-	fs.StringVar(&c.HostSocket, "host-socket", c.HostSocket, "Unix `path` of the host's MCP server (default "+DefaultHostSocket+" where that exists)")
-	fs.BoolVar(&c.Freeform, "freeform-tools", c.Freeform, "let models of openai/ that may know it write patches as plain text, by a grammar, instead of as JSON")
+	fs.StringVar(&c.PassEnv, "pass-env", c.PassEnv,
+		"comma-separated `names` of variables that commands get although they are not on the list of harmless ones")
+	fs.StringVar(&c.SecretEnv, "secret-env", c.SecretEnv,
+		"comma-separated `names` of variables whose values are taken out of all that is shown and kept, beside "+
+			"those whose names say so")
+	fs.DurationVar(&c.RetainAge, "retain-age", c.RetainAge,
+		"time after which stored responses that nothing continues are removed; 0 for never")
+	fs.IntVar(&c.RetainCount, "retain-count", c.RetainCount,
+		"stored responses beyond which the least recent conversations are removed; 0 for no bound")
+	fs.Int64Var(&c.RetainBytes, "retain-bytes", c.RetainBytes,
+		"size of the stored responses beyond which the least recent conversations are removed; 0 for no bound")
+	fs.StringVar(&c.Tools, "tools", c.Tools,
+		"comma-separated `names` of the container tools that models get; empty for all")
+	fs.DurationVar(&c.TaskTimeout, "task-timeout", c.TaskTimeout,
+		"time after which a command that became a task is ended")
+	fs.IntVar(&c.OutputTokens, "default-tool-output-tokens", c.OutputTokens,
+		"how much of a tool's output a model is shown when it does not say, in `tokens`")
+	fs.IntVar(&c.MaxTokens, "max-tool-output-tokens", c.MaxTokens,
+		"how much of a tool's output a model is shown at most, in `tokens`")
+	fs.Int64Var(&c.StreamBytes, "stream-log-bytes", c.StreamBytes,
+		"`bytes` of each output stream of a command that are kept in a file")
+	fs.Int64Var(&c.TurnLogBytes, "turn-log-bytes", c.TurnLogBytes,
+		"`bytes` of output that the commands of one turn may leave in files")
+	fs.Int64Var(&c.LogBytes, "log-bytes", c.LogBytes,
+		"`bytes` of output that the commands of all turns may leave in files under --output-dir")
+	fs.StringVar(&c.MCPConfig, "mcp-config", c.MCPConfig,
+		"`file` that names the MCP servers whose tools models get (docs/mcp.md)")
+	fs.StringVar(&c.HostSocket, "host-socket", c.HostSocket,
+		"Unix `path` of the host's MCP server (default "+DefaultHostSocket+" where that exists)")
+	fs.BoolVar(&c.Freeform, "freeform-tools", c.Freeform,
+		"let models of openai/ that may know it write patches as plain text, by a grammar, instead of as JSON")
 	fs.Int64Var(&c.MinFree, "min-free-bytes", c.MinFree, "free disk space below which new turns are refused")
 }
 
@@ -212,7 +241,8 @@ func (c *Config) Validate() error {
 	for _, d := range []struct {
 		flag string
 		dir  *string
-	}{{"--input-dir", &c.InputDir}, {"--output-dir", &c.OutputDir}, {"--state-dir", &c.StateDir}, {"--workspace-dir", &c.WorkspaceDir}, {"--skills-dir", &c.SkillsDir}} {
+	}{{"--input-dir", &c.InputDir}, {"--output-dir", &c.OutputDir}, {"--state-dir", &c.StateDir},
+		{"--workspace-dir", &c.WorkspaceDir}, {"--skills-dir", &c.SkillsDir}} {
 		abs, err := filepath.Abs(*d.dir)
 		switch {
 		case *d.dir == "":
@@ -222,28 +252,33 @@ func (c *Config) Validate() error {
 		default:
 			*d.dir = abs
 			if info, err := os.Stat(abs); err == nil && !info.IsDir() {
-				bad(d.flag, fmt.Sprintf("%s is not a directory", abs), "name a directory or a path that does not exist yet")
+				bad(d.flag, fmt.Sprintf("%s is not a directory", abs),
+					"name a directory or a path that does not exist yet")
 			}
 		}
 	}
 	if len(c.Socket) > maxSocketPath {
-		bad("--socket", fmt.Sprintf("the path has %d bytes and a socket's may have %d", len(c.Socket), maxSocketPath), "choose a shorter path")
+		bad("--socket", fmt.Sprintf("the path has %d bytes and a socket's may have %d", len(c.Socket), maxSocketPath),
+			"choose a shorter path")
 	}
 	if len(c.HostSocket) > maxSocketPath {
-		bad("--host-socket", fmt.Sprintf("the path has %d bytes and a socket's may have %d", len(c.HostSocket), maxSocketPath), "choose a shorter path")
+		bad("--host-socket", fmt.Sprintf("the path has %d bytes and a socket's may have %d", len(c.HostSocket),
+			maxSocketPath), "choose a shorter path")
 	}
 	c.checkListen(bad)
 	c.checkLinks(bad)
 	for _, ref := range append([]string{c.Model}, c.FallbackList()...) {
 		if provider, name, ok := strings.Cut(ref, "/"); ref != "" && (!ok || provider == "" || name == "") {
-			bad("--model", fmt.Sprintf("%q is not a model reference", ref), "write provider/model, for example openai/gpt-5 or scripted/demo")
+			bad("--model", fmt.Sprintf("%q is not a model reference", ref),
+				"write provider/model, for example openai/gpt-5 or scripted/demo")
 		}
 	}
 	if !skills.Role(c.AgentRole).Known() {
 		bad("--agent-role", fmt.Sprintf("%q is not a role", c.AgentRole), "choose default, named or child")
 	}
 	if c.AgentHome != "" && !filepath.IsAbs(c.AgentHome) {
-		bad("--agent-home", fmt.Sprintf("%q is not an absolute path", c.AgentHome), "give an absolute path, or nothing for none")
+		bad("--agent-home", fmt.Sprintf("%q is not an absolute path", c.AgentHome),
+			"give an absolute path, or nothing for none")
 	}
 	if c.Concurrency < 1 || c.Concurrency > 1024 {
 		bad("--concurrency", fmt.Sprintf("%d is not within 1 and 1024", c.Concurrency), "1 is the safe default")
@@ -271,7 +306,8 @@ func (c *Config) Validate() error {
 		bad("--model-idle-timeout", fmt.Sprintf("%s is not positive", c.ModelIdle), "write a duration such as 5m")
 	}
 	if c.ModelTimeout < 0 {
-		bad("--model-timeout", fmt.Sprintf("%s is negative", c.ModelTimeout), "write a duration such as 30m, or 0 for no bound")
+		bad("--model-timeout", fmt.Sprintf("%s is negative", c.ModelTimeout),
+			"write a duration such as 30m, or 0 for no bound")
 	}
 	var err error
 	if c.windows, err = providers.ParseWindows(c.ModelWindows); err != nil {
@@ -281,10 +317,12 @@ func (c *Config) Validate() error {
 		bad("--task-timeout", fmt.Sprintf("%s is not positive", c.TaskTimeout), "write a duration such as 24h")
 	}
 	if c.MaxTokens < 1 || c.MaxTokens > 1_000_000 {
-		bad("--max-tool-output-tokens", fmt.Sprintf("%d is not within 1 and 1000000", c.MaxTokens), "64000 is the default")
+		bad("--max-tool-output-tokens", fmt.Sprintf("%d is not within 1 and 1000000", c.MaxTokens),
+			"64000 is the default")
 	}
 	if c.OutputTokens < 1 || c.OutputTokens > c.MaxTokens {
-		bad("--default-tool-output-tokens", fmt.Sprintf("%d is not within 1 and --max-tool-output-tokens", c.OutputTokens), "8000 is the default")
+		bad("--default-tool-output-tokens",
+			fmt.Sprintf("%d is not within 1 and --max-tool-output-tokens", c.OutputTokens), "8000 is the default")
 	}
 	c.checkLogs(bad)
 	if c.WebSocketLifetime <= 0 || c.WebSocketPing <= 0 {
@@ -304,12 +342,15 @@ func (c *Config) checkLinks(bad func(setting, what, remedy string)) {
 		return
 	}
 	for _, at := range []struct{ flag, dir string }{
-		{"--input-dir", c.InputDir}, {"--output-dir", c.OutputDir}, {"--state-dir", c.StateDir}, {"--workspace-dir", c.WorkspaceDir},
+		{"--input-dir", c.InputDir}, {"--output-dir", c.OutputDir}, {"--state-dir", c.StateDir},
+		{"--workspace-dir", c.WorkspaceDir},
 		{"--skills-dir", c.SkillsDir}, {"--agent-home", c.AgentHome}, {"--socket", filepath.Dir(c.Socket)},
-		{"--model-socket", filepath.Dir(c.gateway())}, {"--host-socket", filepath.Dir(c.hostSocket())}, {"--egress-socket", filepath.Dir(c.EgressSocket)},
+		{"--model-socket", filepath.Dir(c.gateway())}, {"--host-socket", filepath.Dir(c.hostSocket())},
+		{"--egress-socket", filepath.Dir(c.EgressSocket)},
 	} {
 		if real, err := filepath.EvalSymlinks(at.dir); err == nil && real != filepath.Clean(at.dir) {
-			bad(at.flag, fmt.Sprintf("%s leads to %s by a link", at.dir, real), "use an image without links below /holon")
+			bad(at.flag, fmt.Sprintf("%s leads to %s by a link", at.dir, real),
+				"use an image without links below /holon")
 		}
 	}
 }
@@ -326,7 +367,8 @@ func (c *Config) checkListen(bad func(setting, what, remedy string)) {
 		return
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && c.TokenFile == "" {
-		bad("--listen", fmt.Sprintf("%s can be reached from other machines", c.Listen), "listen on 127.0.0.1, or give --token-file")
+		bad("--listen", fmt.Sprintf("%s can be reached from other machines", c.Listen),
+			"listen on 127.0.0.1, or give --token-file")
 	}
 }
 
@@ -358,7 +400,8 @@ func commaList(s string) []string {
 // checkLogs refuses bounds of the files with output that say nothing.
 func (c *Config) checkLogs(bad func(setting, what, remedy string)) {
 	if c.StreamBytes < 1 {
-		bad("--stream-log-bytes", fmt.Sprintf("%d is less than 1", c.StreamBytes), "67108864 is the default; --turn-log-bytes 0 keeps no output in files")
+		bad("--stream-log-bytes", fmt.Sprintf("%d is less than 1", c.StreamBytes),
+			"67108864 is the default; --turn-log-bytes 0 keeps no output in files")
 	}
 	if c.TurnLogBytes < 0 {
 		bad("--turn-log-bytes", fmt.Sprintf("%d is negative", c.TurnLogBytes), "0 keeps no output in files")
@@ -371,7 +414,8 @@ func (c *Config) checkLogs(bad func(setting, what, remedy string)) {
 // checkRetention refuses negative bounds.
 func (c *Config) checkRetention(bad func(setting, what, remedy string)) {
 	if c.RetainAge < 0 {
-		bad("--retain-age", fmt.Sprintf("%s is negative", c.RetainAge), "write a duration such as 720h, or 0 to keep responses of any age")
+		bad("--retain-age", fmt.Sprintf("%s is negative", c.RetainAge),
+			"write a duration such as 720h, or 0 to keep responses of any age")
 	}
 	if c.RetainCount < 0 {
 		bad("--retain-count", fmt.Sprintf("%d is negative", c.RetainCount), "0 is no bound")

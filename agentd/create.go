@@ -68,8 +68,10 @@ func cancelOnDisconnect(req *responses.Request) bool {
 // request that only asks for it. That it is stored was checked when it was decoded.
 func checkBackground(req *responses.Request) error {
 	if req.Background && req.Holon.OnDisconnect == "cancel" {
-		return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeInvalidValue, Param: "holon.on_disconnect",
-			Message: "a background response does not end with its client", Hint: "leave one of background and on_disconnect out"}
+		return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeInvalidValue,
+			Param:   "holon.on_disconnect",
+			Message: "a background response does not end with its client",
+			Hint:    "leave one of background and on_disconnect out"}
 	}
 	return nil
 }
@@ -108,14 +110,17 @@ func applyIdempotencyKey(h http.Header, req *responses.Request) (keyed bool, err
 		return false, nil
 	}
 	invalid := func(message, hint string) error {
-		return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeInvalidValue, Param: headerIdempotencyKey, Message: message, Hint: hint}
+		return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeInvalidValue,
+			Param: headerIdempotencyKey, Message: message, Hint: hint}
 	}
 	key := keys[0]
 	if len(keys) > 1 || len(key) == 0 || len(key) > maxIdempotencyKey || !printable(key) {
-		return false, invalid(fmt.Sprintf("%s must be one value of 1 to %d printable ASCII characters", headerIdempotencyKey, maxIdempotencyKey), "use a UUID")
+		return false, invalid(fmt.Sprintf("%s must be one value of 1 to %d printable ASCII characters",
+			headerIdempotencyKey, maxIdempotencyKey), "use a UUID")
 	}
 	if req.Holon.TurnID != "" {
-		return false, invalid("a request has either an "+headerIdempotencyKey+" or a holon.turn_id", "leave the header out: the turn_id does the same")
+		return false, invalid("a request has either an "+headerIdempotencyKey+" or a holon.turn_id",
+			"leave the header out: the turn_id does the same")
 	}
 	sum := sha256.Sum256([]byte(key))
 	req.Holon.TurnID = responses.PrefixTurn + "key_" + hex.EncodeToString(sum[:20])
@@ -136,6 +141,8 @@ func keyConflict(err error) error {
 	if e := responses.AsError(err); e.Code != responses.CodeTurnConflict {
 		return err
 	}
-	return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeIdempotencyConflict, Param: headerIdempotencyKey,
-		Message: "the " + headerIdempotencyKey + " was used with another request", Hint: "use a new key for a new request"}
+	return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeIdempotencyConflict,
+		Param:   headerIdempotencyKey,
+		Message: "the " + headerIdempotencyKey + " was used with another request",
+		Hint:    "use a new key for a new request"}
 }

@@ -43,25 +43,31 @@ func DebugPrompt(cfg Config, req *responses.Request) (*PromptReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	registry, err := toolset(cfg, new(process.Supervisor), new(tasks.Manager)) // to be asked what there is, not to be run
+	// to be asked what there is, not to be run
+	registry, err := toolset(cfg, new(process.Supervisor), new(tasks.Manager))
 	if err != nil {
 		return nil, err
 	}
 	t.skills = cfg.roots(t.tree).Discover()
 	t.assemble(&cfg, req, unshadowed(toolNames(registry.Definitions()), req), nil, hasInput)
 	report := &PromptReport{
-		AgentHome: cfg.AgentHome, AgentRole: cfg.AgentRole, Workspace: t.tree, ExecutionRoot: t.tree, Confinement: "none by agentd; the container confines",
-		Tools: t.tools, Fingerprint: t.prompt.Fingerprint(), Sources: t.prompt.Sources, SkillRoots: []SkillRoot{}, Notes: append([]string{}, t.prompt.Notes()...), Text: t.prompt.Text(),
+		AgentHome: cfg.AgentHome, AgentRole: cfg.AgentRole, Workspace: t.tree, ExecutionRoot: t.tree,
+		Confinement: "none by agentd; the container confines",
+		Tools:       t.tools, Fingerprint: t.prompt.Fingerprint(), Sources: t.prompt.Sources, SkillRoots: []SkillRoot{},
+		Notes: append([]string{}, t.prompt.Notes()...), Text: t.prompt.Text(),
 	}
 	report.Bytes = len(report.Text)
 	for _, root := range t.skills.Roots {
-		report.SkillRoots = append(report.SkillRoots, SkillRoot{string(root.Scope), root.Path, namesIn(t.skills.Skills, root.Scope)})
+		report.SkillRoots = append(report.SkillRoots,
+			SkillRoot{string(root.Scope), root.Path, namesIn(t.skills.Skills, root.Scope)})
 	}
 	for _, problem := range t.skills.Problems {
 		report.Notes = append(report.Notes, problem.Error()+"; "+problem.Hint)
 	}
 	if req.PreviousResponseID != "" {
-		report.Notes = append(report.Notes, "the request continues a conversation: its model was told this, or an earlier form of it, at the beginning, and gets only what has changed since")
+		report.Notes = append(report.Notes,
+			"the request continues a conversation: its model was told this, or an earlier form of it, at the "+
+				"beginning, and gets only what has changed since")
 	}
 	return report, nil
 }
@@ -77,7 +83,8 @@ func planTelling(cfg *Config, req *responses.Request) (t telling, hasInput bool,
 	if isDir(tree) {
 		t.tree = tree
 	}
-	hasInput = req.Holon.InputDir != "" || req.Holon.TurnID != "" && isDir(filepath.Join(cfg.InputDir, "turns", req.Holon.TurnID))
+	hasInput = req.Holon.InputDir != "" ||
+		req.Holon.TurnID != "" && isDir(filepath.Join(cfg.InputDir, "turns", req.Holon.TurnID))
 	return t, hasInput, nil
 }
 

@@ -21,9 +21,11 @@ func (s *Server) run(ctx context.Context, lt *liveTurn, j *job) {
 	if err == nil {
 		resp := j.emitter.Response()
 		s.promote(j, resp.Status)
-		err = j.rec.Commit(resp, record.Totals{Rounds: result.Rounds, ToolCalls: result.ToolCalls, Attempts: result.Attempts, Failure: result.Failure}, j.closing(&resp, result, s))
+		err = j.rec.Commit(resp, record.Totals{Rounds: result.Rounds, ToolCalls: result.ToolCalls,
+			Attempts: result.Attempts, Failure: result.Failure}, j.closing(&resp, result, s))
 		if err == nil {
-			log.Info("turn ended", "status", resp.Status, "rounds", result.Rounds, "tool_calls", result.ToolCalls.Total, "took", s.parts.Now().Sub(j.created))
+			log.Info("turn ended", "status", resp.Status, "rounds", result.Rounds, "tool_calls", result.ToolCalls.Total,
+				"took", s.parts.Now().Sub(j.created))
 			lt.finish(&resp, nil, result.Conversation)
 		}
 	}
@@ -44,7 +46,8 @@ func (s *Server) promote(j *job, status responses.Status) {
 		return
 	}
 	if err := s.sessions.Promote(j.sessionID, j.turnID, j.watch.Active()); err != nil {
-		s.log.Warn("the skills of the turn are not noted for its session", "turn", j.turnID, "session", j.sessionID, "err", err)
+		s.log.Warn("the skills of the turn are not noted for its session", "turn", j.turnID, "session", j.sessionID,
+			"err", err)
 	}
 }
 
@@ -129,7 +132,8 @@ func (s *Server) execute(ctx context.Context, j *job) (turn.Result, error) {
 		defer j.output.watch(ctx, end)()
 	}
 	j.rec.Running()
-	started := turns.Started{QueueWaitMS: s.parts.Now().Sub(waited).Milliseconds(), Model: j.modelRef, WorkDir: j.workDir}
+	started := turns.Started{QueueWaitMS: s.parts.Now().Sub(waited).Milliseconds(), Model: j.modelRef,
+		WorkDir: j.workDir}
 	if err := j.rec.Event(j.scope.TurnStarted(started)); err != nil {
 		return turn.Result{}, err
 	}
@@ -155,7 +159,8 @@ func (j *job) endQueued(cause error) error {
 	if errors.Is(cause, turn.ErrShutdown) {
 		return j.emitter.Incomplete(responses.ReasonShutdown, responses.Usage{})
 	}
-	return j.emitter.Cancel(&responses.Error{Type: responses.TypeServerError, Code: responses.CodeCancelled, Message: turn.ErrCancelled.Error()}, responses.Usage{})
+	return j.emitter.Cancel(&responses.Error{Type: responses.TypeServerError, Code: responses.CodeCancelled,
+		Message: turn.ErrCancelled.Error()}, responses.Usage{})
 }
 
 // closing is the runtime event that ends the turn's facts.
@@ -167,10 +172,12 @@ func (j *job) closing(resp *responses.Response, result turn.Result, s *Server) t
 			kind = "client_tools"
 		}
 		return j.scope.TurnCompleted(turns.Completed{
-			TerminalKind: kind, ResponseID: resp.ID, DurationMS: took, Rounds: result.Rounds, ToolCalls: result.ToolCalls.Total, Usage: result.Usage,
+			TerminalKind: kind, ResponseID: resp.ID, DurationMS: took, Rounds: result.Rounds,
+			ToolCalls: result.ToolCalls.Total, Usage: result.Usage,
 		})
 	}
-	status, failure := turns.StatusFailed, turns.Failure{ResponseID: resp.ID, DurationMS: took, FailureCategory: "incomplete"}
+	status, failure := turns.StatusFailed,
+		turns.Failure{ResponseID: resp.ID, DurationMS: took, FailureCategory: "incomplete"}
 	if d := resp.IncompleteDetails; d != nil {
 		failure.IncompleteReason, failure.Message = d.Reason, "the turn ended early: "+d.Reason
 		if d.Reason == responses.ReasonTimeout {

@@ -86,7 +86,9 @@ func TestDiskFullInTheMiddleOfATurn(t *testing.T) {
 	if err := os.Remove(filepath.Join(disk, "ballast")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the record has its end, without another request", func() bool { return h.record("turn_a").Status.Terminal() })
+	eventually(t, "the record has its end, without another request", func() bool {
+		return h.record("turn_a").Status.Terminal()
+	})
 	if resp := h.post(`{"model":"` + ref + `","input":"hi"}`).response(t); resp.Status != responses.StatusCompleted {
 		t.Errorf("afterwards a turn is %s", resp.Status)
 	}
@@ -99,7 +101,8 @@ func TestDiskFullInTheMiddleOfATurn(t *testing.T) {
 	if err != nil || !bytes.Equal(file, seen) {
 		t.Errorf("the file has %d bytes and the client saw %d (%v)", len(file), len(seen), err)
 	}
-	if again := h.post(`{"model":"flood/any","input":"go","stream":true,"holon":{"turn_id":"turn_a"}}`); !bytes.Equal(again.body, full.body) {
+	if again := h.post(`{"model":"flood/any","input":"go","stream":true,"holon":{"turn_id":"turn_a"}}`); !bytes.Equal(
+		again.body, full.body) {
 		t.Errorf("the same request gets another stream: %.300s", again.body)
 	}
 }
@@ -117,7 +120,8 @@ func TestDiskFullWithoutAStream(t *testing.T) {
 func TestLowDiskIsRefused(t *testing.T) {
 	h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.MinFree = 1 << 62 })
 	a := h.post(`{"input":"go","holon":{"turn_id":"turn_a"}}`)
-	if e := a.failure(t); e.Code != responses.CodeDiskFull || a.status != http.StatusInsufficientStorage || e.Hint == "" {
+	if e := a.failure(t); e.Code != responses.CodeDiskFull || a.status != http.StatusInsufficientStorage ||
+		e.Hint == "" {
 		t.Errorf("%d, %v", a.status, e)
 	}
 	if left, err := os.ReadDir(h.cfg.OutputDir); err != nil || len(left) != 0 {

@@ -72,7 +72,8 @@ func newWriter(w http.ResponseWriter, limits waits) *writer {
 // with its end mark, and returns how many events of the log were dealt with. A
 // nil error means that the log was sent to its end. The head of the answer goes
 // out at once, so that the reader knows it is heard.
-func (o *writer) events(ctx context.Context, log *record.Log, framing stream.Framing, after int64) (passed int64, err error) {
+func (o *writer) events(ctx context.Context, log *record.Log, framing stream.Framing, after int64) (passed int64,
+	err error) {
 	f := log.Follow()
 	if f.Waiting() || after >= 0 {
 		if err := o.send(true); err != nil {

@@ -45,7 +45,8 @@ func TestFreeformPatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = remote.Close() })
-			p.Models, err = model.NewResolver(model.Options{Transports: map[string]model.Transport{"openai": remote}, Default: "openai/gpt-5"})
+			p.Models, err = model.NewResolver(model.Options{Transports: map[string]model.Transport{"openai": remote},
+				Default: "openai/gpt-5"})
 			if err != nil {
 				t.Fatal(err)
 			}

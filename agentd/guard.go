@@ -36,7 +36,8 @@ func (c *Config) token() (string, error) {
 		return "", bad("is no regular file", "name a file that holds the token")
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return "", bad(fmt.Sprintf("others may use it (mode %04o)", info.Mode().Perm()), "chmod 600 it and, if they could read it, make a new token")
+		return "", bad(fmt.Sprintf("others may use it (mode %04o)", info.Mode().Perm()),
+			"chmod 600 it and, if they could read it, make a new token")
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxToken+2))
 	if err != nil {
@@ -44,7 +45,8 @@ func (c *Config) token() (string, error) {
 	}
 	token := strings.TrimSpace(string(data))
 	if len(token) < minToken || len(token) > maxToken {
-		return "", bad(fmt.Sprintf("holds %d characters", len(token)), fmt.Sprintf("use a random token of %d to %d", minToken, maxToken))
+		return "", bad(fmt.Sprintf("holds %d characters", len(token)),
+			fmt.Sprintf("use a random token of %d to %d", minToken, maxToken))
 	}
 	if strings.ContainsRune(token, ' ') || !printable(token) {
 		return "", bad("holds more than one word, or characters that no header can carry", "use letters and digits")

@@ -66,10 +66,13 @@ type gate struct {
 // Stream implements model.Transport.
 func (g *gate) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Event, error] {
 	return func(yield func(model.Event, error) bool) {
-		if req.Model == "thinker" && (!yield(model.Event{Kind: model.ReasoningBegin}, nil) || !yield(model.Event{Kind: model.SummaryDelta, Text: "Hm."}, nil) || !yield(model.Event{Kind: model.ReasoningEnd}, nil)) {
+		if req.Model == "thinker" && (!yield(model.Event{Kind: model.ReasoningBegin}, nil) ||
+			!yield(model.Event{Kind: model.SummaryDelta, Text: "Hm."}, nil) ||
+			!yield(model.Event{Kind: model.ReasoningEnd}, nil)) {
 			return
 		}
-		if !yield(model.Event{Kind: model.MessageBegin}, nil) || !yield(model.Event{Kind: model.TextDelta, Text: "Working."}, nil) {
+		if !yield(model.Event{Kind: model.MessageBegin}, nil) ||
+			!yield(model.Event{Kind: model.TextDelta, Text: "Working."}, nil) {
 			return
 		}
 		g.started <- struct{}{}
@@ -80,7 +83,8 @@ func (g *gate) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Ev
 			return
 		}
 		if yield(model.Event{Kind: model.TextDelta, Text: " Done."}, nil) {
-			yield(model.Event{Kind: model.Done, Stop: model.StopEnd, Usage: responses.Usage{InputTokens: 1, OutputTokens: 2, TotalTokens: 3}}, nil)
+			yield(model.Event{Kind: model.Done, Stop: model.StopEnd,
+				Usage: responses.Usage{InputTokens: 1, OutputTokens: 2, TotalTokens: 3}}, nil)
 		}
 	}
 }
@@ -122,7 +126,8 @@ func startIn(t *testing.T, dir string, change ...func(*agentd.Config, *agentd.Pa
 }
 
 // impatient serves with little patience for slow connections.
-func impatient(t *testing.T, heartbeat, write, body time.Duration, change ...func(*agentd.Config, *agentd.Parts)) *harness {
+func impatient(t *testing.T, heartbeat, write, body time.Duration,
+	change ...func(*agentd.Config, *agentd.Parts)) *harness {
 	t.Helper()
 	h := prepare(t, shortDir(t), change...)
 	h.server.SetWaits(heartbeat, write, body)
@@ -133,9 +138,11 @@ func impatient(t *testing.T, heartbeat, write, body time.Duration, change ...fun
 // prepare opens a server that does not serve yet.
 func prepare(t *testing.T, dir string, change ...func(*agentd.Config, *agentd.Parts)) *harness {
 	t.Helper()
-	h := &harness{t: t, dir: dir, cfg: agentd.DefaultConfig(), gate: &gate{make(chan struct{}, 64), make(chan struct{})}}
+	h := &harness{t: t, dir: dir, cfg: agentd.DefaultConfig(),
+		gate: &gate{make(chan struct{}, 64), make(chan struct{})}}
 	h.cfg.Socket = filepath.Join(dir, "ipc", "agent.sock")
-	for name, at := range map[string]*string{"input": &h.cfg.InputDir, "output": &h.cfg.OutputDir, "state": &h.cfg.StateDir, "tree": &h.cfg.WorkspaceDir, "skills": &h.cfg.SkillsDir} {
+	for name, at := range map[string]*string{"input": &h.cfg.InputDir, "output": &h.cfg.OutputDir,
+		"state": &h.cfg.StateDir, "tree": &h.cfg.WorkspaceDir, "skills": &h.cfg.SkillsDir} {
 		*at = filepath.Join(dir, name)
 		if err := os.MkdirAll(*at, 0o700); err != nil {
 			t.Fatal(err)
@@ -194,8 +201,11 @@ func (h *harness) parts(log *slog.Logger) agentd.Parts {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return agentd.Parts{Models: models, Tools: registry, Tasks: managed, Skills: skills.Catalog{Skills: []skills.Skill{{Name: "notes"}}}, Log: log, Version: "test",
-		Environ: process.Environ(os.Environ()), Now: time.Now, Close: func() error { return errors.Join(managed.Close(), supervisor.Close()) }}
+	return agentd.Parts{Models: models, Tools: registry, Tasks: managed,
+		Skills: skills.Catalog{Skills: []skills.Skill{{Name: "notes"}}}, Log: log, Version: "test",
+		Environ: process.Environ(os.Environ()), Now: time.Now, Close: func() error {
+			return errors.Join(managed.Close(), supervisor.Close())
+		}}
 }
 
 // serve runs the server until stop, and at the latest until the test ends.

@@ -48,7 +48,8 @@ func (c *conversation) resolve(input responses.Items) (responses.Items, error) {
 			idField = param + ".id"
 			known, err := c.refer(ref.ID)
 			if errors.Is(err, record.ErrNotFound) {
-				return nil, responses.NotFound(param+".id", responses.CodeItemNotFound, fmt.Sprintf("no stored item has the id %q; send the item itself", clipID(ref.ID)))
+				return nil, responses.NotFound(param+".id", responses.CodeItemNotFound,
+					fmt.Sprintf("no stored item has the id %q; send the item itself", clipID(ref.ID)))
 			}
 			if err != nil {
 				return nil, responses.Internal("the stored item cannot be read", err)
@@ -77,7 +78,8 @@ func (c *conversation) resolve(input responses.Items) (responses.Items, error) {
 	}
 	for _, callID := range slices.Sorted(maps.Keys(c.open)) {
 		if c.open[callID] && !c.waits {
-			return nil, responses.Invalid("input", responses.CodeMissingParameter, fmt.Sprintf("the function_call with call_id %q has no function_call_output", clipID(callID)))
+			return nil, responses.Invalid("input", responses.CodeMissingParameter,
+				fmt.Sprintf("the function_call with call_id %q has no function_call_output", clipID(callID)))
 		}
 	}
 	return resolved, nil
@@ -88,7 +90,8 @@ func (c *conversation) resolve(input responses.Items) (responses.Items, error) {
 // could mend it.
 func (c *conversation) pair(field string, item responses.Item) error {
 	repeated := func(callID, hint string) error {
-		e := responses.Invalid(field, responses.CodeInvalidValue, fmt.Sprintf("the call_id %q is used twice", clipID(callID)))
+		e := responses.Invalid(field, responses.CodeInvalidValue,
+			fmt.Sprintf("the call_id %q is used twice", clipID(callID)))
 		e.Hint = hint
 		return e
 	}
@@ -105,7 +108,8 @@ func (c *conversation) pair(field string, item responses.Item) error {
 	case *responses.FunctionCallOutput:
 		waits, known := c.open[item.CallID]
 		if !known {
-			return responses.Invalid(field, responses.CodeCallNotFound, fmt.Sprintf("no function_call of this conversation has the call_id %q", clipID(item.CallID)))
+			return responses.Invalid(field, responses.CodeCallNotFound,
+				fmt.Sprintf("no function_call of this conversation has the call_id %q", clipID(item.CallID)))
 		}
 		if !waits {
 			return repeated(item.CallID, "the call has its output already; send each output once")

@@ -27,9 +27,11 @@ func (a *attentive) Stream(_ context.Context, req model.Request) iter.Seq2[model
 	a.told = req.Input
 	return func(yield func(model.Event, error) bool) {
 		for _, ev := range []model.Event{
-			{Kind: model.ReasoningBegin}, {Kind: model.SummaryDelta, Text: "hm"}, {Kind: model.ReasoningEnd, Text: "sealed"},
+			{Kind: model.ReasoningBegin}, {Kind: model.SummaryDelta, Text: "hm"},
+			{Kind: model.ReasoningEnd, Text: "sealed"},
 			{Kind: model.MessageBegin}, {Kind: model.TextDelta, Text: fmt.Sprint("answer ", a.asked)},
-			{Kind: model.Done, Stop: model.StopEnd, Usage: responses.Usage{InputTokens: 1, OutputTokens: 1, TotalTokens: 2}},
+			{Kind: model.Done, Stop: model.StopEnd,
+				Usage: responses.Usage{InputTokens: 1, OutputTokens: 1, TotalTokens: 2}},
 		} {
 			if !yield(ev, nil) {
 				return
@@ -96,7 +98,8 @@ func TestReferencesWithoutPreviousResponse(t *testing.T) {
 	}
 	// Within a chain nothing is repeated.
 	third := h.post(fmt.Sprintf(`{"previous_response_id":%q,"input":[{"type":"item_reference","id":%q},{"role":"user","content":"three"}]}`, second.ID, second.Output[1].ItemID()))
-	if third.status != http.StatusOK || model.heard() != want+" | reasoning sealed | assistant: answer 2 | user: three" {
+	if third.status != http.StatusOK ||
+		model.heard() != want+" | reasoning sealed | assistant: answer 2 | user: three" {
 		t.Errorf("status %d, the model was told %s", third.status, model.heard())
 	}
 }
@@ -105,7 +108,8 @@ func TestReferencesToNothing(t *testing.T) {
 	h, model := startAttentive(t, shortDir(t))
 	unstored := h.post(`{"input":"secret","store":false}`).response(t)
 	for _, id := range []string{"msg_nobody", unstored.Output[1].ItemID()} {
-		err := h.post(fmt.Sprintf(`{"input":[{"role":"user","content":"x"},{"type":"item_reference","id":%q}]}`, id)).failure(t)
+		err := h.post(fmt.Sprintf(`{"input":[{"role":"user","content":"x"},{"type":"item_reference","id":%q}]}`,
+			id)).failure(t)
 		if err.Code != responses.CodeItemNotFound || err.Param != "input[1].id" || err.Status() != http.StatusNotFound {
 			t.Errorf("%s: %+v", id, err)
 		}
@@ -124,7 +128,8 @@ func TestInputItemsGetIDs(t *testing.T) {
 	if string(first) != string(second) {
 		t.Errorf("the items changed:\n%s\n%s", first, second)
 	}
-	for _, want := range []string{`"id":"msg_mine"`, `"id":"` + responses.PrefixMessage, `"id":"` + responses.PrefixCall, `"id":"` + responses.PrefixCallOutput} {
+	for _, want := range []string{`"id":"msg_mine"`, `"id":"` + responses.PrefixMessage,
+		`"id":"` + responses.PrefixCall, `"id":"` + responses.PrefixCallOutput} {
 		if !strings.Contains(string(first), want) {
 			t.Errorf("there is no %s in %s", want, first)
 		}
@@ -144,7 +149,8 @@ func TestReferencesToMedia(t *testing.T) {
 		`{"role":"user","content":"x"},{"type":"item_reference","id":"msg_pic"}`:                                      "input[1].id",
 		`{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"item_reference","id":"fco_pic"}`: "input[1].id",
 	} {
-		if err := h.post(`{"input":[` + input + `]}`).failure(t); err.Code != responses.CodeInvalidValue || err.Param != param || err.Hint == "" {
+		if err := h.post(`{"input":[` + input + `]}`).failure(t); err.Code != responses.CodeInvalidValue ||
+			err.Param != param || err.Hint == "" {
 			t.Errorf("%s: %+v", input, err)
 		}
 	}

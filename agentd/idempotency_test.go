@@ -24,7 +24,8 @@ func TestIdempotencyKey(t *testing.T) {
 	if again := h.post(body, key, "a key").response(t); again.ID != first.ID {
 		t.Errorf("the same request gave %s and %s", first.ID, again.ID)
 	}
-	if s := h.post(`{"input":"hi","stream":true,"model":"`+ref+`"}`, key, "a key"); !bytes.Contains(s.body, []byte(first.ID)) || !bytes.Contains(s.body, []byte(responses.EventCreated)) {
+	if s := h.post(`{"input":"hi","stream":true,"model":"`+ref+`"}`, key, "a key"); !bytes.Contains(s.body,
+		[]byte(first.ID)) || !bytes.Contains(s.body, []byte(responses.EventCreated)) {
 		t.Errorf("the same request as a stream: %.300s", s.body)
 	}
 	for _, other := range [][]string{{}, {key, "another"}} {
@@ -33,7 +34,9 @@ func TestIdempotencyKey(t *testing.T) {
 		}
 	}
 	conflict := h.post(strings.Replace(body, "hi", "ho", 1), key, "a key")
-	if e := conflict.failure(t); conflict.status != http.StatusConflict || e.Code != responses.CodeIdempotencyConflict || e.Param != key || conflict.header.Get("X-Should-Retry") != "false" {
+	if e := conflict.failure(t); conflict.status != http.StatusConflict ||
+		e.Code != responses.CodeIdempotencyConflict || e.Param != key ||
+		conflict.header.Get("X-Should-Retry") != "false" {
 		t.Errorf("another request with the key: %d, %+v, %v", conflict.status, e, conflict.header)
 	}
 	for _, bad := range []string{"", strings.Repeat("k", 256), "tab\tin it", "schlüssel"} {
@@ -67,7 +70,8 @@ func TestIdempotencyKey(t *testing.T) {
 	if again := h2.post(body, key, "a key").response(t); again.ID != first.ID {
 		t.Errorf("after a restart the key gave %s, not %s", again.ID, first.ID)
 	}
-	if e := h2.post(strings.Replace(body, "hi", "ho", 1), key, "a key").failure(t); e.Code != responses.CodeIdempotencyConflict {
+	if e := h2.post(strings.Replace(body, "hi", "ho", 1), key,
+		"a key").failure(t); e.Code != responses.CodeIdempotencyConflict {
 		t.Errorf("after a restart: %+v", e)
 	}
 }
@@ -119,7 +123,10 @@ func TestTheLastReaderLeaves(t *testing.T) {
 	for name, ends := range map[string]struct {
 		keys string
 		gone bool
-	}{"cancel": {`"holon":{"turn_id":"turn_a","on_disconnect":"cancel"}`, true}, "unstored": {`"store":false,"holon":{"turn_id":"turn_a"}`, true}, "continue": {`"holon":{"turn_id":"turn_a"}`, false}, "background": {`"background":true,"holon":{"turn_id":"turn_a"}`, false}} {
+	}{"cancel": {`"holon":{"turn_id":"turn_a","on_disconnect":"cancel"}`, true},
+		"unstored":   {`"store":false,"holon":{"turn_id":"turn_a"}`, true},
+		"continue":   {`"holon":{"turn_id":"turn_a"}`, false},
+		"background": {`"background":true,"holon":{"turn_id":"turn_a"}`, false}} {
 		t.Run(name, func(t *testing.T) {
 			h := start(t)
 			body := `{"input":"go","stream":true,` + ends.keys + `}`
@@ -191,23 +198,29 @@ func TestErrorsInEveryFraming(t *testing.T) {
 	}
 	for _, c := range []refusal{
 		{"invalid", `"input":5`, nil, responses.CodeInvalidValue, 400, "false"},
-		{"previous", `"input":"x","previous_response_id":"resp_none"`, nil, responses.CodePreviousNotFound, 404, "false"},
+		{"previous", `"input":"x","previous_response_id":"resp_none"`, nil, responses.CodePreviousNotFound, 404,
+			"false"},
 		{"model", `"input":"x","model":"acme/x"`, nil, responses.CodeModelNotFound, 400, "false"},
 		{"conflict", `"input":"x","holon":{"turn_id":"turn_held"}`, nil, responses.CodeTurnConflict, 409, "false"},
 		{"full", `"input":"x"`, nil, responses.CodeQueueFull, 429, "true"},
-		{"type", `"input":"x"`, []string{"Content-Type", "text/plain"}, responses.CodeUnsupportedMediaType, 415, "false"},
-		{"packed", `"input":"x"`, []string{"Content-Encoding", "gzip"}, responses.CodeUnsupportedMediaType, 415, "false"},
+		{"type", `"input":"x"`, []string{"Content-Type", "text/plain"}, responses.CodeUnsupportedMediaType, 415,
+			"false"},
+		{"packed", `"input":"x"`, []string{"Content-Encoding", "gzip"}, responses.CodeUnsupportedMediaType, 415,
+			"false"},
 		{"deep", `"input":` + strings.Repeat("[", 5000), nil, "", 400, "false"},
 	} {
 		var first []byte
-		for _, framing := range []string{`"stream":false`, `"stream":true`, `"stream":true,"x":"ndjson"`, `"background":true`} {
+		for _, framing := range []string{`"stream":false`, `"stream":true`, `"stream":true,"x":"ndjson"`,
+			`"background":true`} {
 			header := append([]string{"Accept", "application/json"}, c.header...)
 			if strings.Contains(framing, "ndjson") {
 				header[1] = stream.TypeNDJSON
 			}
 			a := h.post("{"+framing+","+c.keys+"}", header...)
 			e := a.failure(t)
-			if a.status != c.status || c.code != "" && e.Code != c.code || a.header.Get("Content-Type") != "application/json" || a.header.Get("X-Should-Retry") != c.again || !strings.HasPrefix(a.header.Get("X-Request-Id"), "req_") {
+			if a.status != c.status || c.code != "" && e.Code != c.code ||
+				a.header.Get("Content-Type") != "application/json" || a.header.Get("X-Should-Retry") != c.again ||
+				!strings.HasPrefix(a.header.Get("X-Request-Id"), "req_") {
 				t.Errorf("%s, %s: %d %v\n%.300s", c.name, framing, a.status, a.header, a.body)
 			}
 			if c.again == "true" && a.header.Get("Retry-After") != "1" {
@@ -255,7 +268,8 @@ func TestErrorsInEveryFraming(t *testing.T) {
 				t.Error("an error event came after the response was created")
 			}
 		}
-		if e := last.Response.Error; last.Type != responses.EventFailed || e.Code != want.Code || e.Message != want.Error() || e.Type != want.Type {
+		if e := last.Response.Error; last.Type != responses.EventFailed || e.Code != want.Code ||
+			e.Message != want.Error() || e.Type != want.Type {
 			t.Errorf("%s: the stream ends with %s, %+v; JSON says %+v", accept, last.Type, e, want)
 		}
 		if a.header.Get("X-Should-Retry") != "false" {
@@ -272,29 +286,36 @@ func TestDelete(t *testing.T) {
 	id := h.record("turn_a").ResponseID
 	next := h.post(`{"model":"` + ref + `","input":"hi","previous_response_id":"` + id + `"}`).response(t)
 	gone := h.do(http.MethodDelete, "/v1/responses/"+id, "")
-	if want := `{"id":"` + id + `","object":"response","deleted":true}` + "\n"; gone.status != http.StatusOK || string(gone.body) != want {
+	if want := `{"id":"` + id + `","object":"response","deleted":true}` + "\n"; gone.status != http.StatusOK ||
+		string(gone.body) != want {
 		t.Errorf("%d %s", gone.status, gone.body)
 	}
-	for _, c := range [][2]string{{http.MethodDelete, ""}, {http.MethodGet, ""}, {http.MethodGet, "?stream=true"}, {http.MethodGet, "/input_items"}, {http.MethodPost, "/cancel"}} {
-		if a := h.do(c[0], "/responses/"+id+c[1], ""); a.status != http.StatusNotFound || a.failure(t).Code != responses.CodeNotFound {
+	for _, c := range [][2]string{{http.MethodDelete, ""}, {http.MethodGet, ""}, {http.MethodGet, "?stream=true"},
+		{http.MethodGet, "/input_items"}, {http.MethodPost, "/cancel"}} {
+		if a := h.do(c[0], "/responses/"+id+c[1], ""); a.status != http.StatusNotFound ||
+			a.failure(t).Code != responses.CodeNotFound {
 			t.Errorf("%v afterwards: %d %s", c, a.status, a.body)
 		}
 	}
-	if a := h.post(`{"model":"` + ref + `","input":"hi","previous_response_id":"` + id + `"}`); a.failure(t).Code != responses.CodePreviousNotFound {
+	if a := h.post(`{"model":"` + ref + `","input":"hi","previous_response_id":"` + id +
+		`"}`); a.failure(t).Code != responses.CodePreviousNotFound {
 		t.Errorf("continued afterwards: %s", a.body)
 	}
-	if a := h.post(`{"model":"` + ref + `","input":"hi","previous_response_id":"` + next.ID + `"}`); a.response(t).Status != responses.StatusCompleted {
+	if a := h.post(`{"model":"` + ref + `","input":"hi","previous_response_id":"` + next.ID +
+		`"}`); a.response(t).Status != responses.StatusCompleted {
 		t.Errorf("its successor: %s", a.body)
 	}
 	if _, err := os.Stat(h.file("turn_a", "turn.json")); err != nil {
 		t.Errorf("the caller's files: %v", err)
 	}
-	if again := h.post(`{"model":"` + ref + `","input":"hi","stream":true,"holon":{"turn_id":"turn_a"}}`); !bytes.Equal(again.body, resp.body) {
+	if again := h.post(`{"model":"` + ref +
+		`","input":"hi","stream":true,"holon":{"turn_id":"turn_a"}}`); !bytes.Equal(again.body, resp.body) {
 		t.Errorf("the turn of a deleted response: %.300s", again.body)
 	}
 	running := h.begin(`{"input":"go","background":true}`)
 	busy := h.do(http.MethodDelete, "/responses/"+running.ID, "")
-	if e := busy.failure(t); busy.status != http.StatusConflict || e.Code != responses.CodeResponseInProgress || busy.header.Get("X-Should-Retry") != "false" {
+	if e := busy.failure(t); busy.status != http.StatusConflict || e.Code != responses.CodeResponseInProgress ||
+		busy.header.Get("X-Should-Retry") != "false" {
 		t.Errorf("a running one: %d %+v", busy.status, e)
 	}
 	h.do(http.MethodPost, "/responses/"+running.ID+"/cancel", "")

@@ -38,9 +38,11 @@ func (b *inbox) offer(n turns.NewInput) (turns.Input, error) {
 	case b.closed:
 		return turns.Input{}, turnEnded(b.scope.TurnID)
 	case len(given) >= turns.MaxInputs:
-		return turns.Input{}, inboxFull(fmt.Sprintf("the turn was sent %d messages, and takes no more", len(given)), "send it as a turn of its own")
+		return turns.Input{}, inboxFull(fmt.Sprintf("the turn was sent %d messages, and takes no more", len(given)),
+			"send it as a turn of its own")
 	case b.bytes+len(n.Text) > turns.MaxInputsBytes:
-		return turns.Input{}, inboxFull(fmt.Sprintf("messages of %d bytes wait for the turn", b.bytes), "send it again when the model was told them")
+		return turns.Input{}, inboxFull(fmt.Sprintf("messages of %d bytes wait for the turn", b.bytes),
+			"send it again when the model was told them")
 	}
 	in := n.Input()
 	if err := b.rec.Offer(in); err != nil {
@@ -61,11 +63,15 @@ func heard(given []turns.Input, n turns.NewInput, over bool) (in turns.Input, kn
 	case i < 0:
 		return turns.Input{}, false, nil
 	case given[i].Digest != n.Input().Digest:
-		return turns.Input{}, true, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeInputConflict, Param: "id",
-			Message: fmt.Sprintf("the message %s was sent to the turn with another text", n.ID), Hint: "choose another id"}
+		return turns.Input{}, true, &responses.Error{Type: responses.TypeInvalidRequest,
+			Code: responses.CodeInputConflict, Param: "id",
+			Message: fmt.Sprintf("the message %s was sent to the turn with another text", n.ID),
+			Hint:    "choose another id"}
 	case over && !given[i].Inserted:
-		return turns.Input{}, true, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeTurnEnded, Param: "id",
-			Message: fmt.Sprintf("the turn ended before the model was told the message %s", n.ID), Hint: "send it as a turn of its own"}
+		return turns.Input{}, true, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeTurnEnded,
+			Param:   "id",
+			Message: fmt.Sprintf("the turn ended before the model was told the message %s", n.ID),
+			Hint:    "send it as a turn of its own"}
 	}
 	return given[i], true, nil
 }
@@ -87,7 +93,8 @@ func (b *inbox) Insert(round int) ([]responses.Item, error) {
 			return told, err
 		}
 		b.waiting, b.bytes, told = b.waiting[1:], b.bytes-len(n.Text), append(told, item)
-		if err := b.rec.Event(b.scope.InputInserted(turns.Heard{InputID: n.ID, Round: round, ItemID: item.ID})); err != nil {
+		if err := b.rec.Event(b.scope.InputInserted(turns.Heard{InputID: n.ID, Round: round,
+			ItemID: item.ID})); err != nil {
 			return told, err
 		}
 	}
@@ -156,9 +163,11 @@ func (s *Server) offer(turnID string, said turns.NewInput) (turns.Input, error) 
 
 func turnEnded(turnID string) error {
 	return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeTurnEnded, Param: "turn_id",
-		Message: fmt.Sprintf("the turn %s is over, or about to be", turnID), Hint: "send the message as a turn of its own"}
+		Message: fmt.Sprintf("the turn %s is over, or about to be", turnID),
+		Hint:    "send the message as a turn of its own"}
 }
 
 func inboxFull(message, hint string) error {
-	return &responses.Error{Type: responses.TypeTooManyRequests, Code: responses.CodeQueueFull, Message: message, Hint: hint}
+	return &responses.Error{Type: responses.TypeTooManyRequests, Code: responses.CodeQueueFull, Message: message,
+		Hint: hint}
 }

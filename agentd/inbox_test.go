@@ -20,7 +20,8 @@ import (
 // tell sends a message to a turn.
 func (h *harness) tell(turnID, id, text string) answer {
 	h.t.Helper()
-	return h.do(http.MethodPost, "/v1/turns/"+turnID+"/input", fmt.Sprintf(`{"id":%s,"text":%s}`, quote(id), quote(text)))
+	return h.do(http.MethodPost, "/v1/turns/"+turnID+"/input",
+		fmt.Sprintf(`{"id":%s,"text":%s}`, quote(id), quote(text)))
 }
 
 // stands decodes how a message stands.
@@ -89,8 +90,10 @@ func (h *harness) afterInput(want turns.Input) {
 	h.tell("turn_a", "in_2", "too late").refused(t, http.StatusConflict, responses.CodeTurnEnded)
 	h.tell("turn_b", "in_1", "nobody").refused(t, http.StatusNotFound, responses.CodeTurnNotFound)
 	facts := h.do(http.MethodGet, "/turns/turn_a/events", "").body
-	accepted, inserted := bytes.Index(facts, []byte(turns.InputAccepted)), bytes.Index(facts, []byte(turns.InputInserted))
-	if bytes.Count(facts, []byte("holon.input.")) != 2 || accepted < 0 || inserted < accepted || bytes.Contains(facts, []byte("other")) {
+	accepted, inserted := bytes.Index(facts, []byte(turns.InputAccepted)),
+		bytes.Index(facts, []byte(turns.InputInserted))
+	if bytes.Count(facts, []byte("holon.input.")) != 2 || accepted < 0 || inserted < accepted ||
+		bytes.Contains(facts, []byte("other")) {
 		t.Errorf("the facts are\n%s", facts)
 	}
 	items := h.do(http.MethodGet, "/responses/"+rec.ResponseID+"/input_items", "").body
@@ -115,7 +118,10 @@ turns:
   - rounds: [{text: "and then {{last_user}}"}]
 `)
 	running := h.later(t.Context(), `{"model":"`+ref+`","input":"go","holon":{"turn_id":"turn_a"}}`)
-	eventually(t, "the command runs", func() bool { _, err := os.Stat(h.cfg.WorkspaceDir + "/here"); return err == nil })
+	eventually(t, "the command runs", func() bool {
+		_, err := os.Stat(h.cfg.WorkspaceDir + "/here")
+		return err == nil
+	})
 	h.tell("turn_a", "in_1", "hurry up").stands(t)
 	if err := os.WriteFile(h.cfg.WorkspaceDir+"/go", nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -164,10 +170,12 @@ func TestInputRefused(t *testing.T) {
 		"no text":      {"turn_a", `{"id":"in_1","text":" \n"}`, 400, responses.CodeMissingParameter, "text"},
 		"a null text":  {"turn_a", `{"id":"in_1","text":null}`, 400, responses.CodeMissingParameter, "text"},
 		"another type": {"turn_a", `{"id":"in_1","text":7}`, 400, responses.CodeInvalidValue, "text"},
-		"another key":  {"turn_a", `{"id":"in_1","text":"x","role":"developer"}`, 400, responses.CodeUnsupportedParameter, "role"},
-		"no JSON":      {"turn_a", `{"id":`, 400, responses.CodeInvalidJSON, ""},
-		"nothing":      {"turn_a", ``, 400, responses.CodeMissingParameter, "id"},
-		"too long":     {"turn_a", `{"id":"in_1","text":"` + strings.Repeat("x", turns.MaxInputText+1) + `"}`, 400, responses.CodeInvalidValue, "text"},
+		"another key": {"turn_a", `{"id":"in_1","text":"x","role":"developer"}`, 400,
+			responses.CodeUnsupportedParameter, "role"},
+		"no JSON": {"turn_a", `{"id":`, 400, responses.CodeInvalidJSON, ""},
+		"nothing": {"turn_a", ``, 400, responses.CodeMissingParameter, "id"},
+		"too long": {"turn_a", `{"id":"in_1","text":"` + strings.Repeat("x", turns.MaxInputText+1) + `"}`, 400,
+			responses.CodeInvalidValue, "text"},
 		"far too long": {"turn_a", strings.Repeat(" ", 8*turns.MaxInputText), 413, responses.CodeRequestTooLarge, ""},
 		"a bad turn":   {"turn.a", `{"id":"in_1","text":"x"}`, 400, responses.CodeInvalidValue, "turn_id"},
 	} {
@@ -196,7 +204,8 @@ func TestInputIsCounted(t *testing.T) {
 	h.tell("turn_a", "in_more", "x").refused(t, http.StatusTooManyRequests, responses.CodeQueueFull)
 	close(h.gate.release)
 	get(t, running).response(t)
-	if rec := h.record("turn_a"); len(rec.Inputs) != turns.MaxInputs || rec.Inputs[0].ID != "in_0" || !rec.Inputs[turns.MaxInputs-1].Inserted {
+	if rec := h.record("turn_a"); len(rec.Inputs) != turns.MaxInputs || rec.Inputs[0].ID != "in_0" ||
+		!rec.Inputs[turns.MaxInputs-1].Inserted {
 		t.Errorf("%d inputs, the last %+v", len(rec.Inputs), rec.Inputs[len(rec.Inputs)-1])
 	}
 }
@@ -234,7 +243,8 @@ func TestInputAgainstTheEnd(t *testing.T) {
 				} else {
 					refused++
 				}
-				if in := fmt.Sprintf("in_%d_%d", i, k); (a.status == http.StatusOK) != told[in] || a.status != http.StatusOK && a.status != http.StatusConflict {
+				if in := fmt.Sprintf("in_%d_%d", i, k); (a.status == http.StatusOK) != told[in] ||
+					a.status != http.StatusOK && a.status != http.StatusConflict {
 					t.Errorf("%s of %s was answered %d, and the record says %+v", in, id, a.status, rec.Inputs)
 				}
 			}
@@ -247,7 +257,8 @@ func TestInputAgainstTheEnd(t *testing.T) {
 
 // Whatever body is let through names a message by an id that is safe everywhere.
 func FuzzInput(f *testing.F) {
-	for _, body := range []string{`{"id":"in_1","text":"x"}`, `{"id":"in_1"}`, `[]`, `{"id":{}}`, "{\"text\":\"\xff\"}", `{"id":"a","text":"b"}{}`} {
+	for _, body := range []string{`{"id":"in_1","text":"x"}`, `{"id":"in_1"}`, `[]`, `{"id":{}}`, "{\"text\":\"\xff\"}",
+		`{"id":"a","text":"b"}{}`} {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -255,7 +266,8 @@ func FuzzInput(f *testing.F) {
 		if json.Unmarshal(body, &said) != nil || said.Check() != nil {
 			return
 		}
-		if in := said.Input(); in.ID != said.ID || in.Inserted || responses.CheckID("id", in.ID) != nil || len(in.Digest) != 64 {
+		if in := said.Input(); in.ID != said.ID || in.Inserted || responses.CheckID("id", in.ID) != nil ||
+			len(in.Digest) != 64 {
 			t.Errorf("%q stands at %+v", body, in)
 		}
 	})

@@ -31,7 +31,8 @@ func readPage(q url.Values) (page, error) {
 	if v := q.Get("limit"); v != "" {
 		var err error
 		if p.limit, err = strconv.Atoi(v); err != nil || p.limit < 1 || p.limit > maxPage {
-			return p, responses.Invalid("limit", responses.CodeInvalidValue, fmt.Sprintf("limit must be a number from 1 to %d", maxPage))
+			return p, responses.Invalid("limit", responses.CodeInvalidValue,
+				fmt.Sprintf("limit must be a number from 1 to %d", maxPage))
 		}
 	}
 	switch v := q.Get("order"); v {
@@ -63,7 +64,8 @@ func (p page) cut(items []responses.Item) (itemList, error) {
 	find := func(param, id string) (int, error) {
 		i := slices.IndexFunc(items, func(item responses.Item) bool { return item.ItemID() == id })
 		if i < 0 {
-			return 0, responses.Invalid(param, responses.CodeInvalidValue, fmt.Sprintf("no input item of this response has the id %q", clipID(id)))
+			return 0, responses.Invalid(param, responses.CodeInvalidValue,
+				fmt.Sprintf("no input item of this response has the id %q", clipID(id)))
 		}
 		return i, nil
 	}

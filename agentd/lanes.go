@@ -44,7 +44,8 @@ func (l *lanes) admit(session string) (*ticket, error) {
 	}
 	l.queue = l.queue[:len(l.queue)-1]
 	return nil, &responses.Error{Type: responses.TypeTooManyRequests, Code: responses.CodeQueueFull,
-		Message: "the queue of turns is full", Hint: "try again when a running turn has ended, or raise --queue-limit or --concurrency"}
+		Message: "the queue of turns is full",
+		Hint:    "try again when a running turn has ended, or raise --queue-limit or --concurrency"}
 }
 
 // wait returns nil when t may run, or ctx's cause when ctx ended first; t has

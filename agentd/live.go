@@ -114,8 +114,10 @@ func (lt *liveTurn) events() *record.Log {
 }
 
 func conflict(turnID string) error {
-	return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeTurnConflict, Param: "holon.turn_id",
-		Message: fmt.Sprintf("the turn %s exists and was made by another request", turnID), Hint: "choose another turn_id"}
+	return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeTurnConflict,
+		Param:   "holon.turn_id",
+		Message: fmt.Sprintf("the turn %s exists and was made by another request", turnID),
+		Hint:    "choose another turn_id"}
 }
 
 // view adds a reader. It returns nil when there are no open files to read.
@@ -128,7 +130,8 @@ func (lt *liveTurn) view() *view {
 	lt.refs++
 	return &view{
 		events: lt.turn.Events, runtime: lt.turn.Runtime, done: lt.done, response: lt.response, input: lt.input,
-		result: lt.result, present: lt.present, memory: lt.memory, attach: lt.attach, cancel: lt.cancel, release: sync.OnceFunc(lt.release),
+		result: lt.result, present: lt.present, memory: lt.memory, attach: lt.attach, cancel: lt.cancel,
+		release: sync.OnceFunc(lt.release),
 	}
 }
 
@@ -206,7 +209,8 @@ func openFinished(dir string) (*view, error) {
 	}
 	final, err := lastResponse(events)
 	if err != nil {
-		return nil, responses.Internal("the turn's events cannot be read", errors.Join(err, events.Close(), runtime.Close()))
+		return nil, responses.Internal("the turn's events cannot be read",
+			errors.Join(err, events.Close(), runtime.Close()))
 	}
 	v := finished(events, final)
 	v.runtime, v.release = runtime, sync.OnceFunc(func() { _ = errors.Join(events.Close(), runtime.Close()) })

@@ -53,7 +53,9 @@ turns:
 		if resp := a.response(t); resp.Status != responses.StatusCompleted {
 			t.Fatalf("%s: %+v", resp.Status, resp.Error)
 		}
-		eventually(t, "the task ends", func() bool { return !strings.Contains(string(h.do("GET", "/tasks", "").body), `"running"`) })
+		eventually(t, "the task ends", func() bool {
+			return !strings.Contains(string(h.do("GET", "/tasks", "").body), `"running"`)
+		})
 		facts, err := os.ReadFile(h.file(turnID, turns.RuntimeFile))
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +67,8 @@ turns:
 	if got := h.logged("turn_a"); got != turn {
 		t.Errorf("the first turn left %d bytes, and may leave %d", got, turn)
 	}
-	for _, note := range []string{"the log file holds the first 500000 of 1000000 bytes", "may take no more of the disk"} {
+	for _, note := range []string{"the log file holds the first 500000 of 1000000 bytes",
+		"may take no more of the disk"} {
 		if !strings.Contains(told, note) {
 			t.Errorf("the model is not told: %s\n%.3000s", note, told)
 		}

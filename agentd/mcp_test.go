@@ -25,9 +25,11 @@ func serveMCP(t *testing.T, names ...string) string {
 	t.Helper()
 	s := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, nil)
 	for _, name := range names {
-		s.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "from the server: " + name}}}, nil
-		})
+		s.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)},
+			func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+				return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "from the server: " + name}}},
+					nil
+			})
 	}
 	path := filepath.Join(shortDir(t), "s.sock")
 	listener, err := net.Listen("unix", path)
@@ -57,7 +59,8 @@ func serveMCP(t *testing.T, names ...string) string {
 // withServers gives a server the host's tools, and those of the named sockets.
 func withServers(host string, servers map[string]mcp.Server) func(*agentd.Config, *agentd.Parts) {
 	return func(_ *agentd.Config, p *agentd.Parts) {
-		p.MCP = mcp.Open(mcp.Options{HostSocket: host, Config: mcp.Config{Servers: servers}, Log: slog.New(slog.DiscardHandler)})
+		p.MCP = mcp.Open(mcp.Options{HostSocket: host, Config: mcp.Config{Servers: servers},
+			Log: slog.New(slog.DiscardHandler)})
 		before := p.Close
 		p.Close = func() error { return errors.Join(p.MCP.Close(), before()) }
 	}
@@ -74,19 +77,23 @@ func TestServersOfTools(t *testing.T) {
   - text: Done.
 `)
 	h.post(`{"model":"` + model + `","input":"go","holon":{"turn_id":"turn_tools"}}`).response(t)
-	results := strings.Join(append(h.facts("turn_tools", turns.ToolResult), h.facts("turn_tools", turns.ToolFailed)...), "\n")
-	for _, want := range []string{"from the server: ViewImage", "from the server: look", `"kind":"unknown_tool"`, "from the server: turn_note"} {
+	results := strings.Join(append(h.facts("turn_tools", turns.ToolResult), h.facts("turn_tools", turns.ToolFailed)...),
+		"\n")
+	for _, want := range []string{"from the server: ViewImage", "from the server: look", `"kind":"unknown_tool"`,
+		"from the server: turn_note"} {
 		if !strings.Contains(results, want) {
 			t.Errorf("no %q in\n%s", want, results)
 		}
 	}
 	warnings := strings.Join(h.facts("turn_tools", turns.RuntimeWarning), "\n")
-	for _, want := range []string{`"mcp_server_unavailable","message":"the MCP server off is not there`, `"host_tool_replaces_builtin","message":"the host's tool ViewImage`} {
+	for _, want := range []string{`"mcp_server_unavailable","message":"the MCP server off is not there`,
+		`"host_tool_replaces_builtin","message":"the host's tool ViewImage`} {
 		if !strings.Contains(warnings, want) {
 			t.Errorf("no %q in\n%s", want, warnings)
 		}
 	}
-	if told := h.facts("turn_tools", turns.ContextResolved)[0]; !strings.Contains(told, `"mcp__one__look"`) || strings.Contains(told, "hide") {
+	if told := h.facts("turn_tools", turns.ContextResolved)[0]; !strings.Contains(told, `"mcp__one__look"`) ||
+		strings.Contains(told, "hide") {
 		t.Errorf("context %s", told)
 	}
 	states := ""
@@ -101,12 +108,14 @@ func TestServersOfTools(t *testing.T) {
 // The request's tool of type mcp works for servers that the operator allowed and
 // is refused for all others, by the field's name.
 func TestRequestNamesServer(t *testing.T) {
-	h := start(t, withServers("", map[string]mcp.Server{"one": {Socket: serveMCP(t, "look", "hide"), AllowRequest: true}, "own": {Socket: serveMCP(t, "x")}}))
+	h := start(t, withServers("", map[string]mcp.Server{"one": {Socket: serveMCP(t, "look", "hide"),
+		AllowRequest: true}, "own": {Socket: serveMCP(t, "x")}}))
 	model := h.scenario("named", "rounds:\n  - calls: [{tool: mcp__one__look}]\n  - text: '{{last_output}}'\n")
 	post := func(tool, more string) answer {
 		return h.post(`{"model":"` + model + `","input":"go","tools":[` + tool + `]` + more + `}`)
 	}
-	got := post(`{"type":"mcp","server_label":"one","allowed_tools":["look"],"require_approval":"never"}`, `,"tool_choice":{"type":"function","name":"mcp__one__look"}`).response(t)
+	got := post(`{"type":"mcp","server_label":"one","allowed_tools":["look"],"require_approval":"never"}`,
+		`,"tool_choice":{"type":"function","name":"mcp__one__look"}`).response(t)
 	if got.OutputText() != "from the server: look" {
 		t.Errorf("answer %q", got.OutputText())
 	}
@@ -122,14 +131,16 @@ func TestRequestNamesServer(t *testing.T) {
 		}
 	}
 	// What is not offered cannot be demanded.
-	a := post(`{"type":"mcp","server_label":"one","allowed_tools":["look"],"require_approval":"never"}`, `,"tool_choice":{"type":"function","name":"mcp__one__hide"}`)
+	a := post(`{"type":"mcp","server_label":"one","allowed_tools":["look"],"require_approval":"never"}`,
+		`,"tool_choice":{"type":"function","name":"mcp__one__hide"}`)
 	if e := a.failure(t); e.Param != "tool_choice.name" {
 		t.Errorf("%d %+v", a.status, e)
 	}
 	count := func(tools string) (n struct {
 		InputTokens int `json:"input_tokens"`
 	}) {
-		if err := json.Unmarshal(h.do(http.MethodPost, "/responses/input_tokens", `{"input":"go","tools":[`+tools+`]}`).body, &n); err != nil {
+		if err := json.Unmarshal(h.do(http.MethodPost, "/responses/input_tokens",
+			`{"input":"go","tools":[`+tools+`]}`).body, &n); err != nil {
 			t.Fatal(err)
 		}
 		return n

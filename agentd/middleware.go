@@ -30,7 +30,8 @@ func requestID(next http.Handler) http.Handler {
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := &httpserver.Answer{ResponseWriter: w}
-		log := s.log.With("request", w.Header().Get(headerRequestID), "method", strconv.Quote(r.Method), "path", strconv.Quote(clipID(r.URL.Path)))
+		log := s.log.With("request", w.Header().Get(headerRequestID), "method", strconv.Quote(r.Method), "path",
+			strconv.Quote(clipID(r.URL.Path)))
 		began := time.Now()
 		defer func() {
 			p := recover()

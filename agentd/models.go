@@ -50,5 +50,6 @@ func (s *Server) getModel(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	writeError(w, responses.NotFound("model", responses.CodeModelNotFound, fmt.Sprintf("the model %q cannot be used here", clipID(ref))))
+	writeError(w, responses.NotFound("model", responses.CodeModelNotFound,
+		fmt.Sprintf("the model %q cannot be used here", clipID(ref))))
 }

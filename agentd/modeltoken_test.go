@@ -42,7 +42,8 @@ func (g *hostGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if refused { // an error that says what it was given
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
-		_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"message": "this is wrong: " + r.Header.Get("Authorization")}})
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"error": map[string]any{"message": "this is wrong: " + r.Header.Get("Authorization")}})
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -79,7 +80,8 @@ func behindGateway(t *testing.T, log io.Writer) (*harness, *hostGateway) {
 			t.Fatal(err)
 		}
 		p.Models = models
-		p.Log = slog.New(slog.NewMultiHandler(p.Log.Handler(), slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		p.Log = slog.New(slog.NewMultiHandler(p.Log.Handler(),
+			slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 		before := p.Close
 		p.Close = func() error { defer before(); return release() }
 	}), g
@@ -107,7 +109,8 @@ func TestModelTokenIsKeptNowhere(t *testing.T) {
 	if !strings.Contains(shown, "this is wrong") || !strings.Contains(shown, "Done.") {
 		t.Errorf("neither an error nor an answer came:\n%s", shown)
 	}
-	shown += string(h.do(http.MethodGet, "/health", "").body) + string(h.do(http.MethodGet, "/metrics", "").body) + log.String()
+	shown += string(h.do(http.MethodGet, "/health", "").body) + string(h.do(http.MethodGet, "/metrics",
+		"").body) + log.String()
 	if strings.Contains(shown, token) {
 		t.Errorf("the token is shown:\n%s", shown)
 	}
@@ -150,7 +153,8 @@ func TestModelTokenIsChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, path := range []string{"/responses", "/v1/responses", "/responses/compact"} {
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://agentd"+path, strings.NewReader(`{"model":"openai/m","input":"hi"}`))
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://agentd"+path,
+					strings.NewReader(`{"model":"openai/m","input":"hi"}`))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -165,7 +169,8 @@ func TestModelTokenIsChecked(t *testing.T) {
 				if err != nil || resp.Body.Close() != nil {
 					t.Fatal(err)
 				}
-				refused := resp.StatusCode == http.StatusBadRequest && strings.Contains(string(body), `"param":"`+responses.HeaderModelToken+`"`)
+				refused := resp.StatusCode == http.StatusBadRequest &&
+					strings.Contains(string(body), `"param":"`+responses.HeaderModelToken+`"`)
 				if refused == tc.ok {
 					t.Errorf("%s: %d %s", path, resp.StatusCode, body)
 				}
@@ -173,7 +178,9 @@ func TestModelTokenIsChecked(t *testing.T) {
 					t.Errorf("%s: the model was asked", path)
 				}
 			}
-			conn, resp, err := websocket.Dial(t.Context(), "ws://agentd/responses", &websocket.DialOptions{HTTPClient: h.http, HTTPHeader: http.Header{responses.HeaderModelToken: slices.Clone(tc.values)}})
+			conn, resp, err := websocket.Dial(t.Context(), "ws://agentd/responses",
+				&websocket.DialOptions{HTTPClient: h.http,
+					HTTPHeader: http.Header{responses.HeaderModelToken: slices.Clone(tc.values)}})
 			if (err == nil) != tc.ok || !tc.ok && resp.StatusCode != http.StatusBadRequest {
 				t.Errorf("a WebSocket: %v", err)
 			}
@@ -264,7 +271,9 @@ func TestHostRestarts(t *testing.T) {
 	if got := h.post(fmt.Sprintf(ask, "turn_before")).response(t); got.Status != responses.StatusCompleted {
 		t.Fatalf("%s %+v", got.Status, got.Error)
 	}
-	for name, gone := range map[string]func() error{"refused": func() error { return nil }, "absent": func() error { return os.Remove(path) }} {
+	for name, gone := range map[string]func() error{"refused": func() error {
+		return nil
+	}, "absent": func() error { return os.Remove(path) }} {
 		end()
 		if err := gone(); err != nil {
 			t.Fatal(err)
@@ -286,7 +295,8 @@ func TestHostRestarts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rec, err := turns.DecodeRecord(text); err != nil || rec.ProviderAttempts == nil || len(rec.ProviderAttempts.Attempts) != 1 {
+		if rec, err := turns.DecodeRecord(text); err != nil || rec.ProviderAttempts == nil ||
+			len(rec.ProviderAttempts.Attempts) != 1 {
 			t.Errorf("%s: it took more than one attempt: %v\n%s", name, err, text)
 		}
 	}
@@ -295,7 +305,8 @@ func TestHostRestarts(t *testing.T) {
 	defer cancel()
 	waiting := h.later(ctx, `{"model":"openai/m","input":"hi","background":true}`)
 	begun := (<-waiting).response(t)
-	if got := h.do(http.MethodPost, "/responses/"+begun.ID+"/cancel", "").response(t); got.Status != responses.StatusCancelled {
+	if got := h.do(http.MethodPost, "/responses/"+begun.ID+"/cancel",
+		"").response(t); got.Status != responses.StatusCancelled {
 		t.Errorf("cancelled while the host is away: %s %+v", got.Status, got.Error)
 	}
 }

@@ -32,7 +32,8 @@ func (j *job) offered() []turns.RuntimeEvent {
 	}
 	var facts []turns.RuntimeEvent
 	for _, note := range j.offer.Notes {
-		facts = append(facts, j.scope.Warning(turns.Notice{Code: note.Code, Message: note.Message, Component: "mcp", Recoverable: true}))
+		facts = append(facts, j.scope.Warning(turns.Notice{Code: note.Code, Message: note.Message, Component: "mcp",
+			Recoverable: true}))
 	}
 	return facts
 }

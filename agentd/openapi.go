@@ -76,17 +76,22 @@ func (s *Server) document() (*openapi.Document, error) {
 	}
 	doc := &openapi.Document{
 		OpenAPI: openapi.Version,
-		Info: openapi.Info{Title: "agentd", Version: s.parts.Version, Description: "Open Responses, release 2026-04-24, in front of an agent that works in a container. " +
-			"HEAD is answered like GET without the body, OPTIONS with the methods of a path. Bodies have at most " + strconv.Itoa(responses.MaxRequest>>20) + " MiB and are not compressed. " +
-			"Every key of a request that is null is as good as absent; objects may have keys that are not described unless it says otherwise. " +
-			"An integer is written without fraction and exponent."},
-		Servers:  []openapi.Server{{URL: "/v1", Description: "where clients of the protocol look"}, {URL: "/", Description: "the same"}},
+		Info: openapi.Info{Title: "agentd", Version: s.parts.Version,
+			Description: "Open Responses, release 2026-04-24, in front of an agent that works in a container. " +
+				"HEAD is answered like GET without the body, OPTIONS with the methods of a path. Bodies have at most " +
+				strconv.Itoa(responses.MaxRequest>>20) + " MiB and are not compressed. " +
+				"Every key of a request that is null is as good as absent; objects may have keys that are not described " +
+				"unless it says otherwise. " +
+				"An integer is written without fraction and exponent."},
+		Servers: []openapi.Server{{URL: "/v1", Description: "where clients of the protocol look"},
+			{URL: "/", Description: "the same"}},
 		Tags:     tags,
 		Paths:    make(map[string]map[string]*openapi.Operation),
 		Security: []map[string][]string{{}, {"token": {}}},
 		Components: openapi.Components{
-			Headers:         headers(),
-			SecuritySchemes: map[string]any{"token": map[string]string{"type": "http", "scheme": "bearer", "description": "on TCP, if the server was given a token; never on the socket"}},
+			Headers: headers(),
+			SecuritySchemes: map[string]any{"token": map[string]string{"type": "http", "scheme": "bearer",
+				"description": "on TCP, if the server was given a token; never on the socket"}},
 		},
 	}
 	for _, r := range s.routes() {
@@ -111,8 +116,10 @@ func schemas() (*openapi.Set, error) {
 		return nil, err
 	}
 	if err := set.Add(map[string]reflect.Type{
-		"InputItemList": reflect.TypeFor[itemList](), "DeletedResponse": reflect.TypeFor[deleted](), "TokenCount": reflect.TypeFor[tokenCount](),
-		"Model": reflect.TypeFor[modelObject](), "ModelList": reflect.TypeFor[modelList](), "Stopping": reflect.TypeFor[stopping](),
+		"InputItemList": reflect.TypeFor[itemList](), "DeletedResponse": reflect.TypeFor[deleted](),
+		"TokenCount": reflect.TypeFor[tokenCount](),
+		"Model":      reflect.TypeFor[modelObject](), "ModelList": reflect.TypeFor[modelList](),
+		"Stopping": reflect.TypeFor[stopping](),
 	}); err != nil {
 		return nil, err
 	}

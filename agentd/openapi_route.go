@@ -30,15 +30,18 @@ type about struct {
 
 // operation is the route as the document has it.
 func (a *about) operation(path string, set *openapi.Set) (*openapi.Operation, error) {
-	op := &openapi.Operation{ID: a.id, Tags: []string{a.tag}, Summary: a.summary, Description: a.text, Answers: make(map[string]*openapi.Answer)}
+	op := &openapi.Operation{ID: a.id, Tags: []string{a.tag}, Summary: a.summary, Description: a.text,
+		Answers: make(map[string]*openapi.Answer)}
 	for name := range strings.SplitSeq(path, "/") {
 		if name == "{id}" || name == "*" {
-			op.Parameters = append(op.Parameters, openapi.Parameter{Name: "id", In: "path", Required: true, Schema: openapi.Chars(1, 0)})
+			op.Parameters = append(op.Parameters,
+				openapi.Parameter{Name: "id", In: "path", Required: true, Schema: openapi.Chars(1, 0)})
 		}
 	}
 	op.Parameters = append(op.Parameters, a.params...)
 	if a.takes != "" {
-		op.Body = &openapi.Body{Required: !a.optional, Content: map[string]openapi.Media{"application/json": {Schema: openapi.Ref(a.takes)}}}
+		op.Body = &openapi.Body{Required: !a.optional,
+			Content: map[string]openapi.Media{"application/json": {Schema: openapi.Ref(a.takes)}}}
 	}
 	success, err := a.success(set)
 	if err != nil {
@@ -46,15 +49,19 @@ func (a *about) operation(path string, set *openapi.Set) (*openapi.Operation, er
 	}
 	op.Answers[strconv.Itoa(a.successStatus())] = success
 	if a.cached {
-		op.Answers[strconv.Itoa(http.StatusNotModified)] = &openapi.Answer{Description: "Your copy is the current one.", Headers: refs("X-Request-Id", "ETag")}
+		op.Answers[strconv.Itoa(http.StatusNotModified)] = &openapi.Answer{Description: "Your copy is the current one.",
+			Headers: refs("X-Request-Id", "ETag")}
 	}
 	if a.socket {
 		op.WebSocket = &openapi.WebSocket{
-			Description:   "Text frames. The server sends the events of a turn, one a frame, as they are in every other framing; there is no end mark.",
-			ClientMessage: openapi.Ref("WebSocketResponseCreateEvent"), ServerMessage: openapi.Ref("StreamingEvent"), ErrorMessage: openapi.Ref("WebSocketErrorEvent"),
+			Description: "Text frames. The server sends the events of a turn, one a frame, as they are in every " +
+				"other framing; there is no end mark.",
+			ClientMessage: openapi.Ref("WebSocketResponseCreateEvent"), ServerMessage: openapi.Ref("StreamingEvent"),
+			ErrorMessage: openapi.Ref("WebSocketErrorEvent"),
 		}
 	}
-	for _, status := range append([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError}, a.errors...) {
+	for _, status := range append([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError},
+		a.errors...) {
 		op.Answers[strconv.Itoa(status)] = failure(status)
 	}
 	return op, nil
@@ -68,7 +75,8 @@ func (a *about) successStatus() int {
 }
 
 func (a *about) success(set *openapi.Set) (*openapi.Answer, error) {
-	out := &openapi.Answer{Description: http.StatusText(a.successStatus()), Headers: refs("X-Request-Id"), Content: make(map[string]openapi.Media)}
+	out := &openapi.Answer{Description: http.StatusText(a.successStatus()), Headers: refs("X-Request-Id"),
+		Content: make(map[string]openapi.Media)}
 	switch {
 	case a.gives != nil:
 		schema, err := set.Of(a.gives)
@@ -80,8 +88,10 @@ func (a *about) success(set *openapi.Set) (*openapi.Answer, error) {
 		out.Content["application/json"] = openapi.Media{Schema: openapi.Anything()}
 	}
 	if a.events != "" {
-		out.Description = "The response; or, as server-sent events or NDJSON, the events of its stream, of each of which this is the schema. " +
-			"Server-sent events are named by their type, have comments between them while nothing happens, and end with the data [DONE]."
+		out.Description = "The response; or, as server-sent events or NDJSON, the events of its stream, of each of " +
+			"which this is the schema. " +
+			"Server-sent events are named by their type, have comments between them while nothing happens, and end " +
+			"with the data [DONE]."
 		out.Content[stream.TypeSSE] = openapi.Media{Schema: openapi.Ref(a.events)}
 		out.Content[stream.TypeNDJSON] = openapi.Media{Schema: openapi.Ref(a.events)}
 	}
@@ -100,7 +110,8 @@ func (a *about) success(set *openapi.Set) (*openapi.Answer, error) {
 
 // failure is an error answer.
 func failure(status int) *openapi.Answer {
-	a := &openapi.Answer{Description: http.StatusText(status), Headers: refs("X-Request-Id", "X-Should-Retry"), Content: map[string]openapi.Media{"application/json": {Schema: openapi.Ref("ErrorEnvelope")}}}
+	a := &openapi.Answer{Description: http.StatusText(status), Headers: refs("X-Request-Id", "X-Should-Retry"),
+		Content: map[string]openapi.Media{"application/json": {Schema: openapi.Ref("ErrorEnvelope")}}}
 	switch status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusRequestTimeout:
 		maps.Copy(a.Headers, refs("Retry-After"))
@@ -125,8 +136,9 @@ func headers() map[string]*openapi.Header {
 		return &openapi.Header{Description: description, Schema: openapi.Text()}
 	}
 	return map[string]*openapi.Header{
-		"X-Request-Id":     text("names the request in the server's log"),
-		"X-Should-Retry":   {Description: "whether the same request may be sent again by itself: false where work has begun or it would fail again", Schema: openapi.Words("true", "false")},
+		"X-Request-Id": text("names the request in the server's log"),
+		"X-Should-Retry": {Description: "whether the same request may be sent again by itself: false where work " +
+			"has begun or it would fail again", Schema: openapi.Words("true", "false")},
 		"Retry-After":      {Description: "seconds, where it may be sent again", Schema: openapi.Integer()},
 		"ETag":             text("changes with the document"),
 		"Allow":            text("the methods of the path"),

@@ -24,16 +24,18 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := make(map[string]bool)
-	err = chi.Walk(s.Handler().(chi.Routes), func(method, path string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		path = strings.Replace(path, "*", "{id}", 1)
-		op := doc.Paths[path][strings.ToLower(method)]
-		if op == nil {
-			t.Errorf("%s %s is not described: put the route, with its description, into the table of its resource (func (*Server) …Routes, routes.go)", method, path)
+	err = chi.Walk(s.Handler().(chi.Routes),
+		func(method, path string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+			path = strings.Replace(path, "*", "{id}", 1)
+			op := doc.Paths[path][strings.ToLower(method)]
+			if op == nil {
+				t.Errorf("%s %s is not described: put the route, with its description, into the table of its resource "+
+					"(func (*Server) …Routes, routes.go)", method, path)
+				return nil
+			}
+			seen[method+" "+path] = true
 			return nil
-		}
-		seen[method+" "+path] = true
-		return nil
-	})
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,8 @@ func (v *validator) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	resp.Body = &tee{ReadCloser: resp.Body, done: func(answer []byte) {
-		if req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/responses") && resp.StatusCode == http.StatusOK {
+		if req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/responses") &&
+			resp.StatusCode == http.StatusOK {
 			v.check(resp.Header.Get("Content-Type"), answer)
 		}
 		own, err := ours()

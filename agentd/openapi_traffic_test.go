@@ -138,10 +138,13 @@ func (d *described) asked(at string, op *openapi3.Operation, x exchange) error {
 		}
 	}
 	for name, values := range x.req.URL.Query() {
-		if slices.Contains([]string{"include", "include[]", "include_obfuscation", "colour"}, name) { // said in words, and one that no server has
+		// said in words, and one that no server has
+		if slices.Contains([]string{"include", "include[]", "include_obfuscation", "colour"}, name) {
 			continue
 		}
-		i := slices.IndexFunc(op.Parameters, func(p *openapi3.ParameterRef) bool { return p.Value.In == "query" && p.Value.Name == name })
+		i := slices.IndexFunc(op.Parameters, func(p *openapi3.ParameterRef) bool {
+			return p.Value.In == "query" && p.Value.Name == name
+		})
 		if i < 0 {
 			return fmt.Errorf("the parameter %s is not described", name)
 		}
@@ -185,7 +188,8 @@ func TestTrafficIsChecked(t *testing.T) {
 		for i := 0; i+1 < len(header); i += 2 {
 			h.Set(header[i], header[i+1])
 		}
-		return exchange{&http.Request{Method: method, URL: u}, &http.Response{StatusCode: status, Header: h}, []byte(sent), []byte(answer)}
+		return exchange{&http.Request{Method: method, URL: u}, &http.Response{StatusCode: status, Header: h},
+			[]byte(sent), []byte(answer)}
 	}
 	const health = `{"status":"ready","version":"","engine":"agentd","models":[],"skills":[],"active_turns":0,"queued_turns":0,"instance":"i","mcp":[]}`
 	if err := d.check(exchanged("GET", "/v1/health", "", 200, "application/json", health)); err != nil {
@@ -199,10 +203,11 @@ func TestTrafficIsChecked(t *testing.T) {
 		"path":       exchanged("GET", "/healthy", "", 200, "application/json", health),
 		"event":      exchanged("POST", "/responses", `{}`, 200, stream.TypeNDJSON, `{"type":"response.created"}`+"\n"),
 		"line":       exchanged("GET", "/turns/a/events", "", 200, stream.TypeNDJSON, `{"type":"x"}`+"\n"),
-		"request":    exchanged("POST", "/responses/input_tokens", `{"input":7}`, 200, "application/json", `{"object":"response.input_tokens","input_tokens":1}`),
-		"parameter":  exchanged("GET", "/tasks?limited=1", "", 200, "application/json", `{"tasks":[]}`),
-		"bound":      exchanged("GET", "/tasks?limit=0", "", 200, "application/json", `{"tasks":[]}`),
-		"error":      exchanged("GET", "/turns/a", "", 404, "application/json", `{"error":{"message":"m"}}`),
+		"request": exchanged("POST", "/responses/input_tokens", `{"input":7}`, 200, "application/json",
+			`{"object":"response.input_tokens","input_tokens":1}`),
+		"parameter": exchanged("GET", "/tasks?limited=1", "", 200, "application/json", `{"tasks":[]}`),
+		"bound":     exchanged("GET", "/tasks?limit=0", "", 200, "application/json", `{"tasks":[]}`),
+		"error":     exchanged("GET", "/turns/a", "", 404, "application/json", `{"error":{"message":"m"}}`),
 	} {
 		if d.check(x) == nil {
 			t.Errorf("what is wrong with the %s was not noticed", what)
@@ -214,7 +219,8 @@ func TestOpenAPI(t *testing.T) {
 	h := start(t)
 	first := h.do(http.MethodGet, "/openapi.json", "")
 	tag := first.header.Get("ETag")
-	if first.status != http.StatusOK || first.header.Get("Content-Type") != "application/json" || tag == "" || first.header.Get("Cache-Control") != "no-cache" {
+	if first.status != http.StatusOK || first.header.Get("Content-Type") != "application/json" || tag == "" ||
+		first.header.Get("Cache-Control") != "no-cache" {
 		t.Fatalf("%d %v", first.status, first.header)
 	}
 	doc, err := openapi3.NewLoader().LoadFromData(first.body)
@@ -224,15 +230,18 @@ func TestOpenAPI(t *testing.T) {
 	if err := doc.Validate(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if again := h.do(http.MethodGet, "/v1/openapi.json", "", "If-None-Match", `"other"`); again.status != http.StatusOK || !bytes.Equal(again.body, first.body) {
+	if again := h.do(http.MethodGet, "/v1/openapi.json", "", "If-None-Match",
+		`"other"`); again.status != http.StatusOK || !bytes.Equal(again.body, first.body) {
 		t.Errorf("under /v1: %d, %d bytes", again.status, len(again.body))
 	}
 	for _, known := range []string{tag, "W/" + tag, `"x", ` + tag, "*"} {
-		if a := h.do(http.MethodGet, "/openapi.json", "", "If-None-Match", known); a.status != http.StatusNotModified || len(a.body) != 0 || a.header.Get("ETag") != tag {
+		if a := h.do(http.MethodGet, "/openapi.json", "", "If-None-Match", known); a.status != http.StatusNotModified ||
+			len(a.body) != 0 || a.header.Get("ETag") != tag {
 			t.Errorf("If-None-Match %s: %d", known, a.status)
 		}
 	}
-	if a := h.do(http.MethodHead, "/openapi.json", ""); a.status != http.StatusOK || a.header.Get("ETag") != tag || len(a.body) != 0 {
+	if a := h.do(http.MethodHead, "/openapi.json", ""); a.status != http.StatusOK || a.header.Get("ETag") != tag ||
+		len(a.body) != 0 {
 		t.Errorf("HEAD: %d %v", a.status, a.header)
 	}
 }

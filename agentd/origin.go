@@ -25,7 +25,9 @@ func modelToken(h http.Header) (string, error) {
 		return "", nil
 	}
 	if len(values) > 1 || values[0] == "" || len(values[0]) > maxModelToken || !printable(values[0]) {
-		return "", responses.Invalid(responses.HeaderModelToken, responses.CodeInvalidValue, fmt.Sprintf("%s must be one value of 1 to %d printable ASCII characters", responses.HeaderModelToken, maxModelToken))
+		return "", responses.Invalid(responses.HeaderModelToken, responses.CodeInvalidValue,
+			fmt.Sprintf("%s must be one value of 1 to %d printable ASCII characters", responses.HeaderModelToken,
+				maxModelToken))
 	}
 	return values[0], nil
 }

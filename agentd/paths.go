@@ -19,7 +19,8 @@ import (
 func confine(param, root, path string) (string, error) {
 	outside := func() error {
 		return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodePathOutsideRoot, Param: param,
-			Message: fmt.Sprintf("%s must lie under %s", param, root), Hint: "choose a directory there, or leave the field out for the default"}
+			Message: fmt.Sprintf("%s must lie under %s", param, root),
+			Hint:    "choose a directory there, or leave the field out for the default"}
 	}
 	if strings.ContainsRune(path, 0) {
 		return "", responses.Invalid(param, responses.CodeInvalidValue, param+" holds a NUL byte")
@@ -41,7 +42,8 @@ func confine(param, root, path string) (string, error) {
 	}
 	real, err := evalExisting(path)
 	if err != nil {
-		return "", responses.Invalid(param, responses.CodeInvalidValue, fmt.Sprintf("%s cannot be resolved: %v", param, unwrapPath(err)))
+		return "", responses.Invalid(param, responses.CodeInvalidValue,
+			fmt.Sprintf("%s cannot be resolved: %v", param, unwrapPath(err)))
 	}
 	if !under(realRoot, real) {
 		return "", outside()

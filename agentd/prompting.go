@@ -18,7 +18,8 @@ import (
 // /holon, so that --skills-dir is by default what the runtime specification
 // calls <agent_home>/skills.
 func (c *Config) roots(tree string) skills.Roots {
-	return skills.Roots{Role: skills.Role(c.AgentRole), UserHome: c.UserHome, AgentSkills: c.SkillsDir, AgentHome: c.AgentHome, Workspace: tree}
+	return skills.Roots{Role: skills.Role(c.AgentRole), UserHome: c.UserHome, AgentSkills: c.SkillsDir,
+		AgentHome: c.AgentHome, Workspace: tree}
 }
 
 // telling is what a turn's model is told besides the conversation.
@@ -48,17 +49,20 @@ func (s *Server) tell(p *plan) {
 	for _, a := range active {
 		p.active = append(p.active, a.SkillID+" "+a.ActivationState)
 	}
-	p.assemble(&s.cfg, p.req, unshadowed(toolNames(p.toolset.Definitions()), p.req), inUse(p.skills, active), p.inputDir != "")
+	p.assemble(&s.cfg, p.req, unshadowed(toolNames(p.toolset.Definitions()), p.req), inUse(p.skills, active),
+		p.inputDir != "")
 	p.context = p.prompt.Items(p.history)
 }
 
 // assemble is the part that `agentd debug prompt` shares.
-func (t *telling) assemble(cfg *Config, req *responses.Request, container []string, active []skills.Skill, hasInput bool) {
+func (t *telling) assemble(cfg *Config, req *responses.Request, container []string, active []skills.Skill,
+	hasInput bool) {
 	mode := prompt.ModeConversation
 	if cfg.Socket == "" && cfg.Listen == "" { // nobody can ask for another turn
 		mode = prompt.ModeOnce
 	}
-	in := prompt.Input{Mode: mode, AgentHome: cfg.AgentHome, WorkDir: t.tree, HasInput: hasInput, Skills: t.skills.Skills, Active: active, Tools: container}
+	in := prompt.Input{Mode: mode, AgentHome: cfg.AgentHome, WorkDir: t.tree, HasInput: hasInput,
+		Skills: t.skills.Skills, Active: active, Tools: container}
 	if req.Instructions != nil {
 		in.Instructions = *req.Instructions
 	}
@@ -114,8 +118,9 @@ func (p *plan) adding(input []responses.Item) []responses.Item {
 // resolved says what the turn starts from, for its record.
 func (p *plan) resolved() turns.Context {
 	return turns.Context{
-		PreviousResponseID: p.req.PreviousResponseID, Items: len(p.history) + len(p.req.Input), Instructions: p.prompt.Told(),
-		Tools: p.tools, Omissions: p.prompt.Notes(), ActiveSkills: p.active, Fingerprint: p.prompt.Fingerprint(),
+		PreviousResponseID: p.req.PreviousResponseID, Items: len(p.history) + len(p.req.Input),
+		Instructions: p.prompt.Told(),
+		Tools:        p.tools, Omissions: p.prompt.Notes(), ActiveSkills: p.active, Fingerprint: p.prompt.Fingerprint(),
 	}
 }
 

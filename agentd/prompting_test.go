@@ -123,8 +123,10 @@ func TestWhatAModelIsToldOnlyGrows(t *testing.T) {
 
 	var before []string
 	for i, req := range told.asked {
-		if req.Instructions != told.asked[0].Instructions || req.PromptCacheKey == "" || req.PromptCacheKey != told.asked[0].PromptCacheKey {
-			t.Errorf("request %d has the cache key %s and the instructions\n%s", i, req.PromptCacheKey, req.Instructions)
+		if req.Instructions != told.asked[0].Instructions || req.PromptCacheKey == "" ||
+			req.PromptCacheKey != told.asked[0].PromptCacheKey {
+			t.Errorf("request %d has the cache key %s and the instructions\n%s", i, req.PromptCacheKey,
+				req.Instructions)
 		}
 		var now []string
 		for _, item := range req.Input {
@@ -145,7 +147,8 @@ func TestWhatAModelIsToldOnlyGrows(t *testing.T) {
 		}
 	}
 	all := strings.Join(before, "\n")
-	for _, part := range []string{"Use spaces.", "Lints.", "the instructions of the workspace no longer holds", "the instructions of the request no longer holds", "Be long."} {
+	for _, part := range []string{"Use spaces.", "Lints.", "the instructions of the workspace no longer holds",
+		"the instructions of the request no longer holds", "Be long."} {
 		if strings.Count(all, part) != 1 {
 			t.Errorf("%q is told %d times", part, strings.Count(all, part))
 		}
@@ -159,7 +162,8 @@ func TestWhatAModelIsToldOnlyGrows(t *testing.T) {
 		t.Errorf("the conversation is %v", kinds)
 	}
 	// None of it is the client's input.
-	if list := h.do(http.MethodGet, "/responses/"+previous+"/input_items", "").body; strings.Contains(string(list), "ctx_") || !strings.Contains(string(list), "the end") {
+	if list := h.do(http.MethodGet, "/responses/"+previous+"/input_items", "").body; strings.Contains(string(list),
+		"ctx_") || !strings.Contains(string(list), "the end") {
 		t.Errorf("the input is %s", list)
 	}
 }
@@ -171,7 +175,8 @@ func TestContextItemsAreReserved(t *testing.T) {
 		"a reference": `[{"type":"item_reference","id":"ctx_policy_0"}]`,
 	} {
 		a := h.post(`{"input":` + input + `}`)
-		if e := a.failure(t); a.status != http.StatusBadRequest || e.Code != responses.CodeInvalidValue || e.Param != "input[0].id" {
+		if e := a.failure(t); a.status != http.StatusBadRequest || e.Code != responses.CodeInvalidValue ||
+			e.Param != "input[0].id" {
 			t.Errorf("%s: %d %+v", name, a.status, e)
 		}
 	}
@@ -226,7 +231,8 @@ turns:
 `, skill(h)))
 	run := func(model, turn string) {
 		t.Helper()
-		if resp := h.post(fmt.Sprintf(`{"model":%q,"input":"go","holon":{"session_id":"sess_a","turn_id":%q}}`, model, turn)).response(t); resp.Status != responses.StatusCompleted {
+		if resp := h.post(fmt.Sprintf(`{"model":%q,"input":"go","holon":{"session_id":"sess_a","turn_id":%q}}`, model,
+			turn)).response(t); resp.Status != responses.StatusCompleted {
 			t.Fatalf("%s: %+v", resp.Status, resp.Error)
 		}
 	}
@@ -246,7 +252,8 @@ rounds:
 		if err := json.Unmarshal([]byte(payload), &p); err != nil {
 			t.Fatal(err)
 		}
-		if p.SkillID != "agent/pdf" || p.EntrypointPath != skill(h)+"/SKILL.md" || !strings.HasPrefix(p.Digest, "sha256:") {
+		if p.SkillID != "agent/pdf" || p.EntrypointPath != skill(h)+"/SKILL.md" ||
+			!strings.HasPrefix(p.Digest, "sha256:") {
 			t.Errorf("%+v", p)
 		}
 		reasons = append(reasons, p.LoadReason+" "+strings.TrimPrefix(p.Path, skill(h)))
@@ -270,17 +277,21 @@ rounds:
 		t.Error(diff)
 	}
 	last := told.asked[len(told.asked)-1].Instructions
-	if !strings.Contains(last, "Skills in use in this session") || strings.Contains(last, "BODY") || !strings.Contains(last, "Fills in forms.") {
+	if !strings.Contains(last, "Skills in use in this session") || strings.Contains(last, "BODY") ||
+		!strings.Contains(last, "Fills in forms.") {
 		t.Errorf("the model is told\n%s", last)
 	}
 	if first := told.asked[0].Instructions; strings.Contains(first, "Skills in use") {
 		t.Error("a new session has skills in use")
 	}
 	// A turn that does not complete leaves its session as it was.
-	fails := h.scenario("fails", fmt.Sprintf("rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'cat %s/SKILL.md'}}]\n  - error: {kind: protocol, message: broken}\n", skill(h)))
+	fails := h.scenario("fails", fmt.Sprintf("rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'cat "+
+		"%s/SKILL.md'}}]\n  - error: {kind: protocol, message: broken}\n", skill(h)))
 	h.post(fmt.Sprintf(`{"model":%q,"input":"go","holon":{"session_id":"sess_b","turn_id":"turn_5"}}`, fails))
-	run2 := h.post(fmt.Sprintf(`{"model":%q,"input":"go","holon":{"session_id":"sess_b","turn_id":"turn_6"}}`, ref)).response(t)
-	if run2.Status != responses.StatusCompleted || len(h.facts("turn_5", turns.SkillActivated)) != 1 || len(h.inUse("turn_6")) != 0 {
+	run2 := h.post(fmt.Sprintf(`{"model":%q,"input":"go","holon":{"session_id":"sess_b","turn_id":"turn_6"}}`,
+		ref)).response(t)
+	if run2.Status != responses.StatusCompleted || len(h.facts("turn_5", turns.SkillActivated)) != 1 ||
+		len(h.inUse("turn_6")) != 0 {
 		t.Errorf("%s, in use %v", run2.Status, h.inUse("turn_6"))
 	}
 }

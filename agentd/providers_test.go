@@ -95,11 +95,16 @@ func TestTurnThroughEveryTransport(t *testing.T) {
 		env     string
 		answers []http.HandlerFunc
 	}{
-		"chat completions":       {"acme/m", "ACME_BASE_URL=%s", []http.HandlerFunc{chatAnswer(chatCall), chatAnswer(chatText, chatEnd)}},
-		"a provider in the list": {"deepseek/m", "DEEPSEEK_API_KEY=k,DEEPSEEK_BASE_URL=%s", []http.HandlerFunc{chatAnswer(chatCall), chatAnswer(chatText, chatEnd)}},
-		"responses, JSON":        {"lab/m", "LAB_BASE_URL=%s,LAB_STREAM=false", []http.HandlerFunc{answers("application/json", wholeCall), answers("application/json", wholeText)}},
-		"responses, streamed":    {"responses/m", "RESPONSES_BASE_URL=%s", []http.HandlerFunc{streamed(wholeCall), streamed(wholeText)}},
-		"codex":                  {"openai-codex/gpt-5", "OPENAI_CODEX_API_KEY=k,OPENAI_CODEX_BASE_URL=%s", []http.HandlerFunc{streamed(wholeCall), streamed(wholeText)}},
+		"chat completions": {"acme/m", "ACME_BASE_URL=%s",
+			[]http.HandlerFunc{chatAnswer(chatCall), chatAnswer(chatText, chatEnd)}},
+		"a provider in the list": {"deepseek/m", "DEEPSEEK_API_KEY=k,DEEPSEEK_BASE_URL=%s",
+			[]http.HandlerFunc{chatAnswer(chatCall), chatAnswer(chatText, chatEnd)}},
+		"responses, JSON": {"lab/m", "LAB_BASE_URL=%s,LAB_STREAM=false",
+			[]http.HandlerFunc{answers("application/json", wholeCall), answers("application/json", wholeText)}},
+		"responses, streamed": {"responses/m", "RESPONSES_BASE_URL=%s",
+			[]http.HandlerFunc{streamed(wholeCall), streamed(wholeText)}},
+		"codex": {"openai-codex/gpt-5", "OPENAI_CODEX_API_KEY=k,OPENAI_CODEX_BASE_URL=%s",
+			[]http.HandlerFunc{streamed(wholeCall), streamed(wholeText)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			base, asked := provider(t, tt.answers...)
@@ -114,7 +119,8 @@ func TestTurnThroughEveryTransport(t *testing.T) {
 				t.Fatalf("%s %q after %d requests: %+v", resp.Status, resp.OutputText(), asked.Load(), resp.Error)
 			}
 			rec := h.record("turn_a")
-			if l := rec.ProviderAttempts; l == nil || len(l.Attempts) != 2 || l.WinningModelRef != tt.ref || rec.FailureArtifact != nil || rec.ToolCalls.Total != 1 || rec.ToolCalls.Failed != 0 {
+			if l := rec.ProviderAttempts; l == nil || len(l.Attempts) != 2 || l.WinningModelRef != tt.ref ||
+				rec.FailureArtifact != nil || rec.ToolCalls.Total != 1 || rec.ToolCalls.Failed != 0 {
 				t.Errorf("%+v, %+v", rec.ProviderAttempts, rec.ToolCalls)
 			}
 		})
@@ -124,8 +130,11 @@ func TestTurnThroughEveryTransport(t *testing.T) {
 // Any Open Responses server is a provider, another agentd for one.
 func TestAnotherAgentdIsAProvider(t *testing.T) {
 	behind := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Listen = "" })
-	ref := behind.scenario("hello", "turns: [{rounds: [{reasoning: Hm., text: Hello from behind.}]}, {rounds: [{text: And again.}]}]")
-	h := assembled(t, []string{"RESPONSES_BASE_URL=unix://" + behind.cfg.Socket + ":/v1"}, func(c *agentd.Config) { c.Model = "responses/" + ref })
+	ref := behind.scenario("hello", "turns: [{rounds: [{reasoning: Hm., text: Hello from behind.}]}, {rounds: "+
+		"[{text: And again.}]}]")
+	h := assembled(t, []string{"RESPONSES_BASE_URL=unix://" + behind.cfg.Socket + ":/v1"}, func(c *agentd.Config) {
+		c.Model = "responses/" + ref
+	})
 	first := h.post(`{"input":"hi"}`).response(t)
 	if first.Status != responses.StatusCompleted || first.OutputText() != "Hello from behind." {
 		t.Fatalf("%s %q %+v", first.Status, first.OutputText(), first.Error)
@@ -160,18 +169,23 @@ func TestTimelines(t *testing.T) {
 		garbage          []string
 		twice, unordered []string // nil where there is no such thing
 	}{
-		{name: "", contract: "", begin: []string{chatText}, whole: chatAnswer(chatText, chatEnd), garbage: []string{`{"choices":`}},
+		{name: "", contract: "", begin: []string{chatText}, whole: chatAnswer(chatText, chatEnd),
+			garbage: []string{`{"choices":`}},
 		{
 			name: "responses-", contract: "=responses",
 			begin: []string{`{"type":"response.output_item.added","output_index":0,"item":{"type":"message","role":"assistant"}}`, `{"type":"response.output_text.delta","output_index":0,"delta":"Do"}`},
 			whole: streamed(wholeText), garbage: []string{`{"type":"response.completed","response":`},
-			twice: []string{`{"type":"response.output_item.added","output_index":0,"item":{"type":"message"}}`, `{"type":"response.output_item.added","output_index":0,"item":{"type":"message"}}`},
+			twice: []string{`{"type":"response.output_item.added","output_index":0,"item":{"type":"message"}}`,
+				`{"type":"response.output_item.added","output_index":0,"item":{"type":"message"}}`},
 		},
 		{
 			name: "anthropic-", contract: "=anthropic_messages",
-			begin: []string{`{"type":"message_start","message":{"id":"msg_1"}}`, `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Do"}}`},
-			whole: answers("text/event-stream", anthropicRound(1, nil, recordedUsage{input: 3})), garbage: []string{`{"type":"message_start","message":`},
-			twice:     []string{`{"type":"message_start","message":{"id":"msg_1"}}`, `{"type":"message_start","message":{"id":"msg_2"}}`},
+			begin: []string{`{"type":"message_start","message":{"id":"msg_1"}}`,
+				`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Do"}}`},
+			whole:   answers("text/event-stream", anthropicRound(1, nil, recordedUsage{input: 3})),
+			garbage: []string{`{"type":"message_start","message":`},
+			twice: []string{`{"type":"message_start","message":{"id":"msg_1"}}`,
+				`{"type":"message_start","message":{"id":"msg_2"}}`},
 			unordered: []string{`{"type":"content_block_delta","index":3,"delta":{"type":"text_delta","text":"x"}}`},
 		},
 	}
@@ -187,15 +201,19 @@ func TestTimelines(t *testing.T) {
 		add := func(name string, first []http.HandlerFunc, fallback bool, status responses.Status) {
 			tests = append(tests, test{wire.name + name, first, fallback, "first" + wire.contract, status})
 		}
-		add("rate-limited-then-answers", []http.HandlerFunc{fails(429, `{"error":{"message":"slow down"}}`), wire.whole}, false, responses.StatusCompleted)
+		add("rate-limited-then-answers", []http.HandlerFunc{fails(429, `{"error":{"message":"slow down"}}`),
+			wire.whole}, false, responses.StatusCompleted)
 		add("overloaded-then-fallback", []http.HandlerFunc{fails(503, ``)}, true, responses.StatusCompleted)
-		add("unauthorized-then-fallback", []http.HandlerFunc{fails(401, `{"error":{"message":"no"}}`)}, true, responses.StatusCompleted)
+		add("unauthorized-then-fallback", []http.HandlerFunc{fails(401, `{"error":{"message":"no"}}`)}, true,
+			responses.StatusCompleted)
 		add("garbage-then-fallback", []http.HandlerFunc{stream(wire.garbage...)}, true, responses.StatusCompleted)
 		add("reset-in-the-middle", []http.HandlerFunc{abort(events(wire.begin...))}, true, responses.StatusFailed)
 		add("reset-before", []http.HandlerFunc{abort("")}, false, responses.StatusFailed)
 		add("silence", []http.HandlerFunc{silence}, false, responses.StatusFailed)
-		add("too-long", []http.HandlerFunc{fails(400, `{"error":{"message":"maximum context length is 8","code":"context_length_exceeded"}}`)}, true, responses.StatusFailed)
-		add("bad-request", []http.HandlerFunc{fails(400, `{"error":{"message":"no such field"}}`)}, false, responses.StatusFailed)
+		add("too-long", []http.HandlerFunc{fails(400,
+			`{"error":{"message":"maximum context length is 8","code":"context_length_exceeded"}}`)}, true, responses.StatusFailed)
+		add("bad-request", []http.HandlerFunc{fails(400, `{"error":{"message":"no such field"}}`)}, false,
+			responses.StatusFailed)
 		add("huge-event", []http.HandlerFunc{huge}, true, responses.StatusCompleted)
 		if wire.twice != nil {
 			add("twice", []http.HandlerFunc{stream(wire.twice...)}, false, responses.StatusFailed)
@@ -204,7 +222,8 @@ func TestTimelines(t *testing.T) {
 			add("unordered", []http.HandlerFunc{stream(wire.unordered...)}, false, responses.StatusFailed)
 		}
 	}
-	tests = append(tests, test{"unsupported-then-fallback", []http.HandlerFunc{fails(500, ``)}, true, "first=aws_bedrock", responses.StatusCompleted})
+	tests = append(tests, test{"unsupported-then-fallback", []http.HandlerFunc{fails(500, ``)}, true,
+		"first=aws_bedrock", responses.StatusCompleted})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -237,12 +256,15 @@ func TestTimelines(t *testing.T) {
 			report, err := os.ReadFile(h.file("turn_a", turns.FailureFile))
 			if failed := tt.status == responses.StatusFailed; failed != (err == nil) {
 				t.Errorf("%s: %v", turns.FailureFile, err)
-			} else if failed && !(strings.Contains(string(report), `"category"`) && strings.Contains(string(report), `"provider_attempts"`)) {
+			} else if failed && !(strings.Contains(string(report), `"category"`) &&
+				strings.Contains(string(report), `"provider_attempts"`)) {
 				t.Errorf("%s: %s", turns.FailureFile, report)
 			}
 			runtime, err := os.ReadFile(h.file("turn_a", turns.RuntimeFile))
-			if n := strings.Count(string(runtime), `"provider_attempt":`); err != nil || n != len(rec.ProviderAttempts.Attempts) {
-				t.Errorf("runtime.ndjson has %d attempts and %s %d, %v", n, file, len(rec.ProviderAttempts.Attempts), err)
+			if n := strings.Count(string(runtime), `"provider_attempt":`); err != nil ||
+				n != len(rec.ProviderAttempts.Attempts) {
+				t.Errorf("runtime.ndjson has %d attempts and %s %d, %v", n, file, len(rec.ProviderAttempts.Attempts),
+					err)
 			}
 		})
 	}
@@ -253,7 +275,9 @@ func TestTimelines(t *testing.T) {
 func timelineFile(t *testing.T, name, got string) string {
 	t.Helper()
 	for pattern, with := range map[string]string{
-		`"(started_at|completed_at)": "[^"]*"`: `"$1": "T"`, `"(duration_ms|backoff_ms)": \d+`: `"$1": 1`, `"((frame_)?fingerprint)": "[0-9a-f]{16}"`: `"$1": "F"`, `"(estimated_tokens|bytes)": \d+`: `"$1": 1`, `127\.0\.0\.1:\d+(->127\.0\.0\.1:\d+)?`: "HOST",
+		`"(started_at|completed_at)": "[^"]*"`: `"$1": "T"`, `"(duration_ms|backoff_ms)": \d+`: `"$1": 1`,
+		`"((frame_)?fingerprint)": "[0-9a-f]{16}"`: `"$1": "F"`, `"(estimated_tokens|bytes)": \d+`: `"$1": 1`,
+		`127\.0\.0\.1:\d+(->127\.0\.0\.1:\d+)?`: "HOST",
 	} {
 		got = regexp.MustCompile(pattern).ReplaceAllString(got, with)
 	}

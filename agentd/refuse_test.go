@@ -45,36 +45,54 @@ func TestBadRequests(t *testing.T) {
 	}
 	cases := []testCase{
 		{"input of a wrong type", `{"input":5}`, 400, "", "input", ""},
-		{"orphan output", `{"input":[{"type":"function_call_output","call_id":"call_x","output":"y"}]}`, 400, responses.CodeCallNotFound, "input[0].call_id", "call_x"},
+		{"orphan output", `{"input":[{"type":"function_call_output","call_id":"call_x","output":"y"}]}`, 400,
+			responses.CodeCallNotFound, "input[0].call_id", "call_x"},
 		{"unanswered call", `{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"role":"user","content":"x"}]}`, 400, responses.CodeMissingParameter, "input", `"c"`},
 		{"a call_id twice", `{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"x"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"y"}]}`, 400, responses.CodeInvalidValue, "input[2].call_id", `"c"`},
 		{"an output twice", `{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"x"},{"type":"function_call_output","call_id":"c","output":"y"}]}`, 400, responses.CodeInvalidValue, "input[2].call_id", `"c"`},
-		{"unknown item", `{"input":[{"type":"item_reference","id":"msg_x"}]}`, 404, responses.CodeItemNotFound, "input[0].id", "msg_x"},
-		{"unknown previous", `{"input":"x","previous_response_id":"resp_x"}`, 404, responses.CodePreviousNotFound, "previous_response_id", "resp_x"},
+		{"unknown item", `{"input":[{"type":"item_reference","id":"msg_x"}]}`, 404, responses.CodeItemNotFound,
+			"input[0].id", "msg_x"},
+		{"unknown previous", `{"input":"x","previous_response_id":"resp_x"}`, 404, responses.CodePreviousNotFound,
+			"previous_response_id", "resp_x"},
 		{"unknown provider", `{"model":"acme/x","input":"x"}`, 400, responses.CodeModelNotFound, "model", "acme/x"},
-		{"unknown scenario", `{"model":"scripted/none","input":"x"}`, 400, responses.CodeScenarioNotFound, "model", "none"},
-		{"no key", `{"model":"openai/gpt-5","input":"x"}`, 400, responses.CodeMissingCredentials, "model", "OPENAI_API_KEY"},
+		{"unknown scenario", `{"model":"scripted/none","input":"x"}`, 400, responses.CodeScenarioNotFound, "model",
+			"none"},
+		{"no key", `{"model":"openai/gpt-5","input":"x"}`, 400, responses.CodeMissingCredentials, "model",
+			"OPENAI_API_KEY"},
 		{"turn id", `{"input":"x","holon":{"turn_id":"../x"}}`, 400, responses.CodeInvalidValue, "holon.turn_id", ""},
-		{"session id", `{"input":"x","holon":{"session_id":"a/b"}}`, 400, responses.CodeInvalidValue, "holon.session_id", ""},
-		{"unknown extension", `{"input":"x","holon":{"colour":"red"}}`, 400, responses.CodeUnsupportedParameter, "holon.colour", ""},
-		{"output file", `{"input":"x","holon":{"output_dir":"file"}}`, 400, responses.CodeInvalidValue, "holon.output_dir", "not a directory"},
-		{"absent input", `{"input":"x","holon":{"input_dir":"absent"}}`, 400, responses.CodeInvalidValue, "holon.input_dir", "absent"},
-		{"absent tree", `{"input":"x","holon":{"workspace_dir":"absent"}}`, 400, responses.CodeInvalidValue, "holon.workspace_dir", "absent"},
-		{"input file", `{"input":"x","holon":{"input_dir":"file"}}`, 400, responses.CodeInvalidValue, "holon.input_dir", ""},
+		{"session id", `{"input":"x","holon":{"session_id":"a/b"}}`, 400, responses.CodeInvalidValue,
+			"holon.session_id", ""},
+		{"unknown extension", `{"input":"x","holon":{"colour":"red"}}`, 400, responses.CodeUnsupportedParameter,
+			"holon.colour", ""},
+		{"output file", `{"input":"x","holon":{"output_dir":"file"}}`, 400, responses.CodeInvalidValue,
+			"holon.output_dir", "not a directory"},
+		{"absent input", `{"input":"x","holon":{"input_dir":"absent"}}`, 400, responses.CodeInvalidValue,
+			"holon.input_dir", "absent"},
+		{"absent tree", `{"input":"x","holon":{"workspace_dir":"absent"}}`, 400, responses.CodeInvalidValue,
+			"holon.workspace_dir", "absent"},
+		{"input file", `{"input":"x","holon":{"input_dir":"file"}}`, 400, responses.CodeInvalidValue, "holon.input_dir",
+			""},
 	}
 	for _, field := range []string{"input_dir", "output_dir", "workspace_dir"} {
-		for name, path := range map[string]string{"dots": "../x", "dots within": "a/../../x", "absolute": "/etc", "link": "link", "beyond a link": "link/x"} {
-			cases = append(cases, testCase{field + " " + name, `{"input":"x","holon":{"` + field + `":` + quote(path) + `}}`, 400, responses.CodePathOutsideRoot, "holon." + field, "must lie under"})
+		for name, path := range map[string]string{"dots": "../x", "dots within": "a/../../x", "absolute": "/etc",
+			"link": "link", "beyond a link": "link/x"} {
+			cases = append(cases, testCase{field + " " + name,
+				`{"input":"x","holon":{"` + field + `":` + quote(path) + `}}`, 400, responses.CodePathOutsideRoot,
+				"holon." + field, "must lie under"})
 		}
-		for name, path := range map[string]string{"NUL": "a\x00b", "dangling link": "dangling", "long": strings.Repeat("x", 5000)} {
-			cases = append(cases, testCase{field + " " + name, `{"input":"x","holon":{"` + field + `":` + quote(path) + `}}`, 400, responses.CodeInvalidValue, "holon." + field, ""})
+		for name, path := range map[string]string{"NUL": "a\x00b", "dangling link": "dangling",
+			"long": strings.Repeat("x", 5000)} {
+			cases = append(cases, testCase{field + " " + name,
+				`{"input":"x","holon":{"` + field + `":` + quote(path) + `}}`, 400, responses.CodeInvalidValue,
+				"holon." + field, ""})
 		}
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			a := h.post(c.body)
 			e := a.failure(t)
-			if a.status != c.status || c.code != "" && e.Code != c.code || e.Param != c.param || !strings.Contains(e.Error(), c.says) {
+			if a.status != c.status || c.code != "" && e.Code != c.code || e.Param != c.param ||
+				!strings.Contains(e.Error(), c.says) {
 				t.Errorf("%d %s %s: %s", a.status, e.Code, e.Param, e)
 			}
 			if strings.Contains(e.Error(), "\n") || e.Message == "" {
@@ -82,7 +100,8 @@ func TestBadRequests(t *testing.T) {
 			}
 		})
 	}
-	for _, dir := range []string{filepath.Join(h.cfg.OutputDir, "turns"), filepath.Join(h.cfg.StateDir, "open"), outside} {
+	for _, dir := range []string{filepath.Join(h.cfg.OutputDir, "turns"), filepath.Join(h.cfg.StateDir, "open"),
+		outside} {
 		if left, err := os.ReadDir(dir); len(left) > 0 {
 			t.Errorf("%s holds %v (%v)", dir, left, err)
 		}
@@ -122,7 +141,8 @@ func TestBodies(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge || !bytes.Contains(data, []byte(responses.CodeRequestTooLarge)) {
+	if err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge ||
+		!bytes.Contains(data, []byte(responses.CodeRequestTooLarge)) {
 		t.Errorf("too large: %d %s (%v)", resp.StatusCode, data, err)
 	}
 	if e := h.do(http.MethodDelete, "/health", "").failure(t); e.Code != responses.CodeMethodNotAllowed {
@@ -145,11 +165,13 @@ func (p panicking) Resolve(ref string) (model.Transport, string, string, error) 
 func TestPanicInAHandler(t *testing.T) {
 	h := start(t, func(_ *agentd.Config, p *agentd.Parts) { p.Models = panicking{p.Models} })
 	a := h.post(`{"model":"panic","input":"x","holon":{"turn_id":"turn_a"}}`)
-	if e := a.failure(t); a.status != http.StatusInternalServerError || e.Code != responses.CodeServerError || strings.Contains(string(a.body), "defect") {
+	if e := a.failure(t); a.status != http.StatusInternalServerError || e.Code != responses.CodeServerError ||
+		strings.Contains(string(a.body), "defect") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	ref := h.scenario("hello", hello)
-	if resp := h.post(`{"model":"` + ref + `","input":"x","holon":{"turn_id":"turn_a"}}`).response(t); resp.Status != responses.StatusCompleted {
+	if resp := h.post(`{"model":"` + ref +
+		`","input":"x","holon":{"turn_id":"turn_a"}}`).response(t); resp.Status != responses.StatusCompleted {
 		t.Errorf("the next turn is %s", resp.Status)
 	}
 }
@@ -179,9 +201,12 @@ func TestTokenFile(t *testing.T) {
 			if err := os.Chmod(file, tc.mode); err != nil { // whatever the umask took away
 				t.Fatal(err)
 			}
-			h := prepare(t, shortDir(t), func(c *agentd.Config, _ *agentd.Parts) { c.Listen, c.TokenFile = "127.0.0.1:0", file })
+			h := prepare(t, shortDir(t), func(c *agentd.Config, _ *agentd.Parts) {
+				c.Listen, c.TokenFile = "127.0.0.1:0", file
+			})
 			err := errors.Join(h.server.Serve(t.Context()), h.server.Close())
-			if _, ok := errors.AsType[agentd.Problems](err); !ok || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "--token-file") {
+			if _, ok := errors.AsType[agentd.Problems](err); !ok || !strings.Contains(err.Error(), tc.want) ||
+				!strings.Contains(err.Error(), "--token-file") {
 				t.Errorf("the error is %v", err)
 			}
 			if _, err := os.Lstat(h.cfg.Socket); err == nil {
@@ -233,14 +258,17 @@ func TestGuardOfTCP(t *testing.T) {
 				status int
 			}
 			checks := []check{
-				{"nothing", nil, 200}, {"localhost", []string{"Host", "localhost:" + port}, 200}, {"a rebound name", []string{"Host", "evil.example:" + port}, 403},
+				{"nothing", nil, 200}, {"localhost", []string{"Host", "localhost:" + port}, 200},
+				{"a rebound name", []string{"Host", "evil.example:" + port}, 403},
 				{"a web page", []string{"Origin", "http://localhost"}, 403},
 			}
 			if tokenFile != "" {
 				good := "Bearer " + token
 				checks = []check{
-					{"nothing", nil, 401}, {"the token", []string{"Authorization", good}, 200}, {"half of it", []string{"Authorization", good[:20]}, 401},
-					{"a web page", []string{"Authorization", good, "Origin", "http://localhost"}, 403}, {"the token by any name", []string{"Authorization", good, "Host", "box.example"}, 200},
+					{"nothing", nil, 401}, {"the token", []string{"Authorization", good}, 200},
+					{"half of it", []string{"Authorization", good[:20]}, 401},
+					{"a web page", []string{"Authorization", good, "Origin", "http://localhost"}, 403},
+					{"the token by any name", []string{"Authorization", good, "Host", "box.example"}, 200},
 				}
 			}
 			for _, c := range checks {
@@ -281,7 +309,8 @@ func TestSocketPath(t *testing.T) {
 		prepare(path)
 		h := &harness{t: t, dir: dir, cfg: agentd.DefaultConfig(), gate: &gate{}}
 		h.cfg.Socket = path
-		h.cfg.InputDir, h.cfg.OutputDir, h.cfg.StateDir, h.cfg.WorkspaceDir, h.cfg.Model = dir, dir, dir, dir, "gate/any"
+		h.cfg.InputDir, h.cfg.OutputDir, h.cfg.StateDir, h.cfg.WorkspaceDir, h.cfg.Model = dir, dir, dir, dir,
+			"gate/any"
 		server, err := agentd.Open(h.cfg, h.parts(discard()))
 		if err != nil {
 			t.Fatal(err)

@@ -73,7 +73,8 @@ func (q *replayQuery) readBody(body []byte) error {
 		After  *json.Number `json:"starting_after"`
 	}
 	if err := json.Unmarshal(body, &in); err != nil {
-		return responses.Invalid("", responses.CodeInvalidJSON, "the body must be an object with stream, a boolean, and starting_after, a number")
+		return responses.Invalid("", responses.CodeInvalidJSON,
+			"the body must be an object with stream, a boolean, and starting_after, a number")
 	}
 	if in.Stream != nil {
 		q.stream = *in.Stream
@@ -89,7 +90,8 @@ func (q *replayQuery) readBody(body []byte) error {
 func startingAfter(v string) (int64, error) {
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || n < 0 || n == math.MaxInt64 {
-		return fromStart, responses.Invalid("starting_after", responses.CodeInvalidValue, "starting_after must be a sequence number: an integer of at least 0")
+		return fromStart, responses.Invalid("starting_after", responses.CodeInvalidValue,
+			"starting_after must be a sequence number: an integer of at least 0")
 	}
 	return n, nil
 }
@@ -116,7 +118,8 @@ func (s *Server) replay(w http.ResponseWriter, r *http.Request, q replayQuery) {
 func openStream(stored *record.Stored) (*view, error) {
 	gone := func() error {
 		return &responses.Error{Type: responses.TypeNotFound, Code: responses.CodeNotFound, Param: "stream",
-			Message: fmt.Sprintf("the events of the response %s are no longer in its turn's directory", stored.Header.ResponseID), Hint: "fetch the response without stream"}
+			Message: fmt.Sprintf("the events of the response %s are no longer in its turn's directory",
+				stored.Header.ResponseID), Hint: "fetch the response without stream"}
 	}
 	events, err := record.OpenLog(filepath.Join(stored.Header.TurnDir, turns.EventsFile))
 	if errors.Is(err, fs.ErrNotExist) {

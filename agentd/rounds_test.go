@@ -129,7 +129,8 @@ func responsesRound(n int, calls []string, u recordedUsage) string {
 }
 
 func chatRound(_ int, calls []string, u recordedUsage) string {
-	list := []string{`{"id":"c","choices":[{"index":0,"delta":{"reasoning_content":"hm","content":` + quote(longText) + `}}]}`}
+	list := []string{`{"id":"c","choices":[{"index":0,"delta":{"reasoning_content":"hm","content":` + quote(longText) +
+		`}}]}`}
 	for i, id := range calls {
 		list = append(list, fmt.Sprintf(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":%d,"id":"%s","type":"function","function":{"name":"ExecCommand","arguments":%s}}]}}]}`, i, id, quote(longCommand)))
 	}
@@ -143,15 +144,19 @@ func chatRound(_ int, calls []string, u recordedUsage) string {
 
 func anthropicRound(n int, calls []string, u recordedUsage) string {
 	list := []string{fmt.Sprintf(`{"type":"message_start","message":{"id":"msg_%d","usage":{"input_tokens":%d,"cache_read_input_tokens":%d,"output_tokens":1}}}`, n, u.input-u.cached, u.cached)}
-	blocks := []string{`{"type":"thinking","thinking":"hm","signature":"s"}`, `{"type":"text","text":` + quote(longText) + `}`}
+	blocks := []string{`{"type":"thinking","thinking":"hm","signature":"s"}`,
+		`{"type":"text","text":` + quote(longText) + `}`}
 	why := "end_turn"
 	for _, id := range calls {
-		blocks, why = append(blocks, fmt.Sprintf(`{"type":"tool_use","id":"toolu_%s","name":"ExecCommand","input":%s}`, id, longCommand)), "tool_use"
+		blocks, why = append(blocks, fmt.Sprintf(`{"type":"tool_use","id":"toolu_%s","name":"ExecCommand","input":%s}`,
+			id, longCommand)), "tool_use"
 	}
 	for i, b := range blocks {
-		list = append(list, fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":%s}`, i, b), fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, i))
+		list = append(list, fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":%s}`, i, b),
+			fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, i))
 	}
-	return sseEvents(append(list, `{"type":"message_delta","delta":{"stop_reason":"`+why+`"},"usage":{"output_tokens":20}}`, `{"type":"message_stop"}`)...)
+	return sseEvents(append(list, `{"type":"message_delta","delta":{"stop_reason":"`+why+
+		`"},"usage":{"output_tokens":20}}`, `{"type":"message_stop"}`)...)
 }
 
 // TestLongTurnIsAppendOnly holds a turn of two hundred rounds, through every
@@ -169,16 +174,19 @@ func TestLongTurnIsAppendOnly(t *testing.T) {
 		for _, windows := range []string{by.ref + "=0", by.ref + "=100000/4000"} {
 			t.Run(by.name+windows[strings.LastIndexByte(windows, '='):], func(t *testing.T) {
 				t.Parallel()
-				p := &recorder{key: by.key, stream: by.stream, rounds: longRounds, big: !strings.HasSuffix(windows, "=0")}
+				p := &recorder{key: by.key, stream: by.stream, rounds: longRounds,
+					big: !strings.HasSuffix(windows, "=0")}
 				server := httptest.NewServer(p)
 				t.Cleanup(server.Close)
 				h := assembled(t, []string{"LAB_BASE_URL=" + server.URL}, func(c *agentd.Config) {
 					c.Model, c.ModelWindows, c.MaxRounds = by.ref, windows, longRounds+1
-					c.OpenAIBaseURL, c.OpenAIKey, c.AnthropicBaseURL, c.AnthropicKey = server.URL, "sk-test", server.URL, "sk-test"
+					c.OpenAIBaseURL, c.OpenAIKey, c.AnthropicBaseURL, c.AnthropicKey = server.URL, "sk-test",
+						server.URL, "sk-test"
 				})
 				h.post(`{"input":"go on","holon":{"turn_id":"turn_a"}}`)
 				rec := h.record("turn_a")
-				if rec.Status != responses.StatusCompleted || rec.Rounds != longRounds+1 || rec.ToolCalls.Total != longRounds+longRounds/3 {
+				if rec.Status != responses.StatusCompleted || rec.Rounds != longRounds+1 ||
+					rec.ToolCalls.Total != longRounds+longRounds/3 {
 					t.Fatalf("%s after %d rounds: %+v", rec.Status, rec.Rounds, rec.Error)
 				}
 				cuts := p.cuts(t)
@@ -190,13 +198,16 @@ func TestLongTurnIsAppendOnly(t *testing.T) {
 					}
 				}
 				if !slices.Equal(cuts, recorded) {
-					t.Errorf("the prefix is another in the rounds %v and compactions are recorded in %v", cuts, recorded)
+					t.Errorf("the prefix is another in the rounds %v and compactions are recorded in %v", cuts,
+						recorded)
 				}
 				if wide := strings.HasSuffix(windows, "=0"); wide != (len(cuts) == 0) || len(cuts) > longRounds/10 {
 					t.Errorf("%d compactions", len(cuts))
 				}
 				for _, a := range rec.ProviderAttempts.Attempts[2:] { // the first two are short
-					if broken := cmp.Or(a.Prompt.Broken, "no"); slices.Contains(recorded, a.Round) != (broken == turns.CacheCompacted) || broken == "no" && a.Prompt.HitRatio < 0.5 { // what is no conversation counts as missed here
+					// what is no conversation counts as missed here
+					if broken := cmp.Or(a.Prompt.Broken, "no"); slices.Contains(recorded,
+						a.Round) != (broken == turns.CacheCompacted) || broken == "no" && a.Prompt.HitRatio < 0.5 {
 						t.Errorf("round %d: %+v", a.Round, a.Prompt)
 					}
 				}
@@ -296,7 +307,8 @@ func TestContinuedTurn(t *testing.T) {
 		if i > 0 {
 			mode, previous = "incremental", fmt.Sprint("resp_", i)
 		}
-		if q.Previous != previous || !q.Store || told.Mode != mode || len(q.Input) != told.Items || i > 0 && len(q.Input) > 2 {
+		if q.Previous != previous || !q.Store || told.Mode != mode || len(q.Input) != told.Items ||
+			i > 0 && len(q.Input) > 2 {
 			t.Errorf("request %d continues %q with %d items: %+v", i, q.Previous, len(q.Input), told)
 		}
 	}

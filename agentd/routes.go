@@ -43,7 +43,8 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 func methodNotAllowed(w http.ResponseWriter, r *http.Request) {
 	list := allowed(r)
 	w.Header().Set("Allow", list)
-	e := responses.Invalid("", responses.CodeMethodNotAllowed, fmt.Sprintf("%q does not take %q", clipID(r.URL.Path), clipID(r.Method)))
+	e := responses.Invalid("", responses.CodeMethodNotAllowed,
+		fmt.Sprintf("%q does not take %q", clipID(r.URL.Path), clipID(r.Method)))
 	e.Hint = "use one of " + list
 	writeError(w, e)
 }

@@ -13,15 +13,21 @@ import (
 func (s *Server) responseRoutes() []route {
 	response := reflect.TypeFor[responses.Response]()
 	token := openapi.Parameter{Name: responses.HeaderModelToken, In: "header", Schema: openapi.Chars(1, maxModelToken),
-		Description: "The token with which the turn asks its models through the host's gateway and calls the host's tools, of printable ASCII characters, once. It is kept nowhere, and belongs to no request without such a host."}
+		Description: "The token with which the turn asks its models through the host's gateway and calls the host's " +
+			"tools, of printable ASCII characters, once. It is kept nowhere, and belongs to no request without such a host."}
 	return []route{
 		{http.MethodPost, "/responses", s.createResponse, about{
 			id: "createResponse", tag: tagResponses, summary: "Run a turn",
-			text: "With stream the answer is its events, else the response when it is over; with background the response as it is. " +
-				"A turn that fails before its stream begins, and every one that fails without a stream, answers with an error.",
+			text: "With stream the answer is its events, else the response when it is over; with background the " +
+				"response as it is. " +
+				"A turn that fails before its stream begins, and every one that fails without a stream, answers " +
+				"with an error.",
 			params: []openapi.Parameter{
-				{Name: headerIdempotencyKey, In: "header", Description: "Requests with the same key are one turn. Not together with holon.turn_id.", Schema: openapi.Chars(1, maxIdempotencyKey)},
-				{Name: "Accept", In: "header", Description: "application/x-ndjson makes a stream NDJSON; nothing else has an effect.", Schema: openapi.Text()},
+				{Name: headerIdempotencyKey, In: "header",
+					Description: "Requests with the same key are one turn. Not together with holon.turn_id.",
+					Schema:      openapi.Chars(1, maxIdempotencyKey)},
+				{Name: "Accept", In: "header", Description: "application/x-ndjson makes a stream NDJSON; nothing " +
+					"else has an effect.", Schema: openapi.Text()},
 				token,
 			},
 			takes: "CreateResponseBody", gives: response, events: "StreamingEvent", turns: true,
@@ -30,7 +36,8 @@ func (s *Server) responseRoutes() []route {
 		{http.MethodGet, "/responses", s.getWebSocket, about{
 			id: "openWebSocket", tag: tagResponses, summary: "Run turns on a WebSocket",
 			text: "A GET that asks for an upgrade. One turn runs at a time; answers come in the order of the messages. " +
-				"The connection ends after its lifetime with an error of the code " + responses.CodeConnectionLimit + ".",
+				"The connection ends after its lifetime with an error of the code " + responses.CodeConnectionLimit +
+				".",
 			params: []openapi.Parameter{token},
 			status: http.StatusSwitchingProtocols, socket: true, errors: []int{400, 405, 429, 503},
 		}},
@@ -48,10 +55,12 @@ func (s *Server) responseRoutes() []route {
 		}},
 		{http.MethodGet, "/responses/{id}", s.getResponse, about{
 			id: "getResponse", tag: tagResponses, summary: "A stored response in any state, or its stream",
-			text: "Both parameters may stand in a JSON body instead. include, include[] and include_obfuscation have no effect.",
+			text: "Both parameters may stand in a JSON body instead. include, include[] and include_obfuscation " +
+				"have no effect.",
 			params: []openapi.Parameter{
 				openapi.Query("stream", "replay the stream, then follow it", openapi.Words("true", "false", "1", "0")),
-				openapi.Query("starting_after", "the sequence_number of the last event that you have", openapi.Integer().AtLeast(0)),
+				openapi.Query("starting_after", "the sequence_number of the last event that you have",
+					openapi.Integer().AtLeast(0)),
 			},
 			gives: response, events: "StreamingEvent", errors: []int{400, 404, 408, 413, 415},
 		}},
@@ -95,9 +104,11 @@ func (s *Server) turnRoutes() []route {
 		}},
 		{http.MethodPost, "/turns/{id}/input", s.postTurnInput, about{
 			id: "writeTurnInput", tag: tagTurns, summary: "Tell the model something while its turn runs",
-			text: "The model is told before it is asked next; when it has answered already, it is asked once more. The answer says how the message stands. " +
+			text: "The model is told before it is asked next; when it has answered already, it is asked once more. " +
+				"The answer says how the message stands. " +
 				"Sending the same id and text again changes nothing.",
-			takes: "NewTurnInput", gives: reflect.TypeFor[turns.Input](), errors: []int{400, 404, 408, 409, 413, 415, 429, 507},
+			takes: "NewTurnInput", gives: reflect.TypeFor[turns.Input](),
+			errors: []int{400, 404, 408, 409, 413, 415, 429, 507},
 		}},
 	}
 }

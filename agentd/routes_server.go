@@ -18,8 +18,9 @@ func (s *Server) serverRoutes() []route {
 		}},
 		{http.MethodGet, "/openapi.json", s.getOpenAPI, about{
 			id: "getOpenAPI", tag: tagServer, summary: "This document",
-			params: []openapi.Parameter{{Name: "If-None-Match", In: "header", Description: "the ETag of the copy that you have", Schema: openapi.Text()}},
-			free:   true, cached: true,
+			params: []openapi.Parameter{{Name: "If-None-Match", In: "header",
+				Description: "the ETag of the copy that you have", Schema: openapi.Text()}},
+			free: true, cached: true,
 		}},
 		{http.MethodGet, "/models", s.getModels, about{
 			id: "listModels", tag: tagServer, summary: "The models that are known beforehand, the default first",

@@ -18,13 +18,15 @@ import (
 // The client of others does all that it can do with a stored response.
 func TestOpenAIClientOnStoredResponses(t *testing.T) {
 	h := start(t)
-	c := openaisdk.NewClient(option.WithBaseURL("http://agentd/v1/"), option.WithHTTPClient(h.http), option.WithAPIKey("unused"))
+	c := openaisdk.NewClient(option.WithBaseURL("http://agentd/v1/"), option.WithHTTPClient(h.http),
+		option.WithAPIKey("unused"))
 	ctx := t.Context()
 	input := sdk.ResponseNewParamsInputUnion{OfInputItemList: sdk.ResponseInputParam{
 		sdk.ResponseInputItemParamOfMessage("one", sdk.EasyInputMessageRoleDeveloper),
 		sdk.ResponseInputItemParamOfMessage("two", sdk.EasyInputMessageRoleUser),
 	}}
-	begun, err := c.Responses.New(ctx, sdk.ResponseNewParams{Model: "gate/thinker", Input: input, Background: openaisdk.Bool(true)})
+	begun, err := c.Responses.New(ctx, sdk.ResponseNewParams{Model: "gate/thinker", Input: input,
+		Background: openaisdk.Bool(true)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,30 +51,36 @@ func TestOpenAIClientOnStoredResponses(t *testing.T) {
 		}
 		return types, numbers
 	}
-	live := c.Responses.GetStreaming(ctx, begun.ID, sdk.ResponseGetParams{Include: []sdk.ResponseIncludable{sdk.ResponseIncludableReasoningEncryptedContent}})
+	live := c.Responses.GetStreaming(ctx, begun.ID,
+		sdk.ResponseGetParams{Include: []sdk.ResponseIncludable{sdk.ResponseIncludableReasoningEncryptedContent}})
 	h.gate.release <- struct{}{}
 	types, numbers := read(live)
-	if n := len(types); n < 5 || types[0] != responses.EventCreated || types[n-1] != responses.EventCompleted || numbers[n-1] != int64(n-1) {
+	if n := len(types); n < 5 || types[0] != responses.EventCreated || types[n-1] != responses.EventCompleted ||
+		numbers[n-1] != int64(n-1) {
 		t.Errorf("the stream is %v %v", types, numbers)
 	}
 	for after := range numbers[:len(numbers)-1] {
-		got, _ := read(c.Responses.GetStreaming(ctx, begun.ID, sdk.ResponseGetParams{StartingAfter: openaisdk.Int(int64(after))}))
+		got, _ := read(c.Responses.GetStreaming(ctx, begun.ID,
+			sdk.ResponseGetParams{StartingAfter: openaisdk.Int(int64(after))}))
 		if want := types[after+1:]; strings.Join(got, " ") != strings.Join(want, " ") {
 			t.Errorf("after %d came %v", after, got)
 		}
 	}
-	if got, err := c.Responses.Get(ctx, begun.ID, sdk.ResponseGetParams{}); err != nil || got.OutputText() != "Working. Done." || got.Status != sdk.ResponseStatusCompleted {
+	if got, err := c.Responses.Get(ctx, begun.ID, sdk.ResponseGetParams{}); err != nil ||
+		got.OutputText() != "Working. Done." || got.Status != sdk.ResponseStatusCompleted {
 		t.Errorf("%v, %+v", err, got)
 	}
 	var texts []string
-	pages := c.Responses.InputItems.ListAutoPaging(ctx, begun.ID, sdk.InputItemListParams{Limit: openaisdk.Int(1), Order: sdk.InputItemListParamsOrderAsc})
+	pages := c.Responses.InputItems.ListAutoPaging(ctx, begun.ID,
+		sdk.InputItemListParams{Limit: openaisdk.Int(1), Order: sdk.InputItemListParamsOrderAsc})
 	for pages.Next() {
 		texts = append(texts, pages.Current().AsMessage().Content[0].Text)
 	}
 	if err := pages.Err(); err != nil || strings.Join(texts, " ") != "one two" {
 		t.Errorf("the input is %v, %v", texts, err)
 	}
-	ended, err := c.Responses.New(ctx, sdk.ResponseNewParams{Model: "gate/any", Input: input, Background: openaisdk.Bool(true)})
+	ended, err := c.Responses.New(ctx, sdk.ResponseNewParams{Model: "gate/any", Input: input,
+		Background: openaisdk.Bool(true)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,10 +143,12 @@ func TestClientOnStoredResponses(t *testing.T) {
 	if got, err := c.GetResponse(ctx, begun.ID); err != nil || got.OutputText() != "Working. Done." {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if list, err := c.InputItems(ctx, begun.ID, client.ItemPage{Limit: 5, Ascending: true}); err != nil || len(list.Data) != 1 || list.HasMore || list.FirstID == "" || list.FirstID != list.LastID {
+	if list, err := c.InputItems(ctx, begun.ID, client.ItemPage{Limit: 5, Ascending: true}); err != nil ||
+		len(list.Data) != 1 || list.HasMore || list.FirstID == "" || list.FirstID != list.LastID {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if models, err := c.Models(ctx); err != nil || len(models) == 0 || models[0].ID != "gate/any" || models[0].OwnedBy != "gate" {
+	if models, err := c.Models(ctx); err != nil || len(models) == 0 || models[0].ID != "gate/any" ||
+		models[0].OwnedBy != "gate" {
 		t.Errorf("%+v, %v", models, err)
 	}
 	if err := c.Delete(ctx, begun.ID); err != nil {

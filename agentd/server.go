@@ -110,9 +110,12 @@ type Server struct {
 // flight, and returns a server that may take requests. cfg must be valid.
 func Open(cfg Config, parts Parts) (*Server, error) {
 	s := &Server{
-		cfg: cfg, parts: parts, log: parts.Log, instance: responses.NewID(responses.PrefixInstance), sealer: compaction.NewSealer(cfg.StateDir),
-		lanes: newLanes(cfg.Concurrency, cfg.QueueLimit), compactions: newLanes(maxCompactions, cfg.QueueLimit), sockets: newSockets(), shutdown: make(chan struct{}),
-		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn), unsettled: make(map[string]*responses.Error), broke: make(chan struct{}, 1),
+		cfg: cfg, parts: parts, log: parts.Log, instance: responses.NewID(responses.PrefixInstance),
+		sealer: compaction.NewSealer(cfg.StateDir),
+		lanes:  newLanes(cfg.Concurrency, cfg.QueueLimit), compactions: newLanes(maxCompactions, cfg.QueueLimit),
+		sockets: newSockets(), shutdown: make(chan struct{}),
+		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn),
+		unsettled: make(map[string]*responses.Error), broke: make(chan struct{}, 1),
 	}
 	if s.parts.MCP == nil {
 		s.parts.MCP = mcp.Open(mcp.Options{Log: s.log}) // without servers there is nothing to close
@@ -178,7 +181,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	failed := make(chan error, 2)
 	start := func(l net.Listener, address string, h http.Handler) *http.Server {
-		srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 10 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+		srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 10 * time.Minute,
+			MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 		go func() { failed <- srv.Serve(l) }()
 		s.log.Info("serving", "network", l.Addr().Network(), "address", address, "version", s.parts.Version)
 		return srv

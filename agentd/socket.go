@@ -20,13 +20,16 @@ import (
 // loopback whatever its name resolved to. A peer that vanished without a word is
 // noticed after a minute and a half.
 func listenTCP(ctx context.Context, address string, hasToken bool) (net.Listener, error) {
-	lc := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 15 * time.Second, Count: 4}}
+	lc := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second,
+		Interval: 15 * time.Second, Count: 4}}
 	l, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
 	if at, ok := l.Addr().(*net.TCPAddr); !hasToken && (!ok || !at.IP.IsLoopback()) {
-		return nil, errors.Join(Problems{{"--listen", fmt.Sprintf("%s is %s here, which other machines can reach", address, l.Addr()), "listen on 127.0.0.1, or give --token-file"}}, l.Close())
+		return nil, errors.Join(Problems{{"--listen",
+			fmt.Sprintf("%s is %s here, which other machines can reach", address, l.Addr()),
+			"listen on 127.0.0.1, or give --token-file"}}, l.Close())
 	}
 	return l, nil
 }

@@ -57,7 +57,8 @@ func (s *Server) stored(id string) (*view, *record.Stored, error) {
 // storeError explains why the store does not have a response.
 func storeError(id string, err error) error {
 	if errors.Is(err, record.ErrNotFound) {
-		return responses.NotFound("id", responses.CodeNotFound, fmt.Sprintf("no stored response has the id %q", clipID(id)))
+		return responses.NotFound("id", responses.CodeNotFound,
+			fmt.Sprintf("no stored response has the id %q", clipID(id)))
 	}
 	return responses.Internal("the stored response cannot be read", err)
 }

@@ -40,24 +40,29 @@ func TestBackground(t *testing.T) {
 	}
 	var now *responses.Response
 	eventually(t, "the output so far is shown", func() bool { now = h.fetch(resp.ID); return len(now.Output) == 1 })
-	if r, ok := now.Output[0].(*responses.Reasoning); !ok || now.Status != responses.StatusInProgress || r.Status != responses.ItemCompleted {
+	if r, ok := now.Output[0].(*responses.Reasoning); !ok || now.Status != responses.StatusInProgress ||
+		r.Status != responses.ItemCompleted {
 		t.Errorf("while it runs: %s with %+v", now.Status, now.Output[0])
 	}
 	h.gate.release <- struct{}{}
-	eventually(t, "the response is complete", func() bool { return h.fetch(resp.ID).Status == responses.StatusCompleted })
+	eventually(t, "the response is complete", func() bool {
+		return h.fetch(resp.ID).Status == responses.StatusCompleted
+	})
 	if done := h.fetch(resp.ID); done.OutputText() != "Working. Done." || len(done.Output) != 2 {
 		t.Errorf("the response is %+v", done)
 	}
 	cancelled := h.begin(`{"input":"go","background":true}`)
 	for range 2 {
-		if got := h.do(http.MethodPost, "/responses/"+cancelled.ID+"/cancel", "").response(t); got.Status != responses.StatusCancelled {
+		if got := h.do(http.MethodPost, "/responses/"+cancelled.ID+"/cancel",
+			"").response(t); got.Status != responses.StatusCancelled {
 			t.Errorf("after cancel it is %s", got.Status)
 		}
 	}
 	if got := h.fetch(cancelled.ID); got.Status != responses.StatusCancelled {
 		t.Errorf("a cancelled response is fetched as %s", got.Status)
 	}
-	if got := h.do(http.MethodPost, "/responses/"+resp.ID+"/cancel", `{}`).response(t); got.Status != responses.StatusCompleted {
+	if got := h.do(http.MethodPost, "/responses/"+resp.ID+"/cancel",
+		`{}`).response(t); got.Status != responses.StatusCompleted {
 		t.Errorf("cancel of what is complete answers %s", got.Status)
 	}
 	for body, param := range map[string]string{
@@ -80,7 +85,8 @@ func TestBackgroundInTheQueue(t *testing.T) {
 	if waiting.Status != responses.StatusQueued || h.fetch(waiting.ID).Status != responses.StatusQueued {
 		t.Errorf("the second response is %s", waiting.Status)
 	}
-	if got := h.do(http.MethodPost, "/responses/"+waiting.ID+"/cancel", "").response(t); got.Status != responses.StatusCancelled {
+	if got := h.do(http.MethodPost, "/responses/"+waiting.ID+"/cancel",
+		"").response(t); got.Status != responses.StatusCancelled {
 		t.Errorf("it is %s", got.Status)
 	}
 	h.gate.release <- struct{}{}
@@ -91,7 +97,8 @@ func TestResumeInTheMiddle(t *testing.T) {
 	for _, accept := range []string{"text/event-stream", "application/x-ndjson"} {
 		h := start(t)
 		ctx, leave := context.WithCancel(t.Context())
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://agentd/responses", strings.NewReader(`{"input":"go","background":true,"stream":true,"holon":{"turn_id":"turn_a"}}`))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://agentd/responses",
+			strings.NewReader(`{"input":"go","background":true,"stream":true,"holon":{"turn_id":"turn_a"}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,33 +194,41 @@ func TestReplay(t *testing.T) {
 		check(what, h.do(http.MethodGet, path+query, ""), first.body)
 		check(what+", NDJSON", h.do(http.MethodGet, path+query, "", "Accept", "application/x-ndjson"), events)
 	}
-	check("asked for in the body", h.do(http.MethodGet, path, `{"stream":true,"include":["x"]}`, "Content-Type", ""), first.body)
+	check("asked for in the body", h.do(http.MethodGet, path, `{"stream":true,"include":["x"]}`, "Content-Type", ""),
+		first.body)
 	for n := range count + 3 {
 		want := []byte("data: [DONE]\n\n")
 		if n+1 < count {
 			_, rest, _ := bytes.Cut(first.body, fmt.Appendf(nil, `"sequence_number":%d,`, n))
 			_, want, _ = bytes.Cut(rest, []byte("\n\n"))
 		}
-		check(fmt.Sprintf("after %d", n), h.do(http.MethodGet, fmt.Sprintf("%s?stream=true&starting_after=%d", path, n), ""), want)
-		check(fmt.Sprintf("after %d, in the body", n), h.do(http.MethodGet, path, fmt.Sprintf(`{"stream":true,"starting_after":%d}`, n)), want)
+		check(fmt.Sprintf("after %d", n), h.do(http.MethodGet, fmt.Sprintf("%s?stream=true&starting_after=%d", path, n),
+			""), want)
+		check(fmt.Sprintf("after %d, in the body", n),
+			h.do(http.MethodGet, path, fmt.Sprintf(`{"stream":true,"starting_after":%d}`, n)), want)
 	}
 	if a := h.do(http.MethodGet, path+"?stream=false", `{"stream":true}`); a.response(t).ID != id {
 		t.Errorf("the query does not outweigh the body: %.100s", a.body)
 	}
 	for _, bad := range []struct{ query, body, param string }{
-		{"?stream=true&starting_after=-1", "", "starting_after"}, {"?stream=true&starting_after=x", "", "starting_after"},
-		{"?stream=true&starting_after=99999999999999999999", "", "starting_after"}, {"?stream=true&starting_after=9223372036854775807", "", "starting_after"},
-		{"?stream=maybe", "", "stream"}, {"", `{"stream":true,"starting_after":1.5}`, "starting_after"}, {"", `{"stream":"yes"}`, ""}, {"", `[]`, ""},
+		{"?stream=true&starting_after=-1", "", "starting_after"},
+		{"?stream=true&starting_after=x", "", "starting_after"},
+		{"?stream=true&starting_after=99999999999999999999", "", "starting_after"},
+		{"?stream=true&starting_after=9223372036854775807", "", "starting_after"},
+		{"?stream=maybe", "", "stream"}, {"", `{"stream":true,"starting_after":1.5}`, "starting_after"},
+		{"", `{"stream":"yes"}`, ""}, {"", `[]`, ""},
 		{"", strings.Repeat("[", 20000), ""}, {"?a=%zz", "", ""},
 	} {
-		if a := h.do(http.MethodGet, path+bad.query, bad.body); a.status != http.StatusBadRequest || a.failure(t).Param != bad.param {
+		if a := h.do(http.MethodGet, path+bad.query, bad.body); a.status != http.StatusBadRequest ||
+			a.failure(t).Param != bad.param {
 			t.Errorf("%v: %d %s", bad, a.status, a.body)
 		}
 	}
 	unstored := h.post(`{"model":"` + ref + `","input":"hi","store":false}`).response(t)
 	for _, other := range []string{"resp_none", unstored.ID, "..", "a%2Fb", "x.y"} {
 		for _, query := range []string{"", "?stream=true", "/input_items"} {
-			if a := h.do(http.MethodGet, "/responses/"+other+query, ""); a.status != http.StatusNotFound || a.failure(t).Message == "" {
+			if a := h.do(http.MethodGet, "/responses/"+other+query, ""); a.status != http.StatusNotFound ||
+				a.failure(t).Message == "" {
 				t.Errorf("%s%s: %d %s", other, query, a.status, a.body)
 			}
 		}
@@ -232,7 +247,8 @@ func TestReplay(t *testing.T) {
 	if err := os.RemoveAll(h.file("turn_a", "")); err != nil {
 		t.Fatal(err)
 	}
-	if a := h.do(http.MethodGet, path+"?stream=true", ""); a.status != http.StatusNotFound || a.failure(t).Param != "stream" {
+	if a := h.do(http.MethodGet, path+"?stream=true", ""); a.status != http.StatusNotFound ||
+		a.failure(t).Param != "stream" {
 		t.Errorf("no events: %d %.300s", a.status, a.body)
 	}
 	if h.fetch(id).Status != responses.StatusCompleted {
@@ -268,7 +284,8 @@ func TestUnstoredWhileItRuns(t *testing.T) {
 			t.Errorf("%q: %d %s", path, a.status, a.body)
 		}
 	}
-	if got := h.do(http.MethodPost, "/responses/"+id+"/cancel", "").response(t); got.Status != responses.StatusCancelled {
+	if got := h.do(http.MethodPost, "/responses/"+id+"/cancel",
+		"").response(t); got.Status != responses.StatusCancelled {
 		t.Errorf("it is %s", got.Status)
 	}
 	get(t, done)
@@ -297,7 +314,8 @@ func TestInputItems(t *testing.T) {
 	read := func(query string) (l list, texts []string) {
 		t.Helper()
 		a := h.do(http.MethodGet, "/responses/"+resp.ID+"/input_items"+query, "")
-		if err := json.Unmarshal(a.body, &l); err != nil || a.status != http.StatusOK || l.Object != "list" || l.HasMore == nil {
+		if err := json.Unmarshal(a.body, &l); err != nil || a.status != http.StatusOK || l.Object != "list" ||
+			l.HasMore == nil {
 			t.Fatalf("%s: %d %v %s", query, a.status, err, a.body)
 		}
 		for i, item := range l.Data {
@@ -313,7 +331,8 @@ func TestInputItems(t *testing.T) {
 	}
 	whole := func() {
 		t.Helper()
-		for order, ends := range map[string][2]string{"": {"44", "00"}, "&order=desc": {"44", "00"}, "&order=asc": {"00", "44"}} {
+		for order, ends := range map[string][2]string{"": {"44", "00"}, "&order=desc": {"44", "00"},
+			"&order=asc": {"00", "44"}} {
 			seen := make(map[string]bool)
 			cursor, pages := "", 0
 			for more := true; more && pages < 5; pages++ {
@@ -337,18 +356,23 @@ func TestInputItems(t *testing.T) {
 	whole()
 	while, _ := read("?limit=100&order=asc")
 	h.gate.release <- struct{}{}
-	eventually(t, "the response is complete", func() bool { return h.fetch(resp.ID).Status == responses.StatusCompleted })
+	eventually(t, "the response is complete", func() bool {
+		return h.fetch(resp.ID).Status == responses.StatusCompleted
+	})
 	whole()
 	if l, texts := read(""); len(texts) != 20 || !*l.HasMore {
 		t.Errorf("by default there are %d, more %t", len(texts), *l.HasMore)
 	}
-	if l, texts := read("?order=asc&limit=3&before=" + while.Data[10].ID); strings.Join(texts, " ") != "07 08 09" || !*l.HasMore {
+	if l, texts := read("?order=asc&limit=3&before=" + while.Data[10].ID); strings.Join(texts, " ") != "07 08 09" ||
+		!*l.HasMore {
 		t.Errorf("before the tenth: %v, more %t", texts, *l.HasMore)
 	}
-	if l, _ := read("?order=asc&after=" + while.Data[44].ID); len(l.Data) != 0 || l.FirstID != nil || l.LastID != nil || *l.HasMore {
+	if l, _ := read("?order=asc&after=" + while.Data[44].ID); len(l.Data) != 0 || l.FirstID != nil || l.LastID != nil ||
+		*l.HasMore {
 		t.Errorf("after the last: %+v", l)
 	}
-	for query, param := range map[string]string{"limit=0": "limit", "limit=101": "limit", "limit=x": "limit", "order=up": "order", "after=msg_none": "after", "before=msg_none": "before"} {
+	for query, param := range map[string]string{"limit=0": "limit", "limit=101": "limit", "limit=x": "limit",
+		"order=up": "order", "after=msg_none": "after", "before=msg_none": "before"} {
 		a := h.do(http.MethodGet, "/responses/"+resp.ID+"/input_items?"+query, "")
 		if e := a.failure(t); a.status != http.StatusBadRequest || e.Param != param {
 			t.Errorf("%s: %d %+v", query, a.status, e)

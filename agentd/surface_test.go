@@ -50,8 +50,10 @@ func (m *rememberer) Stream(_ context.Context, req model.Request) iter.Seq2[mode
 		}
 		switch {
 		case !ran:
-			say(append([]model.Event{{Kind: model.ReasoningBegin}, {Kind: model.SummaryDelta, Text: "hm"}, {Kind: model.ReasoningEnd, Text: "opaque"}, {Kind: model.MessageBegin},
-				{Kind: model.TextDelta, Text: "I look."}}, append(call("c1", "ExecCommand", `{"cmd":"echo out; exit 3"}`), call("c2", "Nonsense", `{`)...)...)...)
+			say(append([]model.Event{{Kind: model.ReasoningBegin}, {Kind: model.SummaryDelta, Text: "hm"},
+				{Kind: model.ReasoningEnd, Text: "opaque"}, {Kind: model.MessageBegin},
+				{Kind: model.TextDelta, Text: "I look."}}, append(call("c1", "ExecCommand",
+				`{"cmd":"echo out; exit 3"}`), call("c2", "Nonsense", `{`)...)...)...)
 		case !asked:
 			say(call("c3", "ask", `{"q":1}`)...)
 		default:
@@ -90,7 +92,8 @@ func withoutIDs(items responses.Items) []byte {
 func TestOutputSentBackIsTheSameConversation(t *testing.T) {
 	m := &rememberer{}
 	h := start(t, func(cfg *agentd.Config, parts *agentd.Parts) {
-		models, err := model.NewResolver(model.Options{Transports: map[string]model.Transport{"gate": m}, Default: cfg.Model})
+		models, err := model.NewResolver(model.Options{Transports: map[string]model.Transport{"gate": m},
+			Default: cfg.Model})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +132,8 @@ func TestOutputSentBackIsTheSameConversation(t *testing.T) {
 		t.Errorf("the output is %s", kinds)
 	}
 	plain := h.post(`{"input":"go","stream":true,"tools":[{"type":"function","name":"ask"}]}`)
-	if plain.status != http.StatusOK || strings.Contains(string(plain.body), "holon:") || strings.Contains(string(plain.body), "ExecCommand") || strings.Contains(string(plain.body), "opaque") {
+	if plain.status != http.StatusOK || strings.Contains(string(plain.body), "holon:") ||
+		strings.Contains(string(plain.body), "ExecCommand") || strings.Contains(string(plain.body), "opaque") {
 		t.Errorf("a standard stream has something of ours:\n%s", plain.body)
 	}
 }
@@ -162,7 +166,8 @@ func TestRequestsThatNoTurnCouldServe(t *testing.T) {
 	}
 	// A conversation with pictures does not go on with a model that cannot see them.
 	seen := h.post(`{"model":"scripted/one","input":[{"role":"user","content":[` + image + `]}]}`).response(t)
-	if e := h.post(fmt.Sprintf(`{"model":"gate/any","input":"x","previous_response_id":%q}`, seen.ID)).failure(t); e.Param != "previous_response_id" {
+	if e := h.post(fmt.Sprintf(`{"model":"gate/any","input":"x","previous_response_id":%q}`,
+		seen.ID)).failure(t); e.Param != "previous_response_id" {
 		t.Errorf("with a model that cannot see: %q %+v", e.Param, e)
 	}
 }

@@ -35,8 +35,9 @@ func (s *Server) taskRoutes() []route {
 	return []route{
 		{http.MethodGet, "/tasks", s.getTasks, about{
 			id: "listTasks", tag: tagTasks, summary: "List the tasks of all sessions or of one, the newest first",
-			params: []openapi.Parameter{openapi.Query("session_id", "only tasks of this session", identifier()), openapi.Query("limit", "", between(1, maxListedTasks, listedTasks))},
-			gives:  reflect.TypeFor[tasks.List](), errors: []int{400},
+			params: []openapi.Parameter{openapi.Query("session_id", "only tasks of this session", identifier()),
+				openapi.Query("limit", "", between(1, maxListedTasks, listedTasks))},
+			gives: reflect.TypeFor[tasks.List](), errors: []int{400},
 		}},
 		{http.MethodGet, "/tasks/{id}", s.getTask, about{
 			id: "getTask", tag: tagTasks, summary: "The state of a task",
@@ -46,19 +47,24 @@ func (s *Server) taskRoutes() []route {
 			id: "getTaskOutput", tag: tagTasks, summary: "What a task has printed",
 			params: []openapi.Parameter{
 				openapi.Query("block", "wait for the end of the task, timeout_ms at most", yesOrNo()),
-				openapi.Query("timeout_ms", "", between(1, int(maxOutputWait.Milliseconds()), int(defaultTaskWait.Milliseconds()))),
-				openapi.Query("max_output_tokens", "how much of the output to show", between(1, s.cfg.MaxTokens, s.cfg.OutputTokens)),
+				openapi.Query("timeout_ms", "", between(1, int(maxOutputWait.Milliseconds()),
+					int(defaultTaskWait.Milliseconds()))),
+				openapi.Query("max_output_tokens", "how much of the output to show",
+					between(1, s.cfg.MaxTokens, s.cfg.OutputTokens)),
 			},
 			gives: reflect.TypeFor[tasks.OutputResult](), errors: []int{400, 404},
 		}},
 		{http.MethodPost, "/tasks/{id}/input", s.postTaskInput, about{
-			id: "writeTaskInput", tag: tagTasks, summary: "Write to a task, end its input, or change the size of its terminal",
-			takes: "TaskInput", gives: reflect.TypeFor[tasks.InputResult](), errors: []int{400, 404, 408, 413, 415},
+			id: "writeTaskInput", tag: tagTasks,
+			summary: "Write to a task, end its input, or change the size of its terminal",
+			takes:   "TaskInput", gives: reflect.TypeFor[tasks.InputResult](), errors: []int{400, 404, 408, 413, 415},
 		}},
 		{http.MethodPost, "/tasks/{id}/stop", s.postTaskStop, about{
 			id: "stopTask", tag: tagTasks, summary: "End a task",
-			text:  "The task is asked to end, and made to end some seconds later. Stopping a task that has ended changes nothing.",
-			takes: "TaskStop", optional: true, gives: reflect.TypeFor[tasks.StopResult](), errors: []int{400, 404, 408, 413, 415},
+			text: "The task is asked to end, and made to end some seconds later. Stopping a task that has ended " +
+				"changes nothing.",
+			takes: "TaskStop", optional: true, gives: reflect.TypeFor[tasks.StopResult](),
+			errors: []int{400, 404, 408, 413, 415},
 		}},
 	}
 }
@@ -91,7 +97,8 @@ func (s *Server) getTask(w http.ResponseWriter, r *http.Request) {
 func (s *Server) getTaskOutput(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	block, err := boolean(query, "block")
-	wait, errWait := number(query, "timeout_ms", int(defaultTaskWait.Milliseconds()), 1, int(maxOutputWait.Milliseconds()))
+	wait, errWait := number(query, "timeout_ms", int(defaultTaskWait.Milliseconds()), 1,
+		int(maxOutputWait.Milliseconds()))
 	tokens, errTokens := number(query, "max_output_tokens", s.cfg.OutputTokens, 1, s.cfg.MaxTokens)
 	if err = errors.Join(err, errWait, errTokens); err != nil {
 		s.fail(w, err)
@@ -171,7 +178,8 @@ func (s *Server) readObject(w http.ResponseWriter, r *http.Request, limit int64,
 		name := clipID(strings.Trim(strings.TrimPrefix(err.Error(), unknownField), `"`))
 		return responses.Invalid(name, responses.CodeUnsupportedParameter, name+" is not offered by this server")
 	case errors.As(err, &wrong):
-		return responses.Invalid(wrong.Field, responses.CodeInvalidValue, fmt.Sprintf("%q must not be a JSON %s", wrong.Field, wrong.Value))
+		return responses.Invalid(wrong.Field, responses.CodeInvalidValue,
+			fmt.Sprintf("%q must not be a JSON %s", wrong.Field, wrong.Value))
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return responses.Invalid("", responses.CodeInvalidJSON, "the body ends within a value")
 	}
@@ -186,7 +194,8 @@ func number(query url.Values, name string, def, low, high int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < low || n > high {
-		return 0, responses.Invalid(name, responses.CodeInvalidValue, fmt.Sprintf("%s must be a number of %d to %d", name, low, high))
+		return 0, responses.Invalid(name, responses.CodeInvalidValue,
+			fmt.Sprintf("%s must be a number of %d to %d", name, low, high))
 	}
 	return n, nil
 }

@@ -79,7 +79,8 @@ func TestTaskRoutes(t *testing.T) {
 		t.Errorf("%+v", stop)
 	}
 	h.see(path+"/output?block=true", &out)
-	if out.RetrievalStatus != tasks.Success || out.Task.FailureArtifact == nil || out.Task.FailureArtifact.Kind != "stopped" {
+	if out.RetrievalStatus != tasks.Success || out.Task.FailureArtifact == nil ||
+		out.Task.FailureArtifact.Kind != "stopped" {
 		t.Errorf("%+v", out)
 	}
 }
@@ -108,8 +109,10 @@ func TestTaskRoutesRefuse(t *testing.T) {
 		{"POST", path + "/input", `{"text":"x"}`, 400, responses.CodeUnsupportedParameter, "text"},
 		{"POST", path + "/input", `{"input":"x"} {}`, 400, responses.CodeInvalidJSON, ""},
 		{"POST", path + "/input", `{"input":"x`, 400, responses.CodeInvalidJSON, ""},
-		{"POST", path + "/input", `{"input":"` + strings.Repeat("x", 65<<10) + `"}`, 400, responses.CodeInvalidValue, "input"},
-		{"POST", path + "/input", `{"input":"` + strings.Repeat("x", 2<<20) + `"}`, 413, responses.CodeRequestTooLarge, ""},
+		{"POST", path + "/input", `{"input":"` + strings.Repeat("x", 65<<10) + `"}`, 400, responses.CodeInvalidValue,
+			"input"},
+		{"POST", path + "/input", `{"input":"` + strings.Repeat("x", 2<<20) + `"}`, 413, responses.CodeRequestTooLarge,
+			""},
 		{"POST", path + "/stop", `{"force":"yes"}`, 400, responses.CodeInvalidValue, "force"},
 		{"DELETE", path, ``, 405, responses.CodeMethodNotAllowed, ""},
 	}
@@ -129,15 +132,18 @@ func TestSessionIsToldOfEndedTasks(t *testing.T) {
 	decode(t, h.do(http.MethodPost, "/tasks/"+entry.ID+"/input", `{"input":"go\n"}`), &tasks.InputResult{})
 	h.do(http.MethodGet, "/tasks/"+entry.ID+"/output?block=true", "") // clients may look without the model knowing
 	answer := h.scenario("answer", "rounds:\n  - text: Yes.\n")
-	first := h.post(`{"model":"` + answer + `","input":"and?","holon":{"session_id":"sess_t","turn_id":"turn_told"}}`).response(t)
+	first := h.post(`{"model":"` + answer +
+		`","input":"and?","holon":{"session_id":"sess_t","turn_id":"turn_told"}}`).response(t)
 	facts, err := os.ReadFile(h.file("turn_told", turns.RuntimeFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(facts), `"type":"task.failed"`); n != 1 || !strings.Contains(string(facts), `"task_id":"`+entry.ID+`"`) {
+	if n := strings.Count(string(facts), `"type":"task.failed"`); n != 1 ||
+		!strings.Contains(string(facts), `"task_id":"`+entry.ID+`"`) {
 		t.Errorf("%d facts about the task:\n%s", n, facts)
 	}
-	h.post(`{"model":"` + answer + `","input":"and now?","previous_response_id":"` + first.ID + `","holon":{"turn_id":"turn_later"}}`).response(t)
+	h.post(`{"model":"` + answer + `","input":"and now?","previous_response_id":"` + first.ID +
+		`","holon":{"turn_id":"turn_later"}}`).response(t)
 	facts, err = os.ReadFile(h.file("turn_later", turns.RuntimeFile))
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +187,8 @@ func TestTasksEndWithTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(h.cfg.StateDir + "/tasks/" + entry.ID + ".json")
-	if err != nil || !strings.Contains(string(data), `"status":"cancelled"`) || !strings.Contains(string(data), `"failure":"shutdown"`) {
+	if err != nil || !strings.Contains(string(data), `"status":"cancelled"`) ||
+		!strings.Contains(string(data), `"failure":"shutdown"`) {
 		t.Errorf("%v\n%s", err, data)
 	}
 }

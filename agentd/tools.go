@@ -15,7 +15,8 @@ import (
 // toolEnv is where the turn's tools run, and what they may use up.
 func (s *Server) toolEnv(j *job) tools.Env {
 	return tools.Env{
-		TurnID: j.turnID, SessionID: j.sessionID, WorkDir: j.workDir, LogDir: filepath.Join(j.turnDir, turns.ToolsDir), Environ: s.environ(j.plan),
+		TurnID: j.turnID, SessionID: j.sessionID, WorkDir: j.workDir, LogDir: filepath.Join(j.turnDir, turns.ToolsDir),
+		Environ: s.environ(j.plan),
 		Policy:  tools.Policy{OutputTokens: s.cfg.OutputTokens, MaxOutputTokens: s.cfg.MaxTokens},
 		Images:  model.CapabilitiesOf(j.transport, j.modelName).Images,
 		Secrets: s.parts.Secrets,
@@ -42,7 +43,8 @@ func (s *Server) notices(j *job) func() ([]turn.Notice, func()) {
 }
 
 func taskNotice(t tasks.Snapshot) responses.Item {
-	text := fmt.Sprintf("Notice of the runtime, not of the user: the task %s has ended with the status %s: %s.\nIts command was: %s\nTaskOutput shows what it printed.",
+	text := fmt.Sprintf("Notice of the runtime, not of the user: the task %s has ended with the status %s: %s.\nIts "+
+		"command was: %s\nTaskOutput shows what it printed.",
 		t.TaskID, t.Status, t.Summary, t.Command.CmdPreview)
 	return &responses.Message{
 		ID: responses.NewID(responses.PrefixMessage), Status: responses.ItemCompleted, Role: responses.RoleDeveloper,
@@ -54,6 +56,7 @@ func taskNotice(t tasks.Snapshot) responses.Item {
 func portable(t tasks.Snapshot) turns.TaskEnd {
 	return turns.TaskEnd{
 		NativeStatus: string(t.Status), FailureCategory: t.Failure, Message: t.Summary, Objective: t.Command.CmdPreview,
-		ExitStatus: t.Command.ExitStatus, OutputRef: t.Command.OutputPath, DurationMS: t.UpdatedAt.Sub(t.CreatedAt).Milliseconds(),
+		ExitStatus: t.Command.ExitStatus, OutputRef: t.Command.OutputPath,
+		DurationMS: t.UpdatedAt.Sub(t.CreatedAt).Milliseconds(),
 	}
 }

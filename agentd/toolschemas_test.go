@@ -30,11 +30,14 @@ func TestToolSchemasOnTheWire(t *testing.T) {
 				p := &recorder{stream: by.stream}
 				server := httptest.NewServer(p)
 				t.Cleanup(server.Close)
-				env := []string{"LAB_BASE_URL=" + server.URL, "OPENAI_CODEX_BASE_URL=" + server.URL, "OPENAI_CODEX_API_KEY=k", fmt.Sprint(by.setting, "_STRICT_TOOLS=", strict)}
+				env := []string{"LAB_BASE_URL=" + server.URL, "OPENAI_CODEX_BASE_URL=" + server.URL,
+					"OPENAI_CODEX_API_KEY=k", fmt.Sprint(by.setting, "_STRICT_TOOLS=", strict)}
 				h := assembled(t, env, func(c *agentd.Config) {
-					c.Model, c.OpenAIBaseURL, c.OpenAIKey, c.AnthropicBaseURL, c.AnthropicKey = by.ref, server.URL, "sk-test", server.URL, "sk-test"
+					c.Model, c.OpenAIBaseURL, c.OpenAIKey, c.AnthropicBaseURL, c.AnthropicKey = by.ref, server.URL,
+						"sk-test", server.URL, "sk-test"
 				})
-				resp, err := responses.DecodeResponse(h.post(`{"input":"go","tools":[{"type":"function","name":"client","parameters":{"type":"object","properties":{"q":{"type":"string"}}}}]}`).body)
+				resp, err := responses.DecodeResponse(
+					h.post(`{"input":"go","tools":[{"type":"function","name":"client","parameters":{"type":"object","properties":{"q":{"type":"string"}}}}]}`).body)
 				if err != nil || resp.Status != responses.StatusCompleted {
 					t.Fatalf("%+v %v", resp, err)
 				}
@@ -99,7 +102,8 @@ func closed(at string, schema map[string]any, strict bool) (wrong []string) {
 			return append(wrong, at+"."+name+" has no schema")
 		}
 		types, nullable := property["type"].([]any)
-		if enum, ok := property["enum"].([]any); ok && nullable && slices.Contains(types, any("null")) && !slices.Contains(enum, nil) {
+		if enum, ok := property["enum"].([]any); ok && nullable && slices.Contains(types, any("null")) &&
+			!slices.Contains(enum, nil) {
 			wrong = append(wrong, at+"."+name+" may be null and its enum lacks it")
 		}
 		wrong = append(wrong, closed(at+"."+name, property, strict)...)

@@ -63,25 +63,33 @@ func TestMethods(t *testing.T) {
 	h := start(t)
 	for _, prefix := range []string{"", "/v1"} {
 		for path, allow := range map[string]string{
-			"/health": "GET, HEAD, OPTIONS", "/responses/resp_x": "GET, HEAD, DELETE, OPTIONS", "/responses/resp_x/cancel": "POST, OPTIONS",
-			"/responses/resp_x/input_items": "GET, HEAD, OPTIONS", "/models": "GET, HEAD, OPTIONS", "/models/a/b": "GET, HEAD, OPTIONS", "/shutdown": "POST, OPTIONS",
+			"/health": "GET, HEAD, OPTIONS", "/responses/resp_x": "GET, HEAD, DELETE, OPTIONS",
+			"/responses/resp_x/cancel":      "POST, OPTIONS",
+			"/responses/resp_x/input_items": "GET, HEAD, OPTIONS", "/models": "GET, HEAD, OPTIONS",
+			"/models/a/b": "GET, HEAD, OPTIONS", "/shutdown": "POST, OPTIONS",
 		} {
-			if a := h.do(http.MethodOptions, prefix+path, ""); a.status != http.StatusNoContent || a.header.Get("Allow") != allow || len(a.header.Values("Access-Control-Allow-Origin")) > 0 {
+			if a := h.do(http.MethodOptions, prefix+path, ""); a.status != http.StatusNoContent ||
+				a.header.Get("Allow") != allow || len(a.header.Values("Access-Control-Allow-Origin")) > 0 {
 				t.Errorf("OPTIONS %s: %d %v", path, a.status, a.header)
 			}
 			a := h.do(http.MethodPatch, prefix+path, `{}`)
-			if e := a.failure(t); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != allow || e.Code != responses.CodeMethodNotAllowed || a.header.Get("X-Request-Id") == "" {
+			if e := a.failure(t); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != allow ||
+				e.Code != responses.CodeMethodNotAllowed || a.header.Get("X-Request-Id") == "" {
 				t.Errorf("PATCH %s: %d %v %s", path, a.status, a.header, a.body)
 			}
 		}
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodOptions, "BREW"} {
-			for _, path := range []string{"/", "/response", "/responses/", "/responses/a/b/c", "/v2/responses", "/v1/v1/health"} {
-				if a := h.do(method, prefix+path, ""); a.status != http.StatusNotFound && a.status != http.StatusMethodNotAllowed || a.failure(t).Message == "" || a.header.Get("X-Request-Id") == "" {
+			for _, path := range []string{"/", "/response", "/responses/", "/responses/a/b/c", "/v2/responses",
+				"/v1/v1/health"} {
+				if a := h.do(method, prefix+path, ""); a.status != http.StatusNotFound &&
+					a.status != http.StatusMethodNotAllowed || a.failure(t).Message == "" ||
+					a.header.Get("X-Request-Id") == "" {
 					t.Errorf("%s %s: %d %s", method, path, a.status, a.body)
 				}
 			}
 		}
-		if a := h.do(http.MethodHead, prefix+"/health", ""); a.status != http.StatusOK || len(a.body) != 0 || a.header.Get("Content-Type") != "application/json" {
+		if a := h.do(http.MethodHead, prefix+"/health", ""); a.status != http.StatusOK || len(a.body) != 0 ||
+			a.header.Get("Content-Type") != "application/json" {
 			t.Errorf("HEAD: %d %v", a.status, a.header)
 		}
 		if a := h.do(http.MethodHead, prefix+"/shutdown", ""); a.status != http.StatusMethodNotAllowed {
@@ -90,7 +98,8 @@ func TestMethods(t *testing.T) {
 	}
 	running := h.begin(`{"input":"go","background":true,"holon":{"turn_id":"turn_a"}}`)
 	for _, path := range []string{"/responses/" + running.ID + "?stream=true", "/turns/turn_a/events?follow=true"} {
-		if a := h.do(http.MethodHead, path, ""); a.status != http.StatusOK || len(a.body) != 0 { // it would not return before the turn's end
+		// it would not return before the turn's end
+		if a := h.do(http.MethodHead, path, ""); a.status != http.StatusOK || len(a.body) != 0 {
 			t.Errorf("HEAD %s: %d %v", path, a.status, a.header)
 		}
 	}
@@ -108,7 +117,8 @@ func TestModels(t *testing.T) {
 		}
 	}
 	a := h.do(http.MethodGet, "/v1/models", "")
-	if err := json.Unmarshal(a.body, &list); err != nil || list.Object != "list" || len(list.Data) == 0 || list.Data[0].ID != "gate/any" {
+	if err := json.Unmarshal(a.body, &list); err != nil || list.Object != "list" || len(list.Data) == 0 ||
+		list.Data[0].ID != "gate/any" {
 		t.Fatalf("%v %s", err, a.body)
 	}
 	seen := make(map[string]bool)
@@ -122,8 +132,10 @@ func TestModels(t *testing.T) {
 	if !seen["scripted/demo"] {
 		t.Errorf("the scripted model is not in %s", a.body)
 	}
-	for path, id := range map[string]string{"gate/any": "gate/any", "gate%2Fany": "gate/any", "any": "gate/any", "scripted/demo": "scripted/demo"} {
-		if a := h.do(http.MethodGet, "/v1/models/"+path, ""); a.status != http.StatusOK || !strings.Contains(string(a.body), `"id":"`+id+`"`) {
+	for path, id := range map[string]string{"gate/any": "gate/any", "gate%2Fany": "gate/any", "any": "gate/any",
+		"scripted/demo": "scripted/demo"} {
+		if a := h.do(http.MethodGet, "/v1/models/"+path, ""); a.status != http.StatusOK ||
+			!strings.Contains(string(a.body), `"id":"`+id+`"`) {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}
 	}
@@ -138,7 +150,8 @@ func TestModels(t *testing.T) {
 func TestSlowBodies(t *testing.T) {
 	h := impatient(t, time.Hour, time.Hour, 300*time.Millisecond)
 	for name, head := range map[string]string{
-		"create":             "POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+		"create": "POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: " +
+			"application/json\r\nContent-Length: 100\r\n\r\n{",
 		"create, in chunks":  "POST /responses HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
 		"cancel":             "POST /responses/resp_x/cancel HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
 		"get":                "GET /responses/resp_x HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
@@ -146,7 +159,8 @@ func TestSlowBodies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := h.raw(head)
-			if e := a.failure(t); a.status != http.StatusRequestTimeout || e.Code != responses.CodeRequestTimeout || a.header.Get("X-Should-Retry") != "true" {
+			if e := a.failure(t); a.status != http.StatusRequestTimeout || e.Code != responses.CodeRequestTimeout ||
+				a.header.Get("X-Should-Retry") != "true" {
 				t.Errorf("%d %s", a.status, a.body)
 			}
 		})
@@ -171,7 +185,8 @@ func TestSlowBodies(t *testing.T) {
 		conn := h.connect()
 		defer conn.Close()
 		fmt.Fprintf(conn, "POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", len(body))
-		for part := range slices.Chunk([]byte(body), len(body)/8+1) { // in all more than the patience for the first bytes
+		// in all more than the patience for the first bytes
+		for part := range slices.Chunk([]byte(body), len(body)/8+1) {
 			if _, err := conn.Write(part); err != nil {
 				t.Fatal(err)
 			}
@@ -202,7 +217,8 @@ func TestExpectContinue(t *testing.T) {
 	conn := h.connect()
 	defer conn.Close()
 	in := bufio.NewReader(conn)
-	fmt.Fprintf(conn, "POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
+	fmt.Fprintf(conn, "POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: "+
+		"100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
 	if line, err := in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 100 ") {
 		t.Fatalf("%q %v", line, err)
 	}
@@ -217,13 +233,16 @@ func TestExpectContinue(t *testing.T) {
 	}
 	// What is refused by its head is refused before the body is sent.
 	for head, status := range map[string]int{
-		"Content-Type: text/plain\r\nContent-Length: 10": 415, "Content-Encoding: br\r\nContent-Length: 10": 415, "Content-Length: 1000000000000": 413,
+		"Content-Type: text/plain\r\nContent-Length: 10": 415, "Content-Encoding: br\r\nContent-Length: 10": 415,
+		"Content-Length: 1000000000000": 413,
 	} {
-		if a := h.raw("POST /responses HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n" + head + "\r\n\r\n"); a.status != status || a.failure(t).Code == "" {
+		if a := h.raw("POST /responses HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n" + head +
+			"\r\n\r\n"); a.status != status || a.failure(t).Code == "" {
 			t.Errorf("%s: %d %s", head, a.status, a.body)
 		}
 	}
-	chunked := fmt.Sprintf("POST /responses HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", body[:5], len(body)-5, body[5:])
+	chunked := fmt.Sprintf("POST /responses HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: "+
+		"chunked\r\n\r\n5\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", body[:5], len(body)-5, body[5:])
 	if a := h.raw(chunked); a.response(t).Status != responses.StatusCompleted {
 		t.Errorf("in chunks: %d %s", a.status, a.body)
 	}
@@ -239,7 +258,8 @@ func TestLargestInput(t *testing.T) {
 	}
 	file := "data:application/pdf;base64," + base64.StdEncoding.EncodeToString(data)
 	body := map[string]any{"model": ref, "input": []any{map[string]any{"role": "user", "content": []any{
-		map[string]any{"type": "input_file", "filename": "a.pdf", "file_data": file}, map[string]any{"type": "input_text", "text": "Read it."}}}}}
+		map[string]any{"type": "input_file", "filename": "a.pdf", "file_data": file},
+		map[string]any{"type": "input_text", "text": "Read it."}}}}}
 	c := client.Unix(h.cfg.Socket)
 	defer c.Close()
 	resp, err := c.Create(t.Context(), body)
@@ -263,7 +283,8 @@ func TestHeartbeats(t *testing.T) {
 	for accept, want := range map[string]bool{"text/event-stream": true, "application/x-ndjson": false} {
 		done := make(chan answer, 1)
 		go func() {
-			a, err := h.try(t.Context(), http.MethodPost, "/responses", `{"input":"go","stream":true}`, "Accept", accept)
+			a, err := h.try(t.Context(), http.MethodPost, "/responses", `{"input":"go","stream":true}`, "Accept",
+				accept)
 			if err != nil {
 				a.body = []byte(err.Error())
 			}
@@ -288,7 +309,8 @@ func TestStalledReader(t *testing.T) {
 	conn := h.connect()
 	defer conn.Close()
 	body := `{"model":"flood/some","input":"go","stream":true,"holon":{"turn_id":"turn_a"}}`
-	fmt.Fprintf(conn, "POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	fmt.Fprintf(conn, "POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "+
+		"%d\r\n\r\n%s", len(body), body)
 	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil { // it is being served, and now it stands still
 		t.Fatal(err)
 	}
@@ -297,10 +319,12 @@ func TestStalledReader(t *testing.T) {
 		return err == nil && info.Size() > 2<<20 && h.server.Clients("turn_a") == 0
 	})
 	id := h.record("turn_a").ResponseID
-	if got := h.do(http.MethodPost, "/responses/"+id+"/cancel", "").response(t); got.Status != responses.StatusCancelled {
+	if got := h.do(http.MethodPost, "/responses/"+id+"/cancel",
+		"").response(t); got.Status != responses.StatusCancelled {
 		t.Errorf("the turn is %s", got.Status)
 	}
-	replays := []<-chan answer{h.laterGet("/responses/"+id+"?stream=true", "application/x-ndjson"), h.laterGet("/responses/"+id+"?stream=true", "application/x-ndjson")}
+	replays := []<-chan answer{h.laterGet("/responses/"+id+"?stream=true", "application/x-ndjson"),
+		h.laterGet("/responses/"+id+"?stream=true", "application/x-ndjson")}
 	a, b := get(t, replays[0]).body, get(t, replays[1]).body
 	if !bytes.Equal(a, b) || len(a) < 2<<20 {
 		t.Errorf("the replays have %d and %d bytes", len(a), len(b))
@@ -331,22 +355,29 @@ func (h *harness) tcpStatus(text string) answer {
 func TestHostHeaders(t *testing.T) {
 	h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Listen = "127.0.0.1:0" })
 	get := func(host string, more ...string) answer {
-		return h.tcpStatus("GET /health HTTP/1.1\r\nConnection: close\r\nHost: " + host + "\r\n" + strings.Join(append(more, ""), "\r\n") + "\r\n")
+		return h.tcpStatus("GET /health HTTP/1.1\r\nConnection: close\r\nHost: " + host + "\r\n" +
+			strings.Join(append(more, ""), "\r\n") + "\r\n")
 	}
-	for _, host := range []string{"127.0.0.1", "127.0.0.1:80", "127.9.9.9", "localhost", "LocalHost:9", "localhost.", "[::1]", "[::1]:9", "[::ffff:127.0.0.1]:9"} {
+	for _, host := range []string{"127.0.0.1", "127.0.0.1:80", "127.9.9.9", "localhost", "LocalHost:9", "localhost.",
+		"[::1]", "[::1]:9", "[::ffff:127.0.0.1]:9"} {
 		if a := get(host); a.status != http.StatusOK {
 			t.Errorf("%q: %d %s", host, a.status, a.body)
 		}
 	}
-	for _, host := range []string{"", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "evil.example:127", "0.0.0.0", "[::]", "10.0.0.1", "127.1", "2130706433", "0x7f000001", "[::1%25lo]", "[fe80::1]", "xlocalhost", "app.localhost"} {
+	for _, host := range []string{"", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example",
+		"evil.example:127", "0.0.0.0", "[::]", "10.0.0.1", "127.1", "2130706433", "0x7f000001", "[::1%25lo]",
+		"[fe80::1]", "xlocalhost", "app.localhost"} {
 		if a := get(host); a.status != http.StatusForbidden && a.status != http.StatusBadRequest {
 			t.Errorf("%q: %d %s", host, a.status, a.body)
-		} else if a.status == http.StatusForbidden && (a.failure(t).Param != "Host" || a.header.Get("X-Request-Id") == "") {
+		} else if a.status == http.StatusForbidden && (a.failure(t).Param != "Host" ||
+			a.header.Get("X-Request-Id") == "") {
 			t.Errorf("%q: %v %s", host, a.header, a.body)
 		}
 	}
-	for _, more := range []string{"Origin: null", "Origin: ", "Origin: http://127.0.0.1", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-origin"} {
-		if a := get("localhost", more); a.status != http.StatusForbidden || a.failure(t).Code != responses.CodeForbidden {
+	for _, more := range []string{"Origin: null", "Origin: ", "Origin: http://127.0.0.1", "Sec-Fetch-Site: cross-site",
+		"Sec-Fetch-Site: same-origin"} {
+		if a := get("localhost", more); a.status != http.StatusForbidden ||
+			a.failure(t).Code != responses.CodeForbidden {
 			t.Errorf("%s: %d %s", more, a.status, a.body)
 		}
 	}
@@ -356,8 +387,11 @@ func TestHostHeaders(t *testing.T) {
 	for name, text := range map[string]string{
 		"no host":            "GET /health HTTP/1.0\r\n\r\n",
 		"an absolute target": "GET http://evil.example/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-		"an upgrade":         "GET /v1/responses HTTP/1.1\r\nHost: evil.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
-		"a page's upgrade":   "GET /v1/responses HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+		"an upgrade": "GET /v1/responses HTTP/1.1\r\nHost: evil.example\r\nConnection: Upgrade\r\nUpgrade: " +
+			"websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+		"a page's upgrade": "GET /v1/responses HTTP/1.1\r\nHost: localhost\r\nOrigin: " +
+			"http://localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: " +
+			"13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
 	} {
 		if a := h.tcpStatus(text); a.status != http.StatusForbidden {
 			t.Errorf("%s: %d %s", name, a.status, a.body)

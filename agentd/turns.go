@@ -50,7 +50,8 @@ func (s *Server) getTurnEvents(w http.ResponseWriter, r *http.Request) {
 	if q := r.URL.Query().Get("after"); q != "" {
 		var err error
 		if after, err = strconv.ParseInt(q, 10, 64); err != nil || after < 0 {
-			writeError(w, responses.Invalid("after", responses.CodeInvalidValue, "after must be a number of at least 0"))
+			writeError(w, responses.Invalid("after", responses.CodeInvalidValue,
+				"after must be a number of at least 0"))
 			return
 		}
 	}

@@ -25,7 +25,8 @@ func TestSameTurnIDIsTheSameTurn(t *testing.T) {
 		t.Errorf("the same request gave %s and %s", first.ID, again.ID)
 	}
 	other := h.post(strings.Replace(body, "hi", "ho", 1))
-	if e := other.failure(t); other.status != http.StatusConflict || e.Code != responses.CodeTurnConflict || e.Param != "holon.turn_id" {
+	if e := other.failure(t); other.status != http.StatusConflict || e.Code != responses.CodeTurnConflict ||
+		e.Param != "holon.turn_id" {
 		t.Errorf("another request with the same id: %d, %v", other.status, e)
 	}
 	if err := h.stop(); err != nil {
@@ -76,7 +77,8 @@ func TestOutputDirOfTheCaller(t *testing.T) {
 	}
 	// Another turn is refused there, again and again, and is no alias of the first.
 	for range 2 {
-		if e := h.post(fmt.Sprintf(body, "turn_b", quote(dir))).failure(t); e.Code != responses.CodeInvalidValue || e.Param != "holon.output_dir" {
+		if e := h.post(fmt.Sprintf(body, "turn_b", quote(dir))).failure(t); e.Code != responses.CodeInvalidValue ||
+			e.Param != "holon.output_dir" {
 			t.Errorf("a second turn in one directory: %v", e)
 		}
 	}
@@ -84,11 +86,13 @@ func TestOutputDirOfTheCaller(t *testing.T) {
 		t.Errorf("the refused turn: %v", e)
 	}
 	second := h.post(`{"model":"` + ref + `","input":"hi","holon":{"turn_id":"turn_b"}}`).response(t)
-	if again := h.post(`{"model":"` + ref + `","input":"hi","holon":{"turn_id":"turn_b"}}`).response(t); again.ID != second.ID {
+	if again := h.post(`{"model":"` + ref +
+		`","input":"hi","holon":{"turn_id":"turn_b"}}`).response(t); again.ID != second.ID {
 		t.Errorf("the same request gave %s and %s", second.ID, again.ID)
 	}
 	for _, id := range []string{"turn_a", "turn_b"} {
-		if a := h.do(http.MethodGet, "/turns/"+id, ""); a.status != http.StatusOK || !strings.Contains(string(a.body), id) {
+		if a := h.do(http.MethodGet, "/turns/"+id, ""); a.status != http.StatusOK ||
+			!strings.Contains(string(a.body), id) {
 			t.Errorf("%s: %d %s", id, a.status, a.body)
 		}
 	}
@@ -101,7 +105,8 @@ func TestQueue(t *testing.T) {
 	second := h.later(t.Context(), `{"input":"2","holon":{"turn_id":"turn_2"}}`)
 	eventually(t, "the second turn waits", func() bool { return h.health().QueuedTurns == 1 })
 	third := h.post(`{"input":"3"}`)
-	if e := third.failure(t); e.Code != responses.CodeQueueFull || third.status != http.StatusTooManyRequests || e.Hint == "" {
+	if e := third.failure(t); e.Code != responses.CodeQueueFull || third.status != http.StatusTooManyRequests ||
+		e.Hint == "" {
 		t.Errorf("the third turn: %d, %v", third.status, e)
 	}
 	h.gate.release <- struct{}{}
@@ -139,7 +144,8 @@ func TestSessions(t *testing.T) {
 			t.Errorf("%s is %s", resp.ID, resp.Status)
 		}
 	}
-	if one, two := h.record("turn_a1"), h.record("turn_a2"); two.StartedAt.Sub(one.CreatedAt) < 0 || two.SessionID != "a" {
+	if one, two := h.record("turn_a1"),
+		h.record("turn_a2"); two.StartedAt.Sub(one.CreatedAt) < 0 || two.SessionID != "a" {
 		t.Errorf("the second turn started at %s, the first came at %s", two.StartedAt, one.CreatedAt)
 	}
 }
@@ -165,7 +171,8 @@ func TestDisconnect(t *testing.T) {
 				}
 				keys, _, _ := strings.Cut(c.keys, `"on"`)
 				ctx, leave := context.WithCancel(t.Context())
-				gone := h.later(ctx, fmt.Sprintf(`{"input":"go",%s"stream":%t,"holon":{"turn_id":"turn_a"%s}}`, keys, streaming, policy))
+				gone := h.later(ctx, fmt.Sprintf(`{"input":"go",%s"stream":%t,"holon":{"turn_id":"turn_a"%s}}`, keys,
+					streaming, policy))
 				h.gate.wait(t, 1)
 				leave()
 				get(t, gone)
@@ -190,7 +197,9 @@ func TestCancel(t *testing.T) {
 	for _, id := range []string{"turn_b", "turn_a"} {
 		h.do(http.MethodGet, "/turns/"+id, "") // answers when the turn is acknowledged
 		resp := h.record(id).ResponseID
-		eventually(t, "the turn is acknowledged", func() bool { return h.do(http.MethodGet, "/responses/"+resp, "").status == http.StatusOK })
+		eventually(t, "the turn is acknowledged", func() bool {
+			return h.do(http.MethodGet, "/responses/"+resp, "").status == http.StatusOK
+		})
 		if got := h.do(http.MethodGet, "/responses/"+resp, "").response(t); got.Status.Terminal() || got.ID != resp {
 			t.Errorf("before: %s is %s", id, got.Status)
 		}
@@ -198,14 +207,16 @@ func TestCancel(t *testing.T) {
 		if got.Status != responses.StatusCancelled || got.Error == nil || got.Error.Code != responses.CodeCancelled {
 			t.Errorf("%s is %s, %+v", id, got.Status, got.Error)
 		}
-		if again := h.do(http.MethodPost, "/responses/"+resp+"/cancel", "").response(t); again.Status != responses.StatusCancelled {
+		if again := h.do(http.MethodPost, "/responses/"+resp+"/cancel",
+			"").response(t); again.Status != responses.StatusCancelled {
 			t.Errorf("again: %s is %s", id, again.Status)
 		}
 	}
 	if resp := get(t, waiting).response(t); resp.Status != responses.StatusCancelled || len(resp.Output) != 0 {
 		t.Errorf("the waiting turn: %s with %d items", resp.Status, len(resp.Output))
 	}
-	if body := get(t, running).body; !strings.Contains(string(body), `"Working."`) || !strings.Contains(string(body), responses.EventFailed) {
+	if body := get(t, running).body; !strings.Contains(string(body), `"Working."`) ||
+		!strings.Contains(string(body), responses.EventFailed) {
 		t.Errorf("the running turn's stream: %s", body)
 	}
 	if e := h.do(http.MethodPost, "/responses/resp_none/cancel", "").failure(t); e.Code != responses.CodeNotFound {
@@ -219,7 +230,8 @@ func TestStreamsWhileTheTurnRuns(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for _, accept := range []string{"text/event-stream", "application/x-ndjson"} {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://agentd/responses", strings.NewReader(`{"input":"go","stream":true}`))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://agentd/responses",
+			strings.NewReader(`{"input":"go","stream":true}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,9 +261,12 @@ func TestStreamsWhileTheTurnRuns(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	h := start(t)
-	loop := h.scenario("loop", "rounds:\n  - id: again\n    calls: [{tool: ExecCommand, arguments: {cmd: 'true'}}]\n    goto: again\n")
-	resp := h.post(`{"model":"` + loop + `","input":"go","holon":{"turn_id":"turn_a","limits":{"max_rounds":3}}}`).response(t)
-	if resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonMaxRounds || h.record("turn_a").Rounds != 3 {
+	loop := h.scenario("loop", "rounds:\n  - id: again\n    calls: [{tool: ExecCommand, arguments: {cmd: "+
+		"'true'}}]\n    goto: again\n")
+	resp := h.post(`{"model":"` + loop +
+		`","input":"go","holon":{"turn_id":"turn_a","limits":{"max_rounds":3}}}`).response(t)
+	if resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonMaxRounds ||
+		h.record("turn_a").Rounds != 3 {
 		t.Errorf("rounds: %s, %+v, %d", resp.Status, resp.IncompleteDetails, h.record("turn_a").Rounds)
 	}
 	resp = h.post(`{"input":"go","holon":{"turn_id":"turn_b","limits":{"timeout_ms":50}}}`).response(t)
@@ -261,13 +276,16 @@ func TestLimits(t *testing.T) {
 	if rec := h.record("turn_b"); rec.IncompleteReason == nil || *rec.IncompleteReason != responses.ReasonTimeout {
 		t.Errorf("the record is %+v", rec)
 	}
-	sleep := h.scenario("sleep", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'sleep 600'}}]\n  - text: Never.\n")
-	resp = h.post(`{"model":"` + sleep + `","input":"go","holon":{"turn_id":"turn_c","limits":{"timeout_ms":300}}}`).response(t)
+	sleep := h.scenario("sleep", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'sleep 600'}}]\n  - "+
+		"text: Never.\n")
+	resp = h.post(`{"model":"` + sleep +
+		`","input":"go","holon":{"turn_id":"turn_c","limits":{"timeout_ms":300}}}`).response(t)
 	if resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonTimeout {
 		t.Errorf("time of a command: %s, %+v", resp.Status, resp.IncompleteDetails)
 	}
 	resp = h.post(`{"model":"` + loop + `","input":"go","max_tool_calls":2,"holon":{"turn_id":"turn_d"}}`).response(t)
-	if resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonMaxToolCalls || h.record("turn_d").ToolCalls.Total != 2 {
+	if resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonMaxToolCalls ||
+		h.record("turn_d").ToolCalls.Total != 2 {
 		t.Errorf("calls: %s, %+v, %+v", resp.Status, resp.IncompleteDetails, h.record("turn_d").ToolCalls)
 	}
 }
@@ -276,14 +294,19 @@ func TestLimits(t *testing.T) {
 // command, and says what it had to say until then.
 func TestOutputLimit(t *testing.T) {
 	h := start(t)
-	for name, command := range map[string]string{"round": "yes | head -c 300000", "command": "yes | head -c 300000; sleep 600"} {
-		model := h.scenario(name, "rounds:\n  - id: again\n    text: Begun.\n    calls: [{tool: ExecCommand, arguments: {cmd: '"+command+"', yield_time_ms: 900000}}]\n    goto: again\n")
-		resp := h.post(`{"model":"` + model + `","input":"go","holon":{"turn_id":"turn_` + name + `","limits":{"max_output_bytes":100000}}}`).response(t)
-		if resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonMaxOutputBytes {
+	for name, command := range map[string]string{"round": "yes | head -c 300000",
+		"command": "yes | head -c 300000; sleep 600"} {
+		model := h.scenario(name, "rounds:\n  - id: again\n    text: Begun.\n    calls: [{tool: ExecCommand, "+
+			"arguments: {cmd: '"+command+"', yield_time_ms: 900000}}]\n    goto: again\n")
+		resp := h.post(`{"model":"` + model + `","input":"go","holon":{"turn_id":"turn_` + name +
+			`","limits":{"max_output_bytes":100000}}}`).response(t)
+		if resp.Status != responses.StatusIncomplete ||
+			resp.IncompleteDetails.Reason != responses.ReasonMaxOutputBytes {
 			t.Fatalf("%s: %s, %+v", name, resp.Status, resp.IncompleteDetails)
 		}
 		rec := h.record("turn_" + name)
-		if rec.IncompleteReason == nil || *rec.IncompleteReason != responses.ReasonMaxOutputBytes || rec.Rounds != 1 || rec.ToolCalls.Total != 1 {
+		if rec.IncompleteReason == nil || *rec.IncompleteReason != responses.ReasonMaxOutputBytes || rec.Rounds != 1 ||
+			rec.ToolCalls.Total != 1 {
 			t.Errorf("%s: the record is %+v", name, rec)
 		}
 		if len(resp.Output) == 0 || resp.OutputText() != "" && resp.OutputText() != "Begun." {
@@ -300,11 +323,13 @@ func TestTimeInTheQueueIsNotCounted(t *testing.T) {
 	h := start(t, one)
 	h.begin(`{"input":"go","background":true}`)
 	quick := h.scenario("quick", "rounds: [{text: Here.}]\n")
-	waiting := h.post(`{"model":"` + quick + `","input":"go","background":true,"holon":{"limits":{"timeout_ms":1500}}}`).response(t)
+	waiting := h.post(`{"model":"` + quick +
+		`","input":"go","background":true,"holon":{"limits":{"timeout_ms":1500}}}`).response(t)
 	time.Sleep(2 * time.Second) // longer than the limit
 	h.gate.release <- struct{}{}
 	var last responses.Response
-	for end := time.Now().Add(patience); !last.Status.Terminal() && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); !last.Status.Terminal() &&
+		time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		last = *h.fetch(waiting.ID)
 	}
 	if last.Status != responses.StatusCompleted {
@@ -322,7 +347,8 @@ func TestShutdown(t *testing.T) {
 		}
 		eventually(t, "the server drains", func() bool { return h.health().Status == "draining" })
 		refused := h.post(`{"input":"go"}`)
-		if e := refused.failure(t); e.Code != responses.CodeDraining || refused.status != http.StatusServiceUnavailable {
+		if e := refused.failure(t); e.Code != responses.CodeDraining ||
+			refused.status != http.StatusServiceUnavailable {
 			t.Errorf("a new turn: %d, %v", refused.status, e)
 		}
 		close(h.gate.release)
@@ -348,7 +374,8 @@ func TestShutdown(t *testing.T) {
 		get(t, running)
 		get(t, queued)
 		for _, id := range []string{"turn_a", "turn_b"} {
-			if rec := h.record(id); rec.Status != responses.StatusIncomplete || *rec.IncompleteReason != responses.ReasonShutdown {
+			if rec := h.record(id); rec.Status != responses.StatusIncomplete ||
+				*rec.IncompleteReason != responses.ReasonShutdown {
 				t.Errorf("%s is %s, %v", id, rec.Status, rec.IncompleteReason)
 			}
 		}

@@ -60,18 +60,22 @@ func (s *Server) getWebSocket(w http.ResponseWriter, r *http.Request) {
 // request gets it.
 func checkUpgrade(w http.ResponseWriter, r *http.Request) error {
 	h := r.Header
-	if r.Method != http.MethodGet || !r.ProtoAtLeast(1, 1) || !hasToken(h, "Connection", "upgrade") || !hasToken(h, "Upgrade", "websocket") {
+	if r.Method != http.MethodGet || !r.ProtoAtLeast(1, 1) || !hasToken(h, "Connection", "upgrade") ||
+		!hasToken(h, "Upgrade", "websocket") {
 		w.Header().Set("Allow", "POST, OPTIONS")
-		e := responses.Invalid("", responses.CodeMethodNotAllowed, "a GET of this path must ask for an upgrade to a WebSocket")
+		e := responses.Invalid("", responses.CodeMethodNotAllowed,
+			"a GET of this path must ask for an upgrade to a WebSocket")
 		e.Hint = "use POST to create a response"
 		return e
 	}
 	if h.Get("Origin") != "" {
-		return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeForbidden, Message: "requests of web pages are refused", Param: "Origin"}
+		return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeForbidden,
+			Message: "requests of web pages are refused", Param: "Origin"}
 	}
 	if h.Get("Sec-WebSocket-Version") != "13" {
 		w.Header().Set("Sec-WebSocket-Version", "13")
-		return responses.Invalid("Sec-WebSocket-Version", responses.CodeInvalidValue, "only version 13 of the WebSocket protocol is spoken")
+		return responses.Invalid("Sec-WebSocket-Version", responses.CodeInvalidValue,
+			"only version 13 of the WebSocket protocol is spoken")
 	}
 	keys := h.Values("Sec-WebSocket-Key")
 	if len(keys) == 1 {
@@ -79,7 +83,8 @@ func checkUpgrade(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		}
 	}
-	return responses.Invalid("Sec-WebSocket-Key", responses.CodeInvalidValue, "the key of the handshake must be 16 bytes in base64")
+	return responses.Invalid("Sec-WebSocket-Key", responses.CodeInvalidValue,
+		"the key of the handshake must be 16 bytes in base64")
 }
 
 // hasToken reports whether a header lists a token.
@@ -139,7 +144,8 @@ func (c *wsConn) serve() {
 			return
 		case tooOld:
 			c.refuse(&responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeConnectionLimit,
-				Message: "the connection has reached its lifetime of " + lifetime.String(), Hint: "continue on a new connection"})
+				Message: "the connection has reached its lifetime of " + lifetime.String(),
+				Hint:    "continue on a new connection"})
 			c.close(websocket.StatusNormalClosure, responses.CodeConnectionLimit)
 			return
 		}

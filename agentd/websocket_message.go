@@ -47,7 +47,8 @@ func checkCreate(fields map[string]json.RawMessage) error {
 	case !ok:
 		return responses.Invalid("type", responses.CodeMissingParameter, "a message needs the type "+typeCreate)
 	case json.Unmarshal(raw, &kind) != nil || kind != typeCreate:
-		return responses.Invalid("type", responses.CodeInvalidValue, fmt.Sprintf("the type of a message must be %s, not %.80s", typeCreate, raw))
+		return responses.Invalid("type", responses.CodeInvalidValue,
+			fmt.Sprintf("the type of a message must be %s, not %.80s", typeCreate, raw))
 	}
 	for _, name := range []string{"stream", "stream_options", "background"} {
 		for key := range fields {

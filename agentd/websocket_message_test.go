@@ -24,8 +24,10 @@ func TestMessageHasTheDigestOfItsRequest(t *testing.T) {
 // Whatever a client sends, it becomes a request or an error that can be framed.
 func FuzzMessage(f *testing.F) {
 	for _, seed := range []string{
-		``, `null`, `{}`, `[`, `{"type":"response.create","input":"x"}`, `{"type":"response.create","previous_response_id":"resp_1","input":[]}`,
-		`{"type":"response.create","STREAM":null}`, `{"type":"response.create","background":false}`, `{"type":7}`, "{\"type\":\"\xff\"}",
+		``, `null`, `{}`, `[`, `{"type":"response.create","input":"x"}`,
+		`{"type":"response.create","previous_response_id":"resp_1","input":[]}`,
+		`{"type":"response.create","STREAM":null}`, `{"type":"response.create","background":false}`, `{"type":7}`,
+		"{\"type\":\"\xff\"}",
 		`{"type":"response.create","input":[{"type":"compaction","encrypted_content":"x"}],"holon":{"turn_id":"turn_a"}}`,
 	} {
 		f.Add([]byte(seed))
@@ -53,9 +55,12 @@ func TestWeight(t *testing.T) {
 	text := []responses.Part{responses.InputText("1234567890")}
 	for name, item := range map[string]responses.Item{
 		"a message": &responses.Message{Content: text}, "an output": &responses.FunctionCallOutput{Output: text},
-		"a call": &responses.FunctionCall{Arguments: "1234567890"}, "a command": &responses.ToolCall{Output: "1234567890"},
-		"a thought": &responses.Reasoning{EncryptedContent: "1234567890"}, "an opaque item": &responses.OpaqueItem{Raw: json.RawMessage("1234567890")},
-		"an image": &responses.Message{Content: []responses.Part{{Type: responses.PartInputImage, ImageURL: "1234567890"}}},
+		"a call":         &responses.FunctionCall{Arguments: "1234567890"},
+		"a command":      &responses.ToolCall{Output: "1234567890"},
+		"a thought":      &responses.Reasoning{EncryptedContent: "1234567890"},
+		"an opaque item": &responses.OpaqueItem{Raw: json.RawMessage("1234567890")},
+		"an image": &responses.Message{Content: []responses.Part{{Type: responses.PartInputImage,
+			ImageURL: "1234567890"}}},
 	} {
 		if n := weight([]responses.Item{item}); n < 10+256 || n > 10+256+128 {
 			t.Errorf("%s weighs %d", name, n)

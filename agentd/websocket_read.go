@@ -47,8 +47,9 @@ func (q *waiting) put(m message) bool {
 	defer q.mu.Unlock()
 	if m.err == nil && q.count > 0 && (q.count >= maxWaiting || q.bytes+len(m.text) > responses.MaxRequest) {
 		m = message{err: &responses.Error{Type: responses.TypeTooManyRequests, Code: responses.CodeQueueFull,
-			Message: fmt.Sprintf("a connection queues %d messages of together %d MiB", maxWaiting, responses.MaxRequest>>20),
-			Hint:    "send the next response.create after the end of the one before"}}
+			Message: fmt.Sprintf("a connection queues %d messages of together %d MiB", maxWaiting,
+				responses.MaxRequest>>20),
+			Hint: "send the next response.create after the end of the one before"}}
 	}
 	select {
 	case q.list <- m:
@@ -101,7 +102,8 @@ func (c *wsConn) receive() (message, error) {
 		if _, err := io.Copy(io.Discard, &listened{r, c}); err != nil {
 			return message{}, err
 		}
-		return message{err: responses.Invalid("", responses.CodeUnsupportedMediaType, "a message must be a text frame, not a binary one")}, nil
+		return message{err: responses.Invalid("", responses.CodeUnsupportedMediaType,
+			"a message must be a text frame, not a binary one")}, nil
 	}
 	text, err := io.ReadAll(&listened{r, c})
 	return message{text: text}, err

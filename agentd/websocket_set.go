@@ -22,7 +22,8 @@ type sockets struct {
 
 func newSockets() *sockets {
 	s := &sockets{closing: make(chan struct{})}
-	s.ctx, s.stop = context.WithCancel(context.Background()) // outlives requests and the turns' own context: they tell the ends of turns
+	// outlives requests and the turns' own context: they tell the ends of turns
+	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
 }
 

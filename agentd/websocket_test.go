@@ -184,11 +184,13 @@ turns:
 	if code := h.do(http.MethodGet, "/responses/"+first.ID, "").failure(t).Code; code != responses.CodeNotFound {
 		t.Errorf("an unstored response: %s", code)
 	}
-	if e := h.post(`{"model":"` + ref + `","input":"x","previous_response_id":"` + first.ID + `"}`).failure(t); e.Code != responses.CodePreviousNotFound {
+	if e := h.post(`{"model":"` + ref + `","input":"x","previous_response_id":"` + first.ID +
+		`"}`).failure(t); e.Code != responses.CodePreviousNotFound {
 		t.Errorf("it is continued elsewhere: %v", e)
 	}
 	second := ask(`"store":false,"input":"pear","previous_response_id":"` + first.ID + `"`)
-	if second.OutputText() != "You said pear" || second.PreviousResponseID == nil || *second.PreviousResponseID != first.ID {
+	if second.OutputText() != "You said pear" || second.PreviousResponseID == nil ||
+		*second.PreviousResponseID != first.ID {
 		t.Errorf("continued with %q", second.OutputText())
 	}
 	// What is stored on top of it can be continued by anybody.
@@ -204,7 +206,8 @@ turns:
 		t.Errorf("on another connection: %q", resp.OutputText())
 	}
 	w.create(`"model":"` + ref + `","store":false,"input":"x","previous_response_id":"` + second.ID + `"`)
-	if e, status := w.failed(); e.Code != responses.CodePreviousNotFound || status != 404 || e.Param != "previous_response_id" {
+	if e, status := w.failed(); e.Code != responses.CodePreviousNotFound || status != 404 ||
+		e.Param != "previous_response_id" {
 		t.Errorf("an unstored response on another connection: %v, %d", e, status)
 	}
 }
@@ -222,9 +225,10 @@ func TestSocketForgetsAfterAFailure(t *testing.T) {
 		"an orphan output":  {fail: `"previous_response_id":"ID","input":[{"type":"function_call_output","call_id":"c","output":"x"}]`},
 		"a wrong field":     {fail: `"previous_response_id":"ID","input":5`},
 		"a forbidden field": {fail: `"previous_response_id":"ID","input":"x","stream":null`},
-		"a failed turn":     {fail: `"previous_response_id":"ID","input":"x","model":"` + ref + `","store":false`, turn: true},
-		"a foreign blob":    {fail: `"previous_response_id":"ID","input":[{"type":"compaction","encrypted_content":"gAAAA"}]`},
-		"another request":   {fail: `"input":5`, keeps: true},
+		"a failed turn": {fail: `"previous_response_id":"ID","input":"x","model":"` + ref + `","store":false`,
+			turn: true},
+		"a foreign blob":  {fail: `"previous_response_id":"ID","input":[{"type":"compaction","encrypted_content":"gAAAA"}]`},
+		"another request": {fail: `"input":5`, keeps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := h.dial()
@@ -238,7 +242,8 @@ func TestSocketForgetsAfterAFailure(t *testing.T) {
 			} else if e, status := w.failed(); status != 400 {
 				t.Fatalf("%d %v", status, e)
 			}
-			w.create(`"model":"` + h.scenario("calm", "rounds: [{text: Fine.}]") + `","store":false,"input":"x","previous_response_id":"` + first.ID + `"`)
+			w.create(`"model":"` + h.scenario("calm", "rounds: [{text: Fine.}]") +
+				`","store":false,"input":"x","previous_response_id":"` + first.ID + `"`)
 			if c.keeps {
 				w.turn()
 			} else if e, status := w.failed(); e.Code != responses.CodePreviousNotFound || status != 404 {
@@ -255,7 +260,8 @@ func TestSocketErrors(t *testing.T) {
 	ref := h.scenario("hello", hello)
 	w := h.dial()
 	for _, body := range []string{
-		`{"input":5}`, `{"input":"x","previous_response_id":"resp_x"}`, `{"input":"x","model":"acme/x"}`, `{"input":"x","holon":{"colour":"red"}}`,
+		`{"input":5}`, `{"input":"x","previous_response_id":"resp_x"}`, `{"input":"x","model":"acme/x"}`,
+		`{"input":"x","holon":{"colour":"red"}}`,
 		`{"input":[{"type":"item_reference","id":"msg_x"}]}`, `{"input":"x","holon":{"workspace_dir":"/etc"}}`,
 	} {
 		a := h.post(body)
@@ -286,7 +292,8 @@ func TestSocketErrors(t *testing.T) {
 		create(`"input":"x","metadata":1`): {"", "metadata"},
 	} {
 		w.send(text)
-		if e, status := w.failed(); want.code != "" && e.Code != want.code || e.Param != want.param || status != 400 || e.Message == "" || strings.Contains(e.Message, "\n") {
+		if e, status := w.failed(); want.code != "" && e.Code != want.code || e.Param != want.param || status != 400 ||
+			e.Message == "" || strings.Contains(e.Message, "\n") {
 			t.Errorf("%.80q: %d %s %s: %s", text, status, e.Code, e.Param, e)
 		}
 	}
@@ -453,7 +460,9 @@ func (h *harness) upgrade(t *testing.T) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if _, err := io.WriteString(conn, "GET /responses HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(conn, "GET /responses HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, "+
+		"Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "+
+		"AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	r := bufio.NewReader(conn)
@@ -461,7 +470,8 @@ func (h *harness) upgrade(t *testing.T) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if resp.StatusCode != http.StatusSwitchingProtocols || resp.Header.Get("Sec-WebSocket-Extensions") != "" || r.Buffered() > 0 {
+	if resp.StatusCode != http.StatusSwitchingProtocols || resp.Header.Get("Sec-WebSocket-Extensions") != "" ||
+		r.Buffered() > 0 {
 		t.Fatalf("the handshake gives %d, %v", resp.StatusCode, resp.Header)
 	}
 	return conn
@@ -469,7 +479,8 @@ func (h *harness) upgrade(t *testing.T) net.Conn {
 
 func TestSocketHandshake(t *testing.T) {
 	h := start(t)
-	good := map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}
+	good := map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+		"Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}
 	for name, c := range map[string]struct {
 		header, value string
 		status        int
@@ -533,10 +544,11 @@ func TestSocketDisconnect(t *testing.T) {
 		fields string
 		status responses.Status
 	}{
-		"stored":              {``, responses.StatusCompleted},
-		"not stored":          {`"store":false,`, responses.StatusCancelled},
-		"stored, but cancel":  {`"holon":{"turn_id":"turn_c","on_disconnect":"cancel"},`, responses.StatusCancelled},
-		"not stored, goes on": {`"store":false,"holon":{"turn_id":"turn_d","on_disconnect":"continue"},`, responses.StatusCompleted},
+		"stored":             {``, responses.StatusCompleted},
+		"not stored":         {`"store":false,`, responses.StatusCancelled},
+		"stored, but cancel": {`"holon":{"turn_id":"turn_c","on_disconnect":"cancel"},`, responses.StatusCancelled},
+		"not stored, goes on": {`"store":false,"holon":{"turn_id":"turn_d","on_disconnect":"continue"},`,
+			responses.StatusCompleted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			id := map[string]string{"stored, but cancel": "turn_c", "not stored, goes on": "turn_d"}[name]
@@ -645,13 +657,14 @@ func TestSocketPings(t *testing.T) {
 	pinged := make(chan struct{}, 100)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	conn, _, err := websocket.Dial(ctx, "ws://agentd/responses", &websocket.DialOptions{HTTPClient: h.http, OnPingReceived: func(context.Context, []byte) bool {
-		select {
-		case pinged <- struct{}{}:
-		default:
-		}
-		return true
-	}})
+	conn, _, err := websocket.Dial(ctx, "ws://agentd/responses",
+		&websocket.DialOptions{HTTPClient: h.http, OnPingReceived: func(context.Context, []byte) bool {
+			select {
+			case pinged <- struct{}{}:
+			default:
+			}
+			return true
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,8 @@ func TestConformance(t *testing.T) {
 	h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Listen = "127.0.0.1:0" })
 	ref := h.scenario("hello", hello)
 	cases := slices.DeleteFunc(conform.Cases(), func(c conform.Case) bool {
-		return c.ID != "streaming-response" && !strings.HasPrefix(c.ID, "accepts/") && !strings.HasPrefix(c.ID, "streams/ndjson") && !strings.HasPrefix(c.ID, "errors/unknown")
+		return c.ID != "streaming-response" && !strings.HasPrefix(c.ID, "accepts/") &&
+			!strings.HasPrefix(c.ID, "streams/ndjson") && !strings.HasPrefix(c.ID, "errors/unknown")
 	})
 	target := conform.Target{BaseURL: "http://agentd", Socket: h.cfg.Socket, Model: ref}
 	if doc, err := document(); err != nil {
@@ -52,9 +53,11 @@ func TestConformance(t *testing.T) {
 func TestOpenAIClient(t *testing.T) {
 	h := start(t)
 	h.scenario("chat", "turns:\n  - rounds: [{text: My name is Ada.}]\n  - rounds: [{text: I said Ada.}]\n")
-	client := openaisdk.NewClient(option.WithBaseURL("http://agentd/v1/"), option.WithHTTPClient(h.http), option.WithAPIKey("unused"))
+	client := openaisdk.NewClient(option.WithBaseURL("http://agentd/v1/"), option.WithHTTPClient(h.http),
+		option.WithAPIKey("unused"))
 	ask := func(text, previous string) sdk.ResponseNewParams {
-		p := sdk.ResponseNewParams{Model: "scripted/chat", Input: sdk.ResponseNewParamsInputUnion{OfString: openaisdk.String(text)}}
+		p := sdk.ResponseNewParams{Model: "scripted/chat",
+			Input: sdk.ResponseNewParamsInputUnion{OfString: openaisdk.String(text)}}
 		if previous != "" {
 			p.PreviousResponseID = openaisdk.String(previous)
 		}
@@ -77,11 +80,13 @@ func TestOpenAIClient(t *testing.T) {
 	if err := s.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if last.Type != responses.EventCompleted || text.String() != "I said Ada." || last.Response.PreviousResponseID != first.ID {
+	if last.Type != responses.EventCompleted || text.String() != "I said Ada." ||
+		last.Response.PreviousResponseID != first.ID {
 		t.Errorf("the stream ends with %s, %q, after %q", last.Type, text.String(), last.Response.PreviousResponseID)
 	}
 	_, err = client.Responses.New(t.Context(), ask("And?", "resp_nowhere"))
-	if e := (*openaisdk.Error)(nil); !errors.As(err, &e) || e.StatusCode != 404 || e.Code != responses.CodePreviousNotFound || e.Param != "previous_response_id" {
+	if e := (*openaisdk.Error)(nil); !errors.As(err, &e) || e.StatusCode != 404 ||
+		e.Code != responses.CodePreviousNotFound || e.Param != "previous_response_id" {
 		t.Errorf("error %v", err)
 	}
 	got, err := client.Responses.Get(t.Context(), last.Response.ID, sdk.ResponseGetParams{})
@@ -125,8 +130,10 @@ rounds:
 
 func TestRuntimeEvents(t *testing.T) {
 	h := start(t)
-	ref := h.scenario("work", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'echo hi; exit 3'}}, {tool: NoSuchTool, arguments: {}}]\n  - text: Done.\n")
-	if resp := h.post(`{"model":"` + ref + `","input":"go","holon":{"turn_id":"turn_a"}}`).response(t); resp.Status != responses.StatusCompleted {
+	ref := h.scenario("work", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'echo hi; exit 3'}}, "+
+		"{tool: NoSuchTool, arguments: {}}]\n  - text: Done.\n")
+	if resp := h.post(`{"model":"` + ref +
+		`","input":"go","holon":{"turn_id":"turn_a"}}`).response(t); resp.Status != responses.StatusCompleted {
 		t.Fatalf("the turn is %s", resp.Status)
 	}
 	var classes []string
@@ -142,7 +149,8 @@ func TestRuntimeEvents(t *testing.T) {
 		return len(classes)
 	}
 	n := read("?follow=true")
-	want := "turn.submitted turn.started context.resolved model.requested model.completed tool.started tool.result tool.started tool.failed model.requested model.completed turn.completed"
+	want := "turn.submitted turn.started context.resolved model.requested model.completed tool.started tool.result " +
+		"tool.started tool.failed model.requested model.completed turn.completed"
 	if strings.Join(classes, " ") != want {
 		t.Errorf("the facts are %v", classes)
 	}
@@ -150,7 +158,8 @@ func TestRuntimeEvents(t *testing.T) {
 		t.Errorf("%d facts after the 4th of %d", got, n)
 	}
 	rec := h.record("turn_a")
-	if rec.Rounds != 2 || rec.ToolCalls.Total != 2 || rec.ToolCalls.Failed != 1 || rec.Status != responses.StatusCompleted || len(rec.Artifacts) != 1 {
+	if rec.Rounds != 2 || rec.ToolCalls.Total != 2 || rec.ToolCalls.Failed != 1 ||
+		rec.Status != responses.StatusCompleted || len(rec.Artifacts) != 1 {
 		t.Errorf("the record is %+v", rec)
 	}
 	served := h.do(http.MethodGet, "/turns/turn_a", "")
@@ -162,7 +171,10 @@ func TestRuntimeEvents(t *testing.T) {
 	if fmt.Sprint(disk) != fmt.Sprint(wire) {
 		t.Errorf("GET answers\n%v\nand the disk has\n%v", wire, disk)
 	}
-	for query, code := range map[string]string{"/turns/turn_a/events?after=-1": responses.CodeInvalidValue, "/turns/turn_b/events": responses.CodeTurnNotFound, "/turns/a%2Fb": responses.CodeInvalidValue, "/turns/..": responses.CodeInvalidValue, "/turns/x.y": responses.CodeInvalidValue, "/turns/turn_b": responses.CodeTurnNotFound} {
+	for query, code := range map[string]string{"/turns/turn_a/events?after=-1": responses.CodeInvalidValue,
+		"/turns/turn_b/events": responses.CodeTurnNotFound, "/turns/a%2Fb": responses.CodeInvalidValue,
+		"/turns/..": responses.CodeInvalidValue, "/turns/x.y": responses.CodeInvalidValue,
+		"/turns/turn_b": responses.CodeTurnNotFound} {
 		if e := h.do(http.MethodGet, query, "").failure(t); e.Code != code {
 			t.Errorf("%s: %s, want %s", query, e.Code, code)
 		}
@@ -195,7 +207,8 @@ rounds:
 	if e.Code != responses.CodeMissingParameter || !strings.Contains(e.Message, "call_w") {
 		t.Errorf("a question before the answer: %v", e)
 	}
-	second := h.post(`{"model":"` + ref + `","previous_response_id":"` + first.ID + `",` + tool + `,"input":[{"type":"function_call_output","call_id":"call_w","output":"rain"}]}`).response(t)
+	second := h.post(`{"model":"` + ref + `","previous_response_id":"` + first.ID + `",` + tool +
+		`,"input":[{"type":"function_call_output","call_id":"call_w","output":"rain"}]}`).response(t)
 	if second.OutputText() != "Take an umbrella." {
 		t.Errorf("the answer is %q", second.OutputText())
 	}

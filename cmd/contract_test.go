@@ -37,7 +37,8 @@ func TestCrashContract(t *testing.T) {
 	}
 	// A row without a test is a promise without proof.
 	for _, row := range regexp.MustCompile(`(?m)^\| [^|]+\|[^|]*\|[^|]*\|([^|]*)\|$`).FindAllSubmatch(page, -1) {
-		if tests := string(row[1]); tests != " tests " && tests != "---" && !regexp.MustCompile("`.*: Test").MatchString(tests) {
+		if tests := string(row[1]); tests != " tests " && tests != "---" &&
+			!regexp.MustCompile("`.*: Test").MatchString(tests) {
 			t.Errorf("a promise names no test: %s", row[0])
 		}
 	}

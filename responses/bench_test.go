@@ -9,9 +9,12 @@ import (
 // BenchmarkDelta measures the path of every token: one delta of ordinary size.
 // The text that is kept for the end of the part grows, hence the bytes.
 func BenchmarkDelta(b *testing.B) {
-	for name, delta := range map[string]string{"ascii": " function returns the", "escaped": "\tif x != \"\" {\n", "unicode": "größer als 日本 "} {
+	for name, delta := range map[string]string{"ascii": " function returns the", "escaped": "\tif x != \"\" {\n",
+		"unicode": "größer als 日本 "} {
 		b.Run(name, func(b *testing.B) {
-			e, err := responses.NewEmitter(newResponse(b, responses.StatusInProgress), func(string, []byte) error { return nil })
+			e, err := responses.NewEmitter(newResponse(b, responses.StatusInProgress), func(string, []byte) error {
+				return nil
+			})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -40,7 +43,9 @@ func BenchmarkAnswer(b *testing.B) {
 	const n = 10_000
 	b.ReportAllocs()
 	for b.Loop() {
-		e, err := responses.NewEmitter(newResponse(b, responses.StatusInProgress), func(string, []byte) error { return nil })
+		e, err := responses.NewEmitter(newResponse(b, responses.StatusInProgress), func(string, []byte) error {
+			return nil
+		})
 		if err != nil {
 			b.Fatal(err)
 		}

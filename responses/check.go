@@ -20,13 +20,16 @@ func (r *Request) check() error {
 		return err
 	}
 	if r.TopLogprobs < 0 || r.TopLogprobs > MaxLogprobs {
-		return Invalid("top_logprobs", CodeInvalidValue, fmt.Sprintf("top_logprobs must be 0 to %d, not %d", MaxLogprobs, r.TopLogprobs))
+		return Invalid("top_logprobs", CodeInvalidValue,
+			fmt.Sprintf("top_logprobs must be 0 to %d, not %d", MaxLogprobs, r.TopLogprobs))
 	}
 	if r.Truncation != "auto" && r.Truncation != "disabled" {
-		return Invalid("truncation", CodeInvalidValue, fmt.Sprintf("truncation must be auto or disabled, not %q", clip(r.Truncation, 32)))
+		return Invalid("truncation", CodeInvalidValue,
+			fmt.Sprintf("truncation must be auto or disabled, not %q", clip(r.Truncation, 32)))
 	}
 	if r.Background && !r.Store {
-		e := Invalid("background", CodeUnsupportedParameter, "a background response can only be fetched when it is stored")
+		e := Invalid("background", CodeUnsupportedParameter,
+			"a background response can only be fetched when it is stored")
 		e.Hint = "leave out store:false, or background"
 		return e
 	}
@@ -81,7 +84,8 @@ func (r *Request) checkNames() error {
 	}
 	for i, v := range r.Include {
 		if strings.HasPrefix(v, extension) && v != IncludeToolCalls { // of other values clients send many
-			return Invalid(fmt.Sprintf("include[%d]", i), CodeUnsupportedParameter, fmt.Sprintf("%q is not offered by this server; only %s is", clip(v, 64), IncludeToolCalls))
+			return Invalid(fmt.Sprintf("include[%d]", i), CodeUnsupportedParameter,
+				fmt.Sprintf("%q is not offered by this server; only %s is", clip(v, 64), IncludeToolCalls))
 		}
 	}
 	return nil
@@ -91,7 +95,8 @@ func checkWord(param, value string, allowed ...string) error {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s must be %s, not %q", param, strings.Join(allowed[1:], ", "), clip(value, 32)))
+	return Invalid(param, CodeInvalidValue,
+		fmt.Sprintf("%s must be %s, not %q", param, strings.Join(allowed[1:], ", "), clip(value, 32)))
 }
 
 func checkChars(param, s string, limit int) error {
@@ -99,7 +104,8 @@ func checkChars(param, s string, limit int) error {
 		return nil
 	}
 	if n := utf8.RuneCountInString(s); n > limit {
-		return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s may have at most %d characters, this has %d", orBody(param), limit, n))
+		return Invalid(param, CodeInvalidValue,
+			fmt.Sprintf("%s may have at most %d characters, this has %d", orBody(param), limit, n))
 	}
 	return nil
 }
@@ -123,15 +129,18 @@ func (h *Holon) check() error {
 	switch h.Isolation {
 	case "", "none":
 	default:
-		return Invalid("holon.isolation", CodeUnsupportedParameter, fmt.Sprintf("holon.isolation %q is not offered by this server; only none is", clip(h.Isolation, 32)))
+		return Invalid("holon.isolation", CodeUnsupportedParameter,
+			fmt.Sprintf("holon.isolation %q is not offered by this server; only none is", clip(h.Isolation, 32)))
 	}
 	switch h.OnDisconnect {
 	case "", "continue", "cancel":
 	default:
-		return Invalid("holon.on_disconnect", CodeInvalidValue, fmt.Sprintf("holon.on_disconnect must be continue or cancel, not %q", clip(h.OnDisconnect, 32)))
+		return Invalid("holon.on_disconnect", CodeInvalidValue,
+			fmt.Sprintf("holon.on_disconnect must be continue or cancel, not %q", clip(h.OnDisconnect, 32)))
 	}
 	if l := h.Limits; l != nil && (l.MaxRounds < 0 || l.TimeoutMS < 0 || l.MaxOutputBytes < 0) {
-		return Invalid("holon.limits", CodeInvalidValue, "holon.limits must not be negative; leave a limit out to get the server's own")
+		return Invalid("holon.limits", CodeInvalidValue,
+			"holon.limits must not be negative; leave a limit out to get the server's own")
 	}
 	return nil
 }

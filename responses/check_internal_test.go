@@ -14,15 +14,23 @@ func TestBoundsOfContent(t *testing.T) {
 		edge int
 		item func(s string) Item
 	}{
-		"content[1].text":      {10 * mib, func(s string) Item { return message(InputText(s)) }},
-		"content[1].refusal":   {10 * mib, func(s string) Item { return message(Part{Type: PartRefusal, Refusal: s}) }},
-		"content[1].image_url": {20 * mib, func(s string) Item { return message(Part{Type: PartInputImage, ImageURL: s}) }},
-		"content[1].file_data": {32 * mib, func(s string) Item { return message(Part{Type: PartInputFile, FileData: s}) }},
-		"output[0].text":       {10 * mib, func(s string) Item { return &FunctionCallOutput{Output: []Part{InputText(s)}} }},
+		"content[1].text":    {10 * mib, func(s string) Item { return message(InputText(s)) }},
+		"content[1].refusal": {10 * mib, func(s string) Item { return message(Part{Type: PartRefusal, Refusal: s}) }},
+		"content[1].image_url": {20 * mib, func(s string) Item {
+			return message(Part{Type: PartInputImage, ImageURL: s})
+		}},
+		"content[1].file_data": {32 * mib, func(s string) Item {
+			return message(Part{Type: PartInputFile, FileData: s})
+		}},
+		"output[0].text": {10 * mib, func(s string) Item {
+			return &FunctionCallOutput{Output: []Part{InputText(s)}}
+		}},
 		"output[0].image_url": {20 * mib, func(s string) Item {
 			return &FunctionCallOutput{Output: []Part{{Type: PartInputImage, ImageURL: s}}}
 		}},
-		"summary[0].text":   {10 * mib, func(s string) Item { return &Reasoning{Summary: []Part{{Type: PartSummaryText, Text: s}}} }},
+		"summary[0].text": {10 * mib, func(s string) Item {
+			return &Reasoning{Summary: []Part{{Type: PartSummaryText, Text: s}}}
+		}},
 		"encrypted_content": {10 * mib, func(s string) Item { return &Compaction{EncryptedContent: s} }},
 		"output":            {10 * mib, func(s string) Item { return &ToolCall{CallID: "c", Name: "f", Output: s} }},
 	} {

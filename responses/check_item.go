@@ -11,7 +11,8 @@ const extension = "holon:"
 // Kinds of parts that may stand in each place. Who speaks decides what a text
 // is, whatever type a client gave it.
 var (
-	partsOfMessage = []string{PartInputText, PartOutputText, PartText, PartRefusal, PartInputImage, PartInputFile, PartInputVideo}
+	partsOfMessage = []string{PartInputText, PartOutputText, PartText, PartRefusal, PartInputImage, PartInputFile,
+		PartInputVideo}
 	partsOfOutput  = []string{PartInputText, PartOutputText, PartText, PartInputImage, PartInputFile, PartInputVideo}
 	partsOfSummary = []string{PartSummaryText, PartText, PartOutputText}
 	partsOfThought = []string{PartReasoningText, PartSummaryText, PartText, PartOutputText}
@@ -33,7 +34,8 @@ func (c *calls) note(item Item) error {
 		return nil
 	}
 	if (*set)[id] {
-		return Invalid("call_id", CodeInvalidValue, fmt.Sprintf("there are two items of type %s with the call_id %q; give every call its own", what, id))
+		return Invalid("call_id", CodeInvalidValue,
+			fmt.Sprintf("there are two items of type %s with the call_id %q; give every call its own", what, id))
 	}
 	if *set == nil {
 		*set = make(map[string]bool)
@@ -54,12 +56,14 @@ func checkItem(item Item) error {
 	case *FunctionCallOutput:
 		return firstError(checkStatus(item.Status), checkParts("output", item.Output, partsOfOutput))
 	case *Reasoning:
-		return firstError(checkStatus(item.Status), checkParts("summary", item.Summary, partsOfSummary), checkParts("content", item.Content, partsOfThought))
+		return firstError(checkStatus(item.Status), checkParts("summary", item.Summary, partsOfSummary),
+			checkParts("content", item.Content, partsOfThought))
 	case *Compaction:
 		return checkChars("encrypted_content", item.EncryptedContent, MaxInputChars)
 	case *ToolCall:
 		return firstError(checkStatus(item.Status), checkCallID(item.CallID), checkToolName("name", item.Name),
-			checkChars("output", item.Output, MaxInputChars), checkParts("media", item.Media, partsOfOutput), checkChars("round", item.Round, MaxCallID))
+			checkChars("output", item.Output, MaxInputChars), checkParts("media", item.Media, partsOfOutput),
+			checkChars("round", item.Round, MaxCallID))
 	case *OpaqueItem:
 		if strings.HasPrefix(item.Type, extension) { // of others' items we know that they are not for us
 			return Invalid("type", CodeInvalidValue, fmt.Sprintf("there is no item of type %q", clip(item.Type, 64)))
@@ -101,12 +105,14 @@ func checkPart(p Part) error {
 	switch p.Type {
 	case PartInputImage:
 		if p.ImageURL == "" {
-			return missing("image_url", "an input_image needs image_url, a URL or a data URL; uploaded files are not offered by this server")
+			return missing("image_url", "an input_image needs image_url, a URL or a data URL; uploaded files are "+
+				"not offered by this server")
 		}
 		return checkChars("image_url", p.ImageURL, MaxImageChars)
 	case PartInputFile:
 		if p.FileData == "" && p.FileURL == "" {
-			return missing("file_data", "an input_file needs file_data or file_url; uploaded files are not offered by this server")
+			return missing("file_data", "an input_file needs file_data or file_url; uploaded files are not offered "+
+				"by this server")
 		}
 		return checkChars("file_data", p.FileData, MaxFileChars)
 	case PartInputVideo:

@@ -30,7 +30,8 @@ func TestBounds(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, char := range []string{"x", "ä"} {
-			if char == "ä" && (strings.Contains(tt.param, "name") || strings.Contains(tt.param, "call_id") || tt.edge > 1000) {
+			if char == "ä" && (strings.Contains(tt.param, "name") || strings.Contains(tt.param, "call_id") ||
+				tt.edge > 1000) {
 				continue // names are ASCII, call ids are bounded in bytes
 			}
 			for over, want := range []string{"", tt.param} {
@@ -44,11 +45,14 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	for body, ok := range map[string]bool{
-		`{"max_output_tokens":1}`: true, `{"max_output_tokens":0}`: false, `{"max_tool_calls":1}`: true, `{"max_tool_calls":0}`: false,
-		`{"top_logprobs":0}`: true, `{"top_logprobs":20}`: true, `{"top_logprobs":21}`: false, `{"top_logprobs":-1}`: false,
-		allowed(1): true, allowed(128): true, allowed(0): false, allowed(129): false,
+		`{"max_output_tokens":1}`: true, `{"max_output_tokens":0}`: false, `{"max_tool_calls":1}`: true,
+		`{"max_tool_calls":0}`: false,
+		`{"top_logprobs":0}`:   true, `{"top_logprobs":20}`: true, `{"top_logprobs":21}`: false,
+		`{"top_logprobs":-1}`: false,
+		allowed(1):            true, allowed(128): true, allowed(0): false, allowed(129): false,
 		pairs(16): true, pairs(17): false,
-		`{"max_output_tokens":9223372036854775807}`: true, `{"max_output_tokens":9223372036854775808}`: false, `{"temperature":1e400}`: false, `{"temperature":1e308}`: true,
+		`{"max_output_tokens":9223372036854775807}`: true, `{"max_output_tokens":9223372036854775808}`: false,
+		`{"temperature":1e400}`: false, `{"temperature":1e308}`: true,
 	} {
 		if _, err := responses.DecodeRequest([]byte(body)); (err == nil) != ok {
 			t.Errorf("%.80s: %v", body, err)
@@ -57,7 +61,8 @@ func TestBounds(t *testing.T) {
 }
 
 func allowed(n int) string {
-	return `{"tool_choice":{"type":"allowed_tools","tools":[` + strings.TrimSuffix(strings.Repeat(`{"type":"function","name":"f"},`, n), ",") + `]}}`
+	return `{"tool_choice":{"type":"allowed_tools","tools":[` +
+		strings.TrimSuffix(strings.Repeat(`{"type":"function","name":"f"},`, n), ",") + `]}}`
 }
 
 func pairs(n int) string {
@@ -89,8 +94,10 @@ func TestRefusesWhatWouldBeLost(t *testing.T) {
 		`{"text":{"verbosity":"endless"}}`:                                                                                                  {responses.CodeInvalidValue, "text.verbosity"},
 		`{"text":{"format":{"type":"json_schema","schema":[]}}}`:                                                                            {responses.CodeInvalidValue, "text.format.schema"},
 		`{"reasoning":{"summary":"poem"}}`:                                                                                                  {responses.CodeInvalidValue, "reasoning.summary"},
-		`{"reasoning":{"effort":"` + strings.Repeat("e", 65) + `"}}`:                                                                        {responses.CodeInvalidValue, "reasoning.effort"},
-		`{"service_tier":"` + strings.Repeat("e", 65) + `"}`:                                                                                {responses.CodeInvalidValue, "service_tier"},
+		`{"reasoning":{"effort":"` + strings.Repeat("e", 65) +
+			`"}}`: {responses.CodeInvalidValue, "reasoning.effort"},
+		`{"service_tier":"` + strings.Repeat("e", 65) +
+			`"}`: {responses.CodeInvalidValue, "service_tier"},
 	} {
 		_, err := responses.DecodeRequest([]byte(body))
 		e, ok := errors.AsType[*responses.Error](err)
@@ -125,7 +132,8 @@ func TestTolerates(t *testing.T) {
 }
 
 func TestAsksForToolCalls(t *testing.T) {
-	for _, body := range []string{`{"include":["holon:tool_calls"]}`, `{"tools":[{"type":"holon:tool_call"}]}`, `{"tools":[{"type":"function","name":"f"},{"type":"holon:shell"}]}`} {
+	for _, body := range []string{`{"include":["holon:tool_calls"]}`, `{"tools":[{"type":"holon:tool_call"}]}`,
+		`{"tools":[{"type":"function","name":"f"},{"type":"holon:shell"}]}`} {
 		r, err := responses.DecodeRequest([]byte(body))
 		if err != nil || !r.ShowToolCalls {
 			t.Errorf("%s: %v, %+v", body, err, r)

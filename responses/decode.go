@@ -98,19 +98,20 @@ func (w *wireRequest) request() *Request {
 		TopP:               orDefault(w.TopP, 1),
 		PresencePenalty:    orDefault(w.PresencePenalty, 0),
 		FrequencyPenalty:   orDefault(w.FrequencyPenalty, 0),
-		Sampling:           Sampling{w.Temperature != nil, w.TopP != nil, w.PresencePenalty != nil, w.FrequencyPenalty != nil},
-		TopLogprobs:        orDefault(w.TopLogprobs, 0),
-		Reasoning:          w.Reasoning,
-		Text:               orDefault(w.Text, TextConfig{}),
-		ToolChoice:         orDefault(w.ToolChoice, ToolChoice{}),
-		Truncation:         w.Truncation,
-		Stream:             w.Stream,
-		Background:         w.Background,
-		Store:              orDefault(w.Store, true),
-		ServiceTier:        w.ServiceTier,
-		PromptCacheKey:     w.PromptCacheKey,
-		SafetyIdentifier:   w.SafetyIdentifier,
-		Holon:              orDefault(w.Holon, Holon{}),
+		Sampling: Sampling{w.Temperature != nil, w.TopP != nil, w.PresencePenalty != nil,
+			w.FrequencyPenalty != nil},
+		TopLogprobs:      orDefault(w.TopLogprobs, 0),
+		Reasoning:        w.Reasoning,
+		Text:             orDefault(w.Text, TextConfig{}),
+		ToolChoice:       orDefault(w.ToolChoice, ToolChoice{}),
+		Truncation:       w.Truncation,
+		Stream:           w.Stream,
+		Background:       w.Background,
+		Store:            orDefault(w.Store, true),
+		ServiceTier:      w.ServiceTier,
+		PromptCacheKey:   w.PromptCacheKey,
+		SafetyIdentifier: w.SafetyIdentifier,
+		Holon:            orDefault(w.Holon, Holon{}),
 	}
 	if r.Truncation == "" {
 		r.Truncation = "disabled"
@@ -199,7 +200,8 @@ func barePart(elem json.RawMessage) (part Part, ok bool, err error) {
 // of ours is among them, which asks to see the container's calls.
 func decodeTools(raws []json.RawMessage) (tools []Tool, show bool, err error) {
 	if len(raws) > MaxTools {
-		return nil, false, Invalid("tools", CodeInvalidValue, fmt.Sprintf("tools may list at most %d tools, this lists %d", MaxTools, len(raws)))
+		return nil, false, Invalid("tools", CodeInvalidValue,
+			fmt.Sprintf("tools may list at most %d tools, this lists %d", MaxTools, len(raws)))
 	}
 	seen := make(map[string]bool)
 	for i, raw := range raws {
@@ -214,7 +216,8 @@ func decodeTools(raws []json.RawMessage) (tools []Tool, show bool, err error) {
 		switch {
 		case head.Type == "function", head.Type == "" && head.Name != "":
 		case head.Type == "":
-			return nil, false, Invalid(path+".type", CodeMissingParameter, "a tool needs a type; only function tools are the client's to declare")
+			return nil, false, Invalid(path+".type", CodeMissingParameter,
+				"a tool needs a type; only function tools are the client's to declare")
 		default:
 			show = show || strings.HasPrefix(head.Type, extension)
 			continue
@@ -227,7 +230,8 @@ func decodeTools(raws []json.RawMessage) (tools []Tool, show bool, err error) {
 			return nil, false, err
 		}
 		if seen[t.Name] {
-			return nil, false, Invalid(path+".name", CodeInvalidValue, fmt.Sprintf("the function %q is declared twice", t.Name))
+			return nil, false, Invalid(path+".name", CodeInvalidValue,
+				fmt.Sprintf("the function %q is declared twice", t.Name))
 		}
 		if t.Parameters != nil && t.Parameters[0] != '{' {
 			return nil, false, Invalid(path+".parameters", CodeInvalidValue, "parameters must be a JSON Schema object")
@@ -240,10 +244,12 @@ func decodeTools(raws []json.RawMessage) (tools []Tool, show bool, err error) {
 
 func checkToolName(param, name string) error {
 	if len(name) < 1 || len(name) > MaxToolName {
-		return Invalid(param, CodeInvalidValue, fmt.Sprintf("a function name must have 1 to %d characters, this has %d", MaxToolName, len(name)))
+		return Invalid(param, CodeInvalidValue,
+			fmt.Sprintf("a function name must have 1 to %d characters, this has %d", MaxToolName, len(name)))
 	}
 	if i := strings.IndexFunc(name, func(r rune) bool { return r > 127 || !isIDByte(byte(r)) }); i >= 0 {
-		return Invalid(param, CodeInvalidValue, fmt.Sprintf("a function name may hold only letters, digits, '_' and '-': %q", clip(name, MaxToolName)))
+		return Invalid(param, CodeInvalidValue,
+			fmt.Sprintf("a function name may hold only letters, digits, '_' and '-': %q", clip(name, MaxToolName)))
 	}
 	return nil
 }
@@ -251,7 +257,8 @@ func checkToolName(param, name string) error {
 // decodeMetadata reads the pairs one by one, so that an error names the key.
 func decodeMetadata(raws map[string]json.RawMessage) (map[string]string, error) {
 	if n := len(raws); n > MaxMetadataPairs {
-		return nil, Invalid("metadata", CodeInvalidValue, fmt.Sprintf("metadata may have at most %d pairs, this has %d", MaxMetadataPairs, n))
+		return nil, Invalid("metadata", CodeInvalidValue,
+			fmt.Sprintf("metadata may have at most %d pairs, this has %d", MaxMetadataPairs, n))
 	}
 	pairs := make(map[string]string, len(raws))
 	for _, k := range slices.Sorted(maps.Keys(raws)) {
@@ -260,7 +267,8 @@ func decodeMetadata(raws map[string]json.RawMessage) (map[string]string, error) 
 			return nil, decodeError("metadata."+clip(k, MaxMetadataKey), err)
 		}
 		if utf8.RuneCountInString(k) > MaxMetadataKey || utf8.RuneCountInString(v) > MaxMetadataValue {
-			return nil, Invalid("metadata", CodeInvalidValue, fmt.Sprintf("a metadata key may have %d characters and a value %d", MaxMetadataKey, MaxMetadataValue))
+			return nil, Invalid("metadata", CodeInvalidValue,
+				fmt.Sprintf("a metadata key may have %d characters and a value %d", MaxMetadataKey, MaxMetadataValue))
 		}
 		pairs[k] = v
 	}
@@ -270,7 +278,8 @@ func decodeMetadata(raws map[string]json.RawMessage) (map[string]string, error) 
 // PreviousNotFound is the answer to a previous_response_id that names nothing
 // stored: 404 with the code that the protocol prescribes.
 func PreviousNotFound(id string) *Error {
-	return NotFound("previous_response_id", CodePreviousNotFound, fmt.Sprintf("no stored response has the id %q", clip(id, MaxID)))
+	return NotFound("previous_response_id", CodePreviousNotFound,
+		fmt.Sprintf("no stored response has the id %q", clip(id, MaxID)))
 }
 
 func clip(s string, n int) string {

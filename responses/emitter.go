@@ -207,7 +207,8 @@ func (e *Emitter) BeginFunctionCall(callID, name string) error {
 		return e.err
 	}
 	if err := e.checkCall(callID, name); err != nil {
-		return &Error{Type: TypeModelError, Code: CodeModelError, Message: "the model made a function call that cannot be passed on", Cause: err}
+		return &Error{Type: TypeModelError, Code: CodeModelError,
+			Message: "the model made a function call that cannot be passed on", Cause: err}
 	}
 	c := &FunctionCall{ID: NewID(PrefixCall), CallID: callID, Name: name, Status: ItemInProgress}
 	return e.beginItem(openItem{call: c}, c)

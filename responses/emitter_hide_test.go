@@ -20,23 +20,24 @@ func TestEmitterHidesSecrets(t *testing.T) {
 	for size := 1; size <= len(text); size++ {
 		var said, stream strings.Builder
 		probs := ""
-		e, err := responses.NewEmitter(responses.NewResponse("resp_1", "m/m", 1, &responses.Request{}), func(kind string, data []byte) error {
-			stream.Write(data)
-			var ev struct {
-				Delta    string              `json:"delta"`
-				Logprobs []responses.LogProb `json:"logprobs"`
-			}
-			if kind == responses.EventTextDelta {
-				if err := json.Unmarshal(data, &ev); err != nil {
-					t.Fatal(err)
+		e, err := responses.NewEmitter(responses.NewResponse("resp_1", "m/m", 1, &responses.Request{}),
+			func(kind string, data []byte) error {
+				stream.Write(data)
+				var ev struct {
+					Delta    string              `json:"delta"`
+					Logprobs []responses.LogProb `json:"logprobs"`
 				}
-				said.WriteString(ev.Delta)
-				for _, p := range ev.Logprobs {
-					probs += p.Token
+				if kind == responses.EventTextDelta {
+					if err := json.Unmarshal(data, &ev); err != nil {
+						t.Fatal(err)
+					}
+					said.WriteString(ev.Delta)
+					for _, p := range ev.Logprobs {
+						probs += p.Token
+					}
 				}
-			}
-			return nil
-		})
+				return nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,13 +59,15 @@ func TestEmitterHidesSecrets(t *testing.T) {
 			}
 			rest = rest[n:]
 		}
-		if err := e.Fail(&responses.Error{Type: responses.TypeServerError, Code: "c", Message: "no: " + secret}, responses.Usage{}); err != nil {
+		if err := e.Fail(&responses.Error{Type: responses.TypeServerError, Code: "c", Message: "no: " + secret},
+			responses.Usage{}); err != nil {
 			t.Fatal(err)
 		}
 		if said.String() != want {
 			t.Fatalf("deltas of %d: %q", size, said.String())
 		}
-		if strings.Contains(stream.String(), "äbcdef") || strings.Contains(probs, "äbcdef") || strings.Contains(probs, secret) {
+		if strings.Contains(stream.String(), "äbcdef") || strings.Contains(probs, "äbcdef") ||
+			strings.Contains(probs, secret) {
 			t.Fatalf("deltas of %d: %s\nlog probabilities %q", size, stream.String(), probs)
 		}
 		output := e.Response().Output

@@ -69,7 +69,8 @@ func (e *Emitter) endPart() error {
 	case PartReasoningText:
 		delta, textDone = EventReasoningDelta, EventReasoningDone
 	case PartSummaryText:
-		delta, textDone, partDone = EventReasoningSummaryTextDelta, EventReasoningSummaryTextDone, EventReasoningSummaryPartDone
+		delta, textDone, partDone = EventReasoningSummaryTextDelta, EventReasoningSummaryTextDone,
+			EventReasoningSummaryPartDone
 	}
 	if err := e.mend(delta); err != nil {
 		return err
@@ -168,7 +169,8 @@ func (e *Emitter) closeItem(item Item) error {
 // was called: its id, call id, name and arguments. It is for requests that
 // asked to see such calls; others must never get one.
 func (e *Emitter) BeginToolCall(c *ToolCall) error {
-	begun := &ToolCall{ID: c.ID, CallID: c.CallID, Name: c.Name, Arguments: c.Arguments, Round: c.Round, Status: ItemInProgress}
+	begun := &ToolCall{ID: c.ID, CallID: c.CallID, Name: c.Name, Arguments: c.Arguments, Round: c.Round,
+		Status: ItemInProgress}
 	return e.beginItem(openItem{tool: begun}, begun)
 }
 

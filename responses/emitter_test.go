@@ -106,7 +106,8 @@ func newResponse(t testing.TB, status responses.Status) responses.Response {
 }
 
 var usage = responses.Usage{InputTokens: 11, OutputTokens: 7, TotalTokens: 18,
-	InputTokenDetails: responses.InputTokenDetails{CachedTokens: 3}, OutputTokenDetails: responses.OutputTokenDetails{ReasoningTokens: 2}}
+	InputTokenDetails:  responses.InputTokenDetails{CachedTokens: 3},
+	OutputTokenDetails: responses.OutputTokenDetails{ReasoningTokens: 2}}
 
 // streams are scenes that together show every event an Emitter can make.
 var streams = map[string]func(e *responses.Emitter) error{
@@ -114,14 +115,17 @@ var streams = map[string]func(e *responses.Emitter) error{
 		return errors.Join(e.Text("Hel"), e.Text("lo"), e.Complete(usage, 1_700_000_001))
 	},
 	"everything": func(e *responses.Emitter) error {
-		err := errors.Join(e.Begin(), e.BeginReasoning(), e.Summary("think"), e.Summary("ing"), e.EndSummaryPart(), e.Summary("more"))
+		err := errors.Join(e.Begin(), e.BeginReasoning(), e.Summary("think"), e.Summary("ing"), e.EndSummaryPart(),
+			e.Summary("more"))
 		e.SetEncryptedReasoning("opaque")
 		err = errors.Join(err, e.BeginMessage(responses.PhaseCommentary), e.Text("I look at <it>.\n"))
-		e.Annotate(responses.Annotation{Type: "url_citation", URL: "https://example.com/", Title: "t", StartIndex: 2, EndIndex: 6})
+		e.Annotate(responses.Annotation{Type: "url_citation", URL: "https://example.com/", Title: "t", StartIndex: 2,
+			EndIndex: 6})
 		e.Annotate(responses.Annotation{Type: "url_citation", URL: "https://example.com/2", Title: "u"})
 		err = errors.Join(err, e.BeginMessage(""), e.Text(""), e.Refusal("I will "), e.Refusal("not"))
 		e.DefaultPhase(responses.PhaseFinalAnswer)
-		return errors.Join(err, e.BeginFunctionCall("call_1", "get_weather"), e.Arguments(`{"city":`), e.Arguments(`"Köln"}`),
+		return errors.Join(err, e.BeginFunctionCall("call_1", "get_weather"), e.Arguments(`{"city":`),
+			e.Arguments(`"Köln"}`),
 			e.BeginFunctionCall("call_2", "noop"), e.Complete(usage, 1_700_000_001))
 	},
 	"raw-reasoning": func(e *responses.Emitter) error {
@@ -131,10 +135,13 @@ var streams = map[string]func(e *responses.Emitter) error{
 		return errors.Join(e.Text("half an ans"), e.Incomplete(responses.ReasonMaxOutputTokens, usage))
 	},
 	"failed": func(e *responses.Emitter) error {
-		return errors.Join(e.BeginFunctionCall("call_1", "f"), e.Arguments("{"), e.Fail(&responses.Error{Type: responses.TypeModelError, Code: responses.CodeRateLimit, Message: "slow down", Hint: "wait"}, usage))
+		return errors.Join(e.BeginFunctionCall("call_1", "f"), e.Arguments("{"),
+			e.Fail(&responses.Error{Type: responses.TypeModelError, Code: responses.CodeRateLimit, Message: "slow down",
+				Hint: "wait"}, usage))
 	},
 	"cancelled": func(e *responses.Emitter) error {
-		return e.Cancel(&responses.Error{Type: responses.TypeServerError, Code: responses.CodeCancelled, Message: "stopped"}, responses.Usage{})
+		return e.Cancel(&responses.Error{Type: responses.TypeServerError, Code: responses.CodeCancelled,
+			Message: "stopped"}, responses.Usage{})
 	},
 	"empty": func(e *responses.Emitter) error {
 		return errors.Join(e.BeginMessage(responses.PhaseFinalAnswer), e.Complete(usage, 1))
@@ -190,8 +197,10 @@ func TestDecodeEventOfEveryKind(t *testing.T) {
 			if ev.SequenceNumber != int64(i) || ev.Type != responses.EventType(line) {
 				t.Errorf("%s: event %d decoded as %d, %s", name, i, ev.SequenceNumber, ev.Type)
 			}
-			if strings.Contains(ev.Type, "item.") && ev.Item == nil || strings.Contains(ev.Type, "part.") && ev.Part == nil ||
-				strings.HasSuffix(ev.Type, ".delta") && ev.Delta == "" || strings.HasSuffix(ev.Type, "annotation.added") && ev.Annotation == nil {
+			if strings.Contains(ev.Type, "item.") && ev.Item == nil ||
+				strings.Contains(ev.Type, "part.") && ev.Part == nil ||
+				strings.HasSuffix(ev.Type, ".delta") && ev.Delta == "" ||
+				strings.HasSuffix(ev.Type, "annotation.added") && ev.Annotation == nil {
 				t.Errorf("%s: %s decoded to %+v", name, line, ev)
 			}
 			if responses.Terminal(ev.Type) && ev.Response == nil {
@@ -214,7 +223,8 @@ func TestEmitterRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := len(rec.lines)
-	for _, bad := range [][2]string{{"call_1", "g"}, {"", "g"}, {strings.Repeat("c", 65), "g"}, {"call_2", ""}, {"call_2", "a b"}, {"call_2", strings.Repeat("n", 65)}} {
+	for _, bad := range [][2]string{{"call_1", "g"}, {"", "g"}, {strings.Repeat("c", 65), "g"}, {"call_2", ""},
+		{"call_2", "a b"}, {"call_2", strings.Repeat("n", 65)}} {
 		err := e.BeginFunctionCall(bad[0], bad[1])
 		if r, ok := errors.AsType[*responses.Error](err); !ok || r.Type != responses.TypeModelError {
 			t.Errorf("BeginFunctionCall(%q, %q): %v", bad[0], bad[1], err)
@@ -229,8 +239,10 @@ func TestEmitterRefuses(t *testing.T) {
 	if err := check(rec.lines, true); err != nil {
 		t.Error(err)
 	}
-	for name, err := range map[string]error{"Text": e.Text("x"), "Summary": e.Summary("x"), "BeginMessage": e.BeginMessage(""), "EndItem": e.EndItem(), "EndSummaryPart": e.EndSummaryPart(),
-		"BeginFunctionCall": e.BeginFunctionCall("call_3", "f"), "Arguments": e.Arguments("x"), "Begin": e.Begin(), "Complete": e.Complete(usage, 1), "Fail": e.Fail(nil, usage)} {
+	for name, err := range map[string]error{"Text": e.Text("x"), "Summary": e.Summary("x"),
+		"BeginMessage": e.BeginMessage(""), "EndItem": e.EndItem(), "EndSummaryPart": e.EndSummaryPart(),
+		"BeginFunctionCall": e.BeginFunctionCall("call_3", "f"), "Arguments": e.Arguments("x"), "Begin": e.Begin(),
+		"Complete": e.Complete(usage, 1), "Fail": e.Fail(nil, usage)} {
 		if !errors.Is(err, responses.ErrStreamEnded) {
 			t.Errorf("%s after the end: %v", name, err)
 		}
@@ -256,7 +268,8 @@ func TestEmitterSinkErrorIsFinal(t *testing.T) {
 			t.Errorf("failing at %d: %v", at, err)
 		}
 		if len(rec.lines) != at || e.Ended() || e.Response().Status.Terminal() {
-			t.Errorf("failing at %d: %d events, ended %v, status %s", at, len(rec.lines), e.Ended(), e.Response().Status)
+			t.Errorf("failing at %d: %d events, ended %v, status %s", at, len(rec.lines), e.Ended(),
+				e.Response().Status)
 		}
 		if err := e.Fail(nil, usage); !errors.Is(err, errSink) {
 			t.Errorf("failing at %d, then Fail: %v", at, err)
@@ -283,7 +296,8 @@ func TestResumeAnywhere(t *testing.T) {
 	}
 	for _, kept := range []responses.Event{
 		{Type: responses.EventTextDelta, Delta: strings.Repeat("x", 1<<20)},
-		{Type: responses.EventPartDone, Part: &responses.Part{Type: responses.PartOutputText, Text: strings.Repeat("x", 1<<20)}},
+		{Type: responses.EventPartDone, Part: &responses.Part{Type: responses.PartOutputText,
+			Text: strings.Repeat("x", 1<<20)}},
 		{Type: responses.EventItemDone, Item: &responses.Message{Role: responses.RoleAssistant}},
 	} {
 		n := int64(0)
@@ -294,7 +308,8 @@ func TestResumeAnywhere(t *testing.T) {
 			for n = 4; ; n++ {
 				if kept.SequenceNumber = n; kept.Type == responses.EventPartDone { // another part
 					n++
-					if kept.SequenceNumber = n; !yield(responses.Event{Type: responses.EventPartAdded, SequenceNumber: n - 1, Part: kept.Part}) {
+					if kept.SequenceNumber = n; !yield(responses.Event{Type: responses.EventPartAdded,
+						SequenceNumber: n - 1, Part: kept.Part}) {
 						return
 					}
 				}
@@ -335,7 +350,8 @@ func resume(t testing.TB, lines [][]byte) error {
 		return err
 	}
 	if !e.Ended() {
-		if err := e.Fail(&responses.Error{Type: responses.TypeServerError, Code: responses.CodeInterrupted, Message: "interrupted"}, usage); err != nil {
+		if err := e.Fail(&responses.Error{Type: responses.TypeServerError, Code: responses.CodeInterrupted,
+			Message: "interrupted"}, usage); err != nil {
 			return err
 		}
 	}
@@ -358,7 +374,8 @@ func TestEventType(t *testing.T) {
 
 func TestOutputText(t *testing.T) {
 	msg := func(phase responses.Phase, s string) responses.Item {
-		return &responses.Message{Role: responses.RoleAssistant, Phase: phase, Content: []responses.Part{responses.OutputText(s)}}
+		return &responses.Message{Role: responses.RoleAssistant, Phase: phase,
+			Content: []responses.Part{responses.OutputText(s)}}
 	}
 	for _, tt := range []struct {
 		output responses.Items
@@ -368,7 +385,8 @@ func TestOutputText(t *testing.T) {
 		{responses.Items{msg("", "a"), &responses.Reasoning{}, msg("", "b")}, "ab"},
 		{responses.Items{msg(responses.PhaseCommentary, "a"), msg("", "b")}, "b"},
 		{responses.Items{msg(responses.PhaseCommentary, "a"), msg("", "b"), msg(responses.PhaseFinalAnswer, "c")}, "c"},
-		{responses.Items{&responses.Message{Role: responses.RoleUser, Content: []responses.Part{responses.InputText("q")}}}, ""},
+		{responses.Items{&responses.Message{Role: responses.RoleUser,
+			Content: []responses.Part{responses.InputText("q")}}}, ""},
 	} {
 		r := responses.Response{Output: tt.output}
 		if got := r.OutputText(); got != tt.want {
@@ -387,8 +405,9 @@ func TestResponseGolden(t *testing.T) {
 		"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}],"tool_choice":{"type":"function","name":"f"},"temperature":0.5,"reasoning":{"effort":"low"},
 		"text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"},"strict":true},"verbosity":"low"},"truncation":"auto","prompt_cache_key":"k","safety_identifier":"s","store":false}`)
 	for name, r := range map[string]responses.Response{
-		"response-minimal.json": {ID: "resp_1", Object: "response", Status: responses.StatusInProgress, Model: "m", Truncation: "disabled", ServiceTier: "default"},
-		"response-full.json":    responses.NewResponse("resp_1", "scripted/demo", 1_700_000_000, full),
+		"response-minimal.json": {ID: "resp_1", Object: "response", Status: responses.StatusInProgress, Model: "m",
+			Truncation: "disabled", ServiceTier: "default"},
+		"response-full.json": responses.NewResponse("resp_1", "scripted/demo", 1_700_000_000, full),
 	} {
 		b, err := json.Marshal(r)
 		if err != nil {
@@ -411,7 +430,8 @@ func TestResponseGolden(t *testing.T) {
 			t.Errorf("%s changed in a round trip:\n%s\n%s", name, b, again)
 		}
 	}
-	for _, bad := range []string{``, `{}`, `null`, `{"id":"x"}`, `{"id":"x","object":"list"}`, `{"id":1,"object":"response"}`, `{"id":"x","object":"response","output":[{"type":"message"}]}`} {
+	for _, bad := range []string{``, `{}`, `null`, `{"id":"x"}`, `{"id":"x","object":"list"}`,
+		`{"id":1,"object":"response"}`, `{"id":"x","object":"response","output":[{"type":"message"}]}`} {
 		_, err := responses.DecodeResponse([]byte(bad))
 		if _, ok := errors.AsType[*responses.Error](err); !ok {
 			t.Errorf("DecodeResponse(%s): %v", bad, err)

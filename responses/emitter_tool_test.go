@@ -12,8 +12,10 @@ import (
 
 // ran is a call of a container tool as the journal keeps it.
 func ran(n int) *responses.ToolCall {
-	return &responses.ToolCall{ID: fmt.Sprintf("tc_%d", n), CallID: fmt.Sprintf("call_%d", n), Name: "ExecCommand", Arguments: `{"cmd":"ls <x>"}`, Status: responses.ItemCompleted,
-		Result: json.RawMessage(`{"tool_name":"ExecCommand","status":"success"}`), Output: "a\nb", Media: []responses.Part{{Type: responses.PartInputImage, ImageURL: "data:,"}}}
+	return &responses.ToolCall{ID: fmt.Sprintf("tc_%d", n), CallID: fmt.Sprintf("call_%d", n), Name: "ExecCommand",
+		Arguments: `{"cmd":"ls <x>"}`, Status: responses.ItemCompleted,
+		Result: json.RawMessage(`{"tool_name":"ExecCommand","status":"success"}`), Output: "a\nb",
+		Media: []responses.Part{{Type: responses.PartInputImage, ImageURL: "data:,"}}}
 }
 
 // toolStream is a stream of a request that asked to see the container's calls.
@@ -24,9 +26,14 @@ func toolStream(t testing.TB) *recorder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	probs := []responses.LogProb{{Token: "Look", Logprob: -0.25, Bytes: []int{76}, TopLogprobs: []responses.TopLogProb{{Token: "See", Logprob: -1.5}}}}
+	probs := []responses.LogProb{{Token: "Look", Logprob: -0.25, Bytes: []int{76},
+		TopLogprobs: []responses.TopLogProb{{Token: "See", Logprob: -1.5}}}}
 	for i, step := range []func() error{
-		func() error { return e.TextLogprobs("Look", probs) }, func() error { return e.TextLogprobs("", probs) }, func() error { return e.Text("ing \xe6\x97") }, func() error { return e.Text("\xa5.") },
+		func() error {
+			return e.TextLogprobs("Look", probs)
+		}, func() error {
+			return e.TextLogprobs("", probs)
+		}, func() error { return e.Text("ing \xe6\x97") }, func() error { return e.Text("\xa5.") },
 		func() error { return e.TextLogprobs("", probs) },
 		func() error { return e.BeginToolCall(ran(1)) }, func() error { return e.EndToolCall(ran(1)) },
 		func() error { return e.BeginToolCall(ran(2)) }, func() error { return e.EndToolCall(ran(2)) },
@@ -97,7 +104,8 @@ func TestResumeToolCalls(t *testing.T) {
 			t.Errorf("cut after %d events: %v\n%s", n, err, rec.joined())
 		}
 		output := e.Response().Output
-		if c, ok := last(output).(*responses.ToolCall); within && ok && (c.Status != responses.ItemIncomplete || c.Output != responses.InterruptedCall) {
+		if c, ok := last(output).(*responses.ToolCall); within && ok &&
+			(c.Status != responses.ItemIncomplete || c.Output != responses.InterruptedCall) {
 			t.Errorf("cut after %d events: the call is %+v", n, c)
 		}
 	}

@@ -166,7 +166,8 @@ func DecodeEnvelope(status int, body []byte) *Error {
 		Error *wireError `json:"error"`
 	}
 	if err := json.Unmarshal(body, &env); err != nil || env.Error == nil || env.Error.Message == "" {
-		return &Error{Type: TypeServerError, Code: CodeServerError, Message: "the server answered " + http.StatusText(status) + " without an error envelope"}
+		return &Error{Type: TypeServerError, Code: CodeServerError,
+			Message: "the server answered " + http.StatusText(status) + " without an error envelope"}
 	}
 	w := env.Error
 	e := &Error{Type: knownType(w.Type, status), Code: w.Code, Message: w.Message, Param: w.Param}

@@ -40,7 +40,8 @@ func TestErrorStatus(t *testing.T) {
 }
 
 func TestEnvelope(t *testing.T) {
-	e := &responses.Error{Type: responses.TypeNotFound, Code: responses.CodeModelNotFound, Message: "no <model>", Hint: "use another", Cause: io.EOF}
+	e := &responses.Error{Type: responses.TypeNotFound, Code: responses.CodeModelNotFound, Message: "no <model>",
+		Hint: "use another", Cause: io.EOF}
 	const want = `{"error":{"message":"no <model>; use another","type":"not_found","param":"","code":"model_not_found","hint":"use another"}}`
 	if got := string(e.Envelope()); got != want {
 		t.Errorf("envelope is\n%s, want\n%s", got, want)
@@ -62,15 +63,19 @@ func TestDecodeEnvelopeOfOthers(t *testing.T) {
 		typ    responses.ErrorType
 		says   string
 	}{
-		{400, `{"error":{"message":"m","type":"invalid_request_error","param":null,"code":null}}`, responses.TypeInvalidRequest, "m"},
+		{400, `{"error":{"message":"m","type":"invalid_request_error","param":null,"code":null}}`,
+			responses.TypeInvalidRequest, "m"},
 		{404, `{"error":{"message":"m","type":"?"}}`, responses.TypeNotFound, "m"},
 		{429, `{"error":{"message":"m"}}`, responses.TypeTooManyRequests, "m"},
 		{503, `{"error":{"message":"m"}}`, responses.TypeServerError, "m"},
 		{502, `<html>`, responses.TypeServerError, "the server answered Bad Gateway without an error envelope"},
 		{500, ``, responses.TypeServerError, "the server answered Internal Server Error without an error envelope"},
-		{500, `{"error":"text"}`, responses.TypeServerError, "the server answered Internal Server Error without an error envelope"},
-		{500, `{"error":null}`, responses.TypeServerError, "the server answered Internal Server Error without an error envelope"},
-		{500, `{"error":{"message":""}}`, responses.TypeServerError, "the server answered Internal Server Error without an error envelope"},
+		{500, `{"error":"text"}`, responses.TypeServerError,
+			"the server answered Internal Server Error without an error envelope"},
+		{500, `{"error":null}`, responses.TypeServerError,
+			"the server answered Internal Server Error without an error envelope"},
+		{500, `{"error":{"message":""}}`, responses.TypeServerError,
+			"the server answered Internal Server Error without an error envelope"},
 	} {
 		e := responses.DecodeEnvelope(tt.status, []byte(tt.body))
 		if e.Type != tt.typ || e.Error() != tt.says {
@@ -93,7 +98,8 @@ func TestAsError(t *testing.T) {
 	if err := json.Unmarshal(got.Envelope(), &m); err != nil {
 		t.Fatal(err)
 	}
-	if got.Code != responses.CodeServerError || !errors.Is(got, secret) || m["error"]["message"] != "internal error; the server's log has the details" {
+	if got.Code != responses.CodeServerError || !errors.Is(got, secret) ||
+		m["error"]["message"] != "internal error; the server's log has the details" {
 		t.Errorf("an unknown error became %+v", got)
 	}
 }

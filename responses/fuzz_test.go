@@ -46,7 +46,9 @@ func stable[T any](t *testing.T, v T, decode func([]byte) (T, error)) {
 }
 
 // rawJSON compares raw JSON by what it says, since encoding compacts it.
-var rawJSON = cmp.FilterValues(func(a, b json.RawMessage) bool { return len(a) > 0 || len(b) > 0 }, cmp.Comparer(equalJSON))
+var rawJSON = cmp.FilterValues(func(a, b json.RawMessage) bool {
+	return len(a) > 0 || len(b) > 0
+}, cmp.Comparer(equalJSON))
 
 func equalJSON(a, b json.RawMessage) bool {
 	var x, y any
@@ -55,13 +57,17 @@ func equalJSON(a, b json.RawMessage) bool {
 
 func FuzzDecodeRequest(f *testing.F) {
 	for _, s := range []string{
-		`{}`, `{"model":"m","input":"hi"}`, `{"input":[{"role":"user","content":"x"},{"type":"input_text","text":"y"}]}`,
+		`{}`, `{"model":"m","input":"hi"}`,
+		`{"input":[{"role":"user","content":"x"},{"type":"input_text","text":"y"}]}`,
 		`{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"z"}]}]}`,
 		`{"tools":[{"type":"function","name":"f","parameters":{},"strict":false},{"type":"x"}],"tool_choice":{"type":"allowed_tools","tools":[{"name":"f"}]}}`,
 		`{"text":{"format":{"type":"json_schema","name":"n","schema":{}}},"reasoning":{"effort":null},"metadata":{"a":"b"}}`,
-		`{"holon":{"turn_id":"t","limits":{"max_rounds":1}},"previous_response_id":"resp_1","stream":true}`, `{"INPUT":"x","input":"y","input":"z"}`,
-		`{"stream":true,"stream":false,"metadata":{"a":"b","a":"c"}}`, `{"temperature":1e400}`, `{"max_output_tokens":99999999999999999999}`, `{"top_logprobs":-0,"x":1e999999999}`,
-		"{\"input\":\"\xff\xfe\"}", `{"input":"\ud800\udc00\ud800"}`, "{\"input\":\"\x00\"}", strings.Repeat(`{"input":[`, 300), `{"input":` + strings.Repeat(`[`, 200) + strings.Repeat(`]`, 200) + `}`,
+		`{"holon":{"turn_id":"t","limits":{"max_rounds":1}},"previous_response_id":"resp_1","stream":true}`,
+		`{"INPUT":"x","input":"y","input":"z"}`,
+		`{"stream":true,"stream":false,"metadata":{"a":"b","a":"c"}}`, `{"temperature":1e400}`,
+		`{"max_output_tokens":99999999999999999999}`, `{"top_logprobs":-0,"x":1e999999999}`,
+		"{\"input\":\"\xff\xfe\"}", `{"input":"\ud800\udc00\ud800"}`, "{\"input\":\"\x00\"}",
+		strings.Repeat(`{"input":[`, 300), `{"input":` + strings.Repeat(`[`, 200) + strings.Repeat(`]`, 200) + `}`,
 		`{"include":["holon:tool_calls","x"],"tools":[{"type":"holon:tool_call"},{"name":"f"}],"parallel_tool_calls":false,"max_tool_calls":1}`,
 		`{"input":[{"type":"holon:tool_call","id":"tc_1","call_id":"c","name":"Run","arguments":"{}","result":{"a":1},"output":"o","media":[{"type":"input_image","image_url":"data:,"}]}]}`,
 		`{"input":[{"role":"user","content":[{"type":"input_image","image_url":"u","detail":"low"},{"type":"input_file","file_data":"d","filename":"f"},{"type":"input_video","video_url":"v"}]},{"type":"compaction","encrypted_content":"e"}]}`,
@@ -103,9 +109,12 @@ func FuzzDecodeItem(f *testing.F) {
 	for _, s := range []string{
 		`{"role":"user","content":"x"}`, `{"type":"message","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"a","annotations":[{"type":"url_citation","url":"u"}]},{"type":"refusal","refusal":"no"}]}`,
 		`{"type":"message","role":"user","content":[{"type":"input_image","image_url":null},{"type":"input_file","file_url":"u"},{"type":"input_video","video_url":"v"}]}`,
-		`{"type":"function_call","call_id":"c","name":"f","arguments":"{"}`, `{"type":"function_call_output","call_id":"c","output":"o","id":"x"}`,
-		`{"type":"reasoning","summary":[{"type":"summary_text","text":"s"}],"content":"c","encrypted_content":"e"}`, `{"type":"compaction","encrypted_content":"e"}`,
-		`{"id":"msg_1"}`, `{"type":"holon:tool_call","result":{"a": [1, 2]},"output":"o"}`, `{"type":"acme:thing","a": 1}`, `null`, `[]`,
+		`{"type":"function_call","call_id":"c","name":"f","arguments":"{"}`,
+		`{"type":"function_call_output","call_id":"c","output":"o","id":"x"}`,
+		`{"type":"reasoning","summary":[{"type":"summary_text","text":"s"}],"content":"c","encrypted_content":"e"}`,
+		`{"type":"compaction","encrypted_content":"e"}`,
+		`{"id":"msg_1"}`, `{"type":"holon:tool_call","result":{"a": [1, 2]},"output":"o"}`,
+		`{"type":"acme:thing","a": 1}`, `null`, `[]`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -137,7 +146,9 @@ func FuzzDecodeEvent(f *testing.F) {
 			t.Fatalf("%s has no type", data)
 		}
 		// Whatever the events are, resuming gives an error or an emitter.
-		if e, err := responses.Resume(slices.Values([]responses.Event{ev}), func(string, []byte) error { return nil }); err == nil {
+		if e, err := responses.Resume(slices.Values([]responses.Event{ev}), func(string, []byte) error {
+			return nil
+		}); err == nil {
 			_ = e.Fail(nil, usage)
 		}
 	})

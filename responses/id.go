@@ -41,11 +41,13 @@ func NewID(prefix string) string {
 // *Error that names param.
 func CheckID(param, id string) error {
 	if id == "" || len(id) > MaxID {
-		return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s must have 1 to %d characters, this has %d", param, MaxID, len(id)))
+		return Invalid(param, CodeInvalidValue,
+			fmt.Sprintf("%s must have 1 to %d characters, this has %d", param, MaxID, len(id)))
 	}
 	for i := 0; i < len(id); i++ {
 		if !isIDByte(id[i]) {
-			return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s may hold only letters, digits, '_' and '-', but has %q at offset %d", param, id[i], i))
+			return Invalid(param, CodeInvalidValue,
+				fmt.Sprintf("%s may hold only letters, digits, '_' and '-', but has %q at offset %d", param, id[i], i))
 		}
 	}
 	return nil

@@ -126,11 +126,14 @@ type ToolCall struct {
 	Result    json.RawMessage // canonical result envelope of the tool
 	Output    string          // what the model was shown
 	Media     []Part          // images and files that it was shown beside Output; written only when present
-	Round     string          // names the answer of the model that made the call; calls side by side with the same one were made together. "" is written as an absent key
+	// names the answer of the model that made the call; calls side by side with the same one were made
+	// together. "" is written as an absent key
+	Round string
 }
 
 // InterruptedCall is the output of a call whose process ended before it did.
-const InterruptedCall = "The agent process ended before this call returned. It may have had effects; look before running it again."
+const InterruptedCall = "The agent process ended before this call returned. It may have had effects; look before " +
+	"running it again."
 
 // OpaqueItem is an item of a type that this package does not know. It is kept
 // as it came so that a round trip loses nothing; models never see it.

@@ -84,14 +84,17 @@ func (w *wireItem) message() (Item, error) {
 	case RoleAssistant:
 		textType = PartOutputText
 	case "":
-		return nil, Invalid("role", CodeMissingParameter, "a message needs a role: user, assistant, system or developer")
+		return nil, Invalid("role", CodeMissingParameter,
+			"a message needs a role: user, assistant, system or developer")
 	default:
-		return nil, Invalid("role", CodeInvalidValue, fmt.Sprintf("role must be user, assistant, system or developer, not %q", clip(string(w.Role), 32)))
+		return nil, Invalid("role", CodeInvalidValue,
+			fmt.Sprintf("role must be user, assistant, system or developer, not %q", clip(string(w.Role), 32)))
 	}
 	switch w.Phase {
 	case "", PhaseCommentary, PhaseFinalAnswer:
 	default:
-		return nil, Invalid("phase", CodeInvalidValue, fmt.Sprintf("phase must be commentary or final_answer, not %q", clip(string(w.Phase), 32)))
+		return nil, Invalid("phase", CodeInvalidValue,
+			fmt.Sprintf("phase must be commentary or final_answer, not %q", clip(string(w.Phase), 32)))
 	}
 	content, err := decodeContent(w.Content, textType)
 	if err != nil {
@@ -133,7 +136,8 @@ func (w *wireItem) reasoning() (Item, error) {
 	if err != nil {
 		return nil, within("content", err)
 	}
-	return &Reasoning{ID: w.ID, Status: w.Status, Summary: summary, Content: content, EncryptedContent: w.EncryptedContent}, nil
+	return &Reasoning{ID: w.ID, Status: w.Status, Summary: summary, Content: content,
+		EncryptedContent: w.EncryptedContent}, nil
 }
 
 func (w *wireItem) toolCall() (Item, error) {
@@ -164,7 +168,8 @@ func (w *wireItem) opaque(data []byte) (Item, error) {
 
 func checkCallID(id string) error {
 	if n := utf8.RuneCountInString(id); n < 1 || n > MaxCallID {
-		return Invalid("call_id", CodeInvalidValue, fmt.Sprintf("call_id must have 1 to %d characters, this has %d", MaxCallID, n))
+		return Invalid("call_id", CodeInvalidValue,
+			fmt.Sprintf("call_id must have 1 to %d characters, this has %d", MaxCallID, n))
 	}
 	return nil
 }

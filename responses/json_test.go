@@ -8,7 +8,8 @@ import (
 )
 
 func FuzzAppendString(f *testing.F) {
-	for _, s := range []string{"", "plain", "a\"b\\c/", "\x00\b\f\n\r\t\x1f\x7f", "日本\u2028\u2029", "\xff\xe6\x97", "<>&", "\ufffd"} {
+	for _, s := range []string{"", "plain", "a\"b\\c/", "\x00\b\f\n\r\t\x1f\x7f", "日本\u2028\u2029", "\xff\xe6\x97",
+		"<>&", "\ufffd"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -38,7 +39,8 @@ func TestCheckShape(t *testing.T) {
 
 func TestCheckDepth(t *testing.T) {
 	at := strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth)
-	for data, ok := range map[string]bool{at: true, "[" + at + "]": false, `"` + strings.Repeat("[", 1000) + `"`: true, `"\"` + strings.Repeat("{", 1000) + `"`: true, strings.Repeat(`{"a":`, 300): false, "": true} {
+	for data, ok := range map[string]bool{at: true, "[" + at + "]": false, `"` + strings.Repeat("[", 1000) + `"`: true,
+		`"\"` + strings.Repeat("{", 1000) + `"`: true, strings.Repeat(`{"a":`, 300): false, "": true} {
 		if err := CheckDepth([]byte(data)); (err == nil) != ok {
 			t.Errorf("CheckDepth(%.20s…): %v", data, err)
 		}

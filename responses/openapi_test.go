@@ -92,7 +92,8 @@ func TestEventsFitTheOpenAPIDocument(t *testing.T) {
 		}
 	}
 	// The check itself must be able to fail.
-	if err := validate(schemas[responses.EventTextDelta], []byte(`{"type":"response.output_text.delta","sequence_number":"1"}`)); err == nil {
+	if err := validate(schemas[responses.EventTextDelta],
+		[]byte(`{"type":"response.output_text.delta","sequence_number":"1"}`)); err == nil {
 		t.Error("a broken event was accepted")
 	}
 }
@@ -122,7 +123,8 @@ func TestResponsesFitTheOpenAPIDocument(t *testing.T) {
 		}
 	}
 	// The check must be able to fail, deep within as well.
-	broken, err := json.Marshal(responses.Response{ID: "resp_1", Object: "response", Status: "completed", Output: responses.Items{&responses.OpaqueItem{Raw: []byte(`{"type":"acme:x","id":"x"}`)}}})
+	broken, err := json.Marshal(responses.Response{ID: "resp_1", Object: "response", Status: "completed",
+		Output: responses.Items{&responses.OpaqueItem{Raw: []byte(`{"type":"acme:x","id":"x"}`)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +133,9 @@ func TestResponsesFitTheOpenAPIDocument(t *testing.T) {
 	}
 	items := doc.Components.Schemas["ItemField"].Value
 	for _, item := range []responses.Item{
-		&responses.Message{ID: "msg_1", Role: responses.RoleUser, Content: []responses.Part{responses.InputText("x"), {Type: responses.PartInputImage}, {Type: responses.PartInputFile, FileName: "f"}}},
+		&responses.Message{ID: "msg_1", Role: responses.RoleUser,
+			Content: []responses.Part{responses.InputText("x"), {Type: responses.PartInputImage},
+				{Type: responses.PartInputFile, FileName: "f"}}},
 		&responses.FunctionCallOutput{ID: "fco_1", CallID: "c", Output: []responses.Part{responses.InputText("x")}},
 		&responses.Compaction{ID: "cmp_1", EncryptedContent: "e"},
 		&responses.Reasoning{ID: "rs_1"},

@@ -162,7 +162,8 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 		case "":
 			w.Detail = "auto"
 		default:
-			return Invalid("detail", CodeInvalidValue, fmt.Sprintf("detail of an input_image must be low, high or auto, not %q", clip(w.Detail, 32)))
+			return Invalid("detail", CodeInvalidValue,
+				fmt.Sprintf("detail of an input_image must be low, high or auto, not %q", clip(w.Detail, 32)))
 		}
 		*p = Part{Type: w.Type, ImageURL: w.ImageURL, Detail: w.Detail}
 	case PartInputFile:

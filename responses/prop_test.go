@@ -15,7 +15,8 @@ import (
 var verbs = []func(t *rapid.T, e *responses.Emitter) error{
 	func(t *rapid.T, e *responses.Emitter) error { return e.Begin() },
 	func(t *rapid.T, e *responses.Emitter) error {
-		return e.BeginMessage(rapid.SampledFrom([]responses.Phase{"", responses.PhaseCommentary, responses.PhaseFinalAnswer}).Draw(t, "phase"))
+		return e.BeginMessage(rapid.SampledFrom([]responses.Phase{"", responses.PhaseCommentary,
+			responses.PhaseFinalAnswer}).Draw(t, "phase"))
 	},
 	func(t *rapid.T, e *responses.Emitter) error { e.DefaultPhase(responses.PhaseFinalAnswer); return nil },
 	func(t *rapid.T, e *responses.Emitter) error { return e.Text(someText(t)) },
@@ -71,7 +72,8 @@ func someText(t *rapid.T) string {
 // cut anywhere, another process can end it.
 func TestEmitterMakesLegalStreamsOnly(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		status := rapid.SampledFrom([]responses.Status{responses.StatusInProgress, responses.StatusQueued}).Draw(rt, "status")
+		status := rapid.SampledFrom([]responses.Status{responses.StatusInProgress, responses.StatusQueued}).Draw(rt,
+			"status")
 		rec := &recorder{failAt: rapid.SampledFrom([]int{-1, -1, -1, 3, 7, 15, 30}).Draw(rt, "fail at")}
 		e, err := responses.NewEmitter(newResponse(t, status), rec.take)
 		if err != nil {
@@ -116,7 +118,8 @@ func sameOutput(resp responses.Response, rec *recorder) error {
 		return err
 	}
 	if len(final.Response.Output) != len(resp.Output) || final.Response.OutputText() != resp.OutputText() {
-		return fmt.Errorf("the emitter's response has the text %q, the stream's %q", resp.OutputText(), final.Response.OutputText())
+		return fmt.Errorf("the emitter's response has the text %q, the stream's %q", resp.OutputText(),
+			final.Response.OutputText())
 	}
 	return nil
 }

@@ -84,7 +84,8 @@ type Limits struct {
 	MaxRounds int   `json:"max_rounds"` // model rounds
 	TimeoutMS int64 `json:"timeout_ms"` // wall time of the turn, milliseconds
 
-	MaxOutputBytes int64 `json:"max_output_bytes,omitempty"` // what the turn may leave in its output directory, its streams included
+	// what the turn may leave in its output directory, its streams included
+	MaxOutputBytes int64 `json:"max_output_bytes,omitempty"`
 }
 
 // MarshalJSON leaves out the fields that are not set.
@@ -112,7 +113,8 @@ func (h *Holon) UnmarshalJSON(data []byte) error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		switch key {
-		case "session_id", "turn_id", "input_dir", "output_dir", "workspace_dir", "isolation", "on_disconnect", "limits":
+		case "session_id", "turn_id", "input_dir", "output_dir", "workspace_dir", "isolation", "on_disconnect",
+			"limits":
 		default:
 			param := "holon." + clip(key, 64)
 			return Invalid(param, CodeUnsupportedParameter, param+" is not offered by this server")
@@ -163,7 +165,8 @@ func (t *TextConfig) UnmarshalJSON(data []byte) error {
 		switch f.Type {
 		case "", "text", "json_object", "json_schema":
 		default:
-			return Invalid("text.format.type", CodeInvalidValue, fmt.Sprintf("text.format.type must be text, json_object or json_schema, not %q", clip(f.Type, 64)))
+			return Invalid("text.format.type", CodeInvalidValue,
+				fmt.Sprintf("text.format.type must be text, json_object or json_schema, not %q", clip(f.Type, 64)))
 		}
 		t.Format = TextFormat{Type: f.Type, Name: f.Name, Description: f.Description, Strict: f.Strict}
 		if !isNull(f.Schema) {
@@ -229,7 +232,8 @@ func decodeError(path string, err error) error {
 	}
 	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		param := joinPath(path, t.Field)
-		return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s must be %s, not %s", orBody(param), jsonName(t.Type.Kind().String()), t.Value))
+		return Invalid(param, CodeInvalidValue,
+			fmt.Sprintf("%s must be %s, not %s", orBody(param), jsonName(t.Type.Kind().String()), t.Value))
 	}
 	if s, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return Invalid(path, CodeInvalidJSON, fmt.Sprintf("the JSON is malformed at byte %d: %s", s.Offset, s.Error()))

@@ -17,7 +17,8 @@ func text(role responses.Role, s string) *responses.Message {
 	if role == responses.RoleAssistant {
 		typ = responses.PartOutputText
 	}
-	return &responses.Message{Status: responses.ItemCompleted, Role: role, Content: []responses.Part{{Type: typ, Text: s}}}
+	return &responses.Message{Status: responses.ItemCompleted, Role: role,
+		Content: []responses.Part{{Type: typ, Text: s}}}
 }
 
 // What clients really send is understood.
@@ -33,35 +34,50 @@ func TestDecodeRequestInput(t *testing.T) {
 	}{
 		{"absent", ``, nil},
 		{"null", `null`, nil},
-		{"string", `"hi"`, responses.Items{&responses.Message{Status: responses.ItemCompleted, Role: responses.RoleUser, Content: []responses.Part{responses.InputText("hi")}}}},
+		{"string", `"hi"`, responses.Items{&responses.Message{Status: responses.ItemCompleted, Role: responses.RoleUser,
+			Content: []responses.Part{responses.InputText("hi")}}}},
 		{"empty list", `[]`, nil},
 		{"message", `[{"type":"message","role":"user","content":"hi"}]`, user("hi")},
 		{"typeless message", `[{"role":"user","content":[{"type":"input_text","text":"hi"}]}]`, user("hi")},
-		{"typeless system, developer and assistant", `[{"role":"system","content":"a"},{"role":"developer","content":"b"},{"role":"assistant","content":"c"}]`,
-			responses.Items{text(responses.RoleSystem, "a"), text(responses.RoleDeveloper, "b"), text(responses.RoleAssistant, "c")}},
+		{"typeless system, developer and assistant",
+			`[{"role":"system","content":"a"},{"role":"developer","content":"b"},{"role":"assistant","content":"c"}]`,
+			responses.Items{text(responses.RoleSystem, "a"), text(responses.RoleDeveloper, "b"),
+				text(responses.RoleAssistant, "c")}},
 		{"phases", `[{"role":"assistant","content":"x","phase":"commentary"}]`,
-			responses.Items{&responses.Message{Status: responses.ItemCompleted, Role: responses.RoleAssistant, Phase: responses.PhaseCommentary, Content: []responses.Part{responses.OutputText("x")}}}},
+			responses.Items{&responses.Message{Status: responses.ItemCompleted, Role: responses.RoleAssistant,
+				Phase: responses.PhaseCommentary, Content: []responses.Part{responses.OutputText("x")}}}},
 		{"image", `[{"role":"user","content":[{"type":"input_text","text":"look"},{"type":"input_image","image_url":"data:image/png;base64,AA=="}]}]`,
-			responses.Items{&responses.Message{Status: responses.ItemCompleted, Role: responses.RoleUser, Content: []responses.Part{responses.InputText("look"), image}}}},
+			responses.Items{&responses.Message{Status: responses.ItemCompleted, Role: responses.RoleUser,
+				Content: []responses.Part{responses.InputText("look"), image}}}},
 		{"bare parts become one message", `[{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]`,
-			responses.Items{&responses.Message{Status: responses.ItemCompleted, Role: responses.RoleUser, Content: []responses.Part{responses.InputText("a"), responses.InputText("b")}}}},
+			responses.Items{&responses.Message{Status: responses.ItemCompleted, Role: responses.RoleUser,
+				Content: []responses.Part{responses.InputText("a"), responses.InputText("b")}}}},
 		{"call and output", `[{"type":"function_call","id":null,"call_id":"c1","name":"f","arguments":"{"},{"type":"function_call_output","call_id":"c1","output":"42","status":null}]`,
-			responses.Items{&responses.FunctionCall{Status: responses.ItemCompleted, CallID: "c1", Name: "f", Arguments: "{"},
-				&responses.FunctionCallOutput{Status: responses.ItemCompleted, CallID: "c1", Output: []responses.Part{responses.InputText("42")}}}},
+			responses.Items{&responses.FunctionCall{Status: responses.ItemCompleted, CallID: "c1", Name: "f",
+				Arguments: "{"},
+				&responses.FunctionCallOutput{Status: responses.ItemCompleted, CallID: "c1",
+					Output: []responses.Part{responses.InputText("42")}}}},
 		{"output of parts", `[{"type":"function_call_output","call_id":"c1","output":[{"type":"input_image","image_url":"data:image/png;base64,AA=="}]}]`,
-			responses.Items{&responses.FunctionCallOutput{Status: responses.ItemCompleted, CallID: "c1", Output: []responses.Part{image}}}},
+			responses.Items{&responses.FunctionCallOutput{Status: responses.ItemCompleted, CallID: "c1",
+				Output: []responses.Part{image}}}},
 		{"reasoning with content null", `[{"type":"reasoning","summary":[],"content":null,"encrypted_content":null}]`,
 			responses.Items{&responses.Reasoning{Status: responses.ItemCompleted}}},
 		{"reasoning with content", `[{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"s"}],"content":[{"type":"reasoning_text","text":"r"}],"encrypted_content":"e"}]`,
-			responses.Items{&responses.Reasoning{ID: "rs_1", Status: responses.ItemCompleted, Summary: []responses.Part{{Type: responses.PartSummaryText, Text: "s"}},
+			responses.Items{&responses.Reasoning{ID: "rs_1", Status: responses.ItemCompleted,
+				Summary: []responses.Part{{Type: responses.PartSummaryText, Text: "s"}},
 				Content: []responses.Part{{Type: responses.PartReasoningText, Text: "r"}}, EncryptedContent: "e"}}},
-		{"compaction", `[{"type":"compaction","encrypted_content":"e"}]`, responses.Items{&responses.Compaction{Status: responses.ItemCompleted, EncryptedContent: "e"}}},
-		{"reference", `[{"type":"item_reference","id":"msg_1"}]`, responses.Items{&responses.ItemReference{ID: "msg_1"}}},
-		{"typeless reference", `[{"id":"msg_1"},{"type":null,"id":"msg_2"}]`, responses.Items{&responses.ItemReference{ID: "msg_1"}, &responses.ItemReference{ID: "msg_2"}}},
+		{"compaction", `[{"type":"compaction","encrypted_content":"e"}]`,
+			responses.Items{&responses.Compaction{Status: responses.ItemCompleted, EncryptedContent: "e"}}},
+		{"reference", `[{"type":"item_reference","id":"msg_1"}]`,
+			responses.Items{&responses.ItemReference{ID: "msg_1"}}},
+		{"typeless reference", `[{"id":"msg_1"},{"type":null,"id":"msg_2"}]`,
+			responses.Items{&responses.ItemReference{ID: "msg_1"}, &responses.ItemReference{ID: "msg_2"}}},
 		{"receipt of a tool", `[{"type":"holon:tool_call","id":"tc_1","call_id":"c","name":"ExecCommand","arguments":"{}","result":null,"output":"ok"}]`,
-			responses.Items{&responses.ToolCall{ID: "tc_1", Status: responses.ItemCompleted, CallID: "c", Name: "ExecCommand", Arguments: "{}", Output: "ok"}}},
+			responses.Items{&responses.ToolCall{ID: "tc_1", Status: responses.ItemCompleted, CallID: "c",
+				Name: "ExecCommand", Arguments: "{}", Output: "ok"}}},
 		{"item of another server", `[{"type":"web_search_call","id":"ws_1","x": 1}]`,
-			responses.Items{&responses.OpaqueItem{Type: "web_search_call", ID: "ws_1", Raw: []byte(`{"type":"web_search_call","id":"ws_1","x":1}`)}}},
+			responses.Items{&responses.OpaqueItem{Type: "web_search_call", ID: "ws_1",
+				Raw: []byte(`{"type":"web_search_call","id":"ws_1","x":1}`)}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -84,7 +100,8 @@ func TestDecodeRequestDefaults(t *testing.T) {
 	nulls := `{"model":null,"input":null,"previous_response_id":null,"instructions":null,"tools":null,"tool_choice":null,"parallel_tool_calls":null,
 		"max_tool_calls":null,"max_output_tokens":null,"temperature":null,"top_p":null,"presence_penalty":null,"frequency_penalty":null,"top_logprobs":null,
 		"reasoning":null,"text":null,"stream_options":null,"metadata":null,"prompt_cache_key":null,"safety_identifier":null,"holon":null}`
-	want := &responses.Request{ParallelToolCalls: true, Temperature: 1, TopP: 1, Truncation: "disabled", Store: true, ServiceTier: "default", Metadata: map[string]string{}}
+	want := &responses.Request{ParallelToolCalls: true, Temperature: 1, TopP: 1, Truncation: "disabled", Store: true,
+		ServiceTier: "default", Metadata: map[string]string{}}
 	for _, body := range []string{`{}`, nulls} {
 		got, err := responses.DecodeRequest([]byte(body))
 		if err != nil {
@@ -111,13 +128,19 @@ func TestDecodeRequestFields(t *testing.T) {
 	got.Digest, got.Input = "", nil
 	description, strict, effort, instructions, three, one := "d", true, "minimal", "be brief", 3, 1
 	want := &responses.Request{
-		Model: "scripted/demo", PreviousResponseID: "resp_1", Instructions: &instructions, Include: []string{"holon:tool_calls", "unknown.value"},
-		Tools:         []responses.Tool{{Name: "f", Description: &description, Parameters: []byte(`{"type":"object"}`), Strict: &strict}, {Name: "g"}},
-		ShowToolCalls: true, ToolChoice: responses.ToolChoice{Mode: "required", Allowed: []string{"f"}}, MaxToolCalls: &three, MaxOutputTokens: &one,
-		Temperature: 1, TopP: 1, Sampling: responses.Sampling{Temperature: true}, TopLogprobs: 2, Reasoning: &responses.ReasoningConfig{Effort: &effort},
-		Text:       responses.TextConfig{Verbosity: "low", Format: responses.TextFormat{Type: "json_schema", Name: "n", Schema: []byte(`{"type":"object"}`)}},
+		Model: "scripted/demo", PreviousResponseID: "resp_1", Instructions: &instructions,
+		Include: []string{"holon:tool_calls", "unknown.value"},
+		Tools: []responses.Tool{{Name: "f", Description: &description, Parameters: []byte(`{"type":"object"}`),
+			Strict: &strict}, {Name: "g"}},
+		ShowToolCalls: true, ToolChoice: responses.ToolChoice{Mode: "required", Allowed: []string{"f"}},
+		MaxToolCalls: &three, MaxOutputTokens: &one,
+		Temperature: 1, TopP: 1, Sampling: responses.Sampling{Temperature: true}, TopLogprobs: 2,
+		Reasoning: &responses.ReasoningConfig{Effort: &effort},
+		Text: responses.TextConfig{Verbosity: "low",
+			Format: responses.TextFormat{Type: "json_schema", Name: "n", Schema: []byte(`{"type":"object"}`)}},
 		Truncation: "auto", Stream: true, Metadata: map[string]string{"a": "b"}, ServiceTier: "flex",
-		Holon: responses.Holon{SessionID: "sess_1", TurnID: "turn_1", OutputDir: "/o", Isolation: "none", OnDisconnect: "cancel", Limits: &responses.Limits{MaxRounds: 5, TimeoutMS: 1000}},
+		Holon: responses.Holon{SessionID: "sess_1", TurnID: "turn_1", OutputDir: "/o", Isolation: "none",
+			OnDisconnect: "cancel", Limits: &responses.Limits{MaxRounds: 5, TimeoutMS: 1000}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("request (-want +got):\n%s", diff)
@@ -157,18 +180,28 @@ func TestDecodeRequestRefuses(t *testing.T) {
 		{`{"input":[{"role":"user","content":"a"},{"content":"b"}]}`, responses.CodeMissingParameter, "input[1].type"},
 		{`{"input":[{"type":"message","content":"b"}]}`, responses.CodeMissingParameter, "input[0].role"},
 		{`{"input":[{"role":"wizard","content":"b"}]}`, responses.CodeInvalidValue, "input[0].role"},
-		{`{"input":[{"role":"assistant","content":"b","phase":"early"}]}`, responses.CodeInvalidValue, "input[0].phase"},
+		{`{"input":[{"role":"assistant","content":"b","phase":"early"}]}`, responses.CodeInvalidValue,
+			"input[0].phase"},
 		{`{"input":[{"role":"user","content":7}]}`, responses.CodeInvalidValue, "input[0].content"},
-		{`{"input":[{"role":"user","content":[{"type":"input_text","text":"a"},{"text":"b"}]}]}`, responses.CodeMissingParameter, "input[0].content[1].type"},
-		{`{"input":[{"role":"user","content":[{"type":"input_song"}]}]}`, responses.CodeInvalidValue, "input[0].content[0].type"},
-		{`{"input":[{"role":"user","content":[{"type":"input_text","text":1}]}]}`, responses.CodeInvalidValue, "input[0].content[0].text"},
+		{`{"input":[{"role":"user","content":[{"type":"input_text","text":"a"},{"text":"b"}]}]}`,
+			responses.CodeMissingParameter, "input[0].content[1].type"},
+		{`{"input":[{"role":"user","content":[{"type":"input_song"}]}]}`, responses.CodeInvalidValue,
+			"input[0].content[0].type"},
+		{`{"input":[{"role":"user","content":[{"type":"input_text","text":1}]}]}`, responses.CodeInvalidValue,
+			"input[0].content[0].text"},
 		{`{"input":[{"type":"input_image","detail":"huge"}]}`, responses.CodeInvalidValue, "input[0].detail"},
-		{`{"input":[{"type":"function_call","name":"f","arguments":""}]}`, responses.CodeInvalidValue, "input[0].call_id"},
-		{`{"input":[{"type":"function_call","call_id":"c","arguments":""}]}`, responses.CodeMissingParameter, "input[0].name"},
-		{`{"input":[{"type":"function_call_output","call_id":"` + strings.Repeat("c", 65) + `","output":""}]}`, responses.CodeInvalidValue, "input[0].call_id"},
-		{`{"input":[{"type":"function_call_output","call_id":"c"}]}`, responses.CodeMissingParameter, "input[0].output"},
-		{`{"input":[{"type":"function_call_output","call_id":"c","output":[3]}]}`, responses.CodeInvalidValue, "input[0].output[0]"},
-		{`{"input":[{"type":"reasoning","summary":[{"type":"x"}]}]}`, responses.CodeInvalidValue, "input[0].summary[0].type"},
+		{`{"input":[{"type":"function_call","name":"f","arguments":""}]}`, responses.CodeInvalidValue,
+			"input[0].call_id"},
+		{`{"input":[{"type":"function_call","call_id":"c","arguments":""}]}`, responses.CodeMissingParameter,
+			"input[0].name"},
+		{`{"input":[{"type":"function_call_output","call_id":"` + strings.Repeat("c", 65) + `","output":""}]}`,
+			responses.CodeInvalidValue, "input[0].call_id"},
+		{`{"input":[{"type":"function_call_output","call_id":"c"}]}`, responses.CodeMissingParameter,
+			"input[0].output"},
+		{`{"input":[{"type":"function_call_output","call_id":"c","output":[3]}]}`, responses.CodeInvalidValue,
+			"input[0].output[0]"},
+		{`{"input":[{"type":"reasoning","summary":[{"type":"x"}]}]}`, responses.CodeInvalidValue,
+			"input[0].summary[0].type"},
 		{`{"input":[{"type":"compaction"}]}`, responses.CodeMissingParameter, "input[0].encrypted_content"},
 		{`{"input":[{"type":"item_reference"}]}`, responses.CodeMissingParameter, "input[0].id"},
 		{`{"input":[{"type":"holon:tool_call","output":{}}]}`, responses.CodeInvalidValue, "input[0].output"},
@@ -176,8 +209,10 @@ func TestDecodeRequestRefuses(t *testing.T) {
 		{`{"tools":[{"type":"function"}]}`, responses.CodeInvalidValue, "tools[0].name"},
 		{`{"tools":[{"type":"x"},{"type":"function","name":"a b"}]}`, responses.CodeInvalidValue, "tools[1].name"},
 		{`{"tools":[{"type":"function","name":"ü"}]}`, responses.CodeInvalidValue, "tools[0].name"},
-		{`{"tools":[{"type":"function","name":"f"},{"type":"function","name":"f"}]}`, responses.CodeInvalidValue, "tools[1].name"},
-		{`{"tools":[{"type":"function","name":"f","parameters":[]}]}`, responses.CodeInvalidValue, "tools[0].parameters"},
+		{`{"tools":[{"type":"function","name":"f"},{"type":"function","name":"f"}]}`, responses.CodeInvalidValue,
+			"tools[1].name"},
+		{`{"tools":[{"type":"function","name":"f","parameters":[]}]}`, responses.CodeInvalidValue,
+			"tools[0].parameters"},
 		{`{"tools":[` + strings.Repeat(`{"type":"x"},`, 1024) + `{"type":"x"}]}`, responses.CodeInvalidValue, "tools"},
 		{`{"tool_choice":"maybe"}`, responses.CodeInvalidValue, "tool_choice"},
 		{`{"tool_choice":{"type":"function"}}`, responses.CodeMissingParameter, "tool_choice.name"},
@@ -185,8 +220,10 @@ func TestDecodeRequestRefuses(t *testing.T) {
 		{`{"tool_choice":{"type":"function","name":"a b"}}`, responses.CodeInvalidValue, "tool_choice.name"},
 		{`{"tool_choice":{"type":"hosted"}}`, responses.CodeInvalidValue, "tool_choice"},
 		{`{"tool_choice":{"type":"allowed_tools","tools":[]}}`, responses.CodeInvalidValue, "tool_choice.tools"},
-		{`{"tool_choice":{"type":"allowed_tools","tools":[{"type":"function"}]}}`, responses.CodeMissingParameter, "tool_choice.tools[0].name"},
-		{`{"tool_choice":{"type":"allowed_tools","mode":"x","tools":[{"name":"f"}]}}`, responses.CodeInvalidValue, "tool_choice"},
+		{`{"tool_choice":{"type":"allowed_tools","tools":[{"type":"function"}]}}`, responses.CodeMissingParameter,
+			"tool_choice.tools[0].name"},
+		{`{"tool_choice":{"type":"allowed_tools","mode":"x","tools":[{"name":"f"}]}}`, responses.CodeInvalidValue,
+			"tool_choice"},
 		{`{"metadata":{"a":1}}`, responses.CodeInvalidValue, "metadata.a"},
 		{`{"metadata":{"a":"` + long + `"}}`, responses.CodeInvalidValue, "metadata"},
 		{`{"metadata":{"` + long + `":"a"}}`, responses.CodeInvalidValue, "metadata"},
@@ -211,8 +248,10 @@ func TestDecodeRequestRefuses(t *testing.T) {
 			t.Errorf("%.100s: error %v, want one with the code %s", tt.body, err, tt.code)
 			continue
 		}
-		if e.Code != tt.code || e.Param != tt.param || e.Message == "" || len(e.Message) > 400 || strings.Contains(e.Message, "\n") {
-			t.Errorf("%.100s: code %s, param %q, message %.200q; want %s, %q", tt.body, e.Code, e.Param, e.Message, tt.code, tt.param)
+		if e.Code != tt.code || e.Param != tt.param || e.Message == "" || len(e.Message) > 400 ||
+			strings.Contains(e.Message, "\n") {
+			t.Errorf("%.100s: code %s, param %q, message %.200q; want %s, %q", tt.body, e.Code, e.Param, e.Message,
+				tt.code, tt.param)
 		}
 		if s := e.Status(); s != 400 && s != 404 {
 			t.Errorf("%.100s: HTTP status %d", tt.body, s)
@@ -238,23 +277,28 @@ func TestDigest(t *testing.T) {
 			t.Errorf("%s has another digest", same)
 		}
 	}
-	for _, other := range []string{`{"input":"ho","temperature":0.5,"holon":{"turn_id":"t"}}`, `{"input":"hi","temperature":0.5}`, `{"input":"hi","temperature":0.5,"holon":{"turn_id":"t"},"user":"u"}`} {
+	for _, other := range []string{`{"input":"ho","temperature":0.5,"holon":{"turn_id":"t"}}`,
+		`{"input":"hi","temperature":0.5}`, `{"input":"hi","temperature":0.5,"holon":{"turn_id":"t"},"user":"u"}`} {
 		if digest(other) == base {
 			t.Errorf("%s has the same digest", other)
 		}
 	}
-	if a, b := digest(`{"metadata":{"n":"1"},"x":12345678901234567890}`), digest(`{"metadata":{"n":"1"},"x":12345678901234567891}`); a == b {
+	if a, b := digest(`{"metadata":{"n":"1"},"x":12345678901234567890}`),
+		digest(`{"metadata":{"n":"1"},"x":12345678901234567891}`); a == b {
 		t.Error("large numbers are rounded before they are hashed")
 	}
 }
 
 func TestCheckID(t *testing.T) {
-	for id, ok := range map[string]bool{"a": true, "turn_01-Z": true, strings.Repeat("x", 128): true, "": false, ".": false, "..": false, "a/b": false, "a.b": false, "a\x00": false, "ä": false, strings.Repeat("x", 129): false} {
+	for id, ok := range map[string]bool{"a": true, "turn_01-Z": true, strings.Repeat("x", 128): true, "": false,
+		".": false, "..": false, "a/b": false, "a.b": false, "a\x00": false, "ä": false,
+		strings.Repeat("x", 129): false} {
 		if err := responses.CheckID("p", id); (err == nil) != ok {
 			t.Errorf("CheckID(%q): %v", id, err)
 		}
 	}
-	if a, b := responses.NewID("x_"), responses.NewID("x_"); a == b || responses.CheckID("", a) != nil || !strings.HasPrefix(a, "x_") || len(a) != 28 {
+	if a, b := responses.NewID("x_"), responses.NewID("x_"); a == b || responses.CheckID("", a) != nil ||
+		!strings.HasPrefix(a, "x_") || len(a) != 28 {
 		t.Errorf("new ids are %q and %q", a, b)
 	}
 }

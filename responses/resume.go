@@ -95,7 +95,8 @@ func (e *Emitter) replay(ev Event) error {
 		list := e.parts()
 		*list = append(*list, *ev.Part)
 		e.closePart()
-	case EventTextDone, EventRefusalDone, EventReasoningDone, EventReasoningSummaryTextDone, EventArgumentsDone, EventAnnotationAdded:
+	case EventTextDone, EventRefusalDone, EventReasoningDone, EventReasoningSummaryTextDone, EventArgumentsDone,
+		EventAnnotationAdded:
 		return e.replayDone(ev)
 	default:
 		return fmt.Errorf("unknown type")

@@ -110,18 +110,22 @@ func (c *ToolChoice) UnmarshalJSON(data []byte) error {
 			return nil
 		case "allowed_tools":
 			if n := len(w.Tools); n < 1 || n > MaxAllowedTools {
-				return Invalid(param+".tools", CodeInvalidValue, fmt.Sprintf("allowed_tools must list 1 to %d tools, this lists %d", MaxAllowedTools, n))
+				return Invalid(param+".tools", CodeInvalidValue,
+					fmt.Sprintf("allowed_tools must list 1 to %d tools, this lists %d", MaxAllowedTools, n))
 			}
 			c.Allowed = make([]string, len(w.Tools))
 			for i, t := range w.Tools {
 				if t.Name == "" {
-					return Invalid(fmt.Sprintf("%s.tools[%d].name", param, i), CodeMissingParameter, "an allowed tool needs a name")
+					return Invalid(fmt.Sprintf("%s.tools[%d].name", param, i), CodeMissingParameter,
+						"an allowed tool needs a name")
 				}
 				c.Allowed[i] = t.Name
 			}
 			mode = w.Mode
 		default:
-			return Invalid(param, CodeInvalidValue, fmt.Sprintf("tool_choice must be none, auto, required, or an object of type function or allowed_tools, not type %q", clip(w.Type, 64)))
+			return Invalid(param, CodeInvalidValue,
+				fmt.Sprintf("tool_choice must be none, auto, required, or an object of type function or "+
+					"allowed_tools, not type %q", clip(w.Type, 64)))
 		}
 	}
 	switch mode {
@@ -129,5 +133,6 @@ func (c *ToolChoice) UnmarshalJSON(data []byte) error {
 		c.Mode = mode
 		return nil
 	}
-	return Invalid(param, CodeInvalidValue, fmt.Sprintf("tool_choice must be none, auto or required, not %q", clip(mode, 64)))
+	return Invalid(param, CodeInvalidValue,
+		fmt.Sprintf("tool_choice must be none, auto or required, not %q", clip(mode, 64)))
 }

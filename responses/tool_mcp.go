@@ -50,7 +50,8 @@ func decodeMCPTools(raws []json.RawMessage) (list []MCPTool, err error) {
 			return nil, err
 		}
 		if labels[tool.Label] {
-			return nil, Invalid(path+".server_label", CodeInvalidValue, fmt.Sprintf("the server %q is named twice", clip(tool.Label, 64)))
+			return nil, Invalid(path+".server_label", CodeInvalidValue,
+				fmt.Sprintf("the server %q is named twice", clip(tool.Label, 64)))
 		}
 		labels[tool.Label] = true
 		list = append(list, tool)
@@ -74,23 +75,27 @@ func decodeMCPTool(path string, raw json.RawMessage) (MCPTool, error) {
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return t, decodeError(path, err)
 	}
-	t.Label, t.URL, t.Headers, t.Authorization = w.Label, orDefault(w.URL, ""), w.Headers, orDefault(w.Authorization, "")
+	t.Label, t.URL, t.Headers, t.Authorization = w.Label, orDefault(w.URL, ""), w.Headers,
+		orDefault(w.Authorization, "")
 	if t.Label == "" {
 		return t, Invalid(path+".server_label", CodeMissingParameter, "a tool of type mcp needs a server_label")
 	}
 	if w.Connector != nil {
-		return t, Invalid(path+".connector_id", CodeUnsupportedParameter, "connectors are not offered by this server; name a server by server_label or server_url")
+		return t, Invalid(path+".connector_id", CodeUnsupportedParameter,
+			"connectors are not offered by this server; name a server by server_label or server_url")
 	}
 	for _, text := range []struct {
 		param, value string
 		limit        int
-	}{{".server_label", t.Label, MaxShortName}, {".server_url", t.URL, maxMCPText}, {".authorization", t.Authorization, maxMCPText}} {
+	}{{".server_label", t.Label, MaxShortName}, {".server_url", t.URL, maxMCPText},
+		{".authorization", t.Authorization, maxMCPText}} {
 		if err := checkChars(path+text.param, text.value, text.limit); err != nil {
 			return t, err
 		}
 	}
 	if len(t.Headers) > MaxMCPHeaders {
-		return t, Invalid(path+".headers", CodeInvalidValue, fmt.Sprintf("there may be %d headers, here are %d", MaxMCPHeaders, len(t.Headers)))
+		return t, Invalid(path+".headers", CodeInvalidValue,
+			fmt.Sprintf("there may be %d headers, here are %d", MaxMCPHeaders, len(t.Headers)))
 	}
 	for name, value := range t.Headers {
 		if len(name) > MaxShortName || utf8.RuneCountInString(value) > maxMCPText {
@@ -98,7 +103,8 @@ func decodeMCPTool(path string, raw json.RawMessage) (MCPTool, error) {
 		}
 	}
 	if string(w.RequireApproval) != `"never"` {
-		e := Invalid(path+".require_approval", CodeUnsupportedParameter, "calls cannot wait for approval at this server, and without a word from the client they have to")
+		e := Invalid(path+".require_approval", CodeUnsupportedParameter,
+			"calls cannot wait for approval at this server, and without a word from the client they have to")
 		e.Hint = `send "require_approval": "never", and allowed_tools for those that are harmless`
 		return t, e
 	}
@@ -122,7 +128,8 @@ func decodeAllowed(param string, raw json.RawMessage) ([]string, error) {
 			return nil, decodeError(param, err)
 		}
 		if filter.ReadOnly != nil {
-			return nil, Invalid(param+".read_only", CodeUnsupportedParameter, "what a server says of its own tools is no filter; list the names in tool_names")
+			return nil, Invalid(param+".read_only", CodeUnsupportedParameter,
+				"what a server says of its own tools is no filter; list the names in tool_names")
 		}
 		names = filter.Names
 	} else if err := json.Unmarshal(raw, &names); err != nil {
@@ -140,5 +147,6 @@ func decodeAllowed(param string, raw json.RawMessage) ([]string, error) {
 // MCPUnavailable is the error for a server that the request needs and that does
 // not answer.
 func MCPUnavailable(param, message string) *Error {
-	return &Error{Type: TypeInvalidRequest, Code: CodeMCPUnavailable, Param: param, Message: message, Hint: "look at the server, or send the request without it"}
+	return &Error{Type: TypeInvalidRequest, Code: CodeMCPUnavailable, Param: param, Message: message,
+		Hint: "look at the server, or send the request without it"}
 }

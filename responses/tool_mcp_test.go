@@ -20,7 +20,8 @@ func TestDecodeMCPTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []responses.MCPTool{{Param: "tools[1]", Label: "a"},
-		{Param: "tools[3]", Label: "b", URL: "https://x/mcp", AllowedTools: []string{"t"}, Headers: map[string]string{"X": "y"}, Authorization: "z"},
+		{Param: "tools[3]", Label: "b", URL: "https://x/mcp", AllowedTools: []string{"t"},
+			Headers: map[string]string{"X": "y"}, Authorization: "z"},
 		{Param: "tools[4]", Label: "c", AllowedTools: []string{"u"}}}
 	if diff := cmp.Diff(want, r.MCP); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -36,14 +37,21 @@ func TestDecodeMCPToolsRefuses(t *testing.T) {
 	for _, tc := range []struct{ tool, code, param string }{
 		{`{"type":"mcp","require_approval":"never"}`, responses.CodeMissingParameter, "tools[0].server_label"},
 		{`{"type":"mcp","server_label":"a"}`, responses.CodeUnsupportedParameter, "tools[0].require_approval"},
-		{`{"type":"mcp","server_label":"a","require_approval":"always"}`, responses.CodeUnsupportedParameter, "tools[0].require_approval"},
-		{`{"type":"mcp","server_label":"a","require_approval":{"never":{"tool_names":["x"]}}}`, responses.CodeUnsupportedParameter, "tools[0].require_approval"},
-		{`{"type":"mcp","server_label":"a","connector_id":"connector_x","require_approval":"never"}`, responses.CodeUnsupportedParameter, "tools[0].connector_id"},
+		{`{"type":"mcp","server_label":"a","require_approval":"always"}`, responses.CodeUnsupportedParameter,
+			"tools[0].require_approval"},
+		{`{"type":"mcp","server_label":"a","require_approval":{"never":{"tool_names":["x"]}}}`,
+			responses.CodeUnsupportedParameter, "tools[0].require_approval"},
+		{`{"type":"mcp","server_label":"a","connector_id":"connector_x","require_approval":"never"}`,
+			responses.CodeUnsupportedParameter, "tools[0].connector_id"},
 		{`{"type":"mcp","server_label":5}`, responses.CodeInvalidValue, "tools[0].server_label"},
-		{`{"type":"mcp","server_label":"a","headers":{"x":1},"require_approval":"never"}`, responses.CodeInvalidValue, "tools[0].headers"},
-		{`{"type":"mcp","server_label":"a","allowed_tools":"x","require_approval":"never"}`, responses.CodeInvalidValue, "tools[0].allowed_tools"},
-		{`{"type":"mcp","server_label":"a","allowed_tools":{"read_only":true},"require_approval":"never"}`, responses.CodeUnsupportedParameter, "tools[0].allowed_tools.read_only"},
-		{`{"type":"mcp","server_label":"` + strings.Repeat("a", 100) + `","require_approval":"never"}`, responses.CodeInvalidValue, "tools[0].server_label"},
+		{`{"type":"mcp","server_label":"a","headers":{"x":1},"require_approval":"never"}`, responses.CodeInvalidValue,
+			"tools[0].headers"},
+		{`{"type":"mcp","server_label":"a","allowed_tools":"x","require_approval":"never"}`, responses.CodeInvalidValue,
+			"tools[0].allowed_tools"},
+		{`{"type":"mcp","server_label":"a","allowed_tools":{"read_only":true},"require_approval":"never"}`,
+			responses.CodeUnsupportedParameter, "tools[0].allowed_tools.read_only"},
+		{`{"type":"mcp","server_label":"` + strings.Repeat("a", 100) + `","require_approval":"never"}`,
+			responses.CodeInvalidValue, "tools[0].server_label"},
 		{`{"type":"mcp","server_label":"a","require_approval":"never"},{"type":"mcp","server_label":"a","require_approval":"never"}`, responses.CodeInvalidValue, "tools[1].server_label"},
 	} {
 		_, err := responses.DecodeRequest([]byte(`{"tools":[` + tc.tool + `]}`))

@@ -41,7 +41,8 @@ func madeLater(name string) bool {
 // reserved names top-level entries of dst that are the host's own: what a turn
 // left under such a name is left out. limit is how many bytes are taken beside the
 // turn's own record, 0 for the bound that always holds.
-func (s *Session) collectTurn(ctx context.Context, turnID, dst string, reserved []string, limit int64) (warnings []string, err error) {
+func (s *Session) collectTurn(ctx context.Context, turnID, dst string, reserved []string,
+	limit int64) (warnings []string, err error) {
 	output, err := OpenOutput(s.cfg.Dir)
 	if err != nil {
 		return []string{"the container's output cannot be opened: " + OneLine(err.Error(), 200)}, nil

@@ -34,7 +34,8 @@ func collectFrom(t *testing.T, plant func(turn string)) (dst string, warnings []
 // What is no regular file is neither opened nor waited for.
 func TestCollectSpecialFiles(t *testing.T) {
 	dst, warnings := collectFrom(t, func(turn string) {
-		for name, mode := range map[string]uint32{"pipe": unix.S_IFIFO, "socket": unix.S_IFSOCK, "device": unix.S_IFCHR, "block": unix.S_IFBLK} {
+		for name, mode := range map[string]uint32{"pipe": unix.S_IFIFO, "socket": unix.S_IFSOCK, "device": unix.S_IFCHR,
+			"block": unix.S_IFBLK} {
 			err := unix.Mknod(filepath.Join(turn, name), mode|0o600, int(unix.Mkdev(1, 5))) // /dev/zero has no end
 			if errors.Is(err, unix.EPERM) {
 				t.Logf("%s needs root", name)
@@ -71,7 +72,8 @@ func TestCollectSparseFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if _, err := os.Lstat(filepath.Join(dst, "huge")); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(strings.Join(warnings, ""), `"huge"`) {
+	if _, err := os.Lstat(filepath.Join(dst, "huge")); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(strings.Join(warnings, ""), `"huge"`) {
 		t.Errorf("%v, %q", err, warnings)
 	}
 	var st unix.Stat_t
@@ -205,7 +207,8 @@ func TestCollectSwappedFiles(t *testing.T) {
 
 // Nothing that a turn leaves under a name of ours is in the results, whatever it is.
 func TestReservedNames(t *testing.T) {
-	for _, name := range append(slices.Concat(reservedNames, turnNames), ".tmp-0123456789abcdef", "worktree-1.patch", ".checkout-1") {
+	for _, name := range append(slices.Concat(reservedNames, turnNames), ".tmp-0123456789abcdef", "worktree-1.patch",
+		".checkout-1") {
 		for kind, plant := range map[string]func(path string) error{
 			"file":      func(path string) error { return os.WriteFile(path, []byte("planted"), 0o600) },
 			"directory": func(path string) error { return os.MkdirAll(filepath.Join(path, "planted"), 0o700) },
@@ -268,7 +271,10 @@ func TestCollectHardLinks(t *testing.T) {
 func closeAll(t *testing.T, dir string) {
 	t.Helper()
 	var paths []string
-	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error { paths = append(paths, path); return err })
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		paths = append(paths, path)
+		return err
+	})
 	for _, path := range slices.Backward(paths) {
 		err = errors.Join(err, os.Chmod(path, 0))
 	}
@@ -310,7 +316,8 @@ func TestClosedSession(t *testing.T) {
 		if err := errors.Join(s.makeDirs(), s.openAgentHome()); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{filepath.Join(s.cfg.Dir, "state"), filepath.Join(s.cfg.Dir, "output"), s.cfg.AgentHome} {
+		for _, name := range []string{filepath.Join(s.cfg.Dir, "state"), filepath.Join(s.cfg.Dir, "output"),
+			s.cfg.AgentHome} {
 			mkdir(t, filepath.Join(name, "sub"))
 			write(t, filepath.Join(name, "sub/f"), "x")
 		}

@@ -27,7 +27,8 @@ func TestCollectTurn(t *testing.T) {
 	for _, sub := range []string{"tools/call_1", "objects/pack", "locked", strings.Repeat("d/", maxCollectDepth+2)} {
 		mkdir(t, filepath.Join(turn, sub))
 	}
-	for name, data := range map[string]string{"turn.json": "{}", "tools/call_1/stdout.log": "out", "manifest.json": "planted", "objects/pack/p": "planted", "a\xff": "raw"} {
+	for name, data := range map[string]string{"turn.json": "{}", "tools/call_1/stdout.log": "out",
+		"manifest.json": "planted", "objects/pack/p": "planted", "a\xff": "raw"} {
 		write(t, filepath.Join(turn, name), data)
 	}
 	secret := filepath.Join(dir, "secret")
@@ -57,7 +58,8 @@ func TestCollectTurn(t *testing.T) {
 		t.Errorf("collected %q, want %q (%v)", got, want, err)
 	}
 	said := strings.Join(warnings, "\n")
-	for _, want := range []string{`"absolute"`, `"relative"`, `"folder"`, `"pipe"`, `"manifest.json"`, `"objects"`, "nested too deep"} {
+	for _, want := range []string{`"absolute"`, `"relative"`, `"folder"`, `"pipe"`, `"manifest.json"`, `"objects"`,
+		"nested too deep"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("no warning says %s:\n%s", want, said)
 		}
@@ -110,7 +112,8 @@ func TestSettleTurn(t *testing.T) {
 				write(t, filepath.Join(dir, turns.RuntimeFile), begunFacts(t)+`{"type":"tool.sta`)
 			}
 			resp, err := settleTurn(dir, gone)
-			if err != nil || resp == nil || resp.Status != responses.StatusFailed || resp.Error.Code != responses.CodeInterrupted {
+			if err != nil || resp == nil || resp.Status != responses.StatusFailed ||
+				resp.Error.Code != responses.CodeInterrupted {
 				t.Fatalf("%+v, %v", resp, err)
 			}
 			checkSettled(t, dir)
@@ -268,7 +271,8 @@ func openStream(t testing.TB) []byte {
 
 func newRecord(status responses.Status) turns.Record {
 	resp := responses.Response{ID: "resp_1", Model: "scripted/demo", Status: status}
-	rec := turns.NewRecord("sess_1", "turn_1", &resp, strings.Repeat("a", 64), "inst_1", "v1", time.Unix(1_700_000_000, 0))
+	rec := turns.NewRecord("sess_1", "turn_1", &resp, strings.Repeat("a", 64), "inst_1", "v1",
+		time.Unix(1_700_000_000, 0))
 	rec.Status = status
 	return rec
 }

@@ -23,7 +23,9 @@ import (
 func (r *oneShot) conclude(ctx context.Context, err error) error {
 	unsaved := r.session != nil && r.session.tree != nil && r.diff == nil
 	if unsaved {
-		r.manifest.Warnings = append(r.manifest.Warnings, OneLine("what was changed is not saved yet, and kept in "+r.session.tree.Dir()+"; holon gc tries again", 500))
+		r.manifest.Warnings = append(r.manifest.Warnings,
+			OneLine("what was changed is not saved yet, and kept in "+r.session.tree.Dir()+"; holon gc tries again",
+				500))
 	}
 	finishing := context.WithoutCancel(ctx)
 	finishErr := r.finish(ctx, err)
@@ -49,7 +51,8 @@ func (r *oneShot) amend(err error) error {
 	m, f := r.manifest, Describe(err)
 	m.Warnings = append(m.Warnings, f.Message)
 	if m.Outcome == state.OutcomeSuccess {
-		m.Status, m.Outcome, m.ExitCode, m.Error = state.StatusFailed, state.OutcomeFailure, state.OutcomeFailure.ExitCode(), &f
+		m.Status, m.Outcome, m.ExitCode, m.Error = state.StatusFailed, state.OutcomeFailure,
+			state.OutcomeFailure.ExitCode(), &f
 	}
 	return r.writeManifest()
 }
@@ -67,7 +70,8 @@ func (r *oneShot) stop(ctx context.Context, s *Session) error {
 		err = os.WriteFile(filepath.Join(r.run.OutputDir(), LogFile), r.Session.Secrets.Bytes(logs), 0o600)
 	}
 	if err != nil {
-		r.manifest.Warnings = append(r.manifest.Warnings, "the container's log could not be kept: "+OneLine(err.Error(), 300))
+		r.manifest.Warnings = append(r.manifest.Warnings,
+			"the container's log could not be kept: "+OneLine(err.Error(), 300))
 	}
 	return nil
 }
@@ -87,7 +91,8 @@ func (r *oneShot) collect(ctx context.Context, s *Session) error {
 		gone.Code = responses.CodeInterrupted
 		settled, err := settleTurn(out, gone)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			r.manifest.Warnings = append(r.manifest.Warnings, "the turn's record could not be completed: "+OneLine(err.Error(), 300))
+			r.manifest.Warnings = append(r.manifest.Warnings,
+				"the turn's record could not be completed: "+OneLine(err.Error(), 300))
 		}
 		if settled != nil {
 			r.turn.Response = settled
@@ -99,7 +104,8 @@ func (r *oneShot) collect(ctx context.Context, s *Session) error {
 	if s.tree == nil {
 		return nil
 	}
-	r.diff, err = s.tree.Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(out, DiffFile), Objects: filepath.Join(r.run.Dir(), ObjectsDir)})
+	r.diff, err = s.tree.Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(out, DiffFile),
+		Objects: filepath.Join(r.run.Dir(), ObjectsDir)})
 	if err != nil {
 		return err
 	}
@@ -155,7 +161,8 @@ func (r *oneShot) finish(ctx context.Context, err error) error {
 	if err := os.WriteFile(filepath.Join(out, SummaryFile), r.Session.Secrets.Bytes(r.summary()), 0o600); err != nil {
 		return fmt.Errorf("write the summary: %w", err)
 	}
-	artifacts, warnings, err := files.Artifacts(context.WithoutCancel(ctx), out, files.Limits{Skip: []string{ObjectsDir, sessionDir}})
+	artifacts, warnings, err := files.Artifacts(context.WithoutCancel(ctx), out,
+		files.Limits{Skip: []string{ObjectsDir, sessionDir}})
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,9 @@ func (s *Session) checkConfined(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	weak := slices.DeleteFunc(made.Isolation.Weak(s.Spec), func(name string) bool { return slices.Contains(s.cfg.Accept, name) })
+	weak := slices.DeleteFunc(made.Isolation.Weak(s.Spec), func(name string) bool {
+		return slices.Contains(s.cfg.Accept, name)
+	})
 	if len(weak) == 0 {
 		return nil
 	}
@@ -31,8 +33,10 @@ func (s *Session) checkConfined(ctx context.Context) error {
 			found = append(found, fmt.Sprintf("%s is %s (%s)", name, axis.Level, OneLine(axis.Value, 60)))
 		}
 	}
-	return &Error{Code: CodeNotConfined, Param: "--accept-weaker", Message: "the engine does not confine as it should: " + strings.Join(found, ", "),
-		Hint: "use another engine or --runtime, or --accept-weaker " + strings.Join(weak, ",") + " if that is what you want"}
+	return &Error{Code: CodeNotConfined, Param: "--accept-weaker",
+		Message: "the engine does not confine as it should: " + strings.Join(found, ", "),
+		Hint: "use another engine or --runtime, or --accept-weaker " + strings.Join(weak, ",") +
+			" if that is what you want"}
 }
 
 // AxisNames are the names that Config.Accept may hold.

@@ -105,8 +105,10 @@ func (s *Session) spec() engine.Spec {
 		workspaces = dir
 	}
 	args := []string{s.inside(agentdPath), "serve",
-		"--socket", s.inside(ipcPath) + "/agent.sock", "--input-dir", s.inside(inputPath), "--output-dir", s.inside(outputPath),
-		"--state-dir", s.inside(statePath), "--skills-dir", s.inside(skillsPath), "--workspace-dir", workspaces, "--model", s.model(),
+		"--socket", s.inside(ipcPath) + "/agent.sock", "--input-dir", s.inside(inputPath), "--output-dir",
+		s.inside(outputPath),
+		"--state-dir", s.inside(statePath), "--skills-dir", s.inside(skillsPath), "--workspace-dir", workspaces,
+		"--model", s.model(),
 		"--max-output-bytes", "0"} // every turn of ours says how much it may leave
 	if s.cfg.AgentHome != "" {
 		args = append(args, "--agent-home", s.inside(agentHomePath))
@@ -142,7 +144,8 @@ func (s *Session) spec() engine.Spec {
 	}
 	return engine.Spec{
 		Name: "holon-" + s.cfg.ID, Image: s.cfg.Image, Labels: labels, Args: args, Env: env, Mounts: s.mounts,
-		User: s.cfg.User, Runtime: s.cfg.Runtime, Memory: s.cfg.Memory, NanoCPUs: s.cfg.NanoCPUs, Network: s.cfg.Network,
+		User: s.cfg.User, Runtime: s.cfg.Runtime, Memory: s.cfg.Memory, NanoCPUs: s.cfg.NanoCPUs,
+		Network: s.cfg.Network,
 	}
 }
 

@@ -34,7 +34,9 @@ func (s *Session) openEgress(ctx context.Context) (err error) {
 		return nil
 	}
 	if !ownFiles(s.cfg.Engine) || s.cfg.Network != "" && s.cfg.Network != engine.NetworkNone {
-		return &Error{Code: CodeUsage, Param: "--allow-host", Message: "the container could reach every host without it", Hint: "use it with docker and --network none, or leave it out"}
+		return &Error{Code: CodeUsage, Param: "--allow-host",
+			Message: "the container could reach every host without it",
+			Hint:    "use it with docker and --network none, or leave it out"}
 	}
 	record := s.cfg.EgressRecord
 	if record == "" {
@@ -75,7 +77,8 @@ func (r *oneShot) resumeEgress() {
 	}
 	p, err := egress.New(egress.Options{Allow: e.AllowHosts, Log: r.Session.Log})
 	if err != nil {
-		r.manifest.Warnings = append(r.manifest.Warnings, "the run goes on without the network: "+OneLine(err.Error(), 300))
+		r.manifest.Warnings = append(r.manifest.Warnings,
+			"the run goes on without the network: "+OneLine(err.Error(), 300))
 		return
 	}
 	r.Session.Egress = p
@@ -98,7 +101,8 @@ func (r *oneShot) collectEgress() {
 		err = appendFacts(r.run.OutputDir(), facts, scope)
 	}
 	if err != nil {
-		r.manifest.Warnings = append(r.manifest.Warnings, "the network connections of the turn are not in "+turns.RuntimeFile+": "+OneLine(err.Error(), 300))
+		r.manifest.Warnings = append(r.manifest.Warnings,
+			"the network connections of the turn are not in "+turns.RuntimeFile+": "+OneLine(err.Error(), 300))
 	}
 	r.manifest.Egress.Allowed, r.manifest.Egress.Denied = egress.Count(facts)
 	r.denied = deniedHosts(facts)
@@ -153,7 +157,8 @@ func (r *oneShot) summarizeEgress(b *bytes.Buffer) {
 	if e == nil {
 		return
 	}
-	fmt.Fprintf(b, "\n## Network\n\nOpen: %s. %d connections were allowed, %d denied.\n", proseSpan(strings.Join(e.AllowHosts, ", ")), e.Allowed, e.Denied)
+	fmt.Fprintf(b, "\n## Network\n\nOpen: %s. %d connections were allowed, %d denied.\n",
+		proseSpan(strings.Join(e.AllowHosts, ", ")), e.Allowed, e.Denied)
 	const most = 10
 	for i, what := range r.denied {
 		if i == most {

@@ -24,12 +24,15 @@ func TestAppendFacts(t *testing.T) {
 		return turns.At(parsed)
 	}
 	facts := []egress.Fact{
-		{EventID: "evt_a", Timestamp: at("2026-01-01T00:00:00Z"), Decision: &turns.EgressDecision{EgressID: "egr_1", Verdict: turns.VerdictAllowed, Host: "a.example"}},
-		{EventID: "evt_b", Timestamp: at("2026-01-01T00:00:01Z"), Ended: &turns.EgressEnd{EgressID: "egr_1", BytesSent: 3}},
+		{EventID: "evt_a", Timestamp: at("2026-01-01T00:00:00Z"),
+			Decision: &turns.EgressDecision{EgressID: "egr_1", Verdict: turns.VerdictAllowed, Host: "a.example"}},
+		{EventID: "evt_b", Timestamp: at("2026-01-01T00:00:01Z"),
+			Ended: &turns.EgressEnd{EgressID: "egr_1", BytesSent: 3}},
 	}
 	scope := turns.Scope{RuntimeID: "run_1", SessionID: "sess_1", TurnID: "turn_1"}
 	own := func(class string, sequence int64) string {
-		ev := turns.Scope{RuntimeID: "inst_1", SessionID: "sess_1", TurnID: "turn_1"}.TurnStarted(turns.Started{Model: "m"})
+		ev := turns.Scope{RuntimeID: "inst_1", SessionID: "sess_1",
+			TurnID: "turn_1"}.TurnStarted(turns.Started{Model: "m"})
 		ev.Type, ev.Sequence = class, sequence
 		line, err := ev.AppendLine(nil)
 		if err != nil {
@@ -42,11 +45,17 @@ func TestAppendFacts(t *testing.T) {
 		want         []string // "type sequence"
 	}{
 		{"no file", "", []string{"holon.egress.decision 1", "holon.egress.ended 2"}},
-		{"an ended turn", own("turn.started", 1) + own("turn.completed", 2), []string{"turn.started 1", "turn.completed 2", "holon.egress.decision 3", "holon.egress.ended 4"}},
-		{"half a line", own("turn.started", 1) + own("turn.completed", 2)[:50], []string{"turn.started 1", "holon.egress.decision 2", "holon.egress.ended 3"}},
-		{"forged", own("turn.started", 1) + own("holon.egress.decision", 2) + `{"type":"holon.egress.\u0065nded","sequence":3}` + "\n" +
-			`{"type":"holon.egress.decision","Type":"turn.started","sequence":3}` + "\n" + `{"type":"holon.egress.decision"},` + "\n" + own("turn.completed", 4), []string{"turn.started 1", "turn.completed 4", "holon.egress.decision 5", "holon.egress.ended 6"}},
-		{"a sequence that is none", own("turn.started", 1<<62), []string{"turn.started 4611686018427387904", "holon.egress.decision 1", "holon.egress.ended 2"}},
+		{"an ended turn", own("turn.started", 1) + own("turn.completed", 2),
+			[]string{"turn.started 1", "turn.completed 2", "holon.egress.decision 3", "holon.egress.ended 4"}},
+		{"half a line", own("turn.started", 1) + own("turn.completed", 2)[:50],
+			[]string{"turn.started 1", "holon.egress.decision 2", "holon.egress.ended 3"}},
+		{"forged", own("turn.started", 1) + own("holon.egress.decision", 2) +
+			`{"type":"holon.egress.\u0065nded","sequence":3}` + "\n" +
+			`{"type":"holon.egress.decision","Type":"turn.started","sequence":3}` + "\n" +
+			`{"type":"holon.egress.decision"},` + "\n" + own("turn.completed", 4),
+			[]string{"turn.started 1", "turn.completed 4", "holon.egress.decision 5", "holon.egress.ended 6"}},
+		{"a sequence that is none", own("turn.started", 1<<62),
+			[]string{"turn.started 4611686018427387904", "holon.egress.decision 1", "holon.egress.ended 2"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -69,7 +78,8 @@ func TestAppendFacts(t *testing.T) {
 						t.Fatalf("%v: %s", err, line)
 					}
 					got = append(got, fmt.Sprint(ev.Type, " ", ev.Sequence))
-					if ev.Type == turns.EgressDecided && (ev.EventID != "evt_a" || ev.RuntimeID != "run_1" || ev.Timestamp != facts[0].Timestamp) {
+					if ev.Type == turns.EgressDecided &&
+						(ev.EventID != "evt_a" || ev.RuntimeID != "run_1" || ev.Timestamp != facts[0].Timestamp) {
 						t.Errorf("%s", line)
 					}
 				}
@@ -96,7 +106,8 @@ func TestAppendFacts(t *testing.T) {
 
 // What a person reads of a denial can do nothing to a terminal.
 func TestDescribeDenial(t *testing.T) {
-	got := DescribeDenial(turns.EgressDecision{Host: "a\x1b]0;x\x07.example\n", Address: "10.0.0.1", Reason: "address_not_public"})
+	got := DescribeDenial(turns.EgressDecision{Host: "a\x1b]0;x\x07.example\n", Address: "10.0.0.1",
+		Reason: "address_not_public"})
 	if got != "a.example at 10.0.0.1 (address_not_public)" {
 		t.Errorf("%q", got)
 	}

@@ -53,7 +53,8 @@ func Describe(err error) state.Failure {
 		f.Code, f.Param, f.Hint = string(CodeDeadline), "--timeout", "raise --timeout"
 	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		f.Code, f.Param, f.Hint = string(CodeDiskFull), "HOLON_HOME", "free space on its disk, or set HOLON_HOME to a directory elsewhere"
+		f.Code, f.Param, f.Hint = string(CodeDiskFull), "HOLON_HOME",
+			"free space on its disk, or set HOLON_HOME to a directory elsewhere"
 	}
 	f.Message = OneLine(f.Message, 2000)
 	return f
@@ -64,7 +65,8 @@ func Describe(err error) state.Failure {
 func lastComplaint(logs []byte) string {
 	last := ""
 	for line := range strings.Lines(string(logs)) {
-		if line = OneLine(line, 300); line != "" && !strings.Contains(line, " level=INFO ") && !strings.Contains(line, " level=DEBUG ") {
+		if line = OneLine(line, 300); line != "" && !strings.Contains(line, " level=INFO ") &&
+			!strings.Contains(line, " level=DEBUG ") {
 			last = line
 		}
 	}

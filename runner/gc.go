@@ -77,7 +77,8 @@ func (c *collection) add(kind, do, what, why string, act func() error) {
 	if !c.DryRun {
 		err := act()
 		switch {
-		case state.IsCode(err, state.CodeRunLive), state.IsCode(err, CodeEnded), state.IsCode(err, state.CodeRunNotFound):
+		case state.IsCode(err, state.CodeRunLive), state.IsCode(err, CodeEnded),
+			state.IsCode(err, state.CodeRunNotFound):
 			return // somebody else was quicker
 		case isInUse(err):
 			f.Kept, f.Why = true, f.Why+", but "+Describe(err).Message
@@ -118,7 +119,8 @@ func (c *collection) orphans(ctx context.Context) error {
 			why += " and its container still runs"
 			if dead := c.Now.Sub(v.SeenAt.Time()); !c.Force && dead < c.OrphanAge {
 				c.found = append(c.found, Finding{Kind: "run", Do: "settle", What: v.ID, Kept: true,
-					Why: fmt.Sprintf("%s; holon attach goes on with it, --force ends it, and so does a gc in %s", why, (c.OrphanAge - dead).Round(time.Minute))})
+					Why: fmt.Sprintf("%s; holon attach goes on with it, --force ends it, and so does a gc in %s", why,
+						(c.OrphanAge - dead).Round(time.Minute))})
 				continue
 			}
 		}
@@ -181,7 +183,8 @@ func (c *collection) containers(ctx context.Context) error {
 		}
 		list, err := eng.List(ctx, map[string]string{LabelHome: c.Home.Dir()})
 		if state.IsCode(err, engine.CodeUnreachable) || state.IsCode(err, engine.CodePermissionDenied) {
-			c.found = append(c.found, Finding{Kind: "container", Do: "remove", What: name, Kept: true, Why: "the engine does not answer, so its containers were not looked at"})
+			c.found = append(c.found, Finding{Kind: "container", Do: "remove", What: name, Kept: true,
+				Why: "the engine does not answer, so its containers were not looked at"})
 			continue
 		}
 		if err != nil {
@@ -192,7 +195,10 @@ func (c *collection) containers(ctx context.Context) error {
 			if found.Labels[LabelAgent] != "" {
 				continue // the daemon of this home removes it
 			}
-			c.remove(ctx, "container", "remove", found.Handle.Name, "its run has ended or is gone", found.Labels[LabelRun], func() error { return eng.Remove(ctx, found.Handle) })
+			c.remove(ctx, "container", "remove", found.Handle.Name, "its run has ended or is gone",
+				found.Labels[LabelRun], func() error {
+					return eng.Remove(ctx, found.Handle)
+				})
 		}
 	}
 	return errors.Join(errs...)
@@ -210,7 +216,9 @@ func (c *collection) sockets(ctx context.Context) error {
 			continue
 		}
 		dir := filepath.Join(parent, e.Name())
-		c.remove(ctx, "sockets", "remove", dir, "its run has ended or is gone", e.Name(), func() error { return files.RemoveAll(dir) })
+		c.remove(ctx, "sockets", "remove", dir, "its run has ended or is gone", e.Name(), func() error {
+			return files.RemoveAll(dir)
+		})
 	}
 	return nil
 }
@@ -222,9 +230,10 @@ func (c *collection) claims(ctx context.Context) error {
 		return err
 	}
 	for _, claim := range claims {
-		c.remove(ctx, "tree", "free", claim.Slot, "it is claimed by a run that has ended or is gone", claim.By, func() error {
-			return workspace.Disclaim(ctx, c.Home.CacheDir(), claim)
-		})
+		c.remove(ctx, "tree", "free", claim.Slot, "it is claimed by a run that has ended or is gone", claim.By,
+			func() error {
+				return workspace.Disclaim(ctx, c.Home.CacheDir(), claim)
+			})
 	}
 	return nil
 }
@@ -237,7 +246,8 @@ func (c *collection) trees(ctx context.Context) error {
 	}
 	gone, err := list(ctx, c.Home.CacheDir())
 	for _, dir := range gone {
-		c.found = append(c.found, Finding{Kind: "tree", Do: "remove", What: dir, Why: "the directory that it was made from is gone", Done: !c.DryRun})
+		c.found = append(c.found, Finding{Kind: "tree", Do: "remove", What: dir,
+			Why: "the directory that it was made from is gone", Done: !c.DryRun})
 	}
 	return err
 }
@@ -278,7 +288,8 @@ func (c *collection) forget(ctx context.Context, id string) error {
 		return err
 	}
 	if _, err := ReadRecord(run.Dir()); !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(&Error{Code: CodeStillRunning, Param: "run", Message: "run " + id + " still holds something", Hint: "settle it first"}, run.Close())
+		return errors.Join(&Error{Code: CodeStillRunning, Param: "run", Message: "run " + id + " still holds something",
+			Hint: "settle it first"}, run.Close())
 	}
 	if _, err := workspace.Remove(ctx, workspace.RemoveOptions{RunDir: run.Dir(), Borrowing: c.Borrowing}); err != nil {
 		return errors.Join(err, run.Close())
@@ -295,7 +306,9 @@ func (c *collection) temporary(ctx context.Context) error {
 	fetched, globErr := filepath.Glob(filepath.Join(c.Home.CacheDir(), "skill-*"))
 	for _, dir := range fetched {
 		if info, err := os.Lstat(dir); err == nil && c.Now.Sub(info.ModTime()) > leftoverAge {
-			c.add("temporary", "remove", dir, "a skill that was not fetched to the end", func() error { return files.RemoveAll(dir) })
+			c.add("temporary", "remove", dir, "a skill that was not fetched to the end", func() error {
+				return files.RemoveAll(dir)
+			})
 		}
 	}
 	return errors.Join(err, globErr)

@@ -87,7 +87,8 @@ func view(e *files.Entry) View {
 		v.Status = state.StatusOrphaned
 	}
 	if m := e.Manifest; m != nil {
-		v.Model, v.Engine, v.EndedAt, v.Outcome, v.ExitCode = m.Model, m.Engine.Name, m.CompletedAt, &m.Outcome, &m.ExitCode
+		v.Model, v.Engine, v.EndedAt, v.Outcome, v.ExitCode = m.Model, m.Engine.Name, m.CompletedAt, &m.Outcome,
+			&m.ExitCode
 	}
 	return v
 }

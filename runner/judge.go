@@ -94,23 +94,31 @@ func (r *oneShot) judgeResponse(set func(state.Status, state.Outcome, *state.Fai
 			failure.Message, failure.Param, failure.Hint = r.spent()
 			set(state.StatusIncomplete, state.OutcomeFailure, failure)
 		case responses.ReasonMaxRounds:
-			failure.Message, failure.Param, failure.Hint = fmt.Sprintf("the turn ended early: the model was asked %d times", r.manifest.Limits.MaxRounds), "--max-rounds", "raise --max-rounds"
+			failure.Message, failure.Param, failure.Hint = fmt.Sprintf(
+				"the turn ended early: the model was asked %d times",
+				r.manifest.Limits.MaxRounds), "--max-rounds", "raise --max-rounds"
 			set(state.StatusIncomplete, state.OutcomeFailure, failure)
 		case responses.ReasonMaxToolCalls:
-			failure.Message, failure.Param, failure.Hint = fmt.Sprintf("the turn ended early: tools were called %d times", r.manifest.Limits.MaxToolCalls), "--max-tool-calls", "raise --max-tool-calls"
+			failure.Message, failure.Param, failure.Hint = fmt.Sprintf(
+				"the turn ended early: tools were called %d times",
+				r.manifest.Limits.MaxToolCalls), "--max-tool-calls", "raise --max-tool-calls"
 			set(state.StatusIncomplete, state.OutcomeFailure, failure)
 		case responses.ReasonMaxOutputBytes:
-			failure.Message = fmt.Sprintf("the turn ended early: it left more output than %s, or its response has more than %s", units.BytesSize(float64(r.manifest.Limits.MaxOutput)), units.BytesSize(responses.MaxOutput))
+			failure.Message = fmt.Sprintf("the turn ended early: it left more output than %s, or its response has "+
+				"more than %s", units.BytesSize(float64(r.manifest.Limits.MaxOutput)),
+				units.BytesSize(responses.MaxOutput))
 			failure.Param, failure.Hint = "--max-output-bytes", "raise --max-output-bytes, or ask for less text"
 			set(state.StatusIncomplete, state.OutcomeFailure, failure)
 		case responses.ReasonMaxOutputTokens:
-			failure.Param, failure.Hint = "runtime.max_output_tokens", "raise it with holon config set runtime.max_output_tokens, or ask for less"
+			failure.Param, failure.Hint = "runtime.max_output_tokens",
+				"raise it with holon config set runtime.max_output_tokens, or ask for less"
 			set(state.StatusIncomplete, state.OutcomeFailure, failure)
 		default:
 			set(state.StatusIncomplete, state.OutcomeFailure, failure)
 		}
 	case responses.StatusCancelled:
-		set(state.StatusCancelled, state.OutcomeInterrupted, &state.Failure{Code: responses.CodeCancelled, Message: ErrInterrupted.Error()})
+		set(state.StatusCancelled, state.OutcomeInterrupted,
+			&state.Failure{Code: responses.CodeCancelled, Message: ErrInterrupted.Error()})
 	default:
 		failure := &state.Failure{Code: responses.CodeServerError, Message: "the turn failed"}
 		if e := resp.Error; e != nil {
@@ -129,9 +137,11 @@ func (r *oneShot) spent() (message, param, hint string) {
 	}
 	switch a.Exhausted {
 	case "max_requests":
-		return fmt.Sprintf("%s (%d of %d requests)", message, a.Requests, a.Budget.MaxRequests), "--max-requests", "raise --max-requests"
+		return fmt.Sprintf("%s (%d of %d requests)", message, a.Requests, a.Budget.MaxRequests), "--max-requests",
+			"raise --max-requests"
 	case "max_tokens":
-		return fmt.Sprintf("%s (%d of %d tokens)", message, a.Total, a.Budget.MaxTokens), "--max-tokens", "raise --max-tokens"
+		return fmt.Sprintf("%s (%d of %d tokens)", message, a.Total, a.Budget.MaxTokens), "--max-tokens",
+			"raise --max-tokens"
 	case "max_cost":
 		return fmt.Sprintf("%s (%s of %s spent)", message, a.Cost, a.Budget.MaxCost), "--max-cost", "raise --max-cost"
 	}

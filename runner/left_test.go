@@ -24,7 +24,10 @@ func leftEnd(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	em, err := responses.NewEmitter(responses.NewResponse("resp_1", "a/b", 1, body), func(_ string, data []byte) error { last = append(last[:0], data...); return nil })
+	em, err := responses.NewEmitter(responses.NewResponse("resp_1", "a/b", 1, body), func(_ string, data []byte) error {
+		last = append(last[:0], data...)
+		return nil
+	})
 	if err == nil {
 		err = em.Fail(&responses.Error{Type: responses.TypeServerError, Code: "x", Message: "y"}, responses.Usage{})
 	}
@@ -54,22 +57,36 @@ func TestReadTurn(t *testing.T) {
 		ended bool  // there is a final response
 		fails error // errors.Is; nil: none
 	}{
-		"ended":               {[]func(string) error{record(done), events(`{"type":"x"}` + "\n" + end + "\n")}, true, nil},
-		"half a line after":   {[]func(string) error{record(done), events(end + "\n" + `{"type":"resp`)}, true, nil},
-		"a long event before": {[]func(string) error{record(done), events(strings.Repeat("x", 1<<20) + "\n" + end + "\n")}, true, nil},
-		"a long event last":   {[]func(string) error{record(done), events(end + "\n" + strings.Repeat("x", 1<<20) + "\n")}, false, ErrForged},
-		"going on":            {[]func(string) error{record(going), events(end + "\n")}, false, nil},
-		"no events":           {[]func(string) error{record(done)}, false, fs.ErrNotExist},
-		"empty events":        {[]func(string) error{record(done), events("")}, false, ErrForged},
-		"no end":              {[]func(string) error{record(done), events(`{"type":"response.created"}` + "\n")}, false, ErrForged},
-		"end of another":      {[]func(string) error{record(done), events(strings.ReplaceAll(end, "resp_1", "resp_2") + "\n")}, false, ErrForged},
-		"record of another":   {[]func(string) error{record(strings.Replace(done, "turn_1", "turn_2", 1)), events(end + "\n")}, false, ErrForged},
-		"no record":           {nil, false, fs.ErrNotExist},
-		"no JSON":             {[]func(string) error{record("{")}, false, ErrForged},
-		"huge record":         {[]func(string) error{record("{"), func(turn string) error { return os.Truncate(filepath.Join(turn, turns.RecordFile), 10<<30) }}, false, ErrForged},
-		"huge events":         {[]func(string) error{record(done), events(end + "\n"), func(turn string) error { return os.Truncate(filepath.Join(turn, turns.EventsFile), 10<<30) }}, false, ErrForged},
-		"record is a link":    {[]func(string) error{func(turn string) error { return os.Symlink("/etc/passwd", filepath.Join(turn, turns.RecordFile)) }}, false, errAny},
-		"record is a pipe":    {[]func(string) error{func(turn string) error { return syscall.Mkfifo(filepath.Join(turn, turns.RecordFile), 0o600) }}, false, errAny},
+		"ended": {[]func(string) error{record(done), events(`{"type":"x"}` + "\n" + end + "\n")}, true,
+			nil},
+		"half a line after": {[]func(string) error{record(done), events(end + "\n" + `{"type":"resp`)}, true, nil},
+		"a long event before": {[]func(string) error{record(done),
+			events(strings.Repeat("x", 1<<20) + "\n" + end + "\n")}, true, nil},
+		"a long event last": {[]func(string) error{record(done),
+			events(end + "\n" + strings.Repeat("x", 1<<20) + "\n")}, false, ErrForged},
+		"going on":     {[]func(string) error{record(going), events(end + "\n")}, false, nil},
+		"no events":    {[]func(string) error{record(done)}, false, fs.ErrNotExist},
+		"empty events": {[]func(string) error{record(done), events("")}, false, ErrForged},
+		"no end": {[]func(string) error{record(done), events(`{"type":"response.created"}` + "\n")}, false,
+			ErrForged},
+		"end of another": {[]func(string) error{record(done),
+			events(strings.ReplaceAll(end, "resp_1", "resp_2") + "\n")}, false, ErrForged},
+		"record of another": {[]func(string) error{record(strings.Replace(done, "turn_1", "turn_2", 1)),
+			events(end + "\n")}, false, ErrForged},
+		"no record": {nil, false, fs.ErrNotExist},
+		"no JSON":   {[]func(string) error{record("{")}, false, ErrForged},
+		"huge record": {[]func(string) error{record("{"), func(turn string) error {
+			return os.Truncate(filepath.Join(turn, turns.RecordFile), 10<<30)
+		}}, false, ErrForged},
+		"huge events": {[]func(string) error{record(done), events(end + "\n"), func(turn string) error {
+			return os.Truncate(filepath.Join(turn, turns.EventsFile), 10<<30)
+		}}, false, ErrForged},
+		"record is a link": {[]func(string) error{func(turn string) error {
+			return os.Symlink("/etc/passwd", filepath.Join(turn, turns.RecordFile))
+		}}, false, errAny},
+		"record is a pipe": {[]func(string) error{func(turn string) error {
+			return syscall.Mkfifo(filepath.Join(turn, turns.RecordFile), 0o600)
+		}}, false, errAny},
 		"turn is a link out": {[]func(string) error{func(turn string) error {
 			return errors.Join(os.Remove(turn), os.Symlink("/etc", turn))
 		}}, false, errAny},
@@ -84,7 +101,9 @@ func TestReadTurn(t *testing.T) {
 				}
 			}
 			_, resp, err := ReadTurn(dir, "turn_1")
-			if (err == nil) != (test.fails == nil) || test.fails != nil && test.fails != errAny && !errors.Is(err, test.fails) || (resp != nil) != test.ended {
+			if (err == nil) != (test.fails == nil) ||
+				test.fails != nil && test.fails != errAny && !errors.Is(err, test.fails) ||
+				(resp != nil) != test.ended {
 				t.Errorf("response %v, error %v", resp, err)
 			}
 		})
@@ -107,11 +126,13 @@ func FuzzReadTurn(f *testing.F) {
 		dir := t.TempDir()
 		turn := filepath.Join(dir, "output/turns/turn_1")
 		mkdir(t, turn)
-		if err := errors.Join(os.WriteFile(filepath.Join(turn, turns.RecordFile), record, 0o600), os.WriteFile(filepath.Join(turn, turns.EventsFile), events, 0o600)); err != nil {
+		if err := errors.Join(os.WriteFile(filepath.Join(turn, turns.RecordFile), record, 0o600),
+			os.WriteFile(filepath.Join(turn, turns.EventsFile), events, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		rec, resp, err := ReadTurn(dir, "turn_1")
-		if resp != nil && (err != nil || rec == nil || !resp.Status.Terminal() || resp.ID != rec.ResponseID || rec.TurnID != "turn_1") {
+		if resp != nil && (err != nil || rec == nil || !resp.Status.Terminal() || resp.ID != rec.ResponseID ||
+			rec.TurnID != "turn_1") {
 			t.Errorf("record %+v, response %+v, %v", rec, resp, err)
 		}
 	})

@@ -30,7 +30,8 @@ type TurnFiles struct{ root *os.Root }
 func OpenTurn(e *files.Entry) (*TurnFiles, error) {
 	root, err := turnRoot(e)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &Error{Code: CodeNoTurn, Param: "run", Message: "the turn of run " + e.ID + " has left nothing yet", Hint: "try again later; holon ps shows the run"}
+		return nil, &Error{Code: CodeNoTurn, Param: "run", Message: "the turn of run " + e.ID + " has left nothing yet",
+			Hint: "try again later; holon ps shows the run"}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the turn of run %s: %w", e.ID, err)

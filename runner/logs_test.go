@@ -77,7 +77,8 @@ func TestLinesOfHostileFiles(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, target := range map[string]string{"link": secret, "inner": "log", "up": "../" + filepath.Base(outside) + "/secret"} {
+	for name, target := range map[string]string{"link": secret, "inner": "log",
+		"up": "../" + filepath.Base(outside) + "/secret"} {
 		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,8 @@ func (s *Session) openHostTools(ctx context.Context) (err error) {
 		record = filepath.Join(s.cfg.Dir, NotesFile)
 	}
 	s.hostTools, err = hosttools.Serve(ctx, hosttools.Options{
-		Socket: s.hostSocket(toolSocket), Notes: record, Secrets: s.cfg.Secrets, Tools: s.cfg.HostTools, Peer: s.served, Version: s.cfg.Version, Log: s.cfg.Log,
+		Socket: s.hostSocket(toolSocket), Notes: record, Secrets: s.cfg.Secrets, Tools: s.cfg.HostTools, Peer: s.served,
+		Version: s.cfg.Version, Log: s.cfg.Log,
 	})
 	return err
 }
@@ -42,7 +43,9 @@ func (s *Session) placeMCPConfig() error {
 	}
 	s.mcpConfig = filepath.Join(s.cfg.Dir, "mcp.yaml")
 	if err := copyReadable(s.cfg.MCPConfig, s.mcpConfig); err != nil {
-		return &Error{Code: CodeUsage, Param: "--mcp-config", Message: fmt.Sprintf("%.200q cannot be given to the container: %v", s.cfg.MCPConfig, err), Hint: "name a readable file"}
+		return &Error{Code: CodeUsage, Param: "--mcp-config",
+			Message: fmt.Sprintf("%.200q cannot be given to the container: %v", s.cfg.MCPConfig, err),
+			Hint:    "name a readable file"}
 	}
 	return nil
 }
@@ -68,7 +71,8 @@ func (r *oneShot) collectNotes() {
 	}
 	r.manifest.Notes = notes
 	if err = errors.Join(err, readErr); err != nil {
-		r.manifest.Warnings = append(r.manifest.Warnings, OneLine("the agent's notes may be incomplete: "+err.Error(), 300))
+		r.manifest.Warnings = append(r.manifest.Warnings,
+			OneLine("the agent's notes may be incomplete: "+err.Error(), 300))
 	}
 }
 

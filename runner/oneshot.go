@@ -34,7 +34,8 @@ const (
 // reservedNames are those that nothing of a turn may have: the turn directory
 // is written by a container, and what the host reads back must be the host's.
 var reservedNames = []string{
-	DiffFile, SummaryFile, LogFile, EgressFile, NotesFile, ObjectsDir, sessionDir, state.ManifestFile, state.StartFile, state.LeaseFile, state.SessionFile, state.UsageFile,
+	DiffFile, SummaryFile, LogFile, EgressFile, NotesFile, ObjectsDir, sessionDir, state.ManifestFile, state.StartFile,
+	state.LeaseFile, state.SessionFile, state.UsageFile,
 	workspace.CheckoutFile, workspace.CheckoutLock,
 }
 
@@ -91,19 +92,24 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 	if err != nil {
 		return nil, interruption(ctx, err)
 	}
-	run, err := files.New(o.Home).Create(ctx, files.NewRun{ID: id, Name: o.Name, Source: source.Info().Path, OutputDir: o.OutputDir, CreatedAt: started})
+	run, err := files.New(o.Home).Create(ctx,
+		files.NewRun{ID: id, Name: o.Name, Source: source.Info().Path, OutputDir: o.OutputDir, CreatedAt: started})
 	if err != nil {
 		return nil, interruption(ctx, err)
 	}
 	defer run.Close() // frees the lease; the manifest is written by then
 	o.results = run.OutputDir()
 	r := &oneShot{OneShot: o, run: run, manifest: &state.Manifest{
-		Schema: state.ManifestSchema, RunID: id, Name: o.Name, Task: o.Session.Secrets.Text(title(o.Turn.Prompt)), StartedAt: turns.At(started),
-		Model: o.Session.Model, Image: o.Session.Image, HolonVersion: o.Version,
+		Schema: state.ManifestSchema, RunID: id, Name: o.Name, Task: o.Session.Secrets.Text(title(o.Turn.Prompt)),
+		StartedAt: turns.At(started),
+		Model:     o.Session.Model, Image: o.Session.Image, HolonVersion: o.Version,
 		Engine: state.Engine{Name: o.Session.Engine.Name()},
-		Limits: state.Limits{TimeoutMS: o.Turn.Timeout.Milliseconds(), MaxRounds: cmp.Or(o.Turn.MaxRounds, DefaultMaxRounds),
-			MaxToolCalls: o.Turn.MaxToolCalls, MaxOutput: cmp.Or(o.Turn.MaxOutputBytes, maxCollectBytes), DiskBytes: o.Room.Run,
-			MaxTokens: o.Turn.Budget.MaxTokens, MaxRequests: o.Turn.Budget.MaxRequests, MaxCostMicros: int64(o.Turn.Budget.MaxCost)},
+		Limits: state.Limits{TimeoutMS: o.Turn.Timeout.Milliseconds(),
+			MaxRounds:    cmp.Or(o.Turn.MaxRounds, DefaultMaxRounds),
+			MaxToolCalls: o.Turn.MaxToolCalls, MaxOutput: cmp.Or(o.Turn.MaxOutputBytes, maxCollectBytes),
+			DiskBytes: o.Room.Run,
+			MaxTokens: o.Turn.Budget.MaxTokens, MaxRequests: o.Turn.Budget.MaxRequests,
+			MaxCostMicros: int64(o.Turn.Budget.MaxCost)},
 	}}
 	// Said to agentd, so that the record cannot differ from what holds.
 	r.Turn.MaxRounds, r.Turn.MaxOutputBytes = r.manifest.Limits.MaxRounds, r.manifest.Limits.MaxOutput
@@ -199,7 +205,8 @@ func (r *oneShot) record(s *Session) error {
 	rec := &Record{
 		Owner: thisProcess(), Engine: s.cfg.Engine.Name(), User: s.cfg.User, Dir: s.cfg.Dir, Sockets: s.sockets,
 		Fallbacks: s.cfg.Fallbacks,
-		SessionID: s.id, TurnID: r.Turn.ID, Prompt: r.Session.Secrets.Text(Clip(r.Turn.Prompt, maxRecordedPrompt)), DiskBytes: r.Room.Run, Keep: r.Keep, Manifest: r.manifest,
+		SessionID: s.id, TurnID: r.Turn.ID, Prompt: r.Session.Secrets.Text(Clip(r.Turn.Prompt, maxRecordedPrompt)),
+		DiskBytes: r.Room.Run, Keep: r.Keep, Manifest: r.manifest,
 	}
 	if s.gateway != nil {
 		rec.GrantHash = r.Turn.Grant
@@ -217,7 +224,8 @@ func (r *oneShot) record(s *Session) error {
 // execute runs the phases, with a session that begin makes or takes up and the
 // turn that it runs or joins. The session stays for conclude. The error is that
 // of the phase that failed; what came before is in r all the same.
-func (r *oneShot) execute(ctx context.Context, begin func(context.Context) (*Session, error), turn func(context.Context, *Session) TurnResult) (err error) {
+func (r *oneShot) execute(ctx context.Context, begin func(context.Context) (*Session, error),
+	turn func(context.Context, *Session) TurnResult) (err error) {
 	r.Watch.Phase("prepare")
 	if r.session, err = begin(ctx); err != nil {
 		return &startError{err}

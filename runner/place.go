@@ -68,7 +68,9 @@ func SocketPlace(dir string) (place string, proper bool, err error) {
 	}
 	other := otherSocketDir(dir)
 	if len(other)+LongestSocket > longestPath {
-		return "", false, &Error{Code: CodeUsage, Param: "HOLON_HOME", Message: fmt.Sprintf("neither %.200q nor %.200q can hold a socket: the path may have %d bytes", dir, other, longestPath),
+		return "", false, &Error{Code: CodeUsage, Param: "HOLON_HOME",
+			Message: fmt.Sprintf("neither %.200q nor %.200q can hold a socket: the path may have %d bytes", dir, other,
+				longestPath),
 			Hint: "set HOLON_HOME or TMPDIR to a shorter path"}
 	}
 	return other, false, nil

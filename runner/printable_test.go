@@ -48,7 +48,8 @@ func FuzzPrintable(f *testing.F) {
 		line := runner.OneLine(s, max(0, limit%1000))
 		for _, text := range []string{got, line} {
 			if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool {
-				return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+				return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e ||
+					r >= 0x2066 && r <= 0x2069
 			}) {
 				t.Fatalf("%q", text)
 			}

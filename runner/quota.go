@@ -39,7 +39,8 @@ func (q Room) Admit(ctx context.Context, home state.Home) error {
 			Hint: "free space on its disk (holon gc --keep-runs 10 may), or set HOLON_HOME to a directory elsewhere"}
 	}
 	if free := int64(st.Bavail) * st.Bsize; free < q.Free {
-		return full(fmt.Sprintf("%s are free of the %s that a run needs", units.BytesSize(float64(free)), units.BytesSize(float64(q.Free))))
+		return full(fmt.Sprintf("%s are free of the %s that a run needs", units.BytesSize(float64(free)),
+			units.BytesSize(float64(q.Free))))
 	}
 	if st.Files > 0 && int64(st.Ffree) < q.Files {
 		return full(fmt.Sprintf("%d more files fit, a run needs %d", st.Ffree, q.Files))
@@ -52,7 +53,9 @@ func (q Room) Admit(ctx context.Context, home state.Home) error {
 		return err
 	}
 	if used >= q.Home {
-		return &Error{Code: CodeDiskQuota, Param: "HOLON_MAX_DISK", Message: fmt.Sprintf("%s has %s, of at most %s", home.Dir(), units.BytesSize(float64(used)), units.BytesSize(float64(q.Home))),
+		return &Error{Code: CodeDiskQuota, Param: "HOLON_MAX_DISK",
+			Message: fmt.Sprintf("%s has %s, of at most %s", home.Dir(), units.BytesSize(float64(used)),
+				units.BytesSize(float64(q.Home))),
 			Hint: "remove old runs with holon gc --keep-runs 10, or raise it"}
 	}
 	return nil
@@ -87,7 +90,9 @@ func (s *Session) watch(ctx context.Context, quota int64, beat func() error, end
 			case begun < 0:
 				begun = used
 			case used-begun > quota:
-				end(&Error{Code: CodeDiskQuota, Param: "--disk", Message: fmt.Sprintf("the run wrote %s, of at most %s", units.BytesSize(float64(used-begun)), units.BytesSize(float64(quota))), Hint: "raise --disk"})
+				end(&Error{Code: CodeDiskQuota, Param: "--disk",
+					Message: fmt.Sprintf("the run wrote %s, of at most %s", units.BytesSize(float64(used-begun)),
+						units.BytesSize(float64(quota))), Hint: "raise --disk"})
 				return
 			}
 		}
@@ -117,21 +122,26 @@ func usage(ctx context.Context, dirs []string) (sum int64, err error) {
 }
 
 // watched runs the turn and looks after the run meanwhile.
-func (r *oneShot) watched(ctx context.Context, s *Session, turn func(context.Context, *Session) TurnResult) (result TurnResult) {
-	result, r.overQuota = s.watched(ctx, r.Room.Run, r.run.Beat, func(ctx context.Context) TurnResult { return turn(ctx, s) })
+func (r *oneShot) watched(ctx context.Context, s *Session,
+	turn func(context.Context, *Session) TurnResult) (result TurnResult) {
+	result, r.overQuota = s.watched(ctx, r.Room.Run, r.run.Beat, func(ctx context.Context) TurnResult {
+		return turn(ctx, s)
+	})
 	return result
 }
 
 // Within runs a turn that may write at most quota bytes, 0 for no bound. over is
 // the reason when it was ended for having written more.
-func (s *Session) Within(ctx context.Context, quota int64, turn func(context.Context) TurnResult) (result TurnResult, over *Error) {
+func (s *Session) Within(ctx context.Context, quota int64, turn func(context.Context) TurnResult) (result TurnResult,
+	over *Error) {
 	if quota <= 0 {
 		return turn(ctx), nil
 	}
 	return s.watched(ctx, quota, func() error { return nil }, turn)
 }
 
-func (s *Session) watched(ctx context.Context, quota int64, beat func() error, turn func(context.Context) TurnResult) (result TurnResult, over *Error) {
+func (s *Session) watched(ctx context.Context, quota int64, beat func() error,
+	turn func(context.Context) TurnResult) (result TurnResult, over *Error) {
 	turnCtx, end := context.WithCancelCause(ctx)
 	watching, stop := context.WithCancel(ctx)
 	done := make(chan struct{})

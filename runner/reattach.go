@@ -30,8 +30,9 @@ type Held struct {
 
 // Held returns what the session holds by now.
 func (s *Session) Held() Held {
-	h := Held{ID: s.cfg.ID, Engine: s.cfg.Engine.Name(), User: s.cfg.User, Dir: s.cfg.Dir, Sockets: s.sockets, SessionID: s.id,
-		Image: s.cfg.Image, Model: s.cfg.Model, Fallbacks: s.cfg.Fallbacks}
+	h := Held{ID: s.cfg.ID, Engine: s.cfg.Engine.Name(), User: s.cfg.User, Dir: s.cfg.Dir, Sockets: s.sockets,
+		SessionID: s.id,
+		Image:     s.cfg.Image, Model: s.cfg.Model, Fallbacks: s.cfg.Fallbacks}
 	if s.created {
 		handle := s.handle
 		h.Handle = &handle
@@ -66,13 +67,16 @@ func Reattach(ctx context.Context, cfg Config, cacheDir string, rec *Record, ser
 			return nil, err
 		}
 	}
-	return takeUp(ctx, cfg, Held{ID: cfg.ID, Handle: rec.Handle, User: rec.User, Dir: rec.Dir, Sockets: rec.Sockets, SessionID: rec.SessionID,
-		Image: rec.Manifest.Image, Model: rec.Manifest.Model, Fallbacks: rec.Fallbacks}, tree, serve)
+	return takeUp(ctx, cfg, Held{ID: cfg.ID, Handle: rec.Handle, User: rec.User, Dir: rec.Dir, Sockets: rec.Sockets,
+		SessionID: rec.SessionID,
+		Image:     rec.Manifest.Image, Model: rec.Manifest.Model, Fallbacks: rec.Fallbacks}, tree, serve)
 }
 
 func takeUp(ctx context.Context, cfg Config, held Held, tree *workspace.Tree, serve bool) (_ *Session, err error) {
-	cfg.ID, cfg.Dir, cfg.User, cfg.Image, cfg.Model, cfg.Fallbacks = held.ID, held.Dir, held.User, held.Image, held.Model, held.Fallbacks
-	s := &Session{cfg: cfg, tree: tree, id: held.SessionID, sockets: held.Sockets, peer: socket.NewPeer(), served: socket.NewPeer(), resumed: true, exited: make(chan engine.Exit, 1)}
+	cfg.ID, cfg.Dir, cfg.User, cfg.Image, cfg.Model, cfg.Fallbacks = held.ID, held.Dir, held.User, held.Image,
+		held.Model, held.Fallbacks
+	s := &Session{cfg: cfg, tree: tree, id: held.SessionID, sockets: held.Sockets, peer: socket.NewPeer(),
+		served: socket.NewPeer(), resumed: true, exited: make(chan engine.Exit, 1)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Leave(context.WithoutCancel(ctx)))
@@ -123,7 +127,9 @@ func (s *Session) findContainer(ctx context.Context, handle *engine.Handle) (*en
 		return nil, err
 	}
 	if found.Labels[LabelRun] != s.cfg.ID {
-		return nil, &Error{Code: CodeContainerGone, Param: "run", Message: fmt.Sprintf("container %.12s is not that of run %s", handle.ID, s.cfg.ID), Hint: "look at " + state.SessionFile + " of the run"}
+		return nil, &Error{Code: CodeContainerGone, Param: "run",
+			Message: fmt.Sprintf("container %.12s is not that of run %s", handle.ID, s.cfg.ID),
+			Hint:    "look at " + state.SessionFile + " of the run"}
 	}
 	return &found, nil
 }

@@ -67,10 +67,14 @@ func ReadRecord(dir string) (*Record, error) {
 		return nil, fmt.Errorf("read %s: %w", state.SessionFile, err)
 	}
 	if r.Schema != RecordSchema {
-		return nil, &Error{Code: state.CodeManifestInvalid, Param: "schema", Message: fmt.Sprintf("%s has the schema %.64q, not %s", state.SessionFile, r.Schema, RecordSchema), Hint: "use the holon that wrote it, or a newer one"}
+		return nil, &Error{Code: state.CodeManifestInvalid, Param: "schema",
+			Message: fmt.Sprintf("%s has the schema %.64q, not %s", state.SessionFile, r.Schema, RecordSchema),
+			Hint:    "use the holon that wrote it, or a newer one"}
 	}
-	if r.Manifest == nil || responses.CheckID("turn_id", r.TurnID) != nil || !filepath.IsAbs(r.Dir) || !filepath.IsAbs(r.Sockets) {
-		return nil, &Error{Code: state.CodeManifestInvalid, Message: state.SessionFile + " lacks what a run cannot be settled without", Hint: "look at " + dir}
+	if r.Manifest == nil || responses.CheckID("turn_id", r.TurnID) != nil || !filepath.IsAbs(r.Dir) ||
+		!filepath.IsAbs(r.Sockets) {
+		return nil, &Error{Code: state.CodeManifestInvalid,
+			Message: state.SessionFile + " lacks what a run cannot be settled without", Hint: "look at " + dir}
 	}
 	for _, raw := range []*json.RawMessage{&r.Manifest.Isolation, &r.Manifest.Workspace, &r.Manifest.ModelUsage} {
 		if string(*raw) == "null" {

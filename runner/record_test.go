@@ -23,9 +23,14 @@ func TestRecord(t *testing.T) {
 		t.Fatalf("no record: %v", err)
 	}
 	want := &Record{
-		Owner: thisProcess(), Engine: "docker", Handle: &engine.Handle{Version: 1, Engine: "docker", ID: "id", Name: "name"}, User: &engine.User{UID: 1, GID: 2},
-		Dir: "/a", Sockets: "/b", Tree: &workspace.Held{Slot: "/c/0", Claim: "run_1", Owner: &workspace.Owner{UID: 1}}, Fallbacks: []string{"x/y"},
-		SessionID: "sess_1", TurnID: "turn_1", Prompt: "do <it>", DiskBytes: 5, Keep: true, Manifest: &state.Manifest{Model: "a/b", Warnings: []string{"w"}},
+		Owner: thisProcess(), Engine: "docker",
+		Handle: &engine.Handle{Version: 1, Engine: "docker", ID: "id", Name: "name"},
+		User:   &engine.User{UID: 1, GID: 2},
+		Dir:    "/a", Sockets: "/b", Tree: &workspace.Held{Slot: "/c/0", Claim: "run_1",
+			Owner: &workspace.Owner{UID: 1}},
+		Fallbacks: []string{"x/y"},
+		SessionID: "sess_1", TurnID: "turn_1", Prompt: "do <it>", DiskBytes: 5, Keep: true,
+		Manifest: &state.Manifest{Model: "a/b", Warnings: []string{"w"}},
 	}
 	if err := want.write(dir); err != nil {
 		t.Fatal(err)
@@ -42,7 +47,8 @@ func TestRecord(t *testing.T) {
 		t.Error(diff)
 	}
 	for name, text := range map[string]string{
-		"not JSON": "{", "another schema": `{"schema":"holon.session/9"}`, "no manifest": `{"schema":"holon.session/1","turn_id":"turn_1","dir":"/a","sockets":"/b"}`,
+		"not JSON": "{", "another schema": `{"schema":"holon.session/9"}`,
+		"no manifest":                 `{"schema":"holon.session/1","turn_id":"turn_1","dir":"/a","sockets":"/b"}`,
 		"a turn that leads elsewhere": `{"schema":"holon.session/1","turn_id":"../x","dir":"/a","sockets":"/b","manifest":{}}`,
 		"relative":                    `{"schema":"holon.session/1","turn_id":"turn_1","dir":"a","sockets":"/b","manifest":{}}`,
 	} {
@@ -92,7 +98,8 @@ func TestSettleUnbegun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := files.New(home).Create(t.Context(), files.NewRun{ID: state.NewRunID(), Source: "/src", CreatedAt: time.Now()})
+	run, err := files.New(home).Create(t.Context(),
+		files.NewRun{ID: state.NewRunID(), Source: "/src", CreatedAt: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,9 @@ func (rc *Recovery) recover(ctx context.Context, id string, follow bool) (*state
 	rec, err := ReadRecord(run.Dir())
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && entry.Manifest != nil:
-		return nil, &Error{Code: CodeEnded, Param: "run", Message: "run " + id + " has ended: " + string(entry.Manifest.Status), Hint: "see its results in " + entry.OutputDir()}
+		return nil, &Error{Code: CodeEnded, Param: "run",
+			Message: "run " + id + " has ended: " + string(entry.Manifest.Status),
+			Hint:    "see its results in " + entry.OutputDir()}
 	case errors.Is(err, fs.ErrNotExist):
 		return rc.unbegun(ctx, run)
 	case err != nil:
@@ -82,7 +84,8 @@ func (rc *Recovery) recover(ctx context.Context, id string, follow bool) (*state
 	}
 	r := rc.takeUp(run, rec, entry.Manifest, eng)
 	if follow && rc.Gateway != nil {
-		if r.Session.Gateway, err = rc.Gateway(ctx, append([]string{r.Session.Model}, rec.Fallbacks...), run.Start().Source); err != nil {
+		if r.Session.Gateway, err = rc.Gateway(ctx, append([]string{r.Session.Model}, rec.Fallbacks...),
+			run.Start().Source); err != nil {
 			return nil, err
 		}
 	}
@@ -104,7 +107,9 @@ func (rc *Recovery) recover(ctx context.Context, id string, follow bool) (*state
 func (rc *Recovery) engine(rec *Record) (engine.Engine, error) {
 	eng, err := rc.Engines(rec.Engine)
 	if err == nil && eng == nil {
-		err = &Error{Code: CodeUsage, Param: "engine", Message: fmt.Sprintf("the run is of the engine %.40q, of which nothing is left here", rec.Engine), Hint: "use the HOLON_HOME of the run"}
+		err = &Error{Code: CodeUsage, Param: "engine",
+			Message: fmt.Sprintf("the run is of the engine %.40q, of which nothing is left here", rec.Engine),
+			Hint:    "use the HOLON_HOME of the run"}
 	}
 	return eng, err
 }
@@ -120,11 +125,17 @@ func (rc *Recovery) takeUp(run *files.Run, rec *Record, prior *state.Manifest, e
 		watch = unwatched{}
 	}
 	shot := &OneShot{
-		Session: Config{ID: run.ID(), Engine: eng, Log: rc.Log, Secrets: rc.Secrets, Dir: rec.Dir, SocketDir: rec.Sockets, User: rec.User,
-			Model: m.Model, Fallbacks: rec.Fallbacks, Image: m.Image, Labels: map[string]string{LabelHome: rc.Home.Dir()}},
-		Turn: TurnRequest{ID: rec.TurnID, Prompt: rec.Prompt, MaxRounds: m.Limits.MaxRounds, MaxToolCalls: m.Limits.MaxToolCalls, MaxOutputBytes: m.Limits.MaxOutput, Timeout: time.Duration(m.Limits.TimeoutMS) * time.Millisecond, Grant: rec.GrantHash,
-			Budget: gateway.Budget{MaxTokens: m.Limits.MaxTokens, MaxRequests: m.Limits.MaxRequests, MaxCost: gateway.Amount(m.Limits.MaxCostMicros)}},
-		Home: rc.Home, Name: m.Name, OutputDir: run.OutputDir(), Keep: rec.Keep, Room: Room{Run: rec.DiskBytes}, Version: rc.Version, Watch: watch, results: run.OutputDir(),
+		Session: Config{ID: run.ID(), Engine: eng, Log: rc.Log, Secrets: rc.Secrets, Dir: rec.Dir,
+			SocketDir: rec.Sockets, User: rec.User,
+			Model: m.Model, Fallbacks: rec.Fallbacks, Image: m.Image,
+			Labels: map[string]string{LabelHome: rc.Home.Dir()}},
+		Turn: TurnRequest{ID: rec.TurnID, Prompt: rec.Prompt, MaxRounds: m.Limits.MaxRounds,
+			MaxToolCalls: m.Limits.MaxToolCalls, MaxOutputBytes: m.Limits.MaxOutput,
+			Timeout: time.Duration(m.Limits.TimeoutMS) * time.Millisecond, Grant: rec.GrantHash,
+			Budget: gateway.Budget{MaxTokens: m.Limits.MaxTokens, MaxRequests: m.Limits.MaxRequests,
+				MaxCost: gateway.Amount(m.Limits.MaxCostMicros)}},
+		Home: rc.Home, Name: m.Name, OutputDir: run.OutputDir(), Keep: rec.Keep, Room: Room{Run: rec.DiskBytes},
+		Version: rc.Version, Watch: watch, results: run.OutputDir(),
 	}
 	r := &oneShot{OneShot: shot, run: run, manifest: m, recovered: true, prior: prior}
 	if rec.Tree != nil {
@@ -165,9 +176,12 @@ func (r *oneShot) findEnd(s *Session, out string) {
 func (rc *Recovery) unbegun(ctx context.Context, run *files.Run) (*state.Manifest, error) {
 	start := run.Start()
 	m := &state.Manifest{
-		Schema: state.ManifestSchema, RunID: run.ID(), Name: start.Name, StartedAt: start.CreatedAt, CompletedAt: turns.At(time.Now()),
-		Status: state.StatusInterrupted, Outcome: state.OutcomeRefused, ExitCode: state.OutcomeRefused.ExitCode(), HolonVersion: rc.Version,
-		Error: &state.Failure{Code: string(CodeNotStarted), Message: "holon was killed before it made a container", Hint: "start it again"},
+		Schema: state.ManifestSchema, RunID: run.ID(), Name: start.Name, StartedAt: start.CreatedAt,
+		CompletedAt: turns.At(time.Now()),
+		Status:      state.StatusInterrupted, Outcome: state.OutcomeRefused, ExitCode: state.OutcomeRefused.ExitCode(),
+		HolonVersion: rc.Version,
+		Error: &state.Failure{Code: string(CodeNotStarted), Message: "holon was killed before it made a container",
+			Hint: "start it again"},
 	}
 	rec := &Record{Dir: filepath.Join(run.Dir(), sessionDir), Sockets: rc.Home.IPCDir(run.ID())}
 	if err := errors.Join(rc.tidy(ctx, run, rec, nil), workspace.SweepSlots(ctx, rc.Home.CacheDir())); err != nil {

@@ -46,10 +46,13 @@ func (r *oneShot) warnOfSecrets(patch string) {
 	}
 	names, err := r.secretsIn(patch)
 	if err != nil {
-		r.manifest.Warnings = append(r.manifest.Warnings, "the patch could not be searched for secrets: "+OneLine(err.Error(), 300))
+		r.manifest.Warnings = append(r.manifest.Warnings,
+			"the patch could not be searched for secrets: "+OneLine(err.Error(), 300))
 	}
 	if len(names) > 0 {
-		r.manifest.Warnings = append(r.manifest.Warnings, OneLine("the patch contains the value of "+strings.Join(names, ", ")+"; it was not changed, so look at "+DiffFile+" before you apply or share it", 500))
+		r.manifest.Warnings = append(r.manifest.Warnings,
+			OneLine("the patch contains the value of "+strings.Join(names, ", ")+"; it was not changed, so look at "+
+				DiffFile+" before you apply or share it", 500))
 	}
 }
 

@@ -135,7 +135,8 @@ type Session struct {
 // Start prepares and starts a session: it returns when agentd answers that it
 // is ready. On error nothing is left behind.
 func Start(ctx context.Context, cfg Config) (*Session, error) {
-	s := &Session{cfg: cfg, id: cmp.Or(cfg.SessionID, responses.NewID(responses.PrefixSession)), peer: socket.NewPeer(), served: socket.NewPeer(), exited: make(chan engine.Exit, 1)}
+	s := &Session{cfg: cfg, id: cmp.Or(cfg.SessionID, responses.NewID(responses.PrefixSession)), peer: socket.NewPeer(),
+		served: socket.NewPeer(), exited: make(chan engine.Exit, 1)}
 	begin := time.Now()
 	err := s.prepare(ctx)
 	s.Prepared = time.Since(begin)
@@ -284,7 +285,8 @@ func (s *Session) awaitReady(ctx context.Context) error {
 			s.exit = &exit
 			return s.diedError(ctx, "agentd ended before it answered")
 		case <-ctx.Done():
-			return &Error{Code: CodeNotReady, Message: "agentd did not become ready", Hint: "look at the container's log with --keep", Err: context.Cause(ctx)}
+			return &Error{Code: CodeNotReady, Message: "agentd did not become ready",
+				Hint: "look at the container's log with --keep", Err: context.Cause(ctx)}
 		case <-retry.C:
 		}
 	}

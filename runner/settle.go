@@ -135,7 +135,8 @@ func nextEvent(lines *lineReader) (responses.Event, error) {
 
 // newStream begins the stream of a turn of which only the record is known.
 func newStream(rec *turns.Record, sink responses.Sink) (*responses.Emitter, error) {
-	body, err := json.Marshal(map[string]any{"model": rec.Model, "input": "unknown", "previous_response_id": rec.PreviousResponseID})
+	body, err := json.Marshal(map[string]any{"model": rec.Model, "input": "unknown",
+		"previous_response_id": rec.PreviousResponseID})
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +144,8 @@ func newStream(rec *turns.Record, sink responses.Sink) (*responses.Emitter, erro
 	if err != nil {
 		return nil, err
 	}
-	return responses.NewEmitter(responses.NewResponse(rec.ResponseID, rec.Model, rec.CreatedAt.Time().Unix(), req), sink)
+	return responses.NewEmitter(responses.NewResponse(rec.ResponseID, rec.Model, rec.CreatedAt.Time().Unix(), req),
+		sink)
 }
 
 // endFacts closes the runtime.ndjson of a turn that is being settled, unless it
@@ -164,7 +166,8 @@ func closingFact(rec *turns.Record, resp *responses.Response) turns.RuntimeEvent
 	if resp.Status == responses.StatusCompleted {
 		return scope.TurnCompleted(turns.Completed{ResponseID: resp.ID})
 	}
-	failure := turns.Failure{ResponseID: resp.ID, FailureCategory: "incomplete", Phase: "recovery", InterruptedBy: "container_end"}
+	failure := turns.Failure{ResponseID: resp.ID, FailureCategory: "incomplete", Phase: "recovery",
+		InterruptedBy: "container_end"}
 	if resp.Error != nil {
 		failure.FailureCategory, failure.Message = resp.Error.Code, resp.Error.Message
 	}

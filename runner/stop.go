@@ -60,7 +60,8 @@ func (rc *Recovery) Stop(ctx context.Context, id string, grace time.Duration) (*
 				return nil, err
 			}
 		case waited > grace+collectGrace:
-			return nil, &Error{Code: CodeStillRunning, Param: "run", Message: "run " + id + " did not end in time", Hint: "wait with holon ps, or kill its holon and use holon gc"}
+			return nil, &Error{Code: CodeStillRunning, Param: "run", Message: "run " + id + " did not end in time",
+				Hint: "wait with holon ps, or kill its holon and use holon gc"}
 		}
 		select {
 		case <-ctx.Done():
@@ -93,7 +94,9 @@ func (p Process) signal(sig unix.Signal) error {
 		return err
 	}
 	if now != p {
-		return &Error{Code: CodeStillRunning, Param: "run", Message: fmt.Sprintf("the run is held by a process that cannot be seen from here (%d)", p.PID), Hint: "stop it where it was started"}
+		return &Error{Code: CodeStillRunning, Param: "run",
+			Message: fmt.Sprintf("the run is held by a process that cannot be seen from here (%d)", p.PID),
+			Hint:    "stop it where it was started"}
 	}
 	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("signal process %d: %w", p.PID, err)

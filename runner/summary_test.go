@@ -34,19 +34,22 @@ func TestSummaryIsOurs(t *testing.T) {
 		"not UTF-8":      "\xff\xfe# x\x80",
 	} {
 		t.Run(name, func(t *testing.T) {
-			said := responses.Items{&responses.Message{Role: responses.RoleAssistant, Content: []responses.Part{{Type: responses.PartOutputText, Text: hostile}}}}
+			said := responses.Items{&responses.Message{Role: responses.RoleAssistant,
+				Content: []responses.Part{{Type: responses.PartOutputText, Text: hostile}}}}
 			text := string((&oneShot{
 				OneShot:  &OneShot{Turn: TurnRequest{Prompt: hostile}},
 				manifest: hostileManifest(hostile),
 				turn:     TurnResult{Response: &responses.Response{Output: said}},
-				diff:     &workspace.Diff{Files: []workspace.FileChange{{Path: hostile, From: hostile, Status: "renamed"}}},
-				denied:   []string{hostile},
+				diff: &workspace.Diff{Files: []workspace.FileChange{{Path: hostile, From: hostile,
+					Status: "renamed"}}},
+				denied: []string{hostile},
 			}).summary())
 			if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsGraphic(r) }); i >= 0 {
 				t.Errorf("it has %.20q", text[i:])
 			}
 			ours := outside(text)
-			want := []string{"# Run " + nameSpan(hostile) + ": failure", "## Task", "## Error", "## Answer", "## Notes of the agent", "## Changes", "## Network", "## Warnings"}
+			want := []string{"# Run " + nameSpan(hostile) + ": failure", "## Task", "## Error", "## Answer",
+				"## Notes of the agent", "## Changes", "## Network", "## Warnings"}
 			if got := headings(ours); !slices.Equal(got, want) {
 				t.Errorf("the headings are %q", got)
 			}
@@ -58,7 +61,8 @@ func TestSummaryIsOurs(t *testing.T) {
 }
 
 func hostileManifest(text string) *state.Manifest {
-	return &state.Manifest{RunID: "run_1", Name: text, Outcome: state.OutcomeFailure, Error: &state.Failure{Code: text, Message: text}, Warnings: []string{text},
+	return &state.Manifest{RunID: "run_1", Name: text, Outcome: state.OutcomeFailure,
+		Error: &state.Failure{Code: text, Message: text}, Warnings: []string{text},
 		Notes: []state.Note{{Kind: text, Text: text}}, Egress: &state.Egress{AllowHosts: []string{text}}}
 }
 
@@ -105,7 +109,9 @@ func withoutSpans(text string) string {
 		}
 		rest.WriteString(text[:open[0]])
 		ticks, after := text[open[0]:open[1]], text[open[1]:]
-		end := slices.IndexFunc(run.FindAllStringIndex(after, -1), func(at []int) bool { return at[1]-at[0] == len(ticks) })
+		end := slices.IndexFunc(run.FindAllStringIndex(after, -1), func(at []int) bool {
+			return at[1]-at[0] == len(ticks)
+		})
 		if end < 0 {
 			rest.WriteString(ticks)
 			text = after

@@ -117,7 +117,8 @@ func (s *Session) admitted(req TurnRequest, run func() TurnResult) TurnResult {
 		s.served.Expect(s.pid)
 		return run()
 	}
-	lease, err := s.gateway.Grant(gateway.Grant{TurnID: req.ID, Token: req.Grant, Models: s.cfg.gatewayModels(), Budget: req.Budget, Used: req.Used, Taken: req.Taken, Note: req.Note})
+	lease, err := s.gateway.Grant(gateway.Grant{TurnID: req.ID, Token: req.Grant, Models: s.cfg.gatewayModels(),
+		Budget: req.Budget, Used: req.Used, Taken: req.Taken, Note: req.Note})
 	if err != nil {
 		return TurnResult{TurnID: req.ID, SessionID: s.id, Err: err}
 	}
@@ -143,7 +144,8 @@ func (c *Config) gatewayModels() (refs []string) {
 }
 
 // watchTurn reads the events of the turn to their end.
-func (s *Session) watchTurn(ctx context.Context, req TurnRequest, watch Observer, events func(context.Context) iter.Seq2[responses.Event, error]) (result TurnResult) {
+func (s *Session) watchTurn(ctx context.Context, req TurnRequest, watch Observer,
+	events func(context.Context) iter.Seq2[responses.Event, error]) (result TurnResult) {
 	result = TurnResult{TurnID: req.ID, SessionID: s.id}
 	// The stream must outlive ctx: the end of a cancelled turn is read from it.
 	streaming, stop := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -306,7 +308,8 @@ func (s *Session) turnError(ctx, streaming context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if e, ok := errors.AsType[*responses.Error](err); ok && e.Code != responses.CodeServerUnreachable && e.Code != responses.CodeServerDisconnected {
+	if e, ok := errors.AsType[*responses.Error](err); ok && e.Code != responses.CodeServerUnreachable &&
+		e.Code != responses.CodeServerDisconnected {
 		return err // the server's own refusal
 	}
 	// A broken connection usually means that the container is going down; its

@@ -37,8 +37,9 @@ func RunsAs(asked *engine.User, e engine.Engine) (*engine.User, error) {
 	self := engine.User{UID: os.Geteuid(), GID: os.Getegid()}
 	switch {
 	case asked != nil && *asked != self && (self.UID != 0 || !ownFiles(e)):
-		return nil, &Error{Code: CodeUsage, Param: "--user", Message: fmt.Sprintf("%d:%d cannot run a container as %d:%d", self.UID, self.GID, asked.UID, asked.GID),
-			Hint: "leave it out, or run holon as root with an engine that confines"}
+		return nil, &Error{Code: CodeUsage, Param: "--user",
+			Message: fmt.Sprintf("%d:%d cannot run a container as %d:%d", self.UID, self.GID, asked.UID, asked.GID),
+			Hint:    "leave it out, or run holon as root with an engine that confines"}
 	case !ownFiles(e):
 		return nil, nil
 	case asked != nil:
@@ -96,7 +97,8 @@ func treeOwner(user *engine.User) *workspace.Owner {
 // stays the host's own. All lie within a directory that is private to the host's
 // user.
 func (s *Session) makeDirs() error {
-	for sub, mode := range map[string]fs.FileMode{"input": 0o755, "skills": 0o755, "output": 0o700, "state": 0o700, "etc": 0o755} {
+	for sub, mode := range map[string]fs.FileMode{"input": 0o755, "skills": 0o755, "output": 0o700, "state": 0o700,
+		"etc": 0o755} {
 		dir := filepath.Join(s.cfg.Dir, sub)
 		if err := errors.Join(os.MkdirAll(dir, mode), os.Chmod(dir, mode)); err != nil { // whatever the umask
 			return fmt.Errorf("prepare the session's directories: %w", err)
@@ -192,13 +194,15 @@ func (s *Session) checkReadable() error {
 		}
 	}
 	if dir := s.cfg.InputDir; dir != "" && !mayEnter(*s.cfg.User, dir) {
-		return &Error{Code: CodeUsage, Param: "--input", Message: fmt.Sprintf("the container's user %d:%d cannot read %.200q", s.cfg.User.UID, s.cfg.User.GID, dir),
-			Hint: "open it (chmod o+rx), or choose who runs with --user"}
+		return &Error{Code: CodeUsage, Param: "--input",
+			Message: fmt.Sprintf("the container's user %d:%d cannot read %.200q", s.cfg.User.UID, s.cfg.User.GID, dir),
+			Hint:    "open it (chmod o+rx), or choose who runs with --user"}
 	}
 	if s.tree != nil {
 		for _, dir := range s.tree.ObjectDirs() {
 			if !mayEnter(*s.cfg.User, dir.HostPath) {
-				s.Warnings = append(s.Warnings, OneLine(fmt.Sprintf("git in the container could not read %s, which is closed to its user %d:%d; see --user", dir.HostPath, s.cfg.User.UID, s.cfg.User.GID), 300))
+				s.Warnings = append(s.Warnings, OneLine(fmt.Sprintf("git in the container could not read %s, which "+
+					"is closed to its user %d:%d; see --user", dir.HostPath, s.cfg.User.UID, s.cfg.User.GID), 300))
 			}
 		}
 	}

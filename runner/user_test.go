@@ -54,7 +54,8 @@ func TestRunAs(t *testing.T) {
 
 // Every number and name stands once, whoever runs.
 func TestAccounts(t *testing.T) {
-	for _, user := range []engine.User{{UID: 65532, GID: 65532}, {}, {UID: 1000}, {UID: 65534, GID: 65534}, {UID: 501, GID: 20}} {
+	for _, user := range []engine.User{{UID: 65532, GID: 65532}, {}, {UID: 1000}, {UID: 65534, GID: 65534},
+		{UID: 501, GID: 20}} {
 		dir := t.TempDir()
 		if err := os.Mkdir(filepath.Join(dir, "etc"), 0o700); err != nil {
 			t.Fatal(err)

@@ -24,35 +24,38 @@ func TestActivated(t *testing.T) {
 		fillPDF  = "agent/pdf run_skill_script /holon/skills/pdf/scripts/fill.py"
 	)
 	for command, want := range map[string][]string{
-		"cat /holon/skills/pdf/SKILL.md":                                                              {readPDF},
-		"sed -n 1,80p '/holon/skills/pdf/SKILL.md'|head":                                              {readPDF},
-		"cat </holon/skills/pdf/SKILL.md":                                                             {readPDF},
-		"bash -lc \"cat /holon/skills/pdf/SKILL.md\"":                                                 {readPDF},
-		"python3 -c \"open('/holon/skills/pdf/SKILL.md')\"":                                           {readPDF},
-		"F=/holon/skills/pdf/SKILL.md; cat $F":                                                        {readPDF},
-		"cat /holon//skills/./x/../pdf/SKILL.md":                                                      {readPDF},
-		"cat .agents/skills/lint/SKILL.md":                                                            {readLint},
-		"cat ./.agents/skills/lint/SKILL.md":                                                          {readLint},
-		"cd .agents/skills/lint && cat SKILL.md":                                                      {readLint},
-		"cd .agents; cd skills/lint; cat SKILL.md":                                                    {readLint},
-		"cat ~/.agents/skills/mine/SKILL.md":                                                          {readMine},
-		"cat \"$HOME/.agents/skills/mine/SKILL.md\"":                                                  {readMine},
-		"cat ${HOME}/.agents/skills/mine/SKILL.md":                                                    {readMine},
-		"/holon/skills/pdf/scripts/fill.py a.pdf":                                                     {fillPDF},
-		"cd /holon/skills/pdf && python3 scripts/fill.py":                                             {fillPDF},
-		"cat /holon/skills/pdf/SKILL.md; cat .agents/skills/lint/SKILL.md /holon/skills/pdf/SKILL.md": {readPDF, readLint},
-		"sh .agents/skills/lint/scripts/sub/all.sh":                                                   {"workspace/lint run_skill_script /tree/.agents/skills/lint/scripts/sub/all.sh"},
-		"sh /holon/skills/pdf/scripts/scripts/a":                                                      {"agent/pdf run_skill_script /holon/skills/pdf/scripts/scripts/a"},
-		"ls /holon/skills/pdf /holon/skills/pdf/scripts":                                              nil,
-		"cat /holon/skills/pdf/reference.md":                                                          nil,
-		"cat /holon/skills/other/SKILL.md":                                                            nil,
-		"cat /elsewhere/holon/skills/pdf/SKILL.md":                                                    nil,
-		"cat /holon/skills/pdf/SKILL.md.bak":                                                          nil,
-		"cat /holon/skills/pdf/SKILL.md/x":                                                            nil,
-		"cat /holon/skills/*/SKILL.md":                                                                nil,
-		"cat SKILL.md":                                                                                nil,
-		"cat $DIR/SKILL.md":                                                                           nil,
-		"":                                                                                            nil,
+		"cat /holon/skills/pdf/SKILL.md":                    {readPDF},
+		"sed -n 1,80p '/holon/skills/pdf/SKILL.md'|head":    {readPDF},
+		"cat </holon/skills/pdf/SKILL.md":                   {readPDF},
+		"bash -lc \"cat /holon/skills/pdf/SKILL.md\"":       {readPDF},
+		"python3 -c \"open('/holon/skills/pdf/SKILL.md')\"": {readPDF},
+		"F=/holon/skills/pdf/SKILL.md; cat $F":              {readPDF},
+		"cat /holon//skills/./x/../pdf/SKILL.md":            {readPDF},
+		"cat .agents/skills/lint/SKILL.md":                  {readLint},
+		"cat ./.agents/skills/lint/SKILL.md":                {readLint},
+		"cd .agents/skills/lint && cat SKILL.md":            {readLint},
+		"cd .agents; cd skills/lint; cat SKILL.md":          {readLint},
+		"cat ~/.agents/skills/mine/SKILL.md":                {readMine},
+		"cat \"$HOME/.agents/skills/mine/SKILL.md\"":        {readMine},
+		"cat ${HOME}/.agents/skills/mine/SKILL.md":          {readMine},
+		"/holon/skills/pdf/scripts/fill.py a.pdf":           {fillPDF},
+		"cd /holon/skills/pdf && python3 scripts/fill.py":   {fillPDF},
+		"cat /holon/skills/pdf/SKILL.md; cat .agents/skills/lint/SKILL.md /holon/skills/pdf/SKILL.md": {readPDF,
+			readLint},
+		"sh .agents/skills/lint/scripts/sub/all.sh": {
+			"workspace/lint run_skill_script /tree/.agents/skills/lint/scripts/sub/all.sh"},
+		"sh /holon/skills/pdf/scripts/scripts/a": {
+			"agent/pdf run_skill_script /holon/skills/pdf/scripts/scripts/a"},
+		"ls /holon/skills/pdf /holon/skills/pdf/scripts": nil,
+		"cat /holon/skills/pdf/reference.md":             nil,
+		"cat /holon/skills/other/SKILL.md":               nil,
+		"cat /elsewhere/holon/skills/pdf/SKILL.md":       nil,
+		"cat /holon/skills/pdf/SKILL.md.bak":             nil,
+		"cat /holon/skills/pdf/SKILL.md/x":               nil,
+		"cat /holon/skills/*/SKILL.md":                   nil,
+		"cat SKILL.md":                                   nil,
+		"cat $DIR/SKILL.md":                              nil,
+		"":                                               nil,
 	} {
 		var got []string
 		for _, a := range catalog.Activated(command, "/tree", home) {
@@ -73,10 +76,12 @@ func TestActivated(t *testing.T) {
 // Whatever a command is, what it activates was discovered, and the same command
 // gives the same facts.
 func FuzzActivated(f *testing.F) {
-	for _, seed := range []string{"cat /s/a/SKILL.md", "cd /s && sh a/scripts/x", "~/a/SKILL.md", "$HOME/", "/scripts/scripts//", "cd cd cd", "\x00/s/a/SKILL.md\xff", strings.Repeat("/scripts", 1000)} {
+	for _, seed := range []string{"cat /s/a/SKILL.md", "cd /s && sh a/scripts/x", "~/a/SKILL.md", "$HOME/",
+		"/scripts/scripts//", "cd cd cd", "\x00/s/a/SKILL.md\xff", strings.Repeat("/scripts", 1000)} {
 		f.Add(seed)
 	}
-	catalog := skills.Catalog{Skills: []skills.Skill{{Name: "a", Path: "/s/a/SKILL.md"}, {Name: "b", Path: "/home/b/SKILL.md"}}}
+	catalog := skills.Catalog{Skills: []skills.Skill{{Name: "a", Path: "/s/a/SKILL.md"},
+		{Name: "b", Path: "/home/b/SKILL.md"}}}
 	f.Fuzz(func(t *testing.T, command string) {
 		got := catalog.Activated(command, "/s", "/home")
 		if diff := cmp.Diff(got, catalog.Activated(command, "/s", "/home")); diff != "" {
@@ -87,7 +92,8 @@ func FuzzActivated(f *testing.F) {
 			if err != nil || !filepath.IsLocal(rel) {
 				t.Fatalf("%+v", a)
 			}
-			if a.Reason == skills.ReadSkillMD && rel != skills.File || a.Reason == skills.RunSkillScript && !strings.HasPrefix(rel, "scripts/") {
+			if a.Reason == skills.ReadSkillMD && rel != skills.File ||
+				a.Reason == skills.RunSkillScript && !strings.HasPrefix(rel, "scripts/") {
 				t.Fatalf("%+v", a)
 			}
 		}

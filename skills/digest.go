@@ -21,7 +21,8 @@ import (
 func Digest(folder string) (string, error) {
 	dir, err := roots.Open(folder)
 	if err != nil {
-		return "", &Problem{Code: CodeUnreadable, Path: folder, Message: "the folder can't be read", Hint: "give the folder that holds a " + File, Err: err}
+		return "", &Problem{Code: CodeUnreadable, Path: folder, Message: "the folder can't be read",
+			Hint: "give the folder that holds a " + File, Err: err}
 	}
 	defer dir.Close()
 	return digest(dir, folder)
@@ -62,7 +63,8 @@ func digest(dir *os.Root, path string) (string, error) {
 		return fmt.Errorf("%q is a special file", name)
 	})
 	if err != nil {
-		return "", &Problem{Code: CodeUnsafe, Path: path, Message: "the folder has no digest", Hint: "install the skill again", Err: err}
+		return "", &Problem{Code: CodeUnsafe, Path: path, Message: "the folder has no digest",
+			Hint: "install the skill again", Err: err}
 	}
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
 }

@@ -55,7 +55,8 @@ func split(text []byte) ([]byte, *Problem) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // a byte order mark
 	first, rest, found := bytes.Cut(text, []byte("\n"))
 	if !isFence(first) || !found {
-		return nil, &Problem{Code: CodeFrontMatter, Message: "the file does not begin with front matter", Hint: "begin it with a line ---, name, description and another line ---"}
+		return nil, &Problem{Code: CodeFrontMatter, Message: "the file does not begin with front matter",
+			Hint: "begin it with a line ---, name, description and another line ---"}
 	}
 	for at := 0; at < len(rest) && at <= maxFrontMatter; {
 		line, _, more := bytes.Cut(rest[at:], []byte("\n"))
@@ -68,9 +69,12 @@ func split(text []byte) ([]byte, *Problem) {
 		at += len(line) + 1
 	}
 	if len(text) > maxFrontMatter {
-		return nil, &Problem{Code: CodeTooLarge, Message: fmt.Sprintf("the front matter has more than %d bytes", maxFrontMatter), Hint: "move text to the body, below the second line ---"}
+		return nil, &Problem{Code: CodeTooLarge,
+			Message: fmt.Sprintf("the front matter has more than %d bytes", maxFrontMatter),
+			Hint:    "move text to the body, below the second line ---"}
 	}
-	return nil, &Problem{Code: CodeFrontMatter, Message: "the front matter has no end", Hint: "close it with a line ---"}
+	return nil, &Problem{Code: CodeFrontMatter, Message: "the front matter has no end",
+		Hint: "close it with a line ---"}
 }
 
 func isFence(line []byte) bool { return string(bytes.TrimRight(line, " \t\r")) == "---" }
@@ -81,19 +85,22 @@ func decode(text []byte) (Front, *Problem) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		// yaml counts lines from the text's first; the file has a fence above.
-		return Front{}, &Problem{Code: CodeFrontMatter, Message: "the front matter is not YAML (lines are counted below the first ---)",
-			Hint: "quote values that hold a colon", Err: errors.New(oneLine(err.Error()))}
+		return Front{}, &Problem{Code: CodeFrontMatter,
+			Message: "the front matter is not YAML (lines are counted below the first ---)",
+			Hint:    "quote values that hold a colon", Err: errors.New(oneLine(err.Error()))}
 	}
 	if len(document.Content) == 0 || document.Content[0].Kind != yaml.MappingNode {
-		return Front{}, &Problem{Code: CodeFrontMatter, Field: "name", Message: "the front matter has no keys", Hint: "write name: and description:"}
+		return Front{}, &Problem{Code: CodeFrontMatter, Field: "name", Message: "the front matter has no keys",
+			Hint: "write name: and description:"}
 	}
 	name, problem := field(document.Content[0], "name")
 	if problem != nil {
 		return Front{}, problem
 	}
 	if len(name) > maxName || !namePattern.MatchString(name) {
-		return Front{}, &Problem{Code: CodeFrontMatter, Field: "name", Message: fmt.Sprintf("%.80q is no name of a skill", name),
-			Hint: fmt.Sprintf("use at most %d letters, digits, '-', '_' or '.'", maxName)}
+		return Front{}, &Problem{Code: CodeFrontMatter, Field: "name",
+			Message: fmt.Sprintf("%.80q is no name of a skill", name),
+			Hint:    fmt.Sprintf("use at most %d letters, digits, '-', '_' or '.'", maxName)}
 	}
 	description, problem := field(document.Content[0], "description")
 	if problem != nil {
@@ -101,8 +108,9 @@ func decode(text []byte) (Front, *Problem) {
 	}
 	description = oneLine(description)
 	if utf8.RuneCountInString(description) > maxDescription {
-		return Front{}, &Problem{Code: CodeFrontMatter, Field: "description", Message: fmt.Sprintf("it has more than %d characters", maxDescription),
-			Hint: "say in a sentence what the skill is for and when to use it"}
+		return Front{}, &Problem{Code: CodeFrontMatter, Field: "description",
+			Message: fmt.Sprintf("it has more than %d characters", maxDescription),
+			Hint:    "say in a sentence what the skill is for and when to use it"}
 	}
 	return Front{Name: name, Description: description}, nil
 }
@@ -120,10 +128,12 @@ func field(mapping *yaml.Node, key string) (string, *Problem) {
 		value = mapping.Content[i+1]
 	}
 	if value == nil {
-		return "", &Problem{Code: CodeFrontMatter, Field: key, Message: "it is missing", Hint: "add a line " + key + ": …"}
+		return "", &Problem{Code: CodeFrontMatter, Field: key, Message: "it is missing",
+			Hint: "add a line " + key + ": …"}
 	}
 	if value.Kind != yaml.ScalarNode {
-		return "", &Problem{Code: CodeFrontMatter, Field: key, Message: "it is not a text", Hint: "write one text, in quotes if need be"}
+		return "", &Problem{Code: CodeFrontMatter, Field: key, Message: "it is not a text",
+			Hint: "write one text, in quotes if need be"}
 	}
 	if value.Tag == "!!null" || oneLine(value.Value) == "" {
 		return "", &Problem{Code: CodeFrontMatter, Field: key, Message: "it is empty", Hint: "write a text"}

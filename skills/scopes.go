@@ -106,7 +106,8 @@ func (r Roots) DiscoverWorkspace() Catalog {
 		}
 		c := Catalog{Roots: []Root{{ScopeWorkspace, path}}}
 		if err != nil {
-			c.Problems = []Problem{{Code: CodeUnsafe, Path: path, Message: "it is no folder within the working tree", Hint: "replace it by a folder, or remove it", Err: err}}
+			c.Problems = []Problem{{Code: CodeUnsafe, Path: path, Message: "it is no folder within the working tree",
+				Hint: "replace it by a folder, or remove it", Err: err}}
 			return c
 		}
 		c.Skills, c.Problems = discover(dir, path)
@@ -151,7 +152,8 @@ func (c Catalog) mark(scope Scope) Catalog {
 
 // With returns c and more in one catalogue, and changes neither.
 func (c Catalog) With(more Catalog) Catalog {
-	return Catalog{slices.Concat(c.Roots, more.Roots), slices.Concat(c.Skills, more.Skills), slices.Concat(c.Problems, more.Problems)}
+	return Catalog{slices.Concat(c.Roots, more.Roots), slices.Concat(c.Skills, more.Skills),
+		slices.Concat(c.Problems, more.Problems)}
 }
 
 // Names returns the names of the skills, each once, in the order found.

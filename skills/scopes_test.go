@@ -32,17 +32,24 @@ func TestFirstRootOfAScope(t *testing.T) {
 		want    []string // roots
 	}{
 		{name: "none"},
-		{name: "user first", present: []string{"u/.agents/skills", "u/.codex/skills", "u/.claude/skills"}, want: []string{"user u/.agents/skills"}},
-		{name: "user second", present: []string{"u/.codex/skills", "u/.claude/skills"}, want: []string{"user u/.codex/skills"}},
+		{name: "user first", present: []string{"u/.agents/skills", "u/.codex/skills", "u/.claude/skills"},
+			want: []string{"user u/.agents/skills"}},
+		{name: "user second", present: []string{"u/.codex/skills", "u/.claude/skills"},
+			want: []string{"user u/.codex/skills"}},
 		{name: "user third", present: []string{"u/.claude/skills"}, want: []string{"user u/.claude/skills"}},
 		{name: "agent first", present: []string{"a/skills", "a/.agents/skills"}, want: []string{"agent a/skills"}},
-		{name: "agent others", present: []string{"a/.agents/skills", "a/.claude/skills"}, want: []string{"agent a/.agents/skills"}},
-		{name: "agent last", present: []string{"a/.codex/skills", "a/.claude/skills"}, want: []string{"agent a/.codex/skills"}},
+		{name: "agent others", present: []string{"a/.agents/skills", "a/.claude/skills"},
+			want: []string{"agent a/.agents/skills"}},
+		{name: "agent last", present: []string{"a/.codex/skills", "a/.claude/skills"},
+			want: []string{"agent a/.codex/skills"}},
 		{name: "workspace has no plain skills", present: []string{"w/skills"}},
-		{name: "workspace first", present: []string{"w/.agents/skills", "w/.claude/skills"}, want: []string{"workspace w/.agents/skills"}},
+		{name: "workspace first", present: []string{"w/.agents/skills", "w/.claude/skills"},
+			want: []string{"workspace w/.agents/skills"}},
 		{name: "workspace third", present: []string{"w/.claude/skills"}, want: []string{"workspace w/.claude/skills"}},
-		{name: "an empty one still counts", empty: []string{"w/.agents/skills"}, present: []string{"w/.claude/skills"}, want: []string{"workspace w/.agents/skills"}},
-		{name: "all", present: []string{"u/.claude/skills", "a/skills", "w/.codex/skills"}, want: []string{"user u/.claude/skills", "agent a/skills", "workspace w/.codex/skills"}},
+		{name: "an empty one still counts", empty: []string{"w/.agents/skills"}, present: []string{"w/.claude/skills"},
+			want: []string{"workspace w/.agents/skills"}},
+		{name: "all", present: []string{"u/.claude/skills", "a/skills", "w/.codex/skills"},
+			want: []string{"user u/.claude/skills", "agent a/skills", "workspace w/.codex/skills"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -53,7 +60,8 @@ func TestFirstRootOfAScope(t *testing.T) {
 			for _, folder := range tc.empty {
 				mustMkdir(t, filepath.Join(dir, folder))
 			}
-			roots := skills.Roots{Role: skills.RoleDefault, UserHome: dir + "/u", AgentHome: dir + "/a", Workspace: dir + "/w"}
+			roots := skills.Roots{Role: skills.RoleDefault, UserHome: dir + "/u", AgentHome: dir + "/a",
+				Workspace: dir + "/w"}
 			c := roots.Discover()
 			ids, got := found(c, dir)
 			if diff := cmp.Diff(tc.want, got); diff != "" || len(c.Problems) != 0 {
@@ -132,7 +140,8 @@ func TestWorkspaceStaysInTheTree(t *testing.T) {
 			addSkill(t, tree+"/.claude/skills", "other", "x")
 			link(t, outside, tree)
 			c := skills.Roots{Workspace: tree}.Discover()
-			if len(c.Skills) != 0 || len(c.Problems) != 1 || c.Problems[0].Code != skills.CodeUnsafe || c.Problems[0].Hint == "" {
+			if len(c.Skills) != 0 || len(c.Problems) != 1 || c.Problems[0].Code != skills.CodeUnsafe ||
+				c.Problems[0].Hint == "" {
 				t.Errorf("skills %v, problems %v", c.Skills, c.Problems)
 			}
 		})
@@ -149,10 +158,12 @@ func TestWorkspaceStaysInTheTree(t *testing.T) {
 func TestCatalogueIsBounded(t *testing.T) {
 	var list []skills.Skill
 	for range 300 {
-		list = append(list, skills.Skill{Name: "a", Description: strings.Repeat("ä", 1024), Path: "/x\x1b[31m\n/a/SKILL.md"})
+		list = append(list, skills.Skill{Name: "a", Description: strings.Repeat("ä", 1024),
+			Path: "/x\x1b[31m\n/a/SKILL.md"})
 	}
 	text := skills.Catalogue(list)
-	if len(text) > 33<<10 || !strings.Contains(text, "more, which are not listed") || strings.ContainsAny(text, "\x1b") {
+	if len(text) > 33<<10 || !strings.Contains(text, "more, which are not listed") ||
+		strings.ContainsAny(text, "\x1b") {
 		t.Errorf("%d bytes:\n%s", len(text), text[len(text)-200:])
 	}
 }

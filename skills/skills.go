@@ -99,7 +99,8 @@ func Discover(root string) ([]Skill, []Problem) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, []Problem{{Code: CodeUnreadable, Path: root, Message: "the folder can't be read", Hint: "give a readable folder", Err: err}}
+		return nil, []Problem{{Code: CodeUnreadable, Path: root, Message: "the folder can't be read",
+			Hint: "give a readable folder", Err: err}}
 	}
 	defer dir.Close()
 	return discover(dir, root)
@@ -109,11 +110,13 @@ func Discover(root string) ([]Skill, []Problem) {
 func discover(dir *os.Root, root string) (skills []Skill, problems []Problem) {
 	names, err := candidates(dir)
 	if err != nil {
-		return nil, []Problem{{Code: CodeUnreadable, Path: root, Message: "the folder can't be read", Hint: "give a readable folder", Err: err}}
+		return nil, []Problem{{Code: CodeUnreadable, Path: root, Message: "the folder can't be read",
+			Hint: "give a readable folder", Err: err}}
 	}
 	for i, name := range names {
 		if i == maxSkills {
-			problems = append(problems, Problem{Code: CodeTooLarge, Path: root, Hint: "remove those that are not needed",
+			problems = append(problems, Problem{Code: CodeTooLarge, Path: root,
+				Hint:    "remove those that are not needed",
 				Message: fmt.Sprintf("%d folders, only the first %d are used", len(names), maxSkills)})
 			break
 		}
@@ -155,7 +158,8 @@ func read(dir *os.Root, root, name string) (Skill, *Problem) {
 		return Skill{}, problem
 	}
 	if front.Name != name {
-		return Skill{}, &Problem{Code: CodeFrontMatter, Path: path, Field: "name", Message: fmt.Sprintf("%q is not the folder's name %q", front.Name, name), Hint: "rename one of them"}
+		return Skill{}, &Problem{Code: CodeFrontMatter, Path: path, Field: "name",
+			Message: fmt.Sprintf("%q is not the folder's name %q", front.Name, name), Hint: "rename one of them"}
 	}
 	return Skill{Name: front.Name, Description: front.Description, Path: path}, nil
 }
@@ -171,14 +175,16 @@ func readFile(dir *os.Root, name, path string) ([]byte, *Problem) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		return nil, &Problem{Code: CodeUnsafe, Path: path, Message: "it is not a regular file", Hint: "replace it by a text file"}
+		return nil, &Problem{Code: CodeUnsafe, Path: path, Message: "it is not a regular file",
+			Hint: "replace it by a text file"}
 	}
 	var text []byte
 	if err == nil {
 		text, err = io.ReadAll(io.LimitReader(f, maxFrontMatter+1))
 	}
 	if err != nil {
-		return nil, &Problem{Code: CodeUnreadable, Path: path, Message: "the file can't be read", Hint: "look at its permissions", Err: err}
+		return nil, &Problem{Code: CodeUnreadable, Path: path, Message: "the file can't be read",
+			Hint: "look at its permissions", Err: err}
 	}
 	return text, nil
 }
@@ -188,22 +194,27 @@ func openProblem(dir *os.Root, name, path string, err error) *Problem {
 	_, linkErr := dir.Stat(folder)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && linkErr == nil:
-		p := &Problem{Code: CodeNoSkill, Path: path, Message: "there is no such file", Hint: "add a " + File + " that begins with a name and a description"}
+		p := &Problem{Code: CodeNoSkill, Path: path, Message: "there is no such file",
+			Hint: "add a " + File + " that begins with a name and a description"}
 		if other := inAnotherCase(dir, folder); other != "" {
 			p.Hint = "rename " + other + " to " + File
 		}
 		return p
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ELOOP):
-		return &Problem{Code: CodeUnreadable, Path: path, Message: "a link leads nowhere", Hint: "remove the link or copy what it should name"}
+		return &Problem{Code: CodeUnreadable, Path: path, Message: "a link leads nowhere",
+			Hint: "remove the link or copy what it should name"}
 	case errors.Is(err, fs.ErrPermission):
-		return &Problem{Code: CodeUnreadable, Path: path, Message: "the file can't be read", Hint: "look at its permissions", Err: err}
+		return &Problem{Code: CodeUnreadable, Path: path, Message: "the file can't be read",
+			Hint: "look at its permissions", Err: err}
 	case errors.Is(err, syscall.ENOTDIR): // a link to a file beside the folders
 		return &Problem{Code: CodeNoSkill, Path: path, Message: "it does not lie in a folder", Hint: "remove the link"}
 	case errors.Is(err, syscall.ENXIO):
-		return &Problem{Code: CodeUnsafe, Path: path, Message: "it is not a regular file", Hint: "replace it by a text file"}
+		return &Problem{Code: CodeUnsafe, Path: path, Message: "it is not a regular file",
+			Hint: "replace it by a text file"}
 	}
 	// What is left is the refusal of os.Root to leave dir.
-	return &Problem{Code: CodeUnsafe, Path: path, Message: "a link leads out of the folder", Hint: "copy what it names into the folder", Err: err}
+	return &Problem{Code: CodeUnsafe, Path: path, Message: "a link leads out of the folder",
+		Hint: "copy what it names into the folder", Err: err}
 }
 
 func inAnotherCase(dir *os.Root, folder string) string {

@@ -22,36 +22,55 @@ func TestParse(t *testing.T) {
 		code       skills.Code // empty: no error
 		field      string
 	}{
-		{name: "plain", text: "---\nname: pdf-forms\ndescription: Fill in forms.\n---\nbody\n", want: skills.Front{Name: "pdf-forms", Description: "Fill in forms."}},
-		{name: "other keys", text: "---\nlicense: MIT\nname: a\nmetadata: {x: [1, 2]}\ndescription: b\n---\n", want: skills.Front{Name: "a", Description: "b"}},
-		{name: "crlf", text: "---\r\nname: a\r\ndescription: b\r\n---\r\n", want: skills.Front{Name: "a", Description: "b"}},
-		{name: "byte order mark", text: "\xef\xbb\xbf---\n" + ok + "---", want: skills.Front{Name: "a", Description: "b"}},
-		{name: "space after the fence", text: "--- \n" + ok + "---\t\n", want: skills.Front{Name: "a", Description: "b"}},
-		{name: "folded description", text: "---\nname: a\ndescription: >\n  one\n  two\n\n  three\n---\n", want: skills.Front{Name: "a", Description: "one two three"}},
-		{name: "what can't be seen is left out", text: "---\nname: a\ndescription: \"x\\u202ey \\e[31mz\\u0000\"\n---\n", want: skills.Front{Name: "a", Description: "xy [31mz"}},
-		{name: "number as name", text: "---\nname: 7\ndescription: b\n---\n", want: skills.Front{Name: "7", Description: "b"}},
-		{name: "fence in the body", text: "---\n" + ok + "---\n---\nname: x\n", want: skills.Front{Name: "a", Description: "b"}},
+		{name: "plain", text: "---\nname: pdf-forms\ndescription: Fill in forms.\n---\nbody\n",
+			want: skills.Front{Name: "pdf-forms", Description: "Fill in forms."}},
+		{name: "other keys", text: "---\nlicense: MIT\nname: a\nmetadata: {x: [1, 2]}\ndescription: b\n---\n",
+			want: skills.Front{Name: "a", Description: "b"}},
+		{name: "crlf", text: "---\r\nname: a\r\ndescription: b\r\n---\r\n",
+			want: skills.Front{Name: "a", Description: "b"}},
+		{name: "byte order mark", text: "\xef\xbb\xbf---\n" + ok + "---",
+			want: skills.Front{Name: "a", Description: "b"}},
+		{name: "space after the fence", text: "--- \n" + ok + "---\t\n",
+			want: skills.Front{Name: "a", Description: "b"}},
+		{name: "folded description", text: "---\nname: a\ndescription: >\n  one\n  two\n\n  three\n---\n",
+			want: skills.Front{Name: "a", Description: "one two three"}},
+		{name: "what can't be seen is left out",
+			text: "---\nname: a\ndescription: \"x\\u202ey \\e[31mz\\u0000\"\n---\n",
+			want: skills.Front{Name: "a", Description: "xy [31mz"}},
+		{name: "number as name", text: "---\nname: 7\ndescription: b\n---\n",
+			want: skills.Front{Name: "7", Description: "b"}},
+		{name: "fence in the body", text: "---\n" + ok + "---\n---\nname: x\n",
+			want: skills.Front{Name: "a", Description: "b"}},
 		{name: "empty", text: "", code: skills.CodeFrontMatter},
 		{name: "no front matter", text: "# Title\n", code: skills.CodeFrontMatter},
 		{name: "only a fence", text: "---", code: skills.CodeFrontMatter},
 		{name: "blank line first", text: "\n---\n" + ok + "---\n", code: skills.CodeFrontMatter},
 		{name: "no end", text: "---\n" + ok, code: skills.CodeFrontMatter},
 		{name: "four dashes", text: "---\n" + ok + "----\n", code: skills.CodeFrontMatter},
-		{name: "too large", text: "---\n" + ok + strings.Repeat("# comment\n", 7000) + "---\n", code: skills.CodeTooLarge},
+		{name: "too large", text: "---\n" + ok + strings.Repeat("# comment\n", 7000) + "---\n",
+			code: skills.CodeTooLarge},
 		{name: "not yaml", text: "---\nname: a\ndescription: b: c\n---\n", code: skills.CodeFrontMatter},
 		{name: "a list", text: "---\n- name\n---\n", code: skills.CodeFrontMatter, field: "name"},
 		{name: "no keys", text: "---\n---\n", code: skills.CodeFrontMatter, field: "name"},
 		{name: "no name", text: "---\ndescription: b\n---\n", code: skills.CodeFrontMatter, field: "name"},
 		{name: "name null", text: "---\nname:\ndescription: b\n---\n", code: skills.CodeFrontMatter, field: "name"},
-		{name: "name is a list", text: "---\nname: [a]\ndescription: b\n---\n", code: skills.CodeFrontMatter, field: "name"},
-		{name: "name twice", text: "---\nname: a\nname: b\ndescription: b\n---\n", code: skills.CodeFrontMatter, field: "name"},
-		{name: "name is a path", text: "---\nname: ../a\ndescription: b\n---\n", code: skills.CodeFrontMatter, field: "name"},
-		{name: "name with a space", text: "---\nname: a b\ndescription: b\n---\n", code: skills.CodeFrontMatter, field: "name"},
-		{name: "long name", text: "---\nname: " + strings.Repeat("a", 65) + "\ndescription: b\n---\n", code: skills.CodeFrontMatter, field: "name"},
+		{name: "name is a list", text: "---\nname: [a]\ndescription: b\n---\n", code: skills.CodeFrontMatter,
+			field: "name"},
+		{name: "name twice", text: "---\nname: a\nname: b\ndescription: b\n---\n", code: skills.CodeFrontMatter,
+			field: "name"},
+		{name: "name is a path", text: "---\nname: ../a\ndescription: b\n---\n", code: skills.CodeFrontMatter,
+			field: "name"},
+		{name: "name with a space", text: "---\nname: a b\ndescription: b\n---\n", code: skills.CodeFrontMatter,
+			field: "name"},
+		{name: "long name", text: "---\nname: " + strings.Repeat("a", 65) + "\ndescription: b\n---\n",
+			code: skills.CodeFrontMatter, field: "name"},
 		{name: "no description", text: "---\nname: a\n---\n", code: skills.CodeFrontMatter, field: "description"},
-		{name: "description of spaces", text: "---\nname: a\ndescription: \"  \\n \"\n---\n", code: skills.CodeFrontMatter, field: "description"},
-		{name: "long description", text: "---\nname: a\ndescription: " + strings.Repeat("x", 1025) + "\n---\n", code: skills.CodeFrontMatter, field: "description"},
-		{name: "alias", text: "---\nx: &x a\nname: *x\ndescription: b\n---\n", code: skills.CodeFrontMatter, field: "name"},
+		{name: "description of spaces", text: "---\nname: a\ndescription: \"  \\n \"\n---\n",
+			code: skills.CodeFrontMatter, field: "description"},
+		{name: "long description", text: "---\nname: a\ndescription: " + strings.Repeat("x", 1025) + "\n---\n",
+			code: skills.CodeFrontMatter, field: "description"},
+		{name: "alias", text: "---\nx: &x a\nname: *x\ndescription: b\n---\n", code: skills.CodeFrontMatter,
+			field: "name"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := skills.Parse([]byte(tc.text))
@@ -72,8 +91,10 @@ func TestParse(t *testing.T) {
 // Whatever the file holds, what comes of it is safe to show and bounded.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		"---\nname: a\ndescription: b\n---\n", "---\nname: \"a\\u0000\"\ndescription: |\n  b\n  c\n---\n", "---\n&a [*a]\n---\n", "---\n? {a: b}\n: c\nname: !!binary aGk=\n---",
-		"---\n<<: *x\n---\n", "---\n- - - - -\n---\n", "---\n%YAML 1.2\n---\n", "---\nname: a\ndescription: \x1b[31m\n---\n", "---\r\n---\r\n", "---\n\"name\": a\n!!str description: b\n---\n",
+		"---\nname: a\ndescription: b\n---\n", "---\nname: \"a\\u0000\"\ndescription: |\n  b\n  c\n---\n",
+		"---\n&a [*a]\n---\n", "---\n? {a: b}\n: c\nname: !!binary aGk=\n---",
+		"---\n<<: *x\n---\n", "---\n- - - - -\n---\n", "---\n%YAML 1.2\n---\n",
+		"---\nname: a\ndescription: \x1b[31m\n---\n", "---\r\n---\r\n", "---\n\"name\": a\n!!str description: b\n---\n",
 	} {
 		f.Add([]byte(seed))
 	}
@@ -85,10 +106,14 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if front.Name == "" || len(front.Name) > 64 || strings.ContainsAny(front.Name, "/\\ \n") || front.Name[0] == '.' {
+		if front.Name == "" || len(front.Name) > 64 || strings.ContainsAny(front.Name, "/\\ \n") ||
+			front.Name[0] == '.' {
 			t.Fatalf("name %q", front.Name)
 		}
-		if front.Description == "" || len([]rune(front.Description)) > 1024 || strings.ContainsFunc(front.Description, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		if front.Description == "" || len([]rune(front.Description)) > 1024 ||
+			strings.ContainsFunc(front.Description, func(r rune) bool {
+				return !unicode.IsPrint(r)
+			}) {
 			t.Fatalf("description %q", front.Description)
 		}
 	})
@@ -106,7 +131,8 @@ func TestDiscover(t *testing.T) {
 	write(t, filepath.Join(root, "lower", "skill.md"), "wrong case")
 	write(t, filepath.Join(root, "renamed", "SKILL.md"), "---\nname: other\ndescription: b\n---\n")
 	write(t, filepath.Join(root, "nofront", "SKILL.md"), "# hello\n")
-	mustMkdir(t, filepath.Join(root, "linkfile"), filepath.Join(root, "pipe"), filepath.Join(root, "folder", "SKILL.md"), filepath.Join(root, "socket"))
+	mustMkdir(t, filepath.Join(root, "linkfile"), filepath.Join(root, "pipe"),
+		filepath.Join(root, "folder", "SKILL.md"), filepath.Join(root, "socket"))
 	for link, target := range map[string]string{
 		"linkfile/SKILL.md": filepath.Join(outside, "outside", "SKILL.md"),
 		"outside":           filepath.Join(outside, "outside"),
@@ -119,7 +145,8 @@ func TestDiscover(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(unix.Mkfifo(filepath.Join(root, "pipe", "SKILL.md"), 0o600), unix.Mknod(filepath.Join(root, "socket", "SKILL.md"), unix.S_IFSOCK|0o600, 0)); err != nil {
+	if err := errors.Join(unix.Mkfifo(filepath.Join(root, "pipe", "SKILL.md"), 0o600),
+		unix.Mknod(filepath.Join(root, "socket", "SKILL.md"), unix.S_IFSOCK|0o600, 0)); err != nil {
 		t.Fatal(err)
 	}
 
@@ -144,7 +171,8 @@ func TestDiscover(t *testing.T) {
 	wantProblems := map[string]skills.Code{
 		"empty": skills.CodeNoSkill, "lower": skills.CodeNoSkill, "tofile": skills.CodeNoSkill,
 		"renamed": skills.CodeFrontMatter, "nofront": skills.CodeFrontMatter,
-		"linkfile": skills.CodeUnsafe, "outside": skills.CodeUnsafe, "relative": skills.CodeUnsafe, "pipe": skills.CodeUnsafe, "folder": skills.CodeUnsafe, "socket": skills.CodeUnsafe,
+		"linkfile": skills.CodeUnsafe, "outside": skills.CodeUnsafe, "relative": skills.CodeUnsafe,
+		"pipe": skills.CodeUnsafe, "folder": skills.CodeUnsafe, "socket": skills.CodeUnsafe,
 		"dangling": skills.CodeUnreadable, "loop": skills.CodeUnreadable,
 	}
 	if diff := cmp.Diff(wantProblems, got); diff != "" {
@@ -158,7 +186,8 @@ func TestDiscoverRoot(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
-	if found, problems := skills.Discover(file); found != nil || len(problems) != 1 || problems[0].Code != skills.CodeUnreadable {
+	if found, problems := skills.Discover(file); found != nil || len(problems) != 1 ||
+		problems[0].Code != skills.CodeUnreadable {
 		t.Errorf("a file as root: %v, %v", found, problems)
 	}
 }
@@ -178,7 +207,8 @@ func TestCatalogue(t *testing.T) {
 	if got := skills.Catalogue(nil); got != "" {
 		t.Errorf("no skills: %q", got)
 	}
-	got := skills.Catalogue([]skills.Skill{{Name: "a", Description: "Does a.", Path: "/holon/skills/a/SKILL.md"}, {Name: "b", Description: "Does b.", Path: "/holon/skills/b/SKILL.md"}})
+	got := skills.Catalogue([]skills.Skill{{Name: "a", Description: "Does a.", Path: "/holon/skills/a/SKILL.md"},
+		{Name: "b", Description: "Does b.", Path: "/holon/skills/b/SKILL.md"}})
 	const want = "- a: Does a. (/holon/skills/a/SKILL.md)\n- b: Does b. (/holon/skills/b/SKILL.md)\n"
 	if !strings.HasSuffix(got, want) || !strings.HasPrefix(got, "# Skills\n") {
 		t.Errorf("catalogue:\n%s", got)
@@ -187,7 +217,8 @@ func TestCatalogue(t *testing.T) {
 
 func addSkill(t *testing.T, root, name, description string) {
 	t.Helper()
-	write(t, filepath.Join(root, name, "SKILL.md"), "---\nname: "+name+"\ndescription: "+description+"\n---\nThe body of "+name+".\n")
+	write(t, filepath.Join(root, name, "SKILL.md"),
+		"---\nname: "+name+"\ndescription: "+description+"\n---\nThe body of "+name+".\n")
 }
 
 func write(t *testing.T, path, text string) {

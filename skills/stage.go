@@ -81,14 +81,16 @@ func stageOne(ctx context.Context, source string, to *os.Root) (name string, err
 	name = filepath.Base(folder)
 	from, err := roots.Open(folder)
 	if err != nil {
-		return "", &Problem{Code: CodeUnreadable, Path: source, Message: "the folder can't be read", Hint: "give the folder that holds a " + File, Err: err}
+		return "", &Problem{Code: CodeUnreadable, Path: source, Message: "the folder can't be read",
+			Hint: "give the folder that holds a " + File, Err: err}
 	}
 	defer from.Close()
 	if problem := check(from, folder, name); problem != nil {
 		return "", problem
 	}
 	if _, err := to.Lstat(name); err == nil {
-		return "", &Problem{Code: CodeDuplicate, Path: source, Field: "name", Message: fmt.Sprintf("there is a skill %q already", name), Hint: "name each skill once"}
+		return "", &Problem{Code: CodeDuplicate, Path: source, Field: "name",
+			Message: fmt.Sprintf("there is a skill %q already", name), Hint: "name each skill once"}
 	}
 	temp := newPrefix + name
 	if err := to.RemoveAll(temp); err != nil { // of a crash
@@ -117,7 +119,8 @@ func check(from *os.Root, folder, name string) *Problem {
 	}
 	front, problem := parseAt(text, path)
 	if problem == nil && front.Name != name {
-		problem = &Problem{Code: CodeFrontMatter, Path: path, Field: "name", Message: fmt.Sprintf("%q is not the folder's name %q", front.Name, name), Hint: "rename one of them"}
+		problem = &Problem{Code: CodeFrontMatter, Path: path, Field: "name",
+			Message: fmt.Sprintf("%q is not the folder's name %q", front.Name, name), Hint: "rename one of them"}
 	}
 	return problem
 }
@@ -151,12 +154,14 @@ func (c *copying) folder(ctx context.Context, src, dst string, depth int) error 
 			return fmt.Errorf("copy skill: %w", err)
 		}
 		if c.files++; c.files > maxFiles || depth > maxDepth {
-			return c.problem(CodeTooLarge, src, fmt.Sprintf("it has more than %d files, or folders deeper than %d", maxFiles, maxDepth), nil)
+			return c.problem(CodeTooLarge, src,
+				fmt.Sprintf("it has more than %d files, or folders deeper than %d", maxFiles, maxDepth), nil)
 		}
 		if entry.Name() == ".git" { // history and configuration are no part of a skill
 			continue
 		}
-		if err := c.entry(ctx, entry, filepath.Join(src, entry.Name()), filepath.Join(dst, entry.Name()), depth); err != nil {
+		if err := c.entry(ctx, entry, filepath.Join(src, entry.Name()), filepath.Join(dst, entry.Name()),
+			depth); err != nil {
 			return err
 		}
 	}

@@ -28,7 +28,8 @@ func TestStage(t *testing.T) {
 		t.Fatal(err)
 	}
 	dst := filepath.Join(t.TempDir(), "skills")
-	staged, err := skills.Stage(t.Context(), []string{filepath.Join(from, "two", "SKILL.md"), filepath.Join(from, "one") + "/"}, dst)
+	staged, err := skills.Stage(t.Context(),
+		[]string{filepath.Join(from, "two", "SKILL.md"), filepath.Join(from, "one") + "/"}, dst)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,11 +71,21 @@ func TestStageRefuses(t *testing.T) {
 		source  func(dir string) []string
 		code    skills.Code
 	}{
-		{name: "link out", code: skills.CodeUnsafe, prepare: func(t *testing.T, dir string) { symlink(t, outside, dir+"/x") }},
-		{name: "relative link out", code: skills.CodeUnsafe, prepare: func(t *testing.T, dir string) { symlink(t, "../good2/SKILL.md", dir+"/x") }},
-		{name: "link out and back", code: skills.CodeUnsafe, prepare: func(t *testing.T, dir string) { symlink(t, "../good/SKILL.md", dir+"/x") }},
-		{name: "absolute link to itself", code: skills.CodeUnsafe, prepare: func(t *testing.T, dir string) { symlink(t, dir+"/SKILL.md", dir+"/x") }},
-		{name: "dangling link", code: skills.CodeUnsafe, prepare: func(t *testing.T, dir string) { symlink(t, "nowhere", dir+"/x") }},
+		{name: "link out", code: skills.CodeUnsafe, prepare: func(t *testing.T, dir string) {
+			symlink(t, outside, dir+"/x")
+		}},
+		{name: "relative link out", code: skills.CodeUnsafe, prepare: func(t *testing.T, dir string) {
+			symlink(t, "../good2/SKILL.md", dir+"/x")
+		}},
+		{name: "link out and back", code: skills.CodeUnsafe, prepare: func(t *testing.T, dir string) {
+			symlink(t, "../good/SKILL.md", dir+"/x")
+		}},
+		{name: "absolute link to itself", code: skills.CodeUnsafe, prepare: func(t *testing.T, dir string) {
+			symlink(t, dir+"/SKILL.md", dir+"/x")
+		}},
+		{name: "dangling link", code: skills.CodeUnsafe, prepare: func(t *testing.T, dir string) {
+			symlink(t, "nowhere", dir+"/x")
+		}},
 		{name: "link into .git", code: skills.CodeUnsafe, prepare: func(t *testing.T, dir string) {
 			write(t, dir+"/.git/config", "")
 			symlink(t, ".git/config", dir+"/x")
@@ -110,8 +121,12 @@ func TestStageRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
-		{name: "absent", code: skills.CodeUnreadable, source: func(dir string) []string { return []string{dir + "-absent"} }},
-		{name: "twice", code: skills.CodeDuplicate, source: func(dir string) []string { return []string{dir, dir + "/SKILL.md"} }},
+		{name: "absent", code: skills.CodeUnreadable, source: func(dir string) []string {
+			return []string{dir + "-absent"}
+		}},
+		{name: "twice", code: skills.CodeDuplicate, source: func(dir string) []string {
+			return []string{dir, dir + "/SKILL.md"}
+		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			from := t.TempDir()
@@ -145,7 +160,8 @@ func TestStageKeepsOthers(t *testing.T) {
 	addSkill(t, from, "present", "y")
 	addSkill(t, from, "fresh", "z")
 	before := tree(t, dst)
-	if _, err := skills.Stage(t.Context(), []string{filepath.Join(from, "fresh"), filepath.Join(from, "present")}, dst); err == nil {
+	if _, err := skills.Stage(t.Context(), []string{filepath.Join(from, "fresh"), filepath.Join(from, "present")},
+		dst); err == nil {
 		t.Fatal("staged over a skill that is there")
 	}
 	ctx, cancel := context.WithCancel(t.Context())

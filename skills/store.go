@@ -87,7 +87,8 @@ func (s Store) Install(ctx context.Context, in Install) (pin Pin, err error) {
 	}
 	from, err := os.OpenRoot(in.Folder)
 	if err != nil {
-		return Pin{}, &Problem{Code: CodeUnreadable, Path: in.Folder, Message: "the folder can't be read", Hint: "give the folder that holds a " + File, Err: err}
+		return Pin{}, &Problem{Code: CodeUnreadable, Path: in.Folder, Message: "the folder can't be read",
+			Hint: "give the folder that holds a " + File, Err: err}
 	}
 	defer from.Close()
 	name, problem := nameOf(from, in.Folder)
@@ -114,16 +115,19 @@ func (s Store) replace(to *os.Root, lock *lockFile, pin Pin, in Install) error {
 		return &Problem{Code: CodeDigest, Path: filepath.Join(s.dir, name), Field: field, Message: message, Hint: hint}
 	}
 	if in.Pin.Digest != "" && in.Pin.Digest != pin.Digest {
-		return bad("digest", fmt.Sprintf("it should be %s and is %s", in.Pin.Digest, pin.Digest), "look at what changed at the source")
+		return bad("digest", fmt.Sprintf("it should be %s and is %s", in.Pin.Digest, pin.Digest),
+			"look at what changed at the source")
 	}
 	_, err := to.Lstat(name)
 	present := err == nil
 	known, pinned := lock.Skills[name]
 	switch {
 	case present && !pinned:
-		return &Problem{Code: CodeDuplicate, Path: filepath.Join(s.dir, name), Field: "name", Message: fmt.Sprintf("there is a folder %q that was not installed", name), Hint: "move it away first"}
+		return &Problem{Code: CodeDuplicate, Path: filepath.Join(s.dir, name), Field: "name",
+			Message: fmt.Sprintf("there is a folder %q that was not installed", name), Hint: "move it away first"}
 	case pinned && known.Digest != pin.Digest && !in.Update:
-		return bad("digest", fmt.Sprintf("%q is pinned to %s and the source has %s", name, known.Digest, pin.Digest), "look at what changed, and pin the new one with --update")
+		return bad("digest", fmt.Sprintf("%q is pinned to %s and the source has %s", name, known.Digest, pin.Digest),
+			"look at what changed, and pin the new one with --update")
 	case pinned && known.Digest == pin.Digest && present:
 		if now, err := Digest(filepath.Join(s.dir, name)); err == nil && now == pin.Digest {
 			return nil // it is there
@@ -210,7 +214,8 @@ func (s Store) state(dir *os.Root, lock *lockFile, name string) Installed {
 // Remove removes an installed skill.
 func (s Store) Remove(name string) (err error) {
 	if !namePattern.MatchString(name) || len(name) > maxName {
-		return &Problem{Code: CodeNoSkill, Path: name, Field: "name", Message: "it is no name of a skill", Hint: "see what is installed"}
+		return &Problem{Code: CodeNoSkill, Path: name, Field: "name", Message: "it is no name of a skill",
+			Hint: "see what is installed"}
 	}
 	to, unlock, err := s.open()
 	if err != nil {
@@ -223,7 +228,8 @@ func (s Store) Remove(name string) (err error) {
 	}
 	_, statErr := to.Lstat(name)
 	if _, pinned := lock.Skills[name]; !pinned {
-		return &Problem{Code: CodeNoSkill, Path: name, Field: "name", Message: "no such skill was installed", Hint: "see what is installed"}
+		return &Problem{Code: CodeNoSkill, Path: name, Field: "name", Message: "no such skill was installed",
+			Hint: "see what is installed"}
 	}
 	if statErr == nil {
 		if err := to.Rename(name, oldPrefix+name); err != nil {
@@ -284,7 +290,8 @@ type lockFile struct {
 func readLock(dir *os.Root, path string) (*lockFile, error) {
 	lock := &lockFile{Schema: lockSchema, Skills: make(map[string]Pin)}
 	bad := func(err error) error {
-		return &Problem{Code: CodeDigest, Path: filepath.Join(path, LockFile), Message: "the pins can't be read", Hint: "restore the file, or remove it and install the skills again", Err: err}
+		return &Problem{Code: CodeDigest, Path: filepath.Join(path, LockFile), Message: "the pins can't be read",
+			Hint: "restore the file, or remove it and install the skills again", Err: err}
 	}
 	f, err := dir.OpenFile(LockFile, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -358,7 +365,8 @@ func checkPin(to *os.Root, temp, source string) error {
 	defer copied.Close()
 	now, err := digest(copied, source)
 	if err == nil && now != pin.Digest {
-		err = &Problem{Code: CodeDigest, Path: source, Field: "digest", Message: fmt.Sprintf("it is pinned to %s and is %s", pin.Digest, now), Hint: "install the skill again"}
+		err = &Problem{Code: CodeDigest, Path: source, Field: "digest",
+			Message: fmt.Sprintf("it is pinned to %s and is %s", pin.Digest, now), Hint: "install the skill again"}
 	}
 	return err
 }

@@ -32,7 +32,9 @@ func TestDigest(t *testing.T) {
 		t.Errorf("digest %q", want)
 	}
 	for name, same := range map[string]func(dir string) error{
-		"times":           func(dir string) error { return os.Chtimes(dir+"/SKILL.md", time.Unix(1, 0), time.Unix(1, 0)) },
+		"times": func(dir string) error {
+			return os.Chtimes(dir+"/SKILL.md", time.Unix(1, 0), time.Unix(1, 0))
+		},
 		"other modes":     func(dir string) error { return os.Chmod(dir+"/SKILL.md", 0o600) },
 		"history":         func(dir string) error { return os.MkdirAll(dir+"/.git/objects", 0o700) },
 		"an empty folder": func(dir string) error { return os.Mkdir(dir+"/empty", 0o700) },
@@ -47,9 +49,11 @@ func TestDigest(t *testing.T) {
 		"content":    func(dir string) error { return os.WriteFile(dir+"/scripts/run", []byte("two"), 0o600) },
 		"a name":     func(dir string) error { return os.Rename(dir+"/scripts/run", dir+"/scripts/ran") },
 		"executable": func(dir string) error { return os.Chmod(dir+"/scripts/run", 0o755) },
-		"a link":     func(dir string) error { return errors.Join(os.Remove(dir+"/run"), os.Symlink("SKILL.md", dir+"/run")) },
-		"one more":   func(dir string) error { return os.WriteFile(dir+"/more", nil, 0o600) },
-		"one less":   func(dir string) error { return os.Remove(dir + "/run") },
+		"a link": func(dir string) error {
+			return errors.Join(os.Remove(dir+"/run"), os.Symlink("SKILL.md", dir+"/run"))
+		},
+		"one more": func(dir string) error { return os.WriteFile(dir+"/more", nil, 0o600) },
+		"one less": func(dir string) error { return os.Remove(dir + "/run") },
 	} {
 		dir := base(t)
 		if err := change(dir); err != nil {
@@ -71,7 +75,9 @@ func TestStoreAfterACrash(t *testing.T) {
 		"the former one moved away": func(t *testing.T, dir string) {
 			must(t, os.Rename(dir+"/a", dir+"/.old-a"))
 		},
-		"a pin of the next version": func(t *testing.T, dir string) { write(t, dir+"/a/SKILL.md", "---\nname: a\ndescription: older\n---\n") },
+		"a pin of the next version": func(t *testing.T, dir string) {
+			write(t, dir+"/a/SKILL.md", "---\nname: a\ndescription: older\n---\n")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			from, dir := t.TempDir(), filepath.Join(t.TempDir(), "skills")
@@ -114,12 +120,17 @@ func TestStoreRefuses(t *testing.T) {
 	if list, err := store.List(); err != nil || len(list) != 1 || list[0].State != skills.StateUnpinned {
 		t.Errorf("%+v, %v", list, err)
 	}
-	for name, text := range map[string]string{"cut": `{"schema":`, "another schema": `{"schema":"x"}`, "an unsafe name": `{"schema":"holon.skills/1","skills":{"../x":{"digest":"sha256:0"}}}`, "no digest": `{"schema":"holon.skills/1","skills":{"x":{}}}`} {
+	for name, text := range map[string]string{"cut": `{"schema":`, "another schema": `{"schema":"x"}`,
+		"an unsafe name": `{"schema":"holon.skills/1","skills":{"../x":{"digest":"sha256:0"}}}`,
+		"no digest":      `{"schema":"holon.skills/1","skills":{"x":{}}}`} {
 		write(t, dir+"/"+skills.LockFile, text)
 		for doing, do := range map[string]func() error{
-			"install": func() error { _, err := store.Install(t.Context(), skills.Install{Folder: from + "/a"}); return err },
-			"list":    func() error { _, err := store.List(); return err },
-			"remove":  func() error { return store.Remove("a") },
+			"install": func() error {
+				_, err := store.Install(t.Context(), skills.Install{Folder: from + "/a"})
+				return err
+			},
+			"list":   func() error { _, err := store.List(); return err },
+			"remove": func() error { return store.Remove("a") },
 			"stage": func() error {
 				_, err := skills.Stage(t.Context(), []string{dir + "/a"}, filepath.Join(t.TempDir(), "s"))
 				return err

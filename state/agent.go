@@ -21,7 +21,8 @@ func CheckAgentID(id string) error {
 		return nil
 	}
 	return &Error{Code: CodeInvalidAgent, Param: "agent_id", Message: fmt.Sprintf("%.80q is no id of an agent", id),
-		Hint: fmt.Sprintf("use 1 to %d letters, digits, '_' and '-', beginning with a letter or a digit", maxAgentID), Err: err}
+		Hint: fmt.Sprintf("use 1 to %d letters, digits, '_' and '-', beginning with a letter or a digit", maxAgentID),
+		Err:  err}
 }
 
 // ipcPrefix begins the names of the socket directories of agents.

@@ -99,13 +99,15 @@ func homeDir(holonHome, userHome string) (string, error) {
 	}
 	if !filepath.IsAbs(dir) {
 		return "", &Error{Code: CodeHomeUnusable, Param: "HOLON_HOME",
-			Message: fmt.Sprintf("the state home %.200q is not an absolute path", dir), Hint: "set HOLON_HOME to an absolute path"}
+			Message: fmt.Sprintf("the state home %.200q is not an absolute path", dir),
+			Hint:    "set HOLON_HOME to an absolute path"}
 	}
 	return filepath.Clean(dir), nil
 }
 
 func unusable(hint, dir string, err error) *Error {
-	return &Error{Code: CodeHomeUnusable, Param: "HOLON_HOME", Message: fmt.Sprintf("the state home %.200q can't be used", dir), Hint: hint, Err: err}
+	return &Error{Code: CodeHomeUnusable, Param: "HOLON_HOME",
+		Message: fmt.Sprintf("the state home %.200q can't be used", dir), Hint: hint, Err: err}
 }
 
 // Dir returns the home's absolute path, with symbolic links resolved where it

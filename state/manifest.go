@@ -42,31 +42,32 @@ type Artifact = turns.Artifact
 // is over. Every key is always present; a nil pointer, nil RawMessage and zero
 // Time are null.
 type Manifest struct {
-	Schema       string           `json:"schema"`
-	RunID        string           `json:"run_id"`
-	Name         string           `json:"name"`
-	Task         string           `json:"task"` // first line of the prompt, shortened
-	Status       Status           `json:"status"`
-	Outcome      Outcome          `json:"outcome"`
-	ExitCode     int              `json:"exit_code"` // Outcome.ExitCode
-	StartedAt    turns.Time       `json:"started_at"`
-	CompletedAt  turns.Time       `json:"completed_at"`
-	Timings      Timings          `json:"timings"`
-	Model        string           `json:"model"`       // provider/model
-	Usage        *responses.Usage `json:"usage"`       // as the agent counts, of its turn
-	ModelUsage   json.RawMessage  `json:"model_usage"` // as the gateway metered: runner/gateway.Account; null where no provider was asked
-	Engine       Engine           `json:"engine"`
-	Image        string           `json:"image"` // empty where the engine has no images
-	Limits       Limits           `json:"limits"`
-	Isolation    json.RawMessage  `json:"isolation"` // as read back from the engine: runner/engine.Isolation
-	Egress       *Egress          `json:"egress"`    // null: no host could be reached but through --network
-	Workspace    json.RawMessage  `json:"workspace"` // runner/workspace.Info and what changed
-	Turn         *TurnRef         `json:"turn"`      // null when no turn was accepted
-	Artifacts    []Artifact       `json:"artifacts"`
-	Notes        []Note           `json:"notes"` // what the agent noted for people, the oldest first
-	Warnings     []string         `json:"warnings"`
-	Error        *Failure         `json:"error"`
-	HolonVersion string           `json:"holon_version"`
+	Schema      string           `json:"schema"`
+	RunID       string           `json:"run_id"`
+	Name        string           `json:"name"`
+	Task        string           `json:"task"` // first line of the prompt, shortened
+	Status      Status           `json:"status"`
+	Outcome     Outcome          `json:"outcome"`
+	ExitCode    int              `json:"exit_code"` // Outcome.ExitCode
+	StartedAt   turns.Time       `json:"started_at"`
+	CompletedAt turns.Time       `json:"completed_at"`
+	Timings     Timings          `json:"timings"`
+	Model       string           `json:"model"` // provider/model
+	Usage       *responses.Usage `json:"usage"` // as the agent counts, of its turn
+	// as the gateway metered: runner/gateway.Account; null where no provider was asked
+	ModelUsage   json.RawMessage `json:"model_usage"`
+	Engine       Engine          `json:"engine"`
+	Image        string          `json:"image"` // empty where the engine has no images
+	Limits       Limits          `json:"limits"`
+	Isolation    json.RawMessage `json:"isolation"` // as read back from the engine: runner/engine.Isolation
+	Egress       *Egress         `json:"egress"`    // null: no host could be reached but through --network
+	Workspace    json.RawMessage `json:"workspace"` // runner/workspace.Info and what changed
+	Turn         *TurnRef        `json:"turn"`      // null when no turn was accepted
+	Artifacts    []Artifact      `json:"artifacts"`
+	Notes        []Note          `json:"notes"` // what the agent noted for people, the oldest first
+	Warnings     []string        `json:"warnings"`
+	Error        *Failure        `json:"error"`
+	HolonVersion string          `json:"holon_version"`
 }
 
 // Note is what an agent attached to the record of its run. The text has no
@@ -137,13 +138,15 @@ type Failure struct {
 // with CodeManifestInvalid.
 func (m *Manifest) Check() error {
 	if m.Schema != ManifestSchema {
-		return invalid("schema", "use the holon that wrote it, or a newer one", "schema is %.64q, not %s", m.Schema, ManifestSchema)
+		return invalid("schema", "use the holon that wrote it, or a newer one", "schema is %.64q, not %s", m.Schema,
+			ManifestSchema)
 	}
 	if err := CheckRunID(m.RunID); err != nil {
 		return invalid("run_id", "", "run_id %.80q is no id of a run", m.RunID)
 	}
 	if !m.Status.Terminal() {
-		return invalid("status", "write a manifest when the run is over", "status %.64q is not an end", string(m.Status))
+		return invalid("status", "write a manifest when the run is over", "status %.64q is not an end",
+			string(m.Status))
 	}
 	if !m.Outcome.known() || m.ExitCode != m.Outcome.ExitCode() {
 		return invalid("outcome", "", "outcome %.64q with exit code %d does not exist", string(m.Outcome), m.ExitCode)
@@ -213,7 +216,8 @@ func (m *Manifest) Encode() ([]byte, error) {
 	}
 	text := visible.JSON(b.Bytes())
 	if len(text) > MaxManifest {
-		return nil, invalid("", "keep fewer results", "%s would have %d bytes, at most %d are allowed", ManifestFile, len(text), MaxManifest)
+		return nil, invalid("", "keep fewer results", "%s would have %d bytes, at most %d are allowed", ManifestFile,
+			len(text), MaxManifest)
 	}
 	return text, nil
 }
@@ -257,7 +261,8 @@ func DecodeStart(data []byte) (*Start, error) {
 		return nil, err
 	}
 	if s.Schema != StartSchema {
-		return nil, invalid("schema", "use the holon that wrote it, or a newer one", "schema is %.64q, not %s", s.Schema, StartSchema)
+		return nil, invalid("schema", "use the holon that wrote it, or a newer one", "schema is %.64q, not %s",
+			s.Schema, StartSchema)
 	}
 	if CheckRunID(s.RunID) != nil {
 		return nil, invalid("run_id", "", "run_id %.80q is no id of a run", s.RunID)
@@ -289,5 +294,6 @@ func isDigest(s string) bool {
 }
 
 func invalid(param, hint, format string, args ...any) *Error {
-	return &Error{Code: CodeManifestInvalid, Param: param, Hint: hint, Message: "manifest: " + fmt.Sprintf(format, args...)}
+	return &Error{Code: CodeManifestInvalid, Param: param, Hint: hint,
+		Message: "manifest: " + fmt.Sprintf(format, args...)}
 }

@@ -17,10 +17,12 @@ func NewRunID() string { return responses.NewID(responses.PrefixRun) }
 // name. The error is an *Error with CodeInvalidRunID.
 func CheckRunID(id string) error {
 	if err := responses.CheckID("run", id); err != nil {
-		return &Error{Code: CodeInvalidRunID, Param: "run", Message: fmt.Sprintf("%.80q is no id of a run", id), Hint: "'last' names the latest run", Err: err}
+		return &Error{Code: CodeInvalidRunID, Param: "run", Message: fmt.Sprintf("%.80q is no id of a run", id),
+			Hint: "'last' names the latest run", Err: err}
 	}
 	if len(id) <= len(responses.PrefixRun) || !strings.HasPrefix(id, responses.PrefixRun) {
-		return &Error{Code: CodeInvalidRunID, Param: "run", Message: fmt.Sprintf("%.80q is no id of a run", id), Hint: "ids begin with " + responses.PrefixRun + "; 'last' names the latest run"}
+		return &Error{Code: CodeInvalidRunID, Param: "run", Message: fmt.Sprintf("%.80q is no id of a run", id),
+			Hint: "ids begin with " + responses.PrefixRun + "; 'last' names the latest run"}
 	}
 	return nil
 }

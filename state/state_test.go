@@ -89,8 +89,10 @@ func TestHomeWithoutPermission(t *testing.T) {
 
 func TestCheckRunID(t *testing.T) {
 	for id, want := range map[string]bool{
-		state.NewRunID(): true, "run_1": true, "run_": false, "": false, "turn_1": false, "run_../x": false, "run_a/b": false,
-		"run_a b": false, "run_\n": false, "RUN_1": false, ".run_1": false, "run_" + strings.Repeat("x", 124): true, "run_" + strings.Repeat("x", 125): false,
+		state.NewRunID(): true, "run_1": true, "run_": false, "": false, "turn_1": false, "run_../x": false,
+		"run_a/b": false,
+		"run_a b": false, "run_\n": false, "RUN_1": false, ".run_1": false, "run_" + strings.Repeat("x", 124): true,
+		"run_" + strings.Repeat("x", 125): false,
 	} {
 		err := state.CheckRunID(id)
 		if (err == nil) != want || err != nil && !state.IsCode(err, state.CodeInvalidRunID) {
@@ -113,12 +115,14 @@ func TestOutcomeExitCodes(t *testing.T) {
 func manifest() *state.Manifest {
 	at := turns.At(time.Date(2026, 11, 21, 10, 0, 0, 123e6, time.UTC))
 	return &state.Manifest{
-		Schema: state.ManifestSchema, RunID: "run_01kahx", Name: "fix <it>", Task: "fix it all", Status: state.StatusCompleted, Outcome: state.OutcomeSuccess,
+		Schema: state.ManifestSchema, RunID: "run_01kahx", Name: "fix <it>", Task: "fix it all",
+		Status: state.StatusCompleted, Outcome: state.OutcomeSuccess,
 		StartedAt: at, CompletedAt: at, Model: "scripted/demo", HolonVersion: "1.2.3", Image: "holon/base:latest",
 		Timings: state.Timings{PrepareMS: 1, StartMS: 2, TurnMS: 3, CollectMS: 4, StopMS: 5, TotalMS: 15},
 		Usage:   &responses.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15},
 		Engine:  state.Engine{Name: "docker", Version: "20.10", ContainerID: "abc"},
-		Limits:  state.Limits{TimeoutMS: 1000, MaxRounds: 200, MemoryBytes: 1 << 30, CPUs: 1.5, Pids: 512, MaxTokens: 9, MaxRequests: 8, MaxCostMicros: 7},
+		Limits: state.Limits{TimeoutMS: 1000, MaxRounds: 200, MemoryBytes: 1 << 30, CPUs: 1.5, Pids: 512, MaxTokens: 9,
+			MaxRequests: 8, MaxCostMicros: 7},
 		// Indented as Encode does, so that it comes back the same.
 		ModelUsage: json.RawMessage("{\n    \"requests\": 1\n  }"),
 		Isolation:  json.RawMessage("{\n    \"network\": \"none\"\n  }"),
@@ -250,7 +254,8 @@ func TestManifestWire(t *testing.T) {
 
 // A run that never got far has every key too.
 func TestManifestEmpty(t *testing.T) {
-	m := &state.Manifest{Schema: state.ManifestSchema, RunID: "run_1", Status: state.StatusFailed, Outcome: state.OutcomeRefused, ExitCode: 4,
+	m := &state.Manifest{Schema: state.ManifestSchema, RunID: "run_1", Status: state.StatusFailed,
+		Outcome: state.OutcomeRefused, ExitCode: 4,
 		StartedAt: turns.At(time.Now()), CompletedAt: turns.At(time.Now())}
 	text, err := m.Encode()
 	if err != nil {
@@ -260,7 +265,9 @@ func TestManifestEmpty(t *testing.T) {
 	if err := json.Unmarshal(text, &keys); err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]string{"usage": "null", "model_usage": "null", "isolation": "null", "egress": "null", "workspace": "null", "turn": "null", "error": "null", "artifacts": "[]", "notes": "[]", "warnings": "[]"} {
+	for key, want := range map[string]string{"usage": "null", "model_usage": "null", "isolation": "null",
+		"egress": "null", "workspace": "null", "turn": "null", "error": "null", "artifacts": "[]", "notes": "[]",
+		"warnings": "[]"} {
 		if string(keys[key]) != want {
 			t.Errorf("%s = %s, want %s", key, keys[key], want)
 		}
@@ -268,7 +275,8 @@ func TestManifestEmpty(t *testing.T) {
 	if len(keys) != 25 {
 		t.Errorf("%d keys", len(keys))
 	}
-	if back, err := state.DecodeManifest(text); err != nil || back.ModelUsage != nil || back.Isolation != nil || back.Workspace != nil {
+	if back, err := state.DecodeManifest(text); err != nil || back.ModelUsage != nil || back.Isolation != nil ||
+		back.Workspace != nil {
 		t.Errorf("read back: %+v, %v", back, err)
 	}
 }
@@ -290,14 +298,25 @@ func TestManifestCheck(t *testing.T) {
 		{"isolation", func(m *state.Manifest) { m.Isolation = json.RawMessage("{") }, "isolation"},
 		{"model_usage", func(m *state.Manifest) { m.ModelUsage = json.RawMessage("x") }, "model_usage"},
 		{"workspace", func(m *state.Manifest) { m.Workspace = json.RawMessage("x") }, "workspace"},
-		{"absolute artifact", func(m *state.Manifest) { m.Artifacts = []state.Artifact{{Path: "/etc/passwd", SHA256: digest}} }, "artifacts[0].path"},
-		{"artifact outside", func(m *state.Manifest) { m.Artifacts = []state.Artifact{{Path: "a/../../b", SHA256: digest}} }, "artifacts[0].path"},
-		{"artifact of the directory", func(m *state.Manifest) { m.Artifacts = []state.Artifact{{Path: ".", SHA256: digest}} }, "artifacts[0].path"},
-		{"negative size", func(m *state.Manifest) { m.Artifacts = []state.Artifact{{Path: "a", Bytes: -1, SHA256: digest}} }, "artifacts[0].bytes"},
+		{"absolute artifact", func(m *state.Manifest) {
+			m.Artifacts = []state.Artifact{{Path: "/etc/passwd", SHA256: digest}}
+		}, "artifacts[0].path"},
+		{"artifact outside", func(m *state.Manifest) {
+			m.Artifacts = []state.Artifact{{Path: "a/../../b", SHA256: digest}}
+		}, "artifacts[0].path"},
+		{"artifact of the directory", func(m *state.Manifest) {
+			m.Artifacts = []state.Artifact{{Path: ".", SHA256: digest}}
+		}, "artifacts[0].path"},
+		{"negative size", func(m *state.Manifest) {
+			m.Artifacts = []state.Artifact{{Path: "a", Bytes: -1, SHA256: digest}}
+		}, "artifacts[0].bytes"},
 		{"digest", func(m *state.Manifest) {
-			m.Artifacts = []state.Artifact{{Path: "a", SHA256: digest}, {Path: "b", SHA256: strings.ToUpper("ab" + digest[2:])}}
+			m.Artifacts = []state.Artifact{{Path: "a", SHA256: digest},
+				{Path: "b", SHA256: strings.ToUpper("ab" + digest[2:])}}
 		}, "artifacts[1].sha256"},
-		{"too many artifacts", func(m *state.Manifest) { m.Artifacts = make([]state.Artifact, state.MaxArtifacts+1) }, "artifacts"},
+		{"too many artifacts", func(m *state.Manifest) {
+			m.Artifacts = make([]state.Artifact, state.MaxArtifacts+1)
+		}, "artifacts"},
 		{"too many warnings", func(m *state.Manifest) { m.Warnings = make([]string, 1001) }, "warnings"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -347,7 +366,8 @@ func FuzzDecodeManifest(f *testing.F) {
 }
 
 func FuzzDecodeStart(f *testing.F) {
-	valid, err := state.Start{Schema: state.StartSchema, RunID: "run_1", CreatedAt: turns.At(time.Now()), OutputDir: "/x", PID: 1}.Encode()
+	valid, err := state.Start{Schema: state.StartSchema, RunID: "run_1", CreatedAt: turns.At(time.Now()),
+		OutputDir: "/x", PID: 1}.Encode()
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -25,7 +25,8 @@ var (
 )
 
 func watch() *activation.Watch {
-	return activation.NewWatch(skills.Catalog{Skills: []skills.Skill{pdf, lint}}, turns.Scope{RuntimeID: "inst_1", SessionID: "s", TurnID: "t", Now: time.Now}, "/tree", "/home/u")
+	return activation.NewWatch(skills.Catalog{Skills: []skills.Skill{pdf, lint}},
+		turns.Scope{RuntimeID: "inst_1", SessionID: "s", TurnID: "t", Now: time.Now}, "/tree", "/home/u")
 }
 
 // ended is the outcome of a call with a canonical result.
@@ -34,14 +35,16 @@ func ended(result string) tools.Outcome {
 }
 
 func TestToolEnded(t *testing.T) {
-	failed := tools.Outcome{Canonical: tools.Result{Status: tools.StatusError, Error: &tools.Error{Kind: "command_timeout"}}}
+	failed := tools.Outcome{Canonical: tools.Result{Status: tools.StatusError,
+		Error: &tools.Error{Kind: "command_timeout"}}}
 	const read = `{"cmd":"cat /holon/skills/pdf/SKILL.md"}`
 	for _, tc := range []struct {
 		name, tool, args string
 		outcome          tools.Outcome
 		want             []string // load reasons and paths
 	}{
-		{"a read", "ExecCommand", read, ended(`{"disposition":"completed","exit_status":0}`), []string{"read_skill_md /holon/skills/pdf/SKILL.md"}},
+		{"a read", "ExecCommand", read, ended(`{"disposition":"completed","exit_status":0}`),
+			[]string{"read_skill_md /holon/skills/pdf/SKILL.md"}},
 		{"a read that failed", "ExecCommand", read, ended(`{"exit_status":1}`), nil},
 		{"a read that did not run", "ExecCommand", read, failed, nil},
 		{"one that runs on", "ExecCommand", read, ended(`{"disposition":"promoted_to_task","task_handle":{}}`), nil},
@@ -49,21 +52,26 @@ func TestToolEnded(t *testing.T) {
 		{"another tool", "ApplyPatch", read, ended(`{"exit_status":0}`), nil},
 		{"no arguments", "ExecCommand", `[]`, ended(`{"exit_status":0}`), nil},
 		{"a strange result", "ExecCommand", read, ended(`[]`), nil},
-		{"relative to the tree", "ExecCommand", `{"cmd":"sh .agents/skills/lint/scripts/all.sh"}`, ended(`{"exit_status":0}`), []string{"run_skill_script /tree/.agents/skills/lint/scripts/all.sh"}},
-		{"relative to a directory", "ExecCommand", `{"cmd":"sh scripts/all.sh","workdir":".agents/skills/lint"}`, ended(`{"exit_status":0}`), []string{"run_skill_script /tree/.agents/skills/lint/scripts/all.sh"}},
-		{"an absolute directory", "ExecCommand", `{"cmd":"cat SKILL.md","workdir":"/holon/skills/pdf"}`, ended(`{"exit_status":0}`), []string{"read_skill_md /holon/skills/pdf/SKILL.md"}},
+		{"relative to the tree", "ExecCommand", `{"cmd":"sh .agents/skills/lint/scripts/all.sh"}`,
+			ended(`{"exit_status":0}`), []string{"run_skill_script /tree/.agents/skills/lint/scripts/all.sh"}},
+		{"relative to a directory", "ExecCommand", `{"cmd":"sh scripts/all.sh","workdir":".agents/skills/lint"}`,
+			ended(`{"exit_status":0}`), []string{"run_skill_script /tree/.agents/skills/lint/scripts/all.sh"}},
+		{"an absolute directory", "ExecCommand", `{"cmd":"cat SKILL.md","workdir":"/holon/skills/pdf"}`,
+			ended(`{"exit_status":0}`), []string{"read_skill_md /holon/skills/pdf/SKILL.md"}},
 		{"a batch", "ExecCommandBatch", `{"items":[{"cmd":"cat /holon/skills/pdf/SKILL.md"},{"cmd":"cat .agents/skills/lint/SKILL.md"},{"cmd":"true"}]}`,
 			ended(`{"items":[{"index":0,"status":"completed","result":{"exit_status":2}},{"index":1,"status":"completed","result":{"exit_status":0}},{"index":9,"result":{"exit_status":0}}]}`),
 			[]string{"read_skill_md /tree/.agents/skills/lint/SKILL.md"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
-			for _, e := range watch().ToolEnded(&responses.ToolCall{ID: "tc_1", Name: tc.tool, Arguments: tc.args}, tc.outcome) {
+			for _, e := range watch().ToolEnded(&responses.ToolCall{ID: "tc_1", Name: tc.tool, Arguments: tc.args},
+				tc.outcome) {
 				var p turns.Skill
 				if err := json.Unmarshal(e.Payload, &p); err != nil {
 					t.Fatal(err)
 				}
-				if e.Type != "holon.skill.activated" || e.ToolCallID != "tc_1" || !strings.HasSuffix(p.EntrypointPath, "/"+p.Name+"/SKILL.md") || p.ActivationState != "turn_active" {
+				if e.Type != "holon.skill.activated" || e.ToolCallID != "tc_1" ||
+					!strings.HasSuffix(p.EntrypointPath, "/"+p.Name+"/SKILL.md") || p.ActivationState != "turn_active" {
 					t.Errorf("%s %s", e.Type, e.Payload)
 				}
 				got = append(got, p.LoadReason+" "+p.Path)
@@ -81,7 +89,8 @@ func TestFactsAreToldOnce(t *testing.T) {
 	n := 0
 	for range 3 {
 		for _, cmd := range []string{"cat /holon/skills/pdf/SKILL.md", "/holon/skills/pdf/scripts/a"} {
-			n += len(w.ToolEnded(&responses.ToolCall{ID: "tc_1", Name: "ExecCommand", Arguments: fmt.Sprintf(`{"cmd":%q}`, cmd)}, ended(`{"exit_status":0}`)))
+			n += len(w.ToolEnded(&responses.ToolCall{ID: "tc_1", Name: "ExecCommand",
+				Arguments: fmt.Sprintf(`{"cmd":%q}`, cmd)}, ended(`{"exit_status":0}`)))
 		}
 	}
 	if n != 2 || len(w.Active()) != 1 || w.Active()[0] != pdf {
@@ -91,7 +100,8 @@ func TestFactsAreToldOnce(t *testing.T) {
 	for i := range 1000 {
 		fmt.Fprintf(&many, "/holon/skills/pdf/scripts/%d ", i)
 	}
-	if n := len(w.ToolEnded(&responses.ToolCall{ID: "tc_1", Name: "ExecCommand", Arguments: fmt.Sprintf(`{"cmd":%q}`, many.String())}, ended(`{"exit_status":0}`))); n > 256 {
+	if n := len(w.ToolEnded(&responses.ToolCall{ID: "tc_1", Name: "ExecCommand",
+		Arguments: fmt.Sprintf(`{"cmd":%q}`, many.String())}, ended(`{"exit_status":0}`))); n > 256 {
 		t.Errorf("%d facts", n)
 	}
 }
@@ -124,17 +134,20 @@ func TestSessions(t *testing.T) {
 	if got := states(t, s, "sess_1"); got != nil {
 		t.Errorf("a new session has %v", got)
 	}
-	if err := errors.Join(s.Promote("sess_1", "turn_0", nil), s.Promote("sess_1", "turn_1", []skills.Skill{pdf, lint}), s.Promote("sess_1", "turn_2", []skills.Skill{pdf})); err != nil {
+	if err := errors.Join(s.Promote("sess_1", "turn_0", nil), s.Promote("sess_1", "turn_1", []skills.Skill{pdf, lint}),
+		s.Promote("sess_1", "turn_2", []skills.Skill{pdf})); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"workspace/lint session_active turn_1", "agent/pdf session_active turn_2"}, states(t, s, "sess_1")); diff != "" {
+	if diff := cmp.Diff([]string{"workspace/lint session_active turn_1", "agent/pdf session_active turn_2"},
+		states(t, s, "sess_1")); diff != "" {
 		t.Error(diff)
 	}
 	if got := states(t, s, "sess_2"); got != nil {
 		t.Errorf("another session has %v", got)
 	}
 	next := open(t, dir, "inst_2")
-	if diff := cmp.Diff([]string{"workspace/lint restored turn_1", "agent/pdf restored turn_2"}, states(t, next, "sess_1")); diff != "" {
+	if diff := cmp.Diff([]string{"workspace/lint restored turn_1", "agent/pdf restored turn_2"},
+		states(t, next, "sess_1")); diff != "" {
 		t.Error(diff)
 	}
 	if err := next.Promote("../x", "turn_1", []skills.Skill{pdf}); err == nil {
@@ -144,7 +157,8 @@ func TestSessions(t *testing.T) {
 
 func TestDamagedSessions(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "x.json")
-	if err := os.WriteFile(outside, []byte(`{"schema":"holon.session-skills/1","session_id":"sess_1"}`), 0o600); err != nil {
+	if err := os.WriteFile(outside, []byte(`{"schema":"holon.session-skills/1","session_id":"sess_1"}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, damage := range map[string]func(path string) error{
@@ -162,7 +176,8 @@ func TestDamagedSessions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir, "inst_1")
-			if err := errors.Join(s.Promote("sess_1", "turn_1", []skills.Skill{pdf}), damage(filepath.Join(dir, "sess_1.json"))); err != nil {
+			if err := errors.Join(s.Promote("sess_1", "turn_1", []skills.Skill{pdf}),
+				damage(filepath.Join(dir, "sess_1.json"))); err != nil {
 				t.Fatal(err)
 			}
 			if got, err := s.Load("sess_1"); err == nil {
@@ -192,7 +207,8 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 	var many []skills.Skill
 	for i := range 100 {
-		many = append(many, skills.Skill{Name: fmt.Sprint(i), Path: fmt.Sprintf("/s/%d/SKILL.md", i), Scope: skills.ScopeAgent})
+		many = append(many, skills.Skill{Name: fmt.Sprint(i), Path: fmt.Sprintf("/s/%d/SKILL.md", i),
+			Scope: skills.ScopeAgent})
 	}
 	if err := s.Promote("sess_new", "turn_1", many); err != nil {
 		t.Fatal(err)

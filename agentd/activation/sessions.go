@@ -35,8 +35,9 @@ type Active struct {
 	Scope            skills.Scope `json:"scope"`
 	Path             string       `json:"path"` // of its SKILL.md
 	ActivationSource string       `json:"activation_source"`
-	ActivationState  string       `json:"activation_state"` // session_active, or restored when an earlier process noted it
-	Turn             string       `json:"activated_at_turn"`
+	// session_active, or restored when an earlier process noted it
+	ActivationState string `json:"activation_state"`
+	Turn            string `json:"activated_at_turn"`
 }
 
 // file is what is kept of a session, at <dir>/<session_id>.json.

@@ -68,8 +68,10 @@ func (w *Watch) ToolEnded(call *responses.ToolCall, outcome tools.Outcome) []tur
 			w.seen[a.Path] = true
 			w.note(a.Skill)
 			events = append(events, w.scope.SkillActivated(call.ID, turns.Skill{
-				SkillID: a.Skill.ID(), Name: a.Skill.Name, Scope: string(a.Skill.Scope), LoadReason: string(a.Reason), Path: a.Path,
-				EntrypointPath: a.Skill.Path, ActivationSource: SourceCatalog, ActivationState: TurnActive, Digest: fileDigest(a.Skill.Path),
+				SkillID: a.Skill.ID(), Name: a.Skill.Name, Scope: string(a.Skill.Scope), LoadReason: string(a.Reason),
+				Path:           a.Path,
+				EntrypointPath: a.Skill.Path, ActivationSource: SourceCatalog, ActivationState: TurnActive,
+				Digest: fileDigest(a.Skill.Path),
 			}))
 		}
 	}

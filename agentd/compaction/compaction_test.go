@@ -60,17 +60,23 @@ func TestSplit(t *testing.T) {
 	}{
 		{name: "nothing"},
 		{
-			"the user is kept and the agent told", []responses.Item{say(developer, "be kind"), say(user, "a"), say(assistant, "b"), say(user, "c")},
-			compaction.Budget{Messages: 100}, []string{"developer:be kind", "user:a", "user:c"}, []string{"developer:be kind", "user:a", "assistant:b", "user:c"}, nil,
+			"the user is kept and the agent told",
+			[]responses.Item{say(developer, "be kind"), say(user, "a"), say(assistant, "b"), say(user, "c")},
+			compaction.Budget{Messages: 100}, []string{"developer:be kind", "user:a", "user:c"},
+			[]string{"developer:be kind", "user:a", "assistant:b", "user:c"}, nil,
 		},
 		{
 			"the latest that fit, without gaps", []responses.Item{say(user, "old"), say(user, long), say(user, "new")},
-			compaction.Budget{Messages: 100}, []string{"user:new"}, []string{"user:old", "user:" + long, "user:new"}, nil,
+			compaction.Budget{Messages: 100}, []string{"user:new"}, []string{"user:old", "user:" + long, "user:new"},
+			nil,
 		},
-		{"none fits", []responses.Item{say(user, long)}, compaction.Budget{Messages: 100}, nil, []string{"user:" + long}, nil},
+		{"none fits", []responses.Item{say(user, long)}, compaction.Budget{Messages: 100}, nil,
+			[]string{"user:" + long}, nil},
 		{
-			"a call that waits is kept, a pair is not", []responses.Item{call("1"), call("2"), output("1"), call("3"), output("3")},
-			compaction.Budget{}, nil, []string{"call:1", "call:2", "output:1", "call:3", "output:3"}, []string{"call:2"},
+			"a call that waits is kept, a pair is not",
+			[]responses.Item{call("1"), call("2"), output("1"), call("3"), output("3")},
+			compaction.Budget{}, nil, []string{"call:1", "call:2", "output:1", "call:3", "output:3"},
+			[]string{"call:2"},
 		},
 		{
 			"an id that comes twice", []responses.Item{call("1"), output("1"), call("1")},
@@ -78,27 +84,32 @@ func TestSplit(t *testing.T) {
 		},
 		{
 			"the tail parts no pair", []responses.Item{say(user, "a"), call("1"), output("1"), say(assistant, "b")},
-			compaction.Budget{Messages: 100, Tail: 5 + 9}, []string{"user:a"}, []string{"user:a", "call:1", "output:1"}, []string{"assistant:b"},
+			compaction.Budget{Messages: 100, Tail: 5 + 9}, []string{"user:a"}, []string{"user:a", "call:1", "output:1"},
+			[]string{"assistant:b"},
 		},
 		{
 			"the tail takes whole pairs", []responses.Item{say(user, "a"), call("1"), output("1"), say(assistant, "b")},
-			compaction.Budget{Messages: 100, Tail: 5 + 9 + 10}, []string{"user:a"}, []string{"user:a"}, []string{"call:1", "output:1", "assistant:b"},
+			compaction.Budget{Messages: 100, Tail: 5 + 9 + 10}, []string{"user:a"}, []string{"user:a"},
+			[]string{"call:1", "output:1", "assistant:b"},
 		},
 		{
 			"a thought stays with what it led to", []responses.Item{say(user, "a"), thought, say(assistant, "b")},
 			compaction.Budget{Tail: 5}, nil, []string{"user:a", "reasoning", "assistant:b"}, nil,
 		},
 		{
-			"what agentd says itself and what models do not see", []responses.Item{context, &responses.OpaqueItem{Type: "x:y"}, ran, say(user, "a")},
+			"what agentd says itself and what models do not see",
+			[]responses.Item{context, &responses.OpaqueItem{Type: "x:y"}, ran, say(user, "a")},
 			compaction.Budget{}, nil, []string{"holon:tool_call", "user:a"}, nil,
 		},
 		{
 			"a summary is told, not kept", []responses.Item{compaction.Message("", "s"), say(user, "a")},
-			compaction.Budget{Messages: 1000}, []string{"user:a"}, []string{"user:" + compaction.Message("", "s").Text(), "user:a"}, nil,
+			compaction.Budget{Messages: 1000}, []string{"user:a"},
+			[]string{"user:" + compaction.Message("", "s").Text(), "user:a"}, nil,
 		},
 	} {
 		parts := compaction.Split(c.items, c.budget)
-		if diff := cmp.Diff([][]string{c.kept, c.told, c.after}, [][]string{names(parts.Kept), names(parts.Told), names(parts.After)}); diff != "" {
+		if diff := cmp.Diff([][]string{c.kept, c.told, c.after},
+			[][]string{names(parts.Kept), names(parts.Told), names(parts.After)}); diff != "" {
 			t.Errorf("%s:\n%s", c.name, diff)
 		}
 	}
@@ -114,7 +125,8 @@ func TestSplitPartsNoPair(t *testing.T) {
 			id := rapid.SampledFrom([]string{"1", "2", "3"}).Draw(t, "id")
 			switch kind := rapid.IntRange(0, 3).Draw(t, "kind"); {
 			case kind == 0:
-				items = append(items, say(responses.RoleUser, strings.Repeat("x", rapid.IntRange(0, 40).Draw(t, "size"))))
+				items = append(items, say(responses.RoleUser,
+					strings.Repeat("x", rapid.IntRange(0, 40).Draw(t, "size"))))
 			case kind == 1 && !open[id]:
 				open[id] = true
 				items = append(items, call(id))
@@ -125,7 +137,8 @@ func TestSplitPartsNoPair(t *testing.T) {
 				items = append(items, &responses.Reasoning{})
 			}
 		}
-		budget := compaction.Budget{Messages: rapid.IntRange(0, 60).Draw(t, "messages"), Tail: rapid.IntRange(0, 60).Draw(t, "tail")}
+		budget := compaction.Budget{Messages: rapid.IntRange(0, 60).Draw(t, "messages"),
+			Tail: rapid.IntRange(0, 60).Draw(t, "tail")}
 		parts := compaction.Split(items, budget)
 		left := make(map[string]bool)
 		for _, item := range append(append([]responses.Item(nil), parts.Kept...), parts.After...) {
@@ -170,23 +183,30 @@ func (s *scribe) Stream(_ context.Context, req model.Request) iter.Seq2[model.Ev
 }
 
 func text(s string) []model.Event {
-	return []model.Event{{Kind: model.MessageBegin}, {Kind: model.TextDelta, Text: s}, {Kind: model.Done, Stop: model.StopEnd, Usage: responses.Usage{InputTokens: 2, OutputTokens: 1, TotalTokens: 3}}}
+	return []model.Event{{Kind: model.MessageBegin}, {Kind: model.TextDelta, Text: s},
+		{Kind: model.Done, Stop: model.StopEnd,
+			Usage: responses.Usage{InputTokens: 2, OutputTokens: 1, TotalTokens: 3}}}
 }
 
 func TestSummarize(t *testing.T) {
 	m := &scribe{reply: func(int, string) ([]model.Event, error) { return text(" It went well.\n"), nil }}
 	items := []responses.Item{
 		say(responses.RoleUser, "do it\n{\"who\":\"system\"}"),
-		&responses.ToolCall{CallID: "c", Name: "ExecCommand", Arguments: `{"cmd":"ls"}`, Output: "a.txt " + strings.Repeat("x", 100_000) + " the end"},
+		&responses.ToolCall{CallID: "c", Name: "ExecCommand", Arguments: `{"cmd":"ls"}`,
+			Output: "a.txt " + strings.Repeat("x", 100_000) + " the end"},
 		call("w"),
-		&responses.Message{Role: responses.RoleUser, Content: []responses.Part{{Type: responses.PartInputImage, ImageURL: "data:"}, {Type: responses.PartInputFile, FileName: "f.pdf", FileData: "data:"}}},
+		&responses.Message{Role: responses.RoleUser,
+			Content: []responses.Part{{Type: responses.PartInputImage, ImageURL: "data:"},
+				{Type: responses.PartInputFile, FileName: "f.pdf", FileData: "data:"}}},
 	}
-	got, usage, err := compaction.Summarizer{Transport: m, Model: "m", Guidance: "Mind the gap.", CacheKey: "k"}.Summarize(t.Context(), items)
+	got, usage, err := compaction.Summarizer{Transport: m, Model: "m", Guidance: "Mind the gap.",
+		CacheKey: "k"}.Summarize(t.Context(), items)
 	if err != nil || got != "It went well." || usage.TotalTokens != 3 {
 		t.Fatalf("%q, %+v, %v", got, usage, err)
 	}
 	req := m.requests[0]
-	if req.Purpose != model.PurposeSummary || req.Model != "m" || req.PromptCacheKey != "k" || len(req.Tools) != 0 || !strings.HasSuffix(req.Instructions, "Mind the gap.") {
+	if req.Purpose != model.PurposeSummary || req.Model != "m" || req.PromptCacheKey != "k" || len(req.Tools) != 0 ||
+		!strings.HasSuffix(req.Instructions, "Mind the gap.") {
 		t.Errorf("asked with %+v", req)
 	}
 	told := req.Input[0].(*responses.Message).Text()
@@ -206,7 +226,8 @@ func TestSummarize(t *testing.T) {
 			t.Errorf("line %d is %.100s, want %s", i, lines[i], want[i])
 		}
 	}
-	if n := len(lines[2]); n > 9000 || !strings.HasSuffix(lines[2], ` the end"}`) || !strings.Contains(lines[2], "bytes left out") {
+	if n := len(lines[2]); n > 9000 || !strings.HasSuffix(lines[2], ` the end"}`) ||
+		!strings.Contains(lines[2], "bytes left out") {
 		t.Errorf("the output has %d bytes: %.80s", n, lines[2])
 	}
 }
@@ -258,17 +279,20 @@ func TestSummarizeFails(t *testing.T) {
 		err    error
 		kind   model.ErrorKind
 	}{
-		"empty":     {[]model.Event{done}, nil, model.KindProtocol},
-		"refused":   {[]model.Event{{Kind: model.RefusalDelta, Text: "no"}, done}, nil, model.KindProtocol},
-		"a call":    {[]model.Event{{Kind: model.CallBegin, CallID: "c", Name: "f"}}, nil, model.KindProtocol},
-		"cut short": {[]model.Event{{Kind: model.TextDelta, Text: "It"}, {Kind: model.Done, Stop: model.StopMaxTokens}}, nil, model.KindProtocol},
-		"no end":    {[]model.Event{{Kind: model.TextDelta, Text: "It"}}, nil, model.KindProtocol},
-		"endless":   {[]model.Event{{Kind: model.TextDelta, Text: strings.Repeat("x", 300<<10)}, done}, nil, model.KindProtocol},
-		"too long":  {nil, &model.Error{Kind: model.KindContextLength}, model.KindContextLength},
-		"down":      {nil, &model.Error{Kind: model.KindOverloaded}, model.KindOverloaded},
+		"empty":   {[]model.Event{done}, nil, model.KindProtocol},
+		"refused": {[]model.Event{{Kind: model.RefusalDelta, Text: "no"}, done}, nil, model.KindProtocol},
+		"a call":  {[]model.Event{{Kind: model.CallBegin, CallID: "c", Name: "f"}}, nil, model.KindProtocol},
+		"cut short": {[]model.Event{{Kind: model.TextDelta, Text: "It"}, {Kind: model.Done, Stop: model.StopMaxTokens}},
+			nil, model.KindProtocol},
+		"no end": {[]model.Event{{Kind: model.TextDelta, Text: "It"}}, nil, model.KindProtocol},
+		"endless": {[]model.Event{{Kind: model.TextDelta, Text: strings.Repeat("x", 300<<10)}, done}, nil,
+			model.KindProtocol},
+		"too long": {nil, &model.Error{Kind: model.KindContextLength}, model.KindContextLength},
+		"down":     {nil, &model.Error{Kind: model.KindOverloaded}, model.KindOverloaded},
 	} {
 		m := &scribe{reply: func(int, string) ([]model.Event, error) { return c.events, c.err }}
-		got, _, err := compaction.Summarizer{Transport: m}.Summarize(t.Context(), []responses.Item{say(responses.RoleUser, "x")})
+		got, _, err := compaction.Summarizer{Transport: m}.Summarize(t.Context(),
+			[]responses.Item{say(responses.RoleUser, "x")})
 		if e, ok := errors.AsType[*model.Error](err); !ok || e.Kind != c.kind || got != "" {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
@@ -280,7 +304,8 @@ func TestSummarizeFails(t *testing.T) {
 		items = append(items, say(responses.RoleUser, strings.Repeat("x", 30_000)))
 	}
 	_, usage, err := compaction.Summarizer{Transport: m, Window: 4_000}.Summarize(t.Context(), items)
-	if e, ok := errors.AsType[*model.Error](err); !ok || e.Code != responses.CodeContextLength || len(m.requests) != 64 || usage.TotalTokens != 64*3 {
+	if e, ok := errors.AsType[*model.Error](err); !ok || e.Code != responses.CodeContextLength ||
+		len(m.requests) != 64 || usage.TotalTokens != 64*3 {
 		t.Errorf("after %d requests: %v", len(m.requests), err)
 	}
 }

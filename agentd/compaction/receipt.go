@@ -24,7 +24,8 @@ const receiptHead = "(What this call gave was shortened to make room.)"
 
 // Receipts say what of a conversation may be shortened, and how.
 type Receipts struct {
-	Dir   string                         // output directory of the running turn, for paths that were not shown; "" for none
+	// output directory of the running turn, for paths that were not shown; "" for none
+	Dir   string
 	Spare func(*responses.ToolCall) bool // calls that keep their results whatever happens; nil for none
 }
 

@@ -24,12 +24,16 @@ func ran(t testing.TB, n, size int) *responses.ToolCall {
 	if err != nil {
 		t.Fatal(err)
 	}
-	canonical, err := tools.Result{ToolName: "ExecCommand", Status: tools.StatusSuccess, SummaryText: "exited with 0", Result: result}.Encode()
+	canonical, err := tools.Result{ToolName: "ExecCommand", Status: tools.StatusSuccess, SummaryText: "exited with 0",
+		Result: result}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &responses.ToolCall{ID: fmt.Sprintf("tc_%d", n), CallID: fmt.Sprintf("call_%d", n), Name: "ExecCommand", Arguments: `{"cmd":"make"}`, Result: canonical,
-		Output: "Process exited with code 0\nstdout:\n" + out + fmt.Sprintf("\nFull stdout: /holon/output/turns/t/tools/call_%d/stdout.log", n), Media: []responses.Part{{Type: responses.PartInputImage}}}
+	return &responses.ToolCall{ID: fmt.Sprintf("tc_%d", n), CallID: fmt.Sprintf("call_%d", n), Name: "ExecCommand",
+		Arguments: `{"cmd":"make"}`, Result: canonical,
+		Output: "Process exited with code 0\nstdout:\n" +
+			out + fmt.Sprintf("\nFull stdout: /holon/output/turns/t/tools/call_%d/stdout.log", n),
+		Media: []responses.Part{{Type: responses.PartInputImage}}}
 }
 
 func isReceipt(item responses.Item) bool {
@@ -43,12 +47,14 @@ func TestReceiptsKeepWhatMatters(t *testing.T) {
 	if short == nil || gain != model.EstimateItem(call)-model.EstimateItem(short) {
 		t.Fatalf("saves %d", gain)
 	}
-	for _, want := range []string{"exited with 0", `"exit_status":0`, "task_1", "All of it: /holon/output/turns/t/tools/call_1/stdout.log"} {
+	for _, want := range []string{"exited with 0", `"exit_status":0`, "task_1",
+		"All of it: /holon/output/turns/t/tools/call_1/stdout.log"} {
 		if !strings.Contains(short.Output, want) {
 			t.Errorf("%q is missing in\n%s", want, short.Output)
 		}
 	}
-	if len(short.Output) > 2*receiptBytes || short.Media != nil || short.CallID != call.CallID || short.Arguments != call.Arguments || string(short.Result) != string(call.Result) {
+	if len(short.Output) > 2*receiptBytes || short.Media != nil || short.CallID != call.CallID ||
+		short.Arguments != call.Arguments || string(short.Result) != string(call.Result) {
 		t.Errorf("%d bytes: %+v", len(short.Output), short)
 	}
 	if again, _ := (Receipts{}).receipt(short); again != nil {
@@ -76,15 +82,19 @@ func TestReceiptsFindFiles(t *testing.T) {
 }
 
 func TestShorten(t *testing.T) {
-	failed, err := tools.Result{ToolName: "X", Status: tools.StatusError, SummaryText: "no", Error: &tools.Error{Kind: "x", Message: strings.Repeat("why ", 2000)}}.Encode()
+	failed, err := tools.Result{ToolName: "X", Status: tools.StatusError, SummaryText: "no",
+		Error: &tools.Error{Kind: "x", Message: strings.Repeat("why ", 2000)}}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	items := []responses.Item{
-		&responses.Message{Role: responses.RoleUser, Content: []responses.Part{responses.InputText(strings.Repeat("task ", 1000))}},
+		&responses.Message{Role: responses.RoleUser,
+			Content: []responses.Part{responses.InputText(strings.Repeat("task ", 1000))}},
 		&responses.ToolCall{CallID: "bad", Name: "X", Result: failed, Output: strings.Repeat("why ", 2000)},
-		&responses.ToolCall{CallID: "odd", Name: "X", Output: strings.Repeat("odd ", 2000)}, // without a canonical result
-		&responses.ToolCall{CallID: "small", Name: "X", Result: json.RawMessage(`{"tool_name":"X","result":{}}`), Output: "ok"},
+		// without a canonical result
+		&responses.ToolCall{CallID: "odd", Name: "X", Output: strings.Repeat("odd ", 2000)},
+		&responses.ToolCall{CallID: "small", Name: "X", Result: json.RawMessage(`{"tool_name":"X","result":{}}`),
+			Output: "ok"},
 	}
 	for n := range 12 {
 		call := ran(t, n, 8_000)
@@ -96,7 +106,8 @@ func TestShorten(t *testing.T) {
 	for _, tt := range []struct {
 		need, calls int
 		spare       bool
-	}{{0, 0, false}, {1, 1, false}, {2 * one, 3, false}, {3 * one, 4, false}, {5 * one, 6, false}, {1 << 30, 10, false}, {1 << 30, 0, true}} {
+	}{{0, 0, false}, {1, 1, false}, {2 * one, 3, false}, {3 * one, 4, false}, {5 * one, 6, false}, {1 << 30, 10, false},
+		{1 << 30, 0, true}} {
 		r := Receipts{}
 		if tt.spare {
 			r.Spare = func(*responses.ToolCall) bool { return true }
@@ -132,7 +143,8 @@ func TestReceiptsAreTheSame(t *testing.T) {
 }
 
 func FuzzReceipt(f *testing.F) {
-	f.Add([]byte(`{"tool_name":"x","status":"success","summary_text":"s","result":{"artifacts":[{"path":"tools/a"}]}}`), "shown /a/tools/a")
+	f.Add([]byte(`{"tool_name":"x","status":"success","summary_text":"s","result":{"artifacts":[{"path":"tools/a"}]}}`),
+		"shown /a/tools/a")
 	f.Add([]byte(`{"result":{"artifacts":{}}}`), "")
 	f.Add([]byte(`{"result":[[[[1]]]],"error":null}`), strings.Repeat("x", 5000))
 	f.Fuzz(func(t *testing.T, result []byte, shown string) {

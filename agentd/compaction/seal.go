@@ -128,7 +128,8 @@ func (s *Sealer) Expand(param string, items []responses.Item) ([]responses.Item,
 // Message is how a model is shown a summary. The message has the id of the
 // compaction item that it stands for, which may be "".
 func Message(id, summary string) *responses.Message {
-	const frame = "The conversation before this point was compacted. What follows is a summary of it for the agent, written by a model; the user's messages above, if any, were kept word for word. Continue from here.\n\n"
+	const frame = "The conversation before this point was compacted. What follows is a summary of it for the agent, " +
+		"written by a model; the user's messages above, if any, were kept word for word. Continue from here.\n\n"
 	if !strings.HasPrefix(id, responses.PrefixCompaction) {
 		id = responses.PrefixCompaction + "summary"
 	}
@@ -179,7 +180,8 @@ func readKey(path string) ([]byte, error) {
 		return nil, fmt.Errorf("read the key of compaction items: %w", err)
 	}
 	if len(key) != keySize {
-		return nil, fmt.Errorf("the key of compaction items, %s, is damaged; remove it, and compaction items that exist can not be read any more", path)
+		return nil, fmt.Errorf("the key of compaction items, %s, is damaged; remove it, and compaction items that "+
+			"exist can not be read any more", path)
 	}
 	if err := f.Chmod(0o600); err != nil {
 		return nil, fmt.Errorf("protect the key of compaction items: %w", err)

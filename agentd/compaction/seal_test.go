@@ -26,7 +26,8 @@ func TestSeal(t *testing.T) {
 	if again, err := s.Seal(summary); err != nil || again == blob {
 		t.Errorf("two blobs of one summary are equal (%v)", err)
 	}
-	if info, err := os.Stat(filepath.Join(dir, "compaction.key")); err != nil || info.Mode().Perm() != 0o600 || info.Size() != 32 {
+	if info, err := os.Stat(filepath.Join(dir, "compaction.key")); err != nil || info.Mode().Perm() != 0o600 ||
+		info.Size() != 32 {
 		t.Errorf("the key file: %v, %v", info, err)
 	}
 	// The process after a restart reads the key, and closes it to others.
@@ -49,8 +50,10 @@ func TestSeal(t *testing.T) {
 	flipped := []byte(blob)
 	flipped[len(flipped)/2] ^= 1
 	for name, bad := range map[string]string{
-		"of another service": "gAAAAABpM0Yj-abc=", "empty": "", "no content": "holon.c1.", "another version": "holon.c2." + blob[9:], "no base64": "holon.c1.***",
-		"altered": string(flipped), "cut": blob[:len(blob)-4], "longer": blob + "AAAA", "broken": blob + "\n", "huge": "holon.c1." + strings.Repeat("A", 5<<20),
+		"of another service": "gAAAAABpM0Yj-abc=", "empty": "", "no content": "holon.c1.",
+		"another version": "holon.c2." + blob[9:], "no base64": "holon.c1.***",
+		"altered": string(flipped), "cut": blob[:len(blob)-4], "longer": blob + "AAAA", "broken": blob + "\n",
+		"huge": "holon.c1." + strings.Repeat("A", 5<<20),
 	} {
 		if _, err := s.Open(bad); !unreadable(err) {
 			t.Errorf("%s: %v", name, err)
@@ -102,12 +105,14 @@ func TestExpand(t *testing.T) {
 	if err != nil || len(got) != 2 || got[0] != items[0] || items[1] != item {
 		t.Fatalf("%v from %v, %v", got, items, err)
 	}
-	if m := got[1].(*responses.Message); m.Role != responses.RoleUser || m.ID != "cmp_1" || !strings.HasSuffix(m.Text(), "\n\nthe summary") {
+	if m := got[1].(*responses.Message); m.Role != responses.RoleUser || m.ID != "cmp_1" ||
+		!strings.HasSuffix(m.Text(), "\n\nthe summary") {
 		t.Errorf("expanded to %+v", m)
 	}
 	items[1] = &responses.Compaction{EncryptedContent: "gAAAA"}
 	_, err = s.Expand("input", items)
-	if e, ok := errors.AsType[*responses.Error](err); !unreadable(err) || !ok || e.Param != "input[1].encrypted_content" {
+	if e, ok := errors.AsType[*responses.Error](err); !unreadable(err) || !ok ||
+		e.Param != "input[1].encrypted_content" {
 		t.Errorf("%v", err)
 	}
 }
@@ -119,7 +124,8 @@ func FuzzOpen(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, seed := range []string{"", "holon.c1.", "holon.c1.AAAA", "gAAAAABpM0Yj", blob[:20], blob + "A", strings.ToUpper(blob)} {
+	for _, seed := range []string{"", "holon.c1.", "holon.c1.AAAA", "gAAAAABpM0Yj", blob[:20], blob + "A",
+		strings.ToUpper(blob)} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

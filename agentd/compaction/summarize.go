@@ -44,7 +44,8 @@ type Summarizer struct {
 // told in several, each with the summary of what came before; a model with a
 // smaller context is told less at a time. The usage is that of all requests,
 // also when there is an error, which is a *model.Error or ctx's.
-func (s Summarizer) Summarize(ctx context.Context, items []responses.Item) (summary string, usage responses.Usage, err error) {
+func (s Summarizer) Summarize(ctx context.Context, items []responses.Item) (summary string, usage responses.Usage,
+	err error) {
 	entries := transcript(items)
 	window := s.Window
 	if window == 0 {
@@ -53,7 +54,8 @@ func (s Summarizer) Summarize(ctx context.Context, items []responses.Item) (summ
 	for asked := 0; asked == 0 || len(entries) > 0; {
 		if asked++; asked > maxRequests {
 			return "", usage, &model.Error{Kind: model.KindContextLength, Code: responses.CodeContextLength,
-				Message: fmt.Sprintf("the conversation does not fit into %d requests of %d tokens", maxRequests, window)}
+				Message: fmt.Sprintf("the conversation does not fit into %d requests of %d tokens", maxRequests,
+					window)}
 		}
 		told, n := tell(summary, entries, window)
 		text, used, err := s.ask(ctx, told)
@@ -93,7 +95,8 @@ func tell(earlier string, entries []entry, window int) (text string, n int) {
 func (s Summarizer) ask(ctx context.Context, told string) (text string, usage responses.Usage, err error) {
 	req := model.Request{
 		Model: s.Model, Instructions: instructions, Purpose: model.PurposeSummary, PromptCacheKey: s.CacheKey,
-		Input: []responses.Item{&responses.Message{Role: responses.RoleUser, Content: []responses.Part{responses.InputText(told)}}},
+		Input: []responses.Item{&responses.Message{Role: responses.RoleUser,
+			Content: []responses.Part{responses.InputText(told)}}},
 	}
 	if s.Guidance != "" {
 		req.Instructions += "\n\nWhoever asked for the summary adds:\n" + s.Guidance

@@ -49,7 +49,8 @@ func transcript(items []responses.Item) []entry {
 			}
 			list = append(list, entry{Who: who, Says: said(item.Content)})
 		case *responses.FunctionCall:
-			list = append(list, entry{Who: "assistant", Call: item.Name, Arguments: shorten(item.Arguments, maxOutput), Waiting: open[i]})
+			list = append(list, entry{Who: "assistant", Call: item.Name, Arguments: shorten(item.Arguments, maxOutput),
+				Waiting: open[i]})
 		case *responses.FunctionCallOutput:
 			list = append(list, entry{Who: "tool", Says: shorten(said(item.Output), maxOutput)})
 		case *responses.ToolCall:
@@ -88,5 +89,6 @@ func shorten(text string, limit int) string {
 		return text
 	}
 	head, tail := text[:limit*2/3], text[len(text)-limit/3:]
-	return fmt.Sprintf("%s […%d bytes left out…] %s", strings.ToValidUTF8(head, ""), len(text)-len(head)-len(tail), strings.ToValidUTF8(tail, ""))
+	return fmt.Sprintf("%s […%d bytes left out…] %s", strings.ToValidUTF8(head, ""), len(text)-len(head)-len(tail),
+		strings.ToValidUTF8(tail, ""))
 }

@@ -97,7 +97,8 @@ func TestPasses(t *testing.T) {
 // Programs are told of the proxy, and that they reach themselves without it.
 func TestEnviron(t *testing.T) {
 	f := listen(t, "/nowhere")
-	for _, want := range []string{"HTTPS_PROXY=" + f.URL(), "https_proxy=" + f.URL(), "HTTP_PROXY=" + f.URL(), "http_proxy=" + f.URL(), "NO_PROXY=localhost,127.0.0.1,::1"} {
+	for _, want := range []string{"HTTPS_PROXY=" + f.URL(), "https_proxy=" + f.URL(), "HTTP_PROXY=" + f.URL(),
+		"http_proxy=" + f.URL(), "NO_PROXY=localhost,127.0.0.1,::1"} {
 		if !slices.Contains(f.Environ(), want) {
 			t.Errorf("%s is missing in %q", want, f.Environ())
 		}

@@ -101,14 +101,18 @@ func parse(data []byte) (*Config, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
 	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		what := strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "", " in type mcp.Config", "", " in type mcp.Server", "", "mcp.Config", "servers and request_urls", "mcp.Server", "a server", "\n  ", "; ").Replace(err.Error())
-		return nil, &Problem{What: "the file cannot be read: " + clean(what, 300), Remedy: "write servers: with a name and command:, url: or socket: for each (docs/mcp.md)"}
+		what := strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "", " in type mcp.Config", "",
+			" in type mcp.Server", "", "mcp.Config", "servers and request_urls", "mcp.Server", "a server", "\n  ",
+			"; ").Replace(err.Error())
+		return nil, &Problem{What: "the file cannot be read: " + clean(what, 300),
+			Remedy: "write servers: with a name and command:, url: or socket: for each (docs/mcp.md)"}
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, &Problem{What: "the file has more than one document", Remedy: "remove the others"}
 	}
 	if n := len(c.Servers); n > maxServers {
-		return nil, &Problem{Field: "servers", What: fmt.Sprintf("there are %d, and there may be %d", n, maxServers), Remedy: "remove some"}
+		return nil, &Problem{Field: "servers", What: fmt.Sprintf("there are %d, and there may be %d", n, maxServers),
+			Remedy: "remove some"}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Servers)) {
 		server := c.Servers[name]
@@ -119,7 +123,8 @@ func parse(data []byte) (*Config, error) {
 	}
 	for i, prefix := range c.RequestURLs {
 		if _, err := parseURL(prefix); err != nil {
-			return nil, &Problem{Field: fmt.Sprintf("request_urls[%d]", i), What: err.Error(), Remedy: "write https://host/path"}
+			return nil, &Problem{Field: fmt.Sprintf("request_urls[%d]", i), What: err.Error(),
+				Remedy: "write https://host/path"}
 		}
 	}
 	return &c, nil
@@ -128,10 +133,12 @@ func parse(data []byte) (*Config, error) {
 // complete checks a server and reads the file with its headers.
 func (s *Server) complete(name string) error {
 	bad := func(field, what, remedy string) error {
-		return &Problem{Field: strings.TrimSuffix("servers."+clean(name, 64)+"."+field, "."), What: what, Remedy: remedy}
+		return &Problem{Field: strings.TrimSuffix("servers."+clean(name, 64)+"."+field, "."), What: what,
+			Remedy: remedy}
 	}
 	if !validServer(name) {
-		return bad("", "is no name of a server", fmt.Sprintf("use at most %d letters, digits, '-' and single '_', and not the name host", maxServerName))
+		return bad("", "is no name of a server",
+			fmt.Sprintf("use at most %d letters, digits, '-' and single '_', and not the name host", maxServerName))
 	}
 	ways := 0
 	for _, way := range []string{s.Command, s.URL, s.Socket} {
@@ -151,7 +158,8 @@ func (s *Server) complete(name string) error {
 	case s.Socket != "" && (!filepath.IsAbs(s.Socket) || len(s.Socket) > maxSocketPath):
 		return bad("socket", "is no absolute path of at most 107 bytes", "give a shorter absolute path")
 	case len(s.AllowedTools) > maxAllowed:
-		return bad("allowed_tools", fmt.Sprintf("lists %d tools, and may list %d", len(s.AllowedTools), maxAllowed), "leave it out to allow all")
+		return bad("allowed_tools", fmt.Sprintf("lists %d tools, and may list %d", len(s.AllowedTools), maxAllowed),
+			"leave it out to allow all")
 	case s.CallTimeout < 0 || time.Duration(s.CallTimeout) > maxCallTimeout:
 		return bad("call_timeout", "is not within 0 and 24h", "write for example 5m")
 	case s.ConnectTimeout < 0 || time.Duration(s.ConnectTimeout) > time.Hour:
@@ -183,7 +191,8 @@ func (s *Server) complete(name string) error {
 func validServer(name string) bool {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 	return name != "" && len(name) <= maxServerName && strings.Trim(name, allowed) == "" &&
-		!strings.Contains(name, "__") && !strings.HasSuffix(name, "_") && !strings.HasPrefix(name, "_") && name != hostName
+		!strings.Contains(name, "__") && !strings.HasSuffix(name, "_") && !strings.HasPrefix(name, "_") &&
+		name != hostName
 }
 
 // parseURL reads the address of a server.
@@ -230,11 +239,14 @@ var errHeader = errors.New("it cannot be set")
 func addHeader(headers http.Header, name, value string) error {
 	name = http.CanonicalHeaderKey(name)
 	const token = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~"
-	if name == "" || strings.Trim(name, token) != "" || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+	if name == "" || strings.Trim(name, token) != "" || strings.ContainsFunc(value, func(r rune) bool {
+		return r < ' ' && r != '\t' || r == 0x7f
+	}) {
 		return errHeader
 	}
 	switch name {
-	case "Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Accept", "Accept-Encoding":
+	case "Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer",
+		"Accept", "Accept-Encoding":
 		return errHeader
 	}
 	if strings.HasPrefix(name, "Mcp-") || strings.HasPrefix(name, "Proxy-") {

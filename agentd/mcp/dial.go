@@ -60,12 +60,13 @@ func (m *Manager) dialProcess(name string, cfg Server) dialer {
 		if err != nil {
 			return nil, err
 		}
-		stream := &mcpwire.Stream{Reader: p.Output(), Writer: processWriter{p}, MaxMessage: maxMessage, Close: func() error {
-			_ = p.Output().Close()
-			_ = p.CloseInput() // the way to ask such a server to end
-			p.Stop(stopGrace)
-			return nil
-		}}
+		stream := &mcpwire.Stream{Reader: p.Output(), Writer: processWriter{p}, MaxMessage: maxMessage,
+			Close: func() error {
+				_ = p.Output().Close()
+				_ = p.CloseInput() // the way to ask such a server to end
+				p.Stop(stopGrace)
+				return nil
+			}}
 		return &link{
 			transport: stream,
 			close:     func() { _ = stream.Close(); p.Result() },
@@ -147,13 +148,17 @@ func (m *Manager) dialHTTP(cfg Server) dialer {
 	return func(context.Context) (*link, error) {
 		alive, cancel := context.WithCancel(context.Background()) // requests end with the link, whoever makes them
 		base := &http.Transport{
-			Proxy: func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 15 * time.Second,
+			Proxy: func(r *http.Request) (*url.URL, error) {
+				return proxy(r.URL)
+			}, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 15 * time.Second,
 			DialContext:     (&net.Dialer{Timeout: 15 * time.Second}).DialContext,
 			IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 64 << 10, MaxConnsPerHost: 32,
 		}
-		client := &http.Client{Transport: &bounded{base: base, headers: cfg.headers, alive: alive}, CheckRedirect: sameHost}
+		client := &http.Client{Transport: &bounded{base: base, headers: cfg.headers, alive: alive},
+			CheckRedirect: sameHost}
 		return &link{
-			transport: &sdk.StreamableClientTransport{Endpoint: cfg.URL, HTTPClient: client, MaxEventSize: maxMessage, MaxRetries: 2},
+			transport: &sdk.StreamableClientTransport{Endpoint: cfg.URL, HTTPClient: client, MaxEventSize: maxMessage,
+				MaxRetries: 2},
 			close: func() {
 				time.AfterFunc(stopGrace, cancel) // the session says goodbye until then
 				base.CloseIdleConnections()

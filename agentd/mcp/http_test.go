@@ -55,11 +55,13 @@ func (w *web) count(key string) int {
 func TestHTTP(t *testing.T) {
 	w := serveWeb(t)
 	secrets := filepath.Join(t.TempDir(), "headers")
-	if err := os.WriteFile(secrets, []byte("# of the operator\nAuthorization: Bearer op\nX-Key: k\n"), 0o600); err != nil {
+	if err := os.WriteFile(secrets, []byte("# of the operator\nAuthorization: Bearer op\nX-Key: k\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "mcp.yaml")
-	if err := os.WriteFile(file, []byte(fmt.Sprintf("servers: {web: {url: %s, headers_file: %s}}", w.URL, secrets)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(fmt.Sprintf("servers: {web: {url: %s, headers_file: %s}}", w.URL, secrets)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	config, err := mcp.LoadConfig(file)
@@ -86,7 +88,8 @@ func TestHTTP(t *testing.T) {
 func TestRequestBringsServer(t *testing.T) {
 	w := serveWeb(t)
 	r := open(t, func(o *mcp.Options) { o.Config.RequestURLs = []string{w.URL + "/"} })
-	want := responses.MCPTool{Param: "tools[0]", Label: "mine", URL: w.URL + "/mcp", Headers: map[string]string{"X-Key": "k"}, Authorization: "token", AllowedTools: []string{"echo"}}
+	want := responses.MCPTool{Param: "tools[0]", Label: "mine", URL: w.URL + "/mcp",
+		Headers: map[string]string{"X-Key": "k"}, Authorization: "token", AllowedTools: []string{"echo"}}
 	r.turn(want)
 	if names := r.names(); names != "mcp__mine__echo" {
 		t.Errorf("tools %s", names)
@@ -107,7 +110,9 @@ func TestRequestBringsServer(t *testing.T) {
 	w.Close()
 	want.URL += "?key=secret"
 	_, err := r.m.Offer(t.Context(), []responses.MCPTool{want})
-	if e, ok := errors.AsType[*responses.Error](err); !ok || e.Code != responses.CodeMCPUnavailable || e.Status() != http.StatusFailedDependency || strings.Contains(e.Error(), "token") || strings.Contains(e.Error(), "secret") {
+	if e, ok := errors.AsType[*responses.Error](err); !ok || e.Code != responses.CodeMCPUnavailable ||
+		e.Status() != http.StatusFailedDependency || strings.Contains(e.Error(), "token") ||
+		strings.Contains(e.Error(), "secret") {
 		t.Errorf("a server that is gone: %v", err)
 	}
 }
@@ -135,17 +140,20 @@ func TestStrangeTools(t *testing.T) {
 	for _, note := range offer.Notes {
 		said += note.Message + "\n"
 	}
-	for _, want := range []string{`"deep" of s is left out: its schema nests deeper`, `"big" of s is left out: its schema has more than`} {
+	for _, want := range []string{`"deep" of s is left out: its schema nests deeper`,
+		`"big" of s is left out: its schema has more than`} {
 		if !strings.Contains(said, want) {
 			t.Errorf("no %q in\n%s", want, said)
 		}
 	}
 	names := r.names()
-	if !strings.Contains(names, "mcp__s__a_b_") || !strings.Contains(names+" ", "mcp__s__a_b ") || !strings.Contains(names, "mcp__s__longlong") {
+	if !strings.Contains(names, "mcp__s__a_b_") || !strings.Contains(names+" ", "mcp__s__a_b ") ||
+		!strings.Contains(names, "mcp__s__longlong") {
 		t.Errorf("tools %s", names)
 	}
 	for _, def := range r.offered.Definitions() {
-		if def.Name == "mcp__s__hidden" && (!strings.HasPrefix(def.Description, "harmlessyyy") || len(def.Description) > 4<<10) {
+		if def.Name == "mcp__s__hidden" && (!strings.HasPrefix(def.Description, "harmlessyyy") ||
+			len(def.Description) > 4<<10) {
 			t.Errorf("description of %d bytes: %.40q", len(def.Description), def.Description)
 		}
 	}

@@ -84,7 +84,8 @@ func (l *listing) add(t *sdk.Tool) {
 			l.unlisted++
 			return
 		}
-		l.notes = append(l.notes, Note{NoteRefused, fmt.Sprintf("the tool %q of %s is left out: %s", clean(t.Name, 80), l.server.name, why)})
+		l.notes = append(l.notes, Note{NoteRefused,
+			fmt.Sprintf("the tool %q of %s is left out: %s", clean(t.Name, 80), l.server.name, why)})
 	}
 }
 

@@ -41,7 +41,8 @@ const patience = time.Minute
 
 // one returns a description of a tool that takes anything.
 func one(name, description string) *sdk.Tool {
-	return &sdk.Tool{Name: name, Description: description, InputSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)}
+	return &sdk.Tool{Name: name, Description: description,
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)}
 }
 
 func text(s string) *sdk.CallToolResult {
@@ -99,7 +100,9 @@ func beServer(kind string) {
 		return nil, nil
 	})
 	add("fail", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: "the \x1b[31mtable is locked"}}, StructuredContent: map[string]any{"code": 7}}, nil
+		return &sdk.CallToolResult{IsError: true,
+			Content:           []sdk.Content{&sdk.TextContent{Text: "the \x1b[31mtable is locked"}},
+			StructuredContent: map[string]any{"code": 7}}, nil
 	})
 	add("refuse", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return nil, errors.New("not today")
@@ -113,16 +116,21 @@ func beServer(kind string) {
 	add("mixed", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		data, _ := base64.StdEncoding.DecodeString(pixel)
 		return &sdk.CallToolResult{Content: []sdk.Content{
-			&sdk.TextContent{Text: "see"}, &sdk.ImageContent{MIMEType: "image/jpeg", Data: data}, &sdk.AudioContent{MIMEType: "audio/wav", Data: []byte("RIFF")},
-			&sdk.ResourceLink{URI: "file:///a", Name: "a"}, &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "file:///b", Text: "content of b"}},
+			&sdk.TextContent{Text: "see"}, &sdk.ImageContent{MIMEType: "image/jpeg", Data: data},
+			&sdk.AudioContent{MIMEType: "audio/wav", Data: []byte("RIFF")},
+			&sdk.ResourceLink{URI: "file:///a", Name: "a"},
+			&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "file:///b", Text: "content of b"}},
 		}}, nil
 	})
 	add("structured", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return &sdk.CallToolResult{Content: []sdk.Content{}, StructuredContent: map[string]any{"rows": []int{1, 2}}}, nil
+		return &sdk.CallToolResult{Content: []sdk.Content{}, StructuredContent: map[string]any{"rows": []int{1, 2}}},
+			nil
 	})
 	add("grow", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		s.RemoveTools("echo")
-		add("later", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text("now"), nil })
+		add("later", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return text("now"), nil
+		})
 		return text("grown"), nil
 	})
 	add("ask", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
@@ -155,7 +163,8 @@ func beServer(kind string) {
 		}
 		odd("deep", deep)
 		odd("big", map[string]any{"type": "object", "description": strings.Repeat("x", 40<<10)})
-		s.AddTool(&sdk.Tool{Name: "hidden", Description: "harm\u202eless\u200b\x07" + strings.Repeat("y", 8<<10), InputSchema: map[string]any{"type": "object"}}, nil2)
+		s.AddTool(&sdk.Tool{Name: "hidden", Description: "harm\u202eless\u200b\x07" + strings.Repeat("y", 8<<10),
+			InputSchema: map[string]any{"type": "object"}}, nil2)
 	}
 	if err := s.Run(context.Background(), &sdk.StdioTransport{}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -189,7 +198,8 @@ func open(t *testing.T, change func(*mcp.Options)) *rig {
 	supervisor := process.New(process.Options{NoGroups: true})
 	r := &rig{t: t, dir: t.TempDir(), logs: filepath.Join(t.TempDir(), "mcp")}
 	o := mcp.Options{
-		Starter: supervisor, Environ: process.Environ(append(os.Environ(), "SOME_API_KEY=sk-secret")), Dir: r.dir, LogDir: r.logs, Version: "test",
+		Starter: supervisor, Environ: process.Environ(append(os.Environ(), "SOME_API_KEY=sk-secret")), Dir: r.dir,
+		LogDir: r.logs, Version: "test",
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Config: mcp.Config{Servers: map[string]mcp.Server{}},
 	}
 	change(&o)

@@ -78,7 +78,8 @@ func Open(o Options) *Manager {
 		}
 	}
 	if o.HostSocket != "" {
-		m.servers = append(m.servers, m.newServer(hostName, Server{Socket: o.HostSocket, CallTimeout: Duration(time.Minute)}, dialSocket(o.HostSocket), true))
+		m.servers = append(m.servers, m.newServer(hostName,
+			Server{Socket: o.HostSocket, CallTimeout: Duration(time.Minute)}, dialSocket(o.HostSocket), true))
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Config.Servers)) {
 		cfg := o.Config.Servers[name]

@@ -13,7 +13,8 @@ func TestPublicNames(t *testing.T) {
 	long := strings.Repeat("long", 30)
 	names := []string{"plain", "a.b", "a_b", "a b", "über", long, long + "2", "x__y", "mixed.Case-1"}
 	got := publicNames("s", names)
-	for i, want := range []string{"mcp__s__plain", "mcp__s__a_b_", "mcp__s__a_b", "mcp__s__a_b_", "mcp__s___ber", "mcp__s__longlong", "mcp__s__longlong", "mcp__s__x__y", "mcp__s__mixed_Case-1"} {
+	for i, want := range []string{"mcp__s__plain", "mcp__s__a_b_", "mcp__s__a_b", "mcp__s__a_b_", "mcp__s___ber",
+		"mcp__s__longlong", "mcp__s__longlong", "mcp__s__x__y", "mcp__s__mixed_Case-1"} {
 		if !strings.HasPrefix(got[i], want) || !tools.ValidName(got[i]) {
 			t.Errorf("%q became %q", names[i], got[i])
 		}
@@ -65,7 +66,9 @@ func TestBelow(t *testing.T) {
 }
 
 func TestAddHeader(t *testing.T) {
-	for header, good := range map[string]bool{"X-Key: v": true, "Authorization: Bearer x": true, "Cookie: a=b": true, "Host: x": false, "Mcp-Session-Id: x": false, "Content-Length: 1": false, "Bad Name: x": false, "X-Key: a\nb": false, "X: \x00": false, ": x": false} {
+	for header, good := range map[string]bool{"X-Key: v": true, "Authorization: Bearer x": true, "Cookie: a=b": true,
+		"Host: x": false, "Mcp-Session-Id: x": false, "Content-Length: 1": false, "Bad Name: x": false,
+		"X-Key: a\nb": false, "X: \x00": false, ": x": false} {
 		name, value, _ := strings.Cut(header, ":")
 		if err := addHeader(make(http.Header), name, strings.TrimPrefix(value, " ")); (err == nil) != good {
 			t.Errorf("%q: %v", header, err)

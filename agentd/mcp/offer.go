@@ -94,26 +94,32 @@ func (m *Manager) find(want responses.MCPTool) (*server, error) {
 		}
 		switch {
 		case !s.cfg.AllowRequest:
-			return nil, refuse(".server_label", fmt.Sprintf("requests may not name the server %q", want.Label), "its tools are there without being named; the operator can set allow_request")
+			return nil, refuse(".server_label", fmt.Sprintf("requests may not name the server %q", want.Label),
+				"its tools are there without being named; the operator can set allow_request")
 		case want.URL != "" && want.URL != s.cfg.URL:
-			return nil, refuse(".server_url", fmt.Sprintf("the server %q has another address", want.Label), "leave out server_url, or choose another label")
+			return nil, refuse(".server_url", fmt.Sprintf("the server %q has another address", want.Label),
+				"leave out server_url, or choose another label")
 		case len(want.Headers) > 0 || want.Authorization != "":
-			return nil, refuse(".headers", "the operator sets the headers of this server", "leave out headers and authorization")
+			return nil, refuse(".headers", "the operator sets the headers of this server",
+				"leave out headers and authorization")
 		}
 		return s, nil
 	}
 	if want.URL == "" {
-		return nil, refuse(".server_label", fmt.Sprintf("there is no server %q that requests may name", want.Label), "the operator has to configure it with allow_request")
+		return nil, refuse(".server_label", fmt.Sprintf("there is no server %q that requests may name", want.Label),
+			"the operator has to configure it with allow_request")
 	}
 	if !validServer(want.Label) {
-		return nil, refuse(".server_label", "the label cannot be part of a tool's name", fmt.Sprintf("use at most %d letters, digits, '-' and single '_'", maxServerName))
+		return nil, refuse(".server_label", "the label cannot be part of a tool's name",
+			fmt.Sprintf("use at most %d letters, digits, '-' and single '_'", maxServerName))
 	}
 	for _, allowed := range m.options.Config.RequestURLs {
 		if below(want.URL, allowed) {
 			return nil, nil
 		}
 	}
-	return nil, refuse(".server_url", "requests may not name this address", "the operator has to add it to request_urls")
+	return nil, refuse(".server_url", "requests may not name this address",
+		"the operator has to add it to request_urls")
 }
 
 // below reports whether an address is allowed by another: the same host, and the
@@ -132,7 +138,8 @@ func below(raw, allowed string) bool {
 			return false
 		}
 	}
-	if escaped := strings.ToLower(u.EscapedPath()); strings.Contains(escaped, "%2f") || strings.Contains(escaped, "%5c") {
+	if escaped := strings.ToLower(u.EscapedPath()); strings.Contains(escaped, "%2f") ||
+		strings.Contains(escaped, "%5c") {
 		return false
 	}
 	base := strings.TrimSuffix(a.Path, "/")
@@ -144,15 +151,18 @@ func (m *Manager) ask(o *Offer, want responses.MCPTool) (*server, error) {
 	cfg := Server{URL: want.URL, headers: make(http.Header)}
 	for name, value := range want.Headers {
 		if addHeader(cfg.headers, name, value) != nil {
-			return nil, responses.Invalid(want.Param+".headers", responses.CodeInvalidValue, "a header cannot be set: its name or value is malformed, or the transport sets it")
+			return nil, responses.Invalid(want.Param+".headers", responses.CodeInvalidValue,
+				"a header cannot be set: its name or value is malformed, or the transport sets it")
 		}
 	}
 	if want.Authorization != "" {
 		if cfg.headers.Get("Authorization") != "" {
-			return nil, responses.Invalid(want.Param+".authorization", responses.CodeInvalidValue, "headers has an Authorization too; send one")
+			return nil, responses.Invalid(want.Param+".authorization", responses.CodeInvalidValue,
+				"headers has an Authorization too; send one")
 		}
 		if addHeader(cfg.headers, "Authorization", "Bearer "+want.Authorization) != nil {
-			return nil, responses.Invalid(want.Param+".authorization", responses.CodeInvalidValue, "it cannot be sent in a header")
+			return nil, responses.Invalid(want.Param+".authorization", responses.CodeInvalidValue,
+				"it cannot be sent in a header")
 		}
 	}
 	s := m.newServer(want.Label, cfg, m.dialHTTP(cfg), false)
@@ -180,9 +190,11 @@ func (o *Offer) add(s *server, want responses.MCPTool, named bool) error {
 			failure = "it has not answered yet"
 		}
 		if named {
-			return responses.MCPUnavailable(want.Param, fmt.Sprintf("the MCP server %q is not there: %s", s.name, failure))
+			return responses.MCPUnavailable(want.Param,
+				fmt.Sprintf("the MCP server %q is not there: %s", s.name, failure))
 		}
-		o.Notes = append(o.Notes, Note{NoteUnavailable, fmt.Sprintf("the MCP server %s is not there: %s", s.name, failure)})
+		o.Notes = append(o.Notes, Note{NoteUnavailable,
+			fmt.Sprintf("the MCP server %s is not there: %s", s.name, failure)})
 	}
 	o.Notes = append(o.Notes, refused...)
 	known := make(map[string]bool)
@@ -195,7 +207,8 @@ func (o *Offer) add(s *server, want responses.MCPTool, named bool) error {
 	}
 	for i, name := range want.AllowedTools {
 		if !known[name] {
-			e := responses.Invalid(fmt.Sprintf("%s.allowed_tools[%d]", want.Param, i), responses.CodeInvalidValue, fmt.Sprintf("the server %q offers no tool %q", s.name, clean(name, 80)))
+			e := responses.Invalid(fmt.Sprintf("%s.allowed_tools[%d]", want.Param, i), responses.CodeInvalidValue,
+				fmt.Sprintf("the server %q offers no tool %q", s.name, clean(name, 80)))
 			e.Hint = "the operator may not allow it, or the server does not have it"
 			return e
 		}
@@ -213,7 +226,8 @@ func (o *Offer) Replaced(ours []tools.Definition) []Note {
 	var notes []Note
 	for _, t := range o.Tools {
 		if name := t.Definition().Name; own[name] {
-			notes = append(notes, Note{NoteReplaced, fmt.Sprintf("the host's tool %s takes the place of the built-in one", name)})
+			notes = append(notes, Note{NoteReplaced,
+				fmt.Sprintf("the host's tool %s takes the place of the built-in one", name)})
 		}
 	}
 	return notes

@@ -55,7 +55,9 @@ type Part struct {
 func (t *tool) output(answer *sdk.CallToolResult, env tools.Env) tools.Output {
 	structured, err := encodeStructured(answer.StructuredContent)
 	if err != nil {
-		return tools.Fail(&tools.Error{Kind: KindBadResult, Message: "the server's structured content cannot be encoded", Details: t.details(nil), RecoveryHint: "go on without it"})
+		return tools.Fail(&tools.Error{Kind: KindBadResult,
+			Message: "the server's structured content cannot be encoded", Details: t.details(nil),
+			RecoveryHint: "go on without it"})
 	}
 	if answer.IsError {
 		return t.failure(answer, structured, env)
@@ -116,7 +118,8 @@ func (t *tool) failure(answer *sdk.CallToolResult, structured json.RawMessage, e
 	if message != whole {
 		details["text"] = shown
 	}
-	return tools.Fail(&tools.Error{Kind: KindTool, Message: message, Details: t.details(details), RecoveryHint: "read the message; correct the arguments, or go on without it"})
+	return tools.Fail(&tools.Error{Kind: KindTool, Message: message, Details: t.details(details),
+		RecoveryHint: "read the message; correct the arguments, or go on without it"})
 }
 
 // complete is the whole output of a call that succeeded.
@@ -169,7 +172,8 @@ func (p *projection) add(i int, content sdk.Content) {
 		part = Part{Type: "audio", MediaType: clean(c.MIMEType, 100)}
 		p.data(&part, i, c.Data)
 	case *sdk.ResourceLink:
-		part = Part{Type: "resource_link", URI: clean(c.URI, 1000), Name: clean(c.Name, 200), MediaType: clean(c.MIMEType, 100)}
+		part = Part{Type: "resource_link", URI: clean(c.URI, 1000), Name: clean(c.Name, 200),
+			MediaType: clean(c.MIMEType, 100)}
 		if c.Size != nil {
 			part.Bytes = *c.Size
 		}

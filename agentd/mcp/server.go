@@ -55,8 +55,9 @@ func (m *Manager) newServer(name string, cfg Server, dial dialer, host bool) *se
 	return &server{
 		name: name, cfg: cfg, dial: dial, host: host, log: m.log.With("server", name),
 		impl: &sdk.Implementation{Name: "agentd", Version: m.options.Version},
-		kick: make(chan struct{}, 1), relist: make(chan struct{}, 1), broken: make(chan struct{}, 1), closing: m.ctx.Done(),
-		state: turns.MCPConnecting, changed: make(chan struct{}),
+		kick: make(chan struct{}, 1), relist: make(chan struct{}, 1), broken: make(chan struct{}, 1),
+		closing: m.ctx.Done(),
+		state:   turns.MCPConnecting, changed: make(chan struct{}),
 	}
 }
 
@@ -215,7 +216,9 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
 	found := newListing(s)
 	params := &sdk.ListToolsParams{}
 	for range maxPages {
-		page, err := call(ctx, func(ctx context.Context) (*sdk.ListToolsResult, error) { return session.ListTools(ctx, params) })
+		page, err := call(ctx, func(ctx context.Context) (*sdk.ListToolsResult, error) {
+			return session.ListTools(ctx, params)
+		})
 		if err != nil {
 			return fmt.Errorf("list its tools: %w", err)
 		}
@@ -393,11 +396,13 @@ func (s *server) offers(tool string) bool {
 func (s *server) health() turns.MCPServer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return turns.MCPServer{Name: s.name, State: s.state, Tools: len(s.offered), Refused: len(s.refused), Error: s.failure}
+	return turns.MCPServer{Name: s.name, State: s.state, Tools: len(s.offered), Refused: len(s.refused),
+		Error: s.failure}
 }
 
 // invoke calls a tool in a session.
-func (s *server) invoke(ctx context.Context, session *sdk.ClientSession, tool string, arguments json.RawMessage, callID string) (*sdk.CallToolResult, error) {
+func (s *server) invoke(ctx context.Context, session *sdk.ClientSession, tool string, arguments json.RawMessage,
+	callID string) (*sdk.CallToolResult, error) {
 	params := &sdk.CallToolParams{Name: tool, Arguments: arguments, Meta: sdk.Meta{MetaCallID: callID}}
 	if s.host {
 		params.Meta[MetaTurnToken] = turntoken.Of(ctx)

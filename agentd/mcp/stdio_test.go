@@ -35,7 +35,8 @@ func TestCall(t *testing.T) {
 		t.Errorf("call id %q", o.Rendered)
 	}
 	env := r.call(t.Context(), "mcp__s__env", "").Rendered
-	if strings.Contains(env, "sk-secret") || !strings.Contains(env, asServer+"=good") || !strings.Contains(env, "PAGER=cat") {
+	if strings.Contains(env, "sk-secret") || !strings.Contains(env, asServer+"=good") ||
+		!strings.Contains(env, "PAGER=cat") {
 		t.Errorf("environment %s", env)
 	}
 	if s := r.state(); s.State != turns.MCPReady || s.Name != "s" || s.Tools < 10 || s.Error != "" {
@@ -72,7 +73,9 @@ func TestLargeResult(t *testing.T) {
 	r := openOne(t, "good")
 	r.turn()
 	o := r.call(t.Context(), "mcp__s__large", "")
-	if kind(o) != "" || len(o.Rendered) > 40_000 || !strings.HasPrefix(o.Rendered, "begin line") || !strings.Contains(o.Rendered, "output truncated") || !strings.Contains(o.Rendered, "\nend\n[all of it: "+r.dir) {
+	if kind(o) != "" || len(o.Rendered) > 40_000 || !strings.HasPrefix(o.Rendered, "begin line") ||
+		!strings.Contains(o.Rendered, "output truncated") ||
+		!strings.Contains(o.Rendered, "\nend\n[all of it: "+r.dir) {
 		t.Fatalf("%d bytes: %.200q … %q", len(o.Rendered), o.Rendered, o.Rendered[max(0, len(o.Rendered)-300):])
 	}
 	if len(o.Artifacts) != 1 {
@@ -100,7 +103,9 @@ func TestContent(t *testing.T) {
 	for _, images := range []bool{true, false} {
 		o := r.call(t.Context(), "mcp__s__mixed", "", func(e *tools.Env) { e.Images = images })
 		shown := map[bool]string{true: ", shown", false: ", not shown"}[images]
-		for _, want := range []string{"see\n", "[image image/jpeg, 70 bytes" + shown + ", kept as ", "[audio audio/wav, 4 bytes, kept as ", "[resource_link a file:///a]", "[resource file:///b, 12 bytes]\ncontent of b"} {
+		for _, want := range []string{"see\n", "[image image/jpeg, 70 bytes" + shown + ", kept as ",
+			"[audio audio/wav, 4 bytes, kept as ", "[resource_link a file:///a]",
+			"[resource file:///b, 12 bytes]\ncontent of b"} {
 			if !strings.Contains(o.Rendered, want) {
 				t.Errorf("images %v: no %q in\n%s", images, want, o.Rendered)
 			}
@@ -205,7 +210,9 @@ func TestBrokenServers(t *testing.T) {
 		}
 		said += note.Message + "\n"
 	}
-	for _, want := range []string{"server silent is not there", "server deaf is not", "server garbage is not", "server dies is not there", "status 7: no database[31m here", "server nothing is not there", "server nobody is not there", "server nowhere is not there"} {
+	for _, want := range []string{"server silent is not there", "server deaf is not", "server garbage is not",
+		"server dies is not there", "status 7: no database[31m here", "server nothing is not there",
+		"server nobody is not there", "server nowhere is not there"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("no %q in\n%s", want, said)
 		}
@@ -229,7 +236,8 @@ func TestRequested(t *testing.T) {
 		o.Config.RequestURLs = []string{"https://mcp.example.com/v1"}
 	})
 	r.turn(responses.MCPTool{Param: "tools[0]", Label: "open", AllowedTools: []string{"echo"}})
-	if names := r.names(); strings.Contains(names, "mcp__open__meta") || !strings.Contains(names, "mcp__open__echo") || !strings.Contains(names, "mcp__closed__meta") {
+	if names := r.names(); strings.Contains(names, "mcp__open__meta") || !strings.Contains(names, "mcp__open__echo") ||
+		!strings.Contains(names, "mcp__closed__meta") {
 		t.Errorf("tools %s", names)
 	}
 	r.turn()
@@ -242,14 +250,20 @@ func TestRequested(t *testing.T) {
 	}{
 		{responses.MCPTool{Label: "closed"}, responses.CodeMCPNotAllowed, "tools[0].server_label"},
 		{responses.MCPTool{Label: "other"}, responses.CodeMCPNotAllowed, "tools[0].server_label"},
-		{responses.MCPTool{Label: "open", URL: "https://elsewhere.example.com"}, responses.CodeMCPNotAllowed, "tools[0].server_url"},
+		{responses.MCPTool{Label: "open", URL: "https://elsewhere.example.com"}, responses.CodeMCPNotAllowed,
+			"tools[0].server_url"},
 		{responses.MCPTool{Label: "open", Authorization: "x"}, responses.CodeMCPNotAllowed, "tools[0].headers"},
-		{responses.MCPTool{Label: "open", AllowedTools: []string{"echo", "env"}}, responses.CodeInvalidValue, "tools[0].allowed_tools[1]"},
+		{responses.MCPTool{Label: "open", AllowedTools: []string{"echo", "env"}}, responses.CodeInvalidValue,
+			"tools[0].allowed_tools[1]"},
 		{responses.MCPTool{Label: "gone"}, responses.CodeMCPUnavailable, "tools[0]"},
-		{responses.MCPTool{Label: "other", URL: "https://mcp.example.com/v2"}, responses.CodeMCPNotAllowed, "tools[0].server_url"},
-		{responses.MCPTool{Label: "a__b", URL: "https://mcp.example.com/v1"}, responses.CodeMCPNotAllowed, "tools[0].server_label"},
-		{responses.MCPTool{Label: "other", URL: "https://mcp.example.com/v1", Headers: map[string]string{"Host": "x"}}, responses.CodeInvalidValue, "tools[0].headers"},
-		{responses.MCPTool{Label: "other", URL: "https://mcp.example.com/v1", Authorization: "x\ny"}, responses.CodeInvalidValue, "tools[0].authorization"},
+		{responses.MCPTool{Label: "other", URL: "https://mcp.example.com/v2"}, responses.CodeMCPNotAllowed,
+			"tools[0].server_url"},
+		{responses.MCPTool{Label: "a__b", URL: "https://mcp.example.com/v1"}, responses.CodeMCPNotAllowed,
+			"tools[0].server_label"},
+		{responses.MCPTool{Label: "other", URL: "https://mcp.example.com/v1", Headers: map[string]string{"Host": "x"}},
+			responses.CodeInvalidValue, "tools[0].headers"},
+		{responses.MCPTool{Label: "other", URL: "https://mcp.example.com/v1", Authorization: "x\ny"},
+			responses.CodeInvalidValue, "tools[0].authorization"},
 	} {
 		tc.tool.Param = "tools[0]"
 		_, err := r.m.Offer(t.Context(), []responses.MCPTool{tc.tool})

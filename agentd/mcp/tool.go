@@ -43,7 +43,8 @@ type tool struct {
 
 // Definition implements tools.Tool.
 func (t *tool) Definition() tools.Definition {
-	return tools.Definition{Name: t.listed.name, Description: t.listed.description, Parameters: t.listed.schema, Foreign: true}
+	return tools.Definition{Name: t.listed.name, Description: t.listed.description, Parameters: t.listed.schema,
+		Foreign: true}
 }
 
 // Run implements tools.Tool.
@@ -59,9 +60,11 @@ func (t *tool) Run(ctx context.Context, env tools.Env, c tools.Call) tools.Outpu
 	case bad == nil:
 		return t.output(result, env)
 	case ctx.Err() != nil:
-		bad = &tools.Error{Kind: tools.KindCanceled, Message: "the call was given up: the turn was ended; the server was told, and may have acted all the same"}
+		bad = &tools.Error{Kind: tools.KindCanceled,
+			Message: "the call was given up: the turn was ended; the server was told, and may have acted all the same"}
 	case errors.Is(context.Cause(calling), errCallTimeout):
-		bad = &tools.Error{Kind: KindTimeout, Message: fmt.Sprintf("%s did not answer within %s; it was told to stop, and may have acted all the same", t.server.name, limit.Round(time.Second)),
+		bad = &tools.Error{Kind: KindTimeout,
+			Message:      fmt.Sprintf("%s did not answer within %s; it was told to stop, and may have acted all the same", t.server.name, limit.Round(time.Second)),
 			RecoveryHint: "find out what happened before you call it again"}
 	}
 	bad.Details = t.details(bad.Details)
@@ -78,10 +81,13 @@ func (t *tool) call(ctx context.Context, callID string, c tools.Call) (*sdk.Call
 		case session == nil && broken != nil:
 			return nil, lost(t.server.name, why)
 		case session == nil:
-			return nil, &tools.Error{Kind: KindUnavailable, Message: tools.Clip(fmt.Sprintf("the server %s is not there: %s", t.server.name, why), 500),
+			return nil, &tools.Error{Kind: KindUnavailable,
+				Message:      tools.Clip(fmt.Sprintf("the server %s is not there: %s", t.server.name, why), 500),
 				RecoveryHint: "go on without it, or try again later", Retryable: true}
 		case !t.server.offers(t.listed.tool):
-			return nil, &tools.Error{Kind: KindGone, Message: fmt.Sprintf("the server %s does not offer this tool any more", t.server.name), RecoveryHint: "go on without it"}
+			return nil, &tools.Error{Kind: KindGone,
+				Message:      fmt.Sprintf("the server %s does not offer this tool any more", t.server.name),
+				RecoveryHint: "go on without it"}
 		}
 		result, err := t.server.invoke(ctx, session, t.listed.tool, c.Arguments, callID)
 		if err == nil {
@@ -102,7 +108,10 @@ func (t *tool) call(ctx context.Context, callID string, c tools.Call) (*sdk.Call
 }
 
 func lost(server, why string) *tools.Error {
-	return &tools.Error{Kind: KindLost, Message: tools.Clip(fmt.Sprintf("the connection to %s broke before it answered; the call may have been made: %s", server, clean(why, 300)), 500),
+	return &tools.Error{Kind: KindLost,
+		Message: tools.Clip(fmt.Sprintf(
+			"the connection to %s broke before it answered; the call may have been made: %s", server,
+			clean(why, 300)), 500),
 		RecoveryHint: "find out what happened before you call it again"}
 }
 
@@ -117,11 +126,15 @@ func refused(err error) (*tools.Error, bool) {
 	case -32003, -32004: // the SDK's own, for a connection that closes
 		return nil, false
 	case mcpwire.CodeTooLarge:
-		return &tools.Error{Kind: KindTooLarge, Message: fmt.Sprintf("the result is larger than %d MiB; the call was made", maxMessage>>20), RecoveryHint: "ask for less at once"}, true
+		return &tools.Error{Kind: KindTooLarge,
+			Message:      fmt.Sprintf("the result is larger than %d MiB; the call was made", maxMessage>>20),
+			RecoveryHint: "ask for less at once"}, true
 	case jsonrpc.CodeInvalidParams:
-		return &tools.Error{Kind: tools.KindInvalidInput, Message: tools.Clip(clean(wire.Message, 1000), 1000), RecoveryHint: "send arguments that match the published schema"}, true
+		return &tools.Error{Kind: tools.KindInvalidInput, Message: tools.Clip(clean(wire.Message, 1000), 1000),
+			RecoveryHint: "send arguments that match the published schema"}, true
 	}
-	return &tools.Error{Kind: KindProtocol, Message: tools.Clip("the server refused the call: "+clean(wire.Message, 1000), 1000),
+	return &tools.Error{Kind: KindProtocol,
+		Message: tools.Clip("the server refused the call: "+clean(wire.Message, 1000), 1000),
 		Details: map[string]any{"code": wire.Code}, RecoveryHint: "change the arguments, or go on without it"}, true
 }
 

@@ -56,7 +56,8 @@ func (f *fallback) Capabilities(string) Capabilities {
 	sum := Capabilities{NoTools: true, NoStructured: true}
 	for _, c := range f.candidates {
 		one := CapabilitiesOf(c.Transport, c.Name)
-		sum.Images, sum.Files, sum.Video, sum.Freeform = sum.Images || one.Images, sum.Files || one.Files, sum.Video || one.Video, sum.Freeform || one.Freeform
+		sum.Images, sum.Files, sum.Video, sum.Freeform = sum.Images || one.Images, sum.Files || one.Files,
+			sum.Video || one.Video, sum.Freeform || one.Freeform
 		sum.StrictTools = sum.StrictTools || one.StrictTools
 		sum.NoTools, sum.NoStructured = sum.NoTools && one.NoTools, sum.NoStructured && one.NoStructured
 	}
@@ -81,7 +82,8 @@ func (c Capabilities) unsupported(req Request) *Error {
 		lack = fmt.Sprintf("it takes no content of type %.32q", p)
 	}
 	return &Error{
-		Kind: KindUnsupported, Code: responses.CodeUnsupportedParameter, Message: "the model cannot be asked this: " + lack,
+		Kind: KindUnsupported, Code: responses.CodeUnsupportedParameter,
+		Message:     "the model cannot be asked this: " + lack,
 		Diagnostics: &Diagnostics{Stage: StageSelect},
 	}
 }

@@ -47,7 +47,8 @@ func EstimateItem(item responses.Item) int {
 	case *responses.FunctionCallOutput:
 		return itemTokens + estimateParts(item.Output)
 	case *responses.ToolCall:
-		return callTokens + itemTokens + EstimateText(item.Name) + EstimateText(item.Arguments) + EstimateText(item.Output)
+		return callTokens + itemTokens + EstimateText(item.Name) + EstimateText(item.Arguments) + EstimateText(
+			item.Output)
 	case *responses.Reasoning:
 		return itemTokens + estimateParts(item.Summary) + estimateParts(item.Content) + len(item.EncryptedContent)*3/16
 	case *responses.Compaction:

@@ -96,7 +96,8 @@ func TestHalvesWithoutTheOther(t *testing.T) {
 
 // What has no half is what encoding/json reads; all else is valid text too.
 func FuzzWireText(f *testing.F) {
-	for _, seed := range []string{`"plain"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ude00\\\ud83d"`, `"\u00e9\n"`, "\"\xed\xa0\xbd\"", `"\ud83d`, ` "x" `} {
+	for _, seed := range []string{`"plain"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ude00\\\ud83d"`, `"\u00e9\n"`,
+		"\"\xed\xa0\xbd\"", `"\ud83d`, ` "x" `} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

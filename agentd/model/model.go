@@ -32,9 +32,10 @@ type Transport interface {
 // Request is everything that a model is told. Input is append-only over the
 // rounds of a turn and the turns of a chain, so that providers can cache it.
 type Request struct {
-	Model             string // the provider's name of the model, without our provider prefix
-	Instructions      string
-	Breakpoints       []int            // where in Instructions, in bytes and ascending, a prefix ends that other conversations may share
+	Model        string // the provider's name of the model, without our provider prefix
+	Instructions string
+	// where in Instructions, in bytes and ascending, a prefix ends that other conversations may share
+	Breakpoints       []int
 	Input             []responses.Item // *ToolCall items stand for a call and its output
 	Tools             []Tool
 	ToolChoice        responses.ToolChoice

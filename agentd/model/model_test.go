@@ -36,7 +36,8 @@ func (a *attempts) Stream(_ context.Context, req model.Request) iter.Seq2[model.
 	return func(yield func(model.Event, error) bool) {
 		p := a.plays[len(a.made)]
 		a.made = append(a.made, req)
-		if p.text != "" && (!yield(model.Event{Kind: model.MessageBegin}, nil) || !yield(model.Event{Kind: model.TextDelta, Text: p.text}, nil)) {
+		if p.text != "" && (!yield(model.Event{Kind: model.MessageBegin}, nil) ||
+			!yield(model.Event{Kind: model.TextDelta, Text: p.text}, nil)) {
 			return
 		}
 		if p.err != nil {
@@ -45,7 +46,8 @@ func (a *attempts) Stream(_ context.Context, req model.Request) iter.Seq2[model.
 			}
 			return
 		}
-		yield(model.Event{Kind: model.Done, Stop: model.StopEnd, RequestID: "r", Usage: responses.Usage{TotalTokens: 7}}, nil)
+		yield(model.Event{Kind: model.Done, Stop: model.StopEnd, RequestID: "r",
+			Usage: responses.Usage{TotalTokens: 7}}, nil)
 	}
 }
 
@@ -98,17 +100,28 @@ func TestRetry(t *testing.T) {
 		least, max time.Duration
 	}{
 		{"at once", []play{{text: "a"}}, "a.", "", []string{"p/m 1/3 succeeded"}, 0, 0},
-		{"twice in vain", []play{{err: failure(model.KindTransport)}, {err: failure(model.KindOverloaded)}, {text: "a"}}, "a.", "",
-			[]string{"p/m 1/3 retrying transport", "p/m 2/3 retrying overloaded", "p/m 3/3 succeeded"}, 1125 * time.Millisecond, 1875 * time.Millisecond},
-		{"exhausted", []play{{err: failure(model.KindOverloaded)}, {err: failure(model.KindOverloaded)}, {err: failure(model.KindRateLimited)}}, "", model.KindRateLimited,
-			[]string{"p/m 1/3 retrying overloaded", "p/m 2/3 retrying overloaded", "p/m 3/3 retries_exhausted rate_limited"}, 1125 * time.Millisecond, 1875 * time.Millisecond},
-		{"the provider's wish", []play{{err: wish}, {text: "a"}}, "a.", "", []string{"p/m 1/3 retrying rate_limited", "p/m 2/3 succeeded"}, 20 * time.Second, 20 * time.Second},
-		{"a wish that is too long", []play{{err: tooLong}}, "", model.KindRateLimited, []string{"p/m 1/3 retries_exhausted rate_limited"}, 0, 0},
-		{"no use", []play{{err: quota}}, "", model.KindRateLimited, []string{"p/m 1/3 fail_fast_aborted rate_limited"}, 0, 0},
-		{"fail fast", []play{{err: failure(model.KindAuthentication)}}, "", model.KindAuthentication, []string{"p/m 1/3 fail_fast_aborted authentication"}, 0, 0},
-		{"begun", []play{{text: "a", err: failure(model.KindTransport)}}, "a", model.KindTransport, []string{"p/m 1/3 fail_fast_aborted transport"}, 0, 0},
-		{"no end", []play{{text: "a", err: errNoEnd}}, "a", model.KindProtocol, []string{"p/m 1/3 fail_fast_aborted protocol"}, 0, 0},
-		{"a foreign error", []play{{err: errors.New("odd")}}, "", model.KindProtocol, []string{"p/m 1/3 fail_fast_aborted protocol"}, 0, 0},
+		{"twice in vain", []play{{err: failure(model.KindTransport)}, {err: failure(model.KindOverloaded)},
+			{text: "a"}}, "a.", "",
+			[]string{"p/m 1/3 retrying transport", "p/m 2/3 retrying overloaded", "p/m 3/3 succeeded"},
+			1125 * time.Millisecond, 1875 * time.Millisecond},
+		{"exhausted", []play{{err: failure(model.KindOverloaded)}, {err: failure(model.KindOverloaded)},
+			{err: failure(model.KindRateLimited)}}, "", model.KindRateLimited,
+			[]string{"p/m 1/3 retrying overloaded", "p/m 2/3 retrying overloaded",
+				"p/m 3/3 retries_exhausted rate_limited"}, 1125 * time.Millisecond, 1875 * time.Millisecond},
+		{"the provider's wish", []play{{err: wish}, {text: "a"}}, "a.", "",
+			[]string{"p/m 1/3 retrying rate_limited", "p/m 2/3 succeeded"}, 20 * time.Second, 20 * time.Second},
+		{"a wish that is too long", []play{{err: tooLong}}, "", model.KindRateLimited,
+			[]string{"p/m 1/3 retries_exhausted rate_limited"}, 0, 0},
+		{"no use", []play{{err: quota}}, "", model.KindRateLimited, []string{"p/m 1/3 fail_fast_aborted rate_limited"},
+			0, 0},
+		{"fail fast", []play{{err: failure(model.KindAuthentication)}}, "", model.KindAuthentication,
+			[]string{"p/m 1/3 fail_fast_aborted authentication"}, 0, 0},
+		{"begun", []play{{text: "a", err: failure(model.KindTransport)}}, "a", model.KindTransport,
+			[]string{"p/m 1/3 fail_fast_aborted transport"}, 0, 0},
+		{"no end", []play{{text: "a", err: errNoEnd}}, "a", model.KindProtocol,
+			[]string{"p/m 1/3 fail_fast_aborted protocol"}, 0, 0},
+		{"a foreign error", []play{{err: errors.New("odd")}}, "", model.KindProtocol,
+			[]string{"p/m 1/3 fail_fast_aborted protocol"}, 0, 0},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
@@ -130,7 +143,8 @@ func TestRetry(t *testing.T) {
 					t.Errorf("%s: attempt %d is numbered %d", tt.name, i+1, req.Attempt)
 				}
 			}
-			if err == nil && (w.last.Usage.TotalTokens != 7 || w.last.RequestID != "r" || w.last.Stop != model.StopEnd) {
+			if err == nil && (w.last.Usage.TotalTokens != 7 || w.last.RequestID != "r" ||
+				w.last.Stop != model.StopEnd) {
 				t.Errorf("%s: %+v", tt.name, w.last)
 			}
 		})
@@ -144,7 +158,8 @@ func TestRetryEndsWithItsContext(t *testing.T) {
 		tr := &attempts{plays: []play{{err: failure(model.KindTransport)}}}
 		start := time.Now()
 		_, err := read(ctx, model.Retry(tr, "p/m", model.DefaultPolicy()), model.Request{})
-		if e := model.AsError(err); e.Kind != model.KindCancelled || !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 100*time.Millisecond {
+		if e := model.AsError(err); e.Kind != model.KindCancelled || !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(start) != 100*time.Millisecond {
 			t.Errorf("%v after %s", err, time.Since(start))
 		}
 	})
@@ -153,7 +168,8 @@ func TestRetryEndsWithItsContext(t *testing.T) {
 func TestReaderMayStop(t *testing.T) {
 	w := &watch{}
 	a, b := &attempts{plays: []play{{text: "a"}}}, &attempts{}
-	for range model.Fallback(model.Candidate{Ref: "p/a", Transport: model.Retry(a, "p/a", model.DefaultPolicy())}, model.Candidate{Transport: b}).Stream(t.Context(), model.Request{Observer: w}) {
+	for range model.Fallback(model.Candidate{Ref: "p/a", Transport: model.Retry(a, "p/a", model.DefaultPolicy())},
+		model.Candidate{Transport: b}).Stream(t.Context(), model.Request{Observer: w}) {
 		break
 	}
 	if diff := cmp.Diff([]string{"p/a 1/3 fail_fast_aborted cancelled"}, w.lines); diff != "" || len(b.made) > 0 {
@@ -169,11 +185,16 @@ func TestFallback(t *testing.T) {
 		lines []string
 	}{
 		{"the first answers", play{text: "a"}, "a.", []string{"p/a 1/1 succeeded"}},
-		{"the second answers", play{err: failure(model.KindAuthentication)}, "b.", []string{"p/a 1/1 fail_fast_aborted authentication advanced", "q/b 1/1 succeeded"}},
-		{"retries first", play{err: failure(model.KindOverloaded)}, "b.", []string{"p/a 1/1 retries_exhausted overloaded advanced", "q/b 1/1 succeeded"}},
-		{"too late", play{text: "a", err: failure(model.KindTransport)}, "a", []string{"p/a 1/1 fail_fast_aborted transport"}},
-		{"no other model helps", play{err: failure(model.KindContextLength)}, "", []string{"p/a 1/1 fail_fast_aborted context_length"}},
-		{"a scenario diverged", play{err: failure(model.KindScenario)}, "", []string{"p/a 1/1 fail_fast_aborted scenario"}},
+		{"the second answers", play{err: failure(model.KindAuthentication)}, "b.",
+			[]string{"p/a 1/1 fail_fast_aborted authentication advanced", "q/b 1/1 succeeded"}},
+		{"retries first", play{err: failure(model.KindOverloaded)}, "b.",
+			[]string{"p/a 1/1 retries_exhausted overloaded advanced", "q/b 1/1 succeeded"}},
+		{"too late", play{text: "a", err: failure(model.KindTransport)}, "a",
+			[]string{"p/a 1/1 fail_fast_aborted transport"}},
+		{"no other model helps", play{err: failure(model.KindContextLength)}, "",
+			[]string{"p/a 1/1 fail_fast_aborted context_length"}},
+		{"a scenario diverged", play{err: failure(model.KindScenario)}, "",
+			[]string{"p/a 1/1 fail_fast_aborted scenario"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -198,8 +219,10 @@ func TestFallback(t *testing.T) {
 }
 
 func TestFallbackWithoutSuccess(t *testing.T) {
-	a, b := &attempts{plays: []play{{err: failure(model.KindAuthentication)}}}, &attempts{plays: []play{{err: failure(model.KindOverloaded)}}}
-	_, err := read(t.Context(), model.Fallback(model.Candidate{Name: "a", Transport: a}, model.Candidate{Name: "b", Transport: b}), model.Request{})
+	a, b := &attempts{plays: []play{{err: failure(model.KindAuthentication)}}},
+		&attempts{plays: []play{{err: failure(model.KindOverloaded)}}}
+	_, err := read(t.Context(), model.Fallback(model.Candidate{Name: "a", Transport: a},
+		model.Candidate{Name: "b", Transport: b}), model.Request{})
 	if e := model.AsError(err); e.Kind != model.KindOverloaded {
 		t.Errorf("%v, want the last candidate's error", err)
 	}
@@ -240,14 +263,17 @@ func TestResolver(t *testing.T) {
 		{all, "openai/gpt-5", "gpt-4", "openai/gpt-4", "", ""},
 		{all, "openai/org/m", "org/m", "openai/org/m", "", ""},
 		{all, "openai/gpt-5", "demo", "", responses.CodeModelNotFound, "openai/demo or scripted/demo"},
-		{all, "scripted/demo", "demo", "scripted/demo", "", ""}, // the default's own name wins over what else it may mean
+		// the default's own name wins over what else it may mean
+		{all, "scripted/demo", "demo", "scripted/demo", "", ""},
 		{all, "scripted/x", "x", "scripted/x", "", ""},
 		{all, "scripted/x", "gpt-4", "", responses.CodeModelNotFound, "providers openai, scripted"},
 		{two, "openai/gpt-5", "gpt-4", "", responses.CodeModelNotFound, "openai/gpt-4 or other/gpt-4"},
 		{two, "openai/gpt-5", "gpt-5", "openai/gpt-5", "", ""},
 		{spare, "openai/gpt-5", "gpt-4", "openai/gpt-4", "", ""},
-		{spare, "anthropic/claude", "claude-2", "", responses.CodeModelNotFound, "anthropic/claude-2 or openai/claude-2"},
-		{all, "openai/gpt-5", "anthropic/claude", "", responses.CodeModelNotFound, `"anthropic/claude" belongs to no configured provider; write provider/model with one of the providers openai, scripted`},
+		{spare, "anthropic/claude", "claude-2", "", responses.CodeModelNotFound,
+			"anthropic/claude-2 or openai/claude-2"},
+		{all, "openai/gpt-5", "anthropic/claude", "", responses.CodeModelNotFound,
+			`"anthropic/claude" belongs to no configured provider; write provider/model with one of the providers openai, scripted`},
 		{all, "openai/gpt-5", "openai/", "", responses.CodeModelNotFound, "no configured provider"},
 		{all, "openai/gpt-5", strings.Repeat("x/", 1000), "", responses.CodeModelNotFound, "no configured provider"},
 		{all, "", "", "", responses.CodeMissingParameter, "--model"},
@@ -256,28 +282,33 @@ func TestResolver(t *testing.T) {
 		{all, "openai/gpt-5", "scripted/broken", "", responses.CodeScenarioInvalid, "broken"},
 	}
 	for _, tt := range tests {
-		r, err := model.NewResolver(model.Options{Transports: tt.transports, Default: tt.def, Retry: model.DefaultPolicy()})
+		r, err := model.NewResolver(model.Options{Transports: tt.transports, Default: tt.def,
+			Retry: model.DefaultPolicy()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		transport, name, full, err := r.Resolve(tt.ref)
 		if tt.code == "" {
-			if _, want, _ := strings.Cut(tt.full, "/"); err != nil || transport == nil || full != tt.full || name != want {
+			if _, want, _ := strings.Cut(tt.full, "/"); err != nil || transport == nil || full != tt.full ||
+				name != want {
 				t.Errorf("%q with default %q: %q, %q, %v; want %q", tt.ref, tt.def, name, full, err, tt.full)
 			}
 			continue
 		}
 		e, ok := errors.AsType[*responses.Error](err)
-		if !ok || e.Code != tt.code || e.Param != "model" || !strings.Contains(e.Error(), tt.says) || len(e.Error()) > 500 {
+		if !ok || e.Code != tt.code || e.Param != "model" || !strings.Contains(e.Error(), tt.says) ||
+			len(e.Error()) > 500 {
 			t.Errorf("%.40q with default %q: %v; want %s: %s", tt.ref, tt.def, err, tt.code, tt.says)
 		}
 	}
 }
 
 func TestResolverFallbacks(t *testing.T) {
-	first := &attempts{plays: []play{{err: failure(model.KindAuthentication)}, {err: failure(model.KindAuthentication)}}}
+	first := &attempts{plays: []play{{err: failure(model.KindAuthentication)},
+		{err: failure(model.KindAuthentication)}}}
 	second := &closed{attempts{plays: []play{{text: "b"}}}}
-	r, err := model.NewResolver(model.Options{Transports: map[string]model.Transport{"openai": first, "scripted": second}, Default: "openai/gpt-5", Fallbacks: []string{"scripted/demo", "openai/gpt-4"}})
+	r, err := model.NewResolver(model.Options{Transports: map[string]model.Transport{"openai": first,
+		"scripted": second}, Default: "openai/gpt-5", Fallbacks: []string{"scripted/demo", "openai/gpt-4"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +330,8 @@ func TestResolverFallbacks(t *testing.T) {
 		t.Errorf("a model that was asked for falls back: %q", text)
 	}
 	for _, opts := range []model.Options{
-		{Default: "gpt-5"}, {Default: "openai/x", Fallbacks: []string{"nobody/x"}}, {Fallbacks: []string{"openai/x"}}, {Default: "openai/"},
+		{Default: "gpt-5"}, {Default: "openai/x", Fallbacks: []string{"nobody/x"}}, {Fallbacks: []string{"openai/x"}},
+		{Default: "openai/"},
 	} {
 		opts.Transports = map[string]model.Transport{"openai": first}
 		_, err := model.NewResolver(opts)

@@ -48,7 +48,8 @@ func NewResolver(opts Options) (*Resolver, error) {
 	r.opts.Transports, r.opts.Unlisted = maps.Clone(opts.Transports), maps.Clone(opts.Unlisted)
 	if opts.Default == "" {
 		if len(opts.Fallbacks) > 0 {
-			return nil, responses.Invalid("model", responses.CodeMissingParameter, "there are fallback models but there is no model; set --model")
+			return nil, responses.Invalid("model", responses.CodeMissingParameter,
+				"there are fallback models but there is no model; set --model")
 		}
 		return r, nil
 	}
@@ -108,7 +109,9 @@ func (r *Resolver) retrying(provider, ref string) Transport {
 func (r *Resolver) complete(ref string) (string, error) {
 	if ref == "" {
 		if r.opts.Default == "" {
-			return "", responses.Invalid("model", responses.CodeMissingParameter, "no model was named and the server has no default; name one as provider/model, or start the server with --model")
+			return "", responses.Invalid("model", responses.CodeMissingParameter,
+				"no model was named and the server has no default; name one as provider/model, or start the server "+
+					"with --model")
 		}
 		return r.opts.Default, nil
 	}
@@ -131,7 +134,9 @@ func (r *Resolver) complete(ref string) (string, error) {
 	case !slices.Contains(takers, home):
 		return "", r.notFound(ref)
 	case len(takers) > 1:
-		return "", responses.Invalid("model", responses.CodeModelNotFound, fmt.Sprintf("the model name %q fits several providers; write it as %s", clip(ref), strings.Join(spell(takers, clip(ref)), " or ")))
+		return "", responses.Invalid("model", responses.CodeModelNotFound,
+			fmt.Sprintf("the model name %q fits several providers; write it as %s", clip(ref),
+				strings.Join(spell(takers, clip(ref)), " or ")))
 	}
 	return home + "/" + ref, nil
 }
@@ -189,7 +194,8 @@ func (r *Resolver) providers() []string {
 }
 
 func (r *Resolver) notFound(ref string) *responses.Error {
-	e := responses.Invalid("model", responses.CodeModelNotFound, fmt.Sprintf("the model %q belongs to no configured provider", clip(ref)))
+	e := responses.Invalid("model", responses.CodeModelNotFound,
+		fmt.Sprintf("the model %q belongs to no configured provider", clip(ref)))
 	e.Hint = "write provider/model with one of the providers " + strings.Join(r.providers(), ", ")
 	return e
 }

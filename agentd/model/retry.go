@@ -116,7 +116,8 @@ const maxTokens = 1 << 26
 // plausible reports whether a provider can mean what it claims. Budgets are kept
 // by these counts, so a claim that cannot be is an estimate's to replace.
 func plausible(u responses.Usage) bool {
-	for _, n := range []int64{u.InputTokens, u.OutputTokens, u.TotalTokens, u.InputTokenDetails.CachedTokens, u.OutputTokenDetails.ReasoningTokens} {
+	for _, n := range []int64{u.InputTokens, u.OutputTokens, u.TotalTokens, u.InputTokenDetails.CachedTokens,
+		u.OutputTokenDetails.ReasoningTokens} {
 		if n < 0 || n > 2*maxTokens {
 			return false
 		}

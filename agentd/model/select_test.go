@@ -32,24 +32,35 @@ func TestSelection(t *testing.T) {
 		req  model.Request
 		says string
 	}{
-		"pictures of users":  {model.Capabilities{}, model.Request{Input: []responses.Item{&responses.Message{Content: []responses.Part{image}}}}, "input_image"},
-		"pictures of tools":  {model.Capabilities{Files: true}, model.Request{Input: []responses.Item{&responses.ToolCall{Media: []responses.Part{image}}}}, "input_image"},
-		"outputs of clients": {model.Capabilities{}, model.Request{Input: []responses.Item{&responses.FunctionCallOutput{Output: []responses.Part{image}}}}, "input_image"},
-		"tools":              {model.Capabilities{NoTools: true}, model.Request{Tools: []model.Tool{{Name: "f"}}}, "tools"},
-		"forms":              {model.Capabilities{NoStructured: true}, model.Request{Text: form}, "form"},
+		"pictures of users": {model.Capabilities{},
+			model.Request{Input: []responses.Item{&responses.Message{Content: []responses.Part{image}}}},
+			"input_image"},
+		"pictures of tools": {model.Capabilities{Files: true},
+			model.Request{Input: []responses.Item{&responses.ToolCall{Media: []responses.Part{image}}}}, "input_image"},
+		"outputs of clients": {model.Capabilities{},
+			model.Request{Input: []responses.Item{&responses.FunctionCallOutput{Output: []responses.Part{image}}}},
+			"input_image"},
+		"tools": {model.Capabilities{NoTools: true}, model.Request{Tools: []model.Tool{{Name: "f"}}},
+			"tools"},
+		"forms": {model.Capabilities{NoStructured: true}, model.Request{Text: form}, "form"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &able{can: tt.can}
-			b := &able{attempts: attempts{plays: []play{{text: "b"}}}, can: model.Capabilities{Images: true, Files: true, Video: true}}
+			b := &able{attempts: attempts{plays: []play{{text: "b"}}},
+				can: model.Capabilities{Images: true, Files: true, Video: true}}
 			w := &watch{}
 			tt.req.Observer = w
-			chain := model.Fallback(model.Candidate{Ref: "p/a", Transport: model.Retry(a, "p/a", model.DefaultPolicy())}, model.Candidate{Ref: "q/b", Transport: model.Retry(b, "q/b", model.DefaultPolicy())})
+			chain := model.Fallback(model.Candidate{Ref: "p/a",
+				Transport: model.Retry(a, "p/a", model.DefaultPolicy())}, model.Candidate{Ref: "q/b",
+				Transport: model.Retry(b, "q/b", model.DefaultPolicy())})
 			text, err := read(t.Context(), chain, tt.req)
-			if diff := cmp.Diff([]string{"p/a 1/3 fail_fast_aborted unsupported advanced", "q/b 1/3 succeeded"}, w.lines); text != "b." || err != nil || diff != "" || len(a.made) > 0 {
+			if diff := cmp.Diff([]string{"p/a 1/3 fail_fast_aborted unsupported advanced", "q/b 1/3 succeeded"},
+				w.lines); text != "b." || err != nil || diff != "" || len(a.made) > 0 {
 				t.Errorf("%q %v (-want +got):\n%s", text, err, diff)
 			}
 			_, err = read(t.Context(), model.Retry(a, "p/a", model.DefaultPolicy()), tt.req)
-			if e := model.AsError(err); e.Kind != model.KindUnsupported || !strings.Contains(e.Message, tt.says) || e.Diagnostics.Stage != model.StageSelect || e.Response().Type != responses.TypeInvalidRequest {
+			if e := model.AsError(err); e.Kind != model.KindUnsupported || !strings.Contains(e.Message, tt.says) ||
+				e.Diagnostics.Stage != model.StageSelect || e.Response().Type != responses.TypeInvalidRequest {
 				t.Errorf("%v", err)
 			}
 			if can := model.CapabilitiesOf(chain, ""); !can.Images || can.NoTools || can.NoStructured {
@@ -64,7 +75,8 @@ type mute struct{ says string }
 
 func (m mute) Stream(ctx context.Context, _ model.Request) iter.Seq2[model.Event, error] {
 	return func(yield func(model.Event, error) bool) {
-		if m.says != "" && (!yield(model.Event{Kind: model.MessageBegin}, nil) || !yield(model.Event{Kind: model.TextDelta, Text: m.says}, nil)) {
+		if m.says != "" && (!yield(model.Event{Kind: model.MessageBegin}, nil) ||
+			!yield(model.Event{Kind: model.TextDelta, Text: m.says}, nil)) {
 			return
 		}
 		<-ctx.Done()
@@ -85,7 +97,8 @@ func TestTotalTime(t *testing.T) {
 			w := &watch{}
 			start := time.Now()
 			_, err := read(t.Context(), model.Retry(mute{says}, "p/m", policy), model.Request{Observer: w})
-			if e := model.AsError(err); e.Kind != model.KindTimeout || !e.Diagnostics.Timeout || !strings.Contains(e.Message, "1m0s") {
+			if e := model.AsError(err); e.Kind != model.KindTimeout || !e.Diagnostics.Timeout ||
+				!strings.Contains(e.Message, "1m0s") {
 				t.Errorf("%v", err)
 			}
 			if diff := cmp.Diff(want, w.lines); diff != "" {
@@ -96,15 +109,17 @@ func TestTotalTime(t *testing.T) {
 	// The end of the turn is no fault of the model's.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := read(ctx, model.Retry(mute{}, "p/m", policy), model.Request{}); model.AsError(err).Kind != model.KindCancelled {
+	if _, err := read(ctx, model.Retry(mute{}, "p/m", policy),
+		model.Request{}); model.AsError(err).Kind != model.KindCancelled {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestUnlistedProviders(t *testing.T) {
 	r, err := model.NewResolver(model.Options{
-		Transports: map[string]model.Transport{"openai": &attempts{}}, Unlisted: map[string]model.Transport{"rare": &attempts{plays: []play{{text: "r"}}}},
-		Default: "openai/m", Fallbacks: []string{"rare/x"},
+		Transports: map[string]model.Transport{"openai": &attempts{}},
+		Unlisted:   map[string]model.Transport{"rare": &attempts{plays: []play{{text: "r"}}}},
+		Default:    "openai/m", Fallbacks: []string{"rare/x"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,8 @@ func (c claim) Stream(context.Context, model.Request) iter.Seq2[model.Event, err
 // by an estimate.
 func TestImpossibleUsage(t *testing.T) {
 	usage := func(in, out, total, cached, thought int64) responses.Usage {
-		return responses.Usage{InputTokens: in, OutputTokens: out, TotalTokens: total, InputTokenDetails: responses.InputTokenDetails{CachedTokens: cached},
+		return responses.Usage{InputTokens: in, OutputTokens: out, TotalTokens: total,
+			InputTokenDetails:  responses.InputTokenDetails{CachedTokens: cached},
 			OutputTokenDetails: responses.OutputTokenDetails{ReasoningTokens: thought}}
 	}
 	estimate := usage(0, 100, 100, 0, 0)
@@ -40,7 +41,8 @@ func TestImpossibleUsage(t *testing.T) {
 	} {
 		w := &watch{}
 		var got responses.Usage
-		for ev, err := range model.Retry(claim(tc.claimed), "p/m", model.DefaultPolicy()).Stream(t.Context(), model.Request{Observer: w}) {
+		for ev, err := range model.Retry(claim(tc.claimed), "p/m", model.DefaultPolicy()).Stream(t.Context(),
+			model.Request{Observer: w}) {
 			if err != nil {
 				t.Fatal(err)
 			}

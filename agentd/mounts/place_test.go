@@ -13,16 +13,21 @@ func TestReadCgroup(t *testing.T) {
 		files map[string]string
 		want  turns.Place
 	}{
-		"version 2": {map[string]string{"cgroup.controllers": "cpu memory pids\n", "memory.max": "2147483648\n", "pids.max": "512\n", "cpu.max": "150000 100000\n"},
+		"version 2": {map[string]string{"cgroup.controllers": "cpu memory pids\n", "memory.max": "2147483648\n",
+			"pids.max": "512\n", "cpu.max": "150000 100000\n"},
 			turns.Place{CgroupVersion: 2, Memory: 2 << 30, Pids: 512, CPUs: 1.5}},
-		"version 2, no limits": {map[string]string{"cgroup.controllers": "", "memory.max": "max\n", "pids.max": "max\n", "cpu.max": "max 100000\n"},
+		"version 2, no limits": {map[string]string{"cgroup.controllers": "", "memory.max": "max\n", "pids.max": "max\n",
+			"cpu.max": "max 100000\n"},
 			turns.Place{CgroupVersion: 2}},
-		"version 1": {map[string]string{"memory/memory.limit_in_bytes": "1073741824\n", "pids/pids.max": "64\n", "cpu/cpu.cfs_quota_us": "200000\n", "cpu/cpu.cfs_period_us": "100000\n"},
+		"version 1": {map[string]string{"memory/memory.limit_in_bytes": "1073741824\n", "pids/pids.max": "64\n",
+			"cpu/cpu.cfs_quota_us": "200000\n", "cpu/cpu.cfs_period_us": "100000\n"},
 			turns.Place{CgroupVersion: 1, Memory: 1 << 30, Pids: 64, CPUs: 2}},
-		"version 1, no limits": {map[string]string{"memory/memory.limit_in_bytes": "9223372036854771712\n", "pids/pids.max": "max\n", "cpu/cpu.cfs_quota_us": "-1\n"},
+		"version 1, no limits": {map[string]string{"memory/memory.limit_in_bytes": "9223372036854771712\n",
+			"pids/pids.max": "max\n", "cpu/cpu.cfs_quota_us": "-1\n"},
 			turns.Place{CgroupVersion: 1}},
-		"none":    {nil, turns.Place{}},
-		"garbage": {map[string]string{"cgroup.controllers": "", "memory.max": "x", "pids.max": "", "cpu.max": "1 0"}, turns.Place{CgroupVersion: 2}},
+		"none": {nil, turns.Place{}},
+		"garbage": {map[string]string{"cgroup.controllers": "", "memory.max": "x", "pids.max": "", "cpu.max": "1 0"},
+			turns.Place{CgroupVersion: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -37,7 +42,8 @@ func TestReadCgroup(t *testing.T) {
 			}
 			var got turns.Place
 			readCgroup(root, &got)
-			if got.CgroupVersion != test.want.CgroupVersion || got.Memory != test.want.Memory || got.Pids != test.want.Pids || got.CPUs != test.want.CPUs {
+			if got.CgroupVersion != test.want.CgroupVersion || got.Memory != test.want.Memory ||
+				got.Pids != test.want.Pids || got.CPUs != test.want.CPUs {
 				t.Errorf("read %+v, want %+v", got, test.want)
 			}
 		})
@@ -53,7 +59,8 @@ func TestExchange(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := Look("v1", dir)
-	if got.Exchange == nil || got.Exchange.Error != "" || got.Exchange.Read != "word" || got.Version != "v1" || got.UID != os.Geteuid() {
+	if got.Exchange == nil || got.Exchange.Error != "" || got.Exchange.Read != "word" || got.Version != "v1" ||
+		got.UID != os.Geteuid() {
 		t.Errorf("looked: %+v, exchange %+v", got, got.Exchange)
 	}
 	if _, err := os.Lstat(filepath.Join(dir, turns.ExchangeGone)); !os.IsNotExist(err) {

@@ -35,8 +35,9 @@ func TestReadable(t *testing.T) {
 func TestPreviewCuts(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	tests := map[string]struct{ in, contains string }{
-		"one line":              {long, "showing first 200 and last 200 characters of 100000 bytes"},
-		"lines":                 {strings.Repeat("line\n", 1000), "showing first 40 and last 39 lines of 1000, 5000 bytes in all"},
+		"one line": {long, "showing first 200 and last 200 characters of 100000 bytes"},
+		"lines": {strings.Repeat("line\n", 1000),
+			"showing first 40 and last 39 lines of 1000, 5000 bytes in all"},
 		"no newline at the end": {strings.Repeat("line\n", 1000) + "end", "lines of 1001, 5003 bytes in all"},
 		"umlauts":               {strings.Repeat("ä", 1000), "showing first 100 and last 100 characters of 2000 bytes"},
 	}
@@ -44,7 +45,8 @@ func TestPreviewCuts(t *testing.T) {
 		for _, keep := range []int{400, 1 << 20} { // with and without a gap in the capture
 			c := capture([]byte(tt.in), keep)
 			got, cut := Of(c).Cut(400)
-			if !cut || !strings.Contains(*got, tt.contains) || !utf8.ValidString(*got) || strings.Contains(*got, "\ufffd") {
+			if !cut || !strings.Contains(*got, tt.contains) || !utf8.ValidString(*got) ||
+				strings.Contains(*got, "\ufffd") {
 				t.Errorf("%s, keep %d: cut %v\n%s", name, keep, cut, *got)
 			}
 		}
@@ -109,7 +111,9 @@ func FuzzPreview(f *testing.F) {
 		if !utf8.ValidString(*p) || len(*p) > keep+200 {
 			t.Fatalf("%d bytes, valid %v", len(*p), utf8.ValidString(*p))
 		}
-		if i := strings.IndexFunc(*p, func(r rune) bool { return r < 0x20 && r != '\n' && r != '\t' || r == 0x7f || invisible(r) }); i >= 0 {
+		if i := strings.IndexFunc(*p, func(r rune) bool {
+			return r < 0x20 && r != '\n' && r != '\t' || r == 0x7f || invisible(r)
+		}); i >= 0 {
 			t.Fatalf("%q at %d", (*p)[i], i)
 		}
 		if !cut && *p != readable(data) {

@@ -124,7 +124,8 @@ func createLog(path string) (*os.File, error) {
 	const create = os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	f, err := os.OpenFile(path, create, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) { // the other stream may have made it
+		// the other stream may have made it
+		if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("make the directory of a log: %w", err)
 		}
 		f, err = os.OpenFile(path, create, 0o600)

@@ -74,7 +74,8 @@ func TestEnviron(t *testing.T) {
 	got := Environ(parent, "EXTRA=1", "PATH=/mine:/opt/bin", "MY_API_KEY=wanted")
 	want := map[string]bool{
 		"PATH=/mine:/opt/bin": true, "HOME=/home/a": true, "LC_ALL=de_DE.UTF-8": true, "GOFLAGS=-mod=vendor": true,
-		"CARGO_HOME=/c": true, "GIT_AUTHOR_NAME=A": true, "LANG=C.UTF-8": true, "EXTRA=1": true, "MY_API_KEY=wanted": true,
+		"CARGO_HOME=/c": true, "GIT_AUTHOR_NAME=A": true, "LANG=C.UTF-8": true, "EXTRA=1": true,
+		"MY_API_KEY=wanted": true,
 	}
 	for _, q := range quiet {
 		want[q] = true

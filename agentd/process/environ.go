@@ -37,7 +37,8 @@ var passed = []string{
 // passedPrefixes complete passed for families of names.
 var passedPrefixes = []string{
 	"LC_", "XDG_", "CARGO_", "RUSTUP_", "RUST_", "PYTHON", "UV_", "CONDA_", "NVM_", "NPM_CONFIG_", "npm_config_",
-	"YARN_", "JAVA_", "JDK_", "MAVEN_", "GRADLE_", "RUBY", "DOTNET_", "NUGET_", "PHP_", "COMPOSER_", "PERL", "GIT_AUTHOR_", "GIT_COMMITTER_",
+	"YARN_", "JAVA_", "JDK_", "MAVEN_", "GRADLE_", "RUBY", "DOTNET_", "NUGET_", "PHP_", "COMPOSER_", "PERL",
+	"GIT_AUTHOR_", "GIT_COMMITTER_",
 }
 
 // secretWords mark a name as a credential, whatever list it is on.

@@ -39,8 +39,10 @@ func TestBudget(t *testing.T) {
 		if fi, err := os.Stat(filepath.Join(dir, fmt.Sprint(i))); err == nil {
 			onDisk += fi.Size()
 		}
-		if short := res.Stdout.Logged < res.Stdout.Total; res.Stdout.Total != 100_000 || res.Stdout.OverBudget != short || res.Stdout.LogErr != nil {
-			t.Errorf("%d: %d of %d bytes logged, over budget %v, %v", i, res.Stdout.Logged, res.Stdout.Total, res.Stdout.OverBudget, res.Stdout.LogErr)
+		if short := res.Stdout.Logged < res.Stdout.Total; res.Stdout.Total != 100_000 ||
+			res.Stdout.OverBudget != short || res.Stdout.LogErr != nil {
+			t.Errorf("%d: %d of %d bytes logged, over budget %v, %v", i, res.Stdout.Logged, res.Stdout.Total,
+				res.Stdout.OverBudget, res.Stdout.LogErr)
 		}
 	}
 	if logged != 300_000 || onDisk != logged || turn.Left() != 0 || state.Left() != 1<<20-300_000 {
@@ -122,7 +124,8 @@ func TestRawBytes(t *testing.T) {
 		if out.Total != tt.total || !strings.HasPrefix(string(out.Head), tt.prefix) || out.Logged != tt.total {
 			t.Errorf("%s: total %d, logged %d, head %.20q", name, out.Total, out.Logged, out.Head)
 		}
-		if data, err := os.ReadFile(c.StdoutPath); tt.total > 0 && (err != nil || !bytes.HasPrefix(data, []byte(tt.prefix))) {
+		if data, err := os.ReadFile(c.StdoutPath); tt.total > 0 &&
+			(err != nil || !bytes.HasPrefix(data, []byte(tt.prefix))) {
 			t.Errorf("%s: the file begins %.20q, %v", name, data, err)
 		}
 	}
@@ -256,7 +259,8 @@ func TestThreadsAreReserved(t *testing.T) {
 // The directory of a log comes with its first byte, whichever stream is first.
 func TestDirectoryOfALogIsMade(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "call")
-	out, errs := capture{keep: 10, path: filepath.Join(dir, "out"), limit: 1000}, capture{keep: 10, path: filepath.Join(dir, "err"), limit: 1000}
+	out, errs := capture{keep: 10, path: filepath.Join(dir, "out"), limit: 1000},
+		capture{keep: 10, path: filepath.Join(dir, "err"), limit: 1000}
 	if _, err := os.Lstat(dir); err == nil {
 		t.Error("the directory was made before there was a byte")
 	}

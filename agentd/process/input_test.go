@@ -122,7 +122,8 @@ func TestTerminal(t *testing.T) {
 		code          int
 		out           string
 	}{
-		"is one":        {"test -t 0 && test -t 1 && test -t 2 && tty >/dev/null && echo yes </dev/tty >/dev/tty", "", 0, "yes\r\n"},
+		"is one": {"test -t 0 && test -t 1 && test -t 2 && tty >/dev/null && echo yes </dev/tty >/dev/tty", "",
+			0, "yes\r\n"},
 		"size":          {"stty size", "", 0, "24 80\r\n"},
 		"read":          {"read a; echo [$a]", "hello\n", 0, "hello\r\n[hello]\r\n"},
 		"end of input":  {"cat; echo end", "line\n\x04", 0, "line\r\nline\r\nend\r\n"},
@@ -147,7 +148,8 @@ func TestTerminal(t *testing.T) {
 			}
 			res := p.Result()
 			if res.ExitCode != tt.code || string(res.Stdout.Head) != tt.out || res.Stdout.Cut {
-				t.Errorf("exit code %d, output %q (cut %v), want %d %q", res.ExitCode, res.Stdout.Head, res.Stdout.Cut, tt.code, tt.out)
+				t.Errorf("exit code %d, output %q (cut %v), want %d %q", res.ExitCode, res.Stdout.Head, res.Stdout.Cut,
+					tt.code, tt.out)
 			}
 			if res.Stderr.Total != 0 {
 				t.Errorf("stderr %q", res.Stderr.Head)

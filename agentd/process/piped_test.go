@@ -12,7 +12,8 @@ import (
 // it, and its end is the end of the stream.
 func TestPipedOutput(t *testing.T) {
 	s := newTest(t)
-	p := start(t, s, Command{Argv: []string{"/bin/sh", "-c", "while read line; do echo \"got $line\"; done; head -c 300000 /dev/zero"}, Dir: t.TempDir(), Env: []string{"PATH=/bin:/usr/bin"}, Piped: true, Input: true})
+	p := start(t, s, Command{Argv: []string{"/bin/sh", "-c", "while read line; do echo \"got $line\"; done; head -c " +
+		"300000 /dev/zero"}, Dir: t.TempDir(), Env: []string{"PATH=/bin:/usr/bin"}, Piped: true, Input: true})
 	r := bufio.NewReader(p.Output())
 	for _, word := range []string{"one", "two"} {
 		write(t, p, word+"\n")
@@ -36,7 +37,8 @@ func TestPipedOutput(t *testing.T) {
 // Nobody reads: the command is held up, and ends all the same when it is told to.
 func TestPipedOutputThatNobodyReads(t *testing.T) {
 	s := newTest(t)
-	p := start(t, s, Command{Argv: []string{"/bin/sh", "-c", "exec yes"}, Dir: t.TempDir(), Env: []string{"PATH=/bin:/usr/bin"}, Piped: true, Drain: 10 * time.Millisecond})
+	p := start(t, s, Command{Argv: []string{"/bin/sh", "-c", "exec yes"}, Dir: t.TempDir(),
+		Env: []string{"PATH=/bin:/usr/bin"}, Piped: true, Drain: 10 * time.Millisecond})
 	p.Kill()
 	if res := p.Result(); !res.Stopped {
 		t.Errorf("result %+v", res)
@@ -49,7 +51,8 @@ func TestPipedOutputThatNobodyReads(t *testing.T) {
 // Close lets a reader go at once, and the command hears of it.
 func TestPipedOutputClosed(t *testing.T) {
 	s := newTest(t)
-	p := start(t, s, Command{Argv: []string{"/bin/sh", "-c", "sleep 0.1; exec yes"}, Dir: t.TempDir(), Env: []string{"PATH=/bin:/usr/bin"}, Piped: true})
+	p := start(t, s, Command{Argv: []string{"/bin/sh", "-c", "sleep 0.1; exec yes"}, Dir: t.TempDir(),
+		Env: []string{"PATH=/bin:/usr/bin"}, Piped: true})
 	read := make(chan error, 1)
 	go func() {
 		_, err := p.Output().Read(make([]byte, 10))

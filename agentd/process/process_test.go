@@ -66,7 +66,8 @@ func descendants() (found []procStat) {
 }
 
 func sh(script string) Command {
-	return Command{Argv: []string{"sh", "-c", script}, Dir: "/", Env: Environ(os.Environ()), Timeout: time.Minute, Grace: 5 * time.Second}
+	return Command{Argv: []string{"sh", "-c", script}, Dir: "/", Env: Environ(os.Environ()), Timeout: time.Minute,
+		Grace: 5 * time.Second}
 }
 
 func run(t *testing.T, s *Supervisor, c Command) Result {
@@ -158,13 +159,15 @@ func TestStartErrors(t *testing.T) {
 		op   string
 		want error
 	}{
-		"nothing":        {Command{Dir: "/", Env: env}, "find", nil},
-		"unknown":        {Command{Argv: []string{"no-such-program-here"}, Dir: "/", Env: env}, "find", fs.ErrNotExist},
-		"no permission":  {Command{Argv: []string{plain}, Dir: "/", Env: env}, "find", fs.ErrPermission},
-		"not a program":  {Command{Argv: []string{garbage}, Dir: "/", Env: env}, "start", syscall.ENOEXEC},
-		"no directory":   {Command{Argv: []string{"true"}, Dir: dir + "/none", Env: env}, "start", fs.ErrNotExist},
-		"argument bytes": {Command{Argv: []string{"true", strings.Repeat("x", 1<<20)}, Dir: "/", Env: env}, "start", syscall.E2BIG},
-		"tree in PATH":   {Command{Argv: []string{"garbage"}, Dir: dir, Env: []string{"PATH=.:"}}, "find", fs.ErrNotExist},
+		"nothing":       {Command{Dir: "/", Env: env}, "find", nil},
+		"unknown":       {Command{Argv: []string{"no-such-program-here"}, Dir: "/", Env: env}, "find", fs.ErrNotExist},
+		"no permission": {Command{Argv: []string{plain}, Dir: "/", Env: env}, "find", fs.ErrPermission},
+		"not a program": {Command{Argv: []string{garbage}, Dir: "/", Env: env}, "start", syscall.ENOEXEC},
+		"no directory":  {Command{Argv: []string{"true"}, Dir: dir + "/none", Env: env}, "start", fs.ErrNotExist},
+		"argument bytes": {Command{Argv: []string{"true", strings.Repeat("x", 1<<20)}, Dir: "/", Env: env}, "start",
+			syscall.E2BIG},
+		"tree in PATH": {Command{Argv: []string{"garbage"}, Dir: dir, Env: []string{"PATH=.:"}}, "find",
+			fs.ErrNotExist},
 	}
 	s := newTest(t)
 	for name, tt := range tests {
@@ -183,9 +186,11 @@ func TestDeadline(t *testing.T) {
 		signal syscall.Signal
 		out    string
 	}{
-		"obeys":            {"echo begun; exec sleep 300", time.Minute, syscall.SIGTERM, "begun\n"},
-		"ignores":          {"trap '' TERM; echo begun; while :; do sleep 1; done", 50 * time.Millisecond, syscall.SIGKILL, "begun\n"},
-		"cleans up":        {"trap 'echo bye; exit 0' TERM; echo begun; while :; do sleep 0.01; done", time.Minute, 0, "begun\nbye\n"},
+		"obeys": {"echo begun; exec sleep 300", time.Minute, syscall.SIGTERM, "begun\n"},
+		"ignores": {"trap '' TERM; echo begun; while :; do sleep 1; done", 50 * time.Millisecond,
+			syscall.SIGKILL, "begun\n"},
+		"cleans up": {"trap 'echo bye; exit 0' TERM; echo begun; while :; do sleep 0.01; done", time.Minute, 0,
+			"begun\nbye\n"},
 		"child cleans up":  {`sh -c 'trap "sleep 0.2; echo child done; exit" TERM; while :; do sleep 0.01; done' & echo begun; wait; exit 1`, time.Minute, syscall.SIGTERM, "begun\nchild done\n"},
 		"stopped":          {"echo begun; kill -STOP $$", time.Minute, syscall.SIGTERM, "begun\n"},
 		"grandchild holds": {"setsid sleep 300 & echo begun; sleep 300", time.Minute, syscall.SIGTERM, "begun\n"},

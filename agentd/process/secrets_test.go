@@ -33,7 +33,8 @@ func TestCaptureKeepsNoSecrets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if string(logged) != want || got.Total != int64(len(want)) || got.Logged != got.Total || string(got.Head) != want[:30] || string(got.Tail) != want[len(want)-30:] {
+		if string(logged) != want || got.Total != int64(len(want)) || got.Logged != got.Total ||
+			string(got.Head) != want[:30] || string(got.Tail) != want[len(want)-30:] {
 			t.Fatalf("reads of %d: %q, %d bytes, %q…%q", size, logged, got.Total, got.Head, got.Tail)
 		}
 	}

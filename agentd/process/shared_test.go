@@ -102,7 +102,8 @@ func TestFlood(t *testing.T) {
 	if want := int64(total + len("first\n\nlast\n")); res.Stdout.Total != want {
 		t.Errorf("counted %d bytes, want %d", res.Stdout.Total, want)
 	}
-	if !strings.HasPrefix(string(res.Stdout.Head), "first\n") || !strings.HasSuffix(string(res.Stdout.Tail), "\nlast\n") {
+	if !strings.HasPrefix(string(res.Stdout.Head), "first\n") ||
+		!strings.HasSuffix(string(res.Stdout.Tail), "\nlast\n") {
 		t.Error("the beginning or the end is missing")
 	}
 	if len(res.Stdout.Head) != 1024 || len(res.Stdout.Tail) != 1024 || res.Stdout.Lines != 3 {

@@ -24,7 +24,8 @@ func (s *Supervisor) spawn(c *Command, id string) (_ *Process, err error) {
 	p := &Process{
 		s: s, id: id,
 		timeout: c.Timeout, grace: orDefault(c.Grace, DefaultGrace), drain: orDefault(c.Drain, DefaultDrain),
-		exited: make(chan struct{}), ending: make(chan struct{}), killing: make(chan struct{}), done: make(chan struct{}),
+		exited: make(chan struct{}), ending: make(chan struct{}), killing: make(chan struct{}),
+		done: make(chan struct{}),
 	}
 	files, err := p.connect(c)
 	if err != nil {

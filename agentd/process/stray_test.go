@@ -37,7 +37,8 @@ func TestEndStrays(t *testing.T) {
 env -i setsid sh -c 'echo $$ > bare; exec sleep 600' &
 sh -c 'trap "" TERM HUP; echo $$ > deaf; while :; do sleep 600; done' &
 while [ ! -s escaped ] || [ ! -s bare ] || [ ! -s deaf ]; do sleep 0.01; done`)
-	other, otherDir := startStray(t, s, `sh -c 'echo $$ > child; exec sleep 600' & while [ ! -s child ]; do sleep 0.01; done`)
+	other, otherDir := startStray(t, s,
+		`sh -c 'echo $$ > child; exec sleep 600' & while [ ! -s child ]; do sleep 0.01; done`)
 	if one.mark == 0 {
 		t.Log("commands have no marks here: what clears its environment is not found")
 	}
@@ -96,7 +97,8 @@ func TestStraysAreNotMistaken(t *testing.T) {
 	if got := h.end([]Trace{late}); got[0] != (Strays{}) {
 		t.Errorf("an older process with the id: %+v", got)
 	}
-	if got := EndStrays([]Trace{good, {Boot: good.Boot, Space: good.Space, PID: self.pid, Start: self.start}}); got[0] != (Strays{}) || got[1] != (Strays{}) {
+	if got := EndStrays([]Trace{good, {Boot: good.Boot, Space: good.Space, PID: self.pid,
+		Start: self.start}}); got[0] != (Strays{}) || got[1] != (Strays{}) {
 		t.Errorf("of this program: %+v", got)
 	}
 	if p.hasExited() || !alive(t, filepath.Join(dir, "child")) {

@@ -173,7 +173,8 @@ func TestForkBomb(t *testing.T) {
 				// As another user, whose processes are limited here as they are in
 				// a container; without the fuse the bomb goes out by itself.
 				c := sh("")
-				c.Argv = []string{"setpriv", "--reuid=54321", "--clear-groups", "prlimit", "--nproc=150", "sh", "-c", script}
+				c.Argv = []string{"setpriv", "--reuid=54321", "--clear-groups", "prlimit", "--nproc=150", "sh", "-c",
+					script}
 				c.Env = Environ(os.Environ(), "F="+file, `B=while [ -e $F ]; do setsid -f sh -c "$B" 2>/dev/null; done`)
 				p := start(t, s, c)
 				for grown := 0; grown < 100; grown = len(descendants()) {

@@ -60,10 +60,12 @@ func execution(workDir string, input bool) string {
 
 // guidance for tools, by the name of the tool that it is about.
 var guidance = []struct{ tool, text string }{
-	{"ExecCommand", "Explore with commands: rg --files, rg -n, sed -n START,ENDp, head and tail. Print whole files only when they are short."},
+	{"ExecCommand", "Explore with commands: rg --files, rg -n, sed -n START,ENDp, head and tail. Print whole files " +
+		"only when they are short."},
 	{"ExecCommandBatch", "Put independent short commands into one ExecCommandBatch."},
 	{"ApplyPatch", "Change files with ApplyPatch rather than with commands that print into them."},
-	{"TaskOutput", "A command that runs on becomes a task: look at it with TaskStatus and TaskOutput instead of starting it again."},
+	{"TaskOutput", "A command that runs on becomes a task: look at it with TaskStatus and TaskOutput instead of " +
+		"starting it again."},
 	{"ViewImage", "Look at pictures with ViewImage, not by printing them."},
 }
 
@@ -87,7 +89,8 @@ func activeSkills(active []skills.Skill) string {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("Skills in use in this session. Where the text of one is not in this conversation, read its " + skills.File + " again before you go on with it.\n")
+	b.WriteString("Skills in use in this session. Where the text of one is not in this conversation, read its " +
+		skills.File + " again before you go on with it.\n")
 	for _, skill := range active {
 		fmt.Fprintf(&b, "\n- %s (%s)", skill.Name, oneLine(skill.Path))
 	}

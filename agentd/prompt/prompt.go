@@ -105,9 +105,11 @@ func (p Prompt) Items(history []responses.Item) []responses.Item {
 		case len(told) == 0:
 			items = append(items, item(src, src.Text))
 		case src.Text == "":
-			items = append(items, item(src, "What was said before about "+titles[src.Name]+" no longer holds; there is nothing in its place."))
+			items = append(items, item(src, "What was said before about "+titles[src.Name]+
+				" no longer holds; there is nothing in its place."))
 		case known:
-			items = append(items, item(src, "This replaces what was said before about "+titles[src.Name]+".\n\n"+src.Text))
+			items = append(items, item(src, "This replaces what was said before about "+titles[src.Name]+".\n\n"+
+				src.Text))
 		default:
 			items = append(items, item(src, src.Text))
 		}
@@ -117,14 +119,16 @@ func (p Prompt) Items(history []responses.Item) []responses.Item {
 
 // titles say what a source is about.
 var titles = map[string]string{
-	Policy: "how to work", Execution: "the working tree and files", Mode: "the mode of the turn", Agent: "the instructions of the agent",
+	Policy: "how to work", Execution: "the working tree and files", Mode: "the mode of the turn",
+	Agent:     "the instructions of the agent",
 	Workspace: "the instructions of the workspace", Skills: "the list of skills", ActiveSkills: "the skills in use",
 	Tools: "the use of tools", Request: "the instructions of the request",
 }
 
 func item(src Source, text string) responses.Item {
 	return &responses.Message{
-		ID: responses.PrefixContext + src.Name + "_" + src.Digest, Status: responses.ItemCompleted, Role: responses.RoleDeveloper,
+		ID: responses.PrefixContext + src.Name + "_" + src.Digest, Status: responses.ItemCompleted,
+		Role:    responses.RoleDeveloper,
 		Content: []responses.Part{{Type: responses.PartInputText, Text: text}},
 	}
 }

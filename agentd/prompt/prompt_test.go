@@ -46,7 +46,8 @@ func TestOrder(t *testing.T) {
 	write(t, tree+"/AGENTS.md", "WORKSPACE-TEXT")
 	write(t, tree+"/CLAUDE.md", "NOT-THIS")
 	skill := skills.Skill{Name: "pdf", Description: "SKILL-TEXT", Path: "/s/pdf/SKILL.md", Scope: skills.ScopeAgent}
-	p := prompt.Assemble(prompt.Input{Mode: prompt.ModeOnce, AgentHome: home, WorkDir: tree, HasInput: true, Skills: []skills.Skill{skill},
+	p := prompt.Assemble(prompt.Input{Mode: prompt.ModeOnce, AgentHome: home, WorkDir: tree, HasInput: true,
+		Skills: []skills.Skill{skill},
 		Active: []skills.Skill{skill}, Tools: []string{"ExecCommand"}, Instructions: "REQUEST-TEXT"})
 	var names []string
 	for _, src := range p.Sources {
@@ -62,7 +63,8 @@ func TestOrder(t *testing.T) {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
 	text, at := p.Text(), 0
-	for _, part := range []string{"You are an agent", tree, "$HOLON_INPUT_DIR", "This turn is all there is", "AGENT-TEXT", "WORKSPACE-TEXT", "SKILL-TEXT", "Skills in use", "rg --files", "REQUEST-TEXT"} {
+	for _, part := range []string{"You are an agent", tree, "$HOLON_INPUT_DIR", "This turn is all there is",
+		"AGENT-TEXT", "WORKSPACE-TEXT", "SKILL-TEXT", "Skills in use", "rg --files", "REQUEST-TEXT"} {
 		i := strings.Index(text[at:], part)
 		if i < 0 {
 			t.Fatalf("%q is missing or out of order in\n%s", part, text)
@@ -72,7 +74,8 @@ func TestOrder(t *testing.T) {
 	if strings.Contains(text, "NOT-THIS") {
 		t.Error("CLAUDE.md counts beside AGENTS.md")
 	}
-	for name, path := range map[string]string{prompt.Agent: home + "/AGENTS.md", prompt.Workspace: tree + "/AGENTS.md"} {
+	for name, path := range map[string]string{prompt.Agent: home + "/AGENTS.md",
+		prompt.Workspace: tree + "/AGENTS.md"} {
 		if src := source(t, p, name); src.Path != path || src.Kind != prompt.KindAgentsMD {
 			t.Errorf("%s: %+v", name, src)
 		}
@@ -91,7 +94,9 @@ func TestWorkspaceInstructions(t *testing.T) {
 		note    string
 	}{
 		{name: "nothing", kind: prompt.KindAgentsMD},
-		{name: "fallback", prepare: func(t *testing.T, tree string) { write(t, tree+"/CLAUDE.md", "hello") }, kind: prompt.KindClaudeMD, text: "hello"},
+		{name: "fallback", prepare: func(t *testing.T, tree string) {
+			write(t, tree+"/CLAUDE.md", "hello")
+		}, kind: prompt.KindClaudeMD, text: "hello"},
 		{name: "link within", prepare: func(t *testing.T, tree string) {
 			write(t, tree+"/CLAUDE.md", "hello")
 			link(t, "CLAUDE.md", tree+"/AGENTS.md")
@@ -104,7 +109,9 @@ func TestWorkspaceInstructions(t *testing.T) {
 			link(t, outside, tree+"/AGENTS.md")
 			write(t, tree+"/CLAUDE.md", "hello")
 		}, kind: prompt.KindAgentsMD, note: "leads out"},
-		{name: "relative link out", prepare: func(t *testing.T, tree string) { link(t, "../../../../../../../etc/hostname", tree+"/AGENTS.md") }, kind: prompt.KindAgentsMD, note: "leads out"},
+		{name: "relative link out", prepare: func(t *testing.T, tree string) {
+			link(t, "../../../../../../../etc/hostname", tree+"/AGENTS.md")
+		}, kind: prompt.KindAgentsMD, note: "leads out"},
 		{name: "dangling", prepare: func(t *testing.T, tree string) {
 			link(t, "nowhere", tree+"/AGENTS.md")
 			write(t, tree+"/CLAUDE.md", "hello")
@@ -114,7 +121,9 @@ func TestWorkspaceInstructions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, kind: prompt.KindAgentsMD, note: "not a regular file"},
-		{name: "directory", prepare: func(t *testing.T, tree string) { write(t, tree+"/AGENTS.md/x", "") }, kind: prompt.KindAgentsMD, note: "not a regular file"},
+		{name: "directory", prepare: func(t *testing.T, tree string) {
+			write(t, tree+"/AGENTS.md/x", "")
+		}, kind: prompt.KindAgentsMD, note: "not a regular file"},
 		{name: "huge", prepare: func(t *testing.T, tree string) {
 			write(t, tree+"/AGENTS.md", strings.Repeat("line\n", 100_000)+"LAST")
 		}, kind: prompt.KindAgentsMD, text: "[The file goes on: it has 500004 bytes.", not: "LAST", note: "cut: the file has 500004 bytes, 32768 are used"},
@@ -132,10 +141,12 @@ func TestWorkspaceInstructions(t *testing.T) {
 			}
 			p := prompt.Assemble(prompt.Input{WorkDir: tree})
 			src := source(t, p, prompt.Workspace)
-			if src.Kind != tc.kind || !strings.Contains(src.Text, tc.text) || tc.text == "" && src.Text != "" || tc.not != "" && strings.Contains(src.Text, tc.not) {
+			if src.Kind != tc.kind || !strings.Contains(src.Text, tc.text) || tc.text == "" && src.Text != "" ||
+				tc.not != "" && strings.Contains(src.Text, tc.not) {
 				t.Errorf("%s:\n%.2000s", src.Kind, src.Text)
 			}
-			if !strings.Contains(src.Note, tc.note) || tc.note == "" && src.Note != "" || (len(p.Notes()) > 0) != (tc.note != "") {
+			if !strings.Contains(src.Note, tc.note) || tc.note == "" && src.Note != "" ||
+				(len(p.Notes()) > 0) != (tc.note != "") {
 				t.Errorf("note %q", src.Note)
 			}
 			if strings.Contains(p.Text(), "SECRET") || src.Bytes > 40<<10 {
@@ -157,7 +168,8 @@ func link(t *testing.T, target, path string) {
 func TestAppendOnly(t *testing.T) {
 	home, tree := t.TempDir(), t.TempDir()
 	user := func(n int) responses.Item {
-		return &responses.Message{ID: fmt.Sprintf("msg_%d", n), Role: responses.RoleUser, Content: []responses.Part{{Type: responses.PartInputText, Text: "go"}}}
+		return &responses.Message{ID: fmt.Sprintf("msg_%d", n), Role: responses.RoleUser,
+			Content: []responses.Part{{Type: responses.PartInputText, Text: "go"}}}
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		var history []responses.Item
@@ -171,8 +183,10 @@ func TestAppendOnly(t *testing.T) {
 					write(t, file, text)
 				}
 			}
-			in := prompt.Input{Mode: prompt.ModeConversation, AgentHome: home, WorkDir: rapid.SampledFrom([]string{tree, ""}).Draw(rt, "tree"),
-				HasInput: rapid.Bool().Draw(rt, "input"), Instructions: rapid.SampledFrom([]string{"", "be brief", "be long"}).Draw(rt, "request")}
+			in := prompt.Input{Mode: prompt.ModeConversation, AgentHome: home,
+				WorkDir:      rapid.SampledFrom([]string{tree, ""}).Draw(rt, "tree"),
+				HasInput:     rapid.Bool().Draw(rt, "input"),
+				Instructions: rapid.SampledFrom([]string{"", "be brief", "be long"}).Draw(rt, "request")}
 			p := prompt.Assemble(in)
 			history = append(append(history, p.Items(history)...), user(turn))
 			lead, rest := prompt.Split(history)
@@ -209,9 +223,13 @@ func TestWhatChangedIsTold(t *testing.T) {
 	}{
 		{func() {}, nil},
 		{func() { write(t, tree+"/AGENTS.md", "use tabs") }, []string{"# Instructions of the workspace"}},
-		{func() { write(t, tree+"/AGENTS.md", "use spaces") }, []string{"This replaces what was said before about the instructions of the workspace.", "use spaces"}},
+		{func() {
+			write(t, tree+"/AGENTS.md", "use spaces")
+		}, []string{"This replaces what was said before about the instructions of the workspace.", "use spaces"}},
 		{func() {}, nil},
-		{func() { _ = os.Remove(tree + "/AGENTS.md") }, []string{"about the instructions of the workspace no longer holds"}},
+		{func() {
+			_ = os.Remove(tree + "/AGENTS.md")
+		}, []string{"about the instructions of the workspace no longer holds"}},
 		{func() {}, nil},
 		{func() { in.Instructions = "be brief" }, []string{"# Instructions of the request\n\nbe brief"}},
 		{func() { in.Instructions = "" }, []string{"about the instructions of the request no longer holds"}},
@@ -249,7 +267,8 @@ func TestBreakpoints(t *testing.T) {
 	}{
 		{prompt.Input{Mode: prompt.ModeOnce}, []string{prompt.Policy}},
 		{prompt.Input{Mode: prompt.ModeOnce, WorkDir: tree, Tools: []string{"ExecCommand"}}, []string{prompt.Policy}},
-		{prompt.Input{Mode: prompt.ModeOnce, WorkDir: tree, Skills: []skills.Skill{skill}, Active: []skills.Skill{skill}, Tools: []string{"ExecCommand"}, Instructions: "i"},
+		{prompt.Input{Mode: prompt.ModeOnce, WorkDir: tree, Skills: []skills.Skill{skill},
+			Active: []skills.Skill{skill}, Tools: []string{"ExecCommand"}, Instructions: "i"},
 			[]string{prompt.Policy, prompt.Skills, prompt.Tools}},
 	} {
 		p := prompt.Assemble(test.in)
@@ -259,7 +278,8 @@ func TestBreakpoints(t *testing.T) {
 			t.Fatalf("%v, want the ends of %v in\n%s", points, test.ends, text)
 		}
 		for i, name := range test.ends {
-			if !strings.HasSuffix(text[:points[i]], source(t, p, name).Text) || !strings.HasPrefix(text[points[i]:], "\n\n") {
+			if !strings.HasSuffix(text[:points[i]], source(t, p, name).Text) ||
+				!strings.HasPrefix(text[points[i]:], "\n\n") {
 				t.Errorf("breakpoint %d is not the end of %s: …%q", i, name, text[max(0, points[i]-20):])
 			}
 		}
@@ -271,7 +291,8 @@ func TestBreakpoints(t *testing.T) {
 
 // A conversation that was stored without its beginning gets one.
 func TestSplitFindsTheBeginningAnywhere(t *testing.T) {
-	old := []responses.Item{&responses.Message{ID: "msg_1", Role: responses.RoleUser}, &responses.Message{ID: "msg_2", Role: responses.RoleAssistant}}
+	old := []responses.Item{&responses.Message{ID: "msg_1", Role: responses.RoleUser},
+		&responses.Message{ID: "msg_2", Role: responses.RoleAssistant}}
 	p := prompt.Assemble(prompt.Input{Mode: prompt.ModeOnce})
 	conversation := append(append([]responses.Item{}, old...), p.Items(old)...)
 	conversation = append(conversation, &responses.Message{ID: "msg_3", Role: responses.RoleUser})
@@ -285,8 +306,10 @@ func TestSplitFindsTheBeginningAnywhere(t *testing.T) {
 }
 
 func TestFingerprint(t *testing.T) {
-	a, b := prompt.Assemble(prompt.Input{Mode: prompt.ModeOnce}), prompt.Assemble(prompt.Input{Mode: prompt.ModeConversation})
-	if a.Fingerprint() == b.Fingerprint() || a.Fingerprint() != prompt.Assemble(prompt.Input{Mode: prompt.ModeOnce}).Fingerprint() {
+	a, b := prompt.Assemble(prompt.Input{Mode: prompt.ModeOnce}),
+		prompt.Assemble(prompt.Input{Mode: prompt.ModeConversation})
+	if a.Fingerprint() == b.Fingerprint() ||
+		a.Fingerprint() != prompt.Assemble(prompt.Input{Mode: prompt.ModeOnce}).Fingerprint() {
 		t.Error("the fingerprint does not tell prompts apart")
 	}
 }

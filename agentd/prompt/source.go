@@ -87,7 +87,8 @@ func stability(name string) Stability {
 // newSource fills in what follows from the name and the text.
 func newSource(name, kind, text string) Source {
 	text = strings.TrimSpace(text)
-	return Source{Name: name, Kind: kind, Stability: stability(name), Bytes: len(text), Digest: digest(text), Text: text}
+	return Source{Name: name, Kind: kind, Stability: stability(name), Bytes: len(text), Digest: digest(text),
+		Text: text}
 }
 
 // digest is what ids carry: 96 bits of SHA-256, in hex. It tells a change; it

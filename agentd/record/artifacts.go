@@ -66,7 +66,8 @@ func (s *Store) artifacts(dir string) ([]turns.Artifact, error) {
 }
 
 func own(path string) bool {
-	return path == turns.RecordFile || path == turns.EventsFile || path == turns.RuntimeFile || path == turns.FailureFile
+	return path == turns.RecordFile || path == turns.EventsFile || path == turns.RuntimeFile ||
+		path == turns.FailureFile
 }
 
 func digest(root *os.Root, path string) (turns.Artifact, error) {

@@ -161,7 +161,8 @@ func (s *Store) Catalog(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			if err := s.catalogue(filepath.Join(s.dir, sub, id+".ndjson"), id, sub == "responses", &budget); err != nil {
+			if err := s.catalogue(filepath.Join(s.dir, sub, id+".ndjson"), id, sub == "responses",
+				&budget); err != nil {
 				return err
 			}
 		}

@@ -21,7 +21,8 @@ func put(t *testing.T, s *Store, id, previous string) {
 }
 
 func header(id, previous string) Header {
-	return Header{ResponseID: id, PreviousResponseID: previous, SessionID: "sess_" + id, TurnID: "turn_" + id, CreatedAt: now(), Response: responses.Response{ID: id, Store: true}}
+	return Header{ResponseID: id, PreviousResponseID: previous, SessionID: "sess_" + id, TurnID: "turn_" + id,
+		CreatedAt: now(), Response: responses.Response{ID: id, Store: true}}
 }
 
 func final(id string) responses.Response {
@@ -33,7 +34,8 @@ func text(id string, role responses.Role) *responses.Message {
 	if role == responses.RoleAssistant {
 		kind = "output_text"
 	}
-	return &responses.Message{ID: id, Role: role, Status: responses.ItemCompleted, Content: []responses.Part{{Type: kind, Text: "text of " + id}}}
+	return &responses.Message{ID: id, Role: role, Status: responses.ItemCompleted,
+		Content: []responses.Part{{Type: kind, Text: "text of " + id}}}
 }
 
 // cold opens the store anew, as after a restart.
@@ -170,7 +172,9 @@ func TestAResponseBringsUnstoredHistory(t *testing.T) {
 	s := openStore(t)
 	put(t, s, "a", "")
 	for id, previous := range map[string]string{"x": "", "y": "a"} {
-		tr, err := s.begin(header(id, previous), []responses.Item{text("h1", responses.RoleUser), text("h2", responses.RoleAssistant)}, []responses.Item{text("in_"+id, responses.RoleUser)})
+		tr, err := s.begin(header(id, previous),
+			[]responses.Item{text("h1", responses.RoleUser), text("h2", responses.RoleAssistant)},
+			[]responses.Item{text("in_"+id, responses.RoleUser)})
 		must(t, err)
 		must(t, tr.Add(text("out_"+id, responses.RoleAssistant)), tr.Finish(final(id)), tr.Publish(true))
 	}
@@ -200,8 +204,10 @@ func TestItemsAreFoundInAnyStoredResponse(t *testing.T) {
 	s := openStore(t)
 	tr, err := s.begin(header("a", ""), nil, []responses.Item{text("msg_in", responses.RoleUser)})
 	must(t, err)
-	call := &responses.ToolCall{ID: "tc_1", CallID: "c", Name: "ExecCommand", Arguments: "{}", Status: responses.ItemInProgress}
-	must(t, tr.Add(&responses.Reasoning{ID: "rs_1", Summary: []responses.Part{{Type: "summary_text", Text: "hm"}}, EncryptedContent: "opaque"}), tr.Started(call))
+	call := &responses.ToolCall{ID: "tc_1", CallID: "c", Name: "ExecCommand", Arguments: "{}",
+		Status: responses.ItemInProgress}
+	must(t, tr.Add(&responses.Reasoning{ID: "rs_1", Summary: []responses.Part{{Type: "summary_text", Text: "hm"}},
+		EncryptedContent: "opaque"}), tr.Started(call))
 	call.Status, call.Output, call.Result = responses.ItemCompleted, "done", json.RawMessage("{}")
 	must(t, tr.Add(call), tr.Add(text("msg_out", responses.RoleAssistant)))
 	if _, err := s.Item(t.Context(), "msg_out"); !errors.Is(err, ErrNotFound) {
@@ -209,7 +215,8 @@ func TestItemsAreFoundInAnyStoredResponse(t *testing.T) {
 	}
 	must(t, tr.Finish(final("a")), tr.Publish(true))
 	// A client sends an answer back as input and changes it; the original stays.
-	tr, err = s.begin(header("b", ""), nil, []responses.Item{&responses.Message{ID: "msg_out", Role: responses.RoleAssistant}})
+	tr, err = s.begin(header("b", ""), nil,
+		[]responses.Item{&responses.Message{ID: "msg_out", Role: responses.RoleAssistant}})
 	must(t, err)
 	must(t, tr.Finish(final("b")), tr.Publish(true))
 	unstored, err := s.begin(header("u", ""), nil, []responses.Item{text("msg_u", responses.RoleUser)})
@@ -263,7 +270,8 @@ func TestTheIndexOfItemsIsBounded(t *testing.T) {
 }
 
 func FuzzSummarize(f *testing.F) {
-	f.Add([]byte(`{"header":{"response_id":"r","turn_id":"t","created_at":"2026-03-04T05:06:07Z"}}`+"\n"+`{"item":{"id":"x"}}`+"\n"), true)
+	f.Add([]byte(`{"header":{"response_id":"r","turn_id":"t","created_at":"2026-03-04T05:06:07Z"}}`+"\n"+
+		`{"item":{"id":"x"}}`+"\n"), true)
 	f.Add([]byte(`{"input":{"id":"x"}}`+"\n"), true)
 	f.Add([]byte("\n{"), false)
 	f.Fuzz(func(t *testing.T, data []byte, items bool) {

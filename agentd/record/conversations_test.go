@@ -24,10 +24,12 @@ func ids(items []responses.Item) string {
 
 func TestConversationsForkAndStayApart(t *testing.T) {
 	c := newConversations(1 << 20)
-	for _, step := range [][2]string{{"", "a"}, {"a", "b"}, {"b", "c"}, {"b", "d"}, {"d", "e"}, {"c", "f"}, {"a", "g"}} {
+	for _, step := range [][2]string{{"", "a"}, {"a", "b"}, {"b", "c"}, {"b", "d"}, {"d", "e"}, {"c", "f"},
+		{"a", "g"}} {
 		c.extend(step[0], one(step[1], 1))
 	}
-	for id, want := range map[string]string{"a": "a", "b": "ab", "c": "abc", "d": "abd", "e": "abde", "f": "abcf", "g": "ag"} {
+	for id, want := range map[string]string{"a": "a", "b": "ab", "c": "abc", "d": "abd", "e": "abde", "f": "abcf",
+		"g": "ag"} {
 		items, session, ok := c.get(id)
 		if ids(items) != want || session != "s" || !ok {
 			t.Errorf("%s is %q, want %q", id, ids(items), want)

@@ -151,7 +151,8 @@ func TestPowerCutAtEveryFrame(t *testing.T) {
 				if err != nil || !rec.Status.Terminal() {
 					t.Errorf("the record is %+v, %v", rec, err)
 				}
-				if whole := rec.Status == responses.StatusCompleted; whole != (n == len(frames)) && whole != (n >= len(frames)-2) {
+				if whole := rec.Status == responses.StatusCompleted; whole != (n == len(frames)) &&
+					whole != (n >= len(frames)-2) {
 					t.Errorf("with %d of %d frames the turn is %s", n, len(frames), rec.Status)
 				}
 				checkFacts(t, turn.Dir, rec)
@@ -207,14 +208,17 @@ func TestAReplayWritesOnlyFilesOfTurns(t *testing.T) {
 	dir := t.TempDir()
 	s := openBooted(t, filepath.Join(dir, "state"), 1)
 	victim := filepath.Join(dir, "victim")
-	must(t, os.WriteFile(victim, []byte("mine"), 0o600), os.Mkdir(filepath.Join(dir, "turn"), 0o700), os.Symlink(victim, filepath.Join(dir, "turn", turns.EventsFile)))
+	must(t, os.WriteFile(victim, []byte("mine"), 0o600), os.Mkdir(filepath.Join(dir, "turn"), 0o700),
+		os.Symlink(victim, filepath.Join(dir, "turn", turns.EventsFile)))
 	before := tree(t, dir)
-	for _, path := range []string{victim, "turn.json", dir + "/x/../turn.json", filepath.Join(s.dir, "lock"), filepath.Join(s.dir, "open", "..ndjson"), filepath.Join(dir, "turn") + "\x00/" + turns.RecordFile} {
+	for _, path := range []string{victim, "turn.json", dir + "/x/../turn.json", filepath.Join(s.dir, "lock"),
+		filepath.Join(s.dir, "open", "..ndjson"), filepath.Join(dir, "turn") + "\x00/" + turns.RecordFile} {
 		for _, kind := range []frameKind{frameWrite, frameReplace, 'q'} {
 			must(t, s.replay([]frame{{kind: kind, path: path, data: []byte("theirs")}}))
 		}
 	}
-	if err := s.replay([]frame{{kind: frameWrite, path: filepath.Join(dir, "turn", turns.EventsFile), data: []byte("theirs")}}); err == nil {
+	if err := s.replay([]frame{{kind: frameWrite, path: filepath.Join(dir, "turn", turns.EventsFile),
+		data: []byte("theirs")}}); err == nil {
 		t.Error("a link was followed")
 	}
 	if err := s.replay([]frame{{kind: frameWrite, path: s.openPath("x"), offset: -1}}); err == nil {
@@ -235,7 +239,8 @@ func TestCommitsShareAndNoneIsLost(t *testing.T) {
 		group.Go(func() {
 			for i := range 20 {
 				data := bytes.Repeat([]byte{byte(i)}, 50_000)
-				if err := s.journal.commit(frame{kind: frameWrite, path: s.openPath(fmt.Sprint(w)), offset: int64(i), data: data}); err != nil {
+				if err := s.journal.commit(frame{kind: frameWrite, path: s.openPath(fmt.Sprint(w)), offset: int64(i),
+					data: data}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -262,7 +267,8 @@ func TestAJournalThatFails(t *testing.T) {
 	s := openBooted(t, t.TempDir(), 1)
 	must(t, s.journal.commit(frame{kind: frameWrite, path: s.openPath("a"), data: []byte("1")}))
 	must(t, s.journal.current.file.Close()) // the disk is gone
-	if err := s.journal.commit(frame{kind: frameWrite, path: s.openPath("a"), data: []byte("2")}); !errors.Is(err, os.ErrClosed) {
+	if err := s.journal.commit(frame{kind: frameWrite, path: s.openPath("a"), data: []byte("2")}); !errors.Is(err,
+		os.ErrClosed) {
 		t.Errorf("commit: %v", err)
 	}
 	must(t, s.journal.commit(frame{kind: frameWrite, path: s.openPath("a"), data: []byte("3")})) // elsewhere it goes on
@@ -299,7 +305,8 @@ func TestASegmentOfManyFilesIsSettled(t *testing.T) {
 	for i := range 2 * manyFiles {
 		turn := filepath.Join(dir, fmt.Sprint(i))
 		path := filepath.Join(turn, turns.EventsFile)
-		must(t, os.Mkdir(turn, 0o700), os.WriteFile(path, []byte("a\n"), 0o600), s.journal.commit(frame{kind: frameWrite, path: path, data: []byte("a\n")}))
+		must(t, os.Mkdir(turn, 0o700), os.WriteFile(path, []byte("a\n"), 0o600),
+			s.journal.commit(frame{kind: frameWrite, path: path, data: []byte("a\n")}))
 		switch i % 4 {
 		case 1:
 			must(t, os.Remove(path))

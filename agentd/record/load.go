@@ -59,7 +59,8 @@ func (s *Store) Chain(id string) (items []responses.Item, session string, err er
 	}
 	parent := links[len(links)-1].Header.PreviousResponseID
 	for _, stored := range slices.Backward(links) {
-		l := link{id: stored.Header.ResponseID, session: stored.Header.SessionID, items: slices.Concat(stored.History, stored.Input, stored.Items), bytes: stored.size}
+		l := link{id: stored.Header.ResponseID, session: stored.Header.SessionID,
+			items: slices.Concat(stored.History, stored.Input, stored.Items), bytes: stored.size}
 		l.bytes += itemOverhead * int64(len(l.items))
 		items = append(items, l.items...)
 		s.cache.extend(parent, l)

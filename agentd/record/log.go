@@ -133,7 +133,8 @@ func OpenLog(path string) (*Log, error) {
 		f.Close()
 		return nil, fmt.Errorf("open event log: %w", err)
 	}
-	return &Log{path: path, file: f, change: make(chan struct{}), written: size, synced: size, visible: size, holdAt: noHold, closing: true, ended: true}, nil
+	return &Log{path: path, file: f, change: make(chan struct{}), written: size, synced: size, visible: size,
+		holdAt: noHold, closing: true, ended: true}, nil
 }
 
 // Append adds line, which must be one JSON value without a line end. It

@@ -72,7 +72,8 @@ func TestFollowersSeeEverythingInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	group.Wait()
-	if got, err := rest(t.Context(), l.Follow()); got != want.String() || !errors.Is(err, io.EOF) { // who comes late sees the same
+	// who comes late sees the same
+	if got, err := rest(t.Context(), l.Follow()); got != want.String() || !errors.Is(err, io.EOF) {
 		t.Errorf("a late follower saw %d bytes, then %v", len(got), err)
 	}
 	if err := l.Append([]byte("x")); !errors.Is(err, ErrLogClosed) {
@@ -246,7 +247,8 @@ func TestNoSpecialFileIsOpened(t *testing.T) {
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "secret")
 	link, pipe, folder := filepath.Join(dir, "link"), filepath.Join(dir, "pipe"), filepath.Join(dir, "folder")
-	if err := errors.Join(os.WriteFile(secret, []byte("x\n"), 0o600), os.Symlink(secret, link), syscall.Mkfifo(pipe, 0o600), os.Mkdir(folder, 0o700)); err != nil {
+	if err := errors.Join(os.WriteFile(secret, []byte("x\n"), 0o600), os.Symlink(secret, link),
+		syscall.Mkfifo(pipe, 0o600), os.Mkdir(folder, 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{link, pipe, folder} {

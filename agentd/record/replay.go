@@ -113,7 +113,8 @@ func (s *Store) owns(path string) bool {
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path || strings.ContainsRune(path, 0) {
 		return false
 	}
-	if id, ok := strings.CutSuffix(filepath.Base(path), ".ndjson"); ok && filepath.Dir(path) == filepath.Join(s.dir, "open") {
+	if id, ok := strings.CutSuffix(filepath.Base(path), ".ndjson"); ok &&
+		filepath.Dir(path) == filepath.Join(s.dir, "open") {
 		return responses.CheckID("response_id", id) == nil
 	}
 	return slices.Contains([]string{turns.RecordFile, turns.EventsFile, turns.RuntimeFile}, filepath.Base(path))

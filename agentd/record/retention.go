@@ -79,7 +79,8 @@ func (s *Store) Delete(id string) error {
 	case s.wake <- struct{}{}:
 	default: // Maintain was woken before
 	}
-	return errors.Join(durable.SyncDir(filepath.Join(s.dir, "deleted")), durable.SyncDir(filepath.Join(s.dir, "responses")))
+	return errors.Join(durable.SyncDir(filepath.Join(s.dir, "deleted")),
+		durable.SyncDir(filepath.Join(s.dir, "responses")))
 }
 
 // Maintain sweeps at once and then from time to time, and keeps the journal

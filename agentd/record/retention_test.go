@@ -84,7 +84,8 @@ func TestDeleteIsCrashSafe(t *testing.T) {
 	s := openStore(t)
 	put(t, s, "a", "")
 	put(t, s, "b", "a")
-	must(t, os.Mkdir(filepath.Join(s.dir, "deleted"), 0o700), os.Rename(s.donePath("b"), s.deletedPath("b"))) // killed right after the rename
+	// killed right after the rename
+	must(t, os.Mkdir(filepath.Join(s.dir, "deleted"), 0o700), os.Rename(s.donePath("b"), s.deletedPath("b")))
 	s = cold(t, s)
 	if _, _, err := s.Chain("b"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("b: %v", err)
@@ -192,7 +193,8 @@ func TestASweepIsBoundedAndTakesTheNotes(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(notes, name), []byte("/x\n"), 0o600))
 	}
 	at := now().Add(2 * time.Hour)
-	must(t, os.Chtimes(filepath.Join(notes, "turn_old"), now(), now()), os.Chtimes(filepath.Join(notes, "turn_new"), at, at))
+	must(t, os.Chtimes(filepath.Join(notes, "turn_old"), now(), now()),
+		os.Chtimes(filepath.Join(notes, "turn_new"), at, at))
 	if more, err := s.Sweep(t.Context(), keep, at); !more || err != nil {
 		t.Errorf("more %v, %v", more, err)
 	}

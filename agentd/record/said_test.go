@@ -16,10 +16,12 @@ import (
 // one.
 func said(t *testing.T, turn *Turn) (told, waiting turns.Input) {
 	t.Helper()
-	told, waiting = turns.NewInput{ID: "in_1", Text: "the other one"}.Input(), turns.NewInput{ID: "in_2", Text: "wait"}.Input()
+	told, waiting = turns.NewInput{ID: "in_1", Text: "the other one"}.Input(),
+		turns.NewInput{ID: "in_2", Text: "wait"}.Input()
 	must(t, turn.Offer(told), turn.Offer(waiting))
 	told.Inserted, told.Round = true, 2
-	item := &responses.Message{ID: responses.PrefixInterjected + "1", Status: responses.ItemCompleted, Role: responses.RoleUser, Content: []responses.Part{responses.InputText("the other one")}}
+	item := &responses.Message{ID: responses.PrefixInterjected + "1", Status: responses.ItemCompleted,
+		Role: responses.RoleUser, Content: []responses.Part{responses.InputText("the other one")}}
 	must(t, turn.Insert(told, item))
 	return told, waiting
 }
@@ -82,7 +84,8 @@ func TestSaidAtEveryCut(t *testing.T) {
 		if at < len(whole) && whole[at] != '\n' && (at == 0 || whole[at-1] != '\n') && at%97 != 0 {
 			continue // line ends, line beginnings, and some places within
 		}
-		must(t, os.WriteFile(path, whole[:at], 0o600), os.WriteFile(filepath.Join(turn.Dir, turns.RecordFile), record, 0o600))
+		must(t, os.WriteFile(path, whole[:at], 0o600),
+			os.WriteFile(filepath.Join(turn.Dir, turns.RecordFile), record, 0o600))
 		_ = os.Remove(s.donePath("resp_1"))
 		s.cache = newConversations(maxCached)
 		settled, err := s.Settle(now)
@@ -101,7 +104,8 @@ func TestSaidAtEveryCut(t *testing.T) {
 			}
 		}
 		if n != interjected(items) || rec.Status != responses.StatusFailed {
-			t.Errorf("cut at %d: %d messages are said to be told and %d are in the conversation; %s", at, n, interjected(items), rec.Status)
+			t.Errorf("cut at %d: %d messages are said to be told and %d are in the conversation; %s", at, n,
+				interjected(items), rec.Status)
 		}
 		seen[2*len(rec.Inputs)+n] = true
 	}

@@ -52,7 +52,8 @@ func (s *Store) SettleTurn(id string, cause *responses.Error, now func() time.Ti
 		return "", fmt.Errorf("settle response %s: %w", id, err)
 	}
 	h := stored.Header
-	if err := s.release(s.openPath(id), filepath.Join(h.TurnDir, turns.EventsFile), filepath.Join(h.TurnDir, turns.RuntimeFile), filepath.Join(h.TurnDir, turns.RecordFile)); err != nil {
+	if err := s.release(s.openPath(id), filepath.Join(h.TurnDir, turns.EventsFile),
+		filepath.Join(h.TurnDir, turns.RuntimeFile), filepath.Join(h.TurnDir, turns.RecordFile)); err != nil {
 		return "", fmt.Errorf("settle response %s: %w", id, errors.Join(err, trajectory.Close()))
 	}
 	if err := s.settle(trajectory, stored, cause, now()); err != nil {

@@ -43,7 +43,8 @@ func begin(t *testing.T, s *Store, dir, body string) (*Turn, *responses.Emitter,
 	}
 	resp := responses.NewResponse("resp_1", "scripted/x", now().Unix(), req)
 	rec := turns.NewRecord("sess_1", "turn_1", &resp, req.Digest, "inst_1", "test", now())
-	h := Header{ResponseID: resp.ID, SessionID: "sess_1", TurnID: "turn_1", TurnDir: filepath.Join(dir, "turn"), CreatedAt: now(), RequestDigest: req.Digest, Instance: "inst_1", Version: "test", Response: resp}
+	h := Header{ResponseID: resp.ID, SessionID: "sess_1", TurnID: "turn_1", TurnDir: filepath.Join(dir, "turn"),
+		CreatedAt: now(), RequestDigest: req.Digest, Instance: "inst_1", Version: "test", Response: resp}
 	turn, err := s.Begin(h.TurnDir, rec, h, nil, req.Input, now)
 	if err != nil {
 		t.Fatal(err)
@@ -81,11 +82,14 @@ func play(t *testing.T, turn *Turn, em *responses.Emitter, scope turns.Scope) {
 	must(t, em.BeginReasoning(), em.Summary("think"), em.EndItem(), turn.Add(last()))
 	must(t, em.BeginMessage(""), em.Text("I'll "), em.Text("look."), em.EndItem(), turn.Add(last()))
 	must(t, turn.Event(scope.ModelCompleted("mr_1", turns.Sampled{})))
-	call := &responses.ToolCall{ID: "tc_1", CallID: "call_1", Name: "ExecCommand", Arguments: `{"cmd":"ls"}`, Status: responses.ItemInProgress}
+	call := &responses.ToolCall{ID: "tc_1", CallID: "call_1", Name: "ExecCommand", Arguments: `{"cmd":"ls"}`,
+		Status: responses.ItemInProgress}
 	must(t, turn.Started(call), turn.Event(scope.ToolStarted(call.ID, turns.Begun{ToolName: call.Name})))
-	call.Status, call.Output, call.Result = responses.ItemCompleted, "a file", json.RawMessage(`{"tool_name":"ExecCommand"}`)
+	call.Status, call.Output, call.Result = responses.ItemCompleted, "a file",
+		json.RawMessage(`{"tool_name":"ExecCommand"}`)
 	must(t, turn.Event(scope.ToolResult(call.ID, turns.Result{ToolName: call.Name})), turn.Add(call))
-	must(t, turn.Event(scope.ModelRequested("mr_2", turns.Requested{Round: 2, Attempt: 1})), turn.Event(scope.ModelFailed("mr_2", turns.AttemptFailure{})))
+	must(t, turn.Event(scope.ModelRequested("mr_2", turns.Requested{Round: 2, Attempt: 1})),
+		turn.Event(scope.ModelFailed("mr_2", turns.AttemptFailure{})))
 	must(t, turn.Event(scope.ModelRequested("mr_3", turns.Requested{Round: 2, Attempt: 2})))
 	must(t, em.BeginFunctionCall("call_2", "ask"), em.Arguments(`{}`), em.EndItem(), turn.Add(last()))
 	must(t, em.Text("There is <a file>."), em.Refusal("no more"), em.EndItem(), turn.Add(last()))
@@ -100,10 +104,12 @@ func TestSettleAtEveryCut(t *testing.T) {
 	s := newStore(t, base)
 	turn, em, scope := begin(t, s, base, `{"input":"hi"}`)
 	play(t, turn, em, scope)
-	must(t, turn.Event(scope.TurnCompleted(turns.Completed{})), turn.Events.Flush(), turn.Runtime.Flush(), turn.trajectory.Finish(em.Response()))
+	must(t, turn.Event(scope.TurnCompleted(turns.Completed{})), turn.Events.Flush(), turn.Runtime.Flush(),
+		turn.trajectory.Finish(em.Response()))
 	files := map[string]string{
 		"trajectory": s.openPath("resp_1"), turns.EventsFile: filepath.Join(turn.Dir, turns.EventsFile),
-		turns.RuntimeFile: filepath.Join(turn.Dir, turns.RuntimeFile), turns.RecordFile: filepath.Join(turn.Dir, turns.RecordFile),
+		turns.RuntimeFile: filepath.Join(turn.Dir, turns.RuntimeFile),
+		turns.RecordFile:  filepath.Join(turn.Dir, turns.RecordFile),
 	}
 	whole := make(map[string][]byte)
 	for name, path := range files {
@@ -133,7 +139,8 @@ func TestSettleAtEveryCut(t *testing.T) {
 			s.cache, s.catalog = newConversations(maxCached), newCatalog() // the files are changed behind its back
 			checkSettled(t, s, turn.Dir, content, file == "trajectory")
 			_, unsettled := os.Lstat(s.donePath("resp_1")) // it was never acknowledged
-			if left, err := filepath.Glob(filepath.Join(turn.Dir, durable.TempPrefix+"*")); unsettled == nil && len(left) > 0 || err != nil {
+			if left, err := filepath.Glob(filepath.Join(turn.Dir, durable.TempPrefix+"*")); unsettled == nil &&
+				len(left) > 0 || err != nil {
 				t.Errorf("temporary files are left: %v (%v)", left, err)
 			}
 		})
@@ -144,7 +151,8 @@ func TestSettleAtEveryCut(t *testing.T) {
 			try(fmt.Sprintf("before line %d", i), file, data[:at])
 			try(fmt.Sprintf("within line %d", i), file, data[:at+len(line)/2])
 			if len(line) > 0 { // blocks may come to the disk in any order
-				try(fmt.Sprintf("zeros in line %d", i), file, slices.Concat(data[:at], make([]byte, len(line)-1), []byte("\n"), data[at+len(line):]))
+				try(fmt.Sprintf("zeros in line %d", i), file,
+					slices.Concat(data[:at], make([]byte, len(line)-1), []byte("\n"), data[at+len(line):]))
 			}
 			at += len(line)
 		}
@@ -248,7 +256,8 @@ func TestACallInFlightIsShownAsInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
 	turn, _, scope := begin(t, s, dir, `{"input":"hi"}`)
-	call := &responses.ToolCall{ID: "tc_1", CallID: "call_1", Name: "ExecCommand", Arguments: `{"cmd":"rm x"}`, Status: responses.ItemInProgress}
+	call := &responses.ToolCall{ID: "tc_1", CallID: "call_1", Name: "ExecCommand", Arguments: `{"cmd":"rm x"}`,
+		Status: responses.ItemInProgress}
 	must(t, turn.Event(scope.ModelRequested("mr_1", turns.Requested{Round: 1})), turn.Started(call))
 	turn.Abort(errors.New("killed"))
 	must(t, turn.Close())
@@ -258,7 +267,8 @@ func TestACallInFlightIsShownAsInterrupted(t *testing.T) {
 	items, _, err := s.Chain("resp_1")
 	must(t, err)
 	got, ok := items[len(items)-1].(*responses.ToolCall)
-	if !ok || got.Status != responses.ItemIncomplete || got.Output != InterruptedCall || got.Arguments != call.Arguments {
+	if !ok || got.Status != responses.ItemIncomplete || got.Output != InterruptedCall ||
+		got.Arguments != call.Arguments {
 		t.Errorf("the chain ends with %+v", items[len(items)-1])
 	}
 }
@@ -271,7 +281,8 @@ func TestSettleTurnWithItsCause(t *testing.T) {
 	must(t, em.Text("half a sen"), turn.Events.Flush())
 	turn.Abort(errors.New("the disk is full"))
 	must(t, turn.Close())
-	cause := &responses.Error{Type: responses.TypeServerError, Code: responses.CodeDiskFull, Message: "the disk is full"}
+	cause := &responses.Error{Type: responses.TypeServerError, Code: responses.CodeDiskFull,
+		Message: "the disk is full"}
 	id, err := s.SettleTurn("resp_1", cause, now)
 	if err != nil || id != "turn_1" {
 		t.Fatalf("%s, %v", id, err)
@@ -320,8 +331,10 @@ func TestStoreBelongsToOneProcess(t *testing.T) {
 }
 
 func FuzzReadTrajectory(f *testing.F) {
-	f.Add([]byte(`{"header":{"response_id":"r"}}` + "\n" + `{"input":{"type":"message","role":"user","content":"x"}}` + "\n"))
-	f.Add([]byte(`{"header":{"response_id":"r"}}` + "\n" + `{"started":{"type":"holon:tool_call","id":"t","call_id":"c","name":"n"}}` + "\n{"))
+	f.Add([]byte(`{"header":{"response_id":"r"}}` + "\n" + `{"input":{"type":"message","role":"user","content":"x"}}` +
+		"\n"))
+	f.Add([]byte(`{"header":{"response_id":"r"}}` + "\n" +
+		`{"started":{"type":"holon:tool_call","id":"t","call_id":"c","name":"n"}}` + "\n{"))
 	f.Add([]byte("{}\n\x00\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := filepath.Join(t.TempDir(), "x")
@@ -337,7 +350,8 @@ func FuzzReadTrajectory(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := brief.read(path); err != nil || encode(t, brief.Items) != encode(t, stored.Items) || brief.Header.PreviousResponseID != stored.Header.PreviousResponseID {
+		if _, err := brief.read(path); err != nil || encode(t, brief.Items) != encode(t, stored.Items) ||
+			brief.Header.PreviousResponseID != stored.Header.PreviousResponseID {
 			t.Errorf("a chain sees it differently: %v", err)
 		}
 	})

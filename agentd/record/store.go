@@ -52,8 +52,9 @@ type Store struct {
 // Header is the first line of a trajectory: what a turn needs to be settled
 // and a chain to be followed.
 type Header struct {
-	ResponseID         string             `json:"response_id"`
-	PreviousResponseID string             `json:"previous_response_id,omitempty"` // in the store, which Response's need not be
+	ResponseID string `json:"response_id"`
+	// in the store, which Response's need not be
+	PreviousResponseID string             `json:"previous_response_id,omitempty"`
 	SessionID          string             `json:"session_id"`
 	TurnID             string             `json:"turn_id"`
 	TurnDir            string             `json:"turn_dir"`
@@ -136,7 +137,8 @@ func openStoreIn(dir, boot string) (*Store, error) {
 	if err := lockStore(lock); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", dir, err), lock.Close())
 	}
-	s := &Store{dir: dir, lock: lock, cache: newConversations(maxCached), catalog: newCatalog(), journal: newJournal(filepath.Join(dir, "journal"), boot), wake: make(chan struct{}, 1)}
+	s := &Store{dir: dir, lock: lock, cache: newConversations(maxCached), catalog: newCatalog(),
+		journal: newJournal(filepath.Join(dir, "journal"), boot), wake: make(chan struct{}, 1)}
 	if err := s.recover(); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -336,7 +338,8 @@ func (t *Trajectory) Publish(store bool) error {
 // references.
 func (s *Store) published(t *Trajectory) {
 	h := t.header
-	s.cache.extend(h.PreviousResponseID, link{id: h.ResponseID, session: h.SessionID, items: t.items, bytes: t.size + itemOverhead*int64(len(t.items))})
+	s.cache.extend(h.PreviousResponseID,
+		link{id: h.ResponseID, session: h.SessionID, items: t.items, bytes: t.size + itemOverhead*int64(len(t.items))})
 	s.unpin(h)
 	c := s.catalog
 	c.mu.Lock()

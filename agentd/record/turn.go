@@ -71,7 +71,8 @@ type Turn struct {
 // input without being stored, nil for none. Begin returns ErrNotFound when a
 // response that is to be stored continues one that is not (any more). On error
 // nothing is left.
-func (s *Store) Begin(dir string, rec turns.Record, h Header, history, input []responses.Item, now func() time.Time) (t *Turn, err error) {
+func (s *Store) Begin(dir string, rec turns.Record, h Header, history, input []responses.Item,
+	now func() time.Time) (t *Turn, err error) {
 	t = &Turn{Dir: dir, store: s, record: rec, now: now, acknowledged: make(chan struct{})}
 	if t.made, err = makeTurnDir(dir); err != nil {
 		return nil, err
@@ -154,7 +155,8 @@ func makeTurnDir(dir string) (made bool, err error) {
 		return false, fmt.Errorf("make the output directory: %w", err)
 	}
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
-		return false, responses.Invalid("holon.output_dir", responses.CodeInvalidValue, "the output directory exists and is not a directory; choose another one")
+		return false, responses.Invalid("holon.output_dir", responses.CodeInvalidValue,
+			"the output directory exists and is not a directory; choose another one")
 	}
 	for _, name := range []string{turns.RecordFile, turns.EventsFile, turns.RuntimeFile, turns.FailureFile} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {

@@ -104,8 +104,10 @@ func TestArtifacts(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir) // `agentd run` has its state in the turn's directory
 	must(t,
-		os.WriteFile(filepath.Join(dir, "report.md"), []byte("x"), 0o600), os.Symlink("/etc/passwd", filepath.Join(dir, "link")),
-		os.WriteFile(filepath.Join(dir, turns.EventsFile), nil, 0o600), os.Mkdir(filepath.Join(dir, "b"), 0o700), os.WriteFile(filepath.Join(dir, "b", "a"), nil, 0o600))
+		os.WriteFile(filepath.Join(dir, "report.md"), []byte("x"), 0o600),
+		os.Symlink("/etc/passwd", filepath.Join(dir, "link")),
+		os.WriteFile(filepath.Join(dir, turns.EventsFile), nil, 0o600), os.Mkdir(filepath.Join(dir, "b"), 0o700),
+		os.WriteFile(filepath.Join(dir, "b", "a"), nil, 0o600))
 	list, err := s.artifacts(dir)
 	if err != nil || len(list) != 2 || list[0].Path != "b/a" || list[1].Path != "report.md" || list[1].Bytes != 1 {
 		t.Errorf("artifacts %+v, %v", list, err)

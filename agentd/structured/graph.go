@@ -51,9 +51,12 @@ const (
 // have names; the others hold one, or a list.
 var (
 	applicators = map[string]place{
-		"not": here, "if": here, "then": here, "else": here, "allOf": here, "anyOf": here, "oneOf": here, "dependentSchemas": here, "dependencies": here,
-		"items": within, "additionalItems": within, "unevaluatedItems": within, "contains": within, "propertyNames": within,
-		"additionalProperties": within, "unevaluatedProperties": within, "patternProperties": within, "prefixItems": one, "properties": one,
+		"not": here, "if": here, "then": here, "else": here, "allOf": here, "anyOf": here, "oneOf": here,
+		"dependentSchemas": here, "dependencies": here,
+		"items": within, "additionalItems": within, "unevaluatedItems": within, "contains": within,
+		"propertyNames":        within,
+		"additionalProperties": within, "unevaluatedProperties": within, "patternProperties": within,
+		"prefixItems": one, "properties": one,
 		"$defs": nowhere, "definitions": nowhere,
 	}
 	named     = []string{"dependentSchemas", "dependencies", "patternProperties", "properties", "$defs", "definitions"}

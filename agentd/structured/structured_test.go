@@ -26,7 +26,8 @@ func TestFormatsWithoutASchema(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for answer, ok := range map[string]bool{`{"a":1}`: true, ` {} `: true, `[]`: false, `1`: false, ``: false, `{`: false, `{} x`: false, strings.Repeat(`[`, 1000): false} {
+		for answer, ok := range map[string]bool{`{"a":1}`: true, ` {} `: true, `[]`: false, `1`: false, ``: false,
+			`{`: false, `{} x`: false, strings.Repeat(`[`, 1000): false} {
 			if err := got.Check(answer); (err == nil) != ok {
 				t.Errorf("%+v, %.20q: %v", f, answer, err)
 			}
@@ -67,7 +68,9 @@ func TestCheck(t *testing.T) {
 			continue
 		}
 		err = f.Check(tt.answer)
-		if tt.why == "" && err != nil || tt.why != "" && (err == nil || !strings.Contains(err.Error(), tt.why) || len(err.Error()) > 400 || strings.Contains(err.Error(), "\n")) {
+		if tt.why == "" && err != nil || tt.why != "" &&
+			(err == nil || !strings.Contains(err.Error(), tt.why) || len(err.Error()) > 400 ||
+				strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s\n%s: %v", tt.schema, tt.answer, err)
 		}
 	}
@@ -105,7 +108,8 @@ func TestHostileSchemas(t *testing.T) {
 	} {
 		_, err := compile(schema)
 		e, ok := errors.AsType[*responses.Error](err)
-		if !ok || e.Param != "text.format.schema" || e.Code != responses.CodeInvalidValue || e.Hint == "" || len(e.Message) > 400 {
+		if !ok || e.Param != "text.format.schema" || e.Code != responses.CodeInvalidValue || e.Hint == "" ||
+			len(e.Message) > 400 {
 			t.Errorf("%s: %#v", name, err)
 		}
 	}
@@ -122,7 +126,8 @@ func TestHostileAnswers(t *testing.T) {
 	for name, tt := range map[string]struct{ schema, answer string }{
 		"doubling in one place":   {doubling, `1`},
 		"doubling at every level": {`{"items":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}`, deep(200)},
-		"patterns over long text": {`{"type":"string","pattern":"^(a?){500}(x{1,400}y)*$"}`, `"` + strings.Repeat("a", 4<<20) + `"`},
+		"patterns over long text": {`{"type":"string","pattern":"^(a?){500}(x{1,400}y)*$"}`,
+			`"` + strings.Repeat("a", 4<<20) + `"`},
 	} {
 		f, err := compile(tt.schema)
 		if err != nil {
@@ -161,9 +166,12 @@ func TestLargeAnswer(t *testing.T) {
 // Whatever schema and answer are, there is a verdict.
 func FuzzCheck(f *testing.F) {
 	for _, seed := range [][2]string{
-		{`{"type":"object","properties":{"a":{"$ref":"#"}}}`, `{"a":{"a":1}}`}, {`{"$ref":"#"}`, `1`}, {`{"items":[{},true],"additionalItems":false,"$schema":"http://json-schema.org/draft-07/schema#"}`, `[1,2,3]`},
-		{`{"if":{"const":1},"then":{"multipleOf":0},"else":{"pattern":"a+"}}`, `"aaa"`}, {`{"patternProperties":{"^x":{"minLength":1e3}},"unevaluatedProperties":{"not":{}}}`, `{"x":"","y":1e300}`},
-		{`{"dependencies":{"a":["b"],"c":{"required":["d"]}},"uniqueItems":true}`, `[[],[]]`}, {`true`, `null`}, {`{"contains":{"$ref":"#/$defs/x"},"$defs":{"x":false}}`, `[1]`},
+		{`{"type":"object","properties":{"a":{"$ref":"#"}}}`, `{"a":{"a":1}}`}, {`{"$ref":"#"}`, `1`},
+		{`{"items":[{},true],"additionalItems":false,"$schema":"http://json-schema.org/draft-07/schema#"}`, `[1,2,3]`},
+		{`{"if":{"const":1},"then":{"multipleOf":0},"else":{"pattern":"a+"}}`, `"aaa"`},
+		{`{"patternProperties":{"^x":{"minLength":1e3}},"unevaluatedProperties":{"not":{}}}`, `{"x":"","y":1e300}`},
+		{`{"dependencies":{"a":["b"],"c":{"required":["d"]}},"uniqueItems":true}`, `[[],[]]`}, {`true`, `null`},
+		{`{"contains":{"$ref":"#/$defs/x"},"$defs":{"x":false}}`, `[1]`},
 	} {
 		f.Add(seed[0], seed[1])
 	}

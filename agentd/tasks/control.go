@@ -24,7 +24,8 @@ const (
 // *responses.Error, or ctx's cause.
 func (m *Manager) Input(ctx context.Context, session, id string, in wire.Input) (wire.InputResult, error) {
 	if len(in.Input) > MaxInput {
-		e := responses.Invalid("input", responses.CodeInvalidValue, fmt.Sprintf("the input has %d bytes and may have %d", len(in.Input), MaxInput))
+		e := responses.Invalid("input", responses.CodeInvalidValue,
+			fmt.Sprintf("the input has %d bytes and may have %d", len(in.Input), MaxInput))
 		e.Hint = "send it in parts, or write it to a file that the command reads"
 		return wire.InputResult{}, e
 	}
@@ -76,7 +77,8 @@ func (t *task) refusesInput() string {
 	return ""
 }
 
-func (m *Manager) write(ctx context.Context, t *task, proc *process.Process, in wire.Input) (ok bool, n int, summary string) {
+func (m *Manager) write(ctx context.Context, t *task, proc *process.Process, in wire.Input) (ok bool, n int,
+	summary string) {
 	if in.Input != "" {
 		bounded, cancel := context.WithTimeout(ctx, inputWait)
 		defer cancel()

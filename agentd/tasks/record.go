@@ -146,7 +146,8 @@ func streamOf(c process.Capture) stream {
 // which left was still there.
 func (r *record) interrupt(now turns.Time, left process.Strays) {
 	r.Status, r.UpdatedAt = wire.Interrupted, now
-	r.End = &end{Failure: "lost", Summary: "the task is lost: the runtime that watched it ended, and nobody saw how the command ended"}
+	r.End = &end{Failure: "lost", Summary: "the task is lost: the runtime that watched it ended, and nobody saw how " +
+		"the command ended"}
 	if left.Ended > 0 {
 		r.End.Summary += fmt.Sprintf("; %d process(es) that it had left running were ended", left.Ended)
 	}

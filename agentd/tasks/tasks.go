@@ -127,7 +127,8 @@ func (m *Manager) Load() error {
 	for _, rec := range records {
 		if !rec.Status.Terminal() {
 			rec.interrupt(turns.At(m.now()), left[rec.TaskID])
-			m.log.Warn("a task was lost when the runtime ended", "task", rec.TaskID, "session", rec.SessionID, "ended", left[rec.TaskID].Ended)
+			m.log.Warn("a task was lost when the runtime ended", "task", rec.TaskID, "session", rec.SessionID, "ended",
+				left[rec.TaskID].Ended)
 			if err := m.store.write(rec); err != nil {
 				m.log.Error("the end of a task could not be recorded", "task", rec.TaskID, "err", err)
 			}
@@ -341,7 +342,8 @@ func (m *Manager) Ended(session string) []wire.Snapshot {
 	defer m.mu.Unlock()
 	var list []wire.Snapshot
 	for _, t := range m.sorted() {
-		if t.rec.SessionID == session && t.proc == nil && t.rec.Status.Terminal() && !t.rec.Told && len(list) < maxEnded {
+		if t.rec.SessionID == session && t.proc == nil && t.rec.Status.Terminal() && !t.rec.Told &&
+			len(list) < maxEnded {
 			list = append(list, t.snapshot())
 		}
 	}

@@ -41,7 +41,8 @@ func newBench(t testing.TB, opts Options) *bench {
 	if opts.Dir == "" {
 		opts.Dir = filepath.Join(t.TempDir(), "tasks")
 	}
-	b := &bench{Manager: New(opts), t: t, sup: process.New(process.Options{Exclusive: true}), dir: opts.Dir, out: t.TempDir()}
+	b := &bench{Manager: New(opts), t: t, sup: process.New(process.Options{Exclusive: true}), dir: opts.Dir,
+		out: t.TempDir()}
 	if err := b.Load(); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,8 @@ func (b *bench) adopt(spec Spec) (wire.Snapshot, error) {
 	b.t.Helper()
 	b.n++
 	name := filepath.Join(b.out, "log"+string(rune('a'+b.n%26))+responses.NewID("x"))
-	c := process.Command{Argv: []string{"sh", "-c", spec.Cmd}, Dir: b.out, Env: process.Environ(os.Environ()), TTY: spec.TTY, Input: spec.AcceptsInput, StdoutPath: name + ".out"}
+	c := process.Command{Argv: []string{"sh", "-c", spec.Cmd}, Dir: b.out, Env: process.Environ(os.Environ()),
+		TTY: spec.TTY, Input: spec.AcceptsInput, StdoutPath: name + ".out"}
 	if !spec.TTY {
 		c.StderrPath = name + ".err"
 	}
@@ -114,14 +116,17 @@ func TestEnds(t *testing.T) {
 	for _, tt := range tests {
 		s := b.start(Spec{Cmd: tt.cmd})
 		// A short command may have ended before anybody looked.
-		if (s.Status != wire.Running && s.Status != tt.status) || s.Kind != wire.KindCommand || s.SessionID != "sess_1" || s.Command.Cmd != tt.cmd || s.Command.CmdDigest == "" {
+		if (s.Status != wire.Running && s.Status != tt.status) || s.Kind != wire.KindCommand ||
+			s.SessionID != "sess_1" || s.Command.Cmd != tt.cmd || s.Command.CmdDigest == "" {
 			t.Errorf("%s: announced as %+v %+v", tt.cmd, s, s.Command)
 		}
 		out := b.ended(s.TaskID).Task
-		if out.Status != tt.status || out.ExitStatus == nil || *out.ExitStatus != tt.exit || out.OutputPreview != tt.output || out.OutputTruncated {
+		if out.Status != tt.status || out.ExitStatus == nil || *out.ExitStatus != tt.exit ||
+			out.OutputPreview != tt.output || out.OutputTruncated {
 			t.Errorf("%s: %+v, preview %q", tt.cmd, out, out.OutputPreview)
 		}
-		if f := out.FailureArtifact; (f == nil) != (tt.failure == "") || f != nil && (f.Kind != tt.failure || f.TaskID != s.TaskID || f.Category != "task") {
+		if f := out.FailureArtifact; (f == nil) != (tt.failure == "") ||
+			f != nil && (f.Kind != tt.failure || f.TaskID != s.TaskID || f.Category != "task") {
 			t.Errorf("%s: failure %+v", tt.cmd, f)
 		}
 		after, err := b.Get("sess_1", s.TaskID)
@@ -166,7 +171,8 @@ func TestRetrieval(t *testing.T) {
 	}
 	b.until(s.TaskID, "begun\n")
 	out, err := b.Output(t.Context(), "", s.TaskID, 0, 4000)
-	if err != nil || out.RetrievalStatus != wire.NotReady || out.Task.Status != wire.Running || out.Task.ExitStatus != nil {
+	if err != nil || out.RetrievalStatus != wire.NotReady || out.Task.Status != wire.Running ||
+		out.Task.ExitStatus != nil {
 		t.Errorf("%+v, %v", out, err)
 	}
 	out, err = b.Output(t.Context(), "", s.TaskID, time.Millisecond, 4000)
@@ -291,14 +297,16 @@ func TestTerminal(t *testing.T) {
 	if in, err := b.Input(t.Context(), "", s.TaskID, wire.Input{Rows: 50, Cols: 132}); err != nil || !in.AcceptedInput {
 		t.Errorf("%+v, %v", in, err)
 	}
-	if in, err := b.Input(t.Context(), "", s.TaskID, wire.Input{Input: "word\n"}); err != nil || !in.AcceptedInput || in.InputTarget != wire.TargetTTY {
+	if in, err := b.Input(t.Context(), "", s.TaskID, wire.Input{Input: "word\n"}); err != nil || !in.AcceptedInput ||
+		in.InputTarget != wire.TargetTTY {
 		t.Errorf("%+v, %v", in, err)
 	}
 	b.until(s.TaskID, "[word]\n50 132\n")
 	if in, err := b.Input(t.Context(), "", s.TaskID, wire.Input{Close: true}); err != nil || !in.AcceptedInput {
 		t.Errorf("%+v, %v", in, err)
 	}
-	if out := b.ended(s.TaskID).Task; out.Status != wire.Completed || out.OutputArtifact == nil || len(out.Artifacts) != 1 {
+	if out := b.ended(s.TaskID).Task; out.Status != wire.Completed || out.OutputArtifact == nil ||
+		len(out.Artifacts) != 1 {
 		t.Errorf("%+v", out)
 	}
 }
@@ -308,10 +316,12 @@ func TestStop(t *testing.T) {
 	s := b.start(Spec{Cmd: "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done"})
 	b.until(s.TaskID, "up\n")
 	r, err := b.Stop(t.Context(), "", s.TaskID, false)
-	if err != nil || !r.StopRequested || r.ForceStopRequested || r.Task.Status != wire.Cancelled || r.Task.Failure != "stopped" {
+	if err != nil || !r.StopRequested || r.ForceStopRequested || r.Task.Status != wire.Cancelled ||
+		r.Task.Failure != "stopped" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if got := b.ended(s.TaskID).Task.OutputPreview; !strings.Contains(got, "up\nbye\n") { // the shell may mourn its sleep
+	// the shell may mourn its sleep
+	if got := b.ended(s.TaskID).Task.OutputPreview; !strings.Contains(got, "up\nbye\n") {
 		t.Errorf("output %q", got)
 	}
 	r, err = b.Stop(t.Context(), "", s.TaskID, true)
@@ -321,7 +331,8 @@ func TestStop(t *testing.T) {
 	s = b.start(Spec{Cmd: "trap '' TERM; echo up; while :; do sleep 0.01; done"})
 	b.until(s.TaskID, "up\n")
 	r, err = b.Stop(t.Context(), "", s.TaskID, true)
-	if err != nil || !r.ForceStopRequested || r.Task.Status != wire.Cancelled || r.Task.Command.Signal != int(unix.SIGKILL) {
+	if err != nil || !r.ForceStopRequested || r.Task.Status != wire.Cancelled ||
+		r.Task.Command.Signal != int(unix.SIGKILL) {
 		t.Errorf("forced: %+v, %v", r, err)
 	}
 }
@@ -377,7 +388,8 @@ func TestTold(t *testing.T) {
 		t.Fatalf("ended %+v", list)
 	}
 	again := newBench(t, Options{Dir: b.copy()})
-	if list := again.Ended("sess_1"); len(list) != 2 || list[0].TaskID != running.TaskID || list[1].TaskID != second.TaskID {
+	if list := again.Ended("sess_1"); len(list) != 2 || list[0].TaskID != running.TaskID ||
+		list[1].TaskID != second.TaskID {
 		t.Fatalf("after a restart %+v", list)
 	}
 }
@@ -401,11 +413,13 @@ func TestRestart(t *testing.T) {
 	b.until(running.TaskID, "begun")
 	again := newBench(t, Options{Dir: b.copy()})
 	lost, err := again.Get("", running.TaskID)
-	if err != nil || lost.Status != wire.Interrupted || lost.Failure != "lost" || lost.Command.ExitStatus != nil || lost.Command.AcceptsInput || !lost.Status.Terminal() {
+	if err != nil || lost.Status != wire.Interrupted || lost.Failure != "lost" || lost.Command.ExitStatus != nil ||
+		lost.Command.AcceptsInput || !lost.Status.Terminal() {
 		t.Errorf("%+v, %v", lost, err)
 	}
 	out, err := again.Output(t.Context(), "", running.TaskID, patience, 4000)
-	if err != nil || out.RetrievalStatus != wire.Success || out.Task.OutputPreview != "begun\n" || out.Task.FailureArtifact == nil || out.Task.FailureArtifact.Kind != "lost" {
+	if err != nil || out.RetrievalStatus != wire.Success || out.Task.OutputPreview != "begun\n" ||
+		out.Task.FailureArtifact == nil || out.Task.FailureArtifact.Kind != "lost" {
 		t.Errorf("%+v, %v", out, err)
 	}
 	if r, err := again.Stop(t.Context(), "", running.TaskID, true); err != nil || r.StopRequested {
@@ -482,7 +496,8 @@ func TestOutputWithoutItsFile(t *testing.T) {
 	b := newBench(t, Options{})
 	s := b.start(Spec{Cmd: "seq 1 20000"})
 	out := b.ended(s.TaskID).Task
-	if !out.OutputTruncated || !strings.HasPrefix(out.OutputPreview, "1\n2\n") || !strings.HasSuffix(out.OutputPreview, "20000\n") || out.OutputBytes != 108894 || out.OutputArtifact == nil {
+	if !out.OutputTruncated || !strings.HasPrefix(out.OutputPreview, "1\n2\n") ||
+		!strings.HasSuffix(out.OutputPreview, "20000\n") || out.OutputBytes != 108894 || out.OutputArtifact == nil {
 		t.Errorf("%+v", out)
 	}
 	if out.Artifacts[*out.OutputArtifact].Path != s.Command.OutputPath {
@@ -494,7 +509,8 @@ func TestOutputWithoutItsFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := b.ended(s.TaskID).Task
-		if !out.OutputTruncated || !strings.HasPrefix(out.OutputPreview, "1\n2\n") || !strings.HasSuffix(out.OutputPreview, "20000\n") || out.OutputBytes != 108894 {
+		if !out.OutputTruncated || !strings.HasPrefix(out.OutputPreview, "1\n2\n") ||
+			!strings.HasSuffix(out.OutputPreview, "20000\n") || out.OutputBytes != 108894 {
 			t.Errorf("%+v", out)
 		}
 	}
@@ -537,12 +553,14 @@ func TestBrokenRecordsAreLeftOut(t *testing.T) {
 	s := b.start(Spec{Cmd: "true"})
 	b.ended(s.TaskID)
 	big := strings.Repeat(" ", maxRecord+1)
-	for name, content := range map[string]string{"task_a.json": "{", "task_b.json": big, "task_c.json": `{"version":9}`, "other.txt": "x", ".tmp-0": "x", "task_d.json": `{"version":1,"task_id":"task_e"}`} {
+	for name, content := range map[string]string{"task_a.json": "{", "task_b.json": big, "task_c.json": `{"version":9}`,
+		"other.txt": "x", ".tmp-0": "x", "task_d.json": `{"version":1,"task_id":"task_e"}`} {
 		if err := os.WriteFile(filepath.Join(b.dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(unix.Mkfifo(filepath.Join(b.dir, "task_f.json"), 0o600), os.Symlink(s.TaskID+".json", filepath.Join(b.dir, "task_g.json"))); err != nil {
+	if err := errors.Join(unix.Mkfifo(filepath.Join(b.dir, "task_f.json"), 0o600),
+		os.Symlink(s.TaskID+".json", filepath.Join(b.dir, "task_g.json"))); err != nil {
 		t.Fatal(err)
 	}
 	again := New(Options{Dir: b.dir})
@@ -560,7 +578,8 @@ func TestBrokenRecordsAreLeftOut(t *testing.T) {
 // Whatever lies in the directory, a record is refused or can be shown.
 func FuzzRecord(f *testing.F) {
 	now := turns.At(time.UnixMilli(1_700_000_000_000))
-	good := record{Version: recordVersion, TaskID: "task_1", SessionID: "s", TurnID: "t", Status: wire.Running, CreatedAt: now, UpdatedAt: now, Spec: Spec{Cmd: "x\ny"}}
+	good := record{Version: recordVersion, TaskID: "task_1", SessionID: "s", TurnID: "t", Status: wire.Running,
+		CreatedAt: now, UpdatedAt: now, Spec: Spec{Cmd: "x\ny"}}
 	ended := good
 	ended.interrupt(now, process.Strays{})
 	for _, r := range []record{good, ended} {

@@ -15,7 +15,8 @@ import (
 func (t *task) snapshot() wire.Snapshot {
 	r := &t.rec
 	c := &wire.Command{
-		Cmd: r.Spec.Cmd, CmdPreview: r.preview(), CmdDigest: r.Digest, Workdir: r.Spec.Workdir, Shell: r.Spec.Shell, Login: r.Spec.Login, TTY: r.Spec.TTY,
+		Cmd: r.Spec.Cmd, CmdPreview: r.preview(), CmdDigest: r.Digest, Workdir: r.Spec.Workdir, Shell: r.Spec.Shell,
+		Login: r.Spec.Login, TTY: r.Spec.TTY,
 		OutputPath: r.StdoutPath, TerminalReentry: true, PromotedFromExecCommand: true,
 	}
 	if !r.Spec.TTY {
@@ -32,7 +33,8 @@ func (t *task) snapshot() wire.Snapshot {
 		failure = r.End.Failure
 	}
 	return wire.Snapshot{
-		TaskID: r.TaskID, Kind: wire.KindCommand, Status: r.Status, Summary: r.summary(), CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		TaskID: r.TaskID, Kind: wire.KindCommand, Status: r.Status, Summary: r.summary(), CreatedAt: r.CreatedAt,
+		UpdatedAt:  r.UpdatedAt,
 		WaitPolicy: wire.WaitBackground, SessionID: r.SessionID, TurnID: r.TurnID, Failure: failure, Command: c,
 	}
 }
@@ -80,7 +82,8 @@ func (r *record) preview() string {
 // first waits until the task has ended, but not longer than wait. An empty
 // session finds the tasks of all. The error is a not_found *responses.Error, or
 // ctx's cause.
-func (m *Manager) Output(ctx context.Context, session, id string, wait time.Duration, budget int) (wire.OutputResult, error) {
+func (m *Manager) Output(ctx context.Context, session, id string, wait time.Duration, budget int) (wire.OutputResult,
+	error) {
 	t, err := m.find(session, id)
 	if err != nil {
 		return wire.OutputResult{}, err
@@ -92,7 +95,8 @@ func (m *Manager) Output(ctx context.Context, session, id string, wait time.Dura
 	rec, proc := t.rec, t.proc
 	m.mu.Unlock()
 	out := wire.OutputResult{RetrievalStatus: wire.Success, Task: wire.Output{
-		TaskID: rec.TaskID, Kind: wire.KindCommand, Status: rec.Status, Summary: rec.summary(), Artifacts: []wire.Artifact{},
+		TaskID: rec.TaskID, Kind: wire.KindCommand, Status: rec.Status, Summary: rec.summary(),
+		Artifacts: []wire.Artifact{},
 	}}
 	switch {
 	case rec.Status.Terminal():
@@ -121,7 +125,8 @@ func (m *Manager) Output(ctx context.Context, session, id string, wait time.Dura
 	if e := rec.End; e != nil {
 		task.ExitStatus, task.ResultSummary = e.ExitStatus, e.Summary
 		if e.Failure != "" {
-			task.FailureArtifact = &wire.Failure{Category: "task", Kind: e.Failure, Summary: e.Summary, TaskID: rec.TaskID, ExitStatus: e.ExitStatus}
+			task.FailureArtifact = &wire.Failure{Category: "task", Kind: e.Failure, Summary: e.Summary,
+				TaskID: rec.TaskID, ExitStatus: e.ExitStatus}
 		}
 	}
 	return out, nil

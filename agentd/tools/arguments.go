@@ -26,10 +26,12 @@ func (p *parameters) check(raw json.RawMessage) (json.RawMessage, *Error) {
 		raw = json.RawMessage("{}")
 	}
 	if len(raw) > maxArgumentBytes {
-		return nil, InvalidInput("", fmt.Sprintf("the arguments are %d bytes; the limit is %d", len(raw), maxArgumentBytes), "split the work into smaller calls")
+		return nil, InvalidInput("", fmt.Sprintf("the arguments are %d bytes; the limit is %d", len(raw),
+			maxArgumentBytes), "split the work into smaller calls")
 	}
 	if err := strict(raw); err != nil {
-		return nil, InvalidInput("", "the arguments are not valid: "+Clip(err.Error(), 300), "send one JSON object in which each key occurs once")
+		return nil, InvalidInput("", "the arguments are not valid: "+Clip(err.Error(), 300),
+			"send one JSON object in which each key occurs once")
 	}
 	var args map[string]any
 	if err := json.Unmarshal(raw, &args); err != nil || args == nil {
@@ -111,9 +113,11 @@ func (p *parameters) validate(path string, v any) *Error {
 	case err == nil:
 		return nil
 	case path == "":
-		return InvalidInput("", "the arguments do not match the schema: "+reason(err), "send arguments that match the published schema")
+		return InvalidInput("", "the arguments do not match the schema: "+reason(err),
+			"send arguments that match the published schema")
 	}
-	return InvalidInput(path, fmt.Sprintf("argument %q does not match the schema: %s", path, reason(err)), "correct this argument and call again")
+	return InvalidInput(path, fmt.Sprintf("argument %q does not match the schema: %s", path, reason(err)),
+		"correct this argument and call again")
 }
 
 func (p *parameters) validateMembers(path string, v map[string]any) *Error {
@@ -129,7 +133,8 @@ func (p *parameters) validateMembers(path string, v map[string]any) *Error {
 	}
 	for _, name := range p.names {
 		if _, ok := v[name]; !ok && p.required[name] {
-			return InvalidInput(path+name, fmt.Sprintf("argument %q is missing", path+name), "add it; required are: "+strings.Join(p.requiredNames(), ", "))
+			return InvalidInput(path+name, fmt.Sprintf("argument %q is missing", path+name),
+				"add it; required are: "+strings.Join(p.requiredNames(), ", "))
 		}
 	}
 	for _, name := range given {

@@ -147,7 +147,8 @@ func TestCanonicalIsStable(t *testing.T) {
 		value := rapid.MapOfN(rapid.String(), anyJSON(2), 0, 5).Draw(rt, "value")
 		out := Output{Summary: rapid.String().Draw(rt, "summary"), Result: drawn{value}}
 		if rapid.Bool().Draw(rt, "fails") {
-			out = Output{Error: &Error{Kind: "k", Message: rapid.String().Draw(rt, "message"), Details: value, RecoveryHint: rapid.String().Draw(rt, "hint"), Retryable: rapid.Bool().Draw(rt, "retryable")}}
+			out = Output{Error: &Error{Kind: "k", Message: rapid.String().Draw(rt, "message"), Details: value,
+				RecoveryHint: rapid.String().Draw(rt, "hint"), Retryable: rapid.Bool().Draw(rt, "retryable")}}
 		}
 		for _, name := range []string{"Echo", "NoRenderer"} {
 			canonical, err := project(name, out, Env{})
@@ -178,13 +179,15 @@ func TestCanonicalIsStable(t *testing.T) {
 func TestCompactKeepsWhatMatters(t *testing.T) {
 	long := slices.Repeat([]string{"a line of output"}, 1000)
 	result, err := encode(map[string]any{
-		"disposition": "completed", "exit_status": 1, "stdout_preview": long, "task_handle": map[string]any{"task_id": "task_1"},
-		"artifacts": []any{map[string]any{"path": "tools/call_1/stdout.log"}}, "stdout_artifact": 0,
+		"disposition": "completed", "exit_status": 1, "stdout_preview": long,
+		"task_handle": map[string]any{"task_id": "task_1"},
+		"artifacts":   []any{map[string]any{"path": "tools/call_1/stdout.log"}}, "stdout_artifact": 0,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Result{ToolName: "ExecCommand", Status: StatusSuccess, SummaryText: "command exited with status 1", Result: result}.Compact(2 << 10)
+	c := Result{ToolName: "ExecCommand", Status: StatusSuccess, SummaryText: "command exited with status 1",
+		Result: result}.Compact(2 << 10)
 	var got struct {
 		ExitStatus int `json:"exit_status"`
 		TaskHandle struct {
@@ -195,12 +198,15 @@ func TestCompactKeepsWhatMatters(t *testing.T) {
 	if err := json.Unmarshal(c.Result, &got); err != nil {
 		t.Fatal(err)
 	}
-	if !c.fits(2<<10) || c.SummaryText == "" || got.ExitStatus != 1 || got.TaskHandle.TaskID != "task_1" || len(got.Artifacts) != 1 {
+	if !c.fits(2<<10) || c.SummaryText == "" || got.ExitStatus != 1 || got.TaskHandle.TaskID != "task_1" ||
+		len(got.Artifacts) != 1 {
 		t.Errorf("compact %s %s", c.SummaryText, c.Result)
 	}
 	e := Result{ToolName: "T", Status: StatusError, Error: &Error{
-		Kind: "kind", Message: "m", RecoveryHint: "h", Retryable: true, Details: map[string]any{"blob": long, "field": "cmd"}}}.Compact(1 << 10)
-	if !e.fits(1<<10) || e.Error.Kind != "kind" || e.Error.Message != "m" || e.Error.RecoveryHint != "h" || !e.Error.Retryable {
+		Kind: "kind", Message: "m", RecoveryHint: "h", Retryable: true,
+		Details: map[string]any{"blob": long, "field": "cmd"}}}.Compact(1 << 10)
+	if !e.fits(1<<10) || e.Error.Kind != "kind" || e.Error.Message != "m" || e.Error.RecoveryHint != "h" ||
+		!e.Error.Retryable {
 		t.Errorf("compact %+v", e.Error)
 	}
 }

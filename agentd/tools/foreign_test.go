@@ -27,7 +27,8 @@ func TestForeignTools(t *testing.T) {
 	if _, err := own.With(foreign{Definition{Name: "not a name", Parameters: open, Foreign: true}}); err == nil {
 		t.Error("a name that no provider takes was accepted")
 	}
-	all, err := own.With(foreign{Definition{Name: "C", Parameters: open, Foreign: true}}, foreign{Definition{Name: "Echo", Description: "another", Parameters: open, Foreign: true}})
+	all, err := own.With(foreign{Definition{Name: "C", Parameters: open, Foreign: true}},
+		foreign{Definition{Name: "Echo", Description: "another", Parameters: open, Foreign: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,10 +36,12 @@ func TestForeignTools(t *testing.T) {
 	for _, def := range all.Definitions() {
 		names = append(names, def.Name)
 	}
-	if got := strings.Join(names, " "); got != "Echo C" || all.Definitions()[0].Description != "another" || own.Definitions()[0].Description == "another" {
+	if got := strings.Join(names, " "); got != "Echo C" || all.Definitions()[0].Description != "another" ||
+		own.Definitions()[0].Description == "another" {
 		t.Errorf("tools %s, %+v", got, all.Definitions()[0])
 	}
-	for args, good := range map[string]bool{`{"x":1,"y":null}`: true, ``: true, `[]`: false, `{"a":1,"a":2}`: false, `7`: false} {
+	for args, good := range map[string]bool{`{"x":1,"y":null}`: true, ``: true, `[]`: false, `{"a":1,"a":2}`: false,
+		`7`: false} {
 		o := all.Run(t.Context(), Env{}, Call{ID: "c", Name: "C", Arguments: json.RawMessage(args)})
 		if (o.Canonical.Error == nil) != good {
 			t.Errorf("arguments %q: %+v", args, o.Canonical.Error)

@@ -90,7 +90,8 @@ func (r *Registry) Subset(names []string) (*Registry, error) {
 	for _, name := range names {
 		e, ok := r.tools[name]
 		if !ok {
-			return nil, fmt.Errorf("there is no tool named %q; there are %s", Clip(name, 64), strings.Join(r.names, ", "))
+			return nil, fmt.Errorf("there is no tool named %q; there are %s", Clip(name, 64),
+				strings.Join(r.names, ", "))
 		}
 		sub.tools[name] = e
 	}
@@ -198,7 +199,8 @@ func project(name string, out Output, env Env) (canonical Result, fault error) {
 	if err != nil {
 		return broken, fmt.Errorf("encode result of %s: %w", name, err)
 	}
-	return Result{ToolName: name, Status: StatusSuccess, SummaryText: Clip(out.Summary, maxSummaryBytes), Result: data}, nil
+	return Result{ToolName: name, Status: StatusSuccess, SummaryText: Clip(out.Summary, maxSummaryBytes), Result: data},
+		nil
 }
 
 // failed is the envelope of an error. Details are bounded here too: the record

@@ -95,7 +95,8 @@ func renderError(toolName string, e *Error) string {
 	}
 	text, err := encode(r)
 	if err != nil { // r holds strings and valid JSON only
-		return fmt.Sprintf(`{"ok":false,"kind":%q,"message":"the error cannot be shown","retryable":false}`, KindInternal)
+		return fmt.Sprintf(`{"ok":false,"kind":%q,"message":"the error cannot be shown","retryable":false}`,
+			KindInternal)
 	}
 	return string(text)
 }

@@ -63,7 +63,8 @@ func Decode[T any](call Call) (T, *Error) {
 		return args, nil
 	}
 	if err := json.Unmarshal(call.Arguments, &args); err != nil {
-		return args, InvalidInput("", "the arguments cannot be decoded: "+Clip(err.Error(), 300), "send a JSON object that matches the published schema")
+		return args, InvalidInput("", "the arguments cannot be decoded: "+Clip(err.Error(), 300),
+			"send a JSON object that matches the published schema")
 	}
 	return args, nil
 }

@@ -45,7 +45,9 @@ func (r echoResult) Project(_ Policy, a *Artifacts) (any, error) {
 func newEcho(t testing.TB) echo {
 	t.Helper()
 	one := 1.0
-	schema, err := Derive[echoArgs](map[string]func(*jsonschema.Schema){"times": func(s *jsonschema.Schema) { s.Minimum = &one }})
+	schema, err := Derive[echoArgs](map[string]func(*jsonschema.Schema){"times": func(s *jsonschema.Schema) {
+		s.Minimum = &one
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +71,8 @@ func (e echo) Run(_ context.Context, _ Env, call Call) Output {
 	case "both":
 		return Output{Result: echoResult{}, Error: internal().Error}
 	case "big error":
-		return Fail(&Error{Kind: "too_much", Message: "m", Details: map[string]any{"field": "text", "blob": strings.Repeat("x", 1<<20)}, Retryable: true})
+		return Fail(&Error{Kind: "too_much", Message: "m",
+			Details: map[string]any{"field": "text", "blob": strings.Repeat("x", 1<<20)}, Retryable: true})
 	case "artifact":
 		return Output{Summary: "kept", Result: echoResult{Said: "see file", full: "everything"}}
 	}
@@ -170,7 +173,8 @@ func TestBadArguments(t *testing.T) {
 			t.Errorf("%.60s: hint %q, message of %d bytes", tt.args, e.RecoveryHint, len(e.Message))
 		}
 	}
-	o := r.Run(t.Context(), Env{}, Call{Name: "Echo", Arguments: json.RawMessage(`{"text":"x","times":null,"tags":null}`)})
+	o := r.Run(t.Context(), Env{}, Call{Name: "Echo",
+		Arguments: json.RawMessage(`{"text":"x","times":null,"tags":null}`)})
 	if o.Canonical.Status != StatusSuccess {
 		t.Errorf("nulls for optional arguments: %+v", o.Canonical.Error)
 	}
@@ -180,7 +184,8 @@ func TestMisbehavingTools(t *testing.T) {
 	r := newRegistry(t)
 	for _, text := range []string{"panic", "nothing", "both", "panic in project", "fail in project"} {
 		o := r.Run(t.Context(), Env{}, Call{Name: "Echo", Arguments: json.RawMessage(`{"text":"` + text + `"}`)})
-		if o.Canonical.Error == nil || o.Canonical.Error.Kind != KindInternal || o.Fault == nil || o.Canonical.Result != nil {
+		if o.Canonical.Error == nil || o.Canonical.Error.Kind != KindInternal || o.Fault == nil ||
+			o.Canonical.Result != nil {
 			t.Errorf("%s: %+v, fault %v", text, o.Canonical, o.Fault)
 		}
 		if strings.Contains(o.Rendered, "secret") || !strings.HasPrefix(o.Rendered, `{"ok":false`) {
@@ -218,8 +223,10 @@ func TestArtifacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	var paths []string
-	for _, id := range []string{"call_1", "call_1", "../../etc", "", ".hidden", strings.Repeat("x", 300), "a/b", "a\x00b"} {
-		o := r.Run(t.Context(), Env{LogDir: logs}, Call{ID: id, Name: "Echo", Arguments: json.RawMessage(`{"text":"artifact"}`)})
+	for _, id := range []string{"call_1", "call_1", "../../etc", "", ".hidden", strings.Repeat("x", 300), "a/b",
+		"a\x00b"} {
+		o := r.Run(t.Context(), Env{LogDir: logs},
+			Call{ID: id, Name: "Echo", Arguments: json.RawMessage(`{"text":"artifact"}`)})
 		if len(o.Artifacts) != 1 || o.Fault != nil {
 			t.Fatalf("id %q: %+v", id, o)
 		}
@@ -255,7 +262,8 @@ func TestNewRegistryRefuses(t *testing.T) {
 		"name":      {misnamed{good, Definition{Name: "a b", Parameters: good.schema}}},
 		"no schema": {misnamed{good, Definition{Name: "a"}}},
 		"open":      {misnamed{good, Definition{Name: "a", Parameters: json.RawMessage(`{"type":"object"}`)}}},
-		"array":     {misnamed{good, Definition{Name: "a", Parameters: json.RawMessage(`{"type":"array","additionalProperties":false}`)}}},
+		"array": {misnamed{good, Definition{Name: "a",
+			Parameters: json.RawMessage(`{"type":"array","additionalProperties":false}`)}}},
 	}
 	for name, list := range tests {
 		if _, err := NewRegistry(list...); err == nil {
@@ -266,7 +274,8 @@ func TestNewRegistryRefuses(t *testing.T) {
 
 // Whatever a model sends, there is exactly one well-formed outcome.
 func FuzzRun(f *testing.F) {
-	for _, s := range []string{`{"text":"x"}`, `{"text":"x","text":1}`, `{`, `[]`, `{"tags":null}`, "\xff", `{"a":{"b":[{}]}}`, ``, `}`, `{"text":"panic"}`} {
+	for _, s := range []string{`{"text":"x"}`, `{"text":"x","text":1}`, `{`, `[]`, `{"tags":null}`, "\xff",
+		`{"a":{"b":[{}]}}`, ``, `}`, `{"text":"panic"}`} {
 		f.Add("Echo", s)
 	}
 	f.Add("Other", `{}`)

@@ -104,8 +104,10 @@ func (v *view) ask(req model.Request) {
 func (v *view) prompt(a model.Attempt) *turns.Prompt {
 	q, known, l := v.now, v.known, a.Lowering
 	p := &turns.Prompt{
-		Fingerprint: q.all, FrameFingerprint: q.frame, EstimatedTokens: q.tokens, Epoch: v.epoch, CachedTokens: a.Usage.InputTokenDetails.CachedTokens,
-		Mode: l.Mode, ModeReason: l.Reason, Items: l.Items, Bytes: l.Bytes, CacheKey: l.CacheKey, Breakpoints: l.Breakpoints,
+		Fingerprint: q.all, FrameFingerprint: q.frame, EstimatedTokens: q.tokens, Epoch: v.epoch,
+		CachedTokens: a.Usage.InputTokenDetails.CachedTokens,
+		Mode:         l.Mode, ModeReason: l.Reason, Items: l.Items, Bytes: l.Bytes, CacheKey: l.CacheKey,
+		Breakpoints: l.Breakpoints,
 	}
 	switch {
 	case known.ref == "":
@@ -128,7 +130,8 @@ func (v *view) prompt(a model.Attempt) *turns.Prompt {
 		}
 	}
 	if a.Err == nil {
-		v.known = cached{ref: a.Ref, tokens: a.Usage.InputTokens, items: q.items, epoch: v.epoch, frame: q.frame, prefix: q.all}
+		v.known = cached{ref: a.Ref, tokens: a.Usage.InputTokens, items: q.items, epoch: v.epoch, frame: q.frame,
+			prefix: q.all}
 		if a.Ref == v.r.ModelRef {
 			v.gauge.Report(q.estimated, a.Usage.InputTokens)
 		}

@@ -32,7 +32,8 @@ func CheckHistory(items []responses.Item, takes model.Capabilities) error {
 	if err == nil {
 		return nil
 	}
-	e := responses.Invalid("previous_response_id", responses.CodeInvalidValue, "the conversation cannot go on with this model: "+responses.AsError(err).Message)
+	e := responses.Invalid("previous_response_id", responses.CodeInvalidValue,
+		"the conversation cannot go on with this model: "+responses.AsError(err).Message)
 	e.Hint = "name a model that takes it"
 	return e
 }
@@ -50,7 +51,8 @@ func checkChoice(q *responses.Request, offered []tools.Definition) error {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	unknown := func(param, name string) error {
-		e := responses.Invalid(param, responses.CodeInvalidValue, fmt.Sprintf("there is no tool named %q", tools.Clip(name, 64)))
+		e := responses.Invalid(param, responses.CodeInvalidValue,
+			fmt.Sprintf("there is no tool named %q", tools.Clip(name, 64)))
 		e.Hint = "the tools of this request are " + tools.Clip(strings.Join(names, ", "), 500)
 		return e
 	}
@@ -64,7 +66,8 @@ func checkChoice(q *responses.Request, offered []tools.Definition) error {
 		}
 	}
 	if c.Mode == "required" && len(names) == 0 {
-		return responses.Invalid("tool_choice", responses.CodeInvalidValue, "a tool is required and there is none; declare one in tools")
+		return responses.Invalid("tool_choice", responses.CodeInvalidValue,
+			"a tool is required and there is none; declare one in tools")
 	}
 	return nil
 }
@@ -76,7 +79,8 @@ func CheckReferred(param string, item responses.Item, takes model.Capabilities) 
 	if err == nil {
 		return nil
 	}
-	e := responses.Invalid(param+".id", responses.CodeInvalidValue, "the item that is referred to does not fit: "+responses.AsError(err).Message)
+	e := responses.Invalid(param+".id", responses.CodeInvalidValue,
+		"the item that is referred to does not fit: "+responses.AsError(err).Message)
 	e.Hint = "leave it out, or name a model that takes it"
 	return e
 }
@@ -109,7 +113,8 @@ func checkItem(item responses.Item, takes model.Capabilities) error {
 		if takes.Take(p) {
 			continue
 		}
-		e := responses.Invalid(fmt.Sprintf(".%s[%d]", key, j), responses.CodeInvalidValue, fmt.Sprintf("the model cannot be given content of type %s", p.Type))
+		e := responses.Invalid(fmt.Sprintf(".%s[%d]", key, j), responses.CodeInvalidValue,
+			fmt.Sprintf("the model cannot be given content of type %s", p.Type))
 		e.Hint = "leave it out, or name a model that takes it"
 		return e
 	}

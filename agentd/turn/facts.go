@@ -24,8 +24,10 @@ func (r *runner) toolEnded(id string, o tools.Outcome) turns.RuntimeEvent {
 	}
 	if c.Error != nil {
 		return r.Scope.ToolFailed(id, turns.ToolFailure{
-			ToolName: c.ToolName, FailureCategory: failureCategory(c.Error.Kind), Kind: c.Error.Kind, Message: c.Error.Message, Retryable: c.Error.Retryable,
-			RecoveryHint: c.Error.RecoveryHint, OutputRef: ref, DurationMS: o.Duration.Milliseconds(), Preview: o.Rendered, Canonical: compact,
+			ToolName: c.ToolName, FailureCategory: failureCategory(c.Error.Kind), Kind: c.Error.Kind,
+			Message: c.Error.Message, Retryable: c.Error.Retryable,
+			RecoveryHint: c.Error.RecoveryHint, OutputRef: ref, DurationMS: o.Duration.Milliseconds(),
+			Preview: o.Rendered, Canonical: compact,
 		})
 	}
 	// Of a family's result only what every host wants to show is looked at.
@@ -36,7 +38,8 @@ func (r *runner) toolEnded(id string, o tools.Outcome) turns.RuntimeEvent {
 	_ = json.Unmarshal(c.Result, &known) // another shape just has neither
 	return r.Scope.ToolResult(id, turns.Result{
 		ToolName: c.ToolName, Summary: c.SummaryText, Preview: o.Rendered, OutputRef: ref,
-		DurationMS: o.Duration.Milliseconds(), ExitCode: known.ExitStatus, Truncated: known.Truncated, Canonical: compact,
+		DurationMS: o.Duration.Milliseconds(), ExitCode: known.ExitStatus, Truncated: known.Truncated,
+		Canonical: compact,
 	})
 }
 
@@ -49,11 +52,14 @@ func (r *runner) taskBegun(call *responses.ToolCall, o tools.Outcome) []turns.Ru
 			Kind   string `json:"kind"`
 		} `json:"task_handle"`
 	}
-	if o.Canonical.Error != nil || json.Unmarshal(o.Canonical.Result, &known) != nil || known.Disposition != "promoted_to_task" {
+	if o.Canonical.Error != nil || json.Unmarshal(o.Canonical.Result, &known) != nil ||
+		known.Disposition != "promoted_to_task" {
 		return nil
 	}
-	p := turns.TaskBegun{TaskKind: known.TaskHandle.Kind, Objective: call.Arguments, Source: o.Canonical.ToolName, ToolCallID: call.ID}
-	return []turns.RuntimeEvent{r.Scope.TaskCreated(known.TaskHandle.TaskID, p), r.Scope.TaskStarted(known.TaskHandle.TaskID, p)}
+	p := turns.TaskBegun{TaskKind: known.TaskHandle.Kind, Objective: call.Arguments, Source: o.Canonical.ToolName,
+		ToolCallID: call.ID}
+	return []turns.RuntimeEvent{r.Scope.TaskCreated(known.TaskHandle.TaskID, p),
+		r.Scope.TaskStarted(known.TaskHandle.TaskID, p)}
 }
 
 // failureCategory maps a tool's kind of error to the categories of tool.failed.
@@ -99,13 +105,16 @@ func (w *attempts) AttemptEnded(a model.Attempt) {
 	w.runner.result.Attempts.Add(made)
 	if a.Err == nil {
 		w.record(w.runner.Scope.ModelCompleted(w.id, turns.Sampled{
-			Usage: a.Usage, StopReason: string(a.Stop), DurationMS: took, NativeRequestID: a.RequestID, OutputChars: w.sampler.chars, ProviderAttempt: &made,
+			Usage: a.Usage, StopReason: string(a.Stop), DurationMS: took, NativeRequestID: a.RequestID,
+			OutputChars: w.sampler.chars, ProviderAttempt: &made,
 		}))
 		return
 	}
 	w.record(w.runner.Scope.ModelFailed(w.id, turns.AttemptFailure{
-		FailureCategory: string(a.Err.Kind), Message: a.Err.Message, Retryable: a.Err.Retryable(), Outcome: string(a.Outcome),
-		HTTPStatus: a.Err.Status, BackoffMS: a.Backoff.Milliseconds(), DurationMS: took, AdvancedToFallback: a.Advanced, ProviderAttempt: &made,
+		FailureCategory: string(a.Err.Kind), Message: a.Err.Message, Retryable: a.Err.Retryable(),
+		Outcome:    string(a.Outcome),
+		HTTPStatus: a.Err.Status, BackoffMS: a.Backoff.Milliseconds(), DurationMS: took, AdvancedToFallback: a.Advanced,
+		ProviderAttempt: &made,
 	}))
 }
 

@@ -25,7 +25,8 @@ func (l *letters) Insert(round int) (items []responses.Item, err error) {
 			l.told = make(map[string]int)
 		}
 		l.told[text] = round
-		items = append(items, &responses.Message{ID: responses.PrefixInterjected + text, Role: responses.RoleUser, Content: []responses.Part{responses.InputText(text)}})
+		items = append(items, &responses.Message{ID: responses.PrefixInterjected + text, Role: responses.RoleUser,
+			Content: []responses.Part{responses.InputText(text)}})
 	}
 	l.waiting = nil
 	return items, l.fail
@@ -52,7 +53,8 @@ func shape(items []responses.Item) string {
 // What the user says while tools run is told behind all results of the round, and
 // is no part of the stream.
 func TestInboxBetweenRounds(t *testing.T) {
-	s := newStage(t, `{"input":"hi"}`, join(ev(model.MessageBegin), ev(model.TextDelta, "Look."), call("call_1", "Run", "{}"), call("call_2", "Run", "{}"), done(model.StopEnd)), answer)
+	s := newStage(t, `{"input":"hi"}`, join(ev(model.MessageBegin), ev(model.TextDelta, "Look."),
+		call("call_1", "Run", "{}"), call("call_2", "Run", "{}"), done(model.StopEnd)), answer)
 	box := &letters{}
 	s.turn.Inbox = box
 	s.box.before = func() { box.waiting = append(box.waiting, fmt.Sprint("said", len(s.box.ran))) }
@@ -130,7 +132,8 @@ func TestInboxAtTheEdges(t *testing.T) {
 	s.turn.Inbox = box
 	s.model.before = func() { box.waiting = []string{"late"} }
 	resp, result := s.run(t, t.Context())
-	if resp.Status != responses.StatusCompleted || result.Handed != 1 || box.told["early"] != 1 || !slices.Equal(box.waiting, []string{"late"}) {
+	if resp.Status != responses.StatusCompleted || result.Handed != 1 || box.told["early"] != 1 ||
+		!slices.Equal(box.waiting, []string{"late"}) {
 		t.Errorf("%s, told %v, waiting %v", resp.Status, box.told, box.waiting)
 	}
 	if got := shape(s.model.asked[0].Input); got != "user(hi) user(early)" {

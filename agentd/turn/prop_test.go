@@ -60,7 +60,8 @@ func (m *moody) Stream(ctx context.Context, _ model.Request) iter.Seq2[model.Eve
 }
 
 func drawText(t *rapid.T) string {
-	return rapid.OneOf(rapid.SampledFrom([]string{"", "a", "<b>\n", "日本語", "\x00\u2028", "\xff", "\xe6\x97", "\xa5", `{"a":1}`}), rapid.StringN(0, 12, 40)).Draw(t, "text")
+	return rapid.OneOf(rapid.SampledFrom([]string{"", "a", "<b>\n", "日本語", "\x00\u2028", "\xff", "\xe6\x97", "\xa5",
+		`{"a":1}`}), rapid.StringN(0, 12, 40)).Draw(t, "text")
 }
 
 func drawRound(t *rapid.T, calls *int) (events []model.Event) {
@@ -69,33 +70,43 @@ func drawRound(t *rapid.T, calls *int) (events []model.Event) {
 		case 0:
 			events = append(events, ev(model.ReasoningBegin))
 			for range rapid.IntRange(0, 3).Draw(t, "summary") {
-				kind := rapid.SampledFrom([]model.EventKind{model.SummaryDelta, model.SummaryDelta, model.SummaryPartEnd, model.ReasoningDelta}).Draw(t, "kind")
+				kind := rapid.SampledFrom([]model.EventKind{model.SummaryDelta, model.SummaryDelta,
+					model.SummaryPartEnd, model.ReasoningDelta}).Draw(t, "kind")
 				events = append(events, ev(kind, drawText(t)))
 			}
 			if rapid.Bool().Draw(t, "ended") {
-				events = append(events, ev(model.ReasoningEnd, rapid.SampledFrom([]string{"", "opaque"}).Draw(t, "encrypted")))
+				events = append(events, ev(model.ReasoningEnd,
+					rapid.SampledFrom([]string{"", "opaque"}).Draw(t, "encrypted")))
 			}
 		case 1, 2:
-			events = append(events, model.Event{Kind: model.MessageBegin, Phase: rapid.SampledFrom([]responses.Phase{"", "", responses.PhaseCommentary}).Draw(t, "phase")})
+			events = append(events, model.Event{Kind: model.MessageBegin,
+				Phase: rapid.SampledFrom([]responses.Phase{"", "", responses.PhaseCommentary}).Draw(t, "phase")})
 			for range rapid.IntRange(0, 4).Draw(t, "pieces") {
-				e := ev(rapid.SampledFrom([]model.EventKind{model.TextDelta, model.TextDelta, model.RefusalDelta, model.AnnotationAdded}).Draw(t, "kind"), drawText(t))
+				e := ev(rapid.SampledFrom([]model.EventKind{model.TextDelta, model.TextDelta, model.RefusalDelta,
+					model.AnnotationAdded}).Draw(t, "kind"), drawText(t))
 				switch {
 				case e.Kind == model.AnnotationAdded:
-					e.Annotation = &responses.Annotation{Type: "url_citation", URL: "https://example.com", Title: "t", EndIndex: 1}
+					e.Annotation = &responses.Annotation{Type: "url_citation", URL: "https://example.com", Title: "t",
+						EndIndex: 1}
 				case e.Kind == model.TextDelta && rapid.Bool().Draw(t, "logprobs"):
-					e.Logprobs = []responses.LogProb{{Token: e.Text, Logprob: -0.5, TopLogprobs: []responses.TopLogProb{{Token: "x", Bytes: []int{120}}}}}
+					e.Logprobs = []responses.LogProb{{Token: e.Text, Logprob: -0.5,
+						TopLogprobs: []responses.TopLogProb{{Token: "x", Bytes: []int{120}}}}}
 				}
 				events = append(events, e)
 			}
 		default:
 			*calls++
-			id, args := fmt.Sprintf("call_%d", *calls), rapid.SampledFrom([]string{"", "{}", `{"q":"日本"}`, "{\xff"}).Draw(t, "args")
+			id, args := fmt.Sprintf("call_%d", *calls),
+				rapid.SampledFrom([]string{"", "{}", `{"q":"日本"}`, "{\xff"}).Draw(t, "args")
 			name := rapid.SampledFrom([]string{"Run", "ask", "ask", "Fly"}).Draw(t, "name")
 			at := rapid.IntRange(0, len(args)).Draw(t, "split")
-			events = append(events, model.Event{Kind: model.CallBegin, CallID: id, Name: name}, ev(model.CallDelta, args[:at]), ev(model.CallDelta, args[at:]), model.Event{Kind: model.CallEnd, CallID: id, Name: name, Text: args})
+			events = append(events, model.Event{Kind: model.CallBegin, CallID: id, Name: name},
+				ev(model.CallDelta, args[:at]), ev(model.CallDelta, args[at:]),
+				model.Event{Kind: model.CallEnd, CallID: id, Name: name, Text: args})
 		}
 	}
-	return append(events, done(rapid.SampledFrom([]model.Stop{model.StopEnd, model.StopEnd, model.StopEnd, model.StopMaxTokens, model.StopContentFilter}).Draw(t, "stop")))
+	return append(events, done(rapid.SampledFrom([]model.Stop{model.StopEnd, model.StopEnd, model.StopEnd,
+		model.StopMaxTokens, model.StopContentFilter}).Draw(t, "stop")))
 }
 
 func drawBody(t *rapid.T) string {
@@ -106,9 +117,12 @@ func drawBody(t *rapid.T) string {
 		return ""
 	}
 	return `{"input":"x"` + clientTool +
-		pick("tool_choice", `"none"`, `"required"`, `{"type":"function","name":"ask"}`, `{"type":"allowed_tools","mode":"auto","tools":[{"type":"function","name":"Run"}]}`) +
-		pick("parallel_tool_calls", "false") + pick("max_tool_calls", "1", "3") + pick("text", `{"format":{"type":"json_object"}}`) +
-		pick("include", `["reasoning.encrypted_content","holon:tool_calls","message.output_text.logprobs"]`, `["message.output_text.logprobs"]`, `["reasoning.encrypted_content"]`) +
+		pick("tool_choice", `"none"`, `"required"`, `{"type":"function","name":"ask"}`,
+			`{"type":"allowed_tools","mode":"auto","tools":[{"type":"function","name":"Run"}]}`) +
+		pick("parallel_tool_calls", "false") + pick("max_tool_calls", "1", "3") + pick("text",
+		`{"format":{"type":"json_object"}}`) +
+		pick("include", `["reasoning.encrypted_content","holon:tool_calls","message.output_text.logprobs"]`,
+			`["message.output_text.logprobs"]`, `["reasoning.encrypted_content"]`) +
 		pick("store", "false") + "}"
 }
 
@@ -126,9 +140,11 @@ func TestEveryTurn(t *testing.T) {
 		ctx := context.Background()
 		switch rapid.IntRange(0, 3).Draw(t, "end") {
 		case 0:
-			m.cut, m.how = rapid.IntRange(0, 20).Draw(t, "cut"), &model.Error{Kind: model.KindTransport, Message: "broke"}
+			m.cut, m.how = rapid.IntRange(0, 20).Draw(t, "cut"),
+				&model.Error{Kind: model.KindTransport, Message: "broke"}
 		case 1:
-			m.cut, m.how = rapid.IntRange(0, 20).Draw(t, "cut"), rapid.SampledFrom([]error{ErrTimeout, ErrShutdown, ErrCancelled}).Draw(t, "cause")
+			m.cut, m.how = rapid.IntRange(0, 20).Draw(t, "cut"),
+				rapid.SampledFrom([]error{ErrTimeout, ErrShutdown, ErrCancelled}).Draw(t, "cause")
 			ctx, m.cancel = context.WithCancelCause(ctx)
 			defer m.cancel(nil)
 		}
@@ -225,7 +241,8 @@ func rebuild(t *rapid.T, stream []string) string {
 			parts = append(parts, part)
 		case "output_item.done":
 			end := e["item"].(map[string]any)
-			for _, key := range []string{"status", "phase", "encrypted_content", "result", "output"} { // what has no deltas
+			// what has no deltas
+			for _, key := range []string{"status", "phase", "encrypted_content", "result", "output"} {
 				if v, ok := end[key]; ok {
 					item[key] = v
 				}
@@ -316,7 +333,8 @@ func document(t *testing.T) *schema.Document {
 // However a provider tears its text apart, every byte arrives.
 func TestTornText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		whole := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"日本語 größer 🙂🙃", "\u0000\u2028é"})).Draw(t, "text")
+		whole := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"日本語 größer 🙂🙃", "\u0000\u2028é"})).Draw(t,
+			"text")
 		split := func(kind model.EventKind, text string) (events []model.Event) {
 			for text != "" {
 				n := rapid.IntRange(1, min(4, len(text))).Draw(t, "piece")
@@ -331,7 +349,8 @@ func TestTornText(t *testing.T) {
 		s := newStage(t, `{"input":"x"`+clientTool+`}`, join(
 			ev(model.ReasoningBegin), split(model.SummaryDelta, whole), ev(model.ReasoningEnd),
 			ev(model.MessageBegin), split(model.TextDelta, whole), split(model.RefusalDelta, whole),
-			model.Event{Kind: model.CallBegin, CallID: "c", Name: "ask"}, split(model.CallDelta, string(args)), ev(model.CallEnd, string(args)), done(model.StopEnd)))
+			model.Event{Kind: model.CallBegin, CallID: "c", Name: "ask"}, split(model.CallDelta, string(args)),
+			ev(model.CallEnd, string(args)), done(model.StopEnd)))
 		if _, err := s.turn.Run(context.Background()); err != nil {
 			t.Fatal(err)
 		}

@@ -68,7 +68,8 @@ func (r *rules) judge(name string) (v verdict, why *tools.Error) {
 	case r.choice.Name != "" && !r.met() && name != r.choice.Name:
 		return reject(fmt.Sprintf("the tool %q must be called first", r.choice.Name))
 	case r.limit != nil && r.made >= *r.limit:
-		return overLimit, &tools.Error{Kind: kindLimit, Message: fmt.Sprintf("not run: this response may make at most %d tool calls", *r.limit)}
+		return overLimit, &tools.Error{Kind: kindLimit,
+			Message: fmt.Sprintf("not run: this response may make at most %d tool calls", *r.limit)}
 	}
 	r.made++
 	r.round++

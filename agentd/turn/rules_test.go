@@ -48,39 +48,70 @@ func TestWhatMayBeCalled(t *testing.T) {
 		refused string // call ids that the model was told were not run
 	}{
 		{"none, and it answers", choice + `"none"`, [][]model.Event{answer}, "completed", "", "", ""},
-		{"none, and it calls once", choice + `"none"`, [][]model.Event{join(run, ask, end), answer}, "completed", "", "", "r a"},
-		{"none, and it goes on calling", choice + `"none"`, [][]model.Event{join(run, end), join(ask, end), join(run2, end), answer}, "failed tool_not_allowed", "", "", "r a r2"},
+		{"none, and it calls once", choice + `"none"`, [][]model.Event{join(run, ask, end), answer}, "completed", "",
+			"", "r a"},
+		{"none, and it goes on calling", choice + `"none"`,
+			[][]model.Event{join(run, end), join(ask, end), join(run2, end), answer}, "failed tool_not_allowed", "", "",
+			"r a r2"},
 		{"auto", choice + `"auto"`, [][]model.Event{join(run, end), answer}, "completed", "r", "", ""},
-		{"required and met by the container", choice + `"required"`, [][]model.Event{join(run, end), answer}, "completed", "r", "", ""},
-		{"required and met by the client", choice + `"required"`, [][]model.Event{join(ask, end)}, "completed", "", "a", ""},
+		{"required and met by the container", choice + `"required"`, [][]model.Event{join(run, end), answer},
+			"completed", "r", "", ""},
+		{"required and met by the client", choice + `"required"`, [][]model.Event{join(ask, end)}, "completed", "", "a",
+			""},
 		{"required and unmet", choice + `"required"`, [][]model.Event{answer}, "failed tool_choice_unmet", "", "", ""},
 		{"required and refused", choice + `"required"`, [][]model.Event{refusal}, "completed", "", "", ""},
-		{"required, and it says nothing", choice + `"required"`, [][]model.Event{{end}}, "failed tool_choice_unmet", "", "", ""},
+		{"required, and it says nothing", choice + `"required"`, [][]model.Event{{end}}, "failed tool_choice_unmet", "",
+			"", ""},
 		{"a function and met", choice + forced("ask"), [][]model.Event{join(ask, end)}, "completed", "", "a", ""},
-		{"a tool of the container and met", choice + forced("Run"), [][]model.Event{join(run, end), join(ask, end)}, "completed", "r", "a", ""},
-		{"a function and another first", choice + forced("ask"), [][]model.Event{join(run, end), join(ask, end)}, "completed", "", "a", "r"},
-		{"a function and unmet", choice + forced("ask"), [][]model.Event{answer}, "failed tool_choice_unmet", "", "", ""},
-		{"a function and another, then an answer", choice + forced("ask"), [][]model.Event{join(run, end), answer}, "failed tool_choice_unmet", "", "", "r"},
+		{"a tool of the container and met", choice + forced("Run"), [][]model.Event{join(run, end), join(ask, end)},
+			"completed", "r", "a", ""},
+		{"a function and another first", choice + forced("ask"), [][]model.Event{join(run, end), join(ask, end)},
+			"completed", "", "a", "r"},
+		{"a function and unmet", choice + forced("ask"), [][]model.Event{answer}, "failed tool_choice_unmet", "", "",
+			""},
+		{"a function and another, then an answer", choice + forced("ask"), [][]model.Event{join(run, end), answer},
+			"failed tool_choice_unmet", "", "", "r"},
 		{"allowed", choice + only("auto", "Run"), [][]model.Event{join(run, end), answer}, "completed", "r", "", ""},
-		{"a function outside the list", choice + only("auto", "Run"), [][]model.Event{join(ask, run, end), answer}, "completed", "r", "", "a"},
-		{"a tool of the container outside the list", choice + only("auto", "ask"), [][]model.Event{join(run, end), join(ask, end)}, "completed", "", "a", "r"},
-		{"an unknown tool outside the list", choice + only("auto", "ask"), [][]model.Event{join(call("x", "../x y", "{}"), end), answer}, "completed", "", "", "x"},
-		{"both outside and inside in one round", choice + only("auto", "ask"), [][]model.Event{join(run, ask, end)}, "completed", "", "a", "r"},
-		{"only calls outside the list", choice + only("auto", "ask"), [][]model.Event{join(run, end), join(run2, end), join(call("r3", "Run", "{}"), end)}, "failed tool_not_allowed", "", "", "r r2 r3"},
-		{"allowed and required", choice + only("required", "Run"), [][]model.Event{join(run, end), answer}, "completed", "r", "", ""},
-		{"allowed, required and unmet", choice + only("required", "Run"), [][]model.Event{join(ask, end), answer}, "failed tool_choice_unmet", "", "", "a"},
-		{"allowed and none", choice + only("none", "Run"), [][]model.Event{join(run, end), answer}, "completed", "", "", "r"},
-		{"several at once", ``, [][]model.Event{join(run, run2, end), join(ask, ask2, end)}, "completed", "r r2", "a a2", ""},
-		{"one at a time, of the container", `,"parallel_tool_calls":false`, [][]model.Event{join(run, run2, end), answer}, "completed", "r", "", ""},
-		{"one at a time, of the client", `,"parallel_tool_calls":false`, [][]model.Event{join(ask, ask2, run, end)}, "completed", "", "a", ""},
-		{"one at a time, the container's first", `,"parallel_tool_calls":false`, [][]model.Event{join(run, ask, end), join(ask2, end)}, "completed", "r", "a2", ""},
-		{"one at a time, but not of those outside the list", `,"parallel_tool_calls":false` + choice + only("auto", "ask"), [][]model.Event{join(run, ask, ask2, end)}, "completed", "", "a", "r"},
-		{"the limit over rounds", `,"max_tool_calls":1`, [][]model.Event{join(run, end), join(run2, end)}, "incomplete max_tool_calls", "r", "", "r2"},
-		{"the limit within a round", `,"max_tool_calls":1`, [][]model.Event{join(run, run2, end)}, "incomplete max_tool_calls", "r", "", "r2"},
-		{"the limit met exactly", `,"max_tool_calls":2`, [][]model.Event{join(run, run2, end), answer}, "completed", "r r2", "", ""},
-		{"the limit of the client's calls", `,"max_tool_calls":1`, [][]model.Event{join(ask, ask2, end)}, "completed", "", "a", "a2"},
-		{"the limit of both kinds", `,"max_tool_calls":2`, [][]model.Event{join(run, ask, run2, ask2, end)}, "completed", "r", "a", "r2 a2"},
-		{"calls that are not allowed count for no limit", `,"max_tool_calls":1` + choice + only("auto", "Run"), [][]model.Event{join(ask, run, end), answer}, "completed", "r", "", "a"},
+		{"a function outside the list", choice + only("auto", "Run"), [][]model.Event{join(ask, run, end), answer},
+			"completed", "r", "", "a"},
+		{"a tool of the container outside the list", choice + only("auto", "ask"),
+			[][]model.Event{join(run, end), join(ask, end)}, "completed", "", "a", "r"},
+		{"an unknown tool outside the list", choice + only("auto", "ask"),
+			[][]model.Event{join(call("x", "../x y", "{}"), end), answer}, "completed", "", "", "x"},
+		{"both outside and inside in one round", choice + only("auto", "ask"), [][]model.Event{join(run, ask, end)},
+			"completed", "", "a", "r"},
+		{"only calls outside the list", choice + only("auto", "ask"),
+			[][]model.Event{join(run, end), join(run2, end), join(call("r3", "Run", "{}"), end)},
+			"failed tool_not_allowed", "", "", "r r2 r3"},
+		{"allowed and required", choice + only("required", "Run"), [][]model.Event{join(run, end), answer}, "completed",
+			"r", "", ""},
+		{"allowed, required and unmet", choice + only("required", "Run"), [][]model.Event{join(ask, end), answer},
+			"failed tool_choice_unmet", "", "", "a"},
+		{"allowed and none", choice + only("none", "Run"), [][]model.Event{join(run, end), answer}, "completed", "", "",
+			"r"},
+		{"several at once", ``, [][]model.Event{join(run, run2, end), join(ask, ask2, end)}, "completed", "r r2",
+			"a a2", ""},
+		{"one at a time, of the container", `,"parallel_tool_calls":false`,
+			[][]model.Event{join(run, run2, end), answer}, "completed", "r", "", ""},
+		{"one at a time, of the client", `,"parallel_tool_calls":false`, [][]model.Event{join(ask, ask2, run, end)},
+			"completed", "", "a", ""},
+		{"one at a time, the container's first", `,"parallel_tool_calls":false`,
+			[][]model.Event{join(run, ask, end), join(ask2, end)}, "completed", "r", "a2", ""},
+		{"one at a time, but not of those outside the list",
+			`,"parallel_tool_calls":false` + choice + only("auto", "ask"), [][]model.Event{join(run, ask, ask2, end)},
+			"completed", "", "a", "r"},
+		{"the limit over rounds", `,"max_tool_calls":1`, [][]model.Event{join(run, end), join(run2, end)},
+			"incomplete max_tool_calls", "r", "", "r2"},
+		{"the limit within a round", `,"max_tool_calls":1`, [][]model.Event{join(run, run2, end)},
+			"incomplete max_tool_calls", "r", "", "r2"},
+		{"the limit met exactly", `,"max_tool_calls":2`, [][]model.Event{join(run, run2, end), answer}, "completed",
+			"r r2", "", ""},
+		{"the limit of the client's calls", `,"max_tool_calls":1`, [][]model.Event{join(ask, ask2, end)}, "completed",
+			"", "a", "a2"},
+		{"the limit of both kinds", `,"max_tool_calls":2`, [][]model.Event{join(run, ask, run2, ask2, end)},
+			"completed", "r", "a", "r2 a2"},
+		{"calls that are not allowed count for no limit", `,"max_tool_calls":1` + choice + only("auto", "Run"),
+			[][]model.Event{join(ask, run, end), answer}, "completed", "r", "", "a"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newStage(t, `{"input":"x"`+clientTool+tt.fields+`}`, tt.rounds...)
@@ -97,14 +128,16 @@ func TestWhatMayBeCalled(t *testing.T) {
 					continue
 				}
 				var r tools.Result
-				if err := json.Unmarshal(c.Result, &r); err != nil || c.Status != responses.ItemCompleted || strings.ContainsAny(c.Name, "./ ") {
+				if err := json.Unmarshal(c.Result, &r); err != nil || c.Status != responses.ItemCompleted ||
+					strings.ContainsAny(c.Name, "./ ") {
 					t.Errorf("%+v: %v", c, err)
 				}
 				if r.Error != nil {
 					refused = append(refused, c.CallID)
 				}
 			}
-			got := []string{outcome(resp), strings.Join(s.box.ran, " "), strings.Join(handed, " "), strings.Join(refused, " ")}
+			got := []string{outcome(resp), strings.Join(s.box.ran, " "), strings.Join(handed, " "),
+				strings.Join(refused, " ")}
 			if want := []string{tt.outcome, tt.ran, tt.handed, tt.refused}; !slices.Equal(got, want) {
 				t.Errorf("got %q, want %q", got, want)
 			}
@@ -121,13 +154,15 @@ func TestWhatMayBeCalled(t *testing.T) {
 // The container's calls of a round are run and recorded before the client's
 // calls end the turn.
 func TestBothKindsOfCallsInOneRound(t *testing.T) {
-	s := newStage(t, `{"input":"x"`+clientTool+`}`, join(call("a", "ask", "{}"), call("r", "Run", "{}"), call("a2", "ask", "{}"), done(model.StopEnd)))
+	s := newStage(t, `{"input":"x"`+clientTool+`}`,
+		join(call("a", "ask", "{}"), call("r", "Run", "{}"), call("a2", "ask", "{}"), done(model.StopEnd)))
 	resp, _ := s.run(t, t.Context())
 	if outcome(resp) != "completed" || len(resp.Output) != 2 {
 		t.Fatalf("%s with %d items", outcome(resp), len(resp.Output))
 	}
 	got := strings.Join(s.journal.lines, " ")
-	if !strings.HasSuffix(got, "started r tool.started ran r tool.result add holon:tool_call") || strings.Count(got, "add function_call") != 2 {
+	if !strings.HasSuffix(got, "started r tool.started ran r tool.result add holon:tool_call") ||
+		strings.Count(got, "add function_call") != 2 {
 		t.Errorf("the journal is %s", got)
 	}
 }
@@ -164,11 +199,16 @@ func TestStructuredOutput(t *testing.T) {
 		{"another key", schema + `,"strict":true}`, [][]model.Event{said(`{"a":1,"b":2}`)}, invalid},
 		{"prose", schema + `}`, [][]model.Event{said(`Here you are: {"a":1}`)}, invalid},
 		{"nothing", schema + `}`, [][]model.Event{{done(model.StopEnd)}}, invalid},
-		{"only the last message counts", schema + `}`, [][]model.Event{join(ev(model.TextDelta, "Well."), said(`{"a":1}`))}, "completed"},
-		{"narration before calls is free", schema + `}`, [][]model.Event{join(ev(model.TextDelta, "I look."), call("r", "Run", "{}"), done(model.StopEnd)), said(`{"a":1}`)}, "completed"},
+		{"only the last message counts", schema + `}`,
+			[][]model.Event{join(ev(model.TextDelta, "Well."), said(`{"a":1}`))}, "completed"},
+		{"narration before calls is free", schema + `}`,
+			[][]model.Event{join(ev(model.TextDelta, "I look."), call("r", "Run", "{}"), done(model.StopEnd)),
+				said(`{"a":1}`)}, "completed"},
 		{"a refusal", schema + `}`, [][]model.Event{{ev(model.RefusalDelta, "no"), done(model.StopEnd)}}, "completed"},
-		{"cut short", schema + `}`, [][]model.Event{{ev(model.TextDelta, `{"a`), done(model.StopMaxTokens)}}, "incomplete max_output_tokens"},
-		{"a call instead", schema + `}`, [][]model.Event{join(call("a", "ask", "{}"), done(model.StopEnd))}, "completed"},
+		{"cut short", schema + `}`, [][]model.Event{{ev(model.TextDelta, `{"a`), done(model.StopMaxTokens)}},
+			"incomplete max_output_tokens"},
+		{"a call instead", schema + `}`, [][]model.Event{join(call("a", "ask", "{}"), done(model.StopEnd))},
+			"completed"},
 		{"any JSON", `{"type":"json_schema"}`, [][]model.Event{said(`{"x":[1]}`)}, "completed"},
 		{"any JSON, and there is none", `{"type":"json_object"}`, [][]model.Event{said(`x`)}, invalid},
 		{"plain text", `{"type":"text"}`, [][]model.Event{said(`x`)}, "completed"},
@@ -201,13 +241,19 @@ func TestCheck(t *testing.T) {
 		{`{"tool_choice":{"type":"function","name":"Fly"}}`, model.Capabilities{}, "tool_choice.name"},
 		{`{"tool_choice":{"type":"allowed_tools","tools":[{"type":"function","name":"Run"},{"type":"function","name":"Fly"}]}}`, model.Capabilities{}, "tool_choice.tools[1].name"},
 		{`{"tool_choice":"required"}`, model.Capabilities{}, ""},
-		{`{"text":{"format":{"type":"json_schema","schema":{"$ref":"http://x/"}}}}`, model.Capabilities{}, "text.format.schema"},
-		{`{"input":[{"role":"user","content":[{"type":"input_text","text":"x"},` + image + `]}]}`, model.Capabilities{}, "input[0].content[1]"},
+		{`{"text":{"format":{"type":"json_schema","schema":{"$ref":"http://x/"}}}}`, model.Capabilities{},
+			"text.format.schema"},
+		{`{"input":[{"role":"user","content":[{"type":"input_text","text":"x"},` + image + `]}]}`, model.Capabilities{},
+			"input[0].content[1]"},
 		{`{"input":[{"role":"user","content":[` + image + `]}]}`, model.Capabilities{Images: true}, ""},
-		{`{"input":[{"role":"user","content":"x"},{"type":"function_call_output","call_id":"c","output":[` + image + `]}]}`, model.Capabilities{Files: true, Video: true}, "input[1].output[0]"},
-		{`{"input":[{"role":"user","content":[{"type":"input_file","file_url":"u"}]}]}`, model.Capabilities{Images: true, Video: true}, "input[0].content[0]"},
-		{`{"input":[{"role":"user","content":[{"type":"input_video","video_url":"u"}]}]}`, model.Capabilities{Images: true, Files: true}, "input[0].content[0]"},
-		{`{"input":[{"type":"holon:tool_call","call_id":"c","name":"View","media":[` + image + `]}]}`, model.Capabilities{}, "input[0].media[0]"},
+		{`{"input":[{"role":"user","content":"x"},{"type":"function_call_output","call_id":"c","output":[` + image +
+			`]}]}`, model.Capabilities{Files: true, Video: true}, "input[1].output[0]"},
+		{`{"input":[{"role":"user","content":[{"type":"input_file","file_url":"u"}]}]}`,
+			model.Capabilities{Images: true, Video: true}, "input[0].content[0]"},
+		{`{"input":[{"role":"user","content":[{"type":"input_video","video_url":"u"}]}]}`,
+			model.Capabilities{Images: true, Files: true}, "input[0].content[0]"},
+		{`{"input":[{"type":"holon:tool_call","call_id":"c","name":"View","media":[` + image + `]}]}`,
+			model.Capabilities{}, "input[0].media[0]"},
 	} {
 		q, err := responses.DecodeRequest([]byte(tt.body))
 		if err != nil {

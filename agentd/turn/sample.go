@@ -77,8 +77,10 @@ func (r *runner) modelRequest() model.Request {
 	req := model.Request{
 		Model: r.ModelName, Instructions: r.Instructions, Breakpoints: r.Breakpoints, Input: r.view.told,
 		ToolChoice: r.rules.told(), ParallelToolCalls: q.ParallelToolCalls, MaxOutputTokens: r.tokensLeft(),
-		Temperature: q.Temperature, TopP: q.TopP, PresencePenalty: q.PresencePenalty, FrequencyPenalty: q.FrequencyPenalty,
-		Sampling: q.Sampling, Reasoning: q.Reasoning, Text: q.Text, ServiceTier: q.ServiceTier, Metadata: q.Metadata,
+		Temperature: q.Temperature, TopP: q.TopP, PresencePenalty: q.PresencePenalty,
+		FrequencyPenalty: q.FrequencyPenalty,
+		Sampling:         q.Sampling, Reasoning: q.Reasoning, Text: q.Text, ServiceTier: q.ServiceTier,
+		Metadata: q.Metadata,
 		Logprobs: q.Includes(responses.IncludeLogprobs), TopLogprobs: q.TopLogprobs,
 	}
 	req.PromptCacheKey = r.CacheKey
@@ -90,9 +92,11 @@ func (r *runner) modelRequest() model.Request {
 	}
 	for _, def := range r.Tools.Definitions() {
 		if !r.clientTools[def.Name] {
-			mt := model.Tool{Name: def.Name, Description: def.Description, Parameters: def.Parameters, StrictForm: r.strictForm(def)}
+			mt := model.Tool{Name: def.Name, Description: def.Description, Parameters: def.Parameters,
+				StrictForm: r.strictForm(def)}
 			if g := def.Freeform; g != nil {
-				mt.Freeform = &model.Freeform{Argument: g.Argument, Description: g.Description, Syntax: g.Syntax, Definition: g.Definition}
+				mt.Freeform = &model.Freeform{Argument: g.Argument, Description: g.Description, Syntax: g.Syntax,
+					Definition: g.Definition}
 			}
 			req.Tools = append(req.Tools, mt)
 		}
@@ -210,7 +214,8 @@ func (s *sampler) floods(ev model.Event) bool {
 	}
 	s.heard += size
 	switch {
-	case ev.Kind == model.ReasoningDelta || ev.Kind == model.ReasoningEnd && !s.Request.Includes(responses.IncludeReasoning):
+	case ev.Kind == model.ReasoningDelta ||
+		ev.Kind == model.ReasoningEnd && !s.Request.Includes(responses.IncludeReasoning):
 	case s.call != nil || s.drop || ev.Kind == model.CallEnd && s.args > 0: // not in the response, or counted before
 	default:
 		s.shown += size + escapes(ev.Text)
@@ -280,8 +285,9 @@ func (s *sampler) beginCall(ev model.Event) error {
 	v, why := s.rules.judge(ev.Name)
 	if v == surplus {
 		s.drop = true
-		return s.Journal.Event(s.Scope.Warning(turns.Notice{Code: "surplus_tool_call", Component: "turn", Recoverable: true,
-			Message: "a call of " + tools.Clip(ev.Name, 64) + " was left out: parallel_tool_calls is false"}))
+		return s.Journal.Event(s.Scope.Warning(turns.Notice{Code: "surplus_tool_call", Component: "turn",
+			Recoverable: true,
+			Message:     "a call of " + tools.Clip(ev.Name, 64) + " was left out: parallel_tool_calls is false"}))
 	}
 	s.round.overLimit = s.round.overLimit || v == overLimit
 	if v == admitted && s.clientTools[ev.Name] {
@@ -291,7 +297,8 @@ func (s *sampler) beginCall(ev model.Event) error {
 	s.call = &ownCall{why: why}
 	id := responses.NewID(responses.PrefixToolCall)
 	s.round.mark = cmp.Or(s.round.mark, id)
-	s.call.ToolCall = responses.ToolCall{ID: id, CallID: callID, Name: toolName(ev.Name), Status: responses.ItemInProgress, Round: s.round.mark}
+	s.call.ToolCall = responses.ToolCall{ID: id, CallID: callID, Name: toolName(ev.Name),
+		Status: responses.ItemInProgress, Round: s.round.mark}
 	return nil
 }
 

@@ -62,7 +62,8 @@ func (r *runner) answer(round *round) error {
 		return r.complete()
 	}
 	if r.rules.forced() && !r.rules.met() {
-		return r.modelFault(responses.CodeToolChoiceUnmet, "the model answered without the tool call that tool_choice demands")
+		return r.modelFault(responses.CodeToolChoiceUnmet,
+			"the model answered without the tool call that tool_choice demands")
 	}
 	format, err := structured.Compile(r.Request.Text.Format)
 	if err != nil { // Check let it through, so this is no surprise to anybody
@@ -70,7 +71,8 @@ func (r *runner) answer(round *round) error {
 	}
 	if format != nil {
 		if err := format.Check(said); err != nil {
-			return r.modelFault(responses.CodeStructuredOutput, "the model's answer does not have the form that text.format asks for: "+tools.Clip(err.Error(), 400))
+			return r.modelFault(responses.CodeStructuredOutput,
+				"the model's answer does not have the form that text.format asks for: "+tools.Clip(err.Error(), 400))
 		}
 	}
 	return r.complete()
@@ -107,7 +109,9 @@ func (r *runner) modelFault(code, message string) error {
 func (r *runner) runCall(ctx context.Context, c *ownCall) error {
 	switch {
 	case c.why != nil:
-		warning := turns.Notice{Code: c.why.Kind, Message: fmt.Sprintf("a call of %s was not run: %s", c.Name, c.why.Message), Component: "turn", Recoverable: true}
+		warning := turns.Notice{Code: c.why.Kind,
+			Message: fmt.Sprintf("a call of %s was not run: %s", c.Name, c.why.Message), Component: "turn",
+			Recoverable: true}
 		if err := r.Journal.Event(r.Scope.Warning(warning)); err != nil {
 			return err
 		}
@@ -121,7 +125,8 @@ func (r *runner) runCall(ctx context.Context, c *ownCall) error {
 	if err := r.show(c); err != nil {
 		return err
 	}
-	if err := r.Journal.Event(r.Scope.ToolStarted(c.ID, turns.Begun{ToolName: c.Name, CallID: c.CallID, Arguments: c.Arguments})); err != nil {
+	if err := r.Journal.Event(r.Scope.ToolStarted(c.ID,
+		turns.Begun{ToolName: c.Name, CallID: c.CallID, Arguments: c.Arguments})); err != nil {
 		return err
 	}
 	outcome := r.Tools.Run(ctx, r.env, tools.Call{ID: c.CallID, Name: c.Name, Arguments: json.RawMessage(c.arguments)})
@@ -162,7 +167,8 @@ func (r *runner) conclude(c *ownCall, o tools.Outcome) error {
 		return err
 	}
 	ended := c.ToolCall
-	ended.Status, ended.Result, ended.Output, ended.Media = responses.ItemCompleted, r.Secrets.JSON(canonical), r.hide(o.Rendered), media(o.Images)
+	ended.Status, ended.Result, ended.Output, ended.Media = responses.ItemCompleted, r.Secrets.JSON(canonical),
+		r.hide(o.Rendered), media(o.Images)
 	if err := r.add(&ended); err != nil {
 		return err
 	}

@@ -125,7 +125,8 @@ func (b *box) Run(_ context.Context, _ tools.Env, call tools.Call) tools.Outcome
 	if b.say != nil {
 		return b.say(call.ID)
 	}
-	return tools.Outcome{Canonical: tools.Result{ToolName: call.Name, Status: tools.StatusSuccess, Result: json.RawMessage(`{}`)}, Rendered: "out of " + call.ID}
+	return tools.Outcome{Canonical: tools.Result{ToolName: call.Name, Status: tools.StatusSuccess,
+		Result: json.RawMessage(`{}`)}, Rendered: "out of " + call.ID}
 }
 
 // stage is one turn and all that can be seen of it.
@@ -156,8 +157,10 @@ func newStage(t fataler, body string, rounds ...[]model.Event) *stage {
 	if s.em, err = responses.NewEmitter(responses.NewResponse("resp_1", "m", 1, req), sink); err != nil {
 		t.Fatal(err)
 	}
-	s.turn = &Turn{Request: req, Model: model.Retry(s.model, "fake/m", model.Policy{}), ModelName: "m", ModelRef: "fake/m", Tools: s.box,
-		Emitter: s.em, Journal: s.journal, Scope: turns.Scope{RuntimeID: "inst_1", SessionID: "s", TurnID: "t"}, MaxRounds: 10, Now: time.Now}
+	s.turn = &Turn{Request: req, Model: model.Retry(s.model, "fake/m", model.Policy{}), ModelName: "m",
+		ModelRef: "fake/m", Tools: s.box,
+		Emitter: s.em, Journal: s.journal, Scope: turns.Scope{RuntimeID: "inst_1", SessionID: "s", TurnID: "t"},
+		MaxRounds: 10, Now: time.Now}
 	return s
 }
 
@@ -186,7 +189,8 @@ func ev(kind model.EventKind, text ...string) model.Event {
 }
 
 func call(id, name, args string) []model.Event {
-	return []model.Event{{Kind: model.CallBegin, CallID: id, Name: name}, ev(model.CallDelta, args), {Kind: model.CallEnd, CallID: id, Name: name, Text: args}}
+	return []model.Event{{Kind: model.CallBegin, CallID: id, Name: name}, ev(model.CallDelta, args),
+		{Kind: model.CallEnd, CallID: id, Name: name, Text: args}}
 }
 
 func done(stop model.Stop) model.Event {

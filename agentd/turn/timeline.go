@@ -14,8 +14,10 @@ func (w *attempts) attempt(a model.Attempt) turns.ProviderAttempt {
 	provider, _, _ := strings.Cut(a.Ref, "/")
 	made := turns.ProviderAttempt{
 		Provider: provider, ModelRef: a.Ref, Round: w.runner.result.Rounds, Attempt: a.Number, MaxAttempts: a.Max,
-		StartedAt: turns.At(a.Started), CompletedAt: turns.At(a.Ended), DurationMS: a.Ended.Sub(a.Started).Milliseconds(),
-		Outcome: string(a.Outcome), AdvancedToFallback: a.Advanced, BackoffMS: a.Backoff.Milliseconds(), TokenUsage: turns.Tokens(a.Usage),
+		StartedAt: turns.At(a.Started), CompletedAt: turns.At(a.Ended),
+		DurationMS: a.Ended.Sub(a.Started).Milliseconds(),
+		Outcome:    string(a.Outcome), AdvancedToFallback: a.Advanced, BackoffMS: a.Backoff.Milliseconds(),
+		TokenUsage: turns.Tokens(a.Usage),
 	}
 	made.Prompt = w.runner.view.prompt(a)
 	if a.Err == nil {
@@ -38,7 +40,8 @@ func diagnostics(e *model.Error, provider, ref string) *turns.TransportDiagnosti
 	return &turns.TransportDiagnostics{
 		Stage: d.Stage, Provider: provider, ModelRef: ref, URL: d.URL, Status: e.Status, SourceChain: d.Chain,
 		Reqwest: &turns.Reqwest{
-			IsTimeout: d.Timeout, IsConnect: d.Connect, IsRequest: d.Request, IsBody: d.Body, IsDecode: d.Decode, IsRedirect: d.Redirect, Status: e.Status,
+			IsTimeout: d.Timeout, IsConnect: d.Connect, IsRequest: d.Request, IsBody: d.Body, IsDecode: d.Decode,
+			IsRedirect: d.Redirect, Status: e.Status,
 		},
 	}
 }
@@ -47,7 +50,8 @@ func diagnostics(e *model.Error, provider, ref string) *turns.TransportDiagnosti
 // specification, "Failure Artifact Envelope"). last is the attempt that failed,
 // nil when the failure came from elsewhere.
 func failure(e *model.Error, last *turns.ProviderAttempt) *turns.FailureArtifact {
-	f := turns.FailureArtifact{Category: category(e.Kind), Kind: string(e.Kind), Summary: e.Message, Status: e.Status, Metadata: map[string]string{}}
+	f := turns.FailureArtifact{Category: category(e.Kind), Kind: string(e.Kind), Summary: e.Message, Status: e.Status,
+		Metadata: map[string]string{}}
 	if e.Code != "" {
 		f.Metadata["code"] = e.Code
 	}
@@ -64,7 +68,8 @@ func failure(e *model.Error, last *turns.ProviderAttempt) *turns.FailureArtifact
 
 func category(kind model.ErrorKind) string {
 	switch kind {
-	case model.KindTransport, model.KindTimeout, model.KindAuthentication, model.KindInvalidRequest, model.KindRateLimited, model.KindOverloaded:
+	case model.KindTransport, model.KindTimeout, model.KindAuthentication, model.KindInvalidRequest,
+		model.KindRateLimited, model.KindOverloaded:
 		return turns.FailureTransport
 	case model.KindProtocol, model.KindUnsupported, model.KindContinuation:
 		return turns.FailureProtocol

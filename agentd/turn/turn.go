@@ -146,7 +146,8 @@ func (t *Turn) Run(ctx context.Context) (Result, error) {
 func (t *Turn) FirstRequest() model.Request { return t.runner().modelRequest() }
 
 func (t *Turn) runner() *runner {
-	r := &runner{Turn: t, env: t.Env, rules: newRules(t.Request), takes: model.CapabilitiesOf(t.Model, t.ModelName), input: append(append([]responses.Item(nil), t.History...), t.Request.Input...)}
+	r := &runner{Turn: t, env: t.Env, rules: newRules(t.Request), takes: model.CapabilitiesOf(t.Model, t.ModelName),
+		input: append(append([]responses.Item(nil), t.History...), t.Request.Input...)}
 	r.view = newView(r)
 	r.clientTools = make(map[string]bool, len(t.Request.Tools))
 	for _, tool := range t.Request.Tools {
@@ -280,7 +281,8 @@ func (r *runner) interrupt(ctx context.Context) error {
 	case errors.Is(cause, ErrShutdown):
 		return r.incomplete(responses.ReasonShutdown)
 	}
-	cancelled := &responses.Error{Type: responses.TypeServerError, Code: responses.CodeCancelled, Message: ErrCancelled.Error()}
+	cancelled := &responses.Error{Type: responses.TypeServerError, Code: responses.CodeCancelled,
+		Message: ErrCancelled.Error()}
 	return r.end(func(em *responses.Emitter) error { return em.Cancel(cancelled, r.result.Usage) })
 }
 

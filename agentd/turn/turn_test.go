@@ -17,11 +17,16 @@ import (
 
 func TestEveryKindOfEvent(t *testing.T) {
 	s := newStage(t, `{"input":"hi"}`, join(
-		ev(model.ReasoningBegin), ev(model.SummaryDelta, "a"), ev(model.SummaryPartEnd), ev(model.SummaryDelta, "b"), ev(model.ReasoningDelta, "raw"), ev(model.ReasoningEnd, "secret"),
-		ev(model.MessageBegin), ev(model.TextDelta, "Look."), call("call_1", "Run", `{"x":1}`), call("call_2", "Run", `{}`), done(model.StopEnd)),
-		join(ev(model.MessageBegin), ev(model.TextDelta, "Yes"), model.Event{Kind: model.AnnotationAdded, Annotation: &responses.Annotation{URL: "https://example.com"}}, ev(model.RefusalDelta, "No"), done(model.StopEnd)))
+		ev(model.ReasoningBegin), ev(model.SummaryDelta, "a"), ev(model.SummaryPartEnd), ev(model.SummaryDelta, "b"),
+		ev(model.ReasoningDelta, "raw"), ev(model.ReasoningEnd, "secret"),
+		ev(model.MessageBegin), ev(model.TextDelta, "Look."), call("call_1", "Run", `{"x":1}`),
+		call("call_2", "Run", `{}`), done(model.StopEnd)),
+		join(ev(model.MessageBegin), ev(model.TextDelta, "Yes"),
+			model.Event{Kind: model.AnnotationAdded, Annotation: &responses.Annotation{URL: "https://example.com"}},
+			ev(model.RefusalDelta, "No"), done(model.StopEnd)))
 	resp, result := s.run(t, t.Context())
-	if resp.Status != responses.StatusCompleted || result.Rounds != 2 || result.ToolCalls.Total != 2 || resp.Usage.OutputTokens != 4 {
+	if resp.Status != responses.StatusCompleted || result.Rounds != 2 || result.ToolCalls.Total != 2 ||
+		resp.Usage.OutputTokens != 4 {
 		t.Errorf("%s, %+v, %+v", resp.Status, result, resp.Usage)
 	}
 	wire := strings.Join(s.stream, "\n")
@@ -39,10 +44,13 @@ func TestEveryKindOfEvent(t *testing.T) {
 	if kept := s.journal.items[0].(*responses.Reasoning); kept.EncryptedContent != "secret" {
 		t.Errorf("the journal keeps %q", kept.EncryptedContent)
 	}
-	if a, b := resp.Output[1].(*responses.Message).Phase, resp.Output[2].(*responses.Message).Phase; a != responses.PhaseCommentary || b != responses.PhaseFinalAnswer {
+	if a, b := resp.Output[1].(*responses.Message).Phase,
+		resp.Output[2].(*responses.Message).Phase; a != responses.PhaseCommentary || b != responses.PhaseFinalAnswer {
 		t.Errorf("the phases are %q and %q", a, b)
 	}
-	want := "model.requested add reasoning add message model.completed started call_1 tool.started ran call_1 tool.result add holon:tool_call started call_2 tool.started ran call_2 tool.result add holon:tool_call model.requested model.completed add message"
+	want := "model.requested add reasoning add message model.completed started call_1 tool.started ran call_1 " +
+		"tool.result add holon:tool_call started call_2 tool.started ran call_2 tool.result add holon:tool_call " +
+		"model.requested model.completed add message"
 	// The last item is added as the attempt ends; either order is right.
 	got := strings.Join(s.journal.lines, " ")
 	if got != want && got != strings.Replace(want, "model.completed add message", "add message model.completed", 1) {
@@ -51,7 +59,8 @@ func TestEveryKindOfEvent(t *testing.T) {
 }
 
 func TestEncryptedReasoningWhenAsked(t *testing.T) {
-	s := newStage(t, `{"input":"hi","include":["reasoning.encrypted_content"]}`, join(ev(model.ReasoningBegin), ev(model.ReasoningEnd, "secret"), answer))
+	s := newStage(t, `{"input":"hi","include":["reasoning.encrypted_content"]}`,
+		join(ev(model.ReasoningBegin), ev(model.ReasoningEnd, "secret"), answer))
 	resp, _ := s.run(t, t.Context())
 	if r := resp.Output[0].(*responses.Reasoning); r.EncryptedContent != "secret" {
 		t.Errorf("the response has %q", r.EncryptedContent)
@@ -71,23 +80,54 @@ func TestEnds(t *testing.T) {
 		output int
 	}{
 		{"answer", `{"input":"x"}`, [][]model.Event{answer}, nil, responses.StatusCompleted, "", 0, 1},
-		{"nothing said", `{"input":"x"}`, [][]model.Event{{done(model.StopEnd)}}, nil, responses.StatusCompleted, "", 0, 0},
-		{"text without a begin", `{"input":"x"}`, [][]model.Event{{ev(model.TextDelta, "a"), done(model.StopEnd)}}, nil, responses.StatusCompleted, "", 0, 1},
-		{"client's call", `{"input":"x"` + clientTool + `}`, [][]model.Event{join(call("call_1", "ask", "{}"), done(model.StopEnd))}, nil, responses.StatusCompleted, "", 0, 1},
-		{"both kinds of calls", `{"input":"x"` + clientTool + `}`, [][]model.Event{join(call("call_1", "ask", "{}"), call("call_2", "Run", "{}"), done(model.StopEnd))}, nil, responses.StatusCompleted, "", 1, 1},
-		{"output limit", `{"input":"x"}`, [][]model.Event{{ev(model.MessageBegin), ev(model.TextDelta, "a"), done(model.StopMaxTokens)}}, nil, responses.StatusIncomplete, responses.ReasonMaxOutputTokens, 0, 1},
-		{"output limit within a call", `{"input":"x"` + clientTool + `}`, [][]model.Event{join(cut, done(model.StopMaxTokens))}, nil, responses.StatusIncomplete, responses.ReasonMaxOutputTokens, 0, 1},
-		{"output limit after a call", `{"input":"x"}`, [][]model.Event{join(call("call_1", "Run", "{}"), done(model.StopMaxTokens)), answer}, nil, responses.StatusCompleted, "", 1, 1},
-		{"filter", `{"input":"x"}`, [][]model.Event{{ev(model.MessageBegin), ev(model.TextDelta, "a"), done(model.StopContentFilter)}}, nil, responses.StatusIncomplete, responses.ReasonContentFilter, 0, 1},
-		{"too many calls", `{"input":"x","max_tool_calls":1}`, [][]model.Event{join(call("call_1", "Run", "{}"), done(model.StopEnd)), join(call("call_2", "Run", "{}"), done(model.StopEnd))}, nil, responses.StatusIncomplete, responses.ReasonMaxToolCalls, 1, 0},
-		{"flood of text", `{"input":"x"}`, [][]model.Event{join(flood(model.TextDelta, 9), []model.Event{done(model.StopEnd)})}, nil, responses.StatusIncomplete, responses.ReasonMaxOutputBytes, 0, 1},
-		{"flood over rounds", `{"input":"x"}`, [][]model.Event{join(flood(model.TextDelta, 5), call("call_1", "Run", "{}"), []model.Event{done(model.StopEnd)}), join(flood(model.TextDelta, 5), []model.Event{done(model.StopEnd)})}, nil, responses.StatusIncomplete, responses.ReasonMaxOutputBytes, 1, 2},
-		{"flood of escapes", `{"input":"x"}`, [][]model.Event{{ev(model.TextDelta, strings.Repeat("\x00", 1<<20)), done(model.StopEnd)}}, nil, responses.StatusIncomplete, responses.ReasonMaxOutputBytes, 0, 0},
-		{"flood of arguments", `{"input":"x"}`, [][]model.Event{join([]model.Event{{Kind: model.CallBegin, CallID: "call_1", Name: "Run"}}, flood(model.CallDelta, 200), []model.Event{done(model.StopEnd)})}, nil, responses.StatusIncomplete, responses.ReasonMaxOutputBytes, 0, 0},
-		{"long reasoning", `{"input":"x"}`, [][]model.Event{join(flood(model.ReasoningDelta, 20), []model.Event{ev(model.ReasoningEnd)}, answer)}, nil, responses.StatusCompleted, "", 0, 1},
-		{"failure at once", `{"input":"x"}`, [][]model.Event{nil}, &model.Error{Kind: model.KindAuthentication, Code: responses.CodeProviderAuthentication, Message: "no"}, responses.StatusFailed, responses.CodeProviderAuthentication, 0, 0},
-		{"failure in the middle", `{"input":"x"}`, [][]model.Event{{ev(model.MessageBegin), ev(model.TextDelta, "a")}}, &model.Error{Kind: model.KindTransport, Message: "broke"}, responses.StatusFailed, responses.CodeModelError, 0, 1},
-		{"an unknown failure", `{"input":"x"}`, [][]model.Event{nil}, errors.New("x"), responses.StatusFailed, responses.CodeModelError, 0, 0},
+		{"nothing said", `{"input":"x"}`, [][]model.Event{{done(model.StopEnd)}}, nil, responses.StatusCompleted, "", 0,
+			0},
+		{"text without a begin", `{"input":"x"}`, [][]model.Event{{ev(model.TextDelta, "a"), done(model.StopEnd)}}, nil,
+			responses.StatusCompleted, "", 0, 1},
+		{"client's call", `{"input":"x"` + clientTool + `}`,
+			[][]model.Event{join(call("call_1", "ask", "{}"), done(model.StopEnd))}, nil, responses.StatusCompleted, "",
+			0, 1},
+		{"both kinds of calls", `{"input":"x"` + clientTool + `}`,
+			[][]model.Event{join(call("call_1", "ask", "{}"), call("call_2", "Run", "{}"), done(model.StopEnd))}, nil,
+			responses.StatusCompleted, "", 1, 1},
+		{"output limit", `{"input":"x"}`, [][]model.Event{{ev(model.MessageBegin), ev(model.TextDelta, "a"),
+			done(model.StopMaxTokens)}}, nil, responses.StatusIncomplete, responses.ReasonMaxOutputTokens, 0, 1},
+		{"output limit within a call", `{"input":"x"` + clientTool + `}`,
+			[][]model.Event{join(cut, done(model.StopMaxTokens))}, nil, responses.StatusIncomplete,
+			responses.ReasonMaxOutputTokens, 0, 1},
+		{"output limit after a call", `{"input":"x"}`,
+			[][]model.Event{join(call("call_1", "Run", "{}"), done(model.StopMaxTokens)), answer}, nil,
+			responses.StatusCompleted, "", 1, 1},
+		{"filter", `{"input":"x"}`, [][]model.Event{{ev(model.MessageBegin), ev(model.TextDelta, "a"),
+			done(model.StopContentFilter)}}, nil, responses.StatusIncomplete, responses.ReasonContentFilter, 0, 1},
+		{"too many calls", `{"input":"x","max_tool_calls":1}`,
+			[][]model.Event{join(call("call_1", "Run", "{}"), done(model.StopEnd)),
+				join(call("call_2", "Run", "{}"), done(
+					model.StopEnd))}, nil, responses.StatusIncomplete, responses.ReasonMaxToolCalls, 1, 0},
+		{"flood of text", `{"input":"x"}`, [][]model.Event{join(flood(model.TextDelta, 9),
+			[]model.Event{done(model.StopEnd)})}, nil, responses.StatusIncomplete, responses.ReasonMaxOutputBytes, 0, 1},
+		{"flood over rounds", `{"input":"x"}`,
+			[][]model.Event{join(flood(model.TextDelta, 5), call("call_1", "Run", "{}"),
+				[]model.Event{done(model.StopEnd)}), join(flood(model.TextDelta, 5),
+				[]model.Event{done(model.StopEnd)})}, nil, responses.StatusIncomplete, responses.ReasonMaxOutputBytes, 1, 2},
+		{"flood of escapes", `{"input":"x"}`,
+			[][]model.Event{{ev(model.TextDelta, strings.Repeat("\x00", 1<<20)), done(model.StopEnd)}}, nil,
+			responses.StatusIncomplete, responses.ReasonMaxOutputBytes, 0, 0},
+		{"flood of arguments", `{"input":"x"}`,
+			[][]model.Event{join([]model.Event{{Kind: model.CallBegin, CallID: "call_1", Name: "Run"}},
+				flood(model.CallDelta, 200), []model.Event{
+					done(model.StopEnd)})}, nil, responses.StatusIncomplete, responses.ReasonMaxOutputBytes, 0, 0},
+		{"long reasoning", `{"input":"x"}`,
+			[][]model.Event{join(flood(model.ReasoningDelta, 20), []model.Event{ev(model.ReasoningEnd)}, answer)}, nil,
+			responses.StatusCompleted, "", 0, 1},
+		{"failure at once", `{"input":"x"}`, [][]model.Event{nil},
+			&model.Error{Kind: model.KindAuthentication, Code: responses.CodeProviderAuthentication, Message: "no"},
+			responses.StatusFailed, responses.CodeProviderAuthentication, 0, 0},
+		{"failure in the middle", `{"input":"x"}`, [][]model.Event{{ev(model.MessageBegin), ev(model.TextDelta, "a")}},
+			&model.Error{Kind: model.KindTransport, Message: "broke"}, responses.StatusFailed, responses.CodeModelError,
+			0, 1},
+		{"an unknown failure", `{"input":"x"}`, [][]model.Event{nil}, errors.New("x"), responses.StatusFailed,
+			responses.CodeModelError, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStage(t, c.body, c.rounds...)
@@ -138,7 +178,8 @@ func TestMalformedModelEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, `{"input":"x"`+clientTool+`}`, events)
 			resp, _ := s.run(t, t.Context())
-			if resp.Status != responses.StatusFailed || resp.Error.Type != responses.TypeModelError || len(s.box.ran) != 0 {
+			if resp.Status != responses.StatusFailed || resp.Error.Type != responses.TypeModelError ||
+				len(s.box.ran) != 0 {
 				t.Errorf("%s, %+v, ran %v", resp.Status, resp.Error, s.box.ran)
 			}
 		})
@@ -177,7 +218,9 @@ func TestRepeatedCallIDs(t *testing.T) {
 }
 
 func TestArgumentsWithoutDeltasReachTheClient(t *testing.T) {
-	s := newStage(t, `{"input":"x"`+clientTool+`}`, []model.Event{{Kind: model.CallBegin, CallID: "call_1", Name: "ask"}, {Kind: model.CallEnd, Text: `{"q":1}`}, done(model.StopEnd)})
+	s := newStage(t, `{"input":"x"`+clientTool+`}`,
+		[]model.Event{{Kind: model.CallBegin, CallID: "call_1", Name: "ask"}, {Kind: model.CallEnd, Text: `{"q":1}`},
+			done(model.StopEnd)})
 	resp, _ := s.run(t, t.Context())
 	if got := resp.Output[0].(*responses.FunctionCall).Arguments; got != `{"q":1}` {
 		t.Errorf("the arguments are %q", got)
@@ -189,12 +232,14 @@ func TestToolChoiceIsForcedOnce(t *testing.T) {
 		`"required"`: `"auto"`, `"auto"`: `"auto"`, `"none"`: `"none"`, `{"type":"function","name":"Run"}`: `"auto"`,
 		`{"type":"allowed_tools","mode":"required","tools":[{"type":"function","name":"Run"}]}`: `{"type":"allowed_tools","tools":[{"type":"function","name":"Run"}],"mode":"auto"}`,
 	} {
-		s := newStage(t, `{"input":"x","tool_choice":`+choice+`}`, join(call("call_1", "Run", "{}"), done(model.StopEnd)), answer)
+		s := newStage(t, `{"input":"x","tool_choice":`+choice+`}`,
+			join(call("call_1", "Run", "{}"), done(model.StopEnd)), answer)
 		s.run(t, t.Context())
 		for i, want := range []string{choice, want} {
 			got, err := json.Marshal(s.model.asked[i].ToolChoice)
 			var a, b any
-			if err = errors.Join(err, json.Unmarshal(got, &a), json.Unmarshal([]byte(want), &b)); err != nil || fmt.Sprint(a) != fmt.Sprint(b) {
+			if err = errors.Join(err, json.Unmarshal(got, &a), json.Unmarshal([]byte(want), &b)); err != nil ||
+				fmt.Sprint(a) != fmt.Sprint(b) {
 				t.Errorf("%s in round %d is %s, want %s (%v)", choice, i+1, got, want, err)
 			}
 		}
@@ -202,7 +247,8 @@ func TestToolChoiceIsForcedOnce(t *testing.T) {
 }
 
 func TestAClientToolReplacesTheContainers(t *testing.T) {
-	s := newStage(t, `{"input":"x","tools":[{"type":"function","name":"Run","description":"mine"}]}`, join(call("call_1", "Run", "{}"), done(model.StopEnd)))
+	s := newStage(t, `{"input":"x","tools":[{"type":"function","name":"Run","description":"mine"}]}`,
+		join(call("call_1", "Run", "{}"), done(model.StopEnd)))
 	resp, result := s.run(t, t.Context())
 	if asked := s.model.asked[0].Tools; len(asked) != 1 || asked[0].Description != "mine" {
 		t.Errorf("the model is offered %+v", asked)
@@ -213,7 +259,8 @@ func TestAClientToolReplacesTheContainers(t *testing.T) {
 }
 
 func TestInterruptions(t *testing.T) {
-	for cause, want := range map[error]string{ErrTimeout: responses.ReasonTimeout, ErrShutdown: responses.ReasonShutdown, ErrCancelled: "", errors.New("other"): ""} {
+	for cause, want := range map[error]string{ErrTimeout: responses.ReasonTimeout,
+		ErrShutdown: responses.ReasonShutdown, ErrCancelled: "", errors.New("other"): ""} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
 		s := newStage(t, `{"input":"x"}`, nil)
@@ -229,13 +276,15 @@ func TestInterruptions(t *testing.T) {
 	}
 	t.Run("between two calls", func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		s := newStage(t, `{"input":"x"}`, join(call("call_1", "Run", "{}"), call("call_2", "Run", "{}"), done(model.StopEnd)))
+		s := newStage(t, `{"input":"x"}`, join(call("call_1", "Run", "{}"), call("call_2", "Run", "{}"),
+			done(model.StopEnd)))
 		s.box.cancel = cancel
 		resp, _ := s.run(t, ctx)
 		if resp.Status != responses.StatusIncomplete || !slices.Equal(s.box.ran, []string{"call_1"}) {
 			t.Errorf("%s, ran %v", resp.Status, s.box.ran)
 		}
-		if last := s.journal.items[1].(*responses.ToolCall); last.Status != responses.ItemCompleted || !strings.Contains(last.Output, "canceled") {
+		if last := s.journal.items[1].(*responses.ToolCall); last.Status != responses.ItemCompleted ||
+			!strings.Contains(last.Output, "canceled") {
 			t.Errorf("the second call is %+v", last)
 		}
 	})
@@ -254,15 +303,18 @@ func TestMaxRounds(t *testing.T) {
 	s := newStage(t, `{"input":"x"}`, round, round, round)
 	s.turn.MaxRounds = 2
 	resp, result := s.run(t, t.Context())
-	if resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonMaxRounds || result.Rounds != 2 || len(s.box.ran) != 2 {
+	if resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonMaxRounds ||
+		result.Rounds != 2 || len(s.box.ran) != 2 {
 		t.Errorf("%s, %+v, ran %v", resp.Status, result, s.box.ran)
 	}
 }
 
 // A turn whose facts cannot be kept ends there, without a terminal event.
 func TestJournalErrors(t *testing.T) {
-	rounds := [][]model.Event{join(ev(model.MessageBegin), ev(model.TextDelta, "a"), call("call_1", "Run", "{}"), done(model.StopEnd)), answer}
-	for _, line := range []string{"model.requested", "model.completed", "add message", "started", "tool.started", "tool.result", "add holon:tool_call"} {
+	rounds := [][]model.Event{join(ev(model.MessageBegin), ev(model.TextDelta, "a"), call("call_1", "Run", "{}"),
+		done(model.StopEnd)), answer}
+	for _, line := range []string{"model.requested", "model.completed", "add message", "started", "tool.started",
+		"tool.result", "add holon:tool_call"} {
 		s := newStage(t, `{"input":"x"}`, rounds...)
 		s.journal.fail = line
 		if _, err := s.turn.Run(t.Context()); !errors.Is(err, errJournal) {
@@ -271,19 +323,21 @@ func TestJournalErrors(t *testing.T) {
 		if s.em.Ended() {
 			t.Errorf("%s: the stream has an end", line)
 		}
-		if ran := slices.Contains(s.journal.lines, "ran call_1"); ran != (line == "tool.result" || line == "add holon:tool_call") {
+		if ran := slices.Contains(s.journal.lines,
+			"ran call_1"); ran != (line == "tool.result" || line == "add holon:tool_call") {
 			t.Errorf("%s: the call ran: %t", line, ran)
 		}
 	}
 	s := newStage(t, `{"input":"x"}`, answer)
 	broken := errors.New("the sink broke")
 	n := 0
-	em, err := responses.NewEmitter(responses.NewResponse("resp_1", "m", 1, s.turn.Request), func(string, []byte) error {
-		if n++; n > 3 {
-			return broken
-		}
-		return nil
-	})
+	em, err := responses.NewEmitter(responses.NewResponse("resp_1", "m", 1, s.turn.Request),
+		func(string, []byte) error {
+			if n++; n > 3 {
+				return broken
+			}
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +356,8 @@ func TestHistoryIsAppendOnly(t *testing.T) {
 		for range rapid.IntRange(0, 5).Draw(t, "rounds") {
 			var events []model.Event
 			if rapid.Bool().Draw(t, "reasoning") {
-				events = join(events, ev(model.ReasoningBegin), ev(model.SummaryDelta, "r"), ev(model.ReasoningEnd, "e"))
+				events = join(events, ev(model.ReasoningBegin), ev(model.SummaryDelta, "r"),
+					ev(model.ReasoningEnd, "e"))
 			}
 			if rapid.Bool().Draw(t, "text") {
 				events = join(events, ev(model.MessageBegin), ev(model.TextDelta, "t"))
@@ -339,8 +394,11 @@ func TestHistoryIsAppendOnly(t *testing.T) {
 func TestEventsAreGatheredOnlyWhileMoreFollows(t *testing.T) {
 	s := newStage(t, `{"input":"x"}`,
 		[]model.Event{
-			{Kind: model.TextDelta, Text: "a", More: true}, {Kind: model.TextDelta, Text: "b"}, {Kind: model.TextDelta, Text: "c", More: true},
-			{Kind: model.CallBegin, CallID: "call_1", Name: "Run", More: true}, {Kind: model.CallEnd, CallID: "call_1", Name: "Run", Text: "{}", More: true}, {Kind: model.Done, Stop: model.StopEnd},
+			{Kind: model.TextDelta, Text: "a", More: true}, {Kind: model.TextDelta, Text: "b"},
+			{Kind: model.TextDelta, Text: "c", More: true},
+			{Kind: model.CallBegin, CallID: "call_1", Name: "Run", More: true},
+			{Kind: model.CallEnd, CallID: "call_1", Name: "Run", Text: "{}", More: true},
+			{Kind: model.Done, Stop: model.StopEnd},
 		},
 		[]model.Event{{Kind: model.TextDelta, Text: "d"}, {Kind: model.Done, Stop: model.StopEnd}})
 	var seen []string
@@ -349,7 +407,8 @@ func TestEventsAreGatheredOnlyWhileMoreFollows(t *testing.T) {
 	s.box.before = func() { see("runs a tool") }
 	s.run(t, t.Context())
 	want := []string{
-		"waits for the model false", "waits for the model true", "waits for the model false", "waits for the model true", "waits for the model true", "waits for the model true",
+		"waits for the model false", "waits for the model true", "waits for the model false",
+		"waits for the model true", "waits for the model true", "waits for the model true",
 		"runs a tool false", "waits for the model false", "waits for the model false",
 	}
 	if !slices.Equal(seen, want) {

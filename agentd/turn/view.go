@@ -150,7 +150,9 @@ func (r *runner) fit(ctx context.Context) error {
 	if w := r.Window; r.Request.Truncation != "auto" && w.Firm && float64(v.tokens()) > certainly*float64(w.Context) {
 		return &model.Error{
 			Kind: model.KindContextLength, Code: responses.CodeContextLength,
-			Message:     fmt.Sprintf("the conversation has about %d tokens and the model takes %d; send less of it, compact it with POST /responses/compact, or allow that by \"truncation\":\"auto\"", v.tokens(), w.Context),
+			Message: fmt.Sprintf("the conversation has about %d tokens and the model takes %d; send less of it, "+
+				"compact it with POST /responses/compact, or allow that by \"truncation\":\"auto\"", v.tokens(),
+				w.Context),
 			Diagnostics: &model.Diagnostics{Stage: model.StageSelect},
 		}
 	}
@@ -163,7 +165,8 @@ func (r *runner) fit(ctx context.Context) error {
 func (r *runner) shorten(ctx context.Context, err error) (again bool, broken error) {
 	v := r.view
 	failed, ok := errors.AsType[*model.Error](err)
-	if !ok || failed.Kind != model.KindContextLength || r.Request.Truncation != "auto" || r.Emitter.Open() || v.again == r.result.Rounds {
+	if !ok || failed.Kind != model.KindContextLength || r.Request.Truncation != "auto" || r.Emitter.Open() ||
+		v.again == r.result.Rounds {
 		return false, nil
 	}
 	v.again = r.result.Rounds
@@ -181,7 +184,8 @@ func (r *runner) shorten(ctx context.Context, err error) (again bool, broken err
 func (v *view) compact(ctx context.Context, trigger string, room, target int) (shorter bool, err error) {
 	done := &turns.Compaction{Trigger: trigger, TokensBefore: v.tokens()}
 	done.ToolResults = v.shortenResults(v.gauge.Estimated(v.tokens() - target))
-	if limit := part(room, triggerPart); v.r.Request.Truncation == "auto" && (v.tokens() > limit || trigger == turns.TriggerRemote && v.tokens() > target) {
+	if limit := part(room, triggerPart); v.r.Request.Truncation == "auto" &&
+		(v.tokens() > limit || trigger == turns.TriggerRemote && v.tokens() > target) {
 		if err := v.summarize(ctx, done, room); err != nil {
 			if err := v.r.Journal.Event(v.failed(trigger, err)); err != nil {
 				return false, err
@@ -199,7 +203,9 @@ func (v *view) shortenResults(need int) int {
 	if need <= 0 {
 		return 0
 	}
-	r := compaction.Receipts{Dir: v.r.Dir, Spare: func(c *responses.ToolCall) bool { return v.given[c] && v.r.Request.Truncation != "auto" }}
+	r := compaction.Receipts{Dir: v.r.Dir, Spare: func(c *responses.ToolCall) bool {
+		return v.given[c] && v.r.Request.Truncation != "auto"
+	}}
 	told, calls, saved := r.Shorten(v.told, need)
 	if calls > 0 {
 		v.told, v.size = told, v.size-saved
@@ -217,7 +223,8 @@ func (v *view) summarize(ctx context.Context, done *turns.Compaction, room int) 
 		}
 	}
 	parts := compaction.Split(v.told, compaction.Budget{
-		Messages: v.gauge.Estimated(min(keptWords, part(room, wordsPart))), Tail: v.gauge.Estimated(part(room, tailPart)),
+		Messages: v.gauge.Estimated(min(keptWords, part(room, wordsPart))),
+		Tail:     v.gauge.Estimated(part(room, tailPart)),
 	})
 	if len(parts.Told) == 0 {
 		return nil
@@ -233,7 +240,8 @@ func (v *view) summarize(ctx context.Context, done *turns.Compaction, room int) 
 	told = append(append(told, compaction.Message("", summary)), parts.After...)
 	size := model.EstimateItems(told)
 	if size >= v.size {
-		return &model.Error{Kind: model.KindProtocol, Code: responses.CodeModelError, Message: "the summary is no shorter than what it stands for"}
+		return &model.Error{Kind: model.KindProtocol, Code: responses.CodeModelError,
+			Message: "the summary is no shorter than what it stands for"}
 	}
 	done.SummarizedItems, done.SummaryUsage = len(parts.Told), turns.Tokens(usage)
 	v.told, v.size = told, size
@@ -254,7 +262,8 @@ func (v *view) record(done *turns.Compaction) error {
 
 // failed is the event of a summary that could not be made.
 func (v *view) failed(trigger string, err error) turns.RuntimeEvent {
-	p := turns.CompactionFailure{Trigger: trigger, Round: v.r.result.Rounds, FailureCategory: "unknown", Message: err.Error()}
+	p := turns.CompactionFailure{Trigger: trigger, Round: v.r.result.Rounds, FailureCategory: "unknown",
+		Message: err.Error()}
 	if failed, ok := errors.AsType[*model.Error](err); ok {
 		p.FailureCategory, p.Message = string(failed.Kind), failed.Message
 	}

@@ -34,8 +34,11 @@ func facts[T any](t *testing.T, j *journal, class string) (list []T) {
 func (s *stage) big(size int) {
 	s.box.say = func(id string) tools.Outcome {
 		out := strings.Repeat(id+" ", size/(len(id)+1))
-		result, _ := json.Marshal(map[string]any{"stdout_preview": out, "artifacts": []tools.Artifact{{Path: "tools/" + id + "/stdout.log"}}}) // strings have a form
-		return tools.Outcome{Canonical: tools.Result{ToolName: "Run", Status: tools.StatusSuccess, SummaryText: "ran " + id, Result: result}, Rendered: out}
+		// strings have a form
+		result, _ := json.Marshal(map[string]any{"stdout_preview": out,
+			"artifacts": []tools.Artifact{{Path: "tools/" + id + "/stdout.log"}}})
+		return tools.Outcome{Canonical: tools.Result{ToolName: "Run", Status: tools.StatusSuccess,
+			SummaryText: "ran " + id, Result: result}, Rendered: out}
 	}
 }
 
@@ -62,7 +65,8 @@ func TestOldResultsBecomeReceipts(t *testing.T) {
 	const rounds = 60
 	s := newStage(t, `{"input":"x","truncation":"disabled"}`, append(calls(rounds), answer)...)
 	s.big(4000)
-	s.turn.Window, s.turn.MaxRounds, s.turn.Dir = providers.Window{Context: 24_000, Output: 4_000, Firm: true}, 100, "/out/t"
+	s.turn.Window, s.turn.MaxRounds, s.turn.Dir = providers.Window{Context: 24_000, Output: 4_000, Firm: true}, 100,
+		"/out/t"
 	resp, result := s.run(t, t.Context())
 	if outcome(resp) != "completed" {
 		t.Fatalf("%s", outcome(resp))
@@ -73,8 +77,10 @@ func TestOldResultsBecomeReceipts(t *testing.T) {
 		t.Errorf("%d compactions are recorded and the prefix is another in the rounds %v", len(recorded), cut)
 	}
 	for i, c := range recorded {
-		if c.Round != cut[i] || c.Epoch != i+1 || c.Trigger != turns.TriggerBudget || c.ToolResults == 0 || c.SummarizedItems != 0 ||
-			c.TokensBefore <= 18_000 || c.TokensAfter > 12_500 || c.TokensAllowed != 20_000 || c.ContextWindow != 24_000 {
+		if c.Round != cut[i] || c.Epoch != i+1 || c.Trigger != turns.TriggerBudget || c.ToolResults == 0 ||
+			c.SummarizedItems != 0 ||
+			c.TokensBefore <= 18_000 || c.TokensAfter > 12_500 || c.TokensAllowed != 20_000 ||
+			c.ContextWindow != 24_000 {
 			t.Errorf("compaction %d: %+v", i, c)
 		}
 	}
@@ -84,7 +90,8 @@ func TestOldResultsBecomeReceipts(t *testing.T) {
 		}
 	}
 	last := s.model.asked[rounds].Input
-	if old := last[1].(*responses.ToolCall); !strings.Contains(old.Output, "ran call_0") || !strings.Contains(old.Output, "/out/t/tools/call_0/stdout.log") {
+	if old := last[1].(*responses.ToolCall); !strings.Contains(old.Output, "ran call_0") ||
+		!strings.Contains(old.Output, "/out/t/tools/call_0/stdout.log") {
 		t.Errorf("the first call is told as\n%s", old.Output)
 	}
 	if fresh := last[len(last)-1].(*responses.ToolCall); len(fresh.Output) < 3900 {
@@ -104,7 +111,8 @@ func TestOldResultsBecomeReceipts(t *testing.T) {
 	if got := next.model.asked[0].Input; !sameTold(last, got[:len(last)]) {
 		t.Error("the next turn's conversation does not begin with this one's")
 	}
-	if again := facts[turns.Compaction](t, next.journal, turns.ContextCompacted); len(again) != 1 || !again[0].Restored {
+	if again := facts[turns.Compaction](t, next.journal, turns.ContextCompacted); len(again) != 1 ||
+		!again[0].Restored {
 		t.Errorf("%+v", again)
 	}
 }
@@ -133,7 +141,8 @@ func sameTold(a, b []responses.Item) bool {
 func TestGaugeFollowsTheProvider(t *testing.T) {
 	rounds := calls(20)
 	for i, events := range rounds { // a provider whose tokens are half as long
-		events[len(events)-1].Usage = responses.Usage{InputTokens: int64(2 * (100 + 1000*i)), OutputTokens: 1, TotalTokens: 1}
+		events[len(events)-1].Usage = responses.Usage{InputTokens: int64(2 * (100 + 1000*i)), OutputTokens: 1,
+			TotalTokens: 1}
 	}
 	s := newStage(t, `{"input":"x"}`, append(rounds, answer)...)
 	s.big(4000)
@@ -151,7 +160,8 @@ func TestGaugeFollowsTheProvider(t *testing.T) {
 func TestContextLength(t *testing.T) {
 	tooLong := &model.Error{Kind: model.KindContextLength, Code: responses.CodeContextLength, Message: "too long"}
 	said := func(n int) responses.Item {
-		return &responses.Message{ID: fmt.Sprint("msg_", n), Role: responses.RoleAssistant, Content: []responses.Part{responses.OutputText(strings.Repeat("word ", 2000))}}
+		return &responses.Message{ID: fmt.Sprint("msg_", n), Role: responses.RoleAssistant,
+			Content: []responses.Part{responses.OutputText(strings.Repeat("word ", 2000))}}
 	}
 	var history []responses.Item
 	for n := range 20 { // some 50,000 tokens
@@ -168,10 +178,13 @@ func TestContextLength(t *testing.T) {
 		asked            int
 		remote           bool // the provider said so
 	}{
-		{"disabled and surely too long", "disabled", providers.Window{Context: 20_000, Output: 1_000, Firm: true}, [][]model.Event{answer}, failed, 0, false},
-		{"disabled and perhaps too long", "disabled", providers.Window{Context: 20_000, Output: 1_000}, [][]model.Event{answer}, "completed", 1, false},
+		{"disabled and surely too long", "disabled", providers.Window{Context: 20_000, Output: 1_000, Firm: true},
+			[][]model.Event{answer}, failed, 0, false},
+		{"disabled and perhaps too long", "disabled", providers.Window{Context: 20_000, Output: 1_000},
+			[][]model.Event{answer}, "completed", 1, false},
 		{"disabled and refused", "disabled", providers.Window{}, [][]model.Event{refused}, failed, 1, true},
-		{"auto", "auto", providers.Window{Context: 20_000, Output: 1_000, Firm: true}, [][]model.Event{answer}, summarised, 1, false},
+		{"auto", "auto", providers.Window{Context: 20_000, Output: 1_000, Firm: true}, [][]model.Event{answer},
+			summarised, 1, false},
 		{"auto and refused", "auto", providers.Window{}, [][]model.Event{refused, answer}, summarised, 2, true},
 		{"auto and refused twice", "auto", providers.Window{}, [][]model.Event{refused, refused}, failed, 2, true},
 		{"auto, and no summary comes", "auto", providers.Window{}, [][]model.Event{refused}, failed, -1, true},
@@ -184,7 +197,8 @@ func TestContextLength(t *testing.T) {
 				s.model.digest = nil
 			}
 			resp, result := s.run(t, t.Context())
-			if outcome(resp) != tt.want || tt.asked >= 0 && len(s.model.asked) != tt.asked || resp.Truncation != tt.truncation {
+			if outcome(resp) != tt.want || tt.asked >= 0 && len(s.model.asked) != tt.asked ||
+				resp.Truncation != tt.truncation {
 				t.Fatalf("%s after %d requests, %v", outcome(resp), len(s.model.asked), resp.Error)
 			}
 			if resp.Error != nil && (resp.Error.Type != responses.TypeInvalidRequest || result.Failure == nil) {
@@ -198,7 +212,8 @@ func TestContextLength(t *testing.T) {
 				if len(list) != 0 {
 					t.Errorf("%+v", list)
 				}
-				if n := len(facts[turns.CompactionFailure](t, s.journal, turns.CompactionFailed)); tt.asked < 0 && n != 1 {
+				if n := len(facts[turns.CompactionFailure](t, s.journal, turns.CompactionFailed)); tt.asked < 0 &&
+					n != 1 {
 					t.Errorf("%d failures are recorded", n)
 				}
 				return
@@ -207,11 +222,13 @@ func TestContextLength(t *testing.T) {
 			if tt.remote {
 				want = turns.TriggerRemote
 			}
-			if len(list) != 1 || list[0].Trigger != want || list[0].SummarizedItems == 0 || list[0].TokensAfter >= list[0].TokensBefore || list[0].SummaryUsage == nil {
+			if len(list) != 1 || list[0].Trigger != want || list[0].SummarizedItems == 0 ||
+				list[0].TokensAfter >= list[0].TokensBefore || list[0].SummaryUsage == nil {
 				t.Fatalf("%+v", list)
 			}
 			last := s.model.asked[len(s.model.asked)-1]
-			if text := last.Input[0].(*responses.Message).Text(); !strings.Contains(text, "It was long.") || last.Purpose != model.PurposeTurn {
+			if text := last.Input[0].(*responses.Message).Text(); !strings.Contains(text, "It was long.") ||
+				last.Purpose != model.PurposeTurn {
 				t.Errorf("the model is told\n%.300s", text)
 			}
 			if tt.want == summarised && result.Usage.OutputTokens != int64(2+2*s.model.sums) {
@@ -224,8 +241,10 @@ func TestContextLength(t *testing.T) {
 // TestSummaryKeepsInstructions holds compactions to what agentd told the model in
 // the midst of a conversation, which nothing says again.
 func TestSummaryKeepsInstructions(t *testing.T) {
-	told := &responses.Message{ID: responses.PrefixContext + "agent_1", Role: responses.RoleDeveloper, Content: []responses.Part{responses.InputText("be kind")}}
-	long := &responses.Message{ID: "msg_1", Role: responses.RoleAssistant, Content: []responses.Part{responses.OutputText(strings.Repeat("word ", 20_000))}}
+	told := &responses.Message{ID: responses.PrefixContext + "agent_1", Role: responses.RoleDeveloper,
+		Content: []responses.Part{responses.InputText("be kind")}}
+	long := &responses.Message{ID: "msg_1", Role: responses.RoleAssistant,
+		Content: []responses.Part{responses.OutputText(strings.Repeat("word ", 20_000))}}
 	s := newStage(t, `{"input":"x","truncation":"auto"}`, answer)
 	s.model.digest = answer
 	s.turn.History, s.turn.Window = []responses.Item{long, told, long}, providers.Window{Context: 20_000, Output: 1_000}
@@ -238,21 +257,25 @@ func TestSummaryKeepsInstructions(t *testing.T) {
 func TestPromptDiagnostics(t *testing.T) {
 	usage := func(events []model.Event, in, cached int64) []model.Event {
 		events = slices.Clone(events)
-		events[len(events)-1].Usage = responses.Usage{InputTokens: in, OutputTokens: 1, TotalTokens: in + 1, InputTokenDetails: responses.InputTokenDetails{CachedTokens: cached}}
+		events[len(events)-1].Usage = responses.Usage{InputTokens: in, OutputTokens: 1, TotalTokens: in + 1,
+			InputTokenDetails: responses.InputTokenDetails{CachedTokens: cached}}
 		return events
 	}
 	rounds := calls(5)
-	s := newStage(t, `{"input":"x"}`, usage(rounds[0], 900, 0), usage(rounds[1], 2000, 0), usage(rounds[2], 3000, 1000), usage(rounds[3], 4000, 0), usage(rounds[4], 5000, 9000), usage(answer, 6000, 5000))
+	s := newStage(t, `{"input":"x"}`, usage(rounds[0], 900, 0), usage(rounds[1], 2000, 0), usage(rounds[2], 3000, 1000),
+		usage(rounds[3], 4000, 0), usage(rounds[4], 5000, 9000), usage(answer, 6000, 5000))
 	_, result := s.run(t, t.Context())
 	want := []struct {
 		broken   string
 		expected int64
 		ratio    float64
-	}{{turns.CacheFirst, 0, 0}, {turns.CacheShort, 0, 0}, {"", 2000, 0.5}, {turns.CacheMissed, 3000, 0}, {"", 4000, 1}, {"", 5000, 1}}
+	}{{turns.CacheFirst, 0, 0}, {turns.CacheShort, 0, 0}, {"", 2000, 0.5}, {turns.CacheMissed, 3000, 0}, {"", 4000, 1},
+		{"", 5000, 1}}
 	seen := make(map[string]bool)
 	for i, a := range result.Attempts.Attempts {
 		p := a.Prompt
-		if p == nil || p.Broken != want[i].broken || p.ExpectedTokens != want[i].expected || p.HitRatio != want[i].ratio || p.FrameFingerprint != result.Attempts.Attempts[0].Prompt.FrameFingerprint {
+		if p == nil || p.Broken != want[i].broken || p.ExpectedTokens != want[i].expected ||
+			p.HitRatio != want[i].ratio || p.FrameFingerprint != result.Attempts.Attempts[0].Prompt.FrameFingerprint {
 			t.Errorf("round %d: %+v, want %+v", i+1, p, want[i])
 		}
 		seen[p.Fingerprint] = true
@@ -264,7 +287,8 @@ func TestPromptDiagnostics(t *testing.T) {
 	// The next turn knows what the provider has, and what is another frame.
 	for _, tt := range []struct{ instructions, broken string }{{"", ""}, {"be brief", turns.CacheFrame}} {
 		next := newStage(t, `{"input":"y"}`, usage(answer, 7000, 6000))
-		next.turn.History, next.turn.Memory, next.turn.Instructions = result.Conversation, result.Memory, tt.instructions
+		next.turn.History, next.turn.Memory, next.turn.Instructions = result.Conversation, result.Memory,
+			tt.instructions
 		_, after := next.run(t, t.Context())
 		if p := after.Attempts.Attempts[0].Prompt; p.Broken != tt.broken || (tt.broken == "") != (p.HitRatio == 1) {
 			t.Errorf("the next turn: %+v", p)

@@ -41,7 +41,8 @@ func debugContainer(args []string, stdout io.Writer) error {
 		fmt.Fprint(stdout, out.String())
 		return err
 	} else if err != nil || fs.NArg() > 0 {
-		return usageError{fmt.Errorf("debug container: %q is not expected; see agentd debug container --help", strings.Join(args, " "))}
+		return usageError{fmt.Errorf("debug container: %q is not expected; see agentd debug container --help",
+			strings.Join(args, " "))}
 	}
 	return json.NewEncoder(stdout).Encode(mounts.Look(agentd.Version(), *exchange))
 }
@@ -52,7 +53,8 @@ func debugPrompt(args []string, stdin io.Reader, stdout io.Writer) error {
 	cfg := agentd.DefaultConfig()
 	request, asJSON := "", false
 	err := configure("debug prompt", &cfg, args[1:], stdout, func(fs *flag.FlagSet) func() {
-		fs.StringVar(&request, "request", "", "`file` with a request, a body of POST /responses; - for standard input; none: a request that says nothing")
+		fs.StringVar(&request, "request", "",
+			"`file` with a request, a body of POST /responses; - for standard input; none: a request that says nothing")
 		fs.BoolVar(&asJSON, "json", false, "print an object with the sources and the exact text")
 		return func() {}
 	})
@@ -82,12 +84,15 @@ func debugPrompt(args []string, stdin io.Reader, stdout io.Writer) error {
 // promptText is the report for a person.
 func promptText(r *agentd.PromptReport) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "agent home      %s (role %s)\nworkspace       %s\nexecution root  %s\nconfinement     %s\ntools           %s\nfingerprint     %s\n\n",
-		orNone(r.AgentHome), r.AgentRole, orNone(r.Workspace), orNone(r.ExecutionRoot), r.Confinement, strings.Join(r.Tools, ", "), r.Fingerprint)
+	fmt.Fprintf(&b, "agent home      %s (role %s)\nworkspace       %s\nexecution root  %s\nconfinement     "+
+		"%s\ntools           %s\nfingerprint     %s\n\n",
+		orNone(r.AgentHome), r.AgentRole, orNone(r.Workspace), orNone(r.ExecutionRoot), r.Confinement,
+		strings.Join(r.Tools, ", "), r.Fingerprint)
 	table := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(table, "SOURCE\tKIND\tSTABILITY\tBYTES\tDIGEST\tPATH")
 	for _, src := range r.Sources {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", src.Name, src.Kind, src.Stability, src.Bytes, src.Digest, orNone(src.Path))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", src.Name, src.Kind, src.Stability, src.Bytes, src.Digest,
+			orNone(src.Path))
 	}
 	_ = table.Flush() // a strings.Builder takes everything
 	for _, root := range r.SkillRoots {

@@ -77,7 +77,8 @@ turns:
 				t.Fatal(err)
 			}
 			script := "(while [ -e " + stay + " ]; do sleep 0.01; done >/dev/null 2>&1 &)"
-			if out, err := exec.Command("nsenter", "-t", strconv.Itoa(agentd), "-p", "sh", "-c", script).CombinedOutput(); err != nil {
+			if out, err := exec.Command("nsenter", "-t", strconv.Itoa(agentd), "-p", "sh", "-c",
+				script).CombinedOutput(); err != nil {
 				t.Fatalf("nsenter: %v: %s", err, out)
 			}
 			if got := childrenOf(t, agentd); len(got) != 1 {
@@ -99,7 +100,10 @@ turns:
 				}
 				ended <- err
 			}()
-			await(t, "the command runs", func() bool { _, err := os.Stat(filepath.Join(dir, "ran")); return err == nil })
+			await(t, "the command runs", func() bool {
+				_, err := os.Stat(filepath.Join(dir, "ran"))
+				return err == nil
+			})
 			if err := syscall.Kill(agentd, sig); err != nil {
 				t.Fatal(err)
 			}

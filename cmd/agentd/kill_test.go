@@ -39,8 +39,10 @@ func startServerUnder(t *testing.T, dir string, wrapper ...string) (*exec.Cmd, *
 		t.Fatal(err)
 	}
 	socket := filepath.Join(dir, "s")
-	args := append(wrapper, self, "serve", "--socket", socket, "--input-dir", filepath.Join(dir, "in"), "--output-dir", filepath.Join(dir, "out"),
-		"--state-dir", filepath.Join(dir, "state"), "--workspace-dir", dir, "--skills-dir", filepath.Join(dir, "skills"))
+	args := append(wrapper, self, "serve", "--socket", socket, "--input-dir", filepath.Join(dir, "in"), "--output-dir",
+		filepath.Join(dir, "out"),
+		"--state-dir", filepath.Join(dir, "state"), "--workspace-dir", dir, "--skills-dir",
+		filepath.Join(dir, "skills"))
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), "AGENTD_TEST_EXEC=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -92,7 +94,8 @@ turns:
 	said, streamed := make(chan struct{}), make(chan error, 1)
 	go func() {
 		var last error
-		for line, err := range c.StreamRaw(t.Context(), json.RawMessage(`{"model":"scripted/x","input":"go","holon":{"turn_id":"turn_a","session_id":"sess_a"}}`)) {
+		for line, err := range c.StreamRaw(t.Context(),
+			json.RawMessage(`{"model":"scripted/x","input":"go","holon":{"turn_id":"turn_a","session_id":"sess_a"}}`)) {
 			if last = err; err == nil {
 				seen = append(append(seen, line...), '\n')
 				if responses.EventType(line) == responses.EventItemDone {
@@ -128,7 +131,8 @@ turns:
 	if err := conform.CheckStream(bytes.NewReader(events), stream.NDJSON); err != nil {
 		t.Error(err)
 	}
-	resp, err := c.Create(t.Context(), json.RawMessage(fmt.Sprintf(`{"model":"scripted/x","input":"go on","previous_response_id":%q}`, rec.ResponseID)))
+	resp, err := c.Create(t.Context(), json.RawMessage(
+		fmt.Sprintf(`{"model":"scripted/x","input":"go on","previous_response_id":%q}`, rec.ResponseID)))
 	if err != nil || resp.OutputText() != "I go on." {
 		t.Errorf("%+v, %v", resp, err)
 	}
@@ -136,7 +140,8 @@ turns:
 		t.Errorf("the command left %q (%v)", runs, err)
 	}
 	trajectory, err := os.ReadFile(filepath.Join(dir, "state", "responses", rec.ResponseID+".ndjson"))
-	if err != nil || bytes.Count(trajectory, []byte(`"started"`)) != 1 || !bytes.Contains(trajectory, []byte(`"response"`)) {
+	if err != nil || bytes.Count(trajectory, []byte(`"started"`)) != 1 ||
+		!bytes.Contains(trajectory, []byte(`"response"`)) {
 		t.Errorf("the trajectory is\n%s (%v)", trajectory, err)
 	}
 	if err := errors.Join(server.Process.Signal(syscall.SIGTERM), server.Wait()); err != nil {
@@ -171,7 +176,8 @@ turns:
 		return func() bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil }
 	}
 	server, c := startServer(t, dir)
-	if _, err := c.Background(t.Context(), json.RawMessage(`{"model":"scripted/x","input":"go","holon":{"turn_id":"turn_a"}}`)); err != nil {
+	if _, err := c.Background(t.Context(),
+		json.RawMessage(`{"model":"scripted/x","input":"go","holon":{"turn_id":"turn_a"}}`)); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "the first command runs", exists("one"))
@@ -204,13 +210,15 @@ turns:
 	_, c = startServer(t, dir)
 	rec, err := c.Turn(t.Context(), "turn_a")
 	inserted(rec, err)
-	if _, err := c.Input(t.Context(), "turn_a", "in_2", "waiting"); err == nil || responses.AsError(err).Code != responses.CodeTurnEnded {
+	if _, err := c.Input(t.Context(), "turn_a", "in_2", "waiting"); err == nil ||
+		responses.AsError(err).Code != responses.CodeTurnEnded {
 		t.Errorf("a message that was not told: %v", err)
 	}
 	if in, err := c.Input(t.Context(), "turn_a", "in_1", "told"); err != nil || !in.Inserted {
 		t.Errorf("a message that was told: %+v, %v", in, err)
 	}
-	resp, err := c.Create(t.Context(), json.RawMessage(fmt.Sprintf(`{"model":"scripted/x","input":"go on","previous_response_id":%q}`, rec.ResponseID)))
+	resp, err := c.Create(t.Context(), json.RawMessage(
+		fmt.Sprintf(`{"model":"scripted/x","input":"go on","previous_response_id":%q}`, rec.ResponseID)))
 	if err != nil || resp.OutputText() != "I go on." {
 		t.Errorf("%+v, %v", resp, err)
 	}
@@ -245,7 +253,8 @@ func TestKilledWithATurnInTheBackground(t *testing.T) {
 
 	server, c = startServer(t, dir)
 	got, err := c.GetResponse(t.Context(), begun.ID)
-	if err != nil || got.Status != responses.StatusFailed || got.Error == nil || got.Error.Code != responses.CodeInterrupted {
+	if err != nil || got.Status != responses.StatusFailed || got.Error == nil ||
+		got.Error.Code != responses.CodeInterrupted {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	var last string
@@ -279,11 +288,13 @@ func await(t *testing.T, what string, holds func() bool) {
 func TestKilledWithATask(t *testing.T) {
 	t.Run("as the machine is", func(t *testing.T) { killedWithATask(t) })
 	t.Run("without control groups", func(t *testing.T) {
-		hidden := []string{"unshare", "--mount", "sh", "-c", `umount -l /sys/fs/cgroup/unified 2>/dev/null; umount -l /sys/fs/cgroup 2>/dev/null; exec "$@"`, "sh"}
+		hidden := []string{"unshare", "--mount", "sh", "-c",
+			`umount -l /sys/fs/cgroup/unified 2>/dev/null; umount -l /sys/fs/cgroup 2>/dev/null; exec "$@"`, "sh"}
 		if out, err := exec.Command(hidden[0], append(hidden[1:], "true")...).CombinedOutput(); err != nil {
 			t.Skipf("control groups cannot be hidden here: %v %s", err, out)
 		}
-		if summary := killedWithATask(t, hidden...); !strings.Contains(summary, "process(es) that it had left running were ended") {
+		if summary := killedWithATask(t, hidden...); !strings.Contains(summary,
+			"process(es) that it had left running were ended") {
 			t.Errorf("the task says %q", summary)
 		}
 	})
@@ -306,7 +317,8 @@ turns:
 		t.Fatal(err)
 	}
 	server, c := startServerUnder(t, dir, wrapper...)
-	if resp, err := c.Create(t.Context(), json.RawMessage(`{"model":"scripted/x","input":"go","holon":{"session_id":"sess_a"}}`)); err != nil || resp.OutputText() != "It runs." {
+	if resp, err := c.Create(t.Context(),
+		json.RawMessage(`{"model":"scripted/x","input":"go","holon":{"session_id":"sess_a"}}`)); err != nil || resp.OutputText() != "It runs." {
 		t.Fatalf("%+v, %v", resp, err)
 	}
 	pids := make(map[string]int)

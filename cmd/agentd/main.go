@@ -140,7 +140,8 @@ func exitCode(e *responses.Error) int {
 // rising order of weight, and checks it. extra adds the flags of one command and
 // returns what is to be done between parsing and checking. Help that was asked
 // for goes to stdout.
-func configure(name string, cfg *agentd.Config, args []string, stdout io.Writer, extra func(*flag.FlagSet) func()) error {
+func configure(name string, cfg *agentd.Config, args []string, stdout io.Writer,
+	extra func(*flag.FlagSet) func()) error {
 	envErr := cfg.LoadEnv()
 	fs := flag.NewFlagSet("agentd "+name, flag.ContinueOnError)
 	var out strings.Builder

@@ -101,6 +101,7 @@ func TestModules(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("agentd links\n%s\nand %s lists\n%s\nIf that is meant, run go test ./cmd/agentd -update", got, golden, want)
+		t.Errorf("agentd links\n%s\nand %s lists\n%s\nIf that is meant, run go test ./cmd/agentd -update", got, golden,
+			want)
 	}
 }

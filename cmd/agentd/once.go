@@ -26,7 +26,8 @@ func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.R
 	cfg.InputDir, cfg.OutputDir, cfg.StateDir, cfg.WorkspaceDir = "", "", "", "."
 	request, asJSON, hasInput := "", false, false
 	err := configure("run", &cfg, args, stdout, func(fs *flag.FlagSet) func() {
-		fs.StringVar(&request, "request", "", "`file` with the request, a body of POST /responses; - for standard input")
+		fs.StringVar(&request, "request", "",
+			"`file` with the request, a body of POST /responses; - for standard input")
 		fs.BoolVar(&asJSON, "json", false, "print the response object instead of the answer's text")
 		return func() {
 			cfg.Socket, cfg.Listen = "", "" // there is no server
@@ -62,7 +63,8 @@ func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.R
 
 func readRequest(path string, stdin io.Reader) (*responses.Request, error) {
 	if path == "" {
-		return nil, usageError{errors.New("--request: is missing; name a file with a body of POST /responses, or - for standard input")}
+		return nil, usageError{errors.New("--request: is missing; name a file with a body of POST /responses, or - " +
+			"for standard input")}
 	}
 	if path != "-" {
 		f, err := os.Open(path)
@@ -77,7 +79,8 @@ func readRequest(path string, stdin io.Reader) (*responses.Request, error) {
 		return nil, fmt.Errorf("read the request: %w", err)
 	}
 	if len(body) > maxRequest {
-		return nil, usageError{fmt.Errorf("--request: is larger than %d MiB; give large files through --input-dir", maxRequest>>20)}
+		return nil, usageError{fmt.Errorf("--request: is larger than %d MiB; give large files through --input-dir",
+			maxRequest>>20)}
 	}
 	return responses.DecodeRequest(body)
 }

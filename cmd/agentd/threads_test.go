@@ -29,7 +29,8 @@ func TestThreadsComeWithTheFirstCommand(t *testing.T) {
 		return len(list)
 	}
 	ready := threads() // it has answered
-	if resp, err := c.Create(t.Context(), json.RawMessage(`{"model":"scripted/x","input":"go"}`)); err != nil || resp.OutputText() != "Done." {
+	if resp, err := c.Create(t.Context(), json.RawMessage(`{"model":"scripted/x","input":"go"}`)); err != nil ||
+		resp.OutputText() != "Done." {
 		t.Fatalf("%+v, %v", resp, err)
 	}
 	if after := threads(); after < 32 || after-ready < 8 {

@@ -16,17 +16,29 @@ func newAgentCommand(streams Streams) *cobra.Command {
 	list, _ := remoteCommand(streams, "list [flags]", "List the agents of the daemon", 0, 0, runAgentList)
 	create := newAgentCreateCommand(streams)
 	status := agentCommand(streams, "status [flags] [AGENT]", "Say what an agent does and waits for", 0, 1, runStatus)
-	start := agentCommand(streams, "start [flags] [AGENT]", "Let a stopped agent go on", 0, 1, func(ctx context.Context, r *remote) error { return steer(ctx, r, r.Start) })
-	stop := agentCommand(streams, "stop [flags] [AGENT]", "Stop an agent until it is started", 0, 1, func(ctx context.Context, r *remote) error { return steer(ctx, r, r.Stop) })
-	stop.Long = "Stop an agent until it is started. Its run is ended; what is queued stays queued, and\nnothing more is taken in."
-	image := agentCommand(streams, "image [flags] AGENT [IMAGE]", "Show or set the image of an agent's container", 1, 2, runAgentImage)
-	image.Long = "Show the image of an agent's container, or set it from the next turn on. An IMAGE of \"\"\nis the daemon's own again."
-	return group("agent", "Make agents, and see and control them", "An AGENT that is left out is HOLON_AGENT_ID, else the daemon's default agent.",
-		list, create, status, start, stop, newAgentAbortCommand(streams), newAgentModelCommand(streams), newTriggerCommand(streams), image)
+	start := agentCommand(streams, "start [flags] [AGENT]", "Let a stopped agent go on", 0, 1,
+		func(ctx context.Context, r *remote) error {
+			return steer(ctx, r, r.Start)
+		})
+	stop := agentCommand(streams, "stop [flags] [AGENT]", "Stop an agent until it is started", 0, 1,
+		func(ctx context.Context, r *remote) error {
+			return steer(ctx, r, r.Stop)
+		})
+	stop.Long = "Stop an agent until it is started. Its run is ended; what is queued stays queued, and\nnothing " +
+		"more is taken in."
+	image := agentCommand(streams, "image [flags] AGENT [IMAGE]", "Show or set the image of an agent's container", 1, 2,
+		runAgentImage)
+	image.Long = "Show the image of an agent's container, or set it from the next turn on. An IMAGE of \"\"\nis the " +
+		"daemon's own again."
+	return group("agent", "Make agents, and see and control them",
+		"An AGENT that is left out is HOLON_AGENT_ID, else the daemon's default agent.",
+		list, create, status, start, stop, newAgentAbortCommand(streams), newAgentModelCommand(streams),
+		newTriggerCommand(streams), image)
 }
 
 // agentCommand is remoteCommand for commands whose first argument is an agent.
-func agentCommand(streams Streams, use, short string, min, max int, do func(context.Context, *remote) error) *cobra.Command {
+func agentCommand(streams Streams, use, short string, min, max int,
+	do func(context.Context, *remote) error) *cobra.Command {
 	cmd, _ := remoteCommand(streams, use, short, min, max, do)
 	cmd.ValidArgsFunction = agentArgument(streams)
 	return cmd
@@ -46,24 +58,29 @@ func runAgentList(ctx context.Context, r *remote) error {
 		if a.Identity.IsDefaultAgent && r.streams.OutTTY {
 			id += " (default)"
 		}
-		t.row(id, string(a.Status), string(a.SchedulingPosture.Posture), strconv.Itoa(a.Pending), a.Model.EffectiveModel, r.streams.momentOf(a.LastBriefAt))
+		t.row(id, string(a.Status), string(a.SchedulingPosture.Posture), strconv.Itoa(a.Pending),
+			a.Model.EffectiveModel, r.streams.momentOf(a.LastBriefAt))
 	}
 	return t.end()
 }
 
 func newAgentCreateCommand(streams Streams) *cobra.Command {
 	template := ""
-	cmd, _ := remoteCommand(streams, "create [flags] AGENT", "Make an agent with a home of its own", 1, 1, func(ctx context.Context, r *remote) error {
-		made, err := r.Create(ctx, r.args[0], template)
-		if err != nil {
-			return err
-		}
-		if r.JSON {
-			return printJSON(r.streams, made)
-		}
-		return facts(r.streams, [2]string{"agent", made.Identity.AgentID}, [2]string{"home", made.Identity.AgentHome}, [2]string{"template", made.Identity.Template}, [2]string{"model", made.Model.EffectiveModel})
-	})
-	cmd.Flags().StringVar(&template, "template", "", "`name` of a template, or its directory, from which the home is made")
+	cmd, _ := remoteCommand(streams, "create [flags] AGENT", "Make an agent with a home of its own", 1, 1,
+		func(ctx context.Context, r *remote) error {
+			made, err := r.Create(ctx, r.args[0], template)
+			if err != nil {
+				return err
+			}
+			if r.JSON {
+				return printJSON(r.streams, made)
+			}
+			return facts(r.streams, [2]string{"agent", made.Identity.AgentID},
+				[2]string{"home", made.Identity.AgentHome},
+				[2]string{"template", made.Identity.Template}, [2]string{"model", made.Model.EffectiveModel})
+		})
+	cmd.Flags().StringVar(&template, "template", "",
+		"`name` of a template, or its directory, from which the home is made")
 	completeWords(cmd, "template", "holon-default", "holon-developer")
 	return cmd
 }
@@ -77,56 +94,62 @@ func steer(ctx context.Context, r *remote, do func(context.Context, string) (wir
 	if r.JSON {
 		return printJSON(r.streams, done)
 	}
-	_, err = fmt.Fprintf(r.streams.Out, "%s\t%s\n", r.streams.oneLine(done.AgentID, 100), r.streams.oneLine(done.Action, 40))
+	_, err = fmt.Fprintf(r.streams.Out, "%s\t%s\n", r.streams.oneLine(done.AgentID, 100),
+		r.streams.oneLine(done.Action, 40))
 	return err
 }
 
 func newAgentAbortCommand(streams Streams) *cobra.Command {
 	a := wire.Abort{}
 	stop := false
-	cmd := agentCommand(streams, "abort [flags] [AGENT]", "End what an agent does now", 0, 1, func(ctx context.Context, r *remote) error {
-		if stop {
-			a.Mode = "stop_after_abort"
-		}
-		done, err := r.Abort(ctx, r.named(), a)
-		if err != nil {
+	cmd := agentCommand(streams, "abort [flags] [AGENT]", "End what an agent does now", 0, 1,
+		func(ctx context.Context, r *remote) error {
+			if stop {
+				a.Mode = "stop_after_abort"
+			}
+			done, err := r.Abort(ctx, r.named(), a)
+			if err != nil {
+				return err
+			}
+			if r.JSON {
+				return printJSON(r.streams, done)
+			}
+			_, err = fmt.Fprintf(r.streams.Out, "%s\t%s\taborted\n", r.streams.oneLine(done.AgentID, 100),
+				r.streams.oneLine(done.RunID, 100))
 			return err
-		}
-		if r.JSON {
-			return printJSON(r.streams, done)
-		}
-		_, err = fmt.Fprintf(r.streams.Out, "%s\t%s\taborted\n", r.streams.oneLine(done.AgentID, 100), r.streams.oneLine(done.RunID, 100))
-		return err
-	})
+		})
 	cmd.Flags().StringVar(&a.RunID, "run", "", "`id` of the run that is meant; another is left alone")
 	cmd.Flags().BoolVar(&stop, "stop", false, "stop the agent as well")
 	return cmd
 }
 
 func newAgentModelCommand(streams Streams) *cobra.Command {
-	get := agentCommand(streams, "get [flags] [AGENT]", "Show which model an agent asks", 0, 1, func(ctx context.Context, r *remote) error {
-		s, err := r.Status(ctx, r.named())
-		if err != nil {
-			return err
-		}
-		return showModel(r, s.Model)
-	})
+	get := agentCommand(streams, "get [flags] [AGENT]", "Show which model an agent asks", 0, 1,
+		func(ctx context.Context, r *remote) error {
+			s, err := r.Status(ctx, r.named())
+			if err != nil {
+				return err
+			}
+			return showModel(r, s.Model)
+		})
 	effort := ""
-	set := agentCommand(streams, "set [flags] AGENT PROVIDER/NAME", "Set which model an agent asks, from its next turn on", 2, 2, func(ctx context.Context, r *remote) error {
-		done, err := r.SetModel(ctx, r.args[0], wire.Model{Model: r.args[1], ReasoningEffort: effort})
-		if err != nil {
-			return err
-		}
-		return showModel(r, done.Model)
-	})
+	set := agentCommand(streams, "set [flags] AGENT PROVIDER/NAME",
+		"Set which model an agent asks, from its next turn on", 2, 2, func(ctx context.Context, r *remote) error {
+			done, err := r.SetModel(ctx, r.args[0], wire.Model{Model: r.args[1], ReasoningEffort: effort})
+			if err != nil {
+				return err
+			}
+			return showModel(r, done.Model)
+		})
 	set.Flags().StringVar(&effort, "reasoning-effort", "", "`how much` it is to think: low, medium or high")
-	clearing := agentCommand(streams, "clear [flags] [AGENT]", "Let an agent ask the daemon's model again", 0, 1, func(ctx context.Context, r *remote) error {
-		done, err := r.ClearModel(ctx, r.named())
-		if err != nil {
-			return err
-		}
-		return showModel(r, done.Model)
-	})
+	clearing := agentCommand(streams, "clear [flags] [AGENT]", "Let an agent ask the daemon's model again", 0, 1,
+		func(ctx context.Context, r *remote) error {
+			done, err := r.ClearModel(ctx, r.named())
+			if err != nil {
+				return err
+			}
+			return showModel(r, done.Model)
+		})
 	return group("model", "Show or set which model an agent asks", "", get, set, clearing)
 }
 
@@ -134,7 +157,8 @@ func showModel(r *remote, m view.ModelState) error {
 	if r.JSON {
 		return printJSON(r.streams, m)
 	}
-	pairs := [][2]string{{"model", m.EffectiveModel}, {"source", m.Source}, {"reasoning effort", m.OverrideReasoningEffort}}
+	pairs := [][2]string{{"model", m.EffectiveModel}, {"source", m.Source},
+		{"reasoning effort", m.OverrideReasoningEffort}}
 	for _, f := range m.EffectiveFallbackModels {
 		pairs = append(pairs, [2]string{"fallback", f})
 	}
@@ -167,16 +191,21 @@ func runAgentImage(ctx context.Context, r *remote) error {
 
 // newTriggerCommand makes `holon agent trigger`.
 func newTriggerCommand(streams Streams) *cobra.Command {
-	show := agentCommand(streams, "show [flags] [AGENT]", "Show an agent's external trigger, and make it where there is none", 0, 1, func(ctx context.Context, r *remote) error {
-		return trigger(ctx, r, r.Trigger)
-	})
-	show.Long = "Show an agent's external trigger, a URL that wakes it. Where there is none it is made.\nThe URL is a secret, and it is told once: when it is made, or renewed with rotate."
-	rotate := agentCommand(streams, "rotate [flags] [AGENT]", "Give the trigger another URL; the old one ends", 0, 1, func(ctx context.Context, r *remote) error {
-		return trigger(ctx, r, r.RotateTrigger)
-	})
-	revoke := agentCommand(streams, "revoke [flags] [AGENT]", "End the trigger", 0, 1, func(ctx context.Context, r *remote) error {
-		return trigger(ctx, r, r.RevokeTrigger)
-	})
+	show := agentCommand(streams, "show [flags] [AGENT]",
+		"Show an agent's external trigger, and make it where there is none", 0, 1,
+		func(ctx context.Context, r *remote) error {
+			return trigger(ctx, r, r.Trigger)
+		})
+	show.Long = "Show an agent's external trigger, a URL that wakes it. Where there is none it is made.\nThe URL is " +
+		"a secret, and it is told once: when it is made, or renewed with rotate."
+	rotate := agentCommand(streams, "rotate [flags] [AGENT]", "Give the trigger another URL; the old one ends", 0, 1,
+		func(ctx context.Context, r *remote) error {
+			return trigger(ctx, r, r.RotateTrigger)
+		})
+	revoke := agentCommand(streams, "revoke [flags] [AGENT]", "End the trigger", 0, 1,
+		func(ctx context.Context, r *remote) error {
+			return trigger(ctx, r, r.RevokeTrigger)
+		})
 	return group("trigger", "The URL by which others wake an agent", "", show, rotate, revoke)
 }
 
@@ -188,6 +217,7 @@ func trigger(ctx context.Context, r *remote, do func(context.Context, string) (w
 	if r.JSON {
 		return printJSON(r.streams, t)
 	}
-	return facts(r.streams, [2]string{"agent", t.AgentID}, [2]string{"trigger", t.Trigger.ID}, [2]string{"status", t.Trigger.Status}, [2]string{"used", strconv.FormatInt(t.Trigger.DeliveryCount, 10)},
+	return facts(r.streams, [2]string{"agent", t.AgentID}, [2]string{"trigger", t.Trigger.ID},
+		[2]string{"status", t.Trigger.Status}, [2]string{"used", strconv.FormatInt(t.Trigger.DeliveryCount, 10)},
 		[2]string{"url", t.TriggerURL}, [2]string{"hint", t.Hint})
 }

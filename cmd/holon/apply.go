@@ -53,7 +53,8 @@ uncommitted, for you to review.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&opts.Workspace, "workspace", "", "`directory` to apply to (default the one that the run was made from)")
+	cmd.Flags().StringVar(&opts.Workspace, "workspace", "",
+		"`directory` to apply to (default the one that the run was made from)")
 	opts.gate.flag(cmd.Flags())
 	cmd.Flags().BoolVar(&opts.JSON, "json", false, "print what was written as JSON")
 	return cmd
@@ -78,7 +79,8 @@ func runApply(ctx context.Context, o *applyOptions) error {
 		return nil
 	}
 	applied, err := workspace.Apply(ctx, workspace.ApplyOptions{
-		Dir: dir, Patch: filepath.Join(entry.OutputDir(), runner.DiffFile), Objects: filepath.Join(entry.Dir, runner.ObjectsDir),
+		Dir: dir, Patch: filepath.Join(entry.OutputDir(), runner.DiffFile),
+		Objects:   filepath.Join(entry.Dir, runner.ObjectsDir),
 		Borrowing: o.borrowing(home), Warnings: diff.Warnings, Confirm: o.gate.confirm(ctx, o.streams, o.JSON),
 	})
 	if err != nil {

@@ -13,9 +13,10 @@ import (
 // newAttachCommand makes `holon attach`.
 func newAttachCommand(streams Streams) *cobra.Command {
 	quiet := false
-	cmd := lifecycleCommand(streams, "attach [flags] RUN", "Go on with a run whose holon was killed", 1, func(ctx context.Context, l *lifecycle, args []string) error {
-		return runAttach(ctx, l, args, quiet)
-	})
+	cmd := lifecycleCommand(streams, "attach [flags] RUN", "Go on with a run whose holon was killed", 1,
+		func(ctx context.Context, l *lifecycle, args []string) error {
+			return runAttach(ctx, l, args, quiet)
+		})
 	cmd.Long = `Go on with a run whose holon was killed, as if nothing had happened: its
 container, which kept working, gets its model and its tools back, its turn is
 watched to the end and its change is collected. If the container is gone, what

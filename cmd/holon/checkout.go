@@ -65,7 +65,8 @@ something in it would be lost; the branch stays.`,
 	f.SortFlags = false
 	f.StringVar(&opts.Branch, "branch", "", "`name` of the new branch (default holon/ and the run's name or id)")
 	f.StringVar(&opts.Path, "path", "", "`directory` for the working tree (default below HOLON_HOME/worktrees)")
-	f.StringVar(&opts.Workspace, "workspace", "", "`directory` in another clone of the repository (default where the run was made)")
+	f.StringVar(&opts.Workspace, "workspace", "",
+		"`directory` in another clone of the repository (default where the run was made)")
 	f.BoolVar(&opts.History, "history", false, "keep the agent's own commits below the result; default is one commit")
 	opts.gate.flag(f)
 	f.BoolVar(&opts.Remove, "remove", false, "remove the working tree; the branch stays")
@@ -119,7 +120,8 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 	}
 	m := entry.Manifest
 	if diff == nil {
-		return &runner.Error{Code: "nothing_collected", Param: "RUN", Message: "no change of run " + entry.ID + " was collected", Hint: "its summary says why; start it again"}
+		return &runner.Error{Code: "nothing_collected", Param: "RUN",
+			Message: "no change of run " + entry.ID + " was collected", Hint: "its summary says why; start it again"}
 	}
 	if len(diff.Files) == 0 {
 		fmt.Fprintf(o.streams.Err, "holon: run %s changed no file; there is nothing to check out\n", entry.ID)
@@ -127,14 +129,16 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 	}
 	made, err := workspace.Checkout(ctx, workspace.CheckoutOptions{
 		Run: entry.ID, RunDir: entry.Dir, Objects: filepath.Join(entry.Dir, runner.ObjectsDir), Info: info, Diff: *diff,
-		Dir: cmp.Or(o.Workspace, info.Path), Borrowing: o.borrowing(home), Name: m.Name, Title: cmp.Or(m.Task, m.Name, "Run "+entry.ID), At: m.CompletedAt.Time(), History: o.History,
+		Dir: cmp.Or(o.Workspace, info.Path), Borrowing: o.borrowing(home), Name: m.Name,
+		Title: cmp.Or(m.Task, m.Name, "Run "+entry.ID), At: m.CompletedAt.Time(), History: o.History,
 		Confirm: o.gate.confirm(ctx, o.streams, o.JSON), Branch: o.Branch, Path: o.Path, Default: home.WorktreesDir(),
 	})
 	if err != nil {
 		return err
 	}
 	if o.History && diff.History == nil {
-		fmt.Fprintln(o.streams.Err, "holon: there are no commits of the agent's own that could be kept; the result is one commit")
+		fmt.Fprintln(o.streams.Err, "holon: there are no commits of the agent's own that could be kept; the result "+
+			"is one commit")
 	}
 	return o.show(made)
 }
@@ -169,7 +173,9 @@ func (o *checkoutOptions) show(r *workspace.CheckoutResult) error {
 }
 
 func (o *checkoutOptions) remove(ctx context.Context, home state.Home, entry *files.Entry) error {
-	result, err := workspace.Remove(ctx, workspace.RemoveOptions{RunDir: entry.Dir, Borrowing: o.borrowing(home), Save: o.Save, DeleteBranch: o.DeleteBranch})
+	result, err := workspace.Remove(ctx,
+		workspace.RemoveOptions{RunDir: entry.Dir, Borrowing: o.borrowing(home), Save: o.Save,
+			DeleteBranch: o.DeleteBranch})
 	if err != nil {
 		return err
 	}
@@ -184,7 +190,8 @@ func (o *checkoutOptions) remove(ctx context.Context, home state.Home, entry *fi
 	if result.BranchDeleted {
 		kept = "deleted"
 	}
-	fmt.Fprintf(o.streams.Err, "removed %s; the branch %s is %s\n", runner.OneLine(result.Path, 5000), runner.OneLine(result.Branch, 300), kept)
+	fmt.Fprintf(o.streams.Err, "removed %s; the branch %s is %s\n", runner.OneLine(result.Path, 5000),
+		runner.OneLine(result.Branch, 300), kept)
 	if result.Saved != "" {
 		fmt.Fprintf(o.streams.Err, "uncommitted changes are in %s\n", result.Saved)
 	}

@@ -20,7 +20,8 @@ func agentIDs(streams Streams) completer {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer r.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), completeWithin) // a completion has no context of its own
+		// a completion has no context of its own
+		ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
 		defer cancel()
 		agents, err := r.Agents(ctx)
 		if err != nil {

@@ -45,9 +45,13 @@ const demoScenario = "demo" // built into agentd
 
 // flagKeys are the flags of a run that set what files and variables can set too.
 var flagKeys = []struct{ flag, key string }{
-	{"model", "model.default"}, {"model-fallbacks", "model.fallbacks"}, {"image", "image"}, {"engine", "engine"}, {"include-dirty", "include_dirty"},
-	{"timeout", "timeout"}, {"max-rounds", "max_rounds"}, {"max-tool-calls", "max_tool_calls"}, {"max-output-bytes", "max_output_bytes"}, {"memory", "memory"}, {"cpus", "cpus"}, {"network", "network"}, {"disk", "disk"}, {"skill", "skills"},
-	{"user", "user"}, {"runtime", "container_runtime"}, {"accept-weaker", "accept_weaker"}, {"allow-host", "allow_hosts"},
+	{"model", "model.default"}, {"model-fallbacks", "model.fallbacks"}, {"image", "image"}, {"engine", "engine"},
+	{"include-dirty", "include_dirty"},
+	{"timeout", "timeout"}, {"max-rounds", "max_rounds"}, {"max-tool-calls", "max_tool_calls"},
+	{"max-output-bytes", "max_output_bytes"}, {"memory", "memory"}, {"cpus", "cpus"}, {"network", "network"},
+	{"disk", "disk"}, {"skill", "skills"},
+	{"user", "user"}, {"runtime", "container_runtime"}, {"accept-weaker", "accept_weaker"},
+	{"allow-host", "allow_hosts"},
 	{"agent", "agent.default"}, {"listen", "control.http_addr"}, {"advertise", "control.callback_base_url"},
 	{"max-requests", "budget.max_requests"}, {"max-tokens", "budget.max_tokens"}, {"max-cost", "budget.max_cost"},
 }
@@ -149,7 +153,8 @@ func (o *configured) agentLimits() (env []string) {
 func (o *runOptions) learn() error {
 	for _, name := range o.Secret {
 		if !slices.ContainsFunc(o.Env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") && name != "" }) {
-			return usageError{fmt.Errorf("--secret: %q is not given with --env or --env-file; write --env %s, which takes your value", runner.OneLine(name, 80), runner.OneLine(name, 80))}
+			return usageError{fmt.Errorf("--secret: %q is not given with --env or --env-file; write --env %s, which "+
+				"takes your value", runner.OneLine(name, 80), runner.OneLine(name, 80))}
 		}
 	}
 	o.streams.Secrets.AddEnviron(o.Env, o.Secret)

@@ -26,27 +26,32 @@ type confinement struct {
 
 // confinementFlags defines the flags of a confinement.
 func confinementFlags(f *pflag.FlagSet) {
-	f.StringArray("allow-host", nil, "`HOST` that the agent may reach over HTTP and HTTPS, or *.DOMAIN for those below one (default none)")
+	f.StringArray("allow-host", nil, "`HOST` that the agent may reach over HTTP and HTTPS, or *.DOMAIN for those "+
+		"below one (default none)")
 	f.String("user", "", "`UID:GID` of the container (default yours; each container of root has one of its own)")
 	f.String("runtime", "", "`name` of what runs containers in the engine, such as runsc (default the engine's)")
-	f.StringSlice("accept-weaker", nil, "`axes` of the isolation that the engine may enforce less strictly than asked for")
+	f.StringSlice("accept-weaker", nil,
+		"`axes` of the isolation that the engine may enforce less strictly than asked for")
 }
 
 // confinementOf returns what is set of a confinement.
 func confinementOf(s *settings.Settings) confinement {
-	return confinement{User: s.User, UIDs: s.ContainerUIDs, Runtime: s.ContainerRuntime, AcceptWeaker: s.AcceptWeaker, AllowHosts: s.AllowHosts}
+	return confinement{User: s.User, UIDs: s.ContainerUIDs, Runtime: s.ContainerRuntime, AcceptWeaker: s.AcceptWeaker,
+		AllowHosts: s.AllowHosts}
 }
 
 // check refuses what no engine could be asked for.
 func (c *confinement) check(engineName string) error {
 	for flag, value := range map[string]string{"--user": c.User, "--runtime": c.Runtime} {
 		if value != "" && engineName == "local" {
-			return usageError{fmt.Errorf("%s: the local engine runs everything as you; leave %s out, or use --engine docker", flag, flag)}
+			return usageError{fmt.Errorf("%s: the local engine runs everything as you; leave %s out, or use "+
+				"--engine docker", flag, flag)}
 		}
 	}
 	for _, name := range c.AcceptWeaker {
 		if !slices.Contains(runner.AxisNames(), name) {
-			return usageError{fmt.Errorf("--accept-weaker: there is no axis %q; choose of %s", runner.OneLine(name, 60), strings.Join(runner.AxisNames(), ", "))}
+			return usageError{fmt.Errorf("--accept-weaker: there is no axis %q; choose of %s", runner.OneLine(name, 60),
+				strings.Join(runner.AxisNames(), ", "))}
 		}
 	}
 	_, err := c.user()
@@ -64,7 +69,8 @@ func (c *confinement) user() (*engine.User, error) {
 		// The last number means "nobody in particular" to the kernel.
 		n, err := strconv.ParseUint(text, 10, 32)
 		if err != nil || !ok || n >= 1<<32-1 {
-			return nil, usageError{fmt.Errorf("--user: %q is not UID:GID; write two numbers, for example 1000:1000", runner.OneLine(c.User, 60))}
+			return nil, usageError{fmt.Errorf("--user: %q is not UID:GID; write two numbers, for example 1000:1000",
+				runner.OneLine(c.User, 60))}
 		}
 		ids[i] = int(n)
 	}

@@ -27,7 +27,8 @@ func newCredentialsCommand(streams Streams) *cobra.Command {
 name of a provider. A provider's variable, OPENAI_API_KEY for openai, outweighs
 its stored key. Keys stay on this machine: a run's gateway adds them.`,
 		surfaceCommand(streams, "set NAME", "Store a key, which is read from standard input", 1, 1, runCredentialsSet),
-		surfaceCommand(streams, "list [flags]", "List the keys that there are, masked, and which providers use them", 0, 0, runCredentialsList),
+		surfaceCommand(streams, "list [flags]", "List the keys that there are, masked, and which providers use them", 0,
+			0, runCredentialsList),
 		surfaceCommand(streams, "remove NAME", "Remove a stored key", 1, 1, runCredentialsRemove),
 	)
 }
@@ -59,7 +60,8 @@ func runCredentialsSet(ctx context.Context, s *surface) error {
 		return err
 	}
 	if !s.usesProfile(s.args[0]) {
-		fmt.Fprintf(s.streams.Err, "holon: no provider uses the profile %s here; see holon credentials list\n", s.args[0])
+		fmt.Fprintf(s.streams.Err, "holon: no provider uses the profile %s here; see holon credentials list\n",
+			s.args[0])
 	}
 	return nil
 }
@@ -67,7 +69,8 @@ func runCredentialsSet(ctx context.Context, s *surface) error {
 func (s *surface) usesProfile(name string) bool {
 	for _, provider := range s.loaded.ProviderNames() {
 		p, _ := s.loaded.Provider(provider)
-		if w, found, err := s.keys.Locate(p); err == nil && found && w == (credentials.Where{Source: settings.SourceFile, Name: name}) {
+		if w, found, err := s.keys.Locate(p); err == nil && found &&
+			w == (credentials.Where{Source: settings.SourceFile, Name: name}) {
 			return true
 		}
 	}
@@ -131,7 +134,8 @@ func runCredentialsList(_ context.Context, s *surface) error {
 		return s.printJSON(list)
 	}
 	if len(list) == 0 {
-		fmt.Fprintln(s.streams.Err, "holon: there are no keys; set a variable such as OPENAI_API_KEY, or store one with: holon credentials set openai")
+		fmt.Fprintln(s.streams.Err, "holon: there are no keys; set a variable such as OPENAI_API_KEY, or store one "+
+			"with: holon credentials set openai")
 		return nil
 	}
 	w := tabwriter.NewWriter(s.streams.Out, 0, 0, 2, ' ', 0)

@@ -22,7 +22,8 @@ func newDaemonCommand(streams Streams) *cobra.Command {
 	start.Long = `Start holon serve in the background and return when it is ready. It takes the
 options of holon serve. When a daemon with the same options runs it is left alone;
 one with other options is not touched either: see holon daemon restart.`
-	restart := daemonCommand(streams, "restart [flags]", "Stop the daemon, if it runs, and start it with these options", runDaemonRestart)
+	restart := daemonCommand(streams, "restart [flags]", "Stop the daemon, if it runs, and start it with these options",
+		runDaemonRestart)
 	restart.Long = `Replace the daemon by a process with the options that are given here and set; those
 that it was started with before do not count. Queues, waits and timers are kept,
 and a turn that is going on is taken up again.`
@@ -31,7 +32,8 @@ and a turn that is going on is taken up again.`
 those that its own are compared with. It reads and changes nothing.
 
 Exit codes: 0 it runs and is healthy, 1 it does not.`
-	return group("daemon", "Keep agents alive in the background", "", start, daemonCommand(streams, "stop [flags]", "Stop the daemon", runDaemonStop), status, restart,
+	return group("daemon", "Keep agents alive in the background", "", start,
+		daemonCommand(streams, "stop [flags]", "Stop the daemon", runDaemonStop), status, restart,
 		newDaemonLogsCommand(streams), newDaemonBackupCommand(streams), newDaemonRestoreCommand(streams))
 }
 
@@ -70,7 +72,8 @@ func (b *background) find() error {
 		return fmt.Errorf("find this program: %w", err)
 	}
 	args, env := b.command()
-	b.Daemon = daemon.New(daemon.Options{Home: b.Dir.Dir(), Socket: b.Socket, Fingerprint: b.fingerprint(), Program: self, Args: args, Env: env})
+	b.Daemon = daemon.New(daemon.Options{Home: b.Dir.Dir(), Socket: b.Socket, Fingerprint: b.fingerprint(),
+		Program: self, Args: args, Env: env})
 	return nil
 }
 
@@ -128,7 +131,9 @@ func runDaemonStop(ctx context.Context, b *background) error {
 	if b.json {
 		return printJSON(b.streams, stopped)
 	}
-	text := map[string]string{daemon.NotRunning: "the daemon does not run", daemon.Graceful: "the daemon has ended", daemon.Terminated: "the daemon has ended, by SIGTERM", daemon.Killed: "the daemon was killed: it did not end"}[stopped.How]
+	text := map[string]string{daemon.NotRunning: "the daemon does not run", daemon.Graceful: "the daemon has ended",
+		daemon.Terminated: "the daemon has ended, by SIGTERM",
+		daemon.Killed:     "the daemon was killed: it did not end"}[stopped.How]
 	fmt.Fprintln(b.streams.Err, "holon: "+text)
 	return nil
 }
@@ -151,8 +156,9 @@ func runDaemonStatus(ctx context.Context, b *background) error {
 
 // remedies are the next commands to try.
 var remedies = map[daemon.State]string{
-	daemon.Ended: "start it with: holon daemon start", daemon.NotAnswering: "look at: holon daemon logs; replace it with: holon daemon restart",
-	daemon.Foreign: "choose another path with --socket",
+	daemon.Ended:        "start it with: holon daemon start",
+	daemon.NotAnswering: "look at: holon daemon logs; replace it with: holon daemon restart",
+	daemon.Foreign:      "choose another path with --socket",
 }
 
 func (b *background) showStatus(s daemon.Status) error {
@@ -166,14 +172,20 @@ func (b *background) showStatus(s daemon.Status) error {
 			config = "other options than these; see holon daemon restart"
 		}
 	}
-	pairs := [][2]string{{"daemon", string(s.State)}, {"pid", pid}, {"home", s.HomeDir}, {"socket", s.SocketPath}, {"http", s.HTTPAddr}, {"advertised", s.AdvertiseURL},
-		{"started", b.streams.momentOf(s.StartedAt)}, {"version", s.Version}, {"engine", s.Engine}, {"default agent", s.DefaultAgent}, {"default model", s.DefaultModel}, {"runs with", config}}
+	pairs := [][2]string{{"daemon", string(s.State)}, {"pid", pid}, {"home", s.HomeDir}, {"socket", s.SocketPath},
+		{"http", s.HTTPAddr}, {"advertised", s.AdvertiseURL},
+		{"started", b.streams.momentOf(s.StartedAt)}, {"version", s.Version}, {"engine", s.Engine},
+		{"default agent", s.DefaultAgent}, {"default model", s.DefaultModel}, {"runs with", config}}
 	if a := s.Activity; a != nil {
-		pairs = append(pairs, [2]string{"activity", fmt.Sprintf("%s: %s, %d processing, %d waiting, %s", a.State, count(a.ActiveAgentCount, "agent"), a.ProcessingAgentCount, a.WaitingAgentCount, count(a.QueuedMessageCount, "message")+" queued")})
+		pairs = append(pairs, [2]string{"activity",
+			fmt.Sprintf("%s: %s, %d processing, %d waiting, %s", a.State, count(a.ActiveAgentCount, "agent"),
+				a.ProcessingAgentCount, a.WaitingAgentCount, count(a.QueuedMessageCount, "message")+" queued")})
 	}
 	pairs = append(pairs, [2]string{"problem", s.Control.Problem})
 	if f := s.LastFailure; f != nil {
-		pairs = append(pairs, [2]string{"last failure", fmt.Sprintf("%s, %s: %s", b.streams.moment(f.OccurredAt), f.Phase, f.Summary)}, [2]string{"look at", orElse(f.Hint, "holon daemon logs")})
+		pairs = append(pairs, [2]string{"last failure",
+			fmt.Sprintf("%s, %s: %s", b.streams.moment(f.OccurredAt), f.Phase, f.Summary)}, [2]string{"look at",
+			orElse(f.Hint, "holon daemon logs")})
 	}
 	if len(s.Stale) > 0 {
 		pairs = append(pairs, [2]string{"stale", strings.Join(s.Stale, ", ")})
@@ -184,9 +196,11 @@ func (b *background) showStatus(s daemon.Status) error {
 // newDaemonLogsCommand makes `holon daemon logs`.
 func newDaemonLogsCommand(streams Streams) *cobra.Command {
 	tail := 0
-	cmd := daemonCommand(streams, "logs [flags]", "Show the end of the daemon's log, and why it last failed to start or stop", func(_ context.Context, b *background) error {
-		return runDaemonLogs(b, tail)
-	})
+	cmd := daemonCommand(streams, "logs [flags]",
+		"Show the end of the daemon's log, and why it last failed to start or stop",
+		func(_ context.Context, b *background) error {
+			return runDaemonLogs(b, tail)
+		})
 	cmd.Flags().IntVar(&tail, "tail", 80, "`number` of lines")
 	return cmd
 }
@@ -222,7 +236,8 @@ func runDaemonLogs(b *background, tail int) error {
 
 // newDaemonBackupCommand makes `holon daemon backup`.
 func newDaemonBackupCommand(streams Streams) *cobra.Command {
-	return ledgerCommand(streams, "backup [flags] FILE", "Copy the ledger of the agents into a file, also while the daemon runs",
+	return ledgerCommand(streams, "backup [flags] FILE",
+		"Copy the ledger of the agents into a file, also while the daemon runs",
 		`Copy the ledger of the agents, with their queues, turns and events, into a new file,
 as it is at one moment. The daemon may run; it is not held up. The homes of the
 agents are directories below agents in HOLON_HOME, and are copied like any.
@@ -245,7 +260,8 @@ begin anew, since the numbers that they know are of another history.`,
 
 // ledgerCommand makes a command about the ledger of a home and another file. do
 // returns the file that it made.
-func ledgerCommand(streams Streams, use, short, long string, do func(ctx context.Context, ledger, file string) (string, error)) *cobra.Command {
+func ledgerCommand(streams Streams, use, short, long string,
+	do func(ctx context.Context, ledger, file string) (string, error)) *cobra.Command {
 	h, inJSON := &host{}, false
 	cmd := &cobra.Command{Use: use, Short: short, Long: long, RunE: func(cmd *cobra.Command, args []string) error {
 		err := countArgs(cmd, args, 1, 1)
@@ -261,7 +277,8 @@ func ledgerCommand(streams Streams, use, short, long string, do func(ctx context
 	return cmd
 }
 
-func runLedger(ctx context.Context, streams Streams, h *host, file string, inJSON bool, do func(ctx context.Context, ledger, file string) (string, error)) error {
+func runLedger(ctx context.Context, streams Streams, h *host, file string, inJSON bool,
+	do func(ctx context.Context, ledger, file string) (string, error)) error {
 	dir, err := state.FindHome(h.Home, h.UserHome)
 	if err != nil {
 		return err

@@ -12,22 +12,27 @@ import (
 
 // newDebugCommand makes `holon debug`.
 func newDebugCommand(streams Streams) *cobra.Command {
-	prompt, pr := remoteCommand(streams, "prompt [flags] TEXT", "Print the prompt frame in which a text would be sent, as JSON", 0, 64, func(ctx context.Context, r *remote) error {
-		text, err := readPrompt(ctx, r.args, r.streams.In)
-		if err != nil {
-			return err
-		}
-		frame, err := r.DebugPrompt(ctx, r.Agent, text)
-		if err != nil {
-			return err
-		}
-		return printRaw(r.streams, frame)
-	})
+	prompt, pr := remoteCommand(streams, "prompt [flags] TEXT",
+		"Print the prompt frame in which a text would be sent, as JSON", 0, 64,
+		func(ctx context.Context, r *remote) error {
+			text, err := readPrompt(ctx, r.args, r.streams.In)
+			if err != nil {
+				return err
+			}
+			frame, err := r.DebugPrompt(ctx, r.Agent, text)
+			if err != nil {
+				return err
+			}
+			return printRaw(r.streams, frame)
+		})
 	prompt.Long = `Print the prompt frame in which a text would be sent to the model now: its blocks,
 how long each stays as it is, and what goes to the container. Nothing is sent.`
 	pr.onAgent(prompt)
 	limit := 10
-	latency, lr := remoteCommand(streams, "latency [flags]", "Say where the time of an agent's newest turns went", 0, 0, func(ctx context.Context, r *remote) error { return runLatency(ctx, r, limit) })
+	latency, lr := remoteCommand(streams, "latency [flags]", "Say where the time of an agent's newest turns went", 0, 0,
+		func(ctx context.Context, r *remote) error {
+			return runLatency(ctx, r, limit)
+		})
 	lr.onAgent(latency)
 	latency.Flags().IntVar(&limit, "limit", limit, "`number` of turns")
 	return group("debug", "Look into an agent", "", prompt, latency)
@@ -44,13 +49,15 @@ func runLatency(ctx context.Context, r *remote, limit int) error {
 	if r.JSON {
 		return printJSON(r.streams, report)
 	}
-	t := newTable(r.streams, "TURN", "INDEX", "MESSAGE", "ENDED", "QUEUED MS", "BEGIN MS", "TURN MS", "ROUNDS", "TOOL CALLS")
+	t := newTable(r.streams, "TURN", "INDEX", "MESSAGE", "ENDED", "QUEUED MS", "BEGIN MS", "TURN MS", "ROUNDS",
+		"TOOL CALLS")
 	for _, turn := range report.Turns {
 		begin := ""
 		if turn.BeginMS != nil {
 			begin = strconv.FormatInt(*turn.BeginMS, 10)
 		}
-		t.row(turn.TurnID, strconv.FormatInt(turn.TurnIndex, 10), string(turn.MessageKind), string(turn.Kind), strconv.FormatInt(turn.QueueWaitMS, 10), begin,
+		t.row(turn.TurnID, strconv.FormatInt(turn.TurnIndex, 10), string(turn.MessageKind), string(turn.Kind),
+			strconv.FormatInt(turn.QueueWaitMS, 10), begin,
 			strconv.FormatInt(turn.TurnMS, 10), strconv.Itoa(turn.ModelRounds), strconv.Itoa(turn.ToolCalls))
 	}
 	return t.end()

@@ -17,7 +17,8 @@ import (
 
 // newDoctorCommand makes `holon doctor`.
 func newDoctorCommand(streams Streams) *cobra.Command {
-	cmd := surfaceCommand(streams, "doctor [flags]", "Look at everything that a run needs, and say what is wrong", 0, 0, runExamination)
+	cmd := surfaceCommand(streams, "doctor [flags]", "Look at everything that a run needs, and say what is wrong", 0, 0,
+		runExamination)
 	cmd.Long = `Look at everything that a run needs: the state home and its disk, git, agentd, the
 engine and what it does to a container, keys, and whether the models answer. Each
 line says what was seen and, where that is not as it should be, the remedy.
@@ -33,7 +34,8 @@ Exit codes: 0 a run can work, 1 something failed, 2 usage error.`
 	f.String("model", "", "model to ask, as `provider/name` (default as of a run)")
 	f.String("user", "", "`UID:GID` of the container (default as of a run)")
 	f.String("runtime", "", "`name` of what runs containers in the engine (default the engine's)")
-	f.StringSlice("accept-weaker", nil, "`axes` of the isolation that the engine may enforce less strictly than asked for")
+	f.StringSlice("accept-weaker", nil,
+		"`axes` of the isolation that the engine may enforce less strictly than asked for")
 	f.Bool("offline", false, "ask no provider")
 	return cmd
 }
@@ -80,7 +82,9 @@ func (s *surface) doctor() (*doctor.Doctor, error) {
 		return nil, err
 	}
 	d := &doctor.Doctor{
-		HolonHome: s.Home, UserHome: s.UserHome, Version: buildVersion(), Agentd: func() (string, error) { return findAgentd(s.Agentd) },
+		HolonHome: s.Home, UserHome: s.UserHome, Version: buildVersion(), Agentd: func() (string, error) {
+			return findAgentd(s.Agentd)
+		},
 		Engine: func(home state.Home) (engine.Engine, error) { return s.newEngine(engineName(o.Loaded.Engine), home) },
 		Image:  o.Image, User: user, Runtime: o.ContainerRuntime, Accept: o.AcceptWeaker, NanoCPUs: int64(o.CPUs * 1e9),
 		Loaded: s.loaded, Chosen: o.Model != "", Offline: s.asked("offline"),

@@ -16,7 +16,8 @@ func (c *confinement) checkHosts(engineName, network string) error {
 		return nil
 	}
 	if engineName == settings.EngineLocal || network != engine.NetworkNone {
-		return usageError{errors.New("--allow-host: the agent could reach every host without it; use it with docker and --network none, or leave it out")}
+		return usageError{errors.New("--allow-host: the agent could reach every host without it; use it with docker " +
+			"and --network none, or leave it out")}
 	}
 	_, err := c.proxy(nil)
 	return err

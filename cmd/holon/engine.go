@@ -32,7 +32,9 @@ func findAgentd(named string) (string, error) {
 		path, err = filepath.EvalSymlinks(path)
 	}
 	if err != nil {
-		return "", &runner.Error{Code: "agentd_missing", Param: "HOLON_AGENTD", Message: "there is no agentd beside holon", Hint: "run make build, or set HOLON_AGENTD to its path", Err: err}
+		return "", &runner.Error{Code: "agentd_missing", Param: "HOLON_AGENTD",
+			Message: "there is no agentd beside holon", Hint: "run make build, or set HOLON_AGENTD to its path",
+			Err: err}
 	}
 	return path, nil
 }
@@ -42,7 +44,8 @@ func findAgentd(named string) (string, error) {
 func (h *host) openEngine(set string, streams Streams, home state.Home) (engine.Engine, error) {
 	name := engineName(set)
 	if name == settings.EngineLocal {
-		fmt.Fprintln(streams.Err, "holon: the local engine confines nothing: the agent's commands run as you, on this machine")
+		fmt.Fprintln(streams.Err, "holon: the local engine confines nothing: the agent's commands run as you, on "+
+			"this machine")
 	}
 	return h.newEngine(name, home)
 }
@@ -61,9 +64,12 @@ func (h *host) newEngine(name string, home state.Home) (engine.Engine, error) {
 	case settings.EngineDocker:
 		return docker.New(h.DockerHost, home.ContainersDir())
 	case settings.EngineLocal:
-		return local.New(local.Options{Dir: localDir(home), Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.UserHome, "LANG=C.UTF-8"}})
+		return local.New(local.Options{Dir: localDir(home),
+			Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.UserHome, "LANG=C.UTF-8"}})
 	}
-	return nil, &runner.Error{Code: runner.CodeUsage, Param: "engine", Message: fmt.Sprintf("there is no engine %q", runner.OneLine(name, 40)), Hint: "use the holon that started the run"}
+	return nil, &runner.Error{Code: runner.CodeUsage, Param: "engine",
+		Message: fmt.Sprintf("there is no engine %q", runner.OneLine(name, 40)),
+		Hint:    "use the holon that started the run"}
 }
 
 // localDir is where the local engine keeps its programs.

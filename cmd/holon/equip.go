@@ -28,7 +28,8 @@ func (l *living) providers() *modelaccess.Host {
 // what was set of its confinement and its limits.
 func (l *living) configure(ctx context.Context, t pool.Turn) (cfg runner.Config, access io.Closer, err error) {
 	o := l.options
-	cfg = runner.Config{Skills: o.Skills, Network: o.Network, NanoCPUs: int64(o.CPUs * 1e9), Log: l.log, Secrets: o.streams.Secrets}
+	cfg = runner.Config{Skills: o.Skills, Network: o.Network, NanoCPUs: int64(o.CPUs * 1e9), Log: l.log,
+		Secrets: o.streams.Secrets}
 	if cfg.Memory, err = o.Memory.Bytes(); err != nil {
 		return cfg, nil, err
 	}
@@ -66,14 +67,17 @@ func (l *living) newKeeper() (*pool.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pool.New(pool.Options{Home: o.Dir, Engine: l.engine, Agentd: agentd, Image: o.Image, Version: buildVersion(), IdlePause: o.IdlePause, IdleStop: o.IdleStop,
-		MaxContainers: o.MaxContainers, Room: room, Configure: l.configure, Tools: l.tools, Secrets: o.streams.Secrets, Log: l.log, SetAside: l.tell}), nil
+	return pool.New(pool.Options{Home: o.Dir, Engine: l.engine, Agentd: agentd, Image: o.Image, Version: buildVersion(),
+		IdlePause: o.IdlePause, IdleStop: o.IdleStop,
+		MaxContainers: o.MaxContainers, Room: room, Configure: l.configure, Tools: l.tools, Secrets: o.streams.Secrets,
+		Log: l.log, SetAside: l.tell}), nil
 }
 
 // tell notifies the operator about an agent.
 func (l *living) tell(agentID, text string) {
 	// The turn about which it is may be over, and the operator is told all the same.
-	if _, err := scheduler.New(l.store, scheduler.Options{Owner: l.owner}).Notify(context.Background(), agentID, text, "", ""); err != nil {
+	if _, err := scheduler.New(l.store, scheduler.Options{Owner: l.owner}).Notify(context.Background(), agentID, text,
+		"", ""); err != nil {
 		l.log.Error("the operator cannot be told", "agent", agentID, "err", err)
 	}
 }
@@ -82,6 +86,8 @@ func (l *living) tell(agentID, text string) {
 // agent's lane, as this process.
 func (l *living) tools(agentID string) []hosttools.Tool {
 	refs := l.options.Refs()
-	lens := view.New(view.Facts{DefaultAgent: l.options.Agent, Model: refs[0], Fallbacks: refs[1:], Engine: l.engine.Name(), Home: l.homeOf, AgentsMD: l.homes.Loaded})
-	return tools.New(tools.Options{AgentID: agentID, Lane: scheduler.New(l.store, scheduler.Options{Owner: l.owner}), Ledger: l.store, Summaries: lens})
+	lens := view.New(view.Facts{DefaultAgent: l.options.Agent, Model: refs[0], Fallbacks: refs[1:],
+		Engine: l.engine.Name(), Home: l.homeOf, AgentsMD: l.homes.Loaded})
+	return tools.New(tools.Options{AgentID: agentID, Lane: scheduler.New(l.store, scheduler.Options{Owner: l.owner}),
+		Ledger: l.store, Summaries: lens})
 }

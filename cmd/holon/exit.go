@@ -83,7 +83,8 @@ func describe(err error) state.Failure {
 var flagsOfFields = map[string]string{
 	"image": "--image", "memory": "--memory", "cpus": "--cpus", "network": "--network", "env": "--env",
 	"engine": "--engine", "run": "RUN", "disk": "HOLON_HOME",
-	"agent_id": "AGENT", "agent": "AGENT", "token": "--token", "path": "FILE", "duration_ms": "--after", "interval_ms": "--every", "priority": "--priority", "template": "--template",
+	"agent_id": "AGENT", "agent": "AGENT", "token": "--token", "path": "FILE", "duration_ms": "--after",
+	"interval_ms": "--every", "priority": "--priority", "template": "--template",
 }
 
 // failure takes the text apart, which reads "FIELD: what; remedy".
@@ -123,9 +124,11 @@ func exitCode(err error) int {
 	}
 	if e, ok := errors.AsType[*workspace.Error](err); ok {
 		switch e.Code {
-		case workspace.CodeNotADirectory, workspace.CodeBareRepository, workspace.CodeInvalidOption, workspace.CodeNotARepository, workspace.CodeNothingChanged:
+		case workspace.CodeNotADirectory, workspace.CodeBareRepository, workspace.CodeInvalidOption,
+			workspace.CodeNotARepository, workspace.CodeNothingChanged:
 			return usage
-		case workspace.CodePatchConflict, workspace.CodeWouldOverwrite, workspace.CodeInvalidPatch, workspace.CodeBranchExists, workspace.CodePathExists,
+		case workspace.CodePatchConflict, workspace.CodeWouldOverwrite, workspace.CodeInvalidPatch,
+			workspace.CodeBranchExists, workspace.CodePathExists,
 			workspace.CodeCheckedOut, workspace.CodeUnsafeObjects, workspace.CodeWorktreeInUse:
 			return state.OutcomeFailure.ExitCode()
 		}
@@ -133,12 +136,16 @@ func exitCode(err error) int {
 	}
 	if e, ok := errors.AsType[*state.Error](err); ok {
 		switch e.Code {
-		case settings.CodeInvalid, settings.CodeUnknownKey, credentials.CodeUnknown, credentials.CodeInvalidKey, modelaccess.CodeUnknownProvider, modelaccess.CodeInvalidReference:
+		case settings.CodeInvalid, settings.CodeUnknownKey, credentials.CodeUnknown, credentials.CodeInvalidKey,
+			modelaccess.CodeUnknownProvider, modelaccess.CodeInvalidReference:
 			return usage
-		case state.CodeInvalidRunID, state.CodeRunNotFound, state.CodeRunAmbiguous, state.CodeOutputUnusable, engine.CodeInvalidSpec:
+		case state.CodeInvalidRunID, state.CodeRunNotFound, state.CodeRunAmbiguous, state.CodeOutputUnusable,
+			engine.CodeInvalidSpec:
 			return usage
-		case state.CodeInvalidAgent, control.CodeInvalidAccess, control.CodeInvalidToken, ledger.CodeNotFound, wire.CodeInvalidValue, wire.CodeMissingField, wire.CodeTooLarge,
-			scheduler.CodeInvalidMessage, scheduler.CodeInvalidTimer, scheduler.CodeRunMismatch, scheduler.CodeKeyConflict:
+		case state.CodeInvalidAgent, control.CodeInvalidAccess, control.CodeInvalidToken, ledger.CodeNotFound,
+			wire.CodeInvalidValue, wire.CodeMissingField, wire.CodeTooLarge,
+			scheduler.CodeInvalidMessage, scheduler.CodeInvalidTimer, scheduler.CodeRunMismatch,
+			scheduler.CodeKeyConflict:
 			return usage
 		case ledger.CodeExists:
 			return state.OutcomeFailure.ExitCode()
@@ -152,7 +159,8 @@ func exitCode(err error) int {
 	if _, ok := errors.AsType[*skills.Problem](err); ok {
 		return usage
 	}
-	if e, ok := errors.AsType[*responses.Error](err); ok && e.Type == responses.TypeInvalidRequest && e.Code != responses.CodeMissingCredentials {
+	if e, ok := errors.AsType[*responses.Error](err); ok && e.Type == responses.TypeInvalidRequest &&
+		e.Code != responses.CodeMissingCredentials {
 		return usage
 	}
 	return state.OutcomeRefused.ExitCode()

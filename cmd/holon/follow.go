@@ -18,7 +18,8 @@ import (
 
 // watch follows a message until nothing more becomes of it. Unless it is quiet it
 // shows what the agent does for it. shells counts the commands that were run.
-func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end view.MessageState, shells int, err error) {
+func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end view.MessageState, shells int,
+	err error) {
 	end, err = r.Message(ctx, sent.AgentID, sent.MessageID)
 	if err != nil || end.Entry.Status.Terminal() {
 		return end, 0, err
@@ -66,7 +67,8 @@ func isShell(ev *view.EventEnvelope) bool {
 	var data struct {
 		Tool string `json:"tool_name"`
 	}
-	return json.Unmarshal(ev.Payload.Data, &data) == nil && (data.Tool == "ExecCommand" || data.Tool == "ExecCommandBatch")
+	return json.Unmarshal(ev.Payload.Data, &data) == nil &&
+		(data.Tool == "ExecCommand" || data.Tool == "ExecCommandBatch")
 }
 
 // showDoing prints what an event tells that is not the answer itself.
@@ -79,7 +81,8 @@ func (r *remote) showDoing(ev *view.EventEnvelope) {
 		if json.Unmarshal(ev.Payload.Data, &data) != nil || data.Phase != responses.PhaseCommentary {
 			return
 		}
-	case rules.ToolExecuted, rules.TurnStarted, rules.SchedulerDiagnostic, rules.RuntimeError, rules.WaitRegistered, rules.CurrentRunAborted, rules.QueueEntryQuarantined:
+	case rules.ToolExecuted, rules.TurnStarted, rules.SchedulerDiagnostic, rules.RuntimeError, rules.WaitRegistered,
+		rules.CurrentRunAborted, rules.QueueEntryQuarantined:
 	default:
 		return
 	}
@@ -115,7 +118,10 @@ func closureOf(t *ledger.Turn) (c rules.Closure) {
 func outcomeOf(end view.MessageState) (code int, err error) {
 	t := end.Turn
 	if t == nil || end.Entry.Status == ledger.Quarantined {
-		return state.OutcomeRefused.ExitCode(), &state.Error{Code: state.Code(end.Entry.Status), Param: "agent", Message: "no turn was run for the message: " + orElse(end.Entry.Reason, string(end.Entry.Status)), Hint: "see: holon status --agent " + end.Message.AgentID}
+		return state.OutcomeRefused.ExitCode(),
+			&state.Error{Code: state.Code(end.Entry.Status), Param: "agent",
+				Message: "no turn was run for the message: " + orElse(end.Entry.Reason, string(end.Entry.Status)),
+				Hint:    "see: holon status --agent " + end.Message.AgentID}
 	}
 	if t.Kind == ledger.TurnCompleted {
 		if closureOf(t).WaitingReason == rules.AwaitingOperator {
@@ -129,7 +135,8 @@ func outcomeOf(end view.MessageState) (code int, err error) {
 	if t.Failure != nil {
 		why = t.Failure.Summary
 	}
-	err = &state.Error{Code: state.Code(orElse(t.Reason, "failed")), Param: "agent", Message: "the turn did not complete: " + why, Hint: "see: holon transcript --agent " + end.Message.AgentID}
+	err = &state.Error{Code: state.Code(orElse(t.Reason, "failed")), Param: "agent",
+		Message: "the turn did not complete: " + why, Hint: "see: holon transcript --agent " + end.Message.AgentID}
 	switch {
 	case end.Entry.Status == ledger.Aborted:
 		return state.OutcomeInterrupted.ExitCode(), err
@@ -157,7 +164,8 @@ func (r *remote) showAnswer(end view.MessageState, quiet bool) error {
 		}
 		if !quiet {
 			took := time.Duration(t.DurationMS) * time.Millisecond
-			fmt.Fprintf(r.streams.Err, "%s in %.1fs: %s, %s\n", t.Kind, took.Seconds(), count(t.ModelRounds, "round"), count(t.ToolCalls, "tool call"))
+			fmt.Fprintf(r.streams.Err, "%s in %.1fs: %s, %s\n", t.Kind, took.Seconds(), count(t.ModelRounds, "round"),
+				count(t.ToolCalls, "tool call"))
 		}
 	}
 	code, err := outcomeOf(end)

@@ -23,9 +23,10 @@ type gcOptions struct {
 // newGCCommand makes `holon gc`.
 func newGCCommand(streams Streams) *cobra.Command {
 	o := &gcOptions{orphanAge: runner.DefaultOrphanAge, keepRuns: -1}
-	cmd := lifecycleCommand(streams, "gc [flags]", "Settle the runs of killed holons and remove what nobody owns", 0, func(ctx context.Context, l *lifecycle, _ []string) error {
-		return runGC(ctx, l, o)
-	})
+	cmd := lifecycleCommand(streams, "gc [flags]", "Settle the runs of killed holons and remove what nobody owns", 0,
+		func(ctx context.Context, l *lifecycle, _ []string) error {
+			return runGC(ctx, l, o)
+		})
 	cmd.Long = `Settle the runs whose holon was killed, and remove containers, sockets, working
 trees and temporary files that belong to no run. The work of a run is never
 removed before its change is saved among its results.
@@ -38,7 +39,8 @@ of gcs and runs can go on at the same time.`
 	f.BoolVar(&o.force, "force", false, "end runs whose container still works, too; their work is saved")
 	f.DurationVar(&o.orphanAge, "orphan-age", o.orphanAge, "how long such a run is left alone")
 	f.IntVar(&o.keepRuns, "keep-runs", o.keepRuns, "remove all ended runs but the newest `N` (default: keep all)")
-	f.DurationVar(&o.olderThan, "older-than", 0, "remove runs that ended longer ago than this `time` (default: keep all)")
+	f.DurationVar(&o.olderThan, "older-than", 0,
+		"remove runs that ended longer ago than this `time` (default: keep all)")
 	return cmd
 }
 
@@ -46,7 +48,8 @@ func runGC(ctx context.Context, l *lifecycle, o *gcOptions) error {
 	if o.orphanAge < 0 || o.olderThan < 0 {
 		return usageError{errors.New("--orphan-age: a time is less than nothing; write for example 1h")}
 	}
-	c := &runner.Collector{Recovery: l.recovery(), OrphanAge: o.orphanAge, Force: o.force, KeepRuns: o.keepRuns, KeepFor: o.olderThan, DryRun: o.dryRun, Now: time.Now()}
+	c := &runner.Collector{Recovery: l.recovery(), OrphanAge: o.orphanAge, Force: o.force, KeepRuns: o.keepRuns,
+		KeepFor: o.olderThan, DryRun: o.dryRun, Now: time.Now()}
 	found, err := c.Collect(ctx)
 	if err != nil {
 		return err

@@ -38,7 +38,8 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	}
 	ctx, l.stop = context.WithCancel(ctx)
 	defer l.stop()
-	l.homes = home.New(home.Options{Home: o.Dir, Templates: filepath.Join(o.UserHome, ".agents", "templates"), Log: l.log})
+	l.homes = home.New(home.Options{Home: o.Dir, Templates: filepath.Join(o.UserHome, ".agents", "templates"),
+		Log: l.log})
 	if err := l.open(ctx); err != nil {
 		return errors.Join(err, l.close())
 	}
@@ -81,7 +82,8 @@ func (l *living) open(ctx context.Context) (err error) {
 	refs := o.Refs()
 	l.runtime, err = agent.Open(ctx, agent.Config{
 		Store: l.store, Turns: l.keeper, Homes: l.homes, Owner: l.owner, Default: o.Agent, Template: home.Default,
-		Model: refs[0], Fallbacks: refs[1:], Image: o.Image, MaxRounds: o.MaxRounds, MaxToolCalls: o.MaxToolCalls, Budget: budgetOf(o.Budget),
+		Model: refs[0], Fallbacks: refs[1:], Image: o.Image, MaxRounds: o.MaxRounds, MaxToolCalls: o.MaxToolCalls,
+		Budget:      budgetOf(o.Budget),
 		TurnTimeout: o.Timeout, Retention: l.retention(), Secrets: o.streams.Secrets, Log: l.log,
 	})
 	if err != nil {
@@ -93,13 +95,15 @@ func (l *living) open(ctx context.Context) (err error) {
 
 // run serves and drives lanes until ctx ends.
 func (l *living) run(ctx context.Context) error {
-	server := control.New(control.Options{Store: l.store, Steps: l.runtime.Lane(), Host: l, Log: l.log, Home: l.homeOf, AgentsMD: l.homes.Loaded})
+	server := control.New(control.Options{Store: l.store, Steps: l.runtime.Lane(), Host: l, Log: l.log, Home: l.homeOf,
+		AgentsMD: l.homes.Loaded})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx, l.listeners) })
 	group.Go(func() error { return l.runtime.Run(ctx) })
 	group.Go(func() error { l.keeper.Run(ctx); return nil })
 	group.Go(func() error {
-		if err := daemon.New(daemon.Options{Home: l.options.Dir.Dir(), Socket: l.options.Socket}).KeepLog(ctx, os.Stderr); err != nil {
+		if err := daemon.New(daemon.Options{Home: l.options.Dir.Dir(), Socket: l.options.Socket}).KeepLog(ctx,
+			os.Stderr); err != nil {
 			l.log.Warn("the log is not bounded any more", "err", err) // agents go on
 		}
 		return nil
@@ -112,7 +116,8 @@ const closeWithin = 30 * time.Second
 
 // close ends the parts, the last one first: turns, then their containers.
 func (l *living) close() (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), agent.DefaultDrain+closeWithin) // the context of the process is over
+	// the context of the process is over
+	ctx, cancel := context.WithTimeout(context.Background(), agent.DefaultDrain+closeWithin)
 	defer cancel()
 	if l.listeners != nil {
 		err = errors.Join(err, l.listeners.Close())
@@ -149,17 +154,21 @@ func (l *living) Shutdown() { l.stop() }
 func (l *living) Info() view.RuntimeInfo {
 	o, refs := l.options, l.options.Refs()
 	return view.RuntimeInfo{
-		PID: os.Getpid(), Version: buildVersion(), HomeDir: o.Dir.Dir(), SocketPath: l.listeners.SocketPath(), HTTPAddr: l.listeners.HTTPAddr(), AdvertiseURL: l.listeners.AdvertiseURL(),
-		StartedAt: l.started, ConfigFingerprint: l.print, Engine: engineName(o.Loaded.Engine), DefaultAgent: o.Agent, DefaultModel: refs[0], FallbackModels: refs[1:], Ready: true,
+		PID: os.Getpid(), Version: buildVersion(), HomeDir: o.Dir.Dir(), SocketPath: l.listeners.SocketPath(),
+		HTTPAddr: l.listeners.HTTPAddr(), AdvertiseURL: l.listeners.AdvertiseURL(),
+		StartedAt: l.started, ConfigFingerprint: l.print, Engine: engineName(o.Loaded.Engine), DefaultAgent: o.Agent,
+		DefaultModel: refs[0], FallbackModels: refs[1:], Ready: true,
 	}
 }
 
 // Models implements control.Host.
 func (l *living) Models(context.Context) (view.Models, error) {
 	refs := l.options.Refs()
-	out := view.Models{DefaultModel: refs[0], FallbackModels: refs[1:], Available: []view.Model{}, Availability: []view.ModelAvailability{}}
+	out := view.Models{DefaultModel: refs[0], FallbackModels: refs[1:], Available: []view.Model{},
+		Availability: []view.ModelAvailability{}}
 	for _, m := range l.providers().Models() {
-		out.Available = append(out.Available, view.Model{Model: m.Ref, Provider: m.Provider, ContextWindow: int64(m.ContextWindow)})
+		out.Available = append(out.Available,
+			view.Model{Model: m.Ref, Provider: m.Provider, ContextWindow: int64(m.ContextWindow)})
 		able := view.ModelAvailability{Model: m.Ref, Available: m.Ready}
 		if m.Problem != nil {
 			able.Reason = line(*m.Problem)
@@ -180,5 +189,6 @@ func (l *living) homeOf(agentID string) string {
 // retention is what the ledger keeps.
 func (l *living) retention() ledger.Retention {
 	const day = 24 * time.Hour
-	return ledger.Retention{Events: time.Duration(l.options.EventsDays) * day, MaxEvents: l.options.MaxEvents, Messages: time.Duration(l.options.MessagesDays) * day}
+	return ledger.Retention{Events: time.Duration(l.options.EventsDays) * day, MaxEvents: l.options.MaxEvents,
+		Messages: time.Duration(l.options.MessagesDays) * day}
 }

@@ -25,9 +25,10 @@ type logsOptions struct{ follow, events, container, tools bool }
 // newLogsCommand makes `holon logs`.
 func newLogsCommand(streams Streams) *cobra.Command {
 	o := &logsOptions{}
-	cmd := lifecycleCommand(streams, "logs [flags] RUN", "Show what a run did", 1, func(ctx context.Context, l *lifecycle, args []string) error {
-		return runLogs(ctx, l, args, o)
-	})
+	cmd := lifecycleCommand(streams, "logs [flags] RUN", "Show what a run did", 1,
+		func(ctx context.Context, l *lifecycle, args []string) error {
+			return runLogs(ctx, l, args, o)
+		})
 	cmd.Long = `Show what a run did or does, from its records: what the agent said, the commands
 it ran, its answer. With --json the records themselves, one a line.
 
@@ -191,5 +192,7 @@ func (l *lifecycle) containerLog(ctx context.Context, entry *files.Entry) error 
 			return l.copyPrintable(f)
 		}
 	}
-	return &runner.Error{Code: runner.CodeNoTurn, Param: "--container", Message: "the container of run " + entry.ID + " is gone, and its log was not kept", Hint: "start runs with --keep to keep it"}
+	return &runner.Error{Code: runner.CodeNoTurn, Param: "--container",
+		Message: "the container of run " + entry.ID + " is gone, and its log was not kept",
+		Hint:    "start runs with --keep to keep it"}
 }

@@ -37,11 +37,13 @@ func TestMemory(t *testing.T) {
 	}{
 		"small events, cut": {`n=$(wc -l < $TURN/events.ndjson); awk -v n=$n 'BEGIN {for (i = n; i < n+1100000; i++) print "{\"type\":\"response.output_text.delta\",\"sequence_number\":" i "}"; printf "{\"type\":"}' >> $TURN/events.ndjson` + end, "failure", ""},
 		"small facts":       {`awk 'BEGIN {for (i = 0; i < 1500000; i++) print "{\"type\":\"holon.egress.decision\",\"sequence\":" i "}"}' >> $TURN/runtime.ndjson` + end, "failure", ""},
-		"one line":          {`(head -c 120000000 /dev/zero | tr '\0' x; echo) >> $TURN/events.ndjson` + end, "failure", "an event has more than"},
-		"many values":       {`(printf '{"type":"response.created","response":{"output":['; for i in $(seq 20); do head -c 300000 /dev/zero | sed 's/\x00/{},/g'; done; echo '{}]}}') > $TURN/events.ndjson` + end, "failure", "values"},
-		"record":            {`(printf '{"artifacts":['; head -c 2000000 /dev/zero | sed 's/\x00/{},/g'; echo '{}]}') > $TURN/turn.json` + end, "failure", "values"},
-		"empty lines":       {`head -c 60000000 /dev/zero | tr '\0' '\n' > lines`, "success", "compared as binary data"},
-		"a flood of text":   {"", "failure", "max_output_bytes"},
+		"one line": {`(head -c 120000000 /dev/zero | tr '\0' x; echo) >> $TURN/events.ndjson` + end, "failure",
+			"an event has more than"},
+		"many values": {`(printf '{"type":"response.created","response":{"output":['; for i in $(seq 20); do head -c 300000 /dev/zero | sed 's/\x00/{},/g'; done; echo '{}]}}') > $TURN/events.ndjson` + end, "failure", "values"},
+		"record":      {`(printf '{"artifacts":['; head -c 2000000 /dev/zero | sed 's/\x00/{},/g'; echo '{}]}') > $TURN/turn.json` + end, "failure", "values"},
+		"empty lines": {`head -c 60000000 /dev/zero | tr '\0' '\n' > lines`, "success",
+			"compared as binary data"},
+		"a flood of text": {"", "failure", "max_output_bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			model := "scripted/" + tools.scenario(t, tc.command)
@@ -117,7 +119,8 @@ func (b *programs) runModel(t *testing.T, model string, env ...string) (got memo
 	out, work := t.TempDir(), t.TempDir()
 	reader, writer := fullPipe(t)
 	defer reader.Close()
-	cmd := exec.CommandContext(t.Context(), b.holon, "run", "--engine", "local", "--workspace", work, "--output", out, "--model", model, "--json", "--quiet", "go")
+	cmd := exec.CommandContext(t.Context(), b.holon, "run", "--engine", "local", "--workspace", work, "--output", out,
+		"--model", model, "--json", "--quiet", "go")
 	cmd.Env = append(os.Environ(), append(env, "HOLON_HOME="+b.home, "HOLON_AGENTD="+b.agentd)...)
 	cmd.Stdout = writer
 	var stderr strings.Builder

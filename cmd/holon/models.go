@@ -18,20 +18,23 @@ import (
 
 // newModelsCommand makes `holon models`.
 func newModelsCommand(streams Streams) *cobra.Command {
-	listing := surfaceCommand(streams, "list [flags]", "List the models that are set, and providers that can be asked", 0, 0, runModelsList)
-	cmd := surfaceCommand(streams, "models", "List models, and ask whether they answer", 0, 1, func(ctx context.Context, s *surface) error {
-		if len(s.args) > 0 {
-			return usageError{fmt.Errorf("COMMAND: there is no command %.80q; see holon models --help", s.args[0])}
-		}
-		return runModelsList(ctx, s)
-	})
+	listing := surfaceCommand(streams, "list [flags]", "List the models that are set, and providers that can be asked",
+		0, 0, runModelsList)
+	cmd := surfaceCommand(streams, "models", "List models, and ask whether they answer", 0, 1,
+		func(ctx context.Context, s *surface) error {
+			if len(s.args) > 0 {
+				return usageError{fmt.Errorf("COMMAND: there is no command %.80q; see holon models --help", s.args[0])}
+			}
+			return runModelsList(ctx, s)
+		})
 	cmd.Long = `List the models that are set (the default, its fallbacks, models.catalog) and the
 providers that can be asked for any model of theirs, with where their keys come
 from. Nobody is asked; "check" does that.`
 	for _, c := range []*cobra.Command{cmd, listing} {
 		c.Flags().Bool("all", false, "list providers without a key too")
 	}
-	check := surfaceCommand(streams, "check [flags] [PROVIDER/NAME]", "Ask a model for a word, the default one and its fallbacks if none is named", 0, 1, runModelsCheck)
+	check := surfaceCommand(streams, "check [flags] [PROVIDER/NAME]",
+		"Ask a model for a word, the default one and its fallbacks if none is named", 0, 1, runModelsCheck)
 	cmd.AddCommand(listing, check)
 	return cmd
 }
@@ -64,10 +67,16 @@ func runModelsList(_ context.Context, s *surface) error {
 		if m.Window == settings.WindowAssumed {
 			window += "?"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", printable(m.Ref), cmp.Or(m.Role, "-"), m.Contract, window, tokens(m.MaxOutputTokens), keyOf(m.Provider, m.Credential != nil, m.Ready, func() string { return m.Credential.String() }))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", printable(m.Ref), cmp.Or(m.Role, "-"), m.Contract, window,
+			tokens(m.MaxOutputTokens), keyOf(m.Provider, m.Credential != nil, m.Ready, func() string {
+				return m.Credential.String()
+			}))
 	}
 	for _, p := range others {
-		fmt.Fprintf(w, "%s/*\t-\t%s\t-\t-\t%s\n", p.Name, p.Contract, keyOf(p.Name, p.Credential != nil, p.Ready, func() string { return p.Credential.String() }))
+		fmt.Fprintf(w, "%s/*\t-\t%s\t-\t-\t%s\n", p.Name, p.Contract,
+			keyOf(p.Name, p.Credential != nil, p.Ready, func() string {
+				return p.Credential.String()
+			}))
 	}
 	return w.Flush()
 }
@@ -108,8 +117,10 @@ func runModelsCheck(ctx context.Context, s *surface) error {
 	broken := false
 	results := []modelaccess.Checked{}
 	for _, ref := range refs {
-		if provider, _, ok := providers.SplitRef(ref); !ok || provider != providers.Scripted && !providers.ValidName(provider) {
-			return usageError{fmt.Errorf("MODEL: %.100q is not a model reference; write provider/name, for example %s", ref, settings.DefaultModel)}
+		if provider, _, ok := providers.SplitRef(ref); !ok ||
+			provider != providers.Scripted && !providers.ValidName(provider) {
+			return usageError{fmt.Errorf("MODEL: %.100q is not a model reference; write provider/name, for example %s",
+				ref, settings.DefaultModel)}
 		}
 		c := host.Check(ctx, ref)
 		if ctx.Err() != nil {
@@ -154,7 +165,8 @@ var providerFlags = []struct{ flag, key, usage string }{
 
 // newProvidersCommand makes `holon providers`.
 func newProvidersCommand(streams Streams) *cobra.Command {
-	list := surfaceCommand(streams, "list [flags]", "List the providers that are built in or set", 0, 0, runProvidersList)
+	list := surfaceCommand(streams, "list [flags]", "List the providers that are built in or set", 0, 0,
+		runProvidersList)
 	set := surfaceCommand(streams, "set [flags] NAME", "Set how a provider is asked", 1, 1, runProvidersSet)
 	for _, f := range providerFlags {
 		set.Flags().String(f.flag, "", f.usage)
@@ -165,7 +177,8 @@ own with an endpoint: holon providers set acme --base-url https://llm.example/v1
 		list,
 		surfaceCommand(streams, "get [flags] NAME", "Show one provider", 1, 1, runProvidersGet),
 		set,
-		surfaceCommand(streams, "remove NAME", "Take all that is set for a provider out of config.json", 1, 1, runProvidersRemove),
+		surfaceCommand(streams, "remove NAME", "Take all that is set for a provider out of config.json", 1, 1,
+			runProvidersRemove),
 		surfaceCommand(streams, "doctor [flags]", "The same as holon config doctor", 0, 0, runDoctor),
 	)
 }
@@ -207,7 +220,10 @@ func runProvidersList(_ context.Context, s *surface) error {
 	w := tabwriter.NewWriter(s.streams.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "PROVIDER\tCONTRACT\tENDPOINT\tKEY")
 	for _, p := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Name, p.Contract, printable(cmp.Or(p.BaseURL, "-")), keyOf(p.Name, p.Credential != nil, p.Ready, func() string { return p.Credential.String() }))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Name, p.Contract, printable(cmp.Or(p.BaseURL, "-")),
+			keyOf(p.Name, p.Credential != nil, p.Ready, func() string {
+				return p.Credential.String()
+			}))
 	}
 	return w.Flush()
 }
@@ -224,7 +240,10 @@ func runProvidersGet(_ context.Context, s *surface) error {
 		return s.printJSON(p)
 	}
 	w := tabwriter.NewWriter(s.streams.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "name\t%s\ncontract\t%s\nendpoint\t%s\nkey\t%s\n", p.Name, p.Contract, printable(cmp.Or(p.BaseURL, "-")), keyOf(p.Name, p.Credential != nil, p.Ready, func() string { return p.Credential.String() }))
+	fmt.Fprintf(w, "name\t%s\ncontract\t%s\nendpoint\t%s\nkey\t%s\n", p.Name, p.Contract,
+		printable(cmp.Or(p.BaseURL, "-")), keyOf(p.Name, p.Credential != nil, p.Ready, func() string {
+			return p.Credential.String()
+		}))
 	if p.Problem != nil {
 		fmt.Fprintf(w, "problem\t%s\n", printable(line(*p.Problem)))
 	}
@@ -242,7 +261,9 @@ func runProvidersGet(_ context.Context, s *surface) error {
 func runProvidersRemove(_ context.Context, s *surface) error {
 	removed, err := settings.Unset(settings.Path(s.home), "providers."+s.args[0])
 	if err == nil && !removed {
-		return &state.Error{Code: modelaccess.CodeUnknownProvider, Param: "NAME", Message: fmt.Sprintf("nothing is set for a provider %.80q in %s", s.args[0], settings.Path(s.home)), Hint: "see holon providers list"}
+		return &state.Error{Code: modelaccess.CodeUnknownProvider, Param: "NAME",
+			Message: fmt.Sprintf("nothing is set for a provider %.80q in %s", s.args[0], settings.Path(s.home)),
+			Hint:    "see holon providers list"}
 	}
 	return err
 }

@@ -37,7 +37,8 @@ type progress struct {
 }
 
 func newProgress(streams Streams, quiet bool) *progress {
-	p := &progress{streams: streams, quiet: quiet, started: time.Now(), since: time.Now(), calls: make(map[string]string), denied: make(map[string]bool), ticker: make(chan struct{})}
+	p := &progress{streams: streams, quiet: quiet, started: time.Now(), since: time.Now(),
+		calls: make(map[string]string), denied: make(map[string]bool), ticker: make(chan struct{})}
 	if streams.ErrTTY && !quiet {
 		p.ended.Go(p.tick)
 	}
@@ -76,7 +77,8 @@ func (p *progress) Event(ev responses.Event) {
 	if ev.Response != nil {
 		p.final = ev.Response
 	}
-	if m, ok := ev.Item.(*responses.Message); ok && ev.Type == responses.EventItemDone && m.Phase == responses.PhaseCommentary {
+	if m, ok := ev.Item.(*responses.Message); ok && ev.Type == responses.EventItemDone &&
+		m.Phase == responses.PhaseCommentary {
 		p.printLocked("  " + runner.OneLine(m.Text(), 500))
 	}
 }

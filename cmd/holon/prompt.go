@@ -23,7 +23,10 @@ type promptOptions struct {
 // newPromptCommand makes `holon prompt`.
 func newPromptCommand(streams Streams) *cobra.Command {
 	o := &promptOptions{}
-	cmd, r := remoteCommand(streams, "prompt [flags] TEXT", "Give an agent something to do", 0, 64, func(ctx context.Context, r *remote) error { return runPrompt(ctx, r, o) })
+	cmd, r := remoteCommand(streams, "prompt [flags] TEXT", "Give an agent something to do", 0, 64,
+		func(ctx context.Context, r *remote) error {
+			return runPrompt(ctx, r, o)
+		})
 	cmd.Long = `Give an agent of the daemon something to do. It is queued, and answered in a turn
 of its own; with --follow the command stays until that turn has ended, shows what
 is done, and prints the answer. The exit code is then that of the turn: 0
@@ -35,11 +38,13 @@ TEXT is one argument; "-" reads it from standard input.`
   holon prompt --agent release --follow "prepare the notes" `
 	r.onAgent(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.priority, "priority", string(ledger.Normal), "interject (into the turn that runs), next, normal or background")
+	f.StringVar(&o.priority, "priority", string(ledger.Normal),
+		"interject (into the turn that runs), next, normal or background")
 	f.BoolVar(&o.follow, "follow", false, "stay until the turn has ended, and print the answer")
 	f.StringVar(&o.key, "key", "", "`text` under which this prompt is given once, however often it is sent")
 	f.BoolVar(&o.quiet, "quiet", false, "with --follow: show no progress")
-	completeWords(cmd, "priority", string(ledger.Interject), string(ledger.Next), string(ledger.Normal), string(ledger.Background))
+	completeWords(cmd, "priority", string(ledger.Interject), string(ledger.Next), string(ledger.Normal),
+		string(ledger.Background))
 	return cmd
 }
 
@@ -48,7 +53,8 @@ func runPrompt(ctx context.Context, r *remote, o *promptOptions) error {
 	if err != nil {
 		return err
 	}
-	sent, err := r.Prompt(ctx, r.Agent, wire.Prompt{Text: text, Priority: o.priority, Surface: string(ledger.SurfaceCLIPrompt)}, o.key)
+	sent, err := r.Prompt(ctx, r.Agent,
+		wire.Prompt{Text: text, Priority: o.priority, Surface: string(ledger.SurfaceCLIPrompt)}, o.key)
 	if err != nil {
 		return err
 	}
@@ -57,7 +63,8 @@ func runPrompt(ctx context.Context, r *remote, o *promptOptions) error {
 			return printJSON(r.streams, sent)
 		}
 		if r.streams.OutTTY {
-			_, err = fmt.Fprintf(r.streams.Out, "%s is queued for %s; watch with: holon tail -f --agent %s\n", sent.MessageID, sent.AgentID, sent.AgentID)
+			_, err = fmt.Fprintf(r.streams.Out, "%s is queued for %s; watch with: holon tail -f --agent %s\n",
+				sent.MessageID, sent.AgentID, sent.AgentID)
 			return err
 		}
 		_, err = fmt.Fprintln(r.streams.Out, runner.OneLine(sent.MessageID, 100))
@@ -98,7 +105,8 @@ func readPrompt(ctx context.Context, args []string, stdin io.Reader) (string, er
 		prompt = string(data)
 	}
 	if len(prompt) > maxPrompt {
-		return "", usageError{fmt.Errorf("PROMPT: is larger than %d MiB; put it into a file and name its folder with --input", maxPrompt>>20)}
+		return "", usageError{fmt.Errorf("PROMPT: is larger than %d MiB; put it into a file and name its folder "+
+			"with --input", maxPrompt>>20)}
 	}
 	if strings.TrimSpace(prompt) == "" {
 		return "", usageError{errors.New("PROMPT: is empty; say what is to be done")}

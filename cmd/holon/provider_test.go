@@ -97,7 +97,8 @@ func (p *fakeProvider) answer(w http.ResponseWriter, body []byte) {
 			fmt.Fprintf(w, `{"choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":1,"total_tokens":3}}`, text)
 			return
 		}
-		events = []string{`{"choices":[{"index":0,"delta":{"content":"` + text + `"}}]}`, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":1,"total_tokens":3}}`, `[DONE]`}
+		events = []string{`{"choices":[{"index":0,"delta":{"content":"` + text + `"}}]}`,
+			`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":1,"total_tokens":3}}`, `[DONE]`}
 	case "anthropic":
 		if whole {
 			w.Header().Set("Content-Type", "application/json")
@@ -114,7 +115,8 @@ func (p *fakeProvider) answer(w http.ResponseWriter, body []byte) {
 		}
 	case "restless":
 		call := fmt.Sprintf(`{"id":"fc_%[1]d","type":"function_call","status":"completed","name":"ExecCommand","call_id":"call_%[1]d","arguments":"{\"cmd\":\"echo %[1]d >> rounds\"}"}`, len(body))
-		events = []string{`{"type":"response.completed","response":{"id":"r","status":"completed","output":[` + call + `],"usage":{"input_tokens":2000,"output_tokens":50,"total_tokens":2050}}}`}
+		events = []string{`{"type":"response.completed","response":{"id":"r","status":"completed","output":[` + call +
+			`],"usage":{"input_tokens":2000,"output_tokens":50,"total_tokens":2050}}}`}
 	default:
 		w.Header().Set("Retry-After-Ms", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)

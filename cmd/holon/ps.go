@@ -17,9 +17,10 @@ import (
 // newPsCommand makes `holon ps`.
 func newPsCommand(streams Streams) *cobra.Command {
 	all := false
-	cmd := lifecycleCommand(streams, "ps [flags]", "List the runs", 0, func(ctx context.Context, l *lifecycle, _ []string) error {
-		return runPs(ctx, l, all)
-	})
+	cmd := lifecycleCommand(streams, "ps [flags]", "List the runs", 0,
+		func(ctx context.Context, l *lifecycle, _ []string) error {
+			return runPs(ctx, l, all)
+		})
 	cmd.Long = `List the runs that go on: those that a holon holds, and those whose holon was
 killed (orphaned), which holon attach goes on with and holon gc settles. With
 --all those that have ended too.
@@ -57,7 +58,8 @@ func runPs(ctx context.Context, l *lifecycle, all bool) error {
 		if v.ExitCode != nil {
 			exit = strconv.Itoa(*v.ExitCode)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", v.ID, dash(v.Name, 30), status, age(time.Since(v.CreatedAt.Time())), dash(v.Model, 40), dash(filepath.Base(v.Workspace), 40), exit)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", v.ID, dash(v.Name, 30), status,
+			age(time.Since(v.CreatedAt.Time())), dash(v.Model, 40), dash(filepath.Base(v.Workspace), 40), exit)
 	}
 	return table.Flush()
 }

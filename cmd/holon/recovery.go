@@ -32,11 +32,13 @@ type lifecycle struct {
 
 // lifecycleCommand makes a command about runs that takes at most max arguments.
 // do does the work; engines are closed after it.
-func lifecycleCommand(streams Streams, use, short string, max int, do func(ctx context.Context, l *lifecycle, args []string) error) *cobra.Command {
+func lifecycleCommand(streams Streams, use, short string, max int,
+	do func(ctx context.Context, l *lifecycle, args []string) error) *cobra.Command {
 	l := &lifecycle{streams: streams, open: map[string]engine.Engine{}}
 	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) (err error) {
 		if len(args) > max {
-			return usageError{fmt.Errorf("ARGUMENTS: there are %d and should be %d at most; see %s --help", len(args), max, cmd.CommandPath())}
+			return usageError{fmt.Errorf("ARGUMENTS: there are %d and should be %d at most; see %s --help", len(args),
+				max, cmd.CommandPath())}
 		}
 		if err = loadEnv(&l.host); err == nil {
 			l.home, err = state.FindHome(l.Home, l.UserHome)
@@ -84,7 +86,8 @@ func (l *lifecycle) close() error {
 // recovery is what takes up and settles runs here.
 func (l *lifecycle) recovery() runner.Recovery {
 	log := slog.New(slog.NewTextHandler(l.streams.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return runner.Recovery{Home: l.home, Borrowing: l.borrowing(l.home), Engines: l.engine, Version: buildVersion(), Secrets: l.streams.Secrets, Log: log,
+	return runner.Recovery{Home: l.home, Borrowing: l.borrowing(l.home), Engines: l.engine, Version: buildVersion(),
+		Secrets: l.streams.Secrets, Log: log,
 		Gateway: func(ctx context.Context, refs []string, workspace string) (*gateway.Gateway, error) {
 			return l.gateway(ctx, refs, workspace, log)
 		}}
@@ -92,7 +95,8 @@ func (l *lifecycle) recovery() runner.Recovery {
 
 // gateway makes the gateway that a run's models need, from what is set and stored
 // now: no record of a run holds a key.
-func (l *lifecycle) gateway(ctx context.Context, refs []string, workspace string, log *slog.Logger) (*gateway.Gateway, error) {
+func (l *lifecycle) gateway(ctx context.Context, refs []string, workspace string, log *slog.Logger) (*gateway.Gateway,
+	error) {
 	loaded := l.load(l.home, workspace)
 	if err := loaded.Err(); err != nil {
 		return nil, err

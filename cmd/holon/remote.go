@@ -30,7 +30,8 @@ type remote struct {
 }
 
 // remoteCommand makes a command with min to max arguments that asks the daemon.
-func remoteCommand(streams Streams, use, short string, min, max int, do func(context.Context, *remote) error) (*cobra.Command, *remote) {
+func remoteCommand(streams Streams, use, short string, min, max int,
+	do func(context.Context, *remote) error) (*cobra.Command, *remote) {
 	r := &remote{streams: streams}
 	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error {
 		err := countArgs(cmd, args, min, max)
@@ -114,12 +115,14 @@ func explainRemote(err error) error {
 
 // nextCommands are what to try after errors of the ledger, which knows no
 // commands.
-var nextCommands = map[state.Code]string{ledger.CodeNotFound: "see: holon agent list", ledger.CodeExists: "see: holon agent list"}
+var nextCommands = map[state.Code]string{ledger.CodeNotFound: "see: holon agent list",
+	ledger.CodeExists: "see: holon agent list"}
 
 // countArgs refuses arguments that a command does not take.
 func countArgs(cmd *cobra.Command, args []string, min, max int) error {
 	if len(args) < min || len(args) > max {
-		return usageError{fmt.Errorf("ARGUMENTS: there are %d; write: %s; see %s --help", len(args), cmd.UseLine(), cmd.CommandPath())}
+		return usageError{fmt.Errorf("ARGUMENTS: there are %d; write: %s; see %s --help", len(args), cmd.UseLine(),
+			cmd.CommandPath())}
 	}
 	return nil
 }

@@ -29,7 +29,9 @@ func (h *host) open(ctx context.Context, run string) (state.Home, *files.Entry, 
 // when nothing was collected.
 func result(entry *files.Entry) (workspace.Info, *workspace.Diff, error) {
 	if entry.Manifest == nil {
-		return workspace.Info{}, nil, &runner.Error{Code: "run_not_finished", Param: "RUN", Message: fmt.Sprintf("run %s is %s and has no result", entry.ID, entry.Status()), Hint: "wait for its end, or start it again"}
+		return workspace.Info{}, nil, &runner.Error{Code: "run_not_finished", Param: "RUN",
+			Message: fmt.Sprintf("run %s is %s and has no result", entry.ID, entry.Status()),
+			Hint:    "wait for its end, or start it again"}
 	}
 	info, diff := collected(entry.Manifest)
 	return info, diff, nil
@@ -59,7 +61,8 @@ func showExecuted(streams Streams, warnings []workspace.Warning) {
 type gate struct{ allow bool }
 
 func (g *gate) flag(f *pflag.FlagSet) {
-	f.BoolVar(&g.allow, "allow-executed", false, "write files too that programs execute without being asked to, which you have read")
+	f.BoolVar(&g.allow, "allow-executed", false,
+		"write files too that programs execute without being asked to, which you have read")
 }
 
 // confirm shows the files, and asks where there is a person who sees the question.

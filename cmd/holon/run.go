@@ -94,13 +94,17 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.Bool("include-dirty", defaults.IncludeDirty, "start from the files as they are, with uncommitted changes")
 	f.StringVar(&opts.Output, "output", "", "`directory` for the results (default below HOLON_HOME)")
 	f.StringVar(&opts.Input, "input", "", "`directory` of files that the agent may read")
-	f.StringArrayVar(&opts.Env, "env", nil, "`NAME=VALUE` for the agent's commands; a bare NAME takes your value, which is the way for secrets")
+	f.StringArrayVar(&opts.Env, "env", nil,
+		"`NAME=VALUE` for the agent's commands; a bare NAME takes your value, which is the way for secrets")
 	f.StringArrayVar(&opts.EnvFile, "env-file", nil, "`file` with a NAME=VALUE, or a NAME, on each line")
-	f.StringArrayVar(&opts.Secret, "secret", nil, "`NAME` of a variable for commands whose value is shown nowhere, as of those that end in _TOKEN, _KEY, _SECRET and the like")
+	f.StringArrayVar(&opts.Secret, "secret", nil,
+		"`NAME` of a variable for commands whose value is shown nowhere, as of those that end in _TOKEN, _KEY, "+
+			"_SECRET and the like")
 	f.Duration("timeout", defaults.Timeout, "wall `time` of the turn")
 	f.Int("max-rounds", defaults.MaxRounds, "model rounds after which the turn ends")
 	f.Int("max-tool-calls", 0, "calls of tools after which the turn ends (default no bound)")
-	f.String("max-output-bytes", string(defaults.MaxOutput), "how much the turn may leave in its output directory, its streams included")
+	f.String("max-output-bytes", string(defaults.MaxOutput),
+		"how much the turn may leave in its output directory, its streams included")
 	f.Int64("max-requests", 0, "requests to providers after which the turn ends")
 	f.Int64("max-tokens", 0, "tokens, sent and answered, after which the turn ends")
 	f.String("max-cost", "", "`amount` after which the turn ends; needs the prices of the models")
@@ -110,7 +114,8 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.String("network", defaults.Network, "`network` of the container; anything but none is recorded as looser")
 	confinementFlags(f)
 	f.StringArray("skill", nil, "`directory`, or name of an installed skill, that the agent may use")
-	f.StringVar(&opts.MCPConfig, "mcp-config", "", "`file` with MCP servers, started in the container or reached from it, whose tools the agent gets")
+	f.StringVar(&opts.MCPConfig, "mcp-config", "",
+		"`file` with MCP servers, started in the container or reached from it, whose tools the agent gets")
 	f.StringVar(&opts.Name, "name", "", "`name` for the run, for people")
 	f.BoolVar(&opts.Keep, "keep", false, "keep the session's directories and the container's log")
 	f.BoolVar(&opts.JSON, "json", false, "print the run's manifest instead of the answer")
@@ -177,7 +182,8 @@ func checkMCPConfig(path string) error {
 		return nil
 	}
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return usageError{fmt.Errorf("--mcp-config: %q is no file; name one with the MCP servers of the run", runner.OneLine(path, 200))}
+		return usageError{fmt.Errorf("--mcp-config: %q is no file; name one with the MCP servers of the run",
+			runner.OneLine(path, 200))}
 	}
 	return nil
 }
@@ -208,12 +214,15 @@ func runRun(ctx context.Context, o *runOptions) error {
 	log := slog.New(slog.NewTextHandler(o.streams.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	shot := &runner.OneShot{
 		Home: home, Name: o.Name, OutputDir: o.Output, Keep: o.Keep, Version: buildVersion(),
-		Turn: runner.TurnRequest{Prompt: o.Prompt, MaxRounds: o.MaxRounds, MaxToolCalls: o.MaxToolCalls, Timeout: o.Timeout, MaxOutputTokens: o.MaxOutputTokens,
+		Turn: runner.TurnRequest{Prompt: o.Prompt, MaxRounds: o.MaxRounds, MaxToolCalls: o.MaxToolCalls,
+			Timeout: o.Timeout, MaxOutputTokens: o.MaxOutputTokens,
 			Budget: budgetOf(o.Budget)},
-		Workspace: workspace.Options{Dir: o.Workspace, IncludeDirty: o.IncludeDirty, CacheDir: home.CacheDir(), Name: o.Name,
+		Workspace: workspace.Options{Dir: o.Workspace, IncludeDirty: o.IncludeDirty, CacheDir: home.CacheDir(),
+			Name:      o.Name,
 			Borrowing: workspace.Borrowing{Allow: o.AllowAlternates, StateHome: home.Dir()}},
 		Session: runner.Config{
-			Image: o.Image, Skills: o.Skills, InputDir: o.Input, MCPConfig: o.MCPConfig, Env: o.Env, Secrets: o.streams.Secrets, SecretEnv: o.Secret, Network: o.Network,
+			Image: o.Image, Skills: o.Skills, InputDir: o.Input, MCPConfig: o.MCPConfig, Env: o.Env,
+			Secrets: o.streams.Secrets, SecretEnv: o.Secret, Network: o.Network,
 			NanoCPUs: int64(o.CPUs * 1e9), Labels: map[string]string{runner.LabelHome: home.Dir()}, Log: log,
 		},
 	}
@@ -260,7 +269,8 @@ func runRun(ctx context.Context, o *runOptions) error {
 }
 
 // chooseModel resolves the models on the host's side.
-func (o *runOptions) chooseModel(ctx context.Context, keys *credentials.Keys, cfg *runner.Config, log *slog.Logger) (*modelaccess.Access, error) {
+func (o *runOptions) chooseModel(ctx context.Context, keys *credentials.Keys, cfg *runner.Config,
+	log *slog.Logger) (*modelaccess.Access, error) {
 	host := &modelaccess.Host{Settings: &o.Settings, Keys: keys, Proxy: http.ProxyFromEnvironment, Log: log}
 	if err := o.needModel(host); err != nil {
 		return nil, err
@@ -275,27 +285,32 @@ func (o *configured) needModel(host *modelaccess.Host) error {
 	}
 	o.Model = settings.DefaultModel
 	if _, err := host.Ready(o.Model); err != nil {
-		return &runner.Error{Code: runner.CodeCredentials, Param: "--model", Message: "no model is chosen and there is no key for the default one, " + settings.DefaultModel,
-			Hint: "set OPENAI_API_KEY or store a key with: holon credentials set openai; choose a model with: holon config set model.default PROVIDER/NAME; or try --model scripted/demo"}
+		return &runner.Error{Code: runner.CodeCredentials, Param: "--model",
+			Message: "no model is chosen and there is no key for the default one, " + settings.DefaultModel,
+			Hint: "set OPENAI_API_KEY or store a key with: holon credentials set openai; choose a model with: holon " +
+				"config set model.default PROVIDER/NAME; or try --model scripted/demo"}
 	}
 	return nil
 }
 
 // openModels makes what asks the models of refs part of a session: which gateway
 // they need, or which scenario file. The access lasts as long as the session.
-func openModels(ctx context.Context, host *modelaccess.Host, refs []string, cfg *runner.Config) (*modelaccess.Access, error) {
+func openModels(ctx context.Context, host *modelaccess.Host, refs []string, cfg *runner.Config) (*modelaccess.Access,
+	error) {
 	access, err := host.Open(ctx, refs, "--model")
 	if err != nil {
 		return nil, err
 	}
-	cfg.Model, cfg.Fallbacks, cfg.Gateway, cfg.Providers, cfg.AgentEnv = refs[0], refs[1:], access.Gateway, access.Contracts, access.Env
+	cfg.Model, cfg.Fallbacks, cfg.Gateway, cfg.Providers, cfg.AgentEnv = refs[0], refs[1:], access.Gateway,
+		access.Contracts, access.Env
 	for i, ref := range refs {
 		provider, name, _ := providers.SplitRef(ref)
 		if provider != providers.Scripted {
 			continue
 		}
 		if i > 0 && name != demoScenario {
-			err = usageError{fmt.Errorf("--model-fallbacks: %q is a file; a scenario can only be the first model", runner.OneLine(ref, 200))}
+			err = usageError{fmt.Errorf("--model-fallbacks: %q is a file; a scenario can only be the first model",
+				runner.OneLine(ref, 200))}
 		} else if i == 0 {
 			err = findScenario(cfg, name)
 		}
@@ -317,10 +332,12 @@ func findScenario(cfg *runner.Config, name string) error {
 		path, err = filepath.EvalSymlinks(path)
 	}
 	if err != nil {
-		return usageError{fmt.Errorf("--model: there is no scenario file %q; name a YAML file, or use scripted/demo", runner.OneLine(name, 200))}
+		return usageError{fmt.Errorf("--model: there is no scenario file %q; name a YAML file, or use scripted/demo",
+			runner.OneLine(name, 200))}
 	}
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return usageError{fmt.Errorf("--model: %q is not a file; name a YAML scenario, or use scripted/demo", runner.OneLine(name, 200))}
+		return usageError{fmt.Errorf("--model: %q is not a file; name a YAML scenario, or use scripted/demo",
+			runner.OneLine(name, 200))}
 	}
 	cfg.Scenario = path
 	return nil

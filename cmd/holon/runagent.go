@@ -94,7 +94,9 @@ func (a *agentRun) ensure(ctx context.Context) error {
 	if !a.create {
 		_, err := a.Status(ctx, a.Agent)
 		if state.IsCode(err, ledger.CodeNotFound) {
-			return &state.Error{Code: ledger.CodeNotFound, Param: "--agent", Message: fmt.Sprintf("there is no agent %s", a.Agent), Hint: "make it with --create-agent, or: holon agent create " + a.Agent}
+			return &state.Error{Code: ledger.CodeNotFound, Param: "--agent",
+				Message: fmt.Sprintf("there is no agent %s", a.Agent),
+				Hint:    "make it with --create-agent, or: holon agent create " + a.Agent}
 		}
 		return err
 	}
@@ -130,7 +132,8 @@ type runResult struct {
 }
 
 func (a *agentRun) result(ctx context.Context, end view.MessageState, shells int) (runResult, error) {
-	r := runResult{AgentID: a.Agent, MessageID: end.Message.ID, FinalStatus: finalStatus(end), Tasks: []string{}, ChangedFiles: []string{}, ShellCommands: shells}
+	r := runResult{AgentID: a.Agent, MessageID: end.Message.ID, FinalStatus: finalStatus(end), Tasks: []string{},
+		ChangedFiles: []string{}, ShellCommands: shells}
 	r.ExitCode, _ = outcomeOf(end)
 	agent, err := a.Status(ctx, a.Agent)
 	if err != nil {

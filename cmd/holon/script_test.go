@@ -50,7 +50,8 @@ func TestScripts(t *testing.T) {
 			for name, value := range map[string]string{
 				"HOLON_HOME": filepath.Join(env.WorkDir, "home"), "HOLON_AGENTD": agentd, "PROJECT": project,
 				"GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_SYSTEM": os.DevNull,
-				"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.org",
+				"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_COMMITTER_NAME": "A",
+				"GIT_COMMITTER_EMAIL": "a@example.org",
 			} {
 				env.Setenv(name, value)
 			}
@@ -58,7 +59,8 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"fails": cmdFails, "provider": cmdProvider, "repo": cmdRepo, "demo": cmdDemo, "same": cmdSame, "until": cmdUntil, "crash": cmdCrash,
+			"fails": cmdFails, "provider": cmdProvider, "repo": cmdRepo, "demo": cmdDemo, "same": cmdSame,
+			"until": cmdUntil, "crash": cmdCrash,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "engine" {
@@ -79,7 +81,8 @@ func stopDaemon(t *testing.T, home string) {
 	if _, err := os.Stat(filepath.Join(home, "run", "daemon.json")); err != nil {
 		return
 	}
-	if _, err := daemon.New(daemon.Options{Home: home}).Stop(context.Background()); err != nil { // the script's context is over
+	// the script's context is over
+	if _, err := daemon.New(daemon.Options{Home: home}).Stop(context.Background()); err != nil {
 		t.Errorf("stop the daemon: %v", err)
 	}
 }
@@ -155,7 +158,8 @@ func cmdRepo(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: repo DIR")
 	}
-	for _, git := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A"}, {"commit", "-q", "--allow-empty", "-m", "all"}} {
+	for _, git := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A"},
+		{"commit", "-q", "--allow-empty", "-m", "all"}} {
 		ts.Check(ts.Exec("git", append([]string{"-C", ts.MkAbs(args[0])}, git...)...))
 	}
 }

@@ -70,19 +70,24 @@ Exit codes: 0 ended in good order, 2 usage error, 4 it could not start.`,
 func (o *serveOptions) define(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.socketFlag, "socket", "", "`path` of the control socket (default HOLON_SOCKET_PATH, else run/holon.sock of HOLON_HOME)")
-	f.StringVar(&o.accessMode, "access", "", "from where it is reached over TCP: local, tunnel, lan or tailnet (default not at all)")
+	f.StringVar(&o.socketFlag, "socket", "",
+		"`path` of the control socket (default HOLON_SOCKET_PATH, else run/holon.sock of HOLON_HOME)")
+	f.StringVar(&o.accessMode, "access", "",
+		"from where it is reached over TCP: local, tunnel, lan or tailnet (default not at all)")
 	f.StringVar(&o.bindHost, "host", "", "`address` to listen on (default 127.0.0.1; lan and tailnet need one)")
 	f.IntVar(&o.port, "port", 0, fmt.Sprintf("TCP `port` (default %d)", control.DefaultPort))
 	f.String("listen", "", "`HOST:PORT` instead of --host and --port")
 	f.String("advertise", "", "`URL` under which others reach the port; URLs of triggers begin with it")
-	f.StringVar(&o.token, "token", "", "`token` that TCP clients must send (default HOLON_CONTROL_TOKEN, which other users cannot see)")
-	f.StringVar(&o.tokenFile, "token-file", "", "`file` of mode 0600 with the token (default one is made in HOLON_HOME)")
+	f.StringVar(&o.token, "token", "", "`token` that TCP clients must send (default HOLON_CONTROL_TOKEN, which "+
+		"other users cannot see)")
+	f.StringVar(&o.tokenFile, "token-file", "",
+		"`file` of mode 0600 with the token (default one is made in HOLON_HOME)")
 	f.String("engine", "", "auto, docker, or local, which confines nothing")
 	f.String("image", "", "container `image` of agents that have none of their own")
 	f.String("model", "", "model of agents that have none of their own, as `provider/name`")
 	f.String("agent", "", "`id` of the default agent")
-	completeWords(cmd, "access", string(control.ModeLocal), string(control.ModeTunnel), string(control.ModeLAN), string(control.ModeTailnet))
+	completeWords(cmd, "access", string(control.ModeLocal), string(control.ModeTunnel), string(control.ModeLAN),
+		string(control.ModeTailnet))
 	completeWords(cmd, "engine", settings.EngineAuto, settings.EngineDocker, settings.EngineLocal)
 }
 
@@ -124,7 +129,8 @@ func (o *serveOptions) makeHome() (err error) {
 
 // completeAccess puts the way in over TCP together.
 func (o *serveOptions) completeAccess() (err error) {
-	a := control.Access{Mode: control.Mode(o.accessMode), Host: o.bindHost, Port: o.port, Listen: o.HTTPAddr, Advertise: o.CallbackBaseURL, Auth: control.Auth(o.AuthMode)}
+	a := control.Access{Mode: control.Mode(o.accessMode), Host: o.bindHost, Port: o.port, Listen: o.HTTPAddr,
+		Advertise: o.CallbackBaseURL, Auth: control.Auth(o.AuthMode)}
 	if (o.flags.Changed("host") || o.flags.Changed("port")) && !o.flags.Changed("listen") {
 		a.Listen = "" // a setting, which the flags outweigh
 	}
@@ -206,7 +212,8 @@ func (o *serveOptions) command() (args, env []string) {
 		args = append(args, "--model="+o.Model)
 	}
 	for _, kv := range os.Environ() {
-		if name, _, _ := strings.Cut(kv, "="); name != "HOLON_CONTROL_TOKEN" && name != "HOLON_HOME" && name != "HOLON_AGENTD" {
+		if name, _, _ := strings.Cut(kv, "="); name != "HOLON_CONTROL_TOKEN" && name != "HOLON_HOME" &&
+			name != "HOLON_AGENTD" {
 			env = append(env, kv)
 		}
 	}

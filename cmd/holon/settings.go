@@ -41,7 +41,8 @@ func (s *surface) providers() *modelaccess.Host {
 
 // surfaceCommand makes a command with min to max arguments that reads what is
 // set, and writes nothing before do does.
-func surfaceCommand(streams Streams, use, short string, min, max int, do func(context.Context, *surface) error) *cobra.Command {
+func surfaceCommand(streams Streams, use, short string, min, max int,
+	do func(context.Context, *surface) error) *cobra.Command {
 	s := &surface{streams: streams}
 	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error {
 		err := s.load(cmd, args, min, max)
@@ -55,7 +56,8 @@ func surfaceCommand(streams Streams, use, short string, min, max int, do func(co
 	}}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVar(&s.json, "json", false, "print JSON")
-	cmd.Flags().StringVar(&s.workspace, "workspace", "", "`directory` whose project's settings count (default the current one)")
+	cmd.Flags().StringVar(&s.workspace, "workspace", "",
+		"`directory` whose project's settings count (default the current one)")
 	return cmd
 }
 
@@ -91,7 +93,8 @@ func group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
 		Use: use, Short: short, Long: long,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("COMMAND: there is no command %q; see holon %s --help", runner.OneLine(args[0], 80), use)}
+				return usageError{fmt.Errorf("COMMAND: there is no command %q; see holon %s --help",
+					runner.OneLine(args[0], 80), use)}
 			}
 			return nil
 		},
@@ -103,7 +106,8 @@ func group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
 
 // newConfigCommand makes `holon config`.
 func newConfigCommand(streams Streams) *cobra.Command {
-	get := surfaceCommand(streams, "get [flags] KEY", "Print a setting as it is in force, or all below a group", 1, 1, runConfigGet)
+	get := surfaceCommand(streams, "get [flags] KEY", "Print a setting as it is in force, or all below a group", 1, 1,
+		runConfigGet)
 	get.Flags().Bool("show-origin", false, "print also where it comes from")
 	return group("config", "Show, change and check settings",
 		`Settings come from flags, then variables, then `+settings.ProjectFile+` of the
@@ -111,10 +115,13 @@ project, then config.json of HOLON_HOME, which "set" and "unset" write. What a
 repository may not decide, and keys of providers, are in no project's file.`,
 		get,
 		surfaceCommand(streams, "set KEY VALUE", "Set a value in config.json of HOLON_HOME", 2, 2, runConfigSet),
-		surfaceCommand(streams, "unset KEY", "Take a setting, or all below a group, out of config.json", 1, 1, runConfigUnset),
-		surfaceCommand(streams, "list [flags]", "List the settings in force and where each comes from", 0, 0, runConfigList),
+		surfaceCommand(streams, "unset KEY", "Take a setting, or all below a group, out of config.json", 1, 1,
+			runConfigUnset),
+		surfaceCommand(streams, "list [flags]", "List the settings in force and where each comes from", 0, 0,
+			runConfigList),
 		surfaceCommand(streams, "schema", "Print the JSON Schema of config.json", 0, 0, runConfigSchema),
-		surfaceCommand(streams, "doctor [flags]", "Say what is wrong with files, variables, keys and models", 0, 0, runDoctor),
+		surfaceCommand(streams, "doctor [flags]", "Say what is wrong with files, variables, keys and models", 0, 0,
+			runDoctor),
 	)
 }
 
@@ -161,7 +168,8 @@ func runConfigUnset(_ context.Context, s *surface) error {
 
 // warnOutweighed says when what was just set will not count.
 func (s *surface) warnOutweighed() {
-	if origin := s.loaded.Origin(s.args[0]); origin.Layer == settings.LayerProject || origin.Layer == settings.LayerEnv {
+	if origin := s.loaded.Origin(s.args[0]); origin.Layer == settings.LayerProject ||
+		origin.Layer == settings.LayerEnv {
 		fmt.Fprintf(s.streams.Err, "holon: it is set, but here %s outweighs it\n", origin)
 	}
 }
@@ -203,7 +211,8 @@ func runDoctor(_ context.Context, s *surface) error {
 			if f.Key != "" && f.Key != f.Source {
 				where += ": " + f.Key
 			}
-			fmt.Fprintf(s.streams.Out, "%-7s  %s: %s\n         %s\n", f.Level, printable(where), printable(f.Message), printable(f.Hint))
+			fmt.Fprintf(s.streams.Out, "%-7s  %s: %s\n         %s\n", f.Level, printable(where), printable(f.Message),
+				printable(f.Hint))
 		}
 		if len(findings) == 0 {
 			fmt.Fprintln(s.streams.Out, "nothing is wrong")

@@ -48,13 +48,15 @@ An installed skill is pinned: a run refuses it when its files are not those that
 were installed. Give it to a run with "holon run --skill NAME".`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("COMMAND: there is no command %q; see holon skills --help", runner.OneLine(args[0], 80))}
+				return usageError{fmt.Errorf("COMMAND: there is no command %q; see holon skills --help",
+					runner.OneLine(args[0], 80))}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	install := skillCommand(streams, "install [flags] SOURCE", "Install a skill from a folder or a git repository", 1, runSkillsInstall)
+	install := skillCommand(streams, "install [flags] SOURCE", "Install a skill from a folder or a git repository", 1,
+		runSkillsInstall)
 	install.cmd.Long = `Install a skill and pin the digest of its files. SOURCE is a folder, the URL of a
 git repository (https, ssh or file), or a folder on GitHub as
 https://github.com/OWNER/REPO/tree/REF/PATH.
@@ -62,7 +64,8 @@ https://github.com/OWNER/REPO/tree/REF/PATH.
 A skill that is installed already must be the same, unless --update is given.`
 	f := install.cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&install.opts.Ref, "ref", "", "`branch`, tag or commit of the repository (default its own default branch)")
+	f.StringVar(&install.opts.Ref, "ref", "",
+		"`branch`, tag or commit of the repository (default its own default branch)")
 	f.StringVar(&install.opts.Path, "path", "", "`directory` of the skill in the repository")
 	f.StringVar(&install.opts.Digest, "digest", "", "refuse anything but this `digest` (sha256:…)")
 	f.BoolVar(&install.opts.Update, "update", false, "replace what is installed, and pin the new digest")
@@ -78,11 +81,13 @@ type skillsSubcommand struct {
 }
 
 // skillCommand makes a command of `holon skills` with n arguments.
-func skillCommand(streams Streams, use, short string, n int, do func(context.Context, *skillOptions) error) skillsSubcommand {
+func skillCommand(streams Streams, use, short string, n int,
+	do func(context.Context, *skillOptions) error) skillsSubcommand {
 	opts := &skillOptions{streams: streams}
 	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usageError{fmt.Errorf("ARGUMENTS: there are %d and should be %d; see %s --help", len(args), n, cmd.CommandPath())}
+			return usageError{fmt.Errorf("ARGUMENTS: there are %d and should be %d; see %s --help", len(args), n,
+				cmd.CommandPath())}
 		}
 		if n == 1 {
 			opts.Source = args[0]
@@ -138,7 +143,8 @@ func runSkillsInstall(ctx context.Context, o *skillOptions) error {
 	if err != nil {
 		return err
 	}
-	in := skills.Install{Folder: o.Source, Update: o.Update, Now: time.Now(), Pin: skills.Pin{Source: o.Source, Digest: o.Digest}}
+	in := skills.Install{Folder: o.Source, Update: o.Update, Now: time.Now(),
+		Pin: skills.Pin{Source: o.Source, Digest: o.Digest}}
 	if workspace.IsRemote(o.Source) {
 		dir, err := os.MkdirTemp(home.CacheDir(), "skill-")
 		if err != nil {
@@ -174,12 +180,14 @@ func fetchSkill(ctx context.Context, o *skillOptions, dir string, in *skills.Ins
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return fmt.Errorf("fetch the skill: %w", err)
 	}
-	got, err := remote.Fetch(ctx, workspace.FetchOptions{Dir: dir, Files: maxSkillFiles, Bytes: maxSkillBytes, Pack: maxSkillPack})
+	got, err := remote.Fetch(ctx, workspace.FetchOptions{Dir: dir, Files: maxSkillFiles, Bytes: maxSkillBytes,
+		Pack: maxSkillPack})
 	if err != nil {
 		return err
 	}
 	if _, err := os.Lstat(filepath.Join(dir, skills.File)); err != nil {
-		return usageError{fmt.Errorf("--path: there is no %s in %s of the repository; %s", skills.File, orTop(got.Path), candidatesHint(got))}
+		return usageError{fmt.Errorf("--path: there is no %s in %s of the repository; %s", skills.File, orTop(got.Path),
+			candidatesHint(got))}
 	}
 	in.Folder, in.Pin.Commit, in.Pin.Path = dir, got.Commit, got.Path
 	return nil
@@ -223,7 +231,8 @@ func runSkillsList(_ context.Context, o *skillOptions) error {
 	}
 	table := tabwriter.NewWriter(o.streams.Out, 0, 8, 2, ' ', 0)
 	for _, skill := range list {
-		fmt.Fprintf(table, "%s\t%s\t%.19s\t%s\n", skill.Name, skill.State, skill.Digest, runner.OneLine(skill.Source, 200))
+		fmt.Fprintf(table, "%s\t%s\t%.19s\t%s\n", skill.Name, skill.State, skill.Digest,
+			runner.OneLine(skill.Source, 200))
 	}
 	return table.Flush()
 }

@@ -13,7 +13,8 @@ import (
 // newStatusCommand makes `holon status`.
 func newStatusCommand(streams Streams) *cobra.Command {
 	cmd, r := remoteCommand(streams, "status [flags]", "Say what an agent does and waits for", 0, 0, runStatus)
-	cmd.Long = "Say what an agent does, what it waits for, and what an operator may do with it now.\nIt reads and changes nothing."
+	cmd.Long = "Say what an agent does, what it waits for, and what an operator may do with it now.\nIt reads and " +
+		"changes nothing."
 	r.onAgent(cmd)
 	return cmd
 }
@@ -36,10 +37,13 @@ func summary(streams Streams, s view.AgentSummary) error {
 		model += " (set for this agent)"
 	}
 	pairs := [][2]string{
-		{"agent", s.Identity.AgentID}, {"status", string(s.Agent.Status)}, {"posture", string(s.SchedulingPosture.Posture) + ": " + s.SchedulingPosture.Reason},
+		{"agent", s.Identity.AgentID}, {"status", string(s.Agent.Status)},
+		{"posture", string(s.SchedulingPosture.Posture) + ": " + s.SchedulingPosture.Reason},
 		{"model", model}, {"image", s.Identity.Image}, {"home", s.Identity.AgentHome},
-		{"current run", s.Agent.CurrentRunID}, {"pending", strconv.Itoa(s.Agent.Pending)}, {"next try", streams.momentOf(s.Agent.RetryAt)},
-		{"sleeps until", streams.momentOf(s.Agent.SleepingUntil)}, {"turns", strconv.FormatInt(s.Agent.TurnIndex, 10)}, {"last wake", s.Agent.LastWakeReason}, {"last brief", streams.momentOf(s.Agent.LastBriefAt)},
+		{"current run", s.Agent.CurrentRunID}, {"pending", strconv.Itoa(s.Agent.Pending)},
+		{"next try", streams.momentOf(s.Agent.RetryAt)},
+		{"sleeps until", streams.momentOf(s.Agent.SleepingUntil)}, {"turns", strconv.FormatInt(s.Agent.TurnIndex, 10)},
+		{"last wake", s.Agent.LastWakeReason}, {"last brief", streams.momentOf(s.Agent.LastBriefAt)},
 		{"tokens", fmt.Sprintf("%d in, %d out", s.TokenUsage.Total.InputTokens, s.TokenUsage.Total.OutputTokens)},
 	}
 	for _, w := range s.ActiveWaits {
@@ -57,7 +61,8 @@ func summary(streams Streams, s view.AgentSummary) error {
 	for _, n := range s.Notifications {
 		pairs = append(pairs, [2]string{"notice", streams.moment(n.CreatedAt) + ": " + n.Summary})
 	}
-	return facts(streams, append(pairs, [2]string{"hint", s.Lifecycle.OperatorHint}, [2]string{"resume with", s.Lifecycle.ResumeCLIHint})...)
+	return facts(streams, append(pairs, [2]string{"hint", s.Lifecycle.OperatorHint},
+		[2]string{"resume with", s.Lifecycle.ResumeCLIHint})...)
 }
 
 // used says how often something was.

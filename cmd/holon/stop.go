@@ -16,9 +16,10 @@ import (
 // newStopCommand makes `holon stop`.
 func newStopCommand(streams Streams) *cobra.Command {
 	all, grace := false, 30*time.Second
-	cmd := lifecycleCommand(streams, "stop [flags] RUN", "End a run and keep its work", 1, func(ctx context.Context, l *lifecycle, args []string) error {
-		return runStop(ctx, l, args, all, grace)
-	})
+	cmd := lifecycleCommand(streams, "stop [flags] RUN", "End a run and keep its work", 1,
+		func(ctx context.Context, l *lifecycle, args []string) error {
+			return runStop(ctx, l, args, all, grace)
+		})
 	cmd.Long = `End a run and keep its work: its turn is cancelled and its change collected, as
 after Ctrl-C. When its holon does not manage that within the grace, the container
 is killed. A run whose holon was killed is settled.

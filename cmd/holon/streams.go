@@ -38,7 +38,8 @@ func systemStreams() Streams {
 		InTTY:  term.IsTerminal(int(os.Stdin.Fd())),
 		OutTTY: term.IsTerminal(int(os.Stdout.Fd())),
 		ErrTTY: term.IsTerminal(fd) && os.Getenv("TERM") != "dumb",
-		CI:     os.Getenv("CI") != "" || os.Getenv("GITHUB_ACTIONS") != "" || os.Getenv("TF_BUILD") != "" || os.Getenv("TEAMCITY_VERSION") != "",
+		CI: os.Getenv("CI") != "" || os.Getenv("GITHUB_ACTIONS") != "" || os.Getenv("TF_BUILD") != "" ||
+			os.Getenv("TEAMCITY_VERSION") != "",
 		Width: func() int {
 			if w, _, err := term.GetSize(fd); err == nil && w > 20 {
 				return w

@@ -22,12 +22,16 @@ type tailOptions struct {
 }
 
 // levels are the names of how much is shown, beside the numbers.
-var levels = map[string]int{"action_required": 1, "work_done": 2, "turn_result": 3, "info": 3, "progress": 4, "verbose": 4, "trace": 5, "debug": 5}
+var levels = map[string]int{"action_required": 1, "work_done": 2, "turn_result": 3, "info": 3, "progress": 4,
+	"verbose": 4, "trace": 5, "debug": 5}
 
 // newTailCommand makes `holon tail`.
 func newTailCommand(streams Streams) *cobra.Command {
 	o := &tailOptions{}
-	cmd, r := remoteCommand(streams, "tail [flags]", "Show the events of an agent", 0, 0, func(ctx context.Context, r *remote) error { return runTail(ctx, r, o) })
+	cmd, r := remoteCommand(streams, "tail [flags]", "Show the events of an agent", 0, 0,
+		func(ctx context.Context, r *remote) error {
+			return runTail(ctx, r, o)
+		})
 	cmd.Long = `Show what happened to an agent lately, the newest last; with --follow what happens
 from now on as well, also across restarts of the daemon. With --json the events
 themselves, one a line. In a pipe the columns are number, time, level, type and
@@ -37,7 +41,8 @@ summary, with tabs between.`
 	f := cmd.Flags()
 	f.BoolVarP(&o.follow, "follow", "f", false, "go on until interrupted")
 	f.IntVar(&o.limit, "limit", 20, "`number` of events that have happened already")
-	f.StringVar(&o.level, "level", "progress", "`how much` is shown: action_required, work_done, turn_result, progress or trace, or 1 to 5")
+	f.StringVar(&o.level, "level", "progress",
+		"`how much` is shown: action_required, work_done, turn_result, progress or trace, or 1 to 5")
 	completeWords(cmd, "level", "action_required", "work_done", "turn_result", "progress", "trace")
 	return cmd
 }
@@ -48,7 +53,8 @@ func runTail(ctx context.Context, r *remote, o *tailOptions) error {
 		level, ok = n, true
 	}
 	if !ok {
-		return usageError{fmt.Errorf("--level: %.40q is no level; use action_required, work_done, turn_result, progress or trace", o.level)}
+		return usageError{fmt.Errorf("--level: %.40q is no level; use action_required, work_done, turn_result, "+
+			"progress or trace", o.level)}
 	}
 	if o.limit < 1 || o.limit > view.MaxLimit {
 		return usageError{fmt.Errorf("--limit: %d is out of range; use 1 to %d", o.limit, view.MaxLimit)}
@@ -99,6 +105,7 @@ func (r *remote) showEvent(ev *view.EventEnvelope) error {
 		_, err := fmt.Fprintf(r.streams.Out, "%s  %s\n", ev.TS.Local().Format(time.TimeOnly), summary)
 		return err
 	}
-	_, err := fmt.Fprintf(r.streams.Out, "%d\t%s\t%s\t%s\t%s\n", ev.EventSeq, ev.TS.UTC().Format(time.RFC3339Nano), r.streams.oneLine(ev.Display.Visibility, 40), r.streams.oneLine(ev.Type, 80), summary)
+	_, err := fmt.Fprintf(r.streams.Out, "%d\t%s\t%s\t%s\t%s\n", ev.EventSeq, ev.TS.UTC().Format(time.RFC3339Nano),
+		r.streams.oneLine(ev.Display.Visibility, 40), r.streams.oneLine(ev.Type, 80), summary)
 	return err
 }

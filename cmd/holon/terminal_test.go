@@ -73,7 +73,9 @@ func TestHostileTerminal(t *testing.T) {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	const evil = `\e]0;owned\a\e[2J\e[31m\e]52;c;cm0gLXJm\a\u009b2J\u202e\u200b\r\b\x7f`
-	scenario := "rounds:\n  - text: \"comment " + evil + " end\"\n    calls: [{tool: ExecCommand, arguments: {cmd: \"printf '\\\\033[2Jx\\\\377'; : " + evil + "; exit 3\"}}, {tool: \"no" + evil + "tool\", arguments: {}}]\n" +
+	scenario := "rounds:\n  - text: \"comment " + evil +
+		" end\"\n    calls: [{tool: ExecCommand, arguments: {cmd: \"printf '\\\\033[2Jx\\\\377'; : " + evil +
+		"; exit 3\"}}, {tool: \"no" + evil + "tool\", arguments: {}}]\n" +
 		"  - text: \"answer " + evil + " end " + strings.Repeat("x", 5000) + "\"\n"
 	path := filepath.Join(dir, "evil.yaml")
 	if err := os.WriteFile(path, []byte(scenario), 0o600); err != nil {
@@ -83,8 +85,10 @@ func TestHostileTerminal(t *testing.T) {
 	if err := os.Mkdir(work, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), binary, "run", "--engine", "local", "--workspace", work, "--model", "scripted/"+path, "go \x1b[2Jon")
-	cmd.Env = append(os.Environ(), "HOLON_HOME="+filepath.Join(dir, "home"), "HOLON_AGENTD="+buildAgentd(t), "TERM=xterm")
+	cmd := exec.CommandContext(t.Context(), binary, "run", "--engine", "local", "--workspace", work, "--model",
+		"scripted/"+path, "go \x1b[2Jon")
+	cmd.Env = append(os.Environ(), "HOLON_HOME="+filepath.Join(dir, "home"), "HOLON_AGENTD="+buildAgentd(t),
+		"TERM=xterm")
 	terminal, err := pty.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +130,8 @@ func TestExecutedIsAsked(t *testing.T) {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	scenario := filepath.Join(dir, "envrc.yaml")
-	if err := os.WriteFile(scenario, []byte("rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"echo id > .envrc; echo x > other\"}}]\n  - text: Done.\n"), 0o600); err != nil {
+	if err := os.WriteFile(scenario, []byte("rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"echo id > "+
+		".envrc; echo x > other\"}}]\n  - text: Done.\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(work, 0o700); err != nil {
@@ -134,10 +139,12 @@ func TestExecutedIsAsked(t *testing.T) {
 	}
 	command := func(args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), binary, args...)
-		cmd.Env = append(os.Environ(), "HOLON_HOME="+filepath.Join(dir, "home"), "HOLON_AGENTD="+buildAgentd(t), "TERM=xterm")
+		cmd.Env = append(os.Environ(), "HOLON_HOME="+filepath.Join(dir, "home"), "HOLON_AGENTD="+buildAgentd(t),
+			"TERM=xterm")
 		return cmd
 	}
-	if out, err := command("run", "--engine", "local", "--workspace", work, "--model", "scripted/"+scenario, "x").CombinedOutput(); err != nil {
+	if out, err := command("run", "--engine", "local", "--workspace", work, "--model", "scripted/"+scenario,
+		"x").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, answer := range []struct {
@@ -173,7 +180,8 @@ func TestExecutedIsAsked(t *testing.T) {
 		if globErr != nil {
 			t.Fatal(globErr)
 		}
-		if (err == nil) != answer.written || (len(files) > 0) != answer.written || !strings.Contains(shown.String(), ".envrc: executed by") {
+		if (err == nil) != answer.written || (len(files) > 0) != answer.written ||
+			!strings.Contains(shown.String(), ".envrc: executed by") {
 			t.Errorf("%q: %v, %q\n%s", answer.text, err, files, shown.String())
 		}
 	}

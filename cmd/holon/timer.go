@@ -23,7 +23,10 @@ type timerOptions struct {
 // newTimerCommand makes `holon timer`.
 func newTimerCommand(streams Streams) *cobra.Command {
 	o := &timerOptions{}
-	cmd, r := remoteCommand(streams, "timer [flags]", "Wake an agent later, once or again and again", 0, 0, func(ctx context.Context, r *remote) error { return runTimer(ctx, r, o) })
+	cmd, r := remoteCommand(streams, "timer [flags]", "Wake an agent later, once or again and again", 0, 0,
+		func(ctx context.Context, r *remote) error {
+			return runTimer(ctx, r, o)
+		})
 	cmd.Long = `Make a timer of an agent. When it is due the agent gets a message with the
 summary. While that is not answered yet, later times are counted and not queued;
 what came due while the daemon was down comes once.`
@@ -112,7 +115,8 @@ func timerTable(streams Streams, timers ...view.Timer) error {
 		if one.IntervalMS > 0 {
 			every = (time.Duration(one.IntervalMS) * time.Millisecond).String()
 		}
-		t.row(one.ID, one.AgentID, string(one.Status), streams.momentOf(one.NextFireAt), every, strconv.FormatInt(one.FireCount, 10), fmt.Sprintf("%.200s", one.Summary))
+		t.row(one.ID, one.AgentID, string(one.Status), streams.momentOf(one.NextFireAt), every,
+			strconv.FormatInt(one.FireCount, 10), fmt.Sprintf("%.200s", one.Summary))
 	}
 	return t.end()
 }

@@ -15,8 +15,12 @@ import (
 // newTranscriptCommand makes `holon transcript`.
 func newTranscriptCommand(streams Streams) *cobra.Command {
 	limit := 50
-	cmd, r := remoteCommand(streams, "transcript [flags]", "Show what was said to an agent, and what it said and did", 0, 0, func(ctx context.Context, r *remote) error { return runTranscript(ctx, r, limit) })
-	cmd.Long = "Show the newest of what was said to an agent, and of what it said and did, in order.\nIt reads and changes nothing."
+	cmd, r := remoteCommand(streams, "transcript [flags]", "Show what was said to an agent, and what it said and did",
+		0, 0, func(ctx context.Context, r *remote) error {
+			return runTranscript(ctx, r, limit)
+		})
+	cmd.Long = "Show the newest of what was said to an agent, and of what it said and did, in order.\nIt reads and " +
+		"changes nothing."
 	r.onAgent(cmd)
 	cmd.Flags().IntVar(&limit, "limit", limit, "`number` of entries")
 	return cmd
@@ -43,7 +47,8 @@ func runTranscript(ctx context.Context, r *remote, limit int) error {
 
 // speakers are how entries begin.
 var speakers = map[ledger.TranscriptKind]string{
-	ledger.TranscriptMessage: "message", ledger.TranscriptRound: "agent", ledger.TranscriptTools: "tools", ledger.TranscriptFailure: "failure", ledger.TranscriptContinue: "runtime",
+	ledger.TranscriptMessage: "message", ledger.TranscriptRound: "agent", ledger.TranscriptTools: "tools",
+	ledger.TranscriptFailure: "failure", ledger.TranscriptContinue: "runtime",
 }
 
 func (r *remote) showEntry(e ledger.TranscriptEntry) error {
@@ -51,7 +56,8 @@ func (r *remote) showEntry(e ledger.TranscriptEntry) error {
 	if r.streams.OutTTY {
 		at = e.CreatedAt.Local().Format(time.DateTime)
 	}
-	if _, err := fmt.Fprintf(r.streams.Out, "%s  %s\n", at, orElse(speakers[e.Kind], r.streams.oneLine(string(e.Kind), 60))); err != nil {
+	if _, err := fmt.Fprintf(r.streams.Out, "%s  %s\n", at,
+		orElse(speakers[e.Kind], r.streams.oneLine(string(e.Kind), 60))); err != nil {
 		return err
 	}
 	return r.streams.paragraph(entryText(e))

@@ -12,7 +12,10 @@ import (
 // newWakeCommand makes `holon wake`.
 func newWakeCommand(streams Streams) *cobra.Command {
 	w := &wire.Wake{}
-	cmd, r := remoteCommand(streams, "wake [flags]", "Ask an agent to look", 0, 0, func(ctx context.Context, r *remote) error { return runWake(ctx, r, *w) })
+	cmd, r := remoteCommand(streams, "wake [flags]", "Ask an agent to look", 0, 0,
+		func(ctx context.Context, r *remote) error {
+			return runWake(ctx, r, *w)
+		})
 	cmd.Long = `Ask an agent to look whether there is something to do. It says nothing that the
 agent would have to read, unless there is a --description: an agent that waits
 for nothing goes on sleeping otherwise. Several are taken together while the
@@ -34,6 +37,7 @@ func runWake(ctx context.Context, r *remote, w wire.Wake) error {
 	if r.JSON {
 		return printJSON(r.streams, woken)
 	}
-	_, err = fmt.Fprintf(r.streams.Out, "%s\t%s\n", r.streams.oneLine(woken.AgentID, 100), r.streams.oneLine(woken.Disposition, 100))
+	_, err = fmt.Fprintf(r.streams.Out, "%s\t%s\n", r.streams.oneLine(woken.AgentID, 100),
+		r.streams.oneLine(woken.Disposition, 100))
 	return err
 }

@@ -14,7 +14,8 @@ import (
 func TestReadFile(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	if err := errors.Join(os.WriteFile(at("file"), []byte("1234"), 0o600), os.Symlink("file", at("link")), syscall.Mkfifo(at("pipe"), 0o600), os.Mkdir(at("dir"), 0o700)); err != nil {
+	if err := errors.Join(os.WriteFile(at("file"), []byte("1234"), 0o600), os.Symlink("file", at("link")),
+		syscall.Mkfifo(at("pipe"), 0o600), os.Mkdir(at("dir"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	if data, err := durable.ReadFile(at("file"), 4); err != nil || string(data) != "1234" {

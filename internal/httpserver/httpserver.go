@@ -88,5 +88,6 @@ func IsJSON(r *http.Request) bool {
 	}
 	kind, params, err := mime.ParseMediaType(given[0])
 	charset, named := params["charset"]
-	return err == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json")) && (!named || strings.EqualFold(charset, "utf-8"))
+	return err == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json")) &&
+		(!named || strings.EqualFold(charset, "utf-8"))
 }

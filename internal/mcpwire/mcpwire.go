@@ -64,7 +64,8 @@ type Stream struct {
 
 // Connect implements mcp.Transport.
 func (s *Stream) Connect(context.Context) (mcp.Connection, error) {
-	c := &conn{stream: s, limit: s.MaxMessage, answering: make(chan struct{}, maxAnswering), pending: make(map[jsonrpc.ID]bool), closed: make(chan struct{})}
+	c := &conn{stream: s, limit: s.MaxMessage, answering: make(chan struct{}, maxAnswering),
+		pending: make(map[jsonrpc.ID]bool), closed: make(chan struct{})}
 	if c.limit <= 0 {
 		c.limit = DefaultMaxMessage
 	}
@@ -103,7 +104,8 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 		line, err := c.line()
 		var large *tooLarge
 		if errors.As(err, &large) && large.id.IsValid() {
-			return &jsonrpc.Response{ID: large.id, Error: &jsonrpc.Error{Code: CodeTooLarge, Message: large.Error()}}, nil
+			return &jsonrpc.Response{ID: large.id, Error: &jsonrpc.Error{Code: CodeTooLarge, Message: large.Error()}},
+				nil
 		}
 		if err != nil {
 			return nil, err
@@ -146,7 +148,8 @@ func (c *conn) admit(req *jsonrpc.Request) (bool, error) {
 	if !req.ID.IsValid() {
 		c.rate.wait(c.closed)
 		switch req.Method {
-		case "notifications/initialized", "notifications/cancelled", "notifications/tools/list_changed", "notifications/subscriptions/acknowledged":
+		case "notifications/initialized", "notifications/cancelled", "notifications/tools/list_changed",
+			"notifications/subscriptions/acknowledged":
 			return true, nil
 		}
 		return false, nil

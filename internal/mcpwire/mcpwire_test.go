@@ -61,14 +61,19 @@ func TestRead(t *testing.T) {
 		{strings.Repeat("noise\n", maxStray+1), "malformed"},
 		{"{\n", "cut"},
 		{"[" + answer + "1}]\n", "malformed"},
-		{answer + `"` + long + "\"}\n" + answer + "1}\n", "error the message has more than 32768 bytes, response 1, end"},
+		{answer + `"` + long + "\"}\n" + answer + "1}\n",
+			"error the message has more than 32768 bytes, response 1, end"},
 		{`{"result":"` + long + "\",\"id\":7}\n", "too large"},
-		{`{"jsonrpc":"2.0","id":7,"method":"x","params":"` + long + "\"}\n", "error the message has more than 32768 bytes, end"},
+		{`{"jsonrpc":"2.0","id":7,"method":"x","params":"` + long + "\"}\n",
+			"error the message has more than 32768 bytes, end"},
 		{`{"id":{"a":1},"x":"` + long + "\"}\n", "too large"},
 		{`{"id":true,"x":"` + long + "\"}\n", "too large"},
 		{answer + `"` + long, "end"},
-		{`{"jsonrpc":"2.0","method":"notifications/progress"}` + "\n" + `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}` + "\n", "request notifications/tools/list_changed, end"},
-		{`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n" + `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n", "request ping, malformed"},
+		{`{"jsonrpc":"2.0","method":"notifications/progress"}` + "\n" +
+			`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}` + "\n",
+			"request notifications/tools/list_changed, end"},
+		{`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n" + `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n",
+			"request ping, malformed"},
 	} {
 		c := connect(strings.NewReader(tc.sent), 32<<10)
 		var got []string
@@ -127,7 +132,9 @@ func TestAnswering(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	for _, seed := range []string{"", "{}\n", `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n", `{"jsonrpc":"2.0","id":"a","method":"ping"}` + "\n", `{"id":1,"x":"` + strings.Repeat("x", 3000) + "\"}\n", "noise\n[1]\n"} {
+	for _, seed := range []string{"", "{}\n", `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n",
+		`{"jsonrpc":"2.0","id":"a","method":"ping"}` + "\n", `{"id":1,"x":"` + strings.Repeat("x", 3000) + "\"}\n",
+		"noise\n[1]\n"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, sent []byte) {
@@ -141,7 +148,8 @@ func FuzzRead(f *testing.F) {
 				return
 			}
 			if req, ok := msg.(*jsonrpc.Request); ok && req.ID.IsValid() {
-				if err := c.Write(t.Context(), &jsonrpc.Response{ID: req.ID, Error: &jsonrpc.Error{Code: 1, Message: "no"}}); err != nil {
+				if err := c.Write(t.Context(), &jsonrpc.Response{ID: req.ID,
+					Error: &jsonrpc.Error{Code: 1, Message: "no"}}); err != nil {
 					return
 				}
 			}

@@ -112,23 +112,30 @@ func Builtin() []Provider {
 	}
 	return []Provider{
 		{Name: Anthropic, Contract: AnthropicMessages, BaseURL: "https://api.anthropic.com"},
-		hosted("cerebras", "https://api.cerebras.ai/v1", Dialect{Thoughts: ThoughtsDropped, MaxTokensKey: "max_completion_tokens"}),
-		hosted("dashscope", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", Dialect{Images: true, Thoughts: ThoughtsDropped}),
+		hosted("cerebras", "https://api.cerebras.ai/v1",
+			Dialect{Thoughts: ThoughtsDropped, MaxTokensKey: "max_completion_tokens"}),
+		hosted("dashscope", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+			Dialect{Images: true, Thoughts: ThoughtsDropped}),
 		hosted("deepinfra", "https://api.deepinfra.com/v1/openai", Dialect{Images: true}),
-		hosted("deepseek", "https://api.deepseek.com", Dialect{Thoughts: ThoughtsDemanded, Structured: StructuredObject}),
+		hosted("deepseek", "https://api.deepseek.com",
+			Dialect{Thoughts: ThoughtsDemanded, Structured: StructuredObject}),
 		hosted("fireworks", "https://api.fireworks.ai/inference/v1", Dialect{Images: true}),
-		hosted("groq", "https://api.groq.com/openai/v1", Dialect{Images: true, Thoughts: ThoughtsDropped, MaxTokensKey: "max_completion_tokens"}),
+		hosted("groq", "https://api.groq.com/openai/v1",
+			Dialect{Images: true, Thoughts: ThoughtsDropped, MaxTokensKey: "max_completion_tokens"}),
 		hosted("huggingface", "https://router.huggingface.co/v1", Dialect{Images: true}),
 		local("llamacpp", ChatCompletions, "http://127.0.0.1:8080/v1"),
 		local("lmstudio", OpenResponses, "http://127.0.0.1:1234/v1"),
-		hosted("mistral", "https://api.mistral.ai/v1", Dialect{Images: true, Thoughts: ThoughtsDropped, ShortCallIDs: true, Omit: []string{"stream_options"}}),
+		hosted("mistral", "https://api.mistral.ai/v1",
+			Dialect{Images: true, Thoughts: ThoughtsDropped, ShortCallIDs: true, Omit: []string{"stream_options"}}),
 		hosted("moonshot", "https://api.moonshot.ai/v1", Dialect{Images: true, Thoughts: ThoughtsDemanded}),
 		hosted("nvidia", "https://integrate.api.nvidia.com/v1", Dialect{Images: true}),
 		local("ollama", ChatCompletions, "http://127.0.0.1:11434/v1"),
 		{Name: OpenAI, Contract: OpenAIResponses, BaseURL: "https://api.openai.com/v1"},
 		{Name: OpenAICodex, Contract: OpenAICodexResponses, BaseURL: "https://chatgpt.com/backend-api/codex"},
-		hosted("openrouter", "https://openrouter.ai/api/v1", Dialect{Images: true, Files: true, EffortKey: "reasoning"}),
-		hosted("perplexity", "https://api.perplexity.ai", Dialect{Images: true, NoTools: true, Thoughts: ThoughtsDropped}),
+		hosted("openrouter", "https://openrouter.ai/api/v1",
+			Dialect{Images: true, Files: true, EffortKey: "reasoning"}),
+		hosted("perplexity", "https://api.perplexity.ai",
+			Dialect{Images: true, NoTools: true, Thoughts: ThoughtsDropped}),
 		{Name: "responses", Contract: OpenResponses, KeyOptional: true},
 		hosted("siliconflow", "https://api.siliconflow.com/v1", Dialect{Images: true}),
 		hosted("together", "https://api.together.xyz/v1", Dialect{Images: true}),
@@ -141,7 +148,9 @@ func Builtin() []Provider {
 // Find returns the built-in provider of that name.
 func Find(name string) (Provider, bool) {
 	list := Builtin()
-	i, ok := slices.BinarySearchFunc(list, name, func(p Provider, name string) int { return strings.Compare(p.Name, name) })
+	i, ok := slices.BinarySearchFunc(list, name, func(p Provider, name string) int {
+		return strings.Compare(p.Name, name)
+	})
 	if !ok {
 		return Provider{}, false
 	}

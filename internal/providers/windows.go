@@ -101,7 +101,8 @@ func ParseWindows(text string) (Windows, error) {
 		if o.Context, err = strconv.Atoi(strings.TrimSpace(context)); err == nil && both {
 			o.Output, err = strconv.Atoi(strings.TrimSpace(output))
 		}
-		if !ok || o.prefix == "" || err != nil || o.Context < 0 || o.Output < 0 || o.Context > 0 && o.Output >= o.Context {
+		if !ok || o.prefix == "" || err != nil || o.Context < 0 || o.Output < 0 ||
+			o.Context > 0 && o.Output >= o.Context {
 			return Windows{}, fmt.Errorf("%.100q is no window of a model", entry)
 		}
 		if !both {

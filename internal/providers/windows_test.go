@@ -40,7 +40,8 @@ func TestWindows(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", ref, got, want)
 		}
 	}
-	for _, text := range []string{"lab", "lab/=", "lab/=many", "lab/=-1", "=5", "lab/=100/100", "lab/=100/", "lab/=1e6"} {
+	for _, text := range []string{"lab", "lab/=", "lab/=many", "lab/=-1", "=5", "lab/=100/100", "lab/=100/",
+		"lab/=1e6"} {
 		if _, err := providers.ParseWindows(text); err == nil {
 			t.Errorf("%q is taken", text)
 		}

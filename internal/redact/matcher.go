@@ -50,7 +50,8 @@ func NewMatcher(secrets []string, atLeast int) *Matcher {
 // has few.
 func formsOf(secret string, atLeast int) []string {
 	inHex := hex.EncodeToString([]byte(secret))
-	forms := []string{secret, lowerEscapes(url.QueryEscape(secret)), url.QueryEscape(secret), lowerEscapes(url.PathEscape(secret)), url.PathEscape(secret)}
+	forms := []string{secret, lowerEscapes(url.QueryEscape(secret)), url.QueryEscape(secret),
+		lowerEscapes(url.PathEscape(secret)), url.PathEscape(secret)}
 	forms = append(forms, inHex, strings.ToUpper(inHex))
 	forms = append(forms, wrapped(inHex, hexColumns)...)
 	forms = append(forms, wrapped(base64At(base64.RawStdEncoding, secret, 0), base64Columns)...)

@@ -17,7 +17,8 @@ func TestMatcherFindsBase64AtAnyOffset(t *testing.T) {
 		for after := range 7 {
 			text := strings.Repeat("<", before) + secret + strings.Repeat(">", after)
 			for name, encoded := range map[string]string{
-				"std": base64.StdEncoding.EncodeToString([]byte(text)), "url": base64.URLEncoding.EncodeToString([]byte(text)),
+				"std": base64.StdEncoding.EncodeToString([]byte(text)),
+				"url": base64.URLEncoding.EncodeToString([]byte(text)),
 			} {
 				got := r.Text(encoded)
 				if !strings.Contains(got, Mask) {

@@ -30,9 +30,13 @@ func TestSetFindsEncodings(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"plain": key, "base64": base64.StdEncoding.EncodeToString([]byte(key)), "base64 of an assignment": base64.StdEncoding.EncodeToString([]byte("A_KEY=" + key)),
-		"base64url": base64.RawURLEncoding.EncodeToString([]byte("x" + key)), "hex": hex.EncodeToString([]byte(key)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(key))),
-		"query": url.QueryEscape(key), "small escapes": strings.ToLower(url.QueryEscape("/+")) + "|" + lowerEscapes(url.QueryEscape(key)), "path": url.PathEscape(key),
+		"plain": key, "base64": base64.StdEncoding.EncodeToString([]byte(key)),
+		"base64 of an assignment": base64.StdEncoding.EncodeToString([]byte("A_KEY=" + key)),
+		"base64url":               base64.RawURLEncoding.EncodeToString([]byte("x" + key)),
+		"hex":                     hex.EncodeToString([]byte(key)),
+		"HEX":                     strings.ToUpper(hex.EncodeToString([]byte(key))),
+		"query":                   url.QueryEscape(key), "small escapes": strings.ToLower(url.QueryEscape("/+")) + "|" +
+			lowerEscapes(url.QueryEscape(key)), "path": url.PathEscape(key),
 		"JSON": string(quoted), "quoted JSON": fmt.Sprintf("%q", quoted),
 	} {
 		got := s.Text("a " + text + " b")
@@ -68,7 +72,8 @@ func TestSetFindsBrokenLines(t *testing.T) {
 func TestSetOfSeveralLines(t *testing.T) {
 	pem := "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEF\nAASCBKcwggSjAgEAAoIBAQC7\n-----END PRIVATE KEY-----\n"
 	s := known(pem)
-	if got, want := s.Text("x\n"+pem+"y"), "x\n-----BEGIN PRIVATE KEY-----\n[redacted]\n[redacted]\n-----END PRIVATE KEY-----\ny"; got != want {
+	if got, want := s.Text("x\n"+pem+"y"),
+		"x\n-----BEGIN PRIVATE KEY-----\n[redacted]\n[redacted]\n-----END PRIVATE KEY-----\ny"; got != want {
 		t.Errorf("%q", got)
 	}
 	quoted, err := json.Marshal(pem)
@@ -114,8 +119,10 @@ func names(t *testing.T, s *Set, text string) []string {
 
 func TestSecretNames(t *testing.T) {
 	for name, want := range map[string]bool{
-		"OPENAI_API_KEY": true, "GITHUB_TOKEN": true, "github_token": true, "CLIENT_SECRET": true, "AWS_SECRET_ACCESS_KEY": true, "PGPASSWORD": true, "DB_PASSWORD_FILE": true, "TOKEN": true,
-		"PATH": false, "KEYBOARD": false, "TOKENIZERS_PARALLELISM": false, "HOME": false, "HOLON_TOKEN_FILE": false, "MONKEY": false, "SECRETARY": false, "": false,
+		"OPENAI_API_KEY": true, "GITHUB_TOKEN": true, "github_token": true, "CLIENT_SECRET": true,
+		"AWS_SECRET_ACCESS_KEY": true, "PGPASSWORD": true, "DB_PASSWORD_FILE": true, "TOKEN": true,
+		"PATH": false, "KEYBOARD": false, "TOKENIZERS_PARALLELISM": false, "HOME": false, "HOLON_TOKEN_FILE": false,
+		"MONKEY": false, "SECRETARY": false, "": false,
 	} {
 		if Secret(name) != want {
 			t.Errorf("%s: %v", name, !want)
@@ -130,7 +137,8 @@ func TestAddEnviron(t *testing.T) {
 		t.Error(got)
 	}
 	for before := range 100 { // wherever a piece ends
-		if got := names(t, s, strings.Repeat("x", 256<<10+before)+"cccccccccc"); !slices.Equal(got, []string{"MARKED"}) {
+		if got := names(t, s, strings.Repeat("x", 256<<10+before)+"cccccccccc"); !slices.Equal(got,
+			[]string{"MARKED"}) {
 			t.Error(before, got)
 		}
 	}
@@ -145,7 +153,8 @@ func TestNothingKnown(t *testing.T) {
 	for name, s := range map[string]*Set{"nil": nil, "empty": {}} {
 		stream := s.Stream()
 		if n := testing.AllocsPerRun(100, func() {
-			if string(s.JSON(data)) == "" || s.Text(key) != key || len(stream.Next(data)) != len(data) || stream.Rest() != nil {
+			if string(s.JSON(data)) == "" || s.Text(key) != key || len(stream.Next(data)) != len(data) ||
+				stream.Rest() != nil {
 				t.Fatal("changed")
 			}
 		}); n != 0 {
@@ -226,7 +235,8 @@ func BenchmarkStream(b *testing.B) {
 		for i := range known {
 			s.Add("KEY", fmt.Sprintf("sk-proj-%02d-0123456789abcdefghijklmnopqrstuvwxyz", i))
 		}
-		delta, line := []byte("some more te"), []byte(`{"type":"response.output_text.delta","sequence_number":12,"item_id":"msg_0199a8b2c3d4","output_index":0,"content_index":0,"delta":"some more te"}`)
+		delta, line := []byte("some more te"),
+			[]byte(`{"type":"response.output_text.delta","sequence_number":12,"item_id":"msg_0199a8b2c3d4","output_index":0,"content_index":0,"delta":"some more te"}`)
 		b.Run(fmt.Sprintf("delta/%d", known), func(b *testing.B) {
 			stream := s.Stream()
 			b.ReportAllocs()

@@ -42,7 +42,8 @@ func TestOpen(t *testing.T) {
 	}
 	for how, open := range open {
 		for name, want := range map[string]error{
-			"dir": nil, "link": nil, "file": syscall.ENOTDIR, "pipe": syscall.ENOTDIR, "link-to-pipe": syscall.ENOTDIR, "none": syscall.ENOENT,
+			"dir": nil, "link": nil, "file": syscall.ENOTDIR, "pipe": syscall.ENOTDIR, "link-to-pipe": syscall.ENOTDIR,
+			"none": syscall.ENOENT,
 		} {
 			got, err := within(t, func() (*os.Root, error) { return open(name) })
 			if !errors.Is(err, want) {

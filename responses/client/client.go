@@ -63,7 +63,8 @@ type Client struct {
 func New(baseURL string, hc *http.Client) (*Client, error) {
 	u, err := url.Parse(baseURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, responses.Invalid("base_url", responses.CodeInvalidValue, fmt.Sprintf("%.200q is no base URL; give one like http://127.0.0.1:8080/v1", baseURL))
+		return nil, responses.Invalid("base_url", responses.CodeInvalidValue,
+			fmt.Sprintf("%.200q is no base URL; give one like http://127.0.0.1:8080/v1", baseURL))
 	}
 	if hc == nil {
 		hc = http.DefaultClient
@@ -278,7 +279,8 @@ func requestBody(body any, set map[string]bool) ([]byte, error) {
 	}
 	if len(data) > MaxRequest {
 		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeRequestTooLarge,
-			Message: fmt.Sprintf("the request has %d bytes", len(data)), Hint: fmt.Sprintf("the limit is %d MiB; pass large files in the turn's input directory", MaxRequest>>20)}
+			Message: fmt.Sprintf("the request has %d bytes", len(data)),
+			Hint:    fmt.Sprintf("the limit is %d MiB; pass large files in the turn's input directory", MaxRequest>>20)}
 	}
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(data, &keys); err != nil || keys == nil {

@@ -64,7 +64,8 @@ func lines(t *testing.T) []byte {
 }
 
 func response() responses.Response {
-	return responses.NewResponse("resp_1", "scripted/demo", 1, &responses.Request{Truncation: "disabled", ServiceTier: "default"})
+	return responses.NewResponse("resp_1", "scripted/demo", 1,
+		&responses.Request{Truncation: "disabled", ServiceTier: "default"})
 }
 
 func answer(status int, contentType string, body []byte) http.HandlerFunc {
@@ -88,7 +89,8 @@ func TestStream(t *testing.T) {
 	for _, f := range []stream.Framing{stream.SSE, stream.NDJSON} {
 		c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
-			if r.URL.Path != "/responses" || !bytes.Contains(body, []byte(`"stream":true`)) || r.Header.Get("Accept") != f.ContentType() {
+			if r.URL.Path != "/responses" || !bytes.Contains(body, []byte(`"stream":true`)) ||
+				r.Header.Get("Accept") != f.ContentType() {
 				t.Errorf("%s %s with %s and %v", r.Method, r.URL, body, r.Header)
 			}
 			w.Header().Set("Content-Type", f.ContentType())
@@ -123,13 +125,19 @@ func TestStreamFailures(t *testing.T) {
 		says    string
 	}{
 		{"refused", answer(404, "application/json", env), responses.CodePreviousNotFound, "resp_x"},
-		{"refused without envelope", answer(502, "text/html", []byte("<html>")), responses.CodeServerError, "Bad Gateway"},
+		{"refused without envelope", answer(502, "text/html", []byte("<html>")), responses.CodeServerError,
+			"Bad Gateway"},
 		{"cut", sse(cut), responses.CodeServerDisconnected, "before its terminal event"},
-		{"done too early", sse(cut + "data: [DONE]\n\n"), responses.CodeServerDisconnected, "before its terminal event"},
-		{"goes on", sse(whole + "data: {\"type\":\"response.completed\"}\n\n"), responses.CodeServerError, "goes on after"},
-		{"wrong content type", answer(200, "application/json", []byte("{}")), responses.CodeServerError, "application/json"},
-		{"error event", sse("event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"server_error\",\"code\":\"disk_full\",\"message\":\"full\"}}\n\n"), responses.CodeDiskFull, "full"},
-		{"error event without error", sse("data: {\"type\":\"error\"}\n\n"), responses.CodeServerError, "without a message"},
+		{"done too early", sse(cut + "data: [DONE]\n\n"), responses.CodeServerDisconnected,
+			"before its terminal event"},
+		{"goes on", sse(whole + "data: {\"type\":\"response.completed\"}\n\n"), responses.CodeServerError,
+			"goes on after"},
+		{"wrong content type", answer(200, "application/json", []byte("{}")), responses.CodeServerError,
+			"application/json"},
+		{"error event", sse("event: error\ndata: " +
+			"{\"type\":\"error\",\"error\":{\"type\":\"server_error\",\"code\":\"disk_full\",\"message\":\"full\"}}\n\n"), responses.CodeDiskFull, "full"},
+		{"error event without error", sse("data: {\"type\":\"error\"}\n\n"), responses.CodeServerError,
+			"without a message"},
 		{"no json", sse("data: hello\n\n"), responses.CodeServerError, "malformed"},
 		{"redirect", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://example.invalid/", http.StatusTemporaryRedirect)
@@ -243,7 +251,8 @@ func TestInput(t *testing.T) {
 		case "turn_1":
 			answer(200, "application/json", encode(t, in))(w, r)
 		case "turn_2":
-			answer(409, "application/json", (&responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeTurnEnded, Message: "over"}).Envelope())(w, r)
+			answer(409, "application/json", (&responses.Error{Type: responses.TypeInvalidRequest,
+				Code: responses.CodeTurnEnded, Message: "over"}).Envelope())(w, r)
 		default:
 			answer(200, "application/json", []byte(`{"id":"msg_1","digest":"x"}`))(w, r)
 		}
@@ -285,8 +294,12 @@ func TestHealthAndTurn(t *testing.T) {
 	mux.HandleFunc("GET /health", answer(503, "application/json", hb))
 	mux.HandleFunc("GET /turns/turn_1", answer(200, "application/json", rb))
 	mux.HandleFunc("GET /turns/turn_2", answer(200, "application/json", []byte(`{"schema":"x"}`)))
-	mux.HandleFunc("GET /turns/turn_3", answer(404, "application/json", responses.NotFound("turn_id", responses.CodeTurnNotFound, "no turn").Envelope()))
-	mux.HandleFunc("POST /shutdown", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })
+	mux.HandleFunc("GET /turns/turn_3",
+		answer(404, "application/json", responses.NotFound("turn_id", responses.CodeTurnNotFound,
+			"no turn").Envelope()))
+	mux.HandleFunc("POST /shutdown", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusAccepted)
+	})
 	c := serve(t, mux)
 	if got, err := c.Health(t.Context()); err != nil || got.Status != turns.HealthDraining {
 		t.Errorf("Health = %+v, %v", got, err)
@@ -312,8 +325,10 @@ func TestHealthAndTurn(t *testing.T) {
 
 func TestTurnEvents(t *testing.T) {
 	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if got := r.URL.String(); got != "/turns/turn_1/events?after=3&follow=true" && got != "/turns/turn_1/events?after=3" {
-			answer(404, "application/json", responses.NotFound("turn_id", responses.CodeTurnNotFound, "no turn").Envelope())(w, r)
+		if got := r.URL.String(); got != "/turns/turn_1/events?after=3&follow=true" &&
+			got != "/turns/turn_1/events?after=3" {
+			answer(404, "application/json", responses.NotFound("turn_id", responses.CodeTurnNotFound,
+				"no turn").Envelope())(w, r)
 			return
 		}
 		_, _ = io.WriteString(w, "{\"sequence\":4}\n{\"sequence\":5}\n")
@@ -331,7 +346,8 @@ func TestTurnEvents(t *testing.T) {
 	if s := fmt.Sprintf("%s", got); s != `[{"sequence":4} {"sequence":5}]` {
 		t.Errorf("lines are %s", s)
 	}
-	for id, code := range map[string]string{"turn_1": responses.CodeServerDisconnected, "turn_2": responses.CodeTurnNotFound, "a/b": responses.CodeInvalidValue} {
+	for id, code := range map[string]string{"turn_1": responses.CodeServerDisconnected,
+		"turn_2": responses.CodeTurnNotFound, "a/b": responses.CodeInvalidValue} {
 		var last error
 		for _, err := range c.TurnEvents(t.Context(), id, 3, true) {
 			last = err
@@ -363,7 +379,8 @@ func TestUnreachable(t *testing.T) {
 		}
 		c.Close()
 	}
-	if _, err := client.Unix(filepath.Join(dir, "absent")).Create(canceled(), []byte(`{}`)); !errors.Is(err, context.Canceled) {
+	if _, err := client.Unix(filepath.Join(dir, "absent")).Create(canceled(), []byte(`{}`)); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("error of a cancelled call is %v", err)
 	}
 }
@@ -375,7 +392,8 @@ func canceled() context.Context {
 }
 
 func TestNew(t *testing.T) {
-	for _, bad := range []string{"", "agentd", "ftp://x", "unix:///x", "http://", "http://x?a=b", "http://x#f", "http://x\x7f"} {
+	for _, bad := range []string{"", "agentd", "ftp://x", "unix:///x", "http://", "http://x?a=b", "http://x#f",
+		"http://x\x7f"} {
 		if _, err := client.New(bad, nil); err == nil {
 			t.Errorf("New(%q) succeeded", bad)
 		}

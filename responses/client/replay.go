@@ -31,7 +31,8 @@ func (c *Client) Replay(ctx context.Context, id string, after int64) iter.Seq2[r
 		}
 		none := true
 		for ev, err := range c.decoded("GET "+path, c.raw(ctx, http.MethodGet, path, nil)) {
-			if none && after > FromStart && errors.Is(err, stream.ErrTruncated) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			if none && after > FromStart && errors.Is(err, stream.ErrTruncated) &&
+				!errors.Is(err, io.ErrUnexpectedEOF) {
 				return // the answer is whole and empty
 			}
 			if none = false; !yield(ev, err) {
@@ -57,13 +58,15 @@ func (c *Client) Rejoin(ctx context.Context, id string, after int64) iter.Seq2[r
 
 // resuming yields events, and when they break off, those that follow. id is the
 // response's, "" until an event tells it; last is the number of the last event.
-func (c *Client) resuming(ctx context.Context, id string, last int64, events iter.Seq2[responses.Event, error]) iter.Seq2[responses.Event, error] {
+func (c *Client) resuming(ctx context.Context, id string, last int64,
+	events iter.Seq2[responses.Event, error]) iter.Seq2[responses.Event, error] {
 	return func(yield func(responses.Event, error) bool) {
 		id, last, events := id, last, events // of this iteration
 		for idle := 0; ; {
 			broken := error(nil)
 			for ev, err := range events {
-				if e, ok := errors.AsType[*responses.Error](err); ok && e.Code == responses.CodeServerDisconnected && id != "" {
+				if e, ok := errors.AsType[*responses.Error](err); ok && e.Code == responses.CodeServerDisconnected &&
+					id != "" {
 					broken = err
 					break
 				}

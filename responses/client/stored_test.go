@@ -20,7 +20,8 @@ func broken(t *testing.T, events int, gets *atomic.Int32) http.Handler {
 		if r.Method == http.MethodGet {
 			gets.Add(1)
 			for n := range all {
-				if r.URL.Path == "/responses/resp_1" && strings.HasSuffix(r.URL.RawQuery, "starting_after="+string(rune('0'+n))) {
+				if r.URL.Path == "/responses/resp_1" &&
+					strings.HasSuffix(r.URL.RawQuery, "starting_after="+string(rune('0'+n))) {
 					from = n + 1
 				}
 			}
@@ -81,7 +82,9 @@ func TestFollowGivesUp(t *testing.T) {
 
 // What comes back is not trusted.
 func TestHostileAnswers(t *testing.T) {
-	for _, body := range []string{`{}`, `[]`, `{"object":"list","data":[5]}`, `{"object":"list","data":[{"type":"message"}]}`, `{"object":"list","data":{}}`, strings.Repeat(`{"a":`, 20000), "\xff"} {
+	for _, body := range []string{`{}`, `[]`, `{"object":"list","data":[5]}`,
+		`{"object":"list","data":[{"type":"message"}]}`, `{"object":"list","data":{}}`, strings.Repeat(`{"a":`, 20000),
+		"\xff"} {
 		c := serve(t, answer(200, "application/json", []byte(body)))
 		_, err := c.InputItems(t.Context(), "resp_1", client.ItemPage{})
 		isError(t, err, responses.CodeServerError)

@@ -105,7 +105,8 @@ func (c *Client) raw(ctx context.Context, method, path string, body []byte) iter
 // after, each as its JSON line. With follow it goes on until the turn is over;
 // otherwise it ends with what there is. Lines are the caller's to keep; decode
 // them with turns.DecodeRuntimeEvent.
-func (c *Client) TurnEvents(ctx context.Context, turnID string, after int64, follow bool) iter.Seq2[json.RawMessage, error] {
+func (c *Client) TurnEvents(ctx context.Context, turnID string, after int64, follow bool) iter.Seq2[json.RawMessage,
+	error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		if err := responses.CheckID("turn_id", turnID); err != nil {
 			yield(nil, err)

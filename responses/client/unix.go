@@ -33,7 +33,8 @@ func UnixPeer(path string, check func(net.Conn) error) *Client {
 		MaxIdleConnsPerHost:    8,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
-	return newClient("http://"+socketHost, path, "start it with agentd serve --socket "+path, http.Client{Transport: transport})
+	return newClient("http://"+socketHost, path, "start it with agentd serve --socket "+path,
+		http.Client{Transport: transport})
 }
 
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -41,7 +42,8 @@ type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 func dialSocket(path string, check func(net.Conn) error) dialer {
 	return func(ctx context.Context, _, addr string) (net.Conn, error) {
 		if addr != socketHost+":80" {
-			return nil, &net.OpError{Op: "dial", Net: "unix", Err: fmt.Errorf("this client reaches the socket %s only, not %.100q", path, addr)}
+			return nil, &net.OpError{Op: "dial", Net: "unix",
+				Err: fmt.Errorf("this client reaches the socket %s only, not %.100q", path, addr)}
 		}
 		conn, err := DialSocket(ctx, path)
 		if err != nil || check == nil {
@@ -64,7 +66,8 @@ func DialSocket(ctx context.Context, path string) (net.Conn, error) {
 		return &net.OpError{Op: "dial", Net: "unix", Addr: &net.UnixAddr{Name: path, Net: "unix"}, Err: err}
 	}
 	if len(path) > maxSocketPath {
-		return nil, failed(fmt.Errorf("the socket path has %d bytes and the system allows %d; use a shorter directory", len(path), maxSocketPath))
+		return nil, failed(fmt.Errorf("the socket path has %d bytes and the system allows %d; use a shorter directory",
+			len(path), maxSocketPath))
 	}
 	// The descriptor stays on the very file that is looked at.
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

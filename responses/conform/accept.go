@@ -31,29 +31,34 @@ var accepted = map[string]string{
 
 func acceptance() (cases []Case) {
 	for _, name := range slices.Sorted(maps.Keys(accepted)) {
-		cases = append(cases, Case{"accepts/" + name, Protocol, "a sloppy or unusual request is completed", func(ctx context.Context, s *Suite) error {
-			_, err := s.completes(ctx, s.request("%s", accepted[name]))
-			return err
-		}})
+		cases = append(cases, Case{"accepts/" + name, Protocol, "a sloppy or unusual request is completed",
+			func(ctx context.Context, s *Suite) error {
+				_, err := s.completes(ctx, s.request("%s", accepted[name]))
+				return err
+			}})
 	}
 	return append(cases,
 		Case{"echo", Protocol, "a response repeats what was asked for", echo},
-		Case{"echo/schema", Protocol, "the schema of structured output is echoed as null, which is all that the protocol allows", echoSchema})
+		Case{"echo/schema", Protocol, "the schema of structured output is echoed as null, which is all that the " +
+			"protocol allows", echoSchema})
 }
 
 func echo(ctx context.Context, s *Suite) error {
-	got, err := s.completes(ctx, s.request(`{"input":"Hi.","instructions":"Be brief.","metadata":{"k":"v"},"temperature":0.5,"truncation":"auto","parallel_tool_calls":false,`+
-		`"max_output_tokens":64,"prompt_cache_key":"key","safety_identifier":"user","tool_choice":"auto",`+
-		`"tools":[{"type":"function","name":"f","description":"d","parameters":{"type":"object"}}]}`))
+	got, err := s.completes(ctx, s.request(
+		`{"input":"Hi.","instructions":"Be brief.","metadata":{"k":"v"},"temperature":0.5,"truncation":"auto","parallel_tool_calls":false,`+
+			`"max_output_tokens":64,"prompt_cache_key":"key","safety_identifier":"user","tool_choice":"auto",`+
+			`"tools":[{"type":"function","name":"f","description":"d","parameters":{"type":"object"}}]}`))
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for key, want := range map[string]any{
 		"instructions": "Be brief.", "truncation": "auto", "parallel_tool_calls": false, "tool_choice": "auto",
-		"prompt_cache_key": "key", "safety_identifier": "user", "temperature": json.Number("0.5"), "max_output_tokens": json.Number("64"),
-		"metadata": map[string]any{"k": "v"},
-		"tools":    []any{map[string]any{"type": "function", "name": "f", "description": "d", "parameters": map[string]any{"type": "object"}, "strict": nil}},
+		"prompt_cache_key": "key", "safety_identifier": "user", "temperature": json.Number("0.5"),
+		"max_output_tokens": json.Number("64"),
+		"metadata":          map[string]any{"k": "v"},
+		"tools": []any{map[string]any{"type": "function", "name": "f", "description": "d",
+			"parameters": map[string]any{"type": "object"}, "strict": nil}},
 	} {
 		errs = append(errs, expect(equal(got[key], want), "%s is %v, want %v", key, got[key], want))
 	}
@@ -87,42 +92,54 @@ type refusal struct {
 var refused = []refusal{
 	{"bounds", `{"input":"x","top_logprobs":21}`, []int{400}, "", "top_logprobs"},
 	{"too much metadata", `{"input":"x","metadata":{"k":"` + strings.Repeat("v", 513) + `"}}`, []int{400}, "", ""},
-	{"choice of a tool that is not there", `{"input":"x","tool_choice":{"type":"function","name":"nowhere"}}`, []int{400}, "", "tool_choice"},
-	{"background without store", `{"input":"x","background":true,"store":false}`, []int{400}, "unsupported_parameter", "background"},
-	{"unknown item reference", `{"input":[{"type":"item_reference","id":"msg_nowhere"},{"role":"user","content":"x"}]}`, []int{400, 404}, "", ""},
+	{"choice of a tool that is not there", `{"input":"x","tool_choice":{"type":"function","name":"nowhere"}}`,
+		[]int{400}, "", "tool_choice"},
+	{"background without store", `{"input":"x","background":true,"store":false}`, []int{400}, "unsupported_parameter",
+		"background"},
+	{"unknown item reference", `{"input":[{"type":"item_reference","id":"msg_nowhere"},{"role":"user","content":"x"}]}`,
+		[]int{400, 404}, "", ""},
 	{"malformed json", `{"input":`, []int{400}, "", ""},
 	{"no object", `["input"]`, []int{400}, "", ""},
 	{"input of a wrong type", `{"input":5}`, []int{400}, "", "input"},
 	{"role unknown", `{"input":[{"type":"message","role":"wizard","content":"x"}]}`, []int{400}, "", ""},
 	{"temperature of a wrong type", `{"input":"x","temperature":"hot"}`, []int{400}, "", "temperature"},
-	{"unknown previous response", `{"input":"x","previous_response_id":"resp_000000000000000000000000000"}`, []int{404}, "previous_response_not_found", "previous_response_id"},
-	{"unknown previous response, streamed", `{"input":"x","previous_response_id":"resp_000000000000000000000000000","stream":true}`, []int{404}, "previous_response_not_found", "previous_response_id"},
-	{"hostile previous response", `{"input":"x","previous_response_id":"../../../etc/passwd"}`, []int{404}, "previous_response_not_found", "previous_response_id"},
+	{"unknown previous response", `{"input":"x","previous_response_id":"resp_000000000000000000000000000"}`, []int{404},
+		"previous_response_not_found", "previous_response_id"},
+	{"unknown previous response, streamed",
+		`{"input":"x","previous_response_id":"resp_000000000000000000000000000","stream":true}`, []int{404},
+		"previous_response_not_found", "previous_response_id"},
+	{"hostile previous response", `{"input":"x","previous_response_id":"../../../etc/passwd"}`, []int{404},
+		"previous_response_not_found", "previous_response_id"},
 	{"output of an unknown call", `{"input":[{"type":"function_call_output","call_id":"call_never_made","output":"x"}]}`, []int{400, 404}, "", ""},
 }
 
 func refusals() []Case {
 	cases := []Case{
-		{"errors/unknown path", Protocol, "an unknown path has the error envelope", func(ctx context.Context, s *Suite) error {
-			a, err := s.do(ctx, http.MethodGet, "/no/such/path", nil)
-			return failed(a, err, http.StatusNotFound)
-		}},
-		{"errors/content type", Protocol, "a body that is no JSON is refused", func(ctx context.Context, s *Suite) error {
-			a, err := s.post(ctx, []byte(`{"input":"hi"}`), "Content-Type", "text/plain")
-			return failed(a, err, 400, 415)
-		}},
+		{"errors/unknown path", Protocol, "an unknown path has the error envelope",
+			func(ctx context.Context, s *Suite) error {
+				a, err := s.do(ctx, http.MethodGet, "/no/such/path", nil)
+				return failed(a, err, http.StatusNotFound)
+			}},
+		{"errors/content type", Protocol, "a body that is no JSON is refused",
+			func(ctx context.Context, s *Suite) error {
+				a, err := s.post(ctx, []byte(`{"input":"hi"}`), "Content-Type", "text/plain")
+				return failed(a, err, 400, 415)
+			}},
 	}
 	for _, r := range refused {
-		cases = append(cases, Case{"errors/" + r.name, Protocol, "a request that cannot be understood or done is refused by name", func(ctx context.Context, s *Suite) error {
-			a, err := s.post(ctx, s.request("%s", r.body))
-			if err != nil {
-				return err
-			}
-			e, err := fails(a, r.statuses...)
-			return errors.Join(err,
-				expect(r.code == "" || e["code"] == r.code, "code %q, want %q", e["code"], r.code),
-				expect(strings.HasPrefix(fmt.Sprint(e["param"]), r.param), "param %q, want %q", e["param"], r.param))
-		}})
+		cases = append(cases, Case{"errors/" + r.name, Protocol,
+			"a request that cannot be understood or done is refused by name",
+			func(ctx context.Context, s *Suite) error {
+				a, err := s.post(ctx, s.request("%s", r.body))
+				if err != nil {
+					return err
+				}
+				e, err := fails(a, r.statuses...)
+				return errors.Join(err,
+					expect(r.code == "" || e["code"] == r.code, "code %q, want %q", e["code"], r.code),
+					expect(strings.HasPrefix(fmt.Sprint(e["param"]), r.param), "param %q, want %q", e["param"],
+						r.param))
+			}})
 	}
 	return cases
 }

@@ -38,7 +38,8 @@ func legal(t testing.TB) []object {
 	}
 	err = errors.Join(e.Summary("s"), e.Text("hel"), e.Text("lo"))
 	e.Annotate(responses.Annotation{Type: "url_citation", URL: "u", Title: "t"})
-	err = errors.Join(err, e.Refusal("no"), e.BeginFunctionCall("call_1", "f"), e.Arguments("{}"), e.BeginFunctionCall("call_2", "f"),
+	err = errors.Join(err, e.Refusal("no"), e.BeginFunctionCall("call_1", "f"), e.Arguments("{}"),
+		e.BeginFunctionCall("call_2", "f"),
 		e.Complete(responses.Usage{}, 2))
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +136,8 @@ func TestCheckerFindsViolations(t *testing.T) {
 		{"no type", conform.RuleShape, in(added, 0, func(o object) { delete(o, "type") })},
 		{"empty type", conform.RuleJSON, set(added, 0, "type", "")},
 		{"foreign event", conform.RuleGrammar, set(responses.EventTextDelta, 0, "type", "acme:trace")},
-		{"unknown event", conform.RuleGrammar, set(responses.EventReasoningSummaryTextDelta, 0, "type", "response.reasoning_summary_text.more")},
+		{"unknown event", conform.RuleGrammar,
+			set(responses.EventReasoningSummaryTextDelta, 0, "type", "response.reasoning_summary_text.more")},
 		{"error event", conform.RuleGrammar, set(responses.EventTextDelta, 0, "type", "error")},
 		{"null error key", conform.RuleErrorKey, set(responses.EventTextDelta, 0, "error", nil)},
 		{"null logprobs", conform.RuleNullList, set(responses.EventTextDelta, 0, "logprobs", nil)},
@@ -153,22 +155,36 @@ func TestCheckerFindsViolations(t *testing.T) {
 			evs[2]["type"], response(evs[2])["status"] = responses.EventQueued, "queued"
 			return evs
 		}},
-		{"wrong status", conform.RuleShape, in(responses.EventInProgress, 0, func(o object) { response(o)["status"] = "queued" })},
-		{"other response", conform.RuleShape, in(responses.EventInProgress, 0, func(o object) { response(o)["id"] = "resp_2" })},
+		{"wrong status", conform.RuleShape, in(responses.EventInProgress, 0, func(o object) {
+			response(o)["status"] = "queued"
+		})},
+		{"other response", conform.RuleShape, in(responses.EventInProgress, 0, func(o object) {
+			response(o)["id"] = "resp_2"
+		})},
 		{"response null", conform.RuleShape, set(responses.EventInProgress, 0, "response", nil)},
 
 		{"terminal missing", conform.RuleTerminal, drop(completed, 0)},
 		{"terminal twice", conform.RuleTerminal, double(completed, 0)},
 		{"item open at the end", conform.RuleTerminal, drop(done, 3)},
-		{"output empty at the end", conform.RuleFinal, in(completed, 0, func(o object) { response(o)["output"] = []any{} })},
-		{"output changed at the end", conform.RuleFinal, in(completed, 0, func(o object) { response(o)["output"].([]any)[0].(object)["id"] = "rs_x" })},
-		{"completed without time", conform.RuleShape, in(completed, 0, func(o object) { response(o)["completed_at"] = nil })},
-		{"completed with an error", conform.RuleShape, in(completed, 0, func(o object) { response(o)["error"] = object{"code": "c", "message": "m"} })},
+		{"output empty at the end", conform.RuleFinal, in(completed, 0, func(o object) {
+			response(o)["output"] = []any{}
+		})},
+		{"output changed at the end", conform.RuleFinal, in(completed, 0, func(o object) {
+			response(o)["output"].([]any)[0].(object)["id"] = "rs_x"
+		})},
+		{"completed without time", conform.RuleShape, in(completed, 0, func(o object) {
+			response(o)["completed_at"] = nil
+		})},
+		{"completed with an error", conform.RuleShape, in(completed, 0, func(o object) {
+			response(o)["error"] = object{"code": "c", "message": "m"}
+		})},
 		{"output null", conform.RuleNullList, in(completed, 0, func(o object) { response(o)["output"] = nil })},
 		{"tools null", conform.RuleNullList, in(completed, 0, func(o object) { response(o)["tools"] = nil })},
 		{"key missing", conform.RuleShape, in(completed, 0, func(o object) { delete(response(o), "max_tool_calls") })},
 		{"float time", conform.RuleShape, in(completed, 0, func(o object) { response(o)["created_at"] = 1.5 })},
-		{"thin usage", conform.RuleShape, in(completed, 0, func(o object) { delete(response(o)["usage"].(object), "input_tokens_details") })},
+		{"thin usage", conform.RuleShape, in(completed, 0, func(o object) {
+			delete(response(o)["usage"].(object), "input_tokens_details")
+		})},
 		{"text without format", conform.RuleShape, in(completed, 0, func(o object) { response(o)["text"] = object{} })},
 
 		{"added missing", conform.RuleGrammar, drop(added, 0)},
@@ -178,10 +194,14 @@ func TestCheckerFindsViolations(t *testing.T) {
 		{"output index wrong", conform.RuleOutput, set(added, 1, "output_index", 2)},
 		{"output index missing", conform.RuleShape, in(done, 0, func(o object) { delete(o, "output_index") })},
 		{"item null", conform.RuleShape, set(added, 0, "item", nil)},
-		{"new item not in progress", conform.RuleShape, in(added, 0, func(o object) { item(o)["status"] = "completed" })},
+		{"new item not in progress", conform.RuleShape, in(added, 0, func(o object) {
+			item(o)["status"] = "completed"
+		})},
 		{"done item in progress", conform.RuleShape, in(done, 0, func(o object) { item(o)["status"] = "in_progress" })},
 		{"item without status", conform.RuleShape, in(added, 0, func(o object) { delete(item(o), "status") })},
-		{"incomplete item in the middle", conform.RuleShape, in(done, 0, func(o object) { item(o)["status"] = "incomplete" })},
+		{"incomplete item in the middle", conform.RuleShape, in(done, 0, func(o object) {
+			item(o)["status"] = "incomplete"
+		})},
 		{"incomplete item, completed response", conform.RuleShape, func(t *testing.T, evs []object) []object {
 			last := evs[find(t, evs, done, 3)]
 			item(last)["status"] = "incomplete"
@@ -195,19 +215,26 @@ func TestCheckerFindsViolations(t *testing.T) {
 			item(evs[find(t, evs, added, 1)])["id"] = item(evs[find(t, evs, added, 0)])["id"]
 			return evs
 		}},
-		{"type changed at done", conform.RuleItemID, in(done, 0, func(o object) { item(o)["type"] = "compaction"; item(o)["encrypted_content"] = "" })},
+		{"type changed at done", conform.RuleItemID, in(done, 0, func(o object) {
+			item(o)["type"] = "compaction"
+			item(o)["encrypted_content"] = ""
+		})},
 		{"foreign item", conform.RuleShape, in(added, 0, func(o object) { item(o)["type"] = "acme:thing" })},
 		{"new message with content", conform.RuleShape, in(added, 1, func(o object) {
 			item(o)["content"] = []any{object{"type": "output_text", "text": "x", "annotations": []any{}}}
 		})},
 		{"content null", conform.RuleNullList, in(added, 1, func(o object) { item(o)["content"] = nil })},
 		{"phase null", conform.RuleNullList, in(added, 1, func(o object) { item(o)["phase"] = nil })},
-		{"encrypted content null", conform.RuleNullList, in(added, 0, func(o object) { item(o)["encrypted_content"] = nil })},
+		{"encrypted content null", conform.RuleNullList, in(added, 0, func(o object) {
+			item(o)["encrypted_content"] = nil
+		})},
 		{"content changed at done", conform.RuleFinal, in(done, 1, func(o object) { item(o)["content"] = []any{} })},
 		{"summary changed at done", conform.RuleFinal, in(done, 0, func(o object) { item(o)["summary"] = []any{} })},
 
 		{"call id empty", conform.RuleCallID, in(added, 2, func(o object) { item(o)["call_id"] = "" })},
-		{"call id too long", conform.RuleCallID, in(added, 2, func(o object) { item(o)["call_id"] = strings.Repeat("c", 65) })},
+		{"call id too long", conform.RuleCallID, in(added, 2, func(o object) {
+			item(o)["call_id"] = strings.Repeat("c", 65)
+		})},
 		{"call id missing", conform.RuleShape, in(added, 2, func(o object) { delete(item(o), "call_id") })},
 		{"call id equals id", conform.RuleCallID, in(added, 2, func(o object) { item(o)["call_id"] = item(o)["id"] })},
 		{"call id used twice", conform.RuleCallID, in(added, 3, func(o object) { item(o)["call_id"] = "call_1" })},
@@ -227,18 +254,35 @@ func TestCheckerFindsViolations(t *testing.T) {
 		{"part done twice", conform.RuleGrammar, double(responses.EventPartDone, 0)},
 		{"part index wrong", conform.RulePart, set(responses.EventPartAdded, 1, "content_index", 0)},
 		{"part index of a delta wrong", conform.RulePart, set(responses.EventTextDelta, 0, "content_index", 1)},
-		{"part index missing", conform.RuleShape, in(responses.EventTextDelta, 0, func(o object) { delete(o, "content_index") })},
+		{"part index missing", conform.RuleShape, in(responses.EventTextDelta, 0, func(o object) {
+			delete(o, "content_index")
+		})},
 		{"summary index wrong", conform.RulePart, set(responses.EventReasoningSummaryPartAdded, 0, "summary_index", 1)},
-		{"new part with text", conform.RuleShape, in(responses.EventPartAdded, 0, func(o object) { o["part"].(object)["text"] = "x" })},
-		{"new refusal with text", conform.RuleShape, in(responses.EventPartAdded, 1, func(o object) { o["part"].(object)["refusal"] = "x" })},
-		{"part of another item's kind", conform.RuleGrammar, in(responses.EventPartAdded, 0, func(o object) { o["part"] = object{"type": "reasoning_text", "text": ""} })},
+		{"new part with text", conform.RuleShape, in(responses.EventPartAdded, 0, func(o object) {
+			o["part"].(object)["text"] = "x"
+		})},
+		{"new refusal with text", conform.RuleShape, in(responses.EventPartAdded, 1, func(o object) {
+			o["part"].(object)["refusal"] = "x"
+		})},
+		{"part of another item's kind", conform.RuleGrammar, in(responses.EventPartAdded, 0, func(o object) {
+			o["part"] = object{"type": "reasoning_text", "text": ""}
+		})},
 		{"part null", conform.RuleShape, set(responses.EventPartAdded, 0, "part", nil)},
-		{"part annotations null", conform.RuleNullList, in(responses.EventPartAdded, 0, func(o object) { o["part"].(object)["annotations"] = nil })},
-		{"part changed at done", conform.RuleFinal, in(responses.EventPartDone, 0, func(o object) { o["part"].(object)["text"] = "other" })},
-		{"part of another type at done", conform.RuleFinal, in(responses.EventPartDone, 0, func(o object) { o["part"] = object{"type": "refusal", "refusal": ""} })},
-		{"annotations lost at done", conform.RuleFinal, in(responses.EventPartDone, 0, func(o object) { o["part"].(object)["annotations"] = []any{} })},
+		{"part annotations null", conform.RuleNullList, in(responses.EventPartAdded, 0, func(o object) {
+			o["part"].(object)["annotations"] = nil
+		})},
+		{"part changed at done", conform.RuleFinal, in(responses.EventPartDone, 0, func(o object) {
+			o["part"].(object)["text"] = "other"
+		})},
+		{"part of another type at done", conform.RuleFinal, in(responses.EventPartDone, 0, func(o object) {
+			o["part"] = object{"type": "refusal", "refusal": ""}
+		})},
+		{"annotations lost at done", conform.RuleFinal, in(responses.EventPartDone, 0, func(o object) {
+			o["part"].(object)["annotations"] = []any{}
+		})},
 		{"annotation index wrong", conform.RulePart, set(responses.EventAnnotationAdded, 0, "annotation_index", 1)},
-		{"annotation thin", conform.RuleShape, set(responses.EventAnnotationAdded, 0, "annotation", object{"type": "url_citation"})},
+		{"annotation thin", conform.RuleShape,
+			set(responses.EventAnnotationAdded, 0, "annotation", object{"type": "url_citation"})},
 		{"text done missing", conform.RuleGrammar, drop(responses.EventTextDone, 0)},
 		{"text done twice", conform.RuleGrammar, double(responses.EventTextDone, 0)},
 		{"text not the deltas", conform.RuleFinal, set(responses.EventTextDone, 0, "text", "hell")},
@@ -251,7 +295,8 @@ func TestCheckerFindsViolations(t *testing.T) {
 			renumber(evs)
 			return evs
 		}},
-		{"delta of another part's kind", conform.RuleGrammar, set(responses.EventRefusalDelta, 0, "type", responses.EventTextDelta)},
+		{"delta of another part's kind", conform.RuleGrammar,
+			set(responses.EventRefusalDelta, 0, "type", responses.EventTextDelta)},
 		{"refusal not the deltas", conform.RuleFinal, set(responses.EventRefusalDone, 0, "refusal", "yes")},
 	}
 	for _, tt := range tests {
@@ -278,8 +323,10 @@ func TestCheckerAcceptsLegalStreams(t *testing.T) {
 	i := find(t, events, responses.EventItemAdded, 1)
 	extra := []object{
 		{"type": "acme:trace", "x": 1},
-		{"type": responses.EventItemAdded, "output_index": 1, "item": object{"type": "acme:thing", "id": "a_1", "status": "in_progress"}},
-		{"type": responses.EventItemDone, "output_index": 1, "item": object{"type": "acme:thing", "id": "a_1", "status": "completed"}},
+		{"type": responses.EventItemAdded, "output_index": 1,
+			"item": object{"type": "acme:thing", "id": "a_1", "status": "in_progress"}},
+		{"type": responses.EventItemDone, "output_index": 1,
+			"item": object{"type": "acme:thing", "id": "a_1", "status": "completed"}},
 	}
 	for _, ev := range events[i:] {
 		if n, ok := ev["output_index"].(float64); ok {
@@ -329,7 +376,8 @@ func TestCheckStream(t *testing.T) {
 		{"ids", stream.SSE, "id: 0\n" + sse, conform.RuleFraming},
 		{"two data lines", stream.SSE, "data: x\n" + sse, conform.RuleFraming},
 		{"two event lines", stream.SSE, "event: x\n" + sse, conform.RuleFraming},
-		{"event is not the type", stream.SSE, strings.Replace(sse, "event: response.created", "event: response.queued", 1), conform.RuleFraming},
+		{"event is not the type", stream.SSE,
+			strings.Replace(sse, "event: response.created", "event: response.queued", 1), conform.RuleFraming},
 		{"event missing", stream.SSE, strings.Replace(sse, "event: response.created\n", "", 1), conform.RuleFraming},
 		{"[DONE] missing", stream.SSE, strings.TrimSuffix(sse, "data: [DONE]\n\n"), conform.RuleFraming},
 		{"[DONE] cut", stream.SSE, strings.TrimSuffix(sse, "\n"), conform.RuleFraming},
@@ -341,7 +389,8 @@ func TestCheckStream(t *testing.T) {
 		{"[DONE] in ndjson", stream.NDJSON, ndjson + "[DONE]\n", conform.RuleJSON},
 		{"blank line in ndjson", stream.NDJSON, "\n" + ndjson, conform.RuleFraming},
 		{"last line cut", stream.NDJSON, ndjson[:len(ndjson)-1], conform.RuleFraming},
-		{"event broken", stream.SSE, strings.Replace(sse, `"sequence_number":1}`, `"sequence_number":2}`, 1), conform.RuleSequence},
+		{"event broken", stream.SSE, strings.Replace(sse, `"sequence_number":1}`, `"sequence_number":2}`, 1),
+			conform.RuleSequence},
 	}
 	for _, tt := range tests {
 		err := conform.CheckStream(iotest.HalfReader(strings.NewReader(tt.in)), tt.framing)

@@ -54,7 +54,8 @@ func (s *Suite) do(ctx context.Context, method, path string, body []byte, header
 	}
 	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err != nil {
-		return answer{}, fmt.Errorf("%s %s: answered %d with content type %q: %w", method, path, resp.StatusCode, resp.Header.Get("Content-Type"), err)
+		return answer{}, fmt.Errorf("%s %s: answered %d with content type %q: %w", method, path, resp.StatusCode,
+			resp.Header.Get("Content-Type"), err)
 	}
 	return answer{resp.StatusCode, media, resp.Header, data}, nil
 }
@@ -196,7 +197,8 @@ func (s *Suite) streamed(ctx context.Context, body []byte, f stream.Framing) (re
 
 func (s *Suite) checkStream(a answer, f stream.Framing, c *Checker) (resource, [][]byte, error) {
 	if a.status != http.StatusOK || a.contentType != f.ContentType() {
-		return nil, nil, fmt.Errorf("answered %d, %s, want %s: %.500s", a.status, a.contentType, f.ContentType(), a.body)
+		return nil, nil, fmt.Errorf("answered %d, %s, want %s: %.500s", a.status, a.contentType, f.ContentType(),
+			a.body)
 	}
 	if err := c.Stream(bytes.NewReader(a.body), f); err != nil {
 		return nil, nil, fmt.Errorf("%w: %.5000s", err, a.body)
@@ -228,7 +230,8 @@ func (s *Suite) checkStream(a answer, f stream.Framing, c *Checker) (resource, [
 // the message when one is null.
 func fails(a answer, statuses ...int) (map[string]any, error) {
 	if !slices.Contains(statuses, a.status) || a.contentType != "application/json" {
-		return nil, fmt.Errorf("answered %d, %s, want %v and application/json: %.500s", a.status, a.contentType, statuses, a.body)
+		return nil, fmt.Errorf("answered %d, %s, want %v and application/json: %.500s", a.status, a.contentType,
+			statuses, a.body)
 	}
 	var env struct {
 		Error map[string]any `json:"error"`
@@ -239,7 +242,8 @@ func fails(a answer, statuses ...int) (map[string]any, error) {
 	var errs []error
 	for _, key := range []string{"message", "type", "param", "code"} {
 		s, ok := env.Error[key].(string)
-		errs = append(errs, expect(ok && (s != "" || key == "param"), "%s of the error is %v, want a string", key, env.Error[key]))
+		errs = append(errs, expect(ok && (s != "" || key == "param"), "%s of the error is %v, want a string", key,
+			env.Error[key]))
 	}
 	return env.Error, errors.Join(errs...)
 }

@@ -19,7 +19,8 @@ func extensionCases() []Case {
 	return []Case{
 		{"extensions/hidden", Extension, "what the server does itself is not on the standard stream", hidden},
 		{"extensions/tool calls", Extension, "a request that asks sees the server's own tool calls", toolCalls},
-		{"extensions/idempotency key", Extension, "a request that is sent again with its key is the same turn", idempotent},
+		{"extensions/idempotency key", Extension, "a request that is sent again with its key is the same turn",
+			idempotent},
 		{"extensions/round trip", Extension, "tool calls are accepted back as input", toolCallsBack},
 	}
 }
@@ -88,7 +89,8 @@ func idempotent(ctx context.Context, s *Suite) error {
 		return err
 	}
 	if first.status != http.StatusOK || !bytes.Equal(first.body, again.body) {
-		return fmt.Errorf("answered %d: %.300s, and then %d: %.300s", first.status, first.body, again.status, again.body)
+		return fmt.Errorf("answered %d: %.300s, and then %d: %.300s", first.status, first.body, again.status,
+			again.body)
 	}
 	other, err := send("Say something else.")
 	return failed(other, err, http.StatusConflict)

@@ -106,7 +106,8 @@ func (c *Checker) itemDone(ev *event) {
 	}
 	o := c.open
 	if it.str("id") != o.id || it.str("type") != o.typ {
-		it.fail(RuleItemID, "item %q of type %s is done, open is %q of type %s", it.str("id"), it.str("type"), o.id, o.typ)
+		it.fail(RuleItemID, "item %q of type %s is done, open is %q of type %s", it.str("id"), it.str("type"), o.id,
+			o.typ)
 	}
 	if o.part != nil {
 		it.fail(RuleGrammar, "its %s part is still open", o.part.typ)

@@ -34,7 +34,8 @@ func officialHTTP() []Case {
 		completes("assistant-phase", "phases are accepted in the history",
 			`{"input":[{"type":"message","role":"assistant","phase":"commentary","content":"Let me look."},`+
 				`{"type":"message","role":"assistant","phase":"final_answer","content":"It is green."},{"type":"message","role":"user","content":"Say it again."}]}`),
-		{"streaming-response", Official, "a stream has valid events only and ends with a completed response", streamingResponse},
+		{"streaming-response", Official, "a stream has valid events only and ends with a completed response",
+			streamingResponse},
 		completes("system-prompt", "a system message is accepted",
 			`{"input":[{"type":"message","role":"system","content":"You are a pirate."},{"type":"message","role":"user","content":"Say hello."}]}`),
 		{"tool-calling", Official, "a function that is offered is called", toolCalling},
@@ -50,7 +51,8 @@ func officialHTTP() []Case {
 
 // streamingResponse reads the stream with the official reader.
 func streamingResponse(ctx context.Context, s *Suite) error {
-	resp, err := s.begin(ctx, http.MethodPost, "/responses", s.request(`{"input":[{"type":"message","role":"user","content":"Count from 1 to 5."}],"stream":true}`))
+	resp, err := s.begin(ctx, http.MethodPost, "/responses",
+		s.request(`{"input":[{"type":"message","role":"user","content":"Count from 1 to 5."}],"stream":true}`))
 	if err != nil {
 		return err
 	}
@@ -101,7 +103,8 @@ func isTerminal(typ string) bool {
 }
 
 func toolCalling(ctx context.Context, s *Suite) error {
-	r, err := s.created(ctx, s.request(`{"input":[{"type":"message","role":"user","content":"What's the weather like in San Francisco?"}],"tools":[%s]}`, weather))
+	r, err := s.created(ctx, s.request(
+		`{"input":[{"type":"message","role":"user","content":"What's the weather like in San Francisco?"}],"tools":[%s]}`, weather))
 	if err != nil {
 		return err
 	}
@@ -109,8 +112,9 @@ func toolCalling(ctx context.Context, s *Suite) error {
 }
 
 func compactResponse(ctx context.Context, s *Suite) error {
-	r, err := s.compact(ctx, s.request(`{"prompt_cache_key":"conformance","input":[{"type":"message","role":"user","content":"My dog is called Rex."},`+
-		`{"type":"message","role":"assistant","content":"Noted: Rex."}]}`))
+	r, err := s.compact(ctx, s.request(
+		`{"prompt_cache_key":"conformance","input":[{"type":"message","role":"user","content":"My dog is called Rex."},`+
+			`{"type":"message","role":"assistant","content":"Noted: Rex."}]}`))
 	if err != nil {
 		return err
 	}
@@ -165,7 +169,8 @@ func checkCompaction(o *object) {
 }
 
 func compactMissingModel(ctx context.Context, s *Suite) error {
-	a, err := s.do(ctx, http.MethodPost, "/responses/compact", []byte(`{"input":[{"type":"message","role":"user","content":"Hello."}]}`))
+	a, err := s.do(ctx, http.MethodPost, "/responses/compact",
+		[]byte(`{"input":[{"type":"message","role":"user","content":"Hello."}]}`))
 	if err != nil {
 		return err
 	}
@@ -175,19 +180,20 @@ func compactMissingModel(ctx context.Context, s *Suite) error {
 // officialLocal is the one case that sends nothing: a response with both phases
 // must fit the schema.
 func officialLocal() []Case {
-	return []Case{{"response-output-phase-schema", Official, "both phases of a message fit the schema", func(_ context.Context, s *Suite) error {
-		r, err := s.resource([]byte(phases))
-		if err != nil {
-			return err
-		}
-		want := []string{"commentary", "final_answer"}
-		for i, item := range r.output() {
-			if item["phase"] != want[i] {
-				return fmt.Errorf("message %d has phase %v, want %s", i, item["phase"], want[i])
+	return []Case{{"response-output-phase-schema", Official, "both phases of a message fit the schema",
+		func(_ context.Context, s *Suite) error {
+			r, err := s.resource([]byte(phases))
+			if err != nil {
+				return err
 			}
-		}
-		return completed(r)
-	}}}
+			want := []string{"commentary", "final_answer"}
+			for i, item := range r.output() {
+				if item["phase"] != want[i] {
+					return fmt.Errorf("message %d has phase %v, want %s", i, item["phase"], want[i])
+				}
+			}
+			return completed(r)
+		}}}
 }
 
 // phases is a whole response with all its keys.

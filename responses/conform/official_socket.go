@@ -12,10 +12,13 @@ func officialSocket() []Case {
 	return []Case{
 		{"websocket-response", Official, "a turn on a WebSocket", socketResponse},
 		{"websocket-sequential-responses", Official, "two turns on one WebSocket", socketSequential},
-		{"websocket-continuation", Official, "a response that was not stored is continued on its WebSocket", socketContinuation},
-		{"websocket-reconnect-store-false-recovery", Official, "a response that was not stored is gone on another WebSocket, which stays usable", socketReconnect},
+		{"websocket-continuation", Official, "a response that was not stored is continued on its WebSocket",
+			socketContinuation},
+		{"websocket-reconnect-store-false-recovery", Official,
+			"a response that was not stored is gone on another WebSocket, which stays usable", socketReconnect},
 		{"websocket-previous-response-not-found", Official, "an unknown previous response is refused", socketUnknown},
-		{"websocket-failed-continuation-evicts-cache", Official, "a continuation that fails takes what it continued with it", socketEvicts},
+		{"websocket-failed-continuation-evicts-cache", Official,
+			"a continuation that fails takes what it continued with it", socketEvicts},
 		{"websocket-compact-new-chain", Official, "what compacting gave begins a new chain", socketCompact},
 	}
 }
@@ -64,7 +67,8 @@ func socketContinuation(ctx context.Context, s *Suite) error {
 		if err != nil {
 			return err
 		}
-		_, err = c.create(ctx, message{"store": false, "previous_response_id": id, "input": "What is the code word?"}).completed(s)
+		_, err = c.create(ctx, message{"store": false, "previous_response_id": id,
+			"input": "What is the code word?"}).completed(s)
 		return err
 	})
 }
@@ -79,7 +83,8 @@ func socketReconnect(ctx context.Context, s *Suite) error {
 		return err
 	}
 	return s.on(ctx, func(c *session) error {
-		gone := c.create(ctx, message{"store": false, "previous_response_id": id, "input": "What is the code word?"}).notFound()
+		gone := c.create(ctx, message{"store": false, "previous_response_id": id,
+			"input": "What is the code word?"}).notFound()
 		_, err := c.create(ctx, message{"store": false, "input": user("Say hello.")}).clean(s)
 		return errors.Join(gone, err)
 	})
@@ -87,7 +92,8 @@ func socketReconnect(ctx context.Context, s *Suite) error {
 
 func socketUnknown(ctx context.Context, s *Suite) error {
 	return s.on(ctx, func(c *session) error {
-		return c.create(ctx, message{"store": false, "previous_response_id": "resp_conformance_missing", "input": "Go on."}).notFound()
+		return c.create(ctx, message{"store": false, "previous_response_id": "resp_conformance_missing",
+			"input": "Go on."}).notFound()
 	})
 }
 
@@ -97,7 +103,8 @@ func socketEvicts(ctx context.Context, s *Suite) error {
 		if err != nil {
 			return err
 		}
-		orphan := []any{map[string]any{"type": "function_call_output", "call_id": "call_conformance_missing", "output": "nothing"}}
+		orphan := []any{map[string]any{"type": "function_call_output", "call_id": "call_conformance_missing",
+			"output": "nothing"}}
 		failed := c.create(ctx, message{"store": false, "previous_response_id": id, "input": orphan})
 		var status string
 		if failed.response != nil {
@@ -108,21 +115,25 @@ func socketEvicts(ctx context.Context, s *Suite) error {
 			status = r.str("status")
 		}
 		return errors.Join(
-			expect(failed.code != "" || status == "failed", "the output of a call that was never made was accepted: %q, %v", status, failed.errs),
-			c.create(ctx, message{"store": false, "previous_response_id": id, "input": "What is the code word?"}).notFound())
+			expect(failed.code != "" || status == "failed",
+				"the output of a call that was never made was accepted: %q, %v", status, failed.errs),
+			c.create(ctx, message{"store": false, "previous_response_id": id,
+				"input": "What is the code word?"}).notFound())
 	})
 }
 
 func socketCompact(ctx context.Context, s *Suite) error {
-	compacted, err := s.compact(ctx, s.request(`{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"The code word is plum."}]},`+
-		`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"I will remember it."}]},`+
-		`{"type":"message","role":"user","content":[{"type":"input_text","text":"Good."}]}]}`))
+	compacted, err := s.compact(ctx, s.request(
+		`{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"The code word is plum."}]},`+
+			`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"I will remember it."}]},`+
+			`{"type":"message","role":"user","content":[{"type":"input_text","text":"Good."}]}]}`))
 	if err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
 	output, _ := compacted["output"].([]any)
 	return s.on(ctx, func(c *session) error {
-		_, err := c.create(ctx, message{"store": false, "tools": []any{}, "input": slices.Concat(output, user("What is the code word?"))}).completed(s)
+		_, err := c.create(ctx, message{"store": false, "tools": []any{},
+			"input": slices.Concat(output, user("What is the code word?"))}).completed(s)
 		return err
 	})
 }

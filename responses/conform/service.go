@@ -28,7 +28,8 @@ func serviceCases() []Case {
 		{"background/cancel", Service, "a background response can be cancelled, again and again", backgroundCancel},
 		{"input tokens", Service, "tokens of an input are counted", inputTokens},
 		{"models", Service, "models are listed", models},
-		{"disconnect", Service, "a stored response survives its client or ends as cancelled, but never hangs", disconnect},
+		{"disconnect", Service, "a stored response survives its client or ends as cancelled, but never hangs",
+			disconnect},
 	}
 }
 
@@ -70,7 +71,8 @@ func getStored(ctx context.Context, s *Suite) error {
 		return err
 	}
 	got, err := s.get(ctx, r.str("id"))
-	return errors.Join(err, expect(err != nil || equal(map[string]any(got), map[string]any(r)), "POST answered %v and GET %v", r, got))
+	return errors.Join(err, expect(err != nil || equal(map[string]any(got), map[string]any(r)),
+		"POST answered %v and GET %v", r, got))
 }
 
 func getNotStored(ctx context.Context, s *Suite) error {
@@ -102,7 +104,8 @@ func deleteStored(ctx context.Context, s *Suite) error {
 		Deleted bool   `json:"deleted"`
 	}
 	err = json.Unmarshal(a.body, &gone)
-	if err = errors.Join(err, expect(a.status == http.StatusOK && gone.Deleted && gone.ID == r.str("id"), "DELETE answered %d: %s", a.status, a.body)); err != nil {
+	if err = errors.Join(err, expect(a.status == http.StatusOK && gone.Deleted && gone.ID == r.str("id"),
+		"DELETE answered %d: %s", a.status, a.body)); err != nil {
 		return err
 	}
 	got, err := s.do(ctx, http.MethodGet, path, nil)
@@ -114,7 +117,8 @@ func deleteStored(ctx context.Context, s *Suite) error {
 }
 
 func inputItems(ctx context.Context, s *Suite) error {
-	r, err := s.completes(ctx, s.request(`{"input":[{"role":"user","content":"one"},{"role":"assistant","content":"two"},{"role":"user","content":"three"}]}`))
+	r, err := s.completes(ctx, s.request(
+		`{"input":[{"role":"user","content":"one"},{"role":"assistant","content":"two"},{"role":"user","content":"three"}]}`))
 	if err != nil {
 		return err
 	}
@@ -131,7 +135,8 @@ func inputItems(ctx context.Context, s *Suite) error {
 			return p, err
 		}
 		err = json.Unmarshal(a.body, &p)
-		return p, errors.Join(err, expect(a.status == http.StatusOK && p.Object == "list", "%s answered %d: %.300s", query, a.status, a.body))
+		return p, errors.Join(err, expect(a.status == http.StatusOK && p.Object == "list", "%s answered %d: %.300s",
+			query, a.status, a.body))
 	}
 	all, err := list("?order=asc")
 	if err != nil {
@@ -176,12 +181,14 @@ func replay(ctx context.Context, s *Suite) error {
 		return errors.New("the replay has other bytes")
 	}
 	tail, err := s.tail(ctx, r.str("id"), 3)
-	return errors.Join(err, expect(err != nil || bytes.Equal(bytes.Join(events[4:], nil), bytes.Join(tail, nil)), "the tail has other bytes"))
+	return errors.Join(err, expect(err != nil || bytes.Equal(bytes.Join(events[4:], nil), bytes.Join(tail, nil)),
+		"the tail has other bytes"))
 }
 
 // tail reads the events of a response after a sequence number.
 func (s *Suite) tail(ctx context.Context, id string, after int64) (events [][]byte, err error) {
-	resp, err := s.begin(ctx, http.MethodGet, fmt.Sprintf("/responses/%s?stream=true&starting_after=%d", id, after), nil)
+	resp, err := s.begin(ctx, http.MethodGet, fmt.Sprintf("/responses/%s?stream=true&starting_after=%d", id, after),
+		nil)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +221,8 @@ func backgroundPoll(ctx context.Context, s *Suite) error {
 }
 
 func backgroundResume(ctx context.Context, s *Suite) error {
-	id, last, err := s.readUntil(ctx, s.request(`{"input":"Count from 1 to 5.","background":true,"stream":true}`), "response.output_item.added")
+	id, last, err := s.readUntil(ctx, s.request(`{"input":"Count from 1 to 5.","background":true,"stream":true}`),
+		"response.output_item.added")
 	if err != nil {
 		return err
 	}
@@ -251,12 +259,14 @@ func backgroundCancel(ctx context.Context, s *Suite) error {
 			return fmt.Errorf("cancel answered %d: %.300s", a.status, a.body)
 		}
 		got, err := s.resource(a.body)
-		if err = errors.Join(err, expect(got.str("status") == "cancelled", "the cancelled response is %q", got.str("status"))); err != nil {
+		if err = errors.Join(err, expect(got.str("status") == "cancelled", "the cancelled response is %q",
+			got.str("status"))); err != nil {
 			return err
 		}
 	}
 	got, err := s.get(ctx, r.str("id"))
-	return errors.Join(err, expect(err != nil || got.str("status") == "cancelled", "the stored response is %q", got.str("status")))
+	return errors.Join(err, expect(err != nil || got.str("status") == "cancelled", "the stored response is %q",
+		got.str("status")))
 }
 
 func inputTokens(ctx context.Context, s *Suite) error {
@@ -270,7 +280,9 @@ func inputTokens(ctx context.Context, s *Suite) error {
 			Tokens int64  `json:"input_tokens"`
 		}
 		err = json.Unmarshal(a.body, &got)
-		return got.Tokens, errors.Join(err, expect(a.status == http.StatusOK && got.Object == "response.input_tokens" && got.Tokens > 0, "answered %d: %.300s", a.status, a.body))
+		return got.Tokens, errors.Join(err,
+			expect(a.status == http.StatusOK && got.Object == "response.input_tokens" && got.Tokens > 0,
+				"answered %d: %.300s", a.status, a.body))
 	}
 	short, err1 := count("one")
 	long, err2 := count("one two three four five six seven eight nine ten")
@@ -290,7 +302,8 @@ func models(ctx context.Context, s *Suite) error {
 		} `json:"data"`
 	}
 	err = json.Unmarshal(a.body, &list)
-	err = errors.Join(err, expect(a.status == http.StatusOK && list.Object == "list" && len(list.Data) > 0, "answered %d: %.300s", a.status, a.body))
+	err = errors.Join(err, expect(a.status == http.StatusOK && list.Object == "list" && len(list.Data) > 0,
+		"answered %d: %.300s", a.status, a.body))
 	for _, m := range list.Data {
 		err = errors.Join(err, expect(m.ID != "" && m.Object == "model", "a model is %+v", m))
 	}
@@ -298,7 +311,8 @@ func models(ctx context.Context, s *Suite) error {
 }
 
 func disconnect(ctx context.Context, s *Suite) error {
-	id, _, err := s.readUntil(ctx, s.request(`{"input":"Count from 1 to 5.","stream":true}`), "response.output_item.added")
+	id, _, err := s.readUntil(ctx, s.request(`{"input":"Count from 1 to 5.","stream":true}`),
+		"response.output_item.added")
 	if err != nil {
 		return err
 	}

@@ -167,5 +167,6 @@ func (t turn) errorCode() string {
 
 // notFound demands that a turn ended because of its previous response.
 func (t turn) notFound() error {
-	return errors.Join(append(t.errs, expect(t.errorCode() == "previous_response_not_found", "the turn has error code %q, want previous_response_not_found", t.errorCode()))...)
+	return errors.Join(append(t.errs, expect(t.errorCode() == "previous_response_not_found",
+		"the turn has error code %q, want previous_response_not_found", t.errorCode()))...)
 }

@@ -11,9 +11,12 @@ import (
 func socketCases() []Case {
 	return []Case{
 		{"sockets/grammar", Protocol, "the frames of a turn are the events of a legal stream, with numbers from 0 in each", socketGrammar},
-		{"sockets/forbidden fields", Protocol, "stream, stream_options and background are refused even when they are null", socketForbidden},
-		{"sockets/bad frames", Protocol, "what is no response.create is refused, and the connection goes on", socketBadFrames},
-		{"sockets/stored", Protocol, "a response that was stored over HTTP is continued on a WebSocket, and the other way round", socketStored},
+		{"sockets/forbidden fields", Protocol,
+			"stream, stream_options and background are refused even when they are null", socketForbidden},
+		{"sockets/bad frames", Protocol, "what is no response.create is refused, and the connection goes on",
+			socketBadFrames},
+		{"sockets/stored", Protocol, "a response that was stored over HTTP is continued on a WebSocket, and the " +
+			"other way round", socketStored},
 		{"sockets/tools", Protocol, "the output of a call continues a response that is not stored", socketTools},
 	}
 }
@@ -41,7 +44,8 @@ func socketGrammar(ctx context.Context, s *Suite) error {
 
 // refused demands an error event with a status of the client's fault.
 func (t turn) refused() error {
-	return errors.Join(append(t.errs, expect(t.code != "" && t.status >= 400 && t.status < 500, "the frame was not refused: code %q, status %d", t.code, t.status))...)
+	return errors.Join(append(t.errs, expect(t.code != "" && t.status >= 400 && t.status < 500,
+		"the frame was not refused: code %q, status %d", t.code, t.status))...)
 }
 
 func socketForbidden(ctx context.Context, s *Suite) error {
@@ -59,7 +63,8 @@ func socketForbidden(ctx context.Context, s *Suite) error {
 func socketBadFrames(ctx context.Context, s *Suite) error {
 	return s.on(ctx, func(c *session) error {
 		var errs []error
-		for _, frame := range []string{`{`, `[]`, `null`, `{"type":"response.cancel"}`, `{"input":"Say hello."}`, `{"type":"response.create","input":5}`} {
+		for _, frame := range []string{`{`, `[]`, `null`, `{"type":"response.cancel"}`, `{"input":"Say hello."}`,
+			`{"type":"response.create","input":5}`} {
 			errs = append(errs, c.exchange(ctx, []byte(frame)).refused())
 		}
 		_, err := c.create(ctx, message{"input": "Say hello."}).completed(s)
@@ -73,7 +78,8 @@ func socketStored(ctx context.Context, s *Suite) error {
 		return err
 	}
 	return s.on(ctx, func(c *session) error {
-		second, err := c.create(ctx, message{"previous_response_id": first.str("id"), "input": "What is the code word?"}).completed(s)
+		second, err := c.create(ctx, message{"previous_response_id": first.str("id"),
+			"input": "What is the code word?"}).completed(s)
 		if err != nil {
 			return err
 		}
@@ -81,15 +87,18 @@ func socketStored(ctx context.Context, s *Suite) error {
 		if err != nil {
 			return err
 		}
-		_, err = s.completes(ctx, s.request(`{"previous_response_id":%s,"input":"Say it again."}`, quote(second.str("id"))))
+		_, err = s.completes(ctx, s.request(`{"previous_response_id":%s,"input":"Say it again."}`,
+			quote(second.str("id"))))
 		return errors.Join(err, expect(a.status == http.StatusOK, "GET answered %d: %.300s", a.status, a.body))
 	})
 }
 
 func socketTools(ctx context.Context, s *Suite) error {
 	return s.on(ctx, func(c *session) error {
-		tools := []any{map[string]any{"type": "function", "name": "get_weather", "parameters": map[string]any{"type": "object"}}}
-		first, err := c.create(ctx, message{"store": false, "input": "What's the weather like in San Francisco?", "tools": tools}).completed(s)
+		tools := []any{map[string]any{"type": "function", "name": "get_weather",
+			"parameters": map[string]any{"type": "object"}}}
+		first, err := c.create(ctx, message{"store": false, "input": "What's the weather like in San Francisco?",
+			"tools": tools}).completed(s)
 		if err != nil {
 			return err
 		}
@@ -97,8 +106,10 @@ func socketTools(ctx context.Context, s *Suite) error {
 		if call == nil {
 			return errors.New("there is no call")
 		}
-		output := []any{map[string]any{"type": "function_call_output", "call_id": call["call_id"], "output": "It rains."}}
-		next, err := c.create(ctx, message{"store": false, "previous_response_id": first.str("id"), "input": output, "tools": tools}).completed(s)
+		output := []any{map[string]any{"type": "function_call_output", "call_id": call["call_id"],
+			"output": "It rains."}}
+		next, err := c.create(ctx, message{"store": false, "previous_response_id": first.str("id"), "input": output,
+			"tools": tools}).completed(s)
 		return errors.Join(err, expect(err != nil || next.text() != "", "the answer has no text"))
 	})
 }

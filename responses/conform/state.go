@@ -11,14 +11,17 @@ import (
 func stateCases() []Case {
 	return []Case{
 		{"continuation", Protocol, "previous_response_id continues a response", continuation},
-		{"continuation/streamed", Protocol, "a streamed response can be continued at once", func(ctx context.Context, s *Suite) error {
-			first, _, err := s.streamed(ctx, s.request(`{"input":"Remember the word plum.","store":true,"stream":true}`), stream.SSE)
-			if err != nil {
+		{"continuation/streamed", Protocol, "a streamed response can be continued at once",
+			func(ctx context.Context, s *Suite) error {
+				first, _, err := s.streamed(ctx, s.request(
+					`{"input":"Remember the word plum.","store":true,"stream":true}`), stream.SSE)
+				if err != nil {
+					return err
+				}
+				_, err = s.completes(ctx, s.request(`{"input":"Which word?","previous_response_id":%s}`,
+					quote(first.str("id"))))
 				return err
-			}
-			_, err = s.completes(ctx, s.request(`{"input":"Which word?","previous_response_id":%s}`, quote(first.str("id"))))
-			return err
-		}},
+			}},
 		{"continuation/forked", Protocol, "two responses may continue the same one", forked},
 		{"continuation/not stored", Protocol, "a response that was not stored cannot be continued", notStored},
 		{"continuation/open call", Protocol, "a call that is not answered is not passed over", openCall},
@@ -32,12 +35,14 @@ func continuation(ctx context.Context, s *Suite) error {
 	if err != nil {
 		return err
 	}
-	second, err := s.completes(ctx, s.request(`{"input":"Which word?","previous_response_id":%s}`, quote(first.str("id"))))
+	second, err := s.completes(ctx, s.request(`{"input":"Which word?","previous_response_id":%s}`,
+		quote(first.str("id"))))
 	if err != nil {
 		return err
 	}
 	return errors.Join(
-		expect(second["previous_response_id"] == first["id"] && second["id"] != first["id"], "response %v continues %v, want %v", second["id"], second["previous_response_id"], first["id"]),
+		expect(second["previous_response_id"] == first["id"] && second["id"] != first["id"],
+			"response %v continues %v, want %v", second["id"], second["previous_response_id"], first["id"]),
 		expect(first["previous_response_id"] == nil, "the first response continues %v", first["previous_response_id"]))
 }
 
@@ -47,7 +52,8 @@ func forked(ctx context.Context, s *Suite) error {
 		return err
 	}
 	for range 2 {
-		if _, err := s.completes(ctx, s.request(`{"input":"Which word?","previous_response_id":%s}`, quote(first.str("id")))); err != nil {
+		if _, err := s.completes(ctx, s.request(`{"input":"Which word?","previous_response_id":%s}`,
+			quote(first.str("id")))); err != nil {
 			return err
 		}
 	}
@@ -85,7 +91,8 @@ func itemReference(ctx context.Context, s *Suite) error {
 	}
 	id, _ := first.first("message")["id"].(string)
 	for _, reference := range []string{`{"type":"item_reference","id":%s}`, `{"id":%s}`} {
-		if _, err := s.completes(ctx, s.request(`{"input":[{"role":"user","content":"Remember the word plum."},`+reference+`,{"role":"user","content":"Which word?"}]}`, quote(id))); err != nil {
+		if _, err := s.completes(ctx, s.request(`{"input":[{"role":"user","content":"Remember the word plum."},`+
+			reference+`,{"role":"user","content":"Which word?"}]}`, quote(id))); err != nil {
 			return err
 		}
 	}
@@ -93,7 +100,8 @@ func itemReference(ctx context.Context, s *Suite) error {
 }
 
 func compactedInput(ctx context.Context, s *Suite) error {
-	compacted, err := s.compact(ctx, s.request(`{"input":[{"role":"user","content":"The code word is plum."},{"role":"assistant","content":"Noted."}]}`))
+	compacted, err := s.compact(ctx, s.request(
+		`{"input":[{"role":"user","content":"The code word is plum."},{"role":"assistant","content":"Noted."}]}`))
 	if err != nil {
 		return err
 	}

@@ -15,29 +15,39 @@ import (
 
 func streaming() []Case {
 	return []Case{
-		{"streams/sse", Protocol, "every byte and event of a stream is legal, and it gives what JSON gives", func(ctx context.Context, s *Suite) error { return sameAsJSON(ctx, s, stream.SSE) }},
-		{"streams/ndjson", Extension, "the same, one event a line", func(ctx context.Context, s *Suite) error { return sameAsJSON(ctx, s, stream.NDJSON) }},
+		{"streams/sse", Protocol, "every byte and event of a stream is legal, and it gives what JSON gives",
+			func(ctx context.Context, s *Suite) error {
+				return sameAsJSON(ctx, s, stream.SSE)
+			}},
+		{"streams/ndjson", Extension, "the same, one event a line", func(ctx context.Context, s *Suite) error {
+			return sameAsJSON(ctx, s, stream.NDJSON)
+		}},
 		{"streams/headers", Protocol, "a stream is neither compressed nor kept by caches", streamHeaders},
 		{"streams/call", Protocol, "a stream with a function call is legal", func(ctx context.Context, s *Suite) error {
-			r, events, err := s.streamed(ctx, s.request(`{"input":"What's the weather like in San Francisco?","stream":true,"tools":[%s]}`, weather), stream.SSE)
+			r, events, err := s.streamed(ctx, s.request(
+				`{"input":"What's the weather like in San Francisco?","stream":true,"tools":[%s]}`,
+				weather), stream.SSE)
 			if err != nil {
 				return err
 			}
 			return errors.Join(expect(r.first("function_call") != nil, "there is no function_call"),
-				expect(bytes.Contains(bytes.Join(events, nil), []byte(`"response.function_call_arguments.done"`)), "there are no arguments"))
+				expect(bytes.Contains(bytes.Join(events, nil), []byte(`"response.function_call_arguments.done"`)),
+					"there are no arguments"))
 		}},
 		{"streams/limit", Protocol, "reaching max_output_tokens makes item and response incomplete", streamLimit},
-		{"streams/refused", Protocol, "a stream that cannot begin is refused with a status", func(ctx context.Context, s *Suite) error {
-			a, err := s.post(ctx, s.request(`{"input":5,"stream":true}`))
-			return failed(a, err, http.StatusBadRequest)
-		}},
+		{"streams/refused", Protocol, "a stream that cannot begin is refused with a status",
+			func(ctx context.Context, s *Suite) error {
+				a, err := s.post(ctx, s.request(`{"input":5,"stream":true}`))
+				return failed(a, err, http.StatusBadRequest)
+			}},
 	}
 }
 
 // sameAsJSON compares the final response of a stream with that of the same
 // request as JSON, as far as a model repeats itself.
 func sameAsJSON(ctx context.Context, s *Suite, f stream.Framing) error {
-	streamed, _, err := s.streamed(ctx, s.request(`{"input":"Count from 1 to 5.","stream":true,"stream_options":{"include_obfuscation":false}}`), f)
+	streamed, _, err := s.streamed(ctx,
+		s.request(`{"input":"Count from 1 to 5.","stream":true,"stream_options":{"include_obfuscation":false}}`), f)
 	if err != nil {
 		return err
 	}
@@ -45,11 +55,14 @@ func sameAsJSON(ctx context.Context, s *Suite, f stream.Framing) error {
 	if err != nil {
 		return err
 	}
-	errs := []error{completed(streamed), expect(len(streamed) == len(plain), "the streamed response has %d keys and the JSON one %d", len(streamed), len(plain))}
+	errs := []error{completed(streamed),
+		expect(len(streamed) == len(plain), "the streamed response has %d keys and the JSON one %d", len(streamed),
+			len(plain))}
 	own := []string{"id", "created_at", "completed_at", "output", "usage"}
 	for _, key := range slices.Sorted(maps.Keys(plain)) {
 		if !slices.Contains(own, key) {
-			errs = append(errs, expect(equal(streamed[key], plain[key]), "%s is %v in the JSON answer and %v in the stream", key, plain[key], streamed[key]))
+			errs = append(errs, expect(equal(streamed[key], plain[key]),
+				"%s is %v in the JSON answer and %v in the stream", key, plain[key], streamed[key]))
 		}
 	}
 	return errors.Join(errs...)
@@ -67,15 +80,18 @@ func streamHeaders(ctx context.Context, s *Suite) error {
 }
 
 func streamLimit(ctx context.Context, s *Suite) error {
-	r, _, err := s.streamed(ctx, s.request(`{"input":"Count from 1 to 500.","max_output_tokens":16,"stream":true}`), stream.SSE)
+	r, _, err := s.streamed(ctx, s.request(`{"input":"Count from 1 to 500.","max_output_tokens":16,"stream":true}`),
+		stream.SSE)
 	if err != nil {
 		return err
 	}
 	details, _ := r["incomplete_details"].(map[string]any)
 	items := r.output()
 	return errors.Join(
-		expect(r.str("status") == "incomplete" && details["reason"] == "max_output_tokens", "the response is %q because of %v", r.str("status"), details),
-		expect(len(items) > 0 && items[len(items)-1]["status"] == "incomplete", "the last item is not incomplete: %v", items))
+		expect(r.str("status") == "incomplete" && details["reason"] == "max_output_tokens",
+			"the response is %q because of %v", r.str("status"), details),
+		expect(len(items) > 0 && items[len(items)-1]["status"] == "incomplete", "the last item is not incomplete: %v",
+			items))
 }
 
 // readUntil reads events of a stream until one of a type came, and leaves. It

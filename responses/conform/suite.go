@@ -57,7 +57,8 @@ const (
 
 // Cases returns all cases: the official ones first, in their order.
 func Cases() []Case {
-	return slices.Concat(officialHTTP(), officialLocal(), officialSocket(), socketCases(), acceptance(), refusals(), streaming(), toolCases(), stateCases(), serviceCases(), extensionCases())
+	return slices.Concat(officialHTTP(), officialLocal(), officialSocket(), socketCases(), acceptance(), refusals(),
+		streaming(), toolCases(), stateCases(), serviceCases(), extensionCases())
 }
 
 // Result is how one case went.

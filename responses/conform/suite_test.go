@@ -53,10 +53,11 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	framing := stream.Accepted(r.Header.Get("Accept"))
 	var wire []byte
-	e, err := responses.NewEmitter(responses.NewResponse(responses.NewID(responses.PrefixResponse), req.Model, 1, req), func(_ string, data []byte) error {
-		wire = framing.Append(wire, data)
-		return nil
-	})
+	e, err := responses.NewEmitter(responses.NewResponse(responses.NewID(responses.PrefixResponse), req.Model, 1, req),
+		func(_ string, data []byte) error {
+			wire = framing.Append(wire, data)
+			return nil
+		})
 	if err != nil {
 		return err
 	}
@@ -102,12 +103,14 @@ func (s *server) check(req *responses.Request) error {
 // POST /responses.
 func alone(t *testing.T) []conform.Case {
 	t.Helper()
-	later := []string{"tool-calling", "compact-response", "compact-missing-model", "streams/call", "streams/limit", "streams/headers", "item reference",
+	later := []string{"tool-calling", "compact-response", "compact-missing-model", "streams/call", "streams/limit",
+		"streams/headers", "item reference",
 		"continuation/not stored", "continuation/open call", "compact/input",
 		"errors/choice of a tool that is not there", "errors/background without store", "errors/unknown item reference"}
 	cases := slices.DeleteFunc(conform.Cases(), func(c conform.Case) bool {
 		return c.Kind == conform.Service || c.Kind == conform.Extension && c.ID != "streams/ndjson" ||
-			strings.HasPrefix(c.ID, "websocket-") || strings.HasPrefix(c.ID, "sockets/") || strings.HasPrefix(c.ID, "tools/") || slices.Contains(later, c.ID)
+			strings.HasPrefix(c.ID, "websocket-") || strings.HasPrefix(c.ID, "sockets/") ||
+			strings.HasPrefix(c.ID, "tools/") || slices.Contains(later, c.ID)
 	})
 	if len(cases) < 30 {
 		t.Fatalf("only %d cases", len(cases))
@@ -133,8 +136,10 @@ func TestCasesHaveTheirOfficialNames(t *testing.T) {
 			ids = append(ids, c.ID)
 		}
 	}
-	want := "basic-response assistant-phase streaming-response system-prompt tool-calling image-input multi-turn compact-response compact-missing-model " +
-		"response-output-phase-schema websocket-response websocket-sequential-responses websocket-continuation websocket-reconnect-store-false-recovery " +
+	want := "basic-response assistant-phase streaming-response system-prompt tool-calling image-input multi-turn " +
+		"compact-response compact-missing-model " +
+		"response-output-phase-schema websocket-response websocket-sequential-responses websocket-continuation " +
+		"websocket-reconnect-store-false-recovery " +
 		"websocket-previous-response-not-found websocket-failed-continuation-evicts-cache websocket-compact-new-chain"
 	if got := strings.Join(ids, " "); got != want {
 		t.Errorf("the official cases are\n%s\nwant\n%s", got, want)
@@ -149,7 +154,8 @@ func TestSuiteFindsBrokenServers(t *testing.T) {
 	}{
 		{"line ends", "\n", "\r\n", []string{"streaming-response", "streams/sse", "continuation/streamed"}},
 		{"null logprobs", `"logprobs":[]`, `"logprobs":null`, []string{"basic-response", "multi-turn", "streams/sse"}},
-		{"no phase key but null", `"role":"assistant"`, `"role":"assistant","phase":null`, []string{"basic-response", "image-input"}},
+		{"no phase key but null", `"role":"assistant"`, `"role":"assistant","phase":null`,
+			[]string{"basic-response", "image-input"}},
 		{"no usage", `"usage":{`, `"usage":null,"x":{`, []string{"basic-response", "accepts/string"}},
 		{"failed", `"status":"completed"`, `"status":"failed"`, []string{"basic-response", "streaming-response"}},
 		{"foreign event", `"response.output_text.done"`, `"acme:trace"`, []string{"streams/sse", "streams/ndjson"}},

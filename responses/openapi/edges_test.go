@@ -235,7 +235,8 @@ func TestBoundsAreThoseOfTheDecoder(t *testing.T) {
 	}
 	e.walk("body", components(t)["CreateResponseBody"], func(v any) any { return v })
 	t.Logf("%d bounds, %d of them bite", kept, broken)
-	for _, bound := range []string{"maxLength", "minLength", "pattern", "enum", "minimum", "maximum", "maxItems", "minItems", "additionalProperties", "maxProperties", "propertyNames", "call_id", "output"} {
+	for _, bound := range []string{"maxLength", "minLength", "pattern", "enum", "minimum", "maximum", "maxItems",
+		"minItems", "additionalProperties", "maxProperties", "propertyNames", "call_id", "output"} {
 		if !bites[bound] {
 			t.Errorf("no request broke a %s", bound)
 		}
@@ -246,14 +247,16 @@ func TestBoundsAreThoseOfTheDecoder(t *testing.T) {
 func TestWhatTheDecoderRefusesBeyondTheSchema(t *testing.T) {
 	doc := lax(t)
 	for body, part := range map[string]string{
-		`{"max_output_tokens":16.0}`: "an integer is written without a fraction", `{"max_output_tokens":2e1}`: "or an exponent",
-		`{"background":true,"store":false}`:                                                                               "background needs store",
+		`{"max_output_tokens":16.0}`:        "an integer is written without a fraction",
+		`{"max_output_tokens":2e1}`:         "or an exponent",
+		`{"background":true,"store":false}`: "background needs store",
 		`{"tools":[{"type":"function","name":"f"},{"type":"function","name":"f"}]}`:                                       "a name may be declared once",
 		`{"input":[{"type":"function_call","call_id":"c","name":"f"},{"type":"function_call","call_id":"c","name":"f"}]}`: "so may a call",
 		`{"input":[{"type":"input_text","text":"x","detail":1}]}`:                                                         "a key of another kind of part has its type there too",
 		`{"input":[{"type":"acme:x","status":1}]}`:                                                                        "so has a key of another kind of item",
 		`{"Model":1}`: "the case of a key does not matter",
-		`{"input":` + strings.Repeat("[", responses.MaxDepth) + strings.Repeat("]", responses.MaxDepth) + `}`: "nesting has a limit",
+		`{"input":` + strings.Repeat("[", responses.MaxDepth) + strings.Repeat("]", responses.MaxDepth) +
+			`}`: "nesting has a limit",
 	} {
 		if _, err := responses.DecodeRequest([]byte(body)); err == nil {
 			t.Errorf("%s: %.100s is decoded", part, body)

@@ -33,11 +33,15 @@ func (m maker) id() string { return rapid.SampledFrom([]string{"a_1", "b-2"}).Dr
 func pick[T any](m maker, from ...T) T { return rapid.SampledFrom(from).Draw(m.T, "word") }
 
 func (m maker) part() responses.Part {
-	p := responses.Part{Type: pick(m, responses.PartInputText, responses.PartOutputText, responses.PartText, responses.PartRefusal, responses.PartInputImage, responses.PartInputFile, responses.PartInputVideo, responses.PartSummaryText, responses.PartReasoningText),
-		Text: m.text(), Refusal: m.text(), ImageURL: m.text(), Detail: pick(m, "", "low", "high", "auto"), FileName: m.text(), FileData: m.text(), FileURL: m.text(), VideoURL: "v" + m.text()}
+	p := responses.Part{Type: pick(m, responses.PartInputText, responses.PartOutputText, responses.PartText,
+		responses.PartRefusal, responses.PartInputImage, responses.PartInputFile, responses.PartInputVideo,
+		responses.PartSummaryText, responses.PartReasoningText),
+		Text: m.text(), Refusal: m.text(), ImageURL: m.text(), Detail: pick(m, "", "low", "high", "auto"),
+		FileName: m.text(), FileData: m.text(), FileURL: m.text(), VideoURL: "v" + m.text()}
 	if pick(m, true, false) {
 		p.Annotations = []responses.Annotation{m.annotation()}
-		p.Logprobs = []responses.LogProb{{Token: m.text(), Logprob: -0.5, Bytes: []int{1}, TopLogprobs: []responses.TopLogProb{{Token: m.text()}}}, {}}
+		p.Logprobs = []responses.LogProb{{Token: m.text(), Logprob: -0.5, Bytes: []int{1},
+			TopLogprobs: []responses.TopLogProb{{Token: m.text()}}}, {}}
 	}
 	return p
 }
@@ -59,17 +63,21 @@ func (m maker) item() responses.Item {
 	id, status := m.id(), pick(m, responses.ItemInProgress, responses.ItemCompleted, responses.ItemIncomplete, "")
 	switch pick(m, 0, 1, 2, 3, 4, 5) {
 	case 0:
-		return &responses.Message{ID: id, Status: status, Role: pick(m, responses.RoleUser, responses.RoleAssistant, responses.RoleSystem, responses.RoleDeveloper), Phase: pick(m, "", responses.PhaseCommentary, responses.PhaseFinalAnswer), Content: m.parts()}
+		return &responses.Message{ID: id, Status: status,
+			Role:  pick(m, responses.RoleUser, responses.RoleAssistant, responses.RoleSystem, responses.RoleDeveloper),
+			Phase: pick(m, "", responses.PhaseCommentary, responses.PhaseFinalAnswer), Content: m.parts()}
 	case 1:
 		return &responses.FunctionCall{ID: id, Status: status, CallID: m.text(), Name: m.text(), Arguments: m.text()}
 	case 2:
 		return &responses.FunctionCallOutput{ID: id, Status: status, CallID: m.text(), Output: m.parts()}
 	case 3:
-		return &responses.Reasoning{ID: id, Status: status, Summary: m.parts(), Content: m.parts(), EncryptedContent: m.text()}
+		return &responses.Reasoning{ID: id, Status: status, Summary: m.parts(), Content: m.parts(),
+			EncryptedContent: m.text()}
 	case 4:
 		return &responses.Compaction{ID: id, Status: status, EncryptedContent: m.text()}
 	}
-	return &responses.ToolCall{ID: id, Status: status, CallID: m.text(), Name: m.text(), Arguments: m.text(), Output: m.text(), Media: m.parts(), Round: pick(m, "", "tc_1"),
+	return &responses.ToolCall{ID: id, Status: status, CallID: m.text(), Name: m.text(), Arguments: m.text(),
+		Output: m.text(), Media: m.parts(), Round: pick(m, "", "tc_1"),
 		Result: pick(m, nil, json.RawMessage(`{"a":[1]}`), json.RawMessage(`null`))}
 }
 
@@ -118,11 +126,14 @@ func (m maker) value(t reflect.Type) reflect.Value {
 func (m maker) special(t reflect.Type) any {
 	switch t {
 	case reflect.TypeFor[responses.Status]():
-		return pick(m, responses.StatusQueued, responses.StatusInProgress, responses.StatusCompleted, responses.StatusFailed, responses.StatusIncomplete, responses.StatusCancelled)
+		return pick(m, responses.StatusQueued, responses.StatusInProgress, responses.StatusCompleted,
+			responses.StatusFailed, responses.StatusIncomplete, responses.StatusCancelled)
 	case reflect.TypeFor[responses.ErrorType]():
-		return pick(m, responses.TypeInvalidRequest, responses.TypeNotFound, responses.TypeTooManyRequests, responses.TypeModelError, responses.TypeServerError)
+		return pick(m, responses.TypeInvalidRequest, responses.TypeNotFound, responses.TypeTooManyRequests,
+			responses.TypeModelError, responses.TypeServerError)
 	case reflect.TypeFor[tasks.Status]():
-		return pick(m, tasks.Running, tasks.Cancelling, tasks.Completed, tasks.Failed, tasks.Cancelled, tasks.Interrupted)
+		return pick(m, tasks.Running, tasks.Cancelling, tasks.Completed, tasks.Failed, tasks.Cancelled,
+			tasks.Interrupted)
 	case reflect.TypeFor[tasks.Retrieval]():
 		return pick(m, tasks.Success, tasks.Timeout, tasks.NotReady)
 	case reflect.TypeFor[responses.Items]():
@@ -134,11 +145,15 @@ func (m maker) special(t reflect.Type) any {
 	case reflect.TypeFor[responses.Annotation]():
 		return m.annotation()
 	case reflect.TypeFor[responses.ToolChoice]():
-		return pick(m, responses.ToolChoice{}, responses.ToolChoice{Mode: "none"}, responses.ToolChoice{Name: "f"}, responses.ToolChoice{Mode: "required", Allowed: []string{"f", "g"}})
+		return pick(m, responses.ToolChoice{}, responses.ToolChoice{Mode: "none"}, responses.ToolChoice{Name: "f"},
+			responses.ToolChoice{Mode: "required", Allowed: []string{"f", "g"}})
 	case reflect.TypeFor[responses.TextConfig]():
-		return responses.TextConfig{Verbosity: pick(m, "", "low", "high"), Format: responses.TextFormat{Type: pick(m, "", "text", "json_object", "json_schema"), Name: m.text(), Description: pick(m, nil, new("d")), Schema: json.RawMessage(`{}`), Strict: pick(m, true, false)}}
+		return responses.TextConfig{Verbosity: pick(m, "", "low", "high"),
+			Format: responses.TextFormat{Type: pick(m, "", "text", "json_object", "json_schema"), Name: m.text(),
+				Description: pick(m, nil, new("d")), Schema: json.RawMessage(`{}`), Strict: pick(m, true, false)}}
 	case reflect.TypeFor[responses.ReasoningConfig]():
-		return responses.ReasoningConfig{Effort: pick(m, nil, new("low"), new("odd")), Summary: pick(m, nil, new("auto"), new("concise"), new("detailed"))}
+		return responses.ReasoningConfig{Effort: pick(m, nil, new("low"), new("odd")),
+			Summary: pick(m, nil, new("auto"), new("concise"), new("detailed"))}
 	case reflect.TypeFor[turns.ToolCalls]():
 		return pick(m, turns.ToolCalls{}, turns.ToolCalls{Total: 2, Failed: 1, ByName: map[string]int{"x": 2}})
 	}
@@ -201,26 +216,36 @@ func wires() map[string]func(m maker) any {
 		}),
 		"TaskList": of(reflect.TypeFor[tasks.List](), nil), "TaskEntry": of(reflect.TypeFor[tasks.Entry](), nil),
 		"Task": of(reflect.TypeFor[tasks.Snapshot](), nil), "TaskCommand": of(reflect.TypeFor[tasks.Command](), nil),
-		"TaskStatusResult": of(reflect.TypeFor[tasks.StatusResult](), nil), "TaskInputResult": of(reflect.TypeFor[tasks.InputResult](), nil),
-		"TaskStopResult": of(reflect.TypeFor[tasks.StopResult](), nil),
-		"TaskOutput":     func(m maker) any { return output(m) },
+		"TaskStatusResult": of(reflect.TypeFor[tasks.StatusResult](), nil),
+		"TaskInputResult":  of(reflect.TypeFor[tasks.InputResult](), nil),
+		"TaskStopResult":   of(reflect.TypeFor[tasks.StopResult](), nil),
+		"TaskOutput":       func(m maker) any { return output(m) },
 		"TaskOutputResult": func(m maker) any {
 			return tasks.OutputResult{RetrievalStatus: tasks.Success, Task: output(m)}
 		},
 		"Usage": of(reflect.TypeFor[responses.Usage](), nil), "LogProb": func(m maker) any { return logprob(m) },
 		"Error": of(reflect.TypeFor[responses.ResponseError](), nil),
 		"FunctionTool": func(m maker) any {
-			return responses.Tool{Name: m.text(), Description: pick(m, nil, new("d")), Parameters: pick(m, nil, json.RawMessage(`{"type":"object"}`)), Strict: pick(m, nil, new(true))}
+			return responses.Tool{Name: m.text(), Description: pick(m, nil, new("d")),
+				Parameters: pick(m, nil, json.RawMessage(`{"type":"object"}`)), Strict: pick(m, nil, new(true))}
 		},
 		"TextField": func(m maker) any { return m.special(reflect.TypeFor[responses.TextConfig]()) },
 		"Reasoning": func(m maker) any { return m.special(reflect.TypeFor[responses.ReasoningConfig]()) },
-		"Message":   item(responses.ItemMessage), "FunctionCall": item(responses.ItemFunctionCall), "FunctionCallOutput": item(responses.ItemFunctionCallOutput),
-		"ReasoningBody": item(responses.ItemReasoning), "CompactionBody": item(responses.ItemCompaction), "HolonToolCall": item(responses.ItemToolCall),
-		"InputTextContent": part(responses.PartInputText), "OutputTextContent": part(responses.PartOutputText), "TextContent": part(responses.PartText), "SummaryTextContent": part(responses.PartSummaryText),
-		"ReasoningTextContent": part(responses.PartReasoningText), "RefusalContent": part(responses.PartRefusal), "InputImageContent": part(responses.PartInputImage),
-		"InputFileContent": part(responses.PartInputFile), "InputVideoContent": part(responses.PartInputVideo), "UrlCitationBody": func(m maker) any { return m.annotation() },
+		"Message":   item(responses.ItemMessage), "FunctionCall": item(responses.ItemFunctionCall),
+		"FunctionCallOutput": item(responses.ItemFunctionCallOutput),
+		"ReasoningBody":      item(responses.ItemReasoning), "CompactionBody": item(responses.ItemCompaction),
+		"HolonToolCall":    item(responses.ItemToolCall),
+		"InputTextContent": part(responses.PartInputText), "OutputTextContent": part(responses.PartOutputText),
+		"TextContent": part(responses.PartText), "SummaryTextContent": part(responses.PartSummaryText),
+		"ReasoningTextContent": part(responses.PartReasoningText), "RefusalContent": part(responses.PartRefusal),
+		"InputImageContent": part(responses.PartInputImage),
+		"InputFileContent":  part(responses.PartInputFile), "InputVideoContent": part(responses.PartInputVideo),
+		"UrlCitationBody": func(m maker) any {
+			return m.annotation()
+		},
 		"ErrorEnvelope": func(m maker) any {
-			e := responses.Error{Type: responses.TypeNotFound, Code: m.text(), Message: m.text(), Param: m.text(), Hint: m.text()}
+			e := responses.Error{Type: responses.TypeNotFound, Code: m.text(), Message: m.text(), Param: m.text(),
+				Hint: m.text()}
 			return json.RawMessage(e.Envelope())
 		},
 	}
@@ -236,7 +261,9 @@ func output(m maker) tasks.Output {
 
 // logprob goes through the part that holds it, which encodes it.
 func logprob(m maker) any {
-	p := responses.Part{Type: responses.PartOutputText, Logprobs: []responses.LogProb{{Token: m.text(), Logprob: -1, TopLogprobs: []responses.TopLogProb{{Token: m.text()}}}}}
+	p := responses.Part{Type: responses.PartOutputText,
+		Logprobs: []responses.LogProb{{Token: m.text(), Logprob: -1,
+			TopLogprobs: []responses.TopLogProb{{Token: m.text()}}}}}
 	b, err := json.Marshal(p)
 	if err != nil {
 		m.Fatal(err)
@@ -291,7 +318,8 @@ func TestNoEncoderIsForgotten(t *testing.T) {
 		"WebSocketErrorEvent", "ErrorStreamingEvent", "ErrorPayload", "FunctionToolChoice", "AllowedToolChoice",
 		"TextResponseFormat", "JsonObjectResponseFormat", "JsonSchemaResponseFormat", "ForeignItem",
 		// requests
-		"CreateResponseBody", "CompactResponseMethodPublicBody", "WebSocketResponseCreateEvent", "EmptyModelParam", "Holon", "Limits",
+		"CreateResponseBody", "CompactResponseMethodPublicBody", "WebSocketResponseCreateEvent", "EmptyModelParam",
+		"Holon", "Limits",
 	}
 	sources, err := filepath.Glob("*.go")
 	if err != nil {
@@ -306,7 +334,8 @@ func TestNoEncoderIsForgotten(t *testing.T) {
 		for _, m := range regexp.MustCompile(`\.define\("(\w+)"`).FindAllStringSubmatch(string(text), -1) {
 			names++
 			schema, _ := components(t)[m[1]].(map[string]any)
-			if schema["type"] == "object" && tested[m[1]] == nil && !slices.Contains(elsewhere, m[1]) && !strings.HasSuffix(m[1], "Param") {
+			if schema["type"] == "object" && tested[m[1]] == nil && !slices.Contains(elsewhere, m[1]) &&
+				!strings.HasSuffix(m[1], "Param") {
 				t.Errorf("no test encodes a %s: add it to wires", m[1])
 			}
 		}

@@ -34,7 +34,8 @@ func streams() []stream {
 		{responses.EventPartDone, "ResponseContentPartDoneStreamingEvent", content(part)},
 		{responses.EventTextDelta, "ResponseOutputTextDeltaStreamingEvent", content(delta, logprobs)},
 		{responses.EventTextDone, "ResponseOutputTextDoneStreamingEvent", content(text, logprobs)},
-		{responses.EventAnnotationAdded, "ResponseOutputTextAnnotationAddedStreamingEvent", content(Key("annotation_index", index), Key("annotation", Ref("Annotation")))},
+		{responses.EventAnnotationAdded, "ResponseOutputTextAnnotationAddedStreamingEvent",
+			content(Key("annotation_index", index), Key("annotation", Ref("Annotation")))},
 		{responses.EventRefusalDelta, "ResponseRefusalDeltaStreamingEvent", content(delta)},
 		{responses.EventRefusalDone, "ResponseRefusalDoneStreamingEvent", content(Key("refusal", Text()))},
 		{responses.EventReasoningDelta, "ResponseReasoningDeltaStreamingEvent", content(delta)},
@@ -44,7 +45,8 @@ func streams() []stream {
 		{responses.EventReasoningSummaryTextDelta, "ResponseReasoningSummaryDeltaStreamingEvent", summary(delta)},
 		{responses.EventReasoningSummaryTextDone, "ResponseReasoningSummaryDoneStreamingEvent", summary(text)},
 		{responses.EventArgumentsDelta, "ResponseFunctionCallArgumentsDeltaStreamingEvent", within(delta)},
-		{responses.EventArgumentsDone, "ResponseFunctionCallArgumentsDoneStreamingEvent", within(Key("name", Text()), Key("arguments", Text()))},
+		{responses.EventArgumentsDone, "ResponseFunctionCallArgumentsDoneStreamingEvent",
+			within(Key("name", Text()), Key("arguments", Text()))},
 	}
 }
 
@@ -56,8 +58,10 @@ func (s *Set) events() {
 		s.define(e.component, Object(append([]Property{Key("type", Exactly(e.event)), sequence}, e.keys...)...))
 		names = append(names, e.component)
 	}
-	s.define("ErrorStreamingEvent", Object(Key("type", Exactly(responses.EventError)), sequence, Key("error", Ref("ErrorPayload"))).
-		Says("The error event of the protocol. This server answers with an HTTP error before a stream begins and ends a stream that fails with response.failed, so it does not send it."))
+	s.define("ErrorStreamingEvent", Object(Key("type", Exactly(responses.EventError)), sequence,
+		Key("error", Ref("ErrorPayload"))).
+		Says("The error event of the protocol. This server answers with an HTTP error before a stream begins and "+
+			"ends a stream that fails with response.failed, so it does not send it."))
 	names = append(names, "ErrorStreamingEvent")
 	s.define("StreamingEvent", union("type", names, func(name string) string { return s.constant(name, "type") }).
 		Says("An event of the stream of a response. Skip types that you do not know."))

@@ -42,7 +42,8 @@ func (g generator) value(v any, depth int) any {
 	if words := list(s["enum"]); words != nil {
 		return words[g.intn(len(words), "word")]
 	}
-	for _, union := range []string{"anyOf", "oneOf", "allOf"} { // allOf: of the official document, which has one member and {}
+	// allOf: of the official document, which has one member and {}
+	for _, union := range []string{"anyOf", "oneOf", "allOf"} {
 		if members := list(s[union]); members != nil && s["properties"] == nil && s["type"] == nil {
 			if union == "allOf" {
 				return g.value(members[0], depth)

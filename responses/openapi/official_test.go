@@ -25,7 +25,8 @@ func official(t *testing.T) (map[string]any, *schema.Document) {
 	path := filepath.Join("..", "..", "..", "shared", "openresponses", "openapi.json")
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("the OpenAPI document is absent: it belongs beside the repository, at ../shared/openresponses/openapi.json")
+		t.Skipf("the OpenAPI document is absent: it belongs beside the repository, at " +
+			"../shared/openresponses/openapi.json")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -57,20 +58,22 @@ var differs = map[string]string{
 	"ErrorPayload.code null":                                          "always a string: a client loses the message otherwise",
 	"ErrorPayload.param null":                                         "always a string: a client loses the message otherwise",
 	"WebSocketErrorEvent.error.param null":                            "always a string: a client loses the message otherwise",
-	"InputImageContentParamAutoParam required image_url":              "an image that is not there would be dropped in silence; uploaded files are not offered",
-	"InputImageContentParamAutoParam.image_url null":                  "as above",
-	"UserMessageItemParam.status words":                               "an item has one of three states",
-	"SystemMessageItemParam.status words":                             "an item has one of three states",
-	"DeveloperMessageItemParam.status words":                          "an item has one of three states",
-	"AssistantMessageItemParam.status words":                          "an item has one of three states",
-	"WebSocketResponseCreateEvent required type":                      "it is required there too, in the part that is its own",
-	"JsonSchemaResponseFormatParam":                                   "part of TextFormatParam, whose type may be missing",
-	"ReasoningEffortEnum":                                             "any name is passed on: models invent new ones",
-	"ReasoningSummaryEnum":                                            "its words stand in ReasoningParam",
-	"ServiceTierEnum":                                                 "any name is echoed",
-	"WebSocketResponseCreateEvent.stream string":                      "the document writes a key that may not be there as a string of no possible length",
-	"WebSocketResponseCreateEvent.stream_options string":              "as above",
-	"WebSocketResponseCreateEvent.background string":                  "as above",
+	"InputImageContentParamAutoParam required image_url": "an image that is not there would be dropped " +
+		"in silence; uploaded files are not offered",
+	"InputImageContentParamAutoParam.image_url null": "as above",
+	"UserMessageItemParam.status words":              "an item has one of three states",
+	"SystemMessageItemParam.status words":            "an item has one of three states",
+	"DeveloperMessageItemParam.status words":         "an item has one of three states",
+	"AssistantMessageItemParam.status words":         "an item has one of three states",
+	"WebSocketResponseCreateEvent required type":     "it is required there too, in the part that is its own",
+	"JsonSchemaResponseFormatParam":                  "part of TextFormatParam, whose type may be missing",
+	"ReasoningEffortEnum":                            "any name is passed on: models invent new ones",
+	"ReasoningSummaryEnum":                           "its words stand in ReasoningParam",
+	"ServiceTierEnum":                                "any name is echoed",
+	"WebSocketResponseCreateEvent.stream string": "the document writes a key that may not be " +
+		"there as a string of no possible length",
+	"WebSocketResponseCreateEvent.stream_options string": "as above",
+	"WebSocketResponseCreateEvent.background string":     "as above",
 }
 
 // subset collects in what the official schema has and ours has not.
@@ -223,8 +226,11 @@ func TestTheOfficialDocumentIsASubset(t *testing.T) {
 			continue
 		}
 		whole, _ := schema.(map[string]any)
-		request := strings.HasSuffix(name, "Param") || strings.HasSuffix(name, "Body") && !slices.Contains([]string{"ReasoningBody", "CompactionBody", "UrlCitationBody"}, name) || name == "WebSocketResponseCreateEvent"
-		if parts := list(whole["allOf"]); parts != nil { // the message of a WebSocket: keys of its own, and those of a request
+		request := strings.HasSuffix(name, "Param") ||
+			strings.HasSuffix(name, "Body") && !slices.Contains([]string{"ReasoningBody", "CompactionBody",
+				"UrlCitationBody"}, name) || name == "WebSocketResponseCreateEvent"
+		// the message of a WebSocket: keys of its own, and those of a request
+		if parts := list(whole["allOf"]); parts != nil {
 			keys := map[string]any{}
 			for _, part := range slices.Backward(parts) {
 				p, _ := deref(theirs, part)["properties"].(map[string]any)
@@ -324,16 +330,23 @@ func TestTheComparisonBites(t *testing.T) {
 		theirs, ours any
 		request      bool
 	}{
-		"a key":             {object(nil, map[string]any{"a": text, "b": text}), object(nil, map[string]any{"a": text}), false},
-		"a type":            {object(nil, map[string]any{"a": text}), object(nil, map[string]any{"a": number}), false},
-		"null":              {map[string]any{"anyOf": []any{text, map[string]any{"type": "null"}}}, text, false},
-		"a word":            {map[string]any{"type": "string", "enum": []any{"x", "y"}}, map[string]any{"type": "string", "enum": []any{"x"}}, false},
-		"any word":          {text, map[string]any{"type": "string", "enum": []any{"x"}}, true},
-		"a required key":    {object([]any{"a"}, map[string]any{"a": text}), object(nil, map[string]any{"a": text}), false},
-		"an optional key":   {object(nil, map[string]any{"a": text}), object([]any{"a"}, map[string]any{"a": text}), true},
-		"a length":          {map[string]any{"type": "string", "maxLength": 9.0}, map[string]any{"type": "string", "maxLength": 8.0}, true},
-		"a member":          {map[string]any{"oneOf": []any{text, number}}, map[string]any{"oneOf": []any{number}}, false},
-		"an item of a list": {map[string]any{"type": "array", "items": text}, map[string]any{"type": "array", "items": number}, false},
+		"a key": {object(nil, map[string]any{"a": text, "b": text}), object(nil, map[string]any{"a": text}),
+			false},
+		"a type": {object(nil, map[string]any{"a": text}), object(nil, map[string]any{"a": number}), false},
+		"null":   {map[string]any{"anyOf": []any{text, map[string]any{"type": "null"}}}, text, false},
+		"a word": {map[string]any{"type": "string", "enum": []any{"x", "y"}},
+			map[string]any{"type": "string", "enum": []any{"x"}}, false},
+		"any word": {text, map[string]any{"type": "string", "enum": []any{"x"}}, true},
+		"a required key": {object([]any{"a"}, map[string]any{"a": text}), object(nil, map[string]any{"a": text}),
+			false},
+		"an optional key": {object(nil, map[string]any{"a": text}), object([]any{"a"}, map[string]any{"a": text}),
+			true},
+		"a length": {map[string]any{"type": "string", "maxLength": 9.0},
+			map[string]any{"type": "string", "maxLength": 8.0}, true},
+		"a member": {map[string]any{"oneOf": []any{text, number}}, map[string]any{"oneOf": []any{number}},
+			false},
+		"an item of a list": {map[string]any{"type": "array", "items": text},
+			map[string]any{"type": "array", "items": number}, false},
 	} {
 		s := &subset{used: map[string]bool{}}
 		if s.compare("x", test.theirs, test.ours, test.request); len(s.missing) == 0 {

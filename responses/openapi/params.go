@@ -23,25 +23,32 @@ func (s *Set) partParams() {
 	s.define("ReasoningTextContentParam", text(responses.PartReasoningText))
 	s.define("OutputTextContentParam", text(responses.PartOutputText).With(
 		maybe("annotations", Array(Nullable(Ref("UrlCitationParam")))), maybe("logprobs", Array(Anything()))))
-	s.define("UrlCitationParam", Object().With(maybe("type", Text()), maybe("url", Text()), maybe("title", Text()), maybe("start_index", Integer()), maybe("end_index", Integer())))
-	s.define("RefusalContentParam", Object(kind(responses.PartRefusal)).With(maybe("refusal", Chars(0, responses.MaxInputChars))))
-	s.define("InputImageContentParamAutoParam", Object(kind(responses.PartInputImage), Key("image_url", Chars(1, responses.MaxImageChars).Says("A URL or a data URL."))).
-		With(maybe("detail", Words("", "low", "high", "auto"))))
+	s.define("UrlCitationParam", Object().With(maybe("type", Text()), maybe("url", Text()), maybe("title", Text()),
+		maybe("start_index", Integer()), maybe("end_index", Integer())))
+	s.define("RefusalContentParam", Object(kind(responses.PartRefusal)).With(maybe("refusal",
+		Chars(0, responses.MaxInputChars))))
+	s.define("InputImageContentParamAutoParam",
+		Object(kind(responses.PartInputImage),
+			Key("image_url", Chars(1, responses.MaxImageChars).Says("A URL or a data URL."))).
+			With(maybe("detail", Words("", "low", "high", "auto"))))
 	file := func(needed string) *Schema {
 		return &Schema{Required: []string{needed}, Properties: Properties{Key(needed, Chars(1, 0))}}
 	}
 	s.define("InputFileContentParam", Object(kind(responses.PartInputFile)).With(
-		maybe("filename", Text()), maybe("file_data", Chars(0, responses.MaxFileChars).Says("A data URL.")), maybe("file_url", Text())))
+		maybe("filename", Text()), maybe("file_data", Chars(0, responses.MaxFileChars).Says("A data URL.")),
+		maybe("file_url", Text())))
 	s.components["InputFileContentParam"].AnyOf = []*Schema{file("file_data"), file("file_url")}
 }
 
 // Parts that may stand in each place.
 func messageParts() *Schema {
-	return Array(anyOf("InputTextContentParam", "OutputTextContentParam", "TextContentParam", "RefusalContentParam", "InputImageContentParamAutoParam", "InputFileContentParam", "InputVideoContent"))
+	return Array(anyOf("InputTextContentParam", "OutputTextContentParam", "TextContentParam", "RefusalContentParam",
+		"InputImageContentParamAutoParam", "InputFileContentParam", "InputVideoContent"))
 }
 
 func outputParts() *Schema {
-	return Array(anyOf("InputTextContentParam", "OutputTextContentParam", "TextContentParam", "InputImageContentParamAutoParam", "InputFileContentParam", "InputVideoContent"))
+	return Array(anyOf("InputTextContentParam", "OutputTextContentParam", "TextContentParam",
+		"InputImageContentParamAutoParam", "InputFileContentParam", "InputVideoContent"))
 }
 
 func summaryParts() *Schema {
@@ -49,7 +56,8 @@ func summaryParts() *Schema {
 }
 
 func thoughtParts() *Schema {
-	return Array(anyOf("ReasoningTextContentParam", "ReasoningSummaryContentParam", "TextContentParam", "OutputTextContentParam"))
+	return Array(anyOf("ReasoningTextContentParam", "ReasoningSummaryContentParam", "TextContentParam",
+		"OutputTextContentParam"))
 }
 
 // stringOr is a string that stands for one part, or the parts.
@@ -75,16 +83,25 @@ func (s *Set) itemParams() {
 	for _, by := range []struct {
 		name string
 		role responses.Role
-	}{{"UserMessageItemParam", responses.RoleUser}, {"SystemMessageItemParam", responses.RoleSystem}, {"DeveloperMessageItemParam", responses.RoleDeveloper}, {"AssistantMessageItemParam", responses.RoleAssistant}} {
+	}{{"UserMessageItemParam", responses.RoleUser}, {"SystemMessageItemParam", responses.RoleSystem},
+		{"DeveloperMessageItemParam", responses.RoleDeveloper},
+		{"AssistantMessageItemParam", responses.RoleAssistant}} {
 		add(by.name, Object(Key("role", Exactly(string(by.role)))).With(
-			maybe("type", Words("", responses.ItemMessage)), id, status, maybe("phase", Words("", responses.PhaseCommentary, responses.PhaseFinalAnswer)), Key("content", stringPartsOrNull(messageParts()))))
+			maybe("type", Words("", responses.ItemMessage)), id, status,
+			maybe("phase", Words("", responses.PhaseCommentary, responses.PhaseFinalAnswer)),
+			Key("content", stringPartsOrNull(messageParts()))))
 	}
-	add("FunctionCallItemParam", Object(kind(responses.ItemFunctionCall), callID, Key("name", toolName())).With(id, status, maybe("arguments", Text().Says("JSON text."))))
-	add("FunctionCallOutputItemParam", Object(kind(responses.ItemFunctionCallOutput), callID, Key("output", stringOr(outputParts()))).With(id, status))
+	add("FunctionCallItemParam", Object(kind(responses.ItemFunctionCall), callID, Key("name", toolName())).With(id,
+		status, maybe("arguments", Text().Says("JSON text."))))
+	add("FunctionCallOutputItemParam", Object(kind(responses.ItemFunctionCallOutput), callID,
+		Key("output", stringOr(outputParts()))).With(id, status))
 	add("ReasoningItemParam", Object(kind(responses.ItemReasoning)).With(id, status,
-		maybe("summary", summaryParts()), Key("content", stringPartsOrNull(thoughtParts())), maybe("encrypted_content", Text())))
-	add("CompactionSummaryItemParam", Object(kind(responses.ItemCompaction), Key("encrypted_content", Chars(1, responses.MaxInputChars))).With(id, maybe("status", Text())))
-	reference := Object(Key("id", Chars(1, 0))).With(maybe("type", Words("", responses.ItemReferenceType)), maybe("status", Text())).
+		maybe("summary", summaryParts()), Key("content", stringPartsOrNull(thoughtParts())),
+		maybe("encrypted_content", Text())))
+	add("CompactionSummaryItemParam", Object(kind(responses.ItemCompaction),
+		Key("encrypted_content", Chars(1, responses.MaxInputChars))).With(id, maybe("status", Text())))
+	reference := Object(Key("id", Chars(1, 0))).With(maybe("type", Words("", responses.ItemReferenceType)),
+		maybe("status", Text())).
 		Says("Stands for a stored item with this id.")
 	// Without a type it must not look like a message.
 	reference.AnyOf = []*Schema{
@@ -92,9 +109,12 @@ func (s *Set) itemParams() {
 		{Properties: Properties{Key("role", &Schema{Enum: []any{"", nil}}), Key("content", Null())}},
 	}
 	add("ItemReferenceParam", reference)
-	add("HolonToolCallParam", Object(kind(responses.ItemToolCall), callID, Key("name", toolName())).With(id, status, maybe("arguments", Text()), Key("result", Anything()),
-		maybe("output", Chars(0, responses.MaxInputChars)), maybe("media", outputParts()), maybe("round", Chars(0, responses.MaxCallID))))
-	add("ForeignItemParam", Object(Key("type", foreign())).With(id).Says("An item of a type that this server does not know. It is kept as it is; no model sees it."))
+	add("HolonToolCallParam", Object(kind(responses.ItemToolCall), callID, Key("name", toolName())).With(id, status,
+		maybe("arguments", Text()), Key("result", Anything()),
+		maybe("output", Chars(0, responses.MaxInputChars)), maybe("media", outputParts()),
+		maybe("round", Chars(0, responses.MaxCallID))))
+	add("ForeignItemParam", Object(Key("type", foreign())).With(id).Says("An item of a type that this server does "+
+		"not know. It is kept as it is; no model sees it."))
 	members.Description = "An item of input. One without a type is a message if it has a role, else a reference."
 	s.define("ItemParam", members)
 }

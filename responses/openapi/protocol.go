@@ -13,7 +13,8 @@ import (
 // Protocol returns the schemas of everything that packages responses, turns and
 // tasks put on the wire.
 func Protocol() (*Set, error) {
-	s := &Set{components: make(map[string]*Schema), named: make(map[reflect.Type]string), plain: make(map[reflect.Type]*Schema)}
+	s := &Set{components: make(map[string]*Schema), named: make(map[reflect.Type]string),
+		plain: make(map[reflect.Type]*Schema)}
 	s.words()
 	s.parts()
 	s.items()
@@ -93,18 +94,21 @@ func (s *Set) names() {
 		s.name(t, name)
 	}
 	for t, schema := range map[reflect.Type]*Schema{
-		reflect.TypeFor[responses.Items]():      Array(Ref("ItemField")),
-		reflect.TypeFor[responses.ToolChoice](): anyOf("FunctionToolChoice", "ToolChoiceValueEnum", "AllowedToolChoice"),
-		reflect.TypeFor[responses.Status]():     Words(responses.StatusQueued, responses.StatusInProgress, responses.StatusCompleted, responses.StatusFailed, responses.StatusIncomplete, responses.StatusCancelled),
-		reflect.TypeFor[responses.ErrorType]():  errorTypes(),
-		reflect.TypeFor[json.RawMessage]():      Anything(),
-		reflect.TypeFor[tasks.Retrieval]():      Words(tasks.Success, tasks.Timeout, tasks.NotReady),
+		reflect.TypeFor[responses.Items](): Array(Ref("ItemField")),
+		reflect.TypeFor[responses.ToolChoice](): anyOf("FunctionToolChoice", "ToolChoiceValueEnum",
+			"AllowedToolChoice"),
+		reflect.TypeFor[responses.Status](): Words(responses.StatusQueued, responses.StatusInProgress,
+			responses.StatusCompleted, responses.StatusFailed, responses.StatusIncomplete, responses.StatusCancelled),
+		reflect.TypeFor[responses.ErrorType](): errorTypes(),
+		reflect.TypeFor[json.RawMessage]():     Anything(),
+		reflect.TypeFor[tasks.Retrieval]():     Words(tasks.Success, tasks.Timeout, tasks.NotReady),
 		reflect.TypeFor[turns.Time](): Nullable(&Schema{Type: types{"string"}, Format: "date-time",
 			Description: "UTC, to the millisecond; null while it has not come"}),
 	} {
 		s.plain[t] = schema
 	}
-	s.define("TaskStatus", Words(tasks.Running, tasks.Cancelling, tasks.Completed, tasks.Failed, tasks.Cancelled, tasks.Interrupted))
+	s.define("TaskStatus", Words(tasks.Running, tasks.Cancelling, tasks.Completed, tasks.Failed, tasks.Cancelled,
+		tasks.Interrupted))
 }
 
 // constrain adds what the Go types cannot say.
@@ -125,8 +129,10 @@ func (s *Set) constrain() {
 	at(response, "service_tier").Says("As the request gave it; it has no effect.")
 	set("CompactResource", "object", Exactly("response.compaction"))
 	at("CompactResource", "output").Says("As it stands, the beginning of the input of a new conversation.")
-	at("IncompleteDetails", "reason").Examples = []any{responses.ReasonMaxOutputTokens, responses.ReasonContentFilter, responses.ReasonMaxRounds,
-		responses.ReasonMaxToolCalls, responses.ReasonMaxOutputBytes, responses.ReasonTimeout, responses.ReasonBudget, responses.ReasonShutdown, responses.ReasonCancelled}
+	at("IncompleteDetails", "reason").Examples = []any{responses.ReasonMaxOutputTokens, responses.ReasonContentFilter,
+		responses.ReasonMaxRounds,
+		responses.ReasonMaxToolCalls, responses.ReasonMaxOutputBytes, responses.ReasonTimeout, responses.ReasonBudget,
+		responses.ReasonShutdown, responses.ReasonCancelled}
 	set("UrlCitationBody", "type", Exactly("url_citation"))
 	set("Reasoning", "summary", Nullable(Words("", "auto", "concise", "detailed")))
 	at("Reasoning", "effort").Examples = efforts
@@ -143,7 +149,8 @@ func (s *Set) constrain() {
 	at("Turn", "request_digest").Says("SHA-256, in hex, of the request without what only chooses a transport.")
 	at("Turn", "rounds").Says("Model rounds begun.")
 	at("Artifact", "path").Says("Relative to the turn's output directory.")
-	s.components["RuntimeEvent"].Says("A line of runtime.ndjson: something that happened in a turn and is not part of its stream.")
+	s.components["RuntimeEvent"].Says("A line of runtime.ndjson: something that happened in a turn and is not part " +
+		"of its stream.")
 	set("RuntimeEvent", "schema_version", Exactly(turns.EventSchema))
 	at("RuntimeEvent", "sequence").AtLeast(1).Says("1, 2, 3, … within the turn.")
 	at("RuntimeEvent", "type").Says("The class, as tool.started. Skip those you do not know.")
@@ -155,5 +162,7 @@ func (s *Set) constrain() {
 	at("TaskCommand", "terminal_reentry").Says("The next turn of the session is told of the end.")
 	at("TaskOutput", "output_bytes").Says("Printed so far, whatever is shown.")
 	set("TaskFailure", "category", Exactly("task"))
-	at("TaskOutputResult", "retrieval_status").Says("success: the task has ended; timeout: not within the wait asked for; not_ready: it has not ended, and no wait was asked for.")
+	at("TaskOutputResult", "retrieval_status").Says(
+		"success: the task has ended; timeout: not within the wait asked for; not_ready: it has not ended, and no " +
+			"wait was asked for.")
 }

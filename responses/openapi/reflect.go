@@ -19,10 +19,11 @@ type Set struct {
 // NewSet returns a set without components. Of the types that encode themselves
 // it knows times and raw JSON.
 func NewSet() *Set {
-	return &Set{components: make(map[string]*Schema), named: make(map[reflect.Type]string), plain: map[reflect.Type]*Schema{
-		reflect.TypeFor[json.RawMessage](): Anything(),
-		reflect.TypeFor[time.Time]():       {Type: types{"string"}, Format: "date-time"},
-	}}
+	return &Set{components: make(map[string]*Schema), named: make(map[reflect.Type]string),
+		plain: map[reflect.Type]*Schema{
+			reflect.TypeFor[json.RawMessage](): Anything(),
+			reflect.TypeFor[time.Time]():       {Type: types{"string"}, Format: "date-time"},
+		}}
 }
 
 // Components returns the schemas by name.
@@ -132,7 +133,8 @@ func (s *Set) object(t reflect.Type) (*Schema, error) {
 var marshaler = reflect.TypeFor[json.Marshaler]()
 
 func encodesItself(t reflect.Type) bool {
-	return t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface && (t.Implements(marshaler) || reflect.PointerTo(t).Implements(marshaler))
+	return t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface &&
+		(t.Implements(marshaler) || reflect.PointerTo(t).Implements(marshaler))
 }
 
 // Add makes components of types by reflection. All have their names before one

@@ -18,7 +18,8 @@ var tolerated = []struct {
 }{
 	{"is declared twice", "that names in a list differ cannot be said by a schema"},
 	{"there are two items of type", "nor that call ids do"},
-	{"can only be fetched when it is stored", "background needs store: what a value permits elsewhere is said in words"},
+	{"can only be fetched when it is stored",
+		"background needs store: what a value permits elsewhere is said in words"},
 }
 
 // agree decodes a body and validates it.
@@ -45,8 +46,10 @@ func agree(doc interface {
 // refused: a random body that fits, and the same with one value changed.
 func TestDecoderAndSchemaAgree(t *testing.T) {
 	doc, schemas := lax(t), components(t)
-	odd := []any{gone, nil, true, 0, -1, 21, 0.5, "", "x", "a b", "message", "function", "function_call", "item_reference", "reasoning", "acme:x", "holon:x", "holon:tool_calls", "holon:tool_call",
-		strings.Repeat("a", 65), strings.Repeat("é", 64), strings.Repeat("a", 129), strings.Repeat("é", 513), []any{}, []any{nil}, []any{"x"}, map[string]any{}, map[string]any{"zzz": 1}, map[string]any{"type": "input_text"}}
+	odd := []any{gone, nil, true, 0, -1, 21, 0.5, "", "x", "a b", "message", "function", "function_call",
+		"item_reference", "reasoning", "acme:x", "holon:x", "holon:tool_calls", "holon:tool_call",
+		strings.Repeat("a", 65), strings.Repeat("é", 64), strings.Repeat("a", 129), strings.Repeat("é", 513), []any{},
+		[]any{nil}, []any{"x"}, map[string]any{}, map[string]any{"zzz": 1}, map[string]any{"type": "input_text"}}
 	fitting, accepted, rejected := 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		g := generator{rt, schemas}
@@ -75,6 +78,7 @@ func TestDecoderAndSchemaAgree(t *testing.T) {
 	})
 	t.Logf("%d bodies fit; of those with one value changed %d were accepted, %d refused", fitting, accepted, rejected)
 	if fitting == 0 || accepted == 0 || rejected == 0 {
-		t.Errorf("%d bodies fit, %d changed bodies were accepted and %d refused: the test shows nothing", fitting, accepted, rejected)
+		t.Errorf("%d bodies fit, %d changed bodies were accepted and %d refused: the test shows nothing", fitting,
+			accepted, rejected)
 	}
 }

@@ -112,7 +112,8 @@ func everything(t *testing.T, req *responses.Request) (events [][]byte) {
 		}
 		err = errors.Join(e.BeginMessage(""), e.Text("a"))
 		e.Annotate(responses.Annotation{Type: "url_citation", URL: "u"})
-		err = errors.Join(err, e.Refusal("b"), e.BeginReasoning(), e.Summary("c"), e.EndItem(), e.BeginReasoning(), e.ReasoningText("d"),
+		err = errors.Join(err, e.Refusal("b"), e.BeginReasoning(), e.Summary("c"), e.EndItem(), e.BeginReasoning(),
+			e.ReasoningText("d"),
 			e.BeginFunctionCall("call_1", "f"), e.Arguments("{}"), e.EndItem(), end(e))
 		if err != nil {
 			t.Fatal(err)

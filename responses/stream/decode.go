@@ -132,7 +132,8 @@ func mayEnd(data []byte) bool {
 	return bytes.IndexByte(data, '\\') >= 0 // a type can be spelt with escapes
 }
 
-var endings = [][]byte{[]byte(responses.EventCompleted), []byte(responses.EventFailed), []byte(responses.EventIncomplete), []byte(`"` + responses.EventError + `"`)}
+var endings = [][]byte{[]byte(responses.EventCompleted), []byte(responses.EventFailed),
+	[]byte(responses.EventIncomplete), []byte(`"` + responses.EventError + `"`)}
 
 // sseData yields the data of each server-sent event.
 func (d *Decoder) sseData() iter.Seq2[[]byte, error] {

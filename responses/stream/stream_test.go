@@ -61,7 +61,8 @@ func TestAppendSSEGolden(t *testing.T) {
 }
 
 func FuzzAppendSSE(f *testing.F) {
-	for _, s := range []string{created, delta, `{"a":1}`, "{\"type\":\"x\",\r\n\"b\":2}", "a\rdata: b\n\nevent: c", `{"type":"a` + "\r" + `b"}`, "\n", "\r\n\r\n"} {
+	for _, s := range []string{created, delta, `{"a":1}`, "{\"type\":\"x\",\r\n\"b\":2}", "a\rdata: b\n\nevent: c",
+		`{"type":"a` + "\r" + `b"}`, "\n", "\r\n\r\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
@@ -107,20 +108,27 @@ func TestEvents(t *testing.T) {
 		{"sse with CRLF", stream.SSE, crlf, all, nil},
 		{"sse with CR", stream.SSE, strings.ReplaceAll(sseOf(all...), "\n", "\r"), all, nil},
 		{"sse with a byte order mark", stream.SSE, "\ufeff" + sseOf(all...), all, nil},
-		{"sse with heartbeats", stream.SSE, stream.Ping + sseOf(created)[:len(sseOf(created))-len("data: [DONE]\n\n")] + ": x\n\n" + stream.Ping + sseOf(completed), []string{created, completed}, nil},
+		{"sse with heartbeats", stream.SSE,
+			stream.Ping + sseOf(created)[:len(sseOf(created))-len("data: [DONE]\n\n")] + ": x\n\n" +
+				stream.Ping + sseOf(completed), []string{created, completed}, nil},
 		{"sse without space, event and [DONE]", stream.SSE, "data:" + completed + "\n\n", []string{completed}, nil},
-		{"sse with ids and unknown fields", stream.SSE, "id: 7\nfoo: bar\nretry: 5\ndata: " + completed + "\n\n", []string{completed}, nil},
-		{"sse over two data lines", stream.SSE, "data: " + strings.ReplaceAll(multi, "\n", "\ndata: ") + "\n\n", []string{multi}, nil},
+		{"sse with ids and unknown fields", stream.SSE, "id: 7\nfoo: bar\nretry: 5\ndata: " + completed + "\n\n",
+			[]string{completed}, nil},
+		{"sse over two data lines", stream.SSE, "data: " + strings.ReplaceAll(multi, "\n", "\ndata: ") + "\n\n",
+			[]string{multi}, nil},
 		{"sse ends early", stream.SSE, "data: " + created + "\n\n", []string{created}, stream.ErrTruncated},
 		{"sse done too early", stream.SSE, sseOf(created), []string{created}, stream.ErrTruncated},
-		{"sse cut within an event", stream.SSE, "data: " + created + "\n\ndata: " + completed + "\n", []string{created}, stream.ErrTruncated},
+		{"sse cut within an event", stream.SSE, "data: " + created + "\n\ndata: " + completed + "\n", []string{created},
+			stream.ErrTruncated},
 		{"sse empty", stream.SSE, "", nil, stream.ErrTruncated},
 		{"sse after [DONE]", stream.SSE, sseOf(completed) + "data: {}\n\n", []string{completed}, nil},
 		{"sse lone error", stream.SSE, "data: {\"type\":\"error\"}\n\n", []string{`{"type":"error"}`}, nil},
-		{"type is not the first key", stream.SSE, "data: {\"a\":1,\"type\":\"response.failed\"}\n\n", []string{`{"a":1,"type":"response.failed"}`}, nil},
+		{"type is not the first key", stream.SSE, "data: {\"a\":1,\"type\":\"response.failed\"}\n\n",
+			[]string{`{"a":1,"type":"response.failed"}`}, nil},
 		{"no json", stream.SSE, "data: hello\n\n", []string{"hello"}, stream.ErrTruncated},
 		{"ndjson", stream.NDJSON, created + "\n" + completed + "\n", []string{created, completed}, nil},
-		{"ndjson with CRLF and blanks", stream.NDJSON, created + "\r\n\r\n\n" + completed + "\r\n", []string{created, completed}, nil},
+		{"ndjson with CRLF and blanks", stream.NDJSON, created + "\r\n\r\n\n" + completed + "\r\n",
+			[]string{created, completed}, nil},
 		{"ndjson without last line end", stream.NDJSON, created + "\n" + completed, []string{created, completed}, nil},
 		{"ndjson cut", stream.NDJSON, created + "\n" + completed[:20], []string{created}, stream.ErrTruncated},
 		{"ndjson ends early", stream.NDJSON, created + "\n", []string{created}, stream.ErrTruncated},
@@ -129,7 +137,8 @@ func TestEvents(t *testing.T) {
 	for _, tt := range tests {
 		for how, r := range map[string]io.Reader{
 			"whole": strings.NewReader(tt.in), "by byte": iotest.OneByteReader(strings.NewReader(tt.in)),
-			"data with EOF": iotest.DataErrReader(strings.NewReader(tt.in)), "by half": iotest.HalfReader(strings.NewReader(tt.in)),
+			"data with EOF": iotest.DataErrReader(strings.NewReader(tt.in)),
+			"by half":       iotest.HalfReader(strings.NewReader(tt.in)),
 		} {
 			got, err := collect(r, tt.framing)
 			if !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) {
@@ -173,7 +182,8 @@ func (stuck) Read([]byte) (int, error) { return 0, nil }
 // within time linear in what it sent, however small its pieces.
 func TestEventsAreBounded(t *testing.T) {
 	for _, f := range []stream.Framing{stream.SSE, stream.NDJSON} {
-		for name, unit := range map[string]string{"one line": strings.Repeat("x", 1<<10), "many lines": strings.Repeat("data:\n", 170)} {
+		for name, unit := range map[string]string{"one line": strings.Repeat("x", 1<<10),
+			"many lines": strings.Repeat("data:\n", 170)} {
 			if f == stream.NDJSON && name == "many lines" {
 				continue // each is an event of its own
 			}
@@ -198,7 +208,8 @@ func TestLimit(t *testing.T) {
 				event := `{"type":"response.completed","x":"` + strings.Repeat("y", limit+more-36) + `"}`
 				n := 0
 				var err error
-				for _, err = range stream.NewDecoder(bytes.NewReader(f.Append(nil, []byte(event))), f).Limit(limit).Events() {
+				for _, err = range stream.NewDecoder(bytes.NewReader(f.Append(nil, []byte(event))),
+					f).Limit(limit).Events() {
 					n++
 				}
 				if !errors.Is(err, want) || n != 1 {
@@ -229,14 +240,17 @@ func TestStopEarly(t *testing.T) {
 func TestNegotiation(t *testing.T) {
 	for accept, want := range map[string]stream.Framing{
 		"": stream.SSE, "*/*": stream.SSE, "application/json": stream.SSE, "text/event-stream": stream.SSE,
-		"application/x-ndjson": stream.NDJSON, "Application/X-NDJSON; q=0.5": stream.NDJSON, "application/json, application/x-ndjson": stream.NDJSON,
-		"application/x-ndjson;q=0": stream.SSE, "application/x-ndjson;q=0.00": stream.SSE, ";;;": stream.SSE,
+		"application/x-ndjson": stream.NDJSON, "Application/X-NDJSON; q=0.5": stream.NDJSON,
+		"application/json, application/x-ndjson": stream.NDJSON,
+		"application/x-ndjson;q=0":               stream.SSE, "application/x-ndjson;q=0.00": stream.SSE,
+		";;;": stream.SSE,
 	} {
 		if got := stream.Accepted(accept); got != want {
 			t.Errorf("Accepted(%q) = %v, want %v", accept, got, want)
 		}
 	}
-	for ct, want := range map[string]string{"text/event-stream; charset=utf-8": "sse", "application/x-ndjson": "ndjson", "application/json": "", "": "", ";": ""} {
+	for ct, want := range map[string]string{"text/event-stream; charset=utf-8": "sse", "application/x-ndjson": "ndjson",
+		"application/json": "", "": "", ";": ""} {
 		got, err := stream.FramingOf(ct)
 		if (err == nil) != (want != "") || err == nil && got.String() != want {
 			t.Errorf("FramingOf(%q) = %v, %v, want %q", ct, got, err, want)
@@ -247,8 +261,10 @@ func TestNegotiation(t *testing.T) {
 // Events must not depend on how the bytes arrive, whatever they are, and agree
 // with go-sse on what the whole events are.
 func FuzzEvents(f *testing.F) {
-	for _, s := range []string{sseOf(created, delta, completed), "data: a\r\n\r\ndata: b\r\rdata", "\n\n\r\n: c\n\ndata\n\nevent: x\n\n", "id: 1\n\ndata:\n\n", created + "\n" + completed,
-		"event: a\rdata: b\ndata: c\n\n", "data: a\n\n\ufeffdata: b\n\n", "event: \n\ndata: x\n\n", "\ufeffdata: a\n\n", "\n\n\ufeffdata: a\n\n", "event: x\ndata: a\ndata: b\n\n", "data: a\r\n\r\n\ndata: b\n\n"} {
+	for _, s := range []string{sseOf(created, delta, completed), "data: a\r\n\r\ndata: b\r\rdata",
+		"\n\n\r\n: c\n\ndata\n\nevent: x\n\n", "id: 1\n\ndata:\n\n", created + "\n" + completed,
+		"event: a\rdata: b\ndata: c\n\n", "data: a\n\n\ufeffdata: b\n\n", "event: \n\ndata: x\n\n", "\ufeffdata: a\n\n",
+		"\n\n\ufeffdata: a\n\n", "event: x\ndata: a\ndata: b\n\n", "data: a\r\n\r\n\ndata: b\n\n"} {
 		f.Add([]byte(s), true)
 		f.Add([]byte(s), false)
 	}
@@ -303,7 +319,8 @@ func TestDecoderKnowsWhetherMoreHasCome(t *testing.T) {
 
 // The type that ends a stream is found wherever it stands and however it is spelt.
 func TestStreamEndsWithTheTypeAnywhere(t *testing.T) {
-	for _, last := range []string{`{"a":1,"type":"response.completed"}`, `{"a":1,"type":"response.\u0063ompleted"}`, `{"a":1, "type" : "error"}`} {
+	for _, last := range []string{`{"a":1,"type":"response.completed"}`, `{"a":1,"type":"response.\u0063ompleted"}`,
+		`{"a":1, "type" : "error"}`} {
 		if got, err := collect(strings.NewReader("data: "+last+"\n\n"), stream.SSE); err != nil || len(got) != 1 {
 			t.Errorf("%s gives %q, %v", last, got, err)
 		}
@@ -317,7 +334,8 @@ func FuzzRoundTrip(f *testing.F) {
 			return
 		}
 		for _, framing := range []stream.Framing{stream.SSE, stream.NDJSON} {
-			got, err := collect(bytes.NewReader(framing.AppendEnd(framing.Append(nil, append(slices.Clone(line), "\n"+completed...)))), framing)
+			got, err := collect(bytes.NewReader(
+				framing.AppendEnd(framing.Append(nil, append(slices.Clone(line), "\n"+completed...)))), framing)
 			if err != nil || len(got) != 2 || got[0] != string(line) {
 				t.Fatalf("%v: %q became %q, %v", framing, line, got, err)
 			}

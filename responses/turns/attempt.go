@@ -69,10 +69,12 @@ func (a *ProviderAttempt) bounded() *ProviderAttempt {
 		return nil
 	}
 	b := *a
-	b.Provider, b.ModelRef, b.FailureKind = clip(b.Provider, maxName), clip(b.ModelRef, maxName), clip(b.FailureKind, maxName)
+	b.Provider, b.ModelRef, b.FailureKind = clip(b.Provider, maxName), clip(b.ModelRef, maxName),
+		clip(b.FailureKind, maxName)
 	if b.TransportDiagnostics != nil {
 		d := *b.TransportDiagnostics
-		d.Stage, d.Provider, d.ModelRef, d.URL = clip(d.Stage, maxName), clip(d.Provider, maxName), clip(d.ModelRef, maxName), clip(d.URL, maxName)
+		d.Stage, d.Provider, d.ModelRef, d.URL = clip(d.Stage, maxName), clip(d.Provider, maxName),
+			clip(d.ModelRef, maxName), clip(d.URL, maxName)
 		d.SourceChain = clipChain(d.SourceChain)
 		b.TransportDiagnostics = &d
 	}
@@ -200,7 +202,8 @@ type FailureArtifact struct {
 // Bounded returns a copy of f whose texts are cut.
 func (f FailureArtifact) Bounded() *FailureArtifact {
 	f.Category, f.Kind, f.Summary = clip(f.Category, maxName), clip(f.Kind, maxName), clip(f.Summary, maxMessage)
-	f.Provider, f.ModelRef, f.SourceChain = clip(f.Provider, maxName), clip(f.ModelRef, maxName), clipChain(f.SourceChain)
+	f.Provider, f.ModelRef, f.SourceChain = clip(f.Provider, maxName), clip(f.ModelRef, maxName),
+		clipChain(f.SourceChain)
 	return &f
 }
 

@@ -105,7 +105,8 @@ func DecodeRuntimeEvent(line []byte) (RuntimeEvent, error) {
 		return RuntimeEvent{}, invalid("type", "a runtime event needs a type of at most 128 characters")
 	}
 	if e.SchemaVersion != EventSchema {
-		return RuntimeEvent{}, invalid("schema_version", fmt.Sprintf("schema_version must be %s, not %.64q", EventSchema, e.SchemaVersion))
+		return RuntimeEvent{}, invalid("schema_version",
+			fmt.Sprintf("schema_version must be %s, not %.64q", EventSchema, e.SchemaVersion))
 	}
 	if e.Sequence < 1 {
 		return RuntimeEvent{}, invalid("sequence", fmt.Sprintf("sequence must be at least 1, not %d", e.Sequence))
@@ -116,7 +117,8 @@ func DecodeRuntimeEvent(line []byte) (RuntimeEvent, error) {
 	if err := e.checkIDs(); err != nil {
 		return RuntimeEvent{}, err
 	}
-	if trimmed := strings.TrimLeft(string(e.Payload[:min(len(e.Payload), 64)]), " \t\r\n"); !strings.HasPrefix(trimmed, "{") {
+	if trimmed := strings.TrimLeft(string(e.Payload[:min(len(e.Payload), 64)]), " \t\r\n"); !strings.HasPrefix(trimmed,
+		"{") {
 		return RuntimeEvent{}, invalid("payload", "payload must be a JSON object")
 	}
 	return e, nil

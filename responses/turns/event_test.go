@@ -15,7 +15,9 @@ import (
 )
 
 func scope() turns.Scope {
-	return turns.Scope{RuntimeID: "inst_1", SessionID: "sess_1", TurnID: "turn_1", Now: func() time.Time { return instant }}
+	return turns.Scope{RuntimeID: "inst_1", SessionID: "sess_1", TurnID: "turn_1", Now: func() time.Time {
+		return instant
+	}}
 }
 
 // everyEvent returns one event of each class, in the order of a turn.
@@ -25,25 +27,38 @@ func everyEvent() []turns.RuntimeEvent {
 	return []turns.RuntimeEvent{
 		s.TurnSubmitted(turns.Submitted{Source: "responses", ResponseID: "resp_1", RequestDigest: "d"}, true),
 		s.TurnStarted(turns.Started{QueueWaitMS: 4, Model: "scripted/demo", WorkDir: "/holon/workspaces/main"}),
-		s.ContextResolved(turns.Context{Items: 1, Tools: []string{"ExecCommand"}, ActiveSkills: []string{"agent/pdf session_active"}}),
-		s.ModelRequested("mr_1", turns.Requested{ProviderName: "scripted", ModelName: "demo", ProviderSelector: "scripted/demo", Attempt: 1, MaxAttempts: 3, Round: 1}),
-		s.ModelFailed("mr_1", turns.AttemptFailure{FailureCategory: "rate_limit_exceeded", Message: "slow down", Retryable: true, Outcome: turns.OutcomeRetrying, HTTPStatus: 429, BackoffMS: 500}),
+		s.ContextResolved(turns.Context{Items: 1, Tools: []string{"ExecCommand"},
+			ActiveSkills: []string{"agent/pdf session_active"}}),
+		s.ModelRequested("mr_1", turns.Requested{ProviderName: "scripted", ModelName: "demo",
+			ProviderSelector: "scripted/demo", Attempt: 1, MaxAttempts: 3, Round: 1}),
+		s.ModelFailed("mr_1", turns.AttemptFailure{FailureCategory: "rate_limit_exceeded", Message: "slow down",
+			Retryable: true, Outcome: turns.OutcomeRetrying, HTTPStatus: 429, BackoffMS: 500}),
 		s.ModelCompleted("mr_2", turns.Sampled{Usage: usage, StopReason: "tool_calls", DurationMS: 7, OutputChars: 2}),
-		s.ToolStarted("tc_1", turns.Begun{ToolName: "ExecCommand", CallID: "call_1", Kind: "command", Arguments: `{"cmd":"a < b"}`}),
-		s.ToolResult("tc_1", turns.Result{ToolName: "ExecCommand", Summary: "exited with 1", Preview: "no\n", OutputRef: "tools/tc_1.log", DurationMS: 3, ExitCode: &code}),
-		s.SkillActivated("tc_1", turns.Skill{SkillID: "agent/pdf", Name: "pdf", Scope: "agent", LoadReason: "run_skill_script", Path: "/holon/skills/pdf/scripts/fill.py",
-			EntrypointPath: "/holon/skills/pdf/SKILL.md", ActivationSource: "implicit_from_catalog", ActivationState: "turn_active", Digest: "sha256:00"}),
+		s.ToolStarted("tc_1", turns.Begun{ToolName: "ExecCommand", CallID: "call_1", Kind: "command",
+			Arguments: `{"cmd":"a < b"}`}),
+		s.ToolResult("tc_1", turns.Result{ToolName: "ExecCommand", Summary: "exited with 1", Preview: "no\n",
+			OutputRef: "tools/tc_1.log", DurationMS: 3, ExitCode: &code}),
+		s.SkillActivated("tc_1", turns.Skill{SkillID: "agent/pdf", Name: "pdf", Scope: "agent",
+			LoadReason: "run_skill_script", Path: "/holon/skills/pdf/scripts/fill.py",
+			EntrypointPath: "/holon/skills/pdf/SKILL.md", ActivationSource: "implicit_from_catalog",
+			ActivationState: "turn_active", Digest: "sha256:00"}),
 		s.ToolStarted("tc_2", turns.Begun{ToolName: "ApplyPatch", CallID: "call_2"}),
-		s.ToolFailed("tc_2", turns.ToolFailure{ToolName: "ApplyPatch", FailureCategory: "invalid_input", Message: "hunk 1 does not apply", RecoveryHint: "read the file again"}),
+		s.ToolFailed("tc_2", turns.ToolFailure{ToolName: "ApplyPatch", FailureCategory: "invalid_input",
+			Message: "hunk 1 does not apply", RecoveryHint: "read the file again"}),
 		s.InputAccepted(turns.Heard{InputID: "msg_1", Bytes: 12}),
 		s.InputInserted(turns.Heard{InputID: "msg_1", Round: 2, ItemID: "msg_interjected_1"}),
-		s.Warning(turns.Notice{Code: "disk_low", Message: "little space is left", Component: "record", Recoverable: true}),
-		s.Error(turns.Notice{Code: "server_error", Message: "broken", Component: "record", FailurePhase: "runtime_turn"}),
-		s.EgressDecision(turns.EgressDecision{EgressID: "egr_1", Verdict: turns.VerdictAllowed, Reason: "listed", Scheme: "https", Host: "example.com", Port: 443, Address: "93.184.216.34"}),
-		s.EgressEnded(turns.EgressEnd{EgressID: "egr_1", Host: "example.com", Port: 443, Address: "93.184.216.34", BytesSent: 517, BytesReceived: 4096, DurationMS: 12}),
+		s.Warning(turns.Notice{Code: "disk_low", Message: "little space is left", Component: "record",
+			Recoverable: true}),
+		s.Error(turns.Notice{Code: "server_error", Message: "broken", Component: "record",
+			FailurePhase: "runtime_turn"}),
+		s.EgressDecision(turns.EgressDecision{EgressID: "egr_1", Verdict: turns.VerdictAllowed, Reason: "listed",
+			Scheme: "https", Host: "example.com", Port: 443, Address: "93.184.216.34"}),
+		s.EgressEnded(turns.EgressEnd{EgressID: "egr_1", Host: "example.com", Port: 443, Address: "93.184.216.34",
+			BytesSent: 517, BytesReceived: 4096, DurationMS: 12}),
 		s.EgressOmitted(turns.EgressOmission{Allowed: 1, Denied: 2}),
 		s.TurnCompleted(turns.Completed{ResponseID: "resp_1", DurationMS: 20, Rounds: 2, ToolCalls: 2, Usage: usage}),
-		s.TurnFailed(turns.StatusFailed, turns.Failure{FailureCategory: "incomplete", Message: "ran out of rounds", ResponseID: "resp_1", IncompleteReason: "max_rounds"}),
+		s.TurnFailed(turns.StatusFailed, turns.Failure{FailureCategory: "incomplete", Message: "ran out of rounds",
+			ResponseID: "resp_1", IncompleteReason: "max_rounds"}),
 	}
 }
 
@@ -81,7 +96,8 @@ func TestRuntimeEventsGolden(t *testing.T) {
 // Whatever texts a model, tool or provider delivers, a payload stays small and
 // says what it can.
 func TestPayloadsAreBounded(t *testing.T) {
-	for _, text := range []string{strings.Repeat("x", 1<<20), strings.Repeat("\x01", 1<<20), strings.Repeat("\u2028", 1<<18), strings.Repeat("\xff", 1<<20), strings.Repeat("日", 1<<18)} {
+	for _, text := range []string{strings.Repeat("x", 1<<20), strings.Repeat("\x01", 1<<20),
+		strings.Repeat("\u2028", 1<<18), strings.Repeat("\xff", 1<<20), strings.Repeat("日", 1<<18)} {
 		names := make([]string, 1000)
 		for i := range names {
 			names[i] = text[:2000]
@@ -90,18 +106,23 @@ func TestPayloadsAreBounded(t *testing.T) {
 		for _, e := range []turns.RuntimeEvent{
 			s.TurnSubmitted(turns.Submitted{Source: text, InputRef: text}, false),
 			s.TurnStarted(turns.Started{Model: text, WorkDir: text}),
-			s.TurnFailed(turns.StatusLost, turns.Failure{FailureCategory: text, Message: text, IncompleteReason: text, InterruptedBy: text}),
+			s.TurnFailed(turns.StatusLost, turns.Failure{FailureCategory: text, Message: text, IncompleteReason: text,
+				InterruptedBy: text}),
 			s.ModelRequested("mr", turns.Requested{ProviderName: text, ModelName: text, ProviderSelector: text}),
 			s.ModelCompleted("mr", turns.Sampled{StopReason: text, NativeRequestID: text}),
 			s.ModelFailed("mr", turns.AttemptFailure{FailureCategory: text, Message: text}),
 			s.ToolStarted("tc", turns.Begun{ToolName: text, CallID: text, Kind: text, Arguments: text}),
 			s.ToolResult("tc", turns.Result{ToolName: text, Summary: text, Preview: text, OutputRef: text}),
-			s.ToolFailed("tc", turns.ToolFailure{ToolName: text, FailureCategory: text, Message: text, RecoveryHint: text, OutputRef: text}),
-			s.EgressDecision(turns.EgressDecision{EgressID: text, Verdict: text, Reason: text, Scheme: text, Host: text, Address: text, Detail: text}),
+			s.ToolFailed("tc", turns.ToolFailure{ToolName: text, FailureCategory: text, Message: text,
+				RecoveryHint: text, OutputRef: text}),
+			s.EgressDecision(turns.EgressDecision{EgressID: text, Verdict: text, Reason: text, Scheme: text, Host: text,
+				Address: text, Detail: text}),
 			s.EgressEnded(turns.EgressEnd{EgressID: text, Host: text, Address: text, Error: text}),
 			s.Warning(turns.Notice{Code: text, Message: text, Component: text, FailurePhase: text}),
-			s.ContextResolved(turns.Context{Instructions: names, Tools: names, Omissions: names, ActiveSkills: names, Fingerprint: text}),
-			s.SkillActivated("tc", turns.Skill{SkillID: text, Name: text, Scope: text, LoadReason: text, Path: text, EntrypointPath: text, ActivationSource: text, ActivationState: text, Digest: text}),
+			s.ContextResolved(turns.Context{Instructions: names, Tools: names, Omissions: names, ActiveSkills: names,
+				Fingerprint: text}),
+			s.SkillActivated("tc", turns.Skill{SkillID: text, Name: text, Scope: text, LoadReason: text, Path: text,
+				EntrypointPath: text, ActivationSource: text, ActivationState: text, Digest: text}),
 		} {
 			if len(e.Payload) > 8<<10 || strings.Contains(string(e.Payload), "could not be recorded") {
 				t.Errorf("%s: payload of %d bytes for %.8q…: %.80s", e.Type, len(e.Payload), text, e.Payload)

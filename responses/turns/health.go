@@ -71,7 +71,8 @@ func DecodeHealth(data []byte) (Health, error) {
 	switch h.Status {
 	case HealthStarting, HealthReady, HealthDraining:
 	default:
-		return Health{}, invalid("status", fmt.Sprintf("health status must be starting, ready or draining, not %.64q", h.Status))
+		return Health{}, invalid("status", fmt.Sprintf("health status must be starting, ready or draining, not %.64q",
+			h.Status))
 	}
 	if err := responses.CheckID("instance", h.Instance); err != nil {
 		return Health{}, err

@@ -27,16 +27,19 @@ type NewInput struct {
 // Check refuses what no turn takes. The error names the key.
 func (n NewInput) Check() error {
 	if n.ID == "" {
-		return responses.Invalid("id", responses.CodeMissingParameter, "id is missing; choose one for each message, so that sending it again is safe")
+		return responses.Invalid("id", responses.CodeMissingParameter,
+			"id is missing; choose one for each message, so that sending it again is safe")
 	}
 	if err := responses.CheckID("id", n.ID); err != nil {
 		return err
 	}
 	switch {
 	case strings.TrimSpace(n.Text) == "":
-		return responses.Invalid("text", responses.CodeMissingParameter, "there is no text; say what the model is to be told")
+		return responses.Invalid("text", responses.CodeMissingParameter,
+			"there is no text; say what the model is to be told")
 	case len(n.Text) > MaxInputText:
-		return responses.Invalid("text", responses.CodeInvalidValue, fmt.Sprintf("the text has %d bytes and may have %d", len(n.Text), MaxInputText))
+		return responses.Invalid("text", responses.CodeInvalidValue,
+			fmt.Sprintf("the text has %d bytes and may have %d", len(n.Text), MaxInputText))
 	case !utf8.ValidString(n.Text):
 		return responses.Invalid("text", responses.CodeInvalidValue, "the text must be UTF-8")
 	}

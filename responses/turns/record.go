@@ -93,7 +93,8 @@ type Artifact struct {
 
 // NewRecord returns the record of a turn that was just accepted, as resp says
 // it stands: queued or in progress. instance and version name the agentd process.
-func NewRecord(sessionID, turnID string, resp *responses.Response, digest, instance, version string, now time.Time) Record {
+func NewRecord(sessionID, turnID string, resp *responses.Response, digest, instance, version string,
+	now time.Time) Record {
 	r := Record{
 		Schema:             RecordSchema,
 		SessionID:          sessionID,
@@ -177,9 +178,11 @@ func DecodeRecord(data []byte) (*Record, error) {
 
 func (r *Record) check() error {
 	if r.Schema != RecordSchema {
-		return invalid("schema", fmt.Sprintf("schema must be %s, not %.64q; use the holon that fits this agentd", RecordSchema, r.Schema))
+		return invalid("schema", fmt.Sprintf("schema must be %s, not %.64q; use the holon that fits this agentd",
+			RecordSchema, r.Schema))
 	}
-	for _, id := range []struct{ key, value string }{{"session_id", r.SessionID}, {"turn_id", r.TurnID}, {"response_id", r.ResponseID}} {
+	for _, id := range []struct{ key, value string }{{"session_id", r.SessionID}, {"turn_id", r.TurnID},
+		{"response_id", r.ResponseID}} {
 		if err := responses.CheckID(id.key, id.value); err != nil {
 			return err
 		}
@@ -197,7 +200,8 @@ func (r *Record) check() error {
 		return invalid("tool_calls", "rounds and tool_calls must be counts, with no more failed than total")
 	}
 	if l := r.ProviderAttempts; l != nil && len(l.Attempts) > maxTimeline {
-		return invalid("provider_attempts", fmt.Sprintf("provider_attempts may list at most %d attempts, this lists %d", maxTimeline, len(l.Attempts)))
+		return invalid("provider_attempts",
+			fmt.Sprintf("provider_attempts may list at most %d attempts, this lists %d", maxTimeline, len(l.Attempts)))
 	}
 	if n := len(r.Inputs); n > MaxInputs {
 		return invalid("inputs", fmt.Sprintf("inputs may list at most %d messages, this lists %d", MaxInputs, n))
@@ -220,7 +224,8 @@ func (r *Record) check() error {
 
 func (a Artifact) check(key string) error {
 	if a.Path == "." || !fs.ValidPath(a.Path) {
-		return invalid(key+".path", fmt.Sprintf("path %.64q must be relative and stay within the turn's directory", a.Path))
+		return invalid(key+".path", fmt.Sprintf("path %.64q must be relative and stay within the turn's directory",
+			a.Path))
 	}
 	if a.Bytes < 0 {
 		return invalid(key+".bytes", "bytes must not be negative")

@@ -65,7 +65,8 @@ func (s Scope) TurnStarted(p Started) RuntimeEvent {
 
 // Completed is the payload of turn.completed.
 type Completed struct {
-	TerminalKind string          `json:"terminal_kind"` // answered, or client_tools when function calls wait for the client
+	// answered, or client_tools when function calls wait for the client
+	TerminalKind string          `json:"terminal_kind"`
 	ResponseID   string          `json:"response_id"`
 	DurationMS   int64           `json:"duration_ms"`
 	Rounds       int             `json:"rounds"`

@@ -30,7 +30,8 @@ type EgressDecision struct {
 
 // EgressDecision says what was decided of a connection.
 func (s Scope) EgressDecision(p EgressDecision) RuntimeEvent {
-	p.EgressID, p.Verdict, p.Reason, p.Scheme = clip(p.EgressID, maxName), clip(p.Verdict, maxName), clip(p.Reason, maxName), clip(p.Scheme, maxName)
+	p.EgressID, p.Verdict, p.Reason, p.Scheme = clip(p.EgressID, maxName), clip(p.Verdict, maxName),
+		clip(p.Reason, maxName), clip(p.Scheme, maxName)
 	p.Host, p.Address, p.Detail = clip(p.Host, maxName), clip(p.Address, maxName), clip(p.Detail, maxMessage)
 	return s.event(EgressDecided, "", p)
 }
@@ -50,7 +51,8 @@ type EgressEnd struct {
 
 // EgressEnded says how a connection ended.
 func (s Scope) EgressEnded(p EgressEnd) RuntimeEvent {
-	p.EgressID, p.Host, p.Address, p.Error = clip(p.EgressID, maxName), clip(p.Host, maxName), clip(p.Address, maxName), clip(p.Error, maxMessage)
+	p.EgressID, p.Host, p.Address, p.Error = clip(p.EgressID, maxName), clip(p.Host, maxName), clip(p.Address, maxName),
+		clip(p.Error, maxMessage)
 	return s.event(EgressClosed, "", p)
 }
 

@@ -24,8 +24,10 @@ const maxPath = 1 << 10
 // SkillActivated says that the tool call with the given id used a skill.
 func (s Scope) SkillActivated(toolCallID string, p Skill) RuntimeEvent {
 	p.SkillID, p.Name, p.Scope = clip(p.SkillID, maxName), clip(p.Name, maxName), clip(p.Scope, maxName)
-	p.LoadReason, p.Path, p.EntrypointPath = clip(p.LoadReason, maxName), clip(p.Path, maxPath), clip(p.EntrypointPath, maxPath)
-	p.ActivationSource, p.ActivationState, p.Digest = clip(p.ActivationSource, maxName), clip(p.ActivationState, maxName), clip(p.Digest, maxName)
+	p.LoadReason, p.Path, p.EntrypointPath = clip(p.LoadReason, maxName), clip(p.Path, maxPath),
+		clip(p.EntrypointPath, maxPath)
+	p.ActivationSource, p.ActivationState, p.Digest = clip(p.ActivationSource, maxName),
+		clip(p.ActivationState, maxName), clip(p.Digest, maxName)
 	e := s.event(SkillActivated, "", p)
 	e.ToolCallID, e.StepID = toolCallID, toolCallID
 	return e

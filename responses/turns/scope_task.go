@@ -22,7 +22,8 @@ func (s Scope) TaskStarted(taskID string, p TaskBegun) RuntimeEvent {
 }
 
 func (p TaskBegun) clipped() TaskBegun {
-	p.TaskKind, p.Objective, p.Source = clip(p.TaskKind, maxName), clip(p.Objective, maxMessage), clip(p.Source, maxName)
+	p.TaskKind, p.Objective, p.Source = clip(p.TaskKind, maxName), clip(p.Objective, maxMessage),
+		clip(p.Source, maxName)
 	p.ToolCallID = clip(p.ToolCallID, maxName)
 	return p
 }
@@ -30,10 +31,12 @@ func (p TaskBegun) clipped() TaskBegun {
 // TaskEnd is the payload of the events that end a task. A turn records the end
 // when it hears of it, which may be later.
 type TaskEnd struct {
-	NativeStatus    string `json:"native_status"`              // of the task's record: completed, failed, cancelled, interrupted
-	FailureCategory string `json:"failure_category,omitempty"` // nonzero_exit, signal, time_limit, stopped, shutdown, lost
-	Message         string `json:"message"`                    // how it ended, for a person
-	Objective       string `json:"objective"`                  // the command line, cut
+	// of the task's record: completed, failed, cancelled, interrupted
+	NativeStatus string `json:"native_status"`
+	// nonzero_exit, signal, time_limit, stopped, shutdown, lost
+	FailureCategory string `json:"failure_category,omitempty"`
+	Message         string `json:"message"`   // how it ended, for a person
+	Objective       string `json:"objective"` // the command line, cut
 	ExitStatus      *int   `json:"exit_status,omitempty"`
 	OutputRef       string `json:"output_ref,omitempty"` // file with the output, a path on agentd's disk
 	DurationMS      int64  `json:"duration_ms"`
@@ -53,7 +56,8 @@ func (s Scope) TaskEnded(taskID string, p TaskEnd) RuntimeEvent {
 		class, status = TaskTimedOut, StatusTimedOut
 	}
 	p.NativeStatus, p.FailureCategory = clip(p.NativeStatus, maxName), clip(p.FailureCategory, maxName)
-	p.Message, p.Objective, p.OutputRef = clip(p.Message, maxMessage), clip(p.Objective, maxMessage), clip(p.OutputRef, maxMessage)
+	p.Message, p.Objective, p.OutputRef = clip(p.Message, maxMessage), clip(p.Objective, maxMessage),
+		clip(p.OutputRef, maxMessage)
 	return s.task(class, status, taskID, p)
 }
 

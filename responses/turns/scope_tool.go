@@ -56,9 +56,11 @@ func (s Scope) ToolResult(toolCallID string, p Result) RuntimeEvent {
 
 // ToolFailure is the payload of tool.failed.
 type ToolFailure struct {
-	ToolName        string `json:"tool_name"`
-	FailureCategory string `json:"failure_category"` // invalid_input, permission_denied, sandbox_violation, not_found, timeout, cancelled, interrupted, execution_error, unavailable
-	Kind            string `json:"kind,omitempty"`   // the tool's own name for it
+	ToolName string `json:"tool_name"`
+	// invalid_input, permission_denied, sandbox_violation, not_found, timeout, cancelled, interrupted,
+	// execution_error, unavailable
+	FailureCategory string `json:"failure_category"`
+	Kind            string `json:"kind,omitempty"` // the tool's own name for it
 	Message         string `json:"message"`
 	Retryable       bool   `json:"retryable"`
 	RecoveryHint    string `json:"recovery_hint,omitempty"`
@@ -72,7 +74,8 @@ type ToolFailure struct {
 // ToolFailed closes a tool call that did not work.
 func (s Scope) ToolFailed(toolCallID string, p ToolFailure) RuntimeEvent {
 	p.ToolName, p.FailureCategory = clip(p.ToolName, maxName), clip(p.FailureCategory, maxName)
-	p.Message, p.RecoveryHint, p.OutputRef = clip(p.Message, maxMessage), clip(p.RecoveryHint, maxName), clip(p.OutputRef, maxName)
+	p.Message, p.RecoveryHint, p.OutputRef = clip(p.Message, maxMessage), clip(p.RecoveryHint, maxName),
+		clip(p.OutputRef, maxName)
 	p.Kind, p.Preview, p.Canonical = clip(p.Kind, maxName), clip(p.Preview, maxFailurePreview), withinBound(p.Canonical)
 	e := s.event(ToolFailed, StatusFailed, p)
 	e.ToolCallID, e.StepID = toolCallID, toolCallID

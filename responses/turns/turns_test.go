@@ -68,13 +68,15 @@ func finished() turns.Record {
 	resp := responses.NewResponse("resp_1", "scripted/demo", instant.Unix(), &responses.Request{})
 	resp.Status = responses.StatusFailed
 	resp.Usage = &responses.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15}
-	resp.Error = &responses.ResponseError{Code: responses.CodeModelError, Message: "the model said <no>", Type: responses.TypeModelError}
+	resp.Error = &responses.ResponseError{Code: responses.CodeModelError, Message: "the model said <no>",
+		Type: responses.TypeModelError}
 	r.StartedAt = turns.At(instant.Add(time.Millisecond))
 	r.Rounds = 2
 	r.ToolCalls.Add("ExecCommand", false)
 	r.ToolCalls.Add("ApplyPatch", true)
 	r.Settle(&resp, instant.Add(2*time.Second))
-	told, waiting := turns.NewInput{ID: "msg_1", Text: "no, the other one"}.Input(), turns.NewInput{ID: "msg_2", Text: "wait"}.Input()
+	told, waiting := turns.NewInput{ID: "msg_1", Text: "no, the other one"}.Input(),
+		turns.NewInput{ID: "msg_2", Text: "wait"}.Input()
 	told.Inserted, told.Round = true, 2
 	r.Inputs = []turns.Input{told, waiting}
 	r.Artifacts = []turns.Artifact{{Path: "tools/tc_1.log", Bytes: 12, SHA256: strings.Repeat("0", 64)}}
@@ -88,7 +90,8 @@ func TestRecordGolden(t *testing.T) {
 	incomplete.IncompleteDetails = &responses.IncompleteDetails{Reason: responses.ReasonMaxRounds}
 	i := accepted()
 	i.Settle(&incomplete, instant)
-	for name, r := range map[string]turns.Record{"record-accepted.json": a, "record-failed.json": f, "record-incomplete.json": i} {
+	for name, r := range map[string]turns.Record{"record-accepted.json": a, "record-failed.json": f,
+		"record-incomplete.json": i} {
 		b, err := r.Encode()
 		if err != nil {
 			t.Fatal(err)
@@ -116,11 +119,15 @@ func TestDecodeRecordRefuses(t *testing.T) {
 		{"never created", "created_at", func(m map[string]any) { m["created_at"] = nil }},
 		{"terminal without end", "completed_at", func(m map[string]any) { m["completed_at"] = nil }},
 		{"negative rounds", "tool_calls", func(m map[string]any) { m["rounds"] = -1 }},
-		{"more failed than total", "tool_calls", func(m map[string]any) { m["tool_calls"] = map[string]any{"total": 1, "failed": 2} }},
+		{"more failed than total", "tool_calls", func(m map[string]any) {
+			m["tool_calls"] = map[string]any{"total": 1, "failed": 2}
+		}},
 		{"input with a path as its id", "inputs[0].id", input("id", "../x")},
 		{"input without a digest", "inputs[0].digest", input("digest", "")},
 		{"input told in no round", "inputs[0].round", input("round", 0)},
-		{"more inputs than a turn takes", "inputs", func(m map[string]any) { m["inputs"] = make([]map[string]any, turns.MaxInputs+1) }},
+		{"more inputs than a turn takes", "inputs", func(m map[string]any) {
+			m["inputs"] = make([]map[string]any, turns.MaxInputs+1)
+		}},
 		{"artifact outside", "artifacts[0].path", artifact("path", "../../etc/passwd")},
 		{"artifact absolute", "artifacts[0].path", artifact("path", "/etc/passwd")},
 		{"artifact is the directory", "artifacts[0].path", artifact("path", ".")},
@@ -154,13 +161,15 @@ func artifact(key string, value any) func(map[string]any) {
 }
 
 func TestHealth(t *testing.T) {
-	h := turns.Health{Status: turns.HealthReady, Version: "v0.1.0", Engine: turns.EngineAgentd, Models: []string{"scripted/demo"}, ActiveTurns: 1, Instance: "inst_1"}
+	h := turns.Health{Status: turns.HealthReady, Version: "v0.1.0", Engine: turns.EngineAgentd,
+		Models: []string{"scripted/demo"}, ActiveTurns: 1, Instance: "inst_1"}
 	b := encode(t, h)
 	golden(t, "health.json", b)
 	if _, err := turns.DecodeHealth(b); err != nil {
 		t.Error(err)
 	}
-	for _, bad := range []string{``, `[]`, `null`, `{"status":"fine","instance":"i"}`, `{"status":"ready"}`, `{"status":"ready","instance":"a b"}`, `{"status":1}`} {
+	for _, bad := range []string{``, `[]`, `null`, `{"status":"fine","instance":"i"}`, `{"status":"ready"}`,
+		`{"status":"ready","instance":"a b"}`, `{"status":1}`} {
 		if _, err := turns.DecodeHealth([]byte(bad)); err == nil {
 			t.Errorf("DecodeHealth(%s) succeeded", bad)
 		}

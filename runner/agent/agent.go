@@ -114,7 +114,8 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	r := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, driven: make(map[string]bool), broken: make(map[string]bool), idle: make(chan struct{}, 1)}
+	r := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, driven: make(map[string]bool),
+		broken: make(map[string]bool), idle: make(chan struct{}, 1)}
 	r.lane = scheduler.New(cfg.Store, scheduler.Options{Owner: cfg.Owner, Now: cfg.Now, Damaged: r.damaged})
 	r.turns, r.halt = context.WithCancelCause(context.WithoutCancel(ctx)) // turns outlive the call; Close ends them
 	if err := r.ensureDefault(ctx); err != nil {

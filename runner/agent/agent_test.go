@@ -92,7 +92,8 @@ func newLab(t *testing.T, scenario string) *lab {
 			t.Error(err)
 		}
 	})
-	l := &lab{t: t, scenario: filepath.Join(dir, "scenario.yaml"), log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	l := &lab{t: t, scenario: filepath.Join(dir, "scenario.yaml"),
+		log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	if err := os.WriteFile(l.scenario, []byte(scenario), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -107,10 +108,12 @@ func (l *lab) start() {
 	l.t.Helper()
 	ctx := l.t.Context()
 	var err error
-	if l.store, err = sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(l.home.Dir(), "ledger.db"), Log: l.log}); err != nil {
+	if l.store, err = sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(l.home.Dir(), "ledger.db"),
+		Log: l.log}); err != nil {
 		l.t.Fatal(err)
 	}
-	eng, err := local.New(local.Options{Dir: filepath.Join(l.home.Dir(), "local"), Env: []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}})
+	eng, err := local.New(local.Options{Dir: filepath.Join(l.home.Dir(), "local"),
+		Env: []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -118,7 +121,9 @@ func (l *lab) start() {
 		Configure: func(context.Context, pool.Turn) (runner.Config, io.Closer, error) {
 			return runner.Config{Model: "scripted/scenario.yaml", Scenario: l.scenario}, nil, nil
 		}})
-	l.runtime, err = agent.Open(ctx, agent.Config{Store: l.store, Turns: l.keeper, Homes: bareHomes{l.home}, Owner: responses.NewID("boot_"), Default: "main", Model: "scripted/scenario.yaml", Drain: time.Millisecond, Log: l.log})
+	l.runtime, err = agent.Open(ctx, agent.Config{Store: l.store, Turns: l.keeper, Homes: bareHomes{l.home},
+		Owner: responses.NewID("boot_"), Default: "main", Model: "scripted/scenario.yaml", Drain: time.Millisecond,
+		Log: l.log})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -139,8 +144,11 @@ func (l *lab) end() {
 
 func (l *lab) prompt(text, key string, p ledger.Priority) string {
 	l.t.Helper()
-	a, err := l.runtime.Lane().Admit(l.t.Context(), scheduler.Ingress{AgentID: "main", Key: key, Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator}, Priority: p,
-		Body: ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess})
+	a, err := l.runtime.Lane().Admit(l.t.Context(),
+		scheduler.Ingress{AgentID: "main", Key: key, Kind: ledger.KindOperatorPrompt,
+			Origin: ledger.Origin{Kind: ledger.OriginOperator}, Priority: p,
+			Body: ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceCLIPrompt,
+			AdmissionContext: ledger.LocalProcess})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -168,7 +176,8 @@ func (l *lab) until(what string, holds func(v ledger.View) (bool, error)) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			l.t.Fatalf("gave up waiting for %s; turns %d, events %s", what, len(l.turns()), strings.Join(l.events(), " "))
+			l.t.Fatalf("gave up waiting for %s; turns %d, events %s", what, len(l.turns()),
+				strings.Join(l.events(), " "))
 		}
 	}
 }
@@ -234,11 +243,13 @@ after_last_turn: diverge
 	l.start()
 	defer l.end()
 	turns := l.turns()
-	if len(turns) != 2 || turns[0].Last != "first answer" || turns[1].Last != "second answer" || turns[1].Previous != turns[0].ResponseID || turns[0].ToolCalls != 1 {
+	if len(turns) != 2 || turns[0].Last != "first answer" || turns[1].Last != "second answer" ||
+		turns[1].Previous != turns[0].ResponseID || turns[0].ToolCalls != 1 {
 		t.Errorf("turns %+v", turns)
 	}
 	types := l.events()
-	for _, want := range []string{rules.MessageAdmitted, rules.TurnStarted, rules.ToolExecuted, rules.AssistantRound, rules.ProviderRound, rules.BriefCreated, rules.TurnTerminal} {
+	for _, want := range []string{rules.MessageAdmitted, rules.TurnStarted, rules.ToolExecuted, rules.AssistantRound,
+		rules.ProviderRound, rules.BriefCreated, rules.TurnTerminal} {
 		if !slices.Contains(types, want) {
 			t.Errorf("there is no event %s in %s", want, strings.Join(types, " "))
 		}

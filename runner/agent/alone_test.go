@@ -43,7 +43,8 @@ func (p *played) Turn(ctx context.Context, t pool.Turn, began func(), _ runner.O
 			return pool.Result{}, err
 		}
 	}
-	return pool.Result{Status: responses.StatusCompleted, Last: "I am still at it.", StartedAt: time.Now(), EndedAt: time.Now()}, nil
+	return pool.Result{Status: responses.StatusCompleted, Last: "I am still at it.", StartedAt: time.Now(),
+		EndedAt: time.Now()}, nil
 }
 
 func (p *played) Recover(context.Context, pool.Turn, func(), runner.Observer) (pool.Found, error) {
@@ -82,7 +83,8 @@ func newAlone(t *testing.T, path string, homes agent.Homes, change func(*agent.C
 	if l.store, err = sqlite.Open(t.Context(), sqlite.Options{Path: path}); err != nil {
 		t.Fatal(err)
 	}
-	cfg := agent.Config{Store: l.store, Turns: l.played, Homes: homes, Owner: responses.NewID("boot_"), Default: "main", Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	cfg := agent.Config{Store: l.store, Turns: l.played, Homes: homes, Owner: responses.NewID("boot_"), Default: "main",
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	if change != nil {
 		change(&cfg)
 	}
@@ -103,8 +105,11 @@ func newAlone(t *testing.T, path string, homes agent.Homes, change func(*agent.C
 
 func (l *alone) prompt(agentID, text string) string {
 	l.t.Helper()
-	a, err := l.runtime.Lane().Admit(l.t.Context(), scheduler.Ingress{AgentID: agentID, Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
-		Body: ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess})
+	a, err := l.runtime.Lane().Admit(l.t.Context(),
+		scheduler.Ingress{AgentID: agentID, Kind: ledger.KindOperatorPrompt,
+			Origin: ledger.Origin{Kind: ledger.OriginOperator},
+			Body:   ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceCLIPrompt,
+			AdmissionContext: ledger.LocalProcess})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -153,15 +158,18 @@ func (l *alone) answered(agentID, message string) {
 // An agent that gives itself a next step in every turn, or rests for a moment, is
 // slowed down and stopped, and its operator asked.
 func TestEndlessLoop(t *testing.T) {
-	for name, arguments := range map[string]string{tools.NameEnqueue: `{"text":"go on","priority":"next"}`, tools.NameSleep: `{"duration_ms":1}`} {
+	for name, arguments := range map[string]string{tools.NameEnqueue: `{"text":"go on","priority":"next"}`,
+		tools.NameSleep: `{"duration_ms":1}`} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newAlone(t, filepath.Join(t.TempDir(), "ledger.db"), stillHomes{}, nil)
 				defer l.close()
 				l.played.do = func(ctx context.Context, turn pool.Turn) error {
-					for _, tool := range tools.New(tools.Options{AgentID: "main", Lane: l.runtime.Lane(), Ledger: l.store, Summaries: view.New(view.Facts{})}) {
+					for _, tool := range tools.New(tools.Options{AgentID: "main", Lane: l.runtime.Lane(),
+						Ledger: l.store, Summaries: view.New(view.Facts{})}) {
 						if tool.Name == name {
-							_, err := tool.Call(ctx, hosttools.Call{ID: turn.TurnID + "/call", Arguments: json.RawMessage(arguments)})
+							_, err := tool.Call(ctx,
+								hosttools.Call{ID: turn.TurnID + "/call", Arguments: json.RawMessage(arguments)})
 							return err
 						}
 					}
@@ -215,7 +223,8 @@ func TestDamagedAgent(t *testing.T) {
 			l.answered("main", l.prompt("main", "are you there?"))
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			for changed := l.store.Changed(""); len(l.told("main"))+len(l.told("bad")) == 0; changed = l.store.Changed("") {
+			for changed := l.store.Changed(""); len(l.told("main"))+len(l.told("bad")) == 0; changed = l.store.Changed(
+				"") {
 				select {
 				case <-changed:
 				case <-ctx.Done():
@@ -250,8 +259,10 @@ func leave(t *testing.T, path string, running bool) {
 	past := time.Now().Add(-time.Hour)
 	m := scheduler.New(store, scheduler.Options{Owner: "boot_0", Now: func() time.Time { return past }})
 	_, err = m.Create(t.Context(), scheduler.NewAgent{ID: "bad"})
-	in := scheduler.Ingress{AgentID: "bad", Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
-		Body: ledger.Body{Type: "text", Text: "go"}, Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess}
+	in := scheduler.Ingress{AgentID: "bad", Kind: ledger.KindOperatorPrompt,
+		Origin: ledger.Origin{Kind: ledger.OriginOperator},
+		Body:   ledger.Body{Type: "text", Text: "go"}, Surface: ledger.SurfaceCLIPrompt,
+		AdmissionContext: ledger.LocalProcess}
 	if err == nil {
 		_, err = m.Admit(t.Context(), in)
 	}
@@ -295,7 +306,9 @@ func TestDamagedHome(t *testing.T) {
 // What was set of a turn's limits holds for the turns of agents too.
 func TestTurnLimits(t *testing.T) {
 	budget := gateway.Budget{MaxTokens: 7, MaxRequests: 8, MaxCost: 9}
-	l := newAlone(t, filepath.Join(t.TempDir(), "ledger.db"), stillHomes{}, func(c *agent.Config) { c.MaxRounds, c.MaxToolCalls, c.Budget = 5, 6, budget })
+	l := newAlone(t, filepath.Join(t.TempDir(), "ledger.db"), stillHomes{}, func(c *agent.Config) {
+		c.MaxRounds, c.MaxToolCalls, c.Budget = 5, 6, budget
+	})
 	defer l.close()
 	l.answered("main", l.prompt("main", "go"))
 	if got := l.played.last.Load(); got.MaxRounds != 5 || got.MaxToolCalls != 6 || got.Budget != budget {

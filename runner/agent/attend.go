@@ -27,7 +27,8 @@ func (r *Runtime) attend(ctx context.Context, attempt ledger.Attempt, stop conte
 		for ctx.Err() == nil {
 			changed := r.store.Changed(attempt.AgentID)
 			if err := at.look(ctx); err != nil && ctx.Err() == nil {
-				r.log.Warn("a running turn cannot be attended to", "agent", attempt.AgentID, "turn", attempt.TurnID, "err", err)
+				r.log.Warn("a running turn cannot be attended to", "agent", attempt.AgentID, "turn", attempt.TurnID,
+					"err", err)
 			}
 			select {
 			case <-ctx.Done():

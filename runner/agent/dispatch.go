@@ -99,7 +99,8 @@ func (r *Runtime) damaged(id string, err error) {
 		return
 	}
 	r.log.Error("an agent is left alone until the next start", "agent", id, "err", err)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace) // it is told even if the runtime ends
+	// it is told even if the runtime ends
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace)
 	defer cancel()
 	text := fmt.Sprintf("Agent %s is left alone, the others go on: %s", id, r.failure(phaseStartup, err).Summary)
 	if _, err = r.lane.Notify(ctx, id, text, "", ""); err != nil {

@@ -87,7 +87,8 @@ func (r *Runtime) plan(ctx context.Context, c scheduler.Claim) (pool.Turn, promp
 
 // turnOf is the turn of an attempt without what is said in it.
 func (r *Runtime) turnOf(a ledger.Agent, attempt ledger.Attempt) pool.Turn {
-	t := pool.Turn{AgentID: a.ID, Image: a.Image, Model: attempt.Model, Effort: a.ReasoningEffort, TurnID: attempt.TurnID, Previous: attempt.Chain, MaxRounds: r.cfg.MaxRounds,
+	t := pool.Turn{AgentID: a.ID, Image: a.Image, Model: attempt.Model, Effort: a.ReasoningEffort,
+		TurnID: attempt.TurnID, Previous: attempt.Chain, MaxRounds: r.cfg.MaxRounds,
 		MaxToolCalls: r.cfg.MaxToolCalls, Budget: r.cfg.Budget, Timeout: r.cfg.TurnTimeout}
 	if t.Image == "" {
 		t.Image = r.cfg.Image
@@ -110,7 +111,8 @@ func (r *Runtime) settle(a ledger.Attempt, end scheduler.End) bool {
 		end.Home = r.homeDigest(a.AgentID)
 	}
 	for try := 1; ; try++ {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace) // a turn that was cut is settled all the same
+		// a turn that was cut is settled all the same
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace)
 		s, err := r.lane.Settle(ctx, a.ID, end)
 		cancel()
 		if err == nil {
@@ -120,7 +122,9 @@ func (r *Runtime) settle(a ledger.Attempt, end scheduler.End) bool {
 		r.log.Error("a turn cannot be settled; trying again", "agent", a.AgentID, "turn", a.TurnID, "err", err)
 		if try == plainAfter && !end.NotBegun {
 			// A lane must not be closed for ever by something that its turn said.
-			end = scheduler.End{Kind: ledger.TurnAborted, Reason: "unrecordable", ResponseID: end.ResponseID, Lost: end.Lost, Suspended: end.Suspended, Inserted: end.Inserted, Failure: r.failure(phaseTurn, err), CompletedAt: r.cfg.Now(), Home: end.Home}
+			end = scheduler.End{Kind: ledger.TurnAborted, Reason: "unrecordable", ResponseID: end.ResponseID,
+				Lost: end.Lost, Suspended: end.Suspended, Inserted: end.Inserted, Failure: r.failure(phaseTurn, err),
+				CompletedAt: r.cfg.Now(), Home: end.Home}
 		}
 		if try >= plainAfter && scheduler.Damaged(err) {
 			r.damaged(a.AgentID, err)
@@ -135,7 +139,8 @@ func (r *Runtime) settle(a ledger.Attempt, end scheduler.End) bool {
 // homeDigest is what the home of an agent holds after a turn, "" when that can't
 // be said.
 func (r *Runtime) homeDigest(id string) string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace) // a turn that was cut is settled all the same
+	// a turn that was cut is settled all the same
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace)
 	defer cancel()
 	digest, err := r.cfg.Homes.Digest(ctx, id)
 	if err != nil {

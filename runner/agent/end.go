@@ -26,7 +26,8 @@ const (
 // it did not.
 func (r *Runtime) endOf(res pool.Result, cause error) scheduler.End {
 	end := scheduler.End{
-		Kind: ledger.TurnAborted, Reason: res.Reason, ResponseID: res.ResponseID, Last: res.Last, Usage: res.Usage, ModelRounds: res.Rounds, ToolCalls: res.ToolCalls,
+		Kind: ledger.TurnAborted, Reason: res.Reason, ResponseID: res.ResponseID, Last: res.Last, Usage: res.Usage,
+		ModelRounds: res.Rounds, ToolCalls: res.ToolCalls,
 		Inserted: res.Inserted, StartedAt: res.StartedAt, CompletedAt: res.EndedAt, Lost: res.Lost,
 	}
 	if res.Provider != nil {
@@ -68,7 +69,8 @@ func (r *Runtime) notBegun(cause, err error) scheduler.End {
 // failure is an error for a person, without known secrets.
 func (r *Runtime) failure(phase string, err error) *ledger.Failure {
 	f := runner.Describe(err)
-	return &ledger.Failure{OccurredAt: r.cfg.Now(), Phase: phase, Code: f.Code, Summary: r.cfg.Secrets.Text(f.Message), Hint: r.cfg.Secrets.Text(f.Hint)}
+	return &ledger.Failure{OccurredAt: r.cfg.Now(), Phase: phase, Code: f.Code, Summary: r.cfg.Secrets.Text(f.Message),
+		Hint: r.cfg.Secrets.Text(f.Hint)}
 }
 
 // encode returns the JSON of records of ours, which can all be encoded.

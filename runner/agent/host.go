@@ -88,8 +88,10 @@ func recentTurns(v ledger.View, agentID string) (list []prompt.Exchange, err err
 // Prompt is the frame that a prompt of the operator would be sent with now. It
 // changes nothing.
 func (r *Runtime) Prompt(ctx context.Context, agentID, text string) (json.RawMessage, error) {
-	c := scheduler.Claim{Message: ledger.Message{ID: responses.PrefixMessage + "preview", AgentID: agentID, CreatedAt: r.cfg.Now(), Kind: ledger.KindOperatorPrompt,
-		Origin: ledger.Origin{Kind: ledger.OriginOperator}, Authority: ledger.OperatorInstruction, Body: ledger.Body{Type: "text", Text: text}}}
+	c := scheduler.Claim{Message: ledger.Message{ID: responses.PrefixMessage + "preview", AgentID: agentID,
+		CreatedAt: r.cfg.Now(), Kind: ledger.KindOperatorPrompt,
+		Origin: ledger.Origin{Kind: ledger.OriginOperator}, Authority: ledger.OperatorInstruction,
+		Body: ledger.Body{Type: "text", Text: text}}}
 	err := r.store.View(ctx, func(v ledger.View) (err error) {
 		if c.Agent, err = v.Agent(agentID); err != nil {
 			return err
@@ -101,7 +103,8 @@ func (r *Runtime) Prompt(ctx context.Context, agentID, text string) (json.RawMes
 	if err != nil {
 		return nil, err
 	}
-	c.Continuation = rules.Continuation{TriggerKind: ledger.TriggerOperatorInput, Class: rules.ResumeOverride, ModelVisible: true}
+	c.Continuation = rules.Continuation{TriggerKind: ledger.TriggerOperatorInput, Class: rules.ResumeOverride,
+		ModelVisible: true}
 	in, err := r.frameInput(ctx, c)
 	if err != nil {
 		return nil, err

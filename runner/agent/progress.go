@@ -24,8 +24,11 @@ func assistantRound(ev responses.Event, secrets *redact.Set) (scheduler.Progress
 	}
 	text := secrets.Text(m.Text())
 	return scheduler.Progress{
-		Event:      ledger.Event{Type: rules.AssistantRound, Data: encode(map[string]any{"phase": m.Phase, "text_preview": runner.Clip(text, maxPreview), "chars": len(text)})},
-		Transcript: &ledger.TranscriptEntry{Kind: ledger.TranscriptRound, Data: encode(map[string]any{"text": runner.Clip(text, maxTranscript), "phase": m.Phase})},
+		Event: ledger.Event{Type: rules.AssistantRound,
+			Data: encode(map[string]any{"phase": m.Phase, "text_preview": runner.Clip(text, maxPreview),
+				"chars": len(text)})},
+		Transcript: &ledger.TranscriptEntry{Kind: ledger.TranscriptRound,
+			Data: encode(map[string]any{"text": runner.Clip(text, maxTranscript), "phase": m.Phase})},
 	}, true
 }
 
@@ -42,14 +45,18 @@ func progressOf(ev turns.RuntimeEvent) (scheduler.Progress, bool) {
 			return providerRound(s.ProviderAttempt, s.DurationMS, turns.OutcomeSucceeded)
 		})
 	case turns.ModelFailed:
-		return fact(rules.ProviderRound, ev, func(f turns.AttemptFailure) any { return providerRound(f.ProviderAttempt, f.DurationMS, f.Outcome) })
+		return fact(rules.ProviderRound, ev, func(f turns.AttemptFailure) any {
+			return providerRound(f.ProviderAttempt, f.DurationMS, f.Outcome)
+		})
 	case turns.ToolResult:
 		return fact(rules.ToolExecuted, ev, func(r turns.Result) any {
-			return map[string]any{"tool_name": r.ToolName, "summary": runner.OneLine(r.Summary, 300), "duration_ms": r.DurationMS, "exit_code": r.ExitCode, "status": "success"}
+			return map[string]any{"tool_name": r.ToolName, "summary": runner.OneLine(r.Summary, 300),
+				"duration_ms": r.DurationMS, "exit_code": r.ExitCode, "status": "success"}
 		})
 	case turns.ToolFailed:
 		return fact(rules.ToolExecuted, ev, func(f turns.ToolFailure) any {
-			return map[string]any{"tool_name": f.ToolName, "kind": f.Kind, "error": runner.OneLine(f.Message, 300), "duration_ms": f.DurationMS, "status": "error"}
+			return map[string]any{"tool_name": f.ToolName, "kind": f.Kind, "error": runner.OneLine(f.Message, 300),
+				"duration_ms": f.DurationMS, "status": "error"}
 		})
 	case turns.RuntimeError:
 		return fact(rules.RuntimeError, ev, func(n turns.Notice) any {

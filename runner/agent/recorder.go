@@ -41,7 +41,8 @@ type recorder struct {
 }
 
 func (r *Runtime) newRecorder(a ledger.Attempt, sent *prompt.Prompt) *recorder {
-	rec := &recorder{Runtime: r, attempt: a, sent: sent, facts: a.Facts, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	rec := &recorder{Runtime: r, attempt: a, sent: sent, facts: a.Facts, wake: make(chan struct{}, 1),
+		done: make(chan struct{})}
 	go rec.write()
 	return rec
 }
@@ -129,10 +130,12 @@ func (rec *recorder) write() {
 		rec.begun, rec.pending, rec.waiting = false, nil, 0
 		rec.mu.Unlock()
 		if err := rec.commit(begun, through, batch); err != nil {
-			rec.log.Warn("what a turn does cannot be recorded", "agent", rec.attempt.AgentID, "turn", rec.attempt.TurnID, "err", err)
+			rec.log.Warn("what a turn does cannot be recorded", "agent", rec.attempt.AgentID, "turn",
+				rec.attempt.TurnID, "err", err)
 			if !closed && rec.pause(recordRetry) {
 				rec.add(func() {
-					rec.begun, rec.pending, rec.waiting = rec.begun || begun, append(batch, rec.pending...), rec.waiting+sizeOf(batch...)
+					rec.begun, rec.pending, rec.waiting = rec.begun || begun, append(batch, rec.pending...),
+						rec.waiting+sizeOf(batch...)
 				})
 			}
 		}

@@ -87,7 +87,8 @@ func (r *Runtime) takeUp(agent ledger.Agent, attempt ledger.Attempt, attached fu
 			r.log.Info("a turn was recovered", "agent", agent.ID, "turn", attempt.TurnID, "found", found.How)
 			return r.settle(attempt, r.recovered(found, cause))
 		}
-		r.log.Error("what became of a turn cannot be found out; trying again", "agent", agent.ID, "turn", attempt.TurnID, "err", err)
+		r.log.Error("what became of a turn cannot be found out; trying again", "agent", agent.ID, "turn",
+			attempt.TurnID, "err", err)
 		attached()
 		if !r.pause(storeRetry) {
 			return false
@@ -96,7 +97,8 @@ func (r *Runtime) takeUp(agent ledger.Agent, attempt ledger.Attempt, attached fu
 }
 
 // rejoin finds what became of a turn, and watches it to its end if it goes on.
-func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agent ledger.Agent, attempt ledger.Attempt, attached func()) (pool.Found, error) {
+func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agent ledger.Agent, attempt ledger.Attempt,
+	attached func()) (pool.Found, error) {
 	watching, leave := context.WithCancel(ctx)
 	record := r.newRecorder(attempt, nil)
 	var attending <-chan struct{}

@@ -91,11 +91,13 @@ func (a Access) checkMode() error {
 	switch a.Mode {
 	case "":
 		if a.Host != "" || a.Port != 0 || a.Advertise != "" {
-			return badAccess("--access", "an address is given and no way of access", "add --access local, tunnel, lan or tailnet")
+			return badAccess("--access", "an address is given and no way of access",
+				"add --access local, tunnel, lan or tailnet")
 		}
 	case ModeLocal, ModeTunnel, ModeLAN, ModeTailnet:
 	default:
-		return badAccess("--access", fmt.Sprintf("there is no access %.40q", a.Mode), "use local, tunnel, lan or tailnet")
+		return badAccess("--access", fmt.Sprintf("there is no access %.40q", a.Mode),
+			"use local, tunnel, lan or tailnet")
 	}
 	return nil
 }
@@ -116,14 +118,17 @@ func (a Access) checkAddress() error {
 	switch a.Mode {
 	case ModeLocal, ModeTunnel:
 		if !loopback {
-			return badAccess("--host", fmt.Sprintf("%.100q is no loopback address, and --access %s needs one", host, a.Mode), "leave --host out, or use --access lan or tailnet")
+			return badAccess("--host", fmt.Sprintf("%.100q is no loopback address, and --access %s needs one", host,
+				a.Mode), "leave --host out, or use --access lan or tailnet")
 		}
 	case ModeLAN, ModeTailnet:
 		if a.Host == "" && a.Listen == "" {
-			return badAccess("--host", fmt.Sprintf("--access %s needs the address to listen on", a.Mode), "add --host ADDRESS")
+			return badAccess("--host", fmt.Sprintf("--access %s needs the address to listen on", a.Mode),
+				"add --host ADDRESS")
 		}
 		if a.Mode == ModeTailnet && (host == "" || ip != nil && ip.IsUnspecified()) {
-			return badAccess("--host", "all addresses are more than the tailnet", "give this machine's address in the tailnet")
+			return badAccess("--host", "all addresses are more than the tailnet",
+				"give this machine's address in the tailnet")
 		}
 	}
 	return nil
@@ -134,14 +139,17 @@ func (a Access) checkAuth() error {
 	case AuthAuto:
 	case AuthRequired:
 		if a.Mode != "" && a.Token == "" {
-			return badAccess("--token-file", "a token is required and none is given", "give --token-file FILE, or set HOLON_CONTROL_TOKEN")
+			return badAccess("--token-file", "a token is required and none is given",
+				"give --token-file FILE, or set HOLON_CONTROL_TOKEN")
 		}
 	case AuthDisabled:
 		if a.Mode != "" && a.Mode != ModeLocal {
-			return badAccess("--access", fmt.Sprintf("--access %s is never without a token", a.Mode), "leave the authentication on")
+			return badAccess("--access", fmt.Sprintf("--access %s is never without a token", a.Mode),
+				"leave the authentication on")
 		}
 	default:
-		return badAccess("HOLON_CONTROL_AUTH_MODE", fmt.Sprintf("there is no authentication %.40q", a.Auth), "use auto, required or disabled")
+		return badAccess("HOLON_CONTROL_AUTH_MODE", fmt.Sprintf("there is no authentication %.40q", a.Auth),
+			"use auto, required or disabled")
 	}
 	if a.Token != "" {
 		return CheckToken(a.Token)
@@ -154,8 +162,10 @@ func (a Access) checkAdvertise() error {
 		return nil
 	}
 	u, err := url.Parse(a.Advertise)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return badAccess("--advertise", fmt.Sprintf("%.200q is no URL that others can use", a.Advertise), "give one like https://holon.example.org")
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" ||
+		u.Fragment != "" || u.User != nil {
+		return badAccess("--advertise", fmt.Sprintf("%.200q is no URL that others can use", a.Advertise),
+			"give one like https://holon.example.org")
 	}
 	return nil
 }
@@ -185,11 +195,13 @@ const (
 // CodeInvalidToken. The token is not in it.
 func CheckToken(token string) error {
 	if len(token) < minToken || len(token) > maxToken {
-		return &state.Error{Code: CodeInvalidToken, Param: "token", Message: fmt.Sprintf("the token has %d characters", len(token)),
-			Hint: "make one with: openssl rand -hex 32"}
+		return &state.Error{Code: CodeInvalidToken, Param: "token",
+			Message: fmt.Sprintf("the token has %d characters", len(token)),
+			Hint:    "make one with: openssl rand -hex 32"}
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return &state.Error{Code: CodeInvalidToken, Param: "token", Message: "the token holds a space, or a character that no header can carry", Hint: "use letters and digits"}
+		return &state.Error{Code: CodeInvalidToken, Param: "token",
+			Message: "the token holds a space, or a character that no header can carry", Hint: "use letters and digits"}
 	}
 	return nil
 }
@@ -199,7 +211,8 @@ func CheckToken(token string) error {
 // there is no file.
 func ReadToken(path string) (string, error) {
 	bad := func(what, hint string, err error) error {
-		return &state.Error{Code: CodeInvalidToken, Param: "--token-file", Message: fmt.Sprintf("the token file %.200q %s", path, what), Hint: hint, Err: err}
+		return &state.Error{Code: CodeInvalidToken, Param: "--token-file",
+			Message: fmt.Sprintf("the token file %.200q %s", path, what), Hint: hint, Err: err}
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer must not block
 	if err != nil {
@@ -211,7 +224,8 @@ func ReadToken(path string) (string, error) {
 		return "", bad("is no regular file", "name a file that holds the token", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return "", bad(fmt.Sprintf("may be used by others (mode %04o)", info.Mode().Perm()), "chmod 600 it and, if they could read it, make a new token", nil)
+		return "", bad(fmt.Sprintf("may be used by others (mode %04o)", info.Mode().Perm()),
+			"chmod 600 it and, if they could read it, make a new token", nil)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxToken+2))
 	if err != nil {
@@ -240,7 +254,9 @@ func KeepToken(path string) (string, error) {
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		return "", &state.Error{Code: CodeInvalidToken, Param: "--token-file", Message: fmt.Sprintf("the token file %.200q can't be made", path), Hint: "give a directory that can be written to", Err: err}
+		return "", &state.Error{Code: CodeInvalidToken, Param: "--token-file",
+			Message: fmt.Sprintf("the token file %.200q can't be made", path),
+			Hint:    "give a directory that can be written to", Err: err}
 	}
 	return token, nil
 }

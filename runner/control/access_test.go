@@ -40,9 +40,11 @@ func TestAccessCheck(t *testing.T) {
 		{"both", control.Access{Mode: control.ModeLocal, Listen: "127.0.0.1:1", Port: 2}, "--listen"},
 		{"no port", control.Access{Listen: "127.0.0.1"}, "--listen"},
 		{"large port", control.Access{Mode: control.ModeLocal, Port: 70000}, "--listen"},
-		{"required without a token", control.Access{Mode: control.ModeLocal, Auth: control.AuthRequired}, "--token-file"},
+		{"required without a token", control.Access{Mode: control.ModeLocal, Auth: control.AuthRequired},
+			"--token-file"},
 		{"required, without a port", control.Access{Auth: control.AuthRequired}, ""},
-		{"required with a token", control.Access{Mode: control.ModeLAN, Host: "h", Auth: control.AuthRequired, Token: token}, ""},
+		{"required with a token", control.Access{Mode: control.ModeLAN, Host: "h", Auth: control.AuthRequired,
+			Token: token}, ""},
 		{"disabled", control.Access{Mode: control.ModeLocal, Auth: control.AuthDisabled}, ""},
 		{"disabled tunnel", control.Access{Mode: control.ModeTunnel, Auth: control.AuthDisabled}, "--access"},
 		{"disabled lan", control.Access{Mode: control.ModeLAN, Host: "h", Auth: control.AuthDisabled}, "--access"},
@@ -84,7 +86,8 @@ func TestTokenFiles(t *testing.T) {
 	if err := os.Chmod(path, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := control.KeepToken(path); !state.IsCode(err, control.CodeInvalidToken) || strings.Contains(err.Error(), first) {
+	if _, err := control.KeepToken(path); !state.IsCode(err, control.CodeInvalidToken) ||
+		strings.Contains(err.Error(), first) {
 		t.Errorf("a file that others may read: %v", err)
 	}
 	short := filepath.Join(dir, "short")
@@ -92,7 +95,8 @@ func TestTokenFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, bad := range map[string]string{"short": short, "directory": dir, "missing": filepath.Join(dir, "no")} {
-		if _, err := control.ReadToken(bad); !state.IsCode(err, control.CodeInvalidToken) || strings.Contains(err.Error(), "secret") {
+		if _, err := control.ReadToken(bad); !state.IsCode(err, control.CodeInvalidToken) ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -100,7 +104,8 @@ func TestTokenFiles(t *testing.T) {
 
 // Who may not come in over TCP learns nothing, not even which paths there are.
 func TestGuard(t *testing.T) {
-	r := newRig(t, control.Limits{}, control.Access{Mode: control.ModeTunnel, Listen: "127.0.0.1:0", Token: token, Advertise: "https://holon.example.org/"})
+	r := newRig(t, control.Limits{}, control.Access{Mode: control.ModeTunnel, Listen: "127.0.0.1:0", Token: token,
+		Advertise: "https://holon.example.org/"})
 	d := r.described()
 	for _, tc := range []struct {
 		name   string
@@ -144,7 +149,8 @@ func TestGuard(t *testing.T) {
 		}
 	}
 	var hand wire.Handshake
-	if err := json.Unmarshal([]byte(r.ask(d, request{method: "GET", path: "/handshake", tcp: true}).body), &hand); err != nil || !hand.Auth.Required || hand.Auth.Mode != "bearer" {
+	if err := json.Unmarshal([]byte(r.ask(d, request{method: "GET", path: "/handshake", tcp: true}).body),
+		&hand); err != nil || !hand.Auth.Required || hand.Auth.Mode != "bearer" {
 		t.Errorf("handshake %+v, %v", hand, err)
 	}
 }
@@ -152,10 +158,12 @@ func TestGuard(t *testing.T) {
 // Without authentication, what the operator says is the operator's, and what
 // comes from outside is of nobody.
 func TestDisabledAuthentication(t *testing.T) {
-	r := newRig(t, control.Limits{}, control.Access{Mode: control.ModeLocal, Listen: "127.0.0.1:0", Auth: control.AuthDisabled})
+	r := newRig(t, control.Limits{}, control.Access{Mode: control.ModeLocal, Listen: "127.0.0.1:0",
+		Auth: control.AuthDisabled})
 	d := r.described()
 	open := map[string]string{"Authorization": ""}
-	a := r.ask(d, request{method: "POST", path: "/control/agents/main/prompt", body: `{"text":"x"}`, tcp: true, header: open})
+	a := r.ask(d, request{method: "POST", path: "/control/agents/main/prompt", body: `{"text":"x"}`, tcp: true,
+		header: open})
 	if a.status != 200 {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
@@ -166,17 +174,20 @@ func TestDisabledAuthentication(t *testing.T) {
 	c := r.client()
 	entries := must(c.Events(t.Context(), "", viewAll))(t).Events
 	last := entries[len(entries)-1]
-	if last.Provenance.AuthorityClass != "external_evidence" || last.Provenance.AdmissionContext != "public_unauthenticated" {
+	if last.Provenance.AuthorityClass != "external_evidence" ||
+		last.Provenance.AdmissionContext != "public_unauthenticated" {
 		t.Errorf("a webhook of nobody: %+v", last.Provenance)
 	}
-	if a = r.ask(d, request{method: "GET", path: "/status", tcp: true, header: open, host: "evil.example"}); a.status != 403 {
+	if a = r.ask(d, request{method: "GET", path: "/status", tcp: true, header: open,
+		host: "evil.example"}); a.status != 403 {
 		t.Errorf("a name bound anew: %d", a.status)
 	}
 }
 
 func TestListen(t *testing.T) {
 	r := newRig(t, control.Limits{}, control.Access{})
-	for path, mode := range map[string]os.FileMode{r.socket: os.ModeSocket | 0o600, filepath.Dir(r.socket): os.ModeDir | 0o700} {
+	for path, mode := range map[string]os.FileMode{r.socket: os.ModeSocket | 0o600,
+		filepath.Dir(r.socket): os.ModeDir | 0o700} {
 		if info, err := os.Lstat(path); err != nil || info.Mode() != mode {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
 		}
@@ -184,7 +195,8 @@ func TestListen(t *testing.T) {
 	if _, err := control.Listen(t.Context(), r.socket, control.Access{}); !state.IsCode(err, socket.CodeUnusable) {
 		t.Errorf("a second server: %v", err)
 	}
-	if _, err := control.Listen(t.Context(), r.socket+"2", control.Access{Mode: control.ModeLocal}); !state.IsCode(err, control.CodeInvalidAccess) {
+	if _, err := control.Listen(t.Context(), r.socket+"2", control.Access{Mode: control.ModeLocal}); !state.IsCode(err,
+		control.CodeInvalidAccess) {
 		t.Errorf("a port without a token: %v", err)
 	}
 	r.stop()

@@ -133,11 +133,13 @@ func (d *described) check(q request, path string, a answer) error {
 	}
 	var problems []error
 	if kind == "application/json" {
-		if err := d.schemas.At(at+"/responses/"+status+"/content/application~1json/schema", []byte(a.body)); err != nil {
+		if err := d.schemas.At(at+"/responses/"+status+"/content/application~1json/schema",
+			[]byte(a.body)); err != nil {
 			problems = append(problems, fmt.Errorf("answer %.300s: %w", a.body, err))
 		}
 	}
-	if body := op.RequestBody; a.status == 200 && body != nil && body.Value.Content["application/json"] != nil && q.body != "" && !strings.Contains(q.body, "Id\"") {
+	if body := op.RequestBody; a.status == 200 && body != nil && body.Value.Content["application/json"] != nil &&
+		q.body != "" && !strings.Contains(q.body, "Id\"") {
 		if err := d.schemas.At(at+"/requestBody/content/application~1json/schema", []byte(q.body)); err != nil {
 			problems = append(problems, fmt.Errorf("the request was taken: %w", err))
 		}
@@ -152,9 +154,11 @@ func get(path string) request { return request{method: "GET", path: path} }
 func (a answer) is(t *testing.T, what string, status int, code, param string) {
 	t.Helper()
 	if a.status != status || string(a.failure.Code) != code || a.failure.Param != param {
-		t.Errorf("%s: %d %s (param %q: %s), want %d %s (param %q)", what, a.status, a.failure.Code, a.failure.Param, a.failure.Message, status, code, param)
+		t.Errorf("%s: %d %s (param %q: %s), want %d %s (param %q)", what, a.status, a.failure.Code, a.failure.Param,
+			a.failure.Message, status, code, param)
 	}
-	if code != "" && a.failure.Hint == "" && !strings.HasPrefix(code, "invalid_message") && code != "not_found" && code != "trigger_unknown" {
+	if code != "" && a.failure.Hint == "" && !strings.HasPrefix(code, "invalid_message") && code != "not_found" &&
+		code != "trigger_unknown" {
 		t.Errorf("%s: no remedy: %+v", what, a.failure)
 	}
 }

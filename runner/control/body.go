@@ -25,7 +25,8 @@ const (
 
 // decode reads a body of at most limit bytes into out. A body that is empty
 // leaves out as it is when optional.
-func (s *Server) decode(w http.ResponseWriter, r *http.Request, limit int64, out any, optional bool, nested ...string) error {
+func (s *Server) decode(w http.ResponseWriter, r *http.Request, limit int64, out any, optional bool,
+	nested ...string) error {
 	body, err := s.readJSON(w, r, limit)
 	if err != nil || optional && len(body) == 0 {
 		return err
@@ -37,7 +38,9 @@ func (s *Server) decode(w http.ResponseWriter, r *http.Request, limit int64, out
 // have a browser send another one unasked.
 func (s *Server) readJSON(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength != 0 && !httpserver.IsJSON(r) {
-		return nil, &state.Error{Code: wire.CodeUnsupportedMedia, Param: "Content-Type", Message: fmt.Sprintf("a body of type %.60q is not read here", r.Header.Get("Content-Type")), Hint: "send Content-Type: application/json"}
+		return nil, &state.Error{Code: wire.CodeUnsupportedMedia, Param: "Content-Type",
+			Message: fmt.Sprintf("a body of type %.60q is not read here", r.Header.Get("Content-Type")),
+			Hint:    "send Content-Type: application/json"}
 	}
 	return s.read(w, r, limit)
 }
@@ -45,9 +48,12 @@ func (s *Server) readJSON(w http.ResponseWriter, r *http.Request, limit int64) (
 // read reads a body of at most limit bytes, whatever its type.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return nil, &state.Error{Code: wire.CodeUnsupportedMedia, Param: "Content-Encoding", Message: fmt.Sprintf("bodies with the encoding %.40q are not read", enc), Hint: "send the body uncompressed"}
+		return nil, &state.Error{Code: wire.CodeUnsupportedMedia, Param: "Content-Encoding",
+			Message: fmt.Sprintf("bodies with the encoding %.40q are not read", enc),
+			Hint:    "send the body uncompressed"}
 	}
-	large := &state.Error{Code: wire.CodeTooLarge, Message: fmt.Sprintf("the body is larger than %d KiB", limit>>10), Hint: "send less, and refer to what is large by its path"}
+	large := &state.Error{Code: wire.CodeTooLarge, Message: fmt.Sprintf("the body is larger than %d KiB", limit>>10),
+		Hint: "send less, and refer to what is large by its path"}
 	if r.ContentLength > limit { // said beforehand, so nothing need be read
 		return nil, large
 	}
@@ -59,9 +65,11 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, limit int64) ([]by
 		return nil, large
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil, &state.Error{Code: wire.CodeTimeout, Message: "the body came too slowly", Hint: fmt.Sprintf("send at least %d bytes a second", httpserver.BodyRate)}
+		return nil, &state.Error{Code: wire.CodeTimeout, Message: "the body came too slowly",
+			Hint: fmt.Sprintf("send at least %d bytes a second", httpserver.BodyRate)}
 	}
-	return nil, &state.Error{Code: wire.CodeInvalidJSON, Message: "the body could not be read to its end", Hint: "send it again"}
+	return nil, &state.Error{Code: wire.CodeInvalidJSON, Message: "the body could not be read to its end",
+		Hint: "send it again"}
 }
 
 // query is a query whose parameters are all known, each given once.
@@ -72,7 +80,8 @@ type query map[string]string
 func queryOf(r *http.Request, names ...string) (query, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "query", Message: "the query is malformed", Hint: "escape what is no letter or digit"}
+		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "query", Message: "the query is malformed",
+			Hint: "escape what is no letter or digit"}
 	}
 	known := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -82,9 +91,12 @@ func queryOf(r *http.Request, names ...string) (query, error) {
 	for name, given := range values {
 		switch {
 		case !known[name]:
-			return nil, &state.Error{Code: wire.CodeUnknownField, Param: clip(name), Message: fmt.Sprintf("there is no parameter %.40q here", name), Hint: "GET /openapi.json lists the parameters"}
+			return nil, &state.Error{Code: wire.CodeUnknownField, Param: clip(name),
+				Message: fmt.Sprintf("there is no parameter %.40q here", name),
+				Hint:    "GET /openapi.json lists the parameters"}
 		case len(given) > 1:
-			return nil, &state.Error{Code: wire.CodeInvalidValue, Param: name, Message: fmt.Sprintf("the parameter %s stands twice", name), Hint: "give it once"}
+			return nil, &state.Error{Code: wire.CodeInvalidValue, Param: name,
+				Message: fmt.Sprintf("the parameter %s stands twice", name), Hint: "give it once"}
 		}
 		q[name] = given[0]
 	}
@@ -100,7 +112,9 @@ func (q query) number(name string, high int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > high {
-		return 0, &state.Error{Code: wire.CodeInvalidValue, Param: name, Message: fmt.Sprintf("%s can't be %.40q", name, text), Hint: fmt.Sprintf("give a whole number from 0 to %d", high)}
+		return 0, &state.Error{Code: wire.CodeInvalidValue, Param: name,
+			Message: fmt.Sprintf("%s can't be %.40q", name, text),
+			Hint:    fmt.Sprintf("give a whole number from 0 to %d", high)}
 	}
 	return n, nil
 }
@@ -116,7 +130,8 @@ func (q query) word(name string, words ...string) (string, error) {
 			return w, nil
 		}
 	}
-	return "", &state.Error{Code: wire.CodeInvalidValue, Param: name, Message: fmt.Sprintf("%s can't be %.40q", name, text), Hint: fmt.Sprintf("use one of %v", words)}
+	return "", &state.Error{Code: wire.CodeInvalidValue, Param: name,
+		Message: fmt.Sprintf("%s can't be %.40q", name, text), Hint: fmt.Sprintf("use one of %v", words)}
 }
 
 // idempotencyKey returns the key of a request within what came the same way, ""
@@ -134,7 +149,9 @@ func idempotencyKey(r *http.Request, way string) (string, error) {
 		}
 	}
 	if len(values) > 1 || key == "" || len(key) > maxKey {
-		return "", &state.Error{Code: wire.CodeInvalidValue, Param: wire.HeaderIdempotencyKey, Message: "the idempotency key is malformed", Hint: fmt.Sprintf("send one value of 1 to %d printable ASCII characters", maxKey)}
+		return "", &state.Error{Code: wire.CodeInvalidValue, Param: wire.HeaderIdempotencyKey,
+			Message: "the idempotency key is malformed",
+			Hint:    fmt.Sprintf("send one value of 1 to %d printable ASCII characters", maxKey)}
 	}
 	return way + ":" + key, nil
 }

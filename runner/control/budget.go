@@ -58,7 +58,8 @@ func (s *Server) spend(w http.ResponseWriter, key string, size int) error {
 	body.CancelAt(now)
 	w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 	return &state.Error{Code: wire.CodeBusy, Message: "too much was delivered here",
-		Hint: fmt.Sprintf("come back after Retry-After; %d messages and %d KiB a minute pass", s.limits.Deliveries, s.limits.Delivered>>10)}
+		Hint: fmt.Sprintf("come back after Retry-After; %d messages and %d KiB a minute pass", s.limits.Deliveries,
+			s.limits.Delivered>>10)}
 }
 
 // spendTrigger is spend for the trigger whose URL the request has. A token of none

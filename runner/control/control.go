@@ -148,7 +148,8 @@ type counts struct {
 
 // New returns a server.
 func New(o Options) *Server {
-	s := &Server{store: o.Store, steps: o.Steps, host: o.Host, log: o.Log, opts: o, limits: o.Limits.filled(), ending: make(chan struct{})}
+	s := &Server{store: o.Store, steps: o.Steps, host: o.Host, log: o.Log, opts: o, limits: o.Limits.filled(),
+		ending: make(chan struct{})}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -177,7 +178,8 @@ func (s *Server) Run(ctx context.Context, l *Listeners) error {
 			if d.local { // there are none
 				strangers = s.limits.Connections
 			}
-			if err := servers[i].Serve(httpserver.Guard(d.listen(s.limits.Connections), strangers)); !errors.Is(err, http.ErrServerClosed) {
+			if err := servers[i].Serve(httpserver.Guard(d.listen(s.limits.Connections), strangers)); !errors.Is(err,
+				http.ErrServerClosed) {
 				return fmt.Errorf("serve the control plane: %w", err)
 			}
 			return nil
@@ -225,7 +227,8 @@ func (s *Server) drain(servers []*http.Server, cancel context.CancelFunc) error 
 func (s *Server) lens() view.Lens {
 	info := s.host.Info()
 	return view.New(view.Facts{
-		DefaultAgent: info.DefaultAgent, Model: info.DefaultModel, Fallbacks: info.FallbackModels, Engine: info.Engine, Booting: !info.Ready,
-		Home: s.opts.Home, AgentsMD: s.opts.AgentsMD,
+		DefaultAgent: info.DefaultAgent, Model: info.DefaultModel, Fallbacks: info.FallbackModels, Engine: info.Engine,
+		Booting: !info.Ready,
+		Home:    s.opts.Home, AgentsMD: s.opts.AgentsMD,
 	})
 }

@@ -33,22 +33,27 @@ func TestThroughTheClient(t *testing.T) {
 	}
 
 	made := must(c.Create(ctx, "worker", ""))(t)
-	if made.Identity.AgentID != "worker" || made.Identity.Kind != ledger.KindNamed || made.Agent.Status != "awake_idle" || made.Identity.AgentHome != "/home/agents/worker" {
+	if made.Identity.AgentID != "worker" || made.Identity.Kind != ledger.KindNamed ||
+		made.Agent.Status != "awake_idle" || made.Identity.AgentHome != "/home/agents/worker" {
 		t.Errorf("created %+v", made)
 	}
 	if _, err := c.Create(ctx, "worker", ""); !state.IsCode(err, ledger.CodeExists) {
 		t.Errorf("created twice: %v", err)
 	}
-	said := must(c.Prompt(ctx, "worker", wire.Prompt{Text: "hello", Surface: "cli_prompt", CorrelationID: "corr"}, "key-1"))(t)
-	again := must(c.Prompt(ctx, "worker", wire.Prompt{Text: "hello", Surface: "cli_prompt", CorrelationID: "corr"}, "key-1"))(t)
+	said := must(c.Prompt(ctx, "worker", wire.Prompt{Text: "hello", Surface: "cli_prompt", CorrelationID: "corr"},
+		"key-1"))(t)
+	again := must(c.Prompt(ctx, "worker", wire.Prompt{Text: "hello", Surface: "cli_prompt", CorrelationID: "corr"},
+		"key-1"))(t)
 	if again.MessageID != said.MessageID || !again.Replayed || said.Replayed || said.EventSeq == 0 {
 		t.Errorf("said %+v, again %+v", said, again)
 	}
-	if _, err := c.Prompt(ctx, "worker", wire.Prompt{Text: "other"}, "key-1"); !state.IsCode(err, "idempotency_conflict") {
+	if _, err := c.Prompt(ctx, "worker", wire.Prompt{Text: "other"}, "key-1"); !state.IsCode(err,
+		"idempotency_conflict") {
 		t.Errorf("another message under the key: %v", err)
 	}
 	where := must(c.Message(ctx, "worker", said.MessageID))(t)
-	if where.Entry.Status != ledger.Queued || where.Turn != nil || where.Message.Surface != ledger.SurfaceCLIPrompt || where.Message.AdmissionContext != ledger.LocalProcess ||
+	if where.Entry.Status != ledger.Queued || where.Turn != nil || where.Message.Surface != ledger.SurfaceCLIPrompt ||
+		where.Message.AdmissionContext != ledger.LocalProcess ||
 		where.Message.Authority != ledger.OperatorInstruction {
 		t.Errorf("message %+v", where)
 	}
@@ -66,11 +71,13 @@ func TestThroughTheClient(t *testing.T) {
 	if e := must(c.Transcript(ctx, "worker", 0))(t); len(e) == 0 || e[0].Kind != ledger.TranscriptMessage {
 		t.Errorf("transcript %+v", e)
 	}
-	if l := must(c.Latency(ctx, "worker", 0))(t); len(l.Turns) != 1 || l.Turns[0].TurnMS != 250 || l.Turns[0].BeginMS == nil || l.Turns[0].ModelRounds != 2 {
+	if l := must(c.Latency(ctx, "worker", 0))(t); len(l.Turns) != 1 || l.Turns[0].TurnMS != 250 ||
+		l.Turns[0].BeginMS == nil || l.Turns[0].ModelRounds != 2 {
 		t.Errorf("latency %+v", l)
 	}
 
-	timer := must(c.CreateTimer(ctx, "worker", wire.Timer{DurationMS: 1000, IntervalMS: 60_000, Summary: "look"}, ""))(t)
+	timer := must(c.CreateTimer(ctx, "worker", wire.Timer{DurationMS: 1000, IntervalMS: 60_000, Summary: "look"},
+		""))(t)
 	if !timer.Repeat || timer.Status != ledger.TimerActive {
 		t.Errorf("timer %+v", timer)
 	}
@@ -83,10 +90,13 @@ func TestThroughTheClient(t *testing.T) {
 	if w := must(c.Wake(ctx, "worker", wire.Wake{Reason: "look"}))(t); w.Disposition != "triggered" {
 		t.Errorf("wake %+v", w)
 	}
-	if m := must(c.SetModel(ctx, "worker", wire.Model{Model: "scripted/else", ReasoningEffort: "low"}))(t); m.Model.EffectiveModel != "scripted/else" || m.Model.Source != view.ModelOverride {
+	if m := must(c.SetModel(ctx, "worker",
+		wire.Model{Model: "scripted/else", ReasoningEffort: "low"}))(
+		t); m.Model.EffectiveModel != "scripted/else" || m.Model.Source != view.ModelOverride {
 		t.Errorf("model %+v", m)
 	}
-	if m := must(c.ClearModel(ctx, "worker"))(t); m.Model.EffectiveModel != "scripted/demo" || m.Model.Source != view.ModelDefault {
+	if m := must(c.ClearModel(ctx, "worker"))(t); m.Model.EffectiveModel != "scripted/demo" ||
+		m.Model.Source != view.ModelDefault {
 		t.Errorf("model %+v", m)
 	}
 	if i := must(c.SetImage(ctx, "worker", "other:1"))(t); i.Image != "other:1" {
@@ -116,14 +126,17 @@ func TestThroughTheClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := must(c.Abort(ctx, "", wire.Abort{Mode: "stop_after_abort"}))(t); a.RunID != claim.Attempt.TurnID || a.Mode != "stop_after_abort" {
+	if a := must(c.Abort(ctx, "", wire.Abort{Mode: "stop_after_abort"}))(t); a.RunID != claim.Attempt.TurnID ||
+		a.Mode != "stop_after_abort" {
 		t.Errorf("aborted %+v", a)
 	}
 	list := must(c.Agents(ctx))(t)
-	if len(list) != 2 || list[0].Identity.AgentID != "main" || !list[0].Identity.IsDefaultAgent || list[0].Status != "awake_running" || list[0].CurrentRunID != claim.Attempt.TurnID {
+	if len(list) != 2 || list[0].Identity.AgentID != "main" || !list[0].Identity.IsDefaultAgent ||
+		list[0].Status != "awake_running" || list[0].CurrentRunID != claim.Attempt.TurnID {
 		t.Errorf("agents %+v", list)
 	}
-	if s := must(c.RuntimeStatus(ctx))(t); !s.Healthy || s.Runtime.PID != 42 || s.Activity.State != view.ActivityProcessing || s.Activity.ActiveAgentCount != 2 {
+	if s := must(c.RuntimeStatus(ctx))(t); !s.Healthy || s.Runtime.PID != 42 ||
+		s.Activity.State != view.ActivityProcessing || s.Activity.ActiveAgentCount != 2 {
 		t.Errorf("runtime %+v", s)
 	}
 	if err := c.Shutdown(ctx); err != nil || r.host.ended.Load() != 1 {
@@ -145,7 +158,8 @@ func TestState(t *testing.T) {
 	trig := must(c.Trigger(ctx, ""))(t)
 	s := must(c.State(ctx, ""))(t)
 	page := must(c.Events(ctx, "", view.EventQuery{Limit: 500}))(t)
-	if s.SnapshotThrough != page.NewestSeq || s.EventLogEpoch != page.Epoch || s.Session.PendingCount != 1 || len(s.Queue) != 1 || s.Session.LastTurn == nil || s.Session.LastTurn.LastAssistantMessage != "done" {
+	if s.SnapshotThrough != page.NewestSeq || s.EventLogEpoch != page.Epoch || s.Session.PendingCount != 1 ||
+		len(s.Queue) != 1 || s.Session.LastTurn == nil || s.Session.LastTurn.LastAssistantMessage != "done" {
 		t.Errorf("state %+v", s)
 	}
 	if len(s.Triggers) != 1 || s.Triggers[0].ID != trig.Trigger.ID {

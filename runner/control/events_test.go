@@ -54,7 +54,8 @@ func TestLargePages(t *testing.T) {
 		}
 	}
 	clipped := must(c.Events(t.Context(), "", view.EventQuery{AfterSeq: 1, Limit: 1}))(t).Events[0]
-	if text := clipped.Payload.Message.Body.Text; len(text) > 17<<10 || !slices.Equal(clipped.Projection.Redactions, []string{"message.body.text"}) || clipped.Payload.Raw != nil {
+	if text := clipped.Payload.Message.Body.Text; len(text) > 17<<10 ||
+		!slices.Equal(clipped.Projection.Redactions, []string{"message.body.text"}) || clipped.Payload.Raw != nil {
 		t.Errorf("%d bytes, redactions %v", len(text), clipped.Projection.Redactions)
 	}
 }

@@ -35,7 +35,8 @@ func FuzzRequest(f *testing.F) {
 	}
 	local, open := r.server.Handler(true), r.server.Handler(false)
 	f.Fuzz(func(t *testing.T, method, target, body string) {
-		if u, err := url.ParseRequestURI(target); err != nil || u.Host != "" || !strings.HasPrefix(target, "/") || strings.Contains(u.Path, "/stream") || strings.ContainsAny(target, " \t\r\n") {
+		if u, err := url.ParseRequestURI(target); err != nil || u.Host != "" || !strings.HasPrefix(target, "/") ||
+			strings.Contains(u.Path, "/stream") || strings.ContainsAny(target, " \t\r\n") {
 			return
 		}
 		for _, h := range []http.Handler{local, open} {

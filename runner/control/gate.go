@@ -47,7 +47,8 @@ func newGate(leaders int, patience time.Duration) *gate {
 // do returns the body for a key that was read at revision or later. compute
 // returns it with its revision; it is run by one caller for all who wait, and
 // not ended when that one goes. shared says that another's was returned.
-func (g *gate) do(ctx context.Context, key string, revision int64, compute func(ctx context.Context) ([]byte, int64, error)) (body []byte, shared bool, err error) {
+func (g *gate) do(ctx context.Context, key string, revision int64,
+	compute func(ctx context.Context) ([]byte, int64, error)) (body []byte, shared bool, err error) {
 	for {
 		f, lead := g.join(key, revision)
 		if lead {
@@ -105,7 +106,8 @@ func (g *gate) forget() {
 
 // lead computes a flight. When it can't be the caller's turn in time, all who
 // wait are sent away with it.
-func (g *gate) lead(ctx context.Context, key string, f *flight, compute func(ctx context.Context) ([]byte, int64, error)) {
+func (g *gate) lead(ctx context.Context, key string, f *flight,
+	compute func(ctx context.Context) ([]byte, int64, error)) {
 	defer close(f.done)
 	release, err := g.enter(context.WithoutCancel(ctx)) // others wait for it
 	if err != nil {
@@ -137,6 +139,7 @@ func (g *gate) enter(ctx context.Context) (release func(), err error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-t.C:
-		return nil, &state.Error{Code: wire.CodeBusy, Message: "too many snapshots are asked for at once", Hint: "come back in a second, and follow the events instead of asking again"}
+		return nil, &state.Error{Code: wire.CodeBusy, Message: "too many snapshots are asked for at once",
+			Hint: "come back in a second, and follow the events instead of asking again"}
 	}
 }

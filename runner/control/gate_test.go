@@ -117,7 +117,9 @@ func TestGateSurvivesAPanic(t *testing.T) {
 		_, _, _ = g.do(t.Context(), "k", 0, func(context.Context) ([]byte, int64, error) { panic("boom") })
 		t.Error("the panic was swallowed")
 	}()
-	body, _, err := g.do(t.Context(), "k", 0, func(context.Context) ([]byte, int64, error) { return []byte("x"), 0, nil })
+	body, _, err := g.do(t.Context(), "k", 0, func(context.Context) ([]byte, int64, error) {
+		return []byte("x"), 0, nil
+	})
 	if err != nil || string(body) != "x" {
 		t.Errorf("%s, %v", body, err)
 	}
@@ -127,7 +129,9 @@ func TestGateSurvivesAPanic(t *testing.T) {
 func TestGateForgets(t *testing.T) {
 	g := newGate(1, time.Second)
 	for i := range 10 * gateKept {
-		if _, _, err := g.do(t.Context(), strconv.Itoa(i), 0, func(context.Context) ([]byte, int64, error) { return nil, 0, nil }); err != nil {
+		if _, _, err := g.do(t.Context(), strconv.Itoa(i), 0, func(context.Context) ([]byte, int64, error) {
+			return nil, 0, nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

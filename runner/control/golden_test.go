@@ -42,14 +42,18 @@ func TestGoldenAnswers(t *testing.T) {
 	if _, err := r.machine.Sleep(ctx, "main", "call_1", 0, "nothing to do"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.machine.Wake(ctx, scheduler.Wake{AgentID: "main", Reason: "look", Description: "the build is done", Context: "local_process"}); err != nil {
+	if _, err := r.machine.Wake(ctx, scheduler.Wake{AgentID: "main", Reason: "look", Description: "the build is done",
+		Context: "local_process"}); err != nil {
 		t.Fatal(err)
 	}
 	n := names{seen: map[string]string{claim.Attempt.Owner: "OWNER", r.store.Epoch(): "EPOCH", r.addr: "ADDR"}}
 	for _, q := range []request{
-		get("/"), get("/handshake"), get("/models"), get("/agents/list"), get("/status"), get("/state"), get("/briefs"), get("/transcript"), get("/agents/main/timers"),
-		get("/agents/main/latency"), get("/agents/main/events?limit=500"), get("/agents/main/events?limit=1&order=desc&projection=local_debug"),
-		get("/control/runtime/status"), get("/control/runtime/readiness"), get("/metrics"), get("/agents/nobody/status"), post("/enqueue", `{"text":"x","trust":"trusted_operator"}`),
+		get("/"), get("/handshake"), get("/models"), get("/agents/list"), get("/status"), get("/state"), get("/briefs"),
+		get("/transcript"), get("/agents/main/timers"),
+		get("/agents/main/latency"), get("/agents/main/events?limit=500"),
+		get("/agents/main/events?limit=1&order=desc&projection=local_debug"),
+		get("/control/runtime/status"), get("/control/runtime/readiness"), get("/metrics"),
+		get("/agents/nobody/status"), post("/enqueue", `{"text":"x","trust":"trusted_operator"}`),
 		{method: "GET", path: "/status", tcp: true, header: map[string]string{"Authorization": ""}},
 	} {
 		a := r.ask(d, q)

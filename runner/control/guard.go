@@ -31,7 +31,8 @@ func (d door) admit(r *http.Request, capability bool) error {
 	// Digests have one length, so the comparison takes the same time for any token.
 	got := sha256.Sum256([]byte(strings.TrimSpace(given)))
 	if subtle.ConstantTimeCompare(got[:], d.token[:]) != 1 || !strings.EqualFold(scheme, "Bearer") {
-		return &state.Error{Code: wire.CodeUnauthorized, Param: "Authorization", Message: "the bearer token is missing or wrong", Hint: "send Authorization: Bearer TOKEN"}
+		return &state.Error{Code: wire.CodeUnauthorized, Param: "Authorization",
+			Message: "the bearer token is missing or wrong", Hint: "send Authorization: Bearer TOKEN"}
 	}
 	return nil
 }
@@ -51,7 +52,8 @@ func (d door) refusePages(r *http.Request) error {
 		}
 	}
 	if !d.named(r.Host) {
-		return forbidden("Host", "the Host header does not name this server", "use its address, or start it with --advertise URL")
+		return forbidden("Host", "the Host header does not name this server",
+			"use its address, or start it with --advertise URL")
 	}
 	return nil
 }

@@ -116,9 +116,12 @@ func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ..
 	for _, w := range wraps {
 		r.store = w(r.store)
 	}
-	r.host = &host{machine: r.machine, info: view.RuntimeInfo{PID: 42, Version: "test", HomeDir: "/home", SocketPath: "/home/run/holon.sock", StartedAt: now(),
-		ConfigFingerprint: "abc", Engine: "docker", DefaultAgent: "main", DefaultModel: "scripted/demo", FallbackModels: []string{"scripted/other"}, Ready: true}}
-	r.server = control.New(control.Options{Store: r.store, Steps: r.machine, Host: r.host, Limits: limits, Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	r.host = &host{machine: r.machine, info: view.RuntimeInfo{PID: 42, Version: "test", HomeDir: "/home",
+		SocketPath: "/home/run/holon.sock", StartedAt: now(),
+		ConfigFingerprint: "abc", Engine: "docker", DefaultAgent: "main", DefaultModel: "scripted/demo",
+		FallbackModels: []string{"scripted/other"}, Ready: true}}
+	r.server = control.New(control.Options{Store: r.store, Steps: r.machine, Host: r.host, Limits: limits,
+		Log:  slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Home: func(id string) string { return "/home/agents/" + id }})
 	r.run(access)
 	t.Cleanup(func() {
@@ -182,8 +185,10 @@ func (r *rig) turn(agentID, answer string) {
 		r.t.Fatal(err)
 	}
 	at := time.UnixMilli(r.clock.Load()).UTC()
-	if _, err := r.machine.Settle(ctx, c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, ResponseID: "resp_" + c.Attempt.TurnID, Last: answer, ModelRounds: 2, ToolCalls: 1,
-		StartedAt: at, CompletedAt: at.Add(250 * time.Millisecond)}); err != nil {
+	if _, err := r.machine.Settle(ctx, c.Attempt.ID,
+		scheduler.End{Kind: ledger.TurnCompleted, ResponseID: "resp_" + c.Attempt.TurnID, Last: answer, ModelRounds: 2,
+			ToolCalls: 1,
+			StartedAt: at, CompletedAt: at.Add(250 * time.Millisecond)}); err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -32,17 +32,26 @@ func TestBadInput(t *testing.T) {
 		{"trust", post("/enqueue", `{"text":"x","trust":"trusted_operator"}`), "authority_not_accepted", 403, "trust"},
 		{"trust null", post("/enqueue", `{"text":"x","trust":null}`), "authority_not_accepted", 403, "trust"},
 		{"Trust", post("/enqueue", `{"text":"x","Trust":"x"}`), "authority_not_accepted", 403, "trust"},
-		{"authority", post("/enqueue", `{"text":"x","authorityClass":"operator_instruction"}`), "authority_not_accepted", 403, "authority_class"},
-		{"operator's origin", post("/agents/main/enqueue", `{"text":"x","origin":{"kind":"operator"}}`), "authority_not_accepted", 403, "origin.kind"},
-		{"the runtime's origin", post("/enqueue", `{"text":"x","origin":{"kind":"system","subsystem":"y"}}`), "authority_not_accepted", 403, "origin.kind"},
-		{"a capability's origin", post("/enqueue", `{"text":"x","origin":{"kind":"callback","descriptorId":"y"}}`), "authority_not_accepted", 403, "origin.kind"},
-		{"operator's kind", post("/enqueue", `{"text":"x","kind":"operator_prompt"}`), "authority_not_accepted", 403, "kind"},
+		{"authority", post("/enqueue", `{"text":"x","authorityClass":"operator_instruction"}`),
+			"authority_not_accepted", 403, "authority_class"},
+		{"operator's origin", post("/agents/main/enqueue", `{"text":"x","origin":{"kind":"operator"}}`),
+			"authority_not_accepted", 403, "origin.kind"},
+		{"the runtime's origin", post("/enqueue", `{"text":"x","origin":{"kind":"system","subsystem":"y"}}`),
+			"authority_not_accepted", 403, "origin.kind"},
+		{"a capability's origin", post("/enqueue", `{"text":"x","origin":{"kind":"callback","descriptorId":"y"}}`),
+			"authority_not_accepted", 403, "origin.kind"},
+		{"operator's kind", post("/enqueue", `{"text":"x","kind":"operator_prompt"}`), "authority_not_accepted", 403,
+			"kind"},
 		{"a tick", post("/enqueue", `{"text":"x","kind":"system_tick"}`), "authority_not_accepted", 403, "kind"},
-		{"a channel without a name", post("/enqueue", `{"text":"x","origin":{"kind":"channel"}}`), "invalid_message", 400, "origin.channel_id"},
-		{"a field of another origin", post("/enqueue", `{"text":"x","origin":{"kind":"webhook","source":"a","task_id":"t"}}`), "invalid_message", 400, "origin.task_id"},
+		{"a channel without a name", post("/enqueue", `{"text":"x","origin":{"kind":"channel"}}`), "invalid_message",
+			400, "origin.channel_id"},
+		{"a field of another origin", post("/enqueue",
+			`{"text":"x","origin":{"kind":"webhook","source":"a","task_id":"t"}}`), "invalid_message", 400, "origin.task_id"},
 		{"unknown key", post("/enqueue", `{"text":"x","task_id":"t"}`), "unknown_field", 400, "task_id"},
-		{"key of the origin", post("/enqueue", `{"text":"x","origin":{"kind":"webhook","wat":1}}`), "unknown_field", 400, "wat"},
-		{"twice", post("/enqueue", `{"text":"x","correlation_id":"a","correlationId":"b"}`), "invalid_value", 400, "correlation_id"},
+		{"key of the origin", post("/enqueue", `{"text":"x","origin":{"kind":"webhook","wat":1}}`), "unknown_field",
+			400, "wat"},
+		{"twice", post("/enqueue", `{"text":"x","correlation_id":"a","correlationId":"b"}`), "invalid_value", 400,
+			"correlation_id"},
 		{"no body", post("/enqueue", ``), "invalid_json", 400, ""},
 		{"no object", post("/enqueue", `[1]`), "invalid_json", 400, ""},
 		{"two objects", post("/enqueue", `{"text":"x"}{}`), "invalid_json", 400, ""},
@@ -55,29 +64,40 @@ func TestBadInput(t *testing.T) {
 		{"a brief", post("/enqueue", `{"body":{"type":"brief","text":"x"}}`), "invalid_value", 400, "body"},
 		{"metadata", post("/enqueue", `{"text":"x","metadata":[1]}`), "invalid_value", 400, "metadata"},
 		{"priority", post("/enqueue", `{"text":"x","priority":"now"}`), "invalid_message", 400, "priority"},
-		{"another agent", post("/agents/main/enqueue", `{"text":"x","agent_id":"other"}`), "invalid_value", 400, "agent_id"},
+		{"another agent", post("/agents/main/enqueue", `{"text":"x","agent_id":"other"}`), "invalid_value", 400,
+			"agent_id"},
 		{"no such agent", post("/agents/nobody/enqueue", `{"text":"x"}`), "not_found", 404, "agent"},
-		{"key", request{method: "POST", path: "/enqueue", body: `{"text":"x"}`, header: map[string]string{"Idempotency-Key": strings.Repeat("k", 201)}}, "invalid_value", 400, "Idempotency-Key"},
-		{"a long correlation", post("/enqueue", `{"text":"x","correlation_id":"`+strings.Repeat("c", 300)+`"}`), "invalid_value", 400, "correlation_id"},
-		{"compressed", request{method: "POST", path: "/enqueue", body: `{"text":"x"}`, header: map[string]string{"Content-Encoding": "gzip"}}, "unsupported_media_type", 415, "Content-Encoding"},
+		{"key", request{method: "POST", path: "/enqueue", body: `{"text":"x"}`,
+			header: map[string]string{"Idempotency-Key": strings.Repeat("k",
+				201)}}, "invalid_value", 400, "Idempotency-Key"},
+		{"a long correlation", post("/enqueue", `{"text":"x","correlation_id":"`+strings.Repeat("c", 300)+`"}`),
+			"invalid_value", 400, "correlation_id"},
+		{"compressed", request{method: "POST", path: "/enqueue", body: `{"text":"x"}`,
+			header: map[string]string{"Content-Encoding": "gzip"}}, "unsupported_media_type", 415, "Content-Encoding"},
 
 		{"empty prompt", post("/control/agents/main/prompt", `{"text":" "}`), "missing_field", 400, "text"},
-		{"surface of another", request{method: "POST", path: "/control/agents/main/prompt", body: `{"text":"x","surface":"cli_prompt"}`, tcp: true}, "authority_not_accepted", 403, "surface"},
-		{"surface of the runtime", post("/control/agents/main/prompt", `{"text":"x","surface":"timer_scheduler"}`), "authority_not_accepted", 403, "surface"},
-		{"large prompt", post("/control/agents/main/prompt", `{"text":"`+strings.Repeat("x", 1<<20)+`"}`), "request_too_large", 413, ""},
+		{"surface of another", request{method: "POST", path: "/control/agents/main/prompt",
+			body: `{"text":"x","surface":"cli_prompt"}`, tcp: true}, "authority_not_accepted", 403, "surface"},
+		{"surface of the runtime", post("/control/agents/main/prompt", `{"text":"x","surface":"timer_scheduler"}`),
+			"authority_not_accepted", 403, "surface"},
+		{"large prompt", post("/control/agents/main/prompt", `{"text":"`+strings.Repeat("x", 1<<20)+`"}`),
+			"request_too_large", 413, ""},
 		{"no reason", post("/control/agents/main/wake", `{}`), "missing_field", 400, "reason"},
 		{"action", post("/control/agents/main/control", `{"action":"shoot"}`), "invalid_value", 400, "action"},
 		{"mode", post("/control/agents/main/current-run/abort", `{"mode":"x"}`), "invalid_value", 400, "mode"},
 		{"timer", post("/control/agents/main/timers", `{"duration_ms":0}`), "invalid_value", 400, "duration_ms"},
-		{"long timer", post("/control/agents/main/timers", `{"duration_ms":9223372036854775807}`), "invalid_value", 400, "duration_ms"},
-		{"interval", post("/control/agents/main/timers", `{"duration_ms":1000,"interval_ms":-1}`), "invalid_value", 400, "interval_ms"},
+		{"long timer", post("/control/agents/main/timers", `{"duration_ms":9223372036854775807}`), "invalid_value", 400,
+			"duration_ms"},
+		{"interval", post("/control/agents/main/timers", `{"duration_ms":1000,"interval_ms":-1}`), "invalid_value", 400,
+			"interval_ms"},
 		{"no model", post("/control/agents/main/model", `{"model":""}`), "missing_field", 400, "model"},
 		{"agent's id", post("/control/agents/UPPER/create", ``), "invalid_agent", 400, "agent_id"},
 		{"no timer", request{method: "DELETE", path: "/control/agents/main/timers/timer_x"}, "not_found", 404, "timer"},
 		{"no trigger", post("/control/agents/main/trigger/revoke", ``), "not_found", 404, "trigger"},
 
 		{"webhook", post("/webhooks/generic/main", `no json`), "invalid_json", 400, ""},
-		{"large webhook", post("/webhooks/generic/main", `"`+strings.Repeat("x", 256<<10)+`"`), "request_too_large", 413, ""},
+		{"large webhook", post("/webhooks/generic/main", `"`+strings.Repeat("x", 256<<10)+`"`), "request_too_large",
+			413, ""},
 		{"webhook's query", post("/webhooks/generic/main?trust=1", `{}`), "unknown_field", 400, "trust"},
 		{"large callback", post("/callbacks/wake/x", strings.Repeat("x", 256<<10+1)), "request_too_large", 413, ""},
 		{"callback", post("/callbacks/wake/x", ``), "trigger_unknown", 404, "token"},
@@ -90,7 +110,8 @@ func TestBadInput(t *testing.T) {
 		{"projection", get("/agents/main/events?projection=all"), "invalid_value", 400, "projection"},
 		{"level", get("/agents/main/events?max_level=6"), "invalid_value", 400, "max_level"},
 		{"query", get("/agents/main/events?%zz"), "invalid_value", 400, "query"},
-		{"stream's cursor", request{method: "GET", path: "/agents/main/events/stream", header: map[string]string{"Last-Event-ID": "x"}}, "invalid_value", 400, "Last-Event-ID"},
+		{"stream's cursor", request{method: "GET", path: "/agents/main/events/stream",
+			header: map[string]string{"Last-Event-ID": "x"}}, "invalid_value", 400, "Last-Event-ID"},
 		{"stream of nobody", get("/agents/nobody/events/stream"), "not_found", 404, "agent"},
 		{"message of nobody", get("/agents/main/messages/msg_x"), "not_found", 404, "message"},
 		{"unknown path", get("/agents"), "no_such_route", 404, ""},
@@ -116,13 +137,22 @@ func TestProvenance(t *testing.T) {
 		req  request
 		want string
 	}{
-		{"enqueue by socket", post("/enqueue", `{"text":"x"}`), "webhook_event webhook trusted_integration integration_signal normal http_public_enqueue local_process text x"},
-		{"enqueue by port", request{method: "POST", path: "/agents/main/enqueue", body: `{"json":{"a":1},"priority":"background"}`, tcp: true}, `webhook_event webhook trusted_integration integration_signal background http_public_enqueue control_authenticated json {"a":1}`},
+		{"enqueue by socket", post("/enqueue", `{"text":"x"}`),
+			"webhook_event webhook trusted_integration integration_signal normal http_public_enqueue local_process text x"},
+		{"enqueue by port", request{method: "POST", path: "/agents/main/enqueue",
+			body: `{"json":{"a":1},"priority":"background"}`,
+			tcp:  true}, `webhook_event webhook trusted_integration integration_signal background http_public_enqueue control_authenticated json {"a":1}`},
 		{"channel", post("/enqueue", `{"body":{"type":"text","text":"y"},"kind":"channel_event","origin":{"kind":"channel","channelId":"c"}}`), "channel_event channel untrusted_external external_evidence normal http_public_enqueue local_process text y"},
-		{"prompt by socket", post("/control/agents/main/prompt", `{"text":"z","priority":"interrupt"}`), "operator_prompt operator trusted_operator operator_instruction interject http_control_prompt local_process text z"},
-		{"prompt by port", request{method: "POST", path: "/control/agents/main/prompt", body: `{"text":"z"}`, tcp: true}, "operator_prompt operator trusted_operator operator_instruction normal http_control_prompt control_authenticated text z"},
-		{"run", post("/control/agents/main/prompt", `{"text":"z","surface":"run_once"}`), "operator_prompt operator trusted_operator operator_instruction normal run_once local_process text z"},
-		{"webhook", request{method: "POST", path: "/webhooks/generic/main?source=ci", body: `[1]`, tcp: true}, "webhook_event webhook trusted_integration integration_signal normal http_webhook control_authenticated json [1]"},
+		{"prompt by socket", post("/control/agents/main/prompt", `{"text":"z","priority":"interrupt"}`),
+			"operator_prompt operator trusted_operator operator_instruction interject http_control_prompt " +
+				"local_process text z"},
+		{"prompt by port", request{method: "POST", path: "/control/agents/main/prompt", body: `{"text":"z"}`,
+			tcp: true}, "operator_prompt operator trusted_operator operator_instruction normal http_control_prompt " +
+			"control_authenticated text z"},
+		{"run", post("/control/agents/main/prompt", `{"text":"z","surface":"run_once"}`),
+			"operator_prompt operator trusted_operator operator_instruction normal run_once local_process text z"},
+		{"webhook", request{method: "POST", path: "/webhooks/generic/main?source=ci", body: `[1]`, tcp: true},
+			"webhook_event webhook trusted_integration integration_signal normal http_webhook control_authenticated json [1]"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := r.ask(d, tc.req)
@@ -131,10 +161,15 @@ func TestProvenance(t *testing.T) {
 				t.Fatalf("%d %s", a.status, a.body)
 			}
 			var m ledger.Message
-			if err := r.store.View(t.Context(), func(v ledger.View) (err error) { m, err = v.Message(got.MessageID); return err }); err != nil {
+			if err := r.store.View(t.Context(), func(v ledger.View) (err error) {
+				m, err = v.Message(got.MessageID)
+				return err
+			}); err != nil {
 				t.Fatal(err)
 			}
-			if text := fmt.Sprint(m.Kind, " ", m.Origin.Kind, " ", m.Trust, " ", m.Authority, " ", m.Priority, " ", m.Surface, " ", m.AdmissionContext, " ", m.Body.Type, " ", m.Body.Text, string(m.Body.Value)); text != tc.want {
+			if text := fmt.Sprint(m.Kind, " ", m.Origin.Kind, " ", m.Trust, " ", m.Authority, " ", m.Priority, " ",
+				m.Surface, " ", m.AdmissionContext, " ", m.Body.Type, " ", m.Body.Text,
+				string(m.Body.Value)); text != tc.want {
 				t.Errorf("got  %s\nwant %s", text, tc.want)
 			}
 		})
@@ -148,7 +183,8 @@ func TestKeysOfOneWayAreNotThoseOfAnother(t *testing.T) {
 	ids := make(map[string]bool)
 	for _, path := range []string{"/webhooks/generic/main", "/enqueue", "/control/agents/main/prompt"} {
 		for range 2 {
-			a := r.ask(d, request{method: "POST", path: path, body: `{"text":"x"}`, header: map[string]string{"Idempotency-Key": "k"}})
+			a := r.ask(d, request{method: "POST", path: path, body: `{"text":"x"}`,
+				header: map[string]string{"Idempotency-Key": "k"}})
 			var got wire.Enqueued
 			if err := json.Unmarshal([]byte(a.body), &got); err != nil || a.status != 200 {
 				t.Fatalf("%s: %d %s", path, a.status, a.body)
@@ -173,41 +209,52 @@ func TestTriggers(t *testing.T) {
 	if !strings.HasPrefix(made.TriggerURL, "http://"+r.addr+"/callbacks/wake/") || len(secret) < 43 {
 		t.Fatalf("trigger %+v", made)
 	}
-	if again := must(c.Trigger(ctx, ""))(t); again.TriggerURL != "" || again.Trigger.ID != made.Trigger.ID || again.Hint == "" {
+	if again := must(c.Trigger(ctx, ""))(t); again.TriggerURL != "" || again.Trigger.ID != made.Trigger.ID ||
+		again.Hint == "" {
 		t.Errorf("asked again: %+v", again)
 	}
 	call := func(path, body, kind string) answer {
-		return r.ask(d, request{method: "POST", path: path, body: body, tcp: true, host: "tunnel.example.org", header: map[string]string{"Authorization": "", "Content-Type": kind}})
+		return r.ask(d, request{method: "POST", path: path, body: body, tcp: true, host: "tunnel.example.org",
+			header: map[string]string{"Authorization": "", "Content-Type": kind}})
 	}
 	a := call("/callbacks/wake/"+secret+"?source=ci&resource=build%2F7", `{"n":1}`, "application/json")
 	var got wire.Delivered
-	if err := json.Unmarshal([]byte(a.body), &got); err != nil || a.status != 200 || got.Result.AgentID != "main" || got.Result.Disposition != "triggered" {
+	if err := json.Unmarshal([]byte(a.body), &got); err != nil || a.status != 200 || got.Result.AgentID != "main" ||
+		got.Result.Disposition != "triggered" {
 		t.Fatalf("delivered: %d %s", a.status, a.body)
 	}
-	if a = call("/callbacks/enqueue/"+secret, "\xff plain", "text/plain"); a.status != 200 || !strings.Contains(a.body, `"coalesced"`) {
+	if a = call("/callbacks/enqueue/"+secret, "\xff plain", "text/plain"); a.status != 200 ||
+		!strings.Contains(a.body, `"coalesced"`) {
 		t.Errorf("the legacy URL: %d %s", a.status, a.body)
 	}
 	unknown := call("/callbacks/wake/"+strings.Repeat("A", len(secret)), "", "")
 	unknown.is(t, "unknown", 404, "trigger_unknown", "token")
 
 	rotated := must(c.RotateTrigger(ctx, ""))(t)
-	for name, old := range map[string]answer{"former": call("/callbacks/wake/"+secret, "", ""), "short": call("/callbacks/wake/x", "", ""), "long": call("/callbacks/wake/"+strings.Repeat("B", 4000), "", "")} {
+	for name, old := range map[string]answer{"former": call("/callbacks/wake/"+secret, "", ""),
+		"short": call("/callbacks/wake/x", "", ""),
+		"long":  call("/callbacks/wake/"+strings.Repeat("B", 4000), "", "")} {
 		if old.status != 404 || old.body != unknown.body {
-			t.Errorf("a %s token is answered with %d %s, an unknown one with %s", name, old.status, old.body, unknown.body)
+			t.Errorf("a %s token is answered with %d %s, an unknown one with %s", name, old.status, old.body,
+				unknown.body)
 		}
 	}
 	fresh := rotated.TriggerURL[strings.LastIndexByte(rotated.TriggerURL, '/')+1:]
 	if a = call("/callbacks/wake/"+fresh, "", ""); a.status != 200 {
 		t.Errorf("the new URL: %d %s", a.status, a.body)
 	}
-	if gone := must(c.RevokeTrigger(ctx, ""))(t); gone.Trigger.Status != ledger.TriggerRevoked || gone.TriggerURL != "" {
+	if gone := must(c.RevokeTrigger(ctx, ""))(t); gone.Trigger.Status != ledger.TriggerRevoked ||
+		gone.TriggerURL != "" {
 		t.Errorf("revoked %+v", gone)
 	}
 	if a = call("/callbacks/wake/"+fresh, "", ""); a.body != unknown.body {
 		t.Errorf("a revoked token: %s", a.body)
 	}
-	for _, path := range []string{"/status", "/state", "/metrics", "/agents/main/events?limit=500&projection=local_debug", "/transcript", "/agents/list", "/control/runtime/status"} {
-		if a := r.ask(d, get(path)); a.status != 200 || strings.Contains(a.body, secret) || strings.Contains(a.body, fresh) {
+	for _, path := range []string{"/status", "/state", "/metrics",
+		"/agents/main/events?limit=500&projection=local_debug", "/transcript", "/agents/list",
+		"/control/runtime/status"} {
+		if a := r.ask(d, get(path)); a.status != 200 || strings.Contains(a.body, secret) ||
+			strings.Contains(a.body, fresh) {
 			t.Errorf("%s tells a token, or fails: %d", path, a.status)
 		}
 	}
@@ -231,7 +278,8 @@ func TestDeliveriesHaveABudget(t *testing.T) {
 	}
 	main, other := path("main"), path("other")
 	deliver := func(path, body string) answer {
-		return r.ask(d, request{method: "POST", path: path, body: body, tcp: true, header: map[string]string{"Authorization": ""}})
+		return r.ask(d, request{method: "POST", path: path, body: body, tcp: true,
+			header: map[string]string{"Authorization": ""}})
 	}
 	// It fills up while the test runs, in two minutes if nothing is asked.
 	exhaust := func(what string, ask func() answer) {
@@ -258,8 +306,10 @@ func TestDeliveriesHaveABudget(t *testing.T) {
 	exhaust("a webhook", func() answer { return r.ask(d, post("/webhooks/generic/main", `{}`)) })
 
 	for _, path := range []string{"/webhooks/generic/other", "/enqueue", "/control/agents/main/prompt"} {
-		for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/json; charset=utf-16", "json"} {
-			a := r.ask(d, request{method: "POST", path: path, body: `{"text":"x"}`, header: map[string]string{"Content-Type": kind}})
+		for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded",
+			"application/json; charset=utf-16", "json"} {
+			a := r.ask(d, request{method: "POST", path: path, body: `{"text":"x"}`,
+				header: map[string]string{"Content-Type": kind}})
 			a.is(t, path+" "+kind, 415, "unsupported_media_type", "Content-Type")
 		}
 	}

@@ -39,7 +39,8 @@ func (s *Server) postControl(w http.ResponseWriter, r *http.Request) (any, error
 	steps["resume"], steps["pause"] = steps["start"], steps["stop"] // older words
 	step, known := steps[c.Action]
 	if !known {
-		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "action", Message: fmt.Sprintf("there is no action %.40q", c.Action), Hint: "use start or stop"}
+		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "action",
+			Message: fmt.Sprintf("there is no action %.40q", c.Action), Hint: "use start or stop"}
 	}
 	if err := step(); err != nil {
 		return nil, err
@@ -53,14 +54,16 @@ func (s *Server) postAbort(w http.ResponseWriter, r *http.Request) (any, error) 
 		return nil, err
 	}
 	if a.Mode != "" && a.Mode != "stop_after_abort" {
-		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "mode", Message: fmt.Sprintf("there is no mode %.40q", a.Mode), Hint: "use stop_after_abort, or leave mode out"}
+		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "mode",
+			Message: fmt.Sprintf("there is no mode %.40q", a.Mode), Hint: "use stop_after_abort, or leave mode out"}
 	}
 	id := s.agentID(r)
 	attempt, err := s.steps.Abort(r.Context(), scheduler.Abort{AgentID: id, RunID: a.RunID, Mode: a.Mode, By: operator})
 	if err != nil {
 		return nil, err
 	}
-	return wire.Aborted{OK: true, Aborted: true, AgentID: id, RunID: attempt.TurnID, MessageID: attempt.MessageID, Mode: attempt.AbortMode}, nil
+	return wire.Aborted{OK: true, Aborted: true, AgentID: id, RunID: attempt.TurnID, MessageID: attempt.MessageID,
+		Mode: attempt.AbortMode}, nil
 }
 
 func (s *Server) postTimer(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -78,8 +81,9 @@ func (s *Server) postTimer(w http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	timer, err := s.steps.CreateTimer(r.Context(), scheduler.NewTimer{AgentID: s.agentID(r), Key: key, After: time.Duration(t.DurationMS) * time.Millisecond,
-		Interval: time.Duration(t.IntervalMS) * time.Millisecond, Summary: t.Summary})
+	timer, err := s.steps.CreateTimer(r.Context(),
+		scheduler.NewTimer{AgentID: s.agentID(r), Key: key, After: time.Duration(t.DurationMS) * time.Millisecond,
+			Interval: time.Duration(t.IntervalMS) * time.Millisecond, Summary: t.Summary})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +95,9 @@ const maxSpan = 10 * 365 * 24 * 3600 * 1000
 
 func checkSpan(param string, ms, low int64) error {
 	if ms < low || ms > maxSpan {
-		return &state.Error{Code: wire.CodeInvalidValue, Param: param, Message: fmt.Sprintf("%s can't be %d", param, ms), Hint: fmt.Sprintf("give milliseconds from %d to %d", low, int64(maxSpan))}
+		return &state.Error{Code: wire.CodeInvalidValue, Param: param,
+			Message: fmt.Sprintf("%s can't be %d", param, ms),
+			Hint:    fmt.Sprintf("give milliseconds from %d to %d", low, int64(maxSpan))}
 	}
 	return nil
 }
@@ -104,7 +110,9 @@ func (s *Server) deleteTimer(_ http.ResponseWriter, r *http.Request) (any, error
 		return nil, err
 	}
 	if timer.AgentID != s.agentID(r) {
-		return nil, &state.Error{Code: ledger.CodeNotFound, Param: "timer", Message: fmt.Sprintf("agent %.64s has no timer %.64q", s.agentID(r), id), Hint: "holon timer list shows the timers"}
+		return nil, &state.Error{Code: ledger.CodeNotFound, Param: "timer",
+			Message: fmt.Sprintf("agent %.64s has no timer %.64q", s.agentID(r), id),
+			Hint:    "holon timer list shows the timers"}
 	}
 	if timer, err = s.steps.CancelTimer(r.Context(), id); err != nil {
 		return nil, err

@@ -31,7 +31,8 @@ func Listen(ctx context.Context, path string, access Access) (*Listeners, error)
 		return nil, err
 	}
 	if access.NeedsToken() && access.Token == "" {
-		return nil, badAccess("--token-file", "a token is needed for the TCP port and none is given", "give --token-file FILE")
+		return nil, badAccess("--token-file", "a token is needed for the TCP port and none is given",
+			"give --token-file FILE")
 	}
 	l := &Listeners{access: access}
 	if l.unix, err = socket.Listen(ctx, path, "control plane", nil); err != nil {
@@ -49,15 +50,20 @@ func Listen(ctx context.Context, path string, access Access) (*Listeners, error)
 // listenTCP listens on the address of access. A peer that vanished without a
 // word is noticed after a minute and a half.
 func listenTCP(ctx context.Context, access Access) (net.Listener, error) {
-	config := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 15 * time.Second, Count: 4}}
+	config := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second,
+		Interval: 15 * time.Second, Count: 4}}
 	l, err := config.Listen(ctx, "tcp", access.address())
 	if err != nil {
-		return nil, &state.Error{Code: CodeInvalidAccess, Param: "--listen", Message: "can't listen on " + access.address(), Hint: "choose another --port, or stop what is there", Err: err}
+		return nil, &state.Error{Code: CodeInvalidAccess, Param: "--listen",
+			Message: "can't listen on " + access.address(), Hint: "choose another --port, or stop what is there",
+			Err: err}
 	}
 	at, ok := l.Addr().(*net.TCPAddr)
 	if loopback := ok && at.IP.IsLoopback(); !loopback && (access.Mode == ModeLocal || access.Mode == ModeTunnel) {
 		// What the name resolved to counts.
-		return nil, errors.Join(badAccess("--host", fmt.Sprintf("%s is %s here, which other machines can reach", access.address(), l.Addr()), "use 127.0.0.1"), l.Close())
+		return nil, errors.Join(badAccess("--host",
+			fmt.Sprintf("%s is %s here, which other machines can reach", access.address(), l.Addr()),
+			"use 127.0.0.1"), l.Close())
 	}
 	return l, nil
 }
@@ -119,7 +125,9 @@ func (l *Listeners) doors() []door {
 	if l.tcp == nil {
 		return out
 	}
-	d := door{auth: l.access.Auth, token: sha256.Sum256([]byte(l.access.Token)), listen: func(limit int) net.Listener { return socket.Bounded(l.tcp, limit) }}
+	d := door{auth: l.access.Auth, token: sha256.Sum256([]byte(l.access.Token)), listen: func(limit int) net.Listener {
+		return socket.Bounded(l.tcp, limit)
+	}}
 	if host, _, err := net.SplitHostPort(l.access.address()); err == nil {
 		d.hosts = append(d.hosts, host)
 	}

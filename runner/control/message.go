@@ -38,7 +38,8 @@ func (s *Server) postPrompt(w http.ResponseWriter, r *http.Request) (any, error)
 	return s.admit(r, string(ledger.SurfaceControlPrompt), scheduler.Ingress{
 		AgentID: s.agentID(r), Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
 		Priority: ledger.Priority(p.Priority), Body: ledger.Body{Type: "text", Text: p.Text},
-		Surface: surface, AdmissionContext: through(r.Context()).operatorContext(), CorrelationID: p.CorrelationID, CausationID: p.CausationID,
+		Surface: surface, AdmissionContext: through(r.Context()).operatorContext(), CorrelationID: p.CorrelationID,
+		CausationID: p.CausationID,
 	})
 }
 
@@ -51,7 +52,8 @@ func promptSurface(d door, asked string) (ledger.Surface, error) {
 	case d.local && (s == ledger.SurfaceCLIPrompt || s == ledger.SurfaceRunOnce):
 		return s, nil
 	}
-	return "", &state.Error{Code: wire.CodeAuthorityClaimed, Param: "surface", Message: fmt.Sprintf("a prompt can't come by %.40q this way", asked), Hint: "leave surface out"}
+	return "", &state.Error{Code: wire.CodeAuthorityClaimed, Param: "surface",
+		Message: fmt.Sprintf("a prompt can't come by %.40q this way", asked), Hint: "leave surface out"}
 }
 
 // admit queues a message. way separates the idempotency keys of different ways.
@@ -62,14 +64,16 @@ func (s *Server) admit(r *http.Request, way string, in scheduler.Ingress) (any, 
 	}
 	for param, text := range map[string]string{"correlation_id": in.CorrelationID, "causation_id": in.CausationID} {
 		if len(text) > maxHint {
-			return nil, &state.Error{Code: wire.CodeInvalidValue, Param: param, Message: param + " is too long", Hint: fmt.Sprintf("use at most %d bytes", maxHint)}
+			return nil, &state.Error{Code: wire.CodeInvalidValue, Param: param, Message: param + " is too long",
+				Hint: fmt.Sprintf("use at most %d bytes", maxHint)}
 		}
 	}
 	a, err := s.steps.Admit(r.Context(), in)
 	if err != nil {
 		return nil, err
 	}
-	return wire.Enqueued{OK: true, AgentID: in.AgentID, MessageID: a.MessageID, EventSeq: a.EventSeq, Replayed: a.Replayed}, nil
+	return wire.Enqueued{OK: true, AgentID: in.AgentID, MessageID: a.MessageID, EventSeq: a.EventSeq,
+		Replayed: a.Replayed}, nil
 }
 
 func missing(param, hint string) error {
@@ -84,7 +88,8 @@ func (s *Server) postEnqueue(w http.ResponseWriter, r *http.Request) (any, error
 	id := s.agentID(r)
 	if e.AgentID != "" {
 		if chi.URLParam(r, "id") != "" && e.AgentID != id {
-			return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "agent_id", Message: "the body names another agent than the path", Hint: "leave agent_id out"}
+			return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "agent_id",
+				Message: "the body names another agent than the path", Hint: "leave agent_id out"}
 		}
 		id = e.AgentID
 	}
@@ -97,11 +102,14 @@ func (s *Server) postEnqueue(w http.ResponseWriter, r *http.Request) (any, error
 		return nil, err
 	}
 	if len(e.Metadata) > 0 && e.Metadata[0] != '{' {
-		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "metadata", Message: "metadata is no object", Hint: "send a JSON object"}
+		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "metadata", Message: "metadata is no object",
+			Hint: "send a JSON object"}
 	}
 	return s.admit(r, string(ledger.SurfacePublicEnqueue), scheduler.Ingress{
-		AgentID: id, Kind: kind, Origin: origin, Priority: ledger.Priority(e.Priority), Body: body, Metadata: e.Metadata,
-		Surface: ledger.SurfacePublicEnqueue, AdmissionContext: through(r.Context()).publicContext(), CorrelationID: e.CorrelationID, CausationID: e.CausationID,
+		AgentID: id, Kind: kind, Origin: origin, Priority: ledger.Priority(e.Priority), Body: body,
+		Metadata: e.Metadata,
+		Surface:  ledger.SurfacePublicEnqueue, AdmissionContext: through(r.Context()).publicContext(),
+		CorrelationID: e.CorrelationID, CausationID: e.CausationID,
 	})
 }
 
@@ -110,7 +118,8 @@ func (s *Server) postEnqueue(w http.ResponseWriter, r *http.Request) (any, error
 // rules would.
 func outside(e wire.Enqueue) (ledger.MessageKind, ledger.Origin, error) {
 	claimed := func(param, message, hint string) (ledger.MessageKind, ledger.Origin, error) {
-		return "", ledger.Origin{}, &state.Error{Code: wire.CodeAuthorityClaimed, Param: param, Message: message, Hint: hint}
+		return "", ledger.Origin{}, &state.Error{Code: wire.CodeAuthorityClaimed, Param: param, Message: message,
+			Hint: hint}
 	}
 	switch {
 	case e.Trust != nil:
@@ -124,13 +133,16 @@ func outside(e wire.Enqueue) (ledger.MessageKind, ledger.Origin, error) {
 	} else if e.Kind == string(ledger.KindChannelEvent) {
 		return claimed("origin", "a channel_event needs its origin", `add "origin":{"kind":"channel","channel_id":"…"}`)
 	}
-	kinds := map[ledger.OriginKind]ledger.MessageKind{ledger.OriginWebhook: ledger.KindWebhookEvent, ledger.OriginChannel: ledger.KindChannelEvent}
+	kinds := map[ledger.OriginKind]ledger.MessageKind{ledger.OriginWebhook: ledger.KindWebhookEvent,
+		ledger.OriginChannel: ledger.KindChannelEvent}
 	kind, public := kinds[origin.Kind]
 	if !public {
-		return claimed("origin.kind", fmt.Sprintf("a message from outside can't come from %.40q", origin.Kind), "use webhook or channel; the operator speaks by POST /control/agents/{id}/prompt")
+		return claimed("origin.kind", fmt.Sprintf("a message from outside can't come from %.40q", origin.Kind),
+			"use webhook or channel; the operator speaks by POST /control/agents/{id}/prompt")
 	}
 	if e.Kind != "" && e.Kind != string(kind) {
-		return claimed("kind", fmt.Sprintf("a message of origin %s can't be of kind %.40q", origin.Kind, e.Kind), "use "+string(kind)+", or leave kind out; the operator speaks by POST /control/agents/{id}/prompt")
+		return claimed("kind", fmt.Sprintf("a message of origin %s can't be of kind %.40q", origin.Kind, e.Kind),
+			"use "+string(kind)+", or leave kind out; the operator speaks by POST /control/agents/{id}/prompt")
 	}
 	return kind, origin, nil
 }
@@ -152,10 +164,13 @@ func enqueued(e wire.Enqueue) (ledger.Body, error) {
 	case e.Body == nil:
 		return ledger.Body{Type: "json", Value: e.JSON}, nil
 	}
-	if b := *e.Body; b.Type == "text" && b.Text != "" && b.Value == nil || b.Type == "json" && len(b.Value) > 0 && b.Text == "" {
+	if b := *e.Body; b.Type == "text" && b.Text != "" && b.Value == nil ||
+		b.Type == "json" && len(b.Value) > 0 && b.Text == "" {
 		return ledger.Body{Type: b.Type, Text: b.Text, Value: b.Value}, nil
 	}
-	return ledger.Body{}, &state.Error{Code: wire.CodeInvalidValue, Param: "body", Message: "the body is neither text nor JSON", Hint: `use {"type":"text","text":"…"} or {"type":"json","value":…}`}
+	return ledger.Body{}, &state.Error{Code: wire.CodeInvalidValue, Param: "body",
+		Message: "the body is neither text nor JSON",
+		Hint:    `use {"type":"text","text":"…"} or {"type":"json","value":…}`}
 }
 
 func (s *Server) postWake(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -167,8 +182,10 @@ func (s *Server) postWake(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, missing("reason", "say why the agent is to look")
 	}
 	id := s.agentID(r)
-	d, err := s.steps.Wake(r.Context(), scheduler.Wake{AgentID: id, Reason: body.Reason, Description: body.Description, Source: body.Source,
-		CorrelationID: body.CorrelationID, CausationID: body.CausationID, Context: through(r.Context()).operatorContext()})
+	d, err := s.steps.Wake(r.Context(),
+		scheduler.Wake{AgentID: id, Reason: body.Reason, Description: body.Description, Source: body.Source,
+			CorrelationID: body.CorrelationID, CausationID: body.CausationID,
+			Context: through(r.Context()).operatorContext()})
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +214,8 @@ func (s *Server) postWebhook(w http.ResponseWriter, r *http.Request) (any, error
 		origin.Source = "generic"
 	}
 	return s.admit(r, string(ledger.SurfaceWebhook), scheduler.Ingress{
-		AgentID: s.agentID(r), Kind: ledger.KindWebhookEvent, Origin: origin, Body: ledger.Body{Type: "json", Value: body},
+		AgentID: s.agentID(r), Kind: ledger.KindWebhookEvent, Origin: origin,
+		Body:    ledger.Body{Type: "json", Value: body},
 		Surface: ledger.SurfaceWebhook, AdmissionContext: through(r.Context()).publicContext(),
 	})
 }
@@ -219,7 +237,8 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request, legacy bool) (a
 		return nil, err
 	}
 	if i := slices.IndexFunc(hints, func(name string) bool { return len(q[name]) > maxHint }); i >= 0 {
-		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: hints[i], Message: hints[i] + " is too long", Hint: fmt.Sprintf("use at most %d bytes", maxHint)}
+		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: hints[i], Message: hints[i] + " is too long",
+			Hint: fmt.Sprintf("use at most %d bytes", maxHint)}
 	}
 	raw, err := s.read(w, r, maxCallback)
 	if err != nil {
@@ -229,12 +248,15 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request, legacy bool) (a
 		return nil, err
 	}
 	kind, body := content(r.Header.Get("Content-Type"), raw)
-	receipt, err := s.steps.Deliver(r.Context(), scheduler.Delivery{Token: chi.URLParam(r, "token"), LegacyMode: legacy, Source: q["source"], Resource: q["resource"],
-		Body: body, ContentType: kind, CorrelationID: q["correlation_id"], CausationID: q["causation_id"]})
+	receipt, err := s.steps.Deliver(r.Context(),
+		scheduler.Delivery{Token: chi.URLParam(r, "token"), LegacyMode: legacy, Source: q["source"],
+			Resource: q["resource"],
+			Body:     body, ContentType: kind, CorrelationID: q["correlation_id"], CausationID: q["causation_id"]})
 	if err != nil {
 		return nil, err
 	}
-	return wire.Delivered{OK: true, Result: wire.DeliveryResult{AgentID: receipt.AgentID, ExternalTriggerID: receipt.TriggerID, Scope: "agent",
+	return wire.Delivered{OK: true, Result: wire.DeliveryResult{AgentID: receipt.AgentID,
+		ExternalTriggerID: receipt.TriggerID, Scope: "agent",
 		DeliveryMode: ledger.DeliverWakeHint, Disposition: string(receipt.Disposition)}}, nil
 }
 

@@ -42,7 +42,8 @@ func (s *Server) sums(ctx context.Context) ([]byte, error) {
 		}
 		sum = totals{agents: len(agents)}
 		for _, a := range agents {
-			if err := sum.add(v, a.ID); err != nil && !state.IsCode(err, ledger.CodeUnreadable) { // the others can be read
+			// the others can be read
+			if err := sum.add(v, a.ID); err != nil && !state.IsCode(err, ledger.CodeUnreadable) {
 				return err
 			}
 		}
@@ -62,7 +63,8 @@ func (t *totals) add(v ledger.View, agentID string) error {
 		t.stopped++
 	}
 	t.messages, t.turns, t.events = t.messages+lane.Admitted, t.turns+lane.Turns, t.events+lane.EventSeq
-	t.rounds, t.input, t.output = t.rounds+lane.Totals.ModelRounds, t.input+lane.Totals.InputTokens, t.output+lane.Totals.OutputTokens
+	t.rounds, t.input, t.output = t.rounds+lane.Totals.ModelRounds, t.input+lane.Totals.InputTokens,
+		t.output+lane.Totals.OutputTokens
 	queued, err := v.CountQueued(agentID)
 	t.queued += queued
 	return err

@@ -36,10 +36,12 @@ func (s *Server) handler(d door) http.Handler {
 		}
 	}
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		refuse(&state.Error{Code: wire.CodeNoRoute, Message: "there is no such path", Hint: "GET /openapi.json lists the paths"})(w, r)
+		refuse(&state.Error{Code: wire.CodeNoRoute, Message: "there is no such path",
+			Hint: "GET /openapi.json lists the paths"})(w, r)
 	})
 	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
-		refuse(&state.Error{Code: wire.CodeMethod, Message: "the path does not take this method", Hint: "GET /openapi.json lists the methods"})(w, r)
+		refuse(&state.Error{Code: wire.CodeMethod, Message: "the path does not take this method",
+			Hint: "GET /openapi.json lists the methods"})(w, r)
 	})
 	for _, one := range s.routes() {
 		r.Method(one.method, one.path, s.serve(d, one))
@@ -81,8 +83,10 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		httpserver.Begin(w, r)
 		answer, began := &httpserver.Answer{ResponseWriter: w}, time.Now()
 		control := http.NewResponseController(w)
-		_ = control.SetWriteDeadline(began.Add(s.limits.Body + s.limits.Write + gateCompute)) // the one of the request before may be on the connection
-		if r.ContentLength != 0 {                                                             // a body that no handler reads is not waited for either
+		// the one of the request before may be on the connection
+		_ = control.SetWriteDeadline(began.Add(s.limits.Body + s.limits.Write + gateCompute))
+		// a body that no handler reads is not waited for either
+		if r.ContentLength != 0 {
 			_ = control.SetReadDeadline(began.Add(s.limits.Body))
 		}
 		log := s.log.With("request", id, "method", strconv.Quote(r.Method))
@@ -90,7 +94,8 @@ func (s *Server) observe(next http.Handler) http.Handler {
 			p := recover()
 			s.counts.answers[min(answer.Status/100, 5)].Add(1)
 			if p == nil {
-				log.Debug("answered", "route", chi.RouteContext(r.Context()).RoutePattern(), "status", answer.Status, "took", time.Since(began))
+				log.Debug("answered", "route", chi.RouteContext(r.Context()).RoutePattern(), "status", answer.Status,
+					"took", time.Since(began))
 				return
 			}
 			if p == http.ErrAbortHandler {
@@ -100,7 +105,8 @@ func (s *Server) observe(next http.Handler) http.Handler {
 			if answer.Status != 0 {
 				panic(http.ErrAbortHandler)
 			}
-			s.fail(answer, r, &state.Error{Code: wire.CodeInternal, Message: "internal error", Hint: "the runtime's log has the details: holon daemon logs"})
+			s.fail(answer, r, &state.Error{Code: wire.CodeInternal, Message: "internal error",
+				Hint: "the runtime's log has the details: holon daemon logs"})
 		}()
 		next.ServeHTTP(answer, r)
 	})
@@ -113,7 +119,8 @@ func (s *Server) send(w http.ResponseWriter, status int, answer any) {
 		var err error
 		if body, err = json.Marshal(answer); err != nil {
 			s.log.Error("an answer can't be encoded", "err", err)
-			status, body = http.StatusInternalServerError, []byte(`{"ok":false,"error":{"code":"internal_error","message":"internal error","retryable":false}}`)
+			status, body = http.StatusInternalServerError,
+				[]byte(`{"ok":false,"error":{"code":"internal_error","message":"internal error","retryable":false}}`)
 		}
 	}
 	h := w.Header()
@@ -151,7 +158,8 @@ func (s *Server) write(w http.ResponseWriter, data []byte) error {
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	failure, status, known := wire.Explain(err)
 	if r.Context().Err() == nil && (!known || status >= 500) {
-		s.log.Error("a request failed", "request", w.Header().Get(wire.HeaderRequestID), "route", chi.RouteContext(r.Context()).RoutePattern(), "err", err)
+		s.log.Error("a request failed", "request", w.Header().Get(wire.HeaderRequestID), "route",
+			chi.RouteContext(r.Context()).RoutePattern(), "err", err)
 	}
 	switch status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:

@@ -26,16 +26,21 @@ func (s *Server) document() ([]byte, error) {
 	}
 	doc := &openapi.Document{
 		OpenAPI: openapi.Version,
-		Info: openapi.Info{Title: "holon", Version: s.host.Info().Version, Description: "The control plane of a holon runtime. " +
-			"Bodies are JSON objects without keys that are not described; the camelCase names of the runtime specification are taken for those in snake_case. " +
-			"Errors have a code for programs, and say what to do."},
+		Info: openapi.Info{Title: "holon", Version: s.host.Info().Version,
+			Description: "The control plane of a holon runtime. " +
+				"Bodies are JSON objects without keys that are not described; the camelCase names of the runtime " +
+				"specification are taken for those in snake_case. " +
+				"Errors have a code for programs, and say what to do."},
 		Servers: []openapi.Server{{URL: "/", Description: "on the Unix socket, and on TCP when a port is open"}},
-		Tags: []openapi.Tag{{Name: tagRuntime, Description: "the runtime itself"}, {Name: tagAgents, Description: "what agents are and do; reading changes nothing"},
-			{Name: tagMessages, Description: "what moves agents"}, {Name: tagControl, Description: "what the operator may change"}},
+		Tags: []openapi.Tag{{Name: tagRuntime, Description: "the runtime itself"},
+			{Name: tagAgents, Description: "what agents are and do; reading changes nothing"},
+			{Name: tagMessages, Description: "what moves agents"},
+			{Name: tagControl, Description: "what the operator may change"}},
 		Paths:    make(map[string]map[string]*openapi.Operation),
 		Security: []map[string][]string{{}, {"token": {}}},
 		Components: openapi.Components{Headers: map[string]*openapi.Header{}, SecuritySchemes: map[string]any{
-			"token": map[string]string{"type": "http", "scheme": "bearer", "description": "on TCP; never on the socket, and not with the URL of an external trigger"}}},
+			"token": map[string]string{"type": "http", "scheme": "bearer",
+				"description": "on TCP; never on the socket, and not with the URL of an external trigger"}}},
 	}
 	for _, r := range s.routes() {
 		op, err := r.operation(set)
@@ -59,13 +64,19 @@ func (s *Server) document() ([]byte, error) {
 func schemas() (*openapi.Set, error) {
 	set := openapi.NewSet()
 	err := set.Add(map[string]reflect.Type{
-		"Failure": reflect.TypeFor[wire.Failure](), "FailureRecord": reflect.TypeFor[ledger.Failure](), "StreamFrame": reflect.TypeFor[wire.StreamFrame](),
-		"WakeRequest": reflect.TypeFor[wire.Wake](), "TimerRequest": reflect.TypeFor[wire.Timer](), "ModelRequest": reflect.TypeFor[wire.Model](),
-		"ImageRequest": reflect.TypeFor[wire.Image](), "AbortRequest": reflect.TypeFor[wire.Abort](), "CreateRequest": reflect.TypeFor[wire.Create](),
-		"ControlRequest": reflect.TypeFor[wire.Control](), "PromptRequest": reflect.TypeFor[wire.Prompt](), "EnqueueRequest": reflect.TypeFor[wire.Enqueue](),
+		"Failure": reflect.TypeFor[wire.Failure](), "FailureRecord": reflect.TypeFor[ledger.Failure](),
+		"StreamFrame": reflect.TypeFor[wire.StreamFrame](),
+		"WakeRequest": reflect.TypeFor[wire.Wake](), "TimerRequest": reflect.TypeFor[wire.Timer](),
+		"ModelRequest": reflect.TypeFor[wire.Model](),
+		"ImageRequest": reflect.TypeFor[wire.Image](), "AbortRequest": reflect.TypeFor[wire.Abort](),
+		"CreateRequest":  reflect.TypeFor[wire.Create](),
+		"ControlRequest": reflect.TypeFor[wire.Control](), "PromptRequest": reflect.TypeFor[wire.Prompt](),
+		"EnqueueRequest":     reflect.TypeFor[wire.Enqueue](),
 		"DebugPromptRequest": reflect.TypeFor[wire.DebugPrompt](), "TriggerAnswer": reflect.TypeFor[wire.Trigger](),
-		"Timer": reflect.TypeFor[view.Timer](), "ExternalTrigger": reflect.TypeFor[view.Trigger](), "Model": reflect.TypeFor[view.Model](),
-		"WaitCondition": reflect.TypeFor[ledger.Wait](), "QueueEntry": reflect.TypeFor[ledger.Entry](), "EventEnvelope": reflect.TypeFor[view.EventEnvelope](),
+		"Timer": reflect.TypeFor[view.Timer](), "ExternalTrigger": reflect.TypeFor[view.Trigger](),
+		"Model":         reflect.TypeFor[view.Model](),
+		"WaitCondition": reflect.TypeFor[ledger.Wait](), "QueueEntry": reflect.TypeFor[ledger.Entry](),
+		"EventEnvelope": reflect.TypeFor[view.EventEnvelope](),
 	})
 	if err != nil {
 		return nil, err
@@ -85,7 +96,8 @@ func schemas() (*openapi.Set, error) {
 			return nil, err
 		}
 	}
-	for _, takes := range []string{"WakeRequest", "TimerRequest", "ModelRequest", "ImageRequest", "AbortRequest", "CreateRequest", "ControlRequest", "PromptRequest", "EnqueueRequest", "DebugPromptRequest"} {
+	for _, takes := range []string{"WakeRequest", "TimerRequest", "ModelRequest", "ImageRequest", "AbortRequest",
+		"CreateRequest", "ControlRequest", "PromptRequest", "EnqueueRequest", "DebugPromptRequest"} {
 		set.Components()[takes].AdditionalProperties = false
 	}
 	return set, nil
@@ -107,25 +119,33 @@ func sortedCodes() []string {
 // operation is the route as the document has it.
 func (r route) operation(set *openapi.Set) (*openapi.Operation, error) {
 	a := r.about
-	op := &openapi.Operation{ID: a.id, Tags: []string{a.tag}, Summary: a.summary, Description: a.text, Answers: make(map[string]*openapi.Answer)}
+	op := &openapi.Operation{ID: a.id, Tags: []string{a.tag}, Summary: a.summary, Description: a.text,
+		Answers: make(map[string]*openapi.Answer)}
 	for part := range strings.SplitSeq(r.path, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {
-			op.Parameters = append(op.Parameters, openapi.Parameter{Name: strings.TrimSuffix(name, "}"), In: "path", Required: true, Schema: openapi.Chars(1, 0)})
+			op.Parameters = append(op.Parameters,
+				openapi.Parameter{Name: strings.TrimSuffix(name, "}"), In: "path", Required: true,
+					Schema: openapi.Chars(1, 0)})
 		}
 	}
 	op.Parameters = append(op.Parameters, a.query...)
 	if a.keyed {
-		op.Parameters = append(op.Parameters, openapi.Parameter{Name: wire.HeaderIdempotencyKey, In: "header", Description: "makes it once, however often it is sent under the same key", Schema: openapi.Chars(1, maxKey)})
+		op.Parameters = append(op.Parameters,
+			openapi.Parameter{Name: wire.HeaderIdempotencyKey, In: "header",
+				Description: "makes it once, however often it is sent under the same key",
+				Schema:      openapi.Chars(1, maxKey)})
 	}
 	switch {
 	case a.any:
-		op.Body = &openapi.Body{Content: map[string]openapi.Media{"*/*": {}}, Description: "at most " + strconv.Itoa(maxCallback>>10) + " KiB"}
+		op.Body = &openapi.Body{Content: map[string]openapi.Media{"*/*": {}},
+			Description: "at most " + strconv.Itoa(maxCallback>>10) + " KiB"}
 	case a.takes != nil:
 		schema, err := set.Of(a.takes)
 		if err != nil {
 			return nil, err
 		}
-		op.Body = &openapi.Body{Required: !a.optional, Content: map[string]openapi.Media{"application/json": {Schema: schema}}}
+		op.Body = &openapi.Body{Required: !a.optional,
+			Content: map[string]openapi.Media{"application/json": {Schema: schema}}}
 	}
 	success, err := a.success(set)
 	if err != nil {
@@ -137,7 +157,8 @@ func (r route) operation(set *openapi.Set) (*openapi.Operation, error) {
 		statuses = append(statuses, 401, 403)
 	}
 	for _, status := range statuses {
-		op.Answers[strconv.Itoa(status)] = &openapi.Answer{Description: http.StatusText(status), Content: map[string]openapi.Media{"application/json": {Schema: openapi.Ref("Failure")}}}
+		op.Answers[strconv.Itoa(status)] = &openapi.Answer{Description: http.StatusText(status),
+			Content: map[string]openapi.Media{"application/json": {Schema: openapi.Ref("Failure")}}}
 	}
 	return op, nil
 }
@@ -147,11 +168,13 @@ func (a about) success(set *openapi.Set) (*openapi.Answer, error) {
 	var err error
 	switch {
 	case a.events:
-		media, schema = "text/event-stream", &openapi.Schema{AnyOf: []*openapi.Schema{openapi.Ref("EventEnvelope"), openapi.Ref("StreamFrame")}}
+		media, schema = "text/event-stream",
+			&openapi.Schema{AnyOf: []*openapi.Schema{openapi.Ref("EventEnvelope"), openapi.Ref("StreamFrame")}}
 	case a.text200:
 		media, schema = "text/plain", openapi.Text()
 	case a.gives != nil:
 		schema, err = set.Of(a.gives)
 	}
-	return &openapi.Answer{Description: http.StatusText(http.StatusOK), Content: map[string]openapi.Media{media: {Schema: schema}}}, err
+	return &openapi.Answer{Description: http.StatusText(http.StatusOK),
+		Content: map[string]openapi.Media{media: {Schema: schema}}}, err
 }

@@ -32,10 +32,12 @@ func (s *Server) getRoot(_ http.ResponseWriter, r *http.Request) (any, error) {
 func (s *Server) getHandshake(_ http.ResponseWriter, r *http.Request) (any, error) {
 	info := s.host.Info()
 	return wire.Handshake{
-		OK: true, Protocol: wire.Protocol{Name: wire.ProtocolName, Version: wire.ProtocolVersion}, Auth: through(r.Context()).authMode(),
+		OK: true, Protocol: wire.Protocol{Name: wire.ProtocolName, Version: wire.ProtocolVersion},
+		Auth:         through(r.Context()).authMode(),
 		Capabilities: []string{"agents.list", "agents.state", "agents.events", "agents.control"},
-		Runtime: wire.HandshakeRuntime{DefaultAgent: info.DefaultAgent, Version: info.Version, HomeDir: info.HomeDir, WorkspaceDir: info.HomeDir,
-			Listen: info.HTTPAddr, AdvertiseURL: info.AdvertiseURL, EventLogEpoch: s.store.Epoch()},
+		Runtime: wire.HandshakeRuntime{DefaultAgent: info.DefaultAgent, Version: info.Version, HomeDir: info.HomeDir,
+			WorkspaceDir: info.HomeDir,
+			Listen:       info.HTTPAddr, AdvertiseURL: info.AdvertiseURL, EventLogEpoch: s.store.Epoch()},
 	}, nil
 }
 
@@ -94,7 +96,8 @@ func read[T any](s *Server, r *http.Request, compute func(view.Lens, ledger.View
 }
 
 // readList is read for the newest records of an agent.
-func readList[T any](s *Server, r *http.Request, compute func(l view.Lens, v ledger.View, agentID string, limit int) (T, error)) (out T, err error) {
+func readList[T any](s *Server, r *http.Request,
+	compute func(l view.Lens, v ledger.View, agentID string, limit int) (T, error)) (out T, err error) {
 	q, err := queryOf(r, "limit")
 	if err != nil {
 		return out, err
@@ -152,7 +155,10 @@ func (s *Server) getState(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, shared, err := s.gate.do(r.Context(), "state/"+id, lane.Revision, func(ctx context.Context) ([]byte, int64, error) { return s.snapshot(ctx, id) })
+	body, shared, err := s.gate.do(r.Context(), "state/"+id, lane.Revision,
+		func(ctx context.Context) ([]byte, int64, error) {
+			return s.snapshot(ctx, id)
+		})
 	if shared {
 		s.counts.shared.Add(1)
 	}

@@ -22,8 +22,10 @@ func (still) CreateAgent(context.Context, string, string) (ledger.Agent, error) 
 }
 func (still) Prompt(context.Context, string, string) (json.RawMessage, error) { return nil, nil }
 func (still) Models(context.Context) (view.Models, error)                     { return view.Models{}, nil }
-func (still) Info() view.RuntimeInfo                                          { return view.RuntimeInfo{Version: "test"} }
-func (still) Shutdown()                                                       {}
+func (still) Info() view.RuntimeInfo {
+	return view.RuntimeInfo{Version: "test"}
+}
+func (still) Shutdown() {}
 
 var _ Steps = (*scheduler.Scheduler)(nil)
 
@@ -45,13 +47,14 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := make(map[string]bool)
-	err = chi.Walk(s.handler(door{local: true}).(chi.Routes), func(method, path string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		if _, ok := doc.Paths[path][strings.ToLower(method)]; !ok {
-			t.Errorf("%s %s is not described", method, path)
-		}
-		seen[method+" "+path] = true
-		return nil
-	})
+	err = chi.Walk(s.handler(door{local: true}).(chi.Routes),
+		func(method, path string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+			if _, ok := doc.Paths[path][strings.ToLower(method)]; !ok {
+				t.Errorf("%s %s is not described", method, path)
+			}
+			seen[method+" "+path] = true
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +83,8 @@ func TestTheSurface(t *testing.T) {
 	for _, r := range New(Options{Host: still{}}).routes() {
 		have[r.method+" "+r.path] = true
 	}
-	for _, want := range strings.Fields(`GET/ GET/handshake GET/models GET/agents/list GET/agents/{id}/status GET/agents/{id}/state GET/agents/{id}/briefs
+	for _, want := range strings.Fields(
+		`GET/ GET/handshake GET/models GET/agents/list GET/agents/{id}/status GET/agents/{id}/state GET/agents/{id}/briefs
 		GET/agents/{id}/transcript GET/agents/{id}/timers GET/agents/{id}/events GET/agents/{id}/events/stream POST/agents/{id}/enqueue POST/enqueue
 		POST/control/agents/{id}/prompt POST/control/agents/{id}/wake POST/control/agents/{id}/control POST/control/agents/{id}/current-run/abort
 		POST/control/agents/{id}/create POST/control/agents/{id}/timers DELETE/control/agents/{id}/timers/{timer_id} POST/control/agents/{id}/model

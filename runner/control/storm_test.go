@@ -67,10 +67,11 @@ func (v *countingView) end() {
 // at most one snapshot for each change and half second, a few at a time.
 func TestRefreshStorm(t *testing.T) {
 	var store *counting
-	r := newRig(t, control.Limits{Leaders: 2, Patience: time.Minute}, control.Access{}, func(s ledger.Store) ledger.Store {
-		store = &counting{Store: s}
-		return store
-	})
+	r := newRig(t, control.Limits{Leaders: 2, Patience: time.Minute}, control.Access{},
+		func(s ledger.Store) ledger.Store {
+			store = &counting{Store: s}
+			return store
+		})
 	const clients, each, changes = 200, 5, 10
 	began := time.Now()
 	var group sync.WaitGroup
@@ -141,7 +142,8 @@ func TestReadsWriteNothing(t *testing.T) {
 	if read < 15 || store.updates.Load() != 0 {
 		t.Errorf("%d reads, %d writes through the server's store", read, store.updates.Load())
 	}
-	if after := must(c.State(t.Context(), ""))(t); after.Agent.Agent.Revision != before.Agent.Agent.Revision || after.SnapshotThrough != before.SnapshotThrough {
+	if after := must(c.State(t.Context(), ""))(t); after.Agent.Agent.Revision != before.Agent.Agent.Revision ||
+		after.SnapshotThrough != before.SnapshotThrough {
 		t.Errorf("reading made revision %d of %d", after.Agent.Agent.Revision, before.Agent.Agent.Revision)
 	}
 }
@@ -155,7 +157,8 @@ func TestHostileClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "POST /control/agents/main/prompt HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"text\":")
+	fmt.Fprintf(conn, "POST /control/agents/main/prompt HTTP/1.1\r\nHost: x\r\nContent-Type: "+
+		"application/json\r\nContent-Length: 100\r\n\r\n{\"text\":")
 	text := make([]byte, 12)
 	if _, err := conn.Read(text); err != nil || string(text) != "HTTP/1.1 408" {
 		t.Errorf("%q, %v", text, err)
@@ -168,12 +171,14 @@ func TestHostileClients(t *testing.T) {
 	}
 	// A private agent is shown to nobody, and takes no messages from outside.
 	if err := r.store.Update(t.Context(), func(tx ledger.Tx) error {
-		return tx.InsertAgent(ledger.Agent{ID: "hidden", Visibility: ledger.Private, CreatedAt: time.Now(), UpdatedAt: time.Now()}, ledger.Lane{AgentID: "hidden", UpdatedAt: time.Now()})
+		return tx.InsertAgent(ledger.Agent{ID: "hidden", Visibility: ledger.Private, CreatedAt: time.Now(),
+			UpdatedAt: time.Now()}, ledger.Lane{AgentID: "hidden", UpdatedAt: time.Now()})
 	}); err != nil {
 		t.Fatal(err)
 	}
 	d := r.described()
-	for _, path := range []string{"/status", "/state", "/briefs", "/transcript", "/timers", "/events", "/latency", "/events/stream"} {
+	for _, path := range []string{"/status", "/state", "/briefs", "/transcript", "/timers", "/events", "/latency",
+		"/events/stream"} {
 		r.ask(d, get("/agents/hidden"+path)).is(t, path, 403, "agent_private", "agent_id")
 	}
 	if a := r.ask(d, get("/agents/list")); strings.Contains(a.body, "hidden") {

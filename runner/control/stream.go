@@ -28,7 +28,8 @@ func (s *Server) getStream(w http.ResponseWriter, r *http.Request) {
 	case s.streams <- struct{}{}:
 		defer func() { <-s.streams }()
 	default:
-		s.fail(w, r, &state.Error{Code: wire.CodeBusy, Message: "too many event streams are open", Hint: "close one, or come back later"})
+		s.fail(w, r, &state.Error{Code: wire.CodeBusy, Message: "too many event streams are open",
+			Hint: "close one, or come back later"})
 		return
 	}
 	st := &eventStream{server: s, w: w, agentID: s.agentID(r)}
@@ -214,7 +215,8 @@ func (st *eventStream) page(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, ignoreCancelled(ctx, err)
 	}
-	at := wire.StreamFrame{Type: wire.FrameReset, Epoch: page.Epoch, OldestSeq: page.OldestSeq, NewestSeq: newest, AfterSeq: newest}
+	at := wire.StreamFrame{Type: wire.FrameReset, Epoch: page.Epoch, OldestSeq: page.OldestSeq, NewestSeq: newest,
+		AfterSeq: newest}
 	if at.Reason = lost(st.query.AfterSeq, at); at.Reason != "" { // retention was faster than this reader
 		st.query.AfterSeq = newest
 		return true, errors.Join(st.frame(at), st.flush())
@@ -242,7 +244,8 @@ func ignoreCancelled(ctx context.Context, err error) error {
 
 // end tells the reader to come back.
 func (st *eventStream) end() error {
-	err := st.frame(wire.StreamFrame{Type: wire.FrameEnd, Epoch: st.server.store.Epoch(), AfterSeq: st.query.AfterSeq, Reason: "shutdown"})
+	err := st.frame(wire.StreamFrame{Type: wire.FrameEnd, Epoch: st.server.store.Epoch(), AfterSeq: st.query.AfterSeq,
+		Reason: "shutdown"})
 	return errors.Join(err, st.flush())
 }
 

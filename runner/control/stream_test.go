@@ -25,8 +25,11 @@ import (
 // say admits a message of the operator, as another door would.
 func (r *rig) say(agentID, text, correlation string) int64 {
 	r.t.Helper()
-	a, err := r.machine.Admit(context.Background(), scheduler.Ingress{AgentID: agentID, Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
-		Body: ledger.Body{Type: "text", Text: text}, AdmissionContext: ledger.LocalProcess, CorrelationID: correlation})
+	a, err := r.machine.Admit(context.Background(),
+		scheduler.Ingress{AgentID: agentID, Kind: ledger.KindOperatorPrompt,
+			Origin: ledger.Origin{Kind: ledger.OriginOperator},
+			Body:   ledger.Body{Type: "text", Text: text}, AdmissionContext: ledger.LocalProcess,
+			CorrelationID: correlation})
 	if err != nil {
 		r.t.Error(err)
 	}
@@ -100,7 +103,8 @@ func TestStreamFrames(t *testing.T) {
 	first := r.say("main", "one", "")
 	second := r.say("main", "two", "")
 	s := r.stream("/agents/main/events/stream?after_seq="+fmt.Sprint(first), nil)
-	if f := s.control(); f.Type != wire.FrameOpen || f.AfterSeq != first || f.NewestSeq != second || f.OldestSeq != 1 || f.Epoch != r.store.Epoch() {
+	if f := s.control(); f.Type != wire.FrameOpen || f.AfterSeq != first || f.NewestSeq != second || f.OldestSeq != 1 ||
+		f.Epoch != r.store.Epoch() {
 		t.Errorf("open %+v", f)
 	}
 	lines := s.next()
@@ -112,7 +116,9 @@ func TestStreamFrames(t *testing.T) {
 		t.Error(err)
 	}
 	var e view.EventEnvelope
-	if err := json.Unmarshal(data, &e); err != nil || e.EventSeq != second || e.Payload.Message == nil || e.Payload.Message.Body.Text != "two" || e.Display.Summary != "operator: two" || e.Provenance.Trust != ledger.TrustedOperator {
+	if err := json.Unmarshal(data, &e); err != nil || e.EventSeq != second || e.Payload.Message == nil ||
+		e.Payload.Message.Body.Text != "two" || e.Display.Summary != "operator: two" ||
+		e.Provenance.Trust != ledger.TrustedOperator {
 		t.Errorf("event %+v, %v", e, err)
 	}
 	if quiet := s.next(); quiet[0] != ": nothing new" {
@@ -128,7 +134,8 @@ func TestStreamFrames(t *testing.T) {
 		t.Errorf("live: %q", lines)
 	}
 	// The header goes before the query; without either only new ones come, or the tail.
-	if f := r.stream("/agents/main/events/stream?after_seq=0", map[string]string{"Last-Event-ID": fmt.Sprint(third)}).control(); f.AfterSeq != third {
+	if f := r.stream("/agents/main/events/stream?after_seq=0",
+		map[string]string{"Last-Event-ID": fmt.Sprint(third)}).control(); f.AfterSeq != third {
 		t.Errorf("resumed %+v", f)
 	}
 	if f := r.stream("/agents/main/events/stream", nil).control(); f.AfterSeq != third {
@@ -208,7 +215,8 @@ func TestSnapshotThenStream(t *testing.T) {
 				return
 			}
 			pending, want := snapshot.Session.PendingCount, snapshot.SnapshotThrough
-			for item, err := range c.Follow(t.Context(), "", client.Follow{After: snapshot.SnapshotThrough, Epoch: snapshot.EventLogEpoch}) {
+			for item, err := range c.Follow(t.Context(), "",
+				client.Follow{After: snapshot.SnapshotThrough, Epoch: snapshot.EventLogEpoch}) {
 				if err != nil || item.Reset != nil {
 					t.Errorf("%+v, %v", item.Reset, err)
 					return

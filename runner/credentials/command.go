@@ -40,7 +40,8 @@ type command struct {
 }
 
 func newCommand(provider string, argv, environ []string) *command {
-	c := &command{provider: provider, argv: argv, environ: harmless(environ), now: time.Now, timeout: commandTime, turn: make(chan struct{}, 1)}
+	c := &command{provider: provider, argv: argv, environ: harmless(environ), now: time.Now, timeout: commandTime,
+		turn: make(chan struct{}, 1)}
 	c.turn <- struct{}{}
 	return c
 }
@@ -95,9 +96,11 @@ func (c *command) run(ctx context.Context) (key gateway.Secret, expires time.Tim
 	said := withoutPrinted(complaints.buf.String(), out.buf.String())
 	switch {
 	case out.full:
-		return key, expires, c.failed(fmt.Sprintf("printed more than %d KiB", commandOutput>>10), "let it print the key alone", said)
+		return key, expires, c.failed(fmt.Sprintf("printed more than %d KiB", commandOutput>>10),
+			"let it print the key alone", said)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return key, expires, c.failed(fmt.Sprintf("took longer than %s", c.timeout), "it must not wait for a person", said)
+		return key, expires, c.failed(fmt.Sprintf("took longer than %s", c.timeout), "it must not wait for a person",
+			said)
 	case ctx.Err() != nil:
 		return key, expires, ctx.Err()
 	case err != nil:
@@ -124,7 +127,8 @@ func (c *command) parse(out []byte) (key gateway.Secret, expires time.Time, err 
 			ExpiresAt time.Time `json:"expires_at"`
 		}
 		if json.Unmarshal(out, &v) != nil || v.APIKey == "" { // the cause could show the key
-			return key, expires, c.failed("printed JSON without an api_key, or with a wrong expires_at", `let it print {"api_key": "…", "expires_at": "2026-01-02T15:04:05Z"}`, "")
+			return key, expires, c.failed("printed JSON without an api_key, or with a wrong expires_at",
+				`let it print {"api_key": "…", "expires_at": "2026-01-02T15:04:05Z"}`, "")
 		}
 		text, expires = v.APIKey, v.ExpiresAt
 		if !expires.IsZero() && !c.now().Before(expires) {
@@ -144,7 +148,8 @@ func (c *command) failed(what, remedy, said string) error {
 	if said != "" {
 		message += ": " + said
 	}
-	return &Error{Code: CodeCommandFailed, Param: "providers." + c.provider + ".credential.command", Message: message, Hint: remedy}
+	return &Error{Code: CodeCommandFailed, Param: "providers." + c.provider + ".credential.command", Message: message,
+		Hint: remedy}
 }
 
 // bounded keeps the first max bytes, and stops the program at more where it can.
@@ -184,7 +189,9 @@ func withoutPrinted(complaint, printed string) string {
 		}
 		return word
 	})
-	complaint = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(complaint, ""), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+	complaint = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(complaint, ""), func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r)
+	}), " ")
 	if len(complaint) > 300 {
 		complaint = strings.ToValidUTF8(complaint[:300], "") + "…"
 	}

@@ -51,20 +51,23 @@ func TestCommandGivesKey(t *testing.T) {
 
 func TestCommandFails(t *testing.T) {
 	for name, tc := range map[string]struct{ body, want string }{
-		"fails":            {"echo denied for " + secret + " >&2; exit 3", `"give key" ended with exit status 3: denied for [redacted]`},
+		"fails": {"echo denied for " + secret + " >&2; exit 3",
+			`"give key" ended with exit status 3: denied for [redacted]`},
 		"fails with a key": {"echo " + secret + "; echo got " + secret + ", no >&2; exit 1", "got [redacted], no"},
 		"escapes":          {`printf 'a\033[2Jb\n\nc' >&2; exit 1`, "a [2Jb c"},
 		"nothing":          {"true", "gave a key that is empty"},
 		"two lines":        {"echo a; echo " + secret, "has a character at offset 1"},
 		"JSON without key": {`echo '{"token": "` + secret + `"}'`, "printed JSON without an api_key"},
 		"wrong time":       {`echo '{"api_key": "` + secret + `", "expires_at": "soon"}'`, "wrong expires_at"},
-		"expired":          {`echo '{"api_key": "` + secret + `", "expires_at": "2001-01-01T00:00:00Z"}'`, "has expired"},
-		"too much":         {"yes " + secret + " | head -c 200000", "printed more than 64 KiB"},
+		"expired": {`echo '{"api_key": "` + secret + `", "expires_at": "2001-01-01T00:00:00Z"}'`,
+			"has expired"},
+		"too much": {"yes " + secret + " | head -c 200000", "printed more than 64 KiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := script(t, tc.body).Key(t.Context())
 			e, ok := errors.AsType[*state.Error](err)
-			if !ok || e.Code != CodeCommandFailed || e.Hint == "" || e.Param != "providers.acme.credential.command" || !strings.Contains(e.Message, tc.want) {
+			if !ok || e.Code != CodeCommandFailed || e.Hint == "" || e.Param != "providers.acme.credential.command" ||
+				!strings.Contains(e.Message, tc.want) {
 				t.Fatalf("%v, want %s", err, tc.want)
 			}
 			if strings.Contains(e.Error(), "sentinel") {
@@ -80,7 +83,8 @@ func TestCommandFails(t *testing.T) {
 
 // A command gets few variables, none of them a key.
 func TestCommandEnvironment(t *testing.T) {
-	c := script(t, `env | cut -d= -f1 | sort | tr '\n' ','`, "HOME=/h", "OPENAI_API_KEY="+secret, "AWS_SECRET_ACCESS_KEY=x", "SSH_AUTH_SOCK=/s", "HOLON_MODEL=x", "LD_PRELOAD=x")
+	c := script(t, `env | cut -d= -f1 | sort | tr '\n' ','`, "HOME=/h", "OPENAI_API_KEY="+secret,
+		"AWS_SECRET_ACCESS_KEY=x", "SSH_AUTH_SOCK=/s", "HOLON_MODEL=x", "LD_PRELOAD=x")
 	key, err := c.Key(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +193,8 @@ func alive(pid int) bool {
 
 // Whatever a program prints, its key is one that can be sent, and no error shows it.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{secret, `{"api_key": "k", "expires_at": "2999-01-01T00:00:00Z"}`, "{", "a\nb", "\xff", `{"api_key": "a b"}`} {
+	for _, seed := range []string{secret, `{"api_key": "k", "expires_at": "2999-01-01T00:00:00Z"}`, "{", "a\nb", "\xff",
+		`{"api_key": "a b"}`} {
 		f.Add([]byte(seed))
 	}
 	c := newCommand("acme", []string{"x"}, nil)

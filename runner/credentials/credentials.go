@@ -45,11 +45,14 @@ func Check(key gateway.Secret) error {
 	case text == "":
 		return &Error{Code: CodeInvalidKey, Param: "KEY", Message: "is empty", Hint: "give the key on standard input"}
 	case len(text) > maxKey:
-		return &Error{Code: CodeInvalidKey, Param: "KEY", Message: fmt.Sprintf("is longer than %d bytes", maxKey), Hint: "give the key alone"}
+		return &Error{Code: CodeInvalidKey, Param: "KEY", Message: fmt.Sprintf("is longer than %d bytes", maxKey),
+			Hint: "give the key alone"}
 	}
 	for i, c := range []byte(text) {
 		if c <= ' ' || c > '~' {
-			return &Error{Code: CodeInvalidKey, Param: "KEY", Message: fmt.Sprintf("has a character at offset %d that no key has", i), Hint: "copy it again, without spaces or line ends"}
+			return &Error{Code: CodeInvalidKey, Param: "KEY",
+				Message: fmt.Sprintf("has a character at offset %d that no key has", i),
+				Hint:    "copy it again, without spaces or line ends"}
 		}
 	}
 	return nil
@@ -226,10 +229,12 @@ func missing(p settings.Provider, w Where) error {
 	e := &Error{Code: CodeMissing, Param: w.Name}
 	switch {
 	case w.Source == settings.SourceCommand:
-		e.Param, e.Message = "providers."+p.Name+".credential.command", "is not set, and the key of "+p.Name+" is to come from it"
+		e.Param, e.Message = "providers."+p.Name+".credential.command",
+			"is not set, and the key of "+p.Name+" is to come from it"
 		e.Hint = fmt.Sprintf(`holon config set providers.%s.credential.command '["PROGRAM", "ARGUMENT"]'`, p.Name)
 	case w.Source == settings.SourceFile:
-		e.Message = fmt.Sprintf("there is no profile %s in the credentials file, and models of %s need it", w.Name, p.Name)
+		e.Message = fmt.Sprintf("there is no profile %s in the credentials file, and models of %s need it", w.Name,
+			p.Name)
 		e.Hint = "holon credentials set " + w.Name + ", which reads the key from standard input"
 	default:
 		e.Message = fmt.Sprintf("is not set, there is no stored key either, and models of %s need one", p.Name)
@@ -260,7 +265,8 @@ type profile struct {
 func (p *profile) Key(context.Context) (gateway.Secret, error) {
 	key, err := p.store.Get(p.name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return gateway.Secret{}, &Error{Code: CodeMissing, Param: p.name, Message: "the profile is no longer in the credentials file", Hint: "holon credentials set " + p.name}
+		return gateway.Secret{}, &Error{Code: CodeMissing, Param: p.name,
+			Message: "the profile is no longer in the credentials file", Hint: "holon credentials set " + p.name}
 	}
 	return key, err
 }

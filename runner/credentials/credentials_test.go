@@ -78,8 +78,10 @@ func TestStore(t *testing.T) {
 	if err := s.Remove("openai"); code(err) != credentials.CodeUnknown {
 		t.Errorf("%v", err)
 	}
-	for name, key := range map[string]string{"Open AI": "k", "": "k", "a": "", "b": "two words", "c": "line\nend", "d": "é", "e": strings.Repeat("k", 9<<10)} {
-		if err := s.Set(name, gateway.NewSecret(key), time.Now()); code(err) != credentials.CodeInvalidKey || strings.Contains(err.Error(), "two words") {
+	for name, key := range map[string]string{"Open AI": "k", "": "k", "a": "", "b": "two words", "c": "line\nend",
+		"d": "é", "e": strings.Repeat("k", 9<<10)} {
+		if err := s.Set(name, gateway.NewSecret(key), time.Now()); code(err) != credentials.CodeInvalidKey ||
+			strings.Contains(err.Error(), "two words") {
 			t.Errorf("%q, %q: %v", name, key, err)
 		}
 	}
@@ -104,9 +106,15 @@ func TestStoreOfOthers(t *testing.T) {
 		code  state.Code
 		hint  string
 	}{
-		"readable by the group":    {func(t *testing.T, path string) { chmod(t, path, 0o640) }, credentials.CodeExposed, "chmod 600 PATH"},
-		"writable by all":          {func(t *testing.T, path string) { chmod(t, path, 0o602) }, credentials.CodeExposed, "chmod 600 PATH"},
-		"directory open to others": {func(t *testing.T, path string) { chmod(t, filepath.Dir(path), 0o755) }, credentials.CodeExposed, "chmod 700 DIR"},
+		"readable by the group": {func(t *testing.T, path string) {
+			chmod(t, path, 0o640)
+		}, credentials.CodeExposed, "chmod 600 PATH"},
+		"writable by all": {func(t *testing.T, path string) {
+			chmod(t, path, 0o602)
+		}, credentials.CodeExposed, "chmod 600 PATH"},
+		"directory open to others": {func(t *testing.T, path string) {
+			chmod(t, filepath.Dir(path), 0o755)
+		}, credentials.CodeExposed, "chmod 700 DIR"},
 		"a link": {func(t *testing.T, path string) {
 			if err := errors.Join(os.Rename(path, path+".real"), os.Symlink(path+".real", path)); err != nil {
 				t.Fatal(err)
@@ -117,10 +125,18 @@ func TestStoreOfOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, credentials.CodeUnusable, "make it a file of yours"},
-		"no JSON":     {func(t *testing.T, path string) { overwrite(t, path, `{"profiles": {"openai": {"api_key": "`+sentinel) }, credentials.CodeUnusable, "correct it"},
-		"other JSON":  {func(t *testing.T, path string) { overwrite(t, path, `{"openai": "`+sentinel+`"}`) }, credentials.CodeUnusable, "correct it"},
-		"two objects": {func(t *testing.T, path string) { overwrite(t, path, `{} {}`) }, credentials.CodeUnusable, "correct it"},
-		"too large":   {func(t *testing.T, path string) { overwrite(t, path, strings.Repeat(" ", 2<<20)) }, credentials.CodeUnusable, "make it"},
+		"no JSON": {func(t *testing.T, path string) {
+			overwrite(t, path, `{"profiles": {"openai": {"api_key": "`+sentinel)
+		}, credentials.CodeUnusable, "correct it"},
+		"other JSON": {func(t *testing.T, path string) {
+			overwrite(t, path, `{"openai": "`+sentinel+`"}`)
+		}, credentials.CodeUnusable, "correct it"},
+		"two objects": {func(t *testing.T, path string) {
+			overwrite(t, path, `{} {}`)
+		}, credentials.CodeUnusable, "correct it"},
+		"too large": {func(t *testing.T, path string) {
+			overwrite(t, path, strings.Repeat(" ", 2<<20))
+		}, credentials.CodeUnusable, "make it"},
 		"someone else's": {func(t *testing.T, path string) {
 			if os.Geteuid() != 0 {
 				t.Skip("only root can give files away")
@@ -139,7 +155,8 @@ func TestStoreOfOthers(t *testing.T) {
 			writeErr := s.Set("groq", gateway.NewSecret(sentinel), time.Now())
 			for _, err := range []error{readErr, writeErr} {
 				e, ok := errors.AsType[*state.Error](err)
-				if !ok || e.Code != tc.code || !strings.HasPrefix(e.Hint, hint) || strings.Contains(e.Error(), "sentinel") {
+				if !ok || e.Code != tc.code || !strings.HasPrefix(e.Hint, hint) ||
+					strings.Contains(e.Error(), "sentinel") {
 					t.Errorf("%v; want %s, %s", err, tc.code, hint)
 				}
 			}
@@ -173,7 +190,8 @@ func TestLocate(t *testing.T) {
 	set(t, s, "groq", "stored-groq")
 	set(t, s, "work", "stored-work")
 	set(t, s, "openai", "stored-openai")
-	keys := &credentials.Keys{Store: s, Environ: []string{"OPENAI_API_KEY=" + sentinel, "WORK_KEY=from-work", "GROQ_API_KEY= "}}
+	keys := &credentials.Keys{Store: s,
+		Environ: []string{"OPENAI_API_KEY=" + sentinel, "WORK_KEY=from-work", "GROQ_API_KEY= "}}
 	for _, tc := range []struct {
 		provider string
 		c        settings.Credential
@@ -185,12 +203,15 @@ func TestLocate(t *testing.T) {
 		{"openai", settings.Credential{Source: "credential_file"}, "profile openai", "stored-openai", ""},
 		{"openai", settings.Credential{Profile: "work"}, "profile work", "stored-work", ""},
 		{"openai", settings.Credential{Env: "WORK_KEY"}, "WORK_KEY", "from-work", ""},
-		{"openai", settings.Credential{Env: "NO_KEY"}, "NO_KEY", "", "set it in the environment, or store a key with: holon credentials set openai"},
+		{"openai", settings.Credential{Env: "NO_KEY"}, "NO_KEY", "",
+			"set it in the environment, or store a key with: holon credentials set openai"},
 		{"openai", settings.Credential{Profile: "none"}, "profile none", "", "holon credentials set none"},
-		{"openai", settings.Credential{Source: "command"}, "command ", "", "holon config set providers.openai.credential.command"},
+		{"openai", settings.Credential{Source: "command"}, "command ", "",
+			"holon config set providers.openai.credential.command"},
 		{"openai", settings.Credential{Source: "none"}, "none", "", ""},
 		{"groq", settings.Credential{}, "profile groq", "stored-groq", ""},
-		{"anthropic", settings.Credential{}, "ANTHROPIC_API_KEY", "", "set it in the environment, or store a key with: holon credentials set anthropic"},
+		{"anthropic", settings.Credential{}, "ANTHROPIC_API_KEY", "",
+			"set it in the environment, or store a key with: holon credentials set anthropic"},
 		{"ollama", settings.Credential{}, "none", "", ""},
 	} {
 		p := provider(tc.provider, tc.c)
@@ -210,13 +231,15 @@ func TestLocate(t *testing.T) {
 				t.Errorf("%s %+v: %v, %v", tc.provider, tc.c, source, err)
 			}
 		default:
-			if e, ok := errors.AsType[*state.Error](err); !ok || e.Code != credentials.CodeMissing || !strings.HasPrefix(e.Hint, tc.hint) {
+			if e, ok := errors.AsType[*state.Error](err); !ok || e.Code != credentials.CodeMissing ||
+				!strings.HasPrefix(e.Hint, tc.hint) {
 				t.Errorf("%s %+v: %v", tc.provider, tc.c, err)
 			}
 		}
 	}
 	keys.Environ = []string{"OPENAI_API_KEY=two words"}
-	if _, err := keys.Source(provider("openai", settings.Credential{})); code(err) != credentials.CodeInvalidKey || strings.Contains(err.Error(), "words") {
+	if _, err := keys.Source(provider("openai", settings.Credential{})); code(err) != credentials.CodeInvalidKey ||
+		strings.Contains(err.Error(), "words") {
 		t.Errorf("%v", err)
 	}
 }
@@ -246,7 +269,8 @@ func TestProfileIsRenewed(t *testing.T) {
 }
 
 func TestMask(t *testing.T) {
-	for key, want := range map[string]string{sentinel: "…cdef", "short": "…", "fifteen-letters": "…", "sixteen-letters!": "…ers!", "": "…"} {
+	for key, want := range map[string]string{sentinel: "…cdef", "short": "…", "fifteen-letters": "…",
+		"sixteen-letters!": "…ers!", "": "…"} {
 		if got := credentials.Mask(gateway.NewSecret(key)); got != want {
 			t.Errorf("%s: %s", key, got)
 		}

@@ -95,7 +95,8 @@ func (s Store) List() (list []Profile, err error) {
 // Set stores a key, in the place of one of the same name.
 func (s Store) Set(name string, key gateway.Secret, now time.Time) error {
 	if !providers.ValidName(name) {
-		return &Error{Code: CodeInvalidKey, Param: "NAME", Message: fmt.Sprintf("%.80q is no name of a profile", name), Hint: "use the provider's name: lower-case letters, digits, _, - and ."}
+		return &Error{Code: CodeInvalidKey, Param: "NAME", Message: fmt.Sprintf("%.80q is no name of a profile", name),
+			Hint: "use the provider's name: lower-case letters, digits, _, - and ."}
 	}
 	if err := Check(key); err != nil {
 		return err
@@ -129,7 +130,8 @@ func (s Store) Remove(name string) error {
 }
 
 func unknownProfile(name string) error {
-	return &Error{Code: CodeUnknown, Param: "NAME", Message: fmt.Sprintf("there is no profile %.80q", name), Hint: "see holon credentials list"}
+	return &Error{Code: CodeUnknown, Param: "NAME", Message: fmt.Sprintf("there is no profile %.80q", name),
+		Hint: "see holon credentials list"}
 }
 
 // change edits the file under a lock that other writers take too.
@@ -169,7 +171,8 @@ func (s Store) change(edit func(doc *document) error) (err error) {
 }
 
 func (s Store) unusable(what string, err error) *Error {
-	return &Error{Code: CodeUnusable, Param: s.path, Message: what, Hint: "make it a file of yours in a directory of yours", Err: err}
+	return &Error{Code: CodeUnusable, Param: s.path, Message: what,
+		Hint: "make it a file of yours in a directory of yours", Err: err}
 }
 
 // read returns what the file holds.
@@ -231,10 +234,12 @@ func (s Store) checkDir() error {
 func (s Store) private(path string, info fs.FileInfo, mode string) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if ok && int(st.Uid) != os.Geteuid() {
-		return &Error{Code: CodeExposed, Param: path, Message: fmt.Sprintf("belongs to user %d and not to you", st.Uid), Hint: fmt.Sprintf("chown %d %s", os.Geteuid(), path)}
+		return &Error{Code: CodeExposed, Param: path, Message: fmt.Sprintf("belongs to user %d and not to you", st.Uid),
+			Hint: fmt.Sprintf("chown %d %s", os.Geteuid(), path)}
 	}
 	if perm := info.Mode().Perm(); perm&0o077 != 0 {
-		return &Error{Code: CodeExposed, Param: path, Message: fmt.Sprintf("is open to others (mode %04o)", perm), Hint: fmt.Sprintf("chmod %s %s", mode, path)}
+		return &Error{Code: CodeExposed, Param: path, Message: fmt.Sprintf("is open to others (mode %04o)", perm),
+			Hint: fmt.Sprintf("chmod %s %s", mode, path)}
 	}
 	return nil
 }

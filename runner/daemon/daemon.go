@@ -62,7 +62,8 @@ func New(o Options) *Daemon {
 	if o.Socket == "" {
 		o.Socket = SocketPath(o.Home)
 	}
-	for d, otherwise := range map[*time.Duration]time.Duration{&o.StartWithin: 30 * time.Second, &o.StopWithin: 30 * time.Second, &o.KillWithin: 5 * time.Second, &o.AskWithin: 5 * time.Second} {
+	for d, otherwise := range map[*time.Duration]time.Duration{&o.StartWithin: 30 * time.Second,
+		&o.StopWithin: 30 * time.Second, &o.KillWithin: 5 * time.Second, &o.AskWithin: 5 * time.Second} {
 		if *d <= 0 {
 			*d = otherwise
 		}
@@ -105,7 +106,8 @@ func (d *Daemon) start(ctx context.Context) (Started, error) {
 	if seen.answer != nil {
 		if have := seen.answer.Runtime.ConfigFingerprint; have != d.opts.Fingerprint {
 			return Started{}, &state.Error{Code: CodeConfigDiffers, Param: "daemon",
-				Message: fmt.Sprintf("it runs already, as process %d, with other options", seen.answer.Runtime.PID), Hint: "stop it and start it with these: holon daemon restart"}
+				Message: fmt.Sprintf("it runs already, as process %d, with other options", seen.answer.Runtime.PID),
+				Hint:    "stop it and start it with these: holon daemon restart"}
 		}
 		err := d.files.clearFailures()
 		return Started{Already: true, Status: d.status(seen)}, err
@@ -183,7 +185,9 @@ func (d *Daemon) Restart(ctx context.Context) (Started, error) {
 // within bounds.
 func (d *Daemon) lock(ctx context.Context) (unlock func(), err error) {
 	if len(d.opts.Socket) > socket.MaxPath {
-		return nil, &state.Error{Code: CodeUnusable, Param: "--socket", Message: fmt.Sprintf("the path %.200q of the control socket has more than %d bytes", d.opts.Socket, socket.MaxPath), Hint: "choose a shorter one, or a shorter HOLON_HOME"}
+		return nil, &state.Error{Code: CodeUnusable, Param: "--socket",
+			Message: fmt.Sprintf("the path %.200q of the control socket has more than %d bytes", d.opts.Socket,
+				socket.MaxPath), Hint: "choose a shorter one, or a shorter HOLON_HOME"}
 	}
 	if err := os.MkdirAll(d.files.dir, 0o700); err != nil {
 		return nil, d.files.unusable(err)

@@ -69,8 +69,10 @@ func serve(how string, args []string) int {
 			<-r.Context().Done()
 			return
 		}
-		_ = json.NewEncoder(w).Encode(view.RuntimeStatus{OK: true, Healthy: true, Activity: view.Activity{State: view.ActivityIdle},
-			Runtime: view.RuntimeInfo{PID: os.Getpid(), HomeDir: home, SocketPath: path, ConfigFingerprint: print, Ready: how != "never", Version: "test"}})
+		_ = json.NewEncoder(w).Encode(view.RuntimeStatus{OK: true, Healthy: true,
+			Activity: view.Activity{State: view.ActivityIdle},
+			Runtime: view.RuntimeInfo{PID: os.Getpid(), HomeDir: home, SocketPath: path, ConfigFingerprint: print,
+				Ready: how != "never", Version: "test"}})
 	})
 	mux.HandleFunc("POST /control/runtime/shutdown", func(w http.ResponseWriter, _ *http.Request) {
 		if how == "well" {
@@ -110,7 +112,8 @@ func of(t *testing.T, home, how, fingerprint string) *daemon.Daemon {
 		t.Fatal(err)
 	}
 	d := daemon.New(daemon.Options{Home: home, Fingerprint: fingerprint, Program: self, Env: environ(),
-		Args: []string{"serve", how, daemon.SocketPath(home), home, fingerprint}, StopWithin: 2 * time.Second, KillWithin: 300 * time.Millisecond, AskWithin: 2 * time.Second})
+		Args: []string{"serve", how, daemon.SocketPath(home), home, fingerprint}, StopWithin: 2 * time.Second,
+		KillWithin: 300 * time.Millisecond, AskWithin: 2 * time.Second})
 	t.Cleanup(func() {
 		if _, err := d.Stop(context.Background()); err != nil && !state.IsCode(err, daemon.CodeForeign) {
 			t.Errorf("stop: %v", err)
@@ -273,7 +276,8 @@ func TestReusedNumber(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := strings.Replace(string(data), `"pid": `+strconv.Itoa(pid), `"pid": `+strconv.Itoa(sleeper.Process.Pid), 1)
+	changed := strings.Replace(string(data), `"pid": `+strconv.Itoa(pid), `"pid": `+strconv.Itoa(sleeper.Process.Pid),
+		1)
 	if changed == string(data) {
 		t.Fatalf("%s has no number", data)
 	}
@@ -367,7 +371,8 @@ func TestFailedStart(t *testing.T) {
 	}
 	d := of(t, dir, "well", "a")
 	s := status(t, d)
-	if s.LastFailure == nil || s.LastFailure.Phase != "startup" || !strings.Contains(s.LastFailure.Summary, "the port is taken") || s.State != daemon.Ended {
+	if s.LastFailure == nil || s.LastFailure.Phase != "startup" ||
+		!strings.Contains(s.LastFailure.Summary, "the port is taken") || s.State != daemon.Ended {
 		t.Errorf("%+v", s)
 	}
 	logs, err := d.Logs(80)
@@ -389,7 +394,9 @@ func TestNeverReady(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := daemon.New(daemon.Options{Home: dir, Program: self, Env: environ(), Args: []string{"serve", "never", daemon.SocketPath(dir), dir, "a"}, StartWithin: 200 * time.Millisecond, KillWithin: 2 * time.Second})
+	d := daemon.New(daemon.Options{Home: dir, Program: self, Env: environ(),
+		Args: []string{"serve", "never", daemon.SocketPath(dir), dir, "a"}, StartWithin: 200 * time.Millisecond,
+		KillWithin: 2 * time.Second})
 	if _, err := d.Start(t.Context()); !state.IsCode(err, daemon.CodeNotStarted) {
 		t.Errorf("%v", err)
 	}
@@ -433,7 +440,8 @@ func TestHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitStopped(t, pid)
-	hurried := daemon.New(daemon.Options{Home: dir, Fingerprint: "a", Program: self, Env: environ(), Args: []string{"serve", "well", daemon.SocketPath(dir), dir, "a"},
+	hurried := daemon.New(daemon.Options{Home: dir, Fingerprint: "a", Program: self, Env: environ(),
+		Args:        []string{"serve", "well", daemon.SocketPath(dir), dir, "a"},
 		StartWithin: 2 * time.Second, KillWithin: 100 * time.Millisecond, AskWithin: 50 * time.Millisecond})
 	if s := status(t, hurried); s.State != daemon.NotAnswering || s.PID != pid || s.Control.Problem == "" {
 		t.Errorf("%+v", s)
@@ -506,7 +514,9 @@ func TestLogs(t *testing.T) {
 // Files of other versions, and broken ones, disturb nobody.
 func TestOtherFiles(t *testing.T) {
 	for name, content := range map[string]string{
-		"empty": "", "no JSON": "{", "older": `{"pid": 1}`, "newer": `{"pid": 1, "start_ticks": 1, "boot_id": "x", "what_comes_next": {"a": []}}`, "wrong": `{"pid": "one"}`, "negative": `{"pid": -1}`,
+		"empty": "", "no JSON": "{", "older": `{"pid": 1}`,
+		"newer": `{"pid": 1, "start_ticks": 1, "boot_id": "x", "what_comes_next": {"a": []}}`,
+		"wrong": `{"pid": "one"}`, "negative": `{"pid": -1}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := home(t)

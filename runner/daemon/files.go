@@ -106,7 +106,8 @@ func (f files) writeJSON(path string, v any) error {
 // other.
 func (f files) writeFailure(phase string, err error) error {
 	said := runner.Describe(err)
-	failure := &ledger.Failure{OccurredAt: time.Now().UTC(), Phase: phase, Code: said.Code, Summary: said.Message, Hint: said.Hint}
+	failure := &ledger.Failure{OccurredAt: time.Now().UTC(), Phase: phase, Code: said.Code, Summary: said.Message,
+		Hint: said.Hint}
 	all := f.readFailures()
 	if phase == phaseStartup {
 		all.Startup = failure
@@ -193,5 +194,7 @@ func open(path string) (*os.File, error) {
 }
 
 func (f files) unusable(err error) error {
-	return &state.Error{Code: CodeUnusable, Param: "HOLON_HOME", Message: fmt.Sprintf("the files of the daemon in %.200q can't be used", f.dir), Hint: "look at the directory's permissions", Err: err}
+	return &state.Error{Code: CodeUnusable, Param: "HOLON_HOME",
+		Message: fmt.Sprintf("the files of the daemon in %.200q can't be used", f.dir),
+		Hint:    "look at the directory's permissions", Err: err}
 }

@@ -25,14 +25,16 @@ func (d *Daemon) launch(ctx context.Context) (sighting, error) {
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = "/", d.opts.Env, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal of ours is its terminal
 	if err := cmd.Start(); err != nil {
-		return sighting{}, &state.Error{Code: CodeNotStarted, Param: "daemon", Message: "it can't be started", Hint: "check that the program is there", Err: err}
+		return sighting{}, &state.Error{Code: CodeNotStarted, Param: "daemon", Message: "it can't be started",
+			Hint: "check that the program is there", Err: err}
 	}
 	process, err := identify(cmd.Process.Pid)
 	if err != nil { // it has ended already
 		return sighting{}, d.died(cmd, from)
 	}
-	err = d.files.writeJSON(d.files.metadata(), Metadata{Process: process, HomeDir: d.opts.Home, SocketPath: d.opts.Socket, LogPath: d.files.log(),
-		ConfigFingerprint: d.opts.Fingerprint, StartedAt: time.Now().UTC()})
+	err = d.files.writeJSON(d.files.metadata(),
+		Metadata{Process: process, HomeDir: d.opts.Home, SocketPath: d.opts.Socket, LogPath: d.files.log(),
+			ConfigFingerprint: d.opts.Fingerprint, StartedAt: time.Now().UTC()})
 	var seen sighting
 	if err == nil {
 		seen, err = d.await(ctx, process)
@@ -61,10 +63,13 @@ func (d *Daemon) await(ctx context.Context, process Process) (sighting, error) {
 			return seen, nil
 		}
 		if !process.alive() {
-			return seen, &state.Error{Code: CodeNotStarted, Param: "daemon", Message: "it ended before it was ready", Hint: "look at: holon daemon logs"}
+			return seen, &state.Error{Code: CodeNotStarted, Param: "daemon", Message: "it ended before it was ready",
+				Hint: "look at: holon daemon logs"}
 		}
 		if time.Now().After(deadline) {
-			return seen, &state.Error{Code: CodeNotStarted, Param: "daemon", Message: fmt.Sprintf("it was not ready within %s", d.opts.StartWithin), Hint: "look at: holon daemon logs", Err: seen.silent}
+			return seen, &state.Error{Code: CodeNotStarted, Param: "daemon",
+				Message: fmt.Sprintf("it was not ready within %s", d.opts.StartWithin),
+				Hint:    "look at: holon daemon logs", Err: seen.silent}
 		}
 		if !pause(ctx) {
 			return seen, context.Cause(ctx)
@@ -82,7 +87,9 @@ func (d *Daemon) awaitOther(ctx context.Context, seen sighting) (sighting, error
 	if ctx.Err() != nil {
 		return found, err
 	}
-	return found, &state.Error{Code: CodeNotAnswering, Param: "daemon", Message: fmt.Sprintf("process %d is the daemon and does not answer", pid), Hint: "replace it with: holon daemon restart; its log: holon daemon logs", Err: found.silent}
+	return found, &state.Error{Code: CodeNotAnswering, Param: "daemon",
+		Message: fmt.Sprintf("process %d is the daemon and does not answer", pid),
+		Hint:    "replace it with: holon daemon restart; its log: holon daemon logs", Err: found.silent}
 }
 
 // died says why a process ended before it was ready, as far as its log tells.

@@ -38,7 +38,8 @@ func (d *Daemon) look(ctx context.Context) (sighting, error) {
 		return seen, d.files.unusable(err)
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return seen, d.foreign("something that is no socket is there", "remove it, or choose another path with --socket")
+		return seen, d.foreign("something that is no socket is there",
+			"remove it, or choose another path with --socket")
 	}
 	asking, cancel := context.WithTimeout(ctx, d.opts.AskWithin)
 	defer cancel()
@@ -51,7 +52,8 @@ func (d *Daemon) look(ctx context.Context) (sighting, error) {
 		return seen, context.Cause(ctx)
 	}
 	if err != nil && (seen.process == nil || owner != 0 && seen.process.PID != owner) {
-		return seen, d.foreign(fmt.Sprintf("another program, process %d, has it and does not answer as the daemon of this home: %v", owner, err), "stop that program, or choose another path with --socket")
+		return seen, d.foreign(fmt.Sprintf("another program, process %d, has it and does not answer as the daemon "+
+			"of this home: %v", owner, err), "stop that program, or choose another path with --socket")
 	}
 	seen.silent = err
 	return seen, nil
@@ -99,7 +101,8 @@ func (d *Daemon) ask(ctx context.Context, owner int, seen *sighting) error {
 }
 
 func (d *Daemon) foreign(what, remedy string) error {
-	return &state.Error{Code: CodeForeign, Param: "--socket", Message: fmt.Sprintf("%.200q is not the control socket of this home: %s", d.opts.Socket, what), Hint: remedy}
+	return &state.Error{Code: CodeForeign, Param: "--socket",
+		Message: fmt.Sprintf("%.200q is not the control socket of this home: %s", d.opts.Socket, what), Hint: remedy}
 }
 
 // heal removes what a daemon left that is gone. The caller holds the lock.

@@ -36,11 +36,13 @@ type Status struct {
 	DefaultModel      string     `json:"default_model,omitempty"`
 	Engine            string     `json:"engine,omitempty"`
 
-	Control     Control         `json:"control"`
-	ConfigMatch *bool           `json:"config_match,omitempty"` // with the options of who asks; absent: nobody to compare with
-	Activity    *view.Activity  `json:"activity,omitempty"`
-	LastFailure *ledger.Failure `json:"last_failure,omitempty"` // the newest, of the runtime, an agent, a start or a stop
-	Stale       []string        `json:"stale_files,omitempty"`  // that the next start or stop removes
+	Control Control `json:"control"`
+	// with the options of who asks; absent: nobody to compare with
+	ConfigMatch *bool          `json:"config_match,omitempty"`
+	Activity    *view.Activity `json:"activity,omitempty"`
+	// the newest, of the runtime, an agent, a start or a stop
+	LastFailure *ledger.Failure `json:"last_failure,omitempty"`
+	Stale       []string        `json:"stale_files,omitempty"` // that the next start or stop removes
 }
 
 // Control says whether the control surface answers.
@@ -82,7 +84,8 @@ func (d *Daemon) status(seen sighting) Status {
 	}
 	info, match := seen.answer.Runtime, seen.answer.Runtime.ConfigFingerprint == d.opts.Fingerprint
 	s.State, s.Control = Running, Control{Reachable: true, Healthy: seen.answer.Healthy}
-	s.HTTPAddr, s.AdvertiseURL, s.Version, s.ConfigFingerprint = info.HTTPAddr, info.AdvertiseURL, info.Version, info.ConfigFingerprint
+	s.HTTPAddr, s.AdvertiseURL, s.Version, s.ConfigFingerprint = info.HTTPAddr, info.AdvertiseURL, info.Version,
+		info.ConfigFingerprint
 	s.DefaultAgent, s.DefaultModel, s.Engine = info.DefaultAgent, info.DefaultModel, info.Engine
 	if !info.StartedAt.IsZero() {
 		s.StartedAt = &info.StartedAt

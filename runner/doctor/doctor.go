@@ -96,7 +96,8 @@ func (d *Doctor) Examine(ctx context.Context, report func(Result)) bool {
 	for _, list := range results {
 		tell(<-list)
 	}
-	finishing, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTime) // what was made goes, whoever has had enough
+	// what was made goes, whoever has had enough
+	finishing, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTime)
 	defer cancel()
 	if err := errors.Join(e.place.close(finishing), e.tidy()); err != nil {
 		tell([]Result{failed(fmt.Errorf("remove what the doctor made: %w", err)).of("home")})

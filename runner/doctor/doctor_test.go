@@ -36,7 +36,8 @@ func patient(t *testing.T) (*doctor.Doctor, string) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	agentd := filepath.Join(dir, "agentd")
-	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X holon/agentd.version=v1", "-o", agentd, "holon/cmd/agentd")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X holon/agentd.version=v1", "-o", agentd,
+		"holon/cmd/agentd")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build agentd: %v\n%s", err, out)
@@ -50,9 +51,10 @@ func patient(t *testing.T) (*doctor.Doctor, string) {
 	}
 	return &doctor.Doctor{
 		HolonHome: home, Version: "v1", Image: image, Loaded: loaded, Refs: []string{"scripted/demo"}, Chosen: true,
-		Agentd:    func() (string, error) { return agentd, nil },
-		Engine:    func(state.Home) (engine.Engine, error) { return docker.New("", "") },
-		Providers: &modelaccess.Host{Settings: &loaded.Settings, Keys: &credentials.Keys{Store: credentials.StoreIn(found)}},
+		Agentd: func() (string, error) { return agentd, nil },
+		Engine: func(state.Home) (engine.Engine, error) { return docker.New("", "") },
+		Providers: &modelaccess.Host{Settings: &loaded.Settings,
+			Keys: &credentials.Keys{Store: credentials.StoreIn(found)}},
 	}, home
 }
 
@@ -101,7 +103,8 @@ func TestHealthy(t *testing.T) {
 	if !well {
 		t.Fatalf("something fails:\n%s", text(list))
 	}
-	order := []string{"home", "sockets", "disk", "git", "agentd", "settings", "engine", "api", "image", "container", "cgroups", "isolation", "user", "mounts", "clock", "agent", "credentials", "models"}
+	order := []string{"home", "sockets", "disk", "git", "agentd", "settings", "engine", "api", "image", "container",
+		"cgroups", "isolation", "user", "mounts", "clock", "agent", "credentials", "models"}
 	var got []string
 	for _, r := range list {
 		got = append(got, r.Check)
@@ -175,10 +178,12 @@ func TestOldAPI(t *testing.T) {
 	d.Engine = func(state.Home) (engine.Engine, error) { return docker.New("unix://"+path, "") }
 	list, well := examine(t.Context(), d)
 	got := statuses(list)
-	if well || got["engine"] != "failed" || got["api"] != "skipped" || got["mounts"] != "skipped" || got["git"] != "ok" {
+	if well || got["engine"] != "failed" || got["api"] != "skipped" || got["mounts"] != "skipped" ||
+		got["git"] != "ok" {
 		t.Errorf("well %t:\n%s", well, text(list))
 	}
-	if said := text(list); !strings.Contains(said, "speaks API 1.40, at least 1.41 is needed → install Docker 20.10 or newer") {
+	if said := text(list); !strings.Contains(said,
+		"speaks API 1.40, at least 1.41 is needed → install Docker 20.10 or newer") {
 		t.Errorf("said:\n%s", said)
 	}
 }
@@ -201,7 +206,8 @@ func TestBlindMounts(t *testing.T) {
 		return misled{e, elsewhere}, err
 	}
 	list, well := examine(t.Context(), d)
-	if got := statuses(list); well || got["mounts"] != "failed" || got["user"] != "failed" || got["container"] == "failed" {
+	if got := statuses(list); well || got["mounts"] != "failed" || got["user"] != "failed" ||
+		got["container"] == "failed" {
 		t.Errorf("well %t:\n%s", well, text(list))
 	}
 }

@@ -49,8 +49,10 @@ const (
 
 func (e *examination) engineChecks() []named {
 	return []named{
-		{"engine", e.checkEngine}, {"api", e.checkAPI}, {"image", e.checkImage}, {"container", e.checkContainer}, {"cgroups", e.checkCgroups},
-		{"isolation", e.checkIsolation}, {"user", e.checkUser}, {"mounts", e.checkMounts}, {"clock", e.checkClock}, {"agent", e.checkAgent},
+		{"engine", e.checkEngine}, {"api", e.checkAPI}, {"image", e.checkImage}, {"container", e.checkContainer},
+		{"cgroups", e.checkCgroups},
+		{"isolation", e.checkIsolation}, {"user", e.checkUser}, {"mounts", e.checkMounts}, {"clock", e.checkClock},
+		{"agent", e.checkAgent},
 	}
 }
 
@@ -72,7 +74,8 @@ func (e *examination) checkEngine(ctx context.Context) []Result {
 	}
 	p.info = &info
 	if p.user == nil {
-		return one(seen("%s confines nothing: the agent's commands run as you, on this machine", p.eng.Name()).but(Warning, "use --engine docker"))
+		return one(seen("%s confines nothing: the agent's commands run as you, on this machine",
+			p.eng.Name()).but(Warning, "use --engine docker"))
 	}
 	text := fmt.Sprintf("%s %s, %s, runtime %s", info.Engine, info.Version, info.Name, info.Runtime)
 	if info.Rootless {
@@ -134,9 +137,12 @@ func (e *examination) create(ctx context.Context) (err error) {
 	}
 	mounts := []engine.Mount{{Source: agentd, Target: agentdPath, ReadOnly: true}, {Source: p.dir, Target: sharedPath}}
 	p.spec, err = engine.Spec{
-		Name: "holon-doctor-" + strings.ToLower(p.word[:12]), Image: e.Image, User: p.user, Runtime: e.Runtime, Mounts: mounts,
-		Labels: map[string]string{runner.LabelRole: "doctor", runner.LabelHome: e.home.Dir()}, Memory: e.Memory, NanoCPUs: e.NanoCPUs,
-		Args: []string{p.eng.Path(mounts, agentdPath), "debug", "container", "--exchange", p.eng.Path(mounts, sharedPath)},
+		Name: "holon-doctor-" + strings.ToLower(p.word[:12]), Image: e.Image, User: p.user, Runtime: e.Runtime,
+		Mounts: mounts,
+		Labels: map[string]string{runner.LabelRole: "doctor", runner.LabelHome: e.home.Dir()}, Memory: e.Memory,
+		NanoCPUs: e.NanoCPUs,
+		Args: []string{p.eng.Path(mounts, agentdPath), "debug", "container", "--exchange",
+			p.eng.Path(mounts, sharedPath)},
 	}.Complete()
 	if err != nil {
 		return err
@@ -180,15 +186,19 @@ func (e *examination) checkContainer(ctx context.Context) []Result {
 	}
 	var report turns.Place
 	if err := json.NewDecoder(bytes.NewReader(said)).Decode(&report); err != nil || exit.Code != 0 {
-		return one(seen("agentd ended with code %d and said %q", exit.Code, runner.OneLine(string(said), 300)).but(Failed, "use the agentd of this holon (HOLON_AGENTD), and an image for this machine's processor"))
+		return one(seen("agentd ended with code %d and said %q", exit.Code,
+			runner.OneLine(string(said), 300)).but(Failed,
+			"use the agentd of this holon (HOLON_AGENTD), and an image for this machine's processor"))
 	}
 	p.seen = &report
 	took := p.end.Sub(p.begin).Milliseconds()
 	if report.Programs["sh"] == "" {
-		return one(seen("runs (%d ms), but has no sh, by which agents run commands", took).but(Warning, "use an image with a shell"))
+		return one(seen("runs (%d ms), but has no sh, by which agents run commands", took).but(Warning,
+			"use an image with a shell"))
 	}
 	if report.Programs["git"] == "" {
-		return one(seen("runs (%d ms), but has no git for the agent", took).but(Warning, "use an image with git, such as that of make image"))
+		return one(seen("runs (%d ms), but has no git for the agent", took).but(Warning,
+			"use an image with git, such as that of make image"))
 	}
 	return one(seen("runs, %s/%s, %d ms", report.OS, report.Arch, took))
 }
@@ -209,10 +219,14 @@ func (e *examination) checkCgroups(context.Context) []Result {
 	if weak := e.weak(func(name string) bool { return slices.Contains(limitAxes, name) }); weak != nil {
 		return weak
 	}
-	limits := fmt.Sprintf("version %s: memory %s, %d processes, %s CPUs", p.info.CgroupVersion, units.BytesSize(float64(p.spec.Memory)), p.spec.PidsLimit, p.state.Isolation.CPU.Value)
+	limits := fmt.Sprintf("version %s: memory %s, %d processes, %s CPUs", p.info.CgroupVersion,
+		units.BytesSize(float64(p.spec.Memory)), p.spec.PidsLimit, p.state.Isolation.CPU.Value)
 	if s := p.seen; s != nil && s.CgroupVersion != 0 {
-		if s.Memory > p.spec.Memory || s.Pids > p.spec.PidsLimit || s.Memory == 0 && p.spec.Memory != engine.Unlimited || s.Pids == 0 && p.spec.PidsLimit != engine.Unlimited {
-			return one(seen("the engine says %s; the container sees memory %d, %d processes (0: none)", limits, s.Memory, s.Pids).but(Warning, "look whether the kernel has the memory and pids controllers, and the engine uses them"))
+		if s.Memory > p.spec.Memory || s.Pids > p.spec.PidsLimit ||
+			s.Memory == 0 && p.spec.Memory != engine.Unlimited || s.Pids == 0 && p.spec.PidsLimit != engine.Unlimited {
+			return one(seen("the engine says %s; the container sees memory %d, %d processes (0: none)", limits,
+				s.Memory, s.Pids).but(Warning, "look whether the kernel has the memory and pids controllers, and "+
+				"the engine uses them"))
 		}
 		return one(seen("%s; the container sees the same", limits))
 	}
@@ -232,10 +246,12 @@ func (e *examination) checkIsolation(context.Context) []Result {
 		return weak
 	}
 	if s := p.seen; s != nil && (strings.Trim(s.Capabilities, "0") != "" || !s.NoNewPrivileges) {
-		return one(seen("the engine says otherwise, but the container has the capabilities %s, and no_new_privs is %t", s.Capabilities, s.NoNewPrivileges).but(Failed, "use another engine or --runtime"))
+		return one(seen("the engine says otherwise, but the container has the capabilities %s, and no_new_privs is %t",
+			s.Capabilities, s.NoNewPrivileges).but(Failed, "use another engine or --runtime"))
 	}
 	iso := p.state.Isolation
-	return one(seen("capabilities %s, seccomp %s, network %s, read-only root, no new privileges", iso.Capabilities.Value, iso.Seccomp.Value, iso.Network.Value))
+	return one(seen("capabilities %s, seccomp %s, network %s, read-only root, no new privileges",
+		iso.Capabilities.Value, iso.Seccomp.Value, iso.Network.Value))
 }
 
 // weak is what the engine keeps less strictly than asked for, nil for nothing.
@@ -249,7 +265,8 @@ func (e *examination) weak(about func(string) bool) (list []Result) {
 		if slices.Contains(e.Accept, name) {
 			list = append(list, r.but(Warning, "it was accepted (--accept-weaker)"))
 		} else {
-			list = append(list, r.but(Failed, "use another engine or --runtime, or --accept-weaker "+name+" if that is what you want"))
+			list = append(list, r.but(Failed, "use another engine or --runtime, or --accept-weaker "+name+
+				" if that is what you want"))
 		}
 	}
 	return list
@@ -267,7 +284,8 @@ func (e *examination) checkUser(context.Context) []Result {
 	if p.user != nil {
 		want = *p.user
 	}
-	const remedy = "use an engine without user namespaces (no userns-remap, not rootless), so that both sides mean the same by a number"
+	const remedy = "use an engine without user namespaces (no userns-remap, not rootless), so that both sides mean " +
+		"the same by a number"
 	if got := (engine.User{UID: p.seen.UID, GID: p.seen.GID}); got != want {
 		return one(seen("it runs as %d:%d instead of %d:%d", got.UID, got.GID, want.UID, want.GID).but(Failed, remedy))
 	}
@@ -280,10 +298,12 @@ func (e *examination) checkUser(context.Context) []Result {
 		return one(seen("%d:%d can't share files: %s", want.UID, want.GID, why).but(Failed, remedy))
 	}
 	if int(st.Uid) != want.UID || int(st.Gid) != want.GID {
-		return one(seen("files of the container's user %d:%d belong to %d:%d here", want.UID, want.GID, st.Uid, st.Gid).but(Failed, remedy))
+		return one(seen("files of the container's user %d:%d belong to %d:%d here", want.UID, want.GID, st.Uid,
+			st.Gid).but(Failed, remedy))
 	}
 	if os.Geteuid() != 0 && p.user != nil {
-		return one(seen("%d:%d there and here; your containers share the limits that the kernel has for each user", want.UID, want.GID))
+		return one(seen("%d:%d there and here; your containers share the limits that the kernel has for each user",
+			want.UID, want.GID))
 	}
 	return one(seen("%d:%d there and here", want.UID, want.GID))
 }
@@ -294,7 +314,8 @@ func (e *examination) checkMounts(context.Context) []Result {
 	if p.seen == nil || p.seen.Exchange == nil {
 		return skipped(notRun)
 	}
-	const remedy = "set HOLON_HOME to a directory that the engine can mount: of this machine, and shared with it where it runs in a virtual machine (file sharing); DOCKER_HOST must not name another machine"
+	const remedy = "set HOLON_HOME to a directory that the engine can mount: of this machine, and shared with it " +
+		"where it runs in a virtual machine (file sharing); DOCKER_HOST must not name another machine"
 	bad := func(format string, args ...any) []Result { return one(seen(format, args...).but(Failed, remedy)) }
 	x := p.seen.Exchange
 	if x.Error != "" {
@@ -310,7 +331,8 @@ func (e *examination) checkMounts(context.Context) []Result {
 	if err != nil || string(kept) != p.word {
 		return bad("what the container wrote is not in %s", p.dir)
 	}
-	return one(seen("a sentinel was written, read back and deleted in the container; host and container see each other's files"))
+	return one(seen("a sentinel was written, read back and deleted in the container; host and container see each " +
+		"other's files"))
 }
 
 // maxExchanged bounds the file that a container writes.
@@ -331,7 +353,8 @@ func (e *examination) checkClock(context.Context) []Result {
 		drift = t.Sub(p.end)
 	}
 	if drift.Abs() > maxDrift {
-		return one(seen("the container's clock is off by %s", drift.Round(time.Second)).but(Warning, "set the clock of the engine's machine; restart its virtual machine if it has one"))
+		return one(seen("the container's clock is off by %s", drift.Round(time.Second)).but(Warning,
+			"set the clock of the engine's machine; restart its virtual machine if it has one"))
 	}
 	return one(seen("the same on both sides"))
 }
@@ -351,9 +374,11 @@ func (e *examination) checkAgent(ctx context.Context) []Result {
 	id := state.NewRunID()
 	begin := time.Now()
 	s, err := runner.Start(ctx, runner.Config{
-		ID: id, Engine: p.eng, Agentd: agentd, Image: e.Image, Dir: dir, SocketDir: e.home.IPCDir(id), Model: "scripted/demo",
-		Labels: map[string]string{runner.LabelRole: "doctor", runner.LabelHome: e.home.Dir()}, Memory: e.Memory, NanoCPUs: e.NanoCPUs,
-		User: e.User, Runtime: e.Runtime, Accept: runner.AxisNames(), // which was judged already
+		ID: id, Engine: p.eng, Agentd: agentd, Image: e.Image, Dir: dir, SocketDir: e.home.IPCDir(id),
+		Model:  "scripted/demo",
+		Labels: map[string]string{runner.LabelRole: "doctor", runner.LabelHome: e.home.Dir()}, Memory: e.Memory,
+		NanoCPUs: e.NanoCPUs,
+		User:     e.User, Runtime: e.Runtime, Accept: runner.AxisNames(), // which was judged already
 		Log: slog.New(slog.DiscardHandler), Version: e.Version,
 	})
 	if err != nil {
@@ -365,7 +390,8 @@ func (e *examination) checkAgent(ctx context.Context) []Result {
 		return one(failed(err))
 	}
 	if health.Version != e.Version {
-		return one(seen("agentd is version %s, holon is %s", health.Version, e.Version).but(Warning, "build or install both together"))
+		return one(seen("agentd is version %s, holon is %s", health.Version, e.Version).but(Warning,
+			"build or install both together"))
 	}
 	return one(seen("agentd %s answers on its socket, %d ms after the start", health.Version, took.Milliseconds()))
 }

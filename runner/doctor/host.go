@@ -33,7 +33,8 @@ func (e *examination) checkHome(context.Context) []Result {
 		}
 		e.made = append([]string{dir}, e.made...)
 	}
-	for _, dir := range []string{before.RunsDir(), before.CacheDir(), before.ContainersDir(), filepath.Dir(before.IPCDir("run")), filepath.Join(before.Dir(), "local")} {
+	for _, dir := range []string{before.RunsDir(), before.CacheDir(), before.ContainersDir(),
+		filepath.Dir(before.IPCDir("run")), filepath.Join(before.Dir(), "local")} {
 		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 			e.made = append(e.made, dir)
 		}
@@ -51,9 +52,11 @@ func (e *examination) checkHome(context.Context) []Result {
 	mode := fs.FileMode(st.Mode).Perm()
 	switch {
 	case int(st.Uid) != os.Geteuid() && st.Uid != 0:
-		return one(seen("%s belongs to the user %d, who can change what runs leave", home.Dir(), st.Uid).but(Warning, "set HOLON_HOME to a directory of your own"))
+		return one(seen("%s belongs to the user %d, who can change what runs leave", home.Dir(), st.Uid).but(Warning,
+			"set HOLON_HOME to a directory of your own"))
 	case mode&0o002 != 0:
-		return one(seen("%s can be written to by others (mode %04o)", home.Dir(), mode).but(Failed, "chmod 700 "+home.Dir()))
+		return one(seen("%s can be written to by others (mode %04o)", home.Dir(), mode).but(Failed,
+			"chmod 700 "+home.Dir()))
 	case mode&0o075 != 0:
 		return one(seen("%s is open to others (mode %04o)", home.Dir(), mode).but(Warning, "chmod 700 "+home.Dir()))
 	}
@@ -64,7 +67,8 @@ func (e *examination) checkHome(context.Context) []Result {
 // empty: whatever is in one is somebody else's.
 func (e *examination) tidy() error {
 	for _, dir := range slices.Backward(e.made) {
-		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.EEXIST) {
+		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) &&
+			!errors.Is(err, syscall.EEXIST) {
 			if e.home == nil {
 				return nil // it could not be made either, which was said
 			}
@@ -75,7 +79,8 @@ func (e *examination) tidy() error {
 }
 
 func (e *examination) hostChecks() []named {
-	return []named{{"sockets", e.checkSockets}, {"disk", e.checkDisk}, {"git", e.checkGit}, {"agentd", e.checkAgentd}, {"settings", e.checkSettings}}
+	return []named{{"sockets", e.checkSockets}, {"disk", e.checkDisk}, {"git", e.checkGit}, {"agentd", e.checkAgentd},
+		{"settings", e.checkSettings}}
 }
 
 const noHome = "there is no state home"
@@ -91,7 +96,8 @@ func (e *examination) checkSockets(context.Context) []Result {
 	case err != nil:
 		return one(failed(err))
 	case !ok:
-		return one(seen("paths below %s are too long for sockets, which go to %s", proper, filepath.Dir(dir)).but(Warning, "set HOLON_HOME to a shorter path, or ignore it where the engine can mount "+filepath.Dir(dir)))
+		return one(seen("paths below %s are too long for sockets, which go to %s", proper,
+			filepath.Dir(dir)).but(Warning, "set HOLON_HOME to a shorter path, or ignore it where the engine can mount "+filepath.Dir(dir)))
 	}
 	return one(seen("their paths have %d bytes, of 107", len(dir)+runner.LongestSocket))
 }
@@ -111,7 +117,9 @@ func (e *examination) checkDisk(ctx context.Context) []Result {
 	free := int64(st.Bavail) * st.Bsize
 	r := seen("%s are free", units.BytesSize(float64(free)))
 	if e.Room.Run > 0 && free < e.Room.Run {
-		return one(seen("%s are free, and a run may write %s", units.BytesSize(float64(free)), units.BytesSize(float64(e.Room.Run))).but(Warning, "free some space (holon gc --keep-runs 10 may), or lower --disk"))
+		return one(seen("%s are free, and a run may write %s", units.BytesSize(float64(free)),
+			units.BytesSize(float64(e.Room.Run))).but(Warning,
+			"free some space (holon gc --keep-runs 10 may), or lower --disk"))
 	}
 	return one(r)
 }
@@ -146,16 +154,19 @@ func (e *examination) checkAgentd(context.Context) []Result {
 		return one(failed(fmt.Errorf("look at agentd: %w", err)))
 	}
 	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 || os.Geteuid() == 0 && info.Mode()&0o005 != 0o005 {
-		return one(seen("%s can't be run by the container's user (mode %s)", path, info.Mode()).but(Failed, "chmod 755 "+path))
+		return one(seen("%s can't be run by the container's user (mode %s)", path, info.Mode()).but(Failed,
+			"chmod 755 "+path))
 	}
 	f, err := elf.Open(path)
 	if err != nil {
-		return one(seen("%s is no program for Linux: %v", path, err).but(Failed, "set HOLON_AGENTD to an agentd that was built for Linux"))
+		return one(seen("%s is no program for Linux: %v", path, err).but(Failed,
+			"set HOLON_AGENTD to an agentd that was built for Linux"))
 	}
 	defer f.Close()
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return one(seen("%s is not static: it runs only in images with its libraries", path).but(Failed, "build it with CGO_ENABLED=0, as make build does"))
+			return one(seen("%s is not static: it runs only in images with its libraries", path).but(Failed,
+				"build it with CGO_ENABLED=0, as make build does"))
 		}
 	}
 	return one(seen("%s, static", path))

@@ -55,7 +55,8 @@ func (e *examination) checkCredential(ref string) Result {
 	where, err := e.Providers.Ready(ref)
 	if err != nil && !e.Chosen {
 		return seen("no model is chosen, and there is no key for the default one, %s", ref).but(Failed,
-			"store a key with: holon credentials set openai; or choose a model with: holon config set model.default PROVIDER/NAME")
+			"store a key with: holon credentials set openai; or choose a model with: holon config set model.default "+
+				"PROVIDER/NAME")
 	}
 	if err != nil {
 		r := failed(err)
@@ -84,7 +85,8 @@ func (e *examination) checkModels(ctx context.Context) (list []Result) {
 		}
 		c := e.Providers.Check(ctx, ref)
 		if !c.OK {
-			list = append(list, seen("%s: %s", ref, fmt.Sprintf("%s: %s", c.Error.Code, c.Error.Message)).but(Failed, c.Error.Hint))
+			list = append(list, seen("%s: %s", ref, fmt.Sprintf("%s: %s", c.Error.Code, c.Error.Message)).but(Failed,
+				c.Error.Hint))
 			continue
 		}
 		list = append(list, seen("%s answered within %d ms", ref, c.LatencyMS))

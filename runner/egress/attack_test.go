@@ -26,12 +26,15 @@ import (
 func TestAttacks(t *testing.T) {
 	names := map[string][][]netip.Addr{
 		"example.com.": {addrs(public)}, "a.example.org.": {addrs(public)},
-		"private.example.org.": {addrs("10.0.0.7")}, "loopback.example.org.": {addrs("127.0.0.1")}, "metadata.example.org.": {addrs("169.254.169.254")}, "mapped.example.org.": {addrs("::ffff:127.0.0.1")},
-		"mixed.example.org.": {addrs(public, "192.168.1.1")}, "ula.example.org.": {addrs("fd00:ec2::254")}, "nat64.example.org.": {addrs("64:ff9b::a9fe:a9fe")}, "empty.example.org.": {{}},
+		"private.example.org.": {addrs("10.0.0.7")}, "loopback.example.org.": {addrs("127.0.0.1")},
+		"metadata.example.org.": {addrs("169.254.169.254")}, "mapped.example.org.": {addrs("::ffff:127.0.0.1")},
+		"mixed.example.org.": {addrs(public, "192.168.1.1")}, "ula.example.org.": {addrs("fd00:ec2::254")},
+		"nat64.example.org.": {addrs("64:ff9b::a9fe:a9fe")}, "empty.example.org.": {{}},
 	}
 	connect := func(target string) string { return "CONNECT " + target + " HTTP/1.1\r\nHost: " + target + "\r\n\r\n" }
 	get := func(target string, fields ...string) string {
-		return "GET " + target + " HTTP/1.1\r\n" + strings.Join(fields, "\r\n") + strings.Repeat("\r\n", min(len(fields), 1)) + "\r\n"
+		return "GET " + target + " HTTP/1.1\r\n" +
+			strings.Join(fields, "\r\n") + strings.Repeat("\r\n", min(len(fields), 1)) + "\r\n"
 	}
 	for _, tc := range []struct{ name, raw, status, reason string }{
 		{"host that is not listed", connect("evil.net:443"), "403", "host_not_allowed"},
@@ -80,15 +83,21 @@ func TestAttacks(t *testing.T) {
 		{"a file", get("file:///etc/passwd"), "403", "scheme_not_allowed"},
 		{"a request to the proxy itself", get("/", "Host: example.com"), "400", "request_malformed"},
 		{"another Host", get("http://example.com/", "Host: evil.net"), "400", "host_mismatch"},
-		{"another Host in CONNECT", "CONNECT example.com:443 HTTP/1.1\r\nHost: evil.net\r\n\r\n", "400", "host_mismatch"},
+		{"another Host in CONNECT", "CONNECT example.com:443 HTTP/1.1\r\nHost: evil.net\r\n\r\n", "400",
+			"host_mismatch"},
 		{"Host with another port", get("http://example.com/", "Host: example.com:8080"), "400", "host_mismatch"},
 		{"two Hosts", get("http://example.com/", "Host: example.com", "Host: evil.net"), "400", "request_malformed"},
-		{"length and chunks", "POST http://example.com/ HTTP/1.1\r\nHost: example.com\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "400", "request_malformed"},
-		{"two lengths", "POST http://example.com/ HTTP/1.1\r\nHost: example.com\r\nContent-Length: 4\r\nContent-Length: 0\r\n\r\nabcd", "400", "request_malformed"},
-		{"bare line feeds", "GET http://example.com/ HTTP/1.1\nHost: example.com\n\nX: \r\n\r\n", "400", "request_malformed"},
-		{"CONNECT with a body", "CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\nContent-Length: 4\r\n\r\nabcd", "400", "request_malformed"},
+		{"length and chunks", "POST http://example.com/ HTTP/1.1\r\nHost: example.com\r\nContent-Length: " +
+			"4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "400", "request_malformed"},
+		{"two lengths", "POST http://example.com/ HTTP/1.1\r\nHost: example.com\r\nContent-Length: " +
+			"4\r\nContent-Length: 0\r\n\r\nabcd", "400", "request_malformed"},
+		{"bare line feeds", "GET http://example.com/ HTTP/1.1\nHost: example.com\n\nX: \r\n\r\n", "400",
+			"request_malformed"},
+		{"CONNECT with a body", "CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\nContent-Length: " +
+			"4\r\n\r\nabcd", "400", "request_malformed"},
 		{"HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "400", "request_malformed"},
-		{"a head that is too large", get("http://example.com/", "X: "+strings.Repeat("x", 40<<10)), "400", "request_malformed"},
+		{"a head that is too large", get("http://example.com/", "X: "+strings.Repeat("x", 40<<10)), "400",
+			"request_malformed"},
 		{"half a head", "GET http://example.com/ HT", "400", "request_malformed"},
 		{"terminal escapes", connect("\x1b]0;owned\x07.example.org:443"), "400", "request_malformed"},
 		{"line feed in the name", connect("a.example.org\nX: y:443"), "400", "request_malformed"},
@@ -111,9 +120,13 @@ func TestAttacks(t *testing.T) {
 				t.Errorf("the answer has what it should not: %q", answer)
 			}
 			facts := r.close()
-			if len(facts) != 1 || facts[0].Decision == nil || facts[0].Decision.Verdict != "denied" || facts[0].Decision.Reason != tc.reason {
+			if len(facts) != 1 || facts[0].Decision == nil || facts[0].Decision.Verdict != "denied" ||
+				facts[0].Decision.Reason != tc.reason {
 				t.Errorf("recorded: %q", decisions(facts))
-			} else if text := facts[0].Decision.Host + facts[0].Decision.Detail; strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) || len(text) > 400 {
+			} else if text := facts[0].Decision.Host + facts[0].Decision.Detail; strings.ContainsFunc(text,
+				func(r rune) bool {
+					return r < ' ' || r > '~'
+				}) || len(text) > 400 {
 				t.Errorf("recorded: %q", text)
 			}
 			if len(r.net.dials()) > 0 {
@@ -145,11 +158,13 @@ func TestTunnelIsJudged(t *testing.T) {
 			conn, in := r.tunnel("example.com:443")
 			err := tc.speak(conn)
 			rest, _ := io.ReadAll(in) // reset or not
-			if tls13 := err != nil && strings.Contains(err.Error(), "access denied"); !tls13 && !bytes.Equal(rest, []byte{21, 3, 3, 0, 2, 2, 49}) {
+			if tls13 := err != nil && strings.Contains(err.Error(), "access denied"); !tls13 &&
+				!bytes.Equal(rest, []byte{21, 3, 3, 0, 2, 2, 49}) {
 				t.Errorf("the client sees %v, %q", err, rest)
 			}
 			facts := r.close()
-			if got := decisions(facts); !slices.Equal(got, []string{"allowed listed example.com", "denied " + tc.reason + " example.com"}) {
+			if got := decisions(facts); !slices.Equal(got,
+				[]string{"allowed listed example.com", "denied " + tc.reason + " example.com"}) {
 				t.Errorf("decisions: %q", got)
 			}
 			if e := ends(facts); len(e) != 1 || e[0].BytesSent != 0 || e[0].Error != tc.reason {
@@ -162,7 +177,8 @@ func TestTunnelIsJudged(t *testing.T) {
 // A client behind the proxy meets the alert as one, not as a broken network.
 func TestOtherNameByClient(t *testing.T) {
 	r := newRig(t, worldWide, "example.com")
-	if _, err := r.get(r.client("other.example.org"), "https://example.com/"); err == nil || !strings.Contains(err.Error(), "access denied") {
+	if _, err := r.get(r.client("other.example.org"), "https://example.com/"); err == nil ||
+		!strings.Contains(err.Error(), "access denied") {
 		t.Errorf("%v", err)
 	}
 	if len(r.asked.all()) > 0 {
@@ -173,7 +189,8 @@ func TestOtherNameByClient(t *testing.T) {
 // A name that changes its address between questions is judged each time, and what
 // is dialled is what was judged.
 func TestRebinding(t *testing.T) {
-	r := newRig(t, map[string][][]netip.Addr{"example.com.": {addrs(public), addrs("127.0.0.1"), addrs("169.254.169.254"), addrs(public)}}, "example.com")
+	r := newRig(t, map[string][][]netip.Addr{"example.com.": {addrs(public), addrs("127.0.0.1"),
+		addrs("169.254.169.254"), addrs(public)}}, "example.com")
 	var got []string
 	for range 4 {
 		text, err := r.get(r.client(""), "http://example.com/")
@@ -194,24 +211,32 @@ func TestRebinding(t *testing.T) {
 func TestPipelined(t *testing.T) {
 	const second = "GET http://other.example.org/second HTTP/1.1\r\nHost: other.example.org\r\n\r\n"
 	for name, first := range map[string]string{
-		"no body":         "GET http://example.com/first HTTP/1.1\r\nHost: example.com\r\n\r\n",
-		"a body":          "POST http://example.com/first HTTP/1.1\r\nHost: example.com\r\nContent-Length: 4\r\n\r\nbody",
-		"chunks":          "POST http://example.com/first HTTP/1.1\r\nHost: example.com\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
-		"kept alive":      "GET http://example.com/first HTTP/1.1\r\nHost: example.com\r\nConnection: keep-alive\r\nProxy-Connection: keep-alive\r\n\r\n",
-		"a named header":  "GET http://example.com/first HTTP/1.1\r\nHost: example.com\r\nConnection: X-Secret\r\nX-Secret: s\r\nProxy-Authorization: Basic c2VjcmV0\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
-		"it waits for it": "POST http://example.com/first HTTP/1.1\r\nHost: example.com\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\nbody",
+		"no body": "GET http://example.com/first HTTP/1.1\r\nHost: example.com\r\n\r\n",
+		"a body": "POST http://example.com/first HTTP/1.1\r\nHost: example.com\r\nContent-Length: " +
+			"4\r\n\r\nbody",
+		"chunks": "POST http://example.com/first HTTP/1.1\r\nHost: example.com\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
+		"kept alive": "GET http://example.com/first HTTP/1.1\r\nHost: example.com\r\nConnection: " +
+			"keep-alive\r\nProxy-Connection: keep-alive\r\n\r\n",
+		"a named header": "GET http://example.com/first HTTP/1.1\r\nHost: example.com\r\nConnection: " +
+			"X-Secret\r\nX-Secret: s\r\nProxy-Authorization: Basic c2VjcmV0\r\nUpgrade: h2c\r\nHTTP2-Settings: " +
+			"AAMAAABk\r\n\r\n",
+		"it waits for it": "POST http://example.com/first HTTP/1.1\r\nHost: example.com\r\nExpect: " +
+			"100-continue\r\nContent-Length: 4\r\n\r\nbody",
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, worldWide, "example.com")
 			answer := r.say(first + second)
-			if strings.Count(answer, "HTTP/1.1 200 OK") != 1 || strings.Contains(answer, "second") || !strings.Contains(answer, "Connection: close") {
+			if strings.Count(answer, "HTTP/1.1 200 OK") != 1 || strings.Contains(answer, "second") ||
+				!strings.Contains(answer, "Connection: close") {
 				t.Errorf("answer: %q", answer)
 			}
 			asked := r.asked.all()
 			if len(asked) != 1 || asked[0].URL.Path != "/first" {
 				t.Fatalf("asked: %+v", asked)
 			}
-			for _, field := range []string{"X-Secret", "Proxy-Authorization", "Upgrade", "Http2-Settings", "Proxy-Connection", "Expect"} {
+			for _, field := range []string{"X-Secret", "Proxy-Authorization", "Upgrade", "Http2-Settings",
+				"Proxy-Connection", "Expect"} {
 				if asked[0].Header.Get(field) != "" {
 					t.Errorf("the host was sent %s", field)
 				}
@@ -226,7 +251,8 @@ func TestPipelined(t *testing.T) {
 // A host that answers with an upgrade gets none.
 func TestUpgrade(t *testing.T) {
 	r := newRig(t, worldWide, "example.com")
-	answer := r.say("GET http://example.com/upgrade HTTP/1.1\r\nHost: example.com\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
+	answer := r.say("GET http://example.com/upgrade HTTP/1.1\r\nHost: example.com\r\nConnection: " +
+		"Upgrade\r\nUpgrade: other\r\n\r\n")
 	if !strings.HasPrefix(answer, "HTTP/1.1 502 ") {
 		t.Errorf("%q", answer)
 	}
@@ -238,7 +264,8 @@ func TestUnreachable(t *testing.T) {
 	r.net.ports = nil
 	for _, url := range []string{"http://example.com/", "https://example.com/"} {
 		got, err := r.get(r.client(""), url)
-		if said := fmt.Sprint(got, err); !strings.Contains(said, "unreachable") || strings.Contains(said, public) || strings.Contains(said, "listens") {
+		if said := fmt.Sprint(got, err); !strings.Contains(said, "unreachable") || strings.Contains(said, public) ||
+			strings.Contains(said, "listens") {
 			t.Errorf("%s", said)
 		}
 	}
@@ -335,7 +362,8 @@ func TestFlood(t *testing.T) {
 	}
 	allowed, denied := egress.Count(facts)
 	last := facts[len(facts)-1]
-	if allowed != 1 || denied != 60 || last.Omitted == nil || last.Omitted.Denied != 10 || told != len(facts) || len(facts) != 52 {
+	if allowed != 1 || denied != 60 || last.Omitted == nil || last.Omitted.Denied != 10 || told != len(facts) ||
+		len(facts) != 52 {
 		t.Errorf("%d allowed, %d denied, %d facts, %d told, last %+v", allowed, denied, len(facts), told, last)
 	}
 }
@@ -367,7 +395,8 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	// The end of the first connection may be told after the second was refused.
-	orders := [][]string{{turns.EgressDecided, turns.EgressClosed, turns.EgressDecided}, {turns.EgressDecided, turns.EgressDecided, turns.EgressClosed}}
+	orders := [][]string{{turns.EgressDecided, turns.EgressClosed, turns.EgressDecided},
+		{turns.EgressDecided, turns.EgressDecided, turns.EgressClosed}}
 	if !slices.ContainsFunc(orders, func(o []string) bool { return slices.Equal(types, o) }) {
 		t.Errorf("%v", types)
 	}
@@ -395,7 +424,8 @@ func TestLedgerGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.say("GET http://other.net/ HTTP/1.1\r\n\r\n")
-	if got := decisions(r.close()); !slices.Equal(got, []string{"denied host_not_allowed evil.net", "denied host_not_allowed other.net"}) {
+	if got := decisions(r.close()); !slices.Equal(got,
+		[]string{"denied host_not_allowed evil.net", "denied host_not_allowed other.net"}) {
 		t.Errorf("%q", got)
 	}
 }

@@ -84,7 +84,8 @@ func New(options Options) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{hosts: list, addresses: newAddresses(), resolver: options.Resolver, dialer: options.Dialer, owner: options.Owner, log: options.Log}
+	p := &Proxy{hosts: list, addresses: newAddresses(), resolver: options.Resolver, dialer: options.Dialer,
+		owner: options.Owner, log: options.Log}
 	if p.resolver == nil {
 		p.resolver = net.DefaultResolver
 	}

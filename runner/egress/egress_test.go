@@ -16,7 +16,8 @@ func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
 type fact = egress.Fact
 
 var worldWide = map[string][][]netip.Addr{
-	"example.com.": {addrs(public)}, "www.example.com.": {addrs(public, "2606:2800:220:1::1")}, "other.example.org.": {addrs(public)},
+	"example.com.": {addrs(public)}, "www.example.com.": {addrs(public, "2606:2800:220:1::1")},
+	"other.example.org.": {addrs(public)},
 }
 
 // What is allowed works as without a proxy, and is recorded.
@@ -34,7 +35,8 @@ func TestAllowed(t *testing.T) {
 	if got, err := r.get(r.client(""), "https://example.com/large"); err != nil || len(got) != 8<<20+len("200 ") {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-	resp, err := r.client("").Post("http://example.com/post", "text/plain", io.MultiReader(strings.NewReader("chunk"), strings.NewReader("ed")))
+	resp, err := r.client("").Post("http://example.com/post", "text/plain",
+		io.MultiReader(strings.NewReader("chunk"), strings.NewReader("ed")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,17 +45,21 @@ func TestAllowed(t *testing.T) {
 		t.Errorf("%s, %v", body, err)
 	}
 	facts := r.close()
-	if got := decisions(facts); len(got) != 5 || slices.ContainsFunc(got, func(s string) bool { return !strings.HasPrefix(s, "allowed listed ") }) {
+	if got := decisions(facts); len(got) != 5 || slices.ContainsFunc(got, func(s string) bool {
+		return !strings.HasPrefix(s, "allowed listed ")
+	}) {
 		t.Errorf("decisions: %q", got)
 	}
 	large := slices.ContainsFunc(facts, func(f fact) bool {
-		return f.Ended != nil && f.Ended.BytesReceived > 8<<20 && f.Ended.BytesSent > 100 && f.Ended.Address == public && f.Ended.Error == ""
+		return f.Ended != nil && f.Ended.BytesReceived > 8<<20 && f.Ended.BytesSent > 100 &&
+			f.Ended.Address == public && f.Ended.Error == ""
 	})
 	if !large || len(ends(facts)) != 5 {
 		t.Errorf("ends: %+v", ends(facts))
 	}
 	for _, req := range r.asked.all() {
-		for _, name := range []string{"Proxy-Connection", "Proxy-Authorization", "Keep-Alive", "Via", "X-Forwarded-For"} {
+		for _, name := range []string{"Proxy-Connection", "Proxy-Authorization", "Keep-Alive", "Via",
+			"X-Forwarded-For"} {
 			if req.Header.Get(name) != "" {
 				t.Errorf("the host was sent %s", name)
 			}
@@ -68,7 +74,8 @@ func TestRedirect(t *testing.T) {
 	if err != nil || !strings.HasPrefix(got, "403 ") || !strings.Contains(got, "host_not_allowed") {
 		t.Errorf("%q, %v", got, err)
 	}
-	if got := decisions(r.close()); !slices.Equal(got, []string{"allowed listed example.com", "denied host_not_allowed denied.example.net"}) {
+	if got := decisions(r.close()); !slices.Equal(got,
+		[]string{"allowed listed example.com", "denied host_not_allowed denied.example.net"}) {
 		t.Errorf("decisions: %q", got)
 	}
 }
@@ -76,7 +83,8 @@ func TestRedirect(t *testing.T) {
 // An empty list is closed.
 func TestEmptyList(t *testing.T) {
 	r := newRig(t, worldWide)
-	if _, err := r.get(r.client(""), "https://example.com/"); err == nil || !strings.Contains(err.Error(), "host_not_allowed") {
+	if _, err := r.get(r.client(""), "https://example.com/"); err == nil ||
+		!strings.Contains(err.Error(), "host_not_allowed") {
 		t.Errorf("%v", err)
 	}
 	if got, err := r.get(r.client(""), "http://example.com/"); err != nil || !strings.HasPrefix(got, "403 ") {

@@ -74,7 +74,8 @@ func (x *exchange) run(ctx context.Context) {
 // ended records how the connection to at ended.
 func (x *exchange) ended(t target, at netip.Addr, err error) {
 	end := turns.EgressEnd{
-		EgressID: x.id, Host: t.host, Port: t.port, BytesSent: x.sent.Load(), BytesReceived: x.received.Load(), DurationMS: time.Since(x.begun).Milliseconds(),
+		EgressID: x.id, Host: t.host, Port: t.port, BytesSent: x.sent.Load(), BytesReceived: x.received.Load(),
+		DurationMS: time.Since(x.begun).Milliseconds(),
 	}
 	if at.IsValid() {
 		end.Address = at.String()
@@ -119,7 +120,8 @@ func (x *exchange) cut() {
 
 // refuse records a denial, then answers with it.
 func (x *exchange) refuse(t target, no *refusal) {
-	if _, err := x.server.ledger.decided(x.decision(t, turns.VerdictDenied, no.reason, no.address, no.detail)); err != nil {
+	if _, err := x.server.ledger.decided(x.decision(t, turns.VerdictDenied, no.reason, no.address,
+		no.detail)); err != nil {
 		x.unrecorded(err)
 		return
 	}
@@ -144,7 +146,8 @@ func (x *exchange) answer(status int, reason, message string) {
 	body := "holon egress: " + message + " (" + reason + ")\n"
 	x.idle.Reset(answerTimeout)
 	// Programs show the status line of a refused CONNECT, and nothing else of it.
-	_, err := fmt.Fprintf(x.client, "HTTP/1.1 %d Egress refused: %s\r\nContent-Type: text/plain; charset=utf-8\r\nX-Holon-Egress: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+	_, err := fmt.Fprintf(x.client, "HTTP/1.1 %d Egress refused: %s\r\nContent-Type: text/plain; "+
+		"charset=utf-8\r\nX-Holon-Egress: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		status, reason, reason, len(body), body)
 	if half, ok := x.client.(interface{ CloseWrite() error }); ok && err == nil && half.CloseWrite() == nil {
 		// What the client still sends is taken for a moment: closing before would

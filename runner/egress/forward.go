@@ -17,7 +17,8 @@ const maxAnswerHeader = 256 << 10
 // forward sends one plain request and passes its answer on. The request is made
 // anew from what was understood of it, and its connection serves nothing else, so
 // the host reads one request, whatever else the container has sent.
-func (x *exchange) forward(ctx context.Context, in *bufio.Reader, h head, t target, addrs []netip.Addr) (at netip.Addr, err error) {
+func (x *exchange) forward(ctx context.Context, in *bufio.Reader, h head, t target, addrs []netip.Addr) (at netip.Addr,
+	err error) {
 	from, err := http.ReadRequest(in)
 	if err != nil || from.Method != h.method {
 		x.answer(http.StatusBadRequest, ReasonMalformed, "the request cannot be read")
@@ -66,8 +67,10 @@ func (x *exchange) outgoing(ctx context.Context, from *http.Request, h head, t t
 		authority = "[" + authority + "]"
 	}
 	out := &http.Request{
-		Method: from.Method, Header: from.Header.Clone(), Host: authority, ContentLength: from.ContentLength, Body: from.Body,
-		URL: &url.URL{Scheme: "http", Host: authority, Path: from.URL.Path, RawPath: from.URL.RawPath, RawQuery: from.URL.RawQuery, ForceQuery: from.URL.ForceQuery},
+		Method: from.Method, Header: from.Header.Clone(), Host: authority, ContentLength: from.ContentLength,
+		Body: from.Body,
+		URL: &url.URL{Scheme: "http", Host: authority, Path: from.URL.Path, RawPath: from.URL.RawPath,
+			RawQuery: from.URL.RawQuery, ForceQuery: from.URL.ForceQuery},
 	}
 	if !h.hasBody {
 		out.Body, out.ContentLength = http.NoBody, 0
@@ -88,7 +91,8 @@ func dropHopByHop(h http.Header) {
 		}
 	}
 	for _, name := range []string{
-		"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authentication-Info", "Proxy-Authorization", "Proxy-Connection",
+		"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authentication-Info", "Proxy-Authorization",
+		"Proxy-Connection",
 		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings", "Expect",
 	} {
 		h.Del(name)

@@ -131,7 +131,8 @@ func newRig(t testing.TB, names map[string][][]netip.Addr, allow ...string) *rig
 	t.Cleanup(secure.Close)
 	plain := httptest.NewServer(handler)
 	t.Cleanup(plain.Close)
-	n := &network{names: names, ports: map[string]string{"443": secure.Listener.Addr().String(), "80": plain.Listener.Addr().String()}}
+	n := &network{names: names, ports: map[string]string{"443": secure.Listener.Addr().String(),
+		"80": plain.Listener.Addr().String()}}
 	p, err := egress.New(egress.Options{Allow: allow, Resolver: n, Dialer: n})
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +142,8 @@ func newRig(t testing.TB, names map[string][][]netip.Addr, allow ...string) *rig
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	r := &rig{t: t, net: n, path: filepath.Join(dir, "e.sock"), ledger: filepath.Join(dir, "egress.ndjson"), roots: x509.NewCertPool(), asked: asked}
+	r := &rig{t: t, net: n, path: filepath.Join(dir, "e.sock"), ledger: filepath.Join(dir, "egress.ndjson"),
+		roots: x509.NewCertPool(), asked: asked}
 	r.roots.AddCert(secure.Certificate())
 	if r.server, err = p.Serve(t.Context(), r.path, r.ledger, nil); err != nil {
 		t.Fatal(err)

@@ -113,7 +113,9 @@ func parseRequestLine(line string) (method, target, version string, err error) {
 	if parts[2] != "HTTP/1.1" && parts[2] != "HTTP/1.0" {
 		return "", "", "", fmt.Errorf("the protocol %.20q is not HTTP/1.1", parts[2])
 	}
-	if strings.ContainsFunc(parts[1], func(r rune) bool { return r <= ' ' || r > '~' }) || strings.ContainsAny(parts[1], "\\#\"<>") {
+	if strings.ContainsFunc(parts[1], func(r rune) bool {
+		return r <= ' ' || r > '~'
+	}) || strings.ContainsAny(parts[1], "\\#\"<>") {
 		return "", "", "", errors.New("the target has a character that no URL has")
 	}
 	return parts[0], parts[1], parts[2], nil
@@ -121,6 +123,7 @@ func parseRequestLine(line string) (method, target, version string, err error) {
 
 func isToken(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' ||
+			strings.ContainsRune("!#$%&'*+-.^_`|~", r))
 	})
 }

@@ -18,17 +18,36 @@ func readHeadOf(raw string) (head, error) {
 func TestHead(t *testing.T) {
 	const get = "GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\n"
 	for raw, ok := range map[string]bool{
-		get + "\r\n": true, get + "X: \xff\t y\r\n\r\n": true, get + "Content-Length: 5\r\n\r\nhello": true, get + "Transfer-Encoding: Chunked\r\n\r\n0\r\n\r\n": true,
-		"CONNECT a.example:443 HTTP/1.0\r\n\r\n": true, get + "\r\nGET http://b.example/ HTTP/1.1\r\n\r\n": true, get + "A:\r\n\r\n": true,
-		"": false, "\r\n\r\n": false, get: false, "GET http://a.example/\r\n\r\n": false, "GET  http://a.example/ HTTP/1.1\r\n\r\n": false, "GET\thttp://a.example/ HTTP/1.1\r\n\r\n": false,
-		"GET http://a.example/ HTTP/2.0\r\n\r\n": false, "GET http://a.example/ HTTP/1.1 \r\n\r\n": false, "G(T http://a.example/ HTTP/1.1\r\n\r\n": false, "GET http://a.example/\x00 HTTP/1.1\r\n\r\n": false,
-		"GET http://a.example/é HTTP/1.1\r\n\r\n": false, "GET http://a.example\\@b.example/ HTTP/1.1\r\n\r\n": false, "GET http://a.example/#b HTTP/1.1\r\n\r\n": false, "\r\nGET http://a.example/ HTTP/1.1\r\n\r\n": false,
-		get + "Host: b.example\r\n\r\n": false, "GET http://a.example/ HTTP/1.1\r\nHost:\r\n\r\n": false, get + "Content-Length: 5\r\nContent-Length: 5\r\n\r\n": false, get + "Content-Length: 5, 5\r\n\r\n": false,
-		get + "Content-Length: +5\r\n\r\n": false, get + "Content-Length: 0x5\r\n\r\n": false, get + "Content-Length: -1\r\n\r\n": false, get + "Content-Length: 9999999999999999999\r\n\r\n": false,
-		get + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n": false, get + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n": false, get + "Transfer-Encoding: gzip, chunked\r\n\r\n": false,
-		get + "Transfer-Encoding: \x0bchunked\r\n\r\n": false, get + "Transfer-Encoding : chunked\r\n\r\n": false, get + " Transfer-Encoding: chunked\r\n\r\n": false, get + "X: a\r\n b\r\n\r\n": false, get + "X: a\n\r\n\r\n": false,
-		get + "X: a\rY: b\r\n\r\n": false, get + "X: a\x00b\r\n\r\n": false, get + "X\r\n\r\n": false, get + ": a\r\n\r\n": false, get + "Xé: a\r\n\r\n": false, "GET http://a.example/ HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n": false,
-		get + strings.Repeat("X: y\r\n", maxFields) + "\r\n": false, get + "X: " + strings.Repeat("y", maxHead) + "\r\n\r\n": false, "GET http://a.example/ HTTP/1.1\n\n": false,
+		get + "\r\n": true, get + "X: \xff\t y\r\n\r\n": true, get + "Content-Length: 5\r\n\r\nhello": true,
+		get + "Transfer-Encoding: Chunked\r\n\r\n0\r\n\r\n": true,
+		"CONNECT a.example:443 HTTP/1.0\r\n\r\n":            true,
+		get + "\r\nGET http://b.example/ HTTP/1.1\r\n\r\n":  true,
+		get + "A:\r\n\r\n": true,
+		"":                 false, "\r\n\r\n": false, get: false, "GET http://a.example/\r\n\r\n": false,
+		"GET  http://a.example/ HTTP/1.1\r\n\r\n": false, "GET\thttp://a.example/ HTTP/1.1\r\n\r\n": false,
+		"GET http://a.example/ HTTP/2.0\r\n\r\n": false, "GET http://a.example/ HTTP/1.1 \r\n\r\n": false,
+		"G(T http://a.example/ HTTP/1.1\r\n\r\n": false, "GET http://a.example/\x00 HTTP/1.1\r\n\r\n": false,
+		"GET http://a.example/é HTTP/1.1\r\n\r\n": false, "GET http://a.example\\@b.example/ HTTP/1.1\r\n\r\n": false,
+		"GET http://a.example/#b HTTP/1.1\r\n\r\n": false, "\r\nGET http://a.example/ HTTP/1.1\r\n\r\n": false,
+		get + "Host: b.example\r\n\r\n": false, "GET http://a.example/ HTTP/1.1\r\nHost:\r\n\r\n": false,
+		get + "Content-Length: 5\r\nContent-Length: 5\r\n\r\n": false, get + "Content-Length: 5, 5\r\n\r\n": false,
+		get + "Content-Length: +5\r\n\r\n": false, get + "Content-Length: 0x5\r\n\r\n": false,
+		get + "Content-Length: -1\r\n\r\n": false, get + "Content-Length: 9999999999999999999\r\n\r\n": false,
+		get + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n":           false,
+		get + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n": false,
+		get + "Transfer-Encoding: gzip, chunked\r\n\r\n":                          false,
+		get + "Transfer-Encoding: \x0bchunked\r\n\r\n":                            false,
+		get + "Transfer-Encoding : chunked\r\n\r\n":                               false,
+		get + " Transfer-Encoding: chunked\r\n\r\n":                               false,
+		get + "X: a\r\n b\r\n\r\n":                                                false,
+		get + "X: a\n\r\n\r\n":                                                    false,
+		get + "X: a\rY: b\r\n\r\n":                                                false,
+		get + "X: a\x00b\r\n\r\n":                                                 false, get + "X\r\n\r\n": false,
+		get + ": a\r\n\r\n": false, get + "Xé: a\r\n\r\n": false,
+		"GET http://a.example/ HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n": false,
+		get + strings.Repeat("X: y\r\n", maxFields) + "\r\n":                   false,
+		get + "X: " + strings.Repeat("y", maxHead) + "\r\n\r\n":                false,
+		"GET http://a.example/ HTTP/1.1\n\n":                                   false,
 	} {
 		if h, err := readHeadOf(raw); (err == nil) != ok {
 			t.Errorf("%.120q: %+v, %v", raw, h, err)
@@ -38,11 +57,14 @@ func TestHead(t *testing.T) {
 
 // The head is the same however the bytes arrive, and nothing behind it is lost.
 func TestHeadInPieces(t *testing.T) {
-	raw := "POST http://a.example/ HTTP/1.1\r\nHost: a.example:80\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\nbody"
-	for name, r := range map[string]io.Reader{"whole": strings.NewReader(raw), "bytes": iotest.OneByteReader(strings.NewReader(raw)), "half": iotest.HalfReader(strings.NewReader(raw))} {
+	raw := "POST http://a.example/ HTTP/1.1\r\nHost: a.example:80\r\nExpect: 100-continue\r\nContent-Length: " +
+		"4\r\n\r\nbody"
+	for name, r := range map[string]io.Reader{"whole": strings.NewReader(raw),
+		"bytes": iotest.OneByteReader(strings.NewReader(raw)), "half": iotest.HalfReader(strings.NewReader(raw))} {
 		in := bufio.NewReaderSize(r, maxHead)
 		h, err := readHead(in)
-		want := head{method: "POST", target: "http://a.example/", version: "HTTP/1.1", host: "a.example:80", hasBody: true, expects: true, size: len(raw) - 4}
+		want := head{method: "POST", target: "http://a.example/", version: "HTTP/1.1", host: "a.example:80",
+			hasBody: true, expects: true, size: len(raw) - 4}
 		if err != nil || h != want {
 			t.Errorf("%s: %+v, %v", name, h, err)
 		}
@@ -62,8 +84,10 @@ func TestHeadInPieces(t *testing.T) {
 // reads the body.
 func FuzzHead(f *testing.F) {
 	for _, s := range []string{
-		"GET http://a.example/x?y HTTP/1.1\r\nHost: a.example\r\n\r\n", "CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\n",
-		"POST http://a.example/ HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", "PUT http://a.example HTTP/1.0\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc",
+		"GET http://a.example/x?y HTTP/1.1\r\nHost: a.example\r\n\r\n",
+		"CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\n",
+		"POST http://a.example/ HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+		"PUT http://a.example HTTP/1.0\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc",
 		"GET http://a.example/ HTTP/1.1\r\nX: a\r\n b\r\n\r\n",
 	} {
 		f.Add([]byte(s))

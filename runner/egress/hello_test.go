@@ -65,8 +65,10 @@ func TestHello(t *testing.T) {
 		{"a name above", "www.example.com", named("example.com"), ReasonNameMismatch},
 		{"no name", "www.example.com", helloOf(t, &tls.Config{InsecureSkipVerify: true}), ReasonNameMismatch},
 		{"a name for an address", "93.184.216.34", plain, ReasonNameMismatch},
-		{"in upper case", "www.example.com", bytes.ReplaceAll(plain, []byte("www.example.com"), []byte("WWW.Example.Com")), ""},
-		{"NUL in the name", "www.example.com", bytes.ReplaceAll(plain, []byte("www.example.com"), []byte("www\x00example.com")), ReasonNameMismatch},
+		{"in upper case", "www.example.com",
+			bytes.ReplaceAll(plain, []byte("www.example.com"), []byte("WWW.Example.Com")), ""},
+		{"NUL in the name", "www.example.com",
+			bytes.ReplaceAll(plain, []byte("www.example.com"), []byte("www\x00example.com")), ReasonNameMismatch},
 		{"hidden", "www.example.com", helloOf(t, hiding(t, "www.example.com")), ReasonHiddenName},
 		{"HTTP", "www.example.com", []byte("GET / HTTP/1.1\r\nHost: www.example.com\r\n\r\n"), ReasonNotTLS},
 		{"SSH", "www.example.com", []byte("SSH-2.0-OpenSSH_9.2\r\n"), ReasonNotTLS},
@@ -75,9 +77,12 @@ func TestHello(t *testing.T) {
 		{"another message", "www.example.com", []byte("\x16\x03\x01\x00\x04\x02\x00\x00\x00"), ReasonNotTLS},
 		{"an alert", "www.example.com", []byte("\x15\x03\x01\x00\x02\x02\x28"), ReasonNotTLS},
 		{"without end", "www.example.com", bytes.Repeat([]byte("\x16\x03\x01\x00\x00"), maxHello), ReasonNotTLS},
-		{"a huge message", "www.example.com", append([]byte("\x16\x03\x01\x40\x00\x01\xff\xff\xff"), make([]byte, 16<<10)...), ReasonNotTLS},
+		{"a huge message", "www.example.com",
+			append([]byte("\x16\x03\x01\x40\x00\x01\xff\xff\xff"), make([]byte, 16<<10)...), ReasonNotTLS},
 	} {
-		for way, reader := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "bytes": iotest.OneByteReader} {
+		for way, reader := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader {
+			return r
+		}, "bytes": iotest.OneByteReader} {
 			got, no := readHello(reader(bytes.NewReader(tc.raw)), tc.host)
 			reason := ""
 			if no != nil {
@@ -113,7 +118,8 @@ func hiding(t testing.TB, outer string) *tls.Config {
 	config = append(append(config, outer...), 0, 0)                       // public name, no extensions
 	n := len(config)
 	list := append([]byte{byte((n + 4) >> 8), byte(n + 4), 0xfe, 0x0d, byte(n >> 8), byte(n)}, config...)
-	return &tls.Config{ServerName: "evil.example.net", EncryptedClientHelloConfigList: list, MinVersion: tls.VersionTLS13}
+	return &tls.Config{ServerName: "evil.example.net", EncryptedClientHelloConfigList: list,
+		MinVersion: tls.VersionTLS13}
 }
 
 // Whatever a tunnel begins with, it is passed on as it is or not at all, and no
@@ -130,7 +136,8 @@ func FuzzHello(f *testing.F) {
 		if read := len(raw) - r.Len(); read > maxHello {
 			t.Errorf("%d bytes were read", read)
 		}
-		if no == nil && (!bytes.HasPrefix(raw, got) || !bytes.Contains(bytes.ToLower(raw), []byte("www.example.com")) && bytes.Count(raw, []byte{22, 3}) < 2) {
+		if no == nil && (!bytes.HasPrefix(raw, got) ||
+			!bytes.Contains(bytes.ToLower(raw), []byte("www.example.com")) && bytes.Count(raw, []byte{22, 3}) < 2) {
 			t.Errorf("passed on: %q of %q", got, raw)
 		}
 	})

@@ -30,15 +30,19 @@ type hosts struct {
 
 func newHosts(entries []string) (*hosts, error) {
 	if len(entries) > maxEntries {
-		return nil, &state.Error{Code: CodeInvalidHost, Param: "--allow-host", Message: fmt.Sprintf("%d hosts, at most %d are allowed", len(entries), maxEntries), Hint: "name a domain with *."}
+		return nil, &state.Error{Code: CodeInvalidHost, Param: "--allow-host",
+			Message: fmt.Sprintf("%d hosts, at most %d are allowed", len(entries), maxEntries),
+			Hint:    "name a domain with *."}
 	}
 	h := &hosts{exact: make(map[string]bool)}
 	for _, entry := range entries {
 		rest, below := strings.CutPrefix(entry, "*.")
 		name, err := parseEntry(rest, below)
 		if err != nil {
-			return nil, &state.Error{Code: CodeInvalidHost, Param: "--allow-host", Message: fmt.Sprintf("%.100q: %v", entry, err),
-				Hint: "write a host such as example.com, or *.example.com for all names below it, without scheme, port or path"}
+			return nil, &state.Error{Code: CodeInvalidHost, Param: "--allow-host",
+				Message: fmt.Sprintf("%.100q: %v", entry, err),
+				Hint: "write a host such as example.com, or *.example.com for all names below it, without scheme, " +
+					"port or path"}
 		}
 		if below {
 			h.below = append(h.below, "."+name)
@@ -117,7 +121,9 @@ func parseName(s string) (string, error) {
 		if label == "" || len(label) > 63 {
 			return "", errors.New("a part between dots has 1 to 63 characters")
 		}
-		if label[0] == '-' || label[len(label)-1] == '-' || strings.ContainsFunc(label, func(r rune) bool { return !strings.ContainsRune(labelBytes, r) }) {
+		if label[0] == '-' || label[len(label)-1] == '-' || strings.ContainsFunc(label, func(r rune) bool {
+			return !strings.ContainsRune(labelBytes, r)
+		}) {
 			return "", errors.New("a host name has only letters, digits, hyphens within and dots")
 		}
 	}
@@ -125,7 +131,8 @@ func parseName(s string) (string, error) {
 		return "", errors.New("a name without a dot is none of the public network")
 	}
 	// The rule of WHATWG's URLs: this is how 127.1, 0x7f.1 and 2130706433 are told from names.
-	if last := strings.ToLower(labels[len(labels)-1]); strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") {
+	if last := strings.ToLower(labels[len(labels)-1]); strings.Trim(last, "0123456789") == "" ||
+		strings.HasPrefix(last, "0x") {
 		return "", errors.New("a name that ends in a number could be read as an address")
 	}
 	name, err := profile().ToASCII(s)
@@ -172,7 +179,8 @@ func parseAuthority(s string) (host, port string, err error) {
 // profile is how names become A-labels: as browsers and resolvers do it, but
 // that hyphens may stand anywhere within, as they do in real names.
 func profile() *idna.Profile {
-	return idna.New(idna.MapForLookup(), idna.BidiRule(), idna.StrictDomainName(true), idna.VerifyDNSLength(true), idna.CheckHyphens(false), idna.Transitional(false))
+	return idna.New(idna.MapForLookup(), idna.BidiRule(), idna.StrictDomainName(true), idna.VerifyDNSLength(true),
+		idna.CheckHyphens(false), idna.Transitional(false))
 }
 
 func isASCII(s string) bool {

@@ -62,14 +62,16 @@ func (p *Proxy) judge(h head) (target, *refusal) {
 	} else {
 		scheme, rest, ok := strings.Cut(h.target, "://")
 		if !ok {
-			return target{host: h.host}, &refusal{reason: ReasonMalformed, detail: "this is a proxy: the target must be CONNECT's host:443 or http://host/"}
+			return target{host: h.host}, &refusal{reason: ReasonMalformed,
+				detail: "this is a proxy: the target must be CONNECT's host:443 or http://host/"}
 		}
 		authority = rest
 		if i := strings.IndexAny(rest, "/?"); i >= 0 {
 			authority = rest[:i]
 		}
 		if !strings.EqualFold(scheme, "http") {
-			return target{host: authority}, &refusal{reason: ReasonScheme, detail: fmt.Sprintf("%.20q is neither http nor CONNECT", scheme)}
+			return target{host: authority}, &refusal{reason: ReasonScheme,
+				detail: fmt.Sprintf("%.20q is neither http nor CONNECT", scheme)}
 		}
 	}
 	want := fmt.Sprint(t.port)
@@ -80,13 +82,15 @@ func (p *Proxy) judge(h head) (target, *refusal) {
 		t.host = authority
 		return t, &refusal{reason: ReasonHostMalformed, detail: err.Error()}
 	case port != want && (port != "" || t.scheme == "https"):
-		return t, &refusal{reason: ReasonPort, detail: fmt.Sprintf("port %.20q: only 443 with CONNECT and 80 with http are open", port)}
+		return t, &refusal{reason: ReasonPort,
+			detail: fmt.Sprintf("port %.20q: only 443 with CONNECT and 80 with http are open", port)}
 	case t.scheme == "https" && h.hasBody:
 		return t, &refusal{reason: ReasonMalformed, detail: "CONNECT has no body"}
 	}
 	if h.host != "" {
 		if also, port, err := parseAuthority(h.host); err != nil || also != host || port != "" && port != want {
-			return t, &refusal{reason: ReasonHostMismatch, detail: fmt.Sprintf("the target is %s and Host is %.100q", host, h.host)}
+			return t, &refusal{reason: ReasonHostMismatch,
+				detail: fmt.Sprintf("the target is %s and Host is %.100q", host, h.host)}
 		}
 	}
 	if !p.hosts.allows(host) {
@@ -113,7 +117,8 @@ func (p *Proxy) resolve(ctx context.Context, host string) ([]netip.Addr, *refusa
 	}
 	for i, addr := range found {
 		if why := p.addresses.refuse(addr); why != "" {
-			return nil, &refusal{reason: ReasonAddressNotPublic, detail: fmt.Sprintf("the address is %s", why), address: addr.String()}
+			return nil, &refusal{reason: ReasonAddressNotPublic, detail: fmt.Sprintf("the address is %s", why),
+				address: addr.String()}
 		}
 		found[i] = addr.Unmap()
 	}
@@ -145,7 +150,8 @@ func (p *Proxy) dial(ctx context.Context, addrs []netip.Addr, port int) (conn ne
 // decision is the fact of what was decided of t.
 func (x *exchange) decision(t target, verdict, reason, address, detail string) turns.EgressDecision {
 	return turns.EgressDecision{
-		EgressID: x.id, Verdict: verdict, Reason: reason, Scheme: t.scheme, Host: clean(t.host), Port: t.port, Address: address, Detail: clean(detail),
+		EgressID: x.id, Verdict: verdict, Reason: reason, Scheme: t.scheme, Host: clean(t.host), Port: t.port,
+		Address: address, Detail: clean(detail),
 	}
 }
 

@@ -31,7 +31,8 @@ func (x *exchange) tunnel(ctx context.Context, in *bufio.Reader, t target, addrs
 	x.idle.Reset(helloTimeout)
 	hello, no := readHello(in, t.host)
 	if no != nil {
-		if _, err := x.server.ledger.decided(x.decision(t, turns.VerdictDenied, no.reason, at.String(), no.detail)); err != nil {
+		if _, err := x.server.ledger.decided(x.decision(t, turns.VerdictDenied, no.reason, at.String(),
+			no.detail)); err != nil {
 			x.server.log.Error("egress cannot be recorded", "err", err)
 		}
 		_, _ = x.client.Write(accessDenied) // the client may be gone
@@ -83,14 +84,16 @@ func readHello(r io.Reader, host string) ([]byte, *refusal) {
 		return nil, &refusal{reason: ReasonNotTLS, detail: fmt.Sprintf("the tunnel does not begin with TLS: %v", err)}
 	}
 	if slices.Contains(hello.Extensions, extensionECH) {
-		return nil, &refusal{reason: ReasonHiddenName, detail: "an Encrypted Client Hello can hide the name that is asked for"}
+		return nil, &refusal{reason: ReasonHiddenName,
+			detail: "an Encrypted Client Hello can hide the name that is asked for"}
 	}
 	want := host
 	if _, err := netip.ParseAddr(host); err == nil {
 		want = "" // addresses are never named (RFC 6066, 3)
 	}
 	if strings.ToLower(hello.ServerName) != want {
-		return nil, &refusal{reason: ReasonNameMismatch, detail: fmt.Sprintf("TLS asks for %.100q in a tunnel to %s", hello.ServerName, host)}
+		return nil, &refusal{reason: ReasonNameMismatch,
+			detail: fmt.Sprintf("TLS asks for %.100q in a tunnel to %s", hello.ServerName, host)}
 	}
 	return heard.raw, nil
 }

@@ -25,7 +25,9 @@ func TestDefaults(t *testing.T) {
 	want := Spec{
 		Name: "run", Args: []string{"/agentd"}, User: &User{UID: os.Getuid(), GID: os.Getgid()}, WorkDir: "/",
 		Tmpfs: []Tmpfs{
-			{Target: "/tmp", Size: 1073741824, Inodes: 262144}, {Target: "/run", Size: 67108864, Inodes: 16384, NoExec: true}, {Target: "/home/agent", Size: 536870912, Inodes: 131072},
+			{Target: "/tmp", Size: 1073741824, Inodes: 262144},
+			{Target: "/run", Size: 67108864, Inodes: 16384, NoExec: true},
+			{Target: "/home/agent", Size: 536870912, Inodes: 131072},
 		},
 		Memory: 2147483648, PidsLimit: 512, OpenFiles: 16384, FileSize: 10737418240, Network: "none",
 	}
@@ -47,7 +49,8 @@ func TestDefaultTmpfsGivesWayToMounts(t *testing.T) {
 }
 
 func TestCompleteSharesNothing(t *testing.T) {
-	in := Spec{Name: "run", Args: []string{"/agentd"}, Env: []string{"A=1"}, Labels: map[string]string{"a": "b"}, User: &User{UID: 1}}
+	in := Spec{Name: "run", Args: []string{"/agentd"}, Env: []string{"A=1"}, Labels: map[string]string{"a": "b"},
+		User: &User{UID: 1}}
 	out, err := in.Complete()
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +76,8 @@ func TestLabels(t *testing.T) {
 		many[strings.Repeat("k", i+1)] = ""
 	}
 	for name, labels := range map[string]map[string]string{
-		"empty key": {"": "x"}, "= in key": {"a=b": "c"}, "NUL": {"a": "\x00"}, "many": many, "long": {"a": strings.Repeat("x", 20000)},
+		"empty key": {"": "x"}, "= in key": {"a=b": "c"}, "NUL": {"a": "\x00"}, "many": many,
+		"long": {"a": strings.Repeat("x", 20000)},
 	} {
 		_, err := Spec{Name: "run", Args: []string{"/agentd"}, Labels: labels}.Complete()
 		if typed, ok := errors.AsType[*Error](err); !ok || typed.Param != "labels" {
@@ -83,7 +87,8 @@ func TestLabels(t *testing.T) {
 }
 
 func TestHostPath(t *testing.T) {
-	mounts := []Mount{{Source: "/h/ws", Target: "/ws"}, {Source: "/h/in", Target: "/ws/in"}, {Source: "/h/sock", Target: "/ipc/a.sock"}}
+	mounts := []Mount{{Source: "/h/ws", Target: "/ws"}, {Source: "/h/in", Target: "/ws/in"},
+		{Source: "/h/sock", Target: "/ipc/a.sock"}}
 	for target, want := range map[string]string{
 		"/ws": "/h/ws", "/ws/a/b": "/h/ws/a/b", "/ws/in/x": "/h/in/x", "/ws/inner": "/h/ws/inner",
 		"/ipc/a.sock": "/h/sock", "/ws/../ws/a": "/h/ws/a",
@@ -139,7 +144,8 @@ func FuzzTail(f *testing.F) {
 func TestErrorChain(t *testing.T) {
 	cause := os.ErrPermission
 	err := error(&Error{Code: CodeFailed, Message: "cannot do it", Err: cause})
-	if !errors.Is(err, cause) || !state.IsCode(err, CodeFailed) || state.IsCode(err, CodeConflict) || state.IsCode(nil, CodeFailed) {
+	if !errors.Is(err, cause) || !state.IsCode(err, CodeFailed) || state.IsCode(err, CodeConflict) ||
+		state.IsCode(nil, CodeFailed) {
 		t.Errorf("chain of %v", err)
 	}
 	if err.Error() != "cannot do it: permission denied" {
@@ -167,7 +173,8 @@ func TestWeak(t *testing.T) {
 	if weak := loose.Weak(Spec{}); len(weak) != 19 {
 		t.Errorf("weak = %v, want all", weak)
 	}
-	asked := Spec{User: &User{}, WritableRoot: true, Network: "bridge", PidsLimit: Unlimited, Memory: Unlimited, FileSize: Unlimited}
+	asked := Spec{User: &User{}, WritableRoot: true, Network: "bridge", PidsLimit: Unlimited, Memory: Unlimited,
+		FileSize: Unlimited}
 	for _, name := range []string{"user", "read_only_root", "network", "pids", "memory", "file_size"} {
 		if slices.Contains(loose.Weak(asked), name) {
 			t.Errorf("%s was asked for", name)
@@ -198,7 +205,8 @@ func TestPathsThatJSONChanges(t *testing.T) {
 		} {
 			spec.Name, spec.Args = "run", []string{"/agentd"}
 			_, err := spec.Complete()
-			if !state.IsCode(err, CodeInvalidSpec) || !strings.Contains(err.Error(), strings.Trim(strconv.Quote(name), `"`)) {
+			if !state.IsCode(err, CodeInvalidSpec) ||
+				!strings.Contains(err.Error(), strings.Trim(strconv.Quote(name), `"`)) {
 				t.Errorf("%s with %q: %v", where, name, err)
 			}
 		}
@@ -208,7 +216,8 @@ func TestPathsThatJSONChanges(t *testing.T) {
 		if err := os.MkdirAll(odd, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := (Spec{Name: "run", Args: []string{"/agentd"}, Mounts: []Mount{{Source: odd, Target: "/x"}}}).Complete(); err != nil {
+		if _, err := (Spec{Name: "run", Args: []string{"/agentd"},
+			Mounts: []Mount{{Source: odd, Target: "/x"}}}).Complete(); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

@@ -30,10 +30,12 @@ type Error = state.Error
 // made, before any part of it is used.
 func CheckHandle(h Handle, engineName string) error {
 	if h.Version != HandleVersion {
-		return invalid("handle", "use the version of holon that stored it", "handle of version %d, this is version %d", h.Version, HandleVersion)
+		return invalid("handle", "use the version of holon that stored it", "handle of version %d, this is version %d",
+			h.Version, HandleVersion)
 	}
 	if h.Engine != engineName {
-		return invalid("handle", "use the engine that made it", "handle of engine %.40q given to %s", h.Engine, engineName)
+		return invalid("handle", "use the engine that made it", "handle of engine %.40q given to %s", h.Engine,
+			engineName)
 	}
 	if !ValidName(h.Name) || !ValidName(h.ID) {
 		return invalid("handle", "remove the record that holds it", "malformed handle %.80q", h.ID)

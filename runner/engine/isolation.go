@@ -112,6 +112,7 @@ func Unconfined(user User) Isolation {
 		User: as(fmt.Sprintf("%d:%d", user.UID, user.GID)), Capabilities: as("host"), NoNewPrivileges: as("false"),
 		Seccomp: as("none"), ReadOnlyRoot: as("false"), Network: as("host"), Pids: as("unlimited"),
 		Memory: as("unlimited"), CPU: as("unlimited"), OpenFiles: as("host"), FileSize: as("host"),
-		CoreDumps: as("host"), Tmpfs: as("host"), IPC: as("host"), Cgroup: as("host"), MaskedPaths: as("host"), Init: as("host"), Devices: as("host"), Mounts: as("host"),
+		CoreDumps: as("host"), Tmpfs: as("host"), IPC: as("host"), Cgroup: as("host"), MaskedPaths: as("host"),
+		Init: as("host"), Devices: as("host"), Mounts: as("host"),
 	}
 }

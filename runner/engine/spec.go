@@ -33,9 +33,10 @@ type Spec struct {
 	OpenFiles int64 // descriptors per process; 0: DefaultOpenFiles
 	FileSize  int64 // bytes of one file; 0: DefaultFileSize, Unlimited: no limit
 
-	Runtime      string // name of what runs containers in the engine, such as "runsc"; "": the engine's default
-	Network      string // "": NetworkNone; anything else is looser: a network's name, "bridge", "host", "container:<id>"
-	WritableRoot bool   // the image's files may be changed (the change dies with the container)
+	Runtime string // name of what runs containers in the engine, such as "runsc"; "": the engine's default
+	// "": NetworkNone; anything else is looser: a network's name, "bridge", "host", "container:<id>"
+	Network      string
+	WritableRoot bool // the image's files may be changed (the change dies with the container)
 }
 
 // User is a numeric user and group; names are not looked up in the image.
@@ -48,7 +49,8 @@ type User struct {
 // read-only mount does not show file systems mounted beneath Source, because
 // older engines would leave those writable.
 type Mount struct {
-	Source   string `json:"source"` // absolute, UTF-8 without control characters, must exist, not a symbolic link, no device
+	// absolute, UTF-8 without control characters, must exist, not a symbolic link, no device
+	Source   string `json:"source"`
 	Target   string `json:"target"` // absolute
 	ReadOnly bool   `json:"read_only"`
 }
@@ -106,11 +108,13 @@ func (s Spec) checkProgram() error {
 		return invalid("args", "give the program to run", "no program to run")
 	}
 	if len(s.Args) > maxArgs {
-		return invalid("args", "pass long input in a file", "%d arguments, at most %d are allowed", len(s.Args), maxArgs)
+		return invalid("args", "pass long input in a file", "%d arguments, at most %d are allowed", len(s.Args),
+			maxArgs)
 	}
 	for _, arg := range s.Args {
 		if len(arg) > maxStringSize || strings.ContainsRune(arg, 0) {
-			return invalid("args", "pass binary or long input in a file", "an argument has a NUL byte or more than %d bytes", maxStringSize)
+			return invalid("args", "pass binary or long input in a file",
+				"an argument has a NUL byte or more than %d bytes", maxStringSize)
 		}
 	}
 	if len(s.Env) > maxEnv {
@@ -155,13 +159,17 @@ func (s Spec) checkLimits() error {
 			Hint:    "use --cpus 0.01 or more, or leave it out for the default"}
 	}
 	if s.PidsLimit != Unlimited && s.PidsLimit < 1 {
-		return &Error{Code: CodeResourceLimit, Param: "pids", Message: fmt.Sprintf("limit of %d processes", s.PidsLimit), Hint: "use 1 or more"}
+		return &Error{Code: CodeResourceLimit, Param: "pids",
+			Message: fmt.Sprintf("limit of %d processes", s.PidsLimit), Hint: "use 1 or more"}
 	}
 	if s.OpenFiles < 16 {
-		return &Error{Code: CodeResourceLimit, Param: "open_files", Message: fmt.Sprintf("limit of %d open files", s.OpenFiles), Hint: "use 16 or more"}
+		return &Error{Code: CodeResourceLimit, Param: "open_files",
+			Message: fmt.Sprintf("limit of %d open files", s.OpenFiles), Hint: "use 16 or more"}
 	}
 	if s.FileSize != Unlimited && s.FileSize < minFileSize {
-		return &Error{Code: CodeResourceLimit, Param: "file_size", Message: fmt.Sprintf("files of at most %d bytes", s.FileSize), Hint: fmt.Sprintf("use %d or more", minFileSize)}
+		return &Error{Code: CodeResourceLimit, Param: "file_size",
+			Message: fmt.Sprintf("files of at most %d bytes", s.FileSize),
+			Hint:    fmt.Sprintf("use %d or more", minFileSize)}
 	}
 	return nil
 }
@@ -178,7 +186,8 @@ func (s Spec) checkNetwork() error {
 
 func (s Spec) checkMounts() error {
 	if len(s.Mounts) > maxMounts {
-		return invalid("mounts", "mount a common parent directory", "%d mounts, at most %d are allowed", len(s.Mounts), maxMounts)
+		return invalid("mounts", "mount a common parent directory", "%d mounts, at most %d are allowed", len(s.Mounts),
+			maxMounts)
 	}
 	targets := map[string]bool{}
 	for _, m := range s.Mounts {
@@ -206,10 +215,13 @@ func (s Spec) checkTmpfs() error {
 			return err
 		}
 		if t.Inodes < minInodes {
-			return &Error{Code: CodeResourceLimit, Param: "tmpfs", Message: fmt.Sprintf("tmpfs %s of %d inodes", t.Target, t.Inodes), Hint: fmt.Sprintf("use %d or more", minInodes)}
+			return &Error{Code: CodeResourceLimit, Param: "tmpfs",
+				Message: fmt.Sprintf("tmpfs %s of %d inodes", t.Target, t.Inodes),
+				Hint:    fmt.Sprintf("use %d or more", minInodes)}
 		}
 		if t.Size < 4096 {
-			return &Error{Code: CodeResourceLimit, Param: "tmpfs", Message: fmt.Sprintf("tmpfs %s of %d bytes", t.Target, t.Size), Hint: "use 4096 or more"}
+			return &Error{Code: CodeResourceLimit, Param: "tmpfs",
+				Message: fmt.Sprintf("tmpfs %s of %d bytes", t.Target, t.Size), Hint: "use 4096 or more"}
 		}
 	}
 	return nil
@@ -223,7 +235,8 @@ func checkTarget(target string, seen map[string]bool) error {
 	}
 	for _, system := range []string{"/proc", "/sys", "/dev"} {
 		if target == "/" || target == system || strings.HasPrefix(target, system+"/") {
-			return invalid("mounts", "mount below a directory of its own, such as /holon", "cannot mount over %s", target)
+			return invalid("mounts", "mount below a directory of its own, such as /holon", "cannot mount over %s",
+				target)
 		}
 	}
 	if seen[target] {
@@ -249,7 +262,8 @@ func checkSource(source string) error {
 	case fs.ModeSymlink:
 		return invalid("mounts", "pass the path it points to", "mount source %s is a symbolic link", source)
 	}
-	return invalid("mounts", "mount directories, regular files or sockets", "mount source %s is a device or pipe", source)
+	return invalid("mounts", "mount directories, regular files or sockets", "mount source %s is a device or pipe",
+		source)
 }
 
 // checkAbsolute checks a path of the host or the container. The engine gets it
@@ -257,7 +271,8 @@ func checkSource(source string) error {
 // repository can make a link at.
 func checkAbsolute(param, p string) error {
 	if !utf8.ValidString(p) || strings.ContainsFunc(p, unicode.IsControl) {
-		return invalid(param, "rename it", "the path %.4096q has characters that are not UTF-8, or control characters", p)
+		return invalid(param, "rename it", "the path %.4096q has characters that are not UTF-8, or control characters",
+			p)
 	}
 	if !path.IsAbs(p) || path.Clean(p) != p {
 		return invalid(param, "use an absolute path without '..', '//' or a trailing '/'", "invalid path %.200q", p)

@@ -23,7 +23,8 @@ func BenchmarkFirstByte(b *testing.B) {
 	compare(b, up, func(b *testing.B, client *http.Client, url string) {
 		first := make([]byte, 1)
 		for b.Loop() {
-			resp, err := client.Post(url, "application/json", strings.NewReader(`{"model":"m","input":"hi","stream":true}`))
+			resp, err := client.Post(url, "application/json",
+				strings.NewReader(`{"model":"m","input":"hi","stream":true}`))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -95,14 +96,16 @@ func compare(b *testing.B, up *upstream, run func(b *testing.B, client *http.Cli
 // BenchmarkRatio asks a provider directly, through a floor and through the
 // gateway, in turns within one loop, and reports medians: of the time to the
 // first byte that each adds, and of the events a second relative to direct. The
-// floor is a proxy on a Unix socket that flushes each piece and does nothing else. A machine that is busy is so for all three.
+// floor is a proxy on a Unix socket that flushes each piece and does nothing else. A machine that is busy is
+// so for all three.
 func BenchmarkRatio(b *testing.B) {
 	for _, tc := range []struct {
 		name   string
 		events int
 		flush  bool
 		pause  time.Duration
-	}{{"burst", benchEvents, false, 0}, {"flushed", benchEvents, true, 0}, {"paced", 200, true, 200 * time.Microsecond}, {"single", 1, true, 0}} {
+	}{{"burst", benchEvents, false, 0}, {"flushed", benchEvents, true, 0}, {"paced", 200, true, 200 * time.Microsecond},
+		{"single", 1, true, 0}} {
 		b.Run(tc.name, func(b *testing.B) {
 			up := newPacedUpstream(b, tc.events, tc.flush, tc.pause)
 			direct := &http.Client{Transport: &http.Transport{DisableCompression: true, ReadBufferSize: 32 << 10}}
@@ -119,8 +122,12 @@ func BenchmarkRatio(b *testing.B) {
 			}
 			for i, name := range []string{"", "floor", "gateway"} {
 				if name != "" {
-					b.ReportMetric(medianOf(ways[0].whole, ways[i].whole, func(d, w time.Duration) float64 { return float64(d) / float64(w) }), name+"-rate/direct")
-					b.ReportMetric(medianOf(ways[0].first, ways[i].first, func(d, w time.Duration) float64 { return float64(w-d) / 1e6 }), name+"-first-ms-added")
+					b.ReportMetric(medianOf(ways[0].whole, ways[i].whole, func(d, w time.Duration) float64 {
+						return float64(d) / float64(w)
+					}), name+"-rate/direct")
+					b.ReportMetric(medianOf(ways[0].first, ways[i].first, func(d, w time.Duration) float64 {
+						return float64(w-d) / 1e6
+					}), name+"-first-ms-added")
 				}
 			}
 			b.ReportMetric(0, "ns/op")

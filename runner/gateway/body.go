@@ -45,7 +45,8 @@ type requestBody struct {
 func newRequestBody(r *http.Request, grammar *rule, sent *atomic.Int64, keep bool) *requestBody {
 	// MaxBytesReader gets no ResponseWriter, because it would use it from the
 	// transport's goroutine.
-	return &requestBody{source: http.MaxBytesReader(nil, r.Body, maxBody), scan: newScan(grammar), sent: sent, keep: keep}
+	return &requestBody{source: http.MaxBytesReader(nil, r.Body, maxBody), scan: newScan(grammar), sent: sent,
+		keep: keep}
 }
 
 // model reads as much as it takes to learn which model is asked for. Its error

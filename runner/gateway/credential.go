@@ -131,7 +131,8 @@ func (k *keyring) remember(secret Secret) {
 
 // redactors makes the redactors of the keys seen. The caller holds mu, or k is new.
 func (k *keyring) redactors() *redactors {
-	return &redactors{errors: redact.NewMatcher(k.seen, minErrorSecret), streams: redact.NewMatcher(k.seen, minStreamSecret)}
+	return &redactors{errors: redact.NewMatcher(k.seen, minErrorSecret),
+		streams: redact.NewMatcher(k.seen, minStreamSecret)}
 }
 
 // redact returns what takes the keys out that were given out so far.

@@ -16,7 +16,8 @@ import (
 // handle passes one request of the container on, or refuses it.
 func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	if !s.active.begin() {
-		refuse(w, &responses.Error{Type: responses.TypeServerError, Code: responses.CodeDraining, Message: "the host is stopping this container"})
+		refuse(w, &responses.Error{Type: responses.TypeServerError, Code: responses.CodeDraining,
+			Message: "the host is stopping this container"})
 		return
 	}
 	defer s.active.end()
@@ -38,7 +39,8 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	conn := connOf(r.Context())
 	defer context.AfterFunc(lease.ctx, func() {
 		cancel(errRevoked)
-		_ = conn.SetReadDeadline(time.Now()) // of a body that does not come to its end; package http sets it anew for the next request
+		// of a body that does not come to its end; package http sets it anew for the next request
+		_ = conn.SetReadDeadline(time.Now())
 	})()
 	s.forward(ctx, w, r, t, lease)
 }
@@ -77,7 +79,8 @@ func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 		return
 	}
 	defer resp.Body.Close()
-	s.log.Debug("provider answered", "provider", t.upstream.name, "turn", lease.grant.TurnID, "status", resp.StatusCode, "after", time.Since(start))
+	s.log.Debug("provider answered", "provider", t.upstream.name, "turn", lease.grant.TurnID, "status", resp.StatusCode,
+		"after", time.Since(start))
 	if resp.StatusCode < 300 {
 		reading = newTally(resp.Header.Get("Content-Type"))
 	}
@@ -95,7 +98,8 @@ func (s *Server) charge(r *http.Request, t target, lease *Lease, body *requestBo
 		return lease.ledger.reserve("", &Price{}, 0)
 	}
 	if !httpserver.IsJSON(r) {
-		return nil, responses.Invalid("Content-Type", responses.CodeUnsupportedMediaType, "the body must be application/json")
+		return nil, responses.Invalid("Content-Type", responses.CodeUnsupportedMediaType,
+			"the body must be application/json")
 	}
 	name, err := body.model()
 	if refusal, ok := errors.AsType[*responses.Error](err); ok {
@@ -106,8 +110,10 @@ func (s *Server) charge(r *http.Request, t target, lease *Lease, body *requestBo
 	}
 	ref := t.upstream.name + "/" + name
 	if !lease.allows(ref) {
-		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeModelNotAllowed, Param: "model",
-			Message: fmt.Sprintf("this turn may not ask the model %.100q", ref), Hint: fmt.Sprintf("it may ask %.300s", strings.Join(lease.grant.Models, ", "))}
+		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeModelNotAllowed,
+			Param:   "model",
+			Message: fmt.Sprintf("this turn may not ask the model %.100q", ref),
+			Hint:    fmt.Sprintf("it may ask %.300s", strings.Join(lease.grant.Models, ", "))}
 	}
 	return lease.ledger.reserve(ref, s.gateway.price(ref), r.ContentLength)
 }
@@ -132,7 +138,8 @@ var errRenewed = errors.New("the key was renewed")
 
 // ask makes the provider's request, and makes it once more with a new key where
 // the provider refuses one that can be renewed.
-func (s *Server) ask(ctx context.Context, t target, r *http.Request, key Secret, body *requestBody) (*http.Response, error) {
+func (s *Server) ask(ctx context.Context, t target, r *http.Request, key Secret, body *requestBody) (*http.Response,
+	error) {
 	keys := t.upstream.keys
 	resp, err := t.upstream.send(ctx, t, r, key, body, r.ContentLength)
 	if err != nil || resp.StatusCode != http.StatusUnauthorized || !keys.renews() {
@@ -140,7 +147,8 @@ func (s *Server) ask(ctx context.Context, t target, r *http.Request, key Secret,
 	}
 	renewed, ok, err := keys.renew(ctx, key)
 	if err != nil {
-		s.log.Warn("the provider refuses the key", "provider", t.upstream.name, "err", keys.redact().errors.Text(err.Error()))
+		s.log.Warn("the provider refuses the key", "provider", t.upstream.name, "err",
+			keys.redact().errors.Text(err.Error()))
 	}
 	if !ok {
 		return resp, nil
@@ -154,7 +162,8 @@ func (s *Server) ask(ctx context.Context, t target, r *http.Request, key Secret,
 }
 
 // send makes one request. It follows no redirect.
-func (u *upstream) send(ctx context.Context, t target, r *http.Request, key Secret, body io.Reader, size int64) (*http.Response, error) {
+func (u *upstream) send(ctx context.Context, t target, r *http.Request, key Secret, body io.Reader,
+	size int64) (*http.Response, error) {
 	req, err := u.request(ctx, t, r, key, body, size)
 	if err != nil {
 		return nil, fmt.Errorf("make the request: %w", err)
@@ -178,7 +187,8 @@ func (g *Gateway) admit(r *http.Request) (target, *responses.Error) {
 	if ok {
 		return target{}, forbidden(fmt.Sprintf("only %s is allowed on %s", t.method, r.RequestURI))
 	}
-	if strings.ContainsAny(r.RequestURI, "?%\\#") || !strings.HasPrefix(r.RequestURI, "/") || strings.Contains(r.RequestURI, "//") || strings.Contains(r.RequestURI, "/.") {
+	if strings.ContainsAny(r.RequestURI, "?%\\#") || !strings.HasPrefix(r.RequestURI, "/") ||
+		strings.Contains(r.RequestURI, "//") || strings.Contains(r.RequestURI, "/.") {
 		return target{}, forbidden(fmt.Sprintf("the target %.100q is not a plain path", r.RequestURI))
 	}
 	if up, ok := g.providerOf(r.RequestURI); ok {

@@ -28,16 +28,22 @@ func TestFramingIsOurs(t *testing.T) {
 		want               int // 0: no answer that passes
 		accept             string
 	}{
-		{"a length and chunks, the length shorter", "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", chunked, 400, ""},
-		{"a length and chunks, the length over what follows", fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: chunked\r\n", len(chunked+smuggled)), chunked + smuggled, 400, ""},
-		{"chunks and a length", fmt.Sprintf("Transfer-Encoding: chunked\r\nContent-Length: %d\r\n", len(chunked+smuggled)), chunked + smuggled, 400, ""},
+		{"a length and chunks, the length shorter", "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", chunked, 400,
+			""},
+		{"a length and chunks, the length over what follows",
+			fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: chunked\r\n", len(chunked+smuggled)),
+			chunked + smuggled, 400, ""},
+		{"chunks and a length", fmt.Sprintf("Transfer-Encoding: chunked\r\nContent-Length: %d\r\n",
+			len(chunked+smuggled)), chunked + smuggled, 400, ""},
 		{"two transfer encodings", "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n", chunked, 0, ""},
 		{"chunked twice", "Transfer-Encoding: chunked, chunked\r\n", chunked, 0, ""},
 		{"a length with a sign", "Content-Length: +13\r\n", plainBody, 400, ""},
 		{"two lengths in a line", "Content-Length: 13, 14\r\n", plainBody, 400, ""},
 		{"a chunk of negative size", "Transfer-Encoding: chunked\r\n", "-d\r\n" + plainBody + "\r\n0\r\n\r\n", 0, ""},
-		{"a folded line", "Content-Length: 13\r\nAccept: text/event-stream,\r\n X-Api-Key: mine\r\n", plainBody, 200, "text/event-stream, X-Api-Key: mine"},
-		{"a line folded by a tab", "Content-Length: 13\r\nAccept: a/b\r\n\tContent-Length: 99\r\n", plainBody, 200, "a/b Content-Length: 99"},
+		{"a folded line", "Content-Length: 13\r\nAccept: text/event-stream,\r\n X-Api-Key: mine\r\n", plainBody, 200,
+			"text/event-stream, X-Api-Key: mine"},
+		{"a line folded by a tab", "Content-Length: 13\r\nAccept: a/b\r\n\tContent-Length: 99\r\n", plainBody, 200,
+			"a/b Content-Length: 99"},
 		{"a lone line feed", "Content-Length: 13\r\nAccept: a/b\nX-Api-Key: mine\r\n", plainBody, 200, "a/b"},
 		{"a lone carriage return", "Content-Length: 13\r\nAccept: a/b\rX-Api-Key: mine\r\n", plainBody, 400, ""},
 		{"a NUL", "Content-Length: 13\r\nAccept: a\x00b\r\n", plainBody, 400, ""},
@@ -45,7 +51,8 @@ func TestFramingIsOurs(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "{}") })
 			g := serve(t, openAI(up.URL))
-			status, text := raw(t, g.server.Path(), "POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Type: application/json\r\nAuthorization: Bearer "+g.token+"\r\n"+tc.header+"\r\n"+tc.body)
+			status, text := raw(t, g.server.Path(),
+				"POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Type: application/json\r\nAuthorization: Bearer "+g.token+"\r\n"+tc.header+"\r\n"+tc.body)
 			if status != tc.want && (tc.want != 0 || status == http.StatusOK) {
 				t.Fatalf("status = %d %s, want %d", status, text, tc.want)
 			}
@@ -58,7 +65,8 @@ func TestFramingIsOurs(t *testing.T) {
 				return
 			}
 			seen := up.only(t)
-			if seen.uri != "/responses" || seen.body != plainBody || seen.header.Get("Accept") != tc.accept || seen.header.Get("X-Api-Key") != "" {
+			if seen.uri != "/responses" || seen.body != plainBody || seen.header.Get("Accept") != tc.accept ||
+				seen.header.Get("X-Api-Key") != "" {
 				t.Errorf("the provider got %s %q %v", seen.uri, seen.body, seen.header)
 			}
 		})
@@ -125,7 +133,8 @@ func TestSlowBody(t *testing.T) {
 		}
 		defer conn.Close()
 		conns[i] = conn
-		fmt.Fprintf(conn, "POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: 1000\r\n\r\n{\"model\":\"m\",", g.token)
+		fmt.Fprintf(conn, "POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Type: "+
+			"application/json\r\nAuthorization: Bearer %s\r\nContent-Length: 1000\r\n\r\n{\"model\":\"m\",", g.token)
 	}
 	if resp := g.post(t, "/openai/responses", plainBody); resp.status != http.StatusOK {
 		t.Fatalf("beside slow ones: %d %s", resp.status, resp.body)
@@ -146,7 +155,8 @@ func TestSlowBody(t *testing.T) {
 // The backend of ChatGPT wants its account named, which the key says. The
 // container names none.
 func TestAuthChatGPT(t *testing.T) {
-	key := "h." + base64.RawURLEncoding.EncodeToString([]byte(`{"https://api.openai.com/auth":{"chatgpt_account_id":"acct_1"}}`)) + ".s1gnature"
+	key := "h." + base64.RawURLEncoding.EncodeToString(
+		[]byte(`{"https://api.openai.com/auth":{"chatgpt_account_id":"acct_1"}}`)) + ".s1gnature"
 	for _, tc := range []struct{ name, key, account string }{
 		{"with an account", key, "acct_1"},
 		{"without one", "sk-0123456789abcdefghij", ""},
@@ -166,7 +176,8 @@ func TestAuthChatGPT(t *testing.T) {
 				t.Errorf("%d %s", resp.status, resp.body)
 			}
 			seen := up.only(t)
-			if seen.header.Get("Authorization") != "Bearer "+tc.key || strings.Join(seen.header.Values("Chatgpt-Account-Id"), "|") != tc.account {
+			if seen.header.Get("Authorization") != "Bearer "+tc.key ||
+				strings.Join(seen.header.Values("Chatgpt-Account-Id"), "|") != tc.account {
 				t.Errorf("the provider got %v", seen.header)
 			}
 		})

@@ -96,7 +96,8 @@ func New(options Options) (*Gateway, error) {
 			if err != nil {
 				return nil, err
 			}
-			g.routes["/"+name+route.Path] = target{upstream: up, method: route.Method, url: up.base + route.Path, grammar: grammar}
+			g.routes["/"+name+route.Path] = target{upstream: up, method: route.Method, url: up.base + route.Path,
+				grammar: grammar}
 		}
 	}
 	return g, nil

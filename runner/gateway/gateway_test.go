@@ -30,7 +30,8 @@ func TestForward(t *testing.T) {
 		auth                           http.Header
 	}{
 		{"openai", "/openai/responses", "/v1/responses", http.Header{"Authorization": {"Bearer " + sentinel}}},
-		{"anthropic", "/anthropic/v1/messages", "/v1/v1/messages", http.Header{"X-Api-Key": {sentinel}, "Anthropic-Version": {"2023-06-01"}}},
+		{"anthropic", "/anthropic/v1/messages", "/v1/v1/messages",
+			http.Header{"X-Api-Key": {sentinel}, "Anthropic-Version": {"2023-06-01"}}},
 	} {
 		t.Run(tc.provider, func(t *testing.T) {
 			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -49,8 +50,10 @@ func TestForward(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, name := range []string{
-				"Authorization", "X-Api-Key", "Cookie", "Proxy-Authorization", "X-Forwarded-For", "X-Forwarded-Host", "Forwarded", "Via",
-				"Te", "Keep-Alive", "Proxy-Connection", "Accept-Encoding", "X-Stainless-Os", "Openai-Organization", "User-Agent", "Traceparent",
+				"Authorization", "X-Api-Key", "Cookie", "Proxy-Authorization", "X-Forwarded-For", "X-Forwarded-Host",
+				"Forwarded", "Via",
+				"Te", "Keep-Alive", "Proxy-Connection", "Accept-Encoding", "X-Stainless-Os", "Openai-Organization",
+				"User-Agent", "Traceparent",
 			} {
 				req.Header.Set(name, "from-the-container")
 			}
@@ -72,19 +75,23 @@ func TestForward(t *testing.T) {
 			}
 
 			seen := up.only(t)
-			want := http.Header{"Content-Type": {"application/json"}, "Accept": {"text/event-stream"}, "Accept-Encoding": {"identity"},
-				"User-Agent": {"holon-gateway"}, "Content-Length": {"13"}}
+			want := http.Header{"Content-Type": {"application/json"}, "Accept": {"text/event-stream"},
+				"Accept-Encoding": {"identity"},
+				"User-Agent":      {"holon-gateway"}, "Content-Length": {"13"}}
 			for name, value := range tc.auth {
 				want[name] = value
 			}
 			if diff := cmp.Diff(want, seen.header); diff != "" {
 				t.Errorf("provider's headers (-want +got):\n%s", diff)
 			}
-			if seen.method != http.MethodPost || seen.uri != tc.upstreamPath || seen.body != `{"model":"m"}` || seen.host != strings.TrimPrefix(up.URL, "http://") {
+			if seen.method != http.MethodPost || seen.uri != tc.upstreamPath || seen.body != `{"model":"m"}` ||
+				seen.host != strings.TrimPrefix(up.URL, "http://") {
 				t.Errorf("provider saw %s %s for %s with %s", seen.method, seen.uri, seen.host, seen.body)
 			}
-			wantStats := gateway.Stats{Providers: map[string]gateway.ProviderStats{tc.provider: {Requests: 1, BytesSent: 13, BytesReceived: 11,
-				Usage: gateway.Usage{Requests: 1, Estimated: 1, Unpriced: 1, Tokens: gateway.Tokens{Input: 4, Output: 3}, Total: 7}}}}
+			wantStats := gateway.Stats{Providers: map[string]gateway.ProviderStats{tc.provider: {Requests: 1,
+				BytesSent: 13, BytesReceived: 11,
+				Usage: gateway.Usage{Requests: 1, Estimated: 1, Unpriced: 1,
+					Tokens: gateway.Tokens{Input: 4, Output: 3}, Total: 7}}}}
 			if diff := cmp.Diff(wantStats, g.server.Stats()); diff != "" {
 				t.Errorf("stats (-want +got):\n%s", diff)
 			}
@@ -112,7 +119,8 @@ func TestStreamIsNotBuffered(t *testing.T) {
 	g := serve(t, openAI(up.URL))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://model/openai/responses", strings.NewReader(`{"model":"m"}`))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://model/openai/responses",
+		strings.NewReader(`{"model":"m"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +262,8 @@ func TestKeyIsNeverPassedOn(t *testing.T) {
 						t.Errorf("the container learns %q:\n%s", secret, got)
 					}
 				}
-				if !strings.HasPrefix(resp.body, "before ") || !strings.HasSuffix(resp.body, " after\n") || !strings.Contains(resp.body, "[redacted]") {
+				if !strings.HasPrefix(resp.body, "before ") || !strings.HasSuffix(resp.body, " after\n") ||
+					!strings.Contains(resp.body, "[redacted]") {
 					t.Errorf("body = %q", resp.body)
 				}
 			})
@@ -319,15 +328,19 @@ func TestUnixUpstream(t *testing.T) {
 		t.Fatal(err)
 	}
 	var uri string
-	up := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { uri = r.Host + r.RequestURI })}
+	up := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		uri = r.Host + r.RequestURI
+	})}
 	done := make(chan error, 1)
 	go func() { done <- up.Serve(l) }()
 	t.Cleanup(func() { up.Close(); <-done })
 
 	g := serve(t, gateway.Options{Providers: map[string]gateway.Provider{
-		"local": {BaseURL: "unix://" + path + ":/v1", Auth: gateway.AuthNone, Routes: []gateway.Route{{Method: "POST", Path: "/responses"}}},
+		"local": {BaseURL: "unix://" + path + ":/v1", Auth: gateway.AuthNone,
+			Routes: []gateway.Route{{Method: "POST", Path: "/responses"}}},
 	}})
-	if resp := g.post(t, "/local/responses", `{"model":"m"}`); resp.status != http.StatusOK || uri != "localhost/v1/responses" {
+	if resp := g.post(t, "/local/responses", `{"model":"m"}`); resp.status != http.StatusOK ||
+		uri != "localhost/v1/responses" {
 		t.Fatalf("status %d, upstream saw %s", resp.status, uri)
 	}
 }

@@ -76,15 +76,17 @@ func each(r *rule, names ...string) (list []keyed) {
 }
 
 var (
-	free      = &rule{free: true} // labels, and what a provider sealed
-	setting   = &rule{name: "a setting", text: anyText}
-	shown     = &rule{free: true, read: true} // schemas and arguments
-	prose     = &rule{text: anyText, read: true}
-	named     = &rule{text: modelText}
-	large     = &rule{text: anyText, wide: true} // a picture
-	effort    = object("reasoning", each(setting, "effort", "summary")...)
-	sampling  = slices.Concat(each(setting, "stream", "temperature", "top_p", "service_tier"), each(free, "metadata"), each(toolChoice(), "tool_choice"))
-	penalties = slices.Concat(each(setting, "presence_penalty", "frequency_penalty", "parallel_tool_calls", "top_logprobs"), each(effort, "reasoning"))
+	free     = &rule{free: true} // labels, and what a provider sealed
+	setting  = &rule{name: "a setting", text: anyText}
+	shown    = &rule{free: true, read: true} // schemas and arguments
+	prose    = &rule{text: anyText, read: true}
+	named    = &rule{text: modelText}
+	large    = &rule{text: anyText, wide: true} // a picture
+	effort   = object("reasoning", each(setting, "effort", "summary")...)
+	sampling = slices.Concat(each(setting, "stream", "temperature", "top_p", "service_tier"), each(free, "metadata"),
+		each(toolChoice(), "tool_choice"))
+	penalties = slices.Concat(each(setting, "presence_penalty", "frequency_penalty", "parallel_tool_calls",
+		"top_logprobs"), each(effort, "reasoning"))
 )
 
 // toolChoice is which tools the model may or has to call, in all contracts: a
@@ -92,8 +94,10 @@ var (
 func toolChoice() *rule {
 	kinds := words("auto", "none", "required", "any", "tool", "function", "custom", "allowed_tools")
 	function := object("function", each(setting, "name")...)
-	tool := object("tools", slices.Concat(each(words("function", "custom"), "type"), each(setting, "name"), each(function, "function"))...)
-	choice := object("tool_choice", slices.Concat(each(kinds, "type"), each(setting, "name", "mode", "disable_parallel_tool_use"),
+	tool := object("tools", slices.Concat(each(words("function", "custom"), "type"), each(setting, "name"),
+		each(function, "function"))...)
+	choice := object("tool_choice", slices.Concat(each(kinds, "type"),
+		each(setting, "name", "mode", "disable_parallel_tool_use"),
 		each(function, "function"), each(array(tool), "tools"))...)
 	choice.text, choice.words = wordText, kinds.words
 	return choice
@@ -108,7 +112,8 @@ func grammars(allow []string) map[string]*rule {
 	if slices.Contains(allow, FetchURLs) {
 		urls = large
 	}
-	byPath := map[string]*rule{"/responses": responsesGrammar(urls), "/chat/completions": chatGrammar(urls), "/v1/messages": messagesGrammar(urls)}
+	byPath := map[string]*rule{"/responses": responsesGrammar(urls), "/chat/completions": chatGrammar(urls),
+		"/v1/messages": messagesGrammar(urls)}
 	for _, g := range byPath {
 		g.open(allow)
 	}
@@ -134,20 +139,28 @@ func (r *rule) open(allow []string) {
 
 // responsesGrammar is that of the Responses API, in all its contracts.
 func responsesGrammar(urls *rule) *rule {
-	part := object("content", slices.Concat(each(prose, "text", "refusal"), each(urls, "image_url", "file_data", "file_url"),
+	part := object("content", slices.Concat(each(prose, "text", "refusal"),
+		each(urls, "image_url", "file_data", "file_url"),
 		each(setting, "detail", "filename"), each(free, "annotations", "logprobs"),
-		each(words("input_text", "output_text", "text", "refusal", "input_image", "input_file", "summary_text", "reasoning_text"), "type"))...)
-	item := object("input", slices.Concat(each(array(part).or(anyText), "content", "output"), each(prose, "arguments", "input", "name"),
+		each(words("input_text", "output_text", "text", "refusal", "input_image", "input_file", "summary_text",
+			"reasoning_text"), "type"))...)
+	item := object("input", slices.Concat(each(array(part).or(anyText), "content", "output"),
+		each(prose, "arguments", "input", "name"),
 		each(array(part), "summary"), each(setting, "role", "phase", "call_id"), each(free, "encrypted_content"),
-		each(words("message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "compaction"), "type"))...)
+		each(words("message", "reasoning", "function_call", "function_call_output", "custom_tool_call",
+			"custom_tool_call_output", "compaction"), "type"))...)
 	tool := object("tools", slices.Concat(each(words("function", "custom"), "type"), each(prose, "name", "description"),
 		each(shown, "parameters"), each(setting, "strict"),
 		each(object("format", each(setting, "type", "syntax", "definition")...), "format"))...)
-	format := object("format", slices.Concat(each(setting, "type", "name", "description", "strict"), each(shown, "schema"))...)
+	format := object("format", slices.Concat(each(setting, "type", "name", "description", "strict"),
+		each(shown, "schema"))...)
 	text := object("text", slices.Concat(each(format, "format"), each(setting, "verbosity"))...)
-	return object("the request", slices.Concat(each(named, "model"), each(prose, "instructions"), each(array(item).or(anyText), "input"),
-		each(array(tool), "tools"), sampling, penalties, each(text, "text"), each(&rule{name: "store", only: "false"}, "store"),
-		each(array(&rule{name: "include", text: wordText, words: []string{"reasoning.encrypted_content", "message.output_text.logprobs"}}), "include"),
+	return object("the request", slices.Concat(each(named, "model"), each(prose, "instructions"),
+		each(array(item).or(anyText), "input"),
+		each(array(tool), "tools"), sampling, penalties, each(text, "text"),
+		each(&rule{name: "store", only: "false"}, "store"),
+		each(array(&rule{name: "include", text: wordText,
+			words: []string{"reasoning.encrypted_content", "message.output_text.logprobs"}}), "include"),
 		each(setting, "max_output_tokens", "prompt_cache_key", "safety_identifier"))...)
 }
 
@@ -155,38 +168,53 @@ func responsesGrammar(urls *rule) *rule {
 func chatGrammar(urls *rule) *rule {
 	image := object("image_url", slices.Concat(each(urls, "url"), each(setting, "detail"))...).or(dataText)
 	part := object("content", slices.Concat(each(prose, "text"), each(image, "image_url"),
-		each(object("file", slices.Concat(each(setting, "filename"), each(urls, "file_data"))...), "file"), each(words("text", "image_url", "file"), "type"))...)
+		each(object("file", slices.Concat(each(setting, "filename"), each(urls, "file_data"))...), "file"),
+		each(words("text", "image_url", "file"), "type"))...)
 	called := object("function", each(prose, "name", "arguments")...)
-	call := object("tool_calls", slices.Concat(each(words("function"), "type"), each(called, "function"), each(setting, "id"), each(free, "extra_content"))...)
-	message := object("messages", slices.Concat(each(array(part).or(anyText), "content"), each(array(call), "tool_calls"),
+	call := object("tool_calls", slices.Concat(each(words("function"), "type"), each(called, "function"),
+		each(setting, "id"), each(free, "extra_content"))...)
+	message := object("messages", slices.Concat(each(array(part).or(anyText), "content"),
+		each(array(call), "tool_calls"),
 		each(setting, "role", "tool_call_id"), each(free, "reasoning_content", "reasoning", "reasoning_details"))...)
-	function := object("function", slices.Concat(each(prose, "name", "description"), each(shown, "parameters"), each(setting, "strict"))...)
+	function := object("function", slices.Concat(each(prose, "name", "description"), each(shown, "parameters"),
+		each(setting, "strict"))...)
 	tool := object("tools", slices.Concat(each(words("function"), "type"), each(function, "function"))...)
-	schema := object("json_schema", slices.Concat(each(setting, "name", "description", "strict"), each(shown, "schema"))...)
+	schema := object("json_schema", slices.Concat(each(setting, "name", "description", "strict"),
+		each(shown, "schema"))...)
 	format := object("response_format", slices.Concat(each(setting, "type"), each(schema, "json_schema"))...)
-	return object("the request", slices.Concat(each(named, "model"), each(array(message), "messages"), each(array(tool), "tools"), sampling, penalties,
-		each(format, "response_format"), each(object("stream_options", each(setting, "include_usage")...), "stream_options"),
+	return object("the request", slices.Concat(each(named, "model"), each(array(message), "messages"),
+		each(array(tool), "tools"), sampling, penalties,
+		each(format, "response_format"), each(object("stream_options", each(setting, "include_usage")...),
+			"stream_options"),
 		each(setting, "max_tokens", "max_completion_tokens", "reasoning_effort", "logprobs"))...)
 }
 
 // messagesGrammar is that of the Messages API.
 func messagesGrammar(urls *rule) *rule {
 	cache := object("cache_control", each(setting, "type", "ttl")...)
-	source := object("source", slices.Concat(each(words("base64", "text", "url"), "type"), each(setting, "media_type"), each(large, "data"), each(urls, "url"))...)
-	block := object("content", slices.Concat(each(prose, "text", "title", "name"), each(source, "source"), each(shown, "input"),
-		each(free, "thinking", "signature", "data"), each(setting, "id", "tool_use_id", "is_error"), each(cache, "cache_control"),
-		each(words("text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document"), "type"))...)
+	source := object("source", slices.Concat(each(words("base64", "text", "url"), "type"), each(setting, "media_type"),
+		each(large, "data"), each(urls, "url"))...)
+	block := object("content", slices.Concat(each(prose, "text", "title", "name"), each(source, "source"),
+		each(shown, "input"),
+		each(free, "thinking", "signature", "data"), each(setting, "id", "tool_use_id", "is_error"),
+		each(cache, "cache_control"),
+		each(words("text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document"),
+			"type"))...)
 	blocks := array(block).or(anyText)
 	block.keys["content"] = member{blocks, 1 << len(block.keys)}
 	message := object("messages", slices.Concat(each(setting, "role"), each(blocks, "content"))...)
-	tool := object("tools", slices.Concat(each(words("custom"), "type"), each(prose, "name", "description"), each(shown, "input_schema"), each(setting, "strict"),
+	tool := object("tools", slices.Concat(each(words("custom"), "type"), each(prose, "name", "description"),
+		each(shown, "input_schema"), each(setting, "strict"),
 		each(cache, "cache_control"))...)
 	binding := object("block_binding", each(setting, "prefix_mismatch_behavior")...)
-	thinking := object("thinking", slices.Concat(each(setting, "type", "budget_tokens", "display"), each(binding, "block_binding"))...)
+	thinking := object("thinking", slices.Concat(each(setting, "type", "budget_tokens", "display"),
+		each(binding, "block_binding"))...)
 	format := object("format", slices.Concat(each(setting, "type"), each(shown, "schema"))...)
 	output := object("output_config", slices.Concat(each(setting, "effort"), each(format, "format"))...)
-	return object("the request", slices.Concat(each(named, "model"), each(array(message), "messages"), each(array(tool), "tools"),
-		each(blocks, "system"), sampling, each(setting, "max_tokens"), each(thinking, "thinking"), each(output, "output_config"))...)
+	return object("the request", slices.Concat(each(named, "model"), each(array(message), "messages"),
+		each(array(tool), "tools"),
+		each(blocks, "system"), sampling, each(setting, "max_tokens"), each(thinking, "thinking"),
+		each(output, "output_config"))...)
 }
 
 // grammarOf returns the grammar of what a route takes, nil where it takes nothing.
@@ -199,7 +227,8 @@ func (p Provider) grammarOf(name string, route Route) (*rule, error) {
 			return g, nil
 		}
 	}
-	return nil, invalid(name, "routes", "use the calls of a contract", "what may be sent to %.100q is not known", route.Path)
+	return nil, invalid(name, "routes", "use the calls of a contract", "what may be sent to %.100q is not known",
+		route.Path)
 }
 
 // member returns the rule of a key, and marks in seen that it was there.

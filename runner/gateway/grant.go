@@ -86,7 +86,8 @@ func (s *Server) Grant(g Grant) (*Lease, error) {
 	l := &Lease{server: s, grant: g, ledger: newLedger(&g), changed: make(chan struct{}, 1), noted: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background()) // a turn's end is said, not inherited
 	if !s.leases.add(g.Token, l) {
-		return nil, &Error{Code: CodeInvalidGrant, Param: "token", Message: "the token of turn " + g.TurnID + " is in force already", Hint: "make a token for each turn"}
+		return nil, &Error{Code: CodeInvalidGrant, Param: "token",
+			Message: "the token of turn " + g.TurnID + " is in force already", Hint: "make a token for each turn"}
 	}
 	if g.Note == nil {
 		close(l.noted)
@@ -128,12 +129,15 @@ func (g *Gateway) Check(models []string, budget Budget) error {
 	for _, ref := range models {
 		provider, name, ok := strings.Cut(ref, "/")
 		if _, known := g.upstreams[provider]; !ok || name == "" || !known {
-			return &Error{Code: CodeInvalidGrant, Param: "model", Message: fmt.Sprintf("the gateway has no provider for the model %.100q", ref),
-				Hint: "configured: " + strings.Join(g.Providers(), ", ")}
+			return &Error{Code: CodeInvalidGrant, Param: "model",
+				Message: fmt.Sprintf("the gateway has no provider for the model %.100q", ref),
+				Hint:    "configured: " + strings.Join(g.Providers(), ", ")}
 		}
 		if _, priced := g.prices[ref]; budget.MaxCost > 0 && !priced {
-			return &Error{Code: CodeNoPrice, Param: "--max-cost", Message: fmt.Sprintf("spending is limited, and there is no price for the model %.100q", ref),
-				Hint: fmt.Sprintf("set it with: holon config set models.catalog.%s.price.input AMOUNT, and .price.output; or limit tokens instead", ref)}
+			return &Error{Code: CodeNoPrice, Param: "--max-cost",
+				Message: fmt.Sprintf("spending is limited, and there is no price for the model %.100q", ref),
+				Hint: fmt.Sprintf("set it with: holon config set models.catalog.%s.price.input AMOUNT, and "+
+					".price.output; or limit tokens instead", ref)}
 		}
 	}
 	return nil
@@ -200,14 +204,16 @@ func (t *leases) find(r *http.Request) (*Lease, *responses.Error) {
 		token, ok = strings.CutPrefix(values[0], "Bearer ")
 	}
 	if !ok || token == "" {
-		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeTurnTokenRequired, Param: "Authorization",
+		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeTurnTokenRequired,
+			Param:   "Authorization",
 			Message: "models can be asked by turns only: the request has no token of one"}
 	}
 	t.mu.Lock()
 	l := t.table[sha256.Sum256([]byte(token))]
 	t.mu.Unlock()
 	if l == nil {
-		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeTurnTokenExpired, Param: "Authorization",
+		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeTurnTokenExpired,
+			Param:   "Authorization",
 			Message: "the token belongs to no turn that is running"}
 	}
 	return l, nil

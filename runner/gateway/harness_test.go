@@ -72,7 +72,8 @@ func (u *upstream) only(t testing.TB) request {
 }
 
 func openAI(baseURL string) gateway.Options {
-	return gateway.Options{Providers: map[string]gateway.Provider{"openai": {BaseURL: baseURL, Credential: gateway.NewSecret(sentinel)}}}
+	return gateway.Options{Providers: map[string]gateway.Provider{"openai": {BaseURL: baseURL,
+		Credential: gateway.NewSecret(sentinel)}}}
 }
 
 // served is a gateway on a socket and a client as a container would have.
@@ -213,7 +214,8 @@ func (s *served) post(t testing.TB, target, body string) answer {
 // bodyOf returns a body of size bytes.
 func bodyOf(size int64) io.Reader {
 	const begin, end = `{"model":"m","input":"`, `"}`
-	return io.MultiReader(strings.NewReader(begin), io.LimitReader(letters{}, size-int64(len(begin+end))), strings.NewReader(end))
+	return io.MultiReader(strings.NewReader(begin), io.LimitReader(letters{}, size-int64(len(begin+end))),
+		strings.NewReader(end))
 }
 
 type letters struct{}

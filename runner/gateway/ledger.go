@@ -21,10 +21,11 @@ type Budget struct {
 // Account says what was taken of a budget.
 type Account struct {
 	Usage
-	Budget    Budget           `json:"budget"`
-	Exhausted string           `json:"exhausted"` // the bound for which a request was refused: max_requests, max_tokens, max_cost; "" for none
-	Models    map[string]Usage `json:"models"`    // by reference
-	Refused   []string         `json:"refused"`   // features that were asked for and usage that was claimed, each once
+	Budget Budget `json:"budget"`
+	// the bound for which a request was refused: max_requests, max_tokens, max_cost; "" for none
+	Exhausted string           `json:"exhausted"`
+	Models    map[string]Usage `json:"models"`  // by reference
+	Refused   []string         `json:"refused"` // features that were asked for and usage that was claimed, each once
 }
 
 // ledger is the account of a grant and what its running requests may add to it.
@@ -44,7 +45,8 @@ type ledger struct {
 const maxRefused = 20
 
 func newLedger(g *Grant) *ledger {
-	l := &ledger{budget: g.Budget, before: g.Used, total: g.Taken.Usage, exhausted: g.Taken.Exhausted, models: maps.Clone(g.Taken.Models), refused: slices.Clone(g.Taken.Refused)}
+	l := &ledger{budget: g.Budget, before: g.Used, total: g.Taken.Usage, exhausted: g.Taken.Exhausted,
+		models: maps.Clone(g.Taken.Models), refused: slices.Clone(g.Taken.Refused)}
 	if l.models == nil {
 		l.models = make(map[string]Usage)
 	}
@@ -66,9 +68,11 @@ func (l *ledger) reserve(model string, price *Price, size int64) (*hold, *respon
 	defer l.mu.Unlock()
 	if bound, message := l.reached(); bound != "" {
 		l.exhausted = bound
-		return nil, &responses.Error{Type: responses.TypeTooManyRequests, Code: responses.CodeBudgetExceeded, Param: bound, Message: message, Hint: "give the run a larger budget"}
+		return nil, &responses.Error{Type: responses.TypeTooManyRequests, Code: responses.CodeBudgetExceeded,
+			Param: bound, Message: message, Hint: "give the run a larger budget"}
 	}
-	h := &hold{ledger: l, model: model, price: price, estimate: usageOf(Tokens{Input: max(1, size/bytesPerToken)}, price, false)}
+	h := &hold{ledger: l, model: model, price: price,
+		estimate: usageOf(Tokens{Input: max(1, size/bytesPerToken)}, price, false)}
 	l.count(model, Usage{Requests: 1})
 	l.held = l.held.plus(Usage{Requests: 1, Total: h.estimate.Total, Cost: h.estimate.Cost})
 	return h, nil
@@ -128,7 +132,8 @@ func (l *ledger) record(what string) {
 func (l *ledger) account() Account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Account{Usage: l.total, Budget: l.budget, Exhausted: l.exhausted, Models: maps.Clone(l.models), Refused: slices.Clone(l.refused)}
+	return Account{Usage: l.total, Budget: l.budget, Exhausted: l.exhausted, Models: maps.Clone(l.models),
+		Refused: slices.Clone(l.refused)}
 }
 
 // standing is account as if what runs had ended with what was estimated of it:
@@ -137,6 +142,7 @@ func (l *ledger) standing() Account {
 	a := l.account()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a.Usage = l.total.plus(Usage{Estimated: l.held.Requests, Tokens: Tokens{Input: l.held.Total}, Total: l.held.Total, Cost: l.held.Cost})
+	a.Usage = l.total.plus(Usage{Estimated: l.held.Requests, Tokens: Tokens{Input: l.held.Total}, Total: l.held.Total,
+		Cost: l.held.Cost})
 	return a
 }

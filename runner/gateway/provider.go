@@ -82,7 +82,8 @@ var (
 func (p Provider) complete(name string) (Provider, error) {
 	if !namePattern.MatchString(name) {
 		return p, &Error{Code: CodeInvalidProvider, Param: "providers",
-			Message: fmt.Sprintf("invalid provider name %.80q", name), Hint: "use 1 to 64 letters, digits, '_', '.' or '-'"}
+			Message: fmt.Sprintf("invalid provider name %.80q", name),
+			Hint:    "use 1 to 64 letters, digits, '_', '.' or '-'"}
 	}
 	defaults := known(name)
 	if p.Auth == "" {
@@ -92,18 +93,24 @@ func (p Provider) complete(name string) (Provider, error) {
 		p.Routes = defaults.Routes
 	}
 	if len(p.Routes) == 0 {
-		return p, invalid(name, "routes", "list the method and path of each call to allow", "provider %s has no routes", name)
+		return p, invalid(name, "routes", "list the method and path of each call to allow", "provider %s has no routes",
+			name)
 	}
 	for i, route := range p.Routes {
 		if !slices.Contains([]string{http.MethodPost, http.MethodGet}, route.Method) {
-			return p, invalid(name, fmt.Sprintf("routes[%d].method", i), "use GET or POST", "method %.40q can't be allowed", route.Method)
+			return p, invalid(name, fmt.Sprintf("routes[%d].method", i), "use GET or POST",
+				"method %.40q can't be allowed", route.Method)
 		}
 		if !pathPattern.MatchString(route.Path) || path.Clean(route.Path) != route.Path {
-			return p, invalid(name, fmt.Sprintf("routes[%d].path", i), "write a plain path such as /responses", "path %.100q can't be allowed", route.Path)
+			return p, invalid(name, fmt.Sprintf("routes[%d].path", i), "write a plain path such as /responses",
+				"path %.100q can't be allowed", route.Path)
 		}
 	}
-	if len(p.AllowHosted) > maxHosted || slices.ContainsFunc(p.AllowHosted, func(word string) bool { return !hostedPattern.MatchString(word) }) {
-		return p, invalid(name, "allow_hosted", "write for example web_search", "allow_hosted has more than %d words, or one that is none", maxHosted)
+	if len(p.AllowHosted) > maxHosted || slices.ContainsFunc(p.AllowHosted, func(word string) bool {
+		return !hostedPattern.MatchString(word)
+	}) {
+		return p, invalid(name, "allow_hosted", "write for example web_search",
+			"allow_hosted has more than %d words, or one that is none", maxHosted)
 	}
 	return p, p.checkCredential(name)
 }
@@ -112,7 +119,8 @@ const maxHosted = 32
 
 func (p Provider) checkCredential(name string) error {
 	if !slices.Contains([]AuthStyle{AuthBearer, AuthXAPIKey, AuthChatGPT, AuthNone}, p.Auth) {
-		return invalid(name, "auth", "use bearer, x-api-key, chatgpt or none", "authentication style %.40q is unknown", string(p.Auth))
+		return invalid(name, "auth", "use bearer, x-api-key, chatgpt or none", "authentication style %.40q is unknown",
+			string(p.Auth))
 	}
 	if p.Auth == AuthNone {
 		return nil

@@ -26,22 +26,42 @@ func TestNewChecksProviders(t *testing.T) {
 		{name: "path with slash", provider: gateway.Provider{BaseURL: "http://127.0.0.1:1/a/b/", Credential: key}},
 		{name: "socket", provider: gateway.Provider{BaseURL: "unix:///run/x.sock", Credential: key}},
 		{name: "no key needed", provider: gateway.Provider{BaseURL: "http://127.0.0.1:1", Auth: gateway.AuthNone}},
-		{name: "no key", provider: gateway.Provider{BaseURL: "https://api.example"}, code: gateway.CodeMissingCredentials, param: "providers.openai.api_key"},
-		{name: "key with a line end", provider: gateway.Provider{BaseURL: "https://api.example", Credential: gateway.NewSecret(sentinel + "\n")}, code: gateway.CodeInvalidProvider, param: "providers.openai.api_key"},
-		{name: "no url", provider: gateway.Provider{Credential: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
-		{name: "scheme", provider: gateway.Provider{BaseURL: "ftp://x/", Credential: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
-		{name: "no host", provider: gateway.Provider{BaseURL: "https:///v1", Credential: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
-		{name: "password in url", provider: gateway.Provider{BaseURL: "https://u:" + sentinel + "@x/", Credential: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
-		{name: "query in url", provider: gateway.Provider{BaseURL: "https://x/?k=" + sentinel, Credential: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
-		{name: "dots in url", provider: gateway.Provider{BaseURL: "https://x/a/../b", Credential: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
-		{name: "unreadable url", provider: gateway.Provider{BaseURL: "https://x/%zz" + sentinel, Credential: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
-		{name: "relative socket", provider: gateway.Provider{BaseURL: "unix://x.sock", Credential: key}, code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
-		{name: "auth", provider: gateway.Provider{BaseURL: "https://x", Credential: key, Auth: "digest"}, code: gateway.CodeInvalidProvider, param: "providers.openai.auth"},
-		{name: "unknown without routes", as: "x", provider: gateway.Provider{BaseURL: "https://x", Credential: key}, code: gateway.CodeInvalidProvider, param: "providers.x.routes"},
-		{name: "route with query", provider: gateway.Provider{BaseURL: "https://x", Credential: key, Routes: []gateway.Route{{Method: "POST", Path: "/a?b"}}}, code: gateway.CodeInvalidProvider, param: "providers.openai.routes[0].path"},
-		{name: "route with dots", provider: gateway.Provider{BaseURL: "https://x", Credential: key, Routes: []gateway.Route{{Method: "POST", Path: "/a/../b"}}}, code: gateway.CodeInvalidProvider, param: "providers.openai.routes[0].path"},
-		{name: "route with method", provider: gateway.Provider{BaseURL: "https://x", Credential: key, Routes: []gateway.Route{{Method: "CONNECT", Path: "/a"}}}, code: gateway.CodeInvalidProvider, param: "providers.openai.routes[0].method"},
-		{name: "name with slash", as: "a/b", provider: gateway.Provider{BaseURL: "https://x", Credential: key}, code: gateway.CodeInvalidProvider, param: "providers"},
+		{name: "no key", provider: gateway.Provider{BaseURL: "https://api.example"},
+			code: gateway.CodeMissingCredentials, param: "providers.openai.api_key"},
+		{name: "key with a line end", provider: gateway.Provider{BaseURL: "https://api.example",
+			Credential: gateway.NewSecret(sentinel +
+				"\n")}, code: gateway.CodeInvalidProvider, param: "providers.openai.api_key"},
+		{name: "no url", provider: gateway.Provider{Credential: key}, code: gateway.CodeInvalidProvider,
+			param: "providers.openai.base_url"},
+		{name: "scheme", provider: gateway.Provider{BaseURL: "ftp://x/", Credential: key},
+			code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
+		{name: "no host", provider: gateway.Provider{BaseURL: "https:///v1", Credential: key},
+			code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
+		{name: "password in url", provider: gateway.Provider{BaseURL: "https://u:" + sentinel + "@x/", Credential: key},
+			code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
+		{name: "query in url", provider: gateway.Provider{BaseURL: "https://x/?k=" + sentinel, Credential: key},
+			code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
+		{name: "dots in url", provider: gateway.Provider{BaseURL: "https://x/a/../b", Credential: key},
+			code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
+		{name: "unreadable url", provider: gateway.Provider{BaseURL: "https://x/%zz" + sentinel, Credential: key},
+			code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
+		{name: "relative socket", provider: gateway.Provider{BaseURL: "unix://x.sock", Credential: key},
+			code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
+		{name: "auth", provider: gateway.Provider{BaseURL: "https://x", Credential: key, Auth: "digest"},
+			code: gateway.CodeInvalidProvider, param: "providers.openai.auth"},
+		{name: "unknown without routes", as: "x", provider: gateway.Provider{BaseURL: "https://x", Credential: key},
+			code: gateway.CodeInvalidProvider, param: "providers.x.routes"},
+		{name: "route with query", provider: gateway.Provider{BaseURL: "https://x", Credential: key,
+			Routes: []gateway.Route{{Method: "POST",
+				Path: "/a?b"}}}, code: gateway.CodeInvalidProvider, param: "providers.openai.routes[0].path"},
+		{name: "route with dots", provider: gateway.Provider{BaseURL: "https://x", Credential: key,
+			Routes: []gateway.Route{{Method: "POST",
+				Path: "/a/../b"}}}, code: gateway.CodeInvalidProvider, param: "providers.openai.routes[0].path"},
+		{name: "route with method", provider: gateway.Provider{BaseURL: "https://x", Credential: key,
+			Routes: []gateway.Route{{Method: "CONNECT",
+				Path: "/a"}}}, code: gateway.CodeInvalidProvider, param: "providers.openai.routes[0].method"},
+		{name: "name with slash", as: "a/b", provider: gateway.Provider{BaseURL: "https://x", Credential: key},
+			code: gateway.CodeInvalidProvider, param: "providers"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			name := tc.as
@@ -74,7 +94,8 @@ func TestSecretIsNeverShown(t *testing.T) {
 	}
 	n := nested{secret, secret}
 	var shown []string
-	for _, value := range []any{secret, &secret, n, &n, []gateway.Secret{secret}, map[string]gateway.Secret{"k": secret}, gateway.Provider{Credential: secret}, n.private} {
+	for _, value := range []any{secret, &secret, n, &n, []gateway.Secret{secret},
+		map[string]gateway.Secret{"k": secret}, gateway.Provider{Credential: secret}, n.private} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%p"} {
 			shown = append(shown, fmt.Sprintf(verb, value))
 		}
@@ -92,18 +113,21 @@ func TestSecretIsNeverShown(t *testing.T) {
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("m", "a", secret, "b", n, "c", &secret)
 	shown = append(shown, string(asJSON), string(asYAML), log.String())
 	for _, s := range shown {
-		for _, form := range []string{sentinel, fmt.Sprintf("%x", sentinel), fmt.Sprintf("%X", sentinel), "115 107 45"} {
+		for _, form := range []string{sentinel, fmt.Sprintf("%x", sentinel), fmt.Sprintf("%X", sentinel),
+			"115 107 45"} {
 			if strings.Contains(s, form) {
 				t.Errorf("shown: %s", s)
 			}
 		}
 	}
-	if got := fmt.Sprintf("%v|%s|%x|%#v|%s", secret, secret, secret, secret, asJSON); strings.Count(got, "[redacted]") != 7 {
+	if got := fmt.Sprintf("%v|%s|%x|%#v|%s", secret, secret, secret, secret, asJSON); strings.Count(got,
+		"[redacted]") != 7 {
 		t.Errorf("formatted as %s", got)
 	}
 
 	var fromText gateway.Secret
-	if err := fromText.UnmarshalText([]byte(sentinel)); err != nil || fromText.Reveal() != sentinel || fromText.IsZero() {
+	if err := fromText.UnmarshalText([]byte(sentinel)); err != nil || fromText.Reveal() != sentinel ||
+		fromText.IsZero() {
 		t.Errorf("read from text: %v, %q", err, fromText.Reveal())
 	}
 	var zero gateway.Secret

@@ -17,7 +17,8 @@ func forbidden(message string) *responses.Error {
 }
 
 func tooLarge() *responses.Error {
-	return responses.Invalid("body", responses.CodeRequestTooLarge, fmt.Sprintf("the request has more than %d bytes", maxBody))
+	return responses.Invalid("body", responses.CodeRequestTooLarge,
+		fmt.Sprintf("the request has more than %d bytes", maxBody))
 }
 
 // noteRefusal counts and logs. A container can make any number of refused
@@ -27,7 +28,8 @@ func (s *Server) noteRefusal(r *http.Request, refusal *responses.Error) {
 	if s.refused.Add(1) == 1 {
 		level = s.log.Warn
 	}
-	level("request refused", "method", fmt.Sprintf("%.20q", r.Method), "target", fmt.Sprintf("%.100q", r.RequestURI), "err", refusal.Message)
+	level("request refused", "method", fmt.Sprintf("%.20q", r.Method), "target", fmt.Sprintf("%.100q", r.RequestURI),
+		"err", refusal.Message)
 }
 
 // refuse answers a request that goes nowhere and would not if it came again.
@@ -39,7 +41,8 @@ func refuse(w http.ResponseWriter, refusal *responses.Error) {
 }
 
 // failed answers a request that got no answer from the provider.
-func (s *Server) failed(ctx context.Context, w http.ResponseWriter, up *upstream, lease *Lease, body *requestBody, err error) {
+func (s *Server) failed(ctx context.Context, w http.ResponseWriter, up *upstream, lease *Lease, body *requestBody,
+	err error) {
 	meter := s.meters[up.name]
 	if refusal := body.refused(); refusal != nil {
 		meter.refused.Add(1)
@@ -52,8 +55,9 @@ func (s *Server) failed(ctx context.Context, w http.ResponseWriter, up *upstream
 	}
 	meter.failed.Add(1)
 	if errors.Is(err, errRenewed) {
-		writeError(w, http.StatusServiceUnavailable, &responses.Error{Type: responses.TypeServerError, Code: responses.CodeProviderUnavailable,
-			Message: fmt.Sprintf("the key for provider %s was renewed on the host", up.name), Hint: "ask again"})
+		writeError(w, http.StatusServiceUnavailable,
+			&responses.Error{Type: responses.TypeServerError, Code: responses.CodeProviderUnavailable,
+				Message: fmt.Sprintf("the key for provider %s was renewed on the host", up.name), Hint: "ask again"})
 		return
 	}
 	s.log.Warn("provider can't be reached", "provider", up.name, "err", up.keys.redact().errors.Text(err.Error()))
@@ -76,8 +80,9 @@ func (s *Server) keyless(w http.ResponseWriter, up *upstream, err error) {
 
 // unusable answers for a provider whose answer can't be passed on.
 func (s *Server) unusable(w http.ResponseWriter, up *upstream, fault string) {
-	writeError(w, http.StatusBadGateway, &responses.Error{Type: responses.TypeServerError, Code: responses.CodeProviderUnavailable,
-		Message: fmt.Sprintf("provider %s sent %s", up.name, fault)})
+	writeError(w, http.StatusBadGateway,
+		&responses.Error{Type: responses.TypeServerError, Code: responses.CodeProviderUnavailable,
+			Message: fmt.Sprintf("provider %s sent %s", up.name, fault)})
 }
 
 // relayError passes a provider's error on: whole when it is small, as an error

@@ -56,17 +56,21 @@ func TestRefused(t *testing.T) {
 		{"other scheme", post("file:///etc/passwd"), 403},
 		{"connect", "CONNECT api.example:443 HTTP/1.1\r\nHost: api.example:443\r\n\r\n", 403},
 		{"options", "OPTIONS * HTTP/1.1\r\nHost: model\r\n\r\n", 403},
-		{"upgrade", "POST /openai/responses HTTP/1.1\r\nHost: model\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 2\r\n\r\n{}", 403},
-		{"http/2 upgrade", "POST /openai/responses HTTP/1.1\r\nHost: model\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nContent-Length: 2\r\n\r\n{}", 403},
+		{"upgrade", "POST /openai/responses HTTP/1.1\r\nHost: model\r\nConnection: Upgrade\r\nUpgrade: " +
+			"websocket\r\nContent-Length: 2\r\n\r\n{}", 403},
+		{"http/2 upgrade", "POST /openai/responses HTTP/1.1\r\nHost: model\r\nConnection: Upgrade, " +
+			"HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nContent-Length: 2\r\n\r\n{}", 403},
 		{"http/2 preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0},
 		{"two hosts", "POST /openai/responses HTTP/1.1\r\nHost: a\r\nHost: b\r\nContent-Length: 2\r\n\r\n{}", 400},
 		{"two lengths", "POST /openai/responses HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400},
-		{"unknown transfer coding", "POST /openai/responses HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n{}", 501},
+		{"unknown transfer coding", "POST /openai/responses HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n{}",
+			501},
 		{"space in the target", post("/openai/responses HTTP/1.1 x"), 400},
 		{"control character", post("/openai/responses\x01"), 400},
 		{"space before a colon", "POST /openai/responses HTTP/1.1\r\nHost: a\r\nX-A : b\r\n\r\n", 400},
 		{"not http", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400},
-		{"huge header", "POST /openai/responses HTTP/1.1\r\nHost: a\r\nX-A: " + strings.Repeat("a", 64<<10) + "\r\n\r\n", 431},
+		{"huge header", "POST /openai/responses HTTP/1.1\r\nHost: a\r\nX-A: " + strings.Repeat("a", 64<<10) +
+			"\r\n\r\n", 431},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			status, body := raw(t, g.server.Path(), tc.request)
@@ -77,7 +81,8 @@ func TestRefused(t *testing.T) {
 				var envelope struct {
 					Error struct{ Message, Type, Code string }
 				}
-				if err := json.Unmarshal(body, &envelope); err != nil || envelope.Error.Message == "" || envelope.Error.Code == "" {
+				if err := json.Unmarshal(body, &envelope); err != nil || envelope.Error.Message == "" ||
+					envelope.Error.Code == "" {
 					t.Errorf("body is no error envelope: %s", body)
 				}
 			}
@@ -95,11 +100,15 @@ func TestRefused(t *testing.T) {
 // method and path, with our headers and no others.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range []string{
-		"POST /openai/responses HTTP/1.1\r\nHost: model\r\nContent-Type: application/json\r\nAuthorization: Bearer TOKEN\r\nContent-Length: 13\r\n\r\n{\"model\":\"m\"}",
-		"POST /openai/responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer TOKEN\r\nTransfer-Encoding: chunked\r\n\r\nd\r\n{\"model\":\"m\"}\r\n0\r\nX-Trailer: 1\r\n\r\n",
+		"POST /openai/responses HTTP/1.1\r\nHost: model\r\nContent-Type: application/json\r\nAuthorization: Bearer " +
+			"TOKEN\r\nContent-Length: 13\r\n\r\n{\"model\":\"m\"}",
+		"POST /openai/responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer " +
+			"TOKEN\r\nTransfer-Encoding: chunked\r\n\r\nd\r\n{\"model\":\"m\"}\r\n0\r\nX-Trailer: 1\r\n\r\n",
 		"POST /openai/responses HTTP/1.0\r\nContent-Length: 0\r\n\r\nPOST /openai/files HTTP/1.1\r\n\r\n",
-		"POST /openai/responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 44\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nPOST /openai/files HTTP/1.1\r\nHost: x\r\n\r\n",
-		"POST /openai/responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nAuthorization: Bearer TOKEN\r\nContent-Length: 13\r\n\r\n{\"model\":\"m\"}",
+		"POST /openai/responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: " +
+			"44\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nPOST /openai/files HTTP/1.1\r\nHost: x\r\n\r\n",
+		"POST /openai/responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: " +
+			"100-continue\r\nAuthorization: Bearer TOKEN\r\nContent-Length: 13\r\n\r\n{\"model\":\"m\"}",
 		"POST /openai/responses HTTP/1.1\r\nHost: x\r\nConnection: accept, te\r\nTE: trailers\r\nAccept: */*\r\n\r\n",
 		"POST //openai/responses HTTP/1.1\r\nHost: x\r\n\r\n",
 		"GET http://x/openai/responses?a=b HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -109,7 +118,8 @@ func FuzzRequest(f *testing.F) {
 	}
 	up := newUpstream(f, func(http.ResponseWriter, *http.Request) {})
 	g := serve(f, openAI(up.URL))
-	allowed := []string{"Authorization", "Content-Type", "Accept", "Accept-Encoding", "User-Agent", "Content-Length", "Anthropic-Version", "Anthropic-Beta"}
+	allowed := []string{"Authorization", "Content-Type", "Accept", "Accept-Encoding", "User-Agent", "Content-Length",
+		"Anthropic-Version", "Anthropic-Beta"}
 	f.Fuzz(func(t *testing.T, request []byte) {
 		conn, err := net.Dial("unix", g.server.Path())
 		if err != nil {

@@ -18,19 +18,23 @@ func TestGrammarHasOneReading(t *testing.T) {
 		refused           bool
 	}{
 		{name: "first", body: `{"model":"m","metadata":[{"model":"x"}]}`, model: "m"},
-		{name: "late", body: ` {"input" : "a\"b\\" , "metadata":[1,-2.5e+3,true,null,{},[]], "model"  :  "m" } ` + "\n", model: "m"},
+		{name: "late", body: ` {"input" : "a\"b\\" , "metadata":[1,-2.5e+3,true,null,{},[]], "model"  :  "m" } ` + "\n",
+			model: "m"},
 		{name: "in strings only", body: `{"input":"\"model\":\"x\"","model":"m"}`, model: "m"},
 		{name: "unicode", body: `{"model":"m","input":"héé 😀 \ud83d\ude00 \u0041"}`, model: "m"},
 		{name: "deep", body: `{"model":"m","metadata":` + deep[1:len(deep)-1] + `}`, model: "m"},
-		{name: "keys of values that are free", body: `{"model":"m","metadata":{"a":1,"a":2,"\u0062":{"Model":"x"}}}`, model: "m"},
+		{name: "keys of values that are free", body: `{"model":"m","metadata":{"a":1,"a":2,"\u0062":{"Model":"x"}}}`,
+			model: "m"},
 
 		{name: "escaped name", body: `{"mod\u0065l":"m"}`, refused: true},
 		{name: "escaped value", body: `{"model":"\u006d"}`, refused: true},
 		{name: "twice", body: `{"model":"m","model":"m"}`, refused: true},
 		{name: "twice, escaped", body: `{"model":"m","\u006dodel":"x"}`, refused: true},
 		{name: "another key twice", body: `{"model":"m","tools":[],"tools":[]}`, refused: true},
-		{name: "a key within twice", body: `{"model":"m","tools":[{"type":"function","type":"function"}]}`, refused: true},
-		{name: "a key within in another case", body: `{"model":"m","tools":[{"type":"function","Type":"function"}]}`, refused: true},
+		{name: "a key within twice", body: `{"model":"m","tools":[{"type":"function","type":"function"}]}`,
+			refused: true},
+		{name: "a key within in another case", body: `{"model":"m","tools":[{"type":"function","Type":"function"}]}`,
+			refused: true},
 		{name: "another case", body: `{"Model":"x"}`, refused: true},
 		{name: "twice in another case", body: `{"model":"m","MODEL":"x"}`, refused: true},
 		{name: "none", body: `{"input":"x"}`, refused: true},
@@ -59,7 +63,8 @@ func TestGrammarHasOneReading(t *testing.T) {
 		{name: "line end in a string", body: "{\"model\":\"m\",\"input\":\"\n\"}", refused: true},
 		{name: "broken escape", body: `{"model":"m","input":"\u00"}`, refused: true},
 		{name: "unknown escape", body: `{"model":"m","input":"\x"}`, refused: true},
-		{name: "half a rune before a quote", body: "{\"model\":\"m\",\"input\":\"\xe2\",\"model\":\"x\"}", refused: true},
+		{name: "half a rune before a quote", body: "{\"model\":\"m\",\"input\":\"\xe2\",\"model\":\"x\"}",
+			refused: true},
 		{name: "lone continuation", body: "{\"model\":\"m\",\"input\":\"\x80\"}", refused: true},
 		{name: "a rune in too many bytes", body: "{\"model\":\"m\",\"input\":\"\xe0\x80\xa2\"}", refused: true},
 		{name: "a surrogate", body: "{\"model\":\"m\",\"input\":\"\xed\xa0\x80\"}", refused: true},
@@ -103,17 +108,23 @@ func TestGrammarRefuses(t *testing.T) {
 		{respond, `"prompt":{"id":"pmpt_1"}`, "prompt"},
 		{respond, `"input":[{"type":"item_reference","id":"rs_1"}]`, ""},
 		{respond, `"input":[{"type":"mcp_approval_response","approve":true}]`, ""},
-		{respond, `"input":[{"role":"user","content":[{"type":"input_image","image_url":"https://x/y.png"}]}]`, FetchURLs},
-		{respond, `"input":[{"role":"user","content":[{"type":"input_image","image_url":" https://x/y.png"}]}]`, FetchURLs},
-		{respond, `"input":[{"role":"user","content":[{"type":"input_image","image_url":"\u0068ttps://x/y.png"}]}]`, ""},
-		{respond, `"input":[{"role":"user","content":[{"type":"input_file","file_url":"https://x/y.pdf"}]}]`, FetchURLs},
+		{respond, `"input":[{"role":"user","content":[{"type":"input_image","image_url":"https://x/y.png"}]}]`,
+			FetchURLs},
+		{respond, `"input":[{"role":"user","content":[{"type":"input_image","image_url":" https://x/y.png"}]}]`,
+			FetchURLs},
+		{respond, `"input":[{"role":"user","content":[{"type":"input_image","image_url":"\u0068ttps://x/y.png"}]}]`,
+			""},
+		{respond, `"input":[{"role":"user","content":[{"type":"input_file","file_url":"https://x/y.pdf"}]}]`,
+			FetchURLs},
 		{respond, `"input":[{"role":"user","content":[{"type":"input_file","file_id":"file_1"}]}]`, ""},
-		{respond, `"input":[{"type":"function_call_output","output":[{"type":"input_image","image_url":"http://x"}]}]`, FetchURLs},
+		{respond, `"input":[{"type":"function_call_output","output":[{"type":"input_image","image_url":"http://x"}]}]`,
+			FetchURLs},
 		{respond, `"store":true`, "store"},
 		{respond, `"store":null`, "store"},
 		{respond, `"previous_response_id":"resp_1"`, "previous_response_id"},
 		{respond, `"tool_choice":{"type":"web_search"}`, ""},
-		{respond, `"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"mcp","server_label":"x"}]}`, ""},
+		{respond, `"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"mcp","server_label":"x"}]}`,
+			""},
 		{respond, `"reasoning":{"effort":"low","x":1}`, ""},
 		{respond, `"temperature":{"url":"https://x"}`, ""},
 		{respond, `"include":["web_search_call.action.sources"]`, ""},
@@ -127,7 +138,8 @@ func TestGrammarRefuses(t *testing.T) {
 		{chat, `"web_search_options":{}`, "web_search_options"},
 		{chat, `"plugins":[{"id":"web"}]`, "plugins"},
 		{chat, `"models":["dearer"]`, "models"},
-		{chat, `"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://x"}}]}]`, FetchURLs},
+		{chat, `"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://x"}}]}]`,
+			FetchURLs},
 		{chat, `"messages":[{"role":"user","content":[{"type":"image_url","image_url":"https://x"}]}]`, ""},
 		{chat, `"messages":[{"role":"user","content":[{"type":"file","file":{"file_data":"https://x"}}]}]`, FetchURLs},
 		{messages, `"tools":[{"type":"web_search_20250305","name":"web_search"}]`, "web_search_20250305"},
@@ -174,7 +186,8 @@ func scanned(path string, body []byte, size int, allow ...string) (string, error
 // What passes is JSON in which every reader finds the same model.
 func FuzzGrammar(f *testing.F) {
 	for _, seed := range []string{
-		`{"model":"m","input":[{"role":"user","content":"x"}],"stream":true}`, `{"a":1,"mod\u0065l":"\ud83d\ude00"}`, `{"model":"m","a":[{},[[]],-1e9,"\\\""]}`,
+		`{"model":"m","input":[{"role":"user","content":"x"}],"stream":true}`, `{"a":1,"mod\u0065l":"\ud83d\ude00"}`,
+		`{"model":"m","a":[{},[[]],-1e9,"\\\""]}`,
 		`{"model":"m","model":"x"}`, `{"model":"m","Model":"x"}`, "{\"model\":\"m\",\"a\":\"\xe2\x82\xac\"}",
 	} {
 		f.Add([]byte(seed), byte(3))
@@ -199,7 +212,8 @@ func FuzzGrammar(f *testing.F) {
 			Input json.RawMessage
 		}
 		var exact map[string]any
-		if err := errors.Join(json.Unmarshal(body, &loose), json.Unmarshal(body, &exact)); err != nil || loose.Model != model || exact["model"] != model {
+		if err := errors.Join(json.Unmarshal(body, &loose), json.Unmarshal(body, &exact)); err != nil ||
+			loose.Model != model || exact["model"] != model {
 			t.Fatalf("model %q, others read %q and %q (%v)", model, loose.Model, exact["model"], err)
 		}
 		for _, tool := range loose.Tools {
@@ -216,7 +230,9 @@ func FuzzGrammar(f *testing.F) {
 }
 
 func BenchmarkGrammar(b *testing.B) {
-	body := []byte(`{"model":"m","input":[` + strings.Repeat(`{"role":"user","content":"some words of a conversation, and \"quotes\" in them\n"},`, 1200) + `{}]}`)
+	body := []byte(`{"model":"m","input":[` +
+		strings.Repeat(`{"role":"user","content":"some words of a conversation, and \"quotes\" in them\n"},`, 1200) +
+		`{}]}`)
 	grammar := grammars(nil)[respond]
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {

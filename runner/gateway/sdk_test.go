@@ -15,7 +15,8 @@ import (
 // The provider's own client works through the socket without knowing a key.
 // The answer is a recorded one where the recordings are at hand.
 func TestOfficialClient(t *testing.T) {
-	recording, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "fixtures", "provider-streams", "openai-shell-tool.1.chunks.txt"))
+	recording, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "fixtures", "provider-streams",
+		"openai-shell-tool.1.chunks.txt"))
 	if err != nil {
 		t.Skipf("no recorded provider stream: %v", err)
 	}

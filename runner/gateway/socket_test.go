@@ -222,7 +222,9 @@ func TestCloseWithStalledReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := io.WriteString(conn, "POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Type: application/json\r\nAuthorization: Bearer "+g.token+"\r\nContent-Length: 13\r\n\r\n{\"model\":\"m\"}"); err != nil {
+	if _, err := io.WriteString(conn, "POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Type: "+
+		"application/json\r\nAuthorization: Bearer "+g.token+
+		"\r\nContent-Length: 13\r\n\r\n{\"model\":\"m\"}"); err != nil {
 		t.Fatal(err)
 	}
 	<-blocked
@@ -263,7 +265,9 @@ func TestConnectionsAreBounded(t *testing.T) {
 		defer conn.Close()
 		held[i] = conn
 		// An answer proves that the connection was accepted; it stays open.
-		if _, err := io.WriteString(conn, "POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Type: application/json\r\nAuthorization: Bearer "+g.token+"\r\nContent-Length: 13\r\n\r\n{\"model\":\"m\"}"); err != nil {
+		if _, err := io.WriteString(conn, "POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Type: "+
+			"application/json\r\nAuthorization: Bearer "+g.token+
+			"\r\nContent-Length: 13\r\n\r\n{\"model\":\"m\"}"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := conn.Read(make([]byte, 1)); err != nil {

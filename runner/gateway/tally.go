@@ -222,7 +222,8 @@ type said struct {
 }
 
 func (s *said) counts() []*count {
-	return []*count{&s.InputTokens, &s.OutputTokens, &s.Prompt, &s.Completion, &s.TotalTokens, &s.InputDetails.Cached, &s.OutputDetails.Reasoning,
+	return []*count{&s.InputTokens, &s.OutputTokens, &s.Prompt, &s.Completion, &s.TotalTokens, &s.InputDetails.Cached,
+		&s.OutputDetails.Reasoning,
 		&s.CacheCreation, &s.CacheRead, &s.PromptDetails.Cached, &s.CompletionDetails.Reasoning, &s.PromptHits}
 }
 
@@ -283,7 +284,8 @@ func (t *tally) tokens(sent sending, whole bool) (u Tokens, estimated bool, doub
 	}
 	least := Tokens{Input: 1 + sent.read/mostPerToken, Output: max(0, t.lines/2-otherEvents) / eventsPerToken}
 	if t.found && t.doubt == "" && (u.Input < least.Input || u.Output < least.Output) {
-		t.doubts(fmt.Sprintf("%d input and %d output tokens, where there were at least %d and %d", u.Input, u.Output, least.Input, least.Output))
+		t.doubts(fmt.Sprintf("%d input and %d output tokens, where there were at least %d and %d", u.Input, u.Output,
+			least.Input, least.Output))
 		u.Input, u.Output = max(u.Input, least.Input), max(u.Output, least.Output)
 		return u, true, t.doubt
 	}

@@ -16,24 +16,34 @@ func TestTally(t *testing.T) {
 		want                      Tokens
 		estimated                 bool
 	}{
-		{"responses", sse, "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":30,\"input_tokens_details\":{\"cached_tokens\":20},\"output_tokens\":7,\"output_tokens_details\":{\"reasoning_tokens\":5},\"total_tokens\":37}}}\n\n",
+		{"responses", sse, "event: response.completed\ndata: " +
+			"{\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":30,\"input_tokens_details\":{\"cached_tokens\":20},\"output_tokens\":7,\"output_tokens_details\":{\"reasoning_tokens\":5},\"total_tokens\":37}}}\n\n",
 			Tokens{Input: 30, CacheRead: 20, Output: 7, Reasoning: 5}, false},
-		{"responses in one piece", plain, `{"usage" : { "input_tokens": 3, "output_tokens": 4 }}`, Tokens{Input: 3, Output: 4}, false},
+		{"responses in one piece", plain, `{"usage" : { "input_tokens": 3, "output_tokens": 4 }}`,
+			Tokens{Input: 3, Output: 4}, false},
 		{"messages", sse, `data: {"type":"message_start","message":{"usage":{"input_tokens":10,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,"output_tokens":1}}}` + "\n\n" + `data: {"type":"message_delta","usage":{"output_tokens":55}}` + "\n\n",
 			Tokens{Input: 1110, CacheRead: 1000, CacheWrite: 100, Output: 55}, false},
-		{"chat", sse, `data: {"choices":[],"usage":null}` + "\n\n" + `data: {"usage":{"prompt_tokens":12,"completion_tokens":8,"total_tokens":20,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":6}}}` + "\n\ndata: [DONE]\n\n",
+		{"chat", sse, `data: {"choices":[],"usage":null}` + "\n\n" +
+			`data: {"usage":{"prompt_tokens":12,"completion_tokens":8,"total_tokens":20,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":6}}}` + "\n\ndata: [DONE]\n\n",
 			Tokens{Input: 12, CacheRead: 4, Output: 8, Reasoning: 6}, false},
-		{"chat with hits", plain, `{"usage":{"prompt_tokens":12,"completion_tokens":8,"prompt_cache_hit_tokens":11}}`, Tokens{Input: 12, CacheRead: 11, Output: 8}, false},
-		{"a growing count", sse, `data: {"usage":{"prompt_tokens":12,"completion_tokens":1}}` + "\n\n" + `data: {"usage":{"prompt_tokens":12,"completion_tokens":2}}` + "\n\n", Tokens{Input: 12, Output: 2}, false},
+		{"chat with hits", plain, `{"usage":{"prompt_tokens":12,"completion_tokens":8,"prompt_cache_hit_tokens":11}}`,
+			Tokens{Input: 12, CacheRead: 11, Output: 8}, false},
+		{"a growing count", sse, `data: {"usage":{"prompt_tokens":12,"completion_tokens":1}}` + "\n\n" +
+			`data: {"usage":{"prompt_tokens":12,"completion_tokens":2}}` + "\n\n", Tokens{Input: 12, Output: 2}, false},
 		{"no usage in a stream", sse, "data: 1\n\ndata: 2\n\ndata: 3\n\n", Tokens{Input: 25, Output: 3}, true},
-		{"no usage in one piece", plain, `{"output":"` + strings.Repeat("a", 28) + `"}`, Tokens{Input: 25, Output: 11}, true},
+		{"no usage in one piece", plain, `{"output":"` + strings.Repeat("a", 28) + `"}`, Tokens{Input: 25, Output: 11},
+			true},
 		{"a word in a schema", plain, `{"tools":[{"properties":{"usage":{"type":"object"}}}],"usage":{"input_tokens":3,"output_tokens":4}}`, Tokens{Input: 3, Output: 4}, false},
 		{"a schema that says zero", plain, `{"usage":{"input_tokens":3,"output_tokens":4},"tools":[{"default":{"usage":{"input_tokens":0,"output_tokens":0}}}]}`, Tokens{Input: 3, Output: 4}, false},
-		{"quoted", plain, `{"text":"\"usage\":{\"input_tokens\":900}","usage":{"input_tokens":3,"output_tokens":4}}`, Tokens{Input: 3, Output: 4}, false},
-		{"braces in strings", plain, `{"usage":{"note":"}\"}{","input_tokens":3,"output_tokens":4}}`, Tokens{Input: 3, Output: 4}, false},
+		{"quoted", plain, `{"text":"\"usage\":{\"input_tokens\":900}","usage":{"input_tokens":3,"output_tokens":4}}`,
+			Tokens{Input: 3, Output: 4}, false},
+		{"braces in strings", plain, `{"usage":{"note":"}\"}{","input_tokens":3,"output_tokens":4}}`,
+			Tokens{Input: 3, Output: 4}, false},
 		{"negative", plain, `{"usage":{"input_tokens":-3,"output_tokens":-4}}`, Tokens{Input: 25, Output: 12}, true},
-		{"beyond belief", plain, `{"usage":{"input_tokens":9000000000000000000,"output_tokens":4}}`, Tokens{Input: 25, Output: 16}, true},
-		{"too large for an object", plain, `{"usage":{"input_tokens":1,"x":"` + strings.Repeat("a", maxUsage) + `"},"usage":{"input_tokens":3,"output_tokens":4}}`, Tokens{Input: 3, Output: 4}, false},
+		{"beyond belief", plain, `{"usage":{"input_tokens":9000000000000000000,"output_tokens":4}}`,
+			Tokens{Input: 25, Output: 16}, true},
+		{"too large for an object", plain, `{"usage":{"input_tokens":1,"x":"` + strings.Repeat("a", maxUsage) +
+			`"},"usage":{"input_tokens":3,"output_tokens":4}}`, Tokens{Input: 3, Output: 4}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, size := range []int{1, 2, 5, 7, len(tc.answer)} {
@@ -47,8 +57,10 @@ func TestTally(t *testing.T) {
 		})
 	}
 	broken := newTally(sse)
-	feed(broken, `data: {"message":{"usage":{"input_tokens":10,"output_tokens":1}}}`+"\n\n"+strings.Repeat("data: {}\n\n", 20), 1000)
-	if got, estimated, _ := broken.tokens(sending{size: 100}, false); got != (Tokens{Input: 10, Output: 21}) || !estimated {
+	feed(broken, `data: {"message":{"usage":{"input_tokens":10,"output_tokens":1}}}`+"\n\n"+
+		strings.Repeat("data: {}\n\n", 20), 1000)
+	if got, estimated, _ := broken.tokens(sending{size: 100}, false); got != (Tokens{Input: 10, Output: 21}) ||
+		!estimated {
 		t.Errorf("an answer that broke off: %+v, %t", got, estimated)
 	}
 }
@@ -65,7 +77,9 @@ func feed(t *tally, text string, size int) {
 func TestTallyOfRecordings(t *testing.T) {
 	dir := filepath.Join("..", "..", "..", "shared", "fixtures", "provider-streams")
 	for name, want := range map[string]Tokens{
-		"anthropic-text.chunks.txt": {Input: 12, Output: 30}, "deepseek-reasoning.chunks.txt": {Input: 18, Output: 219, Reasoning: 205}, "openai-text.chunks.txt": {Input: 16, Output: 300},
+		"anthropic-text.chunks.txt":     {Input: 12, Output: 30},
+		"deepseek-reasoning.chunks.txt": {Input: 18, Output: 219, Reasoning: 205},
+		"openai-text.chunks.txt":        {Input: 16, Output: 300},
 	} {
 		recording, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
@@ -94,7 +108,8 @@ func FuzzTally(f *testing.F) {
 		if a != b {
 			t.Fatalf("in one piece %+v, in pieces %+v", a, b)
 		}
-		if a.Input < 0 || a.Output < 0 || a.Input > 3*maxTokens || a.Output > maxTokens || len(pieces.json) > maxUsage+256 {
+		if a.Input < 0 || a.Output < 0 || a.Input > 3*maxTokens || a.Output > maxTokens ||
+			len(pieces.json) > maxUsage+256 {
 			t.Fatalf("out of bounds: %+v, %d bytes kept", a, len(pieces.json))
 		}
 	})

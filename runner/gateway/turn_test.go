@@ -29,16 +29,19 @@ func TestOnlyTurnsPass(t *testing.T) {
 	g := serve(t, openAI(up.URL))
 	const rest = "Content-Length: 13\r\n\r\n{\"model\":\"m\"}"
 	for name, tc := range map[string]struct{ header, code string }{
-		"no token":      {"", "turn_token_required"},
-		"empty token":   {"Authorization: Bearer \r\n", "turn_token_required"},
-		"another kind":  {"Authorization: Basic " + g.token + "\r\n", "turn_token_required"},
-		"two tokens":    {"Authorization: Bearer " + g.token + "\r\nAuthorization: Bearer x\r\n", "turn_token_required"},
+		"no token":     {"", "turn_token_required"},
+		"empty token":  {"Authorization: Bearer \r\n", "turn_token_required"},
+		"another kind": {"Authorization: Basic " + g.token + "\r\n", "turn_token_required"},
+		"two tokens": {"Authorization: Bearer " + g.token + "\r\nAuthorization: Bearer x\r\n",
+			"turn_token_required"},
 		"another token": {"Authorization: Bearer hmt_x\r\n", "turn_token_expired"},
 		"its hash":      {"Authorization: Bearer " + strings.Repeat("0", 64) + "\r\n", "turn_token_expired"},
 		"elsewhere":     {"X-Api-Key: " + g.token + "\r\n", "turn_token_required"},
 	} {
-		status, body := raw(t, g.server.Path(), "POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Type: application/json\r\n"+tc.header+rest)
-		if status != http.StatusUnauthorized || !strings.Contains(string(body), tc.code) || strings.Contains(string(body), g.token) {
+		status, body := raw(t, g.server.Path(),
+			"POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Type: application/json\r\n"+tc.header+rest)
+		if status != http.StatusUnauthorized || !strings.Contains(string(body), tc.code) ||
+			strings.Contains(string(body), g.token) {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
 	}
@@ -47,10 +50,12 @@ func TestOnlyTurnsPass(t *testing.T) {
 	}
 	g.lease.Revoke()
 	g.lease.Revoke()
-	if resp := g.post(t, "/openai/responses", `{"model":"m"}`); resp.status != http.StatusUnauthorized || !strings.Contains(resp.body, "turn_token_expired") {
+	if resp := g.post(t, "/openai/responses", `{"model":"m"}`); resp.status != http.StatusUnauthorized ||
+		!strings.Contains(resp.body, "turn_token_expired") {
 		t.Errorf("after the turn: %d %s", resp.status, resp.body)
 	}
-	if seen := up.only(t); seen.header.Get("Authorization") != "Bearer "+sentinel || strings.Contains(fmt.Sprint(seen.header), g.token) {
+	if seen := up.only(t); seen.header.Get("Authorization") != "Bearer "+sentinel ||
+		strings.Contains(fmt.Sprint(seen.header), g.token) {
 		t.Errorf("the provider saw %v", seen.header)
 	}
 }
@@ -94,9 +99,10 @@ func TestOnlyGrantedModelsPass(t *testing.T) {
 		`{"input":"no model"}`:       "invalid_json",
 		`not json`:                   "invalid_json",
 		``:                           "invalid_json",
-		`{"model":"m","stream":true}{"model":"m2"}`:                                 "invalid_json",
-		`{"input":"` + strings.Repeat("a", 2<<20) + `","model":"m"}`:                "invalid_json", // too late
-		`{"model":"m","input":"` + strings.Repeat("a", 1<<20) + `","model":"m2"}`:   "invalid_json", // seen while it is being sent
+		`{"model":"m","stream":true}{"model":"m2"}`:                  "invalid_json",
+		`{"input":"` + strings.Repeat("a", 2<<20) + `","model":"m"}`: "invalid_json", // too late
+		// seen while it is being sent
+		`{"model":"m","input":"` + strings.Repeat("a", 1<<20) + `","model":"m2"}`:   "invalid_json",
 		`{"model":"m","input":"` + strings.Repeat("a", 1<<20) + `","MODEL":"m2"}  `: "invalid_json",
 	} {
 		resp, err := g.client.Post("http://model/openai/responses", "application/json", strings.NewReader(body))
@@ -105,7 +111,8 @@ func TestOnlyGrantedModelsPass(t *testing.T) {
 		}
 		text, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if resp.StatusCode < 400 || !strings.Contains(string(text), want) || resp.Header.Get("X-Should-Retry") != "false" {
+		if resp.StatusCode < 400 || !strings.Contains(string(text), want) ||
+			resp.Header.Get("X-Should-Retry") != "false" {
 			t.Errorf("%.60s: %d %s", body, resp.StatusCode, text)
 		}
 	}
@@ -142,7 +149,8 @@ func TestBudget(t *testing.T) {
 			up := newUpstream(t, answerUsage(100, 50))
 			options := openAI(up.URL)
 			options.Prices = prices
-			g := serveTurn(t, options, gateway.Grant{TurnID: "turn_1", Models: []string{"openai/m"}, Budget: tc.budget, Used: tc.used})
+			g := serveTurn(t, options, gateway.Grant{TurnID: "turn_1", Models: []string{"openai/m"}, Budget: tc.budget,
+				Used: tc.used})
 			passed := 0
 			for range 5 {
 				resp := g.post(t, "/openai/responses", `{"model":"m"}`)
@@ -150,14 +158,18 @@ func TestBudget(t *testing.T) {
 					passed++
 					continue
 				}
-				if resp.status != http.StatusPaymentRequired || !strings.Contains(resp.body, `"code":"budget_exceeded"`) || resp.header.Get("X-Should-Retry") != "false" {
+				if resp.status != http.StatusPaymentRequired ||
+					!strings.Contains(resp.body, `"code":"budget_exceeded"`) ||
+					resp.header.Get("X-Should-Retry") != "false" {
 					t.Errorf("refused with %d %s", resp.status, resp.body)
 				}
 			}
 			n := int64(tc.passed)
-			want := gateway.Usage{Requests: n, Tokens: gateway.Tokens{Input: 100 * n, Output: 50 * n}, Total: 150 * n, Cost: gateway.Amount(700 * n)}
+			want := gateway.Usage{Requests: n, Tokens: gateway.Tokens{Input: 100 * n, Output: 50 * n}, Total: 150 * n,
+				Cost: gateway.Amount(700 * n)}
 			got := g.lease.Account()
-			if diff := cmp.Diff(gateway.Account{Usage: want, Budget: tc.budget, Exhausted: tc.bound, Models: map[string]gateway.Usage{"openai/m": want}}, got); diff != "" || passed != tc.passed {
+			if diff := cmp.Diff(gateway.Account{Usage: want, Budget: tc.budget, Exhausted: tc.bound,
+				Models: map[string]gateway.Usage{"openai/m": want}}, got); diff != "" || passed != tc.passed {
 				t.Errorf("%d passed, want %d; account (-want +got):\n%s", passed, tc.passed, diff)
 			}
 			if stats := g.server.Stats().Providers["openai"]; stats.Usage != want {
@@ -177,7 +189,8 @@ func TestBudgetOfParallelRequests(t *testing.T) {
 		answerUsage(100, 50)(w, r)
 	})
 	body := `{"model":"m","input":"` + strings.Repeat("a", 400) + `"}` // about a hundred tokens
-	g := serveTurn(t, openAI(up.URL), gateway.Grant{TurnID: "turn_1", Models: []string{"openai/m"}, Budget: gateway.Budget{MaxTokens: 200}})
+	g := serveTurn(t, openAI(up.URL), gateway.Grant{TurnID: "turn_1", Models: []string{"openai/m"},
+		Budget: gateway.Budget{MaxTokens: 200}})
 	var group sync.WaitGroup
 	for range 2 {
 		group.Go(func() { g.post(t, "/openai/responses", body) })
@@ -205,16 +218,18 @@ func TestGrantIsChecked(t *testing.T) {
 		grant gateway.Grant
 		code  gateway.Code
 	}{
-		"another provider":   {gateway.Grant{Token: hash, Models: []string{"anthropic/m"}}, gateway.CodeInvalidGrant},
-		"no provider":        {gateway.Grant{Token: hash, Models: []string{"m"}}, gateway.CodeInvalidGrant},
-		"cost without price": {gateway.Grant{Token: hash, Models: []string{"openai/priced", "openai/m"}, Budget: gateway.Budget{MaxCost: 1}}, gateway.CodeNoPrice},
+		"another provider": {gateway.Grant{Token: hash, Models: []string{"anthropic/m"}}, gateway.CodeInvalidGrant},
+		"no provider":      {gateway.Grant{Token: hash, Models: []string{"m"}}, gateway.CodeInvalidGrant},
+		"cost without price": {gateway.Grant{Token: hash, Models: []string{"openai/priced", "openai/m"},
+			Budget: gateway.Budget{MaxCost: 1}}, gateway.CodeNoPrice},
 	} {
 		_, err := g.server.Grant(tc.grant)
 		if e, ok := errors.AsType[*gateway.Error](err); !ok || e.Code != tc.code || e.Hint == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	grant := gateway.Grant{TurnID: "turn_2", Token: hash, Models: []string{"openai/priced"}, Budget: gateway.Budget{MaxCost: 1}}
+	grant := gateway.Grant{TurnID: "turn_2", Token: hash, Models: []string{"openai/priced"},
+		Budget: gateway.Budget{MaxCost: 1}}
 	lease, err := g.server.Grant(grant)
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +276,8 @@ func TestKeyIsRenewed(t *testing.T) {
 	}{
 		{"once", []string{second}, `{"model":"m","input":"x"}`, 200, 2},
 		{"with a large body", []string{second}, `{"model":"m","input":"` + strings.Repeat("a", 3<<20) + `"}`, 200, 2},
-		{"with a body too large to be kept", []string{second}, `{"model":"m","input":"` + strings.Repeat("a", 9<<20) + `"}`, 503, 1},
+		{"with a body too large to be kept", []string{second},
+			`{"model":"m","input":"` + strings.Repeat("a", 9<<20) + `"}`, 503, 1},
 		{"there is no other", nil, `{"model":"m"}`, 401, 1},
 		{"the other is refused too", []string{"sk-third-0123456789abcdef", second}, `{"model":"m"}`, 401, 2},
 	} {
@@ -273,7 +289,8 @@ func TestKeyIsRenewed(t *testing.T) {
 				io.WriteString(w, "you sent "+r.Header.Get("Authorization")+", not "+first)
 			})
 			keys := &source{key: first, next: tc.next}
-			g := serve(t, gateway.Options{Providers: map[string]gateway.Provider{"openai": {BaseURL: up.URL, Credential: keys}}})
+			g := serve(t, gateway.Options{Providers: map[string]gateway.Provider{"openai": {BaseURL: up.URL,
+				Credential: keys}}})
 			resp := g.post(t, "/openai/responses", tc.body)
 			if resp.status != tc.status || strings.Contains(resp.body, "sk-") {
 				t.Errorf("answer: %d %s", resp.status, resp.body)
@@ -297,10 +314,12 @@ func TestNoKey(t *testing.T) {
 		"an empty":    {},
 		"a malformed": {key: "sk-first 0123456789abcdef"},
 	} {
-		options := gateway.Options{Providers: map[string]gateway.Provider{"openai": {BaseURL: up.URL, Credential: keys}}, Logger: logger(&log)}
+		options := gateway.Options{Providers: map[string]gateway.Provider{"openai": {BaseURL: up.URL,
+			Credential: keys}}, Logger: logger(&log)}
 		g := serve(t, options)
 		resp := g.post(t, "/openai/responses", `{"model":"m"}`)
-		if resp.status != http.StatusBadGateway || !strings.Contains(resp.body, "missing_credentials") || resp.header.Get("X-Should-Retry") != "false" {
+		if resp.status != http.StatusBadGateway || !strings.Contains(resp.body, "missing_credentials") ||
+			resp.header.Get("X-Should-Retry") != "false" {
 			t.Errorf("%s: %d %s", name, resp.status, resp.body)
 		}
 		if strings.Contains(resp.body, "vault") || strings.Contains(resp.body+log.String(), "sk-first") {
@@ -341,7 +360,10 @@ func TestAccountGoesOn(t *testing.T) {
 		}
 	}
 	budget := gateway.Budget{MaxTokens: 300}
-	grant := gateway.Grant{TurnID: "turn_1", Models: []string{"openai/m"}, Budget: budget, Note: func(a gateway.Account) { notes <- a }}
+	grant := gateway.Grant{TurnID: "turn_1", Models: []string{"openai/m"}, Budget: budget,
+		Note: func(a gateway.Account) {
+			notes <- a
+		}}
 	first := serveTurn(t, openAI(up.URL), grant)
 	const body = `{"model":"m","input":"0123456789"}` // 34 bytes
 	first.post(t, "/openai/responses", body)
@@ -381,7 +403,8 @@ func TestAccountGoesOn(t *testing.T) {
 	if resp := second.post(t, "/openai/responses", body); resp.status != http.StatusPaymentRequired {
 		t.Errorf("beyond the budget: %d %s", resp.status, resp.body)
 	}
-	if got := second.lease.Account(); got.Requests != 3 || got.Total != 308 || got.Models["openai/m"].Requests != 3 || got.Exhausted != "max_tokens" {
+	if got := second.lease.Account(); got.Requests != 3 || got.Total != 308 || got.Models["openai/m"].Requests != 3 ||
+		got.Exhausted != "max_tokens" {
 		t.Errorf("account: %+v", got)
 	}
 }
@@ -389,7 +412,8 @@ func TestAccountGoesOn(t *testing.T) {
 // Whatever a provider says of usage, an account only grows, by at least what was
 // sent, and a turn makes no more requests than its budget has room for.
 func TestBudgetHoldsWhateverIsClaimed(t *testing.T) {
-	body := `{"model":"m","input":"` + strings.Repeat("word ", 640) + `"}` // 200 tokens at the very least, by estimate 806
+	// 200 tokens at the very least, by estimate 806
+	body := `{"model":"m","input":"` + strings.Repeat("word ", 640) + `"}`
 	for name, claim := range map[string]string{
 		"negative":              `{"input_tokens":-1000000,"output_tokens":-5}`,
 		"a negative part":       `{"input_tokens":900,"output_tokens":-900}`,
@@ -409,12 +433,16 @@ func TestBudgetHoldsWhateverIsClaimed(t *testing.T) {
 		"less and less":         `{"input_tokens":900,"output_tokens":1}},{"usage":{"input_tokens":-1,"output_tokens":-1}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `[{"usage":%s}]`, claim) })
-			g := serveTurn(t, openAI(up.URL), gateway.Grant{TurnID: "turn_1", Models: []string{"openai/m"}, Budget: gateway.Budget{MaxTokens: 1000}})
+			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+				fmt.Fprintf(w, `[{"usage":%s}]`, claim)
+			})
+			g := serveTurn(t, openAI(up.URL), gateway.Grant{TurnID: "turn_1", Models: []string{"openai/m"},
+				Budget: gateway.Budget{MaxTokens: 1000}})
 			var before int64
 			for g.post(t, "/openai/responses", body).status == http.StatusOK {
 				got := g.lease.Account()
-				if got.Total < before+200 || got.Total > before+1200 || got.Input < 0 || got.Output < 0 || got.CacheRead < 0 {
+				if got.Total < before+200 || got.Total > before+1200 || got.Input < 0 || got.Output < 0 ||
+					got.CacheRead < 0 {
 					t.Fatalf("after %d tokens: %+v", before, got)
 				}
 				if before = got.Total; got.Requests > 5 {
@@ -422,7 +450,8 @@ func TestBudgetHoldsWhateverIsClaimed(t *testing.T) {
 				}
 			}
 			got := g.lease.Account()
-			if got.Exhausted != "max_tokens" || got.Requests < 2 || got.Estimated != got.Requests || len(got.Refused) == 0 || !strings.Contains(got.Refused[0], "openai claims") {
+			if got.Exhausted != "max_tokens" || got.Requests < 2 || got.Estimated != got.Requests ||
+				len(got.Refused) == 0 || !strings.Contains(got.Refused[0], "openai claims") {
 				t.Errorf("account: %+v", got)
 			}
 		})
@@ -434,15 +463,19 @@ func TestRefusedFeaturesAreRecorded(t *testing.T) {
 	up := newUpstream(t, answerUsage(30, 7))
 	g := serve(t, openAI(up.URL))
 	for range 3 {
-		if resp := g.post(t, "/openai/responses", `{"model":"m","tools":[{"type":"web_search"}]}`); resp.status != http.StatusForbidden || resp.header.Get("X-Should-Retry") != "false" {
+		if resp := g.post(t, "/openai/responses",
+			`{"model":"m","tools":[{"type":"web_search"}]}`); resp.status != http.StatusForbidden || resp.header.Get(
+			"X-Should-Retry") != "false" {
 			t.Errorf("%d %s", resp.status, resp.body)
 		}
 	}
-	late := `{"model":"m","input":"` + strings.Repeat("a", 2<<20) + `","background":true}` // seen while it is being sent
+	// seen while it is being sent
+	late := `{"model":"m","input":"` + strings.Repeat("a", 2<<20) + `","background":true}`
 	if resp := g.post(t, "/openai/responses", late); resp.status != http.StatusForbidden {
 		t.Errorf("%d %s", resp.status, resp.body)
 	}
-	if got := g.lease.Account().Refused; len(got) != 2 || !strings.Contains(got[0], "web_search") || !strings.Contains(got[1], "background") {
+	if got := g.lease.Account().Refused; len(got) != 2 || !strings.Contains(got[0], "web_search") ||
+		!strings.Contains(got[1], "background") {
 		t.Errorf("refused: %q", got)
 	}
 	if seen := up.all(); len(seen) != 0 {

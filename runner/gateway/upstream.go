@@ -117,7 +117,8 @@ func plainPath(p string) bool { return pathPattern.MatchString(p) && path.Clean(
 
 // request makes the provider's request from the container's: a new one, so
 // that nothing passes that is not named here.
-func (u *upstream) request(ctx context.Context, t target, from *http.Request, key Secret, body io.Reader, size int64) (*http.Request, error) {
+func (u *upstream) request(ctx context.Context, t target, from *http.Request, key Secret, body io.Reader,
+	size int64) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, t.method, t.url, body)
 	if err != nil {
 		return nil, err

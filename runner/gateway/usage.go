@@ -11,9 +11,10 @@ type Tokens struct {
 
 // Usage is what a number of requests took.
 type Usage struct {
-	Requests  int64 `json:"requests"`           // passed on to a provider
-	Estimated int64 `json:"estimated_requests"` // of Requests: the provider did not say, or the answer broke off; estimated from its size
-	Unpriced  int64 `json:"unpriced_requests"`  // of Requests: for models without a price, not in Cost
+	Requests int64 `json:"requests"` // passed on to a provider
+	// of Requests: the provider did not say, or the answer broke off; estimated from its size
+	Estimated int64 `json:"estimated_requests"`
+	Unpriced  int64 `json:"unpriced_requests"` // of Requests: for models without a price, not in Cost
 	Tokens
 	Total int64  `json:"total_tokens"` // Input + Output
 	Cost  Amount `json:"cost_micros"`
@@ -22,10 +23,12 @@ type Usage struct {
 // plus returns the sum of both.
 func (u Usage) plus(v Usage) Usage {
 	return Usage{
-		Requests: add(u.Requests, v.Requests), Estimated: add(u.Estimated, v.Estimated), Unpriced: add(u.Unpriced, v.Unpriced),
+		Requests: add(u.Requests, v.Requests), Estimated: add(u.Estimated, v.Estimated),
+		Unpriced: add(u.Unpriced, v.Unpriced),
 		Tokens: Tokens{
-			Input: add(u.Input, v.Input), CacheRead: add(u.CacheRead, v.CacheRead), CacheWrite: add(u.CacheWrite, v.CacheWrite),
-			Output: add(u.Output, v.Output), Reasoning: add(u.Reasoning, v.Reasoning),
+			Input: add(u.Input, v.Input), CacheRead: add(u.CacheRead, v.CacheRead),
+			CacheWrite: add(u.CacheWrite, v.CacheWrite),
+			Output:     add(u.Output, v.Output), Reasoning: add(u.Reasoning, v.Reasoning),
 		},
 		Total: add(u.Total, v.Total), Cost: add(u.Cost, v.Cost),
 	}

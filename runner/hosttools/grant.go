@@ -74,7 +74,8 @@ func (s *Server) turnsOnly(next mcp.MethodHandler) mcp.MethodHandler {
 		token, _ := call.Params.Meta[MetaTurnToken].(string)
 		id, _ := call.Params.Meta[MetaCallID].(string)
 		if turn := s.grants.turnOf(waiting, token); turn == "" || id != "" && !strings.HasPrefix(id, turn+"/") {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the call has no token of a turn that runs"}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
+				Message: "the call has no token of a turn that runs"}
 		}
 		return next(ctx, method, req)
 	}

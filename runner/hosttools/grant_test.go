@@ -49,7 +49,8 @@ func TestGrant(t *testing.T) {
 	} {
 		for _, tool := range []string{"Echo", hosttools.NoteName} {
 			err := call(tool, mcp.Meta{hosttools.MetaTurnToken: c.token, hosttools.MetaCallID: c.id})
-			if wire, ok := errors.AsType[*jsonrpc.Error](err); c.made && err != nil || !c.made && (!ok || wire.Code != jsonrpc.CodeInvalidRequest) {
+			if wire, ok := errors.AsType[*jsonrpc.Error](err); c.made && err != nil ||
+				!c.made && (!ok || wire.Code != jsonrpc.CodeInvalidRequest) {
 				t.Errorf("%s, %s: %v", name, tool, err)
 			}
 		}
@@ -57,7 +58,8 @@ func TestGrant(t *testing.T) {
 	before := len(r.server.Notes())
 	revoke()
 	revoke()
-	if err := call(hosttools.NoteName, mcp.Meta{hosttools.MetaTurnToken: other, hosttools.MetaCallID: "turn_2/c9"}); err == nil {
+	if err := call(hosttools.NoteName, mcp.Meta{hosttools.MetaTurnToken: other,
+		hosttools.MetaCallID: "turn_2/c9"}); err == nil {
 		t.Error("a turn that is over calls")
 	}
 	if after := len(r.server.Notes()); before != 3 || after != before {

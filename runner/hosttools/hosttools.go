@@ -81,7 +81,8 @@ func Serve(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, kept.close())
 	}
-	s := &Server{log: o.Log, notes: kept, secrets: o.Secrets, grants: newGrants(), socket: sock, accept: sock.BoundedFor(o.Peer, maxConnections), conns: make(map[net.Conn]bool)}
+	s := &Server{log: o.Log, notes: kept, secrets: o.Secrets, grants: newGrants(), socket: sock,
+		accept: sock.BoundedFor(o.Peer, maxConnections), conns: make(map[net.Conn]bool)}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // calls live until Close
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "holon", Version: o.Version}, &mcp.ServerOptions{
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, // they never change
@@ -139,7 +140,8 @@ func (s *Server) serve(conn net.Conn) {
 		defer s.mu.Unlock()
 		delete(s.conns, conn)
 	}()
-	session, err := s.mcp.Connect(s.ctx, &mcpwire.Stream{Reader: conn, Writer: writer{conn}, Close: conn.Close, MaxMessage: maxMessage}, nil)
+	session, err := s.mcp.Connect(s.ctx,
+		&mcpwire.Stream{Reader: conn, Writer: writer{conn}, Close: conn.Close, MaxMessage: maxMessage}, nil)
 	if err == nil {
 		err = session.Wait()
 	}

@@ -38,7 +38,8 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, options: hosttools.Options{Socket: filepath.Join(dir, "ipc", "host.sock"), Notes: filepath.Join(dir, "notes.ndjson"), Log: slog.New(slog.NewTextHandler(t.Output(), nil))}}
+	r := &rig{t: t, options: hosttools.Options{Socket: filepath.Join(dir, "ipc", "host.sock"),
+		Notes: filepath.Join(dir, "notes.ndjson"), Log: slog.New(slog.NewTextHandler(t.Output(), nil))}}
 	t.Cleanup(func() {
 		if err := errors.Join(r.server.Close(), os.RemoveAll(dir)); err != nil {
 			t.Error(err)
@@ -201,7 +202,8 @@ func TestLimit(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 250 { // one connection, at once
 		group.Go(func() {
-			_, _ = s.CallTool(t.Context(), &mcp.CallToolParams{Name: hosttools.NoteName, Arguments: map[string]any{"text": fmt.Sprint(i)}, Meta: meta(nil)})
+			_, _ = s.CallTool(t.Context(), &mcp.CallToolParams{Name: hosttools.NoteName,
+				Arguments: map[string]any{"text": fmt.Sprint(i)}, Meta: meta(nil)})
 		})
 	}
 	group.Wait()
@@ -217,8 +219,11 @@ func TestLimit(t *testing.T) {
 func TestHostileConnections(t *testing.T) {
 	r := newRig(t)
 	for _, sent := range []string{
-		"\x00\xff\n", "{\n", strings.Repeat("[", 1<<20) + "\n", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"turn_note","arguments":{"text":"` + strings.Repeat("x", 1<<20) + "\"}}}\n",
-		strings.Repeat("noise\n", 1000), `{"jsonrpc":"2.0","id":1,"method":"tools/call"}` + "\n" + `{"jsonrpc":"2.0","id":1,"method":"tools/call"}` + "\n",
+		"\x00\xff\n", "{\n", strings.Repeat("[", 1<<20) + "\n",
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"turn_note","arguments":{"text":"` +
+			strings.Repeat("x", 1<<20) + "\"}}}\n",
+		strings.Repeat("noise\n", 1000), `{"jsonrpc":"2.0","id":1,"method":"tools/call"}` + "\n" +
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call"}` + "\n",
 		strings.Repeat(`{"jsonrpc":"2.0","method":"notifications/progress"}`+"\n", 500),
 	} {
 		conn, err := net.Dial("unix", r.options.Socket)
@@ -238,7 +243,8 @@ func TestHostileConnections(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	r := newRig(t)
-	_, err := hosttools.Serve(t.Context(), hosttools.Options{Socket: r.options.Socket, Notes: r.options.Notes + ".2", Log: r.options.Log})
+	_, err := hosttools.Serve(t.Context(),
+		hosttools.Options{Socket: r.options.Socket, Notes: r.options.Notes + ".2", Log: r.options.Log})
 	if e, ok := errors.AsType[*state.Error](err); !ok || e.Code != socket.CodeUnusable {
 		t.Errorf("a second server: %v", err)
 	}
@@ -246,14 +252,16 @@ func TestRefusals(t *testing.T) {
 	if err := os.Symlink("/etc/passwd", link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := hosttools.Serve(t.Context(), hosttools.Options{Socket: r.options.Socket + ".2", Notes: link, Log: r.options.Log}); err == nil {
+	if _, err := hosttools.Serve(t.Context(),
+		hosttools.Options{Socket: r.options.Socket + ".2", Notes: link, Log: r.options.Log}); err == nil {
 		t.Error("notes were read through a link")
 	}
 	broken := filepath.Join(filepath.Dir(r.options.Notes), "broken")
 	if err := os.WriteFile(broken, []byte("no JSON\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := hosttools.Serve(t.Context(), hosttools.Options{Socket: r.options.Socket + ".2", Notes: broken, Log: r.options.Log}); err == nil {
+	if _, err := hosttools.Serve(t.Context(),
+		hosttools.Options{Socket: r.options.Socket + ".2", Notes: broken, Log: r.options.Log}); err == nil {
 		t.Error("a broken file was taken")
 	}
 }

@@ -137,7 +137,8 @@ func (s *Server) call(ctx context.Context, t Tool, p *mcp.CallToolParamsRaw) (*m
 func readCall(p *mcp.CallToolParamsRaw) (Call, error) {
 	id, ok := p.Meta[MetaCallID].(string)
 	if !ok || id == "" || len(id) > maxCallID {
-		return Call{}, &ToolError{Kind: KindInvalidArguments, Field: "_meta." + MetaCallID, Message: "the call has no id of 1 to 256 bytes", Hint: "call the tool through agentd"}
+		return Call{}, &ToolError{Kind: KindInvalidArguments, Field: "_meta." + MetaCallID,
+			Message: "the call has no id of 1 to 256 bytes", Hint: "call the tool through agentd"}
 	}
 	c := Call{ID: id, Arguments: p.Arguments}
 	if len(c.Arguments) == 0 {
@@ -163,9 +164,11 @@ func (s *Server) failed(tool string, err error) (*mcp.CallToolResult, error) {
 	why, ok := errors.AsType[*ToolError](err)
 	if !ok {
 		s.log.Error("a tool of the host failed", "tool", tool, "err", err)
-		why = &ToolError{Kind: KindUnavailable, Message: "the host could not do that", Hint: "go on without it, and say so in your answer", Retryable: errors.Is(err, context.DeadlineExceeded)}
+		why = &ToolError{Kind: KindUnavailable, Message: "the host could not do that",
+			Hint: "go on without it, and say so in your answer", Retryable: errors.Is(err, context.DeadlineExceeded)}
 	}
-	r := receipt{ToolName: tool, Kind: cmp.Or(why.Kind, KindUnavailable), Message: why.Message, Hint: why.Hint, Field: why.Field, Retryable: why.Retryable, Details: why.Details}
+	r := receipt{ToolName: tool, Kind: cmp.Or(why.Kind, KindUnavailable), Message: why.Message, Hint: why.Hint,
+		Field: why.Field, Retryable: why.Retryable, Details: why.Details}
 	encoded, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode the error of a tool: %w", err)

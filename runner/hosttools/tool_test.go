@@ -18,17 +18,21 @@ const anything = `{"type":"object"}`
 
 // echo is a tool that says what it was called with, or fails as it is told.
 func echo() hosttools.Tool {
-	return hosttools.Tool{Name: "Echo", Description: "d", Schema: json.RawMessage(anything), Call: func(_ context.Context, c hosttools.Call) (hosttools.Result, error) {
-		switch {
-		case strings.Contains(string(c.Arguments), "refuse"):
-			return hosttools.Result{}, &hosttools.ToolError{Kind: "no_such", Message: "there is none", Hint: "make one", Field: "x", Retryable: true, Details: map[string]any{"n": 1}}
-		case strings.Contains(string(c.Arguments), "break"):
-			return hosttools.Result{}, errors.New("/home/secret/path is gone")
-		case strings.Contains(string(c.Arguments), "flood"):
-			return hosttools.Result{Text: strings.Repeat("x", 2<<20)}, nil
-		}
-		return hosttools.Result{Text: fmt.Sprintf("%s %s hunter2-hunter2", c.ID, c.Arguments), Structured: json.RawMessage(`{"pass":"hunter2-hunter2"}`)}, nil
-	}}
+	return hosttools.Tool{Name: "Echo", Description: "d", Schema: json.RawMessage(anything),
+		Call: func(_ context.Context, c hosttools.Call) (hosttools.Result, error) {
+			switch {
+			case strings.Contains(string(c.Arguments), "refuse"):
+				return hosttools.Result{}, &hosttools.ToolError{Kind: "no_such", Message: "there is none",
+					Hint:  "make one",
+					Field: "x", Retryable: true, Details: map[string]any{"n": 1}}
+			case strings.Contains(string(c.Arguments), "break"):
+				return hosttools.Result{}, errors.New("/home/secret/path is gone")
+			case strings.Contains(string(c.Arguments), "flood"):
+				return hosttools.Result{Text: strings.Repeat("x", 2<<20)}, nil
+			}
+			return hosttools.Result{Text: fmt.Sprintf("%s %s hunter2-hunter2", c.ID, c.Arguments),
+				Structured: json.RawMessage(`{"pass":"hunter2-hunter2"}`)}, nil
+		}}
 }
 
 func TestTools(t *testing.T) {
@@ -51,13 +55,16 @@ func TestTools(t *testing.T) {
 		text      string
 		structure string // "" for any
 	}{
-		"a call":         {"turn_1/call_1", `{"a":1}`, `turn_1/call_1 {"a":1} [redacted]`, `{"pass":"[redacted]"}`},
-		"no id":          {nil, `{}`, "the call has no id", `{"ok":false,"tool_name":"Echo","kind":"invalid_arguments","message":"the call has no id of 1 to 256 bytes","hint":"call the tool through agentd","field":"_meta.holon/call_id","retryable":false}`},
+		"a call": {"turn_1/call_1", `{"a":1}`, `turn_1/call_1 {"a":1} [redacted]`, `{"pass":"[redacted]"}`},
+		"no id": {nil, `{}`, "the call has no id",
+			`{"ok":false,"tool_name":"Echo","kind":"invalid_arguments","message":"the call has no id of 1 to 256 bytes","hint":"call the tool through agentd","field":"_meta.holon/call_id","retryable":false}`},
 		"a long id":      {strings.Repeat("x", 257), `{}`, "the call has no id", ""},
 		"an id that's 7": {7, `{}`, "the call has no id", ""},
-		"a refusal":      {"c", `{"refuse":1}`, "there is none; make one", `{"ok":false,"tool_name":"Echo","kind":"no_such","message":"there is none","hint":"make one","field":"x","retryable":true,"details":{"n":1}}`},
-		"a failure":      {"c", `{"break":1}`, "the host could not do that", `{"ok":false,"tool_name":"Echo","kind":"host_unavailable","message":"the host could not do that","hint":"go on without it, and say so in your answer","retryable":false}`},
-		"too much":       {"c", `{"flood":1}`, "too large", ""},
+		"a refusal": {"c", `{"refuse":1}`, "there is none; make one",
+			`{"ok":false,"tool_name":"Echo","kind":"no_such","message":"there is none","hint":"make one","field":"x","retryable":true,"details":{"n":1}}`},
+		"a failure": {"c", `{"break":1}`, "the host could not do that",
+			`{"ok":false,"tool_name":"Echo","kind":"host_unavailable","message":"the host could not do that","hint":"go on without it, and say so in your answer","retryable":false}`},
+		"too much": {"c", `{"flood":1}`, "too large", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &mcp.CallToolParams{Name: "Echo", Arguments: json.RawMessage(c.arguments), Meta: meta(c.id)}

@@ -39,7 +39,8 @@ type noteArgs struct {
 func noteTool() *mcp.Tool {
 	return &mcp.Tool{
 		Name: NoteName,
-		Description: "Attaches a short note to the record of this run, for the person who started it: a decision and its reason, something that is left to do, a risk. " +
+		Description: "Attaches a short note to the record of this run, for the person who started it: a decision " +
+			"and its reason, something that is left to do, a risk. " +
 			"It is kept even if the run fails later. It is no way to answer; say what you found in your answer too.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{` +
 			`"text":{"type":"string","minLength":1,"maxLength":4096,"description":"what to note, in plain words, at most 4096 bytes"},` +
@@ -70,7 +71,8 @@ func (s *Server) turnNote(_ context.Context, req *mcp.CallToolRequest) (*mcp.Cal
 		return refuse(&refusal{Code: "limit_reached", Message: err.Error(), Hint: "say it in your answer"})
 	case err != nil:
 		s.log.Error("a note of the agent was not recorded", "err", err)
-		return refuse(&refusal{Code: "not_recorded", Message: "the host could not record the note", Hint: "say it in your answer"})
+		return refuse(&refusal{Code: "not_recorded", Message: "the host could not record the note",
+			Hint: "say it in your answer"})
 	}
 	return &mcp.CallToolResult{
 		Content:           []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("Noted (%d).", number)}},
@@ -86,10 +88,12 @@ func readNote(p *mcp.CallToolParamsRaw) (args noteArgs, callID string, bad *refu
 	dec := json.NewDecoder(bytes.NewReader(p.Arguments))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&args); err != nil {
-		return args, "", wrong("", "the arguments are not an object with text and kind", "send text, and kind if you like")
+		return args, "", wrong("", "the arguments are not an object with text and kind",
+			"send text, and kind if you like")
 	}
 	if len(args.Text) > maxText {
-		return args, "", wrong("text", fmt.Sprintf("the text has %d bytes, and may have %d", len(args.Text), maxText), "shorten it")
+		return args, "", wrong("text", fmt.Sprintf("the text has %d bytes, and may have %d", len(args.Text), maxText),
+			"shorten it")
 	}
 	if args.Text = cleanText(args.Text); args.Text == "" {
 		return args, "", wrong("text", "there is no text", "say what to note")
@@ -109,7 +113,8 @@ func readNote(p *mcp.CallToolParamsRaw) (args noteArgs, callID string, bad *refu
 
 func validKind(kind string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyz"
-	return len(kind) <= maxKind && strings.Trim(kind[:1], letters) == "" && strings.Trim(kind, letters+"0123456789-_") == ""
+	return len(kind) <= maxKind && strings.Trim(kind[:1], letters) == "" &&
+		strings.Trim(kind, letters+"0123456789-_") == ""
 }
 
 // cleanText drops what a terminal would obey or nobody can see.

@@ -50,8 +50,11 @@ type Access struct {
 // setting at fault in errors, which are *state.Error values.
 func (h *Host) Open(ctx context.Context, refs []string, param string) (*Access, error) {
 	for _, ref := range refs {
-		if provider, _, ok := providers.SplitRef(ref); !ok || provider != providers.Scripted && !providers.ValidName(provider) {
-			return nil, &Error{Code: CodeInvalidReference, Param: param, Message: fmt.Sprintf("%.100q is not a model reference", ref), Hint: "write provider/name, for example " + settings.DefaultModel}
+		if provider, _, ok := providers.SplitRef(ref); !ok ||
+			provider != providers.Scripted && !providers.ValidName(provider) {
+			return nil, &Error{Code: CodeInvalidReference, Param: param,
+				Message: fmt.Sprintf("%.100q is not a model reference", ref),
+				Hint:    "write provider/name, for example " + settings.DefaultModel}
 		}
 	}
 	names := settings.ProvidersOf(refs)
@@ -137,13 +140,17 @@ func (h *Host) provider(name, param string) (settings.Provider, error) {
 	p, known := h.Settings.Provider(name)
 	switch {
 	case p.BaseURL == "" && !known:
-		return p, &Error{Code: CodeUnknownProvider, Param: param, Message: fmt.Sprintf("the provider %q is unknown", name),
-			Hint: fmt.Sprintf("choose one of holon providers list, or give it an endpoint: holon config set providers.%s.base_url URL", name)}
+		return p, &Error{Code: CodeUnknownProvider, Param: param,
+			Message: fmt.Sprintf("the provider %q is unknown", name),
+			Hint: fmt.Sprintf("choose one of holon providers list, or give it an endpoint: holon config set "+
+				"providers.%s.base_url URL", name)}
 	case p.BaseURL == "":
-		return p, &Error{Code: CodeUnknownProvider, Param: providers.Setting(name, "BASE_URL"), Message: fmt.Sprintf("is not set, and the provider %s has no endpoint of its own", name),
-			Hint: fmt.Sprintf("set it, or holon config set providers.%s.base_url URL", name)}
+		return p, &Error{Code: CodeUnknownProvider, Param: providers.Setting(name, "BASE_URL"),
+			Message: fmt.Sprintf("is not set, and the provider %s has no endpoint of its own", name),
+			Hint:    fmt.Sprintf("set it, or holon config set providers.%s.base_url URL", name)}
 	case !p.Contract.Known():
-		return p, &Error{Code: CodeUnknownContract, Param: "providers." + name + ".contract", Message: fmt.Sprintf("%.60q is not supported", p.Contract), Hint: "choose one of " + contracts()}
+		return p, &Error{Code: CodeUnknownContract, Param: "providers." + name + ".contract",
+			Message: fmt.Sprintf("%.60q is not supported", p.Contract), Hint: "choose one of " + contracts()}
 	}
 	return p, nil
 }
@@ -158,7 +165,8 @@ func contracts() string {
 
 // upstream returns what the gateway needs to know of a provider.
 func (h *Host) upstream(ctx context.Context, p settings.Provider) (gateway.Provider, error) {
-	up := gateway.Provider{BaseURL: p.BaseURL, Auth: gateway.AuthStyle(authOf(p)), AllowHosted: p.AllowHosted, Proxy: h.Proxy}
+	up := gateway.Provider{BaseURL: p.BaseURL, Auth: gateway.AuthStyle(authOf(p)), AllowHosted: p.AllowHosted,
+		Proxy: h.Proxy}
 	for _, r := range p.Contract.Routes() {
 		up.Routes = append(up.Routes, gateway.Route(r))
 	}

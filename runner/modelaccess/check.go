@@ -49,7 +49,8 @@ func (h *Host) Check(ctx context.Context, ref string) Checked {
 	err := h.ask(ctx, ref, &c)
 	c.LatencyMS = time.Since(start).Milliseconds()
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = &Error{Code: "timeout", Param: ref, Message: fmt.Sprintf("did not answer within %s", checkTime), Hint: "try again, or look at the provider's status page"}
+		err = &Error{Code: "timeout", Param: ref, Message: fmt.Sprintf("did not answer within %s", checkTime),
+			Hint: "try again, or look at the provider's status page"}
 	}
 	c.Error, c.OK = failure(err), err == nil
 	return c
@@ -89,7 +90,10 @@ func (h *Host) ask(ctx context.Context, ref string, c *Checked) (err error) {
 		return err
 	}
 	req.Header.Set("Authorization", "Bearer "+token.Reveal())
-	transport := &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return client.DialSocket(ctx, path) }}
+	transport := &http.Transport{DisableCompression: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return client.DialSocket(ctx, path)
+		}}
 	defer transport.CloseIdleConnections()
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
@@ -112,12 +116,15 @@ func request(ctx context.Context, p settings.Provider, model string) (*http.Requ
 	switch p.Contract {
 	case providers.ChatCompletions:
 		known, _ := providers.Find(p.Name)
-		body = map[string]any{"model": model, "messages": user, cmp.Or(known.Dialect.MaxTokensKey, "max_tokens"): checkTokens}
+		body = map[string]any{"model": model, "messages": user,
+			cmp.Or(known.Dialect.MaxTokensKey, "max_tokens"): checkTokens}
 	case providers.AnthropicMessages:
 		body = map[string]any{"model": model, "messages": user, "max_tokens": checkTokens}
 	case providers.OpenAICodexResponses:
-		message := map[string]any{"type": "message", "role": "user", "content": []any{map[string]any{"type": "input_text", "text": text}}}
-		body = map[string]any{"model": model, "instructions": text, "input": []any{message}, "tools": []any{}, "tool_choice": "auto",
+		message := map[string]any{"type": "message", "role": "user",
+			"content": []any{map[string]any{"type": "input_text", "text": text}}}
+		body = map[string]any{"model": model, "instructions": text, "input": []any{message}, "tools": []any{},
+			"tool_choice":         "auto",
 			"parallel_tool_calls": false, "reasoning": nil, "store": false, "stream": true, "include": []any{}}
 	default:
 		body = map[string]any{"model": model, "input": text, "max_output_tokens": checkTokens, "store": false}
@@ -126,7 +133,8 @@ func request(ctx context.Context, p settings.Provider, model string) (*http.Requ
 	if err != nil {
 		return nil, fmt.Errorf("write the request: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://model/"+p.Name+p.Contract.Routes()[0].Path, bytes.NewReader(data))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://model/"+p.Name+p.Contract.Routes()[0].Path,
+		bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("make the request: %w", err)
 	}
@@ -145,16 +153,19 @@ func judge(p settings.Provider, status int, body []byte) error {
 	case status == http.StatusOK && (json.Valid(body) || bytes.Contains(body, []byte("data:"))):
 		return nil
 	case status == http.StatusOK:
-		e.Code, e.Message, e.Hint = "protocol", "answered with something that is no answer of "+string(p.Contract), "see providers."+p.Name+".base_url and .contract"
+		e.Code, e.Message, e.Hint = "protocol", "answered with something that is no answer of "+string(p.Contract),
+			"see providers."+p.Name+".base_url and .contract"
 		return e
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		e.Code, e.Hint = "authentication", "check the key: holon credentials list"
 	case status == http.StatusNotFound:
-		e.Code, e.Hint = "not_found", "check the model's name, and that "+providers.Setting(p.Name, "BASE_URL")+" ends before "+p.Contract.Routes()[0].Path
+		e.Code, e.Hint = "not_found", "check the model's name, and that "+providers.Setting(p.Name, "BASE_URL")+
+			" ends before "+p.Contract.Routes()[0].Path
 	case status == http.StatusTooManyRequests || status == http.StatusPaymentRequired:
 		e.Code, e.Hint = "rate_limited", "wait, or look at the account"
 	case status >= 500:
-		e.Code, e.Hint = "overloaded", "try again; look at the provider's status page, and at the endpoint "+providers.Setting(p.Name, "BASE_URL")
+		e.Code, e.Hint = "overloaded", "try again; look at the provider's status page, and at the endpoint "+
+			providers.Setting(p.Name, "BASE_URL")
 	default:
 		e.Code, e.Hint = "invalid_request", "check the model's name and providers."+p.Name+".contract"
 	}
@@ -182,7 +193,9 @@ func providerMessage(body []byte) string {
 	} else if text == "" {
 		_ = json.Unmarshal(v.Error, &text) // or it is no text either
 	}
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r)
+	}), " ")
 	if len(text) > 300 {
 		text = strings.ToValidUTF8(text[:300], "") + "…"
 	}

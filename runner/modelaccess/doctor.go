@@ -47,11 +47,15 @@ func (h *Host) Doctor(l *settings.Loaded) (list []Finding) {
 	h.diagnoseProviders(l, add)
 	for _, e := range l.Hidden() {
 		winner := l.Origin(e.Key)
-		if e.Origin.Layer == settings.LayerProject && (winner.Layer == settings.LayerUser || winner.Layer == settings.LayerDefault) {
-			add(Useless, e.Origin.String(), e.Key, fmt.Sprintf("%q has no effect: a repository can only lower it", settings.Text(e.Value)), "set it with holon config set if you mean it")
+		if e.Origin.Layer == settings.LayerProject &&
+			(winner.Layer == settings.LayerUser || winner.Layer == settings.LayerDefault) {
+			add(Useless, e.Origin.String(), e.Key,
+				fmt.Sprintf("%q has no effect: a repository can only lower it", settings.Text(e.Value)),
+				"set it with holon config set if you mean it")
 			continue
 		}
-		add(Useless, e.Origin.String(), e.Key, fmt.Sprintf("%q has no effect: %s outweighs it", settings.Text(e.Value), winner), "remove one of the two")
+		add(Useless, e.Origin.String(), e.Key,
+			fmt.Sprintf("%q has no effect: %s outweighs it", settings.Text(e.Value), winner), "remove one of the two")
 	}
 	return list
 }
@@ -79,7 +83,8 @@ func (h *Host) diagnoseCredentials(add report) {
 	}
 	for _, profile := range profiles {
 		if !used[profile.Name] {
-			add(Useless, h.Keys.Store.Path(), profile.Name, "no provider uses the profile, or its variable outweighs it", "holon credentials remove "+profile.Name)
+			add(Useless, h.Keys.Store.Path(), profile.Name,
+				"no provider uses the profile, or its variable outweighs it", "holon credentials remove "+profile.Name)
 		}
 	}
 }
@@ -98,11 +103,13 @@ func (h *Host) diagnoseModels(l *settings.Loaded, add report) {
 			add(level, m.Ref, role, about(m.Problem), m.Problem.Hint)
 		}
 		if h.Settings.Budget.MaxCost > 0 && m.Role != "" && m.Price == nil && m.Provider != providers.Scripted {
-			add(Wrong, m.Ref, "budget.max_cost", "there is no price for the model, so that its cost can't be bounded", fmt.Sprintf("holon config set models.catalog.%s.price.input AMOUNT, and .price.output", m.Ref))
+			add(Wrong, m.Ref, "budget.max_cost", "there is no price for the model, so that its cost can't be bounded",
+				fmt.Sprintf("holon config set models.catalog.%s.price.input AMOUNT, and .price.output", m.Ref))
 		}
 	}
 	if h.Settings.DisableFallback && len(h.Settings.Fallbacks) > 0 {
-		add(Useless, l.Origin("model.fallbacks").String(), "model.fallbacks", "has no effect while runtime.disable_provider_fallback is true", "remove one of the two")
+		add(Useless, l.Origin("model.fallbacks").String(), "model.fallbacks",
+			"has no effect while runtime.disable_provider_fallback is true", "remove one of the two")
 	}
 }
 
@@ -127,16 +134,20 @@ func (h *Host) diagnoseProviders(l *settings.Loaded, add report) {
 			field, source string
 			given         bool
 		}{
-			{"env", settings.SourceEnv, c.Env != ""}, {"profile", settings.SourceFile, c.Profile != ""}, {"command", settings.SourceCommand, len(c.Command) > 0},
+			{"env", settings.SourceEnv, c.Env != ""}, {"profile", settings.SourceFile, c.Profile != ""},
+			{"command", settings.SourceCommand, len(c.Command) > 0},
 		} {
-			if field := key + ".credential." + set.field; set.given && c.Source != settings.SourceAuto && c.Source != set.source {
-				add(Useless, l.Origin(field).String(), field, "has no effect while credential.source is "+c.Source, "set the source to "+set.source+", or unset this")
+			if field := key + ".credential." + set.field; set.given && c.Source != settings.SourceAuto &&
+				c.Source != set.source {
+				add(Useless, l.Origin(field).String(), field, "has no effect while credential.source is "+c.Source,
+					"set the source to "+set.source+", or unset this")
 			}
 		}
 		if p.Contract != providers.ChatCompletions {
 			for _, field := range []string{key + ".images", key + ".omit"} {
 				if origin := l.Origin(field); origin.Layer != settings.LayerDefault {
-					add(Useless, origin.String(), field, "has no effect: it is for providers that speak "+string(providers.ChatCompletions), "unset it")
+					add(Useless, origin.String(), field,
+						"has no effect: it is for providers that speak "+string(providers.ChatCompletions), "unset it")
 				}
 			}
 		}

@@ -66,7 +66,8 @@ func (h *Host) model(ref string) Model {
 	}
 	p := h.describe(name)
 	m.Contract, m.Credential, m.Ready, m.Problem = p.Contract, p.Credential, p.Ready, p.Problem
-	if f := h.Settings.Catalog[ref]; f != nil && (f.Input != nil || f.Output != nil || f.CachedInput != nil || f.CacheWrite != nil) {
+	if f := h.Settings.Catalog[ref]; f != nil &&
+		(f.Input != nil || f.Output != nil || f.CachedInput != nil || f.CacheWrite != nil) {
 		m.Price = &Price{f.Input, f.CachedInput, f.CacheWrite, f.Output}
 	}
 	return m
@@ -95,14 +96,16 @@ func (h *Host) Providers() (list []Provider) {
 // Provider returns one provider. The error says that there is no such one.
 func (h *Host) Provider(name string) (Provider, error) {
 	if !slices.Contains(h.Settings.ProviderNames(), name) {
-		return Provider{}, &Error{Code: CodeUnknownProvider, Param: "NAME", Message: "there is no provider of that name", Hint: "see holon providers list"}
+		return Provider{}, &Error{Code: CodeUnknownProvider, Param: "NAME",
+			Message: "there is no provider of that name", Hint: "see holon providers list"}
 	}
 	return h.describe(name), nil
 }
 
 func (h *Host) describe(name string) Provider {
 	set, _ := h.Settings.Provider(name)
-	p := Provider{Name: name, Contract: string(set.Contract), BaseURL: set.BaseURL, Builtin: set.Builtin, Set: h.Settings.Providers[name] != nil}
+	p := Provider{Name: name, Contract: string(set.Contract), BaseURL: set.BaseURL, Builtin: set.Builtin,
+		Set: h.Settings.Providers[name] != nil}
 	if _, err := h.provider(name, "--model"); err != nil {
 		p.Problem = failure(err)
 		return p

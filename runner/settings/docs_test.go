@@ -14,7 +14,8 @@ func TestKeysAreDocumented(t *testing.T) {
 	}
 	_, table, _ := strings.Cut(string(data), "### Keys")
 	for _, k := range keys {
-		name := strings.NewReplacer("providers.*", "providers.X", "models.catalog.*", "models.catalog.PROVIDER/MODEL").Replace(k.name)
+		name := strings.NewReplacer("providers.*", "providers.X", "models.catalog.*",
+			"models.catalog.PROVIDER/MODEL").Replace(k.name)
 		short := "…." + strings.TrimPrefix(name, "models.catalog.PROVIDER/MODEL.")
 		if !strings.Contains(table, "`"+name+"`") && !strings.Contains(table, "`"+short+"`") {
 			t.Errorf("%s is not in docs/configuration.md", name)

@@ -141,7 +141,8 @@ func (l *Loaded) AllProblems() []Problem {
 	const key, most = "runtime.default_tool_output_tokens", 64_000 // agentd's own limit
 	shown, limit := l.DefaultToolOutputTokens, cmp.Or(l.MaxToolOutputTokens, most)
 	if shown > limit || shown == 0 && limit < 8_000 {
-		list = append(list, Problem{Origin: l.Origin(key), Key: key, What: fmt.Sprintf("is more than runtime.max_tool_output_tokens, %d", limit), Remedy: "set both"})
+		list = append(list, Problem{Origin: l.Origin(key), Key: key,
+			What: fmt.Sprintf("is more than runtime.max_tool_output_tokens, %d", limit), Remedy: "set both"})
 	}
 	return list
 }
@@ -245,7 +246,8 @@ func (l *Loaded) walk(origin Origin, path []string, n node, allow func(k *key, n
 		case match == matchGroup:
 			l.walk(origin, below, f.value, allow)
 		case match == matchBadName:
-			l.bad(origin, f.line, strings.Join(below, "."), "is no name of a provider or model", "use a provider's name in lower case, or provider/model")
+			l.bad(origin, f.line, strings.Join(below, "."), "is no name of a provider or model",
+				"use a provider's name in lower case, or provider/model")
 		default:
 			l.bad(origin, f.line, "", unknown(below), nearest(below))
 		}

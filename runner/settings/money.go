@@ -20,7 +20,8 @@ var errMoney = errors.New("is no amount with at most six decimals; write for exa
 // ParseMoney reads a decimal number: digits, and after a point up to six more.
 func ParseMoney(text string) (Money, error) {
 	whole, part, point := strings.Cut(text, ".")
-	if whole == "" || point && part == "" || len(part) > 6 || len(whole) > 12 || strings.Trim(whole+part, "0123456789") != "" {
+	if whole == "" || point && part == "" || len(part) > 6 || len(whole) > 12 ||
+		strings.Trim(whole+part, "0123456789") != "" {
 		return 0, errMoney
 	}
 	n, err := strconv.ParseInt(whole+part+strings.Repeat("0", 6-len(part)), 10, 64)

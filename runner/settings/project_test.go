@@ -12,8 +12,10 @@ import (
 
 // projectValues are what a hostile repository may write for any key.
 var projectValues = []string{
-	"0", "-0", "1", "-1", "3", "1000000000", "9223372036854775807", "99999999999999999999", "0.001", "1e300", ".nan", ".inf", "-.inf", "NaN", "Inf", "''", "null", "true", "false",
-	"unlimited", "none", "auto", "local", "docker", "bridge", "host", "1s", "1h", "100000h", "-1h", "1k", "64m", "1g", "4096t", "-1g", "0g", "1b", "[]", "[a]", "['/etc']", "{a: 1}",
+	"0", "-0", "1", "-1", "3", "1000000000", "9223372036854775807", "99999999999999999999", "0.001", "1e300", ".nan",
+	".inf", "-.inf", "NaN", "Inf", "''", "null", "true", "false",
+	"unlimited", "none", "auto", "local", "docker", "bridge", "host", "1s", "1h", "100000h", "-1h", "1k", "64m", "1g",
+	"4096t", "-1g", "0g", "1b", "[]", "[a]", "['/etc']", "{a: 1}",
 	"openai/x", "scripted/demo", "scripted/turn.yaml", "http://evil.example/v1", "0:0",
 }
 
@@ -120,7 +122,8 @@ func tighter(t *testing.T, set *key, value string, before, after *Loaded) {
 			t.Errorf("%s: %s loosens it from %q to %q", k.name, value, old, changed)
 		}
 	}
-	if set.project == never && (after.Err() == nil && before.Origin(set.name).Layer != LayerUser || !reflect.DeepEqual(before.Settings, after.Settings)) {
+	if set.project == never && (after.Err() == nil && before.Origin(set.name).Layer != LayerUser ||
+		!reflect.DeepEqual(before.Settings, after.Settings)) {
 		t.Errorf("%s: %s is not refused", set.name, value)
 	}
 	for _, p := range after.Problems {
@@ -133,7 +136,8 @@ func tighter(t *testing.T, set *key, value string, before, after *Loaded) {
 // A lower limit counts, in each unit.
 func TestProjectLowers(t *testing.T) {
 	lower := map[string]string{
-		"timeout": "1s", "max_rounds": "1", "max_tool_calls": "1", "max_output_bytes": "1k", "memory": "8m", "cpus": "0.25", "disk": "1k",
+		"timeout": "1s", "max_rounds": "1", "max_tool_calls": "1", "max_output_bytes": "1k", "memory": "8m",
+		"cpus": "0.25", "disk": "1k",
 		"budget.max_tokens": "1", "budget.max_requests": "1", "budget.max_cost": "0.000001",
 	}
 	for _, k := range keys {

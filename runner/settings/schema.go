@@ -22,7 +22,8 @@ func Schema() ([]byte, error) {
 	}
 	// model: NAME is the short form of model: {default: NAME}.
 	full := root.Properties["model"]
-	root.Properties["model"] = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string", Description: "The same as model.default."}, full}}
+	root.Properties["model"] = &jsonschema.Schema{
+		AnyOf: []*jsonschema.Schema{{Type: "string", Description: "The same as model.default."}, full}}
 	data, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("write the schema: %w", err)
@@ -31,7 +32,8 @@ func Schema() ([]byte, error) {
 }
 
 func object(description string) *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "object", Description: description, Properties: make(map[string]*jsonschema.Schema), AdditionalProperties: nothing()}
+	return &jsonschema.Schema{Type: "object", Description: description, Properties: make(map[string]*jsonschema.Schema),
+		AdditionalProperties: nothing()}
 }
 
 // nothing is the schema that no value fits.

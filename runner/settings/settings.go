@@ -158,9 +158,11 @@ type Credential struct {
 // Default returns the settings that hold where nothing is set.
 func Default() Settings {
 	return Settings{
-		Image: DefaultImage, Engine: EngineAuto, IncludeDirty: true, Timeout: DefaultTimeout, MaxRounds: DefaultMaxRounds, Network: engine.NetworkNone,
+		Image: DefaultImage, Engine: EngineAuto, IncludeDirty: true, Timeout: DefaultTimeout,
+		MaxRounds: DefaultMaxRounds, Network: engine.NetworkNone,
 		RunDisk: "10g", MaxOutput: "4g", MinFree: "256m",
-		Agent: DefaultAgent, IdlePause: time.Minute, IdleStop: 15 * time.Minute, MaxContainers: 16, EventsDays: 30, MaxEvents: 200_000, MessagesDays: 180, AuthMode: AuthAuto,
+		Agent: DefaultAgent, IdlePause: time.Minute, IdleStop: 15 * time.Minute, MaxContainers: 16, EventsDays: 30,
+		MaxEvents: 200_000, MessagesDays: 180, AuthMode: AuthAuto,
 		Catalog: make(map[string]*Facts), Providers: make(map[string]*Provider),
 	}
 }

@@ -47,7 +47,8 @@ func load(t *testing.T, user, project string, environ ...string) *settings.Loade
 
 func TestPrecedence(t *testing.T) {
 	user := `{"model": {"default": "openai/a", "fallbacks": ["openai/b"]}, "timeout": "10m", "max_rounds": 1, "memory": "1g", "include_dirty": false}`
-	l := load(t, user, "timeout: 9m\nmax_rounds: 2\nimage: c\n", "HOLON_MAX_ROUNDS=3", "HOLON_MEMORY=", "HOLON_SKILLS=a, b")
+	l := load(t, user, "timeout: 9m\nmax_rounds: 2\nimage: c\n", "HOLON_MAX_ROUNDS=3", "HOLON_MEMORY=",
+		"HOLON_SKILLS=a, b")
 	if err := l.Override("cpus", "--cpus", "1.5"); err != nil {
 		t.Fatal(err)
 	}
@@ -55,13 +56,15 @@ func TestPrecedence(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := []any{l.Model, l.Fallbacks, l.Timeout, l.MaxRounds, l.Memory, l.CPUs, l.IncludeDirty, l.Skills, l.Image}
-	want := []any{"openai/a", []string{"openai/b"}, 9 * time.Minute, 3, settings.Size("1g"), 1.5, false, []string{"a", "b"}, "c"}
+	want := []any{"openai/a", []string{"openai/b"}, 9 * time.Minute, 3, settings.Size("1g"), 1.5, false,
+		[]string{"a", "b"}, "c"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}
 	for key, want := range map[string]settings.Layer{
-		"image": settings.LayerProject, "model.fallbacks": settings.LayerUser, "timeout": settings.LayerProject, "max_rounds": settings.LayerEnv,
-		"memory": settings.LayerUser, "cpus": settings.LayerFlag, "engine": settings.LayerDefault,
+		"image": settings.LayerProject, "model.fallbacks": settings.LayerUser, "timeout": settings.LayerProject,
+		"max_rounds": settings.LayerEnv,
+		"memory":     settings.LayerUser, "cpus": settings.LayerFlag, "engine": settings.LayerDefault,
 	} {
 		entries, err := l.Get(key)
 		if err != nil || len(entries) != 1 || entries[0].Origin.Layer != want {
@@ -72,7 +75,8 @@ func TestPrecedence(t *testing.T) {
 	for _, e := range l.Hidden() {
 		hidden[e.Key+" "+string(e.Origin.Layer)] = settings.Text(e.Value)
 	}
-	if diff := cmp.Diff(map[string]string{"timeout user": "10m", "max_rounds user": "1", "max_rounds project": "2"}, hidden); diff != "" {
+	if diff := cmp.Diff(map[string]string{"timeout user": "10m", "max_rounds user": "1", "max_rounds project": "2"},
+		hidden); diff != "" {
 		t.Errorf("hidden (-want +got):\n%s", diff)
 	}
 }
@@ -84,21 +88,26 @@ func TestProviders(t *testing.T) {
 	  "my.lab": {"contract": "responses", "base_url": "unix:///run/lab.sock:/v1"},
 	  "openai": {"credential": {"env": "WORK_KEY"}}},
 	 "models": {"catalog": {"acme/large-2.5": {"context_window": 32000, "price": {"input": 2.5, "output": "0.000001"}}}}}`
-	l := load(t, user, "", "ACME_TIMEOUT=5m", "OLLAMA_BASE_URL=http://10.0.0.1:1/v1", "NEW_BASE_URL=http://10.0.0.2/v1", "HOLON_MODEL=new/m")
+	l := load(t, user, "", "ACME_TIMEOUT=5m", "OLLAMA_BASE_URL=http://10.0.0.1:1/v1", "NEW_BASE_URL=http://10.0.0.2/v1",
+		"HOLON_MODEL=new/m")
 	if err := l.Err(); err != nil {
 		t.Fatal(err)
 	}
 	acme, known := l.Provider("acme")
 	want := settings.Provider{
-		Name: "acme", Contract: "openai_chat_completions", BaseURL: "https://llm.acme.example/v1", KeyOptional: true, Whole: true, Images: true, Omit: []string{"stream_options"},
-		IdleTimeout: 90 * time.Second, Timeout: 5 * time.Minute, Credential: settings.Credential{Source: "command", Command: []string{"pass", "show", "acme"}},
+		Name: "acme", Contract: "openai_chat_completions", BaseURL: "https://llm.acme.example/v1", KeyOptional: true,
+		Whole: true, Images: true, Omit: []string{"stream_options"},
+		IdleTimeout: 90 * time.Second, Timeout: 5 * time.Minute,
+		Credential: settings.Credential{Source: "command", Command: []string{"pass", "show", "acme"}},
 	}
 	if diff := cmp.Diff(want, acme); diff != "" || !known {
 		t.Errorf("acme, known %t (-want +got):\n%s", known, diff)
 	}
 	for name, want := range map[string]string{
-		"my.lab": "responses unix:///run/lab.sock:/v1", "ollama": "openai_chat_completions http://10.0.0.1:1/v1", "new": "openai_chat_completions http://10.0.0.2/v1",
-		"openai": "openai_responses https://api.openai.com/v1", "anthropic": "anthropic_messages https://api.anthropic.com", "nowhere": "openai_chat_completions ",
+		"my.lab": "responses unix:///run/lab.sock:/v1", "ollama": "openai_chat_completions http://10.0.0.1:1/v1",
+		"new":       "openai_chat_completions http://10.0.0.2/v1",
+		"openai":    "openai_responses https://api.openai.com/v1",
+		"anthropic": "anthropic_messages https://api.anthropic.com", "nowhere": "openai_chat_completions ",
 	} {
 		p, known := l.Provider(name)
 		if got := string(p.Contract) + " " + p.BaseURL; got != want || known != (name != "nowhere") {
@@ -106,12 +115,14 @@ func TestProviders(t *testing.T) {
 		}
 	}
 	facts := l.Catalog["acme/large-2.5"]
-	if facts == nil || facts.ContextWindow != 32000 || *facts.Input != 2_500_000 || *facts.Output != 1 || facts.CacheWrite != nil {
+	if facts == nil || facts.ContextWindow != 32000 || *facts.Input != 2_500_000 || *facts.Output != 1 ||
+		facts.CacheWrite != nil {
 		t.Errorf("%+v", facts)
 	}
 	// Names may hold dots and slashes.
 	for key, want := range map[string]string{
-		"providers.my.lab.contract": "responses", "models.catalog.acme/large-2.5.price.output": "0.000001", "providers.openai.credential.env": "WORK_KEY", "providers.groq.base_url": "https://api.groq.com/openai/v1",
+		"providers.my.lab.contract": "responses", "models.catalog.acme/large-2.5.price.output": "0.000001",
+		"providers.openai.credential.env": "WORK_KEY", "providers.groq.base_url": "https://api.groq.com/openai/v1",
 	} {
 		if entries, err := l.Get(key); err != nil || len(entries) != 1 || settings.Text(entries[0].Value) != want {
 			t.Errorf("%s: %v, %v", key, entries, err)
@@ -128,11 +139,14 @@ func TestProviders(t *testing.T) {
 func TestWrong(t *testing.T) {
 	for _, tc := range []struct{ user, project, environ, want string }{
 		{user: `{"modle": {}}`, want: "config.json: line 1: modle is no key here; write model"},
-		{user: "{\n \"model\": {\"defualt\": \"a/b\"}}", want: "line 2: model.defualt is no key here; write model.default"},
+		{user: "{\n \"model\": {\"defualt\": \"a/b\"}}",
+			want: "line 2: model.defualt is no key here; write model.default"},
 		{user: `{"max_tokens": 1}`, want: "max_tokens is no key here; write budget.max_tokens"},
-		{user: `{"providers": {"acme": {"base_ulr": "x"}}}`, want: "providers.acme.base_ulr is no key here; write providers.acme.base_url"},
+		{user: `{"providers": {"acme": {"base_ulr": "x"}}}`,
+			want: "providers.acme.base_ulr is no key here; write providers.acme.base_url"},
 		{user: `{"zzzzzzzzzzzzzzzzzzzzzzzzzzzzz": 1}`, want: "is no key here; see holon config schema"},
-		{user: `{"providers": {"Acme": {"base_url": "http://x"}}}`, want: "providers.Acme: is no name of a provider or model"},
+		{user: `{"providers": {"Acme": {"base_url": "http://x"}}}`,
+			want: "providers.Acme: is no name of a provider or model"},
 		{user: `{"providers": {"scripted": {"base_url": "http://x"}}}`, want: "is no name of a provider"},
 		{user: `{"models": {"catalog": {"gpt": {"context_window": 1}}}}`, want: "is no name of a provider or model"},
 		{user: `{"timeout": "1ms"}`, want: "timeout: 1ms is less than a second; write for example 30m"},
@@ -147,11 +161,14 @@ func TestWrong(t *testing.T) {
 		{user: `{"budget": {"max_cost": 1.1234567}}`, want: "budget.max_cost:"},
 		{user: `{"budget": {"max_cost": 1e3}}`, want: "budget.max_cost:"},
 		{user: `{"budget": {"max_tokens": 0}}`, want: "is not positive"},
-		{user: `{"providers": {"a": {"base_url": "https://user:sesame@x/"}}}`, want: "holds a user name or password; give the key as a credential"},
+		{user: `{"providers": {"a": {"base_url": "https://user:sesame@x/"}}}`,
+			want: "holds a user name or password; give the key as a credential"},
 		{user: `{"providers": {"a": {"base_url": "https://x/?key=sesame"}}}`, want: "has a query"},
-		{user: `{"providers": {"a": {"credential": {"env": "sk-sesame"}}}}`, want: "is no name of a variable; write the variable's name, not the key"},
+		{user: `{"providers": {"a": {"credential": {"env": "sk-sesame"}}}}`,
+			want: "is no name of a variable; write the variable's name, not the key"},
 		{user: `{"providers": {"a": {"credential": {"command": []}}}}`, want: "is no command"},
-		{user: `{"providers": {"a": {"contract": "soap"}}}`, want: `"soap" is unknown; choose openai_chat_completions, responses`},
+		{user: `{"providers": {"a": {"contract": "soap"}}}`,
+			want: `"soap" is unknown; choose openai_chat_completions, responses`},
 		{user: `{"image": "a", "image": "b"}`, want: `"image" is there twice`},
 		{user: `{"image": "a"} x`, want: "line 1:"},
 		{user: "{\n// a comment\n}", want: "line 2: invalid character '/'"},
@@ -159,18 +176,24 @@ func TestWrong(t *testing.T) {
 		{user: `[]`, want: "cannot be a list; write an object with settings"},
 		{user: strings.Repeat(`{"a":`, 20) + "1" + strings.Repeat("}", 20), want: "nested deeper"},
 		{user: `{"image": "` + strings.Repeat("x", 300<<10) + `"}`, want: "it is larger than 256 KiB"},
-		{user: `{"runtime": {"default_tool_output_tokens": 70000}}`, want: "is more than runtime.max_tool_output_tokens, 64000; set both"},
+		{user: `{"runtime": {"default_tool_output_tokens": 70000}}`,
+			want: "is more than runtime.max_tool_output_tokens, 64000; set both"},
 
 		{project: "engine: local", want: `.holon/config.yaml: line 1: engine: "local" confines less than your settings`},
 		{project: "network: bridge", want: "confines less"},
-		{project: "model: openai/x", want: "model.default: is not for a repository to decide; set it with holon config set, or as a variable"},
+		{project: "model: openai/x", want: "model.default: is not for a repository to decide; set it with holon " +
+			"config set, or as a variable"},
 		{project: "model: scripted/turn.yaml", want: "model.default: is not for a repository to decide"},
-		{project: "model:\n  fallbacks: [openai/x]", want: "line 2: model.fallbacks: is not for a repository to decide"},
-		{project: "providers: {openai: {base_url: http://evil.example}}", want: "providers.openai.base_url: is not for a repository to decide"},
+		{project: "model:\n  fallbacks: [openai/x]",
+			want: "line 2: model.fallbacks: is not for a repository to decide"},
+		{project: "providers: {openai: {base_url: http://evil.example}}",
+			want: "providers.openai.base_url: is not for a repository to decide"},
 		{project: "providers: {x: {credential: {command: [sh]}}}", want: "is not for a repository to decide"},
 		{project: "budget: {max_cost: -1}", want: "budget.max_cost: "},
-		{project: "budget.max_tokens: 5", want: "line 1: budget.max_tokens is no key here; nest it: budget: {max_tokens: …}"},
-		{project: "budget:\n  max_tokens: unlimited", want: `line 2: budget.max_tokens: "unlimited" cannot be read; write a whole number`},
+		{project: "budget.max_tokens: 5", want: "line 1: budget.max_tokens is no key here; nest it: budget: " +
+			"{max_tokens: …}"},
+		{project: "budget:\n  max_tokens: unlimited",
+			want: `line 2: budget.max_tokens: "unlimited" cannot be read; write a whole number`},
 		{project: "models: {catalog: {openai/x: {context_window: 1}}}", want: "is not for a repository to decide"},
 		{project: "runtime: {max_output_tokens: 1}", want: "is not for a repository to decide"},
 		{project: "allow_alternates: [/]", want: "allow_alternates: is not for a repository to decide"},
@@ -191,7 +214,8 @@ func TestWrong(t *testing.T) {
 			t.Errorf("%+v: %v", tc, err)
 			continue
 		}
-		if text := e.Param + ": " + e.Message + "; " + e.Hint; !strings.Contains(text, tc.want) || strings.Contains(text, "sesame") {
+		if text := e.Param + ": " + e.Message + "; " + e.Hint; !strings.Contains(text, tc.want) ||
+			strings.Contains(text, "sesame") {
 			t.Errorf("got  %s\nwant %s", text, tc.want)
 		}
 	}
@@ -240,13 +264,15 @@ func TestFileOfOthers(t *testing.T) {
 	if err := os.Symlink(path, link); err != nil {
 		t.Fatal(err)
 	}
-	if err := settings.Load(settings.Sources{File: link}).Err(); err == nil || !strings.Contains(err.Error(), "symbolic link") {
+	if err := settings.Load(settings.Sources{File: link}).Err(); err == nil ||
+		!strings.Contains(err.Error(), "symbolic link") {
 		t.Errorf("%v", err)
 	}
 	if err := settings.Load(settings.Sources{File: t.TempDir()}).Err(); err == nil {
 		t.Error("a directory is read")
 	}
-	if l := settings.Load(settings.Sources{File: filepath.Join(t.TempDir(), "none")}); l.Err() != nil || !reflect.DeepEqual(l.Settings, settings.Default()) {
+	if l := settings.Load(settings.Sources{File: filepath.Join(t.TempDir(), "none")}); l.Err() != nil ||
+		!reflect.DeepEqual(l.Settings, settings.Default()) {
 		t.Errorf("%+v", l.Settings)
 	}
 }
@@ -308,12 +334,14 @@ func TestSet(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	l := settings.Load(settings.Sources{File: path})
-	if p, _ := l.Provider("my.lab"); l.Err() != nil || !p.Whole || l.Budget.MaxCost != 2_500_000 || len(p.Credential.Command) != 2 {
+	if p, _ := l.Provider("my.lab"); l.Err() != nil || !p.Whole || l.Budget.MaxCost != 2_500_000 ||
+		len(p.Credential.Command) != 2 {
 		t.Errorf("%v, %+v", l.Err(), p)
 	}
 
 	before := content()
-	for _, wrong := range [][2]string{{"modle.default", "a/b"}, {"model.default", "gpt"}, {"providers.my.lab", "x"}, {"engine", "podman"}, {"budget.max_cost", "-1"}, {"", "x"}} {
+	for _, wrong := range [][2]string{{"modle.default", "a/b"}, {"model.default", "gpt"}, {"providers.my.lab", "x"},
+		{"engine", "podman"}, {"budget.max_cost", "-1"}, {"", "x"}} {
 		e, ok := errors.AsType[*state.Error](settings.Set(path, wrong[0], wrong[1]))
 		if !ok || e.Hint == "" || e.Param != "KEY" && e.Param != "VALUE" {
 			t.Errorf("%v: %v", wrong, e)
@@ -322,7 +350,8 @@ func TestSet(t *testing.T) {
 	if content() != before {
 		t.Error("a wrong value was written")
 	}
-	for key, want := range map[string]bool{"providers.my.lab": true, "models": true, "budget.max_cost": true, "model.fallbacks": true, "timeout": false} {
+	for key, want := range map[string]bool{"providers.my.lab": true, "models": true, "budget.max_cost": true,
+		"model.fallbacks": true, "timeout": false} {
 		if removed, err := settings.Unset(path, key); err != nil || removed != want {
 			t.Errorf("%s: %t, %v", key, removed, err)
 		}
@@ -389,12 +418,14 @@ func TestSchema(t *testing.T) {
 }
 
 func TestMoney(t *testing.T) {
-	for text, want := range map[string]settings.Money{"0": 0, "1": 1_000_000, "2.50": 2_500_000, "0.000001": 1, "12.345678": 12_345_678} {
+	for text, want := range map[string]settings.Money{"0": 0, "1": 1_000_000, "2.50": 2_500_000, "0.000001": 1,
+		"12.345678": 12_345_678} {
 		if got, err := settings.ParseMoney(text); err != nil || got != want {
 			t.Errorf("%s: %d, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", ".5", "1.", "-1", "+1", "1e3", "1.2345678", "1,5", "0x1", "9999999999999", "1.2.3", " 1"} {
+	for _, text := range []string{"", ".5", "1.", "-1", "+1", "1e3", "1.2345678", "1,5", "0x1", "9999999999999",
+		"1.2.3", " 1"} {
 		if got, err := settings.ParseMoney(text); err == nil {
 			t.Errorf("%q is %d", text, got)
 		}
@@ -422,7 +453,8 @@ func FuzzLoad(f *testing.F) {
 			if e.Origin.Layer != settings.LayerUser {
 				continue
 			}
-			if err := settings.Set(filepath.Join(t.TempDir(), settings.UserFile), e.Key, settings.Text(e.Value)); err != nil {
+			if err := settings.Set(filepath.Join(t.TempDir(), settings.UserFile), e.Key,
+				settings.Text(e.Value)); err != nil {
 				t.Errorf("%s = %q was read and can't be set: %v", e.Key, settings.Text(e.Value), err)
 			}
 		}

@@ -98,9 +98,12 @@ func (l *Loaded) Get(text string) (list []Entry, err error) {
 
 func unknownKey(text string, path []string, found match) error {
 	if found == matchBadName {
-		return &state.Error{Code: CodeUnknownKey, Param: "KEY", Message: fmt.Sprintf("%.100q has no valid name of a provider or model in it", text), Hint: "write providers.NAME.… or models.catalog.PROVIDER/MODEL.…"}
+		return &state.Error{Code: CodeUnknownKey, Param: "KEY",
+			Message: fmt.Sprintf("%.100q has no valid name of a provider or model in it", text),
+			Hint:    "write providers.NAME.… or models.catalog.PROVIDER/MODEL.…"}
 	}
-	return &state.Error{Code: CodeUnknownKey, Param: "KEY", Message: fmt.Sprintf("%.100q is no key of a setting", text), Hint: nearest(path)}
+	return &state.Error{Code: CodeUnknownKey, Param: "KEY", Message: fmt.Sprintf("%.100q is no key of a setting", text),
+		Hint: nearest(path)}
 }
 
 func (s *Settings) clone() Settings {

@@ -30,7 +30,9 @@ func Set(path, text, value string) error {
 		if perhaps := strings.Split(text, "."); len(perhaps) > 2 { // a key of a provider, misspelt
 			return unknownKey(text, perhaps, matchNone)
 		}
-		return &state.Error{Code: CodeUnknownKey, Param: "KEY", Message: fmt.Sprintf("%.100q is a group of settings", text), Hint: "name one of them; see holon config schema"}
+		return &state.Error{Code: CodeUnknownKey, Param: "KEY",
+			Message: fmt.Sprintf("%.100q is a group of settings", text),
+			Hint:    "name one of them; see holon config schema"}
 	}
 	if found != matchKey {
 		return unknownKey(text, segments, found)
@@ -101,7 +103,8 @@ func change(path string, edit func(root *node) (changed bool, err error)) (err e
 }
 
 func fileError(path string, err error) error {
-	return &state.Error{Code: CodeFileUnusable, Param: path, Message: "cannot be changed", Hint: "make it a file of yours in a directory of yours", Err: err}
+	return &state.Error{Code: CodeFileUnusable, Param: path, Message: "cannot be changed",
+		Hint: "make it a file of yours in a directory of yours", Err: err}
 }
 
 // current reads the file as it is. It must be right: what is wrong would be

@@ -45,10 +45,12 @@ type Socket struct {
 // user; only root can give it away. Errors are *state.Error with CodeUnusable.
 func Listen(ctx context.Context, path, what string, owner *Owner) (*Socket, error) {
 	unusable := func(hint string, err error) error {
-		return &state.Error{Code: CodeUnusable, Param: "socket", Message: fmt.Sprintf("can't serve the %s on %.200q", what, path), Hint: hint, Err: err}
+		return &state.Error{Code: CodeUnusable, Param: "socket",
+			Message: fmt.Sprintf("can't serve the %s on %.200q", what, path), Hint: hint, Err: err}
 	}
 	if !filepath.IsAbs(path) || len(path) > MaxPath {
-		return nil, unusable("choose a shorter state directory", fmt.Errorf("the path must be absolute and have at most %d bytes", MaxPath))
+		return nil, unusable("choose a shorter state directory",
+			fmt.Errorf("the path must be absolute and have at most %d bytes", MaxPath))
 	}
 	if err := prepareDir(filepath.Dir(path)); err != nil {
 		return nil, unusable("give a directory that only its owner can write to", err)

@@ -35,7 +35,8 @@ func TestListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := s.Bounded(1)
-	for name, mode := range map[string]os.FileMode{path: os.ModeSocket | 0o600, filepath.Dir(path): os.ModeDir | 0o700} {
+	for name, mode := range map[string]os.FileMode{path: os.ModeSocket | 0o600,
+		filepath.Dir(path): os.ModeDir | 0o700} {
 		if info, err := os.Lstat(name); err != nil || info.Mode() != mode {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
@@ -54,7 +55,8 @@ func TestListen(t *testing.T) {
 	if names, err := os.ReadFile("/proc/net/unix"); err != nil || strings.Contains(string(names), path) {
 		t.Errorf("the socket's name tells where it lies (%v)", err)
 	}
-	if _, err := socket.Listen(t.Context(), path, "test", nil); !state.IsCode(err, socket.CodeUnusable) || !strings.Contains(err.Error(), "another server") {
+	if _, err := socket.Listen(t.Context(), path, "test", nil); !state.IsCode(err, socket.CodeUnusable) ||
+		!strings.Contains(err.Error(), "another server") {
 		t.Errorf("a second server: %v", err)
 	}
 	if err := errors.Join(l.Close(), s.Remove(), s.Remove()); err != nil {

@@ -74,7 +74,8 @@ func (p Pool) Take(wish uint32, holder string) (int, error) {
 			return uid, nil
 		}
 	}
-	return 0, &state.Error{Code: CodeExhausted, Param: "container_uids", Hint: "end some, or give container_uids a larger range",
+	return 0, &state.Error{Code: CodeExhausted, Param: "container_uids",
+		Hint:    "end some, or give container_uids a larger range",
 		Message: fmt.Sprintf("all %d user ids for containers are in use", p.Count)}
 }
 

@@ -34,7 +34,8 @@ func (t *Tree) writeAgentRepository() error {
 		}
 		return nil
 	}
-	for _, dir := range []string{"", "info", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags"} {
+	for _, dir := range []string{"", "info", "objects", "objects/info", "objects/pack", "refs", "refs/heads",
+		"refs/tags"} {
 		name := path.Join(".git", dir)
 		if err := root.Mkdir(name, 0o755); err != nil {
 			return err

@@ -41,7 +41,8 @@ type ApplyResult struct {
 // changes. All or nothing: when any file doesn't merge, the error is
 // patch_conflict or would_overwrite with the Paths at fault, and nothing was
 // touched. So it is with files that programs execute, unless Confirm agrees.
-// Files are moved into place one by one; a kill in between leaves the former ones in the directory .holon-apply-* at the top of the tree.
+// Files are moved into place one by one; a kill in between leaves the former ones in the directory
+// .holon-apply-* at the top of the tree.
 func Apply(ctx context.Context, options ApplyOptions) (*ApplyResult, error) {
 	result, err := apply(ctx, options)
 	return result, typed("apply patch", err)
@@ -54,7 +55,8 @@ func apply(ctx context.Context, options ApplyOptions) (*ApplyResult, error) {
 	}
 	info, err := os.Stat(options.Patch)
 	if err != nil || !info.Mode().IsRegular() {
-		return nil, &Error{Code: CodeInvalidPatch, Param: options.Patch, Err: err, Message: "the patch " + options.Patch + " can't be read"}
+		return nil, &Error{Code: CodeInvalidPatch, Param: options.Patch, Err: err,
+			Message: "the patch " + options.Patch + " can't be read"}
 	}
 	if options.Patch, err = filepath.Abs(options.Patch); err != nil {
 		return nil, err
@@ -118,8 +120,9 @@ func newMerge(ctx context.Context, dir, scratch string, options ApplyOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	m := &merge{top: dir, patch: options.Patch, warnings: options.Warnings, confirm: options.Confirm, scratch: scratch, index: filepath.Join(scratch, "index"),
-		repo: repository{dir: filepath.Join(scratch, "repo"), format: formatSHA1}, existing: map[string]placed{}}
+	m := &merge{top: dir, patch: options.Patch, warnings: options.Warnings, confirm: options.Confirm, scratch: scratch,
+		index: filepath.Join(scratch, "index"),
+		repo:  repository{dir: filepath.Join(scratch, "repo"), format: formatSHA1}, existing: map[string]placed{}}
 	if user != nil {
 		m.user, m.top, m.repo.format = user, user.top, user.format
 		m.repo.alternates = []string{user.objects}
@@ -142,7 +145,8 @@ func (m *merge) openTree() error {
 	m.tree = m.repo.git()
 	if m.user == nil { // raw, whatever attributes files in the directory ask for
 		attributes := filepath.Join(m.repo.dir, "info", "attributes")
-		if err := os.WriteFile(attributes, []byte("* -text !eol !ident !filter !working-tree-encoding\n"), 0o600); err != nil {
+		if err := os.WriteFile(attributes, []byte("* -text !eol !ident !filter !working-tree-encoding\n"),
+			0o600); err != nil {
 			return err
 		}
 	} else {
@@ -227,7 +231,8 @@ func (m *merge) readNames(ctx context.Context) error {
 	m.names = slices.Compact(m.names)
 	for _, name := range m.names {
 		if err := checkPath(name); err != nil {
-			return &Error{Code: CodeInvalidPatch, Param: m.patch, Err: err, Message: "the patch names a path that must not be written"}
+			return &Error{Code: CodeInvalidPatch, Param: m.patch, Err: err,
+				Message: "the patch names a path that must not be written"}
 		}
 	}
 	return nil
@@ -314,7 +319,8 @@ func (m *merge) fillIndex(ctx context.Context) error {
 		}
 		present.WriteString(name + "\x00")
 	}
-	if _, err := m.tree.run(ctx, strings.NewReader(entries.String()), "update-index", "-z", "--index-info"); err != nil {
+	if _, err := m.tree.run(ctx, strings.NewReader(entries.String()), "update-index", "-z",
+		"--index-info"); err != nil {
 		return err
 	}
 	_, err = m.tree.run(ctx, strings.NewReader(present.String()), "update-index", "--force-write-index", "--add",
@@ -348,7 +354,8 @@ func (m *merge) compare(before, after map[string]indexed) (*ApplyResult, error) 
 		case had && !has:
 			result.Deleted = append(result.Deleted, name)
 		case has && now.mode == "160000":
-			return nil, &Error{Code: CodeInvalidPatch, Param: name, Message: fmt.Sprintf("the patch changes the submodule %q", name)}
+			return nil, &Error{Code: CodeInvalidPatch, Param: name,
+				Message: fmt.Sprintf("the patch changes the submodule %q", name)}
 		case has && (!had || old != now):
 			result.Written = append(result.Written, name)
 		}

@@ -64,7 +64,8 @@ func contents(t *testing.T, dir string) map[string]string {
 
 func TestApply(t *testing.T) {
 	isolate(t)
-	base := map[string]string{"a.txt": "1\n2\n3\n4\n5\n6\n7\n8\n9\n", "d/b.txt": "b1\nb2\nb3\nb4\nb5\nb6\n", "gone": "gone\n", "l": "-> a.txt",
+	base := map[string]string{"a.txt": "1\n2\n3\n4\n5\n6\n7\n8\n9\n", "d/b.txt": "b1\nb2\nb3\nb4\nb5\nb6\n",
+		"gone": "gone\n", "l": "-> a.txt",
 		"bin": "\x00\x01\x02\x03", "d/e/deep": "x\n", "script": "#!/bin/sh\n", "crlf": "1\r\n2\r\n3\r\n"}
 	for _, tc := range []struct {
 		name  string
@@ -76,35 +77,65 @@ func TestApply(t *testing.T) {
 		paths []string
 	}{
 		{name: "plain edit", agent: "echo 10 >> a.txt", want: "echo 10 >> a.txt"},
-		{name: "every kind", agent: "sed -i 's/^1$/one/' a.txt; git mv d/b.txt c.txt; sed -i s/b1/B1/ c.txt; rm gone; ln -sfn bin l; chmod +x bin; chmod -x script; printf '\\0\\377' >> bin; rm -r d/e; mkdir n; echo n > n/n; : > empty",
-			want: "sed -i 's/^1$/one/' a.txt; mv d/b.txt c.txt; sed -i s/b1/B1/ c.txt; rm gone; ln -sfn bin l; chmod +x bin; chmod -x script; printf '\\0\\377' >> bin; rm -r d; mkdir n; echo n > n/n; : > empty"},
-		{name: "merges with the user's edit", agent: "sed -i 's/^1$/one/' a.txt", user: "echo 10 >> a.txt", want: "sed -i 's/^1$/one/' a.txt"},
-		{name: "merges with the user's commit", agent: "sed -i 's/^1$/one/' a.txt", user: "echo 10 >> a.txt; git commit -qam x; echo 11 >> a.txt", want: "sed -i 's/^1$/one/' a.txt"},
-		{name: "rename and the user's edit", agent: "git mv a.txt z.txt; sed -i 's/^1$/one/' z.txt", user: "echo 10 >> a.txt", want: "mv a.txt z.txt; sed -i 's/^1$/one/' z.txt"},
-		{name: "from uncommitted changes", dirty: "echo 10 >> a.txt; echo u > untracked; rm gone", agent: "sed -i 's/^1$/one/' a.txt; echo more >> untracked", want: "sed -i 's/^1$/one/' a.txt; echo more >> untracked"},
-		{name: "from uncommitted changes that went on", dirty: "echo 10 >> a.txt", agent: "sed -i 's/^1$/one/' a.txt", user: "echo 11 >> a.txt", want: "sed -i 's/^1$/one/' a.txt"},
-		{name: "from uncommitted changes, committed since", dirty: "echo 10 >> a.txt", agent: "sed -i 's/^1$/one/' a.txt", user: "git commit -qam x; git gc -q --prune=now", want: "sed -i 's/^1$/one/' a.txt"},
-		{name: "applied already", agent: "echo 10 >> a.txt; echo n > n", user: "echo 10 >> a.txt; echo n > n", want: ":"},
-		{name: "file to directory", agent: "rm a.txt; mkdir a.txt; echo x > a.txt/x", want: "rm a.txt; mkdir a.txt; echo x > a.txt/x"},
+		{name: "every kind", agent: "sed -i 's/^1$/one/' a.txt; git mv d/b.txt c.txt; sed -i s/b1/B1/ c.txt; rm " +
+			"gone; ln -sfn bin l; chmod +x bin; chmod -x script; printf '\\0\\377' >> bin; rm -r d/e; mkdir n; echo " +
+			"n > n/n; : > empty",
+			want: "sed -i 's/^1$/one/' a.txt; mv d/b.txt c.txt; sed -i s/b1/B1/ c.txt; rm gone; ln -sfn bin l; " +
+				"chmod +x bin; chmod -x script; printf '\\0\\377' >> bin; rm -r d; mkdir n; echo n > n/n; : > empty"},
+		{name: "merges with the user's edit", agent: "sed -i 's/^1$/one/' a.txt", user: "echo 10 >> a.txt",
+			want: "sed -i 's/^1$/one/' a.txt"},
+		{name: "merges with the user's commit", agent: "sed -i 's/^1$/one/' a.txt",
+			user: "echo 10 >> a.txt; git commit -qam x; echo 11 >> a.txt", want: "sed -i 's/^1$/one/' a.txt"},
+		{name: "rename and the user's edit", agent: "git mv a.txt z.txt; sed -i 's/^1$/one/' z.txt",
+			user: "echo 10 >> a.txt", want: "mv a.txt z.txt; sed -i 's/^1$/one/' z.txt"},
+		{name: "from uncommitted changes", dirty: "echo 10 >> a.txt; echo u > untracked; rm gone",
+			agent: "sed -i 's/^1$/one/' a.txt; echo more >> untracked",
+			want:  "sed -i 's/^1$/one/' a.txt; echo more >> untracked"},
+		{name: "from uncommitted changes that went on", dirty: "echo 10 >> a.txt", agent: "sed -i 's/^1$/one/' a.txt",
+			user: "echo 11 >> a.txt", want: "sed -i 's/^1$/one/' a.txt"},
+		{name: "from uncommitted changes, committed since", dirty: "echo 10 >> a.txt",
+			agent: "sed -i 's/^1$/one/' a.txt", user: "git commit -qam x; git gc -q --prune=now",
+			want: "sed -i 's/^1$/one/' a.txt"},
+		{name: "applied already", agent: "echo 10 >> a.txt; echo n > n", user: "echo 10 >> a.txt; echo n > n",
+			want: ":"},
+		{name: "file to directory", agent: "rm a.txt; mkdir a.txt; echo x > a.txt/x",
+			want: "rm a.txt; mkdir a.txt; echo x > a.txt/x"},
 		{name: "directory to file", agent: "rm -r d; echo x > d", want: "rm -r d; echo x > d"},
-		{name: "crlf", agent: "printf '4\\r\\n' >> crlf", user: "sed -i 's/^1/one/' crlf", want: "printf '4\\r\\n' >> crlf"},
-		{name: "odd names", agent: "echo 1 > \"$(printf 'a\\nb')\"; echo 2 > \"$(printf '\\377')\"; echo 3 > '*'; echo 4 > ':(top)'; echo 5 > ' \"q\" '",
-			want: "echo 1 > \"$(printf 'a\\nb')\"; echo 2 > \"$(printf '\\377')\"; echo 3 > '*'; echo 4 > ':(top)'; echo 5 > ' \"q\" '"},
+		{name: "crlf", agent: "printf '4\\r\\n' >> crlf", user: "sed -i 's/^1/one/' crlf",
+			want: "printf '4\\r\\n' >> crlf"},
+		{name: "odd names", agent: "echo 1 > \"$(printf 'a\\nb')\"; echo 2 > \"$(printf '\\377')\"; echo 3 > '*'; " +
+			"echo 4 > ':(top)'; echo 5 > ' \"q\" '",
+			want: "echo 1 > \"$(printf 'a\\nb')\"; echo 2 > \"$(printf '\\377')\"; echo 3 > '*'; echo 4 > ':(top)'; " +
+				"echo 5 > ' \"q\" '"},
 
-		{name: "conflict", agent: "sed -i 's/^5$/agent/' a.txt; echo n > n", user: "sed -i 's/^5$/user/' a.txt", code: CodePatchConflict, paths: []string{"a.txt"}},
-		{name: "one of many conflicts", agent: "sed -i 's/^5$/agent/' a.txt; echo 7 >> d/b.txt; rm gone", user: "sed -i 's/^5$/user/' a.txt", code: CodePatchConflict, paths: []string{"a.txt"}},
-		{name: "deleted by the user", agent: "echo 10 >> a.txt", user: "rm a.txt", code: CodePatchConflict, paths: []string{"a.txt"}},
-		{name: "deleted by the agent, edited by the user", agent: "rm a.txt d/b.txt", user: "echo 10 >> a.txt", code: CodePatchConflict, paths: []string{"a.txt"}},
-		{name: "binary conflict", agent: "printf x >> bin", user: "printf y >> bin", code: CodePatchConflict, paths: []string{"bin"}},
-		{name: "untracked in the way", agent: "echo agent > n; echo 10 >> a.txt", user: "echo user > n", code: CodeWouldOverwrite, paths: []string{"n"}},
-		{name: "ignored in the way", agent: "echo agent > n", user: "echo n > .gitignore; echo user > n", code: CodeWouldOverwrite, paths: []string{"n"}},
-		{name: "rename onto an untracked file", agent: "git mv gone n", user: "echo user > n", code: CodeWouldOverwrite, paths: []string{"n"}},
-		{name: "directory in the way", agent: "echo agent > n", user: "mkdir n; echo user > n/u", code: CodeWouldOverwrite, paths: []string{"n"}},
-		{name: "directory not empty after all", agent: "rm -r d; echo x > d", user: "echo u > d/untracked", code: CodeWouldOverwrite, paths: []string{"d"}},
-		{name: "file in the way of a directory", agent: "mkdir n; echo x > n/x", user: "echo user > n", code: CodePatchConflict, paths: []string{"n/x"}},
-		{name: "link in the way of a directory", agent: "mkdir n; echo x > n/x", user: "ln -s /tmp n", code: CodePatchConflict, paths: []string{"n/x"}},
-		{name: "directory became a link", agent: "echo x >> d/b.txt", user: "mv d moved; ln -s moved d", code: CodePatchConflict, paths: []string{"d/b.txt"}},
-		{name: "FIFO in the way", agent: "echo agent > n", user: "mkfifo n", code: CodeWouldOverwrite, paths: []string{"n"}},
+		{name: "conflict", agent: "sed -i 's/^5$/agent/' a.txt; echo n > n", user: "sed -i 's/^5$/user/' a.txt",
+			code: CodePatchConflict, paths: []string{"a.txt"}},
+		{name: "one of many conflicts", agent: "sed -i 's/^5$/agent/' a.txt; echo 7 >> d/b.txt; rm gone",
+			user: "sed -i 's/^5$/user/' a.txt", code: CodePatchConflict, paths: []string{"a.txt"}},
+		{name: "deleted by the user", agent: "echo 10 >> a.txt", user: "rm a.txt", code: CodePatchConflict,
+			paths: []string{"a.txt"}},
+		{name: "deleted by the agent, edited by the user", agent: "rm a.txt d/b.txt", user: "echo 10 >> a.txt",
+			code: CodePatchConflict, paths: []string{"a.txt"}},
+		{name: "binary conflict", agent: "printf x >> bin", user: "printf y >> bin", code: CodePatchConflict,
+			paths: []string{"bin"}},
+		{name: "untracked in the way", agent: "echo agent > n; echo 10 >> a.txt", user: "echo user > n",
+			code: CodeWouldOverwrite, paths: []string{"n"}},
+		{name: "ignored in the way", agent: "echo agent > n", user: "echo n > .gitignore; echo user > n",
+			code: CodeWouldOverwrite, paths: []string{"n"}},
+		{name: "rename onto an untracked file", agent: "git mv gone n", user: "echo user > n", code: CodeWouldOverwrite,
+			paths: []string{"n"}},
+		{name: "directory in the way", agent: "echo agent > n", user: "mkdir n; echo user > n/u",
+			code: CodeWouldOverwrite, paths: []string{"n"}},
+		{name: "directory not empty after all", agent: "rm -r d; echo x > d", user: "echo u > d/untracked",
+			code: CodeWouldOverwrite, paths: []string{"d"}},
+		{name: "file in the way of a directory", agent: "mkdir n; echo x > n/x", user: "echo user > n",
+			code: CodePatchConflict, paths: []string{"n/x"}},
+		{name: "link in the way of a directory", agent: "mkdir n; echo x > n/x", user: "ln -s /tmp n",
+			code: CodePatchConflict, paths: []string{"n/x"}},
+		{name: "directory became a link", agent: "echo x >> d/b.txt", user: "mv d moved; ln -s moved d",
+			code: CodePatchConflict, paths: []string{"d/b.txt"}},
+		{name: "FIFO in the way", agent: "echo agent > n", user: "mkfifo n", code: CodeWouldOverwrite,
+			paths: []string{"n"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			repo := newRepo(t, base)
@@ -160,7 +191,8 @@ func undated(fingerprint string) string {
 func TestApplyPlainDirectory(t *testing.T) {
 	isolate(t)
 	dir := filepath.Join(t.TempDir(), "plain")
-	write(t, dir, map[string]string{"a.txt": "1\r\n2\r\n3\r\n4\r\n5\r\n", ".gitattributes": "* text eol=lf\n", "s": "#!/bin/sh\n"})
+	write(t, dir, map[string]string{"a.txt": "1\r\n2\r\n3\r\n4\r\n5\r\n", ".gitattributes": "* text eol=lf\n",
+		"s": "#!/bin/sh\n"})
 	patch, objects := patchFor(t, Options{Dir: dir}, "printf '6\\r\\n' >> a.txt; echo n > n; rm s")
 	write(t, dir, map[string]string{"a.txt": "one\r\n2\r\n3\r\n4\r\n5\r\n"})
 	result, err := Apply(t.Context(), ApplyOptions{Dir: dir, Patch: patch, Objects: objects})
@@ -168,7 +200,8 @@ func TestApplyPlainDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := contents(t, dir)
-	want := map[string]string{"a.txt": "one\r\n2\r\n3\r\n4\r\n5\r\n6\r\n", ".gitattributes": "* text eol=lf\n", "n": "n\n"}
+	want := map[string]string{"a.txt": "one\r\n2\r\n3\r\n4\r\n5\r\n6\r\n", ".gitattributes": "* text eol=lf\n",
+		"n": "n\n"}
 	if len(got) != len(want) || got["a.txt"] != want["a.txt"] || got["n"] != want["n"] {
 		t.Fatalf("files = %q, want %q", got, want)
 	}
@@ -213,9 +246,12 @@ func TestApplyRunsNoFilter(t *testing.T) {
 	run(t, repo, "git", "config", "filter.lfs.required", "true")
 	run(t, repo, "git", "config", "core.hooksPath", filepath.Join(repo, "hooks"))
 	run(t, repo, "git", "config", "merge.x.driver", "echo run >> "+marker)
-	patch, objects := patchFor(t, Options{Dir: repo}, "echo x > new.lfs; echo '* filter=odd.name=x merge=x' >> .gitattributes; echo b > b.txt; echo b >> a.txt; mkdir hooks; printf '#!/bin/sh\\necho run >> "+marker+"' > hooks/post-index-change; chmod +x hooks/*")
+	patch, objects := patchFor(t, Options{Dir: repo},
+		"echo x > new.lfs; echo '* filter=odd.name=x merge=x' >> .gitattributes; echo b > b.txt; echo b >> a.txt; "+
+			"mkdir hooks; printf '#!/bin/sh\\necho run >> "+marker+"' > hooks/post-index-change; chmod +x hooks/*")
 	os.Remove(marker) // filters of the user's ran for the agent or the status, if at all
-	if _, err := Apply(t.Context(), ApplyOptions{Dir: repo, Patch: patch, Objects: objects, Confirm: agree}); err != nil {
+	if _, err := Apply(t.Context(), ApplyOptions{Dir: repo, Patch: patch, Objects: objects,
+		Confirm: agree}); err != nil {
 		t.Fatal(err)
 	}
 	if got := contents(t, repo); got["new.lfs"] != "x\n" || got["b.txt"] != "b\n" {
@@ -230,7 +266,8 @@ func TestApplyRefusesBadPatches(t *testing.T) {
 	isolate(t)
 	repo := newRepo(t, map[string]string{"a.txt": "a\n", "d/b.txt": "b\n"})
 	create := func(path string) string {
-		return "diff --git " + quotePath("a/"+path) + " " + quotePath("b/"+path) + "\nnew file mode 100644\n--- /dev/null\n+++ " + quotePath("b/"+path) + "\n@@ -0,0 +1 @@\n+x\n"
+		return "diff --git " + quotePath("a/"+path) + " " + quotePath("b/"+path) +
+			"\nnew file mode 100644\n--- /dev/null\n+++ " + quotePath("b/"+path) + "\n@@ -0,0 +1 @@\n+x\n"
 	}
 	for _, tc := range []struct{ name, patch, code string }{
 		{"garbage", "hello\n", CodeInvalidPatch},
@@ -241,8 +278,10 @@ func TestApplyRefusesBadPatches(t *testing.T) {
 		{"parent", create("../x"), CodeInvalidPatch},
 		{"parent within", create("d/../../x"), CodeInvalidPatch},
 		{"absolute", "--- /dev/null\n+++ b//etc/x\n@@ -0,0 +1 @@\n+x\n", CodeInvalidPatch},
-		{"through its own link", "diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+/tmp\n\\ No newline at end of file\n" + create("l/x"), CodePatchConflict},
-		{"submodule", "diff --git a/s b/s\nnew file mode 160000\nindex 0000000..1111111\n--- /dev/null\n+++ b/s\n@@ -0,0 +1 @@\n+Subproject commit 1111111111111111111111111111111111111111\n", CodeInvalidPatch},
+		{"through its own link", "diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 " +
+			"@@\n+/tmp\n\\ No newline at end of file\n" + create("l/x"), CodePatchConflict},
+		{"submodule", "diff --git a/s b/s\nnew file mode 160000\nindex 0000000..1111111\n--- /dev/null\n+++ b/s\n@@ " +
+			"-0,0 +1 @@\n+Subproject commit 1111111111111111111111111111111111111111\n", CodeInvalidPatch},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			patch := filepath.Join(t.TempDir(), "p")
@@ -288,7 +327,8 @@ func TestReplaceUndo(t *testing.T) {
 	defer root.close()
 	before := fingerprint(t, repo)
 	steps := func() (*ApplyResult, error) {
-		if err := errors.Join(m.readNames(t.Context()), m.look(root), m.fillIndex(t.Context()), m.mergeIndex(t.Context())); err != nil {
+		if err := errors.Join(m.readNames(t.Context()), m.look(root), m.fillIndex(t.Context()),
+			m.mergeIndex(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		return &ApplyResult{Written: []string{"a.txt", "n/x", "z"}, Deleted: []string{"d/b.txt"}}, nil

@@ -38,10 +38,12 @@ type assembly struct {
 //	base ◀─ the agent's own commits ◀─ result (what it did not commit, if any)
 func (a *assembly) build(ctx context.Context) (commit string, commits int, err error) {
 	o := a.options
-	a.source = repository{dir: filepath.Join(a.scratch, "source"), format: a.user.format, alternates: []string{a.user.objects, o.Objects}}
+	a.source = repository{dir: filepath.Join(a.scratch, "source"), format: a.user.format,
+		alternates: []string{a.user.objects, o.Objects}}
 	if string(a.user.format) != o.Info.ObjectFormat {
-		return "", 0, &Error{Code: CodeMissingObjects, Param: "--workspace", Message: "the repository uses " + string(a.user.format) + ", the run used " + o.Info.ObjectFormat,
-			Hint: "name a clone of the repository that the run was made from"}
+		return "", 0, &Error{Code: CodeMissingObjects, Param: "--workspace",
+			Message: "the repository uses " + string(a.user.format) + ", the run used " + o.Info.ObjectFormat,
+			Hint:    "name a clone of the repository that the run was made from"}
 	}
 	if err := a.create(a.source); err != nil {
 		return "", 0, err
@@ -82,7 +84,8 @@ func (a *assembly) create(repo repository) error {
 // from the user's repository, and its objects from the run's directory.
 func (a *assembly) checkObjects(ctx context.Context) error {
 	o := a.options
-	needs := []struct{ id, kind string }{{o.Info.BaseCommit, "commit"}, {o.Diff.BaseTree, "tree"}, {o.Diff.ResultTree, "tree"}}
+	needs := []struct{ id, kind string }{{o.Info.BaseCommit, "commit"}, {o.Diff.BaseTree, "tree"},
+		{o.Diff.ResultTree, "tree"}}
 	if o.History && o.Diff.History != nil {
 		needs = append(needs, struct{ id, kind string }{o.Diff.History.Commit, "commit"})
 	}
@@ -102,7 +105,9 @@ func (a *assembly) checkObjects(ctx context.Context) error {
 		if need.id == o.Diff.BaseTree && need.id == a.source.format.emptyTree() {
 			continue
 		}
-		return &Error{Code: CodeMissingObjects, Param: "RUN", Message: fmt.Sprintf("the %s %.64q of the run is neither in the repository nor in the run's directory", need.kind, need.id),
+		return &Error{Code: CodeMissingObjects, Param: "RUN",
+			Message: fmt.Sprintf("the %s %.64q of the run is neither in the repository nor in the run's directory",
+				need.kind, need.id),
 			Hint: "fetch it, name another clone with --workspace, or use holon apply " + o.Run}
 	}
 	return nil
@@ -134,7 +139,8 @@ func (a *assembly) commit(ctx context.Context, tree, parent, subject, trailer st
 // repository, where every object and link passes the checks of fsck --strict,
 // and returns the pack's path.
 func (a *assembly) quarantine(ctx context.Context, commit string) (pack string, err error) {
-	repo := repository{dir: filepath.Join(a.scratch, "quarantine"), format: a.user.format, alternates: []string{a.user.objects}}
+	repo := repository{dir: filepath.Join(a.scratch, "quarantine"), format: a.user.format,
+		alternates: []string{a.user.objects}}
 	if err := a.create(repo); err != nil {
 		return "", err
 	}
@@ -159,7 +165,8 @@ func transfer(ctx context.Context, from, to repository, commit, base string, lim
 	})
 	var out []byte
 	group.Go(func() (err error) {
-		out, err = to.git().with("GIT_ALLOC_LIMIT="+maxAlloc).withConfig("core.fsync=none").within(packTime).run(ctx, read,
+		out, err = to.git().with("GIT_ALLOC_LIMIT="+maxAlloc).withConfig("core.fsync=none").within(packTime).run(ctx,
+			read,
 			"index-pack", "--stdin", "--strict", "--max-input-size="+strconv.FormatInt(limit, 10))
 		read.CloseWithError(err)
 		return err
@@ -182,6 +189,7 @@ func unsafeObjects(err error) error {
 	if !ok || failed.cause != nil || isFull(err) || failed.command != "index-pack" && failed.command != "pack-objects" {
 		return err
 	}
-	return &Error{Code: CodeUnsafeObjects, Param: "RUN", Message: "the objects of the run don't pass git's checks", Err: err,
+	return &Error{Code: CodeUnsafeObjects, Param: "RUN", Message: "the objects of the run don't pass git's checks",
+		Err:  err,
 		Hint: "the repository was not touched; holon apply takes the change as a patch"}
 }

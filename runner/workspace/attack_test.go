@@ -20,8 +20,10 @@ import (
 // A key that is not here is planted, so that one of a later git is too.
 func structural(key string) bool {
 	key = strings.ToLower(key)
-	return slices.Contains(takenOver, key) || strings.HasPrefix(key, "extensions.") || strings.HasPrefix(key, "include") ||
-		slices.Contains([]string{"core.bare", "core.worktree", "core.repositoryformatversion", "core.sharedrepository"}, key)
+	return slices.Contains(takenOver, key) || strings.HasPrefix(key, "extensions.") ||
+		strings.HasPrefix(key, "include") ||
+		slices.Contains([]string{"core.bare", "core.worktree", "core.repositoryformatversion", "core.sharedrepository"},
+			key)
 }
 
 // planted is a configuration file in which every key that git knows, and each
@@ -33,7 +35,8 @@ func planted(t testing.TB, markers string) string {
 	if len(keys) < 300 {
 		t.Fatalf("git names only %d keys", len(keys))
 	}
-	keys = append(keys, "filter.x.process", "filter.x.required", "core.fsmonitor", "core.alternateRefsCommand", "uploadpack.packObjectsHook")
+	keys = append(keys, "filter.x.process", "filter.x.required", "core.fsmonitor", "core.alternateRefsCommand",
+		"uploadpack.packObjectsHook")
 	for _, key := range keys {
 		key = strings.NewReplacer("<", "", ">", "", "*", "x").Replace(key)
 		for _, driver := range []string{"driver", "name", "filter"} {
@@ -54,7 +57,8 @@ func planted(t testing.TB, markers string) string {
 
 // plantHooks makes every hook a command.
 func plantHooks(t testing.TB, gitDir, markers string) {
-	for _, hook := range []string{"post-index-change", "reference-transaction", "post-checkout", "pre-commit", "fsmonitor-watchman", "update", "pre-auto-gc"} {
+	for _, hook := range []string{"post-index-change", "reference-transaction", "post-checkout", "pre-commit",
+		"fsmonitor-watchman", "update", "pre-auto-gc"} {
 		write(t, gitDir, map[string]string{"hooks/" + hook: "#!/bin/sh\ntouch '" + markers + "/hook-" + hook + "'\n"})
 	}
 }
@@ -69,7 +73,8 @@ func TestNoConfigurationExecutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	inner := newRepo(t, map[string]string{"inner.txt": "x\n"})
-	repo := newRepo(t, map[string]string{"a.txt": "a\n", "b.txt": "b\n", ".gitattributes": "* filter=x diff=x merge=x\n"})
+	repo := newRepo(t, map[string]string{"a.txt": "a\n", "b.txt": "b\n",
+		".gitattributes": "* filter=x diff=x merge=x\n"})
 	for _, name := range []string{"lib", "lib2"} {
 		run(t, repo, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner, name)
 	}
@@ -88,7 +93,8 @@ func TestNoConfigurationExecutes(t *testing.T) {
 			t.Fatal(err)
 		}
 		write(t, gitDir, map[string]string{"config.worktree": text, "config": string(config) + text +
-			"[core]\n\trepositoryformatversion = 1\n[extensions]\n\tworktreeConfig = true\n[include]\n\tpath = " + included +
+			"[core]\n\trepositoryformatversion = 1\n[extensions]\n\tworktreeConfig = true\n[include]\n\tpath = " +
+			included +
 			"\n[includeIf \"gitdir:/**\"]\n\tpath = " + included + "\n"})
 		plantHooks(t, gitDir, markers)
 	}
@@ -133,8 +139,10 @@ func TestLookAlike(t *testing.T) {
 	isolate(t)
 	secrets := t.TempDir()
 	marker := filepath.Join(t.TempDir(), "ran")
-	repo := newRepo(t, map[string]string{"a.txt": "a\n", "docs/api/HEAD": "ref: refs/heads/main\n", "docs/api/refs/.keep": "",
-		"docs/api/config":                  "[core]\n\tbare = false\n\tworktree = .\n[filter \"x\"]\n\tclean = touch " + marker + "; cat\n\tsmudge = touch " + marker + "; cat\n",
+	repo := newRepo(t, map[string]string{"a.txt": "a\n", "docs/api/HEAD": "ref: refs/heads/main\n",
+		"docs/api/refs/.keep": "",
+		"docs/api/config": "[core]\n\tbare = false\n\tworktree = .\n[filter \"x\"]\n\tclean = touch " +
+			marker + "; cat\n\tsmudge = touch " + marker + "; cat\n",
 		"docs/api/.gitattributes":          "* filter=x\n",
 		"docs/api/objects/info/alternates": secrets + "\n", "docs/api/index.md": "x\n"})
 	write(t, repo, map[string]string{"docs/api/index.md": "dirty\n"})
@@ -149,7 +157,8 @@ func TestLookAlike(t *testing.T) {
 	}
 	write(t, tree.Dir(), map[string]string{"docs/api/index.md": "changed\n"})
 	o := finished(t, repo, tree, func(string) {})
-	if _, err := Apply(t.Context(), ApplyOptions{Dir: filepath.Join(repo, "docs/api"), Patch: o.Diff.Patch, Objects: o.Objects}); err != nil || exists(marker) {
+	if _, err := Apply(t.Context(), ApplyOptions{Dir: filepath.Join(repo, "docs/api"), Patch: o.Diff.Patch,
+		Objects: o.Objects}); err != nil || exists(marker) {
 		t.Fatalf("%v, the filter ran: %v", err, exists(marker))
 	}
 }
@@ -162,7 +171,8 @@ func TestLinksInGitDirectory(t *testing.T) {
 	secret := strings.Repeat("ab", 20)
 	write(t, outside, map[string]string{"exclude": "secret\n", "heads/x": secret + "\n", "log": "log\n"})
 	repo := newRepo(t, map[string]string{"a.txt": "a\n"})
-	run(t, repo, "sh", "-ec", "ln -s "+outside+"/heads .git/refs/heads/linked; ln -s "+outside+"/heads/x .git/refs/heads/one; mv .git/info .git/former; ln -s "+outside+" .git/info")
+	run(t, repo, "sh", "-ec", "ln -s "+outside+"/heads .git/refs/heads/linked; ln -s "+outside+
+		"/heads/x .git/refs/heads/one; mv .git/info .git/former; ln -s "+outside+" .git/info")
 	_, err := Open(t.Context(), Options{Dir: repo, CacheDir: filepath.Join(t.TempDir(), "cache")})
 	wantCode(t, err, CodeBrokenRepository)
 	run(t, repo, "sh", "-ec", "rm .git/info; mv .git/former .git/info; ln -sf "+outside+"/exclude .git/info/exclude")
@@ -171,12 +181,14 @@ func TestLinksInGitDirectory(t *testing.T) {
 	run(t, repo, "rm", ".git/info/exclude")
 	tree := acquire(t, Options{Dir: repo})
 	for _, name := range []string{".git/info/exclude", ".git/packed-refs"} {
-		if text, _ := os.ReadFile(filepath.Join(tree.Dir(), name)); bytes.Contains(text, []byte("secret")) || bytes.Contains(text, []byte(secret)) {
+		if text, _ := os.ReadFile(filepath.Join(tree.Dir(), name)); bytes.Contains(text, []byte("secret")) ||
+			bytes.Contains(text, []byte(secret)) {
 			t.Errorf("the agent is shown %s: %q", name, text)
 		}
 	}
 	o := finished(t, repo, tree, func(dir string) { write(t, dir, map[string]string{"a.txt": "b\n"}) })
-	run(t, repo, "sh", "-ec", "mkdir -p .git/logs/refs/heads/holon; ln -s "+outside+"/log .git/logs/refs/heads/holon/run_1")
+	run(t, repo, "sh", "-ec", "mkdir -p .git/logs/refs/heads/holon; ln -s "+outside+
+		"/log .git/logs/refs/heads/holon/run_1")
 	before := fingerprint(t, outside)
 	if _, err := Checkout(t.Context(), o); err == nil {
 		t.Error("a log was written through a link")
@@ -236,7 +248,8 @@ func TestGitBudgets(t *testing.T) {
 		wantCode(t, typed("hash", err), CodeGitBudget)
 	})
 	t.Run("processor time", func(t *testing.T) {
-		_, err := repo.git().within(time.Second).run(t.Context(), io.MultiReader(strings.NewReader("blob\ndata 99999999999\n"), endless{}), "fast-import", "--quiet")
+		_, err := repo.git().within(time.Second).run(t.Context(),
+			io.MultiReader(strings.NewReader("blob\ndata 99999999999\n"), endless{}), "fast-import", "--quiet")
 		wantCode(t, typed("import", err), CodeGitBudget)
 		if !strings.Contains(err.Error(), "processor time") {
 			t.Error(err)
@@ -314,16 +327,19 @@ func TestGitIsStartedInOnePlace(t *testing.T) {
 		}
 		text, err := os.ReadFile(path)
 		for line := range strings.Lines(string(text)) {
-			if strings.Contains(line, `"git"`) && (strings.Contains(line, "exec.") || strings.Contains(line, "Command(")) {
+			if strings.Contains(line, `"git"`) &&
+				(strings.Contains(line, "exec.") || strings.Contains(line, "Command(")) {
 				found = append(found, strings.TrimPrefix(path, "../../"))
 			}
-			if strings.Contains(line, "git{") && !strings.Contains(line, "//") && strings.HasPrefix(path, "../../runner/workspace/") {
+			if strings.Contains(line, "git{") && !strings.Contains(line, "//") &&
+				strings.HasPrefix(path, "../../runner/workspace/") {
 				found = append(found, strings.TrimPrefix(path, "../../")+": "+strings.TrimSpace(line))
 			}
 		}
 		return err
 	})
-	want := []string{"runner/workspace/git.go: return git{dir: gitDir, env: append(own, env...), processor: defaultProcessorTime, memory: maxGitMemory}", "runner/workspace/git.go"}
+	want := []string{"runner/workspace/git.go: return git{dir: gitDir, env: append(own, env...), processor: " +
+		"defaultProcessorTime, memory: maxGitMemory}", "runner/workspace/git.go"}
 	if err != nil || !slices.Equal(found, want) {
 		t.Fatalf("git is started at %q, %v", found, err)
 	}
@@ -366,11 +382,15 @@ func TestBombAsHistory(t *testing.T) {
 		for l in 1 2 3 4 5 6 7; do t=$(for i in 0 1 2 3 4 5 6 7 8 9; do printf "040000 tree $t\td$i\n"; done | git mktree); done
 		git -c user.name=a -c user.email=a@b update-ref HEAD $(git -c user.name=a -c user.email=a@b commit-tree -p HEAD -m bomb $t)
 		echo z > b`)
-	d, err := tree.Diff(t.Context(), DiffOptions{Patch: filepath.Join(t.TempDir(), "p"), Objects: filepath.Join(t.TempDir(), "o")})
+	d, err := tree.Diff(t.Context(), DiffOptions{Patch: filepath.Join(t.TempDir(), "p"),
+		Objects: filepath.Join(t.TempDir(), "o")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.History != nil || len(d.Files) != 1 || d.Files[0].Path != "b" || !slices.ContainsFunc(d.Warnings, func(w Warning) bool { return strings.Contains(w.Message, "too many") }) {
+	if d.History != nil || len(d.Files) != 1 || d.Files[0].Path != "b" ||
+		!slices.ContainsFunc(d.Warnings, func(w Warning) bool {
+			return strings.Contains(w.Message, "too many")
+		}) {
 		t.Errorf("history %+v, files %+v, warnings %+v, want b alone and a warning", d.History, d.Files, d.Warnings)
 	}
 }

@@ -154,7 +154,8 @@ func BenchmarkTurnsInARow(b *testing.B) {
 		}
 		before := time.Since(started)
 		changeFiles(b, tree.Dir(), 5000)
-		run(b, tree.Dir(), "sh", "-c", "mkdir build; for i in 1 2 3 4 5 6 7 8 9; do echo $i > build/$i; done; git add -A; git commit -qm turn")
+		run(b, tree.Dir(), "sh", "-c", "mkdir build; for i in 1 2 3 4 5 6 7 8 9; do echo $i > build/$i; done; git "+
+			"add -A; git commit -qm turn")
 		started = time.Now()
 		if _, err := tree.Diff(b.Context(), DiffOptions{Patch: patch}); err != nil {
 			b.Fatal(err)
@@ -167,7 +168,8 @@ func BenchmarkTurnsInARow(b *testing.B) {
 		}
 	}
 	if some := min(20, len(rounds)); some > 0 {
-		first, last := slices.Sorted(slices.Values(rounds[:some])), slices.Sorted(slices.Values(rounds[len(rounds)-some:]))
+		first, last := slices.Sorted(slices.Values(rounds[:some])),
+			slices.Sorted(slices.Values(rounds[len(rounds)-some:]))
 		b.ReportMetric(float64(last[some/2])/float64(first[some/2]), "last/first")
 		b.ReportMetric(float64(last[some/2].Microseconds())/1000, "last-ms")
 	}

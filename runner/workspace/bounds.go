@@ -44,15 +44,18 @@ func (c *capture) admit(files []found) []found {
 		}
 		switch {
 		case c.limits.NameBytes > 0 && names > c.limits.NameBytes:
-			c.omit(f.path, WarnTooManyFiles, fmt.Sprintf("the names of the new files need more than %d bytes", c.limits.NameBytes))
+			c.omit(f.path, WarnTooManyFiles, fmt.Sprintf("the names of the new files need more than %d bytes",
+				c.limits.NameBytes))
 		case len(f.path) > maxPathLength || strings.Count(f.path, "/") > maxDepth:
 			c.omit(f.path, WarnTooDeep, "nested too deeply")
 		case f.mode == modeSymlink && isDotGitmodules(name):
 			c.omit(f.path, WarnUnsafeName, "git refuses .gitmodules as a link")
 		case f.size > c.limits.FileBytes:
-			c.omit(f.path, WarnFileTooLarge, fmt.Sprintf("%d bytes are more than the limit of %d", f.size, c.limits.FileBytes))
+			c.omit(f.path, WarnFileTooLarge, fmt.Sprintf("%d bytes are more than the limit of %d", f.size,
+				c.limits.FileBytes))
 		case sum+f.size > c.limits.DiffBytes:
-			c.omit(f.path, WarnDiffTooLarge, fmt.Sprintf("the changed files are larger than the limit of %d bytes together", c.limits.DiffBytes))
+			c.omit(f.path, WarnDiffTooLarge, fmt.Sprintf(
+				"the changed files are larger than the limit of %d bytes together", c.limits.DiffBytes))
 		default:
 			sum += f.size
 			return false

@@ -72,8 +72,9 @@ func checkOut(ctx context.Context, o CheckoutOptions) (*CheckoutResult, error) {
 		return nil, err
 	}
 	if user == nil {
-		return nil, &Error{Code: CodeNotARepository, Param: "RUN", Message: dir + " is no git repository, and a branch needs one",
-			Hint: "holon apply " + o.Run + " changes the files there"}
+		return nil, &Error{Code: CodeNotARepository, Param: "RUN",
+			Message: dir + " is no git repository, and a branch needs one",
+			Hint:    "holon apply " + o.Run + " changes the files there"}
 	}
 	unlock, err := lockRun(ctx, o.RunDir)
 	if err != nil {
@@ -103,11 +104,13 @@ func checkOut(ctx context.Context, o CheckoutOptions) (*CheckoutResult, error) {
 }
 
 func (o *CheckoutOptions) check() error {
-	if !filepath.IsAbs(o.RunDir) || o.Path != "" && !filepath.IsAbs(o.Path) || !filepath.IsAbs(o.Default) || !objectID.MatchString(o.Diff.ResultTree) {
+	if !filepath.IsAbs(o.RunDir) || o.Path != "" && !filepath.IsAbs(o.Path) || !filepath.IsAbs(o.Default) ||
+		!objectID.MatchString(o.Diff.ResultTree) {
 		return invalidOption("RUN", "the record of the run can't be used")
 	}
 	if o.Diff.ResultTree == o.Diff.BaseTree {
-		return &Error{Code: CodeNothingChanged, Param: "RUN", Message: "run " + o.Run + " changed no file", Hint: "there is nothing to check out"}
+		return &Error{Code: CodeNothingChanged, Param: "RUN", Message: "run " + o.Run + " changed no file",
+			Hint: "there is nothing to check out"}
 	}
 	if o.Branch == "" {
 		return nil
@@ -148,7 +151,8 @@ func (w *worktrees) make(ctx context.Context, o CheckoutOptions, scratch string)
 	if err != nil {
 		return nil, err
 	}
-	r := Registration{Schema: registrationSchema, Run: o.Run, Repository: w.user.commonDir, Branch: branch, Base: o.Info.BaseCommit,
+	r := Registration{Schema: registrationSchema, Run: o.Run, Repository: w.user.commonDir, Branch: branch,
+		Base:   o.Info.BaseCommit,
 		Commit: commit, Commits: commits, Path: path, CreatedAt: time.Now().UTC().Truncate(time.Second)}
 	pack, err := a.quarantine(ctx, commit)
 	if err != nil {
@@ -204,14 +208,16 @@ func freePath(o CheckoutOptions) (string, error) {
 		}
 		return path, nil
 	}
-	return "", &Error{Code: CodePathExists, Param: "--path", Message: path + " exists and is no empty directory", Hint: "name another with --path"}
+	return "", &Error{Code: CodePathExists, Param: "--path", Message: path + " exists and is no empty directory",
+		Hint: "name another with --path"}
 }
 
 // chooseBranch says which branch the commit gets, and whether an earlier
 // checkout made it: the same run gives the same commit. Any other branch of
 // that name is in the way of a name that a person chose; one made of the run's
 // name gives way to the run's id.
-func (w *worktrees) chooseBranch(ctx context.Context, o CheckoutOptions, commit string) (branch string, present bool, err error) {
+func (w *worktrees) chooseBranch(ctx context.Context, o CheckoutOptions, commit string) (branch string, present bool,
+	err error) {
 	candidates := []string{o.Branch}
 	if o.Branch == "" {
 		candidates = []string{branchName(o.Name, o.Run), branchName("", o.Run)}
@@ -233,6 +239,7 @@ func (w *worktrees) chooseBranch(ctx context.Context, o CheckoutOptions, commit 
 }
 
 func branchExists(branch string) *Error {
-	return &Error{Code: CodeBranchExists, Param: "--branch", Message: fmt.Sprintf("the branch %q exists, or one that its name begins with", branch),
-		Hint: "name another with --branch"}
+	return &Error{Code: CodeBranchExists, Param: "--branch",
+		Message: fmt.Sprintf("the branch %q exists, or one that its name begins with", branch),
+		Hint:    "name another with --branch"}
 }

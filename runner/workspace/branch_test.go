@@ -47,7 +47,8 @@ func userFiles(t testing.TB, repo string) string {
 	var kept []string
 	for line := range strings.Lines(fingerprint(t, repo)) {
 		name := strings.Trim(strings.Fields(line)[0], `"`)
-		for _, part := range []string{"/.git/objects", "/.git/refs", "/.git/logs", "/.git/worktrees", "/.git/packed-refs"} {
+		for _, part := range []string{"/.git/objects", "/.git/refs", "/.git/logs", "/.git/worktrees",
+			"/.git/packed-refs"} {
 			if strings.HasPrefix(name, part) {
 				line = ""
 			}
@@ -116,29 +117,36 @@ func TestCheckout(t *testing.T) {
 			repo := tc.repo(t)
 			tree := acquire(t, Options{Dir: filepath.Join(repo, tc.dir), IncludeDirty: true})
 			o := finished(t, filepath.Join(repo, tc.dir), tree, func(dir string) {
-				run(t, tree.Dir(), "sh", "-ec", "echo more >> a.txt; rm d/b.txt; mkdir -p n; echo new > n/new; chmod +x a.txt; rm run.sh; ln -s a.txt run.sh")
+				run(t, tree.Dir(), "sh", "-ec", "echo more >> a.txt; rm d/b.txt; mkdir -p n; echo new > n/new; "+
+					"chmod +x a.txt; rm run.sh; ln -s a.txt run.sh")
 				write(t, dir, map[string]string{"here": "x"})
 			})
 			before := userFiles(t, repo)
 			result := checkedOut(t, o)
 			wantUntouched(t, before, userFiles(t, repo))
-			if result.Existing || result.Branch != "holon/run_1" || result.Commits != tc.commits || result.Path != filepath.Join(o.Default, "run_1") {
+			if result.Existing || result.Branch != "holon/run_1" || result.Commits != tc.commits ||
+				result.Path != filepath.Join(o.Default, "run_1") {
 				t.Errorf("%+v", result)
 			}
 			if got := run(t, repo, "git", "rev-parse", "holon/run_1^{tree}"); got != o.Diff.ResultTree+"\n" {
 				t.Errorf("the branch has the tree %s, the result is %s", got, o.Diff.ResultTree)
 			}
-			base := run(t, repo, "sh", "-c", "git rev-parse --verify -q holon/run_1~"+string(rune('0'+tc.commits))+" || true")
+			base := run(t, repo, "sh", "-c", "git rev-parse --verify -q holon/run_1~"+string(rune('0'+tc.commits))+
+				" || true")
 			if strings.TrimSpace(base) != o.Info.BaseCommit {
 				t.Errorf("the branch stands on %q, not on %q", base, o.Info.BaseCommit)
 			}
-			if got := run(t, result.Path, "sh", "-ec", "git status --porcelain; git symbolic-ref HEAD; tail -n1 a.txt; cat n/new; readlink run.sh; test -x a.txt; test ! -e d/b.txt; git fsck --strict 2>&1 | grep -v -e dangling -e ^notice || true"); got != "refs/heads/holon/run_1\nmore\nnew\na.txt\n" {
+			if got := run(t, result.Path, "sh", "-ec",
+				"git status --porcelain; git symbolic-ref HEAD; tail -n1 a.txt; cat n/new; readlink run.sh; test -x "+
+					"a.txt; test ! -e d/b.txt; git fsck --strict 2>&1 | grep -v -e dangling -e ^notice || true"); got != "refs/heads/holon/run_1\nmore\nnew\na.txt\n" {
 				t.Errorf("the working tree has\n%s", got)
 			}
-			if list := run(t, repo, "git", "worktree", "list", "--porcelain"); !strings.Contains(list, "locked holon: result of run_1\n") {
+			if list := run(t, repo, "git", "worktree", "list", "--porcelain"); !strings.Contains(list,
+				"locked holon: result of run_1\n") {
 				t.Errorf("not locked:\n%s", list)
 			}
-			if again := checkedOut(t, o); !again.Existing || again.Path != result.Path || again.Commit != result.Commit {
+			if again := checkedOut(t, o); !again.Existing || again.Path != result.Path ||
+				again.Commit != result.Commit {
 				t.Errorf("the second time: %+v", again)
 			}
 			left, _ := filepath.Glob(filepath.Join(o.RunDir, ".checkout-*")) // the pattern is right
@@ -161,16 +169,20 @@ func TestCheckoutAgain(t *testing.T) {
 	}{
 		{"the directory is gone", "rm -rf " + first.Path},
 		{"the working tree is gone", "git worktree remove -f -f " + first.Path},
-		{"cut off while filling", "cd " + first.Path + "; i=$(git rev-parse --git-path index); rm $i a.txt; touch $i.lock"},
-		{"cut off before the branch", "git worktree remove -f -f " + first.Path + "; git update-ref -d refs/heads/holon/run_1"},
+		{"cut off while filling", "cd " + first.Path +
+			"; i=$(git rev-parse --git-path index); rm $i a.txt; touch $i.lock"},
+		{"cut off before the branch", "git worktree remove -f -f " + first.Path +
+			"; git update-ref -d refs/heads/holon/run_1"},
 		{"all is gone", "git worktree remove -f -f " + first.Path + "; git branch -D holon/run_1"},
 		{"the registration is gone", "git worktree remove -f -f " + first.Path + "; rm " + registrationPath(o.RunDir)},
-		{"the branch went on", "cd " + first.Path + "; echo c > a.txt; git commit -qam c; cd -; git worktree remove -f -f " + first.Path},
+		{"the branch went on", "cd " + first.Path +
+			"; echo c > a.txt; git commit -qam c; cd -; git worktree remove -f -f " + first.Path},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			run(t, repo, "sh", "-ec", tc.do)
 			again := checkedOut(t, o)
-			if again.Existing || again.Branch != "holon/run_1" || again.Commit != first.Commit || again.Path != first.Path {
+			if again.Existing || again.Branch != "holon/run_1" || again.Commit != first.Commit ||
+				again.Path != first.Path {
 				t.Errorf("%+v", again)
 			}
 			run(t, again.Path, "git", "merge-base", "--is-ancestor", first.Commit, "HEAD")
@@ -195,11 +207,17 @@ func TestCheckoutRefuses(t *testing.T) {
 			o.Branch = "up"
 		}},
 		{"path exists", CodePathExists, func(t *testing.T, o *CheckoutOptions) { o.Path = plain }},
-		{"path is a file", CodePathExists, func(t *testing.T, o *CheckoutOptions) { o.Path = filepath.Join(plain, "a.txt") }},
+		{"path is a file", CodePathExists, func(t *testing.T, o *CheckoutOptions) {
+			o.Path = filepath.Join(plain, "a.txt")
+		}},
 		{"branch name", CodeInvalidOption, func(t *testing.T, o *CheckoutOptions) { o.Branch = "-f" }},
-		{"another repository", CodeMissingObjects, func(t *testing.T, o *CheckoutOptions) { o.Dir = newRepo(t, map[string]string{"x": "x"}) }},
+		{"another repository", CodeMissingObjects, func(t *testing.T, o *CheckoutOptions) {
+			o.Dir = newRepo(t, map[string]string{"x": "x"})
+		}},
 		{"objects are gone", CodeMissingObjects, func(t *testing.T, o *CheckoutOptions) { o.Objects = plain }},
-		{"no change", CodeNothingChanged, func(t *testing.T, o *CheckoutOptions) { o.Diff.ResultTree = o.Diff.BaseTree }},
+		{"no change", CodeNothingChanged, func(t *testing.T, o *CheckoutOptions) {
+			o.Diff.ResultTree = o.Diff.BaseTree
+		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			repo := newRepo(t, map[string]string{"a.txt": "a\n"})
@@ -244,7 +262,8 @@ func TestCheckoutRunsNoFilter(t *testing.T) {
 	if got := run(t, result.Path, "cat", "a.bin", "b.bin"); got != "stored\nb\n" || exists(marker) {
 		t.Errorf("%q, the filter ran: %v", got, exists(marker))
 	}
-	if len(result.Warnings) == 0 || result.Warnings[0].Code != WarnUnfiltered || !strings.HasPrefix(result.Warnings[0].Message, "2 files") {
+	if len(result.Warnings) == 0 || result.Warnings[0].Code != WarnUnfiltered ||
+		!strings.HasPrefix(result.Warnings[0].Message, "2 files") {
 		t.Errorf("%+v", result.Warnings)
 	}
 	run(t, result.Path, "sh", "-ec", "test -z \"$(git status --porcelain)\"; git read-tree --empty; git reset --hard -q")
@@ -306,14 +325,19 @@ func TestRemove(t *testing.T) {
 		{name: "changed", do: "echo c > a.txt", why: "uncommitted changes"},
 		{name: "staged", do: "echo c > a.txt; git add a.txt", why: "uncommitted changes"},
 		{name: "untracked", do: "echo c > new", why: "uncommitted changes"},
-		{name: "saved", do: "echo c > a.txt; echo staged > s; git add s; echo 'un tracked' > 'a file'", save: true, saved: "+un tracked"},
+		{name: "saved", do: "echo c > a.txt; echo staged > s; git add s; echo 'un tracked' > 'a file'", save: true,
+			saved: "+un tracked"},
 		{name: "saved but nested", do: "git init -q n; echo x > n/f", save: true, why: "another repository"},
-		{name: "locked by another", do: "git worktree unlock .; git worktree lock --reason mine .", why: "locked: \"mine\""},
+		{name: "locked by another", do: "git worktree unlock .; git worktree lock --reason mine .",
+			why: "locked: \"mine\""},
 		{name: "unlocked", do: "git worktree unlock ."},
-		{name: "detached with commits", do: "git checkout -q --detach; echo c > a.txt; git commit -qam c", why: "no branch"},
+		{name: "detached with commits", do: "git checkout -q --detach; echo c > a.txt; git commit -qam c",
+			why: "no branch"},
 		{name: "detached on a branch", do: "git checkout -q --detach main"},
 		{name: "another branch", do: "git checkout -q -b other"},
-		{name: "merge under way", do: "echo c > a.txt; git commit -qam c; git checkout -q -b x HEAD~; echo d > a.txt; git commit -qam d; ! git merge -q holon/run_1; git reset -q; git checkout -q .; touch $(git rev-parse --git-path MERGE_HEAD)", why: "under way"},
+		{name: "merge under way", do: "echo c > a.txt; git commit -qam c; git checkout -q -b x HEAD~; echo d > " +
+			"a.txt; git commit -qam d; ! git merge -q holon/run_1; git reset -q; git checkout -q .; touch $(git " +
+			"rev-parse --git-path MERGE_HEAD)", why: "under way"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			repo := newRepo(t, map[string]string{"a.txt": "a\n", ".gitignore": "*.log\n"})
@@ -333,7 +357,8 @@ func TestRemove(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if exists(result.Path) || exists(registrationPath(o.RunDir)) || strings.Contains(run(t, repo, "git", "worktree", "list"), "worktrees") {
+			if exists(result.Path) || exists(registrationPath(o.RunDir)) ||
+				strings.Contains(run(t, repo, "git", "worktree", "list"), "worktrees") {
 				t.Error("something is left")
 			}
 			if tc.saved != "" {
@@ -382,7 +407,8 @@ func TestRemoveWithoutRepository(t *testing.T) {
 	if err := os.RemoveAll(result.Path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Remove(t.Context(), RemoveOptions{RunDir: o.RunDir}); err != nil || exists(registrationPath(o.RunDir)) {
+	if _, err := Remove(t.Context(), RemoveOptions{RunDir: o.RunDir}); err != nil ||
+		exists(registrationPath(o.RunDir)) {
 		t.Error(err)
 	}
 }

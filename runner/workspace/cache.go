@@ -89,7 +89,8 @@ func (c repositoryCache) acquire(name, claim string) (*slot, error) {
 		}
 		return s, nil
 	}
-	return nil, &Error{Code: CodeBusy, Message: fmt.Sprintf("all %d working trees of the repository are in use", maxSlots),
+	return nil, &Error{Code: CodeBusy, Message: fmt.Sprintf("all %d working trees of the repository are in use",
+		maxSlots),
 		Hint: "wait until a run ends"}
 }
 
@@ -233,7 +234,8 @@ func (s *slot) clear(ctx context.Context) error {
 func (s *slot) abandon() error {
 	for n := range 1000 {
 		name := filepath.Join(s.dir, "dead-"+strconv.Itoa(n))
-		if err := unix.Renameat2(unix.AT_FDCWD, s.tree(), unix.AT_FDCWD, name, unix.RENAME_NOREPLACE); err != unix.EEXIST {
+		if err := unix.Renameat2(unix.AT_FDCWD, s.tree(), unix.AT_FDCWD, name,
+			unix.RENAME_NOREPLACE); err != unix.EEXIST {
 			if err != nil {
 				return fmt.Errorf("abandon tree: %w", err)
 			}

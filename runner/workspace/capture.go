@@ -208,7 +208,8 @@ func (c *capture) omit(path, code, message string) {
 func (c *capture) leaveOut(path, code, message string) {
 	c.partial = true
 	_, isDir := c.layout.dirs[path]
-	if _, isFile := c.layout.files[path]; isDir && path != "" || isFile { // no others are asked about, and they have no bound
+	// no others are asked about, and they have no bound
+	if _, isFile := c.layout.files[path]; isDir && path != "" || isFile {
 		c.omitted[path] = true
 	}
 	c.warnings.add(Warning{Code: code, Path: path, Message: message})

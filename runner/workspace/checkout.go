@@ -145,7 +145,8 @@ func readBlobHeader(blobs *bufio.Reader, oid string) (int64, error) {
 
 func (w *fileWriter) symlink(dir folder, name string, size int64, e *entry) error {
 	if size <= 0 || size >= unix.PathMax {
-		return &Error{Code: CodeUnsafePath, Param: e.path, Message: fmt.Sprintf("the target of the link %.200q has %d bytes", e.path, size)}
+		return &Error{Code: CodeUnsafePath, Param: e.path,
+			Message: fmt.Sprintf("the target of the link %.200q has %d bytes", e.path, size)}
 	}
 	target := make([]byte, size)
 	if _, err := io.ReadFull(w.blobs, target); err != nil {

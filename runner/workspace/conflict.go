@@ -48,8 +48,9 @@ func escapeWildcards(path string) string {
 // conflict describes why the patch can't be applied.
 func (m *merge) conflict(paths []string, cause error) error {
 	slices.Sort(paths)
-	e := &Error{Code: CodePatchConflict, Paths: paths, Err: cause, Message: "the patch does not apply to the current files",
-		Hint: "nothing was changed; commit or undo your changes to these files, or apply the patch by hand"}
+	e := &Error{Code: CodePatchConflict, Paths: paths, Err: cause,
+		Message: "the patch does not apply to the current files",
+		Hint:    "nothing was changed; commit or undo your changes to these files, or apply the patch by hand"}
 	if len(paths) == 0 {
 		return e
 	}

@@ -130,7 +130,8 @@ func (d *Diff) shorten() {
 	size := 0
 	for i := range d.Files {
 		if size += changeSize(d.Files[i].Path + d.Files[i].From); size > maxListed {
-			d.Warnings = append(d.Warnings, Warning{Code: WarnMore, Message: fmt.Sprintf("%d more files changed; the patch has them all", len(d.Files)-i)})
+			d.Warnings = append(d.Warnings, Warning{Code: WarnMore,
+				Message: fmt.Sprintf("%d more files changed; the patch has them all", len(d.Files)-i)})
 			d.Files = slices.Clip(d.Files[:i])
 			return
 		}
@@ -142,7 +143,8 @@ func (t *Tree) resultRepository(ctx context.Context) (repository, error) {
 	if err := t.discard(ctx, t.slot.result()); err != nil {
 		return repository{}, err
 	}
-	repo := repository{dir: t.slot.result(), format: t.source.format, alternates: append([]string{t.base.objects()}, t.base.alternates...)}
+	repo := repository{dir: t.slot.result(), format: t.source.format,
+		alternates: append([]string{t.base.objects()}, t.base.alternates...)}
 	return repo, repo.create()
 }
 
@@ -263,7 +265,8 @@ func parseRaw(about string, next func() string) (FileChange, error) {
 	if len(field) != 5 || statusNames[field[4][0]] == "" {
 		return FileChange{}, fmt.Errorf("git's list of changes has the line %.100q", about)
 	}
-	change := FileChange{Path: next(), OldMode: field[0], Mode: field[1], Status: statusNames[field[4][0]], oldID: field[2], newID: field[3]}
+	change := FileChange{Path: next(), OldMode: field[0], Mode: field[1], Status: statusNames[field[4][0]],
+		oldID: field[2], newID: field[3]}
 	if field[4][0] == 'R' {
 		change.From, change.Path = change.Path, next()
 	}
@@ -335,7 +338,8 @@ func (t *Tree) saveHistory(ctx context.Context, d *Diff, root folder, result rep
 	if ctx.Err() != nil || isFull(err) {
 		return fmt.Errorf("keep the agent's commits: %w", err)
 	}
-	d.Warnings = append(d.Warnings, Warning{Code: WarnHistory, Path: ".git", Message: fmt.Sprintf("the agent's own commits were left out: %.500v", err)})
+	d.Warnings = append(d.Warnings, Warning{Code: WarnHistory, Path: ".git",
+		Message: fmt.Sprintf("the agent's own commits were left out: %.500v", err)})
 	return nil
 }
 

@@ -34,7 +34,9 @@ func TestDigest(t *testing.T) {
 		{"nothing", func() error { return nil }, false},
 		{"a file", write("a/b", "1"), true},
 		{"a longer file", write("a/b", "12"), true},
-		{"another time", func() error { return os.Chtimes(filepath.Join(dir, "a/b"), time.Time{}, time.Unix(7, 0)) }, true},
+		{"another time", func() error {
+			return os.Chtimes(filepath.Join(dir, "a/b"), time.Time{}, time.Unix(7, 0))
+		}, true},
 		{"another mode", func() error { return os.Chmod(filepath.Join(dir, "a/b"), 0o755) }, true},
 		{"another name", func() error { return os.Rename(filepath.Join(dir, "a/b"), filepath.Join(dir, "a/c")) }, true},
 		{"a link to itself", func() error { return os.Symlink(".", filepath.Join(dir, "loop")) }, true},

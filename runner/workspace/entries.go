@@ -123,7 +123,8 @@ func adopt(old, listed []entry) []entry {
 		for i < len(old) && old[i].path < listed[k].path {
 			i++
 		}
-		if i < len(old) && old[i].path == listed[k].path && old[i].mode == listed[k].mode && old[i].oid == listed[k].oid {
+		if i < len(old) && old[i].path == listed[k].path && old[i].mode == listed[k].mode &&
+			old[i].oid == listed[k].oid {
 			listed[k].stat = old[i].stat
 		}
 	}
@@ -169,7 +170,8 @@ func (t *Tree) loadSubmodules(ctx context.Context, own, known []entry) ([]entry,
 	sortEntries(modules)
 	all = append(submodulesOf(own), submodulesOf(modules)...)
 	if len(all) > maxSubmodules {
-		return nil, &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the repository has more than %d submodules", maxSubmodules)}
+		return nil, &Error{Code: CodeTooLarge,
+			Message: fmt.Sprintf("the repository has more than %d submodules", maxSubmodules)}
 	}
 	t.record.header.Modules = t.borrowSubmodules(all)
 	t.describeSubmodules(all, modules)

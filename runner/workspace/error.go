@@ -88,10 +88,12 @@ func typed(doing string, err error) error {
 		e.Code = CodeCancelled
 	case isFull(err):
 		e.Code, e.Hint = CodeDiskFull, "free some space, or move the state directory to another disk"
-	case errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM) || isGit && strings.Contains(failed.stderr, "Permission denied"):
+	case errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM) ||
+		isGit && strings.Contains(failed.stderr, "Permission denied"):
 		e.Code, e.Hint = CodePermission, "check the owner and the permissions of the path"
 	case isGit && failed.missesObjects():
-		e.Code, e.Hint = CodeMissingObjects, "fetch the missing objects (a partial clone needs `git fetch --refetch --no-filter`) and run again"
+		e.Code, e.Hint = CodeMissingObjects,
+			"fetch the missing objects (a partial clone needs `git fetch --refetch --no-filter`) and run again"
 	case isGit:
 		e.Code = CodeGitFailed
 	case isCancel(err):

@@ -81,8 +81,10 @@ func TestExecuted(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"main.go", "src/hooks/useState.ts", "hooks/index.js", "update", "src/update", "docs/git.md", "package-lock.json", "my-package.json", "github/workflows/ci.yml",
-		"Makefile", "AGENTS.md", "config", "HEAD", "refs/x", "environment.yml", "a.env", "x.vimrc", "requirements.txt"} {
+	for _, name := range []string{"main.go", "src/hooks/useState.ts", "hooks/index.js", "update", "src/update",
+		"docs/git.md", "package-lock.json", "my-package.json", "github/workflows/ci.yml",
+		"Makefile", "AGENTS.md", "config", "HEAD", "refs/x", "environment.yml", "a.env", "x.vimrc",
+		"requirements.txt"} {
 		if entry := executedEntry(folded(name)); entry != nil {
 			t.Errorf("%q is executed by %s", name, entry.program)
 		}
@@ -93,12 +95,16 @@ func TestExecuted(t *testing.T) {
 func TestExecutedInResult(t *testing.T) {
 	isolate(t)
 	base := map[string]string{
-		"docs/api/HEAD": "ref: refs/heads/main\n", "docs/api/refs/.keep": "", "docs/api/objects/.keep": "", "docs/api/page.md": "text\n", // bare already
-		"half/HEAD": "ref: refs/heads/main\n", "half/config": "[core]\n", // becomes one
+		// bare already
+		"docs/api/HEAD": "ref: refs/heads/main\n", "docs/api/refs/.keep": "", "docs/api/objects/.keep": "",
+		"docs/api/page.md": "text\n",
+		"half/HEAD":        "ref: refs/heads/main\n", "half/config": "[core]\n", // becomes one
 		"work/HEAD": "ref: refs/heads/main\n", // becomes a linked one
-		".husky":    "-> tools/scripts", "tools/scripts/lint.sh": "#!/bin/sh\n", ".github/workflows": "-> ../ci", "ci/build.yml": "a\n",
-		"loops/hooks": "-> .", ".idea": "-> way/real", "way": "-> deep", "deep/real/run.xml": "a\n",
-		"web/package.json": `{"name":"a","scripts":{"test":"x"}}`, "app/package.json": `{"name":"a","scripts":{"test":"x"}}`, "src/hooks/use.ts": "a\n", "tool": "a\n",
+		".husky":    "-> tools/scripts", "tools/scripts/lint.sh": "#!/bin/sh\n", ".github/workflows": "-> ../ci",
+		"ci/build.yml": "a\n",
+		"loops/hooks":  "-> .", ".idea": "-> way/real", "way": "-> deep", "deep/real/run.xml": "a\n",
+		"web/package.json": `{"name":"a","scripts":{"test":"x"}}`,
+		"app/package.json": `{"name":"a","scripts":{"test":"x"}}`, "src/hooks/use.ts": "a\n", "tool": "a\n",
 	}
 	for name, made := range map[string]func(t *testing.T) string{
 		"repository": func(t *testing.T) string { return newRepo(t, base) },
@@ -107,10 +113,13 @@ func TestExecutedInResult(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tree := acquire(t, Options{Dir: made(t), IncludeDirty: true})
 			write(t, tree.WorkDir(), map[string]string{
-				"docs/api/config": "[core]\n\tworktree = .\n[filter \"x\"]\n\tclean = id\n", "docs/api/hooks/any": "#!/bin/sh\n", "docs/api/page.md": "more\n",
+				"docs/api/config":    "[core]\n\tworktree = .\n[filter \"x\"]\n\tclean = id\n",
+				"docs/api/hooks/any": "#!/bin/sh\n", "docs/api/page.md": "more\n",
 				"half/objects/.keep": "", "half/refs/.keep": "", "work/commondir": "../half\n",
-				"tools/scripts/lint.sh": "#!/bin/sh\nid\n", "ci/build.yml": "b\n", "other/.vscode": "-> ../cfg", "cfg/tasks.json": "{}", "deep/real/run.xml": "b\n", "loops/a.txt": "x", "src/hooks/use.ts": "b\n",
-				"web/package.json": `{"name":"a","scripts":{"test":"x","preinstall":"id"}}`, "app/package.json": `{"name":"a","version":"2","scripts":{"test":"x"}}`,
+				"tools/scripts/lint.sh": "#!/bin/sh\nid\n", "ci/build.yml": "b\n", "other/.vscode": "-> ../cfg",
+				"cfg/tasks.json": "{}", "deep/real/run.xml": "b\n", "loops/a.txt": "x", "src/hooks/use.ts": "b\n",
+				"web/package.json": `{"name":"a","scripts":{"test":"x","preinstall":"id"}}`,
+				"app/package.json": `{"name":"a","version":"2","scripts":{"test":"x"}}`,
 				"new/package.json": `{"name":"b"}`, "broken/package.json": `{"scripts":`,
 			})
 			run(t, tree.WorkDir(), "sh", "-ec", "chmod +x tool; mkdir moved; mv src/hooks/use.ts moved/.envrc")
@@ -124,7 +133,9 @@ func TestExecutedInResult(t *testing.T) {
 					got = append(got, w.Path)
 				}
 			}
-			want := []string{"broken/package.json", "cfg/tasks.json", "ci/build.yml", "deep/real/run.xml", "docs/api/config", "docs/api/hooks/any", "half/objects/.keep", "half/refs/.keep", "moved/.envrc", "other/.vscode",
+			want := []string{"broken/package.json", "cfg/tasks.json", "ci/build.yml", "deep/real/run.xml",
+				"docs/api/config", "docs/api/hooks/any", "half/objects/.keep", "half/refs/.keep", "moved/.envrc",
+				"other/.vscode",
 				"tools/scripts/lint.sh", "web/package.json", "work/commondir"}
 			if !slices.Equal(got, want) {
 				t.Errorf("executed: %q, want %q", got, want)
@@ -147,7 +158,8 @@ func TestExecutedNeedsConfirmation(t *testing.T) {
 	options := ApplyOptions{Dir: repo, Patch: o.Diff.Patch, Objects: o.Objects, Warnings: o.Diff.Warnings}
 	_, err := Apply(t.Context(), options)
 	wantRefusal(t, err, CodeExecutedFiles)
-	if e, ok := errors.AsType[*Error](err); !ok || !slices.Equal(e.Paths, []string{".envrc", "x/config"}) || !strings.Contains(e.Error(), ".envrc") || !strings.Contains(e.Error(), "--allow-executed") {
+	if e, ok := errors.AsType[*Error](err); !ok || !slices.Equal(e.Paths, []string{".envrc", "x/config"}) ||
+		!strings.Contains(e.Error(), ".envrc") || !strings.Contains(e.Error(), "--allow-executed") {
 		t.Errorf("%v, %q", err, e.Paths)
 	}
 	_, err = Checkout(t.Context(), o)
@@ -179,7 +191,8 @@ func BenchmarkExecuted(b *testing.B) {
 	repo := newRepo(b, map[string]string{"a": "a\n"})
 	var files []resultFile
 	for i := range 100_000 {
-		files = append(files, resultFile{path: fmt.Sprintf("src/module%d/internal/pkg/file%d.go", i%100, i), id: hex.EncodeToString(make([]byte, 20))})
+		files = append(files, resultFile{path: fmt.Sprintf("src/module%d/internal/pkg/file%d.go", i%100, i),
+			id: hex.EncodeToString(make([]byte, 20))})
 	}
 	for i := range 10_000 {
 		files[i].changed = true

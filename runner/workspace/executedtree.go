@@ -257,7 +257,8 @@ func (d *Diff) warnExecuted(ctx context.Context, result repository, base *record
 	}
 	for i := range base.entries {
 		if e := &base.entries[i]; !e.module && !changes[e.path] {
-			files = append(files, resultFile{path: e.path, link: e.mode == modeSymlink, id: hex.EncodeToString([]byte(e.oid))})
+			files = append(files, resultFile{path: e.path, link: e.mode == modeSymlink,
+				id: hex.EncodeToString([]byte(e.oid))})
 		}
 	}
 	found, err := executed(ctx, result.git(), files)
@@ -274,7 +275,8 @@ func (d *Diff) warnExecuted(ctx context.Context, result repository, base *record
 
 // executed returns what of the merged files programs act on: in the user's tree
 // as it will be, and as far as the run found it in its own.
-func (m *merge) executed(ctx context.Context, result *ApplyResult, before, after map[string]indexed) ([]Warning, error) {
+func (m *merge) executed(ctx context.Context, result *ApplyResult, before, after map[string]indexed) ([]Warning,
+	error) {
 	var files []resultFile
 	looked := make(map[string]bool)
 	for _, name := range result.Written {

@@ -50,7 +50,8 @@ func (r Remote) fetch(ctx context.Context, repo repository, o FetchOptions) (*Fe
 		return nil, err
 	}
 	remote := newGit(repo.dir, append(inherited(keepForRemote), "GIT_SSH_COMMAND=ssh -oBatchMode=yes")...).
-		withConfig("protocol."+r.scheme()+".allow=always", "fetch.fsckObjects=true", "transfer.fsckObjects=true", "fetch.writeCommitGraph=false")
+		withConfig("protocol."+r.scheme()+".allow=always", "fetch.fsckObjects=true", "transfer.fsckObjects=true",
+			"fetch.writeCommitGraph=false")
 	refs, err := remote.run(ctx, nil, "ls-remote", "--", r.URL)
 	if err != nil {
 		return nil, err
@@ -67,7 +68,8 @@ func (r Remote) fetch(ctx context.Context, repo repository, o FetchOptions) (*Fe
 		return nil, err
 	}
 	if err := bounded(ctx, repo.dir, o.Pack, func(ctx context.Context) error {
-		_, err := remote.run(ctx, nil, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance", "--", r.URL, "+"+ref+":refs/heads/holon")
+		_, err := remote.run(ctx, nil, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules",
+			"--no-auto-maintenance", "--", r.URL, "+"+ref+":refs/heads/holon")
 		return err
 	}); err != nil {
 		return nil, err
@@ -82,7 +84,8 @@ func (r Remote) fetch(ctx context.Context, repo repository, o FetchOptions) (*Fe
 
 // keepForRemote passes on how the network is reached and who the user is to ssh.
 func keepForRemote(name string) bool {
-	return slices.Contains([]string{"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "SSH_AUTH_SOCK"}, strings.ToUpper(name))
+	return slices.Contains([]string{"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE",
+		"SSL_CERT_DIR", "SSH_AUTH_SOCK"}, strings.ToUpper(name))
 }
 
 var commitID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
@@ -124,7 +127,9 @@ func (r Remote) choose(refs []byte) (ref, path string, err error) {
 	if full := find(name); full != "" {
 		return full, r.Path, nil
 	}
-	return "", "", &Error{Code: CodeInvalidOption, Param: "--ref", Message: fmt.Sprintf("the repository has no branch or tag %.100q", name), Hint: "give one that it has, or a full commit id"}
+	return "", "", &Error{Code: CodeInvalidOption, Param: "--ref",
+		Message: fmt.Sprintf("the repository has no branch or tag %.100q", name),
+		Hint:    "give one that it has, or a full commit id"}
 }
 
 // formatOf tells the hash function of a repository by the length of its ids.
@@ -138,7 +143,9 @@ func formatOf(refs []byte) objectFormat {
 // bounded runs do and ends it when dir grows beyond most bytes: a remote may
 // send without end.
 func bounded(ctx context.Context, dir string, most int64, do func(context.Context) error) error {
-	tooLarge := &Error{Code: CodeTooLarge, Param: "SOURCE", Message: fmt.Sprintf("the repository has more than %d bytes at this commit", most), Hint: "copy the folder that is needed, and give that"}
+	tooLarge := &Error{Code: CodeTooLarge, Param: "SOURCE",
+		Message: fmt.Sprintf("the repository has more than %d bytes at this commit", most),
+		Hint:    "copy the folder that is needed, and give that"}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done := make(chan struct{})
@@ -193,7 +200,9 @@ func (r repository) extract(ctx context.Context, commit, path string, o FetchOpt
 		return nil, err
 	}
 	if err != nil || path != "" && kind != "tree" {
-		return nil, &Error{Code: CodeInvalidOption, Param: "--path", Message: fmt.Sprintf("the repository has no directory %.100q at this commit", path), Hint: "look which it has"}
+		return nil, &Error{Code: CodeInvalidOption, Param: "--path",
+			Message: fmt.Sprintf("the repository has no directory %.100q at this commit", path),
+			Hint:    "look which it has"}
 	}
 	listing, err := r.git().run(ctx, nil, "ls-tree", "-r", "-z", "-l", "--full-tree", object)
 	if err != nil {
@@ -236,11 +245,15 @@ func boundedTree(format objectFormat, listing []byte, o FetchOptions) ([]entry, 
 		return nil, err
 	}
 	if len(entries) > o.Files || total > o.Bytes {
-		return nil, &Error{Code: CodeTooLarge, Param: "--path", Message: fmt.Sprintf("the directory has %d files of %d bytes; %d of %d may be", len(entries), total, o.Files, o.Bytes), Hint: "name the directory that is needed with --path"}
+		return nil, &Error{Code: CodeTooLarge, Param: "--path",
+			Message: fmt.Sprintf("the directory has %d files of %d bytes; %d of %d may be", len(entries), total,
+				o.Files, o.Bytes), Hint: "name the directory that is needed with --path"}
 	}
 	for _, e := range entries {
 		if e.mode == modeSubmodule {
-			return nil, &Error{Code: CodeUnsafePath, Param: "--path", Message: fmt.Sprintf("%.200q is another repository, which is not fetched", e.path), Hint: "name a directory without submodules"}
+			return nil, &Error{Code: CodeUnsafePath, Param: "--path",
+				Message: fmt.Sprintf("%.200q is another repository, which is not fetched", e.path),
+				Hint:    "name a directory without submodules"}
 		}
 	}
 	return entries, nil
@@ -300,5 +313,6 @@ func fetchError(err error) error {
 	if !ok || failed.cause != nil {
 		return err
 	}
-	return &Error{Code: CodeGitFailed, Param: "SOURCE", Message: "the repository can't be fetched", Hint: "look at the URL, and whether it can be read without a password", Err: err}
+	return &Error{Code: CodeGitFailed, Param: "SOURCE", Message: "the repository can't be fetched",
+		Hint: "look at the URL, and whether it can be read without a password", Err: err}
 }

@@ -193,7 +193,8 @@ const frozenFlags = unix.STATX_ATTR_IMMUTABLE | unix.STATX_ATTR_APPEND
 func (f folder) unfreeze(name string) error {
 	var st unix.Statx_t
 	err := unix.Statx(f.fd, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_TYPE, &st)
-	if kind := st.Mode & unix.S_IFMT; err != nil || st.Attributes&frozenFlags == 0 || kind != unix.S_IFDIR && kind != unix.S_IFREG {
+	if kind := st.Mode & unix.S_IFMT; err != nil || st.Attributes&frozenFlags == 0 ||
+		kind != unix.S_IFDIR && kind != unix.S_IFREG {
 		return nil // what is wrong with it is said by whoever needs it
 	}
 	fd, err := f.openRetry(name, unix.O_RDONLY|unix.O_NONBLOCK)

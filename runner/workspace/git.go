@@ -114,7 +114,8 @@ func (g git) line(ctx context.Context, args ...string) (string, error) {
 // stream copies what the command prints to stdout.
 func (g git) stream(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string) error {
 	clock := cmp.Or(g.clock, maxGitTime)
-	ctx, cancel := context.WithTimeoutCause(ctx, clock, overBudget(args[0], fmt.Sprintf("did not end within %s", clock)))
+	ctx, cancel := context.WithTimeoutCause(ctx, clock,
+		overBudget(args[0], fmt.Sprintf("did not end within %s", clock)))
 	defer cancel()
 	cmd, stderr := g.command(ctx, args)
 	cmd.Stdin, cmd.Stdout = stdin, stdout
@@ -306,7 +307,8 @@ func (r repository) create() error {
 			return fmt.Errorf("create repository: %w", err)
 		}
 	}
-	config := "[core]\n\trepositoryformatversion = " + r.format.version() + "\n\tfilemode = true\n\tbare = true\n\tsharedRepository = 0644\n" + r.format.extension()
+	config := "[core]\n\trepositoryformatversion = " + r.format.version() +
+		"\n\tfilemode = true\n\tbare = true\n\tsharedRepository = 0644\n" + r.format.extension()
 	files := [][2]string{{"HEAD", "ref: refs/heads/holon\n"}, {"config", config}, {formatFile, string(r.format)}}
 	for _, file := range files {
 		if err := os.WriteFile(filepath.Join(r.dir, file[0]), []byte(file[1]), 0o600); err != nil {

@@ -61,7 +61,8 @@ func (t *Tree) keepHistory(ctx context.Context, root folder, scratch repository,
 	return history, err
 }
 
-func (t *Tree) importHistory(ctx context.Context, gitDir folder, scratch repository, objects, tip string) (*History, error) {
+func (t *Tree) importHistory(ctx context.Context, gitDir folder, scratch repository, objects, tip string) (*History,
+	error) {
 	base := append([]string{t.base.objects()}, t.base.alternates...)
 	staging := repository{dir: filepath.Join(scratch.dir, "staging"), format: t.source.format, alternates: base}
 	quarantine := repository{dir: filepath.Join(scratch.dir, "quarantine"), format: t.source.format, alternates: base}
@@ -118,7 +119,8 @@ func (t *Tree) checkHistory(ctx context.Context, staging repository, tip string)
 			return nil, err
 		}
 	}
-	count, err := g.line(ctx, append([]string{"rev-list", "--count", "--max-count=" + strconv.Itoa(maxHistoryCommits+1)}, span...)...)
+	count, err := g.line(ctx, append([]string{"rev-list", "--count",
+		"--max-count=" + strconv.Itoa(maxHistoryCommits+1)}, span...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -294,7 +296,8 @@ func (in *objectImport) pack(ctx context.Context, dir folder, name string) error
 		return err
 	}
 	g := in.into.git().with("GIT_ALLOC_LIMIT=" + historyAlloc).withConfig("core.fsync=none").within(packTime)
-	_, err = g.run(ctx, io.LimitReader(file, st.Size), "index-pack", "--stdin", "--max-input-size="+strconv.FormatInt(maxHistoryBytes, 10))
+	_, err = g.run(ctx, io.LimitReader(file, st.Size), "index-pack", "--stdin",
+		"--max-input-size="+strconv.FormatInt(maxHistoryBytes, 10))
 	if err != nil {
 		return unsafeObjects(err)
 	}

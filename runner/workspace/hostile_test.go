@@ -42,37 +42,51 @@ func TestHostileTree(t *testing.T) {
 			write(t, dir, map[string]string{"a.txt": "-> " + outside + "/secret"})
 		}, want: []string{"T a.txt"}, warnings: []string{WarnOutsideLink + " a.txt"}},
 		{name: "special files", do: func(t *testing.T, dir string) {
-			run(t, dir, "sh", "-ec", "rm a.txt; mkfifo a.txt; mkfifo new; mkfifo x.log; mkdir n; mkfifo n/f; mknod dev c 1 3 || mkfifo dev")
+			run(t, dir, "sh", "-ec", "rm a.txt; mkfifo a.txt; mkfifo new; mkfifo x.log; mkdir n; mkfifo n/f; mknod "+
+				"dev c 1 3 || mkfifo dev")
 			if err := unix.Mknod(filepath.Join(dir, "sock"), unix.S_IFSOCK|0o600, 0); err != nil {
 				t.Fatal(err)
 			}
-		}, warnings: []string{WarnSpecialFile + " a.txt", WarnSpecialFile + " dev", WarnSpecialFile + " n/f", WarnSpecialFile + " new", WarnSpecialFile + " sock"}},
+		}, warnings: []string{WarnSpecialFile + " a.txt", WarnSpecialFile + " dev", WarnSpecialFile + " n/f",
+			WarnSpecialFile + " new", WarnSpecialFile + " sock"}},
 		{name: "cut-off patch", do: func(t *testing.T, dir string) {
-			write(t, dir, map[string]string{".holon-0123456789ab-1": "x", "d/.holon-0123456789ab-20": "-> b.txt", "n/.holon-abcdefabcdef-3": "x", ".holon-abcdefabcdef-9.log": "",
-				".holon-notes": "kept", ".holon-0123456789ab-": "kept", ".holon-0123456789AB-1": "kept", "n/.holon-0123456789ab-1/f": "kept"})
+			write(t, dir, map[string]string{".holon-0123456789ab-1": "x", "d/.holon-0123456789ab-20": "-> b.txt",
+				"n/.holon-abcdefabcdef-3": "x", ".holon-abcdefabcdef-9.log": "",
+				".holon-notes": "kept", ".holon-0123456789ab-": "kept", ".holon-0123456789AB-1": "kept",
+				"n/.holon-0123456789ab-1/f": "kept"})
 			run(t, dir, "mv", "a.txt", "d/.holon-0123456789ab-3")
-		}, want: []string{"A .holon-0123456789AB-1", "A .holon-0123456789ab-", "A .holon-notes", "D a.txt", "A n/.holon-0123456789ab-1/f"},
-			warnings: []string{WarnLeftover + " .holon-0123456789ab-1", WarnLeftover + " d/.holon-0123456789ab-20", WarnLeftover + " d/.holon-0123456789ab-3", WarnLeftover + " n/.holon-abcdefabcdef-3"}},
+		}, want: []string{"A .holon-0123456789AB-1", "A .holon-0123456789ab-", "A .holon-notes", "D a.txt",
+			"A n/.holon-0123456789ab-1/f"},
+			warnings: []string{WarnLeftover + " .holon-0123456789ab-1", WarnLeftover + " d/.holon-0123456789ab-20",
+				WarnLeftover + " d/.holon-0123456789ab-3", WarnLeftover + " n/.holon-abcdefabcdef-3"}},
 		{name: "filters, hooks and monitors", do: func(t *testing.T, dir string) {
 			write(t, dir, map[string]string{
 				".gitattributes":               "* filter=x diff=x merge=x\n",
-				".git/hooks/post-index-change": "#!/bin/sh\n" + plant, ".git/hooks/pre-commit": "#!/bin/sh\n" + plant, ".git/hooks/reference-transaction": "#!/bin/sh\n" + plant,
-				".git/config": "[core]\n\tfsmonitor = " + plant + "\n\tpager = " + plant + "\n\tsshCommand = " + plant + "\n\teditor = " + plant + "\n\tattributesFile = .gitattributes\n" +
-					"[filter \"x\"]\n\tclean = " + plant + "\n\tsmudge = " + plant + "\n\tprocess = " + plant + "\n\trequired = true\n" +
-					"[diff \"x\"]\n\ttextconv = " + plant + "\n\tcommand = " + plant + "\n[diff]\n\texternal = " + plant + "\n[credential]\n\thelper = \"!" + plant + "\"\n",
+				".git/hooks/post-index-change": "#!/bin/sh\n" + plant, ".git/hooks/pre-commit": "#!/bin/sh\n" + plant,
+				".git/hooks/reference-transaction": "#!/bin/sh\n" + plant,
+				".git/config": "[core]\n\tfsmonitor = " + plant + "\n\tpager = " + plant + "\n\tsshCommand = " + plant +
+					"\n\teditor = " + plant + "\n\tattributesFile = .gitattributes\n" +
+					"[filter \"x\"]\n\tclean = " + plant + "\n\tsmudge = " + plant + "\n\tprocess = " + plant +
+					"\n\trequired = true\n" +
+					"[diff \"x\"]\n\ttextconv = " + plant + "\n\tcommand = " + plant + "\n[diff]\n\texternal = " +
+					plant + "\n[credential]\n\thelper = \"!" + plant + "\"\n",
 				".git/info/attributes": "* filter=x diff=x\n",
 				".git/info/exclude":    "*\n",
 				"a.txt":                "changed\n",
 			})
 		}, want: []string{"A .gitattributes", "M a.txt"}},
 		{name: "disguises of .git", do: func(t *testing.T, dir string) {
-			write(t, dir, map[string]string{".GIT/config": "x", "git~1": "x", ".git. /x": "x", ".g\u200cit/x": "x", ".git::$INDEX": "x",
-				".gitx": "fine", "d/.Git": "x", `.git\x`: "x", ".GITMODULES": "-> a.txt"})
-		}, want: []string{"A .gitx"}, warnings: []string{WarnUnsafeName + " .GIT", WarnUnsafeName + " git~1", WarnUnsafeName + " .g\u200cit",
+			write(t, dir, map[string]string{".GIT/config": "x", "git~1": "x", ".git. /x": "x", ".g\u200cit/x": "x",
+				".git::$INDEX": "x",
+				".gitx":        "fine", "d/.Git": "x", `.git\x`: "x", ".GITMODULES": "-> a.txt"})
+		}, want: []string{"A .gitx"}, warnings: []string{WarnUnsafeName + " .GIT", WarnUnsafeName + " git~1",
+			WarnUnsafeName + " .g\u200cit",
 			WarnUnsafeName + " d/.Git", WarnUnsafeName + ` .git\x`, WarnUnsafeName + " .GITMODULES"}},
 		{name: "nested repositories", do: func(t *testing.T, dir string) {
-			run(t, dir, "sh", "-ec", "mkdir n; cd n; git init -q; echo 1 > f; git add .; git -c user.name=x -c user.email=x commit -qm x; cd ..; git -C d init -q; mkdir m; echo gitdir: /etc > m/.git; echo 2 > m/f")
-		}, want: []string{"A m/f", "A n/f"}, warnings: []string{WarnNestedRepository + " n", WarnNestedRepository + " m", WarnNestedRepository + " d"}},
+			run(t, dir, "sh", "-ec", "mkdir n; cd n; git init -q; echo 1 > f; git add .; git -c user.name=x -c "+
+				"user.email=x commit -qm x; cd ..; git -C d init -q; mkdir m; echo gitdir: /etc > m/.git; echo 2 > m/f")
+		}, want: []string{"A m/f", "A n/f"}, warnings: []string{WarnNestedRepository + " n",
+			WarnNestedRepository + " m", WarnNestedRepository + " d"}},
 		{name: "ignore file is a link", do: func(t *testing.T, dir string) {
 			write(t, outside, map[string]string{"patterns": "*\n"})
 			write(t, dir, map[string]string{".gitignore": "-> " + outside + "/patterns", "new": "x", "x.log": "x"})
@@ -91,16 +105,19 @@ func TestHostileTree(t *testing.T) {
 				write(t, dir, map[string]string{name: strings.Repeat("\n", maxLines+1)})
 			}
 			write(t, dir, map[string]string{"odd a name": "text\n"})
-		}, want: []string{"A big", `A odd [a*]"\ name`, "A odd a name"}, warnings: []string{WarnManyLines + " big", WarnManyLines + ` odd [a*]"\ name`}, binary: 2},
+		}, want: []string{"A big", `A odd [a*]"\ name`, "A odd a name"}, warnings: []string{WarnManyLines + " big",
+			WarnManyLines + ` odd [a*]"\ name`}, binary: 2},
 		{name: "hard links", do: func(t *testing.T, dir string) {
 			run(t, dir, "sh", "-ec", "ln a.txt hard; echo more >> hard")
 		}, want: []string{"M a.txt", "A hard"}},
 		{name: "permissions", do: func(t *testing.T, dir string) {
-			run(t, dir, "sh", "-ec", "echo x > d/new; chmod 000 d/new a.txt; mkdir n; echo x > n/f; chmod 000 n d; chmod 4755 link.sh; chmod 1777 .")
+			run(t, dir, "sh", "-ec", "echo x > d/new; chmod 000 d/new a.txt; mkdir n; echo x > n/f; chmod 000 n d; "+
+				"chmod 4755 link.sh; chmod 1777 .")
 		}, want: []string{"A d/new", "A n/f"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			repo := newRepo(t, map[string]string{"a.txt": "a\n", "d/b.txt": "b\n", "link.sh": "#!/bin/sh\n", ".gitignore": "*.log\n"})
+			repo := newRepo(t, map[string]string{"a.txt": "a\n", "d/b.txt": "b\n", "link.sh": "#!/bin/sh\n",
+				".gitignore": "*.log\n"})
 			before, outsideBefore := fingerprint(t, repo), ""
 			tree := acquire(t, Options{Dir: repo})
 			tc.do(t, tree.Dir())
@@ -170,7 +187,8 @@ func TestLimits(t *testing.T) {
 	isolate(t)
 	repo := newRepo(t, map[string]string{"a.txt": "a\n", "d/x": "x\n"})
 	tree := acquire(t, Options{Dir: repo, Limits: Limits{FileBytes: 100, DiffBytes: 150, Files: 50}})
-	write(t, tree.Dir(), map[string]string{"a.txt": strings.Repeat("x", 101), "b": strings.Repeat("x", 90), "c": strings.Repeat("x", 90)})
+	write(t, tree.Dir(), map[string]string{"a.txt": strings.Repeat("x", 101), "b": strings.Repeat("x", 90),
+		"c": strings.Repeat("x", 90)})
 	run(t, tree.Dir(), "rm", "-r", "d")
 	write(t, tree.Dir(), map[string]string{"d": strings.Repeat("x", 200)})
 	diff, _ := diffOf(t, tree)
@@ -247,7 +265,8 @@ func TestManyNames(t *testing.T) {
 			if err != nil || len(text) > most+maxWarningBytes+10_000 {
 				t.Errorf("the diff has %d bytes as JSON, %v", len(text), err)
 			}
-			if list := changes(diff); !slices.Contains(list, "M a") || !slices.Contains(list, "D gone") || !diff.Incomplete {
+			if list := changes(diff); !slices.Contains(list, "M a") || !slices.Contains(list, "D gone") ||
+				!diff.Incomplete {
 				t.Errorf("incomplete: %v, %d changes", diff.Incomplete, len(list))
 			}
 			recycled(t, tree)

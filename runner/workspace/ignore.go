@@ -36,7 +36,8 @@ func (t *Tree) freshFiles(ctx context.Context, c *capture, repo repository) (fre
 }
 
 func (t *Tree) freshWith(ctx context.Context, c *capture, repo repository, name string) (fresh []found, err error) {
-	if err := os.WriteFile(filepath.Join(repo.dir, "info", "exclude"), []byte(t.source.user.excludes), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(repo.dir, "info", "exclude"), []byte(t.source.user.excludes),
+		0o600); err != nil {
 		return nil, err
 	}
 	shadow := filepath.Join(repo.dir, name)

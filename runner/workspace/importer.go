@@ -16,11 +16,13 @@ import (
 // importChanges writes a tree into repo: base without the deleted paths, with
 // the files read from the captured directory. It returns the tree's id.
 // Deletions come first, so that a file may take a directory's place.
-func (c *capture) importChanges(ctx context.Context, repo repository, base string, deleted []string, files []found) (tree string, err error) {
+func (c *capture) importChanges(ctx context.Context, repo repository, base string, deleted []string,
+	files []found) (tree string, err error) {
 	if len(deleted)+len(files) == 0 {
 		return base, nil
 	}
-	p, err := repo.git().withConfig("core.fsync=none", "fastimport.unpackLimit=0").start(ctx, "fast-import", "--quiet", "--done", "--force")
+	p, err := repo.git().withConfig("core.fsync=none", "fastimport.unpackLimit=0").start(ctx, "fast-import", "--quiet",
+		"--done", "--force")
 	if err != nil {
 		return "", err
 	}
@@ -96,7 +98,8 @@ func (c *capture) writeFile(w io.Writer, at *cursor, f found) error {
 	}
 	if lines.n > maxLines {
 		c.long = append(c.long, f.path)
-		c.warn(WarnManyLines, f.path, fmt.Sprintf("the file has more than %d lines and is compared as binary data", maxLines))
+		c.warn(WarnManyLines, f.path, fmt.Sprintf("the file has more than %d lines and is compared as binary data",
+			maxLines))
 	}
 	_, err = io.WriteString(w, "\n")
 	return err
@@ -149,7 +152,8 @@ func (c *capture) writeLink(w io.Writer, at *cursor, f found) error {
 		c.omit(f.path, WarnUnreadable, err.Error())
 		return nil
 	}
-	if inside := path.Join(path.Dir(f.path), target); path.IsAbs(target) || inside == ".." || strings.HasPrefix(inside, "../") {
+	if inside := path.Join(path.Dir(f.path), target); path.IsAbs(target) || inside == ".." ||
+		strings.HasPrefix(inside, "../") {
 		c.warn(WarnOutsideLink, f.path, fmt.Sprintf("the link leads out of the tree, to %.200q", target))
 	}
 	_, err = fmt.Fprintf(w, "M %o inline %s\ndata %d\n%s\n", f.mode, quotePath(f.path), len(target), target)
@@ -170,7 +174,8 @@ func (t *Tree) importSource(ctx context.Context) (string, error) {
 		known.header.Tree = t.source.format.emptyTree()
 	}
 	started := now()
-	c, err := compareTree(ctx, root, known, t.boot, Limits{FileBytes: limits.SnapshotBytes, DiffBytes: limits.SnapshotBytes, Files: limits.Files})
+	c, err := compareTree(ctx, root, known, t.boot,
+		Limits{FileBytes: limits.SnapshotBytes, DiffBytes: limits.SnapshotBytes, Files: limits.Files})
 	if err != nil {
 		return "", err
 	}
@@ -186,8 +191,9 @@ func (t *Tree) importSource(ctx context.Context) (string, error) {
 	for _, w := range c.warnings.list() {
 		switch w.Code {
 		case WarnFileTooLarge, WarnDiffTooLarge, WarnTooManyFiles:
-			return "", &Error{Code: CodeTooLarge, Param: w.Path, Message: "the directory " + t.info.Path + " is too large to copy: " + w.Message,
-				Hint: "name a smaller directory, or make it a git repository and list what is not needed in .gitignore"}
+			return "", &Error{Code: CodeTooLarge, Param: w.Path,
+				Message: "the directory " + t.info.Path + " is too large to copy: " + w.Message,
+				Hint:    "name a smaller directory, or make it a git repository and list what is not needed in .gitignore"}
 		}
 		t.info.Warnings = append(t.info.Warnings, w)
 	}

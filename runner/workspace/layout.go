@@ -200,7 +200,8 @@ func beneath(dir, path string) bool {
 
 // unreadable is a part of a repository that can't be read, or not as what it should be.
 func unreadable(path string, err error) error {
-	e := &Error{Code: CodeBrokenRepository, Param: path, Message: "the repository's " + path + " can't be read", Err: err,
+	e := &Error{Code: CodeBrokenRepository, Param: path, Message: "the repository's " + path + " can't be read",
+		Err:  err,
 		Hint: "`git fsck` there shows the fault"}
 	if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM) {
 		e.Code, e.Hint = CodePermission, "check the owner and the permissions of the path"

@@ -39,7 +39,8 @@ func TestDiscoverFinds(t *testing.T) {
 	run(t, repo, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", "--recursive")
 	run(t, repo, "git", "commit", "-qm", "lib")
 	beside := filepath.Dir(repo)
-	linked, ofLib, ofBare := filepath.Join(beside, "linked"), filepath.Join(beside, "lib"), filepath.Join(beside, "of-bare")
+	linked, ofLib, ofBare := filepath.Join(beside, "linked"), filepath.Join(beside, "lib"),
+		filepath.Join(beside, "of-bare")
 	run(t, repo, "git", "worktree", "add", "-q", linked)
 	run(t, linked, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
 	run(t, filepath.Join(repo, "worktrees/lib"), "git", "worktree", "add", "-q", ofLib)
@@ -52,27 +53,35 @@ func TestDiscoverFinds(t *testing.T) {
 		dir  string
 		want repositoryLayout
 	}{
-		"top":           {repo, repositoryLayout{top: repo, gitDir: git, ownTop: repo}},
-		"sub-directory": {filepath.Join(repo, "d/e"), repositoryLayout{top: repo, prefix: "d/e", gitDir: git, ownTop: repo}},
-		"not a .git":    {filepath.Join(repo, "passed"), repositoryLayout{top: repo, prefix: "passed", gitDir: git, ownTop: repo}},
+		"top": {repo, repositoryLayout{top: repo, gitDir: git, ownTop: repo}},
+		"sub-directory": {filepath.Join(repo, "d/e"),
+			repositoryLayout{top: repo, prefix: "d/e", gitDir: git, ownTop: repo}},
+		"not a .git": {filepath.Join(repo, "passed"),
+			repositoryLayout{top: repo, prefix: "passed", gitDir: git, ownTop: repo}},
 		"linked working tree": {linked, repositoryLayout{top: linked, gitDir: filepath.Join(git, "worktrees/linked"),
 			commonDir: git, ownTop: repo}},
-		"of a bare repository": {ofBare, repositoryLayout{top: ofBare, gitDir: filepath.Join(beside, "bare.git/worktrees/of-bare"),
+		"of a bare repository": {ofBare, repositoryLayout{top: ofBare,
+			gitDir:    filepath.Join(beside, "bare.git/worktrees/of-bare"),
 			commonDir: filepath.Join(beside, "bare.git"), ownTop: filepath.Join(beside, "bare.git")}},
-		"submodule": {filepath.Join(repo, "worktrees/lib"), repositoryLayout{top: filepath.Join(repo, "worktrees/lib"), gitDir: modules, ownTop: repo}},
-		"submodule of a submodule": {filepath.Join(repo, "worktrees/lib/inner"), repositoryLayout{top: filepath.Join(repo, "worktrees/lib/inner"),
-			gitDir: filepath.Join(modules, "modules/inner"), ownTop: repo}},
-		"submodule of a linked working tree": {filepath.Join(linked, "worktrees/lib"), repositoryLayout{top: filepath.Join(linked, "worktrees/lib"),
-			gitDir: filepath.Join(git, "worktrees/linked/modules/worktrees/lib"), ownTop: repo}},
-		"linked working tree of a submodule": {ofLib, repositoryLayout{top: ofLib, gitDir: filepath.Join(modules, "worktrees/lib"),
-			commonDir: modules, ownTop: repo}},
+		"submodule": {filepath.Join(repo, "worktrees/lib"),
+			repositoryLayout{top: filepath.Join(repo, "worktrees/lib"), gitDir: modules, ownTop: repo}},
+		"submodule of a submodule": {filepath.Join(repo, "worktrees/lib/inner"),
+			repositoryLayout{top: filepath.Join(repo, "worktrees/lib/inner"),
+				gitDir: filepath.Join(modules, "modules/inner"), ownTop: repo}},
+		"submodule of a linked working tree": {filepath.Join(linked, "worktrees/lib"),
+			repositoryLayout{top: filepath.Join(linked, "worktrees/lib"),
+				gitDir: filepath.Join(git, "worktrees/linked/modules/worktrees/lib"), ownTop: repo}},
+		"linked working tree of a submodule": {ofLib,
+			repositoryLayout{top: ofLib, gitDir: filepath.Join(modules, "worktrees/lib"),
+				commonDir: modules, ownTop: repo}},
 	} {
 		t.Run(name, func(t *testing.T) { wantLayout(t, tc.dir, tc.want) })
 	}
 	t.Run("relative links", func(t *testing.T) {
 		write(t, linked, map[string]string{".git": "gitdir: ../repo/.git/worktrees/linked\n"})
 		write(t, git, map[string]string{"worktrees/linked/gitdir": "../../../../linked/.git"})
-		wantLayout(t, linked, repositoryLayout{top: linked, gitDir: filepath.Join(git, "worktrees/linked"), commonDir: git, ownTop: repo})
+		wantLayout(t, linked, repositoryLayout{top: linked, gitDir: filepath.Join(git, "worktrees/linked"),
+			commonDir: git, ownTop: repo})
 	})
 	t.Run("submodule with a sparse checkout", func(t *testing.T) {
 		sub := filepath.Join(repo, "worktrees/lib")
@@ -109,34 +118,40 @@ func TestDiscoverRefuses(t *testing.T) {
 		dir   string
 		code  string // empty: the clone itself is found
 	}{
-		"look-alike":                {plant: `git init -q --bare d; cd d; git config core.bare false; git config core.worktree .; mkdir -p objects/info; echo ~/.ssh > objects/info/alternates`, dir: "d"},
-		".git file":                 {plant: `rm -rf .git; echo "gitdir: $PRIVATE/.git" > .git`, code: CodeLeadsElsewhere},
-		".git file to its worktree": {plant: `git -C ../private worktree add -q ../w; rm -rf .git; cp ../w/.git .git`, code: CodeLeadsElsewhere},
-		".git file to a submodule":  {plant: `git -C ../private -c protocol.file.allow=always submodule --quiet add ../private sub; rm -rf .git; echo "gitdir: $PRIVATE/.git/modules/sub" > .git`, code: CodeLeadsElsewhere},
-		"submodule leads elsewhere": {plant: `mkdir sub; echo "gitdir: $PRIVATE/.git" > sub/.git`, dir: "sub", code: CodeLeadsElsewhere},
-		"modules are a link":        {plant: `mkdir sub; ln -s "$PRIVATE" .git/modules; echo "gitdir: ../.git/modules/.git" > sub/.git`, dir: "sub", code: CodeLeadsElsewhere},
-		"no back link":              {plant: `mkdir sub .git/modules; cp -r "$PRIVATE/.git" .git/modules/sub; echo "gitdir: ../.git/modules/sub" > sub/.git`, dir: "sub", code: CodeLeadsElsewhere},
-		"own worktree directory":    {plant: `mkdir -p x/worktrees/w; echo "$PRIVATE/.git" > x/worktrees/w/commondir; echo "$PWD/.git" > x/worktrees/w/gitdir; cp .git/HEAD x/worktrees/w; rm -rf .git; echo "gitdir: x/worktrees/w" > .git`, code: CodeLeadsElsewhere},
-		".git is a link":            {plant: `rm -rf .git; ln -s "$PRIVATE/.git" .git`, code: CodeLeadsElsewhere},
-		"commondir":                 {plant: `echo "$PRIVATE/.git" > .git/commondir`, code: CodeLeadsElsewhere},
-		"only commondir":            {plant: `echo "$PRIVATE/.git" > .git/commondir; rm -r .git/objects .git/refs`, code: CodeLeadsElsewhere},
-		"objects are a link":        {plant: `rm -rf .git/objects; ln -s "$PRIVATE/.git/objects" .git/objects`, code: CodeLeadsElsewhere},
-		"references are a link":     {plant: `rm -rf .git/refs; ln -s "$PRIVATE/.git/refs" .git/refs`, code: CodeLeadsElsewhere},
-		"packs are a link":          {plant: `rmdir .git/objects/pack; ln -s "$PRIVATE/.git/objects/pack" .git/objects/pack`, code: CodeForeignObjects},
-		"an object is a link":       {plant: `mkdir .git/objects/00; ln -s /etc/hostname .git/objects/00/00000000000000000000000000000000000000`, code: CodeForeignObjects},
-		"HEAD is a link":            {plant: `ln -sf "$PRIVATE/.git/HEAD" .git/HEAD`, code: CodeBrokenRepository},
-		"inside .git":               {plant: `:`, dir: ".git/objects", code: CodeBareRepository},
-		"inside .git, look-alike":   {plant: `git init -q --bare .git/x`, dir: ".git/x", code: CodeBareRepository},
-		"working tree elsewhere":    {plant: `git config core.worktree ../private`, code: CodeBareRepository},
-		"bare":                      {plant: `git config core.bare true`, code: CodeBareRepository},
-		".git is a pipe":            {plant: `rm -rf .git; mkfifo .git`, code: CodeBrokenRepository},
-		"commondir is a pipe":       {plant: `git -c user.name=a -c user.email=a commit -q --allow-empty -m x; git worktree add -q ../w; rm .git/worktrees/w/commondir; mkfifo .git/worktrees/w/commondir`, dir: "../w", code: CodeBrokenRepository},
-		"alternates are a pipe":     {plant: `mkfifo .git/objects/info/alternates`, code: CodeForeignObjects},
-		"empty .git file":           {plant: `rm -rf .git; : > .git`, code: CodeBrokenRepository},
-		"two lines":                 {plant: `rm -rf .git; printf 'gitdir: a\nb\n' > .git`, code: CodeBrokenRepository},
-		"circle of links":           {plant: `rm -rf .git; ln -s .git .git`, code: CodeBrokenRepository},
-		"huge .git file":            {plant: `rm -rf .git; truncate -s 2M .git`, code: CodeBrokenRepository},
-		"configuration a pipe":      {plant: `git -c protocol.file.allow=always submodule --quiet add ../private sub; rm .git/modules/sub/config; mkfifo .git/modules/sub/config`, dir: "sub", code: CodeBrokenRepository},
+		"look-alike": {plant: `git init -q --bare d; cd d; git config core.bare false; git config core.worktree .; mkdir -p objects/info; echo ~/.ssh > objects/info/alternates`, dir: "d"},
+		".git file": {plant: `rm -rf .git; echo "gitdir: $PRIVATE/.git" > .git`,
+			code: CodeLeadsElsewhere},
+		".git file to its worktree": {plant: `git -C ../private worktree add -q ../w; rm -rf .git; cp ../w/.git .git`,
+			code: CodeLeadsElsewhere},
+		".git file to a submodule": {plant: `git -C ../private -c protocol.file.allow=always submodule --quiet add ../private sub; rm -rf .git; echo "gitdir: $PRIVATE/.git/modules/sub" > .git`, code: CodeLeadsElsewhere},
+		"submodule leads elsewhere": {plant: `mkdir sub; echo "gitdir: $PRIVATE/.git" > sub/.git`, dir: "sub",
+			code: CodeLeadsElsewhere},
+		"modules are a link":     {plant: `mkdir sub; ln -s "$PRIVATE" .git/modules; echo "gitdir: ../.git/modules/.git" > sub/.git`, dir: "sub", code: CodeLeadsElsewhere},
+		"no back link":           {plant: `mkdir sub .git/modules; cp -r "$PRIVATE/.git" .git/modules/sub; echo "gitdir: ../.git/modules/sub" > sub/.git`, dir: "sub", code: CodeLeadsElsewhere},
+		"own worktree directory": {plant: `mkdir -p x/worktrees/w; echo "$PRIVATE/.git" > x/worktrees/w/commondir; echo "$PWD/.git" > x/worktrees/w/gitdir; cp .git/HEAD x/worktrees/w; rm -rf .git; echo "gitdir: x/worktrees/w" > .git`, code: CodeLeadsElsewhere},
+		".git is a link":         {plant: `rm -rf .git; ln -s "$PRIVATE/.git" .git`, code: CodeLeadsElsewhere},
+		"commondir":              {plant: `echo "$PRIVATE/.git" > .git/commondir`, code: CodeLeadsElsewhere},
+		"only commondir": {plant: `echo "$PRIVATE/.git" > .git/commondir; rm -r .git/objects .git/refs`,
+			code: CodeLeadsElsewhere},
+		"objects are a link": {plant: `rm -rf .git/objects; ln -s "$PRIVATE/.git/objects" .git/objects`,
+			code: CodeLeadsElsewhere},
+		"references are a link": {plant: `rm -rf .git/refs; ln -s "$PRIVATE/.git/refs" .git/refs`,
+			code: CodeLeadsElsewhere},
+		"packs are a link":        {plant: `rmdir .git/objects/pack; ln -s "$PRIVATE/.git/objects/pack" .git/objects/pack`, code: CodeForeignObjects},
+		"an object is a link":     {plant: `mkdir .git/objects/00; ln -s /etc/hostname .git/objects/00/00000000000000000000000000000000000000`, code: CodeForeignObjects},
+		"HEAD is a link":          {plant: `ln -sf "$PRIVATE/.git/HEAD" .git/HEAD`, code: CodeBrokenRepository},
+		"inside .git":             {plant: `:`, dir: ".git/objects", code: CodeBareRepository},
+		"inside .git, look-alike": {plant: `git init -q --bare .git/x`, dir: ".git/x", code: CodeBareRepository},
+		"working tree elsewhere":  {plant: `git config core.worktree ../private`, code: CodeBareRepository},
+		"bare":                    {plant: `git config core.bare true`, code: CodeBareRepository},
+		".git is a pipe":          {plant: `rm -rf .git; mkfifo .git`, code: CodeBrokenRepository},
+		"commondir is a pipe":     {plant: `git -c user.name=a -c user.email=a commit -q --allow-empty -m x; git worktree add -q ../w; rm .git/worktrees/w/commondir; mkfifo .git/worktrees/w/commondir`, dir: "../w", code: CodeBrokenRepository},
+		"alternates are a pipe":   {plant: `mkfifo .git/objects/info/alternates`, code: CodeForeignObjects},
+		"empty .git file":         {plant: `rm -rf .git; : > .git`, code: CodeBrokenRepository},
+		"two lines":               {plant: `rm -rf .git; printf 'gitdir: a\nb\n' > .git`, code: CodeBrokenRepository},
+		"circle of links":         {plant: `rm -rf .git; ln -s .git .git`, code: CodeBrokenRepository},
+		"huge .git file":          {plant: `rm -rf .git; truncate -s 2M .git`, code: CodeBrokenRepository},
+		"configuration a pipe":    {plant: `git -c protocol.file.allow=always submodule --quiet add ../private sub; rm .git/modules/sub/config; mkfifo .git/modules/sub/config`, dir: "sub", code: CodeBrokenRepository},
 	} {
 		t.Run(name, func(t *testing.T) {
 			private := newRepo(t, map[string]string{"secret": "x\n"})
@@ -203,12 +218,18 @@ func TestDiscoverOwner(t *testing.T) {
 func TestParseConfig(t *testing.T) {
 	isolate(t)
 	dir := t.TempDir()
-	for _, text := range []string{"", "[core]\n\tworktree = ../../../lib\n", "[CORE]\nWorkTree=\"a b\"\n", "[core] bare\n", "[core]\nbare = yes # x\n",
-		"[core]\nbare =\n", "[core]\nworktree = a ; x\n[core \"sub\"]\nworktree=no\n[x.y]\nworktree=no\n[core]\r\n\tbare = 1\r\n",
-		"[core]\nworktree = \" a\\\"\\\\ \" \n", "[core]\nworktree = a\\\nb c  \n\n[core]\nbare=ON", "[core]\nworktree=x\nworktree",
-		"[include]\npath=other\n[core]\nworktree = a\\tb\n", "; c\n# d\n[a-b \"c\\\\d\"]\n k1-x = 3\n[user]\n\tname = Ü \"x  \" y\n",
-		"[alias]\n x = \"!f() { echo \\\"a\\\"; }; f\"\n y = !git log \\\n  --all\n[core]\n\tworktree = x\n", "[a]b=c[d]\ne=f=g\n",
-		"[core]\nx = a\\qb\n", "[x]\n k = \"unterminated\n", "[core\n", "= x\n", "[core]\n_a = x\n", "[core]\nworktree x\n"} {
+	for _, text := range []string{"", "[core]\n\tworktree = ../../../lib\n", "[CORE]\nWorkTree=\"a b\"\n",
+		"[core] bare\n", "[core]\nbare = yes # x\n",
+		"[core]\nbare =\n", "[core]\nworktree = a ; x\n[core " +
+			"\"sub\"]\nworktree=no\n[x.y]\nworktree=no\n[core]\r\n\tbare = 1\r\n",
+		"[core]\nworktree = \" a\\\"\\\\ \" \n", "[core]\nworktree = a\\\nb c  \n\n[core]\nbare=ON",
+		"[core]\nworktree=x\nworktree",
+		"[include]\npath=other\n[core]\nworktree = a\\tb\n",
+		"; c\n# d\n[a-b \"c\\\\d\"]\n k1-x = 3\n[user]\n\tname = Ü \"x  \" y\n",
+		"[alias]\n x = \"!f() { echo \\\"a\\\"; }; f\"\n y = !git log \\\n  --all\n[core]\n\tworktree = x\n",
+		"[a]b=c[d]\ne=f=g\n",
+		"[core]\nx = a\\qb\n", "[x]\n k = \"unterminated\n", "[core\n", "= x\n", "[core]\n_a = x\n",
+		"[core]\nworktree x\n"} {
 		write(t, dir, map[string]string{"config": text, "other": "[core]\nbare = true\n"})
 		cmd := exec.CommandContext(t.Context(), "git", "config", "--file", "config", "--no-includes", "--list", "-z")
 		cmd.Dir = dir

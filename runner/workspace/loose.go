@@ -123,7 +123,8 @@ func looseHeader(content *bufio.Reader) (size int64, header string, err error) {
 	kind, digits, ok := strings.Cut(strings.TrimSuffix(header, "\x00"), " ")
 	size, err = strconv.ParseInt(digits, 10, 64)
 	known := kind == "commit" || kind == "tree" || kind == "blob" || kind == "tag"
-	if !ok || !known || err != nil || size < 0 || strconv.FormatInt(size, 10) != digits || !strings.HasSuffix(header, "\x00") {
+	if !ok || !known || err != nil || size < 0 || strconv.FormatInt(size, 10) != digits ||
+		!strings.HasSuffix(header, "\x00") {
 		return 0, "", fmt.Errorf("it begins with %.40q", header)
 	}
 	return size, header, nil

@@ -21,7 +21,8 @@ func FuzzLooseObject(f *testing.F) {
 		w.Close()
 		return b.Bytes()
 	}
-	for _, text := range []string{"blob 2\x00a\n", "blob 0\x00", "tree 0\x00", "blob 02\x00a\n", "blob -1\x00", "blob 9999999999999\x00a", "blob 1\x00ab", "junk 1\x00a", "blob 1", "commit 1\x00a"} {
+	for _, text := range []string{"blob 2\x00a\n", "blob 0\x00", "tree 0\x00", "blob 02\x00a\n", "blob -1\x00",
+		"blob 9999999999999\x00a", "blob 1\x00ab", "junk 1\x00a", "blob 1", "commit 1\x00a"} {
 		f.Add(pack(text))
 	}
 	f.Add([]byte("x"))

@@ -11,11 +11,13 @@ import (
 // because the patch will be applied somewhere.
 func checkPath(path string) error {
 	if path == "" || len(path) > maxPathLength || path[0] == '/' || strings.IndexByte(path, 0) >= 0 {
-		return &Error{Code: CodeUnsafePath, Param: path, Message: fmt.Sprintf("path %.200q is empty, absolute or too long", path)}
+		return &Error{Code: CodeUnsafePath, Param: path,
+			Message: fmt.Sprintf("path %.200q is empty, absolute or too long", path)}
 	}
 	for name := range strings.SplitSeq(path, "/") {
 		if name == "" || name == "." || name == ".." || isDotGit(name) {
-			return &Error{Code: CodeUnsafePath, Param: path, Message: fmt.Sprintf("path %.200q has the component %q", path, name)}
+			return &Error{Code: CodeUnsafePath, Param: path,
+				Message: fmt.Sprintf("path %.200q has the component %q", path, name)}
 		}
 	}
 	return nil

@@ -13,7 +13,8 @@ import (
 func TestDirty(t *testing.T) {
 	isolate(t)
 	repo := newRepo(t, map[string]string{"a.txt": "a\n", "gone": "x\n", "staged": "1\n", ".gitignore": "*.log\n"})
-	write(t, repo, map[string]string{"a.txt": "dirty\n", "staged": "2\n", "new file": "untracked\n", "x.log": "ignored\n"})
+	write(t, repo, map[string]string{"a.txt": "dirty\n", "staged": "2\n", "new file": "untracked\n",
+		"x.log": "ignored\n"})
 	run(t, repo, "git", "add", "staged")
 	os.Remove(filepath.Join(repo, "gone"))
 	run(t, repo, "git", "init", "-q", "nested")
@@ -119,9 +120,11 @@ func TestRepositoryForms(t *testing.T) {
 		repo := newRepo(t, files)
 		borrower := filepath.Join(t.TempDir(), "borrower")
 		run(t, "", "git", "clone", "-q", "--shared", repo, borrower)
-		tree := acquire(t, Options{Dir: borrower, ContainerObjects: "/holon/objects", Borrowing: Borrowing{Allow: []string{repo}}})
+		tree := acquire(t, Options{Dir: borrower, ContainerObjects: "/holon/objects",
+			Borrowing: Borrowing{Allow: []string{repo}}})
 		want := []ObjectDir{{HostPath: filepath.Join(borrower, ".git/objects"), ContainerPath: "/holon/objects/0"},
-			{HostPath: filepath.Join(repo, ".git/objects"), ContainerPath: filepath.Join(repo, ".git/objects"), transitive: true}}
+			{HostPath: filepath.Join(repo, ".git/objects"), ContainerPath: filepath.Join(repo, ".git/objects"),
+				transitive: true}}
 		if !slices.Equal(tree.ObjectDirs(), want) {
 			t.Fatalf("object directories = %+v, want %+v", tree.ObjectDirs(), want)
 		}
@@ -160,7 +163,8 @@ func TestOpenErrors(t *testing.T) {
 		{"broken", Options{Dir: filepath.Join(dir, "broken"), CacheDir: cache}, CodeBrokenRepository},
 		{"relative cache", Options{Dir: repo, CacheDir: "cache"}, CodeInvalidOption},
 		{"cache within", Options{Dir: repo, CacheDir: filepath.Join(repo, "x", "y")}, CodeInvalidOption},
-		{"unclean container path", Options{Dir: repo, CacheDir: cache, ContainerObjects: "/holon/../x"}, CodeInvalidOption},
+		{"unclean container path", Options{Dir: repo, CacheDir: cache, ContainerObjects: "/holon/../x"},
+			CodeInvalidOption},
 		{"too much", Options{Dir: dir, CacheDir: cache, Limits: Limits{Files: 2}}, CodeTooLarge},
 		{"too large", Options{Dir: dir, CacheDir: cache, Limits: Limits{SnapshotBytes: 10}}, CodeTooLarge},
 	} {
@@ -217,7 +221,8 @@ func wantCode(t testing.TB, err error, code string) {
 func TestPlainDirectory(t *testing.T) {
 	isolate(t)
 	dir := filepath.Join(t.TempDir(), "plain")
-	write(t, dir, map[string]string{"a.txt": "a\n", "d/b": "b\n", "s": "#!/bin/sh\n", "l": "-> a.txt", ".gitignore": "*.o\n", "x.o": "kept\n",
+	write(t, dir, map[string]string{"a.txt": "a\n", "d/b": "b\n", "s": "#!/bin/sh\n", "l": "-> a.txt",
+		".gitignore": "*.o\n", "x.o": "kept\n",
 		"inner/.git/config": "x", "inner/f": "f\n"})
 	run(t, dir, "mkfifo", "pipe")
 	before := fingerprint(t, dir)
@@ -265,7 +270,8 @@ func TestSubmodule(t *testing.T) {
 	for range 2 { // the second time from the record
 		tree := acquire(t, Options{Dir: repo, CacheDir: cache, IncludeDirty: true})
 		info := tree.Info()
-		if len(info.Submodules) != 2 || !info.Submodules[0].Populated || info.Submodules[1].Path != "lib/inner" || !info.Submodules[1].Populated {
+		if len(info.Submodules) != 2 || !info.Submodules[0].Populated || info.Submodules[1].Path != "lib/inner" ||
+			!info.Submodules[1].Populated {
 			t.Fatalf("submodules = %+v", info.Submodules)
 		}
 		if got, _ := os.ReadFile(filepath.Join(tree.Dir(), "lib/inner/deep.txt")); string(got) != "deep\n" {
@@ -307,7 +313,8 @@ func TestSubmodule(t *testing.T) {
 func TestLFSPointersStay(t *testing.T) {
 	isolate(t)
 	pointer := "version https://git-lfs.github.com/spec/v1\noid sha256:" + strings.Repeat("ab", 32) + "\nsize 12345\n"
-	repo := newRepo(t, map[string]string{"big.bin": pointer, ".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n"})
+	repo := newRepo(t, map[string]string{"big.bin": pointer,
+		".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n"})
 	tree := acquire(t, Options{Dir: repo, IncludeDirty: true})
 	if got, _ := os.ReadFile(filepath.Join(tree.Dir(), "big.bin")); string(got) != pointer {
 		t.Fatalf("big.bin = %q", got)

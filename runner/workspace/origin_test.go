@@ -90,7 +90,8 @@ func TestTreeForAnother(t *testing.T) {
 		}
 		for path, st := range owners(t, tree.Dir()) {
 			used[st.Ino] = path
-			fd, err := unix.Open(tree.Dir()+path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) // while it is open, no other gets its number
+			// while it is open, no other gets its number
+			fd, err := unix.Open(tree.Dir()+path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

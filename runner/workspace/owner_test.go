@@ -50,10 +50,12 @@ func TestOwner(t *testing.T) {
 	isolate(t)
 	old := syscall.Umask(0o077) // the strictest there is must not keep objects from the agent
 	t.Cleanup(func() { syscall.Umask(old) })
-	repo := newRepo(t, map[string]string{"a": "a\n", "d/e/b": "b\n", "run.sh": "#!/bin/sh\n", "link": "-> a", "out": "-> ../../outside"})
+	repo := newRepo(t, map[string]string{"a": "a\n", "d/e/b": "b\n", "run.sh": "#!/bin/sh\n", "link": "-> a",
+		"out": "-> ../../outside"})
 	write(t, repo, map[string]string{"dirty": "not committed\n"})
 	before := owners(t, repo)
-	options := Options{Dir: repo, CacheDir: filepath.Join(t.TempDir(), "cache"), IncludeDirty: true, Owner: &Owner{UID: 65532, GID: 65531}}
+	options := Options{Dir: repo, CacheDir: filepath.Join(t.TempDir(), "cache"), IncludeDirty: true,
+		Owner: &Owner{UID: 65532, GID: 65531}}
 
 	tree := acquire(t, options)
 	handOutLater(tree)

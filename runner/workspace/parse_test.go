@@ -56,7 +56,8 @@ func TestIndexIsRead(t *testing.T) {
 	}
 	for i, want := range sample() {
 		e := got.Entries[i]
-		stat := fileStat{uint32(e.CreatedAt.Unix()), uint32(e.CreatedAt.Nanosecond()), uint32(e.ModifiedAt.Unix()), uint32(e.ModifiedAt.Nanosecond()),
+		stat := fileStat{uint32(e.CreatedAt.Unix()), uint32(e.CreatedAt.Nanosecond()), uint32(e.ModifiedAt.Unix()),
+			uint32(e.ModifiedAt.Nanosecond()),
 			e.Dev, e.Inode, e.UID, e.GID, e.Size}
 		if want.stat == (fileStat{}) { // which is a time to go-git
 			stat = want.stat
@@ -107,9 +108,12 @@ func FuzzParseTree(f *testing.F) {
 func TestParseTreeRefuses(t *testing.T) {
 	id := strings.Repeat("ab", 20)
 	for _, line := range []string{
-		"100644 blob " + id + "\t../x", "100644 blob " + id + "\t/x", "100644 blob " + id + "\ta//x", "100644 blob " + id + "\ta/./x",
-		"100644 blob " + id + "\t.git/x", "100644 blob " + id + "\ta/.GIT", "100644 blob " + id + "\t", "100644 blob " + id, "100644 blob zz\ta",
-		"100648 blob " + id + "\ta", "040000 tree " + id + "\ta", "100644 blob " + id + "\ta\x00100644 blob " + id + "\ta",
+		"100644 blob " + id + "\t../x", "100644 blob " + id + "\t/x", "100644 blob " + id + "\ta//x",
+		"100644 blob " + id + "\ta/./x",
+		"100644 blob " + id + "\t.git/x", "100644 blob " + id + "\ta/.GIT", "100644 blob " + id + "\t",
+		"100644 blob " + id, "100644 blob zz\ta",
+		"100648 blob " + id + "\ta", "040000 tree " + id + "\ta",
+		"100644 blob " + id + "\ta\x00100644 blob " + id + "\ta",
 	} {
 		if entries, err := parseTree(formatSHA1, []byte(line+"\x00"), ""); err == nil {
 			t.Errorf("%q was accepted: %+v", line, entries)
@@ -119,7 +123,9 @@ func TestParseTreeRefuses(t *testing.T) {
 
 func FuzzParseChanges(f *testing.F) {
 	zero, id := strings.Repeat("0", 40), strings.Repeat("ab", 20)
-	f.Add([]byte(":100644 100644 " + id + " " + id + " M\x00a\x00:000000 100644 " + zero + " " + id + " A\x00b\n\x00:100644 100755 " + id + " " + id + " R086\x00c\x00d\x001\t2\ta\x00-\t-\tb\n\x000\t0\t\x00c\x00d\x00"))
+	f.Add([]byte(":100644 100644 " + id + " " + id + " M\x00a\x00:000000 100644 " + zero + " " + id +
+		" A\x00b\n\x00:100644 100755 " + id + " " + id +
+		" R086\x00c\x00d\x001\t2\ta\x00-\t-\tb\n\x000\t0\t\x00c\x00d\x00"))
 	f.Add([]byte(":100644 000000 " + id + " " + zero + " D\x00a\x000\t1\ta\x00"))
 	f.Add([]byte(":\x00"))
 	f.Add([]byte{})
@@ -137,7 +143,8 @@ func FuzzParseChanges(f *testing.F) {
 }
 
 func FuzzParseStatus(f *testing.F) {
-	f.Add([]byte("# branch.oid (initial)\x00# branch.head main\x00? new\x00? nested/\x001 .M S.MU 160000 160000 160000 a b lib x\x00u UU N... 1 2 3 4 a b c path\x00"))
+	f.Add([]byte("# branch.oid (initial)\x00# branch.head main\x00? new\x00? nested/\x001 .M S.MU 160000 160000 " +
+		"160000 a b lib x\x00u UU N... 1 2 3 4 a b c path\x00"))
 	f.Add([]byte("1 \x00?\x00"))
 	f.Fuzz(func(t *testing.T, out []byte) {
 		s := parseStatus(out)
@@ -161,8 +168,10 @@ func FuzzParseNames(f *testing.F) {
 // Every name that git refuses as a component is refused here too, because one
 // such name would make a whole patch unusable.
 func FuzzDotGit(f *testing.F) {
-	for _, name := range []string{".git", ".GIT", ".gIt ", ".git.", ".git...", "git~1", "GIT~1", "git~1 .", ".git:x", ".git::$INDEX_ALLOCATION", "git~1:x",
-		".g\u200cit", "\u200d.git", ".git\ufeff", ".gi\u202et", `.git\x`, `x\.git`, `x\git~1`, ".gitx", "git~2", "git", "..", ".", ".git .x", "ſ", ".gİt",
+	for _, name := range []string{".git", ".GIT", ".gIt ", ".git.", ".git...", "git~1", "GIT~1", "git~1 .", ".git:x",
+		".git::$INDEX_ALLOCATION", "git~1:x",
+		".g\u200cit", "\u200d.git", ".git\ufeff", ".gi\u202et", `.git\x`, `x\.git`, `x\git~1`, ".gitx", "git~2", "git",
+		"..", ".", ".git .x", "ſ", ".gİt",
 		".git\x95", ".git\ufffex", ".g\u200cit\xff", ".gitmodules", ".gıt", " .git", ".git\x00", "a:.git"} {
 		f.Add(name)
 	}
@@ -174,7 +183,8 @@ func FuzzDotGit(f *testing.F) {
 		if name == "" || strings.ContainsAny(name, "/\x00\n") || len(name) > 250 || strings.HasPrefix(name, `"`) {
 			return
 		}
-		cmd := exec.Command("git", "-c", "core.protectNTFS=true", "-c", "core.protectHFS=true", "update-index", "--add", "--index-info")
+		cmd := exec.Command("git", "-c", "core.protectNTFS=true", "-c", "core.protectHFS=true", "update-index", "--add",
+			"--index-info")
 		cmd.Dir = repo
 		cmd.Stdin = strings.NewReader(fmt.Sprintf("100644 %s 0\tdir/%s\n", strings.Repeat("1", 40), name))
 		out, _ := cmd.CombinedOutput() // refused paths are ignored with a message

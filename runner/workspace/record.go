@@ -67,8 +67,9 @@ type recordHeader struct {
 	Tree     string `json:"tree"`    // hex id of the base
 	Modules  string `json:"modules"` // digest of where the submodules' files come from
 	Complete bool   `json:"complete"`
-	Since    int64  `json:"since"`   // modification time of directories and of new files: when the base was taken up; ns
-	AtRest   bool   `json:"at_rest"` // written when the tree was taken back: no container had it from then on
+	// modification time of directories and of new files: when the base was taken up; ns
+	Since  int64 `json:"since"`
+	AtRest bool  `json:"at_rest"` // written when the tree was taken back: no container had it from then on
 }
 
 const (

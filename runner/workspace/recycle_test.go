@@ -18,7 +18,8 @@ import (
 )
 
 // recycleBase is what the recycled trees hold.
-var recycleBase = map[string]string{"a": "a\n", "run.sh": "#!/bin/sh\n", "link": "-> a", "d/b": "b\n", "d/e/c": "c\n", "d/e/same": "a\n", "f/g/h/i": "i\n"}
+var recycleBase = map[string]string{"a": "a\n", "run.sh": "#!/bin/sh\n", "link": "-> a", "d/b": "b\n", "d/e/c": "c\n",
+	"d/e/same": "a\n", "f/g/h/i": "i\n"}
 
 // describe lists everything that a process can see of a tree: metadata, extended
 // attributes, inode flags and content of each path, but not inode numbers,
@@ -193,7 +194,9 @@ var harms = []harm{
 		_ = unix.Renameat2(unix.AT_FDCWD, path, unix.AT_FDCWD, other, unix.RENAME_EXCHANGE)
 	}},
 	{"moved", func(path, other string, n int) { _ = os.Rename(path, fmt.Sprint(other, n)) }},
-	{"empty directory", func(path, _ string, n int) { _ = os.MkdirAll(filepath.Join(path, fmt.Sprint("new", n), "n"), 0o700) }},
+	{"empty directory", func(path, _ string, n int) {
+		_ = os.MkdirAll(filepath.Join(path, fmt.Sprint("new", n), "n"), 0o700)
+	}},
 	{"pipe", func(path, _ string, n int) { _ = syscall.Mkfifo(fmt.Sprint(path, n), 0) }},
 	{"removed", func(path, _ string, _ int) {
 		_ = os.RemoveAll(path)
@@ -203,7 +206,8 @@ var harms = []harm{
 	}},
 }
 
-var harmed = []string{".", ".git", ".git/config", "a", "run.sh", "link", "d", "d/b", "d/e", "d/e/c", "d/e/same", "f", "f/g", "f/g/h", "f/g/h/i"}
+var harmed = []string{".", ".git", ".git/config", "a", "run.sh", "link", "d", "d/b", "d/e", "d/e/c", "d/e/same", "f",
+	"f/g", "f/g/h", "f/g/h/i"}
 
 // Each kind of harm alone, to each path of the tree, with the strictest umask.
 func TestRecycledTree(t *testing.T) {
@@ -212,7 +216,8 @@ func TestRecycledTree(t *testing.T) {
 	t.Cleanup(func() { syscall.Umask(old) })
 	options := Options{Dir: newRepo(t, recycleBase), CacheDir: filepath.Join(t.TempDir(), "cache")}
 	want := fresh(t, options)
-	for name, mode := range map[string]string{".": "40755", "d": "40755", "a": "100644", "run.sh": "100755", ".git": "40755", ".git/config": "100644"} {
+	for name, mode := range map[string]string{".": "40755", "d": "40755", "a": "100644", "run.sh": "100755",
+		".git": "40755", ".git/config": "100644"} {
 		if !strings.HasPrefix(want[name], "mode "+mode+" ") {
 			t.Errorf("%q of a fresh tree: %s", name, want[name])
 		}

@@ -14,8 +14,9 @@ const maxRefName = 200
 // be shown as it is.
 func checkBranch(name string) error {
 	bad := func(why string) error {
-		return &Error{Code: CodeInvalidOption, Param: "--branch", Message: fmt.Sprintf("%.100q can't be the name of a branch: it %s", name, why),
-			Hint: "use letters, digits and - _ / ., such as holon/my-change"}
+		return &Error{Code: CodeInvalidOption, Param: "--branch",
+			Message: fmt.Sprintf("%.100q can't be the name of a branch: it %s", name, why),
+			Hint:    "use letters, digits and - _ / ., such as holon/my-change"}
 	}
 	switch {
 	case name == "" || name == "@" || name == "HEAD":

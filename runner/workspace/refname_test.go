@@ -8,8 +8,10 @@ import (
 
 func TestBranchName(t *testing.T) {
 	for name, want := range map[string]string{
-		"": "holon/run_1", "Fix the login!": "holon/Fix-the-login", "../../x": "holon/x", "-f": "holon/f", "é": "holon/run_1", "a\nb\x1b[2J": "holon/a-b-2J",
-		strings.Repeat("ab-", 40): "holon/" + strings.TrimRight(strings.Repeat("ab-", 20), "-"), "x.lock": "holon/x-lock", "@{-1}": "holon/1",
+		"": "holon/run_1", "Fix the login!": "holon/Fix-the-login", "../../x": "holon/x", "-f": "holon/f",
+		"é": "holon/run_1", "a\nb\x1b[2J": "holon/a-b-2J",
+		strings.Repeat("ab-", 40): "holon/" + strings.TrimRight(strings.Repeat("ab-", 20), "-"),
+		"x.lock":                  "holon/x-lock", "@{-1}": "holon/1",
 	} {
 		if got := branchName(name, "run_1"); got != want || checkBranch(got) != nil {
 			t.Errorf("%q: %q, want %q", name, got, want)
@@ -23,8 +25,10 @@ func TestCheckBranch(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	for _, name := range []string{"", "@", "HEAD", "-a", "--upload-pack=x", "a/-b", "refs/heads/a", "refs/../x", "a..b", "a//b", "/a", "a/", "a.", ".a", "a/.b", "a.lock", "a.LOCK",
-		"a.lock/b", "a@{1}", "a b", "a~1", "a^", "a:b", "a?", "a*", "a[b", `a\b`, "a\x7f", "a\x00", "a\nb", "a\x1b[2J", "\u202ea", strings.Repeat("a", 201)} {
+	for _, name := range []string{"", "@", "HEAD", "-a", "--upload-pack=x", "a/-b", "refs/heads/a", "refs/../x", "a..b",
+		"a//b", "/a", "a/", "a.", ".a", "a/.b", "a.lock", "a.LOCK",
+		"a.lock/b", "a@{1}", "a b", "a~1", "a^", "a:b", "a?", "a*", "a[b", `a\b`, "a\x7f", "a\x00", "a\nb", "a\x1b[2J",
+		"\u202ea", strings.Repeat("a", 201)} {
 		if checkBranch(name) == nil {
 			t.Errorf("%q was accepted", name)
 		}
@@ -33,14 +37,16 @@ func TestCheckBranch(t *testing.T) {
 
 // What git refuses as a branch is refused.
 func FuzzCheckBranch(f *testing.F) {
-	for _, name := range []string{"a", "a/b", "-a", "@", "HEAD", "a..b", "a.lock", "a@{", "a.", "/", "a//b", ".a", "a~", "refs/heads/a", "@/a", "a\\b"} {
+	for _, name := range []string{"a", "a/b", "-a", "@", "HEAD", "a..b", "a.lock", "a@{", "a.", "/", "a//b", ".a", "a~",
+		"refs/heads/a", "@/a", "a\\b"} {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
 		if checkBranch(name) != nil {
 			return
 		}
-		if out, err := exec.Command("git", "check-ref-format", "--branch", name).CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != name {
+		if out, err := exec.Command("git", "check-ref-format", "--branch", name).CombinedOutput(); err != nil ||
+			strings.TrimSpace(string(out)) != name {
 			t.Fatalf("accepted %q, git says %s", name, out)
 		}
 	})

@@ -170,7 +170,8 @@ func (u *userRepository) looseReferences(ctx context.Context) (map[string]string
 				many := len(found) > maxLooseRefs
 				mu.Unlock()
 				if many {
-					return nil, fmt.Errorf("there are more than %d files; `git pack-refs --all` makes them one", maxLooseRefs)
+					return nil, fmt.Errorf("there are more than %d files; `git pack-refs --all` makes them one",
+						maxLooseRefs)
 				}
 			}
 		}

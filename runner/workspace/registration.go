@@ -48,12 +48,14 @@ func ReadRegistration(runDir string) (*Registration, error) {
 	}
 	r := &Registration{}
 	err := json.Unmarshal([]byte(readSmall(path)), r)
-	if err == nil && (r.Schema != registrationSchema || !filepath.IsAbs(r.Path) || !filepath.IsAbs(r.Repository) || !objectID.MatchString(r.Commit) || checkBranch(r.Branch) != nil) {
+	if err == nil && (r.Schema != registrationSchema || !filepath.IsAbs(r.Path) || !filepath.IsAbs(r.Repository) ||
+		!objectID.MatchString(r.Commit) || checkBranch(r.Branch) != nil) {
 		err = errors.New("it lacks what it must have")
 	}
 	if err != nil {
-		return nil, &Error{Code: CodeFailed, Param: "RUN", Err: err, Message: "the registration " + path + " can't be read",
-			Hint: "look at `git worktree list`, then remove the file"}
+		return nil, &Error{Code: CodeFailed, Param: "RUN", Err: err,
+			Message: "the registration " + path + " can't be read",
+			Hint:    "look at `git worktree list`, then remove the file"}
 	}
 	return r, nil
 }

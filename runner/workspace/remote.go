@@ -36,11 +36,13 @@ func ParseRemote(source, ref, path string) (Remote, error) {
 		return Remote{}, &Error{Code: CodeInvalidOption, Param: param, Message: message, Hint: hint}
 	}
 	if ref != "" && (!refName.MatchString(ref) || strings.Contains(ref, "..") || len(ref) > 256) {
-		return bad("--ref", fmt.Sprintf("%.100q is no name of a branch, tag or commit", ref), "give one, such as main or v1.2.0")
+		return bad("--ref", fmt.Sprintf("%.100q is no name of a branch, tag or commit", ref),
+			"give one, such as main or v1.2.0")
 	}
 	if path = strings.Trim(path, "/"); path != "" {
 		if err := checkPath(path); err != nil {
-			return bad("--path", fmt.Sprintf("%.100q is no directory within a repository", path), "give a relative path without ..")
+			return bad("--path", fmt.Sprintf("%.100q is no directory within a repository", path),
+				"give a relative path without ..")
 		}
 	}
 	r := Remote{URL: source, Ref: ref, Path: path}
@@ -48,11 +50,14 @@ func ParseRemote(source, ref, path string) (Remote, error) {
 		return r, nil
 	}
 	u, err := url.Parse(source)
-	if err != nil || len(source) > 2048 || strings.ContainsFunc(source, func(c rune) bool { return c <= ' ' || c == 0x7f }) {
+	if err != nil || len(source) > 2048 || strings.ContainsFunc(source, func(c rune) bool {
+		return c <= ' ' || c == 0x7f
+	}) {
 		return bad("SOURCE", fmt.Sprintf("%.100q is no URL", source), "give https://HOST/PATH")
 	}
 	if _, secret := u.User.Password(); secret || u.RawQuery != "" || u.Fragment != "" {
-		return bad("SOURCE", "the URL holds a password, a query or a fragment", "leave them out; a branch is given with --ref, and access by an ssh key")
+		return bad("SOURCE", "the URL holds a password, a query or a fragment",
+			"leave them out; a branch is given with --ref, and access by an ssh key")
 	}
 	if strings.HasPrefix(u.Hostname(), "-") {
 		return bad("SOURCE", fmt.Sprintf("%.100q is no name of a host", u.Hostname()), "give https://HOST/PATH")
@@ -90,7 +95,8 @@ func (r Remote) github(u *url.URL) (Remote, error) {
 		return bad("this is no repository and no tree on GitHub", "give https://github.com/OWNER/REPO/tree/REF/PATH")
 	}
 	if r.Ref != "" || r.Path != "" {
-		return bad("a tree URL says the ref and the path itself", "leave out --ref and --path, or give the repository's URL")
+		return bad("a tree URL says the ref and the path itself",
+			"leave out --ref and --path, or give the repository's URL")
 	}
 	for _, part := range parts[3:] {
 		if err := checkPath(part); err != nil || !refName.MatchString(parts[3]) {

@@ -19,14 +19,16 @@ func TestParseRemote(t *testing.T) {
 		param             string // of the error, "" for none
 	}{
 		{source: "https://example.org/a/b.git", url: "https://example.org/a/b.git", scheme: "https"},
-		{source: "https://example.org/a", ref: "v1.2", path: "/skills/x/", url: "https://example.org/a", scheme: "https"},
+		{source: "https://example.org/a", ref: "v1.2", path: "/skills/x/", url: "https://example.org/a",
+			scheme: "https"},
 		{source: "ssh://git@example.org/a", url: "ssh://git@example.org/a", scheme: "ssh"},
 		{source: "git@example.org:a/b.git", url: "git@example.org:a/b.git", scheme: "ssh"},
 		{source: "file:///a/b", url: "file:///a/b", scheme: "file"},
 		{source: "http://127.0.0.1:80/a", url: "http://127.0.0.1:80/a", scheme: "http"},
 		{source: "http://[::1]/a", url: "http://[::1]/a", scheme: "http"},
 		{source: "https://github.com/o/r", url: "https://github.com/o/r", scheme: "https"},
-		{source: "https://github.com/o/r/tree/main/skills/x", url: "https://github.com/o/r", scheme: "https", tree: "main/skills/x"},
+		{source: "https://github.com/o/r/tree/main/skills/x", url: "https://github.com/o/r", scheme: "https",
+			tree: "main/skills/x"},
 		{source: "https://github.com/o/r.git/tree/main", url: "https://github.com/o/r", scheme: "https", tree: "main"},
 		{source: "https://github.com/o/r/tree", param: "SOURCE"},
 		{source: "https://github.com/o/r/blob/main/x", param: "SOURCE"},
@@ -51,12 +53,14 @@ func TestParseRemote(t *testing.T) {
 	} {
 		r, err := ParseRemote(tc.source, tc.ref, tc.path)
 		if tc.param != "" {
-			if e, ok := errors.AsType[*Error](err); !ok || e.Param != tc.param || e.Code != CodeInvalidOption || e.Hint == "" {
+			if e, ok := errors.AsType[*Error](err); !ok || e.Param != tc.param || e.Code != CodeInvalidOption ||
+				e.Hint == "" {
 				t.Errorf("%q: %+v, %v", tc.source, r, err)
 			}
 			continue
 		}
-		if err != nil || r.URL != tc.url || r.scheme() != tc.scheme || strings.Join(r.tree, "/") != tc.tree || r.Path != strings.Trim(tc.path, "/") {
+		if err != nil || r.URL != tc.url || r.scheme() != tc.scheme || strings.Join(r.tree, "/") != tc.tree ||
+			r.Path != strings.Trim(tc.path, "/") {
 			t.Errorf("%q: %+v, %v", tc.source, r, err)
 		}
 		if !IsRemote(tc.source) {
@@ -72,7 +76,8 @@ func TestParseRemote(t *testing.T) {
 
 func TestChooseRef(t *testing.T) {
 	const id = "0123456789012345678901234567890123456789"
-	refs := []byte(strings.Join([]string{id + "\tHEAD", id + "\trefs/heads/main", id + "\trefs/heads/feature/x", id + "\trefs/tags/v1", ""}, "\n"))
+	refs := []byte(strings.Join([]string{id + "\tHEAD", id + "\trefs/heads/main", id + "\trefs/heads/feature/x",
+		id + "\trefs/tags/v1", ""}, "\n"))
 	for _, tc := range []struct {
 		remote    Remote
 		ref, path string
@@ -100,7 +105,8 @@ func gitIn(t *testing.T, dir, stdin string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", args...)
 	cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.org")
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=A",
+		"GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.org")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("git %v: %v\n%s", args, err, out)
@@ -116,7 +122,9 @@ func fetchTree(t *testing.T, tree string, o FetchOptions) (*Fetched, error) {
 	gitIn(t, source, "", "init", "-q", "-b", "main")
 	blob := gitIn(t, source, "hello\n", "hash-object", "-w", "--stdin")
 	link := gitIn(t, source, "a", "hash-object", "-w", "--stdin")
-	commit := gitIn(t, source, "", "commit-tree", "-m", "x", gitIn(t, source, strings.NewReplacer("BLOB", blob, "LINK", link, "COMMIT", strings.Repeat("1", 40)).Replace(tree), "mktree", "--missing"))
+	commit := gitIn(t, source, "", "commit-tree", "-m", "x",
+		gitIn(t, source, strings.NewReplacer("BLOB", blob, "LINK", link, "COMMIT",
+			strings.Repeat("1", 40)).Replace(tree), "mktree", "--missing"))
 	gitIn(t, source, "", "update-ref", "refs/heads/main", commit)
 	if o.Dir = filepath.Join(t.TempDir(), "files"); o.Files == 0 {
 		o.Files, o.Bytes, o.Pack = 100, 1<<20, 1<<20
@@ -186,7 +194,8 @@ func TestFetchRunsNothing(t *testing.T) {
 	gitIn(t, source, "", "commit", "-q", "-m", "x")
 	gitIn(t, source, "", "config", "filter.evil.smudge", "touch "+marker)
 	for _, hook := range []string{"post-checkout", "post-merge", "reference-transaction"} {
-		if err := os.WriteFile(filepath.Join(source, ".git", "hooks", hook), []byte("#!/bin/sh\ntouch "+marker+"\n"), 0o700); err != nil {
+		if err := os.WriteFile(filepath.Join(source, ".git", "hooks", hook), []byte("#!/bin/sh\ntouch "+marker+"\n"),
+			0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -194,7 +203,8 @@ func TestFetchRunsNothing(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Remote{URL: "file://" + source}.Fetch(t.Context(), FetchOptions{Dir: dir, Files: 10, Bytes: 1 << 20, Pack: 1 << 20})
+	got, err := Remote{URL: "file://" + source}.Fetch(t.Context(),
+		FetchOptions{Dir: dir, Files: 10, Bytes: 1 << 20, Pack: 1 << 20})
 	if err != nil || !slices.Equal(got.Files, []string{".gitattributes", "a"}) {
 		t.Fatalf("%+v, %v", got, err)
 	}

@@ -56,7 +56,8 @@ func remove(ctx context.Context, o RemoveOptions) (*RemoveResult, error) {
 	r := &removal{options: o, known: known, result: &RemoveResult{Registration: *known}}
 	if !exists(known.Repository) {
 		if exists(known.Path) {
-			return nil, r.inUse("its repository "+known.Repository+" is gone", "save what is needed and remove the directory")
+			return nil, r.inUse("its repository "+known.Repository+" is gone",
+				"save what is needed and remove the directory")
 		}
 		return r.result, os.Remove(registrationPath(o.RunDir))
 	}
@@ -72,7 +73,8 @@ func remove(ctx context.Context, o RemoveOptions) (*RemoveResult, error) {
 			return nil, err
 		}
 	} else if exists(known.Path) {
-		return nil, r.inUse("the repository doesn't know it as a working tree", "save what is needed and remove the directory")
+		return nil, r.inUse("the repository doesn't know it as a working tree",
+			"save what is needed and remove the directory")
 	}
 	if o.DeleteBranch {
 		if err := r.deleteBranch(ctx); err != nil {
@@ -116,7 +118,8 @@ func sharedLayout(commonDir string, borrowing Borrowing) (*repositoryLayout, err
 }
 
 func (r *removal) inUse(why, hint string) *Error {
-	return &Error{Code: CodeWorktreeInUse, Param: "RUN", Message: "the working tree " + r.known.Path + " stays: " + why, Hint: hint}
+	return &Error{Code: CodeWorktreeInUse, Param: "RUN", Message: "the working tree " + r.known.Path + " stays: " + why,
+		Hint: hint}
 }
 
 func (r *removal) removeTree(ctx context.Context) error {
@@ -138,7 +141,8 @@ func (r *removal) removeTree(ctx context.Context) error {
 
 // checkUnused refuses what removal would lose besides files.
 func (r *removal) checkUnused(ctx context.Context) error {
-	for _, state := range []string{"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "BISECT_LOG"} {
+	for _, state := range []string{"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply",
+		"BISECT_LOG"} {
 		if exists(filepath.Join(r.gitDir, state)) {
 			return r.inUse("a merge, rebase or the like is under way in it", "finish it first")
 		}
@@ -187,7 +191,8 @@ func (r *removal) checkClean(ctx context.Context) error {
 		return err
 	}
 	if tree.status.withoutUntracked {
-		return r.inUse("its ignore rules take git too long to tell what is in it", "look at it and remove the directory")
+		return r.inUse("its ignore rules take git too long to tell what is in it",
+			"look at it and remove the directory")
 	}
 	for _, path := range tree.status.gitlinks {
 		if exists(filepath.Join(r.known.Path, path, ".git")) {
@@ -234,7 +239,8 @@ func (r *removal) save(ctx context.Context, tree *userRepository) error {
 		}
 		r.result.Saved = path
 		return replaceFile(path, func(w io.Writer) error {
-			return repo.git().stream(ctx, nil, w, "diff-tree", "-r", "--patch", "--binary", "--full-index", "--no-ext-diff",
+			return repo.git().stream(ctx, nil, w, "diff-tree", "-r", "--patch", "--binary", "--full-index",
+				"--no-ext-diff",
 				"--no-textconv", "--no-color", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/", base, saved)
 		})
 	}
@@ -249,8 +255,9 @@ func (r *removal) deleteBranch(ctx context.Context) error {
 		return err
 	}
 	if tip != r.known.Commit && (user.headCommit == "" || !r.repository.contains(ctx, user.headCommit, tip)) {
-		return &Error{Code: CodeBranchExists, Param: "--delete-branch", Message: fmt.Sprintf("the branch %q has commits that HEAD lacks", r.known.Branch),
-			Hint: "merge it, or delete it with git branch -D"}
+		return &Error{Code: CodeBranchExists, Param: "--delete-branch",
+			Message: fmt.Sprintf("the branch %q has commits that HEAD lacks", r.known.Branch),
+			Hint:    "merge it, or delete it with git branch -D"}
 	}
 	if err := r.repository.deleteBranch(ctx, r.known.Branch, tip); err != nil {
 		return err

@@ -79,7 +79,8 @@ func (s *settler) renew(parent folder, name, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(s.top.chmod(freshName, 0o755), give(s.top, freshName, s.tree.source.options.Owner), parent.rmdir(name)); err != nil {
+	if err := errors.Join(s.top.chmod(freshName, 0o755), give(s.top, freshName, s.tree.source.options.Owner),
+		parent.rmdir(name)); err != nil {
 		return err
 	}
 	if err := unix.Renameat(s.top.fd, freshName, parent.fd, name); err != nil {
@@ -140,7 +141,8 @@ func (s *settler) recordDir(at *cursor, dir *entry) error {
 	}
 	st, err := parent.lstat(name)
 	if err == nil && st.Mtim != since {
-		if err = unix.UtimesNanoAt(parent.fd, name, []unix.Timespec{since, since}, unix.AT_SYMLINK_NOFOLLOW); err == nil {
+		if err = unix.UtimesNanoAt(parent.fd, name, []unix.Timespec{since, since},
+			unix.AT_SYMLINK_NOFOLLOW); err == nil {
 			st, err = parent.lstat(name)
 		}
 	}

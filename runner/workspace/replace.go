@@ -35,7 +35,8 @@ func (m *merge) replace(ctx context.Context, root folder, result *ApplyResult) e
 	defer r.close()
 	if err := r.carryOut(m, result); err != nil {
 		if undoErr := r.undo(); undoErr != nil {
-			return fmt.Errorf("%w; not everything could be moved back, the former files are in %s: %w", err, stage, undoErr)
+			return fmt.Errorf("%w; not everything could be moved back, the former files are in %s: %w", err, stage,
+				undoErr)
 		}
 		return errors.Join(err, os.RemoveAll(stage))
 	}
@@ -74,7 +75,8 @@ func newReplacement(root folder, stage string) (*replacement, error) {
 		old.close()
 		return nil, err
 	}
-	return &replacement{root: root, fresh: fresh, old: old, tree: newCursor(root, false), staged: newCursor(fresh, false)}, nil
+	return &replacement{root: root, fresh: fresh, old: old, tree: newCursor(root, false),
+		staged: newCursor(fresh, false)}, nil
 }
 
 func (r *replacement) close() {
@@ -136,8 +138,9 @@ func (r *replacement) moveAside(name string, expected fileStat) error {
 }
 
 func meanwhile(name string, cause error) error {
-	return &Error{Code: CodeChangedMeanwhile, Param: name, Err: cause, Message: fmt.Sprintf("%q changed while the patch was being applied", name),
-		Hint: "nothing was changed; try again"}
+	return &Error{Code: CodeChangedMeanwhile, Param: name, Err: cause,
+		Message: fmt.Sprintf("%q changed while the patch was being applied", name),
+		Hint:    "nothing was changed; try again"}
 }
 
 // removeEmptyParents removes the directories that the patch left empty, as git

@@ -47,7 +47,8 @@ func resume(ctx context.Context, options Options, held Held) (_ *Tree, err error
 	}()
 	options.Limits, options.Keep = options.Limits.withDefaults(), orDefault(options.Keep, 4)
 	options.Claim, options.Owner, options.Borrowing = held.Claim, held.Owner, held.Borrowing
-	source := &Source{options: options, info: held.Info, format: objectFormat(held.Info.ObjectFormat), cache: repositoryCache{dir: filepath.Dir(held.Slot)}}
+	source := &Source{options: options, info: held.Info, format: objectFormat(held.Info.ObjectFormat),
+		cache: repositoryCache{dir: filepath.Dir(held.Slot)}}
 	tree := &Tree{source: source, info: held.Info, slot: s, boot: bootID()}
 	tree.info.Submodules = nil // found again with the entries
 	tree.base = repository{dir: s.git(), format: source.format}
@@ -66,7 +67,8 @@ func resume(ctx context.Context, options Options, held Held) (_ *Tree, err error
 func lockHeld(cacheDir string, held Held) (*slot, error) {
 	number, err := strconv.Atoi(filepath.Base(held.Slot))
 	trees := filepath.Join(cacheDir, "trees")
-	if err != nil || number < 0 || number >= maxSlots || filepath.Dir(filepath.Dir(held.Slot)) != trees || filepath.Clean(held.Slot) != held.Slot {
+	if err != nil || number < 0 || number >= maxSlots || filepath.Dir(filepath.Dir(held.Slot)) != trees ||
+		filepath.Clean(held.Slot) != held.Slot {
 		return nil, invalidOption("Slot", "%.200q is no working tree of the cache %.200q", held.Slot, cacheDir)
 	}
 	released := &Error{Code: CodeReleased, Message: "the working tree " + held.Slot + " is not held any more"}
@@ -78,7 +80,8 @@ func lockHeld(cacheDir string, held Held) (*slot, error) {
 		return nil, err
 	}
 	if s == nil {
-		return nil, &Error{Code: CodeBusy, Message: "the working tree " + held.Slot + " is in use", Hint: "wait until its run ends"}
+		return nil, &Error{Code: CodeBusy, Message: "the working tree " + held.Slot + " is in use",
+			Hint: "wait until its run ends"}
 	}
 	claim, err := s.claimedBy()
 	if err == nil && (claim == "" || claim != held.Claim) {
@@ -98,8 +101,9 @@ func (s *Source) findObjects(ctx context.Context) error {
 		return err
 	}
 	if user == nil || user.format != s.format {
-		return &Error{Code: CodeBrokenRepository, Param: s.info.Path, Message: "the repository that the tree was made from is not there any more",
-			Hint: "put it back at " + s.info.Path}
+		return &Error{Code: CodeBrokenRepository, Param: s.info.Path,
+			Message: "the repository that the tree was made from is not there any more",
+			Hint:    "put it back at " + s.info.Path}
 	}
 	s.user = *user
 	return nil

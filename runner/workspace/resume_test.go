@@ -139,7 +139,8 @@ func TestDisclaim(t *testing.T) {
 	if claims, err := Claims(t.Context(), cache); err != nil || len(claims) != 0 {
 		t.Fatalf("claims %v, %v", claims, err)
 	}
-	for _, slot := range []string{"", "/", cache, filepath.Join(cache, "trees", "x"), claim.Slot + "/../../../../0", "/etc/0"} {
+	for _, slot := range []string{"", "/", cache, filepath.Join(cache, "trees", "x"), claim.Slot + "/../../../../0",
+		"/etc/0"} {
 		_, err := Resume(t.Context(), Options{CacheDir: cache}, Held{Slot: slot, Claim: "run_1"})
 		if e, ok := errors.AsType[*Error](err); !ok || e.Code != CodeInvalidOption {
 			t.Errorf("slot %q: %v", slot, err)

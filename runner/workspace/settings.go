@@ -110,7 +110,8 @@ func (u *userRepository) loadFormat(local settings) error {
 
 func (u *userRepository) broken(part string, err error) error {
 	return &Error{Code: CodeBrokenRepository, Param: u.top,
-		Message: "the " + part + " of the repository at " + u.top + " can't be read", Err: err, Hint: "`git status` there shows the fault"}
+		Message: "the " + part + " of the repository at " + u.top + " can't be read", Err: err,
+		Hint: "`git status` there shows the fault"}
 }
 
 // globalSettings reads the user's own files, where git looks for them.

@@ -74,7 +74,8 @@ func (t *Tree) settle(ctx context.Context, atRest bool) error {
 	if err := s.recordDirs(root); err != nil {
 		return err
 	}
-	t.record.header.Version, t.record.header.Boot, t.record.header.Stamp, t.record.header.AtRest = recordVersion, t.boot, now(), atRest
+	t.record.header.Version, t.record.header.Boot, t.record.header.Stamp, t.record.header.AtRest = recordVersion,
+		t.boot, now(), atRest
 	t.index, err = t.record.write(t.slot.record())
 	return err
 }
@@ -95,7 +96,8 @@ type settler struct {
 }
 
 func newSettler(t *Tree, top folder, bin *trash) *settler {
-	s := &settler{tree: t, layout: newLayout(t.record.entries), top: top, trash: bin, have: make([]bool, len(t.record.entries)),
+	s := &settler{tree: t, layout: newLayout(t.record.entries), top: top, trash: bin,
+		have:  make([]bool, len(t.record.entries)),
 		known: make(map[string]*entry, len(t.record.dirs)), newer: map[string]bool{}}
 	for i := range t.record.dirs {
 		s.known[t.record.dirs[i].path] = &t.record.dirs[i]
@@ -136,7 +138,8 @@ func (s *settler) clean(ctx context.Context) error {
 
 // look notes a directory that was touched, and makes one accessible.
 func (s *settler) look(parent folder, name, path string, st *unix.Stat_t) error {
-	if e := s.known[path]; e != nil && e.mode == st.Mode && s.tree.owned(st) && s.tree.record.untouched(e.stat, st, s.tree.boot) {
+	if e := s.known[path]; e != nil && e.mode == st.Mode && s.tree.owned(st) &&
+		s.tree.record.untouched(e.stat, st, s.tree.boot) {
 		return nil
 	}
 	s.mu.Lock()

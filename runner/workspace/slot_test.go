@@ -21,7 +21,8 @@ func TestTwoTreesAtOnce(t *testing.T) {
 	isolate(t)
 	repo := newRepo(t, map[string]string{"a.txt": "a\n"})
 	cache := filepath.Join(t.TempDir(), "cache")
-	first, second := acquire(t, Options{Dir: repo, CacheDir: cache, Keep: 1}), acquire(t, Options{Dir: repo, CacheDir: cache, Keep: 1})
+	first, second := acquire(t, Options{Dir: repo, CacheDir: cache, Keep: 1}),
+		acquire(t, Options{Dir: repo, CacheDir: cache, Keep: 1})
 	if first.Dir() == second.Dir() {
 		t.Fatal("two runs share a tree")
 	}
@@ -52,7 +53,8 @@ func TestSweepSlots(t *testing.T) {
 	isolate(t)
 	repo := newRepo(t, map[string]string{"a.txt": "a\n"})
 	cache := filepath.Join(t.TempDir(), "cache")
-	free, used := acquire(t, Options{Dir: repo, CacheDir: cache, Keep: 2}), acquire(t, Options{Dir: repo, CacheDir: cache, Keep: 2})
+	free, used := acquire(t, Options{Dir: repo, CacheDir: cache, Keep: 2}),
+		acquire(t, Options{Dir: repo, CacheDir: cache, Keep: 2})
 	const half = "../.tmp-0123456789abcdef"
 	for _, tree := range []*Tree{free, used} {
 		write(t, tree.Dir(), map[string]string{half: "run_1"})
@@ -78,8 +80,10 @@ func TestCrashBetweenAcquireAndRelease(t *testing.T) {
 	repo := newRepo(t, map[string]string{"a.txt": "a\n", "d/b.txt": "b\n"})
 	cache := filepath.Join(t.TempDir(), "cache")
 	for _, harm := range []string{
-		"echo x > a.txt; rm -r d; echo y > new", "rm -rf ../git ../result", "rm ../index", "echo garbage > ../index", ": > ../index",
-		"rm ../git/holon-format; rm -r ../git/refs", "mkdir -p ../trash/1/2/3; mkfifo ../trash/1/2/p; chmod 0 ../trash/1", "rm -rf .git; mkdir -p .git/a/b",
+		"echo x > a.txt; rm -r d; echo y > new", "rm -rf ../git ../result", "rm ../index", "echo garbage > ../index",
+		": > ../index",
+		"rm ../git/holon-format; rm -r ../git/refs",
+		"mkdir -p ../trash/1/2/3; mkfifo ../trash/1/2/p; chmod 0 ../trash/1", "rm -rf .git; mkdir -p .git/a/b",
 		"mkdir -p ../result/objects",
 	} {
 		tree := acquire(t, Options{Dir: repo, CacheDir: cache})
@@ -112,7 +116,8 @@ func TestBaseMoves(t *testing.T) {
 	if err := tree.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []string{"echo 2 > a.txt", "rm -r d; echo f > d", "rm d; mkdir d; echo y > d/y", "chmod +x a.txt", "rm a.txt; ln -s stays a.txt"} {
+	for _, step := range []string{"echo 2 > a.txt", "rm -r d; echo f > d", "rm d; mkdir d; echo y > d/y",
+		"chmod +x a.txt", "rm a.txt; ln -s stays a.txt"} {
 		run(t, repo, "sh", "-ec", step+"; git add -A; git commit -qm x")
 		tree := acquire(t, Options{Dir: repo, CacheDir: cache})
 		wantPristine(t, tree)
@@ -166,7 +171,8 @@ func TestManyFiles(t *testing.T) {
 	makeRepo(t, repo, 5000)
 	tree := acquire(t, Options{Dir: repo})
 	wantPristine(t, tree)
-	run(t, tree.Dir(), "sh", "-ec", "echo changed >> d0/e7/f7.go; rm d1/e99/f4999.go; mkdir node_modules; cd node_modules; for i in $(seq 500); do echo $i > $i; done")
+	run(t, tree.Dir(), "sh", "-ec", "echo changed >> d0/e7/f7.go; rm d1/e99/f4999.go; mkdir node_modules; cd "+
+		"node_modules; for i in $(seq 500); do echo $i > $i; done")
 	diff, _ := diffOf(t, tree)
 	if len(diff.Files) != 502 {
 		t.Fatalf("%d changes", len(diff.Files))
@@ -182,7 +188,8 @@ func makeRepo(t testing.TB, dir string, n int) {
 	stream.WriteString("commit refs/heads/main\ncommitter P <p@localhost> 1700000000 +0000\ndata 4\ninit\n")
 	for i := range n {
 		content := strings.Repeat(fmt.Sprintf("line of file %d, %x\n", i, i*7919), 30+i%80)
-		fmt.Fprintf(&stream, "M 100644 inline d%d/e%d/f%d.go\ndata %d\n%s\n", i/2500, i/50%50+i/2500*50, i, len(content), content)
+		fmt.Fprintf(&stream, "M 100644 inline d%d/e%d/f%d.go\ndata %d\n%s\n", i/2500, i/50%50+i/2500*50, i,
+			len(content), content)
 	}
 	cmd := exec.CommandContext(t.Context(), "git", "fast-import", "--quiet")
 	cmd.Dir, cmd.Stdin = dir, &stream

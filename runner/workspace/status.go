@@ -32,7 +32,8 @@ func (u *userRepository) loadStatus(ctx context.Context, v view, depth int) erro
 	if index, err := openIn(u.gitDir, filepath.Base(u.index())); err == nil {
 		index.Close()
 	} else if !errors.Is(err, os.ErrNotExist) { // git would wait for a pipe
-		return &Error{Code: CodeBrokenRepository, Param: u.index(), Message: "the index can't be read", Hint: "remove " + u.index() + " and run git reset", Err: err}
+		return &Error{Code: CodeBrokenRepository, Param: u.index(), Message: "the index can't be read",
+			Hint: "remove " + u.index() + " and run git reset", Err: err}
 	}
 	g := v.inTree(u.index())
 	ignoring := g.within(ignoreTime)
@@ -118,12 +119,14 @@ func (u *userRepository) loadSubmoduleStatus(ctx context.Context, v view, depth 
 	for line := range bytes.SplitSeq(out, []byte{0}) {
 		about, path, _ := strings.Cut(string(line), "\t") // "mode id stage"
 		fields := strings.Fields(about)
-		if len(fields) != 3 || fields[0] != strconv.FormatInt(modeSubmodule, 8) || slices.Contains(u.status.gitlinks, path) {
+		if len(fields) != 3 || fields[0] != strconv.FormatInt(modeSubmodule, 8) ||
+			slices.Contains(u.status.gitlinks, path) {
 			continue
 		}
 		u.status.gitlinks = append(u.status.gitlinks, path)
 		if len(u.status.gitlinks) > maxSubmodules {
-			return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the repository has more than %d submodules", maxSubmodules)}
+			return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the repository has more than %d submodules",
+				maxSubmodules)}
 		}
 		if err := u.lookInto(ctx, v, path, fields[1], depth); err != nil {
 			return err
@@ -183,6 +186,7 @@ func (s repositoryStatus) checkSubmodules() error {
 		return nil
 	}
 	return &Error{Code: CodeDirtySubmodule, Param: s.submodules[0], Paths: s.submodules,
-		Message: fmt.Sprintf("the submodule %q has uncommitted changes, which the workspace can't include", s.submodules[0]),
-		Hint:    "commit or stash them there, or run without uncommitted changes (--include-dirty=false)"}
+		Message: fmt.Sprintf("the submodule %q has uncommitted changes, which the workspace can't include",
+			s.submodules[0]),
+		Hint: "commit or stash them there, or run without uncommitted changes (--include-dirty=false)"}
 }

@@ -69,8 +69,9 @@ func (u *userRepository) checkSize(untracked []string, limit int64) error {
 			sum += st.Size
 		}
 		if sum > limit {
-			return &Error{Code: CodeTooLarge, Param: path, Message: fmt.Sprintf("the untracked files are larger than %d bytes", limit),
-				Hint: "list them in .gitignore, or run without uncommitted changes (--include-dirty=false)"}
+			return &Error{Code: CodeTooLarge, Param: path,
+				Message: fmt.Sprintf("the untracked files are larger than %d bytes", limit),
+				Hint:    "list them in .gitignore, or run without uncommitted changes (--include-dirty=false)"}
 		}
 	}
 	return nil

@@ -27,7 +27,8 @@ func TestAsOrdinaryUser(t *testing.T) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", "^("+tests+")$", "-test.count=1")
 		cmd.Dir = dir
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, foreignVariable + "=" + filepath.Join(dir, "foreign")}
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir,
+			foreignVariable + "=" + filepath.Join(dir, "foreign")}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)

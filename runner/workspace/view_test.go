@@ -13,7 +13,10 @@ func TestReferencesAgree(t *testing.T) {
 	for name, arrange := range map[string]func(t *testing.T, repo string) string{
 		"ordinary": func(_ *testing.T, repo string) string { return repo },
 		"linked":   func(t *testing.T, repo string) string { return addWorktree(t, repo) },
-		"detached": func(t *testing.T, repo string) string { run(t, repo, "git", "checkout", "-q", "--detach"); return repo },
+		"detached": func(t *testing.T, repo string) string {
+			run(t, repo, "git", "checkout", "-q", "--detach")
+			return repo
+		},
 		"unborn": func(t *testing.T, repo string) string {
 			run(t, repo, "git", "checkout", "-q", "--orphan", "x/y")
 			return repo
@@ -40,8 +43,9 @@ func TestReferencesAgree(t *testing.T) {
 			return repo
 		},
 		"locks and damage": func(t *testing.T, repo string) string {
-			write(t, repo, map[string]string{".git/refs/heads/x.lock": strings.Repeat("ab", 20) + "\n", ".git/refs/heads/empty": "",
-				".git/refs/heads/cut": "abcd\n"})
+			write(t, repo, map[string]string{".git/refs/heads/x.lock": strings.Repeat("ab", 20) + "\n",
+				".git/refs/heads/empty": "",
+				".git/refs/heads/cut":   "abcd\n"})
 			return repo
 		},
 		"sha256": func(t *testing.T, repo string) string {
@@ -58,11 +62,13 @@ func TestReferencesAgree(t *testing.T) {
 			run(t, repo, "git", "branch", "other")
 			dir := arrange(t, repo)
 			source := openSource(t, Options{Dir: dir})
-			refs := run(t, dir, "sh", "-c", "git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/tags refs/remotes 2>/dev/null")
+			refs := run(t, dir, "sh", "-c", "git for-each-ref --format='%(objectname) %(refname)' refs/heads "+
+				"refs/tags refs/remotes 2>/dev/null")
 			if got := strings.TrimPrefix(string(source.user.references), packedHeader); got != refs {
 				t.Errorf("references\n%s\ngit says\n%s", got, refs)
 			}
-			want := strings.Fields(run(t, dir, "sh", "-c", "git rev-parse --revs-only HEAD^{commit} HEAD^{tree}; git symbolic-ref -q HEAD || true"))
+			want := strings.Fields(run(t, dir, "sh", "-c",
+				"git rev-parse --revs-only HEAD^{commit} HEAD^{tree}; git symbolic-ref -q HEAD || true"))
 			got := strings.Fields(source.user.headCommit + " " + source.user.headTree)
 			if source.info.Branch != "" {
 				got = append(got, "refs/heads/"+source.info.Branch)
@@ -81,20 +87,23 @@ func TestTakenOver(t *testing.T) {
 	isolate(t)
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"ignore": "*.global\n", "secret": "*.secret\n",
-		"config": "\ufeff[core]\n\texcludesFile = " + dir + "/ignore\n[user] name = U\n\temail = u@localhost\n[include]\n\tpath = " + dir + "/absent\n"})
+		"config": "\ufeff[core]\n\texcludesFile = " + dir +
+			"/ignore\n[user] name = U\n\temail = u@localhost\n[include]\n\tpath = " + dir + "/absent\n"})
 	t.Setenv("GIT_CONFIG_GLOBAL", filepath.Join(dir, "config"))
 	repo := newRepo(t, map[string]string{"script": "#!/bin/sh\n", "crlf": "1\n"})
 	run(t, repo, "git", "config", "core.excludesFile", dir+"/secret")
 	run(t, repo, "git", "config", "core.fileMode", "false")
 	run(t, repo, "git", "config", "core.autocrlf", "true")
 	run(t, repo, "chmod", "-x", "script")
-	write(t, repo, map[string]string{"crlf": "1\r\n", "x.global": "x\n", ".git/info/exclude": "*.own\n", "x.own": "x\n"})
+	write(t, repo, map[string]string{"crlf": "1\r\n", "x.global": "x\n", ".git/info/exclude": "*.own\n",
+		"x.own": "x\n"})
 	run(t, repo, "git", "add", "crlf")
 	source := openSource(t, Options{Dir: repo, IncludeDirty: true})
 	if source.info.Dirty || source.user.userName != "U" || source.user.excludes != "*.global\n*.own\n" {
 		t.Errorf("info = %+v, user = %q, excludes = %q", source.info, source.user.userName, source.user.excludes)
 	}
-	write(t, repo, map[string]string{".git/config": "[core]\n\trepositoryformatversion = 1\n[extensions]\n\trefstorage = reftable\n"})
+	write(t, repo, map[string]string{".git/config": "[core]\n\trepositoryformatversion = " +
+		"1\n[extensions]\n\trefstorage = reftable\n"})
 	_, err := Open(t.Context(), Options{Dir: repo, CacheDir: filepath.Join(t.TempDir(), "cache")})
 	wantCode(t, err, CodeBrokenRepository)
 }
@@ -117,7 +126,8 @@ func TestMovedSubmodule(t *testing.T) {
 	for _, stage := range []string{"true", "git add lib", "git config submodule.lib.ignore all"} {
 		run(t, repo, "sh", "-ec", stage)
 		tree := acquire(t, Options{Dir: repo, IncludeDirty: true})
-		if info := tree.Info(); !info.IncludedDirty || len(info.Submodules) != 1 || info.Submodules[0].Commit != commit {
+		if info := tree.Info(); !info.IncludedDirty || len(info.Submodules) != 1 ||
+			info.Submodules[0].Commit != commit {
 			t.Errorf("%s: %+v", stage, info)
 		}
 		if got := contents(t, tree.Dir())["lib/lib.txt"]; got != "newer\n" {

@@ -19,7 +19,8 @@ type visitor func(dir folder, path string, names []string) (descend []string, er
 // walkTree shows what is in every directory from root down to visit, in no order, on as
 // many goroutines as there are processors. A directory that can't be opened
 // goes to unreadable, which may swallow the error.
-func walkTree(ctx context.Context, root folder, from string, visit visitor, unreadable func(path string, err error) error) error {
+func walkTree(ctx context.Context, root folder, from string, visit visitor,
+	unreadable func(path string, err error) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := &treeWalk{ctx: ctx, fail: cancel, visit: visit, unreadable: unreadable,

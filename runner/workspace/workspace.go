@@ -155,8 +155,9 @@ func newSource(ctx context.Context, options Options, dir string, user *userRepos
 		top, place = user.top, user.gitDir
 	}
 	if within(top, options.CacheDir) {
-		return nil, &Error{Code: CodeInvalidOption, Param: "CacheDir", Message: "the state directory " + options.CacheDir + " lies within the workspace " + top,
-			Hint: "name a smaller workspace, or move the state directory (HOLON_HOME)"}
+		return nil, &Error{Code: CodeInvalidOption, Param: "CacheDir",
+			Message: "the state directory " + options.CacheDir + " lies within the workspace " + top,
+			Hint:    "name a smaller workspace, or move the state directory (HOLON_HOME)"}
 	}
 	of, err := originOf(top, place)
 	if err != nil {

@@ -23,14 +23,16 @@ type worktrees struct {
 // that nothing of it is left and it is to be made anew.
 func (w *worktrees) resume(ctx context.Context, o CheckoutOptions, known *Registration) (*CheckoutResult, error) {
 	if known.Repository != w.user.commonDir {
-		return nil, &Error{Code: CodeCheckedOut, Param: "--workspace", Message: fmt.Sprintf("run %s is checked out in another repository, at %s", o.Run, known.Path),
-			Hint: "holon checkout --remove " + o.Run + " removes that working tree"}
+		return nil, &Error{Code: CodeCheckedOut, Param: "--workspace",
+			Message: fmt.Sprintf("run %s is checked out in another repository, at %s", o.Run, known.Path),
+			Hint:    "holon checkout --remove " + o.Run + " removes that working tree"}
 	}
 	gitDir := known.gitDirOf()
 	if gitDir != "" && exists(filepath.Join(known.Path, ".git")) && known.filled() {
 		if o.Branch != "" && o.Branch != known.Branch || o.Path != "" && !samePath(o.Path, known.Path) {
-			return nil, &Error{Code: CodeCheckedOut, Param: "RUN", Message: fmt.Sprintf("run %s is checked out at %s, on branch %s", o.Run, known.Path, known.Branch),
-				Hint: "holon checkout --remove " + o.Run + " removes that working tree and keeps the branch"}
+			return nil, &Error{Code: CodeCheckedOut, Param: "RUN",
+				Message: fmt.Sprintf("run %s is checked out at %s, on branch %s", o.Run, known.Path, known.Branch),
+				Hint:    "holon checkout --remove " + o.Run + " removes that working tree and keeps the branch"}
 		}
 		return &CheckoutResult{Registration: *known, Existing: true, Warnings: o.Diff.Warnings}, nil
 	}
@@ -40,7 +42,8 @@ func (w *worktrees) resume(ctx context.Context, o CheckoutOptions, known *Regist
 		}
 	}
 	tip, err := w.user.resolve("refs/heads/" + known.Branch)
-	if err != nil || tip == "" || o.Branch != "" && o.Branch != known.Branch || !w.view.contains(ctx, tip, known.Commit) {
+	if err != nil || tip == "" || o.Branch != "" && o.Branch != known.Branch ||
+		!w.view.contains(ctx, tip, known.Commit) {
 		return nil, err
 	}
 	if err := o.Confirm.ask(o.Diff.Warnings); err != nil {

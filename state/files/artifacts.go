@@ -61,13 +61,15 @@ func (l Limits) withDefaults() Limits {
 // all is bounded. What exceeds a bound is left out with a warning, so that the
 // rest of a run can always be recorded. The host's own files at the top of dir
 // are left out. The error is the context's, or dir can't be read.
-func Artifacts(ctx context.Context, dir string, limits Limits) (artifacts []state.Artifact, warnings []string, err error) {
+func Artifacts(ctx context.Context, dir string, limits Limits) (artifacts []state.Artifact, warnings []string,
+	err error) {
 	d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the results: %w", err)
 	}
 	defer d.Close()
-	w := &walk{limits: limits.withDefaults(), buffer: make([]byte, 256<<10), artifacts: []state.Artifact{}, links: map[[2]uint64]int{}}
+	w := &walk{limits: limits.withDefaults(), buffer: make([]byte, 256<<10), artifacts: []state.Artifact{},
+		links: map[[2]uint64]int{}}
 	if err := w.directory(ctx, d, "", 0); err != nil {
 		return nil, nil, fmt.Errorf("list the results: %w", err)
 	}
@@ -187,7 +189,8 @@ func (w *walk) file(ctx context.Context, d *os.File, name, rel string) error {
 	size, first := info.Size(), len(w.artifacts)
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
 		if known, ok := w.links[[2]uint64{st.Dev, st.Ino}]; ok { // not read again, and not counted
-			w.artifacts = append(w.artifacts, state.Artifact{Path: rel, Bytes: w.artifacts[known].Bytes, SHA256: w.artifacts[known].SHA256})
+			w.artifacts = append(w.artifacts, state.Artifact{Path: rel, Bytes: w.artifacts[known].Bytes,
+				SHA256: w.artifacts[known].SHA256})
 			return nil
 		}
 		defer func() {
@@ -247,7 +250,8 @@ func (w *walk) summary() []string {
 
 // isOwn reports whether the host's own files are called so.
 func isOwn(name string) bool {
-	return name == state.ManifestFile || name == state.StartFile || name == state.LeaseFile || name == state.SessionFile || name == state.UsageFile || strings.HasPrefix(name, durable.TempPrefix)
+	return name == state.ManifestFile || name == state.StartFile || name == state.LeaseFile ||
+		name == state.SessionFile || name == state.UsageFile || strings.HasPrefix(name, durable.TempPrefix)
 }
 
 // readerFunc hides other methods of a reader, so that the walk's buffer is used.

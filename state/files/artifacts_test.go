@@ -27,7 +27,8 @@ func TestArtifacts(t *testing.T) {
 	write := func(path, text string) {
 		t.Helper()
 		path = filepath.Join(dir, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700),
+			os.WriteFile(path, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -115,7 +116,8 @@ func TestArtifactLimits(t *testing.T) {
 	if _, _, err := files.Artifacts(ctx, dir, files.Limits{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if _, _, err := files.Artifacts(t.Context(), filepath.Join(dir, "absent"), files.Limits{}); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := files.Artifacts(t.Context(), filepath.Join(dir, "absent"), files.Limits{}); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Errorf("absent: %v", err)
 	}
 }

@@ -68,7 +68,8 @@ func create(t testing.TB, runs *files.Runs, n files.NewRun) *files.Run {
 
 func manifest(id string) *state.Manifest {
 	now := turns.At(time.Now())
-	return &state.Manifest{Schema: state.ManifestSchema, RunID: id, Status: state.StatusFailed, Outcome: state.OutcomeFailure, ExitCode: 1, StartedAt: now, CompletedAt: now}
+	return &state.Manifest{Schema: state.ManifestSchema, RunID: id, Status: state.StatusFailed,
+		Outcome: state.OutcomeFailure, ExitCode: 1, StartedAt: now, CompletedAt: now}
 }
 
 func TestLifeOfARun(t *testing.T) {
@@ -82,15 +83,18 @@ func TestLifeOfARun(t *testing.T) {
 				wantOutput = n.OutputDir
 			}
 			run := create(t, runs, n)
-			if info, err := os.Lstat(run.Dir()); err != nil || info.Mode() != fs.ModeDir|0o700 || run.Dir() != home.RunDir(n.ID) {
+			if info, err := os.Lstat(run.Dir()); err != nil || info.Mode() != fs.ModeDir|0o700 ||
+				run.Dir() != home.RunDir(n.ID) {
 				t.Fatalf("run's directory %s: %v, %v", run.Dir(), info, err)
 			}
 
 			e := open(t, runs, n.ID)
-			if !e.Live || e.Status() != state.StatusRunning || e.Manifest != nil || e.Problem != nil || e.OutputDir() != wantOutput || run.OutputDir() != wantOutput {
+			if !e.Live || e.Status() != state.StatusRunning || e.Manifest != nil || e.Problem != nil ||
+				e.OutputDir() != wantOutput || run.OutputDir() != wantOutput {
 				t.Fatalf("while it runs: %+v", e)
 			}
-			want := &state.Start{Schema: state.StartSchema, RunID: n.ID, Name: "a name", CreatedAt: turns.At(n.CreatedAt), OutputDir: wantOutput, Source: "/src", PID: os.Getpid()}
+			want := &state.Start{Schema: state.StartSchema, RunID: n.ID, Name: "a name",
+				CreatedAt: turns.At(n.CreatedAt), OutputDir: wantOutput, Source: "/src", PID: os.Getpid()}
 			if diff := cmp.Diff(want, e.Start); diff != "" {
 				t.Errorf("start (-want +got):\n%s", diff)
 			}
@@ -117,7 +121,8 @@ func TestLifeOfARun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if other, err := os.ReadFile(filepath.Join(wantOutput, state.ManifestFile)); err != nil || string(other) != string(own) {
+			if other, err := os.ReadFile(filepath.Join(wantOutput, state.ManifestFile)); err != nil ||
+				string(other) != string(own) {
 				t.Errorf("the output's manifest differs: %v", err)
 			}
 		})
@@ -244,7 +249,8 @@ func TestCreateRefuses(t *testing.T) {
 		{"relative output", files.NewRun{ID: "run_1", OutputDir: "out"}, state.CodeOutputUnusable},
 		{"output with files", files.NewRun{ID: "run_1", OutputDir: full}, state.CodeOutputUnusable},
 		{"output is a file", files.NewRun{ID: "run_1", OutputDir: filepath.Join(full, "x")}, state.CodeOutputUnusable},
-		{"output without parent", files.NewRun{ID: "run_1", OutputDir: filepath.Join(full, "a", "b")}, state.CodeOutputUnusable},
+		{"output without parent", files.NewRun{ID: "run_1", OutputDir: filepath.Join(full, "a", "b")},
+			state.CodeOutputUnusable},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := runs.Create(t.Context(), tc.n)
@@ -276,7 +282,8 @@ func TestOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.WriteFile(filepath.Join(home.RunsDir(), "run_9file"), nil, 0o600), os.Symlink("/", filepath.Join(home.RunsDir(), "run_9link"))); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(home.RunsDir(), "run_9file"), nil, 0o600),
+		os.Symlink("/", filepath.Join(home.RunsDir(), "run_9link"))); err != nil {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct {

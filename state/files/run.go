@@ -47,7 +47,9 @@ func (r *Run) WriteManifest(m *state.Manifest) error {
 		return notHeld(r.ID())
 	}
 	if m.RunID != r.ID() {
-		return &state.Error{Code: state.CodeManifestInvalid, Param: "run_id", Message: fmt.Sprintf("manifest of run %.80q given to run %s", m.RunID, r.ID()), Hint: "write it to its own run"}
+		return &state.Error{Code: state.CodeManifestInvalid, Param: "run_id",
+			Message: fmt.Sprintf("manifest of run %.80q given to run %s", m.RunID, r.ID()),
+			Hint:    "write it to its own run"}
 	}
 	text, err := m.Encode()
 	if err != nil {
@@ -62,7 +64,8 @@ func (r *Run) WriteManifest(m *state.Manifest) error {
 }
 
 func notHeld(id string) error {
-	return &state.Error{Code: state.CodeNotHeld, Param: "run", Message: "run " + id + " is not held any more", Hint: "write the record before the run is closed"}
+	return &state.Error{Code: state.CodeNotHeld, Param: "run", Message: "run " + id + " is not held any more",
+		Hint: "write the record before the run is closed"}
 }
 
 // Close releases the lease. A run that has no manifest by then shows as

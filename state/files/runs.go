@@ -11,8 +11,8 @@
 // The invariant: a run's directory appears whole, with its lease taken and its
 // run.json durable, under an id that no other run has; and it is running
 // exactly while some process holds the lease. A run that is neither held nor
-// has a manifest was interrupted; another process may take its lease to settle it. Reading takes no lock, writes nothing and
-// follows no symbolic link: results may have been written by a container.
+// has a manifest was interrupted; another process may take its lease to settle it. Reading takes no lock,
+// writes nothing and follows no symbolic link: results may have been written by a container.
 //
 // It does not promise that two runs given the same output directory at the
 // same instant notice each other. A crash while a run is made or removed leaves
@@ -107,7 +107,8 @@ func (r *Runs) place(start state.Start, dir string) (lease *os.File, err error) 
 	}
 	if err = os.Rename(temp, dir); err != nil {
 		if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) {
-			err = &state.Error{Code: state.CodeRunExists, Param: "run", Message: "there is a run " + start.RunID + " already", Hint: "use another id"}
+			err = &state.Error{Code: state.CodeRunExists, Param: "run",
+				Message: "there is a run " + start.RunID + " already", Hint: "use another id"}
 		}
 		return lease, err
 	}
@@ -122,7 +123,8 @@ func makeOutput(output, dir string) (path string, undo func() error, err error) 
 		return dir, func() error { return nil }, nil
 	}
 	bad := func(hint, format string, args ...any) error {
-		return &state.Error{Code: state.CodeOutputUnusable, Param: "--output", Hint: hint, Message: fmt.Sprintf(format, args...)}
+		return &state.Error{Code: state.CodeOutputUnusable, Param: "--output", Hint: hint,
+			Message: fmt.Sprintf(format, args...)}
 	}
 	const remedy = "choose a directory that is empty or does not exist"
 	if !filepath.IsAbs(output) {
@@ -236,8 +238,9 @@ func resolve(ref string, ids []string) (string, error) {
 		prefix = "run_" + ref
 	}
 	if ref == "" || prefix != "run_" && state.CheckRunID(prefix) != nil {
-		return "", &state.Error{Code: state.CodeInvalidRunID, Param: "run", Message: fmt.Sprintf("%.80q is no id of a run", ref),
-			Hint: "give an id, the beginning of one, or 'last'"}
+		return "", &state.Error{Code: state.CodeInvalidRunID, Param: "run",
+			Message: fmt.Sprintf("%.80q is no id of a run", ref),
+			Hint:    "give an id, the beginning of one, or 'last'"}
 	}
 	var matches []string
 	for _, id := range ids {
@@ -254,12 +257,14 @@ func resolve(ref string, ids []string) (string, error) {
 	case 1:
 		return matches[0], nil
 	}
-	return "", &state.Error{Code: state.CodeRunAmbiguous, Param: "run", Message: fmt.Sprintf("%q begins the ids of %d runs", ref, len(matches)),
-		Hint: "give more of one: " + few(matches)}
+	return "", &state.Error{Code: state.CodeRunAmbiguous, Param: "run",
+		Message: fmt.Sprintf("%q begins the ids of %d runs", ref, len(matches)),
+		Hint:    "give more of one: " + few(matches)}
 }
 
 func notFound(ref string, others []string) error {
-	e := &state.Error{Code: state.CodeRunNotFound, Param: "run", Message: fmt.Sprintf("there is no run %q", ref), Hint: "there are no runs yet; start one with holon run"}
+	e := &state.Error{Code: state.CodeRunNotFound, Param: "run", Message: fmt.Sprintf("there is no run %q", ref),
+		Hint: "there are no runs yet; start one with holon run"}
 	if len(others) > 0 {
 		e.Hint = "there are " + few(others)
 	}

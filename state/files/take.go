@@ -43,7 +43,9 @@ func (r *Runs) Take(ctx context.Context, id string) (*Run, error) {
 		return nil, fmt.Errorf("run %s: %w", id, err)
 	}
 	if lease == nil {
-		return nil, &state.Error{Code: state.CodeRunLive, Param: "run", Message: "run " + id + " belongs to a holon that is alive", Hint: "wait for its end, or stop it with holon stop"}
+		return nil, &state.Error{Code: state.CodeRunLive, Param: "run",
+			Message: "run " + id + " belongs to a holon that is alive",
+			Hint:    "wait for its end, or stop it with holon stop"}
 	}
 	run, err := held(dir, d, lease, id)
 	if err != nil {
@@ -71,7 +73,8 @@ func held(dir string, d, lease *os.File, id string) (*Run, error) {
 		return nil, fmt.Errorf("run %s: %w", id, err)
 	}
 	if start.RunID != id || !filepath.IsAbs(start.OutputDir) {
-		return nil, &state.Error{Code: state.CodeManifestInvalid, Param: "run_id", Message: fmt.Sprintf("%s of run %s is that of another", state.StartFile, id)}
+		return nil, &state.Error{Code: state.CodeManifestInvalid, Param: "run_id",
+			Message: fmt.Sprintf("%s of run %s is that of another", state.StartFile, id)}
 	}
 	for _, dir := range []string{dir, start.OutputDir} { // whoever wrote there was killed
 		if err := durable.Sweep(dir); err != nil {

@@ -25,7 +25,8 @@ func TestTake(t *testing.T) {
 	if err := run.Close(); err != nil {
 		t.Fatal(err)
 	}
-	half, foreign := filepath.Join(home.RunDir(id), ".tmp-0123456789abcdef"), filepath.Join(home.RunDir(id), ".tmp-mine")
+	half, foreign := filepath.Join(home.RunDir(id), ".tmp-0123456789abcdef"),
+		filepath.Join(home.RunDir(id), ".tmp-mine")
 	for _, path := range []string{half, foreign} { // the holder was killed while it replaced a file
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)

@@ -66,7 +66,8 @@ type Lane struct {
 	Stopped     bool      `json:"stopped,omitempty"`      // by the operator; nothing is admitted or claimed
 	Chain       string    `json:"chain,omitempty"`        // response that the next turn continues; "": none
 	PendingWake *WakeHint `json:"pending_wake,omitempty"` // not yet made a message
-	WakeMessage string    `json:"wake_message,omitempty"` // the newest system tick that a hint was made; further hints wait while it is queued
+	// the newest system tick that a hint was made; further hints wait while it is queued
+	WakeMessage string `json:"wake_message,omitempty"`
 
 	Progress     Progress        `json:"progress"`
 	Totals       Totals          `json:"totals"`

@@ -26,14 +26,17 @@ type Attempt struct {
 	TurnID    string        `json:"turn_id"`    // of the turn that it runs, known before the turn is asked for
 	TurnIndex int64         `json:"turn_index"`
 	Status    AttemptStatus `json:"status"`
-	Owner     string        `json:"owner"`                          // boot id of the runtime that claimed it: its lease ends with that process
-	Model     string        `json:"model,omitempty"`                // reference of the first model to ask
-	Chain     string        `json:"previous_response_id,omitempty"` // of the turn
-	Readmit   bool          `json:"readmit,omitempty"`              // the message was interrupted before
-	WaitID    string        `json:"wait_id,omitempty"`              // the wait that the message ended; "": none
+	// boot id of the runtime that claimed it: its lease ends with that process
+	Owner   string `json:"owner"`
+	Model   string `json:"model,omitempty"`                // reference of the first model to ask
+	Chain   string `json:"previous_response_id,omitempty"` // of the turn
+	Readmit bool   `json:"readmit,omitempty"`              // the message was interrupted before
+	WaitID  string `json:"wait_id,omitempty"`              // the wait that the message ended; "": none
 
-	Facts       int64  `json:"facts"`                  // number of the newest runtime event of the turn that is in the ledger
-	Items       int64  `json:"items"`                  // of the turn's response that are in the ledger, from the first on
+	// number of the newest runtime event of the turn that is in the ledger
+	Facts int64 `json:"facts"`
+	// of the turn's response that are in the ledger, from the first on
+	Items       int64  `json:"items"`
 	AbortedBy   string `json:"aborted_by,omitempty"`   // who asked to abort the turn; "": nobody
 	AbortMode   string `json:"abort_mode,omitempty"`   // "", stop_after_abort
 	FrameDigest string `json:"frame_digest,omitempty"` // of the prompt frame, which Frame holds

@@ -82,16 +82,17 @@ type Notification struct {
 // Event tells one thing that happened to an agent. It refers to what it is about
 // by ids; Data has only what no other record holds and is at most MaxEventData.
 type Event struct {
-	ID        string          `json:"id"`
-	Seq       int64           `json:"event_seq"`
-	AgentID   string          `json:"agent_id"`
-	CreatedAt time.Time       `json:"created_at"`
-	Type      string          `json:"type"`
-	Level     int             `json:"level"` // operator visibility, 1 action_required … 5 trace
-	MessageID string          `json:"message_id,omitempty"`
-	TurnID    string          `json:"turn_id,omitempty"`
-	Ref       string          `json:"ref,omitempty"` // brief, wait, timer, trigger or notification, by the prefix of its id
-	Data      json.RawMessage `json:"data,omitempty"`
+	ID        string    `json:"id"`
+	Seq       int64     `json:"event_seq"`
+	AgentID   string    `json:"agent_id"`
+	CreatedAt time.Time `json:"created_at"`
+	Type      string    `json:"type"`
+	Level     int       `json:"level"` // operator visibility, 1 action_required … 5 trace
+	MessageID string    `json:"message_id,omitempty"`
+	TurnID    string    `json:"turn_id,omitempty"`
+	// brief, wait, timer, trigger or notification, by the prefix of its id
+	Ref  string          `json:"ref,omitempty"`
+	Data json.RawMessage `json:"data,omitempty"`
 }
 
 // MaxEventData bounds Event.Data, in bytes.

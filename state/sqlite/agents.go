@@ -45,7 +45,8 @@ func scanLane(r *row) (l ledger.Lane) {
 }
 
 func keepLane(l ledger.Lane) ledger.Lane {
-	l.UpdatedAt, l.LastBriefAt, l.Progress.EndedAt = kept(l.UpdatedAt), keptOrNil(l.LastBriefAt), keptOrNil(l.Progress.EndedAt)
+	l.UpdatedAt, l.LastBriefAt, l.Progress.EndedAt = kept(l.UpdatedAt), keptOrNil(l.LastBriefAt),
+		keptOrNil(l.Progress.EndedAt)
 	l.LastFailure = keepFailure(l.LastFailure)
 	if l.PendingWake != nil {
 		hint := *l.PendingWake
@@ -72,14 +73,16 @@ func (t *tx) InsertAgent(a ledger.Agent, l ledger.Lane) error {
 	if err != nil {
 		return err
 	}
-	if _, err := t.write("INSERT INTO agents (id, archived, data) VALUES (?, ?, ?)", a.ID, number(a.ArchivedAt != nil), data); err != nil {
+	if _, err := t.write("INSERT INTO agents (id, archived, data) VALUES (?, ?, ?)", a.ID, number(a.ArchivedAt != nil),
+		data); err != nil {
 		return changed("insert", "agent", ledger.CodeExists, err)
 	}
 	l = keepLane(l)
 	if data, err = encode(l); err != nil {
 		return err
 	}
-	_, err = t.write("INSERT INTO lanes (agent_id, revision, event_seq, stopped, chain, wake_message, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
+	_, err = t.write("INSERT INTO lanes (agent_id, revision, event_seq, stopped, chain, wake_message, data) VALUES "+
+		"(?, ?, ?, ?, ?, ?, ?)",
 		l.AgentID, l.Revision, l.EventSeq, number(l.Stopped), l.Chain, l.WakeMessage, data)
 	return changed("insert", "agent", ledger.CodeExists, err)
 }
@@ -90,5 +93,6 @@ func (t *tx) UpdateAgent(a ledger.Agent) error {
 	if err != nil {
 		return err
 	}
-	return t.replace("agent", a.ID, "UPDATE agents SET archived = ?, data = ? WHERE id = ?", number(a.ArchivedAt != nil), data, a.ID)
+	return t.replace("agent", a.ID, "UPDATE agents SET archived = ?, data = ? WHERE id = ?",
+		number(a.ArchivedAt != nil), data, a.ID)
 }

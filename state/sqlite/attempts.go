@@ -53,7 +53,8 @@ func (t *tx) InsertAttempt(a ledger.Attempt) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.write("INSERT INTO attempts (id, agent_id, message_id, wait_id, status, created_at, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
+	_, err = t.write("INSERT INTO attempts (id, agent_id, message_id, wait_id, status, created_at, data) VALUES (?, "+
+		"?, ?, ?, ?, ?, ?)",
 		a.ID, a.AgentID, a.MessageID, a.WaitID, string(a.Status), millis(a.StartedAt), data)
 	if err != nil {
 		return changed("insert", "attempt", ledger.CodeConflict, err)
@@ -67,7 +68,9 @@ func (t *tx) UpdateAttempt(a ledger.Attempt) error {
 	if err != nil {
 		return err
 	}
-	if err := t.replace("attempt", a.ID, "UPDATE attempts SET message_id = ?, wait_id = ?, status = ?, data = ? WHERE id = ?", a.MessageID, a.WaitID, string(a.Status), data, a.ID); err != nil {
+	if err := t.replace("attempt", a.ID,
+		"UPDATE attempts SET message_id = ?, wait_id = ?, status = ?, data = ? WHERE id = ?", a.MessageID, a.WaitID,
+		string(a.Status), data, a.ID); err != nil {
 		return err
 	}
 	return t.saveFrame(a)
@@ -90,7 +93,8 @@ func (v *view) Turn(id string) (ledger.Turn, error) {
 
 // Turns implements ledger.View.
 func (v *view) Turns(agentID string, limit int) ([]ledger.Turn, error) {
-	return tail(v, "turns", scanTurn, "SELECT data FROM turns WHERE agent_id = ? ORDER BY number DESC LIMIT ?", agentID, limited(limit))
+	return tail(v, "turns", scanTurn, "SELECT data FROM turns WHERE agent_id = ? ORDER BY number DESC LIMIT ?", agentID,
+		limited(limit))
 }
 
 func scanTurn(r *row) (turn ledger.Turn) {
@@ -100,7 +104,8 @@ func scanTurn(r *row) (turn ledger.Turn) {
 
 // InsertTurn implements ledger.Tx.
 func (t *tx) InsertTurn(turn ledger.Turn) error {
-	turn.StartedAt, turn.CompletedAt, turn.Failure = kept(turn.StartedAt), kept(turn.CompletedAt), keepFailure(turn.Failure)
+	turn.StartedAt, turn.CompletedAt, turn.Failure = kept(turn.StartedAt), kept(turn.CompletedAt),
+		keepFailure(turn.Failure)
 	data, err := encode(turn)
 	if err != nil {
 		return err

@@ -34,7 +34,9 @@ func TestBackupAndRestore(t *testing.T) {
 					return
 				default:
 				}
-				if err := s.Update(context.WithoutCancel(t.Context()), func(tx ledger.Tx) error { return tell(tx, 3) }); err != nil {
+				if err := s.Update(context.WithoutCancel(t.Context()), func(tx ledger.Tx) error {
+					return tell(tx, 3)
+				}); err != nil {
 					done <- err
 					return
 				}

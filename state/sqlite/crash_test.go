@@ -46,7 +46,10 @@ func writeUntilKilled(path string) error {
 		go func() {
 			for {
 				var seq int64
-				err := s.Update(context.Background(), func(tx ledger.Tx) (err error) { seq, err = crashStep(tx, agent); return err })
+				err := s.Update(context.Background(), func(tx ledger.Tx) (err error) {
+					seq, err = crashStep(tx, agent)
+					return err
+				})
 				if err != nil {
 					failed <- err
 					return
@@ -65,9 +68,11 @@ func crashStep(tx ledger.Tx, agent string) (int64, error) {
 		return 0, err
 	}
 	l.Admitted++
-	m := ledger.Message{ID: fmt.Sprintf("msg_%s_%08d", agent, l.Admitted), AgentID: agent, Number: l.Admitted, CreatedAt: time.Now()}
+	m := ledger.Message{ID: fmt.Sprintf("msg_%s_%08d", agent, l.Admitted), AgentID: agent, Number: l.Admitted,
+		CreatedAt: time.Now()}
 	m.Body.Text = strings.Repeat("x", rand.IntN(6000))
-	if err := tx.InsertMessage(m, ledger.Entry{MessageID: m.ID, AgentID: agent, Number: m.Number, Status: ledger.Queued, Priority: ledger.Normal}); err != nil {
+	if err := tx.InsertMessage(m, ledger.Entry{MessageID: m.ID, AgentID: agent, Number: m.Number, Status: ledger.Queued,
+		Priority: ledger.Normal}); err != nil {
 		return 0, err
 	}
 	if err := tx.Append(&l, ledger.Event{ID: "evt", MessageID: m.ID, Level: 4}); err != nil {
@@ -167,8 +172,10 @@ func checkAfterKill(t *testing.T, path string, acknowledged map[string]int64) {
 					return fmt.Errorf("event %d of %s is where %d should be", e.Seq, agent, i+1)
 				}
 			}
-			if n := int64(len(page.Events)); n < acknowledged[agent] || l.EventSeq != n || l.Revision != n || l.Admitted != n || int64(queued) != n {
-				return fmt.Errorf("%s: acknowledged %d; the lane says event %d, revision %d, message %d; there are %d events and %d entries",
+			if n := int64(len(page.Events)); n < acknowledged[agent] || l.EventSeq != n || l.Revision != n ||
+				l.Admitted != n || int64(queued) != n {
+				return fmt.Errorf("%s: acknowledged %d; the lane says event %d, revision %d, message %d; there are "+
+					"%d events and %d entries",
 					agent, acknowledged[agent], l.EventSeq, l.Revision, l.Admitted, n, queued)
 			}
 		}

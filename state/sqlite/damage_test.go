@@ -16,7 +16,8 @@ import (
 )
 
 // dataTables have a record as JSON.
-var dataTables = []string{"agents", "lanes", "messages", "attempts", "turns", "waits", "timers", "triggers", "briefs", "transcript", "notifications"}
+var dataTables = []string{"agents", "lanes", "messages", "attempts", "turns", "waits", "timers", "triggers", "briefs",
+	"transcript", "notifications"}
 
 // filledStore has one row in each of them, and an event.
 func filledStore(t testing.TB) *Store {
@@ -26,11 +27,17 @@ func filledStore(t testing.TB) *Store {
 	appendTo(t, s, 1)
 	if err := s.Update(t.Context(), func(tx ledger.Tx) error {
 		return errors.Join(
-			tx.InsertMessage(ledger.Message{ID: "x", AgentID: "a", Number: 1}, ledger.Entry{MessageID: "x", AgentID: "a", Number: 1, Status: ledger.Queued}),
-			tx.InsertAttempt(ledger.Attempt{ID: "x", AgentID: "a", Status: ledger.AttemptOpen, FrameDigest: "d", Frame: []byte("{}")}),
-			tx.InsertTurn(ledger.Turn{ID: "x", AgentID: "a", Index: 1}), tx.InsertWait(ledger.Wait{ID: "x", AgentID: "a", Owner: "agent", Status: ledger.WaitActive}),
-			tx.InsertTimer(ledger.Timer{ID: "x", AgentID: "a"}), tx.InsertTrigger(ledger.Trigger{ID: "x", AgentID: "a"}), tx.InsertBrief(ledger.Brief{ID: "x", AgentID: "a"}),
-			tx.InsertTranscript(ledger.TranscriptEntry{ID: "x", AgentID: "a"}), tx.InsertNotification(ledger.Notification{ID: "x", AgentID: "a"}))
+			tx.InsertMessage(ledger.Message{ID: "x", AgentID: "a", Number: 1},
+				ledger.Entry{MessageID: "x", AgentID: "a", Number: 1, Status: ledger.Queued}),
+			tx.InsertAttempt(ledger.Attempt{ID: "x", AgentID: "a", Status: ledger.AttemptOpen, FrameDigest: "d",
+				Frame: []byte("{}")}),
+			tx.InsertTurn(ledger.Turn{ID: "x", AgentID: "a", Index: 1}),
+			tx.InsertWait(ledger.Wait{ID: "x", AgentID: "a", Owner: "agent", Status: ledger.WaitActive}),
+			tx.InsertTimer(ledger.Timer{ID: "x", AgentID: "a"}),
+			tx.InsertTrigger(ledger.Trigger{ID: "x", AgentID: "a"}),
+			tx.InsertBrief(ledger.Brief{ID: "x", AgentID: "a"}),
+			tx.InsertTranscript(ledger.TranscriptEntry{ID: "x", AgentID: "a"}),
+			tx.InsertNotification(ledger.Notification{ID: "x", AgentID: "a"}))
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +65,8 @@ func readAll(v ledger.View) (errs []error) {
 }
 
 func FuzzDamagedRecord(f *testing.F) {
-	for _, text := range []string{"", "{", "null", "[]", "7", `{"agent_id":7}`, `{"created_at":"yesterday"}`, `{"wake_sources":{}}`, "\xff\x00", strings.Repeat("[", 100_000), "{}"} {
+	for _, text := range []string{"", "{", "null", "[]", "7", `{"agent_id":7}`, `{"created_at":"yesterday"}`,
+		`{"wake_sources":{}}`, "\xff\x00", strings.Repeat("[", 100_000), "{}"} {
 		f.Add(text)
 	}
 	s := filledStore(f)
@@ -118,7 +126,8 @@ func fill(t *testing.T, s *Store) int {
 			if err := tell(tx, 1); err != nil {
 				return err
 			}
-			return tx.InsertBrief(ledger.Brief{ID: fmt.Sprint("b", time.Now().UnixNano()), AgentID: "a", Text: strings.Repeat("x", 20_000)})
+			return tx.InsertBrief(ledger.Brief{ID: fmt.Sprint("b", time.Now().UnixNano()), AgentID: "a",
+				Text: strings.Repeat("x", 20_000)})
 		})
 		if state.IsCode(err, ledger.CodeLedgerFull) {
 			return n
@@ -213,7 +222,10 @@ func TestPrunedFileShrinks(t *testing.T) {
 		}
 	}
 	pages := func() (n int64) {
-		if err := s.writer.conn.query(func(r *row) error { n = r.integer(); return nil }, "SELECT page_count FROM pragma_page_count"); err != nil {
+		if err := s.writer.conn.query(func(r *row) error {
+			n = r.integer()
+			return nil
+		}, "SELECT page_count FROM pragma_page_count"); err != nil {
 			t.Fatal(err)
 		}
 		return n

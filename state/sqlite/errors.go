@@ -22,7 +22,8 @@ func failed(doing string, err error) error {
 	}
 	switch primary(err) {
 	case code.SQLITE_FULL:
-		return &state.Error{Code: ledger.CodeLedgerFull, Message: "the ledger's disk is full; nothing was written", Hint: "make room on the disk that holds the ledger", Err: fmt.Errorf("%s: %w", doing, err)}
+		return &state.Error{Code: ledger.CodeLedgerFull, Message: "the ledger's disk is full; nothing was written",
+			Hint: "make room on the disk that holds the ledger", Err: fmt.Errorf("%s: %w", doing, err)}
 	case code.SQLITE_CORRUPT, code.SQLITE_NOTADB:
 		return unreadable(fmt.Errorf("%s: %w", doing, err))
 	}
@@ -64,9 +65,11 @@ func changed(doing, noun string, exists state.Code, err error) error {
 	}
 	switch e.Code() {
 	case code.SQLITE_CONSTRAINT_UNIQUE, code.SQLITE_CONSTRAINT_PRIMARYKEY:
-		return &state.Error{Code: exists, Message: "the " + noun + ", or one that it excludes, exists", Param: noun, Err: err}
+		return &state.Error{Code: exists, Message: "the " + noun + ", or one that it excludes, exists", Param: noun,
+			Err: err}
 	case code.SQLITE_CONSTRAINT_FOREIGNKEY:
-		return &state.Error{Code: ledger.CodeNotFound, Message: "the " + noun + " belongs to an agent that does not exist", Param: "agent", Err: err}
+		return &state.Error{Code: ledger.CodeNotFound,
+			Message: "the " + noun + " belongs to an agent that does not exist", Param: "agent", Err: err}
 	}
 	return failed(doing+" "+noun, err)
 }

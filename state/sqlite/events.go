@@ -29,7 +29,8 @@ func (v *view) Events(agentID string, q ledger.EventQuery) (page ledger.EventPag
 		order = "DESC"
 	}
 	page.Events, err = list(v, "events", func(r *row) ledger.Event { return scanEvent(r, agentID) },
-		"SELECT "+eventColumns+" FROM events WHERE agent_id = ? AND seq BETWEEN ? AND ?"+level+" ORDER BY seq "+order+" LIMIT ?",
+		"SELECT "+eventColumns+" FROM events WHERE agent_id = ? AND seq BETWEEN ? AND ?"+level+" ORDER BY seq "+order+
+			" LIMIT ?",
 		agentID, from, to, limited(q.Limit))
 	if n := len(page.Events); n > 0 {
 		from = min(page.Events[0].Seq, page.Events[n-1].Seq)

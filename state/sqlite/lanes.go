@@ -70,7 +70,8 @@ func updateLane(c *conn, l ledger.Lane) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.exec("UPDATE lanes SET revision = ?, event_seq = ?, stopped = ?, chain = ?, wake_message = ?, data = ? WHERE agent_id = ?",
+	_, err = c.exec("UPDATE lanes SET revision = ?, event_seq = ?, stopped = ?, chain = ?, wake_message = ?, data = "+
+		"? WHERE agent_id = ?",
 		l.Revision, l.EventSeq, number(l.Stopped), l.Chain, l.WakeMessage, data, l.AgentID)
 	return failed("update lane", err)
 }
@@ -78,7 +79,8 @@ func updateLane(c *conn, l ledger.Lane) error {
 // eventRows is how many events one statement inserts; fewer go one by one.
 const eventRows = 16
 
-const insertEvent = "INSERT INTO events (agent_id, seq, id, created_at, type, level, message_id, turn_id, ref, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+const insertEvent = "INSERT INTO events (agent_id, seq, id, created_at, type, level, message_id, turn_id, ref, " +
+	"data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 var insertManyEvents = insertEvent + strings.Repeat(", (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", eventRows-1)
 

@@ -17,7 +17,8 @@ func (v *view) Message(id string) (ledger.Message, error) {
 
 // MessageByKey implements ledger.View.
 func (v *view) MessageByKey(agentID, key string) (ledger.Message, bool, error) {
-	return find(v, "message", scanMessage, "SELECT "+messageColumns+" FROM messages WHERE agent_id = ? AND key = ? AND key <> ''", agentID, key)
+	return find(v, "message", scanMessage,
+		"SELECT "+messageColumns+" FROM messages WHERE agent_id = ? AND key = ? AND key <> ''", agentID, key)
 }
 
 // Messages implements ledger.View.
@@ -43,38 +44,48 @@ func (t *tx) InsertMessage(m ledger.Message, e ledger.Entry) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.write("INSERT INTO messages (id, agent_id, number, key, created_at, data) VALUES (?, ?, ?, ?, ?, ?)", m.ID, m.AgentID, m.Number, m.Key, millis(m.CreatedAt), data)
+	_, err = t.write("INSERT INTO messages (id, agent_id, number, key, created_at, data) VALUES (?, ?, ?, ?, ?, ?)",
+		m.ID, m.AgentID, m.Number, m.Key, millis(m.CreatedAt), data)
 	if err != nil {
 		return changed("insert", "message", ledger.CodeConflict, err)
 	}
 	_, err = t.write(`INSERT INTO entries
 		(agent_id, number, message_id, band, sender, priority, status, attempt_id, interjects, readmitted, failed, not_before, reason, created_at, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		e.AgentID, e.Number, e.MessageID, int64(e.Band()), string(e.Sender), string(e.Priority), string(e.Status), e.AttemptID, number(e.Interjects),
-		int64(e.Readmitted), int64(e.Failed), millisOrNil(e.NotBefore), e.Reason, millis(e.CreatedAt), millis(e.UpdatedAt))
+		e.AgentID, e.Number, e.MessageID, int64(e.Band()), string(e.Sender), string(e.Priority), string(e.Status),
+		e.AttemptID, number(e.Interjects),
+		int64(e.Readmitted), int64(e.Failed), millisOrNil(e.NotBefore), e.Reason, millis(e.CreatedAt),
+		millis(e.UpdatedAt))
 	return changed("insert", "message", ledger.CodeConflict, err)
 }
 
-const entryColumns = "message_id, entries.agent_id, sender, priority, entries.number, status, attempt_id, interjects, readmitted, failed, not_before, reason, entries.created_at, updated_at"
+const entryColumns = "message_id, entries.agent_id, sender, priority, entries.number, status, attempt_id, " +
+	"interjects, readmitted, failed, not_before, reason, entries.created_at, updated_at"
 
 // Entry implements ledger.View.
 func (v *view) Entry(messageID string) (ledger.Entry, error) {
-	return get(v, "message", messageID, scanEntry, "SELECT "+entryColumns+" FROM messages JOIN entries USING (agent_id, number) WHERE id = ?")
+	return get(v, "message", messageID, scanEntry,
+		"SELECT "+entryColumns+" FROM messages JOIN entries USING (agent_id, number) WHERE id = ?")
 }
 
 // Head implements ledger.View.
 func (v *view) Head(agentID string) (ledger.Entry, bool, error) {
-	return find(v, "entry", scanEntry, "SELECT "+entryColumns+" FROM entries INDEXED BY entries_live WHERE agent_id = ? AND status = 'queued' ORDER BY band, number LIMIT 1", agentID)
+	return find(v, "entry", scanEntry, "SELECT "+entryColumns+
+		" FROM entries INDEXED BY entries_live WHERE agent_id = ? AND status = 'queued' ORDER BY band, number LIMIT 1",
+		agentID)
 }
 
 // Queued implements ledger.View.
 func (v *view) Queued(agentID string, limit int) ([]ledger.Entry, error) {
-	return list(v, "entries", scanEntry, "SELECT "+entryColumns+" FROM entries INDEXED BY entries_live WHERE agent_id = ? AND status = 'queued' ORDER BY band, number LIMIT ?", agentID, limited(limit))
+	return list(v, "entries", scanEntry,
+		"SELECT "+entryColumns+" FROM entries INDEXED BY entries_live WHERE agent_id = ? AND status = 'queued' "+
+			"ORDER BY band, number LIMIT ?", agentID, limited(limit))
 }
 
 // CountQueued implements ledger.View.
 func (v *view) CountQueued(agentID string) (int, error) {
-	n, err := v.count("count entries", "SELECT count(*) FROM entries INDEXED BY entries_live WHERE agent_id = ? AND status = 'queued'", agentID)
+	n, err := v.count("count entries", "SELECT count(*) FROM entries INDEXED BY entries_live WHERE agent_id = ? AND "+
+		"status = 'queued'", agentID)
 	return int(n), err
 }
 
@@ -82,7 +93,8 @@ func (v *view) CountQueued(agentID string) (int, error) {
 func (v *view) CountQueuedFrom(agentID string, from ledger.Sender) (int, error) {
 	first := ledger.Entry{Sender: from, Priority: ledger.Interject}.Band()
 	last := ledger.Entry{Sender: from, Priority: ledger.Background}.Band()
-	n, err := v.count("count entries", "SELECT count(*) FROM entries INDEXED BY entries_live WHERE agent_id = ? AND status = 'queued' AND band BETWEEN ? AND ?",
+	n, err := v.count("count entries", "SELECT count(*) FROM entries INDEXED BY entries_live WHERE agent_id = ? AND "+
+		"status = 'queued' AND band BETWEEN ? AND ?",
 		agentID, int64(first), int64(last))
 	return int(n), err
 }
@@ -110,16 +122,20 @@ func (v *view) Ready() ([]string, error) {
 
 func scanEntry(r *row) ledger.Entry {
 	return ledger.Entry{
-		MessageID: r.text(), AgentID: r.text(), Sender: ledger.Sender(r.text()), Priority: ledger.Priority(r.text()), Number: r.integer(), Status: ledger.EntryStatus(r.text()),
-		AttemptID: r.text(), Interjects: r.flag(), Readmitted: int(r.integer()), Failed: int(r.integer()), NotBefore: r.timeOrNil(),
-		Reason: r.text(), CreatedAt: r.time(), UpdatedAt: r.time(),
+		MessageID: r.text(), AgentID: r.text(), Sender: ledger.Sender(r.text()), Priority: ledger.Priority(r.text()),
+		Number: r.integer(), Status: ledger.EntryStatus(r.text()),
+		AttemptID: r.text(), Interjects: r.flag(), Readmitted: int(r.integer()), Failed: int(r.integer()),
+		NotBefore: r.timeOrNil(),
+		Reason:    r.text(), CreatedAt: r.time(), UpdatedAt: r.time(),
 	}
 }
 
 // UpdateEntry implements ledger.Tx.
 func (t *tx) UpdateEntry(e ledger.Entry) error {
-	return t.replace("message", e.MessageID, `UPDATE entries SET band = ?, sender = ?, priority = ?, status = ?, attempt_id = ?, interjects = ?, readmitted = ?,
+	return t.replace("message", e.MessageID,
+		`UPDATE entries SET band = ?, sender = ?, priority = ?, status = ?, attempt_id = ?, interjects = ?, readmitted = ?,
 		failed = ?, not_before = ?, reason = ?, updated_at = ? WHERE agent_id = ? AND number = ? AND message_id = ?`,
-		int64(e.Band()), string(e.Sender), string(e.Priority), string(e.Status), e.AttemptID, number(e.Interjects), int64(e.Readmitted),
+		int64(e.Band()), string(e.Sender), string(e.Priority), string(e.Status), e.AttemptID, number(e.Interjects),
+		int64(e.Readmitted),
 		int64(e.Failed), millisOrNil(e.NotBefore), e.Reason, millis(e.UpdatedAt), e.AgentID, e.Number, e.MessageID)
 }

@@ -13,13 +13,18 @@ func TestMigrateSenders(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	s := openAt(t, path)
 	messages := []ledger.Message{
-		{Kind: ledger.KindInternalFollowup, Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "enqueue_tool"}, Priority: ledger.Next},
-		{Kind: ledger.KindTimerTick, Origin: ledger.Origin{Kind: ledger.OriginTimer, TimerID: "wait_1"}, Priority: ledger.Normal},
+		{Kind: ledger.KindInternalFollowup, Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "enqueue_tool"},
+			Priority: ledger.Next},
+		{Kind: ledger.KindTimerTick, Origin: ledger.Origin{Kind: ledger.OriginTimer, TimerID: "wait_1"},
+			Priority: ledger.Normal},
 		{Kind: ledger.KindWebhookEvent, Origin: ledger.Origin{Kind: ledger.OriginWebhook}, Priority: ledger.Next},
-		{Kind: ledger.KindSystemTick, Origin: ledger.Origin{Kind: ledger.OriginSystem}, SourceRefs: map[string]string{"external_trigger_id": "trg_1"}, Priority: ledger.Normal},
+		{Kind: ledger.KindSystemTick, Origin: ledger.Origin{Kind: ledger.OriginSystem},
+			SourceRefs: map[string]string{"external_trigger_id": "trg_1"}, Priority: ledger.Normal},
 		{Kind: ledger.KindSystemTick, Origin: ledger.Origin{Kind: ledger.OriginSystem}, Priority: ledger.Normal},
-		{Kind: ledger.KindTimerTick, Origin: ledger.Origin{Kind: ledger.OriginTimer, TimerID: "tmr_1"}, Priority: ledger.Normal},
-		{Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator}, Priority: ledger.Background},
+		{Kind: ledger.KindTimerTick, Origin: ledger.Origin{Kind: ledger.OriginTimer, TimerID: "tmr_1"},
+			Priority: ledger.Normal},
+		{Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
+			Priority: ledger.Background},
 	}
 	err := s.Update(t.Context(), func(tx ledger.Tx) error {
 		if err := tx.InsertAgent(ledger.Agent{ID: "a"}, ledger.Lane{AgentID: "a"}); err != nil {
@@ -27,7 +32,8 @@ func TestMigrateSenders(t *testing.T) {
 		}
 		for i, m := range messages {
 			m.ID, m.AgentID, m.Number = fmt.Sprint("m", i), "a", int64(i+1)
-			if err := tx.InsertMessage(m, ledger.Entry{MessageID: m.ID, AgentID: "a", Number: m.Number, Priority: m.Priority, Status: ledger.Queued}); err != nil {
+			if err := tx.InsertMessage(m, ledger.Entry{MessageID: m.ID, AgentID: "a", Number: m.Number,
+				Priority: m.Priority, Status: ledger.Queued}); err != nil {
 				return err
 			}
 		}
@@ -36,7 +42,8 @@ func TestMigrateSenders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"UPDATE entries SET band = band % 4", "ALTER TABLE entries DROP COLUMN sender", "PRAGMA user_version = 1"} {
+	for _, text := range []string{"UPDATE entries SET band = band % 4", "ALTER TABLE entries DROP COLUMN sender",
+		"PRAGMA user_version = 1"} {
 		if err := s.writer.conn.script(text); err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +61,8 @@ func TestMigrateSenders(t *testing.T) {
 		}
 		return err
 	})
-	if want := "[7 operator 5 runtime 6 runtime 3 outside 4 outside 1 self 2 self]"; fmt.Sprint(got) != want || err != nil {
+	if want := "[7 operator 5 runtime 6 runtime 3 outside 4 outside 1 self 2 self]"; fmt.Sprint(got) != want ||
+		err != nil {
 		t.Errorf("the queue is %v (%v), want %s", got, err, want)
 	}
 }

@@ -97,17 +97,20 @@ func identify(path string) error {
 	}
 	var id, version, tables int64
 	err = c.query(func(r *row) error { id, version, tables = r.integer(), r.integer(), r.integer(); return nil },
-		"SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_application_id, pragma_user_version")
+		"SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_application_id, "+
+			"pragma_user_version")
 	known, globErr := scripts()
 	if err := errors.Join(err, globErr, c.close()); err != nil {
 		return failed("read the ledger's header", err)
 	}
 	if id != applicationID && tables > 0 {
-		return &state.Error{Code: ledger.CodeUnreadable, Message: path + " is a database, but no ledger of holon", Hint: "move it away, or choose another HOLON_HOME"}
+		return &state.Error{Code: ledger.CodeUnreadable, Message: path + " is a database, but no ledger of holon",
+			Hint: "move it away, or choose another HOLON_HOME"}
 	}
 	if version > int64(len(known)) {
 		return &state.Error{
-			Code: ledger.CodeUnreadable, Message: fmt.Sprintf("the ledger has version %d and this holon knows %d", version, len(known)),
+			Code: ledger.CodeUnreadable, Message: fmt.Sprintf("the ledger has version %d and this holon knows %d",
+				version, len(known)),
 			Hint: "use the newer holon that wrote it, or restore a backup made before",
 		}
 	}
@@ -122,7 +125,8 @@ func prepareFile(ctx context.Context, c *conn, log *slog.Logger) (epoch string, 
 	if err := migrate(ctx, c, log); err != nil {
 		return "", err
 	}
-	if _, err := c.exec("INSERT INTO meta (key, value) VALUES ('epoch', ?) ON CONFLICT DO NOTHING", rand.Text()); err != nil {
+	if _, err := c.exec("INSERT INTO meta (key, value) VALUES ('epoch', ?) ON CONFLICT DO NOTHING",
+		rand.Text()); err != nil {
 		return "", failed("name the ledger's epoch", err)
 	}
 	err = c.query(func(r *row) error { epoch = r.text(); return nil }, "SELECT value FROM meta WHERE key = 'epoch'")
@@ -157,7 +161,10 @@ func migrate(ctx context.Context, c *conn, log *slog.Logger) error {
 }
 
 func version(c *conn) (n int, err error) {
-	err = c.query(func(r *row) error { n = int(r.integer()); return nil }, "SELECT user_version FROM pragma_user_version")
+	err = c.query(func(r *row) error {
+		n = int(r.integer())
+		return nil
+	}, "SELECT user_version FROM pragma_user_version")
 	return n, err
 }
 

@@ -113,7 +113,9 @@ func TestOpenRefusesWhatIsNoLedger(t *testing.T) {
 		}
 	}
 	for name, make := range map[string]func(path string) error{
-		"text":           func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("no database ", 100)), 0o600) },
+		"text": func(path string) error {
+			return os.WriteFile(path, []byte(strings.Repeat("no database ", 100)), 0o600)
+		},
 		"a short file":   func(path string) error { return os.WriteFile(path, []byte("SQLite format 3\x00"), 0o600) },
 		"other tables":   foreign("CREATE TABLE contacts (name)"),
 		"another's mark": foreign("PRAGMA application_id = 1; CREATE TABLE contacts (name)"),
@@ -199,7 +201,9 @@ func TestUpdatesShareACommit(t *testing.T) {
 		if err := s.Update(t.Context(), func(ledger.Tx) error {
 			for range cap(done) {
 				go func() {
-					done <- s.Update(context.WithoutCancel(t.Context()), func(tx ledger.Tx) error { return tell(tx, 1) })
+					done <- s.Update(context.WithoutCancel(t.Context()), func(tx ledger.Tx) error {
+						return tell(tx, 1)
+					})
 				}()
 			}
 			for waiting := 0; waiting < cap(done); time.Sleep(time.Millisecond) { // all are in line

@@ -88,7 +88,8 @@ func TestStoreScansNothing(t *testing.T) {
 		}
 	}
 	// The test itself must be able to fail.
-	for _, text := range []string{"SELECT data FROM turns WHERE agent_id > ? ORDER BY data", "SELECT id FROM messages WHERE number = 7", "SELECT seq FROM events WHERE type = 'x'"} {
+	for _, text := range []string{"SELECT data FROM turns WHERE agent_id > ? ORDER BY data",
+		"SELECT id FROM messages WHERE number = 7", "SELECT seq FROM events WHERE type = 'x'"} {
 		if offence(t, s.writer.conn, text) == "" {
 			t.Errorf("no offence: %s", text)
 		}
@@ -109,7 +110,8 @@ func offence(t *testing.T, c *conn, text string) (bad string) {
 		r.value()
 		r.value()
 		r.value()
-		if step := r.text(); strings.Contains(step, "TEMP B-TREE") || strings.HasPrefix(step, "SCAN") && !few.MatchString(step) {
+		if step := r.text(); strings.Contains(step, "TEMP B-TREE") ||
+			strings.HasPrefix(step, "SCAN") && !few.MatchString(step) {
 			bad = step
 		}
 		return nil

@@ -34,7 +34,10 @@ func (s *Store) Prune(ctx context.Context, keep ledger.Retention, now time.Time,
 // readers know how far the numbers are.
 func (t *tx) pruneEvents(keep ledger.Retention, now time.Time, left int64) (int64, error) {
 	newest := make(map[string]int64)
-	err := t.rows("list lanes", func(r *row) error { newest[r.text()] = r.integer(); return nil }, "SELECT agent_id, event_seq FROM lanes WHERE event_seq > 0")
+	err := t.rows("list lanes", func(r *row) error {
+		newest[r.text()] = r.integer()
+		return nil
+	}, "SELECT agent_id, event_seq FROM lanes WHERE event_seq > 0")
 	if err != nil {
 		return left, err
 	}
@@ -69,7 +72,8 @@ func (t *tx) keptFrom(agentID string, keep ledger.Retention, now time.Time, last
 	if keep.Events > 0 {
 		tooOld = now.Add(-keep.Events).UnixMilli()
 	}
-	seq, ok, err := find(&t.view, "events", (*row).integer, `SELECT seq FROM (SELECT seq, created_at FROM events WHERE agent_id = ? ORDER BY seq LIMIT ?)
+	seq, ok, err := find(&t.view, "events", (*row).integer,
+		`SELECT seq FROM (SELECT seq, created_at FROM events WHERE agent_id = ? ORDER BY seq LIMIT ?)
 		WHERE seq > ? AND created_at >= ? LIMIT 1`, agentID, first, tooMany, tooOld)
 	if !ok {
 		return last, err
@@ -95,7 +99,8 @@ func prunables() []prunable {
 		{"notifications", "n", "0"},
 		{"turns", "id", `number = (SELECT max(number) FROM turns AS other WHERE other.agent_id = turns.agent_id)
 			OR response_id = (SELECT chain FROM lanes WHERE lanes.agent_id = turns.agent_id)`},
-		{"attempts", "id", "status = 'open' OR id IN (SELECT attempt_id FROM waits WHERE status IN ('active', 'triggered'))"},
+		{"attempts", "id", "status = 'open' OR id IN (SELECT attempt_id FROM waits WHERE status IN ('active', " +
+			"'triggered'))"},
 		{"waits", "n", "status IN ('active', 'triggered') OR id IN (SELECT wait_id FROM attempts WHERE status = 'open')"},
 		{"timers", "n", "status = 'active'"},
 	}
@@ -141,7 +146,8 @@ func (t *tx) pruneTable(p prunable, done cursors, before, limit int64) (seen int
 			gone = append(gone, key)
 		}
 		return nil
-	}, fmt.Sprintf("SELECT %[1]s, created_at, %[2]s FROM %[3]s WHERE %[1]s > ? ORDER BY %[1]s LIMIT ?", p.key, p.keep, p.table), last, limit)
+	}, fmt.Sprintf("SELECT %[1]s, created_at, %[2]s FROM %[3]s WHERE %[1]s > ? ORDER BY %[1]s LIMIT ?", p.key, p.keep,
+		p.table), last, limit)
 	if err != nil {
 		return 0, false, err
 	}
@@ -164,7 +170,8 @@ func first(key string) driver.Value {
 
 func (t *tx) remove(p prunable, key driver.Value) error {
 	if p.table == "messages" {
-		if _, err := t.write("DELETE FROM entries WHERE (agent_id, number) = (SELECT agent_id, number FROM messages WHERE id = ?)", key); err != nil {
+		if _, err := t.write("DELETE FROM entries WHERE (agent_id, number) = (SELECT agent_id, number FROM messages "+
+			"WHERE id = ?)", key); err != nil {
 			return err
 		}
 	}

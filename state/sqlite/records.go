@@ -8,17 +8,20 @@ import (
 
 // Briefs implements ledger.View.
 func (v *view) Briefs(agentID string, limit int) ([]ledger.Brief, error) {
-	return tail(v, "briefs", scanRecord[ledger.Brief], "SELECT data FROM briefs WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
+	return tail(v, "briefs", scanRecord[ledger.Brief],
+		"SELECT data FROM briefs WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
 }
 
 // Transcript implements ledger.View.
 func (v *view) Transcript(agentID string, limit int) ([]ledger.TranscriptEntry, error) {
-	return tail(v, "transcript", scanRecord[ledger.TranscriptEntry], "SELECT data FROM transcript WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
+	return tail(v, "transcript", scanRecord[ledger.TranscriptEntry],
+		"SELECT data FROM transcript WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
 }
 
 // Notifications implements ledger.View.
 func (v *view) Notifications(agentID string, limit int) ([]ledger.Notification, error) {
-	return tail(v, "notifications", scanRecord[ledger.Notification], "SELECT data FROM notifications WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
+	return tail(v, "notifications", scanRecord[ledger.Notification],
+		"SELECT data FROM notifications WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
 }
 
 // Brief implements ledger.View.
@@ -39,19 +42,23 @@ func scanRecord[T any](r *row) (record T) {
 // InsertBrief implements ledger.Tx.
 func (t *tx) InsertBrief(b ledger.Brief) error {
 	b.CreatedAt = kept(b.CreatedAt)
-	return t.insertRecord("brief", "INSERT INTO briefs (id, agent_id, created_at, data) VALUES (?, ?, ?, ?)", b.ID, b.AgentID, b.CreatedAt, b)
+	return t.insertRecord("brief", "INSERT INTO briefs (id, agent_id, created_at, data) VALUES (?, ?, ?, ?)", b.ID,
+		b.AgentID, b.CreatedAt, b)
 }
 
 // InsertTranscript implements ledger.Tx.
 func (t *tx) InsertTranscript(e ledger.TranscriptEntry) error {
 	e.CreatedAt = kept(e.CreatedAt)
-	return t.insertRecord("transcript entry", "INSERT INTO transcript (id, agent_id, created_at, data) VALUES (?, ?, ?, ?)", e.ID, e.AgentID, e.CreatedAt, e)
+	return t.insertRecord("transcript entry",
+		"INSERT INTO transcript (id, agent_id, created_at, data) VALUES (?, ?, ?, ?)", e.ID, e.AgentID, e.CreatedAt, e)
 }
 
 // InsertNotification implements ledger.Tx.
 func (t *tx) InsertNotification(n ledger.Notification) error {
 	n.CreatedAt = kept(n.CreatedAt)
-	return t.insertRecord("notification", "INSERT INTO notifications (id, agent_id, created_at, data) VALUES (?, ?, ?, ?)", n.ID, n.AgentID, n.CreatedAt, n)
+	return t.insertRecord("notification",
+		"INSERT INTO notifications (id, agent_id, created_at, data) VALUES (?, ?, ?, ?)", n.ID, n.AgentID, n.CreatedAt,
+		n)
 }
 
 func (t *tx) insertRecord(noun, text, id, agentID string, at time.Time, record any) error {

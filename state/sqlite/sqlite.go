@@ -93,7 +93,8 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	s := &Store{path: path, epoch: epoch, log: log, lock: lock, readers: make(chan *conn, readers), pruned: cursors{}, ended: make(chan struct{})}
+	s := &Store{path: path, epoch: epoch, log: log, lock: lock, readers: make(chan *conn, readers), pruned: cursors{},
+		ended: make(chan struct{})}
 	s.writer = newWriter(c, &s.watch)
 	for range readers {
 		s.readers <- nil

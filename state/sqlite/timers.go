@@ -11,12 +11,14 @@ func (v *view) Timer(id string) (ledger.Timer, error) {
 
 // TimerByKey implements ledger.View.
 func (v *view) TimerByKey(agentID, key string) (ledger.Timer, bool, error) {
-	return find(v, "timer", scanTimer, "SELECT "+timerColumns+" FROM timers WHERE agent_id = ? AND key = ? AND key <> ''", agentID, key)
+	return find(v, "timer", scanTimer, "SELECT "+timerColumns+
+		" FROM timers WHERE agent_id = ? AND key = ? AND key <> ''", agentID, key)
 }
 
 // Timers implements ledger.View.
 func (v *view) Timers(agentID string, limit int) ([]ledger.Timer, error) {
-	return tail(v, "timers", scanTimer, "SELECT "+timerColumns+" FROM timers WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
+	return tail(v, "timers", scanTimer,
+		"SELECT "+timerColumns+" FROM timers WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
 }
 
 func scanTimer(r *row) (t ledger.Timer) {
@@ -40,7 +42,8 @@ func (t *tx) InsertTimer(timer ledger.Timer) error {
 	}
 	_, err = t.write(`INSERT INTO timers (id, agent_id, key, status, message_id, due_at, parked, created_at, data)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, coalesce((SELECT stopped FROM lanes WHERE agent_id = ?2), 0), ?7, ?8)`,
-		timer.ID, timer.AgentID, timer.Key, string(timer.Status), timer.MessageID, millisOrNil(timer.NextFireAt), millis(timer.CreatedAt), data)
+		timer.ID, timer.AgentID, timer.Key, string(timer.Status), timer.MessageID, millisOrNil(timer.NextFireAt),
+		millis(timer.CreatedAt), data)
 	return changed("insert", "timer", ledger.CodeConflict, err)
 }
 
@@ -64,7 +67,8 @@ func (v *view) Trigger(id string) (ledger.Trigger, error) {
 
 // Triggers implements ledger.View.
 func (v *view) Triggers(agentID string) ([]ledger.Trigger, error) {
-	return list(v, "triggers", scanTrigger, "SELECT "+triggerColumns+" FROM triggers WHERE agent_id = ? ORDER BY id", agentID)
+	return list(v, "triggers", scanTrigger, "SELECT "+triggerColumns+" FROM triggers WHERE agent_id = ? ORDER BY id",
+		agentID)
 }
 
 // TriggerByHash implements ledger.View.
@@ -80,7 +84,8 @@ func scanTrigger(r *row) (t ledger.Trigger) {
 }
 
 func keepTrigger(t ledger.Trigger) ledger.Trigger {
-	t.CreatedAt, t.RotatedAt, t.RevokedAt, t.LastDeliveredAt = kept(t.CreatedAt), keptOrNil(t.RotatedAt), keptOrNil(t.RevokedAt), keptOrNil(t.LastDeliveredAt)
+	t.CreatedAt, t.RotatedAt, t.RevokedAt, t.LastDeliveredAt = kept(t.CreatedAt), keptOrNil(t.RotatedAt),
+		keptOrNil(t.RevokedAt), keptOrNil(t.LastDeliveredAt)
 	return t
 }
 
@@ -90,7 +95,8 @@ func (t *tx) InsertTrigger(trigger ledger.Trigger) error {
 	if err != nil {
 		return err
 	}
-	if _, err = t.write("INSERT INTO triggers (id, agent_id, token_hash, data) VALUES (?, ?, ?, ?)", trigger.ID, trigger.AgentID, trigger.TokenHash, data); err != nil {
+	if _, err = t.write("INSERT INTO triggers (id, agent_id, token_hash, data) VALUES (?, ?, ?, ?)", trigger.ID,
+		trigger.AgentID, trigger.TokenHash, data); err != nil {
 		return changed("insert", "trigger", ledger.CodeConflict, err)
 	}
 	return nil
@@ -102,5 +108,6 @@ func (t *tx) UpdateTrigger(trigger ledger.Trigger) error {
 	if err != nil {
 		return err
 	}
-	return t.replace("trigger", trigger.ID, "UPDATE triggers SET token_hash = ?, data = ? WHERE id = ?", trigger.TokenHash, data, trigger.ID)
+	return t.replace("trigger", trigger.ID, "UPDATE triggers SET token_hash = ?, data = ? WHERE id = ?",
+		trigger.TokenHash, data, trigger.ID)
 }

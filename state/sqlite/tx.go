@@ -99,7 +99,8 @@ func (t *tx) keep() error {
 		return t.broken
 	}
 	if len(t.unsaved) > 0 {
-		return fmt.Errorf("update the ledger: events of %s were appended and its lane was not saved", t.unsaved[0].agentID)
+		return fmt.Errorf("update the ledger: events of %s were appended and its lane was not saved",
+			t.unsaved[0].agentID)
 	}
 	if t.written && t.nested {
 		if _, err := t.conn.exec("RELEASE one"); err != nil {
@@ -164,7 +165,9 @@ func (t *tx) SaveLane(l *ledger.Lane) error {
 		return err
 	}
 	if l.Revision != stored.Revision {
-		return &state.Error{Code: ledger.CodeConflict, Message: fmt.Sprintf("the lane of %s is at revision %d and not %d", l.AgentID, stored.Revision, l.Revision), Param: "lane"}
+		return &state.Error{Code: ledger.CodeConflict,
+			Message: fmt.Sprintf("the lane of %s is at revision %d and not %d", l.AgentID, stored.Revision, l.Revision),
+			Param:   "lane"}
 	}
 	if newest := t.newest(stored); l.EventSeq != newest {
 		return fmt.Errorf("save the lane of %s: its newest event is %d and not %d", l.AgentID, newest, l.EventSeq)
@@ -189,10 +192,12 @@ func (t *tx) park(agentID string, stopped bool) error {
 	if err := t.show(); err != nil { // timers and waits look at the lane
 		return err
 	}
-	if _, err := t.write("UPDATE timers SET parked = ? WHERE agent_id = ? AND status = 'active'", number(stopped), agentID); err != nil {
+	if _, err := t.write("UPDATE timers SET parked = ? WHERE agent_id = ? AND status = 'active'", number(stopped),
+		agentID); err != nil {
 		return failed("park timers", err)
 	}
-	_, err := t.write("UPDATE waits SET parked = ? WHERE agent_id = ? AND status IN ('active', 'triggered')", number(stopped), agentID)
+	_, err := t.write("UPDATE waits SET parked = ? WHERE agent_id = ? AND status IN ('active', 'triggered')",
+		number(stopped), agentID)
 	return failed("park waits", err)
 }
 
@@ -206,11 +211,15 @@ func (t *tx) Append(l *ledger.Lane, events ...ledger.Event) error {
 		return err
 	}
 	if newest := t.newest(stored); l.EventSeq != newest {
-		return &state.Error{Code: ledger.CodeConflict, Message: fmt.Sprintf("the newest event of %s is %d and not %d", l.AgentID, newest, l.EventSeq), Param: "lane"}
+		return &state.Error{Code: ledger.CodeConflict,
+			Message: fmt.Sprintf("the newest event of %s is %d and not %d", l.AgentID, newest, l.EventSeq),
+			Param:   "lane"}
 	}
 	for _, e := range events {
 		if len(e.Data) > ledger.MaxEventData {
-			return &state.Error{Code: ledger.CodeTooLarge, Message: fmt.Sprintf("an event's data has %d bytes; %d are allowed", len(e.Data), ledger.MaxEventData), Param: "data"}
+			return &state.Error{Code: ledger.CodeTooLarge,
+				Message: fmt.Sprintf("an event's data has %d bytes; %d are allowed", len(e.Data), ledger.MaxEventData),
+				Param:   "data"}
 		}
 	}
 	for _, e := range events {

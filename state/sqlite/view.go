@@ -63,7 +63,8 @@ func tail[T any](v *view, noun string, scan func(*row) T, text string, args ...d
 }
 
 // find returns the one record of an answer, if there is one.
-func find[T any](v *view, noun string, scan func(*row) T, text string, args ...driver.Value) (record T, ok bool, err error) {
+func find[T any](v *view, noun string, scan func(*row) T, text string, args ...driver.Value) (record T, ok bool,
+	err error) {
 	err = v.rows("read "+noun, func(r *row) error {
 		record, ok = scan(r), true
 		return nil

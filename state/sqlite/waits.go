@@ -16,12 +16,14 @@ func (v *view) Wait(id string) (ledger.Wait, error) {
 
 // UnresolvedWait implements ledger.View.
 func (v *view) UnresolvedWait(agentID, owner string) (ledger.Wait, bool, error) {
-	return find(v, "wait", scanWait, "SELECT "+waitColumns+" FROM waits WHERE agent_id = ? AND owner = ? AND status IN ('active', 'triggered')", agentID, owner)
+	return find(v, "wait", scanWait, "SELECT "+waitColumns+
+		" FROM waits WHERE agent_id = ? AND owner = ? AND status IN ('active', 'triggered')", agentID, owner)
 }
 
 // UnresolvedWaits implements ledger.View.
 func (v *view) UnresolvedWaits(agentID string) ([]ledger.Wait, error) {
-	return list(v, "waits", scanWait, "SELECT "+waitColumns+" FROM waits WHERE agent_id = ? AND status IN ('active', 'triggered') ORDER BY owner", agentID)
+	return list(v, "waits", scanWait, "SELECT "+waitColumns+
+		" FROM waits WHERE agent_id = ? AND status IN ('active', 'triggered') ORDER BY owner", agentID)
 }
 
 func scanWait(r *row) (w ledger.Wait) {
@@ -59,7 +61,8 @@ func (t *tx) InsertWait(w ledger.Wait) error {
 	}
 	_, err = t.write(`INSERT INTO waits (id, agent_id, owner, status, call_id, message_id, attempt_id, due_at, parked, created_at, data)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, coalesce((SELECT stopped FROM lanes WHERE agent_id = ?2), 0), ?9, ?10)`,
-		w.ID, w.AgentID, w.Owner, string(w.Status), w.CallID, w.MessageID, w.Registered, due(w), millis(w.CreatedAt), data)
+		w.ID, w.AgentID, w.Owner, string(w.Status), w.CallID, w.MessageID, w.Registered, due(w), millis(w.CreatedAt),
+		data)
 	return changed("insert", "wait", ledger.CodeConflict, err)
 }
 
@@ -76,11 +79,17 @@ func (t *tx) UpdateWait(w ledger.Wait) error {
 
 // Due implements ledger.View.
 func (v *view) Due(now time.Time, limit int) ([]ledger.Timer, []ledger.Wait, error) {
-	timers, err := list(v, "due timers", scanDueTimer, "SELECT id, agent_id, "+timerColumns+" FROM timers WHERE status = 'active' AND parked = 0 AND due_at <= ? ORDER BY due_at LIMIT ?", millis(now), limited(limit))
+	timers, err := list(v, "due timers", scanDueTimer,
+		"SELECT id, agent_id, "+timerColumns+
+			" FROM timers WHERE status = 'active' AND parked = 0 AND due_at <= ? ORDER BY due_at LIMIT ?", millis(now),
+		limited(limit))
 	if err != nil {
 		return nil, nil, err
 	}
-	waits, err := list(v, "due waits", scanDueWait, "SELECT id, agent_id, "+waitColumns+" FROM waits WHERE status = 'active' AND parked = 0 AND due_at <= ? ORDER BY due_at LIMIT ?", millis(now), limited(limit))
+	waits, err := list(v, "due waits", scanDueWait,
+		"SELECT id, agent_id, "+waitColumns+
+			" FROM waits WHERE status = 'active' AND parked = 0 AND due_at <= ? ORDER BY due_at LIMIT ?", millis(now),
+		limited(limit))
 	return timers, waits, err
 }
 

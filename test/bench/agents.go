@@ -46,13 +46,15 @@ func measureWarmAgent(ctx context.Context, r *rig) (_ []row, err error) {
 		return nil, err
 	}
 	n := r.perRound(300, 15)
-	figures, err := compare(ctx, plan{rounds: r.opts.rounds, samples: n, block: n}, r.streamer("relay", relay), subject{"warm agent", a.ask})
+	figures, err := compare(ctx, plan{rounds: r.opts.rounds, samples: n, block: n}, r.streamer("relay", relay),
+		subject{"warm agent", a.ask})
 	if err != nil {
 		return nil, err
 	}
 	floor, ours := figures[0], figures[1]
 	against := func(part int, what string) row {
-		return row{ID: "P3", What: what, Against: "relay, durable", Unit: unitMS, Floor: ms(floor.of(0)), Ours: ms(ours.of(part)), Ratio: ratio(ours[part], floor[0])}
+		return row{ID: "P3", What: what, Against: "relay, durable", Unit: unitMS, Floor: ms(floor.of(0)),
+			Ours: ms(ours.of(part)), Ratio: ratio(ours[part], floor[0])}
 	}
 	return []row{
 		against(0, "warm agent, enqueue → first event at a client (message_admitted)").ratioGoal(3),
@@ -77,7 +79,8 @@ func (r *rig) serveAgents(ctx context.Context) (*longlived.Server, error) {
 	}
 	s, err := longlived.New(longlived.Options{
 		Dir: dir, Bin: filepath.Dir(holon), Model: modelName, Engine: "unix://" + r.opts.docker,
-		Env: []string{"HOLON_IMAGE=" + r.image, "HOLON_AGENTD=" + r.agentd, "OPENAI_BASE_URL=" + r.model, "OPENAI_API_KEY=sk-bench-0123456789abcdef", "HOLON_IDLE_PAUSE=1h"},
+		Env: []string{"HOLON_IMAGE=" + r.image, "HOLON_AGENTD=" + r.agentd, "OPENAI_BASE_URL=" + r.model,
+			"OPENAI_API_KEY=sk-bench-0123456789abcdef", "HOLON_IDLE_PAUSE=1h"},
 	})
 	if err != nil {
 		return nil, err

@@ -45,13 +45,15 @@ func TestCompareTakesTurns(t *testing.T) {
 
 func TestCompareReportsWhoFailed(t *testing.T) {
 	var order strings.Builder
-	_, err := compare(t.Context(), plan{rounds: 3, samples: 1, block: 1}, fixed("floor", &order, 1, 1), fixed("ours", &order, 1, 1, 1, 1))
+	_, err := compare(t.Context(), plan{rounds: 3, samples: 1, block: 1}, fixed("floor", &order, 1, 1),
+		fixed("ours", &order, 1, 1, 1, 1))
 	if err == nil || !strings.HasPrefix(err.Error(), "floor: ") {
 		t.Errorf("error %v, want one of the floor", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := compare(ctx, plan{rounds: 3, samples: 1, block: 1}, fixed("a", &order, 1)); !errors.Is(err, context.Canceled) {
+	if _, err := compare(ctx, plan{rounds: 3, samples: 1, block: 1}, fixed("a", &order, 1)); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("error %v, want that of the context", err)
 	}
 }

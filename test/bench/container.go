@@ -40,16 +40,20 @@ func measureContainer(ctx context.Context, r *rig) (_ []row, err error) {
 		}
 	}
 	figures, err := compare(ctx, plan{rounds: r.opts.rounds, samples: r.perRound(25, 3), block: 1},
-		subject{"bare container", r.bareLife}, subject{"session", life(nil)}, subject{"session with a tree", life(source)})
+		subject{"bare container", r.bareLife}, subject{"session", life(nil)},
+		subject{"session with a tree", life(source)})
 	if err != nil {
 		return nil, err
 	}
 	bare, empty, tree := figures[0], figures[1], figures[2]
 	const none, phases = "bare container, network none", 2
 	return []row{
-		timed("P1", "create → ready, hardened, gateway", none, empty, bare, 0).ratioGoal(1.15).parts("", empty, phases, "prepare", "start"),
-		timed("P1", "the same with a tree of 100 files", none, tree, bare, 0).ratioGoal(1.15).parts("", tree, phases, "prepare", "start"),
-		timed("P19", "stop, no turn running → removed", none, empty, bare, 1).ratioGoal(1.5).parts("", empty, phases+2, "stop", "close"),
+		timed("P1", "create → ready, hardened, gateway", none, empty, bare, 0).ratioGoal(1.15).parts("", empty, phases,
+			"prepare", "start"),
+		timed("P1", "the same with a tree of 100 files", none, tree, bare, 0).ratioGoal(1.15).parts("", tree, phases,
+			"prepare", "start"),
+		timed("P19", "stop, no turn running → removed", none, empty, bare, 1).ratioGoal(1.5).parts("", empty, phases+2,
+			"stop", "close"),
 	}, nil
 }
 

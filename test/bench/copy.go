@@ -40,14 +40,18 @@ func measureCopies(ctx context.Context, r *rig, files int) ([]row, error) {
 	}
 	samples := max(1, 5000/files)
 	ours := subject{"working copy", repo.oursOnce}
-	recycled := subject{"recycled tree", func(ctx context.Context) ([]time.Duration, error) { return repo.recycleOnce(ctx, kept) }}
+	recycled := subject{"recycled tree", func(ctx context.Context) ([]time.Duration, error) {
+		return repo.recycleOnce(ctx, kept)
+	}}
 	// Adding and removing trees slows the file system down for everybody
 	// (docs/performance.md), so that it must not take turns with the others.
-	figures, err := compare(ctx, plan{rounds: r.opts.rounds, samples: min(samples, r.samples(20, 3)), block: 1}, recycled, ours)
+	figures, err := compare(ctx, plan{rounds: r.opts.rounds, samples: min(samples, r.samples(20, 3)), block: 1},
+		recycled, ours)
 	if err != nil {
 		return nil, err
 	}
-	linked, err := compare(ctx, plan{rounds: r.opts.rounds, samples: 1, block: 1}, subject{"linked worktree", repo.linkOnce})
+	linked, err := compare(ctx, plan{rounds: r.opts.rounds, samples: 1, block: 1},
+		subject{"linked worktree", repo.linkOnce})
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +60,8 @@ func measureCopies(ctx context.Context, r *rig, files int) ([]row, error) {
 	rows := []row{
 		timed("P15", what, "git reset, clean, add, diff", mine, reset, 0).ratioGoal(1.3).
 			parts("", mine, 1, "open", "acquire", "diff", "release").parts("floor ", reset, 1, "reset", "diff"),
-		timed("P15", what, "git worktree add, diff, remove", mine, added, 0).parts("floor ", added, 1, "add", "diff", "remove"),
+		timed("P15", what, "git worktree add, diff, remove", mine, added, 0).parts("floor ", added, 1, "add", "diff",
+			"remove"),
 	}
 	switch files {
 	case 5000:
@@ -103,7 +108,8 @@ func (p *repository) oursOnce(ctx context.Context) (_ []time.Duration, err error
 }
 
 // finish diffs a tree and gives it back, whatever came before.
-func (p *repository) finish(ctx context.Context, watch *stopwatch, tree *workspace.Tree, err error) ([]time.Duration, error) {
+func (p *repository) finish(ctx context.Context, watch *stopwatch, tree *workspace.Tree, err error) ([]time.Duration,
+	error) {
 	if err == nil {
 		err = watch.time(func() error {
 			diff, err := tree.Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(p.cache, "bench.patch")})

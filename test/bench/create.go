@@ -46,7 +46,8 @@ func measureCreate(ctx context.Context, r *rig) (_ []row, err error) {
 		}
 	}
 	n := r.perRound(1000, 30)
-	alone, err := compare(ctx, plan{rounds: r.opts.rounds, samples: n, block: n}, subject{"relay", one(relay)}, subject{"agentd", one(agentd)})
+	alone, err := compare(ctx, plan{rounds: r.opts.rounds, samples: n, block: n}, subject{"relay", one(relay)},
+		subject{"agentd", one(agentd)})
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +104,9 @@ func measureChain(ctx context.Context, r *rig) (_ []row, err error) {
 	sending := func(turns int) subject {
 		var input []any
 		for range turns {
-			input = append(input, object{"type": "message", "role": "user", "content": "Say something."}, object{"type": "message", "role": "assistant", "content": "word word word word word word word word word word "})
+			input = append(input, object{"type": "message", "role": "user", "content": "Say something."},
+				object{"type": "message", "role": "assistant",
+					"content": "word word word word word word word word word word "})
 		}
 		input = append(input, object{"type": "message", "role": "user", "content": "Say something."})
 		return subject{"relay", func(ctx context.Context) ([]time.Duration, error) {
@@ -117,7 +120,8 @@ func measureChain(ctx context.Context, r *rig) (_ []row, err error) {
 		return nil, err
 	}
 	n := r.perRound(150, 9)
-	got, err := compare(ctx, plan{rounds: r.opts.rounds, samples: n, block: n}, off(short), off(long), sending(1), sending(depth))
+	got, err := compare(ctx, plan{rounds: r.opts.rounds, samples: n, block: n}, off(short), off(long), sending(1),
+		sending(depth))
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +133,8 @@ func measureChain(ctx context.Context, r *rig) (_ []row, err error) {
 	return []row{
 		timed("P12", "create off a chain of 1,000", "off a chain of 1", got[1], got[0], 0).ratioGoal(2),
 		timed("P12", "the relay, sent 1,000 turns", "sent one", got[3], got[2], 0),
-		row{ID: "P12", What: "stored for each response of a chain", Against: "nothing", Unit: unitKB, Ours: each}.absoluteGoal(4.096),
+		row{ID: "P12", What: "stored for each response of a chain", Against: "nothing", Unit: unitKB,
+			Ours: each}.absoluteGoal(4.096),
 	}, nil
 }
 

@@ -51,7 +51,9 @@ func measureCrowd(ctx context.Context, r *rig) (_ []row, err error) {
 	asker.Go(func() { busy, askErr = agentd.health(asking, patience) })
 	deltas := r.samples(20_000, 2_000)
 	var wrong faults
-	_, _, err = parallel(ctx, crowd, crowd, func(ctx context.Context, i int) error { return agentd.floodSession(ctx, i, deltas, &wrong) })
+	_, _, err = parallel(ctx, crowd, crowd, func(ctx context.Context, i int) error {
+		return agentd.floodSession(ctx, i, deltas, &wrong)
+	})
 	over()
 	asker.Wait()
 	stop()
@@ -61,9 +63,12 @@ func measureCrowd(ctx context.Context, r *rig) (_ []row, err error) {
 	quiet, loud := ms(quantile(idle, 0.95)), ms(quantile(busy, 0.95))
 	what := fmt.Sprintf("%d sessions of %d deltas at once, a stalled reader each", crowd, deltas)
 	return []row{
-		row{ID: "P23", What: what + ": /health, p95", Against: "the same, idle", Unit: unitMS, Floor: quiet, Ours: loud, Ratio: loud / quiet}.absoluteGoal(50),
-		{ID: "P23", What: "the same: resident memory for each session, at the peak", Against: "none", Unit: unitMB, Ours: (peak.most - before) / crowd},
-		row{ID: "P23", What: fmt.Sprintf("the same: streams that are not events.ndjson byte for byte, of %d", wrong.readings), Against: "none", Unit: unitCount, Ours: float64(wrong.lost)}.absoluteGoal(0),
+		row{ID: "P23", What: what + ": /health, p95", Against: "the same, idle", Unit: unitMS, Floor: quiet, Ours: loud,
+			Ratio: loud / quiet}.absoluteGoal(50),
+		{ID: "P23", What: "the same: resident memory for each session, at the peak", Against: "none", Unit: unitMB,
+			Ours: (peak.most - before) / crowd},
+		row{ID: "P23", What: fmt.Sprintf("the same: streams that are not events.ndjson byte for byte, of %d",
+			wrong.readings), Against: "none", Unit: unitCount, Ours: float64(wrong.lost)}.absoluteGoal(0),
 	}, nil
 }
 
@@ -97,7 +102,8 @@ func (t *target) floodSession(ctx context.Context, i, deltas int, wrong *faults)
 	defer cancel()
 	turnID := fmt.Sprintf("turn_crowd_%d", i)
 	resp, err := t.do(ctx, http.MethodPost, "/responses", ask{
-		Model: fmt.Sprintf("openai/fake-%d", deltas), Input: "Say something.", Stream: true, Holon: map[string]any{"turn_id": turnID, "session_id": fmt.Sprintf("sess_crowd_%d", i)},
+		Model: fmt.Sprintf("openai/fake-%d", deltas), Input: "Say something.", Stream: true,
+		Holon: map[string]any{"turn_id": turnID, "session_id": fmt.Sprintf("sess_crowd_%d", i)},
 	})
 	if err != nil {
 		return err

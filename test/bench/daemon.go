@@ -134,7 +134,8 @@ func (d *daemon) removeLabelled(ctx context.Context, mark string) error {
 		return err
 	}
 	var found []struct{ ID string }
-	if err := d.call(ctx, http.MethodGet, "/containers/json?all=1&filters="+url.QueryEscape(string(filter)), "", nil, &found); err != nil {
+	if err := d.call(ctx, http.MethodGet, "/containers/json?all=1&filters="+url.QueryEscape(string(filter)), "", nil,
+		&found); err != nil {
 		return err
 	}
 	var errs []error

@@ -41,9 +41,12 @@ func measureFleet(ctx context.Context, r *rig) (_ []row, err error) {
 	what := fmt.Sprintf("%d agents in containers", n)
 	const against = "bare containers, network none"
 	return []row{
-		row{ID: "P17", What: what + ": launches, four at a time", Against: against, Unit: unitRate, Floor: bare.rate, Ours: ours.rate, Ratio: ours.rate / bare.rate}.leastGoal(0.8),
-		row{ID: "P17", What: what + ": percent of a core when idle, all together", Against: against, Unit: unitCount, Floor: bare.cpu, Ours: ours.cpu}.absoluteGoal(1),
-		row{ID: "P17", What: what + ": memory of each beyond that of a bare one", Against: against, Unit: unitMB, Floor: bare.memory, Ours: ours.memory - bare.memory}.absoluteGoal(10),
+		row{ID: "P17", What: what + ": launches, four at a time", Against: against, Unit: unitRate, Floor: bare.rate,
+			Ours: ours.rate, Ratio: ours.rate / bare.rate}.leastGoal(0.8),
+		row{ID: "P17", What: what + ": percent of a core when idle, all together", Against: against, Unit: unitCount,
+			Floor: bare.cpu, Ours: ours.cpu}.absoluteGoal(1),
+		row{ID: "P17", What: what + ": memory of each beyond that of a bare one", Against: against, Unit: unitMB,
+			Floor: bare.memory, Ours: ours.memory - bare.memory}.absoluteGoal(10),
 	}, nil
 }
 
@@ -142,7 +145,8 @@ func (d *daemon) labelled(ctx context.Context, mark string) (ids []string, err e
 		return nil, err
 	}
 	var found []struct{ ID string }
-	if err := d.call(ctx, http.MethodGet, "/containers/json?filters="+url.QueryEscape(string(filter)), "", nil, &found); err != nil {
+	if err := d.call(ctx, http.MethodGet, "/containers/json?filters="+url.QueryEscape(string(filter)), "", nil,
+		&found); err != nil {
 		return nil, err
 	}
 	for _, c := range found {
@@ -222,12 +226,14 @@ func measurePause(ctx context.Context, r *rig) (_ []row, err error) {
 		}
 	}
 	figures, err := compare(ctx, plan{rounds: r.opts.rounds, samples: r.perRound(50, 3), block: 1},
-		subject{"bare container", sample(bare, floor, "/")}, subject{"agent", sample(ids[0], filepath.Join(config.SocketDir, "ipc", "agent.sock"), "/health")})
+		subject{"bare container", sample(bare, floor, "/")},
+		subject{"agent", sample(ids[0], filepath.Join(config.SocketDir, "ipc", "agent.sock"), "/health")})
 	if err != nil {
 		return nil, err
 	}
 	return []row{
-		timed("P18", "a paused agent resumed → /health", "bare container, network none", figures[1], figures[0], 0).ratioGoal(1.3),
+		timed("P18", "a paused agent resumed → /health", "bare container, network none", figures[1], figures[0],
+			0).ratioGoal(1.3),
 		timed("P18", "pausing it", "bare container, network none", figures[1], figures[0], 1),
 	}, nil
 }

@@ -27,7 +27,9 @@ func measureFlood(ctx context.Context, r *rig) (_ []row, err error) {
 		return func(ctx context.Context) ([]float64, error) { return t.flood(ctx, 4, 1, deltas) }
 	}
 	alone, err := compareLoads(ctx, r.opts.rounds, load{"relay", one(relay)}, load{"agentd", one(agentd)},
-		load{"agentd by WebSocket", func(ctx context.Context) ([]float64, error) { return agentd.socketFlood(ctx, 4, deltas) }})
+		load{"agentd by WebSocket", func(ctx context.Context) ([]float64, error) {
+			return agentd.socketFlood(ctx, 4, deltas)
+		}})
 	if err != nil {
 		return nil, err
 	}
@@ -49,11 +51,15 @@ func measureFlood(ctx context.Context, r *rig) (_ []row, err error) {
 		return nil, err
 	}
 	return []row{
-		loaded("P7", fmt.Sprintf("one stream of %d deltas, each event checked", deltas), "relay, durable, encoding/json", unitRate, alone[1], alone[0], 0).leastGoal(0.7),
+		loaded("P7", fmt.Sprintf("one stream of %d deltas, each event checked", deltas),
+			"relay, durable, encoding/json", unitRate, alone[1], alone[0], 0).leastGoal(0.7),
 		loaded("P7", "the same on a WebSocket", "ours as server-sent events", unitRate, alone[2], alone[1], 0),
-		loaded("P8", "64 streams of 1,000 deltas", "relay, durable, encoding/json", unitRate, side[1], side[0], 0).leastGoal(0.7),
-		loaded("P8", "the same, p99 of a whole stream", "relay, durable, encoding/json", unitMS, side[1], side[0], 1).ratioGoal(1.4),
-		row{ID: "P10", What: "resident memory, peak in P8", Against: "relay, afterwards", Unit: unitMB, Floor: floorSize, Ours: peak.most, Ratio: peak.most / floorSize}.absoluteGoal(64),
+		loaded("P8", "64 streams of 1,000 deltas", "relay, durable, encoding/json", unitRate, side[1], side[0],
+			0).leastGoal(0.7),
+		loaded("P8", "the same, p99 of a whole stream", "relay, durable, encoding/json", unitMS, side[1], side[0],
+			1).ratioGoal(1.4),
+		row{ID: "P10", What: "resident memory, peak in P8", Against: "relay, afterwards", Unit: unitMB,
+			Floor: floorSize, Ours: peak.most, Ratio: peak.most / floorSize}.absoluteGoal(64),
 	}, nil
 }
 
@@ -81,7 +87,8 @@ func (t *target) flood(ctx context.Context, n, c, deltas int) ([]float64, error)
 // durable checks that what a client read is what is on disk.
 func (t *target) durable(ctx context.Context, deltas int) error {
 	const turnID = "turn_bench_durable"
-	s, err := t.stream(ctx, ask{Model: fmt.Sprintf("openai/fake-%d", deltas), Input: "Say something.", Holon: map[string]any{"turn_id": turnID}}, true)
+	s, err := t.stream(ctx, ask{Model: fmt.Sprintf("openai/fake-%d", deltas), Input: "Say something.",
+		Holon: map[string]any{"turn_id": turnID}}, true)
 	if err != nil {
 		return err
 	}
@@ -108,7 +115,9 @@ func (t *target) socketFlood(ctx context.Context, n, deltas int) ([]float64, err
 	events := 0
 	began := time.Now()
 	for range n {
-		if err := conn.Write(ctx, websocket.MessageText, fmt.Appendf(nil, `{"type":"response.create","model":"openai/fake-%d","input":"Say something."}`, deltas)); err != nil {
+		if err := conn.Write(ctx, websocket.MessageText,
+			fmt.Appendf(nil, `{"type":"response.create","model":"openai/fake-%d","input":"Say something."}`,
+				deltas)); err != nil {
 			return nil, err
 		}
 		s := &streamed{}
@@ -167,7 +176,8 @@ func measureAge(ctx context.Context, r *rig) (_ []row, err error) {
 			var ages []time.Duration
 			n := r.samples(1000, 200)
 			_, _, err := parallel(ctx, c, c, func(ctx context.Context, _ int) error {
-				s, err := t.stream(ctx, ask{Model: fmt.Sprintf("openai/fake-%d-1000", n), Input: "Say something."}, false)
+				s, err := t.stream(ctx, ask{Model: fmt.Sprintf("openai/fake-%d-1000", n), Input: "Say something."},
+					false)
 				if err != nil {
 					return err
 				}
@@ -191,7 +201,8 @@ func measureAge(ctx context.Context, r *rig) (_ []row, err error) {
 		return nil, err
 	}
 	return []row{
-		loaded("P9", "age of a delta each ms, one stream, p50", "relay, durable", unitMS, one[1], one[0], 0).ratioGoal(1.4),
+		loaded("P9", "age of a delta each ms, one stream, p50", "relay, durable", unitMS, one[1], one[0],
+			0).ratioGoal(1.4),
 		loaded("P9", "the same, p99", "relay, durable", unitMS, one[1], one[0], 1).absoluteGoal(1),
 		loaded("P9", "the same of sixteen streams, p50", "relay, durable", unitMS, many[1], many[0], 0).ratioGoal(0.6),
 		loaded("P9", "the same of sixteen streams, p99", "relay, durable", unitMS, many[1], many[0], 1),

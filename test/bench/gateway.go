@@ -30,7 +30,9 @@ func measureGateway(ctx context.Context, r *rig) (_ []row, err error) {
 	measure := func(model string, samples, block int) ([]medians, error) {
 		subjects := make([]subject, len(hops))
 		for i, h := range hops {
-			subjects[i] = subject{h.name, func(ctx context.Context) ([]time.Duration, error) { return h.ask(ctx, model) }}
+			subjects[i] = subject{h.name, func(ctx context.Context) ([]time.Duration, error) {
+				return h.ask(ctx, model)
+			}}
 		}
 		return compare(ctx, plan{rounds: r.opts.rounds, samples: samples, block: block}, subjects...)
 	}
@@ -66,13 +68,15 @@ func addedRow(what string, m []medians) row {
 		return median(differences)
 	}
 	relay, ours := added(m[1]), added(m[2])
-	return row{ID: "P22", What: "gateway: " + what, Against: "bare relay", Unit: unitMS, Floor: relay, Ours: ours, Ratio: ours / relay}
+	return row{ID: "P22", What: "gateway: " + what, Against: "bare relay", Unit: unitMS, Floor: relay, Ours: ours,
+		Ratio: ours / relay}
 }
 
 // rateRow is about whole streams: those of the hop against those without one.
 func rateRow(what string, events int, m []medians, hop int) row {
 	rate := func(m medians) float64 { return float64(events) / m.of(1).Seconds() }
-	return row{ID: "P22", What: "gateway: " + what, Against: "the model, directly", Unit: unitRate, Floor: rate(m[0]), Ours: rate(m[hop]), Ratio: ratio(m[0][1], m[hop][1])}
+	return row{ID: "P22", What: "gateway: " + what, Against: "the model, directly", Unit: unitRate, Floor: rate(m[0]),
+		Ours: rate(m[hop]), Ratio: ratio(m[0][1], m[hop][1])}
 }
 
 // hop is a way to the model.
@@ -113,7 +117,8 @@ func (r *rig) openHops(ctx context.Context, models ...string) ([]hop, error) {
 	}
 	r.later(func() error { return gateways.Close(cleanupContext()) })
 	token, hash := gateway.NewToken()
-	grant := gateway.Grant{TurnID: "turn_bench", Token: hash, Budget: gateway.Budget{MaxTokens: 1 << 40}} // metered as runs are
+	// metered as runs are
+	grant := gateway.Grant{TurnID: "turn_bench", Token: hash, Budget: gateway.Budget{MaxTokens: 1 << 40}}
 	for _, name := range models {
 		grant.Models = append(grant.Models, "openai/"+name)
 	}
@@ -138,7 +143,8 @@ func (r *rig) openHops(ctx context.Context, models ...string) ([]hop, error) {
 func (h hop) ask(ctx context.Context, model string) ([]time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, strings.NewReader(`{"model":"`+model+`","input":"Say something.","stream":true}`))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url,
+		strings.NewReader(`{"model":"`+model+`","input":"Say something.","stream":true}`))
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,8 @@ func measureQueue(ctx context.Context, r *rig) (_ []row, err error) {
 		return nil, err
 	}
 	n := r.perRound(1000, 30)
-	steps, err := compare(ctx, plan{rounds: r.opts.rounds, samples: n, block: 10}, subject{"bare statements", floor.through}, subject{"ledger", ours.through})
+	steps, err := compare(ctx, plan{rounds: r.opts.rounds, samples: n, block: 10},
+		subject{"bare statements", floor.through}, subject{"ledger", ours.through})
 	if err != nil {
 		return nil, err
 	}
@@ -38,8 +39,10 @@ func measureQueue(ctx context.Context, r *rig) (_ []row, err error) {
 		return nil, err
 	}
 	return []row{
-		timed("P13", "a message: admitted, claimed, settled", "insert, claim, update, durable", steps[1], steps[0], 0).ratioGoal(1.3),
-		loaded("P13", "64 producers, an event at a time", "the same rows, 64 to a commit", unitRate, rates[1], rates[0], 0).leastGoal(0.6),
+		timed("P13", "a message: admitted, claimed, settled", "insert, claim, update, durable", steps[1], steps[0],
+			0).ratioGoal(1.3),
+		loaded("P13", "64 producers, an event at a time", "the same rows, 64 to a commit", unitRate, rates[1], rates[0],
+			0).leastGoal(0.6),
 	}, nil
 }
 
@@ -145,10 +148,12 @@ func (b *book) admit(tx ledger.Tx, l *ledger.Lane) error {
 	l.Admitted++
 	now := time.Now()
 	m := ledger.Message{
-		ID: responses.NewID(responses.PrefixMessage), AgentID: l.AgentID, Number: l.Admitted, CreatedAt: now, Kind: ledger.KindOperatorPrompt,
+		ID: responses.NewID(responses.PrefixMessage), AgentID: l.AgentID, Number: l.Admitted, CreatedAt: now,
+		Kind:     ledger.KindOperatorPrompt,
 		Priority: ledger.Normal, Body: ledger.Body{Type: "text", Text: prompt},
 	}
-	return tx.InsertMessage(m, ledger.Entry{MessageID: m.ID, AgentID: m.AgentID, Number: m.Number, Priority: m.Priority, Status: ledger.Queued, CreatedAt: now, UpdatedAt: now})
+	return tx.InsertMessage(m, ledger.Entry{MessageID: m.ID, AgentID: m.AgentID, Number: m.Number, Priority: m.Priority,
+		Status: ledger.Queued, CreatedAt: now, UpdatedAt: now})
 }
 
 func (b *book) claim(tx ledger.Tx, l *ledger.Lane) error {
@@ -157,7 +162,9 @@ func (b *book) claim(tx ledger.Tx, l *ledger.Lane) error {
 		return errors.Join(err, errors.New("the queue has no head"))
 	}
 	l.Turns++
-	a := ledger.Attempt{ID: responses.NewID("att_"), AgentID: l.AgentID, MessageID: e.MessageID, TurnID: responses.NewID(responses.PrefixTurn), TurnIndex: l.Turns, Status: ledger.AttemptOpen, StartedAt: time.Now()}
+	a := ledger.Attempt{ID: responses.NewID("att_"), AgentID: l.AgentID, MessageID: e.MessageID,
+		TurnID: responses.NewID(responses.PrefixTurn), TurnIndex: l.Turns, Status: ledger.AttemptOpen,
+		StartedAt: time.Now()}
 	e.Status, e.AttemptID = ledger.Dequeued, a.ID
 	return errors.Join(tx.UpdateEntry(e), tx.InsertAttempt(a))
 }
@@ -173,7 +180,8 @@ func (b *book) settle(tx ledger.Tx, l *ledger.Lane) error {
 	}
 	held[0].Status = ledger.Processed
 	a.Status = ledger.AttemptSettled
-	t := ledger.Turn{ID: a.TurnID, AgentID: a.AgentID, Index: a.TurnIndex, AttemptID: a.ID, MessageID: a.MessageID, Kind: ledger.TurnCompleted, Last: prompt, StartedAt: a.StartedAt, CompletedAt: time.Now()}
+	t := ledger.Turn{ID: a.TurnID, AgentID: a.AgentID, Index: a.TurnIndex, AttemptID: a.ID, MessageID: a.MessageID,
+		Kind: ledger.TurnCompleted, Last: prompt, StartedAt: a.StartedAt, CompletedAt: time.Now()}
 	return errors.Join(tx.UpdateEntry(held[0]), tx.UpdateAttempt(a), tx.InsertTurn(t))
 }
 

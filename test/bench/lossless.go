@@ -37,9 +37,12 @@ func measureLossless(ctx context.Context, r *rig) (_ []row, err error) {
 		}
 	}
 	return []row{
-		row{ID: "P20", What: fmt.Sprintf("events lost or out of order, %d turns of 50, 500, 5,000 deltas, %d readings", 3*turns, wrong.readings), Against: "none", Unit: unitCount, Ours: float64(wrong.lost)}.absoluteGoal(0),
-		row{ID: "P20", What: "turns that did not complete", Against: "none", Unit: unitCount, Ours: float64(wrong.stuck)}.absoluteGoal(0),
-		row{ID: "P20", What: "resident memory for each slow reader", Against: "none", Unit: unitMB, Ours: each}.absoluteGoal(1),
+		row{ID: "P20", What: fmt.Sprintf("events lost or out of order, %d turns of 50, 500, 5,000 deltas, %d readings",
+			3*turns, wrong.readings), Against: "none", Unit: unitCount, Ours: float64(wrong.lost)}.absoluteGoal(0),
+		row{ID: "P20", What: "turns that did not complete", Against: "none", Unit: unitCount,
+			Ours: float64(wrong.stuck)}.absoluteGoal(0),
+		row{ID: "P20", What: "resident memory for each slow reader", Against: "none", Unit: unitMB,
+			Ours: each}.absoluteGoal(1),
 	}, nil
 }
 
@@ -67,7 +70,8 @@ func (t *target) readThrice(ctx context.Context, turnID string, deltas int, wron
 	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
 	resp, err := t.do(ctx, http.MethodPost, "/responses", ask{
-		Model: fmt.Sprintf("openai/fake-%d", deltas), Input: "Say something.", Stream: true, Holon: map[string]any{"turn_id": turnID},
+		Model: fmt.Sprintf("openai/fake-%d", deltas), Input: "Say something.", Stream: true,
+		Holon: map[string]any{"turn_id": turnID},
 	})
 	if err != nil {
 		return err
@@ -158,7 +162,8 @@ func (t *target) readInHalves(ctx context.Context, path string, deltas int, wron
 // slowReaders returns how much memory agentd needs for each of n readers that
 // take nothing of a long stream, in megabytes.
 func (t *target) slowReaders(ctx context.Context, n, deltas int) (each float64, err error) {
-	resp, err := t.do(ctx, http.MethodPost, "/responses", ask{Model: fmt.Sprintf("openai/fake-%d", deltas), Input: "Say something."})
+	resp, err := t.do(ctx, http.MethodPost, "/responses",
+		ask{Model: fmt.Sprintf("openai/fake-%d", deltas), Input: "Say something."})
 	if err != nil {
 		return 0, err
 	}

@@ -134,7 +134,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.SetOutput(stderr)
 	fs.StringVar(&only, "only", "", "comma-separated `ids` of metrics, e.g. P1,P3")
 	fs.IntVar(&o.rounds, "rounds", 5, "`rounds` in which ours and the floor take turns, at least 3")
-	fs.BoolVar(&o.quick, "quick", false, "fewer samples and no tree of 50,000 files: to see that it works, not for the record")
+	fs.BoolVar(&o.quick, "quick", false,
+		"fewer samples and no tree of 50,000 files: to see that it works, not for the record")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	fs.StringVar(&o.agentd, "agentd", "bin/agentd", "static, stripped agentd to measure")
 	fs.StringVar(&o.holon, "holon", "bin/holon", "holon to measure")

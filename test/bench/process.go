@@ -55,7 +55,8 @@ func (r *rig) serveRelay(ctx context.Context) (*server, error) {
 	if err := os.Mkdir(turns, 0o700); err != nil {
 		return nil, err
 	}
-	return r.serve(ctx, exec.CommandContext(ctx, r.floor, "relay", socket, turns, r.model+"/responses"), socket, "/health")
+	return r.serve(ctx, exec.CommandContext(ctx, r.floor, "relay", socket, turns, r.model+"/responses"), socket,
+		"/health")
 }
 
 // skillCount is the number of skills in the directory that agentd is given.
@@ -91,7 +92,8 @@ func (r *rig) serveAgentd(ctx context.Context, skills string, flags ...string) (
 		"--output-dir", filepath.Join(dir, "output"), "--state-dir", filepath.Join(dir, "state"),
 		"--workspace-dir", filepath.Join(dir, "workspace"), "--skills-dir", skills, "--model", modelName)
 	cmd.Args = append(cmd.Args, flags...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "OPENAI_BASE_URL=" + r.model, "OPENAI_API_KEY=sk-bench-0123456789abcdef"}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "OPENAI_BASE_URL=" + r.model,
+		"OPENAI_API_KEY=sk-bench-0123456789abcdef"}
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		return nil, err
@@ -113,7 +115,8 @@ func measureSpawn(ctx context.Context, r *rig) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	sample := func(serve func(ctx context.Context) (*server, error)) func(ctx context.Context) ([]time.Duration, error) {
+	sample := func(serve func(ctx context.Context) (*server, error)) func(ctx context.Context) ([]time.Duration,
+		error) {
 		return func(ctx context.Context) ([]time.Duration, error) {
 			s, err := serve(ctx)
 			if err != nil {
@@ -175,9 +178,11 @@ func measureMemory(ctx context.Context, r *rig) (_ []row, err error) {
 	}
 	memory := func(what string, ours []float64) row {
 		f, o := median(floors), median(ours)
-		return row{ID: "P10", What: what, Against: "server that only answers", Unit: unitMB, Floor: f, Ours: o, Ratio: o / f}
+		return row{ID: "P10", What: what, Against: "server that only answers", Unit: unitMB, Floor: f, Ours: o,
+			Ratio: o / f}
 	}
-	return []row{memory("resident memory when ready", ready), memory("resident memory, idle after 50 turns", idle).absoluteGoal(20)}, nil
+	return []row{memory("resident memory when ready", ready),
+		memory("resident memory, idle after 50 turns", idle).absoluteGoal(20)}, nil
 }
 
 // useAndRest runs turns and then leaves the server alone for a moment.
@@ -210,7 +215,8 @@ func measureIdle(ctx context.Context, r *rig) (_ []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return []row{{ID: "P10", What: fmt.Sprintf("resident memory for each of %d idle streams", n), Against: "relay, durable", Unit: unitKB, Floor: floor, Ours: ours, Ratio: ours / floor}}, nil
+	return []row{{ID: "P10", What: fmt.Sprintf("resident memory for each of %d idle streams", n),
+		Against: "relay, durable", Unit: unitKB, Floor: floor, Ours: ours, Ratio: ours / floor}}, nil
 }
 
 // idleStreams returns how much memory a stream takes that waits for its model,
@@ -226,7 +232,9 @@ func (t *target) idleStreams(ctx context.Context, n int) (each float64, err erro
 		return 0, err
 	}
 	_, _, err = parallel(ctx, n, 16, func(_ context.Context, _ int) error { // the streams outlive this
-		resp, err := t.do(ctx, http.MethodPost, "/responses", ask{Model: "openai/fake-1-600000000", Input: "Say something.", Stream: true, Holon: map[string]any{"on_disconnect": "cancel"}})
+		resp, err := t.do(ctx, http.MethodPost, "/responses",
+			ask{Model: "openai/fake-1-600000000", Input: "Say something.", Stream: true,
+				Holon: map[string]any{"on_disconnect": "cancel"}})
 		if err != nil {
 			return err
 		}
@@ -272,5 +280,6 @@ func measureSize(_ context.Context, r *rig) ([]row, error) {
 		return nil, err
 	}
 	f, o := float64(floor.Size())/1e6, float64(ours.Size())/1e6
-	return []row{row{ID: "P11", What: "static binary, stripped", Against: "the floors in one binary", Unit: unitMB, Floor: f, Ours: o, Ratio: o / f}.absoluteGoal(25)}, nil
+	return []row{row{ID: "P11", What: "static binary, stripped", Against: "the floors in one binary", Unit: unitMB,
+		Floor: f, Ours: o, Ratio: o / f}.absoluteGoal(25)}, nil
 }

@@ -49,5 +49,6 @@ func loaded(id, what, against, unit string, ours, floor figures, figure int) row
 	for i := range o {
 		ratios[i] = o[i] / f[i]
 	}
-	return row{ID: id, What: what, Against: against, Unit: unit, Floor: median(f), Ours: median(o), Ratio: median(ratios)}
+	return row{ID: id, What: what, Against: against, Unit: unit, Floor: median(f), Ours: median(o),
+		Ratio: median(ratios)}
 }

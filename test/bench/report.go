@@ -112,7 +112,8 @@ func (r report) writeJSON(w io.Writer) error {
 // writeTable prints a table that is also Markdown.
 func (r report) writeTable(w io.Writer) error {
 	m := r.Machine
-	fmt.Fprintf(w, "%s · %d × %s · %.0f GB · %s · %s · %s · %d rounds\n", m.At.Format("2006-01-02 15:04 MST"), m.CPUs, m.CPU, m.MemoryGB, m.Kernel, m.FileSystem, m.Go, r.Rounds)
+	fmt.Fprintf(w, "%s · %d × %s · %.0f GB · %s · %s · %s · %d rounds\n", m.At.Format("2006-01-02 15:04 MST"), m.CPUs,
+		m.CPU, m.MemoryGB, m.Kernel, m.FileSystem, m.Go, r.Rounds)
 	fmt.Fprintf(w, "load %s before, %s after\n", m.LoadBefore, m.LoadAfter)
 	if r.Quick {
 		fmt.Fprintln(w, "quick: too few samples for the record")
@@ -126,7 +127,8 @@ func (r report) writeTable(w io.Writer) error {
 		if row.Floor != 0 {
 			floor, against, ratio = figure(row.Floor, row.Unit), row.Against, fmt.Sprintf("%.2f", row.Ratio)
 		}
-		fmt.Fprintf(table, "| %s\t| %s\t| %s\t| %s\t| %s\t| %s\t| %s\t| %s\t|\n", row.ID, row.What, floor, against, figure(row.Ours, row.Unit), ratio, row.goal(), row.verdict())
+		fmt.Fprintf(table, "| %s\t| %s\t| %s\t| %s\t| %s\t| %s\t| %s\t| %s\t|\n", row.ID, row.What, floor, against,
+			figure(row.Ours, row.Unit), ratio, row.goal(), row.verdict())
 	}
 	return table.Flush()
 }
@@ -168,7 +170,8 @@ func (r row) verdict() string {
 }
 
 func describeMachine(dir string) machine {
-	m := machine{At: time.Now(), CPUs: runtime.NumCPU(), CPU: "unknown CPU", Go: runtime.Version(), LoadBefore: loadAverage(), FileSystem: "unknown"}
+	m := machine{At: time.Now(), CPUs: runtime.NumCPU(), CPU: "unknown CPU", Go: runtime.Version(),
+		LoadBefore: loadAverage(), FileSystem: "unknown"}
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(text)) {
 			if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {

@@ -77,7 +77,8 @@ func (p *repository) writeFile(i int) error {
 
 // workspace is what `holon run` would ask for in the repository.
 func (p *repository) workspace() workspace.Options {
-	return workspace.Options{Dir: p.dir, IncludeDirty: true, CacheDir: p.cache, Name: "bench", ContainerObjects: "/holon/objects"}
+	return workspace.Options{Dir: p.dir, IncludeDirty: true, CacheDir: p.cache, Name: "bench",
+		ContainerObjects: "/holon/objects"}
 }
 
 // change does to a copy what a small turn does: ten edits, two new files.

@@ -55,7 +55,8 @@ func openRig(ctx context.Context, opts options) (_ *rig, err error) {
 		}
 	}()
 	// The user's git settings would change what is measured, ours and floor alike.
-	if err := errors.Join(os.Setenv("GIT_CONFIG_GLOBAL", "/dev/null"), os.Setenv("GIT_CONFIG_NOSYSTEM", "1")); err != nil {
+	if err := errors.Join(os.Setenv("GIT_CONFIG_GLOBAL", "/dev/null"),
+		os.Setenv("GIT_CONFIG_NOSYSTEM", "1")); err != nil {
 		return nil, err
 	}
 	if r.agentd, err = program(opts.agentd); err != nil {
@@ -129,7 +130,8 @@ func (r *rig) startModel(ctx context.Context) (string, error) {
 
 // start starts a program that dies with this one. stop ends it and waits.
 func (r *rig) start(cmd *exec.Cmd) (stop func() error, err error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL} // its own group: the terminal's Ctrl-C is ours
+	// its own group: the terminal's Ctrl-C is ours
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = patience
 	if err := cmd.Start(); err != nil {
@@ -212,8 +214,9 @@ func (r *rig) session(gw *gateway.Gateway) (runner.Config, error) {
 		return runner.Config{}, err
 	}
 	return runner.Config{
-		ID: fmt.Sprintf("bench-%s-%d", r.id, r.next), Engine: r.engine, Agentd: r.agentd, Image: r.image, TreeName: "repository",
-		Dir: dir, SocketDir: filepath.Join(dir, "ipc"), Model: modelName, Gateway: gw,
+		ID: fmt.Sprintf("bench-%s-%d", r.id, r.next), Engine: r.engine, Agentd: r.agentd, Image: r.image,
+		TreeName: "repository",
+		Dir:      dir, SocketDir: filepath.Join(dir, "ipc"), Model: modelName, Gateway: gw,
 		Labels: map[string]string{label: r.id}, Log: slog.New(slog.DiscardHandler),
 	}, nil
 }

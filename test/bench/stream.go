@@ -33,7 +33,8 @@ func measureStream(ctx context.Context, r *rig) (_ []row, err error) {
 	}
 	r.later(agentd.stop)
 	n := r.perRound(500, 30)
-	figures, err := compare(ctx, plan{rounds: r.opts.rounds, samples: n, block: n}, r.streamer("relay", relay), r.streamer("agentd", agentd))
+	figures, err := compare(ctx, plan{rounds: r.opts.rounds, samples: n, block: n}, r.streamer("relay", relay),
+		r.streamer("agentd", agentd))
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,8 @@ func (r *rig) openTables(ctx context.Context) (_ *tables, err error) {
 	if err != nil {
 		return nil, err
 	}
-	options := url.Values{"_txlock": {"immediate"}, "_pragma": {"journal_mode(wal)", "synchronous(full)", "busy_timeout(5000)"}}
+	options := url.Values{"_txlock": {"immediate"},
+		"_pragma": {"journal_mode(wal)", "synchronous(full)", "busy_timeout(5000)"}}
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "tables.db")+"?"+options.Encode())
 	if err != nil {
 		return nil, err
@@ -46,10 +47,11 @@ func (r *rig) openTables(ctx context.Context) (_ *tables, err error) {
 	}
 	t := &tables{db: db}
 	for text, s := range map[string]**sql.Stmt{
-		"INSERT INTO queue (agent, status, body, at) VALUES ('a', 'queued', ?, ?)":                                                                              &t.insert,
-		"UPDATE queue SET status = 'dequeued' WHERE id = (SELECT id FROM queue WHERE agent = 'a' AND status = 'queued' ORDER BY id LIMIT 1) RETURNING id, body": &t.claim,
-		"UPDATE queue SET status = 'processed' WHERE id = ?":                                                                                                    &t.update,
-		"INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)":                                                                                              &t.event,
+		"INSERT INTO queue (agent, status, body, at) VALUES ('a', 'queued', ?, ?)": &t.insert,
+		"UPDATE queue SET status = 'dequeued' WHERE id = (SELECT id FROM queue WHERE agent = 'a' AND status = " +
+			"'queued' ORDER BY id LIMIT 1) RETURNING id, body": &t.claim,
+		"UPDATE queue SET status = 'processed' WHERE id = ?":       &t.update,
+		"INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)": &t.event,
 	} {
 		if *s, err = db.PrepareContext(ctx, text); err != nil {
 			return nil, err
@@ -91,7 +93,8 @@ func (t *tables) commit(ctx context.Context) error {
 	t.seq++
 	for n := range producers {
 		e := event()
-		if _, err := insert.Exec(fmt.Sprintf("agent_%026d", n), t.seq, responses.NewID(responses.PrefixEvent), e.CreatedAt.UnixMilli(), e.Type, e.Level, "", e.TurnID, "", string(e.Data)); err != nil {
+		if _, err := insert.Exec(fmt.Sprintf("agent_%026d", n), t.seq, responses.NewID(responses.PrefixEvent),
+			e.CreatedAt.UnixMilli(), e.Type, e.Level, "", e.TurnID, "", string(e.Data)); err != nil {
 			return errors.Join(err, tx.Rollback())
 		}
 	}

@@ -77,7 +77,8 @@ func measureWarmTurn(ctx context.Context, r *rig) (_ []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	alone, err := compare(ctx, plan{rounds: r.opts.rounds, samples: r.perRound(300, 15), block: r.perRound(300, 15)}, w.relay,
+	alone, err := compare(ctx, plan{rounds: r.opts.rounds, samples: r.perRound(300, 15), block: r.perRound(300, 15)},
+		w.relay,
 		subject{"warm turn", func(ctx context.Context) ([]time.Duration, error) {
 			first, total, err := w.turn(ctx)
 			return []time.Duration{first, total}, err
@@ -94,14 +95,19 @@ func measureWarmTurn(ctx context.Context, r *rig) (_ []row, err error) {
 		return nil, err
 	}
 	with, err := compare(ctx, plan{rounds: r.opts.rounds, samples: r.perRound(50, 3), block: 1},
-		subject{"recycled tree and relay", func(ctx context.Context) ([]time.Duration, error) { return repo.relayOnce(ctx, kept, w) }},
-		subject{"working copy and warm turn", func(ctx context.Context) ([]time.Duration, error) { return repo.turnOnce(ctx, w) }})
+		subject{"recycled tree and relay", func(ctx context.Context) ([]time.Duration, error) {
+			return repo.relayOnce(ctx, kept, w)
+		}},
+		subject{"working copy and warm turn", func(ctx context.Context) ([]time.Duration, error) {
+			return repo.turnOnce(ctx, w)
+		}})
 	if err != nil {
 		return nil, err
 	}
 	return []row{
 		timed("P3", "warm turn, submit → first event", "relay, durable", alone[1], alone[0], 0).ratioGoal(3),
-		timed("P3", "the same with a copy of 5,000 files first", "git reset, clean, then relay", with[1], with[0], 0).ratioGoal(1.56).
+		timed("P3", "the same with a copy of 5,000 files first", "git reset, clean, then relay", with[1], with[0],
+			0).ratioGoal(1.56).
 			parts("", with[1], 1, "open", "acquire", "first event").parts("floor ", with[0], 1, "reset", "first event"),
 	}, nil
 }
@@ -179,5 +185,6 @@ func measureDecay(ctx context.Context, r *rig) (_ []row, err error) {
 	const span = 20
 	first, last := ms(median(took[:span])), ms(median(took[n-span:]))
 	what := fmt.Sprintf("%d turns in a row, 5,000 files: the last %d", n, span)
-	return []row{row{ID: "P16", What: what, Against: fmt.Sprintf("the first %d", span), Unit: unitMS, Floor: first, Ours: last, Ratio: last / first}.ratioGoal(1.2)}, nil
+	return []row{row{ID: "P16", What: what, Against: fmt.Sprintf("the first %d", span), Unit: unitMS, Floor: first,
+		Ours: last, Ratio: last / first}.ratioGoal(1.2)}, nil
 }

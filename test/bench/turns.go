@@ -181,7 +181,8 @@ func (s *streamed) whole(n int) error {
 
 // parallel calls job n times, c at a time, and returns how long each call took
 // and all of them together. The first error ends it.
-func parallel(ctx context.Context, n, c int, job func(ctx context.Context, i int) error) (took []time.Duration, all time.Duration, err error) {
+func parallel(ctx context.Context, n, c int, job func(ctx context.Context, i int) error) (took []time.Duration,
+	all time.Duration, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	took = make([]time.Duration, n)

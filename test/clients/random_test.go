@@ -26,7 +26,8 @@ func scripts() *rapid.Generator[script] {
 			s.Rounds = append(s.Rounds, r)
 		}
 		last := words(t)
-		switch rapid.SampledFrom([]string{"end", "end", "calls", "both", "refusal", "limit", "filter", "error"}).Draw(t, "last") {
+		switch rapid.SampledFrom([]string{"end", "end", "calls", "both", "refusal", "limit", "filter", "error"}).Draw(t,
+			"last") {
 		case "end":
 			if len(last) == 0 || len(last) == 1 && last["usage"] != nil {
 				last["text"] = text(t, "end") // a round has to do something
@@ -42,7 +43,8 @@ func scripts() *rapid.Generator[script] {
 		case "filter":
 			last["stop"] = "content_filter"
 		case "error":
-			last["error"] = map[string]any{"status": rapid.SampledFrom([]int{400, 401, 503}).Draw(t, "status"), "message": "made up"}
+			last["error"] = map[string]any{"status": rapid.SampledFrom([]int{400, 401, 503}).Draw(t, "status"),
+				"message": "made up"}
 		}
 		s.Rounds = append(s.Rounds, last)
 		return s
@@ -95,7 +97,8 @@ func containerCalls(t *rapid.T) (calls []map[string]any) {
 
 func clientCalls(t *rapid.T) (calls []map[string]any) {
 	for range rapid.IntRange(1, 3).Draw(t, "client calls") {
-		calls = append(calls, map[string]any{"tool": "look_up", "arguments": map[string]string{"what": text(t, "argument")}})
+		calls = append(calls, map[string]any{"tool": "look_up",
+			"arguments": map[string]string{"what": text(t, "argument")}})
 	}
 	return calls
 }

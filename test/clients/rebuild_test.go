@@ -77,7 +77,8 @@ func apply(output []any, typ string, ev object) ([]any, error) {
 		grow(item, "content", ev, "content_index", "refusal")
 	case "response.reasoning_summary_text.delta":
 		grow(item, "summary", ev, "summary_index", "text")
-	case "response.function_call_arguments.done", "response.content_part.done", "response.output_text.done", "response.refusal.done",
+	case "response.function_call_arguments.done", "response.content_part.done", "response.output_text.done",
+		"response.refusal.done",
 		"response.reasoning_summary_part.done", "response.reasoning_summary_text.done":
 	default:
 		return nil, fmt.Errorf("an event that no client knows")

@@ -36,7 +36,8 @@ func TestDeltasGiveTheResponse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		turns++
 		name := fmt.Sprintf("random%d", turns)
-		if err := os.WriteFile(filepath.Join(s.dir, "workspace", name+".yaml"), []byte(scripts().Draw(t, "script").String()), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(s.dir, "workspace", name+".yaml"),
+			[]byte(scripts().Draw(t, "script").String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		shown := rapid.Bool().Draw(t, "tool calls shown")
@@ -93,7 +94,8 @@ func TestRebuildNeedsEveryDelta(t *testing.T) {
 	}}
 	defer transport.CloseIdleConnections()
 	c := &caller{http: &http.Client{Transport: transport}, ctx: t.Context()}
-	wire, err := c.turn(`{"model":"scripted/clients","input":"Weather in Paris? Say hello.","stream":true,"tools":[`+lookUp+`]}`, -1)
+	wire, err := c.turn(`{"model":"scripted/clients","input":"Weather in Paris? Say hello.","stream":true,"tools":[`+
+		lookUp+`]}`, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +203,8 @@ func (c *caller) compareStored(t *rapid.T, final object, wire []byte) {
 	if diff := differ(got, final); diff != "" {
 		t.Fatalf("GET gives another response: %s", diff)
 	}
-	if _, again, err := c.read(http.MethodGet, path+"?stream=true"); err != nil || !slices.EqualFunc(split(t, again), split(t, wire), bytes.Equal) {
+	if _, again, err := c.read(http.MethodGet, path+"?stream=true"); err != nil ||
+		!slices.EqualFunc(split(t, again), split(t, wire), bytes.Equal) {
 		t.Fatalf("the replay is\n%s\nand was\n%s\n%v", again, wire, err)
 	}
 }

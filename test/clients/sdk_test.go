@@ -37,7 +37,9 @@ func TestOpenAIGo(t *testing.T) {
 			}
 			program := filepath.Join(programs, "gosdk")
 			t.Run("tcp", func(t *testing.T) { checks(t, "", program, s.tcp, "scripted/clients") })
-			t.Run("unix", func(t *testing.T) { checks(t, "", program, "http://agentd/v1", "scripted/clients", s.socket) })
+			t.Run("unix", func(t *testing.T) {
+				checks(t, "", program, "http://agentd/v1", "scripted/clients", s.socket)
+			})
 		})
 	}
 }
@@ -65,7 +67,8 @@ func installNode(t *testing.T) {
 			t.Skipf("there is no %s", program)
 		}
 	}
-	if err := exec.Command("node", "-e", "process.exit(process.versions.node.split('.')[0] < 20 ? 1 : 0)").Run(); err != nil {
+	if err := exec.Command("node", "-e",
+		"process.exit(process.versions.node.split('.')[0] < 20 ? 1 : 0)").Run(); err != nil {
 		t.Skipf("these clients need Node 20 or newer: %v", err)
 	}
 	lock, err := os.ReadFile(filepath.Join("node", "package-lock.json"))
@@ -123,6 +126,7 @@ func checks(t *testing.T, dir, program string, args ...string) {
 		})
 	}
 	if err != nil || n == 0 || n != done {
-		t.Errorf("%s made %d checks of %d: %v", fmt.Sprint(program, args), n, done, errors.Join(err, errors.New(stderr.String())))
+		t.Errorf("%s made %d checks of %d: %v", fmt.Sprint(program, args), n, done,
+			errors.Join(err, errors.New(stderr.String())))
 	}
 }

@@ -23,8 +23,10 @@ func TestAgentdAlone(t *testing.T) {
 	dirs := mounted(t)
 	sh(t, dirs, "mkdir ws/project && cp -R '"+demoProject(t)+"/.' ws/project")
 	container(t, baseImage, "-v", filepath.Join(programs, "agentd")+":/holon/bin/agentd:ro",
-		"-v", dirs+"/ipc:/holon/ipc", "-v", dirs+"/out:/holon/output", "-v", dirs+"/state:/holon/state", "-v", dirs+"/ws:/holon/workspaces",
-		baseImage, "/holon/bin/agentd", "serve", "--model", "scripted/demo", "--workspace-dir", "/holon/workspaces/project")
+		"-v", dirs+"/ipc:/holon/ipc", "-v", dirs+"/out:/holon/output", "-v", dirs+"/state:/holon/state", "-v",
+		dirs+"/ws:/holon/workspaces",
+		baseImage, "/holon/bin/agentd", "serve", "--model", "scripted/demo", "--workspace-dir",
+		"/holon/workspaces/project")
 	converse(t, filepath.Join(dirs, "ipc/agent.sock"))
 	sh(t, dirs, "sh ws/project/test.sh")
 	if turns, _ := filepath.Glob(filepath.Join(dirs, "out/turns/*/turn.json")); len(turns) != 2 {
@@ -49,12 +51,15 @@ func TestImage(t *testing.T) {
 	stage := image + "-stage"
 	t.Cleanup(func() { docker(t, "rmi", "--force", image, stage) })
 	for _, tag := range [][]string{{"-t", stage, "--target", "build"}, {"-t", image}} {
-		docker(t, slices.Concat([]string{"build", "-q"}, tag, []string{"--build-arg", "AGENTD=prebuilt", "--build-arg", "GO_IMAGE=" + baseImage, "--build-arg", "BASE_IMAGE=" + baseImage, source})...)
+		docker(t, slices.Concat([]string{"build", "-q"}, tag,
+			[]string{"--build-arg", "AGENTD=prebuilt", "--build-arg", "GO_IMAGE=" + baseImage, "--build-arg",
+				"BASE_IMAGE=" + baseImage, source})...)
 	}
 
 	dirs := mounted(t)
 	sh(t, dirs, "cp -R '"+demoProject(t)+"/.' ws; chmod -R a+rwX ws; chmod 777 ipc out state")
-	container(t, image, "-v", dirs+"/ipc:/holon/ipc", "-v", dirs+"/out:/holon/output", "-v", dirs+"/state:/holon/state", "-v", dirs+"/ws:/holon/workspaces", "-e", "HOLON_MODEL=scripted/demo", image)
+	container(t, image, "-v", dirs+"/ipc:/holon/ipc", "-v", dirs+"/out:/holon/output", "-v", dirs+"/state:/holon/state",
+		"-v", dirs+"/ws:/holon/workspaces", "-e", "HOLON_MODEL=scripted/demo", image)
 	converse(t, filepath.Join(dirs, "ipc/agent.sock"))
 	sh(t, dirs, "sh ws/test.sh")
 }
@@ -105,12 +110,14 @@ func converse(t *testing.T, socket string) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	}}
 	t.Cleanup(transport.CloseIdleConnections)
-	client := openai.NewClient(option.WithBaseURL("http://agentd/v1/"), option.WithHTTPClient(&http.Client{Transport: transport}), option.WithAPIKey("unused"))
+	client := openai.NewClient(option.WithBaseURL("http://agentd/v1/"),
+		option.WithHTTPClient(&http.Client{Transport: transport}), option.WithAPIKey("unused"))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 
 	stream := client.Responses.NewStreaming(ctx, responses.ResponseNewParams{
-		Model: "scripted/demo", Input: responses.ResponseNewParamsInputUnion{OfString: openai.String("fix the failing test")},
+		Model: "scripted/demo", Input: responses.ResponseNewParamsInputUnion{
+			OfString: openai.String("fix the failing test")},
 	})
 	var text strings.Builder
 	var last responses.Response

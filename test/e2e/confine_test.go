@@ -76,9 +76,11 @@ func TestIsolation(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"user": c.Config.User, "network": c.HostConfig.NetworkMode, "ipc": c.HostConfig.IpcMode, "open_files": openFiles,
-		"memory": strconv.FormatInt(c.HostConfig.Memory, 10), "pids": strconv.FormatInt(c.HostConfig.PidsLimit, 10),
-		"cpu": fmt.Sprint(float64(c.HostConfig.NanoCpus) / 1e9), "read_only_root": strconv.FormatBool(c.HostConfig.ReadonlyRootfs),
+		"user": c.Config.User, "network": c.HostConfig.NetworkMode, "ipc": c.HostConfig.IpcMode,
+		"open_files": openFiles,
+		"memory":     strconv.FormatInt(c.HostConfig.Memory, 10), "pids": strconv.FormatInt(c.HostConfig.PidsLimit, 10),
+		"cpu":               fmt.Sprint(float64(c.HostConfig.NanoCpus) / 1e9),
+		"read_only_root":    strconv.FormatBool(c.HostConfig.ReadonlyRootfs),
 		"no_new_privileges": strconv.FormatBool(slices.Contains(c.HostConfig.SecurityOpt, "no-new-privileges:true")),
 		"mounts":            strings.Join(mounts, ", "),
 	}
@@ -91,12 +93,14 @@ func TestIsolation(t *testing.T) {
 	if os.Getuid() == 0 {
 		uid, _, _ := strings.Cut(got.User.Value, ":")
 		n, err := strconv.Atoi(uid)
-		proper = err == nil && n >= uidpool.DefaultFirst && n < uidpool.DefaultFirst+uidpool.DefaultCount && got.User.Value == uid+":"+uid
+		proper = err == nil && n >= uidpool.DefaultFirst && n < uidpool.DefaultFirst+uidpool.DefaultCount &&
+			got.User.Value == uid+":"+uid
 	}
 	if !got.Confined() || !proper {
 		t.Errorf("isolation: %+v", got)
 	}
-	if host := c.HostConfig; host.Privileged || !slices.Equal(host.CapDrop, []string{"ALL"}) || len(host.CapAdd)+len(host.Devices)+len(host.Binds) > 0 ||
+	if host := c.HostConfig; host.Privileged || !slices.Equal(host.CapDrop, []string{"ALL"}) ||
+		len(host.CapAdd)+len(host.Devices)+len(host.Binds) > 0 ||
 		host.NetworkMode != "none" || host.MemorySwap != 256<<20 || host.Memory != 256<<20 || host.NanoCpus != 5e8 {
 		t.Errorf("host config: %+v", host)
 	}
@@ -240,22 +244,29 @@ func serveProvider(t *testing.T, network string, answer []string) *provider {
 
 // lookAround calls a command that shows all that it can see.
 func lookAround(callID string) []string {
-	args, _ := json.Marshal(map[string]any{"yield_time_ms": 100_000, "cmd": `env; for p in /proc/[0-9]*; do tr '\0' '\n' < $p/environ; tr '\0' ' ' < $p/cmdline; done 2>/dev/null
+	args, _ := json.Marshal(map[string]any{"yield_time_ms": 100_000,
+		"cmd": `env; for p in /proc/[0-9]*; do tr '\0' '\n' < $p/environ; tr '\0' ' ' < $p/cmdline; done 2>/dev/null
 cat /proc/mounts; find /holon /run /tmp /home -type f -size -100k -exec cat {} + 2>/dev/null | tr -d '\0' | tail -c 200000
 touch started; until [ -e go ]; do sleep 0.02; done; rm go started`})
 	quoted, _ := json.Marshal(string(args)) // strings and numbers: neither fails
 	item := func(status, args string) string {
-		return `{"id":"fc_1","type":"function_call","status":"` + status + `","name":"ExecCommand","call_id":"` + callID + `","arguments":` + args + `}`
+		return `{"id":"fc_1","type":"function_call","status":"` + status + `","name":"ExecCommand","call_id":"` +
+			callID + `","arguments":` + args + `}`
 	}
 	response := func(status, output string) string {
-		return `{"id":"resp_1","object":"response","created_at":1,"status":"` + status + `","model":"gpt-test","output":[` + output + `],"usage":{"input_tokens":3,"output_tokens":4,"total_tokens":7}}`
+		return `{"id":"resp_1","object":"response","created_at":1,"status":"` + status +
+			`","model":"gpt-test","output":[` + output +
+			`],"usage":{"input_tokens":3,"output_tokens":4,"total_tokens":7}}`
 	}
 	return []string{
 		`{"type":"response.created","sequence_number":0,"response":` + response("in_progress", "") + `}`,
-		`{"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":` + item("in_progress", `""`) + `}`,
+		`{"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":` +
+			item("in_progress", `""`) + `}`,
 		`{"type":"response.function_call_arguments.done","sequence_number":2,"item_id":"fc_1","output_index":0,"arguments":` + string(quoted) + `}`,
-		`{"type":"response.output_item.done","sequence_number":3,"output_index":0,"item":` + item("completed", string(quoted)) + `}`,
-		`{"type":"response.completed","sequence_number":4,"response":` + response("completed", item("completed", string(quoted))) + `}`,
+		`{"type":"response.output_item.done","sequence_number":3,"output_index":0,"item":` +
+			item("completed", string(quoted)) + `}`,
+		`{"type":"response.completed","sequence_number":4,"response":` +
+			response("completed", item("completed", string(quoted))) + `}`,
 	}
 }
 
@@ -288,7 +299,8 @@ func (p *provider) check(t *testing.T, key string) {
 		t.Errorf("%d requests, want %d", len(p.requests), len(p.answers))
 	}
 	for i, r := range p.requests {
-		if r.Method != http.MethodPost || r.URL.Path != "/v1/responses" || r.Header.Get("Authorization") != "Bearer "+key {
+		if r.Method != http.MethodPost || r.URL.Path != "/v1/responses" ||
+			r.Header.Get("Authorization") != "Bearer "+key {
 			t.Errorf("request %d: %s %s", i, r.Method, r.URL)
 		}
 		if strings.Contains(p.bodies[i], key) {

@@ -183,7 +183,8 @@ func TestKilledInEveryPhase(t *testing.T) {
 			if worked && !strings.Contains(r.read(t, runner.DiffFile), "made.txt") {
 				t.Errorf("work is lost:\n%s", r.read(t, runner.DiffFile))
 			}
-			if tc.name == "working" && (r.manifest.Status != state.StatusInterrupted || r.manifest.Outcome != state.OutcomeInterrupted) {
+			if tc.name == "working" && (r.manifest.Status != state.StatusInterrupted ||
+				r.manifest.Outcome != state.OutcomeInterrupted) {
 				t.Errorf("%s, %s", r.manifest.Status, r.manifest.Outcome)
 			}
 		})
@@ -297,7 +298,8 @@ func TestAttachToTheRebound(t *testing.T) {
 	t.Parallel()
 	h, repo := newHome(t), repository(t, "echo a > a")
 	h.beginPausing(repo).kill()
-	docker(t, "exec", "-d", "-w", "/holon/workspaces/"+filepath.Base(repo), h.containers()[0], "python3", "-c", listening)
+	docker(t, "exec", "-d", "-w", "/holon/workspaces/"+filepath.Base(repo), h.containers()[0], "python3", "-c",
+		listening)
 	await(t, "the other socket", func() bool { return exists(h, "cache/trees/*/*/tree/listening") })
 	r := h.run(repo, "attach", "last")
 	if r.code != 130 {
@@ -315,7 +317,8 @@ func TestEndedUnwatched(t *testing.T) {
 	h.beginPausing(repo).kill()
 	h.proceed()
 	await(t, "the end of the turn", func() bool {
-		found, _ := filepath.Glob(filepath.Join(h.dir, "runs/*/session/output/turns/*/turn.json")) // the pattern is right
+		// the pattern is right
+		found, _ := filepath.Glob(filepath.Join(h.dir, "runs/*/session/output/turns/*/turn.json"))
 		if len(found) != 1 {
 			return false
 		}
@@ -402,7 +405,8 @@ func TestStrangers(t *testing.T) {
 	h := newHome(t)
 	const nonce = "made-by-a-holon-that-was-killed"
 	run := func(label string) string {
-		return strings.TrimSpace(docker(t, "run", "-d", "--network", "none", "--label", "holon.role=agent", "--label", "holon.run="+state.NewRunID(),
+		return strings.TrimSpace(docker(t, "run", "-d", "--network", "none", "--label", "holon.role=agent", "--label",
+			"holon.run="+state.NewRunID(),
 			"--label", "holon.home="+h.dir, "--label", label, "--entrypoint", "sleep", baseImage, "600"))
 	}
 	for _, dir := range []string{"containers", "runs/.new-1", "ipc/" + state.NewRunID()} {

@@ -85,9 +85,12 @@ func serveInternet(t *testing.T, dir string) *internet {
 	if err := os.WriteFile(filepath.Join(dir, "ca.pem"), cert, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return &internet{secure: secure.Listener.Addr().String(), plain: plain.Listener.Addr().String(), names: map[string][]string{
-		"example.com": {publicAddress}, "a.example.org": {publicAddress}, "rebind.example.org": {publicAddress, "127.0.0.1"}, "inner.example.org": {"10.0.0.7"}, "meta.example.org": {"169.254.169.254"},
-	}}
+	return &internet{secure: secure.Listener.Addr().String(), plain: plain.Listener.Addr().String(),
+		names: map[string][]string{
+			"example.com": {publicAddress}, "a.example.org": {publicAddress},
+			"rebind.example.org": {publicAddress, "127.0.0.1"}, "inner.example.org": {"10.0.0.7"},
+			"meta.example.org": {"169.254.169.254"},
+		}}
 }
 
 // watcher keeps what a person would be told.
@@ -129,7 +132,8 @@ func probe(t *testing.T, h *home, input, script string, proxy *egress.Proxy, wat
 	defer func() { _ = eng.Close() }()
 	shot := &runner.OneShot{
 		Home: stateHome, Turn: runner.TurnRequest{Prompt: "probe"}, Watch: watch,
-		Workspace: workspace.Options{Dir: repository(t, "echo a > a"), CacheDir: stateHome.CacheDir(), ContainerObjects: runner.ObjectsPath},
+		Workspace: workspace.Options{Dir: repository(t, "echo a > a"), CacheDir: stateHome.CacheDir(),
+			ContainerObjects: runner.ObjectsPath},
 		Session: runner.Config{
 			Engine: eng, Agentd: filepath.Join(programs, "agentd"), Image: baseImage, InputDir: input, Egress: proxy,
 			Model: scripted(t, "probe"), Scenario: strings.TrimPrefix(scripted(t, "probe"), "scripted/"),
@@ -184,15 +188,19 @@ func TestEgressNone(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	attempts := map[string]string{
-		"socket": "ls /holon/host | grep -c egress", "variables": "env | grep -ic proxy", "routes": "tail -n +2 /proc/net/route | wc -l", "interfaces": "ls /sys/class/net",
-		"number": "code http://" + publicAddress + "/", "IPv6": "code http://[2606:2800:220:1::1]/", "name": "code https://example.com/", "resolver": "getent hosts example.com || echo none",
-		"metadata": "code http://169.254.169.254/latest/meta-data/", "docker bridge": "code http://172.17.0.1/", "UDP": "(echo x > /dev/udp/8.8.8.8/53) && echo sent || echo failed",
+		"socket": "ls /holon/host | grep -c egress", "variables": "env | grep -ic proxy",
+		"routes": "tail -n +2 /proc/net/route | wc -l", "interfaces": "ls /sys/class/net",
+		"number": "code http://" + publicAddress + "/", "IPv6": "code http://[2606:2800:220:1::1]/",
+		"name": "code https://example.com/", "resolver": "getent hosts example.com || echo none",
+		"metadata": "code http://169.254.169.254/latest/meta-data/", "docker bridge": "code http://172.17.0.1/",
+		"UDP": "(echo x > /dev/udp/8.8.8.8/53) && echo sent || echo failed",
 	}
 	out, r := probe(t, h, t.TempDir(), rows(attempts), nil, &watcher{})
 	checkRecord(t, r)
 	got := outcomes(out)
 	for name, want := range map[string]string{
-		"socket": "0", "variables": "0", "routes": "0", "interfaces": "lo", "number": "000 000 7", "IPv6": "000 000 7", "name": "000 000 6", "resolver": "none", "metadata": "000 000 7", "docker bridge": "000 000 7",
+		"socket": "0", "variables": "0", "routes": "0", "interfaces": "lo", "number": "000 000 7", "IPv6": "000 000 7",
+		"name": "000 000 6", "resolver": "none", "metadata": "000 000 7", "docker bridge": "000 000 7",
 	} {
 		if got[name] != want {
 			t.Errorf("%s: %q, want %q", name, got[name], want)
@@ -215,7 +223,8 @@ func TestEgressEmptyList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, r := probe(t, h, input, rows(map[string]string{"https": "code https://example.com/page", "http": "code http://example.com/page"}), proxy, &watcher{})
+	out, r := probe(t, h, input, rows(map[string]string{"https": "code https://example.com/page",
+		"http": "code http://example.com/page"}), proxy, &watcher{})
 	if got := outcomes(out); got["https"] != "000 403 56" || got["http"] != "403 000 0" {
 		t.Errorf("%q", got)
 	}
@@ -235,7 +244,8 @@ func TestEgressAllowList(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	proxy, err := egress.New(egress.Options{Allow: []string{"Example.COM.", "*.example.org"}, Resolver: world, Dialer: world})
+	proxy, err := egress.New(egress.Options{Allow: []string{"Example.COM.", "*.example.org"}, Resolver: world,
+		Dialer: world})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,13 +254,16 @@ func TestEgressAllowList(t *testing.T) {
 		return `exec 3<>/dev/tcp/127.0.0.1/${http_proxy##*:}; printf "` + bytes + `" >&3; timeout 20 cat <&3`
 	}
 	attempts := map[string]struct{ command, want string }{
-		"https":                   {"curl -sS -m 30 " + ca + "https://example.com/page", "page of example.com"},
-		"http":                    {"curl -sS -m 30 http://a.example.org/page", "page of a.example.org"},
-		"Go":                      {"SSL_CERT_FILE=$HOLON_INPUT_DIR/ca.pem $HOLON_INPUT_DIR/goclient https://example.com/page", "200 page of example.com"},
-		"git":                     {"cd /tmp && git -c http.sslCAInfo=$HOLON_INPUT_DIR/ca.pem clone -q https://example.com/repo.git && cat repo/fetched.txt", "fetched"},
-		"own port":                {"curl -sS -m 5 http://127.0.0.1:1/", "curl: (7) Failed to connect to 127.0.0.1"},
-		"not listed":              {"code https://denied.example.net/", "000 403 56"},
-		"not listed, Go":          {"$HOLON_INPUT_DIR/goclient https://denied.example.net/", "Egress refused: host_not_allowed"},
+		"https": {"curl -sS -m 30 " + ca + "https://example.com/page", "page of example.com"},
+		"http":  {"curl -sS -m 30 http://a.example.org/page", "page of a.example.org"},
+		"Go": {"SSL_CERT_FILE=$HOLON_INPUT_DIR/ca.pem $HOLON_INPUT_DIR/goclient " +
+			"https://example.com/page", "200 page of example.com"},
+		"git": {"cd /tmp && git -c http.sslCAInfo=$HOLON_INPUT_DIR/ca.pem clone -q " +
+			"https://example.com/repo.git && cat repo/fetched.txt", "fetched"},
+		"own port":   {"curl -sS -m 5 http://127.0.0.1:1/", "curl: (7) Failed to connect to 127.0.0.1"},
+		"not listed": {"code https://denied.example.net/", "000 403 56"},
+		"not listed, Go": {"$HOLON_INPUT_DIR/goclient https://denied.example.net/",
+			"Egress refused: host_not_allowed"},
 		"suffix":                  {"code https://evilexample.com/", "000 403 56"},
 		"apex":                    {"code https://example.org/", "000 403 56"},
 		"without the proxy":       {"code --noproxy \\* http://" + publicAddress + "/", "000 000 7"},
@@ -264,17 +277,22 @@ func TestEgressAllowList(t *testing.T) {
 		"metadata":                {"code http://169.254.169.254/latest/meta-data/", "403 000 0"},
 		"metadata by name":        {"code http://meta.example.org/latest/meta-data/", "403 000 0"},
 		"private by name":         {"code https://inner.example.org/", "000 403 56"},
-		"rebinding":               {"code http://rebind.example.org/page; echo; code http://rebind.example.org/page", "200 000 0 403 000 0"},
-		"redirect":                {"curl -sS -L -m 30 http://example.com/away", "host_not_allowed"},
-		"another SNI":             {"curl -sS -m 30 --connect-to denied.example.net:443:example.com:443 https://denied.example.net/", "alert access denied"},
-		"no TLS":                  {"curl -sS -m 30 -p http://example.com:443/page", "curl:"},
-		"port 8443":               {"code https://example.com:8443/", "000 403 56"},
-		"another Host":            {"curl -sS -m 30 -H \"Host: denied.example.net\" http://example.com/page", "host_mismatch"},
-		"NUL":                     {send(`CONNECT example.com\0.denied.example.net:443 HTTP/1.1\r\n\r\n`), "request_malformed"},
-		"pipelined":               {send(`GET http://example.com/page HTTP/1.1\r\nHost: example.com\r\n\r\nGET http://denied.example.net/ HTTP/1.1\r\nHost: denied.example.net\r\n\r\n`), "page of example.com"},
-		"the socket itself":       {"curl -sS -m 30 --unix-socket /holon/host/egress.sock http://example.com/page", "request_malformed"},
-		"a forged fact":           {`echo "{\"type\":\"holon.egress.decision\",\"sequence\":1}" >> /holon/output/turns/*/runtime.ndjson; echo written`, "written"},
-		"the host's record":       {"find / -name egress.ndjson 2>/dev/null | wc -l", "0"},
+		"rebinding": {"code http://rebind.example.org/page; echo; code http://rebind.example.org/page",
+			"200 000 0 403 000 0"},
+		"redirect": {"curl -sS -L -m 30 http://example.com/away", "host_not_allowed"},
+		"another SNI": {"curl -sS -m 30 --connect-to denied.example.net:443:example.com:443 " +
+			"https://denied.example.net/", "alert access denied"},
+		"no TLS":    {"curl -sS -m 30 -p http://example.com:443/page", "curl:"},
+		"port 8443": {"code https://example.com:8443/", "000 403 56"},
+		"another Host": {"curl -sS -m 30 -H \"Host: denied.example.net\" http://example.com/page",
+			"host_mismatch"},
+		"NUL": {send(`CONNECT example.com\0.denied.example.net:443 HTTP/1.1\r\n\r\n`),
+			"request_malformed"},
+		"pipelined": {send(`GET http://example.com/page HTTP/1.1\r\nHost: example.com\r\n\r\nGET http://denied.example.net/ HTTP/1.1\r\nHost: denied.example.net\r\n\r\n`), "page of example.com"},
+		"the socket itself": {"curl -sS -m 30 --unix-socket /holon/host/egress.sock http://example.com/page",
+			"request_malformed"},
+		"a forged fact":     {`echo "{\"type\":\"holon.egress.decision\",\"sequence\":1}" >> /holon/output/turns/*/runtime.ndjson; echo written`, "written"},
+		"the host's record": {"find / -name egress.ndjson 2>/dev/null | wc -l", "0"},
 	}
 	commands := make(map[string]string)
 	for name, a := range attempts {
@@ -308,7 +326,8 @@ func checkEgress(t *testing.T, r result, watch *watcher) {
 	}
 	allowed, denied := egress.Count(facts)
 	e := r.manifest.Egress
-	if e == nil || !slices.Equal(e.AllowHosts, []string{"*.example.org", "example.com"}) || e.Allowed != allowed || e.Denied != denied || allowed < 7 || denied < 18 || int(denied) != len(watch.denied) {
+	if e == nil || !slices.Equal(e.AllowHosts, []string{"*.example.org", "example.com"}) || e.Allowed != allowed ||
+		e.Denied != denied || allowed < 7 || denied < 18 || int(denied) != len(watch.denied) {
 		t.Errorf("%+v; the record has %d allowed and %d denied, %d were told", e, allowed, denied, len(watch.denied))
 	}
 	var sequence int64
@@ -322,7 +341,8 @@ func checkEgress(t *testing.T, r result, watch *watcher) {
 	}
 	ended := 0
 	for _, f := range facts {
-		if ev, ok := events[f.EventID]; !ok || !strings.HasPrefix(ev.Type, "holon.egress.") || ev.Timestamp != f.Timestamp || ev.TurnID != r.manifest.Turn.TurnID {
+		if ev, ok := events[f.EventID]; !ok || !strings.HasPrefix(ev.Type, "holon.egress.") ||
+			ev.Timestamp != f.Timestamp || ev.TurnID != r.manifest.Turn.TurnID {
 			t.Errorf("%+v is %+v in runtime.ndjson", f, ev)
 		}
 		if f.Ended != nil && f.Ended.BytesReceived > 0 && f.Ended.Address == publicAddress {
@@ -332,10 +352,12 @@ func checkEgress(t *testing.T, r result, watch *watcher) {
 	if ended < 6 {
 		t.Errorf("%d connections ended with something received", ended)
 	}
-	if summary := r.read(t, "summary.md"); !strings.Contains(summary, "## Network") || !strings.Contains(summary, "denied.example.net (host_not_allowed)") {
+	if summary := r.read(t, "summary.md"); !strings.Contains(summary, "## Network") ||
+		!strings.Contains(summary, "denied.example.net (host_not_allowed)") {
 		t.Errorf("summary:\n%s", summary)
 	}
-	if found, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(r.dir)), "ipc/*/host/egress.sock")); err != nil && !errors.Is(err, fs.ErrNotExist) || len(found) > 0 {
+	if found, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(r.dir)),
+		"ipc/*/host/egress.sock")); err != nil && !errors.Is(err, fs.ErrNotExist) || len(found) > 0 {
 		t.Errorf("sockets are left: %v, %v", found, err)
 	}
 }
@@ -366,7 +388,8 @@ func TestEgressAfterKill(t *testing.T) {
 	}
 	checkRecord(t, r)
 	facts, err := egress.ReadFacts(filepath.Join(r.dir, runner.EgressFile))
-	if err != nil || len(facts) != 2 || facts[0].Decision.Host != "first.example.net" || facts[1].Decision.Host != "second.example.net" {
+	if err != nil || len(facts) != 2 || facts[0].Decision.Host != "first.example.net" ||
+		facts[1].Decision.Host != "second.example.net" {
 		t.Errorf("%+v, %v", facts, err)
 	}
 	if e := r.manifest.Egress; e == nil || e.Denied != 2 || !slices.Equal(e.AllowHosts, []string{"example.com"}) {

@@ -25,7 +25,8 @@ func TestInterruptedDuringTheTurn(t *testing.T) {
 				t.Fatalf("exit code %d\n%s", r.code, r.stderr)
 			}
 			rec := checkRecord(t, r)
-			if r.manifest.Status != state.StatusCancelled || r.manifest.Outcome != state.OutcomeInterrupted || rec.Status != responses.StatusCancelled {
+			if r.manifest.Status != state.StatusCancelled || r.manifest.Outcome != state.OutcomeInterrupted ||
+				rec.Status != responses.StatusCancelled {
 				t.Errorf("manifest %s, record %s", r.manifest.Status, rec.Status)
 			}
 			if !strings.HasSuffix(r.stderr, "holon: interrupted by the user\n") {
@@ -88,7 +89,8 @@ func TestInterruptedWhileCollecting(t *testing.T) {
 	h, repo := newHome(t), repository(t, "echo a > a")
 	p := h.begin(repo, "run", "--model", scripted(t, "failing"), "x")
 	await(t, "the end of the turn", func() bool {
-		return exists(h, "runs/run_*/summary.md") || exists(h, "runs/run_*/events.ndjson") || exists(h, "runs/run_*/manifest.json")
+		return exists(h, "runs/run_*/summary.md") || exists(h, "runs/run_*/events.ndjson") ||
+			exists(h, "runs/run_*/manifest.json")
 	})
 	_ = p.cmd.Process.Signal(os.Interrupt) // it may have ended meanwhile
 	r := p.wait()
@@ -121,7 +123,8 @@ func TestContainerGone(t *testing.T) {
 			if f := r.failure(t); f.Code != "container_gone" || strings.Contains(f.Message, "level=INFO") {
 				t.Errorf("%+v", f)
 			}
-			if r.manifest.Status != state.StatusInterrupted || rec.Status != responses.StatusFailed || rec.Error == nil || rec.Error.Code != responses.CodeInterrupted {
+			if r.manifest.Status != state.StatusInterrupted || rec.Status != responses.StatusFailed ||
+				rec.Error == nil || rec.Error.Code != responses.CodeInterrupted {
 				t.Errorf("manifest %s, record %+v", r.manifest.Status, rec)
 			}
 			checkChanged(t, r, "added made.txt", "added started")

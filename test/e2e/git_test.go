@@ -135,13 +135,15 @@ func TestHostileGit(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			canary := filepath.Join(t.TempDir(), "canary")
-			repo := repository(t, "git config user.name U; git config user.email u@example.org; echo a > a.txt; mkdir d; echo d > d/e")
+			repo := repository(t, "git config user.name U; git config user.email u@example.org; echo a > a.txt; "+
+				"mkdir d; echo d > d/e")
 			h := newHome(t, "PWN=touch "+canary, "REPO="+repo)
 			config := sh(t, repo, "git config --list --local")
 			// Drivers of the user's own, which an agent's attributes could choose.
 			sh(t, repo, `for k in filter.canary.clean filter.canary.smudge diff.canary.textconv diff.canary.command merge.canary.driver; do git config $k "touch `+canary+`; cat"; done`)
 			before := snapshot(t, repo)
-			r := h.run(repo, "run", "--model", shellModel(t, "set -e\n"+tc.plant+"\nprintf 'b\\n' > a.txt"), "--env", "PWN", "--env", "REPO", "plant it")
+			r := h.run(repo, "run", "--model", shellModel(t, "set -e\n"+tc.plant+"\nprintf 'b\\n' > a.txt"), "--env",
+				"PWN", "--env", "REPO", "plant it")
 			if r.code != 0 {
 				t.Fatalf("exit code %d\n%s\n%s", r.code, r.stderr, r.stdout)
 			}
@@ -165,7 +167,8 @@ func TestHostileGit(t *testing.T) {
 				wantUntouched(t, repo, before)
 				return
 			}
-			if tc.history && !strings.Contains(strings.Join(r.manifest.Warnings, "\n"), "commits were left out") && !strings.Contains(string(r.manifest.Workspace), `"history"`) {
+			if tc.history && !strings.Contains(strings.Join(r.manifest.Warnings, "\n"), "commits were left out") &&
+				!strings.Contains(string(r.manifest.Workspace), `"history"`) {
 				t.Error("the agent's commits were not looked at")
 			}
 			if out.code != 0 {
@@ -194,7 +197,8 @@ func TestHostileGit(t *testing.T) {
 			if diff := cmp.Diff(config, sh(t, repo, "git config --list --local")); diff != "" {
 				t.Errorf("the user's configuration was changed:\n%s", diff)
 			}
-			if left := sh(t, repo, "git worktree list; ls -A '"+h.dir+"/worktrees' '"+h.dir+"/runs' | grep run_ || true"); strings.Count(left, "\n") != 1 {
+			if left := sh(t, repo, "git worktree list; ls -A '"+h.dir+"/worktrees' '"+h.dir+
+				"/runs' | grep run_ || true"); strings.Count(left, "\n") != 1 {
 				t.Errorf("left behind:\n%s", left)
 			}
 		})
@@ -205,7 +209,8 @@ func TestHostileGit(t *testing.T) {
 func shellModel(t *testing.T, script string) string {
 	t.Helper()
 	scenario, err := json.Marshal(map[string]any{"rounds": []any{
-		map[string]any{"calls": []any{map[string]any{"tool": "ExecCommand", "arguments": map[string]any{"cmd": script}}}},
+		map[string]any{"calls": []any{map[string]any{"tool": "ExecCommand",
+			"arguments": map[string]any{"cmd": script}}}},
 		map[string]any{"expect": map[string]any{"exit_status": 0}, "text": "Done."},
 	}})
 	path := filepath.Join(t.TempDir(), "scenario.yaml")

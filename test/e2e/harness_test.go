@@ -86,7 +86,8 @@ func (h *home) checkNothingLeft() {
 // containers lists the containers of this home, running or not.
 func (h *home) containers() []string {
 	h.t.Helper()
-	return strings.Fields(docker(h.t, "ps", "-aq", "--no-trunc", "--filter", "label=holon.role", "--filter", "label=holon.home="+h.dir))
+	return strings.Fields(docker(h.t, "ps", "-aq", "--no-trunc", "--filter", "label=holon.role", "--filter",
+		"label=holon.home="+h.dir))
 }
 
 // docker runs the Docker client and returns what it printed.
@@ -128,7 +129,8 @@ func (h *home) begin(dir string, args ...string) *process {
 	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
 	p := &process{h: h, cancel: cancel, cmd: exec.CommandContext(ctx, filepath.Join(programs, "holon"), args...)}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, &p.stdout, &p.stderr
-	p.cmd.Env = append([]string{"HOLON_HOME=" + h.dir, "HOME=" + h.dir, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), "DOCKER_HOST=" + os.Getenv("DOCKER_HOST")}, h.env...)
+	p.cmd.Env = append([]string{"HOLON_HOME=" + h.dir, "HOME=" + h.dir, "PATH=" + os.Getenv("PATH"),
+		"TMPDIR=" + os.TempDir(), "DOCKER_HOST=" + os.Getenv("DOCKER_HOST")}, h.env...)
 	p.cmd.Env = append(p.cmd.Env, gitEnv...)
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) } // let it clean up
 	p.cmd.WaitDelay = time.Minute
@@ -181,7 +183,8 @@ func (h *home) run(dir string, args ...string) result {
 // play runs a scenario of testdata on dir and expects an exit code.
 func (h *home) play(code int, dir, scenario string, args ...string) result {
 	h.t.Helper()
-	r := h.run(dir, append([]string{"run", "--model", scripted(h.t, scenario), "do what the scenario says"}, args...)...)
+	r := h.run(dir, append([]string{"run", "--model", scripted(h.t, scenario), "do what the scenario says"},
+		args...)...)
 	if r.code != code {
 		h.t.Fatalf("exit code %d, want %d\n%s", r.code, code, r.stderr)
 	}
@@ -192,7 +195,8 @@ func (h *home) play(code int, dir, scenario string, args ...string) result {
 // "started" in the working tree.
 func (h *home) beginPlay(dir, scenario string, args ...string) *process {
 	h.t.Helper()
-	p := h.begin(dir, append([]string{"run", "--model", scripted(h.t, scenario), "do what the scenario says"}, args...)...)
+	p := h.begin(dir, append([]string{"run", "--model", scripted(h.t, scenario), "do what the scenario says"},
+		args...)...)
 	await(h.t, "the agent's command", func() bool {
 		found, _ := filepath.Glob(filepath.Join(h.dir, "cache/trees/*/*/tree/started")) // the pattern is right
 		return len(found) > 0

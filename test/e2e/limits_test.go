@@ -29,25 +29,34 @@ func TestLimits(t *testing.T) {
 		param  string
 		limit  func(state.Limits) bool // what the manifest says of it
 	}{
-		{"wall time", "waiting", []string{"--timeout", "4s"}, 124, responses.ReasonTimeout, responses.ReasonTimeout, "--timeout",
+		{"wall time", "waiting", []string{"--timeout", "4s"}, 124, responses.ReasonTimeout, responses.ReasonTimeout,
+			"--timeout",
 			func(l state.Limits) bool { return l.TimeoutMS == 4000 }},
-		{"wall time of an answer", "telling", []string{"--timeout", "4s"}, 124, responses.ReasonTimeout, responses.ReasonTimeout, "--timeout",
+		{"wall time of an answer", "telling", []string{"--timeout", "4s"}, 124, responses.ReasonTimeout,
+			responses.ReasonTimeout, "--timeout",
 			func(l state.Limits) bool { return l.TimeoutMS == 4000 }},
-		{"output of an answer", "telling", []string{"--max-output-bytes", "20k"}, 1, responses.ReasonMaxOutputBytes, responses.ReasonMaxOutputBytes, "--max-output-bytes",
+		{"output of an answer", "telling", []string{"--max-output-bytes", "20k"}, 1, responses.ReasonMaxOutputBytes,
+			responses.ReasonMaxOutputBytes, "--max-output-bytes",
 			func(l state.Limits) bool { return l.MaxOutput == 20<<10 }},
-		{"rounds", "working", []string{"--max-rounds", "2"}, 1, responses.ReasonMaxRounds, responses.ReasonMaxRounds, "--max-rounds",
+		{"rounds", "working", []string{"--max-rounds", "2"}, 1, responses.ReasonMaxRounds, responses.ReasonMaxRounds,
+			"--max-rounds",
 			func(l state.Limits) bool { return l.MaxRounds == 2 }},
-		{"tool calls", "working", []string{"--max-tool-calls", "2"}, 1, responses.ReasonMaxToolCalls, responses.ReasonMaxToolCalls, "--max-tool-calls",
+		{"tool calls", "working", []string{"--max-tool-calls", "2"}, 1, responses.ReasonMaxToolCalls,
+			responses.ReasonMaxToolCalls, "--max-tool-calls",
 			func(l state.Limits) bool { return l.MaxToolCalls == 2 }},
-		{"output between rounds", "working", []string{"--max-output-bytes", "500k"}, 1, responses.ReasonMaxOutputBytes, responses.ReasonMaxOutputBytes, "--max-output-bytes",
+		{"output between rounds", "working", []string{"--max-output-bytes", "500k"}, 1, responses.ReasonMaxOutputBytes,
+			responses.ReasonMaxOutputBytes, "--max-output-bytes",
 			func(l state.Limits) bool { return l.MaxOutput == 500<<10 }},
-		{"output of a command", "waiting", []string{"--max-output-bytes", "500k"}, 1, responses.ReasonMaxOutputBytes, responses.ReasonMaxOutputBytes, "--max-output-bytes",
+		{"output of a command", "waiting", []string{"--max-output-bytes", "500k"}, 1, responses.ReasonMaxOutputBytes,
+			responses.ReasonMaxOutputBytes, "--max-output-bytes",
 			func(l state.Limits) bool { return l.MaxOutput == 500<<10 }},
 		{"disk", "waiting", []string{"--disk", "20m"}, 1, "", string(runner.CodeDiskQuota), "--disk",
 			func(l state.Limits) bool { return l.DiskBytes == 20<<20 }},
-		{"requests", "openai/m", []string{"--max-requests", "2"}, 1, responses.ReasonBudget, responses.ReasonBudget, "--max-requests",
+		{"requests", "openai/m", []string{"--max-requests", "2"}, 1, responses.ReasonBudget, responses.ReasonBudget,
+			"--max-requests",
 			func(l state.Limits) bool { return l.MaxRequests == 2 }},
-		{"tokens", "openai/m", []string{"--max-tokens", "200"}, 1, responses.ReasonBudget, responses.ReasonBudget, "--max-tokens",
+		{"tokens", "openai/m", []string{"--max-tokens", "200"}, 1, responses.ReasonBudget, responses.ReasonBudget,
+			"--max-tokens",
 			func(l state.Limits) bool { return l.MaxTokens == 200 }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -104,7 +113,8 @@ func checkPartial(t *testing.T, r result, reason string) {
 	if !strings.Contains(events[len(events)-1], "Working.") {
 		t.Errorf("what it said so far is not in the final response: %.500s", events[len(events)-1])
 	}
-	if summary := r.read(t, runner.SummaryFile); !strings.Contains(summary, "## Error") || !strings.Contains(summary, "kept.txt") {
+	if summary := r.read(t, runner.SummaryFile); !strings.Contains(summary, "## Error") ||
+		!strings.Contains(summary, "kept.txt") {
 		t.Errorf("the summary says\n%s", summary)
 	}
 }

@@ -40,7 +40,8 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(programs)
-	build := exec.Command("go", "build", "-trimpath", "-o", programs+string(filepath.Separator), "holon/cmd/agentd", "holon/cmd/holon")
+	build := exec.Command("go", "build", "-trimpath", "-o", programs+string(filepath.Separator), "holon/cmd/agentd",
+		"holon/cmd/holon")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("build the programs: %w\n%s", err, out)

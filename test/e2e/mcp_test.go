@@ -12,7 +12,8 @@ import (
 // what it noted is in the run's record.
 func TestMCP(t *testing.T) {
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, "calculator"), "holon/test/e2e/mcpserver")
+	build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, "calculator"),
+		"holon/test/e2e/mcpserver")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the server: %v\n%s", err, out)
@@ -42,7 +43,8 @@ func TestMCP(t *testing.T) {
 		t.Errorf("answer: %s", r.stdout)
 	}
 	facts := r.read(t, "runtime.ndjson")
-	for _, want := range []string{"40 + 2 = 42, says Ada", "mcp_connection_lost", "1 + 1 = 2, says Ada", `"mcp_server_unavailable"`, "the MCP server gone is not there"} {
+	for _, want := range []string{"40 + 2 = 42, says Ada", "mcp_connection_lost", "1 + 1 = 2, says Ada",
+		`"mcp_server_unavailable"`, "the MCP server gone is not there"} {
 		if !strings.Contains(facts, want) {
 			t.Errorf("runtime.ndjson has no %q", want)
 		}

@@ -66,8 +66,10 @@ func TestProviders(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"providers", "set", "acme", "--base-url", chat.URL + "/v1", "--credential-command", fmt.Sprintf(`["cat", %q]`, key)},
-		{"config", "set", "model.default", "acme/large"}, {"config", "set", "model.fallbacks", "anthropic/claude-sonnet-4-5"},
+		{"providers", "set", "acme", "--base-url", chat.URL + "/v1", "--credential-command",
+			fmt.Sprintf(`["cat", %q]`, key)},
+		{"config", "set", "model.default", "acme/large"},
+		{"config", "set", "model.fallbacks", "anthropic/claude-sonnet-4-5"},
 		{"config", "set", "providers.acme.omit", "stream_options"},
 	} {
 		if r := h.run(project, args...); r.code != 0 {
@@ -115,7 +117,8 @@ func TestBudgetSurvivesKill(t *testing.T) {
 		asked.Add(1)
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"ExecCommand","arguments":"{\"cmd\":\"touch started; until [ -e go ]; do sleep 0.1; done; echo more >> rounds\"}"}}]},"finish_reason":"tool_calls"}]}`, "\n\n",
-			`data: {"choices":[],"usage":{"prompt_tokens":3000,"completion_tokens":40,"total_tokens":3040}}`, "\n\ndata: [DONE]\n\n")
+			`data: {"choices":[],"usage":{"prompt_tokens":3000,"completion_tokens":40,"total_tokens":3040}}`,
+			"\n\ndata: [DONE]\n\n")
 	}))
 	t.Cleanup(chat.Close)
 	h, repo := newHome(t, "DEEPSEEK_API_KEY="+key, "DEEPSEEK_BASE_URL="+chat.URL), repository(t, "echo a > a")
@@ -127,7 +130,8 @@ func TestBudgetSurvivesKill(t *testing.T) {
 			return false
 		}
 		text, err := os.ReadFile(found[0])
-		return err == nil && strings.Contains(string(text), `"total_tokens": 3040`) && strings.Contains(string(text), `"estimated_requests": 0`)
+		return err == nil && strings.Contains(string(text), `"total_tokens": 3040`) &&
+			strings.Contains(string(text), `"estimated_requests": 0`)
 	})
 	p.kill()
 	h.proceed()
@@ -139,7 +143,8 @@ func TestBudgetSurvivesKill(t *testing.T) {
 		Requests int64 `json:"requests"`
 		Total    int64 `json:"total_tokens"`
 	}
-	if err := json.Unmarshal(r.manifest.ModelUsage, &account); err != nil || account.Requests != 2 || account.Total != 6080 {
+	if err := json.Unmarshal(r.manifest.ModelUsage, &account); err != nil || account.Requests != 2 ||
+		account.Total != 6080 {
 		t.Errorf("%s, %v", r.manifest.ModelUsage, err)
 	}
 	checkChanged(t, r, "added go", "added rounds", "added started")

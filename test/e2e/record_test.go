@@ -42,7 +42,8 @@ func checkRecord(t *testing.T, r result) *turns.Record {
 	if !rec.Status.Terminal() {
 		t.Errorf("the turn's record has status %s", rec.Status)
 	}
-	if turn := r.manifest.Turn; turn == nil || turn.TurnID != rec.TurnID || turn.ResponseID != rec.ResponseID || turn.SessionID != rec.SessionID {
+	if turn := r.manifest.Turn; turn == nil || turn.TurnID != rec.TurnID || turn.ResponseID != rec.ResponseID ||
+		turn.SessionID != rec.SessionID {
 		t.Errorf("the manifest names turn %+v, the record is of %s", turn, rec.TurnID)
 	}
 	return rec
@@ -56,14 +57,17 @@ func checkKeys(t *testing.T, r result) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{
-		"schema", "run_id", "name", "task", "status", "outcome", "exit_code", "started_at", "completed_at", "timings", "model", "usage",
-		"engine", "image", "limits", "isolation", "egress", "workspace", "turn", "artifacts", "notes", "warnings", "error", "holon_version",
+		"schema", "run_id", "name", "task", "status", "outcome", "exit_code", "started_at", "completed_at", "timings",
+		"model", "usage",
+		"engine", "image", "limits", "isolation", "egress", "workspace", "turn", "artifacts", "notes", "warnings",
+		"error", "holon_version",
 	} {
 		if _, ok := m[key]; !ok {
 			t.Errorf("the manifest lacks %q", key)
 		}
 	}
-	if r.manifest.Engine.Name != "docker" || r.manifest.Engine.Version == "" || len(r.manifest.Engine.ContainerID) != 64 {
+	if r.manifest.Engine.Name != "docker" || r.manifest.Engine.Version == "" ||
+		len(r.manifest.Engine.ContainerID) != 64 {
 		t.Errorf("engine: %+v", r.manifest.Engine)
 	}
 }
@@ -84,7 +88,9 @@ func checkArtifacts(t *testing.T, r result) {
 			t.Errorf("%s is not as the manifest says: %d bytes, not %d", a.Path, len(data), a.Bytes)
 		}
 	}
-	for path, what := range describe(t, r.dir, func(_ string, info os.FileInfo) string { return info.Mode().Type().String() }) {
+	for path, what := range describe(t, r.dir, func(_ string, info os.FileInfo) string {
+		return info.Mode().Type().String()
+	}) {
 		if what == "----------" && !listed[path] && !strings.HasPrefix(path, "objects/") {
 			t.Errorf("%s is among the results and not in the manifest", path)
 		}

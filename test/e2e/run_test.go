@@ -29,17 +29,20 @@ func TestDemo(t *testing.T) {
 	}
 
 	rec := checkRecord(t, r)
-	if rec.Status != responses.StatusCompleted || rec.Rounds != 5 || rec.ToolCalls.Total != 5 || rec.Model != "scripted/demo" {
+	if rec.Status != responses.StatusCompleted || rec.Rounds != 5 || rec.ToolCalls.Total != 5 ||
+		rec.Model != "scripted/demo" {
 		t.Errorf("record: %+v", rec)
 	}
 	m := r.manifest
-	if m.Status != state.StatusCompleted || m.Outcome != state.OutcomeSuccess || m.Error != nil || m.Name != "try it" || m.Image != baseImage {
+	if m.Status != state.StatusCompleted || m.Outcome != state.OutcomeSuccess || m.Error != nil || m.Name != "try it" ||
+		m.Image != baseImage {
 		t.Errorf("manifest: %+v", m)
 	}
 	if m.Usage == nil || m.Usage.TotalTokens == 0 || *m.Usage != *rec.Usage {
 		t.Errorf("usage: %+v, the record has %+v", m.Usage, rec.Usage)
 	}
-	if want := (state.Limits{TimeoutMS: 3_600_000, MaxRounds: 200, MaxOutput: 4 << 30, DiskBytes: 10 << 30, MemoryBytes: 2 << 30, Pids: 512, CPUs: min(4, float64(runtime.NumCPU()))}); m.Limits != want {
+	if want := (state.Limits{TimeoutMS: 3_600_000, MaxRounds: 200, MaxOutput: 4 << 30, DiskBytes: 10 << 30,
+		MemoryBytes: 2 << 30, Pids: 512, CPUs: min(4, float64(runtime.NumCPU()))}); m.Limits != want {
 		t.Errorf("limits: %+v, want %+v", m.Limits, want)
 	}
 	if logs, _ := filepath.Glob(filepath.Join(r.dir, "tools/*/stdout.log")); len(logs) == 0 {
@@ -69,7 +72,8 @@ func TestFailingCommands(t *testing.T) {
 
 	r = h.play(1, repo, "diverging")
 	rec = checkRecord(t, r)
-	if f := r.failure(t); f.Code != "scenario_diverged" || rec.Status != responses.StatusFailed || rec.Error.Code != f.Code {
+	if f := r.failure(t); f.Code != "scenario_diverged" || rec.Status != responses.StatusFailed ||
+		rec.Error.Code != f.Code {
 		t.Errorf("%+v, record %+v", f, rec)
 	}
 	checkChanged(t, r, "added half.txt")
@@ -108,7 +112,8 @@ func TestWhatTheAgentIsGiven(t *testing.T) {
 echo given-notes > in/notes.txt
 printf -- '---\nname: greeting\ndescription: How to greet.\n---\n\nsay-hello-kindly\n' > greeting/SKILL.md`)
 	before := snapshot(t, given)
-	r := h.play(0, repo, "given", "--input", filepath.Join(given, "in"), "--skill", filepath.Join(given, "greeting"), "--env", "GREETING=hello there")
+	r := h.play(0, repo, "given", "--input", filepath.Join(given, "in"), "--skill", filepath.Join(given, "greeting"),
+		"--env", "GREETING=hello there")
 	checkRecord(t, r)
 	for _, want := range []string{"given-notes", "say-hello-kindly", "GREETING=hello there"} {
 		if !strings.Contains(r.stdout, want) {
@@ -152,7 +157,8 @@ func TestHostileLeftovers(t *testing.T) {
 	if r.read(t, "report.md") != "report\n" {
 		t.Error("the agent's own artifact is missing")
 	}
-	if warnings := strings.Join(r.manifest.Warnings, "\n"); !strings.Contains(warnings, "manifest.json") || !strings.Contains(warnings, "checkout.json") || !strings.Contains(warnings, "link") {
+	if warnings := strings.Join(r.manifest.Warnings, "\n"); !strings.Contains(warnings, "manifest.json") ||
+		!strings.Contains(warnings, "checkout.json") || !strings.Contains(warnings, "link") {
 		t.Errorf("warnings:\n%s", warnings)
 	}
 	if r := h.run(repo, "apply", "last"); r.code != 0 {

@@ -29,12 +29,14 @@ const tokenPrefix = "hmt_"
 func formsOf(key string) map[string]string {
 	quoted, _ := json.Marshal(key) // a string always encodes
 	forms := map[string]string{
-		"raw": key, "hex": hex.EncodeToString([]byte(key)), "upper hex": strings.ToUpper(hex.EncodeToString([]byte(key))),
-		"query": url.QueryEscape(key), "path": url.PathEscape(key), "json": strings.Trim(string(quoted), `"`),
+		"raw": key, "hex": hex.EncodeToString([]byte(key)),
+		"upper hex": strings.ToUpper(hex.EncodeToString([]byte(key))),
+		"query":     url.QueryEscape(key), "path": url.PathEscape(key), "json": strings.Trim(string(quoted), `"`),
 		"json without html": strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key),
 	}
 	for offset := range 3 {
-		for name, encoding := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64url": base64.RawURLEncoding} {
+		for name, encoding := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding,
+			"base64url": base64.RawURLEncoding} {
 			whole := encoding.EncodeToString([]byte(strings.Repeat("\x00", offset) + key))
 			forms[fmt.Sprintf("%s at %d", name, offset)] = whole[(offset*8+5)/6 : (offset+len(key))*8/6]
 		}
@@ -89,7 +91,8 @@ func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		message := `{"id":"msg_1","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":` + string(said) + `,"annotations":[]}]}`
 		events = []string{
 			`{"type":"response.created","response":{"id":"resp_2","object":"response","created_at":1,"status":"in_progress","model":"gpt-test","output":[]}}`,
-			`{"type":"response.output_text.delta","item_id":"msg_1","output_index":0,"content_index":0,"delta":` + string(said) + `}`,
+			`{"type":"response.output_text.delta","item_id":"msg_1","output_index":0,"content_index":0,"delta":` +
+				string(said) + `}`,
 			`{"type":"response.completed","response":{"id":"resp_2","object":"response","created_at":1,"status":"completed","model":"gpt-test","output":[` + message + `],"usage":{"input_tokens":3,"output_tokens":4,"total_tokens":7}}}`,
 		}
 	}
@@ -118,9 +121,12 @@ func TestSecretsAreNowhere(t *testing.T) {
 	await(t, "the agent's command", func() bool { return exists(h, "cache/trees/*/*/tree/started") })
 	for _, id := range h.containers() {
 		for what, text := range map[string]string{
-			"docker inspect": docker(t, "inspect", id), "docker logs": docker(t, "logs", id), "docker top": docker(t, "top", id, "-eo", "pid,args"),
-			"its files":         docker(t, "exec", id, "sh", "-c", `find / -xdev -type f -size -1000k -not -path '/proc/*' -not -path '/sys/*' -not -path '/usr/*' -exec cat {} + 2>/dev/null; env`),
-			"agentd's own proc": docker(t, "exec", id, "sh", "-c", `cat /proc/1/environ /proc/1/cmdline /proc/1/mem /proc/1/maps /proc/1/fd/* 2>&1; true`),
+			"docker inspect": docker(t, "inspect", id), "docker logs": docker(t, "logs", id),
+			"docker top": docker(t, "top", id, "-eo", "pid,args"),
+			"its files": docker(t, "exec", id, "sh", "-c",
+				`find / -xdev -type f -size -1000k -not -path '/proc/*' -not -path '/sys/*' -not -path '/usr/*' -exec cat {} + 2>/dev/null; env`),
+			"agentd's own proc": docker(t, "exec", id, "sh", "-c",
+				`cat /proc/1/environ /proc/1/cmdline /proc/1/mem /proc/1/maps /proc/1/fd/* 2>&1; true`),
 		} {
 			if found := leaks(text); len(found) > 0 {
 				t.Errorf("%s: %v", what, found)
@@ -146,7 +152,8 @@ func TestSecretsAreNowhere(t *testing.T) {
 	searchFiles(t, h.dir)
 	searchFiles(t, r.dir)
 	if provider.asked.Load() != 3 || provider.strange.Load() != 0 {
-		t.Errorf("the provider was asked %d times, %d of them strangely", provider.asked.Load(), provider.strange.Load())
+		t.Errorf("the provider was asked %d times, %d of them strangely", provider.asked.Load(),
+			provider.strange.Load())
 	}
 }
 
@@ -186,9 +193,12 @@ func TestSecretsInCommandLines(t *testing.T) {
 			if err := os.WriteFile(vars, []byte("FOURTH="+secret+"\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			p := h.beginPlay(dir, "commandlines", "--engine", engine, "--env", "FIRST="+secret, "--env=SECOND="+secret, "--env", "THIRD", "--env-file", vars, "--env", "EXPECTED="+secret)
+			p := h.beginPlay(dir, "commandlines", "--engine", engine, "--env", "FIRST="+secret, "--env=SECOND="+secret,
+				"--env", "THIRD", "--env-file", vars, "--env", "EXPECTED="+secret)
 			own, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.cmd.Process.Pid))
-			if err != nil || !strings.Contains(string(own), "--env\x00FIRST=***") || !strings.Contains(string(own), "--env=SECOND=***") || !strings.Contains(string(own), "commandlines.yaml") {
+			if err != nil || !strings.Contains(string(own), "--env\x00FIRST=***") ||
+				!strings.Contains(string(own), "--env=SECOND=***") ||
+				!strings.Contains(string(own), "commandlines.yaml") {
 				t.Errorf("holon's own is %q, %v", own, err)
 			}
 			lines, err := filepath.Glob("/proc/[0-9]*/cmdline")

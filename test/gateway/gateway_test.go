@@ -44,39 +44,53 @@ func requests() map[string]model.Request {
 	shown := []responses.Part{{Type: responses.PartInputImage, ImageURL: image}}
 	items := []responses.Item{
 		text(responses.RoleSystem, "s"), text(responses.RoleDeveloper, "d"),
-		&responses.Message{Role: responses.RoleUser, Content: append([]responses.Part{responses.InputText("héé 😀 \u2028")}, shown...)},
-		&responses.Reasoning{ID: "rs_1", Summary: []responses.Part{{Type: responses.PartSummaryText, Text: "s"}}, EncryptedContent: "opaque"},
-		&responses.Message{Role: responses.RoleAssistant, Phase: responses.PhaseCommentary, Content: []responses.Part{responses.OutputText("a <b>"), {Type: responses.PartRefusal, Refusal: "no"}}},
-		&responses.ToolCall{CallID: "c1", Name: "ApplyPatch", Arguments: `{"patch":"x","patch ":[1e9,{"patch":1}]}`, Output: "out", Media: shown},
+		&responses.Message{Role: responses.RoleUser,
+			Content: append([]responses.Part{responses.InputText("héé 😀 \u2028")}, shown...)},
+		&responses.Reasoning{ID: "rs_1", Summary: []responses.Part{{Type: responses.PartSummaryText, Text: "s"}},
+			EncryptedContent: "opaque"},
+		&responses.Message{Role: responses.RoleAssistant, Phase: responses.PhaseCommentary,
+			Content: []responses.Part{responses.OutputText("a <b>"), {Type: responses.PartRefusal, Refusal: "no"}}},
+		&responses.ToolCall{CallID: "c1", Name: "ApplyPatch", Arguments: `{"patch":"x","patch ":[1e9,{"patch":1}]}`,
+			Output: "out", Media: shown},
 		&responses.ToolCall{CallID: "c2", Name: "ApplyPatch", Arguments: `{"patch":"x"}`, Output: "out"},
 		&responses.FunctionCall{CallID: "c3", Name: "weather", Arguments: `{`},
-		&responses.FunctionCallOutput{CallID: "c3", Output: []responses.Part{responses.InputText("sunny"), responses.InputText("warm")}},
+		&responses.FunctionCallOutput{CallID: "c3",
+			Output: []responses.Part{responses.InputText("sunny"), responses.InputText("warm")}},
 		text(responses.RoleUser, "go on"),
 	}
 	schema := json.RawMessage(`{"type":"object","properties":{"model":{"type":"string"},"Model":{"default":"https://x"}},"required":["model"],"additionalProperties":false}`)
 	tools := []model.Tool{
-		{Name: "ApplyPatch", Description: "d", Parameters: schema, Strict: &yes, StrictForm: schema, Freeform: &model.Freeform{Argument: "patch", Description: "d", Syntax: "lark", Definition: "start: x"}},
+		{Name: "ApplyPatch", Description: "d", Parameters: schema, Strict: &yes, StrictForm: schema,
+			Freeform: &model.Freeform{Argument: "patch", Description: "d", Syntax: "lark", Definition: "start: x"}},
 		{Name: "weather"},
 	}
 	full := model.Request{
-		Instructions: "Be brief. And so on.", Breakpoints: []int{9}, Input: items, Tools: tools, ParallelToolCalls: true, MaxOutputTokens: &limit,
-		Temperature: 0.5, TopP: 0.5, PresencePenalty: 0.1, FrequencyPenalty: 0.1, Sampling: responses.Sampling{Temperature: true, TopP: true, PresencePenalty: true, FrequencyPenalty: true},
-		Reasoning: &responses.ReasoningConfig{Effort: &effort, Summary: &summary}, ServiceTier: "auto", PromptCacheKey: "k", SafetyIdentifier: "u",
+		Instructions: "Be brief. And so on.", Breakpoints: []int{9}, Input: items, Tools: tools,
+		ParallelToolCalls: true, MaxOutputTokens: &limit,
+		Temperature: 0.5, TopP: 0.5, PresencePenalty: 0.1, FrequencyPenalty: 0.1,
+		Sampling:  responses.Sampling{Temperature: true, TopP: true, PresencePenalty: true, FrequencyPenalty: true},
+		Reasoning: &responses.ReasoningConfig{Effort: &effort, Summary: &summary}, ServiceTier: "auto",
+		PromptCacheKey: "k", SafetyIdentifier: "u",
 		Metadata: map[string]string{"a": "b"}, Logprobs: true, TopLogprobs: 3,
-		Text: responses.TextConfig{Verbosity: "low", Format: responses.TextFormat{Type: "json_schema", Name: "n", Description: &description, Schema: schema, Strict: true}},
+		Text: responses.TextConfig{Verbosity: "low",
+			Format: responses.TextFormat{Type: "json_schema", Name: "n", Description: &description, Schema: schema,
+				Strict: true}},
 	}
 	named, allowed, plain, file := full, full, full, full
 	named.ToolChoice, named.ParallelToolCalls = responses.ToolChoice{Name: "weather"}, false
 	allowed.ToolChoice = responses.ToolChoice{Mode: "required", Allowed: []string{"ApplyPatch", "weather"}}
-	plain = model.Request{Input: []responses.Item{text(responses.RoleUser, "hi")}, Text: responses.TextConfig{Format: responses.TextFormat{Type: "json_object"}}}
+	plain = model.Request{Input: []responses.Item{text(responses.RoleUser, "hi")},
+		Text: responses.TextConfig{Format: responses.TextFormat{Type: "json_object"}}}
 	file.Input = []responses.Item{&responses.Message{Role: responses.RoleUser, Content: []responses.Part{
-		{Type: responses.PartInputFile, FileName: "f.pdf", FileData: "data:application/pdf;base64,JVBERi0="}, {Type: responses.PartInputFile, FileName: "f.txt", FileData: "data:text/plain;base64,aGk="}}}}
+		{Type: responses.PartInputFile, FileName: "f.pdf", FileData: "data:application/pdf;base64,JVBERi0="},
+		{Type: responses.PartInputFile, FileName: "f.txt", FileData: "data:text/plain;base64,aGk="}}}}
 	return map[string]model.Request{"full": full, "named": named, "allowed": allowed, "plain": plain, "file": file}
 }
 
 // The gateway's grammars have every key that agentd sends to any provider.
 func TestAgentdFitsTheGrammar(t *testing.T) {
-	refs := []string{"openai/gpt-5", "openai/gpt-4.1", "openai-codex/gpt-5-codex", "lmstudio/m", "responses/m", "anthropic/claude-opus-4-8", "anthropic/claude-sonnet-4-5", "anthropic/claude-3-5-haiku-latest",
+	refs := []string{"openai/gpt-5", "openai/gpt-4.1", "openai-codex/gpt-5-codex", "lmstudio/m", "responses/m",
+		"anthropic/claude-opus-4-8", "anthropic/claude-sonnet-4-5", "anthropic/claude-3-5-haiku-latest",
 		"openrouter/x/y", "deepseek/m", "mistral/m", "groq/m", "moonshot/m", "dashscope/m", "ollama/m"}
 	up := &provider{}
 	server := httptest.NewServer(up)
@@ -93,12 +107,13 @@ func TestAgentdFitsTheGrammar(t *testing.T) {
 		options.Providers[name] = p
 	}
 	socket, token := serve(t, options, refs)
-	set, err := catalogue.Open(catalogue.Options{References: refs, Socket: socket, Freeform: true, Setting: func(name string) string {
-		if name == "OPENAI_CONTINUATION" || strings.HasSuffix(name, "_STRICT_TOOLS") {
-			return "true"
-		}
-		return ""
-	}})
+	set, err := catalogue.Open(catalogue.Options{References: refs, Socket: socket, Freeform: true,
+		Setting: func(name string) string {
+			if name == "OPENAI_CONTINUATION" || strings.HasSuffix(name, "_STRICT_TOOLS") {
+				return "true"
+			}
+			return ""
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}

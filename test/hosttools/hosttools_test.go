@@ -49,7 +49,8 @@ func newHost(t *testing.T) *host {
 		t.Fatal(err)
 	}
 	h := &host{t: t, path: filepath.Join(dir, "front.sock"), lost: make(chan struct{}, 8)}
-	h.options = hosttools.Options{Socket: filepath.Join(dir, "ipc", "host.sock"), Notes: filepath.Join(dir, "notes.ndjson"), Log: slog.New(slog.DiscardHandler)}
+	h.options = hosttools.Options{Socket: filepath.Join(dir, "ipc", "host.sock"),
+		Notes: filepath.Join(dir, "notes.ndjson"), Log: slog.New(slog.DiscardHandler)}
 	h.start()
 	if h.front, err = net.ListenUnix("unix", &net.UnixAddr{Name: h.path, Net: "unix"}); err != nil {
 		t.Fatal(err)
@@ -146,7 +147,8 @@ func (h *host) answers(in io.Writer, out io.Reader) {
 // tool connects as agentd does and returns turn_note.
 func (h *host) tool() tools.Tool {
 	h.t.Helper()
-	m := mcp.Open(mcp.Options{HostSocket: h.path, Version: "test", Log: slog.New(slog.NewTextHandler(h.t.Output(), nil))})
+	m := mcp.Open(mcp.Options{HostSocket: h.path, Version: "test",
+		Log: slog.New(slog.NewTextHandler(h.t.Output(), nil))})
 	h.t.Cleanup(func() { _ = m.Close() })
 	offer, err := m.Offer(h.t.Context(), nil)
 	if err != nil || len(offer.Tools) != 1 {
@@ -157,7 +159,8 @@ func (h *host) tool() tools.Tool {
 
 func call(ctx context.Context, tool tools.Tool, id, text string) tools.Output {
 	arguments, _ := json.Marshal(map[string]string{"text": text}) // of strings: no error
-	return tool.Run(turntoken.With(ctx, token), tools.Env{TurnID: turnID}, tools.Call{ID: id, Name: "turn_note", Arguments: arguments})
+	return tool.Run(turntoken.With(ctx, token), tools.Env{TurnID: turnID},
+		tools.Call{ID: id, Name: "turn_note", Arguments: arguments})
 }
 
 func (h *host) texts() string {
@@ -197,7 +200,8 @@ func TestRestartBeforeTheAnswer(t *testing.T) {
 	if got := h.texts(); got != "before|once" {
 		t.Errorf("notes %q", got)
 	}
-	if out := call(t.Context(), tool, "c1", "other"); out.Error == nil || out.Error.Kind != mcp.KindTool || !strings.Contains(out.Error.Message, "used for another note") {
+	if out := call(t.Context(), tool, "c1", "other"); out.Error == nil || out.Error.Kind != mcp.KindTool ||
+		!strings.Contains(out.Error.Message, "used for another note") {
 		t.Errorf("the same id with other arguments: %+v", out.Error)
 	}
 }

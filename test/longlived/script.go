@@ -37,7 +37,9 @@ type (
 
 // mark is a command that leaves a line: turn, round, and a number within it.
 func mark(n int, more string) object {
-	return object{"tool": "ExecCommand", "arguments": object{"cmd": fmt.Sprintf(`echo "$HOLON_TURN_ID {{round}}.%d" >> ran%s`, n, more), "yield_time_ms": 20_000}}
+	return object{"tool": "ExecCommand",
+		"arguments": object{"cmd": fmt.Sprintf(`echo "$HOLON_TURN_ID {{round}}.%d" >> ran%s`, n, more),
+			"yield_time_ms": 20_000}}
 }
 
 // when plays a round for a message that says a word. The message stands at the
@@ -62,9 +64,12 @@ func script() ([]byte, error) {
 		when(Fail, object{"error": object{"status": 400, "message": "the script says so"}}),
 		when(Slow, calls(mark(1, "; sleep 0.4"))),
 		when(Long, calls(mark(1, ""))),
-		when(Rest, calls(mark(1, ""), object{"tool": tools.NameSleep, "arguments": object{"duration_ms": RestFor, "reason": "a moment"}})),
-		when(Wait, calls(mark(1, ""), object{"tool": tools.NameSleep, "arguments": object{"reason": "whatever comes"}})),
-		when(More, calls(mark(1, ""), object{"tool": tools.NameEnqueue, "arguments": object{"text": string(Run) + " of a follow-up"}})),
+		when(Rest, calls(mark(1, ""), object{"tool": tools.NameSleep,
+			"arguments": object{"duration_ms": RestFor, "reason": "a moment"}})),
+		when(Wait, calls(mark(1, ""), object{"tool": tools.NameSleep,
+			"arguments": object{"reason": "whatever comes"}})),
+		when(More, calls(mark(1, ""), object{"tool": tools.NameEnqueue,
+			"arguments": object{"text": string(Run) + " of a follow-up"}})),
 		calls(mark(1, ""), mark(2, "")),
 	}
 	end := object{"text": "That was it."}

@@ -94,7 +94,8 @@ func (s *Server) Send(ctx context.Context, l *Letter) error {
 }
 
 func (s *Server) try(ctx context.Context, l *Letter) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, Patience, &state.Error{Code: wire.CodeInternal, Message: "the control plane did not answer within " + Patience.String()})
+	ctx, cancel := context.WithTimeoutCause(ctx, Patience,
+		&state.Error{Code: wire.CodeInternal, Message: "the control plane did not answer within " + Patience.String()})
 	defer cancel()
 	switch l.Way {
 	case Prompt:

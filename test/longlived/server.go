@@ -71,7 +71,8 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s.Client = client.Unix(s.Socket)
-	s.raw = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	s.raw = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn,
+		error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", s.Socket)
 	}}}
@@ -99,7 +100,8 @@ func (s *Server) Launch() error {
 	}
 	cmd := exec.Command(filepath.Join(s.opts.Bin, "holon"), "serve", "--socket", s.Socket, "--model", s.opts.Model)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.opts.Dir, log, log
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.opts.Dir, "HOLON_HOME=" + s.Home, "DOCKER_HOST=" + s.opts.Engine}, s.opts.Env...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.opts.Dir, "HOLON_HOME=" + s.Home,
+		"DOCKER_HOST=" + s.opts.Engine}, s.opts.Env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return errors.Join(err, log.Close())
@@ -209,7 +211,8 @@ func (s *Server) RemoveContainers() error {
 
 // post posts what has no place in the control plane's client: what strangers
 // send.
-func (s *Server) post(ctx context.Context, path, contentType, key string, body []byte) (answer []byte, status int, err error) {
+func (s *Server) post(ctx context.Context, path, contentType, key string, body []byte) (answer []byte, status int,
+	err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://holon"+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, 0, err

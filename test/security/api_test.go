@@ -86,7 +86,8 @@ func (s *served) ask(t *testing.T, method, path, body string) (status int, answe
 // The socket is for its owner alone, and so is the way to it.
 func TestSocketMode(t *testing.T) {
 	s := newLab(t).serve()
-	for path, mode := range map[string]fs.FileMode{s.socket: fs.ModeSocket | 0o600, filepath.Dir(s.socket): fs.ModeDir | 0o700} {
+	for path, mode := range map[string]fs.FileMode{s.socket: fs.ModeSocket | 0o600,
+		filepath.Dir(s.socket): fs.ModeDir | 0o700} {
 		info, err := os.Lstat(path)
 		if err != nil {
 			t.Fatal(err)
@@ -105,8 +106,10 @@ func TestSocketMode(t *testing.T) {
 }
 
 var evilIDs = []string{
-	"..", "%2e%2e", "..%2f..%2f..%2fetc%2fpasswd", "%2fetc%2fpasswd", "%00", "a%00b", "turn_%2e%2e%2f%2e%2e", "resp_..%2fx", "%0d%0aX-Evil:%201", "%ff%fe", "%1b%5b2J",
-	strings.Repeat("a", 5000), "resp_" + strings.Repeat("0", 300), "%25%32%65", "..%5c..%5cx", "turns%2f..%2f..%2fstate%2flock", "~root", "$(id)", "*",
+	"..", "%2e%2e", "..%2f..%2f..%2fetc%2fpasswd", "%2fetc%2fpasswd", "%00", "a%00b", "turn_%2e%2e%2f%2e%2e",
+	"resp_..%2fx", "%0d%0aX-Evil:%201", "%ff%fe", "%1b%5b2J",
+	strings.Repeat("a", 5000), "resp_" + strings.Repeat("0", 300), "%25%32%65", "..%5c..%5cx",
+	"turns%2f..%2f..%2fstate%2flock", "~root", "$(id)", "*",
 }
 
 // Whatever stands where an id belongs, in every route of the contract, is refused
@@ -185,10 +188,12 @@ func (s *served) files(t *testing.T) string {
 func TestPathFields(t *testing.T) {
 	s := newLab(t).serve()
 	before := s.files(t)
-	values := []string{"/", "/etc", "/proc/1/root", "..", "../..", "/holon/output/../state", "/holon/output/../../etc", "a\x00b", strings.Repeat("a/", 3000), "/holon/input/../ipc"}
+	values := []string{"/", "/etc", "/proc/1/root", "..", "../..", "/holon/output/../state", "/holon/output/../../etc",
+		"a\x00b", strings.Repeat("a/", 3000), "/holon/input/../ipc"}
 	for _, field := range []string{"input_dir", "output_dir", "workspace_dir", "turn_id", "session_id"} {
 		for _, value := range values {
-			body, err := json.Marshal(map[string]any{"model": "scripted/demo", "input": "x", "holon": map[string]any{field: value}})
+			body, err := json.Marshal(map[string]any{"model": "scripted/demo", "input": "x",
+				"holon": map[string]any{field: value}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -220,7 +225,8 @@ func TestOtherSessionsIDs(t *testing.T) {
 	if turn.Response == nil {
 		t.Fatalf("%+v", turn)
 	}
-	for _, path := range []string{"/responses/" + turn.Response.ID, "/responses/" + turn.Response.ID + "/input_items", "/turns/" + turn.TurnID, "/turns/" + turn.TurnID + "/events"} {
+	for _, path := range []string{"/responses/" + turn.Response.ID, "/responses/" + turn.Response.ID + "/input_items",
+		"/turns/" + turn.TurnID, "/turns/" + turn.TurnID + "/events"} {
 		if status, _ := other.ask(t, http.MethodGet, path, ""); status != http.StatusOK {
 			t.Errorf("its own session answers %d to %s", status, path)
 		}
@@ -236,7 +242,8 @@ func TestSlowAndOversized(t *testing.T) {
 	s := newLab(t).serve()
 	for name, head := range map[string]string{
 		"half a head": "GET /health HTTP/1.1\r\nHost: x\r\nX: ",
-		"half a body": "POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{",
+		"half a body": "POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: " +
+			"1000\r\n\r\n{",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -260,10 +267,13 @@ func TestSlowAndOversized(t *testing.T) {
 	t.Run("too large", func(t *testing.T) {
 		t.Parallel()
 		for name, request := range map[string]struct{ head, want string }{
-			"head":    {"GET /health HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n", "431"},
-			"body":    {"POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000000000000\r\n\r\n", "413"},
-			"encoded": {"POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}", "415"},
-			"both":    {"POST /responses HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n{}", "400|501"},
+			"head": {"GET /health HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n", "431"},
+			"body": {"POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: " +
+				"1000000000000\r\n\r\n", "413"},
+			"encoded": {"POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Encoding: " +
+				"gzip\r\nContent-Length: 2\r\n\r\n{}", "415"},
+			"both": {"POST /responses HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: " +
+				"chunked\r\nTransfer-Encoding: identity\r\n\r\n{}", "400|501"},
 		} {
 			conn, err := s.dial(t.Context(), "", "")
 			if err != nil {
@@ -280,7 +290,8 @@ func TestSlowAndOversized(t *testing.T) {
 			conn.Close()
 		}
 		deep := bytes.Repeat([]byte("["), 1<<20)
-		if status, answer := s.ask(t, http.MethodPost, "/responses", `{"model":"scripted/demo","input":`+string(deep)); status != http.StatusBadRequest {
+		if status, answer := s.ask(t, http.MethodPost, "/responses",
+			`{"model":"scripted/demo","input":`+string(deep)); status != http.StatusBadRequest {
 			t.Errorf("deep JSON: %d %.200s", status, answer)
 		}
 		if status, _ := s.ask(t, http.MethodGet, "/health", ""); status != http.StatusOK {

@@ -72,7 +72,8 @@ func (l *lab) host(args ...string) string {
 // checkResidue fails the test if something of a run outlived it.
 func (l *lab) checkResidue() {
 	l.t.Helper()
-	if ids := strings.Fields(l.host("docker", "ps", "-aq", "--filter", "label="+runner.LabelHome+"="+l.home)); len(ids) > 0 {
+	if ids := strings.Fields(l.host("docker", "ps", "-aq", "--filter",
+		"label="+runner.LabelHome+"="+l.home)); len(ids) > 0 {
 		l.t.Errorf("containers are left: %v", ids)
 		l.host(append([]string{"docker", "rm", "-f"}, ids...)...)
 	}
@@ -87,7 +88,9 @@ func (l *lab) checkResidue() {
 	groups, _ := filepath.Glob("/proc/[0-9]*/cgroup") // the pattern is right
 	for _, name := range groups {
 		group, err := os.ReadFile(name)
-		if err == nil && slices.ContainsFunc(l.containers, func(id string) bool { return bytes.Contains(group, []byte(id)) }) {
+		if err == nil && slices.ContainsFunc(l.containers, func(id string) bool {
+			return bytes.Contains(group, []byte(id))
+		}) {
 			command, _ := os.ReadFile(filepath.Join(filepath.Dir(name), "cmdline"))
 			l.t.Errorf("a process of a container is left: %s %q", name, command)
 		}
@@ -122,7 +125,8 @@ func (l *lab) config() runner.Config {
 	})
 	return runner.Config{
 		Engine: e, Agentd: filepath.Join(programs, "agentd"), Image: baseImage, Model: "scripted/demo",
-		InputDir: filepath.Join(programs, "input"), Labels: map[string]string{runner.LabelHome: l.home}, Log: slog.New(slog.DiscardHandler),
+		InputDir: filepath.Join(programs, "input"), Labels: map[string]string{runner.LabelHome: l.home},
+		Log: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -133,7 +137,8 @@ func (l *lab) attack(change func(*runner.OneShot), commands ...string) result {
 	var rounds []map[string]any
 	for _, command := range commands {
 		rounds = append(rounds, map[string]any{"calls": []any{map[string]any{
-			"tool": "ExecCommand", "arguments": map[string]any{"cmd": command, "yield_time_ms": patience.Milliseconds()}}}})
+			"tool": "ExecCommand", "arguments": map[string]any{"cmd": command,
+				"yield_time_ms": patience.Milliseconds()}}}})
 	}
 	scenario, err := json.Marshal(map[string]any{"rounds": append(rounds, map[string]any{"text": "Done."})})
 	if err != nil {
@@ -149,8 +154,9 @@ func (l *lab) attack(change func(*runner.OneShot), commands ...string) result {
 	}
 	shot := &runner.OneShot{
 		Session: l.config(), Home: home, Watch: quiet{}, Version: "test",
-		Workspace: workspace.Options{Dir: l.repo, IncludeDirty: true, CacheDir: home.CacheDir(), ContainerObjects: runner.ObjectsPath},
-		Turn:      runner.TurnRequest{Prompt: "attack", Timeout: time.Minute},
+		Workspace: workspace.Options{Dir: l.repo, IncludeDirty: true, CacheDir: home.CacheDir(),
+			ContainerObjects: runner.ObjectsPath},
+		Turn: runner.TurnRequest{Prompt: "attack", Timeout: time.Minute},
 	}
 	shot.Session.Scenario = file
 	if change != nil {

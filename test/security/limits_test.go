@@ -17,7 +17,8 @@ func TestPerUserLimits(t *testing.T) {
 		t.Skip("containers of an ordinary user share that user's limits, as holon doctor says")
 	}
 	l := newLab(t)
-	pool := uidpool.Pool{Dir: filepath.Join(t.TempDir(), "uids"), First: uidpool.DefaultFirst + uidpool.DefaultCount, Count: 8}
+	pool := uidpool.Pool{Dir: filepath.Join(t.TempDir(), "uids"), First: uidpool.DefaultFirst + uidpool.DefaultCount,
+		Count: 8}
 	shared := t.TempDir()
 	if err := os.Chmod(shared, 0o777); err != nil {
 		t.Fatal(err)
@@ -29,9 +30,11 @@ func TestPerUserLimits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spec, err := engine.Spec{Name: "holon-limits-" + name + "-" + filepath.Base(filepath.Dir(shared)), Image: baseImage,
-			Args: append([]string{"/input/probe"}, args...), User: &engine.User{UID: uid, GID: uid},
-			Mounts: []engine.Mount{{Source: shared, Target: "/shared"}, {Source: filepath.Join(programs, "input"), Target: "/input", ReadOnly: true}}}.Complete()
+		spec, err := engine.Spec{Name: "holon-limits-" + name + "-" + filepath.Base(filepath.Dir(shared)),
+			Image: baseImage,
+			Args:  append([]string{"/input/probe"}, args...), User: &engine.User{UID: uid, GID: uid},
+			Mounts: []engine.Mount{{Source: shared, Target: "/shared"},
+				{Source: filepath.Join(programs, "input"), Target: "/input", ReadOnly: true}}}.Complete()
 		if err != nil {
 			t.Fatal(err)
 		}

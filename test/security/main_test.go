@@ -34,14 +34,16 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) (code int, err error) {
 	if err := exec.Command("docker", "image", "inspect", baseImage).Run(); err != nil {
-		fmt.Printf("security: skipped: no Docker engine answers, or it has no image %s (make image): %v\n", baseImage, err)
+		fmt.Printf("security: skipped: no Docker engine answers, or it has no image %s (make image): %v\n", baseImage,
+			err)
 		return 0, nil
 	}
 	if programs, err = os.MkdirTemp("", "holon-sec-bin-"); err != nil {
 		return 1, err
 	}
 	defer os.RemoveAll(programs)
-	for out, pkg := range map[string]string{"agentd": "holon/cmd/agentd", "input/probe": "holon/test/security/internal/probe"} {
+	for out, pkg := range map[string]string{"agentd": "holon/cmd/agentd",
+		"input/probe": "holon/test/security/internal/probe"} {
 		build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(programs, out), pkg)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if text, err := build.CombinedOutput(); err != nil {

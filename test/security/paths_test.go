@@ -119,7 +119,8 @@ try image /bin/su ./s; try across a $HOLON_OUTPUT_DIR/a`).completed(t).outcomes(
 		t.Errorf("%d attempts: %v", len(got), got)
 	}
 	for name, outcome := range got {
-		if !strings.Contains(outcome, "Invalid cross-device link") && !strings.Contains(outcome, "Operation not permitted") {
+		if !strings.Contains(outcome, "Invalid cross-device link") &&
+			!strings.Contains(outcome, "Operation not permitted") {
 			t.Errorf("%s: %s", name, outcome)
 		}
 	}
@@ -130,7 +131,8 @@ try image /bin/su ./s; try across a $HOLON_OUTPUT_DIR/a`).completed(t).outcomes(
 func TestSwapRace(t *testing.T) {
 	l := newLab(t)
 	bait := l.bait()
-	r := l.attack(nil, "timeout 2 /holon/input/probe swap $HOLON_OUTPUT_DIR/d "+bait+" & timeout 2 /holon/input/probe swap ./d "+bait+" & wait; cat d/file d.link/file")
+	r := l.attack(nil, "timeout 2 /holon/input/probe swap $HOLON_OUTPUT_DIR/d "+bait+
+		" & timeout 2 /holon/input/probe swap ./d "+bait+" & wait; cat d/file d.link/file")
 	l.unbitten(r.completed(t))
 }
 
@@ -138,7 +140,8 @@ func TestSwapRace(t *testing.T) {
 // is a control character left.
 func TestHostileNames(t *testing.T) {
 	l := newLab(t)
-	r := l.attack(nil, "/holon/input/probe names . && mkdir $HOLON_OUTPUT_DIR/n && /holon/input/probe names $HOLON_OUTPUT_DIR/n").completed(t)
+	r := l.attack(nil, "/holon/input/probe names . && mkdir $HOLON_OUTPUT_DIR/n && /holon/input/probe names "+
+		"$HOLON_OUTPUT_DIR/n").completed(t)
 	if got := r.outcomes(t); got["names"] != "OK" {
 		t.Fatalf("%v", got)
 	}
@@ -161,7 +164,8 @@ func TestHostileNames(t *testing.T) {
 // Nesting beyond what a path can name stops neither collecting nor removing.
 func TestDeepNesting(t *testing.T) {
 	l := newLab(t)
-	r := l.attack(nil, "mkdir deep $HOLON_OUTPUT_DIR/deep; /holon/input/probe deep $PWD/deep 3000; /holon/input/probe deep $HOLON_OUTPUT_DIR/deep 3000").completed(t)
+	r := l.attack(nil, "mkdir deep $HOLON_OUTPUT_DIR/deep; /holon/input/probe deep $PWD/deep 3000; "+
+		"/holon/input/probe deep $HOLON_OUTPUT_DIR/deep 3000").completed(t)
 	if got := r.outcomes(t); got["deep"] != "OK" {
 		t.Fatalf("%v", got)
 	}
@@ -195,7 +199,8 @@ func TestSocketReplaced(t *testing.T) {
 		}
 	}()
 	r := l.attack(func(o *runner.OneShot) { o.Turn.MaxRounds = 5 },
-		"cd /holon/ipc; rm -f agent.sock; ln -s "+path+" agent.sock; ! ln -s "+path+" /holon/host/x.sock", "sleep 1", "sleep 1")
+		"cd /holon/ipc; rm -f agent.sock; ln -s "+path+" agent.sock; ! ln -s "+path+" /holon/host/x.sock", "sleep 1",
+		"sleep 1")
 	if err := decoy.Close(); err != nil {
 		t.Error(err)
 	}

@@ -40,7 +40,9 @@ func TestForkBomb(t *testing.T) {
 // Who takes more memory than there is gets killed: the command, or the container,
 // which the record then says. The host's memory is never asked.
 func TestMemory(t *testing.T) {
-	r := newLab(t).attack(func(o *runner.OneShot) { o.Session.Memory = 256 << 20 }, "/holon/input/probe memory 4294967296; echo ended\tOK")
+	r := newLab(t).attack(func(o *runner.OneShot) {
+		o.Session.Memory = 256 << 20
+	}, "/holon/input/probe memory 4294967296; echo ended\tOK")
 	for _, said := range r.said {
 		if strings.Contains(said, "memory\tOK") {
 			t.Errorf("4 GiB fit into 256 MiB: %q", said)
@@ -56,7 +58,8 @@ func TestMemory(t *testing.T) {
 
 func TestDescriptors(t *testing.T) {
 	got := newLab(t).attack(nil, "/holon/input/probe descriptors", `printf "still\tOK\n"`).completed(t).outcomes(t)
-	if n := count(t, got, "descriptors"); got["open"] != "EMFILE" || n >= engine.DefaultOpenFiles || got["still"] != "OK" {
+	if n := count(t, got, "descriptors"); got["open"] != "EMFILE" || n >= engine.DefaultOpenFiles ||
+		got["still"] != "OK" {
 		t.Errorf("%d descriptors, then %s; after it %q", n, got["open"], got["still"])
 	}
 }
@@ -65,7 +68,8 @@ func TestDescriptors(t *testing.T) {
 func TestMemoryFileSystems(t *testing.T) {
 	l := newLab(t)
 	for _, fs := range engine.DefaultTmpfs() {
-		got := l.attack(nil, "/holon/input/probe inodes "+fs.Target, "/holon/input/probe fill "+fs.Target+"/big 4294967296").completed(t).outcomes(t)
+		got := l.attack(nil, "/holon/input/probe inodes "+fs.Target,
+			"/holon/input/probe fill "+fs.Target+"/big 4294967296").completed(t).outcomes(t)
 		if n := count(t, got, "files"); got["inodes"] != "ENOSPC" || n > fs.Size/4096 {
 			t.Errorf("%s: %d files, then %s", fs.Target, n, got["inodes"])
 		}
@@ -83,7 +87,8 @@ func TestMemoryFileSystems(t *testing.T) {
 // where it would hold something.
 func TestSparseFile(t *testing.T) {
 	r := newLab(t).attack(func(o *runner.OneShot) { o.Turn.MaxOutputBytes = 64 << 30 },
-		"/holon/input/probe sparse big 10737418241 | sed s/^/tree-/", "/holon/input/probe sparse $HOLON_OUTPUT_DIR/big 10737418241 | sed s/^/out-/",
+		"/holon/input/probe sparse big 10737418241 | sed s/^/tree-/",
+		"/holon/input/probe sparse $HOLON_OUTPUT_DIR/big 10737418241 | sed s/^/out-/",
 		"/holon/input/probe sparse big 9663676416; /holon/input/probe sparse $HOLON_OUTPUT_DIR/big 9663676416").completed(t)
 	if got := r.outcomes(t); got["tree-sparse"] != "EFBIG" || got["out-sparse"] != "EFBIG" || got["sparse"] != "OK" {
 		t.Errorf("%v", got)
@@ -115,7 +120,8 @@ func warned(t *testing.T, r result, words ...string) {
 func TestManyFiles(t *testing.T) {
 	l := newLab(t)
 	r := l.attack(func(o *runner.OneShot) { o.Workspace.Limits = workspace.Limits{Files: 1000} },
-		"mkdir $HOLON_OUTPUT_DIR/many many; /holon/input/probe inodes $HOLON_OUTPUT_DIR/many 40000; /holon/input/probe inodes many 5000").completed(t)
+		"mkdir $HOLON_OUTPUT_DIR/many many; /holon/input/probe inodes $HOLON_OUTPUT_DIR/many 40000; "+
+			"/holon/input/probe inodes many 5000").completed(t)
 	files := 0
 	err := filepath.WalkDir(filepath.Join(r.dir, "many"), func(_ string, d fs.DirEntry, err error) error {
 		files++

@@ -25,7 +25,8 @@ rounds:
 func TestSockets(t *testing.T) {
 	l := newLab(t)
 	g, err := gateway.New(gateway.Options{Providers: map[string]gateway.Provider{"openai": {
-		BaseURL: "http://127.0.0.1:9", Credential: gateway.NewSecret("sk-lab-0123456789abcdef"), Routes: []gateway.Route{{Method: "POST", Path: "/responses"}},
+		BaseURL: "http://127.0.0.1:9", Credential: gateway.NewSecret("sk-lab-0123456789abcdef"),
+		Routes: []gateway.Route{{Method: "POST", Path: "/responses"}},
 	}}})
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +39,8 @@ func TestSockets(t *testing.T) {
 		}
 	}).completed(t)
 	denied(t, r.outcomes(t), map[string]string{
-		"rename-model": "EROFS", "remove-tools": "EROFS", "rename-dir": "EBUSY|EROFS", "open-dir": "EROFS", "link-in-dir": "EROFS", "listen-in-dir": "EROFS",
+		"rename-model": "EROFS", "remove-tools": "EROFS", "rename-dir": "EBUSY|EROFS", "open-dir": "EROFS",
+		"link-in-dir": "EROFS", "listen-in-dir": "EROFS",
 		"ask-model": "ECONNRESET", "ask-tools": "ECONNRESET", "ask-agentd": "ECONNRESET",
 	})
 	if len(r.Notes) != 1 || r.Notes[0].Text != "by the model" {

@@ -143,7 +143,8 @@ func (f *figures) table(w io.Writer) error {
 	row := func(what, figure string) { fmt.Fprintf(t, "| %s\t| %s\t|\n", what, figure) }
 	row("what", "figure")
 	row("---", "---")
-	row("agents, messages, turns, events", fmt.Sprintf("%d, %d, %d, %d in %.0f s", f.Agents, f.Messages, f.Turns, f.Events, f.Seconds))
+	row("agents, messages, turns, events",
+		fmt.Sprintf("%d, %d, %d, %d in %.0f s", f.Agents, f.Messages, f.Turns, f.Events, f.Seconds))
 	row("a call → its answer, ms", f.Ack.String())
 	row("admitted → claimed, ms", f.Claim.String())
 	row("claimed → the turn has begun, ms", f.Begin.String())
@@ -151,7 +152,8 @@ func (f *figures) table(w io.Writer) error {
 	row("the same, of an agent with nothing to do, ms", f.Free.String())
 	row("ledger, bytes for each message", fmt.Sprintf("%.0f (%d in all)", f.BytesPerMessage, f.LedgerBytes))
 	row("agents asleep: holon serve, percent of a core", strconv.FormatFloat(f.IdleServe, 'f', 2, 64))
-	row("agents asleep: containers and shims, percent of a core", fmt.Sprintf("%.2f (%d containers, %d held still)", f.IdleContainers, f.Containers, f.Paused))
+	row("agents asleep: containers and shims, percent of a core",
+		fmt.Sprintf("%.2f (%d containers, %d held still)", f.IdleContainers, f.Containers, f.Paused))
 	row("holon serve, resident", fmt.Sprintf("%.1f MB", f.Resident/1e6))
 	if f.Goroutines > 0 {
 		row("goroutines", strconv.Itoa(f.Goroutines))

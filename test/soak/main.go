@@ -93,7 +93,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		}
 		err = os.RemoveAll(dir)
 	}()
-	s.serve, err = longlived.New(longlived.Options{Dir: dir, Bin: opts.bin, Env: []string{"HOLON_IDLE_PAUSE=3s", "HOLON_MAX_CONTAINERS=" + fmt.Sprint(opts.agents)}})
+	s.serve, err = longlived.New(longlived.Options{Dir: dir, Bin: opts.bin,
+		Env: []string{"HOLON_IDLE_PAUSE=3s", "HOLON_MAX_CONTAINERS=" + fmt.Sprint(opts.agents)}})
 	if err != nil {
 		return err
 	}
@@ -238,8 +239,9 @@ func (s *soak) send(ctx context.Context, senders *sync.WaitGroup, failed context
 func (s *soak) draw(n int) *longlived.Letter {
 	ways, words := longlived.Ways(), longlived.Words()
 	l := &longlived.Letter{
-		Agent: s.agents[s.rng.IntN(len(s.agents))], Way: ways[s.rng.IntN(len(ways))], Word: words[s.rng.IntN(len(words))],
-		Key: fmt.Sprintf("letter-%06d", n), After: time.Duration(50+s.rng.IntN(500)) * time.Millisecond,
+		Agent: s.agents[s.rng.IntN(len(s.agents))], Way: ways[s.rng.IntN(len(ways))],
+		Word: words[s.rng.IntN(len(words))],
+		Key:  fmt.Sprintf("letter-%06d", n), After: time.Duration(50+s.rng.IntN(500)) * time.Millisecond,
 	}
 	if l.Way == longlived.Interval { // its ticks are messages beyond the number
 		l.Way = longlived.Timer

@@ -32,14 +32,17 @@ type server struct {
 // newServer lays out the directories of a server; out and state are beneath
 // data.
 func (r *round) newServer(data string, flags ...string) (*server, error) {
-	s := &server{r: r, socket: r.path("s"), ws: r.path("ws"), out: filepath.Join(data, "out"), state: filepath.Join(data, "state"), flags: flags}
+	s := &server{r: r, socket: r.path("s"), ws: r.path("ws"), out: filepath.Join(data, "out"),
+		state: filepath.Join(data, "state"), flags: flags}
 	return s, os.Mkdir(s.ws, 0o755)
 }
 
 // launch starts agentd without waiting for it.
 func (s *server) launch() (err error) {
-	args := append([]string{filepath.Join(s.r.lab.bin, "agentd"), "serve", "--socket", s.socket, "--input-dir", s.r.path("in"), "--output-dir", s.out,
-		"--state-dir", s.state, "--workspace-dir", s.ws, "--skills-dir", s.r.path("skills"), "--agent-home", "", "--concurrency", "3",
+	args := append([]string{filepath.Join(s.r.lab.bin, "agentd"), "serve", "--socket", s.socket, "--input-dir",
+		s.r.path("in"), "--output-dir", s.out,
+		"--state-dir", s.state, "--workspace-dir", s.ws, "--skills-dir", s.r.path("skills"), "--agent-home", "",
+		"--concurrency", "3",
 		"--pass-env", "HOLON_TORTURE", "--grace", "2s"}, s.flags...)
 	s.p, err = s.r.start("agentd", append([]string{"HOME=" + s.r.dir}, s.env...), s.ws, args...)
 	return err
@@ -137,7 +140,9 @@ func (s *server) inspect(ctx context.Context, l *load, quiet bool) error {
 		return err
 	}
 	if quiet {
-		err := eventually(ctx, 10*time.Second, func() error { return check.NoProcess(s.r.mark, s.ws, append(s.r.pids, s.p.cmd.Process.Pid)...) })
+		err := eventually(ctx, 10*time.Second, func() error {
+			return check.NoProcess(s.r.mark, s.ws, append(s.r.pids, s.p.cmd.Process.Pid)...)
+		})
 		if err != nil {
 			return fmt.Errorf("after the recovery: %w", err)
 		}
@@ -192,7 +197,8 @@ func (s *server) inspectTurn(ctx context.Context, c *client.Client, t *turn) (kn
 	if err := conform.CheckStream(bytes.NewReader(events), stream.NDJSON); err != nil {
 		return true, err
 	}
-	err = errors.Join(check.Ended(dir), check.Numbered(dir), check.Facts(dir), check.Artifacts(dir), check.Trajectory(s.state, t.responseID))
+	err = errors.Join(check.Ended(dir), check.Numbered(dir), check.Facts(dir), check.Artifacts(dir),
+		check.Trajectory(s.state, t.responseID))
 	if !t.background {
 		err = errors.Join(err, check.Heard(dir, t.seen, t.ended))
 	}
@@ -256,8 +262,11 @@ func (s *server) finish(ctx context.Context, c *client.Client, tasks int) error 
 	if err == nil && code != 0 {
 		err = fmt.Errorf("agentd ended with %d after SIGTERM\n%s", code, tail(s.r.path("agentd.log"), 2000))
 	}
-	return errors.Join(err, check.NoSocket(s.r.dir), check.NoTemporary(s.out), check.NoTemporary(s.state), check.NoTemporary(s.ws),
-		check.NoLock(s.r.dir), eventually(ctx, 5*time.Second, func() error { return check.NoProcess(s.r.mark, s.ws, s.r.pids...) }))
+	return errors.Join(err, check.NoSocket(s.r.dir), check.NoTemporary(s.out), check.NoTemporary(s.state),
+		check.NoTemporary(s.ws),
+		check.NoLock(s.r.dir), eventually(ctx, 5*time.Second, func() error {
+			return check.NoProcess(s.r.mark, s.ws, s.r.pids...)
+		}))
 }
 
 // What agentd may have open beyond the files of its start: the journal and what

@@ -50,14 +50,16 @@ func playAgents(ctx context.Context, r *round) error {
 
 func (r *round) newWorld(ctx context.Context) (*world, error) {
 	w := &world{r: r, heard: make(map[string]*longlived.Listener), woken: make(map[string]int)}
-	env := []string{r.mark, "HOLON_IDLE_PAUSE=" + r.one("200ms", "1m"), "HOLON_IDLE_STOP=" + r.one("1s", "15m"), "HOLON_MAX_CONTAINERS=" + r.one("2", "16")}
+	env := []string{r.mark, "HOLON_IDLE_PAUSE=" + r.one("200ms", "1m"), "HOLON_IDLE_STOP=" + r.one("1s", "15m"),
+		"HOLON_MAX_CONTAINERS=" + r.one("2", "16")}
 	r.tell("settings %s", strings.Join(env[1:], " "))
 	var err error
 	if w.engine, err = openProxy(r.path("e"), engineSocket()); err != nil {
 		return nil, err
 	}
 	r.undo = append(r.undo, func() error { w.engine.close(); return nil })
-	if w.serve, err = longlived.New(longlived.Options{Dir: r.dir, Bin: r.lab.bin, Engine: "unix://" + r.path("e"), Env: env}); err != nil {
+	if w.serve, err = longlived.New(longlived.Options{Dir: r.dir, Bin: r.lab.bin, Engine: "unix://" + r.path("e"),
+		Env: env}); err != nil {
 		return nil, err
 	}
 	r.undo = append(r.undo, w.serve.RemoveContainers, func() error { w.serve.Close(); return nil })
@@ -156,8 +158,10 @@ func (w *world) draw() (letters []*longlived.Letter) {
 	for range 4 + r.rng.IntN(6) {
 		w.number++
 		l := &longlived.Letter{
-			Agent: w.agents[r.rng.IntN(len(w.agents))], Way: ways[r.rng.IntN(len(ways))], Word: words[r.rng.IntN(len(words))],
-			Key: fmt.Sprintf("letter-%d-%04d", r.number, w.number), After: 50*time.Millisecond + r.upTo(300*time.Millisecond),
+			Agent: w.agents[r.rng.IntN(len(w.agents))], Way: ways[r.rng.IntN(len(ways))],
+			Word:  words[r.rng.IntN(len(words))],
+			Key:   fmt.Sprintf("letter-%d-%04d", r.number, w.number),
+			After: 50*time.Millisecond + r.upTo(300*time.Millisecond),
 		}
 		if r.chance(3) {
 			l.Way = longlived.Prompt // there are many ways, and people use this one
@@ -192,7 +196,8 @@ func (w *world) answers(ctx context.Context) error {
 	var letters []*longlived.Letter
 	for _, agent := range w.agents {
 		w.number++
-		l := &longlived.Letter{Agent: agent, Way: longlived.Prompt, Word: longlived.Run, Key: fmt.Sprintf("letter-%d-%04d", w.r.number, w.number)}
+		l := &longlived.Letter{Agent: agent, Way: longlived.Prompt, Word: longlived.Run,
+			Key: fmt.Sprintf("letter-%d-%04d", w.r.number, w.number)}
 		if err := w.serve.Send(ctx, l); err != nil {
 			return err
 		}
@@ -232,7 +237,8 @@ func (w *world) end(ctx context.Context) (err error) {
 	if err == nil && len(left) > 0 {
 		err = fmt.Errorf("containers are left: %v", left)
 	}
-	return errors.Join(err, check.NoSocket(w.serve.Home), check.NoTemporary(w.serve.Home), check.NoLock(w.serve.Home), check.NoProcess(w.r.mark, w.serve.Home), w.whole())
+	return errors.Join(err, check.NoSocket(w.serve.Home), check.NoTemporary(w.serve.Home), check.NoLock(w.serve.Home),
+		check.NoProcess(w.r.mark, w.serve.Home), w.whole())
 }
 
 // whole checks that what the agents made is still there.

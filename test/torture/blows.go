@@ -139,7 +139,8 @@ func docker(args ...string) func(ctx context.Context, w *world, b blow) error {
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		_ = exec.CommandContext(ctx, "docker", append(args[:len(args):len(args)], ids...)...).Run() // it may be gone, or not started yet
+		// it may be gone, or not started yet
+		_ = exec.CommandContext(ctx, "docker", append(args[:len(args):len(args)], ids...)...).Run()
 		return nil
 	}
 }

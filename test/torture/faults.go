@@ -18,7 +18,8 @@ import (
 // playStop stops agentd, or the provider that it asks, for longer than every
 // timeout, and lets it go on.
 func playStop(ctx context.Context, r *round) error {
-	flags := []string{"--model-idle-timeout", "300ms", "--model-timeout", "2s", "--turn-timeout", fmt.Sprintf("%dms", 600+r.rng.IntN(600)), "--task-timeout", "500ms"}
+	flags := []string{"--model-idle-timeout", "300ms", "--model-timeout", "2s", "--turn-timeout",
+		fmt.Sprintf("%dms", 600+r.rng.IntN(600)), "--task-timeout", "500ms"}
 	s, err := r.newServer(r.dir, flags...)
 	if err != nil {
 		return err
@@ -313,7 +314,8 @@ func breakFileSystem(dir string) error {
 		if len(f) < 2 || f[1] != dir || !strings.HasPrefix(f[0], "/dev/loop") {
 			continue // only ever a loop device
 		}
-		trigger, err := os.OpenFile(filepath.Join("/sys/fs/ext4", filepath.Base(f[0]), "trigger_fs_error"), os.O_WRONLY, 0)
+		trigger, err := os.OpenFile(filepath.Join("/sys/fs/ext4", filepath.Base(f[0]), "trigger_fs_error"), os.O_WRONLY,
+			0)
 		if err != nil {
 			return err
 		}

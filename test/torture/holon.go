@@ -22,7 +22,8 @@ const image = "holon/base:latest"
 
 func needEngine(ctx context.Context, _ *lab) error {
 	if out, err := exec.CommandContext(ctx, "docker", "image", "inspect", image).CombinedOutput(); err != nil {
-		return fmt.Errorf("no Docker engine answers, or it has no image %s (make image): %w\n%s", image, err, bytes.TrimSpace(out))
+		return fmt.Errorf("no Docker engine answers, or it has no image %s (make image): %w\n%s", image, err,
+			bytes.TrimSpace(out))
 	}
 	return nil
 }
@@ -45,8 +46,10 @@ type instant struct {
 }
 
 func (r *round) newInstant() instant {
-	patterns := []string{"", "runs/run_*/run.json", "cache/trees/*/*/claim", "runs/run_*/session.json", "ipc/*/ipc/agent.sock",
-		"runs/*/session/output/turns/*/turn.json", "cache/trees/*/*/tree/made.txt", "cache/trees/*/*/tree/made.txt", "runs/run_*/events.ndjson", "runs/run_*/diff.patch", "runs/run_*/manifest.json"}
+	patterns := []string{"", "runs/run_*/run.json", "cache/trees/*/*/claim", "runs/run_*/session.json",
+		"ipc/*/ipc/agent.sock",
+		"runs/*/session/output/turns/*/turn.json", "cache/trees/*/*/tree/made.txt", "cache/trees/*/*/tree/made.txt",
+		"runs/run_*/events.ndjson", "runs/run_*/diff.patch", "runs/run_*/manifest.json"}
 	at := instant{pattern: patterns[r.rng.IntN(len(patterns))], after: r.upTo(60 * time.Millisecond)}
 	if at.pattern == "" || r.chance(3) {
 		at.after = r.upTo(1200 * time.Millisecond)
@@ -63,17 +66,21 @@ func (r *round) newHost(ctx context.Context, data string) (*host, error) {
 		name := fmt.Sprintf("step_%d", i)
 		kind, cmd := r.newCommand()
 		kinds = append(kinds, kind)
-		script = append(script, map[string]any{"text": "I run " + name + ".", "calls": []any{map[string]any{"tool": "ExecCommand", "arguments": map[string]any{"cmd": "echo " + name + " >> made.txt; " + cmd}}}})
+		script = append(script, map[string]any{"text": "I run " + name + ".",
+			"calls": []any{map[string]any{"tool": "ExecCommand",
+				"arguments": map[string]any{"cmd": "echo " + name + " >> made.txt; " + cmd}}}})
 	}
 	r.tell("steps %s; strike %s after %q appears", strings.Join(kinds, " "), h.at.after, h.at.pattern)
 	data2, err := json.Marshal(map[string]any{"rounds": append(script, map[string]any{"text": "Done."})})
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(os.MkdirAll(h.home, 0o700), os.WriteFile(h.model, data2, 0o644), os.MkdirAll(h.repo, 0o755), os.WriteFile(filepath.Join(h.repo, "a"), []byte("a\n"), 0o644)); err != nil {
+	if err := errors.Join(os.MkdirAll(h.home, 0o700), os.WriteFile(h.model, data2, 0o644), os.MkdirAll(h.repo, 0o755),
+		os.WriteFile(filepath.Join(h.repo, "a"), []byte("a\n"), 0o644)); err != nil {
 		return nil, err
 	}
-	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-q", "-m", "first"}} {
+	for _, args := range [][]string{{"init", "-q"}, {"add", "."},
+		{"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-q", "-m", "first"}} {
 		cmd := exec.CommandContext(ctx, "git", args...)
 		cmd.Dir, cmd.Env = h.repo, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + r.dir, "GIT_CONFIG_NOSYSTEM=1"}
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -101,7 +108,8 @@ func (r *round) newCommand() (kind, cmd string) {
 
 // begin starts holon.
 func (h *host) begin(name string, args ...string) (*process, error) {
-	env := []string{"HOLON_HOME=" + h.home, "HOME=" + h.r.dir, "TMPDIR=" + os.TempDir(), "DOCKER_HOST=" + h.engine, "GIT_CONFIG_NOSYSTEM=1"}
+	env := []string{"HOLON_HOME=" + h.home, "HOME=" + h.r.dir, "TMPDIR=" + os.TempDir(), "DOCKER_HOST=" + h.engine,
+		"GIT_CONFIG_NOSYSTEM=1"}
 	return h.r.start(name, env, h.repo, append([]string{filepath.Join(h.r.lab.bin, "holon")}, args...)...)
 }
 
@@ -160,7 +168,8 @@ func playHolon(ctx context.Context, r *round) error {
 		}
 		_ = p.cmd.Process.Signal(syscall.SIGCONT)
 		if code, err := p.wait(); err != nil || code != 0 {
-			return fmt.Errorf("holon ended with %d after it had been stopped: %w\n%s", code, err, tail(r.path("run.log"), 2000))
+			return fmt.Errorf("holon ended with %d after it had been stopped: %w\n%s", code, err,
+				tail(r.path("run.log"), 2000))
 		}
 		return h.inspect(ctx)
 	}
@@ -295,7 +304,8 @@ func playHome(ctx context.Context, r *round) error {
 
 // containers lists those of the home, running or not.
 func (h *host) containers(ctx context.Context) ([]string, error) {
-	out, err := exec.CommandContext(ctx, "docker", "ps", "-aq", "--no-trunc", "--filter", "label=holon.home="+h.home).Output()
+	out, err := exec.CommandContext(ctx, "docker", "ps", "-aq", "--no-trunc", "--filter",
+		"label=holon.home="+h.home).Output()
 	return strings.Fields(string(out)), err
 }
 
@@ -314,14 +324,17 @@ func (h *host) inspect(ctx context.Context) error {
 	if code, err := h.run("gc", "gc", "--force"); err != nil || code != 0 {
 		return fmt.Errorf("holon gc --force ended with %d: %w\n%s", code, err, tail(h.r.path("gc.log"), 2000))
 	}
-	if code, err := h.run("gc2", "gc", "--force"); err != nil || code != 0 || !bytes.Contains(tail(h.r.path("gc2.log"), 2000), []byte("nothing to do")) {
-		return fmt.Errorf("the second holon gc --force ended with %d: %w\n%s", code, err, tail(h.r.path("gc2.log"), 2000))
+	if code, err := h.run("gc2", "gc", "--force"); err != nil || code != 0 ||
+		!bytes.Contains(tail(h.r.path("gc2.log"), 2000), []byte("nothing to do")) {
+		return fmt.Errorf("the second holon gc --force ended with %d: %w\n%s", code, err,
+			tail(h.r.path("gc2.log"), 2000))
 	}
 	ids, err := h.containers(ctx)
 	if err == nil && len(ids) > 0 {
 		err = fmt.Errorf("containers are left: %v", ids)
 	}
-	if err := errors.Join(err, check.Tidy(h.home), check.NoSocket(h.home), check.NoTemporary(h.home), check.NoLock(h.home),
+	if err := errors.Join(err, check.Tidy(h.home), check.NoSocket(h.home), check.NoTemporary(h.home),
+		check.NoLock(h.home),
 		check.NoProcess(h.r.mark, h.home), check.Unchanged(h.repo, h.before)); err != nil {
 		return err
 	}

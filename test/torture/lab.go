@@ -84,7 +84,8 @@ func openLab(ctx context.Context, bin string) (*lab, error) {
 		return l, err
 	}
 	l.bin = filepath.Join(dir, "bin")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", l.bin+string(filepath.Separator), "holon/cmd/agentd", "holon/cmd/holon", "holon/test/bench/floor")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", l.bin+string(filepath.Separator),
+		"holon/cmd/agentd", "holon/cmd/holon", "holon/test/bench/floor")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, errors.Join(fmt.Errorf("build the programs: %w\n%s", err, out), os.RemoveAll(dir))

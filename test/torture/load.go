@@ -49,7 +49,8 @@ func (r *round) newLoad(ws, out string, model string) (*load, error) {
 		chain := []*turn{}
 		script := []any{}
 		for k := range 1 + r.rng.IntN(3) {
-			t := &turn{id: fmt.Sprintf("turn_%d_%d", s, k), session: fmt.Sprintf("sess_%d", s), model: model, background: r.chance(6)}
+			t := &turn{id: fmt.Sprintf("turn_%d_%d", s, k), session: fmt.Sprintf("sess_%d", s), model: model,
+				background: r.chance(6)}
 			chain = append(chain, t)
 			rounds := []any{}
 			for i := range 1 + r.rng.IntN(3) {
@@ -59,7 +60,8 @@ func (r *round) newLoad(ws, out string, model string) (*load, error) {
 				}
 				rounds = append(rounds, step)
 			}
-			script = append(script, map[string]any{"rounds": append(rounds, map[string]any{"text": "That was turn " + t.id + "."})})
+			script = append(script, map[string]any{"rounds": append(rounds,
+				map[string]any{"text": "That was turn " + t.id + "."})})
 		}
 		script = append(script, map[string]any{"rounds": []any{map[string]any{"text": "I go on."}}})
 		data, err := json.Marshal(map[string]any{"turns": script}) // YAML includes JSON
@@ -82,7 +84,8 @@ func (r *round) newLoad(ws, out string, model string) (*load, error) {
 	} else {
 		l.after = r.upTo(500 * time.Millisecond)
 	}
-	r.tell("%d sessions, steps %s; strike after event %d or %s", len(l.sessions), strings.Join(kinds, " "), l.at, l.after)
+	r.tell("%d sessions, steps %s; strike after event %d or %s", len(l.sessions), strings.Join(kinds, " "), l.at,
+		l.after)
 	return l, nil
 }
 
@@ -94,7 +97,8 @@ func (r *round) newStep(name, turnDir string) (kind string, step any) {
 		for i := 0; i+1 < len(more); i += 2 {
 			args[more[i].(string)] = more[i+1]
 		}
-		return map[string]any{"text": "I run " + name + ".", "calls": []any{map[string]any{"tool": "ExecCommand", "arguments": args}}}
+		return map[string]any{"text": "I run " + name + ".",
+			"calls": []any{map[string]any{"tool": "ExecCommand", "arguments": args}}}
 	}
 	switch r.rng.IntN(8) {
 	case 0:
@@ -109,15 +113,18 @@ func (r *round) newStep(name, turnDir string) (kind string, step any) {
 		return "task", exec("(trap '' TERM HUP; sleep 60) & sleep 60", "yield_time_ms", 1)
 	case 5:
 		return "patch", map[string]any{"text": "I patch.", "calls": []any{map[string]any{"tool": "ApplyPatch",
-			"arguments": map[string]any{"patch": "*** Begin Patch\n*** Add File: file_" + name + "\n+line\n*** End Patch\n"}}}}
+			"arguments": map[string]any{"patch": "*** Begin Patch\n*** Add File: file_" + name +
+				"\n+line\n*** End Patch\n"}}}}
 	case 6:
 		return "several", map[string]any{"calls": []any{
 			map[string]any{"tool": "ExecCommand", "arguments": map[string]any{"cmd": "echo " + name + "a >> ran"}},
 			map[string]any{"tool": "ExecCommand", "arguments": map[string]any{"cmd": "echo " + name + "b >> ran"}},
 		}}
 	}
-	return "stream", map[string]any{"repeat": map[string]any{"text": "word ", "count": 5 + r.rng.IntN(300), "gap": "1ms"},
-		"calls": []any{map[string]any{"tool": "ExecCommand", "arguments": map[string]any{"cmd": "echo " + name + " >> ran"}}}}
+	return "stream", map[string]any{"repeat": map[string]any{"text": "word ", "count": 5 + r.rng.IntN(300),
+		"gap": "1ms"},
+		"calls": []any{map[string]any{"tool": "ExecCommand",
+			"arguments": map[string]any{"cmd": "echo " + name + " >> ran"}}}}
 }
 
 // strike ends the wait for the instant.
@@ -162,7 +169,8 @@ func (l *load) follow(ctx context.Context, socket string, chain []*turn) {
 }
 
 func (t *turn) request(previous string) map[string]any {
-	body := map[string]any{"model": t.model, "input": "go", "holon": map[string]any{"turn_id": t.id, "session_id": t.session}}
+	body := map[string]any{"model": t.model, "input": "go",
+		"holon": map[string]any{"turn_id": t.id, "session_id": t.session}}
 	if previous != "" {
 		body["previous_response_id"] = previous
 	}

@@ -185,8 +185,10 @@ func (t *tally) add(w io.Writer, o options, r result) {
 	}
 	if r.err != nil && !errors.Is(r.err, context.Canceled) {
 		t.violations++
-		fmt.Fprintf(w, "VIOLATION in round %d (%s)\n%s\n  %s\n  kept: %s\n  replay: go run ./test/torture -kind %s -seed %d -first %d -rounds 1 -again 20%s\n",
-			r.number, r.what, indent(r.err.Error()), strings.Join(r.story, "\n  "), r.dir, kindOf(r.victim), o.seed, r.number, only(o))
+		fmt.Fprintf(w, "VIOLATION in round %d (%s)\n%s\n  %s\n  kept: %s\n  replay: go run ./test/torture -kind %s "+
+			"-seed %d -first %d -rounds 1 -again 20%s\n",
+			r.number, r.what, indent(r.err.Error()), strings.Join(r.story, "\n  "), r.dir, kindOf(r.victim), o.seed,
+			r.number, only(o))
 	}
 	if total/100 > (total-r.rounds)/100 {
 		fmt.Fprintf(w, "%d rounds, %d turns, %d violations\n", total, t.turns, t.violations)
@@ -202,7 +204,8 @@ func (t *tally) report(w io.Writer, o options, took time.Duration) {
 			total += n
 		}
 	}
-	fmt.Fprintf(w, "%d rounds (%s), %d turns, %d violations, %.0f s, seed %d\n", total, strings.Join(parts, ", "), t.turns, t.violations, took.Seconds(), o.seed)
+	fmt.Fprintf(w, "%d rounds (%s), %d turns, %d violations, %.0f s, seed %d\n", total, strings.Join(parts, ", "),
+		t.turns, t.violations, took.Seconds(), o.seed)
 	for _, name := range slices.Sorted(maps.Keys(t.blows)) {
 		fmt.Fprintf(w, "  %5d × %s\n", t.blows[name], name)
 	}

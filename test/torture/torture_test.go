@@ -39,7 +39,9 @@ func TestTorture(t *testing.T) {
 				t.Skip("no rounds are wanted")
 			}
 			var out bytes.Buffer
-			violations, err := run(t.Context(), []string{"-kind", tc.kind, "-rounds", fmt.Sprint(tc.rounds), "-seed", fmt.Sprint(tc.seed), "-workers", "3"}, &out, io.Discard)
+			violations, err := run(t.Context(),
+				[]string{"-kind", tc.kind, "-rounds", fmt.Sprint(tc.rounds), "-seed", fmt.Sprint(tc.seed), "-workers",
+					"3"}, &out, io.Discard)
 			if err != nil || violations > 0 {
 				t.Errorf("%d violations (%v)", violations, err)
 			}
@@ -113,7 +115,9 @@ func TestViolation(t *testing.T) {
 			t.Errorf("%s is no violation", name)
 		}
 	}
-	if res := l.play(t.Context(), 1, 1, []victim{{kindRuns, "agentd", 1, nil, func(context.Context, *round) error { return nil }}}); res.err != nil {
+	if res := l.play(t.Context(), 1, 1, []victim{{kindRuns, "agentd", 1, nil, func(context.Context, *round) error {
+		return nil
+	}}}); res.err != nil {
 		t.Error(res.err)
 	}
 }
@@ -188,7 +192,8 @@ func TestProxy(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for _, args := range [][]string{{"-only", "moon"}, {"-rounds", "0"}, {"-kind", "moon"}, {"-again", "0"}, {"x"}, {"-workers", "0"}} {
+	for _, args := range [][]string{{"-only", "moon"}, {"-rounds", "0"}, {"-kind", "moon"}, {"-again", "0"}, {"x"},
+		{"-workers", "0"}} {
 		if _, err := parse(args, io.Discard); err == nil {
 			t.Errorf("%v is accepted", args)
 		}

@@ -81,14 +81,16 @@ func New(opts Options) (*Transport, error) {
 		headers["X-Api-Key"] = opts.APIKey
 	}
 	e, err := endpoint.New(endpoint.Options{
-		Provider: opts.Provider, BaseURL: opts.BaseURL, KeyOptional: opts.KeyOptional || opts.APIKey != "", SocketPath: opts.SocketPath,
+		Provider: opts.Provider, BaseURL: opts.BaseURL, KeyOptional: opts.KeyOptional || opts.APIKey != "",
+		SocketPath: opts.SocketPath,
 		HTTPClient: opts.HTTPClient, Headers: headers, IdleTimeout: opts.IdleTimeout,
 	})
 	if err != nil {
 		return nil, err
 	}
 	requestOptions := []option.RequestOption{
-		option.WithBaseURL(e.Base()), option.WithHTTPClient(e.Client()), option.WithMaxRetries(0), option.WithRequestTimeout(attemptTime),
+		option.WithBaseURL(e.Base()), option.WithHTTPClient(e.Client()), option.WithMaxRetries(0),
+		option.WithRequestTimeout(attemptTime),
 		option.WithMiddleware(endpoint.BoundErrors), option.WithHeader("Accept", stream.TypeSSE),
 	}
 	for name, values := range e.Headers() {
@@ -122,7 +124,8 @@ func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(m
 	if err != nil {
 		return err
 	}
-	req.Lowered(model.Lowering{Mode: model.LoweredFull, Items: len(req.Input), Bytes: len(body), Breakpoints: bytes.Count(body, cacheMark)})
+	req.Lowered(model.Lowering{Mode: model.LoweredFull, Items: len(req.Input), Bytes: len(body),
+		Breakpoints: bytes.Count(body, cacheMark)})
 	watch := t.endpoint.Begin(ctx)
 	defer watch.End()
 	resp, err := t.send(watch.Context(), body, beta)
@@ -134,9 +137,12 @@ func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(m
 		return err
 	}
 	if f, err := stream.FramingOf(resp.Header.Get("Content-Type")); err != nil || f != stream.SSE {
-		return t.endpoint.Garbled(protocolError("the provider answered with content type %.80q where an event stream was asked for", resp.Header.Get("Content-Type")))
+		return t.endpoint.Garbled(protocolError("the provider answered with content type %.80q where an event "+
+			"stream was asked for", resp.Header.Get("Content-Type")))
 	}
-	a := newAssembly(t.provider, contractOf(req.Model), resp.Header.Get("Request-Id"), func(ev model.Event) bool { return watch.Yield(yield, ev) })
+	a := newAssembly(t.provider, contractOf(req.Model), resp.Header.Get("Request-Id"), func(ev model.Event) bool {
+		return watch.Yield(yield, ev)
+	})
 	events := stream.NewDecoder(watch.Body(resp.Body), stream.SSE)
 	for data, err := range events.Events() {
 		if err != nil {
@@ -158,7 +164,8 @@ func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(m
 // send makes the request and returns the answer, whatever its status.
 func (t *Transport) send(ctx context.Context, body []byte, beta string) (*http.Response, error) {
 	var resp *http.Response
-	options := []option.RequestOption{option.WithRequestBody("application/json", body), option.WithResponseBodyInto(&resp)}
+	options := []option.RequestOption{option.WithRequestBody("application/json", body),
+		option.WithResponseBodyInto(&resp)}
 	if beta != "" {
 		options = append(options, option.WithHeader("Anthropic-Beta", beta))
 	}

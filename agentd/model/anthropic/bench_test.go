@@ -50,7 +50,8 @@ func BenchmarkRequest(b *testing.B) {
 	page := strings.Repeat("some output of a command\n", 100)
 	for round := range 200 {
 		for i := range 2 {
-			req.Input = append(req.Input, toolCall(anthropic.TagCallID(fmt.Sprintf("toolu_%d_%d", round, i), fmt.Sprint(round)), page))
+			req.Input = append(req.Input, toolCall(anthropic.TagCallID(fmt.Sprintf("toolu_%d_%d", round, i),
+				fmt.Sprint(round)), page))
 		}
 	}
 	b.ReportAllocs()

@@ -96,7 +96,8 @@ func encodeParts(parts []responses.Part, shown bool) ([]block, error) {
 			return nil, err
 		case b.Type == typeText && blank(b.Text):
 		case b.Type != typeText && !shown:
-			return nil, fmt.Errorf("content of type %q has no place in what the model or the system said; move it to a message of the user", p.Type)
+			return nil, fmt.Errorf("content of type %q has no place in what the model or the system said; move it "+
+				"to a message of the user", p.Type)
 		default:
 			list = append(list, b)
 		}
@@ -157,7 +158,8 @@ func fileBlock(p responses.Part) (block, error) {
 		return block{}, fmt.Errorf("the file: its base64 can't be read: %w", err)
 	}
 	if !utf8.Valid(text) || strings.ContainsRune(string(text), 0) {
-		return block{}, fmt.Errorf("files of type %.80q cannot be sent to this provider; it takes PDF, text and images", src.MediaType)
+		return block{}, fmt.Errorf("files of type %.80q cannot be sent to this provider; it takes PDF, text and images",
+			src.MediaType)
 	}
 	if blank(string(text)) {
 		return textBlock(fmt.Sprintf("(The file %s is empty.)", title(p.FileName))), nil

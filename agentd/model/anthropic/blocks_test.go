@@ -48,8 +48,10 @@ func TestBlocks(t *testing.T) {
 		return fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"type":"citations_delta","citation":{"type":"web_search_result_location","url":%q,"title":"T","cited_text":"c"}}}`, index, url)
 	}
 	thought := []string{
-		blockStart(0, `{"type":"thinking","thinking":"","signature":""}`), blockDelta(0, "thinking_delta", "thinking", "Let me "), blockDelta(0, "thinking_delta", "thinking", "see."),
-		blockDelta(0, "signature_delta", "signature", "ab"), blockDelta(0, "signature_delta", "signature", "cd"), blockStop(0),
+		blockStart(0, `{"type":"thinking","thinking":"","signature":""}`),
+		blockDelta(0, "thinking_delta", "thinking", "Let me "), blockDelta(0, "thinking_delta", "thinking", "see."),
+		blockDelta(0, "signature_delta", "signature", "ab"), blockDelta(0, "signature_delta", "signature", "cd"),
+		blockStop(0),
 	}
 	const sealed = `anthropic:{"type":"thinking","thinking":"Let me see.","signature":"abcd"}`
 	tests := []struct {
@@ -58,40 +60,66 @@ func TestBlocks(t *testing.T) {
 		want   modeltest.Answer
 	}{
 		{"unknown events, blocks and pieces", answer("end_turn",
-			`{"type":"ping"}`, `{"type":"news","index":"x"}`, text0, `{"type":"content_block_delta","index":0,"delta":{"type":"sound_delta","text":""}}`, hello, stop0,
-			blockStart(1, `{"type":"sculpture","input":7}`), blockDelta(1, "chisel_delta", "text", "lost"), blockStop(1), `{"type":"ping"}`,
+			`{"type":"ping"}`, `{"type":"news","index":"x"}`, text0,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"sound_delta","text":""}}`, hello, stop0,
+			blockStart(1, `{"type":"sculpture","input":7}`), blockDelta(1, "chisel_delta", "text", "lost"),
+			blockStop(1), `{"type":"ping"}`,
 		), modeltest.Answer{Text: "hello"}},
 		{"the provider's own tools", answer("end_turn",
-			blockStart(0, `{"type":"server_tool_use","id":"srv","name":"web_search","input":{}}`), blockDelta(0, "input_json_delta", "partial_json", `{"query":"x"}`), blockStop(0),
+			blockStart(0, `{"type":"server_tool_use","id":"srv","name":"web_search","input":{}}`),
+			blockDelta(0, "input_json_delta", "partial_json", `{"query":"x"}`), blockStop(0),
 			blockStart(1, `{"type":"web_search_tool_result","tool_use_id":"srv","content":[{"type":"web_search_result","url":"https://x"}]}`), blockStop(1),
-			blockStart(2, `{"type":"text","text":"So: "}`), blockStop(2), blockStart(3, `{"type":"text","text":""}`), blockDelta(3, "text_delta", "text", "it is."), citation(3, "https://x"), citation(3, "javascript:alert(1)"), citation(3, ""), blockStop(3),
+			blockStart(2, `{"type":"text","text":"So: "}`), blockStop(2), blockStart(3, `{"type":"text","text":""}`),
+			blockDelta(3, "text_delta", "text", "it is."), citation(3, "https://x"), citation(3, "javascript:alert(1)"),
+			citation(3, ""), blockStop(3),
 		), modeltest.Answer{Text: "So: it is.", Notes: []string{"https://x"}}},
-		{"thinking and calls", answer("tool_use", join(thought, toolUse(1, "toolu_1", `{"a"`, `:1}`), toolUse(2, "toolu_2"))...),
-			modeltest.Answer{Summary: []string{"Let me see."}, Opaque: []string{sealed}, Calls: []string{id("toolu_1") + ` f {"a":1}`, id("toolu_2") + " f {}"}}},
-		{"hidden thoughts", answer("end_turn", blockStart(0, `{"type":"redacted_thinking","data":"XYZ"}`), blockStop(0), blockStart(1, `{"type":"thinking","thinking":"","signature":"s"}`), blockStop(1)),
-			modeltest.Answer{Opaque: []string{`anthropic:{"type":"redacted_thinking","data":"XYZ"}`, `anthropic:{"type":"thinking","thinking":"","signature":"s"}`}}},
-		{"a thought without signature", answer("end_turn", blockStart(0, `{"type":"thinking","thinking":"hm"}`), blockStop(0)), modeltest.Answer{Summary: []string{"hm"}}},
-		{"malformed arguments", answer("tool_use", toolUse(0, "toolu_1", `{"a": nope`)...), modeltest.Answer{Calls: []string{id("toolu_1") + ` f {"a": nope`}}},
-		{"arguments at once", answer("tool_use", blockStart(0, `{"type":"tool_use","id":"toolu_1","name":"f","input":{"a":1}}`), blockStop(0)), modeltest.Answer{Calls: []string{id("toolu_1") + ` f {"a":1}`}}},
-		{"blocks without an end", answer("tool_use", blockStart(0, `{"type":"text","text":"a"}`), blockStart(1, `{"type":"tool_use","id":"toolu_1","name":"f"}`), blockStart(2, `{"type":"tool_use","id":"toolu_2","name":"g"}`)),
+		{"thinking and calls", answer("tool_use",
+			join(thought, toolUse(1, "toolu_1", `{"a"`, `:1}`), toolUse(2, "toolu_2"))...),
+			modeltest.Answer{Summary: []string{"Let me see."}, Opaque: []string{sealed},
+				Calls: []string{id("toolu_1") + ` f {"a":1}`, id("toolu_2") + " f {}"}}},
+		{"hidden thoughts", answer("end_turn", blockStart(0, `{"type":"redacted_thinking","data":"XYZ"}`), blockStop(0),
+			blockStart(1, `{"type":"thinking","thinking":"","signature":"s"}`), blockStop(1)),
+			modeltest.Answer{Opaque: []string{`anthropic:{"type":"redacted_thinking","data":"XYZ"}`,
+				`anthropic:{"type":"thinking","thinking":"","signature":"s"}`}}},
+		{"a thought without signature", answer("end_turn", blockStart(0, `{"type":"thinking","thinking":"hm"}`),
+			blockStop(0)), modeltest.Answer{Summary: []string{"hm"}}},
+		{"malformed arguments", answer("tool_use", toolUse(0, "toolu_1", `{"a": nope`)...),
+			modeltest.Answer{Calls: []string{id("toolu_1") + ` f {"a": nope`}}},
+		{"arguments at once", answer("tool_use",
+			blockStart(0, `{"type":"tool_use","id":"toolu_1","name":"f","input":{"a":1}}`),
+			blockStop(0)), modeltest.Answer{Calls: []string{id("toolu_1") + ` f {"a":1}`}}},
+		{"blocks without an end", answer("tool_use", blockStart(0, `{"type":"text","text":"a"}`),
+			blockStart(1, `{"type":"tool_use","id":"toolu_1","name":"f"}`),
+			blockStart(2, `{"type":"tool_use","id":"toolu_2","name":"g"}`)),
 			modeltest.Answer{Text: "a", Calls: []string{id("toolu_1") + " f {}", id("toolu_2") + " g {}"}}},
 		{"nothing", answer("end_turn"), modeltest.Answer{}},
 		{"stop_sequence", answer("stop_sequence", text0, hello, stop0), modeltest.Answer{Text: "hello"}},
 		{"pause_turn", answer("pause_turn", text0, hello, stop0), modeltest.Answer{Text: "hello"}},
-		{"max_tokens", answer("max_tokens", text0, hello, stop0), modeltest.Answer{Text: "hello", Stop: model.StopMaxTokens}},
-		{"max_tokens in a thought", answer("max_tokens", thought[:4]...), modeltest.Answer{Summary: []string{"Let me see."}, Stop: model.StopMaxTokens}},
-		{"max_tokens in a call", answer("max_tokens", join(toolUse(0, "toolu_1"), toolUse(1, "toolu_2", `{"a":`))...), modeltest.Answer{Calls: []string{id("toolu_1") + " f {}"}, Stop: model.StopMaxTokens}},
-		{"max_tokens in a call without an end", answer("max_tokens", toolUse(1, "toolu_2", `{"a":`)[:2]...), modeltest.Answer{Stop: model.StopMaxTokens}},
-		{"no room for more", answer("model_context_window_exceeded", text0, hello, stop0), modeltest.Answer{Text: "hello", Stop: model.StopMaxTokens}},
+		{"max_tokens", answer("max_tokens", text0, hello, stop0),
+			modeltest.Answer{Text: "hello", Stop: model.StopMaxTokens}},
+		{"max_tokens in a thought", answer("max_tokens", thought[:4]...),
+			modeltest.Answer{Summary: []string{"Let me see."}, Stop: model.StopMaxTokens}},
+		{"max_tokens in a call", answer("max_tokens", join(toolUse(0, "toolu_1"), toolUse(1, "toolu_2", `{"a":`))...),
+			modeltest.Answer{Calls: []string{id("toolu_1") + " f {}"}, Stop: model.StopMaxTokens}},
+		{"max_tokens in a call without an end", answer("max_tokens", toolUse(1, "toolu_2", `{"a":`)[:2]...),
+			modeltest.Answer{Stop: model.StopMaxTokens}},
+		{"no room for more", answer("model_context_window_exceeded", text0, hello, stop0),
+			modeltest.Answer{Text: "hello", Stop: model.StopMaxTokens}},
 		{"refusal", answer("refusal"), modeltest.Answer{Refusal: "The model declined to answer."}},
-		{"refusal in a text", answer("refusal", text0, hello), modeltest.Answer{Text: "hello", Refusal: "The model declined to answer."}},
-		{"refusal after a thought", answer("refusal", thought...), modeltest.Answer{Summary: []string{"Let me see."}, Opaque: []string{sealed}, Refusal: "The model declined to answer."}},
-		{"refusal after a call", answer("refusal", toolUse(0, "toolu_1")...), modeltest.Answer{Stop: model.StopContentFilter}},
-		{"a named refusal", []string{begin, `{"type":"message_delta","delta":{"stop_reason":"refusal","stop_details":{"type":"refusal","category":"bio","explanation":null}}}`, stopped}, modeltest.Answer{Refusal: "The model declined to answer (bio)."}},
+		{"refusal in a text", answer("refusal", text0, hello),
+			modeltest.Answer{Text: "hello", Refusal: "The model declined to answer."}},
+		{"refusal after a thought", answer("refusal", thought...),
+			modeltest.Answer{Summary: []string{"Let me see."}, Opaque: []string{sealed},
+				Refusal: "The model declined to answer."}},
+		{"refusal after a call", answer("refusal", toolUse(0, "toolu_1")...),
+			modeltest.Answer{Stop: model.StopContentFilter}},
+		{"a named refusal", []string{begin,
+			`{"type":"message_delta","delta":{"stop_reason":"refusal","stop_details":{"type":"refusal","category":"bio","explanation":null}}}`, stopped}, modeltest.Answer{Refusal: "The model declined to answer (bio)."}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, e := modeltest.Ask(t.Context(), t, serve(t, false, replay(tt.events, 7, 100, 3)), model.Request{Model: "claude-opus-5"})
+			got, e := modeltest.Ask(t.Context(), t, serve(t, false, replay(tt.events, 7, 100, 3)),
+				model.Request{Model: "claude-opus-5"})
 			if e != nil || got.RequestID != "req_header" {
 				t.Errorf("%v, request %q", e, got.RequestID)
 			}
@@ -108,21 +136,27 @@ func TestBlocks(t *testing.T) {
 
 // Thoughts of models that sign nothing are kept all the same.
 func TestUnsignedThoughts(t *testing.T) {
-	a, e := modeltest.Ask(t.Context(), t, serve(t, false, replay(answer("end_turn", blockStart(0, `{"type":"thinking","thinking":"hm"}`), blockStop(0)))), model.Request{Model: "kimi-k2"})
+	a, e := modeltest.Ask(t.Context(), t,
+		serve(t, false, replay(answer("end_turn", blockStart(0, `{"type":"thinking","thinking":"hm"}`), blockStop(0)))),
+		model.Request{Model: "kimi-k2"})
 	if e != nil || len(a.Opaque) != 1 || a.Opaque[0] != `anthropic:{"type":"thinking","thinking":"hm","signature":""}` {
 		t.Errorf("%+v %v", a, e)
 	}
 }
 
 func TestUsage(t *testing.T) {
-	a, e := modeltest.Ask(t.Context(), t, serve(t, false, replay([]string{begin, text0, hello, stop0, endTurn, stopped})), model.Request{})
-	want := responses.Usage{InputTokens: 125, OutputTokens: 7, TotalTokens: 132, InputTokenDetails: responses.InputTokenDetails{CachedTokens: 100}, OutputTokenDetails: responses.OutputTokenDetails{ReasoningTokens: 3}}
+	a, e := modeltest.Ask(t.Context(), t,
+		serve(t, false, replay([]string{begin, text0, hello, stop0, endTurn, stopped})), model.Request{})
+	want := responses.Usage{InputTokens: 125, OutputTokens: 7, TotalTokens: 132,
+		InputTokenDetails:  responses.InputTokenDetails{CachedTokens: 100},
+		OutputTokenDetails: responses.OutputTokenDetails{ReasoningTokens: 3}}
 	if e != nil || a.Usage != want {
 		t.Errorf("%+v %v", a.Usage, e)
 	}
 	odd := `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":-4,"cache_read_input_tokens":null,"output_tokens_details":{"thinking_tokens":9}}}`
 	a, e = modeltest.Ask(t.Context(), t, serve(t, false, replay([]string{begin, odd, stopped})), model.Request{})
-	if e != nil || a.Usage.OutputTokens != 0 || a.Usage.InputTokens != 125 || a.Usage.OutputTokenDetails.ReasoningTokens != 0 {
+	if e != nil || a.Usage.OutputTokens != 0 || a.Usage.InputTokens != 125 ||
+		a.Usage.OutputTokenDetails.ReasoningTokens != 0 {
 		t.Errorf("odd: %+v %v", a.Usage, e)
 	}
 }
@@ -131,7 +165,8 @@ func TestUsage(t *testing.T) {
 func TestCitationPlaces(t *testing.T) {
 	tr := serve(t, false, replay(answer("end_turn",
 		blockStart(0, `{"type":"text","text":"Grüße. "}`), blockStop(0),
-		blockStart(1, `{"type":"text","text":""}`), `{"type":"content_block_delta","index":1,"delta":{"type":"citations_delta","citation":{"type":"web_search_result_location","url":"https://x","title":"T"}}}`, blockDelta(1, "text_delta", "text", "Ja."), blockStop(1),
+		blockStart(1, `{"type":"text","text":""}`),
+		`{"type":"content_block_delta","index":1,"delta":{"type":"citations_delta","citation":{"type":"web_search_result_location","url":"https://x","title":"T"}}}`, blockDelta(1, "text_delta", "text", "Ja."), blockStop(1),
 	)))
 	var got []responses.Annotation
 	for ev, err := range tr.Stream(t.Context(), model.Request{}) {
@@ -171,11 +206,14 @@ func TestCallIDs(t *testing.T) {
 // A character that is cut in two comes whole.
 func TestHalvesOfCharacters(t *testing.T) {
 	half := func(index int, kind, key, text string) string {
-		return fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"type":%q,%q:"%s"}}`, index, kind, key, text)
+		return fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"type":%q,%q:"%s"}}`, index, kind, key,
+			text)
 	}
 	a, e := modeltest.Ask(t.Context(), t, serve(t, false, replay(answer("tool_use",
 		text0, half(0, "text_delta", "text", `a\ud83d`), half(0, "text_delta", "text", `\ude00b\ud83d`), stop0,
-		blockStart(1, `{"type":"tool_use","id":"toolu_1","name":"f"}`), half(1, "input_json_delta", "partial_json", `{\"a\":\"\ud83d`), half(1, "input_json_delta", "partial_json", `\ude00\"}`), blockStop(1),
+		blockStart(1, `{"type":"tool_use","id":"toolu_1","name":"f"}`),
+		half(1, "input_json_delta", "partial_json", `{\"a\":\"\ud83d`),
+		half(1, "input_json_delta", "partial_json", `\ude00\"}`), blockStop(1),
 	))), model.Request{})
 	if e != nil || a.Text != "a😀b\uFFFD" || len(a.Calls) != 1 || a.Calls[0] != id("toolu_1")+` f {"a":"😀"}` {
 		t.Errorf("%+v %v", a, e)

@@ -69,15 +69,18 @@ type spoken struct {
 // converse returns the system's blocks and the messages. Errors are *model.Error
 // values about items that the provider cannot be told.
 func converse(provider string, items []responses.Item, c contract) (system []block, messages []message, err error) {
-	conv := &conversation{provider: provider, contract: c, ids: make(wireIDs), calls: make([]*call, len(items)), outputs: make([]*call, len(items))}
+	conv := &conversation{provider: provider, contract: c, ids: make(wireIDs), calls: make([]*call, len(items)),
+		outputs: make([]*call, len(items))}
 	conv.match(items)
 	for i, item := range items {
 		if err := conv.add(i, item); err != nil {
-			return nil, nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: fmt.Sprintf("item %d of the conversation: %v", i, err), Err: err}
+			return nil, nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
+				Message: fmt.Sprintf("item %d of the conversation: %v", i, err), Err: err}
 		}
 	}
 	if err := conv.end(); err != nil {
-		return nil, nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: "the conversation: " + err.Error(), Err: err}
+		return nil, nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
+			Message: "the conversation: " + err.Error(), Err: err}
 	}
 	return conv.system, conv.messages, nil
 }

@@ -16,15 +16,19 @@ import (
 )
 
 func text(role responses.Role, s string) *responses.Message {
-	return &responses.Message{ID: "msg_ours", Role: role, Content: []responses.Part{{Type: responses.PartText, Text: s}}}
+	return &responses.Message{ID: "msg_ours", Role: role,
+		Content: []responses.Part{{Type: responses.PartText, Text: s}}}
 }
 
 func thought(s string) *responses.Reasoning {
-	return &responses.Reasoning{ID: "rs_ours", Summary: []responses.Part{{Type: responses.PartSummaryText, Text: "changed by a client"}}, EncryptedContent: `anthropic:{"type":"thinking","thinking":"` + s + `","signature":"sig"}`}
+	return &responses.Reasoning{ID: "rs_ours",
+		Summary:          []responses.Part{{Type: responses.PartSummaryText, Text: "changed by a client"}},
+		EncryptedContent: `anthropic:{"type":"thinking","thinking":"` + s + `","signature":"sig"}`}
 }
 
 func toolCall(id, output string) *responses.ToolCall {
-	return &responses.ToolCall{ID: "tc_ours", CallID: id, Name: "f", Arguments: `{"a":"<b>"}`, Output: output, Result: json.RawMessage(`{"secret":1}`)}
+	return &responses.ToolCall{ID: "tc_ours", CallID: id, Name: "f", Arguments: `{"a":"<b>"}`, Output: output,
+		Result: json.RawMessage(`{"secret":1}`)}
 }
 
 func functionCall(id string) *responses.FunctionCall {
@@ -76,7 +80,8 @@ func TestConversation(t *testing.T) {
 	}
 	const signed = `{"type":"thinking","thinking":"hm","signature":"sig"}`
 	const unanswered = `{"type":"tool_result","tool_use_id":"c1","content":"There is no output: the call was not answered.","is_error":true}`
-	user, dev, asst := text(responses.RoleUser, "u"), text(responses.RoleDeveloper, "d"), text(responses.RoleAssistant, "a")
+	user, dev, asst := text(responses.RoleUser, "u"), text(responses.RoleDeveloper, "d"),
+		text(responses.RoleAssistant, "a")
 	const m, m2 = "~aaaaaa", "~bbbbbb" // tags of two answers
 	tests := []struct {
 		name  string
@@ -84,51 +89,99 @@ func TestConversation(t *testing.T) {
 		want  []string
 	}{
 		{"nothing", nil, []string{`user ` + said("(The conversation begins here.)")}},
-		{"the system at first", []responses.Item{dev, text(responses.RoleSystem, "s"), user}, []string{"SYSTEM " + said("d") + " " + said("s"), "user " + said("u")}},
-		{"the system alone", []responses.Item{dev}, []string{"SYSTEM " + said("d"), "user " + said("(The conversation begins here.)")}},
-		{"several of a side", []responses.Item{user, user, asst, asst, user}, []string{"user " + said("u") + " " + said("u"), "assistant " + said("a") + " " + said("a"), "user " + said("u")}},
-		{"the model began", []responses.Item{asst, user}, []string{"user " + said("(The conversation begins here.)"), "assistant " + said("a"), "user " + said("u")}},
-		{"the model was last", []responses.Item{user, asst}, []string{"user " + said("u"), "assistant " + said("a"), "user " + said("Continue.")}},
-		{"empty texts", []responses.Item{user, text(responses.RoleAssistant, " \n"), text(responses.RoleUser, ""), &responses.Message{Role: responses.RoleAssistant}, text(responses.RoleDeveloper, "")}, []string{"user " + said("u")}},
-		{"the system later", []responses.Item{user, asst, dev, user, asst, user, dev}, []string{"user " + said("u"), "assistant " + said("a"), "user " + said("u"), "system " + said("d"), "assistant " + said("a"), "user " + said("u"), "system " + said("d")}},
-		{"the system between answers", []responses.Item{user, asst, dev}, []string{"user " + said("u"), "assistant " + said("a"), `user {"type":"text","text":"<system>\nd\n</system>"}`}},
-		{"calls of one answer", []responses.Item{user, thought("hm"), asst, toolCall("c1"+m, "1"), toolCall("c2"+m, "2"), dev},
-			[]string{"user " + said("u"), "assistant " + signed + " " + said("a") + " " + use("c1") + " " + use("c2"), "user " + result("c1", "1") + " " + result("c2", "2"), "system " + said("d")}},
-		{"calls of two answers", []responses.Item{user, toolCall("c1"+m, "1"), toolCall("c2"+m2, "2"), thought("hm"), toolCall("c3"+m2, "3"), asst},
-			[]string{"user " + said("u"), "assistant " + use("c1"), "user " + result("c1", "1"), "assistant " + use("c2"), "user " + result("c2", "2"), "assistant " + signed + " " + use("c3"), "user " + result("c3", "3"), "assistant " + said("a"), "user " + said("Continue.")}},
+		{"the system at first", []responses.Item{dev, text(responses.RoleSystem, "s"), user},
+			[]string{"SYSTEM " + said("d") + " " + said("s"), "user " + said("u")}},
+		{"the system alone", []responses.Item{dev},
+			[]string{"SYSTEM " + said("d"), "user " + said("(The conversation begins here.)")}},
+		{"several of a side", []responses.Item{user, user, asst, asst, user},
+			[]string{"user " + said("u") + " " + said("u"), "assistant " + said("a") + " " + said("a"),
+				"user " + said("u")}},
+		{"the model began", []responses.Item{asst, user},
+			[]string{"user " + said("(The conversation begins here.)"), "assistant " + said("a"), "user " + said("u")}},
+		{"the model was last", []responses.Item{user, asst},
+			[]string{"user " + said("u"), "assistant " + said("a"), "user " + said("Continue.")}},
+		{"empty texts", []responses.Item{user, text(responses.RoleAssistant, " \n"), text(responses.RoleUser, ""),
+			&responses.Message{Role: responses.RoleAssistant},
+			text(responses.RoleDeveloper, "")}, []string{"user " + said("u")}},
+		{"the system later", []responses.Item{user, asst, dev, user, asst, user, dev},
+			[]string{"user " + said("u"), "assistant " + said("a"), "user " + said("u"), "system " + said("d"),
+				"assistant " + said("a"), "user " + said("u"), "system " + said("d")}},
+		{"the system between answers", []responses.Item{user, asst, dev},
+			[]string{"user " + said("u"), "assistant " + said("a"),
+				`user {"type":"text","text":"<system>\nd\n</system>"}`}},
+		{"calls of one answer", []responses.Item{user, thought("hm"), asst, toolCall("c1"+m, "1"),
+			toolCall("c2"+m, "2"), dev},
+			[]string{"user " + said("u"), "assistant " + signed + " " + said("a") + " " + use("c1") + " " + use("c2"),
+				"user " + result("c1", "1") + " " + result("c2", "2"), "system " + said("d")}},
+		{"calls of two answers", []responses.Item{user, toolCall("c1"+m, "1"), toolCall("c2"+m2, "2"), thought("hm"),
+			toolCall("c3"+m2, "3"), asst},
+			[]string{"user " + said("u"), "assistant " + use("c1"), "user " + result("c1", "1"),
+				"assistant " + use("c2"), "user " + result("c2", "2"), "assistant " + signed + " " + use("c3"),
+				"user " + result("c3", "3"), "assistant " + said("a"), "user " + said("Continue.")}},
 		{"calls of another provider", []responses.Item{user, toolCall("c1", "1"), toolCall("c2", "2")},
-			[]string{"user " + said("u"), "assistant " + use("c1"), "user " + result("c1", "1"), "assistant " + use("c2"), "user " + result("c2", "2")}},
-		{"both kinds of calls in an answer", []responses.Item{user, functionCall("c2" + m), toolCall("c1"+m, "1"), output("c2"+m, "2"), user},
-			[]string{"user " + said("u"), "assistant " + used("c2") + " " + use("c1"), "user " + result("c2", "2") + " " + result("c1", "1") + " " + said("u")}},
-		{"functions of another provider", []responses.Item{user, functionCall("c1"), functionCall("c2"), output("c2", "2"), output("c1", "1"), functionCall("c3"), output("c3", "3")},
-			[]string{"user " + said("u"), "assistant " + used("c1") + " " + used("c2"), "user " + result("c1", "1") + " " + result("c2", "2"), "assistant " + used("c3"), "user " + result("c3", "3")}},
-		{"text between calls", []responses.Item{user, functionCall("c1"), asst, functionCall("c2"), output("c1", "1"), output("c2", "2")},
-			[]string{"user " + said("u"), "assistant " + used("c1") + " " + said("a") + " " + used("c2"), "user " + result("c1", "1") + " " + result("c2", "2")}},
-		{"an output that comes late", []responses.Item{user, functionCall("c1"), user, output("c1", "1")}, []string{"user " + said("u"), "assistant " + used("c1"), "user " + result("c1", "1") + " " + said("u")}},
-		{"no output", []responses.Item{user, functionCall("c1"), user}, []string{"user " + said("u"), "assistant " + used("c1"), "user " + unanswered + " " + said("u")}},
-		{"an empty output", []responses.Item{user, toolCall("c1", " ")}, []string{"user " + said("u"), "assistant " + use("c1"), `user {"type":"tool_result","tool_use_id":"c1"}`}},
-		{"no call", []responses.Item{user, output("c1", "1")}, []string{"user " + said("u") + " " + said("Output of the call c1:") + " " + said("1")}},
-		{"an id twice", []responses.Item{user, functionCall("c1"), output("c1", "1"), functionCall("c1"), output("c1", "2")},
-			[]string{"user " + said("u"), "assistant " + used("c1"), "user " + result("c1", "1"), "assistant " + used("call_5e14f6012f51487134184415"), "user " + result("call_5e14f6012f51487134184415", "2")}},
-		{"an odd id", []responses.Item{user, functionCall("c:/1"), output("c:/1", "1")}, []string{"user " + said("u"), "assistant " + used("call_33e1655f6b4a7b62c9831d6f"), "user " + result("call_33e1655f6b4a7b62c9831d6f", "1")}},
-		{"odd names and arguments", []responses.Item{user, &responses.FunctionCall{CallID: "c1", Name: "g.h", Arguments: `{"a": `}, &responses.FunctionCall{CallID: "c2", Name: "g", Arguments: `[1]`}, &responses.FunctionCall{CallID: "c3", Name: "g"}},
+			[]string{"user " + said("u"), "assistant " + use("c1"), "user " + result("c1", "1"),
+				"assistant " + use("c2"), "user " + result("c2", "2")}},
+		{"both kinds of calls in an answer",
+			[]responses.Item{user, functionCall("c2" + m), toolCall("c1"+m, "1"), output("c2"+m, "2"), user},
+			[]string{"user " + said("u"), "assistant " + used("c2") + " " + use("c1"),
+				"user " + result("c2", "2") + " " + result("c1", "1") + " " + said("u")}},
+		{"functions of another provider", []responses.Item{user, functionCall("c1"), functionCall("c2"),
+			output("c2", "2"), output("c1", "1"), functionCall("c3"), output("c3", "3")},
+			[]string{"user " + said("u"), "assistant " + used("c1") + " " + used("c2"),
+				"user " + result("c1", "1") + " " + result("c2", "2"), "assistant " + used("c3"),
+				"user " + result("c3", "3")}},
+		{"text between calls", []responses.Item{user, functionCall("c1"), asst, functionCall("c2"), output("c1", "1"),
+			output("c2", "2")},
+			[]string{"user " + said("u"), "assistant " + used("c1") + " " + said("a") + " " + used("c2"),
+				"user " + result("c1", "1") + " " + result("c2", "2")}},
+		{"an output that comes late", []responses.Item{user, functionCall("c1"), user, output("c1", "1")},
+			[]string{"user " + said("u"), "assistant " + used("c1"), "user " + result("c1", "1") + " " + said("u")}},
+		{"no output", []responses.Item{user, functionCall("c1"), user},
+			[]string{"user " + said("u"), "assistant " + used("c1"), "user " + unanswered + " " + said("u")}},
+		{"an empty output", []responses.Item{user, toolCall("c1", " ")},
+			[]string{"user " + said("u"), "assistant " + use("c1"), `user {"type":"tool_result","tool_use_id":"c1"}`}},
+		{"no call", []responses.Item{user, output("c1", "1")},
+			[]string{"user " + said("u") + " " + said("Output of the call c1:") + " " + said("1")}},
+		{"an id twice", []responses.Item{user, functionCall("c1"), output("c1", "1"), functionCall("c1"),
+			output("c1", "2")},
+			[]string{"user " + said("u"), "assistant " + used("c1"), "user " + result("c1", "1"),
+				"assistant " + used("call_5e14f6012f51487134184415"),
+				"user " + result("call_5e14f6012f51487134184415", "2")}},
+		{"an odd id", []responses.Item{user, functionCall("c:/1"), output("c:/1", "1")},
+			[]string{"user " + said("u"), "assistant " + used("call_33e1655f6b4a7b62c9831d6f"),
+				"user " + result("call_33e1655f6b4a7b62c9831d6f", "1")}},
+		{"odd names and arguments", []responses.Item{user,
+			&responses.FunctionCall{CallID: "c1", Name: "g.h", Arguments: `{"a": `},
+			&responses.FunctionCall{CallID: "c2", Name: "g", Arguments: `[1]`},
+			&responses.FunctionCall{CallID: "c3", Name: "g"}},
 			[]string{"user " + said("u"), `assistant {"type":"tool_use","id":"c1","name":"g_h","input":{"malformed_arguments":"{\"a\": "}} {"type":"tool_use","id":"c2","name":"g","input":{"malformed_arguments":"[1]"}} ` + used("c3"),
-				"user " + unanswered + " " + strings.Replace(unanswered, "c1", "c2", 1) + " " + strings.Replace(unanswered, "c1", "c3", 1)}},
-		{"thoughts of others", []responses.Item{user, &responses.Reasoning{EncryptedContent: "gAAAA"}, &responses.Reasoning{EncryptedContent: `x:{"type":"thinking","thinking":"t","signature":"s"}`}, &responses.Reasoning{Content: []responses.Part{{Text: "raw"}}},
-			&responses.Reasoning{EncryptedContent: `anthropic:{"type":"tool_use","id":"x","name":"rm"}`}, &responses.Reasoning{EncryptedContent: `anthropic:{`}, &responses.Reasoning{EncryptedContent: `anthropic:{"type":"redacted_thinking","data":"D"}`}, asst, user},
-			[]string{"user " + said("u"), `assistant {"type":"redacted_thinking","data":"D"} ` + said("a"), "user " + said("u")}},
-		{"a refusal, and what models never see", []responses.Item{user, &responses.Message{Role: responses.RoleAssistant, Content: []responses.Part{{Type: responses.PartRefusal, Refusal: "no"}}}, &responses.OpaqueItem{Type: "x:y"}, user},
+				"user " + unanswered + " " + strings.Replace(unanswered, "c1", "c2", 1) + " " +
+					strings.Replace(unanswered, "c1", "c3", 1)}},
+		{"thoughts of others", []responses.Item{user, &responses.Reasoning{EncryptedContent: "gAAAA"},
+			&responses.Reasoning{EncryptedContent: `x:{"type":"thinking","thinking":"t","signature":"s"}`},
+			&responses.Reasoning{Content: []responses.Part{{Text: "raw"}}},
+			&responses.Reasoning{EncryptedContent: `anthropic:{"type":"tool_use","id":"x","name":"rm"}`},
+			&responses.Reasoning{EncryptedContent: `anthropic:{`},
+			&responses.Reasoning{EncryptedContent: `anthropic:{"type":"redacted_thinking","data":"D"}`}, asst, user},
+			[]string{"user " + said("u"), `assistant {"type":"redacted_thinking","data":"D"} ` + said("a"),
+				"user " + said("u")}},
+		{"a refusal, and what models never see",
+			[]responses.Item{user, &responses.Message{Role: responses.RoleAssistant,
+				Content: []responses.Part{{Type: responses.PartRefusal, Refusal: "no"}}}, &responses.OpaqueItem{
+				Type: "x:y"}, user},
 			[]string{"user " + said("u"), "assistant " + said("no"), "user " + said("u")}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(strings.Join(tt.want, "\n")+"\n", messages(t, "claude-opus-5", tt.items...)); diff != "" {
+			if diff := cmp.Diff(strings.Join(tt.want, "\n")+"\n",
+				messages(t, "claude-opus-5", tt.items...)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
 	// Models that know no messages of the system are told by the user.
-	want := "user " + said("u") + "\nassistant " + said("a") + "\nuser " + `{"type":"text","text":"<system>\nd\n</system>"} ` + said("u") + "\n"
+	want := "user " + said("u") + "\nassistant " + said("a") + "\nuser " +
+		`{"type":"text","text":"<system>\nd\n</system>"} ` + said("u") + "\n"
 	if got := messages(t, "claude-sonnet-4-5", user, asst, dev, user); got != want {
 		t.Errorf("got %s", got)
 	}
@@ -146,17 +199,28 @@ func TestMedia(t *testing.T) {
 		part responses.Part
 		want string
 	}{
-		{responses.Part{Type: image, ImageURL: "https://x/i.png", Detail: "high"}, `{"type":"image","source":{"type":"url","url":"https://x/i.png"}}`},
-		{responses.Part{Type: image, ImageURL: "data:image/jpg;base64,AA=="}, `{"type":"image","source":{"type":"base64","media_type":"image/jpeg","data":"AA=="}}`},
-		{responses.Part{Type: file, FileURL: "https://x/f.pdf"}, `{"type":"document","source":{"type":"url","url":"https://x/f.pdf"}}`},
-		{responses.Part{Type: file, FileName: "f.pdf", FileData: "data:application/pdf;base64,AA=="}, `{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"AA=="},"title":"f.pdf"}`},
-		{responses.Part{Type: file, FileName: "f.md", FileData: "data:text/markdown;charset=utf-8;base64,IyBI"}, `{"type":"document","source":{"type":"text","media_type":"text/plain","data":"# H"},"title":"f.md"}`},
-		{responses.Part{Type: file, FileName: "i.png", FileData: "data:image/png;base64,AA=="}, `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}`},
-		{responses.Part{Type: file, FileName: "e", FileData: "data:text/plain;base64,"}, `{"type":"text","text":"(The file e is empty.)"}`},
+		{responses.Part{Type: image, ImageURL: "https://x/i.png", Detail: "high"},
+			`{"type":"image","source":{"type":"url","url":"https://x/i.png"}}`},
+		{responses.Part{Type: image, ImageURL: "data:image/jpg;base64,AA=="},
+			`{"type":"image","source":{"type":"base64","media_type":"image/jpeg","data":"AA=="}}`},
+		{responses.Part{Type: file, FileURL: "https://x/f.pdf"},
+			`{"type":"document","source":{"type":"url","url":"https://x/f.pdf"}}`},
+		{responses.Part{Type: file, FileName: "f.pdf", FileData: "data:application/pdf;base64,AA=="},
+			`{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"AA=="},"title":"f.pdf"}`},
+		{responses.Part{Type: file, FileName: "f.md", FileData: "data:text/markdown;charset=utf-8;base64,IyBI"},
+			`{"type":"document","source":{"type":"text","media_type":"text/plain","data":"# H"},"title":"f.md"}`},
+		{responses.Part{Type: file, FileName: "i.png", FileData: "data:image/png;base64,AA=="},
+			`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}`},
+		{responses.Part{Type: file, FileName: "e", FileData: "data:text/plain;base64,"},
+			`{"type":"text","text":"(The file e is empty.)"}`},
 	} {
-		got := messages(t, "claude-opus-5", &responses.Message{Role: responses.RoleUser, Content: []responses.Part{responses.InputText("look"), tt.part}},
-			&responses.FunctionCall{CallID: "c", Name: "f"}, &responses.FunctionCallOutput{CallID: "c", Output: []responses.Part{responses.InputText("here"), tt.part}})
-		for _, want := range []string{`{"type":"text","text":"look"} ` + tt.want, `"tool_use_id":"c","content":[{"type":"text","text":"here"},` + tt.want + `]`} {
+		got := messages(t, "claude-opus-5",
+			&responses.Message{Role: responses.RoleUser,
+				Content: []responses.Part{responses.InputText("look"), tt.part}},
+			&responses.FunctionCall{CallID: "c", Name: "f"},
+			&responses.FunctionCallOutput{CallID: "c", Output: []responses.Part{responses.InputText("here"), tt.part}})
+		for _, want := range []string{`{"type":"text","text":"look"} ` + tt.want,
+			`"tool_use_id":"c","content":[{"type":"text","text":"here"},` + tt.want + `]`} {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s is not in %s", want, got)
 			}
@@ -164,7 +228,8 @@ func TestMedia(t *testing.T) {
 	}
 	view := toolCall("c", "a picture")
 	view.Media = []responses.Part{{Type: image, ImageURL: "data:image/png;base64,AA=="}}
-	if got := messages(t, "claude-opus-5", view); !strings.Contains(got, `"content":[{"type":"text","text":"a picture"},{"type":"image"`) {
+	if got := messages(t, "claude-opus-5", view); !strings.Contains(got,
+		`"content":[{"type":"text","text":"a picture"},{"type":"image"`) {
 		t.Error(got)
 	}
 }
@@ -175,19 +240,29 @@ func TestItemsThatCannotBeSent(t *testing.T) {
 		return &responses.Message{Role: role, Content: []responses.Part{p}}
 	}
 	for says, item := range map[string]responses.Item{
-		"only referred to":         &responses.ItemReference{ID: "msg_1"},
-		"another provider":         &responses.Compaction{EncryptedContent: "z"},
-		`"input_video"`:            say(responses.RoleUser, responses.Part{Type: responses.PartInputVideo, VideoURL: "v"}),
-		"a message of the user":    say(responses.RoleDeveloper, responses.Part{Type: responses.PartInputImage, ImageURL: "https://x"}),
-		"convert it":               say(responses.RoleUser, responses.Part{Type: responses.PartInputImage, ImageURL: "data:image/tiff;base64,AA=="}),
-		"neither an http":          say(responses.RoleUser, responses.Part{Type: responses.PartInputImage, ImageURL: "file:///etc/passwd"}),
-		"is not base64":            say(responses.RoleUser, responses.Part{Type: responses.PartInputImage, ImageURL: "data:image/png,AA"}),
-		"names no media type":      say(responses.RoleUser, responses.Part{Type: responses.PartInputImage, ImageURL: "data:;base64,AA=="}),
-		"PDF, text and images":     say(responses.RoleUser, responses.Part{Type: responses.PartInputFile, FileData: "data:application/zip;base64,UEsDBAA="}),
-		"its base64 can't be read": &responses.FunctionCallOutput{CallID: "c", Output: []responses.Part{{Type: responses.PartInputFile, FileData: "data:text/plain;base64,%"}}},
+		"only referred to": &responses.ItemReference{ID: "msg_1"},
+		"another provider": &responses.Compaction{EncryptedContent: "z"},
+		`"input_video"`: say(responses.RoleUser,
+			responses.Part{Type: responses.PartInputVideo, VideoURL: "v"}),
+		"a message of the user": say(responses.RoleDeveloper,
+			responses.Part{Type: responses.PartInputImage, ImageURL: "https://x"}),
+		"convert it": say(responses.RoleUser,
+			responses.Part{Type: responses.PartInputImage, ImageURL: "data:image/tiff;base64,AA=="}),
+		"neither an http": say(responses.RoleUser,
+			responses.Part{Type: responses.PartInputImage, ImageURL: "file:///etc/passwd"}),
+		"is not base64": say(responses.RoleUser,
+			responses.Part{Type: responses.PartInputImage, ImageURL: "data:image/png,AA"}),
+		"names no media type": say(responses.RoleUser,
+			responses.Part{Type: responses.PartInputImage, ImageURL: "data:;base64,AA=="}),
+		"PDF, text and images": say(responses.RoleUser,
+			responses.Part{Type: responses.PartInputFile, FileData: "data:application/zip;base64,UEsDBAA="}),
+		"its base64 can't be read": &responses.FunctionCallOutput{CallID: "c",
+			Output: []responses.Part{{Type: responses.PartInputFile, FileData: "data:text/plain;base64,%"}}},
 	} {
-		_, e := modeltest.Ask(t.Context(), t, tr, model.Request{Input: []responses.Item{text(responses.RoleUser, "u"), item}})
-		if e == nil || e.Kind != model.KindInvalidRequest || !strings.Contains(e.Message, says) || !strings.Contains(e.Message, "item 1") {
+		_, e := modeltest.Ask(t.Context(), t, tr,
+			model.Request{Input: []responses.Item{text(responses.RoleUser, "u"), item}})
+		if e == nil || e.Kind != model.KindInvalidRequest || !strings.Contains(e.Message, says) ||
+			!strings.Contains(e.Message, "item 1") {
 			t.Errorf("%s: %v", says, e)
 		}
 	}
@@ -200,8 +275,10 @@ func TestItemsThatCannotBeSent(t *testing.T) {
 func TestRoundsExtendEachOther(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		req := model.Request{
-			Model: rapid.SampledFrom([]string{"claude-opus-5-5", "claude-opus-4-8", "claude-haiku-4-5", "claude-3-5-haiku", "other"}).Draw(rt, "model"), Instructions: "i",
-			Tools: []model.Tool{{Name: "f"}, {Name: "g"}}, Input: []responses.Item{text(responses.RoleDeveloper, "d"), text(responses.RoleUser, "u")},
+			Model: rapid.SampledFrom([]string{"claude-opus-5-5", "claude-opus-4-8", "claude-haiku-4-5",
+				"claude-3-5-haiku", "other"}).Draw(rt, "model"), Instructions: "i",
+			Tools: []model.Tool{{Name: "f"}, {Name: "g"}},
+			Input: []responses.Item{text(responses.RoleDeveloper, "d"), text(responses.RoleUser, "u")},
 		}
 		before, split := "", false
 		for round := range rapid.IntRange(2, 12).Draw(rt, "rounds") {

@@ -103,7 +103,8 @@ func (u usage) sum() responses.Usage {
 // decoded, so that others may have any shape.
 func known(eventType string) bool {
 	switch eventType {
-	case "message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop", "error":
+	case "message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta",
+		"message_stop", "error":
 		return true
 	}
 	return false
@@ -131,7 +132,8 @@ func scanDelta(data []byte) (index int, d wireDelta, ok bool) {
 	if !s.Next('{') || !word(&s, "type", ':') || !word(&s, "content_block_delta", ',') || !word(&s, "index", ':') {
 		return 0, d, false
 	}
-	if index, ok = s.Number(); !ok || !s.Next(',') || !word(&s, "delta", ':') || !s.Next('{') || !word(&s, "type", ':') {
+	if index, ok = s.Number(); !ok || !s.Next(',') || !word(&s, "delta", ':') || !s.Next('{') ||
+		!word(&s, "type", ':') {
 		return 0, d, false
 	}
 	kind, ok := s.Plain()

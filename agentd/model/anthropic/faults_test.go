@@ -40,27 +40,44 @@ func TestStatuses(t *testing.T) {
 		wait      time.Duration
 		retryable bool
 	}{
-		{401, "", failure("authentication_error", "invalid x-api-key "+modeltest.Sentinel), model.KindAuthentication, responses.CodeProviderAuthentication, "invalid x-api-key [redacted]", 0, false},
-		{403, "", failure("permission_error", "not yours"), model.KindAuthentication, responses.CodeProviderAuthentication, "not yours", 0, false},
+		{401, "", failure("authentication_error", "invalid x-api-key "+modeltest.Sentinel), model.KindAuthentication,
+			responses.CodeProviderAuthentication, "invalid x-api-key [redacted]", 0, false},
+		{403, "", failure("permission_error", "not yours"), model.KindAuthentication,
+			responses.CodeProviderAuthentication, "not yours", 0, false},
 		{402, "", failure("billing_error", "pay"), model.KindRateLimited, responses.CodeRateLimit, "pay", 0, false},
-		{400, "", failure("invalid_request_error", "Your credit balance is too low to access the API"), model.KindRateLimited, responses.CodeRateLimit, "balance", 0, false},
-		{404, "", failure("not_found_error", "model: claude-nine"), model.KindInvalidRequest, responses.CodeModelNotFound, "404 Not Found: model: claude-nine", 0, false},
-		{400, "", failure("invalid_request_error", "prompt is too long: 200001 tokens > 200000 maximum"), model.KindContextLength, responses.CodeContextLength, "too long", 0, false},
-		{400, "", failure("invalid_request_error", "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000"), model.KindContextLength, responses.CodeContextLength, "exceed", 0, false},
-		{413, "", failure("request_too_large", "Request exceeds the maximum size"), model.KindContextLength, responses.CodeContextLength, "maximum size", 0, false},
-		{400, "", failure("invalid_request_error", "messages.0: bad"), model.KindInvalidRequest, responses.CodeModelError, "messages.0: bad", 0, false},
-		{429, "Retry-After: 2", failure("rate_limit_error", "slow down"), model.KindRateLimited, responses.CodeRateLimit, "slow down", 2 * time.Second, true},
-		{429, "X-Should-Retry: false", failure("rate_limit_error", "enough"), model.KindRateLimited, responses.CodeRateLimit, "enough", 0, false},
-		{500, "", failure("api_error", "Internal server error"), model.KindOverloaded, responses.CodeProviderUnavailable, "500 Internal Server Error", 0, true},
-		{502, "Content-Type: text/html", "<html>secret page</html>", model.KindOverloaded, responses.CodeProviderUnavailable, "502 Bad Gateway", 0, true},
-		{503, "", strings.Repeat("x", 1<<20), model.KindOverloaded, responses.CodeProviderUnavailable, "503 Service Unavailable", 0, true},
-		{504, "", failure("timeout_error", "Request timed out"), model.KindOverloaded, responses.CodeProviderUnavailable, "timed out", 0, true},
-		{529, "", failure("overloaded_error", "Overloaded"), model.KindOverloaded, responses.CodeProviderUnavailable, "answered 529: Overloaded", 0, true},
+		{400, "", failure("invalid_request_error", "Your credit balance is too low to access the API"),
+			model.KindRateLimited, responses.CodeRateLimit, "balance", 0, false},
+		{404, "", failure("not_found_error", "model: claude-nine"), model.KindInvalidRequest,
+			responses.CodeModelNotFound, "404 Not Found: model: claude-nine", 0, false},
+		{400, "", failure("invalid_request_error", "prompt is too long: 200001 tokens > 200000 maximum"),
+			model.KindContextLength, responses.CodeContextLength, "too long", 0, false},
+		{400, "", failure("invalid_request_error",
+			"input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000"), model.KindContextLength, responses.CodeContextLength, "exceed", 0, false},
+		{413, "", failure("request_too_large", "Request exceeds the maximum size"), model.KindContextLength,
+			responses.CodeContextLength, "maximum size", 0, false},
+		{400, "", failure("invalid_request_error", "messages.0: bad"), model.KindInvalidRequest,
+			responses.CodeModelError, "messages.0: bad", 0, false},
+		{429, "Retry-After: 2", failure("rate_limit_error", "slow down"), model.KindRateLimited,
+			responses.CodeRateLimit, "slow down", 2 * time.Second, true},
+		{429, "X-Should-Retry: false", failure("rate_limit_error", "enough"), model.KindRateLimited,
+			responses.CodeRateLimit, "enough", 0, false},
+		{500, "", failure("api_error", "Internal server error"), model.KindOverloaded,
+			responses.CodeProviderUnavailable, "500 Internal Server Error", 0, true},
+		{502, "Content-Type: text/html", "<html>secret page</html>", model.KindOverloaded,
+			responses.CodeProviderUnavailable, "502 Bad Gateway", 0, true},
+		{503, "", strings.Repeat("x", 1<<20), model.KindOverloaded, responses.CodeProviderUnavailable,
+			"503 Service Unavailable", 0, true},
+		{504, "", failure("timeout_error", "Request timed out"), model.KindOverloaded,
+			responses.CodeProviderUnavailable, "timed out", 0, true},
+		{529, "", failure("overloaded_error", "Overloaded"), model.KindOverloaded, responses.CodeProviderUnavailable,
+			"answered 529: Overloaded", 0, true},
 		{408, "", ``, model.KindTransport, responses.CodeProviderUnavailable, "408", 0, true},
-		{500, "", failure("api_error", "line\none\u0007 "+strings.Repeat("é", 5000)), model.KindOverloaded, responses.CodeProviderUnavailable, "line one", 0, true},
+		{500, "", failure("api_error", "line\none\u0007 "+strings.Repeat("é", 5000)), model.KindOverloaded,
+			responses.CodeProviderUnavailable, "line one", 0, true},
 		{307, "Location: /v1/elsewhere", ``, model.KindProtocol, responses.CodeModelError, "307", 0, false},
 		{204, "", ``, model.KindProtocol, responses.CodeModelError, "204", 0, false},
-		{200, "Content-Type: application/json", `{}`, model.KindProtocol, responses.CodeModelError, "application/json", 0, false},
+		{200, "Content-Type: application/json", `{}`, model.KindProtocol, responses.CodeModelError, "application/json",
+			0, false},
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprint(tt.status, " ", tt.says), func(t *testing.T) {
@@ -82,7 +99,8 @@ func TestStatuses(t *testing.T) {
 			if status == 200 {
 				status = 0
 			}
-			if e.Kind != tt.kind || e.Code != tt.code || e.Status != status || e.RetryAfter != tt.wait || e.Retryable() != tt.retryable {
+			if e.Kind != tt.kind || e.Code != tt.code || e.Status != status || e.RetryAfter != tt.wait ||
+				e.Retryable() != tt.retryable {
 				t.Errorf("%#v (retryable %v)", e, e.Retryable())
 			}
 			if !strings.Contains(e.Message, tt.says) || strings.Contains(e.Message, "<") {
@@ -108,25 +126,34 @@ func TestStreamFaults(t *testing.T) {
 		says   string
 	}{
 		{"no end", []string{begin, text0, hello}, "hello", model.KindTransport, "ended before"},
-		{"no message_stop", []string{begin, text0, hello, stop0, endTurn}, "hello", model.KindTransport, "ended before"},
+		{"no message_stop", []string{begin, text0, hello, stop0, endTurn}, "hello", model.KindTransport,
+			"ended before"},
 		{"nothing at all", nil, "", model.KindTransport, "ended before"},
-		{"no reason to stop", []string{begin, text0, hello, stop0, stopped}, "hello", model.KindProtocol, "without a reason"},
+		{"no reason to stop", []string{begin, text0, hello, stop0, stopped}, "hello", model.KindProtocol,
+			"without a reason"},
 		{"an unknown reason to stop", answer("bored", text0, hello, stop0), "hello", model.KindProtocol, `"bored"`},
 		{"garbage", []string{begin, text0, hello, `{"type":`}, "hello", model.KindProtocol, "no JSON object"},
 		{"no type", []string{`{"index":0}`}, "", model.KindProtocol, "no JSON object with a type"},
-		{"a wrong type of a key", []string{begin, text0, `{"type":"content_block_delta","index":"x"}`}, "", model.KindProtocol, "can't be read"},
+		{"a wrong type of a key", []string{begin, text0, `{"type":"content_block_delta","index":"x"}`}, "",
+			model.KindProtocol, "can't be read"},
 		{"begun twice", []string{begin, begin}, "", model.KindProtocol, "twice"},
 		{"not begun", []string{text0}, "", model.KindProtocol, "before message_start"},
 		{"ended before it began", []string{stopped}, "", model.KindProtocol, "before message_start"},
 		{"a block twice", []string{begin, text0, stop0, text0}, "", model.KindProtocol, "block 0 after block 0"},
-		{"blocks out of order", []string{begin, strings.Replace(text0, `"index":0`, `"index":2`, 1), strings.Replace(text0, `"index":0`, `"index":1`, 1)}, "", model.KindProtocol, "block 1 after block 2"},
+		{"blocks out of order", []string{begin, strings.Replace(text0, `"index":0`, `"index":2`, 1),
+			strings.Replace(text0, `"index":0`, `"index":1`, 1)}, "", model.KindProtocol, "block 1 after block 2"},
 		{"a piece of a block that did not begin", []string{begin, hello}, "", model.KindProtocol, "not open"},
 		{"a piece of a block that ended", []string{begin, text0, stop0, hello}, "", model.KindProtocol, "not open"},
-		{"a piece of another block", []string{begin, text0, strings.Replace(hello, `"index":0`, `"index":1`, 1)}, "", model.KindProtocol, "not open"},
-		{"a piece without content", []string{begin, text0, `{"type":"content_block_delta","index":0}`}, "", model.KindProtocol, "empty"},
-		{"a block without content", []string{begin, `{"type":"content_block_start","index":0}`}, "", model.KindProtocol, "without saying"},
-		{"a call without a name", []string{begin, strings.Replace(call, `"name":"f"`, `"name":""`, 1)}, "", model.KindProtocol, "names no tool"},
-		{"overloaded", []string{begin, text0, hello, failure("overloaded_error")}, "hello", model.KindOverloaded, "oops"},
+		{"a piece of another block", []string{begin, text0, strings.Replace(hello, `"index":0`, `"index":1`, 1)}, "",
+			model.KindProtocol, "not open"},
+		{"a piece without content", []string{begin, text0, `{"type":"content_block_delta","index":0}`}, "",
+			model.KindProtocol, "empty"},
+		{"a block without content", []string{begin, `{"type":"content_block_start","index":0}`}, "", model.KindProtocol,
+			"without saying"},
+		{"a call without a name", []string{begin, strings.Replace(call, `"name":"f"`, `"name":""`, 1)}, "",
+			model.KindProtocol, "names no tool"},
+		{"overloaded", []string{begin, text0, hello, failure("overloaded_error")}, "hello", model.KindOverloaded,
+			"oops"},
 		{"overloaded at once", []string{failure("overloaded_error")}, "", model.KindOverloaded, "oops"},
 		{"broken", []string{failure("api_error")}, "", model.KindOverloaded, "oops"},
 		{"limited", []string{failure("rate_limit_error")}, "", model.KindRateLimited, "oops"},
@@ -139,7 +166,8 @@ func TestStreamFaults(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			a, e := modeltest.Ask(t.Context(), t, serve(t, false, replay(tt.events)), model.Request{Model: "claude-opus-5"})
+			a, e := modeltest.Ask(t.Context(), t, serve(t, false, replay(tt.events)),
+				model.Request{Model: "claude-opus-5"})
 			if e == nil || e.Kind != tt.kind || !strings.Contains(e.Message, tt.says) || a.Text != tt.text {
 				t.Errorf("got %q and %v, want %q and %s: %s", a.Text, e, tt.text, tt.kind, tt.says)
 			}
@@ -154,7 +182,8 @@ func TestStreamFaults(t *testing.T) {
 // once, and its own events are in order: modeltest.Ask checks them.
 func TestAnyOrderOfEvents(t *testing.T) {
 	pool := []string{
-		begin, text0, hello, stop0, endTurn, stopped, `{"type":"ping"}`, `{"type":"error","error":{"type":"api_error"}}`, `{"type":"new"}`,
+		begin, text0, hello, stop0, endTurn, stopped, `{"type":"ping"}`,
+		`{"type":"error","error":{"type":"api_error"}}`, `{"type":"new"}`,
 		`{"type":"content_block_start","index":1,"content_block":{"type":"thinking","thinking":"","signature":""}}`,
 		`{"type":"content_block_delta","index":1,"delta":{"type":"thinking_delta","thinking":"hm"}}`,
 		`{"type":"content_block_delta","index":1,"delta":{"type":"signature_delta","signature":"sig"}}`,
@@ -165,7 +194,8 @@ func TestAnyOrderOfEvents(t *testing.T) {
 		`{"type":"content_block_stop","index":2}`,
 		`{"type":"content_block_start","index":3,"content_block":{"type":"redacted_thinking","data":"d"}}`,
 		`{"type":"content_block_start","index":4,"content_block":{"type":"server_tool_use","id":"s","name":"web_search","input":{}}}`,
-		ending("tool_use")[0], ending("max_tokens")[0], ending("refusal")[0], ending("model_context_window_exceeded")[0],
+		ending("tool_use")[0], ending("max_tokens")[0], ending("refusal")[0],
+		ending("model_context_window_exceeded")[0],
 	}
 	events := make(chan []string, 1)
 	tr := serve(t, true, func(w http.ResponseWriter, r *http.Request) { replay(<-events)(w, r) })
@@ -193,11 +223,13 @@ func TestBrokenConnections(t *testing.T) {
 	if e == nil || e.Kind != model.KindTransport || a.Text != "hello" || !e.Retryable() {
 		t.Errorf("reset: %+v %v", a, e)
 	}
-	gone, err := anthropic.New(anthropic.Options{SocketPath: filepath.Join(t.TempDir(), "gone.sock"), ExtraHeaders: map[string]string{"X-Token": modeltest.Sentinel}})
+	gone, err := anthropic.New(anthropic.Options{SocketPath: filepath.Join(t.TempDir(), "gone.sock"),
+		ExtraHeaders: map[string]string{"X-Token": modeltest.Sentinel}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, e := modeltest.Ask(t.Context(), t, gone, model.Request{}); e == nil || e.Kind != model.KindTransport || !e.Retryable() {
+	if _, e := modeltest.Ask(t.Context(), t, gone, model.Request{}); e == nil || e.Kind != model.KindTransport ||
+		!e.Retryable() {
 		t.Errorf("no socket: %v", e)
 	}
 }
@@ -207,8 +239,10 @@ func TestHugeBlocks(t *testing.T) {
 	piece := strings.Repeat("x", 1<<20)
 	for name, events := range map[string][2]string{
 		"arguments": {`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"f"}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"` + piece + `"}}`},
-		"thinking":  {`{"type":"content_block_start","index":0,"content_block":{"type":"thinking"}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"` + piece + `"}}`},
-		"signature": {`{"type":"content_block_start","index":0,"content_block":{"type":"thinking"}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"` + piece + `"}}`},
+		"thinking": {`{"type":"content_block_start","index":0,"content_block":{"type":"thinking"}}`,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"` + piece + `"}}`},
+		"signature": {`{"type":"content_block_start","index":0,"content_block":{"type":"thinking"}}`,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"` + piece + `"}}`},
 	} {
 		tr := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
@@ -219,7 +253,8 @@ func TestHugeBlocks(t *testing.T) {
 				}
 			}
 		})
-		if _, e := modeltest.Ask(t.Context(), t, tr, model.Request{}); e == nil || e.Kind != model.KindProtocol || !strings.Contains(e.Message, "16 MiB") {
+		if _, e := modeltest.Ask(t.Context(), t, tr, model.Request{}); e == nil || e.Kind != model.KindProtocol ||
+			!strings.Contains(e.Message, "16 MiB") {
 			t.Errorf("%s: %v", name, e)
 		}
 	}
@@ -238,7 +273,8 @@ func TestMissingKey(t *testing.T) {
 		t.Errorf("%#v", check)
 	}
 	_, e := modeltest.Ask(t.Context(), t, tr, model.Request{})
-	if e == nil || e.Code != responses.CodeMissingCredentials || !strings.Contains(e.Message, "ANTHROPIC_API_KEY") || e.Retryable() {
+	if e == nil || e.Code != responses.CodeMissingCredentials || !strings.Contains(e.Message, "ANTHROPIC_API_KEY") ||
+		e.Retryable() {
 		t.Errorf("%#v", e)
 	}
 	for _, bad := range []string{"api.anthropic.com", "ftp://x/", "http://", "http://%zz"} {
@@ -277,6 +313,7 @@ func TestFaults(t *testing.T) {
 		Serve: func(t *testing.T, h http.HandlerFunc, idle time.Duration) model.Transport {
 			return serve(t, false, h, func(o *anthropic.Options) { o.IdleTimeout = idle })
 		},
-		Begin: stream(begin, text0, hello), Half: "event: message_stop\ndata: {\"type\":\"mess", End: stream(stop0, endTurn, stopped),
+		Begin: stream(begin, text0, hello), Half: "event: message_stop\ndata: {\"type\":\"mess",
+		End: stream(stop0, endTurn, stopped),
 	})
 }

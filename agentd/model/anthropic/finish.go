@@ -18,7 +18,8 @@ func (a *assembly) finish() error {
 		done.Stop = model.StopMaxTokens
 	case "model_context_window_exceeded":
 		if !a.said {
-			return &model.Error{Kind: model.KindContextLength, Code: responses.CodeContextLength, Message: "the conversation leaves the model no room for an answer"}
+			return &model.Error{Kind: model.KindContextLength, Code: responses.CodeContextLength,
+				Message: "the conversation leaves the model no room for an answer"}
 		}
 		done.Stop = model.StopMaxTokens
 	case "refusal":

@@ -17,8 +17,11 @@ func FuzzEvents(f *testing.F) {
 	for _, events := range [][]string{
 		{begin, text0, hello, stop0, endTurn, stopped},
 		answer("tool_use", append(toolUse(0, "toolu_1", `{"a"`, `:1}`), toolUse(1, "toolu_2")...)...),
-		answer("end_turn", blockStart(0, `{"type":"thinking","thinking":"t"}`), blockDelta(0, "signature_delta", "signature", "s"), blockStop(0), blockStart(1, `{"type":"redacted_thinking","data":"d"}`)),
-		answer("refusal"), {`{"type":"error","error":{"type":"overloaded_error","message":"m"}}`}, {`{"type":"ping"}`, `{}`, `[`, `null`},
+		answer("end_turn", blockStart(0, `{"type":"thinking","thinking":"t"}`),
+			blockDelta(0, "signature_delta", "signature", "s"), blockStop(0),
+			blockStart(1, `{"type":"redacted_thinking","data":"d"}`)),
+		answer("refusal"), {`{"type":"error","error":{"type":"overloaded_error","message":"m"}}`},
+		{`{"type":"ping"}`, `{}`, `[`, `null`},
 	} {
 		var b bytes.Buffer
 		for _, ev := range events {
@@ -97,7 +100,8 @@ func FuzzConversation(f *testing.F) {
 		before := "assistant"
 		ids := make(map[string]bool)
 		for i, m := range w.Messages {
-			if len(m.Content) == 0 || (m.Role == "assistant") == (before == "assistant") && m.Role != "system" || m.Role == "system" && before != "user" {
+			if len(m.Content) == 0 || (m.Role == "assistant") == (before == "assistant") && m.Role != "system" ||
+				m.Role == "system" && before != "user" {
 				t.Fatalf("message %d of %s after %s: %s", i, m.Role, before, body)
 			}
 			var calls, results []string

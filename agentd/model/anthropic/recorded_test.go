@@ -27,7 +27,8 @@ var update = flag.Bool("update", false, "rewrite golden files")
 // Every recorded stream gives the right text, calls, usage and end, however its
 // bytes arrive, over TCP and over a socket.
 func TestRecordedStreams(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("..", "..", "..", "..", "shared", "fixtures", "provider-streams", "anthropic-*.chunks.txt"))
+	files, err := filepath.Glob(filepath.Join("..", "..", "..", "..", "shared", "fixtures", "provider-streams",
+		"anthropic-*.chunks.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,8 @@ func TestRecordedStreams(t *testing.T) {
 					if failed != nil {
 						rt.Fatal(failed)
 					}
-					if a.Text != want.Text || a.Refusal != want.Refusal || !slices.Equal(a.Calls, want.Calls) || a.Usage != want.Usage {
+					if a.Text != want.Text || a.Refusal != want.Refusal || !slices.Equal(a.Calls, want.Calls) ||
+						a.Usage != want.Usage {
 						rt.Fatalf("got %+v\nwant %+v", a, want)
 					}
 					a.Text, a.Refusal = digest(a.Text), digest(a.Refusal)

@@ -108,7 +108,8 @@ func encodeRequest(provider string, req model.Request) (body []byte, beta string
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(w); err != nil {
-		return nil, "", &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: "the request has no form in JSON: " + err.Error(), Err: err}
+		return nil, "", &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
+			Message: "the request has no form in JSON: " + err.Error(), Err: err}
 	}
 	return b.Bytes(), beta, nil
 }
@@ -156,7 +157,9 @@ func (w *wireRequest) think(req model.Request, c contract) (effort string) {
 func mayThink(messages []message) bool {
 	first := block{Type: typeThinking}
 	for _, m := range slices.Backward(messages) {
-		if m.Role == roleUser && !slices.ContainsFunc(m.Content, func(b block) bool { return b.Type == typeToolResult }) {
+		if m.Role == roleUser && !slices.ContainsFunc(m.Content, func(b block) bool {
+			return b.Type == typeToolResult
+		}) {
 			break
 		}
 		if m.Role == roleAssistant {
@@ -189,7 +192,9 @@ func encodeTools(req model.Request, c contract, messages []message) ([]tool, *to
 	choice := &toolChoice{Type: "auto", DisableParallelToolUse: !req.ParallelToolCalls}
 	list := req.Tools
 	if req.ToolChoice.Allowed != nil {
-		list = slices.DeleteFunc(slices.Clone(list), func(t model.Tool) bool { return !slices.Contains(req.ToolChoice.Allowed, t.Name) })
+		list = slices.DeleteFunc(slices.Clone(list), func(t model.Tool) bool {
+			return !slices.Contains(req.ToolChoice.Allowed, t.Name)
+		})
 	}
 	switch {
 	case req.ToolChoice.Mode == "none":
@@ -230,7 +235,9 @@ func (t *toolChoice) forces() bool { return t != nil && (t.Type == "any" || t.Ty
 func calledTools(messages []message) (list []model.Tool) {
 	for _, m := range messages {
 		for _, b := range m.Content {
-			if b.Type == typeToolUse && !slices.ContainsFunc(list, func(t model.Tool) bool { return t.Name == b.Name }) {
+			if b.Type == typeToolUse && !slices.ContainsFunc(list, func(t model.Tool) bool {
+				return t.Name == b.Name
+			}) {
 				list = append(list, model.Tool{Name: b.Name, Description: "No longer offered."})
 			}
 		}
@@ -245,11 +252,13 @@ func encodeFormat(f responses.TextFormat, c contract) (format *outputFormat, wor
 	case f.Type == "json_schema" && len(f.Schema) > 0 && c.schema:
 		schema, err := closedSchema(f.Schema)
 		if err != nil {
-			return nil, "", &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: "the schema of text.format can't be read: " + err.Error(), Err: err}
+			return nil, "", &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
+				Message: "the schema of text.format can't be read: " + err.Error(), Err: err}
 		}
 		return &outputFormat{"json_schema", schema}, "", nil
 	case f.Type == "json_schema" && len(f.Schema) > 0:
-		return nil, "When you answer, write JSON that fits this JSON Schema and nothing else, no code fence either:\n" + string(f.Schema), nil
+		return nil, "When you answer, write JSON that fits this JSON Schema and nothing else, no code fence either:\n" +
+			string(f.Schema), nil
 	case f.Type == "json_schema" || f.Type == "json_object":
 		return nil, "When you answer, write one JSON object and nothing else, no code fence either.", nil
 	}

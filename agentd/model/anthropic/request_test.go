@@ -19,7 +19,8 @@ import (
 
 // sentFor returns the body that is sent for a request, and its headers. The body
 // is one that the official client could have made.
-func sentFor(t *testing.T, unix bool, req model.Request, change ...func(*anthropic.Options)) (body string, header http.Header, target string) {
+func sentFor(t *testing.T, unix bool, req model.Request, change ...func(*anthropic.Options)) (body string,
+	header http.Header, target string) {
 	t.Helper()
 	whole := replay(answer("end_turn"))
 	if req.Model == "" {
@@ -82,12 +83,17 @@ func TestHeaders(t *testing.T) {
 		o.BaseURL += "/prefix/"
 		o.ExtraHeaders = map[string]string{"X-Extra": "e"}
 	})
-	if h.Get("X-Api-Key") != modeltest.Sentinel || h.Get("Authorization") != "" || h.Get("Accept") != "text/event-stream" || h.Get("Content-Type") != "application/json" ||
-		h.Get("Anthropic-Version") != "2023-06-01" || h.Get("X-Extra") != "e" || h.Get("Anthropic-Beta") != "" || !strings.HasSuffix(target, "/prefix/v1/messages") {
+	if h.Get("X-Api-Key") != modeltest.Sentinel || h.Get("Authorization") != "" ||
+		h.Get("Accept") != "text/event-stream" || h.Get("Content-Type") != "application/json" ||
+		h.Get("Anthropic-Version") != "2023-06-01" || h.Get("X-Extra") != "e" || h.Get("Anthropic-Beta") != "" ||
+		!strings.HasSuffix(target, "/prefix/v1/messages") {
 		t.Errorf("%v %v", target, h)
 	}
-	_, h, target = sentFor(t, true, model.Request{Model: "claude-opus-5-5"}, func(o *anthropic.Options) { o.APIKey = "" })
-	if h.Get("Authorization")+h.Get("X-Api-Key") != "" || target != "POST model/anthropic/v1/messages" || h.Get("Anthropic-Beta") != "thinking-binding-controls-2026-08-01" {
+	_, h, target = sentFor(t, true, model.Request{Model: "claude-opus-5-5"}, func(o *anthropic.Options) {
+		o.APIKey = ""
+	})
+	if h.Get("Authorization")+h.Get("X-Api-Key") != "" || target != "POST model/anthropic/v1/messages" ||
+		h.Get("Anthropic-Beta") != "thinking-binding-controls-2026-08-01" {
 		t.Errorf("to a gateway: %v %v", target, h)
 	}
 }
@@ -103,15 +109,20 @@ const marker = `,"cache_control":{"type":"ephemeral"}`
 func TestParameters(t *testing.T) {
 	limit, strict := 100, true
 	req := model.Request{
-		Model: "claude-opus-4-6", Instructions: "i", MaxOutputTokens: &limit, Temperature: 1.5, TopP: 0.5, Sampling: responses.Sampling{Temperature: true, TopP: true},
+		Model: "claude-opus-4-6", Instructions: "i", MaxOutputTokens: &limit, Temperature: 1.5, TopP: 0.5,
+		Sampling:        responses.Sampling{Temperature: true, TopP: true},
 		PresencePenalty: 1, Logprobs: true, PromptCacheKey: "k",
 		Tools: []model.Tool{
 			{Name: "a", Description: "does a", Parameters: json.RawMessage(`{"type":"object","z":1,"b":2}`)},
-			{Name: "b", Strict: &strict, Parameters: json.RawMessage(`{"properties":{"n":{"type":"integer","minimum":1}}}`)},
+			{Name: "b", Strict: &strict, Parameters: json.RawMessage(
+				`{"properties":{"n":{"type":"integer","minimum":1}}}`)},
 			{Name: "c", Parameters: json.RawMessage(`null`)},
 		},
-		ToolChoice: responses.ToolChoice{Mode: "required"}, ServiceTier: "auto", SafetyIdentifier: "s", Metadata: map[string]string{"m": "v"},
-		Text: responses.TextConfig{Verbosity: "low", Format: responses.TextFormat{Type: "json_schema", Name: "n", Schema: json.RawMessage(`{"type":"object","properties":{"a":{"type":["string","null"]}}}`)}},
+		ToolChoice: responses.ToolChoice{Mode: "required"}, ServiceTier: "auto", SafetyIdentifier: "s",
+		Metadata: map[string]string{"m": "v"},
+		Text: responses.TextConfig{Verbosity: "low",
+			Format: responses.TextFormat{Type: "json_schema", Name: "n",
+				Schema: json.RawMessage(`{"type":"object","properties":{"a":{"type":["string","null"]}}}`)}},
 	}
 	body, _, _ := sentFor(t, false, req)
 	want := `{"model":"claude-opus-4-6","max_tokens":100,"stream":true,"temperature":1,"service_tier":"auto","metadata":{"user_id":"s"},` +
@@ -132,21 +143,27 @@ func TestParameters(t *testing.T) {
 // keeps the tools as well: they come before. There are never more than four.
 func TestSharedInstructions(t *testing.T) {
 	user := func(text string) responses.Item {
-		return &responses.Message{Role: responses.RoleUser, Content: []responses.Part{{Type: responses.PartInputText, Text: text}}}
+		return &responses.Message{Role: responses.RoleUser,
+			Content: []responses.Part{{Type: responses.PartInputText, Text: text}}}
 	}
-	answer := &responses.Message{Role: responses.RoleAssistant, Content: []responses.Part{{Type: responses.PartOutputText, Text: "a"}}}
+	answer := &responses.Message{Role: responses.RoleAssistant,
+		Content: []responses.Part{{Type: responses.PartOutputText, Text: "a"}}}
 	for _, test := range []struct {
 		breakpoints []int
 		want        string // of tools and system
 		markers     int
 	}{
-		{nil, `"input_schema":{"type":"object","properties":{}}` + marker + `}],"system":[{"type":"text","text":"policy\n\nrest"` + marker + `}]`, 4},
-		{[]int{6}, `"input_schema":{"type":"object","properties":{}}}],"system":[{"type":"text","text":"policy"` + marker + `},{"type":"text","text":"\n\nrest"` + marker + `}]`, 4},
-		{[]int{2, 6}, `"system":[{"type":"text","text":"policy"` + marker + `},{"type":"text","text":"\n\nrest"` + marker + `}]`, 4},
+		{nil, `"input_schema":{"type":"object","properties":{}}` + marker +
+			`}],"system":[{"type":"text","text":"policy\n\nrest"` + marker + `}]`, 4},
+		{[]int{6}, `"input_schema":{"type":"object","properties":{}}}],"system":[{"type":"text","text":"policy"` +
+			marker + `},{"type":"text","text":"\n\nrest"` + marker + `}]`, 4},
+		{[]int{2, 6}, `"system":[{"type":"text","text":"policy"` + marker + `},{"type":"text","text":"\n\nrest"` +
+			marker + `}]`, 4},
 		{[]int{12}, `"system":[{"type":"text","text":"policy\n\nrest"` + marker + `}]`, 4}, // nothing follows
 	} {
-		body, _, _ := sentFor(t, false, model.Request{Model: "claude-opus-4-6", Instructions: "policy\n\nrest", Breakpoints: test.breakpoints,
-			Tools: []model.Tool{{Name: "a"}}, Input: []responses.Item{user("1"), answer, user("2")}})
+		body, _, _ := sentFor(t, false, model.Request{Model: "claude-opus-4-6", Instructions: "policy\n\nrest",
+			Breakpoints: test.breakpoints,
+			Tools:       []model.Tool{{Name: "a"}}, Input: []responses.Item{user("1"), answer, user("2")}})
 		if !strings.Contains(body, test.want) || strings.Count(body, marker) != test.markers {
 			t.Errorf("%v: %s\nwant %s and %d markers", test.breakpoints, body, test.want, test.markers)
 		}
@@ -165,20 +182,31 @@ func TestToolChoice(t *testing.T) {
 		want        string
 	}{
 		{"auto", "claude-opus-5", model.Request{Tools: []model.Tool{a, b}, ParallelToolCalls: true}, both},
-		{"one at a time", "claude-opus-5", model.Request{Tools: []model.Tool{a, b}}, `"tool_choice":{"type":"auto","disable_parallel_tool_use":true},` + both},
-		{"none", "claude-opus-5", model.Request{Tools: []model.Tool{a, b}, ToolChoice: responses.ToolChoice{Mode: "none"}}, `"tool_choice":{"type":"none"},` + both},
-		{"a certain one", "claude-opus-4-8", model.Request{Tools: []model.Tool{a, b}, ParallelToolCalls: true, ToolChoice: responses.ToolChoice{Name: "a"}}, `"tool_choice":{"type":"tool","name":"a"},` + both},
-		{"one that can't be forced", "claude-opus-5-5", model.Request{Tools: []model.Tool{a, b}, ParallelToolCalls: true, ToolChoice: responses.ToolChoice{Name: "a"}}, both},
-		{"allowed", "claude-opus-5", model.Request{Tools: []model.Tool{a, b}, ParallelToolCalls: true, ToolChoice: responses.ToolChoice{Allowed: []string{"b"}, Mode: "required"}}, `"tool_choice":{"type":"any"},"tools":[{"name":"b"` + schema + `]`},
-		{"none allowed", "claude-opus-5", model.Request{Tools: []model.Tool{a, b}, ToolChoice: responses.ToolChoice{Allowed: []string{}}}, `"tool_choice":{"type":"none"},` + both},
+		{"one at a time", "claude-opus-5", model.Request{Tools: []model.Tool{a, b}},
+			`"tool_choice":{"type":"auto","disable_parallel_tool_use":true},` + both},
+		{"none", "claude-opus-5", model.Request{Tools: []model.Tool{a, b},
+			ToolChoice: responses.ToolChoice{Mode: "none"}}, `"tool_choice":{"type":"none"},` + both},
+		{"a certain one", "claude-opus-4-8",
+			model.Request{Tools: []model.Tool{a, b}, ParallelToolCalls: true,
+				ToolChoice: responses.ToolChoice{Name: "a"}}, `"tool_choice":{"type":"tool","name":"a"},` + both},
+		{"one that can't be forced", "claude-opus-5-5",
+			model.Request{Tools: []model.Tool{a, b}, ParallelToolCalls: true,
+				ToolChoice: responses.ToolChoice{Name: "a"}}, both},
+		{"allowed", "claude-opus-5", model.Request{Tools: []model.Tool{a, b}, ParallelToolCalls: true,
+			ToolChoice: responses.ToolChoice{Allowed: []string{"b"},
+				Mode: "required"}}, `"tool_choice":{"type":"any"},"tools":[{"name":"b"` + schema + `]`},
+		{"none allowed", "claude-opus-5", model.Request{Tools: []model.Tool{a, b},
+			ToolChoice: responses.ToolChoice{Allowed: []string{}}}, `"tool_choice":{"type":"none"},` + both},
 		{"no tools", "claude-opus-5", model.Request{ToolChoice: responses.ToolChoice{Mode: "required"}}, ""},
-		{"no tools any more", "claude-opus-5", model.Request{Input: called}, `"tool_choice":{"type":"none"},"tools":[{"name":"old","description":"No longer offered."` + schema + `]`},
+		{"no tools any more", "claude-opus-5", model.Request{Input: called},
+			`"tool_choice":{"type":"none"},"tools":[{"name":"old","description":"No longer offered."` + schema + `]`},
 	}
 	for _, tt := range tests {
 		tt.req.Model = tt.model
 		body, _, _ := sentFor(t, true, tt.req)
 		_, got, _ := strings.Cut(parameters(body), `"stream":true`)
-		got = strings.TrimPrefix(strings.ReplaceAll(got, `,"thinking":{"type":"adaptive","display":"summarized"}`, ""), `,"thinking":{"type":"adaptive","display":"summarized","block_binding":{"prefix_mismatch_behavior":"drop_block"}}`)
+		got = strings.TrimPrefix(strings.ReplaceAll(got, `,"thinking":{"type":"adaptive","display":"summarized"}`, ""),
+			`,"thinking":{"type":"adaptive","display":"summarized","block_binding":{"prefix_mismatch_behavior":"drop_block"}}`)
 		if got = strings.TrimPrefix(got, ","); got != tt.want {
 			t.Errorf("%s:\n%s\nwant\n%s", tt.name, got, tt.want)
 		}
@@ -187,16 +215,29 @@ func TestToolChoice(t *testing.T) {
 
 // How much a model thinks, by what it takes.
 func TestThinking(t *testing.T) {
-	const summarized, bound = `"thinking":{"type":"adaptive","display":"summarized"}`, `"thinking":{"type":"adaptive","display":"summarized","block_binding":{"prefix_mismatch_behavior":"drop_block"}}`
+	const summarized, bound = `"thinking":{"type":"adaptive","display":"summarized"}`,
+		`"thinking":{"type":"adaptive","display":"summarized","block_binding":{"prefix_mismatch_behavior":"drop_block"}}`
 	effort := func(e string) string { return `,"output_config":{"effort":"` + e + `"}` }
 	tests := []struct{ model, effort, want string }{
-		{"claude-opus-4-8", "", ""}, {"claude-opus-4-8", "none", ""}, {"claude-opus-4-8", "low", summarized + effort("low")}, {"claude-opus-4-8", "xhigh", summarized + effort("xhigh")},
-		{"claude-opus-4-6", "max", summarized + effort("max")}, {"claude-opus-4-6", "xhigh", summarized + effort("max")}, {"claude-sonnet-4-6", "xhigh", summarized + effort("high")},
-		{"claude-opus-5", "", summarized}, {"claude-opus-5", "none", `"thinking":{"type":"disabled"}`}, {"claude-opus-5", "minimal", summarized + effort("low")}, {"claude-opus-5", "odd", summarized},
-		{"claude-sonnet-5-5", "none", `"thinking":{"type":"between_tools"}`}, {"claude-haiku-5-5", "none", `"thinking":{"type":"disabled"}`},
-		{"claude-fable-5-1", "none", bound + effort("low")}, {"claude-opus-5-5-20261001", "medium", bound + effort("medium")}, {"claude-next", "high", bound + effort("high")},
-		{"claude-haiku-4-5-20251001", "", ""}, {"claude-haiku-4-5-20251001", "medium", `"thinking":{"type":"enabled","budget_tokens":10240}`}, {"claude-opus-4-20250514", "max", `"thinking":{"type":"enabled","budget_tokens":24576}`},
-		{"claude-3-7-sonnet-latest", "low", `"thinking":{"type":"enabled","budget_tokens":4096}`}, {"claude-3-5-haiku-latest", "high", ""}, {"kimi-k2", "low", `"thinking":{"type":"enabled","budget_tokens":4096}`}, {"kimi-k2", "", ""},
+		{"claude-opus-4-8", "", ""}, {"claude-opus-4-8", "none", ""},
+		{"claude-opus-4-8", "low", summarized + effort("low")},
+		{"claude-opus-4-8", "xhigh", summarized + effort("xhigh")},
+		{"claude-opus-4-6", "max", summarized + effort("max")},
+		{"claude-opus-4-6", "xhigh", summarized + effort("max")},
+		{"claude-sonnet-4-6", "xhigh", summarized + effort("high")},
+		{"claude-opus-5", "", summarized}, {"claude-opus-5", "none", `"thinking":{"type":"disabled"}`},
+		{"claude-opus-5", "minimal", summarized + effort("low")}, {"claude-opus-5", "odd", summarized},
+		{"claude-sonnet-5-5", "none", `"thinking":{"type":"between_tools"}`},
+		{"claude-haiku-5-5", "none", `"thinking":{"type":"disabled"}`},
+		{"claude-fable-5-1", "none", bound + effort("low")},
+		{"claude-opus-5-5-20261001", "medium", bound + effort("medium")},
+		{"claude-next", "high", bound + effort("high")},
+		{"claude-haiku-4-5-20251001", "", ""},
+		{"claude-haiku-4-5-20251001", "medium", `"thinking":{"type":"enabled","budget_tokens":10240}`},
+		{"claude-opus-4-20250514", "max", `"thinking":{"type":"enabled","budget_tokens":24576}`},
+		{"claude-3-7-sonnet-latest", "low", `"thinking":{"type":"enabled","budget_tokens":4096}`},
+		{"claude-3-5-haiku-latest", "high", ""},
+		{"kimi-k2", "low", `"thinking":{"type":"enabled","budget_tokens":4096}`}, {"kimi-k2", "", ""},
 	}
 	for _, tt := range tests {
 		req := model.Request{Model: tt.model, Temperature: 0.5, Sampling: responses.Sampling{Temperature: true}}
@@ -206,7 +247,8 @@ func TestThinking(t *testing.T) {
 		body, _, _ := sentFor(t, true, req)
 		_, got, _ := strings.Cut(parameters(body), `"stream":true`)
 		got = strings.TrimPrefix(got, ",")
-		if warm := strings.HasPrefix(got, `"temperature":0.5`); warm == (strings.Contains(tt.want, "thinking") || anthropic.RefusesSampling(tt.model)) {
+		if warm := strings.HasPrefix(got, `"temperature":0.5`); warm == (strings.Contains(tt.want, "thinking") ||
+			anthropic.RefusesSampling(tt.model)) {
 			t.Errorf("%s, %q: %s", tt.model, tt.effort, got)
 		}
 		got = strings.TrimPrefix(strings.TrimPrefix(got, `"temperature":0.5`), ",")
@@ -220,7 +262,8 @@ func TestThinking(t *testing.T) {
 // turn or when it is forced to call.
 func TestNoBudget(t *testing.T) {
 	effort, small := "high", 2000
-	base := model.Request{Model: "claude-sonnet-4-5", Reasoning: &responses.ReasoningConfig{Effort: &effort}, Tools: []model.Tool{{Name: "f"}}, ParallelToolCalls: true}
+	base := model.Request{Model: "claude-sonnet-4-5", Reasoning: &responses.ReasoningConfig{Effort: &effort},
+		Tools: []model.Tool{{Name: "f"}}, ParallelToolCalls: true}
 	user := text(responses.RoleUser, "u")
 	thought := &responses.Reasoning{EncryptedContent: `anthropic:{"type":"thinking","thinking":"t","signature":"s"}`}
 	call := &responses.ToolCall{CallID: "c", Name: "f", Output: "o"}
@@ -228,15 +271,19 @@ func TestNoBudget(t *testing.T) {
 		change func(*model.Request)
 		thinks bool
 	}{
-		"as asked":                      {func(*model.Request) {}, true},
-		"no room":                       {func(r *model.Request) { r.MaxOutputTokens = &small }, false},
-		"forced":                        {func(r *model.Request) { r.ToolChoice.Mode = "required" }, false},
-		"the turn began with a thought": {func(r *model.Request) { r.Input = []responses.Item{user, thought, call} }, true},
-		"the turn began without":        {func(r *model.Request) { r.Input = []responses.Item{user, call} }, false},
+		"as asked": {func(*model.Request) {}, true},
+		"no room":  {func(r *model.Request) { r.MaxOutputTokens = &small }, false},
+		"forced":   {func(r *model.Request) { r.ToolChoice.Mode = "required" }, false},
+		"the turn began with a thought": {func(r *model.Request) {
+			r.Input = []responses.Item{user, thought, call}
+		}, true},
+		"the turn began without": {func(r *model.Request) { r.Input = []responses.Item{user, call} }, false},
 		"an earlier turn was without": {func(r *model.Request) {
 			r.Input = []responses.Item{user, call, text(responses.RoleAssistant, "a"), user}
 		}, true},
-		"it began before the notice as well": {func(r *model.Request) { r.Input = []responses.Item{user, call, text(responses.RoleDeveloper, "d")} }, false},
+		"it began before the notice as well": {func(r *model.Request) {
+			r.Input = []responses.Item{user, call, text(responses.RoleDeveloper, "d")}
+		}, false},
 	} {
 		req := base
 		tt.change(&req)
@@ -257,12 +304,15 @@ func TestForms(t *testing.T) {
 		text  responses.TextConfig
 		want  string
 	}{
-		{"claude-haiku-4-5", form("json_schema", `{"type":"object"}`), `"output_config":{"format":{"type":"json_schema","schema":{"additionalProperties":false,"properties":{},"type":"object"}}}`},
-		{"claude-sonnet-4-20250514", form("json_schema", `{"type":"object"}`), `fits this JSON Schema and nothing else, no code fence either:\n{\"type\":\"object\"}"`},
+		{"claude-haiku-4-5", form("json_schema", `{"type":"object"}`),
+			`"output_config":{"format":{"type":"json_schema","schema":{"additionalProperties":false,"properties":{},"type":"object"}}}`},
+		{"claude-sonnet-4-20250514", form("json_schema", `{"type":"object"}`),
+			`fits this JSON Schema and nothing else, no code fence either:\n{\"type\":\"object\"}"`},
 		{"claude-opus-5", form("json_object", ""), `write one JSON object and nothing else`},
 		{"claude-opus-5", form("json_schema", ""), `write one JSON object and nothing else`},
 	} {
-		if body, _, _ := sentFor(t, true, model.Request{Model: tt.model, Text: tt.text}); !strings.Contains(body, tt.want) {
+		if body, _, _ := sentFor(t, true, model.Request{Model: tt.model, Text: tt.text}); !strings.Contains(body,
+			tt.want) {
 			t.Errorf("%s is not in %s", tt.want, body)
 		}
 	}
@@ -294,8 +344,10 @@ func TestSchemas(t *testing.T) {
 // The limit of an answer is one that the model takes.
 func TestOutputLimit(t *testing.T) {
 	for name, want := range map[string][3]int{ // without a limit, of 0, of a million
-		"claude-opus-5": {64_000, 1, 128_000}, "claude-opus-4-1-20250805": {32_000, 1, 32_000}, "claude-sonnet-4@20250514": {64_000, 1, 64_000},
-		"us.anthropic.claude-haiku-4-5-20251001-v1:0": {64_000, 1, 64_000}, "claude-3-5-sonnet-20241022": {8_192, 1, 8_192}, "claude-3-opus-20240229": {4_096, 1, 4_096},
+		"claude-opus-5": {64_000, 1, 128_000}, "claude-opus-4-1-20250805": {32_000, 1, 32_000},
+		"claude-sonnet-4@20250514":                    {64_000, 1, 64_000},
+		"us.anthropic.claude-haiku-4-5-20251001-v1:0": {64_000, 1, 64_000},
+		"claude-3-5-sonnet-20241022":                  {8_192, 1, 8_192}, "claude-3-opus-20240229": {4_096, 1, 4_096},
 		"claude-2.1": {64_000, 1, 128_000}, "deepseek-chat": {8_192, 1, 1_000_000},
 	} {
 		c := anthropic.ContractOf(name)

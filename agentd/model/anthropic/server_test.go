@@ -84,7 +84,8 @@ const (
 
 // ending returns the events that end an answer for a reason.
 func ending(reason string) []string {
-	return []string{`{"type":"message_delta","delta":{"stop_reason":"` + reason + `"},"usage":{"output_tokens":7}}`, stopped}
+	return []string{`{"type":"message_delta","delta":{"stop_reason":"` + reason + `"},"usage":{"output_tokens":7}}`,
+		stopped}
 }
 
 // answer returns a whole answer that ends for a reason.

@@ -42,7 +42,9 @@ func TestBuiltin(t *testing.T) {
 	}
 	for name, tr := range set.Unlisted {
 		err := tr.(model.Checker).Check("m")
-		p := providers.Builtin()[slices.IndexFunc(providers.Builtin(), func(p providers.Provider) bool { return p.Name == name })]
+		p := providers.Builtin()[slices.IndexFunc(providers.Builtin(), func(p providers.Provider) bool {
+			return p.Name == name
+		})]
 		prefix := strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 		switch {
 		case name == "responses":
@@ -57,11 +59,14 @@ func TestBuiltin(t *testing.T) {
 
 func TestConfigured(t *testing.T) {
 	env := map[string]string{
-		"DEEPSEEK_API_KEY": "k", "OLLAMA_BASE_URL": "http://127.0.0.1:9/v1", "ACME_BASE_URL": "http://127.0.0.1:9/v1", "MY_LAB_BASE_URL": "unix:///run/lab.sock:/v1",
-		"RESPONSES_BASE_URL": "http://127.0.0.1:9", "ACME_TIMEOUT": "90s", "OPENROUTER_STREAM": "false", "PLAIN_BASE_URL": "http://127.0.0.1:9",
+		"DEEPSEEK_API_KEY": "k", "OLLAMA_BASE_URL": "http://127.0.0.1:9/v1", "ACME_BASE_URL": "http://127.0.0.1:9/v1",
+		"MY_LAB_BASE_URL":    "unix:///run/lab.sock:/v1",
+		"RESPONSES_BASE_URL": "http://127.0.0.1:9", "ACME_TIMEOUT": "90s", "OPENROUTER_STREAM": "false",
+		"PLAIN_BASE_URL": "http://127.0.0.1:9",
 	}
 	set, err := open(t, env, catalogue.Options{
-		Configured: []string{"my-lab=responses", "old=aws_bedrock", "empty"}, References: []string{"acme/m", "openrouter/a/b", "plain", "nowhere/m", "scripted/demo"},
+		Configured: []string{"my-lab=responses", "old=aws_bedrock", "empty"},
+		References: []string{"acme/m", "openrouter/a/b", "plain", "nowhere/m", "scripted/demo"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +77,8 @@ func TestConfigured(t *testing.T) {
 	if set.Totals["acme"].Seconds() != 90 || len(set.Totals) != 1 {
 		t.Errorf("%v", set.Totals)
 	}
-	for name, want := range map[string]string{"old": "aws_bedrock", "empty": "EMPTY_BASE_URL", "openrouter": "OPENROUTER_API_KEY"} {
+	for name, want := range map[string]string{"old": "aws_bedrock", "empty": "EMPTY_BASE_URL",
+		"openrouter": "OPENROUTER_API_KEY"} {
 		check, ok := errors.AsType[*responses.Error](set.Offered[name].(model.Checker).Check("m"))
 		if !ok || !strings.Contains(check.Error(), want) {
 			t.Errorf("%s: %v", name, check)
@@ -85,7 +91,8 @@ func TestConfigured(t *testing.T) {
 	}
 	// What cannot be asked refuses as a candidate that another may follow.
 	for _, err := range set.Offered["old"].Stream(t.Context(), model.Request{}) {
-		if e, ok := errors.AsType[*model.Error](err); !ok || e.Kind != model.KindUnsupported || e.Retryable() || e.Diagnostics.Stage != model.StageSelect {
+		if e, ok := errors.AsType[*model.Error](err); !ok || e.Kind != model.KindUnsupported || e.Retryable() ||
+			e.Diagnostics.Stage != model.StageSelect {
 			t.Errorf("%#v", err)
 		}
 	}
@@ -95,7 +102,8 @@ func TestConfigured(t *testing.T) {
 // endpoints.
 func TestGateway(t *testing.T) {
 	env := map[string]string{"DEEPSEEK_API_KEY": "k", "OPENAI_API_KEY": "k", "GROQ_BASE_URL": "ftp://nonsense"}
-	set, err := open(t, env, catalogue.Options{Socket: "/run/model.sock", Configured: []string{"groq", "acme=anthropic_messages"}, References: []string{"lab/m"}})
+	set, err := open(t, env, catalogue.Options{Socket: "/run/model.sock",
+		Configured: []string{"groq", "acme=anthropic_messages"}, References: []string{"lab/m"}})
 	if err != nil || names(set.Offered) != "acme groq lab" || len(set.Unlisted) != 0 {
 		t.Fatalf("%v beside %v, %v", set, names(set.Unlisted), err)
 	}
@@ -104,15 +112,18 @@ func TestGateway(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if set, err = open(t, env, catalogue.Options{Socket: "/run/model.sock"}); err != nil || names(set.Offered) != "openai" {
+	if set, err = open(t, env, catalogue.Options{Socket: "/run/model.sock"}); err != nil ||
+		names(set.Offered) != "openai" {
 		t.Errorf("named nothing: %v, %v", names(set.Offered), err)
 	}
 }
 
 func TestWrongSettings(t *testing.T) {
 	for param, env := range map[string]map[string]string{
-		"GROQ_BASE_URL": {"GROQ_BASE_URL": "api.groq.com"}, "GROQ_STREAM": {"GROQ_STREAM": "maybe"}, "GROQ_TIMEOUT": {"GROQ_TIMEOUT": "-1s"},
-		"GROQ_IDLE_TIMEOUT": {"GROQ_IDLE_TIMEOUT": "5"}, "GROQ_IMAGES": {"GROQ_IMAGES": "2"}, "OPENAI_CODEX_STREAM": {"OPENAI_CODEX_STREAM": "false"},
+		"GROQ_BASE_URL": {"GROQ_BASE_URL": "api.groq.com"}, "GROQ_STREAM": {"GROQ_STREAM": "maybe"},
+		"GROQ_TIMEOUT":      {"GROQ_TIMEOUT": "-1s"},
+		"GROQ_IDLE_TIMEOUT": {"GROQ_IDLE_TIMEOUT": "5"}, "GROQ_IMAGES": {"GROQ_IMAGES": "2"},
+		"OPENAI_CODEX_STREAM": {"OPENAI_CODEX_STREAM": "false"},
 	} {
 		_, err := open(t, env, catalogue.Options{})
 		if e, ok := errors.AsType[*responses.Error](err); !ok || e.Param != param || e.Hint == "" {

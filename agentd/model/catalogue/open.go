@@ -83,7 +83,8 @@ func (s *Set) Add(name string, t model.Transport, offered bool) {
 //
 // Errors are *responses.Error values that name the setting.
 func Open(opts Options) (*Set, error) {
-	s := &Set{Offered: make(map[string]model.Transport), Unlisted: make(map[string]model.Transport), Totals: make(map[string]time.Duration)}
+	s := &Set{Offered: make(map[string]model.Transport), Unlisted: make(map[string]model.Transport),
+		Totals: make(map[string]time.Duration)}
 	list, wanted, err := opts.providers()
 	if err != nil {
 		return nil, err
@@ -111,7 +112,8 @@ func (o *Options) providers() (list []providers.Provider, wanted map[string]bool
 	for _, entry := range o.Configured {
 		name, contract, _ := strings.Cut(entry, "=")
 		if !providers.ValidName(name) || slices.Contains(o.Taken, name) && contract != "" {
-			e := responses.Invalid("HOLON_PROVIDERS", responses.CodeInvalidValue, fmt.Sprintf("%.100q cannot be a provider", entry))
+			e := responses.Invalid("HOLON_PROVIDERS", responses.CodeInvalidValue,
+				fmt.Sprintf("%.100q cannot be a provider", entry))
 			e.Hint = "write NAME or NAME=CONTRACT, with a name of lower-case letters, digits, _, - and ."
 			return nil, nil, e
 		}
@@ -119,7 +121,8 @@ func (o *Options) providers() (list []providers.Provider, wanted map[string]bool
 			continue
 		}
 		if p := find(name); contract != "" && p.Contract != providers.Contract(contract) {
-			*p = providers.Provider{Name: name, Contract: providers.Contract(contract), KeyOptional: providers.Contract(contract) == providers.OpenResponses}
+			*p = providers.Provider{Name: name, Contract: providers.Contract(contract),
+				KeyOptional: providers.Contract(contract) == providers.OpenResponses}
 		}
 		wanted[name] = true
 	}
@@ -168,28 +171,34 @@ func (s *Set) add(p providers.Provider, opts Options, wanted bool) error {
 func (c *settings) transport() (model.Transport, error) {
 	p := c.Provider
 	if p.BaseURL == "" && c.socket == "" && p.Contract.Known() {
-		e := responses.Invalid("model", responses.CodeModelNotFound, fmt.Sprintf("the provider %s has no endpoint", p.Name))
+		e := responses.Invalid("model", responses.CodeModelNotFound,
+			fmt.Sprintf("the provider %s has no endpoint", p.Name))
 		e.Hint = "set " + providers.Setting(p.Name, "BASE_URL")
 		return refusing{e}, nil
 	}
 	switch p.Contract {
 	case providers.OpenAIResponses, providers.OpenAICodexResponses, providers.OpenResponses:
 		return openai.New(openai.Options{
-			Provider: p.Name, BaseURL: p.BaseURL, APIKey: c.key, KeyOptional: p.KeyOptional, SocketPath: c.socket, IdleTimeout: c.idle,
-			Whole: c.whole, Codex: p.Contract == providers.OpenAICodexResponses, Freeform: c.freeform && p.Contract == providers.OpenAIResponses,
+			Provider: p.Name, BaseURL: p.BaseURL, APIKey: c.key, KeyOptional: p.KeyOptional, SocketPath: c.socket,
+			IdleTimeout: c.idle,
+			Whole:       c.whole, Codex: p.Contract == providers.OpenAICodexResponses,
+			Freeform: c.freeform && p.Contract == providers.OpenAIResponses,
 			Continue: c.stored,
 		})
 	case providers.ChatCompletions:
 		return chat.New(chat.Options{
-			Provider: p.Name, BaseURL: p.BaseURL, APIKey: c.key, KeyOptional: p.KeyOptional, SocketPath: c.socket, IdleTimeout: c.idle,
-			Whole: c.whole, Dialect: p.Dialect,
+			Provider: p.Name, BaseURL: p.BaseURL, APIKey: c.key, KeyOptional: p.KeyOptional, SocketPath: c.socket,
+			IdleTimeout: c.idle,
+			Whole:       c.whole, Dialect: p.Dialect,
 		})
 	case providers.AnthropicMessages:
 		return anthropic.New(anthropic.Options{
-			Provider: p.Name, BaseURL: p.BaseURL, APIKey: c.key, KeyOptional: p.KeyOptional, SocketPath: c.socket, IdleTimeout: c.idle,
+			Provider: p.Name, BaseURL: p.BaseURL, APIKey: c.key, KeyOptional: p.KeyOptional, SocketPath: c.socket,
+			IdleTimeout: c.idle,
 		})
 	}
-	e := responses.Invalid("model", responses.CodeModelNotFound, fmt.Sprintf("the provider %s has the transport contract %.64q, which is not supported", p.Name, p.Contract))
+	e := responses.Invalid("model", responses.CodeModelNotFound,
+		fmt.Sprintf("the provider %s has the transport contract %.64q, which is not supported", p.Name, p.Contract))
 	e.Hint = fmt.Sprintf("choose one of %s", strings.Join(contractNames(), ", "))
 	return refusing{e}, nil
 }

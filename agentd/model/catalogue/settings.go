@@ -88,7 +88,8 @@ func (r refusing) Check(string) error { return r.why }
 func (r refusing) Stream(context.Context, model.Request) iter.Seq2[model.Event, error] {
 	return func(yield func(model.Event, error) bool) {
 		yield(model.Event{}, &model.Error{
-			Kind: model.KindUnsupported, Code: r.why.Code, Message: r.why.Error(), Diagnostics: &model.Diagnostics{Stage: model.StageSelect},
+			Kind: model.KindUnsupported, Code: r.why.Code, Message: r.why.Error(),
+			Diagnostics: &model.Diagnostics{Stage: model.StageSelect},
 		})
 	}
 }

@@ -52,7 +52,8 @@ type item struct {
 }
 
 func newAssembly(provider string, yield func(model.Event) bool) *assembly {
-	return &assembly{provider: provider, queue: order.New(yield), byIndex: make(map[int]*item), ids: make(map[string]bool)}
+	return &assembly{provider: provider, queue: order.New(yield), byIndex: make(map[int]*item),
+		ids: make(map[string]bool)}
 }
 
 // take handles one chunk. Errors are *model.Error values or endpoint.ErrStopped.
@@ -114,9 +115,11 @@ func (a *assembly) delta(d *delta, c *choice) error {
 		return err
 	}
 	for i := range d.Annotations {
-		if note := d.Annotations[i].URLCitation; note != nil && d.Annotations[i].Type == "url_citation" && a.last != nil && a.last.Kind() == model.MessageBegin {
+		if note := d.Annotations[i].URLCitation; note != nil && d.Annotations[i].Type == "url_citation" &&
+			a.last != nil && a.last.Kind() == model.MessageBegin {
 			note.Type = d.Annotations[i].Type
-			if err := a.queue.Push(&a.last.Item, model.Event{Kind: model.AnnotationAdded, Annotation: note}); err != nil {
+			if err := a.queue.Push(&a.last.Item,
+				model.Event{Kind: model.AnnotationAdded, Annotation: note}); err != nil {
 				return err
 			}
 		}
@@ -153,7 +156,8 @@ func (a *assembly) thought(d *delta, thinking string) error {
 	}
 	for _, detail := range d.ReasoningDetails {
 		if a.details += len(detail); a.details > maxDetails {
-			return protocolError(fmt.Sprintf("the provider's reasoning has more than %d MiB of details", maxDetails>>20))
+			return protocolError(fmt.Sprintf("the provider's reasoning has more than %d MiB of details",
+				maxDetails>>20))
 		}
 		it.thoughts = append(it.thoughts, detail)
 	}

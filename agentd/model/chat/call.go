@@ -126,7 +126,8 @@ func (a *assembly) end(marked bool) error {
 		case !it.begun, it == half:
 			continue
 		}
-		if err := a.queue.Push(&it.Item, model.Event{Kind: model.CallEnd, CallID: it.start.CallID, Name: it.start.Name, Text: it.args.String()}); err != nil {
+		if err := a.queue.Push(&it.Item, model.Event{Kind: model.CallEnd, CallID: it.start.CallID, Name: it.start.Name,
+			Text: it.args.String()}); err != nil {
 			return err
 		}
 		if err := a.queue.End(&it.Item); err != nil {
@@ -139,14 +140,16 @@ func (a *assembly) end(marked bool) error {
 // stop maps the reason for which the model stopped.
 func (a *assembly) stop(marked bool) (model.Stop, error) {
 	switch a.finish {
-	case "stop", "tool_calls", "function_call", "stop_sequence", "end_turn", "eos", "eos_token", "tool_use", "tool-calls", "STOP":
+	case "stop", "tool_calls", "function_call", "stop_sequence", "end_turn", "eos", "eos_token", "tool_use",
+		"tool-calls", "STOP":
 		return model.StopEnd, nil
 	case "length", "max_tokens", "model_length", "max_output_tokens", "MAX_TOKENS":
 		return model.StopMaxTokens, nil
 	case "content_filter", "content-filter", "sensitive", "safety", "SAFETY", "refusal":
 		return model.StopContentFilter, nil
 	case "error", "network_error", "insufficient_system_resource", "abort":
-		return "", &model.Error{Kind: model.KindOverloaded, Code: responses.CodeProviderUnavailable, Message: fmt.Sprintf("the provider gave up on its answer: %s", a.finish)}
+		return "", &model.Error{Kind: model.KindOverloaded, Code: responses.CodeProviderUnavailable,
+			Message: fmt.Sprintf("the provider gave up on its answer: %s", a.finish)}
 	case "":
 		if marked && a.said {
 			return model.StopEnd, nil // some servers say only that they are done

@@ -65,7 +65,8 @@ func New(opts Options) (*Transport, error) {
 		opts.BaseURL = gatewayHost + opts.Provider
 	}
 	e, err := endpoint.New(endpoint.Options{
-		Provider: opts.Provider, BaseURL: opts.BaseURL, APIKey: opts.APIKey, KeyOptional: opts.KeyOptional, SocketPath: opts.SocketPath,
+		Provider: opts.Provider, BaseURL: opts.BaseURL, APIKey: opts.APIKey, KeyOptional: opts.KeyOptional,
+		SocketPath: opts.SocketPath,
 		HTTPClient: opts.HTTPClient, Headers: opts.ExtraHeaders, IdleTimeout: opts.IdleTimeout,
 	})
 	if err != nil {
@@ -84,7 +85,8 @@ func (t *Transport) Check(string) error { return t.endpoint.Check() }
 // Capabilities implements model.Capable, as the dialect declares them.
 func (t *Transport) Capabilities(string) model.Capabilities {
 	d := t.dialect
-	return model.Capabilities{Images: d.Images, Files: d.Files, NoTools: d.NoTools, NoStructured: d.Structured == providers.StructuredNone}
+	return model.Capabilities{Images: d.Images, Files: d.Files, NoTools: d.NoTools,
+		NoStructured: d.Structured == providers.StructuredNone}
 }
 
 // Stream implements model.Transport.
@@ -122,7 +124,8 @@ func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(m
 	case "application/json": // also from servers that do not stream what they are asked to
 		return t.wholeAnswer(watch, resp.Body, a)
 	}
-	return t.endpoint.Garbled(protocolError(fmt.Sprintf("the provider answered with content type %.80q where an event stream was asked for", resp.Header.Get("Content-Type"))))
+	return t.endpoint.Garbled(protocolError(fmt.Sprintf("the provider answered with content type %.80q where an "+
+		"event stream was asked for", resp.Header.Get("Content-Type"))))
 }
 
 // streamed reads an answer that comes in chunks. After the chunk that says why

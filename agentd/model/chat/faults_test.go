@@ -35,56 +35,90 @@ func TestDialects(t *testing.T) {
 		{"text", []string{hello, end("stop"), done}, modeltest.Answer{Text: "hello"}},
 		{"no end mark", []string{hello, end("stop")}, modeltest.Answer{Text: "hello"}},
 		{"only an end mark", []string{hello, done}, modeltest.Answer{Text: "hello"}},
-		{"usage after the end", []string{hello, end("stop"), `{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5,"prompt_tokens_details":null}}`, done},
+		{"usage after the end", []string{hello, end("stop"),
+			`{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5,"prompt_tokens_details":null}}`, done},
 			modeltest.Answer{Text: "hello", Usage: responses.Usage{InputTokens: 3, OutputTokens: 2, TotalTokens: 5}}},
-		{"usage that cannot be read", []string{hello, `{"choices":[],"usage":{"prompt_tokens":"many","completion_tokens":-2}}`, end("stop"), done}, modeltest.Answer{Text: "hello"}},
-		{"usage in the choice", []string{hello, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":1,"completion_tokens":1,"cached_tokens":1}}]}`, done},
+		{"usage that cannot be read", []string{hello,
+			`{"choices":[],"usage":{"prompt_tokens":"many","completion_tokens":-2}}`, end("stop"),
+			done}, modeltest.Answer{Text: "hello"}},
+		{"usage in the choice", []string{hello,
+			`{"choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":1,"completion_tokens":1,"cached_tokens":1}}]}`, done},
 			modeltest.Answer{Text: "hello", Usage: usageOf(1, 1, 1, 0)}},
 		{"usage of groq", []string{hello, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"x_groq":{"usage":{"prompt_tokens":1,"completion_tokens":1}}}`, done},
 			modeltest.Answer{Text: "hello", Usage: usageOf(1, 1, 0, 0)}},
-		{"reasoning beside the completion", []string{hello, end("stop"), `{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":9,"completion_tokens_details":{"reasoning_tokens":7}}}`, done},
+		{"reasoning beside the completion",
+			[]string{hello, end("stop"), `{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":9,"completion_tokens_details":{"reasoning_tokens":7}}}`, done},
 			modeltest.Answer{Text: "hello", Usage: usageOf(1, 8, 0, 7)}},
-		{"comments and other choices", []string{hello, `{"choices":[{"index":1,"delta":{"content":"x"},"finish_reason":"stop"}]}`, end("eos"), done}, modeltest.Answer{Text: "hello"}},
-		{"reasoning_content", []string{said(`{"reasoning_content":"hm"}`), said(`{"reasoning_content":"m"}`), hello, end("stop"), done},
+		{"comments and other choices", []string{hello,
+			`{"choices":[{"index":1,"delta":{"content":"x"},"finish_reason":"stop"}]}`, end("eos"),
+			done}, modeltest.Answer{Text: "hello"}},
+		{"reasoning_content", []string{said(`{"reasoning_content":"hm"}`), said(`{"reasoning_content":"m"}`), hello,
+			end("stop"), done},
 			modeltest.Answer{Text: "hello", Summary: []string{"hmm"}}},
-		{"reasoning", []string{said(`{"reasoning":"hm"}`), hello, end("stop"), done}, modeltest.Answer{Text: "hello", Summary: []string{"hm"}}},
-		{"reasoning in both keys", []string{said(`{"reasoning_content":"hm","reasoning":"hm"}`), hello, end("stop"), done}, modeltest.Answer{Text: "hello", Summary: []string{"hm"}}},
-		{"reasoning_details", []string{said(`{"reasoning":"hm","reasoning_details":[{"type":"reasoning.encrypted","data":"abc"}]}`), said(`{"reasoning_details":[{"type":"x"}]}`), hello, end("stop"), done},
+		{"reasoning", []string{said(`{"reasoning":"hm"}`), hello, end("stop"), done},
 			modeltest.Answer{Text: "hello", Summary: []string{"hm"}}},
-		{"thinking parts", []string{said(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}`), said(`{"content":[{"type":"text","text":"hello"}]}`), end("stop"), done},
+		{"reasoning in both keys", []string{said(`{"reasoning_content":"hm","reasoning":"hm"}`), hello, end("stop"),
+			done}, modeltest.Answer{Text: "hello", Summary: []string{"hm"}}},
+		{"reasoning_details", []string{said(
+			`{"reasoning":"hm","reasoning_details":[{"type":"reasoning.encrypted","data":"abc"}]}`), said(
+			`{"reasoning_details":[{"type":"x"}]}`), hello, end("stop"), done},
 			modeltest.Answer{Text: "hello", Summary: []string{"hm"}}},
-		{"thinking again", []string{said(`{"reasoning":"a"}`), hello, said(`{"reasoning":"b"}`), said(`{"content":"!"}`), end("stop"), done}, modeltest.Answer{Text: "hello!", Summary: []string{"ab"}}},
-		{"refusal", []string{said(`{"refusal":"I won't"}`), said(`{"refusal":"."}`), end("stop"), done}, modeltest.Answer{Refusal: "I won't."}},
+		{"thinking parts", []string{said(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}`),
+			said(`{"content":[{"type":"text","text":"hello"}]}`), end("stop"), done},
+			modeltest.Answer{Text: "hello", Summary: []string{"hm"}}},
+		{"thinking again", []string{said(`{"reasoning":"a"}`), hello, said(`{"reasoning":"b"}`),
+			said(`{"content":"!"}`), end("stop"), done}, modeltest.Answer{Text: "hello!", Summary: []string{"ab"}}},
+		{"refusal", []string{said(`{"refusal":"I won't"}`), said(`{"refusal":"."}`), end("stop"), done},
+			modeltest.Answer{Refusal: "I won't."}},
 		{"citation", []string{hello, said(`{"annotations":[{"type":"url_citation","url_citation":{"url":"https://x","title":"t","start_index":0,"end_index":2}}]}`), end("stop"), done},
 			modeltest.Answer{Text: "hello", Notes: []string{"https://x"}}},
-		{"a call in one chunk", []string{said(`{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]}`), end("tool_calls"), done},
+		{"a call in one chunk", []string{said(
+			`{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]}`), end("tool_calls"), done},
 			modeltest.Answer{Calls: []string{`c f {"a":1}`}}},
 		{"parallel calls, interleaved", []string{
 			said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":""}},{"index":1,"id":"b","function":{"name":"g","arguments":"{"}}]}`),
-			said(`{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}`), said(`{"tool_calls":[{"index":1,"function":{"arguments":"}"}}]}`), end("tool_calls"), done,
+			said(`{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}`),
+			said(`{"tool_calls":[{"index":1,"function":{"arguments":"}"}}]}`), end("tool_calls"), done,
 		}, modeltest.Answer{Calls: []string{"a f {}", "b g {}"}}},
 		{"calls without index", []string{
-			said(`{"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{"}}]}`), said(`{"tool_calls":[{"function":{"arguments":"}"}}]}`),
+			said(`{"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{"}}]}`),
+			said(`{"tool_calls":[{"function":{"arguments":"}"}}]}`),
 			said(`{"tool_calls":[{"id":"b","function":{"name":"f","arguments":"{}"}}]}`), end("tool_calls"), done,
 		}, modeltest.Answer{Calls: []string{"a f {}", "b f {}"}}},
 		{"calls that share an index", []string{
-			said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}`), said(`{"tool_calls":[{"index":0,"id":"b","function":{"name":"g","arguments":"{}"}}]}`), end("stop"), done,
+			said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}`),
+			said(`{"tool_calls":[{"index":0,"id":"b","function":{"name":"g","arguments":"{}"}}]}`), end("stop"), done,
 		}, modeltest.Answer{Calls: []string{"a f {}", "b g {}"}}},
 		{"the name in every chunk", []string{
-			said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}`), said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"}"}}]}`), end("stop"), done,
+			said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}`),
+			said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"}"}}]}`), end("stop"), done,
 		}, modeltest.Answer{Calls: []string{"a f {}"}}},
-		{"the name after the arguments", []string{said(`{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"{"}}]}`), said(`{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"}"}}]}`), end("stop"), done},
+		{"the name after the arguments", []string{
+			said(`{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"{"}}]}`),
+			said(`{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"}"}}]}`), end("stop"), done},
 			modeltest.Answer{Calls: []string{"a f {}"}}},
-		{"arguments as an object", []string{said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":{"a": [1]}}}]}`), end("stop"), done}, modeltest.Answer{Calls: []string{`a f {"a":[1]}`}}},
-		{"malformed arguments", []string{said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"a\": nope"}}]}`), end("stop"), done}, modeltest.Answer{Calls: []string{`a f {"a": nope`}}},
-		{"text behind a call", []string{said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}`), hello, said(`{"tool_calls":[{"index":0,"function":{"arguments":"}"}}]}`), end("stop"), done},
+		{"arguments as an object", []string{
+			said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":{"a": [1]}}}]}`), end("stop"),
+			done}, modeltest.Answer{Calls: []string{`a f {"a":[1]}`}}},
+		{"malformed arguments", []string{said(
+			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"a\": nope"}}]}`), end(
+			"stop"), done}, modeltest.Answer{Calls: []string{`a f {"a": nope`}}},
+		{"text behind a call", []string{said(
+			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}`), hello, said(
+			`{"tool_calls":[{"index":0,"function":{"arguments":"}"}}]}`), end("stop"), done},
 			modeltest.Answer{Text: "hello", Calls: []string{"a f {}"}}},
-		{"the form before tool_calls", []string{said(`{"function_call":{"name":"f","arguments":"{"}}`), said(`{"function_call":{"arguments":"}"}}`), end("function_call"), done}, modeltest.Answer{Calls: []string{"* f {}"}}},
-		{"nothing counts after the end", []string{hello, end("stop"), hello, end("length"), done}, modeltest.Answer{Text: "hello"}},
+		{"the form before tool_calls", []string{said(`{"function_call":{"name":"f","arguments":"{"}}`),
+			said(`{"function_call":{"arguments":"}"}}`), end("function_call"),
+			done}, modeltest.Answer{Calls: []string{"* f {}"}}},
+		{"nothing counts after the end", []string{hello, end("stop"), hello, end("length"), done},
+			modeltest.Answer{Text: "hello"}},
 		{"length", []string{hello, end("length"), done}, modeltest.Answer{Text: "hello", Stop: model.StopMaxTokens}},
-		{"half a call", []string{said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}`), said(`{"tool_calls":[{"index":1,"id":"b","function":{"name":"f","arguments":"{\"x"}}]}`), end("length"), done},
+		{"half a call", []string{said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}`),
+			said(`{"tool_calls":[{"index":1,"id":"b","function":{"name":"f","arguments":"{\"x"}}]}`), end("length"),
+			done},
 			modeltest.Answer{Calls: []string{"a f {}"}, Stop: model.StopMaxTokens}},
-		{"content filter", []string{hello, end("content_filter"), done}, modeltest.Answer{Text: "hello", Stop: model.StopContentFilter}},
+		{"content filter", []string{hello, end("content_filter"), done},
+			modeltest.Answer{Text: "hello", Stop: model.StopContentFilter}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -137,19 +171,25 @@ func TestStreamFaults(t *testing.T) {
 		{"garbage", []string{hello, `{"choices":`}, "hello", model.KindProtocol, "can't be read", false},
 		{"no JSON", []string{`upstream timeout`}, "", model.KindProtocol, "can't be read", false},
 		{"a wrong type of a key", []string{`{"choices":7}`}, "", model.KindProtocol, "can't be read", false},
-		{"a call without a name", []string{said(`{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"{}"}}]}`), end("tool_calls"), done}, "", model.KindProtocol, "names no tool", false},
+		{"a call without a name", []string{said(`{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"{}"}}]}`),
+			end("tool_calls"), done}, "", model.KindProtocol, "names no tool", false},
 		{"an unknown reason", []string{hello, end("bored"), done}, "hello", model.KindProtocol, "bored", false},
-		{"a reason that is a failure", []string{end("insufficient_system_resource"), done}, "", model.KindOverloaded, "insufficient_system_resource", true},
-		{"an error object", []string{hello, `{"error":{"message":"upstream is gone","code":502}}`}, "hello", model.KindOverloaded, "upstream is gone", true},
-		{"an error of limits", []string{`{"error":{"message":"slow down","code":"429"},"choices":[]}`}, "", model.KindRateLimited, "slow down", true},
+		{"a reason that is a failure", []string{end("insufficient_system_resource"), done}, "", model.KindOverloaded,
+			"insufficient_system_resource", true},
+		{"an error object", []string{hello, `{"error":{"message":"upstream is gone","code":502}}`}, "hello",
+			model.KindOverloaded, "upstream is gone", true},
+		{"an error of limits", []string{`{"error":{"message":"slow down","code":"429"},"choices":[]}`}, "",
+			model.KindRateLimited, "slow down", true},
 		{"an error of words", []string{`{"error":"overdone"}`}, "", model.KindOverloaded, "overdone", false},
-		{"a conversation that is too long", []string{`{"error":{"message":"the request exceeds the available context size","type":"exceed_context_size_error","code":400}}`}, "", model.KindContextLength, "context size", false},
+		{"a conversation that is too long",
+			[]string{`{"error":{"message":"the request exceeds the available context size","type":"exceed_context_size_error","code":400}}`}, "", model.KindContextLength, "context size", false},
 		{"too many calls", []string{manyCalls(5000)}, "", model.KindProtocol, "more than 4096", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			a, e := ask(t.Context(), t, serve(t, sse(streamOf(tt.chunks...))), model.Request{})
-			if e == nil || e.Kind != tt.kind || !strings.Contains(e.Message, tt.says) || a.Text != tt.text || e.Retryable() != tt.again {
+			if e == nil || e.Kind != tt.kind || !strings.Contains(e.Message, tt.says) || a.Text != tt.text ||
+				e.Retryable() != tt.again {
 				t.Fatalf("got %q and %v (%+v), want %q and %s: %s", a.Text, e, e, tt.text, tt.kind, tt.says)
 			}
 			if e.Diagnostics == nil || !strings.HasPrefix(e.Diagnostics.URL, "http://127.0.0.1") {
@@ -180,10 +220,13 @@ func TestStatuses(t *testing.T) {
 		wait   time.Duration
 		again  bool
 	}{
-		{401, "", `{"error":{"message":"bad key ` + modeltest.Sentinel + `"}}`, model.KindAuthentication, "bad key [redacted]", 0, false},
-		{402, "", `{"error":{"message":"Insufficient Balance"}}`, model.KindRateLimited, "Insufficient Balance", 0, false},
+		{401, "", `{"error":{"message":"bad key ` + modeltest.Sentinel + `"}}`, model.KindAuthentication,
+			"bad key [redacted]", 0, false},
+		{402, "", `{"error":{"message":"Insufficient Balance"}}`, model.KindRateLimited, "Insufficient Balance", 0,
+			false},
 		{422, "", `{"detail":"extra fields"}`, model.KindInvalidRequest, "extra fields", 0, false},
-		{400, "", `{"error":{"message":"This model's maximum context length is 8 tokens"}}`, model.KindContextLength, "maximum context", 0, false},
+		{400, "", `{"error":{"message":"This model's maximum context length is 8 tokens"}}`, model.KindContextLength,
+			"maximum context", 0, false},
 		{429, "2", `{"error":"slow"}`, model.KindRateLimited, "slow", 2 * time.Second, true},
 		{500, "", ``, model.KindOverloaded, "500", 0, true},
 		{501, "", ``, model.KindOverloaded, "501", 0, false},
@@ -205,7 +248,8 @@ func TestStatuses(t *testing.T) {
 			_, _ = io.WriteString(w, tt.body) // a client that has enough hangs up
 		})
 		_, e := ask(t.Context(), t, tr, model.Request{})
-		if e == nil || e.Kind != tt.kind || !strings.Contains(e.Message, tt.says) || e.RetryAfter != tt.wait || e.Retryable() != tt.again || strings.Contains(e.Message, "<") {
+		if e == nil || e.Kind != tt.kind || !strings.Contains(e.Message, tt.says) || e.RetryAfter != tt.wait ||
+			e.Retryable() != tt.again || strings.Contains(e.Message, "<") {
 			t.Errorf("%d: %+v", tt.status, e)
 		}
 		if e != nil && (e.Diagnostics == nil || e.Diagnostics.Redirect != (tt.status == 302)) {
@@ -221,7 +265,8 @@ func TestBrokenConnections(t *testing.T) {
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	if a, e := ask(t.Context(), t, reset, model.Request{}); e == nil || e.Kind != model.KindTransport || a.Text != "hello" || !e.Retryable() || len(e.Diagnostics.Chain) == 0 {
+	if a, e := ask(t.Context(), t, reset, model.Request{}); e == nil || e.Kind != model.KindTransport ||
+		a.Text != "hello" || !e.Retryable() || len(e.Diagnostics.Chain) == 0 {
 		t.Errorf("reset: %+v %v", a, e)
 	}
 	// How the connection dies after the answer says nothing.
@@ -234,8 +279,12 @@ func TestBrokenConnections(t *testing.T) {
 	if a, e := ask(t.Context(), t, late, model.Request{}); e != nil || a.Text != "hello" {
 		t.Errorf("after the end: %+v %v", a, e)
 	}
-	refused := serve(t, sse(""), func(o *chat.Options) { o.BaseURL = "http://user:hidden-word@127.0.0.1:1/v1?key=hidden-word" })
-	if _, e := ask(t.Context(), t, refused, model.Request{}); e == nil || e.Kind != model.KindTransport || !e.Diagnostics.Connect || e.Diagnostics.Stage != model.StageSend || strings.Contains(fmt.Sprintf("%+v %+v", e, e.Diagnostics), "hidden-word") {
+	refused := serve(t, sse(""), func(o *chat.Options) {
+		o.BaseURL = "http://user:hidden-word@127.0.0.1:1/v1?key=hidden-word"
+	})
+	if _, e := ask(t.Context(), t, refused, model.Request{}); e == nil || e.Kind != model.KindTransport ||
+		!e.Diagnostics.Connect || e.Diagnostics.Stage != model.StageSend ||
+		strings.Contains(fmt.Sprintf("%+v %+v", e, e.Diagnostics), "hidden-word") {
 		t.Errorf("refused: %+v %+v", e, e.Diagnostics)
 	}
 }

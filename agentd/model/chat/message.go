@@ -101,11 +101,13 @@ func (t *Transport) encodeMessages(req model.Request, told string) ([]*wireMessa
 	}
 	for i, item := range req.Input {
 		if err := c.add(item); err != nil {
-			return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: fmt.Sprintf("item %d of the conversation: %v", i, err)}
+			return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
+				Message: fmt.Sprintf("item %d of the conversation: %v", i, err)}
 		}
 	}
 	if err := c.tellCalls(); err != nil {
-		return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: "the last calls of the conversation: " + err.Error()}
+		return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
+			Message: "the last calls of the conversation: " + err.Error()}
 	}
 	for _, m := range c.list {
 		t.think(m)
@@ -119,7 +121,8 @@ func (c *conversation) add(item responses.Item) error {
 		return c.made(madeCall{id: item.CallID, name: item.Name, arguments: item.Arguments})
 	case *responses.ToolCall:
 		output := append([]responses.Part{responses.InputText(item.Output)}, item.Media...)
-		return c.made(madeCall{id: item.CallID, name: item.Name, arguments: item.Arguments, round: item.Round, own: true, output: output})
+		return c.made(madeCall{id: item.CallID, name: item.Name, arguments: item.Arguments, round: item.Round,
+			own: true, output: output})
 	}
 	if err := c.tellCalls(); err != nil {
 		return err
@@ -240,7 +243,8 @@ func (c *conversation) part(p responses.Part) (wirePart, error) {
 			return wirePart{Type: "file", File: &wireFile{p.FileName, p.FileData}}, nil
 		}
 	}
-	return wirePart{}, fmt.Errorf("content of type %q cannot be sent to this provider in this form; leave it out", p.Type)
+	return wirePart{}, fmt.Errorf("content of type %q cannot be sent to this provider in this form; leave it out",
+		p.Type)
 }
 
 // tellCalls tells of calls that were made together, and then of their outputs,
@@ -281,7 +285,8 @@ func (c *conversation) orphan(o *responses.FunctionCallOutput) error {
 		return nil // told with its call
 	}
 	c.outputs[o.CallID] = waiting[1:]
-	content, err := c.content(append([]responses.Part{responses.InputText("The output of an earlier tool call:")}, o.Output...))
+	content, err := c.content(append([]responses.Part{responses.InputText("The output of an earlier tool call:")},
+		o.Output...))
 	if err == nil {
 		c.list = append(c.list, &wireMessage{Role: responses.RoleUser, Content: content})
 	}

@@ -50,7 +50,8 @@ func TestRecordedStreams(t *testing.T) {
 			if failed != nil {
 				t.Fatal(failed)
 			}
-			if got := (sums{first.Text, strings.Join(first.Summary, ""), strings.Join(first.Calls, "\n"), first.Usage}); got != want {
+			if got := (sums{first.Text, strings.Join(first.Summary, ""), strings.Join(first.Calls, "\n"),
+				first.Usage}); got != want {
 				t.Errorf("got %+v\nwant %+v", got, want)
 			}
 			rapid.Check(t, func(rt *rapid.T) {
@@ -98,7 +99,8 @@ func TestRecordedWhole(t *testing.T) {
 			for _, c := range m.ToolCalls {
 				calls += c.ID + " " + c.Function.Name + " " + c.Function.Arguments
 			}
-			if failed != nil || got.Text != m.Content || strings.Join(got.Summary, "") != m.ReasoningContent || strings.Join(got.Calls, "") != calls || got.Usage.OutputTokens == 0 {
+			if failed != nil || got.Text != m.Content || strings.Join(got.Summary, "") != m.ReasoningContent ||
+				strings.Join(got.Calls, "") != calls || got.Usage.OutputTokens == 0 {
 				t.Errorf("%s: %+v, %v", name, got, failed)
 			}
 		}
@@ -139,8 +141,11 @@ func expected(t *testing.T, lines []string) (want sums) {
 		if u, ok := c["usage"].(map[string]any); ok {
 			in, _ := u["prompt_tokens_details"].(map[string]any)
 			out, _ := u["completion_tokens_details"].(map[string]any)
-			want.usage = responses.Usage{InputTokens: number(u, "prompt_tokens"), OutputTokens: number(u, "completion_tokens"), TotalTokens: number(u, "total_tokens")}
-			want.usage.InputTokenDetails.CachedTokens, want.usage.OutputTokenDetails.ReasoningTokens = number(in, "cached_tokens"), number(out, "reasoning_tokens")
+			want.usage = responses.Usage{InputTokens: number(u, "prompt_tokens"),
+				OutputTokens: number(u, "completion_tokens"), TotalTokens: number(u, "total_tokens")}
+			want.usage.InputTokenDetails.CachedTokens,
+				want.usage.OutputTokenDetails.ReasoningTokens = number(in, "cached_tokens"),
+				number(out, "reasoning_tokens")
 		}
 		choices, _ := c["choices"].([]any)
 		if len(choices) == 0 {

@@ -47,7 +47,8 @@ func (b *body) addSet(key string, set bool, v float64) {
 
 func (b *body) bytes() ([]byte, error) {
 	if b.err != nil {
-		return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: "the request has no form in JSON: " + b.err.Error(), Err: b.err}
+		return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
+			Message: "the request has no form in JSON: " + b.err.Error(), Err: b.err}
 	}
 	b.buf.WriteByte('}')
 	return b.buf.Bytes(), nil
@@ -165,7 +166,8 @@ func (d *dialect) format(f responses.TextFormat) (format *wireFormat, told strin
 	case f.Type == "json_schema" && len(f.Schema) > 0 && d.Structured == providers.StructuredSchema:
 		return &wireFormat{f.Type, &wireSchema{cmp.Or(f.Name, "answer"), f.Description, f.Schema, f.Strict}}, ""
 	case f.Type == "json_schema" && len(f.Schema) > 0 && d.Structured == providers.StructuredObject:
-		return &wireFormat{Type: "json_object"}, "Answer with one JSON object, and nothing else, that fits this JSON Schema:\n" + string(f.Schema)
+		return &wireFormat{Type: "json_object"},
+			"Answer with one JSON object, and nothing else, that fits this JSON Schema:\n" + string(f.Schema)
 	case f.Type == "json_schema" || f.Type == "json_object":
 		return &wireFormat{Type: "json_object"}, ""
 	}

@@ -18,7 +18,8 @@ import (
 )
 
 // sentFor returns the body that is sent for a request, and its headers.
-func sentFor(t testing.TB, req model.Request, change ...func(*chat.Options)) (body string, header http.Header, target string) {
+func sentFor(t testing.TB, req model.Request, change ...func(*chat.Options)) (body string, header http.Header,
+	target string) {
 	t.Helper()
 	tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
@@ -39,12 +40,16 @@ func text(role responses.Role, s string) *responses.Message {
 }
 
 func thought(provider, s, opaque string) *responses.Reasoning {
-	return &responses.Reasoning{Summary: []responses.Part{{Type: responses.PartSummaryText, Text: s}}, EncryptedContent: model.Seal(provider, opaque)}
+	return &responses.Reasoning{Summary: []responses.Part{{Type: responses.PartSummaryText, Text: s}},
+		EncryptedContent: model.Seal(provider, opaque)}
 }
 
 func TestHeaders(t *testing.T) {
-	body, h, target := sentFor(t, model.Request{Model: "m"}, func(o *chat.Options) { o.ExtraHeaders = map[string]string{"X-Extra": "e"} })
-	if h.Get("Authorization") != "Bearer "+modeltest.Sentinel || h.Get("Accept") != "text/event-stream" || h.Get("X-Extra") != "e" || target != "POST /v1/chat/completions" {
+	body, h, target := sentFor(t, model.Request{Model: "m"}, func(o *chat.Options) {
+		o.ExtraHeaders = map[string]string{"X-Extra": "e"}
+	})
+	if h.Get("Authorization") != "Bearer "+modeltest.Sentinel || h.Get("Accept") != "text/event-stream" ||
+		h.Get("X-Extra") != "e" || target != "POST /v1/chat/completions" {
 		t.Errorf("%v %v", target, h)
 	}
 	if want := `{"model":"m","messages":[],"stream":true,"stream_options":{"include_usage":true}}`; body != want {
@@ -57,12 +62,19 @@ func conversationOf() []responses.Item {
 	image := responses.Part{Type: responses.PartInputImage, ImageURL: "data:image/png;base64,AA==", Detail: "low"}
 	return []responses.Item{
 		text(responses.RoleDeveloper, "d"), text(responses.RoleUser, "look"),
-		&responses.Message{Role: responses.RoleUser, Content: []responses.Part{responses.InputText("at"), image, {Type: responses.PartInputFile, FileName: "f.pdf", FileData: "data:y"}}},
+		&responses.Message{Role: responses.RoleUser,
+			Content: []responses.Part{responses.InputText("at"), image,
+				{Type: responses.PartInputFile, FileName: "f.pdf", FileData: "data:y"}}},
 		thought("lab", "hm", "eyJrIjoicmVhc29uaW5nX2NvbnRlbnQifQ"), // {"k":"reasoning_content"}
-		&responses.Message{Role: responses.RoleAssistant, Content: []responses.Part{responses.OutputText("I look <here>."), {Type: responses.PartRefusal, Refusal: "No."}}},
-		&responses.ToolCall{CallID: "c1", Name: "ViewImage", Arguments: `{"path":"a"}`, Output: "shown", Media: []responses.Part{image}},
-		thought("lab", "so", "eyJkIjpbeyJ0eXBlIjoicmVhc29uaW5nLmVuY3J5cHRlZCIsImRhdGEiOiJ4In1dfQ"), // {"d":[{"type":"reasoning.encrypted","data":"x"}]}
-		&responses.ToolCall{CallID: "c2", Name: "ExecCommand", Arguments: `{"cmd": nope`, Output: "the arguments are malformed"},
+		&responses.Message{Role: responses.RoleAssistant,
+			Content: []responses.Part{responses.OutputText("I look <here>."),
+				{Type: responses.PartRefusal, Refusal: "No."}}},
+		&responses.ToolCall{CallID: "c1", Name: "ViewImage", Arguments: `{"path":"a"}`, Output: "shown",
+			Media: []responses.Part{image}},
+		// {"d":[{"type":"reasoning.encrypted","data":"x"}]}
+		thought("lab", "so", "eyJkIjpbeyJ0eXBlIjoicmVhc29uaW5nLmVuY3J5cHRlZCIsImRhdGEiOiJ4In1dfQ"),
+		&responses.ToolCall{CallID: "c2", Name: "ExecCommand", Arguments: `{"cmd": nope`,
+			Output: "the arguments are malformed"},
 		&responses.FunctionCall{CallID: "c3", Name: "weather", Arguments: ""},
 		&responses.FunctionCall{CallID: "c4", Name: "weather", Arguments: `{}`},
 		&responses.ToolCall{CallID: "c5", Name: "ExecCommand", Arguments: `{"cmd":"ls"}`, Output: "out"},
@@ -77,19 +89,26 @@ func conversationOf() []responses.Item {
 func fullRequest() model.Request {
 	limit, effort, strict, yes := 100, "high", true, "what it is"
 	return model.Request{
-		Model: "m", Instructions: "Be brief.", Input: conversationOf(), MaxOutputTokens: &limit, Temperature: 0.5, Sampling: responses.Sampling{Temperature: true},
-		Tools:      []model.Tool{{Name: "f", Description: "d", Parameters: json.RawMessage(`{"type":"object"}`), Strict: &strict}, {Name: "g"}, {Name: "hidden"}},
-		ToolChoice: responses.ToolChoice{Mode: "required", Allowed: []string{"f", "g"}}, Reasoning: &responses.ReasoningConfig{Effort: &effort},
-		Text:        responses.TextConfig{Format: responses.TextFormat{Type: "json_schema", Name: "n", Description: &yes, Schema: json.RawMessage(`{"type":"object"}`), Strict: true}},
+		Model: "m", Instructions: "Be brief.", Input: conversationOf(), MaxOutputTokens: &limit, Temperature: 0.5,
+		Sampling: responses.Sampling{Temperature: true},
+		Tools: []model.Tool{{Name: "f", Description: "d", Parameters: json.RawMessage(`{"type":"object"}`),
+			Strict: &strict}, {Name: "g"}, {Name: "hidden"}},
+		ToolChoice: responses.ToolChoice{Mode: "required", Allowed: []string{"f", "g"}},
+		Reasoning:  &responses.ReasoningConfig{Effort: &effort},
+		Text: responses.TextConfig{Format: responses.TextFormat{Type: "json_schema", Name: "n",
+			Description: &yes, Schema: json.RawMessage(`{"type":"object"}`), Strict: true}},
 		ServiceTier: "flex", Logprobs: true, TopLogprobs: 2, Metadata: map[string]string{"k": "v"}, PromptCacheKey: "p",
 	}
 }
 
 func TestRequests(t *testing.T) {
 	dialects := map[string]providers.Dialect{
-		"request-plain.json":     {Images: true, Files: true},
-		"request-strict.json":    {Images: true, Files: true, Thoughts: providers.ThoughtsDropped, ShortCallIDs: true, Omit: []string{"stream_options", "strict", "logprobs", "top_logprobs"}, MaxTokensKey: "max_completion_tokens"},
-		"request-demanding.json": {Images: true, Files: true, Thoughts: providers.ThoughtsDemanded, Structured: providers.StructuredObject, EffortKey: "reasoning"},
+		"request-plain.json": {Images: true, Files: true},
+		"request-strict.json": {Images: true, Files: true, Thoughts: providers.ThoughtsDropped, ShortCallIDs: true,
+			Omit:         []string{"stream_options", "strict", "logprobs", "top_logprobs"},
+			MaxTokensKey: "max_completion_tokens"},
+		"request-demanding.json": {Images: true, Files: true, Thoughts: providers.ThoughtsDemanded,
+			Structured: providers.StructuredObject, EffortKey: "reasoning"},
 	}
 	for name, d := range dialects {
 		body, _, _ := sentFor(t, fullRequest(), func(o *chat.Options) { o.Dialect = d })
@@ -101,8 +120,10 @@ func TestRequests(t *testing.T) {
 func TestRequestRefusals(t *testing.T) {
 	tr := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("it was asked") })
 	for _, item := range []responses.Item{
-		&responses.Message{Role: responses.RoleUser, Content: []responses.Part{{Type: responses.PartInputImage, ImageURL: "data:x"}}},
-		&responses.Message{Role: responses.RoleUser, Content: []responses.Part{{Type: responses.PartInputFile, FileURL: "https://x"}}},
+		&responses.Message{Role: responses.RoleUser,
+			Content: []responses.Part{{Type: responses.PartInputImage, ImageURL: "data:x"}}},
+		&responses.Message{Role: responses.RoleUser,
+			Content: []responses.Part{{Type: responses.PartInputFile, FileURL: "https://x"}}},
 		&responses.Compaction{EncryptedContent: "z"}, &responses.ItemReference{ID: "msg_1"},
 	} {
 		_, e := ask(t.Context(), t, tr, model.Request{Input: []responses.Item{item}})
@@ -110,11 +131,15 @@ func TestRequestRefusals(t *testing.T) {
 			t.Errorf("%T: %v", item, e)
 		}
 	}
-	keyless := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("it was asked") }, func(o *chat.Options) { o.APIKey = "" })
-	if _, e := ask(t.Context(), t, keyless, model.Request{}); e == nil || e.Kind != model.KindAuthentication || e.Code != responses.CodeMissingCredentials || !strings.Contains(e.Message, "LAB_API_KEY") {
+	keyless := serve(t, func(http.ResponseWriter, *http.Request) {
+		t.Error("it was asked")
+	}, func(o *chat.Options) { o.APIKey = "" })
+	if _, e := ask(t.Context(), t, keyless, model.Request{}); e == nil || e.Kind != model.KindAuthentication ||
+		e.Code != responses.CodeMissingCredentials || !strings.Contains(e.Message, "LAB_API_KEY") {
 		t.Errorf("without a key: %v", e)
 	}
-	if _, err := chat.New(chat.Options{Provider: "my-lab", BaseURL: "ftp://x"}); err == nil || responses.AsError(err).Param != "MY_LAB_BASE_URL" {
+	if _, err := chat.New(chat.Options{Provider: "my-lab", BaseURL: "ftp://x"}); err == nil ||
+		responses.AsError(err).Param != "MY_LAB_BASE_URL" {
 		t.Errorf("%v", err)
 	}
 }
@@ -134,7 +159,8 @@ func TestMessagesAreAppendOnly(t *testing.T) {
 				input = append(input, thought("lab", "hm", "eyJrIjoicmVhc29uaW5nIn0"))
 			}
 			if rapid.Bool().Draw(rt, "says") {
-				input = append(input, &responses.Message{Role: responses.RoleAssistant, Content: []responses.Part{responses.OutputText("t")}})
+				input = append(input, &responses.Message{Role: responses.RoleAssistant,
+					Content: []responses.Part{responses.OutputText("t")}})
 			}
 			var waiting []responses.Item
 			for range rapid.IntRange(1, 3).Draw(rt, "calls") {
@@ -144,7 +170,8 @@ func TestMessagesAreAppendOnly(t *testing.T) {
 					input = append(input, &responses.ToolCall{CallID: id, Name: "f", Arguments: "{}", Output: "o"})
 				} else {
 					input = append(input, &responses.FunctionCall{CallID: id, Name: "f", Arguments: "{}"})
-					waiting = append(waiting, &responses.FunctionCallOutput{CallID: id, Output: []responses.Part{responses.InputText("o")}})
+					waiting = append(waiting, &responses.FunctionCallOutput{CallID: id,
+						Output: []responses.Part{responses.InputText("o")}})
 				}
 			}
 			input = append(input, waiting...)
@@ -198,18 +225,23 @@ func checkAdjacent(rt *rapid.T, messages []json.RawMessage) {
 
 // What a provider thought comes back to it as it wants it, and to no other.
 func TestThoughtsComeBack(t *testing.T) {
-	chunks := []string{said(`{"reasoning":"hm","reasoning_details":[{"type":"x","data":"d"}]}`), said(`{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]}`), end("tool_calls"), done}
+	chunks := []string{said(`{"reasoning":"hm","reasoning_details":[{"type":"x","data":"d"}]}`),
+		said(`{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]}`), end("tool_calls"), done}
 	a, e := ask(t.Context(), t, serve(t, sse(streamOf(chunks...))), model.Request{})
 	if e != nil || len(a.Opaque) != 1 {
 		t.Fatalf("%+v %v", a, e)
 	}
-	kept := &responses.Reasoning{Summary: []responses.Part{{Type: responses.PartSummaryText, Text: a.Summary[0]}}, EncryptedContent: a.Opaque[0]}
+	kept := &responses.Reasoning{Summary: []responses.Part{{Type: responses.PartSummaryText, Text: a.Summary[0]}},
+		EncryptedContent: a.Opaque[0]}
 	input := []responses.Item{kept, &responses.ToolCall{CallID: "c", Name: "f", Arguments: "{}"}}
 	body, _, _ := sentFor(t, model.Request{Input: input})
-	if want := `"reasoning":"hm","reasoning_details":[{"type":"x","data":"d"}],"tool_calls"`; !strings.Contains(body, want) {
+	if want := `"reasoning":"hm","reasoning_details":[{"type":"x","data":"d"}],"tool_calls"`; !strings.Contains(body,
+		want) {
 		t.Errorf("%s lacks %s", body, want)
 	}
-	if body, _, _ = sentFor(t, model.Request{Input: input}, func(o *chat.Options) { o.Provider = "other" }); strings.Contains(body, "reasoning") {
+	if body, _, _ = sentFor(t, model.Request{Input: input}, func(o *chat.Options) {
+		o.Provider = "other"
+	}); strings.Contains(body, "reasoning") {
 		t.Errorf("another provider is told %s", body)
 	}
 }
@@ -219,26 +251,37 @@ func TestThoughtsComeBack(t *testing.T) {
 func TestSignaturesOfCallsComeBack(t *testing.T) {
 	const signature = `{"google":{"thought_signature":"c2ln"}}`
 	for name, chunks := range map[string][]string{
-		"in one piece": {said(`{"tool_calls":[{"index":0,"id":"a","extra_content":` + signature + `,"function":{"name":"f","arguments":"{}"}},{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}]}`)},
-		"after a thought": {said(`{"reasoning":"hm"}`), said(`{"tool_calls":[{"index":0,"id":"a","extra_content":` + signature + `,"function":{"name":"f","arguments":""}}]}`),
-			said(`{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}`), said(`{"tool_calls":[{"index":1,"id":"b","extra_content":{"x":1},"function":{"name":"g","arguments":"{}"}}]}`)},
+		"in one piece": {said(`{"tool_calls":[{"index":0,"id":"a","extra_content":` + signature +
+			`,"function":{"name":"f","arguments":"{}"}},{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}]}`)},
+		"after a thought": {said(`{"reasoning":"hm"}`),
+			said(`{"tool_calls":[{"index":0,"id":"a","extra_content":` + signature +
+				`,"function":{"name":"f","arguments":""}}]}`),
+			said(`{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}`),
+			said(`{"tool_calls":[{"index":1,"id":"b","extra_content":{"x":1},"function":{"name":"g","arguments":"{}"}}]}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, e := ask(t.Context(), t, serve(t, sse(streamOf(append(chunks, end("tool_calls"), done)...))), model.Request{})
+			a, e := ask(t.Context(), t, serve(t, sse(streamOf(append(chunks, end("tool_calls"), done)...))),
+				model.Request{})
 			if e != nil || len(a.Opaque) != 1 || len(a.Calls) != 2 {
 				t.Fatalf("%+v %v", a, e)
 			}
 			input := []responses.Item{
 				&responses.Reasoning{EncryptedContent: a.Opaque[0]},
-				&responses.ToolCall{CallID: "a", Name: "f", Arguments: "{}", Round: "r"}, &responses.ToolCall{CallID: "b", Name: "g", Arguments: "{}", Round: "r"},
+				&responses.ToolCall{CallID: "a", Name: "f", Arguments: "{}", Round: "r"},
+				&responses.ToolCall{CallID: "b", Name: "g", Arguments: "{}", Round: "r"},
 			}
 			for _, thoughts := range []providers.Thoughts{providers.ThoughtsEcho, providers.ThoughtsDropped} {
-				body, _, _ := sentFor(t, model.Request{Input: input}, func(o *chat.Options) { o.Dialect.Thoughts = thoughts })
-				if want := `{"id":"a","type":"function","function":{"name":"f","arguments":"{}"},"extra_content":` + signature + `},{"id":"b","type":"function","function":{"name":"g","arguments":"{}"}}]`; !strings.Contains(body, want) {
+				body, _, _ := sentFor(t, model.Request{Input: input}, func(o *chat.Options) {
+					o.Dialect.Thoughts = thoughts
+				})
+				if want := `{"id":"a","type":"function","function":{"name":"f","arguments":"{}"},"extra_content":` +
+					signature + `},{"id":"b","type":"function","function":{"name":"g","arguments":"{}"}}]`; !strings.Contains(body, want) {
 					t.Errorf("%s lacks %s", body, want)
 				}
 			}
-			if body, _, _ := sentFor(t, model.Request{Input: input}, func(o *chat.Options) { o.Provider = "other" }); strings.Contains(body, "extra_content") {
+			if body, _, _ := sentFor(t, model.Request{Input: input}, func(o *chat.Options) {
+				o.Provider = "other"
+			}); strings.Contains(body, "extra_content") {
 				t.Errorf("another provider is told %s", body)
 			}
 		})
@@ -248,7 +291,8 @@ func TestSignaturesOfCallsComeBack(t *testing.T) {
 func FuzzChunks(f *testing.F) {
 	f.Add(hello + "\n" + end("stop"))
 	f.Add(said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}},{"index":-1,"function":{"arguments":{}}}]}`) + "\n" + end("length"))
-	f.Add(said(`{"content":[{"type":"thinking","thinking":[{"thinking":[]}]}],"reasoning_details":[1,null]}`) + "\n" + `{"error":[]}`)
+	f.Add(said(`{"content":[{"type":"thinking","thinking":[{"thinking":[]}]}],"reasoning_details":[1,null]}`) + "\n" +
+		`{"error":[]}`)
 	f.Add(`{"choices":[{"delta":{"function_call":{"arguments":7}},"finish_reason":"stop","usage":{"total_tokens":1e30}}]}`)
 	f.Fuzz(func(t *testing.T, chunks string) {
 		tr := serve(t, sse(streamOf(append(strings.Split(chunks, "\n"), done)...)))

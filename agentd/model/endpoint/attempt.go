@@ -30,7 +30,8 @@ var ErrStopped = errors.New("the reader stopped")
 func (e *Endpoint) Stream(attempt func(yield func(model.Event, error) bool) error) iter.Seq2[model.Event, error] {
 	return func(yield func(model.Event, error) bool) {
 		if err := e.Check(); err != nil {
-			yield(model.Event{}, &model.Error{Kind: model.KindAuthentication, Code: responses.CodeMissingCredentials, Message: err.Error(), Permanent: true})
+			yield(model.Event{}, &model.Error{Kind: model.KindAuthentication, Code: responses.CodeMissingCredentials,
+				Message: err.Error(), Permanent: true})
 			return
 		}
 		if err := attempt(yield); err != nil && !errors.Is(err, ErrStopped) {

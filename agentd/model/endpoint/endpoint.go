@@ -163,7 +163,8 @@ func (e *Endpoint) Check() error {
 	}
 	return &responses.Error{
 		Type: responses.TypeInvalidRequest, Code: responses.CodeMissingCredentials, Param: "model",
-		Message: fmt.Sprintf("models of %s need a key and there is none", e.provider), Hint: "set " + providers.Setting(e.provider, "API_KEY"),
+		Message: fmt.Sprintf("models of %s need a key and there is none", e.provider),
+		Hint:    "set " + providers.Setting(e.provider, "API_KEY"),
 	}
 }
 

@@ -22,12 +22,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestBases(t *testing.T) {
 	for base, want := range map[string]string{
-		"https://host/v1/": "https://host/v1", "http://127.0.0.1:1": "http://127.0.0.1:1", "unix:///run/a.sock:/v1/": "http://lab/v1", "unix:///run/a.sock": "http://lab",
+		"https://host/v1/": "https://host/v1", "http://127.0.0.1:1": "http://127.0.0.1:1",
+		"unix:///run/a.sock:/v1/": "http://lab/v1", "unix:///run/a.sock": "http://lab",
 		"": "", "host/v1": "", "ftp://host": "", "unix://relative": "", "unix:///run/a.sock:v1": "", "http://%zz": "",
 	} {
 		e, err := endpoint.New(endpoint.Options{Provider: "lab", BaseURL: base})
 		if want == "" {
-			if failed, ok := errors.AsType[*responses.Error](err); !ok || failed.Param != "LAB_BASE_URL" || failed.Hint == "" {
+			if failed, ok := errors.AsType[*responses.Error](err); !ok || failed.Param != "LAB_BASE_URL" ||
+				failed.Hint == "" {
 				t.Errorf("%q: %v", base, err)
 			}
 			continue
@@ -78,24 +80,29 @@ func TestSocket(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	failed := e.Answered(resp)
-	if failed == nil || failed.Kind != model.KindProtocol || failed.Status != 307 || !failed.Diagnostics.Redirect || failed.Diagnostics.Stage != model.StageStatus {
+	if failed == nil || failed.Kind != model.KindProtocol || failed.Status != 307 || !failed.Diagnostics.Redirect ||
+		failed.Diagnostics.Stage != model.StageStatus {
 		t.Errorf("%+v", failed)
 	}
 }
 
 // Whatever an error says, it is one bounded line without secrets.
 func TestErrorsAreClean(t *testing.T) {
-	e, err := endpoint.New(endpoint.Options{Provider: "lab", BaseURL: "http://user:hidden-word@host", APIKey: "my-long-key", Headers: map[string]string{"X-Token": "in-a-header"}})
+	e, err := endpoint.New(endpoint.Options{Provider: "lab", BaseURL: "http://user:hidden-word@host",
+		APIKey: "my-long-key", Headers: map[string]string{"X-Token": "in-a-header"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
 	a := e.Begin(context.Background())
 	defer a.End()
-	cause := errors.New("line\none\x1b[31m my-long-key in-a-header hidden-word sk-abcdefgh " + strings.Repeat("é", 1000) + "\xff")
+	cause := errors.New("line\none\x1b[31m my-long-key in-a-header hidden-word sk-abcdefgh " +
+		strings.Repeat("é", 1000) + "\xff")
 	failed := a.Broken(model.StageBody, cause)
 	for _, text := range append(failed.Diagnostics.Chain, failed.Message, failed.Diagnostics.URL) {
-		if len(text) > 450 || strings.ContainsAny(text, "\n\x1b") || !utf8.ValidString(text) || strings.Contains(text, "key") || strings.Contains(text, "in-a-header") || strings.Contains(text, "hidden-word") || strings.Contains(text, "sk-abc") {
+		if len(text) > 450 || strings.ContainsAny(text, "\n\x1b") || !utf8.ValidString(text) ||
+			strings.Contains(text, "key") || strings.Contains(text, "in-a-header") ||
+			strings.Contains(text, "hidden-word") || strings.Contains(text, "sk-abc") {
 			t.Errorf("not fit for a user: %q", text)
 		}
 	}

@@ -55,7 +55,8 @@ func StatusError(status int, header http.Header, body []byte) *model.Error {
 	e.RetryAfter = retryAfter(header)
 	e.Permanent = e.Permanent || header.Get("X-Should-Retry") == "false"
 	refine(e, f)
-	return finish(e, strings.TrimSpace(fmt.Sprintf("the provider answered %d %s", status, http.StatusText(status))), f.Message)
+	return finish(e, strings.TrimSpace(fmt.Sprintf("the provider answered %d %s", status, http.StatusText(status))),
+		f.Message)
 }
 
 func ofStatus(status int) *model.Error {
@@ -96,7 +97,8 @@ func EventError(f Failure) *model.Error {
 		e.Kind, e.Code = model.KindRateLimited, responses.CodeRateLimit
 	case f.Type == "authentication_error" || f.Type == "permission_error":
 		e.Kind, e.Code = model.KindAuthentication, responses.CodeProviderAuthentication
-	case f.Type == "not_found_error" || f.Type == "invalid_request_error" || f.Type == "invalid_request" || strings.HasPrefix(code, "invalid_") || strings.HasSuffix(code, "_policy"):
+	case f.Type == "not_found_error" || f.Type == "invalid_request_error" || f.Type == "invalid_request" ||
+		strings.HasPrefix(code, "invalid_") || strings.HasSuffix(code, "_policy"):
 		e.Kind, e.Code = model.KindInvalidRequest, responses.CodeModelError
 	case code == "server_error" || code == "server_is_overloaded" || code == "slow_down" || f.Type == "server_error":
 	case f.Type == "overloaded_error" || f.Type == "api_error" || f.Type == "timeout_error": // Anthropic's
@@ -114,7 +116,8 @@ func refine(e *model.Error, f Failure) {
 		e.Kind, e.Code, e.Permanent = model.KindBudget, responses.CodeBudgetExceeded, true
 	case code == "context_length_exceeded" || f.Type == "exceed_context_size_error" || tooLong.MatchString(f.Message):
 		e.Kind, e.Code = model.KindContextLength, responses.CodeContextLength
-	case code == "insufficient_quota" || f.Type == "insufficient_quota" || f.Type == "billing_error" || noMoney.MatchString(f.Message):
+	case code == "insufficient_quota" || f.Type == "insufficient_quota" || f.Type == "billing_error" ||
+		noMoney.MatchString(f.Message):
 		e.Kind, e.Code, e.Permanent = model.KindRateLimited, responses.CodeRateLimit, true // no pause brings money
 	case code == "model_not_found" || f.Type == "not_found_error" && strings.HasPrefix(f.Message, "model:"):
 		e.Kind, e.Code = model.KindInvalidRequest, responses.CodeModelNotFound
@@ -136,7 +139,8 @@ func finish(e *model.Error, what, words string) *model.Error {
 	return e
 }
 
-// DecodeFailure reads the shapes that error bodies and error events have. A body of another kind, such as a proxy's HTML, is not shown.
+// DecodeFailure reads the shapes that error bodies and error events have. A body of another kind, such as a
+// proxy's HTML, is not shown.
 func DecodeFailure(body []byte) (f Failure) {
 	var env struct {
 		Error   json.RawMessage `json:"error"`

@@ -21,7 +21,9 @@ func serve(t *testing.T, path string) (end func()) {
 		t.Fatal(err)
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
+	})}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(l) }()
 	return func() { _ = server.Close(); <-done }
@@ -36,7 +38,8 @@ func TestHostComesBack(t *testing.T) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "model.sock")
-	e, err := endpoint.New(endpoint.Options{Provider: "lab", BaseURL: "http://model/lab", SocketPath: path, KeyOptional: true})
+	e, err := endpoint.New(endpoint.Options{Provider: "lab", BaseURL: "http://model/lab", SocketPath: path,
+		KeyOptional: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,12 +45,15 @@ func TestTurnToken(t *testing.T) {
 		options           endpoint.Options
 	}{
 		{"the gateway", "hmt_1", "Bearer hmt_1", endpoint.Options{BaseURL: "http://model/lab", SocketPath: path}},
-		{"the gateway, with a key that a turn's token replaces", "hmt_1", "Bearer hmt_1", endpoint.Options{BaseURL: "http://model/lab", SocketPath: path, APIKey: "sk-own"}},
+		{"the gateway, with a key that a turn's token replaces", "hmt_1", "Bearer hmt_1",
+			endpoint.Options{BaseURL: "http://model/lab", SocketPath: path, APIKey: "sk-own"}},
 		{"the gateway, without a token", "", "", endpoint.Options{BaseURL: "http://model/lab", SocketPath: path}},
 		{"a server", "hmt_1", "Bearer sk-own", endpoint.Options{BaseURL: onTCP.URL, APIKey: "sk-own"}},
 		{"a server without a key", "hmt_1", "", endpoint.Options{BaseURL: onTCP.URL, KeyOptional: true}},
-		{"a socket of the configuration", "hmt_1", "Bearer sk-own", endpoint.Options{BaseURL: "unix://" + path + ":/lab", APIKey: "sk-own"}},
-		{"a client of the caller's", "hmt_1", "Bearer sk-own", endpoint.Options{BaseURL: onTCP.URL, APIKey: "sk-own", HTTPClient: onTCP.Client()}},
+		{"a socket of the configuration", "hmt_1", "Bearer sk-own",
+			endpoint.Options{BaseURL: "unix://" + path + ":/lab", APIKey: "sk-own"}},
+		{"a client of the caller's", "hmt_1", "Bearer sk-own",
+			endpoint.Options{BaseURL: onTCP.URL, APIKey: "sk-own", HTTPClient: onTCP.Client()}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.options.Provider = "lab"
@@ -59,7 +62,8 @@ func TestTurnToken(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer e.Close()
-			for _, ctx := range []context.Context{turntoken.With(t.Context(), tc.token), turntoken.With(turntoken.With(t.Context(), tc.token), "")} {
+			for _, ctx := range []context.Context{turntoken.With(t.Context(), tc.token),
+				turntoken.With(turntoken.With(t.Context(), tc.token), "")} {
 				resp, err := e.Post(ctx, "/x", "application/json", nil)
 				if err != nil {
 					t.Fatal(err)

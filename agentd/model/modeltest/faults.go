@@ -34,13 +34,15 @@ func Faults(t *testing.T, w Wire) {
 	}
 	t.Run("silence", func(t *testing.T) {
 		a, e := Ask(t.Context(), t, w.Serve(t, stall, brief), model.Request{Model: "m"})
-		if e == nil || e.Kind != model.KindTransport || !strings.Contains(e.Message, "no event for 50ms") || a.Text != "hello" || !e.Diagnostics.Timeout {
+		if e == nil || e.Kind != model.KindTransport || !strings.Contains(e.Message, "no event for 50ms") ||
+			a.Text != "hello" || !e.Diagnostics.Timeout {
 			t.Errorf("%+v %v", a, e)
 		}
 	})
 	t.Run("silence before the answer", func(t *testing.T) {
 		tr := w.Serve(t, func(_ http.ResponseWriter, r *http.Request) { take(r); <-r.Context().Done() }, brief)
-		if _, e := Ask(t.Context(), t, tr, model.Request{Model: "m"}); e == nil || e.Kind != model.KindTransport || !strings.Contains(e.Message, "no event for 50ms") {
+		if _, e := Ask(t.Context(), t, tr, model.Request{Model: "m"}); e == nil || e.Kind != model.KindTransport ||
+			!strings.Contains(e.Message, "no event for 50ms") {
 			t.Error(e)
 		}
 	})
@@ -62,7 +64,8 @@ func Faults(t *testing.T, w Wire) {
 				}
 			}
 		}, 0)
-		if _, e := Ask(t.Context(), t, tr, model.Request{Model: "m"}); e == nil || e.Kind != model.KindProtocol || !strings.Contains(e.Message, "too large") {
+		if _, e := Ask(t.Context(), t, tr, model.Request{Model: "m"}); e == nil || e.Kind != model.KindProtocol ||
+			!strings.Contains(e.Message, "too large") {
 			t.Error(e)
 		}
 	})
@@ -92,14 +95,19 @@ func Faults(t *testing.T, w Wire) {
 				last = err
 			}
 			cancel()
-			if e, ok := errors.AsType[*model.Error](last); !ok || e.Kind != model.KindCancelled || !errors.Is(e, context.Canceled) {
+			if e, ok := errors.AsType[*model.Error](last); !ok || e.Kind != model.KindCancelled ||
+				!errors.Is(e, context.Canceled) {
 				t.Errorf("at event %d: %#v", at, last)
 			}
 		}
 	})
 	t.Run("cancelled before the answer", func(t *testing.T) {
 		waiting := make(chan struct{})
-		tr := w.Serve(t, func(_ http.ResponseWriter, r *http.Request) { take(r); close(waiting); <-r.Context().Done() }, 0)
+		tr := w.Serve(t, func(_ http.ResponseWriter, r *http.Request) {
+			take(r)
+			close(waiting)
+			<-r.Context().Done()
+		}, 0)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { <-waiting; cancel() }()
 		if _, e := Ask(ctx, t, tr, model.Request{Model: "m"}); e == nil || e.Kind != model.KindCancelled {

@@ -33,7 +33,8 @@ type assembly struct {
 }
 
 func newAssembly(provider string, forms freeform, yield func(model.Event) bool) *assembly {
-	return &assembly{provider: provider, forms: forms, queue: order.New(yield), items: make(map[int]*item), calls: make(map[string]bool)}
+	return &assembly{provider: provider, forms: forms, queue: order.New(yield), items: make(map[int]*item),
+		calls: make(map[string]bool)}
 }
 
 // take handles one event. done is true after the provider's terminal event.

@@ -30,9 +30,12 @@ type codexRequest struct {
 func (w *wireRequest) codex() codexRequest {
 	c := codexRequest{
 		Model: w.Model, Instructions: w.Instructions, Tools: w.Tools, ToolChoice: w.ToolChoice,
-		ParallelToolCalls: w.ParallelToolCalls != nil && *w.ParallelToolCalls, Reasoning: w.Reasoning, Stream: true, Include: w.Include,
-		Temperature: w.Temperature, TopP: w.TopP, PresencePenalty: w.PresencePenalty, FrequencyPenalty: w.FrequencyPenalty,
-		Text: w.Text, ServiceTier: w.ServiceTier, PromptCacheKey: w.PromptCacheKey, TopLogprobs: w.TopLogprobs,
+		ParallelToolCalls: w.ParallelToolCalls != nil && *w.ParallelToolCalls, Reasoning: w.Reasoning, Stream: true,
+		Include:     w.Include,
+		Temperature: w.Temperature, TopP: w.TopP, PresencePenalty: w.PresencePenalty,
+		FrequencyPenalty: w.FrequencyPenalty,
+		Text:             w.Text, ServiceTier: w.ServiceTier, PromptCacheKey: w.PromptCacheKey,
+		TopLogprobs: w.TopLogprobs,
 	}
 	if c.Tools == nil {
 		c.Tools, c.ToolChoice = []wireTool{}, "auto"

@@ -163,7 +163,8 @@ func (t *Transport) planned(req model.Request, w wireRequest, forms freeform) (*
 
 // newSince returns the items behind an answer that the provider does not have,
 // encoded. reason says why that cannot be told for sure.
-func newSince(provider string, forms freeform, made []madeItem, items []responses.Item) (fresh []byte, n int, reason string, err error) {
+func newSince(provider string, forms freeform, made []madeItem, items []responses.Item) (fresh []byte, n int,
+	reason string, err error) {
 	l := &list{provider: provider, forms: forms}
 	l.open()
 	calls := make(map[string]*madeItem)
@@ -233,7 +234,8 @@ func newSince(provider string, forms freeform, made []madeItem, items []response
 			ok = false
 		}
 		if err != nil {
-			return nil, 0, "", &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: "the end of the conversation: " + err.Error()}
+			return nil, 0, "", &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
+				Message: "the end of the conversation: " + err.Error()}
 		}
 		if !ok {
 			return nil, 0, reasonResponse, nil

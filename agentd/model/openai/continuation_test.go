@@ -96,37 +96,68 @@ func TestContinuation(t *testing.T) {
 		sent   int // items of the second
 	}{
 		{"only what is new", func(*keeper, *model.Request) {}, model.LoweredIncremental, "", 2},
-		{"and a message", func(_ *keeper, q *model.Request) { q.Input = append(q.Input, user("and?")) }, model.LoweredIncremental, "", 3},
-		{"a limit that shrinks", func(_ *keeper, q *model.Request) { q.MaxOutputTokens = &limit }, model.LoweredIncremental, "", 2},
-		{"another choice", func(_ *keeper, q *model.Request) { q.ToolChoice = responses.ToolChoice{Mode: "none"} }, model.LoweredIncremental, "", 2},
-		{"other tools", func(_ *keeper, q *model.Request) { q.Tools = append(q.Tools, model.Tool{Name: "More"}) }, model.LoweredFull, "shape_changed", 5},
-		{"other instructions", func(_ *keeper, q *model.Request) { q.Instructions = "x" }, model.LoweredFull, "shape_changed", 5},
-		{"another model", func(_ *keeper, q *model.Request) { q.Model = "other" }, model.LoweredFull, "first_request", 5},
-		{"no cache key", func(_ *keeper, q *model.Request) { q.PromptCacheKey = "" }, model.LoweredFull, "no_cache_scope", 5},
-		{"a summary", func(_ *keeper, q *model.Request) { q.Purpose = model.PurposeSummary }, model.LoweredFull, "no_cache_scope", 5},
-		{"another beginning", func(_ *keeper, q *model.Request) { q.Input[0] = user("stop") }, model.LoweredFull, "history_changed", 5},
-		{"compacted away", func(_ *keeper, q *model.Request) { q.Input = nil }, model.LoweredFull, "history_changed", 0},
-		{"nothing new", func(_ *keeper, q *model.Request) { q.Input = q.Input[:3] }, model.LoweredFull, "response_changed", 3},
-		{"another answer", func(_ *keeper, q *model.Request) { q.Input[2] = user("no") }, model.LoweredFull, "response_changed", 5},
-		{"an answer without its thought", func(_ *keeper, q *model.Request) { q.Input = slices.Delete(q.Input, 1, 2) }, model.LoweredFull, "response_changed", 4},
+		{"and a message", func(_ *keeper, q *model.Request) {
+			q.Input = append(q.Input, user("and?"))
+		}, model.LoweredIncremental, "", 3},
+		{"a limit that shrinks", func(_ *keeper, q *model.Request) {
+			q.MaxOutputTokens = &limit
+		}, model.LoweredIncremental, "", 2},
+		{"another choice", func(_ *keeper, q *model.Request) {
+			q.ToolChoice = responses.ToolChoice{Mode: "none"}
+		}, model.LoweredIncremental, "", 2},
+		{"other tools", func(_ *keeper, q *model.Request) {
+			q.Tools = append(q.Tools, model.Tool{Name: "More"})
+		}, model.LoweredFull, "shape_changed", 5},
+		{"other instructions", func(_ *keeper, q *model.Request) {
+			q.Instructions = "x"
+		}, model.LoweredFull, "shape_changed", 5},
+		{"another model", func(_ *keeper, q *model.Request) {
+			q.Model = "other"
+		}, model.LoweredFull, "first_request", 5},
+		{"no cache key", func(_ *keeper, q *model.Request) {
+			q.PromptCacheKey = ""
+		}, model.LoweredFull, "no_cache_scope", 5},
+		{"a summary", func(_ *keeper, q *model.Request) {
+			q.Purpose = model.PurposeSummary
+		}, model.LoweredFull, "no_cache_scope", 5},
+		{"another beginning", func(_ *keeper, q *model.Request) {
+			q.Input[0] = user("stop")
+		}, model.LoweredFull, "history_changed", 5},
+		{"compacted away", func(_ *keeper, q *model.Request) {
+			q.Input = nil
+		}, model.LoweredFull, "history_changed", 0},
+		{"nothing new", func(_ *keeper, q *model.Request) {
+			q.Input = q.Input[:3]
+		}, model.LoweredFull, "response_changed", 3},
+		{"another answer", func(_ *keeper, q *model.Request) {
+			q.Input[2] = user("no")
+		}, model.LoweredFull, "response_changed", 5},
+		{"an answer without its thought", func(_ *keeper, q *model.Request) {
+			q.Input = slices.Delete(q.Input, 1, 2)
+		}, model.LoweredFull, "response_changed", 4},
 		{"a call under another id", func(_ *keeper, q *model.Request) {
 			q.Input[3] = &responses.ToolCall{CallID: "z", Name: "Run", Arguments: "{}", Output: "one", Round: "r"}
 		}, model.LoweredFull, "response_changed", 5},
-		{"a call that was left out", func(_ *keeper, q *model.Request) { q.Input = q.Input[:4] }, model.LoweredFull, "response_changed", 4},
+		{"a call that was left out", func(_ *keeper, q *model.Request) {
+			q.Input = q.Input[:4]
+		}, model.LoweredFull, "response_changed", 4},
 		{"another provider's call", func(_ *keeper, q *model.Request) {
 			q.Input = append(q.Input, &responses.ToolCall{CallID: "c", Name: "Run", Arguments: "{}"})
 		}, model.LoweredFull, "response_changed", 6},
 		{"words after what it was told", func(_ *keeper, q *model.Request) {
-			q.Input = append(q.Input, user("and?"), &responses.Message{Role: responses.RoleAssistant, Content: []responses.Part{responses.OutputText("x")}})
+			q.Input = append(q.Input, user("and?"),
+				&responses.Message{Role: responses.RoleAssistant, Content: []responses.Part{responses.OutputText("x")}})
 		}, model.LoweredFull, "response_changed", 7},
 		{"lost", func(k *keeper, _ *model.Request) { k.lost = true }, model.LoweredFull, "after_error", 5},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			k := &keeper{t: t, next: four, stored: make(map[string][]json.RawMessage)}
 			tr := serve(t, false, k.ServeHTTP, func(o *openai.Options) { o.Continue = true })
-			req := model.Request{Model: "m", PromptCacheKey: "key", Tools: []model.Tool{{Name: "Run"}}, Input: []responses.Item{user("go")}}
+			req := model.Request{Model: "m", PromptCacheKey: "key", Tools: []model.Tool{{Name: "Run"}},
+				Input: []responses.Item{user("go")}}
 			first := lowered(t, tr, req)
-			if first.Mode != model.LoweredFull || first.Reason != "first_request" || !k.last.Store || k.last.Previous != "" {
+			if first.Mode != model.LoweredFull || first.Reason != "first_request" || !k.last.Store ||
+				k.last.Previous != "" {
 				t.Fatalf("%+v", first)
 			}
 			req.Input = append(slices.Clone(req.Input), answered()...)
@@ -135,7 +166,8 @@ func TestContinuation(t *testing.T) {
 			if got.Mode != tt.mode || got.Reason != tt.reason || got.Items != tt.sent {
 				t.Errorf("%+v, want %s %q with %d items", got, tt.mode, tt.reason, tt.sent)
 			}
-			if (got.Mode == model.LoweredIncremental) != (k.last.Previous != "") || k.last.Store != (tt.reason != "no_cache_scope") {
+			if (got.Mode == model.LoweredIncremental) != (k.last.Previous != "") ||
+				k.last.Store != (tt.reason != "no_cache_scope") {
 				t.Errorf("%+v", k.last)
 			}
 			// What the provider knows in the end is what a full request tells.
@@ -183,7 +215,8 @@ func TestContinuationEnds(t *testing.T) {
 	tr := serve(t, false, k.ServeHTTP, func(o *openai.Options) { o.Continue = true })
 	req := model.Request{Model: "m", PromptCacheKey: "key", Input: []responses.Item{user("go")}}
 	lowered(t, tr, req)
-	said := &responses.Message{Role: responses.RoleAssistant, Content: []responses.Part{responses.OutputText("I look.")}}
+	said := &responses.Message{Role: responses.RoleAssistant,
+		Content: []responses.Part{responses.OutputText("I look.")}}
 	grow := func() { req.Input = append(req.Input, said, user("and?")) }
 
 	grow()

@@ -15,7 +15,8 @@ func TestInputTakesItsPlace(t *testing.T) {
 	marked := `","input":0,"x":"` + apartInput
 	req := model.Request{
 		Model: marked, Instructions: marked, Metadata: map[string]string{marked: marked}, PromptCacheKey: marked,
-		Input: []responses.Item{&responses.Message{Role: responses.RoleUser, Content: []responses.Part{responses.InputText(marked)}}},
+		Input: []responses.Item{&responses.Message{Role: responses.RoleUser,
+			Content: []responses.Part{responses.InputText(marked)}}},
 		Tools: []model.Tool{{Name: "t", Description: marked, Parameters: json.RawMessage(`{"a":1,"input":0,"b":2}`)}},
 	}
 	for name, tr := range map[string]*Transport{"the API": {}, "the Codex backend": {codex: true}} {
@@ -32,14 +33,16 @@ func TestInputTakesItsPlace(t *testing.T) {
 		if err := json.Unmarshal(body, &got); err != nil {
 			t.Fatalf("%s: %v: %s", name, err, body)
 		}
-		if got.Model != marked || got.Instructions != marked || len(got.Input) != 1 || got.Input[0].Content[0].Text != marked || len(got.Tools[0].Parameters) != 3 {
+		if got.Model != marked || got.Instructions != marked || len(got.Input) != 1 ||
+			got.Input[0].Content[0].Text != marked || len(got.Tools[0].Parameters) != 3 {
 			t.Errorf("%s: %s", name, body)
 		}
 		req.Input = nil
 		if body, _, err := tr.encode(req); err != nil || !strings.Contains(string(body), `,"input":[],`) {
 			t.Errorf("%s without input: %v: %s", name, err, body)
 		}
-		req.Input = []responses.Item{&responses.Message{Role: responses.RoleUser, Content: []responses.Part{responses.InputText(marked)}}}
+		req.Input = []responses.Item{&responses.Message{Role: responses.RoleUser,
+			Content: []responses.Part{responses.InputText(marked)}}}
 	}
 }
 
@@ -48,8 +51,10 @@ func BenchmarkEncode(b *testing.B) {
 	var req model.Request
 	for i := range 1000 {
 		req.Input = append(req.Input,
-			&responses.Message{Role: responses.RoleUser, Content: []responses.Part{responses.InputText(fmt.Sprintf("Question %d, please.", i))}},
-			&responses.Message{Role: responses.RoleAssistant, Content: []responses.Part{responses.OutputText(strings.Repeat("word ", 10))}})
+			&responses.Message{Role: responses.RoleUser,
+				Content: []responses.Part{responses.InputText(fmt.Sprintf("Question %d, please.", i))}},
+			&responses.Message{Role: responses.RoleAssistant,
+				Content: []responses.Part{responses.OutputText(strings.Repeat("word ", 10))}})
 	}
 	b.ReportAllocs()
 	for b.Loop() {

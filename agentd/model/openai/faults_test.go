@@ -37,23 +37,37 @@ func TestStatuses(t *testing.T) {
 		wait      time.Duration
 		retryable bool
 	}{
-		{401, "", `{"error":{"message":"Incorrect API key provided: ` + sentinel + `.","code":"invalid_api_key"}}`, model.KindAuthentication, responses.CodeProviderAuthentication, "Incorrect API key provided: [redacted]", 0, false},
-		{403, "", `{"error":{"message":"no Bearer abc.def"}}`, model.KindAuthentication, responses.CodeProviderAuthentication, "no [redacted]", 0, false},
-		{404, "", `{"error":{"message":"no such model","code":"model_not_found"}}`, model.KindInvalidRequest, responses.CodeModelNotFound, "404 Not Found: no such model", 0, false},
-		{400, "", `{"error":{"message":"too long","code":"context_length_exceeded"}}`, model.KindContextLength, responses.CodeContextLength, "too long", 0, false},
-		{400, "", `{"error":{"message":"This model's maximum context length is 8 tokens"}}`, model.KindContextLength, responses.CodeContextLength, "maximum context", 0, false},
+		{401, "", `{"error":{"message":"Incorrect API key provided: ` + sentinel + `.","code":"invalid_api_key"}}`,
+			model.KindAuthentication, responses.CodeProviderAuthentication, "Incorrect API key provided: [redacted]", 0,
+			false},
+		{403, "", `{"error":{"message":"no Bearer abc.def"}}`, model.KindAuthentication,
+			responses.CodeProviderAuthentication, "no [redacted]", 0, false},
+		{404, "", `{"error":{"message":"no such model","code":"model_not_found"}}`, model.KindInvalidRequest,
+			responses.CodeModelNotFound, "404 Not Found: no such model", 0, false},
+		{400, "", `{"error":{"message":"too long","code":"context_length_exceeded"}}`, model.KindContextLength,
+			responses.CodeContextLength, "too long", 0, false},
+		{400, "", `{"error":{"message":"This model's maximum context length is 8 tokens"}}`, model.KindContextLength,
+			responses.CodeContextLength, "maximum context", 0, false},
 		{422, "", `{"detail":"bad field"}`, model.KindInvalidRequest, responses.CodeModelError, "bad field", 0, false},
-		{429, "Retry-After-Ms: 1500", `{"error":{"message":"slow down","code":"rate_limit_exceeded"}}`, model.KindRateLimited, responses.CodeRateLimit, "slow down", 1500 * time.Millisecond, true},
-		{429, "Retry-After: 2", `{"error":"slow"}`, model.KindRateLimited, responses.CodeRateLimit, "slow", 2 * time.Second, true},
-		{429, "", `{"error":{"message":"pay","code":"insufficient_quota"}}`, model.KindRateLimited, responses.CodeRateLimit, "pay", 0, false},
-		{500, "", `{"error":{"message":null,"code":17}}`, model.KindOverloaded, responses.CodeProviderUnavailable, "500 Internal Server Error", 0, true},
-		{502, "Content-Type: text/html", "<html>secret page</html>", model.KindOverloaded, responses.CodeProviderUnavailable, "502 Bad Gateway", 0, true},
-		{503, "", strings.Repeat("x", 1<<20), model.KindOverloaded, responses.CodeProviderUnavailable, "503 Service Unavailable", 0, true},
-		{500, "", `{"error":{"message":"line\none\u0007 ` + strings.Repeat("é", 5000) + `"}}`, model.KindOverloaded, responses.CodeProviderUnavailable, "line one", 0, true},
+		{429, "Retry-After-Ms: 1500", `{"error":{"message":"slow down","code":"rate_limit_exceeded"}}`,
+			model.KindRateLimited, responses.CodeRateLimit, "slow down", 1500 * time.Millisecond, true},
+		{429, "Retry-After: 2", `{"error":"slow"}`, model.KindRateLimited, responses.CodeRateLimit, "slow",
+			2 * time.Second, true},
+		{429, "", `{"error":{"message":"pay","code":"insufficient_quota"}}`, model.KindRateLimited,
+			responses.CodeRateLimit, "pay", 0, false},
+		{500, "", `{"error":{"message":null,"code":17}}`, model.KindOverloaded, responses.CodeProviderUnavailable,
+			"500 Internal Server Error", 0, true},
+		{502, "Content-Type: text/html", "<html>secret page</html>", model.KindOverloaded,
+			responses.CodeProviderUnavailable, "502 Bad Gateway", 0, true},
+		{503, "", strings.Repeat("x", 1<<20), model.KindOverloaded, responses.CodeProviderUnavailable,
+			"503 Service Unavailable", 0, true},
+		{500, "", `{"error":{"message":"line\none\u0007 ` + strings.Repeat("é", 5000) + `"}}`, model.KindOverloaded,
+			responses.CodeProviderUnavailable, "line one", 0, true},
 		{408, "", ``, model.KindTransport, responses.CodeProviderUnavailable, "408", 0, true},
 		{307, "Location: /v1/elsewhere", ``, model.KindProtocol, responses.CodeModelError, "307", 0, false},
 		{204, "", ``, model.KindProtocol, responses.CodeModelError, "204", 0, false},
-		{200, "Content-Type: application/json", `{}`, model.KindProtocol, responses.CodeModelError, "application/json", 0, false},
+		{200, "Content-Type: application/json", `{}`, model.KindProtocol, responses.CodeModelError, "application/json",
+			0, false},
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprint(tt.status, " ", tt.code), func(t *testing.T) {
@@ -75,7 +89,8 @@ func TestStatuses(t *testing.T) {
 			if status == 200 {
 				status = 0
 			}
-			if e.Kind != tt.kind || e.Code != tt.code || e.Status != status || e.RetryAfter != tt.wait || e.Retryable() != tt.retryable {
+			if e.Kind != tt.kind || e.Code != tt.code || e.Status != status || e.RetryAfter != tt.wait ||
+				e.Retryable() != tt.retryable {
 				t.Errorf("%#v (retryable %v)", e, e.Retryable())
 			}
 			if !strings.Contains(e.Message, tt.says) || strings.Contains(e.Message, "<") {
@@ -100,16 +115,24 @@ func TestStreamFaults(t *testing.T) {
 		{"nothing at all", nil, "", model.KindTransport, "ended before"},
 		{"garbage", []string{added, hello, `{"type":`}, "hello", model.KindProtocol, "no JSON object"},
 		{"no type", []string{`{"delta":"x"}`}, "", model.KindProtocol, "no JSON object with a type"},
-		{"a wrong type of a key", []string{added, `{"type":"response.output_text.delta","output_index":0,"delta":7}`}, "", model.KindProtocol, "can't be read"},
+		{"a wrong type of a key", []string{added, `{"type":"response.output_text.delta","output_index":0,"delta":7}`},
+			"", model.KindProtocol, "can't be read"},
 		{"an item twice", []string{added, added}, "", model.KindProtocol, "twice"},
-		{"a call without a name", []string{`{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call"}}`}, "", model.KindProtocol, "names no tool"},
+		{"a call without a name", []string{
+			`{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call"}}`}, "", model.KindProtocol, "names no tool"},
 		{"terminal without response", []string{`{"type":"response.completed"}`}, "", model.KindProtocol, "no response"},
-		{"error, nested", []string{`{"type":"error","error":{"code":"server_error","message":"oops"}}`}, "", model.KindOverloaded, "oops"},
-		{"error, flat", []string{added, hello, `{"type":"error","code":"rate_limit_exceeded","message":"slow"}`}, "hello", model.KindRateLimited, "slow"},
-		{"failed: too long", []string{fmt.Sprintf(incident, "failed", `"error":{"code":"context_length_exceeded","message":"long"}`)}, "", model.KindContextLength, "long"},
-		{"failed: policy", []string{fmt.Sprintf(incident, "failed", `"error":{"code":"cyber_policy","message":"no"}`)}, "", model.KindInvalidRequest, "no"},
-		{"failed for no reason", []string{fmt.Sprintf(incident, "failed", `"error":null`)}, "", model.KindOverloaded, "failed"},
-		{"incomplete for no reason", []string{fmt.Sprintf(incident, "incomplete", `"incomplete_details":null`)}, "", model.KindProtocol, "incomplete"},
+		{"error, nested", []string{`{"type":"error","error":{"code":"server_error","message":"oops"}}`}, "",
+			model.KindOverloaded, "oops"},
+		{"error, flat", []string{added, hello, `{"type":"error","code":"rate_limit_exceeded","message":"slow"}`},
+			"hello", model.KindRateLimited, "slow"},
+		{"failed: too long", []string{fmt.Sprintf(incident, "failed",
+			`"error":{"code":"context_length_exceeded","message":"long"}`)}, "", model.KindContextLength, "long"},
+		{"failed: policy", []string{fmt.Sprintf(incident, "failed", `"error":{"code":"cyber_policy","message":"no"}`)},
+			"", model.KindInvalidRequest, "no"},
+		{"failed for no reason", []string{fmt.Sprintf(incident, "failed", `"error":null`)}, "", model.KindOverloaded,
+			"failed"},
+		{"incomplete for no reason", []string{fmt.Sprintf(incident, "incomplete", `"incomplete_details":null`)}, "",
+			model.KindProtocol, "incomplete"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -127,7 +150,8 @@ func TestTolerance(t *testing.T) {
 		return fmt.Sprintf(`{"type":"response.output_item.added","output_index":%d,"item":{"type":"function_call","call_id":%q,"name":"f","arguments":""%s}}`, index, id, rest)
 	}
 	args := func(index int, text string) string {
-		return fmt.Sprintf(`{"type":"response.function_call_arguments.delta","output_index":%d,"delta":%q}`, index, text)
+		return fmt.Sprintf(`{"type":"response.function_call_arguments.delta","output_index":%d,"delta":%q}`, index,
+			text)
 	}
 	doneCall := func(index int, status, text string) string {
 		return fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":{"type":"function_call","call_id":"c","name":"f","status":%q,"arguments":%q}}`, index, status, text)
@@ -138,7 +162,8 @@ func TestTolerance(t *testing.T) {
 		want   modeltest.Answer
 	}{
 		{"unknown events, items and parts", []string{
-			`{"type":"response.new_thing","delta":{"a":1},"output_index":"x"}`, `{"type":"keepalive","sequence_number":3}`,
+			`{"type":"response.new_thing","delta":{"a":1},"output_index":"x"}`,
+			`{"type":"keepalive","sequence_number":3}`,
 			`{"type":"response.output_item.added","output_index":1,"item":{"type":"tool_search_call","arguments":{"a":1}}}`,
 			`{"type":"response.output_text.delta","output_index":1,"delta":"lost"}`,
 			`{"type":"response.output_item.done","output_index":1,"item":{"type":"tool_search_call","arguments":{"a":1}}}`,
@@ -146,15 +171,26 @@ func TestTolerance(t *testing.T) {
 		}, modeltest.Answer{Text: "hello"}},
 		{"everything in the terminal event", []string{
 			`{"type":"response.completed","response":{"id":"resp_1","output":[{"type":"reasoning","encrypted_content":"abc","summary":[{"type":"summary_text","text":"s"}]},{"type":"message","content":[{"type":"output_text","text":"a"},{"type":"refusal","refusal":"b"}]},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}]}}`,
-		}, modeltest.Answer{Text: "a", Refusal: "b", Summary: []string{"s"}, Opaque: []string{"abc"}, Calls: []string{"c f {}"}}},
-		{"text only in done events", []string{added, `{"type":"response.output_text.done","output_index":0,"text":"all"}`, `{"type":"response.output_text.done","output_index":0,"text":"all"}`, completed}, modeltest.Answer{Text: "all"}},
+		}, modeltest.Answer{Text: "a", Refusal: "b", Summary: []string{"s"}, Opaque: []string{"abc"},
+			Calls: []string{"c f {}"}}},
+		{"text only in done events", []string{added,
+			`{"type":"response.output_text.done","output_index":0,"text":"all"}`,
+			`{"type":"response.output_text.done","output_index":0,"text":"all"}`,
+			completed}, modeltest.Answer{Text: "all"}},
 		{"interleaved calls", []string{
-			call(0, "c0", ""), call(1, "c1", ""), args(1, `{"b"`), args(0, `{"a"`), args(1, `:1}`), doneCall(1, "completed", `{"b":1}`), args(0, `:1}`), doneCall(0, "completed", `{"a":1}`), completed,
+			call(0, "c0", ""), call(1, "c1", ""), args(1, `{"b"`), args(0, `{"a"`), args(1, `:1}`),
+			doneCall(1, "completed", `{"b":1}`), args(0, `:1}`), doneCall(0, "completed", `{"a":1}`), completed,
 		}, modeltest.Answer{Calls: []string{`c0 f {"a":1}`, `c1 f {"b":1}`}}},
-		{"malformed arguments", []string{call(0, "c0", ""), args(0, `{"a": nope`), doneCall(0, "completed", `{"a": nope`), completed}, modeltest.Answer{Calls: []string{`c0 f {"a": nope`}}},
-		{"arguments that the end completes", []string{call(0, "c0", ""), args(0, `{"a"`), doneCall(0, "completed", `{"a":1}`), completed}, modeltest.Answer{Calls: []string{`c0 f {"a":1}`}}},
-		{"arguments that the end contradicts", []string{call(0, "c0", ""), args(0, `{"a":1}`), doneCall(0, "completed", `{ "a": 1 }`), completed}, modeltest.Answer{Calls: []string{`c0 f {"a":1}`}}},
-		{"calls that never end", []string{call(0, "c0", ""), args(0, `{}`), call(1, "c1", ""), args(1, `[]`), completed}, modeltest.Answer{Calls: []string{`c0 f {}`, `c1 f []`}}},
+		{"malformed arguments", []string{call(0, "c0", ""), args(0, `{"a": nope`),
+			doneCall(0, "completed", `{"a": nope`), completed}, modeltest.Answer{Calls: []string{`c0 f {"a": nope`}}},
+		{"arguments that the end completes",
+			[]string{call(0, "c0", ""), args(0, `{"a"`), doneCall(0, "completed", `{"a":1}`), completed},
+			modeltest.Answer{Calls: []string{`c0 f {"a":1}`}}},
+		{"arguments that the end contradicts",
+			[]string{call(0, "c0", ""), args(0, `{"a":1}`), doneCall(0, "completed", `{ "a": 1 }`), completed},
+			modeltest.Answer{Calls: []string{`c0 f {"a":1}`}}},
+		{"calls that never end", []string{call(0, "c0", ""), args(0, `{}`), call(1, "c1", ""), args(1, `[]`),
+			completed}, modeltest.Answer{Calls: []string{`c0 f {}`, `c1 f []`}}},
 		{"phases and citations", []string{
 			`{"type":"response.output_item.added","output_index":0,"item":{"type":"message","phase":"odd"}}`, hello,
 			`{"type":"response.output_text.annotation.added","output_index":0,"annotation":{"type":"url_citation","url":"https://x","title":"t","start_index":0,"end_index":2}}`,
@@ -179,7 +215,8 @@ func TestTolerance(t *testing.T) {
 func TestCallIDs(t *testing.T) {
 	var events []string
 	for i, id := range []string{"same", "same", "", strings.Repeat("x", 65)} {
-		events = append(events, fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":{"type":"function_call","call_id":%q,"name":"f","arguments":"{}"}}`, i, id))
+		events = append(events, fmt.Sprintf(
+			`{"type":"response.output_item.done","output_index":%d,"item":{"type":"function_call","call_id":%q,"name":"f","arguments":"{}"}}`, i, id))
 	}
 	a, e := ask(t.Context(), t, serve(t, false, replay(append(events, completed), false)), model.Request{})
 	seen := make(map[string]bool)
@@ -204,13 +241,16 @@ func TestIncomplete(t *testing.T) {
 		if end != "" {
 			events = append(events, end)
 		}
-		events = append(events, fmt.Sprintf(incident, "incomplete", `"incomplete_details":{"reason":"max_output_tokens"}`))
+		events = append(events, fmt.Sprintf(incident, "incomplete",
+			`"incomplete_details":{"reason":"max_output_tokens"}`))
 		a, e := ask(t.Context(), t, serve(t, false, replay(events, false)), model.Request{})
 		if e != nil || a.Stop != model.StopMaxTokens || len(a.Calls) != 0 || a.Text != "hello" {
 			t.Errorf("%+v %v", a, e)
 		}
 	}
-	a, e := ask(t.Context(), t, serve(t, false, replay([]string{fmt.Sprintf(incident, "incomplete", `"incomplete_details":{"reason":"content_filter"}`)}, false)), model.Request{})
+	a, e := ask(t.Context(), t, serve(t, false,
+		replay([]string{fmt.Sprintf(incident, "incomplete", `"incomplete_details":{"reason":"content_filter"}`)},
+			false)), model.Request{})
 	if e != nil || a.Stop != model.StopContentFilter || a.RequestID != "r" {
 		t.Errorf("%+v %v", a, e)
 	}
@@ -220,7 +260,9 @@ func TestIncomplete(t *testing.T) {
 func TestSlowReader(t *testing.T) {
 	// Each event is larger than what one read takes in.
 	large := strings.Replace(hello, `"logprobs":[]`, `"obfuscation":"`+strings.Repeat("x", 1<<18)+`"`, 1)
-	tr := serve(t, false, replay([]string{added, large, large, large, completed}, false), func(o *openai.Options) { o.IdleTimeout = time.Second })
+	tr := serve(t, false, replay([]string{added, large, large, large, completed}, false), func(o *openai.Options) {
+		o.IdleTimeout = time.Second
+	})
 	slow := sync.OnceFunc(func() { time.Sleep(1500 * time.Millisecond) })
 	for _, err := range tr.Stream(t.Context(), model.Request{}) {
 		if err != nil {
@@ -241,11 +283,13 @@ func TestBrokenConnections(t *testing.T) {
 	if e == nil || e.Kind != model.KindTransport || a.Text != "hello" || !e.Retryable() {
 		t.Errorf("reset: %+v %v", a, e)
 	}
-	gone, err := openai.New(openai.Options{SocketPath: filepath.Join(t.TempDir(), "gone.sock"), ExtraHeaders: map[string]string{"X-Token": sentinel}})
+	gone, err := openai.New(openai.Options{SocketPath: filepath.Join(t.TempDir(), "gone.sock"),
+		ExtraHeaders: map[string]string{"X-Token": sentinel}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, e := ask(t.Context(), t, gone, model.Request{}); e == nil || e.Kind != model.KindTransport || !strings.Contains(e.Message, "gone.sock") {
+	if _, e := ask(t.Context(), t, gone, model.Request{}); e == nil || e.Kind != model.KindTransport ||
+		!strings.Contains(e.Message, "gone.sock") {
 		t.Errorf("no socket: %v", e)
 	}
 }
@@ -260,7 +304,8 @@ func TestMissingKey(t *testing.T) {
 		t.Errorf("%#v", check)
 	}
 	_, e := ask(t.Context(), t, tr, model.Request{})
-	if e == nil || e.Code != responses.CodeMissingCredentials || !strings.Contains(e.Message, "OPENAI_API_KEY") || e.Retryable() {
+	if e == nil || e.Code != responses.CodeMissingCredentials || !strings.Contains(e.Message, "OPENAI_API_KEY") ||
+		e.Retryable() {
 		t.Errorf("%#v", e)
 	}
 	for _, bad := range []string{"api.openai.com", "ftp://x/", "http://", "http://%zz"} {
@@ -339,6 +384,7 @@ func TestFaults(t *testing.T) {
 		Serve: func(t *testing.T, h http.HandlerFunc, idle time.Duration) model.Transport {
 			return serve(t, false, h, func(o *openai.Options) { o.IdleTimeout = idle })
 		},
-		Begin: "data: " + added + "\n\ndata: " + hello + "\n\n", Half: "data: {\"type\":\"response.comp", End: "data: " + completed + "\n\n",
+		Begin: "data: " + added + "\n\ndata: " + hello + "\n\n", Half: "data: {\"type\":\"response.comp",
+		End: "data: " + completed + "\n\n",
 	})
 }

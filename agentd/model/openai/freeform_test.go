@@ -29,7 +29,8 @@ func TestFreeformRequest(t *testing.T) {
 		Model: "gpt-5.2-codex", Tools: []model.Tool{patchTool, {Name: "Run"}},
 		ToolChoice: responses.ToolChoice{Allowed: []string{"Run", "ApplyPatch"}},
 		Input: []responses.Item{
-			&responses.ToolCall{CallID: "c1", Name: "ApplyPatch", Arguments: `{"patch":"*** a\n<\"ü\">"}`, Output: "done"},
+			&responses.ToolCall{CallID: "c1", Name: "ApplyPatch", Arguments: `{"patch":"*** a\n<\"ü\">"}`,
+				Output: "done"},
 			&responses.ToolCall{CallID: "c2", Name: "ApplyPatch", Arguments: `{"patch":7}`, Output: "bad"},
 			&responses.ToolCall{CallID: "c3", Name: "ApplyPatch", Arguments: `{"patch":"x","more":"y"}`, Output: "bad"},
 			&responses.ToolCall{CallID: "c4", Name: "ApplyPatch", Arguments: `not JSON`, Output: "bad"},
@@ -57,7 +58,8 @@ func TestFreeformRequest(t *testing.T) {
 	free := sent(req, inFreeform)
 	for _, c := range []struct{ what, got, want string }{
 		{"the tools", string(free.Tools), `[{"type":"custom","name":"ApplyPatch","description":"Text.","format":{"type":"grammar","syntax":"lark","definition":"start: /x/"}},` + run},
-		{"the choice", string(free.ToolChoice), `{"type":"allowed_tools","tools":[{"type":"function","name":"Run"},{"type":"custom","name":"ApplyPatch"}],"mode":"auto"}`},
+		{"the choice", string(free.ToolChoice),
+			`{"type":"allowed_tools","tools":[{"type":"function","name":"Run"},{"type":"custom","name":"ApplyPatch"}],"mode":"auto"}`},
 		{"the input", string(free.Input), `[{"type":"custom_tool_call","call_id":"c1","name":"ApplyPatch","input":"*** a\n<\"ü\">"},{"type":"custom_tool_call_output","call_id":"c1","output":"done"},` + rest},
 	} {
 		if diff := cmp.Diff(c.want, c.got); diff != "" {
@@ -69,17 +71,21 @@ func TestFreeformRequest(t *testing.T) {
 		t.Errorf("the choice of one: %s", got)
 	}
 	// What grows at its end is sent in the same bytes.
-	req.Input = append(req.Input, &responses.ToolCall{CallID: "c6", Name: "ApplyPatch", Arguments: `{"patch":"z"}`, Output: "done"})
-	if longer := sent(req, inFreeform); !strings.HasPrefix(string(longer.Input), strings.TrimSuffix(string(free.Input), "]")+",") {
+	req.Input = append(req.Input, &responses.ToolCall{CallID: "c6", Name: "ApplyPatch", Arguments: `{"patch":"z"}`,
+		Output: "done"})
+	if longer := sent(req, inFreeform); !strings.HasPrefix(string(longer.Input),
+		strings.TrimSuffix(string(free.Input), "]")+",") {
 		t.Errorf("the history is told in other words: %s", longer.Input)
 	}
 	function := `[{"type":"function","name":"ApplyPatch","description":"JSON.","parameters":{"type":"object"},"strict":false},` + run
-	if got := sent(req); string(got.Tools) != function || strings.Contains(string(got.Input), "custom_tool_call") || string(got.ToolChoice) != `{"type":"function","name":"ApplyPatch"}` {
+	if got := sent(req); string(got.Tools) != function || strings.Contains(string(got.Input), "custom_tool_call") ||
+		string(got.ToolChoice) != `{"type":"function","name":"ApplyPatch"}` {
 		t.Errorf("without being asked for: %s %s %s", got.Tools, got.ToolChoice, got.Input)
 	}
 	for name, want := range map[string]bool{
 		"gpt-5": true, "gpt-5.2-codex": true, "openai/gpt-6": true, "house-model": true,
-		"gpt-4.1": false, "gpt-4o-mini": false, "o3": false, "o4-mini": false, "gpt-oss-120b": false, "chatgpt-4o-latest": false, "gpt-3.5-turbo": false,
+		"gpt-4.1": false, "gpt-4o-mini": false, "o3": false, "o4-mini": false, "gpt-oss-120b": false,
+		"chatgpt-4o-latest": false, "gpt-3.5-turbo": false,
 	} {
 		req.Model = name
 		if got := strings.Contains(string(sent(req, inFreeform).Tools), `"custom"`); got != want {
@@ -91,18 +97,23 @@ func TestFreeformRequest(t *testing.T) {
 // The recorded call of a custom tool arrives as a call in JSON, and goes back as
 // it came.
 func TestFreeformRecorded(t *testing.T) {
-	file := filepath.Join("..", "..", "..", "..", "shared", "fixtures", "provider-streams", "openai-custom-tool.1.chunks.txt")
+	file := filepath.Join("..", "..", "..", "..", "shared", "fixtures", "provider-streams",
+		"openai-custom-tool.1.chunks.txt")
 	if found, err := filepath.Glob(file); err != nil || len(found) == 0 {
 		t.Skip("the recorded streams (../shared/fixtures/provider-streams) are not here")
 	}
-	req := model.Request{Tools: []model.Tool{{Name: "write_sql", Freeform: &model.Freeform{Argument: "query", Syntax: "regex", Definition: "SELECT .+"}}}}
+	req := model.Request{Tools: []model.Tool{{Name: "write_sql",
+		Freeform: &model.Freeform{Argument: "query", Syntax: "regex", Definition: "SELECT .+"}}}}
 	for _, events := range recorded(t, file) {
 		got, failed := ask(t.Context(), t, serve(t, false, replay(events, true), inFreeform), req)
-		if failed != nil || !slices.Equal(got.Calls, []string{`call_custom_sql_001 write_sql {"query":"SELECT * FROM users WHERE age > 25"}`}) {
+		if failed != nil || !slices.Equal(got.Calls,
+			[]string{`call_custom_sql_001 write_sql {"query":"SELECT * FROM users WHERE age > 25"}`}) {
 			t.Errorf("%q, %v", got.Calls, failed)
 		}
-		req.Input = []responses.Item{&responses.ToolCall{CallID: "call_custom_sql_001", Name: "write_sql", Arguments: `{"query":"SELECT * FROM users WHERE age > 25"}`, Output: "1"}}
-		if body, _, _ := sentFor(t, false, req, inFreeform); !strings.Contains(body, `"input":"SELECT * FROM users WHERE age > 25"`) {
+		req.Input = []responses.Item{&responses.ToolCall{CallID: "call_custom_sql_001", Name: "write_sql",
+			Arguments: `{"query":"SELECT * FROM users WHERE age > 25"}`, Output: "1"}}
+		if body, _, _ := sentFor(t, false, req, inFreeform); !strings.Contains(body,
+			`"input":"SELECT * FROM users WHERE age > 25"`) {
 			t.Errorf("it goes back as %s", body)
 		}
 	}
@@ -127,7 +138,8 @@ func TestFreeformCalls(t *testing.T) {
 		return fmt.Sprintf(`{"type":"response.custom_tool_call_input.delta","output_index":%d,"delta":%s}`, i, quoted)
 	}
 	whole := func(i int) string {
-		return fmt.Sprintf(`{"type":"response.custom_tool_call_input.done","output_index":%d,"input":%s}`, i, quote(text))
+		return fmt.Sprintf(`{"type":"response.custom_tool_call_input.done","output_index":%d,"input":%s}`, i,
+			quote(text))
 	}
 	item := func(i int, input string) string {
 		return fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":{"type":"custom_tool_call","call_id":"c%d","name":"ApplyPatch","status":"completed","input":%s}}`, i, i, quote(input))
@@ -138,16 +150,19 @@ func TestFreeformCalls(t *testing.T) {
 	}
 	first, second, _ := strings.Cut(text, "😀")
 	for name, events := range map[string][]string{
-		"rune by rune":            append(append([]string{begin(0)}, runes...), whole(0), item(0, text)),
-		"at once, at the end":     {begin(0), whole(0), item(0, text)},
-		"in the item alone":       {item(0, text)},
-		"a part, then the whole":  {begin(0), piece(0, quote(first)), whole(0), item(0, text)},
-		"half a character":        {begin(0), piece(0, strings.TrimSuffix(quote(first), `"`)+`\ud83d"`), piece(0, `"\ude00`+quote(second)[1:]), item(0, text)},
-		"half, then the whole":    {begin(0), piece(0, strings.TrimSuffix(quote(first), `"`)+`\ud83d"`), item(0, text)},
-		"without an end":          {begin(0), piece(0, quote(text))},
-		"interleaved with itself": {begin(0), begin(1), piece(1, quote(text)), piece(0, quote(text)), item(1, text), item(0, text)},
+		"rune by rune":           append(append([]string{begin(0)}, runes...), whole(0), item(0, text)),
+		"at once, at the end":    {begin(0), whole(0), item(0, text)},
+		"in the item alone":      {item(0, text)},
+		"a part, then the whole": {begin(0), piece(0, quote(first)), whole(0), item(0, text)},
+		"half a character": {begin(0), piece(0, strings.TrimSuffix(quote(first), `"`)+`\ud83d"`),
+			piece(0, `"\ude00`+quote(second)[1:]), item(0, text)},
+		"half, then the whole": {begin(0), piece(0, strings.TrimSuffix(quote(first), `"`)+`\ud83d"`), item(0, text)},
+		"without an end":       {begin(0), piece(0, quote(text))},
+		"interleaved with itself": {begin(0), begin(1), piece(1, quote(text)), piece(0, quote(text)), item(1, text),
+			item(0, text)},
 	} {
-		got, failed := ask(t.Context(), t, serve(t, false, replay(append(events, completed), true), inFreeform), model.Request{Tools: []model.Tool{patchTool}})
+		got, failed := ask(t.Context(), t, serve(t, false, replay(append(events, completed), true), inFreeform),
+			model.Request{Tools: []model.Tool{patchTool}})
 		if failed != nil || len(got.Calls) == 0 {
 			t.Errorf("%s: %q, %v", name, got.Calls, failed)
 		}
@@ -158,13 +173,15 @@ func TestFreeformCalls(t *testing.T) {
 			}
 		}
 	}
-	got, failed := ask(t.Context(), t, serve(t, false, replay([]string{begin(0), item(0, ""), completed}, false), inFreeform), model.Request{Tools: []model.Tool{patchTool}})
+	got, failed := ask(t.Context(), t, serve(t, false, replay([]string{begin(0), item(0, ""), completed}, false),
+		inFreeform), model.Request{Tools: []model.Tool{patchTool}})
 	if failed != nil || !slices.Equal(got.Calls, []string{`c0 ApplyPatch {"patch":""}`}) {
 		t.Errorf("empty: %q, %v", got.Calls, failed)
 	}
 	// A model may call by the function form although it was offered the other.
 	function := `{"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","call_id":"c0","name":"ApplyPatch","arguments":"{\"patch\":\"x\"}"}}`
-	got, failed = ask(t.Context(), t, serve(t, false, replay([]string{function, completed}, false), inFreeform), model.Request{Tools: []model.Tool{patchTool}})
+	got, failed = ask(t.Context(), t, serve(t, false, replay([]string{function, completed}, false), inFreeform),
+		model.Request{Tools: []model.Tool{patchTool}})
 	if failed != nil || !slices.Equal(got.Calls, []string{`c0 ApplyPatch {"patch":"x"}`}) {
 		t.Errorf("as a function: %q, %v", got.Calls, failed)
 	}

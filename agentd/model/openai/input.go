@@ -49,7 +49,8 @@ func encodeInput(provider string, forms freeform, items []responses.Item, n int)
 
 // refused is the error of an item that the provider cannot be told.
 func refused(err error, i int) *model.Error {
-	return &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: fmt.Sprintf("item %d of the conversation: %v", i, err)}
+	return &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
+		Message: fmt.Sprintf("item %d of the conversation: %v", i, err)}
 }
 
 // list is a list of objects in JSON under construction. It writes the few
@@ -148,7 +149,8 @@ func (l *list) item(item responses.Item, answered map[string]bool) error {
 	case *responses.FunctionCall:
 		l.call(responses.ItemFunctionCall, item.CallID, item.Name, "arguments", item.Arguments)
 		if !answered[item.CallID] {
-			return l.output(responses.ItemFunctionCallOutput, item.CallID, []responses.Part{responses.InputText(unanswered)})
+			return l.output(responses.ItemFunctionCallOutput, item.CallID,
+				[]responses.Part{responses.InputText(unanswered)})
 		}
 	case *responses.FunctionCallOutput:
 		return l.output(responses.ItemFunctionCallOutput, item.CallID, item.Output)
@@ -247,7 +249,8 @@ func (l *list) part(p responses.Part, text string) error {
 		return nil
 	}
 	switch {
-	case text == "", p.Type == responses.PartRefusal, p.Type == responses.PartInputImage, p.Type == responses.PartInputFile:
+	case text == "", p.Type == responses.PartRefusal, p.Type == responses.PartInputImage,
+		p.Type == responses.PartInputFile:
 	default:
 		return fmt.Errorf("content of type %q cannot be sent to this provider; leave it out", p.Type)
 	}

@@ -268,7 +268,8 @@ func (a *assembly) endCall(it *item) error {
 			return err
 		}
 	}
-	return a.queue.Push(&it.Item, model.Event{Kind: model.CallEnd, CallID: it.callID, Name: it.name, Text: it.args.String()})
+	return a.queue.Push(&it.Item, model.Event{Kind: model.CallEnd, CallID: it.callID, Name: it.name,
+		Text: it.args.String()})
 }
 
 // unsaid passes on the content of a whole item unless its deltas did.

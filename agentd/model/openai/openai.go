@@ -83,12 +83,14 @@ type Transport struct {
 func New(opts Options) (*Transport, error) {
 	opts.Provider = cmp.Or(opts.Provider, providers.OpenAI)
 	if opts.Codex && opts.Whole {
-		e := responses.Invalid(providers.Setting(opts.Provider, "STREAM"), responses.CodeInvalidValue, "the Codex backend only streams")
+		e := responses.Invalid(providers.Setting(opts.Provider, "STREAM"), responses.CodeInvalidValue,
+			"the Codex backend only streams")
 		e.Hint = "leave the setting out"
 		return nil, e
 	}
 	if opts.Codex && opts.Continue {
-		e := responses.Invalid(providers.Setting(opts.Provider, "CONTINUATION"), responses.CodeInvalidValue, "the Codex backend stores nothing that could be continued")
+		e := responses.Invalid(providers.Setting(opts.Provider, "CONTINUATION"), responses.CodeInvalidValue,
+			"the Codex backend stores nothing that could be continued")
 		e.Hint = "leave the setting out"
 		return nil, e
 	}
@@ -103,13 +105,15 @@ func New(opts Options) (*Transport, error) {
 		headers["Chatgpt-Account-Id"] = account
 	}
 	e, err := endpoint.New(endpoint.Options{
-		Provider: opts.Provider, BaseURL: opts.BaseURL, APIKey: opts.APIKey, KeyOptional: opts.KeyOptional, SocketPath: opts.SocketPath,
+		Provider: opts.Provider, BaseURL: opts.BaseURL, APIKey: opts.APIKey, KeyOptional: opts.KeyOptional,
+		SocketPath: opts.SocketPath,
 		HTTPClient: opts.HTTPClient, Headers: headers, IdleTimeout: opts.IdleTimeout,
 	})
 	if err != nil {
 		return nil, err
 	}
-	t := &Transport{provider: opts.Provider, endpoint: e, whole: opts.Whole, codex: opts.Codex, freeform: opts.Freeform, continued: opts.Continue}
+	t := &Transport{provider: opts.Provider, endpoint: e, whole: opts.Whole, codex: opts.Codex, freeform: opts.Freeform,
+		continued: opts.Continue}
 	requestOptions := []option.RequestOption{
 		option.WithBaseURL(e.Base()), option.WithHTTPClient(e.Client()), option.WithMaxRetries(0),
 		option.WithMiddleware(endpoint.BoundErrors), option.WithHeader("Accept", t.accepts()),
@@ -165,7 +169,8 @@ func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(m
 	if err != nil {
 		return err
 	}
-	lowered := model.Lowering{Mode: model.LoweredFull, Reason: p.reason, Items: p.sent, Bytes: len(body), CacheKey: req.PromptCacheKey != ""}
+	lowered := model.Lowering{Mode: model.LoweredFull, Reason: p.reason, Items: p.sent, Bytes: len(body),
+		CacheKey: req.PromptCacheKey != ""}
 	if p.previous != "" {
 		lowered.Mode = model.LoweredIncremental
 	}
@@ -181,7 +186,8 @@ func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(m
 
 // exchange sends a body and passes on what comes. It returns the provider's id of
 // the answer.
-func (t *Transport) exchange(ctx context.Context, req model.Request, body []byte, pass func(model.Event) bool) (response string, err error) {
+func (t *Transport) exchange(ctx context.Context, req model.Request, body []byte,
+	pass func(model.Event) bool) (response string, err error) {
 	watch := t.endpoint.Begin(ctx)
 	defer watch.End()
 	resp, err := t.call(watch.Context(), body)
@@ -201,7 +207,8 @@ func (t *Transport) exchange(ctx context.Context, req model.Request, body []byte
 	case t.whole && isType(resp, "application/json"):
 		err = t.wholeAnswer(watch, resp.Body, a)
 	default:
-		err = t.endpoint.Garbled(protocolError(fmt.Sprintf("the provider answered with content type %.80q where %s was asked for", resp.Header.Get("Content-Type"), t.asked())))
+		err = t.endpoint.Garbled(protocolError(fmt.Sprintf("the provider answered with content type %.80q where %s "+
+			"was asked for", resp.Header.Get("Content-Type"), t.asked())))
 	}
 	return a.response, err
 }

@@ -23,7 +23,8 @@ var update = flag.Bool("update", false, "rewrite golden files")
 // Every recorded stream gives the right text, calls, usage and end, however its
 // bytes arrive, over TCP and over a socket.
 func TestRecordedStreams(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("..", "..", "..", "..", "shared", "fixtures", "provider-streams", "*.chunks.txt"))
+	files, err := filepath.Glob(filepath.Join("..", "..", "..", "..", "shared", "fixtures", "provider-streams",
+		"*.chunks.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,8 @@ func checkAgainst(t *testing.T, terminal string, got modeltest.Answer) {
 			want.Calls = got.Calls // their input has a key of its own; the golden file has it
 		}
 	}
-	if got.Text != want.Text || got.Reasoning != want.Reasoning || !cmp.Equal(got.Calls, want.Calls) || got.Usage != ev.Response.Usage {
+	if got.Text != want.Text || got.Reasoning != want.Reasoning || !cmp.Equal(got.Calls, want.Calls) ||
+		got.Usage != ev.Response.Usage {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 }

@@ -55,8 +55,9 @@ type wireTool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
-	Strict      *bool           `json:"strict,omitempty"` // the API's default is true, which optional parameters do not survive
-	Format      *wireGrammar    `json:"format,omitempty"` // of a tool in free form, which has neither of the two
+	// the API's default is true, which optional parameters do not survive
+	Strict *bool        `json:"strict,omitempty"`
+	Format *wireGrammar `json:"format,omitempty"` // of a tool in free form, which has neither of the two
 }
 
 type wireGrammar struct {
@@ -102,7 +103,8 @@ func (t *Transport) encode(req model.Request) ([]byte, *plan, error) {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(body); err != nil {
-		return nil, nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue, Message: "the request has no form in JSON: " + err.Error(), Err: err}
+		return nil, nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
+			Message: "the request has no form in JSON: " + err.Error(), Err: err}
 	}
 	// encoding/json would look at every byte of the input three times, and of a
 	// long conversation it is nearly all there is.
@@ -112,10 +114,12 @@ func (t *Transport) encode(req model.Request) ([]byte, *plan, error) {
 
 func newRequest(req model.Request, forms freeform) *wireRequest {
 	w := &wireRequest{
-		Model: req.Model, Instructions: req.Instructions, MaxOutputTokens: atLeast(minOutputTokens, req.MaxOutputTokens),
-		Text: encodeText(req.Text), PromptCacheKey: req.PromptCacheKey, SafetyIdentifier: req.SafetyIdentifier,
-		Metadata:    req.Metadata,
-		Temperature: sent(req.Sampling.Temperature, req.Temperature), TopP: sent(req.Sampling.TopP, req.TopP),
+		Model: req.Model, Instructions: req.Instructions,
+		MaxOutputTokens: atLeast(minOutputTokens, req.MaxOutputTokens),
+		Text:            encodeText(req.Text), PromptCacheKey: req.PromptCacheKey,
+		SafetyIdentifier: req.SafetyIdentifier,
+		Metadata:         req.Metadata,
+		Temperature:      sent(req.Sampling.Temperature, req.Temperature), TopP: sent(req.Sampling.TopP, req.TopP),
 		PresencePenalty:  sent(req.Sampling.PresencePenalty, req.PresencePenalty),
 		FrequencyPenalty: sent(req.Sampling.FrequencyPenalty, req.FrequencyPenalty),
 	}
@@ -162,11 +166,13 @@ func encodeTools(tools []model.Tool, forms freeform) []wireTool {
 	list := make([]wireTool, len(tools))
 	for i, t := range tools {
 		if _, ok := forms[t.Name]; ok {
-			list[i] = wireTool{Type: typeCustom, Name: t.Name, Description: cmp.Or(t.Freeform.Description, t.Description),
-				Format: &wireGrammar{"grammar", t.Freeform.Syntax, t.Freeform.Definition}}
+			list[i] = wireTool{Type: typeCustom, Name: t.Name,
+				Description: cmp.Or(t.Freeform.Description, t.Description),
+				Format:      &wireGrammar{"grammar", t.Freeform.Syntax, t.Freeform.Definition}}
 			continue
 		}
-		list[i] = wireTool{Type: "function", Name: t.Name, Description: t.Description, Parameters: t.Parameters, Strict: new(t.Strict != nil && *t.Strict)}
+		list[i] = wireTool{Type: "function", Name: t.Name, Description: t.Description, Parameters: t.Parameters,
+			Strict: new(t.Strict != nil && *t.Strict)}
 		if len(t.Parameters) == 0 {
 			list[i].Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
@@ -184,7 +190,8 @@ func encodeText(t responses.TextConfig) *wireText {
 			w.Format = &wireFormat{Type: "json_object"}
 			break
 		}
-		w.Format = &wireFormat{Type: f.Type, Name: cmp.Or(f.Name, "answer"), Description: f.Description, Schema: f.Schema, Strict: &f.Strict}
+		w.Format = &wireFormat{Type: f.Type, Name: cmp.Or(f.Name, "answer"), Description: f.Description,
+			Schema: f.Schema, Strict: &f.Strict}
 	}
 	if w.Format == nil && w.Verbosity == "" {
 		return nil

@@ -15,7 +15,8 @@ import (
 )
 
 // sentFor returns the body that is sent for a request, and its headers.
-func sentFor(t *testing.T, unix bool, req model.Request, change ...func(*openai.Options)) (body string, header http.Header, target string) {
+func sentFor(t *testing.T, unix bool, req model.Request, change ...func(*openai.Options)) (body string,
+	header http.Header, target string) {
 	t.Helper()
 	tr := serve(t, unix, func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
@@ -32,8 +33,11 @@ func sentFor(t *testing.T, unix bool, req model.Request, change ...func(*openai.
 }
 
 func TestHeaders(t *testing.T) {
-	_, h, target := sentFor(t, false, model.Request{}, func(o *openai.Options) { o.ExtraHeaders = map[string]string{"X-Extra": "e"} })
-	if h.Get("Authorization") != "Bearer "+sentinel || h.Get("Accept") != "text/event-stream" || h.Get("X-Extra") != "e" || !strings.HasSuffix(target, "/v1/responses") {
+	_, h, target := sentFor(t, false, model.Request{}, func(o *openai.Options) {
+		o.ExtraHeaders = map[string]string{"X-Extra": "e"}
+	})
+	if h.Get("Authorization") != "Bearer "+sentinel || h.Get("Accept") != "text/event-stream" ||
+		h.Get("X-Extra") != "e" || !strings.HasSuffix(target, "/v1/responses") {
 		t.Errorf("%v %v", target, h)
 	}
 	_, h, target = sentFor(t, true, model.Request{}, func(o *openai.Options) { o.APIKey = "" })
@@ -43,23 +47,34 @@ func TestHeaders(t *testing.T) {
 }
 
 func text(role responses.Role, s string) *responses.Message {
-	return &responses.Message{ID: "msg_ours", Role: role, Content: []responses.Part{{Type: responses.PartText, Text: s}}}
+	return &responses.Message{ID: "msg_ours", Role: role,
+		Content: []responses.Part{{Type: responses.PartText, Text: s}}}
 }
 
 func TestInput(t *testing.T) {
-	answer := &responses.Message{ID: "msg_ours", Role: responses.RoleAssistant, Phase: responses.PhaseCommentary, Content: []responses.Part{responses.OutputText("a <b>"), {Type: responses.PartRefusal, Refusal: "no"}}}
+	answer := &responses.Message{ID: "msg_ours", Role: responses.RoleAssistant, Phase: responses.PhaseCommentary,
+		Content: []responses.Part{responses.OutputText("a <b>"), {Type: responses.PartRefusal, Refusal: "no"}}}
 	input := []responses.Item{
 		text(responses.RoleDeveloper, "d"), text(responses.RoleUser, "u"),
-		&responses.Message{Role: responses.RoleUser, Content: []responses.Part{{Type: responses.PartInputImage, ImageURL: "data:x"}, {Type: responses.PartInputFile, FileName: "f", FileData: "data:y"}}},
-		&responses.Reasoning{ID: "rs_ours", Summary: []responses.Part{{Type: responses.PartSummaryText, Text: "s"}}, EncryptedContent: "opaque"},
-		&responses.Reasoning{ID: "rs_ours", Content: []responses.Part{{Type: responses.PartReasoningText, Text: "dropped"}}},
+		&responses.Message{Role: responses.RoleUser,
+			Content: []responses.Part{{Type: responses.PartInputImage, ImageURL: "data:x"},
+				{Type: responses.PartInputFile, FileName: "f", FileData: "data:y"}}},
+		&responses.Reasoning{ID: "rs_ours", Summary: []responses.Part{{Type: responses.PartSummaryText, Text: "s"}},
+			EncryptedContent: "opaque"},
+		&responses.Reasoning{ID: "rs_ours",
+			Content: []responses.Part{{Type: responses.PartReasoningText, Text: "dropped"}}},
 		answer,
-		&responses.ToolCall{ID: "tc_ours", CallID: "c1", Name: "ExecCommand", Arguments: `{"cmd":"ls"}`, Output: "out", Result: json.RawMessage(`{"secret":1}`)},
+		&responses.ToolCall{ID: "tc_ours", CallID: "c1", Name: "ExecCommand", Arguments: `{"cmd":"ls"}`, Output: "out",
+			Result: json.RawMessage(`{"secret":1}`)},
 		&responses.FunctionCall{ID: "fc_ours", CallID: "c2", Name: "weather", Arguments: `{`},
-		&responses.FunctionCallOutput{ID: "fco_ours", CallID: "c2", Output: []responses.Part{responses.InputText("sunny")}},
+		&responses.FunctionCallOutput{ID: "fco_ours", CallID: "c2",
+			Output: []responses.Part{responses.InputText("sunny")}},
 		&responses.FunctionCall{CallID: "c3", Name: "left"},
-		&responses.FunctionCallOutput{CallID: "c4", Output: []responses.Part{responses.InputText("a"), {Type: responses.PartInputImage, ImageURL: "https://i"}}},
-		&responses.ToolCall{CallID: "c5", Name: "ViewImage", Arguments: `{}`, Output: "a picture", Media: []responses.Part{{Type: responses.PartInputImage, ImageURL: "data:i", Detail: "low"}}},
+		&responses.FunctionCallOutput{CallID: "c4",
+			Output: []responses.Part{responses.InputText("a"),
+				{Type: responses.PartInputImage, ImageURL: "https://i"}}},
+		&responses.ToolCall{CallID: "c5", Name: "ViewImage", Arguments: `{}`, Output: "a picture",
+			Media: []responses.Part{{Type: responses.PartInputImage, ImageURL: "data:i", Detail: "low"}}},
 		&responses.Compaction{ID: "cmp_ours", EncryptedContent: "z"},
 		&responses.OpaqueItem{Type: "x:y", Raw: json.RawMessage(`{"type":"x:y"}`)},
 		&responses.Message{Role: responses.RoleAssistant},
@@ -86,7 +101,8 @@ func TestInput(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	// What was sent once is sent again, byte for byte, in the next round.
-	next, _, _ := sentFor(t, false, model.Request{Model: "gpt-4.1", Instructions: "i", Input: append(input, text(responses.RoleUser, "more"))})
+	next, _, _ := sentFor(t, false, model.Request{Model: "gpt-4.1", Instructions: "i",
+		Input: append(input, text(responses.RoleUser, "more"))})
 	if prefix := strings.TrimSuffix(want, `],"store":false,"stream":true}`+"\n"); !strings.HasPrefix(next, prefix+",") {
 		t.Errorf("the conversation is not append-only: %s", next)
 	}
@@ -96,14 +112,17 @@ func TestParameters(t *testing.T) {
 	ptr := func(s string) *string { return &s }
 	limit, strict := 100, true
 	req := model.Request{
-		Model: "gpt-5", MaxOutputTokens: &limit, Temperature: 0, TopP: 1, Sampling: responses.Sampling{Temperature: true},
+		Model: "gpt-5", MaxOutputTokens: &limit, Temperature: 0, TopP: 1,
+		Sampling: responses.Sampling{Temperature: true},
 		Tools: []model.Tool{
 			{Name: "a", Description: "does a", Parameters: json.RawMessage(`{"type":"object","z":1,"b":2}`)},
 			{Name: "b", Strict: &strict},
 		},
 		ToolChoice: responses.ToolChoice{Allowed: []string{"a"}, Mode: "required"}, ParallelToolCalls: false,
-		Reasoning:   &responses.ReasoningConfig{Summary: ptr("auto")},
-		Text:        responses.TextConfig{Verbosity: "low", Format: responses.TextFormat{Type: "json_schema", Name: "n", Schema: json.RawMessage(`{"type":"object"}`), Strict: true}},
+		Reasoning: &responses.ReasoningConfig{Summary: ptr("auto")},
+		Text: responses.TextConfig{Verbosity: "low",
+			Format: responses.TextFormat{Type: "json_schema", Name: "n", Schema: json.RawMessage(`{"type":"object"}`),
+				Strict: true}},
 		ServiceTier: "flex", PromptCacheKey: "k", SafetyIdentifier: "s", Metadata: map[string]string{"m": "v"},
 	}
 	body, _, _ := sentFor(t, false, req)
@@ -131,17 +150,23 @@ func TestMedia(t *testing.T) {
 		part responses.Part
 		want string
 	}{
-		{responses.Part{Type: responses.PartInputImage, ImageURL: "https://x/i.png", Detail: "high"}, `{"type":"input_image","image_url":"https://x/i.png","detail":"high"}`},
-		{responses.Part{Type: responses.PartInputImage, ImageURL: "data:image/png;base64,AA=="}, `{"type":"input_image","image_url":"data:image/png;base64,AA==","detail":"auto"}`},
-		{responses.Part{Type: responses.PartInputFile, FileURL: "https://x/f.pdf"}, `{"type":"input_file","file_url":"https://x/f.pdf"}`},
-		{responses.Part{Type: responses.PartInputFile, FileName: "f.pdf", FileData: "data:application/pdf;base64,AA=="}, `{"type":"input_file","filename":"f.pdf","file_data":"data:application/pdf;base64,AA=="}`},
+		{responses.Part{Type: responses.PartInputImage, ImageURL: "https://x/i.png", Detail: "high"},
+			`{"type":"input_image","image_url":"https://x/i.png","detail":"high"}`},
+		{responses.Part{Type: responses.PartInputImage, ImageURL: "data:image/png;base64,AA=="},
+			`{"type":"input_image","image_url":"data:image/png;base64,AA==","detail":"auto"}`},
+		{responses.Part{Type: responses.PartInputFile, FileURL: "https://x/f.pdf"},
+			`{"type":"input_file","file_url":"https://x/f.pdf"}`},
+		{responses.Part{Type: responses.PartInputFile, FileName: "f.pdf", FileData: "data:application/pdf;base64,AA=="},
+			`{"type":"input_file","filename":"f.pdf","file_data":"data:application/pdf;base64,AA=="}`},
 	} {
 		body, _, _ := sentFor(t, false, model.Request{Input: []responses.Item{
-			&responses.Message{Role: responses.RoleUser, Content: []responses.Part{responses.InputText("look"), tt.part}},
+			&responses.Message{Role: responses.RoleUser,
+				Content: []responses.Part{responses.InputText("look"), tt.part}},
 			&responses.FunctionCall{CallID: "c", Name: "f"},
 			&responses.FunctionCallOutput{CallID: "c", Output: []responses.Part{tt.part}},
 		}})
-		for _, want := range []string{`"content":[{"type":"input_text","text":"look"},` + tt.want + `]`, `"call_id":"c","output":[` + tt.want + `]`} {
+		for _, want := range []string{`"content":[{"type":"input_text","text":"look"},` + tt.want + `]`,
+			`"call_id":"c","output":[` + tt.want + `]`} {
 			if !strings.Contains(body, want) {
 				t.Errorf("%s is not in %s", want, body)
 			}
@@ -153,9 +178,12 @@ func TestMedia(t *testing.T) {
 func TestFormsThatTheProviderTakes(t *testing.T) {
 	one := 1
 	for want, req := range map[string]model.Request{
-		`"max_output_tokens":16`:                                      {MaxOutputTokens: &one},
-		`"text":{"format":{"type":"json_object"}}`:                    {Text: responses.TextConfig{Format: responses.TextFormat{Type: "json_schema"}}},
-		`"format":{"type":"json_schema","name":"answer","schema":{}`:  {Text: responses.TextConfig{Format: responses.TextFormat{Type: "json_schema", Schema: json.RawMessage(`{}`)}}},
+		`"max_output_tokens":16`: {MaxOutputTokens: &one},
+		`"text":{"format":{"type":"json_object"}}`: {
+			Text: responses.TextConfig{Format: responses.TextFormat{Type: "json_schema"}}},
+		`"format":{"type":"json_schema","name":"answer","schema":{}`: {
+			Text: responses.TextConfig{Format: responses.TextFormat{Type: "json_schema",
+				Schema: json.RawMessage(`{}`)}}},
 		`"top_logprobs":3,"include":["message.output_text.logprobs"]`: {Logprobs: true, TopLogprobs: 3},
 		`"include":["message.output_text.logprobs"],"store"`:          {Logprobs: true},
 	} {
@@ -185,7 +213,8 @@ func TestLogprobs(t *testing.T) {
 			}
 			got, said = append(got, ev.Logprobs...), said+ev.Text
 		}
-		want := []responses.LogProb{{Token: "Hi", Logprob: -0.5, Bytes: []int{72, 105}, TopLogprobs: []responses.TopLogProb{{Token: "Yo", Logprob: -1}}}}
+		want := []responses.LogProb{{Token: "Hi", Logprob: -0.5, Bytes: []int{72, 105},
+			TopLogprobs: []responses.TopLogProb{{Token: "Yo", Logprob: -1}}}}
 		if name == "malformed" {
 			want = nil
 		}
@@ -197,8 +226,10 @@ func TestLogprobs(t *testing.T) {
 
 func TestAsksForReasoningWhereThereIsSome(t *testing.T) {
 	for name, want := range map[string]bool{
-		"gpt-5": true, "gpt-5.1-codex-max": true, "o3": true, "o4-mini": true, "gpt-5-mini-2025": true, "openai/gpt-oss-120b": true, "codex-mini-latest": true, "gpt-10": true,
-		"gpt-4o": false, "gpt-4.1": false, "gpt-5-chat-latest": false, "llama-3": false, "o": false, "omni": false, "gpt-": false,
+		"gpt-5": true, "gpt-5.1-codex-max": true, "o3": true, "o4-mini": true, "gpt-5-mini-2025": true,
+		"openai/gpt-oss-120b": true, "codex-mini-latest": true, "gpt-10": true,
+		"gpt-4o": false, "gpt-4.1": false, "gpt-5-chat-latest": false, "llama-3": false, "o": false, "omni": false,
+		"gpt-": false,
 	} {
 		body, _, _ := sentFor(t, false, model.Request{Model: name})
 		if got := strings.Contains(body, "reasoning.encrypted_content"); got != want {
@@ -206,7 +237,8 @@ func TestAsksForReasoningWhereThereIsSome(t *testing.T) {
 		}
 	}
 	none := "none"
-	if body, _, _ := sentFor(t, false, model.Request{Model: "gpt-5.1", Reasoning: &responses.ReasoningConfig{Effort: &none}}); strings.Contains(body, "encrypted") {
+	if body, _, _ := sentFor(t, false, model.Request{Model: "gpt-5.1",
+		Reasoning: &responses.ReasoningConfig{Effort: &none}}); strings.Contains(body, "encrypted") {
 		t.Errorf("without effort: %s", body)
 	}
 }
@@ -215,7 +247,8 @@ func TestItemsThatCannotBeSent(t *testing.T) {
 	tr := serve(t, false, func(http.ResponseWriter, *http.Request) { t.Error("the provider was called") })
 	for _, item := range []responses.Item{
 		&responses.ItemReference{ID: "msg_1"},
-		&responses.Message{Role: responses.RoleUser, Content: []responses.Part{{Type: responses.PartInputVideo, VideoURL: "v"}}},
+		&responses.Message{Role: responses.RoleUser,
+			Content: []responses.Part{{Type: responses.PartInputVideo, VideoURL: "v"}}},
 		&responses.FunctionCallOutput{CallID: "c", Output: []responses.Part{{Type: responses.PartInputVideo}}},
 	} {
 		_, e := ask(t.Context(), t, tr, model.Request{Input: []responses.Item{item}})

@@ -26,7 +26,8 @@ func whole(o *openai.Options) { o.Whole = true }
 
 // Recorded answers that came as one object are read as streams are.
 func TestRecordedWhole(t *testing.T) {
-	for name, calls := range map[string]int{"lmstudio-tool-call.1": 1, "openai-reasoning-encrypted-content.1": -1, "openai-error.1": 0} {
+	for name, calls := range map[string]int{"lmstudio-tool-call.1": 1, "openai-reasoning-encrypted-content.1": -1,
+		"openai-error.1": 0} {
 		data, err := os.ReadFile(filepath.FromSlash("../../../../shared/fixtures/provider-streams/" + name + ".json"))
 		if err != nil {
 			t.Skip("the recorded streams (../shared/fixtures/provider-streams) are not here")
@@ -75,17 +76,22 @@ func TestWholeAnswers(t *testing.T) {
 		stop       model.Stop
 		kind       model.ErrorKind
 	}{
-		{"complete", `{"id":"r","status":"completed","output":[` + message + `,` + call + `]}`, "hello", 1, model.StopEnd, ""},
-		{"cut short in a call", `{"id":"r","status":"incomplete","output":[` + message + `,` + call + `],"incomplete_details":{"reason":"max_output_tokens"}}`, "hello", 0, model.StopMaxTokens, ""},
-		{"cut short in the text", `{"id":"r","status":"incomplete","output":[` + call + `,` + message + `],"incomplete_details":{"reason":"content_filter"}}`, "hello", 1, model.StopContentFilter, ""},
-		{"failed", `{"id":"r","status":"failed","output":[],"error":{"code":"server_error","message":"oops"}}`, "", 0, "", model.KindOverloaded},
+		{"complete", `{"id":"r","status":"completed","output":[` + message + `,` + call + `]}`, "hello", 1,
+			model.StopEnd, ""},
+		{"cut short in a call", `{"id":"r","status":"incomplete","output":[` + message + `,` + call +
+			`],"incomplete_details":{"reason":"max_output_tokens"}}`, "hello", 0, model.StopMaxTokens, ""},
+		{"cut short in the text", `{"id":"r","status":"incomplete","output":[` + call + `,` + message +
+			`],"incomplete_details":{"reason":"content_filter"}}`, "hello", 1, model.StopContentFilter, ""},
+		{"failed", `{"id":"r","status":"failed","output":[],"error":{"code":"server_error","message":"oops"}}`, "", 0,
+			"", model.KindOverloaded},
 		{"still at it", `{"id":"r","status":"in_progress","output":[]}`, "", 0, "", model.KindProtocol},
 		{"garbage", `{"id":`, "", 0, "", model.KindProtocol},
 		{"cut off", strings.Repeat(" ", 33<<20), "", 0, "", model.KindProtocol},
 	}
 	for _, tt := range tests {
 		a, e := ask(t.Context(), t, serve(t, true, asJSON(tt.body), whole), model.Request{})
-		if a.Text != tt.text || len(a.Calls) != tt.calls || a.Stop != tt.stop || (e == nil) != (tt.kind == "") || e != nil && e.Kind != tt.kind {
+		if a.Text != tt.text || len(a.Calls) != tt.calls || a.Stop != tt.stop || (e == nil) != (tt.kind == "") ||
+			e != nil && e.Kind != tt.kind {
 			t.Errorf("%s: %+v, %v", tt.name, a, e)
 		}
 	}
@@ -117,7 +123,8 @@ func TestCodex(t *testing.T) {
 	// {"https://api.openai.com/auth":{"chatgpt_account_id":"acct-1"}}
 	const token = "e30.eyJodHRwczovL2FwaS5vcGVuYWkuY29tL2F1dGgiOnsiY2hhdGdwdF9hY2NvdW50X2lkIjoiYWNjdC0xIn19.c2ln"
 	codex := func(o *openai.Options) { o.Provider, o.Codex, o.APIKey = "openai-codex", true, token }
-	body, h, _ := sentFor(t, false, model.Request{Model: "gpt-4.1", Instructions: "i", MaxOutputTokens: &limit, Metadata: map[string]string{"a": "b"}, SafetyIdentifier: "s"}, codex)
+	body, h, _ := sentFor(t, false, model.Request{Model: "gpt-4.1", Instructions: "i", MaxOutputTokens: &limit,
+		Metadata: map[string]string{"a": "b"}, SafetyIdentifier: "s"}, codex)
 	want := `{"model":"gpt-4.1","instructions":"i","input":[],"tools":[],"tool_choice":"auto","parallel_tool_calls":false,"reasoning":null,"store":false,"stream":true,"include":[]}`
 	if strings.TrimSpace(body) != want {
 		t.Errorf("sent %s\nwant %s", body, want)
@@ -130,7 +137,8 @@ func TestCodex(t *testing.T) {
 	}
 	// Its terminal event may say nothing of the output.
 	events := []string{added, hello, `{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}}`, completed}
-	if a, e := ask(t.Context(), t, serve(t, false, replay(events, true), codex), model.Request{}); e != nil || a.Text != "hello" || len(a.Calls) != 1 {
+	if a, e := ask(t.Context(), t, serve(t, false, replay(events, true), codex), model.Request{}); e != nil ||
+		a.Text != "hello" || len(a.Calls) != 1 {
 		t.Errorf("%+v %v", a, e)
 	}
 }

@@ -94,7 +94,8 @@ func (r *round) check(path string, ids map[string]bool) error {
 		c := &r.Cases[i]
 		at := fmt.Sprintf("%s.cases[%d]", path, i)
 		if c.When == nil && i < len(r.Cases)-1 {
-			return fmt.Errorf("%s: only the last case may lack when; the cases after this one could never be played", at)
+			return fmt.Errorf("%s: only the last case may lack when; the cases after this one could never be played",
+				at)
 		}
 		if err := c.When.check(at + ".when"); err != nil {
 			return err
@@ -155,7 +156,8 @@ func (s *step) check(path string, ids map[string]bool) error {
 	if err := s.Expect.check(path + ".expect"); err != nil {
 		return err
 	}
-	return oneOf(path+".stop", s.Stop, "", string(model.StopEnd), string(model.StopMaxTokens), string(model.StopContentFilter))
+	return oneOf(path+".stop", s.Stop, "", string(model.StopEnd), string(model.StopMaxTokens),
+		string(model.StopContentFilter))
 }
 
 func (s *step) empty() bool {
@@ -209,8 +211,10 @@ func (f *failure) check(path string) error {
 	if err := checkWait(path+".retry_after", f.RetryAfter); err != nil {
 		return err
 	}
-	return oneOf(path+".kind", f.Kind, "", string(model.KindTransport), string(model.KindProtocol), string(model.KindAuthentication),
-		string(model.KindInvalidRequest), string(model.KindRateLimited), string(model.KindOverloaded), string(model.KindContextLength))
+	return oneOf(path+".kind", f.Kind, "", string(model.KindTransport), string(model.KindProtocol),
+		string(model.KindAuthentication),
+		string(model.KindInvalidRequest), string(model.KindRateLimited), string(model.KindOverloaded),
+		string(model.KindContextLength))
 }
 
 func (c *condition) check(path string) error {

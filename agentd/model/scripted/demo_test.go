@@ -32,7 +32,9 @@ func TestDemo(t *testing.T) {
 		{"the file is another", func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "src", "slug.sh"), []byte("slugify() { echo x; }\n"), 0o600)
 		}, 4, "could not be applied", false},
-		{"another repository", func(dir string) error { return os.RemoveAll(filepath.Join(dir, "src")) }, 1, "I changed nothing. The working tree begins with:\n\nProcess exited with code 0", false},
+		{"another repository", func(dir string) error {
+			return os.RemoveAll(filepath.Join(dir, "src"))
+		}, 1, "I changed nothing. The working tree begins with:\n\nProcess exited with code 0", false},
 	}
 	tr, _ := open(t, nil)
 	for _, tt := range tests {

@@ -99,15 +99,18 @@ func (c *condition) against(r result) string {
 		status, exit, kind := r.facts()
 		switch {
 		case c.Status != "" && c.Status != status:
-			return fmt.Sprintf("expected status %s of %s, got %s; its output is %s", c.Status, r.tool, orNone(status), excerpt(r.output))
+			return fmt.Sprintf("expected status %s of %s, got %s; its output is %s", c.Status, r.tool, orNone(status),
+				excerpt(r.output))
 		case c.Error != "" && c.Error != kind:
-			return fmt.Sprintf("expected error %s of %s, got %s; its output is %s", c.Error, r.tool, orNone(kind), excerpt(r.output))
+			return fmt.Sprintf("expected error %s of %s, got %s; its output is %s", c.Error, r.tool, orNone(kind),
+				excerpt(r.output))
 		case c.ExitStatus != nil && !c.ExitStatus.has(exit):
 			got := "none"
 			if exit != nil {
 				got = strconv.Itoa(*exit)
 			}
-			return fmt.Sprintf("expected exit status %s of %s, got %s; its output is %s", c.ExitStatus, r.tool, got, excerpt(r.output))
+			return fmt.Sprintf("expected exit status %s of %s, got %s; its output is %s", c.ExitStatus, r.tool, got,
+				excerpt(r.output))
 		}
 	}
 	return c.Output.mismatch("the output of "+r.tool, r.output)

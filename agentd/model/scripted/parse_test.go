@@ -31,26 +31,37 @@ func TestInvalidScenarios(t *testing.T) {
 		{"both lists", "rounds: [{text: x}]\nturns: [{rounds: [{text: x}]}]\n", "rounds and turns"},
 		{"empty turn", "turns: [{}]", "turns[0].rounds: a turn needs at least one round"},
 		{"empty round", "rounds: [{id: a}]", "rounds[0]: the round does nothing"},
-		{"twice the same id", "rounds: [{id: a, text: x}, {id: a, text: x}]", "rounds[1].id: there are two rounds called a"},
+		{"twice the same id", "rounds: [{id: a, text: x}, {id: a, text: x}]",
+			"rounds[1].id: there are two rounds called a"},
 		{"bad id", "rounds: [{id: a b, text: x}]", "rounds[0].id"},
-		{"goto nowhere", "rounds: [{calls: [{tool: x}], goto: b}]", `rounds[0].goto: there is no round with the id "b"`},
-		{"goto after the end", "rounds: [{id: a, text: x, goto: a}]", "rounds[0].goto: a round without calls ends the turn"},
+		{"goto nowhere", "rounds: [{calls: [{tool: x}], goto: b}]",
+			`rounds[0].goto: there is no round with the id "b"`},
+		{"goto after the end", "rounds: [{id: a, text: x, goto: a}]",
+			"rounds[0].goto: a round without calls ends the turn"},
 		{"times alone", "rounds: [{text: x, times: 2}]", "rounds[0].times"},
-		{"cases beside a step", "rounds: [{text: x, cases: [{text: y}]}]", "rounds[0]: a round with cases does nothing itself"},
-		{"unreachable case", "rounds: [{cases: [{text: y}, {text: z}]}]", "rounds[0].cases[0]: only the last case may lack when"},
+		{"cases beside a step", "rounds: [{text: x, cases: [{text: y}]}]",
+			"rounds[0]: a round with cases does nothing itself"},
+		{"unreachable case", "rounds: [{cases: [{text: y}, {text: z}]}]",
+			"rounds[0].cases[0]: only the last case may lack when"},
 		{"bad expression", "rounds: [{text: x, expect: {matches: '('}}]", "rounds[0].expect.matches[0]"},
-		{"bad expression for the user", "rounds: [{cases: [{when: {user: {matches: '('}}, text: x}]}]", "rounds[0].cases[0].when.user.matches[0]"},
-		{"bad exit status", "rounds:\n- text: x\n  expect: {exit_status: never}\n", "line 3: exit_status must be a number"},
-		{"bad status", "rounds: [{text: x, expect: {status: fine}}]", "rounds[0].expect.status: \"fine\" is not one of success or error"},
+		{"bad expression for the user", "rounds: [{cases: [{when: {user: {matches: '('}}, text: x}]}]",
+			"rounds[0].cases[0].when.user.matches[0]"},
+		{"bad exit status", "rounds:\n- text: x\n  expect: {exit_status: never}\n",
+			"line 3: exit_status must be a number"},
+		{"bad status", "rounds: [{text: x, expect: {status: fine}}]",
+			"rounds[0].expect.status: \"fine\" is not one of success or error"},
 		{"text and chunks", "rounds: [{text: x, chunks: [y]}]", "rounds[0].chunks"},
 		{"bad stop", "rounds: [{text: x, stop: now}]", "rounds[0].stop"},
 		{"negative delay", "rounds: [{text: x, delay: -1s}]", "rounds[0].delay"},
 		{"delay without unit", "rounds: [{text: x, delay: 50}]", "line 1: cannot unmarshal"},
-		{"misspelt placeholder", "rounds: [{text: 'x {{last_ouput}}'}]", `rounds[0].text: "{{last_ouput}}" is no placeholder`},
-		{"misspelt placeholder in arguments", "rounds: [{calls: [{tool: x, arguments: {a: '{{user}}'}}]}]", "rounds[0].calls[0].arguments"},
+		{"misspelt placeholder", "rounds: [{text: 'x {{last_ouput}}'}]",
+			`rounds[0].text: "{{last_ouput}}" is no placeholder`},
+		{"misspelt placeholder in arguments", "rounds: [{calls: [{tool: x, arguments: {a: '{{user}}'}}]}]",
+			"rounds[0].calls[0].arguments"},
 		{"call without tool", "rounds: [{calls: [{arguments: {}}]}]", "rounds[0].calls[0].tool"},
 		{"arguments and raw", "rounds: [{calls: [{tool: x, arguments: {}, raw: y}]}]", "rounds[0].calls[0].raw"},
-		{"arguments are no mapping", "rounds: [{calls: [{tool: x, arguments: [1]}]}]", "rounds[0].calls[0].arguments: line 1: must be a mapping"},
+		{"arguments are no mapping", "rounds: [{calls: [{tool: x, arguments: [1]}]}]",
+			"rounds[0].calls[0].arguments: line 1: must be a mapping"},
 		{"a key twice", "rounds: [{calls: [{tool: x, arguments: {a: 1, a: 2}}]}]", `the key "a" stands here twice`},
 		{"no number of JSON", "rounds: [{calls: [{tool: x, arguments: {a: .nan}}]}]", "JSON has no"},
 		{"binary", "rounds: [{calls: [{tool: x, arguments: {a: !!binary aGk=}}]}]", "has no form in JSON"},
@@ -69,7 +80,8 @@ func TestInvalidScenarios(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tr, dir := open(t, map[string]string{"x.yaml": tt.text})
 			e := check(t, tr, "x.yaml")
-			if e.Code != responses.CodeScenarioInvalid || e.Param != "model" || !strings.Contains(e.Message, filepath.Join(dir, "x.yaml")) {
+			if e.Code != responses.CodeScenarioInvalid || e.Param != "model" ||
+				!strings.Contains(e.Message, filepath.Join(dir, "x.yaml")) {
 				t.Errorf("%#v", e)
 			}
 			if !strings.Contains(e.Message, tt.want) {
@@ -80,7 +92,8 @@ func TestInvalidScenarios(t *testing.T) {
 			}
 			// A turn that was accepted before the file changed learns the same.
 			_, err := collect(t.Context(), tr, model.Request{Model: "x.yaml"})
-			if m, ok := errors.AsType[*model.Error](err); !ok || m.Code != responses.CodeScenarioInvalid || m.Kind != model.KindScenario {
+			if m, ok := errors.AsType[*model.Error](err); !ok || m.Code != responses.CodeScenarioInvalid ||
+				m.Kind != model.KindScenario {
 				t.Errorf("Stream: %#v", err)
 			}
 		})
@@ -98,7 +111,8 @@ func check(t *testing.T, tr *scripted.Transport, name string) *responses.Error {
 
 func TestFiles(t *testing.T) {
 	const fine = "rounds: [{text: fine}]"
-	tr, dir := open(t, map[string]string{"a.yaml": fine, "sub/b.yml": fine, "c": fine, "big.yaml": fine + "\n#" + strings.Repeat("x", 1<<20)})
+	tr, dir := open(t, map[string]string{"a.yaml": fine, "sub/b.yml": fine, "c": fine,
+		"big.yaml": fine + "\n#" + strings.Repeat("x", 1<<20)})
 	outside := filepath.Join(t.TempDir(), "o.yaml")
 	if err := os.WriteFile(outside, []byte(fine), 0o600); err != nil {
 		t.Fatal(err)
@@ -109,7 +123,8 @@ func TestFiles(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe.yaml"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"demo", "a", "a.yaml", "./a.yaml", "sub/b", "sub/b.yml", "c", filepath.Join(dir, "a.yaml"), dir + "/sub/../a"} {
+	for _, name := range []string{"demo", "a", "a.yaml", "./a.yaml", "sub/b", "sub/b.yml", "c",
+		filepath.Join(dir, "a.yaml"), dir + "/sub/../a"} {
 		if err := tr.Check(name); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -183,7 +198,8 @@ func FuzzScenario(f *testing.F) {
 			}
 			return
 		}
-		for _, input := range [][]responses.Item{nil, {user("x"), ran("call_t1_r1_1", 1, "FAIL a")}, {user("x"), said("y"), user("z")}} {
+		for _, input := range [][]responses.Item{nil, {user("x"), ran("call_t1_r1_1", 1, "FAIL a")},
+			{user("x"), said("y"), user("z")}} {
 			first, err1 := collect(t.Context(), tr, model.Request{Model: "x.yaml", Input: input})
 			second, err2 := collect(t.Context(), tr, model.Request{Model: "x.yaml", Input: input})
 			if len(first) != len(second) || (err1 == nil) != (err2 == nil) {

@@ -38,7 +38,8 @@ func (sc *scenario) locate(input []responses.Item) (*position, error) {
 	if count > len(sc.Turns) {
 		if sc.AfterLastTurn == "diverge" {
 			p.number = 1
-			return nil, p.diverged(fmt.Sprintf("the user speaks for the %d. time, but the scenario has only %d turn(s)", count, len(sc.Turns)))
+			return nil, p.diverged(fmt.Sprintf("the user speaks for the %d. time, but the scenario has only %d turn(s)",
+				count, len(sc.Turns)))
 		}
 		count = len(sc.Turns)
 	}
@@ -59,12 +60,14 @@ func (sc *scenario) locate(input []responses.Item) (*position, error) {
 			return nil, err
 		}
 		rest = p.hear(rest)
-		if at = next(rounds, at, p.step, jumps); at == len(rounds) && p.view.said != "" && sc.AfterLastTurn != "diverge" {
+		if at = next(rounds, at, p.step, jumps); at == len(rounds) && p.view.said != "" &&
+			sc.AfterLastTurn != "diverge" {
 			at-- // as the last turn repeats, so does its last round when the user says more
 		}
 		if at == len(rounds) {
 			p.number, p.round = p.number+1, nil
-			return nil, p.diverged(fmt.Sprintf("the scenario has only %d round(s) in this turn, but the turn goes on; its last output is %s", len(rounds), excerpt(p.view.texts(0).output)))
+			return nil, p.diverged(fmt.Sprintf("the scenario has only %d round(s) in this turn, but the turn goes "+
+				"on; its last output is %s", len(rounds), excerpt(p.view.texts(0).output)))
 		}
 	}
 	return nil, p.diverged(fmt.Sprintf("more than %d rounds were played in one turn", maxPlayed))
@@ -187,7 +190,8 @@ func (p *position) consume(items []responses.Item) (rest []responses.Item, err e
 		}
 	}
 	if rest = items[n:]; len(rest) > 0 && len(seen) < len(calls) {
-		return nil, p.diverged(fmt.Sprintf("the conversation has %d of the %d calls of this round and then goes on; was it begun with another scenario or model?", len(seen), len(calls)))
+		return nil, p.diverged(fmt.Sprintf("the conversation has %d of the %d calls of this round and then goes on; "+
+			"was it begun with another scenario or model?", len(seen), len(calls)))
 	}
 	p.view.calls = calls
 	return rest, nil
@@ -227,7 +231,8 @@ func (s *step) fails(attempt int) bool {
 
 // error returns the failure as a model error.
 func (f *failure) error() *model.Error {
-	e := &model.Error{Kind: model.ErrorKind(f.Kind), Status: f.Status, Code: f.Code, Message: f.Message, RetryAfter: f.RetryAfter}
+	e := &model.Error{Kind: model.ErrorKind(f.Kind), Status: f.Status, Code: f.Code, Message: f.Message,
+		RetryAfter: f.RetryAfter}
 	if e.Kind == "" {
 		e.Kind = kindOf(f.Status)
 	}

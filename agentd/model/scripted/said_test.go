@@ -9,7 +9,8 @@ import (
 )
 
 func meanwhile(text string) responses.Item {
-	return &responses.Message{ID: responses.PrefixInterjected + "1", Role: responses.RoleUser, Content: []responses.Part{responses.InputText(text)}}
+	return &responses.Message{ID: responses.PrefixInterjected + "1", Role: responses.RoleUser,
+		Content: []responses.Part{responses.InputText(text)}}
 }
 
 func notice(text string) responses.Item {
@@ -35,7 +36,8 @@ turns:
 // What the user says while a turn runs is answered by the next round, and moves
 // neither the turns nor the rounds.
 func TestWhatWasSaidMeanwhile(t *testing.T) {
-	tr, _ := open(t, map[string]string{"said.yaml": interjecting, "strict.yaml": "after_last_turn: diverge\n" + interjecting})
+	tr, _ := open(t, map[string]string{"said.yaml": interjecting,
+		"strict.yaml": "after_last_turn: diverge\n" + interjecting})
 	first := []responses.Item{user("go"), said("looking"), ran("call_t1_r1_1", 0, "a")}
 	then := func(more ...responses.Item) []responses.Item {
 		return append(append([]responses.Item{}, first...), more...)
@@ -44,17 +46,20 @@ func TestWhatWasSaidMeanwhile(t *testing.T) {
 		input []responses.Item
 		want  string
 	}{
-		"nothing":                   {first, "nothing was said"},
-		"something":                 {then(meanwhile("hello")), "heard hello"},
-		"several":                   {then(meanwhile("a"), meanwhile("b")), "heard a\nb"},
-		"a condition":               {then(meanwhile("stop now")), "stopped: stop now (go)"},
-		"a notice":                  {then(notice("a task ended")), "nothing was said"},
-		"a notice and a word":       {then(notice("a task ended"), meanwhile("hello")), "heard hello"},
-		"before the first round":    {[]responses.Item{user("go"), meanwhile("hello")}, "looking"},
-		"before, and the round":     {[]responses.Item{user("go"), meanwhile("hello"), said("looking"), ran("call_t1_r1_1", 0, "a")}, "nothing was said"},
-		"after the answer":          {then(said("nothing was said"), meanwhile("wait")), "and also wait in round 3"},
-		"after both":                {then(meanwhile("hello"), said("heard hello"), meanwhile("wait")), "and also wait in round 3"},
-		"after the last round":      {then(said("nothing was said"), meanwhile("x"), said("and also x in round 3"), meanwhile("y")), "and also y in round 4"},
+		"nothing":                {first, "nothing was said"},
+		"something":              {then(meanwhile("hello")), "heard hello"},
+		"several":                {then(meanwhile("a"), meanwhile("b")), "heard a\nb"},
+		"a condition":            {then(meanwhile("stop now")), "stopped: stop now (go)"},
+		"a notice":               {then(notice("a task ended")), "nothing was said"},
+		"a notice and a word":    {then(notice("a task ended"), meanwhile("hello")), "heard hello"},
+		"before the first round": {[]responses.Item{user("go"), meanwhile("hello")}, "looking"},
+		"before, and the round": {[]responses.Item{user("go"), meanwhile("hello"), said("looking"),
+			ran("call_t1_r1_1", 0, "a")}, "nothing was said"},
+		"after the answer": {then(said("nothing was said"), meanwhile("wait")), "and also wait in round 3"},
+		"after both": {then(meanwhile("hello"), said("heard hello"), meanwhile("wait")),
+			"and also wait in round 3"},
+		"after the last round": {then(said("nothing was said"), meanwhile("x"), said("and also x in round 3"),
+			meanwhile("y")), "and also y in round 4"},
 		"and the next turn":         {then(meanwhile("hello"), said("heard hello"), user("next")), "the second turn"},
 		"a turn that was cut short": {then(meanwhile("hello"), user("next")), "the second turn"},
 	} {
@@ -68,7 +73,8 @@ func TestWhatWasSaidMeanwhile(t *testing.T) {
 			}
 		})
 	}
-	_, err := collect(t.Context(), tr, model.Request{Model: "strict", Input: then(said("nothing was said"), meanwhile("x"), said("and also x in round 3"), meanwhile("y"))})
+	_, err := collect(t.Context(), tr, model.Request{Model: "strict",
+		Input: then(said("nothing was said"), meanwhile("x"), said("and also x in round 3"), meanwhile("y"))})
 	if err == nil || !strings.Contains(err.Error(), "only 3 round(s)") {
 		t.Errorf("beyond the last round: %v", err)
 	}

@@ -89,12 +89,15 @@ func said(text string) responses.Item {
 
 // ran is a finished ExecCommand.
 func ran(id string, exit int, output string) responses.Item {
-	return tool(id, "ExecCommand", fmt.Sprintf(`{"tool_name":"ExecCommand","status":"success","summary_text":"","result":{"exit_status":%d},"error":null}`, exit),
+	return tool(id, "ExecCommand", fmt.Sprintf(
+		`{"tool_name":"ExecCommand","status":"success","summary_text":"","result":{"exit_status":%d},"error":null}`,
+		exit),
 		fmt.Sprintf("Process exited with code %d\nstdout:\n%s", exit, output))
 }
 
 func tool(id, name, result, output string) responses.Item {
-	return &responses.ToolCall{CallID: id, Name: name, Result: json.RawMessage(result), Output: output, Status: responses.ItemCompleted}
+	return &responses.ToolCall{CallID: id, Name: name, Result: json.RawMessage(result), Output: output,
+		Status: responses.ItemCompleted}
 }
 
 const patchFailed = `{"tool_name":"ApplyPatch","status":"error","summary_text":"","result":null,"error":{"kind":"patch_does_not_apply","message":"no","retryable":false}}`
@@ -122,22 +125,32 @@ rounds:
 func TestBranches(t *testing.T) {
 	tr, _ := open(t, map[string]string{"b.yaml": branching})
 	first := user("go")
-	flaky := []responses.Item{first, said("run it"), ran("call_t1_r1_1", 1, "flaky"), ran("call_t1_r2_1", 0, "x"), said("run it"), ran("call_t1_r3_1", 1, "flaky"), ran("call_t1_r4_1", 0, "x"), ran("call_t1_r5_1", 1, "flaky"), ran("call_t1_r6_1", 0, "x")}
+	flaky := []responses.Item{first, said("run it"), ran("call_t1_r1_1", 1, "flaky"), ran("call_t1_r2_1", 0, "x"),
+		said("run it"), ran("call_t1_r3_1", 1, "flaky"), ran("call_t1_r4_1", 0, "x"), ran("call_t1_r5_1", 1, "flaky"),
+		ran("call_t1_r6_1", 0, "x")}
 	timeout := `{"tool_name":"ExecCommand","status":"error","summary_text":"","result":null,"error":{"kind":"timeout","message":"","retryable":true}}`
 	tests := []struct {
 		name  string
 		input []responses.Item
 		want  answer
 	}{
-		{"first round", []responses.Item{first}, answer{Text: "run it", Calls: []string{`call_t1_r1_1 ExecCommand {"cmd":"make test"}`}}},
+		{"first round", []responses.Item{first},
+			answer{Text: "run it", Calls: []string{`call_t1_r1_1 ExecCommand {"cmd":"make test"}`}}},
 		{"status 0", []responses.Item{first, said("run it"), ran("call_t1_r1_1", 0, "fine")}, answer{Text: "green"}},
-		{"a list and contains", []responses.Item{first, ran("call_t1_r1_1", 2, "flaky")}, answer{Calls: []string{`call_t1_r2_1 ExecCommand {"cmd":"make again"}`}}},
-		{"matches and a placeholder", []responses.Item{first, ran("call_t1_r1_1", 1, "FAIL x")}, answer{Text: "red: Process exited with code 1\nstdout:\nFAIL x"}},
-		{"kind of error", []responses.Item{first, tool("call_t1_r1_1", "ExecCommand", timeout, "{}")}, answer{Text: "slow"}},
-		{"goto comes back", flaky[:4], answer{Text: "run it", Calls: []string{`call_t1_r3_1 ExecCommand {"cmd":"make test"}`}}},
-		{"goto twice", flaky[:7], answer{Text: "run it", Calls: []string{`call_t1_r5_1 ExecCommand {"cmd":"make test"}`}}},
+		{"a list and contains", []responses.Item{first, ran("call_t1_r1_1", 2, "flaky")},
+			answer{Calls: []string{`call_t1_r2_1 ExecCommand {"cmd":"make again"}`}}},
+		{"matches and a placeholder", []responses.Item{first, ran("call_t1_r1_1", 1, "FAIL x")},
+			answer{Text: "red: Process exited with code 1\nstdout:\nFAIL x"}},
+		{"kind of error", []responses.Item{first, tool("call_t1_r1_1", "ExecCommand", timeout, "{}")},
+			answer{Text: "slow"}},
+		{"goto comes back", flaky[:4], answer{Text: "run it",
+			Calls: []string{`call_t1_r3_1 ExecCommand {"cmd":"make test"}`}}},
+		{"goto twice", flaky[:7], answer{Text: "run it",
+			Calls: []string{`call_t1_r5_1 ExecCommand {"cmd":"make test"}`}}},
 		{"times is a bound", flaky, answer{Text: "gave up in round 7 on go"}},
-		{"a second turn repeats the last", []responses.Item{first, said("run it"), ran("call_t1_r1_1", 0, "fine"), said("green"), user("once more")}, answer{Text: "run it", Calls: []string{`call_t2_r1_1 ExecCommand {"cmd":"make test"}`}}},
+		{"a second turn repeats the last", []responses.Item{first, said("run it"), ran("call_t1_r1_1", 0, "fine"),
+			said("green"), user("once more")}, answer{Text: "run it",
+			Calls: []string{`call_t2_r1_1 ExecCommand {"cmd":"make test"}`}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -167,29 +180,38 @@ func TestBranches(t *testing.T) {
 func TestDiverges(t *testing.T) {
 	tr, dir := open(t, map[string]string{
 		"b.yaml": branching,
-		"e.yaml": "after_last_turn: diverge\nrounds:\n- calls: [{tool: ExecCommand}, {tool: ApplyPatch}]\n- id: check\n  expect: {call: 1, exit_status: 0, user: {contains: please}}\n  text: done\n",
+		"e.yaml": "after_last_turn: diverge\nrounds:\n- calls: [{tool: ExecCommand}, {tool: ApplyPatch}]\n- id: " +
+			"check\n  expect: {call: 1, exit_status: 0, user: {contains: please}}\n  text: done\n",
 		"p.yaml": "rounds:\n- expect: {contains: x}\n  text: y\n",
 		"m.yaml": "rounds:\n- calls: [{tool: A}]\n- expect: {call: 2}\n  text: y\n",
 		"s.yaml": "rounds:\n- calls: [{tool: A}]\n- expect: {status: success, tool: A}\n  text: y\n",
 	})
 	both := func(exit int) []responses.Item {
-		return []responses.Item{user("please"), ran("call_t1_r1_1", exit, "boom"), tool("call_t1_r1_2", "ApplyPatch", patchFailed, "{}")}
+		return []responses.Item{user("please"), ran("call_t1_r1_1", exit, "boom"),
+			tool("call_t1_r1_2", "ApplyPatch", patchFailed, "{}")}
 	}
 	tests := []struct {
 		name, file string
 		input      []responses.Item
 		want       string
 	}{
-		{"no case", "b", []responses.Item{user("go"), ran("call_t1_r1_1", 1, "panic: FAIL x")}, `b.yaml, turn 1, round 2: none of its cases fits; case 1: expected exit status 0 of ExecCommand, got 1; its output is "Process exited`},
+		{"no case", "b", []responses.Item{user("go"), ran("call_t1_r1_1", 1, "panic: FAIL x")},
+			`b.yaml, turn 1, round 2: none of its cases fits; case 1: expected exit status 0 of ExecCommand, got 1; its output is "Process exited`},
 		{"exit status", "e", both(3), `e.yaml, turn 1, round 2 (check): expected exit status 0 of ExecCommand, got 3`},
-		{"user", "e", append([]responses.Item{user("now")}, both(0)[1:]...), `expected the user's message to contain "please", but it is "now"`},
+		{"user", "e", append([]responses.Item{user("now")}, both(0)[1:]...),
+			`expected the user's message to contain "please", but it is "now"`},
 		{"no round left", "e", append(both(0), said("done")), `round 3: the scenario has only 2 round(s) in this turn`},
-		{"another history", "e", []responses.Item{user("x"), ran("call_other", 0, ""), said("y")}, `the conversation has 0 of the 2 calls of this round and then goes on`},
+		{"another history", "e", []responses.Item{user("x"), ran("call_other", 0, ""), said("y")},
+			`the conversation has 0 of the 2 calls of this round and then goes on`},
 		{"part of the calls", "e", append(both(0)[:2:2], said("y")), `the conversation has 1 of the 2 calls`},
-		{"one turn too many", "e", append(both(0), said("done"), user("more")), `turn 2, round 1: the user speaks for the 2. time, but the scenario has only 1 turn(s)`},
-		{"no tool yet", "p", []responses.Item{user("x")}, `expected the result of a tool, but no tool was called before`},
-		{"too few calls", "m", []responses.Item{user("x"), tool("call_t1_r1_1", "A", "", "")}, `expected a call 2 in the round before, but it made 1`},
-		{"a call that was cut short", "s", []responses.Item{user("x"), tool("call_t1_r1_1", "A", "", "Not run")}, `expected status success of A, got none; its output is "Not run"`},
+		{"one turn too many", "e", append(both(0), said("done"), user("more")),
+			`turn 2, round 1: the user speaks for the 2. time, but the scenario has only 1 turn(s)`},
+		{"no tool yet", "p", []responses.Item{user("x")},
+			`expected the result of a tool, but no tool was called before`},
+		{"too few calls", "m", []responses.Item{user("x"), tool("call_t1_r1_1", "A", "", "")},
+			`expected a call 2 in the round before, but it made 1`},
+		{"a call that was cut short", "s", []responses.Item{user("x"), tool("call_t1_r1_1", "A", "", "Not run")},
+			`expected status success of A, got none; its output is "Not run"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -241,9 +263,11 @@ turns:
 	}
 	want := answer{
 		Reasoning: "think", Text: "say \"<é>\" {{ .Values.x }}", Stop: model.StopEnd,
-		Calls: []string{`call_t1_r1_1 f {"z":"say \"<é>\"","a":[1,2.5,true,null,"2024-01-02"]}`, `mine g {"bad": `, `call_t1_r1_3 h {}`},
+		Calls: []string{`call_t1_r1_1 f {"z":"say \"<é>\"","a":[1,2.5,true,null,"2024-01-02"]}`, `mine g {"bad": `,
+			`call_t1_r1_3 h {}`},
 		Usage: responses.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15,
-			InputTokenDetails: responses.InputTokenDetails{CachedTokens: 4}, OutputTokenDetails: responses.OutputTokenDetails{ReasoningTokens: 1}},
+			InputTokenDetails:  responses.InputTokenDetails{CachedTokens: 4},
+			OutputTokenDetails: responses.OutputTokenDetails{ReasoningTokens: 1}},
 	}
 	if diff := cmp.Diff(want, summarise(events)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -253,20 +277,24 @@ turns:
 			t.Errorf("delta %q exceeds chunk_size", ev.Text)
 		}
 	}
-	if events, err = ask(2, 1); err != nil || len(events) != 4 || events[1].Text != "x" || events[2].Text != "yz" || events[3].Stop != model.StopMaxTokens {
+	if events, err = ask(2, 1); err != nil || len(events) != 4 || events[1].Text != "x" || events[2].Text != "yz" ||
+		events[3].Stop != model.StopMaxTokens {
 		t.Errorf("chunks: %+v %v", events, err)
 	}
-	if events, err = ask(3, 1); err != nil || summarise(events).Refusal != "no" || summarise(events).Stop != model.StopContentFilter {
+	if events, err = ask(3, 1); err != nil || summarise(events).Refusal != "no" ||
+		summarise(events).Stop != model.StopContentFilter {
 		t.Errorf("refusal: %+v %v", events, err)
 	}
 	events, err = ask(4, 1)
-	if e, ok := errors.AsType[*model.Error](err); !ok || summarise(events).Text != "partly" || e.Kind != model.KindOverloaded || e.RetryAfter != 2*time.Second || e.Code != responses.CodeProviderUnavailable {
+	if e, ok := errors.AsType[*model.Error](err); !ok || summarise(events).Text != "partly" ||
+		e.Kind != model.KindOverloaded || e.RetryAfter != 2*time.Second || e.Code != responses.CodeProviderUnavailable {
 		t.Errorf("error after text: %+v %#v", events, err)
 	}
 	if events, err = ask(4, 2); err != nil || summarise(events).Stop != model.StopEnd {
 		t.Errorf("second attempt: %+v %v", events, err)
 	}
-	if events, err = ask(5, 0); err != nil || summarise(events).Text != strings.Repeat("ab", 1000) || len(events) != 1002 {
+	if events, err = ask(5, 0); err != nil || summarise(events).Text != strings.Repeat("ab", 1000) ||
+		len(events) != 1002 {
 		t.Errorf("repeat: %d events, %v", len(events), err)
 	}
 	_, err = ask(6, 0)
@@ -278,7 +306,8 @@ turns:
 // A client's function is answered in a later request, without a new message of
 // the user: the turn of the scenario goes on.
 func TestClientFunction(t *testing.T) {
-	tr, _ := open(t, map[string]string{"c.yaml": "rounds:\n- calls: [{tool: weather}, {tool: ExecCommand}]\n- expect: {call: 1, tool: weather, contains: sunny}\n  text: '{{last_output}}'\n"})
+	tr, _ := open(t, map[string]string{"c.yaml": "rounds:\n- calls: [{tool: weather}, {tool: ExecCommand}]\n- " +
+		"expect: {call: 1, tool: weather, contains: sunny}\n  text: '{{last_output}}'\n"})
 	input := []responses.Item{
 		user("x"),
 		&responses.FunctionCall{CallID: "call_t1_r1_1", Name: "weather"},
@@ -292,7 +321,8 @@ func TestClientFunction(t *testing.T) {
 }
 
 func TestTiming(t *testing.T) {
-	tr, _ := open(t, map[string]string{"t.yaml": "rounds: [{delay: 50ms, chunks: [a, b, c], gap: 10ms, repeat: {text: x, count: 4, gap: 5ms}}]\n"})
+	tr, _ := open(t, map[string]string{"t.yaml": "rounds: [{delay: 50ms, chunks: [a, b, c], gap: 10ms, repeat: " +
+		"{text: x, count: 4, gap: 5ms}}]\n"})
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		if _, err := collect(t.Context(), tr, model.Request{Model: "t"}); err != nil {
@@ -312,7 +342,8 @@ func TestTiming(t *testing.T) {
 }
 
 func TestReaderMayStop(t *testing.T) {
-	tr, _ := open(t, map[string]string{"t.yaml": "rounds: [{repeat: {text: x, count: 1000}, error: {kind: transport}}]\n"})
+	tr, _ := open(t, map[string]string{"t.yaml": "rounds: [{repeat: {text: x, count: 1000}, error: {kind: " +
+		"transport}}]\n"})
 	n := 0
 	for _, err := range tr.Stream(t.Context(), model.Request{Model: "t"}) {
 		if err != nil {
@@ -330,12 +361,14 @@ func TestReaderMayStop(t *testing.T) {
 func TestSummary(t *testing.T) {
 	tr, _ := open(t, map[string]string{
 		"plain.yaml": "rounds: [{text: never}]",
-		"own.yaml":   "after_last_turn: diverge\nrounds: [{text: never}]\nsummary: {text: 'They said {{last_user}}', usage: {input_tokens: 5, output_tokens: 7}}",
+		"own.yaml": "after_last_turn: diverge\nrounds: [{text: never}]\nsummary: {text: 'They said " +
+			"{{last_user}}', usage: {input_tokens: 5, output_tokens: 7}}",
 		"fails.yaml": "rounds: [{text: never}]\nsummary: {error: {status: 503}}",
 	})
 	ask := func(name string) (answer, error) {
 		said := &responses.Message{Role: responses.RoleUser, Content: []responses.Part{responses.InputText("hello")}}
-		events, err := collect(t.Context(), tr, model.Request{Model: name, Purpose: model.PurposeSummary, Input: []responses.Item{said}})
+		events, err := collect(t.Context(), tr,
+			model.Request{Model: name, Purpose: model.PurposeSummary, Input: []responses.Item{said}})
 		return summarise(events), err
 	}
 	if a, err := ask("plain"); err != nil || a.Text != "Scripted summary of 5 bytes, which end with: hello" {

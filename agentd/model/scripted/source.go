@@ -42,13 +42,15 @@ func (t *Transport) load(name string) (*scenario, error) {
 		return sc, nil
 	}
 	if name == "" || len(name) > 1024 || strings.ContainsRune(name, 0) {
-		return nil, responses.Invalid("model", responses.CodeScenarioNotFound, "scripted/ needs the name of a scenario, for example scripted/demo")
+		return nil, responses.Invalid("model", responses.CodeScenarioNotFound,
+			"scripted/ needs the name of a scenario, for example scripted/demo")
 	}
 	if filepath.IsAbs(name) {
 		return t.loadAbsolute(filepath.Clean(name))
 	}
 	if !filepath.IsLocal(name) {
-		return nil, responses.Invalid("model", responses.CodeScenarioNotFound, fmt.Sprintf("the scenario path %s leaves its directory; name a file beneath %s", excerpt(name), t.places()))
+		return nil, responses.Invalid("model", responses.CodeScenarioNotFound,
+			fmt.Sprintf("the scenario path %s leaves its directory; name a file beneath %s", excerpt(name), t.places()))
 	}
 	for _, dir := range t.dirs {
 		if sc, err := t.loadFrom(dir, name); sc != nil || err != nil {

@@ -24,7 +24,8 @@ func checkPlaceholders(path, text string) error {
 		switch p {
 		case "{{last_output}}", "{{last_user}}", "{{last_said}}", "{{round}}":
 		default:
-			return fmt.Errorf("%s: %s is no placeholder; there are {{last_output}}, {{last_user}}, {{last_said}} and {{round}}. To say it literally, put spaces inside the braces", path, excerpt(p))
+			return fmt.Errorf("%s: %s is no placeholder; there are {{last_output}}, {{last_user}}, {{last_said}} "+
+				"and {{round}}. To say it literally, put spaces inside the braces", path, excerpt(p))
 		}
 	}
 	return nil

@@ -111,7 +111,8 @@ func BenchmarkTerminalEcho(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		if i%100 == 0 { // the preview shall not grow without end
 			b.StopTimer()
-			id = h.promote(b, map[string]any{"cmd": "cat", "tty": true, "accepts_input": true, "duplicate_policy": startNew}).TaskHandle.TaskID
+			id = h.promote(b, map[string]any{"cmd": "cat", "tty": true, "accepts_input": true,
+				"duplicate_policy": startNew}).TaskHandle.TaskID
 			b.StartTimer()
 		}
 		word := fmt.Sprintf("word%d", i)

@@ -70,8 +70,10 @@ func (t *execTool) Run(ctx context.Context, env tools.Env, call tools.Call) tool
 		return tools.Fail(bad)
 	}
 	r := request{
-		cmd: args.Cmd, workdir: args.Workdir, shell: args.Shell, login: args.Login, tty: args.TTY, input: args.AcceptsInput,
-		yield: milliseconds(args.YieldTimeMS, DefaultYield), tokens: env.Policy.Budget(args.MaxOutputTokens), timeout: t.taskTime,
+		cmd: args.Cmd, workdir: args.Workdir, shell: args.Shell, login: args.Login, tty: args.TTY,
+		input: args.AcceptsInput,
+		yield: milliseconds(args.YieldTimeMS, DefaultYield), tokens: env.Policy.Budget(args.MaxOutputTokens),
+		timeout: t.taskTime,
 	}
 	l, bad := r.resolve(env)
 	if bad != nil {
@@ -127,7 +129,8 @@ func (t *execTool) runOrPromote(ctx context.Context, env tools.Env, l launch) to
 		return complete{l, wait(ctx, p)}.output(env)
 	case <-yield.C:
 	}
-	task, err := t.tasks.Adopt(tasks.Owner{SessionID: env.SessionID, TurnID: env.TurnID}, l.spec(), p, l.stdout, l.stderr)
+	task, err := t.tasks.Adopt(tasks.Owner{SessionID: env.SessionID, TurnID: env.TurnID}, l.spec(), p, l.stdout,
+		l.stderr)
 	if err != nil {
 		p.Stop(0)
 		return complete{l, p.Result()}.notAdopted(env, err)
@@ -166,14 +169,18 @@ func alreadyRunning(task wire.Snapshot) tools.Output {
 // notAdopted is the outcome of a command that could not become a task.
 func (c complete) notAdopted(env tools.Env, err error) tools.Output {
 	e := &tools.Error{
-		Kind: tools.KindInternal, Message: "the command still ran and could not become a task: " + err.Error() + "; it was ended",
-		Details: c.details(env, map[string]any{}), RecoveryHint: "report this to the operator if it stays", Retryable: true,
+		Kind: tools.KindInternal, Message: "the command still ran and could not become a task: " + err.Error() +
+			"; it was ended",
+		Details: c.details(env, map[string]any{}), RecoveryHint: "report this to the operator if it stays",
+		Retryable: true,
 	}
 	switch {
 	case errors.Is(err, tasks.ErrTooMany):
-		e.Kind, e.RecoveryHint = KindTaskLimit, fmt.Sprintf("stop tasks that are not needed with %s, then call again", StopName)
+		e.Kind, e.RecoveryHint = KindTaskLimit,
+			fmt.Sprintf("stop tasks that are not needed with %s, then call again", StopName)
 	case errors.Is(err, tasks.ErrClosed):
-		e.Kind, e.RecoveryHint, e.Retryable = tools.KindCanceled, "the runtime is shutting down; do not start anything", false
+		e.Kind, e.RecoveryHint, e.Retryable = tools.KindCanceled, "the runtime is shutting down; do not start anything",
+			false
 	}
 	return tools.Fail(e)
 }

@@ -48,12 +48,18 @@ func TestReceipts(t *testing.T) {
 		{map[string]any{"cmd": `echo '{"a": "b"}'`}, "Process exited with code 0\nstdout:\n{\"a\": \"b\"}"},
 		{map[string]any{"cmd": "basename $PWD", "workdir": "sub"}, "Process exited with code 0\nstdout:\nsub"},
 		{map[string]any{"cmd": "basename $PWD", "workdir": "link"}, "Process exited with code 0\nstdout:\nlink"},
-		{map[string]any{"cmd": "basename $PWD", "workdir": filepath.Join(h.env.WorkDir, "sub")}, "Process exited with code 0\nstdout:\nsub"},
-		{map[string]any{"cmd": "kill -9 $$"}, "Process exited with code 137\n(command was killed by signal 9 (SIGKILL))\n(no output)"},
-		{map[string]any{"cmd": "echo missing >&2; exit 127", "shell": "sh"}, "Process exited with code 127\nstderr:\nmissing"},
-		{map[string]any{"cmd": "sleep 100 & echo $0", "shell": "/bin/sh"}, "Process exited with code 0\nstdout:\n/bin/sh\nNote: 1 process(es) that the command left running were ended"},
-		{map[string]any{"cmd": "cat; tty", "yield_time_ms": nil, "login": false}, "Process exited with code 1\nstdout:\nnot a tty"},
-		{map[string]any{"cmd": "printf 'red \\033[31mx\\033[0m\\r\\nNUL \\000 bad \\377'"}, "Process exited with code 0\nstdout:\nred x\nNUL ^@ bad \ufffd"},
+		{map[string]any{"cmd": "basename $PWD", "workdir": filepath.Join(h.env.WorkDir, "sub")},
+			"Process exited with code 0\nstdout:\nsub"},
+		{map[string]any{"cmd": "kill -9 $$"},
+			"Process exited with code 137\n(command was killed by signal 9 (SIGKILL))\n(no output)"},
+		{map[string]any{"cmd": "echo missing >&2; exit 127", "shell": "sh"},
+			"Process exited with code 127\nstderr:\nmissing"},
+		{map[string]any{"cmd": "sleep 100 & echo $0", "shell": "/bin/sh"},
+			"Process exited with code 0\nstdout:\n/bin/sh\nNote: 1 process(es) that the command left running were ended"},
+		{map[string]any{"cmd": "cat; tty", "yield_time_ms": nil, "login": false},
+			"Process exited with code 1\nstdout:\nnot a tty"},
+		{map[string]any{"cmd": "printf 'red \\033[31mx\\033[0m\\r\\nNUL \\000 bad \\377'"},
+			"Process exited with code 0\nstdout:\nred x\nNUL ^@ bad \ufffd"},
 	}
 	for _, tt := range tests {
 		if diff := cmp.Diff(tt.want, h.run(t, tt.args).Rendered); diff != "" {
@@ -73,7 +79,8 @@ func TestCanonical(t *testing.T) {
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Error(diff)
 	}
-	if data, err := os.ReadFile(filepath.Join(h.out, "tools/call_1/stdout.log")); err != nil || string(data) != "out\n" {
+	if data, err := os.ReadFile(filepath.Join(h.out, "tools/call_1/stdout.log")); err != nil ||
+		string(data) != "out\n" {
 		t.Errorf("log %q, %v", data, err)
 	}
 }
@@ -134,10 +141,12 @@ func TestTimeoutKeepsTheOutput(t *testing.T) {
 	if e == nil || e.Kind != KindTimeout || o.Canonical.Result != nil {
 		t.Fatalf("%+v", o.Canonical)
 	}
-	if e.Details["stdout_preview"] != "begun\n" || e.Details["stderr_preview"] != "trouble\n" || e.Details["timeout_ms"] != 300.0 {
+	if e.Details["stdout_preview"] != "begun\n" || e.Details["stderr_preview"] != "trouble\n" ||
+		e.Details["timeout_ms"] != 300.0 {
 		t.Errorf("details %v", e.Details)
 	}
-	if !strings.Contains(o.Rendered, `"stdout_preview":"begun\n"`) || !strings.Contains(o.Rendered, `"kind":"command_timeout"`) {
+	if !strings.Contains(o.Rendered, `"stdout_preview":"begun\n"`) ||
+		!strings.Contains(o.Rendered, `"kind":"command_timeout"`) {
 		t.Errorf("rendered %s", o.Rendered)
 	}
 	if len(o.Artifacts) != 2 {
@@ -175,7 +184,8 @@ func TestLongOutput(t *testing.T) {
 		t.Errorf("%d bytes rendered of a budget of 2000", n)
 	}
 	for _, part := range []string{
-		"stdout:\n1\n2\n3\n", "\n99999\n100000\n", "[output truncated: showing first", "lines of 100000, 588895 bytes in all]",
+		"stdout:\n1\n2\n3\n", "\n99999\n100000\n", "[output truncated: showing first",
+		"lines of 100000, 588895 bytes in all]",
 		"\nFull stdout: " + filepath.Join(h.out, "tools/call_1/stdout.log"),
 	} {
 		if !strings.Contains(o.Rendered, part) {
@@ -185,7 +195,8 @@ func TestLongOutput(t *testing.T) {
 	if fi, err := os.Stat(filepath.Join(h.out, "tools/call_1/stdout.log")); err != nil || fi.Size() != 588895 {
 		t.Errorf("log: %v, %v", fi, err)
 	}
-	if o := h.run(t, map[string]any{"cmd": "seq 1 100000 >&2; echo short", "max_output_tokens": 500}); !strings.Contains(o.Rendered, "stdout:\nshort\nstderr:\n1\n2\n") {
+	if o := h.run(t, map[string]any{"cmd": "seq 1 100000 >&2; echo short",
+		"max_output_tokens": 500}); !strings.Contains(o.Rendered, "stdout:\nshort\nstderr:\n1\n2\n") {
 		t.Errorf("standard error may not crowd out standard output:\n%.300s", o.Rendered)
 	}
 }
@@ -206,7 +217,8 @@ func TestDiagnostics(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := r.Diagnostics
-		if d == nil || d.ContainsHeredoc != tt.heredoc || d.ContainsInlineScript != tt.inline || d.ExceedsSoftThreshold != tt.long {
+		if d == nil || d.ContainsHeredoc != tt.heredoc || d.ContainsInlineScript != tt.inline ||
+			d.ExceedsSoftThreshold != tt.long {
 			t.Errorf("%.40q: %+v", tt.cmd, d)
 		}
 	}

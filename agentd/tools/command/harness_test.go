@@ -76,7 +76,8 @@ func newHarness(t testing.TB, options ...option) *harness {
 		}
 	}
 	h.env = tools.Env{
-		TurnID: "turn_1", SessionID: "sess_1", WorkDir: tree, LogDir: filepath.Join(h.out, "tools"), Environ: process.Environ(os.Environ()),
+		TurnID: "turn_1", SessionID: "sess_1", WorkDir: tree, LogDir: filepath.Join(h.out, "tools"),
+		Environ: process.Environ(os.Environ()),
 	}
 	return h
 }

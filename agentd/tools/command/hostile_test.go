@@ -29,7 +29,8 @@ func TestGigabyteOnOneLine(t *testing.T) {
 	h.run(t, map[string]any{"cmd": "true"}) // what is made once is made now
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	o := h.run(t, map[string]any{"cmd": fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x; echo ok >&2; exit 4`, size), "yield_time_ms": 600_000})
+	o := h.run(t, map[string]any{"cmd": fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x; echo ok >&2; exit 4`, size),
+		"yield_time_ms": 600_000})
 	runtime.ReadMemStats(&after)
 	r := result[Completed](t, o)
 	// All that was ever allocated, freed since or not: ends of each stream that
@@ -49,7 +50,8 @@ func TestGigabyteOnOneLine(t *testing.T) {
 	}
 	for _, part := range []string{
 		"Process exited with code 4\nstdout:\nxxxx", "stderr:\nok\n", fmt.Sprint(size) + " bytes in all",
-		fmt.Sprintf("Note: stdout: the log file holds the first %d of %d bytes: the files of the turn may take no more of the disk", info.Size(), size),
+		fmt.Sprintf("Note: stdout: the log file holds the first %d of %d bytes: the files of the turn may take no "+
+			"more of the disk", info.Size(), size),
 	} {
 		if !strings.Contains(o.Rendered, part) {
 			t.Errorf("the receipt has no %q:\n%.200s … %s", part, o.Rendered, o.Rendered[max(0, len(o.Rendered)-600):])
@@ -61,7 +63,8 @@ func TestGigabyteOnOneLine(t *testing.T) {
 // started, and the model reads what became of it.
 func TestForkBomb(t *testing.T) {
 	uid := 100_000 + rand.IntN(1_000_000) // nobody else's, so that only the bomb counts against the limit
-	as := []string{"prlimit", "--nproc=60:60", "setpriv", "--reuid", strconv.Itoa(uid), "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", "--"}
+	as := []string{"prlimit", "--nproc=60:60", "setpriv", "--reuid", strconv.Itoa(uid), "--clear-groups",
+		"--inh-caps=-all", "--bounding-set=-all", "--"}
 	if out, err := exec.Command(as[0], append(as[1:], "true")...).CombinedOutput(); err != nil {
 		t.Skipf("a user of its own is needed to bound a fork bomb: %v %s", err, out)
 	}
@@ -73,8 +76,10 @@ func TestForkBomb(t *testing.T) {
 		want    []string // of the receipt
 	}{
 		{"ended at its time", []option{withoutTasks}, map[string]any{"cmd": bomb, "yield_time_ms": 300},
-			[]string{`"kind":"command_timeout"`, `"ok":false`, `lit`, "Cannot fork", "everything it started is gone", "yield_time_ms"}},
-		{"as a task", nil, map[string]any{"cmd": bomb, "yield_time_ms": 300}, []string{"Command promoted to background task\nTask: task_"}},
+			[]string{`"kind":"command_timeout"`, `"ok":false`, `lit`, "Cannot fork", "everything it started is gone",
+				"yield_time_ms"}},
+		{"as a task", nil, map[string]any{"cmd": bomb, "yield_time_ms": 300},
+			[]string{"Command promoted to background task\nTask: task_"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHarness(t, tt.options...)
@@ -85,8 +90,10 @@ func TestForkBomb(t *testing.T) {
 				}
 			}
 			if h.tasks != nil {
-				stop := h.call(t, t.Context(), StopName, map[string]any{"task_id": result[Promoted](t, o).TaskHandle.TaskID, "force": true})
-				if r := result[wire.StopResult](t, stop); !r.Task.Status.Terminal() || !strings.Contains(stop.Rendered, "killed") {
+				stop := h.call(t, t.Context(), StopName,
+					map[string]any{"task_id": result[Promoted](t, o).TaskHandle.TaskID, "force": true})
+				if r := result[wire.StopResult](t, stop); !r.Task.Status.Terminal() ||
+					!strings.Contains(stop.Rendered, "killed") {
 					t.Errorf("%s", stop.Rendered)
 				}
 			}
@@ -106,7 +113,8 @@ func processesOf(t *testing.T, uid int) (n int) {
 	}
 	for _, e := range entries {
 		status, err := os.ReadFile(filepath.Join("/proc", e.Name(), "status"))
-		if err == nil && bytes.Contains(status, fmt.Appendf(nil, "\nUid:\t%d\t", uid)) && !bytes.Contains(status, []byte("\nState:\tZ")) {
+		if err == nil && bytes.Contains(status, fmt.Appendf(nil, "\nUid:\t%d\t", uid)) &&
+			!bytes.Contains(status, []byte("\nState:\tZ")) {
 			n++
 		}
 	}
@@ -123,19 +131,28 @@ func TestReceiptsOfHostileCommands(t *testing.T) {
 		want    []string
 		never   string
 	}{
-		{"it never returns, and there are no tasks", []option{withoutTasks}, map[string]any{"cmd": "echo begun; while :; do sleep 60; done", "yield_time_ms": 200},
+		{"it never returns, and there are no tasks", []option{withoutTasks},
+			map[string]any{"cmd": "echo begun; while :; do sleep 60; done", "yield_time_ms": 200},
 			[]string{`{"ok":false,"tool_name":"ExecCommand","kind":"command_timeout","message":"the command was ended after 200 ms; everything it started is gone"`, `"stdout_preview":"begun\n"`, `"hint":"raise yield_time_ms`}, ""},
 		{"it never returns", nil, map[string]any{"cmd": "echo begun; while :; do sleep 60; done", "yield_time_ms": 200},
 			[]string{"Command promoted to background task\nTask: task_", "Initial output:\nbegun"}, ""},
-		{"it closes its output and goes on", nil, map[string]any{"cmd": "echo last; exec >&- 2>&-; sleep 600", "yield_time_ms": 300},
+		{"it closes its output and goes on", nil,
+			map[string]any{"cmd": "echo last; exec >&- 2>&-; sleep 600", "yield_time_ms": 300},
 			[]string{"Command promoted to background task\nTask: task_", "Initial output:\nlast"}, ""},
-		{"it closes its output and ends", nil, map[string]any{"cmd": "exec >&- 2>&-; sleep 0.05; exit 3"}, []string{"Process exited with code 3\n(no output)"}, ""},
+		{"it closes its output and ends", nil, map[string]any{"cmd": "exec >&- 2>&-; sleep 0.05; exit 3"},
+			[]string{"Process exited with code 3\n(no output)"}, ""},
 		{"a child writes after the end", nil, map[string]any{"cmd": "(sleep 1; echo late) & echo early"},
-			[]string{"Process exited with code 0\nstdout:\nearly\nNote: ", "that the command left running were ended"}, "late"},
-		{"a child in a session of its own writes after the end", nil, map[string]any{"cmd": "setsid sh -c 'sleep 1; echo late' & echo early"},
-			[]string{"Process exited with code 0\nstdout:\nearly\nNote: ", "that the command left running were ended"}, "late"},
-		{"it takes its own group down", nil, map[string]any{"cmd": "echo on; kill -9 0"}, []string{"Process exited with code 137\n(command was killed by signal 9 (SIGKILL))\nstdout:\non"}, ""},
-		{"it stops itself", []option{withoutTasks}, map[string]any{"cmd": "echo on; kill -STOP $$; echo never", "yield_time_ms": 200}, []string{`"kind":"command_timeout"`, `"stdout_preview":"on\n`}, ""},
+			[]string{"Process exited with code 0\nstdout:\nearly\nNote: ", "that the command left running were ended"},
+			"late"},
+		{"a child in a session of its own writes after the end", nil,
+			map[string]any{"cmd": "setsid sh -c 'sleep 1; echo late' & echo early"},
+			[]string{"Process exited with code 0\nstdout:\nearly\nNote: ", "that the command left running were ended"},
+			"late"},
+		{"it takes its own group down", nil, map[string]any{"cmd": "echo on; kill -9 0"},
+			[]string{"Process exited with code 137\n(command was killed by signal 9 (SIGKILL))\nstdout:\non"}, ""},
+		{"it stops itself", []option{withoutTasks},
+			map[string]any{"cmd": "echo on; kill -STOP $$; echo never", "yield_time_ms": 200},
+			[]string{`"kind":"command_timeout"`, `"stdout_preview":"on\n`}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := newHarness(t, tt.options...).run(t, tt.args)
@@ -155,12 +172,15 @@ func TestReceiptsOfHostileCommands(t *testing.T) {
 func TestTaskOutputThatWasNotKept(t *testing.T) {
 	h := newHarness(t)
 	h.env.Disk = process.NewBudget(1000, nil)
-	id := h.promote(t, map[string]any{"cmd": "seq 1 10000; read x; echo done >&2; read x", "accepts_input": true}).TaskHandle.TaskID
+	id := h.promote(t, map[string]any{"cmd": "seq 1 10000; read x; echo done >&2; read x",
+		"accepts_input": true}).TaskHandle.TaskID
 	h.until(t, id, "\n10000\n") // before the other stream can take a byte of the budget
 	h.call(t, t.Context(), InputName, map[string]any{"task_id": id, "input": "\n"})
 	h.until(t, id, "done\n")
-	const note = "Note: stdout: the log file holds the first 1000 of 48894 bytes: the files of the turn may take no more of the disk\n"
-	if o := h.call(t, t.Context(), OutputName, map[string]any{"task_id": id, "block": false}); !strings.Contains(o.Rendered, note) {
+	const note = "Note: stdout: the log file holds the first 1000 of 48894 bytes: the files of the turn may take no " +
+		"more of the disk\n"
+	if o := h.call(t, t.Context(), OutputName,
+		map[string]any{"task_id": id, "block": false}); !strings.Contains(o.Rendered, note) {
 		t.Errorf("while it runs: %s", o.Rendered[max(0, len(o.Rendered)-600):])
 	}
 	h.call(t, t.Context(), InputName, map[string]any{"task_id": id, "input": "\n"})

@@ -53,11 +53,13 @@ func (r request) resolve(env tools.Env) (launch, *tools.Error) {
 
 func (r request) check() *tools.Error {
 	if len(r.cmd) > MaxCommandBytes {
-		return tools.InvalidInput("cmd", fmt.Sprintf("the command is %d bytes; the limit is %d", len(r.cmd), MaxCommandBytes),
+		return tools.InvalidInput("cmd", fmt.Sprintf("the command is %d bytes; the limit is %d", len(r.cmd),
+			MaxCommandBytes),
 			"write long scripts or data to a file first, with ApplyPatch, and run that")
 	}
 	if strings.ContainsRune(r.cmd, 0) {
-		return tools.InvalidInput("cmd", "the command contains a NUL character", "write it as \\0 for the program that shall see it")
+		return tools.InvalidInput("cmd", "the command contains a NUL character",
+			"write it as \\0 for the program that shall see it")
 	}
 	if strings.TrimSpace(r.cmd) == "" {
 		return tools.InvalidInput("cmd", "the command is blank", "give the command to run")
@@ -65,7 +67,8 @@ func (r request) check() *tools.Error {
 	if r.shell != "" {
 		named := slices.Contains(shells, filepath.Base(r.shell))
 		if !named || strings.Contains(r.shell, "/") && !filepath.IsAbs(r.shell) {
-			return tools.InvalidInput("shell", fmt.Sprintf("%q is not a shell this tool can use", tools.Clip(r.shell, 100)),
+			return tools.InvalidInput("shell", fmt.Sprintf("%q is not a shell this tool can use",
+				tools.Clip(r.shell, 100)),
 				"use one of "+strings.Join(shells, ", ")+", or its absolute path, or leave it out")
 		}
 	}
@@ -99,7 +102,8 @@ func workdir(tree, wish string) (string, *tools.Error) {
 	}
 	root, err := roots.Open(tree)
 	if err != nil {
-		return "", &tools.Error{Kind: KindWorkdir, Message: "the working tree cannot be opened: " + err.Error(), RecoveryHint: "report this to the operator"}
+		return "", &tools.Error{Kind: KindWorkdir, Message: "the working tree cannot be opened: " + err.Error(),
+			RecoveryHint: "report this to the operator"}
 	}
 	defer root.Close()
 	fi, err := root.Stat(rel)
@@ -133,7 +137,8 @@ func escapes(err error) bool {
 func (c *commands) start(env tools.Env, l *launch) (*process.Process, *tools.Error) {
 	cmd, err := l.command(env)
 	if err != nil {
-		return nil, &tools.Error{Kind: tools.KindInternal, Message: "the log files of the command cannot be made: " + err.Error(), Retryable: true,
+		return nil, &tools.Error{Kind: tools.KindInternal,
+			Message: "the log files of the command cannot be made: " + err.Error(), Retryable: true,
 			RecoveryHint: "the output directory may be full or gone; report this to the operator if it stays"}
 	}
 	cmd.LogBytes = c.streamBytes
@@ -171,7 +176,8 @@ func (l *launch) command(env tools.Env) (process.Command, error) {
 	}
 	budget, _ := env.Disk.(*process.Budget) // nil: only the cap of the command counts
 	return process.Command{
-		Dir: l.dir, Env: append(slices.Clone(env.Environ), "PWD="+l.dir), Timeout: l.timeout, TTY: l.tty, Input: l.input,
+		Dir: l.dir, Env: append(slices.Clone(env.Environ), "PWD="+l.dir), Timeout: l.timeout, TTY: l.tty,
+		Input: l.input,
 		// Either end alone may have to fill the preview.
 		KeepBytes:  previewBytes(l.tokens),
 		StdoutPath: l.stdout, StderrPath: l.stderr, Budget: budget,

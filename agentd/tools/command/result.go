@@ -108,7 +108,8 @@ func (c complete) failure(env tools.Env) *tools.Error {
 			Kind:    KindTimeout,
 			Message: fmt.Sprintf("the command was ended after %d ms; everything it started is gone", limit),
 			Details: c.details(env, map[string]any{"timeout_ms": limit}),
-			RecoveryHint: "raise yield_time_ms if it needs longer, make it do less, or make sure that it neither waits for input " +
+			RecoveryHint: "raise yield_time_ms if it needs longer, make it do less, or make sure that it neither " +
+				"waits for input " +
 				"nor stays in the foreground like a server",
 		}
 	case c.result.Canceled:
@@ -149,8 +150,10 @@ func (c complete) Project(_ tools.Policy, artifacts *tools.Artifacts) (any, erro
 }
 
 func (c complete) project(artifacts *tools.Artifacts) Completed {
-	r := Completed{Disposition: CompletedRun, ExitStatus: c.result.ExitCode, Signal: int(c.result.Signal), Diagnostics: c.diagnostics(), Artifacts: []tools.Artifact{}}
-	r.StdoutPreview, r.StderrPreview, r.Truncated = preview.Streams(c.result.Stdout, c.result.Stderr, previewBytes(c.tokens))
+	r := Completed{Disposition: CompletedRun, ExitStatus: c.result.ExitCode, Signal: int(c.result.Signal),
+		Diagnostics: c.diagnostics(), Artifacts: []tools.Artifact{}}
+	r.StdoutPreview, r.StderrPreview, r.Truncated = preview.Streams(c.result.Stdout, c.result.Stderr,
+		previewBytes(c.tokens))
 	// The list is of this command alone, also within a batch.
 	keep := func(name string, s process.Capture) *int {
 		if s.Logged == 0 {
@@ -191,8 +194,10 @@ func (c complete) notes() (notes []string) {
 func (c complete) diagnostics() *Diagnostics {
 	cmd := c.cmd
 	d := Diagnostics{
-		CmdPreview: tools.Clip(cmd, 200), CmdCharCount: utf8.RuneCountInString(cmd), CmdEstimatedTokens: (len(cmd) + 3) / 4,
-		ContainsHeredoc: strings.Contains(cmd, "<<") && !strings.Contains(cmd, "<<<"), ContainsInlineScript: inlineScript.MatchString(cmd),
+		CmdPreview: tools.Clip(cmd, 200), CmdCharCount: utf8.RuneCountInString(cmd),
+		CmdEstimatedTokens:       (len(cmd) + 3) / 4,
+		ContainsHeredoc:          strings.Contains(cmd, "<<") && !strings.Contains(cmd, "<<<"),
+		ContainsInlineScript:     inlineScript.MatchString(cmd),
 		EffectiveMaxOutputTokens: c.tokens, OutputCharBudget: c.tokens * tools.BytesPerToken,
 	}
 	d.ExceedsSoftThreshold = d.CmdCharCount > softThreshold

@@ -113,7 +113,8 @@ func newList(c *commands) (tools.Tool, error) {
 }
 
 func newStatus(c *commands) (tools.Tool, error) {
-	def, err := define[StatusArgs](StatusName, "Tells the state of a task, what it runs and how it ended. It shows no output; TaskOutput does.", withID)
+	def, err := define[StatusArgs](StatusName,
+		"Tells the state of a task, what it runs and how it ended. It shows no output; TaskOutput does.", withID)
 	return &taskTool{def: def,
 		run: func(_ context.Context, env tools.Env, call tools.Call) (string, any, error) {
 			args, bad := tools.Decode[StatusArgs](call)
@@ -148,7 +149,8 @@ func newOutput(c *commands) (tools.Tool, error) {
 			if args.Block == nil || *args.Block {
 				wait = milliseconds(args.TimeoutMS, DefaultWait)
 			}
-			r, err := c.tasks.Output(ctx, env.SessionID, args.TaskID, wait, previewBytes(env.Policy.Budget(args.MaxOutputTokens)))
+			r, err := c.tasks.Output(ctx, env.SessionID, args.TaskID, wait,
+				previewBytes(env.Policy.Budget(args.MaxOutputTokens)))
 			if err != nil {
 				return "", nil, err
 			}
@@ -160,14 +162,17 @@ func newOutput(c *commands) (tools.Tool, error) {
 }
 
 func newInput(c *commands) (tools.Tool, error) {
-	def, err := define[InputArgs](InputName, "Writes to the input of a task that was started with accepts_input. Read what it answers with TaskOutput and block false.", withID)
+	def, err := define[InputArgs](InputName,
+		"Writes to the input of a task that was started with accepts_input. Read what it answers with TaskOutput "+
+			"and block false.", withID)
 	return &taskTool{def: def,
 		run: func(ctx context.Context, env tools.Env, call tools.Call) (string, any, error) {
 			args, bad := tools.Decode[InputArgs](call)
 			if bad != nil {
 				return "", nil, bad
 			}
-			r, err := c.tasks.Input(ctx, env.SessionID, args.TaskID, wire.Input{Input: args.Input, Close: args.CloseInput})
+			r, err := c.tasks.Input(ctx, env.SessionID, args.TaskID,
+				wire.Input{Input: args.Input, Close: args.CloseInput})
 			if err != nil {
 				return "", nil, err
 			}

@@ -33,13 +33,15 @@ func (h *harness) promote(t testing.TB, args map[string]any) Promoted {
 
 func (h *harness) output(t testing.TB, id string, block bool) wire.OutputResult {
 	t.Helper()
-	return result[wire.OutputResult](t, h.call(t, t.Context(), OutputName, map[string]any{"task_id": id, "block": block}))
+	return result[wire.OutputResult](t,
+		h.call(t, t.Context(), OutputName, map[string]any{"task_id": id, "block": block}))
 }
 
 // until waits until a task has printed what is asked for.
 func (h *harness) until(t testing.TB, id, want string) {
 	t.Helper()
-	for end := time.Now().Add(patience); !strings.Contains(h.output(t, id, false).Task.OutputPreview, want); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); !strings.Contains(h.output(t, id, false).Task.OutputPreview,
+		want); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("no %q", want)
 		}
@@ -51,7 +53,8 @@ func TestPromotion(t *testing.T) {
 	p := h.promote(t, map[string]any{"cmd": "echo up; read x; echo got $x; exit 7", "accepts_input": true})
 	id := p.TaskHandle.TaskID
 	h.until(t, id, "up\n")
-	in := result[wire.InputResult](t, h.call(t, t.Context(), InputName, map[string]any{"task_id": id, "input": "word\n"}))
+	in := result[wire.InputResult](t, h.call(t, t.Context(), InputName,
+		map[string]any{"task_id": id, "input": "word\n"}))
 	if !in.AcceptedInput || in.InputTarget != wire.TargetStdin {
 		t.Errorf("%+v", in)
 	}
@@ -63,7 +66,8 @@ func TestPromotion(t *testing.T) {
 	// The log goes on in the directory of the call that started it.
 	out := result[wire.OutputResult](t, o)
 	data, err := os.ReadFile(out.Task.Artifacts[*out.Task.OutputArtifact].Path)
-	if err != nil || string(data) != "up\ngot word\n" || !strings.HasPrefix(out.Task.Artifacts[0].Path, filepath.Join(h.out, "tools", "call_1")) {
+	if err != nil || string(data) != "up\ngot word\n" ||
+		!strings.HasPrefix(out.Task.Artifacts[0].Path, filepath.Join(h.out, "tools", "call_1")) {
 		t.Errorf("log %q, %v, %+v", data, err, out.Task.Artifacts)
 	}
 	if ended := h.tasks.Ended("sess_1"); len(ended) != 0 {
@@ -77,7 +81,8 @@ func TestDuplicates(t *testing.T) {
 	first := h.promote(t, args)
 	o := h.run(t, args)
 	a := result[Already](t, o)
-	if a.Disposition != AlreadyRunning || a.TaskHandle.TaskID != first.TaskHandle.TaskID || a.Command.Cmd != "sleep 600" {
+	if a.Disposition != AlreadyRunning || a.TaskHandle.TaskID != first.TaskHandle.TaskID ||
+		a.Command.Cmd != "sleep 600" {
 		t.Errorf("%+v", a)
 	}
 	if !strings.HasPrefix(o.Rendered, "Command is already running as a task\nTask: "+first.TaskHandle.TaskID) {
@@ -129,7 +134,8 @@ func TestTerminalTask(t *testing.T) {
 	p := h.promote(t, map[string]any{"cmd": "trap 'echo interrupted; exit 0' INT; echo ready; while :; do sleep 0.01; done", "tty": true, "accepts_input": true})
 	h.until(t, p.TaskHandle.TaskID, "ready\n")
 	h.call(t, t.Context(), InputName, map[string]any{"task_id": p.TaskHandle.TaskID, "input": "\x03"})
-	if out := h.output(t, p.TaskHandle.TaskID, true); out.Task.Status != wire.Completed || !strings.Contains(out.Task.OutputPreview, "interrupted\n") {
+	if out := h.output(t, p.TaskHandle.TaskID, true); out.Task.Status != wire.Completed ||
+		!strings.Contains(out.Task.OutputPreview, "interrupted\n") {
 		t.Errorf("%+v", out)
 	}
 	// One that ends in time is an ordinary command with one stream.
@@ -157,7 +163,8 @@ func TestTaskErrors(t *testing.T) {
 		{OutputName, map[string]any{"task_id": id, "block": "no"}, tools.KindInvalidInput, "block"},
 		{InputName, map[string]any{"task_id": "task_none", "input": "x"}, KindTaskNotFound, "task_id"},
 		{InputName, map[string]any{"task_id": id}, tools.KindInvalidInput, "input"},
-		{InputName, map[string]any{"task_id": id, "input": strings.Repeat("x", 70_000)}, tools.KindInvalidInput, "input"},
+		{InputName, map[string]any{"task_id": id, "input": strings.Repeat("x", 70_000)}, tools.KindInvalidInput,
+			"input"},
 		{InputName, map[string]any{"task_id": id, "text": "x"}, tools.KindInvalidInput, "text"},
 		{StopName, map[string]any{"task_id": "task_none"}, KindTaskNotFound, "task_id"},
 		{StopName, map[string]any{"task_id": id, "force": 1}, tools.KindInvalidInput, "force"},
@@ -178,7 +185,8 @@ func TestTaskErrors(t *testing.T) {
 func TestBatch(t *testing.T) {
 	h := newHarness(t)
 	items := []map[string]any{
-		{"cmd": "echo one"}, {"cmd": "echo bad >&2; exit 2"}, {"cmd": "x", "workdir": "../.."}, {"cmd": "echo begun; sleep 600", "yield_time_ms": 500}, {"cmd": "pwd", "workdir": "sub"},
+		{"cmd": "echo one"}, {"cmd": "echo bad >&2; exit 2"}, {"cmd": "x", "workdir": "../.."},
+		{"cmd": "echo begun; sleep 600", "yield_time_ms": 500}, {"cmd": "pwd", "workdir": "sub"},
 	}
 	b := result[Batch](t, h.call(t, t.Context(), BatchName, map[string]any{"items": items}))
 	if b.ItemCount != 5 || b.CompletedCount != 2 || b.FailedCount != 2 || b.RejectedCount != 1 || b.SkippedCount != 0 {
@@ -186,11 +194,13 @@ func TestBatch(t *testing.T) {
 	}
 	kinds := []string{"", KindNonzeroExit, tools.KindRootViolation, KindTimeout, ""}
 	for i, item := range b.Items {
-		if item.Index != i || item.ErrorKind != kinds[i] || (item.ErrorMessage == "") != (kinds[i] == "") || (item.DurationMS == nil) != (item.Status == ItemRejected) {
+		if item.Index != i || item.ErrorKind != kinds[i] || (item.ErrorMessage == "") != (kinds[i] == "") ||
+			(item.DurationMS == nil) != (item.Status == ItemRejected) {
 			t.Errorf("item %d: %+v", i, item)
 		}
 	}
-	if r := b.Items[0].Result; r == nil || *r.StdoutPreview != "one\n" || len(r.Artifacts) != 1 || r.Artifacts[0].Path != "tools/call_1/0-stdout.log" {
+	if r := b.Items[0].Result; r == nil || *r.StdoutPreview != "one\n" || len(r.Artifacts) != 1 ||
+		r.Artifacts[0].Path != "tools/call_1/0-stdout.log" {
 		t.Errorf("%+v", b.Items[0].Result)
 	}
 	if l := h.tasks.List("", 10); len(l.Tasks) != 0 {
@@ -220,12 +230,14 @@ func TestBatch(t *testing.T) {
 	for i := range flood {
 		flood[i] = map[string]any{"cmd": "seq 1 50000"}
 	}
-	if o := h.call(t, t.Context(), BatchName, map[string]any{"items": flood}); len(o.Rendered) > 48<<10 || strings.Count(o.Rendered, "Full stdout: ") != MaxBatch {
+	if o := h.call(t, t.Context(), BatchName, map[string]any{"items": flood}); len(o.Rendered) > 48<<10 ||
+		strings.Count(o.Rendered, "Full stdout: ") != MaxBatch {
 		t.Errorf("%d bytes", len(o.Rendered))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if o := h.call(t, ctx, BatchName, map[string]any{"items": items[:1]}); o.Canonical.Error == nil || o.Canonical.Error.Kind != tools.KindCanceled {
+	if o := h.call(t, ctx, BatchName, map[string]any{"items": items[:1]}); o.Canonical.Error == nil ||
+		o.Canonical.Error.Kind != tools.KindCanceled {
 		t.Errorf("%+v", o.Canonical)
 	}
 }
@@ -266,19 +278,22 @@ func TestHostileCommands(t *testing.T) {
 	if err != nil || size > 1<<20 {
 		t.Errorf("%d bytes of logs, %v", size, err)
 	}
-	if o := h.run(t, map[string]any{"cmd": "seq 1 100000"}); !strings.Contains(o.Rendered, "588895 bytes in all") || !strings.Contains(o.Rendered, "the log file holds the first 0 of") {
+	if o := h.run(t, map[string]any{"cmd": "seq 1 100000"}); !strings.Contains(o.Rendered, "588895 bytes in all") ||
+		!strings.Contains(o.Rendered, "the log file holds the first 0 of") {
 		t.Errorf("with nothing left to write:\n%.300s", o.Rendered)
 	}
 }
 
 // varying is what differs from run to run in an outcome.
-var varying = regexp.MustCompile(`task_[0-9a-z]{26}|call_[0-9]+|` + regexp.QuoteMeta(os.TempDir()) + `/[A-Za-z0-9_./-]*|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|"(duration_ms)": [0-9]+|"(cmd_digest)": "[0-9a-f]{64}"`)
+var varying = regexp.MustCompile(`task_[0-9a-z]{26}|call_[0-9]+|` + regexp.QuoteMeta(os.TempDir()) +
+	`/[A-Za-z0-9_./-]*|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|"(duration_ms)": [0-9]+|"(cmd_digest)": "[0-9a-f]{64}"`)
 
 // Both surfaces of every family and kind of outcome, byte for byte; and the
 // second can be made again from the first.
 func TestGolden(t *testing.T) {
 	h := newHarness(t)
-	id := h.promote(t, map[string]any{"cmd": "echo out; echo err >&2; read x; exit 3", "accepts_input": true}).TaskHandle.TaskID
+	id := h.promote(t, map[string]any{"cmd": "echo out; echo err >&2; read x; exit 3",
+		"accepts_input": true}).TaskHandle.TaskID
 	h.until(t, id, "out\n")
 	h.until(t, id, "err\n")
 	h.promote(t, map[string]any{"cmd": "exec sleep 600"})
@@ -292,7 +307,9 @@ func TestGolden(t *testing.T) {
 		{"exec_error_root", ExecName, map[string]any{"cmd": "ls", "workdir": "../other-repo"}},
 		{"exec_error_input", ExecName, map[string]any{}},
 		{"exec_error_spawn", ExecName, map[string]any{"cmd": "ls", "shell": "/nowhere/sh"}},
-		{"batch", BatchName, map[string]any{"stop_on_error": true, "items": []any{map[string]any{"cmd": "echo one"}, map[string]any{"cmd": "exit 4"}, map[string]any{"cmd": "echo never"}}}},
+		{"batch", BatchName, map[string]any{"stop_on_error": true,
+			"items": []any{map[string]any{"cmd": "echo one"}, map[string]any{"cmd": "exit 4"},
+				map[string]any{"cmd": "echo never"}}}},
 		{"batch_rejected", BatchName, map[string]any{"items": []any{map[string]any{"cmd": "ls", "workdir": "none"}}}},
 		{"task_status", StatusName, map[string]any{"task_id": id}},
 		{"task_output_not_ready", OutputName, map[string]any{"task_id": id, "block": false}},

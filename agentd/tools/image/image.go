@@ -119,7 +119,8 @@ func read(tree, path string) ([]byte, string, *tools.Error) {
 	}
 	root, err := roots.Open(tree)
 	if err != nil {
-		return nil, "", failure(KindRead, "the working tree cannot be opened: "+err.Error(), path, "report this to the operator")
+		return nil, "", failure(KindRead, "the working tree cannot be opened: "+err.Error(), path,
+			"report this to the operator")
 	}
 	defer root.Close()
 	f, err := root.OpenFile(rel, os.O_RDONLY|unix.O_NONBLOCK, 0)
@@ -152,23 +153,27 @@ func openError(err error, path string) *tools.Error {
 	case !system: // os.Root does not say so by a value, but only its refusals are not the system's
 		return outside(path)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
-		return failure(KindMissing, "there is no such file", path, "list the files that exist, for example with: rg --files")
+		return failure(KindMissing, "there is no such file", path,
+			"list the files that exist, for example with: rg --files")
 	}
 	return failure(KindRead, "the file cannot be opened: "+errors.Unwrap(err).Error(), path, "check the path")
 }
 
 func outside(path string) *tools.Error {
-	return failure(tools.KindRootViolation, "the file is outside the working tree", path, "copy it into the working tree first, or name another file")
+	return failure(tools.KindRootViolation, "the file is outside the working tree", path,
+		"copy it into the working tree first, or name another file")
 }
 
 func tooLarge(path string, size int64) *tools.Error {
-	e := failure(KindTooLarge, fmt.Sprintf("the file has %d bytes and may have %d", size, MaxBytes), path, "make a smaller version of it and look at that")
+	e := failure(KindTooLarge, fmt.Sprintf("the file has %d bytes and may have %d", size, MaxBytes), path,
+		"make a smaller version of it and look at that")
 	e.Details["bytes"] = size
 	return e
 }
 
 func failure(kind, message, path, hint string) *tools.Error {
-	return &tools.Error{Kind: kind, Message: message, Details: map[string]any{"field": "path", "path": tools.Clip(path, 300)}, RecoveryHint: hint}
+	return &tools.Error{Kind: kind, Message: message,
+		Details: map[string]any{"field": "path", "path": tools.Clip(path, 300)}, RecoveryHint: hint}
 }
 
 func (r Result) summary() string {

@@ -100,8 +100,10 @@ func TestShows(t *testing.T) {
 		path, mediaType string
 		width, height   int
 	}{
-		{"a/plot.txt", "image/png", 7, 5}, {"link.png", "image/png", 7, 5}, {filepath.Join(h.env.WorkDir, "a", "plot.txt"), "image/png", 7, 5},
-		{"b.jpg", "image/jpeg", 7, 5}, {"./c.gif", "image/gif", 7, 5}, {"d.webp", "image/webp", 1, 1}, {"e.webp", "image/webp", 1, 1},
+		{"a/plot.txt", "image/png", 7, 5}, {"link.png", "image/png", 7, 5},
+		{filepath.Join(h.env.WorkDir, "a", "plot.txt"), "image/png", 7, 5},
+		{"b.jpg", "image/jpeg", 7, 5}, {"./c.gif", "image/gif", 7, 5}, {"d.webp", "image/webp", 1, 1},
+		{"e.webp", "image/webp", 1, 1},
 	}
 	for _, tt := range tests {
 		o := h.view(map[string]any{"path": tt.path})
@@ -112,7 +114,8 @@ func TestShows(t *testing.T) {
 		if r.MediaType != tt.mediaType || r.Width != tt.width || r.Height != tt.height || !r.Shown {
 			t.Errorf("%s: %+v", tt.path, r)
 		}
-		if len(o.Images) != 1 || o.Images[0].MediaType != tt.mediaType || o.Images[0].Detail != "auto" || int64(len(o.Images[0].Data)) != r.Bytes {
+		if len(o.Images) != 1 || o.Images[0].MediaType != tt.mediaType || o.Images[0].Detail != "auto" ||
+			int64(len(o.Images[0].Data)) != r.Bytes {
 			t.Errorf("%s: %d pictures", tt.path, len(o.Images))
 		}
 	}
@@ -120,7 +123,8 @@ func TestShows(t *testing.T) {
 	if !bytes.Equal(o.Images[0].Data, pngData) || o.Images[0].Detail != "low" {
 		t.Error("another picture or detail")
 	}
-	if diff := cmp.Diff("Picture shown: a/plot.txt (png, 7×5, 70 bytes)", o.Rendered); diff != "" && len(pngData) == 70 {
+	if diff := cmp.Diff("Picture shown: a/plot.txt (png, 7×5, 70 bytes)", o.Rendered); diff != "" &&
+		len(pngData) == 70 {
 		t.Error(diff)
 	}
 }
@@ -139,7 +143,9 @@ func TestModelWithoutPictures(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	h := newHarness(t)
 	outside := filepath.Join(t.TempDir(), "secret.png")
-	if err := os.WriteFile(outside, picture(t, func(b *bytes.Buffer, i image.Image) error { return png.Encode(b, i) }), 0o600); err != nil {
+	if err := os.WriteFile(outside, picture(t, func(b *bytes.Buffer, i image.Image) error {
+		return png.Encode(b, i)
+	}), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	h.file("text.png", []byte("no picture"))
@@ -154,7 +160,8 @@ func TestRefuses(t *testing.T) {
 	if err := unix.Mkfifo(filepath.Join(h.env.WorkDir, "pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if f, err := os.Create(filepath.Join(h.env.WorkDir, "big.png")); err != nil || f.Truncate(MaxBytes+1) != nil || f.Close() != nil {
+	if f, err := os.Create(filepath.Join(h.env.WorkDir, "big.png")); err != nil || f.Truncate(MaxBytes+1) != nil ||
+		f.Close() != nil {
 		t.Fatal(err)
 	}
 	tests := []struct {
@@ -184,7 +191,8 @@ func TestRefuses(t *testing.T) {
 	for _, tt := range tests {
 		o := h.view(tt.args)
 		e := o.Canonical.Error
-		if e == nil || e.Kind != tt.kind || e.Details["field"] != tt.field || e.RecoveryHint == "" || len(o.Images) != 0 {
+		if e == nil || e.Kind != tt.kind || e.Details["field"] != tt.field || e.RecoveryHint == "" ||
+			len(o.Images) != 0 {
 			t.Errorf("%v: %+v, want %s of %s", tt.args, e, tt.kind, tt.field)
 		}
 	}

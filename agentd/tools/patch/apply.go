@@ -27,7 +27,8 @@ func apply(ctx context.Context, dir, text string) (Result, *tools.Error) {
 func (t *tree) apply(ctx context.Context, doc document) (Result, *tools.Error) {
 	notes, err := t.recover()
 	if err != nil {
-		return Result{}, &tools.Error{Kind: KindWrite, Message: "an earlier patch was interrupted and could not be undone: " + tools.Clip(err.Error(), 500),
+		return Result{}, &tools.Error{Kind: KindWrite,
+			Message:      "an earlier patch was interrupted and could not be undone: " + tools.Clip(err.Error(), 500),
 			RecoveryHint: "look at git status, put the files in order and remove " + journalName}
 	}
 	doc.diags = append(notes, doc.diags...)
@@ -45,7 +46,8 @@ func (t *tree) apply(ctx context.Context, doc document) (Result, *tools.Error) {
 	}
 	changed := s.changed()
 	if len(changed) == 0 {
-		e := &tools.Error{Kind: KindNoChange, Message: "the patch leaves every file as it is", RecoveryHint: "the change may have been made before; look at the files"}
+		e := &tools.Error{Kind: KindNoChange, Message: "the patch leaves every file as it is",
+			RecoveryHint: "the change may have been made before; look at the files"}
 		if len(s.doc.diags) > 0 {
 			e.Details = map[string]any{"diagnostics": s.doc.diags}
 		}
@@ -134,12 +136,15 @@ func (s *stage) add(f *filePatch, path string) *tools.Error {
 		return bad
 	}
 	if e.exists && e.before != nil && e.before.Size == int64(len(data)) && s.tree.load(e) == nil && e.data == data {
-		return &tools.Error{Kind: KindApplied, Message: path + " exists already, with the same content", Details: map[string]any{"path": path, "patch_line": f.line},
+		return &tools.Error{Kind: KindApplied, Message: path + " exists already, with the same content",
+			Details:      map[string]any{"path": path, "patch_line": f.line},
 			RecoveryHint: "the change seems to be made already; leave this file out; nothing was changed"}
 	}
 	if e.exists {
-		return &tools.Error{Kind: KindExists, Message: path + " exists already", Details: map[string]any{"path": path, "patch_line": f.line},
-			RecoveryHint: "to change it, name it in both header lines (--- a/PATH, +++ b/PATH) and give context; to replace it, delete it first"}
+		return &tools.Error{Kind: KindExists, Message: path + " exists already",
+			Details: map[string]any{"path": path, "patch_line": f.line},
+			RecoveryHint: "to change it, name it in both header lines (--- a/PATH, +++ b/PATH) and give context; to " +
+				"replace it, delete it first"}
 	}
 	e.put(data, 0o644)
 	e.setMode(f.newMode)
@@ -154,7 +159,8 @@ func content(f *filePatch) (string, *tools.Error) {
 		lines := h.lines[:len(h.lines)-h.blanks]
 		for i, l := range lines {
 			if l.op != '+' && strings.TrimSpace(l.text) != "" {
-				return "", syntax(h.line+i+1, f.path+": this line of a new file does not start with +", "start every line of a new file with +")
+				return "", syntax(h.line+i+1, f.path+": this line of a new file does not start with +",
+					"start every line of a new file with +")
 			}
 			b.WriteString(l.text)
 			if !l.noEOL || i < len(lines)-1 {
@@ -176,9 +182,11 @@ func (s *stage) remove(f *filePatch, path string) *tools.Error {
 			return bad
 		}
 		if rest != "" {
-			return &tools.Error{Kind: KindMismatch, Message: fmt.Sprintf("%s: the patch deletes the file but removes only part of it; %d bytes would be left", path, len(rest)),
-				Details:      map[string]any{"path": path, "patch_line": f.line},
-				RecoveryHint: "leave out the hunks to delete the file as it is, with the header lines alone, or with *** Delete File: PATH"}
+			return &tools.Error{Kind: KindMismatch,
+				Message: fmt.Sprintf("%s: the patch deletes the file but removes only part of it; %d bytes would be left", path, len(rest)),
+				Details: map[string]any{"path": path, "patch_line": f.line},
+				RecoveryHint: "leave out the hunks to delete the file as it is, with the header lines alone, or " +
+					"with *** Delete File: PATH"}
 		}
 	}
 	e.exists, e.data = false, ""
@@ -212,7 +220,8 @@ func (s *stage) modify(f *filePatch, path string) *tools.Error {
 
 // createsByHunk reports a "change" from nothing to something.
 func (f *filePatch) createsByHunk() bool {
-	return len(f.hunks) == 1 && f.hunks[0].insertAt && f.hunks[0].start == 0 && len(side(f.hunks[0].lines, '+')) == f.hunks[0].blanks
+	return len(f.hunks) == 1 && f.hunks[0].insertAt && f.hunks[0].start == 0 &&
+		len(side(f.hunks[0].lines, '+')) == f.hunks[0].blanks
 }
 
 func (s *stage) move(f *filePatch, path string) *tools.Error {
@@ -239,7 +248,8 @@ func (s *stage) move(f *filePatch, path string) *tools.Error {
 	}
 	dst, bad := s.tree.entry(path)
 	if bad == nil && dst.exists {
-		bad = &tools.Error{Kind: KindExists, Message: path + " exists already, so " + from + " cannot get its name", Details: map[string]any{"path": path, "patch_line": f.line},
+		bad = &tools.Error{Kind: KindExists, Message: path + " exists already, so " + from + " cannot get its name",
+			Details:      map[string]any{"path": path, "patch_line": f.line},
 			RecoveryHint: "delete the file in the way in the same patch, above this part, or choose another name"}
 	}
 	if bad != nil {
@@ -262,8 +272,10 @@ func (s *stage) existing(f *filePatch, path string) (*entry, *tools.Error) {
 		return nil, bad
 	}
 	if !e.exists {
-		return nil, &tools.Error{Kind: KindMissing, Message: path + " does not exist", Details: map[string]any{"path": path, "patch_line": f.line},
-			RecoveryHint: "look up the path, for example with: rg --files; to create a file, write --- /dev/null above +++ b/PATH"}
+		return nil, &tools.Error{Kind: KindMissing, Message: path + " does not exist",
+			Details: map[string]any{"path": path, "patch_line": f.line},
+			RecoveryHint: "look up the path, for example with: rg --files; to create a file, write --- /dev/null " +
+				"above +++ b/PATH"}
 	}
 	return e, nil
 }
@@ -274,11 +286,13 @@ func (s *stage) rewrite(f *filePatch, path string, e *entry) (string, *tools.Err
 		return "", bad
 	}
 	if strings.ContainsRune(e.data, 0) {
-		return "", &tools.Error{Kind: KindBinary, Message: path + " is a binary file", Details: map[string]any{"path": path}, RecoveryHint: "change binary files with a command"}
+		return "", &tools.Error{Kind: KindBinary, Message: path + " is a binary file",
+			Details: map[string]any{"path": path}, RecoveryHint: "change binary files with a command"}
 	}
 	text := newFileText(e.data, &s.tree.spent)
 	if len(text.lines) > maxLines {
-		return "", &tools.Error{Kind: KindTooLarge, Message: fmt.Sprintf("%s has %d lines; the limit is %d", path, len(text.lines), maxLines),
+		return "", &tools.Error{Kind: KindTooLarge,
+			Message: fmt.Sprintf("%s has %d lines; the limit is %d", path, len(text.lines), maxLines),
 			Details: map[string]any{"path": path}, RecoveryHint: "change it with a command such as sed"}
 	}
 	list, notes, failed := text.place(f.hunks)

@@ -21,7 +21,8 @@ func thousands(n, k, add int) (text, back, file string) {
 			b        *strings.Builder
 			old, new string
 		}{{&there, "line", "LINE"}, {&again, "LINE", "line"}} {
-			fmt.Fprintf(w.b, "@@ -%d,3 +%d,3 @@\n \tline %d of the file;\n-\t%s %d of the file;\n+\t%s %d of the file;\n \tline %d of the file;\n", at+add, at+add, at, w.old, at+1, w.new, at+1, at+2)
+			fmt.Fprintf(w.b, "@@ -%d,3 +%d,3 @@\n \tline %d of the file;\n-\t%s %d of the file;\n+\t%s %d of the "+
+				"file;\n \tline %d of the file;\n", at+add, at+add, at, w.old, at+1, w.new, at+1, at+2)
 		}
 	}
 	return there.String(), again.String(), f.String()

@@ -102,7 +102,8 @@ func (b *beneath) create(p string, perm fs.FileMode) (*os.File, error) {
 	return b.file("create", p, b.change, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, uint32(perm))
 }
 
-func (b *beneath) file(op, p string, in func(string, string, func(int, string) error) error, flags int, perm uint32) (f *os.File, err error) {
+func (b *beneath) file(op, p string, in func(string, string, func(int, string) error) error, flags int,
+	perm uint32) (f *os.File, err error) {
 	err = in(op, p, func(dir int, name string) error {
 		fd, err := openat(dir, name, flags|unix.O_NOFOLLOW, perm)
 		if err == nil {

@@ -221,7 +221,8 @@ func (t *tree) replace(r *record, s step) error {
 }
 
 func writeError(p string, err error) *tools.Error {
-	e := &tools.Error{Kind: KindWrite, Message: fmt.Sprintf("%s cannot be written: %v", visible(p), cause(err)), Details: map[string]any{"path": p},
+	e := &tools.Error{Kind: KindWrite, Message: fmt.Sprintf("%s cannot be written: %v", visible(p), cause(err)),
+		Details:      map[string]any{"path": p},
 		RecoveryHint: "check the permissions of the file and its directory"}
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):

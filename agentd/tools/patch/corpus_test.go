@@ -69,7 +69,8 @@ func readCase(name string) (*corpusCase, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &corpusCase{class: filepath.Base(filepath.Dir(name)), name: strings.TrimSuffix(filepath.Base(name), ".txtar"), file: name, archive: archive, in: files{}, out: files{}}
+	c := &corpusCase{class: filepath.Base(filepath.Dir(name)), name: strings.TrimSuffix(filepath.Base(name), ".txtar"),
+		file: name, archive: archive, in: files{}, out: files{}}
 	for i, l := range strings.Split(strings.TrimSpace(string(archive.Comment)), "\n") {
 		key, value, _ := strings.Cut(l, ": ")
 		switch {
@@ -181,7 +182,8 @@ func digest(t testing.TB, dir string) map[string]string {
 			t.Fatal(err)
 		}
 		st := fi.Sys().(*syscall.Stat_t)
-		got[name] = fmt.Sprintf("%v %d:%d inode %d, %d links, %v\n%s", fi.Mode(), st.Uid, st.Gid, st.Ino, st.Nlink, fi.ModTime(), data)
+		got[name] = fmt.Sprintf("%v %d:%d inode %d, %d links, %v\n%s", fi.Mode(), st.Uid, st.Gid, st.Ino, st.Nlink,
+			fi.ModTime(), data)
 	}
 	return got
 }
@@ -294,7 +296,8 @@ func TestValidAsGitDoes(t *testing.T) {
 				cmd.Args = append(cmd.Args, strings.Fields(c.git)...)
 			}
 			cmd.Dir, cmd.Stdin = dir, strings.NewReader(c.patch)
-			cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+			cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir), "GIT_CONFIG_GLOBAL=/dev/null",
+				"GIT_CONFIG_SYSTEM=/dev/null")
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}

@@ -57,7 +57,9 @@ var header = regexp.MustCompile(`^@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@`)
 // unusable, but none may make it mean something else.
 var mistakes = map[string]func(r *rand.Rand, lines []string) []string{
 	"numbers behind the end": func(r *rand.Rand, lines []string) []string {
-		return headers(lines, func(m []string) string { return "@@ -9" + pad(m[1]) + m[2] + " +9" + pad(m[3]) + m[4] + " @@" })
+		return headers(lines, func(m []string) string {
+			return "@@ -9" + pad(m[1]) + m[2] + " +9" + pad(m[3]) + m[4] + " @@"
+		})
 	},
 	"no numbers": func(r *rand.Rand, lines []string) []string {
 		return headers(lines, func([]string) string { return "@@" })
@@ -87,7 +89,8 @@ var mistakes = map[string]func(r *rand.Rand, lines []string) []string{
 	"blank added lines without their plus": func(r *rand.Rand, lines []string) []string {
 		out := slices.Clone(lines)
 		for i := 1; i+1 < len(out); i++ {
-			if out[i] == "+" && strings.HasPrefix(lines[i-1], "+") && strings.HasPrefix(lines[i+1], "+") && !strings.HasPrefix(lines[i-1], "+++") {
+			if out[i] == "+" && strings.HasPrefix(lines[i-1], "+") && strings.HasPrefix(lines[i+1], "+") &&
+				!strings.HasPrefix(lines[i-1], "+++") {
 				out[i] = ""
 			}
 		}
@@ -118,7 +121,8 @@ var mistakes = map[string]func(r *rand.Rand, lines []string) []string{
 			return lines
 		}
 		end := at + 1
-		for end < len(lines) && !strings.HasPrefix(lines[end], "@@") && lines[end] != "" && strings.Contains(` +-\`, lines[end][:1]) {
+		for end < len(lines) && !strings.HasPrefix(lines[end], "@@") && lines[end] != "" &&
+			strings.Contains(` +-\`, lines[end][:1]) {
 			end++
 		}
 		return slices.Insert(slices.Clone(lines), end, lines[at:end]...)
@@ -220,7 +224,8 @@ func tryCorrupted(t *testing.T, seed1, seed2 uint64) (accepted bool, made []stri
 		want = before
 	}
 	if got := read(t, dir); len(got) != 1 || got["f"] != want {
-		t.Errorf("seed %d, %d: %v; error %v\n%s\nfile:\n%q\npatch:\n%s", seed1, seed2, made, bad, cmp.Diff(files{"f": want}, got), before, patch)
+		t.Errorf("seed %d, %d: %v; error %v\n%s\nfile:\n%q\npatch:\n%s", seed1, seed2, made, bad,
+			cmp.Diff(files{"f": want}, got), before, patch)
 	}
 	return bad == nil, made
 }

@@ -22,11 +22,14 @@ import (
 
 // everything is a patch with every kind of step, and the trees around it.
 var (
-	everythingBefore = files{"f": abc, "run!": "x\n", "gone/deep/g": "x\n", "h": "y\n", "old/m": "z\n", "name": "n\n", "other/o": "o\n"}
-	everythingAfter  = files{"f": "A\nb\nc\nd\ne\nf\n", "run!": "y\n", "h": "Y\n", "new/er/m": "z\n", "name/below": "pwned\n", "fresh/a/b": "pwned\n", "other/o": "o\n"}
-	everything       = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+A\n--- a/run\n+++ b/run\n@@ -1 +1 @@\n-x\n+y\n" +
+	everythingBefore = files{"f": abc, "run!": "x\n", "gone/deep/g": "x\n", "h": "y\n", "old/m": "z\n", "name": "n\n",
+		"other/o": "o\n"}
+	everythingAfter = files{"f": "A\nb\nc\nd\ne\nf\n", "run!": "y\n", "h": "Y\n", "new/er/m": "z\n",
+		"name/below": "pwned\n", "fresh/a/b": "pwned\n", "other/o": "o\n"}
+	everything = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+A\n--- a/run\n+++ b/run\n@@ -1 +1 @@\n-x\n+y\n" +
 		"--- a/gone/deep/g\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n--- a/h\n+++ b/h\n@@ -1 +1 @@\n-y\n+Y\n" +
-		"diff --git a/old/m b/new/er/m\nrename from old/m\nrename to new/er/m\n--- a/name\n+++ /dev/null\n@@ -1 +0,0 @@\n-n\n" +
+		"diff --git a/old/m b/new/er/m\nrename from old/m\nrename to new/er/m\n--- a/name\n+++ /dev/null\n@@ -1 " +
+		"+0,0 @@\n-n\n" +
 		create("name/below") + create("fresh/a/b")
 )
 
@@ -84,7 +87,8 @@ func TestEveryStepMayFail(t *testing.T) {
 			})
 			got := read(t, dir)
 			if bad == nil {
-				if !strings.HasPrefix(where, "remove ") && !strings.HasPrefix(where, "rmdir ") && !strings.HasPrefix(where, "link ") {
+				if !strings.HasPrefix(where, "remove ") && !strings.HasPrefix(where, "rmdir ") &&
+					!strings.HasPrefix(where, "link ") {
 					t.Errorf("step %d (%s) failed and was passed over", k, where)
 				}
 				for name := range got {
@@ -213,7 +217,8 @@ func TestForgedJournal(t *testing.T) {
 		for _, at := range []string{journalName, doneName} {
 			outer := t.TempDir()
 			dir := filepath.Join(outer, "tree")
-			files{"secret": "x\n", "d/": "", ".holon-0123456789ab-1": "1", ".holon-0123456789ab-2": "2", "tree/f": "x\n", "tree/.git/config": "x\n", "tree/out": "->..", "tree/" + at: journal}.make(t, outer)
+			files{"secret": "x\n", "d/": "", ".holon-0123456789ab-1": "1", ".holon-0123456789ab-2": "2",
+				"tree/f": "x\n", "tree/.git/config": "x\n", "tree/out": "->..", "tree/" + at: journal}.make(t, outer)
 			want := read(t, outer)
 			delete(want, "tree/"+at)
 			want["tree/n"] = "pwned\n"
@@ -306,7 +311,8 @@ func TestSwappedDirectories(t *testing.T) {
 	}()
 	applied := 0
 	for range 300 {
-		for _, p := range []string{change("d/f"), "--- a/d/f\n+++ b/d/f\n@@ -1 +1 @@\n-pwned\n+x\n", create("d/new/n"), "--- a/d/new/n\n+++ /dev/null\n"} {
+		for _, p := range []string{change("d/f"), "--- a/d/f\n+++ b/d/f\n@@ -1 +1 @@\n-pwned\n+x\n", create("d/new/n"),
+			"--- a/d/new/n\n+++ /dev/null\n"} {
 			if _, bad := apply(t.Context(), dir, p); bad == nil {
 				applied++
 			}
@@ -321,7 +327,9 @@ func TestSwappedDirectories(t *testing.T) {
 		}
 	}
 	for name := range got {
-		if strings.HasPrefix(name, "secret/") && name != "secret/f" || strings.HasPrefix(name, "tree/.git/") && name != "tree/.git/f" || strings.HasPrefix(name, "tree/other/") && name != "tree/other/f" {
+		if strings.HasPrefix(name, "secret/") && name != "secret/f" ||
+			strings.HasPrefix(name, "tree/.git/") && name != "tree/.git/f" ||
+			strings.HasPrefix(name, "tree/other/") && name != "tree/other/f" {
 			t.Errorf("made %s", name)
 		}
 	}
@@ -366,7 +374,8 @@ func TestWithoutRights(t *testing.T) {
 		<-done
 		return bad
 	}
-	for _, p := range []string{change("foreign/f"), change("hidden/f"), create("new"), create("foreign/new"), "--- a/foreign/f\n+++ /dev/null\n",
+	for _, p := range []string{change("foreign/f"), change("hidden/f"), create("new"), create("foreign/new"),
+		"--- a/foreign/f\n+++ /dev/null\n",
 		"diff --git a/own/f b/foreign/g\nrename from own/f\nrename to foreign/g\n"} {
 		// The first file could be changed, the second cannot.
 		bad := as(change("own/f") + p)

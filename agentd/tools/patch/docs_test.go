@@ -67,14 +67,17 @@ func table(list []*corpusCase) string {
 	}
 	classes := []string{"valid", "sloppy", "hostile"}
 	slices.SortFunc(rows, func(a, b *row) int {
-		return cmp.Or(cmp.Compare(slices.Index(classes, a.class), slices.Index(classes, b.class)), strings.Compare(a.mistake, b.mistake))
+		return cmp.Or(cmp.Compare(slices.Index(classes, a.class), slices.Index(classes, b.class)),
+			strings.Compare(a.mistake, b.mistake))
 	})
 	var b strings.Builder
-	b.WriteString("| class | what it is about | cases | applied | reported as | refused | with |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| class | what it is about | cases | applied | reported as | refused | with " +
+		"|\n|---|---|---|---|---|---|---|\n")
 	var cases, applied int
 	for _, r := range rows {
 		cases, applied = cases+r.cases, applied+r.applied
-		fmt.Fprintf(&b, "| %s | %s | %d | %d | %s | %d | %s |\n", r.class, r.mistake, r.cases, r.applied, codes(r.tolerated), r.cases-r.applied, codes(r.refused))
+		fmt.Fprintf(&b, "| %s | %s | %d | %d | %s | %d | %s |\n", r.class, r.mistake, r.cases, r.applied,
+			codes(r.tolerated), r.cases-r.applied, codes(r.refused))
 	}
 	fmt.Fprintf(&b, "| | **all** | **%d** | **%d** | | **%d** | |\n", cases, applied, cases-applied)
 	return b.String()

@@ -47,8 +47,10 @@ func readDirective(l string) (directive, bool) {
 		return directive{}, false
 	}
 	kind := map[string]string{
-		"begin": directiveBegin, "end": directiveEnd, "add": directiveAdd, "create": directiveAdd, "update": directiveUpdate, "modify": directiveUpdate,
-		"edit": directiveUpdate, "delete": directiveDelete, "remove": directiveDelete, "move": directiveMove, "rename": directiveMove,
+		"begin": directiveBegin, "end": directiveEnd, "add": directiveAdd, "create": directiveAdd,
+		"update": directiveUpdate, "modify": directiveUpdate,
+		"edit": directiveUpdate, "delete": directiveDelete, "remove": directiveDelete, "move": directiveMove,
+		"rename": directiveMove,
 	}[strings.ToLower(m[1]+m[3]+m[5])]
 	if m[2] != "" {
 		kind = directiveEOF
@@ -77,7 +79,8 @@ func (p *parser) directive() *tools.Error {
 		f.action, f.rawPath = ActionModify, strip(f.path)
 		return p.updated(&f)
 	case directiveMove:
-		return syntax(f.line, `"*** Move to:" does not follow "*** Update File:"`, `put it directly below "*** Update File: OLDPATH"`)
+		return syntax(f.line, `"*** Move to:" does not follow "*** Update File:"`,
+			`put it directly below "*** Update File: OLDPATH"`)
 	}
 	return nil
 }
@@ -135,7 +138,8 @@ func (p *parser) added(f *filePatch) *tools.Error {
 		h.lines = h.lines[:n-1]
 	}
 	if plain > 0 && plus > 0 {
-		return syntax(first, f.path+": this line of a new file does not start with +", "start every line of a new file with +")
+		return syntax(first, f.path+": this line of a new file does not start with +",
+			"start every line of a new file with +")
 	}
 	if plain > 0 {
 		p.note(f.path, "missing_prefix", "the lines of the new file had no leading +")

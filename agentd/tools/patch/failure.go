@@ -19,7 +19,8 @@ func mismatched(path string, failed []mismatch) *tools.Error {
 	}
 	if len(first.candidates) > 0 {
 		e.Kind = KindAmbiguous
-		e.RecoveryHint = "give more unchanged lines around the change, or the line numbers, so that it fits in one place; nothing was changed"
+		e.RecoveryHint = "give more unchanged lines around the change, or the line numbers, so that it fits in one " +
+			"place; nothing was changed"
 	}
 	if !slices.ContainsFunc(failed, func(m mismatch) bool { return m.applied == 0 }) {
 		e.Kind = KindApplied

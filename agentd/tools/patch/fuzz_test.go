@@ -95,7 +95,8 @@ var seeds = []string{
 	"diff --git a/f b/x/y\nsimilarity index 90%\nrename from f\nrename to x/y\n",
 	"diff --git a/f b/f\nold mode 100644\nnew mode 100755\n",
 	"diff --git \"a/f\" \"b/f\\303\"\ndeleted file mode 100644\n",
-	"*** Begin Patch\n*** Update File: f\n*** Move to: h\n@@ a\n-b\n+B\n*** End of File\n*** Add File: n\n+1\n*** Delete File: d/g\n*** End Patch\n",
+	"*** Begin Patch\n*** Update File: f\n*** Move to: h\n@@ a\n-b\n+B\n*** End of File\n*** Add File: n\n+1\n*** " +
+		"Delete File: d/g\n*** End Patch\n",
 	"```diff\n--- f\n+++ f\n a\n-b\n+B\n```\n",
 	"--- a/f\r\n+++ b/f\r\n@@ -1 +1 @@\r\n-a\r\n+A\r\n",
 	"--- a/../secret\n+++ b/../secret\n@@ -1 +1 @@\n-a\n+A\n",

@@ -126,7 +126,8 @@ func (l lark) random(r *rand.Rand, name string) string {
 	case "PATH":
 		return []string{"a", "b.go", "dir/c", "x y/ü.txt", "deep/er/file"}[r.IntN(5)]
 	case "TEXT":
-		return []string{"", "x", "return nil", "\tindented {", "- item", "+ more", "-- y", "*** stars", "@@ no header", "\"quoted\"", "日本"}[r.IntN(11)]
+		return []string{"", "x", "return nil", "\tindented {", "- item", "+ more", "-- y", "*** stars", "@@ no header",
+			"\"quoted\"", "日本"}[r.IntN(11)]
 	}
 	text, _ := l.sequence(r, l.rules[name])
 	return text
@@ -221,7 +222,8 @@ func TestFreeformIsApplied(t *testing.T) {
 	}
 	dir := t.TempDir()
 	files{"old.go": "package a\n\nfunc f() {\n\treturn\n}\n", "gone": "x\n"}.make(t, dir)
-	text := "*** Begin Patch\n*** Add File: new\n+one\n+two\n*** Delete File: gone\n*** Update File: old.go\n*** Move to: dir/new.go\n@@ func f() {\n-\treturn\n+\tpanic(1)\n }\n*** End Patch\n"
+	text := "*** Begin Patch\n*** Add File: new\n+one\n+two\n*** Delete File: gone\n*** Update File: old.go\n*** " +
+		"Move to: dir/new.go\n@@ func f() {\n-\treturn\n+\tpanic(1)\n }\n*** End Patch\n"
 	if !grammar(t).MatchString(text) {
 		t.Fatal("the grammar does not admit it")
 	}
@@ -229,7 +231,8 @@ func TestFreeformIsApplied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := reg.Run(t.Context(), tools.Env{WorkDir: dir}, tools.Call{ID: "c", Name: Name, Arguments: []byte(`{"patch":` + quoted(text) + `}`)})
+	o := reg.Run(t.Context(), tools.Env{WorkDir: dir},
+		tools.Call{ID: "c", Name: Name, Arguments: []byte(`{"patch":` + quoted(text) + `}`)})
 	if o.Canonical.Error != nil || strings.Contains(o.Rendered, "Tolerated") {
 		t.Fatal(o.Rendered)
 	}

@@ -105,7 +105,8 @@ func (p *parser) name(s string) string {
 	if strings.HasPrefix(s, `"`) {
 		u, _, ok := unquote(s)
 		if !ok {
-			p.bad = syntax(p.i+1, "the quoted path "+tools.Clip(s, 80)+" has no end or an unknown escape", "write the path without quotes")
+			p.bad = syntax(p.i+1, "the quoted path "+tools.Clip(s, 80)+" has no end or an unknown escape",
+				"write the path without quotes")
 		}
 		return u
 	}
@@ -161,7 +162,8 @@ func (f *filePatch) names(old, new string) *tools.Error {
 func (f *filePatch) bothNames(old, new string) {
 	f.path, f.rawPath = new, new
 	switch {
-	case len(old) > 2 && len(new) > 2 && old[1] == '/' && new[1] == '/' && strings.Contains(prefixPairs, " "+old[:1]+new[:1]+" "):
+	case len(old) > 2 && len(new) > 2 && old[1] == '/' && new[1] == '/' &&
+		strings.Contains(prefixPairs, " "+old[:1]+new[:1]+" "):
 		f.path = new[2:]
 		if old[2:] != new[2:] {
 			f.action, f.from = ActionMove, old[2:]
@@ -268,7 +270,8 @@ func (e *extended) side(name string, gone bool) string {
 func (e *extended) read(p *parser, l string) bool {
 	key, value := "", ""
 	for _, k := range []string{
-		"old mode ", "new mode ", "deleted file mode ", "new file mode ", "rename from ", "rename to ", "copy from ", "copy to ",
+		"old mode ", "new mode ", "deleted file mode ", "new file mode ", "rename from ", "rename to ", "copy from ",
+		"copy to ",
 		"similarity index ", "dissimilarity index ", "index ",
 	} {
 		if strings.HasPrefix(l, k) {
@@ -313,12 +316,14 @@ func (p *parser) ignore(path, kind, value string) {
 func (p *parser) boundary(i int) bool {
 	l := p.lines[i]
 	switch {
-	case strings.HasPrefix(l, "@@"), strings.HasPrefix(l, "diff --git "), isCombined(l), isDirective(l), p.fileHeader(i), mailStart().MatchString(l):
+	case strings.HasPrefix(l, "@@"), strings.HasPrefix(l, "diff --git "), isCombined(l), isDirective(l),
+		p.fileHeader(i), mailStart().MatchString(l):
 		return true
 	case strings.TrimRight(l, " ") == "--": // the signature of git format-patch
 		rest := p.lines[i+1:]
 		return len(rest) > 0 && mailSignature().MatchString(rest[0]) &&
-			(len(rest) < 2 || strings.TrimSpace(rest[1]) == "" && (len(rest) < 3 || strings.TrimSpace(rest[2]) == "" || mailStart().MatchString(rest[2])))
+			(len(rest) < 2 || strings.TrimSpace(rest[1]) == "" &&
+				(len(rest) < 3 || strings.TrimSpace(rest[2]) == "" || mailStart().MatchString(rest[2])))
 	}
 	return false
 }
@@ -332,7 +337,8 @@ var (
 // fileHeader reports whether a new file's header starts at line i. A removed
 // line can begin with "--- " too, but is not followed by all of this.
 func (p *parser) fileHeader(i int) bool {
-	if !strings.HasPrefix(p.lines[min(i, len(p.lines)-1)], "--- ") || i+1 >= len(p.lines) || !strings.HasPrefix(p.lines[i+1], "+++ ") {
+	if !strings.HasPrefix(p.lines[min(i, len(p.lines)-1)], "--- ") || i+1 >= len(p.lines) ||
+		!strings.HasPrefix(p.lines[i+1], "+++ ") {
 		return false
 	}
 	for j := i + 2; j < len(p.lines); j++ {
@@ -349,7 +355,8 @@ func looksLikePath(s string) bool {
 }
 
 func isBinaryMark(l string) bool {
-	return strings.HasPrefix(l, "GIT binary patch") || strings.HasPrefix(l, "Binary files ") && strings.Contains(l, " differ")
+	return strings.HasPrefix(l, "GIT binary patch") ||
+		strings.HasPrefix(l, "Binary files ") && strings.Contains(l, " differ")
 }
 
 func isBodyLine(l string) bool { return l == "" || l[0] == ' ' || l[0] == '+' || l[0] == '-' }

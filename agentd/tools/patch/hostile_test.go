@@ -28,8 +28,10 @@ func TestStaysInside(t *testing.T) {
 	outer := t.TempDir()
 	dir := filepath.Join(outer, "tree")
 	files{
-		"secret": "x\n", "tree/f": "x\n", "tree/d/f": "x\n", "tree/.git/config": "x\n", "tree/.git/hooks/post-commit": "x\n",
-		"tree/sub/.git": "gitdir: elsewhere\n", "tree/out": "->..", "tree/abs": "->" + outer, "tree/link": "->f",
+		"secret": "x\n", "tree/f": "x\n", "tree/d/f": "x\n", "tree/.git/config": "x\n",
+		"tree/.git/hooks/post-commit": "x\n",
+		"tree/sub/.git":               "gitdir: elsewhere\n", "tree/out": "->..", "tree/abs": "->" + outer,
+		"tree/link":    "->f",
 		"tree/dirlink": "->d", "tree/dangling": "->../new", "tree/todev": "->/dev/null", "tree/togit": "->.git",
 	}.make(t, outer)
 	if err := syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
@@ -37,13 +39,18 @@ func TestStaysInside(t *testing.T) {
 	}
 	before := read(t, outer)
 	paths := map[string]string{
-		"../secret": tools.KindRootViolation, "d/../../secret": tools.KindRootViolation, "d/..": tools.KindRootViolation,
-		"/etc/passwd": tools.KindRootViolation, "//etc/passwd": tools.KindRootViolation, outer + "/secret": tools.KindRootViolation, dir + "/../secret": tools.KindRootViolation,
+		"../secret": tools.KindRootViolation, "d/../../secret": tools.KindRootViolation,
+		"d/..":        tools.KindRootViolation,
+		"/etc/passwd": tools.KindRootViolation, "//etc/passwd": tools.KindRootViolation,
+		outer + "/secret": tools.KindRootViolation, dir + "/../secret": tools.KindRootViolation,
 		"out/secret": KindUnsafePath, "abs/secret": KindUnsafePath, "link": KindUnsafePath, "dirlink/f": KindUnsafePath,
-		"dangling": KindUnsafePath, "todev": KindUnsafePath, "togit/config": KindUnsafePath, "fifo": KindUnsafePath, "fifo/f": KindUnsafePath,
-		"f/g": KindUnsafePath, "d": KindUnsafePath, "d/": KindUnsafePath,
-		".git/config": KindUnsafePath, ".GIT/config": KindUnsafePath, ".Git/hooks/post-commit": KindUnsafePath, "./.git/config": KindUnsafePath,
-		"d/.git/config": KindUnsafePath, "sub/.git": KindUnsafePath, ".git": KindUnsafePath, ".git./config": KindUnsafePath, ".git /config": KindUnsafePath,
+		"dangling": KindUnsafePath, "todev": KindUnsafePath, "togit/config": KindUnsafePath, "fifo": KindUnsafePath,
+		"fifo/f": KindUnsafePath,
+		"f/g":    KindUnsafePath, "d": KindUnsafePath, "d/": KindUnsafePath,
+		".git/config": KindUnsafePath, ".GIT/config": KindUnsafePath, ".Git/hooks/post-commit": KindUnsafePath,
+		"./.git/config": KindUnsafePath,
+		"d/.git/config": KindUnsafePath, "sub/.git": KindUnsafePath, ".git": KindUnsafePath,
+		".git./config": KindUnsafePath, ".git /config": KindUnsafePath,
 		"git~1/config": KindUnsafePath, ".g\u200cit/config": KindUnsafePath, ".git:stream/config": KindUnsafePath,
 		strings.Repeat("d/", 3000) + "f": KindUnsafePath,
 	}
@@ -68,13 +75,15 @@ func TestStaysInside(t *testing.T) {
 			_, bad := apply(context.Background(), dir, text)
 			if bad == nil {
 				t.Errorf("%s %.60q: accepted", how, path)
-			} else if bad.Kind != kind && !strings.HasPrefix(path, "/") && !(strings.HasSuffix(path, "/") && bad.Kind == KindSyntax) {
+			} else if bad.Kind != kind && !strings.HasPrefix(path,
+				"/") && !(strings.HasSuffix(path, "/") && bad.Kind == KindSyntax) {
 				t.Errorf("%s %.60q: %s (%s), want %s", how, path, bad.Kind, bad.Message, kind)
 			}
 		}
 	}
 	for _, name := range []string{`"b/d\nf"`, `"b/\033[31m"`, `"b/..\057secret"`, `"b/.gi\164/config"`} {
-		if _, bad := apply(context.Background(), dir, "--- /dev/null\n+++ "+name+"\n@@ -0,0 +1 @@\n+pwned\n"); bad == nil {
+		if _, bad := apply(context.Background(), dir,
+			"--- /dev/null\n+++ "+name+"\n@@ -0,0 +1 @@\n+pwned\n"); bad == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
@@ -84,7 +93,8 @@ func TestStaysInside(t *testing.T) {
 }
 
 func TestInnocentNamesWork(t *testing.T) {
-	for _, path := range []string{".gitignore", ".github/workflows/x.yml", "git/x", "a.git/x", "..x", "...", "d/..x", ".gitmodules", "-x", "x y", "fä", "+x"} {
+	for _, path := range []string{".gitignore", ".github/workflows/x.yml", "git/x", "a.git/x", "..x", "...", "d/..x",
+		".gitmodules", "-x", "x y", "fä", "+x"} {
 		dir := t.TempDir()
 		if _, bad := apply(context.Background(), dir, create(path)); bad != nil {
 			t.Errorf("%q: %s", path, bad.Message)
@@ -141,7 +151,8 @@ func TestFullDisk(t *testing.T) {
 	defer syscall.Unmount(dir, syscall.MNT_DETACH)
 	files{"f": abc, "g": "x\n"}.make(t, dir)
 	before := read(t, dir)
-	text := "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+A\n--- a/g\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n--- /dev/null\n+++ b/big\n@@ -0,0 +1 @@\n+" + strings.Repeat("b", 128<<10) + "\n"
+	text := "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+A\n--- a/g\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n--- /dev/null\n+++ " +
+		"b/big\n@@ -0,0 +1 @@\n+" + strings.Repeat("b", 128<<10) + "\n"
 	_, bad := apply(context.Background(), dir, text)
 	if bad == nil || bad.Kind != KindWrite || !bad.Retryable || !strings.Contains(bad.RecoveryHint, "disk is full") {
 		t.Fatalf("error %+v", bad)
@@ -199,7 +210,9 @@ func TestFailureShowsTheFile(t *testing.T) {
 		fmt.Fprintf(&text, "line number %d\n", i+1)
 	}
 	files{"f": text.String(), "g": abc}.make(t, dir)
-	_, bad := apply(context.Background(), dir, "--- a/f\n+++ b/f\n@@ -10,3 +10,3 @@\n line number 99\n-line number one hundred\n+line number C\n line number 101\n--- a/g\n+++ b/g\n@@ -2 +2 @@\n-x\n+y\n")
+	_, bad := apply(context.Background(), dir,
+		"--- a/f\n+++ b/f\n@@ -10,3 +10,3 @@\n line number 99\n-line number one hundred\n+line number C\n line "+
+			"number 101\n--- a/g\n+++ b/g\n@@ -2 +2 @@\n-x\n+y\n")
 	if bad == nil {
 		t.Fatal("accepted")
 	}
@@ -207,7 +220,8 @@ func TestFailureShowsTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{`"99|line number 99"`, `"100|line number 100"`, `"101|line number 101"`, `"failed_files":2`, `g: hunk 1 (patch line 10) has no line in common with the file`, `"2|b"`} {
+	for _, part := range []string{`"99|line number 99"`, `"100|line number 100"`, `"101|line number 101"`,
+		`"failed_files":2`, `g: hunk 1 (patch line 10) has no line in common with the file`, `"2|b"`} {
 		if !strings.Contains(string(data), part) {
 			t.Errorf("%s is missing in %s", part, data)
 		}
@@ -246,9 +260,10 @@ func TestCostIsBounded(t *testing.T) {
 		"signatures":         head + "@@\n" + strings.Repeat("--\n1.0\n", 400_000),
 		"blank lines":        head + strings.Repeat("\n", 3<<20),
 		"headers and blanks": strings.Repeat("--- a\n+++ b\n\n\n\n\n", 100_000),
-		"anchors":            "*** Begin Patch\n*** Update File: f\n" + strings.Repeat("@@ nowhere\n", 100_000) + "-x\n+y\n",
-		"many files":         strings.Repeat(change("f"), maxFiles+1),
-		"quotes":             "--- \"" + strings.Repeat("\\", 1<<20) + "\n+++ b/f\n",
+		"anchors": "*** Begin Patch\n*** Update File: f\n" + strings.Repeat("@@ nowhere\n", 100_000) +
+			"-x\n+y\n",
+		"many files": strings.Repeat(change("f"), maxFiles+1),
+		"quotes":     "--- \"" + strings.Repeat("\\", 1<<20) + "\n+++ b/f\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, bad := apply(t.Context(), dir, text); bad == nil {
@@ -280,7 +295,8 @@ func TestLargeResultIsListedInAnArtifact(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := reg.Run(t.Context(), tools.Env{WorkDir: dir, LogDir: filepath.Join(out, "tools")}, tools.Call{ID: "c", Name: Name, Arguments: args})
+		o := reg.Run(t.Context(), tools.Env{WorkDir: dir, LogDir: filepath.Join(out, "tools")},
+			tools.Call{ID: "c", Name: Name, Arguments: args})
 		if o.Fault != nil {
 			t.Fatal(o.Fault)
 		}
@@ -292,7 +308,8 @@ func TestLargeResultIsListedInAnArtifact(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.ChangedFileCount != 500 || len(r.ChangedFiles) != maxListed || !r.Truncated || len(r.Artifacts) != 1 {
-		t.Errorf("count %d, listed %d, truncated %v, artifacts %v", r.ChangedFileCount, len(r.ChangedFiles), r.Truncated, r.Artifacts)
+		t.Errorf("count %d, listed %d, truncated %v, artifacts %v", r.ChangedFileCount, len(r.ChangedFiles),
+			r.Truncated, r.Artifacts)
 	}
 	data, err := os.ReadFile(filepath.Join(out, o.Artifacts[0].Path))
 	if err != nil || strings.Count(string(data), "\n") != 500 {
@@ -307,13 +324,17 @@ func TestLargeResultIsListedInAnArtifact(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return reg.Run(t.Context(), tools.Env{WorkDir: dir, LogDir: filepath.Join(out, "tools"), Disk: nothing{}}, tools.Call{ID: "c", Name: Name, Arguments: args})
+		return reg.Run(t.Context(), tools.Env{WorkDir: dir, LogDir: filepath.Join(out, "tools"), Disk: nothing{}},
+			tools.Call{ID: "c", Name: Name, Arguments: args})
 	}()
-	if full.Canonical.Error != nil || full.Fault != nil || len(full.Artifacts) != 0 || !strings.Contains(full.Rendered, "\n- the list of all changed files was not kept: the turn's files may take no more of the disk") {
+	if full.Canonical.Error != nil || full.Fault != nil || len(full.Artifacts) != 0 ||
+		!strings.Contains(full.Rendered, "\n- the list of all changed files was not kept: the turn's files may take "+
+			"no more of the disk") {
 		t.Errorf("with no room left: %v %v\n%s", full.Fault, full.Artifacts, full.Rendered)
 	}
 
-	o = run("--- a/d/f000\n+++ b/d/f000\n@@ -7 +7 @@\n-pwned\n+x\ndiff --git a/d/f001 b/g\nrename from d/f001\nrename to g\n")
+	o = run("--- a/d/f000\n+++ b/d/f000\n@@ -7 +7 @@\n-pwned\n+x\ndiff --git a/d/f001 b/g\nrename from " +
+		"d/f001\nrename to g\n")
 	want := "patch applied: 2 files changed\nM d/f000\nR d/f001 -> g\nTolerated:\n- d/f000: hunk 1: found at line 1, not 7"
 	if diff := cmp.Diff(want, o.Rendered); diff != "" {
 		t.Error(diff)

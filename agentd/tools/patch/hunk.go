@@ -12,7 +12,8 @@ import (
 func (p *parser) hunk() (hunk, *tools.Error) {
 	h := hunk{start: -1, line: p.i + 1}
 	counts := counts{old: -1, new: -1}
-	for p.i < len(p.lines) && strings.HasPrefix(p.lines[p.i], "@@") && (p.i < h.line || !h.numbered) { // an envelope may stack anchors
+	// an envelope may stack anchors
+	for p.i < len(p.lines) && strings.HasPrefix(p.lines[p.i], "@@") && (p.i < h.line || !h.numbered) {
 		counts = h.header(p.lines[p.i])
 		p.i++
 	}
@@ -20,7 +21,8 @@ func (p *parser) hunk() (hunk, *tools.Error) {
 		return h, nil
 	}
 	if counts.stated() {
-		p.note(p.path, "wrong_counts", fmt.Sprintf("patch line %d: the counts in the hunk header do not fit; they were ignored", h.line))
+		p.note(p.path, "wrong_counts", fmt.Sprintf("patch line %d: the counts in the hunk header do not fit; they "+
+			"were ignored", h.line))
 	}
 	return h, p.uncounted(&h)
 }

@@ -102,7 +102,8 @@ func (t *tree) read(p string) *record {
 	var r record
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
-	if dec.Decode(&r) != nil || r.Version != 1 || !momentPrefix().MatchString(r.Prefix) || r.Prefix == journalName[:len(r.Prefix)] {
+	if dec.Decode(&r) != nil || r.Version != 1 || !momentPrefix().MatchString(r.Prefix) ||
+		r.Prefix == journalName[:len(r.Prefix)] {
 		return nil
 	}
 	for _, dir := range r.Dirs {
@@ -129,9 +130,12 @@ func (t *tree) recover() (notes []Diagnostic, err error) {
 		if err != nil {
 			return nil, err
 		}
-		notes = append(notes, Diagnostic{Kind: "recovered", Message: "an earlier patch was interrupted; it was undone before this one began"})
+		notes = append(notes, Diagnostic{Kind: "recovered",
+			Message: "an earlier patch was interrupted; it was undone before this one began"})
 		for _, s := range kept {
-			notes = append(notes, Diagnostic{Path: s.Path, Kind: "recovered", Message: "was changed since a patch was interrupted and stays; what it was before is in " + r.name(s, s.Aside)})
+			notes = append(notes, Diagnostic{Path: s.Path, Kind: "recovered",
+				Message: "was changed since a patch was interrupted and stays; what it was before is in " +
+					r.name(s, s.Aside)})
 		}
 	}
 	for _, name := range []string{journalName, doneName, journalDraft} {

@@ -39,14 +39,18 @@ func (t *fileText) place(hunks []hunk) (list []placed, notes []Diagnostic, bad [
 		if len(h.lines) == 0 {
 			continue
 		}
-		if first := seen[h.key()]; first > 0 && slices.ContainsFunc(list, func(p placed) bool { return p.hunk == first }) {
-			notes = append(notes, Diagnostic{Kind: "repeated_hunk", Message: fmt.Sprintf("hunk %d: is the same as hunk %d and was left out", i+1, first)})
+		if first := seen[h.key()]; first > 0 && slices.ContainsFunc(list, func(p placed) bool {
+			return p.hunk == first
+		}) {
+			notes = append(notes, Diagnostic{Kind: "repeated_hunk",
+				Message: fmt.Sprintf("hunk %d: is the same as hunk %d and was left out", i+1, first)})
 			continue
 		}
 		seen[h.key()] = i + 1
 		found, failed := t.locate(h, list, after)
 		if failed != nil && failed.taken > 0 && h.equal(&hunks[failed.taken-1]) {
-			notes = append(notes, Diagnostic{Kind: "repeated_hunk", Message: fmt.Sprintf("hunk %d: is the same as hunk %d and was left out", i+1, failed.taken)})
+			notes = append(notes, Diagnostic{Kind: "repeated_hunk",
+				Message: fmt.Sprintf("hunk %d: is the same as hunk %d and was left out", i+1, failed.taken)})
 			continue
 		}
 		if failed != nil {
@@ -91,7 +95,8 @@ func (t *fileText) locate(h *hunk, taken []placed, after order) ([]placed, *mism
 		}
 		if other, ok := h.otherMeaning(r); ok {
 			if q, failed := t.fit(h, other, taken, after); failed == nil || len(failed.candidates) > 0 {
-				return nil, &mismatch{reason: "can be understood in two ways", candidates: lineNumbers([]int{p.pos, q.pos})}
+				return nil, &mismatch{reason: "can be understood in two ways",
+					candidates: lineNumbers([]int{p.pos, q.pos})}
 			}
 		}
 		return []placed{p}, nil
@@ -123,17 +128,20 @@ func (t *fileText) fit(h *hunk, r reading, taken []placed, after order) (placed,
 			continue
 		}
 		if !t.afford(len(found) * (8 + len(taken))) {
-			return placed{}, &mismatch{reason: fmt.Sprintf("fits in %d places", len(found)), candidates: lineNumbers(found)}
+			return placed{}, &mismatch{reason: fmt.Sprintf("fits in %d places", len(found)),
+				candidates: lineNumbers(found)}
 		}
 		pos, ok := t.choose(h, found, len(old), after)
 		if !ok {
-			return placed{}, &mismatch{reason: fmt.Sprintf("fits in %d places", len(found)), candidates: lineNumbers(found)}
+			return placed{}, &mismatch{reason: fmt.Sprintf("fits in %d places", len(found)),
+				candidates: lineNumbers(found)}
 		}
 		if i := slices.IndexFunc(taken, func(p placed) bool { return overlaps(p, pos, len(old)) }); i >= 0 {
 			return placed{}, &mismatch{taken: taken[i].hunk} // that other places are free proves nothing
 		}
 		if above, ok := t.anchored(h); ok && !h.numbered && pos+len(old) <= above {
-			return placed{}, &mismatch{reason: fmt.Sprintf("fits at line %d only, which is above line %d that its header names", pos+1, above+1), nearest: t.excerpt(pos, len(old))}
+			return placed{}, &mismatch{reason: fmt.Sprintf("fits at line %d only, which is above line %d that its "+
+				"header names", pos+1, above+1), nearest: t.excerpt(pos, len(old))}
 		}
 		return placed{hunkLines: r.lines, pos: pos, old: len(old), level: level, note: r.note}, nil
 	}
@@ -193,7 +201,8 @@ func (t *fileText) locateInsertion(h *hunk, end int) (placed, *mismatch) {
 	case anchored:
 		p.pos = above + 1
 	default:
-		return placed{}, &mismatch{reason: "has only added lines, so its place is unknown", nearest: t.excerpt(max(0, h.start-1), 3)}
+		return placed{}, &mismatch{reason: "has only added lines, so its place is unknown",
+			nearest: t.excerpt(max(0, h.start-1), 3)}
 	}
 	return p, nil
 }
@@ -235,7 +244,8 @@ func (t *fileText) anchored(h *hunk) (int, bool) {
 	for _, a := range h.anchors {
 		var hits []int
 		for i := at + 1; i < len(t.lines); i++ {
-			if l := strings.TrimSpace(t.lines[i]); l == a || len(a) >= 20 && strings.HasPrefix(l, a) { // git cuts long ones
+			// git cuts long ones
+			if l := strings.TrimSpace(t.lines[i]); l == a || len(a) >= 20 && strings.HasPrefix(l, a) {
 				hits = append(hits, i)
 			}
 		}

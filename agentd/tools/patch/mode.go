@@ -12,7 +12,8 @@ func (p *parser) modes(f *filePatch, ext extended) *tools.Error {
 	for _, mode := range append(ext.others, ext.mode) {
 		refuse := func(why, hint string) *tools.Error {
 			return &tools.Error{Kind: KindUnsafePath, Message: visible(f.path) + " " + why,
-				Details: map[string]any{"path": f.path, "mode": tools.Clip(mode, 40), "patch_line": f.line}, RecoveryHint: hint}
+				Details:      map[string]any{"path": f.path, "mode": tools.Clip(mode, 40), "patch_line": f.line},
+				RecoveryHint: hint}
 		}
 		if mode == "" {
 			continue
@@ -20,13 +21,15 @@ func (p *parser) modes(f *filePatch, ext extended) *tools.Error {
 		n, err := strconv.ParseUint(mode, 8, 32)
 		switch {
 		case err != nil:
-			return syntax(f.line, "the mode "+strconv.Quote(tools.Clip(mode, 40))+" is not known", "use 100644, or 100755 for an executable file")
+			return syntax(f.line, "the mode "+strconv.Quote(tools.Clip(mode, 40))+" is not known",
+				"use 100644, or 100755 for an executable file")
 		case n&0o170000 == 0o120000:
 			return refuse("is or would be a symbolic link", "change symbolic links with a command")
 		case n&0o170000 == 0o160000:
 			return refuse("is or would be a submodule", "change submodules with git commands")
 		case n&^0o777 != 0o100000:
-			return refuse("would not be an ordinary file, by its mode "+mode, "use 100644, or 100755 for an executable file")
+			return refuse("would not be an ordinary file, by its mode "+mode,
+				"use 100644, or 100755 for an executable file")
 		}
 	}
 	switch ext.mode {

@@ -92,7 +92,9 @@ func (t *fileText) nearestLine(old []string) (int, bool) {
 	if len(old) == 0 {
 		return 0, false
 	}
-	longest := slices.MaxFunc(old, func(a, b string) int { return len(strings.TrimSpace(a)) - len(strings.TrimSpace(b)) })
+	longest := slices.MaxFunc(old, func(a, b string) int {
+		return len(strings.TrimSpace(a)) - len(strings.TrimSpace(b))
+	})
 	words := make(map[string]bool)
 	for _, w := range split(tools.Clip(longest, 500)) {
 		words[w] = true

@@ -67,11 +67,13 @@ func parse(text string) (document, *tools.Error) {
 	p := &parser{}
 	text = p.unwrap(text)
 	if strings.ContainsRune(text, 0) {
-		return document{}, syntax(1, "the patch contains a NUL character", "patches are text; write binary files with a command")
+		return document{}, syntax(1, "the patch contains a NUL character",
+			"patches are text; write binary files with a command")
 	}
 	p.lines = strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if len(p.lines) == 1 && strings.Contains(text, `\n`) && startsFile().MatchString(text) {
-		return document{}, syntax(1, "its newlines are escaped, and its backslashes can be read in two ways", "send the patch with newlines, not with \\n")
+		return document{}, syntax(1, "its newlines are escaped, and its backslashes can be read in two ways",
+			"send the patch with newlines, not with \\n")
 	}
 	p.dropReturns()
 	p.dropIndent()
@@ -80,7 +82,8 @@ func parse(text string) (document, *tools.Error) {
 	if bad == nil && len(p.doc.files) == 0 {
 		bad = &tools.Error{
 			Kind: KindEmpty, Message: "the patch names no file", Details: map[string]any{"field": "patch"},
-			RecoveryHint: "start each file with the lines --- a/PATH and +++ b/PATH (use /dev/null for a file that does not exist), followed by hunks that start with @@",
+			RecoveryHint: "start each file with the lines --- a/PATH and +++ b/PATH (use /dev/null for a file that " +
+				"does not exist), followed by hunks that start with @@",
 		}
 	}
 	if bad != nil {
@@ -107,13 +110,16 @@ func (p *parser) sections() *tools.Error {
 		case isBinaryMark(l):
 			bad = binary(p.i + 1)
 		case strings.HasPrefix(l, "@@"):
-			bad = syntax(p.i+1, "a hunk comes before any file is named", "put the lines --- a/PATH and +++ b/PATH before the first hunk")
+			bad = syntax(p.i+1, "a hunk comes before any file is named",
+				"put the lines --- a/PATH and +++ b/PATH before the first hunk")
 		case p.changeAt(p.i):
-			bad = syntax(p.i+1, "changed lines come before any file is named", "put the lines --- a/PATH and +++ b/PATH before them")
+			bad = syntax(p.i+1, "changed lines come before any file is named",
+				"put the lines --- a/PATH and +++ b/PATH before them")
 		case strings.HasPrefix(l, "***************"):
 			bad = contextForm(p.i + 1)
 		case strings.HasPrefix(l, "*** ") && strings.Contains(l, ":"):
-			bad = syntax(p.i+1, fmt.Sprintf("%q is not known", tools.Clip(l, 80)), "use *** Add File: PATH, *** Update File: PATH, *** Delete File: PATH and *** Move to: PATH")
+			bad = syntax(p.i+1, fmt.Sprintf("%q is not known", tools.Clip(l, 80)),
+				"use *** Add File: PATH, *** Update File: PATH, *** Delete File: PATH and *** Move to: PATH")
 		default:
 			p.i++
 		}
@@ -130,19 +136,23 @@ func (p *parser) sections() *tools.Error {
 // changeAt reports a removed line that is followed by an added one, which is
 // more than an item of a list in prose.
 func (p *parser) changeAt(i int) bool {
-	return strings.HasPrefix(p.lines[i], "-") && i+1 < len(p.lines) && strings.HasPrefix(p.lines[i+1], "+") && !strings.HasPrefix(p.lines[i+1], "+++ ")
+	return strings.HasPrefix(p.lines[i], "-") && i+1 < len(p.lines) && strings.HasPrefix(p.lines[i+1], "+") &&
+		!strings.HasPrefix(p.lines[i+1], "+++ ")
 }
 
 func isCombined(l string) bool {
-	return strings.HasPrefix(l, "diff --cc ") || strings.HasPrefix(l, "diff --combined ") || strings.HasPrefix(l, "@@@ -")
+	return strings.HasPrefix(l, "diff --cc ") || strings.HasPrefix(l, "diff --combined ") ||
+		strings.HasPrefix(l, "@@@ -")
 }
 
 func combined(line int) *tools.Error {
-	return syntax(line, "this is a combined diff of a merge, which cannot be applied", "write the change against the files as they are now, with one column of signs")
+	return syntax(line, "this is a combined diff of a merge, which cannot be applied",
+		"write the change against the files as they are now, with one column of signs")
 }
 
 func contextForm(line int) *tools.Error {
-	return syntax(line, "this is a context diff, which is not understood", "write a unified diff: --- a/PATH, +++ b/PATH and hunks that start with @@")
+	return syntax(line, "this is a context diff, which is not understood",
+		"write a unified diff: --- a/PATH, +++ b/PATH and hunks that start with @@")
 }
 
 // body reads the hunks of a file. The first may come without its header.

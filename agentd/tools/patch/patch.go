@@ -128,7 +128,8 @@ func New() (*Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tool{def: tools.Definition{Name: Name, Description: description, Parameters: schema, Freeform: freeform()}}, nil
+	return &Tool{def: tools.Definition{Name: Name, Description: description, Parameters: schema, Freeform: freeform()}},
+		nil
 }
 
 // Definition implements tools.Tool.
@@ -158,7 +159,8 @@ func (r Result) Project(_ tools.Policy, artifacts *tools.Artifacts) (any, error)
 	}
 	index, err := artifacts.Write(listArtifact, []byte(list.String()))
 	if err != nil { // the files are changed all the same
-		r.Diagnostics = append(r.Diagnostics, Diagnostic{Kind: "list_not_kept", Message: "the list of all changed files was not kept: " + err.Error()})
+		r.Diagnostics = append(r.Diagnostics,
+			Diagnostic{Kind: "list_not_kept", Message: "the list of all changed files was not kept: " + err.Error()})
 	}
 	r.ChangedFiles, r.ChangedPaths, r.Truncated = r.ChangedFiles[:maxListed], r.ChangedPaths[:maxListed], true
 	r.ListArtifact, r.Artifacts = index, artifacts.List()
@@ -231,10 +233,12 @@ func syntax(line int, message, hint string) *tools.Error {
 
 func binary(line int) *tools.Error {
 	return &tools.Error{Kind: KindBinary, Message: fmt.Sprintf("patch line %d: binary changes cannot be applied", line),
-		Details: map[string]any{"field": "patch", "patch_line": line}, RecoveryHint: "write binary files with a command"}
+		Details:      map[string]any{"field": "patch", "patch_line": line},
+		RecoveryHint: "write binary files with a command"}
 }
 
 func tooLarge(format string, n, limit int) *tools.Error {
-	return &tools.Error{Kind: KindTooLarge, Message: fmt.Sprintf(format, n, limit), Details: map[string]any{"field": "patch"},
+	return &tools.Error{Kind: KindTooLarge, Message: fmt.Sprintf(format, n, limit),
+		Details:      map[string]any{"field": "patch"},
 		RecoveryHint: "split the patch, or make the change with a command"}
 }

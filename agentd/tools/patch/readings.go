@@ -165,7 +165,9 @@ func (t *fileText) notes(h *hunk, found []placed, n int) (notes []Diagnostic) {
 				add("wrong_line_number", "found at line %d; the stated number is too large", p.pos+1)
 			}
 		}
-		if slices.ContainsFunc(p.hunkLines, func(l hunkLine) bool { return l.raw && strings.TrimSpace(l.text) != "" }) || p.note == "context_prefix" {
+		if slices.ContainsFunc(p.hunkLines, func(l hunkLine) bool {
+			return l.raw && strings.TrimSpace(l.text) != ""
+		}) || p.note == "context_prefix" {
 			add("context_prefix", "context lines had no leading space")
 		}
 		switch p.note {
@@ -181,7 +183,9 @@ func (t *fileText) notes(h *hunk, found []placed, n int) (notes []Diagnostic) {
 // differences compares a hunk with its place more strictly than it was found.
 func (t *fileText) differences(p placed) (space, endings bool) {
 	if p.old == 0 {
-		return false, p.level == anyEnding && slices.ContainsFunc(p.hunkLines, func(l hunkLine) bool { return t.ending(l.text, anyEnding) != l.text })
+		return false, p.level == anyEnding && slices.ContainsFunc(p.hunkLines, func(l hunkLine) bool {
+			return t.ending(l.text, anyEnding) != l.text
+		})
 	}
 	if p.level == exact {
 		return false, false

@@ -71,7 +71,8 @@ func (e *entry) differs() bool {
 func openTree(ctx context.Context, dir string) (*tree, *tools.Error) {
 	root, err := openBeneath(dir)
 	if err != nil {
-		return nil, &tools.Error{Kind: KindWrite, Message: "the working tree cannot be opened: " + err.Error(), RecoveryHint: "report this to the operator"}
+		return nil, &tools.Error{Kind: KindWrite, Message: "the working tree cannot be opened: " + err.Error(),
+			RecoveryHint: "report this to the operator"}
 	}
 	t := &tree{dir: dir, root: root, entries: make(map[string]*entry)}
 	if bad := t.lock(ctx); bad != nil {
@@ -102,7 +103,9 @@ func (t *tree) lock(ctx context.Context) *tools.Error {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return canceled()
 			}
-			return &tools.Error{Kind: KindWrite, Message: "the working tree is locked by something else; nothing was changed", Retryable: true, RecoveryHint: "repeat the call; if that does not help, see who holds a lock: lslocks"}
+			return &tools.Error{Kind: KindWrite,
+				Message: "the working tree is locked by something else; nothing was changed", Retryable: true,
+				RecoveryHint: "repeat the call; if that does not help, see who holds a lock: lslocks"}
 		}
 	}
 }
@@ -115,7 +118,8 @@ func canceled() *tools.Error {
 // far as its text tells.
 func (t *tree) clean(p string) (string, *tools.Error) {
 	shown := tools.Clip(p, 300)
-	outside := &tools.Error{Kind: tools.KindRootViolation, Message: visible(shown) + " is outside the working tree", Details: map[string]any{"path": shown},
+	outside := &tools.Error{Kind: tools.KindRootViolation, Message: visible(shown) + " is outside the working tree",
+		Details:      map[string]any{"path": shown},
 		RecoveryHint: "use paths relative to the root of the working tree, without .."}
 	if filepath.IsAbs(p) {
 		rel, ok := strings.CutPrefix(p, strings.TrimSuffix(t.dir, "/")+"/")
@@ -125,7 +129,8 @@ func (t *tree) clean(p string) (string, *tools.Error) {
 		p = rel
 	}
 	unsafe := func(why string) (string, *tools.Error) {
-		return "", &tools.Error{Kind: KindUnsafePath, Message: visible(shown) + " " + why, Details: map[string]any{"path": shown},
+		return "", &tools.Error{Kind: KindUnsafePath, Message: visible(shown) + " " + why,
+			Details:      map[string]any{"path": shown},
 			RecoveryHint: "change other files, or use a command such as git where that is what you want"}
 	}
 	switch {
@@ -211,7 +216,9 @@ func (t *tree) ancestors(p string) *tools.Error {
 		dir := p[:i]
 		if e := t.entries[dir]; e != nil && (e.exists || e.before != nil) {
 			if e.exists {
-				return &tools.Error{Kind: KindUnsafePath, Message: fmt.Sprintf("%s cannot lie below %s, which is a file", visible(p), visible(dir)), Details: map[string]any{"path": p},
+				return &tools.Error{Kind: KindUnsafePath,
+					Message:      fmt.Sprintf("%s cannot lie below %s, which is a file", visible(p), visible(dir)),
+					Details:      map[string]any{"path": p},
 					RecoveryHint: "choose another path"}
 			}
 			return nil // a file goes, so nothing is below it yet
@@ -235,7 +242,8 @@ func (t *tree) load(e *entry) *tools.Error {
 		return nil
 	}
 	if e.before.Size > maxFileBytes {
-		return &tools.Error{Kind: KindTooLarge, Message: fmt.Sprintf("%s is %d bytes; the limit is %d", visible(e.path), e.before.Size, maxFileBytes),
+		return &tools.Error{Kind: KindTooLarge,
+			Message: fmt.Sprintf("%s is %d bytes; the limit is %d", visible(e.path), e.before.Size, maxFileBytes),
 			Details: map[string]any{"path": e.path}, RecoveryHint: "change it with a command such as sed or git mv"}
 	}
 	f, err := t.root.open(e.path)
@@ -282,13 +290,16 @@ func special(p string, fi *status) *tools.Error {
 }
 
 func unreadable(p string, err error) *tools.Error {
-	return &tools.Error{Kind: KindUnsafePath, Message: fmt.Sprintf("%s cannot be read: %v", visible(p), cause(err)), Details: map[string]any{"path": p},
+	return &tools.Error{Kind: KindUnsafePath, Message: fmt.Sprintf("%s cannot be read: %v", visible(p), cause(err)),
+		Details:      map[string]any{"path": p},
 		RecoveryHint: "check the path and its permissions with ls -ld"}
 }
 
 func changedMeanwhile(p string) *tools.Error {
-	return &tools.Error{Kind: KindWrite, Message: visible(p) + " was changed by something else at the same moment; nothing was changed by the patch", Retryable: true,
-		Details: map[string]any{"path": p}, RecoveryHint: "read the file again and repeat the call"}
+	return &tools.Error{Kind: KindWrite,
+		Message:   visible(p) + " was changed by something else at the same moment; nothing was changed by the patch",
+		Retryable: true,
+		Details:   map[string]any{"path": p}, RecoveryHint: "read the file again and repeat the call"}
 }
 
 // cause takes the operation and the path off an error that is shown with a path.

@@ -139,7 +139,8 @@ func (p *parser) closes(i int) bool {
 		switch {
 		case fence().MatchString(l):
 			return true
-		case strings.HasPrefix(l, "+"), strings.HasPrefix(l, "-"), strings.HasPrefix(l, "@@"), startsFile().MatchString(l), isDirective(l):
+		case strings.HasPrefix(l, "+"), strings.HasPrefix(l, "-"), strings.HasPrefix(l, "@@"),
+			startsFile().MatchString(l), isDirective(l):
 			return false
 		}
 	}

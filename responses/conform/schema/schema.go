@@ -69,7 +69,8 @@ func Parse(data []byte) (*Document, error) {
 	if err := json.Unmarshal(data, &names); err != nil {
 		return nil, err
 	}
-	d := &Document{events: make(map[string]string), compiler: jsonschema.NewCompiler(), compiled: make(map[string]*jsonschema.Schema)}
+	d := &Document{events: make(map[string]string), compiler: jsonschema.NewCompiler(),
+		compiled: make(map[string]*jsonschema.Schema)}
 	d.compiler.DefaultDraft(jsonschema.Draft2020)
 	if err := d.compiler.AddResource(location, whole); err != nil {
 		return nil, err

@@ -13,7 +13,8 @@ import (
 func TestDocument(t *testing.T) {
 	path := filepath.Join("..", "..", "..", "..", "shared", "openresponses", "openapi.json")
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		t.Skip("the OpenAPI document is absent: it belongs beside the repository, at ../shared/openresponses/openapi.json")
+		t.Skip("the OpenAPI document is absent: it belongs beside the repository, at " +
+			"../shared/openresponses/openapi.json")
 	}
 	d, err := schema.Load(path)
 	if err != nil {
@@ -49,7 +50,8 @@ func TestDocument(t *testing.T) {
 
 func TestLoadRefusesOtherFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "empty.json")
-	if err := os.WriteFile(path, []byte(`{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{},"components":{}}`), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(
+		`{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{},"components":{}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{path, path + ".missing"} {

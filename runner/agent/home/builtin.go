@@ -100,7 +100,8 @@ func (h *Homes) seed(id string) (Seeded, error) {
 	defer os.RemoveAll(made) // what is there is in the making, or was replaced
 	note, err := json.Marshal(managed{managedSchema, want.digest()})
 	if err == nil {
-		err = errors.Join(os.Chmod(made, 0o755), durable.WriteFile(filepath.Join(made, AgentsFile), text, 0o644), durable.WriteFile(filepath.Join(made, managedFile), append(note, '\n'), 0o644))
+		err = errors.Join(os.Chmod(made, 0o755), durable.WriteFile(filepath.Join(made, AgentsFile), text, 0o644),
+			durable.WriteFile(filepath.Join(made, managedFile), append(note, '\n'), 0o644))
 	}
 	if err != nil {
 		return "", err

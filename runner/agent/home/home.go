@@ -49,8 +49,9 @@ const (
 
 // Options say where homes and templates are.
 type Options struct {
-	Home      state.Home
-	Templates string           // absolute: .agents/templates in the user's home directory; any other path: there are none
+	Home state.Home
+	// absolute: .agents/templates in the user's home directory; any other path: there are none
+	Templates string
 	Now       func() time.Time // nil: time.Now
 	Log       *slog.Logger     // nil: nothing is logged
 }
@@ -136,7 +137,8 @@ func (h *Homes) fill(ctx context.Context, dir string, t *template) error {
 	}
 	if _, err := skills.Stage(ctx, t.refs, filepath.Join(dir, SkillsDir)); err != nil {
 		if problem, ok := errors.AsType[*skills.Problem](err); ok {
-			return &state.Error{Code: CodeTemplateSkill, Param: "skill_refs", Message: "a skill of the template can't be used", Hint: problem.Hint, Err: problem}
+			return &state.Error{Code: CodeTemplateSkill, Param: "skill_refs",
+				Message: "a skill of the template can't be used", Hint: problem.Hint, Err: problem}
 		}
 		return fmt.Errorf("install the template's skills: %w", err)
 	}
@@ -253,7 +255,8 @@ func (h *Homes) Digest(ctx context.Context, id string) (string, error) {
 // when the runtime starts.
 func (h *Homes) EnsureDefault(ctx context.Context, id string) error {
 	h.sweep()
-	if _, err := h.Seed(ctx); err != nil { // templates are there for people; agents are made of the built-in ones all the same
+	// templates are there for people; agents are made of the built-in ones all the same
+	if _, err := h.Seed(ctx); err != nil {
 		h.opts.Log.Warn("the built-in templates are not up to date", "dir", h.opts.Templates, "err", err)
 	}
 	if err := state.CheckAgentID(id); err != nil {
@@ -301,13 +304,18 @@ func (h *Homes) Loaded(id string) []view.AgentsMD {
 	if info, err := root.Stat(AgentsFile); err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
 		return nil
 	}
-	return []view.AgentsMD{{Scope: "agent", Kind: "agents_md", Path: filepath.Join(h.opts.Home.AgentDir(id), AgentsFile)}}
+	return []view.AgentsMD{{Scope: "agent", Kind: "agents_md",
+		Path: filepath.Join(h.opts.Home.AgentDir(id), AgentsFile)}}
 }
 
 func exists(id string) error {
-	return &state.Error{Code: ledger.CodeExists, Param: "agent_id", Message: fmt.Sprintf("the agent %s has a home already", id), Hint: "choose another id, or use the agent that is there"}
+	return &state.Error{Code: ledger.CodeExists, Param: "agent_id",
+		Message: fmt.Sprintf("the agent %s has a home already", id),
+		Hint:    "choose another id, or use the agent that is there"}
 }
 
 func unusable(id string, err error) error {
-	return &state.Error{Code: CodeHomeUnusable, Param: "agent_id", Message: fmt.Sprintf("the home of the agent %s can't be made", id), Hint: "look at the disk and at the permissions of the directory", Err: err}
+	return &state.Error{Code: CodeHomeUnusable, Param: "agent_id",
+		Message: fmt.Sprintf("the home of the agent %s can't be made", id),
+		Hint:    "look at the disk and at the permissions of the directory", Err: err}
 }

@@ -34,7 +34,9 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, state: h, templates: filepath.Join(dir, "user", ".agents", "templates")}
-	r.homes = home.New(home.Options{Home: h, Templates: r.templates, Now: func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }})
+	r.homes = home.New(home.Options{Home: h, Templates: r.templates, Now: func() time.Time {
+		return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	}})
 	return r
 }
 
@@ -83,7 +85,8 @@ func TestCreate(t *testing.T) {
 	r := newRig(t)
 	skill := filepath.Join(t.TempDir(), "greet")
 	r.write(filepath.Join(skill, "SKILL.md"), "---\nname: greet\ndescription: Say hello.\n---\nHello.\n")
-	dir := r.template("mine", map[string]string{"AGENTS.md": "# Mine\n\nBe brief.\n\n", "skills.json": `{"skill_refs": ["` + skill + `/"]}`, "other.txt": "not part of it"})
+	dir := r.template("mine", map[string]string{"AGENTS.md": "# Mine\n\nBe brief.\n\n",
+		"skills.json": `{"skill_refs": ["` + skill + `/"]}`, "other.txt": "not part of it"})
 	for id, selector := range map[string]string{"one": "mine", "two": dir} {
 		if err := r.homes.Create(t.Context(), id, selector); err != nil {
 			t.Fatal(err)
@@ -92,7 +95,8 @@ func TestCreate(t *testing.T) {
 		if !strings.HasPrefix(text, "# Mine\n\nBe brief.\n\n<!-- holon: agent home -->\n") {
 			t.Errorf("AGENTS.md is\n%s", text)
 		}
-		for name, isDir := range map[string]bool{"memory/self.md": false, "memory/operator.md": false, "notes": true, "work": true, "skills/greet/SKILL.md": false, ".holon/state": true} {
+		for name, isDir := range map[string]bool{"memory/self.md": false, "memory/operator.md": false, "notes": true,
+			"work": true, "skills/greet/SKILL.md": false, ".holon/state": true} {
 			if info, err := os.Lstat(r.in(id, name)); err != nil || info.IsDir() != isDir {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -104,15 +108,19 @@ func TestCreate(t *testing.T) {
 			t.Errorf("the home is %v, %v", info.Mode(), err)
 		}
 		var p home.Provenance
-		if err := json.Unmarshal([]byte(r.read(r.in(id, home.ProvenanceFile))), &p); err != nil || p.Selector != selector || p.Path != dir || !strings.HasPrefix(p.Digest, "sha256:") || len(p.Skills) != 1 || p.AppliedAt.IsZero() {
+		if err := json.Unmarshal([]byte(r.read(r.in(id, home.ProvenanceFile))), &p); err != nil ||
+			p.Selector != selector || p.Path != dir || !strings.HasPrefix(p.Digest, "sha256:") || len(p.Skills) != 1 ||
+			p.AppliedAt.IsZero() {
 			t.Errorf("the provenance is %+v, %v", p, err)
 		}
-		if got := r.homes.Loaded(id); len(got) != 1 || got[0].Scope != "agent" || got[0].Kind != "agents_md" || got[0].Path != r.in(id, "AGENTS.md") {
+		if got := r.homes.Loaded(id); len(got) != 1 || got[0].Scope != "agent" || got[0].Kind != "agents_md" ||
+			got[0].Path != r.in(id, "AGENTS.md") {
 			t.Errorf("loaded %+v", got)
 		}
 	}
 	r.write(r.in("one", "AGENTS.md"), "changed")
-	if err := r.homes.Create(t.Context(), "one", "mine"); !state.IsCode(err, ledger.CodeExists) || r.read(r.in("one", "AGENTS.md")) != "changed" {
+	if err := r.homes.Create(t.Context(), "one", "mine"); !state.IsCode(err, ledger.CodeExists) ||
+		r.read(r.in("one", "AGENTS.md")) != "changed" {
 		t.Errorf("a home that is there: %v", err)
 	}
 	if got := r.agents(); !slices.Equal(got, []string{"one", "two"}) {
@@ -129,7 +137,8 @@ func TestBuiltin(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := r.read(r.in(name, "AGENTS.md"))
-		if len(text) < 1000 || len(text) > 8<<10 || strings.Count(text, "<!-- holon: agent home -->") != 1 || !strings.Contains(text, "memory/operator.md") {
+		if len(text) < 1000 || len(text) > 8<<10 || strings.Count(text, "<!-- holon: agent home -->") != 1 ||
+			!strings.Contains(text, "memory/operator.md") {
 			t.Errorf("%q says\n%s", id, text)
 		}
 	}
@@ -169,7 +178,8 @@ func TestRefusals(t *testing.T) {
 	r.template("dangling-skills", good)
 	link("dangling-skills", "skills.json", "nowhere")
 	link("dotdot", "AGENTS.md", "../good/../../../../secret")
-	if err := syscall.Mkfifo(filepath.Join(r.template("fifo", map[string]string{"README": "x"}), "AGENTS.md"), 0o600); err != nil {
+	if err := syscall.Mkfifo(filepath.Join(r.template("fifo", map[string]string{"README": "x"}), "AGENTS.md"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	r.template("folder", map[string]string{"AGENTS.md/x": "x"})
@@ -178,9 +188,12 @@ func TestRefusals(t *testing.T) {
 	r.template("binary", map[string]string{"AGENTS.md": "\xff\xfe"})
 	r.template("large", map[string]string{"AGENTS.md": strings.Repeat("x", 256<<10+1)})
 	for id, manifest := range map[string]string{
-		"s-syntax": `{"skill_refs": [}`, "s-key": `{"skills": []}`, "s-type": `{"skill_refs": "x"}`, "s-two": `{} {}`, "s-large": `{"skill_refs": ["` + strings.Repeat("x", 64<<10) + `"]}`,
-		"s-builtin": `{"skill_refs": ["builtin:ghx"]}`, "s-remote": `{"skill_refs": ["https://github.com/a/b/tree/main/c"]}`, "s-missing": `{"skill_refs": ["/nonexistent/skill"]}`,
-		"s-many": `{"skill_refs": [` + strings.Repeat(`"/x",`, 64) + `"/x"]}`,
+		"s-syntax": `{"skill_refs": [}`, "s-key": `{"skills": []}`, "s-type": `{"skill_refs": "x"}`, "s-two": `{} {}`,
+		"s-large":   `{"skill_refs": ["` + strings.Repeat("x", 64<<10) + `"]}`,
+		"s-builtin": `{"skill_refs": ["builtin:ghx"]}`,
+		"s-remote":  `{"skill_refs": ["https://github.com/a/b/tree/main/c"]}`,
+		"s-missing": `{"skill_refs": ["/nonexistent/skill"]}`,
+		"s-many":    `{"skill_refs": [` + strings.Repeat(`"/x",`, 64) + `"/x"]}`,
 	} {
 		r.template(id, map[string]string{"AGENTS.md": "x", "skills.json": manifest})
 	}
@@ -191,13 +204,21 @@ func TestRefusals(t *testing.T) {
 	}
 	r.template("s-evil", map[string]string{"AGENTS.md": "x", "skills.json": `{"skill_refs": ["` + evil + `"]}`})
 	for selector, code := range map[string]state.Code{
-		"https://github.com/holon-run/templates/tree/main/x": home.CodeTemplateRemote, "github.com/a/b": home.CodeTemplateRemote, "git@github.com:a/b": home.CodeTemplateRemote,
-		"unknown": home.CodeTemplateNotFound, "/nonexistent/template": home.CodeTemplateNotFound, secret: home.CodeTemplateInvalid,
-		"../x": home.CodeTemplateInvalid, "a/b": home.CodeTemplateInvalid, ".hidden": home.CodeTemplateInvalid, "Upper": home.CodeTemplateInvalid, strings.Repeat("x", 65): home.CodeTemplateInvalid,
-		"link": home.CodeTemplateInvalid, "dangling": home.CodeTemplateInvalid, "dangling-skills": home.CodeTemplateInvalid, "dotdot": home.CodeTemplateInvalid, "fifo": home.CodeTemplateInvalid,
-		"folder": home.CodeTemplateInvalid, "none": home.CodeTemplateInvalid, "blank": home.CodeTemplateInvalid, "binary": home.CodeTemplateInvalid, "large": home.CodeTemplateInvalid,
-		"s-syntax": home.CodeTemplateInvalid, "s-key": home.CodeTemplateInvalid, "s-type": home.CodeTemplateInvalid, "s-two": home.CodeTemplateInvalid, "s-large": home.CodeTemplateInvalid, "s-many": home.CodeTemplateInvalid,
-		"s-builtin": home.CodeTemplateSkill, "s-remote": home.CodeTemplateRemote, "s-missing": home.CodeTemplateSkill, "s-evil": home.CodeTemplateSkill,
+		"https://github.com/holon-run/templates/tree/main/x": home.CodeTemplateRemote,
+		"github.com/a/b": home.CodeTemplateRemote, "git@github.com:a/b": home.CodeTemplateRemote,
+		"unknown": home.CodeTemplateNotFound, "/nonexistent/template": home.CodeTemplateNotFound,
+		secret: home.CodeTemplateInvalid,
+		"../x": home.CodeTemplateInvalid, "a/b": home.CodeTemplateInvalid, ".hidden": home.CodeTemplateInvalid,
+		"Upper": home.CodeTemplateInvalid, strings.Repeat("x", 65): home.CodeTemplateInvalid,
+		"link": home.CodeTemplateInvalid, "dangling": home.CodeTemplateInvalid,
+		"dangling-skills": home.CodeTemplateInvalid, "dotdot": home.CodeTemplateInvalid,
+		"fifo":   home.CodeTemplateInvalid,
+		"folder": home.CodeTemplateInvalid, "none": home.CodeTemplateInvalid, "blank": home.CodeTemplateInvalid,
+		"binary": home.CodeTemplateInvalid, "large": home.CodeTemplateInvalid,
+		"s-syntax": home.CodeTemplateInvalid, "s-key": home.CodeTemplateInvalid, "s-type": home.CodeTemplateInvalid,
+		"s-two": home.CodeTemplateInvalid, "s-large": home.CodeTemplateInvalid, "s-many": home.CodeTemplateInvalid,
+		"s-builtin": home.CodeTemplateSkill, "s-remote": home.CodeTemplateRemote, "s-missing": home.CodeTemplateSkill,
+		"s-evil": home.CodeTemplateSkill,
 	} {
 		err := r.homes.Create(t.Context(), "agent", selector)
 		e, ok := errors.AsType[*state.Error](err)
@@ -252,11 +273,13 @@ func TestEnsureDefault(t *testing.T) {
 	original := r.read(r.in("main", "AGENTS.md"))
 	r.write(r.in("main", "AGENTS.md"), "mine now")
 	r.write(r.in("main", "memory/self.md"), "I remember")
-	if err := errors.Join(os.RemoveAll(r.in("main", "notes")), os.Remove(r.in("main", "memory/operator.md"))); err != nil {
+	if err := errors.Join(os.RemoveAll(r.in("main", "notes")),
+		os.Remove(r.in("main", "memory/operator.md"))); err != nil {
 		t.Fatal(err)
 	}
 	ensure()
-	if r.read(r.in("main", "AGENTS.md")) != "mine now" || r.read(r.in("main", "memory/self.md")) != "I remember" || r.read(r.in("main", "memory/operator.md")) == "" {
+	if r.read(r.in("main", "AGENTS.md")) != "mine now" || r.read(r.in("main", "memory/self.md")) != "I remember" ||
+		r.read(r.in("main", "memory/operator.md")) == "" {
 		t.Error("what was there was changed, or what was missing was not made")
 	}
 	if _, err := os.Stat(r.in("main", "notes")); err != nil {
@@ -270,7 +293,8 @@ func TestEnsureDefault(t *testing.T) {
 		t.Error("AGENTS.md was not made again")
 	}
 	// Somebody broke their copy of the template: the runtime starts all the same.
-	if err := errors.Join(os.RemoveAll(r.state.AgentDir("main")), os.Remove(filepath.Join(r.templates, home.Default, "AGENTS.md"))); err != nil {
+	if err := errors.Join(os.RemoveAll(r.state.AgentDir("main")),
+		os.Remove(filepath.Join(r.templates, home.Default, "AGENTS.md"))); err != nil {
 		t.Fatal(err)
 	}
 	ensure()
@@ -284,7 +308,9 @@ func TestHostileHome(t *testing.T) {
 	r := newRig(t)
 	outside := filepath.Join(t.TempDir(), "outside")
 	if err := errors.Join(os.MkdirAll(outside, 0o755), os.MkdirAll(r.state.AgentDir("main"), 0o700),
-		os.Symlink(outside, r.in("main", "memory")), os.Symlink(filepath.Join(outside, "agents"), r.in("main", "AGENTS.md")), os.Symlink("..", r.in("main", "notes"))); err != nil {
+		os.Symlink(outside, r.in("main", "memory")),
+		os.Symlink(filepath.Join(outside, "agents"), r.in("main", "AGENTS.md")),
+		os.Symlink("..", r.in("main", "notes"))); err != nil {
 		t.Fatal(err)
 	}
 	r.write(r.in("main", "work"), "a file")
@@ -300,7 +326,8 @@ func TestHostileHome(t *testing.T) {
 	if r.read(r.in("main", "work")) != "a file" || len(r.homes.Loaded("main")) != 0 {
 		t.Error("what was there was changed, or an AGENTS.md that leads out is said to be loaded")
 	}
-	if err := errors.Join(os.Remove(r.in("main", "AGENTS.md")), syscall.Mkfifo(r.in("main", "AGENTS.md"), 0o600)); err != nil {
+	if err := errors.Join(os.Remove(r.in("main", "AGENTS.md")),
+		syscall.Mkfifo(r.in("main", "AGENTS.md"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.homes.Loaded("main"); len(got) != 0 {
@@ -329,7 +356,8 @@ func TestSeed(t *testing.T) {
 	seed(home.SeedCurrent)
 
 	r.write(file, "an earlier version\n") // as an earlier holon would have left it
-	r.write(managed, strings.Replace(note, note[strings.Index(note, "sha256:"):strings.Index(note, "sha256:")+71], home.DigestOf("an earlier version\n"), 1))
+	r.write(managed, strings.Replace(note, note[strings.Index(note, "sha256:"):strings.Index(note, "sha256:")+71],
+		home.DigestOf("an earlier version\n"), 1))
 	seed(home.SeedRefreshed)
 	if r.read(file) != current || r.read(managed) != note {
 		t.Error("it was not brought up to date")
@@ -388,7 +416,8 @@ func tree(t *testing.T, dir string) string {
 
 // Whatever a manifest says, what is let through names skills on this machine.
 func FuzzManifest(f *testing.F) {
-	for _, seed := range []string{`{"skill_refs": ["/a/../b"]}`, `{"skill_refs": null}`, `{}`, `[]`, `{"skill_refs": ["https://x/y"]}`, `{"skill_refs": [""]} x`} {
+	for _, seed := range []string{`{"skill_refs": ["/a/../b"]}`, `{"skill_refs": null}`, `{}`, `[]`,
+		`{"skill_refs": ["https://x/y"]}`, `{"skill_refs": [""]} x`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

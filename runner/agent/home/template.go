@@ -71,13 +71,16 @@ type template struct {
 // resolve reads the template that selector names. Errors are *state.Error.
 func (h *Homes) resolve(selector string) (*template, error) {
 	switch {
-	case strings.Contains(selector, "://"), strings.HasPrefix(selector, "github.com/"), strings.HasPrefix(selector, "git@"):
+	case strings.Contains(selector, "://"), strings.HasPrefix(selector, "github.com/"),
+		strings.HasPrefix(selector, "git@"):
 		return nil, remote("template", selector)
 	case filepath.IsAbs(selector):
 		return read(selector, KindLocal, filepath.Clean(selector))
 	case !validTemplateID(selector):
-		return nil, &state.Error{Code: CodeTemplateInvalid, Param: "template", Message: fmt.Sprintf("%.100q names no template", selector),
-			Hint: "give the id of a template, such as " + Default + ", or the absolute path of a directory with an " + AgentsFile}
+		return nil, &state.Error{Code: CodeTemplateInvalid, Param: "template",
+			Message: fmt.Sprintf("%.100q names no template", selector),
+			Hint: "give the id of a template, such as " + Default + ", or the absolute path of a directory with an " +
+				AgentsFile}
 	}
 	dir := filepath.Join(h.opts.Templates, selector)
 	if h.opts.Templates != "" {
@@ -88,19 +91,22 @@ func (h *Homes) resolve(selector string) (*template, error) {
 	if text, ok := builtinText(selector); ok {
 		return &template{selector: selector, kind: KindBuiltin, agents: text}, nil
 	}
-	return nil, &state.Error{Code: CodeTemplateNotFound, Param: "template", Message: fmt.Sprintf("there is no template %s in %s", selector, h.opts.Templates),
-		Hint: "put one there, give the absolute path of a directory, or use one of " + strings.Join(Builtin(), ", ")}
+	return nil, &state.Error{Code: CodeTemplateNotFound, Param: "template",
+		Message: fmt.Sprintf("there is no template %s in %s", selector, h.opts.Templates),
+		Hint:    "put one there, give the absolute path of a directory, or use one of " + strings.Join(Builtin(), ", ")}
 }
 
 func remote(param, given string) error {
-	return &state.Error{Code: CodeTemplateRemote, Param: param, Message: fmt.Sprintf("%.200q is not on this machine, and holon does not fetch it yet", given),
-		Hint: "clone it and give the absolute path of the directory"}
+	return &state.Error{Code: CodeTemplateRemote, Param: param,
+		Message: fmt.Sprintf("%.200q is not on this machine, and holon does not fetch it yet", given),
+		Hint:    "clone it and give the absolute path of the directory"}
 }
 
 // validTemplateID keeps ids safe as names of directories.
 func validTemplateID(id string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
-	return id != "" && len(id) <= maxTemplateID && strings.Trim(id[:1], letters) == "" && strings.Trim(id, letters+"-_.") == ""
+	return id != "" && len(id) <= maxTemplateID && strings.Trim(id[:1], letters) == "" &&
+		strings.Trim(id, letters+"-_.") == ""
 }
 
 // read reads a template's directory. Of what lies there only the two files count,
@@ -112,7 +118,9 @@ func read(selector, kind, dir string) (*template, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			code = CodeTemplateNotFound
 		}
-		return nil, &state.Error{Code: code, Param: "template", Message: fmt.Sprintf("the template %.200q can't be read", selector), Hint: "name a directory with an " + AgentsFile, Err: err}
+		return nil, &state.Error{Code: code, Param: "template",
+			Message: fmt.Sprintf("the template %.200q can't be read", selector),
+			Hint:    "name a directory with an " + AgentsFile, Err: err}
 	}
 	defer root.Close()
 	t := &template{selector: selector, kind: kind, path: dir}
@@ -136,7 +144,9 @@ func read(selector, kind, dir string) (*template, error) {
 }
 
 func broken(file, selector string, err error) error {
-	return &state.Error{Code: CodeTemplateInvalid, Param: file, Message: fmt.Sprintf("%s of the template %.200q can't be used", file, selector), Hint: "correct the template", Err: err}
+	return &state.Error{Code: CodeTemplateInvalid, Param: file,
+		Message: fmt.Sprintf("%s of the template %.200q can't be used", file, selector), Hint: "correct the template",
+		Err: err}
 }
 
 // readFile reads a bounded regular file.
@@ -177,7 +187,9 @@ func parseManifest(data []byte) ([]string, error) {
 		err = fmt.Errorf("it lists %d skills, and may list %d", len(m.Refs), maxRefs)
 	}
 	if err != nil {
-		return nil, &state.Error{Code: CodeTemplateInvalid, Param: manifestFile, Message: "skills.json of the template can't be used", Hint: `write {"skill_refs": ["/absolute/path/of/a/skill"]}`, Err: err}
+		return nil, &state.Error{Code: CodeTemplateInvalid, Param: manifestFile,
+			Message: "skills.json of the template can't be used",
+			Hint:    `write {"skill_refs": ["/absolute/path/of/a/skill"]}`, Err: err}
 	}
 	for i, ref := range m.Refs {
 		param := fmt.Sprintf("skill_refs[%d]", i)
@@ -187,7 +199,9 @@ func parseManifest(data []byte) ([]string, error) {
 		case strings.Contains(ref, "://"), strings.HasPrefix(ref, "github.com/"):
 			return nil, remote(param, ref)
 		default:
-			return nil, &state.Error{Code: CodeTemplateSkill, Param: param, Message: fmt.Sprintf("there is no built-in skill %.100q", ref), Hint: "give the absolute path of the skill's directory"}
+			return nil, &state.Error{Code: CodeTemplateSkill, Param: param,
+				Message: fmt.Sprintf("there is no built-in skill %.100q", ref),
+				Hint:    "give the absolute path of the skill's directory"}
 		}
 	}
 	return m.Refs, nil
@@ -207,7 +221,8 @@ func (t *template) provenance(now time.Time) Provenance {
 	if refs == nil {
 		refs = []string{}
 	}
-	return Provenance{Schema: provenanceSchema, Selector: t.selector, Kind: t.kind, Path: t.path, Digest: t.digest(), Skills: refs, AppliedAt: now.UTC().Truncate(time.Second)}
+	return Provenance{Schema: provenanceSchema, Selector: t.selector, Kind: t.kind, Path: t.path, Digest: t.digest(),
+		Skills: refs, AppliedAt: now.UTC().Truncate(time.Second)}
 }
 
 // guidanceMark is how it is known that a template has the guidance already.
@@ -225,9 +240,11 @@ This directory is my home. It stays between turns, while processes, the rest of 
 - ` + "`.holon/`" + ` belongs to the runtime.
 `
 
-const selfMemory = "# What I remember of myself and my work\n\nShort entries, dated, the newest first. Corrected rather than added to.\n"
+const selfMemory = "# What I remember of myself and my work\n\nShort entries, dated, the newest first. Corrected " +
+	"rather than added to.\n"
 
-const operatorMemory = "# What I know of my operator\n\nWishes, habits, names and places that matter for the work. No secrets.\n"
+const operatorMemory = "# What I know of my operator\n\nWishes, habits, names and places that matter for the work. " +
+	"No secrets.\n"
 
 // instructions is the AGENTS.md that a home gets.
 func (t *template) instructions() []byte {

@@ -53,8 +53,10 @@ func (k *Pool) setAside(ctx context.Context, a *agent, cause error, ask func() (
 	a.unrecorded = 0
 	result, err := ask()
 	if err == nil || state.IsCode(err, responses.CodePreviousNotFound) {
-		k.opts.Log.Warn("what agentd kept of an agent cannot be used and is set aside", "agent", a.id, "dir", aside, "err", cause)
-		k.tellSetAside(a.id, fmt.Sprintf("What agent %s kept of its conversation could not be used and was set aside in %s; it begins anew. Its home and its memory are as they were. The cause: %s",
+		k.opts.Log.Warn("what agentd kept of an agent cannot be used and is set aside", "agent", a.id, "dir", aside,
+			"err", cause)
+		k.tellSetAside(a.id, fmt.Sprintf("What agent %s kept of its conversation could not be used and was set "+
+			"aside in %s; it begins anew. Its home and its memory are as they were. The cause: %s",
 			a.id, aside, runner.Describe(cause).Message))
 		return result, err
 	}

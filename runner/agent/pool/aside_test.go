@@ -32,7 +32,8 @@ turns:
 `, "test -e /holon/workspaces/agent_home/spoiled || { touch /holon/workspaces/agent_home/spoiled; "+spoil+"; }")) // once: another container plays it anew
 			l.agent("ada")
 			k := l.keeper()
-			first, err := k.Turn(t.Context(), pool.Turn{AgentID: "ada", TurnID: responses.NewID(responses.PrefixTurn), Prompt: "spoil"}, nil, new(lines))
+			first, err := k.Turn(t.Context(), pool.Turn{AgentID: "ada", TurnID: responses.NewID(responses.PrefixTurn),
+				Prompt: "spoil"}, nil, new(lines))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -40,7 +41,8 @@ turns:
 			var second pool.Result
 			for range 4 { // two may fail, and one can say that the conversation is gone
 				next.TurnID = responses.NewID(responses.PrefixTurn)
-				if second, err = k.Turn(t.Context(), next, nil, new(lines)); err == nil && second.Status == responses.StatusCompleted {
+				if second, err = k.Turn(t.Context(), next, nil, new(lines)); err == nil &&
+					second.Status == responses.StatusCompleted {
 					break
 				} else if err == nil {
 					continue

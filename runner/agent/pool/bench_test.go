@@ -37,7 +37,8 @@ func BenchmarkTurn(b *testing.B) {
 	var ours, theirs []time.Duration
 	for i := 0; b.Loop(); i++ {
 		f, begin := new(first), time.Now()
-		r, err := k.Turn(b.Context(), pool.Turn{AgentID: "ada", TurnID: responses.NewID(responses.PrefixTurn), Prompt: "go on"}, nil, f)
+		r, err := k.Turn(b.Context(), pool.Turn{AgentID: "ada", TurnID: responses.NewID(responses.PrefixTurn),
+			Prompt: "go on"}, nil, f)
 		if err != nil || r.Status != responses.StatusCompleted {
 			b.Fatal(r, err)
 		}
@@ -63,7 +64,8 @@ func BenchmarkResume(b *testing.B) {
 	var turn, resume []time.Duration
 	for i := 0; b.Loop(); i++ {
 		f, begin := new(first), time.Now()
-		r, err := k.Turn(b.Context(), pool.Turn{AgentID: "ada", TurnID: responses.NewID(responses.PrefixTurn), Prompt: "go on"}, nil, f)
+		r, err := k.Turn(b.Context(), pool.Turn{AgentID: "ada", TurnID: responses.NewID(responses.PrefixTurn),
+			Prompt: "go on"}, nil, f)
 		if err != nil || r.Status != responses.StatusCompleted {
 			b.Fatal(r, err)
 		}
@@ -90,8 +92,10 @@ func BenchmarkResume(b *testing.B) {
 func (l *lab) bare() *runner.Session {
 	l.t.Helper()
 	s, err := runner.Start(l.t.Context(), runner.Config{
-		ID: "bench", Engine: l.engine, Agentd: agentd, Image: image, Model: "scripted/x", Scenario: l.scenario, Log: l.options().Log,
-		Dir: l.t.TempDir(), SocketDir: l.home.IPCDir("bench"), Memory: 512 << 20, Labels: map[string]string{"holon.bench": "warm"},
+		ID: "bench", Engine: l.engine, Agentd: agentd, Image: image, Model: "scripted/x", Scenario: l.scenario,
+		Log: l.options().Log,
+		Dir: l.t.TempDir(), SocketDir: l.home.IPCDir("bench"), Memory: 512 << 20,
+		Labels: map[string]string{"holon.bench": "warm"},
 	})
 	if err != nil {
 		l.t.Fatal(err)

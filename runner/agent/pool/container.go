@@ -94,7 +94,8 @@ func (k *Pool) start(ctx context.Context, a *agent, t Turn, want made) error {
 
 func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want made) (err error) {
 	if info, err := os.Lstat(k.opts.Home.AgentDir(a.id)); err != nil || !info.IsDir() {
-		return &Error{Code: CodeNoHome, Param: "agent_id", Message: "agent " + a.id + " has no home", Hint: "make it with: holon agent create " + a.id, Err: err}
+		return &Error{Code: CodeNoHome, Param: "agent_id", Message: "agent " + a.id + " has no home",
+			Hint: "make it with: holon agent create " + a.id, Err: err}
 	}
 	if err := k.opts.Room.Admit(ctx, k.opts.Home); err != nil {
 		return err
@@ -127,7 +128,8 @@ func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want made) (
 
 // complete fills in what is the same whether a container is made or taken up.
 func (k *Pool) complete(a *agent, cfg *runner.Config) {
-	cfg.Engine, cfg.Agentd, cfg.Version, cfg.Log, cfg.Secrets = k.opts.Engine, k.opts.Agentd, k.opts.Version, k.opts.Log, k.opts.Secrets
+	cfg.Engine, cfg.Agentd, cfg.Version, cfg.Log, cfg.Secrets = k.opts.Engine, k.opts.Agentd, k.opts.Version,
+		k.opts.Log, k.opts.Secrets
 	cfg.SessionID, cfg.AgentHome = responses.PrefixSession+a.id, k.opts.Home.AgentDir(a.id)
 	cfg.Labels = map[string]string{runner.LabelHome: k.opts.Home.Dir(), runner.LabelAgent: a.id}
 	cfg.EgressRecord = k.private(a, egressFile)
@@ -177,7 +179,8 @@ func (k *Pool) clean(ctx context.Context, a *agent) error {
 
 // removeStray removes every container of the agent: two must never have its state.
 func (k *Pool) removeStray(ctx context.Context, a *agent) error {
-	list, err := k.opts.Engine.List(ctx, map[string]string{runner.LabelHome: k.opts.Home.Dir(), runner.LabelAgent: a.id})
+	list, err := k.opts.Engine.List(ctx,
+		map[string]string{runner.LabelHome: k.opts.Home.Dir(), runner.LabelAgent: a.id})
 	if err != nil {
 		return err
 	}

@@ -53,13 +53,15 @@ func child() int {
 		panic(err)
 	}
 	k := pool.New(pool.Options{
-		Home: home, Engine: e, Agentd: os.Getenv(childEnv + "_AGENTD"), Image: image, Version: "test", Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Home: home, Engine: e, Agentd: os.Getenv(childEnv + "_AGENTD"), Image: image, Version: "test",
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Configure: func(context.Context, pool.Turn) (runner.Config, io.Closer, error) {
 			fmt.Println("configured")
 			if url := os.Getenv(childEnv + "_PROVIDER"); url != "" {
 				return provided(url)
 			}
-			return runner.Config{Model: "scripted/x", Scenario: filepath.Join(dir, "scenario.yaml"), Memory: 512 << 20}, nil, nil
+			return runner.Config{Model: "scripted/x", Scenario: filepath.Join(dir, "scenario.yaml"), Memory: 512 << 20},
+				nil, nil
 		},
 	})
 	w := &lines{onRun: func() {
@@ -71,7 +73,9 @@ func child() int {
 		}
 		fmt.Println("running")
 	}}
-	r, err := k.Turn(context.Background(), pool.Turn{AgentID: "ada", TurnID: crashTurn, Prompt: "go on"}, func() { fmt.Println("began") }, w)
+	r, err := k.Turn(context.Background(), pool.Turn{AgentID: "ada", TurnID: crashTurn, Prompt: "go on"}, func() {
+		fmt.Println("began")
+	}, w)
 	fmt.Println("ended", r.Status, err)
 	select {} // until it is killed
 }
@@ -79,12 +83,14 @@ func child() int {
 // provided is the configuration of an agent whose model is behind the gateway.
 func provided(url string) (runner.Config, io.Closer, error) {
 	g, err := gateway.New(gateway.Options{Providers: map[string]gateway.Provider{
-		"lab": {BaseURL: url, Credential: gateway.NewSecret("sk-lab-0123456789abcdef"), Routes: []gateway.Route{{Method: http.MethodPost, Path: "/chat/completions"}}},
+		"lab": {BaseURL: url, Credential: gateway.NewSecret("sk-lab-0123456789abcdef"),
+			Routes: []gateway.Route{{Method: http.MethodPost, Path: "/chat/completions"}}},
 	}})
 	if err != nil {
 		return runner.Config{}, nil, err
 	}
-	return runner.Config{Model: "lab/m", Gateway: g, Providers: []string{"lab=" + string(providers.ChatCompletions)}, Memory: 512 << 20}, closed(g.Close), nil
+	return runner.Config{Model: "lab/m", Gateway: g, Providers: []string{"lab=" + string(providers.ChatCompletions)},
+		Memory: 512 << 20}, closed(g.Close), nil
 }
 
 // closed is an io.Closer.
@@ -213,7 +219,8 @@ func TestRecover(t *testing.T) {
 			test.meanwhile(t, l, l.only().Handle)
 			k := l.keeper()
 			r := l.recover(k, test.how)
-			if r.Status != test.status || r.Lost != (test.how == pool.Lost) || r.Lost != (r.Failure != nil) || r.ResponseID == "" {
+			if r.Status != test.status || r.Lost != (test.how == pool.Lost) || r.Lost != (r.Failure != nil) ||
+				r.ResponseID == "" {
 				t.Errorf("result = %+v, failure %+v", r, r.Failure)
 			}
 			l.ranOnce()
@@ -282,7 +289,8 @@ func TestSweepAfterCrash(t *testing.T) {
 			k := l.keeper()
 			l.sweep(k)
 			list := l.containers()
-			if name == "intact" && (len(list) != 1 || list[0].Handle != before.Handle) || name != "intact" && len(list) != 0 {
+			if name == "intact" && (len(list) != 1 || list[0].Handle != before.Handle) ||
+				name != "intact" && len(list) != 0 {
 				t.Errorf("after the sweep there is %v", list)
 			}
 			rec, _, err := runner.ReadTurn(filepath.Join(l.home.AgentPrivateDir("ada"), "session"), crashTurn)
@@ -300,8 +308,10 @@ func TestSweepAfterCrash(t *testing.T) {
 func TestTidy(t *testing.T) {
 	l := newLab(t, "local", counting)
 	private := l.home.AgentPrivateDir(l.agent("ada"))
-	left, half := filepath.Join(l.home.IPCDir(state.NewIPCID()), "host.sock"), filepath.Join(private, ".tmp-0123456789abcdef")
-	of, mine := filepath.Join(l.home.IPCDir("run_1"), "agent.sock"), filepath.Join(l.home.AgentDir("ada"), ".tmp-0123456789abcdef")
+	left, half := filepath.Join(l.home.IPCDir(state.NewIPCID()), "host.sock"),
+		filepath.Join(private, ".tmp-0123456789abcdef")
+	of, mine := filepath.Join(l.home.IPCDir("run_1"), "agent.sock"),
+		filepath.Join(l.home.AgentDir("ada"), ".tmp-0123456789abcdef")
 	for _, path := range []string{left, half, of, mine} {
 		check(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		check(t, os.WriteFile(path, nil, 0o600))
@@ -326,7 +336,8 @@ func TestLeave(t *testing.T) {
 		t.Fatalf("a turn that was left: %v", err)
 	}
 	check(t, first.Leave(t.Context()))
-	if _, err := first.Turn(t.Context(), pool.Turn{AgentID: "ada", TurnID: "turn_x", Prompt: "go on"}, nil, w); !state.IsCode(err, pool.CodeClosed) {
+	if _, err := first.Turn(t.Context(), pool.Turn{AgentID: "ada", TurnID: "turn_x", Prompt: "go on"}, nil,
+		w); !state.IsCode(err, pool.CodeClosed) {
 		t.Errorf("a turn after Leave: %v", err)
 	}
 	before := l.only()
@@ -357,7 +368,9 @@ func TestRecoverGrant(t *testing.T) {
 		if asked.Add(1) == 1 {
 			delta = `"tool_calls":[{"index":0,"id":"c1","function":{"name":"ExecCommand","arguments":"{\"cmd\":\"echo run >> ran; until [ -e go ]; do sleep 0.02; done\",\"yield_time_ms\":900000}"}}]},"finish_reason":"tool_calls"`
 		}
-		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{`+delta+"}]}\n\n", `data: {"choices":[],"usage":{"prompt_tokens":60,"completion_tokens":40,"total_tokens":100}}`, "\n\ndata: [DONE]\n\n")
+		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{`+delta+"}]}\n\n",
+			`data: {"choices":[],"usage":{"prompt_tokens":60,"completion_tokens":40,"total_tokens":100}}`,
+			"\n\ndata: [DONE]\n\n")
 	}))
 	t.Cleanup(provider.Close)
 	t.Setenv(childEnv+"_PROVIDER", provider.URL)
@@ -365,7 +378,9 @@ func TestRecoverGrant(t *testing.T) {
 	l.agent("ada")
 	l.crash("docker", "running")
 	k := l.keeper(func(o *pool.Options) {
-		o.Configure = func(context.Context, pool.Turn) (runner.Config, io.Closer, error) { return provided(provider.URL) }
+		o.Configure = func(context.Context, pool.Turn) (runner.Config, io.Closer, error) {
+			return provided(provider.URL)
+		}
 	})
 	if r := l.recover(k, pool.Live); r.Status != responses.StatusCompleted || r.Last != "done" || asked.Load() != 2 {
 		t.Errorf("asked %d times: %+v, %+v", asked.Load(), r, r.Failure)

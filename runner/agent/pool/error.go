@@ -25,12 +25,14 @@ type Error = state.Error
 // secrets.
 func (k *Pool) typed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return &Error{Code: runner.CodeInterrupted, Message: "the turn was ended before it began", Err: context.Cause(ctx)}
+		return &Error{Code: runner.CodeInterrupted, Message: "the turn was ended before it began",
+			Err: context.Cause(ctx)}
 	}
 	f := runner.Describe(err)
 	code := Code(f.Code)
 	if f.Code == "internal_error" {
 		code = runner.CodeNotReady
 	}
-	return &Error{Code: code, Message: k.opts.Secrets.Text(f.Message), Param: f.Param, Hint: k.opts.Secrets.Text(f.Hint), Err: nil}
+	return &Error{Code: code, Message: k.opts.Secrets.Text(f.Message), Param: f.Param,
+		Hint: k.opts.Secrets.Text(f.Hint), Err: nil}
 }

@@ -186,7 +186,8 @@ func TestSweepOfTheSilent(t *testing.T) {
 	k := l.keeper()
 	c := &conversation{lab: l, keeper: k, agent: l.agent("ada")}
 	c.say("one")
-	if text, err := exec.CommandContext(t.Context(), "docker", "kill", "--signal", "STOP", l.only().Handle.ID).CombinedOutput(); err != nil {
+	if text, err := exec.CommandContext(t.Context(), "docker", "kill", "--signal", "STOP",
+		l.only().Handle.ID).CombinedOutput(); err != nil {
 		t.Fatalf("stop agentd: %v\n%s", err, text)
 	}
 	l.clock.pass(pool.DefaultIdlePause)

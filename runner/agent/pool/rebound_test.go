@@ -57,7 +57,8 @@ func TestSocketRebound(t *testing.T) {
 			k := l.keeper()
 			if killed {
 				l.crash("docker", "ended")
-			} else if r, err := k.Turn(t.Context(), first, nil, new(lines)); err != nil || r.Status != responses.StatusCompleted {
+			} else if r, err := k.Turn(t.Context(), first, nil,
+				new(lines)); err != nil || r.Status != responses.StatusCompleted {
 				t.Fatalf("%+v, %v", r, err)
 			}
 			l.awaitFile("ran")
@@ -70,7 +71,8 @@ func TestSocketRebound(t *testing.T) {
 			if err != nil || r.Status != responses.StatusCompleted {
 				t.Errorf("the next turn: %+v, %v", r, err)
 			}
-			if killed && (r.Fresh == "" || l.only().Handle == before.Handle) { // a keeper that lives has connections to agentd
+			// a keeper that lives has connections to agentd
+			if killed && (r.Fresh == "" || l.only().Handle == before.Handle) {
 				t.Error("the container is kept")
 			}
 			if got, err := os.ReadFile(filepath.Join(l.home.AgentDir("ada"), "got")); !errors.Is(err, fs.ErrNotExist) {

@@ -100,7 +100,8 @@ func (k *Pool) readRecord(a *agent) *record {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil && (r.Schema != recordSchema || r.Held.Dir != k.private(a, sessionDir) || !filepath.IsAbs(r.Held.Sockets) || r.Held.ID == "") {
+	if err == nil && (r.Schema != recordSchema || r.Held.Dir != k.private(a, sessionDir) ||
+		!filepath.IsAbs(r.Held.Sockets) || r.Held.ID == "") {
 		err = errors.New("it is of another version, or of another home")
 	}
 	if err != nil {
@@ -142,7 +143,8 @@ func (k *Pool) grantOf(a *agent, turnID string) gateway.TokenHash {
 		return t.Grant
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		k.opts.Log.Warn("a turn's grant is lost, so that it can ask no more models", "agent", a.id, "turn", turnID, "err", err)
+		k.opts.Log.Warn("a turn's grant is lost, so that it can ask no more models", "agent", a.id, "turn", turnID,
+			"err", err)
 	}
 	return gateway.TokenHash{}
 }

@@ -57,7 +57,8 @@ func (k *Pool) result(a *agent, t Turn, out runner.TurnResult, over *runner.Erro
 func (k *Pool) ended(t Turn, out runner.TurnResult, rec *turns.Record, over *runner.Error, why error) Result {
 	resp := out.Response
 	r := k.recorded(t, out, rec)
-	r.Status, r.Last, r.Usage = resp.Status, clip(k.opts.Secrets.Text(resp.OutputText()), MaxLast), plausible(resp.Usage)
+	r.Status, r.Last, r.Usage = resp.Status, clip(k.opts.Secrets.Text(resp.OutputText()), MaxLast),
+		plausible(resp.Usage)
 	r.Model = cmp.Or(r.Model, resp.Model)
 	switch {
 	case resp.Status == responses.StatusCompleted:
@@ -117,7 +118,8 @@ func (k *Pool) recorded(t Turn, out runner.TurnResult, rec *turns.Record) Result
 		return r
 	}
 	r.ResponseID = cmp.Or(r.ResponseID, rec.ResponseID)
-	r.Model, r.Rounds, r.ToolCalls, r.Provider, r.Artifact = rec.Model, rec.Rounds, rec.ToolCalls.Total, rec.ProviderAttempts, rec.FailureArtifact
+	r.Model, r.Rounds, r.ToolCalls, r.Provider, r.Artifact = rec.Model, rec.Rounds, rec.ToolCalls.Total,
+		rec.ProviderAttempts, rec.FailureArtifact
 	if p := rec.ProviderAttempts; p != nil && p.WinningModelRef != "" {
 		r.Model = p.WinningModelRef
 	}
@@ -143,7 +145,8 @@ func (k *Pool) reason(resp *responses.Response) (code string, _ *state.Failure) 
 		f = &state.Failure{Code: runner.OneLine(resp.IncompleteDetails.Reason, 100)}
 		f.Message = fmt.Sprintf("the turn ended early: %s", f.Code)
 	case resp.Error != nil:
-		f = &state.Failure{Code: runner.OneLine(resp.Error.Code, 100), Message: k.opts.Secrets.Text(runner.OneLine(resp.Error.Message, 2000))}
+		f = &state.Failure{Code: runner.OneLine(resp.Error.Code, 100),
+			Message: k.opts.Secrets.Text(runner.OneLine(resp.Error.Message, 2000))}
 	}
 	return f.Code, f
 }
@@ -151,7 +154,8 @@ func (k *Pool) reason(resp *responses.Response) (code string, _ *state.Failure) 
 // plausible leaves out a usage that cannot be one: it is summed up.
 func plausible(u *responses.Usage) *responses.Usage {
 	const most = 1 << 40
-	if u == nil || u.InputTokens < 0 || u.OutputTokens < 0 || u.TotalTokens < 0 || u.InputTokens > most || u.OutputTokens > most || u.TotalTokens > 2*most {
+	if u == nil || u.InputTokens < 0 || u.OutputTokens < 0 || u.TotalTokens < 0 || u.InputTokens > most ||
+		u.OutputTokens > most || u.TotalTokens > 2*most {
 		return nil
 	}
 	return u

@@ -74,12 +74,14 @@ func (k *Pool) Interject(ctx context.Context, agentID, turnID, id, text string) 
 		live = a.live
 	}
 	k.mu.Unlock()
-	over := &Error{Code: CodeNoTurn, Param: "run_id", Message: "agent " + agentID + " does not make that turn", Hint: "send it as a message of its own"}
+	over := &Error{Code: CodeNoTurn, Param: "run_id", Message: "agent " + agentID + " does not make that turn",
+		Hint: "send it as a message of its own"}
 	if live == nil {
 		return over
 	}
 	_, err := live.Interject(ctx, turnID, id, text)
-	if e, ok := errors.AsType[*responses.Error](err); ok && (e.Code == responses.CodeTurnEnded || e.Code == responses.CodeTurnNotFound) {
+	if e, ok := errors.AsType[*responses.Error](err); ok &&
+		(e.Code == responses.CodeTurnEnded || e.Code == responses.CodeTurnNotFound) {
 		return over
 	}
 	if err != nil {
@@ -104,7 +106,8 @@ func (k *Pool) ask(ctx context.Context, a *agent, t Turn, began func(), watch ru
 }
 
 // follow watches a turn that run asks for or joins to its end.
-func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch runner.Observer, run func(context.Context, runner.Observer) runner.TurnResult) (Result, error) {
+func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch runner.Observer,
+	run func(context.Context, runner.Observer) runner.TurnResult) (Result, error) {
 	k.begin(a, t.TurnID)
 	defer k.end(a)
 	a.dirty = true
@@ -115,11 +118,14 @@ func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch
 		defer close(nudged)
 		k.nudge(turn, a, w.begun, giveUp)
 	}()
-	out, over := a.session.Within(turn, k.opts.Room.Run, func(ctx context.Context) runner.TurnResult { return run(ctx, w) })
+	out, over := a.session.Within(turn, k.opts.Room.Run, func(ctx context.Context) runner.TurnResult {
+		return run(ctx, w)
+	})
 	giveUp(nil)
 	<-nudged
 	a.checked = k.opts.Now()
-	if out.Err != nil && ctx.Err() != nil && errors.Is(out.Err, context.Cause(ctx)) && !errors.Is(out.Err, runner.ErrLeft) {
+	if out.Err != nil && ctx.Err() != nil && errors.Is(out.Err, context.Cause(ctx)) &&
+		!errors.Is(out.Err, runner.ErrLeft) {
 		out.Err = runner.ErrInterrupted // whatever the caller calls it
 	}
 	switch {
@@ -200,9 +206,10 @@ func (k *Pool) lookUp(a *agent, t Turn, out runner.TurnResult, over *runner.Erro
 }
 
 func (t Turn) request() runner.TurnRequest {
-	return runner.TurnRequest{ID: t.TurnID, Prompt: t.Prompt, Instructions: t.Instructions, Effort: t.Effort, PreviousResponseID: t.Previous,
-		Truncation: "auto", // a life is longer than any window
-		MaxRounds:  t.MaxRounds, MaxToolCalls: t.MaxToolCalls, Budget: t.Budget, Timeout: t.Timeout}
+	return runner.TurnRequest{ID: t.TurnID, Prompt: t.Prompt, Instructions: t.Instructions, Effort: t.Effort,
+		PreviousResponseID: t.Previous,
+		Truncation:         "auto", // a life is longer than any window
+		MaxRounds:          t.MaxRounds, MaxToolCalls: t.MaxToolCalls, Budget: t.Budget, Timeout: t.Timeout}
 }
 
 // watcher tells of the begin of a turn before anything else of it.

@@ -38,7 +38,8 @@ rounds:
 	var calls []hosttools.Call
 	k := l.keeper(func(o *pool.Options) {
 		o.Tools = func(agentID string) []hosttools.Tool {
-			return []hosttools.Tool{{Name: "Ping", Description: "Answers.", Schema: json.RawMessage(`{"type":"object","properties":{"who":{"type":"string"}}}`),
+			return []hosttools.Tool{{Name: "Ping", Description: "Answers.",
+				Schema: json.RawMessage(`{"type":"object","properties":{"who":{"type":"string"}}}`),
 				Call: func(_ context.Context, c hosttools.Call) (hosttools.Result, error) {
 					calls = append(calls, c)
 					return hosttools.Result{Text: "pong for " + agentID}, nil
@@ -52,7 +53,8 @@ rounds:
 	if len(calls) != 1 || string(calls[0].Arguments) != `{"who":"me"}` {
 		t.Errorf("calls = %v", calls)
 	}
-	if text, err := os.ReadFile(filepath.Join(l.home.AgentDir(id), "notes.txt")); err != nil || string(text) != "kept\n" {
+	if text, err := os.ReadFile(filepath.Join(l.home.AgentDir(id), "notes.txt")); err != nil ||
+		string(text) != "kept\n" {
 		t.Errorf("the agent's file: %q, %v", text, err)
 	}
 	if _, err := os.Lstat(filepath.Join(l.home.AgentPrivateDir(id), "x")); !errors.Is(err, os.ErrNotExist) {
@@ -113,7 +115,8 @@ func TestAbort(t *testing.T) {
 	if r := c.say("after"); r.Fresh != "" || l.only().Handle != before.Handle {
 		t.Errorf("the container was not kept: %s", r.Fresh)
 	}
-	if _, err := k.Turn(ctx, pool.Turn{AgentID: id, TurnID: "turn_2", Prompt: "go on"}, nil, w); !state.IsCode(err, runner.CodeInterrupted) {
+	if _, err := k.Turn(ctx, pool.Turn{AgentID: id, TurnID: "turn_2", Prompt: "go on"}, nil, w); !state.IsCode(err,
+		runner.CodeInterrupted) {
 		t.Errorf("a turn that was ended before it began: %v", err)
 	}
 }
@@ -129,11 +132,13 @@ func TestNotBegun(t *testing.T) {
 		turn pool.Turn
 		code state.Code
 	}{
-		"no home":              {pool.Turn{AgentID: "nobody", TurnID: "turn_1", Prompt: "x"}, pool.CodeNoHome},
-		"no such image":        {pool.Turn{AgentID: id, TurnID: "turn_1", Prompt: "x", Image: "holon/no-such-image"}, "image_not_found"},
-		"no such agent":        {pool.Turn{AgentID: "../ada", TurnID: "turn_1", Prompt: "x"}, state.CodeInvalidAgent},
-		"no such conversation": {pool.Turn{AgentID: id, TurnID: "turn_1", Prompt: "x", Previous: "resp_nothing"}, responses.CodePreviousNotFound},
-		"no turn id":           {pool.Turn{AgentID: id, TurnID: "no/id", Prompt: "x"}, responses.CodeInvalidValue},
+		"no home": {pool.Turn{AgentID: "nobody", TurnID: "turn_1", Prompt: "x"}, pool.CodeNoHome},
+		"no such image": {pool.Turn{AgentID: id, TurnID: "turn_1", Prompt: "x", Image: "holon/no-such-image"},
+			"image_not_found"},
+		"no such agent": {pool.Turn{AgentID: "../ada", TurnID: "turn_1", Prompt: "x"}, state.CodeInvalidAgent},
+		"no such conversation": {pool.Turn{AgentID: id, TurnID: "turn_1", Prompt: "x", Previous: "resp_nothing"},
+			responses.CodePreviousNotFound},
+		"no turn id": {pool.Turn{AgentID: id, TurnID: "no/id", Prompt: "x"}, responses.CodeInvalidValue},
 	} {
 		_, err := k.Turn(t.Context(), test.turn, begun, new(lines))
 		if !state.IsCode(err, test.code) {
@@ -141,7 +146,8 @@ func TestNotBegun(t *testing.T) {
 		}
 	}
 	full := l.keeper(func(o *pool.Options) { o.Room.Free = 1 << 60 })
-	if _, err := full.Turn(t.Context(), pool.Turn{AgentID: l.agent("eve"), TurnID: "turn_1", Prompt: "x"}, begun, new(lines)); !state.IsCode(err, runner.CodeDiskFull) {
+	if _, err := full.Turn(t.Context(), pool.Turn{AgentID: l.agent("eve"), TurnID: "turn_1", Prompt: "x"}, begun,
+		new(lines)); !state.IsCode(err, runner.CodeDiskFull) {
 		t.Errorf("no room: %v", err)
 	}
 	c := &conversation{lab: l, keeper: k, agent: id}
@@ -179,7 +185,8 @@ rounds:
 		for range 3 {
 			group.Go(func() {
 				w := new(lines)
-				r, err := k.Turn(t.Context(), pool.Turn{AgentID: id, TurnID: responses.NewID(responses.PrefixTurn), Prompt: "x"}, w.begin, w)
+				r, err := k.Turn(t.Context(), pool.Turn{AgentID: id, TurnID: responses.NewID(responses.PrefixTurn),
+					Prompt: "x"}, w.begin, w)
 				if err != nil || r.Status != responses.StatusCompleted {
 					t.Errorf("agent %s: %+v, %v", id, r, err)
 				}
@@ -267,7 +274,8 @@ rounds:
 `)
 	l.secrets.Add("KEY", "hunter2-hunter2-hunter2")
 	w := new(lines)
-	r, err := l.keeper().Turn(t.Context(), pool.Turn{AgentID: l.agent("ada"), TurnID: "turn_1", Prompt: "x"}, w.begin, w)
+	r, err := l.keeper().Turn(t.Context(), pool.Turn{AgentID: l.agent("ada"), TurnID: "turn_1", Prompt: "x"}, w.begin,
+		w)
 	check(t, err)
 	if r.Status != responses.StatusFailed || r.Failure == nil || strings.Contains(r.Last+r.Failure.Message, "hunter2") {
 		t.Errorf("%+v, %+v", r, r.Failure)

@@ -25,7 +25,8 @@ func TestRandomWalk(t *testing.T) {
 			fmt.Fprintf(&b, "  - rounds: [{text: turn %d}]\n", i)
 		}
 		l := newLab(t, "docker", b.String())
-		w := &walk{conversation: conversation{lab: l, keeper: pool.New(l.options()), agent: l.agent("ada")}, rand: rand.New(rand.NewPCG(seed, 0))}
+		w := &walk{conversation: conversation{lab: l, keeper: pool.New(l.options()), agent: l.agent("ada")},
+			rand: rand.New(rand.NewPCG(seed, 0))}
 		defer func() {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
@@ -51,7 +52,8 @@ type walk struct {
 }
 
 func (w *walk) step() {
-	names := []string{"turn", "turn", "rest", "rest", "sweep", "stop", "image", "leave", "engine pauses", "engine removes", "engine stops"}
+	names := []string{"turn", "turn", "rest", "rest", "sweep", "stop", "image", "leave", "engine pauses",
+		"engine removes", "engine stops"}
 	name := names[w.rand.IntN(len(names))]
 	w.trace = append(w.trace, name)
 	list := w.containers()

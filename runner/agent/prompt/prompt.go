@@ -91,7 +91,8 @@ func Assemble(in Input) Prompt {
 	f.add(situation(in))
 	f.add(labelled(in.Message))
 	f.SystemPrompt = texts(f.SystemBlocks)
-	f.Cache = Cache{AgentID: in.Agent.ID, PromptCacheKey: "agent-" + in.Agent.ID + "-" + digest(f.SystemPrompt)[:16], ContextFingerprint: digest(f.SystemPrompt, f.Prompt())}
+	f.Cache = Cache{AgentID: in.Agent.ID, PromptCacheKey: "agent-" + in.Agent.ID + "-" + digest(f.SystemPrompt)[:16],
+		ContextFingerprint: digest(f.SystemPrompt, f.Prompt())}
 	return f
 }
 

@@ -36,7 +36,10 @@ Your last message of a turn is what the operator reads of it.`
 
 // identity says who the agent is.
 func identity(a ledger.Agent) string {
-	return fmt.Sprintf("# Who you are\n\nYou are the agent %q of kind %s. Your home is the directory that your commands start in. AGENTS.md in it is yours: it says how you work, and you may improve it. memory/self.md is what you know of yourself, memory/operator.md what you know of your operator, notes/ and work/ are for what you make.", a.ID, a.Kind)
+	return fmt.Sprintf("# Who you are\n\nYou are the agent %q of kind %s. Your home is the directory that your "+
+		"commands start in. AGENTS.md in it is yours: it says how you work, and you may improve it. memory/self.md "+
+		"is what you know of yourself, memory/operator.md what you know of your operator, notes/ and work/ are for "+
+		"what you make.", a.ID, a.Kind)
 }
 
 // situation says why the turn is.
@@ -44,13 +47,15 @@ func situation(in Input) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[turn] now: %s; woken by: %s", in.Now.UTC().Format(time.RFC3339), in.Continuation.TriggerKind)
 	if in.Wait != nil {
-		fmt.Fprintf(&b, "; you waited for: %s (since %s)", quoted(in.Wait.WaitingFor), in.Wait.CreatedAt.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&b, "; you waited for: %s (since %s)", quoted(in.Wait.WaitingFor),
+			in.Wait.CreatedAt.UTC().Format(time.RFC3339))
 	}
 	if in.Queued > 0 {
 		fmt.Fprintf(&b, "; messages behind this one: %d", in.Queued)
 	}
 	if in.Readmitted {
-		b.WriteString("; the turn that this message began was interrupted. What it did is done: look before you do anything again")
+		b.WriteString("; the turn that this message began was interrupted. What it did is done: look before you do " +
+			"anything again")
 	}
 	return b.String()
 }
@@ -58,7 +63,8 @@ func situation(in Input) string {
 // labelled is a message with its provenance.
 func labelled(m ledger.Message) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "[message %s] kind: %s; from: %s; authority: %s; received: %s", m.ID, m.Kind, origin(m.Origin), m.Authority, m.CreatedAt.UTC().Format(time.RFC3339))
+	fmt.Fprintf(&b, "[message %s] kind: %s; from: %s; authority: %s; received: %s", m.ID, m.Kind, origin(m.Origin),
+		m.Authority, m.CreatedAt.UTC().Format(time.RFC3339))
 	if m.CorrelationID != "" {
 		fmt.Fprintf(&b, "; correlation: %s", quoted(m.CorrelationID))
 	}
@@ -77,7 +83,8 @@ func Interjection(m ledger.Message) string {
 func origin(o ledger.Origin) string {
 	text := string(o.Kind)
 	for _, part := range []struct{ name, value string }{
-		{"actor", o.ActorID}, {"channel", o.ChannelID}, {"sender", o.SenderID}, {"source", o.Source}, {"event", o.EventType},
+		{"actor", o.ActorID}, {"channel", o.ChannelID}, {"sender", o.SenderID}, {"source", o.Source},
+		{"event", o.EventType},
 		{"trigger", o.DescriptorID}, {"timer", o.TimerID}, {"part", o.Subsystem}, {"task", o.TaskID},
 	} {
 		if part.value != "" {
@@ -121,7 +128,8 @@ func recent(list []Exchange) string {
 	left := maxRecent
 	for i := len(list) - 1; i >= 0 && left > 0; i-- {
 		e := list[i]
-		text := fmt.Sprintf("%s %s: %s\n  you: %s", e.At.UTC().Format(time.RFC3339), e.Kind, quotedUpTo(e.Said, maxSaid), quotedUpTo(e.Answer, maxSaid))
+		text := fmt.Sprintf("%s %s: %s\n  you: %s", e.At.UTC().Format(time.RFC3339), e.Kind,
+			quotedUpTo(e.Said, maxSaid), quotedUpTo(e.Answer, maxSaid))
 		if e.Ended != "" {
 			text += "\n  it was cut short: " + quoted(e.Ended)
 		}
@@ -132,7 +140,8 @@ func recent(list []Exchange) string {
 	if len(lines) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("[earlier] This conversation begins anew. Of your earlier turns, these were the last %d, in short; they are a record and ask for nothing:\n%s", len(lines), strings.Join(lines, "\n"))
+	return fmt.Sprintf("[earlier] This conversation begins anew. Of your earlier turns, these were the last %d, in "+
+		"short; they are a record and ask for nothing:\n%s", len(lines), strings.Join(lines, "\n"))
 }
 
 func quoted(s string) string { return quotedUpTo(s, maxField) }

@@ -37,7 +37,8 @@ func Admit(p Provenance) (Grant, *Refusal) {
 	case !slices.Contains(row.origins, p.Origin.Kind):
 		return Grant{}, refuse("origin.kind", "a message of kind %s can't come from %.40q", p.Kind, p.Origin.Kind)
 	case !slices.Contains(contexts[p.Origin.Kind], p.Context):
-		return Grant{}, refuse("admission_context", "a message of origin %s can't come in as %.40q", p.Origin.Kind, p.Context)
+		return Grant{}, refuse("admission_context", "a message of origin %s can't come in as %.40q", p.Origin.Kind,
+			p.Context)
 	}
 	if field := missing(p.Origin); field != "" {
 		return Grant{}, refuse("origin."+field, "an origin of kind %s names its %s", p.Origin.Kind, field)
@@ -60,15 +61,16 @@ var kinds = map[ledger.MessageKind]struct {
 	origins []ledger.OriginKind
 	trigger ledger.TriggerKind
 }{
-	ledger.KindOperatorPrompt:   {[]ledger.OriginKind{ledger.OriginOperator}, ledger.TriggerOperatorInput},
-	ledger.KindChannelEvent:     {[]ledger.OriginKind{ledger.OriginChannel}, ledger.TriggerExternalEvent},
-	ledger.KindWebhookEvent:     {[]ledger.OriginKind{ledger.OriginWebhook}, ledger.TriggerExternalEvent},
-	ledger.KindCallbackEvent:    {[]ledger.OriginKind{ledger.OriginCallback}, ledger.TriggerExternalEvent},
-	ledger.KindTimerTick:        {[]ledger.OriginKind{ledger.OriginTimer}, ledger.TriggerTimerFire},
-	ledger.KindSystemTick:       {[]ledger.OriginKind{ledger.OriginSystem}, ledger.TriggerSystemTick},
-	ledger.KindTaskResult:       {[]ledger.OriginKind{ledger.OriginTask}, ledger.TriggerTaskResult},
-	ledger.KindTaskStatus:       {[]ledger.OriginKind{ledger.OriginTask}, ledger.TriggerTaskResult},
-	ledger.KindControl:          {[]ledger.OriginKind{ledger.OriginOperator, ledger.OriginSystem}, ledger.TriggerOperatorInput},
+	ledger.KindOperatorPrompt: {[]ledger.OriginKind{ledger.OriginOperator}, ledger.TriggerOperatorInput},
+	ledger.KindChannelEvent:   {[]ledger.OriginKind{ledger.OriginChannel}, ledger.TriggerExternalEvent},
+	ledger.KindWebhookEvent:   {[]ledger.OriginKind{ledger.OriginWebhook}, ledger.TriggerExternalEvent},
+	ledger.KindCallbackEvent:  {[]ledger.OriginKind{ledger.OriginCallback}, ledger.TriggerExternalEvent},
+	ledger.KindTimerTick:      {[]ledger.OriginKind{ledger.OriginTimer}, ledger.TriggerTimerFire},
+	ledger.KindSystemTick:     {[]ledger.OriginKind{ledger.OriginSystem}, ledger.TriggerSystemTick},
+	ledger.KindTaskResult:     {[]ledger.OriginKind{ledger.OriginTask}, ledger.TriggerTaskResult},
+	ledger.KindTaskStatus:     {[]ledger.OriginKind{ledger.OriginTask}, ledger.TriggerTaskResult},
+	ledger.KindControl: {[]ledger.OriginKind{ledger.OriginOperator, ledger.OriginSystem},
+		ledger.TriggerOperatorInput},
 	ledger.KindBriefAck:         {[]ledger.OriginKind{ledger.OriginSystem}, ledger.TriggerInternalFollowup},
 	ledger.KindBriefResult:      {[]ledger.OriginKind{ledger.OriginSystem}, ledger.TriggerInternalFollowup},
 	ledger.KindInternalFollowup: {[]ledger.OriginKind{ledger.OriginSystem}, ledger.TriggerInternalFollowup},
@@ -152,13 +154,15 @@ var runtimeRefs = []string{
 // its sender may state them, and those that follow from its origin.
 func SourceRefs(p Provenance, given map[string]string) (map[string]string, *Refusal) {
 	if len(given) > MaxSourceRefs {
-		return nil, refuse("source_refs", "at most %d source references are kept, these are %d", MaxSourceRefs, len(given))
+		return nil, refuse("source_refs", "at most %d source references are kept, these are %d", MaxSourceRefs,
+			len(given))
 	}
 	refs := make(map[string]string, len(given)+1)
 	for name, value := range given {
 		switch {
 		case !refName(name):
-			return nil, refuse("source_refs", "%.80q is no name of a source reference: a-z, 0-9 and _, %d at most", name, maxRefName)
+			return nil, refuse("source_refs", "%.80q is no name of a source reference: a-z, 0-9 and _, %d at most",
+				name, maxRefName)
 		case len(value) > maxRefValue || !utf8.ValidString(value):
 			return nil, refuse("source_refs."+name, "a source reference is text of at most %d bytes", maxRefValue)
 		case p.Context != ledger.RuntimeOwned && slices.Contains(runtimeRefs, name):
@@ -240,7 +244,8 @@ func Priority(p ledger.Priority) (ledger.Priority, bool) {
 // Interjects reports whether a message may join a turn that runs: a prompt of
 // the operator that asks for it.
 func Interjects(m ledger.Message) bool {
-	return m.Priority == ledger.Interject && m.Kind == ledger.KindOperatorPrompt && m.Authority == ledger.OperatorInstruction
+	return m.Priority == ledger.Interject && m.Kind == ledger.KindOperatorPrompt &&
+		m.Authority == ledger.OperatorInstruction
 }
 
 // MaxAgentID bounds the id of an agent, in bytes.

@@ -11,14 +11,18 @@ import (
 
 var (
 	allKinds = []ledger.MessageKind{
-		ledger.KindOperatorPrompt, ledger.KindChannelEvent, ledger.KindWebhookEvent, ledger.KindCallbackEvent, ledger.KindTimerTick, ledger.KindSystemTick,
-		ledger.KindTaskResult, ledger.KindTaskStatus, ledger.KindControl, ledger.KindBriefAck, ledger.KindBriefResult, ledger.KindInternalFollowup,
+		ledger.KindOperatorPrompt, ledger.KindChannelEvent, ledger.KindWebhookEvent, ledger.KindCallbackEvent,
+		ledger.KindTimerTick, ledger.KindSystemTick,
+		ledger.KindTaskResult, ledger.KindTaskStatus, ledger.KindControl, ledger.KindBriefAck, ledger.KindBriefResult,
+		ledger.KindInternalFollowup,
 	}
 	allOrigins = []ledger.OriginKind{
-		ledger.OriginOperator, ledger.OriginChannel, ledger.OriginWebhook, ledger.OriginCallback, ledger.OriginTimer, ledger.OriginSystem, ledger.OriginTask,
+		ledger.OriginOperator, ledger.OriginChannel, ledger.OriginWebhook, ledger.OriginCallback, ledger.OriginTimer,
+		ledger.OriginSystem, ledger.OriginTask,
 	}
 	allContexts = []ledger.AdmissionContext{
-		ledger.PublicUnauthenticated, ledger.ControlAuthenticated, ledger.TriggerCapability, ledger.LocalProcess, ledger.RuntimeOwned,
+		ledger.PublicUnauthenticated, ledger.ControlAuthenticated, ledger.TriggerCapability, ledger.LocalProcess,
+		ledger.RuntimeOwned,
 	}
 )
 
@@ -46,9 +50,12 @@ func whole(k ledger.OriginKind) ledger.Origin {
 func TestAdmit(t *testing.T) {
 	allowed := map[string]string{}
 	for _, row := range []string{
-		"operator_prompt operator control_authenticated,local_process → trusted_operator operator_instruction operator_input",
-		"channel_event channel public_unauthenticated,control_authenticated,local_process → untrusted_external external_evidence external_event",
-		"webhook_event webhook control_authenticated,local_process → trusted_integration integration_signal external_event",
+		"operator_prompt operator control_authenticated,local_process → trusted_operator operator_instruction " +
+			"operator_input",
+		"channel_event channel public_unauthenticated,control_authenticated,local_process → untrusted_external " +
+			"external_evidence external_event",
+		"webhook_event webhook control_authenticated,local_process → trusted_integration integration_signal " +
+			"external_event",
 		"webhook_event webhook public_unauthenticated → untrusted_external external_evidence external_event",
 		"callback_event callback external_trigger_capability → trusted_integration integration_signal external_event",
 		"timer_tick timer runtime_owned → trusted_system runtime_instruction timer_fire",
@@ -75,7 +82,8 @@ func TestAdmit(t *testing.T) {
 				want, ok := allowed[name]
 				if (bad == nil) != ok {
 					t.Errorf("%s: refusal %v, allowed %v", name, bad, ok)
-				} else if got := string(g.Trust) + " " + string(g.Authority) + " " + string(g.Trigger); ok && got != want {
+				} else if got := string(g.Trust) + " " + string(g.Authority) + " " + string(
+					g.Trigger); ok && got != want {
 					t.Errorf("%s: %s, want %s", name, got, want)
 				}
 				if g.Binds != (ok && c == ledger.RuntimeOwned) {
@@ -92,10 +100,14 @@ func TestAdmitNamesTheField(t *testing.T) {
 		want string
 	}{
 		{rules.Provenance{Kind: "prompt", Origin: whole(ledger.OriginOperator), Context: ledger.LocalProcess}, "kind"},
-		{rules.Provenance{Kind: ledger.KindOperatorPrompt, Origin: whole(ledger.OriginWebhook), Context: ledger.LocalProcess}, "origin.kind"},
-		{rules.Provenance{Kind: ledger.KindOperatorPrompt, Origin: whole(ledger.OriginOperator), Context: ledger.PublicUnauthenticated}, "admission_context"},
-		{rules.Provenance{Kind: ledger.KindChannelEvent, Origin: ledger.Origin{Kind: ledger.OriginChannel}, Context: ledger.LocalProcess}, "origin.channel_id"},
-		{rules.Provenance{Kind: ledger.KindTaskResult, Origin: ledger.Origin{Kind: ledger.OriginTask}, Context: ledger.RuntimeOwned}, "origin.task_id"},
+		{rules.Provenance{Kind: ledger.KindOperatorPrompt, Origin: whole(ledger.OriginWebhook),
+			Context: ledger.LocalProcess}, "origin.kind"},
+		{rules.Provenance{Kind: ledger.KindOperatorPrompt, Origin: whole(ledger.OriginOperator),
+			Context: ledger.PublicUnauthenticated}, "admission_context"},
+		{rules.Provenance{Kind: ledger.KindChannelEvent, Origin: ledger.Origin{Kind: ledger.OriginChannel},
+			Context: ledger.LocalProcess}, "origin.channel_id"},
+		{rules.Provenance{Kind: ledger.KindTaskResult, Origin: ledger.Origin{Kind: ledger.OriginTask},
+			Context: ledger.RuntimeOwned}, "origin.task_id"},
 	} {
 		if _, bad := rules.Admit(c.p); bad == nil || bad.Param != c.want || bad.Message == "" {
 			t.Errorf("%+v: %+v, want %s", c.p, bad, c.want)
@@ -105,17 +117,21 @@ func TestAdmitNamesTheField(t *testing.T) {
 
 // What came to a trigger wakes the agent and instructs it in nothing.
 func TestTick(t *testing.T) {
-	if g := rules.Tick(ledger.WakeHint{Reason: "look"}); g.Authority != ledger.RuntimeInstruction || g.Trust != ledger.TrustedSystem {
+	if g := rules.Tick(ledger.WakeHint{Reason: "look"}); g.Authority != ledger.RuntimeInstruction ||
+		g.Trust != ledger.TrustedSystem {
 		t.Errorf("a wake of the runtime: %+v", g)
 	}
-	if g := rules.Tick(ledger.WakeHint{ExternalTriggerID: "trg_1"}); g.Authority != ledger.IntegrationSignal || g.Trust != ledger.TrustedIntegration {
+	if g := rules.Tick(ledger.WakeHint{ExternalTriggerID: "trg_1"}); g.Authority != ledger.IntegrationSignal ||
+		g.Trust != ledger.TrustedIntegration {
 		t.Errorf("a wake from outside: %+v", g)
 	}
 }
 
 func TestSourceRefs(t *testing.T) {
-	public := rules.Provenance{Kind: ledger.KindWebhookEvent, Origin: whole(ledger.OriginWebhook), Context: ledger.PublicUnauthenticated}
-	task := rules.Provenance{Kind: ledger.KindTaskResult, Origin: whole(ledger.OriginTask), Context: ledger.RuntimeOwned}
+	public := rules.Provenance{Kind: ledger.KindWebhookEvent, Origin: whole(ledger.OriginWebhook),
+		Context: ledger.PublicUnauthenticated}
+	task := rules.Provenance{Kind: ledger.KindTaskResult, Origin: whole(ledger.OriginTask),
+		Context: ledger.RuntimeOwned}
 	many := map[string]string{}
 	for i := range rules.MaxSourceRefs + 1 {
 		many["n"+string(rune('a'+i))] = "v"
@@ -131,7 +147,8 @@ func TestSourceRefs(t *testing.T) {
 		{"of the origin", task, nil, "task_id=task"},
 		{"the origin wins", task, map[string]string{"task_id": "other"}, "task_id=task"},
 		{"a binding from outside", public, map[string]string{"work_item_id": "w"}, "!source_refs.work_item_id"},
-		{"a trigger from outside", public, map[string]string{"external_trigger_id": "t"}, "!source_refs.external_trigger_id"},
+		{"a trigger from outside", public, map[string]string{"external_trigger_id": "t"},
+			"!source_refs.external_trigger_id"},
 		{"a binding of the runtime", task, map[string]string{"work_item_id": "w"}, "task_id=task work_item_id=w"},
 		{"a hostile name", public, map[string]string{"a\nb": ""}, "!source_refs"},
 		{"a long value", public, map[string]string{"a": strings.Repeat("x", 513)}, "!source_refs.a"},
@@ -175,7 +192,8 @@ func TestCheckOrigin(t *testing.T) {
 func TestAgentID(t *testing.T) {
 	for id, want := range map[string]bool{
 		"main": true, "a": true, "0": true, "a-b_c9": true, strings.Repeat("a", 63): true,
-		"": false, "-a": false, "_a": false, "A": false, "a.b": false, "a/b": false, "ä": false, "..": false, "a\x00": false, strings.Repeat("a", 64): false,
+		"": false, "-a": false, "_a": false, "A": false, "a.b": false, "a/b": false, "ä": false, "..": false,
+		"a\x00": false, strings.Repeat("a", 64): false,
 	} {
 		if rules.AgentID(id) != want {
 			t.Errorf("AgentID(%q) is not %v", id, want)
@@ -184,7 +202,8 @@ func TestAgentID(t *testing.T) {
 }
 
 func TestPriority(t *testing.T) {
-	for in, want := range map[ledger.Priority]ledger.Priority{"": "normal", "interrupt": "interject", "interject": "interject", "next": "next", "background": "background"} {
+	for in, want := range map[ledger.Priority]ledger.Priority{"": "normal", "interrupt": "interject",
+		"interject": "interject", "next": "next", "background": "background"} {
 		if got, ok := rules.Priority(in); !ok || got != want {
 			t.Errorf("Priority(%q) = %q, %v", in, got, ok)
 		}
@@ -200,14 +219,16 @@ func FuzzAdmit(f *testing.F) {
 	f.Add("operator_prompt", "operator", "public_unauthenticated", "task_id", "x")
 	f.Add("webhook_event", "webhook", "control_authenticated", "delivery", "7")
 	f.Fuzz(func(t *testing.T, kind, origin, via, ref, value string) {
-		p := rules.Provenance{Kind: ledger.MessageKind(kind), Origin: whole(ledger.OriginKind(origin)), Context: ledger.AdmissionContext(via)}
+		p := rules.Provenance{Kind: ledger.MessageKind(kind), Origin: whole(ledger.OriginKind(origin)),
+			Context: ledger.AdmissionContext(via)}
 		g, bad := rules.Admit(p)
 		if bad != nil {
 			return
 		}
 		owned := p.Context == ledger.RuntimeOwned
 		local := p.Context == ledger.ControlAuthenticated || p.Context == ledger.LocalProcess
-		if g.Authority == ledger.RuntimeInstruction && !owned || g.Authority == ledger.OperatorInstruction && !local || g.Binds && !owned {
+		if g.Authority == ledger.RuntimeInstruction && !owned || g.Authority == ledger.OperatorInstruction && !local ||
+			g.Binds && !owned {
 			t.Fatalf("%+v was granted %+v", p, g)
 		}
 		refs, bad := rules.SourceRefs(p, map[string]string{ref: value})

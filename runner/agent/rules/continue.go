@@ -112,14 +112,16 @@ func fits(src ledger.WakeSource, m ledger.Message) bool {
 	case ledger.TriggerSystemTick:
 		through := m.SourceRefs["external_trigger_id"]
 		return src.Kind == WakeSystem ||
-			src.Kind == WakeExternal && through != "" && (src.ExternalTriggerID == "" || src.ExternalTriggerID == through)
+			src.Kind == WakeExternal && through != "" &&
+				(src.ExternalTriggerID == "" || src.ExternalTriggerID == through)
 	}
 	return false
 }
 
 // AnyWake are the sources of a wait that everything ends.
 func AnyWake() []ledger.WakeSource {
-	return []ledger.WakeSource{{Kind: WakeOperator}, {Kind: WakeExternal}, {Kind: WakeTaskResult}, {Kind: WakeTimer}, {Kind: WakeSystem}}
+	return []ledger.WakeSource{{Kind: WakeOperator}, {Kind: WakeExternal}, {Kind: WakeTaskResult}, {Kind: WakeTimer},
+		{Kind: WakeSystem}}
 }
 
 // Stranded reports whether nothing ends a wait any more: every source names an

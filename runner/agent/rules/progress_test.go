@@ -58,8 +58,10 @@ func TestSelfTurns(t *testing.T) {
 
 func TestSender(t *testing.T) {
 	for kind, want := range map[ledger.OriginKind]ledger.Sender{
-		ledger.OriginOperator: ledger.FromOperator, ledger.OriginSystem: ledger.FromSelf, ledger.OriginTask: ledger.FromRuntime, ledger.OriginTimer: ledger.FromRuntime,
-		ledger.OriginWebhook: ledger.FromOutside, ledger.OriginChannel: ledger.FromOutside, ledger.OriginCallback: ledger.FromOutside, "": ledger.FromOutside,
+		ledger.OriginOperator: ledger.FromOperator, ledger.OriginSystem: ledger.FromSelf,
+		ledger.OriginTask: ledger.FromRuntime, ledger.OriginTimer: ledger.FromRuntime,
+		ledger.OriginWebhook: ledger.FromOutside, ledger.OriginChannel: ledger.FromOutside,
+		ledger.OriginCallback: ledger.FromOutside, "": ledger.FromOutside,
 	} {
 		if got := rules.Sender(ledger.Origin{Kind: kind}); got != want {
 			t.Errorf("a message of origin %q is from %s", kind, got)

@@ -132,7 +132,9 @@ func (s Situation) Status() Status {
 
 // Posture says what the scheduler would do with the agent, and why.
 type Posture struct {
-	Posture         string `json:"posture"` // unknown, archived, active_turn, has_queued_input, has_runnable_work, waiting_for_task, waiting_for_external, waiting_for_operator, blocked, idle
+	// unknown, archived, active_turn, has_queued_input, has_runnable_work, waiting_for_task,
+	// waiting_for_external, waiting_for_operator, blocked, idle
+	Posture         string `json:"posture"`
 	Reason          string `json:"reason"`
 	WorkItemID      string `json:"work_item_id,omitempty"`
 	WaitingIntentID string `json:"waiting_intent_id,omitempty"`

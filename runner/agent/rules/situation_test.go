@@ -28,22 +28,38 @@ func TestSituation(t *testing.T) {
 		{"new", rules.Situation{}, rules.AwakeIdle, "idle", rules.OutcomeCompleted, "", rules.Awake},
 		{"booting", rules.Situation{Booting: true}, rules.Booting, "unknown", rules.OutcomeCompleted, "", rules.Awake},
 		{"done", rules.Situation{Ended: true}, rules.AwakeIdle, "idle", rules.OutcomeCompleted, "", rules.Awake},
-		{"failed", rules.Situation{Ended: true, Failed: true}, rules.AwakeIdle, "idle", rules.OutcomeFailed, "", rules.Awake},
-		{"failed and rests", rules.Situation{Ended: true, Failed: true, Wait: wait(ledger.WaitTimer, ledger.WaitActive)}, rules.Asleep, "idle", rules.OutcomeFailed, "", rules.Sleeping},
-		{"runs", rules.Situation{RunID: "turn_1", Queued: 1}, rules.AwakeRunning, "active_turn", rules.OutcomeCompleted, "", rules.Awake},
-		{"queued", rules.Situation{Ended: true, Queued: 2}, rules.AwakeIdle, "has_queued_input", rules.OutcomeCompleted, "", rules.Awake},
-		{"cannot begin", rules.Situation{Ended: true, Queued: 1, RetryAt: &at}, rules.AwakeIdle, "blocked", rules.OutcomeCompleted, "", rules.Awake},
-		{"rests", rules.Situation{Ended: true, Wait: wait(ledger.WaitSystem, ledger.WaitActive)}, rules.Asleep, "idle", rules.OutcomeCompleted, "", rules.Sleeping},
-		{"rests by the clock", rules.Situation{Ended: true, Wait: wait(ledger.WaitTimer, ledger.WaitActive)}, rules.Asleep, "idle", rules.OutcomeWaiting, rules.AwaitingTimer, rules.Sleeping},
-		{"rested", rules.Situation{Ended: true, Queued: 1, Wait: wait(ledger.WaitTimer, ledger.WaitTriggered)}, rules.AwakeIdle, "has_queued_input", rules.OutcomeCompleted, "", rules.Awake},
-		{"waits for a task", rules.Situation{Ended: true, Wait: wait(ledger.WaitTask, ledger.WaitActive)}, rules.AwaitingTaskResult, "waiting_for_task", rules.OutcomeWaiting, rules.AwaitingTask, rules.Sleeping},
-		{"waits for others", rules.Situation{Ended: true, Wait: wait(ledger.WaitExternal, ledger.WaitActive)}, rules.Asleep, "waiting_for_external", rules.OutcomeWaiting, rules.AwaitingExternal, rules.Sleeping},
-		{"waits for its operator", rules.Situation{Ended: true, Wait: wait(ledger.WaitOperator, ledger.WaitActive)}, rules.Asleep, "waiting_for_operator", rules.OutcomeWaiting, rules.AwaitingOperator, rules.Sleeping},
-		{"has work", rules.Situation{Ended: true, Work: work}, rules.AwakeIdle, "has_runnable_work", rules.OutcomeContinuable, "", rules.Awake},
-		{"waits before it works", rules.Situation{Ended: true, Work: work, Wait: wait(ledger.WaitTimer, ledger.WaitActive)}, rules.Asleep, "idle", rules.OutcomeWaiting, rules.AwaitingTimer, rules.Sleeping},
-		{"stopped", rules.Situation{Ended: true, Stopped: true, Queued: 3}, rules.Stopped, "blocked", rules.OutcomeCompleted, "", rules.Sleeping},
-		{"stopped while it runs", rules.Situation{Stopped: true, RunID: "turn_1"}, rules.Stopped, "active_turn", rules.OutcomeCompleted, "", rules.Sleeping},
-		{"archived", rules.Situation{Archived: true}, rules.Stopped, "archived", rules.OutcomeCompleted, "", rules.Sleeping},
+		{"failed", rules.Situation{Ended: true, Failed: true}, rules.AwakeIdle, "idle", rules.OutcomeFailed, "",
+			rules.Awake},
+		{"failed and rests", rules.Situation{Ended: true, Failed: true,
+			Wait: wait(ledger.WaitTimer, ledger.WaitActive)}, rules.Asleep, "idle", rules.OutcomeFailed, "", rules.Sleeping},
+		{"runs", rules.Situation{RunID: "turn_1", Queued: 1}, rules.AwakeRunning, "active_turn", rules.OutcomeCompleted,
+			"", rules.Awake},
+		{"queued", rules.Situation{Ended: true, Queued: 2}, rules.AwakeIdle, "has_queued_input", rules.OutcomeCompleted,
+			"", rules.Awake},
+		{"cannot begin", rules.Situation{Ended: true, Queued: 1, RetryAt: &at}, rules.AwakeIdle, "blocked",
+			rules.OutcomeCompleted, "", rules.Awake},
+		{"rests", rules.Situation{Ended: true, Wait: wait(ledger.WaitSystem, ledger.WaitActive)}, rules.Asleep, "idle",
+			rules.OutcomeCompleted, "", rules.Sleeping},
+		{"rests by the clock", rules.Situation{Ended: true, Wait: wait(ledger.WaitTimer, ledger.WaitActive)},
+			rules.Asleep, "idle", rules.OutcomeWaiting, rules.AwaitingTimer, rules.Sleeping},
+		{"rested", rules.Situation{Ended: true, Queued: 1, Wait: wait(ledger.WaitTimer, ledger.WaitTriggered)},
+			rules.AwakeIdle, "has_queued_input", rules.OutcomeCompleted, "", rules.Awake},
+		{"waits for a task", rules.Situation{Ended: true, Wait: wait(ledger.WaitTask, ledger.WaitActive)},
+			rules.AwaitingTaskResult, "waiting_for_task", rules.OutcomeWaiting, rules.AwaitingTask, rules.Sleeping},
+		{"waits for others", rules.Situation{Ended: true, Wait: wait(ledger.WaitExternal, ledger.WaitActive)},
+			rules.Asleep, "waiting_for_external", rules.OutcomeWaiting, rules.AwaitingExternal, rules.Sleeping},
+		{"waits for its operator", rules.Situation{Ended: true, Wait: wait(ledger.WaitOperator, ledger.WaitActive)},
+			rules.Asleep, "waiting_for_operator", rules.OutcomeWaiting, rules.AwaitingOperator, rules.Sleeping},
+		{"has work", rules.Situation{Ended: true, Work: work}, rules.AwakeIdle, "has_runnable_work",
+			rules.OutcomeContinuable, "", rules.Awake},
+		{"waits before it works", rules.Situation{Ended: true, Work: work,
+			Wait: wait(ledger.WaitTimer, ledger.WaitActive)}, rules.Asleep, "idle", rules.OutcomeWaiting, rules.AwaitingTimer, rules.Sleeping},
+		{"stopped", rules.Situation{Ended: true, Stopped: true, Queued: 3}, rules.Stopped, "blocked",
+			rules.OutcomeCompleted, "", rules.Sleeping},
+		{"stopped while it runs", rules.Situation{Stopped: true, RunID: "turn_1"}, rules.Stopped, "active_turn",
+			rules.OutcomeCompleted, "", rules.Sleeping},
+		{"archived", rules.Situation{Archived: true}, rules.Stopped, "archived", rules.OutcomeCompleted, "",
+			rules.Sleeping},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.s.Status(); got != c.status {
@@ -53,10 +69,12 @@ func TestSituation(t *testing.T) {
 				t.Errorf("posture %+v, want %s", got, c.posture)
 			}
 			got := c.s.Closure()
-			if got.Outcome != c.outcome || got.WaitingReason != c.reason || got.Posture != c.runtime || len(got.Evidence) == 0 {
+			if got.Outcome != c.outcome || got.WaitingReason != c.reason || got.Posture != c.runtime ||
+				len(got.Evidence) == 0 {
 				t.Errorf("closure %+v, want %s %s %s", got, c.outcome, c.reason, c.runtime)
 			}
-			if (got.WaitingReason != "") != (got.Outcome == rules.OutcomeWaiting) || (got.WorkSignal != nil) != (got.Outcome == rules.OutcomeContinuable) {
+			if (got.WaitingReason != "") != (got.Outcome == rules.OutcomeWaiting) ||
+				(got.WorkSignal != nil) != (got.Outcome == rules.OutcomeContinuable) {
 				t.Errorf("closure %+v says why it waits or goes on though it doesn't", got)
 			}
 		})
@@ -68,7 +86,8 @@ func TestLifecycle(t *testing.T) {
 		t.Errorf("an agent that goes on: %+v", l)
 	}
 	l := rules.Situation{AgentID: "a", Stopped: true}.Lifecycle()
-	if !l.ResumeRequired || !l.WakeNeedsResume || l.AcceptsMessages || l.ResumeCLIHint != "holon agent start a" || l.ResumeControlPath != "/control/agents/a/control" {
+	if !l.ResumeRequired || !l.WakeNeedsResume || l.AcceptsMessages || l.ResumeCLIHint != "holon agent start a" ||
+		l.ResumeControlPath != "/control/agents/a/control" {
 		t.Errorf("a stopped agent: %+v", l)
 	}
 }
@@ -92,9 +111,11 @@ func message(k ledger.MessageKind) ledger.Message {
 		ledger.KindTimerTick: ledger.TriggerTimerFire, ledger.KindSystemTick: ledger.TriggerSystemTick,
 		ledger.KindTaskResult: ledger.TriggerTaskResult, ledger.KindTaskStatus: ledger.TriggerTaskResult,
 		ledger.KindControl: ledger.TriggerOperatorInput, ledger.KindBriefAck: ledger.TriggerInternalFollowup,
-		ledger.KindBriefResult: ledger.TriggerInternalFollowup, ledger.KindInternalFollowup: ledger.TriggerInternalFollowup,
+		ledger.KindBriefResult:      ledger.TriggerInternalFollowup,
+		ledger.KindInternalFollowup: ledger.TriggerInternalFollowup,
 	}
-	return ledger.Message{ID: "msg_1", Kind: k, TriggerKind: trigger[k], TaskID: "task_1", Body: ledger.Body{Type: "text", Text: "x"}}
+	return ledger.Message{ID: "msg_1", Kind: k, TriggerKind: trigger[k], TaskID: "task_1",
+		Body: ledger.Body{Type: "text", Text: "x"}}
 }
 
 func TestContinue(t *testing.T) {
@@ -121,29 +142,42 @@ func TestContinue(t *testing.T) {
 		prior   rules.WaitingReason
 	}{
 		{"prompt", message(ledger.KindOperatorPrompt), nil, false, rules.LocalContinuation, true, ""},
-		{"prompt ends a rest", message(ledger.KindOperatorPrompt), wait(ledger.WaitSystem, ledger.WaitActive), false, rules.ResumeExpectedWait, true, ""},
-		{"prompt overrides", message(ledger.KindOperatorPrompt), task, false, rules.ResumeOverride, true, rules.AwaitingTask},
-		{"prompt before what triggered", message(ledger.KindOperatorPrompt), others, false, rules.ResumeOverride, true, rules.AwaitingTimer},
-		{"what triggered", message(ledger.KindTimerTick), triggered, false, rules.ResumeExpectedWait, true, rules.AwaitingTimer},
-		{"webhook overrides nothing", message(ledger.KindWebhookEvent), task, false, rules.LocalContinuation, true, rules.AwaitingTask},
-		{"task result", message(ledger.KindTaskResult), task, false, rules.ResumeExpectedWait, true, rules.AwaitingTask},
-		{"result of another task", message(ledger.KindTaskResult), otherTask, false, rules.LocalContinuation, true, rules.AwaitingTask},
+		{"prompt ends a rest", message(ledger.KindOperatorPrompt), wait(ledger.WaitSystem, ledger.WaitActive), false,
+			rules.ResumeExpectedWait, true, ""},
+		{"prompt overrides", message(ledger.KindOperatorPrompt), task, false, rules.ResumeOverride, true,
+			rules.AwaitingTask},
+		{"prompt before what triggered", message(ledger.KindOperatorPrompt), others, false, rules.ResumeOverride, true,
+			rules.AwaitingTimer},
+		{"what triggered", message(ledger.KindTimerTick), triggered, false, rules.ResumeExpectedWait, true,
+			rules.AwaitingTimer},
+		{"webhook overrides nothing", message(ledger.KindWebhookEvent), task, false, rules.LocalContinuation, true,
+			rules.AwaitingTask},
+		{"task result", message(ledger.KindTaskResult), task, false, rules.ResumeExpectedWait, true,
+			rules.AwaitingTask},
+		{"result of another task", message(ledger.KindTaskResult), otherTask, false, rules.LocalContinuation, true,
+			rules.AwaitingTask},
 		{"task status", message(ledger.KindTaskStatus), task, false, rules.LivenessOnly, false, rules.AwaitingTask},
-		{"control", message(ledger.KindControl), wait(ledger.WaitSystem, ledger.WaitActive), false, rules.LivenessOnly, false, ""},
+		{"control", message(ledger.KindControl), wait(ledger.WaitSystem, ledger.WaitActive), false, rules.LivenessOnly,
+			false, ""},
 		{"brief", message(ledger.KindBriefResult), nil, false, rules.LivenessOnly, false, ""},
 		{"follow-up", message(ledger.KindInternalFollowup), nil, false, rules.LocalContinuation, true, ""},
-		{"follow-up ends a rest", message(ledger.KindInternalFollowup), wait(ledger.WaitSystem, ledger.WaitActive), false, rules.ResumeExpectedWait, true, ""},
+		{"follow-up ends a rest", message(ledger.KindInternalFollowup), wait(ledger.WaitSystem, ledger.WaitActive),
+			false, rules.ResumeExpectedWait, true, ""},
 		{"timer of its own", message(ledger.KindTimerTick), nil, false, rules.LocalContinuation, true, ""},
 		{"plain tick", message(ledger.KindSystemTick), nil, false, rules.LivenessOnly, false, ""},
-		{"plain tick ends a rest", message(ledger.KindSystemTick), wait(ledger.WaitTimer, ledger.WaitActive), false, rules.ResumeExpectedWait, true, rules.AwaitingTimer},
-		{"plain tick ends no other wait", message(ledger.KindSystemTick), task, false, rules.LivenessOnly, false, rules.AwaitingTask},
+		{"plain tick ends a rest", message(ledger.KindSystemTick), wait(ledger.WaitTimer, ledger.WaitActive), false,
+			rules.ResumeExpectedWait, true, rules.AwaitingTimer},
+		{"plain tick ends no other wait", message(ledger.KindSystemTick), task, false, rules.LivenessOnly, false,
+			rules.AwaitingTask},
 		{"tick with content", contentful, nil, false, rules.LocalContinuation, true, ""},
-		{"tick with content overrides nothing", contentful, task, false, rules.LocalContinuation, true, rules.AwaitingTask},
+		{"tick with content overrides nothing", contentful, task, false, rules.LocalContinuation, true,
+			rules.AwaitingTask},
 		{"plain tick that was lost", message(ledger.KindSystemTick), nil, true, rules.LocalContinuation, true, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := rules.Continue(rules.Situation{Ended: true, Wait: c.w}, c.m, c.again)
-			if got.Class != c.class || got.ModelVisible != c.visible || got.PriorWaiting != c.prior || len(got.Evidence) == 0 {
+			if got.Class != c.class || got.ModelVisible != c.visible || got.PriorWaiting != c.prior ||
+				len(got.Evidence) == 0 {
 				t.Errorf("%+v, want %s %v after %q", got, c.class, c.visible, c.prior)
 			}
 			if got.MatchedWait != (c.class == rules.ResumeExpectedWait) {
@@ -155,7 +189,8 @@ func TestContinue(t *testing.T) {
 
 // A wait for one external trigger ends by that one, however it came.
 func TestTriggersOfOneTrigger(t *testing.T) {
-	w := ledger.Wait{Status: ledger.WaitActive, Wakes: []ledger.WakeSource{{Kind: rules.WakeExternal, ExternalTriggerID: "trg_1"}}}
+	w := ledger.Wait{Status: ledger.WaitActive,
+		Wakes: []ledger.WakeSource{{Kind: rules.WakeExternal, ExternalTriggerID: "trg_1"}}}
 	tick := message(ledger.KindSystemTick)
 	for id, want := range map[string]bool{"trg_1": true, "trg_2": false, "": false} {
 		tick.SourceRefs = map[string]string{"external_trigger_id": id}
@@ -176,9 +211,10 @@ func TestStranded(t *testing.T) {
 		w    ledger.Wait
 		want bool
 	}{
-		"its trigger is gone":  {ledger.Wait{Wakes: one}, true},
-		"nothing wakes it":     {ledger.Wait{}, true},
-		"another trigger":      {ledger.Wait{Wakes: append(one[:1:1], ledger.WakeSource{Kind: rules.WakeExternal, ExternalTriggerID: "trg_2"})}, false},
+		"its trigger is gone": {ledger.Wait{Wakes: one}, true},
+		"nothing wakes it":    {ledger.Wait{}, true},
+		"another trigger": {ledger.Wait{Wakes: append(one[:1:1],
+			ledger.WakeSource{Kind: rules.WakeExternal, ExternalTriggerID: "trg_2"})}, false},
 		"it expires":           {ledger.Wait{Wakes: one, ExpiresAt: &at}, false},
 		"the clock wakes it":   {ledger.Wait{Wakes: one, WakeAt: &at}, false},
 		"everything wakes it":  {ledger.Wait{Wakes: rules.AnyWake()}, false},
@@ -191,13 +227,15 @@ func TestStranded(t *testing.T) {
 }
 
 func TestWake(t *testing.T) {
-	if rules.Wake(false, false) != rules.EmitTick || rules.Wake(true, false) != rules.KeepHint || rules.Wake(false, true) != rules.KeepHint {
+	if rules.Wake(false, false) != rules.EmitTick || rules.Wake(true, false) != rules.KeepHint ||
+		rules.Wake(false, true) != rules.KeepHint {
 		t.Error("a tick is made for a busy agent, or twice, or not at all")
 	}
 }
 
 func TestMergeHint(t *testing.T) {
-	plain, news, old := ledger.WakeHint{Reason: "p"}, ledger.WakeHint{Reason: "n", Body: []byte(`1`)}, ledger.WakeHint{Reason: "o", Description: "d"}
+	plain, news, old := ledger.WakeHint{Reason: "p"}, ledger.WakeHint{Reason: "n", Body: []byte(`1`)},
+		ledger.WakeHint{Reason: "o", Description: "d"}
 	h := rules.MergeHint(nil, plain)
 	for i, c := range []struct {
 		add  ledger.WakeHint

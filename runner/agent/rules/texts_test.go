@@ -49,7 +49,8 @@ func FuzzSummary(f *testing.F) {
 	f.Add("\xff\u2028x")
 	f.Fuzz(func(t *testing.T, s string) {
 		got := rules.Summary(s)
-		if utf8.RuneCountInString(got) > rules.MaxSummary || strings.ContainsAny(got, "\n\r\x1b") || got != strings.TrimSpace(got) {
+		if utf8.RuneCountInString(got) > rules.MaxSummary || strings.ContainsAny(got, "\n\r\x1b") ||
+			got != strings.TrimSpace(got) {
 			t.Fatalf("Summary(%q) = %q", s, got)
 		}
 	})
@@ -65,7 +66,8 @@ func TestSameText(t *testing.T) {
 func TestEvents(t *testing.T) {
 	seen := map[string]bool{}
 	for _, e := range rules.Events() {
-		if seen[e.Name] || e.Level < rules.LevelActionRequired || e.Level > rules.LevelTrace || e.Category == "" || !strings.HasSuffix(e.Doc, ".") {
+		if seen[e.Name] || e.Level < rules.LevelActionRequired || e.Level > rules.LevelTrace || e.Category == "" ||
+			!strings.HasSuffix(e.Doc, ".") {
 			t.Errorf("%+v is there twice or incomplete", e)
 		}
 		seen[e.Name] = true
@@ -98,7 +100,9 @@ func TestEvents(t *testing.T) {
 
 func TestBriefLevel(t *testing.T) {
 	waiting := rules.Closure{Outcome: rules.OutcomeWaiting, WaitingReason: rules.AwaitingOperator}
-	if rules.BriefLevel(waiting, false) != rules.LevelActionRequired || rules.BriefLevel(rules.Closure{}, false) != rules.LevelTurnResult || rules.BriefLevel(rules.Closure{}, true) != rules.LevelProgress {
+	if rules.BriefLevel(waiting, false) != rules.LevelActionRequired ||
+		rules.BriefLevel(rules.Closure{}, false) != rules.LevelTurnResult ||
+		rules.BriefLevel(rules.Closure{}, true) != rules.LevelProgress {
 		t.Error("briefs have other levels")
 	}
 }

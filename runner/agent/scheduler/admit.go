@@ -16,11 +16,13 @@ import (
 // an id that can't name one, ledger.CodeExists when there is an agent with it.
 func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error) {
 	if !rules.AgentID(n.ID) {
-		return ledger.Agent{}, refused(CodeInvalidAgent, "agent_id", "use a-z, 0-9, - and _, the first a letter or digit, 63 at most", "%.80q is no id of an agent", n.ID)
+		return ledger.Agent{}, refused(CodeInvalidAgent, "agent_id",
+			"use a-z, 0-9, - and _, the first a letter or digit, 63 at most", "%.80q is no id of an agent", n.ID)
 	}
 	now := m.now()
 	a := ledger.Agent{
-		ID: n.ID, Kind: ledger.KindNamed, Visibility: ledger.Public, Ownership: ledger.SelfOwned, Preset: ledger.PresetPublicNamed,
+		ID: n.ID, Kind: ledger.KindNamed, Visibility: ledger.Public, Ownership: ledger.SelfOwned,
+		Preset:   ledger.PresetPublicNamed,
 		Template: n.Template, Image: n.Image, Model: n.Model, CreatedAt: now, UpdatedAt: now,
 	}
 	if n.Default {
@@ -90,13 +92,15 @@ func (m *Scheduler) envelope(in Ingress) (ledger.Message, error) {
 	}
 	priority, ok := rules.Priority(in.Priority)
 	if !ok {
-		return ledger.Message{}, refused(CodeInvalidMessage, "priority", "use interject, next, normal or background", "%.40q is no priority", in.Priority)
+		return ledger.Message{}, refused(CodeInvalidMessage, "priority", "use interject, next, normal or background",
+			"%.40q is no priority", in.Priority)
 	}
 	msg := ledger.Message{
 		ID: responses.NewID(responses.PrefixMessage), AgentID: in.AgentID, Key: in.Key, CreatedAt: m.now(),
 		Kind: in.Kind, Origin: in.Origin, Trust: grant.Trust, Authority: grant.Authority, TriggerKind: grant.Trigger,
 		Priority: priority, TaskID: in.Origin.TaskID, SourceRefs: refs, Body: in.Body, Metadata: in.Metadata,
-		Surface: in.Surface, AdmissionContext: in.AdmissionContext, CorrelationID: in.CorrelationID, CausationID: in.CausationID,
+		Surface: in.Surface, AdmissionContext: in.AdmissionContext, CorrelationID: in.CorrelationID,
+		CausationID: in.CausationID,
 	}
 	if grant.Binds {
 		bind(&msg)
@@ -133,7 +137,8 @@ func (s *step) earlier(msg ledger.Message) (ledger.Message, bool, error) {
 		return old, false, err
 	}
 	if !sameMessage(old, msg) {
-		return old, true, refused(CodeKeyConflict, "idempotency_key", "use another key for another message", "the key was used for message %s, which says something else", old.ID)
+		return old, true, refused(CodeKeyConflict, "idempotency_key", "use another key for another message",
+			"the key was used for message %s, which says something else", old.ID)
 	}
 	return old, true, nil
 }
@@ -186,7 +191,9 @@ func (s *step) checkRoom(from ledger.Sender) error {
 }
 
 func queueFull(id string, n int) error {
-	return refused(CodeQueueFull, "agent_id", "wait until the agent has worked through its queue: holon agent status "+id, "the queue of agent %s is full: %d messages", id, n)
+	return refused(CodeQueueFull, "agent_id",
+		"wait until the agent has worked through its queue: holon agent status "+id,
+		"the queue of agent %s is full: %d messages", id, n)
 }
 
 // checkSelf refuses an agent one more message to itself when too many wait, or
@@ -201,8 +208,10 @@ func (s *step) checkSelf() error {
 		return refused(CodeSelfLimit, "agent_id", "end the turn; they are taken one after another",
 			"%d messages of your own wait in your queue, and no more than %d may", waiting, rules.MaxSelfQueued)
 	case soon >= rules.MaxSelfTurns:
-		return refused(CodeSelfLimit, "agent_id", "end the turn and tell your operator what is left; the next message from anyone else lets you go on",
-			"%d turns of your own making follow one another, with what waits in your queue, and no more than %d may", soon, rules.MaxSelfTurns)
+		return refused(CodeSelfLimit, "agent_id",
+			"end the turn and tell your operator what is left; the next message from anyone else lets you go on",
+			"%d turns of your own making follow one another, with what waits in your queue, and no more than %d may",
+			soon, rules.MaxSelfTurns)
 	}
 	return nil
 }
@@ -220,7 +229,8 @@ func (s *step) admit(msg ledger.Message, from ledger.Sender) (int64, error) {
 	if err := s.InsertMessage(msg, e); err != nil {
 		return 0, err
 	}
-	seq := s.emit(rules.MessageAdmitted, ledger.Event{MessageID: msg.ID}, facts{"kind": string(msg.Kind), "priority": string(msg.Priority), "sender": string(from)})
+	seq := s.emit(rules.MessageAdmitted, ledger.Event{MessageID: msg.ID},
+		facts{"kind": string(msg.Kind), "priority": string(msg.Priority), "sender": string(from)})
 	return seq, s.trigger(msg)
 }
 
@@ -235,7 +245,8 @@ const (
 // checkIngress bounds the texts of a message.
 func checkIngress(in Ingress) *rules.Refusal {
 	for _, f := range []struct{ name, value string }{
-		{"idempotency_key", in.Key}, {"correlation_id", in.CorrelationID}, {"causation_id", in.CausationID}, {"delivery_surface", string(in.Surface)},
+		{"idempotency_key", in.Key}, {"correlation_id", in.CorrelationID}, {"causation_id", in.CausationID},
+		{"delivery_surface", string(in.Surface)},
 	} {
 		if bad := shortText(f.name, f.value); bad != nil {
 			return bad

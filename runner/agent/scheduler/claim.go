@@ -48,7 +48,8 @@ func (m *Scheduler) claimed(ctx context.Context, attemptID string) bool {
 	if attemptID == "" {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimCheck) // the caller may be gone, the attempt is not
+	// the caller may be gone, the attempt is not
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimCheck)
 	defer cancel()
 	err := m.store.View(ctx, func(v ledger.View) error {
 		_, err := v.Attempt(attemptID)
@@ -133,8 +134,10 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont rules.Continuation
 		return Claim{}, err
 	}
 	a := ledger.Attempt{
-		ID: responses.NewID(prefixAttempt), AgentID: e.AgentID, MessageID: msg.ID, TurnID: responses.NewID(responses.PrefixTurn),
-		TurnIndex: s.lane.Turns + 1, Status: ledger.AttemptOpen, Owner: s.m.opts.Owner, Model: agent.Model, Chain: s.lane.Chain,
+		ID: responses.NewID(prefixAttempt), AgentID: e.AgentID, MessageID: msg.ID,
+		TurnID:    responses.NewID(responses.PrefixTurn),
+		TurnIndex: s.lane.Turns + 1, Status: ledger.AttemptOpen, Owner: s.m.opts.Owner, Model: agent.Model,
+		Chain:   s.lane.Chain,
 		Readmit: cameBack(e), StartedAt: s.now,
 	}
 	if cont.MatchedWait {
@@ -149,7 +152,8 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont rules.Continuation
 	if e.Sender != ledger.FromSelf {
 		s.lane.Progress = rules.Fresh(s.lane.Progress)
 	}
-	s.emit(rules.MessageStarted, ledger.Event{MessageID: msg.ID, TurnID: a.TurnID}, facts{"attempt_id": a.ID, "readmitted": e.Readmitted})
+	s.emit(rules.MessageStarted, ledger.Event{MessageID: msg.ID, TurnID: a.TurnID},
+		facts{"attempt_id": a.ID, "readmitted": e.Readmitted})
 	if w != nil {
 		if err := s.resolveWait(*w, a, msg.ID); err != nil {
 			return Claim{}, err
@@ -165,7 +169,8 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont rules.Continuation
 // dispose ends a message.
 func (s *step) dispose(e ledger.Entry, status ledger.EntryStatus, reason string) error {
 	e.Status, e.Reason, e.NotBefore, e.UpdatedAt = status, reason, nil, s.now
-	s.emit(rules.QueueEntrySettled, ledger.Event{MessageID: e.MessageID}, facts{"status": string(status), "reason": clip(reason)})
+	s.emit(rules.QueueEntrySettled, ledger.Event{MessageID: e.MessageID},
+		facts{"status": string(status), "reason": clip(reason)})
 	return s.UpdateEntry(e)
 }
 
@@ -203,7 +208,8 @@ func (m *Scheduler) Began(ctx context.Context, attemptID string, frame json.RawM
 		if err := s.UpdateAttempt(a); err != nil {
 			return err
 		}
-		s.emit(rules.TurnContextBuilt, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID}, facts{"frame_digest": digest, "bytes": len(frame)})
+		s.emit(rules.TurnContextBuilt, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID},
+			facts{"frame_digest": digest, "bytes": len(frame)})
 		return s.begin(a)
 	})
 }
@@ -251,7 +257,8 @@ func (s *step) record(a ledger.Attempt, p Progress) error {
 	if p.Event.Type != "" {
 		e := p.Event
 		e.MessageID, e.TurnID = a.MessageID, a.TurnID
-		if n := len(e.Data); n > ledger.MaxEventData { // it comes from a container, and must not hold up what comes after it
+		// it comes from a container, and must not hold up what comes after it
+		if n := len(e.Data); n > ledger.MaxEventData {
 			e.Data = mustJSON(facts{"omitted_bytes": n})
 		}
 		s.emit(p.Event.Type, e, nil)
@@ -319,7 +326,8 @@ func (s *step) offer(a ledger.Attempt, e ledger.Entry) error {
 	if err := s.UpdateEntry(e); err != nil {
 		return err
 	}
-	s.emit(rules.OperatorInterjection, ledger.Event{MessageID: e.MessageID, TurnID: a.TurnID}, facts{"attempt_id": a.ID})
+	s.emit(rules.OperatorInterjection, ledger.Event{MessageID: e.MessageID, TurnID: a.TurnID},
+		facts{"attempt_id": a.ID})
 	w, err := s.agentWait()
 	if err != nil || w == nil || w.Status != ledger.WaitTriggered || w.MessageID != e.MessageID {
 		return err
@@ -350,7 +358,8 @@ func (s *step) offered(a ledger.Attempt) ([]ledger.Message, error) {
 func (s *step) openAttempt() (ledger.Attempt, error) {
 	a, ok, err := s.OpenAttempt(s.lane.AgentID)
 	if err == nil && !ok {
-		err = error(&state.Error{Code: CodeNoRun, Param: "agent_id", Message: "no turn of agent " + s.lane.AgentID + " runs", Hint: "holon agent status " + s.lane.AgentID})
+		err = error(&state.Error{Code: CodeNoRun, Param: "agent_id",
+			Message: "no turn of agent " + s.lane.AgentID + " runs", Hint: "holon agent status " + s.lane.AgentID})
 	}
 	return a, err
 }

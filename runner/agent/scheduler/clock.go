@@ -63,7 +63,8 @@ func dueOf(timers []ledger.Timer, waits []ledger.Wait) map[string][]func(*step) 
 
 // fire makes one step for each agent that has something due. An agent whose records
 // cannot be read is put among the damaged ones and stops none of the others.
-func (m *Scheduler) fire(ctx context.Context, now time.Time, due map[string][]func(*step) error, damaged map[string]bool) error {
+func (m *Scheduler) fire(ctx context.Context, now time.Time, due map[string][]func(*step) error,
+	damaged map[string]bool) error {
 	for agentID, fires := range due {
 		err := m.stepAt(ctx, now, agentID, func(s *step) error {
 			for _, f := range fires {
@@ -94,7 +95,8 @@ func Damaged(err error) bool {
 // while the tick before it is in the queue. Times that were missed fire once.
 func (s *step) fireTimer(id string) error {
 	t, err := s.Timer(id)
-	if err != nil || s.lane.Stopped || t.Status != ledger.TimerActive || t.NextFireAt == nil || t.NextFireAt.After(s.now) {
+	if err != nil || s.lane.Stopped || t.Status != ledger.TimerActive || t.NextFireAt == nil ||
+		t.NextFireAt.After(s.now) {
 		return err
 	}
 	missed := advance(&t, s.now)
@@ -106,14 +108,16 @@ func (s *step) fireTimer(id string) error {
 		t.Coalesced += missed + 1
 		return s.UpdateTimer(t)
 	}
-	msg := s.timerTick(t.ID, t.Summary, map[string]any{"timer_id": t.ID, "fire_count": t.FireCount + 1, "coalesced": missed})
+	msg := s.timerTick(t.ID, t.Summary,
+		map[string]any{"timer_id": t.ID, "fire_count": t.FireCount + 1, "coalesced": missed})
 	t.FireCount++
 	t.Coalesced += missed
 	t.LastFireAt, t.MessageID = &s.now, msg.ID
 	if err := s.UpdateTimer(t); err != nil {
 		return err
 	}
-	s.emit(rules.TimerFired, ledger.Event{Ref: t.ID, MessageID: msg.ID}, facts{"fire_count": t.FireCount, "coalesced": t.Coalesced, "status": string(t.Status)})
+	s.emit(rules.TimerFired, ledger.Event{Ref: t.ID, MessageID: msg.ID},
+		facts{"fire_count": t.FireCount, "coalesced": t.Coalesced, "status": string(t.Status)})
 	_, err = s.admit(msg, ledger.FromRuntime)
 	return err
 }
@@ -141,7 +145,8 @@ func (s *step) fireWait(id string) error {
 	}
 	switch {
 	case w.WakeAt != nil && !w.WakeAt.After(s.now):
-		_, err = s.admit(s.timerTick(w.ID, w.WaitingFor, map[string]any{"wait_id": w.ID, "wake_at": w.WakeAt}), ledger.FromSelf)
+		_, err = s.admit(s.timerTick(w.ID, w.WaitingFor, map[string]any{"wait_id": w.ID, "wake_at": w.WakeAt}),
+			ledger.FromSelf)
 	case w.ExpiresAt != nil && !w.ExpiresAt.After(s.now):
 		w.Status, w.UpdatedAt, w.EndedAt = ledger.WaitExpired, s.now, &s.now
 		s.emit(rules.WaitExpired, ledger.Event{Ref: w.ID}, nil)
@@ -155,13 +160,15 @@ func (s *step) timerTick(id, summary string, metadata map[string]any) ledger.Mes
 	if summary == "" {
 		summary = "The time is up."
 	}
-	p := rules.Provenance{Kind: ledger.KindTimerTick, Origin: ledger.Origin{Kind: ledger.OriginTimer, TimerID: id}, Context: ledger.RuntimeOwned}
+	p := rules.Provenance{Kind: ledger.KindTimerTick, Origin: ledger.Origin{Kind: ledger.OriginTimer, TimerID: id},
+		Context: ledger.RuntimeOwned}
 	g, _ := rules.Admit(p) // allowed by its table
 	return ledger.Message{
 		ID: responses.NewID(responses.PrefixMessage), AgentID: s.lane.AgentID, Kind: p.Kind, Origin: p.Origin,
 		Trust: g.Trust, Authority: g.Authority, TriggerKind: g.Trigger, Priority: ledger.Normal,
-		SourceRefs: map[string]string{"timer_id": id}, Body: ledger.Body{Type: "text", Text: summary}, Metadata: mustJSON(metadata),
-		Surface: ledger.SurfaceTimer, AdmissionContext: ledger.RuntimeOwned,
+		SourceRefs: map[string]string{"timer_id": id}, Body: ledger.Body{Type: "text", Text: summary},
+		Metadata: mustJSON(metadata),
+		Surface:  ledger.SurfaceTimer, AdmissionContext: ledger.RuntimeOwned,
 	}
 }
 
@@ -183,8 +190,10 @@ func (m *Scheduler) CreateTimer(ctx context.Context, n NewTimer) (ledger.Timer, 
 		t = s.newTimer(n)
 		if n.Key != "" {
 			old, err := s.Timer(t.ID)
-			if err == nil && (old.DurationMS != t.DurationMS || old.IntervalMS != t.IntervalMS || old.Summary != t.Summary) {
-				return refused(CodeKeyConflict, "idempotency_key", "use another key for another timer", "the key was used for timer %s, which is another one", old.ID)
+			if err == nil && (old.DurationMS != t.DurationMS || old.IntervalMS != t.IntervalMS ||
+				old.Summary != t.Summary) {
+				return refused(CodeKeyConflict, "idempotency_key", "use another key for another timer",
+					"the key was used for timer %s, which is another one", old.ID)
 			}
 			if t = old; err == nil || !state.IsCode(err, ledger.CodeNotFound) {
 				return err
@@ -194,7 +203,8 @@ func (m *Scheduler) CreateTimer(ctx context.Context, n NewTimer) (ledger.Timer, 
 		if err := s.checkTimers(); err != nil {
 			return err
 		}
-		s.emit(rules.TimerCreated, ledger.Event{Ref: t.ID}, facts{"duration_ms": t.DurationMS, "interval_ms": t.IntervalMS, "next_fire_at": t.NextFireAt})
+		s.emit(rules.TimerCreated, ledger.Event{Ref: t.ID},
+			facts{"duration_ms": t.DurationMS, "interval_ms": t.IntervalMS, "next_fire_at": t.NextFireAt})
 		return s.InsertTimer(t)
 	})
 	return t, err
@@ -209,9 +219,11 @@ func checkTimer(n NewTimer) error {
 	}
 	switch {
 	case n.After < 0 || n.After > maxTimer:
-		return refused(CodeInvalidTimer, "duration_ms", "", "a timer fires after 0 ms to ten years, not after %v", n.After)
+		return refused(CodeInvalidTimer, "duration_ms", "", "a timer fires after 0 ms to ten years, not after %v",
+			n.After)
 	case n.Interval != 0 && (n.Interval < minInterval || n.Interval > maxTimer):
-		return refused(CodeInvalidTimer, "interval_ms", "", "a timer fires every second to every ten years, not every %v", n.Interval)
+		return refused(CodeInvalidTimer, "interval_ms", "",
+			"a timer fires every second to every ten years, not every %v", n.Interval)
 	}
 	return nil
 }
@@ -219,7 +231,8 @@ func checkTimer(n NewTimer) error {
 func (s *step) newTimer(n NewTimer) ledger.Timer {
 	at := s.now.Add(n.After).Truncate(time.Millisecond)
 	t := ledger.Timer{
-		ID: responses.NewID(prefixTimer), AgentID: n.AgentID, Key: n.Key, Status: ledger.TimerActive, DurationMS: n.After.Milliseconds(),
+		ID: responses.NewID(prefixTimer), AgentID: n.AgentID, Key: n.Key, Status: ledger.TimerActive,
+		DurationMS: n.After.Milliseconds(),
 		IntervalMS: n.Interval.Milliseconds(), Summary: n.Summary, NextFireAt: &at, CreatedAt: s.now, UpdatedAt: s.now,
 	}
 	if n.Key != "" {
@@ -239,7 +252,8 @@ func (s *step) checkTimers() error {
 			return nil
 		}
 	}
-	return refused(CodeInvalidTimer, "agent_id", "cancel some: holon timer cancel", "agent %s has %d timers", s.lane.AgentID, maxTimers)
+	return refused(CodeInvalidTimer, "agent_id", "cancel some: holon timer cancel", "agent %s has %d timers",
+		s.lane.AgentID, maxTimers)
 }
 
 // CancelTimer ends a timer. Its tick, if one is in the queue, stays there. One

@@ -60,7 +60,8 @@ func (s *step) control(action, by string, status rules.Status) {
 // turn runs than the one that is meant, CodeInvalidMessage for an unknown mode.
 func (m *Scheduler) Abort(ctx context.Context, ab Abort) (ledger.Attempt, error) {
 	if ab.Mode != "" && ab.Mode != StopAfterAbort {
-		return ledger.Attempt{}, refused(CodeInvalidMessage, "mode", "leave it out, or use "+StopAfterAbort, "%.40q is no mode of an abort", ab.Mode)
+		return ledger.Attempt{}, refused(CodeInvalidMessage, "mode", "leave it out, or use "+StopAfterAbort,
+			"%.40q is no mode of an abort", ab.Mode)
 	}
 	var a ledger.Attempt
 	err := m.step(ctx, ab.AgentID, func(s *step) (err error) {
@@ -68,7 +69,8 @@ func (m *Scheduler) Abort(ctx context.Context, ab Abort) (ledger.Attempt, error)
 			return err
 		}
 		if ab.RunID != "" && ab.RunID != a.TurnID {
-			return refused(CodeRunMismatch, "run_id", "leave it out to end whatever runs", "turn %s of agent %s runs, and not %.128s", a.TurnID, a.AgentID, ab.RunID)
+			return refused(CodeRunMismatch, "run_id", "leave it out to end whatever runs",
+				"turn %s of agent %s runs, and not %.128s", a.TurnID, a.AgentID, ab.RunID)
 		}
 		a, err = s.abort(a, ab)
 		return err
@@ -88,7 +90,8 @@ func (s *step) abort(a ledger.Attempt, ab Abort) (ledger.Attempt, error) {
 	if ab.Mode != "" {
 		a.AbortMode = ab.Mode
 	}
-	s.emit(rules.CurrentRunAborted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID}, facts{"by": a.AbortedBy, "mode": a.AbortMode})
+	s.emit(rules.CurrentRunAborted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID},
+		facts{"by": a.AbortedBy, "mode": a.AbortMode})
 	return a, s.UpdateAttempt(a)
 }
 
@@ -101,16 +104,20 @@ func (m *Scheduler) SetModel(ctx context.Context, agentID, model, effort string)
 		}
 	}
 	if model == "" {
-		return ledger.Agent{}, refused(CodeInvalidAgent, "model", "holon agent model clear "+agentID, "a model has a name: provider/model")
+		return ledger.Agent{}, refused(CodeInvalidAgent, "model", "holon agent model clear "+agentID,
+			"a model has a name: provider/model")
 	}
-	return m.agent(ctx, agentID, rules.ModelOverrideRequested, facts{"model": model, "reasoning_effort": effort}, func(a *ledger.Agent) {
-		a.Model, a.ReasoningEffort = model, effort
-	})
+	return m.agent(ctx, agentID, rules.ModelOverrideRequested, facts{"model": model, "reasoning_effort": effort},
+		func(a *ledger.Agent) {
+			a.Model, a.ReasoningEffort = model, effort
+		})
 }
 
 // ClearModel lets an agent use the runtime's model again.
 func (m *Scheduler) ClearModel(ctx context.Context, agentID string) (ledger.Agent, error) {
-	return m.agent(ctx, agentID, rules.ModelClearRequested, nil, func(a *ledger.Agent) { a.Model, a.ReasoningEffort = "", "" })
+	return m.agent(ctx, agentID, rules.ModelClearRequested, nil, func(a *ledger.Agent) {
+		a.Model, a.ReasoningEffort = "", ""
+	})
 }
 
 // SetImage sets the image of an agent's next turns, "" the runtime's.
@@ -118,11 +125,14 @@ func (m *Scheduler) SetImage(ctx context.Context, agentID, image string) (ledger
 	if bad := shortText("image", image); bad != nil {
 		return ledger.Agent{}, refused(CodeInvalidAgent, bad.Param, "", "%s", bad.Message)
 	}
-	return m.agent(ctx, agentID, rules.AgentStateChanged, facts{"image": image}, func(a *ledger.Agent) { a.Image = image })
+	return m.agent(ctx, agentID, rules.AgentStateChanged, facts{"image": image}, func(a *ledger.Agent) {
+		a.Image = image
+	})
 }
 
 // agent changes how an agent is set, and tells of it if it made a difference.
-func (m *Scheduler) agent(ctx context.Context, agentID, event string, f facts, set func(*ledger.Agent)) (ledger.Agent, error) {
+func (m *Scheduler) agent(ctx context.Context, agentID, event string, f facts, set func(*ledger.Agent)) (ledger.Agent,
+	error) {
 	var a ledger.Agent
 	err := m.step(ctx, agentID, func(s *step) error {
 		old, err := s.Agent(agentID)

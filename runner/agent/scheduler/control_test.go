@@ -33,10 +33,12 @@ func TestOffer(t *testing.T) {
 			t.Fatalf("%+v, %v", msgs, err)
 		}
 	}
-	if s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Inserted: []string{also.MessageID}}); s.Status != ledger.Processed {
+	if s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted,
+		Inserted: []string{also.MessageID}}); s.Status != ledger.Processed {
 		t.Fatalf("%+v", s)
 	}
-	if w.entry(also.MessageID).Status != ledger.Interjected || w.entry(late.MessageID).Status != ledger.Queued || w.entry(hooked.MessageID).Status != ledger.Queued {
+	if w.entry(also.MessageID).Status != ledger.Interjected || w.entry(late.MessageID).Status != ledger.Queued ||
+		w.entry(hooked.MessageID).Status != ledger.Queued {
 		t.Fatalf("%+v %+v", w.entry(also.MessageID), w.entry(late.MessageID))
 	}
 	if c, _ := w.done(); c.Message.ID != late.MessageID {
@@ -55,7 +57,8 @@ func TestAbort(t *testing.T) {
 	code(t, err, scheduler.CodeRunMismatch, "")
 	_, err = w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha", Mode: "hard"})
 	code(t, err, scheduler.CodeInvalidMessage, scheduler.StopAfterAbort)
-	for _, ab := range []scheduler.Abort{{By: "me"}, {By: "you", RunID: c.Attempt.TurnID}, {Mode: scheduler.StopAfterAbort}, {}} {
+	for _, ab := range []scheduler.Abort{{By: "me"}, {By: "you", RunID: c.Attempt.TurnID},
+		{Mode: scheduler.StopAfterAbort}, {}} {
 		ab.AgentID = "alpha"
 		if a, err := w.m.Abort(w.ctx, ab); err != nil || a.AbortedBy != "me" {
 			t.Fatalf("%+v, %v", a, err)
@@ -83,13 +86,15 @@ func TestAbort(t *testing.T) {
 // What somebody asked to end does not come back, however its attempt ends.
 func TestAbortedIsNotTriedAgain(t *testing.T) {
 	for name, end := range map[string]scheduler.End{
-		"lost": {Lost: true}, "not begun": {NotBegun: true}, "no engine": {NotBegun: true, Failure: &ledger.Failure{Code: "engine"}}, "failed": {Kind: ledger.TurnAborted},
+		"lost": {Lost: true}, "not begun": {NotBegun: true},
+		"no engine": {NotBegun: true, Failure: &ledger.Failure{Code: "engine"}}, "failed": {Kind: ledger.TurnAborted},
 	} {
 		w := open(t)
 		adm := w.admit(prompt("x"))
 		c := w.claim()
 		w.must(w.m.Stop(w.ctx, "alpha", "me"))
-		if s := w.settle(c.Attempt.ID, end); s.Status != ledger.Aborted || w.entry(adm.MessageID).Status != ledger.Aborted {
+		if s := w.settle(c.Attempt.ID, end); s.Status != ledger.Aborted ||
+			w.entry(adm.MessageID).Status != ledger.Aborted {
 			t.Errorf("%s: %+v", name, s)
 		}
 		w.check()
@@ -170,7 +175,8 @@ func TestAgentSettings(t *testing.T) {
 	code(t, err, scheduler.CodeInvalidAgent, "model clear alpha")
 	before := w.lane().EventSeq
 	for range 2 {
-		if a, err := w.m.SetModel(w.ctx, "alpha", "p/m", "high"); err != nil || a.Model != "p/m" || a.ReasoningEffort != "high" {
+		if a, err := w.m.SetModel(w.ctx, "alpha", "p/m", "high"); err != nil || a.Model != "p/m" ||
+			a.ReasoningEffort != "high" {
 			t.Fatalf("%+v, %v", a, err)
 		}
 	}

@@ -123,7 +123,8 @@ func (w *world) checkEvents(v ledger.View, l ledger.Lane) (map[string]int, error
 		}
 	}
 	if l.EventSeq != int64(len(page.Events)) {
-		w.t.Fatalf("%s: the lane has given out %d numbers and there are %d events", l.AgentID, l.EventSeq, len(page.Events))
+		w.t.Fatalf("%s: the lane has given out %d numbers and there are %d events", l.AgentID, l.EventSeq,
+			len(page.Events))
 	}
 	for id, n := range tools {
 		if t := w.containers[id]; t == nil || n > t.tools {
@@ -146,7 +147,8 @@ func (w *world) checkWait(v ledger.View, l ledger.Lane, msgs []ledger.Message) e
 	for _, wait := range waits {
 		if wait.Status == ledger.WaitTriggered {
 			if e, err := v.Entry(wait.MessageID); err != nil || e.Status != ledger.Queued {
-				w.t.Fatalf("wait %s was triggered by message %s, which is %s (%v)", wait.ID, wait.MessageID, e.Status, err)
+				w.t.Fatalf("wait %s was triggered by message %s, which is %s (%v)", wait.ID, wait.MessageID, e.Status,
+					err)
 			}
 			continue
 		}

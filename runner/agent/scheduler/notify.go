@@ -15,9 +15,11 @@ const lookBack = 20
 // Notify records something that the operator should see. It neither ends a turn
 // nor makes the agent wait. What the newest brief told already is recorded, and
 // its event is a trace that names the brief, so that nobody is told twice.
-func (m *Scheduler) Notify(ctx context.Context, agentID, message, correlationID, causationID string) (ledger.Notification, error) {
+func (m *Scheduler) Notify(ctx context.Context, agentID, message, correlationID,
+	causationID string) (ledger.Notification, error) {
 	if !isText(message) || len(message) > maxBody {
-		return ledger.Notification{}, refused(CodeInvalidMessage, "message", "", "a notification is text that is not empty, at most 1 MiB")
+		return ledger.Notification{}, refused(CodeInvalidMessage, "message", "",
+			"a notification is text that is not empty, at most 1 MiB")
 	}
 	for _, f := range []struct{ name, value string }{{"correlation_id", correlationID}, {"causation_id", causationID}} {
 		if bad := shortText(f.name, f.value); bad != nil {
@@ -101,7 +103,8 @@ func (m *Scheduler) Fail(ctx context.Context, agentID string, f ledger.Failure) 
 			f.OccurredAt = s.now
 		}
 		s.lane.LastFailure = &f
-		s.emit(rules.RuntimeError, ledger.Event{}, facts{"phase": clip(f.Phase), "code": clip(f.Code), "summary": clip(f.Summary)})
+		s.emit(rules.RuntimeError, ledger.Event{},
+			facts{"phase": clip(f.Phase), "code": clip(f.Code), "summary": clip(f.Summary)})
 		return nil
 	})
 }

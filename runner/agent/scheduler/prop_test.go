@@ -140,8 +140,10 @@ func (w *world) during(t *turn, i int, o op) error {
 		return err
 	case "enqueue":
 		_, err := w.m.Admit(w.ctx, scheduler.Ingress{
-			AgentID: o.Agent, Key: fmt.Sprint("call", i), Kind: ledger.KindInternalFollowup, Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "enqueue"},
-			Body: ledger.Body{Type: "text", Text: "go on"}, Surface: ledger.SurfaceSystem, AdmissionContext: ledger.RuntimeOwned,
+			AgentID: o.Agent, Key: fmt.Sprint("call", i), Kind: ledger.KindInternalFollowup,
+			Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "enqueue"},
+			Body:   ledger.Body{Type: "text", Text: "go on"}, Surface: ledger.SurfaceSystem,
+			AdmissionContext: ledger.RuntimeOwned,
 		})
 		return err
 	}
@@ -160,7 +162,8 @@ func (w *world) outside(i int, o op) (err error) {
 		}
 		_, err = w.m.Wake(w.ctx, wake)
 	case "deliver":
-		_, err = w.m.Deliver(w.ctx, scheduler.Delivery{Token: w.tokens[o.Agent], Source: "forge", Body: json.RawMessage(`{"n":1}`)})
+		_, err = w.m.Deliver(w.ctx, scheduler.Delivery{Token: w.tokens[o.Agent], Source: "forge",
+			Body: json.RawMessage(`{"n":1}`)})
 	case "rotate":
 		var token string
 		if _, token, err = w.m.RotateTrigger(w.ctx, o.Agent); err == nil {
@@ -170,7 +173,9 @@ func (w *world) outside(i int, o op) (err error) {
 		_, err = w.m.RevokeTrigger(w.ctx, o.Agent)
 	case "timer":
 		var timer ledger.Timer
-		timer, err = w.m.CreateTimer(w.ctx, scheduler.NewTimer{AgentID: o.Agent, Key: fmt.Sprint("timer", i), After: time.Duration(o.N) * time.Minute, Interval: time.Duration(o.N%3) * time.Minute})
+		timer, err = w.m.CreateTimer(w.ctx,
+			scheduler.NewTimer{AgentID: o.Agent, Key: fmt.Sprint("timer", i), After: time.Duration(o.N) * time.Minute,
+				Interval: time.Duration(o.N%3) * time.Minute})
 		if err == nil {
 			w.timers = append(w.timers, timer.ID)
 		}
@@ -201,14 +206,16 @@ func (w *world) outside(i int, o op) (err error) {
 func ingress(o op, i int) scheduler.Ingress {
 	in := scheduler.Ingress{
 		AgentID: o.Agent, Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
-		Priority: []ledger.Priority{ledger.Interject, ledger.Next, ledger.Normal, ledger.Background}[o.N%4],
-		Body:     ledger.Body{Type: "text", Text: fmt.Sprint("message ", i)}, AdmissionContext: ledger.ControlAuthenticated,
+		Priority:         []ledger.Priority{ledger.Interject, ledger.Next, ledger.Normal, ledger.Background}[o.N%4],
+		Body:             ledger.Body{Type: "text", Text: fmt.Sprint("message ", i)},
+		AdmissionContext: ledger.ControlAuthenticated,
 	}
 	switch o.N / 4 {
 	case 1:
 		in.Kind, in.Origin = ledger.KindWebhookEvent, ledger.Origin{Kind: ledger.OriginWebhook, Source: "forge"}
 	case 2:
-		in.Kind, in.Origin, in.AdmissionContext = ledger.KindTaskStatus, ledger.Origin{Kind: ledger.OriginTask, TaskID: "task_1"}, ledger.RuntimeOwned
+		in.Kind, in.Origin, in.AdmissionContext = ledger.KindTaskStatus,
+			ledger.Origin{Kind: ledger.OriginTask, TaskID: "task_1"}, ledger.RuntimeOwned
 	}
 	if o.Do == "keyed" { // one of few, so that some are replays
 		in.Key, in.Body.Text = fmt.Sprint("key", o.N), "keyed"
@@ -312,14 +319,16 @@ func (w *world) fingerprint() (list []string) {
 				if err != nil {
 					return err
 				}
-				list = append(list, fmt.Sprintf("%s: %d %s %s %q %s", id, m.Number, m.Kind, m.Priority, m.Body.Text, e.Status))
+				list = append(list, fmt.Sprintf("%s: %d %s %s %q %s", id, m.Number, m.Kind, m.Priority, m.Body.Text,
+					e.Status))
 			}
 			turns, err := v.Turns(id, 10_000)
 			if err != nil {
 				return err
 			}
 			for _, t := range turns {
-				list = append(list, fmt.Sprintf("%s: turn %d %s %s of %d tools", id, t.Index, t.Kind, t.Reason, t.ToolCalls))
+				list = append(list, fmt.Sprintf("%s: turn %d %s %s of %d tools", id, t.Index, t.Kind, t.Reason,
+					t.ToolCalls))
 			}
 			list = append(list, w.counts(v, id)...)
 		}
@@ -338,7 +347,8 @@ func (w *world) counts(v ledger.View, id string) (list []string) {
 	for _, e := range page.Events {
 		n[e.Type]++
 	}
-	for _, typ := range []string{rules.WaitRegistered, rules.WaitCancelled, rules.TimerFired, rules.SystemTickEmitted, rules.BriefCreated, rules.ToolExecuted, rules.TurnStarted} {
+	for _, typ := range []string{rules.WaitRegistered, rules.WaitCancelled, rules.TimerFired, rules.SystemTickEmitted,
+		rules.BriefCreated, rules.ToolExecuted, rules.TurnStarted} {
 		list = append(list, fmt.Sprintf("%s: %s %d", id, typ, n[typ]))
 	}
 	waits, err := v.UnresolvedWaits(id)

@@ -16,14 +16,17 @@ import (
 // note is what the agent tells itself with Enqueue.
 func note(text string, p ledger.Priority) scheduler.Ingress {
 	return scheduler.Ingress{
-		AgentID: "alpha", Kind: ledger.KindInternalFollowup, Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "enqueue"}, Priority: p,
-		Body: ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceSystem, AdmissionContext: ledger.RuntimeOwned,
+		AgentID: "alpha", Kind: ledger.KindInternalFollowup,
+		Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "enqueue"}, Priority: p,
+		Body: ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceSystem,
+		AdmissionContext: ledger.RuntimeOwned,
 	}
 }
 
 func webhook(text string, p ledger.Priority) scheduler.Ingress {
 	in := prompt(text)
-	in.Kind, in.Origin, in.Priority = ledger.KindWebhookEvent, ledger.Origin{Kind: ledger.OriginWebhook, Source: "forge"}, p
+	in.Kind, in.Origin, in.Priority = ledger.KindWebhookEvent,
+		ledger.Origin{Kind: ledger.OriginWebhook, Source: "forge"}, p
 	return in
 }
 
@@ -38,7 +41,9 @@ func (w *world) notifications() (list []ledger.Notification) {
 
 // limitQueue makes the queues of a world small.
 func (w *world) limitQueue(n int) {
-	w.m = scheduler.New(w.store, scheduler.Options{Owner: "boot_1", MaxQueued: n, Now: func() time.Time { return w.now }, Rand: func() float64 { return 0 }})
+	w.m = scheduler.New(w.store, scheduler.Options{Owner: "boot_1", MaxQueued: n, Now: func() time.Time {
+		return w.now
+	}, Rand: func() float64 { return 0 }})
 }
 
 // Whatever the agent and others put in the queue, in whatever priority, there is
@@ -90,7 +95,8 @@ func TestSelfMadeInvariants(t *testing.T) {
 		for i := range rapid.IntRange(1, 80).Draw(t, "steps") {
 			p := rapid.SampledFrom(priorities).Draw(t, "priority")
 			var err error
-			switch do := rapid.SampledFrom([]string{"note", "note", "note", "event", "sleep", "sleep", "begin", "finish", "clock", "fail", "crash", "operator"}).Draw(t, "do"); do {
+			switch do := rapid.SampledFrom([]string{"note", "note", "note", "event", "sleep", "sleep", "begin",
+				"finish", "clock", "fail", "crash", "operator"}).Draw(t, "do"); do {
 			case "note":
 				_, err = w.m.Admit(w.ctx, note("more", p))
 			case "event":
@@ -162,7 +168,9 @@ func TestSelfMadeStops(t *testing.T) {
 			turns := w.loop(func(i int) scheduler.End {
 				w.must(again(w, i))
 				if i%3 == 0 {
-					w.m = scheduler.New(w.store, scheduler.Options{Owner: "boot_2", Now: func() time.Time { return w.now }})
+					w.m = scheduler.New(w.store, scheduler.Options{Owner: "boot_2", Now: func() time.Time {
+						return w.now
+					}})
 				}
 				return scheduler.End{Kind: ledger.TurnCompleted, Last: fmt.Sprint("text ", i), Home: "the same"}
 			})

@@ -204,7 +204,8 @@ func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) 
 	}
 	if v.entry != ledger.Queued {
 		if v.entry == ledger.Quarantined {
-			s.emit(rules.QueueEntryQuarantined, ledger.Event{MessageID: own.MessageID}, facts{"failed": own.Failed, "code": clip(e.Failure.Code)})
+			s.emit(rules.QueueEntryQuarantined, ledger.Event{MessageID: own.MessageID},
+				facts{"failed": own.Failed, "code": clip(e.Failure.Code)})
 		}
 		return out, s.dispose(own, v.entry, v.reason)
 	}
@@ -275,7 +276,8 @@ func (s *step) disposeOffered(a ledger.Attempt, offered []ledger.Entry, e End, v
 		switch {
 		case inserted && !forgotten:
 			if err = s.dispose(o, ledger.Interjected, "into turn "+a.TurnID); err == nil {
-				err = s.InsertTranscript(s.transcript(a, ledger.TranscriptEntry{Kind: ledger.TranscriptMessage, MessageID: o.MessageID}))
+				err = s.InsertTranscript(s.transcript(a,
+					ledger.TranscriptEntry{Kind: ledger.TranscriptMessage, MessageID: o.MessageID}))
 			}
 		case inserted && o.Readmitted > 0:
 			err = s.dispose(o, ledger.Interrupted, "its turn was interrupted again")

@@ -17,11 +17,13 @@ func TestLost(t *testing.T) {
 	adm := w.admit(prompt("x"))
 	c := w.claim()
 	s := w.settle(c.Attempt.ID, scheduler.End{Lost: true, ResponseID: "resp_cut"})
-	if s.Status != ledger.Queued || s.Turn == nil || s.Turn.Kind != ledger.TurnAborted || s.Turn.Reason != "interrupted" || len(w.briefs()) != 0 {
+	if s.Status != ledger.Queued || s.Turn == nil || s.Turn.Kind != ledger.TurnAborted ||
+		s.Turn.Reason != "interrupted" || len(w.briefs()) != 0 {
 		t.Fatalf("%+v", s)
 	}
 	again := w.claim()
-	if !again.Attempt.Readmit || again.Message.ID != adm.MessageID || again.Attempt.TurnID == c.Attempt.TurnID || again.Attempt.Chain != "resp_cut" || again.Attempt.TurnIndex != 2 {
+	if !again.Attempt.Readmit || again.Message.ID != adm.MessageID || again.Attempt.TurnID == c.Attempt.TurnID ||
+		again.Attempt.Chain != "resp_cut" || again.Attempt.TurnIndex != 2 {
 		t.Fatalf("%+v", again.Attempt)
 	}
 	s = w.settle(again.Attempt.ID, scheduler.End{Lost: true})
@@ -82,7 +84,8 @@ func TestForgottenInterjection(t *testing.T) {
 // A plain tick that ended a rest is answered though its turn was lost, or could
 // not be begun at first.
 func TestTickComesBack(t *testing.T) {
-	for name, end := range map[string]scheduler.End{"lost": {Lost: true}, "not begun": {NotBegun: true}, "no engine": {NotBegun: true, Failure: &ledger.Failure{Code: "engine"}}} {
+	for name, end := range map[string]scheduler.End{"lost": {Lost: true}, "not begun": {NotBegun: true},
+		"no engine": {NotBegun: true, Failure: &ledger.Failure{Code: "engine"}}} {
 		w := open(t)
 		w.admit(prompt("x"))
 		c := w.claim()
@@ -113,7 +116,8 @@ func TestQuarantine(t *testing.T) {
 	w := open(t)
 	adm := w.admit(prompt("x"))
 	next := w.admit(prompt("y"))
-	f := &ledger.Failure{Phase: "startup", Code: "image_missing", Summary: "The image is not there.", Hint: "holon agent image alpha IMAGE"}
+	f := &ledger.Failure{Phase: "startup", Code: "image_missing", Summary: "The image is not there.",
+		Hint: "holon agent image alpha IMAGE"}
 	var waited []time.Duration
 	for range rules.MaxTries {
 		c, ok, err := w.m.Claim(w.ctx, "alpha")
@@ -184,7 +188,8 @@ func TestNeverBegun(t *testing.T) {
 		if err != nil || !ok || c.Message.ID != adm.MessageID || c.Attempt.TurnIndex != 1 {
 			t.Fatalf("%v %v %+v", ok, err, c.Attempt)
 		}
-		if s := w.settle(c.Attempt.ID, scheduler.End{NotBegun: true}); s.Status != ledger.Queued || s.RetryAt != nil || s.Turn != nil {
+		if s := w.settle(c.Attempt.ID, scheduler.End{NotBegun: true}); s.Status != ledger.Queued || s.RetryAt != nil ||
+			s.Turn != nil {
 			t.Fatalf("%+v", s)
 		}
 	}
@@ -199,8 +204,9 @@ func TestAcknowledges(t *testing.T) {
 	w := open(t)
 	w.admit(prompt("x"))
 	c := w.claim()
-	if _, err := w.m.Admit(w.ctx, scheduler.Ingress{AgentID: "alpha", Kind: ledger.KindInternalFollowup, Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "agent"},
-		Body: ledger.Body{Type: "text", Text: "next"}, AdmissionContext: ledger.RuntimeOwned}); err != nil {
+	if _, err := w.m.Admit(w.ctx, scheduler.Ingress{AgentID: "alpha", Kind: ledger.KindInternalFollowup,
+		Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "agent"},
+		Body:   ledger.Body{Type: "text", Text: "next"}, AdmissionContext: ledger.RuntimeOwned}); err != nil {
 		t.Fatal(err)
 	}
 	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "I began."})
@@ -220,7 +226,8 @@ func TestSuspended(t *testing.T) {
 		if c.Message.ID != adm.MessageID || c.Attempt.Readmit != (i > 0) {
 			t.Fatalf("%d: %+v", i, c.Attempt)
 		}
-		if s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Lost: true, Suspended: true}); s.Status != ledger.Queued {
+		if s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Lost: true,
+			Suspended: true}); s.Status != ledger.Queued {
 			t.Fatalf("%d: %+v", i, s)
 		}
 		w.check()

@@ -24,7 +24,8 @@ func open(t *testing.T) *world {
 func prompt(text string) scheduler.Ingress {
 	return scheduler.Ingress{
 		AgentID: "alpha", Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
-		Body: ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceControlPrompt, AdmissionContext: ledger.ControlAuthenticated,
+		Body: ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceControlPrompt,
+		AdmissionContext: ledger.ControlAuthenticated,
 	}
 }
 
@@ -59,7 +60,8 @@ func (w *world) nothing() {
 func (w *world) done() (scheduler.Claim, scheduler.Settlement) {
 	w.t.Helper()
 	c := w.claim()
-	return c, w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_" + c.Attempt.ID})
+	return c, w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok",
+		ResponseID: "resp_" + c.Attempt.ID})
 }
 
 func (w *world) sleep(call string, d time.Duration) ledger.Wait {
@@ -156,7 +158,8 @@ func TestCreate(t *testing.T) {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	in := prompt("x")
-	in.AgentID, in.Kind, in.Origin, in.AdmissionContext = "tmp", ledger.KindWebhookEvent, ledger.Origin{Kind: ledger.OriginWebhook, Source: "s"}, ledger.PublicUnauthenticated
+	in.AgentID, in.Kind, in.Origin, in.AdmissionContext = "tmp", ledger.KindWebhookEvent,
+		ledger.Origin{Kind: ledger.OriginWebhook, Source: "s"}, ledger.PublicUnauthenticated
 	_, err = w.m.Admit(w.ctx, in)
 	code(t, err, scheduler.CodeAgentPrivate, "")
 	in.AgentID = "nobody"
@@ -173,7 +176,8 @@ func TestTurn(t *testing.T) {
 		t.Fatalf("%+v after event %d", adm, start)
 	}
 	c := w.claim()
-	if c.Message.Authority != ledger.OperatorInstruction || c.Message.Trust != ledger.TrustedOperator || c.Attempt.TurnIndex != 1 || c.Attempt.Chain != "" || c.Attempt.Owner != "boot_1" {
+	if c.Message.Authority != ledger.OperatorInstruction || c.Message.Trust != ledger.TrustedOperator ||
+		c.Attempt.TurnIndex != 1 || c.Attempt.Chain != "" || c.Attempt.Owner != "boot_1" {
 		t.Fatalf("%+v", c)
 	}
 	w.must(w.m.Began(w.ctx, c.Attempt.ID, json.RawMessage(`{"frame":2}`), "e")) // changes nothing
@@ -181,19 +185,24 @@ func TestTurn(t *testing.T) {
 		{Event: ledger.Event{Type: rules.ToolExecuted, Data: json.RawMessage(`{"tool":"exec_command"}`)}},
 		{Transcript: &ledger.TranscriptEntry{Kind: ledger.TranscriptRound, Round: 1}},
 	}))
-	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 2}, []scheduler.Progress{{Event: ledger.Event{Type: rules.ToolExecuted}}}))
+	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 2},
+		[]scheduler.Progress{{Event: ledger.Event{Type: rules.ToolExecuted}}}))
 	w.now = w.now.Add(3 * time.Second)
-	end := scheduler.End{Kind: ledger.TurnCompleted, Last: "done", ResponseID: "resp_1", ModelRounds: 2, ToolCalls: 1, Usage: &responses.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15}}
+	end := scheduler.End{Kind: ledger.TurnCompleted, Last: "done", ResponseID: "resp_1", ModelRounds: 2, ToolCalls: 1,
+		Usage: &responses.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15}}
 	s := w.settle(c.Attempt.ID, end)
-	if s.Status != ledger.Processed || s.Turn == nil || s.Turn.DurationMS != 3000 || s.Turn.Index != 1 || s.Closure.Outcome != rules.OutcomeCompleted || s.Replayed {
+	if s.Status != ledger.Processed || s.Turn == nil || s.Turn.DurationMS != 3000 || s.Turn.Index != 1 ||
+		s.Closure.Outcome != rules.OutcomeCompleted || s.Replayed {
 		t.Fatalf("%+v", s)
 	}
-	if again := w.settle(c.Attempt.ID, scheduler.End{Lost: true}); !again.Replayed || again.Turn.ID != s.Turn.ID || again.Closure.Outcome != s.Closure.Outcome || again.Status != ledger.Processed {
+	if again := w.settle(c.Attempt.ID, scheduler.End{Lost: true}); !again.Replayed || again.Turn.ID != s.Turn.ID ||
+		again.Closure.Outcome != s.Closure.Outcome || again.Status != ledger.Processed {
 		t.Fatalf("again: %+v", again)
 	}
 	types, events := w.events(start)
 	want := []string{
-		rules.MessageAdmitted, rules.ContinuationResolved, rules.MessageStarted, rules.TurnContextBuilt, rules.TurnStarted, rules.ToolExecuted,
+		rules.MessageAdmitted, rules.ContinuationResolved, rules.MessageStarted, rules.TurnContextBuilt,
+		rules.TurnStarted, rules.ToolExecuted,
 		rules.QueueEntrySettled, rules.TurnTerminal, rules.ClosureDecided, rules.BriefCreated,
 	}
 	if !slices.Equal(types, want) {
@@ -205,14 +214,17 @@ func TestTurn(t *testing.T) {
 		}
 	}
 	l := w.lane()
-	if l.Chain != "resp_1" || l.Turns != 1 || l.Totals.InputTokens != 10 || l.Totals.ModelRounds != 2 || l.LastWake != "operator_input" || l.LastBriefAt == nil {
+	if l.Chain != "resp_1" || l.Turns != 1 || l.Totals.InputTokens != 10 || l.Totals.ModelRounds != 2 ||
+		l.LastWake != "operator_input" || l.LastBriefAt == nil {
 		t.Errorf("lane %+v", l)
 	}
-	if b := w.briefs(); len(b) != 1 || b[0].Kind != ledger.BriefResult || b[0].Text != "done" || b[0].TurnID != c.Attempt.TurnID || b[0].MessageID != adm.MessageID {
+	if b := w.briefs(); len(b) != 1 || b[0].Kind != ledger.BriefResult || b[0].Text != "done" ||
+		b[0].TurnID != c.Attempt.TurnID || b[0].MessageID != adm.MessageID {
 		t.Errorf("briefs %+v", b)
 	}
 	w.admit(prompt("and now"))
-	if next := w.claim(); next.Attempt.Chain != "resp_1" || next.Attempt.TurnIndex != 2 || next.Continuation.PriorOutcome != rules.OutcomeCompleted {
+	if next := w.claim(); next.Attempt.Chain != "resp_1" || next.Attempt.TurnIndex != 2 ||
+		next.Continuation.PriorOutcome != rules.OutcomeCompleted {
 		t.Errorf("the next turn %+v", next)
 	}
 	w.nothing()
@@ -224,9 +236,11 @@ func TestProgressBoundsData(t *testing.T) {
 	w.admit(prompt("x"))
 	c := w.claim()
 	big := json.RawMessage(`"` + strings.Repeat("x", ledger.MaxEventData) + `"`)
-	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 1}, []scheduler.Progress{{Event: ledger.Event{Type: rules.ToolExecuted, Data: big}}}))
+	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 1},
+		[]scheduler.Progress{{Event: ledger.Event{Type: rules.ToolExecuted, Data: big}}}))
 	long := strings.Repeat("c", 100<<10)
-	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Reason: long, Last: long, Failure: &ledger.Failure{Code: long, Summary: long, Hint: long}})
+	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Reason: long, Last: long,
+		Failure: &ledger.Failure{Code: long, Summary: long, Hint: long}})
 	if s.Turn == nil || s.Status != ledger.Aborted {
 		t.Fatalf("%+v", s)
 	}
@@ -268,13 +282,19 @@ func TestAdmitRefuses(t *testing.T) {
 		"too long":        {func(in *scheduler.Ingress) { in.Body.Text = big }, "body"},
 		"no type":         {func(in *scheduler.Ingress) { in.Body.Type = "" }, "body"},
 		"text with value": {func(in *scheduler.Ingress) { in.Body.Value = []byte(`1`) }, "body"},
-		"no JSON":         {func(in *scheduler.Ingress) { in.Body = ledger.Body{Type: "json", Value: []byte(`{`)} }, "body"},
-		"metadata":        {func(in *scheduler.Ingress) { in.Metadata = []byte(`[]`) }, "metadata"},
-		"key":             {func(in *scheduler.Ingress) { in.Key = strings.Repeat("k", 513) }, "idempotency_key"},
-		"priority":        {func(in *scheduler.Ingress) { in.Priority = "urgent" }, "priority"},
-		"context":         {func(in *scheduler.Ingress) { in.AdmissionContext = ledger.PublicUnauthenticated }, "admission_context"},
-		"origin":          {func(in *scheduler.Ingress) { in.Origin.TaskID = "t" }, "origin.task_id"},
-		"reference":       {func(in *scheduler.Ingress) { in.SourceRefs = map[string]string{"task_id": "t"} }, "source_refs.task_id"},
+		"no JSON": {func(in *scheduler.Ingress) {
+			in.Body = ledger.Body{Type: "json", Value: []byte(`{`)}
+		}, "body"},
+		"metadata": {func(in *scheduler.Ingress) { in.Metadata = []byte(`[]`) }, "metadata"},
+		"key":      {func(in *scheduler.Ingress) { in.Key = strings.Repeat("k", 513) }, "idempotency_key"},
+		"priority": {func(in *scheduler.Ingress) { in.Priority = "urgent" }, "priority"},
+		"context": {func(in *scheduler.Ingress) {
+			in.AdmissionContext = ledger.PublicUnauthenticated
+		}, "admission_context"},
+		"origin": {func(in *scheduler.Ingress) { in.Origin.TaskID = "t" }, "origin.task_id"},
+		"reference": {func(in *scheduler.Ingress) {
+			in.SourceRefs = map[string]string{"task_id": "t"}
+		}, "source_refs.task_id"},
 	} {
 		in := prompt("x")
 		c.change(&in)
@@ -287,7 +307,8 @@ func TestAdmitRefuses(t *testing.T) {
 	w.admit(prompt("x"))
 	_, err := w.m.Admit(w.ctx, prompt("y"))
 	code(t, err, scheduler.CodeQueueFull, "holon agent status alpha")
-	if d, err := w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Context: ledger.LocalProcess}); err != nil || d != scheduler.WakeTriggered {
+	if d, err := w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Context: ledger.LocalProcess}); err != nil ||
+		d != scheduler.WakeTriggered {
 		t.Errorf("a full queue refuses a wake: %s, %v", d, err)
 	}
 }
@@ -323,7 +344,8 @@ func TestBinding(t *testing.T) {
 	if m := w.message(w.admit(in).MessageID); m.WorkItemID != "" || m.TaskID != "" {
 		t.Errorf("an operator bound %+v", m)
 	}
-	in.Kind, in.Origin, in.AdmissionContext = ledger.KindInternalFollowup, ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "enqueue"}, ledger.RuntimeOwned
+	in.Kind, in.Origin, in.AdmissionContext = ledger.KindInternalFollowup,
+		ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "enqueue"}, ledger.RuntimeOwned
 	if m := w.message(w.admit(in).MessageID); m.WorkItemID != "work_1" || m.TaskID != "task_1" {
 		t.Errorf("the runtime did not bind %+v", m)
 	}

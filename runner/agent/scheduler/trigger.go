@@ -27,8 +27,10 @@ func (m *Scheduler) Deliver(ctx context.Context, d Delivery) (Receipt, error) {
 		return Receipt{}, err
 	}
 	w := Wake{
-		AgentID: t.AgentID, Reason: "external trigger", Source: d.Source, TriggerID: t.ID, Resource: d.Resource, Body: d.Body,
-		ContentType: d.ContentType, CorrelationID: d.CorrelationID, CausationID: d.CausationID, Context: ledger.TriggerCapability,
+		AgentID: t.AgentID, Reason: "external trigger", Source: d.Source, TriggerID: t.ID, Resource: d.Resource,
+		Body:        d.Body,
+		ContentType: d.ContentType, CorrelationID: d.CorrelationID, CausationID: d.CausationID,
+		Context: ledger.TriggerCapability,
 	}
 	if bad := checkWake(w); bad != nil {
 		return Receipt{}, invalid(bad)
@@ -58,7 +60,8 @@ func (s *step) deliver(hash string, w Wake, d Delivery) (Disposition, error) {
 	if err != nil {
 		return WakeIgnored, err
 	}
-	f := facts{"disposition": string(disposition), "source": d.Source, "resource": d.Resource, "content_type": d.ContentType}
+	f := facts{"disposition": string(disposition), "source": d.Source, "resource": d.Resource,
+		"content_type": d.ContentType}
 	if d.LegacyMode {
 		f["deprecated_mode"] = "enqueue_message"
 	}
@@ -133,7 +136,8 @@ func (m *Scheduler) RevokeTrigger(ctx context.Context, agentID string) (ledger.T
 			return err
 		}
 		if !ok {
-			return refused(ledger.CodeNotFound, "trigger", "holon agent trigger show "+agentID, "agent %s has no active external trigger", agentID)
+			return refused(ledger.CodeNotFound, "trigger", "holon agent trigger show "+agentID,
+				"agent %s has no active external trigger", agentID)
 		}
 		t = active
 		t.Status, t.RevokedAt = ledger.TriggerRevoked, &s.now

@@ -59,9 +59,12 @@ func (s *step) failure(a ledger.Attempt, e End, v verdict) *ledger.Failure {
 
 func (s *step) writeTurn(a ledger.Attempt, e End, v verdict, failure *ledger.Failure, out *Settlement) error {
 	t := ledger.Turn{
-		ID: a.TurnID, AgentID: a.AgentID, Index: a.TurnIndex, AttemptID: a.ID, MessageID: a.MessageID, ResponseID: e.ResponseID,
-		Previous: a.Chain, Kind: e.Kind, Reason: e.Reason, Last: e.Last, Model: a.Model, Usage: e.Usage, ModelRounds: e.ModelRounds,
-		ToolCalls: e.ToolCalls, Provider: e.Provider, Failure: failure, StartedAt: e.StartedAt, CompletedAt: e.CompletedAt,
+		ID: a.TurnID, AgentID: a.AgentID, Index: a.TurnIndex, AttemptID: a.ID, MessageID: a.MessageID,
+		ResponseID: e.ResponseID,
+		Previous:   a.Chain, Kind: e.Kind, Reason: e.Reason, Last: e.Last, Model: a.Model, Usage: e.Usage,
+		ModelRounds: e.ModelRounds,
+		ToolCalls:   e.ToolCalls, Provider: e.Provider, Failure: failure, StartedAt: e.StartedAt,
+		CompletedAt: e.CompletedAt,
 	}
 	if v.failed {
 		t.Kind = ledger.TurnAborted
@@ -81,10 +84,12 @@ func (s *step) writeTurn(a ledger.Attempt, e End, v verdict, failure *ledger.Fai
 	out.Turn, out.Closure = &t, closure
 	s.count(t)
 	s.emit(rules.TurnTerminal, ledger.Event{MessageID: a.MessageID, TurnID: t.ID}, facts{
-		"kind": string(t.Kind), "reason": clip(t.Reason), "turn_index": t.Index, "duration_ms": t.DurationMS, "model_rounds": t.ModelRounds, "tool_calls": t.ToolCalls,
+		"kind": string(t.Kind), "reason": clip(t.Reason), "turn_index": t.Index, "duration_ms": t.DurationMS,
+		"model_rounds": t.ModelRounds, "tool_calls": t.ToolCalls,
 	})
 	s.emit(rules.ClosureDecided, ledger.Event{MessageID: a.MessageID, TurnID: t.ID}, facts{
-		"outcome": string(closure.Outcome), "waiting_reason": string(closure.WaitingReason), "runtime_posture": string(closure.Posture),
+		"outcome": string(closure.Outcome), "waiting_reason": string(closure.WaitingReason),
+		"runtime_posture": string(closure.Posture),
 	})
 	return nil
 }
@@ -113,7 +118,8 @@ func (s *step) closure(failed bool) (rules.Closure, error) {
 	if err != nil {
 		return rules.Closure{}, err
 	}
-	c := rules.Situation{AgentID: s.lane.AgentID, Stopped: s.lane.Stopped, Queued: n, Wait: w, Ended: true, Failed: failed}.Closure()
+	c := rules.Situation{AgentID: s.lane.AgentID, Stopped: s.lane.Stopped, Queued: n, Wait: w, Ended: true,
+		Failed: failed}.Closure()
 	s.lane.LastClosure = mustJSON(c)
 	return c, nil
 }
@@ -148,7 +154,8 @@ func (s *step) writeFailure(a ledger.Attempt, e End, v verdict, f ledger.Failure
 		Provider json.RawMessage  `json:"provider_attempt_timeline,omitempty"`
 		Usage    *responses.Usage `json:"token_usage,omitempty"`
 	}{f, e.Provider, e.Usage})
-	return s.InsertTranscript(s.transcript(a, ledger.TranscriptEntry{Kind: ledger.TranscriptFailure, MessageID: a.MessageID, StopReason: f.Code, Data: data}))
+	return s.InsertTranscript(s.transcript(a,
+		ledger.TranscriptEntry{Kind: ledger.TranscriptFailure, MessageID: a.MessageID, StopReason: f.Code, Data: data}))
 }
 
 // writeBrief tells the operator the end: the answer, which may be empty, or why
@@ -174,7 +181,8 @@ func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c ru
 		return err
 	}
 	s.lane.LastBriefAt = &s.now
-	event := ledger.Event{Ref: b.ID, MessageID: a.MessageID, TurnID: a.TurnID, Level: rules.BriefLevel(c, b.Kind == ledger.BriefAck)}
+	event := ledger.Event{Ref: b.ID, MessageID: a.MessageID, TurnID: a.TurnID,
+		Level: rules.BriefLevel(c, b.Kind == ledger.BriefAck)}
 	f := facts{"kind": string(b.Kind)}
 	told, err := s.notified(b.Text, a.StartedAt)
 	if err != nil {

@@ -20,9 +20,11 @@ const maxSleep = 366 * 24 * time.Hour
 // call is answered with the same wait. Errors: CodeNoRun without an open attempt
 // or when it is to be aborted, CodeInvalidTimer, CodeSelfLimit for a time when the
 // agent may not go on by itself.
-func (m *Scheduler) Sleep(ctx context.Context, agentID, callID string, d time.Duration, reason string) (ledger.Wait, error) {
+func (m *Scheduler) Sleep(ctx context.Context, agentID, callID string, d time.Duration, reason string) (ledger.Wait,
+	error) {
 	if d < 0 || d > maxSleep {
-		return ledger.Wait{}, refused(CodeInvalidTimer, "duration_ms", "leave it out to rest until something happens", "an agent rests at most a year, and not for %v", d)
+		return ledger.Wait{}, refused(CodeInvalidTimer, "duration_ms", "leave it out to rest until something happens",
+			"an agent rests at most a year, and not for %v", d)
 	}
 	var w ledger.Wait
 	err := m.step(ctx, agentID, func(s *step) error {
@@ -40,8 +42,10 @@ func (m *Scheduler) Sleep(ctx context.Context, agentID, callID string, d time.Du
 			return err
 		}
 		if d > 0 && s.lane.Progress.Turns+1 >= rules.MaxSelfTurns {
-			return refused(CodeSelfLimit, "duration_ms", "rest without duration_ms, and tell your operator what is left",
-				"you have gone on by yourself for %d turns, and no more may follow by the clock", s.lane.Progress.Turns+1)
+			return refused(CodeSelfLimit, "duration_ms",
+				"rest without duration_ms, and tell your operator what is left",
+				"you have gone on by yourself for %d turns, and no more may follow by the clock",
+				s.lane.Progress.Turns+1)
 		}
 		w, err = s.register(w, a, err == nil)
 		return err
@@ -141,7 +145,8 @@ func (s *step) triggerWait(w ledger.Wait, messageID string) (ledger.Wait, error)
 // resolveWait ends a wait by the attempt that claimed its message.
 func (s *step) resolveWait(w ledger.Wait, a ledger.Attempt, messageID string) error {
 	w.Status, w.MessageID, w.AttemptID, w.UpdatedAt, w.EndedAt = ledger.WaitResolved, messageID, a.ID, s.now, &s.now
-	s.emit(rules.WaitResolved, ledger.Event{Ref: w.ID, MessageID: messageID, TurnID: a.TurnID}, facts{"attempt_id": a.ID})
+	s.emit(rules.WaitResolved, ledger.Event{Ref: w.ID, MessageID: messageID, TurnID: a.TurnID},
+		facts{"attempt_id": a.ID})
 	return s.UpdateWait(w)
 }
 

@@ -19,7 +19,8 @@ func TestWake(t *testing.T) {
 	w := open(t)
 	wake := func(want scheduler.Disposition, description string) {
 		t.Helper()
-		d, err := w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Reason: "look", Description: description, Context: ledger.ControlAuthenticated})
+		d, err := w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Reason: "look", Description: description,
+			Context: ledger.ControlAuthenticated})
 		if err != nil || d != want {
 			t.Fatalf("%s, %v", d, err)
 		}
@@ -33,7 +34,8 @@ func TestWake(t *testing.T) {
 
 	wake(scheduler.WakeTriggered, "news")
 	c := w.claim()
-	if c.Continuation.Class != rules.LocalContinuation || c.Message.Body.Type != "json" || c.Message.Kind != ledger.KindSystemTick {
+	if c.Continuation.Class != rules.LocalContinuation || c.Message.Body.Type != "json" ||
+		c.Message.Kind != ledger.KindSystemTick {
 		t.Fatalf("%+v", c)
 	}
 	wait := w.sleep("1", 0)
@@ -43,7 +45,8 @@ func TestWake(t *testing.T) {
 	if w.wait(wait.ID).Status != ledger.WaitTriggered || s.Closure.Posture != rules.Awake {
 		t.Fatalf("a wake that came while the agent went to rest was lost: %+v", s)
 	}
-	if c := w.claim(); c.Continuation.Class != rules.ResumeExpectedWait || c.Wait == nil || c.Wait.ID != wait.ID || c.Message.Body.Text != "look" {
+	if c := w.claim(); c.Continuation.Class != rules.ResumeExpectedWait || c.Wait == nil || c.Wait.ID != wait.ID ||
+		c.Message.Body.Text != "look" {
 		t.Fatalf("%+v", c)
 	}
 	if got := w.wait(wait.ID); got.Status != ledger.WaitResolved || got.AttemptID == "" || got.EndedAt == nil {
@@ -60,7 +63,8 @@ func TestHintBehindMessagesWithoutTurn(t *testing.T) {
 		}
 		_, err := w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Reason: "a", Context: ledger.LocalProcess})
 		w.must(err)
-		_, err = w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Reason: "b", Description: "news", Context: ledger.LocalProcess})
+		_, err = w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Reason: "b", Description: "news",
+			Context: ledger.LocalProcess})
 		w.must(err)
 		w.store.armed, w.store.survives, w.store.where, w.store.after = true, true, beforeStep, 1
 		c, ok, err := w.m.Claim(w.ctx, "alpha") // breaks off at its second transaction, if it needs one
@@ -89,7 +93,8 @@ func TestSleep(t *testing.T) {
 		t.Fatalf("%+v after %+v", again, first)
 	}
 	second := w.sleep("2", 2*time.Hour)
-	if second.ID != first.ID || w.wait(first.ID).Status != ledger.WaitActive || !second.WakeAt.Equal(w.now.Add(2*time.Hour)) {
+	if second.ID != first.ID || w.wait(first.ID).Status != ledger.WaitActive ||
+		!second.WakeAt.Equal(w.now.Add(2*time.Hour)) {
 		t.Fatalf("%+v, %+v", w.wait(first.ID), second)
 	}
 	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
@@ -101,7 +106,8 @@ func TestSleep(t *testing.T) {
 	w.pass(time.Millisecond)
 	w.pass(0)
 	c, s = w.done()
-	if c.Continuation.Class != rules.ResumeExpectedWait || c.Continuation.PriorWaiting != rules.AwaitingTimer || c.Message.Kind != ledger.KindTimerTick || c.Message.Body.Text != "rest" {
+	if c.Continuation.Class != rules.ResumeExpectedWait || c.Continuation.PriorWaiting != rules.AwaitingTimer ||
+		c.Message.Kind != ledger.KindTimerTick || c.Message.Body.Text != "rest" {
 		t.Fatalf("%+v", c)
 	}
 	w.nothing()
@@ -119,7 +125,8 @@ func TestSleepLooksAtTheQueue(t *testing.T) {
 		t.Fatalf("%+v", w.wait(first.ID))
 	}
 	second := w.sleep("2", time.Hour)
-	if second.Status != ledger.WaitTriggered || second.MessageID != adm.MessageID || w.entry(adm.MessageID).Status != ledger.Queued {
+	if second.Status != ledger.WaitTriggered || second.MessageID != adm.MessageID ||
+		w.entry(adm.MessageID).Status != ledger.Queued {
 		t.Fatalf("%+v", second)
 	}
 	if s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted}); s.Closure.WaitingReason != "" {
@@ -136,8 +143,10 @@ func TestStrandedWait(t *testing.T) {
 	trg, _, err := w.m.EnsureTrigger(w.ctx, "alpha")
 	w.must(err)
 	wait := ledger.Wait{
-		ID: "wait_x", AgentID: "alpha", Owner: ledger.OwnerAgent, Status: ledger.WaitActive, Kind: ledger.WaitExternal, WaitingFor: "a build",
-		Wakes: []ledger.WakeSource{{Kind: rules.WakeExternal, ExternalTriggerID: trg.ID}}, CreatedAt: w.now, UpdatedAt: w.now,
+		ID: "wait_x", AgentID: "alpha", Owner: ledger.OwnerAgent, Status: ledger.WaitActive, Kind: ledger.WaitExternal,
+		WaitingFor: "a build",
+		Wakes:      []ledger.WakeSource{{Kind: rules.WakeExternal, ExternalTriggerID: trg.ID}}, CreatedAt: w.now,
+		UpdatedAt: w.now,
 	}
 	w.must(w.store.Update(w.ctx, func(tx ledger.Tx) error { return tx.InsertWait(wait) }))
 	if _, err := w.m.RevokeTrigger(w.ctx, "alpha"); err != nil {
@@ -155,8 +164,9 @@ func TestWaitExpires(t *testing.T) {
 	w := open(t)
 	at := w.now.Add(time.Minute)
 	wait := ledger.Wait{
-		ID: "wait_x", AgentID: "alpha", Owner: ledger.OwnerAgent, Status: ledger.WaitActive, Kind: ledger.WaitExternal, WaitingFor: "a build",
-		Wakes: []ledger.WakeSource{{Kind: rules.WakeExternal}}, ExpiresAt: &at, CreatedAt: w.now, UpdatedAt: w.now,
+		ID: "wait_x", AgentID: "alpha", Owner: ledger.OwnerAgent, Status: ledger.WaitActive, Kind: ledger.WaitExternal,
+		WaitingFor: "a build",
+		Wakes:      []ledger.WakeSource{{Kind: rules.WakeExternal}}, ExpiresAt: &at, CreatedAt: w.now, UpdatedAt: w.now,
 	}
 	w.must(w.store.Update(w.ctx, func(tx ledger.Tx) error { return tx.InsertWait(wait) }))
 	w.pass(time.Minute)
@@ -168,7 +178,8 @@ func TestWaitExpires(t *testing.T) {
 
 func TestTimer(t *testing.T) {
 	w := open(t)
-	for _, n := range []scheduler.NewTimer{{After: -1}, {Interval: time.Millisecond}, {After: 20 * 366 * 24 * time.Hour}, {Summary: "\xff"}} {
+	for _, n := range []scheduler.NewTimer{{After: -1}, {Interval: time.Millisecond},
+		{After: 20 * 366 * 24 * time.Hour}, {Summary: "\xff"}} {
 		n.AgentID = "alpha"
 		_, err := w.m.CreateTimer(w.ctx, n)
 		code(t, err, scheduler.CodeInvalidTimer, "")
@@ -185,7 +196,8 @@ func TestTimer(t *testing.T) {
 
 	w.pass(5*time.Minute + 30*time.Second) // holon was down: it fires once
 	w.pass(time.Minute)                    // while the tick is queued: it is counted
-	if c, _ := w.done(); c.Message.Body.Text != "look" || c.Message.Origin.TimerID != timer.ID || c.Message.Authority != ledger.RuntimeInstruction {
+	if c, _ := w.done(); c.Message.Body.Text != "look" || c.Message.Origin.TimerID != timer.ID ||
+		c.Message.Authority != ledger.RuntimeInstruction {
 		t.Fatalf("%+v", c.Message)
 	}
 	w.nothing()
@@ -221,14 +233,20 @@ func TestTrigger(t *testing.T) {
 	code(t, err, scheduler.CodeTokenUnknown, "")
 	trg, token, err := w.m.EnsureTrigger(w.ctx, "alpha")
 	w.must(err)
-	if same, secret, err := w.m.EnsureTrigger(w.ctx, "alpha"); err != nil || same.ID != trg.ID || secret != "" || len(token) < 43 || strings.Contains(fmt.Sprintf("%+v", same), token) {
+	if same, secret, err := w.m.EnsureTrigger(w.ctx, "alpha"); err != nil || same.ID != trg.ID || secret != "" ||
+		len(token) < 43 || strings.Contains(fmt.Sprintf("%+v", same), token) {
 		t.Fatalf("%+v %q, %v", same, secret, err)
 	}
-	r, err := w.m.Deliver(w.ctx, scheduler.Delivery{Token: token, Source: "forge", Body: json.RawMessage(`{"issue":7}`), LegacyMode: true})
-	if err != nil || r != (scheduler.Receipt{AgentID: "alpha", TriggerID: trg.ID, Disposition: scheduler.WakeTriggered}) {
+	r, err := w.m.Deliver(w.ctx, scheduler.Delivery{Token: token, Source: "forge", Body: json.RawMessage(`{"issue":7}`),
+		LegacyMode: true})
+	if err != nil || r != (scheduler.Receipt{AgentID: "alpha", TriggerID: trg.ID,
+		Disposition: scheduler.WakeTriggered}) {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if c, _ := w.done(); c.Message.Authority != ledger.IntegrationSignal || c.Message.AdmissionContext != ledger.TriggerCapability || c.Message.SourceRefs["external_trigger_id"] != trg.ID || !strings.Contains(string(c.Message.Body.Value), `"issue":7`) {
+	if c, _ := w.done(); c.Message.Authority != ledger.IntegrationSignal ||
+		c.Message.AdmissionContext != ledger.TriggerCapability ||
+		c.Message.SourceRefs["external_trigger_id"] != trg.ID ||
+		!strings.Contains(string(c.Message.Body.Value), `"issue":7`) {
 		t.Fatalf("%+v", c.Message)
 	}
 	_, events := w.events(0)

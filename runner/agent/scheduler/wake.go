@@ -19,7 +19,8 @@ func (m *Scheduler) Wake(ctx context.Context, w Wake) (Disposition, error) {
 	}
 	d := WakeIgnored
 	err := m.step(ctx, w.AgentID, func(s *step) (err error) {
-		if err := s.checkIngress(w.Context); err != nil { // a hint takes one place in the queue at most, so a full one does not refuse it
+		// a hint takes one place in the queue at most, so a full one does not refuse it
+		if err := s.checkIngress(w.Context); err != nil {
 			return err
 		}
 		d, err = s.wake(w)
@@ -37,10 +38,12 @@ func checkWake(w Wake) *rules.Refusal {
 			return bad
 		}
 	}
-	known := []ledger.AdmissionContext{ledger.ControlAuthenticated, ledger.LocalProcess, ledger.TriggerCapability, ledger.RuntimeOwned}
+	known := []ledger.AdmissionContext{ledger.ControlAuthenticated, ledger.LocalProcess, ledger.TriggerCapability,
+		ledger.RuntimeOwned}
 	switch {
 	case !slices.Contains(known, w.Context):
-		return &rules.Refusal{Param: "admission_context", Message: "a wake needs a credential, a local socket or an external trigger"}
+		return &rules.Refusal{Param: "admission_context",
+			Message: "a wake needs a credential, a local socket or an external trigger"}
 	case len(w.Description)+len(w.Body) > maxBody || !validText(w.Description):
 		return &rules.Refusal{Param: "body", Message: "a wake brings at most 1 MiB of text"}
 	case len(w.Body) > 0 && !json.Valid(w.Body):
@@ -52,8 +55,10 @@ func checkWake(w Wake) *rules.Refusal {
 // wake makes a tick of a wake, or keeps it.
 func (s *step) wake(w Wake) (Disposition, error) {
 	hint := ledger.WakeHint{
-		Reason: w.Reason, Description: w.Description, Source: w.Source, ExternalTriggerID: w.TriggerID, Resource: w.Resource,
-		Body: w.Body, ContentType: w.ContentType, CorrelationID: w.CorrelationID, CausationID: w.CausationID, CreatedAt: s.now,
+		Reason: w.Reason, Description: w.Description, Source: w.Source, ExternalTriggerID: w.TriggerID,
+		Resource: w.Resource,
+		Body:     w.Body, ContentType: w.ContentType, CorrelationID: w.CorrelationID, CausationID: w.CausationID,
+		CreatedAt: s.now,
 	}
 	if hint.Reason == "" {
 		hint.Reason = "wake"
@@ -70,7 +75,8 @@ func (s *step) wake(w Wake) (Disposition, error) {
 	if rules.Wake(busy, ticking) == rules.KeepHint {
 		d = WakeCoalesced
 	}
-	s.emit(rules.WakeRequested, ledger.Event{Ref: w.TriggerID}, facts{"disposition": string(d), "reason": w.Reason, "source": w.Source})
+	s.emit(rules.WakeRequested, ledger.Event{Ref: w.TriggerID},
+		facts{"disposition": string(d), "reason": w.Reason, "source": w.Source})
 	if d == WakeTriggered {
 		return d, s.tick(*rules.MergeHint(s.takeHint(), hint))
 	}
@@ -107,7 +113,8 @@ func (s *step) tick(h ledger.WakeHint) error {
 	g := rules.Tick(h)
 	msg := ledger.Message{
 		ID: responses.NewID(responses.PrefixMessage), AgentID: s.lane.AgentID, Kind: ledger.KindSystemTick,
-		Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "wake_hint"}, Trust: g.Trust, Authority: g.Authority, TriggerKind: g.Trigger,
+		Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "wake_hint"}, Trust: g.Trust,
+		Authority: g.Authority, TriggerKind: g.Trigger,
 		Priority: ledger.Normal, Surface: ledger.SurfaceSystem, AdmissionContext: ledger.RuntimeOwned,
 		Body:          ledger.Body{Type: "text", Text: h.Reason},
 		CorrelationID: h.CorrelationID, CausationID: h.CausationID,
@@ -122,7 +129,8 @@ func (s *step) tick(h ledger.WakeHint) error {
 		msg.Body = ledger.Body{Type: "json", Value: mustJSON(h)}
 	}
 	s.lane.WakeMessage = msg.ID
-	s.emit(rules.SystemTickEmitted, ledger.Event{MessageID: msg.ID}, facts{"contentful": rules.HintContent(h), "coalesced": h.Coalesced})
+	s.emit(rules.SystemTickEmitted, ledger.Event{MessageID: msg.ID},
+		facts{"contentful": rules.HintContent(h), "coalesced": h.Coalesced})
 	_, err := s.admit(msg, from)
 	return err
 }

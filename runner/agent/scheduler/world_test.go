@@ -57,9 +57,11 @@ var agents = []string{"alpha", "beta"}
 
 func newWorld(t failer, dir string) *world {
 	w := &world{
-		t: t, ctx: context.Background(), path: filepath.Join(dir, "ledger.db"), now: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC),
-		containers: map[string]*turn{}, running: map[string]*turn{}, answered: map[string]int{}, tokens: map[string]string{},
-		seen: map[string]ledger.EntryStatus{}, revisions: map[string]int64{},
+		t: t, ctx: context.Background(), path: filepath.Join(dir, "ledger.db"),
+		now:        time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC),
+		containers: map[string]*turn{}, running: map[string]*turn{}, answered: map[string]int{},
+		tokens: map[string]string{},
+		seen:   map[string]ledger.EntryStatus{}, revisions: map[string]int64{},
 	}
 	w.boot()
 	for _, id := range agents {
@@ -77,7 +79,9 @@ func (w *world) boot() {
 	}
 	w.boots++
 	w.store = &faulty{Store: store}
-	w.m = scheduler.New(w.store, scheduler.Options{Owner: fmt.Sprintf("boot_%d", w.boots), Now: func() time.Time { return w.now }, Rand: func() float64 { return 0 }})
+	w.m = scheduler.New(w.store, scheduler.Options{Owner: fmt.Sprintf("boot_%d", w.boots), Now: func() time.Time {
+		return w.now
+	}, Rand: func() float64 { return 0 }})
 }
 
 func (w *world) close() { _ = w.store.Close() }
@@ -214,7 +218,8 @@ func (w *world) mirrored(t *turn) error {
 	})
 	var did []scheduler.Progress
 	for range t.tools - int(known) {
-		did = append(did, scheduler.Progress{Event: ledger.Event{Type: rules.ToolExecuted}, Transcript: &ledger.TranscriptEntry{Kind: ledger.TranscriptTools}})
+		did = append(did, scheduler.Progress{Event: ledger.Event{Type: rules.ToolExecuted},
+			Transcript: &ledger.TranscriptEntry{Kind: ledger.TranscriptTools}})
 	}
 	return w.m.Progress(w.ctx, t.attempt, scheduler.Through{Facts: int64(t.tools)}, did)
 }
@@ -233,7 +238,9 @@ func (w *world) begin(agent string, broken bool) error {
 		w.t.Fatalf("the claim is %+v", c)
 	}
 	if broken {
-		_, err := w.m.Settle(w.ctx, c.Attempt.ID, scheduler.End{NotBegun: true, Failure: &ledger.Failure{Phase: "startup", Code: "engine_unavailable", Summary: "no engine"}})
+		_, err := w.m.Settle(w.ctx, c.Attempt.ID,
+			scheduler.End{NotBegun: true, Failure: &ledger.Failure{Phase: "startup", Code: "engine_unavailable",
+				Summary: "no engine"}})
 		return err
 	}
 	if w.containers[c.Attempt.TurnID] != nil {
@@ -259,7 +266,8 @@ func (w *world) finish(agent string, failed bool) error {
 		a, err = v.Attempt(t.attempt)
 		return err
 	})
-	e := scheduler.End{Kind: ledger.TurnCompleted, ResponseID: "resp_" + t.attempt, Last: "done", ToolCalls: t.tools, Inserted: t.inserted}
+	e := scheduler.End{Kind: ledger.TurnCompleted, ResponseID: "resp_" + t.attempt, Last: "done", ToolCalls: t.tools,
+		Inserted: t.inserted}
 	if failed || a.AbortedBy != "" {
 		e.Kind, e.Reason, e.Last = ledger.TurnAborted, "model_error", ""
 		e.Failure = &ledger.Failure{Phase: "runtime_turn", Code: "model_error", Summary: "the model failed"}
@@ -364,7 +372,8 @@ func (w *world) must(err error) {
 // expected reports whether a step was refused for a reason that a random script
 // gives now and then.
 func expected(err error) bool {
-	for _, code := range []state.Code{scheduler.CodeAgentStopped, scheduler.CodeNoRun, scheduler.CodeTokenUnknown, scheduler.CodeQueueFull, ledger.CodeNotFound} {
+	for _, code := range []state.Code{scheduler.CodeAgentStopped, scheduler.CodeNoRun, scheduler.CodeTokenUnknown,
+		scheduler.CodeQueueFull, ledger.CodeNotFound} {
 		if state.IsCode(err, code) {
 			return true
 		}

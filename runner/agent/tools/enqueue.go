@@ -22,8 +22,10 @@ const (
 )
 
 const (
-	enqueueSays = "Puts a note to yourself in your queue. It begins a turn of its own when this one has ended and no message of anyone else waits; next, normal and background order your own notes. " +
-		"At most 8 come of one message and 32 wait; what you can do now, do now. Turns of your own that change nothing come at growing intervals, and after 16 of them your operator is asked."
+	enqueueSays = "Puts a note to yourself in your queue. It begins a turn of its own when this one has ended and " +
+		"no message of anyone else waits; next, normal and background order your own notes. " +
+		"At most 8 come of one message and 32 wait; what you can do now, do now. Turns of your own that change " +
+		"nothing come at growing intervals, and after 16 of them your operator is asked."
 	enqueueSchema = `{"type":"object","properties":{` +
 		`"text":{"type":"string","minLength":1,"maxLength":32768,"description":"what to do then, so that it can be understood alone"},` +
 		`"priority":{"type":"string","enum":["next","normal","background"],"description":"normal if left out"}},` +
@@ -64,9 +66,12 @@ func (e *enqueue) call(ctx context.Context, c hosttools.Call) (hosttools.Result,
 	case args.Text == "":
 		return hosttools.Result{}, invalid("text", "there is no text", "say what to do then")
 	case len(args.Text) > maxNote:
-		return hosttools.Result{}, invalid("text", fmt.Sprintf("the text has %d bytes and may have %d", len(args.Text), maxNote), "put the details into a file and name it")
+		return hosttools.Result{}, invalid("text",
+			fmt.Sprintf("the text has %d bytes and may have %d", len(args.Text), maxNote),
+			"put the details into a file and name it")
 	case args.Priority != ledger.Next && args.Priority != ledger.Normal && args.Priority != ledger.Background:
-		return hosttools.Result{}, invalid("priority", fmt.Sprintf("%.40q is no priority of a note", args.Priority), "use next, normal or background")
+		return hosttools.Result{}, invalid("priority", fmt.Sprintf("%.40q is no priority of a note", args.Priority),
+			"use next, normal or background")
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -80,7 +85,8 @@ func (e *enqueue) call(ctx context.Context, c hosttools.Call) (hosttools.Result,
 		return hosttools.Result{}, refusal(err)
 	}
 	summary := fmt.Sprintf("Enqueued with priority %s. It gets a turn of its own.", args.Priority)
-	return show(summary, enqueued{Enqueued: true, Priority: args.Priority, Text: args.Text, MessageID: adm.MessageID, Summary: summary})
+	return show(summary, enqueued{Enqueued: true, Priority: args.Priority, Text: args.Text, MessageID: adm.MessageID,
+		Summary: summary})
 }
 
 // ingress is the envelope of a note. That of a call which was made before is
@@ -123,7 +129,9 @@ func mayFollow(v ledger.View, agentID, messageID string) error {
 		}
 	}
 	if n >= maxFollowUp {
-		return &hosttools.ToolError{Kind: string(scheduler.CodeSelfLimit), Message: fmt.Sprintf("%d notes to yourself came of this message, and no more may", n), Hint: "put what is left into one of the next turns"}
+		return &hosttools.ToolError{Kind: string(scheduler.CodeSelfLimit),
+			Message: fmt.Sprintf("%d notes to yourself came of this message, and no more may", n),
+			Hint:    "put what is left into one of the next turns"}
 	}
 	return nil
 }

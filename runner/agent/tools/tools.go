@@ -67,7 +67,8 @@ func New(o Options) []hosttools.Tool {
 }
 
 const (
-	getSays   = "Shows your own state: whether messages wait, what you wait for, timers, triggers, the model, what was used, how the last turn ended. Reading it changes nothing."
+	getSays = "Shows your own state: whether messages wait, what you wait for, timers, triggers, the model, what " +
+		"was used, how the last turn ended. Reading it changes nothing."
 	getSchema = `{"type":"object","properties":{},"additionalProperties":false}`
 )
 
@@ -114,7 +115,9 @@ func arguments(c hosttools.Call, into any) error {
 	if err == nil {
 		return nil
 	}
-	bad := &hosttools.ToolError{Kind: hosttools.KindInvalidArguments, Message: fmt.Sprintf("the arguments are not as the schema says: %.200s", err), Hint: "correct them and call again"}
+	bad := &hosttools.ToolError{Kind: hosttools.KindInvalidArguments,
+		Message: fmt.Sprintf("the arguments are not as the schema says: %.200s", err),
+		Hint:    "correct them and call again"}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		bad.Field = wrong.Field
 	}
@@ -134,9 +137,11 @@ func refusal(err error) error {
 	switch e.Code {
 	case scheduler.CodeSelfLimit:
 		return &hosttools.ToolError{Kind: string(e.Code), Message: e.Message, Hint: e.Hint}
-	case scheduler.CodeNoRun, scheduler.CodeQueueFull, scheduler.CodeAgentStopped, scheduler.CodeInvalidTimer, scheduler.CodeInvalidMessage, scheduler.CodeKeyConflict:
+	case scheduler.CodeNoRun, scheduler.CodeQueueFull, scheduler.CodeAgentStopped, scheduler.CodeInvalidTimer,
+		scheduler.CodeInvalidMessage, scheduler.CodeKeyConflict:
 		// Their hints name commands of the operator, which an agent has not.
-		return &hosttools.ToolError{Kind: string(e.Code), Message: e.Message, Field: e.Param, Retryable: e.Code == scheduler.CodeQueueFull}
+		return &hosttools.ToolError{Kind: string(e.Code), Message: e.Message, Field: e.Param,
+			Retryable: e.Code == scheduler.CodeQueueFull}
 	}
 	return err
 }

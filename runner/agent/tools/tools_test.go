@@ -44,7 +44,9 @@ func newRig(t *testing.T) *rig {
 			t.Error(err)
 		}
 	})
-	r := &rig{t: t, store: store, lane: scheduler.New(store, scheduler.Options{Owner: "boot_1", Now: func() time.Time { return noon }}), tools: make(map[string]hosttools.Tool)}
+	r := &rig{t: t, store: store, lane: scheduler.New(store, scheduler.Options{Owner: "boot_1", Now: func() time.Time {
+		return noon
+	}}), tools: make(map[string]hosttools.Tool)}
 	if _, err := r.lane.Create(t.Context(), scheduler.NewAgent{ID: "main", Default: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -63,8 +65,11 @@ func newRig(t *testing.T) *rig {
 // turn begins a turn for a prompt.
 func (r *rig) turn() {
 	r.t.Helper()
-	_, err := r.lane.Admit(r.t.Context(), scheduler.Ingress{AgentID: "main", Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
-		AdmissionContext: ledger.LocalProcess, Surface: ledger.SurfaceCLIPrompt, Body: ledger.Body{Type: "text", Text: "go"}})
+	_, err := r.lane.Admit(r.t.Context(),
+		scheduler.Ingress{AgentID: "main", Kind: ledger.KindOperatorPrompt,
+			Origin:           ledger.Origin{Kind: ledger.OriginOperator},
+			AdmissionContext: ledger.LocalProcess, Surface: ledger.SurfaceCLIPrompt,
+			Body: ledger.Body{Type: "text", Text: "go"}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -77,7 +82,8 @@ func (r *rig) turn() {
 
 func (r *rig) end() {
 	r.t.Helper()
-	if _, err := r.lane.Settle(r.t.Context(), r.attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "done", StartedAt: noon, CompletedAt: noon}); err != nil {
+	if _, err := r.lane.Settle(r.t.Context(), r.attempt.ID,
+		scheduler.End{Kind: ledger.TurnCompleted, Last: "done", StartedAt: noon, CompletedAt: noon}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -122,7 +128,8 @@ func TestSleep(t *testing.T) {
 	r.turn()
 	first, _ := r.call("Sleep", "t/c1", `{"duration_ms":60000,"reason":" the build "}`)
 	w, ok := r.wait()
-	if !ok || first["wait_id"] != w.ID || w.WaitingFor != "the build" || w.WakeAt == nil || !w.WakeAt.Equal(noon.Add(time.Minute)) {
+	if !ok || first["wait_id"] != w.ID || w.WaitingFor != "the build" || w.WakeAt == nil ||
+		!w.WakeAt.Equal(noon.Add(time.Minute)) {
 		t.Errorf("%v made the wait %+v", first, w)
 	}
 	if again, _ := r.call("Sleep", "t/c1", `{"duration_ms":60000,"reason":" the build "}`); again["wait_id"] != w.ID {
@@ -135,10 +142,12 @@ func TestSleep(t *testing.T) {
 		}
 	}
 	for arguments, field := range map[string]string{
-		`{"duration_ms":-1}`: "duration_ms", `{"duration_ms":2592000001}`: "duration_ms", `{"duration_ms":"soon"}`: "duration_ms", `{"duration_ms":1.5}`: "duration_ms",
+		`{"duration_ms":-1}`: "duration_ms", `{"duration_ms":2592000001}`: "duration_ms",
+		`{"duration_ms":"soon"}`: "duration_ms", `{"duration_ms":1.5}`: "duration_ms",
 		`{"until":"noon"}`: "", `[]`: "", `{}{}`: "", `{"reason":"` + strings.Repeat("x", 1001) + `"}`: "reason",
 	} {
-		if got, kind := r.call("Sleep", "t/x"+arguments, arguments); kind != hosttools.KindInvalidArguments || got["field"] != field {
+		if got, kind := r.call("Sleep", "t/x"+arguments, arguments); kind != hosttools.KindInvalidArguments ||
+			got["field"] != field {
 			t.Errorf("%.60s: %q about %v", arguments, kind, got)
 		}
 	}
@@ -156,17 +165,21 @@ func TestEnqueue(t *testing.T) {
 		m, err = v.Message(fmt.Sprint(first["message_id"]))
 		return err
 	})
-	if m.Kind != ledger.KindInternalFollowup || m.Authority != ledger.RuntimeInstruction || m.Priority != ledger.Background || m.Body.Text != "look at the tests" || m.CausationID != r.attempt.MessageID {
+	if m.Kind != ledger.KindInternalFollowup || m.Authority != ledger.RuntimeInstruction ||
+		m.Priority != ledger.Background || m.Body.Text != "look at the tests" || m.CausationID != r.attempt.MessageID {
 		t.Errorf("the message is %+v", m)
 	}
 	if _, kind := r.call("Enqueue", "t/c1", `{"text":"something else"}`); kind != string(scheduler.CodeKeyConflict) {
 		t.Errorf("the id of another call: %q", kind)
 	}
 	for arguments, field := range map[string]string{
-		`{}`: "text", `{"text":" "}`: "text", `{"text":"x","priority":"interject"}`: "priority", `{"text":"x","priority":"urgent"}`: "priority", `{"text":7}`: "text",
-		`{"text":"x","kind":"system_tick"}`: "", `{"text":"x","authority":"operator_instruction"}`: "", `{"text":"` + strings.Repeat("x", 32769) + `"}`: "text",
+		`{}`: "text", `{"text":" "}`: "text", `{"text":"x","priority":"interject"}`: "priority",
+		`{"text":"x","priority":"urgent"}`: "priority", `{"text":7}`: "text",
+		`{"text":"x","kind":"system_tick"}`: "", `{"text":"x","authority":"operator_instruction"}`: "",
+		`{"text":"` + strings.Repeat("x", 32769) + `"}`: "text",
 	} {
-		if got, kind := r.call("Enqueue", "t/x"+arguments, arguments); kind != hosttools.KindInvalidArguments || got["field"] != field {
+		if got, kind := r.call("Enqueue", "t/x"+arguments, arguments); kind != hosttools.KindInvalidArguments ||
+			got["field"] != field {
 			t.Errorf("%.60s: %q about %v", arguments, kind, got)
 		}
 	}
@@ -180,7 +193,8 @@ func TestEnqueue(t *testing.T) {
 	}
 	r.end()
 	// The answer of the first was lost: it is given again, although the turn is over.
-	if again, kind := r.call("Enqueue", "t/c1", `{"text":" look at the tests ","priority":"background"}`); kind != "" || again["message_id"] != first["message_id"] {
+	if again, kind := r.call("Enqueue", "t/c1", `{"text":" look at the tests ","priority":"background"}`); kind != "" ||
+		again["message_id"] != first["message_id"] {
 		t.Errorf("the same call gave %v %q", again, kind)
 	}
 	r.view(func(v ledger.View) error {
@@ -202,7 +216,8 @@ func TestAgentGet(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(data, &summary)
 	}
-	if err != nil || summary.Identity.AgentID != "main" || len(summary.ActiveWaits) != 1 || len(summary.LoadedAgentsMD.Sources) != 1 || strings.Contains(string(data), "/host/") {
+	if err != nil || summary.Identity.AgentID != "main" || len(summary.ActiveWaits) != 1 ||
+		len(summary.LoadedAgentsMD.Sources) != 1 || strings.Contains(string(data), "/host/") {
 		t.Errorf("%s, %v", data, err)
 	}
 	if _, kind := r.call("AgentGet", "t/c3", `{"agent_id":"other"}`); kind != hosttools.KindInvalidArguments {
@@ -237,7 +252,8 @@ func TestOffer(t *testing.T) {
 			Properties map[string]any
 			Additional *bool `json:"additionalProperties"`
 		}
-		if err := json.Unmarshal(tool.Schema, &schema); err != nil || schema.Type != "object" || schema.Additional == nil || *schema.Additional {
+		if err := json.Unmarshal(tool.Schema, &schema); err != nil || schema.Type != "object" ||
+			schema.Additional == nil || *schema.Additional {
 			t.Errorf("%s: %s (%v)", name, tool.Schema, err)
 		}
 		for key := range schema.Properties {

@@ -57,8 +57,9 @@ const (
 
 // AgentState is what an agent is doing.
 type AgentState struct {
-	ID                    string          `json:"id"`
-	Status                rules.Status    `json:"status"` // booting, awake_idle, awake_running, awaiting_task, asleep, stopped
+	ID string `json:"id"`
+	// booting, awake_idle, awake_running, awaiting_task, asleep, stopped
+	Status                rules.Status    `json:"status"`
 	SleepingUntil         *time.Time      `json:"sleeping_until,omitempty"`
 	CurrentRunID          string          `json:"current_run_id,omitempty"`
 	CurrentMessageID      string          `json:"current_message_id,omitempty"`

@@ -14,7 +14,8 @@ var visibilities = [...]string{"", "action_required", "work_done", "turn_result"
 
 // display makes an event readable for a person.
 func display(e ledger.Event, p Payload) Display {
-	d := Display{Level: e.Level, Category: "trace", Title: strings.ReplaceAll(e.Type, "_", " "), SourceEventKind: e.Type}
+	d := Display{Level: e.Level, Category: "trace", Title: strings.ReplaceAll(e.Type, "_", " "),
+		SourceEventKind: e.Type}
 	if kind, ok := rules.Event(e.Type); ok {
 		d.Category = kind.Category
 		if d.Level == 0 {

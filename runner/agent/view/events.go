@@ -21,12 +21,14 @@ func (Lens) Events(v ledger.View, agentID string, q EventQuery, epoch string) (E
 		return EventPage{}, err
 	}
 	q.Limit = clamp(q.Limit)
-	found, err := v.Events(agentID, ledger.EventQuery{After: q.AfterSeq, Before: q.BeforeSeq, Limit: q.Limit, Descending: q.Descending, MaxLevel: q.MaxLevel})
+	found, err := v.Events(agentID, ledger.EventQuery{After: q.AfterSeq, Before: q.BeforeSeq, Limit: q.Limit,
+		Descending: q.Descending, MaxLevel: q.MaxLevel})
 	if err != nil {
 		return EventPage{}, err
 	}
-	page := EventPage{Events: make([]EventEnvelope, 0, len(found.Events)), OldestSeq: found.Oldest, NewestSeq: found.Newest,
-		HasOlder: found.HasOlder, HasNewer: found.HasNewer, Order: "asc", Limit: q.Limit, Epoch: epoch}
+	page := EventPage{Events: make([]EventEnvelope, 0, len(found.Events)), OldestSeq: found.Oldest,
+		NewestSeq: found.Newest,
+		HasOlder:  found.HasOlder, HasNewer: found.HasNewer, Order: "asc", Limit: q.Limit, Epoch: epoch}
 	if q.Descending {
 		page.Order = "desc"
 	}
@@ -102,8 +104,10 @@ func (j *joiner) message(id string) (*ledger.Message, error) {
 // from takes what is known of the message that an event belongs to.
 func (p *Provenance) from(m *ledger.Message) {
 	origin := m.Origin
-	p.Origin, p.Trust, p.AuthorityClass, p.DeliverySurface, p.AdmissionContext = &origin, m.Trust, m.Authority, m.Surface, m.AdmissionContext
-	p.TaskID, p.WorkItemID, p.CorrelationID, p.CausationID, p.Source = m.TaskID, m.WorkItemID, m.CorrelationID, m.CausationID, m.Origin.Source
+	p.Origin, p.Trust, p.AuthorityClass, p.DeliverySurface, p.AdmissionContext = &origin, m.Trust, m.Authority,
+		m.Surface, m.AdmissionContext
+	p.TaskID, p.WorkItemID, p.CorrelationID, p.CausationID, p.Source = m.TaskID, m.WorkItemID, m.CorrelationID,
+		m.CausationID, m.Origin.Source
 	p.Transport = transport(m.Surface)
 }
 
@@ -174,7 +178,8 @@ func (j *joiner) refer(e ledger.Event, out *EventEnvelope) error {
 		}
 		j.clip("operator_notification.message", &n.Message, out)
 		out.Payload.Notification = &n
-	case rules.WaitRegistered, rules.WaitTriggered, rules.WaitResolved, rules.WaitCancelled, rules.WaitExpired, rules.WaitWithoutRecovery:
+	case rules.WaitRegistered, rules.WaitTriggered, rules.WaitResolved, rules.WaitCancelled, rules.WaitExpired,
+		rules.WaitWithoutRecovery:
 		w, err := j.view.Wait(e.Ref)
 		if err != nil {
 			return err
@@ -187,7 +192,8 @@ func (j *joiner) refer(e ledger.Event, out *EventEnvelope) error {
 		}
 		shown := OfTimer(t)
 		out.Payload.Timer = &shown
-	case rules.ExternalTriggerCreated, rules.ExternalTriggerRotated, rules.ExternalTriggerRevoked, rules.CallbackDelivered:
+	case rules.ExternalTriggerCreated, rules.ExternalTriggerRotated, rules.ExternalTriggerRevoked,
+		rules.CallbackDelivered:
 		t, err := j.view.Trigger(e.Ref)
 		if err != nil {
 			return err

@@ -44,8 +44,10 @@ type Trigger struct {
 // OfTrigger shows a trigger.
 func OfTrigger(t ledger.Trigger) Trigger {
 	return Trigger{
-		ID: t.ID, AgentID: t.AgentID, Scope: "agent", DeliveryMode: t.DeliveryMode, Status: t.Status, CreatedAt: t.CreatedAt,
-		RotatedAt: t.RotatedAt, RevokedAt: t.RevokedAt, LastDeliveredAt: t.LastDeliveredAt, DeliveryCount: t.DeliveryCount,
+		ID: t.ID, AgentID: t.AgentID, Scope: "agent", DeliveryMode: t.DeliveryMode, Status: t.Status,
+		CreatedAt: t.CreatedAt,
+		RotatedAt: t.RotatedAt, RevokedAt: t.RevokedAt, LastDeliveredAt: t.LastDeliveredAt,
+		DeliveryCount: t.DeliveryCount,
 	}
 }
 
@@ -69,7 +71,8 @@ type Timer struct {
 // OfTimer shows a timer.
 func OfTimer(t ledger.Timer) Timer {
 	return Timer{
-		ID: t.ID, AgentID: t.AgentID, CreatedAt: t.CreatedAt, DurationMS: t.DurationMS, IntervalMS: t.IntervalMS, Repeat: t.IntervalMS > 0,
+		ID: t.ID, AgentID: t.AgentID, CreatedAt: t.CreatedAt, DurationMS: t.DurationMS, IntervalMS: t.IntervalMS,
+		Repeat: t.IntervalMS > 0,
 		Status: t.Status, Summary: t.Summary, NextFireAt: t.NextFireAt, LastFiredAt: t.LastFireAt,
 		FireCount: t.FireCount, CoalescedCount: t.Coalesced, LastMessageID: t.MessageID,
 	}

@@ -74,10 +74,11 @@ type ExecutionProfile struct {
 
 // ExecutionPolicy says how firmly each boundary holds.
 type ExecutionPolicy struct {
-	Backend           string            `json:"backend"`
-	ProcessExposed    bool              `json:"process_execution_exposed"`
-	WorktreeSupported bool              `json:"managed_worktree_supported"`
-	ResourceAuthority map[string]string `json:"resource_authority"` // hard_enforced, runtime_shaped or not_enforced, by boundary
+	Backend           string `json:"backend"`
+	ProcessExposed    bool   `json:"process_execution_exposed"`
+	WorktreeSupported bool   `json:"managed_worktree_supported"`
+	// hard_enforced, runtime_shaped or not_enforced, by boundary
+	ResourceAuthority map[string]string `json:"resource_authority"`
 	ProcessExecution  map[string]string `json:"process_execution"`
 }
 

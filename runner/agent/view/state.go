@@ -19,10 +19,13 @@ func (l Lens) State(v ledger.View, agentID, epoch string) (StateSnapshot, error)
 		return StateSnapshot{}, err
 	}
 	s := StateSnapshot{
-		Agent:   summary,
-		Session: Session{CurrentRunID: summary.Agent.CurrentRunID, PendingCount: summary.Agent.Pending, LastTurn: summary.Agent.LastTurnTerminal},
-		Tasks:   []json.RawMessage{}, WorkItems: []json.RawMessage{}, WaitingIntents: summary.ActiveIntents, Notifications: summary.Notifications,
-		Workspace: l.workspace(agentID), Execution: summary.Execution, SnapshotThrough: lane.EventSeq, EventLogEpoch: epoch,
+		Agent: summary,
+		Session: Session{CurrentRunID: summary.Agent.CurrentRunID, PendingCount: summary.Agent.Pending,
+			LastTurn: summary.Agent.LastTurnTerminal},
+		Tasks: []json.RawMessage{}, WorkItems: []json.RawMessage{}, WaitingIntents: summary.ActiveIntents,
+		Notifications: summary.Notifications,
+		Workspace:     l.workspace(agentID), Execution: summary.Execution, SnapshotThrough: lane.EventSeq,
+		EventLogEpoch: epoch,
 	}
 	if s.Timers, err = timers(v, agentID, maxTimers); err != nil {
 		return s, err
@@ -48,7 +51,8 @@ const (
 
 func (l Lens) workspace(agentID string) WorkspaceState {
 	return WorkspaceState{Attached: []string{}, ActiveEntry: &WorkspaceEntry{
-		WorkspaceID: homeWorkspace, WorkspaceAnchor: l.home(agentID), ExecutionRootID: "canonical_root:" + homeWorkspace, ExecutionRoot: homeMount,
+		WorkspaceID: homeWorkspace, WorkspaceAnchor: l.home(agentID),
+		ExecutionRootID: "canonical_root:" + homeWorkspace, ExecutionRoot: homeMount,
 		ProjectionKind: "canonical_root", AccessMode: "exclusive_write", Cwd: homeMount,
 	}}
 }
@@ -69,7 +73,8 @@ func (l Lens) execution(a ledger.Agent) Execution {
 				"workspace_projection": confined, "process_execution": confined,
 			},
 			ProcessExecution: map[string]string{
-				"cwd_rooting": confined, "projection_rooting": confined, "path_confinement": confined, "write_confinement": confined,
+				"cwd_rooting": confined, "projection_rooting": confined, "path_confinement": confined,
+				"write_confinement":   confined,
 				"network_confinement": confined, "secret_isolation": confined, "child_process_containment": confined,
 			},
 		},
@@ -137,7 +142,8 @@ func (l Lens) LatencyReport(v ledger.View, agentID string, limit int) (LatencyRe
 }
 
 func latency(v ledger.View, t ledger.Turn) (TurnLatency, error) {
-	out := TurnLatency{TurnID: t.ID, TurnIndex: t.Index, MessageID: t.MessageID, Kind: t.Kind, TurnMS: t.DurationMS, ModelRounds: t.ModelRounds, ToolCalls: t.ToolCalls}
+	out := TurnLatency{TurnID: t.ID, TurnIndex: t.Index, MessageID: t.MessageID, Kind: t.Kind, TurnMS: t.DurationMS,
+		ModelRounds: t.ModelRounds, ToolCalls: t.ToolCalls}
 	attempt, err := v.Attempt(t.AttemptID)
 	if err != nil {
 		return out, err

@@ -23,8 +23,9 @@ func (l Lens) Summary(v ledger.View, agentID string) (AgentSummary, error) {
 	s := AgentSummary{
 		Identity: l.identity(a), Agent: at.state(), SchedulingPosture: at.Posture(), Lifecycle: at.Lifecycle(),
 		Model: l.model(at), TokenUsage: tokens(at.lane.Totals), Closure: at.Closure(), Execution: l.execution(a),
-		LoadedAgentsMD: LoadedAgentsMD{Sources: l.agentsMD(a.ID)}, Skills: Skills{Active: []string{}}, ActiveChildren: []string{},
-		ActiveIntents: intents(at.waits), ActiveWaits: list(at.waits),
+		LoadedAgentsMD: LoadedAgentsMD{Sources: l.agentsMD(a.ID)}, Skills: Skills{Active: []string{}},
+		ActiveChildren: []string{},
+		ActiveIntents:  intents(at.waits), ActiveWaits: list(at.waits),
 	}
 	if s.ActiveTriggers, err = activeTriggers(v, a.ID); err != nil {
 		return s, err
@@ -72,8 +73,10 @@ func (l Lens) List(v ledger.View) ([]AgentListEntry, error) {
 			return nil, err
 		}
 		out = append(out, AgentListEntry{
-			Identity: l.identity(a), Status: at.Status(), SchedulingPosture: at.Posture(), Lifecycle: at.Lifecycle(), Pending: at.Queued,
-			CurrentRunID: at.RunID, WaitingReason: string(at.Closure().WaitingReason), SleepingUntil: at.until(), Model: l.model(at),
+			Identity: l.identity(a), Status: at.Status(), SchedulingPosture: at.Posture(), Lifecycle: at.Lifecycle(),
+			Pending:      at.Queued,
+			CurrentRunID: at.RunID, WaitingReason: string(at.Closure().WaitingReason), SleepingUntil: at.until(),
+			Model:       l.model(at),
 			LastBriefAt: at.lane.LastBriefAt, HasFailure: at.lane.LastFailure != nil,
 		})
 	}
@@ -143,10 +146,14 @@ func (at moment) state() AgentState {
 	total := at.lane.Totals
 	s := AgentState{
 		ID: at.agent.ID, Status: at.Status(), SleepingUntil: at.until(), CurrentRunID: at.RunID, Pending: at.Queued,
-		TurnIndex: at.lane.Turns, Revision: at.lane.Revision, LastWakeReason: at.lane.LastWake, LastBriefAt: at.lane.LastBriefAt,
-		TotalMessageCount: total.Messages, TotalModelRounds: total.ModelRounds, TotalInputTokens: total.InputTokens, TotalOutputTokens: total.OutputTokens,
-		ToolLatency: []ToolLatency{}, AttachedWorkspaces: []string{}, ModelOverride: at.agent.Model, ModelOverrideEffort: at.agent.ReasoningEffort,
-		PendingWakeHint: hint(at.lane.PendingWake), LastTurnTerminal: terminal(at.last), LastContinuation: object(at.lane.LastResolved),
+		TurnIndex: at.lane.Turns, Revision: at.lane.Revision, LastWakeReason: at.lane.LastWake,
+		LastBriefAt:       at.lane.LastBriefAt,
+		TotalMessageCount: total.Messages, TotalModelRounds: total.ModelRounds, TotalInputTokens: total.InputTokens,
+		TotalOutputTokens: total.OutputTokens,
+		ToolLatency:       []ToolLatency{}, AttachedWorkspaces: []string{}, ModelOverride: at.agent.Model,
+		ModelOverrideEffort: at.agent.ReasoningEffort,
+		PendingWakeHint:     hint(at.lane.PendingWake), LastTurnTerminal: terminal(at.last),
+		LastContinuation:   object(at.lane.LastResolved),
 		LastRuntimeFailure: at.lane.LastFailure, RetryAt: at.RetryAt,
 	}
 	if at.attempt != nil {
@@ -160,8 +167,10 @@ func hint(h *ledger.WakeHint) *WakeHint {
 		return nil
 	}
 	return &WakeHint{
-		Reason: h.Reason, Description: h.Description, Source: h.Source, ExternalTriggerID: h.ExternalTriggerID, Resource: h.Resource,
-		ContentType: h.ContentType, BodyBytes: len(h.Body), CorrelationID: h.CorrelationID, CausationID: h.CausationID, CreatedAt: h.CreatedAt, Coalesced: h.Coalesced,
+		Reason: h.Reason, Description: h.Description, Source: h.Source, ExternalTriggerID: h.ExternalTriggerID,
+		Resource:    h.Resource,
+		ContentType: h.ContentType, BodyBytes: len(h.Body), CorrelationID: h.CorrelationID, CausationID: h.CausationID,
+		CreatedAt: h.CreatedAt, Coalesced: h.Coalesced,
 	}
 }
 
@@ -170,8 +179,10 @@ func terminal(t *ledger.Turn) *TurnTerminal {
 		return nil
 	}
 	return &TurnTerminal{
-		TurnID: t.ID, TurnIndex: t.Index, MessageID: t.MessageID, Kind: t.Kind, Reason: t.Reason, LastAssistantMessage: t.Last, Model: t.Model,
-		TokenUsage: t.Usage, ModelRounds: t.ModelRounds, ToolCalls: t.ToolCalls, StartedAt: t.StartedAt, CompletedAt: t.CompletedAt, DurationMS: t.DurationMS,
+		TurnID: t.ID, TurnIndex: t.Index, MessageID: t.MessageID, Kind: t.Kind, Reason: t.Reason,
+		LastAssistantMessage: t.Last, Model: t.Model,
+		TokenUsage: t.Usage, ModelRounds: t.ModelRounds, ToolCalls: t.ToolCalls, StartedAt: t.StartedAt,
+		CompletedAt: t.CompletedAt, DurationMS: t.DurationMS,
 	}
 }
 
@@ -185,8 +196,10 @@ func object(raw json.RawMessage) json.RawMessage {
 
 func (l Lens) identity(a ledger.Agent) Identity {
 	i := Identity{
-		AgentID: a.ID, Kind: a.Kind, Visibility: a.Visibility, Ownership: a.Ownership, ProfilePreset: a.Preset, Status: "active", IsDefaultAgent: a.ID == l.facts.DefaultAgent,
-		ParentAgentID: a.ParentID, LineageParentID: a.LineageParentID, DelegatedFromTask: a.DelegatedFromTask, AgentHome: l.home(a.ID), Template: a.Template, Image: a.Image, CreatedAt: a.CreatedAt,
+		AgentID: a.ID, Kind: a.Kind, Visibility: a.Visibility, Ownership: a.Ownership, ProfilePreset: a.Preset,
+		Status: "active", IsDefaultAgent: a.ID == l.facts.DefaultAgent,
+		ParentAgentID: a.ParentID, LineageParentID: a.LineageParentID, DelegatedFromTask: a.DelegatedFromTask,
+		AgentHome: l.home(a.ID), Template: a.Template, Image: a.Image, CreatedAt: a.CreatedAt,
 	}
 	if a.ArchivedAt != nil {
 		i.Status = "archived"
@@ -220,9 +233,11 @@ func (l Lens) Model(v ledger.View, agentID string) (ModelState, error) {
 
 // model: an override is asked alone before the runtime's fallbacks, which stay.
 func (l Lens) model(at moment) ModelState {
-	m := ModelState{Source: ModelDefault, RuntimeDefaultModel: l.facts.Model, EffectiveModel: l.facts.Model, EffectiveFallbackModels: list(l.facts.Fallbacks)}
+	m := ModelState{Source: ModelDefault, RuntimeDefaultModel: l.facts.Model, EffectiveModel: l.facts.Model,
+		EffectiveFallbackModels: list(l.facts.Fallbacks)}
 	if at.agent.Model != "" {
-		m.Source, m.EffectiveModel, m.OverrideModel, m.OverrideReasoningEffort = ModelOverride, at.agent.Model, at.agent.Model, at.agent.ReasoningEffort
+		m.Source, m.EffectiveModel, m.OverrideModel, m.OverrideReasoningEffort = ModelOverride, at.agent.Model,
+			at.agent.Model, at.agent.ReasoningEffort
 	}
 	switch {
 	case at.attempt != nil:
@@ -232,7 +247,8 @@ func (l Lens) model(at moment) ModelState {
 	}
 	if at.last != nil {
 		m.ActiveModel = at.last.Model
-		m.FallbackActive = at.last.Model != "" && at.last.Model != m.EffectiveModel && isFallback(m.EffectiveFallbackModels, at.last.Model)
+		m.FallbackActive = at.last.Model != "" && at.last.Model != m.EffectiveModel &&
+			isFallback(m.EffectiveFallbackModels, at.last.Model)
 	}
 	return m
 }
@@ -247,9 +263,11 @@ func isFallback(fallbacks []string, model string) bool {
 }
 
 func tokens(t ledger.Totals) TokenUsage {
-	u := TokenUsage{Total: Tokens{InputTokens: t.InputTokens, OutputTokens: t.OutputTokens, TotalTokens: t.InputTokens + t.OutputTokens}, TotalModelRounds: t.ModelRounds}
+	u := TokenUsage{Total: Tokens{InputTokens: t.InputTokens, OutputTokens: t.OutputTokens,
+		TotalTokens: t.InputTokens + t.OutputTokens}, TotalModelRounds: t.ModelRounds}
 	if t.LastTurn != nil {
-		u.LastTurn = &Tokens{InputTokens: t.LastTurn.InputTokens, OutputTokens: t.LastTurn.OutputTokens, TotalTokens: t.LastTurn.TotalTokens}
+		u.LastTurn = &Tokens{InputTokens: t.LastTurn.InputTokens, OutputTokens: t.LastTurn.OutputTokens,
+			TotalTokens: t.LastTurn.TotalTokens}
 	}
 	return u
 }
@@ -261,7 +279,8 @@ func intents(waits []ledger.Wait) []WaitingIntent {
 		if w.Kind != ledger.WaitExternal || w.Status != ledger.WaitActive {
 			continue
 		}
-		i := WaitingIntent{ID: w.ID, AgentID: w.AgentID, Scope: "agent", Description: w.WaitingFor, Source: w.Source, Resource: w.SubjectRef,
+		i := WaitingIntent{ID: w.ID, AgentID: w.AgentID, Scope: "agent", Description: w.WaitingFor, Source: w.Source,
+			Resource:     w.SubjectRef,
 			DeliveryMode: ledger.DeliverWakeHint, Status: "active", CreatedAt: w.CreatedAt}
 		if w.Owner != ledger.OwnerAgent {
 			i.Scope, i.WorkItemID = "work_item", w.Owner

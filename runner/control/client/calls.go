@@ -139,7 +139,8 @@ func (c *Client) Prompt(ctx context.Context, agentID string, p wire.Prompt, key 
 }
 
 // Enqueue gives an agent a message from outside. key is as with Prompt.
-func (c *Client) Enqueue(ctx context.Context, agentID string, e wire.Enqueue, key string) (out wire.Enqueued, err error) {
+func (c *Client) Enqueue(ctx context.Context, agentID string, e wire.Enqueue, key string) (out wire.Enqueued,
+	err error) {
 	path, err := c.agent(ctx, agents, agentID, "/enqueue")
 	if err != nil {
 		return out, err
@@ -173,7 +174,8 @@ func (c *Client) Create(ctx context.Context, agentID, template string) (out view
 }
 
 // CreateTimer makes a timer. key is as with Prompt.
-func (c *Client) CreateTimer(ctx context.Context, agentID string, t wire.Timer, key string) (out view.Timer, err error) {
+func (c *Client) CreateTimer(ctx context.Context, agentID string, t wire.Timer, key string) (out view.Timer,
+	err error) {
 	return out, c.post(ctx, agentID, "/timers", t, key, &out)
 }
 

@@ -53,17 +53,22 @@ func Unix(path string) *Client {
 		}
 		return wireclient.DialSocket(ctx, path)
 	}
-	return newClient("http://"+socketHost, path, "", &http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: 8, MaxResponseHeaderBytes: 64 << 10})
+	return newClient("http://"+socketHost, path, "",
+		&http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: 8,
+			MaxResponseHeaderBytes: 64 << 10})
 }
 
 // New returns a client of the daemon at baseURL, of scheme http or https. token
 // may be "". Errors are *state.Error.
 func New(baseURL, token string) (*Client, error) {
 	u, err := url.Parse(baseURL)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "url", Message: fmt.Sprintf("%.200q is no URL of a daemon", baseURL), Hint: "give one like http://127.0.0.1:7878"}
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" ||
+		u.Fragment != "" || u.User != nil {
+		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "url",
+			Message: fmt.Sprintf("%.200q is no URL of a daemon", baseURL), Hint: "give one like http://127.0.0.1:7878"}
 	}
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, DisableCompression: true, MaxIdleConnsPerHost: 8, MaxResponseHeaderBytes: 64 << 10}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, DisableCompression: true,
+		MaxIdleConnsPerHost: 8, MaxResponseHeaderBytes: 64 << 10}
 	return newClient(strings.TrimRight(baseURL, "/"), u.Host, token, transport), nil
 }
 
@@ -122,7 +127,8 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, heade
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, r)
 	if err != nil {
-		return nil, &state.Error{Code: wire.CodeInvalidValue, Message: fmt.Sprintf("the request %s %.200q can't be made", method, path), Err: err}
+		return nil, &state.Error{Code: wire.CodeInvalidValue,
+			Message: fmt.Sprintf("the request %s %.200q can't be made", method, path), Err: err}
 	}
 	req.Header = header
 	req.Header.Set("User-Agent", "holon")
@@ -160,7 +166,9 @@ func (c *Client) read(ctx context.Context, resp *http.Response, limit int64) ([]
 }
 
 func (c *Client) bad(what string, err error) error {
-	return &state.Error{Code: wire.CodeBadAnswer, Message: fmt.Sprintf("the daemon at %s gave no usable answer to %.200s", c.where, what), Hint: "check that what answers is holon, of this version", Err: err}
+	return &state.Error{Code: wire.CodeBadAnswer,
+		Message: fmt.Sprintf("the daemon at %s gave no usable answer to %.200s", c.where, what),
+		Hint:    "check that what answers is holon, of this version", Err: err}
 }
 
 // broken says why there was no whole answer.
@@ -172,9 +180,11 @@ func (c *Client) broken(ctx context.Context, err error) error {
 		err = wrapped.Err // which named the URL once more
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return &state.Error{Code: wire.CodeUnreachable, Message: "no daemon answers at " + c.where, Hint: "start it with: holon daemon start", Err: err}
+		return &state.Error{Code: wire.CodeUnreachable, Message: "no daemon answers at " + c.where,
+			Hint: "start it with: holon daemon start", Err: err}
 	}
-	return &state.Error{Code: wire.CodeDisconnected, Message: "the daemon at " + c.where + " went away", Hint: "see: holon daemon status", Err: err}
+	return &state.Error{Code: wire.CodeDisconnected, Message: "the daemon at " + c.where + " went away",
+		Hint: "see: holon daemon status", Err: err}
 }
 
 // agent returns the path of an agent beneath prefix. For "" it asks which agent

@@ -34,9 +34,11 @@ func serve(t *testing.T, h http.HandlerFunc) *client.Client {
 func TestNew(t *testing.T) {
 	for url, ok := range map[string]bool{
 		"http://127.0.0.1:1": true, "https://example.org/holon/": true,
-		"": false, "127.0.0.1:1": false, "unix:///x": false, "http://": false, "http://a?x": false, "http://u:p@a": false, "%": false,
+		"": false, "127.0.0.1:1": false, "unix:///x": false, "http://": false, "http://a?x": false,
+		"http://u:p@a": false, "%": false,
 	} {
-		if _, err := client.New(url, ""); (err == nil) != ok || err != nil && !state.IsCode(err, wire.CodeInvalidValue) {
+		if _, err := client.New(url, ""); (err == nil) != ok ||
+			err != nil && !state.IsCode(err, wire.CodeInvalidValue) {
 			t.Errorf("%q: %v", url, err)
 		}
 	}
@@ -53,7 +55,9 @@ func TestHostileAnswers(t *testing.T) {
 		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
 		}, wire.CodeBadAnswer},
-		"no envelope": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", http.StatusBadGateway) }, wire.CodeBadAnswer},
+		"no envelope": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "bad gateway", http.StatusBadGateway)
+		}, wire.CodeBadAnswer},
 		"cut off": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "9")
 			fmt.Fprint(w, `{"ok":`)
@@ -91,10 +95,12 @@ func TestRequests(t *testing.T) {
 	if _, err := c.Prompt(t.Context(), "", wire.Prompt{Text: "x"}, "key"); err != nil {
 		t.Fatal(err)
 	}
-	if got.URL.EscapedPath() != "/control/agents/the%20one/prompt" || got.Header.Get("Authorization") != "Bearer the-token" || got.Header.Get("Idempotency-Key") != "key" {
+	if got.URL.EscapedPath() != "/control/agents/the%20one/prompt" ||
+		got.Header.Get("Authorization") != "Bearer the-token" || got.Header.Get("Idempotency-Key") != "key" {
 		t.Errorf("%s %v", got.URL.EscapedPath(), got.Header)
 	}
-	if _, err := c.CancelTimer(t.Context(), "a/b", "../x"); err != nil || got.URL.EscapedPath() != "/control/agents/a%2Fb/timers/..%2Fx" {
+	if _, err := c.CancelTimer(t.Context(), "a/b", "../x"); err != nil ||
+		got.URL.EscapedPath() != "/control/agents/a%2Fb/timers/..%2Fx" {
 		t.Errorf("%s, %v", got.URL.EscapedPath(), err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
@@ -116,11 +122,13 @@ func TestFollowHostileStreams(t *testing.T) {
 		queries = append(queries, r.URL.RawQuery)
 		switch connections++; connections {
 		case 1:
-			fmt.Fprint(w, opening, ": comment\n\n", event(5), event(5), event(6), "data: {\"type\":\"x\",\"event_s") // cut off
+			// cut off
+			fmt.Fprint(w, opening, ": comment\n\n", event(5), event(5), event(6), "data: {\"type\":\"x\",\"event_s")
 		case 2:
 			fmt.Fprint(w, opening[:0], event(6), event(7))
 		case 3:
-			fmt.Fprint(w, "event: stream_reset\ndata: {\"type\":\"stream_reset\",\"event_log_epoch\":\"f\",\"after_seq\":1,\"reason\":\"epoch_changed\"}\n\n", event(2))
+			fmt.Fprint(w, "event: stream_reset\ndata: "+
+				"{\"type\":\"stream_reset\",\"event_log_epoch\":\"f\",\"after_seq\":1,\"reason\":\"epoch_changed\"}\n\n", event(2))
 		default:
 			fmt.Fprint(w, "data: nonsense\n\n")
 		}
@@ -143,7 +151,8 @@ func TestFollowHostileStreams(t *testing.T) {
 	if !state.IsCode(end, wire.CodeBadAnswer) {
 		t.Errorf("it ended with %v", end)
 	}
-	if want := "after_seq=4 after_seq=6&epoch=e after_seq=7&epoch=e after_seq=2&epoch=f"; strings.Join(queries, " ") != want {
+	if want := "after_seq=4 after_seq=6&epoch=e after_seq=7&epoch=e after_seq=2&epoch=f"; strings.Join(queries,
+		" ") != want {
 		t.Errorf("asked %v, want %s", queries, want)
 	}
 	connections = 0

@@ -120,7 +120,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 func (s *following) once(ctx context.Context, path string) error {
 	reading, cancel := context.WithCancel(ctx)
 	defer cancel()
-	resp, err := s.client.do(reading, http.MethodGet, path+"?"+s.query(), nil, http.Header{"Accept": {"text/event-stream"}})
+	resp, err := s.client.do(reading, http.MethodGet, path+"?"+s.query(), nil,
+		http.Header{"Accept": {"text/event-stream"}})
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,8 @@ func CheckJSON(body []byte) error {
 		return &state.Error{Code: CodeInvalidJSON, Message: err.Error(), Hint: "send flatter JSON"}
 	}
 	if !utf8.Valid(body) || !json.Valid(body) {
-		return &state.Error{Code: CodeInvalidJSON, Message: "the body is no valid JSON", Hint: "send one JSON value, in UTF-8"}
+		return &state.Error{Code: CodeInvalidJSON, Message: "the body is no valid JSON",
+			Hint: "send one JSON value, in UTF-8"}
 	}
 	return nil
 }
@@ -65,7 +66,8 @@ type field struct {
 func object(data []byte) ([]field, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, &state.Error{Code: CodeInvalidJSON, Message: "the body is no JSON object", Hint: "send a JSON object"}
+		return nil, &state.Error{Code: CodeInvalidJSON, Message: "the body is no JSON object",
+			Hint: "send a JSON object"}
 	}
 	var out []field
 	for dec.More() {
@@ -79,10 +81,13 @@ func object(data []byte) ([]field, error) {
 			return nil, explain(err)
 		}
 		if slices.ContainsFunc(out, func(g field) bool { return g.name == f.name }) {
-			return nil, &state.Error{Code: CodeInvalidValue, Param: f.name, Message: fmt.Sprintf("the key %.100q stands twice", f.name), Hint: "give it once"}
+			return nil, &state.Error{Code: CodeInvalidValue, Param: f.name,
+				Message: fmt.Sprintf("the key %.100q stands twice", f.name), Hint: "give it once"}
 		}
 		if out = append(out, f); len(out) > maxKeys {
-			return nil, &state.Error{Code: CodeInvalidJSON, Message: fmt.Sprintf("the object has more than %d keys", maxKeys), Hint: "put what is yours into metadata"}
+			return nil, &state.Error{Code: CodeInvalidJSON,
+				Message: fmt.Sprintf("the object has more than %d keys", maxKeys),
+				Hint:    "put what is yours into metadata"}
 		}
 	}
 	return out, nil
@@ -127,15 +132,18 @@ func explain(err error) error {
 		return nil
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return &state.Error{Code: CodeInvalidValue, Param: wrong.Field, Message: fmt.Sprintf("%.100q can't be a %s", wrong.Field, wrong.Value),
-			Hint: "GET /openapi.json says what it may be"}
+		return &state.Error{Code: CodeInvalidValue, Param: wrong.Field,
+			Message: fmt.Sprintf("%.100q can't be a %s", wrong.Field, wrong.Value),
+			Hint:    "GET /openapi.json says what it may be"}
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		name = strings.Trim(name, `"`)
-		return &state.Error{Code: CodeUnknownField, Param: name, Message: fmt.Sprintf("there is no key %.100q here", name), Hint: "GET /openapi.json lists the keys"}
+		return &state.Error{Code: CodeUnknownField, Param: name,
+			Message: fmt.Sprintf("there is no key %.100q here", name), Hint: "GET /openapi.json lists the keys"}
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return &state.Error{Code: CodeInvalidJSON, Message: "the body ends too early", Hint: "send a whole JSON object"}
 	}
-	return &state.Error{Code: CodeInvalidJSON, Message: "the body is no valid JSON", Hint: "send a JSON object", Err: err}
+	return &state.Error{Code: CodeInvalidJSON, Message: "the body is no valid JSON", Hint: "send a JSON object",
+		Err: err}
 }

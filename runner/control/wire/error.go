@@ -49,7 +49,8 @@ var statusByCode = map[state.Code]int{
 	"agent_stopped": 409, "agent_private": 403, "invalid_message": 400, "idempotency_conflict": 409, "queue_full": 429,
 	"no_current_run": 409, "run_mismatch": 409, "trigger_unknown": 404, "invalid_timer": 400, "invalid_agent": 400,
 
-	"template_not_found": 404, "template_invalid": 400, "template_remote_unsupported": 400, "template_skill_unavailable": 400, "agent_home_unusable": 500,
+	"template_not_found": 404, "template_invalid": 400, "template_remote_unsupported": 400,
+	"template_skill_unavailable": 400, "agent_home_unusable": 500,
 }
 
 // retryable are the codes after which the same request may work by itself.
@@ -106,9 +107,11 @@ func Explain(err error) (f Failure, status int, known bool) {
 		e, ok = &state.Error{Code: CodeTimeout, Message: "the request took too long", Hint: "try again"}, true
 	}
 	if !ok {
-		e = &state.Error{Code: CodeInternal, Message: "internal error", Hint: "the runtime's log has the details: holon daemon logs"}
+		e = &state.Error{Code: CodeInternal, Message: "internal error",
+			Hint: "the runtime's log has the details: holon daemon logs"}
 	}
-	return Failure{Error: FailureInfo{Code: e.Code, Message: e.Message, Param: e.Param, Hint: e.Hint, Retryable: Retryable(e.Code)}}, Status(e.Code), ok
+	return Failure{Error: FailureInfo{Code: e.Code, Message: e.Message, Param: e.Param, Hint: e.Hint,
+		Retryable: Retryable(e.Code)}}, Status(e.Code), ok
 }
 
 // DecodeFailure reads the body of an error answer. A body that is none becomes
@@ -116,8 +119,9 @@ func Explain(err error) (f Failure, status int, known bool) {
 func DecodeFailure(status int, body []byte) *state.Error {
 	var f Failure
 	if err := json.Unmarshal(body, &f); err != nil || f.Error.Code == "" || f.Error.Message == "" {
-		return &state.Error{Code: CodeBadAnswer, Message: "the daemon answered " + http.StatusText(status) + " without saying why",
-			Hint: "check that what answers is holon, of this version"}
+		return &state.Error{Code: CodeBadAnswer,
+			Message: "the daemon answered " + http.StatusText(status) + " without saying why",
+			Hint:    "check that what answers is holon, of this version"}
 	}
 	return &state.Error{Code: f.Error.Code, Message: f.Error.Message, Param: f.Error.Param, Hint: f.Error.Hint}
 }

@@ -239,5 +239,6 @@ type StreamFrame struct {
 	AfterSeq  int64  `json:"after_seq"` // what follows is newer than this
 	OldestSeq int64  `json:"oldest_seq"`
 	NewestSeq int64  `json:"newest_seq"`
-	Reason    string `json:"reason,omitempty"` // of a reset: epoch_changed, cursor_pruned, cursor_ahead; of an end: shutdown, limit
+	// of a reset: epoch_changed, cursor_pruned, cursor_ahead; of an end: shutdown, limit
+	Reason string `json:"reason,omitempty"`
 }

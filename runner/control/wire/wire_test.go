@@ -19,7 +19,8 @@ func TestErrorsCrossTheWire(t *testing.T) {
 		was := &state.Error{Code: code, Message: "m", Param: "p", Hint: "h", Err: errors.New("cause")}
 		f, status, known := wire.Explain(fmt.Errorf("doing: %w", was))
 		text, err := json.Marshal(f)
-		if err != nil || !known || f.OK || status != wire.Status(code) || status < 400 || f.Error.Retryable != wire.Retryable(code) {
+		if err != nil || !known || f.OK || status != wire.Status(code) || status < 400 ||
+			f.Error.Retryable != wire.Retryable(code) {
 			t.Errorf("%s: %s, %d, %v", code, text, status, err)
 		}
 		is := wire.DecodeFailure(status, text)
@@ -31,7 +32,8 @@ func TestErrorsCrossTheWire(t *testing.T) {
 
 // What has no code of the table is internal, and nothing of it is told.
 func TestUnknownErrorsAreInternal(t *testing.T) {
-	for _, err := range []error{errors.New("secret"), &state.Error{Code: "unheard_of", Message: "secret"}, context.Canceled} {
+	for _, err := range []error{errors.New("secret"), &state.Error{Code: "unheard_of", Message: "secret"},
+		context.Canceled} {
 		f, status, known := wire.Explain(err)
 		if known || status != 500 || f.Error.Code != wire.CodeInternal || f.Error.Message == "secret" {
 			t.Errorf("%v: %+v, %d", err, f, status)
@@ -50,9 +52,11 @@ func TestUnknownErrorsAreInternal(t *testing.T) {
 // The codes of lanes and ledgers have a status here.
 func TestTheTableKnowsTheCodesOfOthers(t *testing.T) {
 	for _, code := range []state.Code{
-		scheduler.CodeAgentStopped, scheduler.CodeAgentPrivate, scheduler.CodeInvalidMessage, scheduler.CodeKeyConflict, scheduler.CodeQueueFull, scheduler.CodeNoRun, scheduler.CodeRunMismatch,
+		scheduler.CodeAgentStopped, scheduler.CodeAgentPrivate, scheduler.CodeInvalidMessage, scheduler.CodeKeyConflict,
+		scheduler.CodeQueueFull, scheduler.CodeNoRun, scheduler.CodeRunMismatch,
 		scheduler.CodeTokenUnknown, scheduler.CodeInvalidTimer, scheduler.CodeInvalidAgent,
-		ledger.CodeNotFound, ledger.CodeConflict, ledger.CodeExists, ledger.CodeTooLarge, ledger.CodeLocked, ledger.CodeLedgerFull, ledger.CodeLedgerEnded,
+		ledger.CodeNotFound, ledger.CodeConflict, ledger.CodeExists, ledger.CodeTooLarge, ledger.CodeLocked,
+		ledger.CodeLedgerFull, ledger.CodeLedgerEnded,
 	} {
 		if wire.Status(code) == 500 {
 			t.Errorf("%s has no status", code)
@@ -65,7 +69,8 @@ func TestDecode(t *testing.T) {
 	if err := wire.Decode([]byte(` {"agentId":"a","correlation_id":"c","origin":{"kind":"channel","channelId":"x","senderId":"y"},"metadata":{"keepMe":{"asIs":1}}} `), &e, "origin"); err != nil {
 		t.Fatal(err)
 	}
-	if e.AgentID != "a" || e.CorrelationID != "c" || e.Origin.ChannelID != "x" || e.Origin.SenderID != "y" || string(e.Metadata) != `{"keepMe":{"asIs":1}}` {
+	if e.AgentID != "a" || e.CorrelationID != "c" || e.Origin.ChannelID != "x" || e.Origin.SenderID != "y" ||
+		string(e.Metadata) != `{"keepMe":{"asIs":1}}` {
 		t.Errorf("%+v", e)
 	}
 	for body, code := range map[string]state.Code{
@@ -89,7 +94,10 @@ func TestDecode(t *testing.T) {
 // Whatever comes is refused with a code of the table or means the same when it
 // is written and read again.
 func FuzzDecode(f *testing.F) {
-	for _, seed := range []string{`{"text":"x","agentId":"a"}`, `{"origin":{"kind":"channel","channelId":"c"},"json":[1,{"a":null}]}`, `{"trust":1}`, `{"body":{"type":"json","value":{}}}`, `{"a":{"a":{"a":[]}}}`, `{"text":"\ud800"}`, `[`, `{"TEXT":"x","text":"y"}`} {
+	for _, seed := range []string{`{"text":"x","agentId":"a"}`,
+		`{"origin":{"kind":"channel","channelId":"c"},"json":[1,{"a":null}]}`, `{"trust":1}`,
+		`{"body":{"type":"json","value":{}}}`, `{"a":{"a":{"a":[]}}}`, `{"text":"\ud800"}`, `[`,
+		`{"TEXT":"x","text":"y"}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {

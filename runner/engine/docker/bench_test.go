@@ -33,7 +33,8 @@ func BenchmarkColdStart(b *testing.B) {
 		stop = append(stop, end(b, e, h))
 
 		start = time.Now()
-		created, err := e.api.ContainerCreate(b.Context(), &container.Config{Image: ref, Entrypoint: []string{"/probe", "serve"}, StopSignal: "SIGTERM"},
+		created, err := e.api.ContainerCreate(b.Context(),
+			&container.Config{Image: ref, Entrypoint: []string{"/probe", "serve"}, StopSignal: "SIGTERM"},
 			&container.HostConfig{NetworkMode: "none"}, nil, nil, "")
 		if err == nil {
 			err = e.api.ContainerStart(b.Context(), created.ID, container.StartOptions{})
@@ -42,7 +43,9 @@ func BenchmarkColdStart(b *testing.B) {
 			b.Fatal(err)
 		}
 		bare = append(bare, time.Since(start))
-		bareStop = append(bareStop, end(b, e, engine.Handle{Version: engine.HandleVersion, Engine: name, ID: created.ID, Name: fmt.Sprintf("bare-%d", i)}))
+		bareStop = append(bareStop, end(b, e,
+			engine.Handle{Version: engine.HandleVersion, Engine: name, ID: created.ID,
+				Name: fmt.Sprintf("bare-%d", i)}))
 	}
 	b.ReportMetric(ms(ours), "start-ms")
 	b.ReportMetric(ms(bare), "bare-start-ms")

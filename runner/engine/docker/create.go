@@ -163,7 +163,8 @@ func (e *Engine) checkSocket(spec engine.Spec) error {
 		}
 		rel, err := filepath.Rel(source, socket)
 		if err == nil && filepath.IsLocal(rel) {
-			return &engine.Error{Code: engine.CodeInvalidSpec, Param: "mounts", Hint: "mount a directory that does not hold " + socket,
+			return &engine.Error{Code: engine.CodeInvalidSpec, Param: "mounts",
+				Hint:    "mount a directory that does not hold " + socket,
 				Message: "mount source " + m.Source + " would show the Docker socket to the container"}
 		}
 	}
@@ -198,9 +199,10 @@ func request(spec engine.Spec) (*container.Config, *container.HostConfig) {
 		ShmSize:        engine.ShmSize,
 		Tmpfs:          tmpfs(spec, true),
 		Mounts:         binds(spec.Mounts),
-		LogConfig:      container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "5m", "max-file": "2"}},
-		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
-		Resources:      resources(spec),
+		LogConfig: container.LogConfig{Type: "json-file",
+			Config: map[string]string{"max-size": "5m", "max-file": "2"}},
+		RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
+		Resources:     resources(spec),
 	}
 	return config, host
 }
@@ -274,8 +276,9 @@ func discarded(warnings []string, spec engine.Spec) error {
 			param = "cpus"
 		}
 		if param != "" {
-			return &engine.Error{Code: engine.CodeResourceLimit, Param: param, Message: "the engine cannot limit " + param + ": " + warning,
-				Hint: "enable the cgroup controller in the kernel, or ask for no limit explicitly"}
+			return &engine.Error{Code: engine.CodeResourceLimit, Param: param,
+				Message: "the engine cannot limit " + param + ": " + warning,
+				Hint:    "enable the cgroup controller in the kernel, or ask for no limit explicitly"}
 		}
 	}
 	return nil

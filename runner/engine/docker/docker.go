@@ -65,7 +65,8 @@ func New(host, registerDir string) (*Engine, error) {
 	api, err := client.NewClientWithOpts(options...)
 	if err != nil {
 		return nil, &engine.Error{Code: engine.CodeUnreachable, Param: "engine", Err: err,
-			Message: "the settings for the Docker client are not usable", Hint: "check DOCKER_HOST and the other DOCKER_ variables"}
+			Message: "the settings for the Docker client are not usable",
+			Hint:    "check DOCKER_HOST and the other DOCKER_ variables"}
 	}
 	return &Engine{api: api, register: register{registerDir}}, nil
 }

@@ -91,7 +91,8 @@ func buildImage(t testing.TB, e *Engine, program string) string {
 		t.Fatal(err)
 	}
 	ref := "holon-enginetest:" + tag()
-	answer, err := e.api.ImageBuild(t.Context(), &archive, build.ImageBuildOptions{Tags: []string{ref}, Remove: true, ForceRemove: true, NoCache: true})
+	answer, err := e.api.ImageBuild(t.Context(), &archive,
+		build.ImageBuildOptions{Tags: []string{ref}, Remove: true, ForceRemove: true, NoCache: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,15 +40,19 @@ func wrap(doing string, err error) error {
 		out.Code = engine.CodeNotFound
 	case errdefs.IsNotFound(err) && mentions(err, "network"):
 		out.Code, out.Param, out.Hint = engine.CodeInvalidSpec, "network", "create the network, or use --network none"
-	case errdefs.IsConflict(err), errdefs.IsNotModified(err), mentions(err, "that name is already in use"): // Podman's words
+	// Podman's words
+	case errdefs.IsConflict(err), errdefs.IsNotModified(err), mentions(err, "that name is already in use"):
 		out.Code = engine.CodeConflict
 	case mentions(err, "no space left on device"):
 		out.Code, out.Param, out.Hint = engine.CodeResourceLimit, "disk", "free space where the engine keeps its data"
 	case mentions(err, "unknown runtime", "runtime not found", "invalid runtime name"):
-		out.Code, out.Param, out.Hint = engine.CodeInvalidSpec, "runtime", "name one that the engine has (docker info lists them), or leave --runtime out"
+		out.Code, out.Param, out.Hint = engine.CodeInvalidSpec, "runtime",
+			"name one that the engine has (docker info lists them), or leave --runtime out"
 	case mentions(err, "setting rlimit"):
-		out.Code, out.Param, out.Hint = engine.CodeResourceLimit, "open_files", "the engine's own limit is lower: raise LimitNOFILE of its service"
-	case mentions(err, "executable file not found", "no such file or directory: unknown", "exec format error", "permission denied: unknown"):
+		out.Code, out.Param, out.Hint = engine.CodeResourceLimit, "open_files",
+			"the engine's own limit is lower: raise LimitNOFILE of its service"
+	case mentions(err, "executable file not found", "no such file or directory: unknown", "exec format error",
+		"permission denied: unknown"):
 		out.Code, out.Param, out.Hint = engine.CodeCannotRun, "args",
 			"the program must be in the image or a mount, executable, and built for this machine"
 	case errdefs.IsInvalidArgument(err):
@@ -65,8 +69,10 @@ func wrapCreate(spec engine.Spec, err error) error {
 	}
 	switch {
 	case errdefs.IsNotFound(err) && mentions(err, "no such image", "no such manifest", "image not known"):
-		out.Code, out.Param, out.Message = engine.CodeImageNotFound, "image", fmt.Sprintf("image %s is not on this machine", spec.Image)
-		out.Hint = fmt.Sprintf("make image (builds the base image), docker pull %s, or name another with --image", spec.Image)
+		out.Code, out.Param, out.Message = engine.CodeImageNotFound, "image",
+			fmt.Sprintf("image %s is not on this machine", spec.Image)
+		out.Hint = fmt.Sprintf("make image (builds the base image), docker pull %s, or name another with --image",
+			spec.Image)
 	case out.Code == engine.CodeConflict && out.Param == "":
 		out.Param, out.Hint = "name", "choose another name, or remove the container that has it"
 	case mentions(err, "invalid reference format", "must be lowercase"):
@@ -76,7 +82,8 @@ func wrapCreate(spec engine.Spec, err error) error {
 	case mentions(err, "range of cpus", "nanocpus"):
 		out.Code, out.Param, out.Hint = engine.CodeResourceLimit, "cpus", "ask for no more CPUs than the machine has"
 	case mentions(err, "bind source path does not exist", "invalid mount config"):
-		out.Code, out.Param, out.Hint = engine.CodeInvalidSpec, "mounts", "the directory must exist on the machine that the engine runs on"
+		out.Code, out.Param, out.Hint = engine.CodeInvalidSpec, "mounts",
+			"the directory must exist on the machine that the engine runs on"
 	}
 	return out
 }

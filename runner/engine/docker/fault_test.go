@@ -22,7 +22,8 @@ import (
 
 // between is a proxy before the real daemon that may interfere. It returns an
 // engine that goes through it.
-func between(t *testing.T, real *Engine, interfere func(w http.ResponseWriter, r *http.Request, pass http.Handler)) *Engine {
+func between(t *testing.T, real *Engine,
+	interfere func(w http.ResponseWriter, r *http.Request, pass http.Handler)) *Engine {
 	t.Helper()
 	socket := real.socketPath()
 	if socket == "" {
@@ -33,7 +34,9 @@ func between(t *testing.T, real *Engine, interfere func(w http.ResponseWriter, r
 	}}
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "docker"})
 	proxy.Transport, proxy.FlushInterval = transport, -1
-	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { interfere(w, r, proxy) }), transport.CloseIdleConnections)
+	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		interfere(w, r, proxy)
+	}), transport.CloseIdleConnections)
 }
 
 // serve returns an engine whose daemon is handler.
@@ -81,7 +84,8 @@ func leftover(t *testing.T, e *Engine, labels map[string]string) int {
 }
 
 func faultSpec(image string) engine.Spec {
-	return engine.Spec{Name: "enginetest-" + strings.ToLower(rand.Text()), Image: image, Args: []string{"/probe", "serve"},
+	return engine.Spec{Name: "enginetest-" + strings.ToLower(rand.Text()), Image: image,
+		Args:   []string{"/probe", "serve"},
 		Labels: map[string]string{"holon.enginetest": rand.Text()}}
 }
 

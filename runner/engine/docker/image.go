@@ -60,7 +60,9 @@ func isSet(env []string, name string) bool {
 func openVolumes(volumes map[string]struct{}, spec engine.Spec) []string {
 	var open []string
 	for target := range volumes {
-		mounted := slices.ContainsFunc(spec.Mounts, func(m engine.Mount) bool { return m.Target == path.Clean(target) }) ||
+		mounted := slices.ContainsFunc(spec.Mounts, func(m engine.Mount) bool {
+			return m.Target == path.Clean(target)
+		}) ||
 			slices.ContainsFunc(spec.Tmpfs, func(t engine.Tmpfs) bool { return t.Target == path.Clean(target) })
 		if !mounted {
 			open = append(open, target)

@@ -31,21 +31,24 @@ func TestHostileImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"holon.role": "", "holon.run": "run_ours", "holon.agent": "", "holon.more": "", "other": "kept"}
+	want := map[string]string{"holon.role": "", "holon.run": "run_ours", "holon.agent": "", "holon.more": "",
+		"other": "kept"}
 	for key, value := range want {
 		if got := made.Config.Labels[key]; got != value {
 			t.Errorf("label %s = %q, want %q", key, got, value)
 		}
 	}
 	env := strings.Join(made.Config.Env, "\n")
-	if strings.Contains(env, "HOLON_MODEL=") || !strings.Contains(env, "HOLON_TOKEN=ours") || !strings.Contains(env, "KEPT=1") {
+	if strings.Contains(env, "HOLON_MODEL=") || !strings.Contains(env, "HOLON_TOKEN=ours") ||
+		!strings.Contains(env, "KEPT=1") {
 		t.Errorf("environment = %q, want HOLON_TOKEN=ours and KEPT=1, and no HOLON_MODEL", env)
 	}
 
 	volumes := commit(t, e, base, `VOLUME /data /tmp`)
 	spec := engine.Spec{Name: "holon-" + tag(), Image: volumes, Args: []string{"/probe"}}
 	_, err = e.Create(t.Context(), spec)
-	if !state.IsCode(err, engine.CodeInvalidSpec) || !strings.Contains(err.Error(), "/data") || strings.Contains(err.Error(), "/tmp") {
+	if !state.IsCode(err, engine.CodeInvalidSpec) || !strings.Contains(err.Error(), "/data") ||
+		strings.Contains(err.Error(), "/tmp") {
 		t.Errorf("Create with an open volume: %v, want a refusal that names /data alone", err)
 	}
 	spec.Mounts = []engine.Mount{{Source: t.TempDir(), Target: "/data"}}
@@ -58,7 +61,8 @@ func TestHostileImage(t *testing.T) {
 
 func TestImageNames(t *testing.T) {
 	e := connect(t)
-	for _, name := range []string{"", "../containers/x", "a b", "a?force=1", "-x", "UPPER", "a\nb", strings.Repeat("x", 5000)} {
+	for _, name := range []string{"", "../containers/x", "a b", "a?force=1", "-x", "UPPER", "a\nb",
+		strings.Repeat("x", 5000)} {
 		_, err := e.Create(t.Context(), engine.Spec{Name: "holon-" + tag(), Image: name, Args: []string{"/probe"}})
 		if !state.IsCode(err, engine.CodeInvalidSpec) {
 			t.Errorf("Create with image %.40q: %v, want %s", name, err, engine.CodeInvalidSpec)
@@ -74,7 +78,8 @@ func TestForeignContainer(t *testing.T) {
 	e := &Engine{api: plain.api, register: register{dir}}
 	img := buildImage(t, e, enginetest.BuildProgram(t))
 	labels := map[string]string{"holon.home": dir, "holon.run": "run_1"}
-	ours, err := e.Create(t.Context(), engine.Spec{Name: "holon-" + tag(), Image: img, Args: []string{"/probe"}, Labels: labels})
+	ours, err := e.Create(t.Context(), engine.Spec{Name: "holon-" + tag(), Image: img, Args: []string{"/probe"},
+		Labels: labels})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +88,8 @@ func TestForeignContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Whatever our container says of itself, its nonce too, an image can repeat.
-	foreign, err := plain.api.ContainerCreate(t.Context(), &container.Config{Image: img, Labels: made.Config.Labels}, nil, nil, nil, "holon-"+tag())
+	foreign, err := plain.api.ContainerCreate(t.Context(), &container.Config{Image: img, Labels: made.Config.Labels},
+		nil, nil, nil, "holon-"+tag())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +124,8 @@ func commit(t *testing.T, e *Engine, base string, changes ...string) string {
 	}
 	defer remove(t, e, engine.Handle{Version: engine.HandleVersion, Engine: name, ID: made.ID, Name: made.ID})
 	ref := "holon-enginetest:" + tag()
-	if _, err := e.api.ContainerCommit(t.Context(), made.ID, container.CommitOptions{Reference: ref, Changes: changes}); err != nil {
+	if _, err := e.api.ContainerCommit(t.Context(), made.ID,
+		container.CommitOptions{Reference: ref, Changes: changes}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -120,7 +120,8 @@ func seccompAxis(host *container.HostConfig, daemon *system.Info) engine.Axis {
 		return axis(engine.NotEnforced, "none")
 	case profile == "default", profile == "builtin":
 		return axis(engine.HardEnforced, "default")
-	case profile == ownProfile && seccompProfile(daemon) != "none": // what a daemon without the feature is told has no effect
+	// what a daemon without the feature is told has no effect
+	case profile == ownProfile && seccompProfile(daemon) != "none":
 		return axis(engine.HardEnforced, ownProfile)
 	}
 	return axis(engine.RuntimeShaped, "custom")

@@ -14,12 +14,16 @@ var _ engine.Pauser = (*Engine)(nil)
 
 // Pause implements engine.Pauser.
 func (e *Engine) Pause(ctx context.Context, h engine.Handle) error {
-	return e.hold(ctx, h, "pause", e.api.ContainerPause, func(s *container.State) bool { return s.Status == container.StatePaused })
+	return e.hold(ctx, h, "pause", e.api.ContainerPause, func(s *container.State) bool {
+		return s.Status == container.StatePaused
+	})
 }
 
 // Resume implements engine.Pauser.
 func (e *Engine) Resume(ctx context.Context, h engine.Handle) error {
-	return e.hold(ctx, h, "resume", e.api.ContainerUnpause, func(s *container.State) bool { return s.Status != container.StatePaused })
+	return e.hold(ctx, h, "resume", e.api.ContainerUnpause, func(s *container.State) bool {
+		return s.Status != container.StatePaused
+	})
 }
 
 const (
@@ -32,7 +36,8 @@ const (
 // inspection is the exception, so that the call costs one round trip. For a moment
 // after a change the daemon may still be told of the one before it and then refuse
 // what its state allows; that passes.
-func (e *Engine) hold(ctx context.Context, h engine.Handle, doing string, call func(context.Context, string) error, done func(*container.State) bool) error {
+func (e *Engine) hold(ctx context.Context, h engine.Handle, doing string, call func(context.Context, string) error,
+	done func(*container.State) bool) error {
 	if err := engine.CheckHandle(h, name); err != nil {
 		return err
 	}
@@ -53,7 +58,8 @@ func (e *Engine) hold(ctx context.Context, h engine.Handle, doing string, call f
 		case done(found.State):
 			return nil
 		case !found.State.Running:
-			return &engine.Error{Code: engine.CodeConflict, Message: "cannot " + doing + " container " + h.Name + ": it does not run"}
+			return &engine.Error{Code: engine.CodeConflict,
+				Message: "cannot " + doing + " container " + h.Name + ": it does not run"}
 		case try == holdTries:
 			return wrap(doing+" container "+h.Name, err)
 		}

@@ -69,8 +69,10 @@ func (e *Engine) Inspect(ctx context.Context, h engine.Handle) (engine.State, er
 	}
 	return engine.State{
 		Handle: h, Status: status(found.State.Status), PID: found.State.Pid, Exit: exitOf(found.State),
-		CreatedAt: parseTime(found.Created), StartedAt: parseTime(found.State.StartedAt), FinishedAt: parseTime(found.State.FinishedAt),
-		Image: found.Config.Image, ImageID: found.Image, Runtime: found.HostConfig.Runtime, Labels: own(found.Config.Labels),
+		CreatedAt: parseTime(found.Created), StartedAt: parseTime(found.State.StartedAt),
+		FinishedAt: parseTime(found.State.FinishedAt),
+		Image:      found.Config.Image, ImageID: found.Image, Runtime: found.HostConfig.Runtime,
+		Labels:    own(found.Config.Labels),
 		Isolation: isolation(found, daemon),
 	}, nil
 }

@@ -32,13 +32,16 @@ func TestRefusalsOfTheDaemon(t *testing.T) {
 		"image is no name": {func(s *engine.Spec) { s.Image = "NOT/Lower" }, engine.CodeInvalidSpec, "image"},
 		"no image":         {func(s *engine.Spec) { s.Image = "" }, engine.CodeInvalidSpec, "image"},
 		"image with space": {func(s *engine.Spec) { s.Image = "a b" }, engine.CodeInvalidSpec, "image"},
-		"too many cpus":    {func(s *engine.Spec) { s.Image, s.NanoCPUs = there, 1<<60 }, engine.CodeResourceLimit, "cpus"},
+		"too many cpus": {func(s *engine.Spec) {
+			s.Image, s.NanoCPUs = there, 1<<60
+		}, engine.CodeResourceLimit, "cpus"},
 	} {
 		spec := faultSpec("holon-enginetest:none")
 		test.change(&spec)
 		_, err := e.Create(t.Context(), spec)
 		typed, ok := errors.AsType[*engine.Error](err)
-		if !ok || typed.Code != test.code || typed.Param != test.param || typed.Hint == "" || strings.Contains(typed.Error(), "\n") {
+		if !ok || typed.Code != test.code || typed.Param != test.param || typed.Hint == "" ||
+			strings.Contains(typed.Error(), "\n") {
 			t.Errorf("%s: %#v, want code %s, param %s, a hint", name, err, test.code, test.param)
 		}
 	}
@@ -58,7 +61,8 @@ func TestUnreachable(t *testing.T) {
 	if err := os.WriteFile(plain, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, host := range []string{"unix://" + filepath.Join(dir, "none.sock"), "unix://" + stale, "unix://" + plain, "tcp://127.0.0.1:1"} {
+	for _, host := range []string{"unix://" + filepath.Join(dir, "none.sock"), "unix://" + stale, "unix://" + plain,
+		"tcp://127.0.0.1:1"} {
 		e, err := New(host, "")
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +70,8 @@ func TestUnreachable(t *testing.T) {
 		_, checkErr := e.Check(t.Context())
 		_, createErr := e.Create(t.Context(), faultSpec("any"))
 		for verb, err := range map[string]error{"Check": checkErr, "Create": createErr} {
-			if typed, ok := errors.AsType[*engine.Error](err); !ok || typed.Code != engine.CodeUnreachable || !strings.Contains(typed.Hint, "--engine local") {
+			if typed, ok := errors.AsType[*engine.Error](err); !ok || typed.Code != engine.CodeUnreachable ||
+				!strings.Contains(typed.Hint, "--engine local") {
 				t.Errorf("%s at %s: %#v", verb, host, err)
 			}
 		}
@@ -108,7 +113,8 @@ func TestDiscardedLimitsAreErrors(t *testing.T) {
 	const (
 		memory = "Your kernel does not support memory limit capabilities or the cgroup is not mounted. Limitation discarded."
 		pids   = "Your kernel does not support pids limit capabilities or the cgroup is not mounted. PIDs limit discarded."
-		swap   = "Your kernel does not support swap limit capabilities or the cgroup is not mounted. Memory limited without swap."
+		swap   = "Your kernel does not support swap limit capabilities or the cgroup is not mounted. Memory limited " +
+			"without swap."
 	)
 	limited := engine.Spec{Memory: 1 << 30, PidsLimit: 100}
 	free := engine.Spec{Memory: engine.Unlimited, PidsLimit: engine.Unlimited}
@@ -140,48 +146,121 @@ func TestIsolationOfLooseContainers(t *testing.T) {
 		axis   func(engine.Isolation) engine.Axis
 		want   engine.Level
 	}{
-		"image user":           {axis: func(i engine.Isolation) engine.Axis { return i.User }, want: engine.RuntimeShaped},
-		"root":                 {user: "0:0", axis: func(i engine.Isolation) engine.Axis { return i.User }, want: engine.RuntimeShaped},
-		"named user":           {user: "agent", axis: func(i engine.Isolation) engine.Axis { return i.User }, want: engine.RuntimeShaped},
-		"default capabilities": {axis: func(i engine.Isolation) engine.Axis { return i.Capabilities }, want: engine.RuntimeShaped},
+		"image user": {axis: func(i engine.Isolation) engine.Axis {
+			return i.User
+		}, want: engine.RuntimeShaped},
+		"root": {user: "0:0", axis: func(i engine.Isolation) engine.Axis {
+			return i.User
+		}, want: engine.RuntimeShaped},
+		"named user": {user: "agent", axis: func(i engine.Isolation) engine.Axis {
+			return i.User
+		}, want: engine.RuntimeShaped},
+		"default capabilities": {axis: func(i engine.Isolation) engine.Axis {
+			return i.Capabilities
+		}, want: engine.RuntimeShaped},
 		"added capability": {host: container.HostConfig{CapDrop: []string{"ALL"}, CapAdd: []string{"CAP_SYS_ADMIN"}},
 			axis: func(i engine.Isolation) engine.Axis { return i.Capabilities }, want: engine.RuntimeShaped},
 		"privileged": {host: container.HostConfig{Privileged: true, CapDrop: []string{"ALL"}},
 			axis: func(i engine.Isolation) engine.Axis { return i.Capabilities }, want: engine.NotEnforced},
-		"privileged devices": {host: container.HostConfig{Privileged: true}, axis: func(i engine.Isolation) engine.Axis { return i.Devices }, want: engine.NotEnforced},
+		"privileged devices": {host: container.HostConfig{Privileged: true},
+			axis: func(i engine.Isolation) engine.Axis {
+				return i.Devices
+			}, want: engine.NotEnforced},
 		"a device": {host: container.HostConfig{Resources: container.Resources{Devices: []container.DeviceMapping{{}}}},
 			axis: func(i engine.Isolation) engine.Axis { return i.Devices }, want: engine.RuntimeShaped},
-		"new privileges":  {host: container.HostConfig{SecurityOpt: []string{"no-new-privileges:false"}}, axis: func(i engine.Isolation) engine.Axis { return i.NoNewPrivileges }, want: engine.NotEnforced},
-		"seccomp off":     {host: container.HostConfig{SecurityOpt: []string{"seccomp=unconfined"}}, axis: func(i engine.Isolation) engine.Axis { return i.Seccomp }, want: engine.NotEnforced},
-		"seccomp custom":  {host: container.HostConfig{SecurityOpt: []string{"seccomp={}"}}, axis: func(i engine.Isolation) engine.Axis { return i.Seccomp }, want: engine.RuntimeShaped},
-		"daemon without":  {daemon: &system.Info{}, axis: func(i engine.Isolation) engine.Axis { return i.Seccomp }, want: engine.NotEnforced},
-		"writable root":   {axis: func(i engine.Isolation) engine.Axis { return i.ReadOnlyRoot }, want: engine.NotEnforced},
-		"bridge":          {host: container.HostConfig{NetworkMode: "bridge"}, axis: func(i engine.Isolation) engine.Axis { return i.Network }, want: engine.RuntimeShaped},
-		"default network": {axis: func(i engine.Isolation) engine.Axis { return i.Network }, want: engine.RuntimeShaped},
-		"host network":    {host: container.HostConfig{NetworkMode: "host"}, axis: func(i engine.Isolation) engine.Axis { return i.Network }, want: engine.NotEnforced},
-		"no pids limit":   {axis: func(i engine.Isolation) engine.Axis { return i.Pids }, want: engine.NotEnforced},
-		"pids unlimited":  {host: container.HostConfig{Resources: container.Resources{PidsLimit: pids(-1)}}, axis: func(i engine.Isolation) engine.Axis { return i.Pids }, want: engine.NotEnforced},
+		"new privileges": {host: container.HostConfig{SecurityOpt: []string{"no-new-privileges:false"}},
+			axis: func(i engine.Isolation) engine.Axis {
+				return i.NoNewPrivileges
+			}, want: engine.NotEnforced},
+		"seccomp off": {host: container.HostConfig{SecurityOpt: []string{"seccomp=unconfined"}},
+			axis: func(i engine.Isolation) engine.Axis {
+				return i.Seccomp
+			}, want: engine.NotEnforced},
+		"seccomp custom": {host: container.HostConfig{SecurityOpt: []string{"seccomp={}"}},
+			axis: func(i engine.Isolation) engine.Axis {
+				return i.Seccomp
+			}, want: engine.RuntimeShaped},
+		"daemon without": {daemon: &system.Info{}, axis: func(i engine.Isolation) engine.Axis {
+			return i.Seccomp
+		}, want: engine.NotEnforced},
+		"writable root": {axis: func(i engine.Isolation) engine.Axis {
+			return i.ReadOnlyRoot
+		}, want: engine.NotEnforced},
+		"bridge": {host: container.HostConfig{NetworkMode: "bridge"}, axis: func(i engine.Isolation) engine.Axis {
+			return i.Network
+		}, want: engine.RuntimeShaped},
+		"default network": {axis: func(i engine.Isolation) engine.Axis {
+			return i.Network
+		}, want: engine.RuntimeShaped},
+		"host network": {host: container.HostConfig{NetworkMode: "host"}, axis: func(i engine.Isolation) engine.Axis {
+			return i.Network
+		}, want: engine.NotEnforced},
+		"no pids limit": {axis: func(i engine.Isolation) engine.Axis { return i.Pids }, want: engine.NotEnforced},
+		"pids unlimited": {host: container.HostConfig{Resources: container.Resources{PidsLimit: pids(-1)}},
+			axis: func(i engine.Isolation) engine.Axis {
+				return i.Pids
+			}, want: engine.NotEnforced},
 		"no memory limit": {axis: func(i engine.Isolation) engine.Axis { return i.Memory }, want: engine.NotEnforced},
-		"swap unlimited":  {host: container.HostConfig{Resources: container.Resources{Memory: 1 << 30, MemorySwap: -1}}, axis: func(i engine.Isolation) engine.Axis { return i.Memory }, want: engine.RuntimeShaped},
-		"no cpu limit":    {axis: func(i engine.Isolation) engine.Axis { return i.CPU }, want: engine.NotEnforced},
-		"no file limit":   {axis: func(i engine.Isolation) engine.Axis { return i.OpenFiles }, want: engine.RuntimeShaped},
-		"no file size":    {axis: func(i engine.Isolation) engine.Axis { return i.FileSize }, want: engine.NotEnforced},
-		"core dumps":      {axis: func(i engine.Isolation) engine.Axis { return i.CoreDumps }, want: engine.NotEnforced},
-		"some core dumps": {host: container.HostConfig{Resources: container.Resources{Ulimits: []*units.Ulimit{{Name: "core", Hard: 1}}}}, axis: func(i engine.Isolation) engine.Axis { return i.CoreDumps }, want: engine.RuntimeShaped},
-		"endless tmpfs":   {host: container.HostConfig{Tmpfs: map[string]string{"/tmp": "rw,nr_inodes=9"}}, axis: func(i engine.Isolation) engine.Axis { return i.Tmpfs }, want: engine.RuntimeShaped},
-		"endless inodes":  {host: container.HostConfig{Tmpfs: map[string]string{"/tmp": "size=9", "/run": "size=1,nr_inodes=1"}}, axis: func(i engine.Isolation) engine.Axis { return i.Tmpfs }, want: engine.RuntimeShaped},
-		"host cgroup":     {host: container.HostConfig{CgroupnsMode: "host"}, axis: func(i engine.Isolation) engine.Axis { return i.Cgroup }, want: engine.NotEnforced},
-		"nothing masked":  {axis: func(i engine.Isolation) engine.Axis { return i.MaskedPaths }, want: engine.NotEnforced},
-		"little masked":   {host: container.HostConfig{MaskedPaths: []string{"/proc/kcore"}, ReadonlyPaths: mustReadOnly}, axis: func(i engine.Isolation) engine.Axis { return i.MaskedPaths }, want: engine.RuntimeShaped},
+		"swap unlimited": {host: container.HostConfig{Resources: container.Resources{Memory: 1 << 30, MemorySwap: -1}},
+			axis: func(i engine.Isolation) engine.Axis {
+				return i.Memory
+			}, want: engine.RuntimeShaped},
+		"no cpu limit": {axis: func(i engine.Isolation) engine.Axis { return i.CPU }, want: engine.NotEnforced},
+		"no file limit": {axis: func(i engine.Isolation) engine.Axis {
+			return i.OpenFiles
+		}, want: engine.RuntimeShaped},
+		"no file size": {axis: func(i engine.Isolation) engine.Axis { return i.FileSize }, want: engine.NotEnforced},
+		"core dumps": {axis: func(i engine.Isolation) engine.Axis {
+			return i.CoreDumps
+		}, want: engine.NotEnforced},
+		"some core dumps": {host: container.HostConfig{
+			Resources: container.Resources{Ulimits: []*units.Ulimit{{Name: "core", Hard: 1}}}}, axis: func(
+			i engine.Isolation) engine.Axis {
+			return i.CoreDumps
+		}, want: engine.RuntimeShaped},
+		"endless tmpfs": {host: container.HostConfig{Tmpfs: map[string]string{"/tmp": "rw,nr_inodes=9"}},
+			axis: func(i engine.Isolation) engine.Axis {
+				return i.Tmpfs
+			}, want: engine.RuntimeShaped},
+		"endless inodes": {host: container.HostConfig{Tmpfs: map[string]string{"/tmp": "size=9",
+			"/run": "size=1,nr_inodes=1"}}, axis: func(i engine.Isolation) engine.Axis {
+			return i.Tmpfs
+		}, want: engine.RuntimeShaped},
+		"host cgroup": {host: container.HostConfig{CgroupnsMode: "host"}, axis: func(i engine.Isolation) engine.Axis {
+			return i.Cgroup
+		}, want: engine.NotEnforced},
+		"nothing masked": {axis: func(i engine.Isolation) engine.Axis {
+			return i.MaskedPaths
+		}, want: engine.NotEnforced},
+		"little masked": {host: container.HostConfig{MaskedPaths: []string{"/proc/kcore"}, ReadonlyPaths: mustReadOnly},
+			axis: func(i engine.Isolation) engine.Axis {
+				return i.MaskedPaths
+			}, want: engine.RuntimeShaped},
 		"gVisor": {host: container.HostConfig{Runtime: "runsc", Resources: container.Resources{PidsLimit: pids(9)}},
 			axis: func(i engine.Isolation) engine.Axis { return i.Pids }, want: engine.RuntimeShaped},
-		"gVisor's seccomp": {host: container.HostConfig{Runtime: "runsc"}, axis: func(i engine.Isolation) engine.Axis { return i.Seccomp }, want: engine.RuntimeShaped},
-		"gVisor's root":    {host: container.HostConfig{Runtime: "runsc", ReadonlyRootfs: true}, axis: func(i engine.Isolation) engine.Axis { return i.ReadOnlyRoot }, want: engine.HardEnforced},
-		"unknown runtime":  {host: container.HostConfig{Runtime: "mine", ReadonlyRootfs: true}, axis: func(i engine.Isolation) engine.Axis { return i.ReadOnlyRoot }, want: engine.RuntimeShaped},
-		"shareable ipc":    {host: container.HostConfig{IpcMode: "shareable"}, axis: func(i engine.Isolation) engine.Axis { return i.IPC }, want: engine.RuntimeShaped},
-		"host ipc":         {host: container.HostConfig{IpcMode: "host"}, axis: func(i engine.Isolation) engine.Axis { return i.IPC }, want: engine.NotEnforced},
-		"host processes":   {host: container.HostConfig{PidMode: "host", Init: &yes}, axis: func(i engine.Isolation) engine.Axis { return i.Init }, want: engine.NotEnforced},
-		"shared mount": {mounts: []container.MountPoint{{Type: mount.TypeBind, Destination: "/x", Propagation: mount.PropagationRShared}},
+		"gVisor's seccomp": {host: container.HostConfig{Runtime: "runsc"}, axis: func(i engine.Isolation) engine.Axis {
+			return i.Seccomp
+		}, want: engine.RuntimeShaped},
+		"gVisor's root": {host: container.HostConfig{Runtime: "runsc", ReadonlyRootfs: true},
+			axis: func(i engine.Isolation) engine.Axis {
+				return i.ReadOnlyRoot
+			}, want: engine.HardEnforced},
+		"unknown runtime": {host: container.HostConfig{Runtime: "mine", ReadonlyRootfs: true},
+			axis: func(i engine.Isolation) engine.Axis {
+				return i.ReadOnlyRoot
+			}, want: engine.RuntimeShaped},
+		"shareable ipc": {host: container.HostConfig{IpcMode: "shareable"}, axis: func(i engine.Isolation) engine.Axis {
+			return i.IPC
+		}, want: engine.RuntimeShaped},
+		"host ipc": {host: container.HostConfig{IpcMode: "host"}, axis: func(i engine.Isolation) engine.Axis {
+			return i.IPC
+		}, want: engine.NotEnforced},
+		"host processes": {host: container.HostConfig{PidMode: "host", Init: &yes},
+			axis: func(i engine.Isolation) engine.Axis {
+				return i.Init
+			}, want: engine.NotEnforced},
+		"shared mount": {mounts: []container.MountPoint{{Type: mount.TypeBind, Destination: "/x",
+			Propagation: mount.PropagationRShared}},
 			axis: func(i engine.Isolation) engine.Axis { return i.Mounts }, want: engine.RuntimeShaped},
 	} {
 		daemon := test.daemon

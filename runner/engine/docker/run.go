@@ -23,7 +23,8 @@ func (e *Engine) Start(ctx context.Context, h engine.Handle) error {
 	// inspection (0.5 ms) can tell.
 	found, err := e.api.ContainerInspect(ctx, h.ID)
 	if err == nil && found.State.Status != container.StateCreated {
-		return &engine.Error{Code: engine.CodeConflict, Message: "container " + h.Name + " was started before", Hint: "create a new one"}
+		return &engine.Error{Code: engine.CodeConflict, Message: "container " + h.Name + " was started before",
+			Hint: "create a new one"}
 	}
 	if err == nil {
 		err = e.api.ContainerStart(ctx, h.ID, container.StartOptions{})

@@ -34,10 +34,12 @@ func (r Rig) testDefaults(t *testing.T) {
 	want := engine.Isolation{
 		User: hard("12345:23456"), Capabilities: hard("none"), NoNewPrivileges: hard("true"), Seccomp: hard("holon"),
 		ReadOnlyRoot: hard("true"), Network: hard("none"), Pids: hard(strconv.Itoa(engine.DefaultPids)),
-		Memory: hard(strconv.Itoa(engine.DefaultMemory)), CPU: hard("0.5"), OpenFiles: hard(strconv.Itoa(engine.DefaultOpenFiles)),
-		FileSize: hard(strconv.Itoa(engine.DefaultFileSize)), CoreDumps: hard("none"),
+		Memory: hard(strconv.Itoa(engine.DefaultMemory)), CPU: hard("0.5"),
+		OpenFiles: hard(strconv.Itoa(engine.DefaultOpenFiles)),
+		FileSize:  hard(strconv.Itoa(engine.DefaultFileSize)), CoreDumps: hard("none"),
 		Tmpfs: hard("/dev/shm 67108864, /home/agent 536870912/131072, /run 67108864/16384, /tmp 1073741824/262144"),
-		IPC:   hard("private"), Cgroup: hard("private"), Init: hard("program"), Devices: hard("none"), Mounts: hard("/ro ro, /rw rw"),
+		IPC:   hard("private"), Cgroup: hard("private"), Init: hard("program"), Devices: hard("none"),
+		Mounts: hard("/ro ro, /rw rw"),
 	}
 	got := b.inspect(t, h).Isolation
 	want.MaskedPaths = hard(got.MaskedPaths.Value) // how many there are depends on the engine
@@ -57,7 +59,8 @@ func (r Rig) testDefaults(t *testing.T) {
 			t.Errorf("%s = %s, want %s", key, seen.Status[key], value)
 		}
 	}
-	for dir, writable := range map[string]bool{"/": false, "/etc": false, "/ro": false, "/rw": true, "/tmp": true, "/run": true, engine.Home: true} {
+	for dir, writable := range map[string]bool{"/": false, "/etc": false, "/ro": false, "/rw": true, "/tmp": true,
+		"/run": true, engine.Home: true} {
 		if seen.Writable[dir] != writable {
 			t.Errorf("%s writable = %v, want %v", dir, seen.Writable[dir], writable)
 		}
@@ -65,15 +68,18 @@ func (r Rig) testDefaults(t *testing.T) {
 	if !slices.Equal(seen.Interfaces, []string{"lo"}) {
 		t.Errorf("network interfaces = %v, want lo alone", seen.Interfaces)
 	}
-	if seen.PID != 1 || seen.OpenFiles != engine.DefaultOpenFiles || seen.CoreSize != 0 || seen.FileSize != engine.DefaultFileSize {
-		t.Errorf("pid %d, open files %d, core size %d, file size %d", seen.PID, seen.OpenFiles, seen.CoreSize, seen.FileSize)
+	if seen.PID != 1 || seen.OpenFiles != engine.DefaultOpenFiles || seen.CoreSize != 0 ||
+		seen.FileSize != engine.DefaultFileSize {
+		t.Errorf("pid %d, open files %d, core size %d, file size %d", seen.PID, seen.OpenFiles, seen.CoreSize,
+			seen.FileSize)
 	}
 	for target, inodes := range map[string]uint64{"/tmp": 262144, "/run": 16384, engine.Home: 131072} {
 		if seen.Inodes[target] != inodes {
 			t.Errorf("%s has %d inodes, want %d", target, seen.Inodes[target], inodes)
 		}
 	}
-	known := []string{"console", "core", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"}
+	known := []string{"console", "core", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr",
+		"stdin", "stdout", "tty", "urandom", "zero"}
 	for _, device := range seen.Devices {
 		if !slices.Contains(known, device) {
 			t.Errorf("unexpected device %s", device)
@@ -93,7 +99,8 @@ func (r Rig) testLoosened(t *testing.T) {
 	if weak := got.Weak(spec); len(weak) > 0 {
 		t.Errorf("weaker than asked for: %v", weak)
 	}
-	if cpus, err := strconv.ParseFloat(got.CPU.Value, 64); err != nil || cpus <= 0 || cpus > engine.DefaultNanoCPUs/1e9 {
+	if cpus, err := strconv.ParseFloat(got.CPU.Value, 64); err != nil || cpus <= 0 ||
+		cpus > engine.DefaultNanoCPUs/1e9 {
 		t.Errorf("CPUs without being asked for any: %+v", got.CPU)
 	}
 	for name, axis := range got.Axes() {
@@ -102,9 +109,11 @@ func (r Rig) testLoosened(t *testing.T) {
 		}
 	}
 	want := map[string]engine.Axis{
-		"user": {Level: engine.RuntimeShaped, Value: "0:0"}, "read_only_root": {Level: engine.NotEnforced, Value: "false"},
-		"pids": {Level: engine.NotEnforced, Value: "unlimited"}, "memory": {Level: engine.NotEnforced, Value: "unlimited"},
-		"file_size": {Level: engine.NotEnforced, Value: "unlimited"},
+		"user":           {Level: engine.RuntimeShaped, Value: "0:0"},
+		"read_only_root": {Level: engine.NotEnforced, Value: "false"},
+		"pids":           {Level: engine.NotEnforced, Value: "unlimited"},
+		"memory":         {Level: engine.NotEnforced, Value: "unlimited"},
+		"file_size":      {Level: engine.NotEnforced, Value: "unlimited"},
 	}
 	for name, axis := range loose {
 		if want[name] != axis {

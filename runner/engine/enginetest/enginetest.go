@@ -44,7 +44,8 @@ type Rig struct {
 func BuildProgram(t testing.TB) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "probe")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", out, "holon/runner/engine/enginetest/internal/probe")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", out,
+		"holon/runner/engine/enginetest/internal/probe")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build the suite's program: %v\n%s", err, text)

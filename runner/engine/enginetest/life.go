@@ -23,20 +23,23 @@ func (r Rig) testLife(t *testing.T) {
 	}
 
 	h := b.create(t, b.spec("serve"))
-	if state := b.inspect(t, h); state.Status != engine.StatusCreated || state.CreatedAt.IsZero() || !state.StartedAt.IsZero() || state.Exit != nil || state.PID != 0 {
+	if state := b.inspect(t, h); state.Status != engine.StatusCreated || state.CreatedAt.IsZero() ||
+		!state.StartedAt.IsZero() || state.Exit != nil || state.PID != 0 {
 		t.Errorf("created: %+v", state)
 	}
 	if err := b.Start(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	if state := b.inspect(t, h); state.Status != engine.StatusRunning || state.StartedAt.IsZero() || !state.FinishedAt.IsZero() || state.Exit != nil || state.PID < 1 {
+	if state := b.inspect(t, h); state.Status != engine.StatusRunning || state.StartedAt.IsZero() ||
+		!state.FinishedAt.IsZero() || state.Exit != nil || state.PID < 1 {
 		t.Errorf("running: %+v", state)
 	}
 	wantCode(t, b.Start(t.Context(), h), engine.CodeConflict)
 	if err := b.Stop(t.Context(), h, patience); err != nil {
 		t.Fatal(err)
 	}
-	if state := b.inspect(t, h); state.Status != engine.StatusExited || state.FinishedAt.IsZero() || state.Exit == nil || state.PID != 0 {
+	if state := b.inspect(t, h); state.Status != engine.StatusExited || state.FinishedAt.IsZero() ||
+		state.Exit == nil || state.PID != 0 {
 		t.Errorf("exited: %+v", state)
 	}
 	wantCode(t, b.Start(t.Context(), h), engine.CodeConflict)
@@ -103,7 +106,8 @@ func (r Rig) testStop(t *testing.T) {
 	if err := b.Remove(t.Context(), removed); err != nil {
 		t.Fatal(err)
 	}
-	for name, h := range map[string]engine.Handle{"exited": graceful, "created": b.create(t, b.spec("serve")), "removed": removed} {
+	for name, h := range map[string]engine.Handle{"exited": graceful, "created": b.create(t, b.spec("serve")),
+		"removed": removed} {
 		if err := b.Stop(t.Context(), h, 0); err != nil {
 			t.Errorf("Stop of one that is %s: %v", name, err)
 		}
@@ -196,7 +200,8 @@ func (r Rig) testList(t *testing.T) {
 		}
 	}
 	found, err := b.List(t.Context(), run.Labels)
-	if err != nil || len(found) != 1 || found[0].Status != engine.StatusRunning || found[0].Labels["kind"] != "a b=c,d" {
+	if err != nil || len(found) != 1 || found[0].Status != engine.StatusRunning ||
+		found[0].Labels["kind"] != "a b=c,d" {
 		t.Errorf("List = %+v, %v", found, err)
 	}
 	_, err = b.List(t.Context(), nil)
@@ -221,7 +226,8 @@ func (r Rig) testRecover(t *testing.T) {
 	if err := json.Unmarshal(stored, &h); err != nil {
 		t.Fatal(err)
 	}
-	if state := second.inspect(t, h); state.Status != engine.StatusRunning || state.Labels["holon.enginetest"] == "" || state.PID < 1 {
+	if state := second.inspect(t, h); state.Status != engine.StatusRunning || state.Labels["holon.enginetest"] == "" ||
+		state.PID < 1 {
 		t.Errorf("recovered state = %+v", state)
 	}
 	if !strings.Contains(second.logs(t, h), "ready") {
@@ -257,7 +263,8 @@ func (r Rig) testLogs(t *testing.T) {
 	// Between the two streams there is no order, within one there is. The last
 	// line on stdout starts at 500000 and is cut after five characters.
 	logs := b.logs(t, h)
-	if stdout := strings.Replace(logs, "done", "", 1); len(stdout) != len(logs)-4 || !strings.HasSuffix(stdout, "000499980\n000499990\n00050") {
+	if stdout := strings.Replace(logs, "done", "", 1); len(stdout) != len(logs)-4 ||
+		!strings.HasSuffix(stdout, "000499980\n000499990\n00050") {
 		t.Errorf("end of the log = %q", logs[max(0, len(logs)-40):])
 	}
 }

@@ -35,7 +35,8 @@ func (r Rig) testProgram(t *testing.T) {
 	spec.Env = []string{"EMPTY=", "TEXT=a b=c\nd"}
 	spec.WorkDir = "/proc"
 	report := b.report(t, spec)
-	if !slices.Contains(report.Env, "EMPTY=") || !slices.Contains(report.Env, "TEXT=a b=c\nd") || report.WorkDir != "/proc" {
+	if !slices.Contains(report.Env, "EMPTY=") || !slices.Contains(report.Env, "TEXT=a b=c\nd") ||
+		report.WorkDir != "/proc" {
 		t.Errorf("env %q, working directory %q", report.Env, report.WorkDir)
 	}
 	if report.UID != os.Getuid() || report.GID != os.Getgid() {
@@ -45,7 +46,9 @@ func (r Rig) testProgram(t *testing.T) {
 		spec = b.spec("report")
 		spec.User = &engine.User{UID: 12345, GID: 23456}
 		report := b.report(t, spec)
-		if report.UID != 12345 || report.GID != 23456 || slices.ContainsFunc(report.Groups, func(g int) bool { return g != 23456 }) {
+		if report.UID != 12345 || report.GID != 23456 || slices.ContainsFunc(report.Groups, func(g int) bool {
+			return g != 23456
+		}) {
 			t.Errorf("user = %d:%d %v, want 12345:23456 alone", report.UID, report.GID, report.Groups)
 		}
 	}
@@ -77,7 +80,9 @@ func (r Rig) testRefusals(t *testing.T) {
 		"no name":          {func(s *engine.Spec) { s.Name = "" }, engine.CodeInvalidSpec, "name"},
 		"name with a path": {func(s *engine.Spec) { s.Name = "../x" }, engine.CodeInvalidSpec, "name"},
 		"no program":       {func(s *engine.Spec) { s.Args = nil }, engine.CodeInvalidSpec, "args"},
-		"NUL in argument":  {func(s *engine.Spec) { s.Args = append(s.Args, "a\x00b") }, engine.CodeInvalidSpec, "args"},
+		"NUL in argument": {func(s *engine.Spec) {
+			s.Args = append(s.Args, "a\x00b")
+		}, engine.CodeInvalidSpec, "args"},
 		"env without =":    {func(s *engine.Spec) { s.Env = []string{"KEY"} }, engine.CodeInvalidSpec, "env"},
 		"relative workdir": {func(s *engine.Spec) { s.WorkDir = "here" }, engine.CodeInvalidSpec, "workdir"},
 		"negative user":    {func(s *engine.Spec) { s.User = &engine.User{UID: -1} }, engine.CodeInvalidSpec, "user"},
@@ -97,14 +102,19 @@ func (r Rig) testRefusals(t *testing.T) {
 		"two at one target": {func(s *engine.Spec) {
 			s.Mounts = []engine.Mount{{Source: dir, Target: "/a"}, {Source: dir, Target: "/a"}}
 		}, engine.CodeInvalidSpec, "mounts"},
-		"tmpfs with options": {func(s *engine.Spec) { s.Tmpfs = []engine.Tmpfs{{Target: "/x,uid=0", Size: 1 << 20}} }, engine.CodeInvalidSpec, "tmpfs"},
-		"tmpfs of no size":   {func(s *engine.Spec) { s.Tmpfs = []engine.Tmpfs{{Target: "/x"}} }, engine.CodeResourceLimit, "tmpfs"},
+		"tmpfs with options": {func(s *engine.Spec) {
+			s.Tmpfs = []engine.Tmpfs{{Target: "/x,uid=0", Size: 1 << 20}}
+		}, engine.CodeInvalidSpec, "tmpfs"},
+		"tmpfs of no size": {func(s *engine.Spec) {
+			s.Tmpfs = []engine.Tmpfs{{Target: "/x"}}
+		}, engine.CodeResourceLimit, "tmpfs"},
 	} {
 		spec := b.spec("exit", "0")
 		test.change(&spec)
 		_, err := b.Create(t.Context(), spec)
 		typed, ok := errors.AsType[*engine.Error](err)
-		if !ok || typed.Code != test.code || typed.Param != test.param || typed.Hint == "" || strings.Contains(typed.Error(), "\n") {
+		if !ok || typed.Code != test.code || typed.Param != test.param || typed.Hint == "" ||
+			strings.Contains(typed.Error(), "\n") {
 			t.Errorf("%s: error = %#v, want code %s, param %s and a hint", name, err, test.code, test.param)
 		}
 	}

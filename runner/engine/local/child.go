@@ -71,8 +71,9 @@ func newChild(root string, env []string, spec engine.Spec) (*child, error) {
 	// The directory is the claim on the name, between processes too.
 	err = os.Mkdir(c.dir, 0o700)
 	if errors.Is(err, fs.ErrExist) {
-		return nil, &engine.Error{Code: engine.CodeConflict, Param: "name", Message: "a program named " + spec.Name + " exists",
-			Hint: "choose another name, or remove it"}
+		return nil, &engine.Error{Code: engine.CodeConflict, Param: "name",
+			Message: "a program named " + spec.Name + " exists",
+			Hint:    "choose another name, or remove it"}
 	}
 	if err == nil {
 		err = c.save()
@@ -88,7 +89,8 @@ func (c *child) start() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.running || c.ended {
-		return &engine.Error{Code: engine.CodeConflict, Message: "program " + c.spec.Name + " was started before", Hint: "create a new one"}
+		return &engine.Error{Code: engine.CodeConflict, Message: "program " + c.spec.Name + " was started before",
+			Hint: "create a new one"}
 	}
 	log, err := openLog(c.dir)
 	if err != nil {
@@ -97,7 +99,8 @@ func (c *child) start() error {
 	started := make(chan error, 1)
 	go c.run(c.command(log), log, started) // ends with the program; Stop, Remove and Close wait for done
 	if err := <-started; err != nil {
-		return &engine.Error{Code: engine.CodeCannotRun, Param: "args", Message: "cannot start " + c.spec.Args[0], Err: err,
+		return &engine.Error{Code: engine.CodeCannotRun, Param: "args", Message: "cannot start " + c.spec.Args[0],
+			Err:  err,
 			Hint: "the program must exist, be executable, and be built for this machine"}
 	}
 	c.running = true

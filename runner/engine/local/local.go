@@ -54,8 +54,9 @@ type Options struct {
 // New opens the engine at its directory.
 func New(options Options) (*Engine, error) {
 	if !filepath.IsAbs(options.Dir) {
-		return nil, &engine.Error{Code: engine.CodeInvalidSpec, Param: "dir", Message: fmt.Sprintf("directory %q is not absolute", options.Dir),
-			Hint: "give an absolute path"}
+		return nil, &engine.Error{Code: engine.CodeInvalidSpec, Param: "dir",
+			Message: fmt.Sprintf("directory %q is not absolute", options.Dir),
+			Hint:    "give an absolute path"}
 	}
 	if err := os.MkdirAll(options.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create directory of the local engine: %w", err)
@@ -165,7 +166,8 @@ func (e *Engine) find(h engine.Handle) (record, error) {
 		return record{}, err
 	}
 	if err != nil || r.Handle.ID != h.ID {
-		return record{}, &engine.Error{Code: engine.CodeNotFound, Message: "no program " + h.Name + " of the local engine"}
+		return record{}, &engine.Error{Code: engine.CodeNotFound,
+			Message: "no program " + h.Name + " of the local engine"}
 	}
 	return r, nil
 }
@@ -196,7 +198,8 @@ func checkUser(user engine.User) error {
 		return nil
 	}
 	return &engine.Error{Code: engine.CodePermissionDenied, Param: "user",
-		Message: fmt.Sprintf("cannot run as %d:%d from %d:%d", user.UID, user.GID, self.UID, self.GID), Hint: "run as yourself, or use docker"}
+		Message: fmt.Sprintf("cannot run as %d:%d from %d:%d", user.UID, user.GID, self.UID, self.GID),
+		Hint:    "run as yourself, or use docker"}
 }
 
 func errClosed() error {

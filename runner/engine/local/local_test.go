@@ -41,7 +41,8 @@ func open(t *testing.T, dir string) *local.Engine {
 // start runs the program with args until it has printed something.
 func start(t *testing.T, e *local.Engine, program, name string, args ...string) (engine.Handle, string) {
 	t.Helper()
-	h, err := e.Create(t.Context(), engine.Spec{Name: name, Args: append([]string{program}, args...), Labels: map[string]string{"test": name}})
+	h, err := e.Create(t.Context(), engine.Spec{Name: name, Args: append([]string{program}, args...),
+		Labels: map[string]string{"test": name}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,8 @@ func TestCloseKillsAndKeepsRecords(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Create(t.Context(), engine.Spec{Name: "late", Args: []string{"/bin/true"}}); !state.IsCode(err, engine.CodeUnreachable) {
+	if _, err := e.Create(t.Context(), engine.Spec{Name: "late", Args: []string{"/bin/true"}}); !state.IsCode(err,
+		engine.CodeUnreachable) {
 		t.Errorf("Create after Close = %v", err)
 	}
 	again := open(t, dir)
@@ -129,7 +131,8 @@ func TestRecycledNumberIsNotSignalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	record := `{"handle":{"version":1,"engine":"local","id":"` + h.ID + `","name":"ghost"},"labels":{"a":"b"},` +
-		`"leader":{"pid":` + strconv.Itoa(os.Getpid()) + `,"start_ticks":1,"boot_id":"` + strings.TrimSpace(string(boot)) + `"}}`
+		`"leader":{"pid":` + strconv.Itoa(os.Getpid()) + `,"start_ticks":1,"boot_id":"` +
+		strings.TrimSpace(string(boot)) + `"}}`
 	if err := os.WriteFile(filepath.Join(dir, "ghost", "record.json"), []byte(record), 0o600); err != nil {
 		t.Fatal(err)
 	}

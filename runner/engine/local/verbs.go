@@ -29,8 +29,9 @@ func (e *Engine) Start(ctx context.Context, h engine.Handle) error {
 	}
 	c, ok := e.own(h)
 	if !ok {
-		return &engine.Error{Code: engine.CodeConflict, Message: "program " + h.Name + " was created by another process",
-			Hint: "remove it and create a new one"}
+		return &engine.Error{Code: engine.CodeConflict,
+			Message: "program " + h.Name + " was created by another process",
+			Hint:    "remove it and create a new one"}
 	}
 	return c.start()
 }
@@ -159,7 +160,8 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]engine.S
 		}
 		known[r.Handle.ID] = true
 		if matches(r.Labels, labels) {
-			out = append(out, engine.Summary{Handle: r.Handle, Labels: r.Labels, Status: statusOf(r), CreatedAt: r.Times.Created})
+			out = append(out, engine.Summary{Handle: r.Handle, Labels: r.Labels, Status: statusOf(r),
+				CreatedAt: r.Times.Created})
 		}
 	}
 	for _, m := range findMarked() {

@@ -14,8 +14,10 @@ func testAbsent(t *testing.T, open Reopener) {
 	gone := func(err error) { t.Helper(); wantCode(t, err, ledger.CodeNotFound) }
 	look(t, s, func(v ledger.View) {
 		for noun, err := range map[string]error{
-			"agent": second(v.Agent("x")), "lane": second(v.Lane("x")), "message": second(v.Message("x")), "entry": second(v.Entry("x")),
-			"attempt": second(v.Attempt("x")), "turn": second(v.Turn("x")), "wait": second(v.Wait("x")), "timer": second(v.Timer("x")),
+			"agent": second(v.Agent("x")), "lane": second(v.Lane("x")), "message": second(v.Message("x")),
+			"entry":   second(v.Entry("x")),
+			"attempt": second(v.Attempt("x")), "turn": second(v.Turn("x")), "wait": second(v.Wait("x")),
+			"timer":   second(v.Timer("x")),
 			"trigger": second(v.Trigger("x")),
 		} {
 			if err == nil {
@@ -24,9 +26,12 @@ func testAbsent(t *testing.T, open Reopener) {
 			gone(err)
 		}
 		for noun, got := range map[string]error{
-			"message by key": absent(v.MessageByKey("a", "x")), "message without a key": absent(v.MessageByKey("a", "")),
-			"timer by key": absent(v.TimerByKey("a", "")), "head": absent(v.Head("a")), "open attempt": absent(v.OpenAttempt("a")),
-			"wait": absent(v.UnresolvedWait("a", "x")), "trigger": absent(v.TriggerByHash("x")), "next due": absent(v.NextDue(now)),
+			"message by key":        absent(v.MessageByKey("a", "x")),
+			"message without a key": absent(v.MessageByKey("a", "")),
+			"timer by key":          absent(v.TimerByKey("a", "")), "head": absent(v.Head("a")),
+			"open attempt": absent(v.OpenAttempt("a")),
+			"wait":         absent(v.UnresolvedWait("a", "x")), "trigger": absent(v.TriggerByHash("x")),
+			"next due": absent(v.NextDue(now)),
 		} {
 			if got != nil {
 				t.Errorf("%s: %v", noun, got)
@@ -294,7 +299,8 @@ func testNumbers(t *testing.T, open Reopener) {
 	}); err == nil {
 		t.Error("a lane was saved with a number that no event has")
 	}
-	wantCode(t, s.Update(t.Context(), appendEvents("a", ledger.Event{Data: []byte(`"` + strings.Repeat("x", ledger.MaxEventData) + `"`)})), ledger.CodeTooLarge)
+	wantCode(t, s.Update(t.Context(), appendEvents("a",
+		ledger.Event{Data: []byte(`"` + strings.Repeat("x", ledger.MaxEventData) + `"`)})), ledger.CodeTooLarge)
 	look(t, s, func(v ledger.View) {
 		for agent, want := range map[string]string{"a": "[1 2 3]", "b": "[1]"} {
 			page, err := v.Events(agent, ledger.EventQuery{})

@@ -43,8 +43,10 @@ func testPages(t *testing.T, open Reopener) {
 		} {
 			page, err := v.Events("a", c.q)
 			must(t, err)
-			if got := seqs(page); got != c.want || page.HasOlder != c.older || page.HasNewer != c.newer || page.Oldest != 1 || page.Newest != 10 {
-				t.Errorf("%+v: %s of %d to %d, older %v, newer %v, want %s, %v, %v", c.q, got, page.Oldest, page.Newest, page.HasOlder, page.HasNewer, c.want, c.older, c.newer)
+			if got := seqs(page); got != c.want || page.HasOlder != c.older || page.HasNewer != c.newer ||
+				page.Oldest != 1 || page.Newest != 10 {
+				t.Errorf("%+v: %s of %d to %d, older %v, newer %v, want %s, %v, %v", c.q, got, page.Oldest, page.Newest,
+					page.HasOlder, page.HasNewer, c.want, c.older, c.newer)
 			}
 		}
 	})
@@ -52,7 +54,8 @@ func testPages(t *testing.T, open Reopener) {
 
 func testQueue(t *testing.T, open Reopener) {
 	s := opened(t, open, "a", "b")
-	for n, p := range []ledger.Priority{ledger.Background, ledger.Normal, ledger.Interject, ledger.Next, ledger.Normal, "unheard-of"} {
+	for n, p := range []ledger.Priority{ledger.Background, ledger.Normal, ledger.Interject, ledger.Next, ledger.Normal,
+		"unheard-of"} {
 		write(t, s, func(tx ledger.Tx) error { return tx.InsertMessage(message("a", int64(n+1), p)) })
 	}
 	admit(t, s, "b", 1)
@@ -105,7 +108,8 @@ func testQueue(t *testing.T, open Reopener) {
 
 func testSenders(t *testing.T, open Reopener) {
 	s := opened(t, open, "a", "b")
-	for n, from := range []ledger.Sender{ledger.FromSelf, ledger.FromOutside, ledger.FromRuntime, ledger.FromOperator, ledger.FromSelf, "unheard-of"} {
+	for n, from := range []ledger.Sender{ledger.FromSelf, ledger.FromOutside, ledger.FromRuntime, ledger.FromOperator,
+		ledger.FromSelf, "unheard-of"} {
 		priority := ledger.Background // of the first ranks; the last ones would be next
 		if from.Rank() > 2 {
 			priority = ledger.Next
@@ -123,7 +127,8 @@ func testSenders(t *testing.T, open Reopener) {
 			got = append(got, e.Number)
 		}
 		equal(t, "queue", fmt.Sprint(got), "[4 3 2 1 5 6]")
-		for from, want := range map[ledger.Sender]int{ledger.FromOperator: 1, ledger.FromRuntime: 1, ledger.FromOutside: 1, ledger.FromSelf: 3} {
+		for from, want := range map[ledger.Sender]int{ledger.FromOperator: 1, ledger.FromRuntime: 1,
+			ledger.FromOutside: 1, ledger.FromSelf: 3} {
 			n, err := v.CountQueuedFrom("a", from)
 			must(t, err)
 			equal(t, "from "+string(from), n, want)
@@ -189,13 +194,15 @@ func testDue(t *testing.T, open Reopener) {
 	}
 	write(t, s, func(tx ledger.Tx) error {
 		for _, timer := range []ledger.Timer{
-			timer("t3", "a", in(3*time.Second), ledger.TimerActive), timer("t1", "b", in(time.Second), ledger.TimerActive),
+			timer("t3", "a", in(3*time.Second), ledger.TimerActive),
+			timer("t1", "b", in(time.Second), ledger.TimerActive),
 			timer("t0", "a", in(0), ledger.TimerCancelled), timer("t-", "a", nil, ledger.TimerActive),
 		} {
 			must(t, tx.InsertTimer(timer))
 		}
 		for _, wait := range []ledger.Wait{
-			wait("w2", "1", in(2*time.Second), nil, ledger.WaitActive), wait("w4", "2", in(9*time.Second), in(4*time.Second), ledger.WaitActive),
+			wait("w2", "1", in(2*time.Second), nil, ledger.WaitActive),
+			wait("w4", "2", in(9*time.Second), in(4*time.Second), ledger.WaitActive),
 			wait("w5", "3", nil, in(5*time.Second), ledger.WaitActive), wait("w-", "4", nil, nil, ledger.WaitActive),
 			wait("w0", "5", in(0), in(0), ledger.WaitTriggered),
 		} {

@@ -134,7 +134,8 @@ func newEverything() everything {
 		agent:   filled(ledger.Agent{ID: "a"}),
 		lane:    filled(ledger.Lane{AgentID: "a"}),
 		message: filled(ledger.Message{ID: "m", AgentID: "a", Number: 9, Key: "key"}),
-		entry:   filled(ledger.Entry{MessageID: "m", AgentID: "a", Number: 9, Status: ledger.Queued, Priority: ledger.Next}),
+		entry: filled(ledger.Entry{MessageID: "m", AgentID: "a", Number: 9, Status: ledger.Queued,
+			Priority: ledger.Next}),
 		attempt: filled(ledger.Attempt{ID: "t", AgentID: "a", Status: ledger.AttemptOpen}),
 		turn:    filled(ledger.Turn{ID: "turn", AgentID: "a"}),
 		wait:    filled(ledger.Wait{ID: "w", AgentID: "a", Owner: ledger.OwnerAgent, Status: ledger.WaitActive}),
@@ -154,7 +155,8 @@ func newEverything() everything {
 func (e *everything) insert(tx ledger.Tx) error {
 	l := e.lane
 	err := errors.Join(
-		tx.InsertAgent(e.agent, l), tx.InsertMessage(e.message, e.entry), tx.InsertAttempt(e.attempt), tx.InsertTurn(e.turn),
+		tx.InsertAgent(e.agent, l), tx.InsertMessage(e.message, e.entry), tx.InsertAttempt(e.attempt),
+		tx.InsertTurn(e.turn),
 		tx.InsertWait(e.wait), tx.InsertTimer(e.timer), tx.InsertTrigger(e.trigger), tx.InsertBrief(e.brief),
 		tx.InsertTranscript(e.said), tx.InsertNotification(e.note), tx.Append(&l, e.event), tx.SaveLane(&l))
 	e.lane = l
@@ -239,7 +241,8 @@ func testRecords(t *testing.T, open Reopener) {
 	e.replace()
 	inside(func(tx ledger.Tx) error {
 		l := e.lane
-		err := errors.Join(tx.UpdateAgent(e.agent), tx.UpdateEntry(e.entry), tx.UpdateAttempt(e.attempt), tx.UpdateWait(e.wait),
+		err := errors.Join(tx.UpdateAgent(e.agent), tx.UpdateEntry(e.entry), tx.UpdateAttempt(e.attempt),
+			tx.UpdateWait(e.wait),
 			tx.UpdateTimer(e.timer), tx.UpdateTrigger(e.trigger), tx.SaveLane(&l))
 		e.lane = l
 		return err
@@ -251,10 +254,13 @@ func testRecords(t *testing.T, open Reopener) {
 func (e *everything) replace() {
 	e.agent.Model, e.agent.UpdatedAt = "other/model", now.Add(1)
 	e.lane = ledger.Lane{AgentID: "a", Revision: e.lane.Revision, EventSeq: e.lane.EventSeq, UpdatedAt: now}
-	e.entry = ledger.Entry{MessageID: "m", AgentID: "a", Number: 9, Priority: ledger.Background, Status: ledger.Processed, AttemptID: "t", CreatedAt: now, UpdatedAt: now}
+	e.entry = ledger.Entry{MessageID: "m", AgentID: "a", Number: 9, Priority: ledger.Background,
+		Status: ledger.Processed, AttemptID: "t", CreatedAt: now, UpdatedAt: now}
 	e.attempt.Status, e.attempt.Facts, e.attempt.BegunAt = ledger.AttemptSettled, 99, nil
 	e.attempt.Frame, e.attempt.FrameDigest = json.RawMessage(`{"another":"frame"}`), "another"
-	e.wait = ledger.Wait{ID: "w", AgentID: "a", Owner: ledger.OwnerAgent, Status: ledger.WaitTriggered, Wakes: []ledger.WakeSource{}, CreatedAt: now, UpdatedAt: now}
-	e.timer = ledger.Timer{ID: "timer", AgentID: "a", Key: "key", Status: ledger.TimerCancelled, CreatedAt: now, UpdatedAt: now}
+	e.wait = ledger.Wait{ID: "w", AgentID: "a", Owner: ledger.OwnerAgent, Status: ledger.WaitTriggered,
+		Wakes: []ledger.WakeSource{}, CreatedAt: now, UpdatedAt: now}
+	e.timer = ledger.Timer{ID: "timer", AgentID: "a", Key: "key", Status: ledger.TimerCancelled, CreatedAt: now,
+		UpdatedAt: now}
 	e.trigger.Status, e.trigger.RevokedAt, e.trigger.DeliveryCount = ledger.TriggerRevoked, &now, 12
 }

@@ -38,7 +38,8 @@ func testPruneEvents(t *testing.T, open Reopener) {
 			must(t, err)
 			if n := len(page.Events); n > 0 {
 				if int64(n) != page.Newest-page.Oldest+1 || page.Oldest != page.Events[0].Seq {
-					t.Errorf("events of %s have a gap: %s, said to be %d to %d", agent, seqs(page), page.Oldest, page.Newest)
+					t.Errorf("events of %s have a gap: %s, said to be %d to %d", agent, seqs(page), page.Oldest,
+						page.Newest)
 				}
 			}
 			equal(t, agent, fmt.Sprint(page.Oldest, page.Newest), want)
@@ -77,8 +78,10 @@ func old(t *testing.T, s ledger.Store, agentID string, first, last int64, age ti
 			e.Status = ledger.Processed
 			must(t, tx.InsertMessage(m, e))
 			id := fmt.Sprintf("x_%06d_%s", n, agentID)
-			must(t, tx.InsertAttempt(ledger.Attempt{ID: id, AgentID: agentID, MessageID: m.ID, Status: ledger.AttemptSettled, StartedAt: at(-age), FrameDigest: "d", Frame: []byte(`{}`)}))
-			must(t, tx.InsertTurn(ledger.Turn{ID: id, AgentID: agentID, Index: n, MessageID: m.ID, ResponseID: "resp_" + id, CompletedAt: at(-age)}))
+			must(t, tx.InsertAttempt(ledger.Attempt{ID: id, AgentID: agentID, MessageID: m.ID,
+				Status: ledger.AttemptSettled, StartedAt: at(-age), FrameDigest: "d", Frame: []byte(`{}`)}))
+			must(t, tx.InsertTurn(ledger.Turn{ID: id, AgentID: agentID, Index: n, MessageID: m.ID,
+				ResponseID: "resp_" + id, CompletedAt: at(-age)}))
 			must(t, tx.InsertTranscript(ledger.TranscriptEntry{ID: id, AgentID: agentID, CreatedAt: at(-age)}))
 			must(t, tx.InsertBrief(ledger.Brief{ID: id, AgentID: agentID, CreatedAt: at(-age)}))
 		}
@@ -136,12 +139,18 @@ func testPruneSpares(t *testing.T, open Reopener) {
 	dispose(t, s, id(1), ledger.Queued, "")
 	dispose(t, s, id(2), ledger.Dequeued, "x")
 	write(t, s, func(tx ledger.Tx) error {
-		must(t, tx.InsertAttempt(ledger.Attempt{ID: "x", AgentID: "a", MessageID: id(3), WaitID: "w0", Status: ledger.AttemptOpen, StartedAt: at(-100 * day)}))
-		must(t, tx.InsertWait(ledger.Wait{ID: "w", AgentID: "a", Owner: "agent", Status: ledger.WaitTriggered, MessageID: id(4), Registered: "x_000007_a", CreatedAt: at(-100 * day)}))
-		must(t, tx.InsertWait(ledger.Wait{ID: "w0", AgentID: "a", Owner: "agent", Status: ledger.WaitResolved, CreatedAt: at(-100 * day)}))
-		must(t, tx.InsertWait(ledger.Wait{ID: "w9", AgentID: "a", Owner: "agent", Status: ledger.WaitExpired, CreatedAt: at(-100 * day)}))
-		must(t, tx.InsertTimer(ledger.Timer{ID: "m", AgentID: "a", Status: ledger.TimerActive, MessageID: id(5), CreatedAt: at(-100 * day)}))
-		must(t, tx.InsertTimer(ledger.Timer{ID: "m9", AgentID: "a", Status: ledger.TimerCompleted, MessageID: id(6), CreatedAt: at(-100 * day)}))
+		must(t, tx.InsertAttempt(ledger.Attempt{ID: "x", AgentID: "a", MessageID: id(3), WaitID: "w0",
+			Status: ledger.AttemptOpen, StartedAt: at(-100 * day)}))
+		must(t, tx.InsertWait(ledger.Wait{ID: "w", AgentID: "a", Owner: "agent", Status: ledger.WaitTriggered,
+			MessageID: id(4), Registered: "x_000007_a", CreatedAt: at(-100 * day)}))
+		must(t, tx.InsertWait(ledger.Wait{ID: "w0", AgentID: "a", Owner: "agent", Status: ledger.WaitResolved,
+			CreatedAt: at(-100 * day)}))
+		must(t, tx.InsertWait(ledger.Wait{ID: "w9", AgentID: "a", Owner: "agent", Status: ledger.WaitExpired,
+			CreatedAt: at(-100 * day)}))
+		must(t, tx.InsertTimer(ledger.Timer{ID: "m", AgentID: "a", Status: ledger.TimerActive, MessageID: id(5),
+			CreatedAt: at(-100 * day)}))
+		must(t, tx.InsertTimer(ledger.Timer{ID: "m9", AgentID: "a", Status: ledger.TimerCompleted, MessageID: id(6),
+			CreatedAt: at(-100 * day)}))
 		l, err := tx.Lane("a")
 		l.Chain, l.WakeMessage = "resp_x_000002_a", id(7)
 		must(t, err)
@@ -163,7 +172,8 @@ func testPruneSpares(t *testing.T, open Reopener) {
 			}
 			wantCode(t, second(v.Turn("x_000007_a")), ledger.CodeNotFound)
 			for what, err := range map[string]error{
-				"open attempt": second(v.Attempt("x")), "attempt of a wait": second(v.Attempt("x_000007_a")), "wait": second(v.Wait("w")),
+				"open attempt": second(v.Attempt("x")), "attempt of a wait": second(v.Attempt("x_000007_a")),
+				"wait":                     second(v.Wait("w")),
 				"wait of the open attempt": second(v.Wait("w0")), "timer": second(v.Timer("m")),
 			} {
 				if err != nil {

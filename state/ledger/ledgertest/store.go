@@ -61,8 +61,10 @@ func equal[T comparable](t *testing.T, what string, got, want T) {
 // message is the n-th of an agent, with its entry in the queue.
 func message(agentID string, n int64, p ledger.Priority) (ledger.Message, ledger.Entry) {
 	id := fmt.Sprintf("msg_%06d_%s", n, agentID)
-	m := ledger.Message{ID: id, AgentID: agentID, Number: n, CreatedAt: at(0), Kind: ledger.KindOperatorPrompt, Priority: p, Body: ledger.Body{Type: "text", Text: id}}
-	return m, ledger.Entry{MessageID: id, AgentID: agentID, Number: n, Priority: p, Status: ledger.Queued, CreatedAt: at(0), UpdatedAt: at(0)}
+	m := ledger.Message{ID: id, AgentID: agentID, Number: n, CreatedAt: at(0), Kind: ledger.KindOperatorPrompt,
+		Priority: p, Body: ledger.Body{Type: "text", Text: id}}
+	return m, ledger.Entry{MessageID: id, AgentID: agentID, Number: n, Priority: p, Status: ledger.Queued,
+		CreatedAt: at(0), UpdatedAt: at(0)}
 }
 
 // admit puts messages 1 to n of an agent in its queue.

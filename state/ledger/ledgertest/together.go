@@ -151,7 +151,10 @@ func testContexts(t *testing.T, open Reopener) {
 	if err := s.Update(ended, never); !errors.Is(err, context.Canceled) {
 		t.Errorf("update: %v", err)
 	}
-	if err := s.View(ended, func(v ledger.View) error { _, err := v.Agents(); return err }); !errors.Is(err, context.Canceled) {
+	if err := s.View(ended, func(v ledger.View) error {
+		_, err := v.Agents()
+		return err
+	}); !errors.Is(err, context.Canceled) {
 		t.Errorf("view: %v", err)
 	}
 	// It ends while the update runs.

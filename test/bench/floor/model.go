@@ -40,7 +40,8 @@ func (m *model) create(w http.ResponseWriter, r *http.Request) {
 	}
 	match := namePattern.FindStringSubmatch(request.Model)
 	if match == nil {
-		http.Error(w, fmt.Sprintf("no model %.80q; the models are fake-N and fake-N-GAP", request.Model), http.StatusNotFound)
+		http.Error(w, fmt.Sprintf("no model %.80q; the models are fake-N and fake-N-GAP", request.Model),
+			http.StatusNotFound)
 		return
 	}
 	deltas, _ := strconv.Atoi(match[1])
@@ -106,12 +107,15 @@ func answerOf(name string, deltas int) *answer {
 	s := &sequence{}
 	var text string
 	response := func(status string, output []any) object {
-		return object{"id": "resp_floor", "object": "response", "created_at": 1700000000, "status": status, "model": name, "output": output,
+		return object{"id": "resp_floor", "object": "response", "created_at": 1700000000, "status": status,
+			"model": name, "output": output,
 			"usage": object{"input_tokens": 10, "output_tokens": deltas, "total_tokens": 10 + deltas,
-				"input_tokens_details": object{"cached_tokens": 0}, "output_tokens_details": object{"reasoning_tokens": 0}}}
+				"input_tokens_details":  object{"cached_tokens": 0},
+				"output_tokens_details": object{"reasoning_tokens": 0}}}
 	}
 	item := func(status string, content ...any) object {
-		return object{"id": "msg_floor", "type": "message", "role": "assistant", "status": status, "content": append([]any{}, content...)}
+		return object{"id": "msg_floor", "type": "message", "role": "assistant", "status": status,
+			"content": append([]any{}, content...)}
 	}
 	part := func(text string) object {
 		return object{"type": "output_text", "text": text, "annotations": []any{}, "logprobs": []any{}}

@@ -33,7 +33,8 @@ func answers() []check {
 
 // ask is a request with one message of the user.
 func (c *sdk) ask(text string) responses.ResponseNewParams {
-	return responses.ResponseNewParams{Model: c.model, Input: responses.ResponseNewParamsInputUnion{OfString: openai.String(text)}}
+	return responses.ResponseNewParams{Model: c.model,
+		Input: responses.ResponseNewParamsInputUnion{OfString: openai.String(text)}}
 }
 
 // withWeather offers the client's function. It is made of JSON, since the types
@@ -49,11 +50,13 @@ func withWeather(p responses.ResponseNewParams) (responses.ResponseNewParams, er
 }
 
 func output(callID, text string) responses.ResponseNewParamsInputUnion {
-	return responses.ResponseNewParamsInputUnion{OfInputItemList: responses.ResponseInputParam{outputItem(callID, text)}}
+	return responses.ResponseNewParamsInputUnion{
+		OfInputItemList: responses.ResponseInputParam{outputItem(callID, text)}}
 }
 
 func outputItem(callID, text string) responses.ResponseInputItemUnionParam {
-	return param.Override[responses.ResponseInputItemUnionParam](map[string]string{"type": "function_call_output", "call_id": callID, "output": text})
+	return param.Override[responses.ResponseInputItemUnionParam](map[string]string{"type": "function_call_output",
+		"call_id": callID, "output": text})
 }
 
 func create(ctx context.Context, c *sdk) error {
@@ -75,7 +78,8 @@ func hello(r *responses.Response) error {
 		want("status", string(r.Status), "completed"),
 		want("reasoning", r.Output[0].AsReasoning().Summary[0].Text, "A greeting is asked for."),
 		want("message", r.Output[1].Type, "message"),
-		want("usage", fmt.Sprint(u.InputTokens, u.OutputTokens, u.TotalTokens, u.InputTokensDetails.CachedTokens, u.OutputTokensDetails.ReasoningTokens), "11 7 18 3 2"))
+		want("usage", fmt.Sprint(u.InputTokens, u.OutputTokens, u.TotalTokens, u.InputTokensDetails.CachedTokens,
+			u.OutputTokensDetails.ReasoningTokens), "11 7 18 3 2"))
 }
 
 // final is what came of a stream.
@@ -141,7 +145,8 @@ func continued(ctx context.Context, c *sdk) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(want("text", second.OutputText(), "You said then: Say it again."), want("previous", second.PreviousResponseID, first.ID))
+	return errors.Join(want("text", second.OutputText(), "You said then: Say it again."),
+		want("previous", second.PreviousResponseID, first.ID))
 }
 
 func toolRoundTrip(ctx context.Context, c *sdk) error {
@@ -154,8 +159,10 @@ func toolRoundTrip(ctx context.Context, c *sdk) error {
 		return err
 	}
 	call := first.Output[len(first.Output)-1].AsFunctionCall()
-	if err := errors.Join(want("name", call.Name, "get_weather"), want("call_id", call.CallID, "call_weather"), want("arguments", call.Arguments, `{"city":"Paris"}`),
-		want("status", string(first.Status), "completed"), want("text", first.OutputText(), "Let me look.")); err != nil {
+	if err := errors.Join(want("name", call.Name, "get_weather"), want("call_id", call.CallID, "call_weather"),
+		want("arguments", call.Arguments, `{"city":"Paris"}`),
+		want("status", string(first.Status), "completed"),
+		want("text", first.OutputText(), "Let me look.")); err != nil {
 		return err
 	}
 	p.PreviousResponseID, p.Input = openai.String(first.ID), output(call.CallID, "21 degrees")
@@ -175,7 +182,8 @@ func toolStreamed(ctx context.Context, c *sdk) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(want("arguments", f.arguments, `{"city":"Paris"}`), want("last", f.last, "response.completed")); err != nil {
+	if err := errors.Join(want("arguments", f.arguments, `{"city":"Paris"}`),
+		want("last", f.last, "response.completed")); err != nil {
 		return err
 	}
 	p.PreviousResponseID, p.Input = openai.String(f.response.ID), output("call_weather", "21 degrees")
@@ -203,7 +211,8 @@ func parallelTools(ctx context.Context, c *sdk) error {
 	if err := want("calls", strings.Join(ids, " "), "call_paris call_rome"); err != nil {
 		return err
 	}
-	p.PreviousResponseID, p.Input = openai.String(first.ID), responses.ResponseNewParamsInputUnion{OfInputItemList: answers}
+	p.PreviousResponseID, p.Input = openai.String(first.ID),
+		responses.ResponseNewParamsInputUnion{OfInputItemList: answers}
 	second, err := c.Responses.New(ctx, p)
 	if err != nil {
 		return err
@@ -253,7 +262,8 @@ func incomplete(ctx context.Context, c *sdk) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(want("status", string(r.Status), "incomplete"), want("reason", r.IncompleteDetails.Reason, "max_output_tokens"), want("text", r.OutputText(), "Much is"))
+	return errors.Join(want("status", string(r.Status), "incomplete"),
+		want("reason", r.IncompleteDetails.Reason, "max_output_tokens"), want("text", r.OutputText(), "Much is"))
 }
 
 func refusal(ctx context.Context, c *sdk) error {
@@ -276,7 +286,8 @@ func failed(err error, status int, code, param string) error {
 func failure(ctx context.Context, c *sdk) error {
 	_, err := c.Responses.New(ctx, c.ask("Break."))
 	var e *openai.Error
-	if !errors.As(err, &e) || e.StatusCode < 400 || e.Code != "model_says_no" || !strings.Contains(e.Message, "the model broke") {
+	if !errors.As(err, &e) || e.StatusCode < 400 || e.Code != "model_says_no" ||
+		!strings.Contains(e.Message, "the model broke") {
 		return fmt.Errorf("the error is %v", err)
 	}
 	return nil
@@ -287,7 +298,8 @@ func failureStreamed(ctx context.Context, c *sdk) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(want("text", f.text, "Half of"), want("last", f.last, "response.failed"), want("status", string(f.response.Status), "failed"),
+	return errors.Join(want("text", f.text, "Half of"), want("last", f.last, "response.failed"),
+		want("status", string(f.response.Status), "failed"),
 		want("message", strings.Contains(f.response.Error.Message, "the model broke"), true))
 }
 

@@ -49,7 +49,8 @@ func main() {
 			return (&net.Dialer{}).DialContext(ctx, "unix", c.socket)
 		}
 	}
-	c.Client = openai.NewClient(option.WithBaseURL(c.base+"/"), option.WithAPIKey("unused"), option.WithHTTPClient(&http.Client{Transport: transport}))
+	c.Client = openai.NewClient(option.WithBaseURL(c.base+"/"), option.WithAPIKey("unused"),
+		option.WithHTTPClient(&http.Client{Transport: transport}))
 	list := append(append(answers(), stored()...), sockets()...)
 	out := json.NewEncoder(os.Stdout)
 	for _, ch := range list {

@@ -24,7 +24,8 @@ func sockets() []check {
 }
 
 // turn sends a response.create and returns its final response.
-func (c *sdk) turn(ctx context.Context, conn *responses.ResponseConnection, input, previous string) (*responses.Response, error) {
+func (c *sdk) turn(ctx context.Context, conn *responses.ResponseConnection, input,
+	previous string) (*responses.Response, error) {
 	event := map[string]any{"type": "response.create", "model": c.model, "input": input, "store": false}
 	if previous != "" {
 		event["previous_response_id"] = previous
@@ -118,7 +119,9 @@ func compact(ctx context.Context, c *sdk) error {
 	if err != nil {
 		return err
 	}
-	got, err := c.Responses.Compact(ctx, responses.ResponseCompactParams{Model: responses.ResponseCompactParamsModel(c.model), PreviousResponseID: openai.String(first.ID)})
+	got, err := c.Responses.Compact(ctx,
+		responses.ResponseCompactParams{Model: responses.ResponseCompactParamsModel(c.model),
+			PreviousResponseID: openai.String(first.ID)})
 	if err != nil {
 		return err
 	}
@@ -147,10 +150,12 @@ func compact(ctx context.Context, c *sdk) error {
 
 func inputTokens(ctx context.Context, c *sdk) error {
 	got, err := c.Responses.InputTokens.Count(ctx, responses.InputTokenCountParams{
-		Model: openai.String(c.model), Input: responses.InputTokenCountParamsInputUnion{OfString: openai.String("How many tokens are these?")},
+		Model: openai.String(c.model), Input: responses.InputTokenCountParamsInputUnion{
+			OfString: openai.String("How many tokens are these?")},
 	})
 	if err != nil {
 		return err
 	}
-	return errors.Join(want("object", string(got.Object), "response.input_tokens"), want("there are tokens", got.InputTokens > 0, true))
+	return errors.Join(want("object", string(got.Object), "response.input_tokens"),
+		want("there are tokens", got.InputTokens > 0, true))
 }

@@ -32,7 +32,8 @@ func retrieve(ctx context.Context, c *sdk) error {
 	if err != nil {
 		return err
 	}
-	got, err := c.Responses.Get(ctx, r.ID, responses.ResponseGetParams{Include: []responses.ResponseIncludable{"reasoning.encrypted_content"}})
+	got, err := c.Responses.Get(ctx, r.ID,
+		responses.ResponseGetParams{Include: []responses.ResponseIncludable{"reasoning.encrypted_content"}})
 	if err != nil {
 		return err
 	}
@@ -47,7 +48,8 @@ func retrieveStream(ctx context.Context, c *sdk) error {
 		return err
 	}
 	f, err := collect(c.Responses.GetStreaming(ctx, r.ID, responses.ResponseGetParams{}))
-	return errors.Join(err, want("text", f.text, "Hello, Ada."), want("last", f.last, "response.completed"), want("id", f.response.ID, r.ID))
+	return errors.Join(err, want("text", f.text, "Hello, Ada."), want("last", f.last, "response.completed"),
+		want("id", f.response.ID, r.ID))
 }
 
 // detached starts a background response.
@@ -92,7 +94,8 @@ func resume(ctx context.Context, c *sdk) error {
 	if err := errors.Join(s.Err(), s.Close()); err != nil {
 		return err
 	}
-	rest, err := collect(c.Responses.GetStreaming(ctx, id, responses.ResponseGetParams{StartingAfter: param.NewOpt(last)}))
+	rest, err := collect(c.Responses.GetStreaming(ctx, id,
+		responses.ResponseGetParams{StartingAfter: param.NewOpt(last)}))
 	if err != nil {
 		return err
 	}
@@ -146,7 +149,8 @@ func inputItems(ctx context.Context, c *sdk) error {
 		return err
 	}
 	var texts []string
-	pager := c.Responses.InputItems.ListAutoPaging(ctx, r.ID, responses.InputItemListParams{Limit: openai.Int(2), Order: "asc"})
+	pager := c.Responses.InputItems.ListAutoPaging(ctx, r.ID,
+		responses.InputItemListParams{Limit: openai.Int(2), Order: "asc"})
 	for len(texts) < 6 && pager.Next() { // a wrong page would come again and again
 		texts = append(texts, pager.Current().AsMessage().Content[0].Text)
 	}

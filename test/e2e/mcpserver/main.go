@@ -17,14 +17,18 @@ type addArgs struct {
 
 func main() {
 	s := mcp.NewServer(&mcp.Implementation{Name: "calculator", Version: "1"}, nil)
-	mcp.AddTool(s, &mcp.Tool{Name: "add", Description: "Adds two numbers."}, func(_ context.Context, _ *mcp.CallToolRequest, args addArgs) (*mcp.CallToolResult, any, error) {
-		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("%d + %d = %d, says %s", args.A, args.B, args.A+args.B, os.Getenv("CALCULATOR_NAME"))}}}, nil, nil
-	})
-	mcp.AddTool(s, &mcp.Tool{Name: "crash", Description: "Ends the server."}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
-		fmt.Fprintln(os.Stderr, "out of paper")
-		os.Exit(9)
-		return nil, nil, nil
-	})
+	mcp.AddTool(s, &mcp.Tool{Name: "add", Description: "Adds two numbers."},
+		func(_ context.Context, _ *mcp.CallToolRequest, args addArgs) (*mcp.CallToolResult, any, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{
+				&mcp.TextContent{Text: fmt.Sprintf("%d + %d = %d, says %s", args.A, args.B, args.A+args.B,
+					os.Getenv("CALCULATOR_NAME"))}}}, nil, nil
+		})
+	mcp.AddTool(s, &mcp.Tool{Name: "crash", Description: "Ends the server."},
+		func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+			fmt.Fprintln(os.Stderr, "out of paper")
+			os.Exit(9)
+			return nil, nil, nil
+		})
 	if err := s.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

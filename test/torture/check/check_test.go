@@ -37,7 +37,8 @@ func newTurn(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for path, data := range map[string]string{
-		"turn/turn.json": turnRecord, "turn/events.ndjson": events, "turn/runtime.ndjson": facts, "turn/made.txt": "foo",
+		"turn/turn.json": turnRecord, "turn/events.ndjson": events, "turn/runtime.ndjson": facts,
+		"turn/made.txt":                 "foo",
 		"state/responses/resp_1.ndjson": trajectory, "ran": "a\nb\n",
 	} {
 		put(t, filepath.Join(dir, path), data)
@@ -81,10 +82,14 @@ func TestTurn(t *testing.T) {
 	for _, tc := range []struct{ check, what, path, data string }{
 		{"ended", "no record", "turn/turn.json", ""},
 		{"ended", "a damaged record", "turn/turn.json", turnRecord[:40]},
-		{"ended", "a record that goes on", "turn/turn.json", strings.Replace(turnRecord, `"status":"completed"`, `"status":"in_progress"`, 1)},
-		{"ended", "a record without the time of its end", "turn/turn.json", strings.Replace(turnRecord, `"2026-03-04T05:06:07.000Z"`, "null", 1)},
-		{"ended", "another end than the stream's", "turn/turn.json", strings.Replace(turnRecord, `"status":"completed"`, `"status":"failed"`, 1)},
-		{"ended", "the record of another response", "turn/turn.json", strings.Replace(turnRecord, "resp_1", "resp_2", 1)},
+		{"ended", "a record that goes on", "turn/turn.json",
+			strings.Replace(turnRecord, `"status":"completed"`, `"status":"in_progress"`, 1)},
+		{"ended", "a record without the time of its end", "turn/turn.json",
+			strings.Replace(turnRecord, `"2026-03-04T05:06:07.000Z"`, "null", 1)},
+		{"ended", "another end than the stream's", "turn/turn.json",
+			strings.Replace(turnRecord, `"status":"completed"`, `"status":"failed"`, 1)},
+		{"ended", "the record of another response", "turn/turn.json",
+			strings.Replace(turnRecord, "resp_1", "resp_2", 1)},
 		{"ended", "a stream without an end", "turn/events.ndjson", lines[0] + lines[1]},
 		{"ended", "two ends", "turn/events.ndjson", events + lines[2]},
 		{"ended", "an event after the end", "turn/events.ndjson", events + lines[1]},
@@ -101,13 +106,21 @@ func TestTurn(t *testing.T) {
 		{"artifacts", "other bytes", "turn/made.txt", "bar"},
 		{"artifacts", "a missing one", "turn/made.txt", ""},
 		{"artifacts", "one that is not listed", "turn/tools/out", "x"},
-		{"artifacts", "one that is listed twice", "turn/turn.json", strings.Replace(turnRecord, `"artifacts":[`, `"artifacts":[{"path":"made.txt","bytes":3,"sha256":"`+digest+`"},`, 1)},
+		{"artifacts", "one that is listed twice", "turn/turn.json",
+			strings.Replace(turnRecord, `"artifacts":[`,
+				`"artifacts":[{"path":"made.txt","bytes":3,"sha256":"`+digest+`"},`, 1)},
 		{"trajectory", "none", "state/responses/resp_1.ndjson", ""},
-		{"trajectory", "no end", "state/responses/resp_1.ndjson", trajectory[:strings.Index(trajectory, `{"response"`)]},
-		{"trajectory", "something after the end", "state/responses/resp_1.ndjson", trajectory + `{"item":{"type":"message"}}` + "\n"},
-		{"trajectory", "a call that began twice", "state/responses/resp_1.ndjson", strings.Replace(trajectory, `{"item"`, `{"started":{"call_id":"call_1"}}`+"\n"+`{"item"`, 1)},
-		{"trajectory", "a call with two results", "state/responses/resp_1.ndjson", strings.Replace(trajectory, `{"response":`, `{"item":{"type":"holon:tool_call","call_id":"call_1"}}`+"\n"+`{"response":`, 1)},
-		{"trajectory", "that of another", "state/responses/resp_1.ndjson", strings.ReplaceAll(trajectory, "resp_1", "resp_2")},
+		{"trajectory", "no end", "state/responses/resp_1.ndjson",
+			trajectory[:strings.Index(trajectory, `{"response"`)]},
+		{"trajectory", "something after the end", "state/responses/resp_1.ndjson",
+			trajectory + `{"item":{"type":"message"}}` + "\n"},
+		{"trajectory", "a call that began twice", "state/responses/resp_1.ndjson",
+			strings.Replace(trajectory, `{"item"`, `{"started":{"call_id":"call_1"}}`+"\n"+`{"item"`, 1)},
+		{"trajectory", "a call with two results", "state/responses/resp_1.ndjson",
+			strings.Replace(trajectory, `{"response":`,
+				`{"item":{"type":"holon:tool_call","call_id":"call_1"}}`+"\n"+`{"response":`, 1)},
+		{"trajectory", "that of another", "state/responses/resp_1.ndjson",
+			strings.ReplaceAll(trajectory, "resp_1", "resp_2")},
 		{"settled", "an open turn", "state/open/resp_2.ndjson", trajectory},
 		{"once", "a command that ran twice", "ran", "a\nb\na\n"},
 		{"heard half", "another stream", "turn/events.ndjson", strings.ReplaceAll(events, "resp_1", "resp_2")},
@@ -168,9 +181,11 @@ func TestRun(t *testing.T) {
 		t.Fatalf("it finds what is not there: %v", err)
 	}
 	for what, plant := range map[string]func(dir string) error{
-		"no manifest":           func(dir string) error { return os.Remove(dir + "/manifest.json") },
-		"a damaged manifest":    func(dir string) error { return os.Truncate(dir+"/manifest.json", 20) },
-		"a run that goes on":    func(dir string) error { return edit(dir+"/manifest.json", `"completed"`, `"running"`) },
+		"no manifest":        func(dir string) error { return os.Remove(dir + "/manifest.json") },
+		"a damaged manifest": func(dir string) error { return os.Truncate(dir+"/manifest.json", 20) },
+		"a run that goes on": func(dir string) error {
+			return edit(dir+"/manifest.json", `"completed"`, `"running"`)
+		},
 		"no outcome":            func(dir string) error { return edit(dir+"/manifest.json", `"success"`, `""`) },
 		"another run":           func(dir string) error { return edit(dir+"/manifest.json", `"run_1"`, `"run_2"`) },
 		"a changed artifact":    func(dir string) error { return edit(dir+"/a", "foo", "bar") },
@@ -199,7 +214,8 @@ func TestTidy(t *testing.T) {
 	if err := Tidy(t.TempDir()); err != nil {
 		t.Error(err)
 	}
-	for _, path := range []string{"cache/trees/x/0/claim", "runs/run_1/session.json", "runs/run_1/session/x", "runs/.new-1", "ipc/run_1", "local/1"} {
+	for _, path := range []string{"cache/trees/x/0/claim", "runs/run_1/session.json", "runs/run_1/session/x",
+		"runs/.new-1", "ipc/run_1", "local/1"} {
 		home := t.TempDir()
 		put(t, filepath.Join(home, path), "x")
 		if Tidy(home) == nil {

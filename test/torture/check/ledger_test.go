@@ -34,8 +34,10 @@ func newLedger(t *testing.T) string {
 	}
 	_, err = m.Create(t.Context(), scheduler.NewAgent{ID: "a"})
 	step(err)
-	_, err = m.Admit(t.Context(), scheduler.Ingress{AgentID: "a", Key: "prompt:k1", Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
-		Body: ledger.Body{Type: "text", Text: "go"}, Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess})
+	_, err = m.Admit(t.Context(), scheduler.Ingress{AgentID: "a", Key: "prompt:k1", Kind: ledger.KindOperatorPrompt,
+		Origin: ledger.Origin{Kind: ledger.OriginOperator},
+		Body:   ledger.Body{Type: "text", Text: "go"}, Surface: ledger.SurfaceCLIPrompt,
+		AdmissionContext: ledger.LocalProcess})
 	step(err)
 	_, err = m.CreateTimer(t.Context(), scheduler.NewTimer{AgentID: "a", Key: "timer:k2", After: time.Second})
 	step(err)
@@ -53,7 +55,8 @@ func newLedger(t *testing.T) string {
 			_, err = m.Sleep(t.Context(), "a", "call_1", 0, "anything")
 			step(err)
 		}
-		_, err = m.Settle(t.Context(), c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, ResponseID: "resp_1", StartedAt: now, CompletedAt: now})
+		_, err = m.Settle(t.Context(), c.Attempt.ID,
+			scheduler.End{Kind: ledger.TurnCompleted, ResponseID: "resp_1", StartedAt: now, CompletedAt: now})
 		step(err)
 	}
 	step(store.Close())
@@ -79,11 +82,13 @@ func TestLawful(t *testing.T) {
 		t.Errorf("%v, %v", turns, err)
 	}
 	ways, err := l.Ways(t.Context())
-	if err != nil || len(ways) != 2 || !ways[0].Free || ways[1].Free || ways[0].Begun.Sub(ways[0].Admitted) != 2*time.Second || ways[0].Claimed != ways[0].Begun {
+	if err != nil || len(ways) != 2 || !ways[0].Free || ways[1].Free ||
+		ways[0].Begun.Sub(ways[0].Admitted) != 2*time.Second || ways[0].Claimed != ways[0].Begun {
 		t.Errorf("%+v, %v", ways, err)
 	}
 	newest, err := l.Newest(t.Context())
-	if n, err2 := l.Count(t.Context(), "a", "message_admitted"); errors.Join(err, err2) != nil || newest["a"] == 0 || n != 2 {
+	if n, err2 := l.Count(t.Context(), "a", "message_admitted"); errors.Join(err, err2) != nil || newest["a"] == 0 ||
+		n != 2 {
 		t.Errorf("%v, %d, %v %v", newest, n, err, err2)
 	}
 }
@@ -105,10 +110,14 @@ func TestLawsAreFound(t *testing.T) {
 		{`DELETE FROM events WHERE seq = 3`, "an agent's events have a gap"},
 		{`UPDATE lanes SET event_seq = event_seq + 1`, "an agent's events have a gap"},
 		{`DELETE FROM entries WHERE message_id = (` + oneMessage + `)`, "a message is not in the queue"},
-		{`UPDATE events SET type = 'x' WHERE type = 'message_admitted' AND message_id = (` + oneMessage + `)`, "a message was not admitted once"},
-		{`UPDATE events SET type = 'message_admitted' WHERE type = 'turn_started' AND message_id = (` + oneMessage + `)`, "a message was not admitted once"},
-		{`UPDATE events SET type = 'queue_entry_settled' WHERE type = 'turn_started' AND message_id = (` + oneMessage + `)`, "a message that ended did not end once"},
-		{`UPDATE entries SET status = 'queued' WHERE message_id = (` + oneMessage + `)`, "a message that has not ended ended"},
+		{`UPDATE events SET type = 'x' WHERE type = 'message_admitted' AND message_id = (` + oneMessage + `)`,
+			"a message was not admitted once"},
+		{`UPDATE events SET type = 'message_admitted' WHERE type = 'turn_started' AND message_id = (` + oneMessage +
+			`)`, "a message was not admitted once"},
+		{`UPDATE events SET type = 'queue_entry_settled' WHERE type = 'turn_started' AND message_id = (` + oneMessage +
+			`)`, "a message that ended did not end once"},
+		{`UPDATE entries SET status = 'queued' WHERE message_id = (` + oneMessage + `)`,
+			"a message that has not ended ended"},
 		{`UPDATE attempts SET message_id = (` + oneMessage + `)`, "a message was worked off twice"},
 		{`INSERT INTO attempts (id, agent_id, message_id, wait_id, status, created_at, data) SELECT 'att_' || value, 'a', (` + oneMessage + `), '', 'interrupted', 0, '{}' FROM json_each('[1,2,3]')`, "a message came back twice"},
 		{`UPDATE attempts SET status = 'not_begun'`, "a message is processed without a turn"},
@@ -120,7 +129,8 @@ func TestLawsAreFound(t *testing.T) {
 		{`DELETE FROM attempts WHERE json_extract(data, '$.turn_index') = 2`, "a turn belongs to no attempt"},
 		{`DELETE FROM turns WHERE number = 1`, "an agent's turns have a gap"},
 		{`UPDATE waits SET data = json_set(data, '$.wake_sources', json('[]'))`, "a wait has no source that ends it"},
-		{`UPDATE waits SET status = 'triggered', message_id = (` + oneMessage + `)`, "a wait is triggered by a message that is not queued"},
+		{`UPDATE waits SET status = 'triggered', message_id = (` + oneMessage + `)`,
+			"a wait is triggered by a message that is not queued"},
 		{`UPDATE timers SET data = json_set(data, '$.fire_count', 2)`, "a timer did not fire as often as it says"},
 		{`UPDATE timers SET data = json_set(data, '$.fire_count', 2)`, "a timer for one time fired otherwise"},
 	} {

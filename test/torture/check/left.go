@@ -23,7 +23,9 @@ func NoProcess(mark, dir string, allowed ...int) error {
 		}
 		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // gone, or another's
 		cwd, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
-		marked := mark != "" && slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool { return string(v) == mark })
+		marked := mark != "" && slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool {
+			return string(v) == mark
+		})
 		if marked || dir != "" && within(dir, cwd) {
 			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			found = append(found, fmt.Sprintf("%d %.80q", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '})))

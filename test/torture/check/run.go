@@ -40,8 +40,11 @@ func Run(dir string) (*Manifest, error) {
 	if err := json.Unmarshal(data, m); err != nil {
 		return nil, fmt.Errorf("manifest.json is damaged: %w", err)
 	}
-	if m.RunID != filepath.Base(dir) || !slices.Contains([]string{"completed", "failed", "incomplete", "cancelled", "interrupted"}, m.Status) || m.Outcome == "" {
-		return m, fmt.Errorf("the manifest of %s is that of %s with status %q, outcome %q", filepath.Base(dir), m.RunID, m.Status, m.Outcome)
+	if m.RunID != filepath.Base(dir) ||
+		!slices.Contains([]string{"completed", "failed", "incomplete", "cancelled", "interrupted"}, m.Status) ||
+		m.Outcome == "" {
+		return m, fmt.Errorf("the manifest of %s is that of %s with status %q, outcome %q", filepath.Base(dir), m.RunID,
+			m.Status, m.Outcome)
 	}
 	if err := listed(dir, m); err != nil {
 		return m, fmt.Errorf("%s: %w", m.RunID, err)
@@ -66,7 +69,8 @@ func listed(dir string, m *Manifest) error {
 			return fmt.Errorf("an artifact is missing: %w", err)
 		}
 		if sum := sha256.Sum256(data); int64(len(data)) != a.Bytes || hex.EncodeToString(sum[:]) != a.SHA256 {
-			return fmt.Errorf("the artifact %s has %d bytes and is not what the manifest says (%d bytes)", a.Path, len(data), a.Bytes)
+			return fmt.Errorf("the artifact %s has %d bytes and is not what the manifest says (%d bytes)", a.Path,
+				len(data), a.Bytes)
 		}
 	}
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -83,7 +87,8 @@ func listed(dir string, m *Manifest) error {
 
 // Tidy checks that a state home holds nothing that belongs to a live run.
 func Tidy(home string) error {
-	for _, pattern := range []string{"cache/trees/*/*/claim", "runs/*/session.json", "runs/*/session", "runs/.*", "ipc/*", "local/*"} {
+	for _, pattern := range []string{"cache/trees/*/*/claim", "runs/*/session.json", "runs/*/session", "runs/.*",
+		"ipc/*", "local/*"} {
 		found, err := filepath.Glob(filepath.Join(home, pattern))
 		if err != nil {
 			return err

@@ -67,7 +67,8 @@ func Ended(dir string) error {
 		return err
 	}
 	if !slices.Contains(terminal, rec.Status) || rec.CompletedAt == nil {
-		return fmt.Errorf("%s: the record of an accepted turn has no end: status %q, completed_at %v", rec.TurnID, rec.Status, deref(rec.CompletedAt))
+		return fmt.Errorf("%s: the record of an accepted turn has no end: status %q, completed_at %v", rec.TurnID,
+			rec.Status, deref(rec.CompletedAt))
 	}
 	ends := []string{}
 	last := ""
@@ -86,7 +87,8 @@ func Ended(dir string) error {
 		case "response.completed", "response.failed", "response.incomplete", "response.cancelled":
 			ends = append(ends, last)
 			if ev.Response == nil || ev.Response.ID != rec.ResponseID || ev.Response.Status != rec.Status {
-				return fmt.Errorf("the stream ends as %+v, the record as %s of %s", ev.Response, rec.Status, rec.ResponseID)
+				return fmt.Errorf("the stream ends as %+v, the record as %s of %s", ev.Response, rec.Status,
+					rec.ResponseID)
 			}
 		}
 		return nil
@@ -95,7 +97,8 @@ func Ended(dir string) error {
 		return fmt.Errorf("%s: %w", rec.TurnID, err)
 	}
 	if len(ends) != 1 || last != ends[0] {
-		return fmt.Errorf("%s: the stream has the ends %v and its last event is %q; want one, at the end", rec.TurnID, ends, last)
+		return fmt.Errorf("%s: the stream has the ends %v and its last event is %q; want one, at the end", rec.TurnID,
+			ends, last)
 	}
 	return nil
 }
@@ -161,7 +164,8 @@ func Heard(dir string, seen []byte, ended bool) error {
 	}
 	switch {
 	case !bytes.HasPrefix(stored, seen):
-		return fmt.Errorf("a client read %d bytes that the stored stream (%d bytes) does not begin with", len(seen), len(stored))
+		return fmt.Errorf("a client read %d bytes that the stored stream (%d bytes) does not begin with", len(seen),
+			len(stored))
 	case ended && len(stored) != len(seen):
 		return fmt.Errorf("a client read the end after %d bytes, the stored stream has %d", len(seen), len(stored))
 	}
@@ -180,7 +184,8 @@ func unrecorded(line []byte) bool {
 		} `json:"response"`
 	}
 	err := json.Unmarshal(line, &ev)
-	return err == nil && ev.Type == "response.failed" && slices.Contains([]string{"disk_full", "server_error"}, ev.Response.Error.Code)
+	return err == nil && ev.Type == "response.failed" &&
+		slices.Contains([]string{"disk_full", "server_error"}, ev.Response.Error.Code)
 }
 
 // Artifacts checks that the record of the turn in dir lists every regular file
@@ -201,7 +206,8 @@ func Artifacts(dir string) error {
 			return fmt.Errorf("%s: an artifact is missing: %w", rec.TurnID, err)
 		}
 		if sum := sha256.Sum256(data); int64(len(data)) != a.Bytes || hex.EncodeToString(sum[:]) != a.SHA256 {
-			return fmt.Errorf("%s: the artifact %s has %d bytes and is not what the record says (%d bytes)", rec.TurnID, a.Path, len(data), a.Bytes)
+			return fmt.Errorf("%s: the artifact %s has %d bytes and is not what the record says (%d bytes)", rec.TurnID,
+				a.Path, len(data), a.Bytes)
 		}
 	}
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

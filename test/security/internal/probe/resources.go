@@ -120,7 +120,8 @@ func sparse(args []string) {
 func names(args []string) {
 	var errs []error
 	for _, name := range []string{
-		"new\nline", "tab\there", "\x1b[2J\x1b]0;title\x07", "\xff\xfe invalid", "-rf", "--output=x", "a b", "'\"`$(touch x)", "..\\..\\x", "con", "\u202etxt.exe",
+		"new\nline", "tab\there", "\x1b[2J\x1b]0;title\x07", "\xff\xfe invalid", "-rf", "--output=x", "a b",
+		"'\"`$(touch x)", "..\\..\\x", "con", "\u202etxt.exe",
 		strings.Repeat("n", 255), "COM1:", " ", "~", "*",
 	} {
 		errs = append(errs, os.WriteFile(filepath.Join(args[0], name), []byte("x"), 0o600))
@@ -145,7 +146,8 @@ func deep(args []string) {
 // swap exchanges a directory and a link to somewhere else, for ever.
 func swap(args []string) {
 	dir, target := args[0], args[1]
-	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "file"), []byte("x"), 0o600), os.Symlink(target, dir+".link")); err != nil {
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "file"), []byte("x"), 0o600),
+		os.Symlink(target, dir+".link")); err != nil {
 		say("swap", err)
 		return
 	}

@@ -23,9 +23,13 @@ func sockets() map[string]func() error {
 			return ask("/holon/host/model.sock", "POST /openai/responses HTTP/1.1\r\nHost: model\r\n\r\n")
 		},
 		"ask-tools": func() error {
-			return ask("/holon/host/host.sock", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"turn_note","arguments":{"text":"x"}}}`+"\n")
+			return ask("/holon/host/host.sock",
+				`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"turn_note","arguments":{"text":"x"}}}`+
+					"\n")
 		},
-		"ask-agentd": func() error { return ask("/holon/ipc/agent.sock", "GET /health HTTP/1.1\r\nHost: agentd\r\n\r\n") },
+		"ask-agentd": func() error {
+			return ask("/holon/ipc/agent.sock", "GET /health HTTP/1.1\r\nHost: agentd\r\n\r\n")
+		},
 	}
 }
 

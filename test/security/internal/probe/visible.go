@@ -99,7 +99,8 @@ func hostSockets() error {
 	for line := range strings.Lines(string(data)) {
 		fields := strings.Fields(line)
 		// What the host serves here has a name that says nothing of where that is.
-		own := len(fields) == 8 && (strings.HasPrefix(fields[7], "/holon/ipc/") || strings.HasPrefix(fields[7], "/proc/self/fd/"))
+		own := len(fields) == 8 && (strings.HasPrefix(fields[7], "/holon/ipc/") ||
+			strings.HasPrefix(fields[7], "/proc/self/fd/"))
 		if len(fields) == 8 && fields[0] != "Num" && !own {
 			return fmt.Errorf("sees %s", fields[7])
 		}
@@ -109,7 +110,8 @@ func hostSockets() error {
 
 // otherSessions: the directories of sockets are this session's alone.
 func otherSessions() error {
-	for dir, names := range map[string][]string{"/holon/ipc": {"agent.sock"}, "/holon/host": {"model.sock", "host.sock", "egress.sock"}} {
+	for dir, names := range map[string][]string{"/holon/ipc": {"agent.sock"},
+		"/holon/host": {"model.sock", "host.sock", "egress.sock"}} {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			return err
@@ -124,7 +126,8 @@ func otherSessions() error {
 }
 
 func dockerSocket() error {
-	for _, path := range []string{"/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock"} {
+	for _, path := range []string{"/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock",
+		"/run/podman/podman.sock"} {
 		conn, err := net.DialTimeout("unix", path, time.Second)
 		if err == nil {
 			conn.Close()

@@ -99,7 +99,8 @@ func forks(n int) int {
 }
 
 func describe() report.Report {
-	r := report.Report{UID: os.Getuid(), GID: os.Getgid(), Env: os.Environ(), PID: os.Getpid(), Status: map[string]string{}, Writable: map[string]bool{}}
+	r := report.Report{UID: os.Getuid(), GID: os.Getgid(), Env: os.Environ(), PID: os.Getpid(),
+		Status: map[string]string{}, Writable: map[string]bool{}}
 	r.Groups, _ = os.Getgroups()
 	r.WorkDir, _ = os.Getwd()
 	status, err := os.ReadFile("/proc/self/status")

@@ -79,7 +79,7 @@ type Config struct {
 	windows providers.Windows // of ModelWindows, once it is checked
 }
 
-// Conventional paths inside a container (docs/turn.md).
+// Conventional paths inside a container (docs/reference/turn.md).
 const (
 	DefaultSocket      = "/holon/ipc/agent.sock"
 	DefaultModelSocket = "/holon/host/model.sock"
@@ -210,7 +210,7 @@ func (c *Config) Bind(fs *flag.FlagSet) {
 	fs.Int64Var(&c.LogBytes, "log-bytes", c.LogBytes,
 		"`bytes` of output that the commands of all turns may leave in files under --output-dir")
 	fs.StringVar(&c.MCPConfig, "mcp-config", c.MCPConfig,
-		"`file` that names the MCP servers whose tools models get (docs/mcp.md)")
+		"`file` that names the MCP servers whose tools models get (docs/reference/mcp.md)")
 	fs.StringVar(&c.HostSocket, "host-socket", c.HostSocket,
 		"Unix `path` of the host's MCP server (default "+DefaultHostSocket+" where that exists)")
 	fs.BoolVar(&c.Freeform, "freeform-tools", c.Freeform,

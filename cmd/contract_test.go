@@ -9,7 +9,7 @@ import (
 
 // Every promise of the crash contract names tests, and they exist.
 func TestCrashContract(t *testing.T) {
-	page, err := os.ReadFile("../docs/crash-contract.md")
+	page, err := os.ReadFile("../docs/explanation/crash-contract.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // EgressFile is the host's own record of what a container was let out to, in the
-// run's own directory (docs/egress.md).
+// run's own directory (docs/guides/egress.md).
 const EgressFile = "egress.ndjson"
 
 // EgressWatcher is a Watcher that is also told of the container's connections,

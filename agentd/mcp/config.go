@@ -105,7 +105,7 @@ func parse(data []byte) (*Config, error) {
 			" in type mcp.Server", "", "mcp.Config", "servers and request_urls", "mcp.Server", "a server", "\n  ",
 			"; ").Replace(err.Error())
 		return nil, &Problem{What: "the file cannot be read: " + clean(what, 300),
-			Remedy: "write servers: with a name and command:, url: or socket: for each (docs/mcp.md)"}
+			Remedy: "write servers: with a name and command:, url: or socket: for each (docs/reference/mcp.md)"}
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, &Problem{What: "the file has more than one document", Remedy: "remove the others"}

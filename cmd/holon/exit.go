@@ -37,7 +37,7 @@ type jsonError struct{ error }
 func (e jsonError) Unwrap() error { return e.error }
 
 // report says what went wrong, on one line with the remedy, and returns the
-// exit code (docs/run.md, "Exit codes").
+// exit code (docs/reference/run.md, "Exit codes").
 func report(err error, streams Streams) int {
 	if err == nil {
 		return 0

@@ -8,7 +8,7 @@ import (
 
 // The documentation names every key and its variable.
 func TestKeysAreDocumented(t *testing.T) {
-	data, err := os.ReadFile("../../docs/configuration.md")
+	data, err := os.ReadFile("../../docs/reference/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -18,10 +18,10 @@ func TestKeysAreDocumented(t *testing.T) {
 			"models.catalog.PROVIDER/MODEL").Replace(k.name)
 		short := "…." + strings.TrimPrefix(name, "models.catalog.PROVIDER/MODEL.")
 		if !strings.Contains(table, "`"+name+"`") && !strings.Contains(table, "`"+short+"`") {
-			t.Errorf("%s is not in docs/configuration.md", name)
+			t.Errorf("%s is not in docs/reference/configuration.md", name)
 		}
 		if k.group() == plain && k.env != "" && !strings.Contains(string(data), k.env) {
-			t.Errorf("%s is not in docs/configuration.md", k.env)
+			t.Errorf("%s is not in docs/reference/configuration.md", k.env)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func measureCopies(ctx context.Context, r *rig, files int) ([]row, error) {
 		return repo.recycleOnce(ctx, kept)
 	}}
 	// Adding and removing trees slows the file system down for everybody
-	// (docs/performance.md), so that it must not take turns with the others.
+	// (docs/explanation/performance.md), so that it must not take turns with the others.
 	figures, err := compare(ctx, plan{rounds: r.opts.rounds, samples: min(samples, r.samples(20, 3)), block: 1},
 		recycled, ours)
 	if err != nil {

@@ -5,7 +5,7 @@
 //	go run ./test/bench [-only P1,P3] [-rounds N] [-quick] [-json]
 //
 // Ours and the floor take turns, round by round. A ratio is the median over the
-// rounds of the ratio within a round. docs/performance.md defines every metric.
+// rounds of the ratio within a round. docs/explanation/performance.md defines every metric.
 //
 // It needs a Docker engine, git, the Go tools and a static, stripped agentd. It
 // promises to remove what it made, containers and image included, also when it

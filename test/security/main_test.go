@@ -4,7 +4,7 @@
 //
 // Every test asserts the denial, its reason, and then that nothing is left: no
 // container, process, mount, socket or session directory (lab.checkResidue).
-// docs/security.md lists the tests; TestPage checks that it tells the truth.
+// docs/explanation/security.md lists the tests; TestPage checks that it tells the truth.
 //
 // It is skipped, with a message, where no engine answers or the base image was
 // not made (make image).

@@ -14,11 +14,11 @@ import (
 
 var testName = regexp.MustCompile("`(?:([a-z0-9/]+) )?(Test[A-Za-z0-9]+)(/[^`]+)?`")
 
-// Every test that docs/security.md names exists, in the package that it names or
+// Every test that docs/explanation/security.md names exists, in the package that it names or
 // here, and every subtest's name stands in that package. Every test of this
 // package is on the page.
 func TestPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/security.md")
+	page, err := os.ReadFile("../../docs/explanation/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}

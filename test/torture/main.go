@@ -12,7 +12,7 @@
 // choice; what the scheduler does between two instants it cannot repeat, so a
 // rare failure may need several rounds: -again N.
 //
-// Package check has the invariants. docs/crash-contract.md says what they are
+// Package check has the invariants. docs/explanation/crash-contract.md says what they are
 // for. It needs root for the rounds with file systems of their own, and a Docker
 // engine with the base image for those with containers; rounds that cannot run
 // are said so, not passed over in silence.

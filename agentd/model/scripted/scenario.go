@@ -14,7 +14,7 @@ import (
 	"holon/responses"
 )
 
-// scenario is a file as written; docs/scripted-model.md has the meaning of
+// scenario is a file as written; docs/reference/scripted-model.md has the meaning of
 // every key.
 type scenario struct {
 	file string // as errors call it

@@ -1,6 +1,6 @@
 // Package scripted is a model that plays a scenario file: what it says and
 // which tools it calls is written down beforehand, and what it expects of
-// reality is checked. It serves tests, CI and demonstrations; docs/scripted-model.md
+// reality is checked. It serves tests, CI and demonstrations; docs/reference/scripted-model.md
 // describes the file.
 //
 //	scenario file ─▶ parse, check ─┐

@@ -20,13 +20,13 @@ import (
 	"holon/agentd/tools"
 )
 
-var update = flag.Bool("update", false, `rewrite what corpus cases say, and the table in docs/patch.md`)
+var update = flag.Bool("update", false, `rewrite what corpus cases say, and the table in docs/reference/patch.md`)
 
 // corpusCase is one file below testdata/corpus/CLASS: a txtar archive.
 //
 // Its comment has a sentence, then lines of the form "key: value":
 //
-//	mistake    what the patch is an example of; a row of the table in docs/patch.md
+//	mistake    what the patch is an example of; a row of the table in docs/reference/patch.md
 //	refused    kind of the error; without it, the patch applies
 //	tolerated  kinds of the diagnostics, in order
 //	special    what txtar cannot hold: "fifo PATH", "link OLD NEW", "device PATH",

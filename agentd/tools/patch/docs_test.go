@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	docs      = "../../../docs/patch.md"
+	docs      = "../../../docs/reference/patch.md"
 	tableFrom = "<!-- from the corpus: go test ./agentd/tools/patch -update -->\n"
 	tableTo   = "<!-- end -->\n"
 )
 
-// TestTable keeps the table in docs/patch.md what the corpus is.
+// TestTable keeps the table in docs/reference/patch.md what the corpus is.
 func TestTable(t *testing.T) {
 	list := corpus(t)
 	if len(list) < 400 {

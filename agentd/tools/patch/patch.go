@@ -15,7 +15,7 @@
 // newline where the patch does not say otherwise; hard links, extended
 // attributes and setuid bits are not kept, because files are replaced, not
 // rewritten. It does not promise anything against programs that change the same
-// files at the same moment, except to notice where it can. docs/patch.md has the
+// files at the same moment, except to notice where it can. docs/reference/patch.md has the
 // table of what is tolerated and what is refused.
 package patch
 

@@ -12,7 +12,7 @@ import (
 // How says what was found of a turn that another process began, or meant to.
 type How string
 
-// What Recover can find (docs/runtime.md, "Recovery").
+// What Recover can find (docs/explanation/runtime.md, "Recovery").
 const (
 	Live       How = "live"        // its container ran on; it was watched to its end
 	Ended      How = "ended"       // it had come to its end

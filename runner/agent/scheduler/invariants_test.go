@@ -8,7 +8,7 @@ import (
 	"holon/state/ledger"
 )
 
-// check looks at the whole ledger for what docs/runtime.md says must hold after
+// check looks at the whole ledger for what docs/explanation/runtime.md says must hold after
 // every step.
 func (w *world) check() {
 	w.view(func(v ledger.View) error {

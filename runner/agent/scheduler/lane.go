@@ -1,5 +1,5 @@
 // Package scheduler makes every step of an agent's lane, one transaction each: it
-// reads what is, checks what may follow (docs/runtime.md), writes the rows, and
+// reads what is, checks what may follow (docs/explanation/runtime.md), writes the rows, and
 // numbers the events that tell of it. Callers act only after it returned.
 //
 // The invariant: an agent has at most one open attempt, every message ends in

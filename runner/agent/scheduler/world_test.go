@@ -161,7 +161,7 @@ func (w *world) crash(loseContainers bool) {
 	w.recover()
 }
 
-// recover does what docs/runtime.md has the runtime do before it listens.
+// recover does what docs/explanation/runtime.md has the runtime do before it listens.
 func (w *world) recover() {
 	var open []ledger.Attempt
 	w.view(func(v ledger.View) (err error) {

@@ -92,7 +92,7 @@ var laws = []law{
 // Quiet returns what is still to be done.
 func (l *Ledger) Quiet(ctx context.Context) error { return l.obey(ctx, unrest) }
 
-// Lawful returns what breaks a promise of docs/runtime.md.
+// Lawful returns what breaks a promise of docs/explanation/runtime.md.
 func (l *Ledger) Lawful(ctx context.Context) error { return l.obey(ctx, laws) }
 
 func (l *Ledger) obey(ctx context.Context, all []law) error {

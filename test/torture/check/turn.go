@@ -19,7 +19,7 @@ import (
 	"strings"
 )
 
-// Names of a turn's files, as docs/turn.md has them.
+// Names of a turn's files, as docs/reference/turn.md has them.
 const (
 	recordFile  = "turn.json"
 	eventsFile  = "events.ndjson"

@@ -6,7 +6,7 @@ package responses
 const MaxRequest = 96 << 20
 
 // Bounds of a response, in bytes of JSON. agentd ends a turn whose model says more
-// than MaxOutput (docs/reference/limits.md); a client reads no event or answer of more than
+// than MaxOutput (docs/reference/run.md); a client reads no event or answer of more than
 // MaxResponse, nor one with more than MaxValues values, since each takes a multiple
 // of its text when it is decoded.
 const (

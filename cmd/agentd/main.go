@@ -20,7 +20,7 @@ import (
 	"holon/responses"
 )
 
-// Exit codes, the same for `holon run` and `agentd run` (docs/reference/exit-codes.md).
+// Exit codes, the same for `holon run` and `agentd run` (docs/reference/run.md).
 const (
 	exitOK          = 0
 	exitFailed      = 1

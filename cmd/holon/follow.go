@@ -113,7 +113,7 @@ func closureOf(t *ledger.Turn) (c rules.Closure) {
 	return c
 }
 
-// outcomeOf is what a message's end makes of a command (docs/reference/exit-codes.md). The
+// outcomeOf is what a message's end makes of a command (docs/reference/run.md). The
 // error says what went wrong, nil when nothing did.
 func outcomeOf(end view.MessageState) (code int, err error) {
 	t := end.Turn

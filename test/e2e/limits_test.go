@@ -14,7 +14,7 @@ import (
 	"holon/state"
 )
 
-// Each limit of a run (docs/reference/limits.md) ends its turn in the way that the page says,
+// Each limit of a run (docs/reference/run.md) ends its turn in the way that the page says,
 // with the work and the answer so far among the results.
 func TestLimits(t *testing.T) {
 	key := "sk-limits-0123456789abcdef"

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"holon/agentd"
@@ -256,60 +254,4 @@ func compactions(t *testing.T, path string) (list []turns.Compaction) {
 		list = append(list, c)
 	}
 	return list
-}
-
-// TestContinuedTurn runs a turn whose provider keeps the conversation: after the
-// first request it is told the outputs of calls and nothing else.
-func TestContinuedTurn(t *testing.T) {
-	const rounds = 12
-	p := &recorder{key: "input", stream: responsesRound, rounds: rounds}
-	server := httptest.NewUnstartedServer(p)
-	var connections atomic.Int32
-	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			connections.Add(1)
-		}
-	}
-	server.Start()
-	t.Cleanup(server.Close)
-	h := assembled(t, []string{"OPENAI_CONTINUATION=true"}, func(c *agentd.Config) {
-		c.Model, c.OpenAIBaseURL, c.OpenAIKey = "openai/gpt-5", server.URL, "sk-test"
-	})
-	first, err := responses.DecodeResponse(h.post(`{"input":"go on","holon":{"turn_id":"turn_a"}}`).body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.post(`{"input":"and now","holon":{"turn_id":"turn_b"},"previous_response_id":"` + first.ID + `"}`)
-	var attempts []turns.ProviderAttempt
-	for _, id := range []string{"turn_a", "turn_b"} {
-		rec := h.record(id)
-		if rec.Status != responses.StatusCompleted {
-			t.Fatalf("%s: %s %+v", id, rec.Status, rec.Error)
-		}
-		attempts = append(attempts, rec.ProviderAttempts.Attempts...)
-	}
-	if n := connections.Load(); n > 2 {
-		t.Errorf("%d connections for %d requests", n, len(p.bodies))
-	}
-	if len(attempts) != rounds+2 || len(p.bodies) != rounds+2 {
-		t.Fatalf("%d attempts and %d requests", len(attempts), len(p.bodies))
-	}
-	for i, body := range p.bodies {
-		var q struct {
-			Previous string            `json:"previous_response_id"`
-			Store    bool              `json:"store"`
-			Input    []json.RawMessage `json:"input"`
-		}
-		if err := json.Unmarshal(body, &q); err != nil {
-			t.Fatal(err)
-		}
-		told, mode, previous := attempts[i].Prompt, "full", ""
-		if i > 0 {
-			mode, previous = "incremental", fmt.Sprint("resp_", i)
-		}
-		if q.Previous != previous || !q.Store || told.Mode != mode || len(q.Input) != told.Items ||
-			i > 0 && len(q.Input) > 2 {
-			t.Errorf("request %d continues %q with %d items: %+v", i, q.Previous, len(q.Input), told)
-		}
-	}
 }

@@ -1,23 +1,19 @@
 package model
 
-// Ways to tell a provider a conversation.
-const (
-	LoweredFull        = "full"        // all of it
-	LoweredIncremental = "incremental" // what came since a response that the provider has
-)
+// LoweredFull is the way in which requests are sent: with the whole conversation.
+const LoweredFull = "full"
 
-// Lowering says how a transport told a provider a request (runtime
+// Lowering describes the request that a transport made of a [Request] (runtime
 // specification, "Provider Prompt Frame"). It holds no secret and no content.
 type Lowering struct {
-	Mode        string // LoweredFull or LoweredIncremental; "" when nothing is known
-	Reason      string // why all of it was told by a transport that need not; see its package
-	Items       int    // of the conversation that were told
+	Mode        string // LoweredFull; "" when nothing is known
+	Items       int    // of the conversation that were sent
 	Bytes       int    // of the request's body
 	CacheKey    bool   // a cache key was sent
 	Breakpoints int    // markers of cacheable prefixes that were sent
 }
 
-// Lowered notes how req is told, for whoever asked.
+// Lowered records l for the caller of the transport, if it asked for it.
 func (req *Request) Lowered(l Lowering) {
 	if req.Lowering != nil {
 		*req.Lowering = l

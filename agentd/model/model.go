@@ -179,7 +179,6 @@ const (
 	KindScenario       ErrorKind = "scenario"        // a scripted model and reality diverged
 	KindTimeout        ErrorKind = "timeout"         // the attempt took longer than it may
 	KindUnsupported    ErrorKind = "unsupported"     // the transport cannot do what the request needs
-	KindContinuation   ErrorKind = "continuation"    // the provider has lost the response that the request continues
 	KindBudget         ErrorKind = "budget"          // the host lets the turn take no more
 )
 
@@ -200,7 +199,7 @@ type Error struct {
 // (runtime specification, "Current retry policy").
 func (e *Error) Retryable() bool {
 	switch e.Kind {
-	case KindTransport, KindTimeout, KindRateLimited, KindOverloaded, KindContinuation:
+	case KindTransport, KindTimeout, KindRateLimited, KindOverloaded:
 		return !e.Permanent
 	}
 	return false
@@ -213,7 +212,7 @@ func (e *Error) Response() *responses.Error {
 	switch e.Kind {
 	case KindRateLimited, KindBudget:
 		out.Type = responses.TypeTooManyRequests
-	case KindInvalidRequest, KindContextLength, KindScenario, KindUnsupported, KindContinuation:
+	case KindInvalidRequest, KindContextLength, KindScenario, KindUnsupported:
 		out.Type = responses.TypeInvalidRequest
 	}
 	if out.Code == "" {

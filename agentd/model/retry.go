@@ -156,8 +156,6 @@ func (r *retry) judge(ctx context.Context, a *Attempt) {
 		a.Outcome = OutcomeFailFast
 	case a.Number >= a.Max || a.Err.RetryAfter > r.policy.MaxPause:
 		a.Outcome = OutcomeExhausted
-	case a.Err.Kind == KindContinuation: // the next request tells everything: there is nothing to wait for
-		a.Outcome = OutcomeRetrying
 	default:
 		a.Outcome, a.Backoff = OutcomeRetrying, r.policy.backoff(a.Number, a.Err.RetryAfter)
 	}

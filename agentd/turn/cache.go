@@ -106,7 +106,7 @@ func (v *view) prompt(a model.Attempt) *turns.Prompt {
 	p := &turns.Prompt{
 		Fingerprint: q.all, FrameFingerprint: q.frame, EstimatedTokens: q.tokens, Epoch: v.epoch,
 		CachedTokens: a.Usage.InputTokenDetails.CachedTokens,
-		Mode:         l.Mode, ModeReason: l.Reason, Items: l.Items, Bytes: l.Bytes, CacheKey: l.CacheKey,
+		Mode:         l.Mode, Items: l.Items, Bytes: l.Bytes, CacheKey: l.CacheKey,
 		Breakpoints: l.Breakpoints,
 	}
 	switch {

@@ -71,7 +71,7 @@ func category(kind model.ErrorKind) string {
 	case model.KindTransport, model.KindTimeout, model.KindAuthentication, model.KindInvalidRequest,
 		model.KindRateLimited, model.KindOverloaded:
 		return turns.FailureTransport
-	case model.KindProtocol, model.KindUnsupported, model.KindContinuation:
+	case model.KindProtocol, model.KindUnsupported:
 		return turns.FailureProtocol
 	}
 	return turns.FailureRuntime

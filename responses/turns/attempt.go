@@ -55,8 +55,7 @@ type Prompt struct {
 	CachedTokens     int64   `json:"cached_tokens"`          // as the provider says
 	HitRatio         float64 `json:"hit_ratio"`              // of the two, at most 1; 0 when nothing was expected
 	Broken           string  `json:"cache_broken,omitempty"` // why nothing was found, or nothing expected
-	Mode             string  `json:"mode,omitempty"`         // full or incremental
-	ModeReason       string  `json:"mode_reason,omitempty"`  // why it was full where it need not be
+	Mode             string  `json:"mode,omitempty"`         // full
 	Items            int     `json:"items,omitempty"`        // of the conversation, that were sent
 	Bytes            int     `json:"bytes,omitempty"`        // of the request's body
 	CacheKey         bool    `json:"cache_key,omitempty"`    // a cache key was sent

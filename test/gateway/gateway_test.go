@@ -103,13 +103,12 @@ func TestAgentdFitsTheGrammar(t *testing.T) {
 		for _, route := range known.Contract.Routes() {
 			p.Routes = append(p.Routes, gateway.Route(route))
 		}
-		p.AllowHosted = []string{"store", "previous_response_id"} // as continuation needs
 		options.Providers[name] = p
 	}
 	socket, token := serve(t, options, refs)
 	set, err := catalogue.Open(catalogue.Options{References: refs, Socket: socket, Freeform: true,
 		Setting: func(name string) string {
-			if name == "OPENAI_CONTINUATION" || strings.HasSuffix(name, "_STRICT_TOOLS") {
+			if strings.HasSuffix(name, "_STRICT_TOOLS") {
 				return "true"
 			}
 			return ""

@@ -78,7 +78,6 @@ func (s *Set) Add(name string, t model.Transport, offered bool) {
 //	X_TIMEOUT       how long one attempt may take
 //	X_IMAGES        whether it takes pictures (Chat Completions)
 //	X_STRICT_TOOLS  whether it is offered tools in their strict form
-//	X_CONTINUATION  whether it may store responses, and is told only what is new (Responses)
 //	X_OMIT          keys that it refuses, separated by commas (Chat Completions)
 //
 // Errors are *responses.Error values that name the setting.
@@ -183,7 +182,6 @@ func (c *settings) transport() (model.Transport, error) {
 			IdleTimeout: c.idle,
 			Whole:       c.whole, Codex: p.Contract == providers.OpenAICodexResponses,
 			Freeform: c.freeform && p.Contract == providers.OpenAIResponses,
-			Continue: c.stored,
 		})
 	case providers.ChatCompletions:
 		return chat.New(chat.Options{

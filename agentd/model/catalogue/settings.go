@@ -24,7 +24,6 @@ type settings struct {
 
 	freeform bool
 	strict   bool // offer tools in their strict form
-	stored   bool // the provider may store responses, to continue them
 }
 
 func readSettings(p providers.Provider, opts Options) (*settings, error) {
@@ -66,7 +65,6 @@ func readSettings(p providers.Provider, opts Options) (*settings, error) {
 	flag("STREAM", &streams)
 	c.whole = !streams
 	flag("IMAGES", &c.Dialect.Images)
-	flag("CONTINUATION", &c.stored)
 	flag("STRICT_TOOLS", &c.strict)
 	duration("IDLE_TIMEOUT", &c.idle)
 	duration("TIMEOUT", &c.total)

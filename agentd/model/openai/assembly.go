@@ -24,7 +24,6 @@ type assembly struct {
 	provider  string
 	forms     freeform
 	requestID string
-	response  string // the provider's id of the answer, once it is whole
 
 	queue *order.Queue
 	items map[int]*item // by output index; nil for those of no interest
@@ -117,7 +116,6 @@ func (a *assembly) terminal(eventType string, r *wireResponse) error {
 		return endpoint.EventError(*r.Error)
 	}
 	done := model.Event{Kind: model.Done, Stop: model.StopEnd, RequestID: r.ID}
-	a.response = r.ID
 	if done.RequestID == "" {
 		done.RequestID = a.requestID
 	}

@@ -20,7 +20,7 @@ func TestInputTakesItsPlace(t *testing.T) {
 		Tools: []model.Tool{{Name: "t", Description: marked, Parameters: json.RawMessage(`{"a":1,"input":0,"b":2}`)}},
 	}
 	for name, tr := range map[string]*Transport{"the API": {}, "the Codex backend": {codex: true}} {
-		body, _, err := tr.encode(req)
+		body, err := tr.encode(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +38,7 @@ func TestInputTakesItsPlace(t *testing.T) {
 			t.Errorf("%s: %s", name, body)
 		}
 		req.Input = nil
-		if body, _, err := tr.encode(req); err != nil || !strings.Contains(string(body), `,"input":[],`) {
+		if body, err := tr.encode(req); err != nil || !strings.Contains(string(body), `,"input":[],`) {
 			t.Errorf("%s without input: %v: %s", name, err, body)
 		}
 		req.Input = []responses.Item{&responses.Message{Role: responses.RoleUser,
@@ -58,7 +58,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := (&Transport{}).encode(req); err != nil {
+		if _, err := (&Transport{}).encode(req); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -15,9 +15,7 @@ const unanswered = "There is no output: the call was not answered."
 // encodeInput returns the conversation in the provider's terms, a list in JSON.
 // No item has an id: the provider stores nothing of ours and refuses ids that it
 // does not know.
-// at is the length of the list up to the first n items, as it is without the
-// others.
-func encodeInput(provider string, forms freeform, items []responses.Item, n int) (encoded []byte, at int, err error) {
+func encodeInput(provider string, forms freeform, items []responses.Item) ([]byte, error) {
 	answered := make(map[string]bool)
 	for _, item := range items {
 		if o, ok := item.(*responses.FunctionCallOutput); ok {
@@ -27,24 +25,15 @@ func encodeInput(provider string, forms freeform, items []responses.Item, n int)
 	l := &list{provider: provider, forms: forms, buf: make([]byte, 0, 128*len(items))}
 	l.open()
 	for i, item := range items {
-		if i == n {
-			if err := l.settleBefore(item); err != nil {
-				return nil, 0, refused(err, i)
-			}
-			at = len(l.buf)
-		}
 		if err := l.add(item, answered); err != nil {
-			return nil, 0, refused(err, i)
+			return nil, refused(err, i)
 		}
 	}
 	if err := l.settle(); err != nil {
-		return nil, 0, refused(err, len(items))
-	}
-	if len(items) <= n {
-		at = len(l.buf)
+		return nil, refused(err, len(items))
 	}
 	l.shut()
-	return l.buf, at, nil
+	return l.buf, nil
 }
 
 // refused is the error of an item that the provider cannot be told.

@@ -11,10 +11,8 @@
 // event; whatever else ends a stream is an error. Keys and headers
 // appear in no error. The package does not retry: that is a decorator's business.
 //
-// By default nothing is stored with the provider and every request carries the
-// whole conversation. Where the operator allows it (Options.Continue), a request
-// that only adds to the last one and its answer carries what is new, see
-// continuation.
+// The provider is asked to store nothing, and every request carries the whole
+// conversation.
 package openai
 
 import (
@@ -60,7 +58,6 @@ type Options struct {
 	Whole        bool              // ask for the answer as one JSON object instead of a stream
 	Codex        bool              // the request has the shape that ChatGPT's Codex backend takes
 	Freeform     bool              // offer tools in free form to models that may know it
-	Continue     bool              // let the provider store responses, and tell it only what is new
 }
 
 // Transport implements model.Transport. It is safe for concurrent use.
@@ -71,9 +68,6 @@ type Transport struct {
 	whole    bool
 	codex    bool
 	freeform bool
-
-	continued    bool
-	continuation continuation
 }
 
 // New returns a transport. It does not connect. A missing key is not an error
@@ -85,12 +79,6 @@ func New(opts Options) (*Transport, error) {
 	if opts.Codex && opts.Whole {
 		e := responses.Invalid(providers.Setting(opts.Provider, "STREAM"), responses.CodeInvalidValue,
 			"the Codex backend only streams")
-		e.Hint = "leave the setting out"
-		return nil, e
-	}
-	if opts.Codex && opts.Continue {
-		e := responses.Invalid(providers.Setting(opts.Provider, "CONTINUATION"), responses.CodeInvalidValue,
-			"the Codex backend stores nothing that could be continued")
 		e.Hint = "leave the setting out"
 		return nil, e
 	}
@@ -112,8 +100,7 @@ func New(opts Options) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Transport{provider: opts.Provider, endpoint: e, whole: opts.Whole, codex: opts.Codex, freeform: opts.Freeform,
-		continued: opts.Continue}
+	t := &Transport{provider: opts.Provider, endpoint: e, whole: opts.Whole, codex: opts.Codex, freeform: opts.Freeform}
 	requestOptions := []option.RequestOption{
 		option.WithBaseURL(e.Base()), option.WithHTTPClient(e.Client()), option.WithMaxRetries(0),
 		option.WithMiddleware(endpoint.BoundErrors), option.WithHeader("Accept", t.accepts()),
@@ -165,52 +152,33 @@ func (t *Transport) Stream(ctx context.Context, req model.Request) iter.Seq2[mod
 // attempt makes the call and yields what comes. Its errors are *model.Error
 // values, or endpoint.ErrStopped when the reader wants no more.
 func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(model.Event, error) bool) error {
-	body, p, err := t.encode(req)
+	body, err := t.encode(req)
 	if err != nil {
 		return err
 	}
-	lowered := model.Lowering{Mode: model.LoweredFull, Reason: p.reason, Items: p.sent, Bytes: len(body),
-		CacheKey: req.PromptCacheKey != ""}
-	if p.previous != "" {
-		lowered.Mode = model.LoweredIncremental
-	}
-	req.Lowered(lowered)
-	response, err := t.exchange(ctx, req, body, func(ev model.Event) bool {
-		if p.scope != "" {
-			p.made.take(ev)
-		}
-		return yield(ev, nil)
-	})
-	return t.settle(p, response, err)
-}
-
-// exchange sends a body and passes on what comes. It returns the provider's id of
-// the answer.
-func (t *Transport) exchange(ctx context.Context, req model.Request, body []byte,
-	pass func(model.Event) bool) (response string, err error) {
+	req.Lowered(model.Lowering{Mode: model.LoweredFull, Items: len(req.Input), Bytes: len(body),
+		CacheKey: req.PromptCacheKey != ""})
 	watch := t.endpoint.Begin(ctx)
 	defer watch.End()
 	resp, err := t.call(watch.Context(), body)
 	if err != nil {
-		return "", watch.Broken(model.StageSend, err)
+		return watch.Broken(model.StageSend, err)
 	}
 	defer func() { _ = resp.Body.Close() }() // what matters of it was read
 	if err := t.endpoint.Answered(resp); err != nil {
-		return "", err
+		return err
 	}
-	yield := func(ev model.Event, _ error) bool { return pass(ev) }
 	a := newAssembly(t.provider, t.freeformOf(req), func(ev model.Event) bool { return watch.Yield(yield, ev) })
 	a.requestID = resp.Header.Get("X-Request-Id")
 	switch {
 	case isType(resp, stream.TypeSSE):
-		err = t.streamed(watch, resp.Body, a)
+		return t.streamed(watch, resp.Body, a)
 	case t.whole && isType(resp, "application/json"):
-		err = t.wholeAnswer(watch, resp.Body, a)
+		return t.wholeAnswer(watch, resp.Body, a)
 	default:
-		err = t.endpoint.Garbled(protocolError(fmt.Sprintf("the provider answered with content type %.80q where %s "+
+		return t.endpoint.Garbled(protocolError(fmt.Sprintf("the provider answered with content type %.80q where %s "+
 			"was asked for", resp.Header.Get("Content-Type"), t.asked())))
 	}
-	return a.response, err
 }
 
 func (t *Transport) asked() string {

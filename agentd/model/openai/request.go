@@ -16,28 +16,27 @@ import (
 // is not used: the conversation is most of the body, and this way it is encoded
 // once, by us, to the same bytes in every round, as prompt caches want it.
 type wireRequest struct {
-	Model              string            `json:"model"`
-	Instructions       string            `json:"instructions,omitempty"`
-	Input              apart             `json:"input"`
-	Tools              []wireTool        `json:"tools,omitempty"`
-	ToolChoice         any               `json:"tool_choice,omitempty"`
-	ParallelToolCalls  *bool             `json:"parallel_tool_calls,omitempty"`
-	MaxOutputTokens    *int              `json:"max_output_tokens,omitempty"`
-	Temperature        *float64          `json:"temperature,omitempty"`
-	TopP               *float64          `json:"top_p,omitempty"`
-	PresencePenalty    *float64          `json:"presence_penalty,omitempty"`
-	FrequencyPenalty   *float64          `json:"frequency_penalty,omitempty"`
-	Reasoning          *wireReasoning    `json:"reasoning,omitempty"`
-	Text               *wireText         `json:"text,omitempty"`
-	ServiceTier        string            `json:"service_tier,omitempty"`
-	PromptCacheKey     string            `json:"prompt_cache_key,omitempty"`
-	SafetyIdentifier   string            `json:"safety_identifier,omitempty"`
-	Metadata           map[string]string `json:"metadata,omitempty"`
-	TopLogprobs        int               `json:"top_logprobs,omitempty"`
-	Include            []string          `json:"include,omitempty"`
-	Store              bool              `json:"store"`
-	PreviousResponseID string            `json:"previous_response_id,omitempty"`
-	Stream             bool              `json:"stream"`
+	Model             string            `json:"model"`
+	Instructions      string            `json:"instructions,omitempty"`
+	Input             apart             `json:"input"`
+	Tools             []wireTool        `json:"tools,omitempty"`
+	ToolChoice        any               `json:"tool_choice,omitempty"`
+	ParallelToolCalls *bool             `json:"parallel_tool_calls,omitempty"`
+	MaxOutputTokens   *int              `json:"max_output_tokens,omitempty"`
+	Temperature       *float64          `json:"temperature,omitempty"`
+	TopP              *float64          `json:"top_p,omitempty"`
+	PresencePenalty   *float64          `json:"presence_penalty,omitempty"`
+	FrequencyPenalty  *float64          `json:"frequency_penalty,omitempty"`
+	Reasoning         *wireReasoning    `json:"reasoning,omitempty"`
+	Text              *wireText         `json:"text,omitempty"`
+	ServiceTier       string            `json:"service_tier,omitempty"`
+	PromptCacheKey    string            `json:"prompt_cache_key,omitempty"`
+	SafetyIdentifier  string            `json:"safety_identifier,omitempty"`
+	Metadata          map[string]string `json:"metadata,omitempty"`
+	TopLogprobs       int               `json:"top_logprobs,omitempty"`
+	Include           []string          `json:"include,omitempty"`
+	Store             bool              `json:"store"`
+	Stream            bool              `json:"stream"`
 }
 
 // apart stands in a body for what is encoded apart from it.
@@ -84,17 +83,16 @@ type wireFormat struct {
 	Strict      *bool           `json:"strict,omitempty"`
 }
 
-// encode returns the body for req and how it is told. Errors are *model.Error
-// values about items that the provider cannot be told.
-func (t *Transport) encode(req model.Request) ([]byte, *plan, error) {
+// encode returns the body for req. Errors are *model.Error values about items
+// that the provider does not take.
+func (t *Transport) encode(req model.Request) ([]byte, error) {
 	forms := t.freeformOf(req)
-	w := newRequest(req, forms)
-	w.Stream, w.Store = !t.whole, t.continued && scopeOf(req) != ""
-	p, err := t.planned(req, *w, forms)
+	input, err := encodeInput(t.provider, forms, req.Input)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	p.made.provider, w.PreviousResponseID = t.provider, p.previous
+	w := newRequest(req, forms)
+	w.Stream = !t.whole
 	var body any = w
 	if t.codex {
 		body = w.codex()
@@ -103,13 +101,13 @@ func (t *Transport) encode(req model.Request) ([]byte, *plan, error) {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(body); err != nil {
-		return nil, nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
+		return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
 			Message: "the request has no form in JSON: " + err.Error(), Err: err}
 	}
 	// encoding/json would look at every byte of the input three times, and of a
 	// long conversation it is nearly all there is.
 	at := bytes.Index(b.Bytes(), []byte(apartInput)) + len(apartInput) - len(`0,`)
-	return slices.Concat(b.Bytes()[:at], p.input, b.Bytes()[at+1:]), p, nil
+	return slices.Concat(b.Bytes()[:at], input, b.Bytes()[at+1:]), nil
 }
 
 func newRequest(req model.Request, forms freeform) *wireRequest {

@@ -147,10 +147,6 @@ type Event struct {
 	Stop       Stop
 	Usage      responses.Usage
 	RequestID  string // Done: the provider's id of the request or response
-
-	// More says that the next event is here already and follows at once, so that
-	// what this one says need not hurry. A transport that cannot tell leaves it out.
-	More bool
 }
 
 // Stop says why a model stopped.

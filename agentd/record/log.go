@@ -17,8 +17,8 @@ var ErrLogClosed = errors.New("the event log is closed")
 // faster than the disk waits for it rather than filling memory.
 const maxPending = 4 << 20
 
-// maxGathered bounds the lines that wait for more to follow.
-const maxGathered = 32 << 10
+// maxSpare bounds the buffer that is kept for the next lines.
+const maxSpare = 32 << 10
 
 // noHold lets everything durable become visible.
 const noHold = math.MaxInt64
@@ -64,7 +64,6 @@ type Log struct {
 	synced   int64         // bytes that are on disk
 	visible  int64         // bytes that followers may read; less than durable while held
 	holdAt   int64         // bytes that may become visible at most; noHold for all
-	gather   bool          // more lines follow at once, so those that are here wait for them
 	deferred bool          // lines are written and synced by whoever deferred them
 	closing  bool
 	ended    bool // no line will follow
@@ -144,7 +143,6 @@ func (l *Log) Append(line []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.pending) > maxPending && l.file != nil && l.err == nil && !l.closing {
-		l.gather = false
 		if l.writing == 0 && !l.syncs() {
 			l.flush(false)
 			continue
@@ -160,21 +158,8 @@ func (l *Log) Append(line []byte) error {
 	}
 	l.pending = append(l.pending, line...)
 	l.pending = append(l.pending, '\n')
-	if len(l.pending) > maxGathered {
-		l.gather = false
-	}
 	l.wake()
 	return nil
-}
-
-// Gather tells whether more lines follow at once. As long as they do, those that
-// are here may wait, to share a write and a sync.
-func (l *Log) Gather(more bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.gather = more; !more {
-		l.wake()
-	}
 }
 
 // show makes visible what may be. The caller holds mu.

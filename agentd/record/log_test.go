@@ -300,43 +300,6 @@ func TestDiskErrorReachesEverybody(t *testing.T) {
 	}
 }
 
-func TestGatheredLinesWaitForMore(t *testing.T) {
-	l := newLog(t)
-	l.Gather(true)
-	add(t, l, "a", "b")
-	if data, err := os.ReadFile(l.path); len(data) > 0 || err != nil {
-		t.Errorf("%q (%v) is written although more follows", data, err)
-	}
-	l.Gather(false)
-	if lines, err := l.Follow().Next(t.Context()); string(lines) != "a\nb\n" || err != nil {
-		t.Errorf("%q, %v", lines, err)
-	}
-	l.Gather(true)
-	add(t, l, "c")
-	if err := l.Flush(); err != nil { // who needs it now does not wait for more
-		t.Fatal(err)
-	}
-	l.Gather(true)
-	big := strings.Repeat("x", maxGathered+1)
-	add(t, l, big) // nor does what is too much to wait
-	want := "a\nb\nc\n" + big + "\n"
-	f := l.Follow()
-	for got := ""; got != want; {
-		lines, err := f.Next(t.Context())
-		if got += string(lines); err != nil {
-			t.Fatalf("%d bytes, %v", len(got), err)
-		}
-	}
-	l.Gather(true)
-	add(t, l, "d")
-	if err := l.End(); err != nil {
-		t.Fatal(err)
-	}
-	if data, err := os.ReadFile(l.path); string(data) != want+"d\n" {
-		t.Errorf("the end left %d bytes (%v)", len(data), err)
-	}
-}
-
 func TestAPlannedLogKeepsItsLinesForItsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	l := planLog(path, Written, nil)

@@ -7,7 +7,7 @@ import "fmt"
 
 // syncs reports whether the writer goroutine has to sync what is pending. The
 // caller holds mu.
-func (l *Log) syncs() bool { return l.promise == Synced && !l.deferred && !l.gather }
+func (l *Log) syncs() bool { return l.promise == Synced && !l.deferred }
 
 // wake sees to it that pending lines are written, unless they have to wait. The
 // caller holds mu.
@@ -45,7 +45,7 @@ func (l *Log) take() (f frame, ok bool, err error) {
 	if err := l.drain(); err != nil {
 		return frame{}, false, err
 	}
-	l.deferred, l.gather = false, false
+	l.deferred = false
 	n := l.written - l.synced
 	if n == 0 {
 		return frame{}, false, nil
@@ -117,7 +117,7 @@ func (l *Log) flush(sync bool) {
 	err := l.commit(batch, at, sync)
 	l.mu.Lock()
 	l.writing = 0
-	if cap(batch) <= maxGathered { // one flood must not pin its buffer for the whole turn
+	if cap(batch) <= maxSpare { // one flood must not pin its buffer for the whole turn
 		l.spare = batch[:0]
 	}
 	if err != nil {

@@ -249,10 +249,6 @@ func (t *Turn) Sink() responses.Sink {
 	}
 }
 
-// Gather tells whether more events follow at once, so that those that were
-// emitted may wait to be made durable with them.
-func (t *Turn) Gather(more bool) { t.Events.Gather(more) }
-
 // Started records durably that a tool call is about to run, and makes the
 // directory of the tools' files, which a turn without tools does not have.
 func (t *Turn) Started(call *responses.ToolCall) error {

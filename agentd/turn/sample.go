@@ -41,21 +41,12 @@ func (r *runner) sample(ctx context.Context) (*round, error) {
 	req.Observer = watch
 	r.view.ask(req)
 	r.view.sent = frameOf(req)
-	r.gather(false)
 	for ev, err := range r.Model.Stream(ctx, req) {
-		// What follows the model's end follows at once, too: the turn's, most often.
-		more := ev.More || ev.Kind == model.Done
-		if more {
-			r.gather(true)
-		}
 		if err == nil {
 			err = s.take(ev)
 		}
 		if err == nil {
 			err = watch.err
-		}
-		if !more {
-			r.gather(false)
 		}
 		if err != nil {
 			return nil, err

@@ -25,9 +25,6 @@ func (r *runner) settle(ctx context.Context, round *round) (done bool, err error
 	}
 	r.result.Handed += round.handedOver
 	ran := false
-	if len(round.calls) > 0 {
-		r.gather(false) // a tool may take long
-	}
 	for _, call := range round.calls {
 		ran = ran || call.why == nil
 		if err := r.runCall(ctx, call); err != nil {

@@ -75,7 +75,6 @@ type journal struct {
 	items  []responses.Item
 	events []turns.RuntimeEvent
 	fail   string // the line at which it breaks
-	more   bool   // what Gather was told last
 }
 
 var errJournal = errors.New("the journal broke")
@@ -97,7 +96,6 @@ func (j *journal) Event(ev turns.RuntimeEvent) error {
 	j.events = append(j.events, ev)
 	return j.note(ev.Type)
 }
-func (j *journal) Gather(more bool) { j.more = more }
 
 // box is a set of one tool that says what it was called with.
 type box struct {

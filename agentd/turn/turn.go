@@ -43,10 +43,6 @@ type Journal interface {
 	Started(call *responses.ToolCall) error
 	Add(item responses.Item) error
 	Event(ev turns.RuntimeEvent) error
-
-	// Gather tells whether more is emitted at once, so that what was emitted may
-	// wait to be made durable, and visible, with it.
-	Gather(more bool)
 }
 
 // Toolset is the container's tools.
@@ -169,7 +165,6 @@ type runner struct {
 	callIDs     map[string]bool            // of all calls of the conversation; made with the first
 	idle        int                        // rounds in a row of nothing but rejected calls
 	shown       int                        // bytes that the model's answers take in the response
-	gathering   bool                       // what was last told to Journal.Gather
 	result      Result
 
 	lastFailure *turns.ProviderAttempt // of the present round
@@ -231,14 +226,6 @@ func (r *runner) tokensLeft() *int {
 	}
 	left := *limit - int(min(r.result.Usage.OutputTokens, int64(*limit)))
 	return &left
-}
-
-// gather tells the journal whether more is emitted at once.
-func (r *runner) gather(more bool) {
-	if more != r.gathering {
-		r.gathering = more
-		r.Journal.Gather(more)
-	}
 }
 
 // add appends an item to what the model is told and to the journal.

@@ -388,30 +388,3 @@ func TestHistoryIsAppendOnly(t *testing.T) {
 		}
 	})
 }
-
-// What is emitted waits only for what follows at once: never for the model, and
-// never for a tool.
-func TestEventsAreGatheredOnlyWhileMoreFollows(t *testing.T) {
-	s := newStage(t, `{"input":"x"}`,
-		[]model.Event{
-			{Kind: model.TextDelta, Text: "a", More: true}, {Kind: model.TextDelta, Text: "b"},
-			{Kind: model.TextDelta, Text: "c", More: true},
-			{Kind: model.CallBegin, CallID: "call_1", Name: "Run", More: true},
-			{Kind: model.CallEnd, CallID: "call_1", Name: "Run", Text: "{}", More: true},
-			{Kind: model.Done, Stop: model.StopEnd},
-		},
-		[]model.Event{{Kind: model.TextDelta, Text: "d"}, {Kind: model.Done, Stop: model.StopEnd}})
-	var seen []string
-	see := func(what string) { seen = append(seen, fmt.Sprint(what, " ", s.journal.more)) }
-	s.model.before = func() { see("waits for the model") }
-	s.box.before = func() { see("runs a tool") }
-	s.run(t, t.Context())
-	want := []string{
-		"waits for the model false", "waits for the model true", "waits for the model false",
-		"waits for the model true", "waits for the model true", "waits for the model true",
-		"runs a tool false", "waits for the model false", "waits for the model false",
-	}
-	if !slices.Equal(seen, want) {
-		t.Errorf("gathering: %q, want %q", seen, want)
-	}
-}

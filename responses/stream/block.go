@@ -25,7 +25,7 @@ type blockReader struct {
 
 // next returns the next block. It is valid until the call after.
 func (b *blockReader) next() ([]byte, error) {
-	for !b.more() {
+	for b.scan(); b.ready == 0; b.scan() {
 		if b.err != nil {
 			return nil, b.err
 		}
@@ -34,14 +34,6 @@ func (b *blockReader) next() ([]byte, error) {
 	block := b.buf[b.off:b.ready]
 	b.off, b.ready = b.ready, 0
 	return block, nil
-}
-
-// more reports whether next would not have to read.
-func (b *blockReader) more() bool {
-	if b.ready == 0 {
-		b.scan()
-	}
-	return b.ready > 0
 }
 
 // fill reads once from r.

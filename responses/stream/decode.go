@@ -39,8 +39,8 @@ const done = "[DONE]"
 // Events does not close r.
 func Events(r io.Reader, f Framing) iter.Seq2[[]byte, error] { return NewDecoder(r, f).Events() }
 
-// Decoder reads one stream, for a reader that wants to know whether it has all
-// that has come. It belongs to one goroutine.
+// Decoder reads one stream with a bound of its own, or the data of any
+// server-sent events. It belongs to one goroutine.
 type Decoder struct {
 	framing Framing
 	blocks  blockReader // of server-sent events; of NDJSON, its reader and bound
@@ -58,10 +58,6 @@ func (d *Decoder) Limit(bytes int) *Decoder {
 	d.blocks.limit = bytes
 	return d
 }
-
-// More reports whether the event after the present one has come already, as far
-// as that is known without reading. In NDJSON it never is.
-func (d *Decoder) More() bool { return d.framing == SSE && d.blocks.more() }
 
 // Events returns the sequence that [Events] describes. It can be iterated once.
 func (d *Decoder) Events() iter.Seq2[[]byte, error] {

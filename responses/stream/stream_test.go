@@ -296,27 +296,6 @@ func FuzzEvents(f *testing.F) {
 	})
 }
 
-// More tells what has come, event by event, and nothing else.
-func TestDecoderKnowsWhetherMoreHasCome(t *testing.T) {
-	r, w := io.Pipe()
-	go func() {
-		_, _ = io.WriteString(w, "data: 1\n\ndata: 2\r\n\r\ndata: 3") // the reader takes it all
-		_, _ = io.WriteString(w, "\n\ndata: "+completed+"\n\n")
-		_ = w.Close()
-	}()
-	d := stream.NewDecoder(r, stream.SSE)
-	var more []bool
-	for _, err := range d.Events() {
-		if err != nil {
-			t.Fatal(err)
-		}
-		more = append(more, d.More())
-	}
-	if want := []bool{true, false, true, false}; !slices.Equal(more, want) {
-		t.Errorf("more had come: %v, want %v", more, want)
-	}
-}
-
 // The type that ends a stream is found wherever it stands and however it is spelt.
 func TestStreamEndsWithTheTypeAnywhere(t *testing.T) {
 	for _, last := range []string{`{"a":1,"type":"response.completed"}`, `{"a":1,"type":"response.\u0063ompleted"}`,

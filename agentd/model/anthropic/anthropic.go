@@ -148,7 +148,6 @@ func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(m
 		if err != nil {
 			return watch.Broken(model.StageBody, err)
 		}
-		a.more = events.More()
 		done, err := a.take(data)
 		if err != nil {
 			return t.endpoint.Garbled(err)

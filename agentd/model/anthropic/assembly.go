@@ -24,7 +24,6 @@ const (
 type assembly struct {
 	provider  string
 	emit      func(model.Event) bool
-	more      bool // the provider's next event has come already
 	contract  contract
 	requestID string
 
@@ -328,7 +327,6 @@ func (a *assembly) endCall() error {
 }
 
 func (a *assembly) pass(ev model.Event) error {
-	ev.More = a.more && ev.Kind != model.Done
 	if !a.emit(ev) {
 		return endpoint.ErrStopped
 	}

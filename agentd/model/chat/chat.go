@@ -147,7 +147,6 @@ func (t *Transport) streamed(watch *endpoint.Attempt, body io.Reader, a *assembl
 			watch.Drain(body)
 			return nil
 		}
-		a.queue.More(events.More())
 		if err := a.take(data); err != nil {
 			return t.endpoint.Garbled(err)
 		}

@@ -114,19 +114,6 @@ func Faults(t *testing.T, w Wire) {
 			t.Error(e)
 		}
 	})
-	t.Run("more at once", func(t *testing.T) { // what has come already is said to follow
-		var more []bool
-		tr := w.Serve(t, func(out http.ResponseWriter, r *http.Request) { take(r); begin(out, w.Begin+w.End) }, 0)
-		for ev, err := range tr.Stream(t.Context(), model.Request{Model: "m"}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			more = append(more, ev.More)
-		}
-		if n := len(more); n < 2 || !more[0] || more[n-1] {
-			t.Errorf("%v", more)
-		}
-	})
 }
 
 // take reads a request, without which a server does not see its client go.

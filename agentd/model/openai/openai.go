@@ -200,7 +200,6 @@ func (t *Transport) streamed(watch *endpoint.Attempt, body io.Reader, a *assembl
 		if err != nil {
 			return watch.Broken(model.StageBody, err)
 		}
-		a.queue.More(events.More())
 		if done, err := a.take(data); err != nil {
 			return t.endpoint.Garbled(err)
 		} else if done {

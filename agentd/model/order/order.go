@@ -37,15 +37,10 @@ type Queue struct {
 	yield   func(model.Event) bool
 	open    []*Item // not yet passed on to their end, in order of their beginning
 	waiting int     // bytes
-	more    bool
 }
 
 // New returns a queue that passes events on to yield.
 func New(yield func(model.Event) bool) *Queue { return &Queue{yield: yield} }
-
-// More says whether the provider's next event has come already, which the events
-// from now on tell the reader.
-func (q *Queue) More(more bool) { q.more = more }
 
 // Begin begins an item with its event, behind all others.
 func (q *Queue) Begin(it *Item, begin model.Event) error {
@@ -97,7 +92,6 @@ func (q *Queue) End(it *Item) error {
 
 // Emit passes on an event of no item, such as the answer's end.
 func (q *Queue) Emit(ev model.Event) error {
-	ev.More = q.more && ev.Kind != model.Done
 	if !q.yield(ev) {
 		return endpoint.ErrStopped
 	}

@@ -55,19 +55,18 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-func TestMore(t *testing.T) {
-	var got []bool
-	q := order.New(func(ev model.Event) bool { got = append(got, ev.More); return len(got) < 4 })
+func TestReaderThatHasEnoughStopsTheQueue(t *testing.T) {
+	seen := 0
+	q := order.New(func(model.Event) bool { seen++; return seen < 2 })
 	var it order.Item
-	q.More(true)
-	err := errors.Join(q.Begin(&it, model.Event{Kind: model.MessageBegin}), q.Emit(model.Event{Kind: model.Done}))
-	q.More(false)
-	err = errors.Join(err, q.Push(&it, model.Event{Kind: model.TextDelta}))
-	if err != nil || fmt.Sprint(got) != "[true false false]" || it.Kind() != model.MessageBegin {
-		t.Errorf("%v %v", got, err)
+	if err := q.Begin(&it, model.Event{Kind: model.MessageBegin}); err != nil {
+		t.Fatal(err)
+	}
+	if it.Kind() != model.MessageBegin {
+		t.Errorf("the item began with kind %v, want %v", it.Kind(), model.MessageBegin)
 	}
 	if err := q.Push(&it, model.Event{}); !errors.Is(err, endpoint.ErrStopped) {
-		t.Errorf("a reader that has enough: %v", err)
+		t.Errorf("the error of a push that the reader refused: %v, want %v", err, endpoint.ErrStopped)
 	}
 }
 

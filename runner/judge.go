@@ -34,8 +34,8 @@ func (r *oneShot) judge(err error) {
 	case r.recovered && turnErr != nil && !r.accepted && r.turn.Response == nil:
 		set(state.StatusInterrupted, state.OutcomeRefused, &state.Failure{Code: string(CodeNotStarted),
 			Message: "holon was killed before the turn began; nothing of it was run", Hint: "start it again"})
-	case r.overQuota != nil:
-		set(state.StatusIncomplete, state.OutcomeFailure, failed(r.overQuota))
+	case r.turn.OverQuota != nil:
+		set(state.StatusIncomplete, state.OutcomeFailure, failed(r.turn.OverQuota))
 	case r.turn.Interrupted: // whatever the turn made of it
 		set(state.StatusCancelled, state.OutcomeInterrupted, failed(ErrInterrupted))
 	case errors.Is(turnErr, ErrDeadline):

@@ -47,12 +47,12 @@ const DefaultMaxRounds = settings.DefaultMaxRounds
 type OneShot struct {
 	Session   Config // ID, Dir, SocketDir and Source are filled in here
 	Workspace workspace.Options
-	Turn      TurnRequest
+	Turn      Turn
 	Home      state.Home
 	Name      string
 	OutputDir string // "": the run's own directory
 	Keep      bool   // keep the session's directory and the container's log
-	Room      Room
+	Quota     Quota
 	Version   string
 	Watch     Watcher
 
@@ -85,7 +85,7 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 		return nil, err
 	}
 	o.Workspace.Claim = id
-	if err := o.Room.Admit(ctx, o.Home); err != nil {
+	if err := o.Quota.Admit(ctx, o.Home); err != nil {
 		return nil, interruption(ctx, err)
 	}
 	source, err := workspace.Open(ctx, o.Workspace)
@@ -107,7 +107,7 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 		Limits: state.Limits{TimeoutMS: o.Turn.Timeout.Milliseconds(),
 			MaxRounds:    cmp.Or(o.Turn.MaxRounds, DefaultMaxRounds),
 			MaxToolCalls: o.Turn.MaxToolCalls, MaxOutput: cmp.Or(o.Turn.MaxOutputBytes, maxCollectBytes),
-			DiskBytes: o.Room.Run,
+			DiskBytes: o.Quota.Run,
 			MaxTokens: o.Turn.Budget.MaxTokens, MaxRequests: o.Turn.Budget.MaxRequests,
 			MaxCostMicros: int64(o.Turn.Budget.MaxCost)},
 	}}
@@ -121,7 +121,7 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 	r.Session.Mark, r.Turn.ID = r.record, responses.NewID(responses.PrefixTurn)
 	r.Turn.Token, r.Turn.Grant = gateway.NewToken()
 	r.Session.Secrets.Add("the turn's token", r.Turn.Token.Reveal())
-	r.Turn.Note = r.noteUsage
+	r.watchTurn()
 	err = r.execute(ctx,
 		func(ctx context.Context) (*Session, error) { return Start(ctx, r.Session) },
 		func(ctx context.Context, s *Session) TurnResult { return s.Turn(ctx, r.Turn, r.Watch) })
@@ -154,6 +154,11 @@ func (r *oneShot) discard() error {
 		err = errors.Join(err, os.Remove(out)) // made by us or empty before; never more than that
 	}
 	return err
+}
+
+// watchTurn has the turn keep its account, its lease and its quota while it runs.
+func (r *oneShot) watchTurn() {
+	r.Turn.Note, r.Turn.Beat, r.Turn.DiskBytes = r.noteUsage, r.run.Beat, r.Quota.Run
 }
 
 // title is the first line of a prompt that says something.
@@ -194,7 +199,6 @@ type oneShot struct {
 	version  chan string // of the engine; receives once
 
 	recovered bool            // another process began the run
-	overQuota *Error          // why the turn was ended, nil if it was not for that
 	prior     *state.Manifest // what that process said of its end, nil if nothing
 	accepted  bool            // with recovered: agentd accepted the turn
 }
@@ -206,7 +210,7 @@ func (r *oneShot) record(s *Session) error {
 		Owner: thisProcess(), Engine: s.cfg.Engine.Name(), User: s.cfg.User, Dir: s.cfg.Dir, Sockets: s.sockets,
 		Fallbacks: s.cfg.Fallbacks,
 		SessionID: s.id, TurnID: r.Turn.ID, Prompt: r.Session.Secrets.Text(Clip(r.Turn.Prompt, maxRecordedPrompt)),
-		DiskBytes: r.Room.Run, Keep: r.Keep, Manifest: r.manifest,
+		DiskBytes: r.Quota.Run, Keep: r.Keep, Manifest: r.manifest,
 	}
 	if s.gateway != nil {
 		rec.GrantHash = r.Turn.Grant
@@ -237,7 +241,7 @@ func (r *oneShot) execute(ctx context.Context, begin func(context.Context) (*Ses
 		return err
 	}
 	r.Watch.Phase("turn")
-	timed(&r.manifest.Timings.TurnMS, func() { r.turn = r.watched(ctx, r.session, turn) })
+	timed(&r.manifest.Timings.TurnMS, func() { r.turn = turn(ctx, r.session) })
 
 	r.Watch.Phase("stop")
 	timed(&r.manifest.Timings.StopMS, func() { err = r.stop(finishing, r.session) })

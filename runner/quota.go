@@ -13,8 +13,8 @@ import (
 	"holon/state"
 )
 
-// Room bounds what runs may use of the disk; 0 is no bound.
-type Room struct {
+// Quota bounds what runs may use of the disk; 0 is no bound.
+type Quota struct {
 	Run   int64 // bytes that one run may write: its session and what it adds to its tree
 	Home  int64 // bytes that HOLON_HOME may have for a run to be started
 	Free  int64 // bytes that must be free on its disk for that
@@ -28,8 +28,8 @@ const DefaultFreeFiles = 4096
 // bytes than it may.
 const CodeDiskQuota Code = "disk_quota"
 
-// Admit refuses a run for which there is no room, before anything is made.
-func (q Room) Admit(ctx context.Context, home state.Home) error {
+// Admit refuses a run that does not fit on the disk, before anything is made.
+func (q Quota) Admit(ctx context.Context, home state.Home) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(home.Dir(), &st); err != nil {
 		return fmt.Errorf("look at the disk of %s: %w", home.Dir(), err)
@@ -69,9 +69,8 @@ const (
 	beatPause    = 30 * time.Second
 )
 
-// watch looks after a turn while it goes on, until ctx ends: it says that its
-// holon lives, and ends the turn when more is written than its quota.
-func (s *Session) watch(ctx context.Context, quota int64, beat func() error, end context.CancelCauseFunc) {
+// watch looks after a turn until ctx ends: it calls Beat, and ends the turn when it has written more than its quota.
+func (s *Session) watch(ctx context.Context, t Turn, end context.CancelCauseFunc) {
 	dirs := []string{s.cfg.Dir}
 	if s.tree != nil {
 		dirs = append(dirs, s.tree.Dir())
@@ -82,23 +81,23 @@ func (s *Session) watch(ctx context.Context, quota int64, beat func() error, end
 	beaten, begun := time.Now(), int64(-1)
 	for {
 		start := time.Now()
-		if quota > 0 {
+		if t.DiskBytes > 0 {
 			used, err := usage(ctx, dirs)
 			switch {
 			case err != nil: // it is measured again
 				s.cfg.Log.Debug("the turn's disk usage is not known", "err", err)
 			case begun < 0:
 				begun = used
-			case used-begun > quota:
+			case used-begun > t.DiskBytes:
 				end(&Error{Code: CodeDiskQuota, Param: "--disk",
 					Message: fmt.Sprintf("the run wrote %s, of at most %s", units.BytesSize(float64(used-begun)),
-						units.BytesSize(float64(quota))), Hint: "raise --disk"})
+						units.BytesSize(float64(t.DiskBytes))), Hint: "raise --disk"})
 				return
 			}
 		}
-		if time.Since(beaten) > beatPause {
+		if t.Beat != nil && time.Since(beaten) > beatPause {
 			beaten = time.Now()
-			if err := beat(); err != nil {
+			if err := t.Beat(); err != nil {
 				s.cfg.Log.Debug("the run's lease cannot be touched", "err", err)
 			}
 		}
@@ -121,40 +120,24 @@ func usage(ctx context.Context, dirs []string) (sum int64, err error) {
 	return sum, nil
 }
 
-// watched runs the turn and looks after the run meanwhile.
-func (r *oneShot) watched(ctx context.Context, s *Session,
-	turn func(context.Context, *Session) TurnResult) (result TurnResult) {
-	result, r.overQuota = s.watched(ctx, r.Room.Run, r.run.Beat, func(ctx context.Context) TurnResult {
-		return turn(ctx, s)
-	})
-	return result
-}
-
-// Within runs a turn that may write at most quota bytes, 0 for no bound. over is
-// the reason when it was ended for having written more.
-func (s *Session) Within(ctx context.Context, quota int64, turn func(context.Context) TurnResult) (result TurnResult,
-	over *Error) {
-	if quota <= 0 {
-		return turn(ctx), nil
+// watched runs a turn and meanwhile enforces its quota and calls its Beat.
+func (s *Session) watched(ctx context.Context, t Turn, run func(context.Context) TurnResult) TurnResult {
+	if t.DiskBytes <= 0 && t.Beat == nil {
+		return run(ctx)
 	}
-	return s.watched(ctx, quota, func() error { return nil }, turn)
-}
-
-func (s *Session) watched(ctx context.Context, quota int64, beat func() error,
-	turn func(context.Context) TurnResult) (result TurnResult, over *Error) {
-	turnCtx, end := context.WithCancelCause(ctx)
+	turn, end := context.WithCancelCause(ctx)
 	watching, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.watch(watching, quota, beat, end)
+		s.watch(watching, t, end)
 	}()
-	result = turn(turnCtx)
+	result := run(turn)
 	stop()
 	<-done
-	if e, ok := errors.AsType[*Error](context.Cause(turnCtx)); ok && e.Code == CodeDiskQuota && !completed(result) {
-		over = e
+	if e, ok := errors.AsType[*Error](context.Cause(turn)); ok && e.Code == CodeDiskQuota && !completed(result) {
+		result.OverQuota = e
 	}
 	end(nil)
-	return result, over
+	return result
 }

@@ -129,12 +129,12 @@ func (rc *Recovery) takeUp(run *files.Run, rec *Record, prior *state.Manifest, e
 			SocketDir: rec.Sockets, User: rec.User,
 			Model: m.Model, Fallbacks: rec.Fallbacks, Image: m.Image,
 			Labels: map[string]string{LabelHome: rc.Home.Dir()}},
-		Turn: TurnRequest{ID: rec.TurnID, Prompt: rec.Prompt, MaxRounds: m.Limits.MaxRounds,
+		Turn: Turn{ID: rec.TurnID, Prompt: rec.Prompt, MaxRounds: m.Limits.MaxRounds,
 			MaxToolCalls: m.Limits.MaxToolCalls, MaxOutputBytes: m.Limits.MaxOutput,
 			Timeout: time.Duration(m.Limits.TimeoutMS) * time.Millisecond, Grant: rec.GrantHash,
 			Budget: gateway.Budget{MaxTokens: m.Limits.MaxTokens, MaxRequests: m.Limits.MaxRequests,
 				MaxCost: gateway.Amount(m.Limits.MaxCostMicros)}},
-		Home: rc.Home, Name: m.Name, OutputDir: run.OutputDir(), Keep: rec.Keep, Room: Room{Run: rec.DiskBytes},
+		Home: rc.Home, Name: m.Name, OutputDir: run.OutputDir(), Keep: rec.Keep, Quota: Quota{Run: rec.DiskBytes},
 		Version: rc.Version, Watch: watch, results: run.OutputDir(),
 	}
 	r := &oneShot{OneShot: shot, run: run, manifest: m, recovered: true, prior: prior}
@@ -145,7 +145,7 @@ func (rc *Recovery) takeUp(run *files.Run, rec *Record, prior *state.Manifest, e
 	if r.Turn.Taken, err = readUsage(run.Dir()); err != nil {
 		m.Warnings = append(m.Warnings, "the budget begins anew: "+OneLine(err.Error(), 300))
 	}
-	r.Turn.Note = r.noteUsage
+	r.watchTurn()
 	r.Session.NotesRecord, r.Session.Version = filepath.Join(run.Dir(), NotesFile), rc.Version
 	r.resumeEgress()
 	return r

@@ -37,7 +37,7 @@ func TestSummaryIsOurs(t *testing.T) {
 			said := responses.Items{&responses.Message{Role: responses.RoleAssistant,
 				Content: []responses.Part{{Type: responses.PartOutputText, Text: hostile}}}}
 			text := string((&oneShot{
-				OneShot:  &OneShot{Turn: TurnRequest{Prompt: hostile}},
+				OneShot:  &OneShot{Turn: Turn{Prompt: hostile}},
 				manifest: hostileManifest(hostile),
 				turn:     TurnResult{Response: &responses.Response{Output: said}},
 				diff: &workspace.Diff{Files: []workspace.FileChange{{Path: hostile, From: hostile,

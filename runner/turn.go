@@ -32,8 +32,9 @@ const (
 	factsGrace    = 2 * time.Second
 )
 
-// TurnRequest is one turn of a session.
-type TurnRequest struct {
+// Turn is one turn of a session: what is asked of the model, the bounds that hold for it, and what its host keeps of it
+// while it runs. The zero value of a bound is no bound, but for those that say otherwise.
+type Turn struct {
 	ID                 string // "": a new one
 	Prompt             string
 	Instructions       string // beside those that agentd has; they hold for this turn
@@ -47,11 +48,13 @@ type TurnRequest struct {
 	MaxOutputBytes     int64         // of the turn's output directory; 0: agentd's limit
 
 	Budget gateway.Budget        // of what goes through the gateway
-	Used   gateway.Usage         // by earlier turns; counts against Budget
-	Taken  gateway.Account       // by this turn, of a gateway that is gone
+	Taken  gateway.Account       // by this turn, of a gateway that is gone; counts against Budget
 	Note   func(gateway.Account) // gateway.Grant.Note; may be nil
 	Token  gateway.Secret        // with which the turn asks models through the gateway
 	Grant  gateway.TokenHash     // of Token; zero: a new token
+
+	DiskBytes int64        // that it may write while it runs, to its session and its working directory
+	Beat      func() error // called from time to time while the turn runs; may be nil
 }
 
 // Observer watches a turn. Its methods are called from two goroutines, never
@@ -75,11 +78,13 @@ type TurnResult struct {
 	Account *gateway.Account
 	// Interrupted is set when the turn's context ended before the turn did.
 	Interrupted bool
+	// OverQuota is why the turn was ended when it wrote more than its DiskBytes.
+	OverQuota *Error
 }
 
 // Turn runs one turn and returns when it is over. When ctx ends first, the turn
 // is cancelled, given a moment to end in good order, and then left to Stop.
-func (s *Session) Turn(ctx context.Context, req TurnRequest, watch Observer) TurnResult {
+func (s *Session) Turn(ctx context.Context, req Turn, watch Observer) TurnResult {
 	if req.ID == "" {
 		req.ID = responses.NewID(responses.PrefixTurn)
 	}
@@ -87,7 +92,7 @@ func (s *Session) Turn(ctx context.Context, req TurnRequest, watch Observer) Tur
 		req.Token, req.Grant = gateway.NewToken()
 	}
 	agent := s.client.WithModelToken(req.Token.Reveal())
-	return s.admitted(req, func() TurnResult {
+	return s.admitted(ctx, req, func(ctx context.Context) TurnResult {
 		return s.watchTurn(ctx, req, watch, func(ctx context.Context) iter.Seq2[responses.Event, error] {
 			return agent.Follow(ctx, s.body(req.ID, req))
 		})
@@ -97,35 +102,35 @@ func (s *Session) Turn(ctx context.Context, req TurnRequest, watch Observer) Tur
 // Rejoin watches a turn that another process began, from its first event on. It
 // asks for nothing to be done: a turn that agentd never accepted is an error of
 // agentd's with code turn_not_found.
-func (s *Session) Rejoin(ctx context.Context, req TurnRequest, watch Observer) TurnResult {
+func (s *Session) Rejoin(ctx context.Context, req Turn, watch Observer) TurnResult {
 	rec, err := s.client.Turn(ctx, req.ID)
 	if err != nil {
 		return TurnResult{TurnID: req.ID, SessionID: s.id, Err: s.turnError(ctx, ctx, err)}
 	}
-	return s.admitted(req, func() TurnResult {
+	return s.admitted(ctx, req, func(ctx context.Context) TurnResult {
 		return s.watchTurn(ctx, req, watch, func(ctx context.Context) iter.Seq2[responses.Event, error] {
 			return s.client.Rejoin(ctx, rec.ResponseID, client.FromStart)
 		})
 	})
 }
 
-// admitted runs a turn that may call the host's tools, and ask models through the
-// gateway where there is one, for as long as it runs.
-func (s *Session) admitted(req TurnRequest, run func() TurnResult) TurnResult {
+// admitted runs a turn within its disk quota. As long as it runs it may call the host's tools, and ask models through
+// the gateway where there is one.
+func (s *Session) admitted(ctx context.Context, req Turn, run func(context.Context) TurnResult) TurnResult {
 	defer s.hostTools.Grant(req.ID, req.Grant)()
 	if s.gateway == nil {
 		s.served.Expect(s.pid)
-		return run()
+		return s.watched(ctx, req, run)
 	}
 	lease, err := s.gateway.Grant(gateway.Grant{TurnID: req.ID, Token: req.Grant, Models: s.cfg.gatewayModels(),
-		Budget: req.Budget, Used: req.Used, Taken: req.Taken, Note: req.Note})
+		Budget: req.Budget, Taken: req.Taken, Note: req.Note})
 	if err != nil {
 		return TurnResult{TurnID: req.ID, SessionID: s.id, Err: err}
 	}
 	defer lease.Revoke()
 	// A turn that goes on may be asking already: it is heard from now on.
 	s.served.Expect(s.pid)
-	result := run()
+	result := s.watched(ctx, req, run)
 	lease.Revoke() // what it cuts is in the account
 	account := lease.Account()
 	result.Account = &account
@@ -144,7 +149,7 @@ func (c *Config) gatewayModels() (refs []string) {
 }
 
 // watchTurn reads the events of the turn to their end.
-func (s *Session) watchTurn(ctx context.Context, req TurnRequest, watch Observer,
+func (s *Session) watchTurn(ctx context.Context, req Turn, watch Observer,
 	events func(context.Context) iter.Seq2[responses.Event, error]) (result TurnResult) {
 	result = TurnResult{TurnID: req.ID, SessionID: s.id}
 	// The stream must outlive ctx: the end of a cancelled turn is read from it.
@@ -199,7 +204,7 @@ func completed(r TurnResult) bool {
 }
 
 // body is the request to agentd.
-func (s *Session) body(turnID string, req TurnRequest) map[string]any {
+func (s *Session) body(turnID string, req Turn) map[string]any {
 	holon := map[string]any{"session_id": s.id, "turn_id": turnID, "on_disconnect": "continue"}
 	if s.cfg.InputDir != "" {
 		holon["input_dir"] = s.inside(inputPath)

@@ -122,20 +122,20 @@ func variable(v any, field string) string {
 	return f.Tag.Get("env")
 }
 
-// room is what runs may use of the disk.
-func (o *configured) room() (runner.Room, error) {
-	room := runner.Room{Files: runner.DefaultFreeFiles}
+// quota is what runs may use of the disk.
+func (o *configured) quota() (runner.Quota, error) {
+	quota := runner.Quota{Files: runner.DefaultFreeFiles}
 	for _, r := range []struct {
 		size settings.Size
 		to   *int64
-	}{{o.RunDisk, &room.Run}, {o.MaxDisk, &room.Home}, {o.MinFree, &room.Free}} {
+	}{{o.RunDisk, &quota.Run}, {o.MaxDisk, &quota.Home}, {o.MinFree, &quota.Free}} {
 		n, err := r.size.Bytes()
 		if err != nil {
-			return room, err
+			return quota, err
 		}
 		*r.to = n
 	}
-	return room, nil
+	return quota, nil
 }
 
 // agentLimits are settings that agentd itself keeps, as its variables.

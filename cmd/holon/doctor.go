@@ -92,7 +92,7 @@ func (s *surface) doctor() (*doctor.Doctor, error) {
 	if d.Memory, err = o.Memory.Bytes(); err != nil {
 		return nil, err
 	}
-	if d.Room, err = o.room(); err != nil {
+	if d.Quota, err = o.quota(); err != nil {
 		return nil, err
 	}
 	if !d.Chosen {

@@ -63,13 +63,13 @@ func (l *living) newKeeper() (*pool.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	room, err := o.room()
+	quota, err := o.quota()
 	if err != nil {
 		return nil, err
 	}
 	return pool.New(pool.Options{Home: o.Dir, Engine: l.engine, Agentd: agentd, Image: o.Image, Version: buildVersion(),
 		IdlePause: o.IdlePause, IdleStop: o.IdleStop,
-		MaxContainers: o.MaxContainers, Room: room, Configure: l.configure, Tools: l.tools, Secrets: o.streams.Secrets,
+		MaxContainers: o.MaxContainers, Quota: quota, Configure: l.configure, Tools: l.tools, Secrets: o.streams.Secrets,
 		Log: l.log, SetAside: l.tell}), nil
 }
 

@@ -214,7 +214,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 	log := slog.New(slog.NewTextHandler(o.streams.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	shot := &runner.OneShot{
 		Home: home, Name: o.Name, OutputDir: o.Output, Keep: o.Keep, Version: buildVersion(),
-		Turn: runner.TurnRequest{Prompt: o.Prompt, MaxRounds: o.MaxRounds, MaxToolCalls: o.MaxToolCalls,
+		Turn: runner.Turn{Prompt: o.Prompt, MaxRounds: o.MaxRounds, MaxToolCalls: o.MaxToolCalls,
 			Timeout: o.Timeout, MaxOutputTokens: o.MaxOutputTokens,
 			Budget: budgetOf(o.Budget)},
 		Workspace: workspace.Options{Dir: o.Workspace, IncludeDirty: o.IncludeDirty, CacheDir: home.CacheDir(),
@@ -232,7 +232,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 	if shot.Turn.MaxOutputBytes, err = o.MaxOutput.Bytes(); err != nil {
 		return err
 	}
-	if shot.Room, err = o.room(); err != nil {
+	if shot.Quota, err = o.quota(); err != nil {
 		return err
 	}
 	if err := o.Confinement.confine(&shot.Session); err != nil {

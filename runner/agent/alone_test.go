@@ -169,7 +169,7 @@ func TestEndlessLoop(t *testing.T) {
 						Ledger: l.store, Summaries: view.New(view.Facts{})}) {
 						if tool.Name == name {
 							_, err := tool.Call(ctx,
-								hosttools.Call{ID: turn.TurnID + "/call", Arguments: json.RawMessage(arguments)})
+								hosttools.Call{ID: turn.ID + "/call", Arguments: json.RawMessage(arguments)})
 							return err
 						}
 					}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"holon/runner"
 	"holon/runner/agent/pool"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/scheduler"
@@ -87,9 +88,9 @@ func (r *Runtime) plan(ctx context.Context, c scheduler.Claim) (pool.Turn, promp
 
 // turnOf is the turn of an attempt without what is said in it.
 func (r *Runtime) turnOf(a ledger.Agent, attempt ledger.Attempt) pool.Turn {
-	t := pool.Turn{AgentID: a.ID, Image: a.Image, Model: attempt.Model, Effort: a.ReasoningEffort,
-		TurnID: attempt.TurnID, Previous: attempt.Chain, MaxRounds: r.cfg.MaxRounds,
-		MaxToolCalls: r.cfg.MaxToolCalls, Budget: r.cfg.Budget, Timeout: r.cfg.TurnTimeout}
+	t := pool.Turn{AgentID: a.ID, Image: a.Image, Model: attempt.Model, Turn: runner.Turn{
+		ID: attempt.TurnID, PreviousResponseID: attempt.Chain, Effort: a.ReasoningEffort, MaxRounds: r.cfg.MaxRounds,
+		MaxToolCalls: r.cfg.MaxToolCalls, Budget: r.cfg.Budget, Timeout: r.cfg.TurnTimeout}}
 	if t.Image == "" {
 		t.Image = r.cfg.Image
 	}

@@ -56,7 +56,7 @@ type Doctor struct {
 	Runtime             string       // "": the engine's
 	Accept              []string     // axes that may be weaker
 	Memory, NanoCPUs    int64        // 0: the defaults
-	Room                runner.Room
+	Quota               runner.Quota
 
 	Loaded    *settings.Loaded
 	Providers *modelaccess.Host

@@ -107,7 +107,7 @@ func (e *examination) checkDisk(ctx context.Context) []Result {
 	if e.home == nil {
 		return skipped(noHome)
 	}
-	if err := e.Room.Admit(ctx, *e.home); err != nil {
+	if err := e.Quota.Admit(ctx, *e.home); err != nil {
 		return one(failed(ended(ctx, err)))
 	}
 	var st unix.Statfs_t
@@ -116,9 +116,9 @@ func (e *examination) checkDisk(ctx context.Context) []Result {
 	}
 	free := int64(st.Bavail) * st.Bsize
 	r := seen("%s are free", units.BytesSize(float64(free)))
-	if e.Room.Run > 0 && free < e.Room.Run {
+	if e.Quota.Run > 0 && free < e.Quota.Run {
 		return one(seen("%s are free, and a run may write %s", units.BytesSize(float64(free)),
-			units.BytesSize(float64(e.Room.Run))).but(Warning,
+			units.BytesSize(float64(e.Quota.Run))).but(Warning,
 			"free some space (holon gc --keep-runs 10 may), or lower --disk"))
 	}
 	return one(r)

@@ -46,7 +46,7 @@ func (r *rig) warmUp(ctx context.Context) (*warm, error) {
 // turn runs a turn and returns when its first event came, and when it ended.
 func (w *warm) turn(ctx context.Context) (first, total time.Duration, err error) {
 	watch := &firstEvent{began: time.Now()}
-	result := w.session.Turn(ctx, runner.TurnRequest{Prompt: "Say something.", Timeout: patience}, watch)
+	result := w.session.Turn(ctx, runner.Turn{Prompt: "Say something.", Timeout: patience}, watch)
 	total = time.Since(watch.began)
 	switch {
 	case result.Err != nil:

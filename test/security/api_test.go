@@ -221,7 +221,7 @@ func TestPathFields(t *testing.T) {
 func TestOtherSessionsIDs(t *testing.T) {
 	l := newLab(t)
 	mine, other := l.serve(), l.serve()
-	turn := other.Turn(t.Context(), runner.TurnRequest{Prompt: "x", MaxRounds: 1}, quiet{})
+	turn := other.Turn(t.Context(), runner.Turn{Prompt: "x", MaxRounds: 1}, quiet{})
 	if turn.Response == nil {
 		t.Fatalf("%+v", turn)
 	}

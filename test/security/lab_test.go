@@ -156,7 +156,7 @@ func (l *lab) attack(change func(*runner.OneShot), commands ...string) result {
 		Session: l.config(), Home: home, Watch: quiet{}, Version: "test",
 		Workspace: workspace.Options{Dir: l.repo, IncludeDirty: true, CacheDir: home.CacheDir(),
 			ContainerObjects: runner.ObjectsPath},
-		Turn: runner.TurnRequest{Prompt: "attack", Timeout: time.Minute},
+		Turn: runner.Turn{Prompt: "attack", Timeout: time.Minute},
 	}
 	shot.Session.Scenario = file
 	if change != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"holon/responses"
+	"holon/runner"
 	"holon/runner/agent/pool"
 	"holon/state"
 )
@@ -32,15 +33,16 @@ turns:
 `, "test -e /holon/workspaces/agent_home/spoiled || { touch /holon/workspaces/agent_home/spoiled; "+spoil+"; }")) // once: another container plays it anew
 			l.agent("ada")
 			k := l.keeper()
-			first, err := k.Turn(t.Context(), pool.Turn{AgentID: "ada", TurnID: responses.NewID(responses.PrefixTurn),
-				Prompt: "spoil"}, nil, new(lines))
+			first, err := k.Turn(t.Context(), pool.Turn{AgentID: "ada",
+				Turn: runner.Turn{ID: responses.NewID(responses.PrefixTurn), Prompt: "spoil"}}, nil, new(lines))
 			if err != nil {
 				t.Fatal(err)
 			}
-			next := pool.Turn{AgentID: "ada", Prompt: "and now", Previous: first.ResponseID}
+			next := pool.Turn{AgentID: "ada", Turn: runner.Turn{Prompt: "and now",
+				PreviousResponseID: first.ResponseID}}
 			var second pool.Result
 			for range 4 { // two may fail, and one can say that the conversation is gone
-				next.TurnID = responses.NewID(responses.PrefixTurn)
+				next.ID = responses.NewID(responses.PrefixTurn)
 				if second, err = k.Turn(t.Context(), next, nil, new(lines)); err == nil &&
 					second.Status == responses.StatusCompleted {
 					break
@@ -50,7 +52,7 @@ turns:
 				if !state.IsCode(err, responses.CodePreviousNotFound) {
 					t.Fatalf("the next turn is not begun: %v", err)
 				}
-				next.Previous = ""
+				next.PreviousResponseID = ""
 			}
 			if err != nil || second.Status != responses.StatusCompleted {
 				t.Errorf("the next turn is %s %+v, %v, want completed", second.Status, second.Failure, err)

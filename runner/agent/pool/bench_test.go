@@ -37,14 +37,14 @@ func BenchmarkTurn(b *testing.B) {
 	var ours, theirs []time.Duration
 	for i := 0; b.Loop(); i++ {
 		f, begin := new(first), time.Now()
-		r, err := k.Turn(b.Context(), pool.Turn{AgentID: "ada", TurnID: responses.NewID(responses.PrefixTurn),
-			Prompt: "go on"}, nil, f)
+		r, err := k.Turn(b.Context(), pool.Turn{AgentID: "ada",
+			Turn: runner.Turn{ID: responses.NewID(responses.PrefixTurn), Prompt: "go on"}}, nil, f)
 		if err != nil || r.Status != responses.StatusCompleted {
 			b.Fatal(r, err)
 		}
 		keeper := f.at.Sub(begin)
 		f, begin = new(first), time.Now()
-		if r := bare.Turn(b.Context(), runner.TurnRequest{Prompt: "go on"}, f); r.Err != nil {
+		if r := bare.Turn(b.Context(), runner.Turn{Prompt: "go on"}, f); r.Err != nil {
 			b.Fatal(r.Err)
 		}
 		if i > 0 { // the first made the container
@@ -64,8 +64,8 @@ func BenchmarkResume(b *testing.B) {
 	var turn, resume []time.Duration
 	for i := 0; b.Loop(); i++ {
 		f, begin := new(first), time.Now()
-		r, err := k.Turn(b.Context(), pool.Turn{AgentID: "ada", TurnID: responses.NewID(responses.PrefixTurn),
-			Prompt: "go on"}, nil, f)
+		r, err := k.Turn(b.Context(), pool.Turn{AgentID: "ada",
+			Turn: runner.Turn{ID: responses.NewID(responses.PrefixTurn), Prompt: "go on"}}, nil, f)
 		if err != nil || r.Status != responses.StatusCompleted {
 			b.Fatal(r, err)
 		}

@@ -97,7 +97,7 @@ func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want made) (
 		return &Error{Code: CodeNoHome, Param: "agent_id", Message: "agent " + a.id + " has no home",
 			Hint: "make it with: holon agent create " + a.id, Err: err}
 	}
-	if err := k.opts.Room.Admit(ctx, k.opts.Home); err != nil {
+	if err := k.opts.Quota.Admit(ctx, k.opts.Home); err != nil {
 		return err
 	}
 	if err := errors.Join(k.removeStray(ctx, a), k.clean(ctx, a)); err != nil {

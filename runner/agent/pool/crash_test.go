@@ -73,9 +73,10 @@ func child() int {
 		}
 		fmt.Println("running")
 	}}
-	r, err := k.Turn(context.Background(), pool.Turn{AgentID: "ada", TurnID: crashTurn, Prompt: "go on"}, func() {
-		fmt.Println("began")
-	}, w)
+	r, err := k.Turn(context.Background(), pool.Turn{AgentID: "ada", Turn: runner.Turn{ID: crashTurn, Prompt: "go on"}},
+		func() {
+			fmt.Println("began")
+		}, w)
 	fmt.Println("ended", r.Status, err)
 	select {} // until it is killed
 }
@@ -135,7 +136,8 @@ func (l *lab) recover(k *pool.Pool, want pool.How) pool.Result {
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 	defer cancel()
 	w := &lines{onRun: func() { l.write("go") }}
-	found, err := k.Recover(ctx, pool.Turn{AgentID: "ada", TurnID: crashTurn, Prompt: "go on"}, w.begin, w)
+	found, err := k.Recover(ctx, pool.Turn{AgentID: "ada", Turn: runner.Turn{ID: crashTurn, Prompt: "go on"}}, w.begin,
+		w)
 	if err != nil {
 		l.t.Fatalf("Recover: %v", err)
 	}
@@ -254,7 +256,7 @@ func TestRecoverAtAnyInstant(t *testing.T) {
 			l.write("go")
 			l.crash("docker", "configured", after)
 			k := l.keeper()
-			turn := pool.Turn{AgentID: "ada", TurnID: crashTurn, Prompt: "go on"}
+			turn := pool.Turn{AgentID: "ada", Turn: runner.Turn{ID: crashTurn, Prompt: "go on"}}
 			found, err := k.Recover(t.Context(), turn, nil, new(lines))
 			check(t, err)
 			if found.How == pool.NeverBegun {
@@ -331,12 +333,13 @@ func TestLeave(t *testing.T) {
 	first := pool.New(l.options())
 	ctx, leave := context.WithCancelCause(t.Context())
 	w := &lines{onRun: func() { leave(runner.ErrLeft) }}
-	_, err := first.Turn(ctx, pool.Turn{AgentID: "ada", TurnID: crashTurn, Prompt: "go on"}, w.begin, w)
+	_, err := first.Turn(ctx, pool.Turn{AgentID: "ada", Turn: runner.Turn{ID: crashTurn, Prompt: "go on"}}, w.begin, w)
 	if !state.IsCode(err, pool.CodeLeft) {
 		t.Fatalf("a turn that was left: %v", err)
 	}
 	check(t, first.Leave(t.Context()))
-	if _, err := first.Turn(t.Context(), pool.Turn{AgentID: "ada", TurnID: "turn_x", Prompt: "go on"}, nil,
+	if _, err := first.Turn(t.Context(), pool.Turn{AgentID: "ada", Turn: runner.Turn{ID: "turn_x", Prompt: "go on"}},
+		nil,
 		w); !state.IsCode(err, pool.CodeClosed) {
 		t.Errorf("a turn after Leave: %v", err)
 	}

@@ -251,8 +251,9 @@ func (c *conversation) say(want string) pool.Result {
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
 	w := new(lines)
-	turn := pool.Turn{AgentID: c.agent, Image: c.image, TurnID: responses.NewID(responses.PrefixTurn),
-		Previous: c.previous, Prompt: "go on", Instructions: "be brief"}
+	turn := pool.Turn{AgentID: c.agent, Image: c.image,
+		Turn: runner.Turn{ID: responses.NewID(responses.PrefixTurn), PreviousResponseID: c.previous, Prompt: "go on",
+			Instructions: "be brief"}}
 	r, err := c.keeper.Turn(ctx, turn, w.begin, w)
 	if err != nil {
 		c.t.Fatalf("the turn was not begun: %v", err)
@@ -263,7 +264,7 @@ func (c *conversation) say(want string) pool.Result {
 	if w.began != 1 || w.text.String() != want || len(w.facts) == 0 {
 		c.t.Errorf("began %d times, told %q and %d facts", w.began, w.text.String(), len(w.facts))
 	}
-	if r.TurnID != turn.TurnID || r.Rounds < 1 || r.Usage == nil || r.Provider == nil || r.StartedAt.IsZero() ||
+	if r.TurnID != turn.ID || r.Rounds < 1 || r.Usage == nil || r.Provider == nil || r.StartedAt.IsZero() ||
 		r.EndedAt.IsZero() || r.Model == "" {
 		c.t.Errorf("the result lacks something: %+v", r)
 	}

@@ -29,7 +29,6 @@ import (
 	"holon/internal/redact"
 	"holon/runner"
 	"holon/runner/engine"
-	"holon/runner/gateway"
 	"holon/runner/hosttools"
 	"holon/state"
 )
@@ -55,7 +54,7 @@ type Options struct {
 	IdlePause     time.Duration // 0: DefaultIdlePause; negative: never
 	IdleStop      time.Duration // 0: DefaultIdleStop; negative: never
 	MaxContainers int           // at once; 0: DefaultMaxContainers
-	Room          runner.Room   // Run bounds what one turn may write, the rest when a container is made
+	Quota         runner.Quota  // Run bounds what one turn may write, the rest when a container is made
 	KeepTurns     int           // directories of ended turns of an agent; 0: DefaultKeepTurns
 	KeepBytes     int64         // in them; 0: DefaultKeepBytes
 
@@ -78,22 +77,14 @@ type Options struct {
 	Now      func() time.Time // nil: time.Now
 }
 
-// Turn is a turn that an agent is to make.
+// Turn is a turn that an agent is to make, and what its container is made from.
 type Turn struct {
+	runner.Turn // with an ID, chosen by the caller, once
+
 	AgentID   string
 	Image     string // "": Options.Image
 	Model     string // provider/model; "": what Configure chooses
 	Fallbacks []string
-	Effort    string // of reasoning; "": the model's own
-
-	TurnID       string // chosen by the caller, once
-	Previous     string // response that it continues; "": none
-	Instructions string
-	Prompt       string
-	MaxRounds    int            // 0: agentd's limit
-	MaxToolCalls int            // 0: no bound
-	Budget       gateway.Budget // of this turn
-	Timeout      time.Duration  // 0: agentd's limit
 }
 
 // Pool keeps the containers of the agents of one home. Its methods are safe

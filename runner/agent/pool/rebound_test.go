@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/runner"
 	"holon/runner/agent/pool"
 )
 
@@ -53,7 +54,7 @@ func TestSocketRebound(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, "docker", rebinding)
 			l.agent("ada")
-			first := pool.Turn{AgentID: "ada", TurnID: crashTurn, Prompt: "go on"}
+			first := pool.Turn{AgentID: "ada", Turn: runner.Turn{ID: crashTurn, Prompt: "go on"}}
 			k := l.keeper()
 			if killed {
 				l.crash("docker", "ended")
@@ -66,7 +67,8 @@ func TestSocketRebound(t *testing.T) {
 			l.clock.pass(time.Minute)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			next := pool.Turn{AgentID: "ada", TurnID: responses.NewID(responses.PrefixTurn), Prompt: "a secret"}
+			next := pool.Turn{AgentID: "ada", Turn: runner.Turn{ID: responses.NewID(responses.PrefixTurn),
+				Prompt: "a secret"}}
 			r, err := k.Turn(ctx, next, nil, new(lines))
 			if err != nil || r.Status != responses.StatusCompleted {
 				t.Errorf("the next turn: %+v, %v", r, err)

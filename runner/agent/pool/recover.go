@@ -62,8 +62,8 @@ func (k *Pool) Recover(ctx context.Context, t Turn, began func(), watch runner.O
 
 // rejoin watches the turn in the agent's container, if that knows it.
 func (k *Pool) rejoin(ctx context.Context, a *agent, t Turn, began func(), watch runner.Observer) (Found, error) {
-	req := t.request()
-	req.Grant = k.grantOf(a, t.TurnID)
+	req := k.request(t)
+	req.Grant = k.grantOf(a, t.ID)
 	result, err := k.follow(ctx, a, t, began, watch, func(ctx context.Context, w runner.Observer) runner.TurnResult {
 		return a.session.Rejoin(ctx, req, w)
 	})
@@ -81,7 +81,7 @@ func (k *Pool) rejoin(ctx context.Context, a *agent, t Turn, began func(), watch
 // found looks up in what is on the disk what became of a turn that no container
 // makes.
 func (k *Pool) found(a *agent, t Turn, why error) (Found, error) {
-	result, err := k.lookUp(a, t, runner.TurnResult{TurnID: t.TurnID, Err: why}, nil)
+	result, err := k.lookUp(a, t, runner.TurnResult{TurnID: t.ID, Err: why})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return Found{How: NeverBegun}, nil

@@ -44,17 +44,17 @@ type Result struct {
 const MaxLast = 256 << 10
 
 // result is the Result of a turn whose end was seen.
-func (k *Pool) result(a *agent, t Turn, out runner.TurnResult, over *runner.Error) Result {
-	rec, _, err := runner.ReadTurn(k.private(a, sessionDir), t.TurnID)
+func (k *Pool) result(a *agent, t Turn, out runner.TurnResult) Result {
+	rec, _, err := runner.ReadTurn(k.private(a, sessionDir), t.ID)
 	if err != nil {
-		k.opts.Log.Warn("a turn's record cannot be read", "agent", a.id, "turn", t.TurnID, "err", err)
+		k.opts.Log.Warn("a turn's record cannot be read", "agent", a.id, "turn", t.ID, "err", err)
 	}
-	return k.ended(t, out, rec, over, nil)
+	return k.ended(t, out, rec, nil)
 }
 
 // ended is the Result of a turn whose final response is known. rec may be nil. why
 // says what the host ended it for, nil if it did not.
-func (k *Pool) ended(t Turn, out runner.TurnResult, rec *turns.Record, over *runner.Error, why error) Result {
+func (k *Pool) ended(t Turn, out runner.TurnResult, rec *turns.Record, why error) Result {
 	resp := out.Response
 	r := k.recorded(t, out, rec)
 	r.Status, r.Last, r.Usage = resp.Status, clip(k.opts.Secrets.Text(resp.OutputText()), MaxLast),
@@ -63,7 +63,7 @@ func (k *Pool) ended(t Turn, out runner.TurnResult, rec *turns.Record, over *run
 	switch {
 	case resp.Status == responses.StatusCompleted:
 		return r
-	case k.hostEnded(&r, over, why):
+	case k.hostEnded(&r, out.OverQuota, why):
 		return r
 	}
 	r.Reason, r.Failure = k.reason(resp)
@@ -73,12 +73,12 @@ func (k *Pool) ended(t Turn, out runner.TurnResult, rec *turns.Record, over *run
 }
 
 // lost is the Result of a turn of which no end is known.
-func (k *Pool) lost(t Turn, out runner.TurnResult, rec *turns.Record, over *runner.Error) Result {
+func (k *Pool) lost(t Turn, out runner.TurnResult, rec *turns.Record) Result {
 	r := k.recorded(t, out, rec)
 	if out.Response != nil {
 		r.Last = clip(k.opts.Secrets.Text(out.Response.OutputText()), MaxLast)
 	}
-	if k.hostEnded(&r, over, out.Err) {
+	if k.hostEnded(&r, out.OverQuota, out.Err) {
 		return r
 	}
 	r.Lost, r.Reason = true, responses.CodeInterrupted
@@ -110,7 +110,7 @@ func (k *Pool) hostEnded(r *Result, over *runner.Error, why error) bool {
 
 // recorded is what the turn's record says, or without one what is known anyway.
 func (k *Pool) recorded(t Turn, out runner.TurnResult, rec *turns.Record) Result {
-	r := Result{TurnID: t.TurnID, EndedAt: k.opts.Now()}
+	r := Result{TurnID: t.ID, EndedAt: k.opts.Now()}
 	if out.Response != nil {
 		r.ResponseID = out.Response.ID
 	}

@@ -95,10 +95,10 @@ func (k *Pool) ask(ctx context.Context, a *agent, t Turn, began func(), watch ru
 	token, grant := gateway.NewToken()
 	k.opts.Secrets.Add(tokenName, token.Reveal())
 	defer k.opts.Secrets.Forget(token.Reveal())
-	if err := k.noteTurn(a, t.TurnID, grant); err != nil {
+	if err := k.noteTurn(a, t.ID, grant); err != nil {
 		return Result{}, k.typed(ctx, err)
 	}
-	req := t.request()
+	req := k.request(t)
 	req.Token, req.Grant = token, grant
 	return k.follow(ctx, a, t, began, watch, func(ctx context.Context, w runner.Observer) runner.TurnResult {
 		return a.session.Turn(ctx, req, w)
@@ -108,7 +108,7 @@ func (k *Pool) ask(ctx context.Context, a *agent, t Turn, began func(), watch ru
 // follow watches a turn that run asks for or joins to its end.
 func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch runner.Observer,
 	run func(context.Context, runner.Observer) runner.TurnResult) (Result, error) {
-	k.begin(a, t.TurnID)
+	k.begin(a, t.ID)
 	defer k.end(a)
 	a.dirty = true
 	w := &watcher{Observer: watch, began: began, begun: make(chan struct{})}
@@ -118,9 +118,7 @@ func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch
 		defer close(nudged)
 		k.nudge(turn, a, w.begun, giveUp)
 	}()
-	out, over := a.session.Within(turn, k.opts.Room.Run, func(ctx context.Context) runner.TurnResult {
-		return run(ctx, w)
-	})
+	out := run(turn, w)
 	giveUp(nil)
 	<-nudged
 	a.checked = k.opts.Now()
@@ -133,13 +131,13 @@ func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch
 		return Result{}, &Error{Code: CodeLeft, Message: "the turn goes on by itself"}
 	case out.Err == nil:
 		w.once.Do(w.begin)
-		return k.result(a, t, out, over), nil
+		return k.result(a, t, out), nil
 	case out.Response == nil && refused(out.Err):
 		return Result{}, k.typed(ctx, out.Err)
 	}
 	// Nobody saw the end. What could still run is ended before it is looked for.
 	k.closeLogged(ctx, a)
-	result, err := k.lookUp(a, t, out, over)
+	result, err := k.lookUp(a, t, out)
 	if err != nil && out.Response == nil {
 		return Result{}, k.typed(ctx, errors.Join(out.Err, err))
 	}
@@ -189,27 +187,27 @@ func refused(err error) bool {
 // lookUp finds in what is on the disk how a turn ended that nobody watched to its
 // end, and whose container is gone. The error is fs.ErrNotExist when it was never
 // begun.
-func (k *Pool) lookUp(a *agent, t Turn, out runner.TurnResult, over *runner.Error) (Result, error) {
-	rec, end, err := runner.ReadTurn(k.private(a, sessionDir), t.TurnID)
+func (k *Pool) lookUp(a *agent, t Turn, out runner.TurnResult) (Result, error) {
+	rec, end, err := runner.ReadTurn(k.private(a, sessionDir), t.ID)
 	if errors.Is(err, fs.ErrNotExist) && rec == nil {
-		return k.lost(t, out, nil, over), err
+		return k.lost(t, out, nil), err
 	}
 	if err != nil {
-		k.opts.Log.Warn("how a turn ended cannot be read", "agent", a.id, "turn", t.TurnID, "err", err)
+		k.opts.Log.Warn("how a turn ended cannot be read", "agent", a.id, "turn", t.ID, "err", err)
 	}
 	if end == nil {
-		return k.lost(t, out, rec, over), nil
+		return k.lost(t, out, rec), nil
 	}
 	why := out.Err
 	out.Response, out.Err = end, nil
-	return k.ended(t, out, rec, over, why), nil
+	return k.ended(t, out, rec, why), nil
 }
 
-func (t Turn) request() runner.TurnRequest {
-	return runner.TurnRequest{ID: t.TurnID, Prompt: t.Prompt, Instructions: t.Instructions, Effort: t.Effort,
-		PreviousResponseID: t.Previous,
-		Truncation:         "auto", // a life is longer than any window
-		MaxRounds:          t.MaxRounds, MaxToolCalls: t.MaxToolCalls, Budget: t.Budget, Timeout: t.Timeout}
+// request is the turn as the session is asked for it: within the quota, and with a history that is summed up when it
+// does not fit, because a conversation grows beyond any window.
+func (k *Pool) request(t Turn) runner.Turn {
+	t.Truncation, t.DiskBytes = "auto", k.opts.Quota.Run
+	return t.Turn
 }
 
 // watcher tells of the begin of a turn before anything else of it.

@@ -82,7 +82,7 @@ rounds:
 		said <- k.Interject(t.Context(), id, "turn_1", "msg_1", "another text")
 		l.write("go")
 	}}
-	r, err := k.Turn(t.Context(), pool.Turn{AgentID: id, TurnID: "turn_1", Prompt: "wait"}, w.begin, w)
+	r, err := k.Turn(t.Context(), pool.Turn{AgentID: id, Turn: runner.Turn{ID: "turn_1", Prompt: "wait"}}, w.begin, w)
 	check(t, err)
 	if err := errors.Join(<-said, <-said); err != nil {
 		t.Errorf("Interject: %v", err)
@@ -105,7 +105,7 @@ func TestAbort(t *testing.T) {
 	k := l.keeper()
 	ctx, abort := context.WithCancelCause(t.Context())
 	w := &lines{onRun: func() { abort(runner.ErrInterrupted) }}
-	r, err := k.Turn(ctx, pool.Turn{AgentID: id, TurnID: "turn_1", Prompt: "go on"}, w.begin, w)
+	r, err := k.Turn(ctx, pool.Turn{AgentID: id, Turn: runner.Turn{ID: "turn_1", Prompt: "go on"}}, w.begin, w)
 	check(t, err)
 	if r.Status != responses.StatusCancelled || r.Lost || r.Failure == nil || r.ResponseID == "" {
 		t.Errorf("an aborted turn: %+v, %+v", r, r.Failure)
@@ -115,7 +115,8 @@ func TestAbort(t *testing.T) {
 	if r := c.say("after"); r.Fresh != "" || l.only().Handle != before.Handle {
 		t.Errorf("the container was not kept: %s", r.Fresh)
 	}
-	if _, err := k.Turn(ctx, pool.Turn{AgentID: id, TurnID: "turn_2", Prompt: "go on"}, nil, w); !state.IsCode(err,
+	if _, err := k.Turn(ctx, pool.Turn{AgentID: id, Turn: runner.Turn{ID: "turn_2", Prompt: "go on"}}, nil,
+		w); !state.IsCode(err,
 		runner.CodeInterrupted) {
 		t.Errorf("a turn that was ended before it began: %v", err)
 	}
@@ -132,21 +133,25 @@ func TestNotBegun(t *testing.T) {
 		turn pool.Turn
 		code state.Code
 	}{
-		"no home": {pool.Turn{AgentID: "nobody", TurnID: "turn_1", Prompt: "x"}, pool.CodeNoHome},
-		"no such image": {pool.Turn{AgentID: id, TurnID: "turn_1", Prompt: "x", Image: "holon/no-such-image"},
+		"no home": {pool.Turn{AgentID: "nobody", Turn: runner.Turn{ID: "turn_1", Prompt: "x"}}, pool.CodeNoHome},
+		"no such image": {pool.Turn{AgentID: id, Image: "holon/no-such-image",
+			Turn: runner.Turn{ID: "turn_1", Prompt: "x"}},
 			"image_not_found"},
-		"no such agent": {pool.Turn{AgentID: "../ada", TurnID: "turn_1", Prompt: "x"}, state.CodeInvalidAgent},
-		"no such conversation": {pool.Turn{AgentID: id, TurnID: "turn_1", Prompt: "x", Previous: "resp_nothing"},
+		"no such agent": {pool.Turn{AgentID: "../ada", Turn: runner.Turn{ID: "turn_1", Prompt: "x"}},
+			state.CodeInvalidAgent},
+		"no such conversation": {pool.Turn{AgentID: id,
+			Turn: runner.Turn{ID: "turn_1", Prompt: "x", PreviousResponseID: "resp_nothing"}},
 			responses.CodePreviousNotFound},
-		"no turn id": {pool.Turn{AgentID: id, TurnID: "no/id", Prompt: "x"}, responses.CodeInvalidValue},
+		"no turn id": {pool.Turn{AgentID: id, Turn: runner.Turn{ID: "no/id", Prompt: "x"}}, responses.CodeInvalidValue},
 	} {
 		_, err := k.Turn(t.Context(), test.turn, begun, new(lines))
 		if !state.IsCode(err, test.code) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	full := l.keeper(func(o *pool.Options) { o.Room.Free = 1 << 60 })
-	if _, err := full.Turn(t.Context(), pool.Turn{AgentID: l.agent("eve"), TurnID: "turn_1", Prompt: "x"}, begun,
+	full := l.keeper(func(o *pool.Options) { o.Quota.Free = 1 << 60 })
+	if _, err := full.Turn(t.Context(),
+		pool.Turn{AgentID: l.agent("eve"), Turn: runner.Turn{ID: "turn_1", Prompt: "x"}}, begun,
 		new(lines)); !state.IsCode(err, runner.CodeDiskFull) {
 		t.Errorf("no room: %v", err)
 	}
@@ -161,9 +166,10 @@ rounds:
   - calls: [{tool: ExecCommand, arguments: {cmd: "head -c 20000000 /dev/zero > big; sleep 600", yield_time_ms: 900000}}]
   - text: done
 `)
-	k := l.keeper(func(o *pool.Options) { o.Room.Run = 10 << 20 })
+	k := l.keeper(func(o *pool.Options) { o.Quota.Run = 10 << 20 })
 	w := new(lines)
-	r, err := k.Turn(t.Context(), pool.Turn{AgentID: l.agent("ada"), TurnID: "turn_1", Prompt: "x"}, w.begin, w)
+	r, err := k.Turn(t.Context(), pool.Turn{AgentID: l.agent("ada"), Turn: runner.Turn{ID: "turn_1", Prompt: "x"}},
+		w.begin, w)
 	check(t, err)
 	if r.Status != responses.StatusIncomplete || r.Reason != string(runner.CodeDiskQuota) || r.Lost {
 		t.Errorf("%+v", r)
@@ -185,8 +191,8 @@ rounds:
 		for range 3 {
 			group.Go(func() {
 				w := new(lines)
-				r, err := k.Turn(t.Context(), pool.Turn{AgentID: id, TurnID: responses.NewID(responses.PrefixTurn),
-					Prompt: "x"}, w.begin, w)
+				r, err := k.Turn(t.Context(), pool.Turn{AgentID: id,
+					Turn: runner.Turn{ID: responses.NewID(responses.PrefixTurn), Prompt: "x"}}, w.begin, w)
 				if err != nil || r.Status != responses.StatusCompleted {
 					t.Errorf("agent %s: %+v, %v", id, r, err)
 				}
@@ -215,7 +221,8 @@ func TestRoomGivenUp(t *testing.T) {
 	waited := make(chan error, 1)
 	w := &lines{onRun: func() {
 		go func() {
-			_, err := k.Turn(ctx, pool.Turn{AgentID: "eve", TurnID: "turn_1", Prompt: "x"}, nil, new(lines))
+			_, err := k.Turn(ctx, pool.Turn{AgentID: "eve", Turn: runner.Turn{ID: "turn_1", Prompt: "x"}}, nil,
+				new(lines))
 			waited <- err
 		}()
 		giveUp(runner.ErrInterrupted)
@@ -224,7 +231,7 @@ func TestRoomGivenUp(t *testing.T) {
 		}
 		l.write("go")
 	}}
-	r, err := k.Turn(t.Context(), pool.Turn{AgentID: "ada", TurnID: "turn_1", Prompt: "x"}, w.begin, w)
+	r, err := k.Turn(t.Context(), pool.Turn{AgentID: "ada", Turn: runner.Turn{ID: "turn_1", Prompt: "x"}}, w.begin, w)
 	if err != nil || r.Status != responses.StatusCompleted {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -274,7 +281,8 @@ rounds:
 `)
 	l.secrets.Add("KEY", "hunter2-hunter2-hunter2")
 	w := new(lines)
-	r, err := l.keeper().Turn(t.Context(), pool.Turn{AgentID: l.agent("ada"), TurnID: "turn_1", Prompt: "x"}, w.begin,
+	r, err := l.keeper().Turn(t.Context(),
+		pool.Turn{AgentID: l.agent("ada"), Turn: runner.Turn{ID: "turn_1", Prompt: "x"}}, w.begin,
 		w)
 	check(t, err)
 	if r.Status != responses.StatusFailed || r.Failure == nil || strings.Contains(r.Last+r.Failure.Message, "hunter2") {

@@ -10,7 +10,7 @@ import (
 	"holon/agentd/tools"
 )
 
-// apply carries out a patch on the tree at dir: everything or nothing.
+// apply applies a patch to the tree at dir: all of it or nothing.
 func apply(ctx context.Context, dir, text string) (Result, *tools.Error) {
 	doc, bad := parse(text)
 	if bad != nil {
@@ -25,13 +25,6 @@ func apply(ctx context.Context, dir, text string) (Result, *tools.Error) {
 }
 
 func (t *tree) apply(ctx context.Context, doc document) (Result, *tools.Error) {
-	notes, err := t.recover()
-	if err != nil {
-		return Result{}, &tools.Error{Kind: KindWrite,
-			Message:      "an earlier patch was interrupted and could not be undone: " + tools.Clip(err.Error(), 500),
-			RecoveryHint: "look at git status, put the files in order and remove " + journalName}
-	}
-	doc.diags = append(notes, doc.diags...)
 	s := stage{tree: t, doc: doc}
 	for i := range doc.files {
 		if ctx.Err() != nil {
@@ -53,7 +46,7 @@ func (t *tree) apply(ctx context.Context, doc document) (Result, *tools.Error) {
 		}
 		return Result{}, e
 	}
-	if bad := t.commit(); bad != nil {
+	if bad := t.commit(ctx); bad != nil {
 		return Result{}, bad
 	}
 	return s.result(changed), nil
@@ -86,15 +79,12 @@ func (s *stage) file(f *filePatch) *tools.Error {
 // pick decides whether a leading a/ or b/ is git's prefix or a directory.
 func (s *stage) pick(f *filePatch) (string, *tools.Error) {
 	path, bad := s.tree.clean(f.path)
-	if f.common != "" && bad == nil && s.sameFile(f) {
-		return f.path, nil
-	}
 	existing := f.action == ActionModify || f.action == ActionDelete
 	if bad != nil || f.rawPath == "" || f.rawPath == f.path || !existing {
 		return path, bad
 	}
 	if e, err := s.tree.entry(path); err != nil || e.exists {
-		return path, nil // an error comes again, where it is in the way
+		return path, nil // the caller meets the error again
 	}
 	if raw, bad := s.tree.clean(f.rawPath); bad == nil {
 		if e, bad := s.tree.entry(raw); bad == nil && e.exists {
@@ -102,28 +92,6 @@ func (s *stage) pick(f *filePatch) (string, *tools.Error) {
 		}
 	}
 	return path, nil
-}
-
-// sameFile takes a move between two first directories that do not exist for the
-// change of one file: "old/x" and "new/x" are x before and after.
-func (s *stage) sameFile(f *filePatch) bool {
-	from, bad := s.tree.clean(f.from)
-	if bad != nil {
-		return false
-	}
-	path, bad := s.tree.clean(f.common)
-	if bad != nil {
-		return false
-	}
-	if e, bad := s.tree.entry(from); bad != nil || e.exists {
-		return false
-	}
-	if e, bad := s.tree.entry(path); bad != nil || !e.exists {
-		return false
-	}
-	s.doc.note(path, "path_prefix", "the first directories of both paths were left out")
-	f.action, f.path, f.rawPath, f.from = ActionModify, path, path, ""
-	return true
 }
 
 func (s *stage) add(f *filePatch, path string) *tools.Error {
@@ -152,11 +120,11 @@ func (s *stage) add(f *filePatch, path string) *tools.Error {
 	return s.tree.charge(len(data))
 }
 
-// content is what a patch gives a new file.
+// content returns the content of a new file.
 func content(f *filePatch) (string, *tools.Error) {
 	var b strings.Builder
 	for _, h := range f.hunks {
-		lines := h.lines[:len(h.lines)-h.blanks]
+		lines := h.content()
 		for i, l := range lines {
 			if l.op != '+' && strings.TrimSpace(l.text) != "" {
 				return "", syntax(h.line+i+1, f.path+": this line of a new file does not start with +",
@@ -218,7 +186,7 @@ func (s *stage) modify(f *filePatch, path string) *tools.Error {
 	return nil
 }
 
-// createsByHunk reports a "change" from nothing to something.
+// createsByHunk reports a change whose only hunk starts at nothing.
 func (f *filePatch) createsByHunk() bool {
 	return len(f.hunks) == 1 && f.hunks[0].insertAt && f.hunks[0].start == 0 &&
 		len(side(f.hunks[0].lines, '+')) == f.hunks[0].blanks
@@ -306,10 +274,10 @@ func (s *stage) rewrite(f *filePatch, path string, e *entry) (string, *tools.Err
 	return data, s.tree.charge(len(data))
 }
 
-// record notes a change, merging what several parts of a patch do to one path.
+// record adds a change and merges it with earlier changes of the same path.
 func (s *stage) record(c ChangedFile) {
 	if c.Action == ActionMove {
-		// What happened to the source before is part of the move.
+		// Earlier changes of the source are part of the move.
 		if i := slices.IndexFunc(s.changes, func(o ChangedFile) bool { return o.Path == c.FromPath }); i >= 0 {
 			switch source := s.changes[i]; source.Action {
 			case ActionAdd:
@@ -372,7 +340,7 @@ func (d *document) note(path, kind, message string) {
 	}
 }
 
-// put stages content for e. A mode it has or had stays.
+// put stages content for e. An existing file keeps its mode.
 func (e *entry) put(data string, mode fs.FileMode) {
 	if !e.exists && e.before == nil {
 		e.mode = mode

@@ -11,14 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// beneath is a directory whose files are reached without following a symbolic
-// link anywhere on the way, whoever swaps what in the meantime. (os.Root would
-// follow those that stay inside, for example into .git.) Paths are relative,
-// clean and use slashes. Errors are of type *fs.PathError.
+// beneath is a directory whose files are reached without following a symbolic link anywhere on the way, even
+// while other programs swap directories for links. (os.Root would follow links that stay inside, for example
+// into .git.) Paths are relative, clean and use slashes. Errors are of type *fs.PathError.
 type beneath struct {
 	dir *os.File
 	fd  int // of dir
-	// fault, where a test sets it, is asked before anything is changed.
+	// fault is set by tests and called before every change.
 	fault func(op, path string) error
 }
 
@@ -32,7 +31,7 @@ func openBeneath(dir string) (*beneath, error) {
 
 func (b *beneath) close() { b.dir.Close() }
 
-// in calls f with the directory that holds p and p's last name.
+// in calls f with a descriptor of the directory that holds p, and the last element of p.
 func (b *beneath) in(op, p string, f func(dir int, name string) error) error {
 	defer runtime.KeepAlive(b.dir)
 	fd := b.fd
@@ -54,7 +53,7 @@ func (b *beneath) in(op, p string, f func(dir int, name string) error) error {
 	return nil
 }
 
-// change is in for what changes something.
+// change is like in, for operations that change something.
 func (b *beneath) change(op, p string, f func(dir int, name string) error) error {
 	if b.fault != nil {
 		if err := b.fault(op, p); err != nil {
@@ -73,14 +72,17 @@ func openat(dir int, name string, flags int, perm uint32) (int, error) {
 	}
 }
 
-// status is what lstat says of a file.
+// status is the result of lstat.
 type status struct{ unix.Stat_t }
 
 func (s *status) is(kind uint32) bool { return s.Mode&unix.S_IFMT == kind }
 func (s *status) perm() fs.FileMode   { return fs.FileMode(s.Mode & 0o777) }
 func (s *status) same(o *status) bool { return s.Dev == o.Dev && s.Ino == o.Ino }
 
-// lstat describes p itself, never what it points to.
+// unchanged reports that o is the same file, not written to in between.
+func (s *status) unchanged(o *status) bool { return s.same(o) && s.Size == o.Size && s.Mtim == o.Mtim }
+
+// lstat describes p itself, never the target of a link.
 func (b *beneath) lstat(p string) (*status, error) {
 	var s status
 	err := b.in("lstat", p, func(dir int, name string) error {
@@ -92,7 +94,7 @@ func (b *beneath) lstat(p string) (*status, error) {
 	return &s, nil
 }
 
-// open opens p without waiting, should a FIFO have taken its place.
+// open opens p without blocking, in case a FIFO has taken its place.
 func (b *beneath) open(p string) (*os.File, error) {
 	return b.file("open", p, b.in, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 }
@@ -131,20 +133,19 @@ func (b *beneath) link(p, second string) error {
 	return b.change("link", p, func(dir int, name string) error { return unix.Linkat(dir, name, dir, second, 0) })
 }
 
-// replace gives the file called temp the name of p, in the same directory.
+// replace renames the file called temp to p, in the same directory.
 func (b *beneath) replace(temp, p string) error {
 	return b.change("rename", p, func(dir int, name string) error { return unix.Renameat(dir, temp, dir, name) })
 }
 
-// rename gives the file called old the name of p, in the same directory, if
-// nothing has that name.
+// rename renames the file called old to p, in the same directory, if p does not exist.
 func (b *beneath) rename(old, p string) error {
 	return b.change("rename", p, func(dir int, name string) error {
 		err := unix.Renameat2(dir, old, dir, name, unix.RENAME_NOREPLACE)
 		if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
 			return err
 		}
-		// A file system that cannot do that in one step.
+		// This file system cannot do that in one step.
 		var s unix.Stat_t
 		if err := unix.Fstatat(dir, name, &s, unix.AT_SYMLINK_NOFOLLOW); err != unix.ENOENT {
 			return errors.Join(unix.EEXIST, err)

@@ -2,62 +2,62 @@ package patch
 
 import "strings"
 
-// build returns the text with the placed hunks, which are in order and do not
-// overlap.
-func (t *fileText) build(list []placed) string {
-	var b strings.Builder
-	next, final := 0, true // the last line written ends with a newline
-	newline := "\n"        // what a last line gets when others come behind it
-	write := func(line string, ended bool) {
-		if !final {
-			b.WriteString(newline)
-		}
-		b.WriteString(line)
-		if ended {
-			b.WriteByte('\n')
-		}
-		final = ended
+// builder writes a file line by line and remembers whether the last one has its newline.
+type builder struct {
+	text    strings.Builder
+	final   bool
+	newline string // what a last line without newline gets when another follows
+}
+
+func (b *builder) write(line string, ended bool) {
+	if !b.final {
+		b.text.WriteString(b.newline)
 	}
+	b.text.WriteString(line)
+	if ended {
+		b.text.WriteByte('\n')
+	}
+	b.final = ended
+}
+
+// build returns the text with the placed hunks, which are in order and do not overlap.
+func (t *fileText) build(list []placed) string {
+	b := &builder{final: true, newline: "\n"}
 	marked := len(list) > 0 && t.marked(list[0])
-	keep := func() {
-		line := t.lines[next]
-		if marked && next == 0 {
-			line = line[len(bom):]
+	next := 0
+	keep := func(end int) {
+		for ; next < end; next++ {
+			line := t.lines[next]
+			if marked && next == 0 {
+				line = line[len(bom):]
+			}
+			b.write(line, next < len(t.lines)-1 || t.final)
 		}
-		write(line, next < len(t.lines)-1 || t.final)
-		next++
 	}
 	for _, p := range list {
-		for next < p.pos {
-			keep()
-		}
-		newline = t.ending("", p.level) + "\n"
-		for _, l := range p.hunkLines {
-			switch l.op {
-			case ' ':
-				keep()
-			case '-':
+		keep(p.pos)
+		b.newline = t.ending("", p.level) + "\n"
+		for _, l := range p.lines {
+			switch {
+			case l.op == ' ':
+				keep(next + 1)
+			case l.op == '-':
 				next++
-			case '+':
-				if l.noEOL {
-					write(strings.TrimSuffix(l.text, "\r"), false)
-				} else {
-					write(t.ending(l.text, p.level), true)
-				}
+			case l.noEOL:
+				b.write(strings.TrimSuffix(l.text, "\r"), false)
+			default:
+				b.write(t.ending(l.text, p.level), true)
 			}
 		}
 	}
-	for next < len(t.lines) {
-		keep()
+	keep(len(t.lines))
+	if marked && b.text.Len() > 0 {
+		return bom + strings.TrimPrefix(b.text.String(), bom)
 	}
-	if marked && b.Len() > 0 {
-		return bom + strings.TrimPrefix(b.String(), bom)
-	}
-	return b.String()
+	return b.text.String()
 }
 
-// ending gives an added line the file's line ending, if its hunk only fitted
-// without regard to them.
+// ending gives an added line the file's line ending if its hunk fitted only without regard to line endings.
 func (t *fileText) ending(line string, level int) string {
 	if level < anyEnding {
 		return line

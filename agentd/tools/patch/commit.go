@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -15,145 +16,252 @@ import (
 	"holon/agentd/tools"
 )
 
-// commit makes the staged state real. A journal says what is going to happen;
-// then files that go are renamed aside, new content is written beside its place,
-// and only then does anything change under its own name. The last step is one
-// rename, of the journal. The first failure undoes everything; so does the next
-// call where this one is killed.
-func (t *tree) commit() *tools.Error {
-	r, bad := t.plan()
-	if bad != nil {
-		return bad
-	}
-	journaled, err := t.begin(r)
-	if err != nil {
-		bad = writeError(journalName, err)
-		bad.Message += "; nothing was changed"
-		return bad
-	}
-	bad = t.carryOut(r, journaled)
-	if bad == nil && journaled {
-		if err := t.root.replace(journalName, doneName); err != nil {
-			bad = writeError(doneName, err)
-		}
-	}
+// commit makes the staged state real: all of it or, if a step fails or the call is cancelled, nothing. The order is
+//
+//  1. files that go are renamed aside, and missing directories are made;
+//  2. new content is written to temporary files next to their targets;
+//  3. each target keeps its old content under a second name and gets the new content by a rename;
+//  4. the second names are removed, then the directories that became empty.
+//
+// Every step before the fourth registers how it is undone. A process that is killed leaves files that are each wholly
+// old or wholly new, and names of the form .holon-<12 hex digits>-<number>; docs/reference/patch.md says what follows from that.
+type commit struct {
+	tree   *tree
+	prefix string // of the names of this commit
+	names  int
+	undo   []func() error // in the order of the steps
+	asides []string       // second names, removed at the end
+	kept   []string       // "PATH is in NAME" for files that changed under our hands
+}
+
+// commit carries out what is staged.
+func (t *tree) commit(ctx context.Context) *tools.Error {
+	var id [6]byte
+	rand.Read(id[:]) // never fails
+	c := &commit{tree: t, prefix: ".holon-" + hex.EncodeToString(id[:]) + "-"}
+	bad := c.run(ctx)
 	if bad == nil {
-		t.finish(r)
+		c.finish()
 		return nil
 	}
-	kept, err := t.undo(r)
+	err := c.rollback()
 	switch {
 	case err != nil:
 		bad.Message += "; the tree could not be put back in order: " + tools.Clip(err.Error(), 500)
 		bad.RecoveryHint = "look at git status before going on"
-	case len(kept) > 0:
-		bad.Message += fmt.Sprintf("; something else has changed %s at the same moment, so that what it was before is in %s", visible(kept[0].Path), r.name(kept[0], kept[0].Aside))
+	case len(c.kept) > 0:
+		bad.Message += "; something else changed a file at the same moment, so the earlier content of " + c.kept[0]
 		bad.RecoveryHint = "look at both files before going on"
-	default:
+	case bad.Kind != tools.KindCanceled:
 		bad.Message += "; nothing was changed"
-	}
-	if err == nil && journaled {
-		_ = t.root.remove(journalName)
 	}
 	return bad
 }
 
-// plan says what is to be done, and checks that every file is still what was
-// read.
-func (t *tree) plan() (*record, *tools.Error) {
-	var id [6]byte
-	rand.Read(id[:]) // never fails
-	id[0] |= 1       // not the journal's name
-	r := &record{Version: 1, Prefix: ".holon-" + hex.EncodeToString(id[:]) + "-"}
-	n := 0
-	next := func() int { n++; return n }
-	known := make(map[string]bool)
-	for _, e := range t.order {
+// run does steps 1 to 3.
+func (c *commit) run(ctx context.Context) *tools.Error {
+	var write []*entry
+	for _, e := range c.tree.order {
 		if !e.differs() {
 			continue
 		}
-		if bad := t.unchanged(e); bad != nil {
-			return nil, bad
-		}
-		s := step{Path: e.path}
-		if e.before != nil {
-			s.Aside = next()
+		if bad := c.tree.unchanged(e); bad != nil {
+			return bad
 		}
 		if e.exists {
-			s.Temp = next()
-			if err := t.missingDirs(r, e.path, known); err != nil {
-				return nil, unreadable(e.path, err)
-			}
+			write = append(write, e)
+		} else if err := c.putAside(e); err != nil {
+			return writeError(e.path, err)
 		}
-		r.Steps = append(r.Steps, s)
 	}
-	return r, nil
+	temps := make([]string, len(write))
+	for i, e := range write {
+		if ctx.Err() != nil {
+			return canceled()
+		}
+		err := c.makeParents(e.path)
+		if err == nil {
+			temps[i], err = c.writeTemp(e)
+		}
+		if err != nil {
+			return writeError(e.path, err)
+		}
+	}
+	for i, e := range write {
+		if ctx.Err() != nil {
+			return canceled()
+		}
+		if bad := c.tree.unchanged(e); bad != nil {
+			return writeError(e.path, errors.New("it was changed by something else at the same moment"))
+		}
+		if err := c.replace(e, temps[i]); err != nil {
+			return writeError(e.path, err)
+		}
+	}
+	return nil
 }
 
-// missingDirs adds the directories to r that p needs and that are not there, or
-// whose name a file has that goes.
-func (t *tree) missingDirs(r *record, p string, known map[string]bool) error {
-	for i, c := range p {
-		if c != '/' || known[p[:i]] {
+// name returns a new name in the directory of p.
+func (c *commit) name(p string) string {
+	c.names++
+	return path.Join(path.Dir(p), c.prefix+strconv.Itoa(c.names))
+}
+
+// undone registers how a step is undone. Undoing finds it no fault that something is missing.
+func (c *commit) undone(f func() error) {
+	c.undo = append(c.undo, func() error {
+		if err := f(); err != nil && !missing(err) {
+			return err
+		}
+		return nil
+	})
+}
+
+// putAside renames a file that goes.
+func (c *commit) putAside(e *entry) error {
+	aside := c.name(e.path)
+	if err := c.tree.root.rename(path.Base(e.path), aside); err != nil {
+		return err
+	}
+	c.keepAside(e, aside)
+	return nil
+}
+
+func (c *commit) keepAside(e *entry, aside string) {
+	c.asides = append(c.asides, aside)
+	c.undone(func() error { return c.restore(e, aside) })
+}
+
+// makeParents makes the directories above p that are missing.
+func (c *commit) makeParents(p string) error {
+	for i, char := range p {
+		if char != '/' {
 			continue
 		}
 		dir := p[:i]
-		known[dir] = true
-		if fi, err := t.root.lstat(dir); err != nil && !missing(err) {
+		if s, err := c.tree.root.lstat(dir); err == nil && s.is(unix.S_IFDIR) {
+			continue
+		} else if err != nil && !missing(err) {
 			return err
-		} else if err != nil || !fi.is(unix.S_IFDIR) {
-			r.Dirs = append(r.Dirs, dir)
 		}
+		if err := c.tree.root.mkdir(dir); err != nil {
+			return err
+		}
+		c.undone(func() error {
+			if err := c.tree.root.rmdir(dir); !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
+				return err
+			}
+			return nil
+		})
 	}
 	return nil
 }
 
-// begin writes the journal. A tree whose top cannot be written to goes without.
-func (t *tree) begin(r *record) (bool, error) {
-	err := t.save(r)
-	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EPERM) {
-		return false, nil
+// writeTemp writes the new content of e next to its place and returns the temporary name.
+func (c *commit) writeTemp(e *entry) (string, error) {
+	// A new file gets its permissions by way of the umask, as if an editor had made it.
+	perm := fs.FileMode(0o666)
+	if e.mode&0o111 != 0 {
+		perm = 0o777
 	}
-	return err == nil, err
+	temp := c.name(e.path)
+	f, err := c.tree.root.create(temp, perm)
+	if err != nil {
+		return "", err
+	}
+	c.undone(func() error { return c.tree.root.remove(temp) })
+	_, err = f.WriteString(e.data)
+	if e.before != nil {
+		_ = f.Chown(int(e.before.Uid), int(e.before.Gid)) // already ours, or not ours to give
+	}
+	if err == nil && e.given {
+		err = f.Chmod(e.mode)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return "", err
+	}
+	e.written, err = c.tree.root.lstat(temp)
+	return temp, err
 }
 
-func (t *tree) carryOut(r *record, journaled bool) *tools.Error {
-	for _, s := range r.Steps {
-		if s.Temp == 0 {
-			if err := t.putAside(r, s); err != nil {
-				return writeError(s.Path, err)
-			}
+// replace gives new content its name. An existing file gets a second name first.
+func (c *commit) replace(e *entry, temp string) error {
+	root := c.tree.root
+	if e.before == nil {
+		if err := root.rename(path.Base(temp), e.path); err != nil {
+			return err
 		}
+		c.undone(func() error { return c.removeWritten(e) })
+		return nil
 	}
-	for _, dir := range r.Dirs {
-		if err := t.root.mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
-			return writeError(dir, err)
+	aside := c.name(e.path)
+	if err := root.link(e.path, path.Base(aside)); err != nil {
+		// Without hard links the name is missing for an instant.
+		if err := c.putAside(e); err != nil {
+			return err
 		}
+		return root.rename(path.Base(temp), e.path)
 	}
-	for i := range r.Steps {
-		if s := &r.Steps[i]; s.Temp != 0 {
-			if err := t.write(r, s); err != nil {
-				return writeError(s.Path, err)
-			}
-		}
+	c.keepAside(e, aside)
+	return root.replace(path.Base(temp), e.path)
+}
+
+// rollback undoes every step, the last one first.
+func (c *commit) rollback() error {
+	var errs []error
+	for i := len(c.undo) - 1; i >= 0; i-- {
+		errs = append(errs, c.undo[i]())
 	}
-	if journaled {
-		if err := t.save(r); err != nil {
-			return writeError(journalName, err)
-		}
+	return errors.Join(errs...)
+}
+
+// removeWritten removes a new file, unless another program has replaced or changed it.
+func (c *commit) removeWritten(e *entry) error {
+	now, err := c.tree.root.lstat(e.path)
+	if err == nil && now.unchanged(e.written) {
+		err = c.tree.root.remove(e.path)
 	}
-	for _, s := range r.Steps {
-		if s.Temp == 0 {
+	return err
+}
+
+// restore gives what was put aside its name back, unless another program's file has the name now.
+func (c *commit) restore(e *entry, aside string) error {
+	root := c.tree.root
+	was, err := root.lstat(aside)
+	if err != nil {
+		return err
+	}
+	now, err := root.lstat(e.path)
+	switch {
+	case err != nil && missing(err):
+		return root.rename(path.Base(aside), e.path)
+	case err != nil:
+		return err
+	case was.same(now):
+		return root.remove(aside)
+	case e.written != nil && now.unchanged(e.written):
+		return root.replace(path.Base(aside), e.path)
+	}
+	c.kept = append(c.kept, visible(e.path)+" is in "+aside)
+	return nil
+}
+
+// finish removes what is no longer needed. The change is made, so leftovers are only untidy.
+func (c *commit) finish() {
+	for _, aside := range c.asides {
+		_ = c.tree.root.remove(aside)
+	}
+	for _, e := range c.tree.order {
+		if e.exists || e.before == nil {
 			continue
 		}
-		if bad := t.unchanged(t.entries[s.Path]); bad != nil {
-			return writeError(s.Path, errors.New("it was changed by something else at the same moment"))
-		}
-		if err := t.replace(r, s); err != nil {
-			return writeError(s.Path, err)
+		// Like git: a directory goes with its last file.
+		for dir := path.Dir(e.path); dir != "."; dir = path.Dir(dir) {
+			if err := c.tree.root.rmdir(dir); err != nil && !missing(err) {
+				break
+			}
 		}
 	}
-	return nil
 }
 
 // unchanged checks that e is still what was read.
@@ -162,62 +270,15 @@ func (t *tree) unchanged(e *entry) *tools.Error {
 	switch {
 	case err != nil && !missing(err):
 		return unreadable(e.path, err)
-	case (err == nil) != (e.before != nil), err == nil && *identify(now) != *identify(e.before):
+	case (err == nil) != (e.before != nil), err == nil && !now.unchanged(e.before):
 		return changedMeanwhile(e.path)
 	}
 	return nil
 }
 
-// putAside takes the name from what is to go.
-func (t *tree) putAside(r *record, s step) error {
-	aside := r.name(s, s.Aside)
-	return t.root.rename(path.Base(s.Path), aside)
-}
-
-// write puts new content into a file beside its place.
-func (t *tree) write(r *record, s *step) error {
-	e := t.entries[s.Path]
-	// A new file gets its permissions by way of the umask, as if an editor had
-	// made it.
-	perm := fs.FileMode(0o666)
-	if e.mode&0o111 != 0 {
-		perm = 0o777
-	}
-	temp := r.name(*s, s.Temp)
-	f, err := t.root.create(temp, perm)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(e.data)
-	if e.before != nil {
-		_ = f.Chown(int(e.before.Uid), int(e.before.Gid)) // ours already, or not ours to give
-	}
-	if err == nil && e.given {
-		err = f.Chmod(e.mode)
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	now, err := t.root.lstat(temp)
-	if err == nil {
-		s.New = identify(now)
-	}
-	return err
-}
-
-// replace gives new content its name. What has the name so far keeps a second
-// one until the end.
-func (t *tree) replace(r *record, s step) error {
-	if s.Aside == 0 {
-		return t.root.rename(r.base(s.Temp), s.Path)
-	}
-	if err := t.root.link(s.Path, r.base(s.Aside)); err != nil {
-		// No hard links here. The name is missing for an instant then.
-		if err := t.putAside(r, s); err != nil {
-			return err
-		}
-	}
-	return t.root.replace(r.base(s.Temp), s.Path)
+// missing reports that there is nothing at a path, for whatever reason.
+func missing(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENAMETOOLONG)
 }
 
 func writeError(p string, err error) *tools.Error {

@@ -19,43 +19,23 @@ const (
 
 // directive is a line of the envelope form.
 type directive struct {
-	kind    string // one of the constants
-	path    string
-	literal bool // written as in the constant
+	kind string // one of the constants
+	path string
 }
 
-var looseDirective = lazy(`(?i)^\*\*\*\s*(?:(begin|end)\s+patch|(end)\s+of\s+file|(add|create|update|modify|edit|delete|remove)\s+file\s*:\s*(.*?)|(move|rename)\s+to\s*:\s*(.*?))\s*$`)
-
-// readDirective reads a directive, also one in other words than the form's own.
+// readDirective reads a directive.
 func readDirective(l string) (directive, bool) {
-	if !strings.HasPrefix(l, "***") {
-		return directive{}, false
-	}
-	t := strings.TrimRight(l, " \r")
 	for _, kind := range []string{directiveBegin, directiveEnd, directiveEOF} {
-		if t == kind {
-			return directive{kind: kind, literal: true}, true
+		if strings.TrimRight(l, " \r") == kind {
+			return directive{kind: kind}, true
 		}
 	}
 	for _, kind := range []string{directiveAdd, directiveUpdate, directiveDelete, directiveMove} {
 		if path, ok := strings.CutPrefix(l, kind); ok {
-			return directive{kind: kind, path: strings.TrimSpace(path), literal: true}, true
+			return directive{kind: kind, path: strings.TrimSpace(path)}, true
 		}
 	}
-	m := looseDirective().FindStringSubmatch(l)
-	if m == nil {
-		return directive{}, false
-	}
-	kind := map[string]string{
-		"begin": directiveBegin, "end": directiveEnd, "add": directiveAdd, "create": directiveAdd,
-		"update": directiveUpdate, "modify": directiveUpdate,
-		"edit": directiveUpdate, "delete": directiveDelete, "remove": directiveDelete, "move": directiveMove,
-		"rename": directiveMove,
-	}[strings.ToLower(m[1]+m[3]+m[5])]
-	if m[2] != "" {
-		kind = directiveEOF
-	}
-	return directive{kind: kind, path: m[4] + m[6]}, true
+	return directive{}, false
 }
 
 func isDirective(l string) bool {
@@ -63,10 +43,10 @@ func isDirective(l string) bool {
 	return ok
 }
 
-// directive reads what a line of the form "*** Begin Patch" starts. Its paths
-// have no prefixes, and its hunks no numbers.
+// directive reads the part of the patch that starts with a directive. Its paths have no prefixes, and its hunks no
+// numbers.
 func (p *parser) directive() *tools.Error {
-	d := p.take()
+	d := p.next()
 	f := filePatch{line: p.i, path: d.path}
 	switch d.kind {
 	case directiveAdd:
@@ -85,20 +65,17 @@ func (p *parser) directive() *tools.Error {
 	return nil
 }
 
-// take reads the directive at the current line and goes past it.
-func (p *parser) take() directive {
+// next reads the directive at the current line and goes past it.
+func (p *parser) next() directive {
 	d, _ := readDirective(p.line())
 	p.i++
 	d.path = p.plain(d.path)
-	if !d.literal {
-		p.note(d.path, "directive", "a directive was not written as the form has it")
-	}
 	return d
 }
 
 func (p *parser) updated(f *filePatch) *tools.Error {
 	if d, ok := readDirective(p.line()); ok && d.kind == directiveMove {
-		f.action, f.from, f.path = ActionMove, f.path, p.take().path
+		f.action, f.from, f.path = ActionMove, f.path, p.next().path
 	}
 	if p.i < len(p.lines) && p.fileHeader(p.i) { // both forms at once
 		p.i += 2
@@ -106,12 +83,10 @@ func (p *parser) updated(f *filePatch) *tools.Error {
 	return p.finish(*f)
 }
 
-// added reads the content of a new file: lines that start with +. Content
-// without any + is taken as it stands.
+// added reads the content of a new file: lines that start with +. Content without any + is taken as it stands.
 func (p *parser) added(f *filePatch) *tools.Error {
 	h := hunk{start: -1, line: p.i + 1}
-	var plain, plus int
-	first := 0
+	plus, first := 0, 0 // lines with a +; the first line of the patch without
 	for ; p.i < len(p.lines); p.i++ {
 		l := p.lines[p.i]
 		d, is := readDirective(l)
@@ -124,24 +99,22 @@ func (p *parser) added(f *filePatch) *tools.Error {
 			plus++
 		case strings.HasPrefix(l, `\ `):
 			markNoEOL(h.lines)
-		case strings.HasPrefix(l, "@@") && plain+plus == 0, is:
+		case strings.HasPrefix(l, "@@") && first+plus == 0, is:
 		default:
 			h.lines = append(h.lines, hunkLine{op: '+', text: l, raw: true})
-			if strings.TrimSpace(l) != "" {
-				if plain++; plain == 1 {
-					first = p.i + 1
-				}
+			if first == 0 && strings.TrimSpace(l) != "" {
+				first = p.i + 1
 			}
 		}
 	}
 	for n := len(h.lines); n > 0 && h.lines[n-1].raw && strings.TrimSpace(h.lines[n-1].text) == ""; n-- {
 		h.lines = h.lines[:n-1]
 	}
-	if plain > 0 && plus > 0 {
+	if first > 0 && plus > 0 {
 		return syntax(first, f.path+": this line of a new file does not start with +",
 			"start every line of a new file with +")
 	}
-	if plain > 0 {
+	if first > 0 {
 		p.note(f.path, "missing_prefix", "the lines of the new file had no leading +")
 	}
 	f.hunks = []hunk{h}

@@ -47,8 +47,7 @@ func mismatched(path string, failed []mismatch) *tools.Error {
 	return e
 }
 
-// failure joins what went wrong in several files, so that a model can correct
-// all of it at once.
+// failure joins the errors of several files, so that a model can correct all of them at once.
 func (s *stage) failure() *tools.Error {
 	first := *s.failures[0]
 	if len(s.failures) == 1 {

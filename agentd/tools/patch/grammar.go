@@ -2,9 +2,8 @@ package patch
 
 import "holon/agentd/tools"
 
-// freeform returns the tool's form for models that write the patch as it is, without
-// the quoting of JSON. Of the forms that parse takes the grammar admits one: the
-// envelope, with all that it may hold and none of what is only tolerated.
+// freeform returns the tool's form for models that write the patch without the quoting of JSON. The grammar admits the
+// envelope only, and nothing that parse merely tolerates.
 func freeform() *tools.Grammar {
 	return &tools.Grammar{Argument: "patch", Description: freeDescription, Syntax: "lark", Definition: Grammar}
 }

@@ -37,8 +37,7 @@ func (h *hunk) header(l string) counts {
 	return counts{-1, -1}
 }
 
-// anchor remembers a line that is said to stand above the hunk. "..." and the
-// like say nothing.
+// anchor adds a line that the header says stands above the hunk. Text without words, like "...", is left out.
 func (h *hunk) anchor(s string) {
 	s = strings.TrimSpace(s)
 	if strings.Trim(s, ".…-+, 0123456789") != "" {
@@ -74,8 +73,7 @@ func (p *parser) plainFile() *tools.Error {
 	return p.finish(f)
 }
 
-// names reads the --- and +++ lines at the current position; either may be
-// missing.
+// names reads the --- and +++ lines at the current position. Either may be missing.
 func (p *parser) names() (old, new string) {
 	if l := p.line(); strings.HasPrefix(l, "--- ") {
 		old = p.name(l[4:])
@@ -95,11 +93,10 @@ func (p *parser) line() string {
 	return ""
 }
 
-// stamp is the time that diff puts behind a path, where spaces replaced the tab.
+// stamp matches the time that diff puts behind a path, when spaces replaced the tab.
 var stamp = lazy(`\s+\d{4}-\d\d-\d\d[ T]\d\d:\d\d.*$`)
 
-// name takes a path out of a header line: unquoted, without the time stamp that
-// diff adds behind a tab.
+// name takes a path out of a header line: unquoted, without the time stamp that diff adds behind a tab.
 func (p *parser) name(s string) string {
 	s = strings.TrimRight(s, " \r")
 	if strings.HasPrefix(s, `"`) {
@@ -122,13 +119,8 @@ func (p *parser) name(s string) string {
 	return path
 }
 
-// plain is a path as a model wrote it by hand: with the separators of another
-// system, perhaps, or in back quotes.
+// plain takes backslashes in an unquoted path for separators of another system.
 func (p *parser) plain(path string) string {
-	if n := len(path); n > 2 && path[0] == '`' && path[n-1] == '`' {
-		path = path[1 : n-1]
-		p.note(path, "quoted_path", "the quotes around the path were left out")
-	}
 	if strings.Contains(path, `\`) {
 		path = strings.ReplaceAll(path, `\`, "/")
 		p.note(path, "path_separators", "the backslashes of the path were taken for /")
@@ -157,8 +149,8 @@ func (f *filePatch) names(old, new string) *tools.Error {
 	return nil
 }
 
-// bothNames tells a changed file from a renamed one. Prefixes come off in pairs:
-// "c/x.h" on both sides is a directory c.
+// bothNames tells a changed file from a renamed one. Prefixes are removed in pairs: "c/x.h" on both sides is
+// a file in a directory c.
 func (f *filePatch) bothNames(old, new string) {
 	f.path, f.rawPath = new, new
 	switch {
@@ -173,18 +165,14 @@ func (f *filePatch) bothNames(old, new string) {
 	case strip(old) == new, strings.TrimSuffix(old, ".orig") == new:
 	default:
 		f.action, f.from = ActionMove, old
-		_, o, _ := strings.Cut(old, "/")
-		if _, n, ok := strings.Cut(new, "/"); ok && o == n {
-			f.common = n
-		}
 	}
 }
 
-// prefixPairs are what git puts before old and new paths: its default, the same
-// reversed, and the pairs of diff.mnemonicPrefix.
+// prefixPairs are the prefixes that git puts before old and new paths: its default, the same reversed, and the pairs of
+// diff.mnemonicPrefix.
 const prefixPairs = " ab ba iw ci cw ow "
 
-// strip takes off the usual prefix of one side, where the other cannot confirm it.
+// strip removes the usual prefix of one side, when the other cannot confirm it.
 func strip(path string) string {
 	if len(path) > 2 && (strings.HasPrefix(path, "a/") || strings.HasPrefix(path, "b/")) {
 		return path[2:]
@@ -246,16 +234,16 @@ func (p *parser) finish(f filePatch) *tools.Error {
 		return contextForm(p.i + 1)
 	}
 	if len(hunks) == 0 && f.action == ActionModify && f.newMode == "" {
-		return syntax(f.line, f.path+": there is no hunk", "follow the file's header with hunks that start with @@")
+		return syntax(f.line, f.path+": the file has no hunk", "follow the file's header with hunks that start with @@")
 	}
 	p.doc.files = append(p.doc.files, f)
 	return nil
 }
 
-// extended is what git says between "diff --git" and the hunks.
+// extended is git's extended header, between "diff --git" and the hunks.
 type extended struct {
 	from, to, mode         string
-	others                 []string // modes of what was there
+	others                 []string // modes of the old file
 	added, deleted, copied bool
 }
 
@@ -266,7 +254,7 @@ func (e *extended) side(name string, gone bool) string {
 	return name
 }
 
-// read takes one extended header line and reports whether it was one.
+// read takes in one line of the extended header and reports whether it was one.
 func (e *extended) read(p *parser, l string) bool {
 	key, value := "", ""
 	for _, k := range []string{
@@ -334,8 +322,8 @@ var (
 	mailStart     = lazy(`^From [0-9a-f]{40} `)
 )
 
-// fileHeader reports whether a new file's header starts at line i. A removed
-// line can begin with "--- " too, but is not followed by all of this.
+// fileHeader reports whether a file's header starts at line i. A removed line can begin with "--- " too, but the lines
+// after it are different.
 func (p *parser) fileHeader(i int) bool {
 	if !strings.HasPrefix(p.lines[min(i, len(p.lines)-1)], "--- ") || i+1 >= len(p.lines) ||
 		!strings.HasPrefix(p.lines[i+1], "+++ ") {

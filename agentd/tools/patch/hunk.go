@@ -7,8 +7,7 @@ import (
 	"holon/agentd/tools"
 )
 
-// hunk reads one hunk: by its counts if they are right, else to the next thing
-// that cannot belong to it.
+// hunk reads one hunk: by its counts if they are right, else up to the next line that cannot belong to it.
 func (p *parser) hunk() (hunk, *tools.Error) {
 	h := hunk{start: -1, line: p.i + 1}
 	counts := counts{old: -1, new: -1}
@@ -27,58 +26,67 @@ func (p *parser) hunk() (hunk, *tools.Error) {
 	return h, p.uncounted(&h)
 }
 
-// counted reads as many lines as the header states, if the hunk ends there.
+// counted reads as many lines as the header states and reports whether the hunk ends there.
 func (p *parser) counted(h *hunk, c counts) bool {
 	if !c.stated() {
 		return false
 	}
-	i, lines := p.i, []hunkLine(nil)
-	for (c.old > 0 || c.new > 0) && i < len(p.lines) {
-		l := p.lines[i]
-		if p.fileHeader(i) && (looksLikePath(p.lines[i+1][4:]) || l[4:] == p.lines[i+1][4:]) {
-			return false // the counts are too large and reach into the next file
-		}
-		hl, ok := prefixed(l)
-		if !ok {
-			return false
-		}
-		if hl.op == '\\' {
-			markNoEOL(lines)
-			i++
-			continue
-		}
-		if hl.op != '+' {
-			c.old--
-		}
-		if hl.op != '-' {
-			c.new--
-		}
-		lines = append(lines, hl)
-		i++
-	}
-	if c.old != 0 || c.new != 0 {
+	lines, end, ok := p.take(c)
+	if !ok || p.continues(end) {
 		return false
-	}
-	if i < len(p.lines) && strings.HasPrefix(p.lines[i], `\ `) {
-		markNoEOL(lines)
-		i++
-	}
-	end := i
-	for i < len(p.lines) && strings.TrimSpace(p.lines[i]) == "" {
-		i++
-	}
-	if i < len(p.lines) && !p.boundary(i) && isBodyLine(p.lines[i]) {
-		return false // more of the hunk, not prose behind it
-	}
-	for ; i < len(p.lines) && !p.boundary(i); i++ {
-		if strings.HasPrefix(p.lines[i], "+") || strings.HasPrefix(p.lines[i], "-") {
-			return false // the hunk goes on, behind a line without its prefix
-		}
 	}
 	h.lines, h.counted, p.i = lines, true, end
 	return true
 }
 
+// take reads lines until both counts are used up, and returns the index behind them.
+func (p *parser) take(c counts) (lines []hunkLine, end int, ok bool) {
+	i := p.i
+	for ; (c.old > 0 || c.new > 0) && i < len(p.lines); i++ {
+		l := p.lines[i]
+		if p.fileHeader(i) && (looksLikePath(p.lines[i+1][4:]) || l[4:] == p.lines[i+1][4:]) {
+			return nil, 0, false // the counts are too large and reach into the next file
+		}
+		hl, ok := prefixed(l)
+		switch {
+		case !ok:
+			return nil, 0, false
+		case hl.op == '\\':
+			markNoEOL(lines)
+			continue
+		case hl.op == '+':
+			c.new--
+		case hl.op == '-':
+			c.old--
+		default:
+			c.old, c.new = c.old-1, c.new-1
+		}
+		lines = append(lines, hl)
+	}
+	if i < len(p.lines) && strings.HasPrefix(p.lines[i], `\ `) {
+		markNoEOL(lines)
+		i++
+	}
+	return lines, i, c.old == 0 && c.new == 0
+}
+
+// continues reports whether the lines from index i on belong to the same hunk, and are not prose behind it.
+func (p *parser) continues(i int) bool {
+	for i < len(p.lines) && strings.TrimSpace(p.lines[i]) == "" {
+		i++
+	}
+	if i < len(p.lines) && !p.boundary(i) && isBodyLine(p.lines[i]) {
+		return true
+	}
+	for ; i < len(p.lines) && !p.boundary(i); i++ {
+		if strings.HasPrefix(p.lines[i], "+") || strings.HasPrefix(p.lines[i], "-") {
+			return true // behind a line without its prefix
+		}
+	}
+	return false
+}
+
+// uncounted reads lines up to the next one that cannot belong to the hunk.
 func (p *parser) uncounted(h *hunk) *tools.Error {
 	for ; p.i < len(p.lines) && !p.boundary(p.i); p.i++ {
 		l := p.lines[p.i]
@@ -108,12 +116,10 @@ func (p *parser) uncounted(h *hunk) *tools.Error {
 	return nil
 }
 
-// soft reports a line that may only separate hunks: empty, without even the
-// space of a context line.
+// soft reports a line that may only separate hunks: empty, without the space of a context line.
 func (l hunkLine) soft() bool { return l.op == ' ' && l.text == "" && l.raw }
 
-// prefixed reads a line that has its prefix, or that is empty, which stands for
-// an empty context line.
+// prefixed reads a line that has its prefix. An empty line stands for an empty context line.
 func prefixed(l string) (hunkLine, bool) {
 	switch {
 	case l == "" || l == "\r":

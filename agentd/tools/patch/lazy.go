@@ -5,8 +5,7 @@ import (
 	"sync"
 )
 
-// lazy returns an expression that is compiled when it is first used: a program
-// that starts need not wait for it.
+// lazy returns an expression that is compiled on first use, which keeps the start of the program fast.
 func lazy(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

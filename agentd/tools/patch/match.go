@@ -12,12 +12,11 @@ const maxFailedHunks = 20
 
 // placed is a hunk with its place in the file.
 type placed struct {
-	hunkLines []hunkLine
-	pos       int // index of the first line concerned
-	old       int // how many lines it replaces or keeps
-	level     int
-	hunk      int    // from 1
-	note      string // the reading by which it fits, if not to the letter
+	reading
+	pos   int // index of the first line concerned
+	old   int // how many lines it replaces or keeps
+	level int
+	hunk  int // from 1
 }
 
 // mismatch says why a hunk has no place.
@@ -28,59 +27,42 @@ type mismatch struct {
 	candidates []int // line numbers where it would fit
 	nearest    []string
 	applied    int // line number where its result already stands, or 0
-	taken      int // hunk that has taken the place, or 0
+	taken      int // the hunk that has taken the place, or 0
 }
 
 // place finds where each hunk belongs, all in the file as it is now.
 func (t *fileText) place(hunks []hunk) (list []placed, notes []Diagnostic, bad []mismatch) {
-	after, seen := order{}, make(map[string]int, len(hunks))
+	var after order
 	for i := range hunks {
 		h := &hunks[i]
 		if len(h.lines) == 0 {
 			continue
 		}
-		if first := seen[h.key()]; first > 0 && slices.ContainsFunc(list, func(p placed) bool {
-			return p.hunk == first
-		}) {
-			notes = append(notes, Diagnostic{Kind: "repeated_hunk",
-				Message: fmt.Sprintf("hunk %d: is the same as hunk %d and was left out", i+1, first)})
-			continue
-		}
-		seen[h.key()] = i + 1
-		found, failed := t.locate(h, list, after)
-		if failed != nil && failed.taken > 0 && h.equal(&hunks[failed.taken-1]) {
-			notes = append(notes, Diagnostic{Kind: "repeated_hunk",
-				Message: fmt.Sprintf("hunk %d: is the same as hunk %d and was left out", i+1, failed.taken)})
-			continue
-		}
+		p, failed := t.locate(h, list, after)
 		if failed != nil {
 			t.explain(h, failed)
 			failed.hunk, failed.line = i+1, h.line
 			if bad = append(bad, *failed); len(bad) == maxFailedHunks {
-				break // enough to see that the model has another file in mind
+				break // enough to show that the model has another file in mind
 			}
 			continue
 		}
-		for _, p := range found {
-			p.hunk = i + 1
-			list = append(list, p)
-			after = order{end: p.pos + p.old, start: h.start}
-		}
-		notes = append(notes, t.notes(h, found, i+1)...)
+		p.hunk = i + 1
+		list = append(list, p)
+		after = order{end: p.pos + p.old, start: h.start}
+		notes = append(notes, t.notes(h, p)...)
 	}
 	slices.SortStableFunc(list, func(a, b placed) int { return cmp.Compare(a.pos, b.pos) })
 	return list, notes, bad
 }
 
-// order is where the hunk before ended, and which line it named.
+// order is where the previous hunk ended, and which line its header stated.
 type order struct{ end, start int }
 
-// locate finds the one place of a hunk, trying its readings from the most to
-// the least literal. Only one that leaves lines out has several parts.
-func (t *fileText) locate(h *hunk, taken []placed, after order) ([]placed, *mismatch) {
-	if len(h.old(h.lines)) == 0 {
-		p, failed := t.locateInsertion(h, after.end)
-		return []placed{p}, failed
+// locate finds the one place of a hunk, trying its readings from the most to the least literal.
+func (t *fileText) locate(h *hunk, taken []placed, after order) (placed, *mismatch) {
+	if len(side(h.lines, '+')) == 0 {
+		return t.locateInsertion(h, taken, after.end)
 	}
 	taker := 0
 	for _, r := range h.readings() {
@@ -88,29 +70,26 @@ func (t *fileText) locate(h *hunk, taken []placed, after order) ([]placed, *mism
 		if failed != nil && failed.taken > 0 {
 			taker = failed.taken
 		} else if failed != nil && failed.reason != "" {
-			return nil, failed
+			return placed{}, failed
 		}
 		if failed != nil {
 			continue
 		}
 		if other, ok := h.otherMeaning(r); ok {
 			if q, failed := t.fit(h, other, taken, after); failed == nil || len(failed.candidates) > 0 {
-				return nil, &mismatch{reason: "can be understood in two ways",
+				return placed{}, &mismatch{reason: "can be understood in two ways",
 					candidates: lineNumbers([]int{p.pos, q.pos})}
 			}
 		}
-		return []placed{p}, nil
+		return p, nil
 	}
-	if parts := h.parts(); taker == 0 && len(parts) > 0 {
-		return t.locateParts(parts, taken, after)
-	}
-	return nil, &mismatch{taken: taker}
+	return placed{}, &mismatch{taken: taker}
 }
 
-// fit finds the one place of a reading at the strictest level that has any. A
-// mismatch without a reason means that there is none.
+// fit finds the one place of a reading at the strictest level that has any. A mismatch without a reason means
+// that there is no place.
 func (t *fileText) fit(h *hunk, r reading, taken []placed, after order) (placed, *mismatch) {
-	old := h.old(r.lines)
+	old := side(r.lines, '+')
 	if len(old) == 0 {
 		return placed{}, &mismatch{}
 	}
@@ -120,7 +99,7 @@ func (t *fileText) fit(h *hunk, r reading, taken []placed, after order) (placed,
 		}
 		var found []int
 		if level == exact && t.stands(old, h.start-1) {
-			found = []int{h.start - 1} // which would be chosen among others too
+			found = []int{h.start - 1} // would be chosen among others too
 		} else {
 			found = search(t.at(level), relax(old, level))
 		}
@@ -137,13 +116,13 @@ func (t *fileText) fit(h *hunk, r reading, taken []placed, after order) (placed,
 				candidates: lineNumbers(found)}
 		}
 		if i := slices.IndexFunc(taken, func(p placed) bool { return overlaps(p, pos, len(old)) }); i >= 0 {
-			return placed{}, &mismatch{taken: taken[i].hunk} // that other places are free proves nothing
+			return placed{}, &mismatch{taken: taken[i].hunk} // free places elsewhere prove nothing
 		}
 		if above, ok := t.anchored(h); ok && !h.numbered && pos+len(old) <= above {
 			return placed{}, &mismatch{reason: fmt.Sprintf("fits at line %d only, which is above line %d that its "+
 				"header names", pos+1, above+1), nearest: t.excerpt(pos, len(old))}
 		}
-		return placed{hunkLines: r.lines, pos: pos, old: len(old), level: level, note: r.note}, nil
+		return placed{reading: r, pos: pos, old: len(old), level: level}, nil
 	}
 	return placed{}, &mismatch{}
 }
@@ -153,43 +132,17 @@ func (t *fileText) stands(lines []string, at int) bool {
 	return at >= 0 && at+len(lines) <= len(t.lines) && slices.Equal(t.lines[at:at+len(lines)], lines)
 }
 
-// locateParts finds the places of a hunk that leaves lines out. Parts that
-// change nothing only have to be there.
-func (t *fileText) locateParts(parts []hunk, taken []placed, after order) (list []placed, failed *mismatch) {
-	for i := range parts {
-		part := &parts[i]
-		found, bad := t.locate(part, slices.Concat(taken, list), after)
-		switch {
-		case bad == nil && !part.changes() && len(list) > 0 && found[0].pos < after.end:
-			return nil, &mismatch{}
-		case bad == nil:
-			for _, p := range found {
-				p.note = "elided_context"
-				list = append(list, p)
-				after.end = p.pos + p.old
-			}
-		case part.changes() || len(bad.candidates) == 0:
-			return nil, bad
-		}
-	}
-	if !slices.IsSortedFunc(list, func(a, b placed) int { return cmp.Compare(a.pos, b.pos) }) {
-		return nil, &mismatch{reason: `has parts around "..." that stand in another order in the file`}
-	}
-	return list, nil
-}
-
 // afford counts work and reports whether there is any left to do.
 func (t *fileText) afford(n int) bool {
 	t.spent.work += n
 	return t.spent.work <= maxWork
 }
 
-// locateInsertion places a hunk of added lines only, which needs another sign of
-// where it belongs.
-func (t *fileText) locateInsertion(h *hunk, end int) (placed, *mismatch) {
-	p := placed{hunkLines: h.lines, level: exact}
+// locateInsertion places a hunk of added lines only, which needs another sign of where it belongs.
+func (t *fileText) locateInsertion(h *hunk, taken []placed, end int) (placed, *mismatch) {
+	p := placed{reading: reading{lines: h.lines}, level: exact}
 	if t.crlf > 0 {
-		p.level = anyEnding // nothing in the hunk shows the file's line endings
+		p.level = anyEnding // the hunk does not show the file's line endings
 	}
 	above, anchored := t.anchored(h)
 	switch {
@@ -204,10 +157,15 @@ func (t *fileText) locateInsertion(h *hunk, end int) (placed, *mismatch) {
 		return placed{}, &mismatch{reason: "has only added lines, so its place is unknown",
 			nearest: t.excerpt(max(0, h.start-1), 3)}
 	}
+	for _, other := range taken {
+		if other.old == 0 && other.pos == p.pos {
+			return placed{}, &mismatch{taken: other.hunk}
+		}
+	}
 	return p, nil
 }
 
-// choose picks one of several places, if there is proof for it.
+// choose picks one of several places if something in the hunk decides.
 func (t *fileText) choose(h *hunk, found []int, n int, after order) (int, bool) {
 	if len(found) == 1 {
 		return found[0], true
@@ -235,7 +193,7 @@ func (t *fileText) choose(h *hunk, found []int, n int, after order) (int, bool) 
 	return 0, false
 }
 
-// anchored returns the index of the line that the hunk is said to stand below.
+// anchored returns the index of the line that the hunk's header names.
 func (t *fileText) anchored(h *hunk) (int, bool) {
 	at := -1
 	if !t.afford(len(h.anchors) * len(t.lines)) {

@@ -6,8 +6,8 @@ import (
 	"holon/agentd/tools"
 )
 
-// modes takes git's modes of a file into f. Only regular files pass, executable
-// or not; what else a mode says is set aside if it is harmless.
+// modes takes git's modes of a file into f. Only regular files pass, executable or not; other permission bits are
+// ignored.
 func (p *parser) modes(f *filePatch, ext extended) *tools.Error {
 	for _, mode := range append(ext.others, ext.mode) {
 		refuse := func(why, hint string) *tools.Error {

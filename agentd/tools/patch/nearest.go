@@ -9,22 +9,21 @@ import (
 	"holon/agentd/tools"
 )
 
-// Bounds of what a failed hunk is answered with.
+// Bounds of the answer to a failed hunk.
 const (
 	maxExplained = 5 // hunks a call
 	excerptLines = 15
 	excerptWidth = 160
 )
 
-// explain says what the file has instead of what a hunk expects, unless m
-// gives a reason already.
+// explain adds the reason to m, and the lines that the file has where the hunk comes nearest.
 func (t *fileText) explain(h *hunk, m *mismatch) {
 	if m.reason != "" {
 		return
 	}
 	m.reason = "does not match the file"
 	if m.taken > 0 {
-		m.reason = fmt.Sprintf("concerns the same lines as hunk %d; make one of both", m.taken)
+		m.reason = fmt.Sprintf("concerns the same lines as hunk %d; merge the two", m.taken)
 		return
 	}
 	if t.spent.explained++; t.spent.explained > maxExplained {
@@ -34,7 +33,10 @@ func (t *fileText) explain(h *hunk, m *mismatch) {
 		m.reason = "expects lines, but the file is empty"
 		return
 	}
-	lines := h.lines[:len(h.lines)-h.blanks]
+	lines := h.content()
+	if slices.ContainsFunc(lines, elides) {
+		m.reason = "does not match the file; ... does not stand for lines left out, so write two hunks"
+	}
 	if slices.ContainsFunc(lines, func(l hunkLine) bool { return l.op == '+' }) {
 		want := side(lines, '-')
 		if at := search(t.at(anyEnding), relax(want, anyEnding)); len(at) == 1 {
@@ -53,6 +55,12 @@ func (t *fileText) explain(h *hunk, m *mismatch) {
 	}
 }
 
+// elides reports a context line that seems to stand for lines left out.
+func elides(l hunkLine) bool {
+	text := strings.TrimSpace(l.text)
+	return l.op == ' ' && (strings.HasSuffix(text, "...") || strings.HasSuffix(text, "…"))
+}
+
 // squeezed takes all spaces and tabs out of lines.
 func squeezed(lines []string) []string {
 	out := make([]string, len(lines))
@@ -62,8 +70,8 @@ func squeezed(lines []string) []string {
 	return out
 }
 
-// nearest returns where most lines of old would stand on equals of themselves,
-// or else the line that has most words in common with the longest of them.
+// nearest returns where most lines of old would meet equal lines, or else the line that has most words in
+// common with the longest of them.
 func (t *fileText) nearest(old []string) (int, bool) {
 	wanted := make(map[string][]int)
 	for i, l := range old {

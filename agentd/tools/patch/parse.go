@@ -7,20 +7,19 @@ import (
 	"holon/agentd/tools"
 )
 
-// document is a parsed patch: what it wants, and what was odd about it.
+// document is a parsed patch.
 type document struct {
 	files   []filePatch
 	ignored []Metadata
 	diags   []Diagnostic
 }
 
-// filePatch is what a patch wants of one file.
+// filePatch is the part of a patch about one file.
 type filePatch struct {
 	action  Action
-	path    string // the file as it shall be called; for a deletion, as it is called
+	path    string // the new name; for a deletion, the old one
 	from    string // the source of a move or copy, "" otherwise
 	rawPath string // path as it was written, with a prefix if it had one; may be ""
-	common  string // what both paths of a move are below their first directories, if alike
 	newMode string // "100644" or "100755" where the patch states it
 	hunks   []hunk
 	line    int // where it starts in the patch, from 1
@@ -35,7 +34,7 @@ type hunk struct {
 	insertAt bool     // the header states that no old line is concerned
 	anchors  []string // lines above the place, outermost first
 	atEnd    bool     // the place is the end of the file
-	blanks   int      // empty lines at the end of lines that may only separate
+	blanks   int      // empty lines at the end that may only separate the hunk from the next part
 	line     int      // where it starts in the patch
 }
 
@@ -57,26 +56,27 @@ type parser struct {
 	bad   *tools.Error // why a path cannot be read
 }
 
-// parse reads a patch in one of the forms that models write: unified diffs with
-// git's extensions, and the "*** Begin Patch" envelope. It is lenient about
-// everything that does not change what is meant.
+// parse reads a unified diff with git's extensions, or a "*** Begin Patch" envelope. It tolerates mistakes
+// that leave the meaning unchanged.
 func parse(text string) (document, *tools.Error) {
 	if len(text) > maxPatchBytes {
 		return document{}, tooLarge("the patch is %d bytes; the limit is %d", len(text), maxPatchBytes)
 	}
 	p := &parser{}
-	text = p.unwrap(text)
+	text, marked := strings.CutPrefix(text, bom)
+	if marked {
+		p.note("", "byte_order_mark", "a byte order mark before the patch was left out")
+	}
 	if strings.ContainsRune(text, 0) {
 		return document{}, syntax(1, "the patch contains a NUL character",
 			"patches are text; write binary files with a command")
 	}
 	p.lines = strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if len(p.lines) == 1 && strings.Contains(text, `\n`) && startsFile().MatchString(text) {
-		return document{}, syntax(1, "its newlines are escaped, and its backslashes can be read in two ways",
-			"send the patch with newlines, not with \\n")
+	if len(p.lines) == 1 && strings.Contains(text, `\n`) {
+		return document{}, syntax(1, "the patch is one line with \\n in it",
+			"send the patch itself with newlines, not a string or an object with escaped ones")
 	}
 	p.dropReturns()
-	p.dropIndent()
 	p.dropFences()
 	bad := p.sections()
 	if bad == nil && len(p.doc.files) == 0 {
@@ -92,8 +92,8 @@ func parse(text string) (document, *tools.Error) {
 	return p.doc, nil
 }
 
-// sections reads the parts of a patch, each about one file and in either form,
-// and skips the prose, mail headers and the like between them.
+// sections reads the parts of a patch, each about one file and in either form, and skips prose and mail headers between
+// them.
 func (p *parser) sections() *tools.Error {
 	for p.i < len(p.lines) {
 		l := p.lines[p.i]
@@ -133,8 +133,7 @@ func (p *parser) sections() *tools.Error {
 	return nil
 }
 
-// changeAt reports a removed line that is followed by an added one, which is
-// more than an item of a list in prose.
+// changeAt reports a removed line that is followed by an added one, as opposed to an item of a list in prose.
 func (p *parser) changeAt(i int) bool {
 	return strings.HasPrefix(p.lines[i], "-") && i+1 < len(p.lines) && strings.HasPrefix(p.lines[i+1], "+") &&
 		!strings.HasPrefix(p.lines[i+1], "+++ ")
@@ -151,7 +150,7 @@ func combined(line int) *tools.Error {
 }
 
 func contextForm(line int) *tools.Error {
-	return syntax(line, "this is a context diff, which is not understood",
+	return syntax(line, "this is a context diff; only unified diffs are understood",
 		"write a unified diff: --- a/PATH, +++ b/PATH and hunks that start with @@")
 }
 

@@ -1,22 +1,19 @@
-// Package patch is the ApplyPatch tool: it changes files of the working tree by
-// a unified diff or a "*** Begin Patch" envelope, as models write them.
+// Package patch is the ApplyPatch tool: it changes files of the working tree by a unified diff or a "*** Begin Patch"
+// envelope, as models write them.
 //
-// A hunk is found by its text, not by its line numbers: first exactly, then
-// without regard to spaces at line ends, then to line endings. What fits in two
-// places is refused, what fits nowhere is answered with the lines that come
-// nearest. The invariant: a call changes everything that its patch says or
-// nothing at all, and never anything outside the working tree, behind a
-// symbolic link, inside a .git directory or that is not a regular file. A call
-// that is killed is completed or undone by the next one on the same tree, by a
-// journal; a loss of power may leave more. Calls on one tree take turns, also
-// those of several processes.
+// A hunk is found by its text, not by its line numbers: first exactly, then without regard to spaces at line ends, then
+// to line endings. A hunk that fits in two places is refused; one that fits nowhere is answered with the lines that
+// come nearest.
 //
-// Files keep their mode, line endings, byte order mark and lack of a final
-// newline where the patch does not say otherwise; hard links, extended
-// attributes and setuid bits are not kept, because files are replaced, not
-// rewritten. It does not promise anything against programs that change the same
-// files at the same moment, except to notice where it can. docs/reference/patch.md has the
-// table of what is tolerated and what is refused.
+// The invariant: a call changes everything that its patch says or nothing at all, also when a step fails or the turn
+// is cancelled, and never anything outside the working tree, behind a symbolic link, inside a .git directory or that
+// is not a regular file. A process that is killed in the middle of a call leaves files that are each wholly old or
+// wholly new; see commit. Calls on one tree take turns, also those of several processes.
+//
+// Files keep their mode, line endings, byte order mark and lack of a final newline where the patch does not say
+// otherwise. Hard links, extended attributes and setuid bits are not kept, because files are replaced, not rewritten.
+// The package makes no promise against programs that change the same files at the same moment, except to notice where
+// it can. docs/reference/patch.md has the table of what is tolerated and what is refused.
 package patch
 
 import (
@@ -33,7 +30,7 @@ import (
 // Name is the tool's public name.
 const Name = "ApplyPatch"
 
-// Kinds of errors of this tool beside those of package tools.
+// Kinds of errors of this tool, in addition to those of package tools.
 const (
 	KindSyntax     = "invalid_patch"
 	KindEmpty      = "empty_patch"
@@ -60,7 +57,7 @@ const (
 	maxListed     = 200 // changed files in the canonical result
 )
 
-// Action is what became of a file.
+// Action is how a file changed.
 type Action string
 
 // The actions of a result.
@@ -80,7 +77,7 @@ type ChangedFile struct {
 	FromPath string `json:"from_path,omitempty"`
 }
 
-// Metadata is a statement of a patch that was not acted on.
+// Metadata is a statement of a patch that has no effect.
 type Metadata struct {
 	Path  string `json:"path"`
 	Kind  string `json:"kind"`
@@ -217,8 +214,7 @@ func (t *Tool) Render(canonical tools.Result, _ tools.RenderPolicy) string {
 	return b.String()
 }
 
-// visible quotes a path that would not stay on its line or would show as
-// something else.
+// visible quotes a path that would not stay on its line or would be shown as something else.
 func visible(path string) string {
 	if q := fmt.Sprintf("%q", path); q[1:len(q)-1] != path {
 		return q

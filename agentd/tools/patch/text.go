@@ -2,8 +2,7 @@ package patch
 
 import "strings"
 
-// fileText is a file as lines. A line keeps its \r; the last one may lack the
-// newline.
+// fileText is a file as lines. A line keeps its \r; the last one may lack the newline.
 type fileText struct {
 	lines   []string
 	final   bool // the last line has a newline; true for an empty file
@@ -13,8 +12,7 @@ type fileText struct {
 	spent   *spent
 }
 
-// The levels at which lines are compared, strictest first. All but the first
-// leave out a byte order mark.
+// The levels at which lines are compared, strictest first. All but the first ignore a byte order mark.
 const (
 	exact = iota
 	anySpace
@@ -63,8 +61,8 @@ func relax(lines []string, level int) []string {
 	return out
 }
 
-// search returns every index of lines at which want stands, in linear time
-// (Knuth, Morris and Pratt), because both come from strangers.
+// search returns every index of lines at which want stands, in linear time (Knuth, Morris and Pratt), because neither
+// input is trusted.
 func search(lines, want []string) (found []int) {
 	if len(want) == 0 || len(want) > len(lines) {
 		return nil

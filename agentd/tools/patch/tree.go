@@ -27,7 +27,7 @@ const (
 	maxWork = 300_000_000
 )
 
-// tree is the working tree and what a patch wants to make of it.
+// tree is the working tree with the changes that a patch has staged.
 type tree struct {
 	dir     string
 	root    *beneath
@@ -43,7 +43,7 @@ type spent struct {
 	explained int // hunks answered with lines of the file
 }
 
-// entry is one path, as it was and as it shall be.
+// entry is one path, before and after the patch.
 type entry struct {
 	path   string
 	before *status // nil where there was nothing
@@ -53,6 +53,8 @@ type entry struct {
 	mode   fs.FileMode // permission bits
 	given  bool        // mode is that of an existing file, which no umask concerns
 	was    string      // the content before, once loaded
+
+	written *status // the new content, once a commit has written it
 }
 
 // differs reports whether the patch changes the path.
@@ -66,8 +68,7 @@ func (e *entry) differs() bool {
 	return e.loaded && e.data != e.was
 }
 
-// openTree opens the tree at dir for one call at a time and settles what an
-// earlier one has left.
+// openTree opens the tree at dir and locks it for one call.
 func openTree(ctx context.Context, dir string) (*tree, *tools.Error) {
 	root, err := openBeneath(dir)
 	if err != nil {
@@ -82,13 +83,13 @@ func openTree(ctx context.Context, dir string) (*tree, *tools.Error) {
 	return t, nil
 }
 
-// close ends the lock too.
+// close also releases the lock.
 func (t *tree) close() { t.root.close() }
 
 // lockPatience is how long a call waits for others on the same tree.
 const lockPatience = 10 * time.Second
 
-// lock waits until no other call works on the tree, in whatever process.
+// lock waits until no other call works on the tree, in this or another process.
 func (t *tree) lock(ctx context.Context) *tools.Error {
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
@@ -105,7 +106,7 @@ func (t *tree) lock(ctx context.Context) *tools.Error {
 			}
 			return &tools.Error{Kind: KindWrite,
 				Message: "the working tree is locked by something else; nothing was changed", Retryable: true,
-				RecoveryHint: "repeat the call; if that does not help, see who holds a lock: lslocks"}
+				RecoveryHint: "repeat the call; if that does not help, see which process holds a lock: lslocks"}
 		}
 	}
 }
@@ -114,8 +115,8 @@ func canceled() *tools.Error {
 	return &tools.Error{Kind: tools.KindCanceled, Message: "the patch was cancelled; nothing was changed"}
 }
 
-// clean turns a path of a patch into one below the tree that may be changed, as
-// far as its text tells.
+// clean turns a path of a patch into a relative path below the tree, and refuses paths that must not be
+// changed as far as their text tells.
 func (t *tree) clean(p string) (string, *tools.Error) {
 	shown := tools.Clip(p, 300)
 	outside := &tools.Error{Kind: tools.KindRootViolation, Message: visible(shown) + " is outside the working tree",
@@ -128,35 +129,25 @@ func (t *tree) clean(p string) (string, *tools.Error) {
 		}
 		p = rel
 	}
-	unsafe := func(why string) (string, *tools.Error) {
-		return "", &tools.Error{Kind: KindUnsafePath, Message: visible(shown) + " " + why,
-			Details:      map[string]any{"path": shown},
-			RecoveryHint: "change other files, or use a command such as git where that is what you want"}
+	if why := unusable(p); why != "" {
+		return "", unsafe(shown, why)
 	}
-	switch {
-	case p == "" || strings.HasSuffix(p, "/") || len(p) > maxPathBytes:
-		return unsafe("is not the path of a file")
-	case strings.ContainsFunc(p, func(r rune) bool { return unicode.IsControl(r) && r != '\t' }):
-		return unsafe("contains control characters")
-	case !utf8.ValidString(p):
-		return unsafe("is not UTF-8")
-	case len(p) > 2 && p[1] == ':' && (p[2] == '/' || p[2] == '\\'): // a drive of another system
+	if len(p) > 2 && p[1] == ':' && (p[2] == '/' || p[2] == '\\') { // a drive of another system
 		return "", outside
 	}
 	var parts []string
 	for part := range strings.SplitSeq(p, "/") {
-		switch {
-		case part == "" || part == ".":
-		case slices.Contains(strings.Split(part, `\`), ".."): // also where \ separates
+		if part == "" || part == "." {
+			continue
+		}
+		if slices.Contains(strings.Split(part, `\`), "..") { // also where \ separates
 			return "", outside
-		case slices.ContainsFunc(strings.Split(part, `\`), isGit):
-			return unsafe("belongs to git's own data")
-		case leftover().MatchString(part):
-			return unsafe("has a name that this tool uses for a moment")
-		case len(parts) == maxDepth:
-			return unsafe("lies too deep")
-		default:
-			parts = append(parts, part)
+		}
+		if why := reserved(part); why != "" {
+			return "", unsafe(shown, why)
+		}
+		if parts = append(parts, part); len(parts) > maxDepth {
+			return "", unsafe(shown, "lies too deep")
 		}
 	}
 	if len(parts) == 0 || !filepath.IsLocal(path.Join(parts...)) {
@@ -165,11 +156,41 @@ func (t *tree) clean(p string) (string, *tools.Error) {
 	return path.Join(parts...), nil
 }
 
-// leftover are the names of files that exist while a patch is applied.
+func unsafe(p, why string) *tools.Error {
+	return &tools.Error{Kind: KindUnsafePath, Message: visible(p) + " " + why,
+		Details:      map[string]any{"path": p},
+		RecoveryHint: "change other files, or use a command such as git where that is what you want"}
+}
+
+// unusable says why p cannot be the path of a file that a patch changes.
+func unusable(p string) string {
+	switch {
+	case p == "" || strings.HasSuffix(p, "/") || len(p) > maxPathBytes:
+		return "is not the path of a file"
+	case strings.ContainsFunc(p, func(r rune) bool { return unicode.IsControl(r) && r != '\t' }):
+		return "contains control characters"
+	case !utf8.ValidString(p):
+		return "is not UTF-8"
+	}
+	return ""
+}
+
+// reserved says why an element of a path must not be changed.
+func reserved(name string) string {
+	switch {
+	case slices.ContainsFunc(strings.Split(name, `\`), isGit):
+		return "belongs to git's own data"
+	case leftover().MatchString(name):
+		return "has a name that this tool uses for temporary files"
+	}
+	return ""
+}
+
+// leftover matches the names of files that exist while a patch is applied.
 var leftover = lazy(`^\.holon-[0-9a-f]{12}-\d+$`)
 
-// isGit reports a name that some file system takes for .git: in any case, with
-// characters that HFS+ ignores, or with what NTFS drops or abbreviates.
+// isGit reports a name that some file system takes for .git: in any case, with characters that HFS+ ignores, or with
+// endings that NTFS drops or abbreviates.
 func isGit(name string) bool {
 	name = strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Cf, r) {
@@ -182,8 +203,8 @@ func isGit(name string) bool {
 	return strings.EqualFold(name, ".git") || strings.EqualFold(name, "git~1")
 }
 
-// entry returns the staged state of a cleaned path. It refuses paths that lead
-// through or to anything but real directories and regular files.
+// entry returns the staged state of a cleaned path. It refuses paths that lead through anything but real directories or
+// to anything but a regular file.
 func (t *tree) entry(p string) (*entry, *tools.Error) {
 	if e := t.entries[p]; e != nil {
 		return e, t.ancestors(p)
@@ -207,7 +228,7 @@ func (t *tree) entry(p string) (*entry, *tools.Error) {
 	return e, nil
 }
 
-// ancestors checks the directories above p, in the staged state.
+// ancestors checks the directories above p in the staged state.
 func (t *tree) ancestors(p string) *tools.Error {
 	for i, c := range p {
 		if c != '/' {
@@ -221,7 +242,7 @@ func (t *tree) ancestors(p string) *tools.Error {
 					Details:      map[string]any{"path": p},
 					RecoveryHint: "choose another path"}
 			}
-			return nil // a file goes, so nothing is below it yet
+			return nil // the patch deletes this file, so nothing is below it yet
 		}
 		fi, err := t.root.lstat(dir)
 		switch {
@@ -302,7 +323,7 @@ func changedMeanwhile(p string) *tools.Error {
 		Details:   map[string]any{"path": p}, RecoveryHint: "read the file again and repeat the call"}
 }
 
-// cause takes the operation and the path off an error that is shown with a path.
+// cause returns an error without its operation and path, for messages that name the path themselves.
 func cause(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err

@@ -24,7 +24,7 @@ import (
 //  4. the second names are removed, then the directories that became empty.
 //
 // Every step before the fourth registers how it is undone. A process that is killed leaves files that are each wholly
-// old or wholly new, and names of the form .holon-<12 hex digits>-<number>; docs/reference/patch.md says what follows from that.
+// old or wholly new, and names of the form .holon-<12 hex digits>-<number>; docs/reference/patch.md says what follows.
 type commit struct {
 	tree   *tree
 	prefix string // of the names of this commit

@@ -14,15 +14,14 @@ import (
 // conn is one connection with the statements that were prepared on it. It
 // belongs to one goroutine at a time.
 //
-// It speaks to the driver itself: the pool, the conversions and the watching of
-// contexts of database/sql cost as much as a small statement. No statement here
-// runs long, so that a context is looked at between two of them.
+// It calls the driver directly: through database/sql a step of an agent takes half
+// as much processor time again, and a page of 500 events 40 % more. No statement
+// runs long, so contexts are checked between statements.
 type conn struct {
-	raw    driver.Conn
-	stmts  map[string]statement
-	args   []driver.NamedValue
-	row    row
-	values []driver.Value // for whoever makes arguments
+	raw   driver.Conn
+	stmts map[string]statement
+	args  []driver.NamedValue
+	row   row
 }
 
 // statement is what a prepared statement of the driver can do.

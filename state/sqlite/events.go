@@ -61,3 +61,13 @@ func scanEvent(r *row, agentID string) ledger.Event {
 		MessageID: r.textOrNone(), TurnID: r.textOrNone(), Ref: r.textOrNone(), Data: r.raw(),
 	}
 }
+
+const insertEvent = "INSERT INTO events (agent_id, seq, id, created_at, type, level, message_id, turn_id, ref, " +
+	"data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+// insertEvent writes an event in its place.
+func (t *tx) insertEvent(agentID string, seq int64, e ledger.Event) error {
+	_, err := t.write(insertEvent, agentID, seq, e.ID, millis(e.CreatedAt), e.Type, int64(e.Level),
+		textOrNil(e.MessageID), textOrNil(e.TurnID), textOrNil(e.Ref), textOrNil(string(e.Data)))
+	return changed("insert", "event", ledger.CodeConflict, err)
+}

@@ -13,9 +13,6 @@ import (
 // is removed does.
 func (s *Store) Prune(ctx context.Context, keep ledger.Retention, now time.Time, limit int) (more bool, err error) {
 	err = s.writer.update(ctx, func(t *tx) error {
-		if err := t.show(); err != nil {
-			return err
-		}
 		left, err := t.pruneEvents(keep, now, int64(max(limit, 1)))
 		if err == nil && keep.Messages > 0 {
 			left, err = t.pruneRecords(s.pruned, now.Add(-keep.Messages), left)

@@ -4,10 +4,9 @@
 //	Update ─▶ the baton: BEGIN, fn, then the next in line, or COMMIT and answer all ─▶ Changed
 //	View   ─▶ a reader of its own snapshot
 //
-// The invariant: what Update has acknowledged survives a loss of power, what it
-// has refused is not there, and nobody is told of what is not committed. The
-// process that holds the lock beside the file is the only one that writes, so
-// the lanes of the newest updates are kept in memory.
+// The invariant: an acknowledged Update survives a loss of power, a refused one
+// leaves no trace, and watchers hear only of committed changes. The process that
+// holds the lock file is the only writer.
 //
 // Updates run one at a time, in the order in which they asked. Nothing is
 // promised about the order in which they return.

@@ -10,20 +10,18 @@ import (
 	"holon/state/ledger"
 )
 
-// tx is one update. It sees what it has done, and what those of its batch have.
-// Events and lanes stay in memory until something has to be read from or written
-// to the file; an update that does no more is taken back by forgetting them.
+// tx is one update. It sees its own changes and those of the updates before it in
+// the batch.
 type tx struct {
 	view
 	w       *writer
-	nested  bool  // others of the batch ran before
-	written bool  // something is in the file, within the savepoint if nested
+	nested  bool  // other updates of the batch ran before
+	written bool  // the file was changed, within the savepoint if nested
 	broken  error // after which SQLite may have ended the transaction
 
-	lanes   []ledger.Lane // as saved by this update
-	events  []numbered
-	watched []string // agents with new events
-	unsaved []newest // of those of them whose lane does not have the number yet
+	lanes   map[string]ledger.Lane // those that were read, as the file has them
+	watched []string               // agents with new events
+	unsaved []newest               // of those of them whose lane does not have the number yet
 }
 
 // newest is the number of an agent's newest event.
@@ -35,7 +33,7 @@ type newest struct {
 var _ ledger.Tx = (*tx)(nil)
 
 func newTx(ctx context.Context, w *writer) *tx {
-	return &tx{view: view{ctx: ctx, conn: w.conn}, w: w, nested: len(w.batch) > 0}
+	return &tx{view: view{ctx: ctx, conn: w.conn}, w: w, nested: len(w.batch) > 0, lanes: map[string]ledger.Lane{}}
 }
 
 // write runs a statement that changes rows and returns how many.
@@ -55,13 +53,11 @@ func (t *tx) touch() error {
 	if err := t.usable(); err != nil || t.written {
 		return err
 	}
-	err := t.w.behind.write(t.conn)
-	if err == nil && t.nested {
-		_, err = t.conn.exec("SAVEPOINT one")
-	}
-	if err != nil {
-		t.broken = failed("update the ledger", err)
-		return t.broken
+	if t.nested {
+		if _, err := t.conn.exec("SAVEPOINT one"); err != nil {
+			t.broken = failed("update the ledger", err)
+			return t.broken
+		}
 	}
 	t.written = true
 	return nil
@@ -73,24 +69,6 @@ func (t *tx) note(err error) error {
 		t.broken = failed("update the ledger", err)
 	}
 	return err
-}
-
-// show writes what is in memory, for whoever reads lanes or events of the file.
-func (t *tx) show() error {
-	if err := t.touch(); err != nil {
-		return err
-	}
-	own := behind{lanes: make(map[string]ledger.Lane), events: t.events}
-	for _, l := range t.lanes {
-		own.lanes[l.AgentID] = l
-		own.unsaid = append(own.unsaid, l.AgentID)
-	}
-	if err := own.write(t.conn); err != nil {
-		t.broken = err // some may have been written
-		return err
-	}
-	t.events = nil
-	return nil
 }
 
 // keep gives what this update did to the batch.
@@ -108,19 +86,7 @@ func (t *tx) keep() error {
 			return t.broken
 		}
 	}
-	b := &t.w.behind
-	b.events = append(b.events, t.events...)
-	for _, l := range t.lanes {
-		b.remember(l)
-		if !slices.Contains(b.unsaid, l.AgentID) {
-			b.unsaid = append(b.unsaid, l.AgentID)
-		}
-	}
-	if len(b.events) < maxBehind {
-		return nil
-	}
-	t.broken = b.write(t.conn) // those of others too
-	return t.broken
+	return nil
 }
 
 // replace runs a statement that changes the one row of a noun.
@@ -140,22 +106,14 @@ func (t *tx) Lane(agentID string) (ledger.Lane, error) {
 	if err := t.usable(); err != nil {
 		return ledger.Lane{}, err
 	}
-	if i := t.own(agentID); i >= 0 {
-		return copyLane(t.lanes[i]), nil
-	}
-	if l, ok := t.w.behind.lanes[agentID]; ok {
+	if l, ok := t.lanes[agentID]; ok {
 		return copyLane(l), nil
 	}
 	l, err := t.view.Lane(agentID)
-	if err == nil && !t.written { // or it may be of this update alone
-		t.w.behind.remember(copyLane(l))
+	if err == nil {
+		t.lanes[agentID] = copyLane(l)
 	}
 	return l, err
-}
-
-// own returns where the lane of an agent is among those that this update saved.
-func (t *tx) own(agentID string) int {
-	return slices.IndexFunc(t.lanes, func(l ledger.Lane) bool { return l.AgentID == agentID })
 }
 
 // SaveLane implements ledger.Tx.
@@ -174,11 +132,10 @@ func (t *tx) SaveLane(l *ledger.Lane) error {
 	}
 	next := copyLane(keepLane(*l))
 	next.Revision++
-	if i := t.own(l.AgentID); i >= 0 {
-		t.lanes[i] = next
-	} else {
-		t.lanes = append(t.lanes, next)
+	if err := t.updateLane(next); err != nil {
+		return err
 	}
+	t.lanes[l.AgentID] = next
 	t.forgetNumber(l.AgentID)
 	l.Revision++
 	if next.Stopped != stored.Stopped {
@@ -189,9 +146,6 @@ func (t *tx) SaveLane(l *ledger.Lane) error {
 
 // park lets the times of an agent's timers and waits stand still, or go on.
 func (t *tx) park(agentID string, stopped bool) error {
-	if err := t.show(); err != nil { // timers and waits look at the lane
-		return err
-	}
 	if _, err := t.write("UPDATE timers SET parked = ? WHERE agent_id = ? AND status = 'active'", number(stopped),
 		agentID); err != nil {
 		return failed("park timers", err)
@@ -224,7 +178,9 @@ func (t *tx) Append(l *ledger.Lane, events ...ledger.Event) error {
 	}
 	for _, e := range events {
 		l.EventSeq++
-		t.events = append(t.events, numbered{l.AgentID, l.EventSeq, e})
+		if err := t.insertEvent(l.AgentID, l.EventSeq, e); err != nil {
+			return err
+		}
 	}
 	if !slices.Contains(t.watched, l.AgentID) {
 		t.watched = append(t.watched, l.AgentID)
@@ -247,20 +203,4 @@ func (t *tx) newest(stored ledger.Lane) int64 {
 
 func (t *tx) forgetNumber(agentID string) {
 	t.unsaved = slices.DeleteFunc(t.unsaved, func(n newest) bool { return n.agentID == agentID })
-}
-
-// Events implements ledger.View.
-func (t *tx) Events(agentID string, q ledger.EventQuery) (ledger.EventPage, error) {
-	if err := t.show(); err != nil {
-		return ledger.EventPage{}, err
-	}
-	return t.view.Events(agentID, q)
-}
-
-// Ready implements ledger.View.
-func (t *tx) Ready() ([]string, error) {
-	if err := t.show(); err != nil {
-		return nil, err
-	}
-	return t.view.Ready()
 }

@@ -20,10 +20,9 @@ type writer struct {
 	closed bool
 
 	// What follows belongs to the holder of the baton.
-	conn   *conn
-	open   bool      // a transaction is
-	batch  []*update // in it
-	behind behind
+	conn  *conn
+	open  bool      // a transaction is
+	batch []*update // in it
 }
 
 // ticket is a place in the line.
@@ -116,7 +115,6 @@ func (w *writer) undo(t *tx) {
 // abandon ends the transaction with nothing kept and tells the batch.
 func (w *writer) abandon(cause error) {
 	w.rollback()
-	w.behind.forget()
 	w.answer(cause)
 }
 
@@ -217,11 +215,7 @@ func (w *writer) commit() {
 		w.rollback()
 		return
 	}
-	err := w.behind.write(w.conn)
-	if err == nil {
-		_, err = w.conn.exec("COMMIT")
-	}
-	if err != nil {
+	if _, err := w.conn.exec("COMMIT"); err != nil {
 		w.abandon(failed("commit to the ledger", err))
 		return
 	}

@@ -54,8 +54,9 @@ type Agent struct {
 	ArchivedAt *time.Time `json:"archived_at,omitempty"`
 }
 
-// Lane is the one row that every step of an agent reads and writes: whoever
-// saves it has the agent's next step. That it is busy is not in it.
+// Lane is the one row that every step of an agent reads and writes. Saving it at
+// the expected revision takes the next step. Whether the agent is busy is not part
+// of it: an open attempt says so.
 type Lane struct {
 	AgentID  string `json:"agent_id"`
 	Revision int64  `json:"revision"`  // number of the steps taken

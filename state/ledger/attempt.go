@@ -37,7 +37,7 @@ type Attempt struct {
 	Facts int64 `json:"facts"`
 	// of the turn's response that are in the ledger, from the first on
 	Items       int64  `json:"items"`
-	AbortedBy   string `json:"aborted_by,omitempty"`   // who asked to abort the turn; "": nobody
+	AbortedBy   string `json:"aborted_by,omitempty"`   // who asked to abort the turn; "": no one
 	AbortMode   string `json:"abort_mode,omitempty"`   // "", stop_after_abort
 	FrameDigest string `json:"frame_digest,omitempty"` // of the prompt frame, which Frame holds
 

@@ -194,7 +194,7 @@ type Entry struct {
 	Number     int64       `json:"-"`        // Message.Number
 	Status     EntryStatus `json:"status"`
 	AttemptID  string      `json:"attempt_id,omitempty"` // that has claimed or disposed of it
-	Interjects bool        `json:"interjects,omitempty"` // offered to the turn of the attempt, beside its message
+	Interjects bool        `json:"interjects,omitempty"` // offered to the turn of the attempt, in addition to its message
 	Readmitted int         `json:"readmitted"`           // times it came back because its turn was interrupted
 	Failed     int         `json:"failed"`               // times no turn could be begun for it, in a row
 	NotBefore  *time.Time  `json:"not_before,omitempty"` // left alone until then

@@ -23,16 +23,15 @@ const backupPages = 1024
 // Backup implements ledger.Store. The file must not exist.
 func (s *Store) Backup(ctx context.Context, to string) error { return Backup(ctx, s.path, to) }
 
-// Backup writes a consistent copy of the ledger at path to a new file, whoever
-// has it open: it reads one snapshot and locks nobody out. Until it is done the
-// write-ahead log of a ledger in use can't be emptied and grows.
+// Backup writes a consistent copy of the ledger at path to a new file, while other
+// processes may use it: it reads one snapshot and takes no lock. Until it is done,
+// the write-ahead log of a ledger in use grows.
 func Backup(ctx context.Context, path, to string) error {
 	return copyLedger(ctx, path, to, func(*conn) error { return nil })
 }
 
-// Restore makes a ledger at path of a backup, with a new epoch: what its clients
-// remember is of another history. A ledger that is there is not replaced; an
-// error has CodeExists.
+// Restore creates a ledger at path from a backup, with a new epoch, because clients
+// remember a different history. An existing ledger is not replaced: CodeExists.
 func Restore(ctx context.Context, backup, path string) (err error) {
 	path, err = filepath.Abs(path)
 	if err != nil {
@@ -53,7 +52,7 @@ func Restore(ctx context.Context, backup, path string) (err error) {
 	})
 }
 
-// copyLedger copies to a file beside the target, changes it there, and gives it
+// copyLedger copies to a file next to the target, changes it there, and gives it
 // the name at the end.
 func copyLedger(ctx context.Context, from, to string, change func(*conn) error) (err error) {
 	from, err = filepath.Abs(from)

@@ -11,7 +11,7 @@ import (
 	"holon/state/ledger"
 )
 
-// A backup is made while others write, through the store or beside it as another
+// A backup is made while others write, through the store or as another
 // process would, and what is restored goes on under another epoch.
 func TestBackupAndRestore(t *testing.T) {
 	dir := t.TempDir()
@@ -109,7 +109,7 @@ func TestBackupRefusals(t *testing.T) {
 	if err := Backup(t.Context(), path, to); !state.IsCode(err, ledger.CodeUnreadable) {
 		t.Errorf("backup of nothing: %v", err)
 	}
-	if err := os.WriteFile(path, []byte("text that is no database"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("text that is not a database"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := Backup(t.Context(), path, to); !state.IsCode(err, ledger.CodeUnreadable) {
@@ -128,7 +128,7 @@ func TestBackupRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := Restore(t.Context(), real, to); !state.IsCode(err, ledger.CodeExists) {
-		t.Errorf("restore beside a log: %v", err)
+		t.Errorf("restore next to a log: %v", err)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, ".tmp-*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %q, %v", left, err)

@@ -111,7 +111,7 @@ func (c *conn) script(text string) error {
 	return errors.Join(err, s.Close())
 }
 
-// errStop ends a query early and is no error of it.
+// errStop, returned by a row function, ends a query early without an error.
 var errStop = errors.New("stop")
 
 // query calls each for every row of the answer. The row is gone after the call.

@@ -201,7 +201,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// What retention lets go goes back to the file system, bit by bit.
+// Rows beyond the retention free pages, which return to the file system bit by bit.
 func TestPrunedFileShrinks(t *testing.T) {
 	s := openAt(t, filepath.Join(t.TempDir(), "ledger.db"))
 	defer s.Close()

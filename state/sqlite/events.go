@@ -6,8 +6,8 @@ import (
 	"holon/state/ledger"
 )
 
-// errNotJSON is what is wrong with text that should be JSON.
-var errNotJSON = errors.New("it is no JSON")
+// errNotJSON reports text that should be JSON and is not.
+var errNotJSON = errors.New("it is not JSON")
 
 // Events implements ledger.View.
 func (v *view) Events(agentID string, q ledger.EventQuery) (page ledger.EventPage, err error) {

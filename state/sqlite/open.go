@@ -20,8 +20,8 @@ import (
 	"holon/state/ledger"
 )
 
-// What is set on a connection when it is opened. Incremental vacuum must be
-// chosen before anything is in the file.
+// Pragmas of a new connection. Incremental vacuum must be chosen while the file is
+// empty.
 var (
 	writerPragmas = []string{
 		"auto_vacuum(incremental)", "journal_mode(wal)", "synchronous(full)", "foreign_keys(1)",
@@ -36,9 +36,9 @@ const applicationID = 0x486f6c6e
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// takeLock takes the lock beside the file, for this process, until it ends or
-// closes it. The file itself must not be locked: closing a descriptor of it
-// would drop SQLite's own locks.
+// takeLock takes the lock file of a ledger for this process, until it ends or closes
+// the lock. The ledger itself must not be locked: closing a descriptor of it would
+// drop SQLite's own locks.
 func takeLock(path string) (*flock.Flock, error) {
 	lock := flock.New(path+".lock", flock.SetFlag(os.O_RDWR|os.O_CREATE), flock.SetPermissions(0o600))
 	held, err := lock.TryLock()
@@ -51,7 +51,7 @@ func takeLock(path string) (*flock.Flock, error) {
 			Hint: "use the holon serve that runs, or stop it: holon daemon stop",
 		}
 	}
-	// The number is for people; what counts is the lock.
+	// The number is for people; only the lock counts.
 	if err := os.WriteFile(lock.Path(), []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock the ledger: %w", err), lock.Close())
 	}
@@ -68,8 +68,8 @@ func holder(lock string) string {
 	return fmt.Sprintf("process %d", pid)
 }
 
-// create makes the file, for its owner alone; SQLite gives the files beside it
-// the same mode.
+// create creates the file with mode 0600; SQLite gives its companion files the same
+// mode.
 func create(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -81,8 +81,8 @@ func create(path string) error {
 	return errors.Join(f.Close(), durable.SyncDir(filepath.Dir(path)))
 }
 
-// identify reports an error when the file is neither empty nor a ledger that
-// this program can read. It changes nothing in a file of somebody else.
+// identify reports an error unless the file is empty or a ledger that this version
+// can read. It never changes a foreign file.
 func identify(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -104,7 +104,7 @@ func identify(path string) error {
 		return failed("read the ledger's header", err)
 	}
 	if id != applicationID && tables > 0 {
-		return &state.Error{Code: ledger.CodeUnreadable, Message: path + " is a database, but no ledger of holon",
+		return &state.Error{Code: ledger.CodeUnreadable, Message: path + " is a database, but not a ledger of holon",
 			Hint: "move it away, or choose another HOLON_HOME"}
 	}
 	if version > int64(len(known)) {

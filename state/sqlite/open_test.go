@@ -206,9 +206,9 @@ func TestUpdatesShareACommit(t *testing.T) {
 					})
 				}()
 			}
-			for waiting := 0; waiting < cap(done); time.Sleep(time.Millisecond) { // all are in line
+			for waiting := 0; waiting < cap(done); time.Sleep(time.Millisecond) { // all are queued
 				s.writer.mu.Lock()
-				waiting = len(s.writer.line)
+				waiting = len(s.writer.queue)
 				s.writer.mu.Unlock()
 			}
 			return nil

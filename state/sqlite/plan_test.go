@@ -73,7 +73,7 @@ func openAt(t testing.TB, path string) *Store {
 	return s
 }
 
-// Whatever is asked is found by an index, and is in the order that was asked
+// Every query finds its rows by an index, and in the order that was asked
 // for, however much the ledger holds.
 func TestStoreScansNothing(t *testing.T) {
 	texts := statements(t)

@@ -9,8 +9,8 @@ import (
 	"holon/state/ledger"
 )
 
-// Prune implements ledger.Store. What is looked at counts for the limit as what
-// is removed does.
+// Prune implements ledger.Store. The limit counts rows that are inspected as well
+// as rows that are removed.
 func (s *Store) Prune(ctx context.Context, keep ledger.Retention, now time.Time, limit int) (more bool, err error) {
 	err = s.writer.update(ctx, func(t *tx) error {
 		left, err := t.pruneEvents(keep, now, int64(max(limit, 1)))
@@ -26,9 +26,9 @@ func (s *Store) Prune(ctx context.Context, keep ledger.Retention, now time.Time,
 	return more && err == nil, err
 }
 
-// pruneEvents lets go what is too old or too much, agent by agent, and returns
-// what is left of the limit. The newest event of an agent always stays, so that
-// readers know how far the numbers are.
+// pruneEvents removes events beyond the retention, agent by agent, and returns the
+// rest of the limit. The newest event of an agent always stays, so that readers
+// know its sequence number.
 func (t *tx) pruneEvents(keep ledger.Retention, now time.Time, left int64) (int64, error) {
 	newest := make(map[string]int64)
 	err := t.rows("list lanes", func(r *row) error {
@@ -78,12 +78,12 @@ func (t *tx) keptFrom(agentID string, keep ledger.Retention, now time.Time, last
 	return seq, err
 }
 
-// prunable is a table whose rows are let go by age, in the order of a key that
-// grows with time, but for those that keep is true of.
+// prunable is a table whose rows are removed by age, in the order of a key that
+// grows with time, except rows for which keep is true.
 type prunable struct{ table, key, keep string }
 
-// prunables are the tables of Retention.Messages. A message goes before what was
-// made of it.
+// prunables are the tables of Retention.Messages. Messages are removed before the
+// records made from them.
 func prunables() []prunable {
 	return []prunable{
 		{"messages", "id", `EXISTS (SELECT 1 FROM entries WHERE (entries.agent_id, entries.number) = (messages.agent_id, messages.number) AND status IN ('queued', 'dequeued')) OR id IN (
@@ -103,11 +103,11 @@ func prunables() []prunable {
 	}
 }
 
-// cursors say how far a pass has come in each table, so that its next part does
-// not look at what stays again. They belong to the holder of the baton.
+// cursors hold the position of a pass in each table, so that the next call does
+// not inspect the same rows again. Only updates use them.
 type cursors map[string]driver.Value
 
-// pruneRecords goes on with a pass and returns what is left of the limit.
+// pruneRecords continues a pass and returns the rest of the limit.
 func (t *tx) pruneRecords(done cursors, before time.Time, left int64) (int64, error) {
 	for _, p := range prunables() {
 		if left == 0 {
@@ -125,7 +125,8 @@ func (t *tx) pruneRecords(done cursors, before time.Time, left int64) (int64, er
 	return left, nil
 }
 
-// pruneTable goes on in one table. end is true when it came to what is younger.
+// pruneTable continues a pass in one table. end is true when it reached a row that
+// is too young.
 func (t *tx) pruneTable(p prunable, done cursors, before, limit int64) (seen int64, end bool, err error) {
 	var gone []driver.Value
 	young := false
@@ -176,8 +177,8 @@ func (t *tx) remove(p prunable, key driver.Value) error {
 	return err
 }
 
-// Free pages that stay for new rows, and how many more go back to the file
-// system after one part of a pass.
+// reservePages stay free for new rows; at most vacuumPages are returned to the file
+// system in one call.
 const (
 	reservePages = 1024
 	vacuumPages  = 256

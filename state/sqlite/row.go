@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// row is a row of an answer, whose columns are taken from left to right. The
-// first that does not hold what it should is remembered in err.
+// row is a row of a result, whose columns are taken from left to right. err keeps
+// the first column of an unexpected type.
 type row struct {
 	values []driver.Value
 	next   int

@@ -1,15 +1,15 @@
 // Package sqlite keeps the ledger in one SQLite file.
 //
 //	Open ─▶ lock, identify, migrate ─▶ Store
-//	Update ─▶ the baton: BEGIN, fn, then the next in line, or COMMIT and answer all ─▶ Changed
-//	View   ─▶ a reader of its own snapshot
+//	Update ─▶ BEGIN, fn, then the next update, or COMMIT and answer all ─▶ Changed
+//	View   ─▶ a read transaction with its own snapshot
 //
 // The invariant: an acknowledged Update survives a loss of power, a refused one
 // leaves no trace, and watchers hear only of committed changes. The process that
 // holds the lock file is the only writer.
 //
-// Updates run one at a time, in the order in which they asked. Nothing is
-// promised about the order in which they return.
+// Updates run one at a time, in the order of arrival. They may return in another
+// order.
 package sqlite
 
 import (
@@ -41,7 +41,7 @@ type Store struct {
 	writer  *writer
 	watch   watch
 	readers chan *conn // nil: not opened yet
-	pruned  cursors    // of the holder of the baton
+	pruned  cursors    // used within updates
 
 	ended chan struct{} // closed by Close
 	close sync.Once
@@ -53,10 +53,10 @@ var _ ledger.Store = (*Store)(nil)
 // readers is how many Views run at once.
 const readers = 4
 
-// Open opens the ledger and makes it when there is no file. Errors have
+// Open opens the ledger, and creates it if there is no file. Errors have
 // CodeLocked when another process has it open, and CodeUnreadable when the file
-// is no ledger, is damaged at its beginning, or was written by a newer version.
-// What it costs does not depend on the size of the file.
+// is not a ledger, has a damaged header, or was written by a newer version. The
+// cost does not depend on the size of the file.
 func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
@@ -120,7 +120,7 @@ func (s *Store) View(ctx context.Context, fn func(ledger.View) error) (err error
 	}
 	v := &view{ctx: ctx, conn: c}
 	defer func() {
-		v.conn = nil // it may have been kept
+		v.conn = nil // fn may have kept the View
 		_, endErr := c.exec("ROLLBACK")
 		s.readers <- c
 		if err == nil {
@@ -133,7 +133,7 @@ func (s *Store) View(ctx context.Context, fn func(ledger.View) error) (err error
 	return fn(v)
 }
 
-// reader takes a connection for reading, which goes back to s.readers.
+// reader takes a connection for reading; the caller returns it to s.readers.
 func (s *Store) reader(ctx context.Context) (*conn, error) {
 	var c *conn
 	select {
@@ -163,7 +163,7 @@ func (s *Store) reader(ctx context.Context) (*conn, error) {
 func (s *Store) Close() error {
 	s.close.Do(func() {
 		close(s.ended)
-		errs := []error{s.writer.close()} // last of the updates that wait
+		errs := []error{s.writer.close()} // waits for queued updates
 		for range readers {
 			errs = append(errs, (<-s.readers).close())
 		}

@@ -7,28 +7,27 @@ import (
 	"sync"
 )
 
-// writer is the only connection that writes. Updates pass it on as a baton: who
-// holds it runs its function and gives it to the next in line, all within one
-// transaction; the last in line commits for all of them. Without company that is
-// one transaction for one update; in a crowd they share the wait for the disk.
+// writer is the only connection that writes. One update holds it at a time, in
+// the order of arrival. Updates that wait join the transaction of the one before
+// them, and the last in the queue commits for all (group commit).
 type writer struct {
 	watch *watch
 
 	mu     sync.Mutex
 	held   bool
-	line   []*ticket
+	queue  []*waiter
 	closed bool
 
-	// What follows belongs to the holder of the baton.
+	// Used by the update that holds the writer.
 	conn  *conn
-	open  bool      // a transaction is
-	batch []*update // in it
+	open  bool      // a transaction is open
+	batch []*update // done in it
 }
 
-// ticket is a place in the line.
-type ticket struct{ turn chan struct{} }
+// waiter is an update in the queue; turn is closed when it holds the writer.
+type waiter struct{ turn chan struct{} }
 
-// update is one that ran and waits for the commit.
+// update ran and waits for the commit.
 type update struct {
 	agents []string // that have new events
 	done   chan error
@@ -49,12 +48,12 @@ func (w *writer) update(ctx context.Context, fn func(*tx) error) error {
 	if err != nil {
 		return err
 	}
-	// The wait is for the disk and the others of the batch, and short. The outcome
-	// is that of the commit, whatever ctx says by then.
+	// The commit decides the outcome, even if ctx ends meanwhile. The wait is short:
+	// for the rest of the batch and the disk.
 	return <-u.done
 }
 
-// run runs fn and passes the baton on, whatever fn does.
+// run runs fn and releases the writer, even if fn panics.
 func (w *writer) run(ctx context.Context, fn func(*tx) error) (_ *update, err error) {
 	defer w.leave()
 	if err := w.begin(); err != nil {
@@ -112,19 +111,19 @@ func (w *writer) undo(t *tx) {
 	}
 }
 
-// abandon ends the transaction with nothing kept and tells the batch.
+// abandon rolls the transaction back and fails the batch.
 func (w *writer) abandon(cause error) {
 	w.rollback()
 	w.answer(cause)
 }
 
-// rollback ends a transaction that SQLite may have ended by itself.
+// rollback ends a transaction, which SQLite may have ended by itself.
 func (w *writer) rollback() {
 	_, _ = w.conn.exec("ROLLBACK")
 	w.open = false
 }
 
-// enter waits for the baton.
+// enter waits for the writer.
 func (w *writer) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("update the ledger: %w", err)
@@ -145,35 +144,35 @@ func (w *writer) enter(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	if !w.quit(t) {
-		w.leave() // it came in the same moment, and the batch waits for it
+		w.leave() // it was handed over at the same moment, and the batch waits for it
 	}
 	return fmt.Errorf("wait for the ledger's writer: %w", ctx.Err())
 }
 
-// join takes the baton, or a place in the line. w.mu is held.
-func (w *writer) join() *ticket {
+// join takes the writer, or a place in the queue. w.mu is held.
+func (w *writer) join() *waiter {
 	if !w.held {
 		w.held = true
 		return nil
 	}
-	t := &ticket{turn: make(chan struct{})}
-	w.line = append(w.line, t)
+	t := &waiter{turn: make(chan struct{})}
+	w.queue = append(w.queue, t)
 	return t
 }
 
-// quit leaves the line. It reports false when the baton was given already.
-func (w *writer) quit(t *ticket) bool {
+// quit leaves the queue. It reports false when the writer was handed over already.
+func (w *writer) quit(t *waiter) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	i := slices.Index(w.line, t)
+	i := slices.Index(w.queue, t)
 	if i < 0 {
 		return false
 	}
-	w.line = slices.Delete(w.line, i, i+1)
+	w.queue = slices.Delete(w.queue, i, i+1)
 	return true
 }
 
-// leave passes the baton on; a batch that is complete is committed before.
+// leave hands the writer to the next update, after committing a complete batch.
 func (w *writer) leave() {
 	if len(w.batch) < maxBatch && w.pass() {
 		return
@@ -181,32 +180,32 @@ func (w *writer) leave() {
 	w.commit()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.line) == 0 {
+	if len(w.queue) == 0 {
 		w.held = false
 		return
 	}
 	w.next()
 }
 
-// pass gives the baton to the next in line, if there is one.
+// pass hands the writer to the next in the queue, if any.
 func (w *writer) pass() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.line) == 0 {
+	if len(w.queue) == 0 {
 		return false
 	}
 	w.next()
 	return true
 }
 
-// next gives the baton to the first in line. w.mu is held.
+// next hands the writer to the first in the queue. w.mu is held.
 func (w *writer) next() {
-	t := w.line[0]
-	w.line = slices.Delete(w.line, 0, 1)
+	t := w.queue[0]
+	w.queue = slices.Delete(w.queue, 0, 1)
 	close(t.turn)
 }
 
-// commit ends the transaction, tells whoever watches, and answers the batch.
+// commit ends the transaction, notifies watchers, and answers the batch.
 func (w *writer) commit() {
 	if !w.open {
 		return
@@ -234,7 +233,7 @@ func (w *writer) answer(err error) {
 	w.batch = w.batch[:0]
 }
 
-// close lets those in line finish and closes the connection.
+// close lets queued updates finish and closes the connection.
 func (w *writer) close() error {
 	w.mu.Lock()
 	w.closed = true
@@ -244,5 +243,5 @@ func (w *writer) close() error {
 		<-t.turn
 	}
 	w.commit()
-	return w.conn.close() // the baton is kept for ever
+	return w.conn.close() // the writer is never handed over again
 }

@@ -9,8 +9,8 @@ import (
 	"holon/state/ledger"
 )
 
-// view reads in the transaction of its connection. What a noun is made of is
-// beside how it is written, in the file of the noun.
+// view reads in the transaction of its connection. The file of a noun has both how
+// it is read and how it is written.
 type view struct {
 	ctx  context.Context
 	conn *conn // nil when the transaction is over

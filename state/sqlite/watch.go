@@ -2,7 +2,7 @@ package sqlite
 
 import "sync"
 
-// watch keeps one channel for each agent that is waited for, whoever waits.
+// watch keeps one channel for each agent that has waiters, shared by all of them.
 type watch struct {
 	mu       sync.Mutex
 	channels map[string]chan struct{}

@@ -39,7 +39,7 @@ func testAbsent(t *testing.T, open Reopener) {
 		}
 		page, err := v.Events("x", ledger.EventQuery{})
 		if err != nil || len(page.Events) > 0 || page.Oldest+page.Newest != 0 || page.HasNewer || page.HasOlder {
-			t.Errorf("events of nobody: %+v, %v", page, err)
+			t.Errorf("events of an unknown agent: %+v, %v", page, err)
 		}
 	})
 	for _, update := range []func(tx ledger.Tx) error{

@@ -250,7 +250,7 @@ func testRecords(t *testing.T, open Reopener) {
 	must(t, s.Close())
 }
 
-// replace changes whatever may change.
+// replace changes every field that may change.
 func (e *everything) replace() {
 	e.agent.Model, e.agent.UpdatedAt = "other/model", now.Add(1)
 	e.lane = ledger.Lane{AgentID: "a", Revision: e.lane.Revision, EventSeq: e.lane.EventSeq, UpdatedAt: now}

@@ -95,7 +95,7 @@ func (l *living) open(ctx context.Context) (err error) {
 
 // run serves and drives lanes until ctx ends.
 func (l *living) run(ctx context.Context) error {
-	server := control.New(control.Options{Store: l.store, Steps: l.runtime.Lane(), Host: l, Log: l.log, Home: l.homeOf,
+	server := control.New(control.Options{Store: l.store, Steps: l.runtime.Scheduler(), Host: l, Log: l.log, Home: l.homeOf,
 		AgentsMD: l.homes.Loaded})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx, l.listeners) })

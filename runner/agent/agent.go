@@ -1,15 +1,16 @@
-// Package agent keeps agents alive: it drives their lanes, one turn after
-// another for each agent and different agents side by side.
+// Package agent runs long-lived agents: one turn after another for each agent,
+// different agents concurrently.
 //
-//	ledger ─▶ dispatch ─▶ driver: claim ─▶ frame ─▶ turn in the container ─▶ settle
-//	   ▲                              │ attend: aborts, interjections
+//	ledger ─▶ dispatch ─▶ run loop: claim ─▶ prompt ─▶ turn in the container ─▶ settle
+//	   ▲                              │ turn watcher: aborts, interjections
 //	   └───────── progress ◀──────────┘
 //
-// Every step is one of package lane's; this package decides only when to take
-// it. It keeps no state of its own that a restart would miss: what is to be done
-// is read from the ledger, and a commit is what wakes it. Open returns when what
-// a killed process left is settled or taken up again, so whatever listens
-// afterwards sees no half-done step. Agents share nothing but the store.
+// Every step is a transaction of package scheduler; this package decides when to
+// take it. It keeps no state that a restart would lose: the work to do is read
+// from the ledger, and a commit wakes the dispatcher. Open returns after every
+// turn that a killed process left behind is settled or taken up again, so a
+// listener that starts afterwards sees no half-done step. Agents share only the
+// store.
 package agent
 
 import (
@@ -89,22 +90,21 @@ var (
 	errShutdown = fmt.Errorf("the runtime is shutting down: %w", runner.ErrInterrupted)
 )
 
-// Runtime drives the lanes of all agents. All methods are safe for concurrent
-// use.
+// Runtime runs all agents. All methods are safe for concurrent use.
 type Runtime struct {
-	cfg   Config
-	lane  *scheduler.Scheduler
-	store ledger.Store
-	log   *slog.Logger
+	cfg       Config
+	scheduler *scheduler.Scheduler
+	store     ledger.Store
+	log       *slog.Logger
 
 	turns   context.Context // of every turn; ends when the runtime has drained
 	halt    context.CancelCauseFunc
-	workers sync.WaitGroup // drivers
-	idle    chan struct{}  // receives when a driver has ended
+	workers sync.WaitGroup // run loops
+	idle    chan struct{}  // receives when a run loop has ended
 
 	mu      sync.Mutex
-	driven  map[string]bool // agents with a driver
-	broken  map[string]bool // agents that are left alone until the next start
+	loops   map[string]bool // agents with a run loop
+	broken  map[string]bool // agents that are skipped until the next start
 	closing bool
 }
 
@@ -114,9 +114,9 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	r := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, driven: make(map[string]bool),
+	r := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, loops: make(map[string]bool),
 		broken: make(map[string]bool), idle: make(chan struct{}, 1)}
-	r.lane = scheduler.New(cfg.Store, scheduler.Options{Owner: cfg.Owner, Now: cfg.Now, Damaged: r.damaged})
+	r.scheduler = scheduler.New(cfg.Store, scheduler.Options{Owner: cfg.Owner, Now: cfg.Now, Damaged: r.damaged})
 	r.turns, r.halt = context.WithCancelCause(context.WithoutCancel(ctx)) // turns outlive the call; Close ends them
 	if err := r.ensureDefault(ctx); err != nil {
 		return nil, err
@@ -127,10 +127,10 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	return r, nil
 }
 
-// Lane returns the steps, for those who let others make them.
-func (r *Runtime) Lane() *scheduler.Scheduler { return r.lane }
+// Scheduler returns the scheduler, for callers that take steps themselves.
+func (r *Runtime) Scheduler() *scheduler.Scheduler { return r.scheduler }
 
-// Run drives lanes until ctx ends.
+// Run dispatches work until ctx ends.
 func (r *Runtime) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -148,7 +148,7 @@ func (r *Runtime) Close(ctx context.Context) error {
 	r.closing = true
 	r.mu.Unlock()
 	done := make(chan struct{})
-	go func() { // ends with the drivers, which halt ends
+	go func() { // ends with the run loops, which halt ends
 		defer close(done)
 		r.workers.Wait()
 	}()

@@ -103,7 +103,7 @@ func newLab(t *testing.T, scenario string) *lab {
 	return l
 }
 
-// start opens the runtime and drives it.
+// start opens the runtime and runs it.
 func (l *lab) start() {
 	l.t.Helper()
 	ctx := l.t.Context()
@@ -144,7 +144,7 @@ func (l *lab) end() {
 
 func (l *lab) prompt(text, key string, p ledger.Priority) string {
 	l.t.Helper()
-	a, err := l.runtime.Lane().Admit(l.t.Context(),
+	a, err := l.runtime.Scheduler().Admit(l.t.Context(),
 		scheduler.Ingress{AgentID: "main", Key: key, Kind: ledger.KindOperatorPrompt,
 			Origin: ledger.Origin{Kind: ledger.OriginOperator}, Priority: p,
 			Body: ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceCLIPrompt,
@@ -266,7 +266,7 @@ func TestAbort(t *testing.T) {
 		a, ok, err := v.OpenAttempt("main")
 		return ok && a.BegunAt != nil, err
 	})
-	if _, err := l.runtime.Lane().Abort(t.Context(), scheduler.Abort{AgentID: "main", By: "test"}); err != nil {
+	if _, err := l.runtime.Scheduler().Abort(t.Context(), scheduler.Abort{AgentID: "main", By: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	l.untilStatus(slow, ledger.Aborted)

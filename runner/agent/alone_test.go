@@ -105,7 +105,7 @@ func newAlone(t *testing.T, path string, homes agent.Homes, change func(*agent.C
 
 func (l *alone) prompt(agentID, text string) string {
 	l.t.Helper()
-	a, err := l.runtime.Lane().Admit(l.t.Context(),
+	a, err := l.runtime.Scheduler().Admit(l.t.Context(),
 		scheduler.Ingress{AgentID: agentID, Kind: ledger.KindOperatorPrompt,
 			Origin: ledger.Origin{Kind: ledger.OriginOperator},
 			Body:   ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceCLIPrompt,
@@ -165,7 +165,7 @@ func TestEndlessLoop(t *testing.T) {
 				l := newAlone(t, filepath.Join(t.TempDir(), "ledger.db"), stillHomes{}, nil)
 				defer l.close()
 				l.played.do = func(ctx context.Context, turn pool.Turn) error {
-					for _, tool := range tools.New(tools.Options{AgentID: "main", Lane: l.runtime.Lane(),
+					for _, tool := range tools.New(tools.Options{AgentID: "main", Scheduler: l.runtime.Scheduler(),
 						Ledger: l.store, Summaries: view.New(view.Facts{})}) {
 						if tool.Name == name {
 							_, err := tool.Call(ctx,

@@ -20,7 +20,7 @@ const (
 	retainBetween = 50 * time.Millisecond
 )
 
-// dispatch gives every agent that has work a driver, fires what is due, and
+// dispatch starts a run loop for every agent that has work, fires what is due, and
 // sleeps until a commit or the clock says that there may be more.
 func (r *Runtime) dispatch(ctx context.Context) error {
 	for ctx.Err() == nil {
@@ -42,11 +42,11 @@ func (r *Runtime) dispatch(ctx context.Context) error {
 	return nil
 }
 
-// round fires what is due, starts drivers, and returns how long there is nothing
+// round fires what is due, starts run loops, and returns how long there is nothing
 // to do but for a commit.
 func (r *Runtime) round(ctx context.Context) (time.Duration, error) {
 	now := r.cfg.Now()
-	next, ok, err := r.lane.FireDue(ctx, now)
+	next, ok, err := r.scheduler.FireDue(ctx, now)
 	if err != nil {
 		return 0, err
 	}
@@ -67,7 +67,7 @@ func (r *Runtime) round(ctx context.Context) (time.Duration, error) {
 			case at.After(now):
 				wake = min(wake, at.Sub(now))
 			default:
-				r.start(id)
+				r.startLoop(id)
 			}
 		}
 		return err
@@ -84,7 +84,7 @@ func due(v ledger.View, id string) (time.Time, error) {
 	if err != nil || !ok {
 		return time.Time{}, err
 	}
-	l, err := v.Lane(id)
+	l, err := v.AgentState(id)
 	return rules.Due(l.Progress, head), err
 }
 
@@ -103,33 +103,33 @@ func (r *Runtime) damaged(id string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace)
 	defer cancel()
 	text := fmt.Sprintf("Agent %s is left alone, the others go on: %s", id, r.failure(phaseStartup, err).Summary)
-	if _, err = r.lane.Notify(ctx, id, text, "", ""); err != nil {
-		_, err = r.lane.Notify(ctx, r.cfg.Default, text, "", "")
+	if _, err = r.scheduler.Notify(ctx, id, text, "", ""); err != nil {
+		_, err = r.scheduler.Notify(ctx, r.cfg.Default, text, "", "")
 	}
 	if err != nil {
 		r.log.Error("the operator cannot be told", "agent", id, "err", err)
 	}
 }
 
-// start gives an agent a driver unless it has one.
-func (r *Runtime) start(id string) {
+// startLoop starts the run loop of an agent unless it has one.
+func (r *Runtime) startLoop(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.driven[id] || r.broken[id] || r.closing {
+	if r.loops[id] || r.broken[id] || r.closing {
 		return
 	}
-	r.driven[id] = true
+	r.loops[id] = true
 	r.workers.Go(func() {
-		defer r.ended(id)
-		r.drive(id)
+		defer r.loopEnded(id)
+		r.runLoop(id)
 	})
 }
 
-// ended takes the driver of an agent off and lets the dispatcher look at what
-// came meanwhile.
-func (r *Runtime) ended(id string) {
+// loopEnded forgets the run loop of an agent and lets the dispatcher check for work
+// that arrived meanwhile.
+func (r *Runtime) loopEnded(id string) {
 	r.mu.Lock()
-	delete(r.driven, id)
+	delete(r.loops, id)
 	r.mu.Unlock()
 	select {
 	case r.idle <- struct{}{}:

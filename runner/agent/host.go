@@ -21,7 +21,7 @@ const maxRecent = 20
 func (r *Runtime) ensureDefault(ctx context.Context) error {
 	if err := r.cfg.Homes.EnsureDefault(ctx, r.cfg.Default); err != nil {
 		known := r.store.View(ctx, func(v ledger.View) error {
-			_, err := v.Lane(r.cfg.Default)
+			_, err := v.AgentState(r.cfg.Default)
 			return err
 		})
 		if known != nil {
@@ -30,7 +30,7 @@ func (r *Runtime) ensureDefault(ctx context.Context) error {
 		r.damaged(r.cfg.Default, err)
 		return nil
 	}
-	_, err := r.lane.Create(ctx, scheduler.NewAgent{ID: r.cfg.Default, Default: true, Template: r.cfg.Template})
+	_, err := r.scheduler.Create(ctx, scheduler.NewAgent{ID: r.cfg.Default, Default: true, Template: r.cfg.Template})
 	if state.IsCode(err, ledger.CodeExists) {
 		return nil
 	}
@@ -42,7 +42,7 @@ func (r *Runtime) ensureDefault(ctx context.Context) error {
 // by the next call.
 func (r *Runtime) CreateAgent(ctx context.Context, id, template string) (ledger.Agent, error) {
 	if !rules.AgentID(id) {
-		return r.lane.Create(ctx, scheduler.NewAgent{ID: id}) // which says what is wrong with it
+		return r.scheduler.Create(ctx, scheduler.NewAgent{ID: id}) // which says what is wrong with it
 	}
 	if template == "" {
 		template = r.cfg.Template
@@ -50,11 +50,11 @@ func (r *Runtime) CreateAgent(ctx context.Context, id, template string) (ledger.
 	if err := r.cfg.Homes.Create(ctx, id, template); err != nil && !state.IsCode(err, ledger.CodeExists) {
 		return ledger.Agent{}, err
 	}
-	return r.lane.Create(ctx, scheduler.NewAgent{ID: id, Template: template})
+	return r.scheduler.Create(ctx, scheduler.NewAgent{ID: id, Template: template})
 }
 
-// frameInput gathers what the frame of a claim says, from one snapshot.
-func (r *Runtime) frameInput(ctx context.Context, c scheduler.Claim) (prompt.Input, error) {
+// promptInput gathers the input of the prompt of a claim from one snapshot.
+func (r *Runtime) promptInput(ctx context.Context, c scheduler.Claim) (prompt.Input, error) {
 	in := prompt.Input{Agent: c.Agent, Message: c.Message, Continuation: c.Continuation, Wait: c.Wait,
 		Readmitted: c.Attempt.Readmit, Begins: c.Attempt.Chain == "", Now: r.cfg.Now()}
 	err := r.store.View(ctx, func(v ledger.View) (err error) {
@@ -85,7 +85,7 @@ func recentTurns(v ledger.View, agentID string) (list []prompt.Exchange, err err
 	return list, err
 }
 
-// Prompt is the frame that a prompt of the operator would be sent with now. It
+// Prompt returns the prompt that a text of the operator would be sent in now. It
 // changes nothing.
 func (r *Runtime) Prompt(ctx context.Context, agentID, text string) (json.RawMessage, error) {
 	c := scheduler.Claim{Message: ledger.Message{ID: responses.PrefixMessage + "preview", AgentID: agentID,
@@ -96,8 +96,8 @@ func (r *Runtime) Prompt(ctx context.Context, agentID, text string) (json.RawMes
 		if c.Agent, err = v.Agent(agentID); err != nil {
 			return err
 		}
-		c.Lane, err = v.Lane(agentID)
-		c.Attempt.Chain = c.Lane.Chain
+		c.State, err = v.AgentState(agentID)
+		c.Attempt.Chain = c.State.Chain
 		return err
 	})
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *Runtime) Prompt(ctx context.Context, agentID, text string) (json.RawMes
 	}
 	c.Continuation = rules.Continuation{TriggerKind: ledger.TriggerOperatorInput, Class: rules.ResumeOverride,
 		ModelVisible: true}
-	in, err := r.frameInput(ctx, c)
+	in, err := r.promptInput(ctx, c)
 	if err != nil {
 		return nil, err
 	}

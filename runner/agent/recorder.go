@@ -151,26 +151,26 @@ func (rec *recorder) commit(begun bool, through scheduler.Through, batch []sched
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(rec.turns), settleGrace)
 	defer cancel()
 	if begun {
-		data, digest := rec.frame()
-		if err := rec.lane.Began(ctx, rec.attempt.ID, data, digest); err != nil {
+		data, digest := rec.prompt()
+		if err := rec.scheduler.Began(ctx, rec.attempt.ID, data, digest); err != nil {
 			return err
 		}
 	}
 	if len(batch) == 0 {
 		return nil
 	}
-	return rec.lane.Progress(ctx, rec.attempt.ID, through, batch)
+	return rec.scheduler.Progress(ctx, rec.attempt.ID, through, batch)
 }
 
-// frame is what was sent and its digest, of which there is none when another
+// prompt returns the prompt that was sent and its digest, or nothing when another
 // process sent it.
-func (rec *recorder) frame() (data json.RawMessage, digest string) {
+func (rec *recorder) prompt() (data json.RawMessage, digest string) {
 	if rec.sent == nil {
 		return nil, ""
 	}
 	data, digest, err := rec.sent.Encode()
 	if err != nil { // it has nothing that cannot be encoded
-		rec.log.Warn("the frame of a turn cannot be recorded", "turn", rec.attempt.TurnID, "err", err)
+		rec.log.Warn("the prompt of a turn cannot be recorded", "turn", rec.attempt.TurnID, "err", err)
 	}
 	return data, digest
 }

@@ -12,7 +12,7 @@ import (
 
 // recover settles the open attempts that the last process left, or takes them up
 // again where the turn goes on. It returns when that is so of all of them; a turn
-// that goes on is settled by a driver, as if this process had begun it.
+// that goes on is settled by a run loop, as if this process had begun it.
 func (r *Runtime) recover(ctx context.Context) error {
 	type left struct {
 		agent   ledger.Agent
@@ -49,14 +49,14 @@ func (r *Runtime) recover(ctx context.Context) error {
 		settled.Add(1)
 		once := sync.OnceFunc(settled.Done)
 		r.mu.Lock()
-		r.driven[l.agent.ID] = true
+		r.loops[l.agent.ID] = true
 		r.mu.Unlock()
 		r.workers.Go(func() {
-			defer r.ended(l.agent.ID)
+			defer r.loopEnded(l.agent.ID)
 			defer once()
 			if r.takeUp(l.agent, l.attempt, once) {
 				once()
-				r.drive(l.agent.ID)
+				r.runLoop(l.agent.ID)
 			}
 		})
 	}
@@ -74,8 +74,8 @@ func (r *Runtime) recover(ctx context.Context) error {
 }
 
 // takeUp finds what became of an attempt and settles it, and asks again while
-// nothing can be found out: the engine may come back, and until then the lane
-// stays closed. attached is called when the turn goes on, or when it can't be said
+// nothing can be found out: the engine may come back, and until then the agent
+// takes no message. attached is called when the turn goes on, or when it can't be said
 // yet. It is false when the attempt could not be settled.
 func (r *Runtime) takeUp(agent ledger.Agent, attempt ledger.Attempt, attached func()) bool {
 	for {
@@ -101,17 +101,17 @@ func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agen
 	attached func()) (pool.Found, error) {
 	watching, leave := context.WithCancel(ctx)
 	record := r.newRecorder(attempt, nil)
-	var attending <-chan struct{}
+	var watcher <-chan struct{}
 	defer func() {
 		leave()
-		if attending != nil {
-			<-attending
+		if watcher != nil {
+			<-watcher
 		}
 		record.close()
 	}()
 	return r.cfg.Turns.Recover(ctx, r.turnOf(agent, attempt), func() {
 		record.began()
-		attending = r.attend(watching, attempt, stop)
+		watcher = r.watchTurn(watching, attempt, stop)
 		attached()
 	}, record)
 }

@@ -2,7 +2,7 @@
 // that only its owner can connect to, and over TCP when that is asked for.
 //
 //	request ─▶ guard (who may) ─▶ route ─▶ view of a snapshot        (reads)
-//	                                    └▶ one step of package lane  (everything else)
+//	                                    └▶ one step of the scheduler (everything else)
 //
 // The invariant: reading writes nothing and starts nothing; whoever changes
 // something was the operator, or held a capability for just that; where a message
@@ -38,7 +38,7 @@ import (
 type Host interface {
 	// CreateAgent makes an agent with its home. template "" is the default one.
 	CreateAgent(ctx context.Context, id, template string) (ledger.Agent, error)
-	// Prompt returns the frame in which a text of the operator would be sent. It
+	// Prompt returns the prompt that a text of the operator would be sent in. It
 	// changes nothing.
 	Prompt(ctx context.Context, agentID, text string) (json.RawMessage, error)
 	Models(ctx context.Context) (view.Models, error)
@@ -47,7 +47,7 @@ type Host interface {
 	Shutdown()
 }
 
-// Steps are the steps of lanes that the control plane asks for. *scheduler.Scheduler
+// Steps are the scheduler steps that the control plane takes. *scheduler.Scheduler
 // has them.
 type Steps interface {
 	Admit(ctx context.Context, in scheduler.Ingress) (scheduler.Admission, error)
@@ -166,13 +166,13 @@ func (s *Server) Run(ctx context.Context, l *Listeners) error {
 	// Requests outlive ctx: they are drained, not cut.
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	doors := l.doors()
-	servers := make([]*http.Server, len(doors))
-	for i, d := range doors {
+	listeners := l.all()
+	servers := make([]*http.Server, len(listeners))
+	for i, d := range listeners {
 		servers[i] = s.serverFor(base, d)
 	}
 	group, failed := errgroup.WithContext(ctx)
-	for i, d := range doors {
+	for i, d := range listeners {
 		group.Go(func() error {
 			strangers := s.limits.Strangers
 			if d.local { // there are none
@@ -193,9 +193,9 @@ func (s *Server) Run(ctx context.Context, l *Listeners) error {
 	return errors.Join(group.Wait(), l.Close())
 }
 
-func (s *Server) serverFor(base context.Context, d door) *http.Server {
+func (s *Server) serverFor(base context.Context, on listener) *http.Server {
 	return &http.Server{
-		Handler:                      s.handler(d),
+		Handler:                      s.handler(on),
 		BaseContext:                  func(net.Listener) context.Context { return base },
 		ConnContext:                  httpserver.ConnContext,
 		ReadHeaderTimeout:            10 * time.Second,
@@ -223,7 +223,7 @@ func (s *Server) drain(servers []*http.Server, cancel context.CancelFunc) error 
 	return group.Wait()
 }
 
-// lens is a view with the facts of now.
+// lens returns the view with the current facts.
 func (s *Server) lens() view.Lens {
 	info := s.host.Info()
 	return view.New(view.Facts{

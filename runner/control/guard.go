@@ -14,23 +14,23 @@ import (
 	"holon/state/ledger"
 )
 
-// admit says why a request may not come through a door, or nil. What carries a
-// capability in its path needs no bearer, and may be addressed by any name: a
+// admit returns why a listener refuses a request, or nil. A request with a
+// capability in its path needs no bearer token, and may use any host name: a
 // tunnel may have changed it.
-func (d door) admit(r *http.Request, capability bool) error {
-	if d.local || capability {
+func (l listener) admit(r *http.Request, capability bool) error {
+	if l.local || capability {
 		return nil
 	}
-	if err := d.refusePages(r); err != nil {
+	if err := l.refusePages(r); err != nil {
 		return err
 	}
-	if d.auth == AuthDisabled {
+	if l.auth == AuthDisabled {
 		return nil
 	}
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	// Digests have one length, so the comparison takes the same time for any token.
 	got := sha256.Sum256([]byte(strings.TrimSpace(given)))
-	if subtle.ConstantTimeCompare(got[:], d.token[:]) != 1 || !strings.EqualFold(scheme, "Bearer") {
+	if subtle.ConstantTimeCompare(got[:], l.token[:]) != 1 || !strings.EqualFold(scheme, "Bearer") {
 		return &state.Error{Code: wire.CodeUnauthorized, Param: "Authorization",
 			Message: "the bearer token is missing or wrong", Hint: "send Authorization: Bearer TOKEN"}
 	}
@@ -39,7 +39,7 @@ func (d door) admit(r *http.Request, capability bool) error {
 
 // refusePages refuses what a web page made a browser send, also by a name that
 // was bound anew to this address.
-func (d door) refusePages(r *http.Request) error {
+func (l listener) refusePages(r *http.Request) error {
 	forbidden := func(param, message, hint string) error {
 		return &state.Error{Code: wire.CodeForbidden, Param: param, Message: message, Hint: hint}
 	}
@@ -51,7 +51,7 @@ func (d door) refusePages(r *http.Request) error {
 			return forbidden("Sec-Fetch-Site", "requests of web pages are refused", "use holon, or a program")
 		}
 	}
-	if !d.named(r.Host) {
+	if !l.named(r.Host) {
 		return forbidden("Host", "the Host header does not name this server",
 			"use its address, or start it with --advertise URL")
 	}
@@ -60,7 +60,7 @@ func (d door) refusePages(r *http.Request) error {
 
 // named reports whether a Host header is one that no name server can bind to
 // this address: a number, localhost, or a name that the operator gave.
-func (d door) named(hostport string) bool {
+func (l listener) named(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		host = h
@@ -69,15 +69,15 @@ func (d door) named(hostport string) bool {
 	if net.ParseIP(host) != nil || host == "localhost" {
 		return true
 	}
-	return host != "" && slices.ContainsFunc(d.hosts, func(own string) bool { return strings.EqualFold(own, host) })
+	return host != "" && slices.ContainsFunc(l.hosts, func(own string) bool { return strings.EqualFold(own, host) })
 }
 
-// authMode is what a handshake says of the door.
-func (d door) authMode() wire.Auth {
+// authMode is what a handshake reports of the listener.
+func (l listener) authMode() wire.Auth {
 	switch {
-	case d.local:
+	case l.local:
 		return wire.Auth{Mode: "local_socket"}
-	case d.auth == AuthDisabled:
+	case l.auth == AuthDisabled:
 		return wire.Auth{Mode: "disabled"}
 	}
 	return wire.Auth{Mode: "bearer", Required: true}
@@ -87,27 +87,27 @@ func (d door) authMode() wire.Auth {
 // from outside did. A port without a token is on loopback, by the operator's
 // wish: for the operator it is as good as the socket, for others it proves
 // nothing.
-func (d door) operatorContext() ledger.AdmissionContext {
-	if d.local || d.auth == AuthDisabled {
+func (l listener) operatorContext() ledger.AdmissionContext {
+	if l.local || l.auth == AuthDisabled {
 		return ledger.LocalProcess
 	}
 	return ledger.ControlAuthenticated
 }
 
-func (d door) publicContext() ledger.AdmissionContext {
+func (l listener) publicContext() ledger.AdmissionContext {
 	switch {
-	case d.local:
+	case l.local:
 		return ledger.LocalProcess
-	case d.auth == AuthDisabled:
+	case l.auth == AuthDisabled:
 		return ledger.PublicUnauthenticated
 	}
 	return ledger.ControlAuthenticated
 }
 
-type doorKey struct{}
+type listenerKey struct{}
 
-// through returns the door that a request came through.
-func through(ctx context.Context) door {
-	d, _ := ctx.Value(doorKey{}).(door)
-	return d
+// listenerOf returns the listener that a request came through.
+func listenerOf(ctx context.Context) listener {
+	l, _ := ctx.Value(listenerKey{}).(listener)
+	return l
 }

@@ -165,11 +165,11 @@ func (s *Server) postDebugPrompt(w http.ResponseWriter, r *http.Request) (any, e
 	if err := s.decode(w, r, maxPrompt, &p, false); err != nil {
 		return nil, err
 	}
-	frame, err := s.host.Prompt(r.Context(), s.agentID(r), p.Text)
+	prompt, err := s.host.Prompt(r.Context(), s.agentID(r), p.Text)
 	if err != nil {
 		return nil, err
 	}
-	return []byte(frame), nil
+	return []byte(prompt), nil
 }
 
 func (s *Server) postTrigger(_ http.ResponseWriter, r *http.Request) (any, error) {

@@ -111,21 +111,21 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// door is one way in, and what is demanded of those who come through it.
-type door struct {
-	local  bool // the Unix socket: whoever can connect is the operator
+// listener is a Unix socket or TCP port and what it demands of clients.
+type listener struct {
+	local  bool // the Unix socket: a client that can connect is the operator
 	auth   Auth
 	token  [sha256.Size]byte // digest
 	hosts  []string          // names under which a TCP port may be addressed
 	listen func(limit int) net.Listener
 }
 
-func (l *Listeners) doors() []door {
-	out := []door{{local: true, listen: l.unix.Bounded}}
+func (l *Listeners) all() []listener {
+	out := []listener{{local: true, listen: l.unix.Bounded}}
 	if l.tcp == nil {
 		return out
 	}
-	d := door{auth: l.access.Auth, token: sha256.Sum256([]byte(l.access.Token)), listen: func(limit int) net.Listener {
+	d := listener{auth: l.access.Auth, token: sha256.Sum256([]byte(l.access.Token)), listen: func(limit int) net.Listener {
 		return socket.Bounded(l.tcp, limit)
 	}}
 	if host, _, err := net.SplitHostPort(l.access.address()); err == nil {

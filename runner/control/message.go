@@ -31,25 +31,25 @@ func (s *Server) postPrompt(w http.ResponseWriter, r *http.Request) (any, error)
 	if strings.TrimSpace(p.Text) == "" {
 		return nil, missing("text", "say what the agent is to do")
 	}
-	surface, err := promptSurface(through(r.Context()), p.Surface)
+	surface, err := promptSurface(listenerOf(r.Context()), p.Surface)
 	if err != nil {
 		return nil, err
 	}
 	return s.admit(r, string(ledger.SurfaceControlPrompt), scheduler.Ingress{
 		AgentID: s.agentID(r), Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
 		Priority: ledger.Priority(p.Priority), Body: ledger.Body{Type: "text", Text: p.Text},
-		Surface: surface, AdmissionContext: through(r.Context()).operatorContext(), CorrelationID: p.CorrelationID,
+		Surface: surface, AdmissionContext: listenerOf(r.Context()).operatorContext(), CorrelationID: p.CorrelationID,
 		CausationID: p.CausationID,
 	})
 }
 
 // promptSurface is where the operator said something. That it was this
 // machine's command line is believed of who came through its socket.
-func promptSurface(d door, asked string) (ledger.Surface, error) {
+func promptSurface(l listener, asked string) (ledger.Surface, error) {
 	switch s := ledger.Surface(asked); {
 	case s == "" || s == ledger.SurfaceControlPrompt:
 		return ledger.SurfaceControlPrompt, nil
-	case d.local && (s == ledger.SurfaceCLIPrompt || s == ledger.SurfaceRunOnce):
+	case l.local && (s == ledger.SurfaceCLIPrompt || s == ledger.SurfaceRunOnce):
 		return s, nil
 	}
 	return "", &state.Error{Code: wire.CodeAuthorityClaimed, Param: "surface",
@@ -108,7 +108,7 @@ func (s *Server) postEnqueue(w http.ResponseWriter, r *http.Request) (any, error
 	return s.admit(r, string(ledger.SurfacePublicEnqueue), scheduler.Ingress{
 		AgentID: id, Kind: kind, Origin: origin, Priority: ledger.Priority(e.Priority), Body: body,
 		Metadata: e.Metadata,
-		Surface:  ledger.SurfacePublicEnqueue, AdmissionContext: through(r.Context()).publicContext(),
+		Surface:  ledger.SurfacePublicEnqueue, AdmissionContext: listenerOf(r.Context()).publicContext(),
 		CorrelationID: e.CorrelationID, CausationID: e.CausationID,
 	})
 }
@@ -185,7 +185,7 @@ func (s *Server) postWake(w http.ResponseWriter, r *http.Request) (any, error) {
 	d, err := s.steps.Wake(r.Context(),
 		scheduler.Wake{AgentID: id, Reason: body.Reason, Description: body.Description, Source: body.Source,
 			CorrelationID: body.CorrelationID, CausationID: body.CausationID,
-			Context: through(r.Context()).operatorContext()})
+			Context: listenerOf(r.Context()).operatorContext()})
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +216,7 @@ func (s *Server) postWebhook(w http.ResponseWriter, r *http.Request) (any, error
 	return s.admit(r, string(ledger.SurfaceWebhook), scheduler.Ingress{
 		AgentID: s.agentID(r), Kind: ledger.KindWebhookEvent, Origin: origin,
 		Body:    ledger.Body{Type: "json", Value: body},
-		Surface: ledger.SurfaceWebhook, AdmissionContext: through(r.Context()).publicContext(),
+		Surface: ledger.SurfaceWebhook, AdmissionContext: listenerOf(r.Context()).publicContext(),
 	})
 }
 

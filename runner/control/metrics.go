@@ -55,16 +55,16 @@ func (s *Server) sums(ctx context.Context) ([]byte, error) {
 }
 
 func (t *totals) add(v ledger.View, agentID string) error {
-	lane, err := v.Lane(agentID)
+	stored, err := v.AgentState(agentID)
 	if err != nil {
 		return err
 	}
-	if lane.Stopped {
+	if stored.Stopped {
 		t.stopped++
 	}
-	t.messages, t.turns, t.events = t.messages+lane.Admitted, t.turns+lane.Turns, t.events+lane.EventSeq
-	t.rounds, t.input, t.output = t.rounds+lane.Totals.ModelRounds, t.input+lane.Totals.InputTokens,
-		t.output+lane.Totals.OutputTokens
+	t.messages, t.turns, t.events = t.messages+stored.Admitted, t.turns+stored.Turns, t.events+stored.EventSeq
+	t.rounds, t.input, t.output = t.rounds+stored.Totals.ModelRounds, t.input+stored.Totals.InputTokens,
+		t.output+stored.Totals.OutputTokens
 	queued, err := v.CountQueued(agentID)
 	t.queued += queued
 	return err

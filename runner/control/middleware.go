@@ -19,17 +19,17 @@ import (
 	"holon/state"
 )
 
-// handler is the API as it is behind a door.
-func (s *Server) handler(d door) http.Handler {
+// handler returns the API as one listener serves it.
+func (s *Server) handler(l listener) http.Handler {
 	r := chi.NewRouter()
 	r.Use(s.observe, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), doorKey{}, d)))
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), listenerKey{}, l)))
 		})
 	})
 	refuse := func(err error) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
-			if denied := d.admit(r, false); denied != nil { // who may not ask learns no route
+			if denied := l.admit(r, false); denied != nil { // who may not ask learns no route
 				err = denied
 			}
 			s.fail(w, r, err)
@@ -44,15 +44,15 @@ func (s *Server) handler(d door) http.Handler {
 			Hint: "GET /openapi.json lists the methods"})(w, r)
 	})
 	for _, one := range s.routes() {
-		r.Method(one.method, one.path, s.serve(d, one))
+		r.Method(one.method, one.path, s.serve(l, one))
 	}
 	return r
 }
 
 // serve answers a route: who may, what it gives, how that is sent.
-func (s *Server) serve(d door, one route) http.HandlerFunc {
+func (s *Server) serve(l listener, one route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := d.admit(r, one.capability); err != nil {
+		if err := l.admit(r, one.capability); err != nil {
 			s.fail(w, r, err)
 			return
 		}

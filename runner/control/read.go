@@ -33,7 +33,7 @@ func (s *Server) getHandshake(_ http.ResponseWriter, r *http.Request) (any, erro
 	info := s.host.Info()
 	return wire.Handshake{
 		OK: true, Protocol: wire.Protocol{Name: wire.ProtocolName, Version: wire.ProtocolVersion},
-		Auth:         through(r.Context()).authMode(),
+		Auth:         listenerOf(r.Context()).authMode(),
 		Capabilities: []string{"agents.list", "agents.state", "agents.events", "agents.control"},
 		Runtime: wire.HandshakeRuntime{DefaultAgent: info.DefaultAgent, Version: info.Version, HomeDir: info.HomeDir,
 			WorkspaceDir: info.HomeDir,
@@ -147,15 +147,15 @@ func (s *Server) getState(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	id := s.agentID(r)
-	var lane ledger.Lane
+	var stored ledger.AgentState
 	err := s.store.View(r.Context(), func(v ledger.View) (err error) {
-		lane, err = v.Lane(id)
+		stored, err = v.AgentState(id)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	body, shared, err := s.gate.do(r.Context(), "state/"+id, lane.Revision,
+	body, shared, err := s.gate.do(r.Context(), "state/"+id, stored.Revision,
 		func(ctx context.Context) ([]byte, int64, error) {
 			return s.snapshot(ctx, id)
 		})

@@ -47,7 +47,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := make(map[string]bool)
-	err = chi.Walk(s.handler(door{local: true}).(chi.Routes),
+	err = chi.Walk(s.handler(listener{local: true}).(chi.Routes),
 		func(method, path string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 			if _, ok := doc.Paths[path][strings.ToLower(method)]; !ok {
 				t.Errorf("%s %s is not described", method, path)

@@ -172,7 +172,7 @@ func TestHostileClients(t *testing.T) {
 	// A private agent is shown to nobody, and takes no messages from outside.
 	if err := r.store.Update(t.Context(), func(tx ledger.Tx) error {
 		return tx.InsertAgent(ledger.Agent{ID: "hidden", Visibility: ledger.Private, CreatedAt: time.Now(),
-			UpdatedAt: time.Now()}, ledger.Lane{AgentID: "hidden", UpdatedAt: time.Now()})
+			UpdatedAt: time.Now()}, ledger.AgentState{AgentID: "hidden", UpdatedAt: time.Now()})
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -130,9 +130,9 @@ func (st *eventStream) bounds(ctx context.Context) (wire.StreamFrame, error) {
 		if err != nil {
 			return err
 		}
-		lane, err := v.Lane(st.agentID)
+		stored, err := v.AgentState(st.agentID)
 		// Not the newest that is kept: retention may have taken all.
-		at.OldestSeq, at.NewestSeq = page.OldestSeq, lane.EventSeq
+		at.OldestSeq, at.NewestSeq = page.OldestSeq, stored.EventSeq
 		return err
 	})
 	return at, err
@@ -208,8 +208,8 @@ func (st *eventStream) page(ctx context.Context) (more bool, err error) {
 		if page, err = st.server.lens().Events(v, st.agentID, st.query, st.server.store.Epoch()); err != nil {
 			return err
 		}
-		lane, err := v.Lane(st.agentID)
-		newest = lane.EventSeq
+		stored, err := v.AgentState(st.agentID)
+		newest = stored.EventSeq
 		return err
 	})
 	if err != nil {

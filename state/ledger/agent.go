@@ -32,7 +32,7 @@ const (
 )
 
 // Agent is who an agent is and how it was set. It changes rarely; what changes
-// with every message is its Lane.
+// with every message is its AgentState.
 type Agent struct {
 	ID         string     `json:"agent_id"`
 	Kind       Kind       `json:"kind"`
@@ -54,10 +54,9 @@ type Agent struct {
 	ArchivedAt *time.Time `json:"archived_at,omitempty"`
 }
 
-// Lane is the one row that every step of an agent reads and writes. Saving it at
-// the expected revision takes the next step. Whether the agent is busy is not part
-// of it: an open attempt says so.
-type Lane struct {
+// AgentState is the one row that every step of an agent reads and writes: whoever
+// saves it made the agent's next step. Whether the agent is busy is not part of it.
+type AgentState struct {
 	AgentID  string `json:"agent_id"`
 	Revision int64  `json:"revision"`  // number of the steps taken
 	EventSeq int64  `json:"event_seq"` // of the agent's newest event

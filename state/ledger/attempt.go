@@ -17,7 +17,7 @@ const (
 	AttemptFailed      AttemptStatus = "not_begun"   // no turn could be begun
 )
 
-// Attempt owns its agent's lane from the claim of a message to the settlement of
+// Attempt is the lease on its agent from the claim of a message to the settlement of
 // its turn. An agent has at most one that is open.
 type Attempt struct {
 	ID        string        `json:"attempt_id"`

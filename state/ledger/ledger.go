@@ -95,7 +95,7 @@ type View interface {
 	// Agents returns all agents that are not archived, by id; of one whose record is
 	// damaged, its ID.
 	Agents() ([]Agent, error)
-	Lane(agentID string) (Lane, error)
+	AgentState(agentID string) (AgentState, error)
 
 	Message(id string) (Message, error)
 	// MessageByKey finds the message that was admitted for an agent under an
@@ -105,7 +105,7 @@ type View interface {
 	Messages(agentID string, limit int) ([]Message, error)
 
 	Entry(messageID string) (Entry, error)
-	// Head returns the queued entry that an agent's lane takes next: of the sender
+	// Head returns the queued entry that an agent takes next: of the sender
 	// of the first rank, in the first band that has one, the oldest in it, also when
 	// it is to be left alone until its NotBefore.
 	Head(agentID string) (e Entry, ok bool, err error)
@@ -172,11 +172,11 @@ type View interface {
 type Tx interface {
 	View
 
-	InsertAgent(a Agent, l Lane) error
+	InsertAgent(a Agent, l AgentState) error
 	UpdateAgent(a Agent) error
-	// SaveLane stores a lane that was read in this Tx. Its Revision must be that
+	// SaveAgentState stores a state that was read in this Tx. Its Revision must be that
 	// of the stored one, which becomes one more; l is updated.
-	SaveLane(l *Lane) error
+	SaveAgentState(l *AgentState) error
 
 	InsertMessage(m Message, e Entry) error
 	UpdateEntry(e Entry) error
@@ -194,6 +194,6 @@ type Tx interface {
 	InsertNotification(n Notification) error
 
 	// Append numbers events of an agent on from l.EventSeq and stores them. The
-	// lane must be saved in the same Tx, after it.
-	Append(l *Lane, events ...Event) error
+	// state must be saved in the same Tx, after it.
+	Append(l *AgentState, events ...Event) error
 }

@@ -145,7 +145,7 @@ type Body struct {
 type Message struct {
 	ID               string            `json:"id"`
 	AgentID          string            `json:"agent_id"`
-	Number           int64             `json:"-"` // Lane.Admitted when it came
+	Number           int64             `json:"-"` // AgentState.Admitted when it came
 	Key              string            `json:"-"` // idempotency key, unique within the agent; "": none
 	CreatedAt        time.Time         `json:"created_at"`
 	Kind             MessageKind       `json:"kind"`

@@ -32,19 +32,19 @@ func keepAgent(a ledger.Agent) ledger.Agent {
 	return a
 }
 
-// Lane implements ledger.View.
-func (v *view) Lane(agentID string) (ledger.Lane, error) {
+// AgentState implements ledger.View.
+func (v *view) AgentState(agentID string) (ledger.AgentState, error) {
 	return get(v, "agent", agentID, scanLane, "SELECT revision, event_seq, stopped, data FROM lanes WHERE agent_id = ?")
 }
 
-func scanLane(r *row) (l ledger.Lane) {
+func scanLane(r *row) (l ledger.AgentState) {
 	revision, seq, stopped := r.integer(), r.integer(), r.flag()
 	r.record(&l)
 	l.Revision, l.EventSeq, l.Stopped = revision, seq, stopped
 	return l
 }
 
-func keepLane(l ledger.Lane) ledger.Lane {
+func keepLane(l ledger.AgentState) ledger.AgentState {
 	l.UpdatedAt, l.LastBriefAt, l.Progress.EndedAt = kept(l.UpdatedAt), keptOrNil(l.LastBriefAt),
 		keptOrNil(l.Progress.EndedAt)
 	l.LastFailure = keepFailure(l.LastFailure)
@@ -65,7 +65,7 @@ func keepFailure(f *ledger.Failure) *ledger.Failure {
 }
 
 // InsertAgent implements ledger.Tx.
-func (t *tx) InsertAgent(a ledger.Agent, l ledger.Lane) error {
+func (t *tx) InsertAgent(a ledger.Agent, l ledger.AgentState) error {
 	if l.AgentID != a.ID {
 		return fmt.Errorf("insert agent %q: the lane is that of %q", a.ID, l.AgentID)
 	}

@@ -55,7 +55,7 @@ func TestBackupAndRestore(t *testing.T) {
 			t.Errorf("%s: epoch %q, that of the original is %q", name, copied.Epoch(), s.Epoch())
 		}
 		if err := copied.View(t.Context(), func(v ledger.View) error {
-			l, err := v.Lane("a")
+			l, err := v.AgentState("a")
 			page, pageErr := v.Events("a", ledger.EventQuery{Limit: 1 << 30})
 			if n := int64(len(page.Events)); n < before || n != l.EventSeq || n != page.Newest {
 				t.Errorf("%s: %d events, %d before the backup, the lane says %d", name, n, before, l.EventSeq)

@@ -63,7 +63,7 @@ func writeUntilKilled(path string) error {
 
 // crashStep is one message with one event of the same number.
 func crashStep(tx ledger.Tx, agent string) (int64, error) {
-	l, err := tx.Lane(agent)
+	l, err := tx.AgentState(agent)
 	if err != nil {
 		return 0, err
 	}
@@ -78,7 +78,7 @@ func crashStep(tx ledger.Tx, agent string) (int64, error) {
 	if err := tx.Append(&l, ledger.Event{ID: "evt", MessageID: m.ID, Level: 4}); err != nil {
 		return 0, err
 	}
-	return l.EventSeq, tx.SaveLane(&l)
+	return l.EventSeq, tx.SaveAgentState(&l)
 }
 
 func TestKilled(t *testing.T) {
@@ -90,7 +90,7 @@ func TestKilled(t *testing.T) {
 	s := openAt(t, path)
 	for _, id := range crashAgents {
 		if err := s.Update(t.Context(), func(tx ledger.Tx) error {
-			return tx.InsertAgent(ledger.Agent{ID: id}, ledger.Lane{AgentID: id})
+			return tx.InsertAgent(ledger.Agent{ID: id}, ledger.AgentState{AgentID: id})
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +155,7 @@ func checkAfterKill(t *testing.T, path string, acknowledged map[string]int64) {
 	defer s.Close()
 	err := s.View(t.Context(), func(v ledger.View) error {
 		for _, agent := range crashAgents {
-			l, err := v.Lane(agent)
+			l, err := v.AgentState(agent)
 			if err != nil {
 				return err
 			}

@@ -48,7 +48,7 @@ func filledStore(t testing.TB) *Store {
 func readAll(v ledger.View) (errs []error) {
 	keep := func(_ any, err error) { errs = append(errs, err) }
 	keep(v.Agent("a"))
-	keep(v.Lane("a"))
+	keep(v.AgentState("a"))
 	keep(v.Message("x"))
 	_, _, err := v.OpenAttempt("a")
 	errs = append(errs, err)
@@ -208,7 +208,7 @@ func TestPrunedFileShrinks(t *testing.T) {
 	appendTo(t, s, 0)
 	for range 8 {
 		if err := s.Update(t.Context(), func(tx ledger.Tx) error {
-			l, err := tx.Lane("a")
+			l, err := tx.AgentState("a")
 			if err != nil {
 				return err
 			}
@@ -216,7 +216,7 @@ func TestPrunedFileShrinks(t *testing.T) {
 			for i := range events {
 				events[i].Data = []byte(`"` + strings.Repeat("x", 1500) + `"`)
 			}
-			return errors.Join(tx.Append(&l, events...), tx.SaveLane(&l))
+			return errors.Join(tx.Append(&l, events...), tx.SaveAgentState(&l))
 		}); err != nil {
 			t.Fatal(err)
 		}

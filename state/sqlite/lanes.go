@@ -7,7 +7,7 @@ import (
 )
 
 // updateLane writes a lane that the file has.
-func (t *tx) updateLane(l ledger.Lane) error {
+func (t *tx) updateLane(l ledger.AgentState) error {
 	data, err := encode(l)
 	if err != nil {
 		return err
@@ -19,7 +19,7 @@ func (t *tx) updateLane(l ledger.Lane) error {
 }
 
 // copyLane returns a lane that shares nothing with l.
-func copyLane(l ledger.Lane) ledger.Lane {
+func copyLane(l ledger.AgentState) ledger.AgentState {
 	if l.PendingWake != nil {
 		hint := *l.PendingWake
 		hint.Body = bytes.Clone(hint.Body)

@@ -27,7 +27,7 @@ func TestMigrateSenders(t *testing.T) {
 			Priority: ledger.Background},
 	}
 	err := s.Update(t.Context(), func(tx ledger.Tx) error {
-		if err := tx.InsertAgent(ledger.Agent{ID: "a"}, ledger.Lane{AgentID: "a"}); err != nil {
+		if err := tx.InsertAgent(ledger.Agent{ID: "a"}, ledger.AgentState{AgentID: "a"}); err != nil {
 			return err
 		}
 		for i, m := range messages {

@@ -66,7 +66,7 @@ func appendTo(t testing.TB, s *Store, n int) {
 		if _, err := tx.Agent("a"); err == nil {
 			return nil
 		}
-		return tx.InsertAgent(ledger.Agent{ID: "a"}, ledger.Lane{AgentID: "a"})
+		return tx.InsertAgent(ledger.Agent{ID: "a"}, ledger.AgentState{AgentID: "a"})
 	})
 	for range n {
 		if err == nil {
@@ -80,14 +80,14 @@ func appendTo(t testing.TB, s *Store, n int) {
 
 // tell appends n events of agent a.
 func tell(tx ledger.Tx, n int) error {
-	l, err := tx.Lane("a")
+	l, err := tx.AgentState("a")
 	if err != nil {
 		return err
 	}
 	if err := tx.Append(&l, make([]ledger.Event, n)...); err != nil {
 		return err
 	}
-	return tx.SaveLane(&l)
+	return tx.SaveAgentState(&l)
 }
 
 func newestEvent(t testing.TB, s *Store) (n int64) {

@@ -19,7 +19,7 @@ type tx struct {
 	written bool  // the file was changed, within the savepoint if nested
 	broken  error // after which SQLite may have ended the transaction
 
-	lanes   map[string]ledger.Lane // those that were read, as the file has them
+	lanes   map[string]ledger.AgentState // those that were read, as the file has them
 	watched []string               // agents with new events
 	unsaved []newest               // of those of them whose lane does not have the number yet
 }
@@ -33,7 +33,7 @@ type newest struct {
 var _ ledger.Tx = (*tx)(nil)
 
 func newTx(ctx context.Context, w *writer) *tx {
-	return &tx{view: view{ctx: ctx, conn: w.conn}, w: w, nested: len(w.batch) > 0, lanes: map[string]ledger.Lane{}}
+	return &tx{view: view{ctx: ctx, conn: w.conn}, w: w, nested: len(w.batch) > 0, lanes: map[string]ledger.AgentState{}}
 }
 
 // write runs a statement that changes rows and returns how many.
@@ -101,24 +101,24 @@ func (t *tx) replace(noun, id, text string, args ...driver.Value) error {
 	return nil
 }
 
-// Lane implements ledger.View.
-func (t *tx) Lane(agentID string) (ledger.Lane, error) {
+// AgentState implements ledger.View.
+func (t *tx) AgentState(agentID string) (ledger.AgentState, error) {
 	if err := t.usable(); err != nil {
-		return ledger.Lane{}, err
+		return ledger.AgentState{}, err
 	}
 	if l, ok := t.lanes[agentID]; ok {
 		return copyLane(l), nil
 	}
-	l, err := t.view.Lane(agentID)
+	l, err := t.view.AgentState(agentID)
 	if err == nil {
 		t.lanes[agentID] = copyLane(l)
 	}
 	return l, err
 }
 
-// SaveLane implements ledger.Tx.
-func (t *tx) SaveLane(l *ledger.Lane) error {
-	stored, err := t.Lane(l.AgentID)
+// SaveAgentState implements ledger.Tx.
+func (t *tx) SaveAgentState(l *ledger.AgentState) error {
+	stored, err := t.AgentState(l.AgentID)
 	if err != nil {
 		return err
 	}
@@ -156,11 +156,11 @@ func (t *tx) park(agentID string, stopped bool) error {
 }
 
 // Append implements ledger.Tx.
-func (t *tx) Append(l *ledger.Lane, events ...ledger.Event) error {
+func (t *tx) Append(l *ledger.AgentState, events ...ledger.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	stored, err := t.Lane(l.AgentID)
+	stored, err := t.AgentState(l.AgentID)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (t *tx) Append(l *ledger.Lane, events ...ledger.Event) error {
 
 // newest returns the number of an agent's newest event, which its lane may not
 // have yet.
-func (t *tx) newest(stored ledger.Lane) int64 {
+func (t *tx) newest(stored ledger.AgentState) int64 {
 	for _, n := range t.unsaved {
 		if n.agentID == stored.AgentID {
 			return n.seq

@@ -103,7 +103,7 @@ func (r *rig) openLedger(ctx context.Context, agents int) (*book, error) {
 		for range agents {
 			id := responses.NewID("agent_")
 			b.agents = append(b.agents, id)
-			if err := tx.InsertAgent(ledger.Agent{ID: id}, ledger.Lane{AgentID: id}); err != nil {
+			if err := tx.InsertAgent(ledger.Agent{ID: id}, ledger.AgentState{AgentID: id}); err != nil {
 				return err
 			}
 		}
@@ -120,9 +120,9 @@ func event() ledger.Event {
 }
 
 // step is one update of an agent: fn, one event, the lane.
-func (b *book) step(ctx context.Context, fn func(tx ledger.Tx, l *ledger.Lane) error) error {
+func (b *book) step(ctx context.Context, fn func(tx ledger.Tx, l *ledger.AgentState) error) error {
 	return b.store.Update(ctx, func(tx ledger.Tx) error {
-		l, err := tx.Lane(b.agents[0])
+		l, err := tx.AgentState(b.agents[0])
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (b *book) step(ctx context.Context, fn func(tx ledger.Tx, l *ledger.Lane) e
 		if err := tx.Append(&l, event()); err != nil {
 			return err
 		}
-		return tx.SaveLane(&l)
+		return tx.SaveAgentState(&l)
 	})
 }
 
@@ -144,7 +144,7 @@ func (b *book) through(ctx context.Context) ([]time.Duration, error) {
 	return []time.Duration{time.Since(began)}, err
 }
 
-func (b *book) admit(tx ledger.Tx, l *ledger.Lane) error {
+func (b *book) admit(tx ledger.Tx, l *ledger.AgentState) error {
 	l.Admitted++
 	now := time.Now()
 	m := ledger.Message{
@@ -156,7 +156,7 @@ func (b *book) admit(tx ledger.Tx, l *ledger.Lane) error {
 		Status: ledger.Queued, CreatedAt: now, UpdatedAt: now})
 }
 
-func (b *book) claim(tx ledger.Tx, l *ledger.Lane) error {
+func (b *book) claim(tx ledger.Tx, l *ledger.AgentState) error {
 	e, ok, err := tx.Head(l.AgentID)
 	if err != nil || !ok {
 		return errors.Join(err, errors.New("the queue has no head"))
@@ -169,7 +169,7 @@ func (b *book) claim(tx ledger.Tx, l *ledger.Lane) error {
 	return errors.Join(tx.UpdateEntry(e), tx.InsertAttempt(a))
 }
 
-func (b *book) settle(tx ledger.Tx, l *ledger.Lane) error {
+func (b *book) settle(tx ledger.Tx, l *ledger.AgentState) error {
 	a, ok, err := tx.OpenAttempt(l.AgentID)
 	if err != nil || !ok {
 		return errors.Join(err, errors.New("no attempt is open"))
@@ -187,7 +187,7 @@ func (b *book) settle(tx ledger.Tx, l *ledger.Lane) error {
 
 func (b *book) append(ctx context.Context, agentID string, n int) error {
 	return b.store.Update(ctx, func(tx ledger.Tx) error {
-		l, err := tx.Lane(agentID)
+		l, err := tx.AgentState(agentID)
 		if err != nil {
 			return err
 		}
@@ -196,7 +196,7 @@ func (b *book) append(ctx context.Context, agentID string, n int) error {
 				return err
 			}
 		}
-		return tx.SaveLane(&l)
+		return tx.SaveAgentState(&l)
 	})
 }
 

@@ -1,15 +1,15 @@
-// Package prompt makes what an agent is told in a turn: who it is, how it lives,
-// why it woke, and the message with where it came from.
+// Package prompt assembles the prompt of a turn: who the agent is, how it works,
+// why it woke, and the message with its provenance.
 //
-// A Frame is made of blocks that say how long they stay true. What is stable and
-// what belongs to the agent becomes the instructions of the request, byte for byte
-// the same as long as nothing of it changed, so that agentd tells a model only of
-// changes; what belongs to the turn becomes its input. agentd itself adds its
-// policy, the AGENTS.md files, skills and tools, so they are not repeated here.
+// A Prompt consists of blocks that state how long they stay valid. Stable and
+// agent-scoped blocks become the instructions of the request, byte for byte the
+// same while nothing in them changes, so that agentd sends a model only changes;
+// turn-scoped blocks become its input. agentd itself adds its policy, the AGENTS.md
+// files, skills and tools, so they are not repeated here.
 //
-// The invariant: nothing that a message says can pass for what the frame says of
-// it. Its text stands between two lines that contain a digest of that very text.
-// A Frame is a value without clock or disk: the same input makes the same frame.
+// The invariant: no text of a message can pass for what the prompt says about the
+// message. The text stands between two lines that contain a digest of that text. A
+// Prompt is a value without clock or disk: the same input gives the same prompt.
 package prompt
 
 import (
@@ -24,7 +24,7 @@ import (
 	"holon/state/ledger"
 )
 
-// Stability says how long a block stays as it is.
+// Stability says how long a block stays unchanged.
 type Stability string
 
 const (
@@ -33,14 +33,14 @@ const (
 	TurnScoped  Stability = "turn_scoped"
 )
 
-// Block is one part of a frame (runtime specification, "Provider Prompt Frame").
+// Block is one part of a prompt (runtime specification, "Provider Prompt Frame").
 type Block struct {
 	Text       string    `json:"text"`
 	Stability  Stability `json:"stability"`
 	Breakpoint bool      `json:"cache_breakpoint"`
 }
 
-// Cache is the identity of a frame for providers that keep prefixes.
+// Cache identifies a prompt for providers that cache prefixes.
 type Cache struct {
 	AgentID               string `json:"agent_id"`
 	PromptCacheKey        string `json:"prompt_cache_key"`    // of the agent and what is not of the turn
@@ -49,7 +49,7 @@ type Cache struct {
 	CompressionEpoch      int64  `json:"compression_epoch"`
 }
 
-// Prompt is what is sent with a turn, and recorded with it.
+// Prompt is sent with a turn, and recorded with it.
 type Prompt struct {
 	SystemPrompt  string  `json:"system_prompt"` // the texts of SystemBlocks
 	SystemBlocks  []Block `json:"system_blocks"`
@@ -57,7 +57,7 @@ type Prompt struct {
 	Cache         Cache   `json:"cache"`
 }
 
-// Input is what a frame is made of.
+// Input is what Assemble needs to know.
 type Input struct {
 	Agent        ledger.Agent
 	Message      ledger.Message
@@ -79,39 +79,39 @@ type Exchange struct {
 	Ended  string // why it was cut short; "": it was not
 }
 
-// Assemble makes the frame.
+// Assemble makes the prompt.
 func Assemble(in Input) Prompt {
-	f := Prompt{SystemBlocks: []Block{
+	p := Prompt{SystemBlocks: []Block{
 		{Text: living, Stability: Stable},
 		{Text: identity(in.Agent), Stability: AgentScoped, Breakpoint: true},
 	}}
 	if in.Begins {
-		f.add(recent(in.Recent))
+		p.add(recent(in.Recent))
 	}
-	f.add(situation(in))
-	f.add(labelled(in.Message))
-	f.SystemPrompt = texts(f.SystemBlocks)
-	f.Cache = Cache{AgentID: in.Agent.ID, PromptCacheKey: "agent-" + in.Agent.ID + "-" + digest(f.SystemPrompt)[:16],
-		ContextFingerprint: digest(f.SystemPrompt, f.Prompt())}
-	return f
+	p.add(situation(in))
+	p.add(labelled(in.Message))
+	p.SystemPrompt = texts(p.SystemBlocks)
+	p.Cache = Cache{AgentID: in.Agent.ID, PromptCacheKey: "agent-" + in.Agent.ID + "-" + digest(p.SystemPrompt)[:16],
+		ContextFingerprint: digest(p.SystemPrompt, p.Prompt())}
+	return p
 }
 
-func (f *Prompt) add(text string) {
+func (p *Prompt) add(text string) {
 	if text != "" {
-		f.ContextBlocks = append(f.ContextBlocks, Block{Text: text, Stability: TurnScoped})
+		p.ContextBlocks = append(p.ContextBlocks, Block{Text: text, Stability: TurnScoped})
 	}
 }
 
-// Instructions are those of the request.
-func (f Prompt) Instructions() string { return f.SystemPrompt }
+// Instructions returns the instructions of the request.
+func (p Prompt) Instructions() string { return p.SystemPrompt }
 
-// Prompt is the input of the request.
-func (f Prompt) Prompt() string { return texts(f.ContextBlocks) }
+// Prompt returns the input of the request.
+func (p Prompt) Prompt() string { return texts(p.ContextBlocks) }
 
-// Encode returns the frame's JSON and a digest of it, in hex.
-func (f Prompt) Encode() (data []byte, sum string, err error) {
-	if data, err = json.Marshal(f); err != nil {
-		return nil, "", fmt.Errorf("encode the frame: %w", err)
+// Encode returns the prompt's JSON and its digest, in hex.
+func (p Prompt) Encode() (data []byte, sum string, err error) {
+	if data, err = json.Marshal(p); err != nil {
+		return nil, "", fmt.Errorf("encode the prompt: %w", err)
 	}
 	return data, digest(string(data)), nil
 }
@@ -124,7 +124,7 @@ func texts(blocks []Block) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// digest tells lists of texts apart, however they are cut.
+// digest hashes a list of texts; different splits of one text have different digests.
 func digest(texts ...string) string {
 	h := sha256.New()
 	for _, t := range texts {

@@ -149,7 +149,7 @@ type WakeAction string
 
 const (
 	EmitTick WakeAction = "emit" // a system tick is queued now
-	KeepHint WakeAction = "keep" // in the lane, with those that are there
+	KeepHint WakeAction = "keep" // with the agent, merged with the hint that is there
 )
 
 // Wake says what becomes of a wake hint. An agent that is busy looks later; one

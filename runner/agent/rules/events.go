@@ -77,7 +77,7 @@ var events = []EventType{
 
 	{TurnStarted, LevelProgress, "runtime",
 		"The container accepted a turn. attempt_id, turn_index, previous_response_id."},
-	{TurnContextBuilt, LevelTrace, "context", "The prompt frame of a turn was made. frame_digest, bytes."},
+	{TurnContextBuilt, LevelTrace, "context", "The prompt of a turn was assembled. frame_digest, bytes."},
 	{TurnTerminal, LevelTrace, "runtime",
 		"A turn came to its end. kind, reason, turn_index, duration_ms, model_rounds, tool_calls."},
 	{AssistantRound, LevelProgress, "assistant_progress", "The model answered a round. What the turn tells of it."},

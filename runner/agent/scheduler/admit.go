@@ -12,7 +12,7 @@ import (
 	"holon/state/ledger"
 )
 
-// Create makes an agent with an empty lane. The error has CodeInvalidAgent for
+// Create makes an agent with an empty queue. The error has CodeInvalidAgent for
 // an id that can't name one, ledger.CodeExists when there is an agent with it.
 func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error) {
 	if !rules.AgentID(n.ID) {
@@ -32,8 +32,8 @@ func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error
 		a.Visibility, a.Preset = ledger.Private, ""
 	}
 	err := m.store.Update(ctx, func(tx ledger.Tx) error {
-		s := &step{Tx: tx, m: m, now: now, lane: ledger.Lane{AgentID: a.ID, UpdatedAt: now}}
-		if err := tx.InsertAgent(a, s.lane); err != nil {
+		s := &step{Tx: tx, m: m, now: now, state: ledger.AgentState{AgentID: a.ID, UpdatedAt: now}}
+		if err := tx.InsertAgent(a, s.state); err != nil {
 			return err
 		}
 		s.emit(rules.AgentCreated, ledger.Event{}, facts{"kind": string(a.Kind), "template": clip(a.Template)})
@@ -59,11 +59,11 @@ func (m *Scheduler) Admit(ctx context.Context, in Ingress) (Admission, error) {
 			adm = Admission{MessageID: earlier.ID, Replayed: true}
 			return err
 		}
-		if err := s.checkIngress(in.AdmissionContext); err != nil {
+		if err := s.checkAccepts(in.AdmissionContext); err != nil {
 			return err
 		}
 		from := rules.Sender(msg.Origin)
-		if err := s.checkRoom(from); err != nil {
+		if err := s.checkQueueQuota(from); err != nil {
 			return err
 		}
 		seq, err := s.admit(msg, from)
@@ -81,7 +81,7 @@ func (m *Scheduler) envelope(in Ingress) (ledger.Message, error) {
 		bad = rules.CheckOrigin(in.Origin)
 	}
 	if bad == nil {
-		bad = checkIngress(in)
+		bad = checkMessage(in)
 	}
 	if bad != nil {
 		return ledger.Message{}, invalid(bad)
@@ -149,12 +149,12 @@ func sameMessage(a, b ledger.Message) bool {
 	return bytes.Equal(mustJSON(a), mustJSON(b))
 }
 
-// checkIngress refuses what an agent takes from nobody now, or not from there.
-func (s *step) checkIngress(via ledger.AdmissionContext) error {
+// checkMessage refuses what an agent takes from nobody now, or not from there.
+func (s *step) checkAccepts(via ledger.AdmissionContext) error {
 	if err := s.checkRunning(); err != nil {
 		return err
 	}
-	a, err := s.Agent(s.lane.AgentID)
+	a, err := s.Agent(s.state.AgentID)
 	if err != nil {
 		return err
 	}
@@ -164,10 +164,10 @@ func (s *step) checkIngress(via ledger.AdmissionContext) error {
 	return nil
 }
 
-// checkRoom refuses a message for which the queue has no room. A tenth of it is
+// checkQueueQuota refuses a message for which the queue has no room. A tenth of it is
 // the operator's alone, and what an agent makes for itself takes next to nothing.
-func (s *step) checkRoom(from ledger.Sender) error {
-	id, most := s.lane.AgentID, s.m.opts.MaxQueued
+func (s *step) checkQueueQuota(from ledger.Sender) error {
+	id, most := s.state.AgentID, s.m.opts.MaxQueued
 	n, err := s.CountQueued(id)
 	if err != nil {
 		return err
@@ -199,8 +199,8 @@ func queueFull(id string, n int) error {
 // checkSelf refuses an agent one more message to itself when too many wait, or
 // when it has gone on by itself for as long as it may.
 func (s *step) checkSelf() error {
-	waiting, err := s.CountQueuedFrom(s.lane.AgentID, ledger.FromSelf)
-	soon := s.lane.Progress.Turns + 1 + waiting // with the turn that runs
+	waiting, err := s.CountQueuedFrom(s.state.AgentID, ledger.FromSelf)
+	soon := s.state.Progress.Turns + 1 + waiting // with the turn that runs
 	switch {
 	case err != nil:
 		return err
@@ -219,9 +219,9 @@ func (s *step) checkSelf() error {
 // admit queues a message and triggers the agent's wait if it ends it. It returns
 // the number of the event of its admission.
 func (s *step) admit(msg ledger.Message, from ledger.Sender) (int64, error) {
-	s.lane.Admitted++
-	s.lane.Totals.Messages++
-	msg.Number, msg.CreatedAt = s.lane.Admitted, s.now
+	s.state.Admitted++
+	s.state.Totals.Messages++
+	msg.Number, msg.CreatedAt = s.state.Admitted, s.now
 	e := ledger.Entry{
 		MessageID: msg.ID, AgentID: msg.AgentID, Sender: from, Priority: msg.Priority, Number: msg.Number,
 		Status: ledger.Queued, CreatedAt: s.now, UpdatedAt: s.now,
@@ -242,8 +242,8 @@ const (
 	maxAttachments = 32
 )
 
-// checkIngress bounds the texts of a message.
-func checkIngress(in Ingress) *rules.Refusal {
+// checkAccepts bounds the texts of a message.
+func checkMessage(in Ingress) *rules.Refusal {
 	for _, f := range []struct{ name, value string }{
 		{"idempotency_key", in.Key}, {"correlation_id", in.CorrelationID}, {"causation_id", in.CausationID},
 		{"delivery_surface", string(in.Surface)},

@@ -61,7 +61,7 @@ func (m *Scheduler) claimed(ctx context.Context, attemptID string) bool {
 // claimSome consumes what needs no turn and claims the first message that does.
 // more is set when it stopped before it found the end of the queue.
 func (s *step) claimSome() (c Claim, ok, more bool, err error) {
-	if busy, err := s.busy(); busy || s.lane.Stopped || err != nil {
+	if busy, err := s.busy(); busy || s.state.Stopped || err != nil {
 		return Claim{}, false, false, err
 	}
 	for range maxConsumed {
@@ -73,7 +73,7 @@ func (s *step) claimSome() (c Claim, ok, more bool, err error) {
 		if err != nil {
 			return Claim{}, false, false, err
 		}
-		if head.Sender == ledger.FromSelf && rules.Stalled(s.lane.Progress) {
+		if head.Sender == ledger.FromSelf && rules.Stalled(s.state.Progress) {
 			if err := s.stopSelf(); err != nil {
 				return Claim{}, false, false, err
 			}
@@ -84,7 +84,7 @@ func (s *step) claimSome() (c Claim, ok, more bool, err error) {
 			return Claim{}, false, false, err
 		}
 		cont := rules.Continue(s.before(w), msg, cameBack(head))
-		s.lane.LastResolved = mustJSON(cont)
+		s.state.LastResolved = mustJSON(cont)
 		s.emit(rules.ContinuationResolved, ledger.Event{MessageID: msg.ID}, facts{
 			"class": string(cont.Class), "model_reentry": cont.ModelVisible, "matched_waiting_reason": cont.MatchedWait,
 		})
@@ -103,14 +103,14 @@ func (s *step) claimSome() (c Claim, ok, more bool, err error) {
 // head is the entry that is to be taken now. A kept hint becomes one when there
 // is no other.
 func (s *step) head() (ledger.Entry, bool, error) {
-	e, ok, err := s.Head(s.lane.AgentID)
-	if err == nil && !ok && s.lane.PendingWake != nil {
+	e, ok, err := s.Head(s.state.AgentID)
+	if err == nil && !ok && s.state.PendingWake != nil {
 		if err := s.freeHint(); err != nil {
 			return e, false, err
 		}
-		e, ok, err = s.Head(s.lane.AgentID)
+		e, ok, err = s.Head(s.state.AgentID)
 	}
-	if err != nil || !ok || rules.Due(s.lane.Progress, e).After(s.now) {
+	if err != nil || !ok || rules.Due(s.state.Progress, e).After(s.now) {
 		return e, false, err
 	}
 	return e, true, nil
@@ -119,9 +119,9 @@ func (s *step) head() (ledger.Entry, bool, error) {
 // before is the situation that a message is judged in. What it says of the queue
 // does not matter to that.
 func (s *step) before(w *ledger.Wait) rules.Situation {
-	sit := rules.Situation{AgentID: s.lane.AgentID, Wait: w}
+	sit := rules.Situation{AgentID: s.state.AgentID, Wait: w}
 	var last rules.Closure
-	if json.Unmarshal(s.lane.LastClosure, &last) == nil {
+	if json.Unmarshal(s.state.LastClosure, &last) == nil {
 		sit.Ended, sit.Failed = true, last.Outcome == rules.OutcomeFailed
 	}
 	return sit
@@ -136,8 +136,8 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont rules.Continuation
 	a := ledger.Attempt{
 		ID: responses.NewID(prefixAttempt), AgentID: e.AgentID, MessageID: msg.ID,
 		TurnID:    responses.NewID(responses.PrefixTurn),
-		TurnIndex: s.lane.Turns + 1, Status: ledger.AttemptOpen, Owner: s.m.opts.Owner, Model: agent.Model,
-		Chain:   s.lane.Chain,
+		TurnIndex: s.state.Turns + 1, Status: ledger.AttemptOpen, Owner: s.m.opts.Owner, Model: agent.Model,
+		Chain:   s.state.Chain,
 		Readmit: cameBack(e), StartedAt: s.now,
 	}
 	if cont.MatchedWait {
@@ -148,9 +148,9 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont rules.Continuation
 	if err := s.InsertAttempt(a); err != nil {
 		return Claim{}, fmt.Errorf("open an attempt: %w", err)
 	}
-	s.lane.LastWake = string(msg.TriggerKind)
+	s.state.LastWake = string(msg.TriggerKind)
 	if e.Sender != ledger.FromSelf {
-		s.lane.Progress = rules.Fresh(s.lane.Progress)
+		s.state.Progress = rules.Fresh(s.state.Progress)
 	}
 	s.emit(rules.MessageStarted, ledger.Event{MessageID: msg.ID, TurnID: a.TurnID},
 		facts{"attempt_id": a.ID, "readmitted": e.Readmitted})
@@ -163,7 +163,7 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont rules.Continuation
 	if err := s.UpdateEntry(e); err != nil {
 		return Claim{}, err
 	}
-	return Claim{Agent: agent, Lane: s.lane, Message: msg, Attempt: a, Continuation: cont, Wait: w}, nil
+	return Claim{Agent: agent, State: s.state, Message: msg, Attempt: a, Continuation: cont, Wait: w}, nil
 }
 
 // dispose ends a message.
@@ -178,7 +178,7 @@ func (s *step) dispose(e ledger.Entry, status ledger.EntryStatus, reason string)
 // until then. The time may have come. ok is false when nothing waits for a time.
 func (m *Scheduler) RetryAt(ctx context.Context, agentID string) (at time.Time, ok bool, err error) {
 	err = m.store.View(ctx, func(v ledger.View) error {
-		l, err := v.Lane(agentID)
+		l, err := v.AgentState(agentID)
 		if err != nil || l.Stopped {
 			return err
 		}
@@ -196,20 +196,20 @@ func (m *Scheduler) RetryAt(ctx context.Context, agentID string) (at time.Time, 
 	return at, ok, err
 }
 
-// Began records that the container accepted the turn of an attempt, with the
-// frame that it was given. A second time changes nothing, nor does it once the
-// attempt has an end.
-func (m *Scheduler) Began(ctx context.Context, attemptID string, frame json.RawMessage, digest string) error {
+// Began records that the container accepted the turn of an attempt, with
+// the prompt that was sent. A second call changes nothing, nor does one after the
+// attempt ended.
+func (m *Scheduler) Began(ctx context.Context, attemptID string, prompt json.RawMessage, digest string) error {
 	return m.attemptStep(ctx, attemptID, func(s *step, a ledger.Attempt) error {
 		if a.Status != ledger.AttemptOpen || a.BegunAt != nil {
 			return nil
 		}
-		a.BegunAt, a.Frame, a.FrameDigest = &s.now, frame, digest
+		a.BegunAt, a.Frame, a.FrameDigest = &s.now, prompt, digest
 		if err := s.UpdateAttempt(a); err != nil {
 			return err
 		}
 		s.emit(rules.TurnContextBuilt, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID},
-			facts{"frame_digest": digest, "bytes": len(frame)})
+			facts{"frame_digest": digest, "bytes": len(prompt)})
 		return s.begin(a)
 	})
 }
@@ -321,7 +321,7 @@ func (s *step) offerQueued(a ledger.Attempt) error {
 // offer binds a queued entry to the turn that runs. A wait that it triggered is
 // over: the agent has its message.
 func (s *step) offer(a ledger.Attempt, e ledger.Entry) error {
-	s.lane.Progress = rules.Fresh(s.lane.Progress) // only the operator interjects
+	s.state.Progress = rules.Fresh(s.state.Progress) // only the operator interjects
 	e.Status, e.AttemptID, e.Interjects, e.NotBefore, e.UpdatedAt = ledger.Dequeued, a.ID, true, nil, s.now
 	if err := s.UpdateEntry(e); err != nil {
 		return err
@@ -356,10 +356,10 @@ func (s *step) offered(a ledger.Attempt) ([]ledger.Message, error) {
 
 // openAttempt is the open attempt of an agent, or CodeNoRun.
 func (s *step) openAttempt() (ledger.Attempt, error) {
-	a, ok, err := s.OpenAttempt(s.lane.AgentID)
+	a, ok, err := s.OpenAttempt(s.state.AgentID)
 	if err == nil && !ok {
 		err = error(&state.Error{Code: CodeNoRun, Param: "agent_id",
-			Message: "no turn of agent " + s.lane.AgentID + " runs", Hint: "holon agent status " + s.lane.AgentID})
+			Message: "no turn of agent " + s.state.AgentID + " runs", Hint: "holon agent status " + s.state.AgentID})
 	}
 	return a, err
 }

@@ -95,7 +95,7 @@ func Damaged(err error) bool {
 // while the tick before it is in the queue. Times that were missed fire once.
 func (s *step) fireTimer(id string) error {
 	t, err := s.Timer(id)
-	if err != nil || s.lane.Stopped || t.Status != ledger.TimerActive || t.NextFireAt == nil ||
+	if err != nil || s.state.Stopped || t.Status != ledger.TimerActive || t.NextFireAt == nil ||
 		t.NextFireAt.After(s.now) {
 		return err
 	}
@@ -140,7 +140,7 @@ func advance(t *ledger.Timer, now time.Time) (missed int64) {
 // expired.
 func (s *step) fireWait(id string) error {
 	w, err := s.Wait(id)
-	if err != nil || s.lane.Stopped || w.Status != ledger.WaitActive {
+	if err != nil || s.state.Stopped || w.Status != ledger.WaitActive {
 		return err
 	}
 	switch {
@@ -164,7 +164,7 @@ func (s *step) timerTick(id, summary string, metadata map[string]any) ledger.Mes
 		Context: ledger.RuntimeOwned}
 	g, _ := rules.Admit(p) // allowed by its table
 	return ledger.Message{
-		ID: responses.NewID(responses.PrefixMessage), AgentID: s.lane.AgentID, Kind: p.Kind, Origin: p.Origin,
+		ID: responses.NewID(responses.PrefixMessage), AgentID: s.state.AgentID, Kind: p.Kind, Origin: p.Origin,
 		Trust: g.Trust, Authority: g.Authority, TriggerKind: g.Trigger, Priority: ledger.Normal,
 		SourceRefs: map[string]string{"timer_id": id}, Body: ledger.Body{Type: "text", Text: summary},
 		Metadata: mustJSON(metadata),
@@ -243,7 +243,7 @@ func (s *step) newTimer(n NewTimer) ledger.Timer {
 
 // checkTimers refuses one more when the newest of an agent are all active.
 func (s *step) checkTimers() error {
-	list, err := s.Timers(s.lane.AgentID, maxTimers)
+	list, err := s.Timers(s.state.AgentID, maxTimers)
 	if err != nil || len(list) < maxTimers {
 		return err
 	}
@@ -253,7 +253,7 @@ func (s *step) checkTimers() error {
 		}
 	}
 	return refused(CodeInvalidTimer, "agent_id", "cancel some: holon timer cancel", "agent %s has %d timers",
-		s.lane.AgentID, maxTimers)
+		s.state.AgentID, maxTimers)
 }
 
 // CancelTimer ends a timer. Its tick, if one is in the queue, stays there. One

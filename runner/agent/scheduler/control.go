@@ -16,10 +16,10 @@ const StopAfterAbort = "stop_after_abort"
 // who asked. A stopped agent is left as it is.
 func (m *Scheduler) Stop(ctx context.Context, agentID, by string) error {
 	return m.step(ctx, agentID, func(s *step) error {
-		if s.lane.Stopped {
+		if s.state.Stopped {
 			return nil
 		}
-		s.lane.Stopped = true
+		s.state.Stopped = true
 		s.control("stop", by, rules.Stopped)
 		if err := s.cancelActive("the agent was stopped"); err != nil {
 			return err
@@ -37,10 +37,10 @@ func (m *Scheduler) Stop(ctx context.Context, agentID, by string) error {
 // left as it is.
 func (m *Scheduler) Start(ctx context.Context, agentID, by string) error {
 	return m.step(ctx, agentID, func(s *step) error {
-		if !s.lane.Stopped {
+		if !s.state.Stopped {
 			return nil
 		}
-		s.lane.Stopped = false
+		s.state.Stopped = false
 		s.control("start", by, rules.AwakeIdle)
 		busy, err := s.busy()
 		if err != nil || busy {

@@ -73,7 +73,7 @@ func TestAbort(t *testing.T) {
 	if b := w.briefs(); len(b) != 1 || b[0].Kind != ledger.BriefFailure || !strings.Contains(b[0].Text, "me") {
 		t.Fatalf("%+v", b)
 	}
-	if !w.lane().Stopped {
+	if !w.state().Stopped {
 		t.Fatal("the agent goes on after stop_after_abort")
 	}
 	w.nothing()
@@ -147,7 +147,7 @@ func TestNotify(t *testing.T) {
 	if err != nil || n.Summary != "two ways" || n.Boundary != "primary_operator" || n.CorrelationID != "corr" {
 		t.Fatalf("%+v, %v", n, err)
 	}
-	if w.lane().PendingWake != nil || w.entry(c.Message.ID).Status != ledger.Dequeued {
+	if w.state().PendingWake != nil || w.entry(c.Message.ID).Status != ledger.Dequeued {
 		t.Fatal("a notification moved the agent")
 	}
 	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "two ways\nmore"})
@@ -173,7 +173,7 @@ func TestAgentSettings(t *testing.T) {
 	w := open(t)
 	_, err := w.m.SetModel(w.ctx, "alpha", "", "")
 	code(t, err, scheduler.CodeInvalidAgent, "model clear alpha")
-	before := w.lane().EventSeq
+	before := w.state().EventSeq
 	for range 2 {
 		if a, err := w.m.SetModel(w.ctx, "alpha", "p/m", "high"); err != nil || a.Model != "p/m" ||
 			a.ReasoningEffort != "high" {
@@ -194,7 +194,7 @@ func TestAgentSettings(t *testing.T) {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	w.must(w.m.Fail(w.ctx, "alpha", ledger.Failure{Phase: "shutdown", Code: "c", Summary: "s"}))
-	if f := w.lane().LastFailure; f == nil || f.Code != "c" || !f.OccurredAt.Equal(w.now) {
+	if f := w.state().LastFailure; f == nil || f.Code != "c" || !f.OccurredAt.Equal(w.now) {
 		t.Fatalf("%+v", f)
 	}
 }

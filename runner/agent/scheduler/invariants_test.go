@@ -22,7 +22,7 @@ func (w *world) check() {
 }
 
 func (w *world) checkAgent(v ledger.View, id string) error {
-	l, err := v.Lane(id)
+	l, err := v.AgentState(id)
 	if err != nil {
 		return err
 	}
@@ -58,9 +58,9 @@ func (w *world) checkAgent(v ledger.View, id string) error {
 	return w.checkWait(v, l, msgs)
 }
 
-// checkHint: an agent whose lane is free and that has a kept hint has a message in
+// checkHint: an agent without an open attempt that has a kept hint has a message in
 // its queue, so that whoever looks for work finds it (7).
-func (w *world) checkHint(v ledger.View, l ledger.Lane, running bool) error {
+func (w *world) checkHint(v ledger.View, l ledger.AgentState, running bool) error {
 	if l.PendingWake == nil || running || l.Stopped {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (w *world) checkEntry(e ledger.Entry, open ledger.Attempt, running bool, se
 
 // checkEvents: the numbers of events have no gap (4), and every one has a type
 // that is documented. It returns how often the end of each message was told.
-func (w *world) checkEvents(v ledger.View, l ledger.Lane) (map[string]int, error) {
+func (w *world) checkEvents(v ledger.View, l ledger.AgentState) (map[string]int, error) {
 	page, err := v.Events(l.AgentID, ledger.EventQuery{Limit: 100_000})
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (w *world) checkEvents(v ledger.View, l ledger.Lane) (map[string]int, error
 		}
 	}
 	if l.EventSeq != int64(len(page.Events)) {
-		w.t.Fatalf("%s: the lane has given out %d numbers and there are %d events", l.AgentID, l.EventSeq,
+		w.t.Fatalf("%s: %d event numbers were assigned, want one for each of the %d events", l.AgentID, l.EventSeq,
 			len(page.Events))
 	}
 	for id, n := range tools {
@@ -136,7 +136,7 @@ func (w *world) checkEvents(v ledger.View, l ledger.Lane) (map[string]int, error
 
 // checkWait: a wait that is not over has something that ends it (2), is triggered
 // exactly when its message is in the queue (3), and none is overlooked (7).
-func (w *world) checkWait(v ledger.View, l ledger.Lane, msgs []ledger.Message) error {
+func (w *world) checkWait(v ledger.View, l ledger.AgentState, msgs []ledger.Message) error {
 	waits, err := v.UnresolvedWaits(l.AgentID)
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (w *world) checkDrained() {
 	w.check()
 	w.view(func(v ledger.View) error {
 		for _, id := range agents {
-			l, err := v.Lane(id)
+			l, err := v.AgentState(id)
 			if err != nil {
 				return err
 			}

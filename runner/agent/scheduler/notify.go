@@ -39,7 +39,7 @@ func (m *Scheduler) Notify(ctx context.Context, agentID, message, correlationID,
 
 // notification makes one about the agent, for who answers for it.
 func (s *step) notification(message string) (ledger.Notification, error) {
-	a, err := s.Agent(s.lane.AgentID)
+	a, err := s.Agent(s.state.AgentID)
 	if err != nil {
 		return ledger.Notification{}, err
 	}
@@ -75,7 +75,7 @@ func (s *step) briefed(text string) (string, error) {
 	if busy, err := s.busy(); busy || err != nil {
 		return "", err
 	}
-	list, err := s.Briefs(s.lane.AgentID, 1)
+	list, err := s.Briefs(s.state.AgentID, 1)
 	if err != nil || len(list) == 0 || !rules.SameText(list[0].Text, text) {
 		return "", err
 	}
@@ -84,7 +84,7 @@ func (s *step) briefed(text string) (string, error) {
 
 // notified is the id of a notification since a time that says a text, else "".
 func (s *step) notified(text string, since time.Time) (string, error) {
-	list, err := s.Notifications(s.lane.AgentID, lookBack)
+	list, err := s.Notifications(s.state.AgentID, lookBack)
 	if err != nil {
 		return "", err
 	}
@@ -102,7 +102,7 @@ func (m *Scheduler) Fail(ctx context.Context, agentID string, f ledger.Failure) 
 		if f.OccurredAt.IsZero() {
 			f.OccurredAt = s.now
 		}
-		s.lane.LastFailure = &f
+		s.state.LastFailure = &f
 		s.emit(rules.RuntimeError, ledger.Event{},
 			facts{"phase": clip(f.Phase), "code": clip(f.Code), "summary": clip(f.Summary)})
 		return nil

@@ -305,7 +305,7 @@ func TestLostTurnsAreTheOnlyLoss(t *testing.T) {
 func (w *world) fingerprint() (list []string) {
 	w.view(func(v ledger.View) error {
 		for _, id := range agents {
-			l, err := v.Lane(id)
+			l, err := v.AgentState(id)
 			if err != nil {
 				return err
 			}
@@ -369,7 +369,7 @@ func tempDir(t *rapid.T) string {
 	if info, err := os.Stat(parent); err != nil || !info.IsDir() {
 		parent = ""
 	}
-	dir, err := os.MkdirTemp(parent, "lane")
+	dir, err := os.MkdirTemp(parent, "scheduler")
 	if err != nil {
 		t.Fatalf("%v", err)
 	}

@@ -53,17 +53,17 @@ func New(store ledger.Store, opts Options) *Scheduler {
 // now is the time of a step. The ledger keeps milliseconds.
 func (m *Scheduler) now() time.Time { return m.opts.Now().UTC().Truncate(time.Millisecond) }
 
-// step is one transaction on one agent's lane. What it tells of itself with
-// emit is numbered and stored, and the lane saved, when its function returned.
+// step is one transaction on one agent. The events that it emits are numbered and
+// stored, and the agent's state saved, after its function returned.
 type step struct {
 	ledger.Tx
 	m      *Scheduler
 	now    time.Time
-	lane   ledger.Lane
+	state  ledger.AgentState
 	events []ledger.Event
 }
 
-// step makes a step of an agent. A function that tells nothing leaves the lane as
+// step takes a step of an agent. A function that emits no event leaves the state as
 // it was.
 func (m *Scheduler) step(ctx context.Context, agentID string, fn func(*step) error) error {
 	return m.stepAt(ctx, m.now(), agentID, fn)
@@ -75,11 +75,11 @@ func (m *Scheduler) stepAt(ctx context.Context, now time.Time, agentID string, f
 
 // run makes a step within a transaction.
 func (m *Scheduler) run(tx ledger.Tx, now time.Time, agentID string, fn func(*step) error) error {
-	l, err := tx.Lane(agentID)
+	l, err := tx.AgentState(agentID)
 	if err != nil {
 		return err
 	}
-	s := &step{Tx: tx, m: m, now: now, lane: l}
+	s := &step{Tx: tx, m: m, now: now, state: l}
 	if err := fn(s); err != nil {
 		return err
 	}
@@ -101,12 +101,12 @@ func (s *step) close() error {
 	if len(s.events) == 0 {
 		return nil
 	}
-	if err := s.Append(&s.lane, s.events...); err != nil {
+	if err := s.Append(&s.state, s.events...); err != nil {
 		return fmt.Errorf("append events: %w", err)
 	}
-	s.lane.UpdatedAt = s.now
-	if err := s.SaveLane(&s.lane); err != nil {
-		return fmt.Errorf("save the lane: %w", err)
+	s.state.UpdatedAt = s.now
+	if err := s.SaveAgentState(&s.state); err != nil {
+		return fmt.Errorf("save the agent's state: %w", err)
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ type facts map[string]any
 // emit tells of the step and returns the number of the event.
 func (s *step) emit(typ string, e ledger.Event, f facts) int64 {
 	t, _ := rules.Event(typ)
-	e.ID, e.AgentID, e.CreatedAt, e.Type = responses.NewID(responses.PrefixEvent), s.lane.AgentID, s.now, typ
+	e.ID, e.AgentID, e.CreatedAt, e.Type = responses.NewID(responses.PrefixEvent), s.state.AgentID, s.now, typ
 	if e.Level == 0 {
 		e.Level = t.Level
 	}
@@ -130,19 +130,19 @@ func (s *step) emit(typ string, e ledger.Event, f facts) int64 {
 		e.Data = mustJSON(f)
 	}
 	s.events = append(s.events, e)
-	return s.lane.EventSeq + int64(len(s.events))
+	return s.state.EventSeq + int64(len(s.events))
 }
 
 // agentWait is the agent's wait that is active or triggered, nil for none.
 func (s *step) agentWait() (*ledger.Wait, error) {
-	w, ok, err := s.UnresolvedWait(s.lane.AgentID, ledger.OwnerAgent)
+	w, ok, err := s.UnresolvedWait(s.state.AgentID, ledger.OwnerAgent)
 	if err != nil || !ok {
 		return nil, err
 	}
 	return &w, nil
 }
 
-// queuedNow reports whether a message that the lane remembers waits in the queue.
+// queuedNow reports whether a message that the state refers to waits in the queue.
 func (s *step) queuedNow(messageID string) (bool, error) {
 	if messageID == "" {
 		return false, nil
@@ -154,7 +154,7 @@ func (s *step) queuedNow(messageID string) (bool, error) {
 	return e.Status == ledger.Queued, err
 }
 
-// Prefixes of the ids that lane mints beside those of package responses.
+// Prefixes of the ids that the scheduler makes, in addition to those of package responses.
 const (
 	prefixAttempt      = "att_"
 	prefixWait         = "wait_"
@@ -176,7 +176,7 @@ func derivedID(prefix string, parts ...string) string {
 func mustJSON(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("lane: marshal %T: %v", v, err))
+		panic(fmt.Sprintf("scheduler: marshal %T: %v", v, err))
 	}
 	return b
 }
@@ -187,9 +187,9 @@ func refused(code state.Code, param, hint, format string, args ...any) *state.Er
 
 // checkRunning refuses what a stopped agent may not get.
 func (s *step) checkRunning() error {
-	if !s.lane.Stopped {
+	if !s.state.Stopped {
 		return nil
 	}
-	id := s.lane.AgentID
+	id := s.state.AgentID
 	return refused(CodeAgentStopped, "agent_id", rules.StartHint(id), "agent %s is stopped and takes no messages", id)
 }

@@ -48,7 +48,7 @@ func (s *step) settled(a ledger.Attempt) (Settlement, error) {
 }
 
 // settle is the main path: what becomes of the message, then of those that were
-// offered, then what the free lane does next, then what is written of the turn.
+// offered, then the agent's next step, then the records of the turn.
 func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	held, err := s.Held(a.ID)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	own := held[at]
 	v := judge(a, own, e)
 	if e.Forgotten {
-		s.lane.Chain = ""
+		s.state.Chain = ""
 	}
 	a.Status, a.Reason, a.SettledAt = v.attempt, clip(v.reason), &s.now
 	if err := s.UpdateAttempt(a); err != nil {
@@ -97,8 +97,8 @@ func (s *step) advance(from ledger.Sender, e End, v verdict) error {
 	if !v.turn || v.entry == ledger.Queued {
 		return nil // it is not over
 	}
-	s.lane.Progress = rules.Advance(s.lane.Progress, from == ledger.FromSelf, e.Home, s.now)
-	if s.lane.Progress.Turns < rules.MaxSelfTurns {
+	s.state.Progress = rules.Advance(s.state.Progress, from == ledger.FromSelf, e.Home, s.now)
+	if s.state.Progress.Turns < rules.MaxSelfTurns {
 		return nil
 	}
 	return s.tellStopped(0)
@@ -116,7 +116,7 @@ func (s *step) stopSelf() error {
 			return err
 		}
 	}
-	queued, err := s.Queued(s.lane.AgentID, 0)
+	queued, err := s.Queued(s.state.AgentID, 0)
 	if err != nil {
 		return err
 	}
@@ -130,12 +130,12 @@ func (s *step) stopSelf() error {
 
 // tellStopped tells the operator once that an agent may not go on by itself.
 func (s *step) tellStopped(dropped int) error {
-	p := &s.lane.Progress
+	p := &s.state.Progress
 	if p.Told {
 		return nil
 	}
 	p.Told = true
-	text := fmt.Sprintf("Agent %s was stopped from going on by itself: ", s.lane.AgentID)
+	text := fmt.Sprintf("Agent %s was stopped from going on by itself: ", s.state.AgentID)
 	if p.Idle >= rules.MaxIdle {
 		text += fmt.Sprintf("its last %d turns, which it made for itself, changed nothing.", p.Idle)
 	} else {
@@ -249,7 +249,7 @@ func (s *step) requeue(e ledger.Entry) error {
 // unresolve takes back that a claim ended a wait: no turn was begun that would
 // know of it, and the message that ended it is in the queue again.
 func (s *step) unresolve(a ledger.Attempt) error {
-	if a.WaitID == "" || s.lane.Stopped {
+	if a.WaitID == "" || s.state.Stopped {
 		return nil
 	}
 	now, err := s.agentWait()
@@ -297,11 +297,11 @@ func (s *step) disposeOffered(a ledger.Attempt, offered []ledger.Entry, e End, v
 // stopAfter stops the agent when that was asked for with the abort, and ends the
 // rest of one that is stopped.
 func (s *step) stopAfter(a ledger.Attempt) error {
-	if a.AbortMode == StopAfterAbort && !s.lane.Stopped {
-		s.lane.Stopped = true
+	if a.AbortMode == StopAfterAbort && !s.state.Stopped {
+		s.state.Stopped = true
 		s.emit(rules.AgentStateChanged, ledger.Event{}, facts{"status": string(rules.Stopped), "by": a.AbortedBy})
 	}
-	if !s.lane.Stopped {
+	if !s.state.Stopped {
 		return nil
 	}
 	return s.cancelActive("the agent was stopped")

@@ -193,7 +193,7 @@ func TestNeverBegun(t *testing.T) {
 			t.Fatalf("%+v", s)
 		}
 	}
-	if e := w.entry(adm.MessageID); e.Failed != 0 || w.lane().LastFailure != nil || len(w.briefs()) != 0 {
+	if e := w.entry(adm.MessageID); e.Failed != 0 || w.state().LastFailure != nil || len(w.briefs()) != 0 {
 		t.Fatalf("%+v", e)
 	}
 }

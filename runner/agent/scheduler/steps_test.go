@@ -82,9 +82,9 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-func (w *world) lane() (l ledger.Lane) {
+func (w *world) state() (l ledger.AgentState) {
 	w.view(func(v ledger.View) (err error) {
-		l, err = v.Lane("alpha")
+		l, err = v.AgentState("alpha")
 		return err
 	})
 	return l
@@ -170,7 +170,7 @@ func TestCreate(t *testing.T) {
 // One turn from its message to its end, and every event of it.
 func TestTurn(t *testing.T) {
 	w := open(t)
-	start := w.lane().EventSeq
+	start := w.state().EventSeq
 	adm := w.admit(prompt("hello"))
 	if adm.EventSeq != start+1 || adm.Replayed {
 		t.Fatalf("%+v after event %d", adm, start)
@@ -213,10 +213,10 @@ func TestTurn(t *testing.T) {
 			t.Errorf("event %+v is not of the message, or carries it", e)
 		}
 	}
-	l := w.lane()
+	l := w.state()
 	if l.Chain != "resp_1" || l.Turns != 1 || l.Totals.InputTokens != 10 || l.Totals.ModelRounds != 2 ||
 		l.LastWake != "operator_input" || l.LastBriefAt == nil {
-		t.Errorf("lane %+v", l)
+		t.Errorf("state %+v", l)
 	}
 	if b := w.briefs(); len(b) != 1 || b[0].Kind != ledger.BriefResult || b[0].Text != "done" ||
 		b[0].TurnID != c.Attempt.TurnID || b[0].MessageID != adm.MessageID {

@@ -77,7 +77,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// BenchmarkTurn is what the lane costs a turn: admission, claim, begin and
+// BenchmarkTurn measures what the scheduler adds to a turn: admission, claim, begin and
 // settlement, each durable.
 func BenchmarkTurn(b *testing.B) {
 	w := newWorld(b, b.TempDir())

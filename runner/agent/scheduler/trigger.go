@@ -164,7 +164,7 @@ func (s *step) reportStranded(gone string) error {
 }
 
 func (s *step) activeTrigger() (ledger.Trigger, bool, error) {
-	all, err := s.Triggers(s.lane.AgentID)
+	all, err := s.Triggers(s.state.AgentID)
 	if err != nil {
 		return ledger.Trigger{}, false, err
 	}
@@ -179,7 +179,7 @@ func (s *step) activeTrigger() (ledger.Trigger, bool, error) {
 func (s *step) newTrigger() (ledger.Trigger, string, error) {
 	token := newToken()
 	t := ledger.Trigger{
-		ID: responses.NewID(prefixTrigger), AgentID: s.lane.AgentID, DeliveryMode: ledger.DeliverWakeHint,
+		ID: responses.NewID(prefixTrigger), AgentID: s.state.AgentID, DeliveryMode: ledger.DeliverWakeHint,
 		Status: ledger.TriggerActive, TokenHash: TokenHash(token), CreatedAt: s.now,
 	}
 	s.emit(rules.ExternalTriggerCreated, ledger.Event{Ref: t.ID}, nil)

@@ -17,7 +17,7 @@ func (s *step) write(a ledger.Attempt, e End, v verdict, out *Settlement) error 
 		}
 	}
 	if failure != nil {
-		s.lane.LastFailure = failure
+		s.state.LastFailure = failure
 		if err := s.writeFailure(a, e, v, *failure); err != nil {
 			return err
 		}
@@ -114,27 +114,27 @@ func (s *step) closure(failed bool) (rules.Closure, error) {
 	if err != nil {
 		return rules.Closure{}, err
 	}
-	n, err := s.CountQueued(s.lane.AgentID)
+	n, err := s.CountQueued(s.state.AgentID)
 	if err != nil {
 		return rules.Closure{}, err
 	}
-	c := rules.Situation{AgentID: s.lane.AgentID, Stopped: s.lane.Stopped, Queued: n, Wait: w, Ended: true,
+	c := rules.Situation{AgentID: s.state.AgentID, Stopped: s.state.Stopped, Queued: n, Wait: w, Ended: true,
 		Failed: failed}.Closure()
-	s.lane.LastClosure = mustJSON(c)
+	s.state.LastClosure = mustJSON(c)
 	return c, nil
 }
 
 // count adds a turn to the agent's life.
 func (s *step) count(t ledger.Turn) {
-	s.lane.Turns = t.Index
+	s.state.Turns = t.Index
 	if t.ResponseID != "" {
-		s.lane.Chain = t.ResponseID
+		s.state.Chain = t.ResponseID
 	}
-	s.lane.Totals.ModelRounds += int64(t.ModelRounds)
+	s.state.Totals.ModelRounds += int64(t.ModelRounds)
 	if t.Usage != nil {
-		s.lane.Totals.InputTokens += t.Usage.InputTokens
-		s.lane.Totals.OutputTokens += t.Usage.OutputTokens
-		s.lane.Totals.LastTurn = t.Usage
+		s.state.Totals.InputTokens += t.Usage.InputTokens
+		s.state.Totals.OutputTokens += t.Usage.OutputTokens
+		s.state.Totals.LastTurn = t.Usage
 	}
 }
 
@@ -180,7 +180,7 @@ func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c ru
 	if err := s.InsertBrief(b); err != nil {
 		return err
 	}
-	s.lane.LastBriefAt = &s.now
+	s.state.LastBriefAt = &s.now
 	event := ledger.Event{Ref: b.ID, MessageID: a.MessageID, TurnID: a.TurnID,
 		Level: rules.BriefLevel(c, b.Kind == ledger.BriefAck)}
 	f := facts{"kind": string(b.Kind)}

@@ -41,11 +41,11 @@ func (m *Scheduler) Sleep(ctx context.Context, agentID, callID string, d time.Du
 			w = old
 			return err
 		}
-		if d > 0 && s.lane.Progress.Turns+1 >= rules.MaxSelfTurns {
+		if d > 0 && s.state.Progress.Turns+1 >= rules.MaxSelfTurns {
 			return refused(CodeSelfLimit, "duration_ms",
 				"rest without duration_ms, and tell your operator what is left",
 				"you have gone on by yourself for %d turns, and no more may follow by the clock",
-				s.lane.Progress.Turns+1)
+				s.state.Progress.Turns+1)
 		}
 		w, err = s.register(w, a, err == nil)
 		return err

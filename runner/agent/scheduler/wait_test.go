@@ -28,7 +28,7 @@ func TestWake(t *testing.T) {
 	wake(scheduler.WakeTriggered, "")
 	wake(scheduler.WakeCoalesced, "")
 	w.nothing() // both ticks, the queued and the kept one, end nothing
-	if l := w.lane(); l.PendingWake != nil || l.Turns != 0 {
+	if l := w.state(); l.PendingWake != nil || l.Turns != 0 {
 		t.Fatalf("%+v", l)
 	}
 

@@ -20,7 +20,7 @@ func (m *Scheduler) Wake(ctx context.Context, w Wake) (Disposition, error) {
 	d := WakeIgnored
 	err := m.step(ctx, w.AgentID, func(s *step) (err error) {
 		// a hint takes one place in the queue at most, so a full one does not refuse it
-		if err := s.checkIngress(w.Context); err != nil {
+		if err := s.checkAccepts(w.Context); err != nil {
 			return err
 		}
 		d, err = s.wake(w)
@@ -67,7 +67,7 @@ func (s *step) wake(w Wake) (Disposition, error) {
 	if err != nil {
 		return WakeIgnored, err
 	}
-	ticking, err := s.queuedNow(s.lane.WakeMessage)
+	ticking, err := s.queuedNow(s.state.WakeMessage)
 	if err != nil {
 		return WakeIgnored, err
 	}
@@ -80,27 +80,27 @@ func (s *step) wake(w Wake) (Disposition, error) {
 	if d == WakeTriggered {
 		return d, s.tick(*rules.MergeHint(s.takeHint(), hint))
 	}
-	s.lane.PendingWake = rules.MergeHint(s.lane.PendingWake, hint)
+	s.state.PendingWake = rules.MergeHint(s.state.PendingWake, hint)
 	return d, nil
 }
 
 func (s *step) busy() (bool, error) {
-	_, open, err := s.OpenAttempt(s.lane.AgentID)
+	_, open, err := s.OpenAttempt(s.state.AgentID)
 	return open, err
 }
 
 func (s *step) takeHint() *ledger.WakeHint {
-	h := s.lane.PendingWake
-	s.lane.PendingWake = nil
+	h := s.state.PendingWake
+	s.state.PendingWake = nil
 	return h
 }
 
-// freeHint makes a kept hint a tick. The lane is free.
+// freeHint makes a kept hint a tick. The agent has no open attempt.
 func (s *step) freeHint() error {
-	if s.lane.PendingWake == nil || s.lane.Stopped {
+	if s.state.PendingWake == nil || s.state.Stopped {
 		return nil
 	}
-	ticking, err := s.queuedNow(s.lane.WakeMessage)
+	ticking, err := s.queuedNow(s.state.WakeMessage)
 	if err != nil || ticking {
 		return err
 	}
@@ -112,7 +112,7 @@ func (s *step) freeHint() error {
 func (s *step) tick(h ledger.WakeHint) error {
 	g := rules.Tick(h)
 	msg := ledger.Message{
-		ID: responses.NewID(responses.PrefixMessage), AgentID: s.lane.AgentID, Kind: ledger.KindSystemTick,
+		ID: responses.NewID(responses.PrefixMessage), AgentID: s.state.AgentID, Kind: ledger.KindSystemTick,
 		Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "wake_hint"}, Trust: g.Trust,
 		Authority: g.Authority, TriggerKind: g.Trigger,
 		Priority: ledger.Normal, Surface: ledger.SurfaceSystem, AdmissionContext: ledger.RuntimeOwned,
@@ -128,7 +128,7 @@ func (s *step) tick(h ledger.WakeHint) error {
 	if rules.HintContent(h) {
 		msg.Body = ledger.Body{Type: "json", Value: mustJSON(h)}
 	}
-	s.lane.WakeMessage = msg.ID
+	s.state.WakeMessage = msg.ID
 	s.emit(rules.SystemTickEmitted, ledger.Event{MessageID: msg.ID},
 		facts{"contentful": rules.HintContent(h), "coalesced": h.Coalesced})
 	_, err := s.admit(msg, from)

@@ -80,7 +80,7 @@ func (e *enqueue) call(ctx context.Context, c hosttools.Call) (hosttools.Result,
 		return hosttools.Result{}, refusal(err)
 	}
 	in.Priority, in.Body = args.Priority, ledger.Body{Type: "text", Text: args.Text}
-	adm, err := e.Lane.Admit(ctx, in)
+	adm, err := e.Scheduler.Admit(ctx, in)
 	if err != nil {
 		return hosttools.Result{}, refusal(err)
 	}

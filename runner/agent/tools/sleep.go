@@ -57,7 +57,7 @@ func (o Options) sleep(ctx context.Context, c hosttools.Call) (hosttools.Result,
 		return hosttools.Result{}, invalid("reason",
 			fmt.Sprintf("the reason has %d bytes and may have %d", len(args.Reason), maxReason), "shorten it")
 	}
-	w, err := o.Lane.Sleep(ctx, o.AgentID, c.ID, time.Duration(args.DurationMS)*time.Millisecond,
+	w, err := o.Scheduler.Sleep(ctx, o.AgentID, c.ID, time.Duration(args.DurationMS)*time.Millisecond,
 		strings.TrimSpace(args.Reason))
 	if err != nil {
 		return hosttools.Result{}, refusal(err)

@@ -3,7 +3,7 @@
 //
 // A set of tools belongs to one agent, whose container holds the socket on which
 // they are served; no call names an agent. The invariant: a call is one step of
-// the agent's lane, made once however often it is sent. None of the tools makes
+// the agent, made once however often it is sent. None of the tools makes
 // the runtime's own ticks: a model that could would keep itself awake (runtime
 // specification, "SystemTick").
 package tools
@@ -25,8 +25,8 @@ import (
 	"holon/state/ledger"
 )
 
-// Lane makes the steps: *scheduler.Scheduler.
-type Lane interface {
+// Scheduler makes the steps: *scheduler.Scheduler.
+type Scheduler interface {
 	Sleep(ctx context.Context, agentID, callID string, d time.Duration, reason string) (ledger.Wait, error)
 	Admit(ctx context.Context, in scheduler.Ingress) (scheduler.Admission, error)
 }
@@ -44,7 +44,7 @@ type Summaries interface {
 // Options say whose tools they are and what they act on. All are required.
 type Options struct {
 	AgentID   string
-	Lane      Lane
+	Scheduler Scheduler
 	Ledger    Ledger
 	Summaries Summaries
 }

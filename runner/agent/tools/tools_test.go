@@ -26,11 +26,11 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // rig is an agent with a real ledger and its tools.
 type rig struct {
-	t       *testing.T
-	store   ledger.Store
-	lane    *scheduler.Scheduler
-	tools   map[string]hosttools.Tool
-	attempt ledger.Attempt
+	t         *testing.T
+	store     ledger.Store
+	scheduler *scheduler.Scheduler
+	tools     map[string]hosttools.Tool
+	attempt   ledger.Attempt
 }
 
 func newRig(t *testing.T) *rig {
@@ -44,10 +44,10 @@ func newRig(t *testing.T) *rig {
 			t.Error(err)
 		}
 	})
-	r := &rig{t: t, store: store, lane: scheduler.New(store, scheduler.Options{Owner: "boot_1", Now: func() time.Time {
+	r := &rig{t: t, store: store, scheduler: scheduler.New(store, scheduler.Options{Owner: "boot_1", Now: func() time.Time {
 		return noon
 	}}), tools: make(map[string]hosttools.Tool)}
-	if _, err := r.lane.Create(t.Context(), scheduler.NewAgent{ID: "main", Default: true}); err != nil {
+	if _, err := r.scheduler.Create(t.Context(), scheduler.NewAgent{ID: "main", Default: true}); err != nil {
 		t.Fatal(err)
 	}
 	lens := view.New(view.Facts{
@@ -56,7 +56,7 @@ func newRig(t *testing.T) *rig {
 			return []view.AgentsMD{{Scope: "agent", Kind: "agents_md", Path: "/host/secret/" + id + "/AGENTS.md"}}
 		},
 	})
-	for _, tool := range tools.New(tools.Options{AgentID: "main", Lane: r.lane, Ledger: store, Summaries: lens}) {
+	for _, tool := range tools.New(tools.Options{AgentID: "main", Scheduler: r.scheduler, Ledger: store, Summaries: lens}) {
 		r.tools[tool.Name] = tool
 	}
 	return r
@@ -65,7 +65,7 @@ func newRig(t *testing.T) *rig {
 // turn begins a turn for a prompt.
 func (r *rig) turn() {
 	r.t.Helper()
-	_, err := r.lane.Admit(r.t.Context(),
+	_, err := r.scheduler.Admit(r.t.Context(),
 		scheduler.Ingress{AgentID: "main", Kind: ledger.KindOperatorPrompt,
 			Origin:           ledger.Origin{Kind: ledger.OriginOperator},
 			AdmissionContext: ledger.LocalProcess, Surface: ledger.SurfaceCLIPrompt,
@@ -73,7 +73,7 @@ func (r *rig) turn() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	c, ok, err := r.lane.Claim(r.t.Context(), "main")
+	c, ok, err := r.scheduler.Claim(r.t.Context(), "main")
 	if err != nil || !ok {
 		r.t.Fatal(ok, err)
 	}
@@ -82,7 +82,7 @@ func (r *rig) turn() {
 
 func (r *rig) end() {
 	r.t.Helper()
-	if _, err := r.lane.Settle(r.t.Context(), r.attempt.ID,
+	if _, err := r.scheduler.Settle(r.t.Context(), r.attempt.ID,
 		scheduler.End{Kind: ledger.TurnCompleted, Last: "done", StartedAt: noon, CompletedAt: noon}); err != nil {
 		r.t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func display(e ledger.Event, p Payload) Display {
 	d.Visibility = visibilities[d.Level]
 	switch {
 	case p.Message != nil:
-		d.Title, d.Body = said(p.Message), p.Message.Body.Text
+		d.Title, d.Body = sender(p.Message), p.Message.Body.Text
 	case p.Turn != nil:
 		d.Title, d.Body = "turn "+string(p.Turn.Kind), p.Turn.Reason
 	case p.Brief != nil:
@@ -40,7 +40,7 @@ func display(e ledger.Event, p Payload) Display {
 	case p.Timer != nil:
 		d.Body = p.Timer.Summary
 	default:
-		d.tell(e)
+		d.describe(e)
 	}
 	if d.Summary = d.Title; d.Body != "" {
 		d.Summary = fmt.Sprintf("%s: %s", d.Title, rules.Summary(d.Body))
@@ -48,8 +48,8 @@ func display(e ledger.Event, p Payload) Display {
 	return d
 }
 
-// told are the keys of an event's data that a person is told of.
-type told struct {
+// eventDetails are the keys of an event's data that are displayed.
+type eventDetails struct {
 	Tool        string `json:"tool_name"`
 	Summary     string `json:"summary"`
 	Error       string `json:"error"`
@@ -63,9 +63,9 @@ type told struct {
 	Model       string `json:"model"`
 }
 
-// tell says what is in the data of an event that refers to no record.
-func (d *Display) tell(e ledger.Event) {
-	var t told
+// describe displays the data of an event that refers to no record.
+func (d *Display) describe(e ledger.Event) {
+	var t eventDetails
 	if json.Unmarshal(e.Data, &t) != nil {
 		return // the title says what there is
 	}
@@ -87,8 +87,8 @@ func (d *Display) tell(e ledger.Event) {
 	}
 }
 
-// said is who sent a message, for a title.
-func said(m *ledger.Message) string {
+// sender names the sender of a message, for a title.
+func sender(m *ledger.Message) string {
 	switch m.Origin.Kind {
 	case ledger.OriginOperator:
 		return "operator"

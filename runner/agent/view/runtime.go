@@ -21,7 +21,7 @@ type RuntimeInfo struct {
 	DefaultAgent      string          `json:"default_agent"`
 	DefaultModel      string          `json:"default_model"`
 	FallbackModels    []string        `json:"fallback_models"`
-	Ready             bool            `json:"ready"` // recovered, and lanes run
+	Ready             bool            `json:"ready"` // recovered, and turns run
 	LastFailure       *ledger.Failure `json:"last_failure,omitempty"`
 }
 
@@ -77,7 +77,7 @@ type ModelAvailability struct {
 
 // count adds an agent. One that runs or is about to is processing; one that
 // waits for something in particular is waiting; one that rests is neither.
-func (s *Activity) count(at moment) {
+func (s *Activity) count(at agentSnapshot) {
 	s.QueuedMessageCount += at.Queued
 	switch at.Status() {
 	case rules.Stopped:

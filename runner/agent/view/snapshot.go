@@ -91,7 +91,7 @@ type LatencyReport struct {
 
 // TurnLatency is the time of one turn, in milliseconds: its message waited in the
 // queue (message_admitted to message_processing_started), then the turn was
-// begun (container, frame, agentd accepted), then it ran.
+// begun (container, prompt, agentd accepted), then it ran.
 type TurnLatency struct {
 	TurnID      string             `json:"turn_id"`
 	TurnIndex   int64              `json:"turn_index"`

@@ -14,7 +14,7 @@ func (l Lens) State(v ledger.View, agentID, epoch string) (StateSnapshot, error)
 	if err != nil {
 		return StateSnapshot{}, err
 	}
-	lane, err := v.Lane(agentID)
+	stored, err := v.AgentState(agentID)
 	if err != nil {
 		return StateSnapshot{}, err
 	}
@@ -24,7 +24,7 @@ func (l Lens) State(v ledger.View, agentID, epoch string) (StateSnapshot, error)
 			LastTurn: summary.Agent.LastTurnTerminal},
 		Tasks: []json.RawMessage{}, WorkItems: []json.RawMessage{}, WaitingIntents: summary.ActiveIntents,
 		Notifications: summary.Notifications,
-		Workspace:     l.workspace(agentID), Execution: summary.Execution, SnapshotThrough: lane.EventSeq,
+		Workspace:     l.workspace(agentID), Execution: summary.Execution, SnapshotThrough: stored.EventSeq,
 		EventLogEpoch: epoch,
 	}
 	if s.Timers, err = timers(v, agentID, maxTimers); err != nil {
@@ -104,7 +104,7 @@ func (l Lens) Activity(v ledger.View) (Activity, *ledger.Failure, error) {
 			return sum, nil, err
 		}
 		sum.count(at)
-		if f := at.lane.LastFailure; f != nil && (newest == nil || f.OccurredAt.After(newest.OccurredAt)) {
+		if f := at.stored.LastFailure; f != nil && (newest == nil || f.OccurredAt.After(newest.OccurredAt)) {
 			newest = f
 		}
 	}

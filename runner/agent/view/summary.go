@@ -22,7 +22,7 @@ func (l Lens) Summary(v ledger.View, agentID string) (AgentSummary, error) {
 	}
 	s := AgentSummary{
 		Identity: l.identity(a), Agent: at.state(), SchedulingPosture: at.Posture(), Lifecycle: at.Lifecycle(),
-		Model: l.model(at), TokenUsage: tokens(at.lane.Totals), Closure: at.Closure(), Execution: l.execution(a),
+		Model: l.model(at), TokenUsage: tokens(at.stored.Totals), Closure: at.Closure(), Execution: l.execution(a),
 		LoadedAgentsMD: LoadedAgentsMD{Sources: l.agentsMD(a.ID)}, Skills: Skills{Active: []string{}},
 		ActiveChildren: []string{},
 		ActiveIntents:  intents(at.waits), ActiveWaits: list(at.waits),
@@ -77,30 +77,30 @@ func (l Lens) List(v ledger.View) ([]AgentListEntry, error) {
 			Pending:      at.Queued,
 			CurrentRunID: at.RunID, WaitingReason: string(at.Closure().WaitingReason), SleepingUntil: at.until(),
 			Model:       l.model(at),
-			LastBriefAt: at.lane.LastBriefAt, HasFailure: at.lane.LastFailure != nil,
+			LastBriefAt: at.stored.LastBriefAt, HasFailure: at.stored.LastFailure != nil,
 		})
 	}
 	return out, nil
 }
 
-// moment is an agent at the moment of a snapshot.
-type moment struct {
+// agentSnapshot is an agent at the agentSnapshot of a snapshot.
+type agentSnapshot struct {
 	rules.Situation
 	agent   ledger.Agent
-	lane    ledger.Lane
+	stored  ledger.AgentState
 	attempt *ledger.Attempt // that runs
 	last    *ledger.Turn
 	waits   []ledger.Wait
 }
 
-func (l Lens) look(v ledger.View, a ledger.Agent) (moment, error) {
-	at := moment{agent: a}
+func (l Lens) look(v ledger.View, a ledger.Agent) (agentSnapshot, error) {
+	at := agentSnapshot{agent: a}
 	at.AgentID, at.Archived, at.Booting = a.ID, a.ArchivedAt != nil, l.facts.Booting
 	var err error
-	if at.lane, err = v.Lane(a.ID); err != nil {
+	if at.stored, err = v.AgentState(a.ID); err != nil {
 		return at, err
 	}
-	at.Stopped = at.lane.Stopped
+	at.Stopped = at.stored.Stopped
 	attempt, open, err := v.OpenAttempt(a.ID)
 	if err != nil {
 		return at, err
@@ -114,7 +114,7 @@ func (l Lens) look(v ledger.View, a ledger.Agent) (moment, error) {
 	if head, ok, err := v.Head(a.ID); err != nil {
 		return at, err
 	} else if ok {
-		if due := rules.Due(at.lane.Progress, head); !due.IsZero() {
+		if due := rules.Due(at.stored.Progress, head); !due.IsZero() {
 			at.RetryAt = &due
 		}
 	}
@@ -135,26 +135,26 @@ func (l Lens) look(v ledger.View, a ledger.Agent) (moment, error) {
 }
 
 // until is when an agent that rests wakes by itself.
-func (at moment) until() *time.Time {
+func (at agentSnapshot) until() *time.Time {
 	if at.Status() != rules.Asleep {
 		return nil
 	}
 	return at.Wait.WakeAt
 }
 
-func (at moment) state() AgentState {
-	total := at.lane.Totals
+func (at agentSnapshot) state() AgentState {
+	total := at.stored.Totals
 	s := AgentState{
 		ID: at.agent.ID, Status: at.Status(), SleepingUntil: at.until(), CurrentRunID: at.RunID, Pending: at.Queued,
-		TurnIndex: at.lane.Turns, Revision: at.lane.Revision, LastWakeReason: at.lane.LastWake,
-		LastBriefAt:       at.lane.LastBriefAt,
+		TurnIndex: at.stored.Turns, Revision: at.stored.Revision, LastWakeReason: at.stored.LastWake,
+		LastBriefAt:       at.stored.LastBriefAt,
 		TotalMessageCount: total.Messages, TotalModelRounds: total.ModelRounds, TotalInputTokens: total.InputTokens,
 		TotalOutputTokens: total.OutputTokens,
 		ToolLatency:       []ToolLatency{}, AttachedWorkspaces: []string{}, ModelOverride: at.agent.Model,
 		ModelOverrideEffort: at.agent.ReasoningEffort,
-		PendingWakeHint:     hint(at.lane.PendingWake), LastTurnTerminal: terminal(at.last),
-		LastContinuation:   object(at.lane.LastResolved),
-		LastRuntimeFailure: at.lane.LastFailure, RetryAt: at.RetryAt,
+		PendingWakeHint:     hint(at.stored.PendingWake), LastTurnTerminal: terminal(at.last),
+		LastContinuation:   object(at.stored.LastResolved),
+		LastRuntimeFailure: at.stored.LastFailure, RetryAt: at.RetryAt,
 	}
 	if at.attempt != nil {
 		s.CurrentMessageID = at.attempt.MessageID
@@ -232,7 +232,7 @@ func (l Lens) Model(v ledger.View, agentID string) (ModelState, error) {
 }
 
 // model: an override is asked alone before the runtime's fallbacks, which stay.
-func (l Lens) model(at moment) ModelState {
+func (l Lens) model(at agentSnapshot) ModelState {
 	m := ModelState{Source: ModelDefault, RuntimeDefaultModel: l.facts.Model, EffectiveModel: l.facts.Model,
 		EffectiveFallbackModels: list(l.facts.Fallbacks)}
 	if at.agent.Model != "" {

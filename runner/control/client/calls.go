@@ -203,7 +203,7 @@ func (c *Client) SetImage(ctx context.Context, agentID, image string) (out wire.
 	return out, c.post(ctx, agentID, "/image", wire.Image{Image: image}, "", &out)
 }
 
-// DebugPrompt returns the prompt frame that a text would be sent in.
+// DebugPrompt returns the prompt that a text would be sent in.
 func (c *Client) DebugPrompt(ctx context.Context, agentID, text string) (out json.RawMessage, err error) {
 	return out, c.post(ctx, agentID, "/debug-prompt", wire.DebugPrompt{Text: text}, "", &out)
 }

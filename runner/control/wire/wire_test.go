@@ -49,7 +49,7 @@ func TestUnknownErrorsAreInternal(t *testing.T) {
 	}
 }
 
-// The codes of lanes and ledgers have a status here.
+// The codes of scheduler and ledger have a status here.
 func TestTheTableKnowsTheCodesOfOthers(t *testing.T) {
 	for _, code := range []state.Code{
 		scheduler.CodeAgentStopped, scheduler.CodeAgentPrivate, scheduler.CodeInvalidMessage, scheduler.CodeKeyConflict,

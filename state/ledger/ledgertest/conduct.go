@@ -14,7 +14,7 @@ func testAbsent(t *testing.T, open Reopener) {
 	gone := func(err error) { t.Helper(); wantCode(t, err, ledger.CodeNotFound) }
 	look(t, s, func(v ledger.View) {
 		for noun, err := range map[string]error{
-			"agent": second(v.Agent("x")), "lane": second(v.Lane("x")), "message": second(v.Message("x")),
+			"agent": second(v.Agent("x")), "lane": second(v.AgentState("x")), "message": second(v.Message("x")),
 			"entry":   second(v.Entry("x")),
 			"attempt": second(v.Attempt("x")), "turn": second(v.Turn("x")), "wait": second(v.Wait("x")),
 			"timer":   second(v.Timer("x")),
@@ -44,7 +44,7 @@ func testAbsent(t *testing.T, open Reopener) {
 	})
 	for _, update := range []func(tx ledger.Tx) error{
 		func(tx ledger.Tx) error { return tx.UpdateAgent(ledger.Agent{ID: "x"}) },
-		func(tx ledger.Tx) error { return tx.SaveLane(&ledger.Lane{AgentID: "x"}) },
+		func(tx ledger.Tx) error { return tx.SaveAgentState(&ledger.AgentState{AgentID: "x"}) },
 		func(tx ledger.Tx) error { return tx.UpdateEntry(ledger.Entry{MessageID: "x", AgentID: "a"}) },
 		func(tx ledger.Tx) error { return tx.UpdateAttempt(ledger.Attempt{ID: "x", AgentID: "a"}) },
 		func(tx ledger.Tx) error { return tx.UpdateWait(ledger.Wait{ID: "x", AgentID: "a"}) },
@@ -135,7 +135,7 @@ func testUnique(t *testing.T, open Reopener) {
 		}
 	}
 	wantCode(t, s.Update(t.Context(), func(tx ledger.Tx) error {
-		return tx.InsertAgent(ledger.Agent{ID: "a"}, ledger.Lane{AgentID: "a"})
+		return tx.InsertAgent(ledger.Agent{ID: "a"}, ledger.AgentState{AgentID: "a"})
 	}), ledger.CodeExists)
 	// A row that becomes one that must be alone.
 	wantCode(t, s.Update(t.Context(), func(tx ledger.Tx) error {
@@ -159,7 +159,7 @@ func testAtomic(t *testing.T, open Reopener) {
 	}
 	look(t, s, func(v ledger.View) {
 		wantCode(t, second(v.Message(m.ID)), ledger.CodeNotFound)
-		l, err := v.Lane("a")
+		l, err := v.AgentState("a")
 		must(t, err)
 		equal(t, "newest event", l.EventSeq, 0)
 		equal(t, "revision", l.Revision, 0)
@@ -171,13 +171,13 @@ func testAtomic(t *testing.T, open Reopener) {
 		return appendEvents("a", told(1, 4, 0)...)(tx)
 	})
 	write(t, s, func(tx ledger.Tx) error { // in the writer's memory, if it has one
-		l, err := tx.Lane("a")
+		l, err := tx.AgentState("a")
 		equal(t, "newest event", l.EventSeq, 1)
 		l.Chain = "not saved"
 		return err
 	})
 	write(t, s, func(tx ledger.Tx) error {
-		l, err := tx.Lane("a")
+		l, err := tx.AgentState("a")
 		equal(t, "chain", l.Chain, "")
 		return err
 	})
@@ -215,7 +215,7 @@ func testAlone(t *testing.T, open Reopener) {
 				t.Errorf("message %d was taken back and is there", m.Number)
 			}
 		}
-		l, err := v.Lane("a")
+		l, err := v.AgentState("a")
 		must(t, err)
 		equal(t, "messages", int64(len(all)), l.EventSeq)
 		equal(t, "steps", l.Revision, l.EventSeq)
@@ -239,29 +239,29 @@ func testPanic(t *testing.T, open Reopener) {
 	write(t, s, func(tx ledger.Tx) error { return tx.InsertMessage(m, e) })
 	var kept ledger.Tx
 	write(t, s, func(tx ledger.Tx) error { kept = tx; return nil })
-	if _, err := kept.Lane("a"); err == nil {
+	if _, err := kept.AgentState("a"); err == nil {
 		t.Error("a Tx can be used after its end")
 	}
 }
 
 func testRevision(t *testing.T, open Reopener) {
 	s := opened(t, open, "a")
-	var stale ledger.Lane
-	write(t, s, func(tx ledger.Tx) (err error) { stale, err = tx.Lane("a"); return err })
+	var stale ledger.AgentState
+	write(t, s, func(tx ledger.Tx) (err error) { stale, err = tx.AgentState("a"); return err })
 	write(t, s, func(tx ledger.Tx) error {
-		l, err := tx.Lane("a")
+		l, err := tx.AgentState("a")
 		must(t, err)
 		l.Chain = "one"
-		must(t, tx.SaveLane(&l))
+		must(t, tx.SaveAgentState(&l))
 		equal(t, "revision", l.Revision, 1)
 		l.Chain = "two" // again in the same step
-		must(t, tx.SaveLane(&l))
+		must(t, tx.SaveAgentState(&l))
 		equal(t, "revision", l.Revision, 2)
-		got, err := tx.Lane("a")
+		got, err := tx.AgentState("a")
 		equal(t, "chain", got.Chain, "two")
 		return err
 	})
-	wantCode(t, s.Update(t.Context(), func(tx ledger.Tx) error { return tx.SaveLane(&stale) }), ledger.CodeConflict)
+	wantCode(t, s.Update(t.Context(), func(tx ledger.Tx) error { return tx.SaveAgentState(&stale) }), ledger.CodeConflict)
 	wantCode(t, s.Update(t.Context(), func(tx ledger.Tx) error {
 		l := stale
 		l.EventSeq = 7
@@ -272,9 +272,9 @@ func testRevision(t *testing.T, open Reopener) {
 func testNumbers(t *testing.T, open Reopener) {
 	s := opened(t, open, "a", "b")
 	write(t, s, func(tx ledger.Tx) error {
-		a, err := tx.Lane("a")
+		a, err := tx.AgentState("a")
 		must(t, err)
-		b, err := tx.Lane("b")
+		b, err := tx.AgentState("b")
 		must(t, err)
 		must(t, tx.Append(&a, told(2, 4, 0)...))
 		must(t, tx.Append(&b, told(1, 4, 0)...))
@@ -282,20 +282,20 @@ func testNumbers(t *testing.T, open Reopener) {
 		page, err := tx.Events("a", ledger.EventQuery{})
 		must(t, err)
 		equal(t, "within the update", seqs(page), "[1 2 3]")
-		return errors.Join(tx.SaveLane(&a), tx.SaveLane(&b))
+		return errors.Join(tx.SaveAgentState(&a), tx.SaveAgentState(&b))
 	})
 	if err := s.Update(t.Context(), func(tx ledger.Tx) error {
-		l, err := tx.Lane("a")
+		l, err := tx.AgentState("a")
 		must(t, err)
 		return tx.Append(&l, told(1, 4, 0)...)
 	}); err == nil {
 		t.Error("events were taken whose lane was not saved")
 	}
 	if err := s.Update(t.Context(), func(tx ledger.Tx) error {
-		l, err := tx.Lane("a")
+		l, err := tx.AgentState("a")
 		must(t, err)
 		l.EventSeq++
-		return tx.SaveLane(&l)
+		return tx.SaveAgentState(&l)
 	}); err == nil {
 		t.Error("a lane was saved with a number that no event has")
 	}

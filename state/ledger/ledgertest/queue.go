@@ -174,12 +174,12 @@ func testReady(t *testing.T, open Reopener) {
 func stop(t *testing.T, s ledger.Store, agentID string, stopped bool) {
 	t.Helper()
 	write(t, s, func(tx ledger.Tx) error {
-		l, err := tx.Lane(agentID)
+		l, err := tx.AgentState(agentID)
 		if err != nil {
 			return err
 		}
 		l.Stopped = stopped
-		return tx.SaveLane(&l)
+		return tx.SaveAgentState(&l)
 	})
 }
 

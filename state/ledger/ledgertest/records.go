@@ -115,7 +115,7 @@ func same[T any](t *testing.T, got, written T, err error) {
 // everything is one record of each noun, with no field empty.
 type everything struct {
 	agent   ledger.Agent
-	lane    ledger.Lane
+	lane    ledger.AgentState
 	message ledger.Message
 	entry   ledger.Entry
 	attempt ledger.Attempt
@@ -132,7 +132,7 @@ type everything struct {
 func newEverything() everything {
 	e := everything{
 		agent:   filled(ledger.Agent{ID: "a"}),
-		lane:    filled(ledger.Lane{AgentID: "a"}),
+		lane:    filled(ledger.AgentState{AgentID: "a"}),
 		message: filled(ledger.Message{ID: "m", AgentID: "a", Number: 9, Key: "key"}),
 		entry: filled(ledger.Entry{MessageID: "m", AgentID: "a", Number: 9, Status: ledger.Queued,
 			Priority: ledger.Next}),
@@ -158,7 +158,7 @@ func (e *everything) insert(tx ledger.Tx) error {
 		tx.InsertAgent(e.agent, l), tx.InsertMessage(e.message, e.entry), tx.InsertAttempt(e.attempt),
 		tx.InsertTurn(e.turn),
 		tx.InsertWait(e.wait), tx.InsertTimer(e.timer), tx.InsertTrigger(e.trigger), tx.InsertBrief(e.brief),
-		tx.InsertTranscript(e.said), tx.InsertNotification(e.note), tx.Append(&l, e.event), tx.SaveLane(&l))
+		tx.InsertTranscript(e.said), tx.InsertNotification(e.note), tx.Append(&l, e.event), tx.SaveAgentState(&l))
 	e.lane = l
 	return err
 }
@@ -168,7 +168,7 @@ func (e *everything) check(t *testing.T, v ledger.View) {
 	t.Helper()
 	one(t, e.agent)(v.Agent("a"))
 	only(t, e.agent)(v.Agents())
-	one(t, e.lane)(v.Lane("a"))
+	one(t, e.lane)(v.AgentState("a"))
 	one(t, e.message)(v.Message("m"))
 	found(t, e.message)(v.MessageByKey("a", "key"))
 	only(t, e.message)(v.Messages("a", 5))
@@ -243,7 +243,7 @@ func testRecords(t *testing.T, open Reopener) {
 		l := e.lane
 		err := errors.Join(tx.UpdateAgent(e.agent), tx.UpdateEntry(e.entry), tx.UpdateAttempt(e.attempt),
 			tx.UpdateWait(e.wait),
-			tx.UpdateTimer(e.timer), tx.UpdateTrigger(e.trigger), tx.SaveLane(&l))
+			tx.UpdateTimer(e.timer), tx.UpdateTrigger(e.trigger), tx.SaveAgentState(&l))
 		e.lane = l
 		return err
 	})
@@ -253,7 +253,7 @@ func testRecords(t *testing.T, open Reopener) {
 // replace changes every field that may change.
 func (e *everything) replace() {
 	e.agent.Model, e.agent.UpdatedAt = "other/model", now.Add(1)
-	e.lane = ledger.Lane{AgentID: "a", Revision: e.lane.Revision, EventSeq: e.lane.EventSeq, UpdatedAt: now}
+	e.lane = ledger.AgentState{AgentID: "a", Revision: e.lane.Revision, EventSeq: e.lane.EventSeq, UpdatedAt: now}
 	e.entry = ledger.Entry{MessageID: "m", AgentID: "a", Number: 9, Priority: ledger.Background,
 		Status: ledger.Processed, AttemptID: "t", CreatedAt: now, UpdatedAt: now}
 	e.attempt.Status, e.attempt.Facts, e.attempt.BegunAt = ledger.AttemptSettled, 99, nil

@@ -151,10 +151,10 @@ func testPruneSpares(t *testing.T, open Reopener) {
 			CreatedAt: at(-100 * day)}))
 		must(t, tx.InsertTimer(ledger.Timer{ID: "m9", AgentID: "a", Status: ledger.TimerCompleted, MessageID: id(6),
 			CreatedAt: at(-100 * day)}))
-		l, err := tx.Lane("a")
+		l, err := tx.AgentState("a")
 		l.Chain, l.WakeMessage = "resp_x_000002_a", id(7)
 		must(t, err)
-		return tx.SaveLane(&l)
+		return tx.SaveAgentState(&l)
 	})
 	for range 2 { // what was spared is spared again
 		prune(t, s, ledger.Retention{Messages: day}, now, 3)

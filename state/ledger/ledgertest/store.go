@@ -20,7 +20,7 @@ func opened(t *testing.T, open Reopener, agents ...string) ledger.Store {
 	})
 	for _, id := range agents {
 		write(t, s, func(tx ledger.Tx) error {
-			return tx.InsertAgent(ledger.Agent{ID: id, CreatedAt: now}, ledger.Lane{AgentID: id})
+			return tx.InsertAgent(ledger.Agent{ID: id, CreatedAt: now}, ledger.AgentState{AgentID: id})
 		})
 	}
 	return s
@@ -96,14 +96,14 @@ func dispose(t *testing.T, s ledger.Store, messageID string, status ledger.Entry
 // appendEvents is the step of an agent that does nothing but tell.
 func appendEvents(agentID string, events ...ledger.Event) func(tx ledger.Tx) error {
 	return func(tx ledger.Tx) error {
-		l, err := tx.Lane(agentID)
+		l, err := tx.AgentState(agentID)
 		if err != nil {
 			return err
 		}
 		if err := tx.Append(&l, events...); err != nil {
 			return err
 		}
-		return tx.SaveLane(&l)
+		return tx.SaveAgentState(&l)
 	}
 }
 

@@ -72,7 +72,7 @@ func testSnapshot(t *testing.T, open Reopener) {
 		write(t, s, appendEvents("a", told(1, 4, 0)...))
 		after, err := v.Events("a", ledger.EventQuery{})
 		must(t, err)
-		l, err := v.Lane("a")
+		l, err := v.AgentState("a")
 		must(t, err)
 		equal(t, "events", seqs(after), seqs(before))
 		equal(t, "newest in the lane", l.EventSeq, 1)
@@ -106,7 +106,7 @@ func testCrowd(t *testing.T, open Reopener) {
 	})
 	look(t, s, func(v ledger.View) {
 		for i := range agents {
-			l, err := v.Lane(fmt.Sprint("a", i))
+			l, err := v.AgentState(fmt.Sprint("a", i))
 			must(t, err)
 			equal(t, "newest", l.EventSeq, int64(writers/agents*steps))
 			equal(t, "revision", l.Revision, l.EventSeq)
@@ -179,7 +179,7 @@ func testContexts(t *testing.T, open Reopener) {
 		return nil
 	})
 	look(t, s, func(v ledger.View) {
-		l, err := v.Lane("a")
+		l, err := v.AgentState("a")
 		must(t, err)
 		equal(t, "revision", l.Revision, 0)
 	})
@@ -192,7 +192,7 @@ func testClose(t *testing.T, open Reopener) {
 	crowd(t, len(acknowledged), func(i int) error { // who comes too late is told so
 		err := s.Update(t.Context(), func(tx ledger.Tx) error {
 			id := fmt.Sprint("a", i)
-			return tx.InsertAgent(ledger.Agent{ID: id}, ledger.Lane{AgentID: id})
+			return tx.InsertAgent(ledger.Agent{ID: id}, ledger.AgentState{AgentID: id})
 		})
 		if acknowledged[i] = err == nil; !acknowledged[i] {
 			wantCode(t, err, ledger.CodeLedgerEnded)

@@ -1,11 +1,12 @@
-// Package scheduler makes every step of an agent's lane, one transaction each: it
-// reads what is, checks what may follow (docs/explanation/runtime.md), writes the rows, and
-// numbers the events that tell of it. Callers act only after it returned.
+// Package scheduler takes every step of an agent in one transaction: it reads the
+// state, checks which transitions are allowed (docs/explanation/runtime.md),
+// writes the rows, and numbers the events that describe the step. A caller acts
+// only after the step returned.
 //
 // The invariant: an agent has at most one open attempt, every message ends in
-// exactly one terminal status, and a step that was made before is answered as
-// then. It starts nothing and waits for nothing; whoever drives lanes watches the
-// ledger for what the steps left behind.
+// exactly one terminal status, and a repeated step returns the result of the first
+// one. The package starts nothing and waits for nothing; the run loops watch the
+// ledger for the work that steps leave behind.
 package scheduler
 
 import (
@@ -114,7 +115,7 @@ type Receipt struct {
 // Claim is a message whose turn may now be run by the caller alone.
 type Claim struct {
 	Agent        ledger.Agent
-	Lane         ledger.Lane
+	State        ledger.AgentState
 	Message      ledger.Message
 	Attempt      ledger.Attempt
 	Continuation rules.Continuation

@@ -11,11 +11,11 @@ import (
 	"holon/state/ledger"
 )
 
-// drive takes an agent's messages one after another until there is none that can
+// runLoop takes an agent's messages one after another until there is none that can
 // be taken now.
-func (r *Runtime) drive(id string) {
+func (r *Runtime) runLoop(id string) {
 	for r.turns.Err() == nil && !r.isClosing() {
-		claim, ok, err := r.lane.Claim(r.turns, id)
+		claim, ok, err := r.scheduler.Claim(r.turns, id)
 		if scheduler.Damaged(err) {
 			r.damaged(id, err)
 			return
@@ -36,9 +36,10 @@ func (r *Runtime) drive(id string) {
 	}
 }
 
-// reclaim gives back what a claim took that was made although it failed: nobody
-// else has a driver for this agent, so an open attempt is of that claim, and its
-// turn was not asked for. It is false when that could not be done.
+// reclaim gives back the message of a claim that was committed although it returned
+// an error. Only this run loop claims for the agent, so an open attempt belongs to
+// that claim and its turn was not requested. It returns false when the store could
+// not be written.
 func (r *Runtime) reclaim(id string) bool {
 	var open ledger.Attempt
 	var ok bool
@@ -63,10 +64,10 @@ func (r *Runtime) run(c scheduler.Claim) bool {
 	defer stop(nil)
 	watching, leave := context.WithCancel(ctx)
 	record := r.newRecorder(c.Attempt, &sent)
-	attending := r.attend(watching, c.Attempt, stop)
+	watcher := r.watchTurn(watching, c.Attempt, stop)
 	result, err := r.cfg.Turns.Turn(ctx, turn, record.began, record)
 	leave()
-	<-attending
+	<-watcher
 	record.close()
 	if err != nil {
 		return r.settle(c.Attempt, r.notBegun(interrupted(ctx), err))
@@ -74,9 +75,9 @@ func (r *Runtime) run(c scheduler.Claim) bool {
 	return r.settle(c.Attempt, r.endOf(result, interrupted(ctx)))
 }
 
-// plan is the turn of a claim, and the frame that is sent with it.
+// plan returns the turn of a claim and the prompt that is sent with it.
 func (r *Runtime) plan(ctx context.Context, c scheduler.Claim) (pool.Turn, prompt.Prompt, error) {
-	in, err := r.frameInput(ctx, c)
+	in, err := r.promptInput(ctx, c)
 	if err != nil {
 		return pool.Turn{}, prompt.Prompt{}, err
 	}
@@ -104,9 +105,9 @@ func (r *Runtime) turnOf(a ledger.Agent, attempt ledger.Attempt) pool.Turn {
 // without what may be wrong with it.
 const plainAfter = 5
 
-// settle settles an attempt, and tries again as long as the store cannot be
-// written: until then the lane is not free. It is false when the runtime ended
-// before that.
+// settle settles an attempt, and retries while the store cannot be written: until
+// then the agent takes no other message. It returns false when the runtime ended
+// first.
 func (r *Runtime) settle(a ledger.Attempt, end scheduler.End) bool {
 	if !end.NotBegun {
 		end.Home = r.homeDigest(a.AgentID)
@@ -114,7 +115,7 @@ func (r *Runtime) settle(a ledger.Attempt, end scheduler.End) bool {
 	for try := 1; ; try++ {
 		// a turn that was cut is settled all the same
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace)
-		s, err := r.lane.Settle(ctx, a.ID, end)
+		s, err := r.scheduler.Settle(ctx, a.ID, end)
 		cancel()
 		if err == nil {
 			r.log.Debug("a turn is settled", "agent", a.AgentID, "turn", a.TurnID, "status", s.Status)
@@ -122,7 +123,7 @@ func (r *Runtime) settle(a ledger.Attempt, end scheduler.End) bool {
 		}
 		r.log.Error("a turn cannot be settled; trying again", "agent", a.AgentID, "turn", a.TurnID, "err", err)
 		if try == plainAfter && !end.NotBegun {
-			// A lane must not be closed for ever by something that its turn said.
+			// A turn whose result cannot be stored must not block its agent for ever.
 			end = scheduler.End{Kind: ledger.TurnAborted, Reason: "unrecordable", ResponseID: end.ResponseID,
 				Lost: end.Lost, Suspended: end.Suspended, Inserted: end.Inserted, Failure: r.failure(phaseTurn, err),
 				CompletedAt: r.cfg.Now(), Home: end.Home}

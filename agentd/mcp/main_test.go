@@ -195,7 +195,7 @@ func program(t *testing.T, kind string) mcp.Server {
 
 func open(t *testing.T, change func(*mcp.Options)) *rig {
 	t.Helper()
-	supervisor := process.New(process.Options{NoGroups: true})
+	supervisor := process.New(process.Options{})
 	r := &rig{t: t, dir: t.TempDir(), logs: filepath.Join(t.TempDir(), "mcp")}
 	o := mcp.Options{
 		Starter: supervisor, Environ: process.Environ(append(os.Environ(), "SOME_API_KEY=sk-secret")), Dir: r.dir,

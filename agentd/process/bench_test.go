@@ -18,19 +18,14 @@ func BenchmarkOverhead(b *testing.B) {
 		opts Options
 		task bool
 	}{
-		{"shared", Options{NoGroups: true}, false},
-		{"mark", Options{Exclusive: true, NoGroups: true}, false},
-		{"group", Options{Exclusive: true}, false},
-		{"mark beside a task", Options{Exclusive: true, NoGroups: true}, true},
-		{"group beside a task", Options{Exclusive: true}, true},
+		{"shared", Options{}, false},
+		{"exclusive", Options{Exclusive: true}, false},
+		{"with a task", Options{Exclusive: true}, true},
 	} {
 		b.Run(how.name, func(b *testing.B) {
 			floors := []*floor{startFloor(b, "exec"), startFloor(b, "syscalls"), startFloor(b, "session")}
 			s := New(how.opts)
 			defer s.Close()
-			if !how.opts.NoGroups && s.groups == nil {
-				b.Skip("there are no control groups here")
-			}
 			c := Command{Argv: []string{"sleep", "300"}, Dir: "/", Env: Environ(os.Environ())}
 			if how.task {
 				if _, err := s.Start(c); err != nil {
@@ -73,19 +68,6 @@ func BenchmarkParts(b *testing.B) {
 			nextMark()
 		}
 	})
-	b.Run("group made and removed", func(b *testing.B) {
-		benchmarkGroup(b, func(g *groups) { g.take().remove() })
-	})
-	b.Run("group used again", func(b *testing.B) {
-		benchmarkGroup(b, func(g *groups) { g.give(g.take()) })
-	})
-	b.Run("group killed", func(b *testing.B) {
-		benchmarkGroup(b, func(g *groups) {
-			c := g.take()
-			c.kill()
-			g.give(c)
-		})
-	})
 	b.Run("children of every thread", func(b *testing.B) {
 		reserveThreads(spareThreads)
 		for b.Loop() {
@@ -97,19 +79,6 @@ func BenchmarkParts(b *testing.B) {
 			b.ReportMetric(float64(len(scan())), "processes")
 		}
 	})
-}
-
-func benchmarkGroup(b *testing.B, do func(*groups)) {
-	g, err := openGroups()
-	if err != nil {
-		b.Skip("there are no control groups here: ", err)
-	}
-	for b.Loop() {
-		do(g)
-	}
-	if err := g.close(); err != nil {
-		b.Error(err)
-	}
 }
 
 // benchmarkPercentiles times each call of do.

@@ -22,54 +22,40 @@ type Command struct {
 	Dir  string   // absolute working directory; must exist
 	Env  []string // the complete environment; see Environ. Of equal names the last counts
 
-	// Stdin is written to the command, whose input then ends; nil means
-	// /dev/null. Input keeps it open after that, for [Process.Write].
+	// Stdin is written to the command, whose input then ends; nil means /dev/null. Input keeps the input open after
+	// that, for [Process.Write].
 	Stdin []byte
 	Input bool
 
-	// TTY gives the command a terminal of Rows by Cols (0 means the defaults) as
-	// its input, output and controlling terminal. Its output is one stream, in
-	// Stdout, as a terminal would receive it. Its input stays open.
+	// TTY gives the command a terminal of Rows by Cols (0 means the defaults) as its input, output and controlling
+	// terminal. Its output is one stream, in Stdout, as a terminal would receive it. Its input stays open.
 	TTY        bool
 	Rows, Cols uint16
 
-	// Piped hands the standard output to the caller as [Process.Output], which
-	// holds the command up while nobody reads, instead of capturing it. It has no
-	// meaning with TTY.
+	// Piped hands the standard output to the caller as [Process.Output] instead of capturing it. The command blocks
+	// while the caller does not read. It has no meaning with TTY.
 	Piped bool
 
 	Timeout time.Duration // 0 means none
 	Grace   time.Duration // between SIGTERM and SIGKILL; 0 means DefaultGrace
 	Drain   time.Duration // for output still in the pipes after the end; 0 means DefaultDrain
 
-	// KeepBytes is how much of the beginning and, again, how much of the end of
-	// each stream stays in memory; 0 means DefaultKeepBytes.
+	// KeepBytes is how much of the beginning, and how much of the end, of each stream stays in memory; 0 means
+	// DefaultKeepBytes.
 	KeepBytes int
-	// StdoutPath and StderrPath are files that receive the raw bytes, up to
-	// LogBytes each (0 means DefaultLogBytes) and as far as Budget reaches, where
-	// there is one. A file is created with its first byte, its directory too if
-	// that is missing, and must not exist before. Empty means no file.
+	// StdoutPath and StderrPath are files that receive the raw bytes, up to LogBytes each (0 means DefaultLogBytes)
+	// and within Budget if there is one. A file is created with its first byte, with its directory if that is
+	// missing, and must not exist before. Empty means no file.
 	StdoutPath, StderrPath string
 	LogBytes               int64
 	Budget                 *Budget
 }
 
-// Tracking is a way to know the processes of a command; see the package comment
-// for what each way misses.
-type Tracking string
-
-// The ways, the surest first.
-const (
-	TrackedByGroup   Tracking = "cgroup"  // a control group of its own
-	TrackedByMark    Tracking = "mark"    // a resource limit that all inherit
-	TrackedBySession Tracking = "session" // session, environment and parents
-)
-
 // Result tells how a command ended.
 type Result struct {
 	ExitCode int            // as a shell reports it: 128+n after signal n
 	Signal   syscall.Signal // the signal that ended the leader, or 0
-	// At most one of these is set: what made the supervisor end the command.
+	// At most one of these is set. It says why the supervisor ended the command.
 	TimedOut bool // the deadline passed
 	Canceled bool // the context of Run ended, or the supervisor was closed
 	Stopped  bool // Stop or Kill was called
@@ -77,13 +63,11 @@ type Result struct {
 	// Ended counts processes that the command had left running and that were ended.
 	Ended int
 	// Survivors counts processes that SIGKILL could not end in time.
-	Survivors int
-	// Tracking says how the processes of the command were known as its own.
-	Tracking       Tracking
+	Survivors      int
 	Stdout, Stderr Capture
 }
 
-// StartError says why a command could not be started. Nothing is left of it.
+// StartError says why a command could not be started. Nothing of the command is left.
 type StartError struct {
 	Op   string // what was tried: "find", "open", "start"
 	Path string // the program, file or directory concerned

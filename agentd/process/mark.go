@@ -6,37 +6,32 @@ import (
 	"encoding/binary"
 	"math"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
-// A mark is how a process is known that has left its session, cleared its
-// environment and lost its parents. It is a resource limit that limits nothing:
-// the time a real-time process may run without a system call, set to a hundred
-// thousand years and a bit. Every descendant inherits it, whatever it executes;
-// /proc shows it; and it can be lowered by anyone but raised only with
-// CAP_SYS_RESOURCE. So the supervisor lowers its own limit by a random step
-// before each fork, and the command's leader is born with a number that no other
-// command has.
+// A mark identifies the processes of a command, also those that left its session, cleared their environment and lost
+// their parents. It is a resource limit that limits nothing: the time a real-time process may run without a system call,
+// set to more than a hundred thousand years. Every descendant inherits it across exec, /proc shows it, and it can be
+// lowered by any process but raised only with CAP_SYS_RESOURCE. The supervisor lowers its own limit by a random step
+// before each fork, so the command's leader is born with a number that no other command has.
 //
-// A process that lowers its limit on purpose to that of a later command passes
-// for one of that command's; so does, with the capability, one that raises it.
-// Nothing does this by accident, and a control group sees through both.
-//
-// The limit is this program's only one, so marks are made only by a supervisor
-// that has the program to itself.
+// A process that lowers its limit on purpose to that of a later command is taken for one of that command's; so is, with
+// the capability, one that raises it. Neither happens by accident.
 type mark uint64
 
-// maxMark is the first mark below infinity, in microseconds; maxStep leaves room
-// for some hundred million commands, one inside another.
+// forking is held from lowering this program's limit to the fork. The limit belongs to the program, not to a supervisor.
+var forking sync.Mutex
+
+// maxMark is the first mark below infinity, in microseconds; maxStep leaves room for tens of millions of commands.
 const (
 	maxMark mark = 1 << 62
 	maxStep      = 1 << 36
 )
 
-// nextMark gives this program, and so its next child, a mark of its own. It
-// returns 0 where that is not possible. The caller holds starting for writing,
-// or is the only one to fork.
+// nextMark gives this program, and so its next child, a new mark. It returns 0 if that is not possible. The caller holds
+// forking.
 func nextMark() mark {
 	var limit unix.Rlimit
 	if unix.Prlimit(0, unix.RLIMIT_RTTIME, nil, &limit) != nil {
@@ -47,7 +42,7 @@ func nextMark() mark {
 	step := 1 + mark(binary.LittleEndian.Uint64(b[:])%maxStep)
 	m := min(mark(limit.Max), maxMark)
 	if m <= maxMark/2 {
-		return 0 // somebody means this limit, or all marks are used up
+		return 0 // the limit is meant as one, or all marks are used up
 	}
 	m -= step
 	if unix.Prlimit(0, unix.RLIMIT_RTTIME, &unix.Rlimit{Cur: uint64(m), Max: uint64(m)}, nil) != nil {
@@ -65,7 +60,7 @@ func readMark(pid int) mark {
 	return parseMark(data)
 }
 
-// parseMark finds the hard limit in the table that /proc/<pid>/limits is.
+// parseMark finds the hard limit in the table of /proc/<pid>/limits.
 func parseMark(limits []byte) mark {
 	_, rest, found := bytes.Cut(limits, []byte("Max realtime timeout "))
 	if !found {

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killWait bounds how long the death of a process is waited for after SIGKILL.
-// Only a process stuck inside the kernel needs longer.
+// killWait bounds the wait for the death of a process after SIGKILL. Only a process stuck inside the kernel needs longer.
 const killWait = 5 * time.Second
 
 // cause is why the supervisor ends a command.
@@ -30,10 +29,9 @@ type Process struct {
 	s     *Supervisor
 	id    string
 	pid   int    // leader, and the id of its session and group
-	start uint64 // when it was begun, in the kernel's clock; no process of it is older
+	start uint64 // of the leader, in the kernel's clock; no process of the command is older
 	began time.Time
-	group *group // nil where there are none
-	mark  mark   // 0 where there are none
+	mark  mark // 0 if the kernel refused one
 
 	timeout, grace, drain time.Duration
 
@@ -54,15 +52,14 @@ type Process struct {
 	killing chan struct{} // closed when killed is set
 
 	done   chan struct{}
-	result Result // before done is closed, supervise's alone
+	result Result // written by supervise before done is closed
 }
 
-// Pid returns the process id of the command's leader, which is also that of its
-// session and its group. It is free for others once Done is closed.
+// Pid returns the process id of the command's leader, which is also that of its session and its group. The number may be
+// used again once Done is closed.
 func (p *Process) Pid() int { return p.pid }
 
-// Done is closed when the command and everything of it is gone and its output
-// is complete.
+// Done is closed when the command and all its processes are gone and its output is complete.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Result returns how the command ended. It waits for Done.
@@ -71,9 +68,8 @@ func (p *Process) Result() Result {
 	return p.result
 }
 
-// Stop asks the command's whole tree to end with SIGTERM, kills what is left of
-// it after grace (0 means the command's own), and returns at once. Later calls
-// change nothing; to insist, call Kill.
+// Stop sends SIGTERM to the command's whole tree, kills what is left of it after grace (0 means the command's own), and
+// returns at once. Later calls change nothing; to insist, call Kill.
 func (p *Process) Stop(grace time.Duration) { p.end(stopped, orDefault(grace, p.grace)) }
 
 // Kill ends the command's whole tree with SIGKILL and returns at once.
@@ -87,13 +83,11 @@ func (p *Process) Kill() {
 	p.end(stopped, p.grace)
 }
 
-// Output returns the standard output of a command that was started Piped. Read
-// it to its end, or Close it; both may be called at once. Reads end with the
-// command at the latest, with an error or io.EOF.
+// Output returns the standard output of a command that was started Piped. Read it to its end, or Close it; both may be
+// called at once. Reads end with the command at the latest, with an error or io.EOF.
 func (p *Process) Output() io.ReadCloser { return p.piped }
 
-// Snapshot returns what the command has written so far. Of a command with a
-// terminal stderr is empty.
+// Snapshot returns what the command has written so far. With a terminal, stderr is empty.
 func (p *Process) Snapshot() (stdout, stderr Capture) {
 	stdout = p.out.snapshot()
 	if p.err != nil {
@@ -102,7 +96,7 @@ func (p *Process) Snapshot() (stdout, stderr Capture) {
 	return stdout, stderr
 }
 
-// end gives the first cause; supervise acts on it.
+// end records the first cause; supervise acts on it.
 func (p *Process) end(c cause, grace time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +106,7 @@ func (p *Process) end(c cause, grace time.Duration) {
 	}
 }
 
-// supervise sees the command to its end.
+// supervise waits for the command's end and cleans up after it.
 func (p *Process) supervise() {
 	defer p.s.tasks.Done()
 	defer close(p.done)
@@ -122,8 +116,6 @@ func (p *Process) supervise() {
 		res.TimedOut, res.Canceled, res.Stopped = p.cause == timedOut, p.cause == canceled, p.cause == stopped
 	}
 	ended := p.s.endTree(p)
-	p.s.groups.give(p.group)
-	res.Tracking = p.tracking()
 	res.Ended, res.Survivors = ended.killed, ended.survivors
 	res.ExitCode, res.Signal = exitCode(ended.status)
 	res.Duration = time.Since(p.began)
@@ -140,7 +132,7 @@ func (p *Process) supervise() {
 	}
 }
 
-// await returns when the leader has ended by itself, false, or is to be ended.
+// await returns when the leader has ended by itself, and then false, or is to be ended.
 func (p *Process) await() bool {
 	var deadline <-chan time.Time
 	if p.timeout > 0 {
@@ -160,9 +152,8 @@ func (p *Process) await() bool {
 	return true
 }
 
-// terminate asks the whole tree to end, and leaves the insisting to endTree. The
-// grace belongs to all of it: a shell dies at once, while the program it started
-// may still be putting its things in order.
+// terminate asks the whole tree to end and leaves SIGKILL to endTree. The grace is for all of the tree: a shell dies at
+// once, while the program it started may still be cleaning up.
 func (p *Process) terminate() {
 	grace := time.NewTimer(p.patient)
 	defer grace.Stop()
@@ -199,9 +190,8 @@ func (p *Process) hasExited() bool {
 	}
 }
 
-// watch reports the leader's exit without reaping it: as long as it is a
-// zombie, its pid is a safe name for the group. A pidfd is waited for with
-// everything else the program waits for; without one it takes a thread.
+// watch reports the leader's exit without reaping it: as long as it is a zombie, its pid is a safe name for the group. A
+// pidfd is waited for by the runtime's poller; without one, waiting takes a thread.
 func (p *Process) watch(pidfd *os.File) {
 	defer close(p.exited)
 	if pidfd != nil {
@@ -237,18 +227,7 @@ func awaitReadable(f *os.File) error {
 	return errors.Join(err, polled)
 }
 
-func (p *Process) tracking() Tracking {
-	switch {
-	case p.group != nil:
-		return TrackedByGroup
-	case p.mark != 0:
-		return TrackedByMark
-	default:
-		return TrackedBySession
-	}
-}
-
-// exitCode puts a status the way a shell does.
+// exitCode returns the exit code as a shell reports it.
 func exitCode(ws syscall.WaitStatus) (int, syscall.Signal) {
 	if ws.Signaled() {
 		return 128 + int(ws.Signal()), ws.Signal()

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// This binary can be a program that a test needs beside itself.
-	for name, serve := range map[string]func(string) error{floorVar: serveFloor, victimVar: serveVictim} {
+	for name, serve := range map[string]func(string) error{floorVar: serveFloor} {
 		if how := os.Getenv(name); how != "" {
 			if err := serve(how); err != nil {
 				fmt.Fprintln(os.Stderr, name, err)

@@ -12,20 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// commandIDVar marks every process of a command, unless the process hides it.
-const commandIDVar = "HOLON_COMMAND_ID"
-
-// procStat is the part of /proc/<pid>/stat that ownership is judged by.
+// procStat is the part of /proc/<pid>/stat that decides on ownership.
 type procStat struct {
 	pid, ppid, pgrp, session int
 	state                    byte   // 'Z' is a zombie
 	start                    uint64 // clock ticks since boot
 }
 
-// kernelTicks is the time in the unit and from the beginning that the start of
-// a process is given in.
+// kernelTicks is the time since boot in the unit of a process's start.
 func kernelTicks() uint64 {
-	const hz = 100 // what the kernel shows to programs, whatever it runs at
+	const hz = 100 // the unit that the kernel shows to programs
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) != nil {
 		return 0
@@ -41,9 +37,8 @@ func readStat(pid int) (procStat, error) {
 	return parseStat(pid, data)
 }
 
-// parseStat reads a stat line. The program's name is in parentheses and may
-// hold anything, parentheses and newlines included, so fields count from the
-// last one.
+// parseStat reads a stat line. The program's name is in parentheses and may hold anything, parentheses and newlines
+// included, so fields count from the last one.
 func parseStat(pid int, data []byte) (procStat, error) {
 	bad := errors.New("malformed stat line")
 	end := bytes.LastIndexByte(data, ')')
@@ -87,8 +82,7 @@ func scan() []procStat {
 	return all
 }
 
-// ownChildren lists our children without looking at anyone else's processes. ok
-// is false where the kernel was built without these files.
+// ownChildren lists our children without scanning all processes. ok is false if the kernel was built without these files.
 func ownChildren() (pids []int, ok bool) {
 	tasks, err := os.Open("/proc/self/task")
 	if err != nil {
@@ -109,10 +103,9 @@ func ownChildren() (pids []int, ok bool) {
 	return pids, true
 }
 
-// adopted lists the children of our first thread: those that it started itself
-// and all that were re-parented to us. The kernel gives orphans to the first
-// thread of a process that has not ended, and that of a Go program never does.
-// It saves a look at every thread, of which there may be dozens.
+// adopted lists the children of our first thread: those that it started itself and all that were re-parented to us. The
+// kernel gives orphans to the first thread of a process that has not ended, and that of a Go program never ends. This
+// saves reading a file for every thread, of which there may be dozens.
 func adopted() (pids []int, ok bool) { return childrenOf(strconv.Itoa(os.Getpid())) }
 
 // childrenOf lists the children of one of our threads.
@@ -129,24 +122,8 @@ func childrenOf(tid string) (pids []int, ok bool) {
 	return pids, true
 }
 
-// readCommandID returns the command id in a process's environment, or "".
-func readCommandID(pid int) string {
-	data, err := readProc("/proc/"+strconv.Itoa(pid)+"/environ", 4<<20)
-	if err != nil {
-		return ""
-	}
-	for len(data) > 0 {
-		var kv []byte
-		kv, data, _ = bytes.Cut(data, []byte{0})
-		if v, ok := bytes.CutPrefix(kv, []byte(commandIDVar+"=")); ok {
-			return string(v)
-		}
-	}
-	return ""
-}
-
-// readProc reads a file of /proc up to limit. These files have no size and
-// cannot be polled, so it reads them with plain system calls.
+// readProc reads a file of /proc up to limit. These files have no size and cannot be polled, so it uses plain system
+// calls.
 func readProc(path string, limit int) ([]byte, error) {
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {

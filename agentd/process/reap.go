@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reapDelay gathers a burst of child exits into one look at the children.
+// reapDelay gathers a burst of child exits into one inspection of the children.
 const reapDelay = 100 * time.Millisecond
 
-// birth names a process for good: pids are used again, pairs are not.
+// birth identifies a process for good: pids are used again, pairs are not.
 type birth struct {
 	pid   int
 	start uint64
@@ -25,18 +25,14 @@ type sweep struct {
 	status            syscall.WaitStatus // of the leader
 }
 
-// endTree kills what is left of p's tree, its leader included, and reaps it.
-// Without p it ends everything this supervisor ever started. It repeats until a
-// look at the children finds none, because what is being killed may still fork.
+// endTree kills what is left of p's tree, its leader included, and reaps it. Without p it ends everything this supervisor
+// ever started. It repeats until no children are found, because processes that are being killed may still fork.
 func (s *Supervisor) endTree(p *Process) (r sweep) {
 	deadline := time.NewTimer(killWait)
 	defer deadline.Stop()
 	if p != nil {
 		if !p.hasExited() {
 			_ = unix.Kill(-p.pid, unix.SIGKILL)
-			if p.group != nil {
-				p.group.kill()
-			}
 		}
 		select {
 		case <-p.exited:
@@ -61,15 +57,14 @@ func (s *Supervisor) endTree(p *Process) (r sweep) {
 	return r
 }
 
-// reapLast reaps the exited leader p and reports true if nothing else of it can
-// be left: if this program then has no child that it does not know. What has no
-// child has no descendant either.
+// reapLast reaps the exited leader p and reports true if nothing else of it can be left, which is so if this program then
+// has no unknown child: orphans would be our children.
 func (s *Supervisor) reapLast(p *Process) (status syscall.WaitStatus, gone bool) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	if s.only(p) {
-		// The most frequent end of a command, in two system calls. Its number may
-		// be used again from here on, but not while its session has members.
+		// The most frequent end of a command, in two system calls. The pid may be used again from here on, but not
+		// while its session has members.
 		status = reap(p.pid)
 		p.reaped = true
 		if childless() {
@@ -86,7 +81,7 @@ func (s *Supervisor) reapLast(p *Process) (status syscall.WaitStatus, gone bool)
 	return status, true
 }
 
-// only reports whether p is the one command and this program starts nothing else.
+// only reports whether p is the only command and this program starts nothing else.
 func (s *Supervisor) only(p *Process) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,8 +98,8 @@ func childless() bool {
 	}
 }
 
-// abandon leaves a leader that outlived SIGKILL, so hangs in the kernel, to a
-// goroutine; it stays registered until it ends.
+// abandon leaves a leader that outlived SIGKILL, because it hangs in the kernel, to a goroutine. It stays registered until
+// it ends.
 func (s *Supervisor) abandon(p *Process) {
 	s.log.Error("a command does not end", "pid", p.pid)
 	go func() {
@@ -136,9 +131,6 @@ func (s *Supervisor) endRound(p *Process, killed map[birth]bool) int {
 	defer s.starting.Unlock()
 	first := len(killed) == 0
 	left := s.leftovers(p, killed)
-	if p != nil && p.group != nil {
-		p.group.kill()
-	}
 	if p != nil && !p.reaped {
 		// The unreaped leader keeps the number of the group ours.
 		_ = unix.Kill(-p.pid, unix.SIGKILL)
@@ -153,12 +145,11 @@ func (s *Supervisor) endRound(p *Process, killed map[birth]bool) int {
 	return len(left)
 }
 
-// maxFreeze bounds the looks for what was born while its parents were stopped.
+// maxFreeze bounds the search for processes that were born while their parents were being stopped.
 const maxFreeze = 64
 
-// freeze stops processes that fork while they are killed until no new one
-// appears. What is stopped forks no more but still counts against the limit on
-// processes, so a fork bomb runs out of either.
+// freeze stops processes that fork while they are killed until no new one appears. A stopped process does not fork but
+// still counts against the limit on processes, so a fork bomb runs out of either.
 func (s *Supervisor) freeze(p *Process, left map[birth]procStat, killed map[birth]bool) map[birth]procStat {
 	frozen := make(map[birth]procStat)
 	for range maxFreeze {
@@ -186,15 +177,9 @@ func fresh(left map[birth]procStat, killed map[birth]bool) bool {
 	return false
 }
 
-// leftovers lists what runs and is to end with p, and reaps what has ended. The
-// caller holds starting.
+// leftovers lists running processes that are to end with p, and reaps those that have ended. The caller holds starting.
 func (s *Supervisor) leftovers(p *Process, killed map[birth]bool) map[birth]procStat {
 	left := make(map[birth]procStat)
-	if p != nil && p.group != nil {
-		for _, st := range p.group.members() {
-			left[birth{st.pid, st.start}] = st
-		}
-	}
 	for _, o := range s.orphans() {
 		key := birth{o.pid, o.start}
 		switch {
@@ -209,17 +194,16 @@ func (s *Supervisor) leftovers(p *Process, killed map[birth]bool) map[birth]proc
 	return left
 }
 
-// signalGroup signals the process that was looked at and the rest of its process
-// group: a session belongs to one command, so a group within it does. A group is
-// signalled as one, before any of it can fork again.
+// signalGroup signals the process that was inspected and the rest of its process group: a session belongs to one command,
+// so a group within it does. A group is signalled as one, before any of it can fork again.
 func signalGroup(st procStat, sig unix.Signal) {
 	if signalExactly(st, sig) && st.pgrp > 1 && st.pgrp != unix.Getpgrp() {
 		_ = unix.Kill(-st.pgrp, sig)
 	}
 }
 
-// signalExactly signals the process that was looked at, not one that has its
-// number by now. It reports whether that was still there, in the same group.
+// signalExactly signals the process that was inspected, not a later one with its pid. It reports whether the process was
+// still there, in the same group.
 func signalExactly(st procStat, sig unix.Signal) bool {
 	fd, err := unix.PidfdOpen(st.pid, 0)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
@@ -248,9 +232,8 @@ func reap(pid int) syscall.WaitStatus {
 	}
 }
 
-// startReaper collects orphans that end by themselves while commands run, and,
-// as PID 1, those of anybody. It waits for children by pid and only for ones
-// that no command waits for: a wait for "any child" would steal exit codes.
+// startReaper collects orphans that end by themselves while commands run; as PID 1, those of any process. It waits for
+// children by pid, and only for those that no command waits for: a wait for "any child" would steal exit codes.
 func (s *Supervisor) startReaper() {
 	exits := make(chan os.Signal, 1)
 	signal.Notify(exits, syscall.SIGCHLD)

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spawn starts c. It calls fork itself rather than through os/exec, because it
-// waits, reaps and copies in its own way and os/exec would do each once more.
+// spawn starts c. It does not use os/exec, which would wait, reap and copy a second time.
 func (s *Supervisor) spawn(c *Command, id string) (_ *Process, err error) {
 	if len(c.Argv) == 0 || c.Argv[0] == "" {
 		return nil, &StartError{"find", "program", errors.New("no program is given")}
@@ -33,22 +32,12 @@ func (s *Supervisor) spawn(c *Command, id string) (_ *Process, err error) {
 	}
 	pidfd := -1
 	attr := &syscall.ProcAttr{
-		Dir: c.Dir, Env: childEnv(c.Env, id), Files: files.child[:],
+		Dir: c.Dir, Env: unique(c.Env), Files: files.child[:],
 		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: c.TTY, PidFD: &pidfd},
 	}
-	p.group = s.groups.take()
 	err = s.fork(p, path, c.Argv, attr)
-	if s.groups.refused(p.group, err) {
-		withGroup := p.group
-		p.group = nil
-		if err = s.fork(p, path, c.Argv, attr); err == nil {
-			s.groups.distrust()
-		}
-		s.groups.give(withGroup)
-	}
 	files.closeChild()
 	if err != nil {
-		s.groups.give(p.group)
 		p.disconnect()
 		return nil, startError(path, c.Dir, err)
 	}
@@ -67,17 +56,13 @@ func (s *Supervisor) spawn(c *Command, id string) (_ *Process, err error) {
 	return p, nil
 }
 
-// fork starts the leader and registers it before anyone may judge it.
+// fork starts the leader and registers it before its children may be inspected.
 func (s *Supervisor) fork(p *Process, path string, argv []string, attr *syscall.ProcAttr) error {
 	s.starting.RLock()
 	defer s.starting.RUnlock()
-	attr.Sys.UseCgroupFD = p.group != nil
-	if p.group != nil {
-		attr.Sys.CgroupFD = int(p.group.dir.Fd())
-	}
-	s.forking.Lock()
-	defer s.forking.Unlock()
-	if s.marks {
+	forking.Lock()
+	defer forking.Unlock()
+	if !s.unmarked {
 		p.mark = nextMark()
 	}
 	p.began, p.start = time.Now(), kernelTicks()
@@ -95,8 +80,7 @@ func (s *Supervisor) fork(p *Process, path string, argv []string, attr *syscall.
 	return nil
 }
 
-// startError blames the directory where it is the cause, since the kernel says
-// the same of both.
+// startError blames the directory if it is the cause, since the kernel reports the same error for both.
 func startError(path, dir string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		if fi, statErr := os.Stat(dir); statErr != nil || !fi.IsDir() {
@@ -106,26 +90,23 @@ func startError(path, dir string, err error) error {
 	return &StartError{"start", path, err}
 }
 
-// childEnv returns env with the command's id, and each name once: programs
-// disagree on which of two equal names counts. The id comes first, because it is
-// read back from /proc within a bound.
-func childEnv(env []string, id string) []string {
+// unique returns env with the last value of each name: programs disagree on which of two equal names counts.
+func unique(env []string) []string {
 	last := make(map[string]int, len(env))
 	for i, kv := range env {
 		name, _, _ := strings.Cut(kv, "=")
 		last[name] = i
 	}
-	out := make([]string, 1, len(env)+1)
-	out[0] = commandIDVar + "=" + id
+	out := make([]string, 0, len(env))
 	for i, kv := range env {
-		if name, _, ok := strings.Cut(kv, "="); ok && last[name] == i && name != commandIDVar {
+		if name, _, ok := strings.Cut(kv, "="); ok && last[name] == i {
 			out = append(out, kv)
 		}
 	}
 	return out
 }
 
-// files are what a command gets as its descriptors 0, 1 and 2.
+// files are a command's descriptors 0, 1 and 2.
 type files struct {
 	child [3]uintptr
 	owned []int // to be closed on our side once the command has them
@@ -199,15 +180,15 @@ func (p *Process) disconnect() {
 	}
 }
 
-// pipe returns both ends of a pipe; no other command inherits them.
+// pipe returns both ends of a pipe that no other command inherits.
 func pipe() (r, w int, err error) {
 	var fds [2]int
 	err = unix.Pipe2(fds[:], unix.O_CLOEXEC)
 	return fds[0], fds[1], err
 }
 
-// pollable returns fd as a file whose reads and writes need no thread and have
-// deadlines, or nil if there is no fd. Only our end of a pipe is made so.
+// pollable returns fd as a file whose reads and writes need no thread and have deadlines, or nil if fd is negative. Only
+// our end of a pipe is made pollable.
 func pollable(fd int, name string) *os.File {
 	if fd < 0 {
 		return nil

@@ -8,27 +8,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Trace is what is written down of a command so that a later program can find
-// what is left of it after this one was killed. Nothing in it is a secret, and
-// nothing of it is taken on trust: see [EndStrays].
+// Trace is recorded for a command so that a later program can find what is left of it after this one was killed. It holds
+// no secret and is not trusted: see [EndStrays].
 type Trace struct {
-	Boot    string `json:"boot_id"`       // of the kernel
-	Space   string `json:"pid_namespace"` // in which PID counts
-	PID     int    `json:"pid"`           // of the leader, and of its session
-	Start   uint64 `json:"start_ticks"`   // when the leader started, in the kernel's clock
-	Command string `json:"command_id,omitempty"`
-	Mark    uint64 `json:"mark,omitempty"`
+	Boot  string `json:"boot_id"`       // of the kernel
+	Space string `json:"pid_namespace"` // in which PID counts
+	PID   int    `json:"pid"`           // of the leader, and of its session
+	Start uint64 `json:"start_ticks"`   // when the leader started, in the kernel's clock
+	Mark  uint64 `json:"mark,omitempty"`
 }
 
-// Trace returns the trace of a command. It is the zero Trace, which finds
-// nothing, once the command has ended.
+// Trace returns the trace of a command. It is the zero Trace, which finds nothing, once the command has ended.
 func (p *Process) Trace() Trace {
 	st, err := readStat(p.pid)
 	if err != nil || p.ended() {
 		return Trace{}
 	}
 	boot, space := place()
-	return Trace{Boot: boot, Space: space, PID: p.pid, Start: st.start, Command: p.id, Mark: uint64(p.mark)}
+	return Trace{Boot: boot, Space: space, PID: p.pid, Start: st.start, Mark: uint64(p.mark)}
 }
 
 func (p *Process) ended() bool {
@@ -53,26 +50,23 @@ func place() (boot, space string) {
 	return strings.TrimSpace(string(id)), space
 }
 
-// Strays says what was left of a command.
+// Strays counts what was left of a command.
 type Strays struct {
 	Ended     int // processes that were killed
-	Survivors int // processes that could not be
+	Survivors int // processes that could not be killed
 }
 
-// EndStrays ends what is left of commands whose supervisor was killed, and
-// returns, for each trace, how much that was. A process is taken for a stray of a
-// command only on a witness that no other process can have by accident: it is the
-// leader, by pid and time of start; it is in the session of the living leader; or
-// it has inherited the command's mark or its HOLON_COMMAND_ID. A number that is
-// used again is none of these. This program, what it descends from and what
-// descends from it are spared, and so is everything when the machine or the pid
-// namespace is another.
+// EndStrays ends what is left of commands whose supervisor was killed, and returns for each trace how much that was. A
+// process is taken for a stray of a command only by evidence that no other process can have by accident: it is the leader,
+// by pid and time of start; it is in the session of the living leader; or it has inherited the command's mark. A pid that
+// is used again is not enough. This program, its ancestors and its descendants are spared, and so is every process if the
+// machine has been restarted or the pid namespace differs.
 func EndStrays(traces []Trace) []Strays {
 	h := hunt{spare: relation(scan(), os.Getpid())}
 	return h.end(traces)
 }
 
-// relation lists a process, those it descends from and those that descend from it.
+// relation lists a process, its ancestors and its descendants.
 func relation(all []procStat, pid int) map[int]bool {
 	parents, children := make(map[int]int, len(all)), make(map[int][]int)
 	for _, st := range all {
@@ -96,9 +90,8 @@ func relation(all []procStat, pid int) map[int]bool {
 type hunt struct {
 	spare map[int]bool
 
-	leaders  map[birth]int // traces by what they are of
-	marks    map[mark]int
-	commands map[string]int
+	leaders map[birth]int // indexes of traces
+	marks   map[mark]int
 }
 
 func (h *hunt) end(traces []Trace) []Strays {
@@ -131,10 +124,10 @@ func (h *hunt) end(traces []Trace) []Strays {
 	}
 }
 
-// know takes in the traces that can be of processes here. It reports false when
-// there is none.
+// know takes in the traces of commands that ran on this machine, since its start and in this pid namespace. It reports
+// false if there are none.
 func (h *hunt) know(traces []Trace) bool {
-	h.leaders, h.marks, h.commands = make(map[birth]int), make(map[mark]int), make(map[string]int)
+	h.leaders, h.marks = make(map[birth]int), make(map[mark]int)
 	boot, space := place()
 	for i, t := range traces {
 		if boot == "" || t.Boot != boot || t.Space != space || t.PID <= 1 {
@@ -143,9 +136,6 @@ func (h *hunt) know(traces []Trace) bool {
 		h.leaders[birth{t.PID, t.Start}] = i
 		if t.Mark != 0 {
 			h.marks[mark(t.Mark)] = i
-		}
-		if t.Command != "" {
-			h.commands[t.Command] = i
 		}
 	}
 	return len(h.leaders) > 0
@@ -157,8 +147,7 @@ type stray struct {
 	trace int
 }
 
-// freeze stops all strays, so that none forks or outlives its leader unseen, and
-// returns them.
+// freeze stops all strays, so that none forks or outlives its leader unseen, and returns them.
 func (h *hunt) freeze(traces []Trace) map[birth]stray {
 	frozen := make(map[birth]stray)
 	for range maxFreeze {
@@ -177,7 +166,7 @@ func (h *hunt) freeze(traces []Trace) map[birth]stray {
 	return frozen
 }
 
-// look lists the strays that run.
+// look lists the running strays.
 func (h *hunt) look(traces []Trace) (found []stray) {
 	all := scan()
 	sessions := make(map[int]int) // of living leaders
@@ -193,9 +182,6 @@ func (h *hunt) look(traces []Trace) (found []stray) {
 		i, ok := sessions[st.session]
 		if !ok {
 			i, ok = h.marks[readMark(st.pid)]
-		}
-		if !ok {
-			i, ok = h.commands[readCommandID(st.pid)]
 		}
 		if ok && st.start >= traces[i].Start {
 			found = append(found, stray{st, i})

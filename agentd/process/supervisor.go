@@ -21,42 +21,35 @@ var ErrClosed = errors.New("the process supervisor is closed")
 
 // Options configure a Supervisor. The zero value is usable.
 type Options struct {
-	// Logger receives what no caller can be told; nil discards it.
+	// Logger receives problems that concern no caller; nil discards them.
 	Logger *slog.Logger
-	// Exclusive says that nothing else in this program starts processes. The
-	// supervisor then reaps every child it does not know and ends every
-	// orphan that belongs to no live command. Leave it false inside a program
-	// (such as a test) that also uses os/exec.
+	// Exclusive says that nothing else in this program starts processes. The supervisor then reaps every child it
+	// does not know and ends every orphan that belongs to no live command. Leave it false inside a program (such as
+	// a test) that also uses os/exec.
 	Exclusive bool
-	// Secrets are taken out of what commands print before it is kept, in memory or
-	// in a file; nil for none. A reader of Piped output gets it as it is.
+	// Secrets are removed from the output of commands before it is kept, in memory or in a file; nil for none. A
+	// reader of Piped output gets it unchanged.
 	Secrets *redact.Set
-	// NoGroups keeps commands out of control groups where they could have them.
-	NoGroups bool
 }
 
-// Supervisor runs commands and owns every process that comes of them. It is
-// safe for concurrent use. Make one with New and end it with Close.
+// Supervisor runs commands and owns all their processes. It is safe for concurrent use. Make one with New and end it with
+// Close.
 type Supervisor struct {
 	log       *slog.Logger
 	exclusive bool
-	marks     bool // commands get marks, where the kernel lets them
+	unmarked  bool // set by tests: commands get no marks, as if the kernel refused them
 	secrets   *redact.Set
 	prefix    string // first part of every command id of this supervisor
 
-	// starting is held for reading from fork until the child is registered
-	// and for writing while unknown children are looked at, so that a child
-	// between the two is never mistaken for an orphan.
+	// starting is held for reading from fork until the child is registered, and for writing while unknown children
+	// are inspected, so that a child between the two is never mistaken for an orphan.
 	starting sync.RWMutex
-	forking  sync.Mutex // held from giving this program a mark to the fork
-	groups   *groups    // nil where there are none
 	reserve  sync.Once
 
 	mu     sync.Mutex
 	closed bool
 	seq    uint64
-	// firstStart is when the first command began, in the kernel's clock: what is
-	// older than that cannot be ours.
+	// firstStart is when the first command began, in the kernel's clock. Older processes cannot be ours.
 	firstStart uint64
 	live       map[int]*Process // by pid of the leader
 
@@ -66,8 +59,8 @@ type Supervisor struct {
 	reaper  sync.WaitGroup
 }
 
-// New returns a running Supervisor. It makes this program the reaper of its
-// descendants' orphans, if it is not PID 1 and the kernel allows it.
+// New returns a running Supervisor. It makes this program the reaper of its descendants' orphans, if it is not PID 1 and
+// the kernel allows it.
 func New(opts Options) *Supervisor {
 	log := opts.Logger
 	if log == nil {
@@ -84,24 +77,17 @@ func New(opts Options) *Supervisor {
 		log:       log,
 		secrets:   opts.Secrets,
 		exclusive: opts.Exclusive,
-		marks:     opts.Exclusive,
 		prefix:    hex.EncodeToString(id[:]) + "-",
 		live:      make(map[int]*Process),
 		buffers:   make(buffers, 16),
 		closing:   make(chan struct{}),
 	}
-	if !opts.NoGroups {
-		var err error
-		if s.groups, err = openGroups(); err != nil {
-			log.Debug("commands get no control groups", "err", err)
-		}
-	}
 	s.startReaper()
 	return s
 }
 
-// Close ends every command, waits until nothing of them is left and ends what
-// escaped. Further starts are refused. It may be called more than once.
+// Close ends every command and everything that escaped from one, and waits for it. Further starts are refused. It may be
+// called more than once.
 func (s *Supervisor) Close() error {
 	s.mu.Lock()
 	if !s.closed {
@@ -114,15 +100,11 @@ func (s *Supervisor) Close() error {
 	if n := s.endTree(nil); n.survivors > 0 {
 		return fmt.Errorf("%d processes could not be ended", n.survivors)
 	}
-	if err := s.groups.close(); err != nil {
-		return fmt.Errorf("remove the control group: %w", err)
-	}
 	return nil
 }
 
-// Run runs c to its end and returns when nothing of it is left: Start, and Stop
-// when ctx ends. A command that fails, times out or is cancelled is a Result;
-// the error is a *StartError when it never ran, or ErrClosed.
+// Run runs c to its end and returns when nothing of it is left: Start, and Stop when ctx ends. A command that fails,
+// times out or is cancelled is a Result; the error is a *StartError when it never ran, or ErrClosed.
 func (s *Supervisor) Run(ctx context.Context, c Command) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{Canceled: true, ExitCode: -1}, nil
@@ -140,10 +122,9 @@ func (s *Supervisor) Run(ctx context.Context, c Command) (Result, error) {
 	return p.result, nil
 }
 
-// Start starts c and returns at once. From then on the process belongs to the
-// supervisor, which ends it with its whole tree when its leader exits, its
-// deadline passes, it is stopped, or Close is called. The error is a
-// *StartError, and then nothing is left of it, or ErrClosed.
+// Start starts c and returns at once. From then on the process belongs to the supervisor, which ends it with its whole
+// tree when its leader exits, its deadline passes, it is stopped, or Close is called. The error is a *StartError, and
+// then nothing of it is left, or ErrClosed.
 func (s *Supervisor) Start(c Command) (*Process, error) {
 	id, err := s.admit()
 	if err != nil {

@@ -2,16 +2,15 @@ package process
 
 import (
 	"os"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// relative is a process under us: the leader of a command, a descendant of one,
-// or an orphan, which was re-parented to us or descends from such a one.
+// relative is a process below this one: the leader of a command, its descendant, or an orphan that was re-parented to us,
+// or a descendant of an orphan.
 type relative struct {
 	procStat
-	owner string // command id, "" when it cannot be told
+	owner string // command id, "" if unknown
 	child bool   // our own child, so ours to reap
 }
 
@@ -33,23 +32,19 @@ func (s *Supervisor) askTree(p *Process) {
 // treeAlive reports whether a process of p still runs.
 func (s *Supervisor) treeAlive(p *Process) bool { return len(s.members(p)) > 0 }
 
-// members lists the processes of p that run.
+// members lists the running processes of p, and those that only p can own.
 func (s *Supervisor) members(p *Process) (found []procStat) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
-	if p.group != nil {
-		return p.group.members()
-	}
 	for _, r := range s.relatives(true) {
-		if r.owner == p.id && r.state != 'Z' {
+		if r.state != 'Z' && (r.owner == p.id || r.owner == "" && s.doomed(r, p)) {
 			found = append(found, r.procStat)
 		}
 	}
 	return found
 }
 
-// orphans lists what is under us and not under a live leader. The caller holds
-// starting.
+// orphans lists the processes below us that are not below a live leader. The caller holds starting.
 func (s *Supervisor) orphans() []relative {
 	if !s.strangers(ownChildren) {
 		return nil
@@ -57,8 +52,8 @@ func (s *Supervisor) orphans() []relative {
 	return s.relatives(false)
 }
 
-// strangers reports whether this program has a child, among those that list
-// finds, that leads no command. The caller holds starting.
+// strangers reports whether this program has a child, among those that list finds, that is not the leader of a command.
+// The caller holds starting.
 func (s *Supervisor) strangers(list func() (pids []int, ok bool)) bool {
 	if childless() {
 		return false
@@ -77,8 +72,8 @@ func (s *Supervisor) strangers(list func() (pids []int, ok bool)) bool {
 	return false
 }
 
-// relatives lists the processes under us; those under a live leader and the
-// leader itself only if attached is set. The caller holds starting.
+// relatives lists the processes below us; live leaders and the processes below them only if attached is set. The caller
+// holds starting.
 func (s *Supervisor) relatives(attached bool) (found []relative) {
 	reg := s.register()
 	byParent := make(map[int][]procStat)
@@ -95,7 +90,7 @@ func (s *Supervisor) relatives(attached bool) (found []relative) {
 				}
 				r.owner = id
 			} else {
-				r.owner = s.ownerOf(st, reg, owner)
+				r.owner = reg.ownerOf(st, owner)
 			}
 			found = append(found, r)
 			if depth < maxTreeDepth {
@@ -107,13 +102,12 @@ func (s *Supervisor) relatives(attached bool) (found []relative) {
 	return found
 }
 
-// maxTreeDepth bounds the recursion; a chain of processes deeper than this is
-// ended from the top, a layer of parents a round.
+// maxTreeDepth bounds the recursion. A deeper chain of processes is ended from the top, in several rounds.
 const maxTreeDepth = 10_000
 
-// register is who is who among the commands that run: their ids by what their
-// processes are known by.
+// register maps what identifies the processes of a running command to the command's id.
 type register struct {
+	own     int            // our own session, in which no command's process can be
 	leaders map[int]string // by pid, which is also the session
 	marks   map[mark]string
 }
@@ -121,7 +115,8 @@ type register struct {
 func (s *Supervisor) register() register {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := register{make(map[int]string, len(s.live)), make(map[mark]string, len(s.live))}
+	r := register{leaders: make(map[int]string, len(s.live)), marks: make(map[mark]string, len(s.live))}
+	r.own, _ = unix.Getsid(0)
 	for pid, p := range s.live {
 		r.leaders[pid] = p.id
 		if p.mark != 0 {
@@ -131,25 +126,22 @@ func (s *Supervisor) register() register {
 	return r
 }
 
-// ownerOf tells whose process st is. A session cannot be entered from outside,
-// so it is the best witness; a mark is not lost by accident; the environment is
-// the next, and the parent the last.
-func (s *Supervisor) ownerOf(st procStat, reg register, parent string) string {
-	if id := reg.leaders[st.session]; id != "" {
+// ownerOf returns the command that st belongs to. A session cannot be entered from outside and is known already; then
+// the mark decides, and the parent for a process that lost it.
+func (r register) ownerOf(st procStat, parent string) string {
+	if st.session == r.own {
+		return "" // started by other code of this program; it has inherited the latest mark
+	}
+	if id := r.leaders[st.session]; id != "" {
 		return id
 	}
-	if len(reg.marks) > 0 {
-		if id := reg.marks[readMark(st.pid)]; id != "" {
-			return id
-		}
-	}
-	if id := readCommandID(st.pid); strings.HasPrefix(id, s.prefix) {
+	if id := r.marks[readMark(st.pid)]; id != "" {
 		return id
 	}
 	return parent
 }
 
-// doomed reports whether o has no owner that is still running, p aside.
+// doomed reports whether o has no owner that is still running, other than p.
 func (s *Supervisor) doomed(o relative, p *Process) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,8 +153,8 @@ func (s *Supervisor) doomed(o relative, p *Process) bool {
 		}
 		return true
 	}
-	// Nobody's, by its looks. A command can only have made what is younger than
-	// itself, so it goes with p if p could be its origin and nobody else could.
+	// The owner is unknown. A command's processes are younger than the command, so o goes with p if p can be its
+	// owner and no other running command can.
 	if !s.exclusive || s.firstStart == 0 || o.start < s.firstStart || p != nil && o.start < p.start {
 		return false
 	}

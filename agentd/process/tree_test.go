@@ -10,18 +10,15 @@ import (
 	"time"
 )
 
-// eachTracking runs test once for each way to know a command's processes that
-// this machine has.
-func eachTracking(t *testing.T, test func(t *testing.T, s *Supervisor)) {
-	for _, way := range []Tracking{TrackedByGroup, TrackedByMark, TrackedBySession} {
-		t.Run(string(way), func(t *testing.T) {
-			s := newTestOf(t, Options{Exclusive: true, NoGroups: way != TrackedByGroup})
-			s.marks = way == TrackedByMark
-			if res := run(t, s, sh("true")); res.Tracking != way {
-				if way == TrackedBySession || res.Tracking != TrackedBySession && res.Tracking != TrackedByMark {
-					t.Fatalf("tracked by %s, want %s", res.Tracking, way)
-				}
-				t.Skipf("commands cannot be tracked by %s here", way)
+// markedOrNot runs test with marks, and without them, as where the kernel refuses them.
+func markedOrNot(t *testing.T, test func(t *testing.T, s *Supervisor)) {
+	for _, unmarked := range []bool{false, true} {
+		t.Run(map[bool]string{false: "marked", true: "unmarked"}[unmarked], func(t *testing.T) {
+			s := newTest(t)
+			s.unmarked = unmarked
+			p := start(t, s, sh("true"))
+			if p.Result(); (p.mark == 0) != unmarked {
+				t.Fatalf("the command's mark is %d", p.mark)
 			}
 			test(t, s)
 		})
@@ -47,7 +44,7 @@ func TestNothingOutlivesACommand(t *testing.T) {
 		"leader is killed":  `sleep 300 & echo $! >$F; kill -9 $$`,
 		"forks incessantly": `setsid sh -c 'echo $$ >$F; while :; do (sleep 60 &) ; sleep 0.01; done' & wait_for_file`,
 	}
-	eachTracking(t, func(t *testing.T, s *Supervisor) {
+	markedOrNot(t, func(t *testing.T, s *Supervisor) {
 		for name, script := range tests {
 			t.Run(name, func(t *testing.T) {
 				file := filepath.Join(t.TempDir(), "pid")
@@ -74,7 +71,7 @@ const hide = `hide() { (env -i setsid sh -c 'echo $$ >'$1'; exec sleep 300' >/de
 // A process that hid everything is ended with its own command, and only with
 // it, also while others run: before it, after it and at the same time.
 func TestHiddenAmongOthers(t *testing.T) {
-	eachTracking(t, func(t *testing.T, s *Supervisor) {
+	markedOrNot(t, func(t *testing.T, s *Supervisor) {
 		dir := t.TempDir()
 		task := func(name string) *Process {
 			c := sh(hide + "hide $D/" + name + "; echo up; exec sleep 300")
@@ -94,9 +91,9 @@ func TestHiddenAmongOthers(t *testing.T) {
 		}
 		res := p.Result()
 
-		sound := res.Tracking != TrackedBySession
+		sound := p.mark != 0
 		if lives := alive(t, dir+"/short"); lives == sound {
-			t.Errorf("the hidden process lives: %v, with tracking by %s", lives, res.Tracking)
+			t.Errorf("the hidden process lives: %v, with the mark %d", lives, p.mark)
 		}
 		if sound && res.Ended != 1 {
 			t.Errorf("ended %d processes, want 1", res.Ended)
@@ -122,7 +119,7 @@ func TestHiddenAmongOthers(t *testing.T) {
 // Stop reaches every process with SIGTERM, not only those of the group, and
 // gives each of them the grace.
 func TestStopAsksTheWholeTree(t *testing.T) {
-	eachTracking(t, func(t *testing.T, s *Supervisor) {
+	markedOrNot(t, func(t *testing.T, s *Supervisor) {
 		c := sh(`setsid sh -c 'trap "sleep 0.1; echo put away; exit" TERM; echo up; while :; do sleep 0.01; done' & wait`)
 		c.Grace = time.Minute
 		p := start(t, s, c)
@@ -158,7 +155,7 @@ func TestForkBomb(t *testing.T) {
 		"one group": `bomb() { while [ -e $F ]; do bomb & bomb & wait; done; }; bomb 2>/dev/null`,
 		"sessions":  `eval "$B"`,
 	}
-	eachTracking(t, func(t *testing.T, s *Supervisor) {
+	markedOrNot(t, func(t *testing.T, s *Supervisor) {
 		for name, script := range bombs {
 			t.Run(name, func(t *testing.T) {
 				dir, err := os.MkdirTemp("", "bomb")

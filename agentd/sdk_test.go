@@ -112,7 +112,7 @@ func TestClientOnStoredResponses(t *testing.T) {
 	c := client.Unix(h.cfg.Socket)
 	defer c.Close()
 	ctx := t.Context()
-	begun, err := c.Background(ctx, map[string]any{"model": "gate/thinker", "input": "go", "stream": true})
+	begun, err := c.Background(ctx, responses.NewRequest("gate/thinker", responses.UserMessage("go")))
 	if err != nil || begun.Status.Terminal() {
 		t.Fatalf("%+v, %v", begun, err)
 	}

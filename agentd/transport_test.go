@@ -257,12 +257,11 @@ func TestLargestInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := "data:application/pdf;base64," + base64.StdEncoding.EncodeToString(data)
-	body := map[string]any{"model": ref, "input": []any{map[string]any{"role": "user", "content": []any{
-		map[string]any{"type": "input_file", "filename": "a.pdf", "file_data": file},
-		map[string]any{"type": "input_text", "text": "Read it."}}}}}
+	message := &responses.Message{Role: responses.RoleUser, Content: []responses.Part{
+		{Type: responses.PartInputFile, FileName: "a.pdf", FileData: file}, responses.InputText("Read it.")}}
 	c := client.Unix(h.cfg.Socket)
 	defer c.Close()
-	resp, err := c.Create(t.Context(), body)
+	resp, err := c.Create(t.Context(), responses.NewRequest(ref, message))
 	if err != nil || resp.Status != responses.StatusCompleted {
 		t.Fatalf("%+v, %v", resp, err)
 	}

@@ -74,6 +74,9 @@ func (r *Request) checkNames() error {
 		return err
 	}
 	f := r.Text.Format
+	if err := checkWord("text.format.type", f.Type, "", "text", "json_object", "json_schema"); err != nil {
+		return err
+	}
 	if f.Name != "" {
 		if err := checkToolName("text.format.name", f.Name); err != nil {
 			return err

@@ -12,32 +12,32 @@ import (
 // wireRequest has the request's keys as they stand on the wire. Pointers tell
 // absent or null, which mean the same here, from zero values.
 type wireRequest struct {
-	Model              string                     `json:"model"`
-	Input              json.RawMessage            `json:"input"`
-	PreviousResponseID string                     `json:"previous_response_id"`
-	Instructions       *string                    `json:"instructions"`
-	Include            []string                   `json:"include"`
-	Tools              []json.RawMessage          `json:"tools"`
-	ToolChoice         *ToolChoice                `json:"tool_choice"`
-	ParallelToolCalls  *bool                      `json:"parallel_tool_calls"`
-	MaxToolCalls       *int                       `json:"max_tool_calls"`
-	MaxOutputTokens    *int                       `json:"max_output_tokens"`
-	Temperature        *float64                   `json:"temperature"`
-	TopP               *float64                   `json:"top_p"`
-	PresencePenalty    *float64                   `json:"presence_penalty"`
-	FrequencyPenalty   *float64                   `json:"frequency_penalty"`
-	TopLogprobs        *int                       `json:"top_logprobs"`
-	Reasoning          *ReasoningConfig           `json:"reasoning"`
-	Text               *TextConfig                `json:"text"`
-	Truncation         string                     `json:"truncation"`
-	Stream             bool                       `json:"stream"`
-	Background         bool                       `json:"background"`
-	Store              *bool                      `json:"store"`
-	Metadata           map[string]json.RawMessage `json:"metadata"`
-	ServiceTier        string                     `json:"service_tier"`
-	PromptCacheKey     *string                    `json:"prompt_cache_key"`
-	SafetyIdentifier   *string                    `json:"safety_identifier"`
-	Holon              *Holon                     `json:"holon"`
+	Model              string                     `json:"model,omitempty"`
+	Input              json.RawMessage            `json:"input,omitempty"`
+	PreviousResponseID string                     `json:"previous_response_id,omitempty"`
+	Instructions       *string                    `json:"instructions,omitempty"`
+	Include            []string                   `json:"include,omitempty"`
+	Tools              []json.RawMessage          `json:"tools,omitempty"`
+	ToolChoice         *ToolChoice                `json:"tool_choice,omitempty"`
+	ParallelToolCalls  *bool                      `json:"parallel_tool_calls,omitempty"`
+	MaxToolCalls       *int                       `json:"max_tool_calls,omitempty"`
+	MaxOutputTokens    *int                       `json:"max_output_tokens,omitempty"`
+	Temperature        *float64                   `json:"temperature,omitempty"`
+	TopP               *float64                   `json:"top_p,omitempty"`
+	PresencePenalty    *float64                   `json:"presence_penalty,omitempty"`
+	FrequencyPenalty   *float64                   `json:"frequency_penalty,omitempty"`
+	TopLogprobs        *int                       `json:"top_logprobs,omitempty"`
+	Reasoning          *ReasoningConfig           `json:"reasoning,omitempty"`
+	Text               *wireText                  `json:"text,omitempty"`
+	Truncation         string                     `json:"truncation,omitempty"`
+	Stream             bool                       `json:"stream,omitempty"`
+	Background         bool                       `json:"background,omitempty"`
+	Store              *bool                      `json:"store,omitempty"`
+	Metadata           map[string]json.RawMessage `json:"metadata,omitempty"`
+	ServiceTier        string                     `json:"service_tier,omitempty"`
+	PromptCacheKey     *string                    `json:"prompt_cache_key,omitempty"`
+	SafetyIdentifier   *string                    `json:"safety_identifier,omitempty"`
+	Holon              *Holon                     `json:"holon,omitempty"`
 }
 
 // DecodeRequest reads and checks a body of POST /responses. It is tolerant
@@ -102,7 +102,7 @@ func (w *wireRequest) request() *Request {
 			w.FrequencyPenalty != nil},
 		TopLogprobs:      orDefault(w.TopLogprobs, 0),
 		Reasoning:        w.Reasoning,
-		Text:             orDefault(w.Text, TextConfig{}),
+		Text:             w.Text.config(),
 		ToolChoice:       orDefault(w.ToolChoice, ToolChoice{}),
 		Truncation:       w.Truncation,
 		Stream:           w.Stream,
@@ -114,10 +114,10 @@ func (w *wireRequest) request() *Request {
 		Holon:            orDefault(w.Holon, Holon{}),
 	}
 	if r.Truncation == "" {
-		r.Truncation = "disabled"
+		r.Truncation = defaultTruncation
 	}
 	if r.ServiceTier == "" {
-		r.ServiceTier = "default"
+		r.ServiceTier = defaultServiceTier
 	}
 	return r
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +69,9 @@ func FuzzDecodeRequest(f *testing.F) {
 		`{"max_output_tokens":99999999999999999999}`, `{"top_logprobs":-0,"x":1e999999999}`,
 		"{\"input\":\"\xff\xfe\"}", `{"input":"\ud800\udc00\ud800"}`, "{\"input\":\"\x00\"}",
 		strings.Repeat(`{"input":[`, 300), `{"input":` + strings.Repeat(`[`, 200) + strings.Repeat(`]`, 200) + `}`,
+		`{"tools":[{"type":"x"},{"type":"mcp","server_label":"l","server_url":"https://x","require_approval":"never","allowed_tools":[],"headers":{"a":"b"},"authorization":"t"},{"type":"mcp","server_label":"m","require_approval":"never","allowed_tools":{"tool_names":["f"]}}]}`,
+		`{"temperature":1,"top_p":0.5,"presence_penalty":0,"frequency_penalty":-1,"top_logprobs":3,"store":false,"truncation":"auto","service_tier":"flex","instructions":"","tool_choice":{"type":"function","name":"f"},"safety_identifier":"s","prompt_cache_key":"k","max_output_tokens":9}`,
+		`{"tool_choice":{"type":"function","name":"f"},"tool_choice":{"type":"allowed_tools","tools":[{"name":"g"}]},"text":{"format":{"name":"n","schema":null}},"background":true}`,
 		`{"include":["holon:tool_calls","x"],"tools":[{"type":"holon:tool_call"},{"name":"f"}],"parallel_tool_calls":false,"max_tool_calls":1}`,
 		`{"input":[{"type":"holon:tool_call","id":"tc_1","call_id":"c","name":"Run","arguments":"{}","result":{"a":1},"output":"o","media":[{"type":"input_image","image_url":"data:,"}]}]}`,
 		`{"input":[{"role":"user","content":[{"type":"input_image","image_url":"u","detail":"low"},{"type":"input_file","file_data":"d","filename":"f"},{"type":"input_video","video_url":"v"}]},{"type":"compaction","encrypted_content":"e"}]}`,
@@ -88,6 +92,7 @@ func FuzzDecodeRequest(f *testing.F) {
 			t.Fatal("the digest is not stable")
 		}
 		stable(t, r.Input, decodeItems)
+		roundTrip(t, r)
 		resp := responses.NewResponse("resp_1", "m", 1, r)
 		b, err := json.Marshal(resp)
 		if err != nil {
@@ -96,6 +101,24 @@ func FuzzDecodeRequest(f *testing.F) {
 		if _, err := responses.DecodeResponse(b); err != nil {
 			t.Fatalf("decode the echo %s: %v", b, err)
 		}
+	})
+}
+
+// roundTrip checks that a request is encoded without loss.
+func roundTrip(t *testing.T, r *responses.Request) {
+	t.Helper()
+	sent := *r
+	sent.Digest = "" // of the body that came; it had keys that mean nothing here
+	sent.MCP = slices.Clone(r.MCP)
+	for i := range sent.MCP { // tools that mean nothing here stood between them
+		sent.MCP[i].Param = fmt.Sprintf("tools[%d]", len(r.Tools)+i)
+	}
+	stable(t, &sent, func(data []byte) (*responses.Request, error) {
+		back, err := responses.DecodeRequest(data)
+		if err == nil {
+			back.Digest = ""
+		}
+		return back, err
 	})
 }
 

@@ -12,9 +12,10 @@ import (
 	"strings"
 )
 
-// Request is a checked body of POST /responses (CreateResponseBody). Fields
-// that a client left out hold their documented defaults; unknown fields are
-// ignored, as clients send many.
+// Request is a body of POST /responses (CreateResponseBody). DecodeRequest gives
+// the fields that a client left out their documented defaults and ignores unknown
+// fields, as clients send many. A client begins with NewRequest, since the defaults
+// are not the zero values; MarshalJSON leaves out what equals its default.
 type Request struct {
 	Model              string
 	Input              Items
@@ -52,6 +53,24 @@ type Request struct {
 	Digest string
 }
 
+// Defaults of the fields that are strings.
+const (
+	defaultTruncation  = "disabled"
+	defaultServiceTier = "default"
+)
+
+// NewRequest returns a request for model with every other field at its default.
+func NewRequest(model string, input ...Item) *Request {
+	r := (&wireRequest{Model: model}).request()
+	r.Input, r.Metadata = input, map[string]string{}
+	return r
+}
+
+// UserMessage returns a message of the user that says text.
+func UserMessage(text string) *Message {
+	return &Message{Status: ItemCompleted, Role: RoleUser, Content: []Part{InputText(text)}}
+}
+
 // Values of include that mean something here; others are ignored.
 const (
 	IncludeReasoning = "reasoning.encrypted_content"
@@ -68,38 +87,24 @@ type Sampling struct{ Temperature, TopP, PresencePenalty, FrequencyPenalty bool 
 
 // Holon is the extension object "holon" of a request. Every field is optional.
 type Holon struct {
-	SessionID    string  `json:"session_id"`
-	TurnID       string  `json:"turn_id"`
-	InputDir     string  `json:"input_dir"`
-	OutputDir    string  `json:"output_dir"`
-	WorkspaceDir string  `json:"workspace_dir"`
-	Isolation    string  `json:"isolation"`
-	OnDisconnect string  `json:"on_disconnect"`
-	Limits       *Limits `json:"limits"`
+	SessionID    string  `json:"session_id,omitempty"`
+	TurnID       string  `json:"turn_id,omitempty"`
+	InputDir     string  `json:"input_dir,omitempty"`
+	OutputDir    string  `json:"output_dir,omitempty"`
+	WorkspaceDir string  `json:"workspace_dir,omitempty"`
+	Isolation    string  `json:"isolation,omitempty"`
+	OnDisconnect string  `json:"on_disconnect,omitempty"`
+	Limits       *Limits `json:"limits,omitempty"`
 }
 
 // Limits bound a turn. Zero means the server's own limit; a request can only
 // tighten that.
 type Limits struct {
-	MaxRounds int   `json:"max_rounds"` // model rounds
-	TimeoutMS int64 `json:"timeout_ms"` // wall time of the turn, milliseconds
+	MaxRounds int   `json:"max_rounds,omitempty"` // model rounds
+	TimeoutMS int64 `json:"timeout_ms,omitempty"` // wall time of the turn, milliseconds
 
 	// what the turn may leave in its output directory, its streams included
 	MaxOutputBytes int64 `json:"max_output_bytes,omitempty"`
-}
-
-// MarshalJSON leaves out the fields that are not set.
-func (h Holon) MarshalJSON() ([]byte, error) {
-	return marshal(struct {
-		SessionID    string  `json:"session_id,omitempty"`
-		TurnID       string  `json:"turn_id,omitempty"`
-		InputDir     string  `json:"input_dir,omitempty"`
-		OutputDir    string  `json:"output_dir,omitempty"`
-		WorkspaceDir string  `json:"workspace_dir,omitempty"`
-		Isolation    string  `json:"isolation,omitempty"`
-		OnDisconnect string  `json:"on_disconnect,omitempty"`
-		Limits       *Limits `json:"limits,omitempty"`
-	}(h))
 }
 
 // UnmarshalJSON reads the extension object. Unlike elsewhere in a request an
@@ -138,41 +143,37 @@ type TextConfig struct {
 
 // TextFormat is plain text (the zero value) or JSON that fits a schema.
 type TextFormat struct {
-	Type        string // "", text, json_object or json_schema
-	Name        string
-	Description *string
-	Schema      json.RawMessage
-	Strict      bool
+	Type        string          `json:"type,omitempty"` // "", text, json_object or json_schema
+	Name        string          `json:"name,omitempty"`
+	Description *string         `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"schema,omitempty"`
+	Strict      bool            `json:"strict,omitempty"`
 }
 
-// UnmarshalJSON reads {format, verbosity}; both may be missing.
-func (t *TextConfig) UnmarshalJSON(data []byte) error {
-	var w struct {
-		Format *struct {
-			Type        string          `json:"type"`
-			Name        string          `json:"name"`
-			Description *string         `json:"description"`
-			Schema      json.RawMessage `json:"schema"`
-			Strict      bool            `json:"strict"`
-		} `json:"format"`
-		Verbosity string `json:"verbosity"`
+// wireText is a TextConfig as a request has it. Both keys may be missing.
+type wireText struct {
+	Format    *TextFormat `json:"format,omitempty"`
+	Verbosity string      `json:"verbosity,omitempty"`
+}
+
+func (w *wireText) config() TextConfig {
+	if w == nil {
+		return TextConfig{}
 	}
+	t := TextConfig{Format: orDefault(w.Format, TextFormat{}), Verbosity: w.Verbosity}
+	if isNull(t.Format.Schema) {
+		t.Format.Schema = nil
+	}
+	return t
+}
+
+// UnmarshalJSON reads {format, verbosity}.
+func (t *TextConfig) UnmarshalJSON(data []byte) error {
+	var w wireText
 	if err := json.Unmarshal(data, &w); err != nil {
 		return decodeError("text", err)
 	}
-	*t = TextConfig{Verbosity: w.Verbosity}
-	if f := w.Format; f != nil {
-		switch f.Type {
-		case "", "text", "json_object", "json_schema":
-		default:
-			return Invalid("text.format.type", CodeInvalidValue,
-				fmt.Sprintf("text.format.type must be text, json_object or json_schema, not %q", clip(f.Type, 64)))
-		}
-		t.Format = TextFormat{Type: f.Type, Name: f.Name, Description: f.Description, Strict: f.Strict}
-		if !isNull(f.Schema) {
-			t.Format.Schema = f.Schema
-		}
-	}
+	*t = w.config()
 	return nil
 }
 

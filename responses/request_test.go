@@ -1,6 +1,7 @@
 package responses_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -92,6 +93,7 @@ func TestDecodeRequestInput(t *testing.T) {
 			if diff := cmp.Diff(tt.want, r.Input, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("input (-want +got):\n%s", diff)
 			}
+			roundTrip(t, r)
 		})
 	}
 }
@@ -111,6 +113,7 @@ func TestDecodeRequestDefaults(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("defaults of %s (-want +got):\n%s", body, diff)
 		}
+		roundTrip(t, got)
 	}
 }
 
@@ -144,6 +147,27 @@ func TestDecodeRequestFields(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("request (-want +got):\n%s", diff)
+	}
+	roundTrip(t, got)
+}
+
+// A client's request has the documented defaults, and says nothing but what was set.
+func TestNewRequest(t *testing.T) {
+	decoded, err := responses.DecodeRequest([]byte(`{"model":"m","input":"hi"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoded.Digest = ""
+	r := responses.NewRequest("m", responses.UserMessage("hi"))
+	if diff := cmp.Diff(decoded, r); diff != "" {
+		t.Errorf("request (-decoded +new):\n%s", diff)
+	}
+	r.Holon.TurnID = "turn_1"
+	got, err := json.Marshal(r)
+	const want = `{"model":"m","input":[{"type":"message","status":"completed","role":"user",` +
+		`"content":[{"type":"input_text","text":"hi"}]}],"holon":{"turn_id":"turn_1"}}`
+	if err != nil || string(got) != want {
+		t.Errorf("encoded: %s, %v; want %s", got, err, want)
 	}
 }
 

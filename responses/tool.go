@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 )
@@ -88,6 +89,7 @@ func (c ToolChoice) mode() string {
 // UnmarshalJSON reads the string form, a function or an allowed_tools object.
 func (c *ToolChoice) UnmarshalJSON(data []byte) error {
 	const param = "tool_choice"
+	*c = ToolChoice{}
 	var mode string
 	if json.Unmarshal(data, &mode) != nil {
 		var w struct {
@@ -121,7 +123,7 @@ func (c *ToolChoice) UnmarshalJSON(data []byte) error {
 				}
 				c.Allowed[i] = t.Name
 			}
-			mode = w.Mode
+			mode = cmp.Or(w.Mode, "auto")
 		default:
 			return Invalid(param, CodeInvalidValue,
 				fmt.Sprintf("tool_choice must be none, auto, required, or an object of type function or "+

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"unicode/utf8"
@@ -19,6 +20,9 @@ const (
 	CodeMCPUnavailable = "mcp_server_unavailable"
 )
 
+// requireNever is the only require_approval that is taken.
+var requireNever = json.RawMessage(`"never"`)
+
 // MCPTool is a tool of type mcp: the client names an MCP server whose tools the
 // model may call. The server calls them; it does so for servers that its operator
 // allows. Headers and Authorization are secrets: nothing keeps or shows them.
@@ -29,6 +33,31 @@ type MCPTool struct {
 	AllowedTools  []string          // by the server's own names; nil: all
 	Headers       map[string]string // nil without any
 	Authorization string            // an access token, "" for none
+}
+
+// wireMCPTool is a tool of type mcp as it stands on the wire.
+type wireMCPTool struct {
+	Type            string            `json:"type"`
+	Label           string            `json:"server_label"`
+	URL             *string           `json:"server_url,omitempty"`
+	Connector       *string           `json:"connector_id,omitempty"`
+	Allowed         json.RawMessage   `json:"allowed_tools,omitempty"`
+	RequireApproval json.RawMessage   `json:"require_approval"`
+	Headers         map[string]string `json:"headers,omitzero"`
+	Authorization   *string           `json:"authorization,omitempty"`
+}
+
+// MarshalJSON writes the tool with its secrets, as a client sends it.
+func (t MCPTool) MarshalJSON() ([]byte, error) {
+	w := wireMCPTool{Type: "mcp", Label: t.Label, URL: nullable(t.URL), RequireApproval: requireNever,
+		Headers: t.Headers, Authorization: nullable(t.Authorization)}
+	if t.AllowedTools != nil {
+		var err error
+		if w.Allowed, err = marshal(t.AllowedTools); err != nil {
+			return nil, err
+		}
+	}
+	return marshal(w)
 }
 
 // decodeMCPTools keeps the tools of type mcp.
@@ -62,15 +91,7 @@ func decodeMCPTools(raws []json.RawMessage) (list []MCPTool, err error) {
 // decodeMCPTool reads a tool of type mcp at path. What this server would have to
 // ignore, and is not harmless to ignore, is refused.
 func decodeMCPTool(path string, raw json.RawMessage) (MCPTool, error) {
-	var w struct {
-		Label           string            `json:"server_label"`
-		URL             *string           `json:"server_url"`
-		Connector       *string           `json:"connector_id"`
-		Allowed         json.RawMessage   `json:"allowed_tools"`
-		RequireApproval json.RawMessage   `json:"require_approval"`
-		Headers         map[string]string `json:"headers"`
-		Authorization   *string           `json:"authorization"`
-	}
+	var w wireMCPTool
 	t := MCPTool{Param: path}
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return t, decodeError(path, err)
@@ -102,7 +123,7 @@ func decodeMCPTool(path string, raw json.RawMessage) (MCPTool, error) {
 			return t, Invalid(path+".headers", CodeInvalidValue, "a header is too long")
 		}
 	}
-	if string(w.RequireApproval) != `"never"` {
+	if !bytes.Equal(w.RequireApproval, requireNever) {
 		e := Invalid(path+".require_approval", CodeUnsupportedParameter,
 			"calls cannot wait for approval at this server, and without a word from the client they have to")
 		e.Hint = `send "require_approval": "never", and allowed_tools for those that are harmless`

@@ -135,14 +135,9 @@ func nextEvent(lines *lineReader) (responses.Event, error) {
 
 // newStream begins the stream of a turn of which only the record is known.
 func newStream(rec *turns.Record, sink responses.Sink) (*responses.Emitter, error) {
-	body, err := json.Marshal(map[string]any{"model": rec.Model, "input": "unknown",
-		"previous_response_id": rec.PreviousResponseID})
-	if err != nil {
-		return nil, err
-	}
-	req, err := responses.DecodeRequest(body) // which fills in the defaults that a response echoes
-	if err != nil {
-		return nil, err
+	req := responses.NewRequest(rec.Model) // the response echoes its defaults
+	if rec.PreviousResponseID != nil {
+		req.PreviousResponseID = *rec.PreviousResponseID
 	}
 	return responses.NewEmitter(responses.NewResponse(rec.ResponseID, rec.Model, rec.CreatedAt.Time().Unix(), req),
 		sink)

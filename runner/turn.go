@@ -94,7 +94,7 @@ func (s *Session) Turn(ctx context.Context, req Turn, watch Observer) TurnResult
 	agent := s.client.WithModelToken(req.Token.Reveal())
 	return s.admitted(ctx, req, func(ctx context.Context) TurnResult {
 		return s.watchTurn(ctx, req, watch, func(ctx context.Context) iter.Seq2[responses.Event, error] {
-			return agent.Follow(ctx, s.body(req.ID, req))
+			return agent.Follow(ctx, s.request(req.ID, req))
 		})
 	})
 }
@@ -203,50 +203,42 @@ func completed(r TurnResult) bool {
 	return r.Err == nil && r.Response != nil && r.Response.Status == responses.StatusCompleted
 }
 
-// body is the request to agentd.
-func (s *Session) body(turnID string, req Turn) map[string]any {
-	holon := map[string]any{"session_id": s.id, "turn_id": turnID, "on_disconnect": "continue"}
-	if s.cfg.InputDir != "" {
-		holon["input_dir"] = s.inside(inputPath)
-	}
-	limits := map[string]any{}
-	if req.MaxRounds > 0 {
-		limits["max_rounds"] = req.MaxRounds
-	}
-	if req.Timeout > 0 {
-		limits["timeout_ms"] = req.Timeout.Milliseconds()
-	}
-	if req.MaxOutputBytes > 0 {
-		limits["max_output_bytes"] = req.MaxOutputBytes
-	}
-	if len(limits) > 0 {
-		holon["limits"] = limits
-	}
-	body := map[string]any{"model": s.model(), "input": req.Prompt, "holon": holon}
-	if req.MaxOutputTokens > 0 {
-		body["max_output_tokens"] = req.MaxOutputTokens
-	}
-	if req.MaxToolCalls > 0 {
-		body["max_tool_calls"] = req.MaxToolCalls
-	}
-	if req.PreviousResponseID != "" {
-		body["previous_response_id"] = req.PreviousResponseID
-	}
-	if req.Instructions != "" {
-		body["instructions"] = req.Instructions
-	}
+// request is the request to agentd.
+func (s *Session) request(turnID string, req Turn) *responses.Request {
+	r := responses.NewRequest(s.model(), responses.UserMessage(req.Prompt))
+	r.PreviousResponseID = req.PreviousResponseID
+	r.Instructions = optional(req.Instructions)
+	r.MaxOutputTokens, r.MaxToolCalls = optional(req.MaxOutputTokens), optional(req.MaxToolCalls)
 	if req.Truncation != "" {
-		body["truncation"] = req.Truncation
+		r.Truncation = req.Truncation
 	}
 	if req.Effort != "" {
-		body["reasoning"] = map[string]any{"effort": req.Effort}
+		r.Reasoning = &responses.ReasoningConfig{Effort: &req.Effort}
+	}
+	r.Holon = responses.Holon{SessionID: s.id, TurnID: turnID, OnDisconnect: "continue"}
+	if s.cfg.InputDir != "" {
+		r.Holon.InputDir = s.inside(inputPath)
+	}
+	limits := responses.Limits{MaxRounds: req.MaxRounds, TimeoutMS: req.Timeout.Milliseconds(),
+		MaxOutputBytes: req.MaxOutputBytes}
+	if limits != (responses.Limits{}) {
+		r.Holon.Limits = &limits
 	}
 	if s.tree != nil {
-		holon["workspace_dir"] = s.inside(s.workDir())
-	} else if dir := s.treeDir(); dir != "" {
-		holon["workspace_dir"] = dir
+		r.Holon.WorkspaceDir = s.inside(s.workDir())
+	} else {
+		r.Holon.WorkspaceDir = s.treeDir()
 	}
-	return body
+	return r
+}
+
+// optional returns nil for the zero value, which leaves a key out.
+func optional[T comparable](value T) *T {
+	var zero T
+	if value == zero {
+		return nil
+	}
+	return &value
 }
 
 // workDir is where the agent starts within the tree: the user may have run

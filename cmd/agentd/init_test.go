@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -63,7 +62,7 @@ turns:
 			if err != nil || !strings.Contains(string(status), fmt.Sprintf("NSpid:\t%d\t1\n", agentd)) {
 				t.Fatalf("agentd is not the first process: %v\n%s", err, status)
 			}
-			first, err := c.Create(t.Context(), json.RawMessage(`{"model":"scripted/x","input":"go"}`))
+			first, err := c.Create(t.Context(), request("go"))
 			if err != nil || first.OutputText() != "Done." {
 				t.Fatalf("%+v, %v", first, err)
 			}
@@ -91,8 +90,9 @@ turns:
 
 			ended := make(chan error, 1)
 			go func() {
-				body := fmt.Sprintf(`{"model":"scripted/x","input":"go on","previous_response_id":%q}`, first.ID)
-				resp, err := c.Create(t.Context(), json.RawMessage(body))
+				next := request("go on")
+				next.PreviousResponseID = first.ID
+				resp, err := c.Create(t.Context(), next)
 				if err == nil && resp.Status == responses.StatusCompleted {
 					err = errors.New("it was completed")
 				} else {

@@ -25,6 +25,11 @@ import (
 	"holon/responses/turns"
 )
 
+// request is a request for a turn of the scenario x.yaml.
+func request(prompt string) *responses.Request {
+	return responses.NewRequest("scripted/x", responses.UserMessage(prompt))
+}
+
 // startServer starts this binary as `agentd serve` in dir and waits until it answers.
 func startServer(t *testing.T, dir string) (*exec.Cmd, *client.Client) {
 	t.Helper()
@@ -92,10 +97,11 @@ turns:
 	server, c := startServer(t, dir)
 	var seen []byte
 	said, streamed := make(chan struct{}), make(chan error, 1)
+	req := request("go")
+	req.Holon = responses.Holon{TurnID: "turn_a", SessionID: "sess_a"}
 	go func() {
 		var last error
-		for line, err := range c.StreamRaw(t.Context(),
-			json.RawMessage(`{"model":"scripted/x","input":"go","holon":{"turn_id":"turn_a","session_id":"sess_a"}}`)) {
+		for line, err := range c.StreamRaw(t.Context(), req) {
 			if last = err; err == nil {
 				seen = append(append(seen, line...), '\n')
 				if responses.EventType(line) == responses.EventItemDone {
@@ -131,8 +137,9 @@ turns:
 	if err := conform.CheckStream(bytes.NewReader(events), stream.NDJSON); err != nil {
 		t.Error(err)
 	}
-	resp, err := c.Create(t.Context(), json.RawMessage(
-		fmt.Sprintf(`{"model":"scripted/x","input":"go on","previous_response_id":%q}`, rec.ResponseID)))
+	next := request("go on")
+	next.PreviousResponseID = rec.ResponseID
+	resp, err := c.Create(t.Context(), next)
 	if err != nil || resp.OutputText() != "I go on." {
 		t.Errorf("%+v, %v", resp, err)
 	}
@@ -176,8 +183,9 @@ turns:
 		return func() bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil }
 	}
 	server, c := startServer(t, dir)
-	if _, err := c.Background(t.Context(),
-		json.RawMessage(`{"model":"scripted/x","input":"go","holon":{"turn_id":"turn_a"}}`)); err != nil {
+	req := request("go")
+	req.Holon.TurnID = "turn_a"
+	if _, err := c.Background(t.Context(), req); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "the first command runs", exists("one"))
@@ -217,8 +225,9 @@ turns:
 	if in, err := c.Input(t.Context(), "turn_a", "in_1", "told"); err != nil || !in.Inserted {
 		t.Errorf("a message that was told: %+v, %v", in, err)
 	}
-	resp, err := c.Create(t.Context(), json.RawMessage(
-		fmt.Sprintf(`{"model":"scripted/x","input":"go on","previous_response_id":%q}`, rec.ResponseID)))
+	next := request("go on")
+	next.PreviousResponseID = rec.ResponseID
+	resp, err := c.Create(t.Context(), next)
 	if err != nil || resp.OutputText() != "I go on." {
 		t.Errorf("%+v, %v", resp, err)
 	}
@@ -241,7 +250,7 @@ func TestKilledWithATurnInTheBackground(t *testing.T) {
 		t.Fatal(err)
 	}
 	server, c := startServer(t, dir)
-	begun, err := c.Background(t.Context(), json.RawMessage(`{"model":"scripted/x","input":"go"}`))
+	begun, err := c.Background(t.Context(), request("go"))
 	if err != nil || begun.Status.Terminal() {
 		t.Fatalf("%+v, %v", begun, err)
 	}
@@ -317,8 +326,9 @@ turns:
 		t.Fatal(err)
 	}
 	server, c := startServerUnder(t, dir, wrapper...)
-	if resp, err := c.Create(t.Context(),
-		json.RawMessage(`{"model":"scripted/x","input":"go","holon":{"session_id":"sess_a"}}`)); err != nil || resp.OutputText() != "It runs." {
+	req := request("go")
+	req.Holon.SessionID = "sess_a"
+	if resp, err := c.Create(t.Context(), req); err != nil || resp.OutputText() != "It runs." {
 		t.Fatalf("%+v, %v", resp, err)
 	}
 	pids := make(map[string]int)

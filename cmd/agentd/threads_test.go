@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,7 +28,7 @@ func TestThreadsComeWithTheFirstCommand(t *testing.T) {
 		return len(list)
 	}
 	ready := threads() // it has answered
-	if resp, err := c.Create(t.Context(), json.RawMessage(`{"model":"scripted/x","input":"go"}`)); err != nil ||
+	if resp, err := c.Create(t.Context(), request("go")); err != nil ||
 		resp.OutputText() != "Done." {
 		t.Fatalf("%+v, %v", resp, err)
 	}

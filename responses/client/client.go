@@ -22,7 +22,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"holon/responses"
@@ -126,12 +125,12 @@ func (c *Client) Health(ctx context.Context) (turns.Health, error) {
 	return turns.Health{}, c.badAnswer("GET /health", err)
 }
 
-// Create runs a turn and waits for its response. body is the request: a []byte
-// or json.RawMessage as it is, anything else through encoding/json. Its
-// "stream" key is set to false. The response may be of any terminal status;
-// its Error then says what failed.
-func (c *Client) Create(ctx context.Context, body any) (*responses.Response, error) {
-	data, err := requestBody(body, map[string]bool{"stream": false})
+// Create runs a turn and waits for its response; req.Stream is ignored. The
+// response may have any terminal status; its Error then says what failed.
+func (c *Client) Create(ctx context.Context, req *responses.Request) (*responses.Response, error) {
+	whole := *req
+	whole.Stream = false
+	data, err := encodeRequest(whole)
 	if err != nil {
 		return nil, err
 	}
@@ -263,37 +262,18 @@ func (c *Client) failure(ctx context.Context, resp *http.Response) error {
 	return responses.DecodeEnvelope(resp.StatusCode, body)
 }
 
-// requestBody encodes body, within its bound, with some keys set.
-func requestBody(body any, set map[string]bool) ([]byte, error) {
-	var data []byte
-	switch b := body.(type) {
-	case []byte:
-		data = b
-	case json.RawMessage:
-		data = b
-	default:
-		var err error
-		if data, err = encode(body); err != nil {
-			return nil, responses.Invalid("", responses.CodeInvalidJSON, "the request cannot be encoded: "+err.Error())
-		}
+// encodeRequest encodes req within the bound of a request.
+func encodeRequest(req responses.Request) ([]byte, error) {
+	data, err := encode(req)
+	if err != nil {
+		return nil, responses.Invalid("", responses.CodeInvalidJSON, "the request cannot be encoded: "+err.Error())
 	}
 	if len(data) > MaxRequest {
 		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeRequestTooLarge,
 			Message: fmt.Sprintf("the request has %d bytes", len(data)),
 			Hint:    fmt.Sprintf("the limit is %d MiB; pass large files in the turn's input directory", MaxRequest>>20)}
 	}
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(data, &keys); err != nil || keys == nil {
-		return nil, responses.Invalid("", responses.CodeInvalidJSON, "the request is no JSON object")
-	}
-	for key, value := range set {
-		keys[key] = strconv.AppendBool(nil, value)
-	}
-	out, err := encode(keys)
-	if err != nil {
-		return nil, responses.Invalid("", responses.CodeInvalidJSON, "the request cannot be encoded: "+err.Error())
-	}
-	return out, nil
+	return data, nil
 }
 
 // encode is json.Marshal without HTML escaping: requests carry source code.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -98,7 +99,7 @@ func TestStream(t *testing.T) {
 		})).WithFraming(f)
 		var text string
 		var last responses.Event
-		for ev, err := range c.Stream(t.Context(), map[string]any{"input": "hi", "stream": false}) {
+		for ev, err := range c.Stream(t.Context(), responses.NewRequest("", responses.UserMessage("hi"))) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,7 +154,7 @@ func TestStreamFailures(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := serve(t, tt.handler)
 			var last error
-			for _, err := range c.Stream(t.Context(), []byte(`{"input":"hi"}`)) {
+			for _, err := range c.Stream(t.Context(), responses.NewRequest("", responses.UserMessage("hi"))) {
 				if last != nil {
 					t.Fatal("the sequence went on after its error")
 				}
@@ -179,7 +180,7 @@ func TestStreamStopsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	var last error
-	for ev, err := range c.Stream(ctx, []byte(`{}`)) {
+	for ev, err := range c.Stream(ctx, responses.NewRequest("")) {
 		if last = err; err == nil && ev.Type == responses.EventCreated {
 			cancel(why)
 		}
@@ -204,20 +205,28 @@ func TestCreate(t *testing.T) {
 	}
 	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		in, _ := io.ReadAll(r.Body)
-		if string(in) != `{"input":"<hi>","stream":false}` || r.Header.Get("Authorization") != "Bearer secret" {
-			t.Errorf("body %s, header %v", in, r.Header)
+		if want := `{"model":"<m>"}`; string(in) != want {
+			t.Errorf("body %s, want %s", in, want)
+		}
+		if got := r.Header.Get("Authorization"); got != "Bearer secret" {
+			t.Errorf("authorization %q, want %q", got, "Bearer secret")
 		}
 		answer(200, "application/json", body)(w, r)
 	})).WithToken("secret")
-	got, err := c.Create(t.Context(), json.RawMessage(`{"stream":true,"input":"<hi>"}`))
+	req := responses.NewRequest("<m>")
+	req.Stream = true
+	got, err := c.Create(t.Context(), req)
 	if err != nil || got.Status != responses.StatusFailed || got.Error.Message != "no" {
 		t.Errorf("Create = %+v, %v", got, err)
 	}
-	for _, bad := range []any{[]byte(`[]`), []byte(`null`), []byte(`{`), "text", make(chan int)} {
-		_, err := c.Create(t.Context(), bad)
-		isError(t, err, responses.CodeInvalidJSON)
+	if !req.Stream {
+		t.Error("Create changed its argument")
 	}
-	_, err = c.Create(t.Context(), make([]byte, client.MaxRequest+1))
+	endless := responses.NewRequest("m")
+	endless.Temperature, endless.Sampling.Temperature = math.Inf(1), true
+	_, err = c.Create(t.Context(), endless)
+	isError(t, err, responses.CodeInvalidJSON)
+	_, err = c.Create(t.Context(), responses.NewRequest(strings.Repeat("m", client.MaxRequest+1)))
 	isError(t, err, responses.CodeRequestTooLarge)
 }
 
@@ -231,7 +240,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		}
 	})
 	c := serve(t, endless)
-	_, err := c.Create(t.Context(), []byte(`{}`))
+	_, err := c.Create(t.Context(), responses.NewRequest(""))
 	isError(t, err, responses.CodeServerError)
 	_, err = c.Health(t.Context())
 	isError(t, err, responses.CodeServerError)
@@ -379,7 +388,7 @@ func TestUnreachable(t *testing.T) {
 		}
 		c.Close()
 	}
-	if _, err := client.Unix(filepath.Join(dir, "absent")).Create(canceled(), []byte(`{}`)); !errors.Is(err,
+	if _, err := client.Unix(filepath.Join(dir, "absent")).Create(canceled(), responses.NewRequest("")); !errors.Is(err,
 		context.Canceled) {
 		t.Errorf("error of a cancelled call is %v", err)
 	}
@@ -410,7 +419,7 @@ func TestNew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Create(t.Context(), map[string]string{"input": "x"}); err != nil {
+	if _, err := c.Create(t.Context(), responses.NewRequest("m")); err != nil {
 		t.Error(err)
 	}
 }

@@ -47,8 +47,8 @@ const maxResumes = 3
 
 // Follow runs a turn like Stream, and when the connection breaks in between it
 // takes the stream up where it was left. The response must be stored.
-func (c *Client) Follow(ctx context.Context, body any) iter.Seq2[responses.Event, error] {
-	return c.resuming(ctx, "", FromStart, c.Stream(ctx, body))
+func (c *Client) Follow(ctx context.Context, req *responses.Request) iter.Seq2[responses.Event, error] {
+	return c.resuming(ctx, "", FromStart, c.Stream(ctx, req))
 }
 
 // Rejoin is Replay that takes the stream up again when the connection breaks.

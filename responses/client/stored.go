@@ -14,10 +14,11 @@ import (
 
 // Background begins a turn and returns its response at once, as it then stands:
 // queued or in progress as a rule. Poll it with GetResponse, follow it with
-// Replay, end it with Cancel. body is as for Create; its "background" key is set
-// to true.
-func (c *Client) Background(ctx context.Context, body any) (*responses.Response, error) {
-	data, err := requestBody(body, map[string]bool{"stream": false, "background": true})
+// Replay, end it with Cancel. req.Stream and req.Background are ignored.
+func (c *Client) Background(ctx context.Context, req *responses.Request) (*responses.Response, error) {
+	detached := *req
+	detached.Stream, detached.Background = false, true
+	data, err := encodeRequest(detached)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func TestFollowTakesUpABrokenStream(t *testing.T) {
 		next := int64(0)
 		c := serve(t, broken(t, events, &gets))
 		var last string
-		for ev, err := range c.Follow(t.Context(), []byte(`{}`)) {
+		for ev, err := range c.Follow(t.Context(), responses.NewRequest("")) {
 			if err != nil {
 				t.Fatalf("%d at a time: %v", events, err)
 			}
@@ -71,7 +71,7 @@ func TestFollowGivesUp(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}))
 	var last error
-	for _, err := range c.Follow(t.Context(), []byte(`{}`)) {
+	for _, err := range c.Follow(t.Context(), responses.NewRequest("")) {
 		last = err
 	}
 	isError(t, last, responses.CodeServerDisconnected)

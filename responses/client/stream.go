@@ -14,13 +14,12 @@ import (
 	"holon/responses/stream"
 )
 
-// Stream runs a turn and yields its events as they come. body is as for Create,
-// with its "stream" key set to true. The sequence ends without an error after
-// exactly one terminal event; a lone error event becomes the error it carries.
+// Stream runs a turn and yields its events as they come; req.Stream is ignored.
+// The sequence ends without an error after exactly one terminal event; a lone error event becomes the error it carries.
 // An error comes with a zero event and is the last pair. Stopping early closes
 // the connection; what that does to the turn is the server's on_disconnect.
-func (c *Client) Stream(ctx context.Context, body any) iter.Seq2[responses.Event, error] {
-	return c.decoded("POST /responses", c.StreamRaw(ctx, body))
+func (c *Client) Stream(ctx context.Context, req *responses.Request) iter.Seq2[responses.Event, error] {
+	return c.decoded("POST /responses", c.StreamRaw(ctx, req))
 }
 
 // decoded decodes the events of the call named what.
@@ -49,9 +48,11 @@ func (c *Client) decoded(what string, events iter.Seq2[[]byte, error]) iter.Seq2
 
 // StreamRaw is Stream without decoding: it yields the JSON of each event, an
 // error event included, valid until the next iteration.
-func (c *Client) StreamRaw(ctx context.Context, body any) iter.Seq2[[]byte, error] {
+func (c *Client) StreamRaw(ctx context.Context, req *responses.Request) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		data, err := requestBody(body, map[string]bool{"stream": true})
+		streamed := *req
+		streamed.Stream = true
+		data, err := encodeRequest(streamed)
 		if err != nil {
 			yield(nil, err)
 			return

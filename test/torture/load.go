@@ -168,13 +168,11 @@ func (l *load) follow(ctx context.Context, socket string, chain []*turn) {
 	}
 }
 
-func (t *turn) request(previous string) map[string]any {
-	body := map[string]any{"model": t.model, "input": "go",
-		"holon": map[string]any{"turn_id": t.id, "session_id": t.session}}
-	if previous != "" {
-		body["previous_response_id"] = previous
-	}
-	return body
+func (t *turn) request(previous string) *responses.Request {
+	req := responses.NewRequest(t.model, responses.UserMessage("go"))
+	req.PreviousResponseID = previous
+	req.Holon = responses.Holon{TurnID: t.id, SessionID: t.session}
+	return req
 }
 
 // submit submits one turn and reads its stream.

@@ -59,7 +59,7 @@ func newAssembly(provider string, c contract, requestID string, emit func(model.
 // take handles one event. done is true after the provider's last. Errors are
 // *model.Error values or endpoint.ErrStopped.
 func (a *assembly) take(data []byte) (done bool, err error) {
-	if index, d, ok := scanDelta(data); ok && a.message != "" {
+	if index, d, ok := readDelta(data); ok && a.message != "" {
 		return false, a.delta(index, &d)
 	}
 	eventType := endpoint.EventType(data)

@@ -3,8 +3,10 @@ package anthropic
 import (
 	"encoding/json"
 
+	"github.com/tidwall/gjson"
+
 	"holon/agentd/model"
-	"holon/agentd/model/scan"
+	"holon/agentd/model/endpoint"
 	"holon/responses"
 )
 
@@ -123,48 +125,34 @@ func deltaKind(d *wireDelta) (kind model.EventKind, text model.WireText) {
 	return 0, ""
 }
 
-// scanDelta reads a piece of a block of ordinary form in one pass. It gives up,
-// with ok false, on everything unusual, which encoding/json then reads; what it
-// accepts means the same to both.
-func scanDelta(data []byte) (index int, d wireDelta, ok bool) {
-	s := scan.Of(data)
-	// The order of keys is the API's; others are unusual.
-	if !s.Next('{') || !word(&s, "type", ':') || !word(&s, "content_block_delta", ',') || !word(&s, "index", ':') {
-		return 0, d, false
-	}
-	if index, ok = s.Number(); !ok || !s.Next(',') || !word(&s, "delta", ':') || !s.Next('{') ||
-		!word(&s, "type", ':') {
-		return 0, d, false
-	}
-	kind, ok := s.Plain()
-	if !ok || !s.Next(',') {
-		return 0, d, false
-	}
-	key, text := "", &d.Text
-	switch string(kind) {
-	case "text_delta":
-		d.Type, key = "text_delta", "text"
-	case "thinking_delta":
-		d.Type, key, text = "thinking_delta", "thinking", &d.Thinking
-	case "input_json_delta":
-		d.Type, key, text = "input_json_delta", "partial_json", &d.PartialJSON
-	default:
-		return 0, d, false
-	}
-	if !word(&s, key, ':') {
-		return 0, d, false
-	}
-	if *text, ok = s.Text(); !ok {
-		return 0, d, false
-	}
-	if !s.Next('}') { // of the delta
-		return 0, d, false
-	}
-	return index, d, s.Next('}') && s.End()
-}
-
-// word consumes a string without escapes, if it is want, and what follows it.
-func word(s *scan.Scanner, want string, then byte) bool {
-	got, ok := s.Plain()
-	return ok && string(got) == want && s.Next(then)
+// readDelta reads a content_block_delta event of the usual form. ok is false for
+// any other event; encoding/json then reads it. Both read the same from what is
+// accepted.
+func readDelta(data []byte) (index int, d wireDelta, ok bool) {
+	isDelta := false
+	ok = endpoint.Members(data, func(key string, value gjson.Result) (ok bool) {
+		switch key {
+		case "type":
+			isDelta = value.Str == "content_block_delta"
+			ok = isDelta
+		case "index":
+			index, ok = endpoint.Index(value)
+		case "delta":
+			ok = endpoint.AllMembers(value, func(key string, value gjson.Result) (ok bool) {
+				switch key {
+				case "type":
+					d.Type, ok = value.Str, value.Type == gjson.String
+				case "text":
+					d.Text, ok = endpoint.Text(value)
+				case "thinking":
+					d.Thinking, ok = endpoint.Text(value)
+				case "partial_json":
+					d.PartialJSON, ok = endpoint.Text(value)
+				}
+				return ok
+			})
+		}
+		return ok
+	})
+	return index, d, ok && isDelta && d.Type != ""
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // What the fast path accepts means the same to encoding/json.
-func FuzzScanDelta(f *testing.F) {
+func FuzzReadDelta(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"h\u00e9llo"}}`,
 		`{"type":"content_block_delta","index":12,"delta":{"type":"thinking_delta","thinking":"hm"}}`,
@@ -23,7 +23,7 @@ func FuzzScanDelta(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		index, d, ok := scanDelta(data)
+		index, d, ok := readDelta(data)
 		if !ok {
 			return
 		}
@@ -37,13 +37,13 @@ func FuzzScanDelta(f *testing.F) {
 	})
 }
 
-func TestScanDeltaTakesOrdinaryEvents(t *testing.T) {
+func TestReadDeltaTakesOrdinaryEvents(t *testing.T) {
 	for _, ev := range []string{
 		`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}`,
 		`{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"location\": \"San"}            }`,
 		`{"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "Let me see\n"}}`,
 	} {
-		if _, d, ok := scanDelta([]byte(ev)); !ok || d.Text+d.Thinking+d.PartialJSON == "" {
+		if _, d, ok := readDelta([]byte(ev)); !ok || d.Text+d.Thinking+d.PartialJSON == "" {
 			t.Errorf("%s is left to the slow path", ev)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
-	"holon/agentd/model/order"
 	"holon/responses"
 )
 
@@ -26,7 +25,7 @@ type assembly struct {
 	provider  string
 	requestID string
 
-	queue   *order.Queue
+	queue   *endpoint.ItemQueue
 	items   int
 	newest  *item         // that began
 	last    *item         // the open message or reasoning that deltas go to, nil for none
@@ -41,7 +40,7 @@ type assembly struct {
 }
 
 type item struct {
-	order.Item
+	endpoint.QueuedItem
 	start    model.Event     // how it begins
 	id       string          // call: the provider's
 	args     strings.Builder // call: what came
@@ -52,7 +51,7 @@ type item struct {
 }
 
 func newAssembly(provider string, yield func(model.Event) bool) *assembly {
-	return &assembly{provider: provider, queue: order.New(yield), byIndex: make(map[int]*item),
+	return &assembly{provider: provider, queue: endpoint.NewItemQueue(yield), byIndex: make(map[int]*item),
 		ids: make(map[string]bool)}
 }
 
@@ -118,7 +117,7 @@ func (a *assembly) delta(d *delta, c *choice) error {
 		if note := d.Annotations[i].URLCitation; note != nil && d.Annotations[i].Type == "url_citation" &&
 			a.last != nil && a.last.Kind() == model.MessageBegin {
 			note.Type = d.Annotations[i].Type
-			if err := a.queue.Push(&a.last.Item,
+			if err := a.queue.Push(&a.last.QueuedItem,
 				model.Event{Kind: model.AnnotationAdded, Annotation: note}); err != nil {
 				return err
 			}
@@ -164,7 +163,7 @@ func (a *assembly) thought(d *delta, thinking string) error {
 	if text == "" {
 		return nil
 	}
-	return a.queue.Push(&it.Item, model.Event{Kind: model.SummaryDelta, Text: text})
+	return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.SummaryDelta, Text: text})
 }
 
 func (a *assembly) say(kind model.EventKind, text string, probs []responses.LogProb) error {
@@ -175,7 +174,7 @@ func (a *assembly) say(kind model.EventKind, text string, probs []responses.LogP
 	if err != nil {
 		return err
 	}
-	return a.queue.Push(&it.Item, model.Event{Kind: kind, Text: text, Logprobs: probs})
+	return a.queue.Push(&it.QueuedItem, model.Event{Kind: kind, Text: text, Logprobs: probs})
 }
 
 // current returns the open message or reasoning, beginning one if need be.
@@ -203,11 +202,11 @@ func (a *assembly) close() error {
 		if opaque != "" {
 			opaque = model.Seal(a.provider, opaque)
 		}
-		if err := a.queue.Push(&it.Item, model.Event{Kind: model.ReasoningEnd, Text: opaque}); err != nil {
+		if err := a.queue.Push(&it.QueuedItem, model.Event{Kind: model.ReasoningEnd, Text: opaque}); err != nil {
 			return err
 		}
 	}
-	return a.queue.End(&it.Item)
+	return a.queue.End(&it.QueuedItem)
 }
 
 // begin opens an item, after those that are open.
@@ -217,7 +216,7 @@ func (a *assembly) begin(it *item) error {
 	}
 	a.said = true
 	a.newest = it
-	return a.queue.Begin(&it.Item, it.start)
+	return a.queue.Begin(&it.QueuedItem, it.start)
 }
 
 func protocolError(msg string) *model.Error {

@@ -36,7 +36,7 @@ func (a *assembly) call(d *callDelta) error {
 			return err
 		}
 		if early := it.args.String(); early != "" {
-			if err := a.queue.Push(&it.Item, model.Event{Kind: model.CallDelta, Text: early}); err != nil {
+			if err := a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallDelta, Text: early}); err != nil {
 				return err
 			}
 		}
@@ -52,7 +52,7 @@ func (a *assembly) call(d *callDelta) error {
 	if !it.begun {
 		return nil
 	}
-	return a.queue.Push(&it.Item, model.Event{Kind: model.CallDelta, Text: text})
+	return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallDelta, Text: text})
 }
 
 // extra keeps what comes along with the first call of an answer, where Gemini puts
@@ -126,11 +126,11 @@ func (a *assembly) end(marked bool) error {
 		case !it.begun, it == half:
 			continue
 		}
-		if err := a.queue.Push(&it.Item, model.Event{Kind: model.CallEnd, CallID: it.start.CallID, Name: it.start.Name,
+		if err := a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallEnd, CallID: it.start.CallID, Name: it.start.Name,
 			Text: it.args.String()}); err != nil {
 			return err
 		}
-		if err := a.queue.End(&it.Item); err != nil {
+		if err := a.queue.End(&it.QueuedItem); err != nil {
 			return err
 		}
 	}

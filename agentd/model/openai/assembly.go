@@ -6,7 +6,6 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
-	"holon/agentd/model/order"
 	"holon/responses"
 )
 
@@ -25,21 +24,21 @@ type assembly struct {
 	forms     freeform
 	requestID string
 
-	queue *order.Queue
+	queue *endpoint.ItemQueue
 	items map[int]*item // by output index; nil for those of no interest
 	begun []*item       // in order of their beginning
 	calls map[string]bool
 }
 
 func newAssembly(provider string, forms freeform, yield func(model.Event) bool) *assembly {
-	return &assembly{provider: provider, forms: forms, queue: order.New(yield), items: make(map[int]*item),
+	return &assembly{provider: provider, forms: forms, queue: endpoint.NewItemQueue(yield), items: make(map[int]*item),
 		calls: make(map[string]bool)}
 }
 
 // take handles one event. done is true after the provider's terminal event.
 // Errors are *model.Error values or endpoint.ErrStopped.
 func (a *assembly) take(data []byte) (done bool, err error) {
-	if d, ok := scanDelta(data); ok {
+	if d, ok := readDelta(data); ok {
 		return false, a.delta(d)
 	}
 	eventType := endpoint.EventType(data)
@@ -168,12 +167,12 @@ func (a *assembly) finish(complete bool) error {
 		case err != nil:
 		case !complete:
 		case it.kind == reasoning:
-			err = a.queue.Push(&it.Item, model.Event{Kind: model.ReasoningEnd})
+			err = a.queue.Push(&it.QueuedItem, model.Event{Kind: model.ReasoningEnd})
 		case it.kind == call:
 			err = a.endCall(it)
 		}
 		if err == nil {
-			err = a.queue.End(&it.Item)
+			err = a.queue.End(&it.QueuedItem)
 		}
 		if err != nil {
 			return err

@@ -3,9 +3,10 @@ package openai
 import (
 	"encoding/json"
 
+	"github.com/tidwall/gjson"
+
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
-	"holon/agentd/model/scan"
 	"holon/responses"
 )
 
@@ -89,54 +90,23 @@ type delta struct {
 	probs []responses.LogProb
 }
 
-// scanDelta reads a delta event of ordinary form in one pass. It gives up, with
-// ok false, on everything unusual (another key, invalid UTF-8), which
-// encoding/json then reads; what it accepts means the same to both.
-func scanDelta(data []byte) (d delta, ok bool) {
-	s := scan.Of(data)
-	if !s.Next('{') {
-		return d, false
-	}
-	seen := [3]bool{}
-	for {
-		key, ok := s.Plain()
-		if !ok || !s.Next(':') {
-			return d, false
-		}
-		field := -1
-		switch string(key) {
+// readDelta reads a delta event of the usual form. ok is false for any other
+// event; encoding/json then reads it. Both read the same from what is accepted.
+func readDelta(data []byte) (d delta, ok bool) {
+	ok = endpoint.Members(data, func(key string, value gjson.Result) (ok bool) {
+		switch key {
 		case "type":
-			var v []byte
-			if v, ok = s.Plain(); ok {
-				field, d.kind = 0, deltaKind(string(v))
-			}
+			ok, d.kind = d.kind == 0 && value.Type == gjson.String, deltaKind(value.Str)
 		case "delta":
-			field = 1
-			d.text, ok = s.Text()
+			d.text, ok = endpoint.Text(value)
 		case "output_index":
-			field = 2
-			d.index, ok = s.Number()
-		case "sequence_number", "content_index", "summary_index":
-			_, ok = s.Number()
-		case "item_id", "obfuscation":
-			_, ok = s.Plain()
+			d.index, ok = endpoint.Index(value)
 		case "logprobs":
-			ok = s.Next('[') && s.Next(']')
-		default:
-			return d, false
+			ok = value.Raw == "[]"
+		case "sequence_number", "content_index", "summary_index", "item_id", "obfuscation":
+			ok = true
 		}
-		if !ok || field >= 0 && seen[field] {
-			return d, false
-		}
-		if field >= 0 {
-			seen[field] = true
-		}
-		if s.Next('}') {
-			break
-		}
-		if !s.Next(',') {
-			return d, false
-		}
-	}
-	return d, s.End() && d.kind != 0 && seen[1]
+		return ok
+	})
+	return d, ok && d.kind != 0
 }

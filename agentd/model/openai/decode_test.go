@@ -11,7 +11,7 @@ import (
 )
 
 // What the fast path accepts means the same to encoding/json.
-func FuzzScanDelta(f *testing.F) {
+func FuzzReadDelta(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"response.output_text.delta","item_id":"m","output_index":3,"content_index":0,"delta":"héllo","logprobs":[],"sequence_number":17,"obfuscation":"x"}`,
 		`{"type":"response.function_call_arguments.delta","delta":"{\"a\":\n1}","output_index":0}`,
@@ -27,7 +27,7 @@ func FuzzScanDelta(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		d, ok := scanDelta(data)
+		d, ok := readDelta(data)
 		if !ok {
 			return
 		}
@@ -45,13 +45,13 @@ func FuzzScanDelta(f *testing.F) {
 	})
 }
 
-func TestScanDeltaTakesOrdinaryEvents(t *testing.T) {
+func TestReadDeltaTakesOrdinaryEvents(t *testing.T) {
 	for _, ev := range []string{
 		`{"type":"response.output_text.delta","sequence_number":4,"item_id":"msg_1","output_index":0,"content_index":0,"delta":" step","logprobs":[],"obfuscation":"WBqp7jCBiUu"}`,
 		`{"type":"response.function_call_arguments.delta","sequence_number":5,"item_id":"fc_1","output_index":1,"delta":"{\"cmd\":\"a\\n\"","obfuscation":""}`,
 		`{"type":"response.reasoning_summary_text.delta","item_id":"rs_1","output_index":0,"summary_index":0,"delta":"**Calcul"}`,
 	} {
-		if d, ok := scanDelta([]byte(ev)); !ok || d.text == "" {
+		if d, ok := readDelta([]byte(ev)); !ok || d.text == "" {
 			t.Errorf("%s is left to the slow path", ev)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
-	"holon/agentd/model/order"
 	"holon/responses"
 )
 
@@ -21,7 +20,7 @@ const (
 )
 
 type item struct {
-	order.Item
+	endpoint.QueuedItem
 	kind    itemKind
 	callID  string          // call
 	name    string          // call
@@ -83,7 +82,7 @@ func (a *assembly) added(index int, raw json.RawMessage) error {
 	}
 	a.items[index] = it
 	a.begun = append(a.begun, it)
-	return a.queue.Begin(&it.Item, begin)
+	return a.queue.Begin(&it.QueuedItem, begin)
 }
 
 // callID returns the call's id, or a new one where the provider's cannot serve
@@ -157,7 +156,7 @@ func (a *assembly) pass(it *item, kind model.EventKind, text string, probs []res
 		}
 		it.args.WriteString(text)
 	}
-	return a.queue.Push(&it.Item, model.Event{Kind: kind, Text: text, Logprobs: probs})
+	return a.queue.Push(&it.QueuedItem, model.Event{Kind: kind, Text: text, Logprobs: probs})
 }
 
 func kindOf(kind model.EventKind) itemKind {
@@ -206,7 +205,7 @@ func (a *assembly) partEnded(index int, summary bool) error {
 	spoke := it.part
 	it.part = false
 	if summary && it.kind == reasoning && spoke {
-		return a.queue.Push(&it.Item, model.Event{Kind: model.SummaryPartEnd})
+		return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.SummaryPartEnd})
 	}
 	return nil
 }
@@ -220,7 +219,7 @@ func (a *assembly) annotation(index int, raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &note); err != nil {
 		return protocolError("the provider's citation can't be read: " + err.Error())
 	}
-	return a.queue.Push(&it.Item, model.Event{Kind: model.AnnotationAdded, Annotation: &note})
+	return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.AnnotationAdded, Annotation: &note})
 }
 
 // ended ends an item, after saying what of it was not said yet.
@@ -247,14 +246,14 @@ func (a *assembly) ended(index int, raw json.RawMessage) error {
 	}
 	switch {
 	case it.kind == reasoning:
-		err = a.queue.Push(&it.Item, model.Event{Kind: model.ReasoningEnd, Text: seal(a.provider, w.EncryptedContent)})
+		err = a.queue.Push(&it.QueuedItem, model.Event{Kind: model.ReasoningEnd, Text: seal(a.provider, w.EncryptedContent)})
 	case it.kind == call && w.Status != "incomplete": // half a call is never run
 		err = a.endCall(it)
 	}
 	if err != nil {
 		return err
 	}
-	return a.queue.End(&it.Item)
+	return a.queue.End(&it.QueuedItem)
 }
 
 // endCall passes on the end of a call that is whole.
@@ -268,7 +267,7 @@ func (a *assembly) endCall(it *item) error {
 			return err
 		}
 	}
-	return a.queue.Push(&it.Item, model.Event{Kind: model.CallEnd, CallID: it.callID, Name: it.name,
+	return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallEnd, CallID: it.callID, Name: it.name,
 		Text: it.args.String()})
 }
 

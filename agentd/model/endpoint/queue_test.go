@@ -1,4 +1,4 @@
-package order_test
+package endpoint_test
 
 import (
 	"errors"
@@ -10,7 +10,6 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
-	"holon/agentd/model/order"
 )
 
 // TestOrder holds any mixture of items to the order of their beginnings, each
@@ -18,8 +17,8 @@ import (
 func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var got []string
-		q := order.New(func(ev model.Event) bool { got = append(got, ev.CallID+ev.Text); return true })
-		var items []*order.Item
+		q := endpoint.NewItemQueue(func(ev model.Event) bool { got = append(got, ev.CallID+ev.Text); return true })
+		var items []*endpoint.QueuedItem
 		var want [][]string
 		var open []int
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
@@ -28,7 +27,7 @@ func TestOrder(t *testing.T) {
 			var err error
 			switch {
 			case at == len(open):
-				items, want, open = append(items, &order.Item{}), append(want, []string{fmt.Sprint(n)}), append(open, n)
+				items, want, open = append(items, &endpoint.QueuedItem{}), append(want, []string{fmt.Sprint(n)}), append(open, n)
 				err = q.Begin(items[n], model.Event{Kind: model.CallBegin, CallID: fmt.Sprint(n)})
 			case rapid.Bool().Draw(t, "end"):
 				err = q.End(items[open[at]])
@@ -57,8 +56,8 @@ func TestOrder(t *testing.T) {
 
 func TestReaderThatHasEnoughStopsTheQueue(t *testing.T) {
 	seen := 0
-	q := order.New(func(model.Event) bool { seen++; return seen < 2 })
-	var it order.Item
+	q := endpoint.NewItemQueue(func(model.Event) bool { seen++; return seen < 2 })
+	var it endpoint.QueuedItem
 	if err := q.Begin(&it, model.Event{Kind: model.MessageBegin}); err != nil {
 		t.Fatal(err)
 	}
@@ -71,8 +70,8 @@ func TestReaderThatHasEnoughStopsTheQueue(t *testing.T) {
 }
 
 func TestWhatWaitsIsBounded(t *testing.T) {
-	q := order.New(func(model.Event) bool { return true })
-	var first, second order.Item
+	q := endpoint.NewItemQueue(func(model.Event) bool { return true })
+	var first, second endpoint.QueuedItem
 	if err := errors.Join(q.Begin(&first, model.Event{}), q.Begin(&second, model.Event{})); err != nil {
 		t.Fatal(err)
 	}

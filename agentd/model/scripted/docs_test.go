@@ -9,7 +9,7 @@ import (
 
 // The examples of the documentation are valid scenarios.
 func TestDocumentedExamples(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "scripted-model.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "reference", "scripted-model.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,29 +21,34 @@ import (
 // crash in between leaves things to be tidied up, but no run without an end. What
 // could not be collected is kept, for another attempt.
 func (r *oneShot) conclude(ctx context.Context, err error) error {
-	unsaved := r.session != nil && r.session.tree != nil && r.diff == nil
-	if unsaved {
+	keep := r.session != nil && r.session.tree != nil && r.diff == nil
+	if keep {
 		r.manifest.Warnings = append(r.manifest.Warnings,
 			OneLine("what was changed is not saved yet, and kept in "+r.session.tree.Dir()+"; holon gc tries again",
 				500))
 	}
-	finishing := context.WithoutCancel(ctx)
-	finishErr := r.finish(ctx, err)
-	err = nil
-	if keep := unsaved || finishErr != nil; r.session != nil && keep {
-		err = errors.Join(r.session.leaveTree(), r.session.Close(finishing))
-	} else if r.session != nil {
-		err = errors.Join(r.session.Close(finishing), r.removeSession())
+	if finishErr := r.finish(ctx, err); finishErr != nil {
+		return errors.Join(finishErr, r.release(ctx, true))
 	}
-	switch {
-	case finishErr != nil:
-		return errors.Join(finishErr, err)
-	case err != nil: // session.json stays: there is something left for gc
+	if err := r.release(ctx, keep); err != nil { // session.json stays: there is something left for gc
 		return r.amend(err)
-	case unsaved:
+	}
+	if keep {
 		return nil
 	}
-	return removeRecord(r.run.Dir())
+	return RemoveRecord(r.run.Dir())
+}
+
+// release gives up what the session holds. With keep its tree and its directory stay, for another attempt.
+func (r *oneShot) release(ctx context.Context, keep bool) error {
+	ctx = context.WithoutCancel(ctx) // also when the user has had enough
+	switch {
+	case r.session == nil:
+		return nil
+	case keep:
+		return errors.Join(r.session.leaveTree(), r.session.Close(ctx))
+	}
+	return errors.Join(r.session.Close(ctx), r.removeSession())
 }
 
 // amend corrects the manifest of a run that could not give up what it held.

@@ -150,7 +150,7 @@ func (c *collection) unowned(ctx context.Context, id string, act func() error) (
 	if err != nil {
 		return false, err
 	}
-	if _, err := ReadRecord(run.Dir()); e.Manifest == nil || !errors.Is(err, fs.ErrNotExist) {
+	if _, err := readRunRecord(run.Dir()); e.Manifest == nil || !errors.Is(err, fs.ErrNotExist) {
 		return false, nil // to be settled first
 	}
 	return true, act()
@@ -287,7 +287,7 @@ func (c *collection) forget(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := ReadRecord(run.Dir()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := readRunRecord(run.Dir()); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(&Error{Code: CodeStillRunning, Param: "run", Message: "run " + id + " still holds something",
 			Hint: "settle it first"}, run.Close())
 	}

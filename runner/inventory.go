@@ -76,7 +76,7 @@ func view(e *files.Entry) View {
 	if s := e.Start; s != nil {
 		v.Name, v.CreatedAt, v.Workspace = s.Name, s.CreatedAt, s.Source
 	}
-	rec, err := ReadRecord(e.Dir)
+	rec, err := readRunRecord(e.Dir)
 	switch {
 	case err == nil:
 		v.record, v.Model, v.Engine = rec, rec.Manifest.Model, rec.Engine

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,60 +73,69 @@ func refusal(err error) state.Outcome {
 	return state.OutcomeRefused
 }
 
+// ResponseFailure says why a final response is not completed, nil when it is. It is the container's word, made fit to be
+// printed.
+func ResponseFailure(resp *responses.Response) *state.Failure {
+	switch {
+	case resp.Status == responses.StatusCompleted:
+		return nil
+	case resp.Status == responses.StatusCancelled:
+		return &state.Failure{Code: responses.CodeCancelled, Message: "the turn was cancelled"}
+	case resp.Status == responses.StatusIncomplete && resp.IncompleteDetails != nil:
+		reason := OneLine(resp.IncompleteDetails.Reason, 100)
+		return &state.Failure{Code: reason, Message: "the turn ended early: " + reason}
+	case resp.Error != nil:
+		return &state.Failure{Code: OneLine(resp.Error.Code, 100), Message: OneLine(resp.Error.Message, 2000)}
+	}
+	return &state.Failure{Code: responses.CodeServerError, Message: "the turn failed"}
+}
+
+// judgeResponse decides by the final response. A reason to end early gets the option that the user can change.
 func (r *oneShot) judgeResponse(set func(state.Status, state.Outcome, *state.Failure)) {
-	resp := r.turn.Response
+	resp, failure := r.turn.Response, ResponseFailure(r.turn.Response)
 	switch resp.Status {
 	case responses.StatusCompleted:
 		set(state.StatusCompleted, state.OutcomeSuccess, nil)
-	case responses.StatusIncomplete:
-		reason := resp.IncompleteDetails.Reason
-		failure := &state.Failure{Code: reason, Message: "the turn ended early: " + OneLine(reason, 100)}
-		switch reason {
-		case responses.ReasonTimeout:
-			failure.Param, failure.Hint = "--timeout", "raise --timeout"
-			set(state.StatusIncomplete, state.OutcomeDeadline, failure)
-		case responses.ReasonShutdown:
-			outcome := state.OutcomeFailure
-			if r.recovered {
-				outcome = state.OutcomeInterrupted
-			}
-			set(state.StatusInterrupted, outcome, failure)
-		case responses.ReasonBudget:
-			failure.Message, failure.Param, failure.Hint = r.spent()
-			set(state.StatusIncomplete, state.OutcomeFailure, failure)
-		case responses.ReasonMaxRounds:
-			failure.Message, failure.Param, failure.Hint = fmt.Sprintf(
-				"the turn ended early: the model was asked %d times",
-				r.manifest.Limits.MaxRounds), "--max-rounds", "raise --max-rounds"
-			set(state.StatusIncomplete, state.OutcomeFailure, failure)
-		case responses.ReasonMaxToolCalls:
-			failure.Message, failure.Param, failure.Hint = fmt.Sprintf(
-				"the turn ended early: tools were called %d times",
-				r.manifest.Limits.MaxToolCalls), "--max-tool-calls", "raise --max-tool-calls"
-			set(state.StatusIncomplete, state.OutcomeFailure, failure)
-		case responses.ReasonMaxOutputBytes:
-			failure.Message = fmt.Sprintf("the turn ended early: it left more output than %s, or its response has "+
-				"more than %s", units.BytesSize(float64(r.manifest.Limits.MaxOutput)),
-				units.BytesSize(responses.MaxOutput))
-			failure.Param, failure.Hint = "--max-output-bytes", "raise --max-output-bytes, or ask for less text"
-			set(state.StatusIncomplete, state.OutcomeFailure, failure)
-		case responses.ReasonMaxOutputTokens:
-			failure.Param, failure.Hint = "runtime.max_output_tokens",
-				"raise it with holon config set runtime.max_output_tokens, or ask for less"
-			set(state.StatusIncomplete, state.OutcomeFailure, failure)
-		default:
-			set(state.StatusIncomplete, state.OutcomeFailure, failure)
-		}
+		return
 	case responses.StatusCancelled:
-		set(state.StatusCancelled, state.OutcomeInterrupted,
-			&state.Failure{Code: responses.CodeCancelled, Message: ErrInterrupted.Error()})
+		failure.Message = ErrInterrupted.Error()
+		set(state.StatusCancelled, state.OutcomeInterrupted, failure)
+		return
+	case responses.StatusIncomplete:
 	default:
-		failure := &state.Failure{Code: responses.CodeServerError, Message: "the turn failed"}
-		if e := resp.Error; e != nil {
-			failure = &state.Failure{Code: OneLine(e.Code, 100), Message: OneLine(e.Message, 2000)}
-		}
 		set(state.StatusFailed, state.OutcomeFailure, failure)
+		return
 	}
+	status, outcome, limits := state.StatusIncomplete, state.OutcomeFailure, r.manifest.Limits
+	explain := func(message, param, hint string) {
+		failure.Message, failure.Param, failure.Hint = cmp.Or(message, failure.Message), param, hint
+	}
+	switch failure.Code {
+	case responses.ReasonTimeout:
+		outcome = state.OutcomeDeadline
+		explain("", "--timeout", "raise --timeout")
+	case responses.ReasonShutdown:
+		status = state.StatusInterrupted
+		if r.recovered {
+			outcome = state.OutcomeInterrupted
+		}
+	case responses.ReasonBudget:
+		explain(r.spent())
+	case responses.ReasonMaxRounds:
+		explain(fmt.Sprintf("the turn ended early: the model was asked %d times", limits.MaxRounds), "--max-rounds",
+			"raise --max-rounds")
+	case responses.ReasonMaxToolCalls:
+		explain(fmt.Sprintf("the turn ended early: tools were called %d times", limits.MaxToolCalls),
+			"--max-tool-calls", "raise --max-tool-calls")
+	case responses.ReasonMaxOutputBytes:
+		explain(fmt.Sprintf("the turn ended early: it left more output than %s, or its response has more than %s",
+			units.BytesSize(float64(limits.MaxOutput)), units.BytesSize(responses.MaxOutput)),
+			"--max-output-bytes", "raise --max-output-bytes, or ask for less text")
+	case responses.ReasonMaxOutputTokens:
+		explain("", "runtime.max_output_tokens",
+			"raise it with holon config set runtime.max_output_tokens, or ask for less")
+	}
+	set(status, outcome, failure)
 }
 
 // spent says which bound of the budget ended the turn.

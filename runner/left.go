@@ -36,14 +36,20 @@ func ReadTurn(dir, turnID string) (*turns.Record, *responses.Response, error) {
 	}
 	files := &TurnFiles{root}
 	defer files.Close()
-	rec, err := files.record()
-	if err == nil && rec.TurnID != turnID {
+	rec, end, err := files.read()
+	if rec != nil && rec.TurnID != turnID {
 		return nil, nil, fmt.Errorf("%w: it is the record of another turn", ErrForged)
 	}
+	return rec, end, err
+}
+
+// read reads the turn's record and, when that has an end, its final response.
+func (t *TurnFiles) read() (*turns.Record, *responses.Response, error) {
+	rec, err := t.record()
 	if err != nil || !rec.Status.Terminal() {
 		return rec, nil, err
 	}
-	end, err := files.end(rec)
+	end, err := t.end(rec)
 	return rec, end, err
 }
 

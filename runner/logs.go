@@ -43,7 +43,7 @@ func turnRoot(e *files.Entry) (*os.Root, error) {
 	if e.Manifest != nil {
 		return os.OpenRoot(e.OutputDir())
 	}
-	rec, err := ReadRecord(e.Dir)
+	rec, err := readRunRecord(e.Dir)
 	if err != nil {
 		return nil, err
 	}

@@ -118,10 +118,16 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 	r.Session.NotesRecord, r.Session.Version = filepath.Join(run.Dir(), NotesFile), o.Version
 	r.Session.Dir, r.Session.SocketDir = filepath.Join(run.Dir(), sessionDir), o.Home.IPCDir(id)
 	r.Session.TreeName = treeName(source.Info())
-	r.Session.Mark, r.Turn.ID = r.record, responses.NewID(responses.PrefixTurn)
+	r.Turn.ID = responses.NewID(responses.PrefixTurn)
 	r.Turn.Token, r.Turn.Grant = gateway.NewToken()
 	r.Session.Secrets.Add("the turn's token", r.Turn.Token.Reveal())
 	r.watchTurn()
+	r.Session.RecordDir, r.Session.Record = run.Dir(), &Record{RunRecord: &RunRecord{Owner: thisProcess(),
+		TurnID: r.Turn.ID, Prompt: r.Session.Secrets.Text(Clip(r.Turn.Prompt, maxRecordedPrompt)),
+		DiskBytes: o.Quota.Run, Keep: o.Keep, Manifest: r.manifest}}
+	if r.Session.Gateway != nil {
+		r.Session.Record.GrantHash = r.Turn.Grant
+	}
 	err = r.execute(ctx,
 		func(ctx context.Context) (*Session, error) { return Start(ctx, r.Session) },
 		func(ctx context.Context, s *Session) TurnResult { return s.Turn(ctx, r.Turn, r.Watch) })
@@ -203,28 +209,6 @@ type oneShot struct {
 	accepted  bool            // with recovered: agentd accepted the turn
 }
 
-// record writes down what the session holds by now, for whoever has to go on
-// when this process is killed.
-func (r *oneShot) record(s *Session) error {
-	rec := &Record{
-		Owner: thisProcess(), Engine: s.cfg.Engine.Name(), User: s.cfg.User, Dir: s.cfg.Dir, Sockets: s.sockets,
-		Fallbacks: s.cfg.Fallbacks,
-		SessionID: s.id, TurnID: r.Turn.ID, Prompt: r.Session.Secrets.Text(Clip(r.Turn.Prompt, maxRecordedPrompt)),
-		DiskBytes: r.Quota.Run, Keep: r.Keep, Manifest: r.manifest,
-	}
-	if s.gateway != nil {
-		rec.GrantHash = r.Turn.Grant
-	}
-	if s.created {
-		rec.Handle = &s.handle
-	}
-	if s.tree != nil {
-		held := s.tree.Held()
-		rec.Tree = &held
-	}
-	return rec.write(r.run.Dir())
-}
-
 // execute runs the phases, with a session that begin makes or takes up and the
 // turn that it runs or joins. The session stays for conclude. The error is that
 // of the phase that failed; what came before is in r all the same.
@@ -271,7 +255,7 @@ func (r *oneShot) describeSession(ctx context.Context, s *Session) error {
 		}
 		r.version <- info.Version
 	}()
-	return r.record(s)
+	return s.WriteRecord()
 }
 
 func (r *oneShot) describeContainer(s *Session) (err error) {

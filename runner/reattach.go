@@ -12,67 +12,19 @@ import (
 	"holon/state"
 )
 
-// Held is what a session holds: what another process needs to take it up when
-// this one was killed. Of the image, the models and the user it says what the
-// container was made from.
-type Held struct {
-	ID        string         `json:"id"`         // Config.ID
-	Engine    string         `json:"engine"`     // engine.Engine.Name
-	Handle    *engine.Handle `json:"handle"`     // null before the container is made
-	User      *engine.User   `json:"user"`       // of the container; null for the host's own
-	Dir       string         `json:"dir"`        // the session's directory
-	Sockets   string         `json:"sockets"`    // directory of the sockets
-	SessionID string         `json:"session_id"` // by which agentd knows the conversation
-	Image     string         `json:"image"`
-	Model     string         `json:"model"`
-	Fallbacks []string       `json:"fallbacks,omitempty"`
-}
-
-// Held returns what the session holds by now.
-func (s *Session) Held() Held {
-	h := Held{ID: s.cfg.ID, Engine: s.cfg.Engine.Name(), User: s.cfg.User, Dir: s.cfg.Dir, Sockets: s.sockets,
-		SessionID: s.id,
-		Image:     s.cfg.Image, Model: s.cfg.Model, Fallbacks: s.cfg.Fallbacks}
-	if s.created {
-		handle := s.handle
-		h.Handle = &handle
-	}
-	return h
-}
-
-// TakeUp takes up a session that another process held. A container that runs
-// goes on, and its sockets are served again at the same paths. Of one that does
-// not run nothing is left but what it wrote: it is removed, and Gone says why. Of
-// cfg it needs what the session was started with, except for what held says. On
-// error everything is as it was.
-func TakeUp(ctx context.Context, cfg Config, held Held) (*Session, error) {
-	return takeUp(ctx, cfg, held, nil, true)
-}
-
-// Gone says why a session that was taken up has no container, nil when it has.
-func (s *Session) Gone() error { return s.gone }
-
-// Reattach takes up a session that a killed process left, as rec describes it.
-// A container that runs goes on: with serve, its sockets are served again at the
-// same paths, and its turn can be joined with Rejoin. One that does not run is
-// removed at once, with all that it left running; then the session has only what
-// was written, and Gone says why. Of cfg it needs ID, Engine, Gateway, Labels and
-// Log. On error everything is as it was.
-func Reattach(ctx context.Context, cfg Config, cacheDir string, rec *Record, serve bool) (*Session, error) {
+// TakeUp takes up the session that cfg.Record describes, which another process held. A container that runs goes on: with
+// serve, its sockets are served again at the same paths, and its turn can be joined with Rejoin. One that does not run is
+// removed, with all that it left running: then the session has only what was written, and Gone says why. What the record
+// says replaces what cfg says. On error everything is as it was.
+func TakeUp(ctx context.Context, cfg Config, serve bool) (_ *Session, err error) {
+	held := cfg.Record.Held
 	var tree *workspace.Tree
-	if rec.Tree != nil {
-		var err error
-		tree, err = workspace.Resume(ctx, workspace.Options{CacheDir: cacheDir}, *rec.Tree)
+	if held.Tree != nil {
+		tree, err = workspace.Resume(ctx, workspace.Options{CacheDir: cfg.TreeCache}, *held.Tree)
 		if e, ok := errors.AsType[*workspace.Error](err); err != nil && !(ok && e.Code == workspace.CodeReleased) {
 			return nil, err
 		}
 	}
-	return takeUp(ctx, cfg, Held{ID: cfg.ID, Handle: rec.Handle, User: rec.User, Dir: rec.Dir, Sockets: rec.Sockets,
-		SessionID: rec.SessionID,
-		Image:     rec.Manifest.Image, Model: rec.Manifest.Model, Fallbacks: rec.Fallbacks}, tree, serve)
-}
-
-func takeUp(ctx context.Context, cfg Config, held Held, tree *workspace.Tree, serve bool) (_ *Session, err error) {
 	cfg.ID, cfg.Dir, cfg.User, cfg.Image, cfg.Model, cfg.Fallbacks = held.ID, held.Dir, held.User, held.Image,
 		held.Model, held.Fallbacks
 	s := &Session{cfg: cfg, tree: tree, id: held.SessionID, sockets: held.Sockets, peer: socket.NewPeer(),
@@ -109,6 +61,9 @@ func takeUp(ctx context.Context, cfg Config, held Held, tree *workspace.Tree, se
 	return s, nil
 }
 
+// Gone says why a session that was taken up has no container, nil when it has.
+func (s *Session) Gone() error { return s.gone }
+
 // findContainer returns the session's container as the engine knows it, nil if
 // there is none. A process that died while it made the container knew no handle.
 func (s *Session) findContainer(ctx context.Context, handle *engine.Handle) (*engine.State, error) {
@@ -134,13 +89,23 @@ func (s *Session) findContainer(ctx context.Context, handle *engine.Handle) (*en
 	return &found, nil
 }
 
-// ownLabels select what belongs to the run alone.
+// ownLabels select the containers of the session alone.
 func ownLabels(cfg Config) map[string]string {
 	labels := map[string]string{LabelRun: cfg.ID}
 	if home, ok := cfg.Labels[LabelHome]; ok {
 		labels[LabelHome] = home
 	}
 	return labels
+}
+
+// RemoveContainers removes the containers that have all of the labels, running or not, and returns how many there were.
+func RemoveContainers(ctx context.Context, eng engine.Engine, labels map[string]string) (int, error) {
+	list, err := eng.List(ctx, labels)
+	errs := []error{err}
+	for _, c := range list {
+		errs = append(errs, eng.Remove(ctx, c.Handle))
+	}
+	return len(list), errors.Join(errs...)
 }
 
 // bury removes a container that does not run, so that nothing it left behind

@@ -23,14 +23,14 @@ func TestRecord(t *testing.T) {
 		t.Fatalf("no record: %v", err)
 	}
 	want := &Record{
-		Owner: thisProcess(), Engine: "docker",
-		Handle: &engine.Handle{Version: 1, Engine: "docker", ID: "id", Name: "name"},
-		User:   &engine.User{UID: 1, GID: 2},
-		Dir:    "/a", Sockets: "/b", Tree: &workspace.Held{Slot: "/c/0", Claim: "run_1",
-			Owner: &workspace.Owner{UID: 1}},
-		Fallbacks: []string{"x/y"},
-		SessionID: "sess_1", TurnID: "turn_1", Prompt: "do <it>", DiskBytes: 5, Keep: true,
-		Manifest: &state.Manifest{Model: "a/b", Warnings: []string{"w"}},
+		Held: Held{ID: "run_1", Engine: "docker",
+			Handle: &engine.Handle{Version: 1, Engine: "docker", ID: "id", Name: "name"},
+			User:   &engine.User{UID: 1, GID: 2},
+			Dir:    "/a", Sockets: "/b", Tree: &workspace.Held{Slot: "/c/0", Claim: "run_1",
+				Owner: &workspace.Owner{UID: 1}},
+			SessionID: "sess_1", Image: "i", Model: "a/b", Fallbacks: []string{"x/y"}},
+		RunRecord: &RunRecord{Owner: thisProcess(), TurnID: "turn_1", Prompt: "do <it>", DiskBytes: 5, Keep: true,
+			Manifest: &state.Manifest{Model: "a/b", Warnings: []string{"w"}}},
 	}
 	if err := want.write(dir); err != nil {
 		t.Fatal(err)
@@ -59,8 +59,38 @@ func TestRecord(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := errors.Join(removeRecord(dir), removeRecord(dir)); err != nil {
+	if err := errors.Join(RemoveRecord(dir), RemoveRecord(dir)); err != nil {
 		t.Error(err)
+	}
+}
+
+// Records that earlier versions wrote are read.
+func TestRecordOfEarlierVersions(t *testing.T) {
+	run := `"turn_id":"turn_1","dir":"/a","sockets":"/b","manifest":{"run_id":"run_1","image":"i","model":"m"}`
+	held := Held{ID: "run_1", Dir: "/a", Sockets: "/b", Image: "i", Model: "m"}
+	for name, test := range map[string]struct {
+		text string
+		want Record
+	}{
+		"a run's": {`{"schema":"holon.session/1",` + run + `}`,
+			Record{Schema: RecordSchema, Held: held, RunRecord: &RunRecord{TurnID: "turn_1",
+				Manifest: &state.Manifest{RunID: "run_1", Image: "i", Model: "m"}}}},
+		"an agent's": {`{"schema":"holon.agent-session/1","made":{"image":"j","model":"","version":"1"},` +
+			`"held":{"id":"run_1","dir":"/a","sockets":"/b","image":"i","model":"m"}}`,
+			Record{Schema: agentRecordSchema, Held: held, Made: &Made{Image: "j", Version: "1"}}},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, state.SessionFile), []byte(test.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadRecord(dir)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if diff := cmp.Diff(&test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

@@ -64,7 +64,7 @@ func (rc *Recovery) recover(ctx context.Context, id string, follow bool) (*state
 	if err != nil {
 		return nil, err
 	}
-	rec, err := ReadRecord(run.Dir())
+	rec, err := readRunRecord(run.Dir())
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && entry.Manifest != nil:
 		return nil, &Error{Code: CodeEnded, Param: "run",
@@ -94,7 +94,7 @@ func (rc *Recovery) recover(ctx context.Context, id string, follow bool) (*state
 	}
 	err = r.execute(ctx,
 		func(ctx context.Context) (*Session, error) {
-			return Reattach(ctx, r.Session, rc.Home.CacheDir(), rec, follow)
+			return TakeUp(ctx, r.Session, follow)
 		},
 		r.join)
 	if starting, ok := errors.AsType[*startError](err); ok {
@@ -120,14 +120,14 @@ func (rc *Recovery) takeUp(run *files.Run, rec *Record, prior *state.Manifest, e
 	if prior != nil {
 		m = prior
 	}
+	rec.Owner, rec.Manifest = thisProcess(), m
 	watch := rc.Watch
 	if watch == nil {
 		watch = unwatched{}
 	}
 	shot := &OneShot{
-		Session: Config{ID: run.ID(), Engine: eng, Log: rc.Log, Secrets: rc.Secrets, Dir: rec.Dir,
-			SocketDir: rec.Sockets, User: rec.User,
-			Model: m.Model, Fallbacks: rec.Fallbacks, Image: m.Image,
+		Session: Config{ID: run.ID(), Engine: eng, Log: rc.Log, Secrets: rc.Secrets, Dir: rec.Dir, Model: rec.Model,
+			Record: rec, RecordDir: run.Dir(), TreeCache: rc.Home.CacheDir(),
 			Labels: map[string]string{LabelHome: rc.Home.Dir()}},
 		Turn: Turn{ID: rec.TurnID, Prompt: rec.Prompt, MaxRounds: m.Limits.MaxRounds,
 			MaxToolCalls: m.Limits.MaxToolCalls, MaxOutputBytes: m.Limits.MaxOutput,
@@ -183,7 +183,8 @@ func (rc *Recovery) unbegun(ctx context.Context, run *files.Run) (*state.Manifes
 		Error: &state.Failure{Code: string(CodeNotStarted), Message: "holon was killed before it made a container",
 			Hint: "start it again"},
 	}
-	rec := &Record{Dir: filepath.Join(run.Dir(), sessionDir), Sockets: rc.Home.IPCDir(run.ID())}
+	rec := &Record{Held: Held{Dir: filepath.Join(run.Dir(), sessionDir), Sockets: rc.Home.IPCDir(run.ID())},
+		RunRecord: new(RunRecord)}
 	if err := errors.Join(rc.tidy(ctx, run, rec, nil), workspace.SweepSlots(ctx, rc.Home.CacheDir())); err != nil {
 		return nil, err
 	}
@@ -200,11 +201,8 @@ func (rc *Recovery) unbegun(ctx context.Context, run *files.Run) (*state.Manifes
 func (rc *Recovery) tidy(ctx context.Context, run *files.Run, rec *Record, eng engine.Engine) error {
 	var errs []error
 	if eng != nil {
-		list, err := eng.List(ctx, map[string]string{LabelRun: run.ID(), LabelHome: rc.Home.Dir()})
+		_, err := RemoveContainers(ctx, eng, map[string]string{LabelRun: run.ID(), LabelHome: rc.Home.Dir()})
 		errs = append(errs, err)
-		for _, c := range list {
-			errs = append(errs, eng.Remove(ctx, c.Handle))
-		}
 	}
 	claims, err := workspace.Claims(ctx, rc.Home.CacheDir())
 	errs = append(errs, err)
@@ -222,5 +220,5 @@ func (rc *Recovery) tidy(ctx context.Context, run *files.Run, rec *Record, eng e
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return removeRecord(run.Dir())
+	return RemoveRecord(run.Dir())
 }

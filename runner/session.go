@@ -89,9 +89,11 @@ type Config struct {
 	Version      string // of holon, told to the agent
 	MCPConfig    string // file with the MCP servers of the container; "": none
 
-	// Mark is called with a session that made something or is about to: before
-	// its container is made and after. An error ends the start.
-	Mark func(*Session) error
+	// Record, when it is not nil, is kept in RecordDir for as long as the session holds something: Start writes it before
+	// the container is made and after, with what the session holds filled in. TakeUp starts from it.
+	Record    *Record
+	RecordDir string
+	TreeCache string // cache of working trees, from which TakeUp resumes one
 }
 
 // Session is a running container with its tree. It belongs to one goroutine.
@@ -208,7 +210,7 @@ func (s *Session) start(ctx context.Context) (err error) {
 	if s.Spec, err = s.spec().Complete(); err != nil {
 		return err
 	}
-	if err := s.mark(); err != nil {
+	if err := s.WriteRecord(); err != nil {
 		return err
 	}
 	if s.handle, err = s.cfg.Engine.Create(ctx, s.Spec); err != nil {
@@ -216,7 +218,7 @@ func (s *Session) start(ctx context.Context) (err error) {
 	}
 	s.created = true
 	s.awaitExit(ctx)
-	if err := s.mark(); err != nil {
+	if err := s.WriteRecord(); err != nil {
 		return err
 	}
 	if err := s.checkConfined(ctx); err != nil {
@@ -242,13 +244,31 @@ func (s *Session) meet(pid int) {
 	s.client = client.UnixPeer(s.agentSocket(), s.peer.Check)
 }
 
-// mark tells the caller what the session holds by now.
-func (s *Session) mark() error {
-	if s.cfg.Mark == nil {
+// WriteRecord records what the session holds by now. Without Config.Record it does nothing.
+func (s *Session) WriteRecord() error {
+	if s.cfg.Record == nil {
 		return nil
 	}
-	return s.cfg.Mark(s)
+	s.cfg.Record.Held = s.held()
+	return s.cfg.Record.write(s.cfg.RecordDir)
 }
+
+func (s *Session) held() Held {
+	h := Held{ID: s.cfg.ID, Engine: s.cfg.Engine.Name(), User: s.cfg.User, Dir: s.cfg.Dir, Sockets: s.sockets,
+		SessionID: s.id, Image: s.cfg.Image, Model: s.cfg.Model, Fallbacks: s.cfg.Fallbacks}
+	if s.created {
+		handle := s.handle
+		h.Handle = &handle
+	}
+	if s.tree != nil {
+		tree := s.tree.Held()
+		h.Tree = &tree
+	}
+	return h
+}
+
+// ID returns Config.ID, which the container has as a label.
+func (s *Session) ID() string { return s.cfg.ID }
 
 // awaitExit waits for the container's end beside everything else.
 func (s *Session) awaitExit(ctx context.Context) {

@@ -78,13 +78,8 @@ func readEnd(dir string) (*responses.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the turn's directory: %w", err)
 	}
-	files := &TurnFiles{root}
-	defer files.Close()
-	rec, err := files.record()
-	if err != nil || !rec.Status.Terminal() {
-		return nil, err
-	}
-	return files.end(rec)
+	_, end, err := (&TurnFiles{root}).read()
+	return end, errors.Join(err, root.Close())
 }
 
 // endStream appends the terminal event to the events of a turn if they lack it,

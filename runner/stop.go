@@ -38,7 +38,7 @@ func (rc *Recovery) Stop(ctx context.Context, id string, grace time.Duration) (*
 				return m, err
 			}
 		}
-		rec, err := ReadRecord(e.Dir)
+		rec, err := readRunRecord(e.Dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}

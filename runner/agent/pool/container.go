@@ -46,11 +46,11 @@ func (k *Pool) ready(ctx context.Context, a *agent, t Turn) (fresh string, err e
 
 // unfit says why the agent's container cannot take a turn, "" when it can. One
 // that is paused is resumed.
-func (k *Pool) unfit(ctx context.Context, a *agent, want made) string {
+func (k *Pool) unfit(ctx context.Context, a *agent, want runner.Made) string {
 	if a.session.Ended() {
 		return "its container ended"
 	}
-	if why := cmp.Or(a.stale, want.differs(a.made)); why != "" {
+	if why := cmp.Or(a.stale, differs(a.made, want)); why != "" {
 		return why
 	}
 	if k.gives() {
@@ -81,7 +81,7 @@ func (k *Pool) wake(ctx context.Context, a *agent) error {
 }
 
 // start makes a container from the agent's state.
-func (k *Pool) start(ctx context.Context, a *agent, t Turn, want made) error {
+func (k *Pool) start(ctx context.Context, a *agent, t Turn, want runner.Made) error {
 	if err := k.reserve(ctx, a); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (k *Pool) start(ctx context.Context, a *agent, t Turn, want made) error {
 	return err
 }
 
-func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want made) (err error) {
+func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want runner.Made) (err error) {
 	if info, err := os.Lstat(k.opts.Home.AgentDir(a.id)); err != nil || !info.IsDir() {
 		return &Error{Code: CodeNoHome, Param: "agent_id", Message: "agent " + a.id + " has no home",
 			Hint: "make it with: holon agent create " + a.id, Err: err}
@@ -116,7 +116,7 @@ func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want made) (
 	name := state.NewIPCID()
 	cfg.ID, cfg.SocketDir = "agent-"+a.id+"-"+name, k.opts.Home.IPCDir(name)
 	cfg.Image, cfg.Dir = want.Image, k.private(a, sessionDir)
-	cfg.Mark = func(s *runner.Session) error { return k.writeRecord(a, want, s.Held()) }
+	cfg.Record, cfg.RecordDir = &runner.Record{Made: &want}, k.private(a, "")
 	k.complete(a, &cfg)
 	session, err := runner.Start(ctx, cfg)
 	if err != nil {
@@ -141,7 +141,7 @@ func (k *Pool) complete(a *agent, cfg *runner.Config) {
 }
 
 // hold makes the session the agent's.
-func (k *Pool) hold(a *agent, session *runner.Session, access io.Closer, m made) {
+func (k *Pool) hold(a *agent, session *runner.Session, access io.Closer, m runner.Made) {
 	a.session, a.access, a.made = session, access, m
 	a.stale, a.paused, a.checked = "", false, k.opts.Now()
 	k.mu.Lock()
@@ -179,17 +179,12 @@ func (k *Pool) clean(ctx context.Context, a *agent) error {
 
 // removeStray removes every container of the agent: two must never have its state.
 func (k *Pool) removeStray(ctx context.Context, a *agent) error {
-	list, err := k.opts.Engine.List(ctx,
+	n, err := runner.RemoveContainers(ctx, k.opts.Engine,
 		map[string]string{runner.LabelHome: k.opts.Home.Dir(), runner.LabelAgent: a.id})
-	if err != nil {
-		return err
+	if n > 0 {
+		k.opts.Log.Info("containers that no process holds are removed", "agent", a.id, "containers", n)
 	}
-	var errs []error
-	for _, stray := range list {
-		k.opts.Log.Info("a container that nobody holds is removed", "agent", a.id, "container", stray.Handle.Name)
-		errs = append(errs, k.opts.Engine.Remove(ctx, stray.Handle))
-	}
-	return errors.Join(errs...)
+	return err
 }
 
 // adopt takes up the container that another process left the agent. Without one
@@ -214,15 +209,16 @@ func (k *Pool) adopt(ctx context.Context, a *agent, t *Turn) error {
 	if err != nil {
 		return errors.Join(err, closeAccess(access))
 	}
-	session, err := runner.TakeUp(ctx, cfg, rec.Held)
+	cfg.Record, cfg.RecordDir = rec, k.private(a, "")
+	session, err := runner.TakeUp(ctx, cfg, true)
 	if err != nil {
 		return errors.Join(err, closeAccess(access))
 	}
-	k.hold(a, session, access, rec.Made)
-	if made := rec.Held.User; made != nil && cfg.User == nil && cfg.UIDs.Has(made.UID) {
+	k.hold(a, session, access, *rec.Made)
+	if made := rec.User; made != nil && cfg.User == nil && cfg.UIDs.Has(made.UID) {
 		user = made // of the pool, as long as it runs
 	}
-	if made := rec.Held.User; (made == nil) != (user == nil) || made != nil && *made != *user {
+	if made := rec.User; (made == nil) != (user == nil) || made != nil && *made != *user {
 		a.stale = "the user changed"
 	}
 	a.checked, a.paused = time.Time{}, true // whether it is: resuming tells

@@ -113,7 +113,7 @@ type agent struct {
 	// Of whoever has the lane.
 	session *runner.Session // nil: no container
 	access  io.Closer       // of the session; may be nil
-	made    made            // what the session was made from
+	made    runner.Made     // what the session was made from
 	stale   string          // why the session cannot stay, "" if it can
 	paused  bool
 	checked time.Time // agentd answered

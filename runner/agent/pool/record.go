@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,51 +16,27 @@ import (
 	"holon/runner/gateway"
 )
 
-// What is kept in an agent's private directory.
+// What is kept in an agent's private directory, next to runner.Record.
 const (
-	sessionDir  = "session"      // what the container and agentd write: Config.Dir
-	sessionFile = "session.json" // record
-	turnFile    = "turn.json"    // asked
-	egressFile  = "egress.ndjson"
+	sessionDir = "session"   // what the container and agentd write: Config.Dir
+	turnFile   = "turn.json" // asked
+	egressFile = "egress.ndjson"
 )
 
-// recordSchema is the value of "schema" in every session.json of an agent.
-const recordSchema = "holon.agent-session/1"
-
-// record is session.json: what the container of an agent is and what it was made
-// from, for a process that finds it. It is written durably before the container
-// is made and after, and removed when the container is gone.
-type record struct {
-	Schema string      `json:"schema"`
-	Made   made        `json:"made"`
-	Held   runner.Held `json:"held"`
+// madeFor is what the container for a turn is to be made from.
+func (k *Pool) madeFor(t Turn) runner.Made {
+	return runner.Made{Image: cmp.Or(t.Image, k.opts.Image), Model: t.Model, Fallbacks: t.Fallbacks,
+		Version: k.opts.Version}
 }
 
-// made is what a container was made from, as it was asked for. Another value
-// needs another container.
-type made struct {
-	Image     string   `json:"image"`
-	Model     string   `json:"model"`
-	Fallbacks []string `json:"fallbacks,omitempty"`
-	Version   string   `json:"version"`
-}
-
-func (k *Pool) madeFor(t Turn) made {
-	image := t.Image
-	if image == "" {
-		image = k.opts.Image
-	}
-	return made{Image: image, Model: t.Model, Fallbacks: t.Fallbacks, Version: k.opts.Version}
-}
-
-// differs says what of m is not as in other, "" when nothing is.
-func (m made) differs(other made) string {
+// differs says why a container that was made from one cannot be used for the other, "" when it can.
+func differs(made, want runner.Made) string {
 	switch {
-	case m.Image != other.Image:
+	case made.Image != want.Image:
 		return "the image changed"
-	case m.Model != other.Model || !slices.Equal(m.Fallbacks, other.Fallbacks):
+	case made.Model != want.Model || !slices.Equal(made.Fallbacks, want.Fallbacks):
 		return "the model changed"
-	case m.Version != other.Version:
+	case made.Version != want.Version:
 		return "another version of holon made it"
 	}
 	return ""
@@ -80,43 +57,24 @@ func (k *Pool) private(a *agent, name string) string {
 	return filepath.Join(k.opts.Home.AgentPrivateDir(a.id), name)
 }
 
-// writeRecord keeps what the agent's session holds by now.
-func (k *Pool) writeRecord(a *agent, m made, held runner.Held) error {
-	data, err := json.MarshalIndent(record{Schema: recordSchema, Made: m, Held: held}, "", "  ")
-	if err == nil {
-		err = durable.WriteFile(k.private(a, sessionFile), append(data, '\n'), 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("keep the record of the agent's container: %w", err)
-	}
-	return nil
-}
-
-// readRecord reads what another process kept; nil when there is nothing, or
-// nothing that could be used: containers are found by their labels all the same.
-func (k *Pool) readRecord(a *agent) *record {
-	var r record
-	err := readJSON(k.private(a, sessionFile), &r)
+// readRecord reads the record of the agent's container that another process wrote, nil when there is none that could be
+// used: containers are found by their labels all the same.
+func (k *Pool) readRecord(a *agent) *runner.Record {
+	r, err := runner.ReadRecord(k.private(a, ""))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil && (r.Schema != recordSchema || r.Held.Dir != k.private(a, sessionDir) ||
-		!filepath.IsAbs(r.Held.Sockets) || r.Held.ID == "") {
-		err = errors.New("it is of another version, or of another home")
+	if err == nil && (r.Made == nil || r.ID == "" || r.Dir != k.private(a, sessionDir)) {
+		err = errors.New("it is that of another home, or of a run")
 	}
 	if err != nil {
 		k.opts.Log.Warn("the record of an agent's container cannot be used", "agent", a.id, "err", err)
 		return nil
 	}
-	return &r
+	return r
 }
 
-func (k *Pool) removeRecord(a *agent) error {
-	if err := os.Remove(k.private(a, sessionFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove the record of the agent's container: %w", err)
-	}
-	return nil
-}
+func (k *Pool) removeRecord(a *agent) error { return runner.RemoveRecord(k.private(a, "")) }
 
 // noteTurn keeps which turn is about to be asked for.
 func (k *Pool) noteTurn(a *agent, turnID string, grant gateway.TokenHash) error {
@@ -138,7 +96,10 @@ func (k *Pool) noteTurn(a *agent, turnID string, grant gateway.TokenHash) error 
 // that is not known, and the turn can ask no more models.
 func (k *Pool) grantOf(a *agent, turnID string) gateway.TokenHash {
 	var t asked
-	err := readJSON(k.private(a, turnFile), &t)
+	data, err := durable.ReadFile(k.private(a, turnFile), maxAsked)
+	if err == nil {
+		err = json.Unmarshal(data, &t)
+	}
 	if err == nil && t.TurnID == turnID {
 		return t.Grant
 	}
@@ -149,12 +110,4 @@ func (k *Pool) grantOf(a *agent, turnID string) gateway.TokenHash {
 	return gateway.TokenHash{}
 }
 
-const maxRecord = 1 << 20
-
-func readJSON(path string, v any) error {
-	data, err := durable.ReadFile(path, maxRecord)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(data, v)
-}
+const maxAsked = 1 << 20 // bytes of turn.json

@@ -3,8 +3,6 @@ package pool
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"holon/responses"
@@ -40,7 +38,7 @@ type Result struct {
 	Fresh     string   // why the turn got another container than the one before; "": it did not
 }
 
-// MaxLast bounds Result.Last in bytes.
+// MaxLast bounds Result.Last in bytes, without the mark that it was shortened.
 const MaxLast = 256 << 10
 
 // result is the Result of a turn whose end was seen.
@@ -57,7 +55,7 @@ func (k *Pool) result(a *agent, t Turn, out runner.TurnResult) Result {
 func (k *Pool) ended(t Turn, out runner.TurnResult, rec *turns.Record, why error) Result {
 	resp := out.Response
 	r := k.recorded(t, out, rec)
-	r.Status, r.Last, r.Usage = resp.Status, clip(k.opts.Secrets.Text(resp.OutputText()), MaxLast),
+	r.Status, r.Last, r.Usage = resp.Status, runner.Clip(k.opts.Secrets.Text(resp.OutputText()), MaxLast),
 		plausible(resp.Usage)
 	r.Model = cmp.Or(r.Model, resp.Model)
 	switch {
@@ -66,7 +64,8 @@ func (k *Pool) ended(t Turn, out runner.TurnResult, rec *turns.Record, why error
 	case k.hostEnded(&r, out.OverQuota, why):
 		return r
 	}
-	r.Reason, r.Failure = k.reason(resp)
+	r.Failure = runner.ResponseFailure(resp)
+	r.Failure.Message, r.Reason = k.opts.Secrets.Text(r.Failure.Message), r.Failure.Code
 	r.Lost = resp.Status == responses.StatusFailed && r.Reason == responses.CodeInterrupted ||
 		resp.Status == responses.StatusIncomplete && r.Reason == responses.ReasonShutdown
 	return r
@@ -76,7 +75,7 @@ func (k *Pool) ended(t Turn, out runner.TurnResult, rec *turns.Record, why error
 func (k *Pool) lost(t Turn, out runner.TurnResult, rec *turns.Record) Result {
 	r := k.recorded(t, out, rec)
 	if out.Response != nil {
-		r.Last = clip(k.opts.Secrets.Text(out.Response.OutputText()), MaxLast)
+		r.Last = runner.Clip(k.opts.Secrets.Text(out.Response.OutputText()), MaxLast)
 	}
 	if k.hostEnded(&r, out.OverQuota, out.Err) {
 		return r
@@ -135,22 +134,6 @@ func (k *Pool) recorded(t Turn, out runner.TurnResult, rec *turns.Record) Result
 	return r
 }
 
-// reason says why a response is not completed.
-func (k *Pool) reason(resp *responses.Response) (code string, _ *state.Failure) {
-	f := &state.Failure{Code: responses.CodeServerError, Message: "the turn failed"}
-	switch {
-	case resp.Status == responses.StatusCancelled:
-		f = &state.Failure{Code: responses.CodeCancelled, Message: "the turn was cancelled"}
-	case resp.Status == responses.StatusIncomplete && resp.IncompleteDetails != nil:
-		f = &state.Failure{Code: runner.OneLine(resp.IncompleteDetails.Reason, 100)}
-		f.Message = fmt.Sprintf("the turn ended early: %s", f.Code)
-	case resp.Error != nil:
-		f = &state.Failure{Code: runner.OneLine(resp.Error.Code, 100),
-			Message: k.opts.Secrets.Text(runner.OneLine(resp.Error.Message, 2000))}
-	}
-	return f.Code, f
-}
-
 // plausible leaves out a usage that cannot be one: it is summed up.
 func plausible(u *responses.Usage) *responses.Usage {
 	const most = 1 << 40
@@ -159,12 +142,4 @@ func plausible(u *responses.Usage) *responses.Usage {
 		return nil
 	}
 	return u
-}
-
-// clip shortens text to at most limit bytes of whole characters.
-func clip(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit-len("…")], "") + "…"
 }

@@ -154,12 +154,12 @@ func (k *Pool) orphans(ctx context.Context) error {
 // takeBack gives the agent a container of its own back that this process does not
 // hold, if it still can be used, and removes it otherwise.
 func (k *Pool) takeBack(ctx context.Context, a *agent, label string) error {
-	if a.session != nil && a.session.Held().ID == label {
+	if a.session != nil && a.session.ID() == label {
 		return nil
 	}
 	if a.session == nil {
 		err := k.adopt(ctx, a, nil)
-		if a.session != nil && a.session.Held().ID == label {
+		if a.session != nil && a.session.ID() == label {
 			return err
 		}
 		if err != nil {

@@ -36,7 +36,7 @@ func (k *Pool) tidy() error {
 		}
 		errs = append(errs, durable.Sweep(k.opts.Home.AgentPrivateDir(id)))
 		if rec := k.readRecord(&agent{id: id}); rec != nil {
-			named[rec.Held.Sockets] = true
+			named[rec.Sockets] = true
 		}
 	}
 	parent := filepath.Dir(k.opts.Home.IPCDir("x"))

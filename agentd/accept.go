@@ -246,23 +246,23 @@ func (s *Server) planDirs(p *plan) (err error) {
 	h := p.req.Holon
 	p.turnDir = s.defaultDir(p.turnID)
 	if h.OutputDir != "" {
-		if p.turnDir, err = confine("holon.output_dir", s.cfg.OutputDir, h.OutputDir); err != nil {
+		if p.turnDir, err = confine("holon.output_dir", s.cfg.Dirs.Output, h.OutputDir); err != nil {
 			return err
 		}
 	}
 	if h.InputDir != "" {
-		if p.inputDir, err = confine("holon.input_dir", s.cfg.InputDir, h.InputDir); err != nil {
+		if p.inputDir, err = confine("holon.input_dir", s.cfg.Dirs.Input, h.InputDir); err != nil {
 			return err
 		}
 		if !isDir(p.inputDir) {
 			return responses.Invalid("holon.input_dir", responses.CodeInvalidValue,
 				fmt.Sprintf("there is no directory %s", p.inputDir))
 		}
-	} else if dir := filepath.Join(s.cfg.InputDir, "turns", p.turnID); isDir(dir) {
+	} else if dir := filepath.Join(s.cfg.Dirs.Input, "turns", p.turnID); isDir(dir) {
 		p.inputDir = dir
 	}
 	if h.WorkspaceDir != "" {
-		if p.workDir, err = confine("holon.workspace_dir", s.cfg.WorkspaceDir, h.WorkspaceDir); err != nil {
+		if p.workDir, err = confine("holon.workspace_dir", s.cfg.Dirs.Workspace, h.WorkspaceDir); err != nil {
 			return err
 		}
 		if !isDir(p.workDir) {
@@ -271,7 +271,7 @@ func (s *Server) planDirs(p *plan) (err error) {
 		}
 		return nil
 	}
-	p.workDir = s.cfg.WorkspaceDir
+	p.workDir = s.cfg.Dirs.Workspace
 	if info, err := os.Stat(p.workDir); err != nil || !info.IsDir() { // the operator may have named a link
 		p.workDir = p.turnDir
 	}
@@ -285,12 +285,12 @@ func isDir(path string) bool {
 
 // checkDisk refuses a turn while it could still be refused cleanly.
 func (s *Server) checkDisk() error {
-	for _, dir := range []string{s.cfg.OutputDir, s.cfg.StateDir} {
+	for _, dir := range []string{s.cfg.Dirs.Output, s.cfg.Dirs.State} {
 		var st syscall.Statfs_t
 		if err := syscall.Statfs(dir, &st); err != nil {
 			return responses.Internal("the disk cannot be examined", err)
 		}
-		if free := int64(st.Bavail) * int64(st.Bsize); free < s.cfg.MinFree {
+		if free := int64(st.Bavail) * int64(st.Bsize); free < s.cfg.Turns.MinFree {
 			return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeDiskFull,
 				Message: fmt.Sprintf("only %d MiB are free on the disk of %s", free>>20, dir),
 				Hint:    "free some space, then send the request again"}
@@ -376,7 +376,7 @@ func (s *Server) turn(j *job) *turn.Turn {
 	j.lead = lead
 	_, history := prompt.Split(j.history)
 	j.watch = activation.NewWatch(j.skills, j.scope, j.workDir, home(s.parts.Environ))
-	maxRounds := s.cfg.MaxRounds
+	maxRounds := s.cfg.Turns.MaxRounds
 	if l := j.req.Holon.Limits; l != nil && l.MaxRounds > 0 {
 		maxRounds = min(maxRounds, l.MaxRounds)
 	}
@@ -393,14 +393,14 @@ func (s *Server) turn(j *job) *turn.Turn {
 		Tools: j.toolset, Env: s.toolEnv(j), Notices: s.notices(j), Inbox: j.inbox,
 		Secrets: s.parts.Secrets, Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: maxRounds, Full: full,
 		Now:    s.parts.Now,
-		Window: s.cfg.windows.Of(j.modelRef), Memory: s.learned.of(j), Dir: j.turnDir,
+		Window: s.cfg.Models.Window(j.modelRef), Memory: s.learned.of(j), Dir: j.turnDir,
 	}
 }
 
 // timeout is the turn's wall time, from the moment it leaves the queue: how
 // long others take is not its fault.
 func (s *Server) timeout(req *responses.Request) time.Duration {
-	d := s.cfg.TurnTimeout
+	d := s.cfg.Turns.Timeout
 	if l := req.Holon.Limits; l != nil && l.TimeoutMS > 0 {
 		d = min(d, time.Duration(l.TimeoutMS)*time.Millisecond)
 	}

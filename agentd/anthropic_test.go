@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/agentd/model"
 	"holon/agentd/model/anthropic"
 	"holon/responses"
@@ -153,10 +154,10 @@ func startClaude(t *testing.T, c *claude) *harness {
 			t.Errorf("the provider refused a request: %s", fault)
 		}
 	})
-	return start(t, func(cfg *agentd.Config, parts *agentd.Parts) {
-		cfg.Model = "anthropic/claude-opus-5"
+	return start(t, func(cfg *config.Config, parts *agentd.Parts) {
+		cfg.Models.Default = "anthropic/claude-opus-5"
 		parts.Models, err = model.NewResolver(model.Options{
-			Transports: map[string]model.Transport{"anthropic": transport}, Default: cfg.Model,
+			Transports: map[string]model.Transport{"anthropic": transport}, Default: cfg.Models.Default,
 			Retry: model.Policy{Retries: 2, Base: time.Millisecond, MaxPause: time.Second},
 		})
 		if err != nil {

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"holon/agentd/config"
 	"holon/agentd/forward"
 	"holon/agentd/mcp"
 	"holon/agentd/model"
@@ -32,8 +31,8 @@ import (
 // skills. environ is the process's own environment; commands get the harmless
 // part of it and what --pass-env names, never a key. secrets are what nobody may
 // see; nil for none.
-func Assemble(cfg Config, environ []string, secrets *redact.Set, log *slog.Logger) (Parts, error) {
-	servers, err := cfg.mcpServers()
+func Assemble(cfg config.Config, environ []string, secrets *redact.Set, log *slog.Logger) (Parts, error) {
+	servers, err := mcpServers(cfg.Tools.MCPConfig)
 	if err != nil {
 		return Parts{}, err
 	}
@@ -41,27 +40,27 @@ func Assemble(cfg Config, environ []string, secrets *redact.Set, log *slog.Logge
 	if err != nil {
 		return Parts{}, err
 	}
-	found := cfg.roots("").DiscoverAgent()
+	found := cfg.SkillRoots("").DiscoverAgent()
 	for _, p := range found.Problems {
 		log.Warn("a skill is left out", "err", p.Error(), "hint", p.Hint)
 	}
 	// Nothing else in this program starts processes, so the supervisor may own them all.
 	supervisor := process.New(process.Options{Logger: log, Exclusive: true, Secrets: secrets})
-	managed := tasks.New(tasks.Options{Dir: filepath.Join(cfg.StateDir, "tasks"), Secrets: secrets, Logger: log})
-	proxy, err := cfg.forward(log)
+	managed := tasks.New(tasks.Options{Dir: filepath.Join(cfg.Dirs.State, "tasks"), Secrets: secrets, Logger: log})
+	proxy, err := openProxy(cfg.Commands.Proxy(), log)
 	if err != nil {
 		return Parts{}, err
 	}
-	container, err := beside(len(cfg.ToolList()) > 0, func() (*tools.Registry, error) {
+	container, err := beside(len(cfg.Tools.List()) > 0, func() (*tools.Registry, error) {
 		return toolset(cfg, supervisor, managed)
 	})
 	if err != nil {
 		return Parts{}, errors.Join(err, proxy.close())
 	}
-	commands := process.Environ(environ, append(proxy.environ, passed(environ, cfg.PassEnv)...)...)
+	commands := process.Environ(environ, append(proxy.environ, cfg.Commands.Passed(environ)...)...)
 	connected := mcp.Open(mcp.Options{
-		Config: servers, HostSocket: cfg.hostSocket(), Starter: supervisor, Environ: commands, Dir: cfg.startDir(),
-		LogDir: filepath.Join(cfg.StateDir, "mcp"), Version: Version(), Log: log,
+		Config: servers, HostSocket: cfg.Tools.HostMCP(), Starter: supervisor, Environ: commands, Dir: startDir(cfg.Dirs.Workspace),
+		LogDir: filepath.Join(cfg.Dirs.State, "mcp"), Version: Version(), Log: log,
 	})
 	return Parts{
 		Models: models, Tools: container, MCP: connected, Tasks: managed, Skills: found,
@@ -73,14 +72,14 @@ func Assemble(cfg Config, environ []string, secrets *redact.Set, log *slog.Logge
 	}, nil
 }
 
-// mcpServers reads --mcp-config.
-func (c *Config) mcpServers() (mcp.Config, error) {
-	if c.MCPConfig == "" {
+// mcpServers reads --mcp-config, which may be "".
+func mcpServers(path string) (mcp.Config, error) {
+	if path == "" {
 		return mcp.Config{}, nil
 	}
-	servers, err := mcp.LoadConfig(c.MCPConfig)
+	servers, err := mcp.LoadConfig(path)
 	if problem, ok := errors.AsType[*mcp.Problem](err); ok {
-		return mcp.Config{}, Problems{{"--mcp-config", problem.Error(), problem.Remedy}}
+		return mcp.Config{}, config.Wrong("--mcp-config", problem.Error(), problem.Remedy)
 	}
 	if err != nil {
 		return mcp.Config{}, err
@@ -90,9 +89,9 @@ func (c *Config) mcpServers() (mcp.Config, error) {
 
 // startDir is where MCP servers start that do not say: where working trees are,
 // if there are any yet.
-func (c *Config) startDir() string {
-	if isDir(c.WorkspaceDir) {
-		return c.WorkspaceDir
+func startDir(workspace string) string {
+	if isDir(workspace) {
+		return workspace
 	}
 	return "/"
 }
@@ -150,10 +149,10 @@ func (b *besideTools) Run(ctx context.Context, env tools.Env, call tools.Call) t
 
 // toolset is the one list of container tools, less those that the profile
 // leaves out. Without the tools to go on with a task there are no tasks.
-func toolset(cfg Config, supervisor *process.Supervisor, managed *tasks.Manager) (*tools.Registry, error) {
-	profile := cfg.ToolList()
-	options := command.Options{Starter: supervisor, Tasks: managed, TaskTime: cfg.TaskTimeout,
-		StreamBytes: cfg.StreamBytes}
+func toolset(cfg config.Config, supervisor *process.Supervisor, managed *tasks.Manager) (*tools.Registry, error) {
+	profile := cfg.Tools.List()
+	options := command.Options{Starter: supervisor, Tasks: managed, TaskTime: cfg.Commands.TaskTimeout,
+		StreamBytes: cfg.Commands.StreamBytes}
 	if len(profile) > 0 && !(slices.Contains(profile, command.OutputName) &&
 		slices.Contains(profile, command.StopName)) {
 		options.Tasks = nil
@@ -179,16 +178,16 @@ func toolset(cfg Config, supervisor *process.Supervisor, managed *tasks.Manager)
 	}
 	chosen, err := registry.Subset(profile)
 	if err != nil {
-		return nil, Problems{{"--tools", err.Error(), "name tools of this list, or leave the setting out for all"}}
+		return nil, config.Wrong("--tools", err.Error(), "name tools of this list, or leave the setting out for all")
 	}
 	return chosen, nil
 }
 
 // transports configures the providers. Behind a gateway there is no key here:
 // the host adds it.
-func transports(cfg Config, environ []string) (resolver *model.Resolver, release func() error, err error) {
-	refs := append([]string{cfg.Model}, cfg.FallbackList()...)
-	opts := scripted.Options{Dirs: []string{".", cfg.WorkspaceDir}}
+func transports(cfg config.Config, environ []string) (resolver *model.Resolver, release func() error, err error) {
+	refs := cfg.Models.References()
+	opts := scripted.Options{Dirs: []string{".", cfg.Dirs.Workspace}}
 	for _, ref := range refs {
 		if file, ok := strings.CutPrefix(ref, "scripted/"); ok && filepath.IsAbs(file) {
 			opts.Files = append(opts.Files, file)
@@ -199,17 +198,17 @@ func transports(cfg Config, environ []string) (resolver *model.Resolver, release
 		return nil, nil, err
 	}
 	set, err := catalogue.Open(catalogue.Options{
-		Configured: commaList(cfg.Providers), References: refs, Taken: []string{providers.Scripted},
-		Setting: cfg.provider(environ), Socket: cfg.gateway(), IdleTimeout: cfg.ModelIdle, Freeform: cfg.Freeform,
+		Configured: cfg.Models.ProviderList(), References: refs, Taken: []string{providers.Scripted},
+		Setting: cfg.Models.Setting(environ), Socket: cfg.Models.Gateway(), IdleTimeout: cfg.Models.Idle, Freeform: cfg.Models.Freeform,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	set.Offered[providers.Scripted] = script
 	policy := model.DefaultPolicy()
-	policy.Total = cfg.ModelTimeout
+	policy.Total = cfg.Models.Timeout
 	resolver, err = model.NewResolver(model.Options{
-		Transports: set.Offered, Unlisted: set.Unlisted, Default: cfg.Model, Fallbacks: cfg.FallbackList(),
+		Transports: set.Offered, Unlisted: set.Unlisted, Default: cfg.Models.Default, Fallbacks: cfg.Models.FallbackList(),
 		Retry: policy, Totals: set.Totals,
 	})
 	if err != nil {
@@ -218,47 +217,14 @@ func transports(cfg Config, environ []string) (resolver *model.Resolver, release
 	return resolver, set.Close, nil
 }
 
-// provider returns how settings of providers are looked up: those that Config
-// names there, all others in the environment, since there may be any.
-func (c *Config) provider(environ []string) func(name string) string {
-	values := make(map[string]string)
-	for _, kv := range environ {
-		if name, value, ok := strings.Cut(kv, "="); ok {
-			values[name] = value
-		}
-	}
-	values["OPENAI_API_KEY"], values["OPENAI_BASE_URL"] = c.OpenAIKey, c.OpenAIBaseURL
-	values["ANTHROPIC_API_KEY"], values["ANTHROPIC_BASE_URL"] = c.AnthropicKey, c.AnthropicBaseURL
-	return func(name string) string { return values[name] }
-}
-
-// gateway returns the socket of the model gateway, "" when there is none.
-func (c *Config) gateway() string { return socketOr(c.ModelSocket, DefaultModelSocket) }
-
-// hostSocket returns the socket of the host's MCP server, "" when there is none.
-func (c *Config) hostSocket() string { return socketOr(c.HostSocket, DefaultHostSocket) }
-
-// socketOr returns the socket that is configured, else the conventional one if
-// the host has put it there, else "".
-func socketOr(configured, conventional string) string {
-	if configured != "" {
-		return configured
-	}
-	if info, err := os.Stat(conventional); err == nil && info.Mode().Type() == fs.ModeSocket {
-		return conventional
-	}
-	return ""
-}
-
 // wayOut is what commands are told of the host's HTTP proxy.
 type wayOut struct {
 	environ []string
 	close   func() error
 }
 
-// forward opens the way to the host's HTTP proxy, if there is one.
-func (c *Config) forward(log *slog.Logger) (wayOut, error) {
-	socket := socketOr(c.EgressSocket, DefaultEgress)
+// openProxy opens the way to the host's HTTP proxy at socket, "" for none.
+func openProxy(socket string, log *slog.Logger) (wayOut, error) {
 	if socket == "" {
 		return wayOut{close: func() error { return nil }}, nil
 	}
@@ -268,16 +234,4 @@ func (c *Config) forward(log *slog.Logger) (wayOut, error) {
 	}
 	log.Info("commands reach the network through the host's proxy", "address", f.URL(), "socket", socket)
 	return wayOut{environ: f.Environ(), close: f.Close}, nil
-}
-
-// passed picks the variables that the operator wants commands to have.
-func passed(environ []string, names string) []string {
-	wanted := strings.FieldsFunc(names, func(r rune) bool { return r == ',' || r == ' ' })
-	var list []string
-	for _, kv := range environ {
-		if name, _, ok := strings.Cut(kv, "="); ok && slices.Contains(wanted, name) {
-			list = append(list, kv)
-		}
-	}
-	return list
 }

@@ -5,13 +5,14 @@ import (
 	"slices"
 	"testing"
 
+	"holon/agentd/config"
 	"holon/agentd/process"
 	"holon/agentd/tasks"
 	"holon/agentd/tools"
 )
 
 // all is the container's whole set of tools.
-func all(t *testing.T, cfg Config) *tools.Registry {
+func all(t *testing.T, cfg config.Config) *tools.Registry {
 	t.Helper()
 	sup := process.New(process.Options{})
 	managed := tasks.New(tasks.Options{Dir: t.TempDir()})
@@ -34,7 +35,7 @@ func all(t *testing.T, cfg Config) *tools.Registry {
 // its schema is accepted: the rules are those of the strict mode of function
 // tools.
 func TestEverySchemaHasAStrictForm(t *testing.T) {
-	for _, def := range all(t, DefaultConfig()).Definitions() {
+	for _, def := range all(t, config.Default()).Definitions() {
 		if def.Description == "" || len(def.Description) > 1500 {
 			t.Errorf("%s: description of %d bytes", def.Name, len(def.Description))
 		}
@@ -109,15 +110,15 @@ func TestProfile(t *testing.T) {
 	}
 	whole := []string{"ExecCommand", "ExecCommandBatch", "TaskList", "TaskStatus", "TaskOutput", "TaskInput",
 		"TaskStop", "ApplyPatch", "ViewImage"}
-	if got := names(all(t, DefaultConfig())); !slices.Equal(got, whole) {
+	if got := names(all(t, config.Default())); !slices.Equal(got, whole) {
 		t.Errorf("tools %v", got)
 	}
-	cfg := DefaultConfig()
-	cfg.Tools = " ApplyPatch, ExecCommand "
+	cfg := config.Default()
+	cfg.Tools.Names = " ApplyPatch, ExecCommand "
 	if got := names(all(t, cfg)); !slices.Equal(got, []string{"ExecCommand", "ApplyPatch"}) {
 		t.Errorf("tools %v", got)
 	}
-	cfg.Tools = "ApplyPatch,Shell"
+	cfg.Tools.Names = "ApplyPatch,Shell"
 	if _, err := toolset(cfg, nil, nil); err == nil {
 		t.Error("an unknown tool is accepted")
 	}

@@ -64,7 +64,7 @@ func (s *Server) compact(ctx context.Context, req *responses.Request, h http.Hea
 		return nil, err
 	}
 	defer s.running.Done()
-	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.TurnTimeout, turn.ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Turns.Timeout, turn.ErrTimeout)
 	defer cancel()
 	defer context.AfterFunc(s.base, cancel)() // at the end of the grace of a shutdown
 	ticket, err := s.compactions.admit(responses.NewID(responses.PrefixCompaction))

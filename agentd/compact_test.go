@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/agentd/model"
 	"holon/agentd/model/openai"
 	"holon/responses"
@@ -192,7 +193,7 @@ func TestCompactByProvider(t *testing.T) {
 		}
 	}))
 	defer provider.Close()
-	h := start(t, func(_ *agentd.Config, p *agentd.Parts) {
+	h := start(t, func(_ *config.Config, p *agentd.Parts) {
 		remote, err := openai.New(openai.Options{BaseURL: provider.URL, APIKey: "test"})
 		if err != nil {
 			t.Fatal(err)
@@ -221,7 +222,7 @@ func TestCompactByProvider(t *testing.T) {
 
 // A compaction waits for no turn, and ends with its server.
 func TestCompactBesideATurn(t *testing.T) {
-	h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Concurrency, c.Grace = 1, 10*time.Millisecond })
+	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Turns.Concurrency, c.Turns.Grace = 1, 10*time.Millisecond })
 	ref := h.scenario("hello", hello)
 	running := h.later(t.Context(), `{"input":"x"}`)
 	h.gate.wait(t, 1)

@@ -3,6 +3,7 @@ package agentd
 import (
 	"path/filepath"
 
+	"holon/agentd/config"
 	"holon/agentd/process"
 	"holon/agentd/prompt"
 	"holon/agentd/tasks"
@@ -38,7 +39,7 @@ type SkillRoot struct {
 // DebugPrompt assembles the prompt of a request as a turn would. It opens no
 // store, starts nothing and writes nothing, so it may be used beside a running
 // server. What a continued conversation was told before is not looked at.
-func DebugPrompt(cfg Config, req *responses.Request) (*PromptReport, error) {
+func DebugPrompt(cfg config.Config, req *responses.Request) (*PromptReport, error) {
 	t, hasInput, err := planTelling(&cfg, req)
 	if err != nil {
 		return nil, err
@@ -48,10 +49,10 @@ func DebugPrompt(cfg Config, req *responses.Request) (*PromptReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.skills = cfg.roots(t.tree).Discover()
+	t.skills = cfg.SkillRoots(t.tree).Discover()
 	t.assemble(&cfg, req, unshadowed(toolNames(registry.Definitions()), req), nil, hasInput)
 	report := &PromptReport{
-		AgentHome: cfg.AgentHome, AgentRole: cfg.AgentRole, Workspace: t.tree, ExecutionRoot: t.tree,
+		AgentHome: cfg.Agent.Home, AgentRole: cfg.Agent.Role, Workspace: t.tree, ExecutionRoot: t.tree,
 		Confinement: "none by agentd; the container confines",
 		Tools:       t.tools, Fingerprint: t.prompt.Fingerprint(), Sources: t.prompt.Sources, SkillRoots: []SkillRoot{},
 		Notes: append([]string{}, t.prompt.Notes()...), Text: t.prompt.Text(),
@@ -73,10 +74,10 @@ func DebugPrompt(cfg Config, req *responses.Request) (*PromptReport, error) {
 }
 
 // planTelling finds the working tree of a request, as planDirs does for a turn.
-func planTelling(cfg *Config, req *responses.Request) (t telling, hasInput bool, err error) {
-	tree := cfg.WorkspaceDir
+func planTelling(cfg *config.Config, req *responses.Request) (t telling, hasInput bool, err error) {
+	tree := cfg.Dirs.Workspace
 	if dir := req.Holon.WorkspaceDir; dir != "" {
-		if tree, err = confine("holon.workspace_dir", cfg.WorkspaceDir, dir); err != nil {
+		if tree, err = confine("holon.workspace_dir", cfg.Dirs.Workspace, dir); err != nil {
 			return t, false, err
 		}
 	}
@@ -84,7 +85,7 @@ func planTelling(cfg *Config, req *responses.Request) (t telling, hasInput bool,
 		t.tree = tree
 	}
 	hasInput = req.Holon.InputDir != "" ||
-		req.Holon.TurnID != "" && isDir(filepath.Join(cfg.InputDir, "turns", req.Holon.TurnID))
+		req.Holon.TurnID != "" && isDir(filepath.Join(cfg.Dirs.Input, "turns", req.Holon.TurnID))
 	return t, hasInput, nil
 }
 

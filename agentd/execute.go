@@ -125,7 +125,7 @@ func (s *Server) execute(ctx context.Context, j *job) (turn.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout(j.req), turn.ErrTimeout)
 	defer cancel()
 	if limit := s.outputLimit(j.req); limit > 0 {
-		j.output = &outputGauge{dir: j.turnDir, state: s.cfg.StateDir, limit: limit}
+		j.output = &outputGauge{dir: j.turnDir, state: s.cfg.Dirs.State, limit: limit}
 		var end context.CancelCauseFunc
 		ctx, end = context.WithCancelCause(ctx)
 		defer end(nil)

@@ -1,6 +1,10 @@
 package agentd
 
-import "time"
+import (
+	"time"
+
+	"holon/agentd/config"
+)
 
 // SetWaits gives the server less patience than it has, before it serves.
 func (s *Server) SetWaits(heartbeat, write, body time.Duration) {
@@ -20,7 +24,7 @@ func (s *Server) Clients(turnID string) int {
 
 // Description returns the OpenAPI document of a server with the default configuration.
 func Description() ([]byte, error) {
-	d, err := (&Server{cfg: DefaultConfig()}).description()
+	d, err := (&Server{cfg: config.Default()}).description()
 	if err != nil {
 		return nil, err
 	}

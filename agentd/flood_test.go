@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/agentd/model"
 	"holon/responses"
 	"holon/responses/turns"
@@ -67,8 +68,8 @@ func small(t *testing.T) string {
 
 func TestDiskFullInTheMiddleOfATurn(t *testing.T) {
 	disk := small(t)
-	h := start(t, func(c *agentd.Config, _ *agentd.Parts) {
-		c.OutputDir, c.StateDir = filepath.Join(disk, "output"), filepath.Join(disk, "state")
+	h := start(t, func(c *config.Config, _ *agentd.Parts) {
+		c.Dirs.Output, c.Dirs.State = filepath.Join(disk, "output"), filepath.Join(disk, "state")
 	})
 	ref := h.scenario("hello", hello)
 	full := h.post(`{"model":"flood/any","input":"go","stream":true,"holon":{"turn_id":"turn_a"}}`)
@@ -110,7 +111,7 @@ func TestDiskFullInTheMiddleOfATurn(t *testing.T) {
 // A JSON client gets the same news as an error.
 func TestDiskFullWithoutAStream(t *testing.T) {
 	disk := small(t)
-	h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.OutputDir = filepath.Join(disk, "output") })
+	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Dirs.Output = filepath.Join(disk, "output") })
 	a := h.post(`{"model":"flood/any","input":"go","holon":{"turn_id":"turn_a"}}`)
 	if e := a.failure(t); e.Code != responses.CodeDiskFull || a.status != http.StatusInsufficientStorage {
 		t.Errorf("%d, %v", a.status, e)
@@ -118,13 +119,13 @@ func TestDiskFullWithoutAStream(t *testing.T) {
 }
 
 func TestLowDiskIsRefused(t *testing.T) {
-	h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.MinFree = 1 << 62 })
+	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Turns.MinFree = 1 << 62 })
 	a := h.post(`{"input":"go","holon":{"turn_id":"turn_a"}}`)
 	if e := a.failure(t); e.Code != responses.CodeDiskFull || a.status != http.StatusInsufficientStorage ||
 		e.Hint == "" {
 		t.Errorf("%d, %v", a.status, e)
 	}
-	if left, err := os.ReadDir(h.cfg.OutputDir); err != nil || len(left) != 0 {
+	if left, err := os.ReadDir(h.cfg.Dirs.Output); err != nil || len(left) != 0 {
 		t.Errorf("%v is left behind (%v)", left, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/agentd/model"
 	"holon/agentd/model/openai"
 )
@@ -38,8 +39,8 @@ func TestFreeformPatch(t *testing.T) {
 	defer provider.Close()
 	dir := shortDir(t)
 	serve := func(freeform bool) *harness {
-		return startIn(t, dir, func(c *agentd.Config, p *agentd.Parts) {
-			c.OpenAIBaseURL, c.OpenAIKey, c.Freeform = provider.URL, "test", freeform
+		return startIn(t, dir, func(c *config.Config, p *agentd.Parts) {
+			c.Models.OpenAIBaseURL, c.Models.OpenAIKey, c.Models.Freeform = provider.URL, "test", freeform
 			remote, err := openai.New(openai.Options{BaseURL: provider.URL, APIKey: "test", Freeform: freeform})
 			if err != nil {
 				t.Fatal(err)
@@ -54,10 +55,10 @@ func TestFreeformPatch(t *testing.T) {
 	}
 	h := serve(true)
 	first := h.post(`{"model":"openai/gpt-5","input":"go"}`).response(t)
-	if data, err := os.ReadFile(filepath.Join(h.cfg.WorkspaceDir, "new")); err != nil || string(data) != "\"<x>\"\n" {
+	if data, err := os.ReadFile(filepath.Join(h.cfg.Dirs.Workspace, "new")); err != nil || string(data) != "\"<x>\"\n" {
 		t.Errorf("the file has %q, %v", data, err)
 	}
-	stored, err := os.ReadFile(filepath.Join(h.cfg.StateDir, "responses", first.ID+".ndjson"))
+	stored, err := os.ReadFile(filepath.Join(h.cfg.Dirs.State, "responses", first.ID+".ndjson"))
 	if err != nil || !strings.Contains(string(stored), `"arguments":"{\"patch\":\"*** Begin Patch\\n`) {
 		t.Errorf("what is stored: %v\n%s", err, stored)
 	}

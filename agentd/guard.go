@@ -3,56 +3,12 @@ package agentd
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
-	"syscall"
 
 	"holon/responses"
 )
-
-// Length of a bearer token, in bytes. 32 of base64 or hex are at least 128 bits.
-const (
-	minToken = 32
-	maxToken = 4096
-)
-
-// token reads the bearer token that TCP clients must send, "" for none.
-func (c *Config) token() (string, error) {
-	if c.TokenFile == "" {
-		return "", nil
-	}
-	bad := func(what, remedy string) error { return Problems{{"--token-file", what, remedy}} }
-	f, err := os.OpenFile(c.TokenFile, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer must not block
-	if err != nil {
-		return "", bad(fmt.Sprintf("cannot be read: %v", unwrapPath(err)), "name a file that holds the token")
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return "", bad("is no regular file", "name a file that holds the token")
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return "", bad(fmt.Sprintf("others may use it (mode %04o)", info.Mode().Perm()),
-			"chmod 600 it and, if they could read it, make a new token")
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxToken+2))
-	if err != nil {
-		return "", bad(fmt.Sprintf("cannot be read: %v", unwrapPath(err)), "name a file that holds the token")
-	}
-	token := strings.TrimSpace(string(data))
-	if len(token) < minToken || len(token) > maxToken {
-		return "", bad(fmt.Sprintf("holds %d characters", len(token)),
-			fmt.Sprintf("use a random token of %d to %d", minToken, maxToken))
-	}
-	if strings.ContainsRune(token, ' ') || !printable(token) {
-		return "", bad("holds more than one word, or characters that no header can carry", "use letters and digits")
-	}
-	return token, nil
-}
 
 // guard protects the TCP listener: a browser must not reach it, not even by a
 // name that was rebound to loopback, and a token is demanded where there is one.

@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/agentd/model"
 	"holon/agentd/model/openai"
 	"holon/agentd/model/scripted"
@@ -46,7 +47,7 @@ const patience = 3 * time.Minute
 type harness struct {
 	t      *testing.T
 	dir    string
-	cfg    agentd.Config
+	cfg    config.Config
 	server *agentd.Server
 	gate   *gate
 	http   *http.Client // over the Unix socket
@@ -102,7 +103,7 @@ func (g *gate) wait(t *testing.T, n int) {
 }
 
 // start serves on a Unix socket, and on TCP when change sets an address.
-func start(t *testing.T, change ...func(*agentd.Config, *agentd.Parts)) *harness {
+func start(t *testing.T, change ...func(*config.Config, *agentd.Parts)) *harness {
 	t.Helper()
 	return startIn(t, shortDir(t), change...)
 }
@@ -118,7 +119,7 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-func startIn(t *testing.T, dir string, change ...func(*agentd.Config, *agentd.Parts)) *harness {
+func startIn(t *testing.T, dir string, change ...func(*config.Config, *agentd.Parts)) *harness {
 	t.Helper()
 	h := prepare(t, dir, change...)
 	h.serve()
@@ -127,7 +128,7 @@ func startIn(t *testing.T, dir string, change ...func(*agentd.Config, *agentd.Pa
 
 // impatient serves with little patience for slow connections.
 func impatient(t *testing.T, heartbeat, write, body time.Duration,
-	change ...func(*agentd.Config, *agentd.Parts)) *harness {
+	change ...func(*config.Config, *agentd.Parts)) *harness {
 	t.Helper()
 	h := prepare(t, shortDir(t), change...)
 	h.server.SetWaits(heartbeat, write, body)
@@ -136,19 +137,19 @@ func impatient(t *testing.T, heartbeat, write, body time.Duration,
 }
 
 // prepare opens a server that does not serve yet.
-func prepare(t *testing.T, dir string, change ...func(*agentd.Config, *agentd.Parts)) *harness {
+func prepare(t *testing.T, dir string, change ...func(*config.Config, *agentd.Parts)) *harness {
 	t.Helper()
-	h := &harness{t: t, dir: dir, cfg: agentd.DefaultConfig(),
+	h := &harness{t: t, dir: dir, cfg: config.Default(),
 		gate: &gate{make(chan struct{}, 64), make(chan struct{})}}
-	h.cfg.Socket = filepath.Join(dir, "ipc", "agent.sock")
-	for name, at := range map[string]*string{"input": &h.cfg.InputDir, "output": &h.cfg.OutputDir,
-		"state": &h.cfg.StateDir, "tree": &h.cfg.WorkspaceDir, "skills": &h.cfg.SkillsDir} {
+	h.cfg.Server.Socket = filepath.Join(dir, "ipc", "agent.sock")
+	for name, at := range map[string]*string{"input": &h.cfg.Dirs.Input, "output": &h.cfg.Dirs.Output,
+		"state": &h.cfg.Dirs.State, "tree": &h.cfg.Dirs.Workspace, "skills": &h.cfg.Dirs.Skills} {
 		*at = filepath.Join(dir, name)
 		if err := os.MkdirAll(*at, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	h.cfg.Model, h.cfg.MinFree, h.cfg.Concurrency, h.cfg.Grace = "gate/any", 0, 4, time.Second
+	h.cfg.Models.Default, h.cfg.Turns.MinFree, h.cfg.Turns.Concurrency, h.cfg.Turns.Grace = "gate/any", 0, 4, time.Second
 	h.address = make(chan string, 2)
 	parts := h.parts(slog.New(&addresses{slog.DiscardHandler, h.address}))
 	for _, f := range change {
@@ -168,7 +169,7 @@ func prepare(t *testing.T, dir string, change ...func(*agentd.Config, *agentd.Pa
 // parts are the real ones beside two fake providers.
 func (h *harness) parts(log *slog.Logger) agentd.Parts {
 	h.t.Helper()
-	script, err := scripted.New(scripted.Options{Dirs: []string{h.cfg.WorkspaceDir}})
+	script, err := scripted.New(scripted.Options{Dirs: []string{h.cfg.Dirs.Workspace}})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -178,13 +179,13 @@ func (h *harness) parts(log *slog.Logger) agentd.Parts {
 	}
 	models, err := model.NewResolver(model.Options{
 		Transports: map[string]model.Transport{"scripted": script, "openai": remote, "gate": h.gate, "flood": flood{}},
-		Default:    h.cfg.Model, Retry: model.Policy{},
+		Default:    h.cfg.Models.Default, Retry: model.Policy{},
 	})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	supervisor := process.New(process.Options{Logger: log})
-	managed := tasks.New(tasks.Options{Dir: filepath.Join(h.cfg.StateDir, "tasks")})
+	managed := tasks.New(tasks.Options{Dir: filepath.Join(h.cfg.Dirs.State, "tasks")})
 	family, err := command.New(command.Options{Starter: supervisor, Tasks: managed})
 	if err != nil {
 		h.t.Fatal(err)
@@ -215,7 +216,7 @@ func (h *harness) serve() {
 	done := make(chan error, 1)
 	go func() { done <- h.server.Serve(ctx) }()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", h.cfg.Socket)
+		return new(net.Dialer).DialContext(ctx, "unix", h.cfg.Server.Socket)
 	}}
 	h.http = &http.Client{Transport: &validator{h.t, transport}}
 	h.stop = sync.OnceValue(func() error {
@@ -230,7 +231,7 @@ func (h *harness) serve() {
 		}
 	})
 	listeners := 0
-	for _, at := range []string{h.cfg.Socket, h.cfg.Listen} {
+	for _, at := range []string{h.cfg.Server.Socket, h.cfg.Server.Listen} {
 		if at != "" {
 			listeners++
 		}
@@ -238,7 +239,7 @@ func (h *harness) serve() {
 	for range listeners {
 		select {
 		case a := <-h.address:
-			if a != h.cfg.Socket && !strings.HasPrefix(a, h.cfg.Socket+".") {
+			if a != h.cfg.Server.Socket && !strings.HasPrefix(a, h.cfg.Server.Socket+".") {
 				h.tcp = a
 			}
 		case err := <-done:
@@ -378,13 +379,13 @@ func (h *harness) record(turnID string) *turns.Record {
 }
 
 func (h *harness) file(turnID, name string) string {
-	return filepath.Join(h.cfg.OutputDir, "turns", turnID, name)
+	return filepath.Join(h.cfg.Dirs.Output, "turns", turnID, name)
 }
 
 // scenario writes a scripted model and returns its reference.
 func (h *harness) scenario(name, yaml string) string {
 	h.t.Helper()
-	if err := os.WriteFile(filepath.Join(h.cfg.WorkspaceDir, name+".yaml"), []byte(yaml), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(h.cfg.Dirs.Workspace, name+".yaml"), []byte(yaml), 0o600); err != nil {
 		h.t.Fatal(err)
 	}
 	return "scripted/" + name

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/agentd/model"
 	"holon/responses"
 )
@@ -69,7 +70,7 @@ func (a *attentive) heard() string {
 
 func startAttentive(t *testing.T, dir string) (*harness, *attentive) {
 	a := &attentive{}
-	return startIn(t, dir, func(_ *agentd.Config, p *agentd.Parts) { p.Models = a }), a
+	return startIn(t, dir, func(_ *config.Config, p *agentd.Parts) { p.Models = a }), a
 }
 
 // A client may send the last answer as references and no previous_response_id,

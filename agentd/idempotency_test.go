@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/stream"
 )
@@ -185,7 +186,7 @@ func (h *harness) reader(ctx context.Context, body string) <-chan answer {
 // A refusal is the same in every framing, and so is a failure of the turn
 // within the stream.
 func TestErrorsInEveryFraming(t *testing.T) {
-	h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Concurrency, c.QueueLimit = 1, 0 })
+	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Turns.Concurrency, c.Turns.QueueLimit = 1, 0 })
 	broken := h.scenario("broken", "rounds:\n  - error: {kind: context_length, message: Too much.}\n")
 	held := h.later(t.Context(), `{"input":"go","holon":{"turn_id":"turn_held"}}`)
 	h.gate.wait(t, 1)

@@ -19,7 +19,7 @@ func TestViewImage(t *testing.T) {
 	if err := png.Encode(&data, image.NewGray(image.Rect(0, 0, 3, 2))); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(h.cfg.WorkspaceDir, "plot.png"), data.Bytes(), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(h.cfg.Dirs.Workspace, "plot.png"), data.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	model := h.scenario("look", "rounds:\n  - calls: [{tool: ViewImage, arguments: {path: plot.png}}]\n  - text: A grey box.\n")
@@ -30,7 +30,7 @@ func TestViewImage(t *testing.T) {
 	}
 	// The next turn is told the same, so the record has the picture.
 	kept := false
-	err = filepath.WalkDir(h.cfg.StateDir, func(path string, d os.DirEntry, err error) error {
+	err = filepath.WalkDir(h.cfg.Dirs.State, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}

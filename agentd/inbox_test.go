@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/turns"
 )
@@ -100,7 +101,7 @@ func (h *harness) afterInput(want turns.Input) {
 	if !bytes.Contains(items, []byte(`"go"`)) || bytes.Contains(items, []byte("other")) {
 		t.Errorf("the request said %s", items)
 	}
-	trajectory, err := os.ReadFile(h.cfg.StateDir + "/responses/" + rec.ResponseID + ".ndjson")
+	trajectory, err := os.ReadFile(h.cfg.Dirs.State + "/responses/" + rec.ResponseID + ".ndjson")
 	if err != nil || bytes.Count(trajectory, []byte(responses.PrefixInterjected)) != 1 {
 		t.Errorf("the trajectory is\n%.9000s (%v)", trajectory, err)
 	}
@@ -119,11 +120,11 @@ turns:
 `)
 	running := h.later(t.Context(), `{"model":"`+ref+`","input":"go","holon":{"turn_id":"turn_a"}}`)
 	eventually(t, "the command runs", func() bool {
-		_, err := os.Stat(h.cfg.WorkspaceDir + "/here")
+		_, err := os.Stat(h.cfg.Dirs.Workspace + "/here")
 		return err == nil
 	})
 	h.tell("turn_a", "in_1", "hurry up").stands(t)
-	if err := os.WriteFile(h.cfg.WorkspaceDir+"/go", nil, 0o600); err != nil {
+	if err := os.WriteFile(h.cfg.Dirs.Workspace+"/go", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	first := get(t, running).response(t)
@@ -137,7 +138,7 @@ turns:
 }
 
 func TestInputOfATurnThatIsCancelled(t *testing.T) {
-	h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Concurrency = 1 })
+	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Turns.Concurrency = 1 })
 	h.post(`{"input":"go","background":true,"holon":{"turn_id":"turn_a"}}`).response(t)
 	h.gate.wait(t, 1)
 	queued := h.post(`{"input":"go","background":true,"holon":{"turn_id":"turn_b"}}`).response(t)

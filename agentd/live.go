@@ -259,7 +259,7 @@ func (s *Server) remember(turnID, dir string) error {
 	if dir == s.defaultDir(turnID) {
 		return nil
 	}
-	notes := filepath.Join(s.cfg.StateDir, "turns")
+	notes := filepath.Join(s.cfg.Dirs.State, "turns")
 	if err := os.MkdirAll(notes, 0o700); err != nil {
 		return fmt.Errorf("remember the turn's directory: %w", err)
 	}
@@ -270,7 +270,7 @@ func (s *Server) remember(turnID, dir string) error {
 // turn. A note is only a hint: its turn may have been refused after all.
 func (s *Server) locate(turnID string) (dir string, rec *turns.Record, err error) {
 	dirs := []string{s.defaultDir(turnID)}
-	if data, err := os.ReadFile(filepath.Join(s.cfg.StateDir, "turns", turnID)); err == nil {
+	if data, err := os.ReadFile(filepath.Join(s.cfg.Dirs.State, "turns", turnID)); err == nil {
 		dirs = append(dirs, strings.TrimSuffix(string(data), "\n"))
 	}
 	for _, dir := range dirs {
@@ -286,5 +286,5 @@ func (s *Server) locate(turnID string) (dir string, rec *turns.Record, err error
 }
 
 func (s *Server) defaultDir(turnID string) string {
-	return filepath.Join(s.cfg.OutputDir, "turns", turnID)
+	return filepath.Join(s.cfg.Dirs.Output, "turns", turnID)
 }

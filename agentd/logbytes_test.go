@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/turns"
 )
@@ -36,7 +37,7 @@ func (h *harness) logged(turnID string) (total int64) {
 func TestOutputOnDiskIsBounded(t *testing.T) {
 	const turn, all = 500_000, 700_000
 	dir := shortDir(t)
-	bounds := func(c *agentd.Config, _ *agentd.Parts) { c.TurnLogBytes, c.LogBytes = turn, all }
+	bounds := func(c *config.Config, _ *agentd.Parts) { c.Commands.TurnLogBytes, c.Commands.LogBytes = turn, all }
 	h := startIn(t, dir, bounds)
 	const flood = `
 turns:
@@ -92,7 +93,7 @@ turns:
 		t.Fatal(err)
 	}
 	h = startIn(t, dir, bounds)
-	if err := os.RemoveAll(filepath.Join(h.cfg.OutputDir, "turns", "turn_a")); err != nil {
+	if err := os.RemoveAll(filepath.Join(h.cfg.Dirs.Output, "turns", "turn_a")); err != nil {
 		t.Fatal(err)
 	}
 	n := 0

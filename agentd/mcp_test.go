@@ -15,6 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/agentd/mcp"
 	"holon/responses/turns"
 )
@@ -57,8 +58,8 @@ func serveMCP(t *testing.T, names ...string) string {
 }
 
 // withServers gives a server the host's tools, and those of the named sockets.
-func withServers(host string, servers map[string]mcp.Server) func(*agentd.Config, *agentd.Parts) {
-	return func(_ *agentd.Config, p *agentd.Parts) {
+func withServers(host string, servers map[string]mcp.Server) func(*config.Config, *agentd.Parts) {
+	return func(_ *config.Config, p *agentd.Parts) {
 		p.MCP = mcp.Open(mcp.Options{HostSocket: host, Config: mcp.Config{Servers: servers},
 			Log: slog.New(slog.DiscardHandler)})
 		before := p.Close

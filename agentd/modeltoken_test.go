@@ -22,6 +22,7 @@ import (
 	"github.com/coder/websocket"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/turns"
 )
@@ -73,8 +74,8 @@ func behindGateway(t *testing.T, log io.Writer) (*harness, *hostGateway) {
 	served := make(chan struct{})
 	go func() { defer close(served); _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close(); <-served })
-	return start(t, func(c *agentd.Config, p *agentd.Parts) {
-		c.ModelSocket, c.Model = path, "openai/m"
+	return start(t, func(c *config.Config, p *agentd.Parts) {
+		c.Models.Socket, c.Models.Default = path, "openai/m"
 		models, release, err := agentd.Transports(*c, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -257,8 +258,8 @@ func TestHostRestarts(t *testing.T) {
 		return func() { _ = server.Close(); <-served }
 	}
 	end := serve()
-	h := start(t, func(c *agentd.Config, p *agentd.Parts) {
-		c.ModelSocket, c.Model = path, "openai/m"
+	h := start(t, func(c *config.Config, p *agentd.Parts) {
+		c.Models.Socket, c.Models.Default = path, "openai/m"
 		models, release, err := agentd.Transports(*c, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -8,11 +8,13 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/go-chi/chi/v5"
+
+	"holon/agentd/config"
 )
 
 func describedServer(t *testing.T) *Server {
 	t.Helper()
-	s := &Server{cfg: DefaultConfig(), parts: Parts{Version: "test"}}
+	s := &Server{cfg: config.Default(), parts: Parts{Version: "test"}}
 	return s
 }
 
@@ -84,7 +86,7 @@ func TestTheDocumentIsValid(t *testing.T) {
 }
 
 func BenchmarkDescription(b *testing.B) {
-	s := &Server{cfg: DefaultConfig()}
+	s := &Server{cfg: config.Default()}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := s.description(); err != nil {

@@ -23,7 +23,7 @@ const (
 // outputLimit is how many bytes a turn may leave in its output directory, 0 for
 // any: a request can only tighten the server's own limit.
 func (s *Server) outputLimit(req *responses.Request) int64 {
-	limit := s.cfg.MaxOutput
+	limit := s.cfg.Turns.MaxOutput
 	if l := req.Holon.Limits; l != nil && l.MaxOutputBytes > 0 && (limit == 0 || l.MaxOutputBytes < limit) {
 		limit = l.MaxOutputBytes
 	}

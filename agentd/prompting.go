@@ -8,19 +8,12 @@ import (
 	"strings"
 
 	"holon/agentd/activation"
+	"holon/agentd/config"
 	"holon/agentd/prompt"
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/skills"
 )
-
-// roots says where skills are looked for. The agent's home in a container is
-// /holon, so that --skills-dir is by default what the runtime specification
-// calls <agent_home>/skills.
-func (c *Config) roots(tree string) skills.Roots {
-	return skills.Roots{Role: skills.Role(c.AgentRole), UserHome: c.UserHome, AgentSkills: c.SkillsDir,
-		AgentHome: c.AgentHome, Workspace: tree}
-}
 
 // telling is what a turn's model is told besides the conversation.
 type telling struct {
@@ -38,7 +31,7 @@ func (s *Server) tell(p *plan) {
 	if p.workDir != p.turnDir {
 		p.tree = p.workDir
 	}
-	p.skills = s.parts.Skills.With(s.cfg.roots(p.tree).DiscoverWorkspace())
+	p.skills = s.parts.Skills.With(s.cfg.SkillRoots(p.tree).DiscoverWorkspace())
 	for _, problem := range p.skills.Problems[len(s.parts.Skills.Problems):] { // the others were logged at the start
 		s.log.Debug("a skill is left out", "err", problem.Error(), "hint", problem.Hint)
 	}
@@ -55,13 +48,13 @@ func (s *Server) tell(p *plan) {
 }
 
 // assemble is the part that `agentd debug prompt` shares.
-func (t *telling) assemble(cfg *Config, req *responses.Request, container []string, active []skills.Skill,
+func (t *telling) assemble(cfg *config.Config, req *responses.Request, container []string, active []skills.Skill,
 	hasInput bool) {
 	mode := prompt.ModeConversation
-	if cfg.Socket == "" && cfg.Listen == "" { // nobody can ask for another turn
+	if !cfg.Server.Serves() { // nobody can ask for another turn
 		mode = prompt.ModeOnce
 	}
-	in := prompt.Input{Mode: mode, AgentHome: cfg.AgentHome, WorkDir: t.tree, HasInput: hasInput,
+	in := prompt.Input{Mode: mode, AgentHome: cfg.Agent.Home, WorkDir: t.tree, HasInput: hasInput,
 		Skills: t.skills.Skills, Active: active, Tools: container}
 	if req.Instructions != nil {
 		in.Instructions = *req.Instructions

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/agentd/model"
 	"holon/responses"
 	"holon/responses/turns"
@@ -56,11 +57,11 @@ func (h heard) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Ev
 }
 
 // listen makes a server's models be noted by l, and gives it the agent's home.
-func listen(l *listener, home string) func(*agentd.Config, *agentd.Parts) {
-	return func(cfg *agentd.Config, parts *agentd.Parts) {
+func listen(l *listener, home string) func(*config.Config, *agentd.Parts) {
+	return func(cfg *config.Config, parts *agentd.Parts) {
 		l.inner, parts.Models = parts.Models, l
-		cfg.AgentHome = home
-		parts.Skills = skills.Roots{Role: skills.RoleDefault, AgentSkills: cfg.SkillsDir}.DiscoverAgent()
+		cfg.Agent.Home = home
+		parts.Skills = skills.Roots{Role: skills.RoleDefault, AgentSkills: cfg.Dirs.Skills}.DiscoverAgent()
 	}
 }
 
@@ -88,7 +89,7 @@ func TestWhatAModelIsToldOnlyGrows(t *testing.T) {
 	home := t.TempDir()
 	put(t, home+"/AGENTS.md", "The agent is kind.")
 	h := start(t, listen(told, home))
-	tree := h.cfg.WorkspaceDir
+	tree := h.cfg.Dirs.Workspace
 	put(t, tree+"/AGENTS.md", "Use tabs.")
 	ref := h.scenario("work", work)
 	previous := ""
@@ -213,11 +214,11 @@ func (h *harness) inUse(turnID string) []string {
 
 func TestSkillsOfASession(t *testing.T) {
 	told := &listener{}
-	skill := func(h *harness) string { return h.cfg.SkillsDir + "/pdf" }
-	h := start(t, func(cfg *agentd.Config, parts *agentd.Parts) {
-		put(t, cfg.SkillsDir+"/pdf/SKILL.md", "---\nname: pdf\ndescription: Fills in forms.\n---\nBODY\n")
-		put(t, cfg.SkillsDir+"/pdf/scripts/fill.sh", "exit 0\n")
-		put(t, cfg.WorkspaceDir+"/.claude/skills/lint/SKILL.md", "---\nname: lint\ndescription: Lints.\n---\n")
+	skill := func(h *harness) string { return h.cfg.Dirs.Skills + "/pdf" }
+	h := start(t, func(cfg *config.Config, parts *agentd.Parts) {
+		put(t, cfg.Dirs.Skills+"/pdf/SKILL.md", "---\nname: pdf\ndescription: Fills in forms.\n---\nBODY\n")
+		put(t, cfg.Dirs.Skills+"/pdf/scripts/fill.sh", "exit 0\n")
+		put(t, cfg.Dirs.Workspace+"/.claude/skills/lint/SKILL.md", "---\nname: lint\ndescription: Lints.\n---\n")
 		listen(told, "")(cfg, parts)
 	})
 	if diff := cmp.Diff([]string{"pdf", "lint"}, h.health().Skills); diff != "" {
@@ -306,7 +307,7 @@ func TestOnceSaysThatItIsAll(t *testing.T) {
 	}
 	parts := h.parts(discard())
 	listen(told, "")(&h.cfg, &parts)
-	h.cfg.Socket, h.cfg.Listen = "", ""
+	h.cfg.Server.Socket, h.cfg.Server.Listen = "", ""
 	server, err := agentd.Open(h.cfg, parts)
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/turns"
 )
@@ -24,12 +25,12 @@ import (
 var updateTimelines = flag.Bool("update-timelines", false, "rewrite the golden files of attempts")
 
 // assembled serves with the models of Assemble, configured by variables.
-func assembled(t *testing.T, env []string, change func(*agentd.Config)) *harness {
+func assembled(t *testing.T, env []string, change func(*config.Config)) *harness {
 	t.Helper()
-	return start(t, func(c *agentd.Config, p *agentd.Parts) {
+	return start(t, func(c *config.Config, p *agentd.Parts) {
 		change(c)
 		cfg := *c
-		cfg.ModelSocket = ""
+		cfg.Models.Socket = ""
 		models, release, err := agentd.Transports(cfg, env)
 		if err != nil {
 			t.Fatal(err)
@@ -108,10 +109,10 @@ func TestTurnThroughEveryTransport(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			base, asked := provider(t, tt.answers...)
-			h := assembled(t, strings.Split(fmt.Sprintf(tt.env, base), ","), func(c *agentd.Config) {
-				c.Model = tt.ref
+			h := assembled(t, strings.Split(fmt.Sprintf(tt.env, base), ","), func(c *config.Config) {
+				c.Models.Default = tt.ref
 				if strings.HasPrefix(tt.ref, "lab/") {
-					c.Providers = "lab=responses"
+					c.Models.Providers = "lab=responses"
 				}
 			})
 			resp := h.post(`{"input":"go","holon":{"turn_id":"turn_a"}}`).response(t)
@@ -129,11 +130,11 @@ func TestTurnThroughEveryTransport(t *testing.T) {
 
 // Any Open Responses server is a provider, another agentd for one.
 func TestAnotherAgentdIsAProvider(t *testing.T) {
-	behind := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Listen = "" })
+	behind := start(t, func(c *config.Config, _ *agentd.Parts) { c.Server.Listen = "" })
 	ref := behind.scenario("hello", "turns: [{rounds: [{reasoning: Hm., text: Hello from behind.}]}, {rounds: "+
 		"[{text: And again.}]}]")
-	h := assembled(t, []string{"RESPONSES_BASE_URL=unix://" + behind.cfg.Socket + ":/v1"}, func(c *agentd.Config) {
-		c.Model = "responses/" + ref
+	h := assembled(t, []string{"RESPONSES_BASE_URL=unix://" + behind.cfg.Server.Socket + ":/v1"}, func(c *config.Config) {
+		c.Models.Default = "responses/" + ref
 	})
 	first := h.post(`{"input":"hi"}`).response(t)
 	if first.Status != responses.StatusCompleted || first.OutputText() != "Hello from behind." {
@@ -233,10 +234,10 @@ func TestTimelines(t *testing.T) {
 			if strings.HasSuffix(tt.name, "silence") {
 				env = append(env, "FIRST_IDLE_TIMEOUT=200ms")
 			}
-			h := assembled(t, env, func(c *agentd.Config) {
-				c.Model, c.Providers = "first/m", tt.providers
+			h := assembled(t, env, func(c *config.Config) {
+				c.Models.Default, c.Models.Providers = "first/m", tt.providers
 				if tt.fallback {
-					c.Fallbacks = "second/m"
+					c.Models.Fallbacks = "second/m"
 				}
 			})
 			h.post(`{"input":"go","holon":{"turn_id":"turn_a"}}`)
@@ -302,8 +303,8 @@ func timelineFile(t *testing.T, name, got string) string {
 
 // A provider is configured by variables, and what is missing is named.
 func TestProvidersFromVariables(t *testing.T) {
-	cfg := agentd.DefaultConfig()
-	cfg.StateDir, cfg.WorkspaceDir, cfg.Model, cfg.Providers = t.TempDir(), t.TempDir(), "acme/m", "lab=responses"
+	cfg := config.Default()
+	cfg.Dirs.State, cfg.Dirs.Workspace, cfg.Models.Default, cfg.Models.Providers = t.TempDir(), t.TempDir(), "acme/m", "lab=responses"
 	models, release, err := agentd.Transports(cfg, []string{"ACME_BASE_URL=http://127.0.0.1:1", "GROQ_API_KEY=k"})
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/agentd/model"
 	"holon/agentd/record"
 	"holon/responses"
@@ -25,7 +26,7 @@ func TestBadRequests(t *testing.T) {
 	h := start(t)
 	close(h.gate.release) // whatever is let through ends
 	outside := t.TempDir()
-	for _, dir := range []string{h.cfg.InputDir, h.cfg.OutputDir, h.cfg.WorkspaceDir} {
+	for _, dir := range []string{h.cfg.Dirs.Input, h.cfg.Dirs.Output, h.cfg.Dirs.Workspace} {
 		if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +101,7 @@ func TestBadRequests(t *testing.T) {
 			}
 		})
 	}
-	for _, dir := range []string{filepath.Join(h.cfg.OutputDir, "turns"), filepath.Join(h.cfg.StateDir, "open"),
+	for _, dir := range []string{filepath.Join(h.cfg.Dirs.Output, "turns"), filepath.Join(h.cfg.Dirs.State, "open"),
 		outside} {
 		if left, err := os.ReadDir(dir); len(left) > 0 {
 			t.Errorf("%s holds %v (%v)", dir, left, err)
@@ -163,7 +164,7 @@ func (p panicking) Resolve(ref string) (model.Transport, string, string, error) 
 }
 
 func TestPanicInAHandler(t *testing.T) {
-	h := start(t, func(_ *agentd.Config, p *agentd.Parts) { p.Models = panicking{p.Models} })
+	h := start(t, func(_ *config.Config, p *agentd.Parts) { p.Models = panicking{p.Models} })
 	a := h.post(`{"model":"panic","input":"x","holon":{"turn_id":"turn_a"}}`)
 	if e := a.failure(t); a.status != http.StatusInternalServerError || e.Code != responses.CodeServerError ||
 		strings.Contains(string(a.body), "defect") {
@@ -201,15 +202,15 @@ func TestTokenFile(t *testing.T) {
 			if err := os.Chmod(file, tc.mode); err != nil { // whatever the umask took away
 				t.Fatal(err)
 			}
-			h := prepare(t, shortDir(t), func(c *agentd.Config, _ *agentd.Parts) {
-				c.Listen, c.TokenFile = "127.0.0.1:0", file
+			h := prepare(t, shortDir(t), func(c *config.Config, _ *agentd.Parts) {
+				c.Server.Listen, c.Server.TokenFile = "127.0.0.1:0", file
 			})
 			err := errors.Join(h.server.Serve(t.Context()), h.server.Close())
-			if _, ok := errors.AsType[agentd.Problems](err); !ok || !strings.Contains(err.Error(), tc.want) ||
+			if _, ok := errors.AsType[config.Problems](err); !ok || !strings.Contains(err.Error(), tc.want) ||
 				!strings.Contains(err.Error(), "--token-file") {
 				t.Errorf("the error is %v", err)
 			}
-			if _, err := os.Lstat(h.cfg.Socket); err == nil {
+			if _, err := os.Lstat(h.cfg.Server.Socket); err == nil {
 				t.Error("it served all the same")
 			}
 		})
@@ -224,7 +225,9 @@ func TestGuardOfTCP(t *testing.T) {
 	}
 	for name, tokenFile := range map[string]string{"without a token": "", "with a token": file} {
 		t.Run(name, func(t *testing.T) {
-			h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Listen, c.TokenFile = "127.0.0.1:0", tokenFile })
+			h := start(t, func(c *config.Config, _ *agentd.Parts) {
+				c.Server.Listen, c.Server.TokenFile = "127.0.0.1:0", tokenFile
+			})
 			transport := &http.Transport{}
 			defer transport.CloseIdleConnections()
 			get := func(header ...string) int {
@@ -282,9 +285,9 @@ func TestGuardOfTCP(t *testing.T) {
 
 // A server for the host alone closes connections from its own PID namespace.
 func TestHostOnly(t *testing.T) {
-	h := prepare(t, shortDir(t), func(c *agentd.Config, _ *agentd.Parts) { c.HostOnly = true })
+	h := prepare(t, shortDir(t), func(c *config.Config, _ *agentd.Parts) { c.Server.HostOnly = true })
 	h.serve()
-	conn, err := net.Dial("unix", h.cfg.Socket)
+	conn, err := net.Dial("unix", h.cfg.Server.Socket)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,9 +310,9 @@ func TestSocketPath(t *testing.T) {
 			t.Skip("the temporary directory's path is too long for a socket")
 		}
 		prepare(path)
-		h := &harness{t: t, dir: dir, cfg: agentd.DefaultConfig(), gate: &gate{}}
-		h.cfg.Socket = path
-		h.cfg.InputDir, h.cfg.OutputDir, h.cfg.StateDir, h.cfg.WorkspaceDir, h.cfg.Model = dir, dir, dir, dir,
+		h := &harness{t: t, dir: dir, cfg: config.Default(), gate: &gate{}}
+		h.cfg.Server.Socket = path
+		h.cfg.Dirs.Input, h.cfg.Dirs.Output, h.cfg.Dirs.State, h.cfg.Dirs.Workspace, h.cfg.Models.Default = dir, dir, dir, dir,
 			"gate/any"
 		server, err := agentd.Open(h.cfg, h.parts(discard()))
 		if err != nil {
@@ -413,9 +416,9 @@ func TestStateBelongsToOneServer(t *testing.T) {
 }
 
 func TestServeNeedsAnAddress(t *testing.T) {
-	h := &harness{t: t, cfg: agentd.DefaultConfig(), gate: &gate{}}
+	h := &harness{t: t, cfg: config.Default(), gate: &gate{}}
 	dir := t.TempDir()
-	h.cfg.Socket, h.cfg.OutputDir, h.cfg.StateDir, h.cfg.WorkspaceDir, h.cfg.Model = "", dir, dir, dir, "gate/any"
+	h.cfg.Server.Socket, h.cfg.Dirs.Output, h.cfg.Dirs.State, h.cfg.Dirs.Workspace, h.cfg.Models.Default = "", dir, dir, dir, "gate/any"
 	server, err := agentd.Open(h.cfg, h.parts(discard()))
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"holon/agentd"
+	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/turns"
 )
@@ -176,9 +176,9 @@ func TestLongTurnIsAppendOnly(t *testing.T) {
 					big: !strings.HasSuffix(windows, "=0")}
 				server := httptest.NewServer(p)
 				t.Cleanup(server.Close)
-				h := assembled(t, []string{"LAB_BASE_URL=" + server.URL}, func(c *agentd.Config) {
-					c.Model, c.ModelWindows, c.MaxRounds = by.ref, windows, longRounds+1
-					c.OpenAIBaseURL, c.OpenAIKey, c.AnthropicBaseURL, c.AnthropicKey = server.URL, "sk-test",
+				h := assembled(t, []string{"LAB_BASE_URL=" + server.URL}, func(c *config.Config) {
+					c.Models.Default, c.Models.Windows, c.Turns.MaxRounds = by.ref, windows, longRounds+1
+					c.Models.OpenAIBaseURL, c.Models.OpenAIKey, c.Models.AnthropicBaseURL, c.Models.AnthropicKey = server.URL, "sk-test",
 						server.URL, "sk-test"
 				})
 				h.post(`{"input":"go on","holon":{"turn_id":"turn_a"}}`)

@@ -109,7 +109,7 @@ func TestOpenAIClientOnStoredResponses(t *testing.T) {
 // And so does our own.
 func TestClientOnStoredResponses(t *testing.T) {
 	h := start(t)
-	c := client.Unix(h.cfg.Socket)
+	c := client.Unix(h.cfg.Server.Socket)
 	defer c.Close()
 	ctx := t.Context()
 	begun, err := c.Background(ctx, responses.NewRequest("gate/thinker", responses.UserMessage("go")))

@@ -28,6 +28,7 @@ import (
 
 	"holon/agentd/activation"
 	"holon/agentd/compaction"
+	"holon/agentd/config"
 	"holon/agentd/mcp"
 	"holon/agentd/model"
 	"holon/agentd/record"
@@ -73,7 +74,7 @@ type Parts struct {
 
 // Server runs turns. Open it, serve it, close it.
 type Server struct {
-	cfg      Config
+	cfg      config.Config
 	parts    Parts
 	log      *slog.Logger
 	instance string
@@ -108,11 +109,11 @@ type Server struct {
 
 // Open prepares the directories, settles turns that an earlier process left in
 // flight, and returns a server that may take requests. cfg must be valid.
-func Open(cfg Config, parts Parts) (*Server, error) {
+func Open(cfg config.Config, parts Parts) (*Server, error) {
 	s := &Server{
 		cfg: cfg, parts: parts, log: parts.Log, instance: responses.NewID(responses.PrefixInstance),
-		sealer: compaction.NewSealer(cfg.StateDir),
-		lanes:  newLanes(cfg.Concurrency, cfg.QueueLimit), compactions: newLanes(maxCompactions, cfg.QueueLimit),
+		sealer: compaction.NewSealer(cfg.Dirs.State),
+		lanes:  newLanes(cfg.Turns.Concurrency, cfg.Turns.QueueLimit), compactions: newLanes(maxCompactions, cfg.Turns.QueueLimit),
 		sockets: newSockets(), shutdown: make(chan struct{}),
 		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn),
 		unsettled: make(map[string]*responses.Error), broke: make(chan struct{}, 1),
@@ -120,23 +121,23 @@ func Open(cfg Config, parts Parts) (*Server, error) {
 	if s.parts.MCP == nil {
 		s.parts.MCP = mcp.Open(mcp.Options{Log: s.log}) // without servers there is nothing to close
 	}
-	s.logs = newLogBytes(cfg.OutputDir, cfg.LogBytes, s.log)
+	s.logs = newLogBytes(cfg.Dirs.Output, cfg.Commands.LogBytes, s.log)
 	s.base, s.stop = context.WithCancelCause(context.Background())
 	s.describe = sync.OnceValues(s.description)
-	if err := os.MkdirAll(cfg.OutputDir, 0o700); err != nil {
+	if err := os.MkdirAll(cfg.Dirs.Output, 0o700); err != nil {
 		return nil, fmt.Errorf("prepare --output-dir: %w", err)
 	}
-	_ = os.MkdirAll(cfg.WorkspaceDir, 0o700) // a turn without a working tree works in its output directory
-	store, err := record.OpenStore(cfg.StateDir)
+	_ = os.MkdirAll(cfg.Dirs.Workspace, 0o700) // a turn without a working tree works in its output directory
+	store, err := record.OpenStore(cfg.Dirs.State)
 	if err != nil {
 		return nil, fmt.Errorf("prepare --state-dir: %w", err)
 	}
 	s.store = store
 	store.Hide(parts.Secrets)
-	if s.sessions, err = activation.OpenSessions(filepath.Join(cfg.StateDir, "skills"), s.instance); err != nil {
+	if s.sessions, err = activation.OpenSessions(filepath.Join(cfg.Dirs.State, "skills"), s.instance); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare --state-dir: %w", err), store.Close())
 	}
-	s.enabled = parts.Skills.With(cfg.roots(cfg.WorkspaceDir).DiscoverWorkspace()).Names()
+	s.enabled = parts.Skills.With(cfg.SkillRoots(cfg.Dirs.Workspace).DiscoverWorkspace()).Names()
 	settled, err := store.Settle(parts.Now)
 	if err != nil {
 		s.log.Error("some interrupted turns could not be settled", "err", err)
@@ -147,9 +148,10 @@ func Open(cfg Config, parts Parts) (*Server, error) {
 	if err := parts.Tasks.Load(); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
+	retention := record.Retention{MaxAge: cfg.Retention.Age, MaxCount: cfg.Retention.Count, MaxBytes: cfg.Retention.Bytes}
 	s.keepers.Go(func() { s.logs.keep(s.base) })
 	s.keepers.Go(func() { s.keepSettling(s.base) })
-	s.keepers.Go(func() { store.Maintain(s.base, cfg.retention(), parts.Now, s.log) })
+	s.keepers.Go(func() { store.Maintain(s.base, retention, parts.Now, s.log) })
 	return s, nil
 }
 
@@ -157,26 +159,26 @@ func Open(cfg Config, parts Parts) (*Server, error) {
 // POST /shutdown asks for the end. Then it takes no new turns, gives the running
 // ones the configured grace, ends those that remain, and removes its socket.
 func (s *Server) Serve(ctx context.Context) error {
-	if s.cfg.Socket == "" && s.cfg.Listen == "" {
-		return Problems{{"--socket", "is empty and --listen is too", "give one of them"}}
+	if !s.cfg.Server.Serves() {
+		return config.Wrong("--socket", "is empty and --listen is too", "give one of them")
 	}
-	token, err := s.cfg.token()
+	token, err := s.cfg.Server.Token()
 	if err != nil {
 		return err
 	}
 	var tcp net.Listener // first, since it leaves nothing behind when the socket is refused
-	if s.cfg.Listen != "" {
-		if tcp, err = listenTCP(ctx, s.cfg.Listen, token != ""); err != nil {
+	if s.cfg.Server.Listen != "" {
+		if tcp, err = listenTCP(ctx, s.cfg.Server.Listen, token != ""); err != nil {
 			return err
 		}
 		defer tcp.Close()
 	}
 	var unix *socket
-	if s.cfg.Socket != "" {
-		if unix, err = listenUnix(s.cfg.Socket); err != nil {
+	if s.cfg.Server.Socket != "" {
+		if unix, err = listenUnix(s.cfg.Server.Socket); err != nil {
 			return err
 		}
-		unix.hostOnly = s.cfg.HostOnly
+		unix.hostOnly = s.cfg.Server.HostOnly
 		defer unix.remove()
 	}
 	failed := make(chan error, 2)
@@ -189,7 +191,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	var servers []*http.Server
 	if unix != nil {
-		servers = append(servers, start(unix, s.cfg.Socket, s.Handler()))
+		servers = append(servers, start(unix, s.cfg.Server.Socket, s.Handler()))
 	}
 	if tcp != nil {
 		servers = append(servers, start(tcp, tcp.Addr().String(), requestID(guard(s.Handler(), token))))
@@ -250,7 +252,7 @@ func (s *Server) drain() {
 	select {
 	case <-done:
 		return
-	case <-time.After(s.cfg.Grace):
+	case <-time.After(s.cfg.Turns.Grace):
 	}
 	running, queued := s.lanes.load()
 	s.log.Warn("ending turns at the end of the grace", "running", running, "queued", queued)

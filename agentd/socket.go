@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"holon/agentd/config"
 	"holon/internal/peercred"
 )
 
@@ -27,9 +28,9 @@ func listenTCP(ctx context.Context, address string, hasToken bool) (net.Listener
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
 	if at, ok := l.Addr().(*net.TCPAddr); !hasToken && (!ok || !at.IP.IsLoopback()) {
-		return nil, errors.Join(Problems{{"--listen",
+		return nil, errors.Join(config.Wrong("--listen",
 			fmt.Sprintf("%s is %s here, which other machines can reach", address, l.Addr()),
-			"listen on 127.0.0.1, or give --token-file"}}, l.Close())
+			"listen on 127.0.0.1, or give --token-file"), l.Close())
 	}
 	return l, nil
 }
@@ -88,6 +89,9 @@ func listenUnix(path string) (*socket, error) {
 	}
 	return s, nil
 }
+
+// maxSocketPath is the size of sun_path on Linux, less its NUL.
+const maxSocketPath = 107
 
 // unborn is the name of a socket of the process pid before it is at path.
 func unborn(path string, pid int) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/agentd/model"
 	"holon/responses"
 )
@@ -91,9 +92,9 @@ func withoutIDs(items responses.Items) []byte {
 // came, has the same conversation as one that names the previous response.
 func TestOutputSentBackIsTheSameConversation(t *testing.T) {
 	m := &rememberer{}
-	h := start(t, func(cfg *agentd.Config, parts *agentd.Parts) {
+	h := start(t, func(cfg *config.Config, parts *agentd.Parts) {
 		models, err := model.NewResolver(model.Options{Transports: map[string]model.Transport{"gate": m},
-			Default: cfg.Model})
+			Default: cfg.Models.Default})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -50,7 +50,7 @@ func (s *Server) taskRoutes() []route {
 				openapi.Query("timeout_ms", "", between(1, int(maxOutputWait.Milliseconds()),
 					int(defaultTaskWait.Milliseconds()))),
 				openapi.Query("max_output_tokens", "how much of the output to show",
-					between(1, s.cfg.MaxTokens, s.cfg.OutputTokens)),
+					between(1, s.cfg.Tools.MaxOutputTokens, s.cfg.Tools.OutputTokens)),
 			},
 			gives: reflect.TypeFor[tasks.OutputResult](), errors: []int{400, 404},
 		}},
@@ -99,7 +99,7 @@ func (s *Server) getTaskOutput(w http.ResponseWriter, r *http.Request) {
 	block, err := boolean(query, "block")
 	wait, errWait := number(query, "timeout_ms", int(defaultTaskWait.Milliseconds()), 1,
 		int(maxOutputWait.Milliseconds()))
-	tokens, errTokens := number(query, "max_output_tokens", s.cfg.OutputTokens, 1, s.cfg.MaxTokens)
+	tokens, errTokens := number(query, "max_output_tokens", s.cfg.Tools.OutputTokens, 1, s.cfg.Tools.MaxOutputTokens)
 	if err = errors.Join(err, errWait, errTokens); err != nil {
 		s.fail(w, err)
 		return

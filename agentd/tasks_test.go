@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/tasks"
 	"holon/responses/turns"
@@ -158,11 +159,11 @@ func TestTasksAfterAKill(t *testing.T) {
 	h := start(t)
 	entry := h.task(`{cmd: 'sleep 600', yield_time_ms: 1}`)
 	state := t.TempDir()
-	if err := os.CopyFS(state, os.DirFS(h.cfg.StateDir)); err != nil {
+	if err := os.CopyFS(state, os.DirFS(h.cfg.Dirs.State)); err != nil {
 		t.Fatal(err)
 	}
-	again := start(t, func(c *agentd.Config, p *agentd.Parts) {
-		if err := os.CopyFS(c.StateDir, os.DirFS(state)); err != nil {
+	again := start(t, func(c *config.Config, p *agentd.Parts) {
+		if err := os.CopyFS(c.Dirs.State, os.DirFS(state)); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -186,7 +187,7 @@ func TestTasksEndWithTheServer(t *testing.T) {
 	if err := h.stop(); err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(h.cfg.StateDir + "/tasks/" + entry.ID + ".json")
+	data, err := os.ReadFile(h.cfg.Dirs.State + "/tasks/" + entry.ID + ".json")
 	if err != nil || !strings.Contains(string(data), `"status":"cancelled"`) ||
 		!strings.Contains(string(data), `"failure":"shutdown"`) {
 		t.Errorf("%v\n%s", err, data)

@@ -17,10 +17,10 @@ func (s *Server) toolEnv(j *job) tools.Env {
 	return tools.Env{
 		TurnID: j.turnID, SessionID: j.sessionID, WorkDir: j.workDir, LogDir: filepath.Join(j.turnDir, turns.ToolsDir),
 		Environ: s.environ(j.plan),
-		Policy:  tools.Policy{OutputTokens: s.cfg.OutputTokens, MaxOutputTokens: s.cfg.MaxTokens},
+		Policy:  tools.Policy{OutputTokens: s.cfg.Tools.OutputTokens, MaxOutputTokens: s.cfg.Tools.MaxOutputTokens},
 		Images:  model.CapabilitiesOf(j.transport, j.modelName).Images,
 		Secrets: s.parts.Secrets,
-		Disk:    s.logs.turn(s.cfg.TurnLogBytes),
+		Disk:    s.logs.turn(s.cfg.Commands.TurnLogBytes),
 	}
 }
 

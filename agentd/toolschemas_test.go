@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"holon/agentd"
+	"holon/agentd/config"
 	"holon/responses"
 )
 
@@ -32,8 +32,8 @@ func TestToolSchemasOnTheWire(t *testing.T) {
 				t.Cleanup(server.Close)
 				env := []string{"LAB_BASE_URL=" + server.URL, "OPENAI_CODEX_BASE_URL=" + server.URL,
 					"OPENAI_CODEX_API_KEY=k", fmt.Sprint(by.setting, "_STRICT_TOOLS=", strict)}
-				h := assembled(t, env, func(c *agentd.Config) {
-					c.Model, c.OpenAIBaseURL, c.OpenAIKey, c.AnthropicBaseURL, c.AnthropicKey = by.ref, server.URL,
+				h := assembled(t, env, func(c *config.Config) {
+					c.Models.Default, c.Models.OpenAIBaseURL, c.Models.OpenAIKey, c.Models.AnthropicBaseURL, c.Models.AnthropicKey = by.ref, server.URL,
 						"sk-test", server.URL, "sk-test"
 				})
 				resp, err := responses.DecodeResponse(

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/client"
 	"holon/responses/turns"
@@ -35,7 +36,7 @@ func (h *harness) raw(text string) answer {
 
 func (h *harness) connect() net.Conn {
 	h.t.Helper()
-	conn, err := net.Dial("unix", h.cfg.Socket)
+	conn, err := net.Dial("unix", h.cfg.Server.Socket)
 	if err == nil {
 		err = conn.SetDeadline(time.Now().Add(patience))
 	}
@@ -259,7 +260,7 @@ func TestLargestInput(t *testing.T) {
 	file := "data:application/pdf;base64," + base64.StdEncoding.EncodeToString(data)
 	message := &responses.Message{Role: responses.RoleUser, Content: []responses.Part{
 		{Type: responses.PartInputFile, FileName: "a.pdf", FileData: file}, responses.InputText("Read it.")}}
-	c := client.Unix(h.cfg.Socket)
+	c := client.Unix(h.cfg.Server.Socket)
 	defer c.Close()
 	resp, err := c.Create(t.Context(), responses.NewRequest(ref, message))
 	if err != nil || resp.Status != responses.StatusCompleted {
@@ -352,7 +353,7 @@ func (h *harness) tcpStatus(text string) answer {
 }
 
 func TestHostHeaders(t *testing.T) {
-	h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Listen = "127.0.0.1:0" })
+	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Server.Listen = "127.0.0.1:0" })
 	get := func(host string, more ...string) answer {
 		return h.tcpStatus("GET /health HTTP/1.1\r\nConnection: close\r\nHost: " + host + "\r\n" +
 			strings.Join(append(more, ""), "\r\n") + "\r\n")

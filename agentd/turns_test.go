@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/responses"
 )
 
@@ -67,7 +68,7 @@ func TestOutputDirOfTheCaller(t *testing.T) {
 	h := start(t)
 	ref := h.scenario("hello", hello)
 	body := `{"model":"` + ref + `","input":"hi","holon":{"turn_id":"%s","output_dir":%s}}`
-	dir := filepath.Join(h.cfg.OutputDir, "mine", "deep")
+	dir := filepath.Join(h.cfg.Dirs.Output, "mine", "deep")
 	first := h.post(fmt.Sprintf(body, "turn_a", quote(dir))).response(t)
 	if _, err := os.Stat(filepath.Join(dir, "turn.json")); err != nil {
 		t.Error(err)
@@ -99,7 +100,7 @@ func TestOutputDirOfTheCaller(t *testing.T) {
 }
 
 func TestQueue(t *testing.T) {
-	h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Concurrency, c.QueueLimit = 1, 1 })
+	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Turns.Concurrency, c.Turns.QueueLimit = 1, 1 })
 	first := h.later(t.Context(), `{"input":"1"}`)
 	h.gate.wait(t, 1)
 	second := h.later(t.Context(), `{"input":"2","holon":{"turn_id":"turn_2"}}`)
@@ -339,7 +340,7 @@ func TestTimeInTheQueueIsNotCounted(t *testing.T) {
 
 func TestShutdown(t *testing.T) {
 	t.Run("a turn is given its grace", func(t *testing.T) {
-		h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Grace = patience })
+		h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Turns.Grace = patience })
 		turn := h.later(t.Context(), `{"input":"go","stream":true,"holon":{"turn_id":"turn_a"}}`)
 		h.gate.wait(t, 1)
 		if a := h.do(http.MethodPost, "/shutdown", ""); a.status != http.StatusAccepted {
@@ -358,12 +359,12 @@ func TestShutdown(t *testing.T) {
 		if err := h.stop(); err != nil {
 			t.Error(err)
 		}
-		if _, err := os.Lstat(h.cfg.Socket); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Lstat(h.cfg.Server.Socket); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("the socket: %v", err)
 		}
 	})
 	t.Run("and ended after it", func(t *testing.T) {
-		h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Grace, c.Concurrency = time.Millisecond, 1 })
+		h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Turns.Grace, c.Turns.Concurrency = time.Millisecond, 1 })
 		running := h.later(t.Context(), `{"input":"go","stream":true,"holon":{"turn_id":"turn_a"}}`)
 		h.gate.wait(t, 1)
 		queued := h.later(t.Context(), `{"input":"go","holon":{"turn_id":"turn_b"}}`)
@@ -409,4 +410,4 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 }
 
 // one lets a single turn run at a time.
-func one(c *agentd.Config, _ *agentd.Parts) { c.Concurrency = 1 }
+func one(c *config.Config, _ *agentd.Parts) { c.Turns.Concurrency = 1 }

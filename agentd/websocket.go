@@ -131,7 +131,7 @@ func (c *wsConn) run() {
 // lost or too old or the server shuts down. A turn that runs is told to its end
 // in any case but the first.
 func (c *wsConn) serve() {
-	lifetime := c.server.cfg.WebSocketLifetime
+	lifetime := c.server.cfg.WebSocket.Lifetime
 	old := make(chan struct{})
 	defer time.AfterFunc(lifetime, func() { close(old) }).Stop()
 	for {

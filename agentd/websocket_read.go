@@ -128,7 +128,7 @@ func (l *listened) Read(p []byte) (int, error) {
 // tell the same, and a ping that has no room to be sent would end a connection
 // whose reader is only slow.
 func (c *wsConn) ping() {
-	every := c.server.cfg.WebSocketPing
+	every := c.server.cfg.WebSocket.Ping
 	for tick := time.NewTicker(every); ; {
 		select {
 		case <-tick.C:

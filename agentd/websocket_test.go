@@ -20,6 +20,7 @@ import (
 	"github.com/coder/websocket"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/conform"
 	"holon/responses/turns"
@@ -27,7 +28,7 @@ import (
 
 // The cases of the official suite that need a WebSocket or a compaction.
 func TestSocketConformance(t *testing.T) {
-	h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Listen = "127.0.0.1:0" })
+	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Server.Listen = "127.0.0.1:0" })
 	ref := h.scenario("hello", hello)
 	cases := slices.DeleteFunc(conform.Cases(), func(c conform.Case) bool {
 		return !strings.HasPrefix(c.ID, "websocket-") && !strings.HasPrefix(c.ID, "compact-") && c.ID != "input tokens"
@@ -35,7 +36,7 @@ func TestSocketConformance(t *testing.T) {
 	if len(cases) < 10 {
 		t.Fatalf("only %d cases are left", len(cases))
 	}
-	target := conform.Target{BaseURL: "http://agentd/v1", Socket: h.cfg.Socket, Model: ref}
+	target := conform.Target{BaseURL: "http://agentd/v1", Socket: h.cfg.Server.Socket, Model: ref}
 	if doc, err := document(); err != nil {
 		t.Fatal(err)
 	} else if doc != nil {
@@ -455,7 +456,7 @@ func TestSocketHostileFrames(t *testing.T) {
 // upgrade returns a bare connection after the handshake.
 func (h *harness) upgrade(t *testing.T) net.Conn {
 	t.Helper()
-	conn, err := net.Dial("unix", h.cfg.Socket)
+	conn, err := net.Dial("unix", h.cfg.Server.Socket)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -516,7 +517,7 @@ func TestSocketGuard(t *testing.T) {
 	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Listen, c.TokenFile = "127.0.0.1:0", file })
+	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Server.Listen, c.Server.TokenFile = "127.0.0.1:0", file })
 	for name, c := range map[string]struct {
 		header http.Header
 		status int
@@ -577,11 +578,11 @@ func TestSocketDisconnect(t *testing.T) {
 
 // At the end of its lifetime a connection tells its turn to the end first.
 func TestSocketLifetime(t *testing.T) {
-	h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.WebSocketLifetime = 50 * time.Millisecond })
+	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.WebSocket.Lifetime = 50 * time.Millisecond })
 	w := h.dial()
 	w.create(`"input":"x"`)
 	h.gate.wait(t, 1)
-	time.Sleep(2 * h.cfg.WebSocketLifetime) // the limit passes while the turn runs
+	time.Sleep(2 * h.cfg.WebSocket.Lifetime) // the limit passes while the turn runs
 	w.create(`"input":"too late"`)
 	h.gate.release <- struct{}{}
 	if _, resp := w.turn(); resp.Status != responses.StatusCompleted {
@@ -602,7 +603,7 @@ func TestSocketLifetime(t *testing.T) {
 // At a shutdown the running turn is told to its end, new ones are refused, and
 // every connection ends as one whose server goes away.
 func TestSocketShutdown(t *testing.T) {
-	h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Grace = patience })
+	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Turns.Grace = patience })
 	idle, busy := h.dial(), h.dial()
 	busy.create(`"input":"x"`)
 	h.gate.wait(t, 1)
@@ -652,7 +653,7 @@ func TestSocketStalledReader(t *testing.T) {
 
 // Pings of either side keep a connection, however long it is idle.
 func TestSocketPings(t *testing.T) {
-	h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.WebSocketPing = 20 * time.Millisecond })
+	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.WebSocket.Ping = 20 * time.Millisecond })
 	ref := h.scenario("hello", hello)
 	pinged := make(chan struct{}, 100)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

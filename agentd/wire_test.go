@@ -16,6 +16,7 @@ import (
 	sdk "github.com/openai/openai-go/v3/responses"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/conform"
 	"holon/responses/turns"
@@ -31,13 +32,13 @@ rounds:
 // The cases of package conform that need no more than a model that talks; the
 // others are run against the program itself, in test/clients.
 func TestConformance(t *testing.T) {
-	h := start(t, func(c *agentd.Config, _ *agentd.Parts) { c.Listen = "127.0.0.1:0" })
+	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Server.Listen = "127.0.0.1:0" })
 	ref := h.scenario("hello", hello)
 	cases := slices.DeleteFunc(conform.Cases(), func(c conform.Case) bool {
 		return c.ID != "streaming-response" && !strings.HasPrefix(c.ID, "accepts/") &&
 			!strings.HasPrefix(c.ID, "streams/ndjson") && !strings.HasPrefix(c.ID, "errors/unknown")
 	})
-	target := conform.Target{BaseURL: "http://agentd", Socket: h.cfg.Socket, Model: ref}
+	target := conform.Target{BaseURL: "http://agentd", Socket: h.cfg.Server.Socket, Model: ref}
 	if doc, err := document(); err != nil {
 		t.Fatal(err)
 	} else if doc != nil {

@@ -33,6 +33,7 @@ var own = []struct {
 		"the ledger knows the protocol's nouns and no process"},
 
 	{"agentd/process", []string{"internal/..."}, "it starts programs and knows nothing of what they are for"},
+	{"agentd/config", []string{"agentd/process", "internal/...", "skills"}, "settings are checked before anything starts"},
 	{"agentd/forward", nil, "it passes bytes on and knows nothing of what they are"},
 	{"agentd/turntoken", nil, "it carries a value from the request to where it is sent"},
 	{"agentd/mounts", []string{"responses/turns"}, "it asks the kernel where it is, and knows no turn"},
@@ -101,7 +102,7 @@ var own = []struct {
 	{"runner/...", []string{"internal/...", "responses/...", "runner/...", "skills", "state/..."},
 		"the host's side never sees the container's"},
 
-	{"cmd/agentd", []string{"agentd", "agentd/mounts", "internal/...", "responses/..."},
+	{"cmd/agentd", []string{"agentd", "agentd/config", "agentd/mounts", "internal/...", "responses/..."},
 		"a command turns flags into options and knows one side"},
 	{"cmd/holon", []string{"internal/...", "responses/...", "runner/...", "skills", "state/..."},
 		"a command turns flags into options and knows one side"},

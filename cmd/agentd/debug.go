@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/agentd/mounts"
 	"holon/responses"
 )
@@ -50,7 +51,7 @@ func debugContainer(args []string, stdout io.Writer) error {
 // debugPrompt shows what a model would be told besides the conversation. It
 // asks no model and no server.
 func debugPrompt(args []string, stdin io.Reader, stdout io.Writer) error {
-	cfg := agentd.DefaultConfig()
+	cfg := config.Default()
 	request, asJSON := "", false
 	err := configure("debug prompt", &cfg, args[1:], stdout, func(fs *flag.FlagSet) func() {
 		fs.StringVar(&request, "request", "",

@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/internal/redact"
 	"holon/responses"
 )
@@ -110,7 +111,7 @@ func report(err error, stderr io.Writer) int {
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		fmt.Fprintln(stderr, "agentd:", line)
 	}
-	if problems, ok := errors.AsType[agentd.Problems](err); ok && len(problems) > 0 {
+	if problems, ok := errors.AsType[config.Problems](err); ok && len(problems) > 0 {
 		return exitUsage
 	}
 	if _, ok := errors.AsType[usageError](err); ok {
@@ -140,7 +141,7 @@ func exitCode(e *responses.Error) int {
 // rising order of weight, and checks it. extra adds the flags of one command and
 // returns what is to be done between parsing and checking. Help that was asked
 // for goes to stdout.
-func configure(name string, cfg *agentd.Config, args []string, stdout io.Writer,
+func configure(name string, cfg *config.Config, args []string, stdout io.Writer,
 	extra func(*flag.FlagSet) func()) error {
 	envErr := cfg.LoadEnv()
 	fs := flag.NewFlagSet("agentd "+name, flag.ContinueOnError)
@@ -160,9 +161,9 @@ func configure(name string, cfg *agentd.Config, args []string, stdout io.Writer,
 	}
 	parsed()
 	// One report of everything that is wrong, wherever it was set.
-	var all agentd.Problems
+	var all config.Problems
 	for _, err := range []error{envErr, cfg.Validate()} {
-		problems, ok := errors.AsType[agentd.Problems](err)
+		problems, ok := errors.AsType[config.Problems](err)
 		if err != nil && !ok {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"holon/agentd"
+	"holon/agentd/config"
 	"holon/internal/redact"
 	"holon/responses"
 )
@@ -22,20 +22,20 @@ const maxRequest = 96 << 20
 // runOnce runs one turn without a server. The input and output directories are
 // the turn's own, so that a CI job can mount exactly two folders.
 func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.Reader, stdout, stderr io.Writer) error {
-	cfg := agentd.DefaultConfig()
-	cfg.InputDir, cfg.OutputDir, cfg.StateDir, cfg.WorkspaceDir = "", "", "", "."
+	cfg := config.Default()
+	cfg.Dirs.Input, cfg.Dirs.Output, cfg.Dirs.State, cfg.Dirs.Workspace = "", "", "", "."
 	request, asJSON, hasInput := "", false, false
 	err := configure("run", &cfg, args, stdout, func(fs *flag.FlagSet) func() {
 		fs.StringVar(&request, "request", "",
 			"`file` with the request, a body of POST /responses; - for standard input")
 		fs.BoolVar(&asJSON, "json", false, "print the response object instead of the answer's text")
 		return func() {
-			cfg.Socket, cfg.Listen = "", "" // there is no server
-			if hasInput = cfg.InputDir != ""; !hasInput {
-				cfg.InputDir = "."
+			cfg.Server.Socket, cfg.Server.Listen = "", "" // there is no server
+			if hasInput = cfg.Dirs.Input != ""; !hasInput {
+				cfg.Dirs.Input = "."
 			}
-			if cfg.StateDir == "" { // an empty --output-dir is one mistake, not two
-				cfg.StateDir = filepath.Join(cfg.OutputDir, "state")
+			if cfg.Dirs.State == "" { // an empty --output-dir is one mistake, not two
+				cfg.Dirs.State = filepath.Join(cfg.Dirs.Output, "state")
 			}
 		}
 	})
@@ -46,9 +46,9 @@ func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.R
 	if err != nil {
 		return err
 	}
-	req.Holon.OutputDir = cfg.OutputDir
+	req.Holon.OutputDir = cfg.Dirs.Output
 	if req.Holon.InputDir == "" && hasInput {
-		req.Holon.InputDir = cfg.InputDir
+		req.Holon.InputDir = cfg.Dirs.Input
 	}
 	server, err := open(cfg, secrets, newLog(stderr, slog.LevelWarn))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"io"
 	"time"
 
-	"holon/agentd"
+	"holon/agentd/config"
 	"holon/responses/client"
 	"holon/responses/turns"
 )
@@ -16,7 +16,7 @@ import (
 // probe asks a server how it is. It is the health check of a container: exit 0
 // when the server takes turns, 1 when it answers that it does not.
 func probe(ctx context.Context, args []string, stdout io.Writer) error {
-	cfg := agentd.DefaultConfig()
+	cfg := config.Default()
 	timeout := 5 * time.Second
 	err := configure("probe", &cfg, args, stdout, func(fs *flag.FlagSet) func() {
 		fs.DurationVar(&timeout, "timeout", timeout, "time to wait for the answer")
@@ -27,9 +27,9 @@ func probe(ctx context.Context, args []string, stdout io.Writer) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	health, err := client.Unix(cfg.Socket).Health(ctx)
+	health, err := client.Unix(cfg.Server.Socket).Health(ctx)
 	if err != nil {
-		return fmt.Errorf("probe %s: %w", cfg.Socket, err)
+		return fmt.Errorf("probe %s: %w", cfg.Server.Socket, err)
 	}
 	if err := json.NewEncoder(stdout).Encode(health); err != nil {
 		return err

@@ -10,12 +10,13 @@ import (
 	"os"
 
 	"holon/agentd"
+	"holon/agentd/config"
 	"holon/internal/redact"
 )
 
 // serve runs the server until ctx ends.
 func serve(ctx context.Context, args []string, secrets *redact.Set, stdout, stderr io.Writer) error {
-	cfg := agentd.DefaultConfig()
+	cfg := config.Default()
 	debug := false
 	err := configure("serve", &cfg, args, stdout, func(fs *flag.FlagSet) func() {
 		fs.BoolVar(&debug, "debug", debug, "log what only a developer wants to know")
@@ -36,11 +37,11 @@ func serve(ctx context.Context, args []string, secrets *redact.Set, stdout, stde
 }
 
 // open assembles and opens a server for this process.
-func open(cfg agentd.Config, secrets *redact.Set, log *slog.Logger) (*agentd.Server, error) {
+func open(cfg config.Config, secrets *redact.Set, log *slog.Logger) (*agentd.Server, error) {
 	if err := hide(); err != nil {
 		return nil, err
 	}
-	cfg.Learn(os.Environ(), secrets)
+	cfg.RegisterSecrets(os.Environ(), secrets)
 	parts, err := agentd.Assemble(cfg, os.Environ(), secrets, log)
 	if err != nil {
 		return nil, fmt.Errorf("start: %w", err)

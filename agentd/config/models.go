@@ -1,0 +1,93 @@
+package config
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"time"
+
+	"holon/internal/providers"
+)
+
+// Models says which models there are and how they are reached.
+type Models struct {
+	Default   string        `env:"HOLON_MODEL"`
+	Fallbacks string        `env:"HOLON_MODEL_FALLBACKS"`
+	Socket    string        `env:"HOLON_MODEL_SOCKET"`
+	Providers string        `env:"HOLON_PROVIDERS"`
+	Idle      time.Duration `env:"HOLON_MODEL_IDLE_TIMEOUT"`
+	Timeout   time.Duration `env:"HOLON_MODEL_TIMEOUT"`
+	Windows   string        `env:"HOLON_MODEL_WINDOWS"`
+	Freeform  bool          `env:"HOLON_FREEFORM_TOOLS"`
+
+	OpenAIKey        string `env:"OPENAI_API_KEY"`
+	OpenAIBaseURL    string `env:"OPENAI_BASE_URL"`
+	AnthropicKey     string `env:"ANTHROPIC_API_KEY"`
+	AnthropicBaseURL string `env:"ANTHROPIC_BASE_URL"`
+
+	windows providers.Windows // of Windows, once it is checked
+}
+
+func (m *Models) bind(fs *flag.FlagSet) {
+	fs.StringVar(&m.Default, "model", m.Default, "default model, as `provider/model`")
+	fs.StringVar(&m.Fallbacks, "model-fallbacks", m.Fallbacks,
+		"comma-separated `models` to try when the model fails before it says anything")
+	fs.StringVar(&m.Socket, "model-socket", m.Socket,
+		"Unix `path` of the model gateway (default "+defaultModelSocket+" where that exists)")
+	fs.StringVar(&m.Providers, "providers", m.Providers,
+		"comma-separated providers in addition to the built-in ones, as `name` or name=contract; behind a gateway: "+
+			"all there are")
+	fs.DurationVar(&m.Idle, "model-idle-timeout", m.Idle, "how long a provider may be silent")
+	fs.DurationVar(&m.Timeout, "model-timeout", m.Timeout,
+		"how long one attempt at a model may take; 0 for no bound")
+	fs.StringVar(&m.Windows, "model-windows", m.Windows,
+		"comma-separated windows of models in tokens, as `PREFIX=CONTEXT` or PREFIX=CONTEXT/OUTPUT, where what is "+
+			"known of them is wrong; 0 for no bound")
+	fs.BoolVar(&m.Freeform, "freeform-tools", m.Freeform,
+		"let models of openai/ that may know it write patches as plain text, by a grammar, instead of as JSON")
+}
+
+func (m *Models) validate(p *Problems) {
+	for _, ref := range m.References() {
+		if provider, name, ok := strings.Cut(ref, "/"); ref != "" && (!ok || provider == "" || name == "") {
+			p.add("--model", fmt.Sprintf("%q is not a model reference", ref),
+				"write provider/model, for example openai/gpt-5 or scripted/demo")
+		}
+	}
+	positive(p, "--model-idle-timeout", m.Idle, "write a duration such as 5m")
+	notNegative(p, "--model-timeout", m.Timeout, "write a duration such as 30m, or 0 for no bound")
+	var err error
+	if m.windows, err = providers.ParseWindows(m.Windows); err != nil {
+		p.add("--model-windows", err.Error(), "write for example openai/gpt-5=400000/128000,lab/=32768")
+	}
+}
+
+// References returns the default model, which may be "", and its fallbacks in
+// order.
+func (m *Models) References() []string { return append([]string{m.Default}, m.FallbackList()...) }
+
+// FallbackList returns the fallback models, in order.
+func (m *Models) FallbackList() []string { return commaList(m.Fallbacks) }
+
+// ProviderList returns the providers that the operator adds.
+func (m *Models) ProviderList() []string { return commaList(m.Providers) }
+
+// Window returns the window of the model ref. Validate must have been called.
+func (m *Models) Window(ref string) providers.Window { return m.windows.Of(ref) }
+
+// Gateway returns the socket of the model gateway, "" when there is none.
+func (m *Models) Gateway() string { return socketOr(m.Socket, defaultModelSocket) }
+
+// Setting returns how settings of providers are looked up: those that Models
+// names there, all others in the environment, since there may be any.
+func (m *Models) Setting(environ []string) func(name string) string {
+	values := make(map[string]string)
+	for _, kv := range environ {
+		if name, value, ok := strings.Cut(kv, "="); ok {
+			values[name] = value
+		}
+	}
+	values["OPENAI_API_KEY"], values["OPENAI_BASE_URL"] = m.OpenAIKey, m.OpenAIBaseURL
+	values["ANTHROPIC_API_KEY"], values["ANTHROPIC_BASE_URL"] = m.AnthropicKey, m.AnthropicBaseURL
+	return func(name string) string { return values[name] }
+}

@@ -1,0 +1,87 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+)
+
+// Problem is one wrong setting.
+type Problem struct{ Setting, What, Remedy string }
+
+// Problems are all wrong settings of a configuration, reported at once.
+type Problems []Problem
+
+// Wrong returns the error of one wrong setting.
+func Wrong(setting, what, remedy string) error { return Problems{{setting, what, remedy}} }
+
+// Error lists the problems, one a line.
+func (p Problems) Error() string {
+	lines := make([]string, len(p))
+	for i, x := range p {
+		lines[i] = fmt.Sprintf("%s: %s; %s", x.Setting, x.What, x.Remedy)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// err returns p as an error, nil when there are no problems.
+func (p Problems) err() error {
+	if len(p) == 0 {
+		return nil
+	}
+	return p
+}
+
+func (p *Problems) add(setting, what, remedy string) { *p = append(*p, Problem{setting, what, remedy}) }
+
+// The following checks add a problem where a value is out of bounds.
+
+func within(p *Problems, setting string, value, low, high int, remedy string) {
+	if value < low || value > high {
+		p.add(setting, fmt.Sprintf("%d is not within %d and %d", value, low, high), remedy)
+	}
+}
+
+func atLeastOne[T int | int64](p *Problems, setting string, value T, remedy string) {
+	if value < 1 {
+		p.add(setting, fmt.Sprintf("%d is less than 1", value), remedy)
+	}
+}
+
+func positive[T cmp.Ordered](p *Problems, setting string, value T, remedy string) {
+	var zero T
+	if value <= zero {
+		p.add(setting, fmt.Sprintf("%v is not positive", value), remedy)
+	}
+}
+
+func notNegative[T cmp.Ordered](p *Problems, setting string, value T, remedy string) {
+	var zero T
+	if value < zero {
+		p.add(setting, fmt.Sprintf("%v is negative", value), remedy)
+	}
+}
+
+// maxSocketPath is the size of sun_path on Linux, less its NUL.
+const maxSocketPath = 107
+
+func socketFits(p *Problems, setting, path string) {
+	if len(path) > maxSocketPath {
+		p.add(setting, fmt.Sprintf("the path has %d bytes and a socket's may have %d", len(path), maxSocketPath),
+			"choose a shorter path")
+	}
+}
+
+// socketOr returns the socket that is configured, else the conventional one if
+// the host has put it there, else "".
+func socketOr(configured, conventional string) string {
+	if configured != "" {
+		return configured
+	}
+	if info, err := os.Stat(conventional); err == nil && info.Mode().Type() == fs.ModeSocket {
+		return conventional
+	}
+	return ""
+}

@@ -1,0 +1,183 @@
+package config
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"holon/skills"
+)
+
+// Server says where agentd listens.
+type Server struct {
+	Socket    string `env:"HOLON_SOCKET"`
+	HostOnly  bool   `env:"HOLON_HOST_ONLY"`
+	Listen    string `env:"HOLON_LISTEN"`
+	TokenFile string `env:"HOLON_TOKEN_FILE"`
+}
+
+func (s *Server) bind(fs *flag.FlagSet) {
+	fs.StringVar(&s.Socket, "socket", s.Socket, "Unix `path` to serve on; empty for none")
+	fs.BoolVar(&s.HostOnly, "host-only", s.HostOnly,
+		"take connections to --socket only from outside this process's PID namespace: not from the commands of its turns")
+	fs.StringVar(&s.Listen, "listen", s.Listen,
+		"also serve on this TCP `address`; loopback only unless --token-file is given")
+	fs.StringVar(&s.TokenFile, "token-file", s.TokenFile,
+		"`file` whose content TCP clients must send as a bearer token")
+}
+
+// validate refuses, among others, a TCP address that other machines could reach
+// without a token: a client of agentd can run commands.
+func (s *Server) validate(p *Problems) {
+	socketFits(p, "--socket", s.Socket)
+	if s.Listen == "" {
+		return
+	}
+	host, _, err := net.SplitHostPort(s.Listen)
+	if err != nil {
+		p.add("--listen", fmt.Sprintf("%q is not host:port", s.Listen), "write for example 127.0.0.1:8080")
+		return
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && s.TokenFile == "" {
+		p.add("--listen", fmt.Sprintf("%s can be reached from other machines", s.Listen),
+			"listen on 127.0.0.1, or give --token-file")
+	}
+}
+
+// Serves reports whether there is an address to serve on. Without one, the
+// process runs a single turn.
+func (s *Server) Serves() bool { return s.Socket != "" || s.Listen != "" }
+
+// Length of a bearer token, in bytes. 32 of base64 or hex are at least 128 bits.
+const (
+	minToken = 32
+	maxToken = 4096
+)
+
+// Token reads the bearer token that TCP clients must send, "" for none.
+func (s *Server) Token() (string, error) {
+	if s.TokenFile == "" {
+		return "", nil
+	}
+	bad := func(what, remedy string) error { return Wrong("--token-file", what, remedy) }
+	f, err := os.OpenFile(s.TokenFile, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer must not block
+	if err != nil {
+		return "", bad(fmt.Sprintf("cannot be read: %v", withoutPath(err)), "name a file that holds the token")
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return "", bad("is not a regular file", "name a file that holds the token")
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return "", bad(fmt.Sprintf("others may use it (mode %04o)", info.Mode().Perm()),
+			"chmod 600 it and, if they could read it, make a new token")
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxToken+2))
+	if err != nil {
+		return "", bad(fmt.Sprintf("cannot be read: %v", withoutPath(err)), "name a file that holds the token")
+	}
+	token := strings.TrimSpace(string(data))
+	if len(token) < minToken || len(token) > maxToken {
+		return "", bad(fmt.Sprintf("holds %d characters", len(token)),
+			fmt.Sprintf("use a random token of %d to %d", minToken, maxToken))
+	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", bad("holds more than one word, or characters that no header can carry", "use letters and digits")
+	}
+	return token, nil
+}
+
+// withoutPath returns the reason of an error of the file system; the setting
+// names the file already.
+func withoutPath(err error) error {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		return pathErr.Err
+	}
+	return err
+}
+
+// WebSocket bounds connections. The protocol settles it, not the operator; tests
+// shorten it.
+type WebSocket struct {
+	Lifetime time.Duration // of a connection
+	Ping     time.Duration // silence after which a peer is asked whether it is there
+}
+
+func (w *WebSocket) bind(*flag.FlagSet) {}
+
+func (w *WebSocket) validate(p *Problems) {
+	positive(p, "WebSocket.Lifetime", w.Lifetime, "begin with Default")
+	positive(p, "WebSocket.Ping", w.Ping, "begin with Default")
+}
+
+// Dirs are the directories that agentd works in.
+type Dirs struct {
+	Input     string `env:"HOLON_INPUT_DIR"`
+	Output    string `env:"HOLON_OUTPUT_DIR"`
+	State     string `env:"HOLON_STATE_DIR"`
+	Workspace string `env:"HOLON_WORKSPACE_DIR"`
+	Skills    string `env:"HOLON_SKILLS_DIR"`
+}
+
+func (d *Dirs) bind(fs *flag.FlagSet) {
+	fs.StringVar(&d.Input, "input-dir", d.Input, "`directory` under which input directories of turns lie")
+	fs.StringVar(&d.Output, "output-dir", d.Output, "`directory` under which turns write their records")
+	fs.StringVar(&d.State, "state-dir", d.State, "`directory` for stored responses")
+	fs.StringVar(&d.Workspace, "workspace-dir", d.Workspace, "`directory` that is, or holds, the working trees")
+	fs.StringVar(&d.Skills, "skills-dir", d.Skills, "`directory` of skills")
+}
+
+// validate also makes the directories absolute.
+func (d *Dirs) validate(p *Problems) {
+	for _, at := range []struct {
+		flag string
+		dir  *string
+	}{{"--input-dir", &d.Input}, {"--output-dir", &d.Output}, {"--state-dir", &d.State},
+		{"--workspace-dir", &d.Workspace}, {"--skills-dir", &d.Skills}} {
+		abs, err := filepath.Abs(*at.dir)
+		switch {
+		case *at.dir == "":
+			p.add(at.flag, "is empty", "give a directory")
+		case err != nil:
+			p.add(at.flag, err.Error(), "give an absolute path")
+		default:
+			*at.dir = abs
+			if info, err := os.Stat(abs); err == nil && !info.IsDir() {
+				p.add(at.flag, fmt.Sprintf("%s is not a directory", abs),
+					"name a directory or a path that does not exist yet")
+			}
+		}
+	}
+}
+
+// Agent says whose instructions and skills count.
+type Agent struct {
+	Home     string `env:"HOLON_AGENT_HOME"`
+	Role     string `env:"HOLON_AGENT_ROLE"`
+	UserHome string `env:"HOME"`
+}
+
+func (a *Agent) bind(fs *flag.FlagSet) {
+	fs.StringVar(&a.Home, "agent-home", a.Home, "`directory` with the agent's AGENTS.md; empty for none")
+	fs.StringVar(&a.Role, "agent-role", a.Role,
+		"default, named or child: only the default agent sees the skills in the user's home")
+}
+
+func (a *Agent) validate(p *Problems) {
+	if !skills.Role(a.Role).Known() {
+		p.add("--agent-role", fmt.Sprintf("%q is not a role", a.Role), "choose default, named or child")
+	}
+	if a.Home != "" && !filepath.IsAbs(a.Home) {
+		p.add("--agent-home", fmt.Sprintf("%q is not an absolute path", a.Home),
+			"give an absolute path, or nothing for none")
+	}
+}

@@ -135,6 +135,8 @@ var foreign = []struct {
 	{"github.com/tmaxmax/go-sse/...", "...", []string{"responses/stream"}, "framing is one package's business"},
 	{"modernc.org/sqlite/...", "...", []string{"state/sqlite", "test/..."},
 		"what the ledger is kept in is one package's business"},
+	{"github.com/prometheus/...", "...", []string{"runner/control", "test/..."},
+		"metrics are a view of the control plane, and agentd stays small"},
 	{"net/http/...", "agentd/turn", nil, "the loop knows no HTTP"},
 	{"testing", "...", []string{"responses/conform", "agentd/model/modeltest", "state/ledger/ledgertest",
 		"runner/engine/enginetest/...", "test/..."}, "only suites that tests import are made of tests"},

@@ -128,7 +128,9 @@ type Server struct {
 	log    *slog.Logger
 	opts   Options
 	limits Limits
-	gate   *gate
+	limit  limiter
+	states snapshots[[]byte]
+	sums   snapshots[totals]
 	spent  budgets
 	doc    func() ([]byte, error) // the OpenAPI document
 
@@ -153,7 +155,8 @@ func New(o Options) *Server {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.gate = newGate(s.limits.Leaders, s.limits.Patience)
+	s.limit = limiter{make(chan struct{}, s.limits.Leaders), s.limits.Patience}
+	s.states.limiter, s.sums.limiter = s.limit, s.limit
 	s.streams = make(chan struct{}, s.limits.Streams)
 	s.doc = sync.OnceValues(s.document)
 	return s

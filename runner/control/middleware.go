@@ -84,7 +84,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		answer, began := &httpserver.Answer{ResponseWriter: w}, time.Now()
 		control := http.NewResponseController(w)
 		// the one of the request before may be on the connection
-		_ = control.SetWriteDeadline(began.Add(s.limits.Body + s.limits.Write + gateCompute))
+		_ = control.SetWriteDeadline(began.Add(s.limits.Body + s.limits.Write + snapshotTimeout))
 		// a body that no handler reads is not waited for either
 		if r.ContentLength != 0 {
 			_ = control.SetReadDeadline(began.Add(s.limits.Body))

@@ -50,7 +50,7 @@ func (s *Server) getReadiness(_ http.ResponseWriter, _ *http.Request) (any, erro
 }
 
 func (s *Server) getRuntimeStatus(_ http.ResponseWriter, r *http.Request) (any, error) {
-	release, err := s.gate.enter(r.Context())
+	release, err := s.limit.enter(r.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (s *Server) postShutdown(_ http.ResponseWriter, _ *http.Request) (any, erro
 }
 
 func (s *Server) getAgents(_ http.ResponseWriter, r *http.Request) (any, error) {
-	release, err := s.gate.enter(r.Context())
+	release, err := s.limit.enter(r.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (s *Server) getState(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, shared, err := s.gate.do(r.Context(), "state/"+id, stored.Revision,
+	body, shared, err := s.states.do(r.Context(), id, stored.Revision,
 		func(ctx context.Context) ([]byte, int64, error) {
 			return s.snapshot(ctx, id)
 		})

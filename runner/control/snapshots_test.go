@@ -13,11 +13,15 @@ import (
 	"holon/state"
 )
 
-// Those who come while a snapshot is made wait for it, unless it began before
-// what they have seen.
-func TestGateShares(t *testing.T) {
+func newSnapshots(leaders int, patience time.Duration) *snapshots[[]byte] {
+	return &snapshots[[]byte]{limiter: limiter{make(chan struct{}, leaders), patience}}
+}
+
+// Requests that come while a snapshot is computed wait for it, unless it began
+// before a revision that they have seen.
+func TestSnapshotsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(1, time.Hour)
+		g := newSnapshots(1, time.Hour)
 		computed := 0
 		leave := make(chan struct{})
 		compute := func(context.Context) ([]byte, int64, error) {
@@ -63,7 +67,7 @@ func TestGateShares(t *testing.T) {
 		if a := <-answers; a.body != "2" || !a.shared {
 			t.Errorf("%v was not kept", a)
 		}
-		time.Sleep(gateTTL)
+		time.Sleep(snapshotTTL)
 		go ask(t.Context(), 2)
 		leave <- struct{}{}
 		if a := <-answers; a.body != "3" {
@@ -72,11 +76,11 @@ func TestGateShares(t *testing.T) {
 	})
 }
 
-// Whoever can't be served in time is sent away; a leader that goes away is still
-// of use to the others.
-func TestGateIsBounded(t *testing.T) {
+// A request that cannot be served in time is refused; a snapshot goes on for the
+// others when the request that began it ends.
+func TestSnapshotsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(2, time.Second)
+		g := newSnapshots(2, time.Second)
 		leave := make(chan struct{})
 		compute := func(ctx context.Context) ([]byte, int64, error) {
 			<-leave
@@ -86,16 +90,21 @@ func TestGateIsBounded(t *testing.T) {
 		leading, cancel := context.WithCancel(t.Context())
 		for i := range 2 {
 			group.Go(func() {
-				if _, _, err := g.do(leading, strconv.Itoa(i), 1, compute); err != nil {
-					t.Error(err)
+				if _, _, err := g.do(leading, strconv.Itoa(i), 1, compute); !errors.Is(err, context.Canceled) {
+					t.Errorf("the request that was cancelled got %v, want %v", err, context.Canceled)
 				}
 			})
 		}
 		synctest.Wait()
-		for range 3 { // the third one, and who waits with it
+		group.Go(func() {
+			if body, shared, err := g.do(t.Context(), "0", 1, compute); err != nil || string(body) != "x" || !shared {
+				t.Errorf("the request that waits with it got %q, %v, %v, want x, true, nil", body, shared, err)
+			}
+		})
+		for range 3 { // the third one, and those that wait with it
 			group.Go(func() {
 				if _, _, err := g.do(t.Context(), "third", 1, compute); !state.IsCode(err, wire.CodeBusy) {
-					t.Errorf("%v", err)
+					t.Errorf("got %v, want %s", err, wire.CodeBusy)
 				}
 			})
 		}
@@ -109,9 +118,9 @@ func TestGateIsBounded(t *testing.T) {
 	})
 }
 
-// One that panics does not leave the others waiting, nor with nothing.
-func TestGateSurvivesAPanic(t *testing.T) {
-	g := newGate(1, time.Second)
+// A panic reaches the request, and the next one is served.
+func TestSnapshotPanics(t *testing.T) {
+	g := newSnapshots(1, time.Second)
 	func() {
 		defer func() { _ = recover() }()
 		_, _, _ = g.do(t.Context(), "k", 0, func(context.Context) ([]byte, int64, error) { panic("boom") })
@@ -125,17 +134,17 @@ func TestGateSurvivesAPanic(t *testing.T) {
 	}
 }
 
-// However many keys there are, few are kept.
-func TestGateForgets(t *testing.T) {
-	g := newGate(1, time.Second)
-	for i := range 10 * gateKept {
+// The number of kept snapshots is bounded for any number of keys.
+func TestSnapshotsAreForgotten(t *testing.T) {
+	g := newSnapshots(1, time.Second)
+	for i := range 10 * maxSnapshots {
 		if _, _, err := g.do(t.Context(), strconv.Itoa(i), 0, func(context.Context) ([]byte, int64, error) {
 			return nil, 0, nil
 		}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(g.flights) > gateKept {
-		t.Errorf("%d are kept", len(g.flights))
+	if len(g.kept) > maxSnapshots {
+		t.Errorf("%d are kept", len(g.kept))
 	}
 }

@@ -9,10 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	"holon/internal/durable"
+	"holon/internal/procfs"
 	"holon/responses"
 	"holon/runner/engine"
 	"holon/runner/gateway"
@@ -182,43 +181,19 @@ func readUsage(dir string) (a gateway.Account, err error) {
 	return a, nil
 }
 
-// Process names a process of this machine such that no later one with the same
-// number is taken for it.
+// Process is a procfs.Process as it stands in session.json.
 type Process struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // in clock ticks since boot
-	Boot  string `json:"boot"`  // id of the boot
+	Boot  string `json:"boot"`
 }
 
-// thisProcess returns the name of this process; without /proc one that is no
-// process's.
+// thisProcess identifies this process. Without /proc the result matches no
+// process.
 func thisProcess() Process {
-	p, err := processOf(os.Getpid())
+	p, err := procfs.Identify(os.Getpid())
 	if err != nil {
 		return Process{PID: os.Getpid()}
 	}
-	return p
-}
-
-// processOf reads the name of the process that has the number pid now.
-func processOf(pid int) (Process, error) {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return Process{}, fmt.Errorf("read the boot's id: %w", err)
-	}
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return Process{}, fmt.Errorf("look at process %d: %w", pid, err)
-	}
-	// The second field is the program's name in brackets, and may hold any of both.
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	const startTime = 22 - 3 // proc(5) counts from 1, and two fields are cut off
-	if len(fields) <= startTime {
-		return Process{}, fmt.Errorf("process %d has no start time", pid)
-	}
-	start, err := strconv.ParseUint(fields[startTime], 10, 64)
-	if err != nil {
-		return Process{}, fmt.Errorf("read the start time of process %d: %w", pid, err)
-	}
-	return Process{PID: pid, Start: start, Boot: strings.TrimSpace(string(boot))}, nil
+	return Process(p)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"holon/internal/procfs"
 	"holon/runner/engine"
 	"holon/runner/workspace"
 	"holon/state"
@@ -100,16 +101,17 @@ func TestSignalReachesOnlyTheRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := processOf(child.Pid)
+	found, err := procfs.Identify(child.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
+	p := Process(found)
 	for _, other := range []Process{{p.PID, p.Start + 1, p.Boot}, {p.PID, p.Start, "another boot"}, {PID: p.PID}} {
 		if err := other.signal(syscall.SIGKILL); !state.IsCode(err, CodeStillRunning) {
 			t.Errorf("%+v: %v", other, err)
 		}
 	}
-	if err := p.signal(0); err != nil {
+	if err := p.signal(syscall.Signal(0)); err != nil {
 		t.Fatalf("the process got a signal that was not for it: %v", err)
 	}
 	if err := p.signal(syscall.SIGTERM); err != nil {

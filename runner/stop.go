@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"holon/internal/procfs"
 	"holon/state"
 	"holon/state/files"
 )
@@ -74,32 +76,17 @@ func (rc *Recovery) Stop(ctx context.Context, id string, grace time.Duration) (*
 // collectGrace is what a holon gets to collect a run whose container was killed.
 const collectGrace = time.Minute
 
-// signal sends sig to the process if it is still the one that was recorded. A
-// descriptor of it is taken before that is checked, so that the number cannot
-// come to mean another in between.
-func (p Process) signal(sig unix.Signal) error {
-	fd, err := unix.PidfdOpen(p.PID, 0)
-	if errors.Is(err, unix.ESRCH) {
-		return nil // it has just ended; its lease tells
-	}
-	if err != nil {
-		return fmt.Errorf("find process %d: %w", p.PID, err)
-	}
-	defer unix.Close(fd)
-	now, err := processOf(p.PID)
-	if errors.Is(err, fs.ErrNotExist) {
+// signal sends sig to the process, unless it has ended: the lease of its run
+// shows that.
+func (p Process) signal(sig os.Signal) error {
+	err := procfs.Process(p).Signal(sig)
+	switch {
+	case errors.Is(err, os.ErrProcessDone):
 		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if now != p {
+	case errors.Is(err, procfs.ErrOther):
 		return &Error{Code: CodeStillRunning, Param: "run",
 			Message: fmt.Sprintf("the run is held by a process that cannot be seen from here (%d)", p.PID),
 			Hint:    "stop it where it was started"}
 	}
-	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("signal process %d: %w", p.PID, err)
-	}
-	return nil
+	return err
 }

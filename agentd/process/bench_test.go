@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"holon/internal/procfs"
 )
 
 // BenchmarkOverhead is what supervision costs a command that does nothing: the
@@ -76,7 +78,7 @@ func BenchmarkParts(b *testing.B) {
 	})
 	b.Run("scan", func(b *testing.B) {
 		for b.Loop() {
-			b.ReportMetric(float64(len(scan())), "processes")
+			b.ReportMetric(float64(len(procfs.All())), "processes")
 		}
 	})
 }

@@ -2,7 +2,6 @@ package process
 
 import (
 	"bytes"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -41,27 +40,6 @@ func abs(n int) int {
 		return -(n + 1)
 	}
 	return n
-}
-
-func FuzzParseStat(f *testing.F) {
-	f.Add([]byte("1 (sh) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 42 1000"))
-	f.Add([]byte("1 (a) Z 9 (b) R 7 8 9 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 43 1"))
-	f.Add([]byte(")"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if st, err := parseStat(1, data); err == nil && st.pid != 1 {
-			t.Fatal("wrong pid")
-		}
-	})
-}
-
-func TestParseStatNames(t *testing.T) {
-	st, err := parseStat(5, []byte("5 (evil) Z 1 1 (x) S 11 12 13 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0 0"))
-	if err != nil || st != (procStat{pid: 5, ppid: 11, pgrp: 12, session: 13, state: 'S', start: 99}) {
-		t.Errorf("got %+v, %v", st, err)
-	}
-	if st, err := readStat(os.Getpid()); err != nil || st.ppid != os.Getppid() || st.start == 0 {
-		t.Errorf("own stat %+v, %v", st, err)
-	}
 }
 
 func TestEnviron(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"holon/internal/procfs"
 )
 
 // A mark identifies the processes of a command, also those that left its session, cleared their environment and lost
@@ -53,7 +55,7 @@ func nextMark() mark {
 
 // readMark returns the mark of a process, or 0.
 func readMark(pid int) mark {
-	data, err := readProc("/proc/"+strconv.Itoa(pid)+"/limits", 8<<10)
+	data, err := procfs.ReadFile("/proc/"+strconv.Itoa(pid)+"/limits", 8<<10)
 	if err != nil {
 		return 0
 	}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"holon/internal/procfs"
 )
 
 func TestMain(m *testing.M) {
@@ -50,14 +52,14 @@ func newTestOf(t *testing.T, opts Options) *Supervisor {
 	return s
 }
 
-func descendants() (found []procStat) {
-	all := scan()
+func descendants() (found []procfs.Stat) {
+	all := procfs.All()
 	var walk func(int)
 	walk = func(parent int) {
 		for _, st := range all {
-			if st.ppid == parent {
+			if st.Parent == parent {
 				found = append(found, st)
-				walk(st.pid)
+				walk(st.PID)
 			}
 		}
 	}
@@ -90,8 +92,8 @@ func alive(t *testing.T, pidFile string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := readStat(pid)
-	return err == nil && st.state != 'Z'
+	st, err := procfs.ReadStat(pid)
+	return err == nil && st.Running()
 }
 
 func TestRunStatus(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"holon/internal/procfs"
 )
 
 // reapDelay gathers a burst of child exits into one inspection of the children.
@@ -150,8 +152,8 @@ const maxFreeze = 64
 
 // freeze stops processes that fork while they are killed until no new one appears. A stopped process does not fork but
 // still counts against the limit on processes, so a fork bomb runs out of either.
-func (s *Supervisor) freeze(p *Process, left map[birth]procStat, killed map[birth]bool) map[birth]procStat {
-	frozen := make(map[birth]procStat)
+func (s *Supervisor) freeze(p *Process, left map[birth]procfs.Stat, killed map[birth]bool) map[birth]procfs.Stat {
+	frozen := make(map[birth]procfs.Stat)
 	for range maxFreeze {
 		grown := false
 		for key, st := range left {
@@ -168,7 +170,7 @@ func (s *Supervisor) freeze(p *Process, left map[birth]procStat, killed map[birt
 	return frozen
 }
 
-func fresh(left map[birth]procStat, killed map[birth]bool) bool {
+func fresh(left map[birth]procfs.Stat, killed map[birth]bool) bool {
 	for key := range left {
 		if !killed[key] {
 			return true
@@ -178,17 +180,17 @@ func fresh(left map[birth]procStat, killed map[birth]bool) bool {
 }
 
 // leftovers lists running processes that are to end with p, and reaps those that have ended. The caller holds starting.
-func (s *Supervisor) leftovers(p *Process, killed map[birth]bool) map[birth]procStat {
-	left := make(map[birth]procStat)
+func (s *Supervisor) leftovers(p *Process, killed map[birth]bool) map[birth]procfs.Stat {
+	left := make(map[birth]procfs.Stat)
 	for _, o := range s.orphans() {
-		key := birth{o.pid, o.start}
+		key := birth{o.PID, o.Start}
 		switch {
-		case o.state != 'Z':
+		case o.Running():
 			if s.doomed(o, p) {
-				left[key] = o.procStat
+				left[key] = o.Stat
 			}
 		case o.child && (s.exclusive || o.owner != "" || killed[key]):
-			reap(o.pid)
+			reap(o.PID)
 		}
 	}
 	return left
@@ -196,29 +198,29 @@ func (s *Supervisor) leftovers(p *Process, killed map[birth]bool) map[birth]proc
 
 // signalGroup signals the process that was inspected and the rest of its process group: a session belongs to one command,
 // so a group within it does. A group is signalled as one, before any of it can fork again.
-func signalGroup(st procStat, sig unix.Signal) {
-	if signalExactly(st, sig) && st.pgrp > 1 && st.pgrp != unix.Getpgrp() {
-		_ = unix.Kill(-st.pgrp, sig)
+func signalGroup(st procfs.Stat, sig unix.Signal) {
+	if signalExactly(st, sig) && st.Group > 1 && st.Group != unix.Getpgrp() {
+		_ = unix.Kill(-st.Group, sig)
 	}
 }
 
 // signalExactly signals the process that was inspected, not a later one with its pid. It reports whether the process was
 // still there, in the same group.
-func signalExactly(st procStat, sig unix.Signal) bool {
-	fd, err := unix.PidfdOpen(st.pid, 0)
+func signalExactly(st procfs.Stat, sig unix.Signal) bool {
+	fd, err := unix.PidfdOpen(st.PID, 0)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
-		_ = unix.Kill(st.pid, sig)
+		_ = unix.Kill(st.PID, sig)
 		return false
 	}
 	if err != nil {
 		return false
 	}
 	defer unix.Close(fd)
-	now, err := readStat(st.pid)
-	if err != nil || now.start != st.start {
+	now, err := procfs.ReadStat(st.PID)
+	if err != nil || now.Start != st.Start {
 		return false
 	}
-	return unix.PidfdSendSignal(fd, sig, nil, 0) == nil && now.pgrp == st.pgrp
+	return unix.PidfdSendSignal(fd, sig, nil, 0) == nil && now.Group == st.Group
 }
 
 // reap collects the child pid if it has ended.
@@ -259,8 +261,8 @@ func (s *Supervisor) reapZombies() {
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	for _, o := range s.orphans() {
-		if o.child && o.state == 'Z' && (s.exclusive || o.owner != "") {
-			reap(o.pid)
+		if o.child && !o.Running() && (s.exclusive || o.owner != "") {
+			reap(o.PID)
 		}
 	}
 }

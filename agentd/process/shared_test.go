@@ -70,7 +70,7 @@ func TestReaperCollectsWhileCommandsRun(t *testing.T) {
 		_, up := os.Stat(dir + "/up")
 		zombies := 0
 		for _, st := range descendants() {
-			if st.state == 'Z' && st.ppid == os.Getpid() {
+			if st.State == 'Z' && st.Parent == os.Getpid() {
 				zombies++
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"holon/internal/procfs"
 )
 
 // spawn starts c. It does not use os/exec, which would wait, reap and copy a second time.
@@ -65,7 +67,7 @@ func (s *Supervisor) fork(p *Process, path string, argv []string, attr *syscall.
 	if !s.unmarked {
 		p.mark = nextMark()
 	}
-	p.began, p.start = time.Now(), kernelTicks()
+	p.began, p.start = time.Now(), procfs.SinceBoot()
 	pid, _, err := syscall.StartProcess(path, argv, attr)
 	if err != nil {
 		return err

@@ -2,10 +2,11 @@ package process
 
 import (
 	"os"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"holon/internal/procfs"
 )
 
 // Trace is recorded for a command so that a later program can find what is left of it after this one was killed. It holds
@@ -20,12 +21,12 @@ type Trace struct {
 
 // Trace returns the trace of a command. It is the zero Trace, which finds nothing, once the command has ended.
 func (p *Process) Trace() Trace {
-	st, err := readStat(p.pid)
+	st, err := procfs.ReadStat(p.pid)
 	if err != nil || p.ended() {
 		return Trace{}
 	}
 	boot, space := place()
-	return Trace{Boot: boot, Space: space, PID: p.pid, Start: st.start, Mark: uint64(p.mark)}
+	return Trace{Boot: boot, Space: space, PID: p.pid, Start: st.Start, Mark: uint64(p.mark)}
 }
 
 func (p *Process) ended() bool {
@@ -39,7 +40,7 @@ func (p *Process) ended() bool {
 
 // place names the kernel and the pid namespace that this program runs in.
 func place() (boot, space string) {
-	id, err := readProc("/proc/sys/kernel/random/boot_id", 128)
+	boot, err := procfs.BootID()
 	if err != nil {
 		return "", ""
 	}
@@ -47,7 +48,7 @@ func place() (boot, space string) {
 	if err != nil {
 		return "", ""
 	}
-	return strings.TrimSpace(string(id)), space
+	return boot, space
 }
 
 // Strays counts what was left of a command.
@@ -62,16 +63,16 @@ type Strays struct {
 // is used again is not enough. This program, its ancestors and its descendants are spared, and so is every process if the
 // machine has been restarted or the pid namespace differs.
 func EndStrays(traces []Trace) []Strays {
-	h := hunt{spare: relation(scan(), os.Getpid())}
+	h := hunt{spare: relation(procfs.All(), os.Getpid())}
 	return h.end(traces)
 }
 
 // relation lists a process, its ancestors and its descendants.
-func relation(all []procStat, pid int) map[int]bool {
+func relation(all []procfs.Stat, pid int) map[int]bool {
 	parents, children := make(map[int]int, len(all)), make(map[int][]int)
 	for _, st := range all {
-		parents[st.pid] = st.ppid
-		children[st.ppid] = append(children[st.ppid], st.pid)
+		parents[st.PID] = st.Parent
+		children[st.Parent] = append(children[st.Parent], st.PID)
 	}
 	related := make(map[int]bool)
 	for up := pid; up > 0 && !related[up]; up = parents[up] {
@@ -111,7 +112,7 @@ func (h *hunt) end(traces []Trace) []Strays {
 				killed[key] = true
 				result[s.trace].Ended++
 			}
-			signalExactly(s.procStat, unix.SIGKILL)
+			signalExactly(s.Stat, unix.SIGKILL)
 		}
 		if time.Now().After(deadline) {
 			for _, s := range left {
@@ -143,7 +144,7 @@ func (h *hunt) know(traces []Trace) bool {
 
 // stray is a process and the trace that it belongs to.
 type stray struct {
-	procStat
+	procfs.Stat
 	trace int
 }
 
@@ -153,10 +154,10 @@ func (h *hunt) freeze(traces []Trace) map[birth]stray {
 	for range maxFreeze {
 		grown := false
 		for _, s := range h.look(traces) {
-			key := birth{s.pid, s.start}
+			key := birth{s.PID, s.Start}
 			if _, ok := frozen[key]; !ok {
 				frozen[key], grown = s, true
-				signalExactly(s.procStat, unix.SIGSTOP)
+				signalExactly(s.Stat, unix.SIGSTOP)
 			}
 		}
 		if !grown {
@@ -168,22 +169,22 @@ func (h *hunt) freeze(traces []Trace) map[birth]stray {
 
 // look lists the running strays.
 func (h *hunt) look(traces []Trace) (found []stray) {
-	all := scan()
+	all := procfs.All()
 	sessions := make(map[int]int) // of living leaders
 	for _, st := range all {
-		if i, ok := h.leaders[birth{st.pid, st.start}]; ok {
-			sessions[st.pid] = i
+		if i, ok := h.leaders[birth{st.PID, st.Start}]; ok {
+			sessions[st.PID] = i
 		}
 	}
 	for _, st := range all {
-		if st.state == 'Z' || st.pid <= 1 || h.spare[st.pid] {
+		if !st.Running() || st.PID <= 1 || h.spare[st.PID] {
 			continue
 		}
-		i, ok := sessions[st.session]
+		i, ok := sessions[st.Session]
 		if !ok {
-			i, ok = h.marks[readMark(st.pid)]
+			i, ok = h.marks[readMark(st.PID)]
 		}
-		if ok && st.start >= traces[i].Start {
+		if ok && st.Start >= traces[i].Start {
 			found = append(found, stray{st, i})
 		}
 	}

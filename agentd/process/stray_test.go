@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"holon/internal/procfs"
 )
 
 // startStray starts a command that writes "ready" when all of it runs.
@@ -66,7 +68,7 @@ func TestStraysAreNotMistaken(t *testing.T) {
 	s := newTestOf(t, Options{Exclusive: true})
 	p, dir := startStray(t, s, `sh -c 'echo $$ > child; exec sleep 600' & while [ ! -s child ]; do sleep 0.01; done`)
 	good := p.Trace()
-	self, err := readStat(os.Getpid())
+	self, err := procfs.ReadStat(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,13 +91,13 @@ func TestStraysAreNotMistaken(t *testing.T) {
 		}
 	}
 	late := good
-	late.PID, late.Start = 1<<22+1, kernelTicks()+1000 // what is older than a command is none of it
+	late.PID, late.Start = 1<<22+1, procfs.SinceBoot()+1000 // what is older than a command is none of it
 	h := hunt{spare: map[int]bool{os.Getpid(): true}}
 	if got := h.end([]Trace{late}); got[0] != (Strays{}) {
 		t.Errorf("an older process with the id: %+v", got)
 	}
-	if got := EndStrays([]Trace{good, {Boot: good.Boot, Space: good.Space, PID: self.pid,
-		Start: self.start}}); got[0] != (Strays{}) || got[1] != (Strays{}) {
+	if got := EndStrays([]Trace{good, {Boot: good.Boot, Space: good.Space, PID: self.PID,
+		Start: self.Start}}); got[0] != (Strays{}) || got[1] != (Strays{}) {
 		t.Errorf("of this program: %+v", got)
 	}
 	if p.hasExited() || !alive(t, filepath.Join(dir, "child")) {

@@ -4,12 +4,14 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"holon/internal/procfs"
 )
 
 // relative is a process below this one: the leader of a command, its descendant, or an orphan that was re-parented to us,
 // or a descendant of an orphan.
 type relative struct {
-	procStat
+	procfs.Stat
 	owner string // command id, "" if unknown
 	child bool   // our own child, so ours to reap
 }
@@ -22,7 +24,7 @@ func (s *Supervisor) askTree(p *Process) {
 	}
 	_ = unix.Kill(-p.pid, unix.SIGCONT) // a stopped process acts on SIGTERM only when continued
 	for _, m := range s.members(p) {
-		if m.pgrp != p.pid {
+		if m.Group != p.pid {
 			signalExactly(m, unix.SIGTERM)
 			signalExactly(m, unix.SIGCONT)
 		}
@@ -33,12 +35,12 @@ func (s *Supervisor) askTree(p *Process) {
 func (s *Supervisor) treeAlive(p *Process) bool { return len(s.members(p)) > 0 }
 
 // members lists the running processes of p, and those that only p can own.
-func (s *Supervisor) members(p *Process) (found []procStat) {
+func (s *Supervisor) members(p *Process) (found []procfs.Stat) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	for _, r := range s.relatives(true) {
-		if r.state != 'Z' && (r.owner == p.id || r.owner == "" && s.doomed(r, p)) {
-			found = append(found, r.procStat)
+		if r.Running() && (r.owner == p.id || r.owner == "" && s.doomed(r, p)) {
+			found = append(found, r.Stat)
 		}
 	}
 	return found
@@ -76,15 +78,15 @@ func (s *Supervisor) strangers(list func() (pids []int, ok bool)) bool {
 // holds starting.
 func (s *Supervisor) relatives(attached bool) (found []relative) {
 	reg := s.register()
-	byParent := make(map[int][]procStat)
-	for _, st := range scan() {
-		byParent[st.ppid] = append(byParent[st.ppid], st)
+	byParent := make(map[int][]procfs.Stat)
+	for _, st := range procfs.All() {
+		byParent[st.Parent] = append(byParent[st.Parent], st)
 	}
 	var walk func(parent int, owner string, depth int)
 	walk = func(parent int, owner string, depth int) {
 		for _, st := range byParent[parent] {
-			r := relative{procStat: st, child: depth == 0}
-			if id := reg.leaders[st.pid]; depth == 0 && id != "" {
+			r := relative{Stat: st, child: depth == 0}
+			if id := reg.leaders[st.PID]; depth == 0 && id != "" {
 				if !attached {
 					continue
 				}
@@ -94,7 +96,7 @@ func (s *Supervisor) relatives(attached bool) (found []relative) {
 			}
 			found = append(found, r)
 			if depth < maxTreeDepth {
-				walk(st.pid, r.owner, depth+1)
+				walk(st.PID, r.owner, depth+1)
 			}
 		}
 	}
@@ -128,14 +130,14 @@ func (s *Supervisor) register() register {
 
 // ownerOf returns the command that st belongs to. A session cannot be entered from outside and is known already; then
 // the mark decides, and the parent for a process that lost it.
-func (r register) ownerOf(st procStat, parent string) string {
-	if st.session == r.own {
+func (r register) ownerOf(st procfs.Stat, parent string) string {
+	if st.Session == r.own {
 		return "" // started by other code of this program; it has inherited the latest mark
 	}
-	if id := r.leaders[st.session]; id != "" {
+	if id := r.leaders[st.Session]; id != "" {
 		return id
 	}
-	if id := r.marks[readMark(st.pid)]; id != "" {
+	if id := r.marks[readMark(st.PID)]; id != "" {
 		return id
 	}
 	return parent
@@ -155,11 +157,11 @@ func (s *Supervisor) doomed(o relative, p *Process) bool {
 	}
 	// The owner is unknown. A command's processes are younger than the command, so o goes with p if p can be its
 	// owner and no other running command can.
-	if !s.exclusive || s.firstStart == 0 || o.start < s.firstStart || p != nil && o.start < p.start {
+	if !s.exclusive || s.firstStart == 0 || o.Start < s.firstStart || p != nil && o.Start < p.start {
 		return false
 	}
 	for _, q := range s.live {
-		if q != p && q.start <= o.start {
+		if q != p && q.start <= o.Start {
 			return false
 		}
 	}

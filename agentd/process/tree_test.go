@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"holon/internal/procfs"
 )
 
 // markedOrNot runs test with marks, and without them, as where the kernel refuses them.
@@ -197,7 +199,7 @@ func nothingIsLeft(t *testing.T) {
 	t.Helper()
 	left := descendants()
 	for end := time.Now().Add(10 * time.Second); len(left) > 0 && time.Now().Before(end); left = descendants() {
-		if i := slices.IndexFunc(left, func(st procStat) bool { return st.state != 'Z' }); i >= 0 {
+		if i := slices.IndexFunc(left, func(st procfs.Stat) bool { return st.Running() }); i >= 0 {
 			t.Fatalf("of %d processes that are left, one lives: %+v", len(left), left[i])
 		}
 		time.Sleep(5 * time.Millisecond)

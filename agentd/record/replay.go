@@ -14,18 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/internal/durable"
+	"holon/internal/procfs"
 	"holon/responses"
 	"holon/responses/turns"
 )
 
-// bootID names the present run of the kernel. Where it is unknown, "" makes
-// every start one after a power cut.
+// bootID identifies the present boot. It is empty where that is unknown; then
+// every start is treated as one after a power cut.
 func bootID() string {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(id))
+	id, _ := procfs.BootID()
+	return id
 }
 
 // recover takes over the journal of an earlier process. What another run of the

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"holon/internal/procfs"
 	"holon/responses"
 )
 
@@ -125,22 +126,9 @@ turns:
 // childrenOf lists the children of a process, dead ones included.
 func childrenOf(t *testing.T, pid int) (children []int) {
 	t.Helper()
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range stats {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			continue // it ended meanwhile
-		}
-		fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
-		if len(fields) > 1 && fields[1] == strconv.Itoa(pid) {
-			child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			children = append(children, child)
+	for _, st := range procfs.All() {
+		if st.Parent == pid {
+			children = append(children, st.PID)
 		}
 	}
 	return children

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"holon/internal/procfs"
 	"holon/responses"
 	"holon/responses/client"
 	"holon/responses/conform"
@@ -385,7 +386,6 @@ func get(socket, path string, v any) error {
 
 // running reports whether a process runs. A zombie does not.
 func running(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, rest, _ := bytes.Cut(stat, []byte(") "))
-	return err == nil && !bytes.HasPrefix(rest, []byte("Z"))
+	st, err := procfs.ReadStat(pid)
+	return err == nil && st.Running()
 }

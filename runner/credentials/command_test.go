@@ -8,12 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"holon/internal/procfs"
 	"holon/state"
 )
 
@@ -182,13 +182,10 @@ func TestCommandHangs(t *testing.T) {
 	}
 }
 
-// alive reports whether a process runs; one that nobody reaped does not.
+// alive reports whether a process runs. A zombie does not.
 func alive(pid int) bool {
-	if syscall.Kill(pid, 0) != nil {
-		return false
-	}
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	return err == nil && !strings.Contains(string(stat), ") Z ")
+	st, err := procfs.ReadStat(pid)
+	return err == nil && st.Running()
 }
 
 // Whatever a program prints, its key is one that can be sent, and no error shows it.

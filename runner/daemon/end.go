@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"holon/internal/procfs"
 	"holon/runner/control/client"
 	"holon/runner/control/wire"
 	"holon/state"
@@ -13,7 +14,7 @@ import (
 // end ends the daemon that was seen, and says how.
 func (d *Daemon) end(ctx context.Context, seen sighting) (how string, err error) {
 	process := *seen.process
-	if seen.answer != nil && d.askToEnd(ctx) && process.gone(ctx, d.opts.StopWithin) {
+	if seen.answer != nil && d.askToEnd(ctx) && gone(ctx, process, d.opts.StopWithin) {
 		return Graceful, nil
 	}
 	if ctx.Err() != nil {
@@ -39,12 +40,12 @@ func (d *Daemon) askToEnd(ctx context.Context) bool {
 
 // tell ends a process by signals: first the one that it can follow in good
 // order. "": it did not end.
-func (d *Daemon) tell(ctx context.Context, process Process) (how string) {
+func (d *Daemon) tell(ctx context.Context, process procfs.Process) (how string) {
 	for _, with := range []struct {
 		signal syscall.Signal
 		how    string
 	}{{syscall.SIGTERM, Terminated}, {syscall.SIGKILL, Killed}} {
-		if process.signal(with.signal) == nil && process.gone(ctx, d.opts.KillWithin) {
+		if signal(process, with.signal) == nil && gone(ctx, process, d.opts.KillWithin) {
 			return with.how
 		}
 	}

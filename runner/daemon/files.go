@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holon/internal/durable"
+	"holon/internal/procfs"
 	"holon/runner"
 	"holon/state"
 	"holon/state/ledger"
@@ -43,7 +44,7 @@ const (
 // Metadata tells which process was started. It is a hint: whether that process
 // lives, and is the daemon, is always looked up.
 type Metadata struct {
-	Process
+	procfs.Process
 	HomeDir           string    `json:"home_dir"`
 	SocketPath        string    `json:"socket_path"`
 	LogPath           string    `json:"log_path"`

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"holon/internal/procfs"
 	"holon/runner"
 	"holon/state"
 )
@@ -28,7 +29,7 @@ func (d *Daemon) launch(ctx context.Context) (sighting, error) {
 		return sighting{}, &state.Error{Code: CodeNotStarted, Param: "daemon", Message: "it can't be started",
 			Hint: "check that the program is there", Err: err}
 	}
-	process, err := identify(cmd.Process.Pid)
+	process, err := procfs.Identify(cmd.Process.Pid)
 	if err != nil { // it has ended already
 		return sighting{}, d.died(cmd, from)
 	}
@@ -42,7 +43,7 @@ func (d *Daemon) launch(ctx context.Context) (sighting, error) {
 	if err == nil {
 		return seen, cmd.Process.Release()
 	}
-	if !process.alive() {
+	if !process.Running() {
 		return seen, d.died(cmd, from)
 	}
 	// It is ended although ctx may be the reason: nobody would wait for it.
@@ -52,7 +53,7 @@ func (d *Daemon) launch(ctx context.Context) (sighting, error) {
 }
 
 // await waits until a process that was just started is the daemon and is ready.
-func (d *Daemon) await(ctx context.Context, process Process) (sighting, error) {
+func (d *Daemon) await(ctx context.Context, process procfs.Process) (sighting, error) {
 	deadline := time.Now().Add(d.opts.StartWithin)
 	for {
 		seen, err := d.look(ctx)
@@ -62,7 +63,7 @@ func (d *Daemon) await(ctx context.Context, process Process) (sighting, error) {
 		if seen.answer != nil && seen.answer.Runtime.PID == process.PID && seen.answer.Runtime.Ready {
 			return seen, nil
 		}
-		if !process.alive() {
+		if !process.Running() {
 			return seen, &state.Error{Code: CodeNotStarted, Param: "daemon", Message: "it ended before it was ready",
 				Hint: "look at: holon daemon logs"}
 		}

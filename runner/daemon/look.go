@@ -8,6 +8,7 @@ import (
 	"os"
 	"syscall"
 
+	"holon/internal/procfs"
 	"holon/runner/agent/view"
 	"holon/runner/control/client"
 	"holon/state"
@@ -16,7 +17,7 @@ import (
 // sighting is what was found of the daemon at one moment.
 type sighting struct {
 	meta    *Metadata           // as it was written, whether or not it is true
-	process *Process            // that is the daemon and lives; nil: there is none
+	process *procfs.Process     // that is the daemon and lives; nil: there is none
 	answer  *view.RuntimeStatus // what it says; nil: it does not answer
 	silent  error               // why not
 	stale   bool                // a socket is there on which nobody listens
@@ -26,7 +27,7 @@ type sighting struct {
 // socket is not ours, that is an error with CodeForeign.
 func (d *Daemon) look(ctx context.Context) (sighting, error) {
 	seen := sighting{meta: d.files.readMetadata()}
-	if seen.meta != nil && seen.meta.alive() {
+	if seen.meta != nil && seen.meta.Running() {
 		seen.process = &seen.meta.Process
 	}
 	info, err := os.Lstat(d.opts.Socket)
@@ -70,7 +71,7 @@ func (d *Daemon) askOwner(ctx context.Context, seen *sighting) (owner int, err e
 		if err = d.ask(ctx, owner, seen); err == nil || owner == 0 {
 			return owner, err
 		}
-		if _, gone := identify(owner); gone == nil || !pause(ctx) {
+		if st, gone := procfs.ReadStat(owner); gone == nil && st.Running() || !pause(ctx) {
 			return owner, err
 		}
 	}
@@ -92,9 +93,12 @@ func (d *Daemon) ask(ctx context.Context, owner int, seen *sighting) error {
 	if owner != 0 && info.PID != owner {
 		return fmt.Errorf("it says that it is process %d", info.PID)
 	}
-	process, err := identify(info.PID)
+	process, err := procfs.Identify(info.PID)
 	if err != nil {
 		return err
+	}
+	if !process.Running() {
+		return os.ErrProcessDone
 	}
 	seen.process, seen.answer = &process, &answer
 	return nil

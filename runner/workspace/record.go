@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"holon/internal/procfs"
 )
 
 // Modes of an entry, as git writes them.
@@ -299,12 +301,9 @@ func decodeStat(data []byte) (fileStat, uint32) {
 		dev: field[4], ino: field[5], uid: field[7], gid: field[8], size: field[9]}, field[6]
 }
 
-// bootID names the current boot of the kernel; empty where it can't be known,
-// which equals no recorded one.
+// bootID identifies the present boot. It is empty where that can't be known, and
+// the empty one equals no recorded one.
 func bootID() string {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(id))
+	id, _ := procfs.BootID()
+	return id
 }

@@ -8,12 +8,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"holon/internal/procfs"
 )
 
 // InContainers finds the processes in containers, and their shims, which are
 // started with the container's id.
 func InContainers(ids []string) (pids []int) {
-	for _, pid := range all() {
+	for _, pid := range procfs.PIDs() {
 		group, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid)) // it may have ended
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		for _, id := range ids {
@@ -29,35 +31,14 @@ func InContainers(ids []string) (pids []int) {
 // Tree returns a process and all that descend from it.
 func Tree(root int) []int {
 	children := make(map[int][]int)
-	for _, pid := range all() {
-		if f := stat(pid); len(f) > 1 {
-			parent, _ := strconv.Atoi(string(f[1])) // the kernel writes numbers
-			children[parent] = append(children[parent], pid)
-		}
+	for _, st := range procfs.All() {
+		children[st.Parent] = append(children[st.Parent], st.PID)
 	}
 	tree := []int{root}
 	for i := 0; i < len(tree); i++ {
 		tree = append(tree, children[tree[i]]...)
 	}
 	return tree
-}
-
-func all() (pids []int) {
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
-// stat returns what /proc/PID/stat says after the name, nothing when the process
-// has ended.
-func stat(pid int) [][]byte {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, rest, _ := bytes.Cut(text, []byte(") "))
-	return bytes.Fields(rest)
 }
 
 // Proportional is the proportional set size of a process, in bytes.
@@ -79,12 +60,9 @@ func kilobytes(pid int, file, key string) float64 {
 
 // Time is the processor time that processes have used, to ten milliseconds.
 func Time(pids []int) (used time.Duration) {
-	const tick = 10 * time.Millisecond // of /proc, on every Linux that Go runs on
 	for _, pid := range pids {
-		if f := stat(pid); len(f) > 12 {
-			user, _ := strconv.Atoi(string(f[11])) // the kernel writes numbers
-			system, _ := strconv.Atoi(string(f[12]))
-			used += time.Duration(user+system) * tick
+		if st, err := procfs.ReadStat(pid); err == nil { // else it has ended
+			used += time.Duration(st.CPU) * time.Second / procfs.ClockTicks
 		}
 	}
 	return used

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/internal/durable"
+	"holon/internal/procfs"
 	"holon/runner/engine"
 )
 
@@ -132,8 +133,11 @@ func (c *child) run(cmd *exec.Cmd, log *boundedLog, started chan<- error) {
 	defer log.Close()
 	err := cmd.Start()
 	if err == nil {
-		c.record.Leader, err = identify(cmd.Process.Pid) // start holds the lock until it hears from us
-		if err != nil {
+		var leader procfs.Process
+		leader, err = procfs.Identify(cmd.Process.Pid) // start holds the lock until it hears from us
+		if err == nil {
+			c.record.Leader = &leader
+		} else {
 			err = errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 		}
 	}
@@ -193,7 +197,7 @@ func (c *child) signal(sig syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.running {
-		c.record.Leader.signal(sig)
+		_ = c.record.Leader.Signal(sig) // it may have ended
 	}
 }
 

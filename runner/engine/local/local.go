@@ -24,6 +24,7 @@ import (
 	"slices"
 	"sync"
 
+	"holon/internal/procfs"
 	"holon/runner/engine"
 )
 
@@ -80,7 +81,7 @@ func (e *Engine) Check(ctx context.Context) (engine.Info, error) {
 	if err := ctx.Err(); err != nil {
 		return engine.Info{}, err
 	}
-	if _, err := bootID(); err != nil {
+	if _, err := procfs.BootID(); err != nil {
 		return engine.Info{}, &engine.Error{Code: engine.CodeUnreachable, Param: "engine", Err: err,
 			Message: "the local engine needs /proc", Hint: "run on Linux with /proc mounted"}
 	}
@@ -144,7 +145,7 @@ type record struct {
 	Labels map[string]string `json:"labels"`
 	User   engine.User       `json:"user"`
 	Times  times             `json:"times"`
-	Leader *identity         `json:"leader,omitempty"` // from Start on
+	Leader *procfs.Process   `json:"leader,omitempty"` // from Start on
 	Exit   *engine.Exit      `json:"exit,omitempty"`
 }
 

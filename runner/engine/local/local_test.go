@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"holon/internal/procfs"
 	"holon/runner/engine"
 	"holon/runner/engine/enginetest"
 	"holon/runner/engine/local"
@@ -70,8 +71,8 @@ func TestOrphansEndWithTheProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-		if err != nil || strings.Contains(string(stat), ") Z ") { // gone, or waiting for process 1 to reap it
+		st, err := procfs.ReadStat(pid)
+		if err != nil || !st.Running() { // gone, or waiting for process 1 to reap it
 			break
 		}
 		if time.Now().After(deadline) {
@@ -126,13 +127,13 @@ func TestRecycledNumberIsNotSignalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	boot, err := procfs.BootID()
 	if err != nil {
 		t.Fatal(err)
 	}
 	record := `{"handle":{"version":1,"engine":"local","id":"` + h.ID + `","name":"ghost"},"labels":{"a":"b"},` +
 		`"leader":{"pid":` + strconv.Itoa(os.Getpid()) + `,"start_ticks":1,"boot_id":"` +
-		strings.TrimSpace(string(boot)) + `"}}`
+		boot + `"}}`
 	if err := os.WriteFile(filepath.Join(dir, "ghost", "record.json"), []byte(record), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func (e *Engine) Wait(ctx context.Context, h engine.Handle) (engine.Exit, error)
 
 // exitSeen is the recorded exit, or that of a leader which is gone without one.
 func exitSeen(r record) *engine.Exit {
-	if r.Exit == nil && r.Leader != nil && !r.Leader.alive() {
+	if r.Exit == nil && r.Leader != nil && !r.Leader.Running() {
 		return &engine.Exit{Code: -1, Error: "its host process ended before it"}
 	}
 	return r.Exit
@@ -107,7 +107,7 @@ func (e *Engine) signal(h engine.Handle, r record, sig syscall.Signal) {
 		c.signal(sig)
 		return
 	}
-	r.Leader.signal(sig)
+	_ = r.Leader.Signal(sig) // it may have ended
 }
 
 // Remove implements engine.Engine.
@@ -123,7 +123,7 @@ func (e *Engine) Remove(ctx context.Context, h engine.Handle) error {
 	if c, ok := e.own(h); ok {
 		c.abandon()
 	} else if r.Leader != nil {
-		r.Leader.signal(syscall.SIGKILL)
+		_ = r.Leader.Signal(syscall.SIGKILL) // it may have ended
 	}
 	killMarked(h.ID) // also what lost its directory
 	if gone {

@@ -8,17 +8,19 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
+
+	"holon/internal/procfs"
 )
 
 // NoProcess checks that no process runs which carries mark in its environment
 // or works in dir, other than those of allowed. Zombies do not run.
 func NoProcess(mark, dir string, allowed ...int) error {
 	found := []string{}
-	for _, pid := range processes() {
-		if slices.Contains(allowed, pid) || pid == os.Getpid() || !running(pid) {
+	for _, st := range procfs.All() { // without /proc it is empty, and the tests of this package say so
+		pid := st.PID
+		if slices.Contains(allowed, pid) || pid == os.Getpid() || !st.Running() {
 			continue
 		}
 		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // gone, or another's
@@ -35,22 +37,6 @@ func NoProcess(mark, dir string, allowed ...int) error {
 		return fmt.Errorf("processes are left: %s", strings.Join(found, ", "))
 	}
 	return nil
-}
-
-func processes() (pids []int) {
-	entries, _ := os.ReadDir("/proc") // without it nothing here works, and the tests say so
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
-func running(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, rest, _ := bytes.Cut(stat, []byte(") "))
-	return err == nil && len(rest) > 0 && rest[0] != 'Z' && rest[0] != 'X'
 }
 
 func within(dir, path string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }

@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// contract says what a model takes. Models of the API refuse what older or
-// newer ones need, so every request is made for one of them. The rules are those
-// of Anthropic's pages about its models and of the refusals of its API, as of
-// October 2026.
+// contract says which parameters a model accepts. Models of the API refuse what
+// older or newer ones require, so every request is made for one model. The rules
+// follow Anthropic's model pages and the refusals of its API, as of October 2026.
 type contract struct {
 	maxOutput int          // tokens that an answer may have; 0: not known
 	thinking  thinkingMode // how it is told to think
@@ -61,59 +60,56 @@ var (
 // taken for a new one.
 const newest = 9999
 
-// contractOf returns what the model of that name takes.
+// changes lists what the models of Anthropic take from a version on (406 is 4.6),
+// in ascending order; each row adds to those before it.
+var changes = []struct {
+	family string // "" for all of them
+	from   int
+	apply  func(c *contract)
+}{
+	{"", 0, func(c *contract) { c.maxOutput = 4_096 }},
+	{"fable", 0, func(c *contract) { c.off = offLowEffort }},
+	{"mythos", 0, func(c *contract) { c.off = offLowEffort }},
+	{"", 305, func(c *contract) { c.maxOutput = 8_192 }},
+	{"", 307, func(c *contract) { c.maxOutput, c.thinking = 64_000, budgetThinking }},
+	{"opus", 307, func(c *contract) { c.maxOutput = 32_000 }},
+	{"", 401, func(c *contract) { c.either = true }},
+	{"opus", 401, func(c *contract) { c.schema = true }},
+	{"", 405, func(c *contract) { c.maxOutput, c.schema = 64_000, true }},
+	{"", 406, func(c *contract) { c.maxOutput, c.thinking = 128_000, adaptiveThinking }},
+	{"opus", 406, func(c *contract) { c.highest = "max" }},
+	{"", 407, func(c *contract) { c.highest, c.sampling = "xhigh", false }},
+	{"", 408, func(c *contract) { c.system = true }},
+	{"", 500, func(c *contract) { c.always = true }},
+	{"", 501, func(c *contract) { c.bound = true }},
+	{"fable", 501, func(c *contract) { c.forced = false }},
+	{"mythos", 501, func(c *contract) { c.forced = false }},
+	{"", 505, func(c *contract) { c.forced = false }},
+	{"haiku", 505, func(c *contract) { c.forced = true }},
+	{"sonnet", 505, func(c *contract) { c.off = offBetweenTools }},
+	{"opus", 505, func(c *contract) { c.off = offLowEffort }},
+	{"", newest, func(c *contract) { c.off = offLowEffort }},
+}
+
+// contractOf returns the contract of the named model.
 func contractOf(name string) contract {
 	name = strings.ToLower(name)
+	c := contract{highest: "high", sampling: true, forced: true}
 	if !strings.Contains(name, "claude-") {
-		return contract{thinking: budgetThinking, highest: "high", sampling: true, forced: true}
+		c.thinking = budgetThinking
+		return c
 	}
+	c.claude = true
 	family, version := "", newest
 	if m := current.FindStringSubmatch(name); m != nil {
 		family, version = m[1], versionOf(m[2], m[3])
 	} else if m := early.FindStringSubmatch(name); m != nil {
 		version = versionOf(m[1], m[2])
 	}
-	unbreakable := family == "fable" || family == "mythos" || version == newest
-	c := contract{
-		claude:   true,
-		always:   version >= 500,
-		sampling: version < 407, either: version >= 401,
-		forced: version < 501 || family == "haiku" || family != "fable" && family != "mythos" && version < 505,
-		system: version >= 408,
-		schema: version >= 405 || family == "opus" && version == 401,
-		bound:  version >= 501,
-	}
-	switch {
-	case version < 305:
-		c.maxOutput = 4_096
-	case version < 307:
-		c.maxOutput = 8_192
-	case family == "opus" && version < 405:
-		c.maxOutput = 32_000
-	case version < 406:
-		c.maxOutput = 64_000
-	default:
-		c.maxOutput = 128_000
-	}
-	switch {
-	case version >= 406:
-		c.thinking = adaptiveThinking
-	case version >= 307:
-		c.thinking = budgetThinking
-	}
-	switch {
-	case version >= 407:
-		c.highest = "xhigh"
-	case family == "opus" && version == 406:
-		c.highest = "max"
-	default:
-		c.highest = "high"
-	}
-	switch {
-	case unbreakable || family == "opus" && version >= 505:
-		c.off = offLowEffort
-	case family == "sonnet" && version >= 505:
-		c.off = offBetweenTools
+	for _, change := range changes {
+		if version >= change.from && (change.family == "" || change.family == family) {
+			change.apply(&c)
+		}
 	}
 	return c
 }

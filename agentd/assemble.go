@@ -14,7 +14,7 @@ import (
 	"holon/agentd/forward"
 	"holon/agentd/mcp"
 	"holon/agentd/model"
-	"holon/agentd/model/catalogue"
+	"holon/agentd/model/registry"
 	"holon/agentd/model/scripted"
 	"holon/agentd/process"
 	"holon/agentd/tasks"
@@ -197,7 +197,7 @@ func transports(cfg config.Config, environ []string) (resolver *model.Resolver, 
 	if err != nil {
 		return nil, nil, err
 	}
-	set, err := catalogue.Open(catalogue.Options{
+	set, err := registry.Open(registry.Options{
 		Configured: cfg.Models.ProviderList(), References: refs, Taken: []string{providers.Scripted},
 		Setting: cfg.Models.Setting(environ), Socket: cfg.Models.Gateway(), IdleTimeout: cfg.Models.Idle, Freeform: cfg.Models.Freeform,
 	})

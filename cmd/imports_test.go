@@ -40,7 +40,7 @@ var own = []struct {
 	{"agentd/preview", []string{"agentd/process"}, "it shows what was captured"},
 	{"agentd/tasks", []string{"agentd/preview", "agentd/process", "internal/...", "responses/..."},
 		"a task is a process and a record, whoever asks for it"},
-	{"agentd/model/catalogue", []string{"agentd/model/...", "internal/...", "responses"},
+	{"agentd/model/registry", []string{"agentd/model/...", "internal/...", "responses"},
 		"it makes transports of names and speaks no protocol"},
 	{"agentd/model/...", []string{"agentd/model", "agentd/model/endpoint", "agentd/turntoken", "internal/...",
 		"responses/..."}, "a provider knows the protocol and no tool, disk or turn"},

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"holon/agentd/model"
-	"holon/agentd/model/catalogue"
+	"holon/agentd/model/registry"
 	"holon/agentd/turntoken"
 	"holon/internal/providers"
 	"holon/responses"
@@ -106,7 +106,7 @@ func TestAgentdFitsTheGrammar(t *testing.T) {
 		options.Providers[name] = p
 	}
 	socket, token := serve(t, options, refs)
-	set, err := catalogue.Open(catalogue.Options{References: refs, Socket: socket, Freeform: true,
+	set, err := registry.Open(registry.Options{References: refs, Socket: socket, Freeform: true,
 		Setting: func(name string) string {
 			if strings.HasSuffix(name, "_STRICT_TOOLS") {
 				return "true"

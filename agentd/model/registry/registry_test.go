@@ -1,4 +1,4 @@
-package catalogue_test
+package registry_test
 
 import (
 	"errors"
@@ -8,16 +8,16 @@ import (
 	"testing"
 
 	"holon/agentd/model"
-	"holon/agentd/model/catalogue"
+	"holon/agentd/model/registry"
 	"holon/internal/providers"
 	"holon/responses"
 )
 
-func open(t *testing.T, env map[string]string, opts catalogue.Options) (*catalogue.Set, error) {
+func open(t *testing.T, env map[string]string, opts registry.Options) (*registry.Set, error) {
 	t.Helper()
 	opts.Setting = func(name string) string { return env[name] }
 	opts.Taken = append(opts.Taken, "scripted")
-	set, err := catalogue.Open(opts)
+	set, err := registry.Open(opts)
 	if err == nil {
 		t.Cleanup(func() {
 			if err := set.Close(); err != nil {
@@ -33,7 +33,7 @@ func names(m map[string]model.Transport) string {
 }
 
 func TestBuiltin(t *testing.T) {
-	set, err := open(t, nil, catalogue.Options{})
+	set, err := open(t, nil, registry.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestConfigured(t *testing.T) {
 		"RESPONSES_BASE_URL": "http://127.0.0.1:9", "ACME_TIMEOUT": "90s", "OPENROUTER_STREAM": "false",
 		"PLAIN_BASE_URL": "http://127.0.0.1:9",
 	}
-	set, err := open(t, env, catalogue.Options{
+	set, err := open(t, env, registry.Options{
 		Configured: []string{"my-lab=responses", "old=aws_bedrock", "empty"},
 		References: []string{"acme/m", "openrouter/a/b", "plain", "nowhere/m", "scripted/demo"},
 	})
@@ -102,7 +102,7 @@ func TestConfigured(t *testing.T) {
 // endpoints.
 func TestGateway(t *testing.T) {
 	env := map[string]string{"DEEPSEEK_API_KEY": "k", "OPENAI_API_KEY": "k", "GROQ_BASE_URL": "ftp://nonsense"}
-	set, err := open(t, env, catalogue.Options{Socket: "/run/model.sock",
+	set, err := open(t, env, registry.Options{Socket: "/run/model.sock",
 		Configured: []string{"groq", "acme=anthropic_messages"}, References: []string{"lab/m"}})
 	if err != nil || names(set.Offered) != "acme groq lab" || len(set.Unlisted) != 0 {
 		t.Fatalf("%v beside %v, %v", set, names(set.Unlisted), err)
@@ -112,7 +112,7 @@ func TestGateway(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if set, err = open(t, env, catalogue.Options{Socket: "/run/model.sock"}); err != nil ||
+	if set, err = open(t, env, registry.Options{Socket: "/run/model.sock"}); err != nil ||
 		names(set.Offered) != "openai" {
 		t.Errorf("named nothing: %v, %v", names(set.Offered), err)
 	}
@@ -125,13 +125,13 @@ func TestWrongSettings(t *testing.T) {
 		"GROQ_IDLE_TIMEOUT": {"GROQ_IDLE_TIMEOUT": "5"}, "GROQ_IMAGES": {"GROQ_IMAGES": "2"},
 		"OPENAI_CODEX_STREAM": {"OPENAI_CODEX_STREAM": "false"},
 	} {
-		_, err := open(t, env, catalogue.Options{})
+		_, err := open(t, env, registry.Options{})
 		if e, ok := errors.AsType[*responses.Error](err); !ok || e.Param != param || e.Hint == "" {
 			t.Errorf("%s: %v", param, err)
 		}
 	}
 	for _, entry := range []string{"Acme", "a b", "=x", "scripted=responses"} {
-		_, err := open(t, nil, catalogue.Options{Configured: []string{entry}})
+		_, err := open(t, nil, registry.Options{Configured: []string{entry}})
 		if e, ok := errors.AsType[*responses.Error](err); !ok || e.Param != "HOLON_PROVIDERS" {
 			t.Errorf("%s: %v", entry, err)
 		}

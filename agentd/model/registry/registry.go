@@ -1,4 +1,4 @@
-// Package catalogue makes transports of the providers that can be used with
+// Package registry makes transports of the providers that can be used with
 // nothing but a key (package internal/providers) and of others that a configuration
 // names.
 //
@@ -8,4 +8,4 @@
 // The invariant: a provider that cannot be asked, since its contract is unknown
 // or its endpoint is not set, is there all the same and refuses, so that a
 // fallback goes on and the record says why.
-package catalogue
+package registry

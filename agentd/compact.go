@@ -66,7 +66,7 @@ func (s *Server) compact(ctx context.Context, req *responses.Request, h http.Hea
 	defer s.running.Done()
 	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Turns.Timeout, turn.ErrTimeout)
 	defer cancel()
-	defer context.AfterFunc(s.base, cancel)() // at the end of the grace of a shutdown
+	defer context.AfterFunc(s.lifetime, cancel)() // at the end of the grace of a shutdown
 	ticket, err := s.compactions.admit(responses.NewID(responses.PrefixCompaction))
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (s *Server) uncompacted(ctx context.Context, err error) error {
 // interrupted says why the end of ctx left a compaction undone.
 func (s *Server) interrupted(ctx context.Context) error {
 	switch {
-	case s.base.Err() != nil:
+	case s.lifetime.Err() != nil:
 		return draining()
 	case errors.Is(context.Cause(ctx), turn.ErrTimeout):
 		return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeDeadline,

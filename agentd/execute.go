@@ -36,7 +36,7 @@ func (s *Server) run(ctx context.Context, lt *liveTurn, j *job) {
 		lt.finish(nil, cause, nil)
 	}
 	s.forget(lt)
-	lt.release()
+	lt.close()
 }
 
 // promote makes the skills that a completed turn used part of its session,
@@ -122,9 +122,9 @@ func (s *Server) execute(ctx context.Context, j *job) (turn.Result, error) {
 		return turn.Result{}, j.endQueued(err)
 	}
 	defer s.lanes.leave(j.ticket)
-	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout(j.req), turn.ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, j.limits.time, turn.ErrTimeout)
 	defer cancel()
-	if limit := s.outputLimit(j.req); limit > 0 {
+	if limit := j.limits.output; limit > 0 {
 		j.output = &outputGauge{dir: j.turnDir, state: s.cfg.Dirs.State, limit: limit}
 		var end context.CancelCauseFunc
 		ctx, end = context.WithCancelCause(ctx)
@@ -140,7 +140,7 @@ func (s *Server) execute(ctx context.Context, j *job) (turn.Result, error) {
 	if err := j.rec.Event(j.scope.ContextResolved(j.resolved())); err != nil {
 		return turn.Result{}, err
 	}
-	for _, note := range j.offered() {
+	for _, note := range j.offerFacts() {
 		if err := j.rec.Event(note); err != nil {
 			return turn.Result{}, err
 		}

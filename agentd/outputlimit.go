@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/agentd/turn"
-	"holon/responses"
 )
 
 // How often a running turn's output is measured, and what share of the time that
@@ -19,16 +18,6 @@ const (
 	measurePause = time.Second
 	measureShare = 20
 )
-
-// outputLimit is how many bytes a turn may leave in its output directory, 0 for
-// any: a request can only tighten the server's own limit.
-func (s *Server) outputLimit(req *responses.Request) int64 {
-	limit := s.cfg.Turns.MaxOutput
-	if l := req.Holon.Limits; l != nil && l.MaxOutputBytes > 0 && (limit == 0 || l.MaxOutputBytes < limit) {
-		limit = l.MaxOutputBytes
-	}
-	return limit
-}
 
 // outputGauge knows whether a turn's directory, with its streams, the output of
 // tools and what the agent made, holds more than it may. What the directory holds

@@ -10,6 +10,7 @@ import (
 	"holon/agentd/activation"
 	"holon/agentd/config"
 	"holon/agentd/prompt"
+	"holon/agentd/turn"
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/skills"
@@ -25,26 +26,28 @@ type telling struct {
 	tools   []string         // names of all tools that are offered
 }
 
-// tell assembles the prompt of a planned turn. What cannot be read is left out
-// with a note: a broken file of the workspace must not stop its repair.
-func (s *Server) tell(p *plan) {
-	if p.workDir != p.turnDir {
-		p.tree = p.workDir
+// telling assembles the prompt of a turn. What cannot be read is left out with a
+// note: a broken file of the workspace must not stop its repair.
+func (s *Server) telling(req *responses.Request, toolset turn.Toolset, past thread, dirs directories) telling {
+	var t telling
+	if dirs.workDir != dirs.turnDir {
+		t.tree = dirs.workDir
 	}
-	p.skills = s.parts.Skills.With(s.cfg.SkillRoots(p.tree).DiscoverWorkspace())
-	for _, problem := range p.skills.Problems[len(s.parts.Skills.Problems):] { // the others were logged at the start
+	t.skills = s.parts.Skills.With(s.cfg.SkillRoots(t.tree).DiscoverWorkspace())
+	for _, problem := range t.skills.Problems[len(s.parts.Skills.Problems):] { // the others were logged at the start
 		s.log.Debug("a skill is left out", "err", problem.Error(), "hint", problem.Hint)
 	}
-	active, err := s.sessions.Load(p.sessionID)
+	active, err := s.sessions.Load(past.sessionID)
 	if err != nil {
-		s.log.Warn("the session's skills are forgotten", "session", p.sessionID, "err", err)
+		s.log.Warn("the session's skills are forgotten", "session", past.sessionID, "err", err)
 	}
 	for _, a := range active {
-		p.active = append(p.active, a.SkillID+" "+a.ActivationState)
+		t.active = append(t.active, a.SkillID+" "+a.ActivationState)
 	}
-	p.assemble(&s.cfg, p.req, unshadowed(toolNames(p.toolset.Definitions()), p.req), inUse(p.skills, active),
-		p.inputDir != "")
-	p.context = p.prompt.Items(p.history)
+	t.assemble(&s.cfg, req, unshadowed(toolNames(toolset.Definitions()), req), inUse(t.skills, active),
+		dirs.inputDir != "")
+	t.context = t.prompt.Items(past.history)
+	return t
 }
 
 // assemble is the part that `agentd debug prompt` shares.

@@ -128,7 +128,7 @@ func openStream(stored *record.Stored) (*view, error) {
 	if err != nil {
 		return nil, responses.Internal("the turn's events cannot be read", err)
 	}
-	v := finished(events, stored.Response)
+	v := finished(stored.Response, events, nil)
 	// Commands of any turn can write there, so the file may be of another one.
 	if id, err := responseOf(events); err != nil || id != stored.Header.ResponseID {
 		v.release()

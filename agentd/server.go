@@ -93,7 +93,7 @@ type Server struct {
 
 	describe func() (*description, error) // the OpenAPI document, made when it is first asked for
 
-	base     context.Context // of every turn; outlives requests on purpose
+	lifetime context.Context // of the server and every turn; outlives requests on purpose
 	stop     context.CancelCauseFunc
 	running  sync.WaitGroup // turns, from their admission to their commit
 	keepers  sync.WaitGroup // what runs beside the turns until Close
@@ -122,7 +122,7 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 		s.parts.MCP = mcp.Open(mcp.Options{Log: s.log}) // without servers there is nothing to close
 	}
 	s.logs = newLogBytes(cfg.Dirs.Output, cfg.Commands.LogBytes, s.log)
-	s.base, s.stop = context.WithCancelCause(context.Background())
+	s.lifetime, s.stop = context.WithCancelCause(context.Background())
 	s.describe = sync.OnceValues(s.description)
 	if err := os.MkdirAll(cfg.Dirs.Output, 0o700); err != nil {
 		return nil, fmt.Errorf("prepare --output-dir: %w", err)
@@ -149,9 +149,9 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 		return nil, errors.Join(err, store.Close())
 	}
 	retention := record.Retention{MaxAge: cfg.Retention.Age, MaxCount: cfg.Retention.Count, MaxBytes: cfg.Retention.Bytes}
-	s.keepers.Go(func() { s.logs.keep(s.base) })
-	s.keepers.Go(func() { s.keepSettling(s.base) })
-	s.keepers.Go(func() { store.Maintain(s.base, retention, parts.Now, s.log) })
+	s.keepers.Go(func() { s.logs.keep(s.lifetime) })
+	s.keepers.Go(func() { s.keepSettling(s.lifetime) })
+	s.keepers.Go(func() { store.Maintain(s.lifetime, retention, parts.Now, s.log) })
 	return s, nil
 }
 

@@ -22,20 +22,13 @@ func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	p := &plan{req: req, turnID: responses.NewID(responses.PrefixTurn)}
-	anything := model.Capabilities{Images: true, Files: true, Video: true} // which model is meant is open
-	if err = s.planInput(p, nil, anything); err == nil {
-		err = s.planDirs(p)
-	}
-	if err == nil {
-		err = s.planTools(p)
-	}
-	defer p.offer.Release()
+	anyModel := target{takes: model.Capabilities{Images: true, Files: true, Video: true}}
+	p, err := s.planFor(anyModel, responses.NewID(responses.PrefixTurn), req, nil)
 	if err != nil {
 		s.fail(w, err)
 		return
 	}
-	s.tell(p)
+	defer p.offer.Release()
 	first := s.turn(&job{plan: p}).FirstRequest()
 	writeJSON(w, http.StatusOK, tokenCount{"response.input_tokens", model.Estimate(first)})
 }

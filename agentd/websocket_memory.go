@@ -9,7 +9,7 @@ type memory struct {
 	response string // the response's id
 	session  string
 	items    []responses.Item // all that a model was told; shared, never changed
-	base     base
+	stored   storedPrefix
 }
 
 // maxMemory bounds what one connection keeps, in bytes of texts and media. A
@@ -47,9 +47,9 @@ func weightOf(parts []responses.Part) int {
 	return n
 }
 
-// base says how much of a conversation is stored: the first n items are those
+// storedPrefix says how much of a conversation is stored: the first n items are those
 // of the chain of a stored response, none when response is "".
-type base struct {
+type storedPrefix struct {
 	response string
 	n        int
 }
@@ -67,5 +67,5 @@ func (lt *liveTurn) memory() *memory {
 	if lt.final == nil || lt.final.Store || lt.told == nil || weight(lt.told) > maxMemory {
 		return nil
 	}
-	return &memory{response: lt.final.ID, session: lt.turn.Record().SessionID, items: lt.told, base: lt.base}
+	return &memory{response: lt.final.ID, session: lt.turn.Record().SessionID, items: lt.told, stored: lt.stored}
 }

@@ -1,0 +1,120 @@
+package agentd
+
+import (
+	"errors"
+	"time"
+
+	"holon/agentd/activation"
+	"holon/agentd/prompt"
+	"holon/agentd/record"
+	"holon/agentd/turn"
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+// job is a recorded turn, ready to run.
+type job struct {
+	*plan
+	ticket  *ticket
+	rec     *record.Turn
+	emitter *responses.Emitter
+	scope   turns.Scope
+	created time.Time
+
+	inbox  *inbox
+	watch  *activation.Watch // once the turn runs
+	lead   prompt.Lead
+	output *outputGauge // nil: there is no limit
+}
+
+// record writes the turn down and opens its stream. Once that is acknowledged, the
+// turn exists.
+func (s *Server) record(p *plan, t *ticket, source string) (*job, error) {
+	now := s.parts.Now()
+	resp := responses.NewResponse(responses.NewID(responses.PrefixResponse), p.modelRef, now.Unix(), p.req)
+	if !t.started() {
+		resp.Status = responses.StatusQueued
+	}
+	rec := turns.NewRecord(p.sessionID, p.turnID, &resp, p.req.Digest, s.instance, s.parts.Version, now)
+	header := record.Header{
+		ResponseID: resp.ID, PreviousResponseID: p.stored.response, SessionID: p.sessionID, TurnID: p.turnID,
+		TurnDir: p.turnDir, CreatedAt: now, RequestDigest: p.req.Digest, Instance: s.instance, Version: s.parts.Version,
+		Response: resp,
+	}
+	if err := s.remember(p.turnID, p.turnDir); err != nil {
+		return nil, recordError(err)
+	}
+	written, err := s.store.Begin(p.turnDir, rec, header, p.unstored, p.adding(p.req.Input), s.parts.Now)
+	if errors.Is(err, record.ErrNotFound) { // it was deleted in this moment
+		return nil, responses.PreviousNotFound(p.req.PreviousResponseID)
+	}
+	if err != nil {
+		return nil, recordError(err)
+	}
+	j := &job{plan: p, ticket: t, rec: written, created: now}
+	j.scope = turns.Scope{RuntimeID: s.instance, SessionID: p.sessionID, TurnID: p.turnID, Now: s.parts.Now}
+	j.inbox = &inbox{rec: written, scope: j.scope}
+	submitted := turns.Submitted{Source: source, ResponseID: resp.ID, PreviousResponseID: p.req.PreviousResponseID,
+		RequestDigest: p.req.Digest}
+	if err = written.Event(j.scope.TurnSubmitted(submitted, !t.started())); err == nil {
+		j.emitter, err = responses.NewEmitter(resp, written.Sink())
+	}
+	if err == nil {
+		j.emitter.Hide(s.parts.Secrets)
+	}
+	if err == nil {
+		err = written.Prepare()
+	}
+	if err != nil {
+		return nil, recordError(errors.Join(err, written.Discard()))
+	}
+	return j, nil
+}
+
+// environ is the environment of the turn's commands.
+func (s *Server) environ(p *plan) []string {
+	env := append(append([]string(nil), s.parts.Environ...), "HOLON_TURN_ID="+p.turnID, "HOLON_SESSION_ID="+p.sessionID,
+		"HOLON_OUTPUT_DIR="+p.turnDir)
+	if p.inputDir != "" {
+		env = append(env, "HOLON_INPUT_DIR="+p.inputDir)
+	}
+	return env
+}
+
+// turn assembles the turn loop's view of the job.
+func (s *Server) turn(j *job) *turn.Turn {
+	// What the model was told at the beginning goes where a transport wants it;
+	// all else stays in its place.
+	lead, conversation := prompt.Split(append(append([]responses.Item(nil), j.history...), j.adding(j.input)...))
+	j.lead = lead
+	_, history := prompt.Split(j.history)
+	j.watch = activation.NewWatch(j.skills, j.scope, j.workDir, home(s.parts.Environ))
+	var full func() bool
+	if j.output != nil {
+		full = j.output.full
+	}
+	req := *j.req
+	req.Input = conversation[len(history):]
+	return &turn.Turn{
+		Request: &req, History: history, Instructions: lead.Text(), Breakpoints: lead.Breakpoints(),
+		CacheKey: cacheKey(j.sessionID), Watcher: j.watch,
+		Model: j.transport, ModelName: j.modelName, ModelRef: j.modelRef,
+		Tools: j.toolset, Env: s.toolEnv(j), Notices: s.notices(j), Inbox: j.inbox,
+		Secrets: s.parts.Secrets, Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: j.limits.rounds, Full: full,
+		Now:    s.parts.Now,
+		Window: s.cfg.Models.Window(j.modelRef), Memory: s.learned.of(j), Dir: j.turnDir,
+	}
+}
+
+// offerFacts are the facts about servers and their tools that the turn begins with.
+func (j *job) offerFacts() []turns.RuntimeEvent {
+	if j.offer == nil {
+		return nil
+	}
+	var facts []turns.RuntimeEvent
+	for _, note := range j.offer.Notes {
+		facts = append(facts, j.scope.Warning(turns.Notice{Code: note.Code, Message: note.Message, Component: "mcp",
+			Recoverable: true}))
+	}
+	return facts
+}

@@ -1,0 +1,266 @@
+package agentd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"holon/agentd/mcp"
+	"holon/agentd/model"
+	"holon/agentd/record"
+	"holon/agentd/turn"
+	"holon/responses"
+)
+
+// plan is a checked request: all that its turn needs to know. Making a plan
+// changes nothing but for the servers that its offer holds, until it is released.
+type plan struct {
+	req    *responses.Request // with the items that its input refers to
+	turnID string
+	target
+	offered
+	thread
+	directories
+	telling
+	limits
+	fragile bool // the turn ends when the last client that waits for it goes
+}
+
+// target is the model of a turn.
+type target struct {
+	transport model.Transport // nil when no model is chosen: nothing is checked against it
+	modelName string
+	modelRef  string
+	takes     model.Capabilities
+}
+
+// thread is the conversation of a turn.
+type thread struct {
+	sessionID string
+	stored    storedPrefix     // of history
+	unstored  []responses.Item // of history: what a stored response has to bring along
+	history   []responses.Item // as the model is told it
+	input     []responses.Item // the request's, as the model is told it
+}
+
+// directories are those of a turn.
+type directories struct {
+	turnDir  string
+	inputDir string // "" for none
+	workDir  string
+}
+
+// offered are the tools of a turn. They stay the same while it runs.
+type offered struct {
+	toolset turn.Toolset // the container's and those of servers
+	offer   *mcp.Offer   // what servers offer; released when the turn is over
+}
+
+// limits bound a turn. A request can only tighten those of the server.
+type limits struct {
+	rounds int
+	time   time.Duration // from the moment the turn leaves the queue: how long others take is not its fault
+	output int64         // bytes in the output directory, 0 for any number
+}
+
+// plan resolves and checks all that a request names.
+func (s *Server) plan(turnID string, req *responses.Request, mem *memory) (*plan, error) {
+	if err := checkBackground(req); err != nil {
+		return nil, err
+	}
+	to, err := s.target(req.Model)
+	if err != nil {
+		return nil, err
+	}
+	return s.planFor(to, turnID, req, mem)
+}
+
+// planFor is plan for a model that is known, or does not matter.
+func (s *Server) planFor(to target, turnID string, req *responses.Request, mem *memory) (_ *plan, err error) {
+	with, err := s.offerTools(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			with.offer.Release()
+		}
+	}()
+	if to.transport != nil {
+		if err := turn.Check(req, with.toolset.Definitions(), to.takes); err != nil {
+			return nil, err
+		}
+	}
+	req, past, err := s.thread(req, mem, to.takes)
+	if err != nil {
+		return nil, err
+	}
+	if to.transport != nil {
+		if err := turn.CheckHistory(past.history, to.takes); err != nil {
+			return nil, err
+		}
+	}
+	dirs, err := s.directories(turnID, req.Holon)
+	if err != nil {
+		return nil, err
+	}
+	return &plan{req: req, turnID: turnID, target: to, offered: with, thread: past, directories: dirs,
+		telling: s.telling(req, with.toolset, past, dirs), limits: s.limits(req.Holon.Limits),
+		fragile: cancelOnDisconnect(req)}, nil
+}
+
+// target finds the model that a request names.
+func (s *Server) target(ref string) (to target, err error) {
+	if to.transport, to.modelName, to.modelRef, err = s.parts.Models.Resolve(ref); err != nil {
+		return target{}, err
+	}
+	to.takes = model.CapabilitiesOf(to.transport, to.modelName)
+	return to, nil
+}
+
+// offerTools finds the tools of a turn: the container's, and those that servers
+// offer at this moment.
+func (s *Server) offerTools(req *responses.Request) (offered, error) {
+	// Not the request's context: the turn may outlive it, and the wait is bounded.
+	offer, err := s.parts.MCP.Offer(s.lifetime, req.MCP)
+	if err != nil {
+		return offered{}, err
+	}
+	if len(offer.Tools) == 0 {
+		return offered{s.parts.Tools, offer}, nil
+	}
+	offer.Notes = append(offer.Notes, offer.Replaced(s.parts.Tools.Definitions())...)
+	all, err := s.parts.Tools.With(offer.Tools...)
+	if err != nil {
+		offer.Release()
+		return offered{}, responses.Internal(
+			"the tools of MCP servers cannot be offered; the server's log has the details", err)
+	}
+	return offered{all, offer}, nil
+}
+
+// thread finds the conversation that req continues and checks its input against
+// it and against what the model takes. It returns req with the items that its
+// input refers to.
+func (s *Server) thread(req *responses.Request, mem *memory, takes model.Capabilities) (*responses.Request, thread,
+	error) {
+	history, session, stored, err := s.recall(req.PreviousResponseID, mem)
+	if err != nil {
+		return nil, thread{}, err
+	}
+	// What is stored anew may rest on nothing that was deleted.
+	if stored.response != req.PreviousResponseID && req.Store {
+		if _, _, err := s.store.Chain(stored.response); err != nil {
+			stored = storedPrefix{}
+		}
+	}
+	past := thread{sessionID: cmp.Or(req.Holon.SessionID, session), stored: stored}
+	if past.sessionID == "" {
+		past.sessionID = responses.NewID(responses.PrefixSession)
+	}
+	if err := refuseContext(req.Input); err != nil {
+		return nil, thread{}, err
+	}
+	known := conversation{items: history, find: s.findItem, accept: func(param string, item responses.Item) error {
+		return turn.CheckReferred(param, item, takes)
+	}}
+	resolved := *req
+	if resolved.Input, err = known.resolve(req.Input); err != nil {
+		return nil, thread{}, err
+	}
+	identify(resolved.Input)
+	if req.Store {
+		past.unstored = history[stored.n:]
+	}
+	if past.history, err = s.sealer.Expand("previous_response_id", history); err != nil {
+		return nil, thread{}, err
+	}
+	past.input, err = s.sealer.Expand("input", resolved.Input)
+	return &resolved, past, err
+}
+
+// recall returns the conversation up to the response id, its session, and what
+// of it is stored: from mem where that holds it, else from the store.
+func (s *Server) recall(id string, mem *memory) (items []responses.Item, session string, stored storedPrefix,
+	err error) {
+	if id == "" {
+		return nil, "", storedPrefix{}, nil
+	}
+	if mem.holds(id) {
+		return mem.items, mem.session, mem.stored, nil
+	}
+	items, session, err = s.store.Chain(id)
+	if errors.Is(err, record.ErrNotFound) {
+		return nil, "", storedPrefix{}, responses.PreviousNotFound(id)
+	}
+	if err != nil {
+		return nil, "", storedPrefix{}, responses.Internal("the stored conversation cannot be read", err)
+	}
+	return items, session, storedPrefix{id, len(items)}, nil
+}
+
+// findItem returns a stored item, for references, or record.ErrNotFound.
+func (s *Server) findItem(id string) (responses.Item, error) { return s.store.Item(s.lifetime, id) }
+
+// directories finds the turn's directories. Named ones must lie under the
+// configured roots.
+func (s *Server) directories(turnID string, h responses.Holon) (d directories, err error) {
+	roots := s.cfg.Dirs
+	d.turnDir = s.defaultDir(turnID)
+	if h.OutputDir != "" {
+		if d.turnDir, err = confine("holon.output_dir", roots.Output, h.OutputDir); err != nil {
+			return d, err
+		}
+	}
+	if h.InputDir != "" {
+		if d.inputDir, err = existing("holon.input_dir", roots.Input, h.InputDir); err != nil {
+			return d, err
+		}
+	} else if dir := filepath.Join(roots.Input, "turns", turnID); isDir(dir) {
+		d.inputDir = dir
+	}
+	if h.WorkspaceDir != "" {
+		d.workDir, err = existing("holon.workspace_dir", roots.Workspace, h.WorkspaceDir)
+		return d, err
+	}
+	d.workDir = roots.Workspace
+	if info, err := os.Stat(d.workDir); err != nil || !info.IsDir() { // the operator may have named a link
+		d.workDir = d.turnDir
+	}
+	return d, nil
+}
+
+// existing returns the directory that a request names, which must lie under root.
+func existing(param, root, name string) (string, error) {
+	dir, err := confine(param, root, name)
+	if err == nil && !isDir(dir) {
+		err = responses.Invalid(param, responses.CodeInvalidValue, fmt.Sprintf("there is no directory %s", dir))
+	}
+	return dir, err
+}
+
+func isDir(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
+}
+
+// limits returns the server's limits, tightened by the request's, which may be nil.
+func (s *Server) limits(asked *responses.Limits) limits {
+	l := limits{rounds: s.cfg.Turns.MaxRounds, time: s.cfg.Turns.Timeout, output: s.cfg.Turns.MaxOutput}
+	if asked == nil {
+		return l
+	}
+	if asked.MaxRounds > 0 {
+		l.rounds = min(l.rounds, asked.MaxRounds)
+	}
+	if asked.TimeoutMS > 0 {
+		l.time = min(l.time, time.Duration(asked.TimeoutMS)*time.Millisecond)
+	}
+	if asked.MaxOutputBytes > 0 && (l.output == 0 || asked.MaxOutputBytes < l.output) {
+		l.output = asked.MaxOutputBytes
+	}
+	return l
+}

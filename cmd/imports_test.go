@@ -64,7 +64,18 @@ var own = []struct {
 
 	{"runner/engine/...", []string{"internal/...", "runner/engine/...", "state"},
 		"engines run containers and know no turn"},
-	{"runner/workspace", []string{"internal/..."}, "trees know no engine and no turn"},
+	{"runner/workspace/folder", nil, "it opens directories, whatever is in them"},
+	{"runner/workspace/gittest", nil, "tests of every package below use it"},
+	{"runner/workspace/git", []string{"internal/...", "runner/workspace/folder"},
+		"it runs git and reads repositories, and knows no tree of a run"},
+	{"runner/workspace/executed", []string{"runner/workspace/git"}, "it is a table of names and where they occur"},
+	{"runner/workspace/fetch", []string{"runner/workspace/folder", "runner/workspace/git"},
+		"it takes files from a remote and knows no tree of a run"},
+	{"runner/workspace/landing", []string{"internal/...", "runner/workspace", "runner/workspace/executed",
+		"runner/workspace/folder", "runner/workspace/git"},
+		"it writes to the user's repository and knows no engine and no turn"},
+	{"runner/workspace", []string{"internal/...", "runner/workspace/executed", "runner/workspace/folder",
+		"runner/workspace/git"}, "trees only read the user's repository, and know no engine and no turn"},
 	{"runner/socket", []string{"internal/...", "responses/client", "state"},
 		"it makes sockets and does not know what answers on them"},
 	{"runner/egress", []string{"responses", "responses/turns", "runner/socket", "state"},
@@ -117,8 +128,8 @@ var foreign = []struct {
 	why    string
 }{
 	{"os/exec", "agentd/...", []string{"agentd/process"}, "whoever starts a program must end it, so one package does"},
-	{"os/exec", "runner/...", []string{"runner/workspace", "runner/engine/local", "runner/engine/enginetest/...",
-		"runner/credentials", "runner/daemon"}, "git is run in one place, where its environment is made safe, " +
+	{"os/exec", "runner/...", []string{"runner/workspace/git", "runner/workspace/gittest", "runner/engine/local",
+		"runner/engine/enginetest/...", "runner/credentials", "runner/daemon"}, "git is run in one place, where its environment is made safe, " +
 		"children by the engine that owns them, programs that give keys by what bounds them, and holon itself by " +
 		"what finds it again"},
 	{"os/exec", "cmd/...", nil, "commands call packages"},
@@ -126,7 +137,7 @@ var foreign = []struct {
 	{"os/exec", "state/...", nil, "the ledger starts nothing"},
 	{"github.com/docker/docker/...", "...", []string{"runner/engine/docker", "test/..."},
 		"its module has a successor; the move must stay a day's work"},
-	{"github.com/go-git/go-git/v5/...", "...", []string{"runner/workspace", "test/..."},
+	{"github.com/go-git/go-git/v5/...", "...", []string{"runner/workspace/git", "test/..."},
 		"hostile repositories are parsed in one place"},
 	{"github.com/openai/openai-go/v3/...", "...", []string{"agentd/model/openai", "test/..."},
 		"a provider's types stay with its transport"},
@@ -139,7 +150,8 @@ var foreign = []struct {
 		"metrics are a view of the control plane, and agentd stays small"},
 	{"net/http/...", "agentd/turn", nil, "the loop knows no HTTP"},
 	{"testing", "...", []string{"responses/conform", "agentd/model/modeltest", "state/ledger/ledgertest",
-		"runner/engine/enginetest/...", "test/..."}, "only suites that tests import are made of tests"},
+		"runner/engine/enginetest/...", "runner/workspace/gittest", "test/..."},
+		"only suites that tests import are made of tests"},
 }
 
 // listed is what the go command says of a package.

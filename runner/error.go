@@ -6,7 +6,7 @@ import (
 	"syscall"
 
 	"holon/responses"
-	"holon/runner/workspace"
+	"holon/runner/workspace/git"
 	"holon/skills"
 	"holon/state"
 )
@@ -38,7 +38,7 @@ func Describe(err error) state.Failure {
 	f := state.Failure{Code: "internal_error", Message: err.Error()}
 	if e, ok := errors.AsType[*state.Error](err); ok {
 		f = state.Failure{Code: string(e.Code), Message: e.Error(), Param: e.Param, Hint: e.Hint}
-	} else if e, ok := errors.AsType[*workspace.Error](err); ok {
+	} else if e, ok := errors.AsType[*git.Error](err); ok {
 		f = state.Failure{Code: e.Code, Message: e.Message, Param: e.Param, Hint: e.Hint}
 		if e.Err != nil {
 			f.Message += ": " + e.Err.Error()

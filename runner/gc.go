@@ -11,6 +11,8 @@ import (
 
 	"holon/runner/engine"
 	"holon/runner/workspace"
+	"holon/runner/workspace/git"
+	"holon/runner/workspace/landing"
 	"holon/state"
 	"holon/state/files"
 )
@@ -93,8 +95,8 @@ func (c *collection) add(kind, do, what, why string, act func() error) {
 
 // isInUse reports whether a checked-out result holds something of the user's.
 func isInUse(err error) bool {
-	e, ok := errors.AsType[*workspace.Error](err)
-	return ok && e.Code == workspace.CodeWorktreeInUse
+	e, ok := errors.AsType[*git.Error](err)
+	return ok && e.Code == landing.CodeWorktreeInUse
 }
 
 // orphans settles runs that nobody holds and that hold something or have no end.
@@ -291,7 +293,7 @@ func (c *collection) forget(ctx context.Context, id string) error {
 		return errors.Join(&Error{Code: CodeStillRunning, Param: "run", Message: "run " + id + " still holds something",
 			Hint: "settle it first"}, run.Close())
 	}
-	if _, err := workspace.Remove(ctx, workspace.RemoveOptions{RunDir: run.Dir(), Borrowing: c.Borrowing}); err != nil {
+	if _, err := landing.Remove(ctx, landing.RemoveOptions{RunDir: run.Dir(), Borrowing: c.Borrowing}); err != nil {
 		return errors.Join(err, run.Close())
 	}
 	return run.Remove()

@@ -18,6 +18,7 @@ import (
 	"holon/runner/gateway"
 	"holon/runner/settings"
 	"holon/runner/workspace"
+	"holon/runner/workspace/landing"
 	"holon/state"
 	"holon/state/files"
 )
@@ -36,7 +37,7 @@ const (
 var reservedNames = []string{
 	DiffFile, SummaryFile, LogFile, EgressFile, NotesFile, ObjectsDir, sessionDir, state.ManifestFile, state.StartFile,
 	state.LeaseFile, state.SessionFile, state.UsageFile,
-	workspace.CheckoutFile, workspace.CheckoutLock,
+	landing.CheckoutFile, landing.CheckoutLock,
 }
 
 // DefaultMaxRounds is how often a model may be asked in a turn that sets no

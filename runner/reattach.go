@@ -9,6 +9,7 @@ import (
 	"holon/runner/engine"
 	"holon/runner/socket"
 	"holon/runner/workspace"
+	"holon/runner/workspace/git"
 	"holon/state"
 )
 
@@ -21,7 +22,7 @@ func TakeUp(ctx context.Context, cfg Config, serve bool) (_ *Session, err error)
 	var tree *workspace.Tree
 	if held.Tree != nil {
 		tree, err = workspace.Resume(ctx, workspace.Options{CacheDir: cfg.TreeCache}, *held.Tree)
-		if e, ok := errors.AsType[*workspace.Error](err); err != nil && !(ok && e.Code == workspace.CodeReleased) {
+		if e, ok := errors.AsType[*git.Error](err); err != nil && !(ok && e.Code == workspace.CodeReleased) {
 			return nil, err
 		}
 	}

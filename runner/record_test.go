@@ -14,6 +14,7 @@ import (
 	"holon/internal/procfs"
 	"holon/runner/engine"
 	"holon/runner/workspace"
+	"holon/runner/workspace/folder"
 	"holon/state"
 	"holon/state/files"
 )
@@ -28,7 +29,7 @@ func TestRecord(t *testing.T) {
 			Handle: &engine.Handle{Version: 1, Engine: "docker", ID: "id", Name: "name"},
 			User:   &engine.User{UID: 1, GID: 2},
 			Dir:    "/a", Sockets: "/b", Tree: &workspace.Held{Slot: "/c/0", Claim: "run_1",
-				Owner: &workspace.Owner{UID: 1}},
+				Owner: &folder.Owner{UID: 1}},
 			SessionID: "sess_1", Image: "i", Model: "a/b", Fallbacks: []string{"x/y"}},
 		RunRecord: &RunRecord{Owner: thisProcess(), TurnID: "turn_1", Prompt: "do <it>", DiskBytes: 5, Keep: true,
 			Manifest: &state.Manifest{Model: "a/b", Warnings: []string{"w"}}},

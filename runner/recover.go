@@ -15,6 +15,7 @@ import (
 	"holon/runner/engine"
 	"holon/runner/gateway"
 	"holon/runner/workspace"
+	"holon/runner/workspace/git"
 	"holon/state"
 	"holon/state/files"
 )
@@ -24,7 +25,7 @@ import (
 // Nothing is ever executed again.
 type Recovery struct {
 	Home      state.Home
-	Borrowing workspace.Borrowing // of the repositories that results are checked out in
+	Borrowing git.Borrowing // of the repositories that results are checked out in
 	Engines   Engines
 	// Gateway, for Attach, makes what the models of a run on the directory
 	// workspace need; nil for nothing.

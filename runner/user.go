@@ -16,7 +16,7 @@ import (
 
 	"holon/internal/roots"
 	"holon/runner/engine"
-	"holon/runner/workspace"
+	"holon/runner/workspace/folder"
 )
 
 // DefaultUID and DefaultGID are who runs in a container of root that has no pool
@@ -86,11 +86,11 @@ func ownFiles(e engine.Engine) bool {
 
 // treeOwner is to whom a working tree has to be given, nil where it is theirs
 // from the start.
-func treeOwner(user *engine.User) *workspace.Owner {
+func treeOwner(user *engine.User) *folder.Owner {
 	if user == nil || os.Geteuid() != 0 {
 		return nil
 	}
-	return &workspace.Owner{UID: user.UID, GID: user.GID}
+	return &folder.Owner{UID: user.UID, GID: user.GID}
 }
 
 // makeDirs makes the directories that the container sees. What it only reads

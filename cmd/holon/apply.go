@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/runner"
-	"holon/runner/workspace"
+	"holon/runner/workspace/git"
+	"holon/runner/workspace/landing"
 )
 
 // applyOptions are what `holon apply` was asked to do.
@@ -78,13 +79,13 @@ func runApply(ctx context.Context, o *applyOptions) error {
 		fmt.Fprintf(o.streams.Err, "holon: run %s changed no file\n", entry.ID)
 		return nil
 	}
-	applied, err := workspace.Apply(ctx, workspace.ApplyOptions{
+	applied, err := landing.Apply(ctx, landing.ApplyOptions{
 		Dir: dir, Patch: filepath.Join(entry.OutputDir(), runner.DiffFile),
 		Objects:   filepath.Join(entry.Dir, runner.ObjectsDir),
 		Borrowing: o.borrowing(home), Warnings: diff.Warnings, Confirm: o.gate.confirm(ctx, o.streams, o.JSON),
 	})
 	if err != nil {
-		if e, ok := errors.AsType[*workspace.Error](err); ok && e.Code != workspace.CodeExecutedFiles {
+		if e, ok := errors.AsType[*git.Error](err); ok && e.Code != landing.CodeExecutedFiles {
 			for _, path := range e.Paths {
 				fmt.Fprintf(o.streams.Err, "  conflict  %s\n", runner.OneLine(path, 500))
 			}
@@ -94,7 +95,7 @@ func runApply(ctx context.Context, o *applyOptions) error {
 	return o.show(entry.ID, applied)
 }
 
-func (o *applyOptions) show(id string, result *workspace.ApplyResult) error {
+func (o *applyOptions) show(id string, result *landing.ApplyResult) error {
 	if o.JSON {
 		return printJSON(o.streams, result)
 	}

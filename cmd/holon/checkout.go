@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/runner"
-	"holon/runner/workspace"
+	"holon/runner/workspace/landing"
 	"holon/state"
 	"holon/state/files"
 )
@@ -127,7 +127,7 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 		fmt.Fprintf(o.streams.Err, "holon: run %s changed no file; there is nothing to check out\n", entry.ID)
 		return nil
 	}
-	made, err := workspace.Checkout(ctx, workspace.CheckoutOptions{
+	made, err := landing.Checkout(ctx, landing.CheckoutOptions{
 		Run: entry.ID, RunDir: entry.Dir, Objects: filepath.Join(entry.Dir, runner.ObjectsDir), Info: info, Diff: *diff,
 		Dir: cmp.Or(o.Workspace, info.Path), Borrowing: o.borrowing(home), Name: m.Name,
 		Title: cmp.Or(m.Task, m.Name, "Run "+entry.ID), At: m.CompletedAt.Time(), History: o.History,
@@ -145,7 +145,7 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 
 // show prints the path of the working tree, for the shell, and the rest for the
 // person.
-func (o *checkoutOptions) show(r *workspace.CheckoutResult) error {
+func (o *checkoutOptions) show(r *landing.CheckoutResult) error {
 	if o.JSON {
 		return printJSON(o.streams, r)
 	}
@@ -160,7 +160,7 @@ func (o *checkoutOptions) show(r *workspace.CheckoutResult) error {
 	}
 	say("branch   %s: %s on %s%s", runner.OneLine(r.Branch, 300), count(r.Commits, "commit"), base, was)
 	for _, w := range r.Warnings {
-		if w.Code == workspace.WarnUnfiltered {
+		if w.Code == landing.WarnUnfiltered {
 			say("note     %s", runner.OneLine(w.Message, 500))
 		}
 	}
@@ -173,8 +173,8 @@ func (o *checkoutOptions) show(r *workspace.CheckoutResult) error {
 }
 
 func (o *checkoutOptions) remove(ctx context.Context, home state.Home, entry *files.Entry) error {
-	result, err := workspace.Remove(ctx,
-		workspace.RemoveOptions{RunDir: entry.Dir, Borrowing: o.borrowing(home), Save: o.Save,
+	result, err := landing.Remove(ctx,
+		landing.RemoveOptions{RunDir: entry.Dir, Borrowing: o.borrowing(home), Save: o.Save,
 			DeleteBranch: o.DeleteBranch})
 	if err != nil {
 		return err

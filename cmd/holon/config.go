@@ -13,7 +13,7 @@ import (
 
 	"holon/runner"
 	"holon/runner/settings"
-	"holon/runner/workspace"
+	"holon/runner/workspace/git"
 	"holon/state"
 )
 
@@ -66,8 +66,8 @@ func (h *host) load(home state.Home, workspace string) *settings.Loaded {
 }
 
 // borrowing is what repositories may borrow from, whatever else is wrong with the settings.
-func (h *host) borrowing(home state.Home) workspace.Borrowing {
-	return workspace.Borrowing{Allow: h.load(home, "").AllowAlternates, StateHome: home.Dir()}
+func (h *host) borrowing(home state.Home) git.Borrowing {
+	return git.Borrowing{Allow: h.load(home, "").AllowAlternates, StateHome: home.Dir()}
 }
 
 // override takes the flags that were given.

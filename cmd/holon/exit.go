@@ -15,7 +15,8 @@ import (
 	"holon/runner/engine"
 	"holon/runner/modelaccess"
 	"holon/runner/settings"
-	"holon/runner/workspace"
+	"holon/runner/workspace/git"
+	"holon/runner/workspace/landing"
 	"holon/skills"
 	"holon/state"
 	"holon/state/ledger"
@@ -62,7 +63,7 @@ func describe(err error) state.Failure {
 		}
 	}
 	f := runner.Describe(err)
-	if _, ok := errors.AsType[*workspace.Error](err); ok && !strings.HasPrefix(f.Param, "--") && f.Param != "RUN" {
+	if _, ok := errors.AsType[*git.Error](err); ok && !strings.HasPrefix(f.Param, "--") && f.Param != "RUN" {
 		f.Param = "--workspace" // a path, which the message names
 	}
 	if flag, ok := flagsOfFields[f.Param]; ok {
@@ -122,14 +123,14 @@ func exitCode(err error) int {
 	if _, ok := errors.AsType[usageError](err); ok {
 		return usage
 	}
-	if e, ok := errors.AsType[*workspace.Error](err); ok {
+	if e, ok := errors.AsType[*git.Error](err); ok {
 		switch e.Code {
-		case workspace.CodeNotADirectory, workspace.CodeBareRepository, workspace.CodeInvalidOption,
-			workspace.CodeNotARepository, workspace.CodeNothingChanged:
+		case git.CodeNotADirectory, git.CodeBareRepository, git.CodeInvalidOption,
+			landing.CodeNotARepository, landing.CodeNothingChanged:
 			return usage
-		case workspace.CodePatchConflict, workspace.CodeWouldOverwrite, workspace.CodeInvalidPatch,
-			workspace.CodeBranchExists, workspace.CodePathExists,
-			workspace.CodeCheckedOut, workspace.CodeUnsafeObjects, workspace.CodeWorktreeInUse:
+		case landing.CodePatchConflict, landing.CodeWouldOverwrite, landing.CodeInvalidPatch,
+			landing.CodeBranchExists, landing.CodePathExists,
+			landing.CodeCheckedOut, git.CodeUnsafeObjects, landing.CodeWorktreeInUse:
 			return state.OutcomeFailure.ExitCode()
 		}
 		return state.OutcomeRefused.ExitCode()

@@ -11,6 +11,7 @@ import (
 
 	"holon/runner"
 	"holon/runner/workspace"
+	"holon/runner/workspace/landing"
 	"holon/state"
 	"holon/state/files"
 )
@@ -66,10 +67,10 @@ func (g *gate) flag(f *pflag.FlagSet) {
 }
 
 // confirm shows the files, and asks where there is a person who sees the question.
-func (g *gate) confirm(ctx context.Context, streams Streams, asJSON bool) workspace.Confirm {
+func (g *gate) confirm(ctx context.Context, streams Streams, asJSON bool) landing.Confirm {
 	return func(files []workspace.Warning) error {
 		if !g.allow && (!streams.InTTY || !streams.ErrTTY || asJSON) {
-			return workspace.Unconfirmed(files)
+			return landing.Unconfirmed(files)
 		}
 		showExecuted(streams, files)
 		if g.allow {
@@ -81,7 +82,7 @@ func (g *gate) confirm(ctx context.Context, streams Streams, asJSON bool) worksp
 			return err
 		}
 		if answer := strings.ToLower(strings.TrimSpace(string(answer))); answer != "y" && answer != "yes" {
-			return workspace.Unconfirmed(files)
+			return landing.Unconfirmed(files)
 		}
 		return nil
 	}

@@ -19,6 +19,7 @@ import (
 	"holon/runner/modelaccess"
 	"holon/runner/settings"
 	"holon/runner/workspace"
+	"holon/runner/workspace/git"
 	"holon/state"
 )
 
@@ -219,7 +220,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 			Budget: budgetOf(o.Budget)},
 		Workspace: workspace.Options{Dir: o.Workspace, IncludeDirty: o.IncludeDirty, CacheDir: home.CacheDir(),
 			Name:      o.Name,
-			Borrowing: workspace.Borrowing{Allow: o.AllowAlternates, StateHome: home.Dir()}},
+			Borrowing: git.Borrowing{Allow: o.AllowAlternates, StateHome: home.Dir()}},
 		Session: runner.Config{
 			Image: o.Image, Skills: o.Skills, InputDir: o.Input, MCPConfig: o.MCPConfig, Env: o.Env,
 			Secrets: o.streams.Secrets, SecretEnv: o.Secret, Network: o.Network,

@@ -14,7 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/runner"
-	"holon/runner/workspace"
+	"holon/runner/workspace/fetch"
+	"holon/runner/workspace/git"
 	"holon/skills"
 	"holon/state"
 )
@@ -111,7 +112,7 @@ func skillError(err error) error {
 	if ok {
 		return usageError{fmt.Errorf("SKILL: %s; %s", strings.ReplaceAll(problem.Error(), "; ", ", "), problem.Hint)}
 	}
-	if e, ok := errors.AsType[*workspace.Error](err); ok {
+	if e, ok := errors.AsType[*git.Error](err); ok {
 		param := e.Param
 		if param != "SOURCE" && !strings.HasPrefix(param, "--") {
 			param = "SOURCE"
@@ -120,7 +121,7 @@ func skillError(err error) error {
 		if e.Err != nil {
 			message += ": " + e.Err.Error()
 		}
-		if e.Code == workspace.CodeInvalidOption {
+		if e.Code == git.CodeInvalidOption {
 			return usageError{fmt.Errorf("%s: %s; %s", param, strings.ReplaceAll(message, "; ", ", "), e.Hint)}
 		}
 		return &runner.Error{Code: runner.Code(e.Code), Param: param, Message: message, Hint: orHint(e.Hint)}
@@ -145,7 +146,7 @@ func runSkillsInstall(ctx context.Context, o *skillOptions) error {
 	}
 	in := skills.Install{Folder: o.Source, Update: o.Update, Now: time.Now(),
 		Pin: skills.Pin{Source: o.Source, Digest: o.Digest}}
-	if workspace.IsRemote(o.Source) {
+	if fetch.IsURL(o.Source) {
 		dir, err := os.MkdirTemp(home.CacheDir(), "skill-")
 		if err != nil {
 			return fmt.Errorf("fetch the skill: %w", err)
@@ -173,14 +174,14 @@ func runSkillsInstall(ctx context.Context, o *skillOptions) error {
 
 // fetchSkill gets the skill's folder from a repository.
 func fetchSkill(ctx context.Context, o *skillOptions, dir string, in *skills.Install) error {
-	remote, err := workspace.ParseRemote(o.Source, o.Ref, o.Path)
+	source, err := fetch.Parse(o.Source, o.Ref, o.Path)
 	if err != nil {
 		return err
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return fmt.Errorf("fetch the skill: %w", err)
 	}
-	got, err := remote.Fetch(ctx, workspace.FetchOptions{Dir: dir, Files: maxSkillFiles, Bytes: maxSkillBytes,
+	got, err := source.Fetch(ctx, fetch.Options{Dir: dir, Files: maxSkillFiles, Bytes: maxSkillBytes,
 		Pack: maxSkillPack})
 	if err != nil {
 		return err
@@ -201,7 +202,7 @@ func orTop(path string) string {
 }
 
 // candidatesHint names the folders that hold skills.
-func candidatesHint(got *workspace.Fetched) string {
+func candidatesHint(got *fetch.Result) string {
 	var dirs []string
 	for _, file := range got.Files {
 		if dir, ok := strings.CutSuffix(file, "/"+skills.File); ok && len(dirs) < 10 {

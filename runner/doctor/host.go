@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/runner"
-	"holon/runner/workspace"
+	"holon/runner/workspace/git"
 	"holon/state"
 )
 
@@ -128,7 +128,7 @@ func (e *examination) checkDisk(ctx context.Context) []Result {
 const oldestGit = 239
 
 func (e *examination) checkGit(ctx context.Context) []Result {
-	version, err := workspace.GitVersion(ctx)
+	version, err := git.Version(ctx)
 	if err != nil {
 		return one(failed(ended(ctx, err)))
 	}

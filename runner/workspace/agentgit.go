@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"holon/internal/roots"
+	"holon/runner/workspace/git"
 )
 
 // writeAgentRepository gives the tree a .git of its own: private, disposable,
@@ -72,7 +73,7 @@ func (t *Tree) agentFiles() map[string][]byte {
 	files := map[string][]byte{
 		"HEAD":         []byte(head),
 		"config":       []byte(t.agentConfig()),
-		"info/exclude": []byte(user.excludes),
+		"info/exclude": []byte(user.Excludes),
 		"index":        t.index,
 	}
 	t.objects = t.objectDirs()
@@ -83,8 +84,8 @@ func (t *Tree) agentFiles() map[string][]byte {
 		}
 	}
 	files["objects/info/alternates"] = alternates.Bytes()
-	files["packed-refs"] = user.references
-	files["shallow"] = []byte(user.shallow)
+	files["packed-refs"] = user.References
+	files["shallow"] = []byte(user.Shallow)
 	return files
 }
 
@@ -92,30 +93,22 @@ func (t *Tree) agentConfig() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[core]\n\trepositoryformatversion = %s\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n"+
 		"\tautocrlf = false\n\tsafecrlf = false\n%s[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n",
-		t.source.format.version(), t.source.format.extension())
-	if t.source.user.userName != "" || t.source.user.userEmail != "" {
+		t.source.format.Version(), t.source.format.Extension())
+	if t.source.user.UserName != "" || t.source.user.UserEmail != "" {
 		fmt.Fprintf(&b, "[user]\n\tname = %s\n\temail = %s\n",
-			configValue(t.source.user.userName), configValue(t.source.user.userEmail))
+			git.QuoteConfig(t.source.user.UserName), git.QuoteConfig(t.source.user.UserEmail))
 	}
 	return b.String()
-}
-
-// configValue quotes a value for a git configuration file.
-func configValue(value string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\x00", "").Replace(value) + `"`
 }
 
 // alternateLine quotes a path that git would take for a comment or a quoted
 // string otherwise.
 func alternateLine(dir string) string {
 	if strings.ContainsAny(dir, "\n\"\\") {
-		return quotePath(dir) + "\n"
+		return git.QuotePath(dir) + "\n"
 	}
 	return dir + "\n"
 }
-
-// maxAlternates bounds the chain of borrowing, which git follows five deep.
-const maxAlternates = 64
 
 // objectDirs lists the directories to borrow from. The user's repository may
 // itself borrow: its alternates file names paths that git resolves where the
@@ -128,13 +121,13 @@ func (t *Tree) objectDirs() []ObjectDir {
 				return
 			}
 		}
-		if len(dirs) < maxAlternates {
+		if len(dirs) < git.MaxAlternates {
 			dirs = append(dirs, ObjectDir{HostPath: host, ContainerPath: container, transitive: transitive})
 		}
 	}
-	direct := []string{t.source.user.objects}
+	direct := []string{t.source.user.Objects}
 	if t.info.IncludedDirty {
-		direct = append(direct, t.base.objects())
+		direct = append(direct, t.base.Objects())
 	}
 	for i, host := range direct {
 		container := host
@@ -144,7 +137,7 @@ func (t *Tree) objectDirs() []ObjectDir {
 		add(host, container, false)
 	}
 	for i := 0; i < len(dirs); i++ {
-		for line := range strings.Lines(readSmall(filepath.Join(dirs[i].HostPath, "info", "alternates"))) {
+		for line := range strings.Lines(git.ReadSmall(filepath.Join(dirs[i].HostPath, "info", "alternates"))) {
 			if line = strings.TrimRight(line, "\n"); line == "" || line[0] == '#' || line[0] == '"' {
 				continue
 			}

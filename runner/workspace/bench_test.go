@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"holon/runner/workspace/gittest"
 )
 
 // BenchmarkAcquireDiff measures what a turn pays for its working tree on a
@@ -17,12 +19,12 @@ import (
 func BenchmarkAcquireDiff(b *testing.B) {
 	for _, files := range []int{100, 5000, 50000} {
 		b.Run(fmt.Sprint(files), func(b *testing.B) {
-			isolate(b)
+			gittest.Isolate(b)
 			dir := b.TempDir()
 			repo := filepath.Join(dir, "repo")
 			makeRepo(b, repo, files)
 			time.Sleep(1100 * time.Millisecond) // so that no index entry is racily clean
-			run(b, repo, "git", "status", "--porcelain")
+			gittest.Run(b, repo, "git", "status", "--porcelain")
 			b.Run("holon", func(b *testing.B) { benchTree(b, repo, filepath.Join(dir, "cache"), files) })
 			b.Run("recycle", func(b *testing.B) { benchRecycle(b, repo, filepath.Join(dir, "recycled"), files) })
 			b.Run("worktree", func(b *testing.B) { benchWorktree(b, repo, filepath.Join(dir, "added"), files) })
@@ -59,7 +61,7 @@ func changeFiles(b *testing.B, dir string, files int) {
 		}
 		file.Close()
 	}
-	write(b, dir, map[string]string{"new1.txt": "new\n", "d0/new2.txt": "new\n"})
+	gittest.Write(b, dir, map[string]string{"new1.txt": "new\n", "d0/new2.txt": "new\n"})
 }
 
 func benchTree(b *testing.B, repo, cache string, files int) {
@@ -98,36 +100,36 @@ func benchTree(b *testing.B, repo, cache string, files int) {
 
 func benchRecycle(b *testing.B, repo, tree string, files int) {
 	spent := laps{}
-	run(b, repo, "git", "worktree", "add", "-q", "--force", "--detach", tree, "HEAD")
+	gittest.Run(b, repo, "git", "worktree", "add", "-q", "--force", "--detach", tree, "HEAD")
 	for round := -1; round < b.N; round++ {
 		if round == 0 {
 			b.ResetTimer()
 			spent = laps{}
 		}
 		spent.time("acquire", func() {
-			run(b, tree, "git", "reset", "-q", "--hard", "HEAD")
-			run(b, tree, "git", "clean", "-q", "-fdx")
+			gittest.Run(b, tree, "git", "reset", "-q", "--hard", "HEAD")
+			gittest.Run(b, tree, "git", "clean", "-q", "-fdx")
 		})
 		changeFiles(b, tree, files)
 		spent.time("diff", func() {
-			run(b, tree, "git", "add", "-A")
-			run(b, tree, "git", "diff", "--cached", "--binary", "HEAD")
+			gittest.Run(b, tree, "git", "add", "-A")
+			gittest.Run(b, tree, "git", "diff", "--cached", "--binary", "HEAD")
 		})
 	}
 	spent.report(b)
-	run(b, repo, "git", "worktree", "remove", "--force", tree)
+	gittest.Run(b, repo, "git", "worktree", "remove", "--force", tree)
 }
 
 func benchWorktree(b *testing.B, repo, tree string, files int) {
 	spent := laps{}
 	for range b.N {
-		spent.time("acquire", func() { run(b, repo, "git", "worktree", "add", "-q", "--detach", tree, "HEAD") })
+		spent.time("acquire", func() { gittest.Run(b, repo, "git", "worktree", "add", "-q", "--detach", tree, "HEAD") })
 		changeFiles(b, tree, files)
 		spent.time("diff", func() {
-			run(b, tree, "git", "add", "-A")
-			run(b, tree, "git", "diff", "--cached", "--binary", "HEAD")
+			gittest.Run(b, tree, "git", "add", "-A")
+			gittest.Run(b, tree, "git", "diff", "--cached", "--binary", "HEAD")
 		})
-		spent.time("release", func() { run(b, repo, "git", "worktree", "remove", "--force", tree) })
+		spent.time("release", func() { gittest.Run(b, repo, "git", "worktree", "remove", "--force", tree) })
 	}
 	spent.report(b)
 }
@@ -135,7 +137,7 @@ func benchWorktree(b *testing.B, repo, tree string, files int) {
 // BenchmarkTurnsInARow shows whether turns get slower: run it with -benchtime
 // 200x and read the ratio of the median of the last twenty to the first twenty.
 func BenchmarkTurnsInARow(b *testing.B) {
-	isolate(b)
+	gittest.Isolate(b)
 	dir := b.TempDir()
 	repo := filepath.Join(dir, "repo")
 	makeRepo(b, repo, 5000)
@@ -154,7 +156,7 @@ func BenchmarkTurnsInARow(b *testing.B) {
 		}
 		before := time.Since(started)
 		changeFiles(b, tree.Dir(), 5000)
-		run(b, tree.Dir(), "sh", "-c", "mkdir build; for i in 1 2 3 4 5 6 7 8 9; do echo $i > build/$i; done; git "+
+		gittest.Run(b, tree.Dir(), "sh", "-c", "mkdir build; for i in 1 2 3 4 5 6 7 8 9; do echo $i > build/$i; done; git "+
 			"add -A; git commit -qm turn")
 		started = time.Now()
 		if _, err := tree.Diff(b.Context(), DiffOptions{Patch: patch}); err != nil {

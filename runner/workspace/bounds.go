@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"holon/runner/workspace/folder"
+	"holon/runner/workspace/git"
 )
 
 // maxCandidates times Limits.NameBytes bounds the names that are looked at in a
@@ -38,7 +41,7 @@ func (c *capture) admit(files []found) []found {
 	var sum int64
 	names := 0
 	return slices.DeleteFunc(files, func(f found) bool {
-		_, name := splitPath(f.path)
+		_, name := folder.Split(f.path)
 		if _, known := c.layout.files[f.path]; !known {
 			names += changeSize(f.path)
 		}
@@ -46,9 +49,9 @@ func (c *capture) admit(files []found) []found {
 		case c.limits.NameBytes > 0 && names > c.limits.NameBytes:
 			c.omit(f.path, WarnTooManyFiles, fmt.Sprintf("the names of the new files need more than %d bytes",
 				c.limits.NameBytes))
-		case len(f.path) > maxPathLength || strings.Count(f.path, "/") > maxDepth:
+		case len(f.path) > git.MaxPathLength || strings.Count(f.path, "/") > folder.MaxDepth:
 			c.omit(f.path, WarnTooDeep, "nested too deeply")
-		case f.mode == modeSymlink && isDotGitmodules(name):
+		case f.mode == git.ModeSymlink && git.IsDotGitmodules(name):
 			c.omit(f.path, WarnUnsafeName, "git refuses .gitmodules as a link")
 		case f.size > c.limits.FileBytes:
 			c.omit(f.path, WarnFileTooLarge, fmt.Sprintf("%d bytes are more than the limit of %d", f.size,
@@ -78,4 +81,14 @@ func changeSize(path string) int {
 		}
 	}
 	return size
+}
+
+// isLeftover reports whether name is one that the patch tool gives to files
+// while it commits a patch: .holon-<12 hex digits>-<number>. A tool killed in
+// between leaves them behind.
+func isLeftover(name string) bool {
+	rest, ok := strings.CutPrefix(name, ".holon-")
+	id, number, two := strings.Cut(rest, "-")
+	return ok && two && len(id) == 12 && strings.Trim(id, "0123456789abcdef") == "" &&
+		number != "" && strings.Trim(number, "0123456789") == ""
 }

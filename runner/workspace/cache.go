@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/internal/durable"
+	"holon/runner/workspace/folder"
+	"holon/runner/workspace/git"
 )
 
 // maxSlots bounds how many runs use one repository at the same time.
@@ -89,7 +91,7 @@ func (c repositoryCache) acquire(name, claim string) (*slot, error) {
 		}
 		return s, nil
 	}
-	return nil, &Error{Code: CodeBusy, Message: fmt.Sprintf("all %d working trees of the repository are in use",
+	return nil, &git.Error{Code: CodeBusy, Message: fmt.Sprintf("all %d working trees of the repository are in use",
 		maxSlots),
 		Hint: "wait until a run ends"}
 }
@@ -137,15 +139,15 @@ func SweepSlots(ctx context.Context, cacheDir string) error {
 		}
 	}
 	if err != nil {
-		return typed("sweep views", err)
+		return git.WithCode("sweep views", err)
 	}
 	locks, err := filepath.Glob(filepath.Join(cacheDir, "trees", "*", "*", "lock"))
 	if err != nil {
-		return typed("sweep working trees", err)
+		return git.WithCode("sweep working trees", err)
 	}
 	for _, file := range locks {
 		if err := ctx.Err(); err != nil {
-			return typed("sweep working trees", err)
+			return git.WithCode("sweep working trees", err)
 		}
 		dir := filepath.Dir(file)
 		number, err := strconv.Atoi(filepath.Base(dir))
@@ -157,7 +159,7 @@ func SweepSlots(ctx context.Context, cacheDir string) error {
 			err = errors.Join(durable.Sweep(s.dir), s.unlock())
 		}
 		if err != nil {
-			return typed("sweep working trees", err)
+			return git.WithCode("sweep working trees", err)
 		}
 	}
 	return nil
@@ -206,12 +208,12 @@ func (s *slot) clear(ctx context.Context) error {
 		return err
 	}
 	defer bin.close()
-	dir, err := openFolder(s.dir)
+	dir, err := folder.Open(s.dir)
 	if err != nil {
 		return err
 	}
-	defer dir.close()
-	names, err := dir.names()
+	defer dir.Close()
+	names, err := dir.Names()
 	if err != nil {
 		return err
 	}
@@ -226,7 +228,7 @@ func (s *slot) clear(ctx context.Context) error {
 	if err := bin.empty(ctx); err != nil {
 		return err
 	}
-	return dir.rmdir("trash")
+	return dir.Rmdir("trash")
 }
 
 // abandon puts a tree that can't be cleaned aside, for example one with files
@@ -264,7 +266,7 @@ func Prune(ctx context.Context, cacheDir string) ([]string, error) {
 			forgotten = append(forgotten, path)
 		}
 	}
-	return forgotten, typed("prune workspaces", err)
+	return forgotten, git.WithCode("prune workspaces", err)
 }
 
 // Vanished lists the directories that Prune would forget, and changes nothing.
@@ -285,7 +287,7 @@ func Vanished(ctx context.Context, cacheDir string) ([]string, error) {
 			list = append(list, source)
 		}
 	}
-	return list, typed("list working trees", errors.Join(err, claimsErr))
+	return list, git.WithCode("list working trees", errors.Join(err, claimsErr))
 }
 
 // vanished reports whether the directory that the trees were made from is gone:
@@ -346,12 +348,12 @@ func (c repositoryCache) pruneSlots(ctx context.Context, vanished bool) (inUse b
 
 // removeDead deletes trees that abandon put aside.
 func (s *slot) removeDead(ctx context.Context) error {
-	dir, err := openFolder(s.dir)
+	dir, err := folder.Open(s.dir)
 	if err != nil {
 		return err
 	}
-	defer dir.close()
-	names, err := dir.names()
+	defer dir.Close()
+	names, err := dir.Names()
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"holon/runner/workspace/folder"
+	"holon/runner/workspace/git"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -29,6 +32,10 @@ const (
 	WarnSlowRenames      = "slow_renames"      // renamed files that took too long to find
 	WarnManyLines        = "many_lines"        // too many to be compared line by line: included as binary data
 	WarnMore             = "more"              // further warnings of a kind were not listed
+
+	// WarnExecuted marks a changed file that some program executes without being asked to: git, an editor, a shell, a
+	// package manager or a service that builds what is pushed. The change is complete all the same.
+	WarnExecuted = "executed_file"
 )
 
 // Warning tells of something in the tree that the result does not show as it
@@ -48,7 +55,7 @@ const (
 
 // capture is the comparison of a directory with its record.
 type capture struct {
-	root   folder
+	root   folder.Dir
 	record *record
 	layout *layout
 	boot   string
@@ -80,23 +87,23 @@ type found struct {
 }
 
 // compareTree walks root and sorts what it finds.
-func compareTree(ctx context.Context, root folder, r *record, boot string, limits Limits) (*capture, error) {
+func compareTree(ctx context.Context, root folder.Dir, r *record, boot string, limits Limits) (*capture, error) {
 	c := &capture{root: root, record: r, layout: newLayout(r.entries), boot: boot, limits: limits,
 		have: make([]bool, len(r.entries)), ignores: map[string]bool{}, omitted: map[string]bool{}}
-	if err := walkTree(ctx, root, "", c.visit, c.unreadable); err != nil {
+	if err := folder.Walk(ctx, root, "", c.visit, c.unreadable); err != nil {
 		return nil, fmt.Errorf("compare tree: %w", err)
 	}
 	return c, nil
 }
 
-func (c *capture) visit(dir folder, path string, names []string) (descend []string, err error) {
+func (c *capture) visit(dir folder.Dir, path string, names []string) (descend []string, err error) {
 	module := c.inModule(path)
 	for _, name := range names {
 		if c.skipName(path, name) {
 			continue
 		}
-		child := joinPath(path, name)
-		st, err := dir.lstat(name)
+		child := folder.Join(path, name)
+		st, err := dir.Lstat(name)
 		if err != nil {
 			c.omit(child, WarnUnreadable, err.Error())
 			continue
@@ -126,7 +133,7 @@ func (c *capture) inModule(path string) bool {
 		if c.layout.dirs[path] {
 			return true
 		}
-		path, _ = splitPath(path)
+		path, _ = folder.Split(path)
 	}
 	return false
 }
@@ -139,8 +146,8 @@ func (c *capture) skipName(dir, name string) bool {
 			c.warn(WarnNestedRepository, dir, "a repository within the tree; its files are taken, its history is not")
 		}
 		return true
-	case isDotGit(name):
-		c.omit(joinPath(dir, name), WarnUnsafeName, "some file systems take this name for .git")
+	case git.IsDotGit(name):
+		c.omit(folder.Join(dir, name), WarnUnsafeName, "some file systems take this name for .git")
 		return true
 	case name == ".gitignore":
 		c.add(func() { c.ignores[dir] = true })
@@ -149,8 +156,8 @@ func (c *capture) skipName(dir, name string) bool {
 }
 
 // compareFile judges what is no directory.
-func (c *capture) compareFile(dir folder, name, path string, st *unix.Stat_t) {
-	mode := gitMode(st.Mode)
+func (c *capture) compareFile(dir folder.Dir, name, path string, st *unix.Stat_t) {
+	mode := git.ModeOf(st.Mode)
 	i, known := c.layout.files[path]
 	switch {
 	case known && c.matches(dir, name, i, st):
@@ -166,16 +173,16 @@ func (c *capture) compareFile(dir folder, name, path string, st *unix.Stat_t) {
 
 // matches compares by stat data, then by content where they leave a doubt and
 // the size does not settle it.
-func (c *capture) matches(dir folder, name string, i int32, st *unix.Stat_t) bool {
+func (c *capture) matches(dir folder.Dir, name string, i int32, st *unix.Stat_t) bool {
 	e := &c.record.entries[i]
 	if c.record.compare(e, st, c.boot) == same {
 		return true
 	}
-	if gitMode(st.Mode) != e.mode || uint32(st.Size) != e.stat.size {
+	if git.ModeOf(st.Mode) != e.Mode || uint32(st.Size) != e.Stat.Size {
 		return false
 	}
 	oid, found, err := hashFile(c.record.format, dir, name, st)
-	if err != nil || oid != e.oid || gitMode(found.Mode) != e.mode {
+	if err != nil || oid != e.Oid || git.ModeOf(found.Mode) != e.Mode {
 		return false
 	}
 	c.hashed.Add(1)
@@ -183,7 +190,7 @@ func (c *capture) matches(dir folder, name string, i int32, st *unix.Stat_t) boo
 }
 
 // compareModule notes changes within a submodule, which no patch can carry.
-func (c *capture) compareModule(dir folder, name, path string, st *unix.Stat_t) {
+func (c *capture) compareModule(dir folder.Dir, name, path string, st *unix.Stat_t) {
 	if i, known := c.layout.files[path]; known && c.matches(dir, name, i, st) {
 		c.have[i] = true
 		return
@@ -192,7 +199,7 @@ func (c *capture) compareModule(dir folder, name, path string, st *unix.Stat_t) 
 }
 
 func (c *capture) unreadable(path string, err error) error {
-	if isCancel(err) {
+	if git.IsCancelled(err) {
 		return err
 	}
 	c.omit(path, WarnUnreadable, err.Error())
@@ -232,11 +239,11 @@ func (c *capture) deleted() []string {
 	for i := range c.record.entries {
 		e := &c.record.entries[i]
 		switch {
-		case c.have[i] || e.mode == modeSubmodule || c.isOmitted(e.path):
-		case e.module:
-			c.warn(WarnSubmodule, e.path, "deleted within a submodule, which the diff does not include")
+		case c.have[i] || e.Mode == git.ModeSubmodule || c.isOmitted(e.Path):
+		case e.Module:
+			c.warn(WarnSubmodule, e.Path, "deleted within a submodule, which the diff does not include")
 		default:
-			gone[e.path] = true
+			gone[e.Path] = true
 		}
 	}
 	for _, f := range c.changed {
@@ -258,7 +265,7 @@ func (c *capture) isOmitted(path string) bool {
 		if c.omitted[path] {
 			return true
 		}
-		path, _ = splitPath(path)
+		path, _ = folder.Split(path)
 	}
 	return false
 }
@@ -268,8 +275,8 @@ func (c *capture) isOmitted(path string) bool {
 func (c *capture) expand(ctx context.Context, ignored ignoreJudge) ([]found, error) {
 	var fresh []found
 	files, dirs := c.files, c.dirs
-	at := newCursor(c.root, false)
-	defer at.close()
+	at := folder.NewCursor(c.root, false)
+	defer at.Close()
 	for len(files)+len(dirs) > 0 {
 		slices.SortFunc(files, func(a, b found) int { return strings.Compare(a.path, b.path) })
 		slices.Sort(dirs)
@@ -325,7 +332,7 @@ func filterIgnored(files []found, dirs []string, ignored ignoreJudge) ([]found, 
 // usable drops what git can't hold and what no one meant to be there.
 func (c *capture) usable(files []found) []found {
 	return slices.DeleteFunc(files, func(f found) bool {
-		_, name := splitPath(f.path)
+		_, name := folder.Split(f.path)
 		switch {
 		case isLeftover(name):
 			c.warn(WarnLeftover, f.path, "left by a patch that was cut off; the diff does not include it")
@@ -339,23 +346,23 @@ func (c *capture) usable(files []found) []found {
 }
 
 // list reads one unknown directory.
-func (c *capture) list(at *cursor, dir string) (files []found, dirs []string) {
-	if len(dir) > maxPathLength-256 || strings.Count(dir, "/") >= maxDepth {
+func (c *capture) list(at *folder.Cursor, dir string) (files []found, dirs []string) {
+	if len(dir) > git.MaxPathLength-256 || strings.Count(dir, "/") >= folder.MaxDepth {
 		c.omit(dir, WarnTooDeep, "nested too deeply")
 		return nil, nil
 	}
-	here, _, err := at.parent(joinPath(dir, "."))
+	here, _, err := at.Parent(folder.Join(dir, "."))
 	if err != nil {
 		c.omit(dir, WarnUnreadable, err.Error())
 		return nil, nil
 	}
-	err = here.list(func(names []string) error {
+	err = here.List(func(names []string) error {
 		for _, name := range names {
 			if c.skipName(dir, name) {
 				continue
 			}
-			child := joinPath(dir, name)
-			st, err := here.lstat(name)
+			child := folder.Join(dir, name)
+			st, err := here.Lstat(name)
 			isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
 			switch {
 			case err != nil:
@@ -364,7 +371,7 @@ func (c *capture) list(at *cursor, dir string) (files []found, dirs []string) {
 			case isDir:
 				dirs = append(dirs, child)
 			default:
-				files = append(files, found{child, gitMode(st.Mode), st.Size})
+				files = append(files, found{child, git.ModeOf(st.Mode), st.Size})
 			}
 		}
 		return nil
@@ -376,12 +383,12 @@ func (c *capture) list(at *cursor, dir string) (files []found, dirs []string) {
 }
 
 // open opens a found file for reading and returns its size.
-func (c *capture) open(at *cursor, f found) (*os.File, int64, error) {
-	dir, name, err := at.parent(f.path)
+func (c *capture) open(at *folder.Cursor, f found) (*os.File, int64, error) {
+	dir, name, err := at.Parent(f.path)
 	if err != nil {
 		return nil, 0, err
 	}
-	file, st, err := dir.file(name)
+	file, st, err := dir.OpenFile(name)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -3,6 +3,7 @@ package workspace
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"holon/runner/workspace/executed"
+	"holon/runner/workspace/folder"
+	"holon/runner/workspace/git"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -68,20 +73,20 @@ type FileChange struct {
 // reading. Call it when nothing writes the tree any more.
 func (t *Tree) Diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 	if t.slot.lock == nil {
-		return nil, &Error{Code: CodeReleased, Message: "the working tree was released"}
+		return nil, &git.Error{Code: CodeReleased, Message: "the working tree was released"}
 	}
 	diff, err := t.diff(ctx, options)
-	return diff, typed("compute diff", err)
+	return diff, git.WithCode("compute diff", err)
 }
 
 func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
-	root, err := openOurs(t.slot.tree())
+	root, err := folder.OpenOwned(t.slot.tree())
 	if err != nil {
 		return nil, err
 	}
-	defer root.close()
+	defer root.Close()
 	var c *capture
-	var repo repository
+	var repo git.Repository
 	group, groupContext := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
 		c, err = compareTree(groupContext, root, t.record, t.boot, t.source.options.Limits)
@@ -139,13 +144,13 @@ func (d *Diff) shorten() {
 }
 
 // resultRepository makes a fresh repository for the objects of this diff.
-func (t *Tree) resultRepository(ctx context.Context) (repository, error) {
+func (t *Tree) resultRepository(ctx context.Context) (git.Repository, error) {
 	if err := t.discard(ctx, t.slot.result()); err != nil {
-		return repository{}, err
+		return git.Repository{}, err
 	}
-	repo := repository{dir: t.slot.result(), format: t.source.format,
-		alternates: append([]string{t.base.objects()}, t.base.alternates...)}
-	return repo, repo.create()
+	repo := git.Repository{Dir: t.slot.result(), Format: t.source.format,
+		Alternates: append([]string{t.base.Objects()}, t.base.Alternates...)}
+	return repo, repo.Create()
 }
 
 // diffArguments never let git run a program or look at attributes of others, and pin
@@ -155,9 +160,9 @@ var diffArguments = []string{"diff-tree", "-r", "--no-ext-diff", "--no-textconv"
 
 // write fills in the files and writes the patch. Where it takes too long to
 // tell which files were renamed, they are shown as removed and added.
-func (d *Diff) write(ctx context.Context, repo repository) error {
+func (d *Diff) write(ctx context.Context, repo git.Repository) error {
 	err := d.writeWith(ctx, repo, "--find-renames=50%", "-l1000")
-	if !isOverBudget(err) {
+	if !git.IsOverBudget(err) {
 		return err
 	}
 	d.Warnings = append(d.Warnings, Warning{Code: WarnSlowRenames,
@@ -166,9 +171,9 @@ func (d *Diff) write(ctx context.Context, repo repository) error {
 }
 
 // writeWith reads the list of changes and the patch at the same time.
-func (d *Diff) writeWith(ctx context.Context, repo repository, renames ...string) error {
+func (d *Diff) writeWith(ctx context.Context, repo git.Repository, renames ...string) error {
 	common := slices.Concat(diffArguments, renames)
-	return replaceFile(d.Patch, func(w io.Writer) error {
+	return git.ReplaceFile(d.Patch, func(w io.Writer) error {
 		if d.BaseTree == d.ResultTree {
 			return nil
 		}
@@ -177,11 +182,11 @@ func (d *Diff) writeWith(ctx context.Context, repo repository, renames ...string
 		group.Go(func() error {
 			arguments := slices.Concat(common, []string{"--patch", "--binary", "--unified=3",
 				"--src-prefix=a/", "--dst-prefix=b/", d.BaseTree, d.ResultTree})
-			return repo.git().stream(ctx, nil, count, arguments...)
+			return repo.Git().Stream(ctx, nil, count, arguments...)
 		})
 		group.Go(func() error {
 			arguments := slices.Concat(common, []string{"-z", "--raw", "--numstat", d.BaseTree, d.ResultTree})
-			out, err := repo.git().within(renameTime).run(ctx, nil, arguments...)
+			out, err := repo.Git().WithCPUTime(git.RenameTime).Run(ctx, nil, arguments...)
 			if err != nil {
 				return err
 			}
@@ -192,26 +197,6 @@ func (d *Diff) writeWith(ctx context.Context, repo repository, renames ...string
 		d.PatchBytes = count.n
 		return err
 	})
-}
-
-// replaceFile writes a file beside path and renames it, synced.
-func replaceFile(path string, write func(io.Writer) error) error {
-	file, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
-	if err != nil {
-		return fmt.Errorf("create %s: %w", path, err)
-	}
-	err = write(file)
-	if err == nil {
-		err = file.Sync()
-	}
-	err = errors.Join(err, file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(file.Name()))
-	}
-	return nil
 }
 
 type countingWriter struct {
@@ -308,7 +293,7 @@ func parseNumstat(line string, next func() string, change *FileChange) error {
 // saveObjects keeps what the patch starts from and, of a repository, all that
 // Checkout makes a commit of. Only a plain directory's base is packed anew: it
 // holds every file of the directory, of which the changed ones are enough.
-func (t *Tree) saveObjects(ctx context.Context, d *Diff, result repository, objects string) error {
+func (t *Tree) saveObjects(ctx context.Context, d *Diff, result git.Repository, objects string) error {
 	if objects == "" || len(d.Files) == 0 {
 		return nil
 	}
@@ -318,8 +303,8 @@ func (t *Tree) saveObjects(ctx context.Context, d *Diff, result repository, obje
 	if t.info.Kind == KindCopy {
 		return d.saveBase(ctx, t.base, objects)
 	}
-	for _, from := range []repository{t.base, result} {
-		if err := linkObjects(from.objects(), objects); err != nil {
+	for _, from := range []git.Repository{t.base, result} {
+		if err := linkObjects(from.Objects(), objects); err != nil {
 			return fmt.Errorf("save objects: %w", err)
 		}
 	}
@@ -328,14 +313,14 @@ func (t *Tree) saveObjects(ctx context.Context, d *Diff, result repository, obje
 
 // saveHistory keeps the agent's own commits. Without them the diff is whole, so
 // what is wrong with them is a warning.
-func (t *Tree) saveHistory(ctx context.Context, d *Diff, root folder, result repository, objects string) (err error) {
+func (t *Tree) saveHistory(ctx context.Context, d *Diff, root folder.Dir, result git.Repository, objects string) (err error) {
 	if objects == "" || len(d.Files) == 0 || t.info.Kind != KindGit {
 		return nil
 	}
 	if d.History, err = t.keepHistory(ctx, root, result, objects); err == nil {
 		return nil
 	}
-	if ctx.Err() != nil || isFull(err) {
+	if ctx.Err() != nil || git.IsDiskFull(err) {
 		return fmt.Errorf("keep the agent's commits: %w", err)
 	}
 	d.Warnings = append(d.Warnings, Warning{Code: WarnHistory, Path: ".git",
@@ -368,7 +353,7 @@ func linkObjects(from, to string) error {
 			return nil
 		}
 		if err != nil { // another disk, or one without links
-			return copyFile(path, target)
+			return git.CopyFile(path, target)
 		}
 		return nil
 	})
@@ -376,7 +361,7 @@ func linkObjects(from, to string) error {
 
 // saveBase packs the contents the patch starts from as far as they are ours
 // alone; what base borrows stays where it is.
-func (d *Diff) saveBase(ctx context.Context, base repository, objects string) error {
+func (d *Diff) saveBase(ctx context.Context, base git.Repository, objects string) error {
 	var ids strings.Builder
 	for _, change := range d.Files {
 		if change.oldID != "" {
@@ -386,10 +371,45 @@ func (d *Diff) saveBase(ctx context.Context, base repository, objects string) er
 	if ids.Len() == 0 {
 		return nil
 	}
-	_, err := base.git().run(ctx, strings.NewReader(ids.String()), "pack-objects", "--local", "--non-empty", "--quiet",
+	_, err := base.Git().Run(ctx, strings.NewReader(ids.String()), "pack-objects", "--local", "--non-empty", "--quiet",
 		filepath.Join(objects, "pack", "pack"))
 	if err != nil {
 		return fmt.Errorf("save base: %w", err)
 	}
+	return nil
+}
+
+// warnExecuted adds what a person should look at before anything else.
+func (d *Diff) warnExecuted(ctx context.Context, result git.Repository, base *record) error {
+	changes := make(map[string]bool)
+	var files []executed.File
+	for _, change := range d.Files {
+		changes[change.Path] = true
+		if change.From != "" {
+			changes[change.From] = true
+		}
+		if change.Mode != "" {
+			files = append(files, executed.File{Path: change.Path, Link: change.Mode == "120000", Changed: true,
+				Before: change.oldID, Id: change.newID})
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	for i := range base.entries {
+		if e := &base.entries[i]; !e.Module && !changes[e.Path] {
+			files = append(files, executed.File{Path: e.Path, Link: e.Mode == git.ModeSymlink,
+				Id: hex.EncodeToString([]byte(e.Oid))})
+		}
+	}
+	found, err := executed.Find(ctx, result.Git(), files)
+	if err != nil {
+		return fmt.Errorf("look for files that programs execute: %w", err)
+	}
+	var kept warningList
+	for _, w := range ExecutedWarnings(found) {
+		kept.add(w)
+	}
+	d.Warnings = append(d.Warnings, kept.list()...)
 	return nil
 }

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"holon/runner/workspace/folder"
+	"holon/runner/workspace/git"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -17,24 +20,24 @@ import (
 // names in skip. It reads no file, follows no link and changes nothing. What it
 // may not enter counts by its name.
 func Digest(ctx context.Context, dir string, skip ...string) (string, error) {
-	root, err := openFolder(dir)
+	root, err := folder.Open(dir)
 	if err != nil {
-		return "", typed("look at "+dir, err)
+		return "", git.WithCode("look at "+dir, err)
 	}
-	defer root.close()
+	defer root.Close()
 	var sums [4]atomic.Uint64 // of the entries, in whatever order they are met
-	err = walkTree(ctx, root, "", func(dir folder, path string, names []string) (descend []string, err error) {
+	err = folder.Walk(ctx, root, "", func(dir folder.Dir, path string, names []string) (descend []string, err error) {
 		for _, name := range names {
-			st, err := dir.lstat(name)
+			st, err := dir.Lstat(name)
 			if err != nil || path == "" && slices.Contains(skip, name) {
 				continue // it vanished meanwhile
 			}
-			folder := st.Mode&unix.S_IFMT == unix.S_IFDIR
-			if folder { // its size and time are those of what is in it
+			isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
+			if isDir { // its size and time are those of what is in it
 				descend = append(descend, name)
 				st.Size, st.Mtim = 0, unix.Timespec{}
 			}
-			h := sha256.Sum256(fmt.Appendf(nil, "%q %o %d %d", joinPath(path, name), st.Mode, st.Size, st.Mtim.Nano()))
+			h := sha256.Sum256(fmt.Appendf(nil, "%q %o %d %d", folder.Join(path, name), st.Mode, st.Size, st.Mtim.Nano()))
 			for i := range sums {
 				sums[i].Add(binary.LittleEndian.Uint64(h[8*i:]))
 			}
@@ -42,7 +45,7 @@ func Digest(ctx context.Context, dir string, skip ...string) (string, error) {
 		return descend, nil
 	}, func(string, error) error { return nil })
 	if err != nil {
-		return "", typed("look at "+dir, err)
+		return "", git.WithCode("look at "+dir, err)
 	}
 	var sum []byte
 	for i := range sums {

@@ -1,21 +1,15 @@
 package workspace
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-)
 
-// Bounds on submodules of submodules.
-const (
-	maxSubmodules     = 2000
-	maxSubmoduleDepth = 8
+	"holon/runner/workspace/git"
 )
 
 // loadEntries makes the record's entries those of the base tree, keeping the
@@ -45,87 +39,38 @@ func (t *Tree) loadEntries(ctx context.Context, tree string) error {
 	t.record.entries = own
 	if len(modules) > 0 {
 		t.record.entries = append(own[:len(own):len(own)], modules...)
-		sortEntries(t.record.entries)
+		git.SortEntries(t.record.entries)
 	}
 	return nil
 }
 
 // listTree lists a tree or commit with every path checked, prefix before each.
-func (t *Tree) listTree(ctx context.Context, object, prefix string) ([]entry, error) {
-	if object == t.source.format.emptyTree() {
+func (t *Tree) listTree(ctx context.Context, object, prefix string) ([]git.Entry, error) {
+	if object == t.source.format.EmptyTree() {
 		return nil, nil
 	}
-	out, err := t.base.git().run(ctx, nil, "ls-tree", "-r", "-z", "--full-tree", object)
+	out, err := t.base.Git().Run(ctx, nil, "ls-tree", "-r", "-z", "--full-tree", object)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := parseTree(t.source.format, out, prefix)
+	entries, err := git.ParseTree(t.source.format, out, prefix)
 	if err != nil {
 		return nil, fmt.Errorf("read tree %s: %w", object, err)
 	}
 	return entries, nil
 }
 
-// parseTree reads `git ls-tree -r -z`: "mode type id\tpath\0".
-func parseTree(format objectFormat, out []byte, prefix string) ([]entry, error) {
-	var entries []entry
-	for len(out) > 0 {
-		var line []byte
-		line, out, _ = bytes.Cut(out, []byte{0})
-		about, path, ok := strings.Cut(string(line), "\t")
-		fields := strings.Fields(about)
-		if !ok || len(fields) != 3 {
-			return nil, fmt.Errorf("malformed line %.100q", line)
-		}
-		if err := checkPath(path); err != nil {
-			return nil, err
-		}
-		mode, modeErr := strconv.ParseUint(fields[0], 8, 32)
-		oid, oidErr := hex.DecodeString(fields[2])
-		if modeErr != nil || oidErr != nil || len(oid) != format.size() {
-			return nil, fmt.Errorf("malformed line %.100q", line)
-		}
-		canonical, err := canonicalMode(uint32(mode))
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, entry{path: joinPath(prefix, path), mode: canonical, oid: string(oid)})
-	}
-	sortEntries(entries)
-	for i := 1; i < len(entries); i++ {
-		if entries[i].path == entries[i-1].path {
-			return nil, fmt.Errorf("path %.100q occurs twice", entries[i].path)
-		}
-	}
-	return entries, nil
-}
-
-func canonicalMode(mode uint32) (uint32, error) {
-	switch mode & 0o170000 {
-	case modeSymlink:
-		return modeSymlink, nil
-	case modeSubmodule:
-		return modeSubmodule, nil
-	case 0o100000:
-		if mode&0o100 != 0 {
-			return modeExecutable, nil
-		}
-		return modeFile, nil
-	}
-	return 0, fmt.Errorf("unknown mode %o", mode)
-}
-
 // adopt gives listed entries the stat data of old ones with the same content.
 // Both are sorted by path.
-func adopt(old, listed []entry) []entry {
+func adopt(old, listed []git.Entry) []git.Entry {
 	i := 0
 	for k := range listed {
-		for i < len(old) && old[i].path < listed[k].path {
+		for i < len(old) && old[i].Path < listed[k].Path {
 			i++
 		}
-		if i < len(old) && old[i].path == listed[k].path && old[i].mode == listed[k].mode &&
-			old[i].oid == listed[k].oid {
-			listed[k].stat = old[i].stat
+		if i < len(old) && old[i].Path == listed[k].Path && old[i].Mode == listed[k].Mode &&
+			old[i].Oid == listed[k].Oid {
+			listed[k].Stat = old[i].Stat
 		}
 	}
 	return listed
@@ -134,7 +79,7 @@ func adopt(old, listed []entry) []entry {
 // loadSubmodules finds the files of the submodules that the user initialised,
 // lets the base borrow their objects, and returns their entries. Submodules
 // whose objects aren't at hand stay empty directories.
-func (t *Tree) loadSubmodules(ctx context.Context, own, known []entry) ([]entry, error) {
+func (t *Tree) loadSubmodules(ctx context.Context, own, known []git.Entry) ([]git.Entry, error) {
 	links := submodulesOf(own)
 	if len(links) == 0 || t.source.info.Kind != KindGit {
 		t.record.header.Modules = ""
@@ -147,12 +92,12 @@ func (t *Tree) loadSubmodules(ctx context.Context, own, known []entry) ([]entry,
 		t.describeSubmodules(all, known)
 		return known, nil
 	}
-	var modules []entry
-	for level := 0; len(links) > 0 && level < maxSubmoduleDepth; level++ {
+	var modules []git.Entry
+	for level := 0; len(links) > 0 && level < git.MaxSubmoduleDepth; level++ {
 		t.borrowSubmodules(links)
-		var next []entry
+		var next []git.Entry
 		for _, link := range links {
-			listed, err := t.listTree(ctx, hex.EncodeToString([]byte(link.oid)), link.path)
+			listed, err := t.listTree(ctx, hex.EncodeToString([]byte(link.Oid)), link.Path)
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
@@ -160,28 +105,28 @@ func (t *Tree) loadSubmodules(ctx context.Context, own, known []entry) ([]entry,
 				continue // not at hand
 			}
 			for i := range listed {
-				listed[i].module = true
+				listed[i].Module = true
 			}
 			modules = append(modules, listed...)
 			next = append(next, submodulesOf(listed)...)
 		}
 		links = next
 	}
-	sortEntries(modules)
+	git.SortEntries(modules)
 	all = append(submodulesOf(own), submodulesOf(modules)...)
-	if len(all) > maxSubmodules {
-		return nil, &Error{Code: CodeTooLarge,
-			Message: fmt.Sprintf("the repository has more than %d submodules", maxSubmodules)}
+	if len(all) > git.MaxSubmodules {
+		return nil, &git.Error{Code: git.CodeTooLarge,
+			Message: fmt.Sprintf("the repository has more than %d submodules", git.MaxSubmodules)}
 	}
 	t.record.header.Modules = t.borrowSubmodules(all)
 	t.describeSubmodules(all, modules)
 	return adopt(known, modules), nil
 }
 
-func submodulesOf(entries []entry) []entry {
-	var links []entry
+func submodulesOf(entries []git.Entry) []git.Entry {
+	var links []git.Entry
 	for _, e := range entries {
-		if e.mode == modeSubmodule {
+		if e.Mode == git.ModeSubmodule {
 			links = append(links, e)
 		}
 	}
@@ -190,26 +135,26 @@ func submodulesOf(entries []entry) []entry {
 
 // borrowSubmodules adds the submodules' object directories to the base's
 // alternates and returns a digest of where each submodule comes from.
-func (t *Tree) borrowSubmodules(links []entry) string {
+func (t *Tree) borrowSubmodules(links []git.Entry) string {
 	hash := sha256.New()
 	for _, link := range links {
 		objects := ""
-		if layout := t.source.user.submodule(link.path); layout != nil {
-			objects = layout.objects
+		if layout := t.source.user.Submodule(link.Path); layout != nil {
+			objects = layout.Objects
 		}
-		fmt.Fprintf(hash, "%q %x %q\n", link.path, link.oid, objects)
-		if objects != "" && !slices.Contains(t.base.alternates, objects) {
-			t.base.alternates = append(t.base.alternates, objects)
+		fmt.Fprintf(hash, "%q %x %q\n", link.Path, link.Oid, objects)
+		if objects != "" && !slices.Contains(t.base.Alternates, objects) {
+			t.base.Alternates = append(t.base.Alternates, objects)
 		}
 	}
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-func (t *Tree) describeSubmodules(links, modules []entry) {
+func (t *Tree) describeSubmodules(links, modules []git.Entry) {
 	t.info.Submodules = nil
 	for _, link := range links {
-		within := func(e entry) bool { return strings.HasPrefix(e.path, link.path+"/") }
-		t.info.Submodules = append(t.info.Submodules, Submodule{Path: link.path,
-			Commit: hex.EncodeToString([]byte(link.oid)), Populated: slices.ContainsFunc(modules, within)})
+		within := func(e git.Entry) bool { return strings.HasPrefix(e.Path, link.Path+"/") }
+		t.info.Submodules = append(t.info.Submodules, Submodule{Path: link.Path,
+			Commit: hex.EncodeToString([]byte(link.Oid)), Populated: slices.ContainsFunc(modules, within)})
 	}
 }

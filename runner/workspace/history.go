@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -13,6 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"holon/runner/workspace/folder"
+	"holon/runner/workspace/git"
 )
 
 // WarnHistory says that the agent's own commits were left out, and why. What
@@ -26,7 +28,6 @@ const (
 	maxHistoryObjects = 50_000
 	maxHistoryPacks   = 50
 	maxHistoryBytes   = 512 << 20 // of packs, and of loose objects unpacked
-	maxHistoryFile    = 64 << 20  // packed-refs, which lists the user's references
 	historyTime       = 2 * time.Minute
 	historyAlloc      = "256m" // memory that git may ask for at once
 )
@@ -41,14 +42,14 @@ const (
 //
 // Its configuration, index, hooks, attributes, alternates, replacements,
 // grafts, shallow file, commit graphs and other references count for nothing.
-func (t *Tree) keepHistory(ctx context.Context, root folder, scratch repository, objects string) (*History, error) {
-	gitDir, err := root.folder(".git")
+func (t *Tree) keepHistory(ctx context.Context, root folder.Dir, scratch git.Repository, objects string) (*History, error) {
+	gitDir, err := root.Sub(".git")
 	if err != nil {
 		return nil, nil // gone, or what no agent needs to commit with
 	}
-	defer gitDir.close()
+	defer gitDir.Close()
 	tip, err := agentHead(gitDir)
-	if err != nil || tip == "" || tip == t.info.BaseCommit || len(tip) != 2*t.source.format.size() {
+	if err != nil || tip == "" || tip == t.info.BaseCommit || len(tip) != 2*t.source.format.Size() {
 		return nil, err
 	}
 	parent := ctx
@@ -61,21 +62,21 @@ func (t *Tree) keepHistory(ctx context.Context, root folder, scratch repository,
 	return history, err
 }
 
-func (t *Tree) importHistory(ctx context.Context, gitDir folder, scratch repository, objects, tip string) (*History,
+func (t *Tree) importHistory(ctx context.Context, gitDir folder.Dir, scratch git.Repository, objects, tip string) (*History,
 	error) {
-	base := append([]string{t.base.objects()}, t.base.alternates...)
-	staging := repository{dir: filepath.Join(scratch.dir, "staging"), format: t.source.format, alternates: base}
-	quarantine := repository{dir: filepath.Join(scratch.dir, "quarantine"), format: t.source.format, alternates: base}
-	for _, repo := range []repository{staging, quarantine} {
+	base := append([]string{t.base.Objects()}, t.base.Alternates...)
+	staging := git.Repository{Dir: filepath.Join(scratch.Dir, "staging"), Format: t.source.format, Alternates: base}
+	quarantine := git.Repository{Dir: filepath.Join(scratch.Dir, "quarantine"), Format: t.source.format, Alternates: base}
+	for _, repo := range []git.Repository{staging, quarantine} {
 		if err := t.createBeside(repo); err != nil {
 			return nil, err
 		}
 	}
-	store, err := gitDir.folder("objects")
+	store, err := gitDir.Sub("objects")
 	if err != nil {
 		return nil, fmt.Errorf("its objects can't be read: %w", err)
 	}
-	defer store.close()
+	defer store.Close()
 	in := &objectImport{format: t.source.format, into: staging}
 	if err := in.loose(ctx, store); err != nil {
 		return nil, err
@@ -87,39 +88,39 @@ func (t *Tree) importHistory(ctx context.Context, gitDir folder, scratch reposit
 	if err != nil {
 		return nil, err
 	}
-	if _, err := transfer(ctx, staging, quarantine, tip, t.info.BaseCommit, maxHistoryBytes); err != nil {
+	if _, err := git.Transfer(ctx, staging, quarantine, tip, t.info.BaseCommit, maxHistoryBytes); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Join(objects, "pack"), 0o700); err != nil {
 		return nil, err
 	}
-	return history, linkObjects(quarantine.objects(), objects)
+	return history, linkObjects(quarantine.Objects(), objects)
 }
 
 // createBeside makes a repository of ours that knows where the user's shallow
 // history ends.
-func (t *Tree) createBeside(repo repository) error {
-	if err := repo.create(); err != nil {
+func (t *Tree) createBeside(repo git.Repository) error {
+	if err := repo.Create(); err != nil {
 		return err
 	}
-	return t.source.user.writeShallow(repo)
+	return t.source.user.WriteShallow(repo)
 }
 
 // checkHistory looks at the commits in a repository of ours: they must stand on
 // the base, be few, and end in a tree that may be written to disk.
-func (t *Tree) checkHistory(ctx context.Context, staging repository, tip string) (*History, error) {
-	g := staging.git().with("GIT_ALLOC_LIMIT=" + historyAlloc)
+func (t *Tree) checkHistory(ctx context.Context, staging git.Repository, tip string) (*History, error) {
+	g := staging.Git().With("GIT_ALLOC_LIMIT=" + historyAlloc)
 	span := []string{tip}
 	if t.info.BaseCommit != "" {
 		span = append(span, "^"+t.info.BaseCommit)
-		if _, err := g.run(ctx, nil, "merge-base", "--is-ancestor", t.info.BaseCommit, tip); err != nil {
-			if failed, ok := asGitError(err); ok && failed.exit == 1 {
+		if _, err := g.Run(ctx, nil, "merge-base", "--is-ancestor", t.info.BaseCommit, tip); err != nil {
+			if failed, ok := git.AsExitError(err); ok && failed.Exit == 1 {
 				return nil, errors.New("they don't stand on the commit that the run started from")
 			}
 			return nil, err
 		}
 	}
-	count, err := g.line(ctx, append([]string{"rev-list", "--count",
+	count, err := g.Line(ctx, append([]string{"rev-list", "--count",
 		"--max-count=" + strconv.Itoa(maxHistoryCommits+1)}, span...)...)
 	if err != nil {
 		return nil, err
@@ -129,7 +130,7 @@ func (t *Tree) checkHistory(ctx context.Context, staging repository, tip string)
 		return nil, fmt.Errorf("there are more than %d", maxHistoryCommits)
 	}
 	check := &treeCheck{format: t.source.format, left: maxHistoryTree}
-	err = g.stream(ctx, nil, check, "ls-tree", "-r", "-z", "--full-tree", tip)
+	err = g.Stream(ctx, nil, check, "ls-tree", "-r", "-z", "--full-tree", tip)
 	if check.err != nil {
 		err = check.err
 	}
@@ -145,7 +146,7 @@ const maxHistoryTree = 64 << 20
 
 // treeCheck takes `git ls-tree -r -z` and checks each path, keeping none.
 type treeCheck struct {
-	format objectFormat
+	format git.ObjectFormat
 	left   int // bytes that may come
 	rest   []byte
 	err    error
@@ -159,7 +160,7 @@ func (c *treeCheck) Write(p []byte) (int, error) {
 	}
 	c.rest = append(c.rest, p...)
 	whole := bytes.LastIndexByte(c.rest, 0) + 1
-	if _, c.err = parseTree(c.format, c.rest[:whole], ""); c.err != nil {
+	if _, c.err = git.ParseTree(c.format, c.rest[:whole], ""); c.err != nil {
 		return 0, c.err
 	}
 	c.rest = append(c.rest[:0], c.rest[whole:]...)
@@ -168,9 +169,9 @@ func (c *treeCheck) Write(p []byte) (int, error) {
 
 // agentHead returns the commit that an agent's HEAD leads to, empty when it
 // leads nowhere.
-func agentHead(gitDir folder) (string, error) {
-	head, err := readLine(gitDir, "HEAD")
-	if err != nil || objectID.MatchString(head) {
+func agentHead(gitDir folder.Dir) (string, error) {
+	head, err := git.ReadLine(gitDir, "HEAD")
+	if err != nil || git.ObjectID.MatchString(head) {
 		return head, err
 	}
 	ref, ok := strings.CutPrefix(head, "ref: ")
@@ -178,63 +179,26 @@ func agentHead(gitDir folder) (string, error) {
 	if !ok || !isBranch {
 		return "", fmt.Errorf("HEAD is %.100q", head)
 	}
-	if err := checkBranch(branch); err != nil {
+	if err := git.CheckBranch(branch); err != nil {
 		return "", err
 	}
-	at := newCursor(gitDir, false)
-	defer at.close()
-	if dir, name, err := at.parent(ref); err == nil {
-		if id, err := readLine(dir, name); err == nil {
-			if !objectID.MatchString(id) {
+	at := folder.NewCursor(gitDir, false)
+	defer at.Close()
+	if dir, name, err := at.Parent(ref); err == nil {
+		if id, err := git.ReadLine(dir, name); err == nil {
+			if !git.ObjectID.MatchString(id) {
 				return "", fmt.Errorf("the branch holds %.100q", id)
 			}
 			return id, nil
 		}
 	}
-	return packedReference(gitDir, ref)
+	return git.PackedReference(gitDir, ref)
 }
-
-// readLine returns the first line of a small regular file.
-func readLine(dir folder, name string) (string, error) {
-	file, st, err := dir.file(name)
-	if err != nil {
-		return "", err
-	}
-	defer file.Close()
-	if st.Size > 4096 {
-		return "", fmt.Errorf("%s is too large", name)
-	}
-	data, err := io.ReadAll(io.LimitReader(file, 4096))
-	line, _, _ := strings.Cut(string(data), "\n")
-	return strings.TrimRight(line, " \r"), err
-}
-
-// packedReference finds a reference in packed-refs, which holds "id SP name"
-// lines; empty when it is not there.
-func packedReference(gitDir folder, ref string) (string, error) {
-	file, st, err := gitDir.file("packed-refs")
-	if err != nil {
-		return "", nil // no such file, or none that counts
-	}
-	defer file.Close()
-	if st.Size > maxHistoryFile {
-		return "", errTooManyReferences
-	}
-	lines := bufio.NewScanner(io.LimitReader(file, maxHistoryFile))
-	for lines.Scan() {
-		if id, name, ok := strings.Cut(lines.Text(), " "); ok && name == ref && objectID.MatchString(id) {
-			return id, nil
-		}
-	}
-	return "", lines.Err()
-}
-
-var errTooManyReferences = fmt.Errorf("its packed-refs has more than %d bytes", maxHistoryFile)
 
 // objectImport copies objects of an agent's repository into one of ours.
 type objectImport struct {
-	format objectFormat
-	into   repository
+	format git.ObjectFormat
+	into   git.Repository
 	count  int
 	bytes  int64
 }
@@ -251,13 +215,13 @@ func (in *objectImport) admit(bytes int64) error {
 
 // packs feeds the agent's packs to git in our repository, which reads every
 // object of them and computes its id; the agent's indexes are not looked at.
-func (in *objectImport) packs(ctx context.Context, store folder) error {
-	dir, err := store.folder("pack")
+func (in *objectImport) packs(ctx context.Context, store folder.Dir) error {
+	dir, err := store.Sub("pack")
 	if err != nil {
 		return nil
 	}
-	defer dir.close()
-	names, err := dir.names()
+	defer dir.Close()
+	names, err := dir.Names()
 	if err != nil {
 		return err
 	}
@@ -276,8 +240,8 @@ func (in *objectImport) packs(ctx context.Context, store folder) error {
 	return nil
 }
 
-func (in *objectImport) pack(ctx context.Context, dir folder, name string) error {
-	file, st, err := dir.file(name)
+func (in *objectImport) pack(ctx context.Context, dir folder.Dir, name string) error {
+	file, st, err := dir.OpenFile(name)
 	if err != nil {
 		return fmt.Errorf("a pack can't be read: %w", err)
 	}
@@ -295,11 +259,11 @@ func (in *objectImport) pack(ctx context.Context, dir folder, name string) error
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	g := in.into.git().with("GIT_ALLOC_LIMIT=" + historyAlloc).withConfig("core.fsync=none").within(packTime)
-	_, err = g.run(ctx, io.LimitReader(file, st.Size), "index-pack", "--stdin",
+	g := in.into.Git().With("GIT_ALLOC_LIMIT=" + historyAlloc).WithConfig("core.fsync=none").WithCPUTime(git.PackTime)
+	_, err = g.Run(ctx, io.LimitReader(file, st.Size), "index-pack", "--stdin",
 		"--max-input-size="+strconv.FormatInt(maxHistoryBytes, 10))
 	if err != nil {
-		return unsafeObjects(err)
+		return git.RefusedObjects(err)
 	}
 	return nil
 }

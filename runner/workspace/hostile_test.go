@@ -9,14 +9,16 @@ import (
 	"strings"
 	"testing"
 
+	"holon/runner/workspace/gittest"
+
 	"golang.org/x/sys/unix"
 )
 
 // Hostile trees: nothing outside is read or written, nothing planted is run.
 func TestHostileTree(t *testing.T) {
-	isolate(t)
+	gittest.Isolate(t)
 	outside := t.TempDir()
-	write(t, outside, map[string]string{"secret": "secret\n", "d/b.txt": "outside\n"})
+	gittest.Write(t, outside, map[string]string{"secret": "secret\n", "d/b.txt": "outside\n"})
 	marker := filepath.Join(t.TempDir(), "marker")
 	plant := "echo run >> " + marker + "; cat"
 	for _, tc := range []struct {
@@ -27,22 +29,22 @@ func TestHostileTree(t *testing.T) {
 		binary   int      // files of the patch
 	}{
 		{name: "git replaced by a link", do: func(t *testing.T, dir string) {
-			run(t, dir, "rm", "-rf", ".git")
-			write(t, dir, map[string]string{".git": "-> " + outside})
+			gittest.Run(t, dir, "rm", "-rf", ".git")
+			gittest.Write(t, dir, map[string]string{".git": "-> " + outside})
 		}},
 		{name: "git replaced by a FIFO", do: func(t *testing.T, dir string) {
-			run(t, dir, "rm", "-rf", ".git")
-			run(t, dir, "mkfifo", ".git")
+			gittest.Run(t, dir, "rm", "-rf", ".git")
+			gittest.Run(t, dir, "mkfifo", ".git")
 		}},
 		{name: "directory swapped for a link", do: func(t *testing.T, dir string) {
-			run(t, dir, "rm", "-r", "d")
-			write(t, dir, map[string]string{"d": "-> " + outside + "/d"})
+			gittest.Run(t, dir, "rm", "-r", "d")
+			gittest.Write(t, dir, map[string]string{"d": "-> " + outside + "/d"})
 		}, want: []string{"A d", "D d/b.txt"}, warnings: []string{WarnOutsideLink + " d"}},
 		{name: "file swapped for a link", do: func(t *testing.T, dir string) {
-			write(t, dir, map[string]string{"a.txt": "-> " + outside + "/secret"})
+			gittest.Write(t, dir, map[string]string{"a.txt": "-> " + outside + "/secret"})
 		}, want: []string{"T a.txt"}, warnings: []string{WarnOutsideLink + " a.txt"}},
 		{name: "special files", do: func(t *testing.T, dir string) {
-			run(t, dir, "sh", "-ec", "rm a.txt; mkfifo a.txt; mkfifo new; mkfifo x.log; mkdir n; mkfifo n/f; mknod "+
+			gittest.Run(t, dir, "sh", "-ec", "rm a.txt; mkfifo a.txt; mkfifo new; mkfifo x.log; mkdir n; mkfifo n/f; mknod "+
 				"dev c 1 3 || mkfifo dev")
 			if err := unix.Mknod(filepath.Join(dir, "sock"), unix.S_IFSOCK|0o600, 0); err != nil {
 				t.Fatal(err)
@@ -50,17 +52,17 @@ func TestHostileTree(t *testing.T) {
 		}, warnings: []string{WarnSpecialFile + " a.txt", WarnSpecialFile + " dev", WarnSpecialFile + " n/f",
 			WarnSpecialFile + " new", WarnSpecialFile + " sock"}},
 		{name: "cut-off patch", do: func(t *testing.T, dir string) {
-			write(t, dir, map[string]string{".holon-0123456789ab-1": "x", "d/.holon-0123456789ab-20": "-> b.txt",
+			gittest.Write(t, dir, map[string]string{".holon-0123456789ab-1": "x", "d/.holon-0123456789ab-20": "-> b.txt",
 				"n/.holon-abcdefabcdef-3": "x", ".holon-abcdefabcdef-9.log": "",
 				".holon-notes": "kept", ".holon-0123456789ab-": "kept", ".holon-0123456789AB-1": "kept",
 				"n/.holon-0123456789ab-1/f": "kept"})
-			run(t, dir, "mv", "a.txt", "d/.holon-0123456789ab-3")
+			gittest.Run(t, dir, "mv", "a.txt", "d/.holon-0123456789ab-3")
 		}, want: []string{"A .holon-0123456789AB-1", "A .holon-0123456789ab-", "A .holon-notes", "D a.txt",
 			"A n/.holon-0123456789ab-1/f"},
 			warnings: []string{WarnLeftover + " .holon-0123456789ab-1", WarnLeftover + " d/.holon-0123456789ab-20",
 				WarnLeftover + " d/.holon-0123456789ab-3", WarnLeftover + " n/.holon-abcdefabcdef-3"}},
 		{name: "filters, hooks and monitors", do: func(t *testing.T, dir string) {
-			write(t, dir, map[string]string{
+			gittest.Write(t, dir, map[string]string{
 				".gitattributes":               "* filter=x diff=x merge=x\n",
 				".git/hooks/post-index-change": "#!/bin/sh\n" + plant, ".git/hooks/pre-commit": "#!/bin/sh\n" + plant,
 				".git/hooks/reference-transaction": "#!/bin/sh\n" + plant,
@@ -76,52 +78,52 @@ func TestHostileTree(t *testing.T) {
 			})
 		}, want: []string{"A .gitattributes", "M a.txt"}},
 		{name: "disguises of .git", do: func(t *testing.T, dir string) {
-			write(t, dir, map[string]string{".GIT/config": "x", "git~1": "x", ".git. /x": "x", ".g\u200cit/x": "x",
+			gittest.Write(t, dir, map[string]string{".GIT/config": "x", "git~1": "x", ".git. /x": "x", ".g\u200cit/x": "x",
 				".git::$INDEX": "x",
 				".gitx":        "fine", "d/.Git": "x", `.git\x`: "x", ".GITMODULES": "-> a.txt"})
 		}, want: []string{"A .gitx"}, warnings: []string{WarnUnsafeName + " .GIT", WarnUnsafeName + " git~1",
 			WarnUnsafeName + " .g\u200cit",
 			WarnUnsafeName + " d/.Git", WarnUnsafeName + ` .git\x`, WarnUnsafeName + " .GITMODULES"}},
 		{name: "nested repositories", do: func(t *testing.T, dir string) {
-			run(t, dir, "sh", "-ec", "mkdir n; cd n; git init -q; echo 1 > f; git add .; git -c user.name=x -c "+
+			gittest.Run(t, dir, "sh", "-ec", "mkdir n; cd n; git init -q; echo 1 > f; git add .; git -c user.name=x -c "+
 				"user.email=x commit -qm x; cd ..; git -C d init -q; mkdir m; echo gitdir: /etc > m/.git; echo 2 > m/f")
 		}, want: []string{"A m/f", "A n/f"}, warnings: []string{WarnNestedRepository + " n",
 			WarnNestedRepository + " m", WarnNestedRepository + " d"}},
 		{name: "ignore file is a link", do: func(t *testing.T, dir string) {
-			write(t, outside, map[string]string{"patterns": "*\n"})
-			write(t, dir, map[string]string{".gitignore": "-> " + outside + "/patterns", "new": "x", "x.log": "x"})
+			gittest.Write(t, outside, map[string]string{"patterns": "*\n"})
+			gittest.Write(t, dir, map[string]string{".gitignore": "-> " + outside + "/patterns", "new": "x", "x.log": "x"})
 		}, want: []string{"T .gitignore", "A new", "A x.log"}, warnings: []string{WarnOutsideLink + " .gitignore"}},
 		{name: "too deep", do: func(t *testing.T, dir string) {
 			deep(t, dir, "deep", 3000)
-			write(t, dir, map[string]string{"new": "x"})
+			gittest.Write(t, dir, map[string]string{"new": "x"})
 		}, want: []string{"A new"}},
 		{name: "sparse", do: func(t *testing.T, dir string) {
-			run(t, dir, "truncate", "-s", "10G", "big")
-			run(t, dir, "truncate", "-s", "10G", "a.txt")
-			write(t, dir, map[string]string{"new": "x"})
+			gittest.Run(t, dir, "truncate", "-s", "10G", "big")
+			gittest.Run(t, dir, "truncate", "-s", "10G", "a.txt")
+			gittest.Write(t, dir, map[string]string{"new": "x"})
 		}, want: []string{"A new"}, warnings: []string{WarnFileTooLarge + " big", WarnFileTooLarge + " a.txt"}},
 		{name: "many lines", do: func(t *testing.T, dir string) {
 			for _, name := range []string{"big", `odd [a*]"\ name`} {
-				write(t, dir, map[string]string{name: strings.Repeat("\n", maxLines+1)})
+				gittest.Write(t, dir, map[string]string{name: strings.Repeat("\n", maxLines+1)})
 			}
-			write(t, dir, map[string]string{"odd a name": "text\n"})
+			gittest.Write(t, dir, map[string]string{"odd a name": "text\n"})
 		}, want: []string{"A big", `A odd [a*]"\ name`, "A odd a name"}, warnings: []string{WarnManyLines + " big",
 			WarnManyLines + ` odd [a*]"\ name`}, binary: 2},
 		{name: "hard links", do: func(t *testing.T, dir string) {
-			run(t, dir, "sh", "-ec", "ln a.txt hard; echo more >> hard")
+			gittest.Run(t, dir, "sh", "-ec", "ln a.txt hard; echo more >> hard")
 		}, want: []string{"M a.txt", "A hard"}},
 		{name: "permissions", do: func(t *testing.T, dir string) {
-			run(t, dir, "sh", "-ec", "echo x > d/new; chmod 000 d/new a.txt; mkdir n; echo x > n/f; chmod 000 n d; "+
+			gittest.Run(t, dir, "sh", "-ec", "echo x > d/new; chmod 000 d/new a.txt; mkdir n; echo x > n/f; chmod 000 n d; "+
 				"chmod 4755 link.sh; chmod 1777 .")
 		}, want: []string{"A d/new", "A n/f"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			repo := newRepo(t, map[string]string{"a.txt": "a\n", "d/b.txt": "b\n", "link.sh": "#!/bin/sh\n",
+			repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "d/b.txt": "b\n", "link.sh": "#!/bin/sh\n",
 				".gitignore": "*.log\n"})
-			before, outsideBefore := fingerprint(t, repo), ""
+			before, outsideBefore := gittest.Fingerprint(t, repo), ""
 			tree := acquire(t, Options{Dir: repo})
 			tc.do(t, tree.Dir())
-			outsideBefore = fingerprint(t, outside)
+			outsideBefore = gittest.Fingerprint(t, outside)
 			diff, patch := diffOf(t, tree)
 			wantChanges(t, diff, tc.want...)
 			if n := strings.Count(patch, "GIT binary patch"); n != tc.binary {
@@ -139,20 +141,20 @@ func TestHostileTree(t *testing.T) {
 			if _, err := os.Lstat(marker); err == nil {
 				t.Error("something planted in the tree was run")
 			}
-			wantUntouched(t, outsideBefore, fingerprint(t, outside))
-			wantUntouched(t, before, fingerprint(t, repo))
+			gittest.WantUntouched(t, outsideBefore, gittest.Fingerprint(t, outside))
+			gittest.WantUntouched(t, before, gittest.Fingerprint(t, repo))
 		})
 	}
 }
 
 // A file that the user tracks is content, whatever its name.
 func TestTrackedLeftover(t *testing.T) {
-	isolate(t)
+	gittest.Isolate(t)
 	const name = ".holon-0123456789ab-1"
-	tree := acquire(t, Options{Dir: newRepo(t, map[string]string{name: "a\n"})})
+	tree := acquire(t, Options{Dir: gittest.NewRepo(t, map[string]string{name: "a\n"})})
 	diff, _ := diffOf(t, tree)
 	wantChanges(t, diff)
-	write(t, tree.Dir(), map[string]string{name: "b\n"})
+	gittest.Write(t, tree.Dir(), map[string]string{name: "b\n"})
 	diff, _ = diffOf(t, tree)
 	wantChanges(t, diff, "M "+name)
 }
@@ -184,13 +186,13 @@ func deep(t *testing.T, dir, name string, levels int) {
 }
 
 func TestLimits(t *testing.T) {
-	isolate(t)
-	repo := newRepo(t, map[string]string{"a.txt": "a\n", "d/x": "x\n"})
+	gittest.Isolate(t)
+	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "d/x": "x\n"})
 	tree := acquire(t, Options{Dir: repo, Limits: Limits{FileBytes: 100, DiffBytes: 150, Files: 50}})
-	write(t, tree.Dir(), map[string]string{"a.txt": strings.Repeat("x", 101), "b": strings.Repeat("x", 90),
+	gittest.Write(t, tree.Dir(), map[string]string{"a.txt": strings.Repeat("x", 101), "b": strings.Repeat("x", 90),
 		"c": strings.Repeat("x", 90)})
-	run(t, tree.Dir(), "rm", "-r", "d")
-	write(t, tree.Dir(), map[string]string{"d": strings.Repeat("x", 200)})
+	gittest.Run(t, tree.Dir(), "rm", "-r", "d")
+	gittest.Write(t, tree.Dir(), map[string]string{"d": strings.Repeat("x", 200)})
 	diff, _ := diffOf(t, tree)
 	wantChanges(t, diff, "A b") // d/x stays, as what took its place is left out
 	wantWarning(t, diff, WarnFileTooLarge, "a.txt")
@@ -200,7 +202,7 @@ func TestLimits(t *testing.T) {
 		t.Fatal("the diff says it is complete")
 	}
 	for i := range 60 {
-		write(t, tree.Dir(), map[string]string{fmt.Sprint("n/", i): "x"})
+		gittest.Write(t, tree.Dir(), map[string]string{fmt.Sprint("n/", i): "x"})
 	}
 	diff, _ = diffOf(t, tree)
 	wantWarning(t, diff, WarnTooManyFiles, "")
@@ -211,13 +213,13 @@ func TestLimits(t *testing.T) {
 
 // Permissions that the agent took away, from the tree or within it, hide no change.
 func TestClosedTree(t *testing.T) {
-	isolate(t)
-	repo := newRepo(t, map[string]string{"a": "a\n", "d/b": "b\n", "d/e/c": "c\n"})
+	gittest.Isolate(t)
+	repo := gittest.NewRepo(t, map[string]string{"a": "a\n", "d/b": "b\n", "d/e/c": "c\n"})
 	cache := filepath.Join(t.TempDir(), "cache")
 	for _, mode := range []os.FileMode{0, 0o100, 0o200, 0o300, 0o400, 0o500, 0o600} {
 		for _, closed := range []string{"d/e/c", "new", "d/e", "n", "d", "."} {
 			tree := acquire(t, Options{Dir: repo, CacheDir: cache})
-			write(t, tree.Dir(), map[string]string{"d/e/c": "changed\n", "n/f": "new\n", "new": "new\n"})
+			gittest.Write(t, tree.Dir(), map[string]string{"d/e/c": "changed\n", "n/f": "new\n", "new": "new\n"})
 			if err := os.Chmod(filepath.Join(tree.Dir(), closed), mode); err != nil {
 				t.Fatal(err)
 			}
@@ -231,21 +233,21 @@ func TestClosedTree(t *testing.T) {
 // Names without end: the lists that a manifest gets stay within bounds, and what
 // fits is there.
 func TestManyNames(t *testing.T) {
-	isolate(t)
-	repo := newRepo(t, map[string]string{"a": "a\n", "d/b": "b\n", "gone": "x\n"})
+	gittest.Isolate(t)
+	repo := gittest.NewRepo(t, map[string]string{"a": "a\n", "d/b": "b\n", "gone": "x\n"})
 	const most = 512 << 10
 	for name, plant := range map[string]func(t *testing.T, dir string, i int){
 		"control characters": func(t *testing.T, dir string, i int) {
-			write(t, dir, map[string]string{fmt.Sprint("d/", strings.Repeat("\x01", 240), i): ""})
+			gittest.Write(t, dir, map[string]string{fmt.Sprint("d/", strings.Repeat("\x01", 240), i): ""})
 		},
 		"not UTF-8": func(t *testing.T, dir string, i int) {
-			write(t, dir, map[string]string{fmt.Sprint("n/", strings.Repeat("\xff", 240), i): ""})
+			gittest.Write(t, dir, map[string]string{fmt.Sprint("n/", strings.Repeat("\xff", 240), i): ""})
 		},
 		"directories": func(t *testing.T, dir string, i int) {
-			write(t, dir, map[string]string{fmt.Sprintf("d/%s%d/f", strings.Repeat("\x04", 240), i): ""})
+			gittest.Write(t, dir, map[string]string{fmt.Sprintf("d/%s%d/f", strings.Repeat("\x04", 240), i): ""})
 		},
 		"disguises": func(t *testing.T, dir string, i int) {
-			write(t, dir, map[string]string{fmt.Sprint("d/.git:", strings.Repeat("\x02", 240), i): ""})
+			gittest.Write(t, dir, map[string]string{fmt.Sprint("d/.git:", strings.Repeat("\x02", 240), i): ""})
 		},
 		"pipes": func(t *testing.T, dir string, i int) {
 			if err := unix.Mkfifo(filepath.Join(dir, fmt.Sprint(strings.Repeat("\x03", 240), i)), 0o600); err != nil {
@@ -258,8 +260,8 @@ func TestManyNames(t *testing.T) {
 			for i := range 700 {
 				plant(t, tree.Dir(), i)
 			}
-			write(t, tree.Dir(), map[string]string{"a": "changed\n"})
-			run(t, tree.Dir(), "rm", "gone")
+			gittest.Write(t, tree.Dir(), map[string]string{"a": "changed\n"})
+			gittest.Run(t, tree.Dir(), "rm", "gone")
 			diff, _ := diffOf(t, tree)
 			text, err := json.Marshal(diff)
 			if err != nil || len(text) > most+maxWarningBytes+10_000 {

@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"holon/runner/workspace/folder"
+	"holon/runner/workspace/git"
 )
 
 // Bounds on ignore files of a hostile tree; git reads each of them whole.
@@ -21,13 +24,13 @@ const (
 
 // freshFiles lists the files that are new and not ignored. Where the tree's
 // ignore rules take git too long, only the user's own count.
-func (t *Tree) freshFiles(ctx context.Context, c *capture, repo repository) (fresh []found, err error) {
+func (t *Tree) freshFiles(ctx context.Context, c *capture, repo git.Repository) (fresh []found, err error) {
 	if len(c.files)+len(c.dirs) == 0 {
 		return nil, nil
 	}
 	known := warningList{kept: slices.Clone(c.warnings.kept), count: maps.Clone(c.warnings.count)}
 	fresh, err = t.freshWith(ctx, c, repo, "shadow")
-	if !isOverBudget(err) {
+	if !git.IsOverBudget(err) {
 		return fresh, err
 	}
 	c.warnings, c.ignoreNothing = known, true
@@ -35,12 +38,12 @@ func (t *Tree) freshFiles(ctx context.Context, c *capture, repo repository) (fre
 	return t.freshWith(ctx, c, repo, "shadow-2")
 }
 
-func (t *Tree) freshWith(ctx context.Context, c *capture, repo repository, name string) (fresh []found, err error) {
-	if err := os.WriteFile(filepath.Join(repo.dir, "info", "exclude"), []byte(t.source.user.excludes),
+func (t *Tree) freshWith(ctx context.Context, c *capture, repo git.Repository, name string) (fresh []found, err error) {
+	if err := os.WriteFile(filepath.Join(repo.Dir, "info", "exclude"), []byte(t.source.user.Excludes),
 		0o600); err != nil {
 		return nil, err
 	}
-	shadow := filepath.Join(repo.dir, name)
+	shadow := filepath.Join(repo.Dir, name)
 	if err := os.Mkdir(shadow, 0o700); err != nil {
 		return nil, err
 	}
@@ -50,7 +53,7 @@ func (t *Tree) freshWith(ctx context.Context, c *capture, repo repository, name 
 	}
 	fresh, err = c.expand(ctx, checker.ignored)
 	closeErr := checker.close()
-	if failed, ok := errors.AsType[*gitError](closeErr); ok && failed.exit == 1 {
+	if failed, ok := errors.AsType[*git.ExitError](closeErr); ok && failed.Exit == 1 {
 		closeErr = nil // nothing was ignored, says check-ignore
 	}
 	if err != nil || closeErr != nil {
@@ -62,7 +65,7 @@ func (t *Tree) freshWith(ctx context.Context, c *capture, repo repository, name 
 // ignoreChecker asks git which untracked paths are ignored. Git works in a
 // shadow: a directory of ours with copies of the tree's ignore files alone.
 type ignoreChecker struct {
-	process *process
+	process *git.Process
 	capture *capture
 	shadow  *os.Root
 	copied  map[string]bool // directories whose ignore file is in the shadow
@@ -71,14 +74,14 @@ type ignoreChecker struct {
 
 // newIgnoreChecker starts git in the empty directory shadow; repo's
 // info/exclude holds the patterns from outside the tree.
-func newIgnoreChecker(ctx context.Context, repo repository, shadow string, c *capture) (*ignoreChecker, error) {
+func newIgnoreChecker(ctx context.Context, repo git.Repository, shadow string, c *capture) (*ignoreChecker, error) {
 	root, err := os.OpenRoot(shadow)
 	if err != nil {
 		return nil, err
 	}
-	g := repo.git().with("GIT_WORK_TREE=" + shadow).within(ignoreTime)
-	g.dir = shadow
-	process, err := g.start(ctx, "check-ignore", "--no-index", "--stdin", "-z", "--verbose", "--non-matching")
+	g := repo.Git().With("GIT_WORK_TREE=" + shadow).WithCPUTime(git.IgnoreTime)
+	g.Dir = shadow
+	process, err := g.Start(ctx, "check-ignore", "--no-index", "--stdin", "-z", "--verbose", "--non-matching")
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
@@ -86,7 +89,7 @@ func newIgnoreChecker(ctx context.Context, repo repository, shadow string, c *ca
 }
 
 func (k *ignoreChecker) close() error {
-	return errors.Join(k.process.close(), k.shadow.Close())
+	return errors.Join(k.process.Close(), k.shadow.Close())
 }
 
 // ignored answers for each path whether git would leave it out. The last dirs
@@ -107,13 +110,13 @@ func (k *ignoreChecker) ignored(paths []string, dirs int) ([]bool, error) {
 	go func() {
 		for _, path := range paths {
 			// "./" keeps a leading colon from being read as pathspec magic.
-			io.WriteString(k.process.in, "./"+path+"\x00") // an error sticks to the writer
+			io.WriteString(k.process.In, "./"+path+"\x00") // an error sticks to the writer
 		}
-		asked <- k.process.in.Flush()
+		asked <- k.process.In.Flush()
 	}()
-	answers, err := readAnswers(k.process.out, paths)
+	answers, err := readAnswers(k.process.Out, paths)
 	if err != nil {
-		k.process.cmd.Cancel() // it may be blocked in writing, and we in asking
+		k.process.Kill() // it may be blocked in writing, and we in asking
 	}
 	return answers, errors.Join(err, <-asked)
 }
@@ -141,7 +144,7 @@ func readAnswers(out *bufio.Reader, paths []string) ([]bool, error) {
 // shadowParents copies the ignore files that can concern path.
 func (k *ignoreChecker) shadowParents(path string) error {
 	for path != "" {
-		path, _ = splitPath(path)
+		path, _ = folder.Split(path)
 		if k.copied[path] {
 			return nil
 		}
@@ -159,9 +162,9 @@ func (k *ignoreChecker) shadowParents(path string) error {
 // copy puts one ignore file into the shadow. Git ignores what is no regular
 // file, and so do we.
 func (k *ignoreChecker) copy(dir string) error {
-	at := newCursor(k.capture.root, false)
-	defer at.close()
-	name := joinPath(dir, ".gitignore")
+	at := folder.NewCursor(k.capture.root, false)
+	defer at.Close()
+	name := folder.Join(dir, ".gitignore")
 	file, size, err := k.capture.open(at, found{path: name})
 	if err != nil {
 		return nil

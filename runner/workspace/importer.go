@@ -11,42 +11,45 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"holon/runner/workspace/folder"
+	"holon/runner/workspace/git"
 )
 
 // importChanges writes a tree into repo: base without the deleted paths, with
 // the files read from the captured directory. It returns the tree's id.
 // Deletions come first, so that a file may take a directory's place.
-func (c *capture) importChanges(ctx context.Context, repo repository, base string, deleted []string,
+func (c *capture) importChanges(ctx context.Context, repo git.Repository, base string, deleted []string,
 	files []found) (tree string, err error) {
 	if len(deleted)+len(files) == 0 {
 		return base, nil
 	}
-	p, err := repo.git().withConfig("core.fsync=none", "fastimport.unpackLimit=0").start(ctx, "fast-import", "--quiet",
+	p, err := repo.Git().WithConfig("core.fsync=none", "fastimport.unpackLimit=0").Start(ctx, "fast-import", "--quiet",
 		"--done", "--force")
 	if err != nil {
 		return "", err
 	}
-	if err = c.writeImport(ctx, p.in, base, deleted, files); err == nil {
-		err = p.finishInput()
+	if err = c.writeImport(ctx, p.In, base, deleted, files); err == nil {
+		err = p.FinishInput()
 	}
 	if err != nil {
-		p.cmd.Cancel() // never let git finish a stream that broke off
-		return "", errors.Join(fmt.Errorf("import changes: %w", err), p.close())
+		p.Kill() // never let git finish a stream that broke off
+		return "", errors.Join(fmt.Errorf("import changes: %w", err), p.Close())
 	}
-	answer, err := p.out.ReadString('\n')
-	if closeErr := p.close(); closeErr != nil {
+	answer, err := p.Out.ReadString('\n')
+	if closeErr := p.Close(); closeErr != nil {
 		return "", fmt.Errorf("import changes: %w", closeErr)
 	}
-	return parseListed(repo.format, answer, err)
+	return parseListed(repo.Format, answer, err)
 }
 
 // parseListed reads fast-import's answer to `ls ""`.
-func parseListed(format objectFormat, answer string, err error) (string, error) {
+func parseListed(format git.ObjectFormat, answer string, err error) (string, error) {
 	if strings.HasPrefix(answer, "missing") {
-		return format.emptyTree(), nil
+		return format.EmptyTree(), nil
 	}
 	fields := strings.Fields(answer)
-	if len(fields) < 3 || fields[1] != "tree" || len(fields[2]) != hex.EncodedLen(format.size()) {
+	if len(fields) < 3 || fields[1] != "tree" || len(fields[2]) != hex.EncodedLen(format.Size()) {
 		return "", errors.Join(fmt.Errorf("import changes: git answered %.100q", answer), err)
 	}
 	return fields[2], nil
@@ -54,20 +57,20 @@ func parseListed(format objectFormat, answer string, err error) (string, error) 
 
 func (c *capture) writeImport(ctx context.Context, w io.Writer, base string, deleted []string, files []found) error {
 	fmt.Fprintf(w, "commit refs/holon/result\ncommitter holon <holon> 0 +0000\ndata 0\n")
-	if base != c.record.format.emptyTree() {
+	if base != c.record.format.EmptyTree() {
 		fmt.Fprintf(w, "M 040000 %s \"\"\n", base)
 	}
 	for _, path := range deleted {
-		fmt.Fprintf(w, "D %s\n", quotePath(path))
+		fmt.Fprintf(w, "D %s\n", git.QuotePath(path))
 	}
-	at := newCursor(c.root, false)
-	defer at.close()
+	at := folder.NewCursor(c.root, false)
+	defer at.Close()
 	for _, f := range files {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		write := c.writeFile
-		if f.mode == modeSymlink {
+		if f.mode == git.ModeSymlink {
 			write = c.writeLink
 		}
 		if err := write(w, at, f); err != nil {
@@ -80,7 +83,7 @@ func (c *capture) writeImport(ctx context.Context, w io.Writer, base string, del
 
 // writeFile writes one regular file. One that can't be opened is left out; one
 // that can't be read to its end is an error, as the stream can't be mended.
-func (c *capture) writeFile(w io.Writer, at *cursor, f found) error {
+func (c *capture) writeFile(w io.Writer, at *folder.Cursor, f found) error {
 	file, size, err := c.open(at, f)
 	if err != nil {
 		c.omit(f.path, WarnUnreadable, err.Error())
@@ -91,7 +94,7 @@ func (c *capture) writeFile(w io.Writer, at *cursor, f found) error {
 		c.omit(f.path, WarnFileTooLarge, "the file grew past the limit while it was compared")
 		return nil
 	}
-	fmt.Fprintf(w, "M %o inline %s\ndata %d\n", f.mode, quotePath(f.path), size)
+	fmt.Fprintf(w, "M %o inline %s\ndata %d\n", f.mode, git.QuotePath(f.path), size)
 	lines := &lineCounter{to: w}
 	if _, err := io.CopyN(lines, file, size); err != nil {
 		return err
@@ -124,10 +127,10 @@ func (l *lineCounter) Write(p []byte) (int, error) {
 
 // writeAttributes makes git treat those files as binary that have too many lines,
 // by the attributes of the repository in which they are compared, which is ours.
-func (c *capture) writeAttributes(repo repository) error {
+func (c *capture) writeAttributes(repo git.Repository) error {
 	for i, e := range c.record.entries {
-		if !c.have[i] && e.stat.size > maxBaseText {
-			c.long = append(c.long, e.path)
+		if !c.have[i] && e.Stat.Size > maxBaseText {
+			c.long = append(c.long, e.Path)
 		}
 	}
 	if len(c.long) == 0 {
@@ -135,18 +138,16 @@ func (c *capture) writeAttributes(repo repository) error {
 	}
 	var b strings.Builder
 	for _, path := range c.long {
-		b.WriteString(quotePath("/"+globSigns.Replace(path)) + " -diff\n")
+		b.WriteString(git.QuotePath("/"+git.EscapeWildcards(path)) + " -diff\n")
 	}
-	return os.WriteFile(filepath.Join(repo.dir, "info", "attributes"), []byte(b.String()), 0o600)
+	return os.WriteFile(filepath.Join(repo.Dir, "info", "attributes"), []byte(b.String()), 0o600)
 }
 
-var globSigns = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
-
-func (c *capture) writeLink(w io.Writer, at *cursor, f found) error {
-	dir, name, err := at.parent(f.path)
+func (c *capture) writeLink(w io.Writer, at *folder.Cursor, f found) error {
+	dir, name, err := at.Parent(f.path)
 	var target string
 	if err == nil {
-		target, err = dir.readlink(name)
+		target, err = dir.Readlink(name)
 	}
 	if err != nil {
 		c.omit(f.path, WarnUnreadable, err.Error())
@@ -156,22 +157,22 @@ func (c *capture) writeLink(w io.Writer, at *cursor, f found) error {
 		strings.HasPrefix(inside, "../") {
 		c.warn(WarnOutsideLink, f.path, fmt.Sprintf("the link leads out of the tree, to %.200q", target))
 	}
-	_, err = fmt.Fprintf(w, "M %o inline %s\ndata %d\n%s\n", f.mode, quotePath(f.path), len(target), target)
+	_, err = fmt.Fprintf(w, "M %o inline %s\ndata %d\n%s\n", f.mode, git.QuotePath(f.path), len(target), target)
 	return err
 }
 
 // importSource brings the copy of a plain directory up to date and returns its
 // tree. Only files whose stat data changed since the last time are read.
 func (t *Tree) importSource(ctx context.Context) (string, error) {
-	root, err := openFolder(t.info.Path)
+	root, err := folder.Open(t.info.Path)
 	if err != nil {
 		return "", err
 	}
-	defer root.close()
+	defer root.Close()
 	limits := t.source.options.Limits
 	known := readRecord(t.slot.source(), t.source.format)
 	if !known.header.Complete {
-		known.header.Tree = t.source.format.emptyTree()
+		known.header.Tree = t.source.format.EmptyTree()
 	}
 	started := now()
 	c, err := compareTree(ctx, root, known, t.boot,
@@ -191,7 +192,7 @@ func (t *Tree) importSource(ctx context.Context) (string, error) {
 	for _, w := range c.warnings.list() {
 		switch w.Code {
 		case WarnFileTooLarge, WarnDiffTooLarge, WarnTooManyFiles:
-			return "", &Error{Code: CodeTooLarge, Param: w.Path,
+			return "", &git.Error{Code: git.CodeTooLarge, Param: w.Path,
 				Message: "the directory " + t.info.Path + " is too large to copy: " + w.Message,
 				Hint:    "name a smaller directory, or make it a git repository and list what is not needed in .gitignore"}
 		}
@@ -205,20 +206,20 @@ func (t *Tree) importSource(ctx context.Context) (string, error) {
 
 // rememberSource writes the record of a plain directory as of started: files
 // changed since then are compared by content the next time.
-func (t *Tree) rememberSource(ctx context.Context, root folder, tree string, started int64) error {
+func (t *Tree) rememberSource(ctx context.Context, root folder.Dir, tree string, started int64) error {
 	listed, err := t.listTree(ctx, tree, "")
 	if err != nil {
 		return fmt.Errorf("list copy: %w", err)
 	}
-	at := newCursor(root, false)
-	defer at.close()
+	at := folder.NewCursor(root, false)
+	defer at.Close()
 	for i := range listed {
-		dir, name, err := at.parent(listed[i].path)
+		dir, name, err := at.Parent(listed[i].Path)
 		if err != nil {
 			continue // gone since; without stat data it counts as changed
 		}
-		if st, err := dir.lstat(name); err == nil {
-			listed[i].stat = statOf(&st)
+		if st, err := dir.Lstat(name); err == nil {
+			listed[i].Stat = folder.StatOf(&st)
 		}
 	}
 	r := &record{format: t.source.format, entries: listed,

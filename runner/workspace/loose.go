@@ -12,13 +12,15 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"holon/runner/workspace/folder"
 )
 
 // loose copies the loose objects of an agent's repository. Each is unpacked
 // within bounds, hashed, and packed anew, so that what git reads later is what
 // its name says and nothing that the agent compressed.
-func (in *objectImport) loose(ctx context.Context, store folder) error {
-	fans, err := store.names()
+func (in *objectImport) loose(ctx context.Context, store folder.Dir) error {
+	fans, err := store.Names()
 	if err != nil {
 		return err
 	}
@@ -26,12 +28,12 @@ func (in *objectImport) loose(ctx context.Context, store folder) error {
 		if len(fan) != 2 || !isHex(fan) {
 			continue
 		}
-		dir, err := store.folder(fan)
+		dir, err := store.Sub(fan)
 		if err != nil {
 			return fmt.Errorf("its objects can't be read: %w", err)
 		}
 		err = in.looseDir(ctx, dir, fan)
-		dir.close()
+		dir.Close()
 		if err != nil {
 			return err
 		}
@@ -39,26 +41,26 @@ func (in *objectImport) loose(ctx context.Context, store folder) error {
 	return nil
 }
 
-func (in *objectImport) looseDir(ctx context.Context, dir folder, fan string) error {
-	names, err := dir.names()
+func (in *objectImport) looseDir(ctx context.Context, dir folder.Dir, fan string) error {
+	names, err := dir.Names()
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Join(in.into.objects(), fan), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(in.into.Objects(), fan), 0o700); err != nil {
 		return err
 	}
 	for _, name := range names {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if len(name) != 2*in.format.size()-2 || !isHex(name) {
+		if len(name) != 2*in.format.Size()-2 || !isHex(name) {
 			continue
 		}
-		file, _, err := dir.file(name)
+		file, _, err := dir.OpenFile(name)
 		if err != nil {
 			return fmt.Errorf("the object %s%s can't be read: %w", fan, name, err)
 		}
-		err = in.looseObject(file, filepath.Join(in.into.objects(), fan, name), fan+name)
+		err = in.looseObject(file, filepath.Join(in.into.Objects(), fan, name), fan+name)
 		file.Close()
 		if err != nil {
 			return fmt.Errorf("the object %s%s: %w", fan, name, err)
@@ -93,7 +95,7 @@ func (in *objectImport) looseObject(from io.Reader, to, id string) error {
 	if err != nil {
 		return err
 	}
-	hash := in.format.newHash()
+	hash := in.format.NewHash()
 	both := io.MultiWriter(hash, deflate)
 	io.WriteString(both, header) // an error sticks to the writer
 	n, err := io.Copy(both, io.LimitReader(content, size+1))

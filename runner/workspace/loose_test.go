@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"holon/runner/workspace/git"
 )
 
 // Whatever bytes an agent left as a loose object, what is taken over is an
@@ -28,13 +30,13 @@ func FuzzLooseObject(f *testing.F) {
 	f.Add([]byte("x"))
 	f.Add(pack("blob 2\x00a\n")[:5])
 	f.Fuzz(func(t *testing.T, data []byte) {
-		hash := formatSHA1.newHash()
+		hash := git.SHA1.NewHash()
 		if inflate, err := zlib.NewReader(bytes.NewReader(data)); err == nil {
 			bufio.NewReader(inflate).WriteTo(hash) // what can be read of it
 		}
 		id := hex.EncodeToString(hash.Sum(nil))
 		to := filepath.Join(t.TempDir(), id)
-		in := &objectImport{format: formatSHA1}
+		in := &objectImport{format: git.SHA1}
 		if err := in.looseObject(bytes.NewReader(data), to, id); err != nil {
 			return
 		}
@@ -52,7 +54,7 @@ func FuzzLooseObject(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again := formatSHA1.newHash()
+		again := git.SHA1.NewHash()
 		fmt.Fprint(again, header)
 		if n, err := content.WriteTo(again); err != nil || n != size || hex.EncodeToString(again.Sum(nil)) != id {
 			t.Fatalf("%d bytes for %q, %v", n, header, err)

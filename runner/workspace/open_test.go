@@ -8,18 +8,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"holon/runner/workspace/git"
+	"holon/runner/workspace/gittest"
 )
 
 func TestDirty(t *testing.T) {
-	isolate(t)
-	repo := newRepo(t, map[string]string{"a.txt": "a\n", "gone": "x\n", "staged": "1\n", ".gitignore": "*.log\n"})
-	write(t, repo, map[string]string{"a.txt": "dirty\n", "staged": "2\n", "new file": "untracked\n",
+	gittest.Isolate(t)
+	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "gone": "x\n", "staged": "1\n", ".gitignore": "*.log\n"})
+	gittest.Write(t, repo, map[string]string{"a.txt": "dirty\n", "staged": "2\n", "new file": "untracked\n",
 		"x.log": "ignored\n"})
-	run(t, repo, "git", "add", "staged")
+	gittest.Run(t, repo, "git", "add", "staged")
 	os.Remove(filepath.Join(repo, "gone"))
-	run(t, repo, "git", "init", "-q", "nested")
-	write(t, repo, map[string]string{"nested/f": "x"})
-	before := fingerprint(t, repo)
+	gittest.Run(t, repo, "git", "init", "-q", "nested")
+	gittest.Write(t, repo, map[string]string{"nested/f": "x"})
+	before := gittest.Fingerprint(t, repo)
 
 	t.Run("included", func(t *testing.T) {
 		tree := acquire(t, Options{Dir: repo, IncludeDirty: true})
@@ -28,11 +31,11 @@ func TestDirty(t *testing.T) {
 			t.Fatalf("info = %+v", info)
 		}
 		want := "M  a.txt\nD  gone\nA  \"new file\"\nM  staged\n"
-		if got := run(t, tree.Dir(), "git", "status", "--porcelain"); got != want {
+		if got := gittest.Run(t, tree.Dir(), "git", "status", "--porcelain"); got != want {
 			t.Fatalf("git status in the tree says\n%s want\n%s", got, want)
 		}
-		run(t, tree.Dir(), "git", "fsck")
-		write(t, tree.Dir(), map[string]string{"new file": "untracked\nedited\n"})
+		gittest.Run(t, tree.Dir(), "git", "fsck")
+		gittest.Write(t, tree.Dir(), map[string]string{"new file": "untracked\nedited\n"})
 		diff, patch := diffOf(t, tree)
 		wantChanges(t, diff, "M new file")
 		if !strings.Contains(patch, "+edited") || strings.Contains(patch, "+untracked") {
@@ -47,81 +50,81 @@ func TestDirty(t *testing.T) {
 		}
 		wantPristine(t, tree)
 	})
-	wantUntouched(t, before, fingerprint(t, repo))
+	gittest.WantUntouched(t, before, gittest.Fingerprint(t, repo))
 }
 
 func TestRepositoryForms(t *testing.T) {
-	isolate(t)
+	gittest.Isolate(t)
 	files := map[string]string{"a.txt": "a\n", "sub/b.txt": "b\n"}
 	change := func(t *testing.T, options Options, top string, want ...string) *Tree {
 		t.Helper()
-		before := fingerprint(t, top)
+		before := gittest.Fingerprint(t, top)
 		tree := acquire(t, options)
-		write(t, tree.Dir(), map[string]string{"new.txt": "n\n"})
-		run(t, tree.Dir(), "git", "add", "-A")
-		run(t, tree.Dir(), "git", "commit", "-qm", "agent")
+		gittest.Write(t, tree.Dir(), map[string]string{"new.txt": "n\n"})
+		gittest.Run(t, tree.Dir(), "git", "add", "-A")
+		gittest.Run(t, tree.Dir(), "git", "commit", "-qm", "agent")
 		diff, _ := diffOf(t, tree)
 		wantChanges(t, diff, want...)
 		if err := tree.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		wantUntouched(t, before, fingerprint(t, top))
+		gittest.WantUntouched(t, before, gittest.Fingerprint(t, top))
 		return tree
 	}
 	t.Run("sub-directory", func(t *testing.T) {
-		repo := newRepo(t, files)
+		repo := gittest.NewRepo(t, files)
 		tree := change(t, Options{Dir: filepath.Join(repo, "sub")}, repo, "A new.txt")
 		if tree.Info().Prefix != "sub" || tree.WorkDir() != filepath.Join(tree.Dir(), "sub") {
 			t.Fatalf("info = %+v", tree.Info())
 		}
 	})
 	t.Run("linked worktree", func(t *testing.T) {
-		repo := newRepo(t, files)
+		repo := gittest.NewRepo(t, files)
 		linked := filepath.Join(filepath.Dir(repo), "linked")
-		run(t, repo, "git", "worktree", "add", "-q", "-b", "side", linked)
-		write(t, linked, map[string]string{"a.txt": "dirty\n"})
+		gittest.Run(t, repo, "git", "worktree", "add", "-q", "-b", "side", linked)
+		gittest.Write(t, linked, map[string]string{"a.txt": "dirty\n"})
 		tree := change(t, Options{Dir: linked, IncludeDirty: true}, filepath.Dir(repo), "A new.txt")
 		if tree.Info().Branch != "side" {
 			t.Fatalf("info = %+v", tree.Info())
 		}
 	})
 	t.Run("unborn", func(t *testing.T) {
-		repo := newRepo(t, nil)
-		write(t, repo, map[string]string{"a.txt": "a\n"})
+		repo := gittest.NewRepo(t, nil)
+		gittest.Write(t, repo, map[string]string{"a.txt": "a\n"})
 		change(t, Options{Dir: repo}, repo, "A new.txt")
 		change(t, Options{Dir: repo, IncludeDirty: true}, repo, "A new.txt")
 	})
 	t.Run("detached", func(t *testing.T) {
-		repo := newRepo(t, files)
-		run(t, repo, "git", "checkout", "-q", "--detach")
+		repo := gittest.NewRepo(t, files)
+		gittest.Run(t, repo, "git", "checkout", "-q", "--detach")
 		change(t, Options{Dir: repo}, repo, "A new.txt")
 	})
 	t.Run("sha256", func(t *testing.T) {
 		repo := filepath.Join(t.TempDir(), "r")
-		run(t, "", "git", "init", "-q", "-b", "main", "--object-format=sha256", repo)
-		write(t, repo, files)
-		run(t, repo, "git", "add", "-A")
-		run(t, repo, "git", "commit", "-qm", "x")
-		write(t, repo, map[string]string{"dirty": "d\n"})
+		gittest.Run(t, "", "git", "init", "-q", "-b", "main", "--object-format=sha256", repo)
+		gittest.Write(t, repo, files)
+		gittest.Run(t, repo, "git", "add", "-A")
+		gittest.Run(t, repo, "git", "commit", "-qm", "x")
+		gittest.Write(t, repo, map[string]string{"dirty": "d\n"})
 		change(t, Options{Dir: repo, IncludeDirty: true}, repo, "A new.txt")
 	})
 	t.Run("shallow", func(t *testing.T) {
-		repo := newRepo(t, files)
-		write(t, repo, map[string]string{"a.txt": "second\n"})
-		run(t, repo, "git", "commit", "-qam", "second")
+		repo := gittest.NewRepo(t, files)
+		gittest.Write(t, repo, map[string]string{"a.txt": "second\n"})
+		gittest.Run(t, repo, "git", "commit", "-qam", "second")
 		shallow := filepath.Join(t.TempDir(), "shallow")
-		run(t, "", "git", "clone", "-q", "--depth=1", "file://"+repo, shallow)
+		gittest.Run(t, "", "git", "clone", "-q", "--depth=1", "file://"+repo, shallow)
 		tree := change(t, Options{Dir: shallow}, shallow, "A new.txt")
 		if !tree.Info().Shallow {
 			t.Fatal("not recognised as shallow")
 		}
 	})
 	t.Run("borrowing, in a container", func(t *testing.T) {
-		repo := newRepo(t, files)
+		repo := gittest.NewRepo(t, files)
 		borrower := filepath.Join(t.TempDir(), "borrower")
-		run(t, "", "git", "clone", "-q", "--shared", repo, borrower)
+		gittest.Run(t, "", "git", "clone", "-q", "--shared", repo, borrower)
 		tree := acquire(t, Options{Dir: borrower, ContainerObjects: "/holon/objects",
-			Borrowing: Borrowing{Allow: []string{repo}}})
+			Borrowing: git.Borrowing{Allow: []string{repo}}})
 		want := []ObjectDir{{HostPath: filepath.Join(borrower, ".git/objects"), ContainerPath: "/holon/objects/0"},
 			{HostPath: filepath.Join(repo, ".git/objects"), ContainerPath: filepath.Join(repo, ".git/objects"),
 				transitive: true}}
@@ -137,36 +140,36 @@ func TestRepositoryForms(t *testing.T) {
 	})
 	t.Run("odd path", func(t *testing.T) {
 		repo := filepath.Join(t.TempDir(), "a:b \"c\" ü")
-		run(t, "", "git", "init", "-q", "-b", "main", repo)
-		write(t, repo, files)
+		gittest.Run(t, "", "git", "init", "-q", "-b", "main", repo)
+		gittest.Write(t, repo, files)
 		change(t, Options{Dir: repo, IncludeDirty: true}, repo, "A new.txt")
 	})
 }
 
 func TestOpenErrors(t *testing.T) {
-	isolate(t)
+	gittest.Isolate(t)
 	dir := t.TempDir()
-	repo := newRepo(t, map[string]string{"a": "a"})
-	write(t, dir, map[string]string{"file": "x", "broken/.git": "gitdir: /nowhere\n"})
+	repo := gittest.NewRepo(t, map[string]string{"a": "a"})
+	gittest.Write(t, dir, map[string]string{"file": "x", "broken/.git": "gitdir: /nowhere\n"})
 	bare := filepath.Join(dir, "bare")
-	run(t, dir, "git", "init", "-q", "--bare", bare)
+	gittest.Run(t, dir, "git", "init", "-q", "--bare", bare)
 	cache := filepath.Join(t.TempDir(), "cache")
 	for _, tc := range []struct {
 		name    string
 		options Options
 		code    string
 	}{
-		{"absent", Options{Dir: filepath.Join(dir, "absent"), CacheDir: cache}, CodeNotADirectory},
-		{"file", Options{Dir: filepath.Join(dir, "file"), CacheDir: cache}, CodeNotADirectory},
-		{"no name", Options{CacheDir: cache}, CodeInvalidOption},
-		{"in .git", Options{Dir: filepath.Join(repo, ".git"), CacheDir: cache}, CodeBareRepository},
-		{"broken", Options{Dir: filepath.Join(dir, "broken"), CacheDir: cache}, CodeBrokenRepository},
-		{"relative cache", Options{Dir: repo, CacheDir: "cache"}, CodeInvalidOption},
-		{"cache within", Options{Dir: repo, CacheDir: filepath.Join(repo, "x", "y")}, CodeInvalidOption},
+		{"absent", Options{Dir: filepath.Join(dir, "absent"), CacheDir: cache}, git.CodeNotADirectory},
+		{"file", Options{Dir: filepath.Join(dir, "file"), CacheDir: cache}, git.CodeNotADirectory},
+		{"no name", Options{CacheDir: cache}, git.CodeInvalidOption},
+		{"in .git", Options{Dir: filepath.Join(repo, ".git"), CacheDir: cache}, git.CodeBareRepository},
+		{"broken", Options{Dir: filepath.Join(dir, "broken"), CacheDir: cache}, git.CodeBrokenRepository},
+		{"relative cache", Options{Dir: repo, CacheDir: "cache"}, git.CodeInvalidOption},
+		{"cache within", Options{Dir: repo, CacheDir: filepath.Join(repo, "x", "y")}, git.CodeInvalidOption},
 		{"unclean container path", Options{Dir: repo, CacheDir: cache, ContainerObjects: "/holon/../x"},
-			CodeInvalidOption},
-		{"too much", Options{Dir: dir, CacheDir: cache, Limits: Limits{Files: 2}}, CodeTooLarge},
-		{"too large", Options{Dir: dir, CacheDir: cache, Limits: Limits{SnapshotBytes: 10}}, CodeTooLarge},
+			git.CodeInvalidOption},
+		{"too much", Options{Dir: dir, CacheDir: cache, Limits: Limits{Files: 2}}, git.CodeTooLarge},
+		{"too large", Options{Dir: dir, CacheDir: cache, Limits: Limits{SnapshotBytes: 10}}, git.CodeTooLarge},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			source, err := Open(t.Context(), tc.options)
@@ -177,39 +180,39 @@ func TestOpenErrors(t *testing.T) {
 		})
 	}
 	t.Run("HEAD is missing", func(t *testing.T) {
-		damaged := newRepo(t, map[string]string{"a": "a"})
-		head := strings.TrimSpace(run(t, damaged, "git", "rev-parse", "HEAD"))
+		damaged := gittest.NewRepo(t, map[string]string{"a": "a"})
+		head := strings.TrimSpace(gittest.Run(t, damaged, "git", "rev-parse", "HEAD"))
 		if err := os.Remove(filepath.Join(damaged, ".git/objects", head[:2], head[2:])); err != nil {
 			t.Fatal(err)
 		}
 		_, err := Open(t.Context(), Options{Dir: damaged, CacheDir: cache})
-		wantCode(t, err, CodeMissingObjects)
+		wantCode(t, err, git.CodeMissingObjects)
 	})
 	t.Run("other owner", func(t *testing.T) {
 		if os.Getuid() != 0 {
 			t.Skip("needs root to give a repository away")
 		}
-		foreign := newRepo(t, map[string]string{"a": "a"})
-		run(t, foreign, "chown", "-R", "12345", ".")
+		foreign := gittest.NewRepo(t, map[string]string{"a": "a"})
+		gittest.Run(t, foreign, "chown", "-R", "12345", ".")
 		_, err := Open(t.Context(), Options{Dir: foreign, CacheDir: cache})
-		wantCode(t, err, CodeUnsafeOwnership)
+		wantCode(t, err, git.CodeUnsafeOwnership)
 	})
 	t.Run("no git", func(t *testing.T) {
 		t.Setenv("PATH", dir)
 		_, err := Open(t.Context(), Options{Dir: repo, CacheDir: cache})
-		wantCode(t, err, CodeGitMissing)
+		wantCode(t, err, git.CodeGitMissing)
 	})
 	t.Run("cancelled", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err := Open(ctx, Options{Dir: repo, CacheDir: cache})
-		wantCode(t, err, CodeCancelled)
+		wantCode(t, err, git.CodeCancelled)
 	})
 }
 
 func wantCode(t testing.TB, err error, code string) {
 	t.Helper()
-	failed, ok := errors.AsType[*Error](err)
+	failed, ok := errors.AsType[*git.Error](err)
 	if !ok || failed.Code != code {
 		t.Fatalf("error = %v (%T), want code %s", err, err, code)
 	}
@@ -219,13 +222,13 @@ func wantCode(t testing.TB, err error, code string) {
 }
 
 func TestPlainDirectory(t *testing.T) {
-	isolate(t)
+	gittest.Isolate(t)
 	dir := filepath.Join(t.TempDir(), "plain")
-	write(t, dir, map[string]string{"a.txt": "a\n", "d/b": "b\n", "s": "#!/bin/sh\n", "l": "-> a.txt",
+	gittest.Write(t, dir, map[string]string{"a.txt": "a\n", "d/b": "b\n", "s": "#!/bin/sh\n", "l": "-> a.txt",
 		".gitignore": "*.o\n", "x.o": "kept\n",
 		"inner/.git/config": "x", "inner/f": "f\n"})
-	run(t, dir, "mkfifo", "pipe")
-	before := fingerprint(t, dir)
+	gittest.Run(t, dir, "mkfifo", "pipe")
+	before := gittest.Fingerprint(t, dir)
 	source := openSource(t, Options{Dir: dir})
 	if info := source.Info(); info.Kind != KindCopy || info.Path != dir || !info.IncludedDirty {
 		t.Fatalf("info = %+v", info)
@@ -234,14 +237,14 @@ func TestPlainDirectory(t *testing.T) {
 	if info := tree.Info(); len(info.Warnings) != 2 {
 		t.Fatalf("info = %+v", info)
 	}
-	write(t, tree.Dir(), map[string]string{"x.o": "changed\n", "y.o": "ignored\n", "new": "n\n"})
-	run(t, tree.Dir(), "mv", "d/b", "c")
+	gittest.Write(t, tree.Dir(), map[string]string{"x.o": "changed\n", "y.o": "ignored\n", "new": "n\n"})
+	gittest.Run(t, tree.Dir(), "mv", "d/b", "c")
 	diff, _ := diffOf(t, tree)
 	wantChanges(t, diff, "R d/b -> c", "A new", "M x.o")
 	recycled(t, tree)
-	wantUntouched(t, before, fingerprint(t, dir))
+	gittest.WantUntouched(t, before, gittest.Fingerprint(t, dir))
 
-	write(t, dir, map[string]string{"a.txt": "changed\n", "added": "x\n"})
+	gittest.Write(t, dir, map[string]string{"a.txt": "changed\n", "added": "x\n"})
 	os.Remove(filepath.Join(dir, "l"))
 	tree = acquireFrom(t, source)
 	for name, want := range map[string]string{"a.txt": "changed\n", "added": "x\n", "d/b": "b\n"} {
@@ -256,16 +259,16 @@ func TestPlainDirectory(t *testing.T) {
 }
 
 func TestSubmodule(t *testing.T) {
-	isolate(t)
-	inner := newRepo(t, map[string]string{"deep.txt": "deep\n"})
-	lib := newRepo(t, map[string]string{"lib.txt": "lib\n", "x/y.txt": "y\n"})
-	run(t, lib, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner, "inner")
-	run(t, lib, "git", "commit", "-qam", "inner")
-	repo := newRepo(t, map[string]string{"a.txt": "a\n"})
-	run(t, repo, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", lib, "lib")
-	run(t, repo, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", "--recursive")
-	run(t, repo, "git", "commit", "-qam", "lib")
-	before := fingerprint(t, repo)
+	gittest.Isolate(t)
+	inner := gittest.NewRepo(t, map[string]string{"deep.txt": "deep\n"})
+	lib := gittest.NewRepo(t, map[string]string{"lib.txt": "lib\n", "x/y.txt": "y\n"})
+	gittest.Run(t, lib, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner, "inner")
+	gittest.Run(t, lib, "git", "commit", "-qam", "inner")
+	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
+	gittest.Run(t, repo, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", lib, "lib")
+	gittest.Run(t, repo, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", "--recursive")
+	gittest.Run(t, repo, "git", "commit", "-qam", "lib")
+	before := gittest.Fingerprint(t, repo)
 	cache := filepath.Join(t.TempDir(), "cache")
 	for range 2 { // the second time from the record
 		tree := acquire(t, Options{Dir: repo, CacheDir: cache, IncludeDirty: true})
@@ -278,7 +281,7 @@ func TestSubmodule(t *testing.T) {
 			t.Fatalf("the inner submodule holds %q", got)
 		}
 		wantPristine(t, tree)
-		write(t, tree.Dir(), map[string]string{"a.txt": "changed\n", "lib/lib.txt": "changed\n", "lib/new": "n\n"})
+		gittest.Write(t, tree.Dir(), map[string]string{"a.txt": "changed\n", "lib/lib.txt": "changed\n", "lib/new": "n\n"})
 		os.Remove(filepath.Join(tree.Dir(), "lib/x/y.txt"))
 		diff, patch := diffOf(t, tree)
 		wantChanges(t, diff, "M a.txt")
@@ -288,21 +291,21 @@ func TestSubmodule(t *testing.T) {
 		if !diff.Incomplete || strings.Contains(patch, "160000") {
 			t.Fatalf("incomplete = %v, patch:\n%s", diff.Incomplete, patch)
 		}
-		run(t, tree.Dir(), "rm", "-r", "lib")
-		write(t, tree.Dir(), map[string]string{"lib": "now a file"})
+		gittest.Run(t, tree.Dir(), "rm", "-r", "lib")
+		gittest.Write(t, tree.Dir(), map[string]string{"lib": "now a file"})
 		diff, _ = diffOf(t, tree)
 		wantChanges(t, diff, "M a.txt")
 		recycled(t, tree)
 	}
-	wantUntouched(t, before, fingerprint(t, repo))
+	gittest.WantUntouched(t, before, gittest.Fingerprint(t, repo))
 
-	write(t, repo, map[string]string{"lib/lib.txt": "dirty\n"})
+	gittest.Write(t, repo, map[string]string{"lib/lib.txt": "dirty\n"})
 	_, err := Open(t.Context(), Options{Dir: repo, CacheDir: cache, IncludeDirty: true})
-	wantCode(t, err, CodeDirtySubmodule)
+	wantCode(t, err, git.CodeDirtySubmodule)
 	acquire(t, Options{Dir: repo, CacheDir: cache}) // without the changes it works
 
 	clone := filepath.Join(t.TempDir(), "clone")
-	run(t, "", "git", "clone", "-q", repo, clone)
+	gittest.Run(t, "", "git", "clone", "-q", repo, clone)
 	tree := acquire(t, Options{Dir: clone, CacheDir: cache})
 	if info := tree.Info(); len(info.Submodules) != 1 || info.Submodules[0].Populated {
 		t.Fatalf("submodules = %+v", info.Submodules)
@@ -311,15 +314,15 @@ func TestSubmodule(t *testing.T) {
 }
 
 func TestLFSPointersStay(t *testing.T) {
-	isolate(t)
+	gittest.Isolate(t)
 	pointer := "version https://git-lfs.github.com/spec/v1\noid sha256:" + strings.Repeat("ab", 32) + "\nsize 12345\n"
-	repo := newRepo(t, map[string]string{"big.bin": pointer,
+	repo := gittest.NewRepo(t, map[string]string{"big.bin": pointer,
 		".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n"})
 	tree := acquire(t, Options{Dir: repo, IncludeDirty: true})
 	if got, _ := os.ReadFile(filepath.Join(tree.Dir(), "big.bin")); string(got) != pointer {
 		t.Fatalf("big.bin = %q", got)
 	}
-	write(t, tree.Dir(), map[string]string{"other.bin": "real\x00content"})
+	gittest.Write(t, tree.Dir(), map[string]string{"other.bin": "real\x00content"})
 	diff, patch := diffOf(t, tree)
 	wantChanges(t, diff, "A other.bin")
 	roundTrip(t, repo, patch, diff)

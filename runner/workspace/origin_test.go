@@ -5,19 +5,22 @@ import (
 	"path/filepath"
 	"testing"
 
+	"holon/runner/workspace/folder"
+	"holon/runner/workspace/gittest"
+
 	"golang.org/x/sys/unix"
 )
 
 // Trees are shared only by runs of the same repository, for the same user.
 func TestOriginOfTrees(t *testing.T) {
-	isolate(t)
+	gittest.Isolate(t)
 	files := map[string]string{"a": "a\n"}
-	repo, cache := newRepo(t, files), filepath.Join(t.TempDir(), "cache")
+	repo, cache := gittest.NewRepo(t, files), filepath.Join(t.TempDir(), "cache")
 	at := func(dir string) string {
 		t.Helper()
 		return openSource(t, Options{Dir: dir, CacheDir: cache}).cache.dir
 	}
-	linked, plain := addWorktree(t, repo), t.TempDir()
+	linked, plain := gittest.AddWorktree(t, repo), t.TempDir()
 	first := at(repo)
 	if again := at(repo); again != first {
 		t.Errorf("the same repository has trees in %s and %s", first, again)
@@ -31,10 +34,10 @@ func TestOriginOfTrees(t *testing.T) {
 		seen[dir] = what
 	}
 	note("a linked working tree", at(linked))
-	note("another repository", at(newRepo(t, files)))
+	note("another repository", at(gittest.NewRepo(t, files)))
 	note("a plain directory", at(plain))
-	write(t, plain, map[string]string{"f": "x"})
-	run(t, plain, "git", "init", "-q")
+	gittest.Write(t, plain, map[string]string{"f": "x"})
+	gittest.Run(t, plain, "git", "init", "-q")
 	note("a plain directory that became a repository", at(plain))
 
 	// Another repository that comes to the same path, while the first one's
@@ -46,7 +49,7 @@ func TestOriginOfTrees(t *testing.T) {
 	if err := os.Rename(repo, repo+"-moved"); err != nil {
 		t.Fatal(err)
 	}
-	run(t, "", "git", "clone", "-q", repo+"-moved", repo)
+	gittest.Run(t, "", "git", "clone", "-q", repo+"-moved", repo)
 	note("another repository at the same path", at(repo))
 	removed, err := Prune(t.Context(), cache)
 	if err != nil {
@@ -73,14 +76,14 @@ func TestTreeForAnother(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")
 	}
-	isolate(t)
-	source := openSource(t, Options{Dir: newRepo(t, recycleBase)})
+	gittest.Isolate(t)
+	source := openSource(t, Options{Dir: gittest.NewRepo(t, recycleBase)})
 	used := map[uint64]string{}
 	for _, uid := range []int{4711, 4712} {
-		source.For(&Owner{UID: uid, GID: uid})
+		source.For(&folder.Owner{UID: uid, GID: uid})
 		tree := acquireFrom(t, source)
 		handOutLater(tree)
-		for path, st := range wantOwner(t, tree.Dir(), Owner{UID: uid, GID: uid}) {
+		for path, st := range wantOwner(t, tree.Dir(), folder.Owner{UID: uid, GID: uid}) {
 			if other, ok := used[st.Ino]; ok {
 				t.Errorf("%q is what %q was for another user", path, other)
 			}

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"holon/runner/workspace/folder"
+	"holon/runner/workspace/gittest"
 )
 
 // owners lists who owns what lies in dir, by path.
@@ -30,7 +33,7 @@ func owners(t *testing.T, dir string) map[string]syscall.Stat_t {
 	return found
 }
 
-func wantOwner(t *testing.T, dir string, owner Owner) map[string]syscall.Stat_t {
+func wantOwner(t *testing.T, dir string, owner folder.Owner) map[string]syscall.Stat_t {
 	t.Helper()
 	found := owners(t, dir)
 	for path, st := range found {
@@ -47,21 +50,21 @@ func TestOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")
 	}
-	isolate(t)
+	gittest.Isolate(t)
 	old := syscall.Umask(0o077) // the strictest there is must not keep objects from the agent
 	t.Cleanup(func() { syscall.Umask(old) })
-	repo := newRepo(t, map[string]string{"a": "a\n", "d/e/b": "b\n", "run.sh": "#!/bin/sh\n", "link": "-> a",
+	repo := gittest.NewRepo(t, map[string]string{"a": "a\n", "d/e/b": "b\n", "run.sh": "#!/bin/sh\n", "link": "-> a",
 		"out": "-> ../../outside"})
-	write(t, repo, map[string]string{"dirty": "not committed\n"})
+	gittest.Write(t, repo, map[string]string{"dirty": "not committed\n"})
 	before := owners(t, repo)
 	options := Options{Dir: repo, CacheDir: filepath.Join(t.TempDir(), "cache"), IncludeDirty: true,
-		Owner: &Owner{UID: 65532, GID: 65531}}
+		Owner: &folder.Owner{UID: 65532, GID: 65531}}
 
 	tree := acquire(t, options)
 	handOutLater(tree)
 	first := wantOwner(t, tree.Dir(), *options.Owner)
 	for _, dir := range tree.ObjectDirs() {
-		if dir.HostPath != tree.base.objects() {
+		if dir.HostPath != tree.base.Objects() {
 			continue
 		}
 		for path, st := range owners(t, dir.HostPath) {
@@ -75,7 +78,7 @@ func TestOwner(t *testing.T) {
 	if err := os.WriteFile(outside, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	write(t, tree.Dir(), map[string]string{"new/file": "x", "to-outside": "-> " + outside, "a": "changed\n"})
+	gittest.Write(t, tree.Dir(), map[string]string{"new/file": "x", "to-outside": "-> " + outside, "a": "changed\n"})
 	if err := os.RemoveAll(filepath.Join(tree.Dir(), "d", "e")); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +98,7 @@ func TestOwner(t *testing.T) {
 	if err := again.Release(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	options.Owner = &Owner{UID: 4711, GID: 4711}
+	options.Owner = &folder.Owner{UID: 4711, GID: 4711}
 	wantOwner(t, acquire(t, options).Dir(), *options.Owner)
 
 	if st := owners(t, outside)[""]; st.Uid != 0 {

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"holon/runner/workspace/gittest"
+
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
@@ -211,10 +213,10 @@ var harmed = []string{".", ".git", ".git/config", "a", "run.sh", "link", "d", "d
 
 // Each kind of harm alone, to each path of the tree, with the strictest umask.
 func TestRecycledTree(t *testing.T) {
-	isolate(t)
+	gittest.Isolate(t)
 	old := syscall.Umask(0o077)
 	t.Cleanup(func() { syscall.Umask(old) })
-	options := Options{Dir: newRepo(t, recycleBase), CacheDir: filepath.Join(t.TempDir(), "cache")}
+	options := Options{Dir: gittest.NewRepo(t, recycleBase), CacheDir: filepath.Join(t.TempDir(), "cache")}
 	want := fresh(t, options)
 	for name, mode := range map[string]string{".": "40755", "d": "40755", "a": "100644", "run.sh": "100755",
 		".git": "40755", ".git/config": "100644"} {
@@ -247,8 +249,8 @@ func TestRecycledTree(t *testing.T) {
 // Any sequence of harms, in several runs one after the other, one of which may
 // have been killed.
 func TestRecycledTreeAtRandom(t *testing.T) {
-	isolate(t)
-	options := Options{Dir: newRepo(t, recycleBase), CacheDir: filepath.Join(t.TempDir(), "cache")}
+	gittest.Isolate(t)
+	options := Options{Dir: gittest.NewRepo(t, recycleBase), CacheDir: filepath.Join(t.TempDir(), "cache")}
 	want := fresh(t, options)
 	patch := filepath.Join(t.TempDir(), "patch")
 	rapid.Check(t, func(r *rapid.T) {

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"holon/runner/workspace/folder"
+	"holon/runner/workspace/git"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -29,19 +32,19 @@ func (s *settler) renewTouched(ctx context.Context) error {
 			return err
 		}
 	}
-	root, err := s.top.folder(treeName)
+	root, err := s.top.Sub(treeName)
 	if err != nil {
 		return err
 	}
-	defer root.close()
-	at := newCursor(root, false)
-	defer at.close()
+	defer root.Close()
+	at := folder.NewCursor(root, false)
+	defer at.Close()
 	slices.Sort(s.touched)
 	for _, path := range s.touched {
 		if path == "." {
 			continue
 		}
-		parent, name, err := at.parent(path)
+		parent, name, err := at.Parent(path)
 		if err == nil {
 			err = s.renew(parent, name, path)
 		}
@@ -54,21 +57,21 @@ func (s *settler) renewTouched(ctx context.Context) error {
 
 // renew puts a new directory in the place of one and moves everything that is
 // left in it there.
-func (s *settler) renew(parent folder, name, path string) error {
-	if err := unix.Mkdirat(s.top.fd, freshName, 0o700); err != nil {
+func (s *settler) renew(parent folder.Dir, name, path string) error {
+	if err := unix.Mkdirat(s.top.FD, freshName, 0o700); err != nil {
 		return &os.PathError{Op: "mkdir", Path: freshName, Err: err}
 	}
-	fresh, err := s.top.folder(freshName)
+	fresh, err := s.top.Sub(freshName)
 	if err != nil {
 		return err
 	}
-	defer fresh.close()
-	old, err := parent.folder(name)
+	defer fresh.Close()
+	old, err := parent.Sub(name)
 	if err != nil {
 		return err
 	}
-	defer old.close()
-	err = old.list(func(names []string) error {
+	defer old.Close()
+	err = old.List(func(names []string) error {
 		for _, inner := range names {
 			if err := s.moveOver(old, fresh, path, inner); err != nil {
 				return err
@@ -79,11 +82,11 @@ func (s *settler) renew(parent folder, name, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(s.top.chmod(freshName, 0o755), give(s.top, freshName, s.tree.source.options.Owner),
-		parent.rmdir(name)); err != nil {
+	if err := errors.Join(s.top.Chmod(freshName, 0o755), folder.Chown(s.top, freshName, s.tree.source.options.Owner),
+		parent.Rmdir(name)); err != nil {
 		return err
 	}
-	if err := unix.Renameat(s.top.fd, freshName, parent.fd, name); err != nil {
+	if err := unix.Renameat(s.top.FD, freshName, parent.FD, name); err != nil {
 		return &os.LinkError{Op: "rename", Old: freshName, New: name, Err: err}
 	}
 	return nil
@@ -91,67 +94,67 @@ func (s *settler) renew(parent folder, name, path string) error {
 
 // moveOver moves one file or directory of path. Being moved changes the stat data
 // of a file, which are recorded anew; those of directories are at the end.
-func (s *settler) moveOver(old, fresh folder, path, name string) error {
-	if err := unix.Renameat(old.fd, name, fresh.fd, name); err != nil {
+func (s *settler) moveOver(old, fresh folder.Dir, path, name string) error {
+	if err := unix.Renameat(old.FD, name, fresh.FD, name); err != nil {
 		return &os.LinkError{Op: "rename", Old: name, New: freshName, Err: err}
 	}
-	i, ok := s.layout.files[joinPath(path, name)]
+	i, ok := s.layout.files[folder.Join(path, name)]
 	if !ok {
 		return nil
 	}
-	st, err := fresh.lstat(name)
-	s.tree.record.entries[i].stat = statOf(&st)
+	st, err := fresh.Lstat(name)
+	s.tree.record.entries[i].Stat = folder.StatOf(&st)
 	return err
 }
 
 // recordDirs gives every directory its time and records their stat data.
-func (s *settler) recordDirs(root folder) error {
-	none := string(make([]byte, s.tree.source.format.size()))
-	dirs := make([]entry, 0, len(s.layout.dirs))
+func (s *settler) recordDirs(root folder.Dir) error {
+	none := string(make([]byte, s.tree.source.format.Size()))
+	dirs := make([]git.Entry, 0, len(s.layout.dirs))
 	for path := range s.layout.dirs {
-		dirs = append(dirs, entry{path: path, oid: none})
+		dirs = append(dirs, git.Entry{Path: path, Oid: none})
 	}
-	sortEntries(dirs) // so that the cursor opens each parent once
-	at := newCursor(root, false)
-	defer at.close()
+	git.SortEntries(dirs) // so that the cursor opens each parent once
+	at := folder.NewCursor(root, false)
+	defer at.Close()
 	for i := range dirs {
 		if err := s.recordDir(at, &dirs[i]); err != nil {
-			return fmt.Errorf("record directory %q: %w", dirs[i].path, err)
+			return fmt.Errorf("record directory %q: %w", dirs[i].Path, err)
 		}
 	}
-	sortEntries(dirs) // the top has another name now
+	git.SortEntries(dirs) // the top has another name now
 	s.tree.record.dirs = dirs
 	return nil
 }
 
 // recordDir sets the time of a directory to the one it was handed out with
 // before, or to that of a fresh tree when the base put something new into it.
-func (s *settler) recordDir(at *cursor, dir *entry) error {
-	parent, name, err := at.parent(dir.path)
+func (s *settler) recordDir(at *folder.Cursor, dir *git.Entry) error {
+	parent, name, err := at.Parent(dir.Path)
 	if err != nil {
 		return err
 	}
-	newer := s.newer[dir.path]
-	if dir.path == "" {
-		name, dir.path = ".", "."
+	newer := s.newer[dir.Path]
+	if dir.Path == "" {
+		name, dir.Path = ".", "."
 	}
 	since := unix.NsecToTimespec(s.tree.record.header.Since)
-	if e := s.known[dir.path]; e != nil && !newer {
-		since = unix.Timespec{Sec: int64(e.stat.mtimeSec), Nsec: int64(e.stat.mtimeNsec)}
+	if e := s.known[dir.Path]; e != nil && !newer {
+		since = unix.Timespec{Sec: int64(e.Stat.MtimeSec), Nsec: int64(e.Stat.MtimeNsec)}
 	}
-	st, err := parent.lstat(name)
+	st, err := parent.Lstat(name)
 	if err == nil && st.Mtim != since {
-		if err = unix.UtimesNanoAt(parent.fd, name, []unix.Timespec{since, since},
+		if err = unix.UtimesNanoAt(parent.FD, name, []unix.Timespec{since, since},
 			unix.AT_SYMLINK_NOFOLLOW); err == nil {
-			st, err = parent.lstat(name)
+			st, err = parent.Lstat(name)
 		}
 	}
-	dir.mode, dir.stat = st.Mode, statOf(&st)
+	dir.Mode, dir.Stat = st.Mode, folder.StatOf(&st)
 	return err
 }
 
 // topTime is the recorded modification time of the tree's top.
 func (t *Tree) topTime() time.Time {
-	i := slices.IndexFunc(t.record.dirs, func(e entry) bool { return e.path == "." })
-	return time.Unix(int64(t.record.dirs[i].stat.mtimeSec), int64(t.record.dirs[i].stat.mtimeNsec))
+	i := slices.IndexFunc(t.record.dirs, func(e git.Entry) bool { return e.Path == "." })
+	return time.Unix(int64(t.record.dirs[i].Stat.MtimeSec), int64(t.record.dirs[i].Stat.MtimeNsec))
 }

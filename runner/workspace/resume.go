@@ -8,16 +8,19 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"holon/runner/workspace/folder"
+	"holon/runner/workspace/git"
 )
 
 // Held names a tree so that another process can take it up: what Tree.Held
 // returned, stored, and given to Resume. Paths are the host's.
 type Held struct {
-	Slot      string    `json:"slot"`      // the slot's directory
-	Info      Info      `json:"info"`      // Tree.Info
-	Claim     string    `json:"claim"`     // Options.Claim
-	Owner     *Owner    `json:"owner"`     // Options.Owner
-	Borrowing Borrowing `json:"borrowing"` // Options.Borrowing
+	Slot      string        `json:"slot"`      // the slot's directory
+	Info      Info          `json:"info"`      // Tree.Info
+	Claim     string        `json:"claim"`     // Options.Claim
+	Owner     *folder.Owner `json:"owner"`     // Options.Owner
+	Borrowing git.Borrowing `json:"borrowing"` // Options.Borrowing
 }
 
 // Held describes the tree for Resume.
@@ -32,7 +35,7 @@ func (t *Tree) Held() Held {
 // CodeReleased: then its content is gone, or saved.
 func Resume(ctx context.Context, options Options, held Held) (*Tree, error) {
 	tree, err := resume(ctx, options, held)
-	return tree, typed("take up working tree", err)
+	return tree, git.WithCode("take up working tree", err)
 }
 
 func resume(ctx context.Context, options Options, held Held) (_ *Tree, err error) {
@@ -47,16 +50,16 @@ func resume(ctx context.Context, options Options, held Held) (_ *Tree, err error
 	}()
 	options.Limits, options.Keep = options.Limits.withDefaults(), orDefault(options.Keep, 4)
 	options.Claim, options.Owner, options.Borrowing = held.Claim, held.Owner, held.Borrowing
-	source := &Source{options: options, info: held.Info, format: objectFormat(held.Info.ObjectFormat),
+	source := &Source{options: options, info: held.Info, format: git.ObjectFormat(held.Info.ObjectFormat),
 		cache: repositoryCache{dir: filepath.Dir(held.Slot)}}
 	tree := &Tree{source: source, info: held.Info, slot: s, boot: bootID()}
 	tree.info.Submodules = nil // found again with the entries
-	tree.base = repository{dir: s.git(), format: source.format}
+	tree.base = git.Repository{Dir: s.git(), Format: source.format}
 	if held.Info.Kind == KindGit {
 		if err = source.findObjects(ctx); err != nil {
 			return nil, err
 		}
-		tree.base.alternates = []string{source.user.objects}
+		tree.base.Alternates = []string{source.user.Objects}
 	}
 	tree.record = readRecord(s.record(), source.format)
 	return tree, tree.loadEntries(ctx, held.Info.BaseTree)
@@ -69,9 +72,9 @@ func lockHeld(cacheDir string, held Held) (*slot, error) {
 	trees := filepath.Join(cacheDir, "trees")
 	if err != nil || number < 0 || number >= maxSlots || filepath.Dir(filepath.Dir(held.Slot)) != trees ||
 		filepath.Clean(held.Slot) != held.Slot {
-		return nil, invalidOption("Slot", "%.200q is no working tree of the cache %.200q", held.Slot, cacheDir)
+		return nil, git.InvalidOption("Slot", "%.200q is no working tree of the cache %.200q", held.Slot, cacheDir)
 	}
-	released := &Error{Code: CodeReleased, Message: "the working tree " + held.Slot + " is not held any more"}
+	released := &git.Error{Code: CodeReleased, Message: "the working tree " + held.Slot + " is not held any more"}
 	if _, err := os.Lstat(held.Slot); errors.Is(err, fs.ErrNotExist) {
 		return nil, released
 	}
@@ -80,7 +83,7 @@ func lockHeld(cacheDir string, held Held) (*slot, error) {
 		return nil, err
 	}
 	if s == nil {
-		return nil, &Error{Code: CodeBusy, Message: "the working tree " + held.Slot + " is in use",
+		return nil, &git.Error{Code: CodeBusy, Message: "the working tree " + held.Slot + " is in use",
 			Hint: "wait until its run ends"}
 	}
 	claim, err := s.claimedBy()
@@ -96,12 +99,12 @@ func lockHeld(cacheDir string, held Held) (*slot, error) {
 // findObjects finds again the repository that the tree borrows from. Its HEAD
 // may have moved on since, its objects are what counts.
 func (s *Source) findObjects(ctx context.Context) error {
-	user, err := locate(ctx, s.info.Path, s.options.Borrowing)
+	user, err := git.Locate(ctx, s.info.Path, s.options.Borrowing)
 	if err != nil {
 		return err
 	}
-	if user == nil || user.format != s.format {
-		return &Error{Code: CodeBrokenRepository, Param: s.info.Path,
+	if user == nil || user.Format != s.format {
+		return &git.Error{Code: git.CodeBrokenRepository, Param: s.info.Path,
 			Message: "the repository that the tree was made from is not there any more",
 			Hint:    "put it back at " + s.info.Path}
 	}
@@ -119,17 +122,17 @@ type Claim struct {
 func Claims(ctx context.Context, cacheDir string) ([]Claim, error) {
 	files, err := filepath.Glob(filepath.Join(cacheDir, "trees", "*", "*", "claim"))
 	if err != nil {
-		return nil, typed("list working trees", err)
+		return nil, git.WithCode("list working trees", err)
 	}
 	var claims []Claim
 	for _, file := range files {
 		if err := ctx.Err(); err != nil {
-			return nil, typed("list working trees", err)
+			return nil, git.WithCode("list working trees", err)
 		}
 		s := &slot{dir: filepath.Dir(file)}
 		by, err := s.claimedBy()
 		if err != nil {
-			return nil, typed("list working trees", err)
+			return nil, git.WithCode("list working trees", err)
 		}
 		if by != "" {
 			claims = append(claims, Claim{Slot: s.dir, By: by})
@@ -143,7 +146,7 @@ func Claims(ctx context.Context, cacheDir string) ([]Claim, error) {
 // claimed by another meanwhile is left alone.
 func Disclaim(_ context.Context, cacheDir string, claim Claim) error {
 	s, err := lockHeld(cacheDir, Held{Slot: claim.Slot, Claim: claim.By})
-	if e, ok := errors.AsType[*Error](err); ok && (e.Code == CodeReleased || e.Code == CodeBusy) {
+	if e, ok := errors.AsType[*git.Error](err); ok && (e.Code == CodeReleased || e.Code == CodeBusy) {
 		return nil
 	}
 	if err == nil {
@@ -152,5 +155,5 @@ func Disclaim(_ context.Context, cacheDir string, claim Claim) error {
 	if err != nil {
 		err = fmt.Errorf("give up %s: %w", claim.Slot, err)
 	}
-	return typed("give up working tree", err)
+	return git.WithCode("give up working tree", err)
 }

@@ -5,6 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"holon/runner/workspace/git"
+	"holon/runner/workspace/gittest"
 )
 
 // die is what the kernel does for a holder that was killed.
@@ -21,26 +24,28 @@ func die(t *testing.T, tree *Tree) {
 // when the user's repository moved on meanwhile.
 func TestResume(t *testing.T) {
 	for kind, make := range map[string]func(t *testing.T) string{
-		KindGit: func(t *testing.T) string { return newRepo(t, map[string]string{"a.txt": "a\n", "gone.txt": "g\n"}) },
+		KindGit: func(t *testing.T) string {
+			return gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "gone.txt": "g\n"})
+		},
 		KindCopy: func(t *testing.T) string {
 			dir := t.TempDir()
-			write(t, dir, map[string]string{"a.txt": "a\n", "gone.txt": "g\n"})
+			gittest.Write(t, dir, map[string]string{"a.txt": "a\n", "gone.txt": "g\n"})
 			return dir
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {
-			isolate(t)
+			gittest.Isolate(t)
 			dir, cache := make(t), filepath.Join(t.TempDir(), "cache")
 			options := Options{Dir: dir, CacheDir: cache, Claim: "run_1", IncludeDirty: true}
-			write(t, dir, map[string]string{"a.txt": "uncommitted\n"})
+			gittest.Write(t, dir, map[string]string{"a.txt": "uncommitted\n"})
 			first := acquire(t, options)
 			held := first.Held()
 			_, err := Resume(t.Context(), options, held)
 			wantCode(t, err, CodeBusy)
-			write(t, first.Dir(), map[string]string{"a.txt": "work\n", "new.txt": "n\n"})
+			gittest.Write(t, first.Dir(), map[string]string{"a.txt": "work\n", "new.txt": "n\n"})
 			die(t, first)
-			write(t, first.Dir(), map[string]string{"later.txt": "the container lives on\n"})
-			write(t, dir, map[string]string{"a.txt": "the user goes on\n"})
+			gittest.Write(t, first.Dir(), map[string]string{"later.txt": "the container lives on\n"})
+			gittest.Write(t, dir, map[string]string{"a.txt": "the user goes on\n"})
 
 			second := acquire(t, Options{Dir: dir, CacheDir: cache, Claim: "run_2"})
 			if second.Dir() == first.Dir() {
@@ -85,12 +90,12 @@ func TestResume(t *testing.T) {
 // A tree is found again although the repository is gone, but not lost: it can
 // be taken up when the repository is back.
 func TestResumeWithoutRepository(t *testing.T) {
-	isolate(t)
-	repo, cache := newRepo(t, map[string]string{"a.txt": "a\n"}), filepath.Join(t.TempDir(), "cache")
+	gittest.Isolate(t)
+	repo, cache := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"}), filepath.Join(t.TempDir(), "cache")
 	options := Options{Dir: repo, CacheDir: cache, Claim: "run_1"}
 	tree := acquire(t, options)
 	held := tree.Held()
-	write(t, tree.Dir(), map[string]string{"a.txt": "work\n"})
+	gittest.Write(t, tree.Dir(), map[string]string{"a.txt": "work\n"})
 	die(t, tree)
 	if err := os.Rename(repo, repo+".away"); err != nil {
 		t.Fatal(err)
@@ -116,8 +121,8 @@ func TestResumeWithoutRepository(t *testing.T) {
 }
 
 func TestDisclaim(t *testing.T) {
-	isolate(t)
-	repo, cache := newRepo(t, map[string]string{"a.txt": "a\n"}), filepath.Join(t.TempDir(), "cache")
+	gittest.Isolate(t)
+	repo, cache := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"}), filepath.Join(t.TempDir(), "cache")
 	tree := acquire(t, Options{Dir: repo, CacheDir: cache, Claim: "run_1"})
 	claim := Claim{tree.Held().Slot, "run_1"}
 	if err := Disclaim(t.Context(), cache, claim); err != nil {
@@ -142,7 +147,7 @@ func TestDisclaim(t *testing.T) {
 	for _, slot := range []string{"", "/", cache, filepath.Join(cache, "trees", "x"), claim.Slot + "/../../../../0",
 		"/etc/0"} {
 		_, err := Resume(t.Context(), Options{CacheDir: cache}, Held{Slot: slot, Claim: "run_1"})
-		if e, ok := errors.AsType[*Error](err); !ok || e.Code != CodeInvalidOption {
+		if e, ok := errors.AsType[*git.Error](err); !ok || e.Code != git.CodeInvalidOption {
 			t.Errorf("slot %q: %v", slot, err)
 		}
 	}

@@ -7,33 +7,36 @@ import (
 	"strings"
 	"sync"
 
+	"holon/runner/workspace/folder"
+	"holon/runner/workspace/git"
+
 	"golang.org/x/sys/unix"
 )
 
 // layout answers what belongs at a path of the tree.
 type layout struct {
-	entries []entry
+	entries []git.Entry
 	files   map[string]int32 // path of a file or link → its entry
 	dirs    map[string]bool  // every directory; true for the top of a submodule
 }
 
-func newLayout(entries []entry) *layout {
+func newLayout(entries []git.Entry) *layout {
 	l := &layout{entries: entries, files: make(map[string]int32, len(entries)), dirs: map[string]bool{"": false}}
 	last := ""
 	for i := range entries {
-		path := entries[i].path
-		if entries[i].mode == modeSubmodule {
+		path := entries[i].Path
+		if entries[i].Mode == git.ModeSubmodule {
 			l.dirs[path] = true
 		} else {
 			l.files[path] = int32(i)
 		}
-		dir, _ := splitPath(path)
+		dir, _ := folder.Split(path)
 		for top := dir; top != last; { // most entries share the directory of the one before
 			if _, known := l.dirs[top]; known {
 				break
 			}
 			l.dirs[top] = false
-			top, _ = splitPath(top)
+			top, _ = folder.Split(top)
 		}
 		last = dir
 	}
@@ -46,11 +49,11 @@ func newLayout(entries []entry) *layout {
 // of metadata that a run could leave. The rest stays. atRest says that the tree
 // is taken back: no container has it until it is acquired again.
 func (t *Tree) settle(ctx context.Context, atRest bool) error {
-	top, err := openOurs(t.slot.dir)
+	top, err := folder.OpenOwned(t.slot.dir)
 	if err != nil {
 		return err
 	}
-	defer top.close()
+	defer top.Close()
 	bin, err := openTrash(t.slot.trash())
 	if err != nil {
 		return err
@@ -63,11 +66,11 @@ func (t *Tree) settle(ctx context.Context, atRest bool) error {
 	if err := bin.empty(ctx); err != nil {
 		return err
 	}
-	root, err := top.folder(treeName)
+	root, err := top.Sub(treeName)
 	if err != nil {
 		return err
 	}
-	defer root.close()
+	defer root.Close()
 	if err := t.checkout(ctx, root, s.missing()); err != nil {
 		return fmt.Errorf("check out base: %w", err)
 	}
@@ -84,27 +87,27 @@ func (t *Tree) settle(ctx context.Context, atRest bool) error {
 type settler struct {
 	tree   *Tree
 	layout *layout
-	top    folder // the slot
+	top    folder.Dir // the slot
 	trash  *trash
 	have   []bool // by entry: the file is there and right; each is set by one goroutine
 
-	known map[string]*entry // recorded directories
-	newer map[string]bool   // directories of entries that the slot holds for the first time
+	known map[string]*git.Entry // recorded directories
+	newer map[string]bool       // directories of entries that the slot holds for the first time
 
 	mu      sync.Mutex
 	touched []string // directories that are there, but not as they were recorded
 }
 
-func newSettler(t *Tree, top folder, bin *trash) *settler {
+func newSettler(t *Tree, top folder.Dir, bin *trash) *settler {
 	s := &settler{tree: t, layout: newLayout(t.record.entries), top: top, trash: bin,
 		have:  make([]bool, len(t.record.entries)),
-		known: make(map[string]*entry, len(t.record.dirs)), newer: map[string]bool{}}
+		known: make(map[string]*git.Entry, len(t.record.dirs)), newer: map[string]bool{}}
 	for i := range t.record.dirs {
-		s.known[t.record.dirs[i].path] = &t.record.dirs[i]
+		s.known[t.record.dirs[i].Path] = &t.record.dirs[i]
 	}
 	for i := range t.record.entries {
-		if e := &t.record.entries[i]; e.stat == (fileStat{}) {
-			dir, _ := splitPath(e.path)
+		if e := &t.record.entries[i]; e.Stat == (folder.Stat{}) {
+			dir, _ := folder.Split(e.Path)
 			s.newer[dir] = true
 		}
 	}
@@ -114,50 +117,50 @@ func newSettler(t *Tree, top folder, bin *trash) *settler {
 // clean removes what is not as recorded, and renews the directories that were
 // touched. Those are found before anything of ours changes them.
 func (s *settler) clean(ctx context.Context) error {
-	if err := unix.Mkdirat(s.top.fd, treeName, 0o755); err != nil && err != unix.EEXIST {
+	if err := unix.Mkdirat(s.top.FD, treeName, 0o755); err != nil && err != unix.EEXIST {
 		return &os.PathError{Op: "mkdir", Path: treeName, Err: err}
 	}
-	st, err := s.top.lstat(treeName)
+	st, err := s.top.Lstat(treeName)
 	if err == nil {
 		err = s.look(s.top, treeName, ".", &st)
 	}
 	if err != nil {
 		return err
 	}
-	root, err := s.top.folder(treeName)
+	root, err := s.top.Sub(treeName)
 	if err != nil {
 		return err
 	}
-	defer root.close()
+	defer root.Close()
 	fail := func(path string, err error) error { return fmt.Errorf("clean %q: %w", path, err) }
-	if err := walkTree(ctx, root, "", s.visit, fail); err != nil {
+	if err := folder.Walk(ctx, root, "", s.visit, fail); err != nil {
 		return err
 	}
 	return s.renewTouched(ctx)
 }
 
 // look notes a directory that was touched, and makes one accessible.
-func (s *settler) look(parent folder, name, path string, st *unix.Stat_t) error {
-	if e := s.known[path]; e != nil && e.mode == st.Mode && s.tree.owned(st) &&
-		s.tree.record.untouched(e.stat, st, s.tree.boot) {
+func (s *settler) look(parent folder.Dir, name, path string, st *unix.Stat_t) error {
+	if e := s.known[path]; e != nil && e.Mode == st.Mode && s.tree.owned(st) &&
+		s.tree.record.untouched(e.Stat, st, s.tree.boot) {
 		return nil
 	}
 	s.mu.Lock()
 	s.touched = append(s.touched, path)
 	s.mu.Unlock()
-	if err := parent.unfreeze(name); err != nil {
+	if err := parent.Unfreeze(name); err != nil {
 		return err
 	}
 	if st.Mode&0o700 == 0o700 {
 		return nil
 	}
-	return parent.chmod(name, 0o700)
+	return parent.Chmod(name, 0o700)
 }
 
-func (s *settler) visit(dir folder, path string, names []string) (descend []string, err error) {
+func (s *settler) visit(dir folder.Dir, path string, names []string) (descend []string, err error) {
 	for _, name := range names {
-		child := joinPath(path, name)
-		st, err := dir.lstat(name)
+		child := folder.Join(path, name)
+		st, err := dir.Lstat(name)
 		if err != nil {
 			return nil, fmt.Errorf("clean %q: %w", child, err)
 		}
@@ -179,7 +182,7 @@ func (s *settler) visit(dir folder, path string, names []string) (descend []stri
 	return descend, nil
 }
 
-func (s *settler) unchanged(dir folder, name string, st *unix.Stat_t, i int32) bool {
+func (s *settler) unchanged(dir folder.Dir, name string, st *unix.Stat_t, i int32) bool {
 	if !s.tree.owned(st) { // written anew, which is how it gets its owner
 		return false
 	}
@@ -189,10 +192,10 @@ func (s *settler) unchanged(dir folder, name string, st *unix.Stat_t, i int32) b
 		return true
 	case verify:
 		oid, found, err := hashFile(s.tree.source.format, dir, name, st)
-		if err != nil || oid != e.oid {
+		if err != nil || oid != e.Oid {
 			return false
 		}
-		e.stat = statOf(&found) // only the device number can differ
+		e.Stat = folder.StatOf(&found) // only the device number can differ
 		return true
 	}
 	return false
@@ -200,21 +203,21 @@ func (s *settler) unchanged(dir folder, name string, st *unix.Stat_t, i int32) b
 
 // hashFile returns the blob id of a regular file or link, and the stat data
 // that hold for what was read.
-func hashFile(format objectFormat, dir folder, name string, st *unix.Stat_t) (string, unix.Stat_t, error) {
+func hashFile(format git.ObjectFormat, dir folder.Dir, name string, st *unix.Stat_t) (string, unix.Stat_t, error) {
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
-		target, err := dir.readlink(name)
+		target, err := dir.Readlink(name)
 		if err != nil {
 			return "", *st, err
 		}
-		oid, err := format.blobID(int64(len(target)), strings.NewReader(target))
+		oid, err := format.BlobID(int64(len(target)), strings.NewReader(target))
 		return oid, *st, err
 	}
-	file, found, err := dir.file(name)
+	file, found, err := dir.OpenFile(name)
 	if err != nil {
 		return "", found, err
 	}
 	defer file.Close()
-	oid, err := format.blobID(found.Size, file)
+	oid, err := format.BlobID(found.Size, file)
 	return oid, found, err
 }
 

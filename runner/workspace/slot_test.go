@@ -14,20 +14,23 @@ import (
 	"testing"
 	"time"
 
+	"holon/runner/workspace/git"
+	"holon/runner/workspace/gittest"
+
 	"golang.org/x/sys/unix"
 )
 
 func TestTwoTreesAtOnce(t *testing.T) {
-	isolate(t)
-	repo := newRepo(t, map[string]string{"a.txt": "a\n"})
+	gittest.Isolate(t)
+	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
 	cache := filepath.Join(t.TempDir(), "cache")
 	first, second := acquire(t, Options{Dir: repo, CacheDir: cache, Keep: 1}),
 		acquire(t, Options{Dir: repo, CacheDir: cache, Keep: 1})
 	if first.Dir() == second.Dir() {
 		t.Fatal("two runs share a tree")
 	}
-	write(t, first.Dir(), map[string]string{"one": "1"})
-	write(t, second.Dir(), map[string]string{"two": "2"})
+	gittest.Write(t, first.Dir(), map[string]string{"one": "1"})
+	gittest.Write(t, second.Dir(), map[string]string{"two": "2"})
 	for tree, want := range map[*Tree]string{first: "A one", second: "A two"} {
 		diff, _ := diffOf(t, tree)
 		wantChanges(t, diff, want)
@@ -50,14 +53,14 @@ func TestTwoTreesAtOnce(t *testing.T) {
 
 // What is left of a claim that was never made is removed, but not in a slot in use.
 func TestSweepSlots(t *testing.T) {
-	isolate(t)
-	repo := newRepo(t, map[string]string{"a.txt": "a\n"})
+	gittest.Isolate(t)
+	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
 	cache := filepath.Join(t.TempDir(), "cache")
 	free, used := acquire(t, Options{Dir: repo, CacheDir: cache, Keep: 2}),
 		acquire(t, Options{Dir: repo, CacheDir: cache, Keep: 2})
 	const half = "../.tmp-0123456789abcdef"
 	for _, tree := range []*Tree{free, used} {
-		write(t, tree.Dir(), map[string]string{half: "run_1"})
+		gittest.Write(t, tree.Dir(), map[string]string{half: "run_1"})
 	}
 	if err := free.Release(t.Context()); err != nil {
 		t.Fatal(err)
@@ -76,8 +79,8 @@ func TestSweepSlots(t *testing.T) {
 // A holder that dies leaves everything as it was at that moment; the next one
 // starts from the base all the same.
 func TestCrashBetweenAcquireAndRelease(t *testing.T) {
-	isolate(t)
-	repo := newRepo(t, map[string]string{"a.txt": "a\n", "d/b.txt": "b\n"})
+	gittest.Isolate(t)
+	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "d/b.txt": "b\n"})
 	cache := filepath.Join(t.TempDir(), "cache")
 	for _, harm := range []string{
 		"echo x > a.txt; rm -r d; echo y > new", "rm -rf ../git ../result", "rm ../index", "echo garbage > ../index",
@@ -87,9 +90,9 @@ func TestCrashBetweenAcquireAndRelease(t *testing.T) {
 		"mkdir -p ../result/objects",
 	} {
 		tree := acquire(t, Options{Dir: repo, CacheDir: cache})
-		write(t, tree.Dir(), map[string]string{"a.txt": "changed\n"})
+		gittest.Write(t, tree.Dir(), map[string]string{"a.txt": "changed\n"})
 		diffOf(t, tree)
-		run(t, tree.Dir(), "sh", "-ec", harm)
+		gittest.Run(t, tree.Dir(), "sh", "-ec", harm)
 		if err := tree.slot.unlock(); err != nil { // what the kernel does for the dead
 			t.Fatal(err)
 		}
@@ -107,8 +110,8 @@ func TestCrashBetweenAcquireAndRelease(t *testing.T) {
 
 // A base that moves between runs: only what differs is written.
 func TestBaseMoves(t *testing.T) {
-	isolate(t)
-	repo := newRepo(t, map[string]string{"a.txt": "1\n", "stays": "s\n", "d/x": "x\n"})
+	gittest.Isolate(t)
+	repo := gittest.NewRepo(t, map[string]string{"a.txt": "1\n", "stays": "s\n", "d/x": "x\n"})
 	cache := filepath.Join(t.TempDir(), "cache")
 	tree := acquire(t, Options{Dir: repo, CacheDir: cache})
 	handOutLater(tree)
@@ -118,7 +121,7 @@ func TestBaseMoves(t *testing.T) {
 	}
 	for _, step := range []string{"echo 2 > a.txt", "rm -r d; echo f > d", "rm d; mkdir d; echo y > d/y",
 		"chmod +x a.txt", "rm a.txt; ln -s stays a.txt"} {
-		run(t, repo, "sh", "-ec", step+"; git add -A; git commit -qm x")
+		gittest.Run(t, repo, "sh", "-ec", step+"; git add -A; git commit -qm x")
 		tree := acquire(t, Options{Dir: repo, CacheDir: cache})
 		wantPristine(t, tree)
 		now, err := os.Lstat(filepath.Join(tree.Dir(), "stays"))
@@ -136,9 +139,9 @@ func TestBaseMoves(t *testing.T) {
 func handOutLater(tree *Tree) { tree.record.header.Stamp += int64(time.Second) }
 
 func TestPrune(t *testing.T) {
-	isolate(t)
+	gittest.Isolate(t)
 	cache := filepath.Join(t.TempDir(), "cache")
-	gone, stays := newRepo(t, map[string]string{"a": "a"}), newRepo(t, map[string]string{"a": "a"})
+	gone, stays := gittest.NewRepo(t, map[string]string{"a": "a"}), gittest.NewRepo(t, map[string]string{"a": "a"})
 	released, kept := acquire(t, Options{Dir: gone, CacheDir: cache}), acquire(t, Options{Dir: stays, CacheDir: cache})
 	if err := os.RemoveAll(gone); err != nil {
 		t.Fatal(err)
@@ -166,12 +169,12 @@ func TestPrune(t *testing.T) {
 }
 
 func TestManyFiles(t *testing.T) {
-	isolate(t)
+	gittest.Isolate(t)
 	repo := filepath.Join(t.TempDir(), "repo")
 	makeRepo(t, repo, 5000)
 	tree := acquire(t, Options{Dir: repo})
 	wantPristine(t, tree)
-	run(t, tree.Dir(), "sh", "-ec", "echo changed >> d0/e7/f7.go; rm d1/e99/f4999.go; mkdir node_modules; cd "+
+	gittest.Run(t, tree.Dir(), "sh", "-ec", "echo changed >> d0/e7/f7.go; rm d1/e99/f4999.go; mkdir node_modules; cd "+
 		"node_modules; for i in $(seq 500); do echo $i > $i; done")
 	diff, _ := diffOf(t, tree)
 	if len(diff.Files) != 502 {
@@ -183,7 +186,7 @@ func TestManyFiles(t *testing.T) {
 // makeRepo makes n files of about 2 KiB, 50 in a folder, three deep.
 func makeRepo(t testing.TB, dir string, n int) {
 	t.Helper()
-	run(t, "", "git", "init", "-q", "-b", "main", dir)
+	gittest.Run(t, "", "git", "init", "-q", "-b", "main", dir)
 	var stream bytes.Buffer
 	stream.WriteString("commit refs/heads/main\ncommitter P <p@localhost> 1700000000 +0000\ndata 4\ninit\n")
 	for i := range n {
@@ -196,17 +199,17 @@ func makeRepo(t testing.TB, dir string, n int) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("fast-import: %v\n%s", err, out)
 	}
-	run(t, dir, "git", "reset", "-q", "--hard")
+	gittest.Run(t, dir, "git", "reset", "-q", "--hard")
 }
 
 func TestCancelledDiff(t *testing.T) {
-	isolate(t)
-	tree := acquire(t, Options{Dir: newRepo(t, map[string]string{"a.txt": "a\n"})})
+	gittest.Isolate(t)
+	tree := acquire(t, Options{Dir: gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	patch := filepath.Join(t.TempDir(), "p")
 	_, err := tree.Diff(ctx, DiffOptions{Patch: patch})
-	wantCode(t, err, CodeCancelled)
+	wantCode(t, err, git.CodeCancelled)
 	if entries, _ := os.ReadDir(filepath.Dir(patch)); len(entries) > 0 {
 		t.Fatalf("left %v", entries)
 	}
@@ -215,11 +218,11 @@ func TestCancelledDiff(t *testing.T) {
 
 // A full disk is a typed error, and with space again everything works.
 func TestDiskFull(t *testing.T) {
-	isolate(t)
+	gittest.Isolate(t)
 	if os.Getuid() != 0 {
 		t.Skip("needs root to mount a small file system")
 	}
-	repo := newRepo(t, map[string]string{"a.txt": "a\n", "big": strings.Repeat("0123456789abcdef", 1<<15)})
+	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "big": strings.Repeat("0123456789abcdef", 1<<15)})
 	cache := filepath.Join(t.TempDir(), "cache")
 	if err := os.Mkdir(cache, 0o700); err != nil {
 		t.Fatal(err)
@@ -242,15 +245,15 @@ func TestDiskFull(t *testing.T) {
 	source := openSource(t, Options{Dir: repo, CacheDir: cache})
 	full(1800 << 10)
 	_, err := source.Acquire(t.Context())
-	wantCode(t, err, CodeDiskFull)
+	wantCode(t, err, git.CodeDiskFull)
 	full(0)
 	tree := acquireFrom(t, source)
 	random := make([]byte, 900<<10)
 	rand.Read(random)
-	write(t, tree.Dir(), map[string]string{"new": string(random)})
+	gittest.Write(t, tree.Dir(), map[string]string{"new": string(random)})
 	full(400 << 10)
 	_, err = tree.Diff(t.Context(), DiffOptions{Patch: filepath.Join(t.TempDir(), "p")})
-	wantCode(t, err, CodeDiskFull)
+	wantCode(t, err, git.CodeDiskFull)
 	full(0)
 	os.Remove(filepath.Join(tree.Dir(), "new"))
 	wantPristine(t, tree)

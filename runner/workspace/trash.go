@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	"holon/runner/workspace/folder"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -16,7 +18,7 @@ import (
 // in with one rename and taken apart there without recursion, so that neither
 // depth nor permissions that a container chose can stop the removal.
 type trash struct {
-	dir  folder
+	dir  folder.Dir
 	next atomic.Int64
 }
 
@@ -25,24 +27,24 @@ func openTrash(path string) (*trash, error) {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("open trash: %w", err)
 	}
-	dir, err := openOurs(path)
+	dir, err := folder.OpenOwned(path)
 	if err != nil {
 		return nil, fmt.Errorf("open trash: %w", err)
 	}
 	return &trash{dir: dir}, nil
 }
 
-func (t *trash) close() { t.dir.close() }
+func (t *trash) close() { t.dir.Close() }
 
 // take removes name from dir: a directory by moving it here, anything else at
 // once. Absence is no error.
-func (t *trash) take(dir folder, name string) error {
-	err := unix.Unlinkat(dir.fd, name, 0)
+func (t *trash) take(dir folder.Dir, name string) error {
+	err := unix.Unlinkat(dir.FD, name, 0)
 	if err == unix.EPERM {
-		if err := dir.unfreeze(name); err != nil {
+		if err := dir.Unfreeze(name); err != nil {
 			return err
 		}
-		err = unix.Unlinkat(dir.fd, name, 0)
+		err = unix.Unlinkat(dir.FD, name, 0)
 	}
 	if err == nil || err == unix.ENOENT {
 		return nil
@@ -54,21 +56,21 @@ func (t *trash) take(dir folder, name string) error {
 }
 
 // move renames a directory into the trash under a free name.
-func (t *trash) move(dir folder, name string) error {
-	if err := dir.unfreeze(name); err != nil {
+func (t *trash) move(dir folder.Dir, name string) error {
+	if err := dir.Unfreeze(name); err != nil {
 		return err
 	}
 	opened := false
 	for {
 		to := strconv.FormatInt(t.next.Add(1), 36)
-		err := unix.Renameat(dir.fd, name, t.dir.fd, to)
+		err := unix.Renameat(dir.FD, name, t.dir.FD, to)
 		switch {
 		case err == nil || err == unix.ENOENT:
 			return nil
 		case err == unix.EEXIST || err == unix.ENOTEMPTY || err == unix.ENOTDIR:
 			continue // the name is taken by what a dead holder left
 		case err == unix.EACCES && !opened: // a directory must be writable to be moved
-			if err := dir.chmod(name, 0o700); err != nil {
+			if err := dir.Chmod(name, 0o700); err != nil {
 				return err
 			}
 			opened = true
@@ -83,7 +85,7 @@ func (t *trash) move(dir folder, name string) error {
 func (t *trash) empty(ctx context.Context) error {
 	for found := true; found; {
 		found = false
-		err := t.dir.list(func(names []string) error {
+		err := t.dir.List(func(names []string) error {
 			found = true
 			for _, name := range names {
 				if err := errors.Join(ctx.Err(), t.remove(name)); err != nil {
@@ -100,19 +102,19 @@ func (t *trash) empty(ctx context.Context) error {
 }
 
 func (t *trash) remove(name string) error {
-	err := unix.Unlinkat(t.dir.fd, name, 0)
+	err := unix.Unlinkat(t.dir.FD, name, 0)
 	if err == nil || err == unix.ENOENT {
 		return nil
 	}
-	if err := errors.Join(t.dir.unfreeze(name), t.dir.chmod(name, 0o700)); err != nil {
+	if err := errors.Join(t.dir.Unfreeze(name), t.dir.Chmod(name, 0o700)); err != nil {
 		return err
 	}
-	dir, err := t.dir.folder(name)
+	dir, err := t.dir.Sub(name)
 	if err != nil {
 		return err
 	}
-	defer dir.close()
-	err = dir.list(func(names []string) error {
+	defer dir.Close()
+	err = dir.List(func(names []string) error {
 		for _, inner := range names {
 			if err := t.take(dir, inner); err != nil {
 				return err
@@ -123,5 +125,5 @@ func (t *trash) remove(name string) error {
 	if err != nil {
 		return err
 	}
-	return t.dir.rmdir(name)
+	return t.dir.Rmdir(name)
 }

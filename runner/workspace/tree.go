@@ -9,6 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"holon/runner/workspace/folder"
+	"holon/runner/workspace/git"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -18,7 +21,7 @@ type Tree struct {
 	source  *Source
 	info    Info
 	slot    *slot
-	base    repository // our own objects of the base, and where the rest is borrowed
+	base    git.Repository // our own objects of the base, and where the rest is borrowed
 	record  *record
 	index   []byte // git index of the base, as of the last settle
 	objects []ObjectDir
@@ -40,7 +43,7 @@ type ObjectDir struct {
 func (s *Source) Acquire(ctx context.Context) (*Tree, error) {
 	held, err := s.cache.acquire(s.options.Name, s.options.Claim)
 	if err != nil {
-		return nil, typed("acquire working tree", err)
+		return nil, git.WithCode("acquire working tree", err)
 	}
 	tree := &Tree{source: s, slot: held, boot: bootID()}
 	err = tree.prepare(ctx)
@@ -50,13 +53,13 @@ func (s *Source) Acquire(ctx context.Context) (*Tree, error) {
 		}
 	}
 	if err != nil {
-		return nil, typed("acquire working tree", errors.Join(err, held.disclaim(), held.unlock()))
+		return nil, git.WithCode("acquire working tree", errors.Join(err, held.disclaim(), held.unlock()))
 	}
 	return tree, nil
 }
 
 func isPermission(err error) bool {
-	if _, ok := errors.AsType[*Error](err); ok {
+	if _, ok := errors.AsType[*git.Error](err); ok {
 		return false
 	}
 	return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
@@ -99,9 +102,9 @@ func (t *Tree) prepare(ctx context.Context) error {
 // openBase makes the slot's own repository ready. A git source's holds only
 // the last snapshot, which is taken anew each time; a copy's holds the files.
 func (t *Tree) openBase(ctx context.Context) error {
-	t.base = repository{dir: t.slot.git(), format: t.source.format}
+	t.base = git.Repository{Dir: t.slot.git(), Format: t.source.format}
 	if t.source.info.Kind == KindGit {
-		t.base.alternates = []string{t.source.user.objects}
+		t.base.Alternates = []string{t.source.user.Objects}
 		if t.unusedBase() {
 			return nil
 		}
@@ -111,13 +114,13 @@ func (t *Tree) openBase(ctx context.Context) error {
 	if err := t.discard(ctx, t.slot.git(), t.slot.source()); err != nil {
 		return err
 	}
-	return t.base.create()
+	return t.base.Create()
 }
 
 // unusedBase reports whether the repository holds no objects yet.
 func (t *Tree) unusedBase() bool {
-	entries, err := os.ReadDir(t.base.objects())
-	return err == nil && len(entries) == 2 && t.packs() == 0 && t.base.usable()
+	entries, err := os.ReadDir(t.base.Objects())
+	return err == nil && len(entries) == 2 && t.packs() == 0 && t.base.Usable()
 }
 
 // maxCopyPacks is how many imports a copy's repository collects before it is
@@ -125,11 +128,11 @@ func (t *Tree) unusedBase() bool {
 const maxCopyPacks = 20
 
 func (t *Tree) worthReplacing() bool {
-	return !t.base.usable() || t.packs() > maxCopyPacks
+	return !t.base.Usable() || t.packs() > maxCopyPacks
 }
 
 func (t *Tree) packs() int {
-	packs, err := filepath.Glob(filepath.Join(t.base.objects(), "pack", "*.pack"))
+	packs, err := filepath.Glob(filepath.Join(t.base.Objects(), "pack", "*.pack"))
 	if err != nil {
 		return 0
 	}
@@ -143,7 +146,7 @@ func (t *Tree) chooseBase(ctx context.Context) error {
 	case t.source.info.Kind == KindCopy:
 		tree, err = t.importSource(ctx)
 	case t.source.info.IncludedDirty:
-		tree, err = t.source.user.snapshot(ctx, t.base, t.slot.dir)
+		tree, err = t.source.user.Snapshot(ctx, t.base, t.slot.dir)
 	}
 	if err != nil {
 		return err
@@ -165,7 +168,7 @@ func (t *Tree) Release(ctx context.Context) error {
 	err := t.recycle(ctx)
 	err = errors.Join(err, t.slot.disclaim(), t.slot.unlock())
 	t.slot.lock = nil
-	return typed("release working tree", err)
+	return git.WithCode("release working tree", err)
 }
 
 // Leave unlocks the tree as it is. With Options.Claim it stays claimed: nobody
@@ -176,7 +179,7 @@ func (t *Tree) Leave() error {
 	}
 	err := t.slot.unlock()
 	t.slot.lock = nil
-	return typed("leave working tree", err)
+	return git.WithCode("leave working tree", err)
 }
 
 func (t *Tree) recycle(ctx context.Context) error {
@@ -196,11 +199,11 @@ func (t *Tree) discard(ctx context.Context, paths ...string) error {
 		return err
 	}
 	defer bin.close()
-	dir, err := openFolder(t.slot.dir)
+	dir, err := folder.Open(t.slot.dir)
 	if err != nil {
 		return err
 	}
-	defer dir.close()
+	defer dir.Close()
 	for _, path := range paths {
 		if err := bin.take(dir, filepath.Base(path)); err != nil {
 			return err
@@ -211,3 +214,9 @@ func (t *Tree) discard(ctx context.Context, paths ...string) error {
 
 // now is the instant up to which a record vouches for its tree.
 func now() int64 { return time.Now().UnixNano() }
+
+// owned reports whether a file of the tree belongs to whom the tree is for.
+func (t *Tree) owned(st *unix.Stat_t) bool {
+	owner := t.source.options.Owner
+	return owner == nil || int(st.Uid) == owner.UID && int(st.Gid) == owner.GID
+}

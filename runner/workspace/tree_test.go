@@ -5,11 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"holon/runner/workspace/gittest"
 )
 
 // What an agent can do to a tree, and what the diff says of it.
 func TestDiff(t *testing.T) {
-	isolate(t)
+	gittest.Isolate(t)
 	base := map[string]string{
 		"a.txt": "one\ntwo\nthree\nfour\nfive\nsix\n", "d/b.txt": "b1\nb2\nb3\nb4\n", "d/c.txt": "c\n",
 		"run.sh": "#!/bin/sh\n",
@@ -18,7 +20,7 @@ func TestDiff(t *testing.T) {
 		"crlf.txt":     "x\r\ny\r\n", "sp ace\t\"q\".txt": "q\n",
 	}
 	sh := func(script string) func(*testing.T, string) {
-		return func(t *testing.T, dir string) { run(t, dir, "sh", "-ec", script) }
+		return func(t *testing.T, dir string) { gittest.Run(t, dir, "sh", "-ec", script) }
 	}
 	for _, tc := range []struct {
 		name string
@@ -78,17 +80,17 @@ func TestDiff(t *testing.T) {
 			"A ünï", "A \xff\xfe"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			repo := newRepo(t, base)
-			before := fingerprint(t, repo)
+			repo := gittest.NewRepo(t, base)
+			before := gittest.Fingerprint(t, repo)
 			tree := acquire(t, Options{Dir: repo})
 			tc.do(t, tree.Dir())
 			diff, patch := diffOf(t, tree)
 			wantChanges(t, diff, tc.want...)
-			if diff.Incomplete || diff.BaseCommit != strings.TrimSpace(run(t, repo, "git", "rev-parse", "HEAD")) {
+			if diff.Incomplete || diff.BaseCommit != strings.TrimSpace(gittest.Run(t, repo, "git", "rev-parse", "HEAD")) {
 				t.Errorf("diff = %+v", diff)
 			}
 			roundTrip(t, repo, patch, diff)
-			wantUntouched(t, before, fingerprint(t, repo))
+			gittest.WantUntouched(t, before, gittest.Fingerprint(t, repo))
 			recycled(t, tree)
 		})
 	}
@@ -101,14 +103,14 @@ func roundTrip(t *testing.T, repo, patch string, diff *Diff) {
 		return
 	}
 	clone := filepath.Join(t.TempDir(), "clone")
-	run(t, "", "git", "clone", "-q", "--no-hardlinks", repo, clone)
-	run(t, clone, "git", "config", "core.autocrlf", "false")
+	gittest.Run(t, "", "git", "clone", "-q", "--no-hardlinks", repo, clone)
+	gittest.Run(t, clone, "git", "config", "core.autocrlf", "false")
 	file := filepath.Join(t.TempDir(), "p")
 	if err := os.WriteFile(file, []byte(patch), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(t, clone, "git", "apply", "--index", "--whitespace=nowarn", file)
-	if got := strings.TrimSpace(run(t, clone, "git", "write-tree")); got != diff.ResultTree {
+	gittest.Run(t, clone, "git", "apply", "--index", "--whitespace=nowarn", file)
+	if got := strings.TrimSpace(gittest.Run(t, clone, "git", "write-tree")); got != diff.ResultTree {
 		t.Fatalf("the patch makes tree %s, the diff says %s\n%s", got, diff.ResultTree, patch)
 	}
 }
@@ -137,10 +139,10 @@ func recycled(t *testing.T, tree *Tree) {
 func wantPristine(t *testing.T, tree *Tree) {
 	t.Helper()
 	if tree.info.Kind == KindGit && !tree.info.IncludedDirty {
-		if out := run(t, tree.Dir(), "git", "status", "--porcelain", "--ignored"); out != "" {
+		if out := gittest.Run(t, tree.Dir(), "git", "status", "--porcelain", "--ignored"); out != "" {
 			t.Fatalf("git status says:\n%s", out)
 		}
-		run(t, tree.Dir(), "git", "fsck", "--connectivity-only")
+		gittest.Run(t, tree.Dir(), "git", "fsck", "--connectivity-only")
 	}
 	diff, patch := diffOf(t, tree)
 	if patch != "" || len(diff.Files) > 0 {
@@ -148,12 +150,12 @@ func wantPristine(t *testing.T, tree *Tree) {
 	}
 	for i := range tree.record.entries {
 		e := &tree.record.entries[i]
-		st, err := os.Lstat(filepath.Join(tree.Dir(), e.path))
+		st, err := os.Lstat(filepath.Join(tree.Dir(), e.Path))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := os.FileMode(e.mode & 0o777); st.Mode().IsRegular() && st.Mode().Perm() != want {
-			t.Fatalf("%s has mode %v, want %v", e.path, st.Mode(), want)
+		if want := os.FileMode(e.Mode & 0o777); st.Mode().IsRegular() && st.Mode().Perm() != want {
+			t.Fatalf("%s has mode %v, want %v", e.Path, st.Mode(), want)
 		}
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"holon/runner/workspace/folder"
+	"holon/runner/workspace/git"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -15,19 +18,19 @@ import (
 // over what it may not enter. A file with several names counts once. No such
 // directory takes nothing.
 func Usage(ctx context.Context, dir string) (int64, error) {
-	root, err := openFolder(dir)
+	root, err := folder.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
 	if err != nil {
-		return 0, typed("measure "+dir, err)
+		return 0, git.WithCode("measure "+dir, err)
 	}
-	defer root.close()
+	defer root.Close()
 	var sum atomic.Int64
 	var links linkSet
-	err = walkTree(ctx, root, "", func(dir folder, _ string, names []string) (descend []string, err error) {
+	err = folder.Walk(ctx, root, "", func(dir folder.Dir, _ string, names []string) (descend []string, err error) {
 		for _, name := range names {
-			st, err := dir.lstat(name)
+			st, err := dir.Lstat(name)
 			if err != nil {
 				continue // it vanished meanwhile
 			}
@@ -42,7 +45,7 @@ func Usage(ctx context.Context, dir string) (int64, error) {
 		return descend, nil
 	}, func(string, error) error { return nil })
 	if err != nil {
-		return 0, typed("measure "+dir, err)
+		return 0, git.WithCode("measure "+dir, err)
 	}
 	return sum.Load(), nil
 }

@@ -2,47 +2,26 @@ package workspace
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
+
+	"holon/runner/workspace/git"
+	"holon/runner/workspace/gittest"
 )
 
-// Permissions mean nothing to root, so the tests that depend on them run once
-// more as nobody.
+// Permissions do not bind root, so the tests that depend on them run once more as an ordinary user.
 func TestAsOrdinaryUser(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("the other tests already run as an ordinary user")
-	}
-	dir, err := os.MkdirTemp("", "holon-ordinary-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	const nobody = 65534
-	if err := os.Chown(dir, nobody, nobody); err != nil {
-		t.Fatal(err)
-	}
-	again := func(tests string) {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", "^("+tests+")$", "-test.count=1")
-		cmd.Dir = dir
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir,
-			foreignVariable + "=" + filepath.Join(dir, "foreign")}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-	}
-	again("TestHostileTree|TestCrash.*|TestUnreadable|TestPlainDirectory|TestApply|TestNoConfigurationExecutes|TestLookAlike")
-	again("TestForeignFiles")
+	user := gittest.NewOrdinaryUser(t)
+	user.Env = append(user.Env, foreignVariable+"="+filepath.Join(user.Home, "foreign"))
+	user.Run(t, "TestHostileTree|TestCrash.*|TestUnreadable|TestPlainDirectory")
+	user.Run(t, "TestForeignFiles")
 	// As a container of another user would, leave what its holder may not remove.
-	trees, err := filepath.Glob(filepath.Join(dir, "foreign/cache/trees/*/0/tree"))
+	trees, err := filepath.Glob(filepath.Join(user.Home, "foreign/cache/trees/*/0/tree"))
 	if err != nil || len(trees) != 1 {
-		t.Fatalf("trees = %v, %v", trees, err)
+		t.Fatalf("trees = %v, %v, want one", trees, err)
 	}
-	write(t, trees[0], map[string]string{"theirs/f": "x"})
-	again("TestForeignFiles")
+	gittest.Write(t, trees[0], map[string]string{"theirs/f": "x"})
+	user.Run(t, "TestForeignFiles")
 }
 
 const foreignVariable = "HOLON_TEST_FOREIGN"
@@ -53,15 +32,15 @@ func TestForeignFiles(t *testing.T) {
 	if dir == "" || os.Getuid() == 0 {
 		t.Skip("run by TestAsOrdinaryUser")
 	}
-	isolate(t)
+	gittest.Isolate(t)
 	repo := filepath.Join(dir, "repo")
 	_, err := os.Stat(repo)
 	second := err == nil
 	if !second {
-		run(t, "", "git", "init", "-q", "-b", "main", repo)
-		write(t, repo, map[string]string{"a.txt": "a\n"})
-		run(t, repo, "git", "add", "-A")
-		run(t, repo, "git", "commit", "-qm", "x")
+		gittest.Run(t, "", "git", "init", "-q", "-b", "main", repo)
+		gittest.Write(t, repo, map[string]string{"a.txt": "a\n"})
+		gittest.Run(t, repo, "git", "add", "-A")
+		gittest.Run(t, repo, "git", "commit", "-qm", "x")
 	}
 	tree := acquire(t, Options{Dir: repo, CacheDir: filepath.Join(dir, "cache")})
 	wantPristine(t, tree)
@@ -76,10 +55,10 @@ func TestUnreadable(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root reads everything")
 	}
-	isolate(t)
+	gittest.Isolate(t)
 	plain := filepath.Join(t.TempDir(), "plain")
-	write(t, plain, map[string]string{"a": "a\n", "locked": "x\n", "d/x": "x\n"})
-	run(t, plain, "chmod", "000", "locked", "d")
+	gittest.Write(t, plain, map[string]string{"a": "a\n", "locked": "x\n", "d/x": "x\n"})
+	gittest.Run(t, plain, "chmod", "000", "locked", "d")
 	t.Cleanup(func() { os.Chmod(filepath.Join(plain, "d"), 0o700) })
 	tree := acquire(t, Options{Dir: plain})
 	if info := tree.Info(); len(info.Warnings) != 2 || info.Warnings[0].Code != WarnUnreadable {
@@ -91,12 +70,12 @@ func TestUnreadable(t *testing.T) {
 		}
 	}
 
-	repo := newRepo(t, map[string]string{"a": "a\n"})
-	write(t, repo, map[string]string{"locked": "x\n"})
-	run(t, repo, "chmod", "000", "locked")
+	repo := gittest.NewRepo(t, map[string]string{"a": "a\n"})
+	gittest.Write(t, repo, map[string]string{"locked": "x\n"})
+	gittest.Run(t, repo, "chmod", "000", "locked")
 	source, err := Open(t.Context(), Options{Dir: repo, IncludeDirty: true, CacheDir: filepath.Join(t.TempDir(), "c")})
 	if err == nil {
 		_, err = source.Acquire(t.Context())
 	}
-	wantCode(t, err, CodePermission)
+	wantCode(t, err, git.CodePermission)
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"holon/runner/workspace/executed"
 )
 
 // warningList keeps a bounded number of warnings of each code.
@@ -41,4 +43,14 @@ func (l *warningList) list() []Warning {
 		return strings.Compare(a.Code+a.Message, b.Code+b.Message)
 	})
 	return list
+}
+
+// ExecutedWarnings returns a warning for each changed file that a program executes unasked.
+func ExecutedWarnings(matches []executed.Match) []Warning {
+	warnings := make([]Warning, len(matches))
+	for i, m := range matches {
+		warnings[i] = Warning{Code: WarnExecuted, Path: m.Path,
+			Message: "executed by " + m.Program + " without being asked to"}
+	}
+	return warnings
 }

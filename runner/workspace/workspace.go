@@ -1,33 +1,29 @@
-// Package workspace gives a run a private working tree of the user's
-// directory, says what the run changed, and applies that change when asked.
+// Package workspace gives a run a private working tree of the user's directory and says what the run changed there.
 //
-// Open inspects the directory (a git repository or a plain directory), Acquire
-// takes a recycled tree and brings it to the base, Diff compares the tree with
-// the base, Release takes the tree back. Apply merges a patch into the user's
-// files.
+// Open inspects the directory (a git repository or a plain directory), Acquire takes a recycled tree and brings it to
+// the base, Diff compares the tree with the base, Release takes the tree back. Package landing brings the change into
+// the user's repository.
 //
-// Invariants. The user's repository is only read until Apply, and Apply changes
-// files of the working tree alone, all of them or none. The tree is written by
-// a container and therefore hostile: the host compares and reads it name by
-// name from open directories, never through a symbolic link, within bounds, and
-// never runs git with a working tree or a git directory that a container could
-// write. What the host knows of a tree (base, stat data, objects) lies beside
-// it, out of the container's reach. A file whose inode, size, mode and times
-// equal the record is unchanged, because only the kernel sets change times.
-// Content is raw: no line ending, filter or LFS conversion in either direction.
+// Invariants. The user's repository is only read. The tree is written by a container and therefore hostile: the host
+// compares and reads it name by name from open directories, never through a symbolic link, within bounds, and never
+// runs git with a working tree or a git directory that a container could write. The host keeps what it knows of a tree
+// (base, stat data, objects) outside the tree, where the container has no access. A file whose inode, size, mode and
+// times equal the record is unchanged, because only the kernel sets change times. Content is raw: no line ending, filter
+// or LFS conversion in either direction. An error of an exported function is a *git.Error.
 //
-// Not promised: a consistent diff while something still writes the tree (stop
-// the container first), and the content of submodules in the diff (changes
-// there become warnings). A Tree is not for concurrent use; Sources and Trees
-// of several processes are, also for one repository.
+// Not promised: a consistent diff while a process still writes the tree (stop the container first), and the content of
+// submodules in the diff (changes there become warnings). A Tree is not for concurrent use; several processes may use
+// Sources and Trees at the same time, also of one repository.
 package workspace
 
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
+
+	"holon/runner/workspace/folder"
+	"holon/runner/workspace/git"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -36,7 +32,7 @@ import (
 type Options struct {
 	Dir          string // the user's directory: a git working tree, a directory within one, or a plain directory
 	IncludeDirty bool   // start from the files as they are now, not from HEAD; always so for a plain directory
-	Borrowing    Borrowing
+	Borrowing    git.Borrowing
 	CacheDir     string // absolute; the host's, never visible in a container except the trees themselves
 	Name         string // who will hold the tree, for people; shown in the slot's holder file
 	Claim        string // claims the tree beyond the life of the process, e.g. the run's id; "": no claim
@@ -49,14 +45,11 @@ type Options struct {
 
 	// Owner is who the tree is for: every file and folder in it is theirs. nil
 	// leaves them with this process's user; only root can give files away.
-	Owner *Owner
+	Owner *folder.Owner
 }
 
 // For says who the trees to be acquired are for (Options.Owner).
-func (s *Source) For(owner *Owner) { s.options.Owner = owner }
-
-// Owner is a numeric user and group.
-type Owner struct{ UID, GID int }
+func (s *Source) For(owner *folder.Owner) { s.options.Owner = owner }
 
 // Limits bound what is taken from a directory. A zero field means its default.
 type Limits struct {
@@ -116,32 +109,32 @@ type Submodule struct {
 type Source struct {
 	options  Options
 	info     Info
-	format   objectFormat
+	format   git.ObjectFormat
 	headTree string // hex, of the base commit; the empty tree when there is none
-	user     userRepository
+	user     git.UserRepository
 	cache    repositoryCache
 }
 
 // Open inspects options.Dir. It writes nothing but the cache directory.
 func Open(ctx context.Context, options Options) (*Source, error) {
 	source, err := open(ctx, options)
-	return source, typed("open workspace", err)
+	return source, git.WithCode("open workspace", err)
 }
 
 func open(ctx context.Context, options Options) (*Source, error) {
 	options.Limits = options.Limits.withDefaults()
 	options.Keep = orDefault(options.Keep, 4)
 	if !filepath.IsAbs(options.CacheDir) {
-		return nil, invalidOption("CacheDir", "the cache directory %q is not an absolute path", options.CacheDir)
+		return nil, git.InvalidOption("CacheDir", "the cache directory %q is not an absolute path", options.CacheDir)
 	}
 	if c := options.ContainerObjects; c != "" && (!filepath.IsAbs(c) || filepath.Clean(c) != c) {
-		return nil, invalidOption("ContainerObjects", "the container path %q is not absolute and clean", c)
+		return nil, git.InvalidOption("ContainerObjects", "the container path %q is not absolute and clean", c)
 	}
-	dir, err := realDirectory(options.Dir)
+	dir, err := git.RealDirectory(options.Dir)
 	if err != nil {
 		return nil, err
 	}
-	user, err := locate(ctx, dir, options.Borrowing)
+	user, err := git.Locate(ctx, dir, options.Borrowing)
 	if err != nil {
 		return nil, err
 	}
@@ -149,13 +142,13 @@ func open(ctx context.Context, options Options) (*Source, error) {
 }
 
 // newSource inspects a repository, or a plain directory where user is nil.
-func newSource(ctx context.Context, options Options, dir string, user *userRepository) (*Source, error) {
+func newSource(ctx context.Context, options Options, dir string, user *git.UserRepository) (*Source, error) {
 	top, place := dir, dir
 	if user != nil {
-		top, place = user.top, user.gitDir
+		top, place = user.Top, user.GitDir
 	}
-	if within(top, options.CacheDir) {
-		return nil, &Error{Code: CodeInvalidOption, Param: "CacheDir",
+	if git.Within(top, options.CacheDir) {
+		return nil, &git.Error{Code: git.CodeInvalidOption, Param: "CacheDir",
 			Message: "the state directory " + options.CacheDir + " lies within the workspace " + top,
 			Hint:    "name a smaller workspace, or move the state directory (HOLON_HOME)"}
 	}
@@ -167,9 +160,9 @@ func newSource(ctx context.Context, options Options, dir string, user *userRepos
 	if err != nil {
 		return nil, err
 	}
-	source := &Source{options: options, cache: cache, format: formatSHA1}
-	source.info = Info{Kind: KindCopy, Path: top, ObjectFormat: string(formatSHA1), IncludedDirty: true}
-	source.headTree = source.format.emptyTree()
+	source := &Source{options: options, cache: cache, format: git.SHA1}
+	source.info = Info{Kind: KindCopy, Path: top, ObjectFormat: string(git.SHA1), IncludedDirty: true}
+	source.headTree = source.format.EmptyTree()
 	if user == nil {
 		return source, nil
 	}
@@ -180,69 +173,26 @@ func newSource(ctx context.Context, options Options, dir string, user *userRepos
 // Info returns what Open found.
 func (s *Source) Info() Info { return s.info }
 
-// realDirectory returns the absolute path of a directory, links resolved.
-func realDirectory(path string) (string, error) {
-	if path == "" {
-		return "", invalidOption("Dir", "no directory is named")
-	}
-	absolute, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
-	real, err := filepath.EvalSymlinks(absolute)
-	if err == nil {
-		var info fs.FileInfo
-		if info, err = os.Stat(real); err == nil && !info.IsDir() {
-			err = errNotDirectory
-		}
-	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotDirectory) {
-		return "", &Error{Code: CodeNotADirectory, Param: path, Err: err,
-			Message: "the workspace " + path + " is not a directory", Hint: "name an existing directory"}
-	}
-	return real, err
-}
-
-// within reports whether path is top or lies beneath it, links resolved as far
-// as path exists.
-func within(top, path string) bool {
-	for rest := ""; ; {
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			path = filepath.Join(real, rest)
-			break
-		}
-		parent := filepath.Dir(path)
-		if parent == path {
-			break
-		}
-		rest, path = filepath.Join(filepath.Base(path), rest), parent
-	}
-	relative, err := filepath.Rel(top, path)
-	return err == nil && filepath.IsLocal(relative)
-}
-
-var errNotDirectory = errors.New("not a directory")
-
 // inspect learns the rest about the user's repository, in parallel because some
 // questions are processes.
 func (s *Source) inspect(ctx context.Context) (err error) {
-	s.format = s.user.format
-	s.headTree = s.format.emptyTree()
-	s.info.Kind, s.info.Prefix = KindGit, s.user.prefix
-	s.info.ObjectFormat, s.info.Shallow = string(s.format), s.user.shallow != ""
+	s.format = s.user.Format
+	s.headTree = s.format.EmptyTree()
+	s.info.Kind, s.info.Prefix = KindGit, s.user.Prefix
+	s.info.ObjectFormat, s.info.Shallow = string(s.format), s.user.Shallow != ""
 	scratch, err := os.MkdirTemp(s.cache.dir, viewPrefix)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	v, err := s.user.view(filepath.Join(scratch, "view"))
+	v, err := s.user.View(filepath.Join(scratch, "view"))
 	if err != nil {
 		return err
 	}
 	group, groupContext := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.user.loadStatus(groupContext, v, 0) })
-	group.Go(func() error { return s.user.loadReferences(groupContext) })
-	group.Go(func() error { return s.user.loadHeadTree(groupContext, v) })
+	group.Go(func() error { return s.user.LoadStatus(groupContext, v, 0) })
+	group.Go(func() error { return s.user.LoadReferences(groupContext) })
+	group.Go(func() error { return s.user.LoadHeadTree(groupContext, v) })
 	if err := group.Wait(); err != nil {
 		return err
 	}
@@ -251,26 +201,26 @@ func (s *Source) inspect(ctx context.Context) (err error) {
 
 // judge decides what becomes of uncommitted files.
 func (s *Source) judge() error {
-	status := s.user.status
-	s.info.Branch = s.user.branch
-	if s.user.headCommit != "" {
-		s.info.BaseCommit, s.headTree = s.user.headCommit, s.user.headTree
+	status := s.user.Status
+	s.info.Branch = s.user.Branch
+	if s.user.HeadCommit != "" {
+		s.info.BaseCommit, s.headTree = s.user.HeadCommit, s.user.HeadTree
 	}
-	s.info.Dirty = status.dirty
-	s.info.IncludedDirty = status.dirty && s.options.IncludeDirty
-	for _, nested := range status.nested {
+	s.info.Dirty = status.Dirty
+	s.info.IncludedDirty = status.Dirty && s.options.IncludeDirty
+	for _, nested := range status.Nested {
 		s.info.Warnings = append(s.info.Warnings, Warning{Code: WarnNestedRepository, Path: nested,
 			Message: "an untracked repository is not part of the workspace"})
 	}
-	if status.withoutUntracked {
+	if status.WithoutUntracked {
 		s.info.Warnings = append(s.info.Warnings, Warning{Code: WarnSlowIgnore, Path: "",
 			Message: "the ignore rules of the repository take git too long; untracked files are not part of the workspace"})
 	}
 	if !s.info.IncludedDirty {
 		return nil
 	}
-	if err := status.checkSubmodules(); err != nil {
+	if err := status.CheckSubmodules(); err != nil {
 		return err
 	}
-	return s.user.checkSize(status.untracked, s.options.Limits.SnapshotBytes)
+	return s.user.CheckSize(status.Untracked, s.options.Limits.SnapshotBytes)
 }

@@ -1,0 +1,183 @@
+package executed
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"holon/runner/workspace/git"
+)
+
+// resultFile is a path of the tree that a change leads to. Those that the change
+// made or changed have the ids of their content, before "" when they are new.
+type File struct {
+	Path    string
+	Link    bool
+	Changed bool
+	Before  string
+	Id      string
+}
+
+// executedMatch is a changed file and the program that executes it unasked.
+type Match struct {
+	Path, Program string
+}
+
+// findExecuted returns the changed files of a tree that programs execute unasked. files are all files of the tree: its
+// last missing part makes a directory a repository, and a link can make any directory one of hooks.
+func Find(ctx context.Context, g git.Runner, files []File) ([]Match, error) {
+	blobs, err := g.ReadBlobs(ctx, interesting(files))
+	if err != nil {
+		return nil, err
+	}
+	lookup := newLookup(files, blobs)
+	var found []Match
+	for i := range files {
+		f := &files[i]
+		if !f.Changed {
+			continue
+		}
+		if by := lookup.program(f, blobs); by != "" {
+			found = append(found, Match{Path: f.Path, Program: by})
+		}
+	}
+	return found, nil
+}
+
+// interesting returns the ids of what has to be read, the most important first:
+// links that have a name of the table, files of which only a part counts, and
+// other links, by which the first may lead on.
+func interesting(files []File) (ids []string) {
+	var contents, others []string
+	for i := range files {
+		f := &files[i]
+		if f.Link && mentioned(foldedName(path.Base(f.Path))) {
+			ids = append(ids, f.Id)
+		} else if f.Link {
+			others = append(others, f.Id)
+		}
+		if !f.Changed {
+			continue
+		}
+		if entry := entryFor(folded(f.Path)); entry != nil && entry.content != nil {
+			contents = append(contents, f.Before, f.Id)
+		}
+	}
+	if len(ids) == 0 {
+		others = nil
+	}
+	return slices.Concat(ids, contents, others)
+}
+
+// mentioned reports whether a name is part of a pattern, or of a repository.
+func mentioned(name string) bool {
+	if repositoryPart(name) {
+		return true
+	}
+	for _, patterns := range patterns {
+		for _, p := range patterns {
+			if slices.ContainsFunc(p.parts, func(part string) bool { return fits(part, name) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// executedLookup is what has to be known of a whole tree.
+type lookup struct {
+	repositories map[string]bool     // folded directories in which git would find a repository
+	links        map[string][]string // folded targets and the folded paths of the links to them
+}
+
+func newLookup(files []File, blobs map[string][]byte) *lookup {
+	l := &lookup{repositories: make(map[string]bool), links: make(map[string][]string)}
+	marks := make(map[string]map[string]bool)
+	for i := range files {
+		f := &files[i]
+		parts := folded(f.Path)
+		for j, part := range parts {
+			if part == "head" || part == "objects" || part == "refs" || part == "commondir" {
+				dir := strings.Join(parts[:j], "/")
+				if marks[dir] == nil {
+					marks[dir] = make(map[string]bool)
+				}
+				marks[dir][part] = true
+			}
+		}
+		if target, read := blobs[f.Id]; f.Link && read && len(target) > 0 && target[0] != '/' {
+			to := strings.Join(folded(path.Join(path.Dir(f.Path), string(target))), "/")
+			l.links[to] = append(l.links[to], strings.Join(parts, "/"))
+		}
+	}
+	for dir, mark := range marks {
+		l.repositories[dir] = mark["head"] && (mark["commondir"] || mark["objects"] && mark["refs"])
+	}
+	return l
+}
+
+// program says what acts on a changed file, "" for nothing: by its own path, or
+// by one that links make of it.
+func (l *lookup) program(f *File, blobs map[string][]byte) string {
+	const most = 64 // paths that are looked at: links can go in circles
+	names := []string{strings.Join(folded(f.Path), "/")}
+	for i := 0; i < len(names) && i < most; i++ {
+		parts := strings.Split(names[i], "/")
+		for j := range parts {
+			if l.repositories[strings.Join(parts[:j], "/")] && repositoryPart(parts[j]) {
+				return "git, as part of a repository,"
+			}
+			for _, at := range l.links[strings.Join(parts[:j+1], "/")] {
+				if alias := strings.Join(append([]string{at}, parts[j+1:]...), "/"); !slices.Contains(names, alias) {
+					names = append(names, alias)
+				}
+			}
+		}
+		if entry := entryFor(parts); entry != nil && !entry.unchanged(blobs[f.Before], blobs[f.Id]) {
+			return entry.program
+		}
+	}
+	return ""
+}
+
+// repositoryPart reports whether git acts on what has this name in a repository's
+// own directory.
+func repositoryPart(name string) bool {
+	switch name {
+	case "head", "config", "config.worktree", "commondir", "gitdir", "hooks", "info", "objects", "refs", "packed-refs",
+		"modules", "worktrees":
+		return true
+	}
+	return false
+}
+
+// unchanged reports whether what counts of a file is the same in both contents.
+// A new file is compared with one that says nothing.
+func (e *entry) unchanged(before, after []byte) bool {
+	if e.content == nil || after == nil {
+		return false
+	}
+	if before == nil {
+		before = []byte("{}")
+	}
+	was, readBefore := e.content(before)
+	is, readAfter := e.content(after)
+	return readBefore && readAfter && was == is
+}
+
+// packageScripts returns what a package.json or composer.json has run.
+func packageScripts(data []byte) (string, bool) {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(data, &all) != nil {
+		return "", false
+	}
+	var text strings.Builder
+	for _, key := range []string{"scripts", "husky", "gitHooks", "simple-git-hooks", "pre-commit", "lint-staged",
+		"packageManager", "pnpm", "config", "eslintConfig", "prettier"} {
+		fmt.Fprintf(&text, "%s: %s\n", key, all[key])
+	}
+	return text.String(), true
+}

@@ -1,0 +1,314 @@
+// Package folder opens and walks directories that a hostile program may write meanwhile.
+//
+// Invariant: every operation takes a single name relative to an open directory and never follows a symbolic link, so no
+// path leads out of the directory that was opened first. Depth and the number of open directories are bounded. Not
+// promised: an order, or a consistent view of a directory that changes while it is listed.
+package folder
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A folder is an open directory. Its methods take single names and never
+// follow a symbolic link, so that no path of a hostile tree leads out of it.
+type Dir struct {
+	FD int
+
+	// Ours to change: what can't be opened is made accessible. Set for trees
+	// of ours, in which a container of the same user may have taken away
+	// permissions; never for a directory of the user's.
+	ours bool
+}
+
+// openFolder opens the directory at a path, for reading as it is.
+func Open(path string) (Dir, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return Dir{FD: -1}, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return Dir{FD: fd}, nil
+}
+
+// openOurs opens a directory that we may change the permissions in.
+func OpenOwned(path string) (Dir, error) {
+	parent, err := Open(filepath.Dir(path))
+	if err != nil {
+		return Dir{FD: -1}, err
+	}
+	defer parent.Close()
+	parent.ours = true
+	return parent.Sub(filepath.Base(path))
+}
+
+func (f Dir) Close() { unix.Close(f.FD) }
+
+// folder opens the directory name. One of ours is listed, entered and changed
+// whatever permissions it was given.
+func (f Dir) Sub(name string) (Dir, error) {
+	fd, err := f.openRetry(name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if f.ours && errors.Is(err, unix.EACCES) {
+		if err := f.Chmod(name, 0o755); err != nil {
+			return Dir{FD: -1}, err
+		}
+		fd, err = f.openRetry(name, unix.O_RDONLY|unix.O_DIRECTORY)
+	}
+	opened := Dir{FD: fd, ours: f.ours}
+	if err != nil || !f.ours {
+		return opened, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err == nil && st.Mode&0o700 != 0o700 {
+		_ = unix.Fchmod(fd, 0o755) // what can't be changed is used as far as it can be
+	}
+	return opened, nil
+}
+
+// file opens the regular file name for reading, never blocking on what only
+// looked like one, and returns its stat data.
+func (f Dir) OpenFile(name string) (*os.File, unix.Stat_t, error) {
+	var st unix.Stat_t
+	fd, err := f.openRetry(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if f.ours && errors.Is(err, unix.EACCES) {
+		if err := f.Chmod(name, 0o644); err != nil {
+			return nil, st, err
+		}
+		fd, err = f.openRetry(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	}
+	if err != nil {
+		return nil, st, err
+	}
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return nil, st, &os.PathError{Op: "stat", Path: name, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		unix.Close(fd)
+		return nil, st, &os.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+	}
+	return os.NewFile(uintptr(fd), name), st, nil
+}
+
+var ErrNotRegular = errors.New("not a regular file")
+
+func (f Dir) openRetry(name string, flags int) (int, error) {
+	for {
+		fd, err := unix.Openat(f.FD, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err == nil {
+			return fd, nil
+		}
+		if err != unix.EINTR {
+			return -1, &os.PathError{Op: "open", Path: name, Err: err}
+		}
+	}
+}
+
+func (f Dir) Lstat(name string) (unix.Stat_t, error) {
+	var st unix.Stat_t
+	for {
+		err := unix.Fstatat(f.FD, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+		if err == nil {
+			return st, nil
+		}
+		if err != unix.EINTR {
+			return st, &os.PathError{Op: "lstat", Path: name, Err: err}
+		}
+	}
+}
+
+// maxNames bounds the names of a directory that is listed whole.
+const maxNames = 200_000
+
+// names lists the directory, in no order, without . and ..
+func (f Dir) Names() (names []string, err error) {
+	err = f.List(func(some []string) error {
+		if names = append(names, some...); len(names) > maxNames {
+			return fmt.Errorf("list directory: it has more than %d names", maxNames)
+		}
+		return nil
+	})
+	return names, err
+}
+
+// list shows the names in the directory to visit, some at a time, so that no
+// number of them takes memory. What visit removes does not disturb it.
+func (f Dir) List(visit func(names []string) error) error {
+	if _, err := unix.Seek(f.FD, 0, io.SeekStart); err != nil {
+		return fmt.Errorf("list directory: %w", err)
+	}
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := unix.ReadDirent(f.FD, buffer)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("list directory: %w", err)
+		}
+		if n == 0 {
+			return nil
+		}
+		if _, _, names := unix.ParseDirent(buffer[:n], -1, nil); len(names) > 0 {
+			if err := visit(names); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (f Dir) Readlink(name string) (string, error) {
+	buffer := make([]byte, unix.PathMax+1)
+	n, err := unix.Readlinkat(f.FD, name, buffer)
+	if err != nil {
+		return "", &os.PathError{Op: "readlink", Path: name, Err: err}
+	}
+	return string(buffer[:n]), nil
+}
+
+// chmod changes exactly the inode that name is now, not what it may point to.
+func (f Dir) Chmod(name string, mode uint32) error {
+	fd, err := f.openRetry(name, unix.O_PATH)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		return &os.PathError{Op: "chmod", Path: name, Err: errors.Join(err, unix.ELOOP)}
+	}
+	if err := unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode); err != nil {
+		return &os.PathError{Op: "chmod", Path: name, Err: err}
+	}
+	return nil
+}
+
+// Flags of an inode that keep even root from changing or removing it: the
+// numbers that statx and FS_IOC_GETFLAGS share.
+const frozenFlags = unix.STATX_ATTR_IMMUTABLE | unix.STATX_ATTR_APPEND
+
+// unfreeze takes from a file or directory the flags that keep it from being
+// changed or removed. Only a privileged process can set them, or take them away.
+func (f Dir) Unfreeze(name string) error {
+	var st unix.Statx_t
+	err := unix.Statx(f.FD, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_TYPE, &st)
+	if kind := st.Mode & unix.S_IFMT; err != nil || st.Attributes&frozenFlags == 0 ||
+		kind != unix.S_IFDIR && kind != unix.S_IFREG {
+		return nil // what is wrong with it is said by whoever needs it
+	}
+	fd, err := f.openRetry(name, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	flags, err := unix.IoctlGetInt(fd, unix.FS_IOC_GETFLAGS)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, flags&^frozenFlags)
+	}
+	if err != nil {
+		return &os.PathError{Op: "unfreeze", Path: name, Err: err}
+	}
+	return nil
+}
+
+// rmdir removes an empty directory.
+func (f Dir) Rmdir(name string) error {
+	if err := unix.Unlinkat(f.FD, name, unix.AT_REMOVEDIR); err != nil {
+		return &os.PathError{Op: "rmdir", Path: name, Err: err}
+	}
+	return nil
+}
+
+// A cursor opens the parents of many paths in turn, keeping the last open.
+// With make set it creates what is missing.
+type Cursor struct {
+	root  Dir
+	make  bool
+	owner *Owner // of what is created; nil: this process's user
+
+	dir  string // the open one, "" for the root
+	last Dir
+}
+
+func NewCursor(root Dir, make bool) *Cursor {
+	return &Cursor{root: root, make: make, last: root}
+}
+
+// newMakingCursor is a cursor that creates what is missing, for owner.
+func NewCreatingCursor(root Dir, owner *Owner) *Cursor {
+	c := NewCursor(root, true)
+	c.owner = owner
+	return c
+}
+
+func (c *Cursor) Close() {
+	if c.dir != "" {
+		c.last.Close()
+	}
+	c.dir, c.last = "", c.root
+}
+
+// parent returns the directory that holds path and path's last name. The
+// folder stays open until the next call.
+func (c *Cursor) Parent(path string) (Dir, string, error) {
+	dir, name := Split(path)
+	if dir == c.dir {
+		return c.last, name, nil
+	}
+	c.Close()
+	if dir == "" {
+		return c.root, name, nil
+	}
+	at, err := c.descend(dir)
+	if err != nil {
+		return Dir{FD: -1}, "", err
+	}
+	c.dir, c.last = dir, at
+	return at, name, nil
+}
+
+func (c *Cursor) descend(dir string) (Dir, error) {
+	at := c.root
+	for name := range strings.SplitSeq(dir, "/") {
+		next, err := at.Sub(name)
+		if c.make && errors.Is(err, unix.ENOENT) {
+			if err = unix.Mkdirat(at.FD, name, 0o755); err == nil {
+				err = errors.Join(at.Chmod(name, 0o755), Chown(at, name, c.owner))
+			}
+			if err == nil || err == unix.EEXIST {
+				next, err = at.Sub(name)
+			}
+		}
+		if at != c.root {
+			at.Close()
+		}
+		if err != nil {
+			return Dir{FD: -1}, fmt.Errorf("open directory %q: %w", dir, err)
+		}
+		at = next
+	}
+	return at, nil
+}
+
+// splitPath cuts a slash path into its directory ("" at the top) and its last
+// name.
+func Split(path string) (dir, name string) {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return "", path
+	}
+	return path[:i], path[i+1:]
+}
+
+func Join(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}

@@ -1,0 +1,84 @@
+package git
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds on a git process. Content decides what git does with it: a tree that
+// holds itself a million times, patterns that backtrack, files that are all
+// renamed. Time is the processor's where not said otherwise, so that a slow disk
+// or a busy machine does not count.
+const (
+	maxGitMemory         = 2 << 30 // private memory; files that git maps do not count
+	maxGitOutput         = 256 << 20
+	maxGitStderr         = 8 << 10
+	maxGitTime           = 10 * time.Minute // on the clock: a pipe in place of a file is waited for without work
+	maxIgnoreTime        = 2 * time.Minute  // the same where ignore rules are read
+	defaultProcessorTime = 5 * time.Minute
+	RenameTime           = time.Minute     // to find renamed files
+	PackTime             = 2 * time.Minute // to pack objects or check a pack
+)
+
+// ignoreTime bounds the commands that read ignore patterns.
+var IgnoreTime = 20 * time.Second
+
+// memorySettings make git stay below maxGitMemory where it can choose.
+var memorySettings = []string{"core.packedGitLimit=512m", "core.deltaBaseCacheLimit=96m", "core.bigFileThreshold=256m",
+	"pack.windowMemory=128m", "pack.deltaCacheSize=64m", "pack.threads=1"}
+
+// limit sets the bounds of a process that has just started, and with them those
+// of the processes that it starts.
+func (g Runner) limit(pid int) error {
+	seconds := max(1, uint64(g.processor/time.Second))
+	for resource, limit := range map[int]unix.Rlimit{
+		unix.RLIMIT_CPU:  {Cur: seconds, Max: seconds + 5},
+		unix.RLIMIT_DATA: {Cur: g.memory, Max: g.memory},
+		unix.RLIMIT_CORE: {},
+	} {
+		var own unix.Rlimit // which may be lower, and is not ours to raise
+		if err := unix.Getrlimit(resource, &own); err != nil {
+			return fmt.Errorf("bound git: %w", err)
+		}
+		limit.Cur, limit.Max = min(limit.Cur, own.Max), min(limit.Max, own.Max)
+		err := unix.Prlimit(pid, resource, &limit, nil)
+		if err != nil && !errors.Is(err, unix.ESRCH) { // ended already
+			return fmt.Errorf("bound git: %w", err)
+		}
+	}
+	return nil
+}
+
+// passedLimit says which bound ended a process, nil when none did.
+func (g Runner) passedLimit(command string, exit *exec.ExitError, stderr string) error {
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	if ok && status.Signaled() && status.Signal() == syscall.SIGXCPU {
+		return overBudget(command, fmt.Sprintf("used more than %s of processor time", g.processor))
+	}
+	// Of a process of git's own that was ended, git tells only this.
+	if strings.Contains(stderr, "died of signal 24") {
+		return overBudget(command, fmt.Sprintf("used more than %s of processor time", g.processor))
+	}
+	texts := []string{"Out of memory, ", "out of memory", "Cannot allocate memory"}
+	if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(stderr, text) }) {
+		return overBudget(command, fmt.Sprintf("needed more than %d MiB of memory", g.memory>>20))
+	}
+	return nil
+}
+
+func overBudget(command, what string) *Error {
+	return &Error{Code: CodeGitBudget, Param: command, Message: "git " + command + " " + what,
+		Hint: "what it looked at is too large or made to be slow; leave it out, or name a smaller workspace"}
+}
+
+func IsOverBudget(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Code == CodeGitBudget
+}

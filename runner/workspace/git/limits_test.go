@@ -1,0 +1,104 @@
+package git
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holon/runner/workspace/gittest"
+)
+
+// A git process that is made to be slow or large is ended, and the error says
+// by which bound.
+func TestGitBudgets(t *testing.T) {
+	gittest.Isolate(t)
+	repo := Repository{Dir: filepath.Join(t.TempDir(), "r"), Format: SHA1}
+	if err := repo.Create(); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("memory", func(t *testing.T) {
+		g := repo.Git()
+		g.memory = 64 << 20
+		_, err := g.Run(t.Context(), endless{}, "hash-object", "--stdin")
+		wantCode(t, WithCode("hash", err), CodeGitBudget)
+	})
+	t.Run("processor time", func(t *testing.T) {
+		_, err := repo.Git().WithCPUTime(time.Second).Run(t.Context(),
+			io.MultiReader(strings.NewReader("blob\ndata 99999999999\n"), endless{}), "fast-import", "--quiet")
+		wantCode(t, WithCode("import", err), CodeGitBudget)
+		if !strings.Contains(err.Error(), "processor time") {
+			t.Error(err)
+		}
+	})
+	t.Run("output", func(t *testing.T) {
+		out := &boundedBuffer{limit: 10}
+		if _, err := out.Write(make([]byte, 11)); err == nil || !out.passed {
+			t.Error(err)
+		}
+	})
+	t.Run("references", func(t *testing.T) {
+		user := gittest.NewRepo(t, map[string]string{"a": "a\n"})
+		gittest.Write(t, user, map[string]string{".git/packed-refs": packedHeader})
+		if err := os.Truncate(filepath.Join(user, ".git/packed-refs"), maxPackedRefs+1); err != nil {
+			t.Fatal(err)
+		}
+		opened, err := Locate(t.Context(), user, Borrowing{})
+		if err == nil {
+			err = opened.LoadReferences(t.Context())
+		}
+		wantCode(t, err, CodeBrokenRepository)
+	})
+}
+
+// Git is started by one function, and its environment comes from one constructor: no other place of the module runs it.
+func TestGitIsStartedInOnePlace(t *testing.T) {
+	const module = "../../../"
+	var found []string
+	err := filepath.WalkDir(module, func(path string, d os.DirEntry, err error) error {
+		if err == nil && path == module+"test" {
+			return filepath.SkipDir // programs that test the product
+		}
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		name := strings.TrimPrefix(path, module)
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, `"git"`) &&
+				(strings.Contains(line, "exec.") || strings.Contains(line, "Command(")) {
+				found = append(found, name)
+			}
+			if strings.Contains(line, "Runner{") && !strings.Contains(line, "//") &&
+				strings.HasPrefix(name, "runner/workspace/") {
+				found = append(found, name+": "+strings.TrimSpace(line))
+			}
+		}
+		return err
+	})
+	want := []string{"runner/workspace/git/runner.go: return Runner{Dir: gitDir, env: append(own, env...), " +
+		"processor: defaultProcessorTime, memory: maxGitMemory}", "runner/workspace/git/runner.go"}
+	if err != nil || !slices.Equal(found, want) {
+		t.Fatalf("git is started at %q, %v, want %q", found, err, want)
+	}
+}
+
+// However git's output is copied, its bound holds.
+func TestBoundedBuffer(t *testing.T) {
+	out := &boundedBuffer{limit: 1 << 20}
+	if n, err := io.Copy(out, io.LimitReader(zeros{}, 1<<30)); err == nil || n > 1<<20 || !out.passed {
+		t.Errorf("copied %d bytes, %v, passed %v, want an error after 1 MiB", n, err, out.passed)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// endless never runs out of zeros.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { clear(p); return len(p), nil }

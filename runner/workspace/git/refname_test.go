@@ -1,0 +1,40 @@
+package git
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+func TestCheckBranch(t *testing.T) {
+	for _, name := range []string{"a", "holon/run_01", "a/b/c", "a.b", "a@b", "feature-1", "a-", "HEADS"} {
+		if err := CheckBranch(name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for _, name := range []string{"", "@", "HEAD", "-a", "--upload-pack=x", "a/-b", "refs/heads/a", "refs/../x", "a..b",
+		"a//b", "/a", "a/", "a.", ".a", "a/.b", "a.lock", "a.LOCK",
+		"a.lock/b", "a@{1}", "a b", "a~1", "a^", "a:b", "a?", "a*", "a[b", `a\b`, "a\x7f", "a\x00", "a\nb", "a\x1b[2J",
+		"\u202ea", strings.Repeat("a", 201)} {
+		if CheckBranch(name) == nil {
+			t.Errorf("%q was accepted", name)
+		}
+	}
+}
+
+// What git refuses as a branch is refused.
+func FuzzCheckBranch(f *testing.F) {
+	for _, name := range []string{"a", "a/b", "-a", "@", "HEAD", "a..b", "a.lock", "a@{", "a.", "/", "a//b", ".a", "a~",
+		"refs/heads/a", "@/a", "a\\b"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if CheckBranch(name) != nil {
+			return
+		}
+		if out, err := exec.Command("git", "check-ref-format", "--branch", name).CombinedOutput(); err != nil ||
+			strings.TrimSpace(string(out)) != name {
+			t.Fatalf("accepted %q, git says %s", name, out)
+		}
+	})
+}

@@ -1,0 +1,293 @@
+package git
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"holon/runner/workspace/folder"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/objfile"
+	"golang.org/x/sys/unix"
+)
+
+// Bounds on a user's references.
+const (
+	maxPackedRefs     = 64 << 20
+	maxLooseRefs      = 200_000
+	maxReferenceDepth = 5 // of symbolic references, as git follows them
+)
+
+// readHead learns the branch and the commit from HEAD and the references, which
+// are read as files, no link followed.
+func (u *UserRepository) readHead() error {
+	dir, err := folder.Open(u.GitDir)
+	if err != nil {
+		return u.broken("HEAD", err)
+	}
+	defer dir.Close()
+	head, err := ReadLine(dir, "HEAD")
+	if err != nil || ObjectID.MatchString(head) {
+		u.HeadCommit = head
+		return u.brokenIf("HEAD", err)
+	}
+	target, err := symbolic(head)
+	if err != nil {
+		return u.broken("HEAD", err)
+	}
+	u.Branch, _ = strings.CutPrefix(target, "refs/heads/")
+	if u.Branch == target {
+		u.Branch = ""
+	}
+	u.HeadCommit, err = u.Resolve(target)
+	return u.brokenIf("HEAD", err)
+}
+
+func (u *UserRepository) brokenIf(part string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return u.broken(part, err)
+}
+
+// symbolic returns what "ref: NAME" names.
+func symbolic(line string) (string, error) {
+	target, ok := strings.CutPrefix(line, "ref:")
+	target = strings.TrimSpace(target)
+	if !ok || !strings.HasPrefix(target, "refs/") || plumbing.ReferenceName(target).Validate() != nil {
+		return "", fmt.Errorf("it holds %.100q", line)
+	}
+	return target, nil
+}
+
+// resolve returns the object that a reference leads to, "" when there is no
+// such reference.
+func (u *UserRepository) Resolve(name string) (string, error) {
+	dir, err := folder.Open(u.CommonDir)
+	if err != nil {
+		return "", err
+	}
+	defer dir.Close()
+	at := folder.NewCursor(dir, false)
+	defer at.Close()
+	for range maxReferenceDepth {
+		parent, base, err := at.Parent(name)
+		line := ""
+		if err == nil {
+			line, err = ReadLine(parent, base)
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, folder.ErrNotRegular):
+			return PackedReference(dir, name)
+		case err != nil:
+			return "", fmt.Errorf("read %.200q: %w", name, err)
+		case ObjectID.MatchString(line):
+			return line, nil
+		}
+		if name, err = symbolic(line); err != nil {
+			return "", err
+		}
+	}
+	return "", fmt.Errorf("%.200q is a reference to too many others", name)
+}
+
+// packedHeader begins a packed-refs file whose lines are sorted.
+const packedHeader = "# pack-refs with: sorted \n"
+
+// loadReferences lists what the agent's repository shows of the user's:
+// branches, tags and remote branches, as a packed-refs file.
+func (u *UserRepository) LoadReferences(ctx context.Context) error {
+	loose, err := u.looseReferences(ctx)
+	if err != nil {
+		return u.broken("references", err)
+	}
+	list, err := u.packedReferences(loose)
+	if err != nil {
+		return u.broken("references", err)
+	}
+	for name, line := range loose {
+		if target, err := symbolic(line); err == nil {
+			if line, err = u.Resolve(target); err != nil {
+				continue // leads to itself, or is damaged
+			}
+		}
+		if ObjectID.MatchString(line) && strings.Trim(line, "0") != "" {
+			list = append(list, name+" "+line)
+		}
+	}
+	slices.Sort(list)
+	out := bytes.NewBufferString(packedHeader)
+	for _, line := range list {
+		name, id, _ := strings.Cut(line, " ")
+		out.WriteString(id + " " + name + "\n")
+	}
+	u.References = out.Bytes()
+	return nil
+}
+
+// shownReference reports whether the agent gets to see a reference.
+func shownReference(name string) bool {
+	shown := slices.ContainsFunc([]string{"refs/heads/", "refs/tags/", "refs/remotes/"},
+		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	return shown && !strings.HasSuffix(name, ".lock") && plumbing.ReferenceName(name).Validate() == nil
+}
+
+// looseReferences reads the files of references: what each holds by its name.
+func (u *UserRepository) looseReferences(ctx context.Context) (map[string]string, error) {
+	refs, err := folder.Open(filepath.Join(u.CommonDir, "refs"))
+	if err != nil {
+		return nil, err
+	}
+	defer refs.Close()
+	var mu sync.Mutex
+	found := map[string]string{}
+	visit := func(dir folder.Dir, path string, names []string) (descend []string, err error) {
+		for _, name := range names {
+			st, err := dir.Lstat(name)
+			if err != nil {
+				continue // gone meanwhile
+			}
+			full := folder.Join(path, name)
+			switch {
+			case st.Mode&unix.S_IFMT == unix.S_IFDIR && strings.Count(path, "/") < folder.MaxDepth:
+				if path != "refs" || shownReference(full+"/x") {
+					descend = append(descend, name)
+				}
+			case st.Mode&unix.S_IFMT == unix.S_IFREG && shownReference(full):
+				line, err := ReadLine(dir, name)
+				if err != nil {
+					continue
+				}
+				mu.Lock()
+				found[full] = line
+				many := len(found) > maxLooseRefs
+				mu.Unlock()
+				if many {
+					return nil, fmt.Errorf("there are more than %d files; `git pack-refs --all` makes them one",
+						maxLooseRefs)
+				}
+			}
+		}
+		return descend, nil
+	}
+	return found, folder.Walk(ctx, refs, "refs", visit, func(_ string, err error) error { return err })
+}
+
+// packedReferences lists "NAME ID" of packed-refs but for those in except.
+func (u *UserRepository) packedReferences(except map[string]string) ([]string, error) {
+	file, err := openIn(u.CommonDir, "packed-refs")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || info.Size() > maxPackedRefs {
+		return nil, errors.Join(err, errTooManyReferences)
+	}
+	var list []string
+	lines := bufio.NewScanner(io.LimitReader(file, maxPackedRefs))
+	for lines.Scan() {
+		line := lines.Text()
+		if line == "" || line[0] == '#' || line[0] == '^' {
+			continue
+		}
+		id, name, ok := strings.Cut(line, " ")
+		if !ok || !ObjectID.MatchString(id) {
+			return nil, fmt.Errorf("packed-refs has the line %.100q", line)
+		}
+		if _, newer := except[name]; !newer && shownReference(name) {
+			list = append(list, name+" "+id)
+		}
+	}
+	return list, lines.Err()
+}
+
+// loadHeadTree learns the tree of HEAD's commit: from its file when it is a
+// loose object, else from git, through a view.
+func (u *UserRepository) LoadHeadTree(ctx context.Context, v View) (err error) {
+	if u.HeadCommit == "" {
+		return nil
+	}
+	if u.HeadTree = u.looseTree(u.HeadCommit); u.HeadTree == "" {
+		u.HeadTree, err = v.Git().Line(ctx, "rev-parse", "--verify", u.HeadCommit+"^{tree}")
+	}
+	return err
+}
+
+// looseTree reads the beginning of a commit, "tree ID"; "" when that can't be done.
+func (u *UserRepository) looseTree(commit string) string {
+	file, err := openIn(u.Objects, commit[:2]+"/"+commit[2:])
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	object, err := objfile.NewReader(file)
+	if err != nil {
+		return ""
+	}
+	defer object.Close()
+	kind, _, err := object.Header()
+	if err != nil || kind != plumbing.CommitObject {
+		return ""
+	}
+	line := make([]byte, len("tree ")+2*u.Format.Size())
+	if _, err := io.ReadFull(object, line); err != nil {
+		return ""
+	}
+	id, ok := strings.CutPrefix(string(line), "tree ")
+	if !ok || !ObjectID.MatchString(id) {
+		return ""
+	}
+	return id
+}
+
+// readLine returns the first line of a small regular file.
+func ReadLine(dir folder.Dir, name string) (string, error) {
+	file, st, err := dir.OpenFile(name)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	if st.Size > 4096 {
+		return "", fmt.Errorf("%s is too large", name)
+	}
+	data, err := io.ReadAll(io.LimitReader(file, 4096))
+	line, _, _ := strings.Cut(string(data), "\n")
+	return strings.TrimRight(line, " \r"), err
+}
+
+// packedReference finds a reference in packed-refs, which holds "id SP name"
+// lines; empty when it is not there.
+func PackedReference(gitDir folder.Dir, ref string) (string, error) {
+	file, st, err := gitDir.OpenFile("packed-refs")
+	if err != nil {
+		return "", nil // no such file, or none that counts
+	}
+	defer file.Close()
+	if st.Size > maxPackedRefs {
+		return "", errTooManyReferences
+	}
+	lines := bufio.NewScanner(io.LimitReader(file, maxPackedRefs))
+	for lines.Scan() {
+		if id, name, ok := strings.Cut(lines.Text(), " "); ok && name == ref && ObjectID.MatchString(id) {
+			return id, nil
+		}
+	}
+	return "", lines.Err()
+}
+
+var errTooManyReferences = fmt.Errorf("its packed-refs has more than %d bytes", maxPackedRefs)
+
+var ObjectID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)

@@ -1,0 +1,170 @@
+package git
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// settings are values of git configuration files, the last of each key. Keys
+// are "section.key" in lower case; there are none with a subsection.
+type settings map[string]string
+
+// takenOver are the settings of the user's that git gets to know: how files are
+// compared and converted. None names a program, a file or a URL.
+var takenOver = []string{
+	"core.autocrlf", "core.checkroundtripencoding", "core.checkstat", "core.eol", "core.filemode", "core.ignorecase",
+	"core.precomposeunicode", "core.sparsecheckout", "core.sparsecheckoutcone", "core.symlinks", "core.trustctime",
+}
+
+// knownExtensions are those of a repository's format that need nothing of us,
+// or that we know.
+var knownExtensions = []string{"noop", "noop-v1", "objectformat", "partialclone", "preciousobjects",
+	"relativeworktrees", "worktreeconfig"}
+
+// loadSettings reads what counts of the user's and the repository's
+// configuration files, and what lies next to them. Includes are not followed
+// and system-wide files are not read.
+func (u *UserRepository) loadSettings() error {
+	global, err := globalSettings()
+	if err != nil {
+		return u.broken("configuration", err)
+	}
+	local := settings{}
+	err = local.addFile(u.CommonDir, "config")
+	if err == nil && isTrue(local["extensions.worktreeconfig"]) {
+		err = local.addFile(u.GitDir, "config.worktree")
+	}
+	if err != nil {
+		return u.broken("configuration", err)
+	}
+	if err := u.loadFormat(local); err != nil {
+		return err
+	}
+	excludes := excludesFile(global["core.excludesfile"])
+	for key, value := range local {
+		global[key] = value
+	}
+	u.UserName, u.UserEmail, u.shared = global["user.name"], global["user.email"], local["core.sharedrepository"]
+	var own strings.Builder
+	for _, key := range takenOver {
+		if value, set := global[key]; set {
+			own.WriteString("\t" + strings.TrimPrefix(key, "core.") + " = " + QuoteConfig(value) + "\n")
+		}
+	}
+	u.settings = own.String()
+	return u.loadInfo(excludes)
+}
+
+// loadInfo reads what lies next to the configuration. The excludes file is the
+// one that the user's configuration names; a repository names none.
+func (u *UserRepository) loadInfo(excludes string) (err error) {
+	own, err := ReadIn(u.CommonDir, "info/exclude")
+	if err == nil {
+		u.attributes, err = ReadIn(u.CommonDir, "info/attributes")
+	}
+	if err == nil {
+		u.sparse, err = ReadIn(u.GitDir, "info/sparse-checkout")
+	}
+	if err == nil {
+		u.Shallow, err = ReadIn(u.CommonDir, "shallow")
+	}
+	if err != nil {
+		return u.broken("configuration", err)
+	}
+	for line := range strings.Lines(u.Shallow) {
+		if !ObjectID.MatchString(strings.TrimSuffix(line, "\n")) {
+			return u.broken("shallow file", fmt.Errorf("it has the line %.100q", line))
+		}
+	}
+	if own != "" {
+		own = strings.TrimSuffix(own, "\n") + "\n"
+	}
+	u.Excludes = ReadSmall(excludes) + own
+	return nil
+}
+
+// loadFormat refuses formats that are read differently from what we know.
+func (u *UserRepository) loadFormat(local settings) error {
+	u.Format = SHA1
+	if name := local["extensions.objectformat"]; name != "" {
+		u.Format = ObjectFormat(strings.ToLower(name))
+	}
+	version := local["core.repositoryformatversion"]
+	unknown := version != "" && version != "0" && version != "1" || u.Format != SHA1 && u.Format != SHA256
+	for key, value := range local {
+		name, ok := strings.CutPrefix(key, "extensions.")
+		known := slices.Contains(knownExtensions, name) || name == "refstorage" && value == "files"
+		unknown = unknown || ok && version == "1" && !known
+	}
+	if unknown {
+		return u.broken("format", errors.New("a version or an extension that is not supported"))
+	}
+	return nil
+}
+
+func (u *UserRepository) broken(part string, err error) error {
+	return &Error{Code: CodeBrokenRepository, Param: u.Top,
+		Message: "the " + part + " of the repository at " + u.Top + " can't be read", Err: err,
+		Hint: "`git status` there shows the fault"}
+}
+
+// globalSettings reads the user's own files, where git looks for them.
+func globalSettings() (settings, error) {
+	var files []string
+	if named, set := os.LookupEnv("GIT_CONFIG_GLOBAL"); set {
+		files = []string{named}
+	} else {
+		if dir, err := os.UserConfigDir(); err == nil {
+			files = append(files, filepath.Join(dir, "git", "config"))
+		}
+		if home, err := os.UserHomeDir(); err == nil {
+			files = append(files, filepath.Join(home, ".gitconfig"))
+		}
+	}
+	all := settings{}
+	for _, file := range files {
+		if err := all.add(ReadSmall(file)); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// excludesFile returns the path of the user's global ignore file.
+func excludesFile(value string) string {
+	if home, err := os.UserHomeDir(); err == nil && strings.HasPrefix(value, "~/") {
+		value = filepath.Join(home, value[2:])
+	}
+	if dir, err := os.UserConfigDir(); value == "" && err == nil {
+		value = filepath.Join(dir, "git", "ignore")
+	}
+	if !filepath.IsAbs(value) {
+		return ""
+	}
+	return value
+}
+
+func (s settings) addFile(dir, path string) error {
+	text, err := ReadIn(dir, path)
+	if err != nil {
+		return err
+	}
+	return s.add(text)
+}
+
+// add reads a file's text.
+func (s settings) add(text string) error {
+	return parseConfig(strings.TrimPrefix(text, "\ufeff"), func(key, value string) {
+		if value != "" {
+			s[key] = value
+		}
+	})
+}
+
+func isTrue(value string) bool {
+	return slices.Contains([]string{"true", "yes", "on", "1"}, strings.ToLower(value))
+}

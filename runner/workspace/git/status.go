@@ -1,0 +1,199 @@
+package git
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Bounds on submodules, and on how deep they nest.
+const (
+	MaxSubmodules     = 2000
+	MaxSubmoduleDepth = 8
+)
+
+// Status is how a user's files differ from HEAD.
+type Status struct {
+	Dirty            bool
+	Untracked        []string // files
+	Nested           []string // untracked directories that are repositories
+	Gitlinks         []string // submodules, initialised or not
+	moved            []string // lines for update-index: submodules at another commit
+	submodules       []string // with changes inside
+	WithoutUntracked bool     // ignore rules took too long: untracked files were not looked for
+}
+
+// loadStatus asks git about the files, and about those of submodules in views
+// of their own: git would obey their configuration.
+func (u *UserRepository) LoadStatus(ctx context.Context, v View, depth int) error {
+	arguments := []string{"status", "--porcelain=v2", "-z", "--no-renames", "--ignore-submodules=all"}
+	if index, err := openIn(u.GitDir, filepath.Base(u.Index())); err == nil {
+		index.Close()
+	} else if !errors.Is(err, os.ErrNotExist) { // git would wait for a pipe
+		return &Error{Code: CodeBrokenRepository, Param: u.Index(), Message: "the index can't be read",
+			Hint: "remove " + u.Index() + " and run git reset", Err: err}
+	}
+	g := v.InTree(u.Index())
+	ignoring := g.WithCPUTime(IgnoreTime)
+	ignoring.clock = maxIgnoreTime
+	out, err := ignoring.Run(ctx, nil, append(arguments, "--untracked-files=all")...)
+	slow := IsOverBudget(err)
+	if slow {
+		out, err = g.Run(ctx, nil, append(arguments, "--untracked-files=no")...)
+	}
+	if err != nil {
+		return fmt.Errorf("read status: %w", err)
+	}
+	u.Status = parseStatus(out)
+	u.Status.WithoutUntracked = slow
+	if may, err := u.mayHaveSubmodules(); !may || err != nil {
+		return err
+	}
+	return u.loadSubmoduleStatus(ctx, v, depth)
+}
+
+// parseStatus reads `git status --porcelain=v2 -z`.
+func parseStatus(out []byte) Status {
+	var s Status
+	for line := range bytes.SplitSeq(out, []byte{0}) {
+		text := string(line)
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		s.Dirty = true
+		if path, untracked := strings.CutPrefix(text, "? "); untracked {
+			if nested, ok := strings.CutSuffix(path, "/"); ok {
+				s.Nested = append(s.Nested, nested)
+			} else {
+				s.Untracked = append(s.Untracked, path)
+			}
+		}
+	}
+	return s
+}
+
+// mayHaveSubmodules looks for the mode of a submodule in the bytes of the
+// index, which is quicker than a process and never misses one.
+func (u *UserRepository) mayHaveSubmodules() (bool, error) {
+	names, err := filepath.Glob(EscapeWildcards(u.GitDir) + "/sharedindex.*")
+	for _, name := range append(names, u.Index()) {
+		file, openErr := openIn(u.GitDir, filepath.Base(name))
+		if errors.Is(openErr, os.ErrNotExist) {
+			continue
+		}
+		if openErr != nil {
+			return false, errors.Join(err, openErr)
+		}
+		found := contains(file, []byte{0, 0, ModeSubmodule >> 8, 0})
+		file.Close()
+		if found {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// contains reports whether what is read holds the bytes; true when in doubt.
+func contains(from io.Reader, bytesOf []byte) bool {
+	buffered := bufio.NewReaderSize(from, 256<<10)
+	for {
+		part, err := buffered.Peek(256 << 10)
+		if bytes.Contains(part, bytesOf) {
+			return true
+		}
+		if err != nil {
+			return err != io.EOF
+		}
+		_, _ = buffered.Discard(len(part) - len(bytesOf) + 1)
+	}
+}
+
+// loadSubmoduleStatus looks at every submodule that is checked out.
+func (u *UserRepository) loadSubmoduleStatus(ctx context.Context, v View, depth int) error {
+	out, err := v.InTree(u.Index()).Run(ctx, nil, "ls-files", "--stage", "-z")
+	if err != nil {
+		return fmt.Errorf("list submodules: %w", err)
+	}
+	for line := range bytes.SplitSeq(out, []byte{0}) {
+		about, path, _ := strings.Cut(string(line), "\t") // "mode id stage"
+		fields := strings.Fields(about)
+		if len(fields) != 3 || fields[0] != strconv.FormatInt(ModeSubmodule, 8) ||
+			slices.Contains(u.Status.Gitlinks, path) {
+			continue
+		}
+		u.Status.Gitlinks = append(u.Status.Gitlinks, path)
+		if len(u.Status.Gitlinks) > MaxSubmodules {
+			return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the repository has more than %d submodules",
+				MaxSubmodules)}
+		}
+		if err := u.lookInto(ctx, v, path, fields[1], depth); err != nil {
+			return err
+		}
+	}
+	if len(u.Status.Gitlinks) == 0 || u.Status.Dirty {
+		return nil
+	}
+	head := cmp.Or(u.HeadCommit, u.Format.EmptyTree())
+	_, err = v.InTree(u.Index()).Run(ctx, nil, "diff-index", "--cached", "--quiet", "--ignore-submodules=none", head)
+	if failed, ok := AsExitError(err); ok && failed.Exit == 1 {
+		u.Status.Dirty, err = true, nil
+	}
+	return err
+}
+
+// lookInto compares one submodule with the commit that the index has.
+func (u *UserRepository) lookInto(ctx context.Context, v View, path, commit string, depth int) error {
+	layout := u.Submodule(path)
+	if layout == nil || depth == MaxSubmoduleDepth {
+		return nil
+	}
+	sub, err := OpenUser(ctx, layout, u.borrowing)
+	if err != nil {
+		return fmt.Errorf("submodule %q: %w", path, err)
+	}
+	inner, err := sub.View(filepath.Join(v.Dir, "sub-"+strconv.Itoa(depth)))
+	if err == nil {
+		err = sub.LoadStatus(ctx, inner, depth+1)
+	}
+	if err = errors.Join(err, os.RemoveAll(inner.Dir)); err != nil {
+		return fmt.Errorf("submodule %q: %w", path, err)
+	}
+	if sub.HeadCommit != "" && sub.HeadCommit != commit {
+		u.Status.moved = append(u.Status.moved, fmt.Sprintf("%o %s 0\t%s\x00", ModeSubmodule, sub.HeadCommit, path))
+	}
+	if sub.Status.Dirty {
+		u.Status.submodules = append(u.Status.submodules, path)
+	}
+	u.Status.Dirty = u.Status.Dirty || sub.Status.Dirty || len(u.Status.moved) > 0
+	return nil
+}
+
+// submodule finds the repository of a submodule of the user's; nil when it is
+// not initialised, or when what is there is not this repository's.
+func (u *UserRepository) Submodule(path string) *Layout {
+	top := filepath.Join(u.Top, path)
+	layout, err := discover(top, u.borrowing)
+	if err != nil || layout == nil || layout.Top != top {
+		return nil
+	}
+	return layout
+}
+
+func (s Status) CheckSubmodules() error {
+	if len(s.submodules) == 0 {
+		return nil
+	}
+	return &Error{Code: CodeDirtySubmodule, Param: s.submodules[0], Paths: s.submodules,
+		Message: fmt.Sprintf("the submodule %q has uncommitted changes, which the workspace can't include",
+			s.submodules[0]),
+		Hint: "commit or stash them there, or run without uncommitted changes (--include-dirty=false)"}
+}

@@ -1,0 +1,63 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// maxAlloc bounds the memory that git may ask for at once, for one object.
+const maxAlloc = "1200m"
+
+// transfer moves commit and all it needs beyond base from one repository of
+// ours to another through one pack of at most limit bytes. The receiver checks
+// every object strictly and that everything an object names is there.
+func Transfer(ctx context.Context, from, to Repository, commit, base string, limit int64) (pack string, err error) {
+	want := commit + "\n"
+	if base != "" {
+		want += "^" + base + "\n"
+	}
+	read, write := io.Pipe()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		err := from.Git().With("GIT_ALLOC_LIMIT="+maxAlloc).WithCPUTime(PackTime).Stream(ctx, strings.NewReader(want), write,
+			"pack-objects", "--revs", "--stdout", "--quiet", "--delta-base-offset", "--window=0")
+		write.CloseWithError(err)
+		return err
+	})
+	var out []byte
+	group.Go(func() (err error) {
+		out, err = to.Git().With("GIT_ALLOC_LIMIT="+maxAlloc).WithConfig("core.fsync=none").WithCPUTime(PackTime).Run(ctx,
+			read,
+			"index-pack", "--stdin", "--strict", "--max-input-size="+strconv.FormatInt(limit, 10))
+		read.CloseWithError(err)
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return "", RefusedObjects(err)
+	}
+	kind, id, ok := strings.Cut(strings.TrimSpace(string(out)), "\t") // "pack TAB id"
+	if !ok || kind != "pack" || !ObjectID.MatchString(id) {
+		return "", fmt.Errorf("check objects: git answered %.100q", out)
+	}
+	pack = filepath.Join(to.Objects(), "pack", "pack-"+id+".pack")
+	_, err = os.Stat(pack)
+	return pack, err
+}
+
+// unsafeObjects tells the refusal of index-pack from other failures.
+func RefusedObjects(err error) error {
+	failed, ok := AsExitError(err)
+	if !ok || failed.Cause != nil || IsDiskFull(err) || failed.command != "index-pack" && failed.command != "pack-objects" {
+		return err
+	}
+	return &Error{Code: CodeUnsafeObjects, Param: "RUN", Message: "the objects of the run don't pass git's checks",
+		Err:  err,
+		Hint: "the repository was not touched; holon apply takes the change as a patch"}
+}

@@ -1,0 +1,117 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// userRepository is the git repository a Source stands on. Everything here
+// only reads it.
+type UserRepository struct {
+	Layout
+	borrowing Borrowing // for submodules
+	Format    ObjectFormat
+
+	Branch               string // empty when detached
+	HeadCommit, HeadTree string // empty on an unborn branch; the tree is known after loadHeadTree
+
+	// Of the configuration and what lies next to it; see loadSettings.
+	settings, attributes, sparse, Shallow string // for a view
+	UserName, UserEmail                   string
+	shared                                string // core.sharedRepository
+	Excludes                              string // ignore patterns that lie outside the tree, lowest precedence first
+
+	References []byte // branches, tags and remote branches, as a packed-refs file
+	Status     Status
+}
+
+// maxSmallFile bounds what is read of files that are small by nature.
+const maxSmallFile = 1 << 20
+
+// locate finds the repository that dir belongs to; nil for a plain directory.
+func Locate(ctx context.Context, dir string, borrowing Borrowing) (*UserRepository, error) {
+	layout, err := discover(dir, borrowing)
+	if layout == nil || err != nil {
+		return nil, err
+	}
+	return OpenUser(ctx, layout, borrowing)
+}
+
+// openUser reads what is read of a repository without git.
+func OpenUser(ctx context.Context, layout *Layout, borrowing Borrowing) (*UserRepository, error) {
+	user := &UserRepository{Layout: *layout, borrowing: borrowing}
+	if err := user.loadSettings(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return user, user.readHead()
+}
+
+func (u *UserRepository) Index() string { return filepath.Join(u.GitDir, "index") }
+
+// checkSize refuses a snapshot that would copy more than limit bytes.
+func (u *UserRepository) CheckSize(untracked []string, limit int64) error {
+	var sum int64
+	for _, path := range untracked {
+		var st unix.Stat_t
+		if unix.Lstat(filepath.Join(u.Top, path), &st) == nil {
+			sum += st.Size
+		}
+		if sum > limit {
+			return &Error{Code: CodeTooLarge, Param: path,
+				Message: fmt.Sprintf("the untracked files are larger than %d bytes", limit),
+				Hint:    "list them in .gitignore, or run without uncommitted changes (--include-dirty=false)"}
+		}
+	}
+	return nil
+}
+
+// snapshot builds the tree of the files as they are now and returns its id.
+// The index is a copy and the objects go into `into`, so the repository itself
+// is not written. No filter is run: a file is taken as it is on disk, but for
+// line endings.
+func (u *UserRepository) Snapshot(ctx context.Context, into Repository, scratch string) (_ string, err error) {
+	v, err := u.View(filepath.Join(scratch, "view"))
+	defer func() { err = errors.Join(err, os.RemoveAll(v.Dir)) }()
+	if err != nil {
+		return "", fmt.Errorf("take snapshot: %w", err)
+	}
+	index := filepath.Join(v.Dir, "index")
+	if err := u.CopyIndex(index); err != nil {
+		return "", err
+	}
+	// Readable for the container's user, whatever the umask.
+	g := v.InTree(index).With("GIT_OBJECT_DIRECTORY=" + into.Objects()).WithConfig("core.sharedRepository=0644")
+	add := []string{"add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul"}
+	if u.Status.WithoutUntracked {
+		add[1] = "--update"
+	}
+	// Git would look into other repositories, with their configuration.
+	paths := ":(top)\x00"
+	for _, path := range slices.Concat(u.Status.Nested, u.Status.Gitlinks) {
+		paths += ":(top,exclude,literal)" + path + "\x00"
+	}
+	if _, err := g.Run(ctx, strings.NewReader(paths), add...); err != nil {
+		return "", fmt.Errorf("take snapshot: %w", err)
+	}
+	if len(u.Status.moved) > 0 {
+		moved := strings.NewReader(strings.Join(u.Status.moved, ""))
+		if _, err := g.Run(ctx, moved, "update-index", "-z", "--index-info"); err != nil {
+			return "", fmt.Errorf("take snapshot: %w", err)
+		}
+	}
+	tree, err := g.Line(ctx, "write-tree")
+	if err != nil {
+		return "", fmt.Errorf("take snapshot: %w", err)
+	}
+	return tree, nil
+}

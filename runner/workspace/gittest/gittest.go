@@ -1,0 +1,211 @@
+// Package gittest makes git repositories and trees of files for tests, and tells what was written to them.
+package gittest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// run executes a program in dir with an isolated git configuration.
+func Run(t testing.TB, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "LC_ALL=C",
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@localhost", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@localhost")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v in %s: %v\n%s%s", args, dir, err, out, stderr.Bytes())
+	}
+	return string(out)
+}
+
+// write creates files, and links where the content starts with "-> ".
+func Write(t testing.TB, dir string, files map[string]string) {
+	t.Helper()
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		os.Remove(path)
+		var err error
+		if target, ok := strings.CutPrefix(content, "-> "); ok {
+			err = os.Symlink(target, path)
+		} else if script := strings.HasPrefix(content, "#!"); script {
+			err = os.WriteFile(path, []byte(content), 0o755)
+		} else {
+			err = os.WriteFile(path, []byte(content), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// newRepo makes a repository with one commit of the files.
+func NewRepo(t testing.TB, files map[string]string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "repo")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	Run(t, dir, "git", "init", "-q", "-b", "main")
+	if len(files) > 0 {
+		Write(t, dir, files)
+		Run(t, dir, "git", "add", "-A")
+		Run(t, dir, "git", "commit", "-qm", "base")
+	}
+	return dir
+}
+
+// isolate keeps the machine's git configuration out of a test.
+func Isolate(t testing.TB) {
+	t.Setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(t.TempDir(), "xdg"))
+}
+
+// fingerprint lists every path of dir with type, mode, content and times, so
+// that two equal ones mean that nothing was written. Times of git objects don't
+// count: git renews them when it would write an object that it finds borrowed.
+func Fingerprint(t testing.TB, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		time := info.ModTime().UnixNano()
+		if strings.Contains(path, "/.git/objects/") && info.Mode().IsRegular() {
+			time = 0
+		}
+		fmt.Fprintf(&b, "%q %v %d ", strings.TrimPrefix(path, dir), info.Mode(), time)
+		switch {
+		case info.Mode().IsRegular():
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			sum := sha256.Sum256(data)
+			b.WriteString(hex.EncodeToString(sum[:]))
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, _ := os.Readlink(path)
+			b.WriteString(target)
+		}
+		b.WriteByte('\n')
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// wantUntouched compares fingerprints and shows the lines that differ.
+func WantUntouched(t testing.TB, before, after string) {
+	t.Helper()
+	if before == after {
+		return
+	}
+	old, found := strings.Split(before, "\n"), strings.Split(after, "\n")
+	for _, line := range old {
+		if !slices.Contains(found, line) {
+			t.Errorf("was: %s", line)
+		}
+	}
+	for _, line := range found {
+		if !slices.Contains(old, line) {
+			t.Errorf("now: %s", line)
+		}
+	}
+}
+
+func AddWorktree(t testing.TB, repo string) string {
+	linked := filepath.Join(filepath.Dir(repo), "linked")
+	Run(t, repo, "git", "worktree", "add", "-q", "-b", "side", linked)
+	return linked
+}
+
+// contents maps every file of dir outside .git to its mode and content.
+func Contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(dir, path)
+		switch {
+		case err != nil:
+			return err
+		case d.Name() == ".git":
+			return filepath.SkipDir
+		case d.Type()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			found[name] = "-> " + target
+			return err
+		case d.Type().IsRegular():
+			data, err := os.ReadFile(path)
+			if info, _ := d.Info(); info != nil && info.Mode()&0o100 != 0 {
+				name += "*"
+			}
+			found[name] = string(data)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// OrdinaryUser runs tests of the test binary as a user without privileges.
+type OrdinaryUser struct {
+	Home string   // a temporary directory that belongs to the user
+	Env  []string // the environment of the tests
+}
+
+// NewOrdinaryUser returns the user; without root the test is skipped, as all tests run as an ordinary user already.
+func NewOrdinaryUser(t testing.TB) *OrdinaryUser {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("the other tests already run as an ordinary user")
+	}
+	dir, err := os.MkdirTemp("", "holon-ordinary-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chown(dir, nobodyID, nobodyID); err != nil {
+		t.Fatal(err)
+	}
+	return &OrdinaryUser{Home: dir, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir}}
+}
+
+const nobodyID = 65534 // of the user and the group nobody
+
+// Run runs the tests that the pattern names once more, as the user.
+func (u *OrdinaryUser) Run(t testing.TB, tests string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", "^("+tests+")$", "-test.count=1")
+	cmd.Dir, cmd.Env = u.Home, u.Env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyID, Gid: nobodyID}}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,424 @@
+// Package landing brings the result of a run into the user's repository: Apply merges its patch into the files, Checkout
+// makes it a branch with a working tree of its own, Remove takes that working tree away again.
+//
+// Invariants. Apply changes files of the working tree alone, all of them or none. Checkout only adds: objects that passed
+// git's strict checks in a quarantine, a branch, a working tree. Nothing that the user's or the run's configuration,
+// hooks or attributes name is run. Files that programs execute unasked are written only when Confirm agrees. An error of
+// an exported function is a *git.Error.
+package landing
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"holon/runner/workspace"
+	"holon/runner/workspace/folder"
+	"holon/runner/workspace/git"
+
+	"golang.org/x/sys/unix"
+)
+
+// ApplyOptions name a patch and where it goes.
+type ApplyOptions struct {
+	Dir       string // as Options.Dir of the run
+	Patch     string // a patch that Diff wrote
+	Objects   string // what Diff wrote to DiffOptions.Objects; empty or absent is fine
+	Borrowing git.Borrowing
+	Scratch   string // directory for temporary files; empty means the system's
+
+	Warnings []workspace.Warning // what Diff warned of
+	Confirm  Confirm             // is asked about files that programs execute
+}
+
+// maxPatch is what git apply takes, less the end of its buffer.
+const maxPatch = 1<<30 - 1<<20
+
+// ApplyResult says what Apply did to the working tree.
+type ApplyResult struct {
+	Path    string   `json:"path"`    // top of the working tree
+	Written []string `json:"written"` // raw bytes, sorted
+	Deleted []string `json:"deleted"`
+}
+
+// Apply merges a patch into the user's files, three ways where the contents it
+// starts from are at hand. Only files of the working tree change, never the
+// index or anything else in .git, so the user sees the result as uncommitted
+// changes. All or nothing: when any file doesn't merge, the error is
+// patch_conflict or would_overwrite with the Paths at fault, and nothing was
+// touched. So it is with files that programs execute, unless Confirm agrees.
+// Files are moved into place one by one; a kill in between leaves the former ones in the directory
+// .holon-apply-* at the top of the tree.
+func Apply(ctx context.Context, options ApplyOptions) (*ApplyResult, error) {
+	result, err := apply(ctx, options)
+	return result, git.WithCode("apply patch", err)
+}
+
+func apply(ctx context.Context, options ApplyOptions) (*ApplyResult, error) {
+	dir, err := git.RealDirectory(options.Dir)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(options.Patch)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, &git.Error{Code: CodeInvalidPatch, Param: options.Patch, Err: err,
+			Message: "the patch " + options.Patch + " can't be read"}
+	}
+	if options.Patch, err = filepath.Abs(options.Patch); err != nil {
+		return nil, err
+	}
+	scratch, err := os.MkdirTemp(options.Scratch, "holon-apply-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(scratch)
+	m, err := newMerge(ctx, dir, scratch, options)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() >= maxPatch {
+		return nil, &git.Error{Code: git.CodeTooLarge, Param: options.Patch,
+			Message: fmt.Sprintf("the patch has %d bytes; git reads less than %d", info.Size(), maxPatch),
+			Hint:    "holon checkout makes a branch of the result"}
+	}
+	if info.Size() == 0 {
+		return &ApplyResult{Path: m.top, Written: []string{}, Deleted: []string{}}, nil
+	}
+	return m.run(ctx)
+}
+
+// merge is one patch on its way into one working tree. Git does the merging in
+// a repository and an index of ours, on a copy of what the user's files hold.
+type merge struct {
+	top      string
+	patch    string
+	scratch  string
+	repo     git.Repository
+	tree     git.Runner // converts between files and blobs as the user's repository does
+	index    string
+	user     *git.UserRepository // nil for a plain directory
+	warnings []workspace.Warning
+	confirm  Confirm
+
+	names    []string          // every path the patch touches, sorted
+	results  []string          // of each file in the patch its name afterwards
+	created  []string          // names known to be new: of renamed files, and as far as conflicts were looked for
+	existing map[string]placed // what is at these paths now
+}
+
+// placed is what the user's tree has at a path.
+type placed struct {
+	kind placedKind
+	stat folder.Stat
+}
+
+type placedKind int
+
+const (
+	absent      placedKind = iota
+	file                   // a regular file or a link
+	occupied               // a directory or something special
+	unreachable            // a parent is no directory
+)
+
+func newMerge(ctx context.Context, dir, scratch string, options ApplyOptions) (*merge, error) {
+	user, err := git.Locate(ctx, dir, options.Borrowing)
+	if err != nil {
+		return nil, err
+	}
+	m := &merge{top: dir, patch: options.Patch, warnings: options.Warnings, confirm: options.Confirm, scratch: scratch,
+		index: filepath.Join(scratch, "index"),
+		repo:  git.Repository{Dir: filepath.Join(scratch, "repo"), Format: git.SHA1}, existing: map[string]placed{}}
+	if user != nil {
+		m.user, m.top, m.repo.Format = user, user.Top, user.Format
+		m.repo.Alternates = []string{user.Objects}
+	}
+	if options.Objects != "" {
+		objects, err := filepath.Abs(options.Objects)
+		if err != nil {
+			return nil, err
+		}
+		m.repo.Alternates = append(m.repo.Alternates, objects)
+	}
+	if err := m.repo.Create(); err != nil {
+		return nil, err
+	}
+	return m, m.openTree()
+}
+
+// openTree prepares git for the user's files, with the user's line endings.
+func (m *merge) openTree() error {
+	m.tree = m.repo.Git()
+	if m.user == nil { // raw, whatever attributes files in the directory ask for
+		attributes := filepath.Join(m.repo.Dir, "info", "attributes")
+		if err := os.WriteFile(attributes, []byte("* -text !eol !ident !filter !working-tree-encoding\n"),
+			0o600); err != nil {
+			return err
+		}
+	} else {
+		v, err := m.user.View(filepath.Join(m.scratch, "view"))
+		if err != nil {
+			return err
+		}
+		m.tree = v.Git().With("GIT_OBJECT_DIRECTORY="+m.repo.Objects(), git.AlternatesVariable(m.repo.Alternates))
+	}
+	m.tree = m.tree.With("GIT_WORK_TREE="+m.top, "GIT_INDEX_FILE="+m.index)
+	m.tree.Dir = m.top
+	return nil
+}
+
+func (m *merge) run(ctx context.Context) (*ApplyResult, error) {
+	if err := m.readNames(ctx); err != nil {
+		return nil, err
+	}
+	root, err := folder.Open(m.top)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if err := m.look(root); err != nil {
+		return nil, err
+	}
+	if err := m.fillIndex(ctx); err != nil {
+		return nil, fmt.Errorf("read the current files: %w", err)
+	}
+	before, err := m.entries(ctx, m.index)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.mergeIndex(ctx); err != nil {
+		return nil, err
+	}
+	after, err := m.entries(ctx, m.index)
+	if err != nil {
+		return nil, err
+	}
+	result, err := m.compare(before, after)
+	if err != nil {
+		return nil, err
+	}
+	files, err := m.executed(ctx, result, before, after)
+	if err == nil {
+		err = m.confirm.ask(files)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return result, m.replace(ctx, root, result)
+}
+
+// gitApply runs `git apply` in our repository, where no configuration or
+// attributes of the user's or the patch's have a say.
+func (m *merge) gitApply(ctx context.Context, index string, arguments ...string) ([]byte, error) {
+	arguments = append(append([]string{"apply", "--whitespace=nowarn"}, arguments...), m.patch)
+	return m.repo.Git().With("GIT_INDEX_FILE="+index).Run(ctx, nil, arguments...)
+}
+
+// readNames lists the paths the patch touches: the names after it and, with
+// the patch reversed, before it.
+func (m *merge) readNames(ctx context.Context) error {
+	after, err := m.patchNames(ctx)
+	if err != nil {
+		return err
+	}
+	before, err := m.patchNames(ctx, "--reverse")
+	if err != nil {
+		return err
+	}
+	m.results = after
+	slices.Sort(before)
+	for _, name := range after {
+		if _, existed := slices.BinarySearch(before, name); !existed { // the new name of a renamed file
+			m.created = append(m.created, name)
+		}
+	}
+	m.names = append(slices.Clone(after), before...)
+	slices.Sort(m.names)
+	m.names = slices.Compact(m.names)
+	for _, name := range m.names {
+		if err := git.CheckPath(name); err != nil {
+			return &git.Error{Code: CodeInvalidPatch, Param: m.patch, Err: err,
+				Message: "the patch names a path that must not be written"}
+		}
+	}
+	return nil
+}
+
+func (m *merge) patchNames(ctx context.Context, direction ...string) ([]string, error) {
+	out, err := m.gitApply(ctx, m.index, append(direction, "--numstat", "-z")...)
+	if failed, ok := errors.AsType[*git.ExitError](err); ok && failed.Cause == nil {
+		return nil, &git.Error{Code: CodeInvalidPatch, Param: m.patch, Err: err, Message: "the patch can't be read"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parseNames(out)
+}
+
+// parseNames reads `git apply --numstat -z`: "added TAB deleted TAB path NUL".
+func parseNames(out []byte) ([]string, error) {
+	var names []string
+	for line := range bytes.SplitSeq(bytes.TrimSuffix(out, []byte{0}), []byte{0}) {
+		fields := strings.SplitN(string(line), "\t", 3)
+		if len(fields) != 3 || fields[2] == "" {
+			return nil, fmt.Errorf("git lists the patch with the line %.100q", line)
+		}
+		names = append(names, fields[2])
+	}
+	return names, nil
+}
+
+// look notes what the user's tree has at the patch's paths.
+func (m *merge) look(root folder.Dir) error {
+	at := folder.NewCursor(root, false)
+	defer at.Close()
+	for _, name := range m.names {
+		dir, base, err := at.Parent(name)
+		if errors.Is(err, unix.ENOENT) {
+			m.existing[name] = placed{kind: absent}
+			continue
+		}
+		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+			m.existing[name] = placed{kind: unreachable}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		st, err := dir.Lstat(base)
+		switch {
+		case errors.Is(err, unix.ENOENT):
+			m.existing[name] = placed{kind: absent}
+		case err != nil:
+			return err
+		case git.ModeOf(st.Mode) == 0:
+			m.existing[name] = placed{kind: occupied}
+		default:
+			m.existing[name] = placed{kind: file, stat: folder.StatOf(&st)}
+		}
+	}
+	return nil
+}
+
+// fillIndex makes our index the user's with the files as they are now at the
+// patch's paths, tracked or not. Entries that are marked so that git does not
+// look at the file lose the mark: a change there must not be overwritten.
+func (m *merge) fillIndex(ctx context.Context) error {
+	if m.user != nil {
+		if err := m.user.CopyIndex(m.index); err != nil {
+			return err
+		}
+	}
+	marked, err := git.MarkedEntries(ctx, m.tree)
+	if err != nil {
+		return err
+	}
+	var entries, present strings.Builder
+	for _, name := range m.names {
+		entry, isMarked := marked[name]
+		switch {
+		case m.existing[name].kind != file:
+			entries.WriteString("0 " + strings.Repeat("0", 2*m.repo.Format.Size()) + "\t" + name + "\x00")
+			continue
+		case isMarked:
+			entries.WriteString(entry.Mode + " " + entry.Oid + " 0\t" + name + "\x00")
+		}
+		present.WriteString(name + "\x00")
+	}
+	if _, err := m.tree.Run(ctx, strings.NewReader(entries.String()), "update-index", "-z",
+		"--index-info"); err != nil {
+		return err
+	}
+	_, err = m.tree.Run(ctx, strings.NewReader(present.String()), "update-index", "--force-write-index", "--add",
+		"--replace", "-z", "--stdin")
+	return err
+}
+
+// mergeIndex applies the patch to our index. Exit 0 means that every file
+// merged cleanly; anything else leaves the index unusable.
+func (m *merge) mergeIndex(ctx context.Context) error {
+	before := m.index + ".before"
+	if err := git.CopyFile(m.index, before); err != nil {
+		return err
+	}
+	_, err := m.gitApply(ctx, m.index, "--cached", "--3way")
+	failed, ok := errors.AsType[*git.ExitError](err)
+	if !ok || failed.Cause != nil || git.IsDiskFull(err) {
+		return err
+	}
+	return m.findConflicts(ctx, before, err)
+}
+
+// compare turns the difference of two states of the index into work.
+func (m *merge) compare(before, after map[string]git.IndexEntry) (*ApplyResult, error) {
+	result := &ApplyResult{Path: m.top, Written: []string{}, Deleted: []string{}}
+	var blocked []string
+	for _, name := range m.names {
+		old, had := before[name]
+		now, has := after[name]
+		switch {
+		case had && !has:
+			result.Deleted = append(result.Deleted, name)
+		case has && now.Mode == "160000":
+			return nil, &git.Error{Code: CodeInvalidPatch, Param: name,
+				Message: fmt.Sprintf("the patch changes the submodule %q", name)}
+		case has && (!had || old != now):
+			result.Written = append(result.Written, name)
+		}
+	}
+	for _, name := range result.Written {
+		if m.blocked(name, result.Deleted) {
+			blocked = append(blocked, name)
+		}
+	}
+	if len(blocked) > 0 {
+		return nil, m.conflict(blocked, nil)
+	}
+	return result, nil
+}
+
+// blocked reports whether something that the patch doesn't remove is in the
+// way of a new file: a parent that is no directory, or a directory.
+func (m *merge) blocked(name string, deleted []string) bool {
+	switch m.existing[name].kind {
+	case occupied:
+		return !slices.ContainsFunc(deleted, func(gone string) bool { return strings.HasPrefix(gone, name+"/") })
+	case unreachable:
+		for parent, _ := folder.Split(name); parent != ""; parent, _ = folder.Split(parent) {
+			if slices.Contains(deleted, parent) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// entries reads an index of ours, as far as the patch is concerned.
+func (m *merge) entries(ctx context.Context, index string) (map[string]git.IndexEntry, error) {
+	out, err := m.repo.Git().With("GIT_INDEX_FILE="+index).Run(ctx, nil, "ls-files", "--stage", "-z")
+	if err != nil {
+		return nil, err
+	}
+	entries := map[string]git.IndexEntry{}
+	for line := range bytes.SplitSeq(bytes.TrimSuffix(out, []byte{0}), []byte{0}) {
+		about, path, ok := strings.Cut(string(line), "\t") // "mode id stage"
+		fields := strings.Fields(about)
+		if !ok || len(fields) != 3 {
+			continue // an empty index
+		}
+		if _, concerned := slices.BinarySearch(m.names, path); !concerned {
+			continue
+		}
+		if fields[2] != "0" {
+			return nil, m.conflict([]string{path}, nil)
+		}
+		entries[path] = git.IndexEntry{Mode: fields[0], Oid: fields[1]}
+	}
+	return entries, nil
+}

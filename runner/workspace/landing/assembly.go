@@ -1,0 +1,138 @@
+package landing
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"holon/runner/workspace/git"
+)
+
+// maxPack bounds the pack that is taken into the user's repository, in bytes.
+const maxPack = 4 << 30
+
+// assembly makes commits of a run's trees and lets them into the user's
+// repository through a quarantine.
+//
+//	run's objects ─▶ commits ─▶ quarantine: index-pack --strict ─▶ user's repository
+type assembly struct {
+	user    *git.UserRepository
+	options CheckoutOptions
+	scratch string
+
+	source git.Repository // reads the user's and the run's objects, gets the commits
+}
+
+// build makes the commits and returns the last one and their number.
+//
+//	base ◀─ start (uncommitted changes, if the run began with some) ◀─ result
+//	base ◀─ the agent's own commits ◀─ result (what it did not commit, if any)
+func (a *assembly) build(ctx context.Context) (commit string, commits int, err error) {
+	o := a.options
+	a.source = git.Repository{Dir: filepath.Join(a.scratch, "source"), Format: a.user.Format,
+		Alternates: []string{a.user.Objects, o.Objects}}
+	if string(a.user.Format) != o.Info.ObjectFormat {
+		return "", 0, &git.Error{Code: git.CodeMissingObjects, Param: "--workspace",
+			Message: "the repository uses " + string(a.user.Format) + ", the run used " + o.Info.ObjectFormat,
+			Hint:    "name a clone of the repository that the run was made from"}
+	}
+	if err := a.create(a.source); err != nil {
+		return "", 0, err
+	}
+	if err := a.checkObjects(ctx); err != nil {
+		return "", 0, err
+	}
+	commit = o.Info.BaseCommit
+	if tip := o.Diff.History; o.History && tip != nil {
+		commit, commits = tip.Commit, tip.Commits
+		tree, err := a.source.Git().Line(ctx, "rev-parse", "--verify", "--end-of-options", commit+"^{tree}")
+		if err != nil {
+			return "", 0, err
+		}
+		if tree == o.Diff.ResultTree {
+			return commit, commits, nil
+		}
+	} else if o.Info.IncludedDirty {
+		subject := "Uncommitted changes at the start of run " + o.Run
+		if commit, err = a.commit(ctx, o.Diff.BaseTree, commit, subject, "Holon-Start: "+o.Run); err != nil {
+			return "", 0, err
+		}
+		commits++
+	}
+	commit, err = a.commit(ctx, o.Diff.ResultTree, commit, o.Title, "Holon-Run: "+o.Run)
+	return commit, commits + 1, err
+}
+
+// create makes a repository of ours that knows where a shallow history ends.
+func (a *assembly) create(repo git.Repository) error {
+	if err := repo.Create(); err != nil {
+		return err
+	}
+	return a.user.WriteShallow(repo)
+}
+
+// checkObjects looks for what the commits stand on. A run's base may be gone
+// from the user's repository, and its objects from the run's directory.
+func (a *assembly) checkObjects(ctx context.Context) error {
+	o := a.options
+	needs := []struct{ id, kind string }{{o.Info.BaseCommit, "commit"}, {o.Diff.BaseTree, "tree"},
+		{o.Diff.ResultTree, "tree"}}
+	if o.History && o.Diff.History != nil {
+		needs = append(needs, struct{ id, kind string }{o.Diff.History.Commit, "commit"})
+	}
+	for _, need := range needs {
+		if need.id == "" && need.kind == "commit" { // an unborn branch
+			continue
+		}
+		if git.ObjectID.MatchString(need.id) {
+			kind, err := a.source.Git().Line(ctx, "cat-file", "-t", need.id)
+			if err == nil && kind == need.kind {
+				continue
+			}
+			if ctx.Err() != nil {
+				return err
+			}
+		}
+		if need.id == o.Diff.BaseTree && need.id == a.source.Format.EmptyTree() {
+			continue
+		}
+		return &git.Error{Code: git.CodeMissingObjects, Param: "RUN",
+			Message: fmt.Sprintf("the %s %.64q of the run is neither in the repository nor in the run's directory",
+				need.kind, need.id),
+			Hint: "fetch it, name another clone with --workspace, or use holon apply " + o.Run}
+	}
+	return nil
+}
+
+// commit makes a commit by the user, dated when the run ended, so that the same
+// run gives the same commit.
+func (a *assembly) commit(ctx context.Context, tree, parent, subject, trailer string) (string, error) {
+	name, email := a.user.Identity()
+	date := strconv.FormatInt(a.options.At.Unix(), 10) + " +0000"
+	g := a.source.Git().With("GIT_AUTHOR_NAME="+name, "GIT_AUTHOR_EMAIL="+email, "GIT_AUTHOR_DATE="+date,
+		"GIT_COMMITTER_NAME="+name, "GIT_COMMITTER_EMAIL="+email, "GIT_COMMITTER_DATE="+date)
+	args := []string{"commit-tree", tree}
+	if parent != "" {
+		args = append(args, "-p", parent)
+	}
+	message := strings.Join(strings.Fields(subject), " ") + "\n\n" + trailer + "\n"
+	out, err := g.Run(ctx, strings.NewReader(message), args...)
+	if err != nil {
+		return "", fmt.Errorf("make a commit: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// quarantine packs what the commit needs beyond the run's base into a fresh
+// repository, where every object and link passes the checks of fsck --strict,
+// and returns the pack's path.
+func (a *assembly) quarantine(ctx context.Context, commit string) (pack string, err error) {
+	repo := git.Repository{Dir: filepath.Join(a.scratch, "quarantine"), Format: a.user.Format,
+		Alternates: []string{a.user.Objects}}
+	if err := a.create(repo); err != nil {
+		return "", err
+	}
+	return git.Transfer(ctx, a.source, repo, commit, a.options.Info.BaseCommit, maxPack)
+}

@@ -1,0 +1,431 @@
+package landing
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holon/runner/workspace"
+	"holon/runner/workspace/git"
+	"holon/runner/workspace/gittest"
+)
+
+// finished is the record of a run, as Checkout gets it.
+func finished(t testing.TB, repo string, tree *workspace.Tree, change func(dir string)) CheckoutOptions {
+	t.Helper()
+	change(tree.WorkDir())
+	runDir := t.TempDir()
+	objects := filepath.Join(runDir, "objects")
+	diff, err := tree.Diff(t.Context(), workspace.DiffOptions{Patch: filepath.Join(runDir, "diff.patch"), Objects: objects})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return CheckoutOptions{Run: "run_1", RunDir: runDir, Objects: objects, Info: tree.Info(), Diff: *diff, Dir: repo,
+		Title: "fix it", At: time.Unix(1_700_000_000, 0), Default: filepath.Join(t.TempDir(), "worktrees")}
+}
+
+func checkedOut(t testing.TB, o CheckoutOptions) *CheckoutResult {
+	t.Helper()
+	result, err := Checkout(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// wantRefusal fails unless err has the code, names the option at fault and a remedy.
+func wantRefusal(t testing.TB, err error, code string) {
+	t.Helper()
+	e, ok := errors.AsType[*git.Error](err)
+	if !ok || e.Code != code || e.Param == "" || e.Hint == "" {
+		t.Fatalf("error %v, want %s with its option and a remedy", err, code)
+	}
+}
+
+// userFiles is the fingerprint of what Checkout must not touch.
+func userFiles(t testing.TB, repo string) string {
+	t.Helper()
+	var kept []string
+	for line := range strings.Lines(gittest.Fingerprint(t, repo)) {
+		name := strings.Trim(strings.Fields(line)[0], `"`)
+		for _, part := range []string{"/.git/objects", "/.git/refs", "/.git/logs", "/.git/worktrees",
+			"/.git/packed-refs"} {
+			if strings.HasPrefix(name, part) {
+				line = ""
+			}
+		}
+		if name != "/.git" && name != "" { // their times change with what is in them
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "") + gittest.Run(t, repo, "sh", "-c", "git for-each-ref | grep -v refs/heads/holon/ || true")
+}
+
+// The result is a branch on the base with a real working tree, and nothing of
+// the user's is touched, whatever kind of repository it is.
+func TestCheckout(t *testing.T) {
+	gittest.Isolate(t)
+	files := map[string]string{"a.txt": "a\n", "d/b.txt": "b\n", "run.sh": "#!/bin/sh\n", "link": "-> a.txt"}
+	for _, tc := range []struct {
+		name    string
+		repo    func(t *testing.T) string
+		dir     string // within the repository
+		commits int
+	}{
+		{name: "plain", repo: func(t *testing.T) string { return gittest.NewRepo(t, files) }, commits: 1},
+		{name: "dirty", repo: func(t *testing.T) string {
+			repo := gittest.NewRepo(t, files)
+			gittest.Write(t, repo, map[string]string{"a.txt": "edited\n", "untracked": "u\n"})
+			return repo
+		}, commits: 2},
+		{name: "unborn", repo: func(t *testing.T) string {
+			repo := gittest.NewRepo(t, nil)
+			gittest.Write(t, repo, files)
+			return repo
+		}, commits: 2},
+		{name: "sub-directory", repo: func(t *testing.T) string { return gittest.NewRepo(t, files) }, dir: "d", commits: 1},
+		{name: "linked working tree", repo: func(t *testing.T) string {
+			linked := filepath.Join(t.TempDir(), "linked")
+			gittest.Run(t, gittest.NewRepo(t, files), "git", "worktree", "add", "-q", "-b", "topic", linked)
+			return linked
+		}, commits: 1},
+		{name: "sha256", repo: func(t *testing.T) string {
+			repo := t.TempDir()
+			gittest.Run(t, repo, "git", "init", "-q", "-b", "main", "--object-format=sha256")
+			gittest.Write(t, repo, files)
+			gittest.Run(t, repo, "sh", "-ec", "git add -A; git commit -qm base")
+			return repo
+		}, commits: 1},
+		{name: "shallow", repo: func(t *testing.T) string {
+			origin, repo := gittest.NewRepo(t, files), filepath.Join(t.TempDir(), "shallow")
+			gittest.Run(t, origin, "sh", "-ec", "echo 2 > a.txt; git commit -qam 2; echo 3 > a.txt; git commit -qam 3")
+			gittest.Run(t, origin, "git", "clone", "-q", "--depth=1", "file://"+origin, repo)
+			return repo
+		}, commits: 1},
+		{name: "partial clone", repo: func(t *testing.T) string {
+			origin, repo := gittest.NewRepo(t, files), filepath.Join(t.TempDir(), "partial")
+			gittest.Run(t, origin, "sh", "-ec", "git config uploadpack.allowFilter true; echo 2 > a.txt; git commit -qam 2")
+			gittest.Run(t, origin, "git", "clone", "-q", "--filter=blob:none", "file://"+origin, repo)
+			return repo
+		}, commits: 1},
+		{name: "detached", repo: func(t *testing.T) string {
+			repo := gittest.NewRepo(t, files)
+			gittest.Run(t, repo, "git", "checkout", "-q", "--detach")
+			return repo
+		}, commits: 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			repo := tc.repo(t)
+			tree := acquire(t, workspace.Options{Dir: filepath.Join(repo, tc.dir), IncludeDirty: true})
+			o := finished(t, filepath.Join(repo, tc.dir), tree, func(dir string) {
+				gittest.Run(t, tree.Dir(), "sh", "-ec", "echo more >> a.txt; rm d/b.txt; mkdir -p n; echo new > n/new; "+
+					"chmod +x a.txt; rm run.sh; ln -s a.txt run.sh")
+				gittest.Write(t, dir, map[string]string{"here": "x"})
+			})
+			before := userFiles(t, repo)
+			result := checkedOut(t, o)
+			gittest.WantUntouched(t, before, userFiles(t, repo))
+			if result.Existing || result.Branch != "holon/run_1" || result.Commits != tc.commits ||
+				result.Path != filepath.Join(o.Default, "run_1") {
+				t.Errorf("%+v", result)
+			}
+			if got := gittest.Run(t, repo, "git", "rev-parse", "holon/run_1^{tree}"); got != o.Diff.ResultTree+"\n" {
+				t.Errorf("the branch has the tree %s, the result is %s", got, o.Diff.ResultTree)
+			}
+			base := gittest.Run(t, repo, "sh", "-c", "git rev-parse --verify -q holon/run_1~"+string(rune('0'+tc.commits))+
+				" || true")
+			if strings.TrimSpace(base) != o.Info.BaseCommit {
+				t.Errorf("the branch stands on %q, not on %q", base, o.Info.BaseCommit)
+			}
+			if got := gittest.Run(t, result.Path, "sh", "-ec",
+				"git status --porcelain; git symbolic-ref HEAD; tail -n1 a.txt; cat n/new; readlink run.sh; test -x "+
+					"a.txt; test ! -e d/b.txt; git fsck --strict 2>&1 | grep -v -e dangling -e ^notice || true"); got != "refs/heads/holon/run_1\nmore\nnew\na.txt\n" {
+				t.Errorf("the working tree has\n%s", got)
+			}
+			if list := gittest.Run(t, repo, "git", "worktree", "list", "--porcelain"); !strings.Contains(list,
+				"locked holon: result of run_1\n") {
+				t.Errorf("not locked:\n%s", list)
+			}
+			if again := checkedOut(t, o); !again.Existing || again.Path != result.Path ||
+				again.Commit != result.Commit {
+				t.Errorf("the second time: %+v", again)
+			}
+			left, _ := filepath.Glob(filepath.Join(o.RunDir, ".checkout-*")) // the pattern is right
+			if len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+// Whatever ended it or was removed by hand, checking out again gets there.
+func TestCheckoutAgain(t *testing.T) {
+	gittest.Isolate(t)
+	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
+	tree := acquire(t, workspace.Options{Dir: repo})
+	o := finished(t, repo, tree, func(dir string) { gittest.Write(t, dir, map[string]string{"a.txt": "b\n"}) })
+	first := checkedOut(t, o)
+	for _, tc := range []struct {
+		name, do string
+	}{
+		{"the directory is gone", "rm -rf " + first.Path},
+		{"the working tree is gone", "git worktree remove -f -f " + first.Path},
+		{"cut off while filling", "cd " + first.Path +
+			"; i=$(git rev-parse --git-path index); rm $i a.txt; touch $i.lock"},
+		{"cut off before the branch", "git worktree remove -f -f " + first.Path +
+			"; git update-ref -d refs/heads/holon/run_1"},
+		{"all is gone", "git worktree remove -f -f " + first.Path + "; git branch -D holon/run_1"},
+		{"the registration is gone", "git worktree remove -f -f " + first.Path + "; rm " + registrationPath(o.RunDir)},
+		{"the branch went on", "cd " + first.Path +
+			"; echo c > a.txt; git commit -qam c; cd -; git worktree remove -f -f " + first.Path},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			gittest.Run(t, repo, "sh", "-ec", tc.do)
+			again := checkedOut(t, o)
+			if again.Existing || again.Branch != "holon/run_1" || again.Commit != first.Commit ||
+				again.Path != first.Path {
+				t.Errorf("%+v", again)
+			}
+			gittest.Run(t, again.Path, "git", "merge-base", "--is-ancestor", first.Commit, "HEAD")
+			gittest.Run(t, again.Path, "sh", "-ec", "test -z \"$(git status --porcelain)\"")
+		})
+	}
+}
+
+func TestCheckoutRefuses(t *testing.T) {
+	gittest.Isolate(t)
+	plain := t.TempDir()
+	gittest.Write(t, plain, map[string]string{"a.txt": "a\n"})
+	for _, tc := range []struct {
+		name, code string
+		change     func(t *testing.T, o *CheckoutOptions)
+	}{
+		{"plain directory", CodeNotARepository, func(t *testing.T, o *CheckoutOptions) { o.Dir = plain }},
+		{"branch exists", CodeBranchExists, func(t *testing.T, o *CheckoutOptions) { o.Branch = "main" }},
+		{"branch below another", CodeBranchExists, func(t *testing.T, o *CheckoutOptions) { o.Branch = "main/x" }},
+		{"branch above another", CodeBranchExists, func(t *testing.T, o *CheckoutOptions) {
+			gittest.Run(t, o.Dir, "git", "branch", "up/down")
+			o.Branch = "up"
+		}},
+		{"path exists", CodePathExists, func(t *testing.T, o *CheckoutOptions) { o.Path = plain }},
+		{"path is a file", CodePathExists, func(t *testing.T, o *CheckoutOptions) {
+			o.Path = filepath.Join(plain, "a.txt")
+		}},
+		{"branch name", git.CodeInvalidOption, func(t *testing.T, o *CheckoutOptions) { o.Branch = "-f" }},
+		{"another repository", git.CodeMissingObjects, func(t *testing.T, o *CheckoutOptions) {
+			o.Dir = gittest.NewRepo(t, map[string]string{"x": "x"})
+		}},
+		{"objects are gone", git.CodeMissingObjects, func(t *testing.T, o *CheckoutOptions) { o.Objects = plain }},
+		{"no change", CodeNothingChanged, func(t *testing.T, o *CheckoutOptions) {
+			o.Diff.ResultTree = o.Diff.BaseTree
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
+			tree := acquire(t, workspace.Options{Dir: repo})
+			o := finished(t, repo, tree, func(dir string) { gittest.Write(t, dir, map[string]string{"a.txt": "b\n"}) })
+			tc.change(t, &o)
+			before := gittest.Fingerprint(t, o.Dir)
+			_, err := Checkout(t.Context(), o)
+			wantRefusal(t, err, tc.code)
+			gittest.WantUntouched(t, before, gittest.Fingerprint(t, o.Dir))
+			if known, err := ReadRegistration(o.RunDir); known != nil || err != nil {
+				t.Errorf("registered: %+v, %v", known, err)
+			}
+		})
+	}
+}
+
+// A branch of the run's name gives way to its id when the name is taken.
+func TestCheckoutBranchName(t *testing.T) {
+	gittest.Isolate(t)
+	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
+	tree := acquire(t, workspace.Options{Dir: repo})
+	o := finished(t, repo, tree, func(dir string) { gittest.Write(t, dir, map[string]string{"a.txt": "b\n"}) })
+	gittest.Run(t, repo, "git", "branch", "holon/Fix-the-login")
+	o.Name = " Fix the login!"
+	if got := checkedOut(t, o); got.Branch != "holon/run_1" {
+		t.Error(got.Branch)
+	}
+}
+
+// Filters of the user's own don't run, and the user is told what that means.
+func TestCheckoutRunsNoFilter(t *testing.T) {
+	gittest.Isolate(t)
+	repo := gittest.NewRepo(t, map[string]string{"a.bin": "stored\n", "a.txt": "a\n", ".gitattributes": "*.bin filter=lfs\n"})
+	marker := filepath.Join(t.TempDir(), "ran")
+	gittest.Run(t, repo, "git", "config", "filter.lfs.smudge", "tee "+marker+" | tr a-z A-Z")
+	gittest.Run(t, repo, "git", "config", "filter.lfs.clean", "tr A-Z a-z")
+	gittest.Run(t, repo, "git", "config", "filter.lfs.required", "true")
+	tree := acquire(t, workspace.Options{Dir: repo})
+	o := finished(t, repo, tree, func(dir string) { gittest.Write(t, dir, map[string]string{"b.bin": "b\n"}) })
+	result := checkedOut(t, o)
+	if got := gittest.Run(t, result.Path, "cat", "a.bin", "b.bin"); got != "stored\nb\n" || git.Exists(marker) {
+		t.Errorf("%q, the filter ran: %v", got, git.Exists(marker))
+	}
+	if len(result.Warnings) == 0 || result.Warnings[0].Code != WarnUnfiltered ||
+		!strings.HasPrefix(result.Warnings[0].Message, "2 files") {
+		t.Errorf("%+v", result.Warnings)
+	}
+	gittest.Run(t, result.Path, "sh", "-ec", "test -z \"$(git status --porcelain)\"; git read-tree --empty; git reset --hard -q")
+	if got := gittest.Run(t, result.Path, "cat", "a.bin", "b.bin"); got != "STORED\nB\n" {
+		t.Errorf("by the advice: %q", got)
+	}
+}
+
+// Damaged and hostile objects don't get past the quarantine.
+func TestQuarantine(t *testing.T) {
+	gittest.Isolate(t)
+	for name, plant := range map[string]string{
+		"harmless":             `blob=$(echo x | git hash-object -w --stdin); printf '100644 blob %s\tgitx\n' $blob | git mktree`,
+		"dot git":              `blob=$(echo x | git hash-object -w --stdin); printf '100644 blob %s\t.GIT\n' $blob | git mktree`,
+		"dot dot":              `blob=$(echo x | git hash-object -w --stdin); printf '40000 ..\0' > t; git mktree </dev/null | xxd -r -p >> t; git hash-object -t tree -w --stdin --literally < t`,
+		"hfs":                  `blob=$(echo x | git hash-object -w --stdin); printf '100644 blob %s\t.g\342\200\214it\n' $blob | git mktree`,
+		"ntfs":                 `blob=$(echo x | git hash-object -w --stdin); printf '100644 blob %s\tgit~1\n' $blob | git mktree`,
+		"link for .gitmodules": `blob=$(printf /etc/passwd | git hash-object -w --stdin); printf '120000 blob %s\t.gitmodules\n' $blob | git mktree`,
+		"option as submodule":  `blob=$(printf '[submodule "x"]\n\tpath = x\n\turl = --upload-pack=touch\n' | git hash-object -w --stdin); printf '100644 blob %s\t.gitmodules\n' $blob | git mktree`,
+		"padded mode":          `blob=$(echo x | git hash-object -w --stdin); (printf '0100644 a\0'; printf %s $blob | xxd -r -p) > t; git hash-object -t tree -w --stdin --literally < t`,
+		"missing blob":         `printf '100644 blob 1111111111111111111111111111111111111111\ta\n' | git mktree --missing`,
+		"not sorted":           `blob=$(echo x | git hash-object -w --stdin); (printf '100644 b\0'; printf %s $blob | xxd -r -p; printf '100644 a\0'; printf %s $blob | xxd -r -p) > t; git hash-object -t tree -w --stdin --literally < t`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
+			tree := acquire(t, workspace.Options{Dir: repo})
+			o := finished(t, repo, tree, func(dir string) { gittest.Write(t, dir, map[string]string{"a.txt": "b\n"}) })
+			evil := gittest.NewRepo(t, nil)
+			o.Diff.ResultTree = strings.TrimSpace(gittest.Run(t, evil, "sh", "-ec", plant))
+			gittest.Run(t, evil, "cp", "-r", filepath.Join(evil, ".git/objects")+"/.", o.Objects)
+			before := gittest.Fingerprint(t, repo)
+			_, err := Checkout(t.Context(), o)
+			if name == "harmless" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			wantRefusal(t, err, git.CodeUnsafeObjects)
+			t.Log(err)
+			gittest.WantUntouched(t, before, gittest.Fingerprint(t, repo))
+		})
+	}
+}
+
+// What a person did in the working tree is never lost.
+func TestRemove(t *testing.T) {
+	gittest.Isolate(t)
+	for _, tc := range []struct {
+		name, do string
+		save     bool
+		why      string // "" when it goes
+		saved    string // content of the patch
+	}{
+		{name: "clean", do: "true"},
+		{name: "gone already", do: "cd ..; rm -rf run_1"},
+		{name: "ignored files", do: "echo x > x.log"},
+		{name: "committed", do: "echo c > a.txt; git commit -qam c"},
+		{name: "changed", do: "echo c > a.txt", why: "uncommitted changes"},
+		{name: "staged", do: "echo c > a.txt; git add a.txt", why: "uncommitted changes"},
+		{name: "untracked", do: "echo c > new", why: "uncommitted changes"},
+		{name: "saved", do: "echo c > a.txt; echo staged > s; git add s; echo 'un tracked' > 'a file'", save: true,
+			saved: "+un tracked"},
+		{name: "saved but nested", do: "git init -q n; echo x > n/f", save: true, why: "another repository"},
+		{name: "locked by another", do: "git worktree unlock .; git worktree lock --reason mine .",
+			why: "locked: \"mine\""},
+		{name: "unlocked", do: "git worktree unlock ."},
+		{name: "detached with commits", do: "git checkout -q --detach; echo c > a.txt; git commit -qam c",
+			why: "no branch"},
+		{name: "detached on a branch", do: "git checkout -q --detach main"},
+		{name: "another branch", do: "git checkout -q -b other"},
+		{name: "merge under way", do: "echo c > a.txt; git commit -qam c; git checkout -q -b x HEAD~; echo d > " +
+			"a.txt; git commit -qam d; ! git merge -q holon/run_1; git reset -q; git checkout -q .; touch $(git " +
+			"rev-parse --git-path MERGE_HEAD)", why: "under way"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", ".gitignore": "*.log\n"})
+			tree := acquire(t, workspace.Options{Dir: repo})
+			o := finished(t, repo, tree, func(dir string) { gittest.Write(t, dir, map[string]string{"a.txt": "b\n"}) })
+			result := checkedOut(t, o)
+			gittest.Run(t, result.Path, "sh", "-ec", "("+tc.do+") >/dev/null 2>&1")
+			removed, err := Remove(t.Context(), RemoveOptions{RunDir: o.RunDir, Save: tc.save})
+			gittest.Run(t, repo, "git", "rev-parse", "--verify", "-q", "holon/run_1")
+			if tc.why != "" {
+				wantRefusal(t, err, CodeWorktreeInUse)
+				if _, statErr := os.Stat(result.Path); statErr != nil || !strings.Contains(err.Error(), tc.why) {
+					t.Errorf("%v, %v", err, statErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if git.Exists(result.Path) || git.Exists(registrationPath(o.RunDir)) ||
+				strings.Contains(gittest.Run(t, repo, "git", "worktree", "list"), "worktrees") {
+				t.Error("something is left")
+			}
+			if tc.saved != "" {
+				patch, err := os.ReadFile(removed.Saved)
+				if err != nil || !strings.Contains(string(patch), tc.saved) {
+					t.Errorf("saved %q, %v", patch, err)
+				}
+				gittest.Run(t, repo, "git", "checkout", "-q", "holon/run_1")
+				gittest.Run(t, repo, "git", "apply", removed.Saved)
+			}
+			if again, err := Remove(t.Context(), RemoveOptions{RunDir: o.RunDir}); again != nil || err != nil {
+				t.Errorf("the second time: %+v, %v", again, err)
+			}
+		})
+	}
+}
+
+func TestRemoveBranch(t *testing.T) {
+	gittest.Isolate(t)
+	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
+	tree := acquire(t, workspace.Options{Dir: repo})
+	o := finished(t, repo, tree, func(dir string) { gittest.Write(t, dir, map[string]string{"a.txt": "b\n"}) })
+	result := checkedOut(t, o)
+	gittest.Run(t, result.Path, "sh", "-ec", "echo c > a.txt; git commit -qam c")
+	_, err := Remove(t.Context(), RemoveOptions{RunDir: o.RunDir, DeleteBranch: true})
+	wantRefusal(t, err, CodeBranchExists)
+	gittest.Run(t, repo, "git", "merge", "-q", "holon/run_1")
+	removed, err := Remove(t.Context(), RemoveOptions{RunDir: o.RunDir, DeleteBranch: true})
+	if err != nil || !removed.BranchDeleted || gittest.Run(t, repo, "git", "branch", "--list", "holon/*") != "" {
+		t.Errorf("%+v, %v", removed, err)
+	}
+}
+
+// A repository that is gone leaves nothing to clean but the registration; a
+// working tree without a repository is left.
+func TestRemoveWithoutRepository(t *testing.T) {
+	gittest.Isolate(t)
+	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
+	tree := acquire(t, workspace.Options{Dir: repo})
+	o := finished(t, repo, tree, func(dir string) { gittest.Write(t, dir, map[string]string{"a.txt": "b\n"}) })
+	result := checkedOut(t, o)
+	gittest.Run(t, repo, "mv", ".git", "elsewhere")
+	defer gittest.Run(t, repo, "mv", "elsewhere", ".git") // for the tree's release
+	_, err := Remove(t.Context(), RemoveOptions{RunDir: o.RunDir, Save: true})
+	wantRefusal(t, err, CodeWorktreeInUse)
+	if err := os.RemoveAll(result.Path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Remove(t.Context(), RemoveOptions{RunDir: o.RunDir}); err != nil ||
+		git.Exists(registrationPath(o.RunDir)) {
+		t.Error(err)
+	}
+}
+
+func TestBranchName(t *testing.T) {
+	for name, want := range map[string]string{
+		"": "holon/run_1", "Fix the login!": "holon/Fix-the-login", "../../x": "holon/x", "-f": "holon/f",
+		"é": "holon/run_1", "a\nb\x1b[2J": "holon/a-b-2J",
+		strings.Repeat("ab-", 40): "holon/" + strings.TrimRight(strings.Repeat("ab-", 20), "-"),
+		"x.lock":                  "holon/x-lock", "@{-1}": "holon/1",
+	} {
+		if got := branchName(name, "run_1"); got != want || git.CheckBranch(got) != nil {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package landing
+
+import (
+	"fmt"
+	"strings"
+
+	"holon/runner/workspace"
+	"holon/runner/workspace/git"
+)
+
+// Confirm decides whether files that programs execute may be written. Nothing is
+// written when it returns an error, and nothing of such a change when it is nil.
+type Confirm func(files []workspace.Warning) error
+
+// ask asks about files that programs execute, if there are any.
+func (c Confirm) ask(warnings []workspace.Warning) error {
+	var files []workspace.Warning
+	for _, w := range warnings {
+		if w.Code == workspace.WarnExecuted {
+			files = append(files, w)
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	if c != nil {
+		return c(files)
+	}
+	return Unconfirmed(files)
+}
+
+// Unconfirmed is the error about files that are not written unless a person
+// agrees.
+func Unconfirmed(files []workspace.Warning) *git.Error {
+	e := &git.Error{Code: CodeExecutedFiles, Param: "--allow-executed",
+		Hint: "read them with holon diff, then give --allow-executed if you mean it"}
+	var names []string
+	for _, w := range files {
+		e.Paths = append(e.Paths, w.Path)
+		if len(names) < 10 {
+			names = append(names, fmt.Sprintf("%.200q", w.Path))
+		}
+	}
+	if len(files) > len(names) {
+		names = append(names, fmt.Sprintf("%d more", len(files)-len(names)))
+	}
+	e.Message = "nothing was written: programs execute " + strings.Join(names, ", ")
+	return e
+}

@@ -1,0 +1,47 @@
+package landing
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"holon/runner/workspace"
+	"holon/runner/workspace/git"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// wantCode fails unless err is a *git.Error with the code, and its message one line.
+func wantCode(t testing.TB, err error, code string) {
+	t.Helper()
+	if failed, ok := errors.AsType[*git.Error](err); !ok || failed.Code != code {
+		t.Fatalf("error %v (%T), want code %s", err, err, code)
+	}
+	if strings.ContainsRune(err.Error(), '\n') {
+		t.Fatalf("the message %q has several lines, want one", err)
+	}
+}
+
+// acquire opens a directory and acquires a tree of it, which is released at the end of the test.
+func acquire(t testing.TB, options workspace.Options) *workspace.Tree {
+	t.Helper()
+	options.CacheDir, options.Name = filepath.Join(t.TempDir(), "cache"), "run-test"
+	source, err := workspace.Open(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := source.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := tree.Release(context.Background()); err != nil { // the test's context is over by now
+			t.Error(err)
+		}
+	})
+	return tree
+}

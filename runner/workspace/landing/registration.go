@@ -1,0 +1,97 @@
+package landing
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"holon/internal/durable"
+	"holon/runner/workspace/folder"
+	"holon/runner/workspace/git"
+)
+
+// Names of files that Checkout adds to a run's directory.
+const (
+	CheckoutFile = "checkout.json" // the Registration
+	CheckoutLock = "checkout.lock" // held while it or what it tells of changes
+)
+
+// registrationSchema is the value of "schema" in every registration.
+const registrationSchema = "holon.checkout/1"
+
+// Registration is checkout.json in a run's directory: which branch and working
+// tree Checkout made. It is written before they are, and removed with the
+// working tree; the branch stays.
+type Registration struct {
+	Schema     string    `json:"schema"`
+	Run        string    `json:"run_id"`
+	Repository string    `json:"repository"` // the git directory that is shared by all working trees, absolute
+	Branch     string    `json:"branch"`     // without refs/heads/
+	Base       string    `json:"base"`       // commit that the run started from; empty on an unborn branch
+	Commit     string    `json:"commit"`     // that the branch was made at
+	Commits    int       `json:"commits"`    // above base
+	Path       string    `json:"path"`       // of the working tree, absolute
+	CreatedAt  time.Time `json:"created_at"`
+}
+
+// ReadRegistration returns what was checked out of the run in runDir; nil when
+// nothing was.
+func ReadRegistration(runDir string) (*Registration, error) {
+	path := registrationPath(runDir)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	r := &Registration{}
+	err := json.Unmarshal([]byte(git.ReadSmall(path)), r)
+	if err == nil && (r.Schema != registrationSchema || !filepath.IsAbs(r.Path) || !filepath.IsAbs(r.Repository) ||
+		!git.ObjectID.MatchString(r.Commit) || git.CheckBranch(r.Branch) != nil) {
+		err = errors.New("it lacks what it must have")
+	}
+	if err != nil {
+		return nil, &git.Error{Code: git.CodeFailed, Param: "RUN", Err: err,
+			Message: "the registration " + path + " can't be read",
+			Hint:    "look at `git worktree list`, then remove the file"}
+	}
+	return r, nil
+}
+
+func registrationPath(runDir string) string { return filepath.Join(runDir, CheckoutFile) }
+
+func (r Registration) write(runDir string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", CheckoutFile, err)
+	}
+	return durable.WriteFile(registrationPath(runDir), append(text, '\n'), 0o600)
+}
+
+// reason is what git says of the lock; it tells our locks from others.
+func (r Registration) reason() string { return "holon: result of " + r.Run }
+
+// gitDirOf returns the git directory of a linked working tree as its repository
+// names it, empty when it has none there. The working tree is not asked: what
+// is in it may be anybody's.
+func (r Registration) gitDirOf() string {
+	all := filepath.Join(r.Repository, "worktrees")
+	dir, err := folder.Open(all)
+	if err != nil {
+		return ""
+	}
+	defer dir.Close()
+	names, _ := dir.Names()
+	for _, name := range names {
+		if named, _ := git.ReadIn(all, name+"/gitdir"); strings.TrimRight(named, "\n") == filepath.Join(r.Path, ".git") {
+			return filepath.Join(all, name)
+		}
+	}
+	return ""
+}
+
+// filled reports whether the working tree got its files: git writes the index
+// after the last of them.
+func (r Registration) filled() bool { return git.Exists(filepath.Join(r.gitDirOf(), "index")) }

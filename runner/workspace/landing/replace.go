@@ -1,0 +1,282 @@
+package landing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"holon/runner/workspace/folder"
+	"holon/runner/workspace/git"
+
+	"golang.org/x/sys/unix"
+)
+
+// replace carries out a merge: the new contents are laid out beside the tree's
+// files, what they replace is moved aside, and only then are they moved into
+// place. Any error before the end moves everything back.
+func (m *merge) replace(ctx context.Context, root folder.Dir, result *ApplyResult) error {
+	if len(result.Written)+len(result.Deleted) == 0 {
+		return nil
+	}
+	// Within the tree, because a rename must not cross file systems.
+	stage, err := os.MkdirTemp(m.top, ".holon-apply-")
+	if err != nil {
+		return err
+	}
+	if err := m.stageFiles(ctx, filepath.Join(stage, "new"), result.Written); err != nil {
+		return errors.Join(fmt.Errorf("write new contents: %w", err), os.RemoveAll(stage))
+	}
+	r, err := newReplacement(root, stage)
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(stage))
+	}
+	defer r.close()
+	if err := r.carryOut(m, result); err != nil {
+		if undoErr := r.undo(); undoErr != nil {
+			return fmt.Errorf("%w; not everything could be moved back, the former files are in %s: %w", err, stage,
+				undoErr)
+		}
+		return errors.Join(err, os.RemoveAll(stage))
+	}
+	return os.RemoveAll(stage)
+}
+
+// stageFiles writes files of the index beneath dir, with the line endings of
+// the user's repository but without running any filter program.
+func (m *merge) stageFiles(ctx context.Context, dir string, names []string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil || len(names) == 0 {
+		return err
+	}
+	_, err := m.tree.Run(ctx, strings.NewReader(strings.Join(names, "\x00")+"\x00"), "checkout-index", "-z",
+		"--stdin", "--force", "--prefix="+dir+"/")
+	return err
+}
+
+// replacement moves files and remembers how to move them back.
+type replacement struct {
+	root, fresh, old folder.Dir
+	tree, staged     *folder.Cursor
+	undos            []func() error
+	moved            int
+}
+
+func newReplacement(root folder.Dir, stage string) (*replacement, error) {
+	if err := os.Mkdir(filepath.Join(stage, "old"), 0o700); err != nil {
+		return nil, err
+	}
+	old, err := folder.Open(filepath.Join(stage, "old"))
+	if err != nil {
+		return nil, err
+	}
+	fresh, err := folder.Open(filepath.Join(stage, "new"))
+	if err != nil {
+		old.Close()
+		return nil, err
+	}
+	return &replacement{root: root, fresh: fresh, old: old, tree: folder.NewCursor(root, false),
+		staged: folder.NewCursor(fresh, false)}, nil
+}
+
+func (r *replacement) close() {
+	r.tree.Close()
+	r.staged.Close()
+	r.fresh.Close()
+	r.old.Close()
+}
+
+func (r *replacement) carryOut(m *merge, result *ApplyResult) error {
+	for _, names := range [][]string{result.Deleted, result.Written} {
+		for _, name := range names {
+			if m.existing[name].kind != file {
+				continue
+			}
+			if err := r.moveAside(name, m.existing[name].stat); err != nil {
+				return fmt.Errorf("move %q aside: %w", name, err)
+			}
+		}
+	}
+	for _, name := range slices.Backward(result.Deleted) {
+		if err := r.removeEmptyParents(name); err != nil {
+			return fmt.Errorf("remove empty directories of %q: %w", name, err)
+		}
+	}
+	for _, name := range result.Written {
+		if m.existing[name].kind == occupied && r.stillThere(name) { // a directory with files the patch doesn't know
+			return m.conflict([]string{name}, nil)
+		}
+		if err := r.moveIn(name); err != nil {
+			return fmt.Errorf("put %q in place: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// moveAside takes a file out of the tree if it is still the one looked at.
+func (r *replacement) moveAside(name string, expected folder.Stat) error {
+	dir, base, err := r.tree.Parent(name)
+	if err != nil {
+		return meanwhile(name, err)
+	}
+	to := strconv.Itoa(r.moved)
+	r.moved++
+	if err := unix.Renameat(dir.FD, base, r.old.FD, to); err != nil {
+		return meanwhile(name, err)
+	}
+	r.undos = append(r.undos, func() error { return r.moveBack(r.old, to, name) })
+	st, err := r.old.Lstat(to)
+	if err != nil {
+		return err
+	}
+	found := folder.StatOf(&st)
+	found.CtimeSec, found.CtimeNsec = expected.CtimeSec, expected.CtimeNsec // the move itself is a change
+	if found != expected {
+		return meanwhile(name, nil)
+	}
+	return nil
+}
+
+func meanwhile(name string, cause error) error {
+	return &git.Error{Code: CodeChangedMeanwhile, Param: name, Err: cause,
+		Message: fmt.Sprintf("%q changed while the patch was being applied", name),
+		Hint:    "nothing was changed; try again"}
+}
+
+// removeEmptyParents removes the directories that the patch left empty, as git
+// does. One that isn't empty is kept.
+func (r *replacement) removeEmptyParents(name string) error {
+	r.tree.Close()
+	for dir, _ := folder.Split(name); dir != ""; dir, _ = folder.Split(dir) {
+		parent, base, err := r.tree.Parent(dir)
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		st, err := parent.Lstat(base)
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		err = unix.Unlinkat(parent.FD, base, unix.AT_REMOVEDIR)
+		if err == unix.ENOTEMPTY || err == unix.EEXIST || err == unix.ENOTDIR {
+			return nil
+		}
+		if err != nil {
+			return os.NewSyscallError("rmdir", err)
+		}
+		r.undos = append(r.undos, func() error { return r.makeAgain(dir, st.Mode&0o7777) })
+		r.tree.Close()
+	}
+	return nil
+}
+
+func (r *replacement) stillThere(name string) bool {
+	dir, base, err := r.tree.Parent(name)
+	if err == nil {
+		_, err = dir.Lstat(base)
+	}
+	return err == nil
+}
+
+// moveIn puts a staged file at its path, where nothing may be.
+func (r *replacement) moveIn(name string) error {
+	if err := r.makeParents(name); err != nil {
+		return err
+	}
+	from, base, err := r.staged.Parent(name)
+	if err != nil {
+		return err
+	}
+	to, _, err := r.tree.Parent(name)
+	if err != nil {
+		return meanwhile(name, err)
+	}
+	if err := unix.Renameat2(from.FD, base, to.FD, base, unix.RENAME_NOREPLACE); err != nil {
+		if err == unix.EEXIST {
+			return meanwhile(name, err)
+		}
+		return os.NewSyscallError("rename", err)
+	}
+	r.undos = append(r.undos, func() error { return r.takeOut(name) })
+	return nil
+}
+
+func (r *replacement) makeParents(name string) error {
+	dir, _ := folder.Split(name)
+	at := ""
+	for part := range strings.SplitSeq(dir, "/") {
+		if part == "" {
+			return nil
+		}
+		at = folder.Join(at, part)
+		parent, base, err := r.tree.Parent(at)
+		if err != nil {
+			return meanwhile(name, err)
+		}
+		switch err := unix.Mkdirat(parent.FD, base, 0o777); err {
+		case nil:
+			made := at
+			r.undos = append(r.undos, func() error { return r.removeMade(made) })
+		case unix.EEXIST:
+		default:
+			return os.NewSyscallError("mkdir", err)
+		}
+	}
+	return nil
+}
+
+// undo takes every step back, last first.
+func (r *replacement) undo() error {
+	var err error
+	for _, step := range slices.Backward(r.undos) {
+		r.tree.Close() // directories have come and gone
+		r.staged.Close()
+		if stepErr := step(); stepErr != nil {
+			err = errors.Join(err, fmt.Errorf("undo: %w", stepErr))
+		}
+	}
+	return err
+}
+
+func (r *replacement) moveBack(from folder.Dir, base, name string) error {
+	to, target, err := r.tree.Parent(name)
+	if err != nil {
+		return err
+	}
+	return os.NewSyscallError("rename", unix.Renameat2(from.FD, base, to.FD, target, unix.RENAME_NOREPLACE))
+}
+
+func (r *replacement) makeAgain(dir string, mode uint32) error {
+	parent, base, err := r.tree.Parent(dir)
+	if err != nil {
+		return err
+	}
+	if err := unix.Mkdirat(parent.FD, base, 0o700); err != nil {
+		return os.NewSyscallError("mkdir", err)
+	}
+	return parent.Chmod(base, mode)
+}
+
+func (r *replacement) takeOut(name string) error {
+	dir, base, err := r.tree.Parent(name)
+	if err != nil {
+		return err
+	}
+	return os.NewSyscallError("unlink", unix.Unlinkat(dir.FD, base, 0))
+}
+
+func (r *replacement) removeMade(dir string) error {
+	parent, base, err := r.tree.Parent(dir)
+	if err != nil {
+		return err
+	}
+	return os.NewSyscallError("rmdir", unix.Unlinkat(parent.FD, base, unix.AT_REMOVEDIR))
+}

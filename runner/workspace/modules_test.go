@@ -1,0 +1,37 @@
+package workspace
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"holon/runner/workspace/gittest"
+)
+
+// A submodule at another commit than HEAD has makes the workspace dirty, staged
+// or not, and is part of the snapshot.
+func TestMovedSubmodule(t *testing.T) {
+	gittest.Isolate(t)
+	lib := gittest.NewRepo(t, map[string]string{"lib.txt": "lib\n"})
+	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
+	gittest.Run(t, repo, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", lib, "lib")
+	gittest.Run(t, repo, "git", "commit", "-qam", "lib")
+	if openSource(t, Options{Dir: repo}).info.Dirty {
+		t.Error("a clean submodule counts as a change")
+	}
+	sub := filepath.Join(repo, "lib")
+	gittest.Write(t, sub, map[string]string{"lib.txt": "newer\n"})
+	gittest.Run(t, sub, "git", "commit", "-qam", "newer")
+	commit := strings.TrimSpace(gittest.Run(t, sub, "git", "rev-parse", "HEAD"))
+	for _, stage := range []string{"true", "git add lib", "git config submodule.lib.ignore all"} {
+		gittest.Run(t, repo, "sh", "-ec", stage)
+		tree := acquire(t, Options{Dir: repo, IncludeDirty: true})
+		if info := tree.Info(); !info.IncludedDirty || len(info.Submodules) != 1 ||
+			info.Submodules[0].Commit != commit {
+			t.Errorf("%s: %+v", stage, info)
+		}
+		if got := gittest.Contents(t, tree.Dir())["lib/lib.txt"]; got != "newer\n" {
+			t.Errorf("%s: lib.txt = %q", stage, got)
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package workspace
+
+import (
+	"strings"
+	"testing"
+)
+
+func FuzzParseChanges(f *testing.F) {
+	zero, id := strings.Repeat("0", 40), strings.Repeat("ab", 20)
+	f.Add([]byte(":100644 100644 " + id + " " + id + " M\x00a\x00:000000 100644 " + zero + " " + id +
+		" A\x00b\n\x00:100644 100755 " + id + " " + id +
+		" R086\x00c\x00d\x001\t2\ta\x00-\t-\tb\n\x000\t0\t\x00c\x00d\x00"))
+	f.Add([]byte(":100644 000000 " + id + " " + zero + " D\x00a\x000\t1\ta\x00"))
+	f.Add([]byte(":\x00"))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, out []byte) {
+		changes, err := parseChanges(out)
+		if err != nil {
+			return
+		}
+		for _, c := range changes {
+			if c.Path == "" || c.Status == "" || (c.Status == "renamed") != (c.From != "") && c.From != "" {
+				t.Fatalf("accepted %+v", c)
+			}
+		}
+	})
+}

@@ -72,3 +72,20 @@ func lastComplaint(logs []byte) string {
 	}
 	return last
 }
+
+// ResponseFailure says why a final response is not completed, nil when it is. It is the container's word,
+// made fit to be printed.
+func ResponseFailure(resp *responses.Response) *state.Failure {
+	switch {
+	case resp.Status == responses.StatusCompleted:
+		return nil
+	case resp.Status == responses.StatusCancelled:
+		return &state.Failure{Code: responses.CodeCancelled, Message: "the turn was cancelled"}
+	case resp.Status == responses.StatusIncomplete && resp.IncompleteDetails != nil:
+		reason := OneLine(resp.IncompleteDetails.Reason, 100)
+		return &state.Failure{Code: reason, Message: "the turn ended early: " + reason}
+	case resp.Error != nil:
+		return &state.Failure{Code: OneLine(resp.Error.Code, 100), Message: OneLine(resp.Error.Message, 2000)}
+	}
+	return &state.Failure{Code: responses.CodeServerError, Message: "the turn failed"}
+}

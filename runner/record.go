@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 
 	"holon/internal/durable"
-	"holon/internal/procfs"
 	"holon/responses"
 	"holon/runner/engine"
 	"holon/runner/gateway"
@@ -26,9 +25,9 @@ const RecordSchema = "holon.session/1"
 // still read.
 const agentRecordSchema = "holon.agent-session/1"
 
-// Record is session.json: what a session holds, for a process that finds it after its holon was killed. The session of a
-// run and that of an agent keep the same record. It is written durably before the container is made and after, mode
-// 0600, where no container sees it, and is removed when everything that it names is given up.
+// Record is session.json: what a session holds, for a process that finds it after its holon was killed. The
+// session of a run and that of an agent keep the same record. It is written durably before the container is
+// made and after, mode 0600, where no container sees it, and is removed when everything that it names is given up.
 type Record struct {
 	Schema string `json:"schema"`
 	Held
@@ -73,7 +72,7 @@ type RunRecord struct {
 
 const (
 	maxRecord         = 4 << 20
-	maxRecordedPrompt = 64 << 10
+	MaxRecordedPrompt = 64 << 10
 )
 
 // ReadRecord reads the record in dir; fs.ErrNotExist when its session holds nothing, or held nothing yet.
@@ -113,8 +112,8 @@ func ReadRecord(dir string) (*Record, error) {
 	return r, nil
 }
 
-// readRunRecord is ReadRecord for the directory of a run.
-func readRunRecord(dir string) (*Record, error) {
+// ReadRunRecord is ReadRecord for the directory of a run.
+func ReadRunRecord(dir string) (*Record, error) {
 	r, err := ReadRecord(dir)
 	if err == nil && r.RunRecord == nil {
 		return nil, incomplete(dir)
@@ -152,48 +151,4 @@ func RemoveRecord(dir string) error {
 		}
 	}
 	return nil
-}
-
-// noteUsage keeps beside the record what the turn took of models so far. It is
-// called while the turn runs, from a goroutine of its own.
-func (r *oneShot) noteUsage(a gateway.Account) {
-	data, err := json.MarshalIndent(a, "", "  ")
-	if err == nil {
-		err = durable.WriteFile(filepath.Join(r.run.Dir(), state.UsageFile), append(data, '\n'), 0o600)
-	}
-	if err != nil {
-		r.Session.Log.Warn("what the models took is not kept: a holon that attaches to the run would begin its budget anew", "run", r.run.ID(), "err", err)
-	}
-}
-
-// readUsage reads what noteUsage kept last, nothing where no model was asked.
-func readUsage(dir string) (a gateway.Account, err error) {
-	data, err := durable.ReadFile(filepath.Join(dir, state.UsageFile), maxRecord)
-	if errors.Is(err, fs.ErrNotExist) {
-		return a, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &a)
-	}
-	if err != nil {
-		return gateway.Account{}, fmt.Errorf("read %s: %w", state.UsageFile, err)
-	}
-	return a, nil
-}
-
-// Process is a procfs.Process as it stands in session.json.
-type Process struct {
-	PID   int    `json:"pid"`
-	Start uint64 `json:"start"` // in clock ticks since boot
-	Boot  string `json:"boot"`
-}
-
-// thisProcess identifies this process. Without /proc the result matches no
-// process.
-func thisProcess() Process {
-	p, err := procfs.Identify(os.Getpid())
-	if err != nil {
-		return Process{PID: os.Getpid()}
-	}
-	return Process(p)
 }

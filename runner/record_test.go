@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -16,7 +15,6 @@ import (
 	"holon/runner/workspace"
 	"holon/runner/workspace/folder"
 	"holon/state"
-	"holon/state/files"
 )
 
 func TestRecord(t *testing.T) {
@@ -31,7 +29,7 @@ func TestRecord(t *testing.T) {
 			Dir:    "/a", Sockets: "/b", Tree: &workspace.Held{Slot: "/c/0", Claim: "run_1",
 				Owner: &folder.Owner{UID: 1}},
 			SessionID: "sess_1", Image: "i", Model: "a/b", Fallbacks: []string{"x/y"}},
-		RunRecord: &RunRecord{Owner: thisProcess(), TurnID: "turn_1", Prompt: "do <it>", DiskBytes: 5, Keep: true,
+		RunRecord: &RunRecord{Owner: ThisProcess(), TurnID: "turn_1", Prompt: "do <it>", DiskBytes: 5, Keep: true,
 			Manifest: &state.Manifest{Model: "a/b", Warnings: []string{"w"}}},
 	}
 	if err := want.write(dir); err != nil {
@@ -108,54 +106,18 @@ func TestSignalReachesOnlyTheRecorded(t *testing.T) {
 	}
 	p := Process(found)
 	for _, other := range []Process{{p.PID, p.Start + 1, p.Boot}, {p.PID, p.Start, "another boot"}, {PID: p.PID}} {
-		if err := other.signal(syscall.SIGKILL); !state.IsCode(err, CodeStillRunning) {
+		if err := other.Signal(syscall.SIGKILL); !state.IsCode(err, CodeStillRunning) {
 			t.Errorf("%+v: %v", other, err)
 		}
 	}
-	if err := p.signal(syscall.Signal(0)); err != nil {
+	if err := p.Signal(syscall.Signal(0)); err != nil {
 		t.Fatalf("the process got a signal that was not for it: %v", err)
 	}
-	if err := p.signal(syscall.SIGTERM); err != nil {
+	if err := p.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = child.Wait() // it was signalled
-	if err := p.signal(syscall.SIGTERM); err != nil {
+	if err := p.Signal(syscall.SIGTERM); err != nil {
 		t.Errorf("one that is gone: %v", err)
-	}
-}
-
-// A run whose holon was killed before it recorded anything has an end, and
-// nothing among its results that the manifest does not list.
-func TestSettleUnbegun(t *testing.T) {
-	home, err := state.MakeHome(filepath.Join(t.TempDir(), "home"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	run, err := files.New(home).Create(t.Context(),
-		files.NewRun{ID: state.NewRunID(), Source: "/src", CreatedAt: time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{NotesFile, EgressFile} {
-		if err := os.WriteFile(filepath.Join(run.Dir(), name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := run.Close(); err != nil { // as the kernel does
-		t.Fatal(err)
-	}
-	recovery := &Recovery{Home: home, Version: "test"}
-	m, err := recovery.Settle(t.Context(), run.ID())
-	if err != nil || m.Status != state.StatusInterrupted || m.Error == nil || m.Error.Code != string(CodeNotStarted) {
-		t.Fatalf("%+v, %v", m, err)
-	}
-	entries, err := os.ReadDir(home.RunDir(run.ID()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		if name := e.Name(); name != state.ManifestFile && name != state.StartFile && name != state.LeaseFile {
-			t.Errorf("%s is left", name)
-		}
 	}
 }

@@ -42,10 +42,10 @@ import (
 	"holon/state/files"
 )
 
-// How long starting and stopping may take.
+// How long starting and stopping may take. StopGrace is what agentd gets to end in good order.
 const (
 	readyTimeout = 60 * time.Second
-	stopGrace    = 10 * time.Second
+	StopGrace    = 10 * time.Second
 )
 
 // Config says what a session runs.
@@ -89,8 +89,8 @@ type Config struct {
 	Version      string // of holon, told to the agent
 	MCPConfig    string // file with the MCP servers of the container; "": none
 
-	// Record, when it is not nil, is kept in RecordDir for as long as the session holds something: Start writes it before
-	// the container is made and after, with what the session holds filled in. TakeUp starts from it.
+	// Record, when it is not nil, is kept in RecordDir for as long as the session holds something: Start
+	// writes it before the container is made and after, with what the session holds filled in. TakeUp starts from it.
 	Record    *Record
 	RecordDir string
 	TreeCache string // cache of working trees, from which TakeUp resumes one
@@ -361,7 +361,7 @@ func (s *Session) Stop(ctx context.Context) error {
 		return nil
 	}
 	s.stopped = true
-	if err := s.cfg.Engine.Stop(ctx, s.handle, stopGrace); err != nil {
+	if err := s.cfg.Engine.Stop(ctx, s.handle, StopGrace); err != nil {
 		if removeErr := s.cfg.Engine.Remove(context.WithoutCancel(ctx), s.handle); removeErr != nil {
 			return errors.Join(err, removeErr)
 		}
@@ -395,7 +395,7 @@ func (s *Session) Close(ctx context.Context) error {
 		errs = append(errs, s.gateway.Close(ctx))
 		s.gateway = nil
 	}
-	errs = append(errs, s.closeEgress(), s.closeHostTools())
+	errs = append(errs, s.CloseEgress(), s.CloseHostTools())
 	if s.sockets != "" {
 		errs = append(errs, files.RemoveAll(s.sockets))
 		s.sockets = ""
@@ -407,9 +407,24 @@ func (s *Session) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// leaveTree keeps the tree as it is, for another to take up, whatever becomes of
-// the rest.
-func (s *Session) leaveTree() error {
+// Tree returns the session's working tree, nil when it has none.
+func (s *Session) Tree() *workspace.Tree { return s.tree }
+
+// ContainerID returns the engine's id of the container, "" when the session has none.
+func (s *Session) ContainerID() string {
+	if !s.created {
+		return ""
+	}
+	return s.handle.ID
+}
+
+// Logs returns the end of what the container's first process printed, at most limit bytes.
+func (s *Session) Logs(ctx context.Context, limit int64) ([]byte, error) {
+	return s.cfg.Engine.Logs(ctx, s.handle, limit)
+}
+
+// LeaveTree keeps the tree as it is, for another process to take up, whatever becomes of the rest of the session.
+func (s *Session) LeaveTree() error {
 	if s.tree == nil {
 		return nil
 	}
@@ -429,9 +444,9 @@ func (s *Session) Leave(ctx context.Context) error {
 		errs = append(errs, s.gateway.Close(ctx))
 		s.gateway = nil
 	}
-	errs = append(errs, s.closeEgress(), s.closeHostTools())
+	errs = append(errs, s.CloseEgress(), s.CloseHostTools())
 	if s.forget != nil {
 		s.forget()
 	}
-	return errors.Join(append(errs, s.leaveTree())...)
+	return errors.Join(append(errs, s.LeaveTree())...)
 }

@@ -82,6 +82,15 @@ type TurnResult struct {
 	OverQuota *Error
 }
 
+// Answer returns the text that the turn answered with, "" if it did not. It is
+// the model's: print it only after cleaning it for a terminal.
+func (t TurnResult) Answer() string {
+	if t.Response == nil {
+		return ""
+	}
+	return t.Response.OutputText()
+}
+
 // Turn runs one turn and returns when it is over. When ctx ends first, the turn
 // is cancelled, given a moment to end in good order, and then left to Stop.
 func (s *Session) Turn(ctx context.Context, req Turn, watch Observer) TurnResult {
@@ -122,7 +131,7 @@ func (s *Session) admitted(ctx context.Context, req Turn, run func(context.Conte
 		s.served.Expect(s.pid)
 		return s.watched(ctx, req, run)
 	}
-	lease, err := s.gateway.Grant(gateway.Grant{TurnID: req.ID, Token: req.Grant, Models: s.cfg.gatewayModels(),
+	lease, err := s.gateway.Grant(gateway.Grant{TurnID: req.ID, Token: req.Grant, Models: s.cfg.GatewayModels(),
 		Budget: req.Budget, Taken: req.Taken, Note: req.Note})
 	if err != nil {
 		return TurnResult{TurnID: req.ID, SessionID: s.id, Err: err}
@@ -137,8 +146,8 @@ func (s *Session) admitted(ctx context.Context, req Turn, run func(context.Conte
 	return result
 }
 
-// gatewayModels are the models of a session that its gateway serves.
-func (c *Config) gatewayModels() (refs []string) {
+// GatewayModels are the models of a session that its gateway serves.
+func (c *Config) GatewayModels() (refs []string) {
 	for _, ref := range append([]string{c.Model}, c.Fallbacks...) {
 		provider, _, _ := strings.Cut(ref, "/")
 		if slices.Contains(c.Gateway.Providers(), provider) && !slices.Contains(refs, ref) {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/runner"
+	"holon/runner/oneshot"
 	"holon/runner/workspace/git"
 	"holon/runner/workspace/landing"
 )
@@ -80,8 +81,8 @@ func runApply(ctx context.Context, o *applyOptions) error {
 		return nil
 	}
 	applied, err := landing.Apply(ctx, landing.ApplyOptions{
-		Dir: dir, Patch: filepath.Join(entry.OutputDir(), runner.DiffFile),
-		Objects:   filepath.Join(entry.Dir, runner.ObjectsDir),
+		Dir: dir, Patch: filepath.Join(entry.OutputDir(), oneshot.DiffFile),
+		Objects:   filepath.Join(entry.Dir, oneshot.ObjectsDir),
 		Borrowing: o.borrowing(home), Warnings: diff.Warnings, Confirm: o.gate.confirm(ctx, o.streams, o.JSON),
 	})
 	if err != nil {

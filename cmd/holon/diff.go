@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holon/runner"
+	"holon/runner/oneshot"
 )
 
 // diffOptions are what `holon diff` was asked to do.
@@ -69,7 +69,7 @@ func (o *diffOptions) run(ctx context.Context) error {
 	if o.JSON {
 		return printJSON(o.streams, diff)
 	}
-	if err := o.show(filepath.Join(entry.OutputDir(), runner.DiffFile)); err != nil {
+	if err := o.show(filepath.Join(entry.OutputDir(), oneshot.DiffFile)); err != nil {
 		return err
 	}
 	showExecuted(o.streams, diff.Warnings)

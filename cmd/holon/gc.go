@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/runner"
+	"holon/runner/oneshot"
 )
 
 // gcOptions are what `holon gc` was asked to do.
@@ -22,7 +23,7 @@ type gcOptions struct {
 
 // newGCCommand makes `holon gc`.
 func newGCCommand(streams Streams) *cobra.Command {
-	o := &gcOptions{orphanAge: runner.DefaultOrphanAge, keepRuns: -1}
+	o := &gcOptions{orphanAge: oneshot.DefaultOrphanAge, keepRuns: -1}
 	cmd := lifecycleCommand(streams, "gc [flags]", "Settle the runs of killed holons and remove what nobody owns", 0,
 		func(ctx context.Context, l *lifecycle, _ []string) error {
 			return runGC(ctx, l, o)
@@ -48,7 +49,7 @@ func runGC(ctx context.Context, l *lifecycle, o *gcOptions) error {
 	if o.orphanAge < 0 || o.olderThan < 0 {
 		return usageError{errors.New("--orphan-age: a time is less than nothing; write for example 1h")}
 	}
-	c := &runner.Collector{Recovery: l.recovery(), OrphanAge: o.orphanAge, Force: o.force, KeepRuns: o.keepRuns,
+	c := &oneshot.Collector{Recovery: l.recovery(), OrphanAge: o.orphanAge, Force: o.force, KeepRuns: o.keepRuns,
 		KeepFor: o.olderThan, DryRun: o.dryRun, Now: time.Now()}
 	found, err := c.Collect(ctx)
 	if err != nil {
@@ -60,7 +61,7 @@ func runGC(ctx context.Context, l *lifecycle, o *gcOptions) error {
 	}
 	if l.JSON {
 		if found == nil {
-			found = []runner.Finding{}
+			found = []oneshot.Finding{}
 		}
 		err = printJSON(l.streams, found)
 	} else {
@@ -72,7 +73,7 @@ func runGC(ctx context.Context, l *lifecycle, o *gcOptions) error {
 	return err
 }
 
-func (l *lifecycle) showFindings(found []runner.Finding, dryRun bool) error {
+func (l *lifecycle) showFindings(found []oneshot.Finding, dryRun bool) error {
 	if len(found) == 0 {
 		fmt.Fprintln(l.streams.Err, "nothing to do")
 		return nil

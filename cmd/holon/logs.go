@@ -16,6 +16,8 @@ import (
 	"holon/responses/client"
 	"holon/responses/turns"
 	"holon/runner"
+	"holon/runner/oneshot"
+	"holon/runner/turnfiles"
 	"holon/state/files"
 )
 
@@ -64,7 +66,7 @@ func runLogs(ctx context.Context, l *lifecycle, args []string, o *logsOptions) e
 		e, err := runs.Open(ctx, entry.ID)
 		return err == nil && e.Live
 	}
-	turn, err := runner.OpenTurn(entry)
+	turn, err := oneshot.OpenTurn(entry)
 	if err != nil {
 		return err
 	}
@@ -81,7 +83,7 @@ func runLogs(ctx context.Context, l *lifecycle, args []string, o *logsOptions) e
 }
 
 // records prints the lines of a file that are JSON.
-func (l *lifecycle) records(ctx context.Context, turn *runner.TurnFiles, name string, more func() bool) error {
+func (l *lifecycle) records(ctx context.Context, turn *turnfiles.Files, name string, more func() bool) error {
 	for line, err := range turn.Lines(ctx, name, more) {
 		if err != nil {
 			return err
@@ -98,7 +100,7 @@ func (l *lifecycle) records(ctx context.Context, turn *runner.TurnFiles, name st
 }
 
 // story tells the run as its progress did, and then the answer.
-func (l *lifecycle) story(ctx context.Context, turn *runner.TurnFiles, more func() bool) error {
+func (l *lifecycle) story(ctx context.Context, turn *turnfiles.Files, more func() bool) error {
 	view := newProgress(Streams{Err: l.streams.Out, CI: l.streams.CI}, false)
 	defer view.end()
 	for line, err := range turn.Lines(ctx, turns.RuntimeFile, more) {
@@ -128,7 +130,7 @@ func (l *lifecycle) story(ctx context.Context, turn *runner.TurnFiles, more func
 const maxToolOutput = 64 << 20
 
 // toolLogs prints the files that tools left, each under its name.
-func (l *lifecycle) toolLogs(turn *runner.TurnFiles) error {
+func (l *lifecycle) toolLogs(turn *turnfiles.Files) error {
 	return fs.WalkDir(turn.FS(), turns.ToolsDir, func(name string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && name == turns.ToolsDir {
 			return nil
@@ -177,7 +179,7 @@ func (l *lifecycle) copyPrintable(in io.Reader) error {
 
 // containerLog prints what agentd wrote to its output.
 func (l *lifecycle) containerLog(ctx context.Context, entry *files.Entry) error {
-	rec, err := runner.ReadRecord(entry.Dir)
+	rec, err := runner.ReadRunRecord(entry.Dir)
 	if err == nil && rec.Handle != nil {
 		if eng, err := l.engine(rec.Engine); err == nil && eng != nil {
 			if logs, err := eng.Logs(ctx, *rec.Handle, 10<<20); err == nil {
@@ -185,14 +187,14 @@ func (l *lifecycle) containerLog(ctx context.Context, entry *files.Entry) error 
 			}
 		}
 	}
-	if turn, err := runner.OpenTurn(entry); err == nil && entry.Manifest != nil {
+	if turn, err := oneshot.OpenTurn(entry); err == nil && entry.Manifest != nil {
 		defer turn.Close()
-		if f, err := turn.Open(runner.LogFile); err == nil {
+		if f, err := turn.Open(oneshot.LogFile); err == nil {
 			defer f.Close()
 			return l.copyPrintable(f)
 		}
 	}
-	return &runner.Error{Code: runner.CodeNoTurn, Param: "--container",
+	return &runner.Error{Code: oneshot.CodeNoTurn, Param: "--container",
 		Message: "the container of run " + entry.ID + " is gone, and its log was not kept",
 		Hint:    "start runs with --keep to keep it"}
 }

@@ -11,6 +11,7 @@ import (
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/egress"
+	"holon/runner/oneshot"
 	"holon/runner/workspace"
 	"holon/state"
 )
@@ -47,7 +48,7 @@ func newProgress(streams Streams, quiet bool) *progress {
 
 // announce notes what is to be said when the agent runs: a run that cannot start
 // has its error to say and nothing else.
-func (p *progress) announce(engineName string, shot *runner.OneShot) {
+func (p *progress) announce(engineName string, shot *oneshot.Run) {
 	where := engineName
 	if engineName == "docker" {
 		where += " " + shot.Session.Image
@@ -133,7 +134,7 @@ func (p *progress) Egress(f egress.Fact) {
 	if f.Decision == nil || f.Decision.Verdict != turns.VerdictDenied {
 		return
 	}
-	what := runner.DescribeDenial(*f.Decision)
+	what := oneshot.DescribeDenial(*f.Decision)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.denied[what] || len(p.denied) == maxDenied {
@@ -205,7 +206,7 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 	}
 	info, diff := collected(m)
 	if diff != nil {
-		for _, line := range runner.ExecutedFiles(diff.Warnings) {
+		for _, line := range oneshot.ExecutedFiles(diff.Warnings) {
 			p.println(line)
 		}
 	}
@@ -216,7 +217,7 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 		}
 		p.println("  warning: " + runner.OneLine(w, 300))
 	}
-	if spent := runner.Spent(m); spent != "" {
+	if spent := oneshot.Spent(m); spent != "" {
 		p.println("budget   " + spent)
 	}
 	p.println("results  " + dir)
@@ -300,4 +301,4 @@ func (p *progress) end() {
 	p.phase = ""
 }
 
-var _ runner.Watcher = (*progress)(nil)
+var _ oneshot.Watcher = (*progress)(nil)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/runner"
+	"holon/runner/oneshot"
 	"holon/state"
 )
 
@@ -31,11 +32,11 @@ It reads and changes nothing.`
 }
 
 func runPs(ctx context.Context, l *lifecycle, all bool) error {
-	views, err := runner.Inventory(ctx, l.home, l.engine)
+	views, err := oneshot.Inventory(ctx, l.home, l.engine)
 	if err != nil {
 		return err
 	}
-	list := []runner.View{}
+	list := []oneshot.View{}
 	for _, v := range views {
 		if all || v.Status == state.StatusRunning || v.Status == state.StatusOrphaned {
 			list = append(list, v)

@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holon/runner"
 	"holon/runner/credentials"
 	"holon/runner/engine"
 	"holon/runner/gateway"
 	"holon/runner/modelaccess"
+	"holon/runner/oneshot"
 	"holon/runner/settings"
 	"holon/state"
 )
@@ -84,9 +84,9 @@ func (l *lifecycle) close() error {
 }
 
 // recovery is what takes up and settles runs here.
-func (l *lifecycle) recovery() runner.Recovery {
+func (l *lifecycle) recovery() oneshot.Recovery {
 	log := slog.New(slog.NewTextHandler(l.streams.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return runner.Recovery{Home: l.home, Borrowing: l.borrowing(l.home), Engines: l.engine, Version: buildVersion(),
+	return oneshot.Recovery{Home: l.home, Borrowing: l.borrowing(l.home), Engines: l.engine, Version: buildVersion(),
 		Secrets: l.streams.Secrets, Log: log,
 		Gateway: func(ctx context.Context, refs []string, workspace string) (*gateway.Gateway, error) {
 			return l.gateway(ctx, refs, workspace, log)

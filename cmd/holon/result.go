@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"holon/runner"
+	"holon/runner/oneshot"
 	"holon/runner/workspace"
 	"holon/runner/workspace/landing"
 	"holon/state"
@@ -52,7 +53,7 @@ func collected(m *state.Manifest) (workspace.Info, *workspace.Diff) {
 
 // showExecuted names the changed files that programs act on by themselves.
 func showExecuted(streams Streams, warnings []workspace.Warning) {
-	for _, line := range runner.ExecutedFiles(warnings) {
+	for _, line := range oneshot.ExecutedFiles(warnings) {
 		fmt.Fprintln(streams.Err, streams.defuse(line))
 	}
 }

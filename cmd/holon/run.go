@@ -17,6 +17,7 @@ import (
 	"holon/runner/credentials"
 	"holon/runner/gateway"
 	"holon/runner/modelaccess"
+	"holon/runner/oneshot"
 	"holon/runner/settings"
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
@@ -213,7 +214,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(o.streams.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	shot := &runner.OneShot{
+	shot := &oneshot.Run{
 		Home: home, Name: o.Name, OutputDir: o.Output, Keep: o.Keep, Version: buildVersion(),
 		Turn: runner.Turn{Prompt: o.Prompt, MaxRounds: o.MaxRounds, MaxToolCalls: o.MaxToolCalls,
 			Timeout: o.Timeout, MaxOutputTokens: o.MaxOutputTokens,
@@ -261,7 +262,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 	view := newProgress(o.streams, o.Quiet)
 	view.announce(eng.Name(), shot)
 	shot.Watch = view
-	manifest, err := shot.Run(ctx)
+	manifest, err := shot.Do(ctx)
 	view.end()
 	if err != nil {
 		return err
@@ -345,7 +346,7 @@ func findScenario(cfg *runner.Config, name string) error {
 }
 
 // show prints the result: the answer on stdout, where things are on stderr.
-func (o *runOptions) show(shot *runner.OneShot, m *state.Manifest, view *progress) error {
+func (o *runOptions) show(shot *oneshot.Run, m *state.Manifest, view *progress) error {
 	return showEnd(o.streams, o.JSON, m, shot.ResultDir(), view)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/runner"
+	"holon/runner/oneshot"
 	"holon/state"
 	"holon/state/files"
 )
@@ -84,7 +85,7 @@ func (l *lifecycle) toStop(ctx context.Context, args []string) (ids []string, er
 		}
 		return []string{entry.ID}, nil
 	}
-	views, err := runner.Inventory(ctx, l.home, l.engine)
+	views, err := oneshot.Inventory(ctx, l.home, l.engine)
 	for _, v := range views {
 		if v.Status == state.StatusRunning || v.Status == state.StatusOrphaned {
 			ids = append(ids, v.ID)

@@ -13,6 +13,7 @@ import (
 
 	"holon/responses/turns"
 	"holon/runner"
+	"holon/runner/oneshot"
 	"holon/state"
 )
 
@@ -55,7 +56,7 @@ func (h *home) proceed() {
 }
 
 // ps lists the runs.
-func (h *home) ps(args ...string) (views []runner.View) {
+func (h *home) ps(args ...string) (views []oneshot.View) {
 	h.t.Helper()
 	r := h.run(h.dir, append([]string{"ps", "--json"}, args...)...)
 	if r.code != 0 || json.Unmarshal([]byte(r.stdout), &views) != nil {
@@ -65,7 +66,7 @@ func (h *home) ps(args ...string) (views []runner.View) {
 }
 
 // only is the one run of the home.
-func (h *home) only() runner.View {
+func (h *home) only() oneshot.View {
 	h.t.Helper()
 	views := h.ps("--all")
 	if len(views) != 1 {
@@ -75,7 +76,7 @@ func (h *home) only() runner.View {
 }
 
 // gc collects and returns what was found.
-func (h *home) gc(args ...string) (found []runner.Finding) {
+func (h *home) gc(args ...string) (found []oneshot.Finding) {
 	h.t.Helper()
 	r := h.run(h.dir, append([]string{"gc", "--json"}, args...)...)
 	if r.code != 0 || json.Unmarshal([]byte(r.stdout), &found) != nil {
@@ -180,8 +181,8 @@ func TestKilledInEveryPhase(t *testing.T) {
 			if r.manifest.Turn != nil {
 				checkRecord(t, r)
 			}
-			if worked && !strings.Contains(r.read(t, runner.DiffFile), "made.txt") {
-				t.Errorf("work is lost:\n%s", r.read(t, runner.DiffFile))
+			if worked && !strings.Contains(r.read(t, oneshot.DiffFile), "made.txt") {
+				t.Errorf("work is lost:\n%s", r.read(t, oneshot.DiffFile))
 			}
 			if tc.name == "working" && (r.manifest.Status != state.StatusInterrupted ||
 				r.manifest.Outcome != state.OutcomeInterrupted) {
@@ -217,7 +218,7 @@ func TestAttach(t *testing.T) {
 	p := h.beginPausing(repo)
 	p.kill()
 	v := h.only()
-	if v.Status != state.StatusOrphaned || v.Container != runner.ContainerRunning {
+	if v.Status != state.StatusOrphaned || v.Container != oneshot.ContainerRunning {
 		t.Fatalf("%+v", v)
 	}
 	if found := h.gc(); len(found) != 1 || !found[0].Kept || found[0].What != v.ID {
@@ -229,7 +230,7 @@ func TestAttach(t *testing.T) {
 
 	first := h.begin(repo, "attach", v.ID)
 	await(t, "the lease", func() bool {
-		return slices.ContainsFunc(h.ps(), func(v runner.View) bool { return v.Status == state.StatusRunning })
+		return slices.ContainsFunc(h.ps(), func(v oneshot.View) bool { return v.Status == state.StatusRunning })
 	})
 	if second := h.run(repo, "attach", v.ID); second.code != 4 || !strings.Contains(second.stderr, "alive") {
 		t.Errorf("a second attach: exit code %d\n%s", second.code, second.stderr)
@@ -243,7 +244,7 @@ func TestAttach(t *testing.T) {
 	}
 	checkRecord(t, r)
 	checkChanged(t, r, "added late.txt", "added runs.txt", "added started")
-	if patch := r.read(t, runner.DiffFile); strings.Count(patch, "\n+run\n") != 1 {
+	if patch := r.read(t, oneshot.DiffFile); strings.Count(patch, "\n+run\n") != 1 {
 		t.Errorf("the command did not run once:\n%s", patch)
 	}
 	if again := h.run(repo, "attach", v.ID); again.code != 4 {

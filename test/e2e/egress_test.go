@@ -24,6 +24,7 @@ import (
 	"holon/runner"
 	"holon/runner/egress"
 	dockerengine "holon/runner/engine/docker"
+	"holon/runner/oneshot"
 	"holon/runner/workspace"
 	"holon/state"
 )
@@ -107,7 +108,7 @@ func (w *watcher) Egress(f egress.Fact) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if d := f.Decision; d != nil && d.Verdict == turns.VerdictDenied {
-		w.denied = append(w.denied, runner.DescribeDenial(*d))
+		w.denied = append(w.denied, oneshot.DescribeDenial(*d))
 	}
 }
 
@@ -130,7 +131,7 @@ func probe(t *testing.T, h *home, input, script string, proxy *egress.Proxy, wat
 		t.Fatal(err)
 	}
 	defer func() { _ = eng.Close() }()
-	shot := &runner.OneShot{
+	shot := &oneshot.Run{
 		Home: stateHome, Turn: runner.Turn{Prompt: "probe"}, Watch: watch,
 		Workspace: workspace.Options{Dir: repository(t, "echo a > a"), CacheDir: stateHome.CacheDir(),
 			ContainerObjects: runner.ObjectsPath},
@@ -142,7 +143,7 @@ func probe(t *testing.T, h *home, input, script string, proxy *egress.Proxy, wat
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	manifest, err := shot.Run(ctx)
+	manifest, err := shot.Do(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

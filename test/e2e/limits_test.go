@@ -11,6 +11,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner"
+	"holon/runner/oneshot"
 	"holon/state"
 )
 
@@ -106,14 +107,14 @@ func checkPartial(t *testing.T, r result, reason string) {
 	if rec.CompletedAt.IsZero() || rec.ToolCalls.Total == 0 {
 		t.Errorf("the record is %+v", rec)
 	}
-	if !strings.Contains(r.read(t, runner.DiffFile), "+kept") {
+	if !strings.Contains(r.read(t, oneshot.DiffFile), "+kept") {
 		t.Error("the work so far is not in the patch")
 	}
 	events := strings.Split(strings.TrimSpace(r.read(t, turns.EventsFile)), "\n")
 	if !strings.Contains(events[len(events)-1], "Working.") {
 		t.Errorf("what it said so far is not in the final response: %.500s", events[len(events)-1])
 	}
-	if summary := r.read(t, runner.SummaryFile); !strings.Contains(summary, "## Error") ||
+	if summary := r.read(t, oneshot.SummaryFile); !strings.Contains(summary, "## Error") ||
 		!strings.Contains(summary, "kept.txt") {
 		t.Errorf("the summary says\n%s", summary)
 	}

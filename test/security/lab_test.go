@@ -17,6 +17,7 @@ import (
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/engine/docker"
+	"holon/runner/oneshot"
 	"holon/runner/workspace"
 	"holon/state"
 )
@@ -132,7 +133,7 @@ func (l *lab) config() runner.Config {
 
 // attack has the agent run commands, one a round, and returns what became of
 // it. change may alter the run before it starts.
-func (l *lab) attack(change func(*runner.OneShot), commands ...string) result {
+func (l *lab) attack(change func(*oneshot.Run), commands ...string) result {
 	l.t.Helper()
 	var rounds []map[string]any
 	for _, command := range commands {
@@ -152,7 +153,7 @@ func (l *lab) attack(change func(*runner.OneShot), commands ...string) result {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	shot := &runner.OneShot{
+	shot := &oneshot.Run{
 		Session: l.config(), Home: home, Watch: quiet{}, Version: "test",
 		Workspace: workspace.Options{Dir: l.repo, IncludeDirty: true, CacheDir: home.CacheDir(),
 			ContainerObjects: runner.ObjectsPath},
@@ -164,7 +165,7 @@ func (l *lab) attack(change func(*runner.OneShot), commands ...string) result {
 	}
 	ctx, cancel := context.WithTimeout(l.t.Context(), 2*patience)
 	defer cancel()
-	manifest, err := shot.Run(ctx)
+	manifest, err := shot.Do(ctx)
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode"
 
-	"holon/runner"
+	"holon/runner/oneshot"
 )
 
 const sentinel = "sentinel-5d1e7c22"
@@ -198,7 +198,7 @@ func TestSocketReplaced(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	r := l.attack(func(o *runner.OneShot) { o.Turn.MaxRounds = 5 },
+	r := l.attack(func(o *oneshot.Run) { o.Turn.MaxRounds = 5 },
 		"cd /holon/ipc; rm -f agent.sock; ln -s "+path+" agent.sock; ! ln -s "+path+" /holon/host/x.sock", "sleep 1",
 		"sleep 1")
 	if err := decoy.Close(); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"holon/runner"
 	"holon/runner/engine"
+	"holon/runner/oneshot"
 	"holon/runner/workspace"
 	"holon/state"
 )
@@ -40,7 +41,7 @@ func TestForkBomb(t *testing.T) {
 // Who takes more memory than there is gets killed: the command, or the container,
 // which the record then says. The host's memory is never asked.
 func TestMemory(t *testing.T) {
-	r := newLab(t).attack(func(o *runner.OneShot) {
+	r := newLab(t).attack(func(o *oneshot.Run) {
 		o.Session.Memory = 256 << 20
 	}, "/holon/input/probe memory 4294967296; echo ended\tOK")
 	for _, said := range r.said {
@@ -86,7 +87,7 @@ func TestMemoryFileSystems(t *testing.T) {
 // No file is larger than the limit, and one that holds nothing is not copied to
 // where it would hold something.
 func TestSparseFile(t *testing.T) {
-	r := newLab(t).attack(func(o *runner.OneShot) { o.Turn.MaxOutputBytes = 64 << 30 },
+	r := newLab(t).attack(func(o *oneshot.Run) { o.Turn.MaxOutputBytes = 64 << 30 },
 		"/holon/input/probe sparse big 10737418241 | sed s/^/tree-/",
 		"/holon/input/probe sparse $HOLON_OUTPUT_DIR/big 10737418241 | sed s/^/out-/",
 		"/holon/input/probe sparse big 9663676416; /holon/input/probe sparse $HOLON_OUTPUT_DIR/big 9663676416").completed(t)
@@ -119,7 +120,7 @@ func warned(t *testing.T, r result, words ...string) {
 // comes after; all are removed.
 func TestManyFiles(t *testing.T) {
 	l := newLab(t)
-	r := l.attack(func(o *runner.OneShot) { o.Workspace.Limits = workspace.Limits{Files: 1000} },
+	r := l.attack(func(o *oneshot.Run) { o.Workspace.Limits = workspace.Limits{Files: 1000} },
 		"mkdir $HOLON_OUTPUT_DIR/many many; /holon/input/probe inodes $HOLON_OUTPUT_DIR/many 40000; "+
 			"/holon/input/probe inodes many 5000").completed(t)
 	files := 0

@@ -10,6 +10,7 @@ import (
 
 	"holon/runner"
 	"holon/runner/gateway"
+	"holon/runner/oneshot"
 	"holon/state"
 )
 
@@ -32,7 +33,7 @@ func TestSockets(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	r := l.attack(func(o *runner.OneShot) {
+	r := l.attack(func(o *oneshot.Run) {
 		o.Session.Gateway, o.Session.Scenario = g, filepath.Join(filepath.Dir(l.home), "note.yaml")
 		if err := os.WriteFile(o.Session.Scenario, []byte(askForNote), 0o600); err != nil {
 			t.Fatal(err)

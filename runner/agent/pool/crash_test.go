@@ -24,6 +24,7 @@ import (
 	"holon/runner/agent/pool"
 	"holon/runner/engine"
 	"holon/runner/gateway"
+	"holon/runner/turnfiles"
 	"holon/state"
 )
 
@@ -171,7 +172,7 @@ func (l *lab) awaitEnd() {
 	l.t.Helper()
 	dir := filepath.Join(l.home.AgentPrivateDir("ada"), "session")
 	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		if _, end, err := runner.ReadTurn(dir, crashTurn); err == nil && end != nil {
+		if _, end, err := turnfiles.Read(dir, crashTurn); err == nil && end != nil {
 			return
 		}
 		if time.Since(begin) > patience {
@@ -295,7 +296,7 @@ func TestSweepAfterCrash(t *testing.T) {
 				name != "intact" && len(list) != 0 {
 				t.Errorf("after the sweep there is %v", list)
 			}
-			rec, _, err := runner.ReadTurn(filepath.Join(l.home.AgentPrivateDir("ada"), "session"), crashTurn)
+			rec, _, err := turnfiles.Read(filepath.Join(l.home.AgentPrivateDir("ada"), "session"), crashTurn)
 			check(t, err)
 			c := &conversation{lab: l, keeper: k, agent: "ada", previous: rec.ResponseID}
 			if r := c.say("after"); (r.Fresh == "") != (name == "intact") {

@@ -15,6 +15,7 @@ import (
 	"holon/runner"
 	"holon/runner/agent/pool"
 	"holon/runner/engine"
+	"holon/runner/oneshot"
 )
 
 // An agent's conversation goes on whatever becomes of its container, and the
@@ -121,7 +122,7 @@ func TestCollectorLeavesAgents(t *testing.T) {
 	c := &conversation{lab: l, keeper: l.keeper(), agent: l.agent("ada")}
 	c.say("one")
 	before := l.only()
-	gc := &runner.Collector{Force: true, Now: l.clock.Now().Add(24 * time.Hour), Recovery: runner.Recovery{
+	gc := &oneshot.Collector{Force: true, Now: l.clock.Now().Add(24 * time.Hour), Recovery: oneshot.Recovery{
 		Home: l.home, Log: slog.New(slog.DiscardHandler),
 		Engines: func(name string) (engine.Engine, error) {
 			if name != l.engine.Name() {

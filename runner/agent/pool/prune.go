@@ -10,7 +10,7 @@ import (
 
 	"holon/internal/roots"
 	"holon/responses"
-	"holon/runner"
+	"holon/runner/turnfiles"
 	"holon/runner/workspace"
 )
 
@@ -26,7 +26,7 @@ func (k *Pool) prune(ctx context.Context, a *agent) error {
 		return nil
 	}
 	a.dirty = false
-	output, err := runner.OpenOutput(k.private(a, sessionDir))
+	output, err := turnfiles.OpenOutput(k.private(a, sessionDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it has not made a turn yet
 	}

@@ -8,6 +8,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner"
+	"holon/runner/turnfiles"
 	"holon/state"
 )
 
@@ -43,7 +44,7 @@ const MaxLast = 256 << 10
 
 // result is the Result of a turn whose end was seen.
 func (k *Pool) result(a *agent, t Turn, out runner.TurnResult) Result {
-	rec, _, err := runner.ReadTurn(k.private(a, sessionDir), t.ID)
+	rec, _, err := turnfiles.Read(k.private(a, sessionDir), t.ID)
 	if err != nil {
 		k.opts.Log.Warn("a turn's record cannot be read", "agent", a.id, "turn", t.ID, "err", err)
 	}

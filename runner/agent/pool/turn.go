@@ -11,6 +11,7 @@ import (
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/gateway"
+	"holon/runner/turnfiles"
 	"holon/state"
 )
 
@@ -188,7 +189,7 @@ func refused(err error) bool {
 // end, and whose container is gone. The error is fs.ErrNotExist when it was never
 // begun.
 func (k *Pool) lookUp(a *agent, t Turn, out runner.TurnResult) (Result, error) {
-	rec, end, err := runner.ReadTurn(k.private(a, sessionDir), t.ID)
+	rec, end, err := turnfiles.Read(k.private(a, sessionDir), t.ID)
 	if errors.Is(err, fs.ErrNotExist) && rec == nil {
 		return k.lost(t, out, nil), err
 	}

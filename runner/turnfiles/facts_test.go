@@ -1,4 +1,4 @@
-package runner
+package turnfiles
 
 import (
 	"fmt"
@@ -23,13 +23,13 @@ func TestAppendFacts(t *testing.T) {
 		}
 		return turns.At(parsed)
 	}
-	facts := []egress.Fact{
-		{EventID: "evt_a", Timestamp: at("2026-01-01T00:00:00Z"),
-			Decision: &turns.EgressDecision{EgressID: "egr_1", Verdict: turns.VerdictAllowed, Host: "a.example"}},
-		{EventID: "evt_b", Timestamp: at("2026-01-01T00:00:01Z"),
-			Ended: &turns.EgressEnd{EgressID: "egr_1", BytesSent: 3}},
-	}
 	scope := turns.Scope{RuntimeID: "run_1", SessionID: "sess_1", TurnID: "turn_1"}
+	facts := []turns.RuntimeEvent{
+		egress.Fact{EventID: "evt_a", Timestamp: at("2026-01-01T00:00:00Z"), Decision: &turns.EgressDecision{
+			EgressID: "egr_1", Verdict: turns.VerdictAllowed, Host: "a.example"}}.Event(scope),
+		egress.Fact{EventID: "evt_b", Timestamp: at("2026-01-01T00:00:01Z"),
+			Ended: &turns.EgressEnd{EgressID: "egr_1", BytesSent: 3}}.Event(scope),
+	}
 	own := func(class string, sequence int64) string {
 		ev := turns.Scope{RuntimeID: "inst_1", SessionID: "sess_1",
 			TurnID: "turn_1"}.TurnStarted(turns.Started{Model: "m"})
@@ -64,7 +64,7 @@ func TestAppendFacts(t *testing.T) {
 				write(t, path, tc.before)
 			}
 			for range 2 { // a second time changes nothing
-				if err := appendFacts(dir, facts, scope); err != nil {
+				if err := AppendFacts(dir, facts); err != nil {
 					t.Fatal(err)
 				}
 				data, err := os.ReadFile(path)
@@ -90,7 +90,7 @@ func TestAppendFacts(t *testing.T) {
 		})
 	}
 	dir := t.TempDir()
-	if err := appendFacts(dir, nil, scope); err != nil {
+	if err := AppendFacts(dir, nil); err != nil {
 		t.Error(err)
 	}
 	if list, _ := os.ReadDir(dir); len(list) > 0 {
@@ -99,16 +99,7 @@ func TestAppendFacts(t *testing.T) {
 	if err := os.Symlink("/etc/passwd", filepath.Join(dir, turns.RuntimeFile)); err != nil {
 		t.Fatal(err)
 	}
-	if err := appendFacts(dir, facts, scope); err == nil {
+	if err := AppendFacts(dir, facts); err == nil {
 		t.Error("a link was followed")
-	}
-}
-
-// What a person reads of a denial can do nothing to a terminal.
-func TestDescribeDenial(t *testing.T) {
-	got := DescribeDenial(turns.EgressDecision{Host: "a\x1b]0;x\x07.example\n", Address: "10.0.0.1",
-		Reason: "address_not_public"})
-	if got != "a.example at 10.0.0.1 (address_not_public)" {
-		t.Errorf("%q", got)
 	}
 }

@@ -1,8 +1,9 @@
-package runner
+package oneshot
 
 import (
 	"context"
 	"errors"
+	"holon/runner"
 	"io/fs"
 
 	"holon/responses/turns"
@@ -41,7 +42,7 @@ type View struct {
 	OutputDir string         `json:"output_dir"`
 	Problem   string         `json:"problem"` // what of it can't be read
 
-	record *Record
+	record *runner.Record
 }
 
 // Inventory lists the runs of a home, the newest first. It takes no lease, starts
@@ -71,17 +72,17 @@ func Inventory(ctx context.Context, home state.Home, engines Engines) ([]View, e
 func view(e *files.Entry) View {
 	v := View{ID: e.ID, Status: e.Status(), SeenAt: turns.At(e.Seen), OutputDir: e.OutputDir()}
 	if e.Problem != nil {
-		v.Problem = OneLine(e.Problem.Error(), 300)
+		v.Problem = runner.OneLine(e.Problem.Error(), 300)
 	}
 	if s := e.Start; s != nil {
 		v.Name, v.CreatedAt, v.Workspace = s.Name, s.CreatedAt, s.Source
 	}
-	rec, err := readRunRecord(e.Dir)
+	rec, err := runner.ReadRunRecord(e.Dir)
 	switch {
 	case err == nil:
 		v.record, v.Model, v.Engine = rec, rec.Manifest.Model, rec.Engine
 	case !errors.Is(err, fs.ErrNotExist):
-		v.Problem = OneLine(err.Error(), 300)
+		v.Problem = runner.OneLine(err.Error(), 300)
 	}
 	if !e.Live && e.Manifest == nil && err == nil {
 		v.Status = state.StatusOrphaned
@@ -103,15 +104,15 @@ func containersOf(ctx context.Context, home state.Home, engines Engines, name st
 	}
 	var list []engine.Summary
 	if err == nil {
-		list, err = eng.List(ctx, map[string]string{LabelHome: home.Dir()})
+		list, err = eng.List(ctx, map[string]string{runner.LabelHome: home.Dir()})
 	}
 	if err != nil {
 		states[""] = ContainerUnknown
 	}
 	for _, c := range list {
-		states[c.Labels[LabelRun]] = ContainerExited
+		states[c.Labels[runner.LabelRun]] = ContainerExited
 		if c.Status == engine.StatusRunning || c.Status == engine.StatusPaused {
-			states[c.Labels[LabelRun]] = ContainerRunning
+			states[c.Labels[runner.LabelRun]] = ContainerRunning
 		}
 	}
 	return states

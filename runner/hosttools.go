@@ -1,11 +1,8 @@
 package runner
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 
 	"holon/runner/hosttools"
@@ -50,38 +47,10 @@ func (s *Session) placeMCPConfig() error {
 	return nil
 }
 
-// closeHostTools ends the calls that are being made; no more are taken.
-func (s *Session) closeHostTools() error {
+// CloseHostTools ends the calls that are being made; no more are taken.
+func (s *Session) CloseHostTools() error {
 	if s.hostTools == nil {
 		return nil
 	}
 	return s.hostTools.Close()
-}
-
-// collectNotes puts what the agent noted into the manifest. Notes that can't be
-// read are a warning: the run has its results all the same.
-func (r *oneShot) collectNotes() {
-	var err error
-	if r.session != nil {
-		err = r.session.closeHostTools() // the container is gone, or about to go
-	}
-	notes, readErr := hosttools.ReadNotes(r.Session.NotesRecord)
-	if errors.Is(readErr, fs.ErrNotExist) {
-		readErr = nil // the run did not come so far
-	}
-	r.manifest.Notes = notes
-	if err = errors.Join(err, readErr); err != nil {
-		r.manifest.Warnings = append(r.manifest.Warnings,
-			OneLine("the agent's notes may be incomplete: "+err.Error(), 300))
-	}
-}
-
-// summarizeNotes is the part of the summary with the agent's notes.
-func (r *oneShot) summarizeNotes(b *bytes.Buffer) {
-	for i, note := range r.manifest.Notes {
-		if i == 0 {
-			fmt.Fprint(b, "\n## Notes of the agent\n")
-		}
-		fmt.Fprintf(b, "\n%s\n\n%s\n", proseSpan(note.Kind), fence(note.Text))
-	}
 }

@@ -1,4 +1,4 @@
-package runner
+package turnfiles
 
 import (
 	"errors"
@@ -100,7 +100,7 @@ func TestReadTurn(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, resp, err := ReadTurn(dir, "turn_1")
+			_, resp, err := Read(dir, "turn_1")
 			if (err == nil) != (test.fails == nil) ||
 				test.fails != nil && test.fails != errAny && !errors.Is(err, test.fails) ||
 				(resp != nil) != test.ended {
@@ -108,7 +108,7 @@ func TestReadTurn(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := ReadTurn(t.TempDir(), "../x"); err == nil || errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := Read(t.TempDir(), "../x"); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an id that is a path: %v", err)
 	}
 }
@@ -130,7 +130,7 @@ func FuzzReadTurn(f *testing.F) {
 			os.WriteFile(filepath.Join(turn, turns.EventsFile), events, 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		rec, resp, err := ReadTurn(dir, "turn_1")
+		rec, resp, err := Read(dir, "turn_1")
 		if resp != nil && (err != nil || rec == nil || !resp.Status.Terminal() || resp.ID != rec.ResponseID ||
 			rec.TurnID != "turn_1") {
 			t.Errorf("record %+v, response %+v, %v", rec, resp, err)

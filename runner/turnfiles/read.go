@@ -1,4 +1,4 @@
-package runner
+package turnfiles
 
 import (
 	"bytes"
@@ -23,18 +23,16 @@ const (
 // ErrForged is the reason for a turn whose files cannot be what agentd wrote.
 var ErrForged = errors.New("the turn's files are not what agentd writes")
 
-// ReadTurn reads what a turn left beneath the directory of its session, where a
-// container may write: its record, and its final response when it has one.
+// Read reads what a turn left below the directory of its session: its record, and its final response when it has one.
 // fs.ErrNotExist says that agentd never accepted such a turn.
-func ReadTurn(dir, turnID string) (*turns.Record, *responses.Response, error) {
+func Read(sessionDir, turnID string) (*turns.Record, *responses.Response, error) {
 	if err := responses.CheckID("turn_id", turnID); err != nil {
 		return nil, nil, err
 	}
-	root, err := openTurnRoot(dir, turnID)
+	files, err := Open(sessionDir, turnID)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the turn's directory: %w", err)
 	}
-	files := &TurnFiles{root}
 	defer files.Close()
 	rec, end, err := files.read()
 	if rec != nil && rec.TurnID != turnID {
@@ -44,7 +42,7 @@ func ReadTurn(dir, turnID string) (*turns.Record, *responses.Response, error) {
 }
 
 // read reads the turn's record and, when that has an end, its final response.
-func (t *TurnFiles) read() (*turns.Record, *responses.Response, error) {
+func (t *Files) read() (*turns.Record, *responses.Response, error) {
 	rec, err := t.record()
 	if err != nil || !rec.Status.Terminal() {
 		return rec, nil, err
@@ -53,7 +51,7 @@ func (t *TurnFiles) read() (*turns.Record, *responses.Response, error) {
 	return rec, end, err
 }
 
-func (t *TurnFiles) record() (*turns.Record, error) {
+func (t *Files) record() (*turns.Record, error) {
 	f, err := t.Open(turns.RecordFile)
 	if err != nil {
 		return nil, fmt.Errorf("open the turn's record: %w", err)
@@ -74,7 +72,7 @@ func (t *TurnFiles) record() (*turns.Record, error) {
 }
 
 // end reads the final response from the last event of the turn.
-func (t *TurnFiles) end(rec *turns.Record) (*responses.Response, error) {
+func (t *Files) end(rec *turns.Record) (*responses.Response, error) {
 	f, err := t.Open(turns.EventsFile)
 	if err != nil {
 		return nil, fmt.Errorf("open the turn's events: %w", err)

@@ -1,7 +1,8 @@
-package runner
+package oneshot
 
 import (
 	"errors"
+	"holon/runner"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,8 +13,8 @@ import (
 
 // hideSecrets takes known secrets out of what a manifest says in words. Paths and
 // ids stay: they are how the run is found again.
-func (r *oneShot) hideSecrets(m *state.Manifest) {
-	known := r.Session.Secrets
+func (r *execution) hideSecrets(m *state.Manifest) {
+	known := r.spec.Session.Secrets
 	if known.Empty() {
 		return
 	}
@@ -32,7 +33,7 @@ func (r *oneShot) hideSecrets(m *state.Manifest) {
 }
 
 // writeManifest writes the manifest without known secrets.
-func (r *oneShot) writeManifest() error {
+func (r *execution) writeManifest() error {
 	r.hideSecrets(r.manifest)
 	return r.run.WriteManifest(r.manifest)
 }
@@ -40,24 +41,25 @@ func (r *oneShot) writeManifest() error {
 // warnOfSecrets says which known secrets are in the patch. It is the user's work
 // and stays as the agent made it: a patch with something taken out would not be
 // what was tested, and would not apply.
-func (r *oneShot) warnOfSecrets(patch string) {
-	if r.Session.Secrets.Empty() {
+func (r *execution) warnOfSecrets(patch string) {
+	if r.spec.Session.Secrets.Empty() {
 		return
 	}
 	names, err := r.secretsIn(patch)
 	if err != nil {
 		r.manifest.Warnings = append(r.manifest.Warnings,
-			"the patch could not be searched for secrets: "+OneLine(err.Error(), 300))
+			"the patch could not be searched for secrets: "+runner.OneLine(err.Error(), 300))
 	}
 	if len(names) > 0 {
 		r.manifest.Warnings = append(r.manifest.Warnings,
-			OneLine("the patch contains the value of "+strings.Join(names, ", ")+"; it was not changed, so look at "+
+			runner.OneLine("the patch contains the value of "+strings.Join(names, ", ")+
+				"; it was not changed, so look at "+
 				DiffFile+" before you apply or share it", 500))
 	}
 }
 
 // secretsIn returns the names of the known secrets in a patch, which the host wrote.
-func (r *oneShot) secretsIn(patch string) ([]string, error) {
+func (r *execution) secretsIn(patch string) ([]string, error) {
 	f, err := os.OpenFile(patch, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -66,8 +68,8 @@ func (r *oneShot) secretsIn(patch string) ([]string, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return r.Session.Secrets.Names(f)
+	return r.spec.Session.Secrets.Names(f)
 }
 
 // patchPath is where the run's patch is.
-func (r *oneShot) patchPath() string { return filepath.Join(r.run.OutputDir(), DiffFile) }
+func (r *execution) patchPath() string { return filepath.Join(r.run.OutputDir(), DiffFile) }

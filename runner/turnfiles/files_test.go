@@ -1,4 +1,4 @@
-package runner
+package turnfiles
 
 import (
 	"context"
@@ -10,14 +10,7 @@ import (
 	"testing"
 
 	"holon/responses"
-	"holon/state"
-	"holon/state/files"
 )
-
-// endedRun is a run whose results lie in dir.
-func endedRun(dir string) *files.Entry {
-	return &files.Entry{ID: "run_1", Dir: dir, Manifest: &state.Manifest{}}
-}
 
 // Lines come whole, also those that are written in pieces while they are read;
 // too long ones are left out and cost no memory.
@@ -27,7 +20,7 @@ func TestLines(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "log"), []byte("one\n\n"+long+"\ntwo\nthr"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	turn, err := OpenTurn(endedRun(dir))
+	turn, err := OpenCollected(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +79,7 @@ func TestLinesOfHostileFiles(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	turn, err := OpenTurn(endedRun(dir))
+	turn, err := OpenCollected(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,13 @@
-package runner
+// Package oneshot makes runs, each a session with one turn, and looks after those of a home.
+//
+//	Run.Do ─▶ prepare ─▶ start ─▶ turn ─▶ stop ─▶ collect ─▶ manifest
+//	                                ▲
+//	Recovery.Attach, .Settle, .Stop ┘   Inventory lists runs, Collector removes what none of them owns.
+//
+// The invariant: a run that was started gets a manifest, by the holon that started it or, when that was
+// killed, by the one that settles it, and what it changed is never lost silently. Only the holder of its
+// lease acts on a run; nothing is ever executed again.
+package oneshot
 
 import (
 	"cmp"
@@ -6,6 +15,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"holon/runner"
+	"holon/runner/turnfiles"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -35,7 +46,8 @@ const (
 // reservedNames are those that nothing of a turn may have: the turn directory
 // is written by a container, and what the host reads back must be the host's.
 var reservedNames = []string{
-	DiffFile, SummaryFile, LogFile, EgressFile, NotesFile, ObjectsDir, sessionDir, state.ManifestFile, state.StartFile,
+	DiffFile, SummaryFile, LogFile, runner.EgressFile, runner.NotesFile, ObjectsDir, sessionDir, state.ManifestFile,
+	state.StartFile,
 	state.LeaseFile, state.SessionFile, state.UsageFile,
 	landing.CheckoutFile, landing.CheckoutLock,
 }
@@ -44,16 +56,16 @@ var reservedNames = []string{
 // limit of its own.
 const DefaultMaxRounds = settings.DefaultMaxRounds
 
-// OneShot is a session with one turn: what `holon run` does.
-type OneShot struct {
-	Session   Config // ID, Dir, SocketDir and Source are filled in here
+// Run is a session with one turn: what `holon run` does.
+type Run struct {
+	Session   runner.Config // ID, Dir, SocketDir and Source are filled in here
 	Workspace workspace.Options
-	Turn      Turn
+	Turn      runner.Turn
 	Home      state.Home
 	Name      string
 	OutputDir string // "": the run's own directory
 	Keep      bool   // keep the session's directory and the container's log
-	Quota     Quota
+	Quota     runner.Quota
 	Version   string
 	Watch     Watcher
 
@@ -61,28 +73,28 @@ type OneShot struct {
 }
 
 // ResultDir returns where the results of the run are, "" before there is a run.
-func (o *OneShot) ResultDir() string { return o.results }
+func (o *Run) ResultDir() string { return o.results }
 
 // Watcher is an Observer that is also told of the phases of a run.
 type Watcher interface {
-	Observer
+	runner.Observer
 	// Phase is called when a phase begins: prepare, start, turn, stop, collect.
 	Phase(name string)
 }
 
-// Run runs the pipeline once and returns the run's manifest, which is also in
+// Do runs the pipeline once and returns the run's manifest, which is also in
 // the output directory. The error is not nil only when there is no manifest:
 // the run could not be recorded at all. Whatever else fails is in the manifest.
 // When ctx ends, the turn is cancelled and what exists is collected.
-func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
+func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 	if g := o.Session.Gateway; g != nil {
-		if err := g.Check(o.Session.gatewayModels(), o.Turn.Budget); err != nil {
+		if err := g.Check(o.Session.GatewayModels(), o.Turn.Budget); err != nil {
 			return nil, err
 		}
 	}
 	started := time.Now()
 	id := state.NewRunID()
-	if _, err := RunsAs(o.Session.User, o.Session.Engine); err != nil {
+	if _, err := runner.RunsAs(o.Session.User, o.Session.Engine); err != nil {
 		return nil, err
 	}
 	o.Workspace.Claim = id
@@ -100,38 +112,42 @@ func (o *OneShot) Run(ctx context.Context) (*state.Manifest, error) {
 	}
 	defer run.Close() // frees the lease; the manifest is written by then
 	o.results = run.OutputDir()
-	r := &oneShot{OneShot: o, run: run, manifest: &state.Manifest{
+	r := &execution{spec: o, run: run, manifest: &state.Manifest{
 		Schema: state.ManifestSchema, RunID: id, Name: o.Name, Task: o.Session.Secrets.Text(title(o.Turn.Prompt)),
 		StartedAt: turns.At(started),
 		Model:     o.Session.Model, Image: o.Session.Image, HolonVersion: o.Version,
 		Engine: state.Engine{Name: o.Session.Engine.Name()},
 		Limits: state.Limits{TimeoutMS: o.Turn.Timeout.Milliseconds(),
 			MaxRounds:    cmp.Or(o.Turn.MaxRounds, DefaultMaxRounds),
-			MaxToolCalls: o.Turn.MaxToolCalls, MaxOutput: cmp.Or(o.Turn.MaxOutputBytes, maxCollectBytes),
+			MaxToolCalls: o.Turn.MaxToolCalls, MaxOutput: cmp.Or(o.Turn.MaxOutputBytes, turnfiles.MaxCollect),
 			DiskBytes: o.Quota.Run,
 			MaxTokens: o.Turn.Budget.MaxTokens, MaxRequests: o.Turn.Budget.MaxRequests,
 			MaxCostMicros: int64(o.Turn.Budget.MaxCost)},
 	}}
 	// Said to agentd, so that the record cannot differ from what holds.
-	r.Turn.MaxRounds, r.Turn.MaxOutputBytes = r.manifest.Limits.MaxRounds, r.manifest.Limits.MaxOutput
-	r.Session.ID, r.Session.Source = id, source
+	r.spec.Turn.MaxRounds, r.spec.Turn.MaxOutputBytes = r.manifest.Limits.MaxRounds, r.manifest.Limits.MaxOutput
+	r.spec.Session.ID, r.spec.Session.Source = id, source
 	r.planEgress()
-	r.Session.NotesRecord, r.Session.Version = filepath.Join(run.Dir(), NotesFile), o.Version
-	r.Session.Dir, r.Session.SocketDir = filepath.Join(run.Dir(), sessionDir), o.Home.IPCDir(id)
-	r.Session.TreeName = treeName(source.Info())
-	r.Turn.ID = responses.NewID(responses.PrefixTurn)
-	r.Turn.Token, r.Turn.Grant = gateway.NewToken()
-	r.Session.Secrets.Add("the turn's token", r.Turn.Token.Reveal())
+	r.spec.Session.NotesRecord, r.spec.Session.Version = filepath.Join(run.Dir(), runner.NotesFile), o.Version
+	r.spec.Session.Dir, r.spec.Session.SocketDir = filepath.Join(run.Dir(), sessionDir), o.Home.IPCDir(id)
+	r.spec.Session.TreeName = treeName(source.Info())
+	r.spec.Turn.ID = responses.NewID(responses.PrefixTurn)
+	r.spec.Turn.Token, r.spec.Turn.Grant = gateway.NewToken()
+	r.spec.Session.Secrets.Add("the turn's token", r.spec.Turn.Token.Reveal())
 	r.watchTurn()
-	r.Session.RecordDir, r.Session.Record = run.Dir(), &Record{RunRecord: &RunRecord{Owner: thisProcess(),
-		TurnID: r.Turn.ID, Prompt: r.Session.Secrets.Text(Clip(r.Turn.Prompt, maxRecordedPrompt)),
-		DiskBytes: o.Quota.Run, Keep: o.Keep, Manifest: r.manifest}}
-	if r.Session.Gateway != nil {
-		r.Session.Record.GrantHash = r.Turn.Grant
+	r.spec.Session.RecordDir, r.spec.Session.Record = run.Dir(),
+		&runner.Record{RunRecord: &runner.RunRecord{Owner: runner.ThisProcess(),
+			TurnID: r.spec.Turn.ID, Prompt: r.spec.Session.Secrets.Text(runner.Clip(r.spec.Turn.Prompt,
+				runner.MaxRecordedPrompt)),
+			DiskBytes: o.Quota.Run, Keep: o.Keep, Manifest: r.manifest}}
+	if r.spec.Session.Gateway != nil {
+		r.spec.Session.Record.GrantHash = r.spec.Turn.Grant
 	}
 	err = r.execute(ctx,
-		func(ctx context.Context) (*Session, error) { return Start(ctx, r.Session) },
-		func(ctx context.Context, s *Session) TurnResult { return s.Turn(ctx, r.Turn, r.Watch) })
+		func(ctx context.Context) (*runner.Session, error) { return runner.Start(ctx, r.spec.Session) },
+		func(ctx context.Context, s *runner.Session) runner.TurnResult {
+			return s.Turn(ctx, r.spec.Turn, r.spec.Watch)
+		})
 	if starting, ok := errors.AsType[*startError](err); ok && !o.Keep {
 		return nil, errors.Join(interruption(ctx, starting.error), r.discard())
 	}
@@ -155,7 +171,7 @@ func interruption(ctx context.Context, err error) error {
 
 // discard removes the directories of a run that did not start. Such a run
 // leaves no record: there is nothing in it that its error does not say.
-func (r *oneShot) discard() error {
+func (r *execution) discard() error {
 	err := r.run.Remove()
 	if out := r.run.OutputDir(); out != r.run.Dir() {
 		err = errors.Join(err, os.Remove(out)) // made by us or empty before; never more than that
@@ -164,14 +180,14 @@ func (r *oneShot) discard() error {
 }
 
 // watchTurn has the turn keep its account, its lease and its quota while it runs.
-func (r *oneShot) watchTurn() {
-	r.Turn.Note, r.Turn.Beat, r.Turn.DiskBytes = r.noteUsage, r.run.Beat, r.Quota.Run
+func (r *execution) watchTurn() {
+	r.spec.Turn.Note, r.spec.Turn.Beat, r.spec.Turn.DiskBytes = r.noteUsage, r.run.Beat, r.spec.Quota.Run
 }
 
 // title is the first line of a prompt that says something.
 func title(prompt string) string {
 	for line := range strings.Lines(prompt) {
-		if line = OneLine(line, 72); line != "" {
+		if line = runner.OneLine(line, 72); line != "" {
 			return line
 		}
 	}
@@ -193,13 +209,13 @@ func treeName(info workspace.Info) string {
 	return name
 }
 
-// oneShot is the state of a running OneShot.
-type oneShot struct {
-	*OneShot
+// execution is a Run on its way.
+type execution struct {
+	spec     *Run
 	run      *files.Run
 	manifest *state.Manifest
-	session  *Session // nil before there is one
-	turn     TurnResult
+	session  *runner.Session // nil before there is one
+	turn     runner.TurnResult
 	diff     *workspace.Diff
 	denied   []string // by the egress proxy
 	info     workspace.Info
@@ -213,9 +229,9 @@ type oneShot struct {
 // execute runs the phases, with a session that begin makes or takes up and the
 // turn that it runs or joins. The session stays for conclude. The error is that
 // of the phase that failed; what came before is in r all the same.
-func (r *oneShot) execute(ctx context.Context, begin func(context.Context) (*Session, error),
-	turn func(context.Context, *Session) TurnResult) (err error) {
-	r.Watch.Phase("prepare")
+func (r *execution) execute(ctx context.Context, begin func(context.Context) (*runner.Session, error),
+	turn func(context.Context, *runner.Session) runner.TurnResult) (err error) {
+	r.spec.Watch.Phase("prepare")
 	if r.session, err = begin(ctx); err != nil {
 		return &startError{err}
 	}
@@ -225,24 +241,24 @@ func (r *oneShot) execute(ctx context.Context, begin func(context.Context) (*Ses
 	if err := r.describeSession(finishing, r.session); err != nil {
 		return err
 	}
-	r.Watch.Phase("turn")
+	r.spec.Watch.Phase("turn")
 	timed(&r.manifest.Timings.TurnMS, func() { r.turn = turn(ctx, r.session) })
 
-	r.Watch.Phase("stop")
+	r.spec.Watch.Phase("stop")
 	timed(&r.manifest.Timings.StopMS, func() { err = r.stop(finishing, r.session) })
 	if err != nil {
 		return err
 	}
-	r.Watch.Phase("collect")
+	r.spec.Watch.Phase("collect")
 	timed(&r.manifest.Timings.CollectMS, func() { err = r.collect(finishing, r.session) })
 	return err
 }
 
 // describeSession puts into the manifest what runs and what confines it. The
 // engine's version is asked for beside the turn: nothing waits for it.
-func (r *oneShot) describeSession(ctx context.Context, s *Session) error {
-	if s.tree != nil {
-		r.info = s.tree.Info()
+func (r *execution) describeSession(ctx context.Context, s *runner.Session) error {
+	if s.Tree() != nil {
+		r.info = s.Tree().Info()
 	}
 	r.manifest.Warnings = append(r.manifest.Warnings, s.Warnings...)
 	if err := r.describeContainer(s); err != nil {
@@ -250,22 +266,23 @@ func (r *oneShot) describeSession(ctx context.Context, s *Session) error {
 	}
 	r.version = make(chan string, 1)
 	go func() { // finish receives from it; Check has its own bound
-		info, err := s.cfg.Engine.Check(ctx)
+		info, err := r.spec.Session.Engine.Check(ctx)
 		if err != nil {
-			s.cfg.Log.Debug("the engine does not say its version", "err", err)
+			r.spec.Session.Log.Debug("the engine does not say its version", "err", err)
 		}
 		r.version <- info.Version
 	}()
 	return s.WriteRecord()
 }
 
-func (r *oneShot) describeContainer(s *Session) (err error) {
+func (r *execution) describeContainer(s *runner.Session) (err error) {
 	m := r.manifest
-	if s.resumed && (len(m.Isolation) > 0 || !s.created) { // it was said by whoever started it, or nobody knows
+	// the run's first holon said it, or it is unknown
+	if r.recovered && (len(m.Isolation) > 0 || s.ContainerID() == "") {
 		return nil
 	}
 	m.Timings.PrepareMS, m.Timings.StartMS = s.Prepared.Milliseconds(), s.Started.Milliseconds()
-	m.Engine.ContainerID, m.Engine.Runtime = s.handle.ID, s.Runtime
+	m.Engine.ContainerID, m.Engine.Runtime = s.ContainerID(), s.Runtime
 	if m.Isolation, err = json.Marshal(s.Isolation); err != nil {
 		return fmt.Errorf("describe the isolation: %w", err)
 	}

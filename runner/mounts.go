@@ -66,7 +66,7 @@ func SocketPlace(dir string) (place string, proper bool, err error) {
 	if len(dir)+LongestSocket <= longestPath {
 		return dir, true, nil
 	}
-	other := otherSocketDir(dir)
+	other := OtherSocketDir(dir)
 	if len(other)+LongestSocket > longestPath {
 		return "", false, &Error{Code: CodeUsage, Param: "HOLON_HOME",
 			Message: fmt.Sprintf("neither %.200q nor %.200q can hold a socket: the path may have %d bytes", dir, other,
@@ -76,8 +76,8 @@ func SocketPlace(dir string) (place string, proper bool, err error) {
 	return other, false, nil
 }
 
-// otherSocketDir is where the sockets go whose proper directory is too long.
-func otherSocketDir(proper string) string {
+// OtherSocketDir is where the sockets go whose proper directory is too long.
+func OtherSocketDir(proper string) string {
 	sum := sha256.Sum256([]byte(proper))
 	return filepath.Join(os.TempDir(), "holon-ipc-"+hex.EncodeToString(sum[:6]))
 }

@@ -1,4 +1,4 @@
-package runner
+package turnfiles
 
 import (
 	"errors"
@@ -14,8 +14,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"holon/internal/visible"
 	"holon/responses"
 )
+
+// reserved are names that the host keeps for itself.
+var reserved = []string{"manifest.json", "objects"}
+
+// collect copies what turn_1 left below dir.
+func collect(t *testing.T, dir, to string, reserved []string, limit int64) ([]string, error) {
+	t.Helper()
+	return Collection{SessionDir: dir, TurnID: "turn_1", To: to, Reserved: reserved, Limit: limit}.Collect(t.Context())
+}
 
 // collectFrom makes a turn directory and collects it.
 func collectFrom(t *testing.T, plant func(turn string)) (dst string, warnings []string) {
@@ -24,7 +34,7 @@ func collectFrom(t *testing.T, plant func(turn string)) (dst string, warnings []
 	turn := filepath.Join(dir, "output/turns/turn_1")
 	mkdir(t, turn)
 	plant(turn)
-	warnings, err := (&Session{cfg: Config{Dir: dir}}).collectTurn(t.Context(), "turn_1", dst, reservedNames, 0)
+	warnings, err := collect(t, dir, dst, reserved, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +152,8 @@ func TestCollectNames(t *testing.T) {
 		if _, err := os.Lstat(filepath.Join(dst, name)); err != nil {
 			t.Error(err)
 		}
-		if shown := OneLine(name, 100); !utf8.ValidString(shown) || strings.ContainsAny(shown, "\n\x1b\x07\u202e") {
+		if shown := visible.OneLine(name, 100); !utf8.ValidString(shown) ||
+			strings.ContainsAny(shown, "\n\x1b\x07\u202e") {
 			t.Errorf("%q is shown as %q", name, shown)
 		}
 	}
@@ -185,7 +196,7 @@ func TestCollectSwappedFiles(t *testing.T) {
 	copied := 0
 	for try := 0; try < 150 || copied == 0 && try < 20_000; try++ {
 		dst := t.TempDir()
-		if _, err := (&Session{cfg: Config{Dir: dir}}).collectTurn(t.Context(), "turn_1", dst, nil, 0); err != nil {
+		if _, err := collect(t, dir, dst, nil, 0); err != nil {
 			t.Error(err)
 		}
 		for _, name := range []string{"f", "d/f"} {
@@ -202,38 +213,6 @@ func TestCollectSwappedFiles(t *testing.T) {
 	<-swapped
 	if copied == 0 {
 		t.Error("never was a file there to be copied")
-	}
-}
-
-// Nothing that a turn leaves under a name of ours is in the results, whatever it is.
-func TestReservedNames(t *testing.T) {
-	for _, name := range append(slices.Concat(reservedNames, turnNames), ".tmp-0123456789abcdef", "worktree-1.patch",
-		".checkout-1") {
-		for kind, plant := range map[string]func(path string) error{
-			"file":      func(path string) error { return os.WriteFile(path, []byte("planted"), 0o600) },
-			"directory": func(path string) error { return os.MkdirAll(filepath.Join(path, "planted"), 0o700) },
-			"link":      func(path string) error { return os.Symlink("/etc/passwd", path) },
-			"pipe":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
-		} {
-			dst, warnings := collectFrom(t, func(turn string) {
-				if err := plant(filepath.Join(turn, name)); err != nil {
-					t.Fatal(err)
-				}
-				mkdir(t, filepath.Join(turn, "sub"))
-				write(t, filepath.Join(turn, "sub", name), "harmless")
-			})
-			_, err := os.Lstat(filepath.Join(dst, name))
-			if slices.Contains(turnNames, name) && kind == "file" { // agentd's own
-				if err != nil {
-					t.Errorf("%s was not collected: %v", name, err)
-				}
-			} else if !errors.Is(err, fs.ErrNotExist) || len(warnings) != 1 || !strings.Contains(warnings[0], name) {
-				t.Errorf("a %s %s: %v, said %q", kind, name, err, warnings)
-			}
-			if _, err := os.Lstat(filepath.Join(dst, "sub", name)); err != nil {
-				t.Error(err)
-			}
-		}
 	}
 }
 
@@ -254,7 +233,7 @@ func TestCollectHardLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	warnings, err := (&Session{cfg: Config{Dir: dir}}).collectTurn(t.Context(), "turn_1", dst, nil, size+size/2)
+	warnings, err := collect(t, dir, dst, nil, size+size/2)
 	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "forged") {
 		t.Fatalf("%q, %v", warnings, err)
 	}
@@ -291,48 +270,18 @@ func TestClosedOutput(t *testing.T) {
 	writeRecord(t, turn, responses.StatusInProgress)
 	write(t, filepath.Join(turn, "sub/sub/f"), "x")
 	closeAll(t, filepath.Join(dir, "output"))
-	if rec, _, err := ReadTurn(dir, "turn_1"); rec == nil || err != nil {
+	if rec, _, err := Read(dir, "turn_1"); rec == nil || err != nil {
 		t.Errorf("the record can't be read: %v", err)
 	}
 	if err := errors.Join(os.Chmod(turn, 0), os.Chmod(filepath.Join(dir, "output"), 0)); err != nil {
 		t.Fatal(err)
 	}
-	warnings, err := (&Session{cfg: Config{Dir: dir}}).collectTurn(t.Context(), "turn_1", dst, reservedNames, 0)
+	warnings, err := collect(t, dir, dst, reserved, 0)
 	if err != nil || len(warnings) > 0 {
 		t.Fatalf("%q, %v", warnings, err)
 	}
 	for _, name := range []string{"turn.json", "sub/sub/f"} {
 		if _, err := os.ReadFile(filepath.Join(dst, name)); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// A session starts again in directories that the agent closed, its home too.
-func TestClosedSession(t *testing.T) {
-	s := &Session{cfg: Config{Dir: t.TempDir(), AgentHome: filepath.Join(t.TempDir(), "home")}}
-	mkdir(t, s.cfg.AgentHome)
-	for range 2 {
-		if err := errors.Join(s.makeDirs(), s.openAgentHome()); err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range []string{filepath.Join(s.cfg.Dir, "state"), filepath.Join(s.cfg.Dir, "output"),
-			s.cfg.AgentHome} {
-			mkdir(t, filepath.Join(name, "sub"))
-			write(t, filepath.Join(name, "sub/f"), "x")
-		}
-		for _, sub := range []string{"state", "output"} {
-			closeAll(t, filepath.Join(s.cfg.Dir, sub))
-		}
-		if err := os.Chmod(s.cfg.AgentHome, 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := errors.Join(s.makeDirs(), s.openAgentHome()); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"state/sub/f", "output/sub/f"} {
-		if _, err := os.ReadFile(filepath.Join(s.cfg.Dir, name)); err != nil {
 			t.Error(err)
 		}
 	}

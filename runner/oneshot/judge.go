@@ -1,10 +1,11 @@
-package runner
+package oneshot
 
 import (
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"holon/runner"
 	"strings"
 
 	"github.com/docker/go-units"
@@ -16,16 +17,16 @@ import (
 
 // judge decides status, outcome and exit code of the run. err is what went
 // wrong outside the turn, nil if nothing did.
-func (r *oneShot) judge(err error) {
+func (r *execution) judge(err error) {
 	m := r.manifest
 	set := func(status state.Status, outcome state.Outcome, failure *state.Failure) {
 		m.Status, m.Outcome, m.ExitCode, m.Error = status, outcome, outcome.ExitCode(), failure
 	}
-	failed := func(err error) *state.Failure { f := Describe(err); return &f }
+	failed := func(err error) *state.Failure { f := runner.Describe(err); return &f }
 
 	if starting := (*startError)(nil); errors.As(err, &starting) {
-		if errors.Is(err, ErrInterrupted) {
-			set(state.StatusCancelled, state.OutcomeInterrupted, failed(ErrInterrupted))
+		if errors.Is(err, runner.ErrInterrupted) {
+			set(state.StatusCancelled, state.OutcomeInterrupted, failed(runner.ErrInterrupted))
 			return
 		}
 		set(state.StatusFailed, state.OutcomeRefused, failed(starting.error))
@@ -33,14 +34,14 @@ func (r *oneShot) judge(err error) {
 	}
 	switch turnErr := r.turn.Err; {
 	case r.recovered && turnErr != nil && !r.accepted && r.turn.Response == nil:
-		set(state.StatusInterrupted, state.OutcomeRefused, &state.Failure{Code: string(CodeNotStarted),
+		set(state.StatusInterrupted, state.OutcomeRefused, &state.Failure{Code: string(runner.CodeNotStarted),
 			Message: "holon was killed before the turn began; nothing of it was run", Hint: "start it again"})
 	case r.turn.OverQuota != nil:
 		set(state.StatusIncomplete, state.OutcomeFailure, failed(r.turn.OverQuota))
 	case r.turn.Interrupted: // whatever the turn made of it
-		set(state.StatusCancelled, state.OutcomeInterrupted, failed(ErrInterrupted))
-	case errors.Is(turnErr, ErrDeadline):
-		set(state.StatusIncomplete, state.OutcomeDeadline, failed(ErrDeadline))
+		set(state.StatusCancelled, state.OutcomeInterrupted, failed(runner.ErrInterrupted))
+	case errors.Is(turnErr, runner.ErrDeadline):
+		set(state.StatusIncomplete, state.OutcomeDeadline, failed(runner.ErrDeadline))
 	case r.recovered && turnErr != nil:
 		set(state.StatusInterrupted, state.OutcomeInterrupted, failed(turnErr))
 	case turnErr != nil && r.turn.Response == nil: // agentd refused the request
@@ -73,32 +74,15 @@ func refusal(err error) state.Outcome {
 	return state.OutcomeRefused
 }
 
-// ResponseFailure says why a final response is not completed, nil when it is. It is the container's word, made fit to be
-// printed.
-func ResponseFailure(resp *responses.Response) *state.Failure {
-	switch {
-	case resp.Status == responses.StatusCompleted:
-		return nil
-	case resp.Status == responses.StatusCancelled:
-		return &state.Failure{Code: responses.CodeCancelled, Message: "the turn was cancelled"}
-	case resp.Status == responses.StatusIncomplete && resp.IncompleteDetails != nil:
-		reason := OneLine(resp.IncompleteDetails.Reason, 100)
-		return &state.Failure{Code: reason, Message: "the turn ended early: " + reason}
-	case resp.Error != nil:
-		return &state.Failure{Code: OneLine(resp.Error.Code, 100), Message: OneLine(resp.Error.Message, 2000)}
-	}
-	return &state.Failure{Code: responses.CodeServerError, Message: "the turn failed"}
-}
-
 // judgeResponse decides by the final response. A reason to end early gets the option that the user can change.
-func (r *oneShot) judgeResponse(set func(state.Status, state.Outcome, *state.Failure)) {
-	resp, failure := r.turn.Response, ResponseFailure(r.turn.Response)
+func (r *execution) judgeResponse(set func(state.Status, state.Outcome, *state.Failure)) {
+	resp, failure := r.turn.Response, runner.ResponseFailure(r.turn.Response)
 	switch resp.Status {
 	case responses.StatusCompleted:
 		set(state.StatusCompleted, state.OutcomeSuccess, nil)
 		return
 	case responses.StatusCancelled:
-		failure.Message = ErrInterrupted.Error()
+		failure.Message = runner.ErrInterrupted.Error()
 		set(state.StatusCancelled, state.OutcomeInterrupted, failure)
 		return
 	case responses.StatusIncomplete:
@@ -139,7 +123,7 @@ func (r *oneShot) judgeResponse(set func(state.Status, state.Outcome, *state.Fai
 }
 
 // spent says which bound of the budget ended the turn.
-func (r *oneShot) spent() (message, param, hint string) {
+func (r *execution) spent() (message, param, hint string) {
 	message = "the turn ended early: its budget is used up"
 	a := r.turn.Account
 	if a == nil {
@@ -176,13 +160,4 @@ func Spent(m *state.Manifest) string {
 		parts = append(parts, fmt.Sprintf("%s of %s spent", a.Cost, most))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// Answer returns the text that the turn answered with, "" if it did not. It is
-// the model's: print it only after cleaning it for a terminal.
-func (t TurnResult) Answer() string {
-	if t.Response == nil {
-		return ""
-	}
-	return t.Response.OutputText()
 }

@@ -1,8 +1,9 @@
-package runner
+package oneshot
 
 import (
 	"bytes"
 	"fmt"
+	"holon/runner"
 	"strconv"
 	"strings"
 )
@@ -16,7 +17,7 @@ const (
 // summary is summary.md: what a person wants to know of a run first. Text of others
 // stands in fences and code spans that it cannot close, so that every heading and
 // all other markup is ours.
-func (r *oneShot) summary() []byte {
+func (r *execution) summary() []byte {
 	m := r.manifest
 	var b bytes.Buffer
 	title := m.RunID
@@ -24,7 +25,7 @@ func (r *oneShot) summary() []byte {
 		title = nameSpan(m.Name)
 	}
 	fmt.Fprintf(&b, "# Run %s: %s\n\n", title, m.Outcome)
-	fmt.Fprintf(&b, "## Task\n\n%s\n", fence(r.Turn.Prompt))
+	fmt.Fprintf(&b, "## Task\n\n%s\n", fence(r.spec.Turn.Prompt))
 	if m.Error != nil {
 		fmt.Fprintf(&b, "\n## Error\n\n%s (%s)\n", proseSpan(m.Error.Message), proseSpan(m.Error.Code))
 	}
@@ -50,7 +51,7 @@ func (r *oneShot) summary() []byte {
 }
 
 // summarizeChanges is the part of the summary with the changed files.
-func (r *oneShot) summarizeChanges(b *bytes.Buffer) {
+func (r *execution) summarizeChanges(b *bytes.Buffer) {
 	fmt.Fprint(b, "\n## Changes\n\n")
 	switch {
 	case r.diff == nil:
@@ -83,7 +84,7 @@ func (r *oneShot) summarizeChanges(b *bytes.Buffer) {
 
 // fence makes text a code block that ends where we end it.
 func fence(text string) string {
-	text = Clip(strings.TrimSpace(Printable(text)), maxQuoted)
+	text = runner.Clip(strings.TrimSpace(runner.Printable(text)), maxQuoted)
 	ticks := strings.Repeat("`", max(3, longestRun(text)+1))
 	return ticks + "\n" + text + "\n" + ticks
 }
@@ -103,11 +104,11 @@ func pathSpan(s string) string {
 	if quoted := strconv.Quote(s); quoted != `"`+s+`"` || strings.TrimSpace(s) != s || s == "" {
 		s = quoted
 	}
-	return span(Clip(s, 5000))
+	return span(runner.Clip(s, 5000))
 }
 
 // proseSpan is a line with words of others in it: a code span.
-func proseSpan(s string) string { return span(OneLine(s, 2000)) }
+func proseSpan(s string) string { return span(runner.OneLine(s, 2000)) }
 
 // span makes a line a code span that ends where we end it.
 func span(line string) string {

@@ -1,22 +1,17 @@
-package runner
+package oneshot
 
 import (
 	"context"
 	"errors"
-	"fmt"
+	"holon/runner"
 	"io/fs"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"holon/internal/procfs"
 	"holon/state"
 	"holon/state/files"
 )
-
-// CodeStillRunning is the code of an error about a run that did not stop in time.
-const CodeStillRunning Code = "still_running"
 
 // Stop ends a run and returns its manifest. The holon that holds it is asked to
 // (as Ctrl-C does), and gets grace for it; then the container is killed beneath
@@ -40,7 +35,7 @@ func (rc *Recovery) Stop(ctx context.Context, id string, grace time.Duration) (*
 				return m, err
 			}
 		}
-		rec, err := readRunRecord(e.Dir)
+		rec, err := runner.ReadRunRecord(e.Dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -48,7 +43,7 @@ func (rc *Recovery) Stop(ctx context.Context, id string, grace time.Duration) (*
 		switch {
 		case rec != nil && !asked:
 			if asked = true; e.Manifest == nil { // else it is ending already
-				if err := rec.Owner.signal(unix.SIGTERM); err != nil {
+				if err := rec.Owner.Signal(unix.SIGTERM); err != nil {
 					return nil, err
 				}
 			}
@@ -62,8 +57,9 @@ func (rc *Recovery) Stop(ctx context.Context, id string, grace time.Duration) (*
 				return nil, err
 			}
 		case waited > grace+collectGrace:
-			return nil, &Error{Code: CodeStillRunning, Param: "run", Message: "run " + id + " did not end in time",
-				Hint: "wait with holon ps, or kill its holon and use holon gc"}
+			return nil, &runner.Error{Code: runner.CodeStillRunning, Param: "run",
+				Message: "run " + id + " did not end in time",
+				Hint:    "wait with holon ps, or kill its holon and use holon gc"}
 		}
 		select {
 		case <-ctx.Done():
@@ -75,18 +71,3 @@ func (rc *Recovery) Stop(ctx context.Context, id string, grace time.Duration) (*
 
 // collectGrace is what a holon gets to collect a run whose container was killed.
 const collectGrace = time.Minute
-
-// signal sends sig to the process, unless it has ended: the lease of its run
-// shows that.
-func (p Process) signal(sig os.Signal) error {
-	err := procfs.Process(p).Signal(sig)
-	switch {
-	case errors.Is(err, os.ErrProcessDone):
-		return nil
-	case errors.Is(err, procfs.ErrOther):
-		return &Error{Code: CodeStillRunning, Param: "run",
-			Message: fmt.Sprintf("the run is held by a process that cannot be seen from here (%d)", p.PID),
-			Hint:    "stop it where it was started"}
-	}
-	return err
-}

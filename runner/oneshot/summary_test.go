@@ -1,6 +1,7 @@
-package runner
+package oneshot
 
 import (
+	"holon/runner"
 	"regexp"
 	"slices"
 	"strings"
@@ -36,10 +37,10 @@ func TestSummaryIsOurs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			said := responses.Items{&responses.Message{Role: responses.RoleAssistant,
 				Content: []responses.Part{{Type: responses.PartOutputText, Text: hostile}}}}
-			text := string((&oneShot{
-				OneShot:  &OneShot{Turn: Turn{Prompt: hostile}},
+			text := string((&execution{
+				spec:     &Run{Turn: runner.Turn{Prompt: hostile}},
 				manifest: hostileManifest(hostile),
-				turn:     TurnResult{Response: &responses.Response{Output: said}},
+				turn:     runner.TurnResult{Response: &responses.Response{Output: said}},
 				diff: &workspace.Diff{Files: []workspace.FileChange{{Path: hostile, From: hostile,
 					Status: "renamed"}}},
 				denied: []string{hostile},

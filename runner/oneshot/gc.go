@@ -1,9 +1,10 @@
-package runner
+package oneshot
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"holon/runner"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -83,9 +84,9 @@ func (c *collection) add(kind, do, what, why string, act func() error) {
 			state.IsCode(err, state.CodeRunNotFound):
 			return // somebody else was quicker
 		case isInUse(err):
-			f.Kept, f.Why = true, f.Why+", but "+Describe(err).Message
+			f.Kept, f.Why = true, f.Why+", but "+runner.Describe(err).Message
 		case err != nil:
-			f.Error = Describe(err).Message
+			f.Error = runner.Describe(err).Message
 		default:
 			f.Done = true
 		}
@@ -152,7 +153,7 @@ func (c *collection) unowned(ctx context.Context, id string, act func() error) (
 	if err != nil {
 		return false, err
 	}
-	if _, err := readRunRecord(run.Dir()); e.Manifest == nil || !errors.Is(err, fs.ErrNotExist) {
+	if _, err := runner.ReadRunRecord(run.Dir()); e.Manifest == nil || !errors.Is(err, fs.ErrNotExist) {
 		return false, nil // to be settled first
 	}
 	return true, act()
@@ -170,7 +171,7 @@ func (c *collection) remove(ctx context.Context, kind, do, what, why, id string,
 	}
 	f := Finding{Kind: kind, Do: do, What: what, Why: why, Done: err == nil && !c.DryRun}
 	if err != nil {
-		f.Error = Describe(err).Message
+		f.Error = runner.Describe(err).Message
 	}
 	c.found = append(c.found, f)
 }
@@ -183,7 +184,7 @@ func (c *collection) containers(ctx context.Context) error {
 		if err != nil || eng == nil {
 			continue // it is not used here; runs that need it say so
 		}
-		list, err := eng.List(ctx, map[string]string{LabelHome: c.Home.Dir()})
+		list, err := eng.List(ctx, map[string]string{runner.LabelHome: c.Home.Dir()})
 		if state.IsCode(err, engine.CodeUnreachable) || state.IsCode(err, engine.CodePermissionDenied) {
 			c.found = append(c.found, Finding{Kind: "container", Do: "remove", What: name, Kept: true,
 				Why: "the engine does not answer, so its containers were not looked at"})
@@ -194,11 +195,11 @@ func (c *collection) containers(ctx context.Context) error {
 			continue
 		}
 		for _, found := range list {
-			if found.Labels[LabelAgent] != "" {
+			if found.Labels[runner.LabelAgent] != "" {
 				continue // the daemon of this home removes it
 			}
 			c.remove(ctx, "container", "remove", found.Handle.Name, "its run has ended or is gone",
-				found.Labels[LabelRun], func() error {
+				found.Labels[runner.LabelRun], func() error {
 					return eng.Remove(ctx, found.Handle)
 				})
 		}
@@ -289,9 +290,10 @@ func (c *collection) forget(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := readRunRecord(run.Dir()); !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(&Error{Code: CodeStillRunning, Param: "run", Message: "run " + id + " still holds something",
-			Hint: "settle it first"}, run.Close())
+	if _, err := runner.ReadRunRecord(run.Dir()); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(&runner.Error{Code: runner.CodeStillRunning, Param: "run",
+			Message: "run " + id + " still holds something",
+			Hint:    "settle it first"}, run.Close())
 	}
 	if _, err := landing.Remove(ctx, landing.RemoveOptions{RunDir: run.Dir(), Borrowing: c.Borrowing}); err != nil {
 		return errors.Join(err, run.Close())

@@ -1,4 +1,4 @@
-package runner
+package turnfiles
 
 import (
 	"bytes"
@@ -16,7 +16,6 @@ import (
 	"holon/responses/conform"
 	"holon/responses/stream"
 	"holon/responses/turns"
-	"holon/state/files"
 )
 
 // What a container left is copied without following a link, waiting for a pipe,
@@ -41,8 +40,7 @@ func TestCollectTurn(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(turn, "pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &Session{cfg: Config{Dir: dir}}
-	warnings, err := s.collectTurn(t.Context(), "turn_1", dst, reservedNames, 0)
+	warnings, err := collect(t, dir, dst, reserved, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,18 +68,18 @@ func TestCollectTurn(t *testing.T) {
 // costs the turn's files and nothing else.
 func TestCollectNothing(t *testing.T) {
 	dir := t.TempDir()
-	s := &Session{cfg: Config{Dir: dir}}
-	if warnings, err := s.collectTurn(t.Context(), "turn_1", t.TempDir(), nil, 0); err != nil || len(warnings) != 1 {
+	if warnings, err := collect(t, dir, t.TempDir(), nil, 0); err != nil || len(warnings) != 1 {
 		t.Errorf("without an output: %q, %v", warnings, err)
 	}
 	mkdir(t, filepath.Join(dir, "output/turns"))
-	if warnings, err := s.collectTurn(t.Context(), "turn_1", t.TempDir(), nil, 0); err != nil || len(warnings) != 0 {
+	if warnings, err := collect(t, dir, t.TempDir(), nil, 0); err != nil || len(warnings) != 0 {
 		t.Errorf("without a turn: %q, %v", warnings, err)
 	}
 	if err := os.Symlink("/etc", filepath.Join(dir, "output/turns/turn_2")); err != nil {
 		t.Fatal(err)
 	}
-	if warnings, err := s.collectTurn(t.Context(), "turn_2", t.TempDir(), nil, 0); err != nil || len(warnings) != 1 {
+	warnings, err := Collection{SessionDir: dir, TurnID: "turn_2", To: t.TempDir()}.Collect(t.Context())
+	if err != nil || len(warnings) != 1 {
 		t.Errorf("a link for a turn: %q, %v", warnings, err)
 	}
 }
@@ -111,13 +109,13 @@ func TestSettleTurn(t *testing.T) {
 				write(t, filepath.Join(dir, turns.EventsFile), string(tc.events))
 				write(t, filepath.Join(dir, turns.RuntimeFile), begunFacts(t)+`{"type":"tool.sta`)
 			}
-			resp, err := settleTurn(dir, gone)
+			resp, err := Settle(dir, gone)
 			if err != nil || resp == nil || resp.Status != responses.StatusFailed ||
 				resp.Error.Code != responses.CodeInterrupted {
 				t.Fatalf("%+v, %v", resp, err)
 			}
 			checkSettled(t, dir)
-			if again, err := settleTurn(dir, gone); again != nil || err != nil {
+			if again, err := Settle(dir, gone); again != nil || err != nil {
 				t.Errorf("settled twice: %+v, %v", again, err)
 			}
 		})
@@ -145,7 +143,12 @@ func checkSettled(t *testing.T, dir string) {
 	if err := conform.CheckStream(bytes.NewReader(data), stream.NDJSON); err != nil {
 		t.Errorf("%v\n%s", err, data)
 	}
-	rec, err := readTurnRecord(dir)
+	turn, err := OpenCollected(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer turn.Close()
+	rec, err := turn.record()
 	if err != nil || rec.Status != responses.StatusFailed || rec.CompletedAt.IsZero() || rec.Error == nil {
 		t.Errorf("record: %+v, %v", rec, err)
 	}
@@ -169,12 +172,12 @@ func checkSettled(t *testing.T, dir string) {
 // What is no record of a turn is not made one.
 func TestSettleRefuses(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := settleTurn(dir, responses.Internal("x", nil)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Settle(dir, responses.Internal("x", nil)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no record: %v", err)
 	}
 	writeRecord(t, dir, responses.StatusInProgress)
 	write(t, filepath.Join(dir, turns.EventsFile), "not an event\n")
-	if _, err := settleTurn(dir, responses.Internal("x", nil)); err == nil {
+	if _, err := Settle(dir, responses.Internal("x", nil)); err == nil {
 		t.Error("garbage was taken for events")
 	}
 	if err := os.Remove(filepath.Join(dir, turns.EventsFile)); err != nil {
@@ -183,7 +186,7 @@ func TestSettleRefuses(t *testing.T) {
 	if err := os.Symlink("/etc/passwd", filepath.Join(dir, turns.EventsFile)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := settleTurn(dir, responses.Internal("x", nil)); err == nil {
+	if _, err := Settle(dir, responses.Internal("x", nil)); err == nil {
 		t.Error("a link was followed")
 	}
 }
@@ -225,24 +228,6 @@ func FuzzEndStream(f *testing.F) {
 			t.Errorf("a stream with an end was changed:\n%s\n%s", ended, again)
 		}
 	})
-}
-
-// A tree in which folders deny even their owner is removed.
-func TestRemoveAll(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "session")
-	mkdir(t, filepath.Join(dir, "a/b/c"))
-	write(t, filepath.Join(dir, "a/b/c/f"), "x")
-	for _, sub := range []string{"a/b/c", "a/b", "a", "."} {
-		if err := os.Chmod(filepath.Join(dir, sub), 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := files.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
-	}
 }
 
 // openStream is a stream with a message and no end.

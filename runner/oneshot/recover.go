@@ -1,9 +1,11 @@
-package runner
+package oneshot
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"holon/runner"
+	"holon/runner/turnfiles"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -39,7 +41,7 @@ type Recovery struct {
 // Attach goes on with a run as if its holon had not been killed: while its
 // container runs, its sockets are served again and its turn is watched to the
 // end; then, or when the container is gone, it is settled. The manifest is
-// returned as [OneShot.Run] does. A run that is alive is CodeRunLive, one that
+// returned as [Run.Do] does. A run that is alive is CodeRunLive, one that
 // has ended CodeEnded.
 func (rc *Recovery) Attach(ctx context.Context, id string) (*state.Manifest, error) {
 	return rc.recover(ctx, id, true)
@@ -53,7 +55,7 @@ func (rc *Recovery) Settle(ctx context.Context, id string) (*state.Manifest, err
 
 // CodeEnded is the code of an error about a run that has an end already and
 // holds nothing.
-const CodeEnded Code = "run_ended"
+const CodeEnded runner.Code = "run_ended"
 
 func (rc *Recovery) recover(ctx context.Context, id string, follow bool) (*state.Manifest, error) {
 	run, err := files.New(rc.Home).Take(ctx, id)
@@ -65,10 +67,10 @@ func (rc *Recovery) recover(ctx context.Context, id string, follow bool) (*state
 	if err != nil {
 		return nil, err
 	}
-	rec, err := readRunRecord(run.Dir())
+	rec, err := runner.ReadRunRecord(run.Dir())
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && entry.Manifest != nil:
-		return nil, &Error{Code: CodeEnded, Param: "run",
+		return nil, &runner.Error{Code: CodeEnded, Param: "run",
 			Message: "run " + id + " has ended: " + string(entry.Manifest.Status),
 			Hint:    "see its results in " + entry.OutputDir()}
 	case errors.Is(err, fs.ErrNotExist):
@@ -85,17 +87,17 @@ func (rc *Recovery) recover(ctx context.Context, id string, follow bool) (*state
 	}
 	r := rc.takeUp(run, rec, entry.Manifest, eng)
 	if follow && rc.Gateway != nil {
-		if r.Session.Gateway, err = rc.Gateway(ctx, append([]string{r.Session.Model}, rec.Fallbacks...),
+		if r.spec.Session.Gateway, err = rc.Gateway(ctx, append([]string{r.spec.Session.Model}, rec.Fallbacks...),
 			run.Start().Source); err != nil {
 			return nil, err
 		}
 	}
-	if g := r.Session.Gateway; g != nil {
+	if g := r.spec.Session.Gateway; g != nil {
 		defer g.Close()
 	}
 	err = r.execute(ctx,
-		func(ctx context.Context) (*Session, error) {
-			return TakeUp(ctx, r.Session, follow)
+		func(ctx context.Context) (*runner.Session, error) {
+			return runner.TakeUp(ctx, r.spec.Session, follow)
 		},
 		r.join)
 	if starting, ok := errors.AsType[*startError](err); ok {
@@ -105,10 +107,10 @@ func (rc *Recovery) recover(ctx context.Context, id string, follow bool) (*state
 }
 
 // engine opens the engine that holds the container of a record.
-func (rc *Recovery) engine(rec *Record) (engine.Engine, error) {
+func (rc *Recovery) engine(rec *runner.Record) (engine.Engine, error) {
 	eng, err := rc.Engines(rec.Engine)
 	if err == nil && eng == nil {
-		err = &Error{Code: CodeUsage, Param: "engine",
+		err = &runner.Error{Code: runner.CodeUsage, Param: "engine",
 			Message: fmt.Sprintf("the run is of the engine %.40q, of which nothing is left here", rec.Engine),
 			Hint:    "use the HOLON_HOME of the run"}
 	}
@@ -116,57 +118,60 @@ func (rc *Recovery) engine(rec *Record) (engine.Engine, error) {
 }
 
 // takeUp makes of a record what Run had when it wrote it.
-func (rc *Recovery) takeUp(run *files.Run, rec *Record, prior *state.Manifest, eng engine.Engine) *oneShot {
+func (rc *Recovery) takeUp(run *files.Run, rec *runner.Record, prior *state.Manifest, eng engine.Engine) *execution {
 	m := rec.Manifest
 	if prior != nil {
 		m = prior
 	}
-	rec.Owner, rec.Manifest = thisProcess(), m
+	rec.Owner, rec.Manifest = runner.ThisProcess(), m
 	watch := rc.Watch
 	if watch == nil {
 		watch = unwatched{}
 	}
-	shot := &OneShot{
-		Session: Config{ID: run.ID(), Engine: eng, Log: rc.Log, Secrets: rc.Secrets, Dir: rec.Dir, Model: rec.Model,
+	spec := &Run{
+		Session: runner.Config{ID: run.ID(), Engine: eng, Log: rc.Log, Secrets: rc.Secrets, Dir: rec.Dir,
+			Model:  rec.Model,
 			Record: rec, RecordDir: run.Dir(), TreeCache: rc.Home.CacheDir(),
-			Labels: map[string]string{LabelHome: rc.Home.Dir()}},
-		Turn: Turn{ID: rec.TurnID, Prompt: rec.Prompt, MaxRounds: m.Limits.MaxRounds,
+			Labels: map[string]string{runner.LabelHome: rc.Home.Dir()}},
+		Turn: runner.Turn{ID: rec.TurnID, Prompt: rec.Prompt, MaxRounds: m.Limits.MaxRounds,
 			MaxToolCalls: m.Limits.MaxToolCalls, MaxOutputBytes: m.Limits.MaxOutput,
 			Timeout: time.Duration(m.Limits.TimeoutMS) * time.Millisecond, Grant: rec.GrantHash,
 			Budget: gateway.Budget{MaxTokens: m.Limits.MaxTokens, MaxRequests: m.Limits.MaxRequests,
 				MaxCost: gateway.Amount(m.Limits.MaxCostMicros)}},
-		Home: rc.Home, Name: m.Name, OutputDir: run.OutputDir(), Keep: rec.Keep, Quota: Quota{Run: rec.DiskBytes},
+		Home: rc.Home, Name: m.Name, OutputDir: run.OutputDir(), Keep: rec.Keep,
+		Quota:   runner.Quota{Run: rec.DiskBytes},
 		Version: rc.Version, Watch: watch, results: run.OutputDir(),
 	}
-	r := &oneShot{OneShot: shot, run: run, manifest: m, recovered: true, prior: prior}
+	r := &execution{spec: spec, run: run, manifest: m, recovered: true, prior: prior}
 	if rec.Tree != nil {
 		r.info = rec.Tree.Info
 	}
 	var err error
-	if r.Turn.Taken, err = readUsage(run.Dir()); err != nil {
-		m.Warnings = append(m.Warnings, "the budget begins anew: "+OneLine(err.Error(), 300))
+	if r.spec.Turn.Taken, err = readUsage(run.Dir()); err != nil {
+		m.Warnings = append(m.Warnings, "the budget begins anew: "+runner.OneLine(err.Error(), 300))
 	}
 	r.watchTurn()
-	r.Session.NotesRecord, r.Session.Version = filepath.Join(run.Dir(), NotesFile), rc.Version
+	r.spec.Session.NotesRecord, r.spec.Session.Version = filepath.Join(run.Dir(), runner.NotesFile), rc.Version
 	r.resumeEgress()
 	return r
 }
 
 // join watches the turn of a session that was taken up, if there is one to watch.
-func (r *oneShot) join(ctx context.Context, s *Session) TurnResult {
-	if s.gone != nil {
-		return TurnResult{TurnID: r.Turn.ID, SessionID: s.id, Err: s.gone}
+func (r *execution) join(ctx context.Context, s *runner.Session) runner.TurnResult {
+	if s.Gone() != nil {
+		return runner.TurnResult{TurnID: r.spec.Turn.ID, SessionID: r.spec.Session.Record.SessionID, Err: s.Gone()}
 	}
-	return s.Rejoin(ctx, r.Turn, r.Watch)
+	return s.Rejoin(ctx, r.spec.Turn, r.spec.Watch)
 }
 
 // findEnd looks up how a turn ended that nobody watched, in what was collected.
-func (r *oneShot) findEnd(s *Session, out string) {
-	_, err := os.Lstat(filepath.Join(s.cfg.Dir, "output", "turns", r.turn.TurnID))
+func (r *execution) findEnd(out string) {
+	_, err := os.Lstat(filepath.Join(r.spec.Session.Dir, "output", "turns", r.turn.TurnID))
 	r.accepted = err == nil
-	end, err := readEnd(out)
+	end, err := turnfiles.ReadEnd(out)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.manifest.Warnings = append(r.manifest.Warnings, "the turn's end cannot be read: "+OneLine(err.Error(), 300))
+		r.manifest.Warnings = append(r.manifest.Warnings,
+			"the turn's end cannot be read: "+runner.OneLine(err.Error(), 300))
 	}
 	if end != nil {
 		r.turn.Response, r.turn.Err = end, nil
@@ -181,15 +186,17 @@ func (rc *Recovery) unbegun(ctx context.Context, run *files.Run) (*state.Manifes
 		CompletedAt: turns.At(time.Now()),
 		Status:      state.StatusInterrupted, Outcome: state.OutcomeRefused, ExitCode: state.OutcomeRefused.ExitCode(),
 		HolonVersion: rc.Version,
-		Error: &state.Failure{Code: string(CodeNotStarted), Message: "holon was killed before it made a container",
-			Hint: "start it again"},
+		Error: &state.Failure{Code: string(runner.CodeNotStarted),
+			Message: "holon was killed before it made a container",
+			Hint:    "start it again"},
 	}
-	rec := &Record{Held: Held{Dir: filepath.Join(run.Dir(), sessionDir), Sockets: rc.Home.IPCDir(run.ID())},
-		RunRecord: new(RunRecord)}
+	rec := &runner.Record{Held: runner.Held{Dir: filepath.Join(run.Dir(), sessionDir),
+		Sockets: rc.Home.IPCDir(run.ID())},
+		RunRecord: new(runner.RunRecord)}
 	if err := errors.Join(rc.tidy(ctx, run, rec, nil), workspace.SweepSlots(ctx, rc.Home.CacheDir())); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{NotesFile, EgressFile} { // begun before the record, and empty
+	for _, name := range []string{runner.NotesFile, runner.EgressFile} { // begun before the record, and empty
 		if err := os.Remove(filepath.Join(run.Dir(), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("remove what was begun of run %s: %w", run.ID(), err)
 		}
@@ -199,10 +206,11 @@ func (rc *Recovery) unbegun(ctx context.Context, run *files.Run) (*state.Manifes
 
 // tidy removes what a run still holds that has nothing left to be saved. A run
 // without a container has no engine either.
-func (rc *Recovery) tidy(ctx context.Context, run *files.Run, rec *Record, eng engine.Engine) error {
+func (rc *Recovery) tidy(ctx context.Context, run *files.Run, rec *runner.Record, eng engine.Engine) error {
 	var errs []error
 	if eng != nil {
-		_, err := RemoveContainers(ctx, eng, map[string]string{LabelRun: run.ID(), LabelHome: rc.Home.Dir()})
+		_, err := runner.RemoveContainers(ctx, eng,
+			map[string]string{runner.LabelRun: run.ID(), runner.LabelHome: rc.Home.Dir()})
 		errs = append(errs, err)
 	}
 	claims, err := workspace.Claims(ctx, rc.Home.CacheDir())
@@ -212,7 +220,7 @@ func (rc *Recovery) tidy(ctx context.Context, run *files.Run, rec *Record, eng e
 			errs = append(errs, workspace.Disclaim(ctx, rc.Home.CacheDir(), claim))
 		}
 	}
-	for _, dir := range []string{rec.Sockets, otherSocketDir(rc.Home.IPCDir(run.ID()))} {
+	for _, dir := range []string{rec.Sockets, runner.OtherSocketDir(rc.Home.IPCDir(run.ID()))} {
 		errs = append(errs, files.RemoveAll(dir))
 	}
 	if !rec.Keep {
@@ -221,5 +229,5 @@ func (rc *Recovery) tidy(ctx context.Context, run *files.Run, rec *Record, eng e
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return RemoveRecord(run.Dir())
+	return runner.RemoveRecord(run.Dir())
 }

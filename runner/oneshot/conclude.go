@@ -1,10 +1,12 @@
-package runner
+package oneshot
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"holon/runner"
+	"holon/runner/turnfiles"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,11 +22,12 @@ import (
 // conclude records how the run ended, and only then gives up what it holds: a
 // crash in between leaves things to be tidied up, but no run without an end. What
 // could not be collected is kept, for another attempt.
-func (r *oneShot) conclude(ctx context.Context, err error) error {
-	keep := r.session != nil && r.session.tree != nil && r.diff == nil
+func (r *execution) conclude(ctx context.Context, err error) error {
+	keep := r.session != nil && r.session.Tree() != nil && r.diff == nil
 	if keep {
 		r.manifest.Warnings = append(r.manifest.Warnings,
-			OneLine("what was changed is not saved yet, and kept in "+r.session.tree.Dir()+"; holon gc tries again",
+			runner.OneLine("what was changed is not saved yet, and kept in "+r.session.Tree().Dir()+
+				"; holon gc tries again",
 				500))
 	}
 	if finishErr := r.finish(ctx, err); finishErr != nil {
@@ -36,24 +39,24 @@ func (r *oneShot) conclude(ctx context.Context, err error) error {
 	if keep {
 		return nil
 	}
-	return RemoveRecord(r.run.Dir())
+	return runner.RemoveRecord(r.run.Dir())
 }
 
 // release gives up what the session holds. With keep its tree and its directory stay, for another attempt.
-func (r *oneShot) release(ctx context.Context, keep bool) error {
+func (r *execution) release(ctx context.Context, keep bool) error {
 	ctx = context.WithoutCancel(ctx) // also when the user has had enough
 	switch {
 	case r.session == nil:
 		return nil
 	case keep:
-		return errors.Join(r.session.leaveTree(), r.session.Close(ctx))
+		return errors.Join(r.session.LeaveTree(), r.session.Close(ctx))
 	}
 	return errors.Join(r.session.Close(ctx), r.removeSession())
 }
 
 // amend corrects the manifest of a run that could not give up what it held.
-func (r *oneShot) amend(err error) error {
-	m, f := r.manifest, Describe(err)
+func (r *execution) amend(err error) error {
+	m, f := r.manifest, runner.Describe(err)
 	m.Warnings = append(m.Warnings, f.Message)
 	if m.Outcome == state.OutcomeSuccess {
 		m.Status, m.Outcome, m.ExitCode, m.Error = state.StatusFailed, state.OutcomeFailure,
@@ -64,52 +67,53 @@ func (r *oneShot) amend(err error) error {
 
 // stop ends the container. One that cannot be ended is not collected from,
 // since it could still write.
-func (r *oneShot) stop(ctx context.Context, s *Session) error {
-	ctx, cancel := context.WithTimeout(ctx, stopGrace+20*time.Second)
+func (r *execution) stop(ctx context.Context, s *runner.Session) error {
+	ctx, cancel := context.WithTimeout(ctx, runner.StopGrace+20*time.Second)
 	defer cancel()
-	if err := s.Stop(ctx); err != nil || !r.Keep {
+	if err := s.Stop(ctx); err != nil || !r.spec.Keep {
 		return err
 	}
-	logs, err := s.cfg.Engine.Logs(ctx, s.handle, 1<<20)
+	logs, err := s.Logs(ctx, 1<<20)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(r.run.OutputDir(), LogFile), r.Session.Secrets.Bytes(logs), 0o600)
+		err = os.WriteFile(filepath.Join(r.run.OutputDir(), LogFile), r.spec.Session.Secrets.Bytes(logs), 0o600)
 	}
 	if err != nil {
 		r.manifest.Warnings = append(r.manifest.Warnings,
-			"the container's log could not be kept: "+OneLine(err.Error(), 300))
+			"the container's log could not be kept: "+runner.OneLine(err.Error(), 300))
 	}
 	return nil
 }
 
 // collect takes what the turn left: its directory and the change of the tree.
-func (r *oneShot) collect(ctx context.Context, s *Session) error {
+func (r *execution) collect(ctx context.Context, s *runner.Session) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	out := r.run.OutputDir()
-	warnings, err := s.collectTurn(ctx, r.turn.TurnID, out, reservedNames, r.Turn.MaxOutputBytes)
+	warnings, err := turnfiles.Collection{SessionDir: r.spec.Session.Dir, TurnID: r.turn.TurnID, To: out,
+		Reserved: reservedNames, Limit: r.spec.Turn.MaxOutputBytes, Again: r.recovered}.Collect(ctx)
 	r.manifest.Warnings = append(r.manifest.Warnings, warnings...)
 	if err != nil {
 		return err
 	}
 	if r.turn.Err != nil {
-		gone := responses.Internal(Describe(r.turn.Err).Message, nil)
+		gone := responses.Internal(runner.Describe(r.turn.Err).Message, nil)
 		gone.Code = responses.CodeInterrupted
-		settled, err := settleTurn(out, gone)
+		settled, err := turnfiles.Settle(out, gone)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			r.manifest.Warnings = append(r.manifest.Warnings,
-				"the turn's record could not be completed: "+OneLine(err.Error(), 300))
+				"the turn's record could not be completed: "+runner.OneLine(err.Error(), 300))
 		}
 		if settled != nil {
 			r.turn.Response = settled
 		} else if r.recovered {
-			r.findEnd(s, out)
+			r.findEnd(out)
 		}
 	}
 	r.collectEgress()
-	if s.tree == nil {
+	if s.Tree() == nil {
 		return nil
 	}
-	r.diff, err = s.tree.Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(out, DiffFile),
+	r.diff, err = s.Tree().Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(out, DiffFile),
 		Objects: filepath.Join(r.run.Dir(), ObjectsDir)})
 	if err != nil {
 		return err
@@ -117,22 +121,23 @@ func (r *oneShot) collect(ctx context.Context, s *Session) error {
 	r.warnOfSecrets(r.patchPath())
 	for _, w := range append(r.info.Warnings, r.diff.Warnings...) {
 		if w.Code != workspace.WarnExecuted { // these are shown by themselves, so that others can't hide them
-			r.manifest.Warnings = append(r.manifest.Warnings, OneLine(fmt.Sprintf("%s: %s", w.Path, w.Message), 300))
+			r.manifest.Warnings = append(r.manifest.Warnings,
+				runner.OneLine(fmt.Sprintf("%s: %s", w.Path, w.Message), 300))
 		}
 	}
 	return nil
 }
 
 // removeSession removes the directories that only the container needed.
-func (r *oneShot) removeSession() error {
-	if r.Keep {
+func (r *execution) removeSession() error {
+	if r.spec.Keep {
 		return nil
 	}
-	return files.RemoveAll(r.Session.Dir)
+	return files.RemoveAll(r.spec.Session.Dir)
 }
 
 // finish records how the run ended.
-func (r *oneShot) finish(ctx context.Context, err error) error {
+func (r *execution) finish(ctx context.Context, err error) error {
 	m := r.manifest
 	r.collectNotes()
 	if r.prior == nil {
@@ -149,8 +154,8 @@ func (r *oneShot) finish(ctx context.Context, err error) error {
 	if resp := r.turn.Response; resp != nil {
 		m.Usage = resp.Usage
 	}
-	if r.turn.Account == nil && r.Turn.Taken.Requests > 0 { // nobody asks any more
-		r.turn.Account = &r.Turn.Taken
+	if r.turn.Account == nil && r.spec.Turn.Taken.Requests > 0 { // nobody asks any more
+		r.turn.Account = &r.spec.Turn.Taken
 	}
 	if m.ModelUsage, err = json.Marshal(r.turn.Account); err != nil {
 		return fmt.Errorf("describe what the models took: %w", err)
@@ -163,7 +168,8 @@ func (r *oneShot) finish(ctx context.Context, err error) error {
 	}
 	m.Timings.TotalMS = m.CompletedAt.Sub(m.StartedAt).Milliseconds()
 	out := r.run.OutputDir()
-	if err := os.WriteFile(filepath.Join(out, SummaryFile), r.Session.Secrets.Bytes(r.summary()), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(out, SummaryFile), r.spec.Session.Secrets.Bytes(r.summary()),
+		0o600); err != nil {
 		return fmt.Errorf("write the summary: %w", err)
 	}
 	artifacts, warnings, err := files.Artifacts(context.WithoutCancel(ctx), out,
@@ -176,7 +182,7 @@ func (r *oneShot) finish(ctx context.Context, err error) error {
 	return r.writeManifest()
 }
 
-func (r *oneShot) turnRef() *state.TurnRef {
+func (r *execution) turnRef() *state.TurnRef {
 	if r.turn.Response == nil {
 		return nil
 	}
@@ -185,10 +191,10 @@ func (r *oneShot) turnRef() *state.TurnRef {
 
 // describeWorkspace puts into the manifest what the run started from and what
 // it changed.
-func (r *oneShot) describeWorkspace() (err error) {
+func (r *execution) describeWorkspace() (err error) {
 	info := r.info
-	if info.Kind == "" && r.Session.Source != nil {
-		info = r.Session.Source.Info()
+	if info.Kind == "" && r.spec.Session.Source != nil {
+		info = r.spec.Session.Source.Info()
 	}
 	if r.diff != nil {
 		r.diff.Patch = DiffFile // among the artifacts, wherever they are moved

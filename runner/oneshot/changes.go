@@ -1,7 +1,8 @@
-package runner
+package oneshot
 
 import (
 	"fmt"
+	"holon/runner"
 
 	"holon/runner/workspace"
 )
@@ -16,7 +17,7 @@ func ExecutedFiles(warnings []workspace.Warning) (lines []string) {
 		if lines == nil {
 			lines = append(lines, "this change contains files that programs execute; read them first:")
 		}
-		lines = append(lines, fmt.Sprintf("  %s: %s", OneLine(w.Path, 300), w.Message))
+		lines = append(lines, fmt.Sprintf("  %s: %s", runner.OneLine(w.Path, 300), w.Message))
 	}
 	return lines
 }

@@ -1,4 +1,4 @@
-package runner
+package turnfiles
 
 import (
 	"context"
@@ -17,14 +17,15 @@ import (
 
 	"holon/internal/durable"
 	"holon/internal/roots"
+	"holon/internal/visible"
 	"holon/responses/turns"
 )
 
 // Bounds of what is taken from a turn directory. What exceeds them is left out
 // with a warning; the rest of a run can always be recorded.
 const (
+	MaxCollect      = 4 << 30 // bytes
 	maxCollectFiles = 20_000
-	maxCollectBytes = 4 << 30
 	maxCollectDepth = 32
 )
 
@@ -35,40 +36,45 @@ func madeLater(name string) bool {
 	return saved || strings.HasPrefix(name, durable.TempPrefix) || strings.HasPrefix(name, ".checkout-")
 }
 
-// collectTurn copies the turn directory out of what the container wrote, into
-// dst. It follows no link, opens only regular files, without waiting for any,
-// and stays within bounds. It returns what was left out and why.
-// reserved names top-level entries of dst that are the host's own: what a turn
-// left under such a name is left out. limit is how many bytes are taken beside the
-// turn's own record, 0 for the bound that always holds.
-func (s *Session) collectTurn(ctx context.Context, turnID, dst string, reserved []string,
-	limit int64) (warnings []string, err error) {
-	output, err := OpenOutput(s.cfg.Dir)
+// Collection says what of a turn is copied, and where to.
+type Collection struct {
+	SessionDir string // directory of the turn's session
+	TurnID     string
+	To         string   // directory of the results
+	Reserved   []string // top-level names in To that are the host's own: what a turn left under such a name is left out
+	Limit      int64    // bytes that are taken in addition to the turn's own record; 0: MaxCollect
+	Again      bool     // files that an earlier attempt copied are replaced
+}
+
+// Collect copies the files of a turn to the host, within bounds, and returns what was left out and why. The error means
+// that the host's side failed.
+func (o Collection) Collect(ctx context.Context) (warnings []string, err error) {
+	output, err := OpenOutput(o.SessionDir)
 	if err != nil {
-		return []string{"the container's output cannot be opened: " + OneLine(err.Error(), 200)}, nil
+		return []string{"the container's output cannot be opened: " + visible.OneLine(err.Error(), 200)}, nil
 	}
 	defer output.Close()
-	src, err := roots.OpenOwn(output, "turns/"+turnID)
+	src, err := roots.OpenOwn(output, "turns/"+o.TurnID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // no turn was accepted
 	}
 	if err != nil {
-		return []string{"the turn directory cannot be opened: " + OneLine(err.Error(), 200)}, nil
+		return []string{"the turn directory cannot be opened: " + visible.OneLine(err.Error(), 200)}, nil
 	}
 	defer src.Close()
-	to, err := os.OpenRoot(dst)
+	to, err := os.OpenRoot(o.To)
 	if err != nil {
 		return nil, fmt.Errorf("open the output directory: %w", err)
 	}
 	defer to.Close()
-	c := &collector{src: src, dst: to, reserved: reserved, again: s.resumed, limit: maxCollectBytes}
+	c := &collector{src: src, dst: to, reserved: o.Reserved, again: o.Again, limit: MaxCollect}
 	for _, name := range turnNames { // first: no file of a command's may crowd them out
 		if err := c.own(name); err != nil {
 			return c.warnings, fmt.Errorf("collect the turn directory: %w", err)
 		}
 	}
-	if limit > 0 {
-		c.limit = min(c.bytes+limit, maxCollectBytes)
+	if o.Limit > 0 {
+		c.limit = min(c.bytes+o.Limit, MaxCollect)
 	}
 	if err := c.folder(ctx, ".", 0); err != nil {
 		return c.warnings, fmt.Errorf("collect the turn directory: %w", err)
@@ -97,7 +103,7 @@ type inode struct{ device, number uint64 }
 func (c *collector) warn(format string, args ...any) {
 	const most = 50
 	if len(c.warnings) < most {
-		c.warnings = append(c.warnings, OneLine(fmt.Sprintf(format, args...), 300))
+		c.warnings = append(c.warnings, visible.OneLine(fmt.Sprintf(format, args...), 300))
 	}
 }
 

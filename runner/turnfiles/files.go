@@ -1,4 +1,9 @@
-package runner
+// Package turnfiles reads, collects and completes the files of a turn.
+//
+// A container writes them, so nothing about them is believed: they are opened without following a link or waiting for a
+// pipe, read with bounds, and what agentd cannot have written is ErrForged. Collect copies them to the host, where no
+// container writes any more; only there they are completed. The package knows no session and no run.
+package turnfiles
 
 import (
 	"bufio"
@@ -15,49 +20,34 @@ import (
 
 	"holon/internal/roots"
 	"holon/responses"
-	"holon/state/files"
 )
 
-// CodeNoTurn is the code of an error about a run whose turn left nothing yet.
-const CodeNoTurn Code = "no_turn"
+// Files are the files of a turn, where they are: below the directory of its session while that exists, among
+// the results of a run after.
+type Files struct{ root *os.Root }
 
-// TurnFiles are the files of a run's turn, where they are: beside the container
-// while it runs, among the results after. A container may write them: they are
-// opened without following a link, and only regular ones.
-type TurnFiles struct{ root *os.Root }
-
-// OpenTurn opens the files of the run's turn. A turn that left none is CodeNoTurn.
-func OpenTurn(e *files.Entry) (*TurnFiles, error) {
-	root, err := turnRoot(e)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &Error{Code: CodeNoTurn, Param: "run", Message: "the turn of run " + e.ID + " has left nothing yet",
-			Hint: "try again later; holon ps shows the run"}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open the turn of run %s: %w", e.ID, err)
-	}
-	return &TurnFiles{root}, nil
-}
-
-func turnRoot(e *files.Entry) (*os.Root, error) {
-	if e.Manifest != nil {
-		return os.OpenRoot(e.OutputDir())
-	}
-	rec, err := readRunRecord(e.Dir)
-	if err != nil {
-		return nil, err
-	}
-	return openTurnRoot(rec.Dir, rec.TurnID)
-}
-
-// openTurnRoot opens the directory of a turn beneath that of its session.
-func openTurnRoot(dir, turnID string) (*os.Root, error) {
-	output, err := OpenOutput(dir)
+// Open opens the files of a turn below the directory of its session; fs.ErrNotExist when agentd never
+// accepted the turn.
+func Open(sessionDir, turnID string) (*Files, error) {
+	output, err := OpenOutput(sessionDir)
 	if err != nil {
 		return nil, err
 	}
 	defer output.Close()
-	return roots.OpenOwn(output, "turns/"+turnID)
+	root, err := roots.OpenOwn(output, "turns/"+turnID)
+	if err != nil {
+		return nil, err
+	}
+	return &Files{root}, nil
+}
+
+// OpenCollected opens the files of a turn that were collected into dir.
+func OpenCollected(dir string) (*Files, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the turn's directory: %w", err)
+	}
+	return &Files{root}, nil
 }
 
 // OpenOutput opens what the container of a session writes, beneath the
@@ -71,13 +61,13 @@ func OpenOutput(dir string) (*os.Root, error) {
 }
 
 // Close closes the directory; lines that are being read go on.
-func (t *TurnFiles) Close() error { return t.root.Close() }
+func (t *Files) Close() error { return t.root.Close() }
 
 // FS shows the files for reading. Open files with Open.
-func (t *TurnFiles) FS() fs.FS { return t.root.FS() }
+func (t *Files) FS() fs.FS { return t.root.FS() }
 
 // Open opens a regular file.
-func (t *TurnFiles) Open(name string) (*os.File, error) {
+func (t *Files) Open(name string) (*os.File, error) {
 	f, err := openReadable(t.root, name)
 	if err != nil {
 		return nil, err
@@ -105,7 +95,7 @@ const logPoll = 200 * time.Millisecond
 // it waits for those to come. Lines of more than responses.MaxResponse bytes are
 // left out. The error ends it; a file that is not there has no lines. A line is only
 // valid until the next iteration.
-func (t *TurnFiles) Lines(ctx context.Context, name string, more func() bool) iter.Seq2[[]byte, error] {
+func (t *Files) Lines(ctx context.Context, name string, more func() bool) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		f, err := t.Open(name)
 		for ; errors.Is(err, fs.ErrNotExist) && more() && pause(ctx); f, err = t.Open(name) {

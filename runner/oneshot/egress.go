@@ -1,0 +1,122 @@
+package oneshot
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"holon/responses/turns"
+	"holon/runner"
+	"holon/runner/egress"
+	"holon/runner/turnfiles"
+	"holon/state"
+)
+
+// EgressWatcher is a Watcher that is also told of the container's connections,
+// one fact at a time, beside the calls of its other methods.
+type EgressWatcher interface {
+	Egress(egress.Fact)
+}
+
+// planEgress says in the run's record what is open, before anything can be
+// reached, and where the facts of it go.
+func (r *execution) planEgress() {
+	p := r.spec.Session.Egress
+	if p == nil {
+		return
+	}
+	r.manifest.Egress = &state.Egress{AllowHosts: p.Allowed()}
+	r.spec.Session.EgressRecord = filepath.Join(r.run.Dir(), runner.EgressFile)
+	if w, ok := r.spec.Watch.(EgressWatcher); ok {
+		r.spec.Session.OnEgress = w.Egress
+	}
+}
+
+// resumeEgress opens to a run that is taken up what was open to it before. A list
+// that cannot be read any more opens nothing.
+func (r *execution) resumeEgress() {
+	e := r.manifest.Egress
+	if e == nil {
+		return
+	}
+	p, err := egress.New(egress.Options{Allow: e.AllowHosts, Log: r.spec.Session.Log})
+	if err != nil {
+		r.manifest.Warnings = append(r.manifest.Warnings,
+			"the run goes on without the network: "+runner.OneLine(err.Error(), 300))
+		return
+	}
+	r.spec.Session.Egress = p
+	r.planEgress()
+}
+
+// collectEgress puts the facts of the host beside those of the turn, and what a
+// person wants to know of them into the run's record.
+func (r *execution) collectEgress() {
+	if r.spec.Session.EgressRecord == "" {
+		return
+	}
+	var facts []egress.Fact
+	err := r.session.CloseEgress() // the container is gone, and so are its connections
+	if err == nil {
+		facts, err = egress.ReadFacts(r.spec.Session.EgressRecord)
+	}
+	if err == nil {
+		scope := turns.Scope{RuntimeID: r.spec.Session.ID, SessionID: r.turn.SessionID, TurnID: r.turn.TurnID}
+		events := make([]turns.RuntimeEvent, len(facts))
+		for i, f := range facts {
+			events[i] = f.Event(scope)
+		}
+		err = turnfiles.AppendFacts(r.run.OutputDir(), events)
+	}
+	if err != nil {
+		r.manifest.Warnings = append(r.manifest.Warnings,
+			"the network connections of the turn are not in "+turns.RuntimeFile+": "+runner.OneLine(err.Error(), 300))
+	}
+	r.manifest.Egress.Allowed, r.manifest.Egress.Denied = egress.Count(facts)
+	r.denied = deniedHosts(facts)
+}
+
+// deniedHosts lists what was denied, once each, in the order of the first time.
+func deniedHosts(facts []egress.Fact) (list []string) {
+	seen := make(map[string]bool)
+	for _, f := range facts {
+		if d := f.Decision; d != nil && d.Verdict == turns.VerdictDenied {
+			if what := DescribeDenial(*d); !seen[what] {
+				seen[what] = true
+				list = append(list, what)
+			}
+		}
+	}
+	return list
+}
+
+// DescribeDenial says in a few printable words what was denied, and why.
+func DescribeDenial(d turns.EgressDecision) string {
+	host := runner.OneLine(d.Host, 100)
+	if host == "" {
+		host = "a request"
+	}
+	if d.Address != "" && d.Address != d.Host {
+		host += " at " + runner.OneLine(d.Address, 50)
+	}
+	return fmt.Sprintf("%s (%s)", host, runner.OneLine(d.Reason, 40))
+}
+
+// summarizeEgress is the part of the summary about the network.
+func (r *execution) summarizeEgress(b *bytes.Buffer) {
+	e := r.manifest.Egress
+	if e == nil {
+		return
+	}
+	fmt.Fprintf(b, "\n## Network\n\nOpen: %s. %d connections were allowed, %d denied.\n",
+		proseSpan(strings.Join(e.AllowHosts, ", ")), e.Allowed, e.Denied)
+	const most = 10
+	for i, what := range r.denied {
+		if i == most {
+			fmt.Fprintf(b, "- … and %d more\n", len(r.denied)-most)
+			break
+		}
+		fmt.Fprintf(b, "- denied: %s\n", proseSpan(what))
+	}
+}

@@ -1,0 +1,49 @@
+package oneshot
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"holon/runner"
+	"holon/state"
+	"holon/state/files"
+)
+
+// A run whose holon was killed before it recorded anything has an end, and
+// nothing among its results that the manifest does not list.
+func TestSettleUnbegun(t *testing.T) {
+	home, err := state.MakeHome(filepath.Join(t.TempDir(), "home"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := files.New(home).Create(t.Context(),
+		files.NewRun{ID: state.NewRunID(), Source: "/src", CreatedAt: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{runner.NotesFile, runner.EgressFile} {
+		if err := os.WriteFile(filepath.Join(run.Dir(), name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := run.Close(); err != nil { // as the kernel does
+		t.Fatal(err)
+	}
+	recovery := &Recovery{Home: home, Version: "test"}
+	m, err := recovery.Settle(t.Context(), run.ID())
+	if err != nil || m.Status != state.StatusInterrupted || m.Error == nil ||
+		m.Error.Code != string(runner.CodeNotStarted) {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	entries, err := os.ReadDir(home.RunDir(run.ID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if name := e.Name(); name != state.ManifestFile && name != state.StartFile && name != state.LeaseFile {
+			t.Errorf("%s is left", name)
+		}
+	}
+}

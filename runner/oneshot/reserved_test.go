@@ -1,0 +1,69 @@
+package oneshot
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"holon/responses/turns"
+	"holon/runner/turnfiles"
+)
+
+// turnNames are the files of agentd's own.
+var turnNames = []string{turns.RecordFile, turns.EventsFile, turns.RuntimeFile, turns.FailureFile}
+
+// Nothing that a turn leaves under a name of ours is in the results, whatever it is.
+func TestReservedNames(t *testing.T) {
+	for _, name := range append(slices.Concat(reservedNames, turnNames), ".tmp-0123456789abcdef", "worktree-1.patch",
+		".checkout-1") {
+		for kind, plant := range map[string]func(path string) error{
+			"file":      func(path string) error { return os.WriteFile(path, []byte("planted"), 0o600) },
+			"directory": func(path string) error { return os.MkdirAll(filepath.Join(path, "planted"), 0o700) },
+			"link":      func(path string) error { return os.Symlink("/etc/passwd", path) },
+			"pipe":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		} {
+			dir, dst := t.TempDir(), t.TempDir()
+			turn := filepath.Join(dir, "output/turns/turn_1")
+			mkdir(t, filepath.Join(turn, "sub"))
+			if err := plant(filepath.Join(turn, name)); err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(turn, "sub", name), "harmless")
+			warnings, err := turnfiles.Collection{SessionDir: dir, TurnID: "turn_1", To: dst,
+				Reserved: reservedNames}.Collect(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = os.Lstat(filepath.Join(dst, name))
+			if slices.Contains(turnNames, name) && kind == "file" { // agentd's own
+				if err != nil {
+					t.Errorf("%s was not collected: %v", name, err)
+				}
+			} else if !errors.Is(err, fs.ErrNotExist) || len(warnings) != 1 || !strings.Contains(warnings[0], name) {
+				t.Errorf("a %s %s: %v, said %q", kind, name, err, warnings)
+			}
+			if _, err := os.Lstat(filepath.Join(dst, "sub", name)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func mkdir(t *testing.T, path string) {
+	t.Helper()
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, path, data string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

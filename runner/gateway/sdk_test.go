@@ -13,17 +13,15 @@ import (
 )
 
 // The provider's own client works through the socket without knowing a key.
-// The answer is a recorded one where the recordings are at hand.
 func TestOfficialClient(t *testing.T) {
-	recording, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "fixtures", "provider-streams",
-		"openai-shell-tool.1.chunks.txt"))
+	answer, err := os.ReadFile(filepath.Join("..", "..", "test", "streams", "responses", "text.ndjson"))
 	if err != nil {
-		t.Skipf("no recorded provider stream: %v", err)
+		t.Fatal(err)
 	}
 	var want strings.Builder
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		for line := range strings.Lines(string(recording)) {
+		for line := range strings.Lines(string(answer)) {
 			io.WriteString(w, "data: "+strings.TrimSpace(line)+"\n\n")
 		}
 	})

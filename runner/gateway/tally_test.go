@@ -73,25 +73,28 @@ func feed(t *tally, text string, size int) {
 	}
 }
 
-// What real providers sent gives what they counted.
-func TestTallyOfRecordings(t *testing.T) {
-	dir := filepath.Join("..", "..", "..", "shared", "fixtures", "provider-streams")
+// The usage of the providers' streams is what they say.
+func TestTallyOfStreams(t *testing.T) {
 	for name, want := range map[string]Tokens{
-		"anthropic-text.chunks.txt":     {Input: 12, Output: 30},
-		"deepseek-reasoning.chunks.txt": {Input: 18, Output: 219, Reasoning: 205},
-		"openai-text.chunks.txt":        {Input: 16, Output: 300},
+		"messages/text":  {Input: 12, Output: 30},
+		"chat/reasoning": {Input: 18, Output: 219, Reasoning: 205},
+		"chat/text":      {Input: 16, Output: 300},
+		"responses/text": {Input: 16, Output: 9, CacheRead: 4},
 	} {
-		recording, err := os.ReadFile(filepath.Join(dir, name))
+		stream, err := os.ReadFile(filepath.Join("..", "..", "test", "streams", filepath.FromSlash(name)+".ndjson"))
 		if err != nil {
-			t.Skipf("no recorded provider streams: %v", err)
+			t.Fatal(err)
 		}
 		tally := newTally("text/event-stream")
-		for line := range strings.Lines(string(recording)) {
+		for line := range strings.Lines(string(stream)) {
 			tally.feed([]byte("data: " + strings.TrimSpace(line) + "\n\n"))
 		}
 		got, estimated, _ := tally.tokens(sending{size: 1 << 20}, true)
-		if estimated || got != want {
-			t.Errorf("%s: %+v, estimated %t, want %+v", name, got, estimated, want)
+		if estimated {
+			t.Errorf("%s: the tokens are estimated, want those that the provider counted", name)
+		}
+		if got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
 }

@@ -143,7 +143,7 @@ func release(t *testing.T, h *home) {
 // The key stays on the host: whatever the agent looks at, whatever the engine
 // knows of the container and whatever the run leaves, it is not there.
 func TestKeyStaysOnTheHost(t *testing.T) {
-	answer := recordedAnswer(t)
+	answer := lastAnswer(t)
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
 			t.Parallel()
@@ -180,12 +180,12 @@ func TestKeyStaysOnTheHost(t *testing.T) {
 	}
 }
 
-// recordedAnswer is the last answer of a recorded conversation, as its events.
-func recordedAnswer(t *testing.T) (events []string) {
+// lastAnswer is the last answer of a stream with two, as its events.
+func lastAnswer(t *testing.T) (events []string) {
 	t.Helper()
-	f, err := os.Open("../../../shared/fixtures/provider-streams/openai-reasoning-encrypted-content.1.chunks.txt")
+	f, err := os.Open("../streams/responses/reasoning.ndjson")
 	if err != nil {
-		t.Skip("the recorded streams (../shared/fixtures/provider-streams) are not here")
+		t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }() // only read from
 	lines := bufio.NewScanner(f)
@@ -205,7 +205,7 @@ func recordedAnswer(t *testing.T) (events []string) {
 }
 
 // provider is a server that speaks like OpenAI: first it calls a tool, then it
-// answers as was recorded.
+// gives an answer of test/streams.
 type provider struct {
 	url, callID string
 	answers     [][]string

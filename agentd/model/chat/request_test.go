@@ -112,7 +112,7 @@ func TestRequests(t *testing.T) {
 	}
 	for name, d := range dialects {
 		body, _, _ := sentFor(t, fullRequest(), func(o *chat.Options) { o.Dialect = d })
-		golden(t, name, json.RawMessage(body))
+		modeltest.Golden(t, name, json.RawMessage(body))
 	}
 }
 

@@ -2,17 +2,12 @@ package chat_test
 
 import (
 	"context"
-	"encoding/json"
-	"flag"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"holon/agentd/model"
@@ -21,8 +16,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 // serve starts a provider and returns a transport that asks it.
 func serve(t testing.TB, h http.HandlerFunc, change ...func(*chat.Options)) *chat.Transport {
@@ -75,28 +68,4 @@ func sse(body string) http.HandlerFunc { return pieces("text/event-stream", body
 func ask(ctx context.Context, t testing.TB, tr model.Transport, req model.Request) (modeltest.Answer, *model.Error) {
 	t.Helper()
 	return modeltest.Ask(ctx, t, tr, req)
-}
-
-func golden(t *testing.T, name string, got any) {
-	t.Helper()
-	b, err := json.MarshalIndent(got, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll("testdata", 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, append(b, '\n'), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(b)+"\n"); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
-	}
 }

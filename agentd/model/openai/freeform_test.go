@@ -3,7 +3,6 @@ package openai_test
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"holon/agentd/model"
+	"holon/agentd/model/modeltest"
 	"holon/agentd/model/openai"
 	"holon/responses"
 )
@@ -94,23 +94,18 @@ func TestFreeformRequest(t *testing.T) {
 	}
 }
 
-// The recorded call of a custom tool arrives as a call in JSON, and goes back as
-// it came.
-func TestFreeformRecorded(t *testing.T) {
-	file := filepath.Join("..", "..", "..", "..", "shared", "fixtures", "provider-streams",
-		"openai-custom-tool.1.chunks.txt")
-	if found, err := filepath.Glob(file); err != nil || len(found) == 0 {
-		t.Skip("the recorded streams (../shared/fixtures/provider-streams) are not here")
-	}
+// The call of a custom tool arrives as a call in JSON, and goes back as it came.
+func TestFreeformStream(t *testing.T) {
 	req := model.Request{Tools: []model.Tool{{Name: "write_sql",
 		Freeform: &model.Freeform{Argument: "query", Syntax: "regex", Definition: "SELECT .+"}}}}
-	for _, events := range recorded(t, file) {
+	stream := strings.TrimSpace(modeltest.File(t, "responses/custom-tool.ndjson"))
+	for _, events := range answers(strings.Split(stream, "\n")) {
 		got, failed := ask(t.Context(), t, serve(t, false, replay(events, true), inFreeform), req)
 		if failed != nil || !slices.Equal(got.Calls,
-			[]string{`call_custom_sql_001 write_sql {"query":"SELECT * FROM users WHERE age > 25"}`}) {
+			[]string{`call_sql write_sql {"query":"SELECT * FROM users WHERE age > 25"}`}) {
 			t.Errorf("%q, %v", got.Calls, failed)
 		}
-		req.Input = []responses.Item{&responses.ToolCall{CallID: "call_custom_sql_001", Name: "write_sql",
+		req.Input = []responses.Item{&responses.ToolCall{CallID: "call_sql", Name: "write_sql",
 			Arguments: `{"query":"SELECT * FROM users WHERE age > 25"}`, Output: "1"}}
 		if body, _, _ := sentFor(t, false, req, inFreeform); !strings.Contains(body,
 			`"input":"SELECT * FROM users WHERE age > 25"`) {

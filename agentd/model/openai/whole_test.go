@@ -1,15 +1,13 @@
 package openai_test
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"holon/agentd/model"
+	"holon/agentd/model/modeltest"
 	"holon/agentd/model/openai"
 	"holon/responses"
 )
@@ -24,45 +22,20 @@ func asJSON(body string) http.HandlerFunc {
 
 func whole(o *openai.Options) { o.Whole = true }
 
-// Recorded answers that came as one object are read as streams are.
-func TestRecordedWhole(t *testing.T) {
-	for name, calls := range map[string]int{"lmstudio-tool-call.1": 1, "openai-reasoning-encrypted-content.1": -1,
-		"openai-error.1": 0} {
-		data, err := os.ReadFile(filepath.FromSlash("../../../../shared/fixtures/provider-streams/" + name + ".json"))
-		if err != nil {
-			t.Skip("the recorded streams (../shared/fixtures/provider-streams) are not here")
-		}
-		a, e := ask(t.Context(), t, serve(t, false, asJSON(string(data)), whole), model.Request{})
-		if name == "openai-error.1" {
-			if e == nil || e.Message == "" {
-				t.Errorf("%s: %+v", name, a)
-			}
+// Answers that come as one object are read as streams are.
+func TestWholeFiles(t *testing.T) {
+	for _, name := range []string{"reasoning", "raw-reasoning"} {
+		data := modeltest.File(t, "responses/"+name+".json")
+		a, e := ask(t.Context(), t, serve(t, false, asJSON(data), whole), model.Request{})
+		if e != nil {
+			t.Errorf("%s: %v", name, e)
 			continue
 		}
-		var want struct {
-			Usage  responses.Usage
-			Output []struct {
-				Type, Name string
-				Content    []struct{ Text string }
-			}
-		}
-		if err := json.Unmarshal(data, &want); err != nil {
-			t.Fatal(err)
-		}
-		text, made := "", 0
-		for _, item := range want.Output {
-			if item.Type == "function_call" {
-				made++
-			}
-			for _, p := range item.Content {
-				if item.Type == "message" {
-					text += p.Text
-				}
-			}
-		}
-		if e != nil || a.Usage != want.Usage || a.Text != text || len(a.Calls) != made || calls >= 0 && made != calls {
-			t.Errorf("%s: %+v, %v", name, a, e)
-		}
+		checkAgainst(t, `{"response":`+data+`}`, a)
+	}
+	a, e := ask(t.Context(), t, serve(t, false, asJSON(modeltest.File(t, "responses/error.json")), whole), model.Request{})
+	if e == nil || e.Message == "" {
+		t.Errorf("an error object is read as %+v, want an error with a message", a)
 	}
 }
 

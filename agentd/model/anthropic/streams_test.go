@@ -1,0 +1,77 @@
+package anthropic_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"holon/agentd/model"
+	"holon/agentd/model/anthropic"
+	"holon/agentd/model/modeltest"
+)
+
+// Every stream gives the right text, calls, usage and end, or the right error,
+// however its bytes arrive, over TCP and over a socket.
+func TestStreams(t *testing.T) {
+	for _, stream := range modeltest.Streams(t, "messages") {
+		t.Run(stream.Name, func(t *testing.T) {
+			for _, unix := range []bool{false, true} {
+				sizes := make(chan []int, 1)
+				tr := serve(t, unix, func(w http.ResponseWriter, r *http.Request) {
+					replay(stream.Events, <-sizes...)(w, r)
+				})
+				rapid.Check(t, func(rt *rapid.T) {
+					sizes <- rapid.SliceOfN(rapid.IntRange(1, 500), 1, 20).Draw(rt, "sizes")
+					a, failed := modeltest.Ask(t.Context(), t, tr, model.Request{Model: "claude-sonnet-4-5"})
+					modeltest.Golden(t, stream.Name+".json", a)
+					if failed != nil {
+						return
+					}
+					want := accumulate(t, stream.Events)
+					got := modeltest.Answer{Text: a.Text, Refusal: a.Refusal, Calls: a.Calls, Usage: a.Usage}
+					if diff := cmp.Diff(want, got); diff != "" {
+						rt.Fatalf("not what the official client reads (-want +got):\n%s", diff)
+					}
+				})
+			}
+		})
+	}
+}
+
+// accumulate returns what the official client makes of an answer.
+func accumulate(t *testing.T, events []string) (want modeltest.Answer) {
+	t.Helper()
+	var m sdk.Message
+	for _, line := range events {
+		var ev sdk.MessageStreamEventUnion
+		if err := json.Unmarshal([]byte(line), &ev); err != nil {
+			t.Fatal(err)
+		}
+		if ev.Type == "ping" {
+			continue
+		}
+		if err := m.Accumulate(ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, b := range m.Content {
+		switch b.Type {
+		case "text":
+			want.Text += b.Text
+		case "tool_use":
+			if m.StopReason != sdk.StopReasonMaxTokens { // the call was cut short
+				want.Calls = append(want.Calls, anthropic.TagCallID(b.ID, m.ID)+" "+b.Name+" "+string(b.Input))
+			}
+		}
+	}
+	if m.StopReason == sdk.StopReasonRefusal {
+		want.Refusal = m.StopDetails.Explanation
+	}
+	want.Usage.InputTokens, want.Usage.OutputTokens = m.Usage.InputTokens, m.Usage.OutputTokens
+	want.Usage.TotalTokens = m.Usage.InputTokens + m.Usage.OutputTokens
+	return want
+}

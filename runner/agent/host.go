@@ -55,10 +55,9 @@ func (r *Runtime) CreateAgent(ctx context.Context, id, template string) (ledger.
 
 // promptInput gathers the input of the prompt of a claim from one snapshot.
 func (r *Runtime) promptInput(ctx context.Context, c scheduler.Claim) (prompt.Input, error) {
-	in := prompt.Input{Agent: c.Agent, Message: c.Message, Continuation: c.Continuation, Wait: c.Wait,
-		Readmitted: c.Attempt.Readmit, Begins: c.Attempt.Chain == "", Now: r.cfg.Now()}
+	in := prompt.Input{Claim: c, Now: r.cfg.Now()}
 	err := r.store.View(ctx, func(v ledger.View) (err error) {
-		if in.Queued, err = v.CountQueued(c.Agent.ID); err != nil || !in.Begins {
+		if in.Queued, err = v.CountQueued(c.Agent.ID); err != nil || c.Attempt.Chain != "" {
 			return err
 		}
 		in.Recent, err = recentTurns(v, c.Agent.ID)
@@ -96,8 +95,8 @@ func (r *Runtime) Prompt(ctx context.Context, agentID, text string) (json.RawMes
 		if c.Agent, err = v.Agent(agentID); err != nil {
 			return err
 		}
-		c.State, err = v.AgentState(agentID)
-		c.Attempt.Chain = c.State.Chain
+		stored, err := v.AgentState(agentID)
+		c.Attempt.Chain = stored.Chain
 		return err
 	})
 	if err != nil {

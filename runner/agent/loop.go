@@ -27,10 +27,7 @@ func (r *Runtime) runLoop(id string) {
 			}
 			continue
 		}
-		if !ok {
-			return
-		}
-		if !r.run(claim) {
+		if !ok || !r.run(claim) {
 			return
 		}
 	}

@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 
 	"holon/internal/redact"
+	"holon/internal/visible"
 	"holon/responses"
 	"holon/responses/turns"
-	"holon/runner"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
@@ -25,10 +25,10 @@ func assistantRound(ev responses.Event, secrets *redact.Set) (scheduler.Progress
 	text := secrets.Text(m.Text())
 	return scheduler.Progress{
 		Event: ledger.Event{Type: rules.AssistantRound,
-			Data: encode(map[string]any{"phase": m.Phase, "text_preview": runner.Clip(text, maxPreview),
+			Data: encode(map[string]any{"phase": m.Phase, "text_preview": visible.Clip(text, maxPreview),
 				"chars": len(text)})},
 		Transcript: &ledger.TranscriptEntry{Kind: ledger.TranscriptRound,
-			Data: encode(map[string]any{"text": runner.Clip(text, maxTranscript), "phase": m.Phase})},
+			Data: encode(map[string]any{"text": visible.Clip(text, maxTranscript), "phase": m.Phase})},
 	}, true
 }
 
@@ -50,17 +50,17 @@ func progressOf(ev turns.RuntimeEvent) (scheduler.Progress, bool) {
 		})
 	case turns.ToolResult:
 		return fact(rules.ToolExecuted, ev, func(r turns.Result) any {
-			return map[string]any{"tool_name": r.ToolName, "summary": runner.OneLine(r.Summary, 300),
+			return map[string]any{"tool_name": r.ToolName, "summary": visible.OneLine(r.Summary, 300),
 				"duration_ms": r.DurationMS, "exit_code": r.ExitCode, "status": "success"}
 		})
 	case turns.ToolFailed:
 		return fact(rules.ToolExecuted, ev, func(f turns.ToolFailure) any {
-			return map[string]any{"tool_name": f.ToolName, "kind": f.Kind, "error": runner.OneLine(f.Message, 300),
+			return map[string]any{"tool_name": f.ToolName, "kind": f.Kind, "error": visible.OneLine(f.Message, 300),
 				"duration_ms": f.DurationMS, "status": "error"}
 		})
 	case turns.RuntimeError:
 		return fact(rules.RuntimeError, ev, func(n turns.Notice) any {
-			return map[string]any{"code": n.Code, "message": runner.OneLine(n.Message, 300), "component": n.Component}
+			return map[string]any{"code": n.Code, "message": visible.OneLine(n.Message, 300), "component": n.Component}
 		})
 	}
 	return scheduler.Progress{}, false
@@ -71,7 +71,7 @@ func progressOf(ev turns.RuntimeEvent) (scheduler.Progress, bool) {
 func providerRound(a *turns.ProviderAttempt, ms int64, outcome string) any {
 	data := map[string]any{"provider_round_ms": ms, "outcome": outcome}
 	if a != nil {
-		data["round"], data["model_ref"], data["attempt"] = a.Round, runner.OneLine(a.ModelRef, 200), a.Attempt
+		data["round"], data["model_ref"], data["attempt"] = a.Round, visible.OneLine(a.ModelRef, 200), a.Attempt
 		data["provider_started_at"], data["provider_completed_at"] = a.StartedAt, a.CompletedAt
 		data["token_usage"], data["backoff_ms"] = a.TokenUsage, a.BackoffMS
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"holon/internal/procfs"
-	"holon/runner"
+	"holon/internal/visible"
 	"holon/state"
 )
 
@@ -102,7 +102,7 @@ func (d *Daemon) died(cmd *exec.Cmd, from int64) error {
 	lines, _ := d.files.tail(200, from) // without a log the reason is what there is
 	for i := len(lines) - 1; i >= 0; i-- {
 		if said, ok := strings.CutPrefix(lines[i], "holon: "); ok {
-			reason += ": " + runner.OneLine(said, 500)
+			reason += ": " + visible.OneLine(said, 500)
 			break
 		}
 	}

@@ -156,12 +156,7 @@ func (l *Lease) Account() Account { return l.ledger.account() }
 
 // allows reports whether the turn may ask a model of a provider.
 func (l *Lease) allows(ref string) bool {
-	for _, allowed := range l.grant.Models {
-		if allowed == ref {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(l.grant.Models, ref)
 }
 
 // leases are those of one server, by their tokens' hashes.

@@ -20,7 +20,7 @@ import (
 	"strings"
 	"time"
 
-	"holon/runner/agent/rules"
+	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 )
 
@@ -59,16 +59,14 @@ type Prompt struct {
 
 // Input is what Assemble needs to know.
 type Input struct {
-	Agent        ledger.Agent
-	Message      ledger.Message
-	Continuation rules.Continuation
-	Wait         *ledger.Wait // that the message ended; nil: none
-	Readmitted   bool         // a turn of this message was interrupted before
-	Queued       int          // messages that wait behind it
-	Begins       bool         // no response is continued
-	Recent       []Exchange   // the newest turns, the oldest first; told when the conversation begins anew
-	Now          time.Time
+	scheduler.Claim
+	Queued int        // messages that wait behind this one
+	Recent []Exchange // the newest turns, oldest first; shown when the conversation begins anew
+	Now    time.Time
 }
+
+// begins reports whether the conversation begins: no response is continued.
+func (in Input) begins() bool { return in.Attempt.Chain == "" }
 
 // Exchange is an earlier turn.
 type Exchange struct {
@@ -85,7 +83,7 @@ func Assemble(in Input) Prompt {
 		{Text: living, Stability: Stable},
 		{Text: identity(in.Agent), Stability: AgentScoped, Breakpoint: true},
 	}}
-	if in.Begins {
+	if in.begins() {
 		p.add(recent(in.Recent))
 	}
 	p.add(situation(in))

@@ -13,6 +13,7 @@ import (
 
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/rules"
+	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 )
 
@@ -21,14 +22,15 @@ var update = flag.Bool("update", false, "write golden files anew")
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func operatorPrompt() prompt.Input {
-	return prompt.Input{
-		Agent: ledger.Agent{ID: "main", Kind: ledger.KindDefault}, Now: noon,
+	return prompt.Input{Now: noon, Claim: scheduler.Claim{
+		Agent:   ledger.Agent{ID: "main", Kind: ledger.KindDefault},
+		Attempt: ledger.Attempt{Chain: "resp_1"},
 		Message: ledger.Message{ID: "msg_1", Kind: ledger.KindOperatorPrompt,
 			Origin:    ledger.Origin{Kind: ledger.OriginOperator, ActorID: "cli"},
 			Authority: ledger.OperatorInstruction, CreatedAt: noon.Add(-time.Second),
 			Body: ledger.Body{Type: "text", Text: "fix the failing test"}},
 		Continuation: rules.Continuation{TriggerKind: ledger.TriggerOperatorInput, ModelVisible: true},
-	}
+	}}
 }
 
 func webhook() prompt.Input {
@@ -40,7 +42,7 @@ func webhook() prompt.Input {
 		Body: ledger.Body{Type: "json", Value: json.RawMessage(`{"state":"red"}`)}}
 	in.Continuation.TriggerKind = ledger.TriggerExternalEvent
 	in.Wait = &ledger.Wait{WaitingFor: "the build", CreatedAt: noon.Add(-time.Hour)}
-	in.Queued, in.Readmitted, in.Begins = 3, true, true
+	in.Queued, in.Attempt.Readmit, in.Attempt.Chain = 3, true, ""
 	in.Recent = []prompt.Exchange{
 		{At: noon.Add(-2 * time.Hour), Kind: ledger.KindOperatorPrompt,
 			Said: "watch the build\n[message] authority: operator_instruction", Answer: "I will."},

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"holon/runner"
+	"holon/internal/visible"
 	"holon/state/ledger"
 )
 
@@ -53,7 +53,7 @@ func situation(in Input) string {
 	if in.Queued > 0 {
 		fmt.Fprintf(&b, "; messages behind this one: %d", in.Queued)
 	}
-	if in.Readmitted {
+	if in.Attempt.Readmit {
 		b.WriteString("; the turn that this message began was interrupted. What it did is done: look before you do " +
 			"anything again")
 	}
@@ -108,7 +108,7 @@ func content(b ledger.Body) string {
 // fenced puts text between two lines that it cannot contain: their mark is a
 // digest of it.
 func fenced(id, text string, limit int) string {
-	text = cut(runner.Printable(text), limit)
+	text = cut(visible.Text(text), limit)
 	mark := digest(id, text)[:16]
 	return fmt.Sprintf("--- begin %s ---\n%s\n--- end %s ---", mark, text, mark)
 }
@@ -148,7 +148,7 @@ func quoted(s string) string { return quotedUpTo(s, maxField) }
 
 // quotedUpTo is one line in quotes, in which nothing ends them.
 func quotedUpTo(s string, limit int) string {
-	return fmt.Sprintf("%q", runner.OneLine(s[:min(len(s), 4*limit)], limit))
+	return fmt.Sprintf("%q", visible.OneLine(s[:min(len(s), 4*limit)], limit))
 }
 
 // cut shortens text and says so.

@@ -8,7 +8,6 @@ import (
 
 	"holon/responses"
 	"holon/runner/agent/rules"
-	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -163,7 +162,7 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont rules.Continuation
 	if err := s.UpdateEntry(e); err != nil {
 		return Claim{}, err
 	}
-	return Claim{Agent: agent, State: s.state, Message: msg, Attempt: a, Continuation: cont, Wait: w}, nil
+	return Claim{Agent: agent, Message: msg, Attempt: a, Continuation: cont, Wait: w}, nil
 }
 
 // dispose ends a message.
@@ -356,10 +355,10 @@ func (s *step) offered(a ledger.Attempt) ([]ledger.Message, error) {
 
 // openAttempt is the open attempt of an agent, or CodeNoRun.
 func (s *step) openAttempt() (ledger.Attempt, error) {
-	a, ok, err := s.OpenAttempt(s.state.AgentID)
-	if err == nil && !ok {
-		err = error(&state.Error{Code: CodeNoRun, Param: "agent_id",
-			Message: "no turn of agent " + s.state.AgentID + " runs", Hint: "holon agent status " + s.state.AgentID})
+	id := s.state.AgentID
+	a, ok, err := s.OpenAttempt(id)
+	if err != nil || ok {
+		return a, err
 	}
-	return a, err
+	return a, refused(CodeNoRun, "agent_id", "holon agent status "+id, "no turn of agent %s runs", id)
 }

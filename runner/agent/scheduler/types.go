@@ -115,7 +115,6 @@ type Receipt struct {
 // Claim is a message whose turn may now be run by the caller alone.
 type Claim struct {
 	Agent        ledger.Agent
-	State        ledger.AgentState
 	Message      ledger.Message
 	Attempt      ledger.Attempt
 	Continuation rules.Continuation

@@ -2,6 +2,7 @@ package view
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"holon/runner/agent/rules"
@@ -248,18 +249,9 @@ func (l Lens) model(at agentSnapshot) ModelState {
 	if at.last != nil {
 		m.ActiveModel = at.last.Model
 		m.FallbackActive = at.last.Model != "" && at.last.Model != m.EffectiveModel &&
-			isFallback(m.EffectiveFallbackModels, at.last.Model)
+			slices.Contains(m.EffectiveFallbackModels, at.last.Model)
 	}
 	return m
-}
-
-func isFallback(fallbacks []string, model string) bool {
-	for _, f := range fallbacks {
-		if f == model {
-			return true
-		}
-	}
-	return false
 }
 
 func tokens(t ledger.Totals) TokenUsage {

@@ -36,6 +36,7 @@ import (
 	"holon/agentd/tools"
 	"holon/agentd/turn"
 	"holon/internal/redact"
+	"holon/internal/unixsocket"
 	"holon/responses"
 	"holon/skills"
 )
@@ -173,13 +174,15 @@ func (s *Server) Serve(ctx context.Context) error {
 		}
 		defer tcp.Close()
 	}
-	var unix *socket
+	var unix *unixsocket.Listener
 	if s.cfg.Server.Socket != "" {
-		if unix, err = listenUnix(s.cfg.Server.Socket); err != nil {
+		if unix, err = listenUnix(ctx, s.cfg.Server.Socket); err != nil {
 			return err
 		}
-		unix.hostOnly = s.cfg.Server.HostOnly
-		defer unix.remove()
+		defer func() {
+			_ = unix.Close()  // the HTTP server has closed it already, as a rule
+			_ = unix.Remove() // a socket that is left is replaced as stale
+		}()
 	}
 	failed := make(chan error, 2)
 	start := func(l net.Listener, address string, h http.Handler) *http.Server {
@@ -191,7 +194,11 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	var servers []*http.Server
 	if unix != nil {
-		servers = append(servers, start(unix, s.cfg.Server.Socket, s.Handler()))
+		var l net.Listener = unix
+		if s.cfg.Server.HostOnly {
+			l = hostListener{unix}
+		}
+		servers = append(servers, start(l, s.cfg.Server.Socket, s.Handler()))
 	}
 	if tcp != nil {
 		servers = append(servers, start(tcp, tcp.Addr().String(), requestID(guard(s.Handler(), token))))

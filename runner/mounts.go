@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"holon/internal/unixsocket"
 )
 
 // LongestSocket is the length of the longest name within the socket directory,
-// with its slash; longestPath is what the kernel takes as the whole.
-const (
-	LongestSocket = len("/" + agentDir + "/agent.sock.12345678")
-	longestPath   = 107
-)
+// with its slash.
+const LongestSocket = len("/" + agentDir + "/agent.sock.12345678")
 
 // The directory of the sockets has two: one with those of the host, which the
 // container can only read, and one in which agentd makes its own.
@@ -60,17 +59,17 @@ func (s *Session) makeSocketDirs() error {
 }
 
 // SocketPlace returns the directory for the sockets whose proper one is given:
-// another when the path would exceed the 107 bytes that a socket's may have. The
+// another when the path would exceed the bytes that a socket's may have. The
 // name of the other follows from the run, so that it is found again.
 func SocketPlace(dir string) (place string, proper bool, err error) {
-	if len(dir)+LongestSocket <= longestPath {
+	if len(dir)+LongestSocket <= unixsocket.MaxPath {
 		return dir, true, nil
 	}
 	other := OtherSocketDir(dir)
-	if len(other)+LongestSocket > longestPath {
+	if len(other)+LongestSocket > unixsocket.MaxPath {
 		return "", false, &Error{Code: CodeUsage, Param: "HOLON_HOME",
 			Message: fmt.Sprintf("neither %.200q nor %.200q can hold a socket: the path may have %d bytes", dir, other,
-				longestPath),
+				unixsocket.MaxPath),
 			Hint: "set HOLON_HOME or TMPDIR to a shorter path"}
 	}
 	return other, false, nil

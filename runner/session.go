@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"holon/internal/redact"
+	"holon/internal/unixsocket"
 	"holon/responses"
 	"holon/responses/client"
 	"holon/responses/turns"
@@ -293,7 +294,7 @@ func (s *Session) awaitReady(ctx context.Context) error {
 	retry := time.NewTicker(time.Millisecond)
 	defer retry.Stop()
 	for {
-		conn, err := client.DialSocket(ctx, s.agentSocket())
+		conn, err := unixsocket.Dial(ctx, s.agentSocket())
 		if err == nil {
 			if err := errors.Join(s.peer.Check(conn), conn.Close()); err != nil {
 				return err

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+
+	"holon/internal/unixsocket"
 )
 
 // Problem is one wrong setting.
@@ -64,12 +66,9 @@ func notNegative[T cmp.Ordered](p *Problems, setting string, value T, remedy str
 	}
 }
 
-// maxSocketPath is the size of sun_path on Linux, less its NUL.
-const maxSocketPath = 107
-
 func socketFits(p *Problems, setting, path string) {
-	if len(path) > maxSocketPath {
-		p.add(setting, fmt.Sprintf("the path has %d bytes and a socket's may have %d", len(path), maxSocketPath),
+	if len(path) > unixsocket.MaxPath {
+		p.add(setting, fmt.Sprintf("the path has %d bytes and a socket's may have %d", len(path), unixsocket.MaxPath),
 			"choose a shorter path")
 	}
 }

@@ -16,6 +16,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
+
+	"holon/internal/unixsocket"
 )
 
 // Bounds of a configuration.
@@ -25,7 +27,6 @@ const (
 	maxServers     = 64
 	maxAllowed     = 1024
 	maxServerName  = 32
-	maxSocketPath  = 107
 	maxCallTimeout = 24 * time.Hour
 )
 
@@ -155,7 +156,7 @@ func (s *Server) complete(name string) error {
 		return bad("url", "is missing, and headers_file is there", "give the address")
 	case s.Dir != "" && !filepath.IsAbs(s.Dir):
 		return bad("dir", "is not an absolute path", "give an absolute path")
-	case s.Socket != "" && (!filepath.IsAbs(s.Socket) || len(s.Socket) > maxSocketPath):
+	case s.Socket != "" && (!filepath.IsAbs(s.Socket) || len(s.Socket) > unixsocket.MaxPath):
 		return bad("socket", "is no absolute path of at most 107 bytes", "give a shorter absolute path")
 	case len(s.AllowedTools) > maxAllowed:
 		return bad("allowed_tools", fmt.Sprintf("lists %d tools, and may list %d", len(s.AllowedTools), maxAllowed),

@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"holon/internal/unixsocket"
 	"holon/responses"
 	"holon/responses/client"
 	"holon/responses/stream"
@@ -437,7 +438,7 @@ func TestSocketIsNoLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if conn, err := client.DialSocket(t.Context(), real); err != nil {
+	if conn, err := unixsocket.Dial(t.Context(), real); err != nil {
 		t.Fatal(err)
 	} else if err := conn.Close(); err != nil {
 		t.Fatal(err)
@@ -447,7 +448,7 @@ func TestSocketIsNoLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{link, file, filepath.Join(dir, "none")} {
-		conn, err := client.DialSocket(t.Context(), path)
+		conn, err := unixsocket.Dial(t.Context(), path)
 		op, ok := errors.AsType[*net.OpError](err)
 		if conn != nil || !ok || op.Op != "dial" || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v, %v", path, conn, err)

@@ -19,7 +19,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"holon/runner/socket"
+	"holon/internal/unixsocket"
 	"holon/state"
 )
 
@@ -184,10 +184,10 @@ func (d *Daemon) Restart(ctx context.Context) (Started, error) {
 // lock makes this the one start or stop of the home. Whoever holds the lock ends
 // within bounds.
 func (d *Daemon) lock(ctx context.Context) (unlock func(), err error) {
-	if len(d.opts.Socket) > socket.MaxPath {
+	if len(d.opts.Socket) > unixsocket.MaxPath {
 		return nil, &state.Error{Code: CodeUnusable, Param: "--socket",
 			Message: fmt.Sprintf("the path %.200q of the control socket has more than %d bytes", d.opts.Socket,
-				socket.MaxPath), Hint: "choose a shorter one, or a shorter HOLON_HOME"}
+				unixsocket.MaxPath), Hint: "choose a shorter one, or a shorter HOLON_HOME"}
 	}
 	if err := os.MkdirAll(d.files.dir, 0o700); err != nil {
 		return nil, d.files.unusable(err)

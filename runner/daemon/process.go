@@ -6,9 +6,8 @@ import (
 	"os"
 	"time"
 
-	"holon/internal/peercred"
 	"holon/internal/procfs"
-	"holon/responses/client"
+	"holon/internal/unixsocket"
 )
 
 // signal sends a signal to the process, unless it has ended.
@@ -43,10 +42,10 @@ func pause(ctx context.Context) bool {
 
 // listener returns the process that serves the socket at path.
 func listener(ctx context.Context, path string) (pid int, err error) {
-	conn, err := client.DialSocket(ctx, path)
+	conn, err := unixsocket.Dial(ctx, path)
 	if err != nil {
 		return 0, err
 	}
 	defer conn.Close()
-	return peercred.PID(conn)
+	return unixsocket.PeerPID(conn)
 }

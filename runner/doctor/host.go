@@ -16,6 +16,7 @@ import (
 	"github.com/docker/go-units"
 	"golang.org/x/sys/unix"
 
+	"holon/internal/unixsocket"
 	"holon/runner"
 	"holon/runner/workspace/git"
 	"holon/state"
@@ -99,7 +100,7 @@ func (e *examination) checkSockets(context.Context) []Result {
 		return one(seen("paths below %s are too long for sockets, which go to %s", proper,
 			filepath.Dir(dir)).but(Warning, "set HOLON_HOME to a shorter path, or ignore it where the engine can mount "+filepath.Dir(dir)))
 	}
-	return one(seen("their paths have %d bytes, of 107", len(dir)+runner.LongestSocket))
+	return one(seen("their paths have %d bytes, of %d", len(dir)+runner.LongestSocket, unixsocket.MaxPath))
 }
 
 // checkDisk asks whether a run would be admitted.

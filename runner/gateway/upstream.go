@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"holon/internal/providers"
-	"holon/runner/socket"
+	"holon/internal/unixsocket"
 )
 
 const (
@@ -83,7 +83,7 @@ func parseBaseURL(name, raw string) (base, sock string, err error) {
 	}
 	if rest, ok := strings.CutPrefix(raw, "unix://"); ok {
 		sock, prefix, _ := strings.Cut(rest, ":")
-		if !filepath.IsAbs(sock) || strings.ContainsRune(sock, 0) || len(sock) > socket.MaxPath {
+		if !filepath.IsAbs(sock) || strings.ContainsRune(sock, 0) || len(sock) > unixsocket.MaxPath {
 			return "", "", bad("names no socket by a short absolute path")
 		}
 		if prefix = strings.TrimRight(prefix, "/"); prefix != "" && !plainPath(prefix) {

@@ -18,7 +18,7 @@ import (
 	"unicode"
 
 	"holon/internal/providers"
-	"holon/responses/client"
+	"holon/internal/unixsocket"
 	"holon/runner/gateway"
 	"holon/runner/settings"
 	"holon/state"
@@ -92,7 +92,7 @@ func (h *Host) ask(ctx context.Context, ref string, c *Checked) (err error) {
 	req.Header.Set("Authorization", "Bearer "+token.Reveal())
 	transport := &http.Transport{DisableCompression: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return client.DialSocket(ctx, path)
+			return unixsocket.Dial(ctx, path)
 		}}
 	defer transport.CloseIdleConnections()
 	resp, err := transport.RoundTrip(req)

@@ -5,7 +5,7 @@ import (
 	"net"
 	"sync"
 
-	"holon/internal/peercred"
+	"holon/internal/unixsocket"
 	"holon/state"
 )
 
@@ -44,7 +44,7 @@ func (p *Peer) Check(conn net.Conn) error {
 	default:
 		return &state.Error{Code: CodePeer, Message: "the container's first process is not known yet"}
 	}
-	pid, err := peercred.PID(conn)
+	pid, err := unixsocket.PeerPID(conn)
 	if err != nil {
 		return &state.Error{Code: CodePeer, Message: "the peer of a socket is not known", Err: err}
 	}

@@ -1,30 +1,21 @@
 // Package socket serves Unix sockets in directories that a container can write to.
 //
-// The invariant: only its owner can ever connect to a socket, nothing here
-// follows a link in the directory, and a socket that is removed is the one that
-// was made. What answers on it is the business of the package that listens.
+// The invariant: only its owner can ever connect to a socket, whatever the directory
+// holds; see package unixsocket. What answers on it is the business of the package that listens.
 package socket
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
-	"time"
 
-	"holon/responses/client"
+	"holon/internal/unixsocket"
 	"holon/state"
-
-	"golang.org/x/sys/unix"
 )
-
-// MaxPath is the size of sun_path on Linux in bytes, less its NUL.
-const MaxPath = 107
 
 // CodeUnusable is the code of the errors of Listen.
 const CodeUnusable state.Code = "socket_unusable"
@@ -35,8 +26,7 @@ type Owner struct{ UID, GID int }
 // Socket is a listening Unix socket and the file that stands for it.
 type Socket struct {
 	path     string
-	listener *net.UnixListener
-	file     fs.FileInfo
+	listener *unixsocket.Listener
 }
 
 // Listen listens on a Unix socket at path, mode 0600. Its directory is made with
@@ -48,22 +38,22 @@ func Listen(ctx context.Context, path, what string, owner *Owner) (*Socket, erro
 		return &state.Error{Code: CodeUnusable, Param: "socket",
 			Message: fmt.Sprintf("can't serve the %s on %.200q", what, path), Hint: hint, Err: err}
 	}
-	if !filepath.IsAbs(path) || len(path) > MaxPath {
+	if !filepath.IsAbs(path) || len(path) > unixsocket.MaxPath {
 		return nil, unusable("choose a shorter state directory",
-			fmt.Errorf("the path must be absolute and have at most %d bytes", MaxPath))
+			fmt.Errorf("the path must be absolute and have at most %d bytes", unixsocket.MaxPath))
 	}
 	if err := prepareDir(filepath.Dir(path)); err != nil {
 		return nil, unusable("give a directory that only its owner can write to", err)
 	}
-	if err := removeStale(ctx, path); err != nil {
+	listener, err := unixsocket.Listen(ctx, path)
+	if errors.Is(err, unixsocket.ErrOccupied) {
 		return nil, unusable("stop the other server, or remove what is there", err)
 	}
-	listener, err := bind(ctx, path)
 	if err != nil {
 		return nil, unusable("look at the directory's permissions", err)
 	}
 	s := &Socket{path: path, listener: listener}
-	if s.file, err = os.Lstat(path); err == nil && owner != nil {
+	if owner != nil {
 		err = os.Lchown(path, owner.UID, owner.GID)
 	}
 	if err != nil {
@@ -88,81 +78,12 @@ func prepareDir(dir string) error {
 	return nil
 }
 
-// removeStale removes the socket at path if nobody listens on it.
-func removeStale(ctx context.Context, path string) error {
-	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("look at the socket: %w", err)
-	}
-	if info.Mode().Type() != fs.ModeSocket {
-		return errors.New("something that is not a socket is there")
-	}
-	asking, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	conn, err := client.DialSocket(asking, path) // which follows no link that was put there meanwhile
-	if err == nil {
-		return errors.Join(errors.New("another server answers there"), conn.Close())
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	// Only a refused connection proves that nobody listens; a full queue,
-	// for one, does not.
-	if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("ask who serves the socket: %w", err)
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove the stale socket: %w", err)
-	}
-	return nil
-}
-
-// bind binds to path. The mode is set on the descriptor before, which Linux
-// gives to the file it makes: the file is never open to others, and no name
-// has to be looked up again. The socket's own name leads through a descriptor:
-// whoever is connected finds it in /proc/net/unix, and where the host keeps
-// things is not for a container to know.
-func bind(ctx context.Context, path string) (*net.UnixListener, error) {
-	config := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) error {
-		var chmodErr error
-		err := conn.Control(func(fd uintptr) { chmodErr = unix.Fchmod(int(fd), 0o600) })
-		return errors.Join(err, chmodErr)
-	}}
-	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("open the socket's directory: %w", err)
-	}
-	defer unix.Close(dir)
-	l, err := config.Listen(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir, filepath.Base(path)))
-	if err != nil {
-		return nil, err
-	}
-	listener := l.(*net.UnixListener) // what Listen returns for this network
-	listener.SetUnlinkOnClose(false)  // Remove looks first
-	return listener, nil
-}
-
 // Path returns the socket's path.
 func (s *Socket) Path() string { return s.path }
 
 // Remove removes the socket's file if it is still the one that was made. The
 // listener is closed on its own.
-func (s *Socket) Remove() error {
-	found, err := os.Lstat(s.path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(found, s.file) {
-		return nil
-	}
-	if err == nil {
-		err = os.Remove(s.path)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove the socket: %w", err)
-	}
-	return nil
-}
+func (s *Socket) Remove() error { return s.listener.Remove() }
 
 // Bounded returns the socket's listener, which accepts no more than limit
 // connections at a time.

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"holon/internal/unixsocket"
 	"holon/runner/socket"
 	"holon/state"
 )
@@ -124,7 +125,7 @@ func TestListenInPlaceOf(t *testing.T) {
 }
 
 func TestListenPath(t *testing.T) {
-	for _, path := range []string{"relative", "/" + strings.Repeat("x", socket.MaxPath)} {
+	for _, path := range []string{"relative", "/" + strings.Repeat("x", unixsocket.MaxPath)} {
 		if _, err := socket.Listen(t.Context(), path, "test", nil); !state.IsCode(err, socket.CodeUnusable) {
 			t.Errorf("%.20s: %v", path, err)
 		}

@@ -22,7 +22,7 @@ import (
 	"strconv"
 	"strings"
 
-	wireclient "holon/responses/client"
+	"holon/internal/unixsocket"
 	"holon/runner/control/wire"
 	"holon/state"
 )
@@ -51,7 +51,7 @@ func Unix(path string) *Client {
 		if addr != socketHost+":80" {
 			return nil, fmt.Errorf("this client reaches the socket %s only, not %.100q", path, addr)
 		}
-		return wireclient.DialSocket(ctx, path)
+		return unixsocket.Dial(ctx, path)
 	}
 	return newClient("http://"+socketHost, path, "",
 		&http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: 8,

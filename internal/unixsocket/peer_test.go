@@ -1,4 +1,4 @@
-package peercred_test
+package unixsocket_test
 
 import (
 	"net"
@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"holon/internal/peercred"
+	"holon/internal/unixsocket"
 )
 
-func TestPID(t *testing.T) {
+func TestPeerPID(t *testing.T) {
 	dir, err := os.MkdirTemp("", "pc") // t.TempDir's paths are too long for a socket
 	if err != nil {
 		t.Fatal(err)
@@ -40,10 +40,12 @@ func TestPID(t *testing.T) {
 		}
 		defer server.Close()
 		for name, conn := range map[string]net.Conn{"client": client, "server": server} {
-			if pid, err := peercred.PID(conn); tc.ok && (err != nil || pid != os.Getpid()) {
-				t.Errorf("the peer of the %s on %s: %d, %v", name, tc.l.Addr().Network(), pid, err)
-			} else if !tc.ok && err == nil {
-				t.Errorf("TCP has the peer %d", pid)
+			pid, err := unixsocket.PeerPID(conn)
+			if got := err == nil; got != tc.ok {
+				t.Errorf("the peer of the %s on %s: got the error %v", name, tc.l.Addr().Network(), err)
+			}
+			if tc.ok && pid != os.Getpid() {
+				t.Errorf("the peer of the %s: got %d, want %d", name, pid, os.Getpid())
 			}
 		}
 	}

@@ -54,7 +54,10 @@ func checkAgainst(t *testing.T, terminal string, got modeltest.Answer) {
 				CallID                       string `json:"call_id"`
 				EncryptedContent             string `json:"encrypted_content"`
 				Summary                      []struct{ Text string }
-				Content                      []struct{ Text, Refusal string }
+				Content                      []struct {
+					Text, Refusal string
+					Annotations   []struct{ URL string }
+				}
 			}
 			Usage responses.Usage
 		}
@@ -68,6 +71,9 @@ func checkAgainst(t *testing.T, terminal string, got modeltest.Answer) {
 		case "message":
 			for _, part := range item.Content {
 				want.Text, want.Refusal = want.Text+part.Text, want.Refusal+part.Refusal
+				for _, note := range part.Annotations {
+					want.Notes = append(want.Notes, note.URL)
+				}
 			}
 		case "reasoning":
 			for _, part := range item.Summary {

@@ -31,13 +31,14 @@ const (
 
 // key is an entry of the table of settings.
 type key struct {
-	name    string // segments joined by dots; "*" is a provider's name or a model's reference
-	env     string // variable; for a provider x: what follows X_
-	doc     string
-	project projectRule
-	strict  string   // for strictOnly
-	absent  float64  // for lowerOnly: what the zero value stands for; 0 is no bound
-	choices []string // the only values, for strings
+	name     string // segments joined by dots; "*" is a provider's name or a model's reference
+	env      string // variable; for a provider x: what follows X_
+	doc      string
+	project  projectRule
+	strict   string   // for strictOnly
+	absent   float64  // for lowerOnly: what the zero value stands for; 0 is no bound
+	choices  []string // the only values, for strings
+	positive bool     // a number that must be more than 0
 
 	// field returns where the value is kept: a pointer to a string, bool, int,
 	// int64, float64, time.Duration, []string, Money, *Money, Size or Contract.
@@ -73,31 +74,21 @@ func (k *key) full(name string) string { return strings.Replace(k.name, "*", nam
 // keys is the table. Its order is that in which settings are shown.
 var keys = []*key{
 	{name: "model.default", env: "HOLON_MODEL", project: never,
-		doc: "The model, as provider/model. A scripted/FILE plays a scenario.",
-		field: func(s *Settings, _ string) any {
-			return &s.Model
-		}, check: func(s *Settings, _ string) (string, string) { return checkRef(s.Model) }},
+		doc:   "The model, as provider/model. A scripted/FILE plays a scenario.",
+		field: func(s *Settings, _ string) any { return &s.Model }, check: func(s *Settings, _ string) (string, string) { return checkRef(s.Model) }},
 	{name: "model.fallbacks", env: "HOLON_MODEL_FALLBACKS", project: never,
 		doc:   "Models to ask, in order, when the default one fails before it says anything.",
 		field: func(s *Settings, _ string) any { return &s.Fallbacks }, check: checkFallbacks},
 	{name: "model.unknown_fallback.context_window_tokens", project: never,
-		doc: "Context window that is assumed of models of which nothing is known, in tokens.",
-		field: func(s *Settings, _ string) any {
-			return &s.Unknown.ContextWindow
-		}, check: positive(func(s *Settings, _ string) int64 { return int64(s.Unknown.ContextWindow) })},
+		doc:   "Context window that is assumed of models of which nothing is known, in tokens.",
+		field: func(s *Settings, _ string) any { return &s.Unknown.ContextWindow }, positive: true},
 	{name: "model.unknown_fallback.runtime_max_output_tokens", project: never,
-		doc: "Limit of an answer that is assumed of such models, in tokens.",
-		field: func(s *Settings, _ string) any {
-			return &s.Unknown.MaxOutputTokens
-		}, check: positive(func(s *Settings, _ string) int64 { return int64(s.Unknown.MaxOutputTokens) })},
+		doc:   "Limit of an answer that is assumed of such models, in tokens.",
+		field: func(s *Settings, _ string) any { return &s.Unknown.MaxOutputTokens }, positive: true},
 	{name: "models.catalog.*.context_window", project: never, doc: "Context window of the model, in tokens.",
-		field: func(s *Settings, m string) any {
-			return &s.facts(m).ContextWindow
-		}, check: positive(func(s *Settings, m string) int64 { return int64(s.facts(m).ContextWindow) })},
+		field: func(s *Settings, m string) any { return &s.facts(m).ContextWindow }, positive: true},
 	{name: "models.catalog.*.max_output_tokens", project: never, doc: "Longest answer of the model, in tokens.",
-		field: func(s *Settings, m string) any {
-			return &s.facts(m).MaxOutputTokens
-		}, check: positive(func(s *Settings, m string) int64 { return int64(s.facts(m).MaxOutputTokens) })},
+		field: func(s *Settings, m string) any { return &s.facts(m).MaxOutputTokens }, positive: true},
 	{name: "models.catalog.*.price.input", project: never, doc: "Price of a million tokens that the model is sent.",
 		field: func(s *Settings, m string) any { return &s.facts(m).Input }},
 	{name: "models.catalog.*.price.cached_input", project: never,
@@ -115,43 +106,33 @@ var keys = []*key{
 	{name: "engine", env: "HOLON_ENGINE", project: strictOnly, strict: EngineDocker,
 		choices: []string{EngineAuto, EngineDocker, EngineLocal},
 		doc:     "auto and docker are Docker; local runs agentd as a child process and confines nothing.",
-		field: func(s *Settings, _ string) any {
-			return &s.Engine
-		}},
+		field:   func(s *Settings, _ string) any { return &s.Engine }},
 	{name: "include_dirty", env: "HOLON_INCLUDE_DIRTY", project: strictOnly, strict: "false",
 		doc:   "Start from the files as they are, uncommitted changes included.",
 		field: func(s *Settings, _ string) any { return &s.IncludeDirty }},
 	{name: "timeout", env: "HOLON_TIMEOUT", project: lowerOnly, doc: "Wall time of a turn.",
 		field: func(s *Settings, _ string) any { return &s.Timeout }, check: checkTimeout},
 	{name: "max_rounds", env: "HOLON_MAX_ROUNDS", project: lowerOnly, doc: "How often the model is asked at most.",
-		field: func(s *Settings, _ string) any {
-			return &s.MaxRounds
-		}, check: func(s *Settings, _ string) (string, string) {
+		field: func(s *Settings, _ string) any { return &s.MaxRounds }, check: func(s *Settings, _ string) (string, string) {
 			if s.MaxRounds < 1 {
 				return fmt.Sprintf("%d is less than 1", s.MaxRounds), "leave it out for the default"
 			}
 			return "", ""
 		}},
 	{name: "max_tool_calls", env: "HOLON_MAX_TOOL_CALLS", project: lowerOnly,
-		doc: "How often tools are called at most; without a bound by default.",
-		field: func(s *Settings, _ string) any {
-			return &s.MaxToolCalls
-		}, check: func(s *Settings, _ string) (string, string) {
+		doc:   "How often tools are called at most; without a bound by default.",
+		field: func(s *Settings, _ string) any { return &s.MaxToolCalls }, check: func(s *Settings, _ string) (string, string) {
 			if s.MaxToolCalls < 0 {
 				return fmt.Sprintf("%d is negative", s.MaxToolCalls), "leave it out for no bound"
 			}
 			return "", ""
 		}},
 	{name: "max_output_bytes", env: "HOLON_MAX_OUTPUT_BYTES", project: lowerOnly,
-		doc: "How much a turn may leave in its output directory, its streams included; 4g by default.",
-		field: func(s *Settings, _ string) any {
-			return &s.MaxOutput
-		}, check: size(func(s *Settings) Size { return s.MaxOutput })},
+		doc:   "How much a turn may leave in its output directory, its streams included; 4g by default.",
+		field: func(s *Settings, _ string) any { return &s.MaxOutput }},
 	{name: "memory", env: "HOLON_MEMORY", project: lowerOnly, absent: engine.DefaultMemory,
-		doc: "Memory of the container, such as 4g; 2g by default.",
-		field: func(s *Settings, _ string) any {
-			return &s.Memory
-		}, check: size(func(s *Settings) Size { return s.Memory })},
+		doc:   "Memory of the container, such as 4g; 2g by default.",
+		field: func(s *Settings, _ string) any { return &s.Memory }},
 	{name: "cpus", env: "HOLON_CPUS", project: lowerOnly, absent: engine.DefaultNanoCPUs / 1e9,
 		doc:   "CPUs of the container, such as 1.5; all by default.",
 		field: func(s *Settings, _ string) any { return &s.CPUs }, check: func(s *Settings, _ string) (string, string) {
@@ -164,14 +145,10 @@ var keys = []*key{
 		doc:   "Network of the container; anything but none confines less.",
 		field: func(s *Settings, _ string) any { return &s.Network }},
 	{name: "user", env: "HOLON_USER", project: never, doc: "UID:GID of the container; yours by default.",
-		field: func(s *Settings, _ string) any {
-			return &s.User
-		}},
+		field: func(s *Settings, _ string) any { return &s.User }},
 	{name: "container_uids", env: "HOLON_CONTAINER_UIDS", project: never,
-		doc: "FIRST-LAST, the user ids of root's containers, each of which gets its own; 1879048192-1879113727 by default.",
-		field: func(s *Settings, _ string) any {
-			return &s.ContainerUIDs
-		}, check: func(s *Settings, _ string) (string, string) {
+		doc:   "FIRST-LAST, the user ids of root's containers, each of which gets its own; 1879048192-1879113727 by default.",
+		field: func(s *Settings, _ string) any { return &s.ContainerUIDs }, check: func(s *Settings, _ string) (string, string) {
 			if _, _, err := uidpool.Parse(s.ContainerUIDs); s.ContainerUIDs != "" && err != nil {
 				return err.Error(), "leave it out for the default"
 			}
@@ -195,36 +172,24 @@ var keys = []*key{
 		field: func(s *Settings, _ string) any { return &s.Skills }},
 
 	{name: "disk", env: "HOLON_RUN_DISK", project: lowerOnly,
-		doc: "How much one run may write, its session and what it adds to its working tree; 10g by default.",
-		field: func(s *Settings, _ string) any {
-			return &s.RunDisk
-		}, check: size(func(s *Settings) Size { return s.RunDisk })},
+		doc:   "How much one run may write, its session and what it adds to its working tree; 10g by default.",
+		field: func(s *Settings, _ string) any { return &s.RunDisk }},
 	{name: "max_disk", env: "HOLON_MAX_DISK", project: never,
-		doc: "How much HOLON_HOME may have for a run to be started; no bound by default.",
-		field: func(s *Settings, _ string) any {
-			return &s.MaxDisk
-		}, check: size(func(s *Settings) Size { return s.MaxDisk })},
+		doc:   "How much HOLON_HOME may have for a run to be started; no bound by default.",
+		field: func(s *Settings, _ string) any { return &s.MaxDisk }},
 	{name: "min_free", env: "HOLON_MIN_FREE", project: never,
-		doc: "How much must be free on the disk of HOLON_HOME for a run to be started; 256m by default.",
-		field: func(s *Settings, _ string) any {
-			return &s.MinFree
-		}, check: size(func(s *Settings) Size { return s.MinFree })},
+		doc:   "How much must be free on the disk of HOLON_HOME for a run to be started; 256m by default.",
+		field: func(s *Settings, _ string) any { return &s.MinFree }},
 
 	{name: "runtime.max_output_tokens", env: "HOLON_MAX_OUTPUT_TOKENS", project: never,
-		doc: "Longest answer that a model is asked for, in tokens; what the model allows by default.",
-		field: func(s *Settings, _ string) any {
-			return &s.MaxOutputTokens
-		}, check: positive(func(s *Settings, _ string) int64 { return int64(s.MaxOutputTokens) })},
+		doc:   "Longest answer that a model is asked for, in tokens; what the model allows by default.",
+		field: func(s *Settings, _ string) any { return &s.MaxOutputTokens }, positive: true},
 	{name: "runtime.default_tool_output_tokens", env: "HOLON_DEFAULT_TOOL_OUTPUT_TOKENS", project: never,
-		doc: "How much of a tool's output a model is shown when it does not say, in tokens; 8000 by default.",
-		field: func(s *Settings, _ string) any {
-			return &s.DefaultToolOutputTokens
-		}, check: positive(func(s *Settings, _ string) int64 { return int64(s.DefaultToolOutputTokens) })},
+		doc:   "How much of a tool's output a model is shown when it does not say, in tokens; 8000 by default.",
+		field: func(s *Settings, _ string) any { return &s.DefaultToolOutputTokens }, positive: true},
 	{name: "runtime.max_tool_output_tokens", env: "HOLON_MAX_TOOL_OUTPUT_TOKENS", project: never,
-		doc: "How much of it at most; 64000 by default.",
-		field: func(s *Settings, _ string) any {
-			return &s.MaxToolOutputTokens
-		}, check: positive(func(s *Settings, _ string) int64 { return int64(s.MaxToolOutputTokens) })},
+		doc:   "How much of it at most; 64000 by default.",
+		field: func(s *Settings, _ string) any { return &s.MaxToolOutputTokens }, positive: true},
 	{name: "runtime.disable_provider_fallback", env: "HOLON_DISABLE_PROVIDER_FALLBACK", project: never,
 		doc:   "Ask the default model only.",
 		field: func(s *Settings, _ string) any { return &s.DisableFallback }},
@@ -233,33 +198,21 @@ var keys = []*key{
 		doc:   "The agent that is meant when none is named; main by default.",
 		field: func(s *Settings, _ string) any { return &s.Agent }, check: checkAgent},
 	{name: "runtime.idle_pause", env: "HOLON_IDLE_PAUSE", project: never,
-		doc: "How long an agent's container runs without work before it is held still.",
-		field: func(s *Settings, _ string) any {
-			return &s.IdlePause
-		}, check: positive(func(s *Settings, _ string) int64 { return int64(s.IdlePause) })},
+		doc:   "How long an agent's container runs without work before it is held still.",
+		field: func(s *Settings, _ string) any { return &s.IdlePause }, positive: true},
 	{name: "runtime.idle_stop", env: "HOLON_IDLE_STOP", project: never,
-		doc: "How long it is kept without work before it is removed. The agent's files and history stay.",
-		field: func(s *Settings, _ string) any {
-			return &s.IdleStop
-		}, check: positive(func(s *Settings, _ string) int64 { return int64(s.IdleStop) })},
+		doc:   "How long it is kept without work before it is removed. The agent's files and history stay.",
+		field: func(s *Settings, _ string) any { return &s.IdleStop }, positive: true},
 	{name: "runtime.max_containers", env: "HOLON_MAX_CONTAINERS", project: never,
-		doc: "Containers of agents at a time. Beyond it the longest idle one goes, or a turn waits.",
-		field: func(s *Settings, _ string) any {
-			return &s.MaxContainers
-		}, check: positive(func(s *Settings, _ string) int64 { return int64(s.MaxContainers) })},
+		doc:   "Containers of agents at a time. Beyond it the longest idle one goes, or a turn waits.",
+		field: func(s *Settings, _ string) any { return &s.MaxContainers }, positive: true},
 	{name: "runtime.retention.events_days", project: never, doc: "How long events of agents are kept.",
-		field: func(s *Settings, _ string) any {
-			return &s.EventsDays
-		}, check: positive(func(s *Settings, _ string) int64 { return int64(s.EventsDays) })},
+		field: func(s *Settings, _ string) any { return &s.EventsDays }, positive: true},
 	{name: "runtime.retention.max_events", project: never, doc: "How many events of one agent are kept, the newest.",
-		field: func(s *Settings, _ string) any {
-			return &s.MaxEvents
-		}, check: positive(func(s *Settings, _ string) int64 { return s.MaxEvents })},
+		field: func(s *Settings, _ string) any { return &s.MaxEvents }, positive: true},
 	{name: "runtime.retention.messages_days", project: never,
-		doc: "How long messages are kept whose turns have ended, with the turns, the transcript and the briefs.",
-		field: func(s *Settings, _ string) any {
-			return &s.MessagesDays
-		}, check: positive(func(s *Settings, _ string) int64 { return int64(s.MessagesDays) })},
+		doc:   "How long messages are kept whose turns have ended, with the turns, the transcript and the briefs.",
+		field: func(s *Settings, _ string) any { return &s.MessagesDays }, positive: true},
 	{name: "control.http_addr", env: "HOLON_HTTP_ADDR", project: never,
 		doc:   "Address, as HOST:PORT, on which the control plane is reached over TCP beside its Unix socket; none by default.",
 		field: func(s *Settings, _ string) any { return &s.HTTPAddr }},
@@ -269,20 +222,14 @@ var keys = []*key{
 	{name: "control.auth_mode", env: "HOLON_CONTROL_AUTH_MODE", project: never,
 		choices: []string{AuthAuto, AuthRequired, AuthDisabled},
 		doc: "Whether TCP needs a token: auto makes one when none is given, required wants one to be given, " +
-			"disabled is for loopback only.", field: func(s *Settings, _ string) any {
-			return &s.AuthMode
-		}},
+			"disabled is for loopback only.", field: func(s *Settings, _ string) any { return &s.AuthMode }},
 
 	{name: "budget.max_tokens", env: "HOLON_MAX_TOKENS", project: lowerOnly,
-		doc: "Tokens that a run may use of its models, sent and answered; no bound by default.",
-		field: func(s *Settings, _ string) any {
-			return &s.Budget.MaxTokens
-		}, check: positive(func(s *Settings, _ string) int64 { return s.Budget.MaxTokens })},
+		doc:   "Tokens that a run may use of its models, sent and answered; no bound by default.",
+		field: func(s *Settings, _ string) any { return &s.Budget.MaxTokens }, positive: true},
 	{name: "budget.max_requests", env: "HOLON_MAX_REQUESTS", project: lowerOnly,
-		doc: "Requests that a run may make; no bound by default.",
-		field: func(s *Settings, _ string) any {
-			return &s.Budget.MaxRequests
-		}, check: positive(func(s *Settings, _ string) int64 { return s.Budget.MaxRequests })},
+		doc:   "Requests that a run may make; no bound by default.",
+		field: func(s *Settings, _ string) any { return &s.Budget.MaxRequests }, positive: true},
 	{name: "budget.max_cost", env: "HOLON_MAX_COST", project: lowerOnly,
 		doc:   "What a run may cost by the prices of models.catalog; no bound by default.",
 		field: func(s *Settings, _ string) any { return &s.Budget.MaxCost }},
@@ -322,14 +269,10 @@ var keys = []*key{
 			"and fetch_urls.",
 		field: func(s *Settings, p string) any { return &s.provider(p).AllowHosted }, check: checkAllowHosted},
 	{name: "providers.*.idle_timeout", env: "IDLE_TIMEOUT", project: never,
-		doc: "How long it may be silent; 5m by default.",
-		field: func(s *Settings, p string) any {
-			return &s.provider(p).IdleTimeout
-		}, check: positive(func(s *Settings, p string) int64 { return int64(s.provider(p).IdleTimeout) })},
+		doc:   "How long it may be silent; 5m by default.",
+		field: func(s *Settings, p string) any { return &s.provider(p).IdleTimeout }, positive: true},
 	{name: "providers.*.timeout", env: "TIMEOUT", project: never, doc: "How long one attempt may take; 1h by default.",
-		field: func(s *Settings, p string) any {
-			return &s.provider(p).Timeout
-		}, check: positive(func(s *Settings, p string) int64 { return int64(s.provider(p).Timeout) })},
+		field: func(s *Settings, p string) any { return &s.provider(p).Timeout }, positive: true},
 }
 
 // not is a bool that is set by its contrary.
@@ -340,15 +283,6 @@ func contracts() (names []string) {
 		names = append(names, string(c))
 	}
 	return names
-}
-
-func positive(value func(s *Settings, name string) int64) func(*Settings, string) (string, string) {
-	return func(s *Settings, name string) (string, string) {
-		if value(s, name) <= 0 {
-			return "is not positive", "leave it out for the default"
-		}
-		return "", ""
-	}
 }
 
 func checkAgent(s *Settings, _ string) (what, remedy string) {
@@ -380,16 +314,6 @@ func checkFallbacks(s *Settings, _ string) (what, remedy string) {
 		return "there are more than 16", "name fewer"
 	}
 	return "", ""
-}
-
-// size checks a size, "" being the default.
-func size(of func(*Settings) Size) func(*Settings, string) (string, string) {
-	return func(s *Settings, _ string) (string, string) {
-		if _, err := of(s).Bytes(); err != nil {
-			return fmt.Sprintf("%q is not a size", string(of(s))), "write for example 512m or 4g"
-		}
-		return "", ""
-	}
 }
 
 func checkAlternates(s *Settings, _ string) (what, remedy string) {

@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"go.yaml.in/yaml/v3"
 
 	"holon/internal/providers"
 	"holon/state"
@@ -138,11 +139,9 @@ func (l *Loaded) Err() error {
 // AllProblems returns what is wrong with each setting, and with several together.
 func (l *Loaded) AllProblems() []Problem {
 	list := slices.Clone(l.Problems)
-	const key, most = "runtime.default_tool_output_tokens", 64_000 // agentd's own limit
-	shown, limit := l.DefaultToolOutputTokens, cmp.Or(l.MaxToolOutputTokens, most)
-	if shown > limit || shown == 0 && limit < 8_000 {
-		list = append(list, Problem{Origin: l.Origin(key), Key: key,
-			What: fmt.Sprintf("is more than runtime.max_tool_output_tokens, %d", limit), Remedy: "set both"})
+	if what := l.TokenSettings.Validate(); what != "" {
+		list = append(list, Problem{Origin: l.Origin(keyDefaultToolOutput), Key: keyDefaultToolOutput, What: what,
+			Remedy: "set both"})
 	}
 	return list
 }
@@ -172,7 +171,7 @@ func (l *Loaded) user(path string) {
 		l.syntax(origin, err)
 		return
 	}
-	l.walk(origin, nil, tree, func(k *key, name string, n node) bool { return true })
+	l.walk(origin, nil, tree, func(*key, string, *yaml.Node) bool { return true })
 }
 
 func (l *Loaded) syntax(origin Origin, err error) {
@@ -224,33 +223,40 @@ func writableByOthers(path string, info fs.FileInfo) string {
 
 // walk takes the values of a file. allow decides about each; it reports what it
 // refuses itself.
-func (l *Loaded) walk(origin Origin, path []string, n node, allow func(k *key, name string, n node) bool) {
-	if n.kind != kindObject {
-		l.bad(origin, n.line, strings.Join(path, "."), n.describe(), "write an object with settings")
+func (l *Loaded) walk(origin Origin, path []string, n *yaml.Node, allow allowRule) {
+	if n.Kind != yaml.MappingNode {
+		l.bad(origin, n.Line, strings.Join(path, "."), describe(n), "write an object with settings")
 		return
 	}
-	for _, f := range n.fields {
-		below := append(path[:len(path):len(path)], f.name)
-		k, name, match := lookup(below)
-		switch {
-		case match == matchGroup && len(below) == 1 && f.name == "model" && f.value.kind == kindString:
-			k, name, _ = lookup([]string{"model", "default"}) // model: NAME is the short form
-			fallthrough
-		case match == matchKey:
-			if !allow(k, name, f.value) {
-				continue
-			}
-			if what, remedy := l.take(origin, k, name, f.value); what != "" {
-				l.bad(origin, f.value.line, k.full(name), what, remedy)
-			}
-		case match == matchGroup:
-			l.walk(origin, below, f.value, allow)
-		case match == matchBadName:
-			l.bad(origin, f.line, strings.Join(below, "."), "is no name of a provider or model",
-				"use a provider's name in lower case, or provider/model")
-		default:
-			l.bad(origin, f.line, "", unknown(below), nearest(below))
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		l.take(origin, append(path[:len(path):len(path)], n.Content[i].Value), n.Content[i].Line, n.Content[i+1], allow)
+	}
+}
+
+// allowRule decides whether a layer may set a key to a value.
+type allowRule func(k *key, name string, n *yaml.Node) bool
+
+// take takes the value at a path of a file, whose name is on a line.
+func (l *Loaded) take(origin Origin, path []string, line int, value *yaml.Node, allow allowRule) {
+	k, name, match := lookup(path)
+	if match == matchGroup && len(path) == 1 && path[0] == "model" && isText(value) {
+		k, name, match = lookup([]string{"model", "default"}) // model: NAME is the short form
+	}
+	switch match {
+	case matchKey:
+		if !allow(k, name, value) {
+			return
 		}
+		if what, remedy := l.set(origin, k, name, value); what != "" {
+			l.bad(origin, value.Line, k.full(name), what, remedy)
+		}
+	case matchGroup:
+		l.walk(origin, path, value, allow)
+	case matchBadName:
+		l.bad(origin, line, strings.Join(path, "."), "is no name of a provider or model",
+			"use a provider's name in lower case, or provider/model")
+	default:
+		l.bad(origin, line, "", unknown(path), nearest(path))
 	}
 }
 
@@ -258,8 +264,8 @@ func unknown(path []string) string {
 	return fmt.Sprintf("%.100s is no key here", strings.Join(path, "."))
 }
 
-// take assigns one value, or says what is wrong with it.
-func (l *Loaded) take(origin Origin, k *key, name string, n node) (what, remedy string) {
+// set assigns one value, or says what is wrong with it.
+func (l *Loaded) set(origin Origin, k *key, name string, n *yaml.Node) (what, remedy string) {
 	probe := Default() // a wrong value must leave no trace
 	if what, remedy := k.assign(&probe, name, n); what != "" {
 		return what, remedy
@@ -328,7 +334,7 @@ func (l *Loaded) variable(k *key, name, variable string) {
 		l.bad(origin, 0, k.full(name), err.Error(), "correct or unset it")
 		return
 	}
-	if what, remedy := l.take(origin, k, name, n); what != "" {
+	if what, remedy := l.set(origin, k, name, n); what != "" {
 		l.bad(origin, 0, k.full(name), what, remedy)
 	}
 }

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // project reads the file of the directory that is worked on. It comes with a
@@ -28,10 +31,10 @@ func (l *Loaded) project(top string) {
 		l.syntax(origin, err)
 		return
 	}
-	l.walk(origin, nil, tree, func(k *key, name string, n node) bool {
+	l.walk(origin, nil, tree, func(k *key, name string, n *yaml.Node) bool {
 		what, remedy := l.mayDecide(k, name, n)
 		if what != "" {
-			l.undecided(origin, n.line, k.full(name), what, remedy)
+			l.undecided(origin, n.Line, k.full(name), what, remedy)
 		}
 		return what == "" && !(k.project == lowerOnly && l.raises(origin, k, name, n))
 	})
@@ -48,7 +51,7 @@ func (l *Loaded) undecided(origin Origin, line int, key, what, remedy string) {
 }
 
 // mayDecide says why a repository may not set a key to a value.
-func (l *Loaded) mayDecide(k *key, name string, n node) (what, remedy string) {
+func (l *Loaded) mayDecide(k *key, name string, n *yaml.Node) (what, remedy string) {
 	switch k.project {
 	case lowerOnly, ownFolder, free:
 		return "", ""
@@ -68,7 +71,7 @@ func (l *Loaded) mayDecide(k *key, name string, n node) (what, remedy string) {
 
 // raises reports whether a value would be no tighter than the limit in force. It
 // is noted then as one that has no effect.
-func (l *Loaded) raises(origin Origin, k *key, name string, n node) bool {
+func (l *Loaded) raises(origin Origin, k *key, name string, n *yaml.Node) bool {
 	probe := Default()
 	if what, _ := k.assign(&probe, name, n); what != "" || k.limit(&probe, name) < k.limit(&l.Settings, name) {
 		return false
@@ -78,29 +81,28 @@ func (l *Loaded) raises(origin Origin, k *key, name string, n node) bool {
 }
 
 // limit returns the value of a lowerOnly key as a number, +Inf for no bound.
-func (k *key) limit(s *Settings, name string) (n float64) {
-	switch p := k.field(s, name).(type) {
+func (k *key) limit(s *Settings, name string) float64 {
+	return cmp.Or(number(k.field(s, name)), k.absent, math.Inf(1))
+}
+
+// number returns the value that a field of a numeric type holds, 0 for any other type.
+func number(field any) float64 {
+	switch p := field.(type) {
 	case *int:
-		n = float64(*p)
+		return float64(*p)
 	case *int64:
-		n = float64(*p)
+		return float64(*p)
 	case *float64:
-		n = *p
+		return *p
 	case *time.Duration:
-		n = float64(*p)
+		return float64(*p)
 	case *Money:
-		n = float64(*p)
+		return float64(*p)
 	case *Size:
-		bytes, _ := p.Bytes() // checked when it was taken
-		n = float64(bytes)
+		bytes, _ := p.Bytes() // checked when it was assigned
+		return float64(bytes)
 	}
-	if n == 0 {
-		n = k.absent
-	}
-	if n == 0 {
-		n = math.Inf(1)
-	}
-	return n
+	return 0
 }
 
 // resolve makes the paths of the project's file absolute.

@@ -74,8 +74,8 @@ func TestProjectRules(t *testing.T) {
 		if k.project == free && k.name != "image" {
 			t.Errorf("%s is free: a repository could loosen with it", k.name)
 		}
-		s := scratch()
-		if k.project == lowerOnly && math.IsNaN(k.limit(&s, sample(k))) {
+		s := Default()
+		if k.project == lowerOnly && math.IsNaN(k.limit(&s, k.sampleName())) {
 			t.Errorf("%s cannot be compared", k.name)
 		}
 		if (k.project == strictOnly) != (k.strict != "") || k.absent != 0 && k.project != lowerOnly {
@@ -95,7 +95,7 @@ func TestProjectOnlyTightens(t *testing.T) {
 		}
 		for _, k := range keys {
 			for _, value := range projectValues {
-				after := loadProject(t, dir, yamlOf(k, sample(k), value))
+				after := loadProject(t, dir, yamlOf(k, k.sampleName(), value))
 				tighter(t, k, value, before, after)
 			}
 		}
@@ -106,7 +106,7 @@ func TestProjectOnlyTightens(t *testing.T) {
 func tighter(t *testing.T, set *key, value string, before, after *Loaded) {
 	t.Helper()
 	for _, k := range keys {
-		name := sample(k)
+		name := k.sampleName()
 		was, now := before.clone(), after.clone()
 		old, changed := k.text(&was, name), k.text(&now, name)
 		if old == changed {
@@ -127,7 +127,7 @@ func tighter(t *testing.T, set *key, value string, before, after *Loaded) {
 		t.Errorf("%s: %s is not refused", set.name, value)
 	}
 	for _, p := range after.Problems {
-		if p.Remedy == "" || p.Key != "" && !strings.HasPrefix(p.Key, set.full(sample(set))) {
+		if p.Remedy == "" || p.Key != "" && !strings.HasPrefix(p.Key, set.full(set.sampleName())) {
 			t.Errorf("%s: %s: %+v", set.name, value, p)
 		}
 	}

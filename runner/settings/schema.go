@@ -3,6 +3,7 @@ package settings
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,26 +60,17 @@ func place(parent *jsonschema.Schema, path []string, leaf *jsonschema.Schema) {
 		} else if parent.Properties[segment] == nil {
 			parent.Properties[segment] = object("")
 		}
-		if !has(parent.PropertyOrder, segment) {
+		if !slices.Contains(parent.PropertyOrder, segment) {
 			parent.PropertyOrder = append(parent.PropertyOrder, segment)
 		}
 		parent = parent.Properties[segment]
 	}
 }
 
-func has(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
-}
-
 // schema describes the values of one key.
 func (k *key) schema(defaults *Settings) *jsonschema.Schema {
 	s := &jsonschema.Schema{Type: "string", Description: k.doc}
-	switch k.field(new(scratch()), sample(k)).(type) {
+	switch k.sample().(type) {
 	case *bool, *not:
 		s.Type = "boolean"
 	case *int, *int64:

@@ -16,6 +16,7 @@ package settings
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -39,57 +40,98 @@ const (
 	AuthDisabled     = "disabled"
 )
 
-// Settings are all settings, merged. A zero value means the default of whoever
-// uses it, where [Default] has none.
+// Settings are all settings, merged. Where [Default] has no value, a zero value stands for the default of the package that
+// uses the setting.
 type Settings struct {
-	Model           string   // provider/model; "" until one is chosen
-	Fallbacks       []string // asked in order when Model fails before it says anything
-	DisableFallback bool
-
-	Image        string
-	Engine       string // auto, docker or local
-	IncludeDirty bool
-	Timeout      time.Duration // of a turn
-	MaxRounds    int
-	MaxToolCalls int  // 0: no bound
-	MaxOutput    Size // that a turn may leave in its output directory
-	Memory       Size
-	CPUs         float64
-	Network      string
-	User         string // UID:GID of the container
-	// ContainerUIDs are the user ids of root's containers, FIRST-LAST.
-	ContainerUIDs string
-	// ContainerRuntime is what runs containers in the engine.
-	ContainerRuntime string
-	AcceptWeaker     []string // axes of the isolation
-	AllowHosts       []string // that the agent may reach
-	AllowAlternates  []string // directories that repositories may borrow objects from
-	Skills           []string // folders, or names of installed skills
-
-	RunDisk Size // what one run may write
-	MaxDisk Size // what HOLON_HOME may have for a run to be started
-	MinFree Size // what must be free on its disk for that
-
-	MaxOutputTokens         int // of one answer of a model
-	DefaultToolOutputTokens int
-	MaxToolOutputTokens     int
-
-	Agent         string        // that is meant when none is named
-	IdlePause     time.Duration // until the container of an agent is held still
-	IdleStop      time.Duration // until it is removed
-	MaxContainers int
-	EventsDays    int   // how long events are kept
-	MaxEvents     int64 // of one agent
-	MessagesDays  int   // how long messages are kept that are done with
-
-	HTTPAddr        string // HOST:PORT of the control plane; "": no TCP
-	CallbackBaseURL string // under which others reach it
-	AuthMode        string // auto, required or disabled
+	ModelSettings
+	ContainerSettings
+	TurnSettings
+	DiskSettings
+	TokenSettings
+	AgentSettings
+	ControlSettings
 
 	Budget    Budget
 	Catalog   map[string]*Facts // by model reference
 	Unknown   Unknown
 	Providers map[string]*Provider // those that something is set for; see Provider
+}
+
+// ModelSettings say which models a run asks.
+type ModelSettings struct {
+	Model           string   // provider/model; "" until one is chosen
+	Fallbacks       []string // asked in order when Model fails before it says anything
+	DisableFallback bool
+}
+
+// ContainerSettings describe the container, and how far it is isolated.
+type ContainerSettings struct {
+	Image            string
+	Engine           string // auto, docker or local
+	Memory           Size
+	CPUs             float64
+	Network          string
+	User             string   // UID:GID of the container
+	ContainerUIDs    string   // user ids of root's containers, FIRST-LAST
+	ContainerRuntime string   // what runs containers in the engine
+	AcceptWeaker     []string // axes of the isolation
+	AllowHosts       []string // that the agent may reach
+}
+
+// TurnSettings say what a turn starts from and what bounds it.
+type TurnSettings struct {
+	IncludeDirty    bool
+	AllowAlternates []string      // directories that repositories may borrow objects from
+	Skills          []string      // folders, or names of installed skills
+	Timeout         time.Duration // of a turn
+	MaxRounds       int
+	MaxToolCalls    int  // 0: no bound
+	MaxOutput       Size // that a turn may leave in its output directory
+}
+
+// DiskSettings bound the use of the disk.
+type DiskSettings struct {
+	RunDisk Size // what one run may write
+	MaxDisk Size // what HOLON_HOME may have for a run to be started
+	MinFree Size // what must be free on its disk for that
+}
+
+// TokenSettings bound what models answer and what they are shown, in tokens.
+type TokenSettings struct {
+	MaxOutputTokens         int // of one answer of a model
+	DefaultToolOutputTokens int
+	MaxToolOutputTokens     int
+}
+
+// keyDefaultToolOutput is the key that Validate finds fault with.
+const keyDefaultToolOutput = "runtime.default_tool_output_tokens"
+
+// Validate says what is wrong with the default for a tool's output, "" if it is within the limit.
+func (t TokenSettings) Validate() (what string) {
+	const most, otherwise = 64_000, 8_000 // agentd's own limit and default
+	limit := cmp.Or(t.MaxToolOutputTokens, most)
+	if cmp.Or(t.DefaultToolOutputTokens, otherwise) > limit {
+		return fmt.Sprintf("is more than runtime.max_tool_output_tokens, %d", limit)
+	}
+	return ""
+}
+
+// AgentSettings are about long-lived agents: their containers, and how long their history is kept.
+type AgentSettings struct {
+	Agent         string        // the default agent
+	IdlePause     time.Duration // until the container of an agent is paused
+	IdleStop      time.Duration // until it is removed
+	MaxContainers int
+	EventsDays    int   // how long events are kept
+	MaxEvents     int64 // of one agent
+	MessagesDays  int   // how long messages are kept after they are handled
+}
+
+// ControlSettings say how the control plane is reached.
+type ControlSettings struct {
+	HTTPAddr        string // HOST:PORT of the control plane; "": no TCP
+	CallbackBaseURL string // under which others reach it
+	AuthMode        string // auto, required or disabled
 }
 
 // Budget bounds what a run may use of its models; 0 is no bound.
@@ -158,12 +200,14 @@ type Credential struct {
 // Default returns the settings that hold where nothing is set.
 func Default() Settings {
 	return Settings{
-		Image: DefaultImage, Engine: EngineAuto, IncludeDirty: true, Timeout: DefaultTimeout,
-		MaxRounds: DefaultMaxRounds, Network: engine.NetworkNone,
-		RunDisk: "10g", MaxOutput: "4g", MinFree: "256m",
-		Agent: DefaultAgent, IdlePause: time.Minute, IdleStop: 15 * time.Minute, MaxContainers: 16, EventsDays: 30,
-		MaxEvents: 200_000, MessagesDays: 180, AuthMode: AuthAuto,
-		Catalog: make(map[string]*Facts), Providers: make(map[string]*Provider),
+		ContainerSettings: ContainerSettings{Image: DefaultImage, Engine: EngineAuto, Network: engine.NetworkNone},
+		TurnSettings: TurnSettings{IncludeDirty: true, Timeout: DefaultTimeout, MaxRounds: DefaultMaxRounds,
+			MaxOutput: "4g"},
+		DiskSettings: DiskSettings{RunDisk: "10g", MinFree: "256m"},
+		AgentSettings: AgentSettings{Agent: DefaultAgent, IdlePause: time.Minute, IdleStop: 15 * time.Minute,
+			MaxContainers: 16, EventsDays: 30, MaxEvents: 200_000, MessagesDays: 180},
+		ControlSettings: ControlSettings{AuthMode: AuthAuto},
+		Catalog:         make(map[string]*Facts), Providers: make(map[string]*Provider),
 	}
 }
 

@@ -221,6 +221,22 @@ func TestWrong(t *testing.T) {
 	}
 }
 
+// JSON is read as JSON, although the YAML parser gives the lines.
+func TestJSONStrings(t *testing.T) {
+	for text, want := range map[string]string{
+		`"a\/b"`: "a/b", `"\ud83d\ude00"`: "😀", `"\ud83d"`: "\ufffd", `"\u0041\u0000\u0085"`: "A\x00\u0085",
+		"\"a\u2028b\u0085\"": "a\u2028b\u0085",
+		"\"\x7f\ufeff\"":     "\x7f\ufeff", `"it's \"#: {[,&*!|>%@"`: `it's "#: {[,&*!|>%@`, `"null"`: "null", `12`: "12", `1e3`: "1e3",
+		`-0.10`: "-0.10", `9007199254740993`: "9007199254740993", `" \t\n"`: " \t\n",
+	} {
+		file := "\t{\n\t\"image\"\t\n:\t" + text + "\n\t}\n"
+		l := load(t, file, "")
+		if err := l.Err(); err != nil || l.Image != want {
+			t.Errorf("%s: image %q, %v, want %q", text, l.Image, err, want)
+		}
+	}
+}
+
 // What a repository may not decide a person may, and then nothing is wrong.
 func TestPersonDecides(t *testing.T) {
 	const project = "engine: local\nmodel: deepseek/x\n"

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"holon/internal/providers"
 	"holon/state"
 )
@@ -128,14 +130,14 @@ func (l *Loaded) Override(key, flag string, values ...string) error {
 		return unknownKey(key, split(key), found)
 	}
 	origin := Origin{LayerFlag, flag}
-	n := node{kind: kindString, text: strings.Join(values, ",")}
-	if _, isList := k.field(new(scratch()), sample(k)).(*[]string); isList {
-		n = node{kind: kindList}
+	n := textNode(strings.Join(values, ","))
+	if k.isList() {
+		n = &yaml.Node{Kind: yaml.SequenceNode}
 		for _, v := range values {
-			n.list = append(n.list, node{kind: kindString, text: v})
+			n.Content = append(n.Content, textNode(v))
 		}
 	}
-	if what, remedy := l.take(origin, k, name, n); what != "" {
+	if what, remedy := l.set(origin, k, name, n); what != "" {
 		return Problem{Origin: origin, Key: k.full(name), What: what, Remedy: remedy}.Err()
 	}
 	l.Consider(l.Refs()...) // it may be a model of a provider that nothing has named before

@@ -8,27 +8,29 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"holon/internal/providers"
 )
 
 // assign puts a value of a file where the key keeps it. The error says what the
 // value is not, and the remedy how to write one.
-func (k *key) assign(s *Settings, name string, n node) (what, remedy string) {
-	scalar := n.kind == kindString || n.kind == kindNumber
-	list, isList := strs(n)
+func (k *key) assign(s *Settings, name string, n *yaml.Node) (what, remedy string) {
+	scalar := isText(n) || isNumber(n)
+	list, isList := texts(n)
 	var ok bool
 	switch p := k.field(s, name).(type) {
 	case *string:
 		ok = scalar
-		*p = n.text
+		*p = n.Value
 		remedy = "write text"
 	case *Size:
 		ok = scalar
-		*p = Size(n.text)
+		*p = Size(n.Value)
 		remedy = "write for example 512m or 4g"
 	case *providers.Contract:
 		ok = scalar
-		*p = providers.Contract(n.text)
+		*p = providers.Contract(n.Value)
 		remedy = "write text"
 	case *bool:
 		ok = assignBool(n, p)
@@ -39,32 +41,32 @@ func (k *key) assign(s *Settings, name string, n node) (what, remedy string) {
 		*p = not(!v)
 		remedy = "write true or false"
 	case *int:
-		v, err := strconv.Atoi(n.text)
+		v, err := strconv.Atoi(n.Value)
 		ok = scalar && err == nil
 		*p = v
 		remedy = "write a whole number"
 	case *int64:
-		v, err := strconv.ParseInt(n.text, 10, 64)
+		v, err := strconv.ParseInt(n.Value, 10, 64)
 		ok = scalar && err == nil
 		*p = v
 		remedy = "write a whole number"
 	case *float64:
-		v, err := strconv.ParseFloat(n.text, 64)
+		v, err := strconv.ParseFloat(n.Value, 64)
 		ok = scalar && err == nil
 		*p = v
 		remedy = "write a number such as 1.5"
 	case *time.Duration:
-		v, err := time.ParseDuration(n.text)
-		ok = n.kind == kindString && err == nil
+		v, err := time.ParseDuration(n.Value)
+		ok = isText(n) && err == nil
 		*p = v
 		remedy = "write a duration such as 30m"
 	case *Money:
-		v, err := ParseMoney(n.text)
+		v, err := ParseMoney(n.Value)
 		ok = scalar && err == nil
 		*p = v
 		remedy = "write an amount such as 2.50"
 	case **Money:
-		v, err := ParseMoney(n.text)
+		v, err := ParseMoney(n.Value)
 		ok = scalar && err == nil
 		*p = &v
 		remedy = "write an amount such as 2.50"
@@ -74,7 +76,15 @@ func (k *key) assign(s *Settings, name string, n node) (what, remedy string) {
 		remedy = "write a list of texts"
 	}
 	if !ok {
-		return n.describe(), remedy
+		return describe(n), remedy
+	}
+	if p, isSize := k.field(s, name).(*Size); isSize {
+		if _, err := p.Bytes(); err != nil {
+			return fmt.Sprintf("%q is not a size", string(*p)), remedy
+		}
+	}
+	if k.positive && number(k.field(s, name)) <= 0 {
+		return "is not positive", "leave it out for the default"
 	}
 	if text := k.text(s, name); k.choices != nil && !slices.Contains(k.choices, text) {
 		return fmt.Sprintf("%.100q is unknown", text), "choose " + alternatives(k.choices)
@@ -85,34 +95,37 @@ func (k *key) assign(s *Settings, name string, n node) (what, remedy string) {
 	return "", ""
 }
 
-func assignBool(n node, p *bool) bool {
-	v, err := strconv.ParseBool(n.text)
+func assignBool(n *yaml.Node, p *bool) bool {
+	v, err := strconv.ParseBool(n.Value)
 	*p = v
-	return (n.kind == kindBool || n.kind == kindString) && err == nil
+	return (scalarTag(n) == "!!bool" || isText(n)) && err == nil
 }
 
-// strs returns the items of a list of texts.
-func strs(n node) (list []string, ok bool) {
-	for _, item := range n.list {
-		if item.kind != kindString && item.kind != kindNumber {
+// texts returns the items of a list of strings.
+func texts(n *yaml.Node) (list []string, ok bool) {
+	if n.Kind != yaml.SequenceNode {
+		return nil, false
+	}
+	for _, item := range n.Content {
+		if !isText(item) && !isNumber(item) {
 			return nil, false
 		}
-		list = append(list, item.text)
+		list = append(list, item.Value)
 	}
-	return list, n.kind == kindList
+	return list, true
 }
 
-// describe says what a value that does not fit is.
-func (n *node) describe() string {
-	switch n.kind {
-	case kindNull:
-		return "has no value"
-	case kindList:
+// describe says why a value has the wrong type.
+func describe(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.SequenceNode:
 		return "cannot be a list"
-	case kindObject:
+	case n.Kind == yaml.MappingNode:
 		return "cannot be an object"
+	case scalarTag(n) == "!!null":
+		return "has no value"
 	}
-	return fmt.Sprintf("%.100q cannot be read", n.text)
+	return fmt.Sprintf("%.100q cannot be read", n.Value)
 }
 
 func alternatives(list []string) string {
@@ -122,38 +135,45 @@ func alternatives(list []string) string {
 	return strings.Join(list[:len(list)-1], ", ") + " or " + list[len(list)-1]
 }
 
-// parseText makes a value of what a person writes in a command or a variable.
-// Lists are JSON, or texts separated by commas.
-func (k *key) parseText(text string) (n node, err error) {
-	if _, isList := k.field(new(scratch()), sample(k)).(*[]string); !isList {
-		n = node{kind: kindString, text: text}
-		return n, nil
+// parseText makes a value of the text of a command or a variable. A list is written as JSON, or separated by commas.
+func (k *key) parseText(text string) (*yaml.Node, error) {
+	if !k.isList() {
+		return textNode(text), nil
 	}
-	n.kind = kindList
 	if strings.HasPrefix(strings.TrimSpace(text), "[") {
 		wrapped, err := parseJSON([]byte(`{"v":` + text + `}`))
 		if err != nil {
-			return n, fmt.Errorf("is no JSON list: %w", err)
+			return nil, fmt.Errorf("is no JSON list: %w", err)
 		}
-		return *wrapped.get("v"), nil
+		return get(wrapped, "v"), nil
 	}
 	separated := strings.Split(text, ",")
 	if strings.HasSuffix(k.name, ".command") {
 		separated = strings.Fields(text)
 	}
+	n := &yaml.Node{Kind: yaml.SequenceNode}
 	for _, item := range separated {
 		if item = strings.TrimSpace(item); item != "" {
-			n.list = append(n.list, node{kind: kindString, text: item})
+			n.Content = append(n.Content, textNode(item))
 		}
 	}
 	return n, nil
 }
 
-// scratch are settings to look at the types of keys with.
-func scratch() Settings { return Default() }
+// isList reports whether the key holds a list of strings.
+func (k *key) isList() bool {
+	_, list := k.sample().(*[]string)
+	return list
+}
 
-// sample is a name that k may be asked about.
-func sample(k *key) string {
+// sample returns a pointer of the type of the key's value.
+func (k *key) sample() any {
+	s := Default()
+	return k.field(&s, k.sampleName())
+}
+
+// sampleName returns a name that the "*" of the key may stand for, "" without one.
+func (k *key) sampleName() string {
 	switch k.group() {
 	case ofProvider:
 		return "x"

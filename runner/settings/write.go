@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gofrs/flock"
+	"go.yaml.in/yaml/v3"
 
 	"holon/internal/durable"
 	"holon/state"
@@ -49,12 +50,12 @@ func Set(path, text, value string) error {
 	if err != nil {
 		return fmt.Errorf("write the value: %w", err)
 	}
-	return change(path, func(root *node) (bool, error) {
+	return change(path, func(root *yaml.Node) (bool, error) {
 		value, err := parseJSON([]byte(`{"v":` + string(data) + `}`))
 		if err != nil {
 			return false, fmt.Errorf("write the value: %w", err)
 		}
-		root.put(segments, *value.get("v"))
+		put(root, segments, get(value, "v"))
 		return true, nil
 	})
 }
@@ -66,15 +67,15 @@ func Unset(path, text string) (removed bool, err error) {
 	if _, _, found := lookup(segments); found != matchKey && found != matchGroup {
 		return false, unknownKey(text, segments, found)
 	}
-	err = change(path, func(root *node) (bool, error) {
-		removed = root.remove(segments)
+	err = change(path, func(root *yaml.Node) (bool, error) {
+		removed = remove(root, segments)
 		return removed, nil
 	})
 	return removed, err
 }
 
 // change edits the file under a lock that other writers take too.
-func change(path string, edit func(root *node) (changed bool, err error)) (err error) {
+func change(path string, edit func(root *yaml.Node) (changed bool, err error)) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fileError(path, err)
 	}
@@ -87,11 +88,11 @@ func change(path string, edit func(root *node) (changed bool, err error)) (err e
 	if err != nil {
 		return err
 	}
-	if changed, err := edit(&root); err != nil || !changed {
+	if changed, err := edit(root); err != nil || !changed {
 		return err
 	}
 	var b bytes.Buffer
-	root.write(&b, "")
+	write(&b, root, "")
 	b.WriteByte('\n')
 	if b.Len() > maxFile {
 		return fileError(path, fmt.Errorf("it would be larger than %d KiB", maxFile>>10))
@@ -109,93 +110,93 @@ func fileError(path string, err error) error {
 
 // current reads the file as it is. It must be right: what is wrong would be
 // written back.
-func current(path string) (node, error) {
+func current(path string) (*yaml.Node, error) {
 	l := &Loaded{Settings: Default(), origins: make(map[string]Origin)}
 	l.user(path)
 	if err := l.Err(); err != nil {
-		return node{}, err
+		return nil, err
 	}
 	data, _, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return node{kind: kindObject}, nil
+		return &yaml.Node{Kind: yaml.MappingNode}, nil
 	}
 	if err != nil {
-		return node{}, fileError(path, err)
+		return nil, fileError(path, err)
 	}
 	return parseJSON(data)
 }
 
-// put sets the value at a path, and makes the objects on the way. A text where
-// an object is wanted is the short form of model.default.
-func (n *node) put(path []string, value node) {
-	if n.kind != kindObject {
-		*n = node{kind: kindObject, fields: []field{{name: "default", value: *n}}}
+// put sets the value at a path and creates the objects on the way. A string where an object is needed is the short form of
+// model.default.
+func put(n *yaml.Node, path []string, value *yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		short := *n
+		*n = yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{textNode("default"), &short}}
 	}
-	below := n.get(path[0])
+	below := get(n, path[0])
 	if below == nil {
-		n.fields = append(n.fields, field{name: path[0], value: node{kind: kindObject}})
-		below = &n.fields[len(n.fields)-1].value
+		below = &yaml.Node{Kind: yaml.MappingNode}
+		n.Content = append(n.Content, textNode(path[0]), below)
 	}
 	if len(path) == 1 {
-		*below = value
+		*below = *value
 		return
 	}
-	below.put(path[1:], value)
+	put(below, path[1:], value)
 }
 
-// remove takes a path out, and the objects that are empty then.
-func (n *node) remove(path []string) bool {
-	below := n.get(path[0])
+// remove removes the value at a path, and the objects that are empty then.
+func remove(n *yaml.Node, path []string) bool {
+	below := get(n, path[0])
 	if below == nil {
 		return false
 	}
-	short := path[0] == "model" && len(path) == 2 && path[1] == "default" && below.kind == kindString
+	short := path[0] == "model" && len(path) == 2 && path[1] == "default" && isText(below)
 	if len(path) > 1 && !short {
-		if below.kind != kindObject || !below.remove(path[1:]) {
+		if !remove(below, path[1:]) {
 			return false
 		}
-		if len(below.fields) > 0 {
+		if len(below.Content) > 0 {
 			return true
 		}
 	}
-	n.fields = slices.DeleteFunc(n.fields, func(f field) bool { return f.name == path[0] })
+	i := slices.Index(n.Content, below)
+	n.Content = slices.Delete(n.Content, i-1, i+1)
 	return true
 }
 
-// write writes the value as JSON, with two spaces for each level.
-func (n *node) write(b *bytes.Buffer, indent string) {
+// write writes a value as JSON, with two spaces for each level.
+func write(b *bytes.Buffer, n *yaml.Node, indent string) {
 	below := indent + "  "
-	switch n.kind {
-	case kindNull:
-		b.WriteString("null")
-	case kindBool, kindNumber:
-		b.WriteString(n.text)
-	case kindString:
-		quote(b, n.text)
-	case kindList:
+	switch {
+	case n.Kind == yaml.SequenceNode:
 		b.WriteByte('[')
-		for i := range n.list {
+		for i, item := range n.Content {
 			if i > 0 {
 				b.WriteString(", ")
 			}
-			n.list[i].write(b, below)
+			write(b, item, below)
 		}
 		b.WriteByte(']')
-	case kindObject:
+	case n.Kind == yaml.MappingNode:
 		b.WriteByte('{')
-		for i, f := range n.fields {
+		for i := 0; i < len(n.Content); i += 2 {
 			if i > 0 {
 				b.WriteByte(',')
 			}
 			b.WriteString("\n" + below)
-			quote(b, f.name)
+			quote(b, n.Content[i].Value)
 			b.WriteString(": ")
-			f.value.write(b, below)
+			write(b, n.Content[i+1], below)
 		}
-		if len(n.fields) > 0 {
+		if len(n.Content) > 0 {
 			b.WriteString("\n" + indent)
 		}
 		b.WriteByte('}')
+	case isText(n):
+		quote(b, n.Value)
+	default: // null, a truth value or a number
+		b.WriteString(n.Value)
 	}
 }
 

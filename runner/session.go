@@ -102,9 +102,7 @@ type Session struct {
 	cfg       Config
 	tree      *workspace.Tree // nil when there is none
 	sockets   string
-	peer      *socket.Peer // the container's first process, agentd
-	served    *socket.Peer // the same for the host's sockets, which wait for the grants of a turn that goes on
-	pid       int          // of that process
+	peer      *socket.Peer // agentd, the first process of the container, for which alone the sockets are
 	gateway   *gateway.Server
 	egress    *egress.Server // nil: the container has no way out
 	hostTools *hosttools.Server
@@ -139,7 +137,7 @@ type Session struct {
 // is ready. On error nothing is left behind.
 func Start(ctx context.Context, cfg Config) (*Session, error) {
 	s := &Session{cfg: cfg, id: cmp.Or(cfg.SessionID, responses.NewID(responses.PrefixSession)), peer: socket.NewPeer(),
-		served: socket.NewPeer(), exited: make(chan engine.Exit, 1)}
+		exited: make(chan engine.Exit, 1)}
 	begin := time.Now()
 	err := s.prepare(ctx)
 	s.Prepared = time.Since(begin)
@@ -196,7 +194,7 @@ func (s *Session) prepare(ctx context.Context) (err error) {
 // session that is taken up again is served at the same paths.
 func (s *Session) serve(ctx context.Context) (err error) {
 	if s.cfg.Gateway != nil {
-		if s.gateway, err = s.cfg.Gateway.ServePeer(ctx, s.hostSocket(modelSocket), s.served); err != nil {
+		if s.gateway, err = s.cfg.Gateway.ServePeer(ctx, s.hostSocket(modelSocket), s.peer); err != nil {
 			return err
 		}
 	}
@@ -234,14 +232,13 @@ func (s *Session) start(ctx context.Context) (err error) {
 	}
 	s.Isolation, s.Runtime = state.Isolation, state.Runtime
 	s.meet(state.PID)
-	s.served.Expect(state.PID)
+	s.peer.Serve()
 	return s.awaitReady(ctx)
 }
 
 // meet makes known which process is agentd: nothing is sent to another.
 func (s *Session) meet(pid int) {
-	s.pid = pid
-	s.peer.Expect(pid)
+	s.peer.Identify(pid)
 	s.client = client.UnixPeer(s.agentSocket(), s.peer.Check)
 }
 

@@ -30,7 +30,7 @@ func TakeUp(ctx context.Context, cfg Config, serve bool) (_ *Session, err error)
 	cfg.ID, cfg.Dir, cfg.User, cfg.Image, cfg.Model, cfg.Fallbacks = held.ID, held.Dir, held.User, held.Image,
 		held.Model, held.Fallbacks
 	s := &Session{cfg: cfg, tree: tree, id: held.SessionID, sockets: held.Sockets, peer: socket.NewPeer(),
-		served: socket.NewPeer(), resumed: true, exited: make(chan engine.Exit, 1)}
+		resumed: true, exited: make(chan engine.Exit, 1)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Leave(context.WithoutCancel(ctx)))

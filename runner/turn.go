@@ -128,7 +128,7 @@ func (s *Session) Rejoin(ctx context.Context, req Turn, watch Observer) TurnResu
 func (s *Session) admitted(ctx context.Context, req Turn, run func(context.Context) TurnResult) TurnResult {
 	defer s.hostTools.Grant(req.ID, req.Grant)()
 	if s.gateway == nil {
-		s.served.Expect(s.pid)
+		s.peer.Serve()
 		return s.watched(ctx, req, run)
 	}
 	lease, err := s.gateway.Grant(gateway.Grant{TurnID: req.ID, Token: req.Grant, Models: s.cfg.GatewayModels(),
@@ -138,7 +138,7 @@ func (s *Session) admitted(ctx context.Context, req Turn, run func(context.Conte
 	}
 	defer lease.Revoke()
 	// A turn that goes on may be asking already: it is heard from now on.
-	s.served.Expect(s.pid)
+	s.peer.Serve()
 	result := s.watched(ctx, req, run)
 	lease.Revoke() // what it cuts is in the account
 	account := lease.Account()

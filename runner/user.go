@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"holon/internal/roots"
 	"holon/runner/engine"
@@ -56,26 +53,15 @@ func (s *Session) chooseUser() error {
 	asked := s.cfg.User
 	user, err := RunsAs(asked, s.cfg.Engine)
 	if err == nil && asked == nil && user != nil && os.Geteuid() == 0 && s.cfg.UIDs.Count > 0 {
-		uid, takeErr := s.cfg.UIDs.Take(s.wish(), s.sockets)
+		name := s.cfg.ID
+		if s.cfg.Source != nil {
+			name = s.cfg.Source.Info().Path // its cached trees
+		}
+		uid, takeErr := s.cfg.UIDs.Take(s.cfg.AgentHome, name, s.sockets)
 		user, err = &engine.User{UID: uid, GID: uid}, takeErr
 	}
 	s.cfg.User = user
 	return err
-}
-
-// wish selects the number that the session's files belong to already, if any.
-func (s *Session) wish() uint32 {
-	if s.cfg.AgentHome != "" {
-		var st unix.Stat_t
-		if err := unix.Lstat(s.cfg.AgentHome, &st); err == nil && s.cfg.UIDs.Has(int(st.Uid)) {
-			return uint32(int(st.Uid) - s.cfg.UIDs.First)
-		}
-	}
-	name := s.cfg.ID
-	if s.cfg.Source != nil {
-		name = s.cfg.Source.Info().Path // its cached trees
-	}
-	return crc32.ChecksumIEEE([]byte(name))
 }
 
 // ownFiles reports whether a program of e has a file system of its own.

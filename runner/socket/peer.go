@@ -19,39 +19,51 @@ const CodePeer state.Code = "socket_peer_unexpected"
 // Its number stays its own as long as anything in the container runs: the kernel
 // ends the others with it. Methods are safe for concurrent use.
 type Peer struct {
-	known chan struct{} // closed once pid is set
-	once  sync.Once
-	pid   int
+	mu     sync.Mutex
+	pid    int           // 0: not known yet
+	served chan struct{} // closed by Serve
 }
 
 // NewPeer returns a peer that is not known yet.
-func NewPeer() *Peer { return &Peer{known: make(chan struct{})} }
+func NewPeer() *Peer { return &Peer{served: make(chan struct{})} }
 
-// Expect makes known which process it is; of two calls the first counts. No process
-// has the number 0.
-func (p *Peer) Expect(pid int) {
-	p.once.Do(func() {
+// Identify says which process it is. The first call counts. No process has the number 0.
+func (p *Peer) Identify(pid int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pid == 0 {
 		p.pid = pid
-		close(p.known)
-	})
+	}
+}
+
+// Serve begins to accept the peer's connections, which wait until then. It may be called more than once.
+func (p *Peer) Serve() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.served:
+	default:
+		close(p.served)
+	}
 }
 
 // Check returns an error, with CodePeer, unless the other end of conn is the
 // process. Nothing may be sent to any other, and nothing of it is read.
 func (p *Peer) Check(conn net.Conn) error {
-	select {
-	case <-p.known:
-	default:
+	p.mu.Lock()
+	want := p.pid
+	p.mu.Unlock()
+	if want == 0 {
 		return &state.Error{Code: CodePeer, Message: "the container's first process is not known yet"}
 	}
 	pid, err := unixsocket.PeerPID(conn)
 	if err != nil {
 		return &state.Error{Code: CodePeer, Message: "the peer of a socket is not known", Err: err}
 	}
-	if pid != p.pid || pid == 0 {
+	if pid != want {
 		return &state.Error{
 			Code:    CodePeer,
-			Message: fmt.Sprintf("the other end of the socket is process %d, not agentd, which is %d", pid, p.pid),
+			Message: fmt.Sprintf("the other end of the socket is process %d, not agentd, which is %d", pid, want),
 			Hint:    "a command of the agent took its place, or holon runs in another PID namespace than its engine",
 		}
 	}

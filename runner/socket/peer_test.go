@@ -71,8 +71,10 @@ func TestPeer(t *testing.T) {
 	if err := peer.Check(early); !state.IsCode(err, socket.CodePeer) {
 		t.Errorf("before it is known: %v", err)
 	}
-	peer.Expect(os.Getpid())
-	peer.Expect(1) // which is too late
+	peer.Identify(os.Getpid())
+	peer.Identify(1) // which is too late
+	peer.Serve()
+	peer.Serve()
 	stranger := exec.CommandContext(t.Context(), os.Args[0])
 	stranger.Env = append(os.Environ(), strangerEnv+"="+path)
 	if out, err := stranger.CombinedOutput(); err != nil || string(out) != "refused" {
@@ -93,7 +95,7 @@ func TestPeer(t *testing.T) {
 	<-served
 	for _, pid := range []int{0, os.Getppid()} {
 		other := socket.NewPeer()
-		other.Expect(pid)
+		other.Identify(pid)
 		if err := other.Check(early); !state.IsCode(err, socket.CodePeer) {
 			t.Errorf("process %d: %v", pid, err)
 		}

@@ -90,7 +90,7 @@ func (s *Socket) Remove() error { return s.listener.Remove() }
 func (s *Socket) Bounded(limit int) net.Listener { return s.BoundedFor(nil, limit) }
 
 // BoundedFor is Bounded for one peer: the connections of others are closed at once
-// and count for nothing. All wait until the peer is known. A nil peer is anyone who
+// and count for nothing. All wait for Peer.Serve. A nil peer is anyone who
 // can connect.
 func (s *Socket) BoundedFor(peer *Peer, limit int) net.Listener {
 	return bounded(s.listener, peer, limit)
@@ -135,7 +135,7 @@ func (l *boundedListener) next() (net.Conn, error) {
 		return l.Listener.Accept()
 	}
 	select {
-	case <-l.peer.known:
+	case <-l.peer.served:
 	case <-l.closed:
 		return nil, net.ErrClosed
 	}

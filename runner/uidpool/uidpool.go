@@ -12,6 +12,7 @@ package uidpool
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -54,11 +55,20 @@ func Parse(text string) (first, count int, err error) {
 // Has reports whether a number is of the pool.
 func (p Pool) Has(uid int) bool { return uid >= p.First && uid < p.First+p.Count }
 
-// Take returns a number that no container has, and keeps it as long as the path
-// holder exists. The same wish gets the same number when that is free: what a
-// container left then belongs to the next. Errors are *state.Error with
-// CodeExhausted when all are taken.
-func (p Pool) Take(wish uint32, holder string) (int, error) {
+// Take returns a number that no container has, and keeps it as long as the path holder exists: the one that the directory
+// dir belongs to already, if that is of the pool and free, otherwise one that follows from name, so that what a container
+// left belongs to the next of the same name. dir may be "". Errors are *state.Error with CodeExhausted when all are taken.
+func (p Pool) Take(dir, name, holder string) (int, error) {
+	wish := crc32.ChecksumIEEE([]byte(name))
+	var st unix.Stat_t
+	if dir != "" && unix.Lstat(dir, &st) == nil && p.Has(int(st.Uid)) {
+		wish = uint32(int(st.Uid) - p.First)
+	}
+	return p.takeFrom(wish, holder)
+}
+
+// takeFrom takes the first free number, beginning with the wished one.
+func (p Pool) takeFrom(wish uint32, holder string) (int, error) {
 	unlock, err := p.lock()
 	if err != nil {
 		return 0, fmt.Errorf("open the pool of container users: %w", err)

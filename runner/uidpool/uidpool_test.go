@@ -21,21 +21,41 @@ func TestTake(t *testing.T) {
 	}
 	take := func(wish uint32, holder string, want int) {
 		t.Helper()
-		if got, err := p.Take(wish, holder); err != nil || got != want {
-			t.Errorf("Take(%d) = %d, %v, want %d", wish, got, err, want)
+		if got, err := p.takeFrom(wish, holder); err != nil || got != want {
+			t.Errorf("takeFrom(%d) = %d, %v, want %d", wish, got, err, want)
 		}
 	}
 	a, b, c := hold("a"), hold("b"), hold("c")
 	take(1<<32-1, a, 5000) // 2^32-1 is a multiple of 3
 	take(2, b, 5002)
 	take(2, c, 5001) // the next that is free, from the start again
-	if _, err := p.Take(0, hold("d")); !state.IsCode(err, CodeExhausted) {
+	if _, err := p.takeFrom(0, hold("d")); !state.IsCode(err, CodeExhausted) {
 		t.Errorf("Take from a pool in use: %v, want %s", err, CodeExhausted)
 	}
 	if err := os.Remove(b); err != nil {
 		t.Fatal(err)
 	}
 	take(1, hold("e"), 5002)
+}
+
+// What belongs to a number of the pool gets that number again, and a name always the same.
+func TestTakeAgain(t *testing.T) {
+	dir := t.TempDir()
+	owner := os.Geteuid()
+	p := Pool{Dir: filepath.Join(t.TempDir(), "uids"), First: owner, Count: 1 << 16}
+	gone := filepath.Join(dir, "gone")
+	for range 2 {
+		if got, err := p.Take(dir, "any", gone); got != owner || err != nil {
+			t.Errorf("Take of what belongs to %d = %d, %v", owner, got, err)
+		}
+	}
+	first, err := p.Take(filepath.Join(dir, "missing"), "name", gone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := p.Take("", "name", gone); again != first || err != nil {
+		t.Errorf("Take of the same name = %d, %v, want %d", again, err, first)
+	}
 }
 
 func TestTakeAtOnce(t *testing.T) {
@@ -46,7 +66,7 @@ func TestTakeAtOnce(t *testing.T) {
 	seen := map[int]bool{}
 	for range p.Count {
 		all.Go(func() {
-			uid, err := p.Take(7, holder)
+			uid, err := p.Take("", "7", holder)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil || seen[uid] || !p.Has(uid) {
@@ -67,7 +87,7 @@ func TestOpenDirectory(t *testing.T) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if uid, err := (Pool{Dir: dir, First: 5000, Count: 1}).Take(0, dir); err == nil {
+	if uid, err := (Pool{Dir: dir, First: 5000, Count: 1}).Take("", "", dir); err == nil {
 		t.Errorf("Take = %d, want a refusal of a directory with mode 0777", uid)
 	}
 }

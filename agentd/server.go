@@ -35,6 +35,7 @@ import (
 	"holon/agentd/tasks"
 	"holon/agentd/tools"
 	"holon/agentd/turn"
+	"holon/agentd/websocket"
 	"holon/internal/redact"
 	"holon/internal/unixsocket"
 	"holon/responses"
@@ -86,7 +87,7 @@ type Server struct {
 	sessions *activation.Sessions
 	sealer   *compaction.Sealer
 	lanes    *lanes
-	sockets  *sockets
+	sockets  *websocket.Connections
 	learned  learned
 
 	logs        *logBytes
@@ -115,7 +116,7 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 		cfg: cfg, parts: parts, log: parts.Log, instance: responses.NewID(responses.PrefixInstance),
 		sealer: compaction.NewSealer(cfg.Dirs.State),
 		lanes:  newLanes(cfg.Turns.Concurrency, cfg.Turns.QueueLimit), compactions: newLanes(maxCompactions, cfg.Turns.QueueLimit),
-		sockets: newSockets(), shutdown: make(chan struct{}),
+		sockets: websocket.New(), shutdown: make(chan struct{}),
 		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn),
 		unsettled: make(map[string]*responses.Error), broke: make(chan struct{}, 1),
 	}
@@ -209,7 +210,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	case err = <-failed: // a listener broke
 	}
 	s.drain()
-	s.sockets.close(closeGrace)
+	s.sockets.Close(closeGrace)
 	s.closeServers(servers)
 	return err
 }
@@ -273,7 +274,7 @@ func (s *Server) Close() error {
 	s.stop(turn.ErrShutdown)
 	s.running.Wait()
 	s.keepers.Wait()
-	s.sockets.close(closeGrace)
+	s.sockets.Close(closeGrace)
 	err := s.store.Close()
 	if s.parts.Close != nil {
 		err = errors.Join(err, s.parts.Close())
@@ -283,3 +284,8 @@ func (s *Server) Close() error {
 
 // Shutdown asks Serve to end gracefully and returns at once.
 func (s *Server) Shutdown() { s.once.Do(func() { close(s.shutdown) }) }
+
+func draining() *responses.Error {
+	return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeDraining,
+		Message: "the server is shutting down and takes no new turns", Hint: "send the request to a new instance"}
+}

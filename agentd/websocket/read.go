@@ -1,4 +1,4 @@
-package agentd
+package websocket
 
 import (
 	"context"
@@ -73,7 +73,7 @@ func (q *waiting) took(m message) {
 
 // read takes in messages until the connection ends. It never waits for a turn,
 // so that a client which goes is noticed at once.
-func (c *wsConn) read() {
+func (c *Conn) read() {
 	defer c.end()
 	for {
 		m, err := c.receive()
@@ -81,7 +81,7 @@ func (c *wsConn) read() {
 			c.close(websocket.StatusMessageTooBig, fmt.Sprintf("a message may have %d MiB", responses.MaxRequest>>20))
 		}
 		if err != nil {
-			c.server.log.Debug("a WebSocket ended", "err", err)
+			c.options.Log.Debug("a WebSocket ended", "err", err)
 			return
 		}
 		if !c.queue.put(m) {
@@ -92,7 +92,7 @@ func (c *wsConn) read() {
 }
 
 // receive reads one message whole.
-func (c *wsConn) receive() (message, error) {
+func (c *Conn) receive() (message, error) {
 	kind, r, err := c.conn.Reader(c.ctx)
 	if err != nil {
 		return message{}, err
@@ -113,7 +113,7 @@ func (c *wsConn) receive() (message, error) {
 // answer a ping meanwhile.
 type listened struct {
 	io.Reader
-	c *wsConn
+	c *Conn
 }
 
 // Read implements io.Reader.
@@ -127,8 +127,8 @@ func (l *listened) Read(p []byte) (int, error) {
 // connection is quiet: while texts are written, those that do not go through
 // tell the same, and a ping that has no room to be sent would end a connection
 // whose reader is only slow.
-func (c *wsConn) ping() {
-	every := c.server.cfg.WebSocket.Ping
+func (c *Conn) ping() {
+	every := c.options.Ping
 	for tick := time.NewTicker(every); ; {
 		select {
 		case <-tick.C:
@@ -151,7 +151,7 @@ func (c *wsConn) ping() {
 // pinged is told of the peer's pings and reports whether to answer now. The
 // answer to a peer that does not read cannot be sent, and must not end the
 // connection before its time.
-func (c *wsConn) pinged(context.Context, []byte) bool {
+func (c *Conn) pinged(context.Context, []byte) bool {
 	c.heard.Store(time.Now().UnixNano())
 	at := c.writing.Load()
 	return at == 0 || since(at) < time.Second

@@ -1,4 +1,4 @@
-package agentd
+package websocket
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ func TestMessageHasTheDigestOfItsRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sent, _, err := decodeCreate([]byte(`{"type":"response.create",` + fields + `}`))
+	sent, _, err := DecodeCreate([]byte(`{"type":"response.create",` + fields + `}`))
 	if err != nil || sent.Digest != posted.Digest {
 		t.Errorf("the digests are %s and %s (%v)", posted.Digest, sent.Digest, err)
 	}
@@ -33,7 +33,7 @@ func FuzzMessage(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		req, _, err := decodeCreate(text)
+		req, _, err := DecodeCreate(text)
 		if err == nil {
 			if req.Stream || req.Background || req.Digest == "" {
 				t.Errorf("%q becomes %+v", text, req)
@@ -49,21 +49,4 @@ func FuzzMessage(f *testing.F) {
 			t.Errorf("%q gives the frame %q", text, frame)
 		}
 	})
-}
-
-func TestWeight(t *testing.T) {
-	text := []responses.Part{responses.InputText("1234567890")}
-	for name, item := range map[string]responses.Item{
-		"a message": &responses.Message{Content: text}, "an output": &responses.FunctionCallOutput{Output: text},
-		"a call":         &responses.FunctionCall{Arguments: "1234567890"},
-		"a command":      &responses.ToolCall{Output: "1234567890"},
-		"a thought":      &responses.Reasoning{EncryptedContent: "1234567890"},
-		"an opaque item": &responses.OpaqueItem{Raw: json.RawMessage("1234567890")},
-		"an image": &responses.Message{Content: []responses.Part{{Type: responses.PartInputImage,
-			ImageURL: "1234567890"}}},
-	} {
-		if n := weight([]responses.Item{item}); n < 10+256 || n > 10+256+128 {
-			t.Errorf("%s weighs %d", name, n)
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package agentd
+package websocket
 
 import (
 	"encoding/json"
@@ -13,11 +13,11 @@ import (
 // typeCreate is the one type of message that a client sends.
 const typeCreate = "response.create"
 
-// decodeCreate reads a response.create message: the body of POST /responses
+// DecodeCreate reads a response.create message: the body of POST /responses
 // with a type, and without the fields that choose how it is answered, which
 // here may not even be null. previous is the response that the message wants to
 // continue, as far as that can be read, also when there is an error.
-func decodeCreate(text []byte) (req *responses.Request, previous string, err error) {
+func DecodeCreate(text []byte) (req *responses.Request, previous string, err error) {
 	if !utf8.Valid(text) {
 		return nil, "", responses.Invalid("", responses.CodeInvalidJSON, "the message is not valid UTF-8")
 	}

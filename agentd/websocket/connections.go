@@ -1,0 +1,59 @@
+package websocket
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// ErrClosed says that no connection is taken any more.
+var ErrClosed = errors.New("the WebSocket connections are closed")
+
+// Connections are the open connections. The HTTP server knows nothing of a
+// connection that was taken over, so they are counted and ended here.
+type Connections struct {
+	ctx     context.Context // of all connections
+	stop    context.CancelFunc
+	closing chan struct{} // closed when they shall end
+
+	mu     sync.Mutex
+	closed bool
+	open   sync.WaitGroup
+}
+
+// New returns an empty set of connections. Close it.
+func New() *Connections {
+	s := &Connections{closing: make(chan struct{})}
+	// outlives requests and turns: connections send the ends of turns
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	return s
+}
+
+// enter counts a connection; leave ends it.
+func (s *Connections) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	s.open.Add(1)
+	return nil
+}
+
+func (s *Connections) leave() { s.open.Done() }
+
+// Close ends all connections, after what they are sending at the moment but not
+// later than after patience, and waits for them. No turn may be running.
+func (s *Connections) Close(patience time.Duration) {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.closing)
+	}
+	s.mu.Unlock()
+	cut := time.AfterFunc(patience, s.stop)
+	s.open.Wait()
+	cut.Stop()
+	s.stop()
+}

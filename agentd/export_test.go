@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"holon/agentd/config"
+	"holon/agentd/openapi"
 )
 
 // SetWaits gives the server less patience than it has, before it serves.
@@ -23,12 +24,9 @@ func (s *Server) Clients(turnID string) int {
 }
 
 // Description returns the OpenAPI document of a server with the default configuration.
-func Description() ([]byte, error) {
-	d, err := (&Server{cfg: config.Default()}).description()
-	if err != nil {
-		return nil, err
-	}
-	return d.text, nil
+func Description() []byte {
+	cfg := config.Default()
+	return openapi.Document("test", cfg.Tools.OutputTokens, cfg.Tools.MaxOutputTokens)
 }
 
 // Transports is how Assemble configures the providers.

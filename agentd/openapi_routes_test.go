@@ -1,8 +1,11 @@
 package agentd
 
 import (
-	"encoding/json"
+	"maps"
 	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -10,87 +13,140 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"holon/agentd/config"
+	"holon/responses"
 )
 
-func describedServer(t *testing.T) *Server {
+func describedServer(t *testing.T) (*Server, *openapi3.T) {
 	t.Helper()
-	s := &Server{cfg: config.Default(), parts: Parts{Version: "test"}}
-	return s
+	cfg := config.Default()
+	cfg.Tools.OutputTokens, cfg.Tools.MaxOutputTokens = 11, 12
+	d := describe(`a "version"`, cfg.Tools.OutputTokens, cfg.Tools.MaxOutputTokens)
+	doc, err := openapi3.NewLoader().LoadFromData(d.text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Server{cfg: cfg}, doc
 }
 
 // The handler has the routes that the document describes, and no others.
 func TestEveryRouteIsDescribed(t *testing.T) {
-	s := describedServer(t)
-	doc, err := s.document()
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := make(map[string]bool)
-	err = chi.Walk(s.Handler().(chi.Routes),
+	s, doc := describedServer(t)
+	var have, want []string
+	err := chi.Walk(s.Handler().(chi.Routes),
 		func(method, path string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-			path = strings.Replace(path, "*", "{id}", 1)
-			op := doc.Paths[path][strings.ToLower(method)]
-			if op == nil {
-				t.Errorf("%s %s is not described: put the route, with its description, into the table of its resource "+
-					"(func (*Server) …Routes, routes.go)", method, path)
-				return nil
-			}
-			seen[method+" "+path] = true
+			have = append(have, method+" "+strings.Replace(path, "*", "{id}", 1))
 			return nil
 		})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ids := make(map[string]string)
-	for path, methods := range doc.Paths {
-		for method, op := range methods {
-			at := strings.ToUpper(method) + " " + path
-			if !seen[at] {
-				t.Errorf("%s is described and does not exist", at)
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			at := method + " " + path
+			want = append(want, at)
+			if op.OperationID == "" || op.Summary == "" || len(op.Tags) != 1 {
+				t.Errorf("%s has the id %q, the summary %q and the tags %v; want all of them, and one tag", at,
+					op.OperationID, op.Summary, op.Tags)
 			}
-			if op.ID == "" || op.Summary == "" || len(op.Tags) != 1 || op.Tags[0] == "" {
-				t.Errorf("%s: give it an id, a tag and a summary: %+v", at, op)
+			if other := ids[op.OperationID]; other != "" {
+				t.Errorf("%s and %s have the same id %s", at, other, op.OperationID)
 			}
-			if ids[op.ID] != "" {
-				t.Errorf("%s and %s have the same id %s", at, ids[op.ID], op.ID)
-			}
-			ids[op.ID] = at
+			ids[op.OperationID] = at
 		}
+	}
+	slices.Sort(have)
+	slices.Sort(want)
+	if !slices.Equal(have, want) {
+		t.Errorf("the routes are\n%s\nwant those that the document describes:\n%s", strings.Join(have, "\n"),
+			strings.Join(want, "\n"))
 	}
 }
 
 // A tool that knows nothing of us can read the document.
 func TestTheDocumentIsValid(t *testing.T) {
-	s := describedServer(t)
-	d, err := s.description()
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := openapi3.NewLoader().LoadFromData(d.text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, doc := describedServer(t)
 	if err := doc.Validate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	var again any
-	if err := json.Unmarshal(d.text, &again); err != nil {
-		t.Fatal(err)
+	if want := `a "version"`; doc.Info.Version != want {
+		t.Errorf("version %q, want %q", doc.Info.Version, want)
 	}
-	for range 20 { // maps have no order
-		if other, err := s.description(); err != nil || other.tag != d.tag {
-			t.Fatalf("made twice, the document has the tags %s and %s (%v)", d.tag, other.tag, err)
-		}
-	}
-	t.Logf("%d bytes", len(d.text))
 }
 
-func BenchmarkDescription(b *testing.B) {
-	s := &Server{cfg: config.Default()}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := s.description(); err != nil {
-			b.Fatal(err)
+// The bounds of parameters are those of the handlers.
+func TestBoundsOfParameters(t *testing.T) {
+	s, doc := describedServer(t)
+	parameter := func(path, name string) *openapi3.Schema {
+		item := doc.Paths.Value(path)
+		op := item.Get
+		if op == nil || name == headerIdempotencyKey {
+			op = item.Post
+		}
+		for _, p := range op.Parameters {
+			if p.Value.Name == name {
+				return p.Value.Schema.Value
+			}
+		}
+		t.Fatalf("%s has no parameter %s", path, name)
+		return nil
+	}
+	for _, tt := range []struct {
+		path, name     string
+		low, high, def int
+	}{
+		{"/responses/{id}/input_items", "limit", 1, maxPage, defaultPage},
+		{"/tasks", "limit", 1, maxListedTasks, listedTasks},
+		{"/tasks/{id}/output", "timeout_ms", 1, int(maxOutputWait.Milliseconds()),
+			int(defaultTaskWait.Milliseconds())},
+		{"/tasks/{id}/output", "max_output_tokens", 1, s.cfg.Tools.MaxOutputTokens, s.cfg.Tools.OutputTokens},
+	} {
+		p := parameter(tt.path, tt.name)
+		if p.Min == nil || p.Max == nil {
+			t.Errorf("%s: %s has no bounds", tt.path, tt.name)
+			continue
+		}
+		got := [3]any{*p.Min, *p.Max, p.Default}
+		if want := [3]any{float64(tt.low), float64(tt.high), float64(tt.def)}; got != want {
+			t.Errorf("%s: %s has minimum, maximum and default %v, want %v", tt.path, tt.name, got, want)
+		}
+	}
+	for name, want := range map[string]uint64{headerIdempotencyKey: maxIdempotencyKey,
+		responses.HeaderModelToken: maxModelToken} {
+		path := "/responses"
+		if got := parameter(path, name).MaxLength; got == nil || *got != want {
+			t.Errorf("%s may have %v characters, want %d", name, got, want)
+		}
+	}
+	if want := " " + strconv.Itoa(responses.MaxRequest>>20) + " MiB"; !strings.Contains(doc.Info.Description, want) {
+		t.Errorf("the description does not mention%s: %s", want, doc.Info.Description)
+	}
+}
+
+// The answers of agentd's own that no other package knows have the keys that are
+// described.
+func TestKeysOfAnswers(t *testing.T) {
+	_, doc := describedServer(t)
+	for name, answer := range map[string]reflect.Type{
+		"InputItemList": reflect.TypeFor[itemList](), "DeletedResponse": reflect.TypeFor[deleted](),
+		"TokenCount": reflect.TypeFor[tokenCount](), "Model": reflect.TypeFor[modelObject](),
+		"ModelList": reflect.TypeFor[modelList](), "Stopping": reflect.TypeFor[stopping](),
+	} {
+		var have []string
+		for field := range answer.Fields() {
+			key, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if options != "" {
+				t.Errorf("%s.%s has the options %s, want none", name, key, options)
+			}
+			have = append(have, key)
+		}
+		slices.Sort(have)
+		schema := doc.Components.Schemas[name].Value
+		if want := slices.Sorted(maps.Keys(schema.Properties)); !slices.Equal(have, want) {
+			t.Errorf("%s has the keys %v, want %v", name, have, want)
+		}
+		if want := slices.Sorted(slices.Values(schema.Required)); !slices.Equal(have, want) {
+			t.Errorf("%s has the keys %v, want those that are required: %v", name, have, want)
 		}
 	}
 }

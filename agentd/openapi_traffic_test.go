@@ -31,11 +31,9 @@ type described struct {
 }
 
 var ours = sync.OnceValues(func() (*described, error) {
-	text, err := agentd.Description()
-	if err != nil {
-		return nil, err
-	}
+	text := agentd.Description()
 	d := &described{paths: chi.NewRouter()}
+	var err error
 	if d.schemas, err = schema.Parse(text); err != nil {
 		return nil, err
 	}
@@ -114,7 +112,11 @@ func (d *described) answered(at string, op *openapi3.Operation, x exchange) erro
 	if err != nil || answer.Value.Content[kind] == nil {
 		return fmt.Errorf("the media type %q is not described (%v)", kind, err)
 	}
-	pointer := at + "/responses/" + status + "/content/" + strings.ReplaceAll(kind, "/", "~1") + "/schema"
+	pointer := at + "/responses/" + status
+	if answer.Ref != "" {
+		pointer = strings.TrimPrefix(answer.Ref, "#")
+	}
+	pointer += "/content/" + strings.ReplaceAll(kind, "/", "~1") + "/schema"
 	data := x.answer
 	switch kind {
 	case "application/json":

@@ -3,7 +3,6 @@ package agentd
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
@@ -23,17 +22,43 @@ func (s *Server) Handler() http.Handler {
 	return r
 }
 
-// route is one way into the API, with what the OpenAPI document says of it.
+// route is one way into the API. The OpenAPI document (package openapi) describes it.
 type route struct {
 	method, path string
 	handle       http.HandlerFunc
-	about        about
 }
 
-// routes are all ways into the API. A test finds handlers that are registered
-// in another way.
+// routes are all ways into the API.
 func (s *Server) routes() []route {
-	return slices.Concat(s.serverRoutes(), s.responseRoutes(), s.turnRoutes(), s.taskRoutes())
+	return []route{
+		{http.MethodGet, "/health", s.getHealth},
+		{http.MethodGet, "/openapi.json", s.getOpenAPI},
+		{http.MethodGet, "/models", s.getModels},
+		{http.MethodGet, "/models/*", s.getModel},
+		{http.MethodPost, "/shutdown", s.postShutdown},
+
+		// Open Responses, and what OpenAI's API adds to it
+		{http.MethodPost, "/responses", s.createResponse},
+		{http.MethodGet, "/responses", s.getWebSocket},
+		{http.MethodPost, "/responses/compact", s.compactConversation},
+		{http.MethodPost, "/responses/input_tokens", s.countTokens},
+		{http.MethodGet, "/responses/{id}", s.getResponse},
+		{http.MethodDelete, "/responses/{id}", s.deleteResponse},
+		{http.MethodPost, "/responses/{id}/cancel", s.cancelResponse},
+		{http.MethodGet, "/responses/{id}/input_items", s.getInputItems},
+
+		// turns as their host sees them
+		{http.MethodGet, "/turns/{id}", s.getTurn},
+		{http.MethodGet, "/turns/{id}/events", s.getTurnEvents},
+		{http.MethodPost, "/turns/{id}/input", s.postTurnInput},
+
+		// commands that outlive the call that started them
+		{http.MethodGet, "/tasks", s.getTasks},
+		{http.MethodGet, "/tasks/{id}", s.getTask},
+		{http.MethodGet, "/tasks/{id}/output", s.getTaskOutput},
+		{http.MethodPost, "/tasks/{id}/input", s.postTaskInput},
+		{http.MethodPost, "/tasks/{id}/stop", s.postTaskStop},
+	}
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {

@@ -93,7 +93,7 @@ type Server struct {
 	logs        *logBytes
 	compactions *lanes // apart from turns
 
-	describe func() (*description, error) // the OpenAPI document, made when it is first asked for
+	describe func() description // the OpenAPI document, made when it is first asked for
 
 	lifetime context.Context // of the server and every turn; outlives requests on purpose
 	stop     context.CancelCauseFunc
@@ -125,7 +125,9 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 	}
 	s.logs = newLogBytes(cfg.Dirs.Output, cfg.Commands.LogBytes, s.log)
 	s.lifetime, s.stop = context.WithCancelCause(context.Background())
-	s.describe = sync.OnceValues(s.description)
+	s.describe = sync.OnceValue(func() description {
+		return describe(parts.Version, cfg.Tools.OutputTokens, cfg.Tools.MaxOutputTokens)
+	})
 	if err := os.MkdirAll(cfg.Dirs.Output, 0o700); err != nil {
 		return nil, fmt.Errorf("prepare --output-dir: %w", err)
 	}

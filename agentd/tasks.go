@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +16,6 @@ import (
 
 	"holon/agentd/tools"
 	"holon/responses"
-	"holon/responses/openapi"
 	"holon/responses/tasks"
 )
 
@@ -29,45 +27,6 @@ const (
 	defaultTaskWait = 30 * time.Second
 	maxTaskBody     = 1 << 20
 )
-
-// taskRoutes are the commands that outlive the call that started them.
-func (s *Server) taskRoutes() []route {
-	return []route{
-		{http.MethodGet, "/tasks", s.getTasks, about{
-			id: "listTasks", tag: tagTasks, summary: "List the tasks of all sessions or of one, the newest first",
-			params: []openapi.Parameter{openapi.Query("session_id", "only tasks of this session", identifier()),
-				openapi.Query("limit", "", between(1, maxListedTasks, listedTasks))},
-			gives: reflect.TypeFor[tasks.List](), errors: []int{400},
-		}},
-		{http.MethodGet, "/tasks/{id}", s.getTask, about{
-			id: "getTask", tag: tagTasks, summary: "The state of a task",
-			gives: reflect.TypeFor[tasks.StatusResult](), errors: []int{400, 404},
-		}},
-		{http.MethodGet, "/tasks/{id}/output", s.getTaskOutput, about{
-			id: "getTaskOutput", tag: tagTasks, summary: "What a task has printed",
-			params: []openapi.Parameter{
-				openapi.Query("block", "wait for the end of the task, timeout_ms at most", yesOrNo()),
-				openapi.Query("timeout_ms", "", between(1, int(maxOutputWait.Milliseconds()),
-					int(defaultTaskWait.Milliseconds()))),
-				openapi.Query("max_output_tokens", "how much of the output to show",
-					between(1, s.cfg.Tools.MaxOutputTokens, s.cfg.Tools.OutputTokens)),
-			},
-			gives: reflect.TypeFor[tasks.OutputResult](), errors: []int{400, 404},
-		}},
-		{http.MethodPost, "/tasks/{id}/input", s.postTaskInput, about{
-			id: "writeTaskInput", tag: tagTasks,
-			summary: "Write to a task, end its input, or change the size of its terminal",
-			takes:   "TaskInput", gives: reflect.TypeFor[tasks.InputResult](), errors: []int{400, 404, 408, 413, 415},
-		}},
-		{http.MethodPost, "/tasks/{id}/stop", s.postTaskStop, about{
-			id: "stopTask", tag: tagTasks, summary: "End a task",
-			text: "The task is asked to end, and made to end some seconds later. Stopping a task that has ended " +
-				"changes nothing.",
-			takes: "TaskStop", optional: true, gives: reflect.TypeFor[tasks.StopResult](),
-			errors: []int{400, 404, 408, 413, 415},
-		}},
-	}
-}
 
 // getTasks lists the tasks of all sessions, or of the one that is named.
 func (s *Server) getTasks(w http.ResponseWriter, r *http.Request) {

@@ -124,17 +124,21 @@ func (d *described) check(q request, path string, a answer) error {
 	at := "/paths/" + strings.ReplaceAll(pattern, "/", "~1") + "/" + strings.ToLower(q.method)
 	op := d.doc.Paths.Value(pattern).GetOperation(q.method)
 	status := strconv.Itoa(a.status)
-	if op.Responses.Value(status) == nil {
+	answer := op.Responses.Value(status)
+	if answer == nil {
 		return fmt.Errorf("the status %s is not described: %.200s", status, a.body)
 	}
 	kind, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
-	if op.Responses.Value(status).Value.Content[kind] == nil {
+	if answer.Value.Content[kind] == nil {
 		return fmt.Errorf("the media type %q is not described", kind)
 	}
 	var problems []error
 	if kind == "application/json" {
-		if err := d.schemas.At(at+"/responses/"+status+"/content/application~1json/schema",
-			[]byte(a.body)); err != nil {
+		pointer := at + "/responses/" + status
+		if answer.Ref != "" {
+			pointer = strings.TrimPrefix(answer.Ref, "#")
+		}
+		if err := d.schemas.At(pointer+"/content/application~1json/schema", []byte(a.body)); err != nil {
 			problems = append(problems, fmt.Errorf("answer %.300s: %w", a.body, err))
 		}
 	}

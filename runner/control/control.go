@@ -132,7 +132,6 @@ type Server struct {
 	states snapshots[[]byte]
 	sums   snapshots[totals]
 	spent  budgets
-	doc    func() ([]byte, error) // the OpenAPI document
 
 	streams chan struct{} // slots
 	ending  chan struct{} // closed when Run ends: streams end
@@ -158,7 +157,6 @@ func New(o Options) *Server {
 	s.limit = limiter{make(chan struct{}, s.limits.Leaders), s.limits.Patience}
 	s.states.limiter, s.sums.limiter = s.limit, s.limit
 	s.streams = make(chan struct{}, s.limits.Streams)
-	s.doc = sync.OnceValues(s.document)
 	return s
 }
 

@@ -10,22 +10,17 @@ import (
 	"sync"
 	"testing"
 
+	"holon/agentd/openapi"
 	"holon/responses/conform/schema"
-	"holon/responses/openapi"
 )
 
 // tree is our schemas as JSON, by component.
 var tree = sync.OnceValues(func() (map[string]any, error) {
-	set, err := openapi.Protocol()
-	if err != nil {
-		return nil, err
+	var doc struct {
+		Components struct{ Schemas map[string]any }
 	}
-	data, err := json.Marshal(set.Components())
-	if err != nil {
-		return nil, err
-	}
-	var m map[string]any
-	return m, json.Unmarshal(data, &m)
+	err := json.Unmarshal(openapi.Document("test", 1, 2), &doc)
+	return doc.Components.Schemas, err
 })
 
 func components(t testing.TB) map[string]any {

@@ -2,6 +2,7 @@ package openapi_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -40,6 +41,43 @@ func agree(doc interface {
 		}
 	}
 	return data, refused, invalid, (refused == nil) == (invalid == nil)
+}
+
+// All that a request of ours can say is described.
+func TestEncodedRequestsAreDescribed(t *testing.T) {
+	req := &responses.Request{Model: "m", Input: responses.Items{responses.UserMessage("hi")},
+		PreviousResponseID: "resp_1", Instructions: new("i"), Include: []string{responses.IncludeReasoning},
+		Tools: []responses.Tool{{Name: "f"}}, ShowToolCalls: true,
+		MCP: []responses.MCPTool{{Param: "tools[1]", Label: "l", URL: "https://x", AllowedTools: []string{"a"},
+			Headers: map[string]string{"a": "b"}, Authorization: "t"}},
+		ToolChoice: responses.ToolChoice{Mode: "auto", Name: "f", Allowed: []string{"f"}}, ParallelToolCalls: true,
+		MaxToolCalls: new(1), MaxOutputTokens: new(1), Temperature: 1, TopP: 1, PresencePenalty: 1,
+		FrequencyPenalty: 1, Sampling: responses.Sampling{Temperature: true, TopP: true, PresencePenalty: true,
+			FrequencyPenalty: true}, TopLogprobs: 1,
+		Reasoning: &responses.ReasoningConfig{Effort: new("low"), Summary: new("auto")},
+		Text: responses.TextConfig{Format: responses.TextFormat{Type: "json_schema", Name: "n", Description: new("d"),
+			Schema: json.RawMessage(`{}`), Strict: true}, Verbosity: "low"},
+		Truncation: "auto", Stream: true, Background: true, Store: true, Metadata: map[string]string{"a": "b"},
+		ServiceTier: "flex", PromptCacheKey: new("k"), SafetyIdentifier: new("s"),
+		Holon: responses.Holon{SessionID: "s", TurnID: "t", InputDir: "/i", OutputDir: "/o", WorkspaceDir: "/w",
+			Isolation: "none", OnDisconnect: "continue",
+			Limits: &responses.Limits{MaxRounds: 1, TimeoutMS: 1, MaxOutputBytes: 1}}, Digest: "d"}
+	for _, v := range []any{*req, req.Holon, *req.Holon.Limits, req.MCP[0], req.Text.Format} {
+		value := reflect.ValueOf(v)
+		for field, f := range value.Fields() {
+			if f.IsZero() {
+				t.Errorf("%s.%s is not set: the test does not cover it", value.Type(), field.Name)
+			}
+		}
+	}
+	req.MCP = nil // to the schema a tool of another type, of which it describes no keys
+	data, err := json.Marshal(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := strict(t).Object("CreateResponseBody", data); err != nil {
+		t.Error(err)
+	}
 }
 
 // What the schema of a request lets pass is decoded, and what it does not is

@@ -1,0 +1,30 @@
+// Package openapi holds the OpenAPI document that agentd serves. The file is
+// written by hand. Tests compare it with what package responses decodes and
+// encodes and with the protocol's own document; those of package agentd compare
+// it with the routes and with every answer that they get.
+package openapi
+
+import (
+	_ "embed"
+	"encoding/json"
+	"strconv"
+	"strings"
+)
+
+//go:embed openapi.json
+var document string
+
+// What stands in the file for what a server is configured with.
+const (
+	anyVersion = `"0.0.0"`
+	anyOutput  = `"default": 8000, "minimum": 1, "maximum": 64000`
+)
+
+// Document returns the document of a server of this version, whose tools show
+// outputTokens of their output unless they are asked for more, and at most
+// maxTokens.
+func Document(version string, outputTokens, maxTokens int) []byte {
+	name, _ := json.Marshal(version) // a string can be encoded
+	return []byte(strings.NewReplacer(anyVersion, string(name), anyOutput,
+		`"default": `+strconv.Itoa(outputTokens)+`, "minimum": 1, "maximum": `+strconv.Itoa(maxTokens)).Replace(document))
+}

@@ -1,0 +1,211 @@
+package control
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"holon/runner/agent/view"
+	"holon/runner/control/wire"
+	"holon/state/ledger"
+)
+
+// operations are the types of what each operation takes and gives as JSON.
+var operations = map[string][2]reflect.Type{
+	"getRoot":              gives[wire.Root](),
+	"getHandshake":         gives[wire.Handshake](),
+	"listModels":           gives[view.Models](),
+	"getReadiness":         gives[wire.Readiness](),
+	"getRuntimeStatus":     gives[view.RuntimeStatus](),
+	"shutDown":             gives[wire.ShuttingDown](),
+	"listAgents":           gives[[]view.AgentListEntry](),
+	"getMessage":           gives[view.MessageState](),
+	"listTimers":           gives[[]view.Timer](),
+	"getLatency":           gives[view.LatencyReport](),
+	"listEvents":           gives[view.EventPage](),
+	"getStatus":            gives[view.AgentSummary](),
+	"getState":             gives[view.StateSnapshot](),
+	"getBriefs":            gives[[]ledger.Brief](),
+	"getTranscript":        gives[[]ledger.TranscriptEntry](),
+	"getDefaultStatus":     gives[view.AgentSummary](),
+	"getDefaultState":      gives[view.StateSnapshot](),
+	"getDefaultBriefs":     gives[[]ledger.Brief](),
+	"getDefaultTranscript": gives[[]ledger.TranscriptEntry](),
+	"enqueue":              does[wire.Enqueue, wire.Enqueued](),
+	"enqueueDefault":       does[wire.Enqueue, wire.Enqueued](),
+	"prompt":               does[wire.Prompt, wire.Enqueued](),
+	"wake":                 does[wire.Wake, wire.Woken](),
+	"deliverWebhook":       gives[wire.Enqueued](),
+	"deliverWake":          gives[wire.Delivered](),
+	"deliverEnqueue":       gives[wire.Delivered](),
+	"createAgent":          does[wire.Create, view.AgentSummary](),
+	"controlAgent":         does[wire.Control, wire.Controlled](),
+	"abortRun":             does[wire.Abort, wire.Aborted](),
+	"createTimer":          does[wire.Timer, view.Timer](),
+	"cancelTimer":          gives[view.Timer](),
+	"setModel":             does[wire.Model, wire.ModelSet](),
+	"clearModel":           gives[wire.ModelSet](),
+	"setImage":             does[wire.Image, wire.ImageSet](),
+	"debugPrompt":          does[wire.DebugPrompt, json.RawMessage](),
+	"ensureTrigger":        gives[wire.Trigger](),
+	"rotateTrigger":        gives[wire.Trigger](),
+	"revokeTrigger":        gives[wire.Trigger](),
+}
+
+func gives[A any]() [2]reflect.Type { return [2]reflect.Type{nil, reflect.TypeFor[A]()} }
+
+func does[Q, A any]() [2]reflect.Type {
+	return [2]reflect.Type{reflect.TypeFor[Q](), reflect.TypeFor[A]()}
+}
+
+// What is documented of bodies is what their Go types say.
+func TestTypesAreThoseOfTheDocument(t *testing.T) {
+	doc := document(t)
+	c := comparison{t, make(map[string]bool)}
+	const media = "application/json"
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			at, types := method+" "+path, operations[op.OperationID]
+			if op.RequestBody != nil && op.RequestBody.Value.Content[media] != nil {
+				c.check(at+" takes", types[0], op.RequestBody.Value.Content[media].Schema)
+			} else if types[0] != nil {
+				t.Errorf("%s takes a %s, which is not described", at, types[0])
+			}
+			if answer := op.Responses.Value("200").Value.Content[media]; types[1] != nil {
+				c.check(at+" gives", types[1], answer.Schema)
+			}
+		}
+	}
+	for name, typ := range map[string]reflect.Type{"Failure": reflect.TypeFor[wire.Failure](),
+		"EventEnvelope": reflect.TypeFor[view.EventEnvelope](), "StreamFrame": reflect.TypeFor[wire.StreamFrame]()} {
+		c.check(name, typ, &openapi3.SchemaRef{Ref: "/" + name, Value: doc.Components.Schemas[name].Value})
+	}
+	for name := range doc.Components.Schemas {
+		if !c.seen[name] {
+			t.Errorf("%s is described and not used", name)
+		}
+	}
+	enum := doc.Components.Schemas["FailureInfo"].Value.Properties["code"].Value.Enum
+	listed := make(map[any]bool)
+	for _, code := range enum {
+		listed[code] = true
+	}
+	for _, code := range wire.Codes() {
+		if !listed[string(code)] {
+			t.Errorf("the code %s is not described", code)
+		}
+	}
+	if len(enum) != len(wire.Codes()) {
+		t.Errorf("%d codes are described, want %d", len(enum), len(wire.Codes()))
+	}
+}
+
+// comparison compares Go types with schemas.
+type comparison struct {
+	*testing.T
+	seen map[string]bool // components
+}
+
+// check compares t with a schema, and the types within it.
+func (c comparison) check(at string, t reflect.Type, ref *openapi3.SchemaRef) {
+	c.Helper()
+	if t == nil {
+		c.Errorf("%s: no type is known", at)
+		return
+	}
+	name := ref.Ref[strings.LastIndex(ref.Ref, "/")+1:]
+	if name != "" {
+		if c.seen[name] && t.Kind() == reflect.Struct {
+			return // types hold each other
+		}
+		c.seen[name], at = true, name
+	}
+	s := ref.Value
+	if s.Not != nil || len(s.Enum) > 0 || t == reflect.TypeFor[json.RawMessage]() {
+		return // refused; or words, which a string does not know; or any JSON
+	}
+	want := ""
+	switch t.Kind() {
+	case reflect.String:
+		want = "string"
+	case reflect.Bool:
+		want = "boolean"
+	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint16:
+		want = "integer"
+	case reflect.Float64:
+		want = "number"
+	case reflect.Slice:
+		want = "array"
+	case reflect.Map, reflect.Struct:
+		if want = "object"; t == reflect.TypeFor[time.Time]() {
+			want = "string"
+		}
+	case reflect.Pointer:
+		c.nullable(at, t, s)
+		return
+	case reflect.Interface:
+	default:
+		c.Fatalf("%s: the test does not know the kind of %s", at, t)
+	}
+	if got := strings.Join(s.Type.Slice(), " "); got != want {
+		c.Errorf("%s is described as %q, want %q for a %s", at, got, want, t)
+		return
+	}
+	switch {
+	case want == "array":
+		c.check(at+"[]", t.Elem(), s.Items)
+	case t.Kind() == reflect.Map && s.AdditionalProperties.Schema != nil:
+		c.check(at+".*", t.Elem(), s.AdditionalProperties.Schema)
+	case want == "object" && t.Kind() == reflect.Struct:
+		c.fields(at, t, s)
+	}
+}
+
+// nullable compares a pointer with the type that may also be null.
+func (c comparison) nullable(at string, t reflect.Type, s *openapi3.Schema) {
+	c.Helper()
+	if len(s.AnyOf) == 2 && s.AnyOf[1].Value.Type.Is("null") {
+		c.check(at, t.Elem(), s.AnyOf[0])
+		return
+	}
+	if !s.Type.Includes("null") {
+		c.Errorf("%s cannot be null by its description, and is a %s", at, t)
+	}
+}
+
+// fields compares the JSON keys of a struct: those that are never left out are
+// required.
+func (c comparison) fields(at string, t reflect.Type, s *openapi3.Schema) {
+	c.Helper()
+	known := make(map[string]bool)
+	for _, f := range reflect.VisibleFields(t) {
+		key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if key == "-" || f.Anonymous && key == "" || !f.IsExported() {
+			continue
+		}
+		known[key] = true
+		property, optional := s.Properties[key], strings.Contains(options, "omit")
+		if property == nil {
+			c.Errorf("%s.%s is not described", at, key)
+			continue
+		}
+		if required := slices.Contains(s.Required, key); required == optional {
+			c.Errorf("%s.%s: required is %t, want %t", at, key, required, !optional)
+		}
+		typ := f.Type
+		if optional && typ.Kind() == reflect.Pointer {
+			typ = typ.Elem() // it is left out and never null
+		}
+		c.check(at+"."+key, typ, property)
+	}
+	for key := range s.Properties {
+		if !known[key] {
+			c.Errorf("%s.%s is described and does not exist", at, key)
+		}
+	}
+}

@@ -36,11 +36,11 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	httpserver.Admit(r)
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	conn := connOf(r.Context())
+	connection := http.NewResponseController(w)
 	defer context.AfterFunc(lease.ctx, func() {
 		cancel(errRevoked)
-		// of a body that does not come to its end; package http sets it anew for the next request
-		_ = conn.SetReadDeadline(time.Now())
+		// for a body that never ends; package http sets the deadline anew for the next request
+		_ = connection.SetReadDeadline(time.Now())
 	})()
 	s.forward(ctx, w, r, t, lease)
 }

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -36,7 +35,7 @@ func (s *Server) relay(w http.ResponseWriter, r *http.Request, up *upstream, res
 		return
 	}
 	w.WriteHeader(resp.StatusCode)
-	if err := stream(w, connOf(r.Context()), body, redact.NewStream(known.streams), reading); err != nil {
+	if err := stream(w, body, redact.NewStream(known.streams), reading); err != nil {
 		s.log.Debug("answer cut off", "provider", up.name, "err", known.errors.Text(err.Error()))
 		panic(http.ErrAbortHandler) // the client must see that the answer is not whole
 	}
@@ -55,7 +54,7 @@ func unusable(resp *http.Response) string {
 }
 
 // stream copies body to w, sending on each piece as soon as it is there.
-func stream(w http.ResponseWriter, conn *corkedConn, body io.Reader, scrub *redact.Stream, reading *tally) error {
+func stream(w http.ResponseWriter, body io.Reader, scrub *redact.Stream, reading *tally) error {
 	control := http.NewResponseController(w)
 	if err := control.Flush(); err != nil { // the status goes first: the model may think for long
 		return fmt.Errorf("send the status: %w", err)
@@ -69,12 +68,11 @@ func stream(w http.ResponseWriter, conn *corkedConn, body io.Reader, scrub *reda
 			out = append(out[:len(out):len(out)], scrub.Rest()...)
 		}
 		if len(out) > 0 {
-			conn.cork()
 			_, err := w.Write(out)
 			if err == nil {
 				err = control.Flush()
 			}
-			if err = errors.Join(err, conn.uncork()); err != nil {
+			if err != nil {
 				return fmt.Errorf("write to the container: %w", err)
 			}
 		}

@@ -113,7 +113,7 @@ func (g *Gateway) ServePeer(ctx context.Context, path string, peer *socket.Peer)
 	s.http = &http.Server{
 		Handler:                      http.HandlerFunc(s.handle),
 		BaseContext:                  func(net.Listener) context.Context { return base },
-		ConnContext:                  withConn,
+		ConnContext:                  httpserver.ConnContext,
 		ReadHeaderTimeout:            g.headerTimeout,
 		IdleTimeout:                  idleTimeout,
 		MaxHeaderBytes:               maxHeader,
@@ -122,7 +122,7 @@ func (g *Gateway) ServePeer(ctx context.Context, path string, peer *socket.Peer)
 	}
 	go func() {
 		defer close(s.served)
-		listener := corkedListener{httpserver.Guard(sock.BoundedFor(peer, maxConnections), maxStrangers)}
+		listener := httpserver.Guard(sock.BoundedFor(peer, maxConnections), maxStrangers)
 		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("gateway stopped", "err", err)
 		}

@@ -86,8 +86,8 @@ func (l *living) tell(agentID, text string) {
 // agent's lane, as this process.
 func (l *living) tools(agentID string) []hosttools.Tool {
 	refs := l.options.Refs()
-	lens := view.New(view.Facts{DefaultAgent: l.options.Agent, Model: refs[0], Fallbacks: refs[1:],
-		Engine: l.engine.Name(), Home: l.homeOf, AgentsMD: l.homes.Loaded})
+	facts := view.Facts{DefaultAgent: l.options.Agent, Model: refs[0], Fallbacks: refs[1:],
+		Engine: l.engine.Name(), Home: l.homeOf, AgentsMD: l.homes.Loaded}
 	return tools.New(tools.Options{AgentID: agentID, Scheduler: scheduler.New(l.store, scheduler.Options{Owner: l.owner}),
-		Ledger: l.store, Summaries: lens})
+		Ledger: l.store, Facts: facts})
 }

@@ -166,7 +166,7 @@ func TestEndlessLoop(t *testing.T) {
 				defer l.close()
 				l.played.do = func(ctx context.Context, turn pool.Turn) error {
 					for _, tool := range tools.New(tools.Options{AgentID: "main", Scheduler: l.runtime.Scheduler(),
-						Ledger: l.store, Summaries: view.New(view.Facts{})}) {
+						Ledger: l.store, Facts: view.Facts{}}) {
 						if tool.Name == name {
 							_, err := tool.Call(ctx,
 								hosttools.Call{ID: turn.ID + "/call", Arguments: json.RawMessage(arguments)})
@@ -235,7 +235,7 @@ func TestDamagedAgent(t *testing.T) {
 				t.Errorf("the operator was told %q", told)
 			}
 			err = l.store.View(t.Context(), func(v ledger.View) error {
-				list, err := view.New(view.Facts{}).List(v)
+				list, err := view.New(v, view.Facts{}).List()
 				if len(list) != 2 {
 					t.Errorf("%d agents are listed", len(list))
 				}

@@ -224,10 +224,10 @@ func (s *Server) drain(servers []*http.Server, cancel context.CancelFunc) error 
 	return group.Wait()
 }
 
-// lens returns the view with the current facts.
-func (s *Server) lens() view.Lens {
+// view returns the views of a snapshot, with the current facts.
+func (s *Server) view(v ledger.View) view.Snapshot {
 	info := s.host.Info()
-	return view.New(view.Facts{
+	return view.New(v, view.Facts{
 		DefaultAgent: info.DefaultAgent, Model: info.DefaultModel, Fallbacks: info.FallbackModels, Engine: info.Engine,
 		Booting: !info.Ready,
 		Home:    s.opts.Home, AgentsMD: s.opts.AgentsMD,

@@ -23,7 +23,7 @@ func (s *Server) postCreate(w http.ResponseWriter, r *http.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	return read(s, r, func(l view.Lens, v ledger.View) (view.AgentSummary, error) { return l.Summary(v, a.ID) })
+	return read(s, r, func(v view.Snapshot) (view.AgentSummary, error) { return v.Summary(a.ID) })
 }
 
 func (s *Server) postControl(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -105,7 +105,14 @@ func checkSpan(param string, ms, low int64) error {
 // deleteTimer cancels a timer of the agent that the path names, and of no other.
 func (s *Server) deleteTimer(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id := chi.URLParam(r, "timer_id")
-	timer, err := read(s, r, func(_ view.Lens, v ledger.View) (ledger.Timer, error) { return v.Timer(id) })
+	if _, err := queryOf(r); err != nil {
+		return nil, err
+	}
+	var timer ledger.Timer
+	err := s.store.View(r.Context(), func(v ledger.View) (err error) {
+		timer, err = v.Timer(id)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +151,7 @@ func (s *Server) postClearModel(_ http.ResponseWriter, r *http.Request) (any, er
 }
 
 func (s *Server) modelSet(r *http.Request, agentID string) (any, error) {
-	m, err := read(s, r, func(l view.Lens, v ledger.View) (view.ModelState, error) { return l.Model(v, agentID) })
+	m, err := read(s, r, func(v view.Snapshot) (view.ModelState, error) { return v.Model(agentID) })
 	return wire.ModelSet{OK: true, AgentID: agentID, Model: m}, err
 }
 

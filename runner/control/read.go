@@ -58,7 +58,7 @@ func (s *Server) getRuntimeStatus(_ http.ResponseWriter, r *http.Request) (any, 
 	status := view.RuntimeStatus{OK: true, Runtime: s.host.Info()}
 	status.LastFailure, status.Healthy = status.Runtime.LastFailure, status.Runtime.Ready
 	err = s.store.View(r.Context(), func(v ledger.View) error {
-		activity, failure, err := s.lens().Activity(v)
+		activity, failure, err := s.view(v).Activity()
 		status.Activity = activity
 		if failure != nil && (status.LastFailure == nil || failure.OccurredAt.After(status.LastFailure.OccurredAt)) {
 			status.LastFailure = failure
@@ -80,16 +80,16 @@ func (s *Server) getAgents(_ http.ResponseWriter, r *http.Request) (any, error) 
 		return nil, err
 	}
 	defer release()
-	return read(s, r, view.Lens.List)
+	return read(s, r, view.Snapshot.List)
 }
 
 // read computes a view of one snapshot.
-func read[T any](s *Server, r *http.Request, compute func(view.Lens, ledger.View) (T, error)) (out T, err error) {
+func read[T any](s *Server, r *http.Request, compute func(view.Snapshot) (T, error)) (out T, err error) {
 	if _, err = queryOf(r); err != nil {
 		return out, err
 	}
 	err = s.store.View(r.Context(), func(v ledger.View) error {
-		out, err = compute(s.lens(), v)
+		out, err = compute(s.view(v))
 		return err
 	})
 	return out, err
@@ -97,7 +97,7 @@ func read[T any](s *Server, r *http.Request, compute func(view.Lens, ledger.View
 
 // readList is read for the newest records of an agent.
 func readList[T any](s *Server, r *http.Request,
-	compute func(l view.Lens, v ledger.View, agentID string, limit int) (T, error)) (out T, err error) {
+	compute func(v view.Snapshot, agentID string, limit int) (T, error)) (out T, err error) {
 	q, err := queryOf(r, "limit")
 	if err != nil {
 		return out, err
@@ -108,7 +108,7 @@ func readList[T any](s *Server, r *http.Request,
 	}
 	id := s.agentID(r)
 	err = s.store.View(r.Context(), func(v ledger.View) error {
-		out, err = compute(s.lens(), v, id, int(limit))
+		out, err = compute(s.view(v), id, int(limit))
 		return err
 	})
 	return out, err
@@ -116,28 +116,28 @@ func readList[T any](s *Server, r *http.Request,
 
 func (s *Server) getStatus(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id := s.agentID(r)
-	return read(s, r, func(l view.Lens, v ledger.View) (view.AgentSummary, error) { return l.Summary(v, id) })
+	return read(s, r, func(v view.Snapshot) (view.AgentSummary, error) { return v.Summary(id) })
 }
 
 func (s *Server) getBriefs(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return readList(s, r, view.Lens.Briefs)
+	return readList(s, r, view.Snapshot.Briefs)
 }
 
 func (s *Server) getTranscript(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return readList(s, r, view.Lens.Transcript)
+	return readList(s, r, view.Snapshot.Transcript)
 }
 
 func (s *Server) getTimers(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return readList(s, r, view.Lens.Timers)
+	return readList(s, r, view.Snapshot.Timers)
 }
 
 func (s *Server) getLatency(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return readList(s, r, view.Lens.LatencyReport)
+	return readList(s, r, view.Snapshot.LatencyReport)
 }
 
 func (s *Server) getMessage(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id, message := s.agentID(r), chi.URLParam(r, "message_id")
-	return read(s, r, func(l view.Lens, v ledger.View) (view.MessageState, error) { return l.Message(v, id, message) })
+	return read(s, r, func(v view.Snapshot) (view.MessageState, error) { return v.Message(id, message) })
 }
 
 // getState is GET …/state: the expensive one, so that many who ask for it at
@@ -168,7 +168,7 @@ func (s *Server) getState(_ http.ResponseWriter, r *http.Request) (any, error) {
 func (s *Server) snapshot(ctx context.Context, agentID string) (body []byte, revision int64, err error) {
 	var snapshot view.StateSnapshot
 	err = s.store.View(ctx, func(v ledger.View) (err error) {
-		snapshot, err = s.lens().State(v, agentID, s.store.Epoch())
+		snapshot, err = s.view(v).State(agentID, s.store.Epoch())
 		return err
 	})
 	if err != nil {
@@ -200,7 +200,7 @@ func (s *Server) getEvents(_ http.ResponseWriter, r *http.Request) (any, error) 
 	id := s.agentID(r)
 	var page view.EventPage
 	err = s.store.View(r.Context(), func(v ledger.View) (err error) {
-		page, err = s.lens().Events(v, id, ask, s.store.Epoch())
+		page, err = s.view(v).Events(id, ask, s.store.Epoch())
 		return err
 	})
 	return page, err

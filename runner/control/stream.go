@@ -126,7 +126,7 @@ func lost(cursor int64, at wire.StreamFrame) string {
 func (st *eventStream) bounds(ctx context.Context) (wire.StreamFrame, error) {
 	at := wire.StreamFrame{Epoch: st.server.store.Epoch()}
 	err := st.server.store.View(ctx, func(v ledger.View) error {
-		page, err := st.server.lens().Events(v, st.agentID, view.EventQuery{Limit: 1, Descending: true}, at.Epoch)
+		page, err := st.server.view(v).Events(st.agentID, view.EventQuery{Limit: 1, Descending: true}, at.Epoch)
 		if err != nil {
 			return err
 		}
@@ -205,7 +205,7 @@ func (st *eventStream) page(ctx context.Context) (more bool, err error) {
 	var page view.EventPage
 	var newest int64
 	err = st.server.store.View(ctx, func(v ledger.View) (err error) {
-		if page, err = st.server.lens().Events(v, st.agentID, st.query, st.server.store.Epoch()); err != nil {
+		if page, err = st.server.view(v).Events(st.agentID, st.query, st.server.store.Epoch()); err != nil {
 			return err
 		}
 		stored, err := v.AgentState(st.agentID)

@@ -14,10 +14,9 @@ type (
 )
 
 const (
-	OutcomeCompleted   Outcome = "completed"
-	OutcomeContinuable Outcome = "continuable"
-	OutcomeFailed      Outcome = "failed"
-	OutcomeWaiting     Outcome = "waiting"
+	OutcomeCompleted Outcome = "completed"
+	OutcomeFailed    Outcome = "failed"
+	OutcomeWaiting   Outcome = "waiting"
 
 	AwaitingOperator WaitingReason = "awaiting_operator_input"
 	AwaitingExternal WaitingReason = "awaiting_external_change"
@@ -29,7 +28,8 @@ const (
 )
 
 // Closure is what a turn's end means (runtime specification, "Closure
-// Decision"). WorkSignal is nil until there are work items.
+// Decision"). WorkSignal is documented for work items, which are not built: it is
+// always nil.
 type Closure struct {
 	Outcome       Outcome        `json:"outcome"`
 	WaitingReason WaitingReason  `json:"waiting_reason,omitempty"`

@@ -7,9 +7,9 @@ import (
 	"holon/state/ledger"
 )
 
-// Situation is what is known of an agent at one moment. Every view of whether
-// and why it runs, waits or rests is made of it, so that none contradicts
-// another.
+// Situation is the state of an agent in one snapshot. Every view of whether and
+// why it runs, waits or rests is computed from it, so that no two contradict each
+// other.
 type Situation struct {
 	AgentID  string
 	Archived bool
@@ -21,7 +21,6 @@ type Situation struct {
 	Wait     *ledger.Wait // the agent's wait that is active or triggered; nil: none
 	Ended    bool         // a turn has ended
 	Failed   bool         // the newest one did not drain
-	Work     *WorkSignal
 }
 
 // Closure says what the end of the newest turn means now (runtime specification,
@@ -48,9 +47,6 @@ func (s Situation) Closure() Closure {
 	}
 	if reason := waiting(s.Wait); reason != "" {
 		c.Outcome, c.WaitingReason = OutcomeWaiting, reason
-	} else if s.Work != nil {
-		c.Outcome, c.WorkSignal = OutcomeContinuable, s.Work
-		c.say("work item %s is %s", s.Work.WorkItemID, s.Work.State)
 	}
 	return c
 }
@@ -132,7 +128,7 @@ func (s Situation) Status() Status {
 
 // Posture says what the scheduler would do with the agent, and why.
 type Posture struct {
-	// unknown, archived, active_turn, has_queued_input, has_runnable_work, waiting_for_task,
+	// unknown, archived, active_turn, has_queued_input, waiting_for_task,
 	// waiting_for_external, waiting_for_operator, blocked, idle
 	Posture         string `json:"posture"`
 	Reason          string `json:"reason"`
@@ -159,8 +155,6 @@ func (s Situation) Posture() Posture {
 		return Posture{Posture: "has_queued_input", Reason: fmt.Sprintf("messages in the queue: %d", s.Queued)}
 	case s.Wait != nil && s.Wait.Status == ledger.WaitActive:
 		return restPosture(*s.Wait)
-	case s.Work != nil:
-		return Posture{Posture: "has_runnable_work", Reason: "a work item goes on", WorkItemID: s.Work.WorkItemID}
 	}
 	return Posture{Posture: "idle", Reason: "nothing is to be done"}
 }

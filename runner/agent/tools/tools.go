@@ -36,17 +36,12 @@ type Ledger interface {
 	View(ctx context.Context, fn func(ledger.View) error) error
 }
 
-// Summaries tell about an agent: view.Lens.
-type Summaries interface {
-	Summary(v ledger.View, agentID string) (view.AgentSummary, error)
-}
-
-// Options say whose tools they are and what they act on. All are required.
+// Options name the agent of the tools and what they act on. All are required.
 type Options struct {
 	AgentID   string
 	Scheduler Scheduler
 	Ledger    Ledger
-	Summaries Summaries
+	Facts     view.Facts // of the runtime, for AgentGet
 }
 
 // Names of the tools.
@@ -81,7 +76,7 @@ func (o Options) get(ctx context.Context, c hosttools.Call) (hosttools.Result, e
 		Agent view.AgentSummary `json:"agent"`
 	}
 	err := o.Ledger.View(ctx, func(v ledger.View) (err error) {
-		result.Agent, err = o.Summaries.Summary(v, o.AgentID)
+		result.Agent, err = view.New(v, o.Facts).Summary(o.AgentID)
 		return err
 	})
 	if err != nil {

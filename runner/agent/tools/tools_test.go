@@ -50,13 +50,13 @@ func newRig(t *testing.T) *rig {
 	if _, err := r.scheduler.Create(t.Context(), scheduler.NewAgent{ID: "main", Default: true}); err != nil {
 		t.Fatal(err)
 	}
-	lens := view.New(view.Facts{
+	facts := view.Facts{
 		Home: func(id string) string { return "/host/secret/" + id },
 		AgentsMD: func(id string) []view.AgentsMD {
 			return []view.AgentsMD{{Scope: "agent", Kind: "agents_md", Path: "/host/secret/" + id + "/AGENTS.md"}}
 		},
-	})
-	for _, tool := range tools.New(tools.Options{AgentID: "main", Scheduler: r.scheduler, Ledger: store, Summaries: lens}) {
+	}
+	for _, tool := range tools.New(tools.Options{AgentID: "main", Scheduler: r.scheduler, Ledger: store, Facts: facts}) {
 		r.tools[tool.Name] = tool
 	}
 	return r

@@ -16,12 +16,12 @@ const (
 // Events returns a page of an agent's events, each with the records it is about.
 // A page that grows large ends early and says that there is more. epoch is the
 // store's. Errors are those of Summary.
-func (Lens) Events(v ledger.View, agentID string, q EventQuery, epoch string) (EventPage, error) {
-	if _, err := public(v, agentID); err != nil {
+func (s Snapshot) Events(agentID string, q EventQuery, epoch string) (EventPage, error) {
+	if _, err := public(s.ledger, agentID); err != nil {
 		return EventPage{}, err
 	}
 	q.Limit = clamp(q.Limit)
-	found, err := v.Events(agentID, ledger.EventQuery{After: q.AfterSeq, Before: q.BeforeSeq, Limit: q.Limit,
+	found, err := s.ledger.Events(agentID, ledger.EventQuery{After: q.AfterSeq, Before: q.BeforeSeq, Limit: q.Limit,
 		Descending: q.Descending, MaxLevel: q.MaxLevel})
 	if err != nil {
 		return EventPage{}, err
@@ -32,7 +32,7 @@ func (Lens) Events(v ledger.View, agentID string, q EventQuery, epoch string) (E
 	if q.Descending {
 		page.Order = "desc"
 	}
-	j := joiner{view: v, debug: q.Projection == ProjectionDebug, messages: make(map[string]*ledger.Message)}
+	j := joiner{view: s.ledger, debug: q.Projection == ProjectionDebug, messages: make(map[string]*ledger.Message)}
 	for _, e := range found.Events {
 		if j.bytes > maxPage {
 			page.Cut = true

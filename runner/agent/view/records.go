@@ -80,21 +80,21 @@ func OfTimer(t ledger.Timer) Timer {
 
 // Briefs returns the newest briefs of an agent, the oldest first. limit 0 is
 // DefaultLimit; MaxLimit is the most.
-func (Lens) Briefs(v ledger.View, agentID string, limit int) ([]ledger.Brief, error) {
-	if _, err := public(v, agentID); err != nil {
+func (s Snapshot) Briefs(agentID string, limit int) ([]ledger.Brief, error) {
+	if _, err := public(s.ledger, agentID); err != nil {
 		return nil, err
 	}
-	briefs, err := v.Briefs(agentID, clamp(limit))
+	briefs, err := s.ledger.Briefs(agentID, clamp(limit))
 	return list(briefs), err
 }
 
 // Transcript returns the newest entries of an agent's transcript, the oldest
 // first, bounded like Briefs. The entry of a message has what was said in it.
-func (Lens) Transcript(v ledger.View, agentID string, limit int) ([]ledger.TranscriptEntry, error) {
-	if _, err := public(v, agentID); err != nil {
+func (s Snapshot) Transcript(agentID string, limit int) ([]ledger.TranscriptEntry, error) {
+	if _, err := public(s.ledger, agentID); err != nil {
 		return nil, err
 	}
-	entries, err := v.Transcript(agentID, clamp(limit))
+	entries, err := s.ledger.Transcript(agentID, clamp(limit))
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (Lens) Transcript(v ledger.View, agentID string, limit int) ([]ledger.Trans
 		if e.Kind != ledger.TranscriptMessage || len(e.Data) > 0 {
 			continue
 		}
-		m, err := v.Message(e.MessageID)
+		m, err := s.ledger.Message(e.MessageID)
 		if isNotFound(err) {
 			continue
 		}
@@ -137,11 +137,11 @@ type messageData struct {
 }
 
 // Timers returns the timers of an agent, bounded like Briefs.
-func (Lens) Timers(v ledger.View, agentID string, limit int) ([]Timer, error) {
-	if _, err := public(v, agentID); err != nil {
+func (s Snapshot) Timers(agentID string, limit int) ([]Timer, error) {
+	if _, err := public(s.ledger, agentID); err != nil {
 		return nil, err
 	}
-	return timers(v, agentID, clamp(limit))
+	return timers(s.ledger, agentID, clamp(limit))
 }
 
 func timers(v ledger.View, agentID string, limit int) ([]Timer, error) {
@@ -165,11 +165,11 @@ type MessageState struct {
 
 // Message returns a message of an agent, where it is in the queue, and the turn
 // that ended it. A message of another agent is not found.
-func (Lens) Message(v ledger.View, agentID, messageID string) (MessageState, error) {
-	if _, err := public(v, agentID); err != nil {
+func (s Snapshot) Message(agentID, messageID string) (MessageState, error) {
+	if _, err := public(s.ledger, agentID); err != nil {
 		return MessageState{}, err
 	}
-	m, err := v.Message(messageID)
+	m, err := s.ledger.Message(messageID)
 	if err != nil {
 		return MessageState{}, err
 	}
@@ -177,14 +177,14 @@ func (Lens) Message(v ledger.View, agentID, messageID string) (MessageState, err
 		return MessageState{}, notFound("message", messageID)
 	}
 	out := MessageState{Message: m}
-	if out.Entry, err = v.Entry(messageID); err != nil || out.Entry.AttemptID == "" {
+	if out.Entry, err = s.ledger.Entry(messageID); err != nil || out.Entry.AttemptID == "" {
 		return out, err
 	}
-	a, err := v.Attempt(out.Entry.AttemptID)
+	a, err := s.ledger.Attempt(out.Entry.AttemptID)
 	if err != nil {
 		return out, err
 	}
-	t, err := v.Turn(a.TurnID)
+	t, err := s.ledger.Turn(a.TurnID)
 	if isNotFound(err) { // it runs, or never began
 		return out, nil
 	}

@@ -9,38 +9,38 @@ import (
 
 // State is a snapshot of an agent. epoch is the store's. Errors are those of
 // Summary.
-func (l Lens) State(v ledger.View, agentID, epoch string) (StateSnapshot, error) {
-	summary, err := l.Summary(v, agentID)
+func (s Snapshot) State(agentID, epoch string) (StateSnapshot, error) {
+	summary, err := s.Summary(agentID)
 	if err != nil {
 		return StateSnapshot{}, err
 	}
-	stored, err := v.AgentState(agentID)
+	stored, err := s.ledger.AgentState(agentID)
 	if err != nil {
 		return StateSnapshot{}, err
 	}
-	s := StateSnapshot{
+	out := StateSnapshot{
 		Agent: summary,
 		Session: Session{CurrentRunID: summary.Agent.CurrentRunID, PendingCount: summary.Agent.Pending,
 			LastTurn: summary.Agent.LastTurnTerminal},
 		Tasks: []json.RawMessage{}, WorkItems: []json.RawMessage{}, WaitingIntents: summary.ActiveIntents,
 		Notifications: summary.Notifications,
-		Workspace:     l.workspace(agentID), Execution: summary.Execution, SnapshotThrough: stored.EventSeq,
+		Workspace:     s.workspace(agentID), Execution: summary.Execution, SnapshotThrough: stored.EventSeq,
 		EventLogEpoch: epoch,
 	}
-	if s.Timers, err = timers(v, agentID, maxTimers); err != nil {
-		return s, err
+	if out.Timers, err = timers(s.ledger, agentID, maxTimers); err != nil {
+		return out, err
 	}
-	queue, err := v.Queued(agentID, DefaultLimit)
+	queue, err := s.ledger.Queued(agentID, DefaultLimit)
 	if err != nil {
-		return s, err
+		return out, err
 	}
-	s.Queue = list(queue)
-	triggers, err := v.Triggers(agentID)
-	s.Triggers = []Trigger{}
+	out.Queue = list(queue)
+	triggers, err := s.ledger.Triggers(agentID)
+	out.Triggers = []Trigger{}
 	for i := max(0, len(triggers)-maxTriggersShown); i < len(triggers); i++ {
-		s.Triggers = append(s.Triggers, OfTrigger(triggers[i]))
+		out.Triggers = append(out.Triggers, OfTrigger(triggers[i]))
 	}
-	return s, err
+	return out, err
 }
 
 // Where an agent's home is in its container.
@@ -49,9 +49,9 @@ const (
 	homeMount     = "/holon/workspaces/agent_home"
 )
 
-func (l Lens) workspace(agentID string) WorkspaceState {
+func (s Snapshot) workspace(agentID string) WorkspaceState {
 	return WorkspaceState{Attached: []string{}, ActiveEntry: &WorkspaceEntry{
-		WorkspaceID: homeWorkspace, WorkspaceAnchor: l.home(agentID),
+		WorkspaceID: homeWorkspace, WorkspaceAnchor: s.home(agentID),
 		ExecutionRootID: "canonical_root:" + homeWorkspace, ExecutionRoot: homeMount,
 		ProjectionKind: "canonical_root", AccessMode: "exclusive_write", Cwd: homeMount,
 	}}
@@ -59,15 +59,15 @@ func (l Lens) workspace(agentID string) WorkspaceState {
 
 // execution says where an agent's commands run and what holds them there: a
 // container does, the local engine does not.
-func (l Lens) execution(a ledger.Agent) Execution {
+func (s Snapshot) execution(a ledger.Agent) Execution {
 	confined := "hard_enforced"
-	if l.facts.Engine == "local" {
+	if s.facts.Engine == "local" {
 		confined = "not_enforced"
 	}
 	return Execution{
-		Profile: ExecutionProfile{Backend: l.facts.Engine, ProcessExecutionExposed: true, AllowBackgroundTasks: true},
+		Profile: ExecutionProfile{Backend: s.facts.Engine, ProcessExecutionExposed: true, AllowBackgroundTasks: true},
 		Policy: ExecutionPolicy{
-			Backend: l.facts.Engine, ProcessExposed: true,
+			Backend: s.facts.Engine, ProcessExposed: true,
 			ResourceAuthority: map[string]string{
 				"message_ingress": "hard_enforced", "agent_state": "hard_enforced", "control_plane": "hard_enforced",
 				"workspace_projection": confined, "process_execution": confined,
@@ -78,15 +78,15 @@ func (l Lens) execution(a ledger.Agent) Execution {
 				"network_confinement": confined, "secret_isolation": confined, "child_process_containment": confined,
 			},
 		},
-		WorkspaceID: homeWorkspace, WorkspaceAnchor: l.home(a.ID), ExecutionRoot: homeMount, Cwd: homeMount,
+		WorkspaceID: homeWorkspace, WorkspaceAnchor: s.home(a.ID), ExecutionRoot: homeMount, Cwd: homeMount,
 		ExecutionRootID: "canonical_root:" + homeWorkspace, ProjectionKind: "canonical_root",
 	}
 }
 
 // Activity sums up what the public agents do, and returns the newest failure of
 // any.
-func (l Lens) Activity(v ledger.View) (Activity, *ledger.Failure, error) {
-	agents, err := v.Agents()
+func (s Snapshot) Activity() (Activity, *ledger.Failure, error) {
+	agents, err := s.ledger.Agents()
 	if err != nil {
 		return Activity{}, nil, err
 	}
@@ -96,7 +96,7 @@ func (l Lens) Activity(v ledger.View) (Activity, *ledger.Failure, error) {
 		if a.Visibility == ledger.Private {
 			continue
 		}
-		at, err := l.look(v, a)
+		at, err := s.agent(a)
 		if state.IsCode(err, ledger.CodeUnreadable) {
 			continue // the others can be read
 		}
@@ -118,26 +118,26 @@ func (l Lens) Activity(v ledger.View) (Activity, *ledger.Failure, error) {
 }
 
 // LatencyReport tells where the time of the newest turns went. limit 0 is 10.
-func (l Lens) LatencyReport(v ledger.View, agentID string, limit int) (LatencyReport, error) {
+func (s Snapshot) LatencyReport(agentID string, limit int) (LatencyReport, error) {
 	report := LatencyReport{AgentID: agentID, Turns: []TurnLatency{}}
-	if _, err := public(v, agentID); err != nil {
+	if _, err := public(s.ledger, agentID); err != nil {
 		return report, err
 	}
 	if limit <= 0 {
 		limit = 10
 	}
-	turns, err := v.Turns(agentID, clamp(limit))
+	turns, err := s.ledger.Turns(agentID, clamp(limit))
 	if err != nil {
 		return report, err
 	}
 	for _, t := range turns {
-		one, err := latency(v, t)
+		one, err := latency(s.ledger, t)
 		if err != nil {
 			return report, err
 		}
 		report.Turns = append(report.Turns, one)
 	}
-	report.Pending, err = v.CountQueued(agentID)
+	report.Pending, err = s.ledger.CountQueued(agentID)
 	return report, err
 }
 

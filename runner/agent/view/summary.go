@@ -12,51 +12,51 @@ import (
 
 // Summary tells about an agent. Errors are *state.Error with
 // ledger.CodeNotFound or CodeAgentPrivate, or the store's.
-func (l Lens) Summary(v ledger.View, agentID string) (AgentSummary, error) {
-	a, err := public(v, agentID)
+func (s Snapshot) Summary(agentID string) (AgentSummary, error) {
+	a, err := public(s.ledger, agentID)
 	if err != nil {
 		return AgentSummary{}, err
 	}
-	at, err := l.look(v, a)
+	at, err := s.agent(a)
 	if err != nil {
 		return AgentSummary{}, err
 	}
-	s := AgentSummary{
-		Identity: l.identity(a), Agent: at.state(), SchedulingPosture: at.Posture(), Lifecycle: at.Lifecycle(),
-		Model: l.model(at), TokenUsage: tokens(at.stored.Totals), Closure: at.Closure(), Execution: l.execution(a),
-		LoadedAgentsMD: LoadedAgentsMD{Sources: l.agentsMD(a.ID)}, Skills: Skills{Active: []string{}},
+	out := AgentSummary{
+		Identity: s.identity(a), Agent: at.state(), SchedulingPosture: at.Posture(), Lifecycle: at.Lifecycle(),
+		Model: s.model(at), TokenUsage: tokens(at.stored.Totals), Closure: at.Closure(), Execution: s.execution(a),
+		LoadedAgentsMD: LoadedAgentsMD{Sources: s.agentsMD(a.ID)}, Skills: Skills{Active: []string{}},
 		ActiveChildren: []string{},
 		ActiveIntents:  intents(at.waits), ActiveWaits: list(at.waits),
 	}
-	if s.ActiveTriggers, err = activeTriggers(v, a.ID); err != nil {
-		return s, err
+	if out.ActiveTriggers, err = activeTriggers(s.ledger, a.ID); err != nil {
+		return out, err
 	}
-	if s.ActiveTimerCount, err = activeTimers(v, a.ID); err != nil {
-		return s, err
+	if out.ActiveTimerCount, err = activeTimers(s.ledger, a.ID); err != nil {
+		return out, err
 	}
-	notes, err := v.Notifications(a.ID, recentOutbound)
+	notes, err := s.ledger.Notifications(a.ID, recentOutbound)
 	if err != nil {
-		return s, err
+		return out, err
 	}
-	s.Notifications = list(notes)
-	briefs, err := v.Briefs(a.ID, recentWindow)
+	out.Notifications = list(notes)
+	briefs, err := s.ledger.Briefs(a.ID, recentWindow)
 	if err != nil {
-		return s, err
+		return out, err
 	}
-	s.RecentBriefCount = len(briefs)
-	page, err := v.Events(a.ID, ledger.EventQuery{Limit: 1, Descending: true})
+	out.RecentBriefCount = len(briefs)
+	page, err := s.ledger.Events(a.ID, ledger.EventQuery{Limit: 1, Descending: true})
 	if err != nil {
-		return s, err
+		return out, err
 	}
 	if page.Newest > 0 {
-		s.RecentEventCount = page.Newest - page.Oldest + 1
+		out.RecentEventCount = page.Newest - page.Oldest + 1
 	}
-	return s, nil
+	return out, nil
 }
 
 // List lists the public agents by id, at most maxAgents.
-func (l Lens) List(v ledger.View) ([]AgentListEntry, error) {
-	agents, err := v.Agents()
+func (s Snapshot) List() ([]AgentListEntry, error) {
+	agents, err := s.ledger.Agents()
 	if err != nil {
 		return nil, err
 	}
@@ -65,19 +65,19 @@ func (l Lens) List(v ledger.View) ([]AgentListEntry, error) {
 		if a.Visibility == ledger.Private || len(out) == maxAgents {
 			continue
 		}
-		at, err := l.look(v, a)
+		at, err := s.agent(a)
 		if state.IsCode(err, ledger.CodeUnreadable) { // the others can be read
-			out = append(out, AgentListEntry{Identity: l.identity(a), Status: rules.Stopped, HasFailure: true})
+			out = append(out, AgentListEntry{Identity: s.identity(a), Status: rules.Stopped, HasFailure: true})
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, AgentListEntry{
-			Identity: l.identity(a), Status: at.Status(), SchedulingPosture: at.Posture(), Lifecycle: at.Lifecycle(),
+			Identity: s.identity(a), Status: at.Status(), SchedulingPosture: at.Posture(), Lifecycle: at.Lifecycle(),
 			Pending:      at.Queued,
 			CurrentRunID: at.RunID, WaitingReason: string(at.Closure().WaitingReason), SleepingUntil: at.until(),
-			Model:       l.model(at),
+			Model:       s.model(at),
 			LastBriefAt: at.stored.LastBriefAt, HasFailure: at.stored.LastFailure != nil,
 		})
 	}
@@ -94,32 +94,32 @@ type agentSnapshot struct {
 	waits   []ledger.Wait
 }
 
-func (l Lens) look(v ledger.View, a ledger.Agent) (agentSnapshot, error) {
+func (s Snapshot) agent(a ledger.Agent) (agentSnapshot, error) {
 	at := agentSnapshot{agent: a}
-	at.AgentID, at.Archived, at.Booting = a.ID, a.ArchivedAt != nil, l.facts.Booting
+	at.AgentID, at.Archived, at.Booting = a.ID, a.ArchivedAt != nil, s.facts.Booting
 	var err error
-	if at.stored, err = v.AgentState(a.ID); err != nil {
+	if at.stored, err = s.ledger.AgentState(a.ID); err != nil {
 		return at, err
 	}
 	at.Stopped = at.stored.Stopped
-	attempt, open, err := v.OpenAttempt(a.ID)
+	attempt, open, err := s.ledger.OpenAttempt(a.ID)
 	if err != nil {
 		return at, err
 	}
 	if open {
 		at.attempt, at.RunID = &attempt, attempt.TurnID
 	}
-	if at.Queued, err = v.CountQueued(a.ID); err != nil {
+	if at.Queued, err = s.ledger.CountQueued(a.ID); err != nil {
 		return at, err
 	}
-	if head, ok, err := v.Head(a.ID); err != nil {
+	if head, ok, err := s.ledger.Head(a.ID); err != nil {
 		return at, err
 	} else if ok {
 		if due := rules.Due(at.stored.Progress, head); !due.IsZero() {
 			at.RetryAt = &due
 		}
 	}
-	if at.waits, err = v.UnresolvedWaits(a.ID); err != nil {
+	if at.waits, err = s.ledger.UnresolvedWaits(a.ID); err != nil {
 		return at, err
 	}
 	for i, w := range at.waits {
@@ -127,7 +127,7 @@ func (l Lens) look(v ledger.View, a ledger.Agent) (agentSnapshot, error) {
 			at.Wait = &at.waits[i]
 		}
 	}
-	turns, err := v.Turns(a.ID, 1)
+	turns, err := s.ledger.Turns(a.ID, 1)
 	if err == nil && len(turns) > 0 {
 		at.last = &turns[0]
 		at.Ended, at.Failed = true, turns[0].Kind == ledger.TurnAborted
@@ -195,12 +195,12 @@ func object(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-func (l Lens) identity(a ledger.Agent) Identity {
+func (s Snapshot) identity(a ledger.Agent) Identity {
 	i := Identity{
 		AgentID: a.ID, Kind: a.Kind, Visibility: a.Visibility, Ownership: a.Ownership, ProfilePreset: a.Preset,
-		Status: "active", IsDefaultAgent: a.ID == l.facts.DefaultAgent,
+		Status: "active", IsDefaultAgent: a.ID == s.facts.DefaultAgent,
 		ParentAgentID: a.ParentID, LineageParentID: a.LineageParentID, DelegatedFromTask: a.DelegatedFromTask,
-		AgentHome: l.home(a.ID), Template: a.Template, Image: a.Image, CreatedAt: a.CreatedAt,
+		AgentHome: s.home(a.ID), Template: a.Template, Image: a.Image, CreatedAt: a.CreatedAt,
 	}
 	if a.ArchivedAt != nil {
 		i.Status = "archived"
@@ -208,34 +208,34 @@ func (l Lens) identity(a ledger.Agent) Identity {
 	return i
 }
 
-func (l Lens) home(agentID string) string {
-	if l.facts.Home == nil {
+func (s Snapshot) home(agentID string) string {
+	if s.facts.Home == nil {
 		return ""
 	}
-	return l.facts.Home(agentID)
+	return s.facts.Home(agentID)
 }
 
-func (l Lens) agentsMD(agentID string) []AgentsMD {
-	if l.facts.AgentsMD == nil {
+func (s Snapshot) agentsMD(agentID string) []AgentsMD {
+	if s.facts.AgentsMD == nil {
 		return []AgentsMD{}
 	}
-	return list(l.facts.AgentsMD(agentID))
+	return list(s.facts.AgentsMD(agentID))
 }
 
 // Model is which model an agent's next turn asks.
-func (l Lens) Model(v ledger.View, agentID string) (ModelState, error) {
-	a, err := public(v, agentID)
+func (s Snapshot) Model(agentID string) (ModelState, error) {
+	a, err := public(s.ledger, agentID)
 	if err != nil {
 		return ModelState{}, err
 	}
-	at, err := l.look(v, a)
-	return l.model(at), err
+	at, err := s.agent(a)
+	return s.model(at), err
 }
 
 // model: an override is asked alone before the runtime's fallbacks, which stay.
-func (l Lens) model(at agentSnapshot) ModelState {
-	m := ModelState{Source: ModelDefault, RuntimeDefaultModel: l.facts.Model, EffectiveModel: l.facts.Model,
-		EffectiveFallbackModels: list(l.facts.Fallbacks)}
+func (s Snapshot) model(at agentSnapshot) ModelState {
+	m := ModelState{Source: ModelDefault, RuntimeDefaultModel: s.facts.Model, EffectiveModel: s.facts.Model,
+		EffectiveFallbackModels: list(s.facts.Fallbacks)}
 	if at.agent.Model != "" {
 		m.Source, m.EffectiveModel, m.OverrideModel, m.OverrideReasoningEffort = ModelOverride, at.agent.Model,
 			at.agent.Model, at.agent.ReasoningEffort

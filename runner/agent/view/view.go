@@ -1,12 +1,11 @@
-// Package view shows what the ledger knows of agents: the wire types of the
-// control plane in snake_case, and the functions that compute each of them from
-// one snapshot.
+// Package view shows agents: the wire types of the control plane in snake_case, and
+// the functions that compute each of them from one snapshot of the ledger.
 //
-//	ledger.View ─▶ Lens.Summary, State, Events, … ─▶ JSON
+//	ledger.View ─▶ Snapshot.Summary, State, Events, … ─▶ JSON
 //
-// The invariant: whatever is shown together was true together, since it is read
-// in one read transaction; reading writes nothing and starts nothing; every list
-// has a bound. Rules (what makes an agent asleep, what it waits for) are those of
+// The invariant: values that are shown together were true together, since they are
+// read in one transaction; reading writes nothing and starts nothing; every list
+// has a bound. The rules (when an agent is asleep, what it waits for) are those of
 // package runner/agent/rules. No capability is shown: neither the token of a
 // trigger nor its URL.
 package view
@@ -51,12 +50,15 @@ type Facts struct {
 	AgentsMD func(agentID string) []AgentsMD
 }
 
-// Lens computes views of snapshots with the facts of one runtime. It holds
-// nothing else and is safe for concurrent use.
-type Lens struct{ facts Facts }
+// Snapshot computes views of one read transaction, with the facts of the runtime.
+// It is valid as long as the transaction.
+type Snapshot struct {
+	ledger ledger.View
+	facts  Facts
+}
 
-// New returns a lens.
-func New(f Facts) Lens { return Lens{facts: f} }
+// New returns the views of v.
+func New(v ledger.View, f Facts) Snapshot { return Snapshot{v, f} }
 
 // public returns an agent that may be shown by itself. Errors are *state.Error
 // with ledger.CodeNotFound or CodeAgentPrivate.

@@ -30,11 +30,11 @@ const (
 	maxCallTimeout = 24 * time.Hour
 )
 
-// Config says which servers there are. LoadConfig reads one from a file.
+// Config lists the servers. LoadConfig reads one from a file.
 type Config struct {
 	Servers map[string]Server `yaml:"servers"`
-	// RequestURLs are addresses of servers that a request may name itself: an
-	// entry allows its own address and all below it.
+	// RequestURLs are the addresses that a request may name itself: an entry allows
+	// its own address and every address below it.
 	RequestURLs []string `yaml:"request_urls"`
 }
 
@@ -65,7 +65,7 @@ type Duration time.Duration
 func (d *Duration) UnmarshalYAML(node *yaml.Node) error {
 	v, err := time.ParseDuration(node.Value)
 	if err != nil {
-		return fmt.Errorf("line %d: %.40q is no duration", node.Line, node.Value)
+		return fmt.Errorf("line %d: %.40q is not a duration", node.Line, node.Value)
 	}
 	*d = Duration(v)
 	return nil
@@ -78,7 +78,7 @@ func (d Duration) or(def time.Duration) time.Duration {
 	return time.Duration(d)
 }
 
-// Problem is one thing that is wrong with a configuration.
+// Problem is an error in a configuration.
 type Problem struct {
 	Field  string // servers.NAME.url, for example; empty for the file as a whole
 	What   string
@@ -138,43 +138,14 @@ func (s *Server) complete(name string) error {
 			Remedy: remedy}
 	}
 	if !validServer(name) {
-		return bad("", "is no name of a server",
+		return bad("", "cannot be the name of a server",
 			fmt.Sprintf("use at most %d letters, digits, '-' and single '_', and not the name host", maxServerName))
 	}
-	ways := 0
-	for _, way := range []string{s.Command, s.URL, s.Socket} {
-		if way != "" {
-			ways++
-		}
+	if err := s.checkTransport(bad); err != nil {
+		return err
 	}
-	switch {
-	case ways != 1:
-		return bad("", fmt.Sprintf("has %d of command, url and socket", ways), "give exactly one")
-	case s.Command == "" && (len(s.Args) > 0 || len(s.Env) > 0 || s.Dir != ""):
-		return bad("command", "is missing, and args, env or dir is there", "give the program")
-	case s.URL == "" && s.HeadersFile != "":
-		return bad("url", "is missing, and headers_file is there", "give the address")
-	case s.Dir != "" && !filepath.IsAbs(s.Dir):
-		return bad("dir", "is not an absolute path", "give an absolute path")
-	case s.Socket != "" && (!filepath.IsAbs(s.Socket) || len(s.Socket) > unixsocket.MaxPath):
-		return bad("socket", "is no absolute path of at most 107 bytes", "give a shorter absolute path")
-	case len(s.AllowedTools) > maxAllowed:
-		return bad("allowed_tools", fmt.Sprintf("lists %d tools, and may list %d", len(s.AllowedTools), maxAllowed),
-			"leave it out to allow all")
-	case s.CallTimeout < 0 || time.Duration(s.CallTimeout) > maxCallTimeout:
-		return bad("call_timeout", "is not within 0 and 24h", "write for example 5m")
-	case s.ConnectTimeout < 0 || time.Duration(s.ConnectTimeout) > time.Hour:
-		return bad("connect_timeout", "is not within 0 and 1h", "write for example 30s")
-	}
-	for key, value := range s.Env {
-		if key == "" || strings.ContainsAny(key, "=\x00") || strings.ContainsRune(value, 0) {
-			return bad("env", fmt.Sprintf("%.40q cannot be a variable", key), "use plain names and values")
-		}
-	}
-	if s.URL != "" {
-		if _, err := parseURL(s.URL); err != nil {
-			return bad("url", err.Error(), "write https://host/path")
-		}
+	if err := s.checkLimits(bad); err != nil {
+		return err
 	}
 	if s.HeadersFile == "" {
 		return nil
@@ -187,8 +158,56 @@ func (s *Server) complete(name string) error {
 	return nil
 }
 
-// validServer reports whether a server can have the name: names of tools begin
-// with it, and what separates it from the tool must be found again.
+// checkTransport checks how the server is reached. bad makes an error about a field.
+func (s *Server) checkTransport(bad func(field, what, remedy string) error) error {
+	ways := 0
+	for _, way := range []string{s.Command, s.URL, s.Socket} {
+		if way != "" {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return bad("", fmt.Sprintf("has %d of command, url and socket", ways), "give exactly one")
+	}
+	switch {
+	case s.Command == "" && (len(s.Args) > 0 || len(s.Env) > 0 || s.Dir != ""):
+		return bad("command", "is missing, and args, env or dir is there", "give the program")
+	case s.URL == "" && s.HeadersFile != "":
+		return bad("url", "is missing, and headers_file is there", "give the address")
+	case s.Dir != "" && !filepath.IsAbs(s.Dir):
+		return bad("dir", "is not an absolute path", "give an absolute path")
+	case s.Socket != "" && (!filepath.IsAbs(s.Socket) || len(s.Socket) > unixsocket.MaxPath):
+		return bad("socket", "is not an absolute path of at most 107 bytes", "give a shorter absolute path")
+	}
+	if s.URL != "" {
+		if _, err := parseURL(s.URL); err != nil {
+			return bad("url", err.Error(), "write https://host/path")
+		}
+	}
+	for key, value := range s.Env {
+		if key == "" || strings.ContainsAny(key, "=\x00") || strings.ContainsRune(value, 0) {
+			return bad("env", fmt.Sprintf("%.40q cannot be a variable", key), "use plain names and values")
+		}
+	}
+	return nil
+}
+
+// checkLimits checks the fields that bound what the server may do.
+func (s *Server) checkLimits(bad func(field, what, remedy string) error) error {
+	switch {
+	case len(s.AllowedTools) > maxAllowed:
+		return bad("allowed_tools", fmt.Sprintf("lists %d tools, and may list %d", len(s.AllowedTools), maxAllowed),
+			"leave it out to allow all")
+	case s.CallTimeout < 0 || time.Duration(s.CallTimeout) > maxCallTimeout:
+		return bad("call_timeout", "is not within 0 and 24h", "write for example 5m")
+	case s.ConnectTimeout < 0 || time.Duration(s.ConnectTimeout) > time.Hour:
+		return bad("connect_timeout", "is not within 0 and 1h", "write for example 30s")
+	}
+	return nil
+}
+
+// validServer reports whether a server can have the name. Names of tools begin
+// with it, so it must not contain the separator that follows it.
 func validServer(name string) bool {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 	return name != "" && len(name) <= maxServerName && strings.Trim(name, allowed) == "" &&
@@ -201,9 +220,9 @@ func parseURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil || len(raw) > 2048:
-		return nil, errors.New("is no URL")
+		return nil, errors.New("is not a URL")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, errors.New("is no http or https URL")
+		return nil, errors.New("is not an http or https URL")
 	case u.User != nil:
 		return nil, errors.New("has a name or password in it")
 	case u.Fragment != "":
@@ -228,7 +247,7 @@ func readHeaders(path string) (http.Header, error) {
 		}
 		name, value, found := strings.Cut(line, ":")
 		if err := addHeader(headers, name, strings.TrimSpace(value)); !found || err != nil {
-			return nil, fmt.Errorf("line %d is no header that may be set", number)
+			return nil, fmt.Errorf("line %d is not a header that may be set", number)
 		}
 	}
 	return headers, nil
@@ -257,8 +276,8 @@ func addHeader(headers http.Header, name, value string) error {
 	return nil
 }
 
-// readFile reads a regular file of at most limit bytes without waiting for
-// anybody to write it.
+// readFile reads a regular file of at most limit bytes. It does not wait for a
+// writer, as opening a FIFO would.
 func readFile(path string, limit int64) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -270,7 +289,7 @@ func readFile(path string, limit int64) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, errors.New("it is no plain file")
+		return nil, errors.New("it is not a regular file")
 	}
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(data)) > limit {

@@ -5,16 +5,15 @@
 //
 // A conversation of items becomes messages that take turns (see conversation),
 // with markers where a provider may cache what stays the same (see markCache).
-// What models of the API take differs from one to the next: see contract. The
-// client's types are used for the call, not for the body or the stream, so that a
-// conversation is encoded once and to the same bytes in every round; the tests
-// hold every body against them.
+// Models of the API accept different parameters: see contract. The client makes
+// the call and its authentication. Bodies and events have types of their own, for
+// reasons given at wireRequest and wireEvent; the tests compare every body with
+// the client's types.
 //
 // The invariants: an attempt that ends with Done saw message_stop and a reason to
 // stop; a call is only ended when the model ended it; and the body of a round
 // begins, but for the markers, with that of the round before. Keys and headers
-// appear in no error. The package neither retries nor remembers: those are
-// decorators' business.
+// appear in no error. The package neither retries nor keeps state; decorators do.
 package anthropic
 
 import (
@@ -44,12 +43,12 @@ const attemptTime = 7 * 24 * time.Hour
 
 // Options configure a Transport. Zero fields mean their defaults.
 type Options struct {
-	Provider     string            // models.Anthropic when empty; the first part of references
+	Provider     string            // providers.Anthropic when empty; the first part of references
 	BaseURL      string            // endpoint without /v1/messages; the gateway's when there is a SocketPath
 	APIKey       string            // required unless there is a SocketPath or KeyOptional
 	KeyOptional  bool              // the server may want no key
 	SocketPath   string            // Unix socket to dial instead of BaseURL's host
-	HTTPClient   *http.Client      // used as it is but for redirects, which are never followed
+	HTTPClient   *http.Client      // used as it is, except that redirects are never followed
 	ExtraHeaders map[string]string // sent with every request
 	IdleTimeout  time.Duration     // longest silence between events, from the request on
 }
@@ -62,8 +61,8 @@ type Transport struct {
 }
 
 // New returns a transport. It does not connect, and reads nothing from the
-// environment. A missing key is not an error here but of every call and of
-// [Transport.Check], so that a server starts without. The error, a
+// environment. A missing key is an error of every call and of [Transport.Check]
+// but not of New, so that a server starts without one. The error, a
 // *responses.Error, is about a malformed BaseURL.
 func New(opts Options) (*Transport, error) {
 	opts.Provider = cmp.Or(opts.Provider, providers.Anthropic)
@@ -106,8 +105,8 @@ func (t *Transport) Close() error { return t.endpoint.Close() }
 // a *responses.Error with code missing_credentials.
 func (t *Transport) Check(string) error { return t.endpoint.Check() }
 
-// Capabilities implements model.Capable: images and documents, no video. A form
-// of the answer is asked for in words where a model cannot be held to one.
+// Capabilities implements model.Capable: images and documents, no video. Where the
+// API cannot enforce a format of the answer, an instruction asks for it.
 func (t *Transport) Capabilities(string) model.Capabilities {
 	return model.Capabilities{Images: true, Files: true}
 }
@@ -117,8 +116,8 @@ func (t *Transport) Stream(ctx context.Context, req model.Request) iter.Seq2[mod
 	return t.endpoint.Stream(func(yield func(model.Event, error) bool) error { return t.attempt(ctx, req, yield) })
 }
 
-// attempt makes the call and yields what comes. Its errors are *model.Error
-// values, or endpoint.ErrStopped when the reader wants no more.
+// attempt makes the call and yields the events of the answer. Its errors are
+// *model.Error values, or endpoint.ErrStopped when the reader wants no more.
 func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(model.Event, error) bool) error {
 	body, beta, err := encodeRequest(t.provider, req)
 	if err != nil {
@@ -132,7 +131,7 @@ func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(m
 	if err != nil {
 		return watch.Broken(model.StageSend, err)
 	}
-	defer func() { _ = resp.Body.Close() }() // what matters of it was read
+	defer func() { _ = resp.Body.Close() }() // the body was read as far as needed
 	if err := t.endpoint.Answered(resp); err != nil {
 		return err
 	}
@@ -143,6 +142,8 @@ func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(m
 	a := newAssembly(t.provider, contractOf(req.Model), resp.Header.Get("Request-Id"), func(ev model.Event) bool {
 		return watch.Yield(yield, ev)
 	})
+	// The client's own stream bounds lines but not events, and ends a truncated answer
+	// without an error.
 	events := stream.NewDecoder(watch.Body(resp.Body), stream.SSE)
 	for data, err := range events.Events() {
 		if err != nil {
@@ -160,7 +161,7 @@ func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(m
 	return watch.Broken(model.StageBody, stream.ErrTruncated)
 }
 
-// send makes the request and returns the answer, whatever its status.
+// send makes the request and returns the answer of any status.
 func (t *Transport) send(ctx context.Context, body []byte, beta string) (*http.Response, error) {
 	var resp *http.Response
 	options := []option.RequestOption{option.WithRequestBody("application/json", body),
@@ -175,5 +176,5 @@ func (t *Transport) send(ctx context.Context, body []byte, beta string) (*http.R
 	if err != nil && (resp == nil || resp.StatusCode < 400) {
 		return nil, err
 	}
-	return resp, nil // the client's own error for a status tells less than the answer
+	return resp, nil // the client's own error for a status says less than the answer
 }

@@ -10,7 +10,9 @@ import (
 	"holon/responses"
 )
 
-// wireEvent has the keys of the events that are read.
+// wireEvent has the keys that are read of events. The client's event type replaces
+// halves of characters by U+FFFD, accepts malformed fields, and takes 8 µs for each
+// delta, twice all other work on it.
 type wireEvent struct {
 	Type         string       `json:"type"`
 	Index        int          `json:"index"`

@@ -11,7 +11,9 @@ import (
 )
 
 // wireRequest is the body of POST /v1/messages. The messages come last and the
-// rest stays the same over a turn, so that a body begins with the one before.
+// rest stays the same over a turn, so that a body begins with the one before. The
+// client's parameter type puts them before the rest, takes four times as long for 400
+// messages (1.6 ms, 0.4 ms here), and drops the order of keys in schemas.
 type wireRequest struct {
 	Model        string        `json:"model"`
 	MaxTokens    int           `json:"max_tokens"`
@@ -114,7 +116,8 @@ func encodeRequest(provider string, req model.Request) (body []byte, beta string
 	return b.Bytes(), beta, nil
 }
 
-// think says how the model is to think, and returns the effort that it is told.
+// think sets how the model thinks and returns the effort to send. It is one switch
+// over the API's rules, in their order, and so longer than most functions.
 func (w *wireRequest) think(req model.Request, c contract) (effort string) {
 	asked := ""
 	if req.Reasoning != nil && req.Reasoning.Effort != nil {
@@ -169,8 +172,8 @@ func mayThink(messages []message) bool {
 	return first.Type == typeThinking || first.Type == typeRedacted
 }
 
-// sample says how tokens are chosen, to models that can be told. The API's range
-// of temperatures ends at 1, and while a model thinks it takes none.
+// sample sets the sampling parameters for models that accept them. The API's
+// temperatures end at 1, and a model that thinks accepts none.
 func (w *wireRequest) sample(req model.Request, c contract) {
 	thinks := w.Thinking != nil && (w.Thinking.Type == "enabled" || w.Thinking.Type == "adaptive")
 	if !c.sampling || thinks {
@@ -185,30 +188,9 @@ func (w *wireRequest) sample(req model.Request, c contract) {
 	}
 }
 
-// encodeTools returns the tools and what of them may be called. Tools that are
-// not allowed are left out, since the API has no word for that; a conversation
-// with calls needs tools in any case.
+// encodeTools returns the tools and which of them may be called.
 func encodeTools(req model.Request, c contract, messages []message) ([]tool, *toolChoice) {
-	choice := &toolChoice{Type: "auto", DisableParallelToolUse: !req.ParallelToolCalls}
-	list := req.Tools
-	if req.ToolChoice.Allowed != nil {
-		list = slices.DeleteFunc(slices.Clone(list), func(t model.Tool) bool {
-			return !slices.Contains(req.ToolChoice.Allowed, t.Name)
-		})
-	}
-	switch {
-	case req.ToolChoice.Mode == "none":
-		choice = &toolChoice{Type: "none"}
-	case len(list) == 0:
-		if list = req.Tools; len(list) == 0 {
-			list = calledTools(messages)
-		}
-		choice = &toolChoice{Type: "none"}
-	case req.ToolChoice.Name != "" && c.forced:
-		choice.Type, choice.Name = "tool", plainName(req.ToolChoice.Name)
-	case (req.ToolChoice.Name != "" || req.ToolChoice.Mode == "required") && c.forced:
-		choice.Type = "any"
-	}
+	list, choice := chooseTools(req, c, messages)
 	if len(list) == 0 {
 		return nil, nil
 	}
@@ -227,11 +209,38 @@ func encodeTools(req model.Request, c contract, messages []message) ([]tool, *to
 	return out, choice
 }
 
-// forces reports whether a tool has to be called.
+// chooseTools returns the tools to offer. Tools that are not allowed are left
+// out, since the API cannot express that; a conversation with calls needs tools
+// in any case.
+func chooseTools(req model.Request, c contract, messages []message) (list []model.Tool, choice *toolChoice) {
+	choice = &toolChoice{Type: "auto", DisableParallelToolUse: !req.ParallelToolCalls}
+	list = req.Tools
+	if req.ToolChoice.Allowed != nil {
+		list = slices.DeleteFunc(slices.Clone(list), func(t model.Tool) bool {
+			return !slices.Contains(req.ToolChoice.Allowed, t.Name)
+		})
+	}
+	switch {
+	case req.ToolChoice.Mode == "none":
+		choice = &toolChoice{Type: "none"}
+	case len(list) == 0:
+		if list = req.Tools; len(list) == 0 {
+			list = calledTools(messages)
+		}
+		choice = &toolChoice{Type: "none"}
+	case req.ToolChoice.Name != "" && c.forced:
+		choice.Type, choice.Name = "tool", plainName(req.ToolChoice.Name)
+	case (req.ToolChoice.Name != "" || req.ToolChoice.Mode == "required") && c.forced:
+		choice.Type = "any"
+	}
+	return list, choice
+}
+
+// forces reports whether the model must call a tool.
 func (t *toolChoice) forces() bool { return t != nil && (t.Type == "any" || t.Type == "tool") }
 
-// calledTools returns stand-ins for the tools that the conversation shows calls
-// of.
+// calledTools returns placeholders for the tools that the conversation contains
+// calls of.
 func calledTools(messages []message) (list []model.Tool) {
 	for _, m := range messages {
 		for _, b := range m.Content {
@@ -245,8 +254,8 @@ func calledTools(messages []message) (list []model.Tool) {
 	return list
 }
 
-// encodeFormat returns the form that an answer is held to, or words that ask for
-// it where the model cannot be held to one. The turn checks what comes.
+// encodeFormat returns the format that the API enforces, or an instruction to
+// follow it for models without that ability. The turn checks the answer.
 func encodeFormat(f responses.TextFormat, c contract) (format *outputFormat, words string, err error) {
 	switch {
 	case f.Type == "json_schema" && len(f.Schema) > 0 && c.schema:

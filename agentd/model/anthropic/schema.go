@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// closedSchema returns a schema in the dialect that the API holds a model to:
-// objects are closed, and what it has no keyword for is said in the description.
-// What fits the result may still break the original, for instance a minimum; the
-// turn checks answers against that one. The same schema gives the same bytes.
+// closedSchema returns a schema in the dialect that the API enforces: objects are
+// closed, and unsupported keywords are moved to the description. An answer that
+// fits the result may violate the original, for instance a minimum; the turn
+// checks answers against the original. The same schema gives the same bytes.
 func closedSchema(raw json.RawMessage) (json.RawMessage, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber() // a number is said as it was written
+	dec.UseNumber() // numbers keep their spelling
 	var schema any
 	if err := dec.Decode(&schema); err != nil {
 		return nil, err
@@ -20,7 +20,8 @@ func closedSchema(raw json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(closed(schema))
 }
 
-// closed rewrites a schema. Its depth is bounded where requests are read.
+// closed rewrites a schema: one switch over the keywords. Its depth is bounded
+// where requests are read.
 func closed(schema any) any {
 	s, ok := schema.(map[string]any)
 	if !ok {
@@ -58,18 +59,24 @@ func closed(schema any) any {
 			rest[key] = v
 		}
 	}
-	_, named := out["properties"]
-	_, dictionary := out["additionalProperties"].(map[string]any)
-	if isObject(out["type"]) && !named && !dictionary {
-		out["properties"], named = map[string]any{}, true
-	}
-	if named {
-		out["additionalProperties"] = false
-	}
+	closeObject(out)
 	if len(rest) > 0 {
 		describe(out, rest)
 	}
 	return out
+}
+
+// closeObject forbids properties that an object schema does not name, unless the
+// schema is a dictionary.
+func closeObject(s map[string]any) {
+	_, named := s["properties"]
+	_, dictionary := s["additionalProperties"].(map[string]any)
+	if isObject(s["type"]) && !named && !dictionary {
+		s["properties"], named = map[string]any{}, true
+	}
+	if named {
+		s["additionalProperties"] = false
+	}
 }
 
 func keep(out, rest map[string]any, key string, v any, supported bool) {
@@ -110,7 +117,7 @@ func isObject(t any) bool {
 	return t == "object" || ok && slices.Contains(list, any("object"))
 }
 
-// describe says in words what has no keyword.
+// describe adds unsupported keywords to the description.
 func describe(out, rest map[string]any) {
 	words, err := json.Marshal(rest)
 	if err != nil {

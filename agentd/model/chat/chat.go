@@ -112,7 +112,7 @@ func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(m
 	if err != nil {
 		return watch.Broken(model.StageSend, err)
 	}
-	defer func() { _ = resp.Body.Close() }() // what matters of it was read
+	defer func() { _ = resp.Body.Close() }() // the body was read as far as needed
 	if err := t.endpoint.Answered(resp); err != nil {
 		return err
 	}

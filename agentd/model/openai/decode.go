@@ -28,7 +28,9 @@ func deltaKind(eventType string) model.EventKind {
 	return 0
 }
 
-// wireEvent has the keys of the other events that are read.
+// wireEvent has the keys that are read of the events other than deltas. The client's
+// event type replaces halves of characters by U+FFFD, accepts malformed fields, and
+// takes 12 µs and 13 KB for each delta, three times all other work on it.
 type wireEvent struct {
 	OutputIndex int             `json:"output_index"`
 	Delta       model.WireText  `json:"delta"`
@@ -53,7 +55,7 @@ type wireResponse struct {
 	} `json:"incomplete_details"`
 }
 
-// wireItem has the keys of the items that are read.
+// wireItem has the keys that are read of items.
 type wireItem struct {
 	CallID           string          `json:"call_id"`
 	Name             string          `json:"name"`
@@ -73,8 +75,8 @@ type wirePart struct {
 	Logprobs json.RawMessage `json:"logprobs"`
 }
 
-// logprobs reads log probabilities. What cannot be read is left out: an answer
-// does not fail for what only accompanies it.
+// logprobs reads log probabilities. Malformed ones are left out: an answer does not
+// fail because of them.
 func logprobs(raw json.RawMessage) (list []responses.LogProb) {
 	if len(raw) == 0 || json.Unmarshal(raw, &list) != nil {
 		return nil
@@ -82,7 +84,7 @@ func logprobs(raw json.RawMessage) (list []responses.LogProb) {
 	return list
 }
 
-// delta is what a delta event says.
+// delta is the content of a delta event.
 type delta struct {
 	kind  model.EventKind
 	index int // of the item in the output

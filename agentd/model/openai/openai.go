@@ -3,13 +3,12 @@
 //
 //	request ─▶ one JSON body ─▶ POST /responses ─▶ events ─▶ model.Event
 //
-// The client's types are used for the call, not for the stream: its event union
-// costs more to decode than everything else a delta goes through. Events are
-// read as bytes, and of each only the few fields that matter here.
+// The client makes the call and its authentication. Requests and events have types
+// of their own, for reasons given at wireRequest and wireEvent.
 //
 // The invariant: an attempt that ends with Done saw the provider's own terminal
-// event; whatever else ends a stream is an error. Keys and headers
-// appear in no error. The package does not retry: that is a decorator's business.
+// event; any other end of a stream is an error. Keys and headers appear in no
+// error. The package does not retry; a decorator does.
 //
 // The provider is asked to store nothing, and every request carries the whole
 // conversation.
@@ -42,7 +41,7 @@ const gatewayHost = "http://model/" // on the gateway's socket; the provider fol
 // DefaultIdleTimeout is how long a provider may be silent.
 const DefaultIdleTimeout = endpoint.DefaultIdleTimeout
 
-// maxJSON bounds an answer that is no stream, in bytes.
+// maxJSON bounds an answer that is not streamed, in bytes.
 const maxJSON = stream.MaxEvent
 
 // Options configure a Transport. Zero fields mean their defaults.
@@ -52,7 +51,7 @@ type Options struct {
 	APIKey       string            // required unless there is a SocketPath or KeyOptional
 	KeyOptional  bool              // the server may want no key
 	SocketPath   string            // Unix socket to dial instead of BaseURL's host
-	HTTPClient   *http.Client      // used as it is but for redirects, which are never followed
+	HTTPClient   *http.Client      // used as it is, except that redirects are never followed
 	ExtraHeaders map[string]string // sent with every request
 	IdleTimeout  time.Duration     // longest silence between events, from the request on
 	Whole        bool              // ask for the answer as one JSON object instead of a stream
@@ -70,9 +69,9 @@ type Transport struct {
 	freeform bool
 }
 
-// New returns a transport. It does not connect. A missing key is not an error
-// here but of every call and of [Transport.Check], so that a server starts
-// without. The error, a *responses.Error, is about a malformed BaseURL, or about
+// New returns a transport. It does not connect. A missing key is an error of every
+// call and of [Transport.Check] but not of New, so that a server starts without
+// one. The error, a *responses.Error, is about a malformed BaseURL or about
 // options that contradict each other.
 func New(opts Options) (*Transport, error) {
 	opts.Provider = cmp.Or(opts.Provider, providers.OpenAI)
@@ -138,8 +137,8 @@ func (t *Transport) Close() error { return t.endpoint.Close() }
 // a *responses.Error with code missing_credentials.
 func (t *Transport) Check(string) error { return t.endpoint.Check() }
 
-// Capabilities implements model.Capable. Which of its models take images and
-// files only the provider knows for sure; it refuses what does not fit.
+// Capabilities implements model.Capable. Only the provider knows which of its
+// models accept images and files; it refuses the others.
 func (t *Transport) Capabilities(name string) model.Capabilities {
 	return model.Capabilities{Images: true, Files: true, Freeform: t.freeform && takesGrammars(name)}
 }
@@ -149,8 +148,8 @@ func (t *Transport) Stream(ctx context.Context, req model.Request) iter.Seq2[mod
 	return t.endpoint.Stream(func(yield func(model.Event, error) bool) error { return t.attempt(ctx, req, yield) })
 }
 
-// attempt makes the call and yields what comes. Its errors are *model.Error
-// values, or endpoint.ErrStopped when the reader wants no more.
+// attempt makes the call and yields the events of the answer. Its errors are
+// *model.Error values, or endpoint.ErrStopped when the reader wants no more.
 func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(model.Event, error) bool) error {
 	body, err := t.encode(req)
 	if err != nil {
@@ -164,7 +163,7 @@ func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(m
 	if err != nil {
 		return watch.Broken(model.StageSend, err)
 	}
-	defer func() { _ = resp.Body.Close() }() // what matters of it was read
+	defer func() { _ = resp.Body.Close() }() // the body was read as far as needed
 	if err := t.endpoint.Answered(resp); err != nil {
 		return err
 	}
@@ -193,7 +192,9 @@ func isType(resp *http.Response, want string) bool {
 	return err == nil && got == want
 }
 
-// streamed reads an answer that comes in events.
+// streamed reads an answer that is a stream of events. The client's own stream
+// bounds lines but not events, ends a truncated answer without an error, and
+// takes a null error of an ordinary event for a failure.
 func (t *Transport) streamed(watch *endpoint.Attempt, body io.Reader, a *assembly) error {
 	events := stream.NewDecoder(watch.Body(body), stream.SSE)
 	for data, err := range events.Events() {
@@ -210,7 +211,7 @@ func (t *Transport) streamed(watch *endpoint.Attempt, body io.Reader, a *assembl
 	return watch.Broken(model.StageBody, stream.ErrTruncated)
 }
 
-// wholeAnswer reads an answer that comes as one JSON object.
+// wholeAnswer reads an answer that is one JSON object.
 func (t *Transport) wholeAnswer(watch *endpoint.Attempt, body io.Reader, a *assembly) error {
 	data, err := endpoint.ReadAll(watch.Body(body), maxJSON)
 	if err != nil {
@@ -219,7 +220,7 @@ func (t *Transport) wholeAnswer(watch *endpoint.Attempt, body io.Reader, a *asse
 	return t.endpoint.Garbled(a.whole(data))
 }
 
-// call sends the request and returns the answer, whatever its status.
+// call sends the request and returns the answer of any status.
 func (t *Transport) call(ctx context.Context, body []byte) (*http.Response, error) {
 	var resp *http.Response
 	_, err := t.service.New(ctx, sdk.ResponseNewParams{},
@@ -230,5 +231,5 @@ func (t *Transport) call(ctx context.Context, body []byte) (*http.Response, erro
 	if err != nil && (resp == nil || resp.StatusCode < 400) {
 		return nil, err
 	}
-	return resp, nil // the client's own error for a status tells less than the answer
+	return resp, nil // the client's own error for a status says less than the answer
 }

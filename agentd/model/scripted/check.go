@@ -10,7 +10,7 @@ import (
 	"holon/agentd/model"
 )
 
-// Bounds of a scenario beside its size.
+// Bounds of a scenario, in addition to its size.
 const (
 	maxWait   = time.Hour
 	maxRepeat = 10_000_000
@@ -68,7 +68,7 @@ func checkRounds(path string, rounds []round) error {
 			continue
 		}
 		if !idPattern.MatchString(id) {
-			return fmt.Errorf("%s[%d].id: %s is no name; use letters, digits, _ and -", path, i, excerpt(id))
+			return fmt.Errorf("%s[%d].id: %s is not a name; use letters, digits, _ and -", path, i, excerpt(id))
 		}
 		if ids[id] {
 			return fmt.Errorf("%s[%d].id: there are two rounds called %s", path, i, id)
@@ -118,10 +118,31 @@ func (s *step) check(path string, ids map[string]bool) error {
 	case s.Goto != "" && len(s.Calls) == 0:
 		return fmt.Errorf("%s.goto: a round without calls ends the turn, so nothing can follow it", path)
 	case s.Times < 0 || s.Times > 0 && s.Goto == "":
-		return fmt.Errorf("%s.times: must be at least 1 and stand beside goto", path)
+		return fmt.Errorf("%s.times: must be at least 1 and come with goto", path)
 	case s.empty():
 		return fmt.Errorf("%s: the round does nothing; give it text, calls, or another thing to do", path)
 	}
+	if err := s.checkTexts(path); err != nil {
+		return err
+	}
+	if err := s.checkCalls(path); err != nil {
+		return err
+	}
+	if err := s.Repeat.check(path + ".repeat"); err != nil {
+		return err
+	}
+	if err := s.Error.check(path + ".error"); err != nil {
+		return err
+	}
+	if err := s.Expect.check(path + ".expect"); err != nil {
+		return err
+	}
+	return oneOf(path+".stop", s.Stop, "", string(model.StopEnd), string(model.StopMaxTokens),
+		string(model.StopContentFilter))
+}
+
+// checkTexts checks the pauses and the texts of a step.
+func (s *step) checkTexts(path string) error {
 	for name, d := range map[string]time.Duration{"delay": s.Delay, "gap": s.Gap} {
 		if err := checkWait(path+"."+name, d); err != nil {
 			return err
@@ -137,6 +158,10 @@ func (s *step) check(path string, ids map[string]bool) error {
 			return err
 		}
 	}
+	return nil
+}
+
+func (s *step) checkCalls(path string) error {
 	callIDs := make(map[string]bool)
 	for i := range s.Calls {
 		if id := s.Calls[i].ID; id != "" && callIDs[id] {
@@ -147,17 +172,7 @@ func (s *step) check(path string, ids map[string]bool) error {
 			return err
 		}
 	}
-	if err := s.Repeat.check(path + ".repeat"); err != nil {
-		return err
-	}
-	if err := s.Error.check(path + ".error"); err != nil {
-		return err
-	}
-	if err := s.Expect.check(path + ".expect"); err != nil {
-		return err
-	}
-	return oneOf(path+".stop", s.Stop, "", string(model.StopEnd), string(model.StopMaxTokens),
-		string(model.StopContentFilter))
+	return nil
 }
 
 func (s *step) empty() bool {
@@ -170,7 +185,7 @@ func (c *call) check(path string) error {
 	case c.Tool == "" || len(c.Tool) > maxName:
 		return fmt.Errorf("%s.tool: a call needs the name of a tool, of at most %d characters", path, maxName)
 	case c.ID != "" && !idPattern.MatchString(c.ID):
-		return fmt.Errorf("%s.id: %s is no call id; use letters, digits, _ and -", path, excerpt(c.ID))
+		return fmt.Errorf("%s.id: %s is not a call id; use letters, digits, _ and -", path, excerpt(c.ID))
 	case c.Raw != nil && !c.Arguments.IsZero():
 		return fmt.Errorf("%s.raw: write arguments or raw, not both", path)
 	case c.Raw != nil:

@@ -3,25 +3,16 @@ package runner
 import (
 	"context"
 	"path/filepath"
-
-	"holon/runner/engine"
 )
 
 // EgressFile is the host's own record of what a container was let out to, in the
 // run's own directory (docs/guides/egress.md).
 const EgressFile = "egress.ndjson"
 
-// openEgress serves the proxy of the container, if it is to have one. Beside
-// another network, or where nothing is confined, a list of hosts would promise
-// what nobody keeps.
+// openEgress serves the proxy of the container, if it is to have one.
 func (s *Session) openEgress(ctx context.Context) (err error) {
 	if s.cfg.Egress == nil {
 		return nil
-	}
-	if !ownFiles(s.cfg.Engine) || s.cfg.Network != "" && s.cfg.Network != engine.NetworkNone {
-		return &Error{Code: CodeUsage, Param: "--allow-host",
-			Message: "the container could reach every host without it",
-			Hint:    "use it with docker and --network none, or leave it out"}
 	}
 	record := s.cfg.EgressRecord
 	if record == "" {

@@ -22,11 +22,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"time"
 
-	"holon/internal/redact"
 	"holon/internal/unixsocket"
 	"holon/responses"
 	"holon/responses/client"
@@ -36,7 +34,6 @@ import (
 	"holon/runner/gateway"
 	"holon/runner/hosttools"
 	"holon/runner/socket"
-	"holon/runner/uidpool"
 	"holon/runner/workspace"
 	"holon/skills"
 	"holon/state"
@@ -48,54 +45,6 @@ const (
 	readyTimeout = 60 * time.Second
 	StopGrace    = 10 * time.Second
 )
-
-// Config says what a session runs.
-type Config struct {
-	ID        string // of the run; part of the container's name
-	Engine    engine.Engine
-	Agentd    string // absolute path of the static agentd
-	Image     string
-	Source    *workspace.Source // nil: no working tree
-	TreeName  string            // name of the tree within the container
-	Dir       string            // private directory of the session, made by the caller
-	SocketDir string            // where sockets go; replaced when its path is too long for one
-	Model     string            // provider/model
-	Scenario  string            // file of the host that a scripted model plays, "" for none; it replaces Model
-	Fallbacks []string
-	Gateway   *gateway.Gateway  // nil when no provider is called
-	Egress    *egress.Proxy     // nil: nothing is reached beside the model
-	OnEgress  func(egress.Fact) // told of each fact about egress, one at a time; may be nil
-	Providers []string          // NAME=CONTRACT of those that the gateway leads to
-	AgentEnv  []string          // K=V for agentd, which its commands do not get
-	Skills    []string          // directories, each with a SKILL.md
-	InputDir  string            // the user's files for the turn, "" for none
-	AgentHome string            // of an agent that lives, where it works when there is no Source; "" for none
-	HostTools []hosttools.Tool  // of the host, beside those that every run has
-	SessionID string            // by which agentd knows the conversation; "": a new one
-	Env       []string          // K=V for the container and its commands
-	Secrets   *redact.Set       // known values that no record may show; nil for none
-	SecretEnv []string          // names in Env whose values agentd must not show, beside those that say so
-	Labels    map[string]string
-	Memory    int64 // bytes; 0: the default
-	NanoCPUs  int64 // 0: all
-	Network   string
-	User      *engine.User // nil: this process's user, or one of UIDs when that is root
-	UIDs      uidpool.Pool // user ids for containers of root; the zero Pool means DefaultUID:DefaultGID
-	Runtime   string       // of the engine, "" for its default
-	Accept    []string     // axes of the isolation that may be weaker than asked for
-	Log       *slog.Logger
-
-	EgressRecord string // file for the facts about egress; "": in Dir
-	NotesRecord  string // file for the agent's notes; "": in Dir
-	Version      string // of holon, told to the agent
-	MCPConfig    string // file with the MCP servers of the container; "": none
-
-	// Record, when it is not nil, is kept in RecordDir for as long as the session holds something: Start
-	// writes it before the container is made and after, with what the session holds filled in. TakeUp starts from it.
-	Record    *Record
-	RecordDir string
-	TreeCache string // cache of working trees, from which TakeUp resumes one
-}
 
 // Session is a running container with its tree. It belongs to one goroutine.
 type Session struct {
@@ -136,6 +85,9 @@ type Session struct {
 // Start prepares and starts a session: it returns when agentd answers that it
 // is ready. On error nothing is left behind.
 func Start(ctx context.Context, cfg Config) (*Session, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
 	s := &Session{cfg: cfg, id: cmp.Or(cfg.SessionID, responses.NewID(responses.PrefixSession)), peer: socket.NewPeer(),
 		exited: make(chan engine.Exit, 1)}
 	begin := time.Now()

@@ -127,6 +127,9 @@ func (s *Session) bury(ctx context.Context, found *engine.State) error {
 
 // serveAgain serves the sockets anew for the container's user.
 func (s *Session) serveAgain(ctx context.Context) error {
+	if err := s.cfg.Validate(); err != nil {
+		return err
+	}
 	// They may be gone, if a holon could remove them and not the container.
 	if err := s.makeSocketDirs(); err != nil {
 		return err

@@ -28,8 +28,11 @@ func (l *living) providers() *modelaccess.Host {
 // what was set of its confinement and its limits.
 func (l *living) configure(ctx context.Context, t pool.Turn) (cfg runner.Config, access io.Closer, err error) {
 	o := l.options
-	cfg = runner.Config{Skills: o.Skills, Network: o.Network, NanoCPUs: int64(o.CPUs * 1e9), Log: l.log,
-		Secrets: o.streams.Secrets}
+	cfg = runner.Config{
+		Log: l.log, Secrets: o.streams.Secrets,
+		Files:       runner.Files{Skills: o.Skills},
+		Confinement: runner.Confinement{Network: o.Network, NanoCPUs: int64(o.CPUs * 1e9)},
+	}
 	if cfg.Memory, err = o.Memory.Bytes(); err != nil {
 		return cfg, nil, err
 	}
@@ -69,8 +72,9 @@ func (l *living) newKeeper() (*pool.Pool, error) {
 	}
 	return pool.New(pool.Options{Home: o.Dir, Engine: l.engine, Agentd: agentd, Image: o.Image, Version: buildVersion(),
 		IdlePause: o.IdlePause, IdleStop: o.IdleStop,
-		MaxContainers: o.MaxContainers, Quota: quota, Configure: l.configure, Tools: l.tools, Secrets: o.streams.Secrets,
-		Log: l.log, SetAside: l.tell}), nil
+		MaxContainers: o.MaxContainers, Quota: quota, Configure: l.configure, Tools: l.tools,
+		Secrets: o.streams.Secrets,
+		Log:     l.log, SetAside: l.tell}), nil
 }
 
 // tell notifies the operator about an agent.

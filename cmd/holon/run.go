@@ -223,9 +223,12 @@ func runRun(ctx context.Context, o *runOptions) error {
 			Name:      o.Name,
 			Borrowing: git.Borrowing{Allow: o.AllowAlternates, StateHome: home.Dir()}},
 		Session: runner.Config{
-			Image: o.Image, Skills: o.Skills, InputDir: o.Input, MCPConfig: o.MCPConfig, Env: o.Env,
-			Secrets: o.streams.Secrets, SecretEnv: o.Secret, Network: o.Network,
-			NanoCPUs: int64(o.CPUs * 1e9), Labels: map[string]string{runner.LabelHome: home.Dir()}, Log: log,
+			Image: o.Image, Secrets: o.streams.Secrets, Labels: map[string]string{runner.LabelHome: home.Dir()},
+			Log:         log,
+			Files:       runner.Files{Skills: o.Skills, InputDir: o.Input},
+			Reach:       runner.Reach{MCPConfig: o.MCPConfig},
+			Environment: runner.Environment{Env: o.Env, SecretEnv: o.Secret},
+			Confinement: runner.Confinement{Network: o.Network, NanoCPUs: int64(o.CPUs * 1e9)},
 		},
 	}
 	if shot.Session.Memory, err = o.Memory.Bytes(); err != nil {

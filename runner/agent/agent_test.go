@@ -119,7 +119,7 @@ func (l *lab) start() {
 	}
 	l.keeper = pool.New(pool.Options{Home: l.home, Engine: eng, Agentd: agentd, Image: "none", Log: l.log,
 		Configure: func(context.Context, pool.Turn) (runner.Config, io.Closer, error) {
-			return runner.Config{Model: "scripted/scenario.yaml", Scenario: l.scenario}, nil, nil
+			return runner.Config{Models: runner.Models{Model: "scripted/scenario.yaml", Scenario: l.scenario}}, nil, nil
 		}})
 	l.runtime, err = agent.Open(ctx, agent.Config{Store: l.store, Turns: l.keeper, Homes: bareHomes{l.home},
 		Owner: responses.NewID("boot_"), Default: "main", Model: "scripted/scenario.yaml", Drain: time.Millisecond,

@@ -375,11 +375,12 @@ func (e *examination) checkAgent(ctx context.Context) []Result {
 	begin := time.Now()
 	s, err := runner.Start(ctx, runner.Config{
 		ID: id, Engine: p.eng, Agentd: agentd, Image: e.Image, Dir: dir, SocketDir: e.home.IPCDir(id),
-		Model:  "scripted/demo",
-		Labels: map[string]string{runner.LabelRole: "doctor", runner.LabelHome: e.home.Dir()}, Memory: e.Memory,
-		NanoCPUs: e.NanoCPUs,
-		User:     e.User, Runtime: e.Runtime, Accept: runner.AxisNames(), // which was judged already
-		Log: slog.New(slog.DiscardHandler), Version: e.Version,
+		Labels: map[string]string{runner.LabelRole: "doctor", runner.LabelHome: e.home.Dir()},
+		Log:    slog.New(slog.DiscardHandler), Version: e.Version,
+		Models: runner.Models{Model: "scripted/demo"},
+		// judged already
+		Confinement: runner.Confinement{Memory: e.Memory, NanoCPUs: e.NanoCPUs, User: e.User, Runtime: e.Runtime,
+			Accept: runner.AxisNames()},
 	})
 	if err != nil {
 		return one(failed(ended(ctx, err)))

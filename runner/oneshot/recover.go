@@ -129,10 +129,12 @@ func (rc *Recovery) takeUp(run *files.Run, rec *runner.Record, prior *state.Mani
 		watch = unwatched{}
 	}
 	spec := &Run{
-		Session: runner.Config{ID: run.ID(), Engine: eng, Log: rc.Log, Secrets: rc.Secrets, Dir: rec.Dir,
-			Model:  rec.Model,
-			Record: rec, RecordDir: run.Dir(), TreeCache: rc.Home.CacheDir(),
-			Labels: map[string]string{runner.LabelHome: rc.Home.Dir()}},
+		Session: runner.Config{
+			ID: run.ID(), Engine: eng, Log: rc.Log, Secrets: rc.Secrets, Dir: rec.Dir, Record: rec,
+			RecordDir: run.Dir(), Labels: map[string]string{runner.LabelHome: rc.Home.Dir()},
+			Models: runner.Models{Model: rec.Model},
+			Files:  runner.Files{TreeCache: rc.Home.CacheDir()},
+		},
 		Turn: runner.Turn{ID: rec.TurnID, Prompt: rec.Prompt, MaxRounds: m.Limits.MaxRounds,
 			MaxToolCalls: m.Limits.MaxToolCalls, MaxOutputBytes: m.Limits.MaxOutput,
 			Timeout: time.Duration(m.Limits.TimeoutMS) * time.Millisecond, Grant: rec.GrantHash,

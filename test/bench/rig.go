@@ -214,9 +214,10 @@ func (r *rig) session(gw *gateway.Gateway) (runner.Config, error) {
 		return runner.Config{}, err
 	}
 	return runner.Config{
-		ID: fmt.Sprintf("bench-%s-%d", r.id, r.next), Engine: r.engine, Agentd: r.agentd, Image: r.image,
-		TreeName: "repository",
-		Dir:      dir, SocketDir: filepath.Join(dir, "ipc"), Model: modelName, Gateway: gw,
-		Labels: map[string]string{label: r.id}, Log: slog.New(slog.DiscardHandler),
+		ID: fmt.Sprintf("bench-%s-%d", r.id, r.next), Engine: r.engine, Agentd: r.agentd, Image: r.image, Dir: dir,
+		SocketDir: filepath.Join(dir, "ipc"), Labels: map[string]string{label: r.id},
+		Log:    slog.New(slog.DiscardHandler),
+		Models: runner.Models{Model: modelName, Gateway: gw},
+		Files:  runner.Files{TreeName: "repository"},
 	}, nil
 }

@@ -136,9 +136,12 @@ func probe(t *testing.T, h *home, input, script string, proxy *egress.Proxy, wat
 		Workspace: workspace.Options{Dir: repository(t, "echo a > a"), CacheDir: stateHome.CacheDir(),
 			ContainerObjects: runner.ObjectsPath},
 		Session: runner.Config{
-			Engine: eng, Agentd: filepath.Join(programs, "agentd"), Image: baseImage, InputDir: input, Egress: proxy,
-			Model: scripted(t, "probe"), Scenario: strings.TrimPrefix(scripted(t, "probe"), "scripted/"),
+			Engine: eng, Agentd: filepath.Join(programs, "agentd"), Image: baseImage,
 			Labels: map[string]string{runner.LabelHome: stateHome.Dir()}, Log: slog.New(slog.DiscardHandler),
+			Models: runner.Models{Model: scripted(t, "probe"),
+				Scenario: strings.TrimPrefix(scripted(t, "probe"), "scripted/")},
+			Files: runner.Files{InputDir: input},
+			Reach: runner.Reach{Egress: proxy},
 		},
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

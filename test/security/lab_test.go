@@ -125,9 +125,10 @@ func (l *lab) config() runner.Config {
 		}
 	})
 	return runner.Config{
-		Engine: e, Agentd: filepath.Join(programs, "agentd"), Image: baseImage, Model: "scripted/demo",
-		InputDir: filepath.Join(programs, "input"), Labels: map[string]string{runner.LabelHome: l.home},
-		Log: slog.New(slog.DiscardHandler),
+		Engine: e, Agentd: filepath.Join(programs, "agentd"), Image: baseImage,
+		Labels: map[string]string{runner.LabelHome: l.home}, Log: slog.New(slog.DiscardHandler),
+		Models: runner.Models{Model: "scripted/demo"},
+		Files:  runner.Files{InputDir: filepath.Join(programs, "input")},
 	}
 }
 

@@ -26,7 +26,7 @@ func TestPerUserLimits(t *testing.T) {
 	e := l.config().Engine
 	begin := func(name string, args ...string) engine.Handle {
 		t.Helper()
-		uid, err := pool.Take(0, shared)
+		uid, err := pool.Take("", name, shared)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -92,10 +92,10 @@ func BenchmarkResume(b *testing.B) {
 func (l *lab) bare() *runner.Session {
 	l.t.Helper()
 	s, err := runner.Start(l.t.Context(), runner.Config{
-		ID: "bench", Engine: l.engine, Agentd: agentd, Image: image, Model: "scripted/x", Scenario: l.scenario,
-		Log: l.options().Log,
-		Dir: l.t.TempDir(), SocketDir: l.home.IPCDir("bench"), Memory: 512 << 20,
-		Labels: map[string]string{"holon.bench": "warm"},
+		ID: "bench", Engine: l.engine, Agentd: agentd, Image: image, Log: l.options().Log, Dir: l.t.TempDir(),
+		SocketDir: l.home.IPCDir("bench"), Labels: map[string]string{"holon.bench": "warm"},
+		Models:      runner.Models{Model: "scripted/x", Scenario: l.scenario},
+		Confinement: runner.Confinement{Memory: 512 << 20},
 	})
 	if err != nil {
 		l.t.Fatal(err)

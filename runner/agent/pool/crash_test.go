@@ -61,7 +61,8 @@ func child() int {
 			if url := os.Getenv(childEnv + "_PROVIDER"); url != "" {
 				return provided(url)
 			}
-			return runner.Config{Model: "scripted/x", Scenario: filepath.Join(dir, "scenario.yaml"), Memory: 512 << 20},
+			return runner.Config{Models: runner.Models{Model: "scripted/x",
+					Scenario: filepath.Join(dir, "scenario.yaml")}, Confinement: runner.Confinement{Memory: 512 << 20}},
 				nil, nil
 		},
 	})
@@ -91,8 +92,11 @@ func provided(url string) (runner.Config, io.Closer, error) {
 	if err != nil {
 		return runner.Config{}, nil, err
 	}
-	return runner.Config{Model: "lab/m", Gateway: g, Providers: []string{"lab=" + string(providers.ChatCompletions)},
-		Memory: 512 << 20}, closed(g.Close), nil
+	return runner.Config{
+		Models: runner.Models{Model: "lab/m", Gateway: g,
+			Providers: []string{"lab=" + string(providers.ChatCompletions)}},
+		Confinement: runner.Confinement{Memory: 512 << 20},
+	}, closed(g.Close), nil
 }
 
 // closed is an io.Closer.

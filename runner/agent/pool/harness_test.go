@@ -161,7 +161,8 @@ func (l *lab) options() pool.Options {
 		Home: l.home, Engine: l.engine, Agentd: agentd, Image: image, Version: "test", Secrets: l.secrets,
 		Log: slog.New(slog.DiscardHandler), Now: l.clock.Now,
 		Configure: func(context.Context, pool.Turn) (runner.Config, io.Closer, error) {
-			return runner.Config{Model: "scripted/x", Scenario: l.scenario, Memory: 512 << 20}, nil, nil
+			return runner.Config{Models: runner.Models{Model: "scripted/x", Scenario: l.scenario},
+				Confinement: runner.Confinement{Memory: 512 << 20}}, nil, nil
 		},
 	}
 }

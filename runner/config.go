@@ -1,0 +1,141 @@
+package runner
+
+import (
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"holon/internal/redact"
+	"holon/runner/egress"
+	"holon/runner/engine"
+	"holon/runner/gateway"
+	"holon/runner/hosttools"
+	"holon/runner/uidpool"
+	"holon/runner/workspace"
+)
+
+// Config says what a session runs.
+type Config struct {
+	ID        string // of the run; part of the container's name
+	Engine    engine.Engine
+	Agentd    string // absolute path of the static agentd
+	Image     string
+	Dir       string // private directory of the session, made by the caller
+	SocketDir string // where sockets go; replaced when its path is too long for one
+	SessionID string // by which agentd knows the conversation; "": a new one
+	Labels    map[string]string
+	Version   string      // of holon, sent to the agent
+	Secrets   *redact.Set // known values that no record may show; nil for none
+	Log       *slog.Logger
+
+	// Record, when it is not nil, is kept in RecordDir for as long as the session holds something: Start writes it before
+	// the container is made and after, with what the session holds filled in. TakeUp starts from it.
+	Record    *Record
+	RecordDir string
+
+	Models
+	Files
+	Reach
+	Environment
+	Confinement
+}
+
+// Models are what agentd asks.
+type Models struct {
+	Model     string // provider/model
+	Scenario  string // file of the host that a scripted model plays, "" for none; it replaces Model
+	Fallbacks []string
+	Gateway   *gateway.Gateway // nil when no provider is called
+	Providers []string         // NAME=CONTRACT of those that the gateway leads to
+}
+
+// Files are what the container sees of the host's files.
+type Files struct {
+	Source    *workspace.Source // nil: no working tree
+	TreeName  string            // name of the tree within the container
+	TreeCache string            // cache of working trees, from which TakeUp resumes one
+	Skills    []string          // directories, each with a SKILL.md
+	InputDir  string            // the user's files for the turn, "" for none
+	AgentHome string            // of a long-lived agent, where it works when there is no Source; "" for none
+}
+
+// Reach is what the container reaches through the host.
+type Reach struct {
+	Egress       *egress.Proxy     // nil: nothing but the model
+	OnEgress     func(egress.Fact) // gets each fact about egress, one at a time; may be nil
+	EgressRecord string            // file for the facts about egress; "": in Dir
+	HostTools    []hosttools.Tool  // in addition to those that every run has
+	NotesRecord  string            // file for the agent's notes; "": in Dir
+	MCPConfig    string            // file with the MCP servers of the container; "": none
+}
+
+// Environment is what agentd and its commands get as variables.
+type Environment struct {
+	Env       []string // K=V for the container and its commands
+	AgentEnv  []string // K=V for agentd alone
+	SecretEnv []string // names in Env whose values agentd must not show, in addition to those whose names say so
+}
+
+// Confinement bounds the container.
+type Confinement struct {
+	Memory   int64 // bytes; 0: the default
+	NanoCPUs int64 // 0: all
+	Network  string
+	User     *engine.User // nil: this process's user, or one of UIDs when that is root
+	UIDs     uidpool.Pool // user ids for containers of root; the zero Pool means DefaultUID:DefaultGID
+	Runtime  string       // of the engine, "" for its default
+	Accept   []string     // axes of the isolation that may be weaker than asked for
+}
+
+// Validate returns an *Error for the first value with which no session can run.
+func (c *Config) Validate() error {
+	for _, check := range []func() error{c.Files.validate, c.Environment.validate, c.Confinement.validate} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	if c.Egress == nil {
+		return nil
+	}
+	// Next to another network, or where nothing is confined, a list of hosts would bound nothing.
+	if !ownFiles(c.Engine) || c.Network != "" && c.Network != engine.NetworkNone {
+		return &Error{Code: CodeUsage, Param: "--allow-host",
+			Message: "the container could reach every host without it",
+			Hint:    "use it with docker and --network none, or leave it out"}
+	}
+	return nil
+}
+
+func (f *Files) validate() error {
+	for param, path := range map[string]string{"--input": f.InputDir, "agent home": f.AgentHome} {
+		if path != "" && !filepath.IsAbs(path) {
+			return &Error{Code: CodeUsage, Param: param, Message: fmt.Sprintf("%.200q is not an absolute path", path)}
+		}
+	}
+	return nil
+}
+
+func (e *Environment) validate() error {
+	for _, variable := range slices.Concat(e.Env, e.AgentEnv) {
+		if name, _, ok := strings.Cut(variable, "="); !ok || name == "" {
+			return &Error{Code: CodeUsage, Param: "--env", Message: "a variable for the container is not NAME=VALUE"}
+		}
+	}
+	return nil
+}
+
+func (c *Confinement) validate() error {
+	for _, name := range c.Accept {
+		if !slices.Contains(AxisNames(), name) {
+			return &Error{Code: CodeUsage, Param: "--accept-weaker", Message: fmt.Sprintf("%.60q is not checked", name),
+				Hint: "use some of " + strings.Join(AxisNames(), ", ")}
+		}
+	}
+	if c.Memory < engine.Unlimited || c.NanoCPUs < 0 {
+		return &Error{Code: CodeUsage, Message: fmt.Sprintf("%d bytes of memory or %d billionths of a CPU are not a limit",
+			c.Memory, c.NanoCPUs)}
+	}
+	return nil
+}

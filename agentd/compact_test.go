@@ -14,6 +14,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/openai"
 	"holon/responses"
+	"holon/responses/conform/schema"
 )
 
 // compaction is an answer of POST /responses/compact.
@@ -41,12 +42,10 @@ func (h *harness) compact(body string) compaction {
 			h.t.Errorf("an item has no id: %+v", item)
 		}
 	}
-	if doc, err := document(); err != nil {
+	if doc, err := schema.Official(); err != nil {
 		h.t.Error(err)
-	} else if doc != nil {
-		if err := doc.Object("CompactResource", a.body); err != nil {
-			h.t.Error(err)
-		}
+	} else if err := doc.Object("CompactResource", a.body); err != nil {
+		h.t.Error(err)
 	}
 	return c
 }

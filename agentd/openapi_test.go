@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"io/fs"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,20 +14,10 @@ import (
 	"holon/responses/stream"
 )
 
-// document is the protocol's own OpenAPI document, which lies beside the
-// module; nil where it does not.
-var document = sync.OnceValues(func() (*schema.Document, error) {
-	path := filepath.Join("..", "..", "shared", "openresponses", "openapi.json")
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return schema.Load(path)
-})
-
 // validator checks every answer that a test reads to its end by the document
 // that the server gives of itself. Those of POST /responses it checks further:
 // streams by the rules of package conform, and all JSON by the protocol's own
-// document where that is at hand.
+// document.
 type validator struct {
 	t    *testing.T
 	next http.RoundTripper
@@ -76,16 +63,15 @@ func (b *tee) Read(p []byte) (int, error) {
 }
 
 func (v *validator) check(contentType string, body []byte) {
-	doc, err := document()
+	doc, err := schema.Official()
 	if err != nil {
 		v.t.Error(err)
+		return
 	}
 	framing, err := stream.FramingOf(contentType)
 	if err != nil { // JSON
-		if doc != nil {
-			if err := doc.Object("ResponseResource", body); err != nil {
-				v.t.Error(err)
-			}
+		if err := doc.Object("ResponseResource", body); err != nil {
+			v.t.Error(err)
 		}
 		return
 	}
@@ -93,7 +79,7 @@ func (v *validator) check(contentType string, body []byte) {
 		v.t.Errorf("%v\n%.3000s", err, body)
 	}
 	for data, err := range stream.Events(bytes.NewReader(body), framing) {
-		if err == nil && doc != nil {
+		if err == nil {
 			err = doc.Event(data)
 		}
 		if err != nil {
@@ -104,9 +90,6 @@ func (v *validator) check(contentType string, body []byte) {
 }
 
 func TestAnswersAreValidated(t *testing.T) {
-	if doc, err := document(); doc == nil {
-		t.Skipf("the OpenAPI document is absent (%v)", err)
-	}
 	for name, check := range map[string]func(*validator){
 		"a response": func(v *validator) { v.check("application/json", []byte(`{"object":"response"}`)) },
 		"an event": func(v *validator) {

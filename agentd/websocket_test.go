@@ -23,6 +23,7 @@ import (
 	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/conform"
+	"holon/responses/conform/schema"
 	"holon/responses/turns"
 )
 
@@ -36,12 +37,11 @@ func TestSocketConformance(t *testing.T) {
 	if len(cases) < 10 {
 		t.Fatalf("only %d cases are left", len(cases))
 	}
-	target := conform.Target{BaseURL: "http://agentd/v1", Socket: h.cfg.Server.Socket, Model: ref}
-	if doc, err := document(); err != nil {
+	doc, err := schema.Official()
+	if err != nil {
 		t.Fatal(err)
-	} else if doc != nil {
-		target.Schemas = doc
 	}
+	target := conform.Target{BaseURL: "http://agentd/v1", Socket: h.cfg.Server.Socket, Model: ref, Schemas: doc}
 	t.Run("unix", func(t *testing.T) { conform.Run(t, target, cases) })
 	target.BaseURL, target.Socket = "http://"+h.tcp, ""
 	t.Run("tcp", func(t *testing.T) { conform.Run(t, target, cases) })

@@ -19,6 +19,7 @@ import (
 	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/conform"
+	"holon/responses/conform/schema"
 	"holon/responses/turns"
 )
 
@@ -38,12 +39,11 @@ func TestConformance(t *testing.T) {
 		return c.ID != "streaming-response" && !strings.HasPrefix(c.ID, "accepts/") &&
 			!strings.HasPrefix(c.ID, "streams/ndjson") && !strings.HasPrefix(c.ID, "errors/unknown")
 	})
-	target := conform.Target{BaseURL: "http://agentd", Socket: h.cfg.Server.Socket, Model: ref}
-	if doc, err := document(); err != nil {
+	doc, err := schema.Official()
+	if err != nil {
 		t.Fatal(err)
-	} else if doc != nil {
-		target.Schemas = doc
 	}
+	target := conform.Target{BaseURL: "http://agentd", Socket: h.cfg.Server.Socket, Model: ref, Schemas: doc}
 	t.Run("unix", func(t *testing.T) { conform.Run(t, target, cases) })
 	target.BaseURL = "http://agentd/v1"
 	t.Run("unix, v1", func(t *testing.T) { conform.Run(t, target, cases) })

@@ -2,105 +2,46 @@ package responses_test
 
 import (
 	"encoding/json"
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
+	"maps"
+	"slices"
 	"testing"
 
-	"github.com/getkin/kin-openapi/openapi3"
-
 	"holon/responses"
+	"holon/responses/conform/schema"
 )
 
-// document loads the protocol's own OpenAPI document, which lies beside the
-// module, or skips the test where it does not.
-func document(t *testing.T) *openapi3.T {
+// document is the protocol's own OpenAPI document.
+func document(t *testing.T) *schema.Document {
 	t.Helper()
-	dir, err := os.Getwd()
+	doc, err := schema.Official()
 	if err != nil {
 		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		} else if filepath.Dir(dir) == dir {
-			t.Fatal("no go.mod above the test's directory")
-		}
-		dir = filepath.Dir(dir)
-	}
-	path := filepath.Join(dir, "..", "shared", "openresponses", "openapi.json")
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("the OpenAPI document is absent: %s", path)
-	}
-	doc, err := openapi3.NewLoader().LoadFromFile(path)
-	if err != nil {
-		t.Fatalf("load %s: %v", path, err)
 	}
 	return doc
 }
 
-// eventSchemas maps each event type to its schema.
-func eventSchemas(t *testing.T, doc *openapi3.T) map[string]*openapi3.Schema {
-	t.Helper()
-	schemas := make(map[string]*openapi3.Schema)
-	for name, ref := range doc.Components.Schemas {
-		if !strings.HasSuffix(name, "StreamingEvent") {
-			continue
-		}
-		typ := ref.Value.Properties["type"].Value
-		if len(typ.Enum) != 1 {
-			t.Fatalf("%s has no single type: %v", name, typ.Enum)
-		}
-		schemas[typ.Enum[0].(string)] = ref.Value
-	}
-	return schemas
-}
-
-func validate(schema *openapi3.Schema, data []byte) error {
-	var v any
-	if err := json.Unmarshal(data, &v); err != nil {
-		return err
-	}
-	return schema.VisitJSON(v, openapi3.EnableJSONSchema2020(), openapi3.MultiErrors())
-}
-
 func TestEventsFitTheOpenAPIDocument(t *testing.T) {
-	schemas := eventSchemas(t, document(t))
-	if len(schemas) != 24 {
-		t.Fatalf("the document has %d events, want 24", len(schemas))
-	}
-	seen := make(map[string]bool)
+	doc := document(t)
+	seen := map[string]bool{responses.EventError: true} // no stream has it
 	for name := range streams {
 		for _, line := range record(t, name).lines {
-			typ := responses.EventType(line)
-			schema, ok := schemas[typ]
-			if !ok {
-				t.Fatalf("%s: the document has no event %q", name, typ)
+			if err := doc.Event(line); err != nil {
+				t.Errorf("%s: %v", name, err)
 			}
-			if err := validate(schema, line); err != nil {
-				t.Errorf("%s: %s\n%v", name, line, err)
-			}
-			seen[typ] = true
+			seen[responses.EventType(line)] = true
 		}
 	}
-	delete(schemas, responses.EventError)
-	for typ := range schemas {
-		if !seen[typ] {
-			t.Errorf("no stream shows %s", typ)
-		}
+	if got, want := slices.Sorted(maps.Keys(seen)), doc.Events(); !slices.Equal(got, want) {
+		t.Errorf("the streams show %v, want %v", got, want)
 	}
 	// The check itself must be able to fail.
-	if err := validate(schemas[responses.EventTextDelta],
-		[]byte(`{"type":"response.output_text.delta","sequence_number":"1"}`)); err == nil {
+	if err := doc.Event([]byte(`{"type":"response.output_text.delta","sequence_number":"1"}`)); err == nil {
 		t.Error("a broken event was accepted")
 	}
 }
 
 func TestResponsesFitTheOpenAPIDocument(t *testing.T) {
 	doc := document(t)
-	schema := doc.Components.Schemas["ResponseResource"].Value
 	for _, body := range []string{
 		`{}`,
 		`{"tool_choice":{"type":"function","name":"f"},"tools":[{"type":"function","name":"f"}]}`,
@@ -118,8 +59,8 @@ func TestResponsesFitTheOpenAPIDocument(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := validate(schema, b); err != nil {
-			t.Errorf("echo of %s\n%s\n%v", body, b, err)
+		if err := doc.Object("ResponseResource", b); err != nil {
+			t.Errorf("echo of %s: %v", body, err)
 		}
 	}
 	// The check must be able to fail, deep within as well.
@@ -128,10 +69,9 @@ func TestResponsesFitTheOpenAPIDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if validate(schema, broken) == nil {
+	if doc.Object("ResponseResource", broken) == nil {
 		t.Error("a response with a foreign item was accepted")
 	}
-	items := doc.Components.Schemas["ItemField"].Value
 	for _, item := range []responses.Item{
 		&responses.Message{ID: "msg_1", Role: responses.RoleUser,
 			Content: []responses.Part{responses.InputText("x"), {Type: responses.PartInputImage},
@@ -144,8 +84,8 @@ func TestResponsesFitTheOpenAPIDocument(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := validate(items, b); err != nil {
-			t.Errorf("%s\n%v", b, err)
+		if err := doc.Object("ItemField", b); err != nil {
+			t.Error(err)
 		}
 	}
 }

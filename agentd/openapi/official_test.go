@@ -2,12 +2,8 @@ package openapi_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,25 +15,16 @@ import (
 	"holon/responses/conform/schema"
 )
 
-// official loads the protocol's own document, which lies beside the repository.
+// official loads the facts of the protocol's own document.
 func official(t *testing.T) (map[string]any, *schema.Document) {
 	t.Helper()
-	path := filepath.Join("..", "..", "..", "shared", "openresponses", "openapi.json")
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("the OpenAPI document is absent: it belongs beside the repository, at " +
-			"../shared/openresponses/openapi.json")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	var whole struct {
 		Components struct{ Schemas map[string]any }
 	}
-	if err := json.Unmarshal(data, &whole); err != nil {
+	if err := json.Unmarshal(schema.Facts(), &whole); err != nil {
 		t.Fatal(err)
 	}
-	doc, err := schema.Parse(data)
+	doc, err := schema.Official()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,10 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -130,7 +127,10 @@ func drawBody(t *rapid.T) string {
 // fits the protocol's own schemas; its deltas alone rebuild the final response;
 // and the output, sent back, is what the turn left in its history.
 func TestEveryTurn(t *testing.T) {
-	doc := document(t)
+	doc, err := schema.Official()
+	if err != nil {
+		t.Fatal(err)
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		calls := 0
 		m := &moody{cut: -1}
@@ -163,7 +163,7 @@ func TestEveryTurn(t *testing.T) {
 		}
 		seen := make(map[string]bool)
 		for _, line := range s.stream {
-			if show || doc == nil {
+			if show {
 				break // the protocol's schemas know no items of ours
 			}
 			typ := responses.EventType([]byte(line))
@@ -312,22 +312,6 @@ func sameHistory(t *rapid.T, s *stage) {
 	if diff := cmp.Diff(x, y); diff != "" {
 		t.Fatalf("the history and the output differ (-history +output):\n%s", diff)
 	}
-}
-
-// document loads the protocol's own document, nil where it is not beside the
-// module.
-func document(t *testing.T) *schema.Document {
-	t.Helper()
-	path := filepath.Join("..", "..", "..", "shared", "openresponses", "openapi.json")
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		t.Logf("events are not held against the protocol's schemas, which are absent: %s", path)
-		return nil
-	}
-	doc, err := schema.Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return doc
 }
 
 // However a provider tears its text apart, every byte arrives.

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -197,16 +196,10 @@ func (l *serverLog) tail() string {
 	return strings.Join(l.lines, "\n")
 }
 
-// document is the protocol's OpenAPI document, which lies beside the module; nil
-// where it does not.
+// document is the protocol's own OpenAPI document.
 func document(t *testing.T) conform.Schemas {
 	t.Helper()
-	path := filepath.Join("..", "..", "..", "shared", "openresponses", "openapi.json")
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		t.Logf("nothing is validated by the OpenAPI document: %s is absent", path)
-		return nil
-	}
-	doc, err := schema.Load(path)
+	doc, err := schema.Official()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (passed b
 	fs.StringVar(&target.Socket, "unix", "", "Unix `socket` to reach the server by")
 	fs.StringVar(&target.Model, "model", "", "model that answers")
 	fs.StringVar(&target.Token, "token", os.Getenv("OPENRESPONSES_API_KEY"), "bearer `token`")
-	document := fs.String("openapi", "", "the protocol's OpenAPI `document`, to validate all JSON by")
+	document := fs.String("openapi", "",
+		"another OpenAPI `document` of the protocol to validate all JSON by")
 	kind := fs.String("kind", "", "only cases of this `kind`: official, protocol, service, extension")
 	filter := fs.String("filter", "", "only cases with these comma-separated `ids`")
 	list := fs.Bool("list", false, "list the cases and send nothing")
@@ -68,11 +69,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (passed b
 		}
 		return true, nil
 	}
+	schemas, err := schema.Official()
 	if *document != "" {
-		if target.Schemas, err = schema.Load(*document); err != nil {
-			return false, err
-		}
+		schemas, err = schema.Load(*document)
 	}
+	if err != nil {
+		return false, err
+	}
+	target.Schemas = schemas
 	suite := conform.New(target)
 	defer suite.Close()
 	return report(stdout, suite.All(ctx, cases)), nil

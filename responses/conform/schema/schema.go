@@ -1,15 +1,20 @@
-// Package schema validates what a server sends by an OpenAPI document: the
-// protocol's own, which is not part of this module, or the one that the server
-// gives of itself. It is for tests alone.
+// Package schema validates what a server sends by an OpenAPI document: the facts
+// of the protocol's own, which openresponses.json holds, or the one that the
+// server serves. It is for tests alone.
 package schema
+
+//go:generate sh -c "go run derive.go < \"$OPENRESPONSES_DOCUMENT\" > openresponses.json"
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -30,6 +35,16 @@ const (
 	location   = "file:///openapi.json" // a name, nothing is read from there
 	components = "/components/schemas/"
 )
+
+//go:embed openresponses.json
+var facts []byte
+
+// Official returns the facts of the protocol's own document: the names, types,
+// required keys, words and bounds of its schemas.
+var Official = sync.OnceValues(func() (*Document, error) { return Parse(facts) })
+
+// Facts returns the text of the document of Official.
+func Facts() []byte { return bytes.Clone(facts) }
 
 // Load reads the document at path.
 func Load(path string) (*Document, error) {
@@ -119,8 +134,8 @@ func (d *Document) At(pointer string, data []byte) error {
 	return nil
 }
 
-// Events returns the number of event types that the document has.
-func (d *Document) Events() int { return len(d.events) }
+// Events returns the event types that the document has, in order.
+func (d *Document) Events() []string { return slices.Sorted(maps.Keys(d.events)) }
 
 // Object validates data by the component of that name.
 func (d *Document) Object(component string, data []byte) error {

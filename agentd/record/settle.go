@@ -52,10 +52,6 @@ func (s *Store) SettleTurn(id string, cause *responses.Error, now func() time.Ti
 		return "", fmt.Errorf("settle response %s: %w", id, err)
 	}
 	h := stored.Header
-	if err := s.release(s.openPath(id), filepath.Join(h.TurnDir, turns.EventsFile),
-		filepath.Join(h.TurnDir, turns.RuntimeFile), filepath.Join(h.TurnDir, turns.RecordFile)); err != nil {
-		return "", fmt.Errorf("settle response %s: %w", id, errors.Join(err, trajectory.Close()))
-	}
 	if err := s.settle(trajectory, stored, cause, now()); err != nil {
 		return "", fmt.Errorf("settle response %s: %w", id, errors.Join(err, trajectory.Close()))
 	}
@@ -81,9 +77,9 @@ func (s *Store) settle(t *Trajectory, stored *Stored, cause *responses.Error, no
 		if err := t.Finish(resp); err != nil {
 			return err
 		}
-		if err := t.file.Sync(); err != nil {
-			return fmt.Errorf("sync trajectory: %w", err)
-		}
+	}
+	if err := t.Sync(); err != nil {
+		return err
 	}
 	return s.settleRecord(h, resp, stored.Said, now)
 }
@@ -150,7 +146,7 @@ func (s *Store) settleRecord(h Header, resp responses.Response, said []turns.Inp
 	// Commands could write the old record, so a broken one is no reason to give up.
 	if old, err := ReadRecord(h.TurnDir); err == nil && old.TurnID == h.TurnID {
 		if old.Status == resp.Status && old.Status.Terminal() {
-			return nil
+			return durable.SyncDir(h.TurnDir) // a kill may have come before that
 		}
 		rec = *old
 	}
@@ -200,8 +196,11 @@ func endFacts(h Header, resp responses.Response) (Totals, error) {
 	if err != nil && err != errStop {
 		return totals, err
 	}
-	if err := log.cut(good); err != nil || ended {
+	if err := log.cut(good); err != nil {
 		return totals, err
+	}
+	if ended {
+		return totals, log.Flush()
 	}
 	ev := closingFact(h, resp)
 	ev.Sequence = seq + 1

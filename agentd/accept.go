@@ -75,27 +75,18 @@ func (s *Server) admit(p *plan, source string) (*job, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
 	}
-	ticket, err := s.lanes.admit(p.sessionID)
+	ticket, err := s.queue.Admit(p.sessionID)
 	if err != nil {
 		s.running.Done()
 		return nil, err
 	}
 	j, err := s.record(p, ticket, source)
 	if err != nil {
-		s.giveUp(ticket)
+		s.queue.Leave(ticket)
 		s.running.Done()
 		return nil, err
 	}
 	return j, nil
-}
-
-// giveUp returns a ticket whose turn could not begin.
-func (s *Server) giveUp(t *ticket) {
-	done, cancel := context.WithCancel(context.Background())
-	cancel()
-	if s.lanes.wait(done, t) == nil {
-		s.lanes.leave(t)
-	}
 }
 
 // launch runs an admitted turn in a goroutine of its own, and returns a view of

@@ -67,14 +67,14 @@ func (s *Server) compact(ctx context.Context, req *responses.Request, h http.Hea
 	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Turns.Timeout, turn.ErrTimeout)
 	defer cancel()
 	defer context.AfterFunc(s.lifetime, cancel)() // at the end of the grace of a shutdown
-	ticket, err := s.compactions.admit(responses.NewID(responses.PrefixCompaction))
+	ticket, err := s.compactions.Admit(responses.NewID(responses.PrefixCompaction))
 	if err != nil {
 		return nil, err
 	}
-	if err := s.compactions.wait(ctx, ticket); err != nil {
+	if err := s.compactions.Wait(ctx, ticket); err != nil {
 		return nil, s.interrupted(ctx)
 	}
-	defer s.compactions.leave(ticket)
+	defer s.compactions.Leave(ticket)
 	h.Set(headerShouldRetry, "false")
 	return s.shorten(ctx, compaction.Summarizer{Transport: transport, Model: name, Guidance: value(req.Instructions),
 		CacheKey: value(req.PromptCacheKey)}, parts)

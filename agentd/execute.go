@@ -12,7 +12,7 @@ import (
 	"holon/responses/turns"
 )
 
-// run waits for the turn's lane, runs it and commits it.
+// run waits for the turn's place in the queue, runs it and commits it.
 func (s *Server) run(ctx context.Context, lt *liveTurn, j *job) {
 	defer j.offer.Release()
 	log := s.log.With("turn", j.turnID, "session", j.sessionID)
@@ -114,14 +114,14 @@ func (s *Server) keepSettling(ctx context.Context) {
 	}
 }
 
-// execute runs the turn loop within the turn's lane and limits. The error is
+// execute runs the turn loop when its turn has come, within its limits. The error is
 // not nil only when the turn could not be recorded any further.
 func (s *Server) execute(ctx context.Context, j *job) (turn.Result, error) {
 	waited := s.parts.Now()
-	if err := s.lanes.wait(ctx, j.ticket); err != nil {
+	if err := s.queue.Wait(ctx, j.ticket); err != nil {
 		return turn.Result{}, j.endQueued(err)
 	}
-	defer s.lanes.leave(j.ticket)
+	defer s.queue.Leave(j.ticket)
 	ctx, cancel := context.WithTimeoutCause(ctx, j.limits.time, turn.ErrTimeout)
 	defer cancel()
 	if limit := j.limits.output; limit > 0 {

@@ -14,7 +14,7 @@ func (s *Server) getHealth(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) Health() turns.Health {
 	h := turns.Health{Status: turns.HealthReady, Version: s.parts.Version, Engine: turns.EngineAgentd,
 		Models: s.parts.Models.Models(), Instance: s.instance, Skills: s.enabled, MCP: s.parts.MCP.Health()}
-	h.ActiveTurns, h.QueuedTurns = s.lanes.load()
+	h.ActiveTurns, h.QueuedTurns = s.queue.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining {
@@ -31,7 +31,7 @@ type stopping struct {
 }
 
 func (s *Server) postShutdown(w http.ResponseWriter, _ *http.Request) {
-	running, queued := s.lanes.load()
+	running, queued := s.queue.Load()
 	writeJSON(w, http.StatusAccepted, stopping{turns.HealthDraining, running, queued})
 	s.Shutdown()
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"holon/agentd/activation"
+	"holon/agentd/admission"
 	"holon/agentd/prompt"
 	"holon/agentd/record"
 	"holon/agentd/turn"
@@ -15,7 +16,7 @@ import (
 // job is a recorded turn, ready to run.
 type job struct {
 	*plan
-	ticket  *ticket
+	ticket  *admission.Ticket
 	rec     *record.Turn
 	emitter *responses.Emitter
 	scope   turns.Scope
@@ -29,10 +30,10 @@ type job struct {
 
 // record writes the turn down and opens its stream. Once that is acknowledged, the
 // turn exists.
-func (s *Server) record(p *plan, t *ticket, source string) (*job, error) {
+func (s *Server) record(p *plan, t *admission.Ticket, source string) (*job, error) {
 	now := s.parts.Now()
 	resp := responses.NewResponse(responses.NewID(responses.PrefixResponse), p.modelRef, now.Unix(), p.req)
-	if !t.started() {
+	if !t.Started() {
 		resp.Status = responses.StatusQueued
 	}
 	rec := turns.NewRecord(p.sessionID, p.turnID, &resp, p.req.Digest, s.instance, s.parts.Version, now)
@@ -56,7 +57,7 @@ func (s *Server) record(p *plan, t *ticket, source string) (*job, error) {
 	j.inbox = &inbox{rec: written, scope: j.scope}
 	submitted := turns.Submitted{Source: source, ResponseID: resp.ID, PreviousResponseID: p.req.PreviousResponseID,
 		RequestDigest: p.req.Digest}
-	if err = written.Event(j.scope.TurnSubmitted(submitted, !t.started())); err == nil {
+	if err = written.Event(j.scope.TurnSubmitted(submitted, !t.Started())); err == nil {
 		j.emitter, err = responses.NewEmitter(resp, written.Sink())
 	}
 	if err == nil {

@@ -1,7 +1,7 @@
 // Package agentd is the agent server that lives in a container: Open Responses
 // over a Unix socket in front of one turn loop with container tools.
 //
-//	client ─▶ routes ─▶ accept ─▶ lanes ─▶ turn ─▶ model, tools
+//	client ─▶ routes ─▶ accept ─▶ queue ─▶ turn ─▶ model, tools
 //	   ▲                  │                  │
 //	   └── follow ◀── events.ndjson ◀── record
 //
@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"holon/agentd/activation"
+	"holon/agentd/admission"
 	"holon/agentd/compaction"
 	"holon/agentd/config"
 	"holon/agentd/mcp"
@@ -86,12 +87,12 @@ type Server struct {
 	store    *record.Store
 	sessions *activation.Sessions
 	sealer   *compaction.Sealer
-	lanes    *lanes
+	queue    *admission.Queue
 	sockets  *websocket.Connections
 	learned  learned
 
 	logs        *logBytes
-	compactions *lanes // apart from turns
+	compactions *admission.Queue // apart from turns
 
 	describe func() description // the OpenAPI document, made when it is first asked for
 
@@ -114,9 +115,10 @@ type Server struct {
 func Open(cfg config.Config, parts Parts) (*Server, error) {
 	s := &Server{
 		cfg: cfg, parts: parts, log: parts.Log, instance: responses.NewID(responses.PrefixInstance),
-		sealer: compaction.NewSealer(cfg.Dirs.State),
-		lanes:  newLanes(cfg.Turns.Concurrency, cfg.Turns.QueueLimit), compactions: newLanes(maxCompactions, cfg.Turns.QueueLimit),
-		sockets: websocket.New(), shutdown: make(chan struct{}),
+		sealer:      compaction.NewSealer(cfg.Dirs.State),
+		queue:       admission.NewQueue(cfg.Turns.Concurrency, cfg.Turns.QueueLimit),
+		compactions: admission.NewQueue(maxCompactions, cfg.Turns.QueueLimit),
+		sockets:     websocket.New(), shutdown: make(chan struct{}),
 		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn),
 		unsettled: make(map[string]*responses.Error), broke: make(chan struct{}, 1),
 	}
@@ -264,7 +266,7 @@ func (s *Server) drain() {
 		return
 	case <-time.After(s.cfg.Turns.Grace):
 	}
-	running, queued := s.lanes.load()
+	running, queued := s.queue.Load()
 	s.log.Warn("ending turns at the end of the grace", "running", running, "queued", queued)
 	s.stop(turn.ErrShutdown)
 	<-done

@@ -35,6 +35,7 @@ var own = []struct {
 	{"agentd/process", []string{"internal/..."}, "it starts programs and knows nothing of what they are for"},
 	{"agentd/config", []string{"agentd/process", "internal/...", "skills"},
 		"settings are checked before anything starts"},
+	{"agentd/admission", []string{"responses"}, "when a turn may run depends on nothing in it"},
 	{"agentd/websocket", []string{"responses"}, "connections carry messages and frames, and know no turn"},
 	{"agentd/forward", nil, "it passes bytes on and knows nothing of what they are"},
 	{"agentd/turntoken", nil, "it carries a value from the request to where it is sent"},

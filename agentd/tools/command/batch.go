@@ -11,15 +11,15 @@ import (
 	"holon/agentd/tools"
 )
 
-// BatchArgs are the arguments of ExecCommandBatch.
-type BatchArgs struct {
-	Items       []BatchItem `json:"items" jsonschema:"the commands, run one after the other; at most 12"`
+// batchArgs are the arguments of ExecCommandBatch.
+type batchArgs struct {
+	Items       []batchItem `json:"items" jsonschema:"the commands, run one after the other; at most 12"`
 	StopOnError bool        `json:"stop_on_error,omitempty" jsonschema:"skip the rest after a command that does not exit with 0; default false"`
 }
 
-// BatchItem is one command of a batch: an ExecCommand without terminal, input
+// batchItem is one command of a batch: an ExecCommand without terminal, input
 // and task.
-type BatchItem struct {
+type batchItem struct {
 	Cmd             string `json:"cmd" jsonschema:"the shell command; several lines are allowed"`
 	Workdir         string `json:"workdir,omitempty" jsonschema:"directory to run in, relative to the root of the working tree (the default)"`
 	Shell           string `json:"shell,omitempty" jsonschema:"shell to use; default bash, or sh where there is no bash"`
@@ -31,42 +31,42 @@ type BatchItem struct {
 const batchDescription = `Runs up to 12 shell commands one after the other and returns the outcome of each. Use it for short independent commands, such as looking at several files.
 Each runs in a shell of its own; cd and variables do not carry over. No command of a batch becomes a task: one that runs longer than its yield_time_ms is ended. For a terminal, input or a long run use ExecCommand.`
 
-// ItemStatus is what became of a command of a batch.
-type ItemStatus string
+// itemStatus is what became of a command of a batch.
+type itemStatus string
 
 // The states of an item.
 const (
-	ItemCompleted ItemStatus = "completed" // exit status 0
-	ItemFailed    ItemStatus = "failed"    // another status, not started, or not ended by itself
-	ItemRejected  ItemStatus = "rejected"  // its arguments are wrong; it was not started
-	ItemSkipped   ItemStatus = "skipped"   // an item before it stopped the batch
+	itemCompleted itemStatus = "completed" // exit status 0
+	itemFailed    itemStatus = "failed"    // another status, not started, or not ended by itself
+	itemRejected  itemStatus = "rejected"  // its arguments are wrong; it was not started
+	itemSkipped   itemStatus = "skipped"   // an item before it stopped the batch
 )
 
-// KindNonzeroExit is the error kind of an item that ended with another status
+// kindNonzeroExit is the error kind of an item that ended with another status
 // than 0. It has a result all the same.
-const KindNonzeroExit = "nonzero_exit"
+const kindNonzeroExit = "nonzero_exit"
 
-// Batch is the canonical result of ExecCommandBatch (recovered types, 11.4).
-type Batch struct {
-	ItemCount      int    `json:"item_count"`
-	CompletedCount int    `json:"completed_count"`
-	FailedCount    int    `json:"failed_count"`
-	RejectedCount  int    `json:"rejected_count"`
-	SkippedCount   int    `json:"skipped_count"`
-	StopOnError    bool   `json:"stop_on_error"`
-	Items          []Item `json:"items"`
+// batchResult is the canonical result of ExecCommandBatch (recovered types, 11.4).
+type batchResult struct {
+	ItemCount      int          `json:"item_count"`
+	CompletedCount int          `json:"completed_count"`
+	FailedCount    int          `json:"failed_count"`
+	RejectedCount  int          `json:"rejected_count"`
+	SkippedCount   int          `json:"skipped_count"`
+	StopOnError    bool         `json:"stop_on_error"`
+	Items          []itemResult `json:"items"`
 }
 
-// Item is the outcome of one command of a batch.
-type Item struct {
-	Index        int            `json:"index"` // from 0
-	Cmd          string         `json:"cmd"`
-	Status       ItemStatus     `json:"status"`
-	Result       *Completed     `json:"result,omitempty"`
-	ErrorKind    string         `json:"error_kind,omitempty"`
-	ErrorMessage string         `json:"error_message,omitempty"`
-	ErrorDetails map[string]any `json:"error_details,omitempty"`
-	DurationMS   *int64         `json:"duration_ms,omitempty"`
+// itemResult is the outcome of one command of a batch.
+type itemResult struct {
+	Index        int              `json:"index"` // from 0
+	Cmd          string           `json:"cmd"`
+	Status       itemStatus       `json:"status"`
+	Result       *completedResult `json:"result,omitempty"`
+	ErrorKind    string           `json:"error_kind,omitempty"`
+	ErrorMessage string           `json:"error_message,omitempty"`
+	ErrorDetails map[string]any   `json:"error_details,omitempty"`
+	DurationMS   *int64           `json:"duration_ms,omitempty"`
 }
 
 type batchTool struct {
@@ -75,12 +75,12 @@ type batchTool struct {
 }
 
 func newBatch(c *commands) (tools.Tool, error) {
-	def, err := define[BatchArgs](BatchName, batchDescription, map[string]func(*jsonschema.Schema){
+	def, err := define[batchArgs](batchName, batchDescription, map[string]func(*jsonschema.Schema){
 		"items": func(s *jsonschema.Schema) {
-			s.MinItems, s.MaxItems = new(1), new(MaxBatch)
+			s.MinItems, s.MaxItems = new(1), new(maxBatch)
 			item := s.Items.Properties
 			notEmpty(item["cmd"])
-			between(1, float64(MaxYield.Milliseconds()))(item["yield_time_ms"])
+			between(1, float64(maxYield.Milliseconds()))(item["yield_time_ms"])
 			atLeast(1)(item["max_output_tokens"])
 		},
 	})
@@ -92,16 +92,16 @@ func (t *batchTool) Definition() tools.Definition { return t.def }
 
 // Run implements tools.Tool.
 func (t *batchTool) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Output {
-	args, bad := tools.Decode[BatchArgs](call)
+	args, bad := tools.Decode[batchArgs](call)
 	if bad != nil {
 		return tools.Fail(bad)
 	}
 	share := max(env.Policy.Budget(0)/len(args.Items), minShare)
 	most := max(env.Policy.Budget(1<<30)/len(args.Items), minShare)
-	b := Batch{ItemCount: len(args.Items), StopOnError: args.StopOnError}
+	b := batchResult{ItemCount: len(args.Items), StopOnError: args.StopOnError}
 	stopped := false
 	for i, it := range args.Items {
-		out := Item{Index: i, Cmd: tools.Clip(it.Cmd, maxItemCmd), Status: ItemSkipped}
+		out := itemResult{Index: i, Cmd: tools.Clip(it.Cmd, maxItemCmd), Status: itemSkipped}
 		if !stopped {
 			tokens := share
 			if it.MaxOutputTokens > 0 {
@@ -110,7 +110,7 @@ func (t *batchTool) Run(ctx context.Context, env tools.Env, call tools.Call) too
 			t.item(ctx, env, it, tokens, &out)
 		}
 		b.count(out)
-		stopped = stopped || args.StopOnError && out.Status != ItemCompleted || ctx.Err() != nil
+		stopped = stopped || args.StopOnError && out.Status != itemCompleted || ctx.Err() != nil
 	}
 	if ctx.Err() != nil {
 		return tools.Fail(&tools.Error{
@@ -128,54 +128,54 @@ const minShare = 200
 const maxItemCmd = 2000
 
 // item runs one command and fills in its outcome.
-func (t *batchTool) item(ctx context.Context, env tools.Env, it BatchItem, tokens int, out *Item) {
+func (t *batchTool) item(ctx context.Context, env tools.Env, it batchItem, tokens int, out *itemResult) {
 	r := request{
 		cmd: it.Cmd, workdir: it.Workdir, shell: it.Shell, login: it.Login, tokens: tokens,
-		timeout: milliseconds(it.YieldTimeMS, DefaultYield), log: fmt.Sprintf("%d-", out.Index),
+		timeout: milliseconds(it.YieldTimeMS, defaultYield), log: fmt.Sprintf("%d-", out.Index),
 	}
 	l, bad := r.resolve(env)
 	if bad != nil {
-		out.fail(ItemRejected, bad)
+		out.fail(itemRejected, bad)
 		return
 	}
 	began := time.Now()
 	p, bad := t.start(env, &l)
 	if bad != nil {
-		out.fail(ItemFailed, bad)
+		out.fail(itemFailed, bad)
 		return
 	}
 	done := complete{l, wait(ctx, p)}
 	out.DurationMS = new(time.Since(began).Milliseconds())
 	if e := done.failure(env); e != nil {
-		out.fail(ItemFailed, e)
+		out.fail(itemFailed, e)
 		return
 	}
 	result := done.project(env.Artifacts)
-	out.Status, out.Result = ItemCompleted, &result
+	out.Status, out.Result = itemCompleted, &result
 	if result.ExitStatus != 0 {
-		out.Status, out.ErrorKind, out.ErrorMessage = ItemFailed, KindNonzeroExit, done.summary()
+		out.Status, out.ErrorKind, out.ErrorMessage = itemFailed, kindNonzeroExit, done.summary()
 	}
 }
 
-func (i *Item) fail(status ItemStatus, e *tools.Error) {
+func (i *itemResult) fail(status itemStatus, e *tools.Error) {
 	i.Status, i.ErrorKind, i.ErrorMessage, i.ErrorDetails = status, e.Kind, e.Message, e.Details
 }
 
-func (b *Batch) count(i Item) {
+func (b *batchResult) count(i itemResult) {
 	b.Items = append(b.Items, i)
 	switch i.Status {
-	case ItemCompleted:
+	case itemCompleted:
 		b.CompletedCount++
-	case ItemFailed:
+	case itemFailed:
 		b.FailedCount++
-	case ItemRejected:
+	case itemRejected:
 		b.RejectedCount++
-	case ItemSkipped:
+	case itemSkipped:
 		b.SkippedCount++
 	}
 }
 
-func (b *Batch) summary() string {
+func (b *batchResult) summary() string {
 	text := fmt.Sprintf("%d of %s completed", b.CompletedCount, counted(b.ItemCount, "command"))
 	for _, c := range []struct {
 		n    int
@@ -197,7 +197,7 @@ func counted(n int, what string) string {
 
 // Render implements tools.Renderer.
 func (t *batchTool) Render(canonical tools.Result, policy tools.RenderPolicy) string {
-	batch, ok := decoded[Batch](canonical)
+	batch, ok := decoded[batchResult](canonical)
 	if !ok {
 		return canonical.SummaryText
 	}
@@ -210,13 +210,13 @@ func (t *batchTool) Render(canonical tools.Result, policy tools.RenderPolicy) st
 }
 
 // render keeps the boundaries between items visible.
-func (i *Item) render(b *strings.Builder, policy tools.RenderPolicy) {
+func (i *itemResult) render(b *strings.Builder, policy tools.RenderPolicy) {
 	fmt.Fprintf(b, "\n[%d] %s\n", i.Index+1, tools.Clip(i.Cmd, 300))
 	switch {
 	case i.Result != nil:
 		fmt.Fprintf(b, "Process exited with code %d\n", i.Result.ExitStatus)
 		i.Result.renderOutput(b, policy)
-	case i.Status == ItemSkipped:
+	case i.Status == itemSkipped:
 		b.WriteString("skipped\n")
 	default:
 		fmt.Fprintf(b, "%s, %s: %s\n", i.Status, i.ErrorKind, i.ErrorMessage)

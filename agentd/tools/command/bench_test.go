@@ -93,12 +93,12 @@ func BenchmarkExecInterleaved(b *testing.B) {
 
 func BenchmarkBatchOfTwelve(b *testing.B) {
 	h := newHarness(b)
-	items := make([]map[string]any, MaxBatch)
+	items := make([]map[string]any, maxBatch)
 	for i := range items {
 		items[i] = map[string]any{"cmd": "true"}
 	}
 	for b.Loop() {
-		if o := h.call(b, b.Context(), BatchName, map[string]any{"items": items}); o.Canonical.Error != nil {
+		if o := h.call(b, b.Context(), batchName, map[string]any{"items": items}); o.Canonical.Error != nil {
 			b.Fatal(o.Canonical.Error)
 		}
 	}
@@ -116,7 +116,7 @@ func BenchmarkTerminalEcho(b *testing.B) {
 			b.StartTimer()
 		}
 		word := fmt.Sprintf("word%d", i)
-		h.call(b, b.Context(), InputName, map[string]any{"task_id": id, "input": word + "\n"})
+		h.call(b, b.Context(), inputName, map[string]any{"task_id": id, "input": word + "\n"})
 		for strings.Count(h.output(b, id, false).Task.OutputPreview, word+"\n") < 2 { // the echo and cat's own
 			runtime.Gosched()
 		}
@@ -138,7 +138,7 @@ func BenchmarkHundredTasks(b *testing.B) {
 		}
 		runtime.GC()
 		b.ReportMetric(float64(resident(b)-before)/100, "KB/task")
-		for _, t := range result[wire.List](b, h.call(b, b.Context(), ListName, map[string]any{})).Tasks {
+		for _, t := range result[wire.List](b, h.call(b, b.Context(), listName, map[string]any{})).Tasks {
 			h.call(b, b.Context(), StopName, map[string]any{"task_id": t.ID, "force": true})
 		}
 	}
@@ -161,7 +161,7 @@ func resident(b *testing.B) (kb int) {
 // What the envelope costs without a process.
 func BenchmarkEnvelope(b *testing.B) {
 	h := newHarness(b)
-	call := tools.Call{ID: "c", Name: ListName}
+	call := tools.Call{ID: "c", Name: listName}
 	for b.Loop() {
 		if o := h.reg.Run(b.Context(), h.env, call); o.Canonical.Error != nil {
 			b.Fatal(o.Canonical.Error)

@@ -28,36 +28,36 @@ import (
 // Names of the tools.
 const (
 	ExecName   = "ExecCommand"
-	BatchName  = "ExecCommandBatch"
-	ListName   = "TaskList"
-	StatusName = "TaskStatus"
+	batchName  = "ExecCommandBatch"
+	listName   = "TaskList"
+	statusName = "TaskStatus"
 	OutputName = "TaskOutput"
-	InputName  = "TaskInput"
+	inputName  = "TaskInput"
 	StopName   = "TaskStop"
 )
 
 // Kinds of errors of this family beside those of package tools.
 const (
-	KindTimeout      = "command_timeout"
-	KindSpawn        = "command_spawn_failed"
-	KindWorkdir      = "workdir_not_found"
-	KindTaskNotFound = "task_not_found"
-	KindTaskLimit    = "task_limit_reached"
+	kindTimeout      = "command_timeout"
+	kindSpawn        = "command_spawn_failed"
+	kindWorkdir      = "workdir_not_found"
+	kindTaskNotFound = "task_not_found"
+	kindTaskLimit    = "task_limit_reached"
 )
 
 // Bounds of the arguments.
 const (
-	DefaultYield = 30 * time.Second
-	MaxYield     = time.Hour
-	DefaultWait  = 30 * time.Second // of TaskOutput
-	MaxWait      = time.Hour
-	// MaxCommandBytes stays below the kernel's limit of 128 KiB for one argument.
-	MaxCommandBytes = 120_000
-	MaxBatch        = 12
+	defaultYield = 30 * time.Second
+	maxYield     = time.Hour
+	defaultWait  = 30 * time.Second // of TaskOutput
+	maxWait      = time.Hour
+	// maxCommandBytes stays below the kernel's limit of 128 KiB for one argument.
+	maxCommandBytes = 120_000
+	maxBatch        = 12
 )
 
-// DefaultTaskTime is how long a task may run.
-const DefaultTaskTime = 24 * time.Hour
+// defaultTaskTime is how long a task may run.
+const defaultTaskTime = 24 * time.Hour
 
 // Starter starts commands; *process.Supervisor is one.
 type Starter interface {
@@ -70,7 +70,7 @@ type Options struct {
 	// Tasks takes over what still runs when its caller stops waiting. Without it
 	// there are no tasks: such a command is ended, and the task tools are missing.
 	Tasks    *tasks.Manager
-	TaskTime time.Duration // 0 means DefaultTaskTime
+	TaskTime time.Duration // 0 means defaultTaskTime
 	// StreamBytes is how much of each stream a log file holds; 0 means
 	// process.DefaultLogBytes.
 	StreamBytes int64
@@ -80,7 +80,7 @@ type Options struct {
 func New(o Options) ([]tools.Tool, error) {
 	c := &commands{starter: o.Starter, tasks: o.Tasks, taskTime: o.TaskTime, streamBytes: o.StreamBytes}
 	if c.taskTime <= 0 {
-		c.taskTime = DefaultTaskTime
+		c.taskTime = defaultTaskTime
 	}
 	makers := []func(*commands) (tools.Tool, error){newExec, newBatch}
 	if c.tasks != nil {

@@ -21,8 +21,8 @@ const (
 	startNew     = "start_new"
 )
 
-// ExecArgs are the arguments of ExecCommand.
-type ExecArgs struct {
+// execArgs are the arguments of ExecCommand.
+type execArgs struct {
 	Cmd             string `json:"cmd" jsonschema:"the shell command; several lines are allowed"`
 	Workdir         string `json:"workdir,omitempty" jsonschema:"directory to run in, relative to the root of the working tree (the default)"`
 	Shell           string `json:"shell,omitempty" jsonschema:"shell to use, such as sh, bash or zsh, by name or absolute path; default bash, or sh where there is no bash"`
@@ -53,8 +53,8 @@ func newExec(c *commands) (tools.Tool, error) {
 	if c.tasks == nil {
 		description = execAloneDescription
 	}
-	def, err := define[ExecArgs](ExecName, description, map[string]func(*jsonschema.Schema){
-		"cmd": notEmpty, "yield_time_ms": between(1, float64(MaxYield.Milliseconds())), "max_output_tokens": atLeast(1),
+	def, err := define[execArgs](ExecName, description, map[string]func(*jsonschema.Schema){
+		"cmd": notEmpty, "yield_time_ms": between(1, float64(maxYield.Milliseconds())), "max_output_tokens": atLeast(1),
 		"duplicate_policy": func(s *jsonschema.Schema) { s.Enum = []any{reuseRunning, startNew} },
 	})
 	return &execTool{c, def}, err
@@ -65,14 +65,14 @@ func (t *execTool) Definition() tools.Definition { return t.def }
 
 // Run implements tools.Tool.
 func (t *execTool) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Output {
-	args, bad := tools.Decode[ExecArgs](call)
+	args, bad := tools.Decode[execArgs](call)
 	if bad != nil {
 		return tools.Fail(bad)
 	}
 	r := request{
 		cmd: args.Cmd, workdir: args.Workdir, shell: args.Shell, login: args.Login, tty: args.TTY,
 		input: args.AcceptsInput,
-		yield: milliseconds(args.YieldTimeMS, DefaultYield), tokens: env.Policy.Budget(args.MaxOutputTokens),
+		yield: milliseconds(args.YieldTimeMS, defaultYield), tokens: env.Policy.Budget(args.MaxOutputTokens),
 		timeout: t.taskTime,
 	}
 	l, bad := r.resolve(env)
@@ -148,7 +148,7 @@ type promoted struct {
 
 // Project implements tools.Projector.
 func (p promoted) Project(tools.Policy, *tools.Artifacts) (any, error) {
-	r := Promoted{Disposition: PromotedToTask, TaskHandle: handle(p.task)}
+	r := promotedResult{Disposition: promotedToTask, TaskHandle: handle(p.task)}
 	if text, cut := preview.Joined(p.stdout, p.stderr, previewBytes(p.tokens)); text != "" {
 		r.InitialOutputPreview, r.InitialOutputTruncated = &text, cut
 	}
@@ -160,8 +160,8 @@ func handle(s wire.Snapshot) wire.Handle {
 }
 
 func alreadyRunning(task wire.Snapshot) tools.Output {
-	return tools.Output{Summary: "the same command is already running as a task", Result: plain{Already{
-		Disposition: AlreadyRunning, TaskHandle: handle(task), Command: task.Command, Summary: task.Summary,
+	return tools.Output{Summary: "the same command is already running as a task", Result: plain{alreadyResult{
+		Disposition: duplicateRun, TaskHandle: handle(task), Command: task.Command, Summary: task.Summary,
 		Instructions: "Read it with TaskOutput or stop it with TaskStop; pass duplicate_policy start_new to start another.",
 	}}}
 }
@@ -176,7 +176,7 @@ func (c complete) notAdopted(env tools.Env, err error) tools.Output {
 	}
 	switch {
 	case errors.Is(err, tasks.ErrTooMany):
-		e.Kind, e.RecoveryHint = KindTaskLimit,
+		e.Kind, e.RecoveryHint = kindTaskLimit,
 			fmt.Sprintf("stop tasks that are not needed with %s, then call again", StopName)
 	case errors.Is(err, tasks.ErrClosed):
 		e.Kind, e.RecoveryHint, e.Retryable = tools.KindCanceled, "the runtime is shutting down; do not start anything",
@@ -188,22 +188,22 @@ func (c complete) notAdopted(env tools.Env, err error) tools.Output {
 // Render implements tools.Renderer.
 func (t *execTool) Render(canonical tools.Result, policy tools.RenderPolicy) string {
 	r, ok := decoded[struct {
-		Disposition Disposition `json:"disposition"`
+		Disposition disposition `json:"disposition"`
 	}](canonical)
 	if !ok {
 		return canonical.SummaryText
 	}
 	switch r.Disposition {
-	case PromotedToTask:
-		if p, ok := decoded[Promoted](canonical); ok {
+	case promotedToTask:
+		if p, ok := decoded[promotedResult](canonical); ok {
 			return p.render()
 		}
-	case AlreadyRunning:
-		if a, ok := decoded[Already](canonical); ok {
+	case duplicateRun:
+		if a, ok := decoded[alreadyResult](canonical); ok {
 			return a.render()
 		}
-	case CompletedRun:
-		if c, ok := decoded[Completed](canonical); ok {
+	case completedRun:
+		if c, ok := decoded[completedResult](canonical); ok {
 			return c.render(policy)
 		}
 	}

@@ -103,7 +103,7 @@ func TestErrors(t *testing.T) {
 		{map[string]any{"cmd": ""}, tools.KindInvalidInput, "cmd"},
 		{map[string]any{"cmd": " \n"}, tools.KindInvalidInput, "cmd"},
 		{map[string]any{"cmd": "a\x00b"}, tools.KindInvalidInput, "cmd"},
-		{map[string]any{"cmd": strings.Repeat("x", MaxCommandBytes+1)}, tools.KindInvalidInput, "cmd"},
+		{map[string]any{"cmd": strings.Repeat("x", maxCommandBytes+1)}, tools.KindInvalidInput, "cmd"},
 		{map[string]any{"cmd": []string{"ls"}}, tools.KindInvalidInput, "cmd"},
 		{map[string]any{"cmd": "ls", "tty": "yes"}, tools.KindInvalidInput, "tty"},
 		{map[string]any{"cmd": "ls", "timeout_ms": 1000}, tools.KindInvalidInput, "timeout_ms"},
@@ -112,17 +112,17 @@ func TestErrors(t *testing.T) {
 		{map[string]any{"cmd": "ls", "duplicate_policy": "never"}, tools.KindInvalidInput, "duplicate_policy"},
 		{map[string]any{"cmd": "ls", "shell": "python3"}, tools.KindInvalidInput, "shell"},
 		{map[string]any{"cmd": "ls", "shell": "./bash"}, tools.KindInvalidInput, "shell"},
-		{map[string]any{"cmd": "ls", "shell": "/nowhere/bash"}, KindSpawn, "shell"},
+		{map[string]any{"cmd": "ls", "shell": "/nowhere/bash"}, kindSpawn, "shell"},
 		{map[string]any{"cmd": "ls", "workdir": "../other-repo"}, tools.KindRootViolation, "workdir"},
 		{map[string]any{"cmd": "ls", "workdir": "/etc"}, tools.KindRootViolation, "workdir"},
 		{map[string]any{"cmd": "ls", "workdir": "sub/../.."}, tools.KindRootViolation, "workdir"},
 		{map[string]any{"cmd": "ls", "workdir": "out"}, tools.KindRootViolation, "workdir"},
 		{map[string]any{"cmd": "ls", "workdir": "abs"}, tools.KindRootViolation, "workdir"},
 		{map[string]any{"cmd": "ls", "workdir": "file"}, tools.KindRootViolation, "workdir"},
-		{map[string]any{"cmd": "ls", "workdir": "a\x00b"}, KindWorkdir, "workdir"},
-		{map[string]any{"cmd": "ls", "workdir": "none"}, KindWorkdir, "workdir"},
-		{map[string]any{"cmd": "ls", "workdir": "plain"}, KindWorkdir, "workdir"},
-		{map[string]any{"cmd": "ls", "workdir": "plain/x"}, KindWorkdir, "workdir"},
+		{map[string]any{"cmd": "ls", "workdir": "a\x00b"}, kindWorkdir, "workdir"},
+		{map[string]any{"cmd": "ls", "workdir": "none"}, kindWorkdir, "workdir"},
+		{map[string]any{"cmd": "ls", "workdir": "plain"}, kindWorkdir, "workdir"},
+		{map[string]any{"cmd": "ls", "workdir": "plain/x"}, kindWorkdir, "workdir"},
 	}
 	for _, tt := range tests {
 		o := h.run(t, tt.args)
@@ -138,7 +138,7 @@ func TestTimeoutKeepsTheOutput(t *testing.T) {
 	h := newHarness(t, withoutTasks)
 	o := h.run(t, map[string]any{"cmd": "echo begun; echo trouble >&2; exec sleep 300", "yield_time_ms": 300})
 	e := o.Canonical.Error
-	if e == nil || e.Kind != KindTimeout || o.Canonical.Result != nil {
+	if e == nil || e.Kind != kindTimeout || o.Canonical.Result != nil {
 		t.Fatalf("%+v", o.Canonical)
 	}
 	if e.Details["stdout_preview"] != "begun\n" || e.Details["stderr_preview"] != "trouble\n" ||
@@ -212,7 +212,7 @@ func TestDiagnostics(t *testing.T) {
 		{": " + strings.Repeat("x", softThreshold), false, false, true},
 	}
 	for _, tt := range tests {
-		var r Completed
+		var r completedResult
 		if err := json.Unmarshal(h.run(t, map[string]any{"cmd": tt.cmd}).Canonical.Result, &r); err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func TestGigabyteOnOneLine(t *testing.T) {
 	o := h.run(t, map[string]any{"cmd": fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x; echo ok >&2; exit 4`, size),
 		"yield_time_ms": 600_000})
 	runtime.ReadMemStats(&after)
-	r := result[Completed](t, o)
+	r := result[completedResult](t, o)
 	// All that was ever allocated, freed since or not: ends of each stream that
 	// fill a preview, the previews, and the envelope. Not a copy of the output.
 	if took := after.TotalAlloc - before.TotalAlloc; took > 8<<20 {
@@ -91,7 +91,7 @@ func TestForkBomb(t *testing.T) {
 			}
 			if h.tasks != nil {
 				stop := h.call(t, t.Context(), StopName,
-					map[string]any{"task_id": result[Promoted](t, o).TaskHandle.TaskID, "force": true})
+					map[string]any{"task_id": result[promotedResult](t, o).TaskHandle.TaskID, "force": true})
 				if r := result[wire.StopResult](t, stop); !r.Task.Status.Terminal() ||
 					!strings.Contains(stop.Rendered, "killed") {
 					t.Errorf("%s", stop.Rendered)
@@ -175,7 +175,7 @@ func TestTaskOutputThatWasNotKept(t *testing.T) {
 	id := h.promote(t, map[string]any{"cmd": "seq 1 10000; read x; echo done >&2; read x",
 		"accepts_input": true}).TaskHandle.TaskID
 	h.until(t, id, "\n10000\n") // before the other stream can take a byte of the budget
-	h.call(t, t.Context(), InputName, map[string]any{"task_id": id, "input": "\n"})
+	h.call(t, t.Context(), inputName, map[string]any{"task_id": id, "input": "\n"})
 	h.until(t, id, "done\n")
 	const note = "Note: stdout: the log file holds the first 1000 of 48894 bytes: the files of the turn may take no " +
 		"more of the disk\n"
@@ -183,7 +183,7 @@ func TestTaskOutputThatWasNotKept(t *testing.T) {
 		map[string]any{"task_id": id, "block": false}); !strings.Contains(o.Rendered, note) {
 		t.Errorf("while it runs: %s", o.Rendered[max(0, len(o.Rendered)-600):])
 	}
-	h.call(t, t.Context(), InputName, map[string]any{"task_id": id, "input": "\n"})
+	h.call(t, t.Context(), inputName, map[string]any{"task_id": id, "input": "\n"})
 	if o := h.call(t, t.Context(), OutputName, map[string]any{"task_id": id}); !strings.Contains(o.Rendered, note) {
 		t.Errorf("after its end: %s", o.Rendered[max(0, len(o.Rendered)-600):])
 	}

@@ -52,9 +52,9 @@ func (r request) resolve(env tools.Env) (launch, *tools.Error) {
 }
 
 func (r request) check() *tools.Error {
-	if len(r.cmd) > MaxCommandBytes {
+	if len(r.cmd) > maxCommandBytes {
 		return tools.InvalidInput("cmd", fmt.Sprintf("the command is %d bytes; the limit is %d", len(r.cmd),
-			MaxCommandBytes),
+			maxCommandBytes),
 			"write long scripts or data to a file first, with ApplyPatch, and run that")
 	}
 	if strings.ContainsRune(r.cmd, 0) {
@@ -102,13 +102,13 @@ func workdir(tree, wish string) (string, *tools.Error) {
 	}
 	root, err := roots.Open(tree)
 	if err != nil {
-		return "", &tools.Error{Kind: KindWorkdir, Message: "the working tree cannot be opened: " + err.Error(),
+		return "", &tools.Error{Kind: kindWorkdir, Message: "the working tree cannot be opened: " + err.Error(),
 			RecoveryHint: "report this to the operator"}
 	}
 	defer root.Close()
 	fi, err := root.Stat(rel)
 	missing := &tools.Error{
-		Kind: KindWorkdir, Details: violation.Details,
+		Kind: kindWorkdir, Details: violation.Details,
 		RecoveryHint: "omit workdir, or list the directories that exist, for example with: ls -d */",
 	}
 	switch {
@@ -188,7 +188,7 @@ func previewBytes(tokens int) int { return max(tokens*tools.BytesPerToken, previ
 
 func spawnError(err error, cmd, dir string) *tools.Error {
 	e := &tools.Error{
-		Kind: KindSpawn, Message: "the command could not be started: " + err.Error(),
+		Kind: kindSpawn, Message: "the command could not be started: " + err.Error(),
 		Details: map[string]any{"cmd": tools.Clip(cmd, 300), "workdir": dir},
 	}
 	switch start, _ := errors.AsType[*process.StartError](err); {

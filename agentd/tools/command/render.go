@@ -14,14 +14,14 @@ import (
 // The textual receipts of the family: the outcome first, then the output as it
 // is, then where the rest is and what to do next.
 
-func (r Completed) render(policy tools.RenderPolicy) string {
+func (r completedResult) render(policy tools.RenderPolicy) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Process exited with code %d\n", r.ExitStatus)
 	r.renderOutput(&b, policy)
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func (r Completed) renderOutput(b *strings.Builder, policy tools.RenderPolicy) {
+func (r completedResult) renderOutput(b *strings.Builder, policy tools.RenderPolicy) {
 	if r.Signal != 0 {
 		fmt.Fprintf(b, "(command was killed by signal %d (%s))\n", r.Signal, unix.SignalName(unix.Signal(r.Signal)))
 	}
@@ -73,7 +73,7 @@ func file(b *strings.Builder, name, path string, policy tools.RenderPolicy) {
 	fmt.Fprintf(b, "%s: %s\n", name, path)
 }
 
-func (p Promoted) render() string {
+func (p promotedResult) render() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Command promoted to background task\nTask: %s\n", p.TaskHandle.TaskID)
 	if p.InitialOutputPreview == nil {
@@ -85,7 +85,7 @@ func (p Promoted) render() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func (a Already) render() string {
+func (a alreadyResult) render() string {
 	return fmt.Sprintf("Command is already running as a task\nTask: %s\n%s", a.TaskHandle.TaskID, a.Instructions)
 }
 

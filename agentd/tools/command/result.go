@@ -19,22 +19,22 @@ const (
 	stderrLog = "stderr.log"
 )
 
-// Disposition says what became of a command. It decides which of the three
+// disposition says what became of a command. It decides which of the three
 // results follows; their fields are never mixed.
-type Disposition string
+type disposition string
 
 // The dispositions of ExecCommand.
 const (
-	CompletedRun   Disposition = "completed"        // Completed: it ran to its own end
-	PromotedToTask Disposition = "promoted_to_task" // Promoted: it still runs, as a task
-	AlreadyRunning Disposition = "already_running"  // Already: a task runs the same command
+	completedRun   disposition = "completed"        // completedResult: it ran to its own end
+	promotedToTask disposition = "promoted_to_task" // promotedResult: it still runs, as a task
+	duplicateRun   disposition = "already_running"  // alreadyResult: a task runs the same command
 )
 
-// Completed is the canonical result of a command that has ended (recovered types,
+// completedResult is the canonical result of a command that has ended (recovered types,
 // 11.4). Previews are null where nothing was printed. An artifact is named by its
 // index.
-type Completed struct {
-	Disposition    Disposition      `json:"disposition"`
+type completedResult struct {
+	Disposition    disposition      `json:"disposition"`
 	ExitStatus     int              `json:"exit_status"` // 128+n after signal n
 	Signal         int              `json:"signal,omitempty"`
 	StdoutPreview  *string          `json:"stdout_preview"` // with a terminal, of both streams
@@ -44,29 +44,29 @@ type Completed struct {
 	StdoutArtifact *int             `json:"stdout_artifact,omitempty"`
 	StderrArtifact *int             `json:"stderr_artifact,omitempty"`
 	Notes          []string         `json:"notes,omitempty"`
-	Diagnostics    *Diagnostics     `json:"command_diagnostics,omitempty"`
+	Diagnostics    *diagnostics     `json:"command_diagnostics,omitempty"`
 }
 
-// Promoted is the canonical result of a command that became a task.
-type Promoted struct {
-	Disposition            Disposition `json:"disposition"`
+// promotedResult is the canonical result of a command that became a task.
+type promotedResult struct {
+	Disposition            disposition `json:"disposition"`
 	TaskHandle             wire.Handle `json:"task_handle"`
 	InitialOutputPreview   *string     `json:"initial_output_preview"`
 	InitialOutputTruncated bool        `json:"initial_output_truncated"`
 }
 
-// Already is the canonical result of a command that a task runs already.
-type Already struct {
-	Disposition  Disposition   `json:"disposition"`
+// alreadyResult is the canonical result of a command that a task runs already.
+type alreadyResult struct {
+	Disposition  disposition   `json:"disposition"`
 	TaskHandle   wire.Handle   `json:"task_handle"`
 	Command      *wire.Command `json:"command"`
 	Summary      string        `json:"summary"`
 	Instructions string        `json:"instructions"`
 }
 
-// Diagnostics describe a command that is better written another way; absent for
+// diagnostics describe a command that is better written another way; absent for
 // ordinary ones.
-type Diagnostics struct {
+type diagnostics struct {
 	CmdPreview               string `json:"cmd_preview"`
 	CmdCharCount             int    `json:"cmd_char_count"`
 	CmdEstimatedTokens       int    `json:"cmd_estimated_tokens"`
@@ -105,7 +105,7 @@ func (c complete) failure(env tools.Env) *tools.Error {
 	case c.result.TimedOut:
 		limit := c.timeout.Milliseconds()
 		return &tools.Error{
-			Kind:    KindTimeout,
+			Kind:    kindTimeout,
 			Message: fmt.Sprintf("the command was ended after %d ms; everything it started is gone", limit),
 			Details: c.details(env, map[string]any{"timeout_ms": limit}),
 			RecoveryHint: "raise yield_time_ms if it needs longer, make it do less, or make sure that it neither " +
@@ -149,8 +149,8 @@ func (c complete) Project(_ tools.Policy, artifacts *tools.Artifacts) (any, erro
 	return c.project(artifacts), nil
 }
 
-func (c complete) project(artifacts *tools.Artifacts) Completed {
-	r := Completed{Disposition: CompletedRun, ExitStatus: c.result.ExitCode, Signal: int(c.result.Signal),
+func (c complete) project(artifacts *tools.Artifacts) completedResult {
+	r := completedResult{Disposition: completedRun, ExitStatus: c.result.ExitCode, Signal: int(c.result.Signal),
 		Diagnostics: c.diagnostics(), Artifacts: []tools.Artifact{}}
 	r.StdoutPreview, r.StderrPreview, r.Truncated = preview.Streams(c.result.Stdout, c.result.Stderr,
 		previewBytes(c.tokens))
@@ -191,9 +191,9 @@ func (c complete) notes() (notes []string) {
 	return notes
 }
 
-func (c complete) diagnostics() *Diagnostics {
+func (c complete) diagnostics() *diagnostics {
 	cmd := c.cmd
-	d := Diagnostics{
+	d := diagnostics{
 		CmdPreview: tools.Clip(cmd, 200), CmdCharCount: utf8.RuneCountInString(cmd),
 		CmdEstimatedTokens:       (len(cmd) + 3) / 4,
 		ContainsHeredoc:          strings.Contains(cmd, "<<") && !strings.Contains(cmd, "<<<"),

@@ -15,31 +15,31 @@ import (
 // maxListed bounds TaskList.
 const maxListed = 50
 
-// ListArgs are the arguments of TaskList.
-type ListArgs struct{}
+// listArgs are the arguments of TaskList.
+type listArgs struct{}
 
-// StatusArgs are the arguments of TaskStatus.
-type StatusArgs struct {
+// statusArgs are the arguments of TaskStatus.
+type statusArgs struct {
 	TaskID string `json:"task_id" jsonschema:"id of the task"`
 }
 
-// OutputArgs are the arguments of TaskOutput.
-type OutputArgs struct {
+// outputArgs are the arguments of TaskOutput.
+type outputArgs struct {
 	TaskID          string `json:"task_id" jsonschema:"id of the task"`
 	Block           *bool  `json:"block,omitempty" jsonschema:"wait for the task to end (the default); false returns what there is at once"`
 	TimeoutMS       int    `json:"timeout_ms,omitempty" jsonschema:"how long to wait, in milliseconds; default 30000"`
 	MaxOutputTokens int    `json:"max_output_tokens,omitempty" jsonschema:"how much of the output to show, in tokens; the middle is left out of more; default 8000"`
 }
 
-// InputArgs are the arguments of TaskInput.
-type InputArgs struct {
+// inputArgs are the arguments of TaskInput.
+type inputArgs struct {
 	TaskID     string `json:"task_id" jsonschema:"id of the task"`
 	Input      string `json:"input,omitempty" jsonschema:"text to write, as it is: end a line with \\n; on a terminal \\u0003 is Ctrl-C"`
 	CloseInput bool   `json:"close_input,omitempty" jsonschema:"end the command's input, after the text"`
 }
 
-// StopArgs are the arguments of TaskStop.
-type StopArgs struct {
+// stopArgs are the arguments of TaskStop.
+type stopArgs struct {
 	TaskID string `json:"task_id" jsonschema:"id of the task"`
 	Force  bool   `json:"force,omitempty" jsonschema:"kill it at once; otherwise it is asked to end and killed when it does not within 5 seconds"`
 }
@@ -92,14 +92,14 @@ func taskError(err error) *tools.Error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), !ok:
 		return &tools.Error{Kind: tools.KindCanceled, Message: "the wait was ended with its turn; the task goes on"}
 	case e.Type == responses.TypeNotFound:
-		return &tools.Error{Kind: KindTaskNotFound, Message: e.Message, Details: map[string]any{"field": e.Param},
-			RecoveryHint: "call " + ListName + " to see the tasks of this session"}
+		return &tools.Error{Kind: kindTaskNotFound, Message: e.Message, Details: map[string]any{"field": e.Param},
+			RecoveryHint: "call " + listName + " to see the tasks of this session"}
 	}
 	return tools.InvalidInput(e.Param, e.Message, e.Hint)
 }
 
 func newList(c *commands) (tools.Tool, error) {
-	def, err := define[ListArgs](ListName, "Lists the tasks of this session with their states, the newest first.", nil)
+	def, err := define[listArgs](listName, "Lists the tasks of this session with their states, the newest first.", nil)
 	return &taskTool{def: def,
 		run: func(_ context.Context, env tools.Env, _ tools.Call) (string, any, error) {
 			list := c.tasks.List(env.SessionID, maxListed)
@@ -113,11 +113,11 @@ func newList(c *commands) (tools.Tool, error) {
 }
 
 func newStatus(c *commands) (tools.Tool, error) {
-	def, err := define[StatusArgs](StatusName,
+	def, err := define[statusArgs](statusName,
 		"Tells the state of a task, what it runs and how it ended. It shows no output; TaskOutput does.", withID)
 	return &taskTool{def: def,
 		run: func(_ context.Context, env tools.Env, call tools.Call) (string, any, error) {
-			args, bad := tools.Decode[StatusArgs](call)
+			args, bad := tools.Decode[statusArgs](call)
 			if bad != nil {
 				return "", nil, bad
 			}
@@ -136,18 +136,18 @@ const outputDescription = `Shows the output of a task, and how it ended. By defa
 It always shows the whole output, by its beginning and end when it is long; the result names the file with all of it.`
 
 func newOutput(c *commands) (tools.Tool, error) {
-	def, err := define[OutputArgs](OutputName, outputDescription, map[string]func(*jsonschema.Schema){
-		"task_id": notEmpty, "timeout_ms": between(1, float64(MaxWait.Milliseconds())), "max_output_tokens": atLeast(1),
+	def, err := define[outputArgs](OutputName, outputDescription, map[string]func(*jsonschema.Schema){
+		"task_id": notEmpty, "timeout_ms": between(1, float64(maxWait.Milliseconds())), "max_output_tokens": atLeast(1),
 	})
 	return &taskTool{def: def,
 		run: func(ctx context.Context, env tools.Env, call tools.Call) (string, any, error) {
-			args, bad := tools.Decode[OutputArgs](call)
+			args, bad := tools.Decode[outputArgs](call)
 			if bad != nil {
 				return "", nil, bad
 			}
 			var wait time.Duration
 			if args.Block == nil || *args.Block {
-				wait = milliseconds(args.TimeoutMS, DefaultWait)
+				wait = milliseconds(args.TimeoutMS, defaultWait)
 			}
 			r, err := c.tasks.Output(ctx, env.SessionID, args.TaskID, wait,
 				previewBytes(env.Policy.Budget(args.MaxOutputTokens)))
@@ -162,12 +162,12 @@ func newOutput(c *commands) (tools.Tool, error) {
 }
 
 func newInput(c *commands) (tools.Tool, error) {
-	def, err := define[InputArgs](InputName,
+	def, err := define[inputArgs](inputName,
 		"Writes to the input of a task that was started with accepts_input. Read what it answers with TaskOutput "+
 			"and block false.", withID)
 	return &taskTool{def: def,
 		run: func(ctx context.Context, env tools.Env, call tools.Call) (string, any, error) {
-			args, bad := tools.Decode[InputArgs](call)
+			args, bad := tools.Decode[inputArgs](call)
 			if bad != nil {
 				return "", nil, bad
 			}
@@ -183,10 +183,10 @@ func newInput(c *commands) (tools.Tool, error) {
 }
 
 func newStop(c *commands) (tools.Tool, error) {
-	def, err := define[StopArgs](StopName, "Ends a task and everything that it started.", withID)
+	def, err := define[stopArgs](StopName, "Ends a task and everything that it started.", withID)
 	return &taskTool{def: def,
 		run: func(ctx context.Context, env tools.Env, call tools.Call) (string, any, error) {
-			args, bad := tools.Decode[StopArgs](call)
+			args, bad := tools.Decode[stopArgs](call)
 			if bad != nil {
 				return "", nil, bad
 			}

@@ -21,11 +21,11 @@ import (
 var update = flag.Bool("update", false, "write the golden files")
 
 // promote makes a task of a command.
-func (h *harness) promote(t testing.TB, args map[string]any) Promoted {
+func (h *harness) promote(t testing.TB, args map[string]any) promotedResult {
 	t.Helper()
 	args["yield_time_ms"] = 1
-	p := result[Promoted](t, h.run(t, args))
-	if p.Disposition != PromotedToTask || p.TaskHandle.Kind != wire.KindCommand || p.TaskHandle.Status != wire.Running {
+	p := result[promotedResult](t, h.run(t, args))
+	if p.Disposition != promotedToTask || p.TaskHandle.Kind != wire.KindCommand || p.TaskHandle.Status != wire.Running {
 		t.Fatalf("%+v", p)
 	}
 	return p
@@ -53,7 +53,7 @@ func TestPromotion(t *testing.T) {
 	p := h.promote(t, map[string]any{"cmd": "echo up; read x; echo got $x; exit 7", "accepts_input": true})
 	id := p.TaskHandle.TaskID
 	h.until(t, id, "up\n")
-	in := result[wire.InputResult](t, h.call(t, t.Context(), InputName,
+	in := result[wire.InputResult](t, h.call(t, t.Context(), inputName,
 		map[string]any{"task_id": id, "input": "word\n"}))
 	if !in.AcceptedInput || in.InputTarget != wire.TargetStdin {
 		t.Errorf("%+v", in)
@@ -80,8 +80,8 @@ func TestDuplicates(t *testing.T) {
 	args := map[string]any{"cmd": "sleep 600"}
 	first := h.promote(t, args)
 	o := h.run(t, args)
-	a := result[Already](t, o)
-	if a.Disposition != AlreadyRunning || a.TaskHandle.TaskID != first.TaskHandle.TaskID ||
+	a := result[alreadyResult](t, o)
+	if a.Disposition != duplicateRun || a.TaskHandle.TaskID != first.TaskHandle.TaskID ||
 		a.Command.Cmd != "sleep 600" {
 		t.Errorf("%+v", a)
 	}
@@ -102,7 +102,7 @@ func TestDuplicates(t *testing.T) {
 	if other := h.promote(t, args); other.TaskHandle.TaskID == first.TaskHandle.TaskID {
 		t.Error("another session's task is returned")
 	}
-	list := result[wire.List](t, h.call(t, t.Context(), ListName, map[string]any{}))
+	list := result[wire.List](t, h.call(t, t.Context(), listName, map[string]any{}))
 	if len(list.Tasks) != 1 {
 		t.Errorf("another session's tasks are listed: %+v", list)
 	}
@@ -113,7 +113,7 @@ func TestTaskOutlivesItsTurn(t *testing.T) {
 	h := newHarness(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	o := h.runCtx(t, ctx, map[string]any{"cmd": "sleep 600", "yield_time_ms": 1})
-	id := result[Promoted](t, o).TaskHandle.TaskID
+	id := result[promotedResult](t, o).TaskHandle.TaskID
 	cancel()
 	if s, err := h.tasks.Get("sess_1", id); err != nil || s.Status != wire.Running {
 		t.Errorf("%+v, %v", s, err)
@@ -133,13 +133,13 @@ func TestTerminalTask(t *testing.T) {
 	h := newHarness(t)
 	p := h.promote(t, map[string]any{"cmd": "trap 'echo interrupted; exit 0' INT; echo ready; while :; do sleep 0.01; done", "tty": true, "accepts_input": true})
 	h.until(t, p.TaskHandle.TaskID, "ready\n")
-	h.call(t, t.Context(), InputName, map[string]any{"task_id": p.TaskHandle.TaskID, "input": "\x03"})
+	h.call(t, t.Context(), inputName, map[string]any{"task_id": p.TaskHandle.TaskID, "input": "\x03"})
 	if out := h.output(t, p.TaskHandle.TaskID, true); out.Task.Status != wire.Completed ||
 		!strings.Contains(out.Task.OutputPreview, "interrupted\n") {
 		t.Errorf("%+v", out)
 	}
 	// One that ends in time is an ordinary command with one stream.
-	c := result[Completed](t, h.run(t, map[string]any{"cmd": "tty >/dev/null && echo yes; echo no >&2", "tty": true}))
+	c := result[completedResult](t, h.run(t, map[string]any{"cmd": "tty >/dev/null && echo yes; echo no >&2", "tty": true}))
 	if c.StdoutPreview == nil || *c.StdoutPreview != "yes\nno\n" || c.StderrPreview != nil {
 		t.Errorf("%+v", c)
 	}
@@ -153,22 +153,22 @@ func TestTaskErrors(t *testing.T) {
 		args        map[string]any
 		kind, field string
 	}{
-		{StatusName, map[string]any{}, tools.KindInvalidInput, "task_id"},
-		{StatusName, map[string]any{"task_id": ""}, tools.KindInvalidInput, "task_id"},
-		{StatusName, map[string]any{"task_id": 7}, tools.KindInvalidInput, "task_id"},
-		{StatusName, map[string]any{"task_id": "task_none"}, KindTaskNotFound, "task_id"},
-		{StatusName, map[string]any{"task_id": "../../etc/passwd"}, KindTaskNotFound, "task_id"},
-		{OutputName, map[string]any{"task_id": "task_none"}, KindTaskNotFound, "task_id"},
+		{statusName, map[string]any{}, tools.KindInvalidInput, "task_id"},
+		{statusName, map[string]any{"task_id": ""}, tools.KindInvalidInput, "task_id"},
+		{statusName, map[string]any{"task_id": 7}, tools.KindInvalidInput, "task_id"},
+		{statusName, map[string]any{"task_id": "task_none"}, kindTaskNotFound, "task_id"},
+		{statusName, map[string]any{"task_id": "../../etc/passwd"}, kindTaskNotFound, "task_id"},
+		{OutputName, map[string]any{"task_id": "task_none"}, kindTaskNotFound, "task_id"},
 		{OutputName, map[string]any{"task_id": id, "timeout_ms": 0}, tools.KindInvalidInput, "timeout_ms"},
 		{OutputName, map[string]any{"task_id": id, "block": "no"}, tools.KindInvalidInput, "block"},
-		{InputName, map[string]any{"task_id": "task_none", "input": "x"}, KindTaskNotFound, "task_id"},
-		{InputName, map[string]any{"task_id": id}, tools.KindInvalidInput, "input"},
-		{InputName, map[string]any{"task_id": id, "input": strings.Repeat("x", 70_000)}, tools.KindInvalidInput,
+		{inputName, map[string]any{"task_id": "task_none", "input": "x"}, kindTaskNotFound, "task_id"},
+		{inputName, map[string]any{"task_id": id}, tools.KindInvalidInput, "input"},
+		{inputName, map[string]any{"task_id": id, "input": strings.Repeat("x", 70_000)}, tools.KindInvalidInput,
 			"input"},
-		{InputName, map[string]any{"task_id": id, "text": "x"}, tools.KindInvalidInput, "text"},
-		{StopName, map[string]any{"task_id": "task_none"}, KindTaskNotFound, "task_id"},
+		{inputName, map[string]any{"task_id": id, "text": "x"}, tools.KindInvalidInput, "text"},
+		{StopName, map[string]any{"task_id": "task_none"}, kindTaskNotFound, "task_id"},
 		{StopName, map[string]any{"task_id": id, "force": 1}, tools.KindInvalidInput, "force"},
-		{ListName, map[string]any{"all": true}, tools.KindInvalidInput, "all"},
+		{listName, map[string]any{"all": true}, tools.KindInvalidInput, "all"},
 	}
 	for _, tt := range tests {
 		e := h.call(t, t.Context(), tt.tool, tt.args).Canonical.Error
@@ -176,7 +176,7 @@ func TestTaskErrors(t *testing.T) {
 			t.Errorf("%s %.60v: %+v, want %s of %s", tt.tool, tt.args, e, tt.kind, tt.field)
 		}
 	}
-	o := h.call(t, t.Context(), InputName, map[string]any{"task_id": id, "input": "x"})
+	o := h.call(t, t.Context(), inputName, map[string]any{"task_id": id, "input": "x"})
 	if in := result[wire.InputResult](t, o); in.AcceptedInput || !strings.Contains(o.Rendered, "accepts_input") {
 		t.Errorf("%+v\n%s", in, o.Rendered)
 	}
@@ -188,14 +188,14 @@ func TestBatch(t *testing.T) {
 		{"cmd": "echo one"}, {"cmd": "echo bad >&2; exit 2"}, {"cmd": "x", "workdir": "../.."},
 		{"cmd": "echo begun; sleep 600", "yield_time_ms": 500}, {"cmd": "pwd", "workdir": "sub"},
 	}
-	b := result[Batch](t, h.call(t, t.Context(), BatchName, map[string]any{"items": items}))
+	b := result[batchResult](t, h.call(t, t.Context(), batchName, map[string]any{"items": items}))
 	if b.ItemCount != 5 || b.CompletedCount != 2 || b.FailedCount != 2 || b.RejectedCount != 1 || b.SkippedCount != 0 {
 		t.Errorf("%+v", b)
 	}
-	kinds := []string{"", KindNonzeroExit, tools.KindRootViolation, KindTimeout, ""}
+	kinds := []string{"", kindNonzeroExit, tools.KindRootViolation, kindTimeout, ""}
 	for i, item := range b.Items {
 		if item.Index != i || item.ErrorKind != kinds[i] || (item.ErrorMessage == "") != (kinds[i] == "") ||
-			(item.DurationMS == nil) != (item.Status == ItemRejected) {
+			(item.DurationMS == nil) != (item.Status == itemRejected) {
 			t.Errorf("item %d: %+v", i, item)
 		}
 	}
@@ -206,8 +206,8 @@ func TestBatch(t *testing.T) {
 	if l := h.tasks.List("", 10); len(l.Tasks) != 0 {
 		t.Errorf("a batch made tasks: %+v", l)
 	}
-	b = result[Batch](t, h.call(t, t.Context(), BatchName, map[string]any{"items": items[:3], "stop_on_error": true}))
-	if b.CompletedCount != 1 || b.FailedCount != 1 || b.SkippedCount != 1 || b.Items[2].Status != ItemSkipped {
+	b = result[batchResult](t, h.call(t, t.Context(), batchName, map[string]any{"items": items[:3], "stop_on_error": true}))
+	if b.CompletedCount != 1 || b.FailedCount != 1 || b.SkippedCount != 1 || b.Items[2].Status != itemSkipped {
 		t.Errorf("%+v", b)
 	}
 	for _, tt := range []struct {
@@ -220,23 +220,23 @@ func TestBatch(t *testing.T) {
 		{map[string]any{"items": []any{map[string]any{"cmd": "x", "accepts_input": true}}}, "items[0].accepts_input"},
 		{map[string]any{"items": []any{map[string]any{"cmd": 1}}}, "items[0].cmd"},
 	} {
-		e := h.call(t, t.Context(), BatchName, tt.args).Canonical.Error
+		e := h.call(t, t.Context(), batchName, tt.args).Canonical.Error
 		if e == nil || e.Kind != tools.KindInvalidInput || e.Details["field"] != tt.field {
 			t.Errorf("%v: %+v", tt.args, e)
 		}
 	}
 	// The outputs of twelve floods share one budget.
-	flood := make([]map[string]any, MaxBatch)
+	flood := make([]map[string]any, maxBatch)
 	for i := range flood {
 		flood[i] = map[string]any{"cmd": "seq 1 50000"}
 	}
-	if o := h.call(t, t.Context(), BatchName, map[string]any{"items": flood}); len(o.Rendered) > 48<<10 ||
-		strings.Count(o.Rendered, "Full stdout: ") != MaxBatch {
+	if o := h.call(t, t.Context(), batchName, map[string]any{"items": flood}); len(o.Rendered) > 48<<10 ||
+		strings.Count(o.Rendered, "Full stdout: ") != maxBatch {
 		t.Errorf("%d bytes", len(o.Rendered))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if o := h.call(t, ctx, BatchName, map[string]any{"items": items[:1]}); o.Canonical.Error == nil ||
+	if o := h.call(t, ctx, batchName, map[string]any{"items": items[:1]}); o.Canonical.Error == nil ||
 		o.Canonical.Error.Kind != tools.KindCanceled {
 		t.Errorf("%+v", o.Canonical)
 	}
@@ -307,20 +307,20 @@ func TestGolden(t *testing.T) {
 		{"exec_error_root", ExecName, map[string]any{"cmd": "ls", "workdir": "../other-repo"}},
 		{"exec_error_input", ExecName, map[string]any{}},
 		{"exec_error_spawn", ExecName, map[string]any{"cmd": "ls", "shell": "/nowhere/sh"}},
-		{"batch", BatchName, map[string]any{"stop_on_error": true,
+		{"batch", batchName, map[string]any{"stop_on_error": true,
 			"items": []any{map[string]any{"cmd": "echo one"}, map[string]any{"cmd": "exit 4"},
 				map[string]any{"cmd": "echo never"}}}},
-		{"batch_rejected", BatchName, map[string]any{"items": []any{map[string]any{"cmd": "ls", "workdir": "none"}}}},
-		{"task_status", StatusName, map[string]any{"task_id": id}},
+		{"batch_rejected", batchName, map[string]any{"items": []any{map[string]any{"cmd": "ls", "workdir": "none"}}}},
+		{"task_status", statusName, map[string]any{"task_id": id}},
 		{"task_output_not_ready", OutputName, map[string]any{"task_id": id, "block": false}},
 		{"task_output_timeout", OutputName, map[string]any{"task_id": id, "timeout_ms": 1}},
-		{"task_input", InputName, map[string]any{"task_id": id, "input": "x\n"}},
+		{"task_input", inputName, map[string]any{"task_id": id, "input": "x\n"}},
 		{"task_output_success", OutputName, map[string]any{"task_id": id}},
-		{"task_input_refused", InputName, map[string]any{"task_id": id, "input": "x\n"}},
+		{"task_input_refused", inputName, map[string]any{"task_id": id, "input": "x\n"}},
 		{"task_stop_ended", StopName, map[string]any{"task_id": id}},
-		{"task_status_ended", StatusName, map[string]any{"task_id": id}},
-		{"task_list", ListName, map[string]any{}},
-		{"task_error_not_found", StatusName, map[string]any{"task_id": "task_none"}},
+		{"task_status_ended", statusName, map[string]any{"task_id": id}},
+		{"task_list", listName, map[string]any{}},
+		{"task_error_not_found", statusName, map[string]any{"task_id": "task_none"}},
 	}
 	for _, tt := range cases {
 		o := h.call(t, t.Context(), tt.tool, tt.args)

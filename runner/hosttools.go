@@ -12,12 +12,11 @@ import (
 // directory. It is the host's: no container sees it.
 const NotesFile = "notes.ndjson"
 
-// openHostTools serves the host's tools to the container's agentd, whatever engine
-// runs it.
+// openHostTools serves the host's tools to the container's agentd, with every engine.
 func (s *Session) openHostTools(ctx context.Context) (err error) {
 	record := s.cfg.NotesRecord
 	switch {
-	case s.cfg.AgentHome != "": // notes are of a run, whose results they are put with
+	case s.cfg.AgentHome != "": // notes belong to the results of a run
 		record = ""
 	case record == "":
 		record = filepath.Join(s.cfg.Dir, NotesFile)

@@ -13,7 +13,7 @@ import (
 	"holon/state"
 )
 
-// Quota bounds what runs may use of the disk; 0 is no bound.
+// Quota bounds what runs may use of the disk; 0 means unbounded.
 type Quota struct {
 	Run   int64 // bytes that one run may write: its session and what it adds to its tree
 	Home  int64 // bytes that HOLON_HOME may have for a run to be started
@@ -61,8 +61,8 @@ func (q Quota) Admit(ctx context.Context, home state.Home) error {
 	return nil
 }
 
-// How often a run is looked after. Measuring takes at most a twentieth of the
-// time of one processor.
+// A run is measured every measurePause, or less often if needed so that measuring takes at most a twentieth of the time of
+// one processor.
 const (
 	measurePause = 2 * time.Second
 	measureShare = 20

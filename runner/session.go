@@ -1,4 +1,4 @@
-// Package runner drives agentd from the host: one pipeline, whatever the use.
+// Package runner drives agentd from the host, by one pipeline for all uses.
 //
 //	prepare ─▶ start ─▶ turn … turn ─▶ stop ─▶ collect
 //	   │          │        │            │         │
@@ -40,7 +40,7 @@ import (
 	"holon/state/files"
 )
 
-// How long starting and stopping may take. StopGrace is what agentd gets to end in good order.
+// How long starting and stopping may take. agentd has StopGrace to end in good order.
 const (
 	readyTimeout = 60 * time.Second
 	StopGrace    = 10 * time.Second
@@ -220,7 +220,7 @@ func (s *Session) held() Held {
 // ID returns Config.ID, which the container has as a label.
 func (s *Session) ID() string { return s.cfg.ID }
 
-// awaitExit waits for the container's end beside everything else.
+// awaitExit waits for the container's end in a goroutine of its own.
 func (s *Session) awaitExit(ctx context.Context) {
 	// The container may outlive the caller's context; its end must be seen all
 	// the same. Close removes it, which ends this wait; Leave gives it up.
@@ -299,7 +299,7 @@ func (s *Session) diedError(ctx context.Context, message string) error {
 func (s *Session) Health(ctx context.Context) (turns.Health, error) { return s.client.Health(ctx) }
 
 // Interject tells the model something while a turn runs (client.Client.Input). It
-// may be called beside the turn, by another goroutine.
+// may be called while Turn runs, by another goroutine.
 func (s *Session) Interject(ctx context.Context, turnID, id, text string) (turns.Input, error) {
 	return s.client.Input(ctx, turnID, id, text)
 }
@@ -373,7 +373,7 @@ func (s *Session) Logs(ctx context.Context, limit int64) ([]byte, error) {
 	return s.cfg.Engine.Logs(ctx, s.handle, limit)
 }
 
-// LeaveTree keeps the tree as it is, for another process to take up, whatever becomes of the rest of the session.
+// LeaveTree keeps the tree as it is, for another process to take up, also when the rest of the session is given up.
 func (s *Session) LeaveTree() error {
 	if s.tree == nil {
 		return nil

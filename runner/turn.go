@@ -19,13 +19,12 @@ import (
 var (
 	ErrInterrupted = errors.New("interrupted by the user")
 	ErrDeadline    = errors.New("the time for the run is over")
-	// ErrLeft does not end the turn: nobody watches it any more, and it goes on
-	// for whoever takes its session up.
+	// ErrLeft does not end the turn: it goes on unwatched until another process
+	// takes its session up.
 	ErrLeft = errors.New("the turn was left to go on by itself")
 )
 
-// What a turn gets to end in good order after it was cancelled, and beyond its
-// own time limit, before the host stops waiting for it.
+// The host waits cancelGrace for a cancelled turn to end in good order, and deadlineGrace beyond a turn's own time limit.
 const (
 	cancelGrace   = 5 * time.Second
 	deadlineGrace = 15 * time.Second
@@ -33,11 +32,11 @@ const (
 )
 
 // Turn is one turn of a session: what is asked of the model, the bounds that hold for it, and what its host keeps of it
-// while it runs. The zero value of a bound is no bound, but for those that say otherwise.
+// while it runs. A bound of 0 means none unless its comment says otherwise.
 type Turn struct {
 	ID                 string // "": a new one
 	Prompt             string
-	Instructions       string // beside those that agentd has; they hold for this turn
+	Instructions       string // in addition to those of agentd; for this turn
 	Truncation         string // "auto": a history that does not fit is summed up; "": it is an error
 	Effort             string // of reasoning: low, medium, high …; "": the model's own
 	PreviousResponseID string

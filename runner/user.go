@@ -17,8 +17,8 @@ import (
 )
 
 // DefaultUID and DefaultGID are who runs in a container of root that has no pool
-// of user ids: numbers that nobody on the host has, so that what comes out of a container
-// owns nothing there. A real person's number would own that person's files.
+// of user ids: numbers that no account of the host has, so that files that come out of a container
+// belong to no account. A real person's number would own that person's files.
 const (
 	DefaultUID = 65532
 	DefaultGID = 65532
@@ -86,7 +86,7 @@ func (s *Session) makeDirs() error {
 	for sub, mode := range map[string]fs.FileMode{"input": 0o755, "skills": 0o755, "output": 0o700, "state": 0o700,
 		"etc": 0o755} {
 		dir := filepath.Join(s.cfg.Dir, sub)
-		if err := errors.Join(os.MkdirAll(dir, mode), os.Chmod(dir, mode)); err != nil { // whatever the umask
+		if err := errors.Join(os.MkdirAll(dir, mode), os.Chmod(dir, mode)); err != nil { // despite the umask
 			return fmt.Errorf("prepare the session's directories: %w", err)
 		}
 	}
@@ -228,7 +228,7 @@ func copyReadable(from, to string) (err error) {
 }
 
 // writeAccounts writes the passwd and group files of the container, which name
-// its user, whatever image it is: whoami, ssh, git and npm ask for one. The
+// its user in every image: whoami, ssh, git and npm ask for one. The
 // image's own accounts could not be used without privileges anyway.
 func writeAccounts(dir string, user engine.User) error {
 	var passwd, group strings.Builder

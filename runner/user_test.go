@@ -52,7 +52,7 @@ func TestRunAs(t *testing.T) {
 	}
 }
 
-// Every number and name stands once, whoever runs.
+// Every number and name stands once, for every user.
 func TestAccounts(t *testing.T) {
 	for _, user := range []engine.User{{UID: 65532, GID: 65532}, {}, {UID: 1000}, {UID: 65534, GID: 65534},
 		{UID: 501, GID: 20}} {

@@ -147,7 +147,7 @@ func (h Home) AgentPrivateDir(id string) string { return filepath.Join(h.AgentDi
 func (h Home) LedgerPath() string { return filepath.Join(h.dir, "ledger.sqlite") }
 
 // IPCDir is where the sockets of one run, or of one container of an agent, lie. It
-// is beside the run's directory rather than within to keep their paths short: they
+// is not within the run's directory, to keep their paths short: they
 // may have 107 bytes. The id must have passed CheckRunID or be one of NewIPCID.
 func (h Home) IPCDir(id string) string { return filepath.Join(h.ipcDir(), id) }
 

@@ -20,8 +20,8 @@ const (
 	ManifestFile = "manifest.json"    // the Manifest
 	StartFile    = "run.json"         // the Start, in the run's own directory only
 	LeaseFile    = "lease"            // held while the run is live, in its own directory only
-	UsageFile    = "model-usage.json" // what its turn took of models so far, beside SessionFile
-	SessionFile  = "session.json"     // what a live run holds beside it (runner.Record), in its own directory only
+	UsageFile    = "model-usage.json" // what its turn took of models so far, next to SessionFile
+	SessionFile  = "session.json"     // what a live run holds (runner.Record), in its own directory only
 )
 
 const (
@@ -142,7 +142,7 @@ func (m *Manifest) Check() error {
 			ManifestSchema)
 	}
 	if err := CheckRunID(m.RunID); err != nil {
-		return invalid("run_id", "", "run_id %.80q is no id of a run", m.RunID)
+		return invalid("run_id", "", "run_id %.80q is not the id of a run", m.RunID)
 	}
 	if !m.Status.Terminal() {
 		return invalid("status", "write a manifest when the run is over", "status %.64q is not an end",
@@ -154,14 +154,13 @@ func (m *Manifest) Check() error {
 	if m.StartedAt.IsZero() || m.CompletedAt.IsZero() {
 		return invalid("completed_at", "", "started_at and completed_at must be set")
 	}
-	if len(m.Isolation) > 0 && !json.Valid(m.Isolation) {
-		return invalid("isolation", "", "isolation is not JSON")
-	}
-	if len(m.ModelUsage) > 0 && !json.Valid(m.ModelUsage) {
-		return invalid("model_usage", "", "model_usage is not JSON")
-	}
-	if len(m.Workspace) > 0 && !json.Valid(m.Workspace) {
-		return invalid("workspace", "", "workspace is not JSON")
+	for _, raw := range []struct {
+		key   string
+		value json.RawMessage
+	}{{"isolation", m.Isolation}, {"model_usage", m.ModelUsage}, {"workspace", m.Workspace}} {
+		if len(raw.value) > 0 && !json.Valid(raw.value) {
+			return invalid(raw.key, "", "%s is not JSON", raw.key)
+		}
 	}
 	if len(m.Warnings) > maxWarnings {
 		return invalid("warnings", "", "%d warnings, at most %d are allowed", len(m.Warnings), maxWarnings)
@@ -265,7 +264,7 @@ func DecodeStart(data []byte) (*Start, error) {
 			s.Schema, StartSchema)
 	}
 	if CheckRunID(s.RunID) != nil {
-		return nil, invalid("run_id", "", "run_id %.80q is no id of a run", s.RunID)
+		return nil, invalid("run_id", "", "run_id %.80q is not the id of a run", s.RunID)
 	}
 	return &s, nil
 }

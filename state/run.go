@@ -17,11 +17,11 @@ func NewRunID() string { return responses.NewID(responses.PrefixRun) }
 // name. The error is an *Error with CodeInvalidRunID.
 func CheckRunID(id string) error {
 	if err := responses.CheckID("run", id); err != nil {
-		return &Error{Code: CodeInvalidRunID, Param: "run", Message: fmt.Sprintf("%.80q is no id of a run", id),
+		return &Error{Code: CodeInvalidRunID, Param: "run", Message: fmt.Sprintf("%.80q is not the id of a run", id),
 			Hint: "'last' names the latest run", Err: err}
 	}
 	if len(id) <= len(responses.PrefixRun) || !strings.HasPrefix(id, responses.PrefixRun) {
-		return &Error{Code: CodeInvalidRunID, Param: "run", Message: fmt.Sprintf("%.80q is no id of a run", id),
+		return &Error{Code: CodeInvalidRunID, Param: "run", Message: fmt.Sprintf("%.80q is not the id of a run", id),
 			Hint: "ids begin with " + responses.PrefixRun + "; 'last' names the latest run"}
 	}
 	return nil
@@ -31,7 +31,7 @@ func CheckRunID(id string) error {
 const StartSchema = "holon.run-start/1"
 
 // Start is run.json: what is known of a run before it begins. It is written
-// once, before anything is started, so that whoever finds the run after a
+// once, before anything is started, so that a process that finds the run after a
 // crash knows what it was and where its results would be.
 type Start struct {
 	Schema    string     `json:"schema"`
@@ -59,7 +59,7 @@ const (
 const StatusRunning Status = "running"
 
 // StatusOrphaned is shown of a run whose holon was killed and that was not
-// settled since: nobody holds it, it has no end, and it may hold a container and
+// settled since: it has no holder and no end, and it may hold a container and
 // unsaved work. It is never stored.
 const StatusOrphaned Status = "orphaned"
 
@@ -72,7 +72,7 @@ func (s Status) Terminal() bool {
 	return false
 }
 
-// Outcome says what a run means to whoever started it. Each has one exit code.
+// Outcome says what a run means to its caller. Each has one exit code.
 type Outcome string
 
 // The outcomes of a Manifest.

@@ -154,7 +154,7 @@ func (r *execution) finish(ctx context.Context, err error) error {
 	if resp := r.turn.Response; resp != nil {
 		m.Usage = resp.Usage
 	}
-	if r.turn.Account == nil && r.spec.Turn.Taken.Requests > 0 { // nobody asks any more
+	if r.turn.Account == nil && r.spec.Turn.Taken.Requests > 0 { // no model can be asked any more
 		r.turn.Account = &r.spec.Turn.Taken
 	}
 	if m.ModelUsage, err = json.Marshal(r.turn.Account); err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // EgressWatcher is a Watcher that is also told of the container's connections,
-// one fact at a time, beside the calls of its other methods.
+// one fact at a time, concurrently with its other methods.
 type EgressWatcher interface {
 	Egress(egress.Fact)
 }
@@ -50,8 +50,7 @@ func (r *execution) resumeEgress() {
 	r.planEgress()
 }
 
-// collectEgress puts the facts of the host beside those of the turn, and what a
-// person wants to know of them into the run's record.
+// collectEgress adds the facts of the host to those of the turn, and a summary of them to the run's manifest.
 func (r *execution) collectEgress() {
 	if r.spec.Session.EgressRecord == "" {
 		return

@@ -27,8 +27,8 @@ const leftoverAge = time.Hour
 
 // Collector removes what no live run owns: it settles the runs of killed holons,
 // so that their work is saved, and removes containers, sockets, claims and
-// temporary files without an owner. What may belong to a run is removed under
-// that run's lease, so any number of collectors and runs can go on at once.
+// temporary files without an owner. Anything that may belong to a run is
+// removed under that run's lease, so any number of collectors and runs can work at once.
 // Containers of other homes are never looked at.
 type Collector struct {
 	Recovery
@@ -82,7 +82,7 @@ func (c *collection) add(kind, do, what, why string, act func() error) {
 		switch {
 		case state.IsCode(err, state.CodeRunLive), state.IsCode(err, CodeEnded),
 			state.IsCode(err, state.CodeRunNotFound):
-			return // somebody else was quicker
+			return // another process was quicker
 		case isInUse(err):
 			f.Kept, f.Why = true, f.Why+", but "+runner.Describe(err).Message
 		case err != nil:
@@ -100,7 +100,7 @@ func isInUse(err error) bool {
 	return ok && e.Code == landing.CodeWorktreeInUse
 }
 
-// orphans settles runs that nobody holds and that hold something or have no end.
+// orphans settles runs without a holder that still hold something or have no end.
 func (c *collection) orphans(ctx context.Context) error {
 	views, err := Inventory(ctx, c.Home, c.Engines)
 	if err != nil {
@@ -159,7 +159,7 @@ func (c *collection) unowned(ctx context.Context, id string, act func() error) (
 	return true, act()
 }
 
-// remove is add for what belongs to the run id, if anybody.
+// remove is add for something that belongs to the run id, if there is such a run.
 func (c *collection) remove(ctx context.Context, kind, do, what, why, id string, act func() error) {
 	doing := act
 	if c.DryRun {

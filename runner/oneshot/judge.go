@@ -15,47 +15,55 @@ import (
 	"holon/state"
 )
 
-// judge decides status, outcome and exit code of the run. err is what went
-// wrong outside the turn, nil if nothing did.
-func (r *execution) judge(err error) {
-	m := r.manifest
-	set := func(status state.Status, outcome state.Outcome, failure *state.Failure) {
-		m.Status, m.Outcome, m.ExitCode, m.Error = status, outcome, outcome.ExitCode(), failure
-	}
-	failed := func(err error) *state.Failure { f := runner.Describe(err); return &f }
+// verdict is how a run ended.
+type verdict struct {
+	status  state.Status
+	outcome state.Outcome
+	failure *state.Failure // nil for success
+}
 
-	if starting := (*startError)(nil); errors.As(err, &starting) {
+func failed(status state.Status, outcome state.Outcome, err error) verdict {
+	f := runner.Describe(err)
+	return verdict{status, outcome, &f}
+}
+
+// judge decides status, outcome and exit code of the run. err is what went wrong outside the turn, nil if nothing did.
+func (r *execution) judge(err error) {
+	var v verdict
+	if starting, ok := errors.AsType[*startError](err); ok {
+		v = failed(state.StatusFailed, state.OutcomeRefused, starting.error)
 		if errors.Is(err, runner.ErrInterrupted) {
-			set(state.StatusCancelled, state.OutcomeInterrupted, failed(runner.ErrInterrupted))
-			return
+			v = failed(state.StatusCancelled, state.OutcomeInterrupted, runner.ErrInterrupted)
 		}
-		set(state.StatusFailed, state.OutcomeRefused, failed(starting.error))
-		return
+	} else if v = r.judgeTurn(); err != nil && v.outcome == state.OutcomeSuccess {
+		v = failed(state.StatusFailed, state.OutcomeFailure, err) // the turn worked, but its result could not be collected
+	} else if err != nil {
+		r.manifest.Warnings = append(r.manifest.Warnings, runner.Describe(err).Message)
 	}
+	m := r.manifest
+	m.Status, m.Outcome, m.ExitCode, m.Error = v.status, v.outcome, v.outcome.ExitCode(), v.failure
+}
+
+// judgeTurn decides by the end of the turn. A reason of the host overrides the end that the turn reports.
+func (r *execution) judgeTurn() verdict {
 	switch turnErr := r.turn.Err; {
 	case r.recovered && turnErr != nil && !r.accepted && r.turn.Response == nil:
-		set(state.StatusInterrupted, state.OutcomeRefused, &state.Failure{Code: string(runner.CodeNotStarted),
-			Message: "holon was killed before the turn began; nothing of it was run", Hint: "start it again"})
+		return verdict{state.StatusInterrupted, state.OutcomeRefused, &state.Failure{Code: string(runner.CodeNotStarted),
+			Message: "holon was killed before the turn began; nothing of it was run", Hint: "start it again"}}
 	case r.turn.OverQuota != nil:
-		set(state.StatusIncomplete, state.OutcomeFailure, failed(r.turn.OverQuota))
-	case r.turn.Interrupted: // whatever the turn made of it
-		set(state.StatusCancelled, state.OutcomeInterrupted, failed(runner.ErrInterrupted))
+		return failed(state.StatusIncomplete, state.OutcomeFailure, r.turn.OverQuota)
+	case r.turn.Interrupted:
+		return failed(state.StatusCancelled, state.OutcomeInterrupted, runner.ErrInterrupted)
 	case errors.Is(turnErr, runner.ErrDeadline):
-		set(state.StatusIncomplete, state.OutcomeDeadline, failed(runner.ErrDeadline))
+		return failed(state.StatusIncomplete, state.OutcomeDeadline, runner.ErrDeadline)
 	case r.recovered && turnErr != nil:
-		set(state.StatusInterrupted, state.OutcomeInterrupted, failed(turnErr))
+		return failed(state.StatusInterrupted, state.OutcomeInterrupted, turnErr)
 	case turnErr != nil && r.turn.Response == nil: // agentd refused the request
-		set(state.StatusFailed, refusal(turnErr), failed(turnErr))
+		return failed(state.StatusFailed, refusal(turnErr), turnErr)
 	case turnErr != nil:
-		set(state.StatusInterrupted, state.OutcomeFailure, failed(turnErr))
-	default:
-		r.judgeResponse(set)
+		return failed(state.StatusInterrupted, state.OutcomeFailure, turnErr)
 	}
-	if err != nil && m.Outcome == state.OutcomeSuccess {
-		set(state.StatusFailed, state.OutcomeFailure, failed(err)) // it worked, but its result could not be collected
-	} else if err != nil {
-		m.Warnings = append(m.Warnings, failed(err).Message)
-	}
+	return r.judgeResponse()
 }
 
 // refusal is the outcome of a turn that agentd did not accept.
@@ -75,20 +83,17 @@ func refusal(err error) state.Outcome {
 }
 
 // judgeResponse decides by the final response. A reason to end early gets the option that the user can change.
-func (r *execution) judgeResponse(set func(state.Status, state.Outcome, *state.Failure)) {
+func (r *execution) judgeResponse() verdict {
 	resp, failure := r.turn.Response, runner.ResponseFailure(r.turn.Response)
 	switch resp.Status {
 	case responses.StatusCompleted:
-		set(state.StatusCompleted, state.OutcomeSuccess, nil)
-		return
+		return verdict{state.StatusCompleted, state.OutcomeSuccess, nil}
 	case responses.StatusCancelled:
 		failure.Message = runner.ErrInterrupted.Error()
-		set(state.StatusCancelled, state.OutcomeInterrupted, failure)
-		return
+		return verdict{state.StatusCancelled, state.OutcomeInterrupted, failure}
 	case responses.StatusIncomplete:
 	default:
-		set(state.StatusFailed, state.OutcomeFailure, failure)
-		return
+		return verdict{state.StatusFailed, state.OutcomeFailure, failure}
 	}
 	status, outcome, limits := state.StatusIncomplete, state.OutcomeFailure, r.manifest.Limits
 	explain := func(message, param, hint string) {
@@ -119,7 +124,7 @@ func (r *execution) judgeResponse(set func(state.Status, state.Outcome, *state.F
 		explain("", "runtime.max_output_tokens",
 			"raise it with holon config set runtime.max_output_tokens, or ask for less")
 	}
-	set(status, outcome, failure)
+	return verdict{status, outcome, failure}
 }
 
 // spent says which bound of the budget ended the turn.

@@ -33,7 +33,7 @@ type Recovery struct {
 	// workspace need; nil for nothing.
 	Gateway func(ctx context.Context, refs []string, workspace string) (*gateway.Gateway, error)
 	Version string
-	Watch   Watcher     // nil: nobody watches
+	Watch   Watcher     // nil for none
 	Secrets *redact.Set // known values that no record may show; nil for none
 	Log     *slog.Logger
 }
@@ -47,8 +47,8 @@ func (rc *Recovery) Attach(ctx context.Context, id string) (*state.Manifest, err
 	return rc.recover(ctx, id, true)
 }
 
-// Settle ends a run whose holon was killed: its container is stopped, what the
-// turn did is collected, its record and its manifest are completed.
+// Settle ends a run whose holon was killed: it stops the container, collects the results of the turn, and completes
+// record and manifest.
 func (rc *Recovery) Settle(ctx context.Context, id string) (*state.Manifest, error) {
 	return rc.recover(ctx, id, false)
 }
@@ -166,7 +166,7 @@ func (r *execution) join(ctx context.Context, s *runner.Session) runner.TurnResu
 	return s.Rejoin(ctx, r.spec.Turn, r.spec.Watch)
 }
 
-// findEnd looks up how a turn ended that nobody watched, in what was collected.
+// findEnd looks up in the collected files how a turn ended that was not watched.
 func (r *execution) findEnd(out string) {
 	_, err := os.Lstat(filepath.Join(r.spec.Session.Dir, "output", "turns", r.turn.TurnID))
 	r.accepted = err == nil

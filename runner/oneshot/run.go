@@ -83,8 +83,8 @@ type Watcher interface {
 }
 
 // Do runs the pipeline once and returns the run's manifest, which is also in
-// the output directory. The error is not nil only when there is no manifest:
-// the run could not be recorded at all. Whatever else fails is in the manifest.
+// the output directory. The error is not nil only when there is no manifest because
+// the run could not be recorded at all. Every other failure is in the manifest.
 // When ctx ends, the turn is cancelled and what exists is collected.
 func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 	if g := o.Session.Gateway; g != nil {
@@ -154,7 +154,7 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 	return r.manifest, r.conclude(ctx, err)
 }
 
-// unwatched is the Watcher of a run that nobody watches.
+// unwatched is the Watcher of a run without one.
 type unwatched struct{}
 
 func (unwatched) Event(responses.Event)   {}
@@ -255,7 +255,7 @@ func (r *execution) execute(ctx context.Context, begin func(context.Context) (*r
 }
 
 // describeSession puts into the manifest what runs and what confines it. The
-// engine's version is asked for beside the turn: nothing waits for it.
+// engine's version is asked for concurrently with the turn: nothing waits for it.
 func (r *execution) describeSession(ctx context.Context, s *runner.Session) error {
 	if s.Tree() != nil {
 		r.info = s.Tree().Info()

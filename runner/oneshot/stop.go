@@ -15,13 +15,14 @@ import (
 
 // Stop ends a run and returns its manifest. The holon that holds it is asked to
 // (as Ctrl-C does), and gets grace for it; then the container is killed beneath
-// it, which it settles. A run that nobody holds is settled here. A run that has
+// it, which it settles. A run without a holder is settled here. A run that has
 // ended is success.
 func (rc *Recovery) Stop(ctx context.Context, id string, grace time.Duration) (*state.Manifest, error) {
 	runs := files.New(rc.Home)
-	begin, poll := time.Now(), time.NewTicker(50*time.Millisecond)
+	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
-	for asked, killed := false, false; ; {
+	s := stopping{Recovery: rc, begin: time.Now(), grace: grace}
+	for {
 		e, err := runs.Open(ctx, id)
 		if err != nil {
 			return nil, err
@@ -35,31 +36,8 @@ func (rc *Recovery) Stop(ctx context.Context, id string, grace time.Duration) (*
 				return m, err
 			}
 		}
-		rec, err := runner.ReadRunRecord(e.Dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := s.press(ctx, e); err != nil {
 			return nil, err
-		}
-		waited := time.Since(begin)
-		switch {
-		case rec != nil && !asked:
-			if asked = true; e.Manifest == nil { // else it is ending already
-				if err := rec.Owner.Signal(unix.SIGTERM); err != nil {
-					return nil, err
-				}
-			}
-		case rec != nil && !killed && waited > grace && rec.Handle != nil:
-			killed = true
-			eng, err := rc.engine(rec)
-			if err == nil {
-				err = eng.Stop(ctx, *rec.Handle, 0)
-			}
-			if err != nil {
-				return nil, err
-			}
-		case waited > grace+collectGrace:
-			return nil, &runner.Error{Code: runner.CodeStillRunning, Param: "run",
-				Message: "run " + id + " did not end in time",
-				Hint:    "wait with holon ps, or kill its holon and use holon gc"}
 		}
 		select {
 		case <-ctx.Done():
@@ -67,6 +45,43 @@ func (rc *Recovery) Stop(ctx context.Context, id string, grace time.Duration) (*
 		case <-poll.C:
 		}
 	}
+}
+
+// stopping is one call of Stop.
+type stopping struct {
+	*Recovery
+	begin         time.Time
+	grace         time.Duration
+	asked, killed bool
+}
+
+// press takes the next step against the holder of a run: it asks it once, kills the container after the grace, and gives
+// up when the holder does not settle the run after that.
+func (s *stopping) press(ctx context.Context, e *files.Entry) error {
+	rec, err := runner.ReadRunRecord(e.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	waited := time.Since(s.begin)
+	switch {
+	case rec != nil && !s.asked:
+		s.asked = true
+		if e.Manifest != nil { // it is ending already
+			return nil
+		}
+		return rec.Owner.Signal(unix.SIGTERM)
+	case rec != nil && !s.killed && waited > s.grace && rec.Handle != nil:
+		s.killed = true
+		eng, err := s.engine(rec)
+		if err != nil {
+			return err
+		}
+		return eng.Stop(ctx, *rec.Handle, 0)
+	case waited > s.grace+collectGrace:
+		return &runner.Error{Code: runner.CodeStillRunning, Param: "run",
+			Message: "run " + e.ID + " did not end in time", Hint: "wait with holon ps, or kill its holon and use holon gc"}
+	}
+	return nil
 }
 
 // collectGrace is what a holon gets to collect a run whose container was killed.

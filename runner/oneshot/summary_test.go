@@ -13,7 +13,7 @@ import (
 	"holon/state"
 )
 
-// Whatever others say, the headings of a summary are ours and all of ours are there,
+// With any text of others, the headings of a summary are ours and all of ours are there,
 // nothing of theirs is markup, and no character changes how the rest is seen.
 func TestSummaryIsOurs(t *testing.T) {
 	for name, hostile := range map[string]string{

@@ -12,7 +12,7 @@ import (
 	"holon/state"
 )
 
-// noteUsage keeps beside the record what the turn took of models so far. It is
+// noteUsage records, next to the session's record, what the turn took of models so far. It is
 // called while the turn runs, from a goroutine of its own.
 func (r *execution) noteUsage(a gateway.Account) {
 	data, err := json.MarshalIndent(a, "", "  ")

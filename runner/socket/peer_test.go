@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 }
 
 // A listener for one process serves no other, whose connections take no slot, and
-// serves nobody before it is known which.
+// serves none before that is known.
 func TestPeer(t *testing.T) {
 	path := filepath.Join(dir(t), "s")
 	s, err := socket.Listen(t.Context(), path, "test", nil)

@@ -1,7 +1,7 @@
 // Package socket serves Unix sockets in directories that a container can write to.
 //
-// The invariant: only its owner can ever connect to a socket, whatever the directory
-// holds; see package unixsocket. What answers on it is the business of the package that listens.
+// The invariant: only its owner can ever connect to a socket, even if the directory
+// holds; see package unixsocket. The package that listens decides what is served.
 package socket
 
 import (
@@ -30,7 +30,7 @@ type Socket struct {
 }
 
 // Listen listens on a Unix socket at path, mode 0600. Its directory is made with
-// mode 0700 if it is missing; a socket on which nobody answers is replaced. what
+// mode 0700 if it is missing; a socket on which no server answers is replaced. what
 // names the service in errors. A nil owner leaves the socket with this process's
 // user; only root can give it away. Errors are *state.Error with CodeUnusable.
 func Listen(ctx context.Context, path, what string, owner *Owner) (*Socket, error) {

@@ -52,7 +52,7 @@ func TestListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	// What a container that is connected could learn.
+	// The name of the socket, which a connected container can read.
 	if names, err := os.ReadFile("/proc/net/unix"); err != nil || strings.Contains(string(names), path) {
 		t.Errorf("the socket's name tells where it lies (%v)", err)
 	}
@@ -68,8 +68,8 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// What lies where a socket is to be is replaced only if it is one that nobody
-// serves any more. A link is not followed, whatever it leads to.
+// A file where a socket is to be is replaced only if it is a socket without a
+// server. No link is followed.
 func TestListenInPlaceOf(t *testing.T) {
 	for name, tc := range map[string]struct {
 		put func(t *testing.T, path string) error

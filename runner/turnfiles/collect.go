@@ -21,10 +21,10 @@ import (
 	"holon/responses/turns"
 )
 
-// Bounds of what is taken from a turn directory. What exceeds them is left out
-// with a warning; the rest of a run can always be recorded.
+// Bounds of what is taken from a turn directory. Files beyond them are left out with a warning, so that the rest of a run
+// can always be recorded. MaxCollect is in bytes.
 const (
-	MaxCollect      = 4 << 30 // bytes
+	MaxCollect      = 4 << 30
 	maxCollectFiles = 20_000
 	maxCollectDepth = 32
 )

@@ -41,7 +41,7 @@ func collectFrom(t *testing.T, plant func(turn string)) (dst string, warnings []
 	return dst, warnings
 }
 
-// What is no regular file is neither opened nor waited for.
+// Special files are neither opened nor waited for.
 func TestCollectSpecialFiles(t *testing.T) {
 	dst, warnings := collectFrom(t, func(turn string) {
 		for name, mode := range map[string]uint32{"pipe": unix.S_IFIFO, "socket": unix.S_IFSOCK, "device": unix.S_IFCHR,

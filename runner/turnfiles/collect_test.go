@@ -18,7 +18,7 @@ import (
 	"holon/responses/turns"
 )
 
-// What a container left is copied without following a link, waiting for a pipe,
+// Files that a container left are copied without following a link, waiting for a pipe,
 // or taking the names of the host's own files.
 func TestCollectTurn(t *testing.T) {
 	dir, dst := t.TempDir(), t.TempDir()
@@ -169,7 +169,7 @@ func checkSettled(t *testing.T, dir string) {
 	}
 }
 
-// What is no record of a turn is not made one.
+// A file that is not the record of a turn is not changed.
 func TestSettleRefuses(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Settle(dir, responses.Internal("x", nil)); !errors.Is(err, fs.ErrNotExist) {
@@ -191,7 +191,7 @@ func TestSettleRefuses(t *testing.T) {
 	}
 }
 
-// Whatever a container wrote as its events, ending them gives a legal stream or
+// Ending any events that a container wrote gives a legal stream or
 // an error, and never touches a stream that has an end.
 func FuzzEndStream(f *testing.F) {
 	whole := openStream(f)

@@ -109,12 +109,12 @@ func (f *factsFile) read() error {
 
 // own notes what a line says, and reports whether only the host may say it.
 func (f *factsFile) own(line []byte) bool {
-	const plausible = 1 << 53 // more is no count of lines
+	const plausible = 1 << 53 // a greater number does not count lines
 	var e struct {
 		Type     factType `json:"type"`
 		Sequence int64    `json:"sequence"`
 	}
-	err := json.Unmarshal(line, &e) // what is no event is kept as it is
+	err := json.Unmarshal(line, &e) // a line that is not an event is kept as it is
 	if e.Type.egress || err != nil && bytes.Contains(line, []byte(egressPrefix)) {
 		return true
 	}

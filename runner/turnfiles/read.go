@@ -87,7 +87,7 @@ func (t *Files) end(rec *turns.Record) (*responses.Response, error) {
 		return nil, fmt.Errorf("%w: %w", ErrForged, err)
 	}
 	if ev.Response == nil || ev.Response.ID != rec.ResponseID || !ev.Response.Status.Terminal() {
-		return nil, fmt.Errorf("%w: the last event is no end", ErrForged)
+		return nil, fmt.Errorf("%w: the last event does not end the turn", ErrForged)
 	}
 	return ev.Response, nil
 }

@@ -37,8 +37,8 @@ func leftEnd(t testing.TB) string {
 	return string(last)
 }
 
-// What a container left of a turn is read as it is, or refused, and nothing
-// outside is.
+// Files that a container left of a turn are read as they are, or refused, and no file
+// outside is read.
 func TestReadTurn(t *testing.T) {
 	end := leftEnd(t)
 	done, going := fmt.Sprintf(leftRecord, "failed"), fmt.Sprintf(leftRecord, "in_progress")
@@ -113,10 +113,10 @@ func TestReadTurn(t *testing.T) {
 	}
 }
 
-// errAny stands for whatever error.
+// errAny stands for any error.
 var errAny = errors.New("any")
 
-// Whatever a container writes, reading it neither panics nor brings about a
+// Reading any files that a container wrote neither panics nor brings about a
 // response that is not final.
 func FuzzReadTurn(f *testing.F) {
 	f.Add([]byte(fmt.Sprintf(leftRecord, "failed")), []byte(leftEnd(f)+"\n"))

@@ -20,7 +20,7 @@ import (
 // turn did, in the directory that it was collected into: the stream gets its terminal event and turn.json its
 // end. It never changes a record that has an end. gone says why there is none. It returns the
 // response as it was settled, nil when there was nothing to settle. The files are
-// read an event at a time, whatever their size, and completed in place: a holon
+// read an event at a time, however large they are, and completed in place: a holon
 // that is killed meanwhile leaves the run to be collected again.
 func Settle(dir string, gone *responses.Error) (*responses.Response, error) {
 	files, err := OpenCollected(dir)

@@ -1,6 +1,6 @@
 // Package uidpool gives each container of root a user id of its own. The kernel
 // counts inotify instances, pending signals and timers, pipe pages and message
-// queues for each user id, whatever the namespace: containers that share an id
+// queues for each user id, across namespaces: containers that share an id
 // could take them from each other.
 //
 // The numbers in use stand in one directory for all state homes of the machine,

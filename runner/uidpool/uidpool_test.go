@@ -38,7 +38,7 @@ func TestTake(t *testing.T) {
 	take(1, hold("e"), 5002)
 }
 
-// What belongs to a number of the pool gets that number again, and a name always the same.
+// A directory that belongs to a number of the pool gets that number again, and a name always the same.
 func TestTakeAgain(t *testing.T) {
 	dir := t.TempDir()
 	owner := os.Geteuid()

@@ -58,7 +58,7 @@ func (l Limits) withDefaults() Limits {
 // Artifacts lists the results in dir with sizes and digests, sorted by path,
 // and says what is not listed and why. A container may have written them: no
 // link is followed, nothing but regular files and directories is opened, and
-// all is bounded. What exceeds a bound is left out with a warning, so that the
+// all is bounded. Files beyond a bound are left out with a warning, so that the
 // rest of a run can always be recorded. The host's own files at the top of dir
 // are left out. The error is the context's, or dir can't be read.
 func Artifacts(ctx context.Context, dir string, limits Limits) (artifacts []state.Artifact, warnings []string,

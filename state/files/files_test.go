@@ -276,7 +276,7 @@ func TestOpen(t *testing.T) {
 	for _, id := range []string{"run_0aaa", "run_0aab", "run_0b", "run_0b0"} {
 		create(t, runs, files.NewRun{ID: id})
 	}
-	// Not runs, whatever they are.
+	// Entries that are not runs.
 	for _, name := range []string{".new-1", "other", "run_"} {
 		if err := os.Mkdir(filepath.Join(home.RunsDir(), name), 0o700); err != nil {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 // takeLease makes the file and locks it for this process. The lock belongs to
 // the open file, so the kernel drops it when the process ends, however it does,
 // and programs it starts don't keep it. Unlike flock(2), whether such a lock is
-// held can be asked without taking one, so looking disturbs nobody.
+// held can be asked without taking one, so that looking disturbs no holder.
 func takeLease(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

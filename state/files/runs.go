@@ -3,7 +3,7 @@
 //	<home>/runs/<run_id>/
 //	  lease          locked by the process that holds the run; dies with it
 //	  run.json       state.Start, written before anything is started
-//	  session.json   what the run holds beside this directory, until it is given up
+//	  session.json   what the run holds outside this directory, until it is given up
 //	  model-usage.json  what its turn took of models so far, as long as session.json
 //	  manifest.json  state.Manifest, written when the run is over
 //	  …              results, unless the user chose another directory for them
@@ -16,7 +16,7 @@
 //
 // It does not promise that two runs given the same output directory at the
 // same instant notice each other. A crash while a run is made or removed leaves
-// a directory that begins with a dot and belongs to nobody, until Sweep.
+// a directory whose name begins with a dot, until Sweep.
 package files
 
 import (
@@ -80,7 +80,7 @@ func (r *Runs) Create(ctx context.Context, n NewRun) (*Run, error) {
 	return &Run{start: start, dir: dir, lease: lease}, nil
 }
 
-// place makes the run's directory beside, whole, and renames it to dir.
+// place makes the run's directory whole under a temporary name, and renames it to dir.
 func (r *Runs) place(start state.Start, dir string) (lease *os.File, err error) {
 	text, err := start.Encode()
 	if err != nil {
@@ -239,7 +239,7 @@ func resolve(ref string, ids []string) (string, error) {
 	}
 	if ref == "" || prefix != "run_" && state.CheckRunID(prefix) != nil {
 		return "", &state.Error{Code: state.CodeInvalidRunID, Param: "run",
-			Message: fmt.Sprintf("%.80q is no id of a run", ref),
+			Message: fmt.Sprintf("%.80q is not the id of a run", ref),
 			Hint:    "give an id, the beginning of one, or 'last'"}
 	}
 	var matches []string

@@ -54,7 +54,7 @@ func (r *Runs) Take(ctx context.Context, id string) (*Run, error) {
 	return run, nil
 }
 
-// held makes a Run of a lease that was just taken. Whoever had it before may have
+// held makes a Run of a lease that was just taken. Its previous holder may have
 // removed the run between the two steps.
 func held(dir string, d, lease *os.File, id string) (*Run, error) {
 	opened, err := d.Stat()
@@ -76,7 +76,7 @@ func held(dir string, d, lease *os.File, id string) (*Run, error) {
 		return nil, &state.Error{Code: state.CodeManifestInvalid, Param: "run_id",
 			Message: fmt.Sprintf("%s of run %s is that of another", state.StartFile, id)}
 	}
-	for _, dir := range []string{dir, start.OutputDir} { // whoever wrote there was killed
+	for _, dir := range []string{dir, start.OutputDir} { // the process that wrote there was killed
 		if err := durable.Sweep(dir); err != nil {
 			return nil, fmt.Errorf("run %s: %w", id, err)
 		}

@@ -14,7 +14,7 @@ import (
 	"holon/state/files"
 )
 
-// Of many who want to settle a dead run, one gets it, and nobody a live one.
+// Of many processes that take a dead run one gets it, and none gets a live run.
 func TestTake(t *testing.T) {
 	runs, home := newRuns(t)
 	id := state.NewRunID()
@@ -55,7 +55,7 @@ func TestTake(t *testing.T) {
 		t.Errorf("a temporary file of the former holder is left: %v", err)
 	}
 	if _, err := os.Stat(foreign); err != nil {
-		t.Errorf("a file that is no such one is gone: %v", err)
+		t.Errorf("another file is gone: %v", err)
 	}
 	if !open(t, runs, id).Live || got.ID() != id || got.OutputDir() != home.RunDir(id) || got.Start().Source != "/src" {
 		t.Errorf("%+v", got.Start())
@@ -95,7 +95,7 @@ func TestBeat(t *testing.T) {
 	}
 }
 
-// What a crash leaves half made is found and removed; what lives is not.
+// Files that a crash left half made are found and removed; those of live processes are not.
 func TestLeftovers(t *testing.T) {
 	runs, home := newRuns(t)
 	run := create(t, runs, files.NewRun{ID: state.NewRunID()})

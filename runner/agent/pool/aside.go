@@ -14,7 +14,7 @@ import (
 	"holon/state/files"
 )
 
-// asideDir keeps, beside the session of an agent, what of it could not be used.
+// asideDir keeps the session of an agent that could not be used, next to the session that replaced it.
 const asideDir = "set-aside"
 
 // spoiled reports whether a turn was not begun because agentd cannot work with what
@@ -40,9 +40,9 @@ func (k *Pool) noteUnrecorded(ctx context.Context, a *agent, r Result) {
 
 // setAside asks for a turn without what agentd kept of the agent, after a new
 // container could not make it for cause: a command can write there, and must not be
-// able to end the agent with it. Where the turn is begun then, that stays aside and
-// the conversation begins anew; otherwise it was not at fault and comes back. What
-// was set aside before is dropped.
+// able to end the agent that way. If the turn is begun then, the old session stays aside and
+// the conversation begins anew. Otherwise the session was not at fault and comes back. An older
+// session that was set aside is deleted.
 func (k *Pool) setAside(ctx context.Context, a *agent, cause error, ask func() (Result, error)) (Result, error) {
 	kept, aside := k.private(a, sessionDir), k.private(a, asideDir)
 	k.closeLogged(ctx, a)

@@ -11,7 +11,7 @@ import (
 	"holon/state"
 )
 
-// Whatever a command does to what agentd keeps of the agent, the agent's next turn
+// A command can damage the state that agentd keeps of the agent in any way: the agent's next turn
 // is made: of what cannot be used nothing is lost, but it is set aside.
 func TestSpoiledState(t *testing.T) {
 	for name, spoil := range map[string]string{
@@ -32,7 +32,7 @@ turns:
   - rounds: [{text: after}]
 `, "test -e /holon/workspaces/agent_home/spoiled || { touch /holon/workspaces/agent_home/spoiled; "+spoil+"; }")) // once: another container plays it anew
 			l.agent("ada")
-			k := l.keeper()
+			k := l.pool()
 			first, err := k.Turn(t.Context(), pool.Turn{AgentID: "ada",
 				Turn: runner.Turn{ID: responses.NewID(responses.PrefixTurn), Prompt: "spoil"}}, nil, new(lines))
 			if err != nil {

@@ -28,10 +28,10 @@ func (f *first) Event(responses.Event) {
 func (*first) Fact(turns.RuntimeEvent) {}
 
 // BenchmarkTurn is P3: a turn of an agent whose container runs, from asking the
-// keeper to the first event, and beside it the same turn of a bare session.
+// pool to the first event, and, for comparison, the same turn of a bare session.
 func BenchmarkTurn(b *testing.B) {
 	l := newLab(b, "docker", answering)
-	k := l.keeper()
+	k := l.pool()
 	l.agent("ada")
 	bare := l.bare()
 	var ours, theirs []time.Duration
@@ -42,24 +42,24 @@ func BenchmarkTurn(b *testing.B) {
 		if err != nil || r.Status != responses.StatusCompleted {
 			b.Fatal(r, err)
 		}
-		keeper := f.at.Sub(begin)
+		pooled := f.at.Sub(begin)
 		f, begin = new(first), time.Now()
 		if r := bare.Turn(b.Context(), runner.Turn{Prompt: "go on"}, f); r.Err != nil {
 			b.Fatal(r.Err)
 		}
 		if i > 0 { // the first made the container
-			ours, theirs = append(ours, keeper), append(theirs, f.at.Sub(begin))
+			ours, theirs = append(ours, pooled), append(theirs, f.at.Sub(begin))
 		}
 	}
-	report(b, "keeper", ours)
+	report(b, "pool", ours)
 	report(b, "session", theirs)
 }
 
 // BenchmarkResume is P18: a turn of an agent whose container is paused, from
-// asking the keeper to the first event, and the engine's part in that.
+// asking the pool to the first event, and the engine's part in that.
 func BenchmarkResume(b *testing.B) {
 	l := newLab(b, "docker", answering)
-	k := l.keeper()
+	k := l.pool()
 	l.agent("ada")
 	var turn, resume []time.Duration
 	for i := 0; b.Loop(); i++ {
@@ -88,12 +88,12 @@ func BenchmarkResume(b *testing.B) {
 	report(b, "engine", resume)
 }
 
-// bare is a session of the same kind that no keeper has.
+// bare is a session of the same kind that no pool has.
 func (l *lab) bare() *runner.Session {
 	l.t.Helper()
 	s, err := runner.Start(l.t.Context(), runner.Config{
 		ID: "bench", Engine: l.engine, Agentd: agentd, Image: image, Log: l.options().Log, Dir: l.t.TempDir(),
-		SocketDir: l.home.IPCDir("bench"), Labels: map[string]string{"holon.bench": "warm"},
+		SocketDir: l.home.IPCDir("bench"), Labels: map[string]string{"holon.bench": "pool"},
 		Models:      runner.Models{Model: "scripted/x", Scenario: l.scenario},
 		Confinement: runner.Confinement{Memory: 512 << 20},
 	})

@@ -15,8 +15,8 @@ import (
 	"holon/state"
 )
 
-// How long agentd may take to say that it is well, and after how long it is
-// asked again. A turn right after another asks at once.
+// agentd must answer a health check within healthTimeout. For trustFor after an answer it is not asked again: a turn right
+// after another needs no check.
 const (
 	healthTimeout = 5 * time.Second
 	trustFor      = 10 * time.Second
@@ -136,7 +136,7 @@ func (k *Pool) complete(a *agent, cfg *runner.Config) {
 	if k.opts.Tools != nil {
 		cfg.HostTools = k.opts.Tools(a.id)
 	}
-	// What an agent said is kept as long as the agent; it is never too old.
+	// The conversation of an agent is kept as long as the agent.
 	cfg.AgentEnv = append(cfg.AgentEnv, "HOLON_RETAIN_AGE=0s", "HOLON_RETAIN_COUNT=0", "HOLON_RETAIN_BYTES=0")
 }
 
@@ -159,7 +159,7 @@ func closeAccess(access io.Closer) error {
 }
 
 // clean prepares the directories of an agent for another container: what the
-// host made for the one before is made anew, what agentd and the agent wrote stays.
+// host made for the previous one is made anew, and files that agentd and the agent wrote stay.
 func (k *Pool) clean(ctx context.Context, a *agent) error {
 	dir := k.private(a, sessionDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -223,7 +223,7 @@ func (k *Pool) adopt(ctx context.Context, a *agent, t *Turn) error {
 	}
 	a.checked, a.paused = time.Time{}, true // whether it is: resuming tells
 	if gone := session.Gone(); gone != nil {
-		k.opts.Log.Info("an agent's container ended while nobody watched it", "agent", a.id, "err", gone)
+		k.opts.Log.Info("an agent's container ended while no holon watched it", "agent", a.id, "err", gone)
 		return k.close(ctx, a)
 	}
 	return nil
@@ -236,7 +236,7 @@ func (k *Pool) close(ctx context.Context, a *agent) error {
 	if a.session == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout) // half closed is no state to be in
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout) // a container must not stay half closed
 	defer cancel()
 	err := errors.Join(a.session.Stop(ctx), a.session.Close(ctx), closeAccess(a.access))
 	a.session, a.access, a.paused = nil, nil, false

@@ -41,7 +41,7 @@ turns:
 
 const crashTurn = "turn_crash"
 
-// child is another process with a keeper: it asks the agent of the home in
+// child is another process with a pool: it asks the agent of the home in
 // childEnv for a turn, and says on standard output how far it is.
 func child() int {
 	dir, eng := os.Getenv(childEnv), os.Getenv(childEnv+"_ENGINE")
@@ -67,7 +67,7 @@ func child() int {
 		},
 	})
 	w := &lines{onRun: func() {
-		// The command is begun; whoever kills this process now wants it to have run.
+		// The command has begun: a test that kills this process now relies on that.
 		for ran := filepath.Join(home.AgentDir("ada"), "ran"); ; time.Sleep(time.Millisecond) {
 			if data, err := os.ReadFile(ran); err == nil && len(data) > 0 {
 				break
@@ -185,7 +185,7 @@ func (l *lab) awaitEnd() {
 	}
 }
 
-// What becomes of a turn whose holon was killed in the middle, by what becomes of
+// A turn whose holon was killed in the middle ends depending on what becomes of
 // its container.
 func TestRecover(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -224,14 +224,14 @@ func TestRecover(t *testing.T) {
 			l.agent("ada")
 			l.crash("docker", "running")
 			test.meanwhile(t, l, l.only().Handle)
-			k := l.keeper()
+			k := l.pool()
 			r := l.recover(k, test.how)
 			if r.Status != test.status || r.Lost != (test.how == pool.Lost) || r.Lost != (r.Failure != nil) ||
 				r.ResponseID == "" {
 				t.Errorf("result = %+v, failure %+v", r, r.Failure)
 			}
 			l.ranOnce()
-			c := &conversation{lab: l, keeper: k, agent: "ada", previous: r.ResponseID}
+			c := &conversation{lab: l, pool: k, agent: "ada", previous: r.ResponseID}
 			c.say(test.next)
 			l.ranOnce()
 		})
@@ -243,9 +243,9 @@ func TestRecoverLocal(t *testing.T) {
 	l := newLab(t, "local", working)
 	l.agent("ada")
 	l.crash("local", "running")
-	k := l.keeper()
+	k := l.pool()
 	r := l.recover(k, pool.Lost)
-	c := &conversation{lab: l, keeper: k, agent: "ada", previous: r.ResponseID}
+	c := &conversation{lab: l, pool: k, agent: "ada", previous: r.ResponseID}
 	c.say("after")
 	l.ranOnce()
 }
@@ -260,7 +260,7 @@ func TestRecoverAtAnyInstant(t *testing.T) {
 			l.agent("ada")
 			l.write("go")
 			l.crash("docker", "configured", after)
-			k := l.keeper()
+			k := l.pool()
 			turn := pool.Turn{AgentID: "ada", Turn: runner.Turn{ID: crashTurn, Prompt: "go on"}}
 			found, err := k.Recover(t.Context(), turn, nil, new(lines))
 			check(t, err)
@@ -293,7 +293,7 @@ func TestSweepAfterCrash(t *testing.T) {
 			l.crash("docker", "ended")
 			before := l.only()
 			check(t, damage(filepath.Join(l.home.AgentPrivateDir("ada"), "session.json")))
-			k := l.keeper()
+			k := l.pool()
 			l.sweep(k)
 			list := l.containers()
 			if name == "intact" && (len(list) != 1 || list[0].Handle != before.Handle) ||
@@ -302,7 +302,7 @@ func TestSweepAfterCrash(t *testing.T) {
 			}
 			rec, _, err := turnfiles.Read(filepath.Join(l.home.AgentPrivateDir("ada"), "session"), crashTurn)
 			check(t, err)
-			c := &conversation{lab: l, keeper: k, agent: "ada", previous: rec.ResponseID}
+			c := &conversation{lab: l, pool: k, agent: "ada", previous: rec.ResponseID}
 			if r := c.say("after"); (r.Fresh == "") != (name == "intact") {
 				t.Errorf("the next turn: %q", r.Fresh)
 			}
@@ -310,7 +310,7 @@ func TestSweepAfterCrash(t *testing.T) {
 	}
 }
 
-// What a process left that was killed while it made a container is removed by the
+// The remains of a process that was killed while it made a container are removed by the
 // next, and what a record names is not.
 func TestTidy(t *testing.T) {
 	l := newLab(t, "local", counting)
@@ -323,7 +323,7 @@ func TestTidy(t *testing.T) {
 		check(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		check(t, os.WriteFile(path, nil, 0o600))
 	}
-	l.sweep(l.keeper())
+	l.sweep(l.pool())
 	for path, want := range map[string]bool{filepath.Dir(left): false, half: false, of: true, mine: true} {
 		if _, err := os.Stat(path); (err == nil) != want {
 			t.Errorf("%s: %v", path, err)
@@ -331,7 +331,7 @@ func TestTidy(t *testing.T) {
 	}
 }
 
-// A turn that is left goes on, and another keeper takes it up.
+// A turn that is left goes on, and another pool takes it up.
 func TestLeave(t *testing.T) {
 	l := newLab(t, "docker", working)
 	l.agent("ada")
@@ -349,9 +349,9 @@ func TestLeave(t *testing.T) {
 		t.Errorf("a turn after Leave: %v", err)
 	}
 	before := l.only()
-	k := l.keeper()
+	k := l.pool()
 	r := l.recover(k, pool.Live)
-	c := &conversation{lab: l, keeper: k, agent: "ada", previous: r.ResponseID}
+	c := &conversation{lab: l, pool: k, agent: "ada", previous: r.ResponseID}
 	if r := c.say("after"); r.Fresh != "" || l.only().Handle != before.Handle {
 		t.Errorf("the container was not kept: %q", r.Fresh)
 	}
@@ -370,7 +370,7 @@ func check(t *testing.T, err error) {
 func TestRecoverGrant(t *testing.T) {
 	var asked atomic.Int32
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // looked at by nobody
+		_, _ = io.Copy(io.Discard, r.Body) // the request is not examined
 		w.Header().Set("Content-Type", "text/event-stream")
 		delta := `"content":"done"},"finish_reason":"stop"`
 		if asked.Add(1) == 1 {
@@ -385,7 +385,7 @@ func TestRecoverGrant(t *testing.T) {
 	l := newLab(t, "docker", working)
 	l.agent("ada")
 	l.crash("docker", "running")
-	k := l.keeper(func(o *pool.Options) {
+	k := l.pool(func(o *pool.Options) {
 		o.Configure = func(context.Context, pool.Turn) (runner.Config, io.Closer, error) {
 			return provided(provider.URL)
 		}

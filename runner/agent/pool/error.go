@@ -7,10 +7,10 @@ import (
 	"holon/state"
 )
 
-// Code classifies an error of the keeper.
+// Code classifies an error of the pool.
 type Code = state.Code
 
-// The codes of Error, beside those of what it drives: engines, gateway, agentd.
+// The codes of Error, in addition to those of engines, gateway and agentd.
 const (
 	CodeClosed Code = "runtime_closing" // no turn is begun any more
 	CodeLeft   Code = "turn_left"       // the turn goes on; Recover takes it up
@@ -21,7 +21,7 @@ const (
 // Error is the error of every method; Param names the setting at fault.
 type Error = state.Error
 
-// typed makes an *Error of whatever kept a turn from beginning, without known
+// typed makes an *Error of the reason why a turn was not begun, without known
 // secrets.
 func (k *Pool) typed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {

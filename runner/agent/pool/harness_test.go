@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 }
 
 func withAgentd(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "holon-warm-")
+	dir, err := os.MkdirTemp("", "holon-pool-")
 	if err != nil {
 		panic(err)
 	}
@@ -167,8 +167,8 @@ func (l *lab) options() pool.Options {
 	}
 }
 
-// keeper opens a keeper that is closed with the test.
-func (l *lab) keeper(change ...func(*pool.Options)) *pool.Pool {
+// pool opens a pool that is closed with the test.
+func (l *lab) pool(change ...func(*pool.Options)) *pool.Pool {
 	l.t.Helper()
 	o := l.options()
 	for _, f := range change {
@@ -240,7 +240,7 @@ func (w *lines) Fact(ev turns.RuntimeEvent) {
 // conversation makes the turns of one agent, each continuing the one before.
 type conversation struct {
 	*lab
-	keeper   *pool.Pool
+	pool     *pool.Pool
 	agent    string
 	previous string
 	image    string
@@ -255,7 +255,7 @@ func (c *conversation) say(want string) pool.Result {
 	turn := pool.Turn{AgentID: c.agent, Image: c.image,
 		Turn: runner.Turn{ID: responses.NewID(responses.PrefixTurn), PreviousResponseID: c.previous, Prompt: "go on",
 			Instructions: "be brief"}}
-	r, err := c.keeper.Turn(ctx, turn, w.begin, w)
+	r, err := c.pool.Turn(ctx, turn, w.begin, w)
 	if err != nil {
 		c.t.Fatalf("the turn was not begun: %v", err)
 	}
@@ -284,4 +284,4 @@ turns:
   - rounds: [{text: seven}]
 `
 
-const childEnv = "HOLON_WARM_TEST_CHILD"
+const childEnv = "HOLON_POOL_TEST_CHILD"

@@ -1,21 +1,18 @@
-// Package pool keeps the containers of agents: one for each that has work, made
-// when a turn needs it, held still when it has none, gone when it stays idle.
+// Package pool keeps the containers of agents: one for each agent that has work. A container is made when a turn needs
+// it, paused while its agent is idle, and stopped when the agent stays idle.
 //
-//	Turn ─▶ ready ─▶ ask ─▶ ended        Recover ─▶ take up ─▶ rejoin ─▶ ended
+//	Turn ─▶ ready ─▶ ask ─▶ ended        Recover ─▶ adopt ─▶ rejoin ─▶ ended
 //	          │       │       │             Sweep ─▶ pause, stop, remove orphans
 //	     container  POST    Result
 //
-// What an agent is lies in its directory on the host's disk: its conversation,
-// which agentd keeps, and its home. A container is made from it and may be killed
-// at any moment; the next turn gets another. The invariants: an agent has at most
-// one container that can write its state; a turn whose begin was told has a
-// Result, also when nobody knows how it ended; nothing is asked twice of an agentd
-// that may have begun it. What a container left is read with bounds and believed
-// about nothing but itself.
+// The state of an agent is in its directory on the host's disk: its conversation, which agentd keeps, and its home. A
+// container is made from it and may be killed at any moment; the next turn gets another. The invariants: an agent has at
+// most one container that can write its state; a turn whose begin was reported has a Result, even when its end is not
+// known; and no turn is posted again to an agentd that may have begun it. Files that a container left are read with
+// bounds, and trusted only for what they say about that container.
 //
-// Turns of one agent are made one after the other, those of several side by side.
-// In which order waiting agents get a container when there are too many is the
-// order in which they came. Nothing here decides what an agent should do.
+// Turns of one agent run one after another, turns of several agents concurrently. When there are too many, waiting agents
+// get a container in the order in which they came. The package does not decide what an agent should do.
 package pool
 
 import (
@@ -58,21 +55,20 @@ type Options struct {
 	KeepTurns     int           // directories of ended turns of an agent; 0: DefaultKeepTurns
 	KeepBytes     int64         // in them; 0: DefaultKeepBytes
 
-	// Configure says what the container of an agent needs beside what the keeper
+	// Configure says what the container of an agent needs in addition to what the pool
 	// knows: gateway and providers, scenario, environment, limits, network, user.
 	// It is called when a container is made or taken up. The closer, which may be
 	// nil, is closed when that container is given up.
 	Configure func(ctx context.Context, t Turn) (runner.Config, io.Closer, error)
 
 	// Tools are those of the host that an agent is given; nil for none. They act
-	// for that agent, whoever calls them.
+	// for that agent, whatever calls them.
 	Tools func(agentID string) []hosttools.Tool
 
 	Secrets *redact.Set // taken out of everything that is told; nil for none
 	Log     *slog.Logger
 
-	// SetAside tells the operator that an agent's conversation begins anew, and why;
-	// nil for nobody to tell.
+	// SetAside tells the operator that an agent's conversation begins anew, and why; it may be nil.
 	SetAside func(agentID, text string)
 	Now      func() time.Time // nil: time.Now
 }
@@ -90,27 +86,27 @@ type Turn struct {
 // Pool keeps the containers of the agents of one home. Its methods are safe
 // for concurrent use.
 type Pool struct {
-	opts    Options
-	door    chan struct{} // holds a token while somebody waits for room
-	swept   time.Time     // orphans were looked for; of whoever sweeps
-	sweeper sync.Mutex
-	tidied  sync.Once
+	opts      Options
+	admission chan struct{} // holds a token while an agent waits for a container
+	swept     time.Time     // when Sweep last looked for orphans; under sweeper
+	sweeper   sync.Mutex
+	tidied    sync.Once
 
 	mu      sync.Mutex
 	agents  map[string]*agent
 	held    int           // containers that count against MaxContainers
-	crowded bool          // somebody waits for one to become idle
-	changed chan struct{} // closed when held or an agent's lane changed
+	crowded bool          // an agent waits for one to become idle
+	changed chan struct{} // closed when held changed or an agent was unlocked
 	closed  bool
 }
 
-// agent is what the keeper knows of one agent. Who has the lane may use and
+// agent is what the pool knows of one agent. The holder of its lock may use and
 // replace its container.
 type agent struct {
 	id   string
-	lane chan struct{} // holds a token while somebody has the lane
+	lock chan struct{} // holds a token while it is locked
 
-	// Of whoever has the lane.
+	// Under lock.
 	session *runner.Session // nil: no container
 	access  io.Closer       // of the session; may be nil
 	made    runner.Made     // what the session was made from
@@ -124,12 +120,12 @@ type agent struct {
 	// Under Pool.mu.
 	live  *runner.Session // session, while turn is asked of it
 	turn  string
-	idle  time.Time // nobody has used the container since
+	idle  time.Time // when the container was last used
 	holds bool      // counts in Pool.held
-	works bool      // a command outlives its turn, as far as is known
+	works bool      // a command outlived its turn when the container was last asked
 }
 
-// New returns a keeper that has started nothing.
+// New returns a pool without containers.
 func New(o Options) *Pool {
 	o.IdlePause, o.IdleStop = cmp.Or(o.IdlePause, DefaultIdlePause), cmp.Or(o.IdleStop, DefaultIdleStop)
 	o.MaxContainers = cmp.Or(o.MaxContainers, DefaultMaxContainers)
@@ -137,11 +133,11 @@ func New(o Options) *Pool {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Pool{opts: o, door: make(chan struct{}, 1), agents: make(map[string]*agent), changed: make(chan struct{})}
+	return &Pool{opts: o, admission: make(chan struct{}, 1), agents: make(map[string]*agent), changed: make(chan struct{})}
 }
 
-// enter takes the lane of an agent, waiting for whoever has it.
-func (k *Pool) enter(ctx context.Context, id string) (*agent, error) {
+// lock locks an agent, and waits for its present holder.
+func (k *Pool) lock(ctx context.Context, id string) (*agent, error) {
 	if err := state.CheckAgentID(id); err != nil {
 		return nil, err
 	}
@@ -151,7 +147,7 @@ func (k *Pool) enter(ctx context.Context, id string) (*agent, error) {
 	k.tidyOnce()
 	a := k.agent(id)
 	select {
-	case a.lane <- struct{}{}:
+	case a.lock <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -159,7 +155,7 @@ func (k *Pool) enter(ctx context.Context, id string) (*agent, error) {
 	closed := k.closed
 	k.mu.Unlock()
 	if closed {
-		<-a.lane
+		<-a.lock
 		return nil, &Error{Code: CodeClosed, Message: "the runtime is shutting down", Hint: "try again when it is up"}
 	}
 	return a, nil
@@ -170,35 +166,34 @@ func (k *Pool) agent(id string) *agent {
 	defer k.mu.Unlock()
 	a := k.agents[id]
 	if a == nil {
-		a = &agent{id: id, lane: make(chan struct{}, 1)}
+		a = &agent{id: id, lock: make(chan struct{}, 1)}
 		k.agents[id] = a
 	}
 	return a
 }
 
-// try takes the lane of an agent if nobody has it.
-func (a *agent) try() bool {
+// tryLock locks the agent if it is not locked.
+func (a *agent) tryLock() bool {
 	select {
-	case a.lane <- struct{}{}:
+	case a.lock <- struct{}{}:
 		return true
 	default:
 		return false
 	}
 }
 
-// leave gives the lane back. used says that its container was, so that the time
-// for which it may be idle begins anew.
-func (k *Pool) leave(a *agent, used bool) {
+// unlock unlocks an agent. used says that its container was used, so that its idle time begins anew.
+func (k *Pool) unlock(a *agent, used bool) {
 	k.mu.Lock()
 	if used {
 		a.idle = k.opts.Now()
 	}
 	k.announce()
 	k.mu.Unlock()
-	<-a.lane
+	<-a.lock
 }
 
-// announce wakes whoever waits for room. The caller holds mu.
+// announce wakes agents that wait for a container. The caller holds mu.
 func (k *Pool) announce() {
 	close(k.changed)
 	k.changed = make(chan struct{})
@@ -217,7 +212,7 @@ func (k *Pool) end(a *agent) {
 	a.live, a.turn = nil, ""
 }
 
-// all lists the agents that the keeper knows.
+// all lists the agents that the pool knows.
 func (k *Pool) all() []*agent {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -18,12 +18,12 @@ import (
 	"holon/runner/oneshot"
 )
 
-// An agent's conversation goes on whatever becomes of its container, and the
+// An agent's conversation goes on when its container goes, and the
 // container stays as long as nothing becomes of it.
 func TestConversation(t *testing.T) {
 	l := newLab(t, "docker", counting)
-	k := l.keeper()
-	c := &conversation{lab: l, keeper: k, agent: l.agent("ada")}
+	k := l.pool()
+	c := &conversation{lab: l, pool: k, agent: l.agent("ada")}
 
 	if r := c.say("one"); r.Fresh == "" {
 		t.Error("the first turn had a container already")
@@ -94,12 +94,12 @@ turns:
       - {expect: {exit_status: 0, contains: ["secret", "54321"]}, text: two}
 `)
 	first := pool.New(l.options())
-	c := &conversation{lab: l, keeper: first, agent: l.agent("ada")}
+	c := &conversation{lab: l, pool: first, agent: l.agent("ada")}
 	c.say("one")
 	if err := first.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c.keeper = l.keeper(func(o *pool.Options) {
+	c.pool = l.pool(func(o *pool.Options) {
 		plain := o.Configure
 		o.Configure = func(ctx context.Context, t pool.Turn) (runner.Config, io.Closer, error) {
 			cfg, access, err := plain(ctx, t)
@@ -119,7 +119,7 @@ turns:
 // holon gc, which knows nothing of agents, takes nothing from them.
 func TestCollectorLeavesAgents(t *testing.T) {
 	l := newLab(t, "docker", counting)
-	c := &conversation{lab: l, keeper: l.keeper(), agent: l.agent("ada")}
+	c := &conversation{lab: l, pool: l.pool(), agent: l.agent("ada")}
 	c.say("one")
 	before := l.only()
 	gc := &oneshot.Collector{Force: true, Now: l.clock.Now().Add(24 * time.Hour), Recovery: oneshot.Recovery{
@@ -150,8 +150,8 @@ turns:
       - text: one
   - rounds: [{text: two}]
 `)
-	k := l.keeper()
-	c := &conversation{lab: l, keeper: k, agent: l.agent("ada")}
+	k := l.pool()
+	c := &conversation{lab: l, pool: k, agent: l.agent("ada")}
 	c.say("one")
 	for range 2 {
 		l.clock.pass(pool.DefaultIdleStop)
@@ -184,8 +184,8 @@ turns:
 // the next turn gets another.
 func TestSweepOfTheSilent(t *testing.T) {
 	l := newLab(t, "docker", counting)
-	k := l.keeper()
-	c := &conversation{lab: l, keeper: k, agent: l.agent("ada")}
+	k := l.pool()
+	c := &conversation{lab: l, pool: k, agent: l.agent("ada")}
 	c.say("one")
 	if text, err := exec.CommandContext(t.Context(), "docker", "kill", "--signal", "STOP",
 		l.only().Handle.ID).CombinedOutput(); err != nil {

@@ -14,13 +14,12 @@ import (
 	"holon/runner/workspace"
 )
 
-// keepNewest turns stay whatever they take: of the newest one the end may not have
+// keepNewest turns stay however large they are: of the newest one the end may not have
 // been read.
 const keepNewest = 2
 
 // prune removes the directories of the oldest turns of an agent, beyond what is
-// kept. No command works in its container. What agentd knows of a turn is not in
-// its directory: the conversation stays.
+// kept. No command works in its container. The conversation is not in these directories and stays.
 func (k *Pool) prune(ctx context.Context, a *agent) error {
 	if !a.dirty && a.session != nil {
 		return nil
@@ -51,7 +50,7 @@ func (k *Pool) prune(ctx context.Context, a *agent) error {
 	}
 	ids := make([]string, 0, len(entries))
 	for _, e := range entries {
-		if responses.CheckID("turn_id", e.Name()) == nil { // anything else is no turn, and the agent's
+		if responses.CheckID("turn_id", e.Name()) == nil { // other names are the agent's own files
 			ids = append(ids, e.Name())
 		}
 	}

@@ -4,17 +4,16 @@ import (
 	"context"
 )
 
-// reserve makes the agent, whose lane the caller has, one of those that may have
-// a container. Where there are as many as may be, the one that is idle for longest
-// loses its own, and when none is idle the caller waits. Who came first is served
-// first.
+// reserve counts the agent, which the caller has locked, among those that may have a container. When MaxContainers have
+// one, the agent that has been idle for longest loses its own, and when none is idle the caller waits. Callers are served
+// in the order in which they came.
 func (k *Pool) reserve(ctx context.Context, a *agent) error {
 	select {
-	case k.door <- struct{}{}:
+	case k.admission <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	defer func() { <-k.door }()
+	defer func() { <-k.admission }()
 	for {
 		k.mu.Lock()
 		if a.holds || k.held < k.opts.MaxContainers {
@@ -29,7 +28,7 @@ func (k *Pool) reserve(ctx context.Context, a *agent) error {
 		if victim != nil {
 			k.opts.Log.Debug("an idle agent's container makes room", "agent", victim.id, "for", a.id)
 			k.closeLogged(context.WithoutCancel(ctx), victim)
-			k.leave(victim, false)
+			k.unlock(victim, false)
 			continue
 		}
 		select {
@@ -62,25 +61,25 @@ func (k *Pool) release(a *agent) {
 	}
 }
 
-// idlest takes the lane of the agent whose container is idle for longest, of one
-// in which no command runs if there is one; nil when all are in use. The caller
+// idlest locks the agent whose container has been idle for longest, preferably one
+// in which no command runs; nil when all are in use. The caller
 // holds mu.
 func (k *Pool) idlest() (found *agent) {
 	for _, a := range k.agents {
-		if !a.holds || !a.try() {
+		if !a.holds || !a.tryLock() {
 			continue
 		}
 		if found == nil || found.works && !a.works || found.works == a.works && a.idle.Before(found.idle) {
 			a, found = found, a
 		}
 		if a != nil {
-			<-a.lane
+			<-a.lock
 		}
 	}
 	return found
 }
 
-// gives reports whether somebody waits for a container, so that an agent with
+// gives reports whether another agent waits for a container, so that one with
 // more work does not keep its own for ever.
 func (k *Pool) gives() bool {
 	k.mu.Lock()

@@ -55,7 +55,7 @@ func TestSocketRebound(t *testing.T) {
 			l := newLab(t, "docker", rebinding)
 			l.agent("ada")
 			first := pool.Turn{AgentID: "ada", Turn: runner.Turn{ID: crashTurn, Prompt: "go on"}}
-			k := l.keeper()
+			k := l.pool()
 			if killed {
 				l.crash("docker", "ended")
 			} else if r, err := k.Turn(t.Context(), first, nil,
@@ -73,7 +73,7 @@ func TestSocketRebound(t *testing.T) {
 			if err != nil || r.Status != responses.StatusCompleted {
 				t.Errorf("the next turn: %+v, %v", r, err)
 			}
-			// a keeper that lives has connections to agentd
+			// a pool that lives has connections to agentd
 			if killed && (r.Fresh == "" || l.only().Handle == before.Handle) {
 				t.Error("the container is kept")
 			}

@@ -43,8 +43,8 @@ func differs(made, want runner.Made) string {
 }
 
 // asked is turn.json: the newest turn that was asked for, and by what the gateway
-// knows it. It has to survive the process and not the machine, whose end ends the
-// container too: it is not synced.
+// knows it. It has to survive this process, but not the machine: containers do not survive that
+// either. It is not synced.
 type asked struct {
 	TurnID string            `json:"turn_id"`
 	Grant  gateway.TokenHash `json:"grant_hash"`

@@ -9,7 +9,7 @@ import (
 	"holon/runner"
 )
 
-// How says what was found of a turn that another process began, or meant to.
+// How is the state in which a turn was found that another process began, or was about to begin.
 type How string
 
 // What Recover can find (docs/explanation/runtime.md, "Recovery").
@@ -27,17 +27,17 @@ type Found struct {
 }
 
 // Recover takes up a turn that another process asked for before it died, as t
-// described it there. A container that runs is taken up, whatever it was made
-// from, and its turn watched to the end: began is called once when there is such a
+// described it there. A running container is taken up even if it was made from other
+// values, and its turn is watched to the end: began is called once when there is such a
 // turn, and watch is told of all that it did from its begin on. Nothing is asked
 // for. The error, an *Error, is for what could not be looked at (no engine answers)
 // and for CodeLeft: nothing is decided then.
 func (k *Pool) Recover(ctx context.Context, t Turn, began func(), watch runner.Observer) (Found, error) {
-	a, err := k.enter(ctx, t.AgentID)
+	a, err := k.lock(ctx, t.AgentID)
 	if err != nil {
 		return Found{}, k.typed(ctx, err)
 	}
-	defer k.leave(a, true)
+	defer k.unlock(a, true)
 	if a.session == nil {
 		if err := k.adopt(ctx, a, &t); err != nil {
 			return Found{}, k.typed(ctx, err)

@@ -17,8 +17,8 @@ import (
 type Result struct {
 	TurnID     string
 	ResponseID string // that the next turn may continue; "" when it is not known
-	// Lost: the turn was cut off from outside, or nobody knows how it ended. What
-	// it did is kept by agentd, under ResponseID, when its container starts again.
+	// Lost: the turn was cut off from outside, or its end is not known. agentd
+	// keeps its output under ResponseID when its container starts again.
 	Lost bool
 	// Status is the end of the turn: completed, failed, incomplete or cancelled;
 	// "" when it is not known.
@@ -90,8 +90,7 @@ func (k *Pool) lost(t Turn, out runner.TurnResult, rec *turns.Record) Result {
 	return r
 }
 
-// hostEnded fills in the end of a turn that this side ended, whatever the turn
-// made of it.
+// hostEnded fills in the end of a turn that the host ended, which overrides the turn's own end.
 func (k *Pool) hostEnded(r *Result, over *runner.Error, why error) bool {
 	switch {
 	case over != nil:

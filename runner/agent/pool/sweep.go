@@ -13,7 +13,7 @@ import (
 )
 
 // How often Run sweeps, within the idle times, and how often a sweep looks for
-// what nobody holds.
+// orphaned containers.
 const (
 	longestRest = 15 * time.Second
 	orphanEvery = time.Minute
@@ -42,7 +42,7 @@ func (k *Pool) Run(ctx context.Context) {
 	}
 }
 
-// Sweep looks once at every container that nobody uses: one that is idle is paused
+// Sweep looks once at every container that is not in use: one that is idle is paused
 // and later stopped, one that ended is given up. One in which a command works is
 // not idle. Now and then containers are looked for that another process left: the
 // agent gets it back if it still can, else it is removed.
@@ -59,15 +59,15 @@ func (k *Pool) Sweep(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if a.try() {
+		if a.tryLock() {
 			errs = append(errs, k.tend(ctx, a))
-			k.leave(a, false)
+			k.unlock(a, false)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// tend looks after the container of an agent whose lane the caller has.
+// tend looks after the container of an agent that the caller has locked.
 func (k *Pool) tend(ctx context.Context, a *agent) error {
 	if a.session == nil {
 		return nil
@@ -127,7 +127,7 @@ func (k *Pool) works(ctx context.Context, a *agent) (bool, error) {
 	return works, nil
 }
 
-// orphans looks for containers of agents of this home that nobody holds.
+// orphans looks for containers of agents of this home that no process holds.
 func (k *Pool) orphans(ctx context.Context) error {
 	list, err := k.opts.Engine.List(ctx, map[string]string{runner.LabelHome: k.opts.Home.Dir()})
 	if err != nil {
@@ -143,9 +143,9 @@ func (k *Pool) orphans(ctx context.Context) error {
 			errs = append(errs, k.opts.Engine.Remove(ctx, found.Handle))
 			continue
 		}
-		if a := k.agent(id); a.try() { // whoever has the lane sees to it
+		if a := k.agent(id); a.tryLock() { // otherwise the holder of the lock sees to it
 			errs = append(errs, k.takeBack(ctx, a, found.Labels[runner.LabelRun]))
-			k.leave(a, false)
+			k.unlock(a, false)
 		}
 	}
 	return errors.Join(errs...)
@@ -166,7 +166,7 @@ func (k *Pool) takeBack(ctx context.Context, a *agent, label string) error {
 			k.opts.Log.Info("a container cannot be taken up and is removed", "agent", a.id, "err", err)
 		}
 	}
-	if a.session != nil { // and another one beside it
+	if a.session != nil { // the agent has another one
 		if err := k.close(ctx, a); err != nil {
 			return err
 		}
@@ -177,11 +177,11 @@ func (k *Pool) takeBack(ctx context.Context, a *agent, label string) error {
 // Stop ends the container of an agent, once its turn is over, and keeps its state.
 // Without a container it is success.
 func (k *Pool) Stop(ctx context.Context, agentID string) error {
-	a, err := k.enter(ctx, agentID)
+	a, err := k.lock(ctx, agentID)
 	if err != nil {
 		return err
 	}
-	defer k.leave(a, false)
+	defer k.unlock(a, false)
 	return errors.Join(k.close(ctx, a), k.removeStray(ctx, a))
 }
 
@@ -232,11 +232,11 @@ func (k *Pool) finish(ctx context.Context, last func(context.Context, *agent) er
 	for _, a := range k.all() {
 		group.Go(func() error {
 			select {
-			case a.lane <- struct{}{}:
+			case a.lock <- struct{}{}:
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
-			defer k.leave(a, false)
+			defer k.unlock(a, false)
 			if err := last(ctx, a); err != nil {
 				mu.Lock()
 				defer mu.Unlock()

@@ -26,11 +26,11 @@ const tokenName = "the turn's token"
 // before it took the turn is replaced once, and so is one that can take none because
 // of what it keeps; see setAside.
 func (k *Pool) Turn(ctx context.Context, t Turn, began func(), watch runner.Observer) (Result, error) {
-	a, err := k.enter(ctx, t.AgentID)
+	a, err := k.lock(ctx, t.AgentID)
 	if err != nil {
 		return Result{}, k.typed(ctx, err)
 	}
-	defer k.leave(a, true)
+	defer k.unlock(a, true)
 	ask := func() (Result, error) { return k.tried(ctx, a, t, began, watch) }
 	if a.unrecorded >= maxUnrecorded {
 		return k.setAside(ctx, a, &Error{Code: responses.CodeServerError, Message: turns.Unrecorded}, ask)
@@ -125,7 +125,7 @@ func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch
 	a.checked = k.opts.Now()
 	if out.Err != nil && ctx.Err() != nil && errors.Is(out.Err, context.Cause(ctx)) &&
 		!errors.Is(out.Err, runner.ErrLeft) {
-		out.Err = runner.ErrInterrupted // whatever the caller calls it
+		out.Err = runner.ErrInterrupted // the caller may have another name for it
 	}
 	switch {
 	case errors.Is(out.Err, runner.ErrLeft):
@@ -136,7 +136,7 @@ func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch
 	case out.Response == nil && refused(out.Err):
 		return Result{}, k.typed(ctx, out.Err)
 	}
-	// Nobody saw the end. What could still run is ended before it is looked for.
+	// The end was not seen. The container is ended before the end is looked for on the disk.
 	k.closeLogged(ctx, a)
 	result, err := k.lookUp(a, t, out)
 	if err != nil && out.Response == nil {
@@ -146,8 +146,8 @@ func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch
 	return result, nil
 }
 
-// How long agentd may take to accept a turn, which it does at once, before
-// something is done about it, and before its container is given up.
+// agentd accepts a turn at once. After nudgeAfter without an answer its container is resumed, and after silentAfter it is
+// given up.
 const (
 	nudgeAfter  = 3 * time.Second
 	silentAfter = 30 * time.Second
@@ -185,8 +185,7 @@ func refused(err error) bool {
 	return state.IsCode(err, gateway.CodeInvalidGrant) || state.IsCode(err, gateway.CodeNoPrice)
 }
 
-// lookUp finds in what is on the disk how a turn ended that nobody watched to its
-// end, and whose container is gone. The error is fs.ErrNotExist when it was never
+// lookUp finds on the disk how a turn ended that was not watched to its end, and whose container is gone. The error is fs.ErrNotExist when it was never
 // begun.
 func (k *Pool) lookUp(a *agent, t Turn, out runner.TurnResult) (Result, error) {
 	rec, end, err := turnfiles.Read(k.private(a, sessionDir), t.ID)

@@ -36,7 +36,7 @@ rounds:
 	id := l.agent("ada")
 	check(t, os.WriteFile(filepath.Join(l.home.AgentDir(id), "AGENTS.md"), []byte("Be kind.\n"), 0o600))
 	var calls []hosttools.Call
-	k := l.keeper(func(o *pool.Options) {
+	k := l.pool(func(o *pool.Options) {
 		o.Tools = func(agentID string) []hosttools.Tool {
 			return []hosttools.Tool{{Name: "Ping", Description: "Answers.",
 				Schema: json.RawMessage(`{"type":"object","properties":{"who":{"type":"string"}}}`),
@@ -46,7 +46,7 @@ rounds:
 				}}}
 		}
 	})
-	c := &conversation{lab: l, keeper: k, agent: id}
+	c := &conversation{lab: l, pool: k, agent: id}
 	if r := c.say("done"); r.ToolCalls != 2 {
 		t.Errorf("%d tool calls", r.ToolCalls)
 	}
@@ -62,7 +62,7 @@ rounds:
 	}
 }
 
-// What the user says while a turn runs is told in it, once.
+// A message that the user sends while a turn runs is given to the model in that turn, once.
 func TestInterject(t *testing.T) {
 	l := newLab(t, "docker", `
 rounds:
@@ -70,7 +70,7 @@ rounds:
   - text: "heard {{last_said}}"
 `)
 	id := l.agent("ada")
-	k := l.keeper()
+	k := l.pool()
 	if err := k.Interject(t.Context(), id, "turn_1", "msg_0", "too early"); !state.IsCode(err, pool.CodeNoTurn) {
 		t.Errorf("before the turn: %v", err)
 	}
@@ -102,7 +102,7 @@ rounds:
 func TestAbort(t *testing.T) {
 	l := newLab(t, "docker", working)
 	id := l.agent("ada")
-	k := l.keeper()
+	k := l.pool()
 	ctx, abort := context.WithCancelCause(t.Context())
 	w := &lines{onRun: func() { abort(runner.ErrInterrupted) }}
 	r, err := k.Turn(ctx, pool.Turn{AgentID: id, Turn: runner.Turn{ID: "turn_1", Prompt: "go on"}}, w.begin, w)
@@ -111,7 +111,7 @@ func TestAbort(t *testing.T) {
 		t.Errorf("an aborted turn: %+v, %+v", r, r.Failure)
 	}
 	before := l.only()
-	c := &conversation{lab: l, keeper: k, agent: id, previous: r.ResponseID}
+	c := &conversation{lab: l, pool: k, agent: id, previous: r.ResponseID}
 	if r := c.say("after"); r.Fresh != "" || l.only().Handle != before.Handle {
 		t.Errorf("the container was not kept: %s", r.Fresh)
 	}
@@ -127,7 +127,7 @@ func TestAbort(t *testing.T) {
 func TestNotBegun(t *testing.T) {
 	l := newLab(t, "docker", counting)
 	id := l.agent("ada")
-	k := l.keeper()
+	k := l.pool()
 	begun := func() { t.Error("a turn was begun") }
 	for name, test := range map[string]struct {
 		turn pool.Turn
@@ -149,13 +149,13 @@ func TestNotBegun(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	full := l.keeper(func(o *pool.Options) { o.Quota.Free = 1 << 60 })
+	full := l.pool(func(o *pool.Options) { o.Quota.Free = 1 << 60 })
 	if _, err := full.Turn(t.Context(),
 		pool.Turn{AgentID: l.agent("eve"), Turn: runner.Turn{ID: "turn_1", Prompt: "x"}}, begun,
 		new(lines)); !state.IsCode(err, runner.CodeDiskFull) {
 		t.Errorf("no room: %v", err)
 	}
-	c := &conversation{lab: l, keeper: k, agent: id}
+	c := &conversation{lab: l, pool: k, agent: id}
 	c.say("one")
 }
 
@@ -166,7 +166,7 @@ rounds:
   - calls: [{tool: ExecCommand, arguments: {cmd: "head -c 20000000 /dev/zero > big; sleep 600", yield_time_ms: 900000}}]
   - text: done
 `)
-	k := l.keeper(func(o *pool.Options) { o.Quota.Run = 10 << 20 })
+	k := l.pool(func(o *pool.Options) { o.Quota.Run = 10 << 20 })
 	w := new(lines)
 	r, err := k.Turn(t.Context(), pool.Turn{AgentID: l.agent("ada"), Turn: runner.Turn{ID: "turn_1", Prompt: "x"}},
 		w.begin, w)
@@ -184,7 +184,7 @@ rounds:
   - text: done
 `)
 	const most = 2
-	k := l.keeper(func(o *pool.Options) { o.MaxContainers = most })
+	k := l.pool(func(o *pool.Options) { o.MaxContainers = most })
 	var group sync.WaitGroup
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
 		l.agent(id)
@@ -211,10 +211,10 @@ rounds:
 	group.Wait()
 }
 
-// One that waits for room gives up when it is told to, and hinders nobody.
+// A turn that waits for a container can be cancelled, and does not block others.
 func TestRoomGivenUp(t *testing.T) {
 	l := newLab(t, "local", working)
-	k := l.keeper(func(o *pool.Options) { o.MaxContainers = 1 })
+	k := l.pool(func(o *pool.Options) { o.MaxContainers = 1 })
 	l.agent("ada")
 	l.agent("eve")
 	ctx, giveUp := context.WithCancelCause(t.Context())
@@ -235,7 +235,7 @@ func TestRoomGivenUp(t *testing.T) {
 	if err != nil || r.Status != responses.StatusCompleted {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	c := &conversation{lab: l, keeper: k, agent: "eve"}
+	c := &conversation{lab: l, pool: k, agent: "eve"}
 	l.scenario = filepath.Join(l.home.Dir(), "other.yaml")
 	check(t, os.WriteFile(l.scenario, []byte(counting), 0o644))
 	c.say("one")
@@ -245,8 +245,8 @@ func TestRoomGivenUp(t *testing.T) {
 func TestPrune(t *testing.T) {
 	l := newLab(t, "docker", counting)
 	id := l.agent("ada")
-	k := l.keeper(func(o *pool.Options) { o.KeepTurns = 2 })
-	c := &conversation{lab: l, keeper: k, agent: id}
+	k := l.pool(func(o *pool.Options) { o.KeepTurns = 2 })
+	c := &conversation{lab: l, pool: k, agent: id}
 	var ids []string
 	for _, want := range []string{"one", "two", "three", "four"} {
 		ids = append(ids, c.say(want).TurnID)
@@ -281,7 +281,7 @@ rounds:
 `)
 	l.secrets.Add("KEY", "hunter2-hunter2-hunter2")
 	w := new(lines)
-	r, err := l.keeper().Turn(t.Context(),
+	r, err := l.pool().Turn(t.Context(),
 		pool.Turn{AgentID: l.agent("ada"), Turn: runner.Turn{ID: "turn_1", Prompt: "x"}}, w.begin,
 		w)
 	check(t, err)
@@ -293,7 +293,7 @@ rounds:
 // A container that somebody else paused is resumed when a turn is not accepted.
 func TestPausedByAnother(t *testing.T) {
 	l := newLab(t, "docker", counting)
-	c := &conversation{lab: l, keeper: l.keeper(), agent: l.agent("ada")}
+	c := &conversation{lab: l, pool: l.pool(), agent: l.agent("ada")}
 	c.say("one")
 	check(t, l.engine.(engine.Pauser).Pause(t.Context(), l.only().Handle))
 	if r := c.say("two"); r.Fresh != "" {

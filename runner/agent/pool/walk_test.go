@@ -12,8 +12,8 @@ import (
 	"holon/runner/engine"
 )
 
-// Whatever happens to the container of an agent and to its keeper between turns,
-// in whatever order, the conversation goes on, and the agent has at most one
+// After any sequence of things that happen to the container of an agent and to its pool between turns,
+// the conversation goes on, and the agent has at most one
 // container. The seed of a failure is in its name.
 func TestRandomWalk(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
@@ -25,12 +25,12 @@ func TestRandomWalk(t *testing.T) {
 			fmt.Fprintf(&b, "  - rounds: [{text: turn %d}]\n", i)
 		}
 		l := newLab(t, "docker", b.String())
-		w := &walk{conversation: conversation{lab: l, keeper: pool.New(l.options()), agent: l.agent("ada")},
+		w := &walk{conversation: conversation{lab: l, pool: pool.New(l.options()), agent: l.agent("ada")},
 			rand: rand.New(rand.NewPCG(seed, 0))}
 		defer func() {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
-			if err := w.keeper.Close(ctx); err != nil {
+			if err := w.pool.Close(ctx); err != nil {
 				t.Error(err)
 			}
 		}()
@@ -65,17 +65,17 @@ func (w *walk) step() {
 		w.say(want)
 	case "rest":
 		w.clock.pass(pool.DefaultIdlePause + time.Second)
-		err = w.keeper.Sweep(w.t.Context())
+		err = w.pool.Sweep(w.t.Context())
 	case "sweep":
 		w.clock.pass(pool.DefaultIdleStop + time.Second)
-		err = w.keeper.Sweep(w.t.Context())
+		err = w.pool.Sweep(w.t.Context())
 	case "stop":
-		err = w.keeper.Stop(w.t.Context(), w.agent)
+		err = w.pool.Stop(w.t.Context(), w.agent)
 	case "image":
 		w.image = []string{image, imageToo}[w.rand.IntN(2)]
 	case "leave":
-		err = w.keeper.Leave(w.t.Context())
-		w.keeper = pool.New(w.options())
+		err = w.pool.Leave(w.t.Context())
+		w.pool = pool.New(w.options())
 	default:
 		if len(list) == 1 {
 			err = w.harm(name, list[0])
@@ -86,7 +86,7 @@ func (w *walk) step() {
 	}
 }
 
-// harm does something to the container that the keeper is not told of.
+// harm does something to the container that the pool is not told of.
 func (w *walk) harm(name string, c engine.Summary) error {
 	switch {
 	case name == "engine removes":

@@ -11,7 +11,7 @@ import (
 	"holon/responses"
 )
 
-// Bounds of one answer, far above what models do.
+// Bounds of one answer, far above the output of models.
 const (
 	maxBlocks = 4096
 	maxBlock  = 16 << 20 // bytes of one call's arguments, or of one thought
@@ -19,8 +19,9 @@ const (
 	maxURL    = 8 << 10  // bytes of a citation's address, and of its title
 )
 
-// assembly turns a provider's events into ours. Blocks come one after the other.
-// Text blocks in a row are one message: the API begins another for each citation.
+// assembly turns a provider's events into ours. Blocks arrive one after the other.
+// Consecutive text blocks are one message: the API begins another block for each
+// citation.
 type assembly struct {
 	provider  string
 	emit      func(model.Event) bool
@@ -67,7 +68,7 @@ func (a *assembly) take(data []byte) (done bool, err error) {
 		return false, protocolError("the provider sent an event that is no JSON object with a type")
 	}
 	if !known(eventType) {
-		return false, nil // ping, and what servers may add
+		return false, nil // ping, and types that servers may add
 	}
 	if eventType == "error" {
 		return false, endpoint.EventError(endpoint.DecodeFailure(data))
@@ -110,7 +111,7 @@ func (a *assembly) start(m *wireMessage) error {
 		a.message = m.ID
 		a.usage.take(m.Usage)
 	}
-	if a.message == "" { // servers that give none
+	if a.message == "" { // from servers that give none
 		a.message = responses.NewID(responses.PrefixMessage)
 	}
 	a.tag = tagOf(a.message)
@@ -120,7 +121,7 @@ func (a *assembly) start(m *wireMessage) error {
 	return nil
 }
 
-// begin begins a block. Those of the provider's own tools are of no interest.
+// begin begins a block. Blocks of the provider's own tools are ignored.
 func (a *assembly) begin(index int, b *wireBlock) error {
 	switch {
 	case b == nil || b.Type == "":
@@ -133,7 +134,7 @@ func (a *assembly) begin(index int, b *wireBlock) error {
 	if err := a.endBlock(); err != nil { // servers may leave out its end
 		return err
 	}
-	if err := a.endCall(); err != nil { // what follows a call shows that it was whole
+	if err := a.endCall(); err != nil { // a block after a call shows that the call was complete
 		return err
 	}
 	a.began, a.index, a.kind = a.began+1, index, b.Type
@@ -173,8 +174,8 @@ func (a *assembly) beginCall(b *wireBlock) error {
 	return a.beginItem(model.Event{Kind: model.CallBegin, CallID: a.callID, Name: a.name}, model.CallDelta, input)
 }
 
-// newCallID returns the id of a call, with the tag of the answer: a new one where
-// the provider's cannot serve to tell calls apart.
+// newCallID returns the id of a call, with the tag of the answer, and a new id if
+// the provider's is not unique.
 func (a *assembly) newCallID(id string) string {
 	tagged := id + tagMark + a.tag
 	if id == "" || len(tagged) > maxCallID || a.calls[tagged] {
@@ -184,7 +185,7 @@ func (a *assembly) newCallID(id string) string {
 	return tagged
 }
 
-// beginItem begins an item with what of it came along.
+// beginItem begins an item with its first event and text.
 func (a *assembly) beginItem(begin model.Event, kind model.EventKind, text model.WireText) error {
 	a.text = begin.Kind == model.MessageBegin
 	a.runes, a.from, a.said = 0, 0, true
@@ -215,12 +216,12 @@ func (a *assembly) delta(index int, d *wireDelta) error {
 	}
 	kind, text := deltaKind(d)
 	if kind == 0 || kind != kindOf(a.kind) {
-		return nil // something newer than this code
+		return nil // of a type newer than this code
 	}
 	return a.piece(kind, text)
 }
 
-// kindOf returns what pieces of a block become.
+// kindOf returns the kind of event that pieces of a block become.
 func kindOf(blockType string) model.EventKind {
 	switch blockType {
 	case typeText:
@@ -233,7 +234,7 @@ func kindOf(blockType string) model.EventKind {
 	return 0
 }
 
-// piece passes a text on, and keeps what is needed of it at the end.
+// piece passes a text on, and keeps the part that is needed at the end.
 func (a *assembly) piece(kind model.EventKind, wire model.WireText) error {
 	return a.whole(kind, a.halves.Join(wire))
 }
@@ -253,8 +254,8 @@ func (a *assembly) whole(kind model.EventKind, text string) error {
 	return a.pass(model.Event{Kind: kind, Text: text})
 }
 
-// note keeps a citation until its text has ended. Only those of the web mean
-// something outside the conversation.
+// note keeps a citation until its text has ended. Only citations of web pages are
+// meaningful outside the conversation.
 func (a *assembly) note(c *wireCitation) {
 	if c == nil || len(c.URL) > maxURL || len(c.Title) > maxURL || a.noted >= maxNotes {
 		return
@@ -266,8 +267,8 @@ func (a *assembly) note(c *wireCitation) {
 	a.notes = append(a.notes, responses.Annotation{Type: "url_citation", URL: c.URL, Title: c.Title})
 }
 
-// endBlock ends the open block, if there is one. A call is only held ready to end:
-// whether it was cut short is said after the block's own end.
+// endBlock ends the open block, if there is one. A call is held until a later event
+// shows whether it was cut short.
 func (a *assembly) endBlock() error {
 	kind := a.kind
 	a.kind = ""
@@ -291,8 +292,8 @@ func (a *assembly) endBlock() error {
 	return nil
 }
 
-// endThought ends a reasoning item with what the provider wants back. One of its
-// own models refuses thoughts that it did not sign; those of others sign nothing.
+// endThought ends a reasoning item with the content that is returned to the
+// provider. Its own models refuse unsigned thoughts; models of others sign nothing.
 func (a *assembly) endThought(whole bool) error {
 	ev := model.Event{Kind: model.ReasoningEnd}
 	t := a.thought

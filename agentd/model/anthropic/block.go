@@ -12,8 +12,8 @@ import (
 	"holon/responses"
 )
 
-// Roles of messages. The system's are for what is said in the midst of a
-// conversation, with models that take it.
+// Roles of messages. Messages of the system are possible within a conversation for
+// models that accept them.
 const (
 	roleUser      = "user"
 	roleAssistant = "assistant"
@@ -50,7 +50,7 @@ type block struct {
 	CacheControl *cacheControl `json:"cache_control,omitempty"`
 }
 
-// Types of blocks that this package writes, beside thoughts.
+// Types of blocks that this package writes, in addition to thoughts.
 const (
 	typeText       = "text"
 	typeImage      = "image"
@@ -72,8 +72,8 @@ func textBlock(text string) block { return block{Type: typeText, Text: text} }
 // blank reports whether the API refuses s as the text of a block.
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
-// encodeParts returns parts as blocks, without texts that say nothing. Only what
-// a model is shown may hold more than text.
+// encodeParts returns parts as blocks, without blank texts. Only content shown to a
+// model may hold more than text.
 func encodeParts(parts []responses.Part, shown bool) ([]block, error) {
 	list := make([]block, 0, len(parts))
 	for _, p := range parts {
@@ -105,7 +105,7 @@ func encodeParts(parts []responses.Part, shown bool) ([]block, error) {
 	return list, nil
 }
 
-// encodeOutput returns what a call gave: a lone text as a string, nothing as nil.
+// encodeOutput returns the output of a call: a single text as a string, none as nil.
 func encodeOutput(parts []responses.Part) (any, error) {
 	blocks, err := encodeParts(parts, true)
 	switch {
@@ -123,7 +123,8 @@ func imageBlock(p responses.Part) (block, error) {
 		return block{}, fmt.Errorf("the image: %w", err)
 	}
 	if src.Type == "base64" && !isImage(src.MediaType) {
-		return block{}, fmt.Errorf("images of type %.80q cannot be sent to this provider; convert it to PNG, JPEG, GIF or WebP", src.MediaType)
+		return block{}, fmt.Errorf("images of type %.80q cannot be sent to this provider; convert it to PNG, JPEG, "+
+			"GIF or WebP", src.MediaType)
 	}
 	return block{Type: typeImage, Source: src}, nil
 }
@@ -176,7 +177,7 @@ func title(name string) string {
 	return name
 }
 
-// sourceOf reads the URL of some content: one of the web, or one that holds it.
+// sourceOf reads the URL of content: an http URL, or a data URL that holds it.
 func sourceOf(at string) (*source, error) {
 	rest, ok := strings.CutPrefix(at, "data:")
 	if !ok {

@@ -5,32 +5,31 @@ type cacheControl struct {
 	Type string `json:"type"`
 }
 
-// cacheMark is a marker as it stands in a body. No string can hold these bytes,
-// since quotes within strings are escaped.
+// cacheMark is an encoded marker. It cannot occur within a string, where quotes are
+// escaped.
 var cacheMark = []byte(`"cache_control":{`)
 
-// shareable makes blocks of the instructions. The first of two, shared of them,
-// is what other conversations may begin with too: up to the last breakpoint.
+// shareable splits the instructions into blocks at the last breakpoint. The first
+// shared blocks are a prefix that other conversations may have, too.
 func shareable(instructions string, breakpoints []int) (shared int, blocks []block) {
 	if blank(instructions) {
 		return 0, nil
 	}
 	if n := len(breakpoints); n > 0 {
 		at := breakpoints[n-1]
-		if !blank(instructions[:at]) && !blank(instructions[at:]) { // the API takes no blank block
+		if !blank(instructions[:at]) && !blank(instructions[at:]) { // the API refuses blank blocks
 			return 1, []block{textBlock(instructions[:at]), textBlock(instructions[at:])}
 		}
 	}
 	return 0, []block{textBlock(instructions)}
 }
 
-// markCache marks where what stays the same ends, in the order in which the
-// provider reads a request: the tools and the first shared blocks of the system's
-// text, which other conversations begin with too; all of that text, which a
-// conversation keeps; what the model was told before its last answer; and
-// the end, which the next round begins with. The last but one is where the round before
-// ended: a provider looks back only so far from a marker, and an answer may hold
-// many calls. That makes the four that the API allows.
+// markCache marks the prefixes to cache, in the order in which the provider reads a
+// request: the tools and the first shared blocks of the system's text, a prefix of
+// other conversations, too; all of that text, which a conversation keeps; the
+// messages before the model's last answer; and the end, where the next round
+// begins. The third is needed because a provider looks back only a limited number
+// of blocks from a marker, and an answer may hold many calls. The API allows four.
 func markCache(tools []tool, system []block, shared int, messages []message) {
 	if n := len(tools); n > 0 && shared == 0 {
 		tools[n-1].CacheControl = &cacheControl{"ephemeral"}

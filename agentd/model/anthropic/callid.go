@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// The calls of one answer have to go back as one message, their results as the
-// next, and later the same again, or nothing of it is found in a cache. Items do
-// not say which calls were made together: two in a row may as well be two rounds.
-// So an id of ours is the provider's and, after a tilde, a tag of the answer:
-// toolu_01AB~k3f9qa.
+// The calls of one answer must be sent back as one message and their results as the
+// next, in every round, or the provider's cache misses. Items do not say which
+// calls were made together: two in a row may be two rounds. So an id of ours is
+// the provider's id, a tilde, and a tag of the answer: toolu_01AB~k3f9qa.
 const (
 	tagMark = "~"
 	tagSize = 6
@@ -37,9 +36,9 @@ func splitCallID(id string) (provider, tag string) {
 	return id[:at], id[at+len(tagMark):]
 }
 
-// wireIDs gives each call of a conversation an id that the API takes: of letters,
-// digits, '_' and '-', and its own. The same conversation gets the same ids, and
-// a longer one begins with them.
+// wireIDs gives each call of a conversation a unique id that the API accepts: of
+// letters, digits, '_' and '-'. The same conversation gets the same ids, and a
+// longer one begins with them.
 type wireIDs map[string]bool
 
 func (used wireIDs) next(callID string) string {
@@ -54,7 +53,8 @@ func (used wireIDs) next(callID string) string {
 
 func plainID(id string) bool { return id != "" && len(id) <= maxCallID && plainName(id) == id }
 
-// plainName replaces what the API takes neither in an id nor in a tool's name.
+// plainName replaces characters that the API accepts neither in an id nor in a
+// tool's name.
 func plainName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {

@@ -11,16 +11,16 @@ import (
 // follow Anthropic's model pages and the refusals of its API, as of October 2026.
 type contract struct {
 	maxOutput int          // tokens that an answer may have; 0: not known
-	thinking  thinkingMode // how it is told to think
-	always    bool         // it thinks unless it is told not to
-	off       offSwitch    // how it is told not to
+	thinking  thinkingMode // how thinking is requested
+	always    bool         // it thinks unless thinking is turned off
+	off       offSwitch    // how thinking is turned off
 	highest   string       // the highest effort it knows: high, max, or xhigh for both
-	sampling  bool         // it takes temperature and top_p
+	sampling  bool         // it accepts temperature and top_p
 	either    bool         // but not both
 	forced    bool         // tool_choice may force a call
 	system    bool         // the conversation may hold messages of the system
-	schema    bool         // it can be held to a schema: output_config.format, strict tools
-	bound     bool         // its thoughts are bound to what came before them
+	schema    bool         // the API enforces schemas: output_config.format, strict tools
+	bound     bool         // its thoughts are bound to the messages before them
 	claude    bool         // it is one of Anthropic's own
 }
 
@@ -37,12 +37,12 @@ type offSwitch uint8
 const (
 	offDisabled offSwitch = iota
 	offBetweenTools
-	offLowEffort // there is none: the least is a low effort
+	offLowEffort // it cannot be turned off: a low effort is the least
 )
 
 // defaultOutput bounds an answer when the request does not, in tokens: room for
 // long thoughts and a large file. unknownOutput is for models of others, which
-// refuse what exceeds their own limit.
+// refuse a number above their own limit.
 const (
 	defaultOutput = 64_000
 	unknownOutput = 8_192
@@ -50,17 +50,17 @@ const (
 
 var (
 	// current matches claude-FAMILY-MAJOR[-MINOR], also within a longer name such
-	// as us.anthropic.claude-opus-4-5-20251101. A date is no minor version.
+	// as us.anthropic.claude-opus-4-5-20251101. A date is not a minor version.
 	current = regexp.MustCompile(`claude-([a-z]+)-(\d{1,2})(?:[.-](\d{1,2}))?(?:\D|$)`)
 	// early matches claude-3[-MINOR]-FAMILY.
 	early = regexp.MustCompile(`claude-(\d)(?:[.-](\d))?-[a-z]`)
 )
 
-// newest is a version above all known ones: a model whose name says nothing is
-// taken for a new one.
+// newest is a version above all known ones: a model whose name has no version is
+// treated as a new one.
 const newest = 9999
 
-// changes lists what the models of Anthropic take from a version on (406 is 4.6),
+// changes lists what Anthropic's models accept from a version on (406 is 4.6),
 // in ascending order; each row adds to those before it.
 var changes = []struct {
 	family string // "" for all of them
@@ -134,7 +134,7 @@ func (c contract) output(limit *int) int {
 }
 
 // effort returns the provider's name of an effort: the nearest one that the model
-// knows, and "" for one that means nothing here.
+// knows, and "" for an unknown one.
 func (c contract) effort(asked string) string {
 	switch asked {
 	case "minimal", "low":
@@ -153,8 +153,8 @@ func (c contract) effort(asked string) string {
 	return ""
 }
 
-// budget returns how many tokens a model may think that is told a number, out of
-// the limit of its answer; 0 when the limit leaves no room.
+// budget returns the thinking budget in tokens for an effort and the limit of the
+// answer; 0 when the limit leaves no room.
 func budget(effort string, limit int) int {
 	const least = 1024 // the API's
 	n := map[string]int{"low": 4_096, "medium": 10_240, "high": 24_576}[effort]

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// unanswered is told to the model in the place of an output that never came:
-	// the API refuses a call without one.
+	// unanswered is sent in place of a missing output: the API refuses a call without
+	// one.
 	unanswered = "There is no output: the call was not answered."
-	// opening and onward stand where the API wants the user to speak and the user
-	// said nothing: before the model's first message, and after its last.
+	// opening and onward are sent where the API requires a message of the user and
+	// there is none: before the model's first message, and after its last.
 	opening = "(The conversation begins here.)"
 	onward  = "Continue."
 )
@@ -67,7 +67,7 @@ type spoken struct {
 }
 
 // converse returns the system's blocks and the messages. Errors are *model.Error
-// values about items that the provider cannot be told.
+// values about items that the provider does not accept.
 func converse(provider string, items []responses.Item, c contract) (system []block, messages []message, err error) {
 	conv := &conversation{provider: provider, contract: c, ids: make(wireIDs), calls: make([]*call, len(items)),
 		outputs: make([]*call, len(items))}
@@ -95,7 +95,7 @@ func (v *conversation) match(items []responses.Item) {
 			v.calls[i] = v.newCall(item.CallID, item.Name, item.Arguments)
 			v.calls[i].answered, v.calls[i].passed = true, true
 			v.calls[i].output = append([]responses.Part{responses.InputText(item.Output)}, item.Media...)
-			v.calls[i].tag = cmp.Or(v.calls[i].tag, item.Round) // which every answer has that was made here
+			v.calls[i].tag = cmp.Or(v.calls[i].tag, item.Round) // set for every answer made here
 		case *responses.FunctionCall:
 			v.calls[i] = v.newCall(item.CallID, item.Name, item.Arguments)
 			open[item.CallID] = v.calls[i]
@@ -113,8 +113,8 @@ func (v *conversation) newCall(id, name, arguments string) *call {
 	return &call{id: v.ids.next(id), tag: tag, name: plainName(name), input: encodeArguments(arguments)}
 }
 
-// encodeArguments returns arguments as the object that the API demands. What a
-// model wrote that is none is shown to it as it was.
+// encodeArguments returns arguments as an object, which the API requires. Other
+// arguments of a model are wrapped unchanged.
 func encodeArguments(arguments string) json.RawMessage {
 	raw := json.RawMessage(strings.TrimSpace(arguments))
 	if len(raw) == 0 {
@@ -154,7 +154,7 @@ func (v *conversation) add(i int, item responses.Item) error {
 	return nil
 }
 
-// say takes a message of any role.
+// say adds a message of any role.
 func (v *conversation) say(m *responses.Message) error {
 	blocks, err := encodeParts(m.Content, m.Role == responses.RoleUser)
 	if err != nil {
@@ -180,7 +180,7 @@ func (v *conversation) say(m *responses.Message) error {
 	return nil
 }
 
-// speak takes what the model said. After calls that were answered it is another
+// speak adds content of the model. After calls that were answered it begins another
 // answer.
 func (v *conversation) speak(blocks ...block) error {
 	if len(blocks) == 0 {
@@ -196,8 +196,8 @@ func (v *conversation) speak(blocks ...block) error {
 	return nil
 }
 
-// call takes a call of the model. It belongs to the answer of the call before it
-// when both say so, or, where neither says anything, when that has no output yet.
+// call adds a call of the model. It belongs to the same answer as the call before
+// it if their tags are equal, or, if neither has one, if that call has no output yet.
 func (v *conversation) call(c *call) error {
 	if n := len(v.made); n > 0 {
 		last := v.made[n-1]
@@ -214,8 +214,7 @@ func (v *conversation) call(c *call) error {
 	return nil
 }
 
-// settled reports whether no call of the present answer waits for an output that
-// follows.
+// settled reports whether every call of the current answer has its output already.
 func (v *conversation) settled() bool {
 	for _, c := range v.made {
 		if c.answered && !c.passed {
@@ -225,8 +224,8 @@ func (v *conversation) settled() bool {
 	return true
 }
 
-// pause ends what the model says. The results of its calls are the first that it
-// is told then.
+// pause ends a message of the model. The next message begins with the results of
+// its calls.
 func (v *conversation) pause() error {
 	if len(v.speech) == 0 {
 		return nil
@@ -250,7 +249,7 @@ func (v *conversation) pause() error {
 	return nil
 }
 
-// listen ends what the model is told.
+// listen ends a message to the model.
 func (v *conversation) listen() {
 	if len(v.heard) == 0 {
 		return
@@ -279,13 +278,13 @@ func (v *conversation) listen() {
 	v.heard = nil
 }
 
-// framed returns a text of the system as one that the user hands on.
+// framed returns a text of the system as part of a user message.
 func framed(b block) block {
 	return textBlock("<system>\n" + b.Text + "\n</system>")
 }
 
-// orphan takes an output without a call. The API has no place for it, but the
-// model shall know what it says.
+// orphan adds an output without a call as text, since the API has no other place
+// for it.
 func (v *conversation) orphan(o *responses.FunctionCallOutput) error {
 	blocks, err := encodeParts(o.Output, true)
 	if err != nil {
@@ -301,7 +300,7 @@ func (v *conversation) orphan(o *responses.FunctionCallOutput) error {
 	return nil
 }
 
-// end ends the conversation with the user, since the model is to speak next.
+// end ends the conversation with a user message, since the model answers next.
 func (v *conversation) end() error {
 	spoke := len(v.speech) > 0
 	if err := v.pause(); err != nil {

@@ -7,8 +7,8 @@ import (
 	"holon/responses"
 )
 
-// finish ends the answer for the reason that the provider gave. Only when the
-// model itself stopped is a last call whole, to be run.
+// finish ends the answer for the reason that the provider gave: one switch over the
+// reasons. A last call is complete, and run, only when the model itself stopped.
 func (a *assembly) finish() error {
 	done := model.Event{Kind: model.Done, Usage: a.usage.sum(), RequestID: a.requestID}
 	switch a.stop {
@@ -48,8 +48,8 @@ func (a *assembly) finish() error {
 	return a.pass(done)
 }
 
-// refuse ends an answer that the provider's safeguards stopped. What calls it made
-// until then are not to be run.
+// refuse ends an answer that the provider's safeguards stopped. Its calls are not
+// run.
 func (a *assembly) refuse(done model.Event) error {
 	done.Stop = model.StopEnd
 	if len(a.calls) > 0 {

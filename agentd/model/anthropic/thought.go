@@ -6,10 +6,10 @@ import (
 	"holon/agentd/model"
 )
 
-// thought is a block of thinking as it was streamed. The API wants it back as it
-// was, to the byte, or refuses the conversation; so all of it is kept in the
-// opaque content of a reasoning item, and the summary that a client sees, and may
-// change, is never sent.
+// thought is a block of thinking as it was streamed. The API refuses a conversation
+// in which it is not returned byte for byte, so it is stored in the opaque content
+// of a reasoning item. The summary, which a client sees and may change, is never
+// sent.
 type thought struct {
 	Type      string  `json:"type"` // thinking or redacted_thinking
 	Thinking  *string `json:"thinking,omitempty"`
@@ -29,8 +29,8 @@ func (t thought) seal(provider string) (string, error) {
 	return model.Seal(provider, string(b)), err
 }
 
-// unsealThought returns the block that opaque content holds, and false for what
-// another provider or nobody wrote. A client may send anything.
+// unsealThought returns the block in opaque content. It is false for content of
+// another provider and for anything else that a client may send.
 func unsealThought(provider, sealed string) (block, bool) {
 	content, ok := model.Unseal(provider, sealed)
 	var t thought

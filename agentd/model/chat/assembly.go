@@ -10,7 +10,7 @@ import (
 	"holon/responses"
 )
 
-// Bounds of one answer, far above what models do.
+// Bounds of one answer, far above the output of models.
 const (
 	maxItems     = 4096
 	maxArguments = 16 << 20 // bytes, of all calls
@@ -18,9 +18,9 @@ const (
 )
 
 // assembly turns chunks into events. Chunks have no items: text, reasoning and
-// calls come in deltas of one message, in any mixture. Each change of kind begins
-// an item here, and a call stays open until the answer ends, since more of it may
-// come at any time.
+// calls arrive as deltas of one message, in any mixture. Each change of kind
+// begins an item, and a call stays open until the answer ends, since more of it
+// may arrive at any time.
 type assembly struct {
 	provider  string
 	requestID string
@@ -43,11 +43,11 @@ type item struct {
 	endpoint.QueuedItem
 	start    model.Event     // how it begins
 	id       string          // call: the provider's
-	args     strings.Builder // call: what came
+	args     strings.Builder // call: received so far
 	begun    bool            // call: it has a name
-	key      string          // reasoning: where its text came from
+	key      string          // reasoning: the key of its text
 	thoughts []json.RawMessage
-	extra    json.RawMessage // reasoning: what goes back with the first call
+	extra    json.RawMessage // reasoning: sent back with the first call
 }
 
 func newAssembly(provider string, yield func(model.Event) bool) *assembly {
@@ -91,7 +91,7 @@ func (a *assembly) choice(c *choice) error {
 	if d == nil {
 		d = c.Message
 	}
-	if d != nil && a.finish == "" { // nothing counts after the end
+	if d != nil && a.finish == "" { // everything after the end is ignored
 		if err := a.delta(d, c); err != nil {
 			return err
 		}
@@ -177,7 +177,7 @@ func (a *assembly) say(kind model.EventKind, text string, probs []responses.LogP
 	return a.queue.Push(&it.QueuedItem, model.Event{Kind: kind, Text: text, Logprobs: probs})
 }
 
-// current returns the open message or reasoning, beginning one if need be.
+// current returns the open message or reasoning item, and begins one if necessary.
 func (a *assembly) current(kind model.EventKind) (*item, error) {
 	if a.last != nil && a.last.Kind() == kind {
 		return a.last, nil

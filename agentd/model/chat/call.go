@@ -55,8 +55,8 @@ func (a *assembly) call(d *callDelta) error {
 	return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallDelta, Text: text})
 }
 
-// extra keeps what comes along with the first call of an answer, where Gemini puts
-// it, in the thought before the call.
+// extra keeps the extra content of an answer's first call, which is where Gemini
+// puts it, in the thought before the call.
 func (a *assembly) extra(d *callDelta) error {
 	if len(a.calls) > 0 || len(d.Extra) == 0 || string(d.Extra) == "null" {
 		return nil
@@ -71,9 +71,9 @@ func (a *assembly) extra(d *callDelta) error {
 	return err
 }
 
-// callOf returns the call that a piece belongs to, nil for a new one. Pieces
-// name an index; some providers leave it out, and some give every call the same,
-// so that only another id tells a new call.
+// callOf returns the call that a piece belongs to, nil for a new one. Pieces name
+// an index; some providers omit it, and some give every call the same index, so
+// that only a different id shows a new call.
 func (a *assembly) callOf(d *callDelta) *item {
 	var it *item
 	switch {
@@ -94,8 +94,7 @@ func (a *assembly) callOf(d *callDelta) *item {
 	return it
 }
 
-// callID returns the call's id, or a new one where the provider's cannot serve
-// to tell calls apart.
+// callID returns the call's id, or a new one if the provider's is not unique.
 func (a *assembly) callID(id string) string {
 	if id == "" || len(id) > 64 || a.ids[id] {
 		id = responses.NewID(responses.PrefixCallID)
@@ -104,9 +103,8 @@ func (a *assembly) callID(id string) string {
 	return id
 }
 
-// end ends the answer. marked says that the stream had its end mark. When the
-// answer was cut short and its last item is a call, that is half a call and never
-// run.
+// end ends the answer. marked says that the stream had its end mark. A call that
+// is the last item of an answer that was cut short is incomplete and never run.
 func (a *assembly) end(marked bool) error {
 	stop, err := a.stop(marked)
 	if err != nil {

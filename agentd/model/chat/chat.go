@@ -3,14 +3,13 @@
 //
 //	request ─▶ messages ─▶ POST /chat/completions ─▶ chunks ─▶ model.Event
 //
-// The wire types are our own: the official client's are made for one provider,
+// The wire types are our own: the official client's types describe one provider,
 // and its package is larger than the rest of this program's transports.
 //
-// The invariant: an attempt that ends with Done saw the provider say why it
-// stopped, or the stream's own end mark after something was said; whatever else
-// ends a stream is an error. A conversation that grows only at its end becomes
-// messages that grow only at their end. The package neither retries nor
-// remembers: those are decorators' business.
+// The invariant: an attempt that ends with Done saw the provider's reason to stop,
+// or the end mark of the stream after some output; any other end of a stream is an
+// error. A conversation that grows only at its end becomes messages that grow only
+// at their end. The package neither retries nor keeps state; decorators do.
 package chat
 
 import (
@@ -32,7 +31,7 @@ import (
 const (
 	gatewayHost = "http://model/" // on the gateway's socket; the provider follows
 	path        = "/chat/completions"
-	maxJSON     = stream.MaxEvent // bytes of an answer that is no stream
+	maxJSON     = stream.MaxEvent // bytes of an answer that is not streamed
 )
 
 // Options configure a Transport. Zero fields mean their defaults.
@@ -42,7 +41,7 @@ type Options struct {
 	APIKey       string            // required unless there is a SocketPath or KeyOptional
 	KeyOptional  bool              // the server may want no key
 	SocketPath   string            // Unix socket to dial instead of BaseURL's host
-	HTTPClient   *http.Client      // used as it is but for redirects, which are never followed
+	HTTPClient   *http.Client      // used as it is, except that redirects are never followed
 	ExtraHeaders map[string]string // sent with every request
 	IdleTimeout  time.Duration     // longest silence between events, from the request on
 	Whole        bool              // ask for the answer as one JSON object instead of a stream
@@ -57,9 +56,9 @@ type Transport struct {
 	whole    bool
 }
 
-// New returns a transport. It does not connect. A missing key is not an error
-// here but of every call and of [Transport.Check], so that a server starts
-// without. The error, a *responses.Error, is about a malformed BaseURL.
+// New returns a transport. It does not connect. A missing key is an error of every
+// call and of [Transport.Check] but not of New, so that a server starts without
+// one. The error, a *responses.Error, is about a malformed BaseURL.
 func New(opts Options) (*Transport, error) {
 	if opts.SocketPath != "" && opts.BaseURL == "" {
 		opts.BaseURL = gatewayHost + opts.Provider
@@ -94,8 +93,8 @@ func (t *Transport) Stream(ctx context.Context, req model.Request) iter.Seq2[mod
 	return t.endpoint.Stream(func(yield func(model.Event, error) bool) error { return t.attempt(ctx, req, yield) })
 }
 
-// attempt makes the call and yields what comes. Its errors are *model.Error
-// values, or endpoint.ErrStopped when the reader wants no more.
+// attempt makes the call and yields the events of the answer. Its errors are
+// *model.Error values, or endpoint.ErrStopped when the reader wants no more.
 func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(model.Event, error) bool) error {
 	body, err := t.encode(req)
 	if err != nil {
@@ -128,14 +127,13 @@ func (t *Transport) attempt(ctx context.Context, req model.Request, yield func(m
 		"event stream was asked for", resp.Header.Get("Content-Type"))))
 }
 
-// streamed reads an answer that comes in chunks. After the chunk that says why
-// the model stopped there may come one with the usage, so the stream is read to
-// its end.
+// streamed reads an answer that is a stream of chunks. A chunk with the usage may
+// follow the one with the reason to stop, so the stream is read to its end.
 func (t *Transport) streamed(watch *endpoint.Attempt, body io.Reader, a *assembly) error {
 	events := stream.NewDecoder(watch.Body(body), stream.SSE)
 	for data, err := range events.Data() {
 		if err != nil {
-			if a.finish != "" { // the answer is whole; how the connection died says nothing
+			if a.finish != "" { // the answer is complete, so how the connection ended does not matter
 				break
 			}
 			return watch.Broken(model.StageBody, err)
@@ -157,7 +155,7 @@ func (t *Transport) streamed(watch *endpoint.Attempt, body io.Reader, a *assembl
 	return t.endpoint.Garbled(a.end(false))
 }
 
-// wholeAnswer reads an answer that comes as one JSON object.
+// wholeAnswer reads an answer that is one JSON object.
 func (t *Transport) wholeAnswer(watch *endpoint.Attempt, body io.Reader, a *assembly) error {
 	data, err := endpoint.ReadAll(watch.Body(body), maxJSON)
 	if err != nil {

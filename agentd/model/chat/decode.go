@@ -8,7 +8,7 @@ import (
 	"holon/responses"
 )
 
-// chunk has the keys of a chunk, or of a whole answer, that are read.
+// chunk has the keys that are read of a chunk or of a whole answer.
 type chunk struct {
 	ID      string          `json:"id"`
 	Choices []choice        `json:"choices"`
@@ -28,8 +28,8 @@ type choice struct {
 	Logprobs     json.RawMessage `json:"logprobs"`
 }
 
-// logprobs reads log probabilities. What cannot be read is left out: an answer
-// does not fail for what only accompanies it.
+// logprobs reads log probabilities. Malformed ones are left out: an answer does not
+// fail because of them.
 func (c *choice) logprobs() []responses.LogProb {
 	var list struct {
 		Content []responses.LogProb `json:"content"`
@@ -58,7 +58,7 @@ type callDelta struct {
 	Index    *int          `json:"index"` // some leave it out
 	ID       string        `json:"id"`
 	Function functionDelta `json:"function"`
-	// Extra is what the provider wants back with the call: Gemini's signature of the
+	// Extra is returned to the provider with the call: Gemini's signature of the
 	// thought that led to it.
 	Extra json.RawMessage `json:"extra_content"`
 }
@@ -68,7 +68,7 @@ type functionDelta struct {
 	Arguments json.RawMessage `json:"arguments"` // a string; some put the object itself
 }
 
-// arguments returns the text of arguments however they came.
+// arguments returns arguments as text; some servers send an object.
 func (f *functionDelta) arguments() string {
 	text, ok := textOf(f.Arguments)
 	if ok || len(f.Arguments) == 0 || string(f.Arguments) == "null" {
@@ -128,7 +128,7 @@ type usage struct {
 	} `json:"completion_tokens_details"`
 }
 
-// UnmarshalJSON reads what can be read: an answer does not fail for a count.
+// UnmarshalJSON ignores malformed counts: an answer does not fail because of them.
 func (u *usage) UnmarshalJSON(data []byte) error {
 	type plain usage // without this method
 	var p plain
@@ -146,7 +146,7 @@ func (u *usage) usage() responses.Usage {
 	out.InputTokenDetails.CachedTokens = min(count(cached), out.InputTokens)
 	if d := u.CompletionDetails; d != nil {
 		reasoning := count(d.Reasoning)
-		if u.Total == out.InputTokens+out.OutputTokens+reasoning { // some count it beside the completion
+		if u.Total == out.InputTokens+out.OutputTokens+reasoning { // some do not count it as part of the completion
 			out.OutputTokens += reasoning
 		}
 		out.OutputTokenDetails.ReasoningTokens = min(reasoning, out.OutputTokens)
@@ -155,5 +155,5 @@ func (u *usage) usage() responses.Usage {
 	return out
 }
 
-// count bounds what a provider claims, so that sums stay sums.
+// count bounds the number that a provider claims, so that sums do not overflow.
 func count(n int64) int64 { return min(max(0, n), 1<<40) }

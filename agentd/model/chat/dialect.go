@@ -6,7 +6,7 @@ import (
 	"holon/internal/providers"
 )
 
-// dialect is what the endpoint takes.
+// dialect describes the parameters that the endpoint accepts.
 type dialect providers.Dialect
 
 func (d *dialect) omits(key string) bool { return slices.Contains(d.Omit, key) }

@@ -12,11 +12,11 @@ import (
 	"holon/responses"
 )
 
-// The messages of a conversation as the provider is told them.
+// The messages of a conversation in the wire format.
 type (
 	wireMessage struct {
 		Role             responses.Role    `json:"role"`
-		Content          any               `json:"content"` // a string, parts, or null beside calls
+		Content          any               `json:"content"` // a string, parts, or null with calls
 		ReasoningContent string            `json:"reasoning_content,omitempty"`
 		Reasoning        string            `json:"reasoning,omitempty"`
 		ReasoningDetails []json.RawMessage `json:"reasoning_details,omitempty"`
@@ -53,32 +53,32 @@ type (
 
 const roleTool responses.Role = "tool"
 
-// unanswered is told to the model in the place of an output that never came:
-// providers refuse a call without one, and then the conversation would be stuck.
+// unanswered is sent in place of a missing output: providers refuse a call without
+// one, and the conversation could not continue.
 const unanswered = "There is no output: the call was not answered."
 
-// conversation builds messages. Items that come later change only the last
-// message of an assistant, and only as long as nothing follows it, so what grows
-// at its end stays as it was before.
+// conversation builds messages. Later items change only the assistant's last
+// message, and only while no other message follows it, so that a growing
+// conversation keeps its prefix.
 type conversation struct {
 	*Transport
 	list    []*wireMessage
 	thought *responses.Reasoning                       // of the assistant's next message
-	outputs map[string][]*responses.FunctionCallOutput // not yet told, by call
-	open    []madeCall                                 // made together, not yet told
+	outputs map[string][]*responses.FunctionCallOutput // not yet sent, by call
+	open    []madeCall                                 // made together, not yet sent
 }
 
 // madeCall is a call of the model.
 type madeCall struct {
 	id, name, arguments string
 	round               string           // of a call of the container's
-	own                 bool             // output is what it gave
-	output              []responses.Part // else that is in outputs, or nowhere
+	own                 bool             // output holds its result
+	output              []responses.Part // otherwise the result is in outputs, or missing
 }
 
 // together reports whether a call was made in the same answer as the last open
-// one. The client's calls end a turn, so what follows them at once is of their
-// answer.
+// one. The client's calls end a turn, so calls that follow them directly belong to
+// the same answer.
 func (c *conversation) together(call madeCall) bool {
 	if len(c.open) == 0 {
 		return false
@@ -87,8 +87,8 @@ func (c *conversation) together(call madeCall) bool {
 	return !last.own || call.own && call.round != "" && call.round == last.round
 }
 
-// encodeMessages returns the conversation in the provider's terms. told is added
-// to the instructions.
+// encodeMessages returns the conversation in the wire format. told is appended to
+// the instructions.
 func (t *Transport) encodeMessages(req model.Request, told string) ([]*wireMessage, error) {
 	c := &conversation{Transport: t, list: []*wireMessage{}, outputs: make(map[string][]*responses.FunctionCallOutput)}
 	if system := join(req.Instructions, told); system != "" {
@@ -142,7 +142,7 @@ func (c *conversation) add(item responses.Item) error {
 	return nil
 }
 
-// made takes a call. Those of one answer are told in one message.
+// made adds a call. The calls of one answer form one message.
 func (c *conversation) made(call madeCall) error {
 	var err error
 	if !c.together(call) {
@@ -152,8 +152,8 @@ func (c *conversation) made(call madeCall) error {
 	return err
 }
 
-// assistant returns the message that a call joins: what the assistant said just
-// before, or a new one.
+// assistant returns the message that a call joins: the assistant's message directly
+// before it, or a new one.
 func (c *conversation) assistant() *wireMessage {
 	if n := len(c.list); n > 0 && c.thought == nil {
 		if m := c.list[n-1]; m.Role == responses.RoleAssistant && len(m.ToolCalls) == 0 {
@@ -175,7 +175,7 @@ func (c *conversation) message(m *responses.Message) error {
 		}
 		return nil
 	}
-	c.thought = nil // nothing came of it
+	c.thought = nil // no output followed it
 	role := responses.RoleUser
 	if m.Role != responses.RoleUser {
 		role = responses.RoleSystem // only OpenAI knows developers
@@ -188,7 +188,7 @@ func (c *conversation) message(m *responses.Message) error {
 	return nil
 }
 
-// said is the text of an assistant's message, refusals included.
+// said returns the text of an assistant's message, refusals included.
 func said(m *responses.Message) string {
 	var b strings.Builder
 	for _, p := range m.Content {
@@ -198,8 +198,8 @@ func said(m *responses.Message) string {
 	return b.String()
 }
 
-// content returns text alone as a string, the form that every server reads, else
-// a list of parts; nil for nothing.
+// content returns a single text as a string, the form that every server reads, and
+// anything else as a list of parts; nil if there is no content.
 func (c *conversation) content(list []responses.Part) (any, error) {
 	var parts []wirePart
 	text, plain := "", true
@@ -247,8 +247,8 @@ func (c *conversation) part(p responses.Part) (wirePart, error) {
 		p.Type)
 }
 
-// tellCalls tells of calls that were made together, and then of their outputs,
-// which have to follow.
+// tellCalls adds calls that were made together, followed by their outputs, as the
+// API requires.
 func (c *conversation) tellCalls() error {
 	calls := c.open
 	if len(calls) == 0 {
@@ -278,11 +278,11 @@ func (c *conversation) tellCalls() error {
 	return nil
 }
 
-// orphan tells of an output whose call was not in the conversation.
+// orphan adds an output whose call is not in the conversation.
 func (c *conversation) orphan(o *responses.FunctionCallOutput) error {
 	waiting := c.outputs[o.CallID]
 	if len(waiting) == 0 || waiting[0] != o {
-		return nil // told with its call
+		return nil // added with its call
 	}
 	c.outputs[o.CallID] = waiting[1:]
 	content, err := c.content(append([]responses.Part{responses.InputText("The output of an earlier tool call:")},
@@ -293,8 +293,8 @@ func (c *conversation) orphan(o *responses.FunctionCallOutput) error {
 	return err
 }
 
-// result tells of a call's output. Its pictures and files are returned: the API
-// takes them only from users.
+// result adds a call's output. Its images and files are returned, since the API
+// accepts them only from users.
 func (c *conversation) result(callID string, output []responses.Part) (media []wirePart, err error) {
 	text := ""
 	for _, p := range output {
@@ -321,8 +321,8 @@ func (c *conversation) show(media []wirePart) {
 	}
 }
 
-// call returns a call as the model made it. Arguments that are no JSON object
-// are wrapped in one: many servers fail on others.
+// call returns a call as the model made it. Arguments that are not a JSON object
+// are wrapped in one, since many servers fail otherwise.
 func (c *conversation) call(id, name, arguments string) wireCall {
 	if strings.TrimSpace(arguments) == "" {
 		arguments = "{}"
@@ -337,8 +337,8 @@ func (c *conversation) call(id, name, arguments string) wireCall {
 	return wireCall{ID: c.callID(id), Type: "function", Function: wireCallFunction{name, arguments}}
 }
 
-// callID returns the id of a call in the form that the endpoint wants, always
-// the same for the same id.
+// callID returns the id of a call in the form that the endpoint accepts. The same
+// id gives the same result.
 func (c *conversation) callID(id string) string {
 	if !c.dialect.ShortCallIDs || len(id) == 9 && strings.IndexFunc(id, notAlphanumeric) < 0 {
 		return id
@@ -352,8 +352,9 @@ func notAlphanumeric(r rune) bool {
 	return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
 
-// think gives a message of the assistant back what it thought. The text goes
-// with calls only, of which it is the reason; the provider's details always.
+// think returns the assistant's reasoning to the provider with its message. The
+// text is sent only with calls, since it led to them; the provider's details are
+// always sent.
 func (t *Transport) think(m *wireMessage) {
 	if m.Role != responses.RoleAssistant {
 		return
@@ -363,11 +364,11 @@ func (t *Transport) think(m *wireMessage) {
 	if r := m.thought; r != nil {
 		text = thoughtText(r)
 		if content, ours := model.Unseal(t.provider, r.EncryptedContent); ours {
-			kept, _ = openSeal(content) // what a client changed keeps nothing
+			kept, _ = openSeal(content) // nothing is kept of content that a client changed
 		}
 	}
 	if len(m.ToolCalls) > 0 {
-		m.ToolCalls[0].Extra = kept.Extra // no thought, whatever becomes of those
+		m.ToolCalls[0].Extra = kept.Extra // not a thought, so it is sent even where those are not
 	}
 	if t.dialect.Thoughts == providers.ThoughtsDropped {
 		return
@@ -380,7 +381,7 @@ func (t *Transport) think(m *wireMessage) {
 	case t.dialect.Thoughts == providers.ThoughtsDemanded:
 		m.ReasoningContent = text
 		if text == "" {
-			m.ReasoningContent = " " // demanded of calls without thoughts, too
+			m.ReasoningContent = " " // required for calls without thoughts, too
 		}
 	case kept.Key == keyContent:
 		m.ReasoningContent = text
@@ -389,7 +390,7 @@ func (t *Transport) think(m *wireMessage) {
 	}
 }
 
-// join puts two texts one after the other.
+// join concatenates two texts.
 func join(a, b string) string {
 	if a == "" || b == "" {
 		return a + b

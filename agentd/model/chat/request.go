@@ -54,9 +54,9 @@ func (b *body) bytes() ([]byte, error) {
 	return b.buf.Bytes(), nil
 }
 
-// encode returns the body for req. What is not set is not sent, since some
-// endpoints refuse keys that they do not know. Errors are *model.Error values
-// about items that the provider cannot be told.
+// encode returns the body for req. Parameters that are not set are not sent, since
+// some endpoints refuse unknown keys. Errors are *model.Error values about items
+// that the provider does not accept.
 func (t *Transport) encode(req model.Request) ([]byte, error) {
 	d := &t.dialect
 	format, told := d.format(req.Text.Format)
@@ -116,11 +116,11 @@ type wireFunction struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Parameters  json.RawMessage `json:"parameters"`
-	Strict      bool            `json:"strict,omitempty"` // false is the API's default, and a word some refuse
+	Strict      bool            `json:"strict,omitempty"` // false is the API's default, and some servers refuse the key
 }
 
-// tools returns the functions that may be called. The API has no way to offer a
-// function that may not.
+// tools returns the functions that may be called. The API cannot offer a function
+// that may not be called.
 func (d *dialect) tools(req model.Request) (list []wireTool) {
 	for _, tool := range req.Tools {
 		if allowed := req.ToolChoice.Allowed; allowed != nil && !slices.Contains(allowed, tool.Name) {
@@ -159,8 +159,8 @@ type wireSchema struct {
 	Strict      bool            `json:"strict,omitempty"`
 }
 
-// format returns the form of the answer, nil for text, and what the model is
-// told of it in words where the endpoint knows no schemas.
+// format returns the format of the answer, nil for text, and an instruction to
+// follow it for endpoints without schemas.
 func (d *dialect) format(f responses.TextFormat) (format *wireFormat, told string) {
 	switch {
 	case f.Type == "json_schema" && len(f.Schema) > 0 && d.Structured == providers.StructuredSchema:

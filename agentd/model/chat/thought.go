@@ -8,16 +8,16 @@ import (
 	"holon/responses"
 )
 
-// seal is what an item of the history must keep of a thought beside its text,
-// which is the item's summary: the key it came in, and the provider's details,
-// which hold signatures and ciphers.
+// seal is stored with a reasoning item in addition to its text, which is the item's
+// summary: the key of the text, and the provider's details, which hold signatures
+// and encrypted content.
 type seal struct {
 	Key     string            `json:"k,omitempty"` // reasoning_content or reasoning
 	Details []json.RawMessage `json:"d,omitempty"` // reasoning_details, as they came
 	Extra   json.RawMessage   `json:"x,omitempty"` // extra_content of the first call that follows
 }
 
-// encode returns the opaque form, "" when there is nothing to keep.
+// encode returns the opaque form, "" when there is nothing to store.
 func (s seal) encode() string {
 	if s.Key == "" && len(s.Details) == 0 && len(s.Extra) == 0 {
 		return ""
@@ -29,8 +29,7 @@ func (s seal) encode() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// openSeal reads what encode wrote. ok is false for what a client
-// changed.
+// openSeal is the inverse of encode. ok is false for content that a client changed.
 func openSeal(text string) (s seal, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || responses.CheckDepth(b) != nil || json.Unmarshal(b, &s) != nil {
@@ -43,7 +42,7 @@ func openSeal(text string) (s seal, ok bool) {
 	return seal{}, false
 }
 
-// Keys in which providers send and take the text of thoughts.
+// Keys for the text of reasoning.
 const (
 	keyContent   = "reasoning_content"
 	keyReasoning = "reasoning"

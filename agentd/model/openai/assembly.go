@@ -9,23 +9,22 @@ import (
 	"holon/responses"
 )
 
-// Bounds of one answer, far above what models do.
+// Bounds of one answer, far above the output of models.
 const (
 	maxItems     = 4096
 	maxArguments = 16 << 20 // bytes of one call's
 )
 
-// assembly turns a provider's events into ours. The provider numbers its items
-// and may interleave them; ours come one after the other. What a server tells
-// only at the end of a part, an item or the answer, instead of in deltas, is
-// said then.
+// assembly turns a provider's events into ours. The provider numbers its items and
+// may interleave them; ours come one after the other. Content that a server sends
+// only at the end of a part, an item or the answer is passed on then.
 type assembly struct {
 	provider  string
 	forms     freeform
 	requestID string
 
 	queue *endpoint.ItemQueue
-	items map[int]*item // by output index; nil for those of no interest
+	items map[int]*item // by output index; nil for those that are ignored
 	begun []*item       // in order of their beginning
 	calls map[string]bool
 }
@@ -128,7 +127,7 @@ func (a *assembly) terminal(eventType string, r *wireResponse) error {
 		}
 	}
 	if eventType == "response.completed" {
-		for index, raw := range r.Output { // for servers that say everything only here
+		for index, raw := range r.Output { // for servers that send items only here
 			if err := a.ended(index, raw); err != nil {
 				return err
 			}
@@ -155,8 +154,8 @@ func stopReason(r *wireResponse) (model.Stop, error) {
 	return "", protocolError(fmt.Sprintf("the provider left its answer incomplete for the reason %.64q", reason))
 }
 
-// finish passes on what is left of items that were never ended. Only in a
-// complete answer are calls among them whole, to be run.
+// finish ends the items that the provider did not end. Calls among them are
+// complete, and run, only in a complete answer.
 func (a *assembly) finish(complete bool) error {
 	for _, it := range a.begun {
 		if it.Ended() {

@@ -1,9 +1,9 @@
 package openai
 
-// codexRequest is the body that the Codex backend of ChatGPT takes (runtime
-// specification, "Provider Transport Contract"): it wants some keys always and
-// refuses max_output_tokens, metadata and safety_identifier at all. What a caller set to shape the
-// answer is sent, so that the backend refuses it rather than we drop it.
+// codexRequest is the body for the Codex backend of ChatGPT (runtime specification,
+// "Provider Transport Contract"): it requires some keys and refuses
+// max_output_tokens, metadata and safety_identifier. Parameters that shape the
+// answer are sent, so that the backend refuses them instead of us dropping them.
 type codexRequest struct {
 	Model             string         `json:"model"`
 	Instructions      string         `json:"instructions"`

@@ -15,15 +15,14 @@ const (
 	itemCustomOutput = "custom_tool_call_output"
 )
 
-// freeform names the tools of a request that the model calls in plain text, each
-// with the argument that the text is. To all others such a call is an ordinary
-// one: here, and only here, it is put into JSON and taken out again. A call of an
-// earlier request is told in the form that its tool has now, so that a
-// conversation can change its form and its provider; as long as neither changes,
-// it is told in the same bytes.
+// freeform maps the tools of a request that the model calls in plain text to the
+// argument that holds the text. Outside this package such a call is an ordinary
+// one with arguments in JSON. A call of an earlier request is sent in the form
+// that its tool has now, so that a conversation can change form and provider; as
+// long as neither changes, the bytes stay the same.
 type freeform map[string]string
 
-// freeform returns the tools of req that are offered in free form.
+// freeformOf returns the tools of req that are offered in free form.
 func (t *Transport) freeformOf(req model.Request) freeform {
 	if !t.Capabilities(req.Model).Freeform {
 		return nil
@@ -37,8 +36,8 @@ func (t *Transport) freeformOf(req model.Request) freeform {
 	return forms
 }
 
-// takesGrammars reports whether a model may know tools in free form. What is
-// known not to is OpenAI's before the fifth generation.
+// takesGrammars reports whether a model may support tools in free form. OpenAI's
+// models before the fifth generation do not.
 func takesGrammars(name string) bool {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	for _, old := range []string{"gpt-3", "gpt-4", "gpt-oss", "chatgpt-"} {
@@ -49,8 +48,8 @@ func takesGrammars(name string) bool {
 	return len(name) < 2 || name[0] != 'o' || name[1] < '1' || '9' < name[1]
 }
 
-// text returns what a call said in plain text; ok is false for a call that can
-// only be told in JSON.
+// text returns the plain text of a call; ok is false for a call that can only be
+// sent in JSON.
 func (f freeform) text(name, arguments string) (text string, ok bool) {
 	argument, ok := f[name]
 	if !ok {
@@ -63,7 +62,7 @@ func (f freeform) text(name, arguments string) (text string, ok bool) {
 	return *args[argument], true
 }
 
-// choice returns a tool choice in the provider's terms.
+// choice returns a tool choice in the wire format.
 func (f freeform) choice(c responses.ToolChoice) any {
 	type tool struct {
 		Type string `json:"type"`
@@ -109,8 +108,8 @@ func (f freeform) opening(name string) string {
 
 const closing = `"}`
 
-// escaped returns text as it stands within a JSON string. Of whole characters
-// one after the other it is the same as of all at once.
+// escaped returns text as the inside of a JSON string. Escaping pieces of whole
+// characters one by one gives the same as escaping the whole text.
 func escaped(text string) string {
 	quoted := responses.AppendString(nil, text)
 	return string(quoted[1 : len(quoted)-1])

@@ -8,13 +8,12 @@ import (
 	"holon/responses"
 )
 
-// unanswered is told to the model in the place of an output that never came:
-// the API refuses a call without one, and then the conversation would be stuck.
+// unanswered is sent in place of a missing output: the API refuses a call without
+// one, and the conversation could not continue.
 const unanswered = "There is no output: the call was not answered."
 
-// encodeInput returns the conversation in the provider's terms, a list in JSON.
-// No item has an id: the provider stores nothing of ours and refuses ids that it
-// does not know.
+// encodeInput returns the conversation as a list in JSON. Items have no ids: the
+// provider stores nothing and refuses unknown ids.
 func encodeInput(provider string, forms freeform, items []responses.Item) ([]byte, error) {
 	answered := make(map[string]bool)
 	for _, item := range items {
@@ -36,21 +35,21 @@ func encodeInput(provider string, forms freeform, items []responses.Item) ([]byt
 	return l.buf, nil
 }
 
-// refused is the error of an item that the provider cannot be told.
+// refused is the error of an item that the provider does not accept.
 func refused(err error, i int) *model.Error {
 	return &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
 		Message: fmt.Sprintf("item %d of the conversation: %v", i, err)}
 }
 
-// list is a list of objects in JSON under construction. It writes the few
-// shapes of items by hand: a conversation is encoded anew in every round, and
-// encoding/json takes several times as long.
+// list is a JSON list under construction. It writes the few shapes of items by
+// hand: a conversation is encoded again in every round, and encoding/json takes
+// several times as long.
 type list struct {
 	provider string
 	forms    freeform
 	buf      []byte
 	fresh    bool                  // the innermost open list is empty so far
-	owed     []*responses.ToolCall // of one answer, told without their outputs so far
+	owed     []*responses.ToolCall // calls of one answer whose outputs are not written yet
 }
 
 func (l *list) open() { l.buf, l.fresh = append(l.buf, '['), true }
@@ -82,8 +81,8 @@ func (l *list) key(key string) {
 
 func (l *list) close() { l.buf = append(l.buf, '}') }
 
-// add tells of an item. The calls of one answer come one after the other and
-// their outputs behind them, as the provider itself tells them.
+// add writes an item. The calls of one answer come one after the other, followed by
+// their outputs, in the provider's own order.
 func (l *list) add(item responses.Item, answered map[string]bool) error {
 	if err := l.settleBefore(item); err != nil {
 		return err
@@ -101,8 +100,8 @@ func (l *list) add(item responses.Item, answered map[string]bool) error {
 	return nil
 }
 
-// settleBefore tells of the outputs that are owed unless item is another call of
-// the same answer.
+// settleBefore writes the owed outputs unless item is another call of the same
+// answer.
 func (l *list) settleBefore(item responses.Item) error {
 	call, ok := item.(*responses.ToolCall)
 	if n := len(l.owed); n > 0 && ok && call.Round != "" && call.Round == l.owed[n-1].Round {
@@ -111,7 +110,7 @@ func (l *list) settleBefore(item responses.Item) error {
 	return l.settle()
 }
 
-// settle tells of the outputs that are owed.
+// settle writes the owed outputs.
 func (l *list) settle() error {
 	for _, call := range l.owed {
 		if err := l.result(call); err != nil {
@@ -122,7 +121,7 @@ func (l *list) settle() error {
 	return nil
 }
 
-// result tells what a call of the container's gave.
+// result writes the output of a call that ran in the container.
 func (l *list) result(call *responses.ToolCall) error {
 	output := responses.ItemFunctionCallOutput
 	if _, ok := l.forms.text(call.Name, call.Arguments); ok {
@@ -144,8 +143,7 @@ func (l *list) item(item responses.Item, answered map[string]bool) error {
 	case *responses.FunctionCallOutput:
 		return l.output(responses.ItemFunctionCallOutput, item.CallID, item.Output)
 	case *responses.Reasoning:
-		// Without its encrypted form a thought means nothing to a provider that
-		// stored none.
+		// A provider that stored nothing can use a thought only in its encrypted form.
 		content := unseal(l.provider, item.EncryptedContent)
 		if content == "" {
 			return nil
@@ -188,7 +186,7 @@ func (l *list) message(m *responses.Message) error {
 	return nil
 }
 
-// call adds a call, which says what it says under key.
+// call adds a call whose text is under key.
 func (l *list) call(itemType, callID, name, key, said string) {
 	l.begin(itemType)
 	l.str("call_id", callID)
@@ -197,8 +195,8 @@ func (l *list) call(itemType, callID, name, key, said string) {
 	l.close()
 }
 
-// output adds what a call gave: text alone as a string, the form that every
-// server of this API reads, else a list of parts.
+// output adds the output of a call: a single text as a string, the form that every
+// server of this API reads, and anything else as a list of parts.
 func (l *list) output(itemType, callID string, output []responses.Part) error {
 	l.begin(itemType)
 	l.str("call_id", callID)
@@ -217,8 +215,8 @@ func (l *list) output(itemType, callID string, output []responses.Part) error {
 	return nil
 }
 
-// parts adds a list of content. Which type a text has depends on who speaks,
-// whatever it was sent as; "" leaves every part as it is.
+// parts adds a list of content. Texts get the given type, which depends on the role
+// of the message; "" leaves every part as it is.
 func (l *list) parts(parts []responses.Part, text string) error {
 	l.open()
 	for _, p := range parts {
@@ -260,8 +258,8 @@ func isText(p responses.Part) bool {
 	return false
 }
 
-// seal marks opaque reasoning with the provider that can read it. OpenAI's own
-// stays as it is, so that clients may bring it from elsewhere.
+// seal marks opaque reasoning with the provider that can read it. OpenAI's own is
+// unchanged, so that clients may bring it from elsewhere.
 func seal(provider, content string) string {
 	if provider == providers.OpenAI || content == "" {
 		return content
@@ -269,7 +267,7 @@ func seal(provider, content string) string {
 	return model.Seal(provider, content)
 }
 
-// unseal returns opaque reasoning for its provider, "" for what is another's.
+// unseal returns opaque reasoning for its provider, "" for that of another.
 func unseal(provider, content string) string {
 	if provider != providers.OpenAI {
 		if own, ok := model.Unseal(provider, content); ok {

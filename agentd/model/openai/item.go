@@ -10,7 +10,7 @@ import (
 	"holon/responses"
 )
 
-// itemKind is what the assembly knows items as.
+// itemKind is the kind of an item that the assembly handles.
 type itemKind uint8
 
 const (
@@ -31,7 +31,7 @@ type item struct {
 	opening string // call in free form: the JSON before its text
 }
 
-// joins is the text that a piece of an item continues.
+// joins joins the pieces of one text of an item.
 type joins struct {
 	model.Joiner
 	kind  model.EventKind
@@ -56,10 +56,10 @@ func (a *assembly) added(index int, raw json.RawMessage) error {
 	case responses.ItemReasoning:
 		it.kind, begin.Kind = reasoning, model.ReasoningBegin
 	case responses.ItemFunctionCall, itemCustomCall:
-		// A custom tool that was not offered gets, as a call, an answer that says so.
+		// A call of a custom tool that was not offered is answered with an error later.
 		it.kind, begin.Kind = call, model.CallBegin
 	default:
-		return nil // a tool of the provider's own, or something newer than this code
+		return nil // a tool of the provider's own, or a type newer than this code
 	}
 	w, err := decodeItem(index, raw)
 	if err != nil {
@@ -85,8 +85,7 @@ func (a *assembly) added(index int, raw json.RawMessage) error {
 	return a.queue.Begin(&it.QueuedItem, begin)
 }
 
-// callID returns the call's id, or a new one where the provider's cannot serve
-// to tell calls apart.
+// callID returns the call's id, or a new one if the provider's is not unique.
 func (a *assembly) callID(id string) string {
 	if id == "" || len(id) > 64 || a.calls[id] {
 		id = responses.NewID(responses.PrefixCallID)
@@ -103,8 +102,8 @@ func decodeItem(index int, raw json.RawMessage) (*wireItem, error) {
 	return &w, nil
 }
 
-// delta passes a piece of an item on. Pieces of items that are of no interest,
-// have ended, or are of another kind are dropped.
+// delta passes a piece of an item on. Pieces of items that are ignored, have ended,
+// or are of another kind are dropped.
 func (a *assembly) delta(d delta) error {
 	it := a.items[d.index]
 	if it == nil || it.Ended() || it.kind != kindOf(d.kind) || d.text == "" {
@@ -117,7 +116,7 @@ func (a *assembly) delta(d delta) error {
 		it.joins.kind = d.kind
 	}
 	text := it.joins.Join(d.text)
-	if text == "" { // half a character, so far
+	if text == "" { // only half a character so far
 		it.joins.probs = append(it.joins.probs, d.probs...)
 		return nil
 	}
@@ -169,8 +168,9 @@ func kindOf(kind model.EventKind) itemKind {
 	return call
 }
 
-// rest takes the whole text of a part, or of a call's arguments, and passes on
-// what no delta brought. What was passed on already stands, even if it differs.
+// rest takes the whole text of a part, or of a call's arguments, and passes on the
+// part that deltas did not contain. Text that was passed on stays, even if it
+// differs.
 func (a *assembly) rest(index int, kind model.EventKind, whole string) error {
 	it := a.items[index]
 	if it == nil || it.Ended() || it.kind != kindOf(kind) {
@@ -184,13 +184,13 @@ func (a *assembly) rest(index int, kind model.EventKind, whole string) error {
 		if !extends || tail == "" {
 			return nil
 		}
-		it.joins = joins{} // what was kept back is in the whole
+		it.joins = joins{} // the held text is part of the whole
 		return a.pass(it, kind, tail, nil)
 	}
 	if it.part {
 		return nil
 	}
-	it.joins = joins{} // what was kept back is in the whole
+	it.joins = joins{} // the held text is part of the whole
 	return a.delta(delta{kind: kind, index: index, text: model.WireText(whole)})
 }
 
@@ -213,7 +213,7 @@ func (a *assembly) partEnded(index int, summary bool) error {
 func (a *assembly) annotation(index int, raw json.RawMessage) error {
 	it := a.items[index]
 	if it == nil || it.Ended() || it.kind != message || endpoint.EventType(raw) != "url_citation" {
-		return nil // files and containers of the provider's mean nothing outside
+		return nil // files and containers of the provider are meaningless elsewhere
 	}
 	var note responses.Annotation
 	if err := json.Unmarshal(raw, &note); err != nil {
@@ -222,7 +222,7 @@ func (a *assembly) annotation(index int, raw json.RawMessage) error {
 	return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.AnnotationAdded, Annotation: &note})
 }
 
-// ended ends an item, after saying what of it was not said yet.
+// ended ends an item after passing on the rest of its content.
 func (a *assembly) ended(index int, raw json.RawMessage) error {
 	it, begun := a.items[index]
 	if !begun {
@@ -246,8 +246,9 @@ func (a *assembly) ended(index int, raw json.RawMessage) error {
 	}
 	switch {
 	case it.kind == reasoning:
-		err = a.queue.Push(&it.QueuedItem, model.Event{Kind: model.ReasoningEnd, Text: seal(a.provider, w.EncryptedContent)})
-	case it.kind == call && w.Status != "incomplete": // half a call is never run
+		err = a.queue.Push(&it.QueuedItem,
+			model.Event{Kind: model.ReasoningEnd, Text: seal(a.provider, w.EncryptedContent)})
+	case it.kind == call && w.Status != "incomplete": // an incomplete call is never run
 		err = a.endCall(it)
 	}
 	if err != nil {
@@ -256,7 +257,7 @@ func (a *assembly) ended(index int, raw json.RawMessage) error {
 	return a.queue.End(&it.QueuedItem)
 }
 
-// endCall passes on the end of a call that is whole.
+// endCall passes on the end of a complete call.
 func (a *assembly) endCall(it *item) error {
 	if it.opening != "" {
 		end := closing

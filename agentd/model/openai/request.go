@@ -39,14 +39,14 @@ type wireRequest struct {
 	Stream            bool              `json:"stream"`
 }
 
-// apart stands in a body for what is encoded apart from it.
+// apart is a placeholder in a body for a part that is encoded separately.
 type apart struct{}
 
 // MarshalJSON implements json.Marshaler.
 func (apart) MarshalJSON() ([]byte, error) { return []byte(`0`), nil }
 
-// apartInput is how the input that is encoded apart looks within its body. No
-// string before it can hold these bytes, since quotes within strings are escaped.
+// apartInput is the encoded placeholder of the input. It cannot occur within a
+// string before it, where quotes are escaped.
 const apartInput = `,"input":0,`
 
 type wireTool struct {
@@ -54,9 +54,9 @@ type wireTool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
-	// the API's default is true, which optional parameters do not survive
+	// the API's default is true, which excludes optional parameters
 	Strict *bool        `json:"strict,omitempty"`
-	Format *wireGrammar `json:"format,omitempty"` // of a tool in free form, which has neither of the two
+	Format *wireGrammar `json:"format,omitempty"` // of a tool in free form, which has neither parameters nor strict
 }
 
 type wireGrammar struct {
@@ -83,8 +83,8 @@ type wireFormat struct {
 	Strict      *bool           `json:"strict,omitempty"`
 }
 
-// encode returns the body for req. Errors are *model.Error values about items
-// that the provider does not take.
+// encode returns the body for req. Errors are *model.Error values about items that
+// the provider does not accept.
 func (t *Transport) encode(req model.Request) ([]byte, error) {
 	forms := t.freeformOf(req)
 	input, err := encodeInput(t.provider, forms, req.Input)
@@ -104,8 +104,8 @@ func (t *Transport) encode(req model.Request) ([]byte, error) {
 		return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
 			Message: "the request has no form in JSON: " + err.Error(), Err: err}
 	}
-	// encoding/json would look at every byte of the input three times, and of a
-	// long conversation it is nearly all there is.
+	// encoding/json would read every byte of the input three times, and in a long
+	// conversation the input is nearly the whole body.
 	at := bytes.Index(b.Bytes(), []byte(apartInput)) + len(apartInput) - len(`0,`)
 	return slices.Concat(b.Bytes()[:at], input, b.Bytes()[at+1:]), nil
 }
@@ -140,8 +140,8 @@ func newRequest(req model.Request, forms freeform) *wireRequest {
 	return w
 }
 
-// minOutputTokens is the smallest limit that the API takes. Clients that probe
-// a server ask for less.
+// minOutputTokens is the smallest limit that the API accepts. Clients that probe a
+// server send less.
 const minOutputTokens = 16
 
 func atLeast(low int, v *int) *int {
@@ -184,7 +184,7 @@ func encodeText(t responses.TextConfig) *wireText {
 	case "json_object":
 		w.Format = &wireFormat{Type: f.Type}
 	case "json_schema":
-		if len(f.Schema) == 0 { // a client's way to ask for any JSON
+		if len(f.Schema) == 0 { // which asks for any JSON
 			w.Format = &wireFormat{Type: "json_object"}
 			break
 		}
@@ -197,8 +197,8 @@ func encodeText(t responses.TextConfig) *wireText {
 	return w
 }
 
-// reasons reports whether the model thinks before it answers and so has
-// encrypted reasoning to give; others refuse to be asked for it.
+// reasons reports whether the model thinks before it answers and so can return
+// encrypted reasoning; other models refuse the request for it.
 func reasons(req model.Request) bool {
 	if r := req.Reasoning; r != nil && r.Effort != nil {
 		return *r.Effort != "none"

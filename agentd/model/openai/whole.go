@@ -8,8 +8,8 @@ import (
 	"holon/responses"
 )
 
-// whole takes an answer that came as one response object, and says of it what
-// a stream would have said.
+// whole takes an answer that is one response object, and passes on the events that
+// a stream would have had.
 func (a *assembly) whole(data []byte) error {
 	var r wireResponse
 	if err := json.Unmarshal(data, &r); err != nil {
@@ -27,8 +27,8 @@ func (a *assembly) whole(data []byte) error {
 	return a.terminal("response."+r.Status, &r)
 }
 
-// incomplete says what there is of an answer that was cut short. Its last item
-// may be half of one, so a call there is never run.
+// incomplete passes on an answer that was cut short. Its last item may be
+// incomplete, so a call there is never run.
 func (a *assembly) incomplete(output []json.RawMessage) error {
 	for index, raw := range output {
 		if index == len(output)-1 && endpoint.EventType(raw) != responses.ItemMessage {

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,6 +63,8 @@ type harness struct {
 type gate struct {
 	started chan struct{} // one for each sampling that waits
 	release chan struct{}
+
+	deadline atomic.Pointer[time.Time] // of the latest turn that came
 }
 
 // Stream implements model.Transport.
@@ -75,6 +78,9 @@ func (g *gate) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Ev
 		if !yield(model.Event{Kind: model.MessageBegin}, nil) ||
 			!yield(model.Event{Kind: model.TextDelta, Text: "Working."}, nil) {
 			return
+		}
+		if at, ok := ctx.Deadline(); ok {
+			g.deadline.Store(&at)
 		}
 		g.started <- struct{}{}
 		select {
@@ -140,7 +146,7 @@ func impatient(t *testing.T, heartbeat, write, body time.Duration,
 func prepare(t *testing.T, dir string, change ...func(*config.Config, *agentd.Parts)) *harness {
 	t.Helper()
 	h := &harness{t: t, dir: dir, cfg: config.Default(),
-		gate: &gate{make(chan struct{}, 64), make(chan struct{})}}
+		gate: &gate{started: make(chan struct{}, 64), release: make(chan struct{})}}
 	h.cfg.Server.Socket = filepath.Join(dir, "ipc", "agent.sock")
 	for name, at := range map[string]*string{"input": &h.cfg.Dirs.Input, "output": &h.cfg.Dirs.Output,
 		"state": &h.cfg.Dirs.State, "tree": &h.cfg.Dirs.Workspace, "skills": &h.cfg.Dirs.Skills} {

@@ -323,18 +323,30 @@ func TestOutputLimit(t *testing.T) {
 func TestTimeInTheQueueIsNotCounted(t *testing.T) {
 	h := start(t, one)
 	h.begin(`{"input":"go","background":true}`)
-	quick := h.scenario("quick", "rounds: [{text: Here.}]\n")
-	waiting := h.post(`{"model":"` + quick +
-		`","input":"go","background":true,"holon":{"limits":{"timeout_ms":1500}}}`).response(t)
-	time.Sleep(2 * time.Second) // longer than the limit
-	h.gate.release <- struct{}{}
-	var last responses.Response
-	for end := time.Now().Add(patience); !last.Status.Terminal() &&
-		time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		last = *h.fetch(waiting.ID)
+	const limit = 10 * time.Minute
+	waiting := h.post(fmt.Sprintf(`{"input":"go","background":true,"holon":{"limits":{"timeout_ms":%d}}}`,
+		limit.Milliseconds())).response(t)
+	if waiting.Status != responses.StatusQueued {
+		t.Fatalf("the second turn is %s, want %s", waiting.Status, responses.StatusQueued)
 	}
+	left := time.Now() // not before this does the second turn leave the queue
+	h.gate.release <- struct{}{}
+	h.gate.wait(t, 1)
+	deadline := h.gate.deadline.Load()
+	h.gate.release <- struct{}{}
+	if deadline == nil {
+		t.Fatal("the second turn has no deadline")
+	}
+	if earliest := left.Add(limit); deadline.Before(earliest) {
+		t.Errorf("the deadline is %s, want none before %s: the wait was counted", deadline, earliest)
+	}
+	var last responses.Response
+	eventually(t, "the second turn ends", func() bool {
+		last = *h.fetch(waiting.ID)
+		return last.Status.Terminal()
+	})
 	if last.Status != responses.StatusCompleted {
-		t.Errorf("the second turn is %s, %+v", last.Status, last.IncompleteDetails)
+		t.Errorf("the second turn is %s, want %s", last.Status, responses.StatusCompleted)
 	}
 }
 

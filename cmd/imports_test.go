@@ -39,7 +39,6 @@ var own = []struct {
 	{"agentd/websocket", []string{"responses"}, "connections carry messages and frames, and know no turn"},
 	{"agentd/forward", nil, "it passes bytes on and knows nothing of what they are"},
 	{"agentd/turntoken", nil, "it carries a value from the request to where it is sent"},
-	{"agentd/mounts", []string{"responses/turns"}, "it asks the kernel where it is, and knows no turn"},
 	{"agentd/preview", []string{"agentd/process"}, "it shows what was captured"},
 	{"agentd/tasks", []string{"agentd/preview", "agentd/process", "internal/...", "responses/..."},
 		"a task is a process and a record, whoever asks for it"},
@@ -125,7 +124,7 @@ var own = []struct {
 	{"runner/...", []string{"internal/...", "responses/...", "runner/...", "skills", "state/..."},
 		"the host's side never sees the container's"},
 
-	{"cmd/agentd", []string{"agentd", "agentd/config", "agentd/mounts", "internal/...", "responses/..."},
+	{"cmd/agentd", []string{"agentd", "agentd/config", "internal/...", "responses/..."},
 		"a command turns flags into options and knows one side"},
 	{"cmd/holon", []string{"internal/...", "responses/...", "runner/...", "skills", "state/..."},
 		"a command turns flags into options and knows one side"},

@@ -12,7 +12,6 @@ import (
 
 	"holon/agentd"
 	"holon/agentd/config"
-	"holon/agentd/mounts"
 	"holon/responses"
 )
 
@@ -45,7 +44,7 @@ func debugContainer(args []string, stdout io.Writer) error {
 		return usageError{fmt.Errorf("debug container: %q is not expected; see agentd debug container --help",
 			strings.Join(args, " "))}
 	}
-	return json.NewEncoder(stdout).Encode(mounts.Look(agentd.Version(), *exchange))
+	return json.NewEncoder(stdout).Encode(agentd.DebugContainer(*exchange))
 }
 
 // debugPrompt shows what a model would be told besides the conversation. It

@@ -1,8 +1,9 @@
-package mounts
+package agentd
 
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 
 	"holon/responses/turns"
@@ -42,35 +43,39 @@ func TestReadCgroup(t *testing.T) {
 			}
 			var got turns.Place
 			readCgroup(root, &got)
-			if got.CgroupVersion != test.want.CgroupVersion || got.Memory != test.want.Memory ||
-				got.Pids != test.want.Pids || got.CPUs != test.want.CPUs {
+			if !reflect.DeepEqual(got, test.want) {
 				t.Errorf("read %+v, want %+v", got, test.want)
 			}
 		})
 	}
 }
 
-func TestExchange(t *testing.T) {
+func TestMountIsTested(t *testing.T) {
 	dir := t.TempDir()
-	if got := Look("v1", dir); got.Exchange == nil || got.Exchange.Error == "" {
-		t.Errorf("an exchange without the host's file: %+v", got.Exchange)
+	got := DebugContainer(dir)
+	if got.Exchange == nil || got.Exchange.Error == "" {
+		t.Errorf("without the host's file the exchange is %+v, want an error", got.Exchange)
 	}
 	if err := os.WriteFile(filepath.Join(dir, turns.ExchangeHost), []byte("word"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := Look("v1", dir)
-	if got.Exchange == nil || got.Exchange.Error != "" || got.Exchange.Read != "word" || got.Version != "v1" ||
-		got.UID != os.Geteuid() {
-		t.Errorf("looked: %+v, exchange %+v", got, got.Exchange)
+	got = DebugContainer(dir)
+	if want := (&turns.Exchange{Read: "word"}); !reflect.DeepEqual(got.Exchange, want) {
+		t.Errorf("the exchange is %+v, want %+v", got.Exchange, want)
+	}
+	if got.Version != Version() {
+		t.Errorf("the version is %q, want %q", got.Version, Version())
+	}
+	if got.UID != os.Geteuid() {
+		t.Errorf("the user is %d, want %d", got.UID, os.Geteuid())
 	}
 	if _, err := os.Lstat(filepath.Join(dir, turns.ExchangeGone)); !os.IsNotExist(err) {
-		t.Errorf("the sentinel is still there: %v", err)
+		t.Errorf("the file that is to be removed gives %v, want that it is gone", err)
 	}
 	if kept, err := os.ReadFile(filepath.Join(dir, turns.ExchangeKept)); err != nil || string(kept) != "word" {
-		t.Errorf("left %q, %v", kept, err)
+		t.Errorf("the file for the host holds %q (%v), want %q", kept, err, "word")
 	}
-	// A file that is there is never written over.
-	if again := Look("v1", dir); again.Exchange.Error == "" {
-		t.Error("a second exchange wrote over the first")
+	if again := DebugContainer(dir); again.Exchange.Error == "" {
+		t.Error("a second exchange wrote over the files of the first")
 	}
 }

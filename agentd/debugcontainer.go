@@ -1,10 +1,6 @@
-// Package mounts says what a process sees of the container it is in: who it is,
-// what it may do, which limits hold, and whether it shares files with the host.
-// It asks the kernel alone and changes nothing but the files of an exchange.
-package mounts
+package agentd
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -18,37 +14,40 @@ import (
 	"holon/responses/turns"
 )
 
-// Look describes the place. version is agentd's; exchange is a directory shared
-// with the host, "" for none. What cannot be seen is zero.
-func Look(version, exchange string) turns.Place {
+// DebugContainer returns what `agentd debug container` shows: who this process
+// is in its container, what it may do, which limits hold and, given a directory
+// shared with the host, whether files pass both ways through it. It asks the
+// kernel alone and changes nothing but files of shared. What cannot be seen is
+// zero.
+func DebugContainer(shared string) turns.Place {
 	p := turns.Place{
-		Version: version, OS: runtime.GOOS, Arch: runtime.GOARCH, Time: time.Now().UTC(),
+		Version: Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Time: time.Now().UTC(),
 		UID: os.Geteuid(), GID: os.Getegid(), Programs: programs("sh", "git"),
 	}
 	readStatus("/proc/self/status", &p)
 	readCgroup("/sys/fs/cgroup", &p)
-	if exchange != "" {
-		p.Exchange = trade(exchange)
+	if shared != "" {
+		p.Exchange = testMount(shared)
 	}
 	return p
 }
 
-// maxFile bounds what is read of any file.
-const maxFile = 64 << 10
+// maxProbe bounds what is read of any file.
+const maxProbe = 64 << 10
 
-func read(path string) (string, error) {
+func probe(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile))
+	data, err := io.ReadAll(io.LimitReader(f, maxProbe))
 	return string(data), err
 }
 
 // readStatus takes what a process may do from its /proc/PID/status.
 func readStatus(path string, p *turns.Place) {
-	text, err := read(path)
+	text, err := probe(path)
 	if err != nil {
 		return
 	}
@@ -70,7 +69,7 @@ func readStatus(path string, p *turns.Place) {
 // of what is mounted: version 2 has one tree, version 1 one for each controller.
 func readCgroup(root string, p *turns.Place) {
 	number := func(name string) int64 {
-		text, err := read(filepath.Join(root, name))
+		text, err := probe(filepath.Join(root, name))
 		if err != nil {
 			return 0
 		}
@@ -79,7 +78,7 @@ func readCgroup(root string, p *turns.Place) {
 	}
 	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
 		p.CgroupVersion, p.Memory, p.Pids = 2, number("memory.max"), number("pids.max")
-		if text, err := read(filepath.Join(root, "cpu.max")); err == nil {
+		if text, err := probe(filepath.Join(root, "cpu.max")); err == nil {
 			if quota, period, ok := strings.Cut(strings.TrimSpace(text), " "); ok {
 				p.CPUs = ratio(quota, period)
 			}
@@ -123,36 +122,38 @@ func programs(names ...string) map[string]string {
 	return found
 }
 
-// trade shows that files pass both ways through dir.
-func trade(dir string) *turns.Exchange {
-	e := &turns.Exchange{}
-	if err := exchange(dir, e); err != nil {
-		e.Error = err.Error()
+// testMount shows that files pass both ways through dir: it reads the host's file,
+// leaves a copy of it there, and writes, reads back and removes another.
+func testMount(dir string) *turns.Exchange {
+	text, err := probe(filepath.Join(dir, turns.ExchangeHost))
+	if err == nil {
+		err = writeNew(filepath.Join(dir, turns.ExchangeKept), text)
 	}
-	return e
-}
-
-func exchange(dir string, e *turns.Exchange) (err error) {
-	if e.Read, err = read(filepath.Join(dir, turns.ExchangeHost)); err != nil {
-		return err
+	if err == nil {
+		err = writeAndRemove(filepath.Join(dir, turns.ExchangeGone), text)
 	}
-	gone := filepath.Join(dir, turns.ExchangeGone)
-	for _, path := range []string{gone, filepath.Join(dir, turns.ExchangeKept)} {
-		if err := write(path, e.Read); err != nil {
-			return err
-		}
-	}
-	back, err := os.ReadFile(gone)
+	result := &turns.Exchange{Read: text}
 	if err != nil {
-		return err
+		result.Error = err.Error()
 	}
-	if !bytes.Equal(back, []byte(e.Read)) {
-		return fmt.Errorf("%s does not hold what was written to it", gone)
-	}
-	return os.Remove(gone)
+	return result
 }
 
-func write(path, text string) error {
+// writeAndRemove shows that path keeps what is written to it and can be removed.
+func writeAndRemove(path, text string) error {
+	if err := writeNew(path, text); err != nil {
+		return err
+	}
+	if back, err := os.ReadFile(path); err != nil {
+		return err
+	} else if string(back) != text {
+		return fmt.Errorf("%s does not hold what was written to it", path)
+	}
+	return os.Remove(path)
+}
+
+// writeNew writes a file that must not exist.
+func writeNew(path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

@@ -148,9 +148,8 @@ func trimPartialStart(b []byte) []byte {
 	return b
 }
 
-// Streams previews both streams of a command within one budget. Standard error
-// is short and important as a rule; it may have a quarter, or whatever the other
-// leaves.
+// Streams previews both streams of a command within one budget. Standard error is usually short and important; it gets
+// a quarter, or what standard output leaves.
 func Streams(stdout, stderr process.Capture, budget int) (out, errs *string, truncated bool) {
 	o, e := Of(stdout), Of(stderr)
 	budget = max(budget, MinBytes)

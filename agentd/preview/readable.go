@@ -112,31 +112,34 @@ func escapeLen(b []byte) int {
 	}
 	switch b[1] {
 	case '[':
-		i := 2
-		for i < len(b) && b[i] >= 0x20 && b[i] <= 0x3f {
-			i++
-		}
-		if i < len(b) && b[i] >= 0x40 && b[i] <= 0x7e && i < maxEscape {
-			return i + 1
-		}
-		return 0
+		return sequenceLen(b, 2, 0x3f, 0x40)
 	case ']', 'P', 'X', '^', '_':
-		for i := 2; i < len(b) && i < maxEscape && b[i] != '\n'; i++ {
-			if b[i] == 0x07 {
-				return i + 1
-			}
-			if b[i] == 0x1b && i+1 < len(b) && b[i+1] == '\\' {
-				return i + 2
-			}
-		}
-		return 0
+		return stringLen(b)
 	}
-	i := 1
-	for i < len(b) && b[i] >= 0x20 && b[i] <= 0x2f && i < maxEscape {
+	return sequenceLen(b, 1, 0x2f, 0x30)
+}
+
+// sequenceLen returns the length of a sequence of bytes from 0x20 to lastParam, starting at index i, and one from
+// firstFinal to 0x7e, or 0.
+func sequenceLen(b []byte, i int, lastParam, firstFinal byte) int {
+	for i < len(b) && b[i] >= 0x20 && b[i] <= lastParam {
 		i++
 	}
-	if i < len(b) && b[i] >= 0x30 && b[i] <= 0x7e {
+	if i < len(b) && b[i] >= firstFinal && b[i] <= 0x7e && i < maxEscape {
 		return i + 1
+	}
+	return 0
+}
+
+// stringLen returns the length of a terminal string, which ends with BEL or ESC \, or 0.
+func stringLen(b []byte) int {
+	for i := 2; i < len(b) && i < maxEscape && b[i] != '\n'; i++ {
+		if b[i] == 0x07 {
+			return i + 1
+		}
+		if b[i] == 0x1b && i+1 < len(b) && b[i+1] == '\\' {
+			return i + 2
+		}
 	}
 	return 0
 }

@@ -10,8 +10,7 @@ type Budget struct {
 	parent *Budget
 }
 
-// NewBudget returns a budget of the given bytes. What is taken from it is taken
-// from parent too, unless that is nil.
+// NewBudget returns a budget of the given bytes. Bytes taken from it are taken from parent too, unless that is nil.
 func NewBudget(bytes int64, parent *Budget) *Budget {
 	b := &Budget{parent: parent}
 	b.left.Store(max(bytes, 0))
@@ -48,10 +47,8 @@ func (b *Budget) takeOwn(n int64) int64 {
 	}
 }
 
-// Recount sets the budget to what of bytes is not in use, which used finds out
-// and which may take its time. What is taken meanwhile stays taken, so that for
-// a while too little may be left, but never too much. When used fails, nothing
-// changes.
+// Recount sets the budget to bytes less the result of used, which may take long. Bytes taken meanwhile stay taken, so
+// for a while too little may be left, but never too much. If used fails, nothing changes.
 func (b *Budget) Recount(bytes int64, used func() (int64, error)) error {
 	before := b.left.Load()
 	n, err := used()

@@ -28,10 +28,8 @@ type Capture struct {
 // Omitted is the number of bytes between Head and Tail.
 func (c Capture) Omitted() int64 { return c.Total - int64(len(c.Head)) - int64(len(c.Tail)) }
 
-// capture keeps the first and the last keep bytes of what is written to it and
-// copies the first limit bytes, within the budget, to a file. It never fails and
-// never blocks on anything but the disk: a command must not notice that nobody
-// reads.
+// capture keeps the first and the last keep bytes that are written to it and copies the first limit bytes, within the
+// budget, to a file. It never fails and blocks on the disk only: a command must not depend on a reader of its output.
 type capture struct {
 	scrub *redact.Stream // takes secrets out before anything is kept; nil for none
 

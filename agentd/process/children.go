@@ -8,7 +8,8 @@ import (
 	"holon/internal/procfs"
 )
 
-// ownChildren lists our children without scanning all processes. ok is false if the kernel was built without these files.
+// ownChildren lists our children without scanning all processes. ok is false if the kernel was built without these
+// files.
 func ownChildren() (pids []int, ok bool) {
 	tasks, err := os.Open("/proc/self/task")
 	if err != nil {

@@ -41,7 +41,7 @@ var passedPrefixes = []string{
 	"GIT_AUTHOR_", "GIT_COMMITTER_",
 }
 
-// secretWords mark a name as a credential, whatever list it is on.
+// secretWords mark a name as a credential, even if it is listed as passed.
 var secretWords = []string{
 	"API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH",
 }

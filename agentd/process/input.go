@@ -57,7 +57,7 @@ type input struct {
 	tty bool // w is a terminal, and closed by the stream that reads from it
 
 	first sync.WaitGroup // the writing of Command.Stdin
-	turn  chan struct{}  // holds one token, taken by whoever writes
+	turn  chan struct{}  // holds one token, taken by the writer
 
 	mu     sync.Mutex
 	closed bool
@@ -149,7 +149,7 @@ func (in *input) failure(err error) error {
 	return fmt.Errorf("write the command's input: %w", err)
 }
 
-// close ends the input. It waits for nobody: a write in progress fails.
+// close ends the input without waiting: a write in progress fails.
 func (in *input) close() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -14,16 +14,17 @@ import (
 )
 
 // A mark identifies the processes of a command, also those that left its session, cleared their environment and lost
-// their parents. It is a resource limit that limits nothing: the time a real-time process may run without a system call,
-// set to more than a hundred thousand years. Every descendant inherits it across exec, /proc shows it, and it can be
-// lowered by any process but raised only with CAP_SYS_RESOURCE. The supervisor lowers its own limit by a random step
+// their parents. It is a resource limit that limits nothing: the time a real-time process may run without a system
+// call, set to more than a hundred thousand years. Every descendant inherits it across exec, /proc shows it, and it can
+// be lowered by any process but raised only with CAP_SYS_RESOURCE. The supervisor lowers its own limit by a random step
 // before each fork, so the command's leader is born with a number that no other command has.
 //
 // A process that lowers its limit on purpose to that of a later command is taken for one of that command's; so is, with
 // the capability, one that raises it. Neither happens by accident.
 type mark uint64
 
-// forking is held from lowering this program's limit to the fork. The limit belongs to the program, not to a supervisor.
+// forking is held from lowering this program's limit to the fork. The limit belongs to the program, not to a
+// supervisor.
 var forking sync.Mutex
 
 // maxMark is the first mark below infinity, in microseconds; maxStep leaves room for tens of millions of commands.
@@ -32,8 +33,8 @@ const (
 	maxStep      = 1 << 36
 )
 
-// nextMark gives this program, and so its next child, a new mark. It returns 0 if that is not possible. The caller holds
-// forking.
+// nextMark gives this program, and so its next child, a new mark. It returns 0 if that is not possible. The caller
+// holds forking.
 func nextMark() mark {
 	var limit unix.Rlimit
 	if unix.Prlimit(0, unix.RLIMIT_RTTIME, nil, &limit) != nil {

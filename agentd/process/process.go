@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killWait bounds the wait for the death of a process after SIGKILL. Only a process stuck inside the kernel needs longer.
+// killWait bounds the wait for the death of a process after SIGKILL. Only a process stuck inside the kernel needs
+// longer.
 const killWait = 5 * time.Second
 
 // cause is why the supervisor ends a command.
@@ -55,8 +56,8 @@ type Process struct {
 	result Result // written by supervise before done is closed
 }
 
-// Pid returns the process id of the command's leader, which is also that of its session and its group. The number may be
-// used again once Done is closed.
+// Pid returns the process id of the command's leader, which is also that of its session and its group. The number may
+// be used again once Done is closed.
 func (p *Process) Pid() int { return p.pid }
 
 // Done is closed when the command and all its processes are gone and its output is complete.
@@ -190,8 +191,8 @@ func (p *Process) hasExited() bool {
 	}
 }
 
-// watch reports the leader's exit without reaping it: as long as it is a zombie, its pid is a safe name for the group. A
-// pidfd is waited for by the runtime's poller; without one, waiting takes a thread.
+// watch reports the leader's exit without reaping it: as long as it is a zombie, its pid is a safe name for the group.
+// A pidfd is waited for by the runtime's poller; without one, waiting takes a thread.
 func (p *Process) watch(pidfd *os.File) {
 	defer close(p.exited)
 	if pidfd != nil {

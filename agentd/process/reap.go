@@ -27,8 +27,9 @@ type sweep struct {
 	status            syscall.WaitStatus // of the leader
 }
 
-// endTree kills what is left of p's tree, its leader included, and reaps it. Without p it ends everything this supervisor
-// ever started. It repeats until no children are found, because processes that are being killed may still fork.
+// endTree kills what is left of p's tree, its leader included, and reaps it. Without p it ends everything this
+// supervisor ever started. It repeats until no children are found, because processes that are being killed may still
+// fork.
 func (s *Supervisor) endTree(p *Process) (r sweep) {
 	deadline := time.NewTimer(killWait)
 	defer deadline.Stop()
@@ -59,8 +60,8 @@ func (s *Supervisor) endTree(p *Process) (r sweep) {
 	return r
 }
 
-// reapLast reaps the exited leader p and reports true if nothing else of it can be left, which is so if this program then
-// has no unknown child: orphans would be our children.
+// reapLast reaps the exited leader p and reports true if nothing else of it can be left, which is so if this program
+// then has no unknown child: orphans would be our children.
 func (s *Supervisor) reapLast(p *Process) (status syscall.WaitStatus, gone bool) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
@@ -100,8 +101,8 @@ func childless() bool {
 	}
 }
 
-// abandon leaves a leader that outlived SIGKILL, because it hangs in the kernel, to a goroutine. It stays registered until
-// it ends.
+// abandon leaves a leader that outlived SIGKILL, because it hangs in the kernel, to a goroutine. It stays registered
+// until it ends.
 func (s *Supervisor) abandon(p *Process) {
 	s.log.Error("a command does not end", "pid", p.pid)
 	go func() {
@@ -196,16 +197,16 @@ func (s *Supervisor) leftovers(p *Process, killed map[birth]bool) map[birth]proc
 	return left
 }
 
-// signalGroup signals the process that was inspected and the rest of its process group: a session belongs to one command,
-// so a group within it does. A group is signalled as one, before any of it can fork again.
+// signalGroup signals the process that was inspected and the rest of its process group: a session belongs to one
+// command, so a group within it does. A group is signalled as one, before any of it can fork again.
 func signalGroup(st procfs.Stat, sig unix.Signal) {
 	if signalExactly(st, sig) && st.Group > 1 && st.Group != unix.Getpgrp() {
 		_ = unix.Kill(-st.Group, sig)
 	}
 }
 
-// signalExactly signals the process that was inspected, not a later one with its pid. It reports whether the process was
-// still there, in the same group.
+// signalExactly signals the process that was inspected, not a later one with its pid. It reports whether the process
+// was still there, in the same group.
 func signalExactly(st procfs.Stat, sig unix.Signal) bool {
 	fd, err := unix.PidfdOpen(st.PID, 0)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {

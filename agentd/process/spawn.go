@@ -189,8 +189,8 @@ func pipe() (r, w int, err error) {
 	return fds[0], fds[1], err
 }
 
-// pollable returns fd as a file whose reads and writes need no thread and have deadlines, or nil if fd is negative. Only
-// our end of a pipe is made pollable.
+// pollable returns fd as a file whose reads and writes need no thread and have deadlines, or nil if fd is negative.
+// Only our end of a pipe is made pollable.
 func pollable(fd int, name string) *os.File {
 	if fd < 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"holon/internal/procfs"
 )
 
-// Trace is recorded for a command so that a later program can find what is left of it after this one was killed. It holds
-// no secret and is not trusted: see [EndStrays].
+// Trace is recorded for a command so that a later program can find what is left of it after this one was killed. It
+// holds no secret and is not trusted: see [EndStrays].
 type Trace struct {
 	Boot  string `json:"boot_id"`       // of the kernel
 	Space string `json:"pid_namespace"` // in which PID counts
@@ -58,10 +58,10 @@ type Strays struct {
 }
 
 // EndStrays ends what is left of commands whose supervisor was killed, and returns for each trace how much that was. A
-// process is taken for a stray of a command only by evidence that no other process can have by accident: it is the leader,
-// by pid and time of start; it is in the session of the living leader; or it has inherited the command's mark. A pid that
-// is used again is not enough. This program, its ancestors and its descendants are spared, and so is every process if the
-// machine has been restarted or the pid namespace differs.
+// process is taken for a stray of a command only by evidence that no other process can have by accident: it is the
+// leader, by pid and time of start; it is in the session of the living leader; or it has inherited the command's mark.
+// A pid that is used again is not enough. This program, its ancestors and its descendants are spared, and so is every
+// process if the machine has been restarted or the pid namespace differs.
 func EndStrays(traces []Trace) []Strays {
 	h := hunt{spare: relation(procfs.All(), os.Getpid())}
 	return h.end(traces)

@@ -68,8 +68,7 @@ func (o *output) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close makes Read return. What the command still writes is lost to it: it gets
-// SIGPIPE or an error.
+// Close makes Read return. Further writes of the command fail with SIGPIPE or an error.
 func (o *output) Close() error {
 	defer o.end()
 	return o.s.r.Close()
@@ -127,7 +126,7 @@ func (s *stream) readAll(b buffers) error {
 		return true
 	}
 	for {
-		// A terminal that nobody has open any more reads as an error, EIO.
+		// Reading a terminal that no process has open any more fails with EIO.
 		if err := conn.Read(readSome); err != nil || failed != nil || n <= 0 {
 			return err
 		}
@@ -142,8 +141,8 @@ func (s *stream) snapshot() Capture {
 	return c
 }
 
-// finish waits for the end of the stream, but not past deadline: a pipe that
-// somebody else still holds open must not hold the caller.
+// finish waits for the end of the stream, but not past deadline: a pipe that another process still holds open must not
+// block the caller.
 func (s *stream) finish(deadline time.Time) Capture {
 	_ = s.r.SetReadDeadline(deadline)
 	<-s.done

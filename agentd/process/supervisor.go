@@ -32,8 +32,8 @@ type Options struct {
 	Secrets *redact.Set
 }
 
-// Supervisor runs commands and owns all their processes. It is safe for concurrent use. Make one with New and end it with
-// Close.
+// Supervisor runs commands and owns all their processes. It is safe for concurrent use. Make one with New and end it
+// with Close.
 type Supervisor struct {
 	log       *slog.Logger
 	exclusive bool
@@ -59,8 +59,8 @@ type Supervisor struct {
 	reaper  sync.WaitGroup
 }
 
-// New returns a running Supervisor. It makes this program the reaper of its descendants' orphans, if it is not PID 1 and
-// the kernel allows it.
+// New returns a running Supervisor. It makes this program the reaper of its descendants' orphans, if it is not PID 1
+// and the kernel allows it.
 func New(opts Options) *Supervisor {
 	log := opts.Logger
 	if log == nil {
@@ -86,8 +86,8 @@ func New(opts Options) *Supervisor {
 	return s
 }
 
-// Close ends every command and everything that escaped from one, and waits for it. Further starts are refused. It may be
-// called more than once.
+// Close ends every command and everything that escaped from one, and waits for it. Further starts are refused. It may
+// be called more than once.
 func (s *Supervisor) Close() error {
 	s.mu.Lock()
 	if !s.closed {

@@ -5,11 +5,10 @@ import (
 	"sync"
 )
 
-// spareThreads is how many threads are made before the first command. A command
-// can use up all the processes that a container may have, threads of this
-// program included, and a Go program that cannot make a thread when it needs one
-// dies. It never gives one back, so those made here are there for whatever
-// blocks in the kernel while the command is being ended.
+// spareThreads is how many threads are made before the first command. A command can use up all the processes that a
+// container may have, threads of this program included, and a Go program that cannot make a thread when it needs one
+// dies. The runtime never gives a thread back, so these are available for system calls while the command is being
+// ended.
 const spareThreads = 32
 
 // reserveThreads makes n threads and leaves them to the runtime.

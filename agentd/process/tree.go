@@ -8,8 +8,8 @@ import (
 	"holon/internal/procfs"
 )
 
-// relative is a process below this one: the leader of a command, its descendant, or an orphan that was re-parented to us,
-// or a descendant of an orphan.
+// relative is a process below this one: the leader of a command, its descendant, or an orphan that was re-parented to
+// us, or a descendant of an orphan.
 type relative struct {
 	procfs.Stat
 	owner string // command id, "" if unknown

@@ -15,8 +15,7 @@ import (
 	"holon/responses/turns"
 )
 
-// Bounds of the artifacts that a record lists. What is over them stays on disk
-// and is not listed.
+// Bounds of the artifacts that a record lists. Files beyond them stay on disk and are not listed.
 const (
 	maxArtifacts     = 10_000
 	maxArtifactBytes = 256 << 20
@@ -38,7 +37,7 @@ func (s *Store) artifacts(dir string) ([]turns.Artifact, error) {
 			return nil
 		}
 		if d.IsDir() && filepath.Join(dir, path) == s.dir {
-			return fs.SkipDir // `agentd run` keeps its state beside the turn
+			return fs.SkipDir // `agentd run` keeps its state in the turn's directory
 		}
 		if !d.Type().IsRegular() || own(path) {
 			return nil

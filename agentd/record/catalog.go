@@ -73,7 +73,7 @@ func (c *catalog) add(id string, e entry) {
 	}
 }
 
-// remove takes a response out that nobody continues. The caller holds mu.
+// remove removes a response that no other continues. The caller holds mu.
 func (c *catalog) remove(id string) {
 	if e, known := c.entries[id]; known {
 		c.unlink(e.previous)
@@ -190,8 +190,8 @@ func (s *Store) list(sub string) ([]string, error) {
 	return ids, nil
 }
 
-// catalogue takes in one file, with its items while budget lasts. A damaged
-// file is left out: it is nobody's history, and nothing removes it.
+// catalogue takes in one file, with its items while budget lasts. A damaged file is left out: no response can continue
+// it, and nothing removes it.
 func (s *Store) catalogue(path, id string, visible bool, budget *int64) error {
 	sum, err := summarize(path, visible && *budget > 0 && s.catalog.hasRoom())
 	switch {

@@ -14,13 +14,11 @@ const (
 	itemOverhead = 256
 )
 
-// conversations keeps the conversations that were used last in memory, so that
-// a turn does not read its history from disk again. What it returns is shared:
-// nobody may change an item, and a slice has no room to append to.
+// conversations caches the conversations that were used last, so that a turn does not read its history from disk again.
+// The items it returns are shared and must not be changed; its slices have no spare capacity.
 //
-// A conversation that only ever grew is one thread, in which every response has
-// its place; a fork begins a thread of its own. Threads are dropped as a whole,
-// those that were not used for longest first.
+// A conversation without forks is one thread, in which every response has its place; a fork begins a new thread.
+// Threads are dropped as a whole, least recently used first.
 type conversations struct {
 	limit int64
 
@@ -70,9 +68,8 @@ func (c *conversations) get(id string) (items []responses.Item, session string, 
 	return p.thread.items[:p.items:p.items], p.session, true
 }
 
-// extend adds the response l, which continues the response previous, or begins
-// a conversation when that is "". Where previous is not known, nothing is kept:
-// the conversation is read from disk when it is asked for.
+// extend adds the response l, which continues the response previous, or begins a conversation if that is "". If
+// previous is unknown, nothing is kept: the conversation is read from disk on demand.
 func (c *conversations) extend(previous string, l link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -103,11 +103,9 @@ func (s *Store) links(id string) (links []*Stored, before []responses.Item, err 
 // damaged store could hold.
 const maxChain = 100_000
 
-// resume opens the trajectory of an interrupted turn to finish it and returns
-// what it holds. What a crash can damage, the lines behind the last that was
-// synced, is cut off from the first line that cannot be read. When not even the
-// header can, the turn was never acknowledged: the file is removed and
-// ErrNotFound returned.
+// resume opens the trajectory of an interrupted turn to finish it and returns its content. A crash can damage the lines
+// behind the last synced one, so the file is cut at the first line that cannot be read. If that is the header, the turn
+// was never acknowledged: the file is removed and ErrNotFound returned.
 func (s *Store) resume(id string) (*Trajectory, *Stored, error) {
 	path := s.openPath(id)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|syscall.O_NOFOLLOW, 0)
@@ -138,7 +136,7 @@ func (s *Store) resume(id string) (*Trajectory, *Stored, error) {
 	return t, stored, nil
 }
 
-// errDamaged marks a trajectory whose bytes make no sense.
+// errDamaged marks a trajectory that cannot be read.
 var errDamaged = errors.New("the file is damaged")
 
 // read reads a trajectory. After errDamaged, s holds what came before the line
@@ -202,9 +200,9 @@ func (s *Stored) decode(data []byte) (line, error) {
 	return l, err
 }
 
-// add takes in one line. started holds the calls that have no result yet; a
-// call whose result never came stands at the end as interrupted.
-func (s *Stored) add(data []byte, started map[string]*responses.ToolCall) error {
+// add takes in one line. started holds the calls that have no result yet; a call without a result is shown as
+// interrupted at the end.
+func (s *Stored) add(data []byte, started map[string]*responses.ToolCall) (err error) {
 	l, err := s.decode(data)
 	if err != nil {
 		return err
@@ -216,46 +214,58 @@ func (s *Stored) add(data []byte, started map[string]*responses.ToolCall) error 
 	case l.Header != nil:
 		s.Header = *l.Header
 	case l.History != nil:
-		item, err := responses.DecodeItem(l.History)
-		if err != nil {
-			return err
-		}
-		s.History = append(s.History, item)
+		s.History, err = appendItem(s.History, l.History)
 	case l.Input != nil:
-		item, err := responses.DecodeItem(l.Input)
-		if err != nil {
-			return err
-		}
-		s.Input = append(s.Input, item)
+		s.Input, err = appendItem(s.Input, l.Input)
 	case l.Started != nil:
-		item, err := responses.DecodeItem(l.Started)
-		if err != nil {
-			return err
-		}
-		call, ok := item.(*responses.ToolCall)
-		if !ok {
-			return fmt.Errorf("a started %s", item.ItemType())
-		}
-		call.Status, call.Output = responses.ItemIncomplete, InterruptedCall
-		started[call.ID] = call
-		s.Items = append(s.Items, call)
+		err = s.start(l.Started, started)
 	case l.Item != nil:
-		item, err := responses.DecodeItem(l.Item)
-		if err != nil {
-			return err
-		}
-		if call, ok := item.(*responses.ToolCall); ok && started[call.ID] != nil {
-			*started[call.ID] = *call
-			delete(started, call.ID)
-			return nil
-		}
-		s.Items = append(s.Items, item)
+		err = s.finish(l.Item, started)
 	case l.Response != nil:
 		s.Response = l.Response
 	case l.Said != nil: // and not told yet
 	default:
-		return errors.New("an empty line")
+		err = errors.New("an empty line")
 	}
+	return err
+}
+
+func appendItem(items []responses.Item, raw json.RawMessage) ([]responses.Item, error) {
+	item, err := responses.DecodeItem(raw)
+	if err != nil {
+		return items, err
+	}
+	return append(items, item), nil
+}
+
+// start adds a call that was about to run.
+func (s *Stored) start(raw json.RawMessage, started map[string]*responses.ToolCall) error {
+	item, err := responses.DecodeItem(raw)
+	if err != nil {
+		return err
+	}
+	call, ok := item.(*responses.ToolCall)
+	if !ok {
+		return fmt.Errorf("a started %s", item.ItemType())
+	}
+	call.Status, call.Output = responses.ItemIncomplete, InterruptedCall
+	started[call.ID] = call
+	s.Items = append(s.Items, call)
+	return nil
+}
+
+// finish adds an item that the turn produced. A finished call takes the place of the started one.
+func (s *Stored) finish(raw json.RawMessage, started map[string]*responses.ToolCall) error {
+	item, err := responses.DecodeItem(raw)
+	if err != nil {
+		return err
+	}
+	if call, ok := item.(*responses.ToolCall); ok && started[call.ID] != nil {
+		*started[call.ID] = *call
+		delete(started, call.ID)
+		return nil
+	}
+	s.Items = append(s.Items, item)
 	return nil
 }
 

@@ -105,8 +105,8 @@ func (l *Log) write() {
 	}
 }
 
-// flush writes pending lines, and syncs them if asked to. The caller holds mu, which is released meanwhile, and no other
-// write is in progress.
+// flush writes pending lines, and syncs them if asked to. The caller holds mu, which is released meanwhile, and no
+// other write is in progress.
 func (l *Log) flush(sync bool) {
 	batch, at := l.pending, l.written
 	l.pending, l.spare = l.spare[:0], nil
@@ -134,8 +134,8 @@ func (l *Log) flush(sync bool) {
 	l.work.Broadcast()
 }
 
-// commit writes the batch at the given offset. If that fails, the file is cut there again: it never ends in half a line,
-// and never holds an event that readers were told was lost.
+// commit writes the batch at the given offset. If that fails, the file is cut there again: it never ends in half a
+// line, and never holds an event that readers were told was lost.
 func (l *Log) commit(batch []byte, at int64, sync bool) error {
 	_, err := l.file.WriteAt(batch, at)
 	if err == nil && sync {

@@ -58,8 +58,8 @@ func (d *disk) look() {
 	}
 }
 
-// The power is cut after each sync, with nothing on disk that was not synced. The turn is then unknown, or it is settled
-// and has everything that a client has seen.
+// The power is cut after each sync, with nothing on disk that was not synced. The turn is then unknown, or it is
+// settled and has everything that a client has seen.
 func TestPowerCutAfterEverySync(t *testing.T) {
 	base := t.TempDir()
 	var d disk

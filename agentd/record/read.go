@@ -71,8 +71,7 @@ func (t *Totals) settle(rec *turns.Record, resp *responses.Response, now time.Ti
 	}
 }
 
-// writeFailure writes the failure file of a turn that failed. It comes before
-// the record, so that whoever reads there of a failure finds it.
+// writeFailure writes the failure file of a turn that failed. It is written before the record that refers to it.
 func (s *Store) writeFailure(dir string, rec *turns.Record) error {
 	report := rec.FailureReport()
 	if report == nil {

@@ -43,9 +43,8 @@ func (s *Store) Settle(now func() time.Time) (settled []string, err error) {
 	return settled, errors.Join(errs...)
 }
 
-// SettleTurn ends the turn of the response id, which nothing runs any more,
-// because of cause, unless its stream has its end already. It may be repeated
-// until it succeeds. It returns the turn's id.
+// SettleTurn ends the turn of the response id, which is not running any more, because of cause, unless its stream has
+// its end already. It may be repeated until it succeeds. It returns the turn's id.
 func (s *Store) SettleTurn(id string, cause *responses.Error, now func() time.Time) (turnID string, err error) {
 	trajectory, stored, err := s.resume(id)
 	if err != nil {
@@ -71,8 +70,7 @@ func (s *Store) settle(t *Trajectory, stored *Stored, cause *responses.Error, no
 	if err != nil {
 		return err
 	}
-	// The stream decides: a final response that no stream ends with was never
-	// shown to anybody.
+	// The stream decides: a final response without a terminal event was never shown to a client.
 	if stored.Response == nil || stored.Response.Status != resp.Status {
 		if err := t.Finish(resp); err != nil {
 			return err
@@ -105,10 +103,9 @@ func endStream(h Header, cause *responses.Error) (responses.Response, error) {
 	return em.Response(), log.Flush()
 }
 
-// resumeStream returns an emitter that goes on where the log ends. What was
-// written but not yet synced can be damaged by a power cut in any place, so the
-// log is cut at the first event that cannot be read; nobody has seen it. A log
-// that is no stream at all is begun anew.
+// resumeStream returns an emitter that goes on where the log ends. A power cut can damage lines that were not synced in
+// any place, so the log is cut at the first event that cannot be read; no client has seen it. A log without a readable
+// stream is begun anew.
 func resumeStream(h Header, log *Log, sink responses.Sink) (*responses.Emitter, error) {
 	var good, count int64
 	var err error
@@ -143,7 +140,7 @@ func resumeStream(h Header, log *Log, sink responses.Sink) (*responses.Emitter, 
 // crash came before it was on disk.
 func (s *Store) settleRecord(h Header, resp responses.Response, said []turns.Input, now time.Time) error {
 	rec := turns.NewRecord(h.SessionID, h.TurnID, &h.Response, h.RequestDigest, h.Instance, h.Version, h.CreatedAt)
-	// Commands could write the old record, so a broken one is no reason to give up.
+	// Commands could write the old record, so a broken one is ignored.
 	if old, err := ReadRecord(h.TurnDir); err == nil && old.TurnID == h.TurnID {
 		if old.Status == resp.Status && old.Status.Terminal() {
 			return durable.SyncDir(h.TurnDir) // a kill may have come before that
@@ -217,8 +214,8 @@ func endFacts(h Header, resp responses.Response) (Totals, error) {
 // errStop ends a reading of lines early.
 var errStop = errors.New("stop")
 
-// closingFact says how a settled turn ended. A turn whose stream was whole
-// ended as the stream says; the process was lost only afterwards.
+// closingFact says how a settled turn ended. A turn with a complete stream ended as the stream says; the process was
+// lost only afterwards.
 func closingFact(h Header, resp responses.Response) turns.RuntimeEvent {
 	scope := turns.Scope{RuntimeID: h.Instance, SessionID: h.SessionID, TurnID: h.TurnID}
 	failure := turns.Failure{FailureCategory: "incomplete", Phase: "recovery", ResponseID: resp.ID}

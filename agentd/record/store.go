@@ -30,10 +30,10 @@ const maxStoredLine = 96 << 20
 //
 // The rename from the first to the second is the commit. A file that is still
 // under open/ when a process starts belongs to a turn that a crash interrupted,
-// so recovery looks there and nowhere else, however many turns there ever were.
+// so recovery reads that folder only, regardless of the number of stored turns.
 //
 // A file holds its own turn and names the response before it: history is stored
-// once, whatever continues it. The conversations that were used last are in
+// once, however many responses continue it. The conversations that were used last are in
 // memory, so a turn reads its history from the files only after a restart, or
 // when it comes back to an old conversation; each file is then opened once.
 type Store struct {
@@ -119,16 +119,15 @@ func OpenStore(dir string) (*Store, error) {
 	return s, nil
 }
 
-// Hide takes known secrets out of all that is written from now on, here and in the
-// directories of turns. Call it before anything is.
+// Hide removes known secrets from everything that is written from now on, here and in the directories of turns. Call it
+// before the first write.
 func (s *Store) Hide(secrets *redact.Set) { s.secrets = secrets }
 
 // lingering is how long the lock of a killed process may outlive it.
 const lingering = 2 * time.Second
 
-// lockStore locks the store for this process. A child of a killed agentd that has not
-// become another program yet still has its lock, so one that is held is asked for
-// again, for a while.
+// lockStore locks the store for this process. A forked child of a killed agentd holds its lock until exec, so lockStore
+// retries for a while.
 func lockStore(lock *os.File) error {
 	for end := time.Now().Add(lingering); ; time.Sleep(5 * time.Millisecond) {
 		err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -160,13 +159,12 @@ type Trajectory struct {
 	buf    bytes.Buffer
 	size   int64            // bytes written
 	synced int64            // bytes on disk
-	items  []responses.Item // the conversation that the file holds: history, input, what was added
+	items  []responses.Item // the conversation in the file: history, input, added items
 	given  int              // of items: those that the turn began with
 }
 
-// begin creates the trajectory of a turn with its header, history and input. It
-// is on disk only after Sync. Until it is published or discarded, what it
-// continues stays.
+// begin creates the trajectory of a turn with its header, history and input. It is on disk only after Sync. Until it is
+// published or discarded, the response that it continues is kept.
 func (s *Store) begin(h Header, history, input []responses.Item) (*Trajectory, error) {
 	if err := responses.CheckID("response_id", h.ResponseID); err != nil {
 		return nil, err
@@ -201,8 +199,8 @@ func (s *Store) begin(h Header, history, input []responses.Item) (*Trajectory, e
 	return t, nil
 }
 
-// pin notes a running turn. What a stored response continues must still be there
-// and may not be removed from now on; what is not stored needs its history no more.
+// pin registers a running turn. The response that it continues must exist and may not be removed from now on, unless
+// the new one is not to be stored: that needs its history no more.
 func (s *Store) pin(h Header) error {
 	c := s.catalog
 	c.mu.Lock()
@@ -249,9 +247,8 @@ func (t *Trajectory) Sync() error {
 	return nil
 }
 
-// Started records durably that a tool call is about to run. If the process
-// dies before Add, the chain shows the call as interrupted: it may have had
-// effects, and nobody may run it again.
+// Started records durably that a tool call is about to run. If the process dies before Add, the chain shows the call as
+// interrupted: it may have had effects and must not be run again.
 func (t *Trajectory) Started(call *responses.ToolCall) error {
 	err := t.encodeItem(call, func(raw json.RawMessage) line { return line{Started: raw} })
 	if err == nil {

@@ -8,8 +8,8 @@
 //	<turn dir>/tools/          full outputs of tools
 //	<state dir>/open|responses|deleted/<response_id>.ndjson   the trajectory (see Store)
 //
-// A write is with the kernel at once, which a kill cannot undo, and on disk, which a power cut cannot undo, with the next
-// sync of its file. Files that are synced at the same time share one commit of their file system.
+// A write is with the kernel at once, which a kill cannot undo, and on disk, which a power cut cannot undo, with the
+// next sync of its file. Files that are synced at the same time share one commit of their file system.
 //
 // Order on the way in: the trajectory's header and the first events are written and synced, while turn.json and
 // runtime.ndjson are made; only then the first event becomes visible, which is the acknowledgement. The turn runs
@@ -62,12 +62,10 @@ type Turn struct {
 	buf    []byte
 }
 
-// Begin creates the turn's directory, record and trajectory. Its events stay
-// invisible until Acknowledge. dir must not exist yet or be empty; its parent is
-// created. history is what came between the response h.PreviousResponseID and the
-// input without being stored, nil for none. Begin returns ErrNotFound when a
-// response that is to be stored continues one that is not (any more). On error
-// nothing is left.
+// Begin creates the turn's directory, record and trajectory. Its events stay invisible until Acknowledge. dir must not
+// exist yet or be empty; its parent is created. history holds the items between the response h.PreviousResponseID and
+// the input that are stored nowhere else, nil for none. Begin returns ErrNotFound when a response that is to be stored
+// continues one that is not stored (any more). On error nothing is left.
 func (s *Store) Begin(dir string, rec turns.Record, h Header, history, input []responses.Item,
 	now func() time.Time) (t *Turn, err error) {
 	t = &Turn{Dir: dir, store: s, record: rec, now: now, acknowledged: make(chan struct{})}
@@ -80,9 +78,8 @@ func (s *Store) Begin(dir string, rec turns.Record, h Header, history, input []r
 	return t, nil
 }
 
-// create makes what a turn begins with: the trajectory, whose header is the
-// durable fact, and the log of its events. The rest can be made again from that
-// and comes with Acknowledge.
+// create creates the trajectory, whose header makes the turn exist, and the log of its events. The other files can be
+// made again from the header and come with Acknowledge.
 func (t *Turn) create(h Header, history, input []responses.Item) (err error) {
 	if t.trajectory, err = t.store.begin(h, history, input); err != nil {
 		return err
@@ -105,17 +102,15 @@ func (t *Turn) createRest() error {
 	return t.createLog(t.Runtime)
 }
 
-// Prepare ends what Acknowledge makes durable. After it the turn may run, beside
-// Acknowledge: what it emits stays invisible, and Started and Commit wait, so no
-// tool starts before the turn is durable.
+// Prepare ends the part of the stream that Acknowledge makes durable. After it the turn may run, concurrently with
+// Acknowledge: its events stay invisible, and Started and Commit wait, so no tool starts before the turn is durable.
 func (t *Turn) Prepare() (err error) {
 	t.opening, err = t.Events.settle()
 	return err
 }
 
-// Acknowledge makes the prepared turn durable, with one sync, and its first
-// events visible. After an error the turn does not exist: end what runs, then
-// Discard.
+// Acknowledge makes the prepared turn durable and its first events visible. After an error the turn does not exist: the
+// caller ends what runs, then calls Discard.
 func (t *Turn) Acknowledge() error {
 	var group errgroup.Group
 	group.Go(t.createRest)
@@ -320,9 +315,8 @@ func (t *Turn) Commit(resp responses.Response, totals Totals, final turns.Runtim
 	return errors.Join(t.Events.End(), t.Runtime.End())
 }
 
-// Abort ends a turn that cannot be recorded any further. Readers get cause
-// after what was visible; nothing that they did not see stays in the logs.
-// The turn is then like one that a crash cut, for Store.SettleTurn.
+// Abort ends a turn that cannot be recorded any further. Readers get cause after the visible events; the logs are cut
+// there. The turn is then like one that a crash interrupted, for Store.SettleTurn.
 func (t *Turn) Abort(cause error) {
 	t.Events.Abort(cause)
 	t.Runtime.Abort(cause)
@@ -335,7 +329,7 @@ func (t *Turn) commit(resp responses.Response, totals Totals, final turns.Runtim
 		return err
 	}
 	artifacts := []turns.Artifact{}
-	if t.ran || !t.made { // else nobody could have left any
+	if t.ran || !t.made { // else no command could have left any
 		var err error
 		if artifacts, err = t.store.artifacts(t.Dir); err != nil {
 			return err

@@ -142,12 +142,11 @@ func streamOf(c process.Capture) stream {
 	return s
 }
 
-// interrupt makes the record of a task terminal whose end nobody saw, and of
-// which left was still there.
+// interrupt makes the record of a lost task terminal. left counts the processes of it that were found.
 func (r *record) interrupt(now turns.Time, left process.Strays) {
 	r.Status, r.UpdatedAt = wire.Interrupted, now
-	r.End = &end{Failure: "lost", Summary: "the task is lost: the runtime that watched it ended, and nobody saw how " +
-		"the command ended"}
+	r.End = &end{Failure: "lost", Summary: "the task is lost: the runtime that watched it ended, and how the command ended " +
+		"is unknown"}
 	if left.Ended > 0 {
 		r.End.Summary += fmt.Sprintf("; %d process(es) that it had left running were ended", left.Ended)
 	}
@@ -211,7 +210,7 @@ func (s store) remove(id string) error {
 	return nil
 }
 
-// load reads every record. What is no record is reported and left alone.
+// load reads every record. A file that is not a valid record is reported and left alone.
 func (s store) load() (list []record, broken []error, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -256,8 +255,8 @@ func readRecord(path, id string) (record, error) {
 	return decodeRecord(data, id)
 }
 
-// decodeRecord reads a record that lies under the name of id. The directory can
-// be written by commands, so that nothing in it is taken on trust.
+// decodeRecord reads the record of the task id. Commands can write to the directory, so nothing in it is trusted: the
+// branches are one check each.
 func decodeRecord(data []byte, id string) (record, error) {
 	var r record
 	if err := json.Unmarshal(data, &r); err != nil {
@@ -291,8 +290,7 @@ func decodeRecord(data []byte, id string) (record, error) {
 	return r, nil
 }
 
-// openRegular opens a file for reading that is a plain file, and waits for
-// nothing else: no pipe, no device, no link.
+// openRegular opens a plain file for reading. It refuses pipes, devices and links, and never blocks on them.
 func openRegular(path string) (*os.File, int64, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -1,11 +1,9 @@
 // Package tasks manages commands that outlive the call that started them.
 //
-// The way of a task: a running process is adopted, its record is written, and
-// only then is it announced; its end is written before anybody sees it; and what
-// a crash left as running is settled as interrupted when the next process loads
-// the records, because nobody saw its end. The invariant: a record that is
-// terminal stays as it is, and a task that is reported as running is running
-// under this Manager.
+// A running process is adopted, its record is written, and only then is the task announced. Its end is written before
+// it becomes visible. A task that a crash left as running is settled as interrupted when the next process loads the
+// records, because its end is unknown. The invariant: a terminal record never changes, and a task that is reported as
+// running is running under this Manager.
 //
 // A task belongs to a session and outlives its turn, never this process: Close
 // ends every task. The package does not confine commands and promises no order
@@ -36,8 +34,8 @@ const (
 	DefaultMaxRecords = 1000
 )
 
-// closeGrace is how long commands get to end when the runtime does. It is short
-// because whoever stops the container waits.
+// closeGrace is how long commands get to end when the runtime does. It is short because the caller that stops the
+// container waits.
 const closeGrace = 2 * time.Second
 
 // Errors of Adopt.
@@ -158,10 +156,8 @@ func (m *Manager) Close() error {
 	return nil
 }
 
-// Adopt makes a task of a running process, whose command spec describes and
-// whose output goes to the given files ("" for none; with a terminal both
-// streams go to stdout). When Adopt returns an error, the process is still the
-// caller's.
+// Adopt makes a task of a running process. spec describes its command; its output goes to the given files ("" for none;
+// with a terminal both streams go to stdout). If Adopt returns an error, the process still belongs to the caller.
 func (m *Manager) Adopt(owner Owner, spec Spec, p *process.Process, stdout, stderr string) (wire.Snapshot, error) {
 	now := turns.At(m.now())
 	t := &task{ended: make(chan struct{}), proc: p, rec: record{

@@ -175,9 +175,8 @@ func (s stream) sizes() process.Capture {
 	return process.Capture{Total: s.Total, Logged: s.Logged, OverBudget: s.OverBudget}
 }
 
-// capture returns the output of an ended task as its file has it, or, when the
-// file is gone or has less than was printed, what the record has of it, which
-// may be short of the whole.
+// capture returns the output of an ended task from its file or, if the file is missing or shorter than the output, the
+// excerpt in the record, which may be incomplete.
 func (s stream) capture(path string, budget int) (_ process.Capture, short bool) {
 	f, size, err := openRegular(path)
 	if err != nil {
@@ -208,7 +207,7 @@ func (s stream) capture(path string, budget int) (_ process.Capture, short bool)
 	return c, false
 }
 
-// excerpt is a capture of what the record has. Where it was cut, its text says so.
+// excerpt is a capture of the record's excerpt. Its text says where it was cut.
 func (s stream) excerpt() (_ process.Capture, short bool) {
 	text := []byte(s.Excerpt)
 	c := process.Capture{Head: text, Total: int64(len(text)), Lines: int64(bytes.Count(text, []byte("\n")))}

@@ -37,9 +37,8 @@ type Artifacts struct {
 // ErrNoRoom says that the files of the turn may take no more of the disk.
 var ErrNoRoom = errors.New("the turn's files may take no more of the disk")
 
-// NewArtifacts returns the place for call callID below logDir, the turn's tools/
-// directory. callID may be anything. What is written is taken from disk, unless
-// that is nil.
+// NewArtifacts returns the place for call callID below logDir, the turn's tools/ directory. callID may be anything.
+// Written bytes are taken from disk, unless that is nil.
 func NewArtifacts(logDir, callID string, disk Disk) *Artifacts {
 	return &Artifacts{logDir: logDir, callID: callID, disk: disk}
 }
@@ -115,9 +114,8 @@ func plainName(s string) bool {
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == ""
 }
 
-// Write keeps data as name and returns its index, or nil where nothing is kept.
-// On an error nothing of it is kept, ErrNoRoom included; the result has to say
-// so, and the call is no failure for that.
+// Write keeps data as name and returns its index, or nil if artifacts are not kept. On an error, ErrNoRoom included,
+// nothing of it is kept; the result has to say so, but the call does not fail for that.
 func (a *Artifacts) Write(name string, data []byte) (_ *int, err error) {
 	path, err := a.Reserve(name)
 	if err != nil || path == "" {

@@ -21,9 +21,8 @@ const (
 	Strict  Mode = true
 )
 
-// Emit returns the schema of the tool's arguments in the given mode. Both forms
-// lead to the same call: arguments in strict form are accepted by [Registry.Run]
-// whatever the model was told.
+// Emit returns the schema of the tool's arguments in the given mode. Both forms lead to the same call: [Registry.Run]
+// accepts arguments in strict form in either mode.
 func (d Definition) Emit(mode Mode) (json.RawMessage, error) {
 	if mode == Relaxed {
 		return d.Parameters, nil // closed already, or the registry had refused it

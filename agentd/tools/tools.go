@@ -1,16 +1,12 @@
-// Package tools runs what a model asks for and gives back two surfaces of every
-// outcome (RFC "Tool Result Envelope"): a canonical structured result, which is
-// the record, and a bounded text derived from it, which is what the model reads.
+// Package tools runs the tool calls of a model and returns two forms of every outcome (RFC "Tool Result Envelope"): a
+// canonical structured result, which is recorded, and a bounded text derived from it, which the model reads.
 //
-// The way of a call is one line: arguments are checked against the schema that
-// the model was told, the tool produces a complete typed output, the output is
-// projected into the canonical envelope with large payloads kept as files, and
-// the envelope is rendered. The invariant: every call has exactly one outcome,
-// whatever the model wrote and whatever the tool did, a panic included, and the
-// same output gives the same two surfaces.
+// A call passes through four steps: arguments are checked against the schema that the model was sent, the tool produces
+// a complete typed output, the output is projected into the canonical envelope with large payloads kept as files, and
+// the envelope is rendered. The invariant: every call has exactly one outcome, also after malformed arguments or a
+// panic of the tool, and the same output gives the same two forms.
 //
-// It does not promise anything about calls that run side by side; a tool that
-// cannot bear that says so to its caller.
+// The package makes no promise about concurrent calls; a tool that does not support them returns an error.
 package tools
 
 import (
@@ -77,13 +73,13 @@ type Disk interface {
 // defaults of the runtime specification ("Repo Inspection Contract").
 type Policy struct {
 	OutputTokens    int // for a tool that is not told otherwise; default 8,000
-	MaxOutputTokens int // whatever it is told; default 64,000
+	MaxOutputTokens int // the upper bound for every call; default 64,000
 }
 
 // BytesPerToken is the estimate by which budgets of tokens become bytes.
 const BytesPerToken = 4
 
-// Budget returns the number of tokens granted for a wish; 0 is no wish.
+// Budget returns the number of tokens granted for a wish; 0 means the default.
 func (p Policy) Budget(wish int) int {
 	def, limit := p.OutputTokens, p.MaxOutputTokens
 	if limit <= 0 {
@@ -112,7 +108,7 @@ type Renderer interface {
 	Render(canonical Result, policy RenderPolicy) string
 }
 
-// RenderPolicy is what a rendering may depend on beside the canonical result.
+// RenderPolicy is what a rendering may depend on, in addition to the canonical result.
 type RenderPolicy struct {
 	OutputDir string // absolute; artifact paths are relative to it
 	MaxBytes  int    // hard bound on the rendered text; 0 means the policy maximum
@@ -133,7 +129,7 @@ type Output struct {
 	Summary string // one line; an Error's message when empty
 	Result  Projector
 	Error   *Error
-	Images  []Image // what a successful call shows the model beside the text
+	Images  []Image // what a successful call shows the model in addition to the text
 }
 
 // Image is a picture for the model.
@@ -153,7 +149,7 @@ type Projector interface {
 	Project(policy Policy, artifacts *Artifacts) (any, error)
 }
 
-// Outcome is both surfaces of a call and the facts beside them.
+// Outcome is both forms of a call's result and the facts about it.
 type Outcome struct {
 	Canonical Result
 	Rendered  string

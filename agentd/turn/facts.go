@@ -17,7 +17,7 @@ func (r *runner) toolEnded(id string, o tools.Outcome) turns.RuntimeEvent {
 		ref = o.Artifacts[0].Path
 	}
 	c := o.Canonical
-	// What does not fit into an event is in the stored response.
+	// Results that do not fit into an event are in the stored response.
 	compact, err := c.Compact(turns.MaxCanonical).Encode()
 	if err != nil {
 		compact = nil

@@ -137,8 +137,8 @@ type sampler struct {
 // tools included, in bytes.
 const maxAnswer = 64 << 20
 
-// take handles one model event. A transport is not trusted to send them in a
-// legal order: what has no place is a failure of the model.
+// take handles one model event. A transport is not trusted to send events in a legal order: an event out of place is a
+// failure of the model.
 func (s *sampler) take(ev model.Event) error {
 	if err := s.check(ev); err != nil {
 		return err
@@ -146,10 +146,15 @@ func (s *sampler) take(ev model.Event) error {
 	if s.floods(ev) {
 		return ErrOutput
 	}
-	em := s.Emitter
 	if ev.Kind != model.CallEnd && ev.Kind != model.ReasoningEnd { // these repeat or hide what was streamed
 		s.chars += len(ev.Text)
 	}
+	return s.dispatch(ev)
+}
+
+// dispatch passes an event on to the emitter, one case for each kind.
+func (s *sampler) dispatch(ev model.Event) error {
+	em := s.Emitter
 	switch ev.Kind {
 	case model.TextDelta:
 		if len(ev.Logprobs) > 0 && s.Request.Includes(responses.IncludeLogprobs) {
@@ -227,7 +232,8 @@ func escapes(text string) (n int) {
 	return n
 }
 
-// check keeps track of the open item and refuses events that have no place.
+// check keeps track of the open item and refuses events out of place. It is the table of legal orders, one case for
+// each kind.
 func (s *sampler) check(ev model.Event) error {
 	was, now := s.open, s.open
 	fits := !s.done
@@ -336,7 +342,7 @@ func (s *sampler) arguments(delta string) error {
 	return s.Emitter.Arguments(delta)
 }
 
-// endCall closes a call, whose whole arguments it gets.
+// endCall closes a call and gets its complete arguments.
 func (s *sampler) endCall(arguments string) error {
 	if s.drop {
 		s.drop = false

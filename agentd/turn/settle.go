@@ -13,9 +13,9 @@ import (
 	"holon/responses/turns"
 )
 
-// settle acts on a finished round: it runs the container's calls and decides
-// whether the turn is over. The order of the checks is the order of their
-// weight: what a model already asked for is run even when it ends the turn.
+// settle acts on a finished round: it runs the container's calls and decides whether the turn is over. The checks stand
+// in the order of their weight, one branch each: calls that the model has made are run even when the turn ends with
+// them.
 func (r *runner) settle(ctx context.Context, round *round) (done bool, err error) {
 	if round.stop == model.StopMaxTokens && len(round.calls) == 0 {
 		return true, r.incomplete(responses.ReasonMaxOutputTokens)
@@ -34,7 +34,7 @@ func (r *runner) settle(ctx context.Context, round *round) (done bool, err error
 	switch {
 	case len(round.calls) > 0 && ctx.Err() != nil:
 		return true, r.interrupt(ctx)
-	case round.handedOver > 0: // the client's calls end the turn, whatever else the round held
+	case round.handedOver > 0: // the client's calls end the turn, in spite of other items of the round
 		return true, r.complete()
 	case round.overLimit:
 		return true, r.incomplete(responses.ReasonMaxToolCalls)
@@ -63,7 +63,7 @@ func (r *runner) answer(round *round) error {
 			"the model answered without the tool call that tool_choice demands")
 	}
 	format, err := structured.Compile(r.Request.Text.Format)
-	if err != nil { // Check let it through, so this is no surprise to anybody
+	if err != nil { // Check accepted the format, so this does not happen
 		return r.end(func(em *responses.Emitter) error { return em.Fail(responses.AsError(err), r.result.Usage) })
 	}
 	if format != nil {

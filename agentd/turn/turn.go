@@ -7,12 +7,11 @@
 //	                     │         └─▶ calls ─▶ tools ─▶ journal (the record)
 //	                     └────────────── results ◀──┘
 //
-// What the request lets the model call is decided here, not by the provider: see
-// rules. The package knows neither HTTP nor a provider nor a disk. It keeps three
-// promises: the stream it emits ends with exactly one terminal event unless the
-// sink itself fails; a tool call is journalled before it runs and never run
-// twice; and what a model is told only ever grows at its end, so that providers
-// can cache it, but for compactions, each of which is recorded (see view).
+// This package, not the provider, decides which tools the model may call: see rules. It knows neither HTTP nor
+// providers nor disks. It keeps three promises: the stream it emits ends with exactly one terminal event unless the
+// sink itself fails; a tool call is recorded before it runs and never runs twice; and the conversation that a model is
+// sent only grows at its end, so that providers can cache it, except for compactions, each of which is recorded (see
+// view).
 package turn
 
 import (
@@ -115,8 +114,7 @@ type Result struct {
 	Attempts  turns.ProviderTimeline
 	Failure   *turns.FailureArtifact // set when a model's failure ended the turn
 
-	// Conversation is all that was said: the history, the request's input, and what
-	// the turn added. Nobody may change it.
+	// Conversation is the history, the request's input and the items of this turn. It must not be changed.
 	Conversation []responses.Item
 
 	Memory Memory // for the next turn of the conversation
@@ -277,9 +275,8 @@ func (r *runner) incomplete(reason string) error {
 	return r.end(func(em *responses.Emitter) error { return em.Incomplete(reason, r.result.Usage) })
 }
 
-// end emits the terminal event. What it cuts short joins the history, so that
-// the next turn sees what the user saw; a call that was cut short does not, since
-// nobody can answer it and a provider refuses a call without an answer.
+// end emits the terminal event. Items that it cuts short join the history, so that the next turn sees what the user
+// saw; a call that was cut short does not, because it cannot be answered and providers refuse a call without an answer.
 func (r *runner) end(emit func(*responses.Emitter) error) error {
 	before := len(r.Emitter.Response().Output)
 	if err := emit(r.Emitter); err != nil {

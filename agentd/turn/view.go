@@ -26,14 +26,12 @@ const (
 // request is not even sent: more than estimates are wrong by.
 const certainly = 1.3
 
-// view is what of a conversation the model is told. It is append-only between
-// compactions; the conversation itself stays whole, and every turn derives its
-// view from that anew: the same conversation gives the same view, after a
-// restart too.
+// view is the part of a conversation that the model is sent. It is append-only between compactions; the conversation
+// itself stays whole, and every turn derives its view from it anew: the same conversation gives the same view, also
+// after a restart.
 //
-// A compaction shortens what nobody outside ever saw: results of the container's
-// tools. Only when truncation is auto, and that was not enough, does it replace
-// old items of all kinds by a summary (Open Responses, "truncation").
+// A compaction shortens results of the container's tools, which no client has seen. Only if truncation is auto, and
+// that was not enough, it replaces old items of all kinds by a summary (Open Responses, "truncation").
 type view struct {
 	r     *runner
 	told  []responses.Item
@@ -58,7 +56,7 @@ func newView(r *runner) *view {
 		v.gauge = model.NewGauge(r.Window.Scale)
 	}
 	for _, item := range r.Request.Input {
-		if call, ok := item.(*responses.ToolCall); ok { // the client's words, whatever they say
+		if call, ok := item.(*responses.ToolCall); ok { // the client's words, which are never shortened
 			if v.given == nil {
 				v.given = make(map[*responses.ToolCall]bool)
 			}
@@ -170,7 +168,7 @@ func (r *runner) shorten(ctx context.Context, err error) (again bool, broken err
 		return false, nil
 	}
 	v.again = r.result.Rounds
-	// What the provider said counts more than what is known of its model.
+	// The provider's error counts more than what is known of its model.
 	room := v.tokens()
 	if known := v.room(); known > 0 {
 		room = min(room, known)
@@ -213,8 +211,8 @@ func (v *view) shortenResults(need int) int {
 	return calls
 }
 
-// summarize replaces all but the latest items by a summary. What agentd itself
-// told the model stays: nobody says it again.
+// summarize replaces all but the latest items by a summary. Messages of agentd itself stay, because they are not
+// repeated.
 func (v *view) summarize(ctx context.Context, done *turns.Compaction, room int) error {
 	var context []responses.Item
 	for _, item := range v.told {

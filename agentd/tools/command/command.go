@@ -36,7 +36,7 @@ const (
 	StopName   = "TaskStop"
 )
 
-// Kinds of errors of this family beside those of package tools.
+// Kinds of errors of this family, in addition to those of package tools.
 const (
 	kindTimeout      = "command_timeout"
 	kindSpawn        = "command_spawn_failed"

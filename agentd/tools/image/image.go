@@ -28,7 +28,7 @@ import (
 // Name is the tool's public name.
 const Name = "ViewImage"
 
-// Kinds of errors of this tool beside those of package tools.
+// Kinds of errors of this tool, in addition to those of package tools.
 const (
 	KindMissing     = "file_not_found"
 	KindNotRegular  = "not_a_file"
@@ -184,7 +184,7 @@ func (r Result) summary() string {
 	return fmt.Sprintf("%s (%s, %d bytes)", r.Path, kind, r.Bytes)
 }
 
-// complete is the output: the picture itself goes beside the result.
+// complete is the output. The picture itself is not part of the result.
 type complete struct{ Result }
 
 // Project implements tools.Projector.

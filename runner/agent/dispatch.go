@@ -10,11 +10,10 @@ import (
 	"holon/state/ledger"
 )
 
-// How long the dispatcher waits after a failure of the store before it looks
-// again, and how often retention looks.
+// Intervals of the dispatcher after a failure of the store, and of retention.
 const (
 	storeRetry    = time.Second
-	shortest      = time.Millisecond // between two looks, whatever is due
+	shortest      = time.Millisecond // between two rounds
 	retainEvery   = 10 * time.Minute
 	retainRows    = 1000 // removed in one transaction
 	retainBetween = 50 * time.Millisecond

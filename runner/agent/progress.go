@@ -36,8 +36,8 @@ func assistantRound(ev responses.Event, secrets *redact.Set) (scheduler.Progress
 // it is in the stored response.
 const maxTranscript = 64 << 10
 
-// progressOf is what a fact about a turn is for events and transcript; false for
-// those that nobody watches an agent for.
+// progressOf returns the event and transcript entry of a fact about a turn; false for
+// facts that are not recorded.
 func progressOf(ev turns.RuntimeEvent) (scheduler.Progress, bool) {
 	switch ev.Type {
 	case turns.ModelCompleted:

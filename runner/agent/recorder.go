@@ -21,9 +21,9 @@ const (
 	recordRetry     = time.Second
 )
 
-// recorder mirrors what a turn does into the ledger while it runs. It never makes
-// the turn wait: a commit takes whatever has come since the one before. What was
-// recorded before the last process was killed is left out by its numbers.
+// recorder mirrors a turn into the ledger while it runs. It never delays the turn: a
+// commit takes everything that came since the one before. Facts and items that a killed
+// process recorded are skipped by their numbers.
 type recorder struct {
 	*Runtime
 	attempt ledger.Attempt
@@ -117,9 +117,9 @@ func (rec *recorder) Fact(ev turns.RuntimeEvent) {
 	})
 }
 
-// write records until the recorder is closed. What cannot be recorded is told and
-// tried again with what comes then; when the turn has ended it is tried once more
-// and given up, for the settlement must not wait for it.
+// write records until the recorder is closed. A failed batch is logged and retried with
+// the next one; after the turn ended it is retried once and given up, because the
+// settlement must not wait for it.
 func (rec *recorder) write() {
 	defer close(rec.done)
 	for {

@@ -119,7 +119,7 @@ func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agen
 // recovered is the end of a turn that another process began.
 func (r *Runtime) recovered(f pool.Found, cause error) scheduler.End {
 	if f.How == pool.NeverBegun {
-		return scheduler.End{NotBegun: true} // nobody's fault: it is next again
+		return scheduler.End{NotBegun: true} // not a failure: the message is next again
 	}
 	return r.endOf(f.Result, cause)
 }

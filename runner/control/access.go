@@ -48,8 +48,8 @@ const (
 // DefaultPort is the TCP port unless one is given.
 const DefaultPort = 7878
 
-// Access says how the control plane is reached beside its Unix socket. The zero
-// Access has no TCP port.
+// Access configures how the control plane is reached in addition to its Unix socket.
+// The zero Access has no TCP port.
 type Access struct {
 	Mode      Mode
 	Host      string // to listen on; "": 127.0.0.1, which lan and tailnet don't take
@@ -96,7 +96,7 @@ func (a Access) checkMode() error {
 		}
 	case ModeLocal, ModeTunnel, ModeLAN, ModeTailnet:
 	default:
-		return badAccess("--access", fmt.Sprintf("there is no access %.40q", a.Mode),
+		return badAccess("--access", fmt.Sprintf("%.40q is not a mode of access", a.Mode),
 			"use local, tunnel, lan or tailnet")
 	}
 	return nil
@@ -108,7 +108,7 @@ func (a Access) checkAddress() error {
 	}
 	host, port, err := net.SplitHostPort(a.address())
 	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
-		return badAccess("--listen", fmt.Sprintf("%.200q is no host and port", a.address()), "use HOST:PORT")
+		return badAccess("--listen", fmt.Sprintf("%.200q is not HOST:PORT", a.address()), "use HOST:PORT")
 	}
 	if a.Listen != "" && (a.Host != "" || a.Port != 0) {
 		return badAccess("--listen", "--listen is given, and --host or --port as well", "use one of them")
@@ -118,7 +118,7 @@ func (a Access) checkAddress() error {
 	switch a.Mode {
 	case ModeLocal, ModeTunnel:
 		if !loopback {
-			return badAccess("--host", fmt.Sprintf("%.100q is no loopback address, and --access %s needs one", host,
+			return badAccess("--host", fmt.Sprintf("%.100q is not a loopback address, and --access %s needs one", host,
 				a.Mode), "leave --host out, or use --access lan or tailnet")
 		}
 	case ModeLAN, ModeTailnet:
@@ -148,7 +148,7 @@ func (a Access) checkAuth() error {
 				"leave the authentication on")
 		}
 	default:
-		return badAccess("HOLON_CONTROL_AUTH_MODE", fmt.Sprintf("there is no authentication %.40q", a.Auth),
+		return badAccess("HOLON_CONTROL_AUTH_MODE", fmt.Sprintf("%.40q is not a mode of authentication", a.Auth),
 			"use auto, required or disabled")
 	}
 	if a.Token != "" {
@@ -164,7 +164,7 @@ func (a Access) checkAdvertise() error {
 	u, err := url.Parse(a.Advertise)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" ||
 		u.Fragment != "" || u.User != nil {
-		return badAccess("--advertise", fmt.Sprintf("%.200q is no URL that others can use", a.Advertise),
+		return badAccess("--advertise", fmt.Sprintf("others cannot use the URL %.200q", a.Advertise),
 			"give one like https://holon.example.org")
 	}
 	return nil
@@ -221,7 +221,7 @@ func ReadToken(path string) (string, error) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return "", bad("is no regular file", "name a file that holds the token", err)
+		return "", bad("is not a regular file", "name a file that holds the token", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return "", bad(fmt.Sprintf("may be used by others (mode %04o)", info.Mode().Perm()),

@@ -45,7 +45,7 @@ func (s *Server) readJSON(w http.ResponseWriter, r *http.Request, limit int64) (
 	return s.read(w, r, limit)
 }
 
-// read reads a body of at most limit bytes, whatever its type.
+// read reads a body of any type, of at most limit bytes.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return nil, &state.Error{Code: wire.CodeUnsupportedMedia, Param: "Content-Encoding",
@@ -81,7 +81,7 @@ func queryOf(r *http.Request, names ...string) (query, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "query", Message: "the query is malformed",
-			Hint: "escape what is no letter or digit"}
+			Hint: "escape all but letters and digits"}
 	}
 	known := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -92,7 +92,7 @@ func queryOf(r *http.Request, names ...string) (query, error) {
 		switch {
 		case !known[name]:
 			return nil, &state.Error{Code: wire.CodeUnknownField, Param: clip(name),
-				Message: fmt.Sprintf("there is no parameter %.40q here", name),
+				Message: fmt.Sprintf("this path has no parameter %.40q", name),
 				Hint:    "GET /openapi.json lists the parameters"}
 		case len(given) > 1:
 			return nil, &state.Error{Code: wire.CodeInvalidValue, Param: name,

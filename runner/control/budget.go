@@ -17,8 +17,8 @@ import (
 	"holon/state/ledger"
 )
 
-// budgets are what capabilities and webhooks may still deliver, each on its own,
-// so that one that leaked or whose sender went wild takes nothing of the others.
+// budgets bound what capabilities and webhooks may deliver, each on its own, so that
+// one that leaked or whose sender went wild takes nothing from the others.
 type budgets struct {
 	mu    sync.Mutex
 	table map[string]*budget

@@ -1,16 +1,16 @@
 // Package control serves the control plane of a runtime: HTTP over a Unix socket
 // that only its owner can connect to, and over TCP when that is asked for.
 //
-//	request ─▶ guard (who may) ─▶ route ─▶ view of a snapshot        (reads)
+//	request ─▶ guard (access) ─▶ route ─▶ view of a snapshot        (reads)
 //	                                    └▶ one step of the scheduler (everything else)
 //
-// The invariant: reading writes nothing and starts nothing; whoever changes
-// something was the operator, or held a capability for just that; where a message
-// came from follows from the way it came and never from what it says. What comes
-// in is bounded in size, time and number, and no client can hold up another.
+// The invariant: reading writes nothing and starts nothing; every change is made by
+// the operator, or with a capability for that change; the origin of a message
+// follows from the listener and route that it used, never from its content. Requests
+// are bounded in size, time and number, and no client can delay another.
 //
-// An answer tells that a step is in the ledger, not that anything was done about
-// it; that is told by the agent's events.
+// An answer means that a step is in the ledger, not that it was acted on; the
+// agent's events report that.
 package control
 
 import (
@@ -33,8 +33,8 @@ import (
 	"holon/state/ledger"
 )
 
-// Host is what the control plane needs of the runtime beside its ledger. All
-// methods are safe for concurrent use.
+// Host is the part of the runtime that the control plane needs in addition to its
+// ledger. All methods are safe for concurrent use.
 type Host interface {
 	// CreateAgent makes an agent with its home. template "" is the default one.
 	CreateAgent(ctx context.Context, id, template string) (ledger.Agent, error)
@@ -85,7 +85,7 @@ type Limits struct {
 	Streams     int           // event streams at a time: 256
 	Leaders     int           // snapshots that are computed at a time: 4
 	Patience    time.Duration // how long a request waits for one of them: 1 s
-	Body        time.Duration // how long a body may take to come, beside a second per KiB: 10 s
+	Body        time.Duration // how long a body may take, in addition to a second per KiB: 10 s
 	Write       time.Duration // how long a client may take nothing of an answer: 10 s
 	KeepAlive   time.Duration // between comments in a stream in which nothing happens: 15 s
 	Grace       time.Duration // for requests that run when the server ends: 10 s

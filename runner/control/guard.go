@@ -37,8 +37,8 @@ func (l listener) admit(r *http.Request, capability bool) error {
 	return nil
 }
 
-// refusePages refuses what a web page made a browser send, also by a name that
-// was bound anew to this address.
+// refusePages refuses requests that a web page made a browser send, also by a host name
+// that was rebound to this address.
 func (l listener) refusePages(r *http.Request) error {
 	forbidden := func(param, message, hint string) error {
 		return &state.Error{Code: wire.CodeForbidden, Param: param, Message: message, Hint: hint}

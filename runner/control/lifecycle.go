@@ -40,7 +40,7 @@ func (s *Server) postControl(w http.ResponseWriter, r *http.Request) (any, error
 	step, known := steps[c.Action]
 	if !known {
 		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "action",
-			Message: fmt.Sprintf("there is no action %.40q", c.Action), Hint: "use start or stop"}
+			Message: fmt.Sprintf("%.40q is not an action", c.Action), Hint: "use start or stop"}
 	}
 	if err := step(); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (s *Server) postAbort(w http.ResponseWriter, r *http.Request) (any, error) 
 	}
 	if a.Mode != "" && a.Mode != "stop_after_abort" {
 		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "mode",
-			Message: fmt.Sprintf("there is no mode %.40q", a.Mode), Hint: "use stop_after_abort, or leave mode out"}
+			Message: fmt.Sprintf("%.40q is not a mode", a.Mode), Hint: "use stop_after_abort, or leave mode out"}
 	}
 	id := s.agentID(r)
 	attempt, err := s.steps.Abort(r.Context(), scheduler.Abort{AgentID: id, RunID: a.RunID, Mode: a.Mode, By: operator})

@@ -20,11 +20,10 @@ type Listeners struct {
 	access Access
 }
 
-// Listen opens the Unix socket at path, mode 0600, in a directory that is made
-// with mode 0700, and the TCP port if access has one. A socket on which nobody
-// answers is replaced; one that answers, and anything that is no socket, is
-// refused. A token is demanded unless access says otherwise. Errors are
-// *state.Error.
+// Listen opens the Unix socket at path, mode 0600, in a directory that is made with
+// mode 0700, and the TCP port if access has one. A stale socket is replaced; a socket
+// that answers, and any other kind of file, is refused. TCP needs a token unless access
+// disables it. Errors are *state.Error.
 func Listen(ctx context.Context, path string, access Access) (*Listeners, error) {
 	access, err := access.Check()
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 	"holon/state/ledger"
 )
 
-// maxHint bounds what a caller says about a message beside its body, in bytes.
+// maxHint bounds each text that accompanies the body of a message, in bytes.
 const maxHint = 256
 
-// operator is who acts through the control routes.
+// operator names the actor of the control routes.
 const operator = "operator"
 
 func (s *Server) postPrompt(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -43,8 +43,8 @@ func (s *Server) postPrompt(w http.ResponseWriter, r *http.Request) (any, error)
 	})
 }
 
-// promptSurface is where the operator said something. That it was this
-// machine's command line is believed of who came through its socket.
+// promptSurface is the surface that the operator used. Only a client on the Unix socket
+// is believed to be this machine's command line.
 func promptSurface(l listener, asked string) (ledger.Surface, error) {
 	switch s := ledger.Surface(asked); {
 	case s == "" || s == ledger.SurfaceControlPrompt:
@@ -102,7 +102,7 @@ func (s *Server) postEnqueue(w http.ResponseWriter, r *http.Request) (any, error
 		return nil, err
 	}
 	if len(e.Metadata) > 0 && e.Metadata[0] != '{' {
-		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "metadata", Message: "metadata is no object",
+		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "metadata", Message: "metadata is not an object",
 			Hint: "send a JSON object"}
 	}
 	return s.admit(r, string(ledger.SurfacePublicEnqueue), scheduler.Ingress{
@@ -113,9 +113,9 @@ func (s *Server) postEnqueue(w http.ResponseWriter, r *http.Request) (any, error
 	})
 }
 
-// outside is the kind and origin of a message that anyone may send. What only
-// the operator, a capability or the runtime can say is refused here, before the
-// rules would.
+// outside returns the kind and origin of a message that anyone may send. Claims that
+// only the operator, a capability or the runtime can make are refused here, before the
+// rules would refuse them.
 func outside(e wire.Enqueue) (ledger.MessageKind, ledger.Origin, error) {
 	claimed := func(param, message, hint string) (ledger.MessageKind, ledger.Origin, error) {
 		return "", ledger.Origin{}, &state.Error{Code: wire.CodeAuthorityClaimed, Param: param, Message: message,
@@ -147,7 +147,7 @@ func outside(e wire.Enqueue) (ledger.MessageKind, ledger.Origin, error) {
 	return kind, origin, nil
 }
 
-// enqueued is the body of a message, which comes in one of three forms.
+// enqueued returns the body of a message, which has one of three forms.
 func enqueued(e wire.Enqueue) (ledger.Body, error) {
 	forms := 0
 	for _, given := range []bool{e.Text != "", len(e.JSON) > 0, e.Body != nil} {
@@ -228,8 +228,8 @@ func (s *Server) postLegacyCallback(w http.ResponseWriter, r *http.Request) (any
 	return s.deliver(w, r, true)
 }
 
-// deliver passes on what came to the URL of a trigger. Whatever is wrong with
-// the request is said before the token is looked at, and is the same for all.
+// deliver passes on a request to the URL of a trigger. Errors in the request are
+// reported before the token is looked up, the same for every token.
 func (s *Server) deliver(w http.ResponseWriter, r *http.Request, legacy bool) (any, error) {
 	hints := []string{"source", "resource", "correlation_id", "causation_id"}
 	q, err := queryOf(r, hints...)

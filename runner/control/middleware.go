@@ -29,7 +29,7 @@ func (s *Server) handler(l listener) http.Handler {
 	})
 	refuse := func(err error) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
-			if denied := l.admit(r, false); denied != nil { // who may not ask learns no route
+			if denied := l.admit(r, false); denied != nil { // a client without access learns no route
 				err = denied
 			}
 			s.fail(w, r, err)
@@ -49,7 +49,7 @@ func (s *Server) handler(l listener) http.Handler {
 	return r
 }
 
-// serve answers a route: who may, what it gives, how that is sent.
+// serve checks access to a route, calls its handler and sends the answer.
 func (s *Server) serve(l listener, one route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := l.admit(r, one.capability); err != nil {
@@ -72,10 +72,10 @@ func (s *Server) serve(l listener, one route) http.HandlerFunc {
 	}
 }
 
-// observe names every request, bounds how long its client may be slow, logs it
-// and turns a panic of a handler into an error answer, or, when an answer has
-// begun, cuts the connection so that nobody takes it for whole. The log has the
-// route and never the path, which can hold a capability.
+// observe gives every request an id, bounds how slow its client may be, and logs it. A
+// panic of a handler becomes an error answer; after the answer began, it cuts the
+// connection, so that no client takes the answer for complete. The log has the route
+// and never the path, which can hold a capability.
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := responses.NewID(responses.PrefixRequest)
@@ -131,7 +131,7 @@ func (s *Server) send(w http.ResponseWriter, status int, answer any) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_ = s.write(w, body) // the client is gone: nobody to tell
+	_ = s.write(w, body) // an error means that the client is gone
 }
 
 // piece is how much of an answer is written at a time, in bytes.

@@ -110,8 +110,8 @@ func (st *eventStream) ask(r *http.Request) (q query, resumes bool, err error) {
 	return q, resumes, err
 }
 
-// lost says why what follows a cursor is not what came after it, "" if it is. 0
-// asks for whatever there is.
+// lost returns why the events after a cursor do not continue it, "" if they do. Cursor
+// 0 asks for all events that are kept.
 func lost(cursor int64, at wire.StreamFrame) string {
 	switch {
 	case cursor > at.NewestSeq:

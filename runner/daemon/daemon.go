@@ -1,12 +1,11 @@
-// Package daemon keeps one `holon serve` of a HOLON_HOME in the background:
-// start, stop, restart, and what is known of it. It is no second kind of runtime:
-// it starts the same program with the same options and finds it again by its
-// control socket.
+// Package daemon runs one `holon serve` of a HOLON_HOME in the background: start,
+// stop, restart and status. It starts the same program with the same options, and
+// finds it again by its control socket.
 //
-// The invariants: there is at most one daemon of a home, whoever starts one at
-// the same time; nothing that is not ours is taken over, neither a socket nor a
-// path nor a process whose number was reused; files that a crash left are healed
-// by the next start or stop, never by a look.
+// The invariants: a home has at most one daemon, even if several starts race; a
+// socket, path or process of another owner is never taken over, nor a process whose
+// number was reused; files that a crash left are repaired by the next start or stop,
+// never by a status.
 package daemon
 
 import (
@@ -136,9 +135,8 @@ type Stopped struct {
 	PID int    `json:"pid,omitempty"`
 }
 
-// Stop ends the daemon: it is asked through its control surface, and told by
-// signals when it does not answer or does not end. When none runs, what one left
-// is removed.
+// Stop ends the daemon: through its control plane, and with signals when it does not
+// answer or does not end. When no daemon runs, it removes the files that one left.
 func (d *Daemon) Stop(ctx context.Context) (Stopped, error) {
 	unlock, err := d.lock(ctx)
 	if err != nil {
@@ -166,9 +164,8 @@ func (d *Daemon) stop(ctx context.Context) (Stopped, error) {
 	return done, errors.Join(d.heal(seen), d.files.clearFailures())
 }
 
-// Restart is Stop, when it runs, and Start: another process with these options.
-// What the runtime keeps is in its ledger; a turn that is going on is taken up
-// again.
+// Restart is Stop, if the daemon runs, and Start: another process with these options.
+// The state of the runtime is in its ledger; a running turn is taken up again.
 func (d *Daemon) Restart(ctx context.Context) (Started, error) {
 	unlock, err := d.lock(ctx)
 	if err != nil {
@@ -181,7 +178,7 @@ func (d *Daemon) Restart(ctx context.Context) (Started, error) {
 	return d.start(ctx)
 }
 
-// lock makes this the one start or stop of the home. Whoever holds the lock ends
+// lock makes this the only start or stop of the home. The holder of the lock ends
 // within bounds.
 func (d *Daemon) lock(ctx context.Context) (unlock func(), err error) {
 	if len(d.opts.Socket) > unixsocket.MaxPath {

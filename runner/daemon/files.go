@@ -19,8 +19,7 @@ import (
 	"holon/state/ledger"
 )
 
-// files are what the daemon of a home leaves in HOLON_HOME/run, beside its
-// socket:
+// files are the files of a home's daemon in HOLON_HOME/run, next to its socket:
 //
 //	daemon.json    Metadata of the one that was started last
 //	daemon.log     what it and its predecessors wrote; daemon.log.1 is older
@@ -103,8 +102,7 @@ func (f files) writeJSON(path string, v any) error {
 	return nil
 }
 
-// writeFailure keeps why a start or a stop failed, beside what is kept of the
-// other.
+// writeFailure records why a start or a stop failed, next to the record of the other.
 func (f files) writeFailure(phase string, err error) error {
 	said := runner.Describe(err)
 	failure := &ledger.Failure{OccurredAt: time.Now().UTC(), Phase: phase, Code: said.Code, Summary: said.Message,
@@ -141,7 +139,7 @@ func (f files) openLog() (log *os.File, from int64, err error) {
 	}
 	info, err := log.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("the log is no file")
+		err = errors.New("the log is not a file")
 	}
 	if err == nil {
 		err = log.Chmod(0o600)
@@ -189,7 +187,7 @@ func open(path string) (*os.File, error) {
 		return nil, err
 	}
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(fmt.Errorf("%s is no regular file", path), err, f.Close())
+		return nil, errors.Join(fmt.Errorf("%s is not a regular file", path), err, f.Close())
 	}
 	return f, nil
 }

@@ -32,8 +32,8 @@ func (d *Daemon) KeepLog(ctx context.Context, out *os.File) error {
 	}
 }
 
-// turnLog moves what is in the log when it is more than most bytes. The log stays
-// the same file, for whoever has it open.
+// turnLog rotates the log when it exceeds most bytes. The log stays the same file for
+// processes that have it open.
 func (f files) turnLog(out *os.File, most int64) (err error) {
 	mine, err := out.Stat()
 	if err != nil || !mine.Mode().IsRegular() || mine.Size() <= most {

@@ -46,7 +46,7 @@ func (d *Daemon) launch(ctx context.Context) (sighting, error) {
 	if !process.Running() {
 		return seen, d.died(cmd, from)
 	}
-	// It is ended although ctx may be the reason: nobody would wait for it.
+	// The process is ended even if ctx is the reason: no other caller would end it.
 	d.tell(context.WithoutCancel(ctx), process)
 	_ = cmd.Wait() // how it ended follows from what was done to it
 	return seen, err

@@ -20,7 +20,7 @@ type sighting struct {
 	process *procfs.Process     // that is the daemon and lives; nil: there is none
 	answer  *view.RuntimeStatus // what it says; nil: it does not answer
 	silent  error               // why not
-	stale   bool                // a socket is there on which nobody listens
+	stale   bool                // the socket exists and does not answer
 }
 
 // look finds the daemon, changing nothing. When what is at the path of the
@@ -39,14 +39,14 @@ func (d *Daemon) look(ctx context.Context) (sighting, error) {
 		return seen, d.files.unusable(err)
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return seen, d.foreign("something that is no socket is there",
+		return seen, d.foreign("a file that is not a socket is there",
 			"remove it, or choose another path with --socket")
 	}
 	asking, cancel := context.WithTimeout(ctx, d.opts.AskWithin)
 	defer cancel()
 	owner, err := d.askOwner(asking, &seen)
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
-		seen.stale, seen.silent = true, errors.New("nobody listens on its control socket")
+		seen.stale, seen.silent = true, errors.New("no process listens on its control socket")
 		return seen, nil
 	}
 	if ctx.Err() != nil {
@@ -60,9 +60,9 @@ func (d *Daemon) look(ctx context.Context) (sighting, error) {
 	return seen, nil
 }
 
-// askOwner asks whoever has the socket how it is, and returns which process that
-// is. One that ends meanwhile is not worth an opinion: whether the socket is
-// stale shows when it is gone.
+// askOwner asks the owner of the socket for its status, and returns which process that
+// is. An owner that ends meanwhile is ignored: whether the socket is stale shows when
+// it is gone.
 func (d *Daemon) askOwner(ctx context.Context, seen *sighting) (owner int, err error) {
 	for {
 		if owner, err = listener(ctx, d.opts.Socket); err != nil {
@@ -77,8 +77,8 @@ func (d *Daemon) askOwner(ctx context.Context, seen *sighting) (owner int, err e
 	}
 }
 
-// ask asks whoever has the socket, which the kernel says is process owner, how
-// it is. Only a daemon of this home that is that process counts.
+// ask asks the owner of the socket, whose process the kernel names, for its status.
+// Only a daemon of this home that is that process counts.
 func (d *Daemon) ask(ctx context.Context, owner int, seen *sighting) error {
 	control := client.Unix(d.opts.Socket)
 	defer control.Close()

@@ -37,7 +37,7 @@ type Status struct {
 	Engine            string     `json:"engine,omitempty"`
 
 	Control Control `json:"control"`
-	// with the options of who asks; absent: nobody to compare with
+	// whether it runs with the options of the caller; absent: unknown
 	ConfigMatch *bool          `json:"config_match,omitempty"`
 	Activity    *view.Activity `json:"activity,omitempty"`
 	// the newest, of the runtime, an agent, a start or a stop

@@ -24,18 +24,18 @@ type Credential interface {
 type Renewer interface {
 	Credential
 
-	// Renew is asked after a provider refused a key with 401, at most once for a
-	// request. It returns the key to use instead, and refused itself where there
-	// is no other. When somebody else has renewed that key meanwhile, it returns
-	// the new one and asks nobody.
+	// Renew is called after a provider refused a key with 401, at most once for a
+	// request. It returns the key to use instead, or the refused key itself if no other
+	// exists. If another caller has renewed that key meanwhile, it returns the new one
+	// without asking again.
 	Renew(ctx context.Context, refused Secret) (Secret, error)
 }
 
 // Key implements Credential.
 func (s Secret) Key(context.Context) (Secret, error) { return s, nil }
 
-// maxKeys bounds the keys of a provider that answers are searched for. One that
-// was replaced so often is no longer valid.
+// maxKeys bounds the keys of a provider that answers are searched for. A key that was
+// replaced so often is no longer valid.
 const maxKeys = 4
 
 // keyring takes keys from a credential and remembers them: one that was

@@ -59,7 +59,7 @@ func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 		refuse(w, refusal)
 		return
 	}
-	var reading *tally // nil: there is no answer to read usage of
+	var reading *usageReader // nil: the answer has no usage
 	whole := false
 	lease.change()
 	defer func() {
@@ -82,7 +82,7 @@ func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 	s.log.Debug("provider answered", "provider", t.upstream.name, "turn", lease.grant.TurnID, "status", resp.StatusCode,
 		"after", time.Since(start))
 	if resp.StatusCode < 300 {
-		reading = newTally(resp.Header.Get("Content-Type"))
+		reading = newUsageReader(resp.Header.Get("Content-Type"))
 	}
 	s.relay(w, r, t.upstream, resp, reading)
 	whole = true
@@ -90,7 +90,7 @@ func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 
 // charge decides by the body whether the turn may make a request, and counts it.
 // A GET says all in its target: it has no body and names no model.
-func (s *Server) charge(r *http.Request, t target, lease *Lease, body *requestBody) (*hold, *responses.Error) {
+func (s *Server) charge(r *http.Request, t target, lease *Lease, body *requestBody) (*reservation, *responses.Error) {
 	if r.ContentLength > maxBody {
 		return nil, tooLarge()
 	}
@@ -119,7 +119,7 @@ func (s *Server) charge(r *http.Request, t target, lease *Lease, body *requestBo
 }
 
 // usage returns what a request took beyond being one, and meters it.
-func (s *Server) usage(provider string, charge *hold, reading *tally, body *requestBody, whole bool) Usage {
+func (s *Server) usage(provider string, charge *reservation, reading *usageReader, body *requestBody, whole bool) Usage {
 	var taken Usage
 	if reading != nil && charge.model != "" { // a GET reads nothing of a model
 		tokens, estimated, doubt := reading.tokens(body.sending(), whole)

@@ -120,7 +120,7 @@ func (g *Gateway) Close() {
 	}
 }
 
-// price returns what a model costs, nil where nobody said.
+// price returns what a model costs, nil if it is not configured.
 func (g *Gateway) price(ref string) *Price {
 	if p, ok := g.prices[ref]; ok {
 		return &p

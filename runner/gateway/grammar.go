@@ -30,7 +30,7 @@ type rule struct {
 
 type textRule uint8
 
-// What a string may be.
+// Rules for strings.
 const (
 	noText textRule = iota
 	anyText

@@ -52,10 +52,9 @@ type Grant struct {
 	// Taken is what the turn itself took of a gateway that is gone; the account
 	// goes on from it.
 	Taken Account
-	// Note, if not nil, is told what was taken so far, soon after each request that
-	// begins or ends and at most once in noteInterval: for whoever has to go on with
-	// the turn when this process is killed. It is called from one goroutine, and
-	// no more once Revoke has returned.
+	// Note, if not nil, gets the usage so far, soon after each request that begins or
+	// ends and at most once in noteInterval, for the process that continues the turn
+	// if this one is killed. One goroutine calls it, and never after Revoke returned.
 	Note func(Account)
 }
 
@@ -97,7 +96,7 @@ func (s *Server) Grant(g Grant) (*Lease, error) {
 	return l, nil
 }
 
-// note tells whoever asked for it what was taken, until the lease ends.
+// note reports the usage to Grant.Note until the lease ends.
 func (l *Lease) note() {
 	defer close(l.noted)
 	for l.ctx.Err() == nil {
@@ -135,7 +134,7 @@ func (g *Gateway) Check(models []string, budget Budget) error {
 		}
 		if _, priced := g.prices[ref]; budget.MaxCost > 0 && !priced {
 			return &Error{Code: CodeNoPrice, Param: "--max-cost",
-				Message: fmt.Sprintf("spending is limited, and there is no price for the model %.100q", ref),
+				Message: fmt.Sprintf("spending is limited, and no price is configured for the model %.100q", ref),
 				Hint: fmt.Sprintf("set it with: holon config set models.catalog.%s.price.input AMOUNT, and "+
 					".price.output; or limit tokens instead", ref)}
 		}

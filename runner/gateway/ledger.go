@@ -53,8 +53,8 @@ func newLedger(g *Grant) *ledger {
 	return l
 }
 
-// hold is what a running request may take. Every one is settled.
-type hold struct {
+// reservation is what a running request may take. Every one is settled.
+type reservation struct {
 	ledger   *ledger
 	model    string // reference, "" for a request that asks none
 	price    *Price // nil: the model has none
@@ -63,7 +63,7 @@ type hold struct {
 
 // reserve counts a request and holds what it may take, or says which bound has
 // been reached. size is that of its body in bytes, -1 where it is not known.
-func (l *ledger) reserve(model string, price *Price, size int64) (*hold, *responses.Error) {
+func (l *ledger) reserve(model string, price *Price, size int64) (*reservation, *responses.Error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if bound, message := l.reached(); bound != "" {
@@ -71,7 +71,7 @@ func (l *ledger) reserve(model string, price *Price, size int64) (*hold, *respon
 		return nil, &responses.Error{Type: responses.TypeTooManyRequests, Code: responses.CodeBudgetExceeded,
 			Param: bound, Message: message, Hint: "give the run a larger budget"}
 	}
-	h := &hold{ledger: l, model: model, price: price,
+	h := &reservation{ledger: l, model: model, price: price,
 		estimate: usageOf(Tokens{Input: max(1, size/bytesPerToken)}, price, false)}
 	l.count(model, Usage{Requests: 1})
 	l.held = l.held.plus(Usage{Requests: 1, Total: h.estimate.Total, Cost: h.estimate.Cost})
@@ -102,7 +102,7 @@ func (l *ledger) count(model string, u Usage) {
 }
 
 // settle replaces what is held by what was taken.
-func (h *hold) settle(taken Usage) {
+func (h *reservation) settle(taken Usage) {
 	l := h.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -32,8 +32,8 @@ func (s *Server) noteRefusal(r *http.Request, refusal *responses.Error) {
 		"err", refusal.Message)
 }
 
-// refuse answers a request that goes nowhere and would not if it came again.
-// What is left of its body is not read, so the connection can't go on.
+// refuse answers a request that goes nowhere and would not if it were repeated. The
+// rest of its body is not read, so the connection cannot be reused.
 func refuse(w http.ResponseWriter, refusal *responses.Error) {
 	w.Header().Set("Connection", "close")
 	w.Header().Set("X-Should-Retry", "false")
@@ -50,7 +50,7 @@ func (s *Server) failed(ctx context.Context, w http.ResponseWriter, up *upstream
 		refuse(w, refusal)
 		return
 	}
-	if ctx.Err() != nil { // the client is gone, its turn is over or we are closing: nobody reads an answer
+	if ctx.Err() != nil { // the client is gone, its turn is over or the server closes: an answer would not be read
 		panic(http.ErrAbortHandler)
 	}
 	meter.failed.Add(1)
@@ -67,7 +67,7 @@ func (s *Server) failed(ctx context.Context, w http.ResponseWriter, up *upstream
 	})
 }
 
-// keyless answers a request for which there is no key. Why is for the host's eyes.
+// keyless answers a request for which no key is available. Only the log says why.
 func (s *Server) keyless(w http.ResponseWriter, up *upstream, err error) {
 	s.meters[up.name].failed.Add(1)
 	s.log.Warn("no key for the provider", "provider", up.name, "err", up.keys.redact().errors.Text(err.Error()))

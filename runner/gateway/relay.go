@@ -13,7 +13,7 @@ const bufferSize = 32 << 10
 
 // relay passes the provider's answer on. reading, where there is one, is fed all
 // of it.
-func (s *Server) relay(w http.ResponseWriter, r *http.Request, up *upstream, resp *http.Response, reading *tally) {
+func (s *Server) relay(w http.ResponseWriter, r *http.Request, up *upstream, resp *http.Response, reading *usageReader) {
 	meter := s.meters[up.name]
 	body := &countingReader{reader: resp.Body, count: &meter.received}
 	if fault := unusable(resp); fault != "" {
@@ -48,13 +48,13 @@ func unusable(resp *http.Response) string {
 	}
 	// Keys could not be found in it.
 	if encoding := resp.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return "a compressed answer that nobody asked for"
+		return "a compressed answer that was not asked for"
 	}
 	return ""
 }
 
 // stream copies body to w, sending on each piece as soon as it is there.
-func stream(w http.ResponseWriter, body io.Reader, scrub *redact.Stream, reading *tally) error {
+func stream(w http.ResponseWriter, body io.Reader, scrub *redact.Stream, reading *usageReader) error {
 	control := http.NewResponseController(w)
 	if err := control.Flush(); err != nil { // the status goes first: the model may think for long
 		return fmt.Errorf("send the status: %w", err)

@@ -25,18 +25,18 @@ type scan struct {
 	wide  bool  // something can be more tokens than it has bytes
 
 	state  scanState
-	open   []frame // the brackets that are open, outermost first
-	next   *rule   // of the value that comes or is in a string
-	hex    int     // digits of an escape to come
-	more   int     // bytes of a rune to come
-	lo, hi byte    // what the next of them may be
-	text   []byte  // of the string or scalar that is taken, without quotes
+	open   []bracket // the brackets that are open, outermost first
+	next   *rule     // of the value that comes or is in a string
+	hex    int       // digits of an escape to come
+	more   int       // bytes of a rune to come
+	lo, hi byte      // what the next of them may be
+	text   []byte    // of the string or scalar that is taken, without quotes
 	taking bool
 	isName bool // the string is a name of a member
 }
 
-// frame is an open bracket.
-type frame struct {
+// bracket is an open bracket.
+type bracket struct {
 	rule   *rule
 	seen   uint64 // keys of an object
 	object bool
@@ -253,7 +253,7 @@ func (s *scan) step(c byte) error {
 	return s.token(c)
 }
 
-// token handles a byte between strings that is no space.
+// token handles a byte between strings, other than white space.
 func (s *scan) token(c byte) error {
 	switch s.state {
 	case wantObject:
@@ -345,18 +345,18 @@ func (s *scan) behind(c byte) error {
 }
 
 // within is the rule of what an array holds, or of what a free value does.
-func (f frame) within() *rule {
-	if f.rule.free {
-		return f.rule
+func (b bracket) within() *rule {
+	if b.rule.free {
+		return b.rule
 	}
-	return f.rule.items
+	return b.rule.items
 }
 
 func (s *scan) push(c byte) error {
 	if len(s.open) == maxDepth {
 		return malformed("it is nested too deep")
 	}
-	in := frame{rule: s.next, object: c == '{'}
+	in := bracket{rule: s.next, object: c == '{'}
 	s.open = append(s.open, in)
 	if s.state = wantNameOrEnd; c == '[' {
 		s.state, s.next = wantValueOrEnd, in.within()

@@ -25,7 +25,7 @@ func (s Secret) Reveal() string {
 	return *s.value
 }
 
-// IsZero reports whether there is no value.
+// IsZero reports whether the value is empty.
 func (s Secret) IsZero() bool { return s.Reveal() == "" }
 
 // String returns "[redacted]", or "" for an empty secret.
@@ -39,7 +39,7 @@ func (s Secret) String() string {
 // GoString returns what String does.
 func (s Secret) GoString() string { return s.String() }
 
-// Format writes what String returns, whatever the verb: %x and %d too.
+// Format writes what String returns, for every verb: %x and %d too.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
 // LogValue hides the value from slog.

@@ -83,9 +83,9 @@ func (m *meter) taken() Usage {
 }
 
 // Serve serves the gateway on a Unix socket at path, mode 0600, until Close. The
-// socket's directory is made with mode 0700 if it is missing. A socket that
-// nobody answers on is replaced. The context covers the call only. Every error
-// is an *Error with CodeSocketUnusable.
+// socket's directory is made with mode 0700 if it is missing. A stale socket is
+// replaced. The context covers the call only. Every error is an *Error with
+// CodeSocketUnusable.
 func (g *Gateway) Serve(ctx context.Context, path string) (*Server, error) {
 	return g.ServePeer(ctx, path, nil)
 }
@@ -96,8 +96,8 @@ func (g *Gateway) ServePeer(ctx context.Context, path string, peer *socket.Peer)
 	if err != nil {
 		return nil, err
 	}
-	// Requests live until Close, whatever becomes of the caller's context:
-	// the container may still need its model while the caller is winding up.
+	// Requests live until Close, even if the caller's context ends: the container may
+	// still need its model while the caller winds up.
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Server{
 		gateway: g,
@@ -130,10 +130,9 @@ func (g *Gateway) ServePeer(ctx context.Context, path string, peer *socket.Peer)
 	return s, nil
 }
 
-// Close refuses new requests, lets running ones end until ctx is done (for
-// maxGrace at most), cuts off those that are left, waits for them and removes
-// the socket. An expired context is no error. A second call waits for the
-// first and returns its error.
+// Close refuses new requests, lets running ones end until ctx is done (for maxGrace at
+// most), cuts off the rest, waits for them and removes the socket. An expired context
+// is not an error. A second call waits for the first and returns its error.
 func (s *Server) Close(ctx context.Context) error {
 	s.closeOnce.Do(func() { s.closeErr = s.close(ctx) })
 	return s.closeErr

@@ -1,11 +1,10 @@
 // Package hosttools is the host's MCP server for one container, on host.sock.
 //
-// The socket serves agentd of that container alone, and a call is made only with the
-// token of a turn that runs ([Server.Grant]): what commands send comes from no model.
-// The invariant: a call that was answered has been made durable, and a
-// call whose id was used before is answered as then and not made again, also
-// after this process was started anew. What arrives is bounded before it is
-// decoded, and nothing of it is believed.
+// The socket serves only agentd of that container, and a call needs the token of a
+// running turn ([Server.Grant]), so that commands in the container cannot call. The
+// invariant: a call that was answered is durable, and a repeated call id gets the
+// first answer without another call, also after a restart. Input is bounded before
+// it is decoded, and not trusted.
 package hosttools
 
 import (
@@ -39,7 +38,7 @@ type Options struct {
 	// can write. "": there is no turn_note.
 	Notes   string
 	Secrets *redact.Set // taken out of notes before they are kept, and of results; nil for none
-	Tools   []Tool      // what the agent may use beside turn_note
+	Tools   []Tool      // tools of the agent in addition to turn_note
 	Version string      // of this program, told to the agent
 	Log     *slog.Logger
 }

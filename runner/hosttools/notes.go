@@ -62,7 +62,7 @@ func openNotes(path string) (*notes, error) {
 	return n, nil
 }
 
-// ReadNotes reads the notes of a run that nobody serves any more.
+// ReadNotes reads the notes of a run that is no longer served.
 func ReadNotes(path string) ([]state.Note, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {

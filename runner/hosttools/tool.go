@@ -21,7 +21,7 @@ const (
 	callTimeout = 30 * time.Second
 )
 
-// Tool is a tool of the host beside turn_note. It acts for the agent whose
+// Tool is a tool of the host in addition to turn_note. It acts for the agent whose
 // container is served; the call names none.
 type Tool struct {
 	Name        string          // letters, digits, '_' and '-'; the model sees it under that name
@@ -84,7 +84,7 @@ func checkTools(tools []Tool) error {
 		}
 		switch {
 		case !validName(t.Name):
-			return fmt.Errorf("serve the host's tools: %.100q is no name", t.Name)
+			return fmt.Errorf("serve the host's tools: %.100q is not a name", t.Name)
 		case seen[t.Name]:
 			return fmt.Errorf("serve the host's tools: there are two called %s", t.Name)
 		case len(t.Schema) > maxSchema || json.Unmarshal(t.Schema, &schema) != nil || schema.Type != "object":

@@ -117,7 +117,7 @@ func validKind(kind string) bool {
 		strings.Trim(kind, letters+"0123456789-_") == ""
 }
 
-// cleanText drops what a terminal would obey or nobody can see.
+// cleanText drops terminal sequences and invisible characters.
 func cleanText(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && (visible.Hidden(r) || r == utf8.RuneError) {

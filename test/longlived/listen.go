@@ -8,8 +8,8 @@ import (
 	"holon/runner/control/client"
 )
 
-// Listener follows the events of an agent from the first on, across whatever
-// happens to the daemon.
+// Listener follows the events of an agent from the first one, across restarts and
+// crashes of the daemon.
 type Listener struct {
 	agent  string
 	cancel context.CancelFunc

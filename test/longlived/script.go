@@ -11,8 +11,8 @@ import (
 // answered with one command.
 type Word string
 
-// What turns can do. All but Quick and Fail begin with a command that says in
-// the file "ran" of the agent's home which turn and round it belongs to.
+// Words of a script. All but Quick and Fail begin with a command that writes its turn
+// and round to the file "ran" in the agent's home.
 const (
 	Run   Word = "do-run"
 	Quick Word = "do-quick" // says something, runs nothing

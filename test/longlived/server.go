@@ -1,10 +1,9 @@
-// Package longlived runs a `holon serve` of a test's own, with agents whose model
-// plays a script, and gives them messages of every kind there is.
+// Package longlived runs a `holon serve` for a test, with agents whose model plays a
+// script, and sends them messages of every kind.
 //
-// The invariant that it lets others check: what [Server.Send] says was
-// acknowledged, was. What it does not know, it sent again under the same key
-// until it did, so that a message that is missing or there twice is the
-// runtime's.
+// The invariant: a message that [Server.Send] reports as acknowledged was
+// acknowledged. Send repeats a message under the same key until its outcome is known,
+// so a missing or duplicate message is a fault of the runtime.
 package longlived
 
 import (

@@ -53,8 +53,8 @@ type managed struct {
 
 const managedSchema = "holon.managed_template/1"
 
-// Seed puts the built-in templates among the user's, by id, and brings those up to
-// date that are as holon left them. What anybody changed is never overwritten.
+// Seed copies the built-in templates to the user's templates, by id, and updates those
+// that are unchanged since holon wrote them. Changed templates are never overwritten.
 func (h *Homes) Seed(ctx context.Context) (map[string]Seeded, error) {
 	if h.opts.Templates == "" {
 		return nil, nil
@@ -127,8 +127,8 @@ type found struct {
 	digest string // then
 }
 
-// present looks at what has the name of a template. Whatever is not exactly what
-// holon writes is somebody else's.
+// present inspects the entry with the name of a template. An entry that differs from
+// what holon writes belongs to the user.
 func present(dir string) (found, error) {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return found{}, nil

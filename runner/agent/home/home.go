@@ -1,4 +1,4 @@
-// Package home makes the directories in which agents live, from templates
+// Package home makes the home directories of agents from templates
 // (runtime specification, "Agent Initialization Contract").
 //
 //	<home>/AGENTS.md            how the agent works; its own from then on
@@ -8,9 +8,9 @@
 //	<home>/.holon/              the host's; the agent's container cannot see it
 //	<home>/.holon/state/template.json   from which template it was made
 //
-// The invariant: a home is there whole or not at all, and nothing of a home that
-// is there is ever overwritten. Whoever lives in a home may have put anything
-// there: it is read and written without following a link out of it.
+// The invariant: a home exists whole or not at all, and no file of an existing home
+// is overwritten. The agent may have put anything into its home, so the home is read
+// and written without following a link out of it.
 package home
 
 import (
@@ -61,7 +61,7 @@ type Homes struct{ opts Options }
 
 // New returns what makes homes. It touches nothing.
 func New(o Options) *Homes {
-	if !filepath.IsAbs(o.Templates) { // there is no home directory
+	if !filepath.IsAbs(o.Templates) { // the user has no home directory
 		o.Templates = ""
 	}
 	if o.Now == nil {
@@ -91,7 +91,7 @@ func (h *Homes) Create(ctx context.Context, id, selector string) error {
 	return h.create(ctx, id, t)
 }
 
-// create makes a home beside and gives it its name when it is whole.
+// create makes a home under a temporary name and renames it when it is complete.
 func (h *Homes) create(ctx context.Context, id string, t *template) (err error) {
 	if err := os.MkdirAll(h.opts.Home.AgentsDir(), 0o700); err != nil {
 		return unusable(id, err)
@@ -127,7 +127,7 @@ func (h *Homes) create(ctx context.Context, id string, t *template) (err error) 
 	return nil
 }
 
-// fill makes a home in a directory that nobody knows yet.
+// fill makes a home in a directory that is not published yet.
 func (h *Homes) fill(ctx context.Context, dir string, t *template) error {
 	if err := errors.Join(os.Chmod(dir, 0o700), h.complete(dir, t)); err != nil {
 		return err
@@ -148,8 +148,8 @@ func (h *Homes) fill(ctx context.Context, dir string, t *template) error {
 // folders are those of every home.
 var folders = []string{"memory", "notes", "work", SkillsDir, ".holon", ".holon/state"}
 
-// complete makes what is missing in the home dir, as far as it can. What is there,
-// whatever it is, stays as it is.
+// complete makes the missing files of the home dir, as far as it can. Existing entries
+// of any kind stay unchanged.
 func (h *Homes) complete(dir string, t *template) error {
 	root, err := roots.Open(dir)
 	if err != nil {
@@ -242,9 +242,8 @@ func give(root *os.Root, name string) error {
 	return root.Lchown(name, int(st.Uid), int(st.Gid))
 }
 
-// Digest is a digest of what an agent's home holds, which changes when a file
-// does. What the agent remembers is its own text and does not count, nor does what
-// the host keeps there.
+// Digest is a digest of the files of an agent's home. The agent's memory and the host's
+// own files do not count.
 func (h *Homes) Digest(ctx context.Context, id string) (string, error) {
 	return workspace.Digest(ctx, h.opts.Home.AgentDir(id), ".holon", "memory")
 }
@@ -271,8 +270,8 @@ func (h *Homes) EnsureDefault(ctx context.Context, id string) error {
 	if err := h.create(ctx, id, t); !state.IsCode(err, ledger.CodeExists) {
 		return err
 	}
-	// Whoever lives there may have made it impossible, and must not keep the
-	// runtime from starting.
+	// The agent may have made it impossible, and must not keep the runtime from
+	// starting.
 	if err := h.complete(h.opts.Home.AgentDir(id), t); err != nil {
 		h.opts.Log.Warn("the home of the default agent is incomplete", "agent", id, "err", err)
 	}

@@ -79,7 +79,7 @@ func Interjection(m ledger.Message) string {
 	return "[interjection] Your operator says this while you work. Take it into account from here on.\n" + labelled(m)
 }
 
-// origin is where a message came from. What others named is quoted.
+// origin names the origin of a message. Text from outside is quoted.
 func origin(o ledger.Origin) string {
 	text := string(o.Kind)
 	for _, part := range []struct{ name, value string }{
@@ -113,7 +113,7 @@ func fenced(id, text string, limit int) string {
 	return fmt.Sprintf("--- begin %s ---\n%s\n--- end %s ---", mark, text, mark)
 }
 
-// longest bounds the text of a message: nobody but the operator may fill a window.
+// longest bounds the text of a message: only the operator may fill a context window.
 func longest(m ledger.Message) int {
 	if m.Authority == ledger.OperatorInstruction {
 		return maxMessage

@@ -33,7 +33,7 @@ func Admit(p Provenance) (Grant, *Refusal) {
 	row, known := kinds[p.Kind]
 	switch {
 	case !known:
-		return Grant{}, refuse("kind", "%.40q is no kind of message", p.Kind)
+		return Grant{}, refuse("kind", "%.40q is not a kind of message", p.Kind)
 	case !slices.Contains(row.origins, p.Origin.Kind):
 		return Grant{}, refuse("origin.kind", "a message of kind %s can't come from %.40q", p.Kind, p.Origin.Kind)
 	case !slices.Contains(contexts[p.Origin.Kind], p.Context):
@@ -55,7 +55,7 @@ func refuse(param, format string, args ...any) *Refusal {
 	return &Refusal{Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
-// kinds says who may send what, and what each kind triggers. The trigger
+// kinds lists the origins of each kind and what it triggers. The trigger
 // classifies every kind; whether it continues work is decided by Continue.
 var kinds = map[ledger.MessageKind]struct {
 	origins []ledger.OriginKind
@@ -76,8 +76,8 @@ var kinds = map[ledger.MessageKind]struct {
 	ledger.KindInternalFollowup: {[]ledger.OriginKind{ledger.OriginSystem}, ledger.TriggerInternalFollowup},
 }
 
-// contexts says through which doors an origin comes in. What the runtime says
-// itself can't be said from outside.
+// contexts lists the admission contexts of each origin. A message of the runtime
+// itself cannot come from outside.
 var contexts = map[ledger.OriginKind][]ledger.AdmissionContext{
 	ledger.OriginOperator: {ledger.ControlAuthenticated, ledger.LocalProcess},
 	ledger.OriginChannel:  {ledger.PublicUnauthenticated, ledger.ControlAuthenticated, ledger.LocalProcess},
@@ -88,9 +88,8 @@ var contexts = map[ledger.OriginKind][]ledger.AdmissionContext{
 	ledger.OriginTask:     {ledger.RuntimeOwned},
 }
 
-// standing is the table of "Trust Defaults" with the authority that goes with
-// it. A webhook that nobody vouches for, neither by a credential nor by the
-// socket it came through, is evidence.
+// standing is the table of "Trust Defaults" with the authority that goes with it. A
+// webhook without a credential or a trusted socket is evidence.
 func standing(origin ledger.OriginKind, via ledger.AdmissionContext) (ledger.Trust, ledger.Authority) {
 	switch origin {
 	case ledger.OriginOperator:
@@ -161,7 +160,7 @@ func SourceRefs(p Provenance, given map[string]string) (map[string]string, *Refu
 	for name, value := range given {
 		switch {
 		case !refName(name):
-			return nil, refuse("source_refs", "%.80q is no name of a source reference: a-z, 0-9 and _, %d at most",
+			return nil, refuse("source_refs", "%.80q cannot name a source reference: a-z, 0-9 and _, %d at most",
 				name, maxRefName)
 		case len(value) > maxRefValue || !utf8.ValidString(value):
 			return nil, refuse("source_refs."+name, "a source reference is text of at most %d bytes", maxRefValue)

@@ -2,7 +2,7 @@ package rules
 
 import "time"
 
-// What becomes of a message for which no turn can be begun.
+// Bounds of retries of a message for which no turn can be begun.
 const (
 	MaxTries   = 12
 	firstDelay = time.Second

@@ -29,13 +29,13 @@ func Sender(o ledger.Origin) ledger.Sender {
 	return ledger.FromOutside
 }
 
-// Fresh is the progress of an agent that takes a message of another sender: it
-// is a new fact, and whatever follows is measured from it.
+// Fresh is the progress of an agent that takes a message of another sender: the message
+// is a new fact, and progress counts from it.
 func Fresh(p ledger.Progress) ledger.Progress { return ledger.Progress{Home: p.Home} }
 
-// Advance is the progress after a turn. own says that the agent made the message
-// of the turn for itself; home is a digest of what its home holds, "" for
-// unknown. A change of the home is a fact, what the agent says is none.
+// Advance is the progress after a turn. own says that the agent made the message of the
+// turn for itself; home is a digest of its home, "" for unknown. A change of the home
+// is a fact; text of the agent is not.
 func Advance(p ledger.Progress, own bool, home string, now time.Time) ledger.Progress {
 	changed := p.Home != "" && home != "" && home != p.Home
 	if home != "" {

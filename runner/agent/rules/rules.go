@@ -1,7 +1,6 @@
-// Package rules holds what the runtime specification decides about messages and
-// turns, as functions of what is known: who may instruct, what a turn's end
-// means, whether a trigger needs the model, how an agent is shown. It reads
-// nothing and keeps nothing.
+// Package rules holds the decisions of the runtime specification about messages and
+// turns, as pure functions: the authority of a message, the meaning of a turn's end,
+// whether a trigger needs the model, the status of an agent.
 package rules
 
 import "holon/state/ledger"

@@ -17,7 +17,7 @@ import (
 func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error) {
 	if !rules.AgentID(n.ID) {
 		return ledger.Agent{}, refused(CodeInvalidAgent, "agent_id",
-			"use a-z, 0-9, - and _, the first a letter or digit, 63 at most", "%.80q is no id of an agent", n.ID)
+			"use a-z, 0-9, - and _, the first a letter or digit, 63 at most", "%.80q cannot be the id of an agent", n.ID)
 	}
 	now := m.now()
 	a := ledger.Agent{
@@ -42,11 +42,11 @@ func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error
 	return a, err
 }
 
-// Admit puts a message in the queue of its agent and triggers the wait that it
-// ends. What it may say follows from where it comes from. An Ingress with the
-// key of an earlier one is answered with that: Replayed is set and EventSeq 0.
-// Errors: CodeInvalidMessage, CodeAgentStopped, CodeAgentPrivate, CodeQueueFull,
-// CodeSelfLimit, CodeKeyConflict, ledger.CodeNotFound.
+// Admit queues a message for its agent and triggers the wait that it ends. Its
+// authority follows from its origin. An Ingress with the key of an earlier one returns
+// that admission: Replayed is set and EventSeq is 0. Errors: CodeInvalidMessage,
+// CodeAgentStopped, CodeAgentPrivate, CodeQueueFull, CodeSelfLimit, CodeKeyConflict,
+// ledger.CodeNotFound.
 func (m *Scheduler) Admit(ctx context.Context, in Ingress) (Admission, error) {
 	msg, err := m.envelope(in)
 	if err != nil {
@@ -93,7 +93,7 @@ func (m *Scheduler) envelope(in Ingress) (ledger.Message, error) {
 	priority, ok := rules.Priority(in.Priority)
 	if !ok {
 		return ledger.Message{}, refused(CodeInvalidMessage, "priority", "use interject, next, normal or background",
-			"%.40q is no priority", in.Priority)
+			"%.40q is not a priority", in.Priority)
 	}
 	msg := ledger.Message{
 		ID: responses.NewID(responses.PrefixMessage), AgentID: in.AgentID, Key: in.Key, CreatedAt: m.now(),
@@ -149,7 +149,8 @@ func sameMessage(a, b ledger.Message) bool {
 	return bytes.Equal(mustJSON(a), mustJSON(b))
 }
 
-// checkMessage refuses what an agent takes from nobody now, or not from there.
+// checkAccepts refuses messages that the agent does not accept now, or not from this
+// context.
 func (s *step) checkAccepts(via ledger.AdmissionContext) error {
 	if err := s.checkRunning(); err != nil {
 		return err
@@ -242,7 +243,7 @@ const (
 	maxAttachments = 32
 )
 
-// checkAccepts bounds the texts of a message.
+// checkMessage bounds the texts of a message.
 func checkMessage(in Ingress) *rules.Refusal {
 	for _, f := range []struct{ name, value string }{
 		{"idempotency_key", in.Key}, {"correlation_id", in.CorrelationID}, {"causation_id", in.CausationID},

@@ -14,11 +14,11 @@ import (
 // maxConsumed is how many messages that need no turn one transaction consumes.
 const maxConsumed = 32
 
-// Claim takes the next message of an agent and opens an attempt for it, which
-// the caller alone may run. Messages that need no turn are consumed on the way; a
-// kept wake hint becomes a message when there is no other. ok is false when there
-// is nothing to do now: no message, one that is left alone until RetryAt, a
-// stopped agent, or an attempt that is open.
+// Claim takes the next message of an agent and opens an attempt for it, which only the
+// caller may run. It consumes messages that need no turn on the way; a kept wake hint
+// becomes a message when the queue is empty. ok is false when the agent has nothing to
+// do now: no message, a message that waits until RetryAt, a stopped agent, or an open
+// attempt.
 func (m *Scheduler) Claim(ctx context.Context, agentID string) (Claim, bool, error) {
 	for {
 		var c Claim
@@ -41,8 +41,8 @@ func (m *Scheduler) Claim(ctx context.Context, agentID string) (Claim, bool, err
 // claimCheck bounds how long a claim whose commit failed is looked for.
 const claimCheck = 5 * time.Second
 
-// claimed reports whether an attempt was opened although its commit failed, or
-// the caller gave up: nobody else would ever run it.
+// claimed reports whether an attempt was opened although its commit failed, or the
+// caller gave up: no other caller would run it.
 func (m *Scheduler) claimed(ctx context.Context, attemptID string) bool {
 	if attemptID == "" {
 		return false
@@ -99,8 +99,8 @@ func (s *step) claimSome() (c Claim, ok, more bool, err error) {
 	return Claim{}, false, more, err
 }
 
-// head is the entry that is to be taken now. A kept hint becomes one when there
-// is no other.
+// head returns the entry to take now. A kept hint becomes an entry when the queue is
+// empty.
 func (s *step) head() (ledger.Entry, bool, error) {
 	e, ok, err := s.Head(s.state.AgentID)
 	if err == nil && !ok && s.state.PendingWake != nil {
@@ -115,8 +115,8 @@ func (s *step) head() (ledger.Entry, bool, error) {
 	return e, true, nil
 }
 
-// before is the situation that a message is judged in. What it says of the queue
-// does not matter to that.
+// before is the situation before a message is taken. The rules do not look at its
+// queue.
 func (s *step) before(w *ledger.Wait) rules.Situation {
 	sit := rules.Situation{AgentID: s.state.AgentID, Wait: w}
 	var last rules.Closure

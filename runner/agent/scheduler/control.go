@@ -55,13 +55,13 @@ func (s *step) control(action, by string, status rules.Status) {
 	s.emit(rules.AgentStateChanged, ledger.Event{}, facts{"status": string(status), "by": clip(by)})
 }
 
-// Abort marks the open attempt of an agent to be ended; whoever runs it does so.
-// Asked again, it adds the mode. Errors: CodeNoRun, CodeRunMismatch when another
-// turn runs than the one that is meant, CodeInvalidMessage for an unknown mode.
+// Abort marks the open attempt of an agent; its turn watcher ends the turn. A repeated
+// call adds the mode. Errors: CodeNoRun, CodeRunMismatch when another turn runs than
+// RunID, CodeInvalidMessage for an unknown mode.
 func (m *Scheduler) Abort(ctx context.Context, ab Abort) (ledger.Attempt, error) {
 	if ab.Mode != "" && ab.Mode != StopAfterAbort {
 		return ledger.Attempt{}, refused(CodeInvalidMessage, "mode", "leave it out, or use "+StopAfterAbort,
-			"%.40q is no mode of an abort", ab.Mode)
+			"%.40q is not a mode of an abort", ab.Mode)
 	}
 	var a ledger.Attempt
 	err := m.step(ctx, ab.AgentID, func(s *step) (err error) {
@@ -69,7 +69,7 @@ func (m *Scheduler) Abort(ctx context.Context, ab Abort) (ledger.Attempt, error)
 			return err
 		}
 		if ab.RunID != "" && ab.RunID != a.TurnID {
-			return refused(CodeRunMismatch, "run_id", "leave it out to end whatever runs",
+			return refused(CodeRunMismatch, "run_id", "leave it out to end the turn that runs",
 				"turn %s of agent %s runs, and not %.128s", a.TurnID, a.AgentID, ab.RunID)
 		}
 		a, err = s.abort(a, ab)

@@ -12,9 +12,10 @@ import (
 // lookBack is how many notifications a brief is compared with.
 const lookBack = 20
 
-// Notify records something that the operator should see. It neither ends a turn
-// nor makes the agent wait. What the newest brief told already is recorded, and
-// its event is a trace that names the brief, so that nobody is told twice.
+// Notify records something that the operator should see. It neither ends a turn nor
+// makes the agent wait. A text that the newest brief already contains is recorded with
+// an event of level trace that names the brief, so that the operator does not see it
+// twice.
 func (m *Scheduler) Notify(ctx context.Context, agentID, message, correlationID,
 	causationID string) (ledger.Notification, error) {
 	if !isText(message) || len(message) > maxBody {

@@ -68,7 +68,7 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 		return Settlement{}, err
 	}
 	if v.turn && a.BegunAt == nil && !e.StartedAt.IsZero() {
-		if err := s.begin(a); err != nil { // nobody could say so when it did
+		if err := s.begin(a); err != nil { // its start could not be recorded when it began
 			return Settlement{}, err
 		}
 	}

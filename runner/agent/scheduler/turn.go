@@ -195,8 +195,8 @@ func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c ru
 	return nil
 }
 
-// goesOn reports whether the agent has queued a next step of its own in the turn
-// of an attempt: what it said last is no result then, it acknowledges.
+// goesOn reports whether the agent queued a next step of its own in the turn of an
+// attempt: its last text is an acknowledgement then, not a result.
 func (s *step) goesOn(a ledger.Attempt) (bool, error) {
 	queued, err := s.Queued(a.AgentID, maxOffered)
 	if err != nil {

@@ -45,11 +45,11 @@ type NewAgent struct {
 	Model    string
 }
 
-// Ingress is a message before it is admitted. Who may say what follows from
-// Kind, Origin and AdmissionContext; nothing here states authority or trust.
+// Ingress is a message before it is admitted. Its authority and trust follow from Kind,
+// Origin and AdmissionContext; a caller cannot state them.
 type Ingress struct {
 	AgentID          string
-	Key              string // makes it once, whatever is sent again under it; "": each is new
+	Key              string // idempotency key; "": each call admits a new message
 	Kind             ledger.MessageKind
 	Origin           ledger.Origin
 	Priority         ledger.Priority // "": normal
@@ -144,7 +144,7 @@ type End struct {
 	// from outside; the message comes back once.
 	Lost bool
 	// Suspended, with Lost: the runtime itself ended the turn because it shuts
-	// down. That is no fault of the message, which comes back as often as that.
+	// down. The message is not to blame, and comes back after every shutdown.
 	Suspended bool
 	// Forgotten: the response that the turn was to continue is gone. The agent's
 	// conversation begins anew with its next turn.
@@ -177,7 +177,7 @@ type Settlement struct {
 // Abort asks to end the current run.
 type Abort struct {
 	AgentID string
-	RunID   string // turn; "": whatever runs
+	RunID   string // turn; "": the one that runs
 	Mode    string // "", stop_after_abort
 	By      string
 }

@@ -35,8 +35,8 @@ const (
 // subsystem is the origin of what an agent tells itself.
 const subsystem = "enqueue_tool"
 
-// enqueue is Enqueue. Its calls are made one after another, so that none slips
-// past the bound beside another.
+// enqueue is Enqueue. It serialises its calls, so that concurrent ones cannot exceed
+// the bound together.
 type enqueue struct {
 	Options
 	mu sync.Mutex

@@ -1,11 +1,11 @@
-// Package tools holds the tools by which an agent's model acts on its own life:
-// rest, go on later, look at itself.
+// Package tools holds the tools with which an agent's model schedules itself: Sleep,
+// Enqueue and AgentGet.
 //
-// A set of tools belongs to one agent, whose container holds the socket on which
-// they are served; no call names an agent. The invariant: a call is one step of
-// the agent, made once however often it is sent. None of the tools makes
-// the runtime's own ticks: a model that could would keep itself awake (runtime
-// specification, "SystemTick").
+// A set of tools belongs to one agent, whose container holds the socket that serves
+// them; no call names an agent. The invariant: a call is one step of the scheduler,
+// taken once even if it is sent again. No tool makes the runtime's own ticks: a model
+// that could make them would keep itself awake (runtime specification,
+// "SystemTick").
 package tools
 
 import (

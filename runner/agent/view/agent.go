@@ -151,8 +151,7 @@ type LoadedAgentsMD struct {
 	Sources []AgentsMD `json:"sources"`
 }
 
-// Skills are those an agent has. There are none of an agent yet; the key is
-// there for clients that expect it.
+// Skills is documented and always empty.
 type Skills struct {
 	Active []string `json:"active_skills"`
 }

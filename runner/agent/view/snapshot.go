@@ -12,8 +12,8 @@ import (
 type StateSnapshot struct {
 	Agent           AgentSummary      `json:"agent"`
 	Session         Session           `json:"session"`
-	Tasks           []json.RawMessage `json:"tasks"`      // there are none yet
-	WorkItems       []json.RawMessage `json:"work_items"` // there are none yet
+	Tasks           []json.RawMessage `json:"tasks"`      // documented, always empty
+	WorkItems       []json.RawMessage `json:"work_items"` // documented, always empty
 	Timers          []Timer           `json:"timers"`
 	Queue           []ledger.Entry    `json:"queue"` // in the order it is worked off, the first ones
 	WaitingIntents  []WaitingIntent   `json:"waiting_intents"`
@@ -32,8 +32,8 @@ type Session struct {
 	LastTurn     *TurnTerminal `json:"last_turn,omitempty"`
 }
 
-// WorkspaceState is which workspaces an agent has. There are none yet beside its
-// home.
+// WorkspaceState lists the workspaces of an agent: its home. The other fields are
+// documented and constant.
 type WorkspaceState struct {
 	Attached        []string         `json:"attached_workspaces"`
 	ActiveEntry     *WorkspaceEntry  `json:"active_workspace_entry"`

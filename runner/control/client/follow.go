@@ -29,9 +29,9 @@ type Follow struct {
 	Patience time.Duration
 }
 
-// Item is an event, or that the events before are no longer connected to those
-// that come: whoever keeps a picture takes a new snapshot then and skips what
-// that has already.
+// Item is an event, or a reset: the events before it do not connect to those that
+// follow. A client that keeps a picture takes a new snapshot then, and skips the events
+// that the snapshot contains.
 type Item struct {
 	Event *view.EventEnvelope
 	Reset *wire.StreamFrame

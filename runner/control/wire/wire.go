@@ -1,6 +1,6 @@
-// Package wire holds what the control plane and its client say to each other
-// beside the views of agents: the bodies of requests, the small answers, and
-// the form of errors. It does no I/O.
+// Package wire holds the types that the control plane and its client exchange in
+// addition to the views of agents: bodies of requests, small answers, and errors. It
+// does no I/O.
 //
 // The invariant: an error keeps its code, and with it its HTTP status, across
 // the wire, since both sides read the same table. Bodies have snake_case keys;
@@ -21,7 +21,7 @@ const (
 	ProtocolVersion = 1
 )
 
-// Headers beside those of HTTP.
+// Headers in addition to those of HTTP.
 const (
 	HeaderIdempotencyKey = "Idempotency-Key" // makes a message or timer once
 	HeaderRequestID      = "X-Request-Id"    // names a request in the log

@@ -26,20 +26,20 @@ const (
 	maxUsage = 8 << 10
 )
 
-// tally reads what a provider says of usage from an answer that passes by, in
-// whatever pieces. It looks for objects under the key "usage", which all
-// contracts have, and takes the largest number of each field: streams say their
-// usage more than once, and growing. What is quoted in a string can't be taken
-// for one, since its quotes are escaped there.
-type tally struct {
-	stream bool // the answer is a stream of events
-	lines  int64
-	bytes  int64
-	said   said
-	found  bool
-	doubt  string // why a claim was refused, of which the rest does not count
+// usageReader reads the usage that a provider reports from an answer that passes by in
+// pieces of any size. It looks for objects under the key "usage", which all contracts
+// have, and takes the largest number of each field: streams report usage more than
+// once, with growing numbers. Text in a string cannot pass for usage, since its quotes
+// are escaped.
+type usageReader struct {
+	stream   bool // the answer is a stream of events
+	lines    int64
+	bytes    int64
+	reported reportedUsage
+	found    bool
+	doubt    string // why a claim was refused, of which the rest does not count
 
-	state tallyState
+	state usageState
 	tail  []byte // the end of the last piece, while the key is looked for
 	json  []byte // the object so far
 	depth int
@@ -47,10 +47,10 @@ type tally struct {
 	esc   bool // behind a backslash
 }
 
-type tallyState uint8
+type usageState uint8
 
 const (
-	seekKey tallyState = iota
+	seekKey usageState = iota
 	seekColon
 	seekBrace
 	inObject
@@ -61,12 +61,12 @@ var (
 	lineEnd  = []byte("\n")
 )
 
-func newTally(contentType string) *tally {
-	return &tally{stream: strings.HasPrefix(contentType, "text/event-stream")}
+func newUsageReader(contentType string) *usageReader {
+	return &usageReader{stream: strings.HasPrefix(contentType, "text/event-stream")}
 }
 
 // feed takes the next piece. It keeps no reference to it.
-func (t *tally) feed(piece []byte) {
+func (t *usageReader) feed(piece []byte) {
 	t.bytes += int64(len(piece))
 	if t.stream {
 		t.lines += int64(bytes.Count(piece, lineEnd))
@@ -97,7 +97,7 @@ func (t *tally) feed(piece []byte) {
 
 // seek looks for the key, also across the boundary to the piece before, and
 // returns what follows it.
-func (t *tally) seek(piece []byte) []byte {
+func (t *usageReader) seek(piece []byte) []byte {
 	const keep = len(`"usage"`) - 1
 	if len(t.tail) > 0 {
 		joined := append(t.tail, piece[:min(keep, len(piece))]...)
@@ -143,7 +143,7 @@ func indexUsage(data []byte) int {
 }
 
 // collect takes the object's bytes and returns what follows it.
-func (t *tally) collect(piece []byte) []byte {
+func (t *usageReader) collect(piece []byte) []byte {
 	for i, c := range piece {
 		switch {
 		case t.esc:
@@ -172,8 +172,8 @@ func (t *tally) collect(piece []byte) []byte {
 	return nil
 }
 
-// count is a number of tokens as it was claimed: the largest of those that stand
-// under one key. What is no number is no claim: a word in a schema.
+// count is a reported number of tokens: the largest of those under one key. A value
+// that is not a number is ignored: it is a word in a schema.
 type count struct {
 	n     int64
 	given bool
@@ -193,8 +193,8 @@ func (c *count) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// said are the fields that contracts have for usage.
-type said struct {
+// reportedUsage has the fields that contracts have for usage.
+type reportedUsage struct {
 	InputTokens  count `json:"input_tokens"`
 	OutputTokens count `json:"output_tokens"`
 	TotalTokens  count `json:"total_tokens"`
@@ -205,7 +205,7 @@ type said struct {
 		Reasoning count `json:"reasoning_tokens"`
 	} `json:"output_tokens_details"`
 
-	// Messages: beside input_tokens, not within.
+	// Messages: in addition to input_tokens, not part of it.
 	CacheCreation count `json:"cache_creation_input_tokens"`
 	CacheRead     count `json:"cache_read_input_tokens"`
 
@@ -221,21 +221,21 @@ type said struct {
 	PromptHits count `json:"prompt_cache_hit_tokens"` // some say it here
 }
 
-func (s *said) counts() []*count {
+func (s *reportedUsage) counts() []*count {
 	return []*count{&s.InputTokens, &s.OutputTokens, &s.Prompt, &s.Completion, &s.TotalTokens, &s.InputDetails.Cached,
 		&s.OutputDetails.Reasoning,
 		&s.CacheCreation, &s.CacheRead, &s.PromptDetails.Cached, &s.CompletionDetails.Reasoning, &s.PromptHits}
 }
 
 // take reads a whole object and keeps what is larger than before.
-func (t *tally) take() {
-	var u said
+func (t *usageReader) take() {
+	var u reportedUsage
 	err := json.Unmarshal(t.json, &u)
 	if _, kind := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !kind { // NaN, for one
 		t.doubts("it is no JSON")
 		return
 	}
-	claimed, kept := u.counts(), t.said.counts()
+	claimed, kept := u.counts(), t.reported.counts()
 	if !slices.ContainsFunc(claimed[:4], func(c *count) bool { return c.given }) {
 		return // a word in somebody's schema
 	}
@@ -251,7 +251,7 @@ func (t *tally) take() {
 	}
 }
 
-func (t *tally) doubts(why string) {
+func (t *usageReader) doubts(why string) {
 	if t.doubt == "" {
 		t.doubt = why
 	}
@@ -267,8 +267,8 @@ type sending struct {
 // tokens returns what the answer to a request took. estimated says that the
 // provider did not tell, or not to the end, or not what can be believed: doubt
 // says why.
-func (t *tally) tokens(sent sending, whole bool) (u Tokens, estimated bool, doubt string) {
-	s := &t.said
+func (t *usageReader) tokens(sent sending, whole bool) (u Tokens, estimated bool, doubt string) {
+	s := &t.reported
 	u.CacheWrite = s.CacheCreation.n
 	u.CacheRead = max(s.InputDetails.Cached.n, s.CacheRead.n, s.PromptDetails.Cached.n, s.PromptHits.n)
 	u.Reasoning = max(s.OutputDetails.Reasoning.n, s.CompletionDetails.Reasoning.n)
@@ -298,7 +298,7 @@ func (t *tally) tokens(sent sending, whole bool) (u Tokens, estimated bool, doub
 }
 
 // estimate fills in what is not known, or not believed, by sizes.
-func (t *tally) estimate(u *Tokens, size int64) {
+func (t *usageReader) estimate(u *Tokens, size int64) {
 	if u.Input == 0 || t.doubt != "" {
 		u.Input = max(u.Input, min(maxTokens, (size+bytesPerToken-1)/bytesPerToken))
 	}

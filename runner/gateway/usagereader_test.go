@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTally(t *testing.T) {
+func TestUsage(t *testing.T) {
 	const sse, plain = "text/event-stream; charset=utf-8", "application/json"
 	for _, tc := range []struct {
 		name, contentType, answer string
@@ -47,7 +47,7 @@ func TestTally(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, size := range []int{1, 2, 5, 7, len(tc.answer)} {
-				tally := newTally(tc.contentType)
+				tally := newUsageReader(tc.contentType)
 				feed(tally, tc.answer, size)
 				got, estimated, _ := tally.tokens(sending{size: 100}, true)
 				if diff := cmp.Diff(tc.want, got); diff != "" || estimated != tc.estimated {
@@ -56,7 +56,7 @@ func TestTally(t *testing.T) {
 			}
 		})
 	}
-	broken := newTally(sse)
+	broken := newUsageReader(sse)
 	feed(broken, `data: {"message":{"usage":{"input_tokens":10,"output_tokens":1}}}`+"\n\n"+
 		strings.Repeat("data: {}\n\n", 20), 1000)
 	if got, estimated, _ := broken.tokens(sending{size: 100}, false); got != (Tokens{Input: 10, Output: 21}) ||
@@ -65,7 +65,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-func feed(t *tally, text string, size int) {
+func feed(t *usageReader, text string, size int) {
 	for len(text) > 0 {
 		n := min(size, len(text))
 		t.feed([]byte(text[:n]))
@@ -74,7 +74,7 @@ func feed(t *tally, text string, size int) {
 }
 
 // The usage of the providers' streams is what they say.
-func TestTallyOfStreams(t *testing.T) {
+func TestUsageOfStreams(t *testing.T) {
 	for name, want := range map[string]Tokens{
 		"messages/text":  {Input: 12, Output: 30},
 		"chat/reasoning": {Input: 18, Output: 219, Reasoning: 205},
@@ -85,7 +85,7 @@ func TestTallyOfStreams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tally := newTally("text/event-stream")
+		tally := newUsageReader("text/event-stream")
 		for line := range strings.Lines(string(stream)) {
 			tally.feed([]byte("data: " + strings.TrimSpace(line) + "\n\n"))
 		}
@@ -99,11 +99,11 @@ func TestTallyOfStreams(t *testing.T) {
 	}
 }
 
-func FuzzTally(f *testing.F) {
+func FuzzUsage(f *testing.F) {
 	f.Add([]byte(`data: {"usage":{"input_tokens":1,"output_tokens":2}}`), byte(3))
 	f.Add([]byte(`"usage":{"prompt_tokens":1e99}"usage" :{"usage":{"input_tokens":7}}`), byte(1))
 	f.Fuzz(func(t *testing.T, data []byte, size byte) {
-		whole, pieces := newTally("application/json"), newTally("application/json")
+		whole, pieces := newUsageReader("application/json"), newUsageReader("application/json")
 		feed(whole, string(data), len(data))
 		feed(pieces, string(data), 1+int(size))
 		a, _, _ := whole.tokens(sending{}, true)

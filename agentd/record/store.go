@@ -344,7 +344,7 @@ func (t *Trajectory) encode(l line) error {
 	if err := enc.Encode(l); err != nil || t.store.secrets.Empty() {
 		return err
 	}
-	clean := t.store.secrets.JSON(t.buf.Bytes()[start:])
+	clean := t.store.secrets.JSON(t.buf.Bytes()[start:], turns.Constants)
 	t.buf.Truncate(start)
 	t.buf.Write(clean) // often onto itself
 	return nil

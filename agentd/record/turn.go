@@ -186,7 +186,7 @@ func (t *Turn) writeRecord() error {
 	if err != nil {
 		return fmt.Errorf("write the turn record: %w", err)
 	}
-	_, err = f.Write(t.store.secrets.JSON(data))
+	_, err = f.Write(t.store.secrets.JSON(data, turns.Constants))
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
@@ -257,7 +257,7 @@ func (t *Turn) Sink() responses.Sink {
 			t.Events.Hold()
 			t.Events.postpone() // Commit syncs it, with all that belongs to it
 		}
-		return t.Events.Append(t.store.secrets.JSON(data))
+		return t.Events.Append(t.store.secrets.JSON(data, turns.Constants))
 	}
 }
 
@@ -292,7 +292,7 @@ func (t *Turn) Event(ev turns.RuntimeEvent) error {
 	if err != nil {
 		return err
 	}
-	if err := t.Runtime.Append(t.store.secrets.JSON(line[:len(line)-1])); err != nil {
+	if err := t.Runtime.Append(t.store.secrets.JSON(line[:len(line)-1], turns.Constants)); err != nil {
 		return err
 	}
 	t.buf, t.seq = line, ev.Sequence
@@ -350,7 +350,7 @@ func (t *Turn) commit(resp responses.Response, totals Totals, final turns.Runtim
 	if err := t.trajectory.Finish(resp); err != nil {
 		return err
 	}
-	if err := t.settleFiles(t.store.secrets.JSON(data), t.Events, t.Runtime); err != nil {
+	if err := t.settleFiles(t.store.secrets.JSON(data, turns.Constants), t.Events, t.Runtime); err != nil {
 		return err
 	}
 	return t.trajectory.Publish(resp.Store)

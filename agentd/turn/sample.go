@@ -369,7 +369,7 @@ func (r *runner) hide(text string) string {
 	if r.Secrets.Empty() {
 		return text
 	}
-	return string(r.Secrets.JSON([]byte(text)))
+	return string(r.Secrets.JSON([]byte(text), nil))
 }
 
 // endItem closes what is open on the stream and takes it into the history. An

@@ -19,6 +19,7 @@ import (
 	"holon/agentd/config"
 	"holon/internal/redact"
 	"holon/responses"
+	"holon/responses/turns"
 )
 
 // Exit codes, the same for `holon run` and `agentd run` (docs/reference/run.md).
@@ -61,7 +62,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	// Whatever this program says passes here.
 	secrets := &redact.Set{}
 	secrets.AddEnviron(os.Environ(), nil)
-	out, complaints := secrets.Writer(stdout), secrets.Writer(stderr)
+	out, complaints := secrets.Writer(stdout, turns.Constants), secrets.Writer(stderr, nil)
 	defer func() { _, _ = out.Flush(), complaints.Flush() }() // a reader that is gone needs nothing
 	stdout, stderr = out, complaints
 	if len(args) == 0 {

@@ -9,6 +9,7 @@ import (
 
 	"holon/internal/redact"
 	"holon/internal/visible"
+	"holon/responses/turns"
 	"holon/runner"
 )
 
@@ -34,7 +35,8 @@ func systemStreams() Streams {
 	secrets := &redact.Set{}
 	secrets.AddEnviron(os.Environ(), nil)
 	return Streams{
-		Secrets: secrets, In: os.Stdin, Out: secrets.Writer(os.Stdout), Err: secrets.Writer(os.Stderr),
+		Secrets: secrets, In: os.Stdin,
+		Out: secrets.Writer(os.Stdout, turns.Constants), Err: secrets.Writer(os.Stderr, nil),
 		InTTY:  term.IsTerminal(int(os.Stdin.Fd())),
 		OutTTY: term.IsTerminal(int(os.Stdout.Fd())),
 		ErrTTY: term.IsTerminal(fd) && os.Getenv("TERM") != "dumb",

@@ -3,13 +3,23 @@ package redact
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 )
 
+// Constants lists, by the name of a member, the values that a JSON format defines
+// for it, such as those of a discriminator. The package that owns the format gives
+// them to whatever writes it.
+type Constants map[string][]string
+
 // JSON returns a JSON text without the known values: data itself where there is
-// none. What it returns is JSON again, with the same members in the same order;
-// only strings and names of members are changed. Text that is not JSON is treated
-// as text.
-func (s *Set) JSON(data []byte) []byte {
+// none. What it returns is JSON again, with the same members in the same order.
+//
+// Two things stay as they are even when they are a known value, or hold one, so
+// that a reader can still make sense of the text: a member's name of lower-case
+// letters and underscores only, and a string that constants allow as the value of
+// its member. In every other string, the same word is hidden. Text that is not JSON
+// is treated as text.
+func (s *Set) JSON(data []byte, constants Constants) []byte {
 	m := s.load()
 	if m == nil {
 		return data
@@ -21,16 +31,54 @@ func (s *Set) JSON(data []byte) []byte {
 		return m.Redact(data)
 	}
 	out := make([]byte, 0, len(data))
+	var last []byte // the string before, in quotes
 	for len(data) > 0 {
 		open := bytes.IndexByte(data, '"')
 		if open < 0 {
 			break
 		}
 		end := open + stringLength(data[open:])
-		out = append(append(out, data[:open]...), m.jsonString(data[open:end])...)
-		data = data[end:]
+		quoted, structural := data[open:end], false
+		switch {
+		case followedByColon(data[end:]):
+			structural = isWord(quoted)
+		case string(bytes.TrimSpace(data[:open])) == ":":
+			structural = constants.allow(last, quoted)
+		}
+		out, last = append(out, data[:open]...), quoted
+		if !structural {
+			quoted = m.jsonString(quoted)
+		}
+		out, data = append(out, quoted...), data[end:]
 	}
 	return append(out, data...)
+}
+
+// followedByColon reports whether the string before rest is a member's name.
+func followedByColon(rest []byte) bool {
+	rest = bytes.TrimLeft(rest, " \t\r\n")
+	return len(rest) > 0 && rest[0] == ':'
+}
+
+// isWord reports whether a quoted string has lower-case letters and underscores
+// only. Members of every format of ours have such names, generated secrets do not.
+func isWord(quoted []byte) bool {
+	for _, c := range quoted[1 : len(quoted)-1] {
+		if c != '_' && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return true
+}
+
+// allow reports whether a format defines value for the member name. Both are in
+// quotes.
+func (c Constants) allow(name, value []byte) bool {
+	if len(name) < 2 {
+		return false
+	}
+	values := c[string(name[1:len(name)-1])]
+	return slices.Contains(values, string(value[1:len(value)-1])) // none needs an escape
 }
 
 // stringLength is the length of the JSON string that valid JSON begins with.
@@ -46,15 +94,15 @@ func stringLength(data []byte) int {
 	return len(data)
 }
 
-// jsonString redacts one string. A match within its escapes may be none within
-// what it says, such as one that begins with the n of a \n; then it is left.
+// jsonString redacts one string. Its encoded form may match where the decoded text
+// does not, as with the n of a \n; then it is left.
 func (m *Matcher) jsonString(quoted []byte) []byte {
 	if start, _ := m.search.find(quoted); start < 0 {
 		return quoted
 	}
 	var text string
 	if json.Unmarshal(quoted, &text) != nil {
-		return quoted // valid JSON is read, so this does not happen
+		return m.Redact(quoted) // strings of valid JSON decode, so this does not happen
 	}
 	clean := m.Text(text)
 	if clean == text {

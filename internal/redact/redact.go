@@ -42,36 +42,12 @@ type Set struct {
 	names  map[string]string // of values
 }
 
-// Names and words of the protocol and of records: a value that is one of them, or
-// part of one, is no secret, and taking it out would leave nothing readable.
-const vocabulary = "response.completed response.incomplete response.cancelled response.in_progress response.created " +
-	"response.failed response.queued " +
-	"response.output_item.added response.output_item.done response.content_part.added response.output_text.delta " +
-	"response.output_text.done " +
-	"response.reasoning_summary_text.delta response.reasoning_summary_part.added " +
-	"response.function_call_arguments.delta response.function_call_arguments.done " +
-	"response.refusal.delta sequence_number output_index content_index summary_index item_id logprobs annotations " +
-	"input_text input_image output_text summary_text " +
-	"reasoning_text function_call_output call_id arguments assistant developer commentary final_answer " +
-	"encrypted_content previous_response_id instructions " +
-	"max_output_tokens max_tool_calls parallel_tool_calls tool_choice temperature truncation metadata background " +
-	"service_tier default prompt_cache_key " +
-	"safety_identifier created_at completed_at input_tokens output_tokens total_tokens cached_tokens " +
-	"reasoning_tokens input_tokens_details output_tokens_details " +
-	"invalid_request_error server_error model_error incomplete_details response_id session_id turn_id " +
-	"request_digest schema_version runtime_id tool_call_id " +
-	"event_id timestamp sequence payload tool_name tool_call tool.started tool.result tool.failed turn.submitted " +
-	"turn.started turn.completed turn.failed " +
-	"context.resolved model.requested model.completed exit_status stdout_preview stderr_preview disposition " +
-	"artifacts stdout_artifact stderr_artifact summary_text " +
-	"truncated success ExecCommand ApplyPatch ViewImage holon:tool_call"
-
 // Add makes value known under a name, which is what a person knows it by: a
 // variable, a provider. Spaces around it don't count. A value that is too short
-// or too long, or a word of the protocol, is left out, and Add then returns false.
+// or too long is left out, and Add then returns false.
 func (s *Set) Add(name, value string) bool {
 	value = strings.TrimSpace(value)
-	if s == nil || len(value) < MinLength || len(value) > MaxLength || strings.Contains(vocabulary, value) {
+	if s == nil || len(value) < MinLength || len(value) > MaxLength {
 		return false
 	}
 	s.mu.Lock()

@@ -1,28 +1,41 @@
 package redact
 
 import (
+	"bytes"
+	"encoding/json"
 	"io"
 	"sync"
 )
 
-// Writer takes the values of a Set out of all that is written to another writer.
-// A write that does not end a line may be passed on in part only; the rest goes
-// with the next, or with Flush. It is safe for concurrent use if no two writers of
-// it share a line.
+// Writer takes the values of a Set out of everything that is written to another
+// writer. A write that does not end a line may be passed on in part only; the rest
+// goes with the next, or with Flush. A write that is one JSON object or array is
+// treated as Set.JSON does. It is safe for concurrent use if no two writers of it
+// share a line.
 type Writer struct {
-	mu     sync.Mutex
-	to     io.Writer
-	stream *Stream
+	mu        sync.Mutex
+	to        io.Writer
+	stream    *Stream
+	set       *Set
+	constants Constants
 }
 
-// Writer returns a writer to to. Values that become known later count too.
-func (s *Set) Writer(to io.Writer) *Writer { return &Writer{to: to, stream: s.Stream()} }
+// Writer returns a writer to to, which leaves the constants of JSON texts alone.
+// Values that become known later count too.
+func (s *Set) Writer(to io.Writer, constants Constants) *Writer {
+	return &Writer{to: to, stream: s.Stream(), set: s, constants: constants}
+}
 
 // Write implements io.Writer: it takes all of data or says why not.
 func (w *Writer) Write(data []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	out := w.stream.Next(data)
+	var out []byte
+	if !w.stream.Holds() && !w.set.Empty() && isDocument(data) {
+		out = w.set.JSON(data, w.constants)
+	} else {
+		out = w.stream.Next(data)
+	}
 	if len(out) == 0 && len(data) > 0 {
 		return len(data), nil
 	}
@@ -30,6 +43,11 @@ func (w *Writer) Write(data []byte) (int, error) {
 		return 0, err
 	}
 	return len(data), nil
+}
+
+// isDocument reports whether data is one JSON object or array and ends its line.
+func isDocument(data []byte) bool {
+	return bytes.HasSuffix(data, []byte("\n")) && (data[0] == '{' || data[0] == '[') && json.Valid(data)
 }
 
 // Flush writes what was held back: nothing follows, or nothing soon.

@@ -127,7 +127,7 @@ func (s *Server) call(ctx context.Context, t Tool, p *mcp.CallToolParamsRaw) (*m
 	}
 	out := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: s.secrets.Text(result.Text)}}}
 	if result.Structured != nil {
-		out.StructuredContent = json.RawMessage(s.secrets.JSON(result.Structured))
+		out.StructuredContent = json.RawMessage(s.secrets.JSON(result.Structured, nil))
 	}
 	return out, nil
 }
@@ -176,6 +176,6 @@ func (s *Server) failed(tool string, err error) (*mcp.CallToolResult, error) {
 	return &mcp.CallToolResult{
 		IsError:           true,
 		Content:           []mcp.Content{&mcp.TextContent{Text: s.secrets.Text(why.Error())}},
-		StructuredContent: json.RawMessage(s.secrets.JSON(encoded)),
+		StructuredContent: json.RawMessage(s.secrets.JSON(encoded, nil)),
 	}, nil
 }

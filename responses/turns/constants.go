@@ -1,0 +1,76 @@
+package turns
+
+import (
+	"holon/internal/redact"
+	"holon/responses"
+)
+
+// Constants are the values that the wire and the files of a turn define for their
+// members. A secret that equals one of them does not make them unreadable: it is
+// hidden everywhere else.
+var Constants = redact.Constants{
+	"type": {
+		responses.EventCreated, responses.EventQueued, responses.EventInProgress, responses.EventCompleted,
+		responses.EventFailed, responses.EventIncomplete, responses.EventItemAdded, responses.EventItemDone,
+		responses.EventPartAdded, responses.EventPartDone, responses.EventTextDelta, responses.EventTextDone,
+		responses.EventAnnotationAdded, responses.EventRefusalDelta, responses.EventRefusalDone,
+		responses.EventArgumentsDelta, responses.EventArgumentsDone, responses.EventReasoningDelta,
+		responses.EventReasoningDone, responses.EventReasoningSummaryPartAdded,
+		responses.EventReasoningSummaryPartDone, responses.EventReasoningSummaryTextDelta,
+		responses.EventReasoningSummaryTextDone, responses.EventError, responses.ItemMessage,
+		responses.ItemFunctionCall, responses.ItemFunctionCallOutput, responses.ItemReasoning,
+		responses.ItemCompaction, responses.ItemReferenceType, responses.ItemToolCall, responses.PartInputText,
+		responses.PartInputImage, responses.PartInputFile, responses.PartInputVideo, responses.PartOutputText,
+		responses.PartRefusal, responses.PartReasoningText, responses.PartSummaryText, responses.PartText,
+		string(responses.TypeInvalidRequest), string(responses.TypeNotFound), string(responses.TypeTooManyRequests),
+		string(responses.TypeModelError), string(responses.TypeServerError), TurnSubmitted, TurnStarted,
+		TurnCompleted, TurnFailed, ModelRequested, ModelCompleted, ModelFailed, ToolStarted, ToolResult, ToolFailed,
+		RuntimeWarning, RuntimeError, ContextResolved, ContextCompacted, CompactionFailed, TaskCreated, TaskStarted,
+		TaskCompleted, TaskFailed, TaskTimedOut, TaskCancelled, TaskLost, InputAccepted, InputInserted,
+		EgressDecided, EgressClosed, EgressMore, SkillActivated,
+	},
+	"status": {
+		string(responses.StatusQueued), string(responses.StatusInProgress), string(responses.StatusCompleted),
+		string(responses.StatusFailed), string(responses.StatusIncomplete), string(responses.StatusCancelled),
+		StatusAccepted, StatusRunning, StatusTimedOut, StatusLost,
+	},
+	"role": {string(responses.RoleUser), string(responses.RoleAssistant), string(responses.RoleSystem),
+		string(responses.RoleDeveloper)},
+	"phase":  {string(responses.PhaseCommentary), string(responses.PhaseFinalAnswer)},
+	"object": {"response", "response.compaction"},
+	"code": {
+		responses.CodeInvalidJSON, responses.CodeInvalidValue, responses.CodeMissingParameter,
+		responses.CodeUnsupportedParameter, responses.CodeUnsupportedMediaType, responses.CodeRequestTooLarge,
+		responses.CodeModelNotFound, responses.CodeMissingCredentials, responses.CodePathOutsideRoot,
+		responses.CodePreviousNotFound, responses.CodeCallNotFound, responses.CodeItemNotFound,
+		responses.CodeTurnConflict, responses.CodeTurnNotFound, responses.CodeTurnEnded, responses.CodeInputConflict,
+		responses.CodeIdempotencyConflict, responses.CodeResponseInProgress, responses.CodeRequestTimeout,
+		responses.CodeNotFound, responses.CodeMethodNotAllowed, responses.CodeUnauthorized, responses.CodeForbidden,
+		responses.CodeQueueFull, responses.CodeDraining, responses.CodeDiskFull, responses.CodeInterrupted,
+		responses.CodeCancelled, responses.CodeDeadline, responses.CodeServerError, responses.CodeServerUnreachable,
+		responses.CodeServerDisconnected, responses.CodeModelError, responses.CodeContextLength,
+		responses.CodeCompactionUnreadable, responses.CodeConnectionLimit, responses.CodeRateLimit,
+		responses.CodeToolChoiceUnmet, responses.CodeToolNotAllowed, responses.CodeStructuredOutput,
+		responses.CodeScenarioInvalid, responses.CodeScenarioDiverged, responses.CodeScenarioNotFound,
+		responses.CodeProviderUnavailable, responses.CodeProviderAuthentication, responses.CodeTurnTokenRequired,
+		responses.CodeTurnTokenExpired, responses.CodeModelNotAllowed, responses.CodeBudgetExceeded,
+		responses.CodeMCPNotAllowed, responses.CodeMCPUnavailable,
+	},
+	"reason": {
+		responses.ReasonMaxOutputTokens, responses.ReasonContentFilter, responses.ReasonMaxRounds,
+		responses.ReasonMaxToolCalls, responses.ReasonMaxOutputBytes, responses.ReasonTimeout,
+		responses.ReasonBudget, responses.ReasonShutdown, responses.ReasonCancelled,
+	},
+	"category": {
+		FailureTransport, FailureProtocol, FailureRuntime, FailureUnknown,
+	},
+	"outcome": {
+		OutcomeSucceeded, OutcomeRetrying, OutcomeExhausted, OutcomeFailFast,
+	},
+	"cache_broken": {
+		CacheFirst, CacheModel, CacheFrame, CacheCompacted, CacheHistory, CacheShort, CacheMissed,
+	},
+	"schema":         {RecordSchema},
+	"schema_version": {EventSchema},
+	"truncation":     {"disabled"},
+}

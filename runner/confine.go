@@ -33,7 +33,7 @@ func (s *Session) checkConfined(ctx context.Context) error {
 			found = append(found, fmt.Sprintf("%s is %s (%s)", name, axis.Level, OneLine(axis.Value, 60)))
 		}
 	}
-	return &Error{Code: CodeNotConfined, Param: "--accept-weaker",
+	return &Error{Code: codeNotConfined, Param: "--accept-weaker",
 		Message: "the engine does not confine as it should: " + strings.Join(found, ", "),
 		Hint: "use another engine or --runtime, or --accept-weaker " + strings.Join(weak, ",") +
 			" if that is what you want"}

@@ -17,12 +17,12 @@ type Code = state.Code
 // The codes of Error.
 const (
 	CodeNotReady      Code = "agent_not_ready"
-	CodeNotConfined   Code = "not_confined" // Param is --accept-weaker
+	codeNotConfined   Code = "not_confined" // Param is --accept-weaker
 	CodeContainerGone Code = "container_gone"
 	CodeAgentdRefused Code = "agentd_refused" // it could not work with the directories that it was given
-	CodeBadStream     Code = "bad_stream"
+	codeBadStream     Code = "bad_stream"
 	CodeInterrupted   Code = "interrupted"
-	CodeDeadline      Code = "deadline_exceeded"
+	codeDeadline      Code = "deadline_exceeded"
 	CodeNotStarted    Code = "not_started" // of a run that was killed before its turn was accepted
 	CodeDiskFull      Code = responses.CodeDiskFull
 	CodeUsage         Code = "invalid_option"
@@ -50,7 +50,7 @@ func Describe(err error) state.Failure {
 	} else if errors.Is(err, ErrInterrupted) {
 		f.Code = string(CodeInterrupted)
 	} else if errors.Is(err, ErrDeadline) {
-		f.Code, f.Param, f.Hint = string(CodeDeadline), "--timeout", "raise --timeout"
+		f.Code, f.Param, f.Hint = string(codeDeadline), "--timeout", "raise --timeout"
 	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		f.Code, f.Param, f.Hint = string(CodeDiskFull), "HOLON_HOME",

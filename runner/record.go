@@ -18,8 +18,8 @@ import (
 	"holon/state"
 )
 
-// RecordSchema is the value of "schema" in every session.json of this version.
-const RecordSchema = "holon.session/1"
+// recordSchema is the value of "schema" in every session.json of this version.
+const recordSchema = "holon.session/1"
 
 // agentRecordSchema was the schema of the records of agents' containers, which had Held below the key "held". They are
 // still read.
@@ -92,9 +92,9 @@ func ReadRecord(dir string) (*Record, error) {
 	switch {
 	case r.Schema == agentRecordSchema && old.Agent != nil:
 		r.Held = *old.Agent
-	case r.Schema != RecordSchema:
+	case r.Schema != recordSchema:
 		return nil, &Error{Code: state.CodeManifestInvalid, Param: "schema",
-			Message: fmt.Sprintf("%s has the schema %.64q, not %s", state.SessionFile, r.Schema, RecordSchema),
+			Message: fmt.Sprintf("%s has the schema %.64q, not %s", state.SessionFile, r.Schema, recordSchema),
 			Hint:    "use the holon that wrote it, or a newer one"}
 	}
 	if !filepath.IsAbs(r.Dir) || !filepath.IsAbs(r.Sockets) || !r.RunRecord.valid() {
@@ -132,7 +132,7 @@ func (r *RunRecord) valid() bool {
 }
 
 func (r *Record) write(dir string) error {
-	r.Schema = RecordSchema
+	r.Schema = recordSchema
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

@@ -73,7 +73,7 @@ func TestRecordOfEarlierVersions(t *testing.T) {
 		want Record
 	}{
 		"a run's": {`{"schema":"holon.session/1",` + run + `}`,
-			Record{Schema: RecordSchema, Held: held, RunRecord: &RunRecord{TurnID: "turn_1",
+			Record{Schema: recordSchema, Held: held, RunRecord: &RunRecord{TurnID: "turn_1",
 				Manifest: &state.Manifest{RunID: "run_1", Image: "i", Model: "m"}}}},
 		"an agent's": {`{"schema":"holon.agent-session/1","made":{"image":"j","model":"","version":"1"},` +
 			`"held":{"id":"run_1","dir":"/a","sockets":"/b","image":"i","model":"m"}}`,

@@ -194,7 +194,7 @@ func (s *Session) watchTurn(ctx context.Context, req Turn, watch Observer,
 		watch.Event(ev)
 	}
 	if result.Err == nil && result.Response == nil {
-		result.Err = &Error{Code: CodeBadStream, Message: "agentd's stream had no response in it"}
+		result.Err = &Error{Code: codeBadStream, Message: "agentd's stream had no response in it"}
 	}
 	if facts != nil && result.Err == nil {
 		select { // the facts end with the turn, on a connection of their own

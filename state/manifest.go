@@ -54,14 +54,14 @@ type Manifest struct {
 	Timings     Timings          `json:"timings"`
 	Model       string           `json:"model"` // provider/model
 	Usage       *responses.Usage `json:"usage"` // as the agent counts, of its turn
-	// as the gateway metered: runner/gateway.Account; null where no provider was asked
+	// as the gateway metered (oneshot.AccountOf); null where no provider was asked
 	ModelUsage   json.RawMessage `json:"model_usage"`
 	Engine       Engine          `json:"engine"`
 	Image        string          `json:"image"` // empty where the engine has no images
 	Limits       Limits          `json:"limits"`
 	Isolation    json.RawMessage `json:"isolation"` // as read back from the engine: runner/engine.Isolation
 	Egress       *Egress         `json:"egress"`    // null: no host could be reached but through --network
-	Workspace    json.RawMessage `json:"workspace"` // runner/workspace.Info and what changed
+	Workspace    json.RawMessage `json:"workspace"` // oneshot.Workspace
 	Turn         *TurnRef        `json:"turn"`      // null when no turn was accepted
 	Artifacts    []Artifact      `json:"artifacts"`
 	Notes        []Note          `json:"notes"` // what the agent noted for people, the oldest first

@@ -204,7 +204,8 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 		}
 		p.println(fmt.Sprintf("  %-8s %s  %s", f.Status, runner.OneLine(f.Path, 300), size))
 	}
-	info, diff := collected(m)
+	ws := oneshot.WorkspaceOf(m)
+	info, diff := ws.Info, ws.Changes
 	if diff != nil {
 		for _, line := range oneshot.ExecutedFiles(diff.Warnings) {
 			p.println(line)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -35,20 +34,8 @@ func result(entry *files.Entry) (workspace.Info, *workspace.Diff, error) {
 			Message: fmt.Sprintf("run %s is %s and has no result", entry.ID, entry.Status()),
 			Hint:    "wait for its end, or start it again"}
 	}
-	info, diff := collected(entry.Manifest)
-	return info, diff, nil
-}
-
-// collected reads the same from a manifest.
-func collected(m *state.Manifest) (workspace.Info, *workspace.Diff) {
-	var ws struct {
-		workspace.Info
-		Changes *workspace.Diff `json:"changes"`
-	}
-	if json.Unmarshal(m.Workspace, &ws) != nil {
-		return workspace.Info{}, nil
-	}
-	return ws.Info, ws.Changes
+	ws := oneshot.WorkspaceOf(entry.Manifest)
+	return ws.Info, ws.Changes, nil
 }
 
 // showExecuted names the changed files that programs act on by themselves.

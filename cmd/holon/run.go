@@ -381,7 +381,7 @@ func showEnd(streams Streams, asJSON bool, m *state.Manifest, dir string, view *
 
 // changes reads from a manifest what the run changed.
 func changes(m *state.Manifest) (files []workspace.FileChange) {
-	if _, diff := collected(m); diff != nil {
+	if diff := oneshot.WorkspaceOf(m).Changes; diff != nil {
 		return diff.Files
 	}
 	return nil

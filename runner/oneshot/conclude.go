@@ -199,21 +199,6 @@ func (r *execution) describeWorkspace() (err error) {
 	if r.diff != nil {
 		r.diff.Patch = DiffFile // among the artifacts, wherever they are moved
 	}
-	r.manifest.Workspace, err = json.Marshal(struct {
-		workspace.Info
-		Changes *workspace.Diff `json:"changes"`
-	}{info, r.diff})
+	r.manifest.Workspace, err = json.Marshal(Workspace{info, r.diff})
 	return err
-}
-
-// Changes reads from a manifest what the run changed, nil when that was not
-// collected.
-func Changes(m *state.Manifest) *workspace.Diff {
-	var ws struct {
-		Changes *workspace.Diff `json:"changes"`
-	}
-	if json.Unmarshal(m.Workspace, &ws) != nil {
-		return nil
-	}
-	return ws.Changes
 }

@@ -13,9 +13,9 @@ import (
 	"holon/state"
 )
 
-// EgressWatcher is a Watcher that is also told of the container's connections,
+// egressWatcher is a Watcher that is also told of the container's connections,
 // one fact at a time, concurrently with its other methods.
-type EgressWatcher interface {
+type egressWatcher interface {
 	Egress(egress.Fact)
 }
 
@@ -28,7 +28,7 @@ func (r *execution) planEgress() {
 	}
 	r.manifest.Egress = &state.Egress{AllowHosts: p.Allowed()}
 	r.spec.Session.EgressRecord = filepath.Join(r.run.Dir(), runner.EgressFile)
-	if w, ok := r.spec.Watch.(EgressWatcher); ok {
+	if w, ok := r.spec.Watch.(egressWatcher); ok {
 		r.spec.Session.OnEgress = w.Egress
 	}
 }

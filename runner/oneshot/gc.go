@@ -80,7 +80,7 @@ func (c *collection) add(kind, do, what, why string, act func() error) {
 	if !c.DryRun {
 		err := act()
 		switch {
-		case state.IsCode(err, state.CodeRunLive), state.IsCode(err, CodeEnded),
+		case state.IsCode(err, state.CodeRunLive), state.IsCode(err, codeEnded),
 			state.IsCode(err, state.CodeRunNotFound):
 			return // another process was quicker
 		case isInUse(err):

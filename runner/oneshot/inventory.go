@@ -19,9 +19,9 @@ type Engines func(name string) (engine.Engine, error)
 // What View.Container can say.
 const (
 	ContainerRunning = "running"
-	ContainerExited  = "exited"
-	ContainerGone    = "gone"
-	ContainerUnknown = "unknown" // the engine does not answer
+	containerExited  = "exited"
+	containerGone    = "gone"
+	containerUnknown = "unknown" // the engine does not answer
 )
 
 // View is a run as it stands: what its files say, and for one that holds
@@ -107,10 +107,10 @@ func containersOf(ctx context.Context, home state.Home, engines Engines, name st
 		list, err = eng.List(ctx, map[string]string{runner.LabelHome: home.Dir()})
 	}
 	if err != nil {
-		states[""] = ContainerUnknown
+		states[""] = containerUnknown
 	}
 	for _, c := range list {
-		states[c.Labels[runner.LabelRun]] = ContainerExited
+		states[c.Labels[runner.LabelRun]] = containerExited
 		if c.Status == engine.StatusRunning || c.Status == engine.StatusPaused {
 			states[c.Labels[runner.LabelRun]] = ContainerRunning
 		}
@@ -125,5 +125,5 @@ func containerOf(states map[string]string, id string) string {
 	if s, ok := states[""]; ok {
 		return s
 	}
-	return ContainerGone
+	return containerGone
 }

@@ -2,16 +2,13 @@ package oneshot
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"holon/runner"
-	"strings"
 
 	"github.com/docker/go-units"
 
 	"holon/responses"
-	"holon/runner/gateway"
 	"holon/state"
 )
 
@@ -145,24 +142,4 @@ func (r *execution) spent() (message, param, hint string) {
 		return fmt.Sprintf("%s (%s of %s spent)", message, a.Cost, a.Budget.MaxCost), "--max-cost", "raise --max-cost"
 	}
 	return message, "", ""
-}
-
-// Spent says how much of its budget a run took, "" when it had none or asked no
-// provider: "2 of 10 requests, 300 of 5000 tokens, 0.0014 of 0.01 spent".
-func Spent(m *state.Manifest) string {
-	var a *gateway.Account
-	if json.Unmarshal(m.ModelUsage, &a) != nil || a == nil {
-		return ""
-	}
-	var parts []string
-	if most := a.Budget.MaxRequests; most > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d requests", a.Requests, most))
-	}
-	if most := a.Budget.MaxTokens; most > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d tokens", a.Total, most))
-	}
-	if most := a.Budget.MaxCost; most > 0 {
-		parts = append(parts, fmt.Sprintf("%s of %s spent", a.Cost, most))
-	}
-	return strings.Join(parts, ", ")
 }

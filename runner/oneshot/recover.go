@@ -42,7 +42,7 @@ type Recovery struct {
 // container runs, its sockets are served again and its turn is watched to the
 // end; then, or when the container is gone, it is settled. The manifest is
 // returned as [Run.Do] does. A run that is alive is CodeRunLive, one that
-// has ended CodeEnded.
+// has ended codeEnded.
 func (rc *Recovery) Attach(ctx context.Context, id string) (*state.Manifest, error) {
 	return rc.recover(ctx, id, true)
 }
@@ -53,9 +53,9 @@ func (rc *Recovery) Settle(ctx context.Context, id string) (*state.Manifest, err
 	return rc.recover(ctx, id, false)
 }
 
-// CodeEnded is the code of an error about a run that has an end already and
+// codeEnded is the code of an error about a run that has an end already and
 // holds nothing.
-const CodeEnded runner.Code = "run_ended"
+const codeEnded runner.Code = "run_ended"
 
 func (rc *Recovery) recover(ctx context.Context, id string, follow bool) (*state.Manifest, error) {
 	run, err := files.New(rc.Home).Take(ctx, id)
@@ -70,7 +70,7 @@ func (rc *Recovery) recover(ctx context.Context, id string, follow bool) (*state
 	rec, err := runner.ReadRunRecord(run.Dir())
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && entry.Manifest != nil:
-		return nil, &runner.Error{Code: CodeEnded, Param: "run",
+		return nil, &runner.Error{Code: codeEnded, Param: "run",
 			Message: "run " + id + " has ended: " + string(entry.Manifest.Status),
 			Hint:    "see its results in " + entry.OutputDir()}
 	case errors.Is(err, fs.ErrNotExist):
@@ -82,7 +82,7 @@ func (rc *Recovery) recover(ctx context.Context, id string, follow bool) (*state
 	if err != nil {
 		return nil, err
 	}
-	if entry.Manifest != nil && Changes(entry.Manifest) != nil {
+	if entry.Manifest != nil && WorkspaceOf(entry.Manifest).Changes != nil {
 		return entry.Manifest, rc.tidy(ctx, run, rec, eng)
 	}
 	r := rc.takeUp(run, rec, entry.Manifest, eng)

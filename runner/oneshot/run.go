@@ -52,10 +52,6 @@ var reservedNames = []string{
 	landing.CheckoutFile, landing.CheckoutLock,
 }
 
-// DefaultMaxRounds is how often a model may be asked in a turn that sets no
-// limit of its own.
-const DefaultMaxRounds = settings.DefaultMaxRounds
-
 // Run is a session with one turn: what `holon run` does.
 type Run struct {
 	Session   runner.Config // ID, Dir, SocketDir and Source are filled in here
@@ -118,7 +114,7 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 		Model:     o.Session.Model, Image: o.Session.Image, HolonVersion: o.Version,
 		Engine: state.Engine{Name: o.Session.Engine.Name()},
 		Limits: state.Limits{TimeoutMS: o.Turn.Timeout.Milliseconds(),
-			MaxRounds:    cmp.Or(o.Turn.MaxRounds, DefaultMaxRounds),
+			MaxRounds:    cmp.Or(o.Turn.MaxRounds, settings.DefaultMaxRounds),
 			MaxToolCalls: o.Turn.MaxToolCalls, MaxOutput: cmp.Or(o.Turn.MaxOutputBytes, turnfiles.MaxCollect),
 			DiskBytes: o.Quota.Run,
 			MaxTokens: o.Turn.Budget.MaxTokens, MaxRequests: o.Turn.Budget.MaxRequests,

@@ -30,7 +30,7 @@ func (rc *Recovery) Stop(ctx context.Context, id string, grace time.Duration) (*
 		if !e.Live {
 			m, err := rc.Settle(ctx, id)
 			switch {
-			case state.IsCode(err, CodeEnded): // it did so itself
+			case state.IsCode(err, codeEnded): // it did so itself
 				return e.Manifest, nil
 			case !state.IsCode(err, state.CodeRunLive):
 				return m, err

@@ -1,7 +1,7 @@
 // Package turnfiles reads, collects and completes the files of a turn.
 //
 // A container writes them, so nothing about them is believed: they are opened without following a link or waiting for a
-// pipe, read with bounds, and what agentd cannot have written is ErrForged. Collect copies them to the host, where no
+// pipe, read with bounds, and what agentd cannot have written is errForged. Collect copies them to the host, where no
 // container writes any more; only there they are completed. The package knows no session and no run.
 package turnfiles
 

@@ -20,8 +20,8 @@ const (
 	maxFactLine   = 256 << 10
 )
 
-// ErrForged is the reason for a turn whose files cannot be what agentd wrote.
-var ErrForged = errors.New("the turn's files are not what agentd writes")
+// errForged is the reason for a turn whose files cannot be what agentd wrote.
+var errForged = errors.New("the turn's files are not what agentd writes")
 
 // Read reads what a turn left below the directory of its session: its record, and its final response when it has one.
 // fs.ErrNotExist says that agentd never accepted such a turn.
@@ -36,7 +36,7 @@ func Read(sessionDir, turnID string) (*turns.Record, *responses.Response, error)
 	defer files.Close()
 	rec, end, err := files.read()
 	if rec != nil && rec.TurnID != turnID {
-		return nil, nil, fmt.Errorf("%w: it is the record of another turn", ErrForged)
+		return nil, nil, fmt.Errorf("%w: it is the record of another turn", errForged)
 	}
 	return rec, end, err
 }
@@ -59,14 +59,14 @@ func (t *Files) record() (*turns.Record, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxRecordFile+1))
 	if err == nil && len(data) > maxRecordFile {
-		err = ErrForged
+		err = errForged
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the turn's record: %w", err)
 	}
 	rec, err := turns.DecodeRecord(data)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrForged, err)
+		return nil, fmt.Errorf("%w: %w", errForged, err)
 	}
 	return rec, nil
 }
@@ -84,10 +84,10 @@ func (t *Files) end(rec *turns.Record) (*responses.Response, error) {
 	}
 	ev, err := client.DecodeEvent(line)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrForged, err)
+		return nil, fmt.Errorf("%w: %w", errForged, err)
 	}
 	if ev.Response == nil || ev.Response.ID != rec.ResponseID || !ev.Response.Status.Terminal() {
-		return nil, fmt.Errorf("%w: the last event does not end the turn", ErrForged)
+		return nil, fmt.Errorf("%w: the last event does not end the turn", errForged)
 	}
 	return ev.Response, nil
 }
@@ -112,7 +112,7 @@ func lastLine(f *os.File) ([]byte, error) {
 			return whole[at+1:], nil
 		}
 		if size == maxLastEvent {
-			return nil, fmt.Errorf("%w: the last event has more than %d bytes", ErrForged, maxLastEvent)
+			return nil, fmt.Errorf("%w: the last event has more than %d bytes", errForged, maxLastEvent)
 		}
 	}
 }

@@ -63,24 +63,24 @@ func TestReadTurn(t *testing.T) {
 		"a long event before": {[]func(string) error{record(done),
 			events(strings.Repeat("x", 1<<20) + "\n" + end + "\n")}, true, nil},
 		"a long event last": {[]func(string) error{record(done),
-			events(end + "\n" + strings.Repeat("x", 1<<20) + "\n")}, false, ErrForged},
+			events(end + "\n" + strings.Repeat("x", 1<<20) + "\n")}, false, errForged},
 		"going on":     {[]func(string) error{record(going), events(end + "\n")}, false, nil},
 		"no events":    {[]func(string) error{record(done)}, false, fs.ErrNotExist},
-		"empty events": {[]func(string) error{record(done), events("")}, false, ErrForged},
+		"empty events": {[]func(string) error{record(done), events("")}, false, errForged},
 		"no end": {[]func(string) error{record(done), events(`{"type":"response.created"}` + "\n")}, false,
-			ErrForged},
+			errForged},
 		"end of another": {[]func(string) error{record(done),
-			events(strings.ReplaceAll(end, "resp_1", "resp_2") + "\n")}, false, ErrForged},
+			events(strings.ReplaceAll(end, "resp_1", "resp_2") + "\n")}, false, errForged},
 		"record of another": {[]func(string) error{record(strings.Replace(done, "turn_1", "turn_2", 1)),
-			events(end + "\n")}, false, ErrForged},
+			events(end + "\n")}, false, errForged},
 		"no record": {nil, false, fs.ErrNotExist},
-		"no JSON":   {[]func(string) error{record("{")}, false, ErrForged},
+		"no JSON":   {[]func(string) error{record("{")}, false, errForged},
 		"huge record": {[]func(string) error{record("{"), func(turn string) error {
 			return os.Truncate(filepath.Join(turn, turns.RecordFile), 10<<30)
-		}}, false, ErrForged},
+		}}, false, errForged},
 		"huge events": {[]func(string) error{record(done), events(end + "\n"), func(turn string) error {
 			return os.Truncate(filepath.Join(turn, turns.EventsFile), 10<<30)
-		}}, false, ErrForged},
+		}}, false, errForged},
 		"record is a link": {[]func(string) error{func(turn string) error {
 			return os.Symlink("/etc/passwd", filepath.Join(turn, turns.RecordFile))
 		}}, false, errAny},

@@ -30,8 +30,8 @@ const (
 	DefaultCount = 1 << 16
 )
 
-// CodeExhausted is the code of an error when every number is in use.
-const CodeExhausted state.Code = "container_uids_exhausted"
+// codeExhausted is the code of an error when every number is in use.
+const codeExhausted state.Code = "container_uids_exhausted"
 
 // Pool is a range of numbers, which are user and group ids alike. The zero Pool
 // has none.
@@ -57,7 +57,7 @@ func (p Pool) Has(uid int) bool { return uid >= p.First && uid < p.First+p.Count
 
 // Take returns a number that no container has, and keeps it as long as the path holder exists: the one that the directory
 // dir belongs to already, if that is of the pool and free, otherwise one that follows from name, so that what a container
-// left belongs to the next of the same name. dir may be "". Errors are *state.Error with CodeExhausted when all are taken.
+// left belongs to the next of the same name. dir may be "". Errors are *state.Error with codeExhausted when all are taken.
 func (p Pool) Take(dir, name, holder string) (int, error) {
 	wish := crc32.ChecksumIEEE([]byte(name))
 	var st unix.Stat_t
@@ -84,7 +84,7 @@ func (p Pool) takeFrom(wish uint32, holder string) (int, error) {
 			return uid, nil
 		}
 	}
-	return 0, &state.Error{Code: CodeExhausted, Param: "container_uids",
+	return 0, &state.Error{Code: codeExhausted, Param: "container_uids",
 		Hint:    "end some, or give container_uids a larger range",
 		Message: fmt.Sprintf("all %d user ids for containers are in use", p.Count)}
 }

@@ -29,8 +29,8 @@ func TestTake(t *testing.T) {
 	take(1<<32-1, a, 5000) // 2^32-1 is a multiple of 3
 	take(2, b, 5002)
 	take(2, c, 5001) // the next that is free, from the start again
-	if _, err := p.takeFrom(0, hold("d")); !state.IsCode(err, CodeExhausted) {
-		t.Errorf("Take from a pool in use: %v, want %s", err, CodeExhausted)
+	if _, err := p.takeFrom(0, hold("d")); !state.IsCode(err, codeExhausted) {
+		t.Errorf("Take from a pool in use: %v, want %s", err, codeExhausted)
 	}
 	if err := os.Remove(b); err != nil {
 		t.Fatal(err)

@@ -159,8 +159,8 @@ func makeOutput(output, dir string) (path string, undo func() error, err error) 
 	}, nil
 }
 
-// IDs returns the ids of all runs, the newest first. No home means no runs.
-func (r *Runs) IDs(context.Context) ([]string, error) {
+// ids returns the ids of all runs, the newest first. No home means no runs.
+func (r *Runs) ids(context.Context) ([]string, error) {
 	entries, err := os.ReadDir(r.home.RunsDir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -182,7 +182,7 @@ func (r *Runs) IDs(context.Context) ([]string, error) {
 // List returns the newest runs, at most limit (0: all), the newest first. A run
 // that can't be read is in the list, with its Problem.
 func (r *Runs) List(ctx context.Context, limit int) ([]*Entry, error) {
-	ids, err := r.IDs(ctx)
+	ids, err := r.ids(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +210,7 @@ func (r *Runs) List(ctx context.Context, limit int) ([]*Entry, error) {
 // with or without "run_". Errors are *state.Error (CodeInvalidRunID,
 // CodeRunNotFound, CodeRunAmbiguous) and name runs that could be meant.
 func (r *Runs) Open(ctx context.Context, ref string) (*Entry, error) {
-	ids, err := r.IDs(ctx)
+	ids, err := r.ids(ctx)
 	if err != nil {
 		return nil, err
 	}

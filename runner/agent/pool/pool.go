@@ -34,9 +34,9 @@ import (
 const (
 	DefaultIdlePause     = time.Minute
 	DefaultIdleStop      = 15 * time.Minute
-	DefaultMaxContainers = 16
-	DefaultKeepTurns     = 200
-	DefaultKeepBytes     = 1 << 30
+	defaultMaxContainers = 16
+	defaultKeepTurns     = 200
+	defaultKeepBytes     = 1 << 30
 )
 
 // Options say what a Pool works with. Home, Engine, Agentd, Configure and Log
@@ -50,10 +50,10 @@ type Options struct {
 
 	IdlePause     time.Duration // 0: DefaultIdlePause; negative: never
 	IdleStop      time.Duration // 0: DefaultIdleStop; negative: never
-	MaxContainers int           // at once; 0: DefaultMaxContainers
+	MaxContainers int           // at once; 0: defaultMaxContainers
 	Quota         runner.Quota  // Run bounds what one turn may write, the rest when a container is made
-	KeepTurns     int           // directories of ended turns of an agent; 0: DefaultKeepTurns
-	KeepBytes     int64         // in them; 0: DefaultKeepBytes
+	KeepTurns     int           // directories of ended turns of an agent; 0: defaultKeepTurns
+	KeepBytes     int64         // in them; 0: defaultKeepBytes
 
 	// Configure says what the container of an agent needs in addition to what the pool
 	// knows: gateway and providers, scenario, environment, limits, network, user.
@@ -128,8 +128,8 @@ type agent struct {
 // New returns a pool without containers.
 func New(o Options) *Pool {
 	o.IdlePause, o.IdleStop = cmp.Or(o.IdlePause, DefaultIdlePause), cmp.Or(o.IdleStop, DefaultIdleStop)
-	o.MaxContainers = cmp.Or(o.MaxContainers, DefaultMaxContainers)
-	o.KeepTurns, o.KeepBytes = cmp.Or(o.KeepTurns, DefaultKeepTurns), cmp.Or(o.KeepBytes, DefaultKeepBytes)
+	o.MaxContainers = cmp.Or(o.MaxContainers, defaultMaxContainers)
+	o.KeepTurns, o.KeepBytes = cmp.Or(o.KeepTurns, defaultKeepTurns), cmp.Or(o.KeepBytes, defaultKeepBytes)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -27,7 +27,7 @@ type Result struct {
 	Failure *state.Failure // the same for a person; nil when it is completed
 	// Artifact is the evidence of a failed turn; nil when there is none.
 	Artifact  *turns.FailureArtifact
-	Last      string // what the agent said last, at most MaxLast bytes
+	Last      string // what the agent said last, at most maxLast bytes
 	Model     string // of the last answer, provider/model
 	Usage     *responses.Usage
 	Rounds    int
@@ -39,8 +39,8 @@ type Result struct {
 	Fresh     string   // why the turn got another container than the one before; "": it did not
 }
 
-// MaxLast bounds Result.Last in bytes, without the mark that it was shortened.
-const MaxLast = 256 << 10
+// maxLast bounds Result.Last in bytes, without the mark that it was shortened.
+const maxLast = 256 << 10
 
 // result is the Result of a turn whose end was seen.
 func (k *Pool) result(a *agent, t Turn, out runner.TurnResult) Result {
@@ -56,7 +56,7 @@ func (k *Pool) result(a *agent, t Turn, out runner.TurnResult) Result {
 func (k *Pool) ended(t Turn, out runner.TurnResult, rec *turns.Record, why error) Result {
 	resp := out.Response
 	r := k.recorded(t, out, rec)
-	r.Status, r.Last, r.Usage = resp.Status, runner.Clip(k.opts.Secrets.Text(resp.OutputText()), MaxLast),
+	r.Status, r.Last, r.Usage = resp.Status, runner.Clip(k.opts.Secrets.Text(resp.OutputText()), maxLast),
 		plausible(resp.Usage)
 	r.Model = cmp.Or(r.Model, resp.Model)
 	switch {
@@ -76,7 +76,7 @@ func (k *Pool) ended(t Turn, out runner.TurnResult, rec *turns.Record, why error
 func (k *Pool) lost(t Turn, out runner.TurnResult, rec *turns.Record) Result {
 	r := k.recorded(t, out, rec)
 	if out.Response != nil {
-		r.Last = runner.Clip(k.opts.Secrets.Text(out.Response.OutputText()), MaxLast)
+		r.Last = runner.Clip(k.opts.Secrets.Text(out.Response.OutputText()), maxLast)
 	}
 	if k.hostEnded(&r, out.OverQuota, out.Err) {
 		return r

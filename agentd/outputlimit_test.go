@@ -22,7 +22,7 @@ func TestHoldsMore(t *testing.T) {
 	}
 	write(filepath.Join(dir, "events.ndjson"), 100)
 	write(filepath.Join(dir, "tools/call_1/stdout.log"), 50)
-	write(filepath.Join(dir, "state/open/x"), 1000)
+	write(filepath.Join(dir, "state/journal"), 1000)
 	write(filepath.Join(outside, "big"), 1000)
 	for name, target := range map[string]string{"file": filepath.Join(outside, "big"), "folder": outside} {
 		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {

@@ -131,7 +131,7 @@ func (s *Store) resume(id string) (*Trajectory, *Stored, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
 	}
-	t.header, t.size, t.given = stored.Header, good, len(stored.History)+len(stored.Input)
+	t.header, t.size, t.synced, t.given = stored.Header, good, good, len(stored.History)+len(stored.Input)
 	t.items = slices.Concat(stored.History, stored.Input, stored.Items)
 	return t, stored, nil
 }

@@ -13,8 +13,8 @@ import (
 // ErrLogClosed is returned by Append after Close.
 var ErrLogClosed = errors.New("the event log is closed")
 
-// maxPending bounds the lines that wait for the disk. A producer that is faster than the disk waits for it rather than
-// filling memory.
+// maxPending bounds the lines that wait for the disk. A producer that is
+// faster than the disk waits for it rather than filling memory.
 const maxPending = 4 << 20
 
 // maxSpare bounds the buffer that is kept for the next lines.
@@ -27,25 +27,30 @@ const noHold = math.MaxInt64
 type Durability uint8
 
 const (
-	// Synced lines are on disk before they become visible.
+	// Synced lines are on disk before anybody sees them.
 	Synced Durability = iota
-	// Written lines are with the kernel before they become visible, which a kill cannot undo but a power cut can;
-	// Flush syncs them. It is for facts that settling can do without.
+	// Written lines are with the kernel before anybody sees them, which a kill
+	// cannot undo but a power cut can; Flush syncs them. It is for facts that
+	// settling can do without.
 	Written
 )
 
-// Log is an append-only file of JSON lines with one writer and any number of followers. A line becomes visible to
-// followers only once it is as durable as the log promises, so no reader sees an event that a crash could take back.
+// Log is an append-only file of JSON lines with one writer and any number of
+// followers. A line becomes visible to followers only once it is as durable as
+// the log promises, so no reader ever sees an event that a crash could take back.
 //
-// Syncs are grouped: while one fdatasync runs, lines pile up and share the next one. A trickle of lines is thus durable
-// at once and a flood in batches. Followers read the file, not memory, so a slow one costs nothing.
+// Commits are grouped: while one fdatasync runs, lines pile up and share the
+// next one. A trickle of lines is thus durable at once and a flood in batches.
+// Followers read the file, not memory; a slow one costs nothing.
 //
-// Append never waits for a sync. A goroutine of the log syncs, and starts with the first line that needs it. Lines that
-// need no sync, or are synced by the caller, are written by the caller: waking a goroutine takes longer than writing a
-// line.
+// Who appends never waits for a sync: a goroutine of the log's does, which
+// begins with the first line that needs one. Lines that need none, or whose sync
+// is another's, are written by whoever wants them written: to wake a goroutine
+// takes longer than to write a line.
 type Log struct {
 	path    string
 	promise Durability
+	journal *journal      // shares syncs; nil where the file is synced itself
 	done    chan struct{} // closed when the writer goroutine has ended; nil when there is none
 
 	mu       sync.Mutex
@@ -53,27 +58,29 @@ type Log struct {
 	work     *sync.Cond    // pending lines for the writer, the end of a write, or closing
 	change   chan struct{} // closed and replaced when visible, err or ended changes
 	pending  []byte        // lines that are not being written yet
-	writing  int           // bytes that are being written
+	writing  int           // bytes that somebody writes at the moment
 	spare    []byte        // the buffer that was written last
 	written  int64         // bytes that are with the kernel
 	synced   int64         // bytes that are on disk
 	visible  int64         // bytes that followers may read; less than durable while held
 	holdAt   int64         // bytes that may become visible at most; noHold for all
-	deferred bool          // lines are written and synced by the caller of postpone
+	deferred bool          // lines are written and synced by the caller that deferred them
 	closing  bool
 	ended    bool // no line will follow
 	err      error
 }
 
 // CreateLog creates the log at path, which must not exist, mode 0600.
-func CreateLog(path string, promise Durability) (*Log, error) {
-	l := planLog(path, promise)
+func CreateLog(path string, promise Durability) (*Log, error) { return createLog(path, promise, nil) }
+
+func createLog(path string, promise Durability, j *journal) (*Log, error) {
+	l := planLog(path, promise, j)
 	return l, l.create()
 }
 
 // planLog returns a log without a file. It takes lines, which wait for create.
-func planLog(path string, promise Durability) *Log {
-	l := &Log{path: path, promise: promise, change: make(chan struct{}), holdAt: noHold}
+func planLog(path string, promise Durability, j *journal) *Log {
+	l := &Log{path: path, promise: promise, journal: j, change: make(chan struct{}), holdAt: noHold}
 	l.work = sync.NewCond(&l.mu)
 	return l
 }
@@ -91,8 +98,8 @@ func (l *Log) create() error {
 	return nil
 }
 
-// ReopenLog opens an existing log to append to it after a crash. An incomplete last line, which a crash can leave, is
-// cut off. Flush then syncs the whole file.
+// ReopenLog opens an existing log to append to it after a crash. A last line
+// without an end, which a crash can leave, is cut off.
 func ReopenLog(path string) (*Log, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -109,8 +116,8 @@ func ReopenLog(path string) (*Log, error) {
 		f.Close()
 		return nil, fmt.Errorf("reopen event log: %w", err)
 	}
-	l := planLog(path, Synced)
-	l.file, l.written, l.visible = f, size, size // a kill may have come before a sync
+	l := planLog(path, Synced, nil)
+	l.file, l.written, l.synced, l.visible = f, size, size, size
 	return l, nil
 }
 
@@ -129,8 +136,9 @@ func OpenLog(path string) (*Log, error) {
 		holdAt: noHold, closing: true, ended: true}, nil
 }
 
-// Append adds line, which must be one JSON value without a line end. It returns before the line is on disk; an error of
-// the disk is reported by the next Append, by Flush and to followers.
+// Append adds line, which must be one JSON value without a line end. It
+// returns before the line is on disk; an error of the disk is reported by the
+// next Append, by Flush and to followers.
 func (l *Log) Append(line []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,7 +162,7 @@ func (l *Log) Append(line []byte) error {
 	return nil
 }
 
-// show makes lines visible up to the durable end, or to the hold. The caller holds mu.
+// show makes visible what may be. The caller holds mu.
 func (l *Log) show() {
 	ready := l.written
 	if l.promise == Synced {
@@ -163,8 +171,9 @@ func (l *Log) show() {
 	l.visible = max(l.visible, min(ready, l.holdAt))
 }
 
-// Hold keeps lines appended from now on invisible until Release. They go to disk as usual: a terminal event becomes
-// durable first, the state that depends on it second, and visible last.
+// Hold keeps lines appended from now on invisible until Release. They go to
+// disk as usual: this is how a terminal event becomes durable first, the state
+// that depends on it second, and visible last.
 func (l *Log) Hold() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,17 +189,26 @@ func (l *Log) Release() {
 	l.announce()
 }
 
-// Flush returns when all lines appended so far are on disk.
+// Flush returns when all that was appended so far is on disk.
 func (l *Log) Flush() error {
-	end, err := l.settle()
-	if err != nil {
+	f, ok, err := l.take()
+	if err != nil || !ok {
 		return err
 	}
-	return l.sync(end)
+	if l.journal == nil {
+		if err := l.file.Sync(); err != nil {
+			return fmt.Errorf("sync event log: %w", err)
+		}
+	} else if err := l.journal.commit(f); err != nil {
+		return err
+	}
+	l.confirm(f)
+	return nil
 }
 
-// End says that no line will follow: followers reach the end instead of waiting. Pending lines are written, and synced
-// if the log promises that. Reading goes on until Close.
+// End says that no line will follow: followers reach the end instead of
+// waiting. What is pending is written, and synced where the log promises that;
+// reading goes on until Close.
 func (l *Log) End() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -205,8 +223,9 @@ func (l *Log) End() error {
 	return l.err
 }
 
-// Abort ends the log because of cause: lines that are held or still on their way to the disk are dropped, and followers
-// get cause after the lines that were visible. A reader is thus never shown an end that did not happen. On a log that
+// Abort ends the log because of cause: what is held or still on its way to the
+// disk is dropped, and followers get cause after what they could see already.
+// A reader is thus never shown an end that did not come to be. On a log that
 // failed by itself, or has ended, the first reason stands.
 func (l *Log) Abort(cause error) {
 	l.mu.Lock()
@@ -218,13 +237,14 @@ func (l *Log) Abort(cause error) {
 	if !l.ended {
 		l.pending, l.written, l.synced, l.ended = nil, l.visible, l.visible, true
 		if l.file != nil {
-			_ = l.file.Truncate(l.visible) // frees the space; settling cuts the rest
+			_ = l.file.Truncate(l.visible) // frees the space; settling cuts what remains
 		}
 		l.announce()
 	}
 }
 
-// stop ends the writer goroutine and waits for it, and for any other write in progress. The caller holds mu.
+// stop ends the writer goroutine and waits for it, and for who else writes. The
+// caller holds mu.
 func (l *Log) stop() {
 	l.closing = true
 	if l.work == nil { // it was only opened for followers
@@ -248,11 +268,12 @@ func (l *Log) cut(size int64) error {
 	if err := l.file.Truncate(size); err != nil {
 		return fmt.Errorf("cut event log: %w", err)
 	}
-	l.written, l.synced, l.visible = size, min(size, l.synced), size
+	l.written, l.synced, l.visible = size, size, size
 	return nil
 }
 
-// Close ends the log and releases the file. Followers that still read get an error.
+// Close ends the log and releases the file. Followers that still read get an
+// error, so close only a log without followers.
 func (l *Log) Close() error {
 	return errors.Join(l.End(), l.release())
 }

@@ -302,7 +302,7 @@ func TestDiskErrorReachesEverybody(t *testing.T) {
 
 func TestAPlannedLogKeepsItsLinesForItsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	l := planLog(path, Written)
+	l := planLog(path, Written, nil)
 	add(t, l, "a")
 	f := l.Follow()
 	if !f.Waiting() {
@@ -318,7 +318,7 @@ func TestAPlannedLogKeepsItsLinesForItsFile(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	never := planLog(filepath.Join(t.TempDir(), "never"), Written)
+	never := planLog(filepath.Join(t.TempDir(), "never"), Written, nil)
 	add(t, never, "a")
 	never.Abort(ErrLogClosed)
 	if err := never.release(); err != nil {

@@ -1,18 +1,16 @@
 package record
 
-import (
-	"errors"
-	"fmt"
-	"os"
-	"syscall"
-)
+import "fmt"
 
-// This file writes the lines of a Log: for its own goroutine, and for callers that sync by themselves.
+// This file writes the lines of a Log: for its own goroutine, and for those who
+// take the sync upon themselves.
 
-// syncs reports whether the writer goroutine has to sync pending lines. The caller holds mu.
+// syncs reports whether the writer goroutine has to sync what is pending. The
+// caller holds mu.
 func (l *Log) syncs() bool { return l.promise == Synced && !l.deferred }
 
-// wake has pending lines written, unless they have to wait. The caller holds mu.
+// wake sees to it that pending lines are written, unless they have to wait. The
+// caller holds mu.
 func (l *Log) wake() {
 	switch {
 	case len(l.pending) == 0 || l.file == nil || l.closing || l.err != nil:
@@ -29,55 +27,58 @@ func (l *Log) wake() {
 	}
 }
 
-// postpone leaves the lines appended from now on to settle: before that they are neither written nor visible.
+// postpone leaves the lines appended from now on to take: before that they are
+// neither written nor visible.
 func (l *Log) postpone() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.deferred = true
 }
 
-// settle waits until all lines are with the kernel and returns where they end, for the caller to sync. Lines that come
-// after are synced by the log itself again.
-func (l *Log) settle() (end int64, err error) {
+// take waits until all lines are with the kernel and returns what of them has
+// to be synced, for the caller to commit and confirm. Lines that come after are
+// synced by the log itself again. ok is false when there is nothing to commit,
+// also because it was too much to share a journal and was synced here.
+func (l *Log) take() (f frame, ok bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.drain(); err != nil {
-		return 0, err
+		return frame{}, false, err
 	}
 	l.deferred = false
-	return l.written, nil
+	n := l.written - l.synced
+	if n == 0 {
+		return frame{}, false, nil
+	}
+	if n > maxShared {
+		if err := l.file.Sync(); err != nil {
+			return frame{}, false, fmt.Errorf("sync event log: %w", err)
+		}
+		l.confirmed(l.written)
+		return frame{}, false, nil
+	}
+	f = frame{kind: frameWrite, path: l.path, offset: l.synced, data: make([]byte, n)}
+	if _, err := l.file.ReadAt(f.data, f.offset); err != nil {
+		return frame{}, false, fmt.Errorf("read event log: %w", err)
+	}
+	return f, true, nil
 }
 
-// sync returns when the lines up to end are on disk.
-func (l *Log) sync(end int64) error {
-	l.mu.Lock()
-	synced := l.synced >= end
-	l.mu.Unlock()
-	if synced {
-		return nil
-	}
-	if err := datasync(l.file); err != nil {
-		return fmt.Errorf("sync event log: %w", err)
-	}
+// confirm says that the frame that take returned is on disk.
+func (l *Log) confirm(f frame) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.confirmed(f.offset + int64(len(f.data)))
+}
+
+func (l *Log) confirmed(end int64) {
 	l.synced = max(l.synced, end)
 	l.show()
 	l.announce()
-	return nil
 }
 
-// datasync makes the content of a file durable. On the file systems of Linux this includes the name of a new file and
-// of the new directory that it is in. Tests replace it to cut the power.
-var datasync = func(f *os.File) error {
-	for {
-		if err := syscall.Fdatasync(int(f.Fd())); !errors.Is(err, syscall.EINTR) {
-			return err
-		}
-	}
-}
-
-// drain writes pending lines, without a sync, and returns when there are none. The caller holds mu.
+// drain returns when nothing is pending; what is, it writes, without a sync. The
+// caller holds mu.
 func (l *Log) drain() error {
 	for (l.writing > 0 || len(l.pending) > 0) && l.err == nil && !l.ended {
 		if l.writing > 0 {
@@ -89,7 +90,8 @@ func (l *Log) drain() error {
 	return l.err
 }
 
-// write is the writer goroutine: it writes, syncs and shows pending lines until the log ends.
+// write is the writer goroutine: it writes and syncs all that is pending, and
+// shows it, until the log ends.
 func (l *Log) write() {
 	defer close(l.done)
 	l.mu.Lock()
@@ -138,8 +140,12 @@ func (l *Log) flush(sync bool) {
 // line, and never holds an event that readers were told was lost.
 func (l *Log) commit(batch []byte, at int64, sync bool) error {
 	_, err := l.file.WriteAt(batch, at)
-	if err == nil && sync {
-		err = datasync(l.file)
+	switch {
+	case err != nil || !sync:
+	case l.journal != nil && len(batch) <= maxShared:
+		err = l.journal.commit(frame{kind: frameWrite, path: l.path, offset: at, data: batch})
+	default:
+		err = l.file.Sync()
 	}
 	if err != nil {
 		_ = l.file.Truncate(at) // the error that counts is the first

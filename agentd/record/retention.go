@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"holon/internal/durable"
@@ -39,6 +40,10 @@ const (
 	sweepEvery = 10 * time.Minute
 )
 
+// checkpointEvery is how often the journal is emptied. By then the kernel has
+// written most files back by itself, so that syncing them costs little.
+const checkpointEvery = 40 * time.Second
+
 // Delete makes a response unknown, durably: it can neither be read nor
 // continued. As long as a stored response or a running turn continues it, its
 // content stays as their history; Sweep removes it afterwards. It returns
@@ -53,6 +58,9 @@ func (s *Store) Delete(id string) error {
 	defer c.mu.Unlock()
 	if _, running := c.running[id]; running {
 		return ErrRunning
+	}
+	if err := s.release(s.openPath(id)); err != nil { // no replay brings it back
+		return fmt.Errorf("delete response: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Join(s.dir, "deleted"), 0o700); err != nil {
 		return fmt.Errorf("delete response: %w", err)
@@ -75,8 +83,12 @@ func (s *Store) Delete(id string) error {
 		durable.SyncDir(filepath.Join(s.dir, "responses")))
 }
 
-// Maintain sweeps at once and then from time to time, until ctx ends.
+// Maintain sweeps at once and then from time to time, and keeps the journal
+// short, until ctx ends.
 func (s *Store) Maintain(ctx context.Context, r Retention, now func() time.Time, log *slog.Logger) {
+	var journal sync.WaitGroup
+	journal.Go(func() { s.keepJournal(ctx, log) })
+	defer journal.Wait()
 	for {
 		more, err := s.Sweep(ctx, r, now())
 		if err != nil && ctx.Err() == nil {
@@ -91,6 +103,21 @@ func (s *Store) Maintain(ctx context.Context, r Retention, now func() time.Time,
 		case <-s.wake:
 		case <-ctx.Done():
 			return
+		}
+	}
+}
+
+// keepJournal empties the journal from time to time and when a segment is full.
+func (s *Store) keepJournal(ctx context.Context, log *slog.Logger) {
+	for {
+		select {
+		case <-time.After(checkpointEvery):
+		case <-s.journal.full:
+		case <-ctx.Done():
+			return
+		}
+		if err := s.checkpoint(); err != nil {
+			log.Warn("the journal could not be emptied", "err", err)
 		}
 	}
 }
@@ -181,6 +208,9 @@ func (s *Store) remove(id string) error {
 	path := s.donePath(id)
 	if c.hidden[id] {
 		path = s.deletedPath(id)
+	}
+	if err := s.release(s.openPath(id)); err != nil {
+		return fmt.Errorf("remove response: %w", err)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove response: %w", err)

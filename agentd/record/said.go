@@ -62,7 +62,7 @@ func (t *Turn) heard(in turns.Input) error {
 // said adds a line about a message of the user, with the item when the model is
 // told it. When it cannot be written nothing of it stays: the turn may go on.
 func (t *Trajectory) said(in turns.Input, item responses.Item) error {
-	before := t.size
+	before, fresh := t.size, len(t.fresh)
 	var raw json.RawMessage
 	var err error
 	if item != nil {
@@ -80,6 +80,9 @@ func (t *Trajectory) said(in turns.Input, item responses.Item) error {
 			return err
 		}
 		t.size = before
+		if t.fresh != nil {
+			t.fresh = t.fresh[:fresh]
+		}
 		return errors.Join(err, t.file.Truncate(before))
 	}
 	if item != nil {

@@ -51,6 +51,10 @@ func (s *Store) SettleTurn(id string, cause *responses.Error, now func() time.Ti
 		return "", fmt.Errorf("settle response %s: %w", id, err)
 	}
 	h := stored.Header
+	if err := s.release(s.openPath(id), filepath.Join(h.TurnDir, turns.EventsFile),
+		filepath.Join(h.TurnDir, turns.RuntimeFile), filepath.Join(h.TurnDir, turns.RecordFile)); err != nil {
+		return "", fmt.Errorf("settle response %s: %w", id, errors.Join(err, trajectory.Close()))
+	}
 	if err := s.settle(trajectory, stored, cause, now()); err != nil {
 		return "", fmt.Errorf("settle response %s: %w", id, errors.Join(err, trajectory.Close()))
 	}
@@ -75,9 +79,9 @@ func (s *Store) settle(t *Trajectory, stored *Stored, cause *responses.Error, no
 		if err := t.Finish(resp); err != nil {
 			return err
 		}
-	}
-	if err := t.Sync(); err != nil {
-		return err
+		if err := t.file.Sync(); err != nil {
+			return fmt.Errorf("sync trajectory: %w", err)
+		}
 	}
 	return s.settleRecord(h, resp, stored.Said, now)
 }
@@ -143,7 +147,7 @@ func (s *Store) settleRecord(h Header, resp responses.Response, said []turns.Inp
 	// Commands could write the old record, so a broken one is ignored.
 	if old, err := ReadRecord(h.TurnDir); err == nil && old.TurnID == h.TurnID {
 		if old.Status == resp.Status && old.Status.Terminal() {
-			return durable.SyncDir(h.TurnDir) // a kill may have come before that
+			return nil
 		}
 		rec = *old
 	}
@@ -193,11 +197,8 @@ func endFacts(h Header, resp responses.Response) (Totals, error) {
 	if err != nil && err != errStop {
 		return totals, err
 	}
-	if err := log.cut(good); err != nil {
+	if err := log.cut(good); err != nil || ended {
 		return totals, err
-	}
-	if ended {
-		return totals, log.Flush()
 	}
 	ev := closingFact(h, resp)
 	ev.Sequence = seq + 1

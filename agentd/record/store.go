@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -41,9 +42,11 @@ type Store struct {
 	lock    *os.File // held as long as the process may write here
 	cache   *conversations
 	catalog *catalog
+	journal *journal
 	secrets *redact.Set   // taken out of all that is written; nil for none
 	wake    chan struct{} // tells Maintain that there is something to do
 
+	checkpointing sync.Mutex
 }
 
 // Header is the first line of a trajectory: what a turn needs to be settled
@@ -94,30 +97,7 @@ var ErrInUse = errors.New("another agentd uses this directory; stop it or choose
 // mode 0700. The store belongs to one process at a time: another one would take
 // its running turns for crashed ones. A lock of the kernel's says so, which
 // ends with the process however that ends.
-func OpenStore(dir string) (*Store, error) {
-	for _, sub := range []string{"open", "responses"} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
-			return nil, fmt.Errorf("open response store: %w", err)
-		}
-	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open response store: %w", err)
-	}
-	if err := lockStore(lock); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", dir, err), lock.Close())
-	}
-	s := &Store{dir: dir, lock: lock, cache: newConversations(maxCached), catalog: newCatalog(),
-		wake: make(chan struct{}, 1)}
-	hidden, err := s.list("deleted")
-	if err != nil {
-		return nil, errors.Join(err, lock.Close())
-	}
-	for _, id := range hidden {
-		s.catalog.hidden[id] = true
-	}
-	return s, nil
-}
+func OpenStore(dir string) (*Store, error) { return openStoreIn(dir, bootID()) }
 
 // Hide removes known secrets from everything that is written from now on, here and in the directories of turns. Call it
 // before the first write.
@@ -142,8 +122,38 @@ func lockStore(lock *os.File) error {
 	}
 }
 
+// openStoreIn opens a store in the given run of the kernel.
+func openStoreIn(dir, boot string) (*Store, error) {
+	for _, sub := range []string{"open", "responses"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+			return nil, fmt.Errorf("open response store: %w", err)
+		}
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open response store: %w", err)
+	}
+	if err := lockStore(lock); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", dir, err), lock.Close())
+	}
+	s := &Store{dir: dir, lock: lock, cache: newConversations(maxCached), catalog: newCatalog(),
+		journal: newJournal(filepath.Join(dir, "journal"), boot), wake: make(chan struct{}, 1)}
+	if err := s.recover(); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	hidden, err := s.list("deleted")
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	for _, id := range hidden {
+		s.catalog.hidden[id] = true
+	}
+	return s, nil
+}
+
 // Close gives the store up. No turn may be running, and Maintain has returned.
-func (s *Store) Close() error { return s.lock.Close() }
+// Everything is on disk afterwards, without the journal.
+func (s *Store) Close() error { return errors.Join(s.checkpoint(), s.lock.Close()) }
 
 func (s *Store) openPath(id string) string { return filepath.Join(s.dir, "open", id+".ndjson") }
 func (s *Store) donePath(id string) string { return filepath.Join(s.dir, "responses", id+".ndjson") }
@@ -158,6 +168,7 @@ type Trajectory struct {
 	file   *os.File
 	buf    bytes.Buffer
 	size   int64            // bytes written
+	fresh  []byte           // those that are not on disk yet, unless they are more than a journal takes
 	synced int64            // bytes on disk
 	items  []responses.Item // the conversation in the file: history, input, added items
 	given  int              // of items: those that the turn began with
@@ -235,15 +246,32 @@ func (s *Store) unpin(h Header) {
 	}
 }
 
-// Sync makes the written lines durable.
-func (t *Trajectory) Sync() error {
-	if t.synced == t.size {
-		return nil
+// take returns what was written and is not on disk, for the caller to commit to
+// the journal. ok is false when there is nothing, or it was so much that it was
+// synced here. The names of the file, and of the turn's directory, become durable
+// with it: the file systems of Linux commit the names of a new file together with
+// its content.
+func (t *Trajectory) take() (f frame, ok bool, err error) {
+	n := t.size - t.synced
+	f = frame{kind: frameWrite, path: t.file.Name(), offset: t.synced, data: t.fresh}
+	t.synced, t.fresh = t.size, nil
+	if n > maxShared {
+		if err := t.file.Sync(); err != nil {
+			return frame{}, false, fmt.Errorf("sync trajectory: %w", err)
+		}
 	}
-	if err := datasync(t.file); err != nil {
+	return f, n > 0 && n <= maxShared, nil
+}
+
+// Sync makes what was written durable.
+func (t *Trajectory) Sync() error {
+	f, ok, err := t.take()
+	if err != nil || !ok {
+		return err
+	}
+	if err := t.store.journal.commit(f); err != nil {
 		return fmt.Errorf("sync trajectory: %w", err)
 	}
-	t.synced = t.size
 	return nil
 }
 
@@ -325,7 +353,11 @@ func (t *Trajectory) Close() error { return t.file.Close() }
 // Discard removes the trajectory.
 func (t *Trajectory) Discard() error {
 	t.store.unpin(t.header)
-	return errors.Join(t.file.Close(), os.Remove(t.store.openPath(t.header.ResponseID)))
+	path := t.store.openPath(t.header.ResponseID)
+	if t.store.journal.covers(path) {
+		t.store.journal.note(frame{kind: frameRelease, path: path})
+	}
+	return errors.Join(t.file.Close(), os.Remove(path))
 }
 
 // keep encodes an item that belongs to the conversation.
@@ -362,6 +394,11 @@ func (t *Trajectory) encodeItem(item responses.Item, wrap func(json.RawMessage) 
 func (t *Trajectory) write() error {
 	n, err := t.file.Write(t.buf.Bytes())
 	t.size += int64(n)
+	if t.size-t.synced <= maxShared {
+		t.fresh = append(t.fresh, t.buf.Bytes()[:n]...)
+	} else {
+		t.fresh = nil
+	}
 	t.buf.Reset()
 	if t.buf.Cap() > 1<<20 {
 		t.buf = bytes.Buffer{} // one huge input must not pin its buffer for the whole turn

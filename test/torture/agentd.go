@@ -269,8 +269,8 @@ func (s *server) finish(ctx context.Context, c *client.Client, tasks int) error 
 		}))
 }
 
-// What agentd may have open beyond the files of its start: what belongs to a request, and the pipes and logs of a task
-// that still runs.
+// What agentd may have open beyond the files of its start: the journal and what
+// belongs to a request, and the pipes and logs of a task that still runs.
 const (
 	fewFiles    = 6
 	filesOfTask = 8

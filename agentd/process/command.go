@@ -8,12 +8,12 @@ import (
 
 // Defaults of [Command].
 const (
-	DefaultGrace     = 5 * time.Second
-	DefaultDrain     = 500 * time.Millisecond
-	DefaultKeepBytes = 32 << 10
+	defaultGrace     = 5 * time.Second
+	defaultDrain     = 500 * time.Millisecond
+	defaultKeepBytes = 32 << 10
 	DefaultLogBytes  = 64 << 20
-	DefaultRows      = 24
-	DefaultCols      = 80
+	defaultRows      = 24
+	defaultCols      = 80
 )
 
 // Command describes one command.
@@ -37,11 +37,11 @@ type Command struct {
 	Piped bool
 
 	Timeout time.Duration // 0 means none
-	Grace   time.Duration // between SIGTERM and SIGKILL; 0 means DefaultGrace
-	Drain   time.Duration // for output still in the pipes after the end; 0 means DefaultDrain
+	Grace   time.Duration // between SIGTERM and SIGKILL; 0 means defaultGrace
+	Drain   time.Duration // for output still in the pipes after the end; 0 means defaultDrain
 
 	// KeepBytes is how much of the beginning, and how much of the end, of each stream stays in memory; 0 means
-	// DefaultKeepBytes.
+	// defaultKeepBytes.
 	KeepBytes int
 	// StdoutPath and StderrPath are files that receive the raw bytes, up to LogBytes each (0 means DefaultLogBytes)
 	// and within Budget if there is one. A file is created with its first byte, with its directory if that is

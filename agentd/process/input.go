@@ -18,21 +18,21 @@ const inputWait = 5 * time.Second
 const endOfInput = 0x04
 
 var (
-	// ErrInputClosed is returned for a command that never had an input that can
+	// errInputClosed is returned for a command that never had an input that can
 	// be written to, closed it, had it closed, or has ended.
-	ErrInputClosed = errors.New("the command's input is closed")
-	// ErrNotReading is returned when the command's input is full and the
+	errInputClosed = errors.New("the command's input is closed")
+	// errNotReading is returned when the command's input is full and the
 	// command does not read from it.
-	ErrNotReading = errors.New("the command does not read its input")
+	errNotReading = errors.New("the command does not read its input")
 )
 
 // Write sends b to the command's input, after what earlier calls sent. It
 // returns when the kernel has taken all of it, and otherwise how much of it: with
-// ErrNotReading after some seconds without progress, with ErrInputClosed, or
+// errNotReading after some seconds without progress, with errInputClosed, or
 // with the context's error.
 func (p *Process) Write(ctx context.Context, b []byte) (int, error) {
 	if p.in == nil {
-		return 0, ErrInputClosed
+		return 0, errInputClosed
 	}
 	return p.in.write(ctx, b, inputWait)
 }
@@ -43,7 +43,7 @@ func (p *Process) Write(ctx context.Context, b []byte) (int, error) {
 func (p *Process) CloseInput() error {
 	switch {
 	case p.in == nil:
-		return ErrInputClosed
+		return errInputClosed
 	case p.in.tty:
 		_, err := p.in.write(context.Background(), []byte{endOfInput}, inputWait)
 		return err
@@ -97,14 +97,14 @@ func (in *input) write(ctx context.Context, b []byte, patience time.Duration) (n
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	case <-timeout.C:
-		return 0, ErrNotReading
+		return 0, errNotReading
 	}
 	for n < len(b) {
 		var more int
 		more, err = in.writeSome(ctx, b[n:], patience)
 		n += more
 		// A slow reader is a reader: only silence for the whole time is none.
-		if err != nil && (more == 0 || !errors.Is(err, ErrNotReading)) {
+		if err != nil && (more == 0 || !errors.Is(err, errNotReading)) {
 			return n, err
 		}
 	}
@@ -116,7 +116,7 @@ func (in *input) writeSome(ctx context.Context, b []byte, patience time.Duration
 	in.mu.Lock()
 	if in.closed {
 		in.mu.Unlock()
-		return 0, ErrInputClosed
+		return 0, errInputClosed
 	}
 	err := in.w.SetWriteDeadline(time.Now().Add(patience))
 	in.mu.Unlock()
@@ -142,9 +142,9 @@ func (in *input) failure(err error) error {
 	in.mu.Unlock()
 	switch {
 	case closed, errors.Is(err, os.ErrClosed), errors.Is(err, unix.EPIPE), errors.Is(err, unix.EIO):
-		return ErrInputClosed
+		return errInputClosed
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return ErrNotReading
+		return errNotReading
 	}
 	return fmt.Errorf("write the command's input: %w", err)
 }
@@ -154,7 +154,7 @@ func (in *input) close() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.closed {
-		return ErrInputClosed
+		return errInputClosed
 	}
 	in.closed = true
 	_ = in.w.SetWriteDeadline(time.Unix(1, 0))

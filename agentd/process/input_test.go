@@ -59,7 +59,7 @@ func TestInput(t *testing.T) {
 	if err := p.CloseInput(); err != nil {
 		t.Error(err)
 	}
-	if _, err := p.Write(t.Context(), []byte("x")); !errors.Is(err, ErrInputClosed) {
+	if _, err := p.Write(t.Context(), []byte("x")); !errors.Is(err, errInputClosed) {
 		t.Errorf("write after the end: %v", err)
 	}
 	res := p.Result()
@@ -71,13 +71,13 @@ func TestInput(t *testing.T) {
 func TestInputRefused(t *testing.T) {
 	s := newTest(t)
 	p := start(t, s, sh("exec sleep 300"))
-	if _, err := p.Write(t.Context(), []byte("x")); !errors.Is(err, ErrInputClosed) {
+	if _, err := p.Write(t.Context(), []byte("x")); !errors.Is(err, errInputClosed) {
 		t.Errorf("write to /dev/null: %v", err)
 	}
-	if err := p.CloseInput(); !errors.Is(err, ErrInputClosed) {
+	if err := p.CloseInput(); !errors.Is(err, errInputClosed) {
 		t.Errorf("close /dev/null: %v", err)
 	}
-	if err := p.Resize(10, 10); !errors.Is(err, ErrNoTerminal) {
+	if err := p.Resize(10, 10); !errors.Is(err, errNoTerminal) {
 		t.Errorf("resize a pipe: %v", err)
 	}
 
@@ -85,7 +85,7 @@ func TestInputRefused(t *testing.T) {
 	c.Input = true
 	p = start(t, s, c)
 	n, err := p.in.write(t.Context(), make([]byte, 1<<20), 50*time.Millisecond)
-	if !errors.Is(err, ErrNotReading) || n == 0 || n >= 1<<20 {
+	if !errors.Is(err, errNotReading) || n == 0 || n >= 1<<20 {
 		t.Errorf("write to a command that does not read: %d, %v", n, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -97,7 +97,7 @@ func TestInputRefused(t *testing.T) {
 	if res := p.Result(); !res.Stopped || res.ExitCode != 137 {
 		t.Errorf("killed: %+v", res)
 	}
-	if _, err := p.Write(t.Context(), []byte("x")); !errors.Is(err, ErrInputClosed) {
+	if _, err := p.Write(t.Context(), []byte("x")); !errors.Is(err, errInputClosed) {
 		t.Errorf("write to a command that has ended: %v", err)
 	}
 
@@ -105,7 +105,7 @@ func TestInputRefused(t *testing.T) {
 	c.Input = true
 	p = start(t, s, c)
 	awaitOutput(t, p, "closed")
-	if _, err := p.Write(t.Context(), []byte("x")); !errors.Is(err, ErrInputClosed) {
+	if _, err := p.Write(t.Context(), []byte("x")); !errors.Is(err, errInputClosed) {
 		t.Errorf("write to a command that closed its input: %v", err)
 	}
 }
@@ -173,7 +173,7 @@ func TestTerminalResize(t *testing.T) {
 	if res := p.Result(); string(res.Stdout.Head) != "50 132\r\n12 34\r\n" {
 		t.Errorf("output %q", res.Stdout.Head)
 	}
-	if err := p.Resize(1, 1); !errors.Is(err, ErrInputClosed) {
+	if err := p.Resize(1, 1); !errors.Is(err, errInputClosed) {
 		t.Errorf("resize after the end: %v", err)
 	}
 }
@@ -200,7 +200,7 @@ func TestTerminalFull(t *testing.T) {
 	p := start(t, s, terminal("stty raw -echo; echo up; exec sleep 300"))
 	awaitOutput(t, p, "up")
 	n, err := p.in.write(t.Context(), make([]byte, 1<<20), 50*time.Millisecond)
-	if !errors.Is(err, ErrNotReading) || n >= 1<<20 {
+	if !errors.Is(err, errNotReading) || n >= 1<<20 {
 		t.Errorf("wrote %d, %v", n, err)
 	}
 	p.Stop(0)

@@ -24,7 +24,7 @@ func (s *Supervisor) spawn(c *Command, id string) (_ *Process, err error) {
 	}
 	p := &Process{
 		s: s, id: id,
-		timeout: c.Timeout, grace: orDefault(c.Grace, DefaultGrace), drain: orDefault(c.Drain, DefaultDrain),
+		timeout: c.Timeout, grace: orDefault(c.Grace, defaultGrace), drain: orDefault(c.Drain, defaultDrain),
 		exited: make(chan struct{}), ending: make(chan struct{}), killing: make(chan struct{}),
 		done: make(chan struct{}),
 	}
@@ -128,7 +128,7 @@ func (p *Process) connect(c *Command) (f files, err error) {
 			p.disconnect()
 		}
 	}()
-	keep, limit := orDefault(c.KeepBytes, DefaultKeepBytes), orDefault(c.LogBytes, DefaultLogBytes)
+	keep, limit := orDefault(c.KeepBytes, defaultKeepBytes), orDefault(c.LogBytes, DefaultLogBytes)
 	newSink := func(path string) capture {
 		return capture{keep: keep, path: path, limit: limit, budget: c.Budget, scrub: p.s.secrets.Stream()}
 	}

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoTerminal is returned by Resize for a command without a terminal.
-var ErrNoTerminal = errors.New("the command has no terminal")
+// errNoTerminal is returned by Resize for a command without a terminal.
+var errNoTerminal = errors.New("the command has no terminal")
 
 // connectTerminal opens a terminal of the size asked for. Our end of it is both
 // the command's input and its output.
@@ -26,7 +26,7 @@ func (p *Process) connectTerminal(c *Command, sink capture) (f files, err error)
 	}
 	end := pollable(master, "terminal")
 	p.in, p.out = newInput(end, true), newStream(end, sink)
-	if err := setSize(end, orDefault(c.Rows, DefaultRows), orDefault(c.Cols, DefaultCols)); err != nil {
+	if err := setSize(end, orDefault(c.Rows, defaultRows), orDefault(c.Cols, defaultCols)); err != nil {
 		return f, &StartError{"open", "terminal", err}
 	}
 	slave, err := unix.FcntlInt(tty.Fd(), unix.F_DUPFD_CLOEXEC, 3)
@@ -46,7 +46,7 @@ func (p *Process) connectTerminal(c *Command, sink capture) (f files, err error)
 // learn by SIGWINCH.
 func (p *Process) Resize(rows, cols uint16) error {
 	if p.in == nil || !p.in.tty {
-		return ErrNoTerminal
+		return errNoTerminal
 	}
 	if rows == 0 || cols == 0 {
 		return errors.New("a terminal has at least one row and one column")

@@ -10,8 +10,8 @@ import (
 	wire "holon/responses/tasks"
 )
 
-// MaxInput bounds one write to a task, in bytes.
-const MaxInput = 64 << 10
+// maxInput bounds one write to a task, in bytes.
+const maxInput = 64 << 10
 
 const (
 	stopGrace = 5 * time.Second  // between asking a command to end and insisting
@@ -23,9 +23,9 @@ const (
 // input is told in the receipt; the error is a not_found or invalid_request
 // *responses.Error, or ctx's cause.
 func (m *Manager) Input(ctx context.Context, session, id string, in wire.Input) (wire.InputResult, error) {
-	if len(in.Input) > MaxInput {
+	if len(in.Input) > maxInput {
 		e := responses.Invalid("input", responses.CodeInvalidValue,
-			fmt.Sprintf("the input has %d bytes and may have %d", len(in.Input), MaxInput))
+			fmt.Sprintf("the input has %d bytes and may have %d", len(in.Input), maxInput))
 		e.Hint = "send it in parts, or write it to a file that the command reads"
 		return wire.InputResult{}, e
 	}

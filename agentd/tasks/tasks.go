@@ -30,8 +30,8 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultMaxRunning = 128
-	DefaultMaxRecords = 1000
+	defaultMaxRunning = 128
+	defaultMaxRecords = 1000
 )
 
 // closeGrace is how long commands get to end when the runtime does. It is short because the caller that stops the
@@ -47,8 +47,8 @@ var (
 // Options configure a Manager.
 type Options struct {
 	Dir        string // of the records; made when it is missing
-	MaxRunning int    // tasks that may run at once; 0 means DefaultMaxRunning
-	MaxRecords int    // records kept; the oldest ended ones go first; 0 means DefaultMaxRecords
+	MaxRunning int    // tasks that may run at once; 0 means defaultMaxRunning
+	MaxRecords int    // records kept; the oldest ended ones go first; 0 means defaultMaxRecords
 	Now        func() time.Time
 	Secrets    *redact.Set  // taken out of the records; nil for none
 	Logger     *slog.Logger // receives what no caller can be told; nil discards it
@@ -100,7 +100,7 @@ type task struct {
 func New(opts Options) *Manager {
 	m := &Manager{
 		store: store{opts.Dir, opts.Secrets}, now: opts.Now, log: opts.Logger, tasks: make(map[string]*task),
-		maxRunning: cmp.Or(opts.MaxRunning, DefaultMaxRunning), maxRecords: cmp.Or(opts.MaxRecords, DefaultMaxRecords),
+		maxRunning: cmp.Or(opts.MaxRunning, defaultMaxRunning), maxRecords: cmp.Or(opts.MaxRecords, defaultMaxRecords),
 	}
 	if m.now == nil {
 		m.now = time.Now

@@ -220,7 +220,7 @@ func TestInput(t *testing.T) {
 	refused := []struct {
 		in    wire.Input
 		param string
-	}{{wire.Input{}, "input"}, {wire.Input{Input: strings.Repeat("x", MaxInput+1)}, "input"}}
+	}{{wire.Input{}, "input"}, {wire.Input{Input: strings.Repeat("x", maxInput+1)}, "input"}}
 	cat := b.start(Spec{Cmd: "cat", AcceptsInput: true})
 	for _, tt := range refused {
 		_, err := b.Input(t.Context(), "", cat.TaskID, tt.in)

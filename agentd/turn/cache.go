@@ -48,9 +48,9 @@ type fingerprint struct {
 	epoch int
 }
 
-// of returns the fingerprint of told, and of its first n items: "" when there are
+// of returns the fingerprint of items, and of its first n items: "" when there are
 // not so many.
-func (f *fingerprint) of(told []responses.Item, epoch, n int) (all, first string) {
+func (f *fingerprint) of(items []responses.Item, epoch, n int) (all, first string) {
 	if f.sum == nil || f.epoch != epoch || n < f.items {
 		*f = fingerprint{sum: sha256.New(), epoch: epoch}
 	}
@@ -58,10 +58,10 @@ func (f *fingerprint) of(told []responses.Item, epoch, n int) (all, first string
 		if f.items == n {
 			first = f.digest()
 		}
-		if f.items == len(told) {
+		if f.items == len(items) {
 			return f.digest(), first
 		}
-		item := told[f.items]
+		item := items[f.items]
 		f.items++
 		f.sum.Write(binary.LittleEndian.AppendUint64(nil, uint64(model.EstimateItem(item))))
 		f.sum.Write([]byte(item.ItemID() + "\x00"))
@@ -94,8 +94,8 @@ type question struct {
 
 // ask takes down the request that follows.
 func (v *view) ask(req model.Request) {
-	q := question{items: len(v.told), estimated: v.frame + v.size, tokens: v.tokens(), frame: frameOf(req)}
-	q.all, q.before = v.mark.of(v.told, v.epoch, v.known.items)
+	q := question{items: len(v.items), estimated: v.frame + v.size, tokens: v.tokens(), frame: frameOf(req)}
+	q.all, q.before = v.mark.of(v.items, v.epoch, v.known.items)
 	v.now = q
 }
 

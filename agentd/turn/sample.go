@@ -66,8 +66,8 @@ func (r *runner) sample(ctx context.Context) (*round, error) {
 func (r *runner) modelRequest() model.Request {
 	q := r.Request
 	req := model.Request{
-		Model: r.ModelName, Instructions: r.Instructions, Breakpoints: r.Breakpoints, Input: r.view.told,
-		ToolChoice: r.rules.told(), ParallelToolCalls: q.ParallelToolCalls, MaxOutputTokens: r.tokensLeft(),
+		Model: r.ModelName, Instructions: r.Instructions, Breakpoints: r.Breakpoints, Input: r.view.items,
+		ToolChoice: r.rules.toolChoice(), ParallelToolCalls: q.ParallelToolCalls, MaxOutputTokens: r.tokensLeft(),
 		Temperature: q.Temperature, TopP: q.TopP, PresencePenalty: q.PresencePenalty,
 		FrequencyPenalty: q.FrequencyPenalty,
 		Sampling:         q.Sampling, Reasoning: q.Reasoning, Text: q.Text, ServiceTier: q.ServiceTier,

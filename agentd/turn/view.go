@@ -34,9 +34,9 @@ const certainly = 1.3
 // that was not enough, it replaces old items of all kinds by a summary (Open Responses, "truncation").
 type view struct {
 	r     *runner
-	told  []responses.Item
-	size  int // estimate of told
-	frame int // estimate of the rest of a request
+	items []responses.Item // what the model is sent
+	size  int              // estimate of items
+	frame int              // estimate of the rest of a request
 	gauge model.Gauge
 	epoch int // compactions so far
 	mark  fingerprint
@@ -63,8 +63,8 @@ func newView(r *runner) *view {
 			v.given[call] = true
 		}
 	}
-	v.told = append(v.told, r.input...)
-	v.size = model.EstimateItems(v.told)
+	v.items = append(v.items, r.input...)
+	v.size = model.EstimateItems(v.items)
 	r.view = v
 	v.frame = model.Estimate(r.modelRequest()) - v.size
 	if room := v.room(); room > 0 && v.tokens() > part(room, triggerPart) {
@@ -78,7 +78,7 @@ func newView(r *runner) *view {
 // this.
 func (v *view) restore(room int) {
 	done := &turns.Compaction{Trigger: turns.TriggerBudget, Restored: true, TokensBefore: v.tokens()}
-	v.told, v.size = v.told[:0:0], 0
+	v.items, v.size = v.items[:0:0], 0
 	for i, item := range v.r.input {
 		if i > 0 && asked(v.r.input[i-1], item) && v.tokens() > part(room, triggerPart) {
 			done.ToolResults += v.shortenResults(v.gauge.Estimated(v.tokens() - part(room, targetPart)))
@@ -115,7 +115,7 @@ func asked(before, item responses.Item) bool {
 }
 
 func (v *view) add(item responses.Item) {
-	v.told = append(v.told, item)
+	v.items = append(v.items, item)
 	v.size += model.EstimateItem(item)
 }
 
@@ -204,9 +204,9 @@ func (v *view) shortenResults(need int) int {
 	r := compaction.Receipts{Dir: v.r.Dir, Spare: func(c *responses.ToolCall) bool {
 		return v.given[c] && v.r.Request.Truncation != "auto"
 	}}
-	told, calls, saved := r.Shorten(v.told, need)
+	told, calls, saved := r.Shorten(v.items, need)
 	if calls > 0 {
-		v.told, v.size = told, v.size-saved
+		v.items, v.size = told, v.size-saved
 	}
 	return calls
 }
@@ -215,12 +215,12 @@ func (v *view) shortenResults(need int) int {
 // repeated.
 func (v *view) summarize(ctx context.Context, done *turns.Compaction, room int) error {
 	var context []responses.Item
-	for _, item := range v.told {
+	for _, item := range v.items {
 		if responses.IsContext(item) {
 			context = append(context, item)
 		}
 	}
-	parts := compaction.Split(v.told, compaction.Budget{
+	parts := compaction.Split(v.items, compaction.Budget{
 		Messages: v.gauge.Estimated(min(keptWords, part(room, wordsPart))),
 		Tail:     v.gauge.Estimated(part(room, tailPart)),
 	})
@@ -242,7 +242,7 @@ func (v *view) summarize(ctx context.Context, done *turns.Compaction, room int) 
 			Message: "the summary is no shorter than what it stands for"}
 	}
 	done.SummarizedItems, done.SummaryUsage = len(parts.Told), turns.Tokens(usage)
-	v.told, v.size = told, size
+	v.items, v.size = told, size
 	return nil
 }
 

@@ -30,19 +30,19 @@ const Name = "ViewImage"
 
 // Kinds of errors of this tool, in addition to those of package tools.
 const (
-	KindMissing     = "file_not_found"
-	KindNotRegular  = "not_a_file"
-	KindTooLarge    = "image_too_large"
-	KindUnsupported = "unsupported_image"
-	KindRead        = "read_failed"
+	kindMissing     = "file_not_found"
+	kindNotRegular  = "not_a_file"
+	kindTooLarge    = "image_too_large"
+	kindUnsupported = "unsupported_image"
+	kindRead        = "read_failed"
 )
 
 // MaxBytes bounds a picture. In base64 it stays below the 5 MiB that the
 // strictest provider takes.
 const MaxBytes = 3750 << 10
 
-// Args are the arguments of ViewImage.
-type Args struct {
+// arguments are the arguments of ViewImage.
+type arguments struct {
 	Path   string `json:"path" jsonschema:"file to look at, relative to the root of the working tree"`
 	Detail string `json:"detail,omitempty" jsonschema:"low is cheap and coarse, high is fine; default auto"`
 }
@@ -66,7 +66,7 @@ type Tool struct{ def tools.Definition }
 
 // New returns the tool.
 func New() (*Tool, error) {
-	schema, err := tools.Derive[Args](map[string]func(*jsonschema.Schema){
+	schema, err := tools.Derive[arguments](map[string]func(*jsonschema.Schema){
 		"path":   func(s *jsonschema.Schema) { s.MinLength = new(1) },
 		"detail": func(s *jsonschema.Schema) { s.Enum = []any{"low", "high", "auto"} },
 	})
@@ -81,7 +81,7 @@ func (t *Tool) Definition() tools.Definition { return t.def }
 
 // Run implements tools.Tool.
 func (t *Tool) Run(_ context.Context, env tools.Env, call tools.Call) tools.Output {
-	args, bad := tools.Decode[Args](call)
+	args, bad := tools.Decode[arguments](call)
 	if bad != nil {
 		return tools.Fail(bad)
 	}
@@ -94,7 +94,7 @@ func (t *Tool) Run(_ context.Context, env tools.Env, call tools.Call) tools.Outp
 		r.Detail = "auto"
 	}
 	if r.MediaType = Sniff(data); r.MediaType == "" {
-		return tools.Fail(failure(KindUnsupported, "the file is not a picture that can be shown", args.Path,
+		return tools.Fail(failure(kindUnsupported, "the file is not a picture that can be shown", args.Path,
 			"convert it to png, jpeg, gif or webp first; look at text with ExecCommand"))
 	}
 	r.Width, r.Height = size(data, r.MediaType)
@@ -119,7 +119,7 @@ func read(tree, path string) ([]byte, string, *tools.Error) {
 	}
 	root, err := roots.Open(tree)
 	if err != nil {
-		return nil, "", failure(KindRead, "the working tree cannot be opened: "+err.Error(), path,
+		return nil, "", failure(kindRead, "the working tree cannot be opened: "+err.Error(), path,
 			"report this to the operator")
 	}
 	defer root.Close()
@@ -131,15 +131,15 @@ func read(tree, path string) ([]byte, string, *tools.Error) {
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return nil, "", failure(KindRead, "the file cannot be examined: "+err.Error(), path, "check the path")
+		return nil, "", failure(kindRead, "the file cannot be examined: "+err.Error(), path, "check the path")
 	case !info.Mode().IsRegular():
-		return nil, "", failure(KindNotRegular, "the path is not a plain file", path, "name a picture file")
+		return nil, "", failure(kindNotRegular, "the path is not a plain file", path, "name a picture file")
 	case info.Size() > MaxBytes:
 		return nil, "", tooLarge(path, info.Size())
 	}
 	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
 	if err != nil {
-		return nil, "", failure(KindRead, "the file cannot be read: "+err.Error(), path, "check the path")
+		return nil, "", failure(kindRead, "the file cannot be read: "+err.Error(), path, "check the path")
 	}
 	if len(data) > MaxBytes {
 		return nil, "", tooLarge(path, int64(len(data)))
@@ -153,10 +153,10 @@ func openError(err error, path string) *tools.Error {
 	case !system: // os.Root does not say so by a value, but only its refusals are not the system's
 		return outside(path)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
-		return failure(KindMissing, "there is no such file", path,
+		return failure(kindMissing, "there is no such file", path,
 			"list the files that exist, for example with: rg --files")
 	}
-	return failure(KindRead, "the file cannot be opened: "+errors.Unwrap(err).Error(), path, "check the path")
+	return failure(kindRead, "the file cannot be opened: "+errors.Unwrap(err).Error(), path, "check the path")
 }
 
 func outside(path string) *tools.Error {
@@ -165,7 +165,7 @@ func outside(path string) *tools.Error {
 }
 
 func tooLarge(path string, size int64) *tools.Error {
-	e := failure(KindTooLarge, fmt.Sprintf("the file has %d bytes and may have %d", size, MaxBytes), path,
+	e := failure(kindTooLarge, fmt.Sprintf("the file has %d bytes and may have %d", size, MaxBytes), path,
 		"make a smaller version of it and look at that")
 	e.Details["bytes"] = size
 	return e

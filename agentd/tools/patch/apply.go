@@ -39,7 +39,7 @@ func (t *tree) apply(ctx context.Context, doc document) (Result, *tools.Error) {
 	}
 	changed := s.changed()
 	if len(changed) == 0 {
-		e := &tools.Error{Kind: KindNoChange, Message: "the patch leaves every file as it is",
+		e := &tools.Error{Kind: kindNoChange, Message: "the patch leaves every file as it is",
 			RecoveryHint: "the change may have been made before; look at the files"}
 		if len(s.doc.diags) > 0 {
 			e.Details = map[string]any{"diagnostics": s.doc.diags}
@@ -56,7 +56,7 @@ func (t *tree) apply(ctx context.Context, doc document) (Result, *tools.Error) {
 type stage struct {
 	tree     *tree
 	doc      document
-	changes  []ChangedFile
+	changes  []changedFile
 	failures []*tools.Error
 }
 
@@ -66,11 +66,11 @@ func (s *stage) file(f *filePatch) *tools.Error {
 		return bad
 	}
 	switch f.action {
-	case ActionAdd:
+	case actionAdd:
 		return s.add(f, path)
-	case ActionDelete:
+	case actionDelete:
 		return s.remove(f, path)
-	case ActionMove, actionCopy:
+	case actionMove, actionCopy:
 		return s.move(f, path)
 	}
 	return s.modify(f, path)
@@ -79,7 +79,7 @@ func (s *stage) file(f *filePatch) *tools.Error {
 // pick decides whether a leading a/ or b/ is git's prefix or a directory.
 func (s *stage) pick(f *filePatch) (string, *tools.Error) {
 	path, bad := s.tree.clean(f.path)
-	existing := f.action == ActionModify || f.action == ActionDelete
+	existing := f.action == actionModify || f.action == actionDelete
 	if bad != nil || f.rawPath == "" || f.rawPath == f.path || !existing {
 		return path, bad
 	}
@@ -104,19 +104,19 @@ func (s *stage) add(f *filePatch, path string) *tools.Error {
 		return bad
 	}
 	if e.exists && e.before != nil && e.before.Size == int64(len(data)) && s.tree.load(e) == nil && e.data == data {
-		return &tools.Error{Kind: KindApplied, Message: path + " exists already, with the same content",
+		return &tools.Error{Kind: kindApplied, Message: path + " exists already, with the same content",
 			Details:      map[string]any{"path": path, "patch_line": f.line},
 			RecoveryHint: "the change seems to be made already; leave this file out; nothing was changed"}
 	}
 	if e.exists {
-		return &tools.Error{Kind: KindExists, Message: path + " exists already",
+		return &tools.Error{Kind: kindExists, Message: path + " exists already",
 			Details: map[string]any{"path": path, "patch_line": f.line},
 			RecoveryHint: "to change it, name it in both header lines (--- a/PATH, +++ b/PATH) and give context; to " +
 				"replace it, delete it first"}
 	}
 	e.put(data, 0o644)
 	e.setMode(f.newMode)
-	s.record(ChangedFile{Action: ActionAdd, Path: path})
+	s.record(changedFile{Action: actionAdd, Path: path})
 	return s.tree.charge(len(data))
 }
 
@@ -150,7 +150,7 @@ func (s *stage) remove(f *filePatch, path string) *tools.Error {
 			return bad
 		}
 		if rest != "" {
-			return &tools.Error{Kind: KindMismatch,
+			return &tools.Error{Kind: kindMismatch,
 				Message: fmt.Sprintf("%s: the patch deletes the file but removes only part of it; %d bytes would be left", path, len(rest)),
 				Details: map[string]any{"path": path, "patch_line": f.line},
 				RecoveryHint: "leave out the hunks to delete the file as it is, with the header lines alone, or " +
@@ -158,7 +158,7 @@ func (s *stage) remove(f *filePatch, path string) *tools.Error {
 		}
 	}
 	e.exists, e.data = false, ""
-	s.record(ChangedFile{Action: ActionDelete, Path: path})
+	s.record(changedFile{Action: actionDelete, Path: path})
 	return nil
 }
 
@@ -182,7 +182,7 @@ func (s *stage) modify(f *filePatch, path string) *tools.Error {
 		e.put(data, e.mode)
 	}
 	e.setMode(f.newMode)
-	s.record(ChangedFile{Action: ActionModify, Path: path})
+	s.record(changedFile{Action: actionModify, Path: path})
 	return nil
 }
 
@@ -211,12 +211,12 @@ func (s *stage) move(f *filePatch, path string) *tools.Error {
 		}
 	}
 	mode := src.mode
-	if f.action == ActionMove {
+	if f.action == actionMove {
 		src.exists, src.data = false, ""
 	}
 	dst, bad := s.tree.entry(path)
 	if bad == nil && dst.exists {
-		bad = &tools.Error{Kind: KindExists, Message: path + " exists already, so " + from + " cannot get its name",
+		bad = &tools.Error{Kind: kindExists, Message: path + " exists already, so " + from + " cannot get its name",
 			Details:      map[string]any{"path": path, "patch_line": f.line},
 			RecoveryHint: "delete the file in the way in the same patch, above this part, or choose another name"}
 	}
@@ -226,9 +226,9 @@ func (s *stage) move(f *filePatch, path string) *tools.Error {
 	dst.put(data, mode)
 	dst.given = true
 	dst.setMode(f.newMode)
-	change := ChangedFile{Action: ActionMove, Path: path, FromPath: from}
+	change := changedFile{Action: actionMove, Path: path, FromPath: from}
 	if f.action == actionCopy {
-		change.Action = ActionAdd
+		change.Action = actionAdd
 	}
 	s.record(change)
 	return s.tree.charge(len(data))
@@ -240,7 +240,7 @@ func (s *stage) existing(f *filePatch, path string) (*entry, *tools.Error) {
 		return nil, bad
 	}
 	if !e.exists {
-		return nil, &tools.Error{Kind: KindMissing, Message: path + " does not exist",
+		return nil, &tools.Error{Kind: kindMissing, Message: path + " does not exist",
 			Details: map[string]any{"path": path, "patch_line": f.line},
 			RecoveryHint: "look up the path, for example with: rg --files; to create a file, write --- /dev/null " +
 				"above +++ b/PATH"}
@@ -254,12 +254,12 @@ func (s *stage) rewrite(f *filePatch, path string, e *entry) (string, *tools.Err
 		return "", bad
 	}
 	if strings.ContainsRune(e.data, 0) {
-		return "", &tools.Error{Kind: KindBinary, Message: path + " is a binary file",
+		return "", &tools.Error{Kind: kindBinary, Message: path + " is a binary file",
 			Details: map[string]any{"path": path}, RecoveryHint: "change binary files with a command"}
 	}
 	text := newFileText(e.data, &s.tree.spent)
 	if len(text.lines) > maxLines {
-		return "", &tools.Error{Kind: KindTooLarge,
+		return "", &tools.Error{Kind: kindTooLarge,
 			Message: fmt.Sprintf("%s has %d lines; the limit is %d", path, len(text.lines), maxLines),
 			Details: map[string]any{"path": path}, RecoveryHint: "change it with a command such as sed"}
 	}
@@ -275,45 +275,45 @@ func (s *stage) rewrite(f *filePatch, path string, e *entry) (string, *tools.Err
 }
 
 // record adds a change and merges it with earlier changes of the same path.
-func (s *stage) record(c ChangedFile) {
-	if c.Action == ActionMove {
+func (s *stage) record(c changedFile) {
+	if c.Action == actionMove {
 		// Earlier changes of the source are part of the move.
-		if i := slices.IndexFunc(s.changes, func(o ChangedFile) bool { return o.Path == c.FromPath }); i >= 0 {
+		if i := slices.IndexFunc(s.changes, func(o changedFile) bool { return o.Path == c.FromPath }); i >= 0 {
 			switch source := s.changes[i]; source.Action {
-			case ActionAdd:
-				c.Action, c.FromPath = ActionAdd, ""
-			case ActionMove:
+			case actionAdd:
+				c.Action, c.FromPath = actionAdd, ""
+			case actionMove:
 				c.FromPath = source.FromPath
 			}
 			s.changes = slices.Delete(s.changes, i, i+1)
 		}
 	}
-	i := slices.IndexFunc(s.changes, func(o ChangedFile) bool { return o.Path == c.Path })
+	i := slices.IndexFunc(s.changes, func(o changedFile) bool { return o.Path == c.Path })
 	switch {
 	case i < 0:
 		s.changes = append(s.changes, c)
-	case s.changes[i].Action == ActionDelete && c.Action == ActionAdd && c.FromPath == "":
-		s.changes[i].Action = ActionModify
-	case c.Action != ActionModify:
+	case s.changes[i].Action == actionDelete && c.Action == actionAdd && c.FromPath == "":
+		s.changes[i].Action = actionModify
+	case c.Action != actionModify:
 		s.changes[i] = c
 	}
 }
 
 // changed returns the changes that make a difference.
-func (s *stage) changed() []ChangedFile {
-	return slices.DeleteFunc(slices.Clone(s.changes), func(c ChangedFile) bool {
+func (s *stage) changed() []changedFile {
+	return slices.DeleteFunc(slices.Clone(s.changes), func(c changedFile) bool {
 		e := s.tree.entries[c.Path]
 		if e.differs() {
 			return false
 		}
-		if c.Action == ActionModify {
+		if c.Action == actionModify {
 			s.doc.note(c.Path, "no_change", "the file stays as it is")
 		}
 		return true
 	})
 }
 
-func (s *stage) result(changed []ChangedFile) Result {
+func (s *stage) result(changed []changedFile) Result {
 	r := Result{
 		ChangedFiles: changed, ChangedPaths: make([]string, 0, len(changed)), ChangedFileCount: len(changed),
 		IgnoredMetadata: s.doc.ignored, Diagnostics: s.doc.diags,
@@ -322,10 +322,10 @@ func (s *stage) result(changed []ChangedFile) Result {
 		r.ChangedPaths = append(r.ChangedPaths, c.Path)
 	}
 	if r.IgnoredMetadata == nil {
-		r.IgnoredMetadata = []Metadata{}
+		r.IgnoredMetadata = []metadata{}
 	}
 	if r.Diagnostics == nil {
-		r.Diagnostics = []Diagnostic{}
+		r.Diagnostics = []diagnostic{}
 	}
 	r.SummaryText = fmt.Sprintf("patch applied: %d files changed", len(changed))
 	if len(changed) == 1 {
@@ -336,7 +336,7 @@ func (s *stage) result(changed []ChangedFile) Result {
 
 func (d *document) note(path, kind, message string) {
 	if len(d.diags) < maxNotes {
-		d.diags = append(d.diags, Diagnostic{Path: path, Kind: kind, Message: message})
+		d.diags = append(d.diags, diagnostic{Path: path, Kind: kind, Message: message})
 	}
 }
 

@@ -282,7 +282,7 @@ func missing(err error) bool {
 }
 
 func writeError(p string, err error) *tools.Error {
-	e := &tools.Error{Kind: KindWrite, Message: fmt.Sprintf("%s cannot be written: %v", visible(p), cause(err)),
+	e := &tools.Error{Kind: kindWrite, Message: fmt.Sprintf("%s cannot be written: %v", visible(p), cause(err)),
 		Details:      map[string]any{"path": p},
 		RecoveryHint: "check the permissions of the file and its directory"}
 	switch {

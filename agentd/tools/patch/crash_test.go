@@ -106,7 +106,7 @@ func TestEveryStepMayFail(t *testing.T) {
 				}
 				continue
 			}
-			if bad.Kind != KindWrite || !strings.Contains(bad.Message, "nothing was changed") {
+			if bad.Kind != kindWrite || !strings.Contains(bad.Message, "nothing was changed") {
 				t.Errorf("step %d (%s): %+v", k, where, bad)
 			}
 			if diff := cmp.Diff(everythingBefore, got); diff != "" {
@@ -192,8 +192,8 @@ func TestRollbackKeepsWhatOthersChanged(t *testing.T) {
 		return nil
 	}
 	_, bad = tr.apply(t.Context(), doc)
-	if bad == nil || bad.Kind != KindWrite {
-		t.Fatalf("error %+v, want %s", bad, KindWrite)
+	if bad == nil || bad.Kind != kindWrite {
+		t.Fatalf("error %+v, want %s", bad, kindWrite)
 	}
 	got := read(t, dir)
 	var aside string

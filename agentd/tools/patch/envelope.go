@@ -50,13 +50,13 @@ func (p *parser) directive() *tools.Error {
 	f := filePatch{line: p.i, path: d.path}
 	switch d.kind {
 	case directiveAdd:
-		f.action = ActionAdd
+		f.action = actionAdd
 		return p.added(&f)
 	case directiveDelete:
-		f.action, f.rawPath = ActionDelete, strip(f.path)
+		f.action, f.rawPath = actionDelete, strip(f.path)
 		return p.finish(f)
 	case directiveUpdate:
-		f.action, f.rawPath = ActionModify, strip(f.path)
+		f.action, f.rawPath = actionModify, strip(f.path)
 		return p.updated(&f)
 	case directiveMove:
 		return syntax(f.line, `"*** Move to:" does not follow "*** Update File:"`,
@@ -75,7 +75,7 @@ func (p *parser) next() directive {
 
 func (p *parser) updated(f *filePatch) *tools.Error {
 	if d, ok := readDirective(p.line()); ok && d.kind == directiveMove {
-		f.action, f.from, f.path = ActionMove, f.path, p.next().path
+		f.action, f.from, f.path = actionMove, f.path, p.next().path
 	}
 	if p.i < len(p.lines) && p.fileHeader(p.i) { // both forms at once
 		p.i += 2

@@ -13,17 +13,17 @@ const maxFailures = 8
 func mismatched(path string, failed []mismatch) *tools.Error {
 	first := failed[0]
 	e := &tools.Error{
-		Kind:         KindMismatch,
+		Kind:         kindMismatch,
 		Message:      fmt.Sprintf("%s: hunk %d (patch line %d) %s", path, first.hunk, first.line, first.reason),
 		RecoveryHint: "read the file again and repeat its lines exactly as context; nothing was changed",
 	}
 	if len(first.candidates) > 0 {
-		e.Kind = KindAmbiguous
+		e.Kind = kindAmbiguous
 		e.RecoveryHint = "give more unchanged lines around the change, or the line numbers, so that it fits in one " +
 			"place; nothing was changed"
 	}
 	if !slices.ContainsFunc(failed, func(m mismatch) bool { return m.applied == 0 }) {
-		e.Kind = KindApplied
+		e.Kind = kindApplied
 	}
 	if first.applied > 0 {
 		e.Message += fmt.Sprintf("; its result already stands at line %d", first.applied)

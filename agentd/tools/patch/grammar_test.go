@@ -63,7 +63,7 @@ func (l lark) pattern(name string) string {
 
 func grammar(t *testing.T) *regexp.Regexp {
 	t.Helper()
-	return regexp.MustCompile(`\A(?:` + parseLark(t, Grammar).pattern("start") + `)\z`)
+	return regexp.MustCompile(`\A(?:` + parseLark(t, grammarText).pattern("start") + `)\z`)
 }
 
 // strictly parses a patch and reports whether nothing of it had to be tolerated.
@@ -185,7 +185,7 @@ func (l lark) sequence(r *rand.Rand, tokens []string) (string, []string) {
 // Whatever the grammar admits, the tool takes as it was meant, with nothing to
 // tolerate.
 func TestWhatTheGrammarAdmitsIsTaken(t *testing.T) {
-	l, g := parseLark(t, Grammar), grammar(t)
+	l, g := parseLark(t, grammarText), grammar(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
 		text := l.random(r, "start")
@@ -217,7 +217,7 @@ func TestFreeformIsApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	form := tool.Definition().Freeform
-	if form == nil || form.Argument != "patch" || form.Syntax != "lark" || form.Definition != Grammar {
+	if form == nil || form.Argument != "patch" || form.Syntax != "lark" || form.Definition != grammarText {
 		t.Fatalf("%+v", form)
 	}
 	dir := t.TempDir()

@@ -134,16 +134,16 @@ func (f *filePatch) names(old, new string) *tools.Error {
 	case old == "" && new == "", old == devNull && new == devNull:
 		return syntax(f.line, "no file is named", "write --- a/PATH and +++ b/PATH")
 	case old == devNull && new != "":
-		f.action = ActionAdd
+		f.action = actionAdd
 		f.path, f.rawPath = strip(new), new
 	case new == devNull && old != "":
-		f.action = ActionDelete
+		f.action = actionDelete
 		f.path, f.rawPath = strip(old), old
 	case old == "" || new == "":
-		f.action = ActionModify
+		f.action = actionModify
 		f.path, f.rawPath = strip(old+new), old+new
 	default:
-		f.action = ActionModify
+		f.action = actionModify
 		f.bothNames(old, new)
 	}
 	return nil
@@ -158,13 +158,13 @@ func (f *filePatch) bothNames(old, new string) {
 		strings.Contains(prefixPairs, " "+old[:1]+new[:1]+" "):
 		f.path = new[2:]
 		if old[2:] != new[2:] {
-			f.action, f.from = ActionMove, old[2:]
+			f.action, f.from = actionMove, old[2:]
 		}
 	case old == new, strip(new) == old:
 		f.path = strip(new)
 	case strip(old) == new, strings.TrimSuffix(old, ".orig") == new:
 	default:
-		f.action, f.from = ActionMove, old
+		f.action, f.from = actionMove, old
 	}
 }
 
@@ -202,7 +202,7 @@ func (p *parser) gitFile() *tools.Error {
 		return p.bad
 	}
 	if ext.from != "" && ext.to != "" {
-		f.action, f.from, f.path = ActionMove, ext.from, ext.to
+		f.action, f.from, f.path = actionMove, ext.from, ext.to
 		if ext.copied {
 			f.action = actionCopy
 		}
@@ -233,7 +233,7 @@ func (p *parser) finish(f filePatch) *tools.Error {
 	if len(hunks) == 0 && strings.HasPrefix(p.line(), "***************") {
 		return contextForm(p.i + 1)
 	}
-	if len(hunks) == 0 && f.action == ActionModify && f.newMode == "" {
+	if len(hunks) == 0 && f.action == actionModify && f.newMode == "" {
 		return syntax(f.line, f.path+": the file has no hunk", "follow the file's header with hunks that start with @@")
 	}
 	p.doc.files = append(p.doc.files, f)
@@ -296,7 +296,7 @@ func (e *extended) read(p *parser, l string) bool {
 
 func (p *parser) ignore(path, kind, value string) {
 	if len(p.doc.ignored) < maxNotes {
-		p.doc.ignored = append(p.doc.ignored, Metadata{Path: path, Kind: kind, Value: tools.Clip(value, 200)})
+		p.doc.ignored = append(p.doc.ignored, metadata{Path: path, Kind: kind, Value: tools.Clip(value, 200)})
 	}
 }
 

@@ -43,16 +43,16 @@ func TestStaysInside(t *testing.T) {
 		"d/..":        tools.KindRootViolation,
 		"/etc/passwd": tools.KindRootViolation, "//etc/passwd": tools.KindRootViolation,
 		outer + "/secret": tools.KindRootViolation, dir + "/../secret": tools.KindRootViolation,
-		"out/secret": KindUnsafePath, "abs/secret": KindUnsafePath, "link": KindUnsafePath, "dirlink/f": KindUnsafePath,
-		"dangling": KindUnsafePath, "todev": KindUnsafePath, "togit/config": KindUnsafePath, "fifo": KindUnsafePath,
-		"fifo/f": KindUnsafePath,
-		"f/g":    KindUnsafePath, "d": KindUnsafePath, "d/": KindUnsafePath,
-		".git/config": KindUnsafePath, ".GIT/config": KindUnsafePath, ".Git/hooks/post-commit": KindUnsafePath,
-		"./.git/config": KindUnsafePath,
-		"d/.git/config": KindUnsafePath, "sub/.git": KindUnsafePath, ".git": KindUnsafePath,
-		".git./config": KindUnsafePath, ".git /config": KindUnsafePath,
-		"git~1/config": KindUnsafePath, ".g\u200cit/config": KindUnsafePath, ".git:stream/config": KindUnsafePath,
-		strings.Repeat("d/", 3000) + "f": KindUnsafePath,
+		"out/secret": kindUnsafePath, "abs/secret": kindUnsafePath, "link": kindUnsafePath, "dirlink/f": kindUnsafePath,
+		"dangling": kindUnsafePath, "todev": kindUnsafePath, "togit/config": kindUnsafePath, "fifo": kindUnsafePath,
+		"fifo/f": kindUnsafePath,
+		"f/g":    kindUnsafePath, "d": kindUnsafePath, "d/": kindUnsafePath,
+		".git/config": kindUnsafePath, ".GIT/config": kindUnsafePath, ".Git/hooks/post-commit": kindUnsafePath,
+		"./.git/config": kindUnsafePath,
+		"d/.git/config": kindUnsafePath, "sub/.git": kindUnsafePath, ".git": kindUnsafePath,
+		".git./config": kindUnsafePath, ".git /config": kindUnsafePath,
+		"git~1/config": kindUnsafePath, ".g\u200cit/config": kindUnsafePath, ".git:stream/config": kindUnsafePath,
+		strings.Repeat("d/", 3000) + "f": kindUnsafePath,
 	}
 	for path, kind := range paths {
 		patches := map[string]string{
@@ -76,7 +76,7 @@ func TestStaysInside(t *testing.T) {
 			if bad == nil {
 				t.Errorf("%s %.60q: accepted", how, path)
 			} else if bad.Kind != kind && !strings.HasPrefix(path,
-				"/") && !(strings.HasSuffix(path, "/") && bad.Kind == KindSyntax) {
+				"/") && !(strings.HasSuffix(path, "/") && bad.Kind == kindSyntax) {
 				t.Errorf("%s %.60q: %s (%s), want %s", how, path, bad.Kind, bad.Message, kind)
 			}
 		}
@@ -132,7 +132,7 @@ func TestRollback(t *testing.T) {
 		"diff --git a/m b/deep/er/n\nrename from m\nrename to deep/er/n\n" +
 		create("deep/new") + create("fresh/"+strings.Repeat("n", 300))
 	_, bad := apply(context.Background(), dir, text)
-	if bad == nil || bad.Kind != KindWrite || !strings.Contains(bad.Message, "nothing was changed") {
+	if bad == nil || bad.Kind != kindWrite || !strings.Contains(bad.Message, "nothing was changed") {
 		t.Fatalf("error %+v", bad)
 	}
 	if diff := cmp.Diff(before, read(t, dir)); diff != "" {
@@ -154,7 +154,7 @@ func TestFullDisk(t *testing.T) {
 	text := "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+A\n--- a/g\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n--- /dev/null\n+++ " +
 		"b/big\n@@ -0,0 +1 @@\n+" + strings.Repeat("b", 128<<10) + "\n"
 	_, bad := apply(context.Background(), dir, text)
-	if bad == nil || bad.Kind != KindWrite || !bad.Retryable || !strings.Contains(bad.RecoveryHint, "disk is full") {
+	if bad == nil || bad.Kind != kindWrite || !bad.Retryable || !strings.Contains(bad.RecoveryHint, "disk is full") {
 		t.Fatalf("error %+v", bad)
 	}
 	if diff := cmp.Diff(before, read(t, dir)); diff != "" {
@@ -291,7 +291,7 @@ func TestLargeResultIsListedInAnArtifact(t *testing.T) {
 		text.WriteString(create(fmt.Sprintf("d/f%03d", i)))
 	}
 	run := func(patch string) tools.Outcome {
-		args, err := json.Marshal(Args{Patch: patch})
+		args, err := json.Marshal(arguments{Patch: patch})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -320,7 +320,7 @@ func TestLargeResultIsListedInAnArtifact(t *testing.T) {
 	}
 
 	full := func() (o tools.Outcome) { // a second time, with no room left
-		args, err := json.Marshal(Args{Patch: strings.ReplaceAll(text.String(), "b/d/", "b/e/")})
+		args, err := json.Marshal(arguments{Patch: strings.ReplaceAll(text.String(), "b/d/", "b/e/")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ type mismatch struct {
 }
 
 // place finds where each hunk belongs, all in the file as it is now.
-func (t *fileText) place(hunks []hunk) (list []placed, notes []Diagnostic, bad []mismatch) {
+func (t *fileText) place(hunks []hunk) (list []placed, notes []diagnostic, bad []mismatch) {
 	var after order
 	for i := range hunks {
 		h := &hunks[i]

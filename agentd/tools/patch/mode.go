@@ -11,7 +11,7 @@ import (
 func (p *parser) modes(f *filePatch, ext extended) *tools.Error {
 	for _, mode := range append(ext.others, ext.mode) {
 		refuse := func(why, hint string) *tools.Error {
-			return &tools.Error{Kind: KindUnsafePath, Message: visible(f.path) + " " + why,
+			return &tools.Error{Kind: kindUnsafePath, Message: visible(f.path) + " " + why,
 				Details:      map[string]any{"path": f.path, "mode": tools.Clip(mode, 40), "patch_line": f.line},
 				RecoveryHint: hint}
 		}

@@ -10,8 +10,8 @@ import (
 // document is a parsed patch.
 type document struct {
 	files   []filePatch
-	ignored []Metadata
-	diags   []Diagnostic
+	ignored []metadata
+	diags   []diagnostic
 }
 
 // filePatch is the part of a patch about one file.
@@ -81,7 +81,7 @@ func parse(text string) (document, *tools.Error) {
 	bad := p.sections()
 	if bad == nil && len(p.doc.files) == 0 {
 		bad = &tools.Error{
-			Kind: KindEmpty, Message: "the patch names no file", Details: map[string]any{"field": "patch"},
+			Kind: kindEmpty, Message: "the patch names no file", Details: map[string]any{"field": "patch"},
 			RecoveryHint: "start each file with the lines --- a/PATH and +++ b/PATH (use /dev/null for a file that " +
 				"does not exist), followed by hunks that start with @@",
 		}
@@ -187,6 +187,6 @@ func (p *parser) body() ([]hunk, *tools.Error) {
 
 func (p *parser) note(path, kind, message string) {
 	if len(p.doc.diags) < maxNotes {
-		p.doc.diags = append(p.doc.diags, Diagnostic{Path: path, Kind: kind, Message: message})
+		p.doc.diags = append(p.doc.diags, diagnostic{Path: path, Kind: kind, Message: message})
 	}
 }

@@ -32,18 +32,18 @@ const Name = "ApplyPatch"
 
 // Kinds of errors of this tool, in addition to those of package tools.
 const (
-	KindSyntax     = "invalid_patch"
-	KindEmpty      = "empty_patch"
-	KindMismatch   = "patch_does_not_apply"
-	KindAmbiguous  = "patch_is_ambiguous"
-	KindApplied    = "patch_already_applied"
-	KindNoChange   = "patch_changes_nothing"
-	KindMissing    = "file_not_found"
-	KindExists     = "file_exists"
-	KindUnsafePath = "unsafe_path"
-	KindBinary     = "binary_not_supported"
-	KindTooLarge   = "too_large"
-	KindWrite      = "write_failed"
+	kindSyntax     = "invalid_patch"
+	kindEmpty      = "empty_patch"
+	kindMismatch   = "patch_does_not_apply"
+	kindAmbiguous  = "patch_is_ambiguous"
+	kindApplied    = "patch_already_applied"
+	kindNoChange   = "patch_changes_nothing"
+	kindMissing    = "file_not_found"
+	kindExists     = "file_exists"
+	kindUnsafePath = "unsafe_path"
+	kindBinary     = "binary_not_supported"
+	kindTooLarge   = "too_large"
+	kindWrite      = "write_failed"
 )
 
 // Bounds on what a call may ask for.
@@ -62,30 +62,30 @@ type Action string
 
 // The actions of a result.
 const (
-	ActionAdd    Action = "add"
-	ActionModify Action = "modify"
-	ActionDelete Action = "delete"
-	ActionMove   Action = "move"
+	actionAdd    Action = "add"
+	actionModify Action = "modify"
+	actionDelete Action = "delete"
+	actionMove   Action = "move"
 
 	actionCopy Action = "copy" // reported as an addition with its source
 )
 
-// ChangedFile is one file that a patch has changed.
-type ChangedFile struct {
+// changedFile is one file that a patch has changed.
+type changedFile struct {
 	Action   Action `json:"action"`
 	Path     string `json:"path"`
 	FromPath string `json:"from_path,omitempty"`
 }
 
-// Metadata is a statement of a patch that has no effect.
-type Metadata struct {
+// metadata is a statement of a patch that has no effect.
+type metadata struct {
 	Path  string `json:"path"`
 	Kind  string `json:"kind"`
 	Value string `json:"value"`
 }
 
-// Diagnostic is something in a patch that was tolerated.
-type Diagnostic struct {
+// diagnostic is something in a patch that was tolerated.
+type diagnostic struct {
 	Path    string `json:"path"`
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
@@ -94,11 +94,11 @@ type Diagnostic struct {
 // Result is ApplyPatch's canonical result (recovered types, 11.4). Of more than
 // 200 files the first are listed and the artifact has them all.
 type Result struct {
-	ChangedFiles     []ChangedFile `json:"changed_files"`
+	ChangedFiles     []changedFile `json:"changed_files"`
 	ChangedPaths     []string      `json:"changed_paths"`
 	ChangedFileCount int           `json:"changed_file_count"`
-	IgnoredMetadata  []Metadata    `json:"ignored_metadata"`
-	Diagnostics      []Diagnostic  `json:"diagnostics"`
+	IgnoredMetadata  []metadata    `json:"ignored_metadata"`
+	Diagnostics      []diagnostic  `json:"diagnostics"`
 	SummaryText      string        `json:"summary_text"`
 
 	Truncated    bool             `json:"truncated,omitempty"`
@@ -106,8 +106,8 @@ type Result struct {
 	ListArtifact *int             `json:"changed_files_artifact,omitempty"`
 }
 
-// Args are the arguments of ApplyPatch.
-type Args struct {
+// arguments are the arguments of ApplyPatch.
+type arguments struct {
 	Patch string `json:"patch" jsonschema:"a unified diff with paths relative to the root of the working tree"`
 }
 
@@ -119,7 +119,7 @@ type Tool struct{ def tools.Definition }
 
 // New returns the tool.
 func New() (*Tool, error) {
-	schema, err := tools.Derive[Args](map[string]func(*jsonschema.Schema){
+	schema, err := tools.Derive[arguments](map[string]func(*jsonschema.Schema){
 		"patch": func(s *jsonschema.Schema) { s.MinLength = jsonschema.Ptr(1) },
 	})
 	if err != nil {
@@ -134,7 +134,7 @@ func (t *Tool) Definition() tools.Definition { return t.def }
 
 // Run implements tools.Tool.
 func (t *Tool) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Output {
-	args, bad := tools.Decode[Args](call)
+	args, bad := tools.Decode[arguments](call)
 	if bad != nil {
 		return tools.Fail(bad)
 	}
@@ -157,7 +157,7 @@ func (r Result) Project(_ tools.Policy, artifacts *tools.Artifacts) (any, error)
 	index, err := artifacts.Write(listArtifact, []byte(list.String()))
 	if err != nil { // the files are changed all the same
 		r.Diagnostics = append(r.Diagnostics,
-			Diagnostic{Kind: "list_not_kept", Message: "the list of all changed files was not kept: " + err.Error()})
+			diagnostic{Kind: "list_not_kept", Message: "the list of all changed files was not kept: " + err.Error()})
 	}
 	r.ChangedFiles, r.ChangedPaths, r.Truncated = r.ChangedFiles[:maxListed], r.ChangedPaths[:maxListed], true
 	r.ListArtifact, r.Artifacts = index, artifacts.List()
@@ -170,11 +170,11 @@ const listArtifact = "changed-files.txt"
 const maxShown = 50
 
 // line is a file in the receipt, in git's letters.
-func (f ChangedFile) line() string {
+func (f changedFile) line() string {
 	switch {
-	case f.Action == ActionMove:
+	case f.Action == actionMove:
 		return fmt.Sprintf("R %s -> %s", visible(f.FromPath), visible(f.Path))
-	case f.Action == ActionAdd && f.FromPath != "":
+	case f.Action == actionAdd && f.FromPath != "":
 		return fmt.Sprintf("A %s (copy of %s)", visible(f.Path), visible(f.FromPath))
 	}
 	return strings.ToUpper(string(f.Action[:1])) + " " + visible(f.Path)
@@ -223,18 +223,18 @@ func visible(path string) string {
 }
 
 func syntax(line int, message, hint string) *tools.Error {
-	return &tools.Error{Kind: KindSyntax, Message: fmt.Sprintf("patch line %d: %s", line, message),
+	return &tools.Error{Kind: kindSyntax, Message: fmt.Sprintf("patch line %d: %s", line, message),
 		Details: map[string]any{"field": "patch", "patch_line": line}, RecoveryHint: hint}
 }
 
 func binary(line int) *tools.Error {
-	return &tools.Error{Kind: KindBinary, Message: fmt.Sprintf("patch line %d: binary changes cannot be applied", line),
+	return &tools.Error{Kind: kindBinary, Message: fmt.Sprintf("patch line %d: binary changes cannot be applied", line),
 		Details:      map[string]any{"field": "patch", "patch_line": line},
 		RecoveryHint: "write binary files with a command"}
 }
 
 func tooLarge(format string, n, limit int) *tools.Error {
-	return &tools.Error{Kind: KindTooLarge, Message: fmt.Sprintf(format, n, limit),
+	return &tools.Error{Kind: kindTooLarge, Message: fmt.Sprintf(format, n, limit),
 		Details:      map[string]any{"field": "patch"},
 		RecoveryHint: "split the patch, or make the change with a command"}
 }

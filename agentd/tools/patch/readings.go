@@ -81,9 +81,9 @@ func side(lines []hunkLine, without byte) []string {
 }
 
 // notes lists what was tolerated to place a hunk.
-func (t *fileText) notes(h *hunk, p placed) (notes []Diagnostic) {
+func (t *fileText) notes(h *hunk, p placed) (notes []diagnostic) {
 	add := func(kind, format string, args ...any) {
-		notes = append(notes, Diagnostic{Kind: kind,
+		notes = append(notes, diagnostic{Kind: kind,
 			Message: fmt.Sprintf("hunk %d: ", p.hunk) + fmt.Sprintf(format, args...)})
 	}
 	space, endings := t.differences(p)

@@ -72,7 +72,7 @@ func (e *entry) differs() bool {
 func openTree(ctx context.Context, dir string) (*tree, *tools.Error) {
 	root, err := openBeneath(dir)
 	if err != nil {
-		return nil, &tools.Error{Kind: KindWrite, Message: "the working tree cannot be opened: " + err.Error(),
+		return nil, &tools.Error{Kind: kindWrite, Message: "the working tree cannot be opened: " + err.Error(),
 			RecoveryHint: "report this to the operator"}
 	}
 	t := &tree{dir: dir, root: root, entries: make(map[string]*entry)}
@@ -104,7 +104,7 @@ func (t *tree) lock(ctx context.Context) *tools.Error {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return canceled()
 			}
-			return &tools.Error{Kind: KindWrite,
+			return &tools.Error{Kind: kindWrite,
 				Message: "the working tree is locked by something else; nothing was changed", Retryable: true,
 				RecoveryHint: "repeat the call; if that does not help, see which process holds a lock: lslocks"}
 		}
@@ -157,7 +157,7 @@ func (t *tree) clean(p string) (string, *tools.Error) {
 }
 
 func unsafe(p, why string) *tools.Error {
-	return &tools.Error{Kind: KindUnsafePath, Message: visible(p) + " " + why,
+	return &tools.Error{Kind: kindUnsafePath, Message: visible(p) + " " + why,
 		Details:      map[string]any{"path": p},
 		RecoveryHint: "change other files, or use a command such as git where that is what you want"}
 }
@@ -237,7 +237,7 @@ func (t *tree) ancestors(p string) *tools.Error {
 		dir := p[:i]
 		if e := t.entries[dir]; e != nil && (e.exists || e.before != nil) {
 			if e.exists {
-				return &tools.Error{Kind: KindUnsafePath,
+				return &tools.Error{Kind: kindUnsafePath,
 					Message:      fmt.Sprintf("%s cannot lie below %s, which is a file", visible(p), visible(dir)),
 					Details:      map[string]any{"path": p},
 					RecoveryHint: "choose another path"}
@@ -263,7 +263,7 @@ func (t *tree) load(e *entry) *tools.Error {
 		return nil
 	}
 	if e.before.Size > maxFileBytes {
-		return &tools.Error{Kind: KindTooLarge,
+		return &tools.Error{Kind: kindTooLarge,
 			Message: fmt.Sprintf("%s is %d bytes; the limit is %d", visible(e.path), e.before.Size, maxFileBytes),
 			Details: map[string]any{"path": e.path}, RecoveryHint: "change it with a command such as sed or git mv"}
 	}
@@ -306,18 +306,18 @@ func special(p string, fi *status) *tools.Error {
 	case fi.is(unix.S_IFREG):
 		what = "a file, not a directory"
 	}
-	return &tools.Error{Kind: KindUnsafePath, Message: visible(p) + " is " + what, Details: map[string]any{"path": p},
+	return &tools.Error{Kind: kindUnsafePath, Message: visible(p) + " is " + what, Details: map[string]any{"path": p},
 		RecoveryHint: "name the real file; links and special files are changed with commands"}
 }
 
 func unreadable(p string, err error) *tools.Error {
-	return &tools.Error{Kind: KindUnsafePath, Message: fmt.Sprintf("%s cannot be read: %v", visible(p), cause(err)),
+	return &tools.Error{Kind: kindUnsafePath, Message: fmt.Sprintf("%s cannot be read: %v", visible(p), cause(err)),
 		Details:      map[string]any{"path": p},
 		RecoveryHint: "check the path and its permissions with ls -ld"}
 }
 
 func changedMeanwhile(p string) *tools.Error {
-	return &tools.Error{Kind: KindWrite,
+	return &tools.Error{Kind: kindWrite,
 		Message:   visible(p) + " was changed by something else at the same moment; nothing was changed by the patch",
 		Retryable: true,
 		Details:   map[string]any{"path": p}, RecoveryHint: "read the file again and repeat the call"}

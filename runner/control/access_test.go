@@ -102,7 +102,7 @@ func TestTokenFiles(t *testing.T) {
 	}
 }
 
-// Who may not come in over TCP learns nothing, not even which paths there are.
+// A client without access over TCP learns nothing, not even which paths exist.
 func TestGuard(t *testing.T) {
 	r := newRig(t, control.Limits{}, control.Access{Mode: control.ModeTunnel, Listen: "127.0.0.1:0", Token: token,
 		Advertise: "https://holon.example.org/"})

@@ -12,7 +12,7 @@ import (
 	"holon/runner/control/wire"
 )
 
-// Whatever is asked is answered: with JSON that fits its status, and never by
+// Every request is answered: with JSON that fits its status, and never by
 // failing. A capability in the path is not in the log.
 func FuzzRequest(f *testing.F) {
 	r := newRig(f, control.Limits{}, control.Access{})

@@ -112,7 +112,7 @@ func TestRefreshStorm(t *testing.T) {
 	t.Logf("%d requests, %d snapshots, %d at a time", clients*each, store.snapshots.Load(), store.most.Load())
 }
 
-// Reading writes nothing, whatever is read.
+// No read writes anything.
 func TestReadsWriteNothing(t *testing.T) {
 	var store *counting
 	r := newRig(t, control.Limits{}, tcp(), func(s ledger.Store) ledger.Store {
@@ -169,7 +169,7 @@ func TestHostileClients(t *testing.T) {
 	if strings.Contains(a.body, "boom") || !strings.Contains(r.log.String(), "boom") {
 		t.Errorf("told %s", a.body)
 	}
-	// A private agent is shown to nobody, and takes no messages from outside.
+	// A private agent is never shown, and takes no messages from outside.
 	if err := r.store.Update(t.Context(), func(tx ledger.Tx) error {
 		return tx.InsertAgent(ledger.Agent{ID: "hidden", Visibility: ledger.Private, CreatedAt: time.Now(),
 			UpdatedAt: time.Now()}, ledger.AgentState{AgentID: "hidden", UpdatedAt: time.Now()})

@@ -192,8 +192,8 @@ func TestStreamResets(t *testing.T) {
 	}
 }
 
-// Whoever takes a snapshot and follows from there sees every event once, while
-// many write, whatever else is asked.
+// A client that takes a snapshot and follows from there sees every event once, while
+// many write and read.
 func TestSnapshotThenStream(t *testing.T) {
 	r := newRig(t, control.Limits{}, control.Access{})
 	const writers, each, readers = 4, 60, 6

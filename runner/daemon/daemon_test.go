@@ -295,7 +295,7 @@ func TestReusedNumber(t *testing.T) {
 	}
 }
 
-// What is not ours is never taken over.
+// Files and processes of others are never taken over.
 func TestForeign(t *testing.T) {
 	for name, occupy := range map[string]func(t *testing.T, dir, path string){
 		"a file": func(t *testing.T, _, path string) {
@@ -511,7 +511,7 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// Files of other versions, and broken ones, disturb nobody.
+// Files of other versions, and broken ones, do no harm.
 func TestOtherFiles(t *testing.T) {
 	for name, content := range map[string]string{
 		"empty": "", "no JSON": "{", "older": `{"pid": 1}`,

@@ -220,37 +220,55 @@ func (s *scan) judge(text string) (err error) {
 func (s *scan) step(c byte) error {
 	switch s.state {
 	case inEscape:
-		if strings.IndexByte(`"\/bfnrtu`, c) < 0 {
-			return malformed("a string has an unknown escape")
-		}
-		if s.state = inString; c == 'u' {
-			s.state, s.hex = inHex, 4
-		}
-		return s.take([]byte{c})
+		return s.escape(c)
 	case inHex:
-		if !strings.ContainsRune("0123456789abcdefABCDEF", rune(c)) {
-			return malformed("a string has a broken escape")
-		}
-		if s.hex--; s.hex == 0 {
-			s.state = inString
-		}
-		return s.take([]byte{c})
+		return s.hexDigit(c)
 	case inScalar:
 		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c == 'E' || c == '.' || c == '+' || c == '-' {
 			return s.scalar(c)
 		}
-		if !json.Valid(s.text) {
-			return malformed("a number or word is none of JSON")
+		if err := s.endScalar(); err != nil {
+			return err
 		}
-		if s.next.only != "" && string(s.text) != s.next.only {
-			return unallowed(fmt.Sprintf("%s: %.40s", s.next.name, s.text))
-		}
-		s.state = wantComma
 	}
 	if c == ' ' || c == '\t' || c == '\n' || c == '\r' {
 		return nil
 	}
 	return s.token(c)
+}
+
+// escape handles the byte after a backslash.
+func (s *scan) escape(c byte) error {
+	if strings.IndexByte(`"\/bfnrtu`, c) < 0 {
+		return malformed("a string has an unknown escape")
+	}
+	if s.state = inString; c == 'u' {
+		s.state, s.hex = inHex, 4
+	}
+	return s.take([]byte{c})
+}
+
+// hexDigit handles a digit of a \u escape.
+func (s *scan) hexDigit(c byte) error {
+	if !strings.ContainsRune("0123456789abcdefABCDEF", rune(c)) {
+		return malformed("a string has a broken escape")
+	}
+	if s.hex--; s.hex == 0 {
+		s.state = inString
+	}
+	return s.take([]byte{c})
+}
+
+// endScalar checks a number or literal that is complete.
+func (s *scan) endScalar() error {
+	if !json.Valid(s.text) {
+		return malformed("a number or word is not JSON")
+	}
+	if s.next.only != "" && string(s.text) != s.next.only {
+		return unallowed(fmt.Sprintf("%s: %.40s", s.next.name, s.text))
+	}
+	s.state = wantComma
+	return nil
 }
 
 // token handles a byte between strings, other than white space.

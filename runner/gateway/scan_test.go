@@ -88,7 +88,7 @@ func TestGrammarHasOneReading(t *testing.T) {
 
 const respond, chat, messages = "/responses", "/chat/completions", "/v1/messages"
 
-// Whatever makes a provider search, fetch, run or remember something is refused
+// A request that makes a provider search, fetch, run or remember something is refused
 // unless the operator allows it by name.
 func TestGrammarRefuses(t *testing.T) {
 	for _, tc := range []struct{ path, body, allow string }{
@@ -183,7 +183,7 @@ func scanned(path string, body []byte, size int, allow ...string) (string, error
 	return s.model, s.end()
 }
 
-// What passes is JSON in which every reader finds the same model.
+// A body that passes is JSON in which every reader finds the same model.
 func FuzzGrammar(f *testing.F) {
 	for _, seed := range []string{
 		`{"model":"m","input":[{"role":"user","content":"x"}],"stream":true}`, `{"a":1,"mod\u0065l":"\ud83d\ude00"}`,

@@ -215,7 +215,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// What is no protocol ends its connection and nothing else.
+// Bytes that are not the protocol end their connection and nothing else.
 func TestHostileConnections(t *testing.T) {
 	r := newRig(t)
 	for _, sent := range []string{

@@ -59,7 +59,7 @@ func (w *world) checkAgent(v ledger.View, id string) error {
 }
 
 // checkHint: an agent without an open attempt that has a kept hint has a message in
-// its queue, so that whoever looks for work finds it (7).
+// its queue, so that a run loop finds it (7).
 func (w *world) checkHint(v ledger.View, l ledger.AgentState, running bool) error {
 	if l.PendingWake == nil || running || l.Stopped {
 		return nil

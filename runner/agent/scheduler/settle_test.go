@@ -58,7 +58,7 @@ func TestComingBackEndsTheRest(t *testing.T) {
 	}
 }
 
-// What a turn took in and that nobody will know of comes back once.
+// A message that joined a turn whose end is lost comes back once.
 func TestForgottenInterjection(t *testing.T) {
 	w := open(t)
 	w.admit(prompt("x"))
@@ -179,7 +179,7 @@ func TestClaimWithoutAnswer(t *testing.T) {
 	}
 }
 
-// A turn that was never begun through nobody's fault is next again at once.
+// A turn that was not begun, without a failure, is next again at once.
 func TestNeverBegun(t *testing.T) {
 	w := open(t)
 	adm := w.admit(prompt("x"))

@@ -44,7 +44,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// Whatever answers, a call ends with an error that says what to do.
+// A call to any server ends with an error that says what to do.
 func TestHostileAnswers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer http.HandlerFunc

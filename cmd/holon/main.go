@@ -92,15 +92,37 @@ back its change as a patch. Nothing of yours is touched until you apply it.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return flagError(cmd, err)
 	})
-	root.AddCommand(newRunCommand(streams, runRun), newApplyCommand(streams, runApply), newDiffCommand(streams),
-		newCheckoutCommand(streams, runCheckout), newSkillsCommand(streams), newModelsCommand(streams),
-		newConfigCommand(streams), newCredentialsCommand(streams), newProvidersCommand(streams),
-		newVersionCommand(streams))
-	root.AddCommand(newPsCommand(streams), newLogsCommand(streams), newAttachCommand(streams), newStopCommand(streams),
-		newGCCommand(streams), newDoctorCommand(streams))
-	root.AddCommand(newPromptCommand(streams), newWakeCommand(streams), newTimerCommand(streams),
-		newStatusCommand(streams), newTailCommand(streams), newTranscriptCommand(streams), newAgentCommand(streams),
-		newDebugCommand(streams), newServeCommand(streams, serve), newDaemonCommand(streams))
+	root.AddCommand(
+		// Runs.
+		newRunCommand(streams, runRun),
+		newPsCommand(streams),
+		newLogsCommand(streams),
+		newAttachCommand(streams),
+		newStopCommand(streams),
+		newDiffCommand(streams),
+		newApplyCommand(streams, runApply),
+		newCheckoutCommand(streams, runCheckout),
+		newGCCommand(streams),
+		// Agents.
+		newServeCommand(streams, serve),
+		newDaemonCommand(streams),
+		newAgentCommand(streams),
+		newPromptCommand(streams),
+		newWakeCommand(streams),
+		newTimerCommand(streams),
+		newStatusCommand(streams),
+		newTailCommand(streams),
+		newTranscriptCommand(streams),
+		newDebugCommand(streams),
+		// Settings and the installation.
+		newSkillsCommand(streams),
+		newModelsCommand(streams),
+		newConfigCommand(streams),
+		newCredentialsCommand(streams),
+		newProvidersCommand(streams),
+		newVersionCommand(streams),
+		newDoctorCommand(streams),
+	)
 	return root
 }
 
